@@ -1,0 +1,579 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Settings text -> struct, with error sentences that teach; and INI file -> settings text.
+//
+// The text is walked twice, first only checking, then storing. So nothing is stored from a text
+// with an error, and no copy of the caller's struct is needed.
+#include "base/conf.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+#define PPM_ONE	      1000000ULL
+#define NANO	      1000000000ULL
+#define SHOW_MAX      64   /* characters of the user's text repeated in an error */
+#define NAME_LEN_MAX  32   /* longer names get no "did you mean" */
+#define FILE_LINE_MAX 1024 /* bytes with newline and final 0 */
+
+/* Part of a string, not terminated. */
+struct str {
+	const char *p; /* NULL: nothing left to split */
+	size_t len;
+};
+
+/* One conf_parse() call. */
+struct parse {
+	const char *what;
+	const struct conf_key *keys;
+	size_t key_cnt;
+	uint8_t *out; /* NULL while only checking */
+	char *err;
+	size_t err_len, err_used; /* err_used >= err_len: sentence was cut */
+};
+
+/* A decimal number before its unit is known: whole + nano * 10^-9. */
+struct num {
+	uint64_t whole, nano;
+	bool has_point;
+};
+
+struct unit {
+	const char *name;
+	uint64_t mult;
+};
+
+static const struct unit u64_unit[] = {
+	{"", 1},
+	{"k", 1000},
+	{"M", 1000000},
+	{"G", 1000000000},
+	{"Ki", 1ULL << 10},
+	{"Mi", 1ULL << 20},
+	{"Gi", 1ULL << 30},
+};
+static const struct unit ns_unit[] = {
+	{"ns", 1}, {"us", NS_PER_US}, {"ms", NS_PER_MS}, {"s", NS_PER_SEC}};
+static const struct unit ppm_unit[] = {{"%", PPM_ONE / 100}, {"", PPM_ONE}};
+
+static const struct {
+	size_t size; /* of the member */
+	const char *expect;
+} type_desc[] = {
+	[CONF_U64] = {sizeof(uint64_t), "a whole number, optionally with k, M, G, Ki, Mi or Gi"},
+	[CONF_NS] = {sizeof(uint64_t), "a time with its unit (ns, us, ms or s) like 20us"},
+	[CONF_PPM] = {sizeof(uint32_t), "a percentage like 1% or a fraction like 0.01"},
+	[CONF_STR] = {CONF_STR_MAX, "at most 255 characters"},
+	[CONF_BOOL] = {sizeof(bool), "yes or no"},
+	[CONF_WORDS] = {sizeof(uint32_t), "one or more, comma separated, of"},
+};
+static_assert(ARRAY_SIZE(type_desc) == CONF_TYPE_NUM, "a row per type");
+
+static struct str str_of(const char *s)
+{
+	return (struct str){s, strlen(s)};
+}
+
+static struct str trim(struct str s)
+{
+	while (s.len && isspace((unsigned char)s.p[0])) {
+		s.p++;
+		s.len--;
+	}
+	while (s.len && isspace((unsigned char)s.p[s.len - 1]))
+		s.len--;
+	return s;
+}
+
+static bool str_eq(struct str s, const char *z)
+{
+	return strlen(z) == s.len && !memcmp(s.p, z, s.len);
+}
+
+/* Cut the text before the next @sep off @rest and trim it; rest->p is NULL after the last piece. */
+static struct str split(struct str *rest, char sep)
+{
+	const char *at = memchr(rest->p, sep, rest->len);
+	struct str piece = *rest;
+
+	if (at) {
+		piece.len = (size_t)(at - rest->p);
+		*rest = (struct str){at + 1, rest->len - piece.len - 1};
+	} else {
+		*rest = (struct str){0};
+	}
+	return trim(piece);
+}
+
+/* Append to the error sentence. */
+static void __printf_like(2, 3) say(struct parse *p, const char *fmt, ...)
+{
+	va_list ap;
+	int len;
+
+	if (p->err_used >= p->err_len)
+		return;
+	va_start(ap, fmt);
+	len = vsnprintf(p->err + p->err_used, p->err_len - p->err_used, fmt, ap);
+	va_end(ap);
+	p->err_used += (size_t)MAX(len, 0);
+}
+
+static void say_str(struct parse *p, struct str s)
+{
+	say(p, "%.*s%s", (int)MIN(s.len, (size_t)SHOW_MAX), s.p, s.len > SHOW_MAX ? "..." : "");
+}
+
+/* Take digits off @s; at least one, and no overflow. */
+static bool take_whole(struct str *s, uint64_t *v)
+{
+	size_t digits = 0;
+
+	for (*v = 0; s->len && isdigit((unsigned char)*s->p); s->p++, s->len--, digits++) {
+		if (__builtin_mul_overflow(*v, 10, v) ||
+		    __builtin_add_overflow(*v, (uint64_t)(*s->p - '0'), v))
+			return false;
+	}
+	return digits > 0;
+}
+
+/* Take a decimal number off @s. Not strtod(): its decimal point depends on the process's locale. */
+static bool take_num(struct str *s, struct num *n)
+{
+	*n = (struct num){0};
+	if (!take_whole(s, &n->whole))
+		return false;
+	if (!s->len || *s->p != '.')
+		return true;
+	n->has_point = true;
+	s->p++;
+	s->len--;
+	for (uint64_t place = NANO / 10; s->len && isdigit((unsigned char)*s->p); place /= 10) {
+		n->nano += place * (uint64_t)(*s->p - '0');
+		s->p++;
+		s->len--;
+	}
+	return true;
+}
+
+static const struct unit *find_unit(const struct unit *units, size_t cnt, struct str name)
+{
+	for (size_t i = 0; i < cnt; i++) {
+		if (str_eq(name, units[i].name))
+			return &units[i];
+	}
+	return NULL;
+}
+
+/* @n times @mult, to the nearest whole number. */
+static bool scale(const struct num *n, uint64_t mult, uint64_t *v)
+{
+	uint64_t frac = (n->nano * mult + NANO / 2) / NANO; /* mult <= 2^30: no overflow */
+
+	return !__builtin_mul_overflow(n->whole, mult, v) && !__builtin_add_overflow(*v, frac, v);
+}
+
+static bool decode_hex(struct str s, uint64_t *v)
+{
+	if (s.len < 3 || s.len > 2 + 16)
+		return false;
+	*v = 0;
+	for (size_t i = 2; i < s.len; i++) {
+		static const char digits[] = "0123456789abcdef";
+		const char *at = memchr(digits, tolower((unsigned char)s.p[i]), 16);
+
+		if (!at)
+			return false;
+		*v = *v << 4 | (uint64_t)(at - digits);
+	}
+	return true;
+}
+
+static bool decode_u64(struct str s, uint64_t *v)
+{
+	const struct unit *u;
+	struct num n;
+
+	if (s.len >= 2 && !memcmp(s.p, "0x", 2))
+		return decode_hex(s, v);
+	if (!take_num(&s, &n))
+		return false;
+	u = find_unit(u64_unit, ARRAY_SIZE(u64_unit), s);
+	return u && n.nano * u->mult % NANO == 0 && scale(&n, u->mult, v);
+}
+
+static bool decode_ns(struct str s, uint64_t *v)
+{
+	const struct unit *u;
+	struct num n;
+
+	*v = str_eq(s, "never") ? CLK_NEVER : 0;
+	if (*v || str_eq(s, "0"))
+		return true;
+	if (!take_num(&s, &n))
+		return false;
+	u = find_unit(ns_unit, ARRAY_SIZE(ns_unit), s);
+	return u && scale(&n, u->mult, v);
+}
+
+static bool decode_ppm(struct str s, uint64_t *v)
+{
+	const struct unit *u;
+	struct num n;
+
+	if (!take_num(&s, &n))
+		return false;
+	u = find_unit(ppm_unit, ARRAY_SIZE(ppm_unit), s);
+	/* "1" could mean 1% or all: let the user say which */
+	return u && (*u->name || n.has_point || !n.whole) && scale(&n, u->mult, v);
+}
+
+static bool decode_bool(struct str s, uint64_t *v)
+{
+	static const char *const name[][2] = {
+		{"no", "yes"}, {"off", "on"}, {"false", "true"}, {"0", "1"}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(name); i++) {
+		for (*v = 0; *v < 2; ++*v) {
+			if (str_eq(s, name[i][*v]))
+				return true;
+		}
+	}
+	return false;
+}
+
+/* Place of @word in the comma separated @words; -1 if it is not there. */
+static int word_idx(struct str word, const char *words)
+{
+	struct str rest = str_of(words);
+
+	for (int i = 0; rest.p; i++) {
+		struct str legal = split(&rest, ',');
+
+		if (legal.len == word.len && !memcmp(legal.p, word.p, word.len))
+			return i;
+	}
+	return -1;
+}
+
+static bool decode_words(struct str s, const char *words, uint64_t *v)
+{
+	*v = 0;
+	while (s.p) {
+		int bit = word_idx(split(&s, ','), words);
+
+		if (bit < 0)
+			return false;
+		must(bit < 32);
+		*v |= 1ULL << bit;
+	}
+	return true;
+}
+
+static double max_of(const struct conf_key *k)
+{
+	return k->max > 0 ? k->max : k->type == CONF_PPM ? (double)PPM_ONE : (double)UINT64_MAX;
+}
+
+static bool in_range(const struct conf_key *k, uint64_t v)
+{
+	return (double)v >= k->min && (double)v <= max_of(k);
+}
+
+/* @v: the number to store; 0 for CONF_STR. */
+static bool decode(const struct conf_key *k, struct str s, uint64_t *v)
+{
+	*v = 0;
+	switch (k->type) {
+	case CONF_U64:
+		return decode_u64(s, v) && in_range(k, *v);
+	case CONF_NS:
+		return decode_ns(s, v) && in_range(k, *v);
+	case CONF_PPM:
+		return decode_ppm(s, v) && in_range(k, *v);
+	case CONF_STR:
+		return s.len < CONF_STR_MAX;
+	case CONF_BOOL:
+		return decode_bool(s, v);
+	case CONF_WORDS:
+		return decode_words(s, k->words, v);
+	case CONF_TYPE_NUM:
+		break;
+	}
+	must(0);
+}
+
+static void store(const struct conf_key *k, struct str s, uint64_t v, uint8_t *member)
+{
+	uint32_t v32 = (uint32_t)v;
+	bool is_on = v;
+
+	switch (k->type) {
+	case CONF_U64:
+	case CONF_NS:
+		memcpy(member, &v, sizeof(v));
+		return;
+	case CONF_PPM:
+	case CONF_WORDS:
+		memcpy(member, &v32, sizeof(v32));
+		return;
+	case CONF_BOOL:
+		memcpy(member, &is_on, sizeof(is_on));
+		return;
+	case CONF_STR:
+		memcpy(member, s.p, s.len);
+		member[s.len] = 0;
+		return;
+	case CONF_TYPE_NUM:
+		break;
+	}
+	must(0);
+}
+
+static void say_limit(struct parse *p, enum conf_type type, double v)
+{
+	size_t i = ARRAY_SIZE(ns_unit) - 1;
+
+	if (type == CONF_PPM) {
+		say(p, "%.7g%%", v * 100 / (double)PPM_ONE);
+	} else if (type == CONF_NS) {
+		while (i && v < (double)ns_unit[i].mult)
+			i--;
+		say(p, "%.12g%s", v / (double)ns_unit[i].mult, ns_unit[i].name);
+	} else {
+		say(p, "%.0f", v);
+	}
+}
+
+/* "a percentage like 1% or a fraction like 0.01, from 0% to 100%" */
+static void say_expected(struct parse *p, const struct conf_key *k)
+{
+	bool is_number = k->type == CONF_U64 || k->type == CONF_NS || k->type == CONF_PPM;
+
+	say(p, "expected %s", type_desc[k->type].expect);
+	if (k->type == CONF_WORDS)
+		say(p, " %s", k->words);
+	if (k->type == CONF_NS && in_range(k, CLK_NEVER))
+		say(p, ", or never");
+	if (!is_number || (k->min <= 0 && k->max <= 0 && k->type != CONF_PPM))
+		return;
+	say(p, k->max > 0 || k->type == CONF_PPM ? ", from " : ", at least ");
+	say_limit(p, k->type, k->min);
+	if (k->max > 0 || k->type == CONF_PPM) {
+		say(p, " to ");
+		say_limit(p, k->type, max_of(k));
+	}
+}
+
+/* Levenshtein distance; SIZE_MAX if a name is too long to bother. */
+static size_t edit_distance(struct str a, struct str b)
+{
+	size_t row[NAME_LEN_MAX + 1];
+
+	if (a.len > NAME_LEN_MAX || b.len > NAME_LEN_MAX)
+		return SIZE_MAX;
+	for (size_t j = 0; j <= b.len; j++)
+		row[j] = j;
+	for (size_t i = 0; i < a.len; i++) {
+		size_t diag = row[0];
+
+		row[0] = i + 1;
+		for (size_t j = 0; j < b.len; j++) {
+			size_t change = diag + (a.p[i] != b.p[j]);
+			size_t gap = MIN(row[j], row[j + 1]) + 1;
+
+			diag = row[j + 1];
+			row[j + 1] = MIN(change, gap);
+		}
+	}
+	return row[b.len];
+}
+
+/* The name that @s probably means; NULL if none is near. */
+static const char *nearest_name(const struct parse *p, struct str s)
+{
+	const char *best = NULL;
+	size_t best_dist = SIZE_MAX;
+
+	for (size_t i = 0; i < p->key_cnt; i++) {
+		struct str name = str_of(p->keys[i].name);
+		size_t dist = edit_distance(s, name);
+
+		if (dist < name.len && dist <= 1 + name.len / 4 && dist < best_dist) {
+			best = name.p;
+			best_dist = dist;
+		}
+	}
+	return best;
+}
+
+static void say_known(struct parse *p, struct str unknown)
+{
+	const char *near = nearest_name(p, unknown), *sep = "; known keys: ";
+
+	if (near)
+		say(p, " (did you mean '%s'?)", near);
+	for (size_t i = 0; i < p->key_cnt; i++) {
+		if (!*p->keys[i].name)
+			continue;
+		say(p, "%s%s", sep, p->keys[i].name);
+		sep = ", ";
+	}
+}
+
+static const struct conf_key *find_key(const struct parse *p, struct str name)
+{
+	for (size_t i = 0; i < p->key_cnt; i++) {
+		if (str_eq(name, p->keys[i].name))
+			return &p->keys[i];
+	}
+	return NULL;
+}
+
+static int bad_key(struct parse *p, const char *before, struct str name, const char *after)
+{
+	say(p, "%s: %s'", p->what, before);
+	say_str(p, name);
+	say(p, "'%s", after);
+	say_known(p, name);
+	return -EINVAL;
+}
+
+static int lacks_value(struct parse *p, const struct conf_key *k)
+{
+	say(p, "%s: '%s' lacks '=' and a value: ", p->what, k->name);
+	say_expected(p, k);
+	return -EINVAL;
+}
+
+static int bad_value(struct parse *p, const struct conf_key *k, struct str value)
+{
+	say(p, "%s: %s%s'", p->what, k->name, *k->name ? "=" : "");
+	say_str(p, value);
+	say(p, "': ");
+	say_expected(p, k);
+	return -EINVAL;
+}
+
+static int on_item(struct parse *p, struct str item)
+{
+	bool has_key = memchr(item.p, '=', item.len);
+	struct str value = item, name = has_key ? split(&value, '=') : (struct str){"", 0};
+	const struct conf_key *k = find_key(p, name), *bare = has_key ? NULL : find_key(p, item);
+	uint64_t v;
+
+	value = trim(value);
+	if (has_key && (!name.len || !k))
+		return bad_key(p, "unknown key ", name, "");
+	if (bare)
+		return lacks_value(p, bare);
+	if (!k)
+		return bad_key(p, "", item, " lacks '=' and a value");
+	if (!decode(k, value, &v))
+		return bad_value(p, k, value);
+	if (p->out)
+		store(k, value, v, p->out + k->off);
+	return 0;
+}
+
+static int walk(struct parse *p, const char *text)
+{
+	struct str rest = str_of(text);
+
+	while (rest.p) {
+		struct str item = split(&rest, ';');
+
+		if (item.len && on_item(p, item))
+			return -EINVAL;
+	}
+	return 0;
+}
+
+int conf_parse(const char *what, const char *text, const struct conf_key *keys, size_t key_cnt,
+	       void *out, size_t out_len, char *err, size_t err_len)
+{
+	struct parse p = {what, keys, key_cnt, .err = err, .err_len = err_len};
+
+	for (size_t i = 0; i < key_cnt; i++)
+		must(keys[i].off + type_desc[keys[i].type].size <= out_len);
+	if (!text)
+		return 0;
+	if (walk(&p, text))
+		return -EINVAL;
+	p.out = out;
+	return walk(&p, text);
+}
+
+/* @line without its comment and the blanks around. */
+static struct str line_content(const char *line)
+{
+	struct str s = str_of(line);
+
+	for (size_t i = 0; i < s.len; i++) {
+		if ((line[i] == '#' || line[i] == ';') &&
+		    (!i || isspace((unsigned char)line[i - 1])))
+			s.len = i;
+	}
+	return trim(s);
+}
+
+/* Append @item as ";key=value" (no ';' at first) to @text, which holds *@used bytes. */
+static int append_item(struct str item, char *text, size_t text_len, size_t *used)
+{
+	bool has_key = memchr(item.p, '=', item.len);
+	struct str value = item, name = has_key ? split(&value, '=') : (struct str){"", 0};
+	int len;
+
+	value = trim(value);
+	len = snprintf(text + *used, text_len - *used, "%s%.*s%s%.*s", *used ? ";" : "",
+		       (int)name.len, name.p, has_key ? "=" : "", (int)value.len, value.p);
+	if (len < 0 || (size_t)len >= text_len - *used)
+		return -E2BIG;
+	*used += (size_t)len;
+	return 0;
+}
+
+static int read_section(FILE *f, const char *path, const char *section, char *text, size_t text_len)
+{
+	char line[FILE_LINE_MAX];
+	bool is_wanted = !*section;
+	size_t used = 0;
+	int ret = 0;
+
+	for (int line_no = 1; !ret && fgets(line, sizeof(line), f); line_no++) {
+		struct str s = line_content(line);
+
+		if (!strchr(line, '\n') && !feof(f)) {
+			LOG_WARN("%s:%d: line too long, limit %d bytes", path, line_no,
+				 FILE_LINE_MAX - 2);
+			ret = -E2BIG;
+		} else if (s.len && *s.p == '[' && s.p[s.len - 1] != ']') {
+			LOG_WARN("%s:%d: '[' without ']'", path, line_no);
+			ret = -EINVAL;
+		} else if (s.len && *s.p == '[') {
+			is_wanted = str_eq(trim((struct str){s.p + 1, s.len - 2}), section);
+		} else if (s.len && is_wanted) {
+			ret = append_item(s, text, text_len, &used);
+		}
+	}
+	return !ret && ferror(f) ? -errno : ret;
+}
+
+int conf_file_section(const char *path, const char *section, char *text, size_t text_len)
+{
+	FILE *f = fopen(path, "re");
+	int ret;
+
+	text[0] = 0;
+	if (!f)
+		return -errno;
+	ret = read_section(f, path, section, text, text_len);
+	fclose(f);
+	if (ret)
+		text[0] = 0;
+	return ret;
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Copy kernels for payload: never rep movsb, which libc uses from about 2 KiB on.
+//
+// Why not memcpy(): where (dst - src) mod 4096 is 1..15, rep movsb runs at 3 GB/s in place of 50 on
+// Zen 3 and 4, and the offsets of user buffers are not ours to choose (facts/perf.md A2.1; glibc bug
+// 30994). Vector loops are immune. No function here accepts overlapping ranges.
+#ifndef SF_BASE_COPY_H
+#define SF_BASE_COPY_H
+
+#include "base/base.h"
+
+#define COPY_SMALL_MAX 256 /* bytes */
+
+/** copy_init() - Choose the kernels by what the CPU can do. Optional: the first copy does it otherwise. */
+void copy_init(void);
+
+/** copy_cached() - Copy @len bytes, any length and alignment, with ordinary stores. */
+void copy_cached(void *dst, const void *src, size_t len);
+
+/**
+ * copy_nt() - Copy @len bytes with stores that bypass this core's cache; for a reader behind another L3.
+ * Later stores of this thread, e.g. of a flag, are seen after the copy by everybody: it ends with a
+ * store fence. Best with a 64-byte aligned @dst. Where the CPU has no such stores, as copy_cached().
+ */
+void copy_nt(void *dst, const void *src, size_t len);
+
+/* Moves of constant size become single instructions; the builtin also says "unaligned, any type". */
+#define COPY_MOVE_(dst_, src_, len_) __builtin_memcpy(dst_, src_, len_)
+
+/* 64 bytes, all loads before all stores: the lines may be on their way from another core. */
+static inline void copy_line(uint8_t *dst, const uint8_t *src)
+{
+	struct {
+		uint8_t b[16];
+	} v[4];
+
+	COPY_MOVE_(&v[0], src, 16);
+	COPY_MOVE_(&v[1], src + 16, 16);
+	COPY_MOVE_(&v[2], src + 32, 16);
+	COPY_MOVE_(&v[3], src + 48, 16);
+	COPY_MOVE_(dst, &v[0], 16);
+	COPY_MOVE_(dst + 16, &v[1], 16);
+	COPY_MOVE_(dst + 32, &v[2], 16);
+	COPY_MOVE_(dst + 48, &v[3], 16);
+}
+
+/* 0..15 bytes: the first and the last 8, 4 or 2, which overlap in the middle. */
+static inline void copy_tiny(uint8_t *dst, const uint8_t *src, size_t len)
+{
+	if (len >= 8) {
+		COPY_MOVE_(dst + len - 8, src + len - 8, 8);
+		COPY_MOVE_(dst, src, 8);
+	} else if (len >= 4) {
+		COPY_MOVE_(dst + len - 4, src + len - 4, 4);
+		COPY_MOVE_(dst, src, 4);
+	} else if (len >= 2) {
+		COPY_MOVE_(dst + len - 2, src + len - 2, 2);
+		COPY_MOVE_(dst, src, 2);
+	} else if (len) {
+		*dst = *src;
+	}
+}
+
+/**
+ * copy_small() - Copy @len bytes without a call; meant for up to COPY_SMALL_MAX, right for any.
+ * Touches no byte outside the two ranges.
+ */
+static inline void copy_small(void *dst_, const void *src_, size_t len)
+{
+	uint8_t *dst = dst_;
+	const uint8_t *src = src_;
+
+	if (len < 16) {
+		copy_tiny(dst, src, len);
+	} else if (len <= 32) {
+		COPY_MOVE_(dst + len - 16, src + len - 16, 16);
+		COPY_MOVE_(dst, src, 16);
+	} else if (len <= 64) {
+		COPY_MOVE_(dst + len - 32, src + len - 32, 32);
+		COPY_MOVE_(dst, src, 32);
+	} else {
+		copy_line(dst + len - 64, src + len - 64);
+		for (size_t i = 0; i < len - 64; i += 64)
+			copy_line(dst + i, src + i);
+	}
+}
+
+/** copy_bytes() - Copy @len bytes, any length: in line if few, else with copy_cached(). */
+static inline void copy_bytes(void *dst, const void *src, size_t len)
+{
+	if (len <= COPY_SMALL_MAX)
+		copy_small(dst, src, len);
+	else
+		copy_cached(dst, src, len);
+}
+
+#endif

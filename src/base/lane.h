@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Lane: single-producer single-consumer ring of 64-byte slots in memory shared with a peer that is not trusted.
+//
+// Theory of operation
+//
+// Shared memory: line 0 holds @head, the number of slots that the consumer has released (free
+// running); only the consumer writes it. Then come 2^k slots. Positions are free-running 32-bit slot
+// numbers; the lap of a position is position >> k. A message is a record of n >= 1 contiguous slots.
+// Its first 8 bytes, word0, are {lap tag 16 | skip 1, slots 7 | user 40}; the producer writes them
+// last, with release. There is no tail to read: the consumer at position p waits until word0 of slot
+// p mod 2^k carries the tag of p's lap, so that an 8-byte message moves one cache line. Records never
+// wrap: where one would, a skip record fills the ring to its end.
+//
+// Tags. tag(lap) = 0x8000 | lap mod 2^15. It is never 0, and tag(lap) != tag(lap + 1). A 32-bit
+// position has a power of two of laps, so this also holds where the position wraps.
+//
+// Claim: what the consumer takes for a header at p is the header of p. Proof: the records of a lap
+// tile the ring, so the consumer releases every slot exactly once per lap. When it releases a slot in
+// lap l, the slot's word0 is either the header of a record of lap l, whose tag is not tag(l + 1), or
+// (a continuation, or the rest of a skip) it is data or leftover, and then lane_next() has read it and
+// zeroed it if its upper 16 bits were tag(l + 1). So at release word0 never looks like lap l + 1. The
+// consumer looks at the slot next at p of lap l + 1, only if a record begins at p, and until then
+// nobody but the producer writes there, who writes word0 of p only as that record's header: records
+// before p end before p, and slots that an abandoned lane_reserve() dirtied beyond the record that
+// replaced it are zeroed before that is committed. Zeroing only on a clash (1 in 65536 for random
+// data) instead of always is what keeps payload lines shared, not modified, in the consumer's cache.
+//
+// Trust. The producer believes @head only between what it believed before and its own position. The
+// consumer takes word0 in one load and checks that the record lies inside the ring and that a skip is
+// one that a producer can need; else the lane is broken for good. Payload may change at any time while
+// it is looked at: copy before checking.
+//
+// No read-modify-write and no fence anywhere; on x86 all orders below are plain loads and stores.
+#ifndef SF_BASE_LANE_H
+#define SF_BASE_LANE_H
+
+#include <stdatomic.h>
+
+#include "base/base.h"
+#include "base/bits.h"
+
+#define LANE_SLOT      64
+#define LANE_SLOTS_MAX 32					/* of one message */
+#define LANE_CNT_MIN   LANE_SLOTS_MAX				/* slots of a ring */
+#define LANE_CNT_MAX   (1u << 24)
+#define LANE_WORD0     8					/* bytes */
+#define LANE_MSG_MAX   (LANE_SLOTS_MAX * LANE_SLOT - LANE_WORD0) /* payload bytes of one message */
+
+#define LANE_W_LAP    GENMASK(63, 48)
+#define LANE_W_SKIP   BIT(47)
+#define LANE_W_NSLOTS GENMASK(46, 40)
+#define LANE_W_USER   GENMASK(39, 0)
+#define LANE_LAP_SHIFT 48
+#define LANE_LAP_SET   0x8000u /* in every lap tag */
+#define LANE_LAP_NEVER UINT32_MAX
+
+/* Line 0 of the shared memory; the slots follow. */
+struct lane_shm {
+	_Atomic uint32_t head; /* slots released by the consumer, free running */
+	uint8_t unused[CACHE_LINE - sizeof(uint32_t)];
+};
+static_assert(sizeof(struct lane_shm) == CACHE_LINE, "the consumer's line must not hold a slot");
+
+/* Producer's private half. Locking: none, one thread at a time. */
+struct lane_tx {
+	uint8_t *slots;
+	_Atomic uint32_t *head;
+	uint32_t mask;	    /* slots in the ring - 1 */
+	uint32_t lap_shift; /* k */
+	uint32_t pos;	    /* where the next record goes */
+	uint32_t head_seen; /* last believed value of *@head */
+	uint32_t avail;	    /* slots at @pos known to be free and contiguous */
+	uint32_t resv;	    /* slots from @pos that may hold bytes of an uncommitted message */
+};
+
+/* Consumer's private half. Locking: none, one thread at a time. */
+struct lane_rx {
+	uint8_t *slots;
+	_Atomic uint32_t *head;
+	uint32_t mask;
+	uint32_t lap_shift;
+	uint32_t pos;	    /* of the next record */
+	uint32_t published; /* what *@head says */
+	uint32_t lap;	    /* tag of @pos's lap; LANE_LAP_NEVER once broken */
+	uint32_t cur;	    /* slots of the record that lane_peek() returned; 0 = none */
+	bool broken;	    /* the peer wrote a header that no producer writes; for good */
+};
+
+/** lane_shm_size() - Bytes of shared memory of a lane of @slot_cnt slots, a power of two in LANE_CNT_MIN..MAX. */
+size_t lane_shm_size(uint32_t slot_cnt);
+
+/** lane_shm_init() - Make an empty lane of @mem, 64-byte aligned, before either side is initialised. */
+void lane_shm_init(void *mem, uint32_t slot_cnt);
+
+/** lane_tx_init() - Producer of the empty lane at @mem, as mapped in this process. */
+void lane_tx_init(struct lane_tx *tx, void *mem, uint32_t slot_cnt);
+
+/** lane_rx_init() - Consumer of the empty lane at @mem, as mapped in this process. */
+void lane_rx_init(struct lane_rx *rx, void *mem, uint32_t slot_cnt);
+
+/* The rare parts of the functions below; not for others. */
+void *lane_reserve_slow(struct lane_tx *tx, uint32_t nslots);
+void *lane_peek_slow(struct lane_rx *rx, uint64_t word, uint32_t *cap_bytes, uint64_t *user40);
+void lane_scrub(struct lane_rx *rx);
+
+static inline _Atomic uint64_t *lane_word0(uint8_t *slots, uint32_t idx)
+{
+	return (_Atomic uint64_t *)(void *)(slots + (size_t)idx * LANE_SLOT);
+}
+
+static inline uint32_t lane_lap_tag(uint32_t pos, uint32_t lap_shift)
+{
+	return (uint16_t)(pos >> lap_shift) | LANE_LAP_SET;
+}
+
+/**
+ * lane_reserve() - Room for the next message; it replaces an earlier one that was not committed.
+ * @bytes: payload bytes, <= LANE_MSG_MAX.
+ * Return: at least @bytes writable bytes, 8-byte aligned, contiguous; NULL when there is no room now.
+ */
+static inline void *lane_reserve(struct lane_tx *tx, uint32_t bytes)
+{
+	uint32_t nslots = (bytes + LANE_WORD0 + LANE_SLOT - 1) / LANE_SLOT;
+
+	assert(bytes <= LANE_MSG_MAX);
+	if (unlikely(nslots > tx->avail || tx->resv))
+		return lane_reserve_slow(tx, nslots);
+	tx->resv = nslots;
+	return tx->slots + (size_t)(tx->pos & tx->mask) * LANE_SLOT + LANE_WORD0;
+}
+
+/** lane_commit() - Publish what was last reserved, with the low 40 bits of @user40 beside it. */
+static inline void lane_commit(struct lane_tx *tx, uint64_t user40)
+{
+	uint64_t lap = lane_lap_tag(tx->pos, tx->lap_shift);
+
+	assert(tx->resv);
+	/* release: payload before header; pairs with the acquire in lane_peek() */
+	atomic_store_explicit(lane_word0(tx->slots, tx->pos & tx->mask),
+			      lap << LANE_LAP_SHIFT | FIELD_PREP(LANE_W_NSLOTS, tx->resv) |
+				      (user40 & LANE_W_USER),
+			      memory_order_release);
+	tx->pos += tx->resv;
+	tx->avail -= tx->resv;
+	tx->resv = 0;
+}
+
+/** lane_tx_pos() - Slots published so far, free running: this much acknowledged means all of it. */
+static inline uint32_t lane_tx_pos(const struct lane_tx *tx)
+{
+	return tx->pos;
+}
+
+/**
+ * lane_acked() - Slots the consumer has released so far; same unit as lane_tx_pos(), never ahead of it.
+ * A position that goes back or runs ahead comes from a hostile peer and acknowledges nothing more.
+ */
+static inline uint32_t lane_acked(struct lane_tx *tx)
+{
+	/* acquire: the consumer's last reads before our next writes; pairs with the release in
+	 * lane_publish() */
+	uint32_t head = atomic_load_explicit(tx->head, memory_order_acquire);
+
+	if (likely(head - tx->head_seen <= tx->pos - tx->head_seen))
+		tx->head_seen = head;
+	return tx->head_seen;
+}
+
+/** lane_publish() - Tell the producer now what has been consumed; call at the end of a poll pass. */
+static inline void lane_publish(struct lane_rx *rx)
+{
+	if (rx->published == rx->pos)
+		return;
+	rx->published = rx->pos;
+	/* release: our reads and zeroing before the producer's reuse; pairs with lane_acked() */
+	atomic_store_explicit(rx->head, rx->pos, memory_order_release);
+}
+
+/**
+ * lane_peek() - The next message; the same one until lane_next().
+ * @cap_bytes: receives the bytes that its slots hold: the sender's length rounded up to a slot's end.
+ * @user40:    receives lane_commit()'s @user40.
+ * Return:     the payload, 8-byte aligned; the peer may still change it. NULL if there is none (the
+ *             out-parameters are unchanged), or if the lane is broken.
+ */
+static inline void *lane_peek(struct lane_rx *rx, uint32_t *cap_bytes, uint64_t *user40)
+{
+	uint32_t idx = rx->pos & rx->mask, nslots;
+	/* acquire; pairs with the release in lane_commit() */
+	uint64_t word = atomic_load_explicit(lane_word0(rx->slots, idx), memory_order_acquire);
+
+	if (word >> LANE_LAP_SHIFT != rx->lap)
+		return NULL;
+	nslots = (uint32_t)FIELD_GET(LANE_W_NSLOTS | LANE_W_SKIP, word);
+	if (unlikely(nslots - 1 > MIN(rx->mask - idx, LANE_SLOTS_MAX - 1u)))
+		return lane_peek_slow(rx, word, cap_bytes, user40);
+	rx->cur = nslots;
+	*cap_bytes = nslots * LANE_SLOT - LANE_WORD0;
+	*user40 = word & LANE_W_USER;
+	return rx->slots + (size_t)idx * LANE_SLOT + LANE_WORD0;
+}
+
+/** lane_next() - Consume the message that lane_peek() returned; its memory is the producer's again. */
+static inline void lane_next(struct lane_rx *rx)
+{
+	uint32_t was = rx->pos;
+
+	assert(rx->cur);
+	if (rx->cur > 1)
+		lane_scrub(rx);
+	rx->pos += rx->cur;
+	rx->cur = 0;
+	/* A lap begins at a quarter, and no record crosses the end: the tag changes only here. */
+	if (unlikely((was ^ rx->pos) & ~(rx->mask >> 2))) {
+		rx->lap = lane_lap_tag(rx->pos, rx->lap_shift);
+		lane_publish(rx);
+	}
+}
+
+#endif

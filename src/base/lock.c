@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The slow path of struct lock: wait politely until the holder lets go.
+#include "base/lock.h"
+
+#include <time.h>
+
+#define SPIN_POLLS 64	 /* a data-path section is shorter than this many polls */
+#define YIELD_CNT  256	 /* then the holder has lost its CPU: give it ours ... */
+#define SLEEP_NS   50000 /* ... and if yielding does not help, stop burning a core */
+
+static inline void cpu_relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+}
+
+/* Only reads until the lock looks free, so that waiters do not steal the line from the holder. */
+static bool spin_try(struct lock *l)
+{
+	for (int i = 0; i < SPIN_POLLS; i++) {
+		if (!atomic_load_explicit(&l->held, memory_order_relaxed) && lock_try(l))
+			return true;
+		cpu_relax();
+	}
+	return false;
+}
+
+void lock_contended(struct lock *l)
+{
+	const struct timespec nap = {.tv_nsec = SLEEP_NS};
+
+	for (int yields = 0; !spin_try(l);) {
+		if (yields < YIELD_CNT) {
+			sched_yield();
+			yields++;
+		} else {
+			nanosleep(&nap, NULL);
+		}
+	}
+}
+
+uintptr_t lock_self(void)
+{
+	static _Thread_local char self;
+
+	return (uintptr_t)&self;
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The heap behind a counter and a countdown, so that tests can prove "no leak", "no allocation"
+// and "survives every failure".
+#include "base/mem.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/base.h"
+
+/* All relaxed: these are statistics, no other memory is published through them. */
+static _Atomic uint64_t g_fail_in; /* allocations until one fails; 0 = never */
+static _Atomic uint64_t g_alloc_cnt;
+static _Atomic int64_t g_live_cnt;
+
+static bool take_failure(void)
+{
+	uint64_t left = atomic_load_explicit(&g_fail_in, memory_order_relaxed);
+
+	while (left) { /* CAS, not a subtraction: two threads at 1 must not run below 0 */
+		if (atomic_compare_exchange_weak_explicit(&g_fail_in, &left, left - 1,
+							  memory_order_relaxed,
+							  memory_order_relaxed))
+			return left == 1;
+	}
+	return false;
+}
+
+static void *counted(void *p)
+{
+	if (p) {
+		atomic_fetch_add_explicit(&g_alloc_cnt, 1, memory_order_relaxed);
+		atomic_fetch_add_explicit(&g_live_cnt, 1, memory_order_relaxed);
+	}
+	return p;
+}
+
+void *mem_alloc(size_t size)
+{
+	if (unlikely(take_failure()))
+		return NULL;
+	return counted(calloc(1, size ? size : 1));
+}
+
+void *mem_alloc_aligned(size_t align, size_t size)
+{
+	void *p;
+
+	assert(IS_POW2(align));
+	if (unlikely(take_failure()))
+		return NULL;
+	if (!size)
+		size = 1;
+	if (posix_memalign(&p, MAX(align, sizeof(void *)), size))
+		return NULL;
+	return counted(memset(p, 0, size));
+}
+
+void mem_free(void *p)
+{
+	if (!p)
+		return;
+	atomic_fetch_sub_explicit(&g_live_cnt, 1, memory_order_relaxed);
+	free(p);
+}
+
+void mem_fail_nth(uint64_t n)
+{
+	atomic_store_explicit(&g_fail_in, n, memory_order_relaxed);
+}
+
+uint64_t mem_alloc_count(void)
+{
+	return atomic_load_explicit(&g_alloc_cnt, memory_order_relaxed);
+}
+
+int64_t mem_live_count(void)
+{
+	return atomic_load_explicit(&g_live_cnt, memory_order_relaxed);
+}

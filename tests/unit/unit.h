@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// What every unit test needs: cmocka with the headers it wants first, and a seed that can be
+// replayed.
+#ifndef SF_TESTS_UNIT_UNIT_H
+#define SF_TESTS_UNIT_UNIT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base/rng.h"
+
+/** unit_rng() - Random stream of this run: seeded by the environment's SEED, else anew; printed. */
+static inline struct rng unit_rng(void)
+{
+	const char *env = getenv("SEED");
+	uint64_t seed = env ? strtoull(env, NULL, 0) : rng_entropy();
+	struct rng r;
+
+	print_message("SEED=%#llx\n", (unsigned long long)seed);
+	rng_seed(&r, seed);
+	return r;
+}
+
+#endif
