@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #define ARRAY_SIZE(a_) (sizeof(a_) / sizeof((a_)[0]))
+#undef container_of /* <rdma/fabric.h> has one of the same meaning */
 #define container_of(ptr_, type_, member_) ((type_ *)((char *)(ptr_)-offsetof(type_, member_)))
 #define SF_PASTE2(a_, b_) a_##b_
 #define SF_PASTE(a_, b_)  SF_PASTE2(a_, b_)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The copy loops, one per vector width, over whole destination lines; ends are handled once for all.
+// The copy loops, one per vector width, over whole destination lines; the ends are handled once.
 #include "base/copy.h"
 
 #include <stdatomic.h>
@@ -64,7 +64,7 @@ __attribute__((target("avx512f"))) static void lines_avx512(uint8_t *dst, const 
 		_mm512_store_si512(dst, _mm512_loadu_si512(src));
 }
 
-/* Four 16-byte stores fill a line's write-combining buffer; wider ones measured the same (22 GB/s). */
+/* Four 16-byte stores fill a write-combining buffer; wider ones measured the same (22 GB/s). */
 static void lines_nt(uint8_t *dst, const uint8_t *src, size_t cnt)
 {
 	for (; cnt; cnt--, dst += LINE, src += LINE) {
@@ -80,7 +80,7 @@ static void lines_nt(uint8_t *dst, const uint8_t *src, size_t cnt)
 	}
 }
 
-/* VBMI2 came after the generations (up to Cascade Lake) that lower the clock for 512-bit registers. */
+/* VBMI2 came after the generations that lower the clock much for 512-bit registers. */
 static lines_fn best_lines(void)
 {
 	if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vbmi2"))

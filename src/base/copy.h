@@ -2,8 +2,8 @@
 // Copy kernels for payload: never rep movsb, which libc uses from about 2 KiB on.
 //
 // Why not memcpy(): where (dst - src) mod 4096 is 1..15, rep movsb runs at 3 GB/s in place of 50 on
-// Zen 3 and 4, and the offsets of user buffers are not ours to choose (facts/perf.md A2.1; glibc bug
-// 30994). Vector loops are immune. No function here accepts overlapping ranges.
+// Zen 3 and 4, and the offsets of user buffers are not ours to choose (facts/perf.md A2.1; glibc
+// bug 30994). Vector loops are immune. No function here accepts overlapping ranges.
 #ifndef SF_BASE_COPY_H
 #define SF_BASE_COPY_H
 
@@ -11,20 +11,21 @@
 
 #define COPY_SMALL_MAX 256 /* bytes */
 
-/** copy_init() - Choose the kernels by what the CPU can do. Optional: the first copy does it otherwise. */
+/** copy_init() - Choose the kernels by what the CPU can do; else the first copy does it. */
 void copy_init(void);
 
 /** copy_cached() - Copy @len bytes, any length and alignment, with ordinary stores. */
 void copy_cached(void *dst, const void *src, size_t len);
 
 /**
- * copy_nt() - Copy @len bytes with stores that bypass this core's cache; for a reader behind another L3.
- * Later stores of this thread, e.g. of a flag, are seen after the copy by everybody: it ends with a
- * store fence. Best with a 64-byte aligned @dst. Where the CPU has no such stores, as copy_cached().
+ * copy_nt() - Copy @len bytes with stores that bypass this core's cache; for a reader behind
+ * another L3. Later stores of this thread, e.g. of a flag, are seen after the copy by everybody: it
+ * ends with a store fence. Best with a 64-byte aligned @dst. Where the CPU has no such stores, as
+ * copy_cached().
  */
 void copy_nt(void *dst, const void *src, size_t len);
 
-/* Moves of constant size become single instructions; the builtin also says "unaligned, any type". */
+/* Of constant size: single instructions, any alignment and type. */
 #define COPY_MOVE_(dst_, src_, len_) __builtin_memcpy(dst_, src_, len_)
 
 /* 64 bytes, all loads before all stores: the lines may be on their way from another core. */

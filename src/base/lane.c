@@ -56,7 +56,7 @@ static void put_skip(struct lane_tx *tx, uint32_t nslots)
 {
 	uint64_t lap = lane_lap_tag(tx->pos, tx->lap_shift);
 
-	/* release: zeroing by an earlier lane_reserve() first; pairs with the acquire in lane_peek() */
+	/* release: earlier zeroing first; pairs with the acquire in lane_peek() */
 	atomic_store_explicit(lane_word0(tx->slots, tx->pos & tx->mask),
 			      lap << LANE_LAP_SHIFT | LANE_W_SKIP |
 				      FIELD_PREP(LANE_W_NSLOTS, nslots),
@@ -103,8 +103,9 @@ void *lane_reserve_slow(struct lane_tx *tx, uint32_t nslots)
 }
 
 /*
- * A continuation must not look like a header of the next lap (see Theory of operation). Relaxed: the
- * data came with the header's acquire, and a zero goes out before the release of lane_publish().
+ * A continuation must not look like a header of the next lap (see Theory of operation). Relaxed:
+ * the data came with the header's acquire, and a zero goes out before the release of
+ * lane_publish().
  */
 void lane_scrub(struct lane_rx *rx)
 {
@@ -128,7 +129,8 @@ void *lane_peek_slow(struct lane_rx *rx, uint64_t word, uint32_t *cap_bytes, uin
 	 * A skip is shorter than the longest message and ends the ring. So none begins at index 0,
 	 * and a hostile peer cannot keep us here by skip after skip.
 	 */
-	if ((word & LANE_W_SKIP) && nslots < LANE_SLOTS_MAX && idx && idx + nslots == rx->mask + 1) {
+	if ((word & LANE_W_SKIP) && nslots < LANE_SLOTS_MAX && idx &&
+	    idx + nslots == rx->mask + 1) {
 		rx->cur = nslots;
 		lane_next(rx);
 		return lane_peek(rx, cap_bytes, user40);

@@ -17,8 +17,7 @@ struct key {
 static inline uint32_t key_hash(const struct key *k)
 {
 	uint64_t a = (k->tag & k->tag_keep) ^ 0xa0761d6478bd642fULL;
-	uint64_t b = (k->src & k->src_keep) ^ (k->cls * 0xe7037ed1a0b428dbULL) ^
-		     0x8ebc6af09c88c6e3ULL;
+	uint64_t b = (k->src & k->src_keep) ^ (k->cls + 1) * 0xe7037ed1a0b428dbULL;
 	unsigned __int128 product = (unsigned __int128)a * b;
 	uint64_t x = (uint64_t)(product >> 64) ^ (uint64_t)product;
 
@@ -277,7 +276,7 @@ void mt_posted_del(struct mt_posted *t, struct mt_node *node)
 	list_del(&t->all, node);
 	if (t->is_hashed)
 		posted_unhash(t, node);
-	/* Not already at MT_LIST_MAX: a queue that swings around it would be hashed again and again. */
+	/* Not at MT_LIST_MAX: a queue that swings around it would be hashed time and again. */
 	if (!t->all.cnt)
 		t->is_hashed = false;
 }
@@ -369,7 +368,6 @@ static void unexp_rehash(struct mt_unexp *t, uint64_t ignore)
 
 int mt_unexp_add(struct mt_unexp *t, struct mt_node *node)
 {
-	assert(node->src != MT_ANY_SRC);
 	node->seq = ++t->seq;
 	list_push(&t->all, node);
 	if (t->is_hashed)

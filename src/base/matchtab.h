@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Matching tables: receives posted with tag, ignore mask and source; messages that came before their receive.
+// Matching tables: receives posted by tag, ignore mask and source; messages that came too early.
 //
 // Theory of operation
 //
-// Order is the contract: of all entries that match, the oldest. Every entry gets a sequence number and
-// a place in one ordered list, and up to MT_LIST_MAX entries that list is simply scanned. Above that,
-// entries are also hashed by the bits that a search knows.
+// Order is the contract: of all entries that match, the oldest. Every entry gets a sequence number
+// and a place in one ordered list, and up to MT_LIST_MAX entries that list is simply scanned. Above
+// that, entries are also hashed by the bits that a search knows.
 //
 // Groups. Entries with equal keys form a group: a ring in order of age, whose oldest entry, the
 // leader, stands in the bucket's chain. So ten thousand equal receives cost one place in one chain,
 // chains hold distinct keys only, and the first key found is the answer for that key.
 //
-// Posted. What is known of a message is its tag and source, not the receive's ignore mask. So receives
-// are divided into classes (ignore mask, any source or not), and class, tag & ~ignore and source make
-// the key. A search looks up one key per class in use and takes the lowest sequence number. Real
-// programs use one to four classes. MT_CLASS_MAX are hashed; receives of further classes are kept in
-// an ordered ring of their own that every search scans.
+// Posted. What is known of a message is its tag and source, not the receive's ignore mask. So
+// receives are divided into classes (ignore mask, any source or not), and class, tag & ~ignore and
+// source make the key. A search looks up one key per class in use and takes the lowest sequence
+// number. Real programs use one to four classes. MT_CLASS_MAX are hashed; receives of further
+// classes are kept in an ordered ring of their own that every search scans.
 //
 // Unexpected. Entries are exact; the search has the ignore mask. Entries are hashed twice with the
 // mask that searches have been using: by tag, and by tag and source. A search whose mask is finer
 // walks one group, a coarser one walks the ordered list. When such walks have cost four steps per
-// entry, the table adopts that search's mask and is hashed anew, which makes the cost of a change of
-// habit proportional to what has been lost by it.
+// entry, the table adopts that search's mask and is hashed anew, which makes the cost of a change
+// of habit proportional to what has been lost by it.
 #ifndef SF_BASE_MATCHTAB_H
 #define SF_BASE_MATCHTAB_H
 
@@ -34,24 +34,25 @@
 
 /* How a node hangs in a hash; all fields belong to the table. */
 struct mt_link {
-	struct mt_node *chain;	     /* of leaders: the next leader in the bucket */
-	struct mt_node *next, *prev; /* ring of the group, oldest first; leader->prev is the youngest */
+	struct mt_node *chain; /* of leaders: the next leader in the bucket */
+	struct mt_node *next;  /* ring of the group, oldest first */
+	struct mt_node *prev;  /* leader->prev is the youngest */
 	uint32_t hash;
 	uint16_t cls; /* posted only; MT_CLASS_MAX: in the ring of further classes */
 	bool is_leader;
 };
 
 /*
- * One entry, embedded in the caller's object, in one table at a time. The caller sets the first three
- * before adding and leaves everything alone until after deleting. The first 64 bytes are all that a
- * search reads: aligning a node to 64 saves a cache miss.
+ * One entry, embedded in the caller's object, in one table at a time. The caller sets the first
+ * three before adding and leaves everything alone until after deleting. The first 64 bytes are all
+ * that a search reads: aligning a node to 64 saves a cache miss.
  */
 struct mt_node {
 	uint64_t tag;
-	uint64_t ignore; /* posted only: tag bits that need not agree */
-	uint64_t src;	 /* posted: or MT_ANY_SRC */
-	uint64_t seq;	 /* set by add: order of age within the table */
-	struct mt_link by[2];	     /* posted: [0]; unexpected: [0] by tag, [1] by tag and source */
+	uint64_t ignore;      /* posted only: tag bits that need not agree */
+	uint64_t src;	      /* posted: or MT_ANY_SRC; unexpected: MT_ANY_SRC if unknown */
+	uint64_t seq;	      /* set by add: order of age within the table */
+	struct mt_link by[2]; /* posted: [0]; unexpected: [0] by tag, [1] by tag and source */
 	struct mt_node *next, *prev; /* ordered list of all */
 };
 static_assert(offsetof(struct mt_node, by[1]) == CACHE_LINE, "a search reads one line per node");
@@ -78,8 +79,8 @@ struct mt_class {
 /* Posted receives. May be moved in memory. Locking: none, the owner serialises all calls. */
 struct mt_posted {
 	struct mt_list all;
-	uint64_t seq; /* of the youngest */
-	bool is_hashed; /* else @all is all there is */
+	uint64_t seq;	   /* of the youngest */
+	bool is_hashed;	   /* else @all is all there is */
 	uint32_t cls_used; /* bit i: cls[i].cnt > 0 */
 	struct mt_class cls[MT_CLASS_MAX];
 	struct mt_node *further; /* ring of the entries of further classes, oldest first */
@@ -91,8 +92,8 @@ struct mt_unexp {
 	struct mt_list all;
 	uint64_t seq;
 	bool is_hashed;
-	uint64_t ignore; /* mask that the hashes leave out */
-	uint64_t walked; /* steps past the first of a walk since the last rehash */
+	uint64_t ignore;	/* mask that the hashes leave out */
+	uint64_t walked;	/* steps past the first of a walk since the last rehash */
 	struct mt_hash hash[2]; /* by tag; by tag and source */
 };
 
@@ -115,8 +116,9 @@ void mt_posted_del(struct mt_posted *t, struct mt_node *node);
 struct mt_node *mt_posted_match_slow(struct mt_posted *t, uint64_t src, uint64_t tag);
 
 /**
- * mt_posted_match() - The oldest receive that takes a message of @src with @tag; it stays in the table.
- * @src:   the sender; one that no receive can name may be any number but those in use.
+ * mt_posted_match() - The oldest receive that takes a message of @src with @tag; it stays in the
+ * table.
+ * @src:   the sender; MT_ANY_SRC for one that no receive can name.
  * Return: NULL if none takes it.
  */
 static inline struct mt_node *mt_posted_match(struct mt_posted *t, uint64_t src, uint64_t tag)
@@ -130,7 +132,8 @@ static inline uint32_t mt_posted_cnt(const struct mt_posted *t)
 	return t->all.cnt;
 }
 
-/** mt_posted_first() - The oldest receive, or NULL; mt_posted_next() goes on in the order of posting. */
+/** mt_posted_first() - The oldest receive, or NULL; mt_posted_next() goes on in the order of
+ * posting. */
 static inline struct mt_node *mt_posted_first(const struct mt_posted *t)
 {
 	return t->all.head;
@@ -150,7 +153,8 @@ void mt_unexp_fini(struct mt_unexp *t);
 
 /**
  * mt_unexp_add() - Keep a message behind all others.
- * @node:  tag and src, not MT_ANY_SRC, set by the caller; ignore is not looked at; seq is set here.
+ * @node:  tag and src set by the caller, src MT_ANY_SRC for a sender that no receive can name: only
+ *         searches for any source find it. ignore is not looked at; seq is set here.
  * Return: 0, as mt_posted_add().
  */
 int mt_unexp_add(struct mt_unexp *t, struct mt_node *node);
@@ -161,7 +165,8 @@ void mt_unexp_del(struct mt_unexp *t, struct mt_node *node);
 struct mt_node *mt_unexp_find_slow(struct mt_unexp *t, uint64_t src, uint64_t tag, uint64_t ignore);
 
 /**
- * mt_unexp_find() - The oldest message from @src whose tag agrees with @tag outside @ignore; it stays.
+ * mt_unexp_find() - The oldest message from @src whose tag agrees with @tag outside @ignore; it
+ * stays.
  * @src:   the sender, or MT_ANY_SRC.
  * Return: NULL if there is none.
  */
@@ -177,7 +182,7 @@ static inline uint32_t mt_unexp_cnt(const struct mt_unexp *t)
 	return t->all.cnt;
 }
 
-/** mt_unexp_first() - The oldest message, or NULL; mt_unexp_next() goes on in the order of arrival. */
+/** mt_unexp_first() - The oldest message, or NULL; mt_unexp_next() goes on in order of arrival. */
 static inline struct mt_node *mt_unexp_first(const struct mt_unexp *t)
 {
 	return t->all.head;

@@ -64,6 +64,13 @@ void mem_free(void *p)
 	free(p);
 }
 
+void *mem_disown(void *p)
+{
+	if (p)
+		atomic_fetch_sub_explicit(&g_live_cnt, 1, memory_order_relaxed);
+	return p;
+}
+
 void mem_fail_nth(uint64_t n)
 {
 	atomic_store_explicit(&g_fail_in, n, memory_order_relaxed);

@@ -24,6 +24,12 @@ void *mem_alloc_aligned(size_t align, size_t size);
 void mem_free(void *p);
 
 /**
+ * mem_disown() - @p is handed to somebody who will free(3) it: it no longer counts as live.
+ * @p: from mem_alloc(), may be NULL. Return: @p.
+ */
+void *mem_disown(void *p);
+
+/**
  * mem_fail_nth() - Let one later allocation of this process fail; for tests.
  * @n: 1 = the next one, 2 = the one after it ...; 0 = none (the default). Fires once, then is off.
  */

@@ -97,7 +97,7 @@ void stage_cancel(struct stage *s, uint32_t gran)
 	assert(s->run[gran]);
 	end = gran + s->run[gran];
 	s->run[gran] = 0;
-	/* The latest run was probably never read by anybody: its lines are still ours, use them next. */
+	/* Nobody has read the latest run: its lines are still in our cache, use them next. */
 	if (s->cursor == (end == s->gran_cnt ? 0 : end))
 		s->cursor = gran;
 }

@@ -4,13 +4,13 @@
 // Theory of operation: shared memory is one busy flag per granule of 1 KiB, then, page aligned, the
 // granules. The sender takes runs of contiguous granules from a cursor that only goes forward and
 // wraps; a descriptor {granule, length} travels in a lane. The receiver clears the flag of a run's
-// first granule when it has copied. The sender looks at flags only where its cursor meets old runs, so
-// taking a run that replaces one of the same size costs one load. A run that a slow receiver still
-// holds is jumped over; it does not stop the others.
+// first granule when it has copied. The sender looks at flags only where its cursor meets old runs,
+// so taking a run that replaces one of the same size costs one load. A run that a slow receiver
+// still holds is jumped over; it does not stop the others.
 //
-// Forward, not last-freed-first: a line that still sits in the peer's L2 is slow to write (~7 ns), one
-// that has been evicted to the shared L3 is not. Walking through an arena larger than L2 makes 30-40
-// GB/s out of 9 (facts/perf.md A2.2).
+// Forward, not last-freed-first: a line that still sits in the peer's L2 is slow to write (~7 ns),
+// one that has been evicted to the shared L3 is not. Walking through an arena larger than L2 makes
+// 30-40 GB/s out of 9 (facts/perf.md A2.2).
 //
 // Trust: lengths of runs are private to the sender, so a hostile receiver can at worst have the
 // sender overwrite a run too early, i.e. spoil payloads. The receiver checks granule and length.
@@ -21,18 +21,19 @@
 
 #include "base/base.h"
 
-#define STAGE_GRAN     1024			   /* bytes */
-#define STAGE_ALIGN    4096			   /* of the shared memory and of the data in it, bytes */
-#define STAGE_RUN_MAX  UINT16_MAX		   /* granules */
-#define STAGE_LEN_MAX  ((size_t)STAGE_RUN_MAX * STAGE_GRAN)
+#define STAGE_GRAN    1024	 /* bytes */
+#define STAGE_ALIGN   4096	 /* of the shared memory and of the data in it, bytes */
+#define STAGE_RUN_MAX UINT16_MAX /* granules */
+#define STAGE_LEN_MAX ((size_t)STAGE_RUN_MAX * STAGE_GRAN)
 
 /* The owner's (sender's) side. Locking: none, one thread at a time. */
 struct stage {
 	uint8_t *data;
-	_Atomic uint8_t *busy; /* [gran_cnt], shared: not 0 while a run that begins here is in use */
-	uint16_t *run;	       /* [gran_cnt], private: length of the run that begins here; 0 = none */
+	_Atomic uint8_t
+		*busy; /* [gran_cnt], shared: not 0 while a run that begins here is in use */
+	uint16_t *run; /* [gran_cnt], private: length of the run that begins here; 0 = none */
 	uint32_t gran_cnt;
-	uint32_t cursor;       /* where the search begins; never inside a run */
+	uint32_t cursor; /* where the search begins; never inside a run */
 };
 
 /* A peer's (receiver's) view of the owner's arena. */
@@ -72,7 +73,8 @@ void stage_cancel(struct stage *s, uint32_t gran);
 /** stage_rx_init() - View the arena of @gran_cnt granules at @mem, as mapped in this process. */
 void stage_rx_init(struct stage_rx *rx, void *mem, uint32_t gran_cnt);
 
-/** stage_rx_ptr() - Where @len bytes from granule @gran on lie; NULL if they are not inside the arena. */
+/** stage_rx_ptr() - Where @len bytes from granule @gran on lie; NULL if they are not inside the
+ * arena. */
 static inline const uint8_t *stage_rx_ptr(const struct stage_rx *rx, uint32_t gran, size_t len)
 {
 	if (unlikely(gran >= rx->gran_cnt || len > (size_t)(rx->gran_cnt - gran) * STAGE_GRAN))
@@ -80,12 +82,13 @@ static inline const uint8_t *stage_rx_ptr(const struct stage_rx *rx, uint32_t gr
 	return rx->data + (size_t)gran * STAGE_GRAN;
 }
 
-/** stage_rx_release() - Give the run that begins at @gran back; a number outside the arena does nothing. */
+/** stage_rx_release() - Give the run that begins at @gran back; a number outside the arena does
+ * nothing. */
 static inline void stage_rx_release(struct stage_rx *rx, uint32_t gran)
 {
 	if (unlikely(gran >= rx->gran_cnt))
 		return;
-	/* release: our reads of the run before its reuse; pairs with the acquire in stage_alloc() */
+	/* release: our reads before the run's reuse; pairs with the acquire in stage.c: step() */
 	atomic_store_explicit(&rx->busy[gran], 0, memory_order_release);
 }
 

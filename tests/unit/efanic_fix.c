@@ -65,10 +65,12 @@ void end_record(void *ctx, const struct efanic_wc *wc)
 
 void pair_attr(struct efanic_qp_attr *attr, uint32_t qkey)
 {
-	*attr = (struct efanic_qp_attr){.type = EFANIC_QP_SRD, .sq_depth = 16, .rq_depth = 16, .qkey = qkey};
+	*attr = (struct efanic_qp_attr){
+		.type = EFANIC_QP_SRD, .sq_depth = 16, .rq_depth = 16, .qkey = qkey};
 }
 
-void end_open(struct world *w, struct end *e, const struct efanic_qp_attr *attr, uint8_t rnr_retry, uint32_t credits)
+void end_open(struct world *w, struct end *e, const struct efanic_qp_attr *attr, uint8_t rnr_retry,
+	      uint32_t credits)
 {
 	struct efanic_qp_attr a = *attr;
 
@@ -88,8 +90,10 @@ void pair_open(struct world *w, uint32_t credits)
 	end_open(w, &w->a, &attr, EFANIC_RNR_INFINITE, 0);
 	pair_attr(&attr, QKEY_B);
 	end_open(w, &w->b, &attr, EFANIC_RNR_INFINITE, credits);
-	assert_int_equal(efanic_dst_get(w->a.qp, w->ahn, efanic_qp_qpn(w->b.qp), QKEY_B, &w->ab), 0);
-	assert_int_equal(efanic_dst_get(w->b.qp, w->ahn, efanic_qp_qpn(w->a.qp), QKEY_A, &w->ba), 0);
+	assert_int_equal(efanic_dst_get(w->a.qp, w->ahn, efanic_qp_qpn(w->b.qp), QKEY_B, &w->ab),
+			 0);
+	assert_int_equal(efanic_dst_get(w->b.qp, w->ahn, efanic_qp_qpn(w->a.qp), QKEY_A, &w->ba),
+			 0);
 }
 
 const struct seen *last(const struct end *e)
@@ -109,7 +113,8 @@ void settle(struct world *w)
 		if (w->b.qp)
 			n += efanic_poll(w->b.qp);
 		/* the poll that moves something last may leave a completion for the next */
-	} while (n || (w->a.qp && w->a.qp->done.head != SQ_NONE) || (w->b.qp && w->b.qp->done.head != SQ_NONE));
+	} while (n || (w->a.qp && w->a.qp->done.head != SQ_NONE) ||
+		 (w->b.qp && w->b.qp->done.head != SQ_NONE));
 }
 
 int send_to(struct end *e, struct efanic_dst *dst, uint64_t wr_id, const void *buf, uint32_t len)

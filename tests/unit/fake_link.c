@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// link.h in memory; see fake_link.h. Peers are freed at their last reference, so that a sanitizer sees who keeps them.
+// link.h in memory; see fake_link.h. Peers are freed at their last reference, so that a sanitizer
+// sees who keeps them.
 #include "fake_link.h"
 
 #include <errno.h>
@@ -86,7 +87,7 @@ static bool take(unsigned *cnt)
 	return true;
 }
 
-/* --- room and node ---------------------------------------------------------------------------------------------------- */
+/* --- room and node --- */
 
 int link_room_get(const struct link_room **out, char *err, size_t err_len)
 {
@@ -100,7 +101,8 @@ int link_room_get(const struct link_room **out, char *err, size_t err_len)
 	return 0;
 }
 
-int link_room_ip(const struct link_room *room, unsigned n, uint8_t ip[16], char *err, size_t err_len)
+int link_room_ip(const struct link_room *room, unsigned n, uint8_t ip[16], char *err,
+		 size_t err_len)
 {
 	if (g_fake.ip_rc) {
 		snprintf(err, err_len, "no address for adapter %u", n);
@@ -136,9 +138,7 @@ uint64_t link_now_ns(const struct link_node *n)
 	return g_fake.now_ns;
 }
 
-void link_idle(struct link_node *n)
-{
-}
+void link_idle(struct link_node *n) {}
 
 bool link_forked(const struct link_node *n)
 {
@@ -155,7 +155,7 @@ uint64_t fake_deadline(void)
 	return g_node->attr.next_deadline(g_node->attr.ctx);
 }
 
-/* --- peers ------------------------------------------------------------------------------------------------------------ */
+/* --- peers --- */
 
 static struct link_peer *peer_of(struct link_port *p, const struct link_addr *addr)
 {
@@ -220,7 +220,7 @@ void link_peer_set_user(struct link_peer *peer, void *user)
 	peer->user = user;
 }
 
-/* --- ports ------------------------------------------------------------------------------------------------------------ */
+/* --- ports --- */
 
 struct link_port *fake_port(uint16_t number)
 {
@@ -250,7 +250,8 @@ int link_port_open(const struct link_port_attr *attr, struct link_port **out)
 	p = zalloc(sizeof(*p));
 	p->node = attr->node;
 	memcpy(p->self.ip, attr->ip, 16);
-	p->self.port = attr->port ? attr->port : g_next_port++; /* the first is 0, as a real adapter's */
+	p->self.port =
+		attr->port ? attr->port : g_next_port++; /* the first is 0, as a real adapter's */
 	p->self.nonce = attr->nonce;
 	p->cls = attr->cls;
 	p->ops = attr->ops;
@@ -343,12 +344,13 @@ int link_arm(struct link_port *p)
 	return 0;
 }
 
-/* --- frames ----------------------------------------------------------------------------------------------------------- */
+/* --- frames --- */
 
 static struct view cut(const uint8_t *buf, size_t len)
 {
 	struct view v = {.len = (uint32_t)len};
-	size_t step = g_fake.seg_len ? MAX((size_t)g_fake.seg_len, DIV_ROUND_UP(len, VIEW_SEG_MAX)) : len;
+	size_t step =
+		g_fake.seg_len ? MAX((size_t)g_fake.seg_len, DIV_ROUND_UP(len, VIEW_SEG_MAX)) : len;
 
 	for (size_t off = 0; off < len; off += step)
 		v.seg[v.seg_cnt++] = (struct view_seg){buf + off, (uint32_t)MIN(step, len - off)};
@@ -379,7 +381,8 @@ int fake_inject(struct link_port *to, const struct link_addr *from, const void *
 	return rc;
 }
 
-static struct item *item_add(struct link_port *p, struct link_peer *peer, size_t buf_len, void *cookie)
+static struct item *item_add(struct link_port *p, struct link_peer *peer, size_t buf_len,
+			     void *cookie)
 {
 	struct item *it = zalloc(sizeof(*it) + buf_len), **link = &g_items;
 
@@ -394,8 +397,8 @@ static struct item *item_add(struct link_port *p, struct link_peer *peer, size_t
 	return it;
 }
 
-int link_send(struct link_port *p, struct link_peer *peer, const void *hdr, size_t hdr_len, const struct iovec *iov,
-	      int iov_cnt, void *cookie)
+int link_send(struct link_port *p, struct link_peer *peer, const void *hdr, size_t hdr_len,
+	      const struct iovec *iov, int iov_cnt, void *cookie)
 {
 	struct item *it;
 	size_t len = hdr_len;
@@ -431,7 +434,7 @@ void link_doorbell(struct link_port *p)
 	g_fake.doorbells++;
 }
 
-/* --- bulk ------------------------------------------------------------------------------------------------------------- */
+/* --- bulk --- */
 
 int link_region_add(struct link_node *n, void *addr, size_t len, unsigned rights, uint32_t *key)
 {
@@ -477,8 +480,8 @@ static int bulk_copy(const struct item *it)
 	return 0;
 }
 
-int link_bulk(struct link_port *p, struct link_peer *peer, int op, void *local, size_t len, uint64_t raddr,
-	      uint32_t key, void *cookie)
+int link_bulk(struct link_port *p, struct link_peer *peer, int op, void *local, size_t len,
+	      uint64_t raddr, uint32_t key, void *cookie)
 {
 	struct item *it;
 
@@ -502,7 +505,7 @@ int link_bulk(struct link_port *p, struct link_peer *peer, int op, void *local, 
 	return 0;
 }
 
-/* --- progress --------------------------------------------------------------------------------------------------------- */
+/* --- progress --- */
 
 /* One frame that is for @p; it stays in the list as a verdict. */
 static bool step_in(struct link_port *p)

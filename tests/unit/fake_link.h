@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A link in one process and in memory, for tests of the adapters: every answer that link.h allows can be ordered.
+// A link in one process and in memory, for tests of the adapters: every answer that link.h allows
+// can be ordered.
 #ifndef SF_TESTS_UNIT_FAKE_LINK_H
 #define SF_TESTS_UNIT_FAKE_LINK_H
 
 #include "link/link.h"
 
 /*
- * Frames move when the receiver polls, verdicts and bulk copies when the initiator polls. A counter says how often an
- * order is still to be followed; UINT_MAX for ever.
+ * Frames move when the receiver polls, verdicts and bulk copies when the initiator polls. A counter
+ * says how often an order is still to be followed; UINT_MAX for ever.
  */
 struct fake_ctl {
 	uint64_t now_ns; /* the node's clock */
@@ -19,11 +20,13 @@ struct fake_ctl {
 	unsigned verdict_cnt;
 	int bulk_verdict;
 	unsigned bulk_verdict_cnt;
-	bool hold;	    /* nothing moves */
-	bool is_sync;	    /* verdict orders and bulk copies end before link_send() or link_bulk() returns */
-	uint32_t seg_len;   /* frames are shown in pieces of this many bytes; 0 = whole */
-	int port_rc, region_rc, peer_rc, node_rc, ip_rc, room_rc; /* != 0: what these calls answer */
-	bool is_remote;	    /* peers are not local */
+	bool hold;	  /* nothing moves */
+	bool is_sync;	  /* verdict orders and bulk copies end before link_send() or link_bulk()
+			     returns */
+	uint32_t seg_len; /* frames are shown in pieces of this many bytes; 0 = whole */
+	int port_rc, region_rc, peer_rc, node_rc, ip_rc,
+		room_rc; /* != 0: what these calls answer */
+	bool is_remote;	 /* peers are not local */
 	/* what was seen */
 	unsigned sends, doorbells, bulks, polls;
 	int ports, peers, regions, nodes; /* alive */
@@ -33,11 +36,13 @@ extern struct fake_ctl g_fake;
 
 /** fake_reset() - No orders, counts 0. Everything must be closed. */
 void fake_reset(void);
-/** fake_inject() - Show @to a frame as if the port at @from had sent it. Return: what on_frame said. */
+/** fake_inject() - Show @to a frame as if the port at @from had sent it. Return: what on_frame
+ * said. */
 int fake_inject(struct link_port *to, const struct link_addr *from, const void *buf, size_t len);
 /** fake_port() - The open port with that number; NULL. */
 struct link_port *fake_port(uint16_t number);
-/** fake_poll_all() - What the adapter thread would do: the service function of every node, once, the node's lock held. */
+/** fake_poll_all() - What the adapter thread would do: the service function of every node, once,
+ * the node's lock held. */
 void fake_poll_all(void);
 /** fake_stats() - The port's counters, to be written. */
 struct link_stats *fake_stats(struct link_port *p);

@@ -9,7 +9,8 @@
 static const uint8_t golden[EFANIC_PKT_NUM][16] = {
 	[EFANIC_PKT_SEND] = {1, 1, 0, 0, 0x78, 0x56, 0x34, 0x12},
 	[EFANIC_PKT_SEND_IMM] = {1, 2, 0, 0, 0x78, 0x56, 0x34, 0x12, 0xef, 0xbe, 0xad, 0xde},
-	[EFANIC_PKT_WRITE_IMM] = {1, 3, 0, 0, 0x78, 0x56, 0x34, 0x12, 0xef, 0xbe, 0xad, 0xde, 0, 0, 1, 0},
+	[EFANIC_PKT_WRITE_IMM] = {1, 3, 0, 0, 0x78, 0x56, 0x34, 0x12, 0xef, 0xbe, 0xad, 0xde, 0, 0,
+				  1, 0},
 };
 
 static void pkt__every_row_is_filled(void **state)
@@ -80,7 +81,8 @@ static void check__every_reason(void **state)
 	const size_t none = SIZE_MAX;
 
 	for (unsigned op = 1; op < EFANIC_PKT_NUM; op++) {
-		uint32_t hdr_len = efanic_pkt[op].hdr_len, max = hdr_len + efanic_pkt[op].payload_max;
+		uint32_t hdr_len = efanic_pkt[op].hdr_len,
+			 max = hdr_len + efanic_pkt[op].payload_max;
 
 		for (uint32_t len = 0; len < hdr_len; len++)
 			assert_int_equal(check_changed(op, none, 0, len), EFANIC_DROP_SHORT);
@@ -134,7 +136,8 @@ static void refusal_status__any_byte(void **state)
 		assert_in_range(status, EFANIC_REMOTE_BAD_ADDRESS, EFANIC_REMOTE_FEATURE_MISMATCH);
 		assert_true(status == code || status == EFANIC_REMOTE_BAD_STATUS);
 	}
-	assert_int_equal(efanic_refusal_status(EFANIC_LOCAL_UNRESP_REMOTE), EFANIC_REMOTE_BAD_STATUS);
+	assert_int_equal(efanic_refusal_status(EFANIC_LOCAL_UNRESP_REMOTE),
+			 EFANIC_REMOTE_BAD_STATUS);
 	assert_int_equal(efanic_refusal_status(EFANIC_FLUSHED), EFANIC_REMOTE_BAD_STATUS);
 }
 
@@ -153,10 +156,14 @@ static void grh_encode__ipv6_header(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(pkt__every_row_is_filled), cmocka_unit_test(encode__golden),
-		cmocka_unit_test(check__golden),	    cmocka_unit_test(check__header_in_pieces),
-		cmocka_unit_test(check__every_reason),	    cmocka_unit_test(check__random),
-		cmocka_unit_test(drop_status__is_remote),   cmocka_unit_test(refusal_status__any_byte),
+		cmocka_unit_test(pkt__every_row_is_filled),
+		cmocka_unit_test(encode__golden),
+		cmocka_unit_test(check__golden),
+		cmocka_unit_test(check__header_in_pieces),
+		cmocka_unit_test(check__every_reason),
+		cmocka_unit_test(check__random),
+		cmocka_unit_test(drop_status__is_remote),
+		cmocka_unit_test(refusal_status__any_byte),
 		cmocka_unit_test(grh_encode__ipv6_header),
 	};
 

@@ -67,9 +67,9 @@ static bool is_filled(const uint8_t *from, uint64_t seq, uint32_t bytes)
 
 static void lane_reserve__sizes_and_alignment(void **state)
 {
-	static const uint32_t row[][2] = {{0, 1},     {1, 1},	{56, 1},   {57, 2},
-					  {120, 2},   {121, 3}, {1976, 31}, {1977, 32},
-					  {LANE_MSG_MAX, 32}};
+	static const uint32_t row[][2] = {{0, 1},     {1, 1},	  {56, 1},
+					  {57, 2},    {120, 2},	  {121, 3},
+					  {1976, 31}, {1977, 32}, {LANE_MSG_MAX, 32}};
 	struct pair p;
 
 	assert_int_equal(LANE_MSG_MAX, 56 + 64 * 31);
@@ -226,7 +226,7 @@ static void fill_with_headers(struct rng *r, uint8_t *to, uint32_t bytes, const 
 	}
 }
 
-/* Random traffic with such payloads, abandoned reservations and random lag; a queue is the model. */
+/* Random traffic with such payloads, abandoned reservations and lag; a queue is the model. */
 static void run_stale(struct rng *r, struct pair *p, uint32_t msgs)
 {
 	struct {
@@ -368,7 +368,7 @@ static void lane_peek__bad_headers_break_the_lane(void **state)
 	}
 }
 
-/* A peer that writes what it likes, half of it with the right tag: the consumer stays in the ring. */
+/* A peer writes what it likes, mostly with the right tag: the consumer stays in the ring. */
 static void lane_peek__fuzzed_memory_stays_in_bounds(void **state)
 {
 	struct rng r = unit_rng();

@@ -1,0 +1,496 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Completion queues: a ring that grows, errors kept in line, reads that drive the bound endpoints.
+//
+// Theory of operation: everything is under the domain's lock, which a read takes once, for the
+// progress pass and for the copy. An error is a node in a list of its own; an entry of the ring
+// marked KIT_CQE_ERR keeps its place in line, so the caller sees what happened before it first.
+// Whenever the ring runs empty, head and tail go back to 0: a program that keeps up uses the same
+// few cache lines for ever, however long the queue it asked for.
+#include "kit/kit_int.h"
+
+#include "kit/compat.h"
+
+#define CQ_SIZE_DEFAULT 128
+#define CQ_SIZE_MAX	(1u << 30)
+
+struct kit_cq_err {
+	struct kit_cq_err *next;
+	struct fi_cq_err_entry e; /* e.err_data: data, or NULL */
+	uint8_t data[];
+};
+
+static struct kit_cq *to_cq(struct fid_cq *fid)
+{
+	return container_of(fid, struct kit_cq, fid);
+}
+
+void kit_cq_wake(struct kit_cq *cq)
+{
+	kit_wait_signal(cq->wait);
+}
+
+static int overrun(struct kit_cq *cq)
+{
+	if (!cq->overrun)
+		KIT_WARN(cq->domain->prov, FI_LOG_CQ,
+			 "no memory for completion %u of a CQ: completions are lost\n",
+			 cq->tail - cq->head + 1);
+	cq->overrun = true;
+	if (cq->wait)
+		kit_cq_wake(cq);
+	return -FI_ENOMEM;
+}
+
+int kit_cq_grow(struct kit_cq *cq)
+{
+	uint32_t cnt = cq->tail - cq->head, size = cq->mask + 1;
+	struct kit_cqe *ring;
+
+	lock_assert_held(&cq->domain->lock);
+	if (size >= CQ_SIZE_MAX)
+		return overrun(cq);
+	ring = mem_alloc(2 * (size_t)size * sizeof(*ring));
+	if (!ring)
+		return overrun(cq);
+	for (uint32_t i = 0; i < cnt; i++)
+		ring[i] = cq->ring[(cq->head + i) & cq->mask];
+	mem_free(cq->ring);
+	cq->ring = ring;
+	cq->mask = 2 * size - 1;
+	cq->head = 0;
+	cq->tail = cnt;
+	return 0;
+}
+
+void kit_cq_push_err(struct kit_cq *cq, const struct fi_cq_err_entry *err, const void *err_data,
+		     size_t len)
+{
+	struct kit_cq_err *node;
+
+	lock_assert_held(&cq->domain->lock);
+	if (cq->tail - cq->head > cq->mask && kit_cq_grow(cq))
+		return;
+	if (!err_data)
+		len = 0;
+	node = mem_alloc(sizeof(*node) + len);
+	if (!node) {
+		overrun(cq);
+		return;
+	}
+	memcpy(&node->e, err, KIT_CQ_ERR_LEN_1_5);
+	node->e.err_data = len ? node->data : NULL;
+	node->e.err_data_size = len;
+	if (len)
+		memcpy(node->data, err_data, len);
+	*cq->err_tail = node;
+	cq->err_tail = &node->next;
+	kit_cq_push(cq, NULL, KIT_CQE_ERR, 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
+}
+
+bool kit_cq_ready(const struct kit_cq *cq)
+{
+	return cq->tail != cq->head || cq->overrun;
+}
+
+static bool head_is_err(const struct kit_cq *cq)
+{
+	return cq->ring[cq->head & cq->mask].e.flags & KIT_CQE_ERR;
+}
+
+/* The formats are prefixes of each other. Constant lengths: each case is a few moves. */
+static inline uint8_t *entry_copy(uint8_t *dst, const struct kit_cqe *c, enum fi_cq_format format)
+{
+	switch (format) {
+	case FI_CQ_FORMAT_TAGGED:
+		memcpy(dst, &c->e, sizeof(struct fi_cq_tagged_entry));
+		return dst + sizeof(struct fi_cq_tagged_entry);
+	case FI_CQ_FORMAT_DATA:
+		memcpy(dst, &c->e, sizeof(struct fi_cq_data_entry));
+		return dst + sizeof(struct fi_cq_data_entry);
+	case FI_CQ_FORMAT_MSG:
+		memcpy(dst, &c->e, sizeof(struct fi_cq_msg_entry));
+		return dst + sizeof(struct fi_cq_msg_entry);
+	case FI_CQ_FORMAT_CONTEXT:
+	case FI_CQ_FORMAT_UNSPEC:
+		memcpy(dst, &c->e, sizeof(struct fi_cq_entry));
+		return dst + sizeof(struct fi_cq_entry);
+	}
+	must(0);
+}
+
+static ssize_t take(struct kit_cq *cq, uint8_t *dst, size_t count, fi_addr_t *src)
+{
+	uint32_t head = cq->head, tail = cq->tail, mask = cq->mask;
+	size_t n = 0;
+
+	if (head == tail)
+		return unlikely(cq->overrun) ? -FI_EAVAIL : -FI_EAGAIN;
+	if (unlikely(cq->ring[head & mask].e.flags & KIT_CQE_ERR))
+		return -FI_EAVAIL;
+	while (n < count && head != tail) {
+		const struct kit_cqe *c = &cq->ring[head & mask];
+
+		if (unlikely(c->e.flags & KIT_CQE_ERR))
+			break;
+		dst = entry_copy(dst, c, cq->format);
+		if (src)
+			src[n] = c->src;
+		n++;
+		head++;
+	}
+	if (head == tail)
+		head = cq->tail = 0;
+	cq->head = head;
+	return (ssize_t)n;
+}
+
+static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src)
+{
+	struct kit_cq *cq = to_cq(fid);
+	struct kit_domain *d = cq->domain;
+	int events;
+	ssize_t ret;
+
+	if (!kit_enter(d))
+		return -FI_EIO;
+	/* Who already has what the caller can take is not driven: entries are handed out in batches
+	 * as they came. */
+	if (count && cq->tail - cq->head >= count && !head_is_err(cq))
+		events = 1;
+	else
+		events = kit_drive(cq->eps, cq->ep_cnt);
+	ret = take(cq, buf, count, src);
+	lock_release(&d->lock);
+	if (ret == -FI_EAGAIN && !events && d->idle)
+		d->idle(d);
+	return ret;
+}
+
+static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
+{
+	return cq_readfrom(fid, buf, count, NULL);
+}
+
+static void err_pop(struct kit_cq *cq)
+{
+	struct kit_cq_err *node = cq->err_head;
+
+	cq->err_head = node->next;
+	if (!cq->err_head)
+		cq->err_tail = &cq->err_head;
+	cq->err_read = node;
+	if (++cq->head == cq->tail)
+		cq->head = cq->tail = 0;
+}
+
+/*
+ * Into the caller's struct, which is as long as its API version says. From 1.5 on the caller may
+ * own the buffer for err_data; otherwise ours is shown, valid until the CQ's next error is read.
+ */
+static void err_copy(const struct kit_cq *cq, const struct fi_cq_err_entry *e,
+		     struct fi_cq_err_entry *out)
+{
+	uint32_t v = cq->domain->api_version;
+	union {
+		struct fi_cq_err_entry e;
+		struct kit_cq_err_ext ext;
+	} u = {.ext = {.src_addr = FI_ADDR_NOTAVAIL}};
+
+	memcpy(&u, e, KIT_CQ_ERR_LEN_1_5);
+	if (v >= KIT_V(1, 5) && out->err_data && out->err_data_size) {
+		u.e.err_data = out->err_data;
+		u.e.err_data_size = MIN(e->err_data_size, out->err_data_size);
+		if (u.e.err_data_size)
+			memcpy(u.e.err_data, e->err_data, u.e.err_data_size);
+	}
+	if (v >= KIT_V(1, 20))
+		memcpy(out, &u, KIT_CQ_ERR_LEN_1_20);
+	else if (v >= KIT_V(1, 5))
+		memcpy(out, &u, KIT_CQ_ERR_LEN_1_5);
+	else
+		memcpy(out, &u, KIT_CQ_ERR_LEN_1_0);
+}
+
+static ssize_t readerr_locked(struct kit_cq *cq, struct fi_cq_err_entry *out)
+{
+	mem_free(cq->err_read);
+	cq->err_read = NULL;
+	if (cq->head == cq->tail && cq->overrun) {
+		const struct fi_cq_err_entry lost = {.err = FI_EOVERRUN, .prov_errno = FI_EOVERRUN};
+
+		cq->overrun = false;
+		err_copy(cq, &lost, out);
+		return 1;
+	}
+	if (cq->head == cq->tail || !head_is_err(cq))
+		return -FI_EAGAIN;
+	err_pop(cq);
+	if (cq->err_extra)
+		cq->err_extra(cq, &cq->err_read->e);
+	err_copy(cq, &cq->err_read->e, out);
+	return 1;
+}
+
+static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *out, uint64_t flags)
+{
+	struct kit_cq *cq = to_cq(fid);
+	ssize_t ret;
+
+	if (!out)
+		return -FI_EINVAL;
+	if (!kit_enter(cq->domain))
+		return -FI_EIO;
+	ret = readerr_locked(cq, out);
+	lock_release(&cq->domain->lock);
+	return ret;
+}
+
+/* May the caller sleep? Taken after kit_wait_arm(), so that nothing slips between looking and
+ * sleeping. */
+static int cq_can_sleep(struct kit_cq *cq)
+{
+	int ret;
+
+	if (!kit_enter(cq->domain))
+		return 0;
+	ret = kit_cq_ready(cq) ? -FI_EAGAIN : kit_can_sleep(cq->domain, cq->eps, cq->ep_cnt);
+	lock_release(&cq->domain->lock);
+	return ret;
+}
+
+/* @cond is a hint about batching that fi_cq(3) lets a provider ignore. */
+static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src,
+			    const void *cond, int timeout)
+{
+	struct kit_cq *cq = to_cq(fid);
+	struct kit_nap nap;
+	ssize_t ret;
+
+	if (!cq->wait)
+		return -FI_ENOSYS;
+	ret = cq_readfrom(fid, buf, count, src);
+	if (ret != -FI_EAGAIN)
+		return ret;
+	nap = kit_nap_start(timeout);
+	for (;;) {
+		uint32_t token = kit_wait_arm(cq->wait);
+		int can_sleep = cq_can_sleep(cq);
+
+		/* acquire; pairs with the release in cq_signal() */
+		if (atomic_exchange_explicit(&cq->signaled, 0, memory_order_acquire))
+			return -FI_EAGAIN;
+		if (can_sleep >= 0 && !kit_nap(&nap, cq->wait, token, can_sleep))
+			return -FI_EAGAIN;
+		ret = cq_readfrom(fid, buf, count, src);
+		if (ret != -FI_EAGAIN)
+			return ret;
+		if (can_sleep < 0 && !kit_nap(&nap, NULL, 0, 0)) /* another thread took it */
+			return -FI_EAGAIN;
+	}
+}
+
+static ssize_t cq_sread(struct fid_cq *fid, void *buf, size_t count, const void *cond, int timeout)
+{
+	return cq_sreadfrom(fid, buf, count, NULL, cond, timeout);
+}
+
+static int cq_signal(struct fid_cq *fid)
+{
+	struct kit_cq *cq = to_cq(fid);
+
+	if (!cq->wait)
+		return -FI_ENOSYS;
+	/* release; pairs with the acquire in cq_sreadfrom() */
+	atomic_store_explicit(&cq->signaled, 1, memory_order_release);
+	kit_wait_signal(cq->wait);
+	return 0;
+}
+
+int kit_cq_trywait(struct kit_cq *cq)
+{
+	bool ready;
+
+	if (!cq->wait)
+		return -FI_EINVAL;
+	if (!kit_enter(cq->domain))
+		return -FI_EIO;
+	kit_drive(cq->eps, cq->ep_cnt);
+	ready = kit_cq_ready(cq);
+	lock_release(&cq->domain->lock);
+	if (ready)
+		return -FI_EAGAIN;
+	kit_wait_arm(cq->wait);
+	return cq_can_sleep(cq) == 1 ? 0 : -FI_EAGAIN;
+}
+
+const char *kit_text(const char *text, char *buf, size_t len)
+{
+	if (!buf || !len)
+		return text;
+	snprintf(buf, len, "%s", text);
+	return buf;
+}
+
+static const char *cq_strerror(struct fid_cq *fid, int prov_errno, const void *err_data, char *buf,
+			       size_t len)
+{
+	struct kit_cq *cq = to_cq(fid);
+	const char *text = cq->strerror ? cq->strerror(cq, prov_errno, err_data) : NULL;
+
+	if (!text)
+		text = fi_strerror(prov_errno < 0 ? -prov_errno : prov_errno);
+	return kit_text(text, buf, len);
+}
+
+static struct fi_ops_cq cq_ops = {
+	.size = sizeof(struct fi_ops_cq),
+	.read = cq_read,
+	.readfrom = cq_readfrom,
+	.readerr = cq_readerr,
+	.sread = cq_sread,
+	.sreadfrom = cq_sreadfrom,
+	.signal = cq_signal,
+	.strerror = cq_strerror,
+};
+
+static int cq_control(struct fid *fid, int command, void *arg)
+{
+	struct kit_cq *cq = container_of(fid, struct kit_cq, fid.fid);
+
+	return cq->wait ? kit_wait_control(cq->wait, command, arg) : -FI_ENODATA;
+}
+
+static int cq_close(struct fid *fid)
+{
+	struct kit_cq *cq = container_of(fid, struct kit_cq, fid.fid);
+	int ret = kit_cq_fini(cq);
+
+	if (!ret)
+		mem_free(cq);
+	return ret;
+}
+
+const struct fi_ops kit_cq_fi_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = cq_close,
+	.bind = kit_no_bind,
+	.control = cq_control,
+	.ops_open = kit_no_ops_open,
+};
+
+static int cq_attr_check(struct kit_domain *d, const struct fi_cq_attr *attr, bool wait_ok)
+{
+	const char *why = NULL;
+
+	if (!attr)
+		return -FI_EINVAL;
+	if ((unsigned)attr->format > FI_CQ_FORMAT_TAGGED)
+		why = "format";
+	else if (attr->flags & ~(uint64_t)FI_AFFINITY)
+		why = "flags";
+	else if ((unsigned)attr->wait_obj > FI_WAIT_POLLFD)
+		why = "wait_obj";
+	else if (attr->wait_obj != FI_WAIT_NONE && (unsigned)attr->wait_cond > FI_CQ_COND_THRESHOLD)
+		why = "wait_cond";
+	else if (attr->size > CQ_SIZE_MAX)
+		why = "size";
+	if (why) {
+		KIT_WARN(d->prov, FI_LOG_CQ,
+			 "fi_cq_attr.%s is not supported (format %d, flags %#llx, wait_obj %d, "
+			 "wait_cond %d, size %zu)\n",
+			 why, attr->format, (unsigned long long)attr->flags, attr->wait_obj,
+			 attr->wait_cond, attr->size);
+		return -FI_EINVAL;
+	}
+	if (attr->wait_obj != FI_WAIT_NONE && !wait_ok) {
+		KIT_WARN(d->prov, FI_LOG_CQ,
+			 "this provider's CQs support FI_WAIT_NONE only, not wait object %d\n",
+			 attr->wait_obj);
+		return -FI_ENOSYS;
+	}
+	return 0;
+}
+
+static size_t format_len(enum fi_cq_format format)
+{
+	switch (format) {
+	case FI_CQ_FORMAT_UNSPEC:
+	case FI_CQ_FORMAT_CONTEXT:
+		return sizeof(struct fi_cq_entry);
+	case FI_CQ_FORMAT_MSG:
+		return sizeof(struct fi_cq_msg_entry);
+	case FI_CQ_FORMAT_DATA:
+		return sizeof(struct fi_cq_data_entry);
+	case FI_CQ_FORMAT_TAGGED:
+		return sizeof(struct fi_cq_tagged_entry);
+	}
+	must(0);
+}
+
+int kit_cq_init(struct kit_cq *cq, struct kit_domain *d, const struct fi_cq_attr *attr,
+		size_t size_min, bool wait_ok, void *context)
+{
+	size_t size;
+	int ret;
+
+	ret = cq_attr_check(d, attr, wait_ok);
+	if (ret)
+		return ret;
+	if (kit_is_forked(d))
+		return -FI_EIO;
+	cq->domain = d;
+	cq->format = attr->format == FI_CQ_FORMAT_UNSPEC ? FI_CQ_FORMAT_CONTEXT : attr->format;
+	cq->entry_size = format_len(cq->format);
+	cq->err_head = cq->err_read = NULL;
+	cq->err_tail = &cq->err_head;
+	cq->overrun = false;
+	cq->eps = NULL;
+	cq->ep_cnt = cq->ep_cap = 0;
+	cq->err_extra = NULL;
+	cq->strerror = NULL;
+	atomic_store_explicit(&cq->refs, 0, memory_order_relaxed);
+	atomic_store_explicit(&cq->signaled, 0, memory_order_relaxed);
+	size = MAX(attr->size ? attr->size : CQ_SIZE_DEFAULT, MIN(size_min, (size_t)CQ_SIZE_MAX));
+	size = roundup_pow2(size);
+	cq->ring = mem_alloc(size * sizeof(*cq->ring));
+	if (!cq->ring)
+		return -FI_ENOMEM;
+	cq->mask = (uint32_t)size - 1;
+	cq->head = cq->tail = 0;
+	ret = kit_wait_get(&cq->wait, attr->wait_obj, attr->wait_set, &cq->fid.fid);
+	if (ret) {
+		mem_free(cq->ring);
+		cq->ring = NULL;
+		return ret;
+	}
+	cq->fid.fid.fclass = FI_CLASS_CQ;
+	cq->fid.fid.context = context;
+	cq->fid.fid.ops = (struct fi_ops *)&kit_cq_fi_ops;
+	cq->fid.ops = &cq_ops;
+	kit_ref(&d->refs);
+	return 0;
+}
+
+int kit_cq_fini(struct kit_cq *cq)
+{
+	struct kit_domain *d = cq->domain;
+	bool entered;
+
+	if (kit_busy(&cq->refs))
+		return -FI_EBUSY;
+	entered = kit_enter(d);
+	kit_polls_forget(d, &cq->fid.fid);
+	kit_leave(d, entered);
+	kit_wait_put(cq->wait, &cq->fid.fid);
+	while (cq->err_head) {
+		struct kit_cq_err *node = cq->err_head;
+
+		cq->err_head = node->next;
+		mem_free(node);
+	}
+	mem_free(cq->err_read);
+	mem_free(cq->ring);
+	mem_free(cq->eps);
+	kit_unref(&d->refs);
+	return 0;
+}

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Endpoints: what may be bound to them, when, and what must be bound before they are enabled.
+#include "kit/kit_int.h"
+
+#define CQ_FLAGS   (FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION)
+#define CNTR_FLAGS (FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
+
+static const uint64_t cntr_flag[KIT_CNTR_NUM] = {
+	[KIT_CNTR_SEND] = FI_SEND,
+	[KIT_CNTR_RECV] = FI_RECV,
+	[KIT_CNTR_READ] = FI_READ,
+	[KIT_CNTR_WRITE] = FI_WRITE,
+	[KIT_CNTR_REMOTE_READ] = FI_REMOTE_READ,
+	[KIT_CNTR_REMOTE_WRITE] = FI_REMOTE_WRITE,
+};
+
+int kit_ep_init(struct kit_ep *ep, struct kit_domain *d, const struct fi_info *info,
+		int (*progress)(struct kit_ep *), void *context)
+{
+	if (!info || !info->ep_attr || !info->tx_attr || !info->rx_attr)
+		return -FI_EINVAL;
+	if (kit_is_forked(d))
+		return -FI_EIO;
+	ep->info = kit_info_dup(info);
+	if (!ep->info)
+		return -FI_ENOMEM;
+	ep->domain = d;
+	ep->av = NULL;
+	ep->tx_cq = ep->rx_cq = NULL;
+	memset(ep->cntr, 0, sizeof(ep->cntr));
+	ep->tx_selective = ep->rx_selective = ep->enabled = ep->closing = false;
+	ep->caps = info->caps;
+	ep->tx_op_flags = info->tx_attr->op_flags;
+	ep->rx_op_flags = info->rx_attr->op_flags;
+	ep->inject_size = info->tx_attr->inject_size;
+	ep->progress = progress;
+	ep->wait_fd = NULL;
+	ep->wait_arm = NULL;
+	ep->eq = d->eq;
+	if (ep->eq)
+		kit_eq_ref(ep->eq);
+	ep->fid.fid.fclass = FI_CLASS_EP;
+	ep->fid.fid.context = context;
+	/* Nothing is NULL, whatever the provider leaves out. The stubs are constant: it replaces
+	 * pointers, not entries. */
+	ep->fid.fid.ops = (struct fi_ops *)&kit_no_fi_ops;
+	ep->fid.ops = (struct fi_ops_ep *)&kit_no_ep_ops;
+	ep->fid.cm = (struct fi_ops_cm *)&kit_no_cm_ops;
+	ep->fid.msg = (struct fi_ops_msg *)&kit_no_msg_ops;
+	ep->fid.rma = (struct fi_ops_rma *)&kit_no_rma_ops;
+	ep->fid.tagged = (struct fi_ops_tagged *)&kit_no_tagged_ops;
+	ep->fid.atomic = (struct fi_ops_atomic *)&kit_no_atomic_ops;
+	ep->fid.collective = (struct fi_ops_collective *)&kit_no_collective_ops;
+	kit_ref(&d->refs);
+	return 0;
+}
+
+static void cq_unbind(struct kit_ep *ep, struct kit_cq *cq, bool was_forked)
+{
+	if (!was_forked)
+		kit_wait_watch_ep(cq->wait, ep, false);
+	kit_eps_del(cq->eps, &cq->ep_cnt, ep);
+	kit_unref(&cq->refs);
+}
+
+void kit_ep_fini(struct kit_ep *ep)
+{
+	struct kit_domain *d = ep->domain;
+	bool entered = kit_enter(d);
+
+	if (ep->tx_cq)
+		cq_unbind(ep, ep->tx_cq, !entered);
+	if (ep->rx_cq)
+		cq_unbind(ep, ep->rx_cq, !entered);
+	for (int i = 0; i < KIT_CNTR_NUM; i++) {
+		struct kit_cntr *c = ep->cntr[i];
+
+		if (!c)
+			continue;
+		if (entered)
+			kit_wait_watch_ep(c->wait, ep, false);
+		kit_eps_del(c->eps, &c->ep_cnt, ep);
+		kit_unref(&c->refs);
+		ep->cntr[i] = NULL;
+	}
+	if (ep->av) {
+		kit_eps_del(ep->av->eps, &ep->av->ep_cnt, ep);
+		kit_unref(&ep->av->refs);
+	}
+	ep->tx_cq = ep->rx_cq = NULL;
+	ep->av = NULL;
+	kit_leave(d, entered);
+	if (ep->eq) {
+		if (entered)
+			kit_eq_forget(ep->eq, &ep->fid.fid);
+		kit_eq_unref(ep->eq);
+	}
+	ep->eq = NULL;
+	fi_freeinfo(ep->info);
+	ep->info = NULL;
+	kit_unref(&d->refs);
+}
+
+static int refuse(const struct kit_ep *ep, const char *what, uint64_t flags)
+{
+	KIT_WARN(ep->domain->prov, FI_LOG_EP_CTRL, "fi_ep_bind: %s (flags %#llx)\n", what,
+		 (unsigned long long)flags);
+	return -FI_EINVAL;
+}
+
+static int bind_cq(struct kit_ep *ep, struct kit_cq *cq, uint64_t flags)
+{
+	bool selective = flags & FI_SELECTIVE_COMPLETION;
+	int ret;
+
+	if (cq->domain != ep->domain)
+		return refuse(ep, "the CQ belongs to another domain", flags);
+	if ((flags & ~CQ_FLAGS) || !(flags & (FI_TRANSMIT | FI_RECV)))
+		return refuse(ep, "a CQ takes FI_TRANSMIT, FI_RECV and FI_SELECTIVE_COMPLETION",
+			      flags);
+	if (((flags & FI_TRANSMIT) && ep->tx_cq) || ((flags & FI_RECV) && ep->rx_cq))
+		return refuse(ep, "there is a CQ for this direction already", flags);
+	ret = kit_eps_add(&cq->eps, &cq->ep_cnt, &cq->ep_cap, ep);
+	if (ret)
+		return ret;
+	ret = kit_wait_watch_ep(cq->wait, ep, true);
+	if (ret) {
+		if (ep->tx_cq != cq && ep->rx_cq != cq)
+			kit_eps_del(cq->eps, &cq->ep_cnt, ep);
+		return ret;
+	}
+	if (flags & FI_TRANSMIT) {
+		ep->tx_cq = cq;
+		ep->tx_selective = selective;
+		kit_ref(&cq->refs);
+	}
+	if (flags & FI_RECV) {
+		ep->rx_cq = cq;
+		ep->rx_selective = selective;
+		kit_ref(&cq->refs);
+	}
+	return 0;
+}
+
+static int bind_cntr(struct kit_ep *ep, struct kit_cntr *c, uint64_t flags)
+{
+	bool known = false;
+	int ret;
+
+	if (c->domain != ep->domain)
+		return refuse(ep, "the counter belongs to another domain", flags);
+	if ((flags & ~CNTR_FLAGS) || !flags)
+		return refuse(ep,
+			      "a counter takes FI_SEND, FI_RECV, FI_READ, FI_WRITE, "
+			      "FI_REMOTE_READ and FI_REMOTE_WRITE",
+			      flags);
+	for (int i = 0; i < KIT_CNTR_NUM; i++) {
+		if ((flags & cntr_flag[i]) && ep->cntr[i])
+			return refuse(ep, "there is a counter for this already", flags);
+		known |= ep->cntr[i] == c;
+	}
+	ret = kit_eps_add(&c->eps, &c->ep_cnt, &c->ep_cap, ep);
+	if (ret)
+		return ret;
+	ret = kit_wait_watch_ep(c->wait, ep, true);
+	if (ret) {
+		if (!known)
+			kit_eps_del(c->eps, &c->ep_cnt, ep);
+		return ret;
+	}
+	for (int i = 0; i < KIT_CNTR_NUM; i++) {
+		if (!(flags & cntr_flag[i]))
+			continue;
+		ep->cntr[i] = c;
+		kit_ref(&c->refs);
+	}
+	return 0;
+}
+
+static int bind_av(struct kit_ep *ep, struct kit_av *av, uint64_t flags)
+{
+	int ret;
+
+	if (av->domain != ep->domain)
+		return refuse(ep, "the AV belongs to another domain", flags);
+	if (flags || ep->av)
+		return refuse(ep, flags ? "an AV takes no flags" : "there is an AV already", flags);
+	ret = kit_eps_add(&av->eps, &av->ep_cnt, &av->ep_cap, ep);
+	if (ret)
+		return ret;
+	ep->av = av;
+	kit_ref(&av->refs);
+	return 0;
+}
+
+/* An endpoint's own EQ takes the place of its domain's. */
+static int bind_eq(struct kit_ep *ep, struct kit_eq *eq, uint64_t flags)
+{
+	if (kit_eq_fabric(eq) != ep->domain->fabric)
+		return refuse(ep, "the EQ belongs to another fabric", flags);
+	if (flags || (ep->eq && ep->eq != ep->domain->eq))
+		return refuse(ep, flags ? "an EQ takes no flags" : "there is an EQ already", flags);
+	if (ep->eq)
+		kit_eq_unref(ep->eq);
+	ep->eq = eq;
+	kit_eq_ref(eq);
+	return 0;
+}
+
+int kit_ep_bind(struct kit_ep *ep, struct fid *bfid, uint64_t flags)
+{
+	int ret;
+
+	if (!bfid)
+		return -FI_EINVAL;
+	if (!kit_enter(ep->domain))
+		return -FI_EIO;
+	if (ep->enabled) {
+		lock_release(&ep->domain->lock);
+		return -FI_EOPBADSTATE;
+	}
+	switch (bfid->fclass) {
+	case FI_CLASS_CQ:
+		ret = bind_cq(ep, container_of(bfid, struct kit_cq, fid.fid), flags);
+		break;
+	case FI_CLASS_CNTR:
+		ret = bind_cntr(ep, container_of(bfid, struct kit_cntr, fid.fid), flags);
+		break;
+	case FI_CLASS_AV:
+		ret = bind_av(ep, container_of(bfid, struct kit_av, fid.fid), flags);
+		break;
+	case FI_CLASS_EQ:
+		ret = bind_eq(ep, (struct kit_eq *)bfid, flags);
+		break;
+	default:
+		ret = refuse(ep, "an object of this class cannot be bound", flags);
+	}
+	lock_release(&ep->domain->lock);
+	return ret;
+}
+
+/* Directions: none given means both. */
+static bool caps_allow(uint64_t caps, uint64_t group, uint64_t ours, uint64_t theirs)
+{
+	return (caps & group) && ((caps & ours) || !(caps & theirs));
+}
+
+int kit_ep_enable_check(struct kit_ep *ep)
+{
+	uint64_t c = ep->caps;
+	bool needs_tx = caps_allow(c, FI_MSG | FI_TAGGED, FI_SEND, FI_RECV) ||
+			caps_allow(c, FI_RMA | FI_ATOMIC, FI_READ | FI_WRITE,
+				   FI_REMOTE_READ | FI_REMOTE_WRITE);
+	bool needs_rx = caps_allow(c, FI_MSG | FI_TAGGED, FI_RECV, FI_SEND);
+
+	if (!ep->av)
+		return -FI_ENOAV;
+	return (needs_tx && !ep->tx_cq) || (needs_rx && !ep->rx_cq) ? -FI_ENOCQ : 0;
+}
+
+static uint64_t *op_flags(struct kit_ep *ep, uint64_t which)
+{
+	switch (which & (FI_TRANSMIT | FI_RECV)) {
+	case FI_TRANSMIT:
+		return &ep->tx_op_flags;
+	case FI_RECV:
+		return &ep->rx_op_flags;
+	default:
+		return NULL;
+	}
+}
+
+int kit_ep_control(struct kit_ep *ep, int command, void *arg)
+{
+	uint64_t *flags = arg, *mine;
+
+	if (command != FI_GETOPSFLAG && command != FI_SETOPSFLAG)
+		return -FI_ENOSYS;
+	mine = flags ? op_flags(ep, *flags) : NULL;
+	if (!mine)
+		return -FI_EINVAL;
+	if (!kit_enter(ep->domain))
+		return -FI_EIO;
+	if (command == FI_GETOPSFLAG)
+		*flags = *mine;
+	else
+		*mine = *flags & ~(uint64_t)(FI_TRANSMIT | FI_RECV);
+	lock_release(&ep->domain->lock);
+	return 0;
+}

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Event queues: a list under a lock of its own, since events come from any object of a fabric.
+#include "kit/kit_int.h"
+
+#include <limits.h>
+
+struct event {
+	struct event *next;
+	uint32_t event;
+	bool is_err;
+	struct fi_eq_err_entry err; /* is_err; err_data: data, or NULL */
+	size_t len;
+	uint8_t data[];
+};
+
+struct kit_eq {
+	struct fid_eq fid;
+	struct kit_fabric *fabric;
+	struct lock lock; /* the list and @shown */
+	struct event *head, **tail;
+	struct event *shown; /* the last error read: owns the err_data that the caller was given */
+	struct kit_wait *wait;
+	_Atomic int refs;
+};
+
+static struct kit_eq *to_eq(struct fid_eq *fid)
+{
+	return container_of(fid, struct kit_eq, fid);
+}
+
+void kit_eq_ref(struct kit_eq *eq)
+{
+	kit_ref(&eq->refs);
+}
+
+void kit_eq_unref(struct kit_eq *eq)
+{
+	kit_unref(&eq->refs);
+}
+
+struct kit_fabric *kit_eq_fabric(const struct kit_eq *eq)
+{
+	return eq->fabric;
+}
+
+static void push(struct kit_eq *eq, struct event *ev)
+{
+	lock_acquire(&eq->lock);
+	*eq->tail = ev;
+	eq->tail = &ev->next;
+	lock_release(&eq->lock);
+	if (eq->wait)
+		kit_wait_signal(eq->wait);
+}
+
+int kit_eq_push(struct kit_eq *eq, uint32_t event, const void *buf, size_t len)
+{
+	struct event *ev = mem_alloc(sizeof(*ev) + len);
+
+	if (!ev)
+		return -FI_ENOMEM;
+	ev->event = event;
+	ev->len = len;
+	if (len)
+		memcpy(ev->data, buf, len);
+	push(eq, ev);
+	return 0;
+}
+
+int kit_eq_push_err(struct kit_eq *eq, const struct fi_eq_err_entry *err, const void *err_data,
+		    size_t len)
+{
+	struct event *ev;
+
+	if (!err_data)
+		len = 0;
+	ev = mem_alloc(sizeof(*ev) + len);
+	if (!ev)
+		return -FI_ENOMEM;
+	ev->is_err = true;
+	ev->err = *err;
+	ev->err.err_data = len ? ev->data : NULL;
+	ev->err.err_data_size = len;
+	ev->len = len;
+	if (len)
+		memcpy(ev->data, err_data, len);
+	push(eq, ev);
+	return 0;
+}
+
+static struct event *pop(struct kit_eq *eq)
+{
+	struct event *ev = eq->head;
+
+	eq->head = ev->next;
+	if (!eq->head)
+		eq->tail = &eq->head;
+	return ev;
+}
+
+/* An event longer than the caller's buffer is cut, as fi_eq(3) promises for connection data. */
+static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, uint64_t flags)
+{
+	struct kit_eq *eq = to_eq(fid);
+	struct event *done = NULL;
+	ssize_t ret = -FI_EAGAIN;
+
+	if (flags & ~(uint64_t)FI_PEEK)
+		return -FI_EINVAL;
+	lock_acquire(&eq->lock);
+	if (eq->head && eq->head->is_err) {
+		ret = -FI_EAVAIL;
+	} else if (eq->head) {
+		struct event *ev = eq->head;
+
+		ret = buf ? (ssize_t)MIN(len, ev->len) : 0;
+		if (event)
+			*event = ev->event;
+		if (ret)
+			memcpy(buf, ev->data, (size_t)ret);
+		if (!(flags & FI_PEEK))
+			done = pop(eq);
+	}
+	lock_release(&eq->lock);
+	mem_free(done);
+	return ret;
+}
+
+static void err_copy(const struct kit_eq *eq, const struct event *ev, struct fi_eq_err_entry *out)
+{
+	void *data = out->err_data;
+	size_t len = out->err_data_size;
+
+	*out = ev->err;
+	/* Before 1.5 the fields were output only: what they hold on input is no buffer. */
+	if (eq->fabric->api_version < KIT_V(1, 5) || !data || !len)
+		return;
+	out->err_data = data;
+	out->err_data_size = MIN(len, ev->err.err_data_size);
+	if (out->err_data_size)
+		memcpy(data, ev->err.err_data, out->err_data_size);
+}
+
+static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *out, uint64_t flags)
+{
+	struct kit_eq *eq = to_eq(fid);
+	struct event *done = NULL;
+	ssize_t ret = -FI_EAGAIN;
+
+	if (!out || (flags & ~(uint64_t)FI_PEEK))
+		return -FI_EINVAL;
+	lock_acquire(&eq->lock);
+	if (eq->head && eq->head->is_err) {
+		err_copy(eq, eq->head, out);
+		if (!(flags & FI_PEEK)) {
+			done = eq->shown;
+			eq->shown = pop(eq);
+		}
+		ret = sizeof(*out);
+	}
+	lock_release(&eq->lock);
+	mem_free(done);
+	return ret;
+}
+
+static ssize_t eq_write(struct fid_eq *fid, uint32_t event, const void *buf, size_t len,
+			uint64_t flags)
+{
+	int ret;
+
+	if (flags || (len && !buf) || len > SSIZE_MAX - sizeof(struct event))
+		return -FI_EINVAL;
+	ret = kit_eq_push(to_eq(fid), event, buf, len);
+	return ret ? ret : (ssize_t)len;
+}
+
+int kit_eq_ready(struct kit_eq *eq)
+{
+	bool ready;
+
+	lock_acquire(&eq->lock);
+	ready = eq->head != NULL;
+	lock_release(&eq->lock);
+	return ready;
+}
+
+int kit_eq_trywait(struct kit_eq *eq)
+{
+	if (!eq->wait)
+		return -FI_EINVAL;
+	kit_wait_arm(eq->wait);
+	return kit_eq_ready(eq) ? -FI_EAGAIN : 0;
+}
+
+static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, int timeout,
+			uint64_t flags)
+{
+	struct kit_eq *eq = to_eq(fid);
+	struct kit_nap nap = kit_nap_start(timeout);
+	uint32_t token;
+	ssize_t ret;
+
+	if (!eq->wait)
+		return -FI_ENOSYS;
+	do {
+		token = kit_wait_arm(eq->wait);
+		ret = eq_read(fid, event, buf, len, flags);
+	} while (ret == -FI_EAGAIN && kit_nap(&nap, eq->wait, token, 1));
+	return ret;
+}
+
+static const char *eq_strerror(struct fid_eq *fid, int prov_errno, const void *err_data, char *buf,
+			       size_t len)
+{
+	return kit_text(fi_strerror(prov_errno < 0 ? -prov_errno : prov_errno), buf, len);
+}
+
+static struct fi_ops_eq eq_ops = {
+	.size = sizeof(struct fi_ops_eq),
+	.read = eq_read,
+	.readerr = eq_readerr,
+	.write = eq_write,
+	.sread = eq_sread,
+	.strerror = eq_strerror,
+};
+
+static bool event_of(const struct event *ev, const struct fid *fid)
+{
+	const struct fid *subject;
+
+	if (ev->is_err)
+		return ev->err.fid == fid;
+	/* All standard events begin with their object; others may hold anything. */
+	if (ev->event > FI_JOIN_COMPLETE || ev->len < sizeof(subject))
+		return false;
+	memcpy(&subject, ev->data, sizeof(subject));
+	return subject == fid;
+}
+
+void kit_eq_forget(struct kit_eq *eq, const struct fid *fid)
+{
+	struct event **link;
+
+	lock_acquire(&eq->lock);
+	for (link = &eq->head; *link;) {
+		struct event *ev = *link;
+
+		if (event_of(ev, fid)) {
+			*link = ev->next;
+			mem_free(ev);
+		} else {
+			link = &ev->next;
+		}
+	}
+	eq->tail = link;
+	lock_release(&eq->lock);
+}
+
+static int eq_close(struct fid *fid)
+{
+	struct kit_eq *eq = container_of(fid, struct kit_eq, fid.fid);
+
+	if (kit_busy(&eq->refs))
+		return -FI_EBUSY;
+	kit_wait_put(eq->wait, &eq->fid.fid);
+	while (eq->head)
+		mem_free(pop(eq));
+	mem_free(eq->shown);
+	kit_unref(&eq->fabric->refs);
+	mem_free(eq);
+	return 0;
+}
+
+static int eq_control(struct fid *fid, int command, void *arg)
+{
+	struct kit_eq *eq = container_of(fid, struct kit_eq, fid.fid);
+
+	return eq->wait ? kit_wait_control(eq->wait, command, arg) : -FI_ENODATA;
+}
+
+static struct fi_ops eq_fi_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = eq_close,
+	.bind = kit_no_bind,
+	.control = eq_control,
+	.ops_open = kit_no_ops_open,
+};
+
+int kit_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **out,
+		void *context)
+{
+	static const struct fi_eq_attr plain; /* FI_WAIT_NONE */
+	const struct fi_eq_attr *a = attr ? attr : &plain;
+	struct kit_fabric *f = container_of(fabric, struct kit_fabric, fid);
+	struct kit_eq *eq;
+	int ret;
+
+	if (!fabric || fabric->fid.fclass != FI_CLASS_FABRIC || !out)
+		return -FI_EINVAL;
+	if (a->flags & ~(uint64_t)(FI_WRITE | FI_AFFINITY)) {
+		KIT_WARN(f->prov, FI_LOG_EQ, "fi_eq_attr.flags %#llx are not supported\n",
+			 (unsigned long long)a->flags);
+		return -FI_EINVAL;
+	}
+	eq = mem_alloc(sizeof(*eq));
+	if (!eq)
+		return -FI_ENOMEM;
+	ret = kit_wait_get(&eq->wait, a->wait_obj, a->wait_set, &eq->fid.fid);
+	if (ret) {
+		mem_free(eq);
+		return ret;
+	}
+	eq->fabric = f;
+	eq->tail = &eq->head;
+	eq->fid.fid.fclass = FI_CLASS_EQ;
+	eq->fid.fid.context = context;
+	eq->fid.fid.ops = &eq_fi_ops;
+	eq->fid.ops = &eq_ops;
+	kit_ref(&f->refs);
+	*out = &eq->fid;
+	return 0;
+}

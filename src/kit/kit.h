@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The libfabric objects that every provider embeds: fabric, domain, endpoint, AV, CQ, counter, EQ, MR, and what serves them.
+#ifndef SF_KIT_KIT_H
+#define SF_KIT_KIT_H
+
+#include <errno.h> /* fi_log.h wants it and does not include it */
+#include <string.h>
+#include <sys/types.h>
+
+#include "base/base.h" /* before <rdma/...>, which defines container_of only if nobody has */
+#include "base/lock.h"
+#include "base/slab.h"
+
+#include <rdma/fabric.h>
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+#include <rdma/fi_tagged.h>
+#include <rdma/providers/fi_log.h>
+#include <rdma/providers/fi_prov.h>
+
+/*
+ * Theory of operation
+ *
+ * A provider embeds these structs as the first member of its own (struct efa_domain { struct kit_domain kit; ... }) and fills in the ops
+ * tables; the kit supplies every libfabric call that does not depend on the device, and error stubs for all the others, so that no
+ * operation pointer is ever NULL.
+ *
+ * Locking: one lock per domain (kit_domain.lock), handed to the device too. fi_* entry points take it; functions named *_locked, the
+ * progress function of an endpoint, and everything a device calls back run with it held. EQs and fabrics have their own.
+ * Reference counts: an object that others use returns -FI_EBUSY from fi_close.
+ */
+
+/* --- what grew between libfabric releases, with the version that introduced it (facts/libfabric.md 2.1) ------------------ */
+#define KIT_V(maj_, min_) FI_VERSION(maj_, min_)
+/** kit_core_version() - fi_version() of the libfabric that runs us, cached. */
+uint32_t kit_core_version(void);
+
+/* --- parameters: one table per provider gives env, fi_info -e and the manual ---------------------------------------------- */
+enum kit_param_type { KIT_BOOL, KIT_INT, KIT_SIZE, KIT_STRING };
+struct kit_param {
+	const char *name;       /* lower case, without FI_<PROV>_ */
+	enum kit_param_type type;
+	const char *help;       /* default included */
+	size_t off;             /* of the value in the provider's params struct: bool, int64_t, size_t or char[KIT_PARAM_STR] */
+	int64_t min, max;       /* legal range of INT and SIZE; min == max: any */
+};
+#define KIT_PARAM_STR 256
+/** kit_params_define() - fi_param_define for each row; once, from fi_prov_ini. */
+void kit_params_define(const struct fi_provider *prov, const struct kit_param *tab, size_t cnt);
+/**
+ * kit_params_load() - Read the environment into @out (defaults already there). A bad value is refused: nothing of that parameter
+ * changes, one FI_WARN line says what was expected. Return: 0; -FI_EINVAL if any value was refused.
+ */
+int kit_params_load(const struct fi_provider *prov, const struct kit_param *tab, size_t cnt, void *out);
+bool kit_param_is_set(const struct fi_provider *prov, const char *name);
+
+/* --- log: base/log.h lines go to fi_log of @prov ------------------------------------------------------------------------- */
+void kit_log_init(const struct fi_provider *prov);
+#define KIT_WARN(prov_, subsys_, ...) FI_WARN(prov_, subsys_, __VA_ARGS__)
+#define KIT_INFO(prov_, subsys_, ...) FI_INFO(prov_, subsys_, __VA_ARGS__)
+
+/* --- fi_getinfo ------------------------------------------------------------------------------------------------------------ */
+/** kit_info_new() - A zeroed fi_info with all attributes, over-allocated so that any core may read its own newer fields. NULL: no memory. */
+struct fi_info *kit_info_new(void);
+/** kit_info_dup() - Deep copy for us to change: names, addresses, nic (through its ops) included. */
+struct fi_info *kit_info_dup(const struct fi_info *info);
+/**
+ * kit_info_check() - Does @have (everything the provider can do on one domain) satisfy @hints under @version?
+ * Checks every attribute group (facts/libfabric.md 2.4, upstream's ofi_check_info rules): ep type, caps, mode, addr_format, fabric, domain,
+ * ep, rx, tx attributes, MR modes old and new. Return: 0; -FI_ENODATA, with one FI_INFO line that names the attribute, both values and why.
+ */
+int kit_info_check(const struct fi_provider *prov, uint32_t version, const struct fi_info *have, const struct fi_info *hints);
+/** kit_info_alter() - Narrow a returned info to what the hints asked (caps, orders, sizes, threading, mr_mode by version). */
+void kit_info_alter(struct fi_info *info, const struct fi_info *hints, uint32_t version);
+/** kit_mr_mode_ok() - The MR-mode rule alone (old and new style); exposed for tests. */
+bool kit_mr_mode_ok(uint32_t version, const struct fi_info *have, const struct fi_info *hints, int *result_mode);
+
+/* nic: one object per info, with close/control(FI_DUP)/tostr. */
+struct kit_nic_attr {
+	const char *name, *device_id, *device_version, *vendor_id, *driver, *firmware;
+	uint16_t pci_domain; uint8_t pci_bus, pci_device, pci_function;
+	const char *link_address, *network_type; size_t mtu, speed;
+};
+struct fid_nic *kit_nic_new(const struct kit_nic_attr *attr);
+
+/* --- fabric ------------------------------------------------------------------------------------------------------------- */
+struct kit_fabric {
+	struct fid_fabric fid;
+	const struct fi_provider *prov;
+	uint32_t api_version; /* of the caller: attr->api_version at fi_fabric */
+	_Atomic int refs;
+};
+/** kit_fabric_init() - @ops: provider's table (domain, passive_ep, eq_open ...); NULL entries become stubs. 0; -FI_EINVAL. */
+int kit_fabric_init(struct kit_fabric *f, const struct fi_provider *prov, const struct fi_fabric_attr *attr, struct fi_ops *fi_ops,
+		    struct fi_ops_fabric *ops, void *context);
+/** kit_fabric_fini() - -FI_EBUSY while domains or EQs are open. */
+int kit_fabric_fini(struct kit_fabric *f);
+
+/* --- domain ------------------------------------------------------------------------------------------------------------- */
+struct kit_cq;
+struct kit_ep;
+struct kit_mr_req;
+struct kit_domain {
+	struct fid_domain fid;
+	struct kit_fabric *fabric;
+	const struct fi_provider *prov;
+	struct lock lock;
+	_Atomic int refs;
+	uint32_t api_version;
+	uint64_t caps;          /* info->caps at fi_domain */
+	uint64_t mr_mode;       /* as negotiated */
+	enum fi_threading threading;
+	enum fi_progress progress;
+	enum fi_av_type av_type;
+	enum fi_resource_mgmt resource_mgmt;
+	struct kit_eq *eq;      /* bound EQ or NULL */
+	struct kit_poll *polls; /* open poll sets; lock */
+	/* set by the provider before first use */
+	void (*idle)(struct kit_domain *d);                                      /* poll found nothing; not under the lock */
+	bool (*forked)(struct kit_domain *d);                                    /* true in a child after fork: calls return -FI_EIO */
+	int (*mr_open)(struct kit_domain *d, const struct kit_mr_req *req, struct fid_mr **out); /* under the lock */
+};
+int kit_domain_init(struct kit_domain *d, struct kit_fabric *f, const struct fi_info *info, struct fi_ops *fi_ops,
+		    struct fi_ops_domain *ops, void *context);
+int kit_domain_fini(struct kit_domain *d); /* -FI_EBUSY while objects are open */
+int kit_domain_bind(struct fid *fid, struct fid *bfid, uint64_t flags); /* an EQ; -FI_EINVAL others */
+
+/* --- completion queue ----------------------------------------------------------------------------------------------------- */
+struct kit_cqe {
+	struct fi_cq_tagged_entry e; /* e.flags has KIT_CQE_ERR: the entry stands for the next error in line */
+	fi_addr_t src;
+};
+#define KIT_CQE_ERR (1ULL << 63)
+struct kit_wait;
+struct kit_cq {
+	struct fid_cq fid;
+	struct kit_domain *domain;
+	struct kit_cqe *ring;      /* power of two; grows when full, so no completion is ever lost */
+	uint32_t mask, head, tail; /* free running; lock */
+	size_t entry_size;
+	enum fi_cq_format format;
+	struct kit_cq_err *err_head, **err_tail; /* errors in line */
+	struct kit_cq_err *err_read; /* the last one that was read: owns the err_data shown to the caller */
+	bool overrun;              /* completions were lost for want of memory; reported when the ring is empty */
+	struct kit_ep **eps;       /* whom a read progresses */
+	uint32_t ep_cnt, ep_cap;
+	struct kit_wait *wait;     /* NULL: FI_WAIT_NONE */
+	_Atomic int refs;
+	_Atomic uint32_t signaled; /* fi_cq_signal */
+	int (*err_extra)(struct kit_cq *cq, struct fi_cq_err_entry *e); /* optional provider hook */
+	const char *(*strerror)(struct kit_cq *cq, int prov_errno, const void *err_data);
+};
+/* @size_min: the provider's lower bound. wait objects other than NONE need @wait_ok. 0; -FI_ENOSYS wait object; -FI_EINVAL; -FI_ENOMEM. */
+int kit_cq_init(struct kit_cq *cq, struct kit_domain *d, const struct fi_cq_attr *attr, size_t size_min, bool wait_ok, void *context);
+/* fid.fid.ops: a close that is kit_cq_fini() and mem_free() of @cq itself; a provider with more to undo copies the table and sets its own. */
+extern const struct fi_ops kit_cq_fi_ops, kit_cntr_fi_ops, kit_av_fi_ops;
+int kit_cq_fini(struct kit_cq *cq); /* -FI_EBUSY while endpoints are bound; the provider frees the memory */
+int kit_cq_grow(struct kit_cq *cq);
+void kit_cq_wake(struct kit_cq *cq);
+/** kit_cq_push() - One completion. Lock held. Allocates only when more are unread than the ring holds. */
+static inline void kit_cq_push(struct kit_cq *cq, void *context, uint64_t flags, size_t len, void *buf, uint64_t data, uint64_t tag,
+			       fi_addr_t src)
+{
+	if (unlikely(cq->tail - cq->head > cq->mask) && kit_cq_grow(cq))
+		return; /* out of memory: kit_cq_grow() recorded an overrun error */
+	struct kit_cqe *c = &cq->ring[cq->tail & cq->mask];
+	c->e.op_context = context;
+	c->e.flags = flags;
+	c->e.len = len;
+	c->e.buf = buf;
+	c->e.data = data;
+	c->e.tag = tag;
+	c->src = src;
+	cq->tail++;
+	if (unlikely(cq->wait != NULL))
+		kit_cq_wake(cq);
+}
+/** kit_cq_push_err() - One error entry; @err_data (@len bytes, may be NULL) is copied. Lock held. */
+void kit_cq_push_err(struct kit_cq *cq, const struct fi_cq_err_entry *err, const void *err_data, size_t len);
+
+/* --- counters --------------------------------------------------------------------------------------------------------------- */
+enum kit_cntr_kind { KIT_CNTR_SEND, KIT_CNTR_RECV, KIT_CNTR_READ, KIT_CNTR_WRITE, KIT_CNTR_REMOTE_READ, KIT_CNTR_REMOTE_WRITE, KIT_CNTR_NUM };
+struct kit_cntr {
+	struct fid_cntr fid;
+	struct kit_domain *domain;
+	_Atomic uint64_t ok, err;
+	_Atomic uint64_t told_ok, told_err; /* values that the application has seen: fi_trywait */
+	struct kit_ep **eps;
+	uint32_t ep_cnt, ep_cap;
+	struct kit_wait *wait;
+	_Atomic int refs;
+	void (*on_change)(struct kit_cntr *c); /* triggered operations later; NULL */
+};
+int kit_cntr_init(struct kit_cntr *c, struct kit_domain *d, const struct fi_cntr_attr *attr, bool wait_ok, void *context);
+int kit_cntr_fini(struct kit_cntr *c);
+void kit_cntr_add(struct kit_cntr *c, uint64_t ok, uint64_t err); /* NULL is fine. Lock held. */
+
+/* --- event queue --------------------------------------------------------------------------------------------------------- */
+struct kit_eq;
+int kit_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **eq, void *context);
+void kit_eq_ref(struct kit_eq *eq);
+void kit_eq_unref(struct kit_eq *eq);
+int kit_eq_push(struct kit_eq *eq, uint32_t event, const void *buf, size_t len);
+int kit_eq_push_err(struct kit_eq *eq, const struct fi_eq_err_entry *err, const void *err_data, size_t len);
+
+/* --- address vector ------------------------------------------------------------------------------------------------------- */
+struct kit_av;
+struct kit_av_ops {
+	/* Is this a legal address? 0; -FI_EINVAL (logged). */
+	int (*check)(struct kit_av *av, const void *addr);
+	/* Entry @fi_addr was made; -errno undoes it. May be NULL. Lock held. */
+	int (*added)(struct kit_av *av, fi_addr_t fi_addr, const void *addr);
+	void (*removed)(struct kit_av *av, fi_addr_t fi_addr, const void *addr); /* may be NULL. Lock held. */
+	const char *(*straddr)(struct kit_av *av, const void *addr, char *buf, size_t *len);
+	/* node/service -> address; NULL: -FI_ENOSYS */
+	int (*insertsvc)(struct kit_av *av, const char *node, const char *service, void *addr);
+};
+struct kit_av {
+	struct fid_av fid;
+	struct kit_domain *domain;
+	const struct kit_av_ops *ops;
+	enum fi_av_type type;
+	size_t addr_len;
+	uint8_t *table;          /* addr_len bytes per entry */
+	uint8_t *used;           /* 0 free, 1 in use */
+	uint32_t cnt, cap, high; /* entries in use; allocated; highest index + 1 */
+	uint32_t free_hint;
+	uint32_t *hash;          /* open addressing: index + 1; reverse lookup by address */
+	uint32_t hash_mask;
+	uint64_t hash_seed;
+	struct kit_ep **eps;
+	uint32_t ep_cnt, ep_cap;
+	uint64_t allowed_flags;  /* of fi_av_insert */
+	bool dedup;              /* a second insert of one address gives the same fi_addr, reference counted by nothing */
+	_Atomic int refs;
+};
+int kit_av_init(struct kit_av *av, struct kit_domain *d, const struct fi_av_attr *attr, size_t addr_len, const struct kit_av_ops *ops, void *context);
+int kit_av_fini(struct kit_av *av);
+/** kit_av_addr() - The raw address of @fi_addr, or NULL. Lock held. */
+static inline const void *kit_av_addr(const struct kit_av *av, fi_addr_t fi_addr)
+{
+	return fi_addr < av->high && av->used[fi_addr] ? av->table + fi_addr * av->addr_len : NULL;
+}
+/** kit_av_find() - fi_addr of a raw address, FI_ADDR_NOTAVAIL if absent. Lock held. */
+fi_addr_t kit_av_find(const struct kit_av *av, const void *addr);
+/** kit_av_add_locked() - Insert one (a sender nobody inserted). 0; -FI_ENOMEM; -FI_EINVAL. */
+int kit_av_add_locked(struct kit_av *av, const void *addr, fi_addr_t *fi_addr);
+
+/* --- endpoint --------------------------------------------------------------------------------------------------------------- */
+struct kit_ep {
+	struct fid_ep fid;
+	struct kit_domain *domain;
+	struct kit_av *av;
+	struct kit_eq *eq;
+	struct kit_cq *tx_cq, *rx_cq;
+	struct kit_cntr *cntr[KIT_CNTR_NUM];
+	bool tx_selective, rx_selective; /* bound with FI_SELECTIVE_COMPLETION */
+	bool enabled, closing;
+	uint64_t caps;
+	uint64_t tx_op_flags, rx_op_flags;
+	size_t inject_size;
+	struct fi_info *info; /* own copy */
+	/* provider: drive this endpoint; lock held. Return: events, 0 = idle. */
+	int (*progress)(struct kit_ep *ep);
+	/* provider, optional (NULL): lets a waiter sleep until the device has work, instead of driving it. Set before bind. */
+	int (*wait_fd)(struct kit_ep *ep);  /* fd, readable while the device has work for progress(); it stays ours to close */
+	int (*wait_arm)(struct kit_ep *ep); /* before a sleep; lock held. 0; -FI_EAGAIN: there is work already */
+};
+int kit_ep_init(struct kit_ep *ep, struct kit_domain *d, const struct fi_info *info, int (*progress)(struct kit_ep *), void *context);
+void kit_ep_fini(struct kit_ep *ep); /* unbinds everything */
+/** kit_ep_bind() - fi_ep_bind: CQ, counter, AV, EQ with all their rules. -FI_EINVAL another domain's, bound twice, bad flags; -FI_EOPBADSTATE enabled. */
+int kit_ep_bind(struct kit_ep *ep, struct fid *bfid, uint64_t flags);
+/** kit_ep_enable_check() - -FI_ENOAV, -FI_ENOCQ as the caps need; 0. */
+int kit_ep_enable_check(struct kit_ep *ep);
+/** kit_tx_wants_cqe() - Does an operation with @flags write a completion? */
+static inline bool kit_tx_wants_cqe(const struct kit_ep *ep, uint64_t flags)
+{
+	return ep->tx_cq && (!ep->tx_selective || (flags & FI_COMPLETION));
+}
+static inline bool kit_rx_wants_cqe(const struct kit_ep *ep, uint64_t flags)
+{
+	return ep->rx_cq && (!ep->rx_selective || (flags & FI_COMPLETION));
+}
+/** kit_ep_control() - fi_control(FI_GETOPSFLAG, FI_SETOPSFLAG ...) on endpoints; -FI_ENOSYS others. FI_ENABLE is the provider's. */
+int kit_ep_control(struct kit_ep *ep, int command, void *arg);
+/** kit_progress() - Drive endpoints @eps once, taking the domain's lock; adaptive wait if nothing happened. */
+void kit_progress(struct kit_domain *d, struct kit_ep **eps, uint32_t cnt);
+
+/* --- memory regions ------------------------------------------------------------------------------------------------------- */
+struct kit_mr_req {
+	const struct iovec *iov; size_t iov_cnt;
+	uint64_t access, offset, requested_key, flags;
+	void *context;
+	enum fi_hmem_iface iface; uint64_t device;
+};
+/** kit_mr_ops - fi_mr_reg, regv, regattr: checks by API version, then domain->mr_open. */
+extern struct fi_ops_mr kit_mr_ops;
+
+/* --- poll sets, stubs ---------------------------------------------------------------------------------------------------------- */
+int kit_poll_open(struct fid_domain *domain, struct fi_poll_attr *attr, struct fid_poll **pollset);
+int kit_trywait(struct fid_fabric *fabric, struct fid **fids, int count);
+int kit_wait_open(struct fid_fabric *fabric, struct fi_wait_attr *attr, struct fid_wait **wait);
+/* Full tables whose every entry fails cleanly (-FI_ENOSYS, or -FI_EOPNOTSUPP for data); providers copy and replace. */
+extern const struct fi_ops kit_no_fi_ops;
+extern const struct fi_ops_fabric kit_no_fabric_ops;
+extern const struct fi_ops_domain kit_no_domain_ops;
+extern const struct fi_ops_ep kit_no_ep_ops;
+extern const struct fi_ops_cm kit_no_cm_ops;
+extern const struct fi_ops_msg kit_no_msg_ops;
+extern const struct fi_ops_tagged kit_no_tagged_ops;
+extern const struct fi_ops_rma kit_no_rma_ops;
+extern const struct fi_ops_atomic kit_no_atomic_ops;
+extern const struct fi_ops_collective kit_no_collective_ops;
+
+#endif

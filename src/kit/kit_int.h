@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// What the files of kit/ share and nobody else sees: waiting, lists of endpoints, entering a
+// domain.
+#ifndef SF_KIT_KIT_INT_H
+#define SF_KIT_KIT_INT_H
+
+#include <pthread.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "kit/kit.h"
+
+/* --- entering a domain ----------------------------------------------------------------------- */
+static inline bool kit_is_forked(struct kit_domain *d)
+{
+	return d->forked && unlikely(d->forked(d));
+}
+
+/**
+ * kit_enter() - Take the domain's lock, except in a child after fork, where its holder may not
+ * exist. Return: taken; else the caller must touch nothing that the parent also uses.
+ */
+static inline bool kit_enter(struct kit_domain *d)
+{
+	if (kit_is_forked(d))
+		return false;
+	lock_acquire(&d->lock);
+	return true;
+}
+
+static inline void kit_leave(struct kit_domain *d, bool entered)
+{
+	if (entered)
+		lock_release(&d->lock);
+}
+
+/* Reference counts: release on the way down so that the closer sees what the last user did. */
+static inline void kit_ref(_Atomic int *refs)
+{
+	atomic_fetch_add_explicit(refs, 1, memory_order_relaxed);
+}
+
+static inline void kit_unref(_Atomic int *refs)
+{
+	/* release; pairs with the acquire in kit_busy() */
+	int old = atomic_fetch_sub_explicit(refs, 1, memory_order_release);
+
+	assert(old > 0);
+	(void)old;
+}
+
+static inline bool kit_busy(_Atomic int *refs)
+{
+	/* acquire; pairs with the release in kit_unref() */
+	return atomic_load_explicit(refs, memory_order_acquire) != 0;
+}
+
+/* --- lists of endpoints: an endpoint at most once; the domain's lock held ------------------------
+ */
+/** kit_eps_add() - 0 (also if it is there already); -FI_ENOMEM. */
+int kit_eps_add(struct kit_ep ***eps, uint32_t *cnt, uint32_t *cap, struct kit_ep *ep);
+void kit_eps_del(struct kit_ep **eps, uint32_t *cnt, struct kit_ep *ep);
+
+/** kit_drive() - One progress pass. Lock held. Return: events, 0 = idle. */
+static inline int kit_drive(struct kit_ep **eps, uint32_t cnt)
+{
+	int events = 0;
+
+	for (uint32_t i = 0; i < cnt; i++)
+		events += eps[i]->progress(eps[i]);
+	return events;
+}
+
+/** kit_can_sleep() - Will somebody else notice what arrives for @eps? 1; 0 the waiter must drive;
+ * -FI_EAGAIN work is there. */
+int kit_can_sleep(struct kit_domain *d, struct kit_ep **eps, uint32_t cnt);
+
+/* --- wait objects -------------------------------------------------------------------------------
+ */
+/* Something that a poll set or wait set looks at: a CQ, counter or (wait sets) EQ. */
+struct kit_watch {
+	struct fid *fid;
+	uint64_t ok, err; /* counters: values at the last look */
+};
+
+struct kit_watch_list {
+	struct kit_watch *v;
+	uint32_t cnt, cap;
+};
+int kit_watch_add(struct kit_watch_list *l, struct fid *fid); /* -FI_ENOMEM */
+bool kit_watch_del(struct kit_watch_list *l, struct fid *fid);
+/** kit_watch_ready() - Anything new? The domain's lock held for CQs and counters. */
+bool kit_watch_ready(struct kit_watch *w);
+/** kit_watch_ready_locking() - The same after one progress pass, taking what locks it needs.
+ * @can_sleep as kit_can_sleep(). */
+bool kit_watch_ready_locking(struct kit_watch *w, int *can_sleep);
+/** kit_polls_forget() - @fid is being closed: no poll set of its domain looks at it any more. Lock
+ * held (or forked). */
+void kit_polls_forget(struct kit_domain *d, struct fid *fid);
+
+/*
+ * A wait object, private to one CQ, counter or EQ, or shared as a wait set. FD: an epoll fd over
+ * our event fd and the fds of devices, so that the number given to the application never changes.
+ * An event is signalled once until the next arm().
+ */
+struct kit_wait {
+	struct fid_wait fid;
+	struct kit_fabric *fabric; /* of a wait set; NULL: private */
+	enum fi_wait_obj obj;	   /* FI_WAIT_FD, FI_WAIT_MUTEX_COND or FI_WAIT_YIELD */
+	bool is_pollfd;		   /* an FD shown as FI_WAIT_POLLFD */
+	int epfd, evfd;
+	_Atomic bool signaled;
+	_Atomic uint32_t seq; /* signals; written under mutex */
+	pthread_mutex_t mutex;
+	pthread_cond_t cond;
+	struct lock lock; /* members; taken before a domain's lock */
+	struct kit_watch_list members;
+	_Atomic int refs;
+};
+
+int kit_wait_new(struct kit_wait **out, enum fi_wait_obj obj); /* errors as kit_wait_get() */
+void kit_wait_free(struct kit_wait *w);
+int kit_waitset_trywait(struct kit_wait *w);
+/**
+ * kit_wait_get() - The wait object an attribute struct asks for.
+ * @obj: FI_WAIT_*; @set: for FI_WAIT_SET. @member: CQ, counter or EQ that will signal it.
+ * Return: 0, *@out NULL for FI_WAIT_NONE; -FI_EINVAL unknown kind or no set; -FI_ENOMEM; -errno of
+ * making fds.
+ */
+int kit_wait_get(struct kit_wait **out, enum fi_wait_obj obj, struct fid_wait *set,
+		 struct fid *member);
+void kit_wait_put(struct kit_wait *w, struct fid *member); /* NULL is fine */
+void kit_wait_signal(struct kit_wait *w);
+/** kit_wait_arm() - Before looking for events a last time: what is signalled from now on ends
+ * kit_nap(token). */
+uint32_t kit_wait_arm(struct kit_wait *w);
+int kit_wait_control(struct kit_wait *w, int command, void *arg);
+/** kit_wait_watch_ep() - An endpoint was bound to (@on) or unbound from an object with @w (may be
+ * NULL). */
+int kit_wait_watch_ep(struct kit_wait *w, struct kit_ep *ep, bool on);
+
+/* A blocking call in progress. */
+struct kit_nap {
+	uint64_t end_ns;
+	uint32_t rounds;
+};
+struct kit_nap kit_nap_start(int timeout_ms);
+/** kit_nap() - Sleep a little; until a signal after kit_wait_arm() if @can_sleep == 1. false: time
+ * is up. */
+bool kit_nap(struct kit_nap *nap, struct kit_wait *w, uint32_t token, int can_sleep);
+
+/* --- CQ, counter, EQ: the parts that waiting needs
+ * -------------------------------------------------- */
+bool kit_cq_ready(const struct kit_cq *cq); /* lock held */
+int kit_eq_ready(struct kit_eq *eq);
+int kit_eq_trywait(struct kit_eq *eq);
+int kit_cq_trywait(struct kit_cq *cq);
+int kit_cntr_trywait(struct kit_cntr *c);
+/** kit_eq_forget() - @fid is being closed: its unread events go. */
+void kit_eq_forget(struct kit_eq *eq, const struct fid *fid);
+struct kit_fabric *kit_eq_fabric(const struct kit_eq *eq);
+
+/* Entries of struct fi_ops that say -FI_ENOSYS. */
+int kit_no_bind(struct fid *fid, struct fid *bfid, uint64_t flags);
+int kit_no_control(struct fid *fid, int command, void *arg);
+int kit_no_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context);
+
+/** kit_text() - @text into the caller's buffer, if there is one, cut and terminated. Return: what
+ * to hand to the caller. */
+const char *kit_text(const char *text, char *buf, size_t len);
+
+#endif

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Memory registration: the three calls, checked once, become one request to the provider.
+#include "kit/kit_int.h"
+
+#include "kit/compat.h"
+
+#define ACCESS_ALL                                                                                 \
+	(FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_COLLECTIVE)
+
+static int refuse(const struct kit_domain *d, int err, const char *what, uint64_t value)
+{
+	KIT_WARN(d->prov, FI_LOG_MR, "memory registration: %s (%#llx)\n", what,
+		 (unsigned long long)value);
+	return err;
+}
+
+static int req_check(const struct kit_domain *d, const struct kit_mr_req *r)
+{
+	uint64_t total = 0;
+
+	if (!r->iov || !r->iov_cnt)
+		return refuse(d, -FI_EINVAL, "no memory is given", r->iov_cnt);
+	if (r->access & ~(uint64_t)ACCESS_ALL)
+		return refuse(d, -FI_EINVAL, "unknown access bits", r->access);
+	for (size_t i = 0; i < r->iov_cnt; i++) {
+		uint64_t end, base = (uintptr_t)r->iov[i].iov_base, len = r->iov[i].iov_len;
+
+		if (__builtin_add_overflow(base, len, &end) ||
+		    __builtin_add_overflow(total, len, &total))
+			return refuse(d, -FI_EINVAL, "a range ends beyond the address space", base);
+	}
+	return 0;
+}
+
+static int mr_open(struct fid *fid, struct kit_mr_req *r, struct fid_mr **mr)
+{
+	struct kit_domain *d = container_of(fid, struct kit_domain, fid.fid);
+	int ret;
+
+	if (!fid || fid->fclass != FI_CLASS_DOMAIN || !mr)
+		return -FI_EINVAL;
+	/* With that flag mr_iov is something else: look at nothing. */
+	if (r->flags & KIT_MR_DMABUF)
+		return d->api_version >= KIT_V(1, 20)
+			       ? refuse(d, -FI_EOPNOTSUPP, "no DMA buffers here", r->flags)
+			       : refuse(d, -FI_EBADFLAGS, "FI_MR_DMABUF came with 1.20", r->flags);
+	ret = req_check(d, r);
+	if (ret)
+		return ret;
+	if (!(d->caps & FI_HMEM)) {
+		r->iface = FI_HMEM_SYSTEM;
+		r->device = 0;
+	}
+	if (!d->mr_open)
+		return -FI_ENOSYS;
+	if (!kit_enter(d))
+		return -FI_EIO;
+	ret = d->mr_open(d, r, mr);
+	lock_release(&d->lock);
+	return ret;
+}
+
+static int mr_regv(struct fid *fid, const struct iovec *iov, size_t count, uint64_t access,
+		   uint64_t offset, uint64_t requested_key, uint64_t flags, struct fid_mr **mr,
+		   void *context)
+{
+	struct kit_mr_req r = {.iov = iov,
+			       .iov_cnt = count,
+			       .access = access,
+			       .offset = offset,
+			       .requested_key = requested_key,
+			       .flags = flags,
+			       .context = context};
+
+	return mr_open(fid, &r, mr);
+}
+
+static int mr_reg(struct fid *fid, const void *buf, size_t len, uint64_t access, uint64_t offset,
+		  uint64_t requested_key, uint64_t flags, struct fid_mr **mr, void *context)
+{
+	const struct iovec iov = {.iov_base = (void *)buf, .iov_len = len};
+
+	return mr_regv(fid, &iov, 1, access, offset, requested_key, flags, mr, context);
+}
+
+/* Only fields that 1.17 callers have are read: the newer ones describe device memory and
+ * sub-regions. */
+static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags,
+		      struct fid_mr **mr)
+{
+	struct kit_mr_req r;
+
+	if (!attr)
+		return -FI_EINVAL;
+	r = (struct kit_mr_req){.iov = attr->mr_iov,
+				.iov_cnt = attr->iov_count,
+				.access = attr->access,
+				.offset = attr->offset,
+				.requested_key = attr->requested_key,
+				.flags = flags,
+				.context = attr->context,
+				.iface = attr->iface,
+				.device = attr->device.reserved};
+	return mr_open(fid, &r, mr);
+}
+
+struct fi_ops_mr kit_mr_ops = {
+	.size = sizeof(struct fi_ops_mr),
+	.reg = mr_reg,
+	.regv = mr_regv,
+	.regattr = mr_regattr,
+};

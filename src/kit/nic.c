@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The fid_nic of an fi_info: what the adapter behind it is, in one block of memory per object.
+#include "kit/kit_int.h"
+
+/* Text follows the struct; the attributes point into it. */
+struct kit_nic {
+	struct fid_nic fid;
+	struct fi_device_attr device;
+	struct fi_bus_attr bus;
+	struct fi_link_attr link;
+	char text[];
+};
+
+static int nic_close(struct fid *fid)
+{
+	mem_free(container_of(fid, struct kit_nic, fid.fid));
+	return 0;
+}
+
+/* fi_dupinfo and we ask for a copy: an object shared by two infos would be closed twice. */
+static int nic_control(struct fid *fid, int command, void *arg)
+{
+	const struct kit_nic *n = container_of(fid, struct kit_nic, fid.fid);
+	const struct fi_pci_attr *pci = &n->bus.attr.pci;
+	const struct kit_nic_attr attr = {
+		.name = n->device.name,
+		.device_id = n->device.device_id,
+		.device_version = n->device.device_version,
+		.vendor_id = n->device.vendor_id,
+		.driver = n->device.driver,
+		.firmware = n->device.firmware,
+		.pci_domain = pci->domain_id,
+		.pci_bus = pci->bus_id,
+		.pci_device = pci->device_id,
+		.pci_function = pci->function_id,
+		.link_address = n->link.address,
+		.network_type = n->link.network_type,
+		.mtu = n->link.mtu,
+		.speed = n->link.speed,
+	};
+	struct fid_nic **dup = arg;
+
+	if (command != FI_DUP)
+		return -FI_ENOSYS;
+	*dup = kit_nic_new(&attr);
+	return *dup ? 0 : -FI_ENOMEM;
+}
+
+static const char *or_null(const char *s)
+{
+	return s ? s : "(null)";
+}
+
+static int nic_tostr(const struct fid *fid, char *buf, size_t len)
+{
+	const struct kit_nic *n = container_of(fid, struct kit_nic, fid.fid);
+	const struct fi_pci_attr *pci = &n->bus.attr.pci;
+	size_t used = strnlen(buf, len);
+	int ret;
+
+	/* fi_tostr() hands over the text so far: append, in the layout of the rest. */
+	ret = snprintf(buf + used, len - used,
+		       "    nic:\n"
+		       "        fi_device_attr:\n"
+		       "            name: %s\n            device_id: %s\n"
+		       "            device_version: %s\n            vendor_id: %s\n"
+		       "            driver: %s\n            firmware: %s\n"
+		       "        fi_bus_attr:\n"
+		       "            bus_type: FI_BUS_PCI\n            fi_pci_attr:\n"
+		       "                domain_id: %u\n                bus_id: %u\n"
+		       "                device_id: %u\n                function_id: %u\n"
+		       "        fi_link_attr:\n"
+		       "            address: %s\n            mtu: %zu\n            speed: %zu\n"
+		       "            state: FI_LINK_UP\n            network_type: %s\n",
+		       or_null(n->device.name), or_null(n->device.device_id),
+		       or_null(n->device.device_version), or_null(n->device.vendor_id),
+		       or_null(n->device.driver), or_null(n->device.firmware), pci->domain_id,
+		       pci->bus_id, pci->device_id, pci->function_id, or_null(n->link.address),
+		       n->link.mtu, n->link.speed, or_null(n->link.network_type));
+	return ret < 0 || (size_t)ret >= len - used ? -FI_ETOOSMALL : 0;
+}
+
+static struct fi_ops nic_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = nic_close,
+	.bind = kit_no_bind,
+	.control = nic_control,
+	.ops_open = kit_no_ops_open,
+	.tostr = nic_tostr,
+};
+
+static size_t text_len(const char *s)
+{
+	return s ? strlen(s) + 1 : 0;
+}
+
+static char *text_put(char **at, const char *s)
+{
+	char *p = *at;
+
+	if (!s)
+		return NULL;
+	memcpy(p, s, strlen(s) + 1);
+	*at += strlen(s) + 1;
+	return p;
+}
+
+struct fid_nic *kit_nic_new(const struct kit_nic_attr *a)
+{
+	size_t len = text_len(a->name) + text_len(a->device_id) + text_len(a->device_version) +
+		     text_len(a->vendor_id) + text_len(a->driver) + text_len(a->firmware) +
+		     text_len(a->link_address) + text_len(a->network_type);
+	struct kit_nic *n = mem_alloc(sizeof(*n) + len);
+	char *at;
+
+	if (!n)
+		return NULL;
+	at = n->text;
+	n->device.name = text_put(&at, a->name);
+	n->device.device_id = text_put(&at, a->device_id);
+	n->device.device_version = text_put(&at, a->device_version);
+	n->device.vendor_id = text_put(&at, a->vendor_id);
+	n->device.driver = text_put(&at, a->driver);
+	n->device.firmware = text_put(&at, a->firmware);
+	n->bus.bus_type = FI_BUS_PCI;
+	n->bus.attr.pci = (struct fi_pci_attr){.domain_id = a->pci_domain,
+					       .bus_id = a->pci_bus,
+					       .device_id = a->pci_device,
+					       .function_id = a->pci_function};
+	n->link.address = text_put(&at, a->link_address);
+	n->link.network_type = text_put(&at, a->network_type);
+	n->link.mtu = a->mtu;
+	n->link.speed = a->speed;
+	n->link.state = FI_LINK_UP;
+	n->fid.fid.fclass = FI_CLASS_NIC;
+	n->fid.fid.ops = &nic_ops;
+	n->fid.device_attr = &n->device;
+	n->fid.bus_attr = &n->bus;
+	n->fid.link_attr = &n->link;
+	return &n->fid;
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Posted receives and unexpected messages of one endpoint: matching, multi-receive, peek, claim, discard, cancel.
+#ifndef SF_KIT_SRX_H
+#define SF_KIT_SRX_H
+
+#include "base/matchtab.h"
+#include "base/view.h"
+#include "kit/kit.h"
+
+#define KIT_RX_IOV_MAX 4
+
+/*
+ * A receive: posted, then (matched) in progress, then completed and gone. The provider's own state follows in the same slab object
+ * (kit_srx_init @rx_extra bytes, kit_rx_priv()).
+ */
+struct kit_rx {
+	struct mt_node mt;         /* tag, ignore, src while posted */
+	struct kit_srx *srx;
+	struct kit_rx *owner;      /* multi-receive: this is a slice of that posted buffer */
+	struct kit_rx *next, *prev; /* context index for cancel */
+	void *context;
+	uint64_t flags;            /* FI_COMPLETION, FI_MULTI_RECV, FI_CLAIM ... */
+	bool tagged, posted, multi_done;
+	uint8_t iov_cnt;
+	uint32_t slices;           /* multi-receive: slices in progress */
+	size_t len;                /* bytes the buffer holds */
+	struct iovec iov[KIT_RX_IOV_MAX];
+	void *desc[KIT_RX_IOV_MAX];
+};
+
+/* An unexpected message; embedded in the provider's object, which owns the bytes. */
+struct kit_ux {
+	struct mt_node mt;   /* tag, src (KIT_SRC_UNKNOWN allowed) */
+	fi_addr_t src;
+	uint64_t msg_len;    /* of the whole message */
+	uint64_t data;       /* CQ data */
+	bool has_data, tagged;
+	void *claimed;       /* context that peeked it with FI_CLAIM, else NULL */
+	bool is_claimed;
+};
+
+struct kit_srx_ops {
+	/* @rx (off the posted list) has just taken @ux: go on with the transfer. */
+	void (*start)(struct kit_ep *ep, struct kit_rx *rx, struct kit_ux *ux);
+	/* @ux is thrown away (FI_DISCARD, or close). */
+	void (*discard)(struct kit_ep *ep, struct kit_ux *ux);
+};
+
+struct kit_srx {
+	struct kit_ep *ep;
+	const struct kit_srx_ops *ops;
+	struct slab slab;              /* of struct kit_rx + rx_extra */
+	size_t rx_extra;
+	struct mt_posted posted[2];    /* [0] untagged, [1] tagged */
+	struct mt_unexp unexp[2];
+	struct mt_unexp claimed;
+	uint32_t posted_cnt, posted_max; /* receives beyond posted_max: -FI_EAGAIN */
+	size_t min_multi_recv;
+	bool directed;                 /* FI_DIRECTED_RECV: honour src_addr of receives */
+};
+int kit_srx_init(struct kit_srx *s, struct kit_ep *ep, const struct kit_srx_ops *ops, size_t rx_extra, uint32_t posted_max, bool directed);
+void kit_srx_fini(struct kit_srx *s); /* discards everything without completions */
+static inline void *kit_rx_priv(struct kit_rx *rx) { return rx + 1; }
+
+struct kit_recv_args {
+	const struct iovec *iov; void **desc; size_t iov_cnt;
+	fi_addr_t src; uint64_t tag, ignore; void *context; uint64_t flags;
+};
+/**
+ * kit_srx_recv() - fi_recv*, fi_trecv* of every form: post; or FI_PEEK, FI_PEEK|FI_CLAIM, FI_CLAIM, FI_DISCARD, FI_MULTI_RECV. Lock held.
+ * May call ops->start at once when an unexpected message matches.
+ * Return: 0; -FI_EAGAIN; -FI_EINVAL iov_cnt or flags; -FI_ENOMEM. A peek without match completes with an FI_ENOMSG error entry.
+ */
+int kit_srx_recv(struct kit_srx *s, bool tagged, const struct kit_recv_args *a);
+/**
+ * kit_srx_match() - A message arrived: take the oldest posted receive that matches off the list (or a slice of a multi-receive buffer).
+ * @len: whole message; a slice is cut to min(@len, what is left). NULL: unexpected, call kit_srx_unexpected().
+ */
+struct kit_rx *kit_srx_match(struct kit_srx *s, bool tagged, fi_addr_t src, uint64_t tag, uint64_t len);
+int kit_srx_unexpected(struct kit_srx *s, struct kit_ux *ux);
+/** kit_srx_forget_src() - Address @src was removed: its unexpected messages are discarded. */
+void kit_srx_forget_src(struct kit_srx *s, fi_addr_t src);
+/** kit_srx_cancel() - fi_cancel: a posted receive with @context ends with an FI_ECANCELED error entry. 0; -FI_ENOENT none. */
+int kit_srx_cancel(struct kit_srx *s, void *context);
+
+struct kit_rx_result { size_t len; uint64_t data, tag, flags; fi_addr_t src; void *buf; };
+/** kit_rx_done() - Success: completion and counter as @rx's flags want, FI_MULTI_RECV when its owner is used up; @rx is freed. */
+void kit_rx_done(struct kit_rx *rx, const struct kit_rx_result *r);
+/** kit_rx_fail() - Error entry (FI_ETRUNC with olen, ...); @rx is freed. */
+void kit_rx_fail(struct kit_rx *rx, const struct kit_rx_result *r, int err, int prov_errno, size_t olen, const void *err_data, size_t err_len);
+/** kit_rx_copy() - Copy a view into the receive buffer at @off; bytes that do not fit are dropped. Return: bytes copied. */
+size_t kit_rx_copy(struct kit_rx *rx, size_t off, const struct view *v, size_t view_off);
+
+/* iov helpers: total length, copy out of an iov list at an offset, sub-range as a new list (returns pieces, 0 if it does not fit). */
+size_t kit_iov_len(const struct iovec *iov, size_t cnt);
+size_t kit_iov_copy_from(void *dst, size_t len, const struct iovec *iov, size_t cnt, size_t off);
+size_t kit_iov_copy_to(const struct iovec *iov, size_t cnt, size_t off, const void *src, size_t len);
+size_t kit_iov_slice(const struct iovec *iov, size_t cnt, size_t off, size_t len, struct iovec *out, size_t out_max);
+
+#endif

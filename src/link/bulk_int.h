@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// What the files of the bulk service share: shared region table (bulk_tab.c), regions (bulk_region.c), copies by the kernel
+// (bulk_cma.c), the target's side (bulk_serve.c) and the initiator's side with the port object (bulk.c).
+#ifndef SF_LINK_BULK_INT_H
+#define SF_LINK_BULK_INT_H
+
+#include <sys/queue.h>
+
+#include "base/pqueue.h"
+#include "link/bulk_wire.h"
+#include "link/link_int.h"
+
+/* A key: never 0, since no generation is 0. */
+#define BULK_KEY_IDX    GENMASK(19, 0)
+#define BULK_KEY_GEN    GENMASK(31, 20)
+#define BULK_GEN_MAX    4095u
+#define BULK_REGION_MAX (1u << 20)
+#define BULK_REGION_STEP 256u /* regions by which the table grows */
+#define BULK_SLOT_NUM   512u  /* nodes that may copy from one table's regions by themselves */
+
+/* --- bulk_tab.c: the table that initiators on this host read ----------------------------------------------------------- */
+
+struct bulk_tab;
+
+/** bulk_tab_create() - Make the table of node @node_id. Return: 0; -ENOSPC; -errno. */
+int bulk_tab_create(uint64_t node_id, struct bulk_tab **out);
+/** bulk_tab_attach() - Map the table of another node, or share what this process has of it. Return: 0; -ENOENT; -errno. */
+int bulk_tab_attach(uint64_t node_id, struct bulk_tab **out);
+/** bulk_tab_put() - Drop what create or attach gave; the creator's removes the file. NULL is fine. */
+void bulk_tab_put(struct bulk_tab *tab);
+/** bulk_tab_grow() - Owner: room for entries below @cnt. Return: 0; -ENOSPC. */
+int bulk_tab_grow(struct bulk_tab *tab, uint32_t cnt);
+uint32_t bulk_tab_entry_cnt(const struct bulk_tab *tab);
+/** bulk_tab_publish() - Owner: let initiators see a region. Its index is below bulk_tab_entry_cnt(). */
+void bulk_tab_publish(struct bulk_tab *tab, uint32_t key, uint64_t addr, uint64_t len, unsigned rights);
+/** bulk_tab_retract() - Owner: no new lease on region @idx can begin after this; full fence. */
+void bulk_tab_retract(struct bulk_tab *tab, uint32_t idx);
+/**
+ * bulk_tab_is_leased() - Owner, after bulk_tab_retract(): does an initiator still touch region @idx?
+ * @reap: also ask the kernel whether the holders live, and break the leases of those that do not.
+ */
+bool bulk_tab_is_leased(struct bulk_tab *tab, uint32_t idx, bool reap);
+/** bulk_tab_break() - Owner: take region @idx away from whoever holds it. */
+void bulk_tab_break(struct bulk_tab *tab, uint32_t idx);
+/** bulk_tab_owner_is_alive() - Initiator: one system call. */
+bool bulk_tab_owner_is_alive(struct bulk_tab *tab);
+/** bulk_tab_slot_claim() - Initiator: a place for leases, one at a time. Return: slot; -ENOSPC. */
+int bulk_tab_slot_claim(struct bulk_tab *tab);
+void bulk_tab_slot_release(struct bulk_tab *tab, int slot);
+/**
+ * bulk_lease_take() - Initiator: from 0 until bulk_lease_drop() region @key exists, allows @op (LINK_GET or LINK_PUT) and
+ * contains [@addr, +@len).
+ * Return: 0; -EACCES; -ENOENT the shared table does not know this region (ask the owner).
+ */
+int bulk_lease_take(struct bulk_tab *tab, int slot, uint32_t key, int op, uint64_t addr, uint64_t len);
+/** bulk_lease_drop() - Return: 0; -EACCES if the owner had lost patience and took the lease away. */
+int bulk_lease_drop(struct bulk_tab *tab, int slot);
+
+/* --- bulk_cma.c --------------------------------------------------------------------------------------------------------- */
+
+/** bulk_cma_copy() - One process_vm_readv/writev. Return: bytes copied, > 0; -errno. */
+ssize_t bulk_cma_copy(pid_t pid, int op, void *local, uint64_t raddr, size_t len);
+/** bulk_cma_is_slow() - Offsets at which `rep movsb`, and with it the kernel's copy, falls to a tenth (Zen 3 and 4). */
+bool bulk_cma_is_slow(int op, const void *local, uint64_t raddr);
+
+/* --- the node: bulk_region.c ---------------------------------------------------------------------------------------------- */
+
+struct bulk_region {
+	uint64_t addr, len;
+	uint32_t key; /* 0 = free */
+	uint32_t rights;
+	uint32_t gen;  /* of the current or, if free, the last key */
+	uint32_t next; /* free list */
+};
+
+/* How fast a method has been to one target; see bulk_pick(). */
+enum bulk_method { BULK_FRAMES, BULK_CMA, BULK_METHOD_NUM };
+
+/* A node on this host as initiator's side sees it: its table, our place for leases, and what we learnt. */
+struct bulk_target {
+	struct bulk_target *next;
+	uint64_t node_id;
+	struct bulk_tab *tab; /* NULL: not there, or no slot; tried again at @retry_ns */
+	int slot;
+	uint32_t op_cnt; /* operations that use this target */
+	bool no_cma;	 /* the kernel forbids it */
+	uint64_t retry_ns;
+	uint64_t alive_ns;		     /* the owner was seen alive */
+	uint64_t ps_per_byte[BULK_METHOD_NUM]; /* moving average; 0 = never measured */
+	uint32_t big_cnt;		     /* big operations begun, to re-probe now and then */
+	/* busy period of FRAMES: from the first operation on it until none is left */
+	uint32_t frames_cnt;
+	uint64_t busy_ns, busy_bytes;
+};
+
+#define BULK_TARGET_BUCKETS 64
+
+struct bulk_node {
+	struct link_node *n;
+	uint64_t id;
+	struct bulk_region **chunk; /* [chunk_cap] arrays of BULK_REGION_STEP */
+	uint32_t chunk_cnt, chunk_cap;
+	uint32_t free_head, free_tail; /* FIFO, so that a key comes back as late as possible; UINT32_MAX = empty */
+	struct bulk_tab *tab;	       /* NULL: none, then only frames reach the regions */
+	bool tab_tried;
+	struct bulk_target *target[BULK_TARGET_BUCKETS];
+	uint32_t target_cnt, target_gc_at;
+};
+
+/** bulk_region_check() - Whether @key lets a peer do @op to [@addr, +@len). Any values. */
+bool bulk_region_check(const struct bulk_node *b, uint32_t key, int op, uint64_t addr, uint64_t len);
+/** bulk_target_get() - The node behind local @peer, attached if possible. Return: NULL: unknown, or no memory. */
+struct bulk_target *bulk_target_get(struct bulk_node *b, struct link_peer *peer, uint64_t now_ns);
+
+/* --- the port -------------------------------------------------------------------------------------------------------------- */
+
+/* First member of everything whose address goes to the link as a cookie. */
+enum bulk_ref { BULK_REF_OP, BULK_REF_BUF };
+
+enum bulk_state {
+	BULK_ASK,    /* GET by frames: the request is not sent yet */
+	BULK_ASKED,  /* GET by frames: waiting for data */
+	BULK_STREAM, /* PUT by frames: sending, then waiting for replies */
+	BULK_COPY,   /* CMA; a PUT that began with frames may wait for replies, too */
+	BULK_ENDED,  /* status known; waits for frames that still point into user memory, then for bulk_poll() */
+	BULK_STATE_NUM
+};
+
+/*
+ * One link_bulk(). Bytes before @pos have been moved (CMA), sent (PUT by frames) or belong to the GET request in flight.
+ * Whatever arrives for another @tag is late and ignored: an operation that changes its method takes a new tag.
+ */
+struct bulk_op {
+	enum bulk_ref ref;
+	enum bulk_state state;
+	TAILQ_ENTRY(bulk_op) entry; /* in port->active if it can do something by itself, or in port->ended */
+	enum { BULK_Q_NONE, BULK_Q_ACTIVE, BULK_Q_ENDED } queue;
+	struct pq_node timer;
+	struct link_peer *peer; /* referenced */
+	struct bulk_target *target;
+	int op; /* LINK_GET, LINK_PUT */
+	uint8_t *local;
+	uint64_t len, raddr;
+	uint32_t key, tag;
+	void *cookie;
+	int status;
+	uint32_t unsent_cnt; /* cookies that the link has not given back */
+	uint64_t pos;
+	uint64_t ask_len;  /* GET by frames: bytes asked for from @pos on */
+	uint64_t got;	   /* GET: of these, arrived in any order; PUT: bytes sent by frames and acknowledged */
+	uint64_t got_head; /* GET: of these, arrived without a hole from the start */
+	uint64_t sent;	   /* PUT: bytes sent by frames */
+	bool has_reply;
+	bool is_ring;	   /* frames go through shared memory */
+	bool counts_busy;  /* in target->frames_cnt */
+	bool is_big;	   /* its speed is worth remembering */
+	bool no_cma;	   /* the shared table does not know the region */
+	bool has_news;	   /* the peer has shown life since the timer was set */
+};
+TAILQ_HEAD(bulk_op_list, bulk_op);
+
+/* Target's side of a GET: what is still to be sent. */
+struct bulk_stream {
+	TAILQ_ENTRY(bulk_stream) entry;
+	struct link_peer *peer; /* referenced */
+	uint32_t id, tag, key;
+	uint64_t addr, len, pos;
+	uint32_t unsent_cnt; /* chunks in the hands of the link */
+	bool is_stopped;     /* only waits for them */
+};
+TAILQ_HEAD(bulk_stream_list, bulk_stream);
+
+/* A chunk on its way through a path that keeps pointers: a copy, so that a region can go away at any time. */
+struct bulk_buf {
+	enum bulk_ref ref;
+	struct bulk_stream *stream;
+	uint8_t data[BULK_CHUNK];
+};
+
+/* A REPLY that waits for bulk_poll(). Consecutive pieces of one PUT share one. */
+struct bulk_reply {
+	struct link_peer *peer; /* referenced */
+	uint32_t id, tag;
+	enum bulk_status status;
+	uint64_t bytes;
+};
+
+struct bulk_port {
+	struct link_port *port;
+	struct link_node *n;
+	struct bulk_node *node;
+	struct slab ops, streams, bufs;
+	struct bulk_op_list active, ended;
+	struct bulk_stream_list serving;
+	struct pq timers;
+	uint32_t next_tag;
+	struct bulk_reply *reply; /* ring of reply_cap (power of two) */
+	uint32_t reply_head, reply_cnt, reply_cap;
+	uint64_t last_ns;   /* time of the last bulk_poll() */
+	bool is_stalled;    /* that poll could not send anything that it had */
+	uint64_t last_rx;   /* frames seen by the last bulk_poll(), to tell a quiet port */
+	int force;	    /* tests: -1 choose, else enum bulk_method */
+};
+
+#define BULK_WORK_MAX  65536u	/* bytes that one bulk_poll() moves while others wait */
+#define BULK_SLICE_MAX 262144u	/* bytes of one kernel copy: bounds how long a region can be leased */
+#define BULK_UNSENT_MAX 64u	/* chunks of one stream or operation in the hands of the link */
+#define BULK_VISIT_MAX 16	/* blocked operations that one bulk_poll() tries */
+
+/* bulk_serve.c */
+void bulk_serve_get(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt);
+void bulk_serve_put(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt, const struct view *frame);
+void bulk_serve_stop(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt);
+/** bulk_serve_step() - Send replies and up to BULK_WORK_MAX of data. Return: frames sent. */
+int bulk_serve_step(struct bulk_port *b);
+void bulk_serve_on_sent(struct bulk_port *b, struct bulk_buf *buf);
+void bulk_serve_peer_dead(struct bulk_port *b, struct link_peer *peer);
+/** bulk_serve_region_gone() - Nothing of region @key may be read from now on; its readers are told. */
+void bulk_serve_region_gone(struct bulk_port *b, uint32_t key);
+void bulk_serve_fini(struct bulk_port *b);
+bool bulk_serve_is_idle(const struct bulk_port *b);
+
+/** bulk_frame() - port_frame_out() of one message. */
+int bulk_frame(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt, const void *data, size_t len,
+	       void *cookie);
+/** bulk_peer_ref() - The link_peer_get() of a peer at hand; undone by link_peer_put(). */
+static inline struct link_peer *bulk_peer_ref(struct link_peer *peer)
+{
+	peer->refs++;
+	return peer;
+}
+
+#endif

@@ -1,0 +1,543 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The shared region table: a file in /dev/shm per node, from which initiators on the host learn what they may touch.
+//
+// Theory of operation: the owner keeps the truth in private memory (bulk_region.c) and publishes a copy here; it reads nothing
+// back but leases. An initiator that copies by itself must not do so after the owner deregistered the region, so it says first
+// what it is about to touch:
+//
+//	initiator				owner
+//	slot.lease = index + 1			entry.key = 0
+//	full fence				full fence
+//	entry.key == mine?  else drop, refuse	any slot.lease == index + 1?  then wait
+//	copy
+//	slot.lease = 0
+//
+// Either the initiator sees that the key is gone or the owner sees the lease (Dekker). A copy is at most BULK_SLICE_MAX bytes,
+// so a live initiator lets go soon. Whether it lives is told by a POSIX record lock on byte 1 + slot of the file: it is given
+// up by the kernel only after the last thread of the process has left its last system call, needs no pid (hence crosses pid
+// namespaces), survives SIGSTOP and is not inherited by fork. Byte 0 is the owner's. Record locks belong to the process and
+// all of them are lost when *any* descriptor of the file is closed, so a process opens each table once and its nodes share that;
+// another copy of this code in the process (another provider) is told by what is mapped, and its files are not opened. For the
+// same reason the names are none that shm_seg.c's reaper would look into.
+#include "link/bulk_int.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TAB_MAGIC   0x3142617446746653ULL
+#define TAB_HDR_LEN 4096u
+
+/* All fields little or big as the host; both sides are this host. */
+struct tab_hdr {
+	uint64_t magic;
+	uint64_t node_id;
+	uint32_t slot_num, entry_len;
+	_Atomic uint32_t entry_cnt; /* entries that have memory; only grows */
+	_Atomic uint32_t slot_top;  /* slots that were ever claimed lie below; only grows */
+};
+
+struct tab_slot {
+	_Alignas(CACHE_LINE) _Atomic uint64_t owner; /* token of the process; 0 = free */
+	_Atomic uint32_t lease;			     /* region index + 1; 0 = none */
+};
+
+struct tab_entry {
+	_Atomic uint64_t addr, len;
+	_Atomic uint32_t key, rights;
+	uint64_t rsvd;
+};
+static_assert(sizeof(struct tab_hdr) <= TAB_HDR_LEN, "layout");
+static_assert(sizeof(struct tab_slot) == CACHE_LINE, "layout");
+static_assert(sizeof(struct tab_entry) == 32, "layout");
+
+#define TAB_ENTRY_OFF (TAB_HDR_LEN + BULK_SLOT_NUM * sizeof(struct tab_slot))
+#define TAB_LEN	      (TAB_ENTRY_OFF + BULK_REGION_MAX * sizeof(struct tab_entry))
+#define TAB_NAME_LEN  80
+#define TAB_DIR	      "/dev/shm"
+#define TAB_REAP_S    10 /* a younger file may not have its lock yet */
+#define TAB_REAP_MAX  64 /* files looked at per table made */
+
+struct bulk_tab {
+	struct bulk_tab *next; /* g_tabs.list */
+	uint64_t node_id;
+	uint32_t refs; /* g_tabs.mutex */
+	bool is_own;   /* this process made it */
+	pid_t pid;     /* of the process that opened it */
+	int fd;
+	struct tab_hdr *hdr;
+	struct tab_slot *slot;
+	struct tab_entry *entry;
+};
+
+/* The tables that this process has open. Cold paths only: open, close, claim, release. */
+static struct {
+	pthread_mutex_t mutex; /* protects all of it */
+	pid_t pid;	       /* a forked child starts with an empty list */
+	uint64_t token;	       /* names this process in slots */
+	struct bulk_tab *list;
+} g_tabs = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+static void tabs_lock(void)
+{
+	pid_t pid = getpid();
+
+	if (g_tabs.pid && g_tabs.pid != pid) {
+		/* fork copied it in whatever state another thread had it */
+		pthread_mutex_init(&g_tabs.mutex, NULL);
+		g_tabs.pid = 0;
+		g_tabs.list = NULL;
+	}
+	pthread_mutex_lock(&g_tabs.mutex);
+	if (!g_tabs.pid) {
+		g_tabs.pid = pid;
+		g_tabs.token = rng_entropy() | 1;
+	}
+}
+
+static void tabs_unlock(void)
+{
+	pthread_mutex_unlock(&g_tabs.mutex);
+}
+
+static int byte_lock(int fd, uint32_t byte, short type)
+{
+	struct flock fl = {.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+
+	return fcntl(fd, F_SETLK, &fl) ? -errno : 0;
+}
+
+/* Whether another process holds @byte; one's own locks are never reported. */
+static bool byte_is_locked(int fd, uint32_t byte)
+{
+	struct flock fl = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+
+	/* an error leaves us not knowing: then nobody is declared dead */
+	return fcntl(fd, F_GETLK, &fl) || fl.l_type != F_UNLCK;
+}
+
+static void name_prefix(char *buf, size_t len)
+{
+	struct stat st;
+	unsigned long long netns = stat("/proc/self/ns/net", &st) ? 0 : st.st_ino;
+
+	snprintf(buf, len, "softfabric-mr-%u-%llu-", (unsigned)geteuid(), netns);
+}
+
+static void tab_name(char *buf, size_t len, uint64_t node_id)
+{
+	char prefix[TAB_NAME_LEN - 20];
+
+	name_prefix(prefix, sizeof(prefix));
+	snprintf(buf, len, "/%s%016llx", prefix, (unsigned long long)node_id);
+}
+
+static struct bulk_tab *tabs_find(uint64_t node_id)
+{
+	struct bulk_tab *t = g_tabs.list;
+
+	while (t && t->node_id != node_id)
+		t = t->next;
+	return t;
+}
+
+static int tab_map(struct bulk_tab *t)
+{
+	void *p = mmap(NULL, TAB_LEN, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, t->fd, 0);
+
+	if (p == MAP_FAILED)
+		return -errno;
+	madvise(p, TAB_LEN, MADV_DONTFORK); /* a child has its own business with this table, if any */
+	t->hdr = p;
+	t->slot = (struct tab_slot *)((char *)p + TAB_HDR_LEN);
+	t->entry = (struct tab_entry *)((char *)p + TAB_ENTRY_OFF);
+	return 0;
+}
+
+/* Under the mutex: remember a table that is complete. */
+static void tabs_insert(struct bulk_tab *t)
+{
+	t->pid = g_tabs.pid;
+	t->refs = 1;
+	t->next = g_tabs.list;
+	g_tabs.list = t;
+}
+
+static int tab_file_create(struct bulk_tab *t, const char *name)
+{
+	int rc;
+
+	t->fd = shm_open(name, O_RDWR | O_CREAT | O_EXCL, 0600);
+	if (t->fd < 0)
+		return -errno;
+	rc = byte_lock(t->fd, 0, F_WRLCK);
+	if (!rc && ftruncate(t->fd, (off_t)TAB_LEN))
+		rc = -errno;
+	if (!rc) /* a full /dev/shm must be an error here, not SIGBUS later */
+		rc = -posix_fallocate(t->fd, 0, (off_t)TAB_ENTRY_OFF);
+	if (!rc)
+		rc = tab_map(t);
+	if (rc) {
+		close(t->fd);
+		shm_unlink(name);
+		return rc;
+	}
+	t->hdr->node_id = t->node_id;
+	t->hdr->slot_num = BULK_SLOT_NUM;
+	t->hdr->entry_len = sizeof(struct tab_entry);
+	t->hdr->magic = TAB_MAGIC;
+	return 0;
+}
+
+/* /proc/self/maps as a string, to find out which tables this process has open; NULL if it cannot be had. */
+static char *maps_read(void)
+{
+	FILE *f = fopen("/proc/self/maps", "re");
+	size_t len = 0, cap = 65536;
+	char *buf = f ? mem_alloc(cap) : NULL;
+
+	while (buf) {
+		size_t n = fread(buf + len, 1, cap - len - 1, f);
+		char *more;
+
+		len += n;
+		if (len < cap - 1)
+			break;
+		more = mem_alloc(2 * cap);
+		if (more)
+			memcpy(more, buf, len);
+		mem_free(buf);
+		buf = more;
+		cap *= 2;
+	}
+	if (f)
+		fclose(f);
+	return buf;
+}
+
+/* Whether another copy of this code in this process has @name ("/softfabric-...") open. Unknown counts as yes. */
+static bool is_mapped_here(const char *maps, const char *name)
+{
+	return !maps || strstr(maps, name);
+}
+
+/* Remove one file if its owner has died. Never one that this process has open: closing it would drop our locks on it. */
+static void tab_reap_one(const char *maps, uint64_t node_id)
+{
+	char path[sizeof(TAB_DIR) + TAB_NAME_LEN], *name = path + strlen(TAB_DIR);
+	struct stat st;
+	int fd;
+
+	strcpy(path, TAB_DIR);
+	tab_name(name, TAB_NAME_LEN, node_id);
+	if (lstat(path, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
+	    time(NULL) - st.st_ctime <= TAB_REAP_S || tabs_find(node_id) || is_mapped_here(maps, name))
+		return;
+	fd = shm_open(name, O_RDWR, 0);
+	if (fd < 0)
+		return;
+	if (!byte_is_locked(fd, 0))
+		shm_unlink(name);
+	close(fd);
+}
+
+static void tabs_reap(void)
+{
+	char prefix[TAB_NAME_LEN - 20], *maps = NULL;
+	DIR *dir = opendir(TAB_DIR);
+	struct dirent *e;
+	int looks = 0;
+
+	name_prefix(prefix, sizeof(prefix));
+	while (dir && looks < TAB_REAP_MAX && (e = readdir(dir))) {
+		const char *hex = e->d_name + strlen(prefix);
+		unsigned long long id;
+
+		if (strncmp(e->d_name, prefix, strlen(prefix)) || strlen(hex) != 16 || sscanf(hex, "%16llx", &id) != 1)
+			continue;
+		if (!looks++)
+			maps = maps_read();
+		tab_reap_one(maps, id);
+	}
+	if (dir)
+		closedir(dir);
+	mem_free(maps);
+}
+
+int bulk_tab_create(uint64_t node_id, struct bulk_tab **out)
+{
+	struct bulk_tab *t = mem_alloc(sizeof(*t));
+	char name[TAB_NAME_LEN];
+	int rc;
+
+	if (!t)
+		return -ENOMEM;
+	t->node_id = node_id;
+	t->is_own = true;
+	tab_name(name, sizeof(name), node_id);
+	tabs_lock();
+	tabs_reap();
+	rc = tab_file_create(t, name);
+	if (!rc)
+		tabs_insert(t);
+	tabs_unlock();
+	if (rc) {
+		mem_free(t);
+		return rc;
+	}
+	*out = t;
+	return 0;
+}
+
+/* Everything that would make the mapping unsafe or not what it claims to be. */
+static int tab_file_check(const struct bulk_tab *t)
+{
+	struct stat st;
+
+	if (fstat(t->fd, &st))
+		return -errno;
+	if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 0077) ||
+	    st.st_size != (off_t)TAB_LEN)
+		return -EACCES;
+	return byte_is_locked(t->fd, 0) ? 0 : -ENOENT; /* left behind by a dead owner */
+}
+
+static int tab_file_attach(struct bulk_tab *t, const char *name)
+{
+	char *maps = maps_read();
+	bool is_elsewhere = is_mapped_here(maps, name);
+	int rc;
+
+	mem_free(maps);
+	if (is_elsewhere)
+		return -ENOENT;
+	t->fd = shm_open(name, O_RDWR, 0);
+	if (t->fd < 0)
+		return -errno;
+	rc = tab_file_check(t);
+	if (!rc)
+		rc = tab_map(t);
+	if (!rc && (t->hdr->magic != TAB_MAGIC || t->hdr->node_id != t->node_id ||
+		    t->hdr->slot_num != BULK_SLOT_NUM || t->hdr->entry_len != sizeof(struct tab_entry))) {
+		munmap(t->hdr, TAB_LEN);
+		rc = -ENOENT;
+	}
+	if (rc)
+		close(t->fd);
+	return rc;
+}
+
+int bulk_tab_attach(uint64_t node_id, struct bulk_tab **out)
+{
+	char name[TAB_NAME_LEN];
+	struct bulk_tab *t;
+	int rc = 0;
+
+	tabs_lock();
+	t = tabs_find(node_id);
+	if (t) {
+		t->refs++;
+		goto out;
+	}
+	t = mem_alloc(sizeof(*t));
+	if (!t) {
+		rc = -ENOMEM;
+		goto out;
+	}
+	t->node_id = node_id;
+	tab_name(name, sizeof(name), node_id);
+	rc = tab_file_attach(t, name);
+	if (rc)
+		mem_free(t);
+	else
+		tabs_insert(t);
+out:
+	tabs_unlock();
+	if (!rc)
+		*out = t;
+	return rc;
+}
+
+void bulk_tab_put(struct bulk_tab *tab)
+{
+	struct bulk_tab **pp = &g_tabs.list;
+	char name[TAB_NAME_LEN];
+
+	if (!tab || tab->pid != getpid()) /* a forked child leaves it alone */
+		return;
+	tabs_lock();
+	if (--tab->refs)
+		goto out;
+	while (*pp != tab)
+		pp = &(*pp)->next;
+	*pp = tab->next;
+	if (tab->is_own) {
+		tab_name(name, sizeof(name), tab->node_id);
+		shm_unlink(name);
+	}
+	munmap(tab->hdr, TAB_LEN);
+	close(tab->fd);
+	mem_free(tab);
+out:
+	tabs_unlock();
+}
+
+uint32_t bulk_tab_entry_cnt(const struct bulk_tab *tab)
+{
+	/* acquire; pairs with the release in bulk_tab_grow(): the entries below have memory */
+	uint32_t cnt = atomic_load_explicit(&tab->hdr->entry_cnt, memory_order_acquire);
+
+	return MIN(cnt, BULK_REGION_MAX);
+}
+
+int bulk_tab_grow(struct bulk_tab *tab, uint32_t cnt)
+{
+	uint32_t have = bulk_tab_entry_cnt(tab);
+	off_t len = (off_t)(cnt - have) * (off_t)sizeof(struct tab_entry);
+
+	if (cnt <= have)
+		return 0;
+	if (posix_fallocate(tab->fd, (off_t)(TAB_ENTRY_OFF + have * sizeof(struct tab_entry)), len))
+		return -ENOSPC;
+	atomic_store_explicit(&tab->hdr->entry_cnt, cnt, memory_order_release);
+	return 0;
+}
+
+void bulk_tab_publish(struct bulk_tab *tab, uint32_t key, uint64_t addr, uint64_t len, unsigned rights)
+{
+	struct tab_entry *e = &tab->entry[FIELD_GET(BULK_KEY_IDX, key)];
+
+	atomic_store_explicit(&e->addr, addr, memory_order_relaxed);
+	atomic_store_explicit(&e->len, len, memory_order_relaxed);
+	atomic_store_explicit(&e->rights, rights, memory_order_relaxed);
+	/* release; pairs with the acquire in bulk_lease_take(): who sees the key sees its fields */
+	atomic_store_explicit(&e->key, key, memory_order_release);
+}
+
+void bulk_tab_retract(struct bulk_tab *tab, uint32_t idx)
+{
+	atomic_store_explicit(&tab->entry[idx].key, 0, memory_order_relaxed);
+	/* full fence; pairs with the one in bulk_lease_take() */
+	atomic_thread_fence(memory_order_seq_cst);
+}
+
+static uint32_t slot_top(const struct bulk_tab *tab)
+{
+	uint32_t top = atomic_load_explicit(&tab->hdr->slot_top, memory_order_relaxed);
+
+	return MIN(top, BULK_SLOT_NUM);
+}
+
+bool bulk_tab_is_leased(struct bulk_tab *tab, uint32_t idx, bool reap)
+{
+	bool busy = false;
+
+	for (uint32_t i = 0; i < slot_top(tab); i++) {
+		struct tab_slot *s = &tab->slot[i];
+		uint32_t lease = idx + 1;
+
+		/* acquire; pairs with the release in bulk_lease_drop(): the copy has ended */
+		if (atomic_load_explicit(&s->lease, memory_order_acquire) != lease)
+			continue;
+		if (reap && atomic_load_explicit(&s->owner, memory_order_relaxed) != g_tabs.token &&
+		    !byte_is_locked(tab->fd, 1 + i))
+			atomic_compare_exchange_strong(&s->lease, &lease, 0);
+		else
+			busy = true;
+	}
+	return busy;
+}
+
+void bulk_tab_break(struct bulk_tab *tab, uint32_t idx)
+{
+	for (uint32_t i = 0; i < slot_top(tab); i++) {
+		uint32_t lease = idx + 1;
+
+		atomic_compare_exchange_strong(&tab->slot[i].lease, &lease, 0);
+	}
+}
+
+bool bulk_tab_owner_is_alive(struct bulk_tab *tab)
+{
+	return tab->is_own || byte_is_locked(tab->fd, 0);
+}
+
+/* Under the mutex. Whoever gets the lock may have the slot, unless another node of this process has it. */
+static bool slot_try(struct bulk_tab *tab, uint32_t i, bool also_dead)
+{
+	struct tab_slot *s = &tab->slot[i];
+	uint64_t owner = atomic_load_explicit(&s->owner, memory_order_relaxed);
+	uint32_t top = slot_top(tab);
+
+	if (owner == g_tabs.token || (owner && !also_dead) || byte_lock(tab->fd, 1 + i, F_WRLCK))
+		return false;
+	if (!atomic_compare_exchange_strong(&s->owner, &owner, g_tabs.token)) {
+		byte_lock(tab->fd, 1 + i, F_UNLCK);
+		return false;
+	}
+	atomic_store(&s->lease, 0);
+	while (top <= i && !atomic_compare_exchange_weak(&tab->hdr->slot_top, &top, i + 1))
+		;
+	return true;
+}
+
+int bulk_tab_slot_claim(struct bulk_tab *tab)
+{
+	int slot = -ENOSPC;
+
+	tabs_lock();
+	for (uint32_t i = 0; i < 2 * BULK_SLOT_NUM && slot < 0; i++) {
+		if (slot_try(tab, i % BULK_SLOT_NUM, i >= BULK_SLOT_NUM))
+			slot = (int)(i % BULK_SLOT_NUM);
+	}
+	tabs_unlock();
+	return slot;
+}
+
+void bulk_tab_slot_release(struct bulk_tab *tab, int slot)
+{
+	if (tab->pid != getpid())
+		return;
+	tabs_lock();
+	atomic_store(&tab->slot[slot].lease, 0);
+	atomic_store(&tab->slot[slot].owner, 0);
+	byte_lock(tab->fd, 1 + (uint32_t)slot, F_UNLCK);
+	tabs_unlock();
+}
+
+int bulk_lease_take(struct bulk_tab *tab, int slot, uint32_t key, int op, uint64_t addr, uint64_t len)
+{
+	uint32_t idx = (uint32_t)FIELD_GET(BULK_KEY_IDX, key);
+	struct tab_entry *e = &tab->entry[idx];
+	uint64_t start, size;
+
+	if (idx >= bulk_tab_entry_cnt(tab))
+		return -ENOENT;
+	atomic_store_explicit(&tab->slot[slot].lease, idx + 1, memory_order_relaxed);
+	/* full fence; pairs with the one in bulk_tab_retract(): the owner sees the lease, or we see that the key is gone */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (key == 0 || atomic_load_explicit(&e->key, memory_order_acquire) != key)
+		goto refuse;
+	start = atomic_load_explicit(&e->addr, memory_order_relaxed);
+	size = atomic_load_explicit(&e->len, memory_order_relaxed);
+	if (!(atomic_load_explicit(&e->rights, memory_order_relaxed) & (unsigned)op) || addr < start ||
+	    len > size || addr - start > size - len)
+		goto refuse;
+	return 0;
+
+refuse:
+	atomic_store_explicit(&tab->slot[slot].lease, 0, memory_order_release);
+	return -EACCES;
+}
+
+int bulk_lease_drop(struct bulk_tab *tab, int slot)
+{
+	/* release; pairs with the acquire in bulk_tab_is_leased() */
+	return atomic_exchange_explicit(&tab->slot[slot].lease, 0, memory_order_release) ? 0 : -EACCES;
+}

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// THE interface between the soft adapters and what moves their bytes: frames, bulk, wake-up, time.
+#ifndef SF_LINK_LINK_H
+#define SF_LINK_LINK_H
+
+#include <sys/uio.h>
+
+#include "base/base.h"
+#include "base/clock.h"
+#include "base/lock.h"
+#include "base/view.h"
+
+/*
+ * Theory of operation
+ *
+ * A *node* is one soft adapter opened by one process (one per libfabric domain). It owns the lock under which everything
+ * of it runs, the table of memory regions that peers may read and write, and the adapter thread. A *port* is one address
+ * of a node (an EFA queue pair, a Cassini PID, an HFI context). A *peer* is one remote port as one local port sees it.
+ *
+ * Unless a comment says otherwise every function here is called with the node's lock held, and every callback runs with
+ * it held: from link_poll() in the application's thread, or from the adapter thread while the application computes.
+ *
+ * A peer on this host is reached through shared memory when its segment opens, is ours and carries the nonce of its
+ * address; else, and whenever faults or capture are on, frames go through the reliability module (classes RELIABLE and
+ * ORDERED) and a datagram carrier. Neither the caller nor the peer's caller can tell which.
+ */
+
+struct link_node;
+struct link_port;
+struct link_peer;
+
+/* Where a port is: an IPv6 or IPv4-mapped address (network order) and a UDP port (host order). 24 bytes, no padding. */
+struct link_addr {
+	uint8_t ip[16];
+	uint16_t port;
+	uint16_t rsvd;  /* 0 */
+	uint32_t nonce; /* tells incarnations of one port number apart; 0 = not known */
+};
+
+enum link_class {
+	LINK_RAW,      /* may lose, duplicate, reorder (hfi, EFA UD) */
+	LINK_RELIABLE, /* each frame once, in any order (EFA SRD) */
+	LINK_ORDERED,  /* each frame once, in order per peer (cassini) */
+	LINK_CLASS_NUM
+};
+
+#define LINK_HDR_MAX 64 /* bytes of header that link_send() copies */
+#define LINK_IOV_MAX 6  /* payload pieces of one frame */
+#define LINK_NAK_MAX 255
+
+/* What a port tells its owner. All called with the node's lock held; none may close the port. */
+struct link_ops {
+	/*
+	 * A frame of @peer arrived; @frame is borrowed for this call. Return 0 when taken; 1..LINK_NAK_MAX refuses it and
+	 * becomes the status of the sender's on_sent (RAW: only counted).
+	 */
+	int (*on_frame)(void *ctx, struct link_peer *peer, const struct view *frame);
+	/*
+	 * A frame given to link_send() with a cookie has ended. @status: 0 the peer's owner took it; > 0 the peer's refusal
+	 * code; -ECONNREFUSED nobody listens there (closed port, or its owner exited); -EHOSTUNREACH never answered;
+	 * -ETIMEDOUT silent for dead_after; -EPROTO peers disagree on wire version or settings; -ECANCELED we closed.
+	 */
+	void (*on_sent)(void *ctx, void *cookie, int status);
+	/* A link_bulk() has ended: 0; -EACCES key, range or right wrong at the target; else as on_sent. */
+	void (*on_bulk)(void *ctx, void *cookie, int status);
+};
+
+/* --- the node ---------------------------------------------------------------------------------------------------- */
+
+struct link_node_attr {
+	struct lock *lock;          /* the one lock of this adapter; owned by the caller, outlives the node */
+	const struct link_room *room; /* network conditions and paths, from link_room_get(); outlives the node */
+	/*
+	 * Runs in the adapter thread, lock held, when the application has not polled for a while: must poll every port
+	 * (link_poll). NULL: the node does just that itself.
+	 */
+	void (*service)(void *ctx);
+	/* When the owner's own timers want service() to run, ns on the node's clock; lock held. NULL: it has none. */
+	uint64_t (*next_deadline)(void *ctx);
+	void *ctx;
+	bool no_thread;             /* tests only: nobody works while the caller does not poll */
+	struct sim *sim;            /* tests only: in-process virtual network instead of shm and udp */
+};
+
+/** link_node_open() - Not under the lock. Return: 0; -ENOMEM; -errno of the system call that failed (logged). */
+int link_node_open(const struct link_node_attr *attr, struct link_node **out);
+/** link_node_close() - Stops the adapter thread. All ports and regions are closed. Not under the lock. NULL is fine. */
+void link_node_close(struct link_node *n);
+
+/** link_now_ns() - The node's clock: monotonic time, or the simulator's. Any thread. */
+uint64_t link_now_ns(const struct link_node *n);
+/** link_idle() - The caller's poll found nothing: spins, or yields the CPU once the wait is long. Not under the lock. */
+void link_idle(struct link_node *n);
+/** link_forked() - True in a child of the process that opened @n: nothing of it may be used there. */
+bool link_forked(const struct link_node *n);
+
+/* --- ports ------------------------------------------------------------------------------------------------------- */
+
+struct link_port_attr {
+	struct link_node *node;
+	uint8_t ip[16];         /* bind here: an address of this host */
+	uint16_t port;          /* 0: any free UDP port */
+	uint32_t nonce;         /* part of our address; != 0 */
+	enum link_class cls;
+	bool no_shm;            /* treat peers on this host as remote (FI_EFA_ENABLE_SHM_TRANSFER=0) */
+	const struct link_ops *ops;
+	void *ctx;
+};
+
+/** link_port_open() - Return: 0; -EADDRINUSE; -EADDRNOTAVAIL; -ENOMEM; -errno (logged with the reason). */
+int link_port_open(const struct link_port_attr *attr, struct link_port **out);
+/**
+ * link_port_close() - Ends everything outstanding (on_sent -ECANCELED) after draining what peers still owe acknowledgements
+ * for, bounded by the room's linger; says goodbye. Drops and retakes the lock while it waits. NULL is fine.
+ */
+void link_port_close(struct link_port *p);
+/** link_port_addr() - Our own address as peers must use it. */
+const struct link_addr *link_port_addr(const struct link_port *p);
+/** link_poll() - Receive, acknowledge, retransmit, complete. Return: number of events handled, 0 = idle. */
+int link_poll(struct link_port *p);
+/** link_next_deadline() - ns (node's clock) at which link_poll() must run again even if nothing arrives; CLK_NEVER. */
+uint64_t link_next_deadline(struct link_port *p);
+
+/* --- peers ------------------------------------------------------------------------------------------------------- */
+
+/**
+ * link_peer_get() - The peer at @addr, made on first use; one reference. Sends nothing.
+ * Return: 0; -ENOMEM; -ENETUNREACH: another host, but this port is bound to loopback (logged, names the key `if=`).
+ */
+int link_peer_get(struct link_port *p, const struct link_addr *addr, struct link_peer **out);
+/** link_peer_put() - Drop a reference; outstanding frames still complete. */
+void link_peer_put(struct link_peer *peer);
+const struct link_addr *link_peer_addr(const struct link_peer *peer);
+/** link_peer_is_local() - True when shared memory carries its frames now. */
+bool link_peer_is_local(const struct link_peer *peer);
+/* One pointer for the port's owner, NULL at first. */
+void *link_peer_user(const struct link_peer *peer);
+void link_peer_set_user(struct link_peer *peer, void *user);
+
+/* --- frames ------------------------------------------------------------------------------------------------------ */
+
+/**
+ * link_send() - Send one frame: @hdr (copied, <= LINK_HDR_MAX bytes) then @iov (<= LINK_IOV_MAX pieces).
+ * @cookie: returned by on_sent exactly once if and only if 0 is returned; for RELIABLE and ORDERED the bytes behind @iov stay
+ *          unchanged until then. RAW: the bytes may be reused at once and on_sent is never called.
+ * Frames may be held back until link_doorbell() or link_poll().
+ * Return:  0; -EAGAIN no room now, nothing happened; -EMSGSIZE above link_frame_max(); else the peer's terminal status
+ *          (as on_sent) when it is already known dead.
+ */
+int link_send(struct link_port *p, struct link_peer *peer, const void *hdr, size_t hdr_len, const struct iovec *iov,
+	      int iov_cnt, void *cookie);
+/** link_doorbell() - Push out what link_send() held back. */
+void link_doorbell(struct link_port *p);
+#define LINK_FRAME_MAX 10240u /* bytes, header included; every path takes this much */
+
+/* --- bulk: one-sided copies -------------------------------------------------------------------------------------- */
+
+enum { LINK_GET = 1, LINK_PUT = 2 }; /* rights of a region, and the two operations */
+
+/**
+ * link_region_add() - Let peers of all ports of @n read (LINK_GET) and/or write (LINK_PUT) [@addr, +@len).
+ * @key: out; index and generation, never 0, never reused soon.   Return: 0; -ENOMEM; -ENOSPC table full.
+ */
+int link_region_add(struct link_node *n, void *addr, size_t len, unsigned rights, uint32_t *key);
+/** link_region_del() - On return no peer touches the memory any more (waits, bounded, for copies in flight). */
+void link_region_del(struct link_node *n, uint32_t key);
+/**
+ * link_bulk() - Copy @len bytes between @local and [@raddr, +@len) of the peer's region @key. @op: LINK_GET reads, LINK_PUT writes.
+ * @raddr: virtual address in the target. @len may be 0 (the key is still checked). on_bulk ends it exactly once if 0 is returned.
+ * Return: 0; -EAGAIN; the peer's terminal status.
+ */
+int link_bulk(struct link_port *p, struct link_peer *peer, int op, void *local, size_t len, uint64_t raddr,
+	      uint32_t key, void *cookie);
+
+/* --- wake-up ----------------------------------------------------------------------------------------------------- */
+
+/** link_wait_fd() - Readable when link_poll() may have work, after link_arm(). One per port; -ENOTSUP in sim. */
+int link_wait_fd(struct link_port *p);
+/** link_arm() - About to sleep on link_wait_fd(). Return: 0 sleep; -EAGAIN there is work already. link_poll() disarms. */
+int link_arm(struct link_port *p);
+
+/* --- statistics -------------------------------------------------------------------------------------------------- */
+
+/* Monotonic counts of one port; sizes in bytes. Read without the lock; each is written by the lock holder only. */
+struct link_stats {
+	uint64_t tx_frames, tx_bytes, rx_frames, rx_bytes;         /* frames of the owner, headers included */
+	uint64_t shm_tx_frames, shm_rx_frames;                     /* of which through shared memory without repair */
+	uint64_t net_tx_dgrams, net_rx_dgrams, net_tx_bytes, net_rx_bytes; /* datagrams, reliability's own included */
+	uint64_t retrans, dup_rx, naks_tx, naks_rx, acks_tx;
+	uint64_t drop_malformed, drop_nonce, drop_source, drop_version, drop_full;
+	uint64_t fault_drop, fault_dup, fault_reorder, fault_delay, fault_corrupt, fault_truncate, fault_partition;
+	uint64_t bulk_get_bytes, bulk_put_bytes, bulk_cma_bytes, bulk_ring_bytes, bulk_frame_bytes;
+	uint64_t peers_dead, wakeups_tx;
+};
+const struct link_stats *link_port_stats(const struct link_port *p);
+
+/* --- the room: SOFTFABRIC_NET -------------------------------------------------------------------------------------- */
+
+/* Fault rates are parts per million of datagrams. */
+struct link_room {
+	uint32_t paths;                      /* LINK_PATH_* */
+	uint32_t drop_ppm, dup_ppm, reorder_ppm, corrupt_ppm, truncate_ppm;
+	uint64_t delay_ns;                   /* added to every datagram, +-50 % */
+	uint64_t seed;                       /* 0: from the system, and logged */
+	uint64_t dead_after_ns;              /* silence after which a peer counts as dead; CLK_NEVER */
+	uint64_t linger_ns;                  /* longest drain in link_port_close() */
+	uint64_t partition_ns[2];            /* [from, to) after the port opened: nothing passes; 0,0 = never */
+	uint64_t drop_nth, dup_nth, delay_nth; /* exactly the n-th datagram sent by a port (1-based); 0 = none */
+	uint64_t shm_budget;                 /* bytes in /dev/shm per uid; 0 = 25 % of what is free */
+	uint64_t mtu;                        /* path MTU for udp, bytes of UDP payload; 0 = ask the system */
+	char ifname[64];                     /* if=: interface name, address, or auto; "" = lo */
+	char net[64];                        /* net=: prefix of the hosts (for 20-bit and 16-bit addresses) */
+	char map[256];                       /* map=: NIC or LID -> IP[:base],... */
+	char pcap[256];                      /* capture file, "" = none */
+	bool has_faults;                     /* derived: any fault key set */
+};
+enum { LINK_PATH_SHM = 1, LINK_PATH_UDP = 2 };
+
+/**
+ * link_room_get() - The room of this process, parsed once from SOFTFABRIC_NET or section [net] of the file SOFTFABRIC_CONF.
+ * Return: 0; -EINVAL with one sentence that names the mistake and the known keys (@err, may be NULL).
+ */
+int link_room_get(const struct link_room **out, char *err, size_t err_len);
+/** link_room_parse() - The same for a given text, for tests. */
+int link_room_parse(const char *text, struct link_room *out, char *err, size_t err_len);
+/** link_room_ip() - Address of adapter @n (0-based) of this host in @room: n-th address of `if=`, or 127.0.0.(1+n) on lo. -ENODEV, why in @err. */
+int link_room_ip(const struct link_room *room, unsigned n, uint8_t ip[16], char *err, size_t err_len);
+
+#endif

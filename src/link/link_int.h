@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// What the files of link/ share: node, port and peer, and the seams between port.c, shm.c, rel.c, the carriers and bulk.c.
+#ifndef SF_LINK_LINK_INT_H
+#define SF_LINK_LINK_INT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "base/slab.h"
+#include "link/link.h"
+
+/*
+ * Who calls whom on the way out:   link_send (port.c) -> shm_send (shm.c)                       local peer, no conditions
+ *                                  link_send (port.c) -> rel_send (rel.c) -> carrier_send       everything else
+ * and in:                          link_poll (port.c) -> shm_poll -> port_deliver
+ *                                                     -> carrier poll -> rel_input -> port_deliver
+ * A carrier stack is built by port.c:  cap -> fault -> { udp | shm datagrams | sim }; the decorators are absent unless asked for.
+ */
+
+/* What a frame is for. The kind travels with the frame on every path. */
+enum link_kind {
+	LINK_K_NIC = 1, /* for the port's owner */
+	LINK_K_BULK,    /* for bulk.c */
+	LINK_K_NUM
+};
+
+struct shm_port;
+struct shm_peer;
+struct rel;
+struct rel_peer;
+struct bulk_node;
+struct bulk_port;
+struct carrier;
+struct sim;
+
+struct link_node {
+	struct link_node_attr attr;
+	struct lock *lock;
+	const struct link_room *room;
+	struct clk clk;
+	struct rng rng;
+	bool lossless;             /* no fault and no capture: local frames may go straight through shared memory */
+	struct link_port *ports;   /* list, by port->next; lock */
+	struct bulk_node *bulk;    /* region table */
+	struct agent *agent;       /* adapter thread (agent.c); NULL until the first peer or region */
+	_Atomic uint64_t poll_epoch; /* +1 for every link_poll() of the application; the agent reads it without the lock */
+	_Atomic uint32_t armed;    /* the agent sleeps and wants doorbells; the next poll takes it back */
+	pid_t owner_pid;           /* to notice fork */
+	volatile uint8_t *fork_mark; /* 1 here, 0 in a child (MADV_WIPEONFORK); NULL where the kernel has no such pages */
+	bool agent_runs;           /* the adapter thread is the caller of link_poll(); lock */
+	uint32_t cpu_cnt;          /* in the affinity mask when the node was opened */
+	uint32_t local_cnt;        /* peers with shared memory: a guess at who else polls here */
+	struct host_addrs *host;   /* this host's addresses (node.c) */
+	/* adaptive waiting (idle.c); touched by pollers only, races are harmless */
+	_Atomic uint32_t idle_polls, idle_limit;
+	_Atomic uint64_t idle_short_ns; /* since when all yields were short; 0 = the last was not */
+};
+
+struct link_peer {
+	struct link_port *port;
+	struct link_addr addr;
+	void *user;
+	uint32_t refs;
+	int16_t dead;              /* 0, or the terminal -errno that every later call returns */
+	bool shm_tried;
+	struct shm_peer *shm;      /* set: frames go straight through shared memory */
+	struct rel_peer *rel;      /* set at the first frame that needs repair */
+	struct link_peer *hnext;   /* hash chain of port->peer_tab */
+};
+
+struct link_port {
+	struct link_node *node;
+	struct link_port *next;
+	struct link_addr self;
+	enum link_class cls;
+	const struct link_ops *ops;
+	void *ctx;
+	struct shm_port *shm;      /* NULL: no shared memory for this port */
+	struct carrier *net;       /* top of the carrier stack */
+	struct rel *rel;
+	struct bulk_port *bulk;
+	struct link_peer **peer_tab; /* hash by address; grows */
+	uint32_t peer_cnt, peer_mask;
+	struct slab peer_slab;
+	uint64_t hash_seed;
+	uint32_t peer_free_cnt;    /* peers without references that the next sweep may free */
+	uint32_t idle_skip;        /* polls until the next look at the sockets */
+	uint32_t net_busy;         /* polls for which the sockets are looked at each time: something arrived lately */
+	uint32_t polls;            /* wraps */
+	uint32_t events;           /* wraps; deliveries and completions */
+	uint64_t now_ns;           /* read once in a poll, and only if needed; 0 = not yet */
+	struct carrier *local;     /* the carrier of local_open() in the stack, or NULL */
+	int wait_fd;               /* epoll of segment and socket; -1 = not asked for yet */
+	uint8_t armed;             /* PORT_ARM_*: who sleeps on wait_fd */
+	bool net_used;             /* sockets are polled; else the agent watches them and sets this */
+	bool net_look;             /* look at the sockets in the next poll, used or not */
+	bool net_off;              /* the room has no udp: whom shared memory does not reach nothing does */
+	bool shm_wanted;           /* the room and the owner allow shared memory */
+	bool in_agent;             /* the agent watches wait_fd */
+	bool in_guard;             /* the agent watches the socket */
+	bool is_refusal_said;      /* an address that the room does not reach has been logged */
+	bool is_dirty;             /* frames were given to rel since its last flush */
+	bool closing;
+	uint64_t opened_ns;
+	struct link_stats stats;
+};
+
+/* --- port.c, called by the paths ---------------------------------------------------------------------------------- */
+
+/** port_peer_in() - The peer at @addr for something that arrived; made if new. NULL: out of memory or too many strangers. */
+struct link_peer *port_peer_in(struct link_port *p, const struct link_addr *addr);
+/** port_deliver() - A whole frame arrived. Return: 0 taken, > 0 refusal code for the sender. */
+int port_deliver(struct link_port *p, struct link_peer *peer, enum link_kind kind, const struct view *frame);
+/** port_sent() - A frame with a cookie has ended (status as link_ops.on_sent). Routes to the owner or to bulk.c by @kind. */
+void port_sent(struct link_port *p, enum link_kind kind, void *cookie, int status);
+/** port_peer_dead() - A path found @peer gone (@status -errno): ends everything of it on every path, once. */
+void port_peer_dead(struct link_peer *peer, int status);
+/** port_frame_out() - link_send() for any kind; bulk.c uses it with LINK_K_BULK. Same contract. */
+int port_frame_out(struct link_port *p, struct link_peer *peer, enum link_kind kind, const void *hdr, size_t hdr_len,
+		   const struct iovec *iov, int iov_cnt, void *cookie);
+
+enum { PORT_ARM_APP = 1, PORT_ARM_AGENT = 2 };
+
+/** port_peer_find() - The peer at exactly @addr; NULL if there is none yet. */
+struct link_peer *port_peer_find(struct link_port *p, const struct link_addr *addr);
+/** port_arm() - link_arm() for @who (PORT_ARM_*). */
+int port_arm(struct link_port *p, uint8_t who);
+/** port_disarm() - @who does not sleep any more. */
+void port_disarm(struct link_port *p, uint8_t who);
+/** port_net_use() - From now on link_poll() looks at the sockets by itself. */
+void port_net_use(struct link_port *p);
+
+/* --- peer.c: the table of a port's peers ----------------------------------------------------------------------------- */
+
+int peer_tab_open(struct link_port *p);
+void peer_tab_close(struct link_port *p);
+/** peer_add() - A new peer; the caller knows that there is none. NULL: out of memory. */
+struct link_peer *peer_add(struct link_port *p, const struct link_addr *addr);
+/** peer_sweep() - Free peers that nothing refers to, once there are many. Not inside a callback. */
+void peer_sweep(struct link_port *p);
+/** peer_foreach() - @fn for all peers; it must not add or free any. */
+void peer_foreach(struct link_port *p, void (*fn)(struct link_peer *peer, void *arg), void *arg);
+
+/* --- node.c --------------------------------------------------------------------------------------------------------- */
+
+#define LINK_ADDR_TEXT 64 /* bytes that link_addr_text() writes at most */
+
+/** link_addr_text() - "192.0.2.1:5000" or "[fd00::2]:5000" in @out, which is returned. */
+const char *link_addr_text(const struct link_addr *a, char out[LINK_ADDR_TEXT]);
+/** link_ip_is_v4() - Whether @ip is an IPv4-mapped address. */
+bool link_ip_is_v4(const uint8_t ip[16]);
+/** link_ip_is_loopback() - 127/8 or ::1. */
+bool link_ip_is_loopback(const uint8_t ip[16]);
+/** host_ip_is_local() - Whether @ip is an address of this host; may ask the system again, at most once a second. */
+bool host_ip_is_local(struct link_node *n, const uint8_t ip[16]);
+/** idle_crowd() - More local pollers than CPUs are known: yield early from now on. (idle.c) */
+void idle_crowd(struct link_node *n);
+
+/* --- shm.c: same host ---------------------------------------------------------------------------------------------- */
+
+int shm_port_open(struct link_port *p, struct shm_port **out);
+void shm_port_close(struct shm_port *s);
+/** shm_peer_attach() - Return: 0; -ENOENT not on this host, not ours, or another incarnation; -ENOSPC /dev/shm full. */
+int shm_peer_attach(struct shm_port *s, struct link_peer *peer, struct shm_peer **out);
+void shm_peer_detach(struct shm_peer *sp);
+/** shm_send() - One frame; @cookie may be NULL (nobody cares). 0; -EAGAIN. */
+int shm_send(struct shm_peer *sp, enum link_kind kind, const void *hdr, size_t hdr_len, const struct iovec *iov,
+	     int iov_cnt, void *cookie);
+/** shm_send_dgram() - A datagram of the reliability module over shared memory (faults or capture on): may be lost. */
+int shm_send_dgram(struct shm_peer *sp, const struct iovec *iov, int iov_cnt);
+/** shm_poll() - Frames in (port_deliver), datagrams in (@dgram), refusals, completions (port_sent). Return: events. */
+int shm_poll(struct shm_port *s, int budget,
+	     void (*dgram)(void *ctx, const struct link_addr *src, const void *buf, size_t len), void *ctx);
+uint64_t shm_next_deadline(struct shm_port *s);
+/** shm_timer() - Liveness of peers we wait for; idle lanes given back. Called at least every 100 ms while polled. */
+void shm_timer(struct shm_port *s, uint64_t now_ns);
+int shm_wait_fd(struct shm_port *s);
+int shm_arm(struct shm_port *s); /* 0; -EAGAIN something is there */
+void shm_disarm(struct shm_port *s);
+/* For bulk.c: can we copy from/to the peer's memory by process_vm_*; is its owner polling right now. */
+pid_t shm_peer_pid(const struct shm_peer *sp);
+bool shm_peer_cma_ok(struct shm_peer *sp);
+bool shm_peer_is_polling(struct shm_peer *sp);
+/** shm_peer_node() - Random id of the peer's node, to find its region table; 0 = unknown. */
+uint64_t shm_peer_node(const struct shm_peer *sp);
+uint32_t shm_outstanding(const struct shm_port *s);
+
+/* --- carriers: unreliable datagrams ---------------------------------------------------------------------------------- */
+
+typedef void (*carrier_rx_fn)(void *ctx, const struct link_addr *src, const void *buf, size_t len);
+
+struct carrier_ops {
+	/* Queue one datagram (gathered, total <= mtu). The bytes must stay until flush. Loss is silent. 0; -EAGAIN; -ENETUNREACH */
+	int (*send)(struct carrier *c, const struct link_addr *dst, const struct iovec *iov, int iov_cnt);
+	void (*flush)(struct carrier *c);
+	/* Hand up to @budget datagrams to c->rx; @buf is borrowed. Return: how many. */
+	int (*poll)(struct carrier *c, int budget);
+	uint32_t (*mtu)(struct carrier *c, const struct link_addr *dst); /* largest datagram to @dst, bytes */
+	uint64_t (*next_deadline)(struct carrier *c); /* CLK_NEVER if none */
+	int (*fd)(struct carrier *c);                 /* -1 if none */
+	void (*close)(struct carrier *c);             /* closes the inner carrier too */
+};
+
+struct carrier {
+	const struct carrier_ops *ops;
+	struct link_port *port;
+	carrier_rx_fn rx;
+	void *rx_ctx;
+	/* the peer's system says that nobody listens at @dst (ICMP port unreachable); may be NULL */
+	void (*refused)(void *ctx, const struct link_addr *dst);
+};
+
+/** udp_open() - Binds @p->self.ip and port (0 = any; the bound one is written to p->self.port). 0; -EADDRINUSE; -errno. */
+int udp_open(struct link_port *p, struct carrier **out);
+/** local_open() - Over shared-memory datagrams where the peer has a segment, over @inner otherwise. Owns @inner. */
+int local_open(struct link_port *p, struct carrier *inner, struct carrier **out);
+/** local_input() - A datagram came through shared memory. */
+void local_input(struct carrier *c, const struct link_addr *src, const void *buf, size_t len);
+/** local_peer_drop() - The peer at @addr is dead: let go of its segment. */
+void local_peer_drop(struct carrier *c, const struct link_addr *addr);
+int fault_open(struct link_port *p, struct carrier *inner, struct carrier **out);
+int cap_open(struct link_port *p, struct carrier *inner, struct carrier **out);
+int sim_open(struct link_port *p, struct sim *sim, struct carrier **out);
+
+/* --- rel.c: reliability over a carrier; no I/O and no clock of its own ------------------------------------------------- */
+
+int rel_open(struct link_port *p, struct carrier *net, struct rel **out);
+void rel_close(struct rel *r);
+/** rel_send() - RELIABLE/ORDERED: until acknowledged; RAW: fire and forget. 0; -EAGAIN; terminal status of the peer. */
+int rel_send(struct rel *r, struct link_peer *peer, enum link_kind kind, const void *hdr, size_t hdr_len,
+	     const struct iovec *iov, int iov_cnt, void *cookie, uint64_t now_ns);
+/** rel_input() - A datagram arrived; anything may be in it. */
+void rel_input(struct rel *r, const struct link_addr *src, const void *buf, size_t len, uint64_t now_ns);
+/** rel_refused() - The peer's host says nobody listens there. */
+void rel_refused(struct rel *r, const struct link_addr *dst, uint64_t now_ns);
+/** rel_flush() - Send what windows allow, owed acknowledgements, and due retransmissions. */
+void rel_flush(struct rel *r, uint64_t now_ns);
+uint64_t rel_next_deadline(struct rel *r);
+/** rel_peer_drop() - Forget a peer; outstanding frames end with @status. */
+void rel_peer_drop(struct rel *r, struct link_peer *peer, int status);
+/** rel_drain() - For close: stop taking frames, start goodbyes. Return: true once nothing is owed either way. */
+bool rel_drain(struct rel *r, uint64_t now_ns);
+uint32_t rel_outstanding(const struct rel *r);
+
+/* --- bulk.c ---------------------------------------------------------------------------------------------------------- */
+
+int bulk_node_open(struct link_node *n, struct bulk_node **out);
+void bulk_node_close(struct bulk_node *b);
+uint64_t bulk_node_id(const struct bulk_node *b); /* random, != 0; names the shared region table */
+int bulk_port_open(struct link_port *p, struct bulk_port **out);
+void bulk_port_close(struct bulk_port *b); /* outstanding requests end with -ECANCELED */
+int bulk_on_frame(struct bulk_port *b, struct link_peer *peer, const struct view *frame);
+void bulk_on_sent(struct bulk_port *b, void *cookie, int status);
+void bulk_peer_dead(struct bulk_port *b, struct link_peer *peer, int status);
+/** bulk_poll() - Steps running copies, at most ~64 KiB of work a call. Return: events. */
+int bulk_poll(struct bulk_port *b, uint64_t now_ns);
+uint64_t bulk_next_deadline(const struct bulk_port *b);
+uint32_t bulk_outstanding(const struct bulk_port *b);
+
+/* --- agent.c: the adapter thread -------------------------------------------------------------------------------------- */
+
+/** agent_start() - Start it if it does not run and the node allows one. Failure is logged and lived with. */
+void agent_start(struct link_node *n);
+void agent_stop(struct link_node *n); /* not under the lock */
+/** agent_disarm() - The application polls again (port.c, when node->armed is set). */
+void agent_disarm(struct link_node *n);
+/** agent_kick() - Make the agent look again: a port was added or removed, or a deadline moved closer. */
+void agent_kick(struct link_node *n);
+/** agent_port_add() - Watch a port that was opened; nothing happens without an agent. */
+void agent_port_add(struct link_port *p);
+/** agent_port_del() - The port is about to close its descriptors. */
+void agent_port_del(struct link_port *p);
+/** agent_guard_del() - The port looks at its sockets by itself from now on. */
+void agent_guard_del(struct link_port *p);
+
+#endif

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// One soft adapter in one process: its clock, randomness, fork check, and what it knows of this host.
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "link/link_int.h"
+#include "link/sim.h"
+
+#define HOST_REFRESH_NS NS_PER_SEC
+
+/* The addresses of this host outside 127/8, as of the last look. */
+struct host_addrs {
+	uint64_t read_ns;
+	uint32_t cnt, cap;
+	uint8_t (*ip)[16];
+};
+
+/* --- addresses ---------------------------------------------------------------------------------------------------- */
+
+bool link_ip_is_v4(const uint8_t ip[16])
+{
+	static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
+
+	return !memcmp(ip, prefix, sizeof(prefix));
+}
+
+bool link_ip_is_loopback(const uint8_t ip[16])
+{
+	static const uint8_t one[16] = {[15] = 1};
+
+	return link_ip_is_v4(ip) ? ip[12] == 127 : !memcmp(ip, one, sizeof(one));
+}
+
+const char *link_addr_text(const struct link_addr *a, char out[LINK_ADDR_TEXT])
+{
+	char ip[INET6_ADDRSTRLEN] = "?";
+	bool is_v4 = link_ip_is_v4(a->ip);
+
+	inet_ntop(is_v4 ? AF_INET : AF_INET6, is_v4 ? a->ip + 12 : a->ip, ip, sizeof(ip));
+	snprintf(out, LINK_ADDR_TEXT, is_v4 ? "%s:%u" : "[%s]:%u", ip, a->port);
+	return out;
+}
+
+static void host_add(struct host_addrs *h, const uint8_t ip[16])
+{
+	uint8_t(*grown)[16];
+
+	if (h->cnt == h->cap) {
+		grown = mem_alloc(sizeof(*grown) * MAX(16u, 2 * h->cap));
+		if (!grown)
+			return; /* an address less: its peers go by UDP */
+		memcpy(grown, h->ip, sizeof(*grown) * h->cnt);
+		mem_free(h->ip);
+		h->ip = grown;
+		h->cap = MAX(16u, 2 * h->cap);
+	}
+	memcpy(h->ip[h->cnt++], ip, 16);
+}
+
+static void host_read(struct host_addrs *h)
+{
+	struct ifaddrs *all;
+	struct sockaddr_in6 in6;
+	struct sockaddr_in in4;
+	uint8_t ip[16] = {[10] = 0xff, [11] = 0xff};
+
+	if (getifaddrs(&all))
+		return;
+	h->cnt = 0;
+	for (struct ifaddrs *i = all; i; i = i->ifa_next) {
+		if (i->ifa_addr && i->ifa_addr->sa_family == AF_INET) {
+			memcpy(&in4, i->ifa_addr, sizeof(in4));
+			memcpy(ip + 12, &in4.sin_addr, 4);
+			host_add(h, ip);
+		} else if (i->ifa_addr && i->ifa_addr->sa_family == AF_INET6) {
+			memcpy(&in6, i->ifa_addr, sizeof(in6));
+			host_add(h, in6.sin6_addr.s6_addr);
+		}
+	}
+	freeifaddrs(all);
+}
+
+static bool host_find(const struct host_addrs *h, const uint8_t ip[16])
+{
+	for (uint32_t i = 0; i < h->cnt; i++)
+		if (!memcmp(h->ip[i], ip, 16))
+			return true;
+	return false;
+}
+
+bool host_ip_is_local(struct link_node *n, const uint8_t ip[16])
+{
+	struct host_addrs *h = n->host;
+	uint64_t now;
+
+	if (link_ip_is_loopback(ip))
+		return true;
+	if (!h)
+		return false;
+	if (host_find(h, ip))
+		return true;
+	now = clk_now_ns(&n->clk);
+	if (h->read_ns && now - h->read_ns < HOST_REFRESH_NS)
+		return false;
+	h->read_ns = now;
+	host_read(h);
+	return host_find(h, ip);
+}
+
+/* --- open and close ----------------------------------------------------------------------------------------------- */
+
+/* A page that the kernel clears in every child, however it was made; one load tells parent from child. */
+static volatile uint8_t *fork_mark_open(void)
+{
+	size_t len = (size_t)sysconf(_SC_PAGESIZE);
+	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
+		return NULL;
+	if (madvise(p, len, MADV_WIPEONFORK)) {
+		munmap(p, len);
+		return NULL;
+	}
+	*(volatile uint8_t *)p = 1;
+	return p;
+}
+
+bool link_forked(const struct link_node *n)
+{
+	return n->fork_mark ? !*n->fork_mark : n->owner_pid != getpid();
+}
+
+uint64_t link_now_ns(const struct link_node *n)
+{
+	return clk_now_ns(&n->clk);
+}
+
+static void node_free(struct link_node *n)
+{
+	if (n->fork_mark)
+		munmap((void *)(uintptr_t)n->fork_mark, (size_t)sysconf(_SC_PAGESIZE));
+	if (n->host)
+		mem_free(n->host->ip);
+	mem_free(n->host);
+	mem_free(n);
+}
+
+static void node_seed(struct link_node *n)
+{
+	uint64_t seed = n->room->seed;
+
+	if (!seed) {
+		seed = rng_entropy();
+		if (n->room->has_faults)
+			LOG_INFO("faults are drawn with seed=%llu", (unsigned long long)seed);
+	}
+	rng_seed(&n->rng, seed);
+}
+
+int link_node_open(const struct link_node_attr *attr, struct link_node **out)
+{
+	struct link_node *n = mem_alloc(sizeof(*n));
+	cpu_set_t cpus;
+	int rc = -ENOMEM;
+
+	if (!n)
+		return -ENOMEM;
+	n->attr = *attr;
+	n->lock = attr->lock;
+	n->room = attr->room;
+	n->owner_pid = getpid();
+	n->fork_mark = fork_mark_open();
+	n->lossless = !n->room->has_faults && !n->room->pcap[0];
+	n->cpu_cnt = sched_getaffinity(0, sizeof(cpus), &cpus) ? 1 : (uint32_t)CPU_COUNT(&cpus);
+	if (attr->sim) {
+		n->clk.virt_ns = sim_clock(attr->sim);
+		n->attr.no_thread = true;
+	}
+	node_seed(n);
+	n->host = mem_alloc(sizeof(*n->host));
+	if (!n->host)
+		goto err_free;
+	rc = bulk_node_open(n, &n->bulk);
+	if (rc)
+		goto err_free;
+	*out = n;
+	return 0;
+
+err_free:
+	node_free(n);
+	return rc;
+}
+
+void link_node_close(struct link_node *n)
+{
+	if (!n || link_forked(n)) /* what a child inherited belongs to its parent */
+		return;
+	agent_stop(n);
+	lock_acquire(n->lock);
+	while (n->ports)
+		link_port_close(n->ports);
+	bulk_node_close(n->bulk);
+	lock_release(n->lock);
+	node_free(n);
+}

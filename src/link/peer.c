@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The peers of a port: a hash table by full address, small because a job has up to 100,000 of them.
+#include <errno.h>
+#include <string.h>
+
+#include "link/link_int.h"
+
+/*
+ * Theory of operation
+ *
+ * Chained hashing with 72-byte peers from a slab; the table doubles when chains average two, so an idle peer costs about
+ * 96 bytes in all. The hash is seeded per port: senders choose their addresses, but not their chains.
+ *
+ * A peer lives while it has references or state on a path. One that lost both may still be in use by a caller further up
+ * the stack (a completion that drops the last reference), so it is only counted; link_poll() sweeps the table at its
+ * beginning when a quarter of it has become free.
+ */
+
+#define PEER_TAB_MIN   8u
+#define PEER_CHAIN_MAX 2u /* average length at which the table grows */
+#define PEER_MAX       (1u << 20)
+#define PEER_SWEEP_MIN 1024u
+
+static uint32_t addr_hash(const struct link_port *p, const struct link_addr *a)
+{
+	uint64_t w[3], h = p->hash_seed;
+
+	memcpy(w, a->ip, 16);
+	w[2] = (uint64_t)a->port << 32 | a->nonce;
+	for (int i = 0; i < 3; i++) {
+		h = (h ^ w[i]) * 0x9e3779b97f4a7c15ULL;
+		h ^= h >> 32;
+	}
+	return (uint32_t)h;
+}
+
+static bool addr_eq(const struct link_addr *a, const struct link_addr *b)
+{
+	return a->port == b->port && a->nonce == b->nonce && !memcmp(a->ip, b->ip, sizeof(a->ip));
+}
+
+int peer_tab_open(struct link_port *p)
+{
+	p->peer_tab = mem_alloc(PEER_TAB_MIN * sizeof(*p->peer_tab));
+	if (!p->peer_tab)
+		return -ENOMEM;
+	p->peer_mask = PEER_TAB_MIN - 1;
+	p->hash_seed = rng_u64(&p->node->rng);
+	return slab_init(&p->peer_slab, sizeof(struct link_peer), 8, 64, PEER_MAX);
+}
+
+void peer_tab_close(struct link_port *p)
+{
+	slab_fini(&p->peer_slab);
+	mem_free(p->peer_tab);
+	p->peer_tab = NULL;
+	p->peer_cnt = 0;
+}
+
+struct link_peer *port_peer_find(struct link_port *p, const struct link_addr *addr)
+{
+	struct link_peer *peer = p->peer_tab[addr_hash(p, addr) & p->peer_mask];
+
+	while (peer && !addr_eq(&peer->addr, addr))
+		peer = peer->hnext;
+	return peer;
+}
+
+/* Failure only makes chains longer. */
+static void tab_grow(struct link_port *p)
+{
+	uint32_t mask = 2 * p->peer_mask + 1;
+	struct link_peer **tab = mem_alloc(((size_t)mask + 1) * sizeof(*tab));
+
+	if (!tab)
+		return;
+	for (uint32_t i = 0; i <= p->peer_mask; i++) {
+		for (struct link_peer *peer = p->peer_tab[i], *next; peer; peer = next) {
+			struct link_peer **head = &tab[addr_hash(p, &peer->addr) & mask];
+
+			next = peer->hnext;
+			peer->hnext = *head;
+			*head = peer;
+		}
+	}
+	mem_free(p->peer_tab);
+	p->peer_tab = tab;
+	p->peer_mask = mask;
+}
+
+struct link_peer *peer_add(struct link_port *p, const struct link_addr *addr)
+{
+	struct link_peer *peer = slab_get(&p->peer_slab), **head;
+
+	if (!peer)
+		return NULL;
+	if (p->peer_cnt / PEER_CHAIN_MAX > p->peer_mask)
+		tab_grow(p);
+	head = &p->peer_tab[addr_hash(p, addr) & p->peer_mask];
+	*peer = (struct link_peer){.port = p, .addr = *addr, .hnext = *head};
+	*head = peer;
+	p->peer_cnt++;
+	return peer;
+}
+
+static bool peer_is_free(const struct link_peer *peer)
+{
+	return !peer->refs && !peer->shm && !peer->rel;
+}
+
+void peer_sweep(struct link_port *p)
+{
+	if (p->peer_free_cnt < PEER_SWEEP_MIN || p->peer_free_cnt < p->peer_cnt / 4)
+		return;
+	p->peer_free_cnt = 0;
+	for (uint32_t i = 0; i <= p->peer_mask; i++) {
+		struct link_peer **at = &p->peer_tab[i];
+
+		while (*at) {
+			struct link_peer *peer = *at;
+
+			if (!peer_is_free(peer)) {
+				at = &peer->hnext;
+				continue;
+			}
+			*at = peer->hnext;
+			slab_put(&p->peer_slab, peer);
+			p->peer_cnt--;
+		}
+	}
+}
+
+void peer_foreach(struct link_port *p, void (*fn)(struct link_peer *peer, void *arg), void *arg)
+{
+	for (uint32_t i = 0; i <= p->peer_mask; i++)
+		for (struct link_peer *peer = p->peer_tab[i]; peer; peer = peer->hnext)
+			fn(peer, arg);
+}
+
+void link_peer_put(struct link_peer *peer)
+{
+	must(peer->refs);
+	if (!--peer->refs && peer_is_free(peer))
+		peer->port->peer_free_cnt++;
+}
+
+const struct link_addr *link_peer_addr(const struct link_peer *peer)
+{
+	return &peer->addr;
+}
+
+bool link_peer_is_local(const struct link_peer *peer)
+{
+	return peer->shm;
+}
+
+void *link_peer_user(const struct link_peer *peer)
+{
+	return peer->user;
+}
+
+void link_peer_set_user(struct link_peer *peer, void *user)
+{
+	peer->user = user;
+}

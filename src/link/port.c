@@ -1,0 +1,660 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Ports: chooses a frame's path on the way out, dispatches what arrives, and closes in order.
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "link/link_int.h"
+
+/*
+ * Theory of operation
+ *
+ * The first frame to a peer decides its path for good: its segment, if it can be attached and nothing forbids it, else the
+ * reliability module over the carrier stack. Frames of one peer never change path, so order survives.
+ *
+ * Looking at an empty socket costs more than a whole shared-memory message. A port whose peers are all local therefore
+ * leaves its socket to the adapter thread, which sleeps on it anyway (net_used false); the first datagram from or to
+ * anybody changes that for good. Then the socket is looked at in each poll while something is on its way or arrived
+ * lately, else in every 16th. The clock is read only if somebody needs it.
+ */
+
+#define POLL_SHM_BUDGET 64
+#define POLL_NET_BUDGET 64
+#define NET_SKIP        15   /* idle polls between two looks at the sockets */
+#define NET_BUSY_POLLS  64   /* looks that go on after the last datagram */
+#define SHM_TIMER_POLLS 64
+#define STRANGERS_MAX   1000000u
+#define DRAIN_YIELDS    64   /* then the drain sleeps between polls */
+#define DRAIN_NAP_NS    50000
+#define EPOLL_FDS       2
+
+static uint64_t port_now(struct link_port *p)
+{
+	if (!p->now_ns)
+		p->now_ns = clk_now_ns(&p->node->clk);
+	return p->now_ns;
+}
+
+/* --- peers -------------------------------------------------------------------------------------------------------- */
+
+static const char *dead_reason(int status)
+{
+	switch (status) {
+	case -ECONNREFUSED:
+		return "nobody listens there";
+	case -EHOSTUNREACH:
+		return "never answered";
+	case -ETIMEDOUT:
+		return "silent for too long";
+	case -EPROTO:
+		return "speaks another wire version or has other settings";
+	default:
+		return strerror(-status);
+	}
+}
+
+void port_peer_dead(struct link_peer *peer, int status)
+{
+	struct link_port *p = peer->port;
+	struct shm_peer *sp = peer->shm;
+	char text[LINK_ADDR_TEXT];
+
+	lock_assert_held(p->node->lock);
+	if (peer->dead)
+		return;
+	peer->dead = (int16_t)status;
+	p->stats.peers_dead++;
+	p->events++;
+	/* a closed port is how every job ends; the others are news */
+	log_line(status == -ECONNREFUSED ? LOG_LVL_INFO : LOG_LVL_WARN, __func__, __LINE__, "peer %s is gone: %s",
+		 link_addr_text(&peer->addr, text), dead_reason(status));
+	if (sp) {
+		peer->shm = NULL;
+		p->node->local_cnt--;
+		shm_peer_detach(sp);
+	}
+	if (p->local)
+		local_peer_drop(p->local, &peer->addr);
+	rel_peer_drop(p->rel, peer, status);
+	bulk_peer_dead(p->bulk, peer, status);
+	if (!peer->refs)
+		p->peer_free_cnt++;
+}
+
+struct link_peer *port_peer_in(struct link_port *p, const struct link_addr *addr)
+{
+	struct link_peer *peer = port_peer_find(p, addr);
+
+	if (peer)
+		return peer;
+	if (p->peer_cnt < STRANGERS_MAX)
+		peer = peer_add(p, addr);
+	if (!peer)
+		p->stats.drop_full++;
+	return peer;
+}
+
+/* Whether the room lets this port talk to @addr at all; says once per port why not. */
+static int addr_check(struct link_port *p, const struct link_addr *addr)
+{
+	char self[LINK_ADDR_TEXT], text[LINK_ADDR_TEXT];
+	enum log_level lvl = p->is_refusal_said ? LOG_LVL_DEBUG : LOG_LVL_WARN;
+	bool is_far = link_ip_is_loopback(p->self.ip) && !link_ip_is_loopback(addr->ip);
+
+	if (p->node->attr.sim || (!is_far && (!p->net_off || host_ip_is_local(p->node, addr->ip))))
+		return 0;
+	p->is_refusal_said = true;
+	if (is_far)
+		log_line(lvl, __func__, __LINE__,
+			 "%s is on another host, but this adapter is bound to %s: set SOFTFABRIC_NET=\"if=...\" "
+			 "to an interface, an address or auto",
+			 link_addr_text(addr, text), link_addr_text(&p->self, self));
+	else
+		log_line(lvl, __func__, __LINE__, "%s is on another host, but SOFTFABRIC_NET has no path udp",
+			 link_addr_text(addr, text));
+	return -ENETUNREACH;
+}
+
+int link_peer_get(struct link_port *p, const struct link_addr *addr, struct link_peer **out)
+{
+	struct link_peer *peer;
+	int rc;
+
+	lock_assert_held(p->node->lock);
+	peer = port_peer_find(p, addr);
+	if (!peer) {
+		rc = addr_check(p, addr);
+		if (rc)
+			return rc;
+		peer = peer_add(p, addr);
+		if (!peer)
+			return -ENOMEM;
+	}
+	peer->refs++;
+	*out = peer;
+	return 0;
+}
+
+/* The first frame: shared memory if the peer has some for us. Sets peer->shm, or peer->dead when no path is left. */
+static void peer_choose_path(struct link_peer *peer)
+{
+	struct link_port *p = peer->port;
+	struct link_node *n = p->node;
+	char text[LINK_ADDR_TEXT];
+	int rc = -ENOENT;
+
+	peer->shm_tried = true;
+	if (n->lossless && p->shm && host_ip_is_local(n, peer->addr.ip)) {
+		rc = shm_peer_attach(p->shm, peer, &peer->shm);
+		if (!rc) {
+			n->local_cnt++;
+			if (n->local_cnt >= n->cpu_cnt)
+				idle_crowd(n);
+			return;
+		}
+		peer->shm = NULL;
+		if (rc != -ENOENT)
+			LOG_INFO("no shared memory with %s: %s%s", link_addr_text(&peer->addr, text), strerror(-rc),
+				 p->net_off ? "" : ", using UDP");
+	}
+	if (n->lossless && p->net_off && !n->attr.sim)
+		port_peer_dead(peer, rc == -ENOENT ? -ECONNREFUSED : -EHOSTUNREACH);
+}
+
+/* --- out ---------------------------------------------------------------------------------------------------------- */
+
+void port_net_use(struct link_port *p)
+{
+	if (p->net_used)
+		return;
+	p->net_used = true;
+	agent_guard_del(p);
+}
+
+static void port_flush(struct link_port *p, uint64_t now)
+{
+	p->is_dirty = false;
+	rel_flush(p->rel, now); /* the carrier, too */
+}
+
+static int frame_out_net(struct link_port *p, struct link_peer *peer, enum link_kind kind, const void *hdr,
+			 size_t hdr_len, const struct iovec *iov, int iov_cnt, void *cookie)
+{
+	int rc;
+
+	port_net_use(p);
+	rc = rel_send(p->rel, peer, kind, hdr, hdr_len, iov, iov_cnt, cookie, clk_now_ns(&p->node->clk));
+	if (rc)
+		return rc;
+	p->is_dirty = true;
+	/* the application computes and the agent sleeps until a deadline that does not know of this frame */
+	if (unlikely(atomic_load_explicit(&p->node->armed, memory_order_relaxed)))
+		agent_kick(p->node);
+	return 0;
+}
+
+int port_frame_out(struct link_port *p, struct link_peer *peer, enum link_kind kind, const void *hdr, size_t hdr_len,
+		   const struct iovec *iov, int iov_cnt, void *cookie)
+{
+	size_t len = hdr_len;
+	int rc;
+
+	lock_assert_held(p->node->lock);
+	for (int i = 0; i < iov_cnt; i++)
+		len += iov[i].iov_len;
+	if (unlikely(len > LINK_FRAME_MAX))
+		return -EMSGSIZE;
+	if (unlikely(!peer->shm_tried && !peer->dead))
+		peer_choose_path(peer);
+	if (unlikely(peer->dead))
+		return peer->dead;
+	if (p->cls == LINK_RAW && kind == LINK_K_NIC)
+		cookie = NULL;
+	if (likely(peer->shm)) {
+		rc = shm_send(peer->shm, kind, hdr, hdr_len, iov, iov_cnt, cookie);
+		p->stats.shm_tx_frames += !rc;
+	} else {
+		rc = frame_out_net(p, peer, kind, hdr, hdr_len, iov, iov_cnt, cookie);
+	}
+	if (likely(!rc && kind == LINK_K_NIC)) {
+		p->stats.tx_frames++;
+		p->stats.tx_bytes += len;
+	}
+	return rc;
+}
+
+int link_send(struct link_port *p, struct link_peer *peer, const void *hdr, size_t hdr_len, const struct iovec *iov,
+	      int iov_cnt, void *cookie)
+{
+	return port_frame_out(p, peer, LINK_K_NIC, hdr, hdr_len, iov, iov_cnt, cookie);
+}
+
+void link_doorbell(struct link_port *p)
+{
+	lock_assert_held(p->node->lock);
+	if (p->is_dirty)
+		port_flush(p, clk_now_ns(&p->node->clk));
+}
+
+/* --- in ----------------------------------------------------------------------------------------------------------- */
+
+/* While the port drains, frames still go to its owner: it exists until link_port_close() returns and may refuse them. */
+int port_deliver(struct link_port *p, struct link_peer *peer, enum link_kind kind, const struct view *frame)
+{
+	p->events++;
+	switch (kind) {
+	case LINK_K_NIC:
+		p->stats.rx_frames++;
+		p->stats.rx_bytes += frame->len;
+		return p->ops->on_frame(p->ctx, peer, frame);
+	case LINK_K_BULK:
+		return bulk_on_frame(p->bulk, peer, frame);
+	case LINK_K_NUM:
+		break;
+	}
+	p->stats.drop_malformed++; /* a peer of the future; taken, so that it is not sent again */
+	return 0;
+}
+
+void port_sent(struct link_port *p, enum link_kind kind, void *cookie, int status)
+{
+	p->events++;
+	if (kind == LINK_K_BULK)
+		bulk_on_sent(p->bulk, cookie, status);
+	else if (cookie)
+		p->ops->on_sent(p->ctx, cookie, status);
+}
+
+/* Top of the carrier stack. */
+static void on_net_rx(void *ctx, const struct link_addr *src, const void *buf, size_t len)
+{
+	struct link_port *p = ctx;
+
+	port_net_use(p);
+	rel_input(p->rel, src, buf, len, port_now(p));
+}
+
+static void on_net_refused(void *ctx, const struct link_addr *dst)
+{
+	struct link_port *p = ctx;
+
+	rel_refused(p->rel, dst, port_now(p));
+}
+
+/* Datagrams of a peer whose room has conditions; ours may have none, then the answers take the socket. */
+static void on_shm_dgram(void *ctx, const struct link_addr *src, const void *buf, size_t len)
+{
+	struct link_port *p = ctx;
+	struct link_addr from = *src;
+
+	from.nonce = 0; /* rel believes only what a datagram itself proves, as with UDP */
+	p->stats.net_rx_dgrams++;
+	p->stats.net_rx_bytes += len;
+	if (p->local)
+		local_input(p->local, &from, buf, len);
+	else
+		on_net_rx(p, &from, buf, len);
+}
+
+static int poll_net(struct link_port *p)
+{
+	bool is_busy = p->net_look || p->net_busy || p->is_dirty || rel_outstanding(p->rel);
+	int n;
+
+	if (!is_busy && p->idle_skip) {
+		p->idle_skip--;
+		return 0;
+	}
+	p->idle_skip = NET_SKIP;
+	p->net_look = false;
+	n = p->net->ops->poll(p->net, POLL_NET_BUDGET);
+	if (n)
+		p->net_busy = NET_BUSY_POLLS;
+	else if (p->net_busy)
+		p->net_busy--;
+	if (n || is_busy || rel_next_deadline(p->rel) != CLK_NEVER)
+		port_flush(p, port_now(p));
+	return n;
+}
+
+/* Somebody announced that he sleeps; now he, or somebody for him, polls. */
+static void poll_awake(struct link_port *p)
+{
+	struct link_node *n = p->node;
+
+	if (n->agent_runs) {
+		p->net_look = true;
+		port_disarm(p, PORT_ARM_AGENT);
+		return;
+	}
+	if (atomic_load_explicit(&n->armed, memory_order_relaxed))
+		agent_disarm(n);
+	port_disarm(p, PORT_ARM_APP | PORT_ARM_AGENT);
+}
+
+int link_poll(struct link_port *p)
+{
+	struct link_node *n = p->node;
+	uint32_t before = p->events;
+	int got = 0;
+
+	lock_assert_held(n->lock);
+	/* relaxed, no read-modify-write: the lock holder is the only writer, the agent only looks for change */
+	if (likely(!n->agent_runs))
+		atomic_store_explicit(&n->poll_epoch,
+				      atomic_load_explicit(&n->poll_epoch, memory_order_relaxed) + 1,
+				      memory_order_relaxed);
+	if (unlikely(p->armed || n->agent_runs || atomic_load_explicit(&n->armed, memory_order_relaxed)))
+		poll_awake(p);
+	p->now_ns = 0;
+	if (unlikely(p->peer_free_cnt))
+		peer_sweep(p);
+	if (p->shm) {
+		got = shm_poll(p->shm, POLL_SHM_BUDGET, on_shm_dgram, p);
+		if (++p->polls % SHM_TIMER_POLLS == 0 || n->agent_runs)
+			shm_timer(p->shm, port_now(p));
+	}
+	if (p->net_used || p->net_look)
+		got += poll_net(p);
+	if (bulk_outstanding(p->bulk))
+		got += bulk_poll(p->bulk, port_now(p));
+	if (!got)
+		got = (int)(p->events - before);
+	p->events += (uint32_t)got;
+	if (got)
+		atomic_store_explicit(&n->idle_polls, 0, memory_order_relaxed); /* a hint to link_idle() */
+	return got;
+}
+
+uint64_t link_next_deadline(struct link_port *p)
+{
+	uint64_t at = CLK_NEVER;
+
+	lock_assert_held(p->node->lock);
+	if (p->is_dirty)
+		return 0;
+	if (p->shm)
+		at = shm_next_deadline(p->shm);
+	at = MIN(at, rel_next_deadline(p->rel));
+	at = MIN(at, p->net->ops->next_deadline(p->net));
+	return MIN(at, bulk_next_deadline(p->bulk));
+}
+
+/* --- wake-up ------------------------------------------------------------------------------------------------------ */
+
+int link_wait_fd(struct link_port *p)
+{
+	int fds[EPOLL_FDS] = {p->shm ? shm_wait_fd(p->shm) : -1, p->net_off ? -1 : p->net->ops->fd(p->net)};
+	int ep, rc;
+
+	if (p->node->attr.sim)
+		return -ENOTSUP;
+	if (p->wait_fd >= 0)
+		return p->wait_fd;
+	if (fds[1] < 0 && fds[0] >= 0)
+		return fds[0];
+	ep = epoll_create1(EPOLL_CLOEXEC);
+	if (ep < 0)
+		goto err;
+	for (int i = 0; i < EPOLL_FDS; i++) {
+		struct epoll_event ev = {.events = EPOLLIN};
+
+		if (fds[i] >= 0 && epoll_ctl(ep, EPOLL_CTL_ADD, fds[i], &ev))
+			goto err;
+	}
+	p->wait_fd = ep;
+	return ep;
+
+err:
+	rc = -errno;
+	LOG_WARN("no descriptor to wait on: %s", strerror(-rc));
+	if (ep >= 0)
+		close(ep);
+	return rc;
+}
+
+int port_arm(struct link_port *p, uint8_t who)
+{
+	lock_assert_held(p->node->lock);
+	if (p->is_dirty)
+		port_flush(p, clk_now_ns(&p->node->clk));
+	if (p->shm && shm_arm(p->shm)) {
+		port_disarm(p, UINT8_MAX);
+		return -EAGAIN;
+	}
+	p->armed |= who;
+	if (bulk_outstanding(p->bulk) && bulk_next_deadline(p->bulk) <= clk_now_ns(&p->node->clk)) {
+		port_disarm(p, who);
+		return -EAGAIN;
+	}
+	return 0;
+}
+
+void port_disarm(struct link_port *p, uint8_t who)
+{
+	p->armed &= (uint8_t)~who;
+	if (p->armed)
+		return;
+	if (p->shm)
+		shm_disarm(p->shm);
+	p->net_look = true; /* it may have been the socket that woke us */
+}
+
+int link_arm(struct link_port *p)
+{
+	return port_arm(p, PORT_ARM_APP);
+}
+
+/* --- open and close ----------------------------------------------------------------------------------------------- */
+
+/* cap -> fault -> local -> udp, or sim at the bottom. On failure what was built is closed. */
+static int carrier_build(struct link_port *p)
+{
+	const struct link_room *room = p->node->room;
+	struct carrier *c = NULL;
+	int rc = p->node->attr.sim ? sim_open(p, p->node->attr.sim, &c) : udp_open(p, &c);
+
+	if (rc)
+		return rc;
+	if (p->shm_wanted && !p->node->lossless) {
+		rc = local_open(p, c, &c);
+		if (rc)
+			goto err_close;
+		p->local = c;
+	}
+	if (room->has_faults) {
+		rc = fault_open(p, c, &c);
+		if (rc)
+			goto err_close;
+	}
+	if (room->pcap[0]) {
+		rc = cap_open(p, c, &c);
+		if (rc)
+			goto err_close;
+	}
+	c->rx = on_net_rx;
+	c->refused = on_net_refused;
+	c->rx_ctx = p;
+	p->net = c;
+	return 0;
+
+err_close:
+	p->local = NULL;
+	c->ops->close(c);
+	return rc;
+}
+
+static struct link_port *port_new(const struct link_port_attr *attr)
+{
+	struct link_node *n = attr->node;
+	struct link_port *p = mem_alloc(sizeof(*p));
+
+	if (!p)
+		return NULL;
+	p->node = n;
+	memcpy(p->self.ip, attr->ip, sizeof(p->self.ip));
+	p->self.port = attr->port;
+	p->self.nonce = attr->nonce;
+	p->cls = attr->cls;
+	p->ops = attr->ops;
+	p->ctx = attr->ctx;
+	p->wait_fd = -1;
+	p->opened_ns = clk_now_ns(&n->clk);
+	p->net_off = !n->attr.sim && !(n->room->paths & LINK_PATH_UDP);
+	p->shm_wanted = !n->attr.sim && !attr->no_shm && (n->room->paths & LINK_PATH_SHM);
+	return p;
+}
+
+/* The segment is named by the port's address, so it comes after the socket. Without one the port still works by UDP. */
+static void port_open_shm(struct link_port *p)
+{
+	int rc = shm_port_open(p, &p->shm);
+	char text[LINK_ADDR_TEXT];
+
+	if (!rc)
+		return;
+	p->shm = NULL;
+	LOG_WARN("%s has no shared memory: %s", link_addr_text(&p->self, text), strerror(-rc));
+}
+
+int link_port_open(const struct link_port_attr *attr, struct link_port **out)
+{
+	struct link_node *n = attr->node;
+	struct link_port *p = port_new(attr);
+	int rc;
+
+	lock_assert_held(n->lock);
+	if (!p)
+		return -ENOMEM;
+	rc = peer_tab_open(p);
+	if (rc)
+		goto err_free;
+	rc = carrier_build(p);
+	if (rc)
+		goto err_peers;
+	rc = rel_open(p, p->net, &p->rel);
+	if (rc)
+		goto err_net;
+	rc = bulk_port_open(p, &p->bulk);
+	if (rc)
+		goto err_rel;
+	if (p->shm_wanted)
+		port_open_shm(p);
+	p->next = n->ports;
+	n->ports = p;
+	agent_start(n);
+	agent_port_add(p);
+	if (!p->in_guard && !(p->net_off && n->lossless))
+		p->net_used = true; /* nobody else watches the socket */
+	*out = p;
+	return 0;
+
+err_rel:
+	rel_close(p->rel);
+err_net:
+	p->net->ops->close(p->net);
+err_peers:
+	peer_tab_close(p);
+err_free:
+	mem_free(p);
+	return rc;
+}
+
+static bool is_drained(struct link_port *p, uint64_t now)
+{
+	bool is_quiet = rel_drain(p->rel, now);
+
+	return is_quiet && !(p->shm && shm_outstanding(p->shm)) && !bulk_outstanding(p->bulk);
+}
+
+static void drain_wait(struct link_port *p, uint32_t round)
+{
+	const struct timespec nap = {.tv_nsec = DRAIN_NAP_NS};
+
+	lock_release(p->node->lock);
+	if (round < DRAIN_YIELDS)
+		sched_yield();
+	else
+		nanosleep(&nap, NULL);
+	lock_acquire(p->node->lock);
+}
+
+/* Peers get what we still owe them, but nobody waits longer than linger. Virtual time stands still here: one try. */
+static void port_drain(struct link_port *p)
+{
+	uint64_t now = clk_now_ns(&p->node->clk), linger = p->node->room->linger_ns;
+	uint64_t end = now > CLK_NEVER - linger ? CLK_NEVER : now + linger;
+	char text[LINK_ADDR_TEXT];
+
+	for (uint32_t round = 0; !is_drained(p, now); round++) {
+		p->net_look = true;
+		if (!link_poll(p)) {
+			if (p->node->clk.virt_ns)
+				break;
+			drain_wait(p, round);
+		}
+		now = clk_now_ns(&p->node->clk);
+		if (now < end)
+			continue;
+		LOG_INFO("%s closes with %u frames and %u copies unfinished", link_addr_text(&p->self, text),
+			 rel_outstanding(p->rel) + (p->shm ? shm_outstanding(p->shm) : 0), bulk_outstanding(p->bulk));
+		break;
+	}
+	port_flush(p, now); /* the goodbyes */
+}
+
+static void peer_cancel(struct link_peer *peer, void *arg)
+{
+	struct shm_peer *sp = peer->shm;
+
+	(void)arg;
+	if (!peer->dead)
+		peer->dead = -ECANCELED;
+	if (sp) {
+		peer->shm = NULL;
+		peer->port->node->local_cnt--;
+		shm_peer_detach(sp);
+	}
+	rel_peer_drop(peer->port->rel, peer, -ECANCELED);
+}
+
+static void port_unlink(struct link_port *p)
+{
+	struct link_port **at = &p->node->ports;
+
+	while (*at != p)
+		at = &(*at)->next;
+	*at = p->next;
+}
+
+void link_port_close(struct link_port *p)
+{
+	if (!p || link_forked(p->node))
+		return;
+	lock_assert_held(p->node->lock);
+	p->closing = true;
+	port_drain(p);
+	agent_port_del(p);
+	port_unlink(p);
+	peer_foreach(p, peer_cancel, NULL);
+	bulk_port_close(p->bulk);
+	if (p->shm)
+		shm_port_close(p->shm);
+	rel_close(p->rel);
+	p->net->ops->close(p->net);
+	if (p->wait_fd >= 0)
+		close(p->wait_fd);
+	peer_tab_close(p);
+	mem_free(p);
+}
+
+const struct link_addr *link_port_addr(const struct link_port *p)
+{
+	return &p->self;
+}
+
+const struct link_stats *link_port_stats(const struct link_port *p)
+{
+	return &p->stats;
+}

@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Reliability over unreliable datagrams: opening, sending, the way in, flushing, draining.
+#include "link/link_int.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "link/rel_int.h"
+
+/*
+ * Theory of operation
+ *
+ * Two ports that talk form a *pair*: each gives a random half of a 64-bit nonce in HELLO and HELLO_ACK, and everything
+ * after that carries the sum. Who cannot see the traffic cannot guess it, and datagrams of an earlier incarnation do not
+ * have it. HELLOs that cross make the same pair, since both sides know both halves.
+ *
+ * Frames are put into DATA datagrams, small ones together, large ones in segments. A DATA keeps its number (seq) and its
+ * contents in every retransmission, so that a bitmap at the receiver makes delivery exactly once; tx numbers transmissions,
+ * so that the echo of tx says which of them arrived: round-trip times and losses are never guessed from an ambiguous
+ * acknowledgement. (Tried on paper: a new number for every transmission, as QUIC has it, needs duplicate detection by
+ * frame and a way to say "below this nothing will come"; an unnumbered retransmission makes every pause of a peer that
+ * was not scheduled look like the loss of all that came after the probe.)
+ *
+ * *Arrived* (sack) and *final* (ack) differ. What has arrived is not sent again; what is final has been taken by the peer's
+ * owner, or its refusal has been delivered. on_sent(0) follows from final only, hence a refusal can never be overtaken by
+ * a success: the DATA that completed a refused frame is not final before the NAK record for it has arrived.
+ *
+ * ORDERED processes DATA in order of seq and stashes what is early; RELIABLE processes on arrival. Nothing else differs.
+ *
+ * A missing DATA is lost when REL_REORDER later transmissions arrived and it is 1.25 round trips old; when nothing is
+ * acknowledged at all, one datagram is sent as a probe, first after about two round trips, then four times later, then
+ * doubling: a peer that is not scheduled for 25 ms costs half a dozen datagrams, not its window over and over.
+ * After dead_after without any sign the peer is dead.
+ *
+ * Bytes in flight are bounded by the receiver's credit (its socket buffer, shared among those who send) and by a window that
+ * shrinks only when round trips grow far beyond the shortest one: random loss is repaired, not punished.
+ *
+ * No I/O and no clock: datagrams go to r->net, arrive by rel_input(), and time is an argument. Callbacks into the owner may
+ * send, ring and drop peers; therefore state is consistent before every callback, and a peer in use is pinned.
+ */
+
+#define TAB_MIN 16
+
+int rel_open(struct link_port *p, struct carrier *net, struct rel **out)
+{
+	const struct link_room *room = p->node->room;
+	struct rel *r = mem_alloc(sizeof(*r));
+
+	if (!r)
+		return -ENOMEM;
+	r->port = p;
+	r->net = net;
+	r->ready_end = &r->ready;
+	r->wants_crc = room->corrupt_ppm || room->truncate_ppm;
+	r->raw_id = REL_SEQ_FIRST;
+	r->hash_seed = rng_u64(&p->node->rng);
+	pq_init(&r->timers);
+	/* cannot fail: the sizes are constants within slab_init()'s bounds */
+	must(!slab_init(&r->frames, sizeof(struct rel_frame), _Alignof(struct rel_frame), 64, 0));
+	must(!slab_init(&r->peers, sizeof(struct rel_peer), _Alignof(struct rel_peer), 16, 0));
+	must(!slab_init(&r->asms, sizeof(struct rel_asm), _Alignof(struct rel_asm), 4, REL_ASM_MAX));
+	r->tab_mask = TAB_MIN - 1;
+	r->tab = mem_alloc(TAB_MIN * sizeof(*r->tab));
+	r->stage = mem_alloc(REL_STAGE_LEN);
+	if (!r->tab || !r->stage) {
+		rel_close(r);
+		return -ENOMEM;
+	}
+	*out = r;
+	return 0;
+}
+
+static struct rel_peer *any_peer(struct rel *r)
+{
+	for (uint32_t i = 0; r->tab && r->peer_cnt && i <= r->tab_mask; i++) {
+		if (r->tab[i])
+			return r->tab[i];
+	}
+	return NULL;
+}
+
+void rel_close(struct rel *r)
+{
+	struct rel_peer *rp;
+
+	if (!r)
+		return;
+	r->draining = true;
+	r->in_flush = true; /* no flush from callbacks */
+	while ((rp = any_peer(r)))
+		rel_peer_drop(r, rp->peer, -ECANCELED);
+	if (r->stage)
+		rel_carrier_flush(r);
+	pq_fini(&r->timers);
+	slab_fini(&r->asms);
+	slab_fini(&r->peers);
+	slab_fini(&r->frames);
+	mem_free(r->stage);
+	mem_free(r->tab);
+	mem_free(r);
+}
+
+static void frame_fill(struct rel_frame *f, enum link_kind kind, const void *hdr, size_t hdr_len,
+		       const struct iovec *iov, int iov_cnt)
+{
+	f->next = NULL;
+	f->kind = (uint8_t)kind;
+	f->hdr_len = (uint8_t)hdr_len;
+	f->iov_cnt = (uint8_t)iov_cnt;
+	f->seg_cnt = f->segs_left = 0;
+	f->is_nak = f->is_done = false;
+	f->len = (uint32_t)hdr_len;
+	if (hdr_len)
+		memcpy(f->hdr, hdr, hdr_len);
+	for (int i = 0; i < iov_cnt; i++) {
+		f->iov[i] = iov[i];
+		f->len += (uint32_t)iov[i].iov_len;
+	}
+}
+
+static bool frame_fits(size_t hdr_len, const struct iovec *iov, int iov_cnt)
+{
+	size_t len = hdr_len;
+
+	if (hdr_len > LINK_HDR_MAX || iov_cnt > LINK_IOV_MAX)
+		return false;
+	for (int i = 0; i < iov_cnt; i++) {
+		if (iov[i].iov_len > LINK_FRAME_MAX)
+			return false;
+		len += iov[i].iov_len;
+	}
+	return len <= LINK_FRAME_MAX;
+}
+
+int rel_send(struct rel *r, struct link_peer *peer, enum link_kind kind, const void *hdr, size_t hdr_len,
+	     const struct iovec *iov, int iov_cnt, void *cookie, uint64_t now_ns)
+{
+	struct rel_peer *rp = peer->rel;
+	struct rel_frame *f;
+
+	if (!frame_fits(hdr_len, iov, iov_cnt))
+		return -EMSGSIZE;
+	if (peer->dead)
+		return peer->dead;
+	if (r->draining)
+		return -ECANCELED;
+	if (!rp && !(rp = rel_peer_new(r, peer)))
+		return -EAGAIN;
+	if (rp->state == REL_S_CLOSED || rp->state == REL_S_BYE)
+		return -ECONNREFUSED;
+	if (r->port->cls == LINK_RAW) {
+		struct rel_frame raw;
+
+		frame_fill(&raw, kind, hdr, hdr_len, iov, iov_cnt);
+		return rel_raw_send(rp, &raw);
+	}
+	if (r->frame_cnt >= REL_FRAMES_MAX || rp->frame_cnt >= REL_FRAMES_PEER || !(f = rel_frame_new(r)))
+		return -EAGAIN;
+	frame_fill(f, kind, hdr, hdr_len, iov, iov_cnt);
+	f->cookie = cookie;
+	f->id = rp->frame_next++;
+	if (!rel_busy(rp))
+		rp->since_ns = now_ns;
+	if (rp->q_tail)
+		rp->q_tail->next = f;
+	else
+		rp->q_head = f;
+	rp->q_tail = f;
+	rp->q_cnt++;
+	rp->q_bytes += f->len + (uint32_t)sizeof(struct rel_rec);
+	rp->frame_cnt++;
+	r->frame_cnt++;
+	rel_ready(rp);
+	return 0;
+}
+
+/* The pair of @src with nonce @pair; *known: some peer lives at @src, *waiting: and its handshake is not done. */
+static struct rel_peer *find_pair(struct rel *r, const struct link_addr *src, uint64_t pair, bool *known, bool *waiting)
+{
+	*known = *waiting = false;
+	for (struct rel_peer *rp = rel_peer_first(r, src); rp; rp = rel_peer_next(rp)) {
+		if (pair && rp->pair == pair)
+			return rp;
+		*known = true;
+		*waiting |= rp->state == REL_S_HELLO;
+	}
+	return NULL;
+}
+
+static void pair_input(struct rel_peer *rp, const struct rel_pkt *pkt, size_t len, uint64_t now_ns)
+{
+	struct link_stats *st = &rp->r->port->stats;
+
+	if (rp->has_crc && !(pkt->flags & REL_F_CRC)) {
+		st->drop_malformed++;
+		return;
+	}
+	rel_peer_pin(rp);
+	rp->heard_ns = now_ns;
+	rp->has_heard = true;
+	if (pkt->type == REL_BYE) {
+		rel_on_bye(rp, pkt, now_ns);
+	} else if (pkt->type == REL_BYE_ACK) {
+		if (rp->state == REL_S_BYE)
+			rel_set_state(rp, REL_S_CLOSED);
+	} else if (rp->state == REL_S_OPEN) {
+		uint64_t pair = rp->pair;
+
+		if (!rel_on_ack(rp, pkt, now_ns))
+			st->drop_malformed++;
+		else if (pkt->type == REL_DATA && rp->pair == pair && rp->state == REL_S_OPEN)
+			rel_on_data(rp, pkt, len, now_ns);
+	}
+	if (rel_peer_unpin(rp))
+		rel_timer_update(rp, now_ns);
+}
+
+void rel_input(struct rel *r, const struct link_addr *src, const void *buf, size_t len, uint64_t now_ns)
+{
+	struct link_stats *st = &r->port->stats;
+	bool known, waiting;
+	struct rel_peer *rp;
+	struct rel_pkt pkt;
+
+	switch (rel_pkt_check(buf, len, &pkt)) {
+	case REL_OK:
+		break;
+	case REL_BAD_VERSION:
+		st->drop_version++;
+		if (pkt.type == REL_HELLO)
+			rel_refuse(r, src, &pkt, REL_R_VERSION, now_ns);
+		return;
+	case REL_BAD_FORM:
+	case REL_CHECK_NUM:
+		st->drop_malformed++;
+		return;
+	}
+	if (pkt.type == REL_HELLO) {
+		rel_on_hello(r, src, &pkt, now_ns);
+	} else if (pkt.type == REL_HELLO_ACK) {
+		rel_on_hello_ack(r, src, &pkt, now_ns);
+	} else if (pkt.type == REL_REFUSE) {
+		rel_on_refuse(r, src, &pkt, now_ns);
+	} else if ((pkt.type == REL_RAW) != (r->port->cls == LINK_RAW)) {
+		st->drop_malformed++;
+	} else if (pkt.type == REL_RAW) {
+		rel_on_raw(r, src, &pkt, now_ns);
+	} else if ((rp = find_pair(r, src, pkt.nonce, &known, &waiting))) {
+		pair_input(rp, &pkt, len, now_ns);
+	} else {
+		if (known)
+			st->drop_nonce++;
+		else
+			st->drop_source++;
+		if (!waiting && pkt.type != REL_BYE_ACK)
+			rel_refuse(r, src, &pkt, REL_R_GONE, now_ns);
+	}
+}
+
+void rel_refused(struct rel *r, const struct link_addr *dst, uint64_t now_ns)
+{
+	struct rel_peer *rp = rel_peer_first(r, dst);
+
+	if (r->port->cls == LINK_RAW)
+		return;
+	while (rp) {
+		if (rp->state == REL_S_BYE) {
+			rel_set_state(rp, REL_S_CLOSED);
+			rel_timer_update(rp, now_ns);
+		} else if (rp->state == REL_S_HELLO || rp->state == REL_S_OPEN) {
+			rel_peer_kill(rp, -ECONNREFUSED);
+			rp = rel_peer_first(r, dst); /* the chain may have changed */
+			continue;
+		}
+		rp = rel_peer_next(rp);
+	}
+}
+
+static struct rel_peer *ready_pop(struct rel *r)
+{
+	struct rel_peer *rp = r->ready;
+
+	if (!rp)
+		return NULL;
+	r->ready = rp->ready_next;
+	if (!r->ready)
+		r->ready_end = &r->ready;
+	rp->is_ready = false;
+	return rp;
+}
+
+static void flush_pass(struct rel *r, uint64_t now_ns)
+{
+	struct rel_peer *rp;
+
+	r->retry_ns = 0;
+	rel_timers_run(r, now_ns);
+	while ((rp = ready_pop(r))) {
+		bool has_room;
+
+		rel_peer_pin(rp);
+		has_room = rel_peer_flush(rp, now_ns);
+		if (!rel_peer_unpin(rp))
+			continue;
+		if (!has_room) {
+			rel_ready(rp);
+			r->retry_ns = now_ns + REL_RETRY_NS;
+			break;
+		}
+		rel_timer_update(rp, now_ns);
+	}
+	rel_carrier_flush(r);
+}
+
+void rel_flush(struct rel *r, uint64_t now_ns)
+{
+	if (r->in_flush) { /* the owner rings from a callback of ours */
+		r->flush_again = true;
+		return;
+	}
+	r->in_flush = true;
+	do {
+		r->flush_again = false;
+		flush_pass(r, now_ns);
+	} while (r->flush_again);
+	r->in_flush = false;
+}
+
+uint64_t rel_next_deadline(struct rel *r)
+{
+	struct pq_node *first = pq_peek(&r->timers);
+	uint64_t at = first ? first->key_ns : CLK_NEVER;
+
+	return r->ready ? MIN(at, r->retry_ns) : at;
+}
+
+bool rel_drain(struct rel *r, uint64_t now_ns)
+{
+	bool is_done = true;
+
+	r->draining = true;
+	for (uint32_t i = 0; i <= r->tab_mask && r->port->cls != LINK_RAW; i++) {
+		for (struct rel_peer *rp = r->tab[i]; rp; rp = rp->hnext) {
+			bool is_busy = rel_busy(rp);
+
+			if (rp->state == REL_S_OPEN && !is_busy)
+				rel_bye_start(rp, now_ns);
+			is_done &= !is_busy && rp->state != REL_S_OPEN && rp->state != REL_S_BYE;
+		}
+	}
+	rel_flush(r, now_ns);
+	return is_done;
+}
+
+uint32_t rel_outstanding(const struct rel *r)
+{
+	return r->frame_cnt;
+}

@@ -1,0 +1,632 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Peers of the reliability module: table, handshake, goodbye, refusals, timers.
+#include "link/link_int.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "link/rel_int.h"
+
+static const char *const state_name[REL_S_NUM] = {
+	[REL_S_NONE] = "none", [REL_S_HELLO] = "hello", [REL_S_OPEN] = "open", [REL_S_BYE] = "bye", [REL_S_CLOSED] = "closed",
+};
+
+static const bool state_allowed[REL_S_NUM][REL_S_NUM] = {
+	[REL_S_NONE] = {[REL_S_HELLO] = true, [REL_S_OPEN] = true, [REL_S_CLOSED] = true},
+	[REL_S_HELLO] = {[REL_S_OPEN] = true, [REL_S_CLOSED] = true},
+	[REL_S_OPEN] = {[REL_S_NONE] = true, [REL_S_BYE] = true, [REL_S_CLOSED] = true},
+	[REL_S_BYE] = {[REL_S_CLOSED] = true},
+	[REL_S_CLOSED] = {[REL_S_NONE] = true, [REL_S_CLOSED] = true},
+};
+
+void rel_set_state(struct rel_peer *rp, enum rel_state to)
+{
+	must(state_allowed[rp->state][to]);
+	LOG_DEBUG("peer port %u: %s -> %s", rp->peer ? rp->peer->addr.port : 0, state_name[rp->state], state_name[to]);
+	rp->state = (uint8_t)to;
+}
+
+/* --- table --------------------------------------------------------------------------------------------------------- */
+
+/* Seeded: senders choose their addresses, but not their chains. */
+static uint32_t addr_hash(const struct rel *r, const struct link_addr *a)
+{
+	uint64_t lo, hi;
+
+	memcpy(&lo, a->ip, 8);
+	memcpy(&hi, a->ip + 8, 8);
+	lo = (lo ^ hi * 0x9e3779b97f4a7c15ULL) * 0x165667b19e3779f9ULL;
+	lo ^= lo >> 32 ^ r->hash_seed;
+	lo ^= (uint64_t)a->port * 0xc2b2ae3d27d4eb4fULL;
+	lo *= 0x165667b19e3779f9ULL;
+	return (uint32_t)(lo >> 32);
+}
+
+static bool same_place(const struct link_addr *a, const struct link_addr *b)
+{
+	return a->port == b->port && !memcmp(a->ip, b->ip, sizeof(a->ip));
+}
+
+static struct rel_peer *first_at(struct rel_peer *rp, const struct link_addr *addr)
+{
+	while (rp && !same_place(&rp->peer->addr, addr))
+		rp = rp->hnext;
+	return rp;
+}
+
+struct rel_peer *rel_peer_first(struct rel *r, const struct link_addr *addr)
+{
+	return first_at(r->tab[addr_hash(r, addr) & r->tab_mask], addr);
+}
+
+struct rel_peer *rel_peer_next(struct rel_peer *rp)
+{
+	return first_at(rp->hnext, &rp->peer->addr);
+}
+
+struct rel_peer *rel_peer_find(struct rel *r, const struct link_addr *addr, uint32_t nonce)
+{
+	struct rel_peer *open = NULL;
+
+	for (struct rel_peer *rp = rel_peer_first(r, addr); rp; rp = rel_peer_next(rp)) {
+		if (rp->peer_nonce == nonce)
+			return rp;
+		if (!rp->peer->addr.nonce)
+			open = rp;
+	}
+	return open;
+}
+
+static void tab_grow(struct rel *r)
+{
+	uint32_t mask = r->tab_mask * 2 + 1;
+	struct rel_peer **tab = mem_alloc((mask + 1ull) * sizeof(*tab));
+
+	if (!tab)
+		return; /* longer chains */
+	for (uint32_t i = 0; i <= r->tab_mask; i++) {
+		for (struct rel_peer *rp = r->tab[i], *next; rp; rp = next) {
+			struct rel_peer **at = &tab[addr_hash(r, &rp->peer->addr) & mask];
+
+			next = rp->hnext;
+			rp->hnext = *at;
+			*at = rp;
+		}
+	}
+	mem_free(r->tab);
+	r->tab = tab;
+	r->tab_mask = mask;
+}
+
+static void fresh_half(struct rel_peer *rp)
+{
+	do {
+		rp->half = rng_u64(&rp->r->port->node->rng);
+	} while (!rp->half);
+}
+
+struct rel_peer *rel_peer_new(struct rel *r, struct link_peer *peer)
+{
+	struct rel_peer *rp, **at;
+
+	if (pq_reserve(&r->timers, r->peer_cnt + 1 > r->timers.cap ? 2 * r->timers.cap + 16 : 0) ||
+	    !(rp = slab_get(&r->peers)))
+		return NULL;
+	*rp = (struct rel_peer){
+		.r = r,
+		.peer = peer,
+		.peer_nonce = peer->addr.nonce,
+		.loss_ns = CLK_NEVER,
+		.mtu = r->net->ops->mtu(r->net, &peer->addr),
+		.credit = REL_CREDIT_MIN,
+		.cwnd = REL_CWND_FIRST,
+		.frame_next = REL_SEQ_FIRST,
+	};
+	fresh_half(rp);
+	rp->serial = ++r->serial;
+	if (r->peer_cnt > r->tab_mask)
+		tab_grow(r);
+	at = &r->tab[addr_hash(r, &peer->addr) & r->tab_mask];
+	rp->hnext = *at;
+	*at = rp;
+	r->peer_cnt++;
+	peer->rel = rp;
+	return rp;
+}
+
+static void tab_remove(struct rel_peer *rp)
+{
+	struct rel *r = rp->r;
+	struct rel_peer **at = &r->tab[addr_hash(r, &rp->peer->addr) & r->tab_mask];
+
+	while (*at != rp)
+		at = &(*at)->hnext;
+	*at = rp->hnext;
+	r->peer_cnt--;
+}
+
+static void ready_remove(struct rel_peer *rp)
+{
+	struct rel *r = rp->r;
+	struct rel_peer **at = &r->ready;
+
+	if (!rp->is_ready)
+		return;
+	while (*at != rp)
+		at = &(*at)->ready_next;
+	*at = rp->ready_next;
+	if (r->ready_end == &rp->ready_next)
+		r->ready_end = at;
+	rp->is_ready = false;
+}
+
+void rel_ready(struct rel_peer *rp)
+{
+	struct rel *r = rp->r;
+
+	if (rp->is_ready)
+		return;
+	rp->is_ready = true;
+	rp->ready_next = NULL;
+	*r->ready_end = rp;
+	r->ready_end = &rp->ready_next;
+}
+
+static void win_free(struct rel_peer *rp)
+{
+	if (!rp->win)
+		return;
+	if (rp->win->spare)
+		slab_put(&rp->r->asms, rp->win->spare);
+	mem_free(rp->win->slot);
+	mem_free(rp->win);
+	rp->win = NULL;
+}
+
+int rel_win_get(struct rel_peer *rp)
+{
+	struct rel_win *w;
+
+	if (rp->win)
+		return 0;
+	w = mem_alloc(sizeof(*w));
+	if (!w)
+		return -ENOMEM;
+	w->fl_head = w->fl_tail = w->lost_head = w->lost_tail = REL_NIL;
+	rp->win = w;
+	return 0;
+}
+
+void rel_peer_pin(struct rel_peer *rp)
+{
+	must(rp->pins < UINT8_MAX);
+	rp->pins++;
+}
+
+bool rel_peer_unpin(struct rel_peer *rp)
+{
+	rp->pins--;
+	if (rp->peer)
+		return true;
+	if (!rp->pins)
+		slab_put(&rp->r->peers, rp);
+	return false;
+}
+
+void rel_peer_fail(struct rel_peer *rp, int status)
+{
+	struct rel_frame *done = NULL, *f;
+
+	rel_tx_reset(rp, &done);
+	rel_rx_reset(rp);
+	win_free(rp);
+	rp->pair = 0;
+	rp->has_heard = false;
+	if (rp->state != REL_S_CLOSED)
+		rel_set_state(rp, REL_S_CLOSED);
+	rel_peer_pin(rp);
+	while ((f = done)) {
+		done = f->next;
+		if (!f->is_nak)
+			rel_frame_end(rp, f, status);
+		rel_frame_free(rp->r, f);
+	}
+	rel_peer_unpin(rp);
+}
+
+void rel_peer_drop(struct rel *r, struct link_peer *peer, int status)
+{
+	struct rel_peer *rp = peer->rel;
+
+	if (!rp)
+		return;
+	/* for those who did not answer within the linger: if it arrives, they need not wait for dead_after */
+	if (r->draining && (rp->state == REL_S_OPEN || rp->state == REL_S_BYE))
+		rel_control(rp, REL_BYE, clk_now_ns(&r->port->node->clk));
+	rel_peer_pin(rp);
+	tab_remove(rp);
+	ready_remove(rp);
+	pq_remove(&r->timers, &rp->timer);
+	peer->rel = NULL;
+	rp->peer = NULL;
+	rel_peer_fail(rp, status);
+	rel_peer_unpin(rp);
+}
+
+void rel_peer_kill(struct rel_peer *rp, int status)
+{
+	rel_peer_pin(rp);
+	port_peer_dead(rp->peer, status);
+	if (rp->peer)
+		rel_peer_drop(rp->r, rp->peer, status);
+	rel_peer_unpin(rp);
+}
+
+bool rel_busy(const struct rel_peer *rp)
+{
+	return rp->frame_cnt || rp->nak_head || rp->tx_una != rp->tx_seq;
+}
+
+/* --- handshake and goodbye ----------------------------------------------------------------------------------------- */
+
+static uint8_t own_settings(const struct rel *r)
+{
+	return r->wants_crc ? REL_SET_CRC : 0;
+}
+
+static void hello_send(struct rel_peer *rp, enum rel_type type)
+{
+	struct rel *r = rp->r;
+	struct rel_pkt pkt = {
+		.type = type,
+		.flags = REL_F_CRC,
+		.hello = {
+			.half = rp->half,
+			.echo_half = type == REL_HELLO_ACK ? rp->peer_half : 0,
+			.src_nonce = r->port->self.nonce,
+			.dst_nonce = rp->peer_nonce,
+			.serial = rp->serial,
+			.cls = (uint8_t)r->port->cls,
+			.settings = own_settings(r),
+		},
+	};
+
+	rel_emit(r, &rp->peer->addr, &pkt);
+}
+
+void rel_hello_start(struct rel_peer *rp, uint64_t now_ns)
+{
+	rel_set_state(rp, REL_S_HELLO);
+	rp->probes = 0;
+	rp->hello_ns = now_ns;
+	hello_send(rp, REL_HELLO);
+}
+
+void rel_bye_start(struct rel_peer *rp, uint64_t now_ns)
+{
+	rel_set_state(rp, REL_S_BYE);
+	rp->probes = 0;
+	rp->hello_ns = now_ns;
+	rel_control(rp, REL_BYE, now_ns);
+	rel_timer_update(rp, now_ns);
+}
+
+/* Both halves are known: the pair exists. */
+static void pair_make(struct rel_peer *rp, const struct rel_pkt *pkt, uint64_t now_ns)
+{
+	if (rp->state == REL_S_HELLO && !rp->probes)
+		rp->srtt_ns = (uint32_t)MIN(MAX(now_ns - rp->hello_ns, NS_PER_US), (uint64_t)REL_PTO_MAX_NS);
+	rel_set_state(rp, REL_S_OPEN);
+	rp->peer_half = pkt->hello.half;
+	rp->peer_serial = pkt->hello.serial;
+	rp->peer_nonce = pkt->hello.src_nonce;
+	rp->pair = rp->half + rp->peer_half;
+	if (!rp->pair)
+		rp->pair = 1;
+	rp->has_crc = rp->r->wants_crc || pkt->hello.settings & REL_SET_CRC;
+	rp->has_heard = true;
+	rp->heard_ns = rp->pto_base_ns = rp->used_ns = now_ns;
+	rp->probes = 0;
+	rp->tx_seq = rp->tx_una = rp->rx_next = rp->rx_proc = rp->rx_top = REL_SEQ_FIRST;
+	rp->has_echo_rx = rp->has_echo_tx = rp->owes_ack = rp->ack_now = false;
+	rp->rx_dgrams = rp->rx_bytes = 0;
+	if (rp->q_head)
+		rel_ready(rp);
+}
+
+/* Why a HELLO cannot lead to a pair; 0 = it can. */
+static enum rel_reason hello_refusal(struct rel *r, const struct link_addr *src, const struct rel_pkt *pkt)
+{
+	char text[LINK_ADDR_TEXT];
+
+	if (pkt->hello.dst_nonce && pkt->hello.dst_nonce != r->port->self.nonce)
+		return REL_R_GONE;
+	if (pkt->hello.cls == r->port->cls)
+		return 0;
+	if (!r->class_said)
+		LOG_WARN("%s speaks service class %u, this port %u: refused", link_addr_text(src, text), pkt->hello.cls,
+			 r->port->cls);
+	r->class_said = true;
+	return REL_R_CLASS;
+}
+
+/* May the HELLO in @pkt make a (new) pair with @rp, which we know already? *answer: the old pair is meant, repeat ours. */
+static bool hello_is_new(const struct rel_peer *rp, const struct rel_pkt *pkt, bool *answer)
+{
+	bool is_newer = rp->peer_nonce != pkt->hello.src_nonce || rel_seq_before(rp->peer_serial, pkt->hello.serial);
+
+	*answer = false;
+	switch ((enum rel_state)rp->state) {
+	case REL_S_NONE:
+	case REL_S_HELLO:
+		return true;
+	case REL_S_OPEN:
+		*answer = rp->peer_nonce == pkt->hello.src_nonce && rp->peer_half == pkt->hello.half;
+		return !*answer && is_newer;
+	case REL_S_BYE:
+		return false;
+	case REL_S_CLOSED:
+		return is_newer && !rp->r->draining;
+	case REL_S_NUM:
+		break;
+	}
+	must(0);
+}
+
+void rel_on_hello(struct rel *r, const struct link_addr *src, const struct rel_pkt *pkt, uint64_t now_ns)
+{
+	struct link_addr addr = *src;
+	enum rel_reason why = hello_refusal(r, src, pkt);
+	struct rel_peer *rp = rel_peer_find(r, src, pkt->hello.src_nonce);
+	struct link_peer *peer;
+	bool answer = false;
+
+	if (!why && !rp) {
+		addr.nonce = pkt->hello.src_nonce;
+		peer = r->draining ? NULL : port_peer_in(r->port, &addr);
+		if (peer && peer->dead)
+			peer = NULL;
+		rp = peer ? peer->rel ? peer->rel : rel_peer_new(r, peer) : NULL;
+		if (!rp)
+			why = REL_R_GONE;
+	}
+	if (why) {
+		rel_refuse(r, src, pkt, why, now_ns);
+		return;
+	}
+	rel_peer_pin(rp);
+	if (hello_is_new(rp, pkt, &answer)) {
+		answer = true;
+		if (rp->state == REL_S_OPEN || rp->state == REL_S_CLOSED) {
+			/* its port forgot the old pair: what was outstanding may or may not have arrived */
+			rel_peer_fail(rp, -ECONNREFUSED);
+			answer = rp->peer != NULL;
+			fresh_half(rp);
+			rel_set_state(rp, REL_S_NONE);
+		}
+		if (answer)
+			pair_make(rp, pkt, now_ns);
+	} else if (rp->state == REL_S_BYE || rp->state == REL_S_CLOSED) {
+		rel_refuse(r, src, pkt, REL_R_GONE, now_ns);
+	}
+	if (answer)
+		hello_send(rp, REL_HELLO_ACK);
+	if (rel_peer_unpin(rp))
+		rel_timer_update(rp, now_ns);
+}
+
+void rel_on_hello_ack(struct rel *r, const struct link_addr *src, const struct rel_pkt *pkt, uint64_t now_ns)
+{
+	for (struct rel_peer *rp = rel_peer_first(r, src); rp; rp = rel_peer_next(rp)) {
+		if (rp->half != pkt->hello.echo_half)
+			continue;
+		if (rp->state == REL_S_HELLO && pkt->hello.cls == r->port->cls &&
+		    (!rp->peer_nonce || rp->peer_nonce == pkt->hello.src_nonce)) {
+			pair_make(rp, pkt, now_ns);
+			rel_timer_update(rp, now_ns);
+		}
+		return;
+	}
+	r->port->stats.drop_nonce++;
+}
+
+void rel_refuse(struct rel *r, const struct link_addr *src, const struct rel_pkt *pkt, enum rel_reason why,
+		uint64_t now_ns)
+{
+	bool is_hello = pkt->type == REL_HELLO;
+	struct rel_pkt out = {
+		.type = REL_REFUSE,
+		.flags = REL_F_CRC,
+		.nonce = is_hello ? 0 : pkt->nonce,
+		.refuse = {
+			.half = is_hello ? pkt->hello.half : 0,
+			.reason = (uint8_t)why,
+			.version = REL_VERSION,
+			.cls = (uint8_t)r->port->cls,
+		},
+	};
+
+	/* never longer than what caused it, and bounded, so that nobody can use us to flood others */
+	if (r->refuse_ms != now_ns / NS_PER_MS) {
+		r->refuse_ms = now_ns / NS_PER_MS;
+		r->refuse_cnt = 0;
+	}
+	if (r->refuse_cnt++ < REL_REFUSE_BURST)
+		rel_emit(r, src, &out);
+}
+
+static bool refuse_means(const struct rel_peer *rp, const struct rel_pkt *pkt)
+{
+	if (rp->state == REL_S_HELLO)
+		return !pkt->nonce && pkt->refuse.half == rp->half;
+	return pkt->nonce && pkt->nonce == rp->pair;
+}
+
+void rel_on_refuse(struct rel *r, const struct link_addr *src, const struct rel_pkt *pkt, uint64_t now_ns)
+{
+	struct rel_peer *rp = rel_peer_first(r, src);
+	char text[LINK_ADDR_TEXT];
+
+	while (rp && !refuse_means(rp, pkt))
+		rp = rel_peer_next(rp);
+	if (!rp) {
+		r->port->stats.drop_nonce++;
+		return;
+	}
+	if (rp->state == REL_S_BYE || rp->state == REL_S_CLOSED) {
+		rel_set_state(rp, REL_S_CLOSED);
+		rel_timer_update(rp, now_ns);
+		return;
+	}
+	if (pkt->refuse.reason == REL_R_VERSION)
+		LOG_WARN("%s speaks wire version %u, we speak %u: install the same release on both hosts",
+			 link_addr_text(src, text), pkt->refuse.version, REL_VERSION);
+	if (pkt->refuse.reason == REL_R_CLASS)
+		LOG_WARN("%s offers service class %u, this port needs %u: another kind of adapter listens there",
+			 link_addr_text(src, text), pkt->refuse.cls, r->port->cls);
+	rel_peer_kill(rp, pkt->refuse.reason == REL_R_GONE ? -ECONNREFUSED : -EPROTO);
+}
+
+void rel_on_bye(struct rel_peer *rp, const struct rel_pkt *pkt, uint64_t now_ns)
+{
+	uint64_t pair = rp->pair;
+
+	if (rp->state == REL_S_OPEN && !rel_on_ack(rp, pkt, now_ns)) {
+		rp->r->port->stats.drop_malformed++;
+		return;
+	}
+	if (rp->pair != pair) /* a callback dropped it */
+		return;
+	rel_control(rp, REL_BYE_ACK, now_ns);
+	if (rp->state == REL_S_BYE)
+		rel_set_state(rp, REL_S_CLOSED); /* both close: this is answer enough */
+	else if (rp->state == REL_S_OPEN)
+		rel_peer_kill(rp, -ECONNREFUSED);
+}
+
+/* --- timers -------------------------------------------------------------------------------------------------------- */
+
+static uint64_t hello_wait_ns(const struct rel_peer *rp)
+{
+	return MIN(REL_HELLO_NS << MIN(rp->probes, 10), REL_PTO_MAX_NS);
+}
+
+/* When silence becomes death; CLK_NEVER: not soon. */
+static uint64_t dead_ns(const struct rel_peer *rp)
+{
+	uint64_t after = rp->r->port->node->room->dead_after_ns;
+	uint64_t from = rp->has_heard ? MAX(rp->heard_ns, rp->since_ns) : rp->since_ns;
+
+	if (after == CLK_NEVER || !rel_busy(rp) || rp->probes < REL_PROBES_DEAD)
+		return CLK_NEVER;
+	return from + after;
+}
+
+static uint64_t probe_ns(const struct rel_peer *rp)
+{
+	const struct rel_win *w = rp->win;
+	uint64_t base = rp->pto_base_ns;
+
+	if (rp->tx_una == rp->tx_seq)
+		return CLK_NEVER;
+	if (w->fl_head != REL_NIL)
+		base = MAX(base, w->slot[w->fl_head].sent_ns);
+	return base + rel_pto_ns(rp);
+}
+
+static uint64_t idle_ns(const struct rel_peer *rp)
+{
+	return rp->win && !rel_busy(rp) && rel_rx_idle(rp) ? rp->used_ns + REL_IDLE_NS : CLK_NEVER;
+}
+
+static uint64_t next_ns(const struct rel_peer *rp)
+{
+	uint64_t at = idle_ns(rp);
+
+	if (rp->r->port->cls == LINK_RAW)
+		return rp->win ? rp->used_ns + REL_RAW_ASM_NS : CLK_NEVER;
+	if (rp->state == REL_S_HELLO || rp->state == REL_S_BYE)
+		return MIN(rp->hello_ns + hello_wait_ns(rp), dead_ns(rp));
+	if (rp->state != REL_S_OPEN)
+		return at;
+	at = MIN(at, MIN(probe_ns(rp), dead_ns(rp)));
+	if (rp->owes_ack && !rp->ack_now)
+		at = MIN(at, rp->ack_due_ns);
+	return MIN(at, rp->loss_ns);
+}
+
+void rel_timer_update(struct rel_peer *rp, uint64_t now_ns)
+{
+	struct pq *q = &rp->r->timers;
+	uint64_t at = next_ns(rp);
+
+	(void)now_ns;
+	if (at == CLK_NEVER) {
+		pq_remove(q, &rp->timer);
+	} else if (!rp->timer.pos) {
+		rp->timer.key_ns = at;
+		must(!pq_push(q, &rp->timer)); /* reserved in rel_peer_new() */
+	} else if (at != rp->timer.key_ns) {
+		pq_update(q, &rp->timer, at);
+	}
+}
+
+static void on_hello_timer(struct rel_peer *rp, uint64_t now_ns)
+{
+	if (rp->hello_ns + hello_wait_ns(rp) > now_ns)
+		return;
+	if (rp->state == REL_S_BYE && rp->probes >= REL_BYE_TRIES) {
+		rel_set_state(rp, REL_S_CLOSED);
+		return;
+	}
+	rp->probes += rp->probes < UINT8_MAX;
+	rp->hello_ns = now_ns;
+	if (rp->state == REL_S_HELLO)
+		hello_send(rp, REL_HELLO);
+	else
+		rel_control(rp, REL_BYE, now_ns);
+}
+
+static void on_timer(struct rel_peer *rp, uint64_t now_ns)
+{
+	if (rp->r->port->cls == LINK_RAW) {
+		rel_raw_expire(rp, now_ns);
+		if (rel_rx_idle(rp))
+			win_free(rp);
+		return;
+	}
+	if (dead_ns(rp) <= now_ns) {
+		rel_peer_kill(rp, rp->has_heard ? -ETIMEDOUT : -EHOSTUNREACH);
+		return;
+	}
+	if (idle_ns(rp) <= now_ns)
+		win_free(rp);
+	if (rp->state == REL_S_HELLO || rp->state == REL_S_BYE) {
+		on_hello_timer(rp, now_ns);
+		return;
+	}
+	if (rp->state != REL_S_OPEN)
+		return;
+	if (rp->loss_ns <= now_ns)
+		rel_find_lost(rp, now_ns);
+	if (probe_ns(rp) <= now_ns)
+		rel_probe(rp, now_ns);
+	if (rp->owes_ack && !rp->ack_now && rp->ack_due_ns <= now_ns) {
+		rp->ack_now = true;
+		rel_ready(rp);
+	}
+}
+
+void rel_timers_run(struct rel *r, uint64_t now_ns)
+{
+	struct pq_node *node;
+
+	while ((node = pq_peek(&r->timers)) && node->key_ns <= now_ns) {
+		struct rel_peer *rp = container_of(node, struct rel_peer, timer);
+
+		rel_peer_pin(rp);
+		on_timer(rp, now_ns);
+		if (rel_peer_unpin(rp))
+			rel_timer_update(rp, now_ns);
+	}
+}

@@ -1,0 +1,802 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Frames out: queue, slots, gathering of datagrams, retransmission, and what acknowledgements do to them.
+#include "link/link_int.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "link/rel_int.h"
+
+static const uint8_t zeros[REL_PAD_MAX];
+
+/* --- frames -------------------------------------------------------------------------------------------------------- */
+
+struct rel_frame *rel_frame_new(struct rel *r)
+{
+	return slab_get(&r->frames);
+}
+
+void rel_frame_free(struct rel *r, struct rel_frame *f)
+{
+	slab_put(&r->frames, f);
+}
+
+void rel_frame_end(struct rel_peer *rp, struct rel_frame *f, int status)
+{
+	if (f->is_done)
+		return;
+	f->is_done = true;
+	rp->frame_cnt--;
+	rp->r->frame_cnt--;
+	if (f->cookie)
+		port_sent(rp->r->port, f->kind, f->cookie, status);
+}
+
+/* --- gathering ----------------------------------------------------------------------------------------------------- */
+
+void rel_carrier_flush(struct rel *r)
+{
+	r->net->ops->flush(r->net);
+	r->stage_at = 0;
+}
+
+/* Room in the stage for a whole datagram: a flush in the middle of one would take its own pieces away. */
+static void stage_reserve(struct rel *r, uint32_t len)
+{
+	if (REL_STAGE_LEN - r->stage_at < len)
+		rel_carrier_flush(r);
+}
+
+static void out_ref(struct rel_out *o, const void *p, size_t len)
+{
+	struct iovec *last = o->iov_cnt ? &o->iov[o->iov_cnt - 1] : NULL;
+
+	if (!len)
+		return;
+	o->len += (uint32_t)len;
+	if (last && (const char *)last->iov_base + last->iov_len == p) {
+		last->iov_len += len;
+		return;
+	}
+	must(o->iov_cnt < REL_IOV_CNT);
+	o->iov[o->iov_cnt++] = (struct iovec){(void *)(uintptr_t)p, len};
+}
+
+static void *out_stage(struct rel *r, struct rel_out *o, size_t len)
+{
+	void *p = r->stage + r->stage_at;
+
+	must(r->stage_at + len <= REL_STAGE_LEN);
+	r->stage_at += (uint32_t)len;
+	out_ref(o, p, len);
+	return p;
+}
+
+static void out_copy(struct rel *r, struct rel_out *o, const void *p, size_t len)
+{
+	if (len)
+		memcpy(out_stage(r, o, len), p, len);
+}
+
+/* The bytes [@off, +@len) of @f: its header by copy, its payload by copy or by reference. */
+static void out_bytes(struct rel *r, struct rel_out *o, const struct rel_frame *f, uint32_t off, uint32_t len)
+{
+	bool by_copy = f->len <= REL_COPY_MAX || r->port->cls == LINK_RAW;
+
+	if (off < f->hdr_len) {
+		uint32_t n = MIN(len, f->hdr_len - off);
+
+		out_copy(r, o, f->hdr + off, n);
+		len -= n;
+		off = 0;
+	} else {
+		off -= f->hdr_len;
+	}
+	for (int i = 0; i < f->iov_cnt && len; i++) {
+		const uint8_t *p = f->iov[i].iov_base;
+		uint32_t n = (uint32_t)f->iov[i].iov_len;
+
+		if (off >= n) {
+			off -= n;
+			continue;
+		}
+		n = MIN(n - off, len);
+		if (by_copy)
+			out_copy(r, o, p + off, n);
+		else
+			out_ref(o, p + off, n);
+		len -= n;
+		off = 0;
+	}
+}
+
+static void out_whole(struct rel *r, struct rel_out *o, const struct rel_frame *f)
+{
+	struct rel_rec rec = {
+		.frame = le32_put(f->id),
+		.len = le16_put((uint16_t)(f->is_nak ? sizeof(struct rel_nak) : f->len)),
+		.kind = f->kind,
+		.flags = f->is_nak ? REL_REC_NAK : 0,
+	};
+
+	out_copy(r, o, &rec, sizeof(rec));
+	if (f->is_nak) {
+		struct rel_nak nak = {.seq = le32_put(f->nak_seq)};
+
+		out_copy(r, o, &nak, sizeof(nak));
+	} else {
+		out_bytes(r, o, f, 0, f->len);
+	}
+}
+
+static void out_seg(struct rel *r, struct rel_out *o, const struct rel_frame *f, uint8_t idx)
+{
+	uint32_t off = (uint32_t)idx * f->seg_len, len = MIN((uint32_t)f->seg_len, f->len - off);
+	struct rel_rec rec = {
+		.frame = le32_put(f->id),
+		.len = le16_put((uint16_t)len),
+		.kind = f->kind,
+		.flags = REL_REC_SEG,
+	};
+	struct rel_seg seg = {.idx = idx, .cnt = f->seg_cnt, .total = le16_put((uint16_t)f->len)};
+
+	out_copy(r, o, &rec, sizeof(rec));
+	out_copy(r, o, &seg, sizeof(seg));
+	out_bytes(r, o, f, off, len);
+	/* all segments of a frame make datagrams of one length, which UDP sends as one train */
+	out_ref(o, zeros, f->seg_len - len);
+}
+
+/* Complete the base header and hand the datagram over. */
+static int out_send(struct rel *r, struct rel_out *o, const struct link_addr *dst, const struct rel_pkt *pkt)
+{
+	rel_base_encode(pkt, o->base);
+	if (pkt->flags & REL_F_CRC)
+		o->base->crc = le32_put(rel_crc32c(o->iov, o->iov_cnt));
+	return r->net->ops->send(r->net, dst, o->iov, o->iov_cnt) == -EAGAIN ? -EAGAIN : 0;
+}
+
+static void out_init(struct rel *r, struct rel_out *o, uint32_t len)
+{
+	stage_reserve(r, len + CACHE_LINE);
+	r->stage_at = ALIGN_UP(r->stage_at, 16u);
+	o->iov_cnt = 0;
+	o->len = 0;
+	o->base = out_stage(r, o, sizeof(*o->base));
+}
+
+int rel_emit(struct rel *r, const struct link_addr *dst, const struct rel_pkt *pkt)
+{
+	struct rel_out o;
+
+	out_init(r, &o, sizeof(struct rel_base) + sizeof(struct rel_hello) + sizeof(pkt->sack));
+	if (pkt->type == REL_REFUSE)
+		rel_refuse_encode(pkt, out_stage(r, &o, sizeof(struct rel_refuse)));
+	else if (rel_desc[pkt->type].part_len)
+		rel_hello_encode(pkt, out_stage(r, &o, sizeof(struct rel_hello)));
+	if (rel_desc[pkt->type].flags & REL_D_SACK) {
+		int words = REL_SACK_MORE;
+
+		while (words && !pkt->sack[words])
+			words--;
+		for (int i = 1; i <= words; i++) {
+			le64_t word = le64_put(pkt->sack[i]);
+
+			out_copy(r, &o, &word, sizeof(word));
+		}
+	}
+	return out_send(r, &o, dst, pkt);
+}
+
+static void pkt_init(struct rel_peer *rp, struct rel_pkt *pkt, enum rel_type type, uint64_t now_ns)
+{
+	*pkt = (struct rel_pkt){
+		.type = type,
+		.flags = rp->has_crc ? REL_F_CRC : 0,
+		.nonce = rp->pair,
+		.seq = rp->tx_seq,
+	};
+	rel_ack_fill(rp, pkt, now_ns);
+}
+
+/* What just left carried our acknowledgement. */
+static void ack_sent(struct rel_peer *rp)
+{
+	rp->owes_ack = rp->ack_now = false;
+	rp->rx_dgrams = rp->rx_bytes = 0;
+}
+
+void rel_control(struct rel_peer *rp, enum rel_type type, uint64_t now_ns)
+{
+	struct rel_pkt pkt;
+
+	pkt_init(rp, &pkt, type, now_ns);
+	if (rel_emit(rp->r, &rp->peer->addr, &pkt))
+		return;
+	rp->r->port->stats.acks_tx += type == REL_ACK;
+	ack_sent(rp);
+}
+
+/* --- slots --------------------------------------------------------------------------------------------------------- */
+
+static struct rel_slot *slot_at(const struct rel_win *w, uint32_t seq)
+{
+	return &w->slot[seq & (w->slot_cnt - 1)];
+}
+
+static uint16_t slot_idx(const struct rel_win *w, const struct rel_slot *s)
+{
+	return (uint16_t)(s - w->slot);
+}
+
+static uint32_t slot_cost(const struct rel_slot *s)
+{
+	return s->len + REL_SKB_COST;
+}
+
+static void flight_add(struct rel_peer *rp, struct rel_slot *s)
+{
+	struct rel_win *w = rp->win;
+
+	s->state = SLOT_FLIGHT;
+	s->next = REL_NIL;
+	s->prev = w->fl_tail;
+	if (w->fl_tail == REL_NIL)
+		w->fl_head = slot_idx(w, s);
+	else
+		w->slot[w->fl_tail].next = slot_idx(w, s);
+	w->fl_tail = slot_idx(w, s);
+	rp->flight_bytes += slot_cost(s);
+	rp->flight_cnt++;
+}
+
+static void flight_remove(struct rel_peer *rp, struct rel_slot *s)
+{
+	struct rel_win *w = rp->win;
+
+	if (s->prev == REL_NIL)
+		w->fl_head = s->next;
+	else
+		w->slot[s->prev].next = s->next;
+	if (s->next == REL_NIL)
+		w->fl_tail = s->prev;
+	else
+		w->slot[s->next].prev = s->prev;
+	rp->flight_bytes -= slot_cost(s);
+	rp->flight_cnt--;
+}
+
+static void lost_add(struct rel_win *w, struct rel_slot *s, enum rel_slot_state state)
+{
+	s->state = (uint8_t)state;
+	s->next = REL_NIL;
+	s->prev = w->lost_tail;
+	if (w->lost_tail == REL_NIL)
+		w->lost_head = slot_idx(w, s);
+	else
+		w->slot[w->lost_tail].next = slot_idx(w, s);
+	w->lost_tail = slot_idx(w, s);
+}
+
+static void lost_remove(struct rel_win *w, struct rel_slot *s)
+{
+	if (s->prev == REL_NIL)
+		w->lost_head = s->next;
+	else
+		w->slot[s->prev].next = s->next;
+	if (s->next == REL_NIL)
+		w->lost_tail = s->prev;
+	else
+		w->slot[s->next].prev = s->prev;
+}
+
+/* The slot's datagram has arrived there: never read its frames' memory again. */
+static void slot_arrived(struct rel_peer *rp, struct rel_slot *s)
+{
+	if (s->state == SLOT_SACKED)
+		return;
+	if (s->state == SLOT_FLIGHT)
+		flight_remove(rp, s);
+	else
+		lost_remove(rp->win, s);
+	s->state = SLOT_SACKED;
+	/* Refusals come first in a slot and take effect on arrival. If they had to be final, two peers that refuse each
+	   other's frames would each wait for the other. */
+	for (struct rel_frame *f = s->frame; f && f->is_nak; f = f->next)
+		rel_unhold(rp, f->nak_seq);
+}
+
+/* More slots; the lists hold places in the old array, which become places in the new one. */
+static bool slots_grow(struct rel_peer *rp)
+{
+	struct rel_win *w = rp->win;
+	uint32_t cnt = w->slot_cnt ? 2 * w->slot_cnt : REL_WIN_MIN, una = rp->tx_una;
+	struct rel_slot *slot = mem_alloc(cnt * sizeof(*slot));
+	uint16_t *link[] = {&w->fl_head, &w->fl_tail, &w->lost_head, &w->lost_tail};
+
+	if (!slot)
+		return false;
+#define MOVED(idx_) ((idx_) == REL_NIL ? REL_NIL : (uint16_t)((una + (((idx_) - una) & (w->slot_cnt - 1))) & (cnt - 1)))
+	for (uint32_t seq = una; seq != rp->tx_seq; seq++) {
+		struct rel_slot *s = &slot[seq & (cnt - 1)];
+
+		*s = *slot_at(w, seq);
+		s->prev = MOVED(s->prev);
+		s->next = MOVED(s->next);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(link); i++)
+		*link[i] = MOVED(*link[i]);
+#undef MOVED
+	mem_free(w->slot);
+	w->slot = slot;
+	w->slot_cnt = cnt;
+	return true;
+}
+
+/* --- sending ------------------------------------------------------------------------------------------------------- */
+
+/* Send the datagram of @s, which is in no list. Return: false, nothing happened, if the carrier has no room. */
+static bool slot_send(struct rel_peer *rp, struct rel_slot *s, uint32_t seq, uint64_t now_ns)
+{
+	struct rel *r = rp->r;
+	const struct rel_frame *f = s->frame;
+	struct rel_pkt pkt;
+	struct rel_out o;
+
+	pkt_init(rp, &pkt, REL_DATA, now_ns);
+	pkt.seq = seq;
+	pkt.tx = (uint16_t)(rp->tx_no + 1);
+	out_init(r, &o, s->len);
+	if (f->seg_cnt > 1) {
+		out_seg(r, &o, f, s->seg_idx);
+	} else {
+		for (uint32_t i = 0; i < s->frame_cnt; i++, f = f->next)
+			out_whole(r, &o, f);
+	}
+	assert(o.len == s->len);
+	if (out_send(r, &o, &rp->peer->addr, &pkt))
+		return false;
+	rp->tx_no++;
+	s->tx = pkt.tx;
+	s->sent_ns = rp->used_ns = now_ns;
+	if (s->sends)
+		r->port->stats.retrans++;
+	s->sends += s->sends < UINT8_MAX;
+	flight_add(rp, s);
+	ack_sent(rp);
+	return true;
+}
+
+static uint32_t slot_seq(const struct rel_peer *rp, const struct rel_slot *s)
+{
+	return rp->tx_una + ((slot_idx(rp->win, s) - rp->tx_una) & (rp->win->slot_cnt - 1));
+}
+
+static bool may_send(const struct rel_peer *rp)
+{
+	return !rp->flight_cnt || rp->flight_bytes < MIN(rp->credit, rp->cwnd);
+}
+
+static bool lost_flush(struct rel_peer *rp, uint64_t now_ns)
+{
+	struct rel_win *w = rp->win;
+
+	while (w->lost_head != REL_NIL && may_send(rp)) {
+		struct rel_slot *s = &w->slot[w->lost_head];
+		enum rel_slot_state was = s->state;
+
+		lost_remove(w, s);
+		if (!slot_send(rp, s, slot_seq(rp, s), now_ns)) {
+			lost_add(w, s, was);
+			return false;
+		}
+	}
+	return true;
+}
+
+/* Small frames wait for company while enough is in flight that its acknowledgement will release them. */
+static bool is_corked(const struct rel_peer *rp)
+{
+	return rp->flight_cnt >= REL_CORK && !rp->nak_head && !rp->q_seg && rp->q_bytes < MIN(rp->mtu, REL_CORK_BYTES);
+}
+
+static void q_pop(struct rel_peer *rp)
+{
+	struct rel_frame *f = rp->q_head;
+
+	rp->q_head = f->next;
+	if (!rp->q_head)
+		rp->q_tail = NULL;
+	f->next = NULL;
+	rp->q_cnt--;
+	rp->q_bytes -= f->len + (uint32_t)sizeof(struct rel_rec);
+}
+
+static void slot_add(struct rel_slot *s, struct rel_frame **tail, struct rel_frame *f)
+{
+	if (*tail)
+		(*tail)->next = f;
+	else
+		s->frame = f;
+	*tail = f;
+	f->seg_cnt = f->segs_left = 1;
+	s->frame_cnt++;
+}
+
+/* Whole frames into slot @s, as many as fit. */
+static void slot_take_whole(struct rel_peer *rp, struct rel_slot *s, uint32_t seq)
+{
+	struct rel_frame *tail = NULL, *f;
+	int pieces = 1;
+
+	while ((f = rp->nak_head)) {
+		uint32_t len = sizeof(struct rel_rec) + sizeof(struct rel_nak);
+
+		if (s->len + len > rp->mtu)
+			return;
+		rp->nak_head = f->next;
+		if (!rp->nak_head)
+			rp->nak_tail = NULL;
+		f->next = NULL;
+		slot_add(s, &tail, f);
+		s->len += len;
+	}
+	while ((f = rp->q_head) && !rp->q_seg && s->frame_cnt < UINT16_MAX) {
+		uint32_t len = (uint32_t)sizeof(struct rel_rec) + f->len;
+		int more = f->len > REL_COPY_MAX ? f->iov_cnt + 1 : 1;
+
+		if (s->len + len > rp->mtu || pieces + more > REL_IOV_CNT)
+			return;
+		q_pop(rp);
+		f->first_seq = seq;
+		slot_add(s, &tail, f);
+		s->len += len;
+		pieces += more;
+	}
+}
+
+/* The next segment of the first frame, which is longer than a datagram. */
+static void slot_take_seg(struct rel_peer *rp, struct rel_slot *s, uint32_t seq)
+{
+	struct rel_frame *f = rp->q_head;
+
+	if (!rp->q_seg) {
+		uint32_t room = rp->mtu - (uint32_t)(sizeof(struct rel_base) + REL_REC_OVERHEAD);
+		uint32_t cnt = MAX(DIV_ROUND_UP(f->len, room), 2u);
+
+		must(cnt <= REL_SEG_CNT_MAX);
+		f->seg_len = (uint16_t)DIV_ROUND_UP(f->len, cnt);
+		/* rounding up may save one segment: every segment must have a byte */
+		f->seg_cnt = f->segs_left = (uint8_t)DIV_ROUND_UP(f->len, (uint32_t)f->seg_len);
+		f->first_seq = seq;
+	}
+	s->frame = f;
+	s->frame_cnt = 1;
+	s->seg_idx = rp->q_seg++;
+	s->len += (uint32_t)REL_REC_OVERHEAD + f->seg_len;
+	if (rp->q_seg == f->seg_cnt) {
+		q_pop(rp);
+		rp->q_seg = 0;
+	}
+}
+
+static bool queue_flush(struct rel_peer *rp, uint64_t now_ns)
+{
+	struct rel_win *w = rp->win;
+
+	while (rp->nak_head || rp->q_head) {
+		uint32_t seq = rp->tx_seq, used = seq - rp->tx_una;
+		struct rel_slot *s;
+
+		if (!may_send(rp) || is_corked(rp) || used == REL_WINDOW)
+			return true;
+		if (used == w->slot_cnt && !slots_grow(rp))
+			return w->slot_cnt; /* without any slot nothing will wake us */
+		if (!used)
+			rp->pto_base_ns = now_ns;
+		s = slot_at(w, seq);
+		*s = (struct rel_slot){.len = sizeof(struct rel_base)};
+		slot_take_whole(rp, s, seq);
+		if (!s->frame)
+			slot_take_seg(rp, s, seq);
+		rp->tx_seq++;
+		if (!slot_send(rp, s, seq, now_ns)) {
+			lost_add(w, s, SLOT_UNSENT);
+			return false;
+		}
+	}
+	return true;
+}
+
+bool rel_peer_flush(struct rel_peer *rp, uint64_t now_ns)
+{
+	if (rp->state == REL_S_NONE && rp->q_head)
+		rel_hello_start(rp, now_ns);
+	if (rp->state != REL_S_OPEN)
+		return true;
+	rp->mtu = MAX(rp->r->net->ops->mtu(rp->r->net, &rp->peer->addr), (uint32_t)REL_MTU_MIN);
+	if (rp->nak_head || rp->q_head || rp->tx_una != rp->tx_seq) {
+		if (rel_win_get(rp) || !lost_flush(rp, now_ns) || !queue_flush(rp, now_ns))
+			return false;
+	}
+	if (rp->owes_ack && rp->ack_now)
+		rel_control(rp, REL_ACK, now_ns);
+	return true;
+}
+
+/* --- acknowledgements, losses, probes ------------------------------------------------------------------------------ */
+
+uint64_t rel_pto_ns(const struct rel_peer *rp)
+{
+	uint64_t ns = rp->srtt_ns ? MAX(2ull * rp->srtt_ns + 100 * NS_PER_US, REL_PTO_MIN_NS) : REL_HELLO_NS;
+
+	if (rp->probes)
+		ns <<= 1 + MIN(rp->probes, 16);
+	return MIN(ns, REL_PTO_MAX_NS);
+}
+
+static void rtt_sample(struct rel_peer *rp, uint64_t ns, uint64_t now_ns)
+{
+	uint32_t rtt = (uint32_t)MIN(MAX(ns, NS_PER_US), (uint64_t)UINT32_MAX / 2);
+
+	rp->srtt_ns = rp->srtt_ns ? rp->srtt_ns - rp->srtt_ns / 8 + rtt / 8 : rtt;
+	/* the shortest one is forgotten after a while: routes change */
+	if (!rp->rtt_min_ns || rtt <= rp->rtt_min_ns || now_ns - rp->rtt_min_at_ns > 10 * NS_PER_SEC) {
+		rp->rtt_min_ns = rtt;
+		rp->rtt_min_at_ns = now_ns;
+	}
+}
+
+/* Delay alone shrinks the window: a round trip far above the shortest means that a queue stands somewhere. */
+static void cwnd_update(struct rel_peer *rp, uint64_t sample_ns, uint32_t bytes, uint64_t now_ns)
+{
+	uint64_t target = 3ull * rp->rtt_min_ns + 50 * NS_PER_US;
+
+	if (!sample_ns || sample_ns <= target) {
+		rp->cwnd = MIN(rp->cwnd + bytes, REL_CWND_MAX);
+	} else if (now_ns - rp->cut_ns > rp->srtt_ns) {
+		uint32_t cut = (uint32_t)(rp->cwnd / 2 * (sample_ns - target) / sample_ns);
+
+		rp->cwnd = MAX(rp->cwnd - cut, REL_CWND_MIN);
+		rp->cut_ns = now_ns;
+	}
+}
+
+/* Append the frames that end with a final slot to the list that ends at *done_end. */
+static void slot_final(struct rel_slot *s, struct rel_frame ***done_end)
+{
+	struct rel_frame *f = s->frame, *next;
+
+	for (uint32_t i = 0; i < s->frame_cnt; i++, f = next) {
+		next = f->next;
+		if (--f->segs_left)
+			continue;
+		f->next = NULL;
+		**done_end = f;
+		*done_end = &f->next;
+	}
+}
+
+static void frames_final(struct rel_peer *rp, struct rel_frame *f)
+{
+	struct rel_frame *next;
+
+	for (; f; f = next) {
+		next = f->next;
+		if (!f->is_nak)
+			rel_frame_end(rp, f, 0);
+		rel_frame_free(rp->r, f);
+	}
+}
+
+struct ack_sum {
+	uint64_t sample_ns; /* 0 = none */
+	uint32_t bytes, cnt;
+};
+
+static void slot_ack(struct rel_peer *rp, struct rel_slot *s, const struct rel_pkt *pkt, uint64_t now_ns,
+		     struct ack_sum *sum)
+{
+	if (s->state == SLOT_SACKED)
+		return;
+	if (s->state == SLOT_FLIGHT && s->tx == pkt->echo) {
+		uint64_t rtt = now_ns - s->sent_ns, delay = pkt->delay_us * NS_PER_US;
+
+		sum->sample_ns = rtt > delay + NS_PER_US ? rtt - delay : NS_PER_US;
+	}
+	sum->bytes += slot_cost(s);
+	sum->cnt++;
+	slot_arrived(rp, s);
+}
+
+void rel_find_lost(struct rel_peer *rp, uint64_t now_ns)
+{
+	struct rel_win *w = rp->win;
+	uint64_t age = rp->srtt_ns + rp->srtt_ns / 4;
+
+	rp->loss_ns = CLK_NEVER;
+	while (rp->has_echo_tx && w && w->fl_head != REL_NIL) {
+		struct rel_slot *s = &w->slot[w->fl_head];
+
+		if ((int16_t)(rp->echo_tx - s->tx) < REL_REORDER)
+			return;
+		if (s->sent_ns + age > now_ns) {
+			rp->loss_ns = s->sent_ns + age;
+			return;
+		}
+		flight_remove(rp, s);
+		lost_add(w, s, SLOT_LOST);
+		rel_ready(rp);
+	}
+}
+
+static void echo_take(struct rel_peer *rp, const struct rel_pkt *pkt)
+{
+	/* an echo ahead of what was sent is nonsense, one behind is from an older datagram */
+	if (rel_tx_before(rp->tx_no, pkt->echo) || (rp->has_echo_tx && !rel_tx_before(rp->echo_tx, pkt->echo)))
+		return;
+	rp->echo_tx = pkt->echo;
+	rp->has_echo_tx = true;
+}
+
+bool rel_on_ack(struct rel_peer *rp, const struct rel_pkt *pkt, uint64_t now_ns)
+{
+	struct rel_frame *done = NULL, **done_end = &done;
+	struct ack_sum sum = {0};
+
+	if (rel_seq_before(rp->tx_seq, pkt->ack))
+		return false;
+	if (rel_seq_before(pkt->ack, rp->tx_una)) /* overtaken by a newer one */
+		return true;
+	rp->credit = MAX(pkt->credit_kib * REL_CREDIT_UNIT, REL_CREDIT_UNIT);
+	if (rp->tx_una == rp->tx_seq)
+		return true;
+	for (; rp->tx_una != pkt->ack; rp->tx_una++) {
+		struct rel_slot *s = slot_at(rp->win, rp->tx_una);
+
+		slot_ack(rp, s, pkt, now_ns, &sum);
+		slot_final(s, &done_end);
+	}
+	for (uint32_t i = 0; i <= REL_SACK_MORE; i++) {
+		for (uint64_t bits = pkt->sack[i]; bits; bits &= bits - 1) {
+			uint32_t seq = pkt->ack + 64 * i + (uint32_t)__builtin_ctzll(bits);
+
+			if (rel_seq_before(seq, rp->tx_seq))
+				slot_ack(rp, slot_at(rp->win, seq), pkt, now_ns, &sum);
+		}
+	}
+	if (sum.sample_ns)
+		rtt_sample(rp, sum.sample_ns, now_ns);
+	if (sum.cnt) {
+		cwnd_update(rp, sum.sample_ns, sum.bytes, now_ns);
+		rp->pto_base_ns = now_ns;
+		rp->probes = 0;
+		echo_take(rp, pkt);
+	}
+	if (done || sum.cnt)
+		rel_find_lost(rp, now_ns);
+	if (rp->q_head || rp->nak_head || rp->win->lost_head != REL_NIL)
+		rel_ready(rp);
+	frames_final(rp, done);
+	return true;
+}
+
+static struct rel_frame *slot_find(const struct rel_slot *s, uint32_t id)
+{
+	struct rel_frame *f = s->frame;
+
+	for (uint32_t i = 0; i < s->frame_cnt; i++, f = f->next) {
+		if (!f->is_nak && f->id == id)
+			return f;
+	}
+	return NULL;
+}
+
+void rel_on_nak(struct rel_peer *rp, const struct rel_rec_in *rec)
+{
+	struct link_stats *st = &rp->r->port->stats;
+	uint32_t off = rec->nak_seq - rp->tx_una;
+	struct rel_frame *f;
+
+	if (off >= rp->tx_seq - rp->tx_una || !(f = slot_find(slot_at(rp->win, rec->nak_seq), rec->frame)) || f->is_done ||
+	    f->first_seq + f->seg_cnt - rp->tx_una > rp->tx_seq - rp->tx_una) {
+		st->drop_malformed++;
+		return;
+	}
+	st->naks_rx++;
+	/* all of it arrived, whether or not the acknowledgement did: its memory goes back to the owner now */
+	for (uint32_t seq = f->first_seq; seq != f->first_seq + f->seg_cnt; seq++) {
+		if (!rel_seq_before(seq, rp->tx_una))
+			slot_arrived(rp, slot_at(rp->win, seq));
+	}
+	rel_frame_end(rp, f, rec->kind);
+}
+
+void rel_probe(struct rel_peer *rp, uint64_t now_ns)
+{
+	struct rel_win *w = rp->win;
+
+	rp->pto_base_ns = now_ns;
+	rp->probes += rp->probes < UINT8_MAX;
+	if (rp->probes > 1)
+		rp->cwnd = MAX(rp->cwnd / 2, REL_CWND_MIN);
+	/* the gap in tx makes the probe's echo prove that everything before it is lost */
+	rp->tx_no += REL_REORDER;
+	if (w->fl_head != REL_NIL) {
+		struct rel_slot *s = &w->slot[w->fl_head];
+
+		flight_remove(rp, s);
+		if (!slot_send(rp, s, slot_seq(rp, s), now_ns))
+			lost_add(w, s, SLOT_LOST);
+	}
+	if (w->lost_head != REL_NIL) {
+		rel_ready(rp);
+	} else if (w->fl_head == REL_NIL) {
+		/* all arrived, not all is final: ask again. Without records, for their memory may be gone. */
+		struct rel_pkt pkt;
+
+		pkt_init(rp, &pkt, REL_DATA, now_ns);
+		pkt.seq = rp->tx_una;
+		pkt.tx = ++rp->tx_no;
+		if (!rel_emit(rp->r, &rp->peer->addr, &pkt))
+			ack_sent(rp);
+	}
+}
+
+void rel_tx_reset(struct rel_peer *rp, struct rel_frame **done)
+{
+	struct rel_frame **end = done, *f, *next;
+
+	for (uint32_t seq = rp->tx_una; seq != rp->tx_seq; seq++) {
+		const struct rel_slot *s = slot_at(rp->win, seq);
+
+		for (f = s->frame; f && f->segs_left && s->frame_cnt && f != rp->q_head; f = next) {
+			next = f->seg_cnt > 1 ? NULL : f->next;
+			f->segs_left = 0; /* further segments find it collected */
+			f->next = NULL;
+			*end = f;
+			end = &f->next;
+		}
+	}
+	*end = rp->q_head;
+	while (*end)
+		end = &(*end)->next;
+	*end = rp->nak_head;
+	rp->q_head = rp->q_tail = rp->nak_head = rp->nak_tail = NULL;
+	rp->q_cnt = rp->q_bytes = rp->q_seg = 0;
+	rp->flight_bytes = rp->flight_cnt = 0;
+	rp->tx_una = rp->tx_seq;
+	rp->loss_ns = CLK_NEVER;
+}
+
+/* --- RAW ----------------------------------------------------------------------------------------------------------- */
+
+int rel_raw_send(struct rel_peer *rp, struct rel_frame *f)
+{
+	struct rel *r = rp->r;
+	uint32_t mtu = MAX(r->net->ops->mtu(r->net, &rp->peer->addr), (uint32_t)REL_MTU_MIN);
+	uint32_t room = mtu - (uint32_t)(sizeof(struct rel_base) + REL_REC_OVERHEAD);
+	struct rel_pkt pkt = {
+		.type = REL_RAW,
+		.flags = r->wants_crc ? REL_F_CRC : 0,
+		.nonce = r->port->self.nonce | (uint64_t)rp->peer_nonce << 32,
+		.seq = r->raw_id,
+	};
+	uint8_t cnt = (uint8_t)MAX(DIV_ROUND_UP(f->len, room), 1u);
+
+	f->id = r->raw_id++;
+	f->seg_len = (uint16_t)DIV_ROUND_UP(f->len, cnt);
+	f->seg_cnt = cnt > 1 ? (uint8_t)DIV_ROUND_UP(f->len, (uint32_t)f->seg_len) : 1;
+	for (uint8_t i = 0; i < f->seg_cnt; i++) {
+		struct rel_out o;
+
+		out_init(r, &o, mtu);
+		if (f->seg_cnt > 1)
+			out_seg(r, &o, f, i);
+		else
+			out_whole(r, &o, f);
+		if (out_send(r, &o, &rp->peer->addr, &pkt))
+			return i ? 0 : -EAGAIN; /* the rest of it counts as lost */
+	}
+	return 0;
+}

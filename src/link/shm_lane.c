@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Lanes come and go: claims in a peer's segment, new senders in ours, and the lane that many share.
+#include "link/shm_int.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* --- a lane of our own ------------------------------------------------------------------------------- */
+
+static uint32_t desc_hwm(const struct shm_seg *seg)
+{
+	/* acquire; pairs with the release in raise_hwm(). Clamped: others write it. */
+	return MIN(atomic_load_explicit(&seg->hdr->lane_hwm, memory_order_acquire), SHM_LANE_CNT);
+}
+
+static void raise_hwm(struct shm_hdr *h, uint32_t to)
+{
+	uint32_t old = atomic_load_explicit(&h->lane_hwm, memory_order_relaxed);
+
+	while (old < to && !atomic_compare_exchange_weak_explicit(&h->lane_hwm, &old, to, memory_order_release,
+								  memory_order_relaxed))
+		;
+}
+
+/* Index of a descriptor that is now CLAIMED by us; -ENOSPC. */
+static int desc_claim(const struct shm_seg *seg)
+{
+	uint32_t end = MIN(desc_hwm(seg) + 1, SHM_LANE_CNT);
+	int rc = shm_seg_reserve(seg, SHM_DESC_OFF, ALIGN_UP(end * sizeof(struct shm_desc), (size_t)4096));
+
+	if (rc)
+		return rc;
+	for (uint32_t i = 0; i < end; i++) {
+		struct shm_desc *d = shm_desc_at(seg, i);
+		uint32_t expect = SHM_D_FREE;
+
+		/* acquire: the owner's last reads of the lane before our writes; pairs with shm_lane_free_rx() */
+		if (atomic_compare_exchange_strong_explicit(&d->state, &expect, SHM_D_CLAIMED, memory_order_acquire,
+							    memory_order_relaxed))
+			return (int)i;
+	}
+	return end < SHM_LANE_CNT ? -EAGAIN : -ENOSPC; /* EAGAIN: others were faster, there may be more */
+}
+
+static void desc_change(const struct shm_seg *seg, struct shm_desc *d, enum shm_desc_state state)
+{
+	/* release, both: what we wrote to the lane and the descriptor; pair with shm_lane_refresh() */
+	atomic_store_explicit(&d->state, state, memory_order_release);
+	atomic_fetch_add_explicit(&seg->hdr->lane_gen, 1, memory_order_release);
+}
+
+int shm_lane_claim(struct shm_peer *sp)
+{
+	struct shm_seg *seg = sp->seg;
+	struct shm_space space = shm_space_get(sp->s->p->node->room->shm_budget);
+	uint32_t slots = shm_space_lane_slots(&space);
+	struct shm_desc *d;
+	int idx = -ENOSPC, rc = -ENOSPC;
+	void *mem;
+
+	for (int tries = 0; slots && tries < 4; tries++) {
+		idx = desc_claim(seg);
+		if (idx != -EAGAIN)
+			break;
+	}
+	if (slots && idx >= 0)
+		rc = shm_seg_reserve(seg, SHM_LANE_OFF + (size_t)idx * SHM_LANE_STRIDE, SHM_LANE_BYTES(slots));
+	if (rc) {
+		if (idx >= 0)
+			atomic_store_explicit(&shm_desc_at(seg, (uint32_t)idx)->state, SHM_D_FREE, memory_order_release);
+		atomic_store_explicit(&seg->hdr->lanes_wanted, 1, memory_order_relaxed);
+		return rc;
+	}
+	mem = shm_lane_at(seg, (uint32_t)idx);
+	d = shm_desc_at(seg, (uint32_t)idx);
+	lane_shm_init(mem, slots);
+	lane_tx_init(&sp->tx, mem, slots);
+	shm_block_put(sp);
+	sp->codes = shm_codes_at(mem, slots);
+	memset((void *)sp->codes, 0, SHM_PEND_CNT);
+	sp->lane_idx = (uint32_t)idx;
+	sp->color = 1 + sp->color_next++ % SHM_COLOR_NUM;
+	sp->acked = sp->look_pos = 0;
+	sp->tx_mode = SHM_TX_OWN;
+	d->slot_cnt = slots;
+	d->color = sp->color;
+	d->is_second = sp->is_second;
+	d->src = sp->s->p->self;
+	raise_hwm(seg->hdr, (uint32_t)idx + 1);
+	desc_change(seg, d, SHM_D_ACTIVE);
+	return 0;
+}
+
+void shm_lane_give_back(struct shm_peer *sp)
+{
+	if (sp->tx_mode == SHM_TX_OWN)
+		desc_change(sp->seg, shm_desc_at(sp->seg, sp->lane_idx), SHM_D_CLOSING);
+	sp->tx_mode = SHM_TX_NONE;
+	sp->acked = sp->tx.pos;
+}
+
+/* --- lanes in our segment ------------------------------------------------------------------------------ */
+
+static void set_bitmap_mode(struct shm_port *s)
+{
+	/* relaxed: senders that see it late are found by the full sweep */
+	if (s->rx_cnt > SHM_SWEEP_MAX)
+		atomic_fetch_or_explicit(&s->seg->hdr->state, SHM_ST_BITMAP, memory_order_relaxed);
+	else
+		atomic_fetch_and_explicit(&s->seg->hdr->state, ~SHM_ST_BITMAP, memory_order_relaxed);
+}
+
+static void desc_free(struct shm_port *s, uint32_t idx, uint32_t slot_cnt)
+{
+	shm_seg_punch(s->seg, SHM_LANE_OFF + (size_t)idx * SHM_LANE_STRIDE, SHM_LANE_BYTES(slot_cnt));
+	/* release: we are done with the lane; pairs with the acquire in desc_claim() */
+	atomic_store_explicit(&shm_desc_at(s->seg, idx)->state, SHM_D_FREE, memory_order_release);
+	atomic_store_explicit(&s->seg->hdr->lanes_wanted, 0, memory_order_relaxed);
+}
+
+/* Return: 0; -ENOENT the sender is gone or wrote nonsense; -errno not now. */
+static int rx_attach(struct shm_port *s, uint32_t idx)
+{
+	struct shm_desc d; /* a copy: checked, then used */
+	struct shm_peer *sp;
+	struct shm_rx *rx;
+	void *mem = shm_lane_at(s->seg, idx);
+	int rc;
+
+	memcpy(&d, (const void *)shm_desc_at(s->seg, idx), sizeof(d));
+	if ((d.slot_cnt != SHM_SLOTS_BIG && d.slot_cnt != SHM_SLOTS_SMALL) || d.color - 1 >= SHM_COLOR_NUM) {
+		s->p->stats.drop_malformed++;
+		return -ENOENT;
+	}
+	sp = shm_peer_of(s, &d.src, &rc);
+	if (!sp) {
+		s->p->stats.drop_source += rc == -ENOENT;
+		return rc;
+	}
+	rc = shm_seg_reserve(s->seg, SHM_LANE_OFF + (size_t)idx * SHM_LANE_STRIDE, SHM_LANE_BYTES(d.slot_cnt));
+	if (rc)
+		return rc;
+	rx = mem_alloc(sizeof(*rx));
+	if (!rx)
+		return -ENOMEM;
+	lane_rx_init(&rx->lane, mem, d.slot_cnt);
+	rx->codes = shm_codes_at(mem, d.slot_cnt);
+	rx->idx = idx;
+	rx->color = d.color;
+	rx->sp = sp;
+	sp->rx_cnt++;
+	if (!d.is_second)
+		sp->rx = rx;
+	s->rx_by_idx[idx] = rx;
+	s->rx[s->rx_cnt++] = rx;
+	s->pending[idx / 64] |= BIT(idx % 64);
+	set_bitmap_mode(s);
+	return 0;
+}
+
+static void desc_look(struct shm_port *s, uint32_t idx)
+{
+	/* acquire; pairs with desc_change() */
+	uint32_t state = atomic_load_explicit(&shm_desc_at(s->seg, idx)->state, memory_order_acquire);
+	int rc = 0;
+
+	if (state != SHM_D_ACTIVE && state != SHM_D_CLOSING)
+		return;
+	if (!s->rx_by_idx[idx])
+		rc = rx_attach(s, idx);
+	if (rc == -ENOENT)
+		desc_free(s, idx, SHM_SLOTS_BIG);
+	else if (rc)
+		s->has_rescan = true;
+	else if (state == SHM_D_CLOSING)
+		s->rx_by_idx[idx]->is_closing = true;
+}
+
+void shm_lane_refresh(struct shm_port *s)
+{
+	uint32_t hwm;
+
+	/* acquire; pairs with desc_change(). Read first: a change after it brings us here again. */
+	s->gen_seen = atomic_load_explicit(&s->seg->hdr->lane_gen, memory_order_acquire);
+	s->has_rescan = false;
+	hwm = desc_hwm(s->seg);
+	if (hwm > s->desc_ready) {
+		if (shm_seg_reserve(s->seg, SHM_DESC_OFF, ALIGN_UP(hwm * sizeof(struct shm_desc), (size_t)4096)))
+			hwm = s->desc_ready;
+		s->desc_ready = hwm;
+	}
+	for (uint32_t i = 0; i < hwm; i++)
+		desc_look(s, i);
+}
+
+void shm_lane_free_rx(struct shm_port *s, struct shm_rx *rx)
+{
+	struct shm_peer *sp = rx->sp;
+	uint32_t i = 0;
+
+	while (s->rx[i] != rx)
+		i++;
+	s->rx[i] = s->rx[--s->rx_cnt];
+	s->rx_last = 0;
+	s->rx_by_idx[rx->idx] = NULL;
+	s->pending[rx->idx / 64] &= ~BIT(rx->idx % 64);
+	if (sp->rx == rx)
+		sp->rx = NULL;
+	if (--sp->rx_cnt == 0 && !sp->is_attached) {
+		sp->is_zombie = true;
+		s->has_zombie = true;
+	}
+	desc_free(s, rx->idx, rx->lane.mask + 1);
+	set_bitmap_mode(s);
+	mem_free(rx);
+}
+
+/* --- the shared lane -------------------------------------------------------------------------------------- */
+
+/*
+ * Pass over what a holder published who died before it could say so. Word0 of the slot at @pos has the tag of @pos's lap if and only
+ * if a record was committed there (base/lane.h, claim), also when the consumer has already taken it.
+ * Return: false when the lane makes no sense.
+ */
+static bool shared_walk(struct lane_tx *tx)
+{
+	for (uint32_t n = 0; n <= tx->mask + 1;) {
+		uint32_t idx = tx->pos & tx->mask, nslots;
+		uint64_t word = atomic_load_explicit(lane_word0(tx->slots, idx), memory_order_relaxed);
+
+		if (word >> LANE_LAP_SHIFT != lane_lap_tag(tx->pos, tx->lap_shift))
+			return true;
+		nslots = (uint32_t)FIELD_GET(LANE_W_NSLOTS, word);
+		if (!nslots || idx + nslots > tx->mask + 1)
+			return false;
+		if (!(word & LANE_W_SKIP))
+			tx->resv = 0; /* its bytes are those of the record */
+		tx->pos += nslots;
+		n += nslots;
+	}
+	return false;
+}
+
+void shm_block_put(struct shm_peer *sp)
+{
+	if (sp->block == SHM_NO_BLOCK)
+		return;
+	/* A receiver that still has frames of ours may write there some day: then it stays taken for ever. */
+	if (!shm_tx_in_flight(sp))
+		sp->s->block_used[sp->block / 64] &= ~BIT(sp->block % 64);
+	sp->block = SHM_NO_BLOCK;
+}
+
+static int block_get(struct shm_peer *sp)
+{
+	struct shm_port *s = sp->s;
+	uint32_t w = 0, block;
+
+	while (w < ARRAY_SIZE(s->block_used) && s->block_used[w] == UINT64_MAX)
+		w++;
+	if (w == ARRAY_SIZE(s->block_used))
+		return -EAGAIN;
+	block = w * 64 + (uint32_t)__builtin_ctzll(~s->block_used[w]);
+	if (shm_seg_reserve(s->seg, SHM_CODES_OFF + (size_t)block * SHM_PEND_CNT, SHM_PEND_CNT))
+		return -EAGAIN;
+	s->block_used[w] |= BIT(block % 64);
+	sp->block = block;
+	memset((void *)shm_block_at(s->seg, block), 0, SHM_PEND_CNT);
+	return 0;
+}
+
+int shm_shared_lock(struct shm_peer *sp)
+{
+	struct shm_hdr *h = sp->seg->hdr;
+	struct link_port *p = sp->s->p;
+	uint8_t *mem = sp->seg->base + SHM_SHARED_OFF;
+	bool in_flight = sp->tx_mode == SHM_TX_SHARED && shm_tx_in_flight(sp);
+	uint32_t end = sp->tx.pos, expect = 0, head;
+
+	if (sp->block == SHM_NO_BLOCK && block_get(sp))
+		return -EAGAIN;
+	/* acquire; pairs with the release in shm_shared_unlock() */
+	if (!atomic_compare_exchange_strong_explicit(&h->shared_lock, &expect, shm_tag(p->self.ip, p->self.port),
+						     memory_order_acquire, memory_order_relaxed)) {
+		sp->is_lock_stuck = true;
+		return -EAGAIN;
+	}
+	sp->is_lock_stuck = false;
+	lane_tx_init(&sp->tx, mem, sp->seg->shared_slots);
+	sp->tx.pos = atomic_load_explicit(&h->shared_pos, memory_order_relaxed);
+	sp->tx.resv = MIN(atomic_load_explicit(&h->shared_resv, memory_order_relaxed), (uint32_t)LANE_SLOTS_MAX);
+	sp->tx.avail = 0;
+	sp->codes = shm_block_at(sp->s->seg, sp->block);
+	sp->tx_mode = SHM_TX_SHARED;
+	if (!shared_walk(&sp->tx))
+		goto err_broken;
+	/* acquire; pairs with lane_publish() of the owner */
+	head = atomic_load_explicit(sp->tx.head, memory_order_acquire);
+	if (sp->tx.pos - head > sp->tx.mask + 1)
+		goto err_broken;
+	sp->tx.head_seen = head;
+	if (!in_flight)
+		sp->acked = end = sp->tx.pos;
+	sp->shared_end = end;
+	return 0;
+
+err_broken:
+	LOG_WARN("the shared lane of %s is broken", sp->seg->path);
+	sp->shared_end = end;
+	shm_shared_unlock(sp, false);
+	return -EPROTO;
+}
+
+void shm_shared_note(struct shm_peer *sp)
+{
+	/* Relaxed: read only by who gets the lock after us, or after our death, when all our stores are done. */
+	atomic_store_explicit(&sp->seg->hdr->shared_resv, sp->tx.resv, memory_order_relaxed);
+	atomic_signal_fence(memory_order_seq_cst); /* no payload before this */
+}
+
+void shm_shared_unlock(struct shm_peer *sp, bool is_sent)
+{
+	struct shm_hdr *h = sp->seg->hdr;
+	struct link_port *p = sp->s->p;
+	uint32_t mine = shm_tag(p->self.ip, p->self.port);
+
+	atomic_store_explicit(&h->shared_pos, sp->tx.pos, memory_order_relaxed);
+	atomic_store_explicit(&h->shared_resv, sp->tx.resv, memory_order_relaxed);
+	/* release; pairs with the acquire in shm_shared_lock() */
+	atomic_compare_exchange_strong_explicit(&h->shared_lock, &mine, 0, memory_order_release, memory_order_relaxed);
+	if (!is_sent)
+		sp->tx.pos = sp->shared_end;
+}
+
+void shm_shared_unstick(struct shm_peer *sp)
+{
+	struct shm_hdr *h = sp->seg->hdr;
+	uint32_t tag = atomic_load_explicit(&h->shared_lock, memory_order_relaxed);
+
+	if (!tag || shm_seg_find_tag(tag))
+		return;
+	/* relaxed: the next holder finds out from the lane itself what the dead one has done */
+	if (atomic_compare_exchange_strong_explicit(&h->shared_lock, &tag, 0, memory_order_relaxed, memory_order_relaxed))
+		LOG_INFO("%s: broke the lock of a dead sender", sp->seg->path);
+}

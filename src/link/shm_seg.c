@@ -1,0 +1,594 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Segments as files: names, budget, liveness lock, attaching, and reaping what the dead left behind.
+#include "link/shm_int.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+/*
+ * Theory of operation
+ *
+ * The owner of a segment holds a POSIX write lock on byte 0 of its file as long as it lives. Others ask with F_GETLK: it crosses pid
+ * namespaces, a forked child does not inherit it, and the kernel drops it at any kind of death. Its one trap: a process that closes
+ * *any* descriptor of a file loses its locks on it. So a process never opens its own segments: g_own lists them, and attaching to
+ * one shares the owner's mapping. A second copy of this code in the process (another provider) has its own list; a file that
+ * looks dead but names our pid is therefore looked for in /proc/self/maps, and if it is there the descriptor is leaked, not closed.
+ *
+ * Birth against reaping: a reaper takes the lock itself before it unlinks, and checks that the name still means the file that it
+ * has locked; the owner does the same check after it has locked its new file, and starts again if it lost.
+ */
+
+#define REAP_MAX 64 /* files looked at per port that opens */
+#define NEWBORN_SEC 2 /* an unfinished file may be younger than its lock */
+
+static pthread_mutex_t g_own_mutex = PTHREAD_MUTEX_INITIALIZER; /* g_own, and shm_seg.refs of all */
+static struct shm_seg *g_own;
+
+static uint64_t netns_id(void)
+{
+	struct stat st;
+
+	return stat("/proc/self/ns/net", &st) ? 0 : st.st_ino;
+}
+
+static void ip_hex(const uint8_t ip[16], char out[33])
+{
+	for (int i = 0; i < 16; i++)
+		snprintf(out + 2 * i, 3, "%02x", ip[i]);
+}
+
+static void name_prefix(char *out, size_t len, bool any_netns)
+{
+	int n = snprintf(out, len, "softfabric-%u-", (unsigned)geteuid());
+
+	if (!any_netns)
+		snprintf(out + n, len - (size_t)n, "%llu-", (unsigned long long)netns_id());
+}
+
+static void seg_path(const struct link_addr *addr, char out[SHM_NAME_MAX])
+{
+	char prefix[64], ip[33];
+
+	name_prefix(prefix, sizeof(prefix), false);
+	ip_hex(addr->ip, ip);
+	snprintf(out, SHM_NAME_MAX, SHM_DIR "/%s%s-%u", prefix, ip, (unsigned)addr->port);
+}
+
+uint32_t shm_tag(const uint8_t ip[16], uint16_t port)
+{
+	uint64_t h = 0xcbf29ce484222325ull; /* FNV-1a */
+
+	for (int i = 0; i < 16; i++)
+		h = (h ^ ip[i]) * 0x100000001b3ull;
+	h = (h ^ port) * 0x100000001b3ull;
+	h ^= h >> 32;
+	return (uint32_t)h ? (uint32_t)h : 1;
+}
+
+/* --- liveness ---------------------------------------------------------------------------------------- */
+
+static bool lock_get(int fd, bool is_query)
+{
+	struct flock fl = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
+
+	if (!is_query)
+		return fcntl(fd, F_SETLK, &fl) == 0;
+	/* An error means that we cannot tell: then it is alive. */
+	return fcntl(fd, F_GETLK, &fl) || fl.l_type != F_UNLCK;
+}
+
+static bool is_same_file(const char *path, dev_t dev, ino_t ino)
+{
+	struct stat st;
+
+	return lstat(path, &st) == 0 && st.st_dev == dev && st.st_ino == ino;
+}
+
+static bool is_mapped_here(ino_t ino)
+{
+	FILE *f = fopen("/proc/self/maps", "re");
+	char line[512];
+	bool found = false;
+
+	while (f && !found && fgets(line, sizeof(line), f)) {
+		unsigned long long n;
+
+		found = strstr(line, "/softfabric-") && sscanf(line, "%*s %*s %*s %*s %llu", &n) == 1 && n == ino;
+	}
+	if (f)
+		fclose(f);
+	return found;
+}
+
+/* g_own_mutex held */
+static struct shm_seg *own_find(const char *path)
+{
+	pid_t pid = getpid();
+
+	for (struct shm_seg *s = g_own; s; s = s->next)
+		if (s->owner_pid == pid && strcmp(s->path, path) == 0)
+			return s;
+	return NULL;
+}
+
+/*
+ * Open the segment at @path if it is a file of ours with a live owner in another process.
+ * Return: descriptor; -ENOENT no such file, or not ours; -ESTALE its owner is dead; -errno. For -ESTALE *@fd_out is open.
+ */
+static int open_checked(const char *path, int *fd_out, struct stat *st, struct shm_hdr *hdr)
+{
+	int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	ssize_t n;
+
+	if (fd < 0)
+		return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? -errno : -ENOENT;
+	if (fstat(fd, st) || !S_ISREG(st->st_mode) || st->st_uid != geteuid()) {
+		close(fd);
+		return -ENOENT;
+	}
+	memset(hdr, 0, sizeof(*hdr));
+	n = pread(fd, hdr, sizeof(*hdr), 0);
+	if (n != (ssize_t)sizeof(*hdr))
+		memset(hdr, 0, sizeof(*hdr));
+	*fd_out = fd;
+	if (lock_get(fd, true))
+		return 0;
+	if (hdr->pid == getpid() && is_mapped_here(st->st_ino))
+		return -ENOENT; /* of another copy of this code in our process: leak the descriptor */
+	return -ESTALE;
+}
+
+static void unlink_both(const char *path)
+{
+	char wake[SHM_NAME_MAX + 8];
+
+	snprintf(wake, sizeof(wake), "%s.wake", path);
+	unlink(wake);
+	unlink(path);
+}
+
+/*
+ * Remove the file at @path if its owner is dead. @is_mine: nobody else may be making it just now. g_own_mutex held.
+ * Return: true if it is gone.
+ */
+static bool reap_one(const char *path, bool is_mine)
+{
+	struct shm_hdr hdr;
+	struct stat st;
+	bool is_newborn, done = false;
+	int fd = -1, rc;
+
+	if (own_find(path))
+		return false;
+	rc = open_checked(path, &fd, &st, &hdr);
+	if (rc == 0)
+		close(fd);
+	if (rc != -ESTALE)
+		return false;
+	is_newborn = hdr.magic != SHM_MAGIC && time(NULL) - st.st_mtime < NEWBORN_SEC;
+	if ((is_mine || !is_newborn) && lock_get(fd, false) && is_same_file(path, st.st_dev, st.st_ino)) {
+		unlink_both(path);
+		done = true;
+	}
+	close(fd);
+	if (done)
+		LOG_INFO("removed %s: its owner (pid %d) is gone", path, (int)hdr.pid);
+	return done;
+}
+
+static bool is_wake_name(const char *name)
+{
+	size_t n = strlen(name);
+
+	return n > 5 && strcmp(name + n - 5, ".wake") == 0;
+}
+
+/* Calls @fn for up to @max files of our uid until it returns true. Return: whether it did. */
+static bool for_each_file(bool any_netns, unsigned max, bool (*fn)(const char *path, const char *name, void *arg),
+			  void *arg)
+{
+	char prefix[64], path[SHM_NAME_MAX];
+	DIR *d = opendir(SHM_DIR);
+	struct dirent *de;
+	bool stop = false;
+
+	if (!d)
+		return false;
+	name_prefix(prefix, sizeof(prefix), any_netns);
+	while (!stop && max && (de = readdir(d))) {
+		if (strncmp(de->d_name, prefix, strlen(prefix)) || is_wake_name(de->d_name) ||
+		    strlen(de->d_name) >= sizeof(path) - sizeof(SHM_DIR))
+			continue;
+		max--;
+		snprintf(path, sizeof(path), SHM_DIR "/%.*s", SHM_NAME_MAX - (int)sizeof(SHM_DIR) - 1, de->d_name);
+		stop = fn(path, de->d_name, arg);
+	}
+	closedir(d);
+	return stop;
+}
+
+static bool reap_cb(const char *path, const char *name, void *arg)
+{
+	(void)name;
+	(void)arg;
+	reap_one(path, false);
+	return false;
+}
+
+bool shm_seg_is_alive(const struct shm_seg *seg)
+{
+	struct shm_hdr hdr;
+	struct stat st;
+	int fd = -1, rc;
+
+	if (seg->owner_pid)
+		return !(atomic_load_explicit(&seg->hdr->state, memory_order_relaxed) & SHM_ST_CLOSED);
+	rc = open_checked(seg->path, &fd, &st, &hdr);
+	if (rc == 0 || rc == -ESTALE)
+		close(fd);
+	if (rc && rc != -ESTALE && rc != -ENOENT)
+		return true; /* out of descriptors: cannot tell */
+	return rc == 0 && st.st_dev == seg->dev && st.st_ino == seg->ino;
+}
+
+struct tag_query {
+	uint32_t tag;
+};
+
+static bool tag_cb(const char *path, const char *name, void *arg)
+{
+	const struct tag_query *q = arg;
+	struct shm_hdr hdr;
+	uint8_t ip[16];
+	struct stat st;
+	unsigned port;
+	int fd = -1, rc;
+	char hex[33];
+
+	if (sscanf(name, "softfabric-%*u-%*u-%32[0-9a-f]-%u", hex, &port) != 2 || strlen(hex) != 32)
+		return false;
+	for (int i = 0; i < 16; i++)
+		sscanf(hex + 2 * i, "%2hhx", &ip[i]);
+	if (shm_tag(ip, (uint16_t)port) != q->tag)
+		return false;
+	if (own_find(path))
+		return true;
+	rc = open_checked(path, &fd, &st, &hdr);
+	if (rc == 0 || rc == -ESTALE)
+		close(fd);
+	return rc == 0;
+}
+
+bool shm_seg_find_tag(uint32_t tag)
+{
+	struct tag_query q = {tag};
+	bool found;
+
+	pthread_mutex_lock(&g_own_mutex);
+	found = for_each_file(false, UINT32_MAX, tag_cb, &q);
+	pthread_mutex_unlock(&g_own_mutex);
+	return found;
+}
+
+/* --- budget ------------------------------------------------------------------------------------------ */
+
+static bool space_cb(const char *path, const char *name, void *arg)
+{
+	struct shm_space *sp = arg;
+	struct stat st;
+
+	(void)name;
+	if (lstat(path, &st) == 0 && S_ISREG(st.st_mode))
+		sp->used += (uint64_t)st.st_blocks * 512;
+	return false;
+}
+
+struct shm_space shm_space_get(uint64_t budget)
+{
+	struct shm_space sp = {0};
+	struct statvfs vfs;
+	uint64_t room = 0;
+
+	for_each_file(true, UINT32_MAX, space_cb, &sp);
+	if (statvfs(SHM_DIR, &vfs) == 0)
+		room = (uint64_t)vfs.f_bavail * vfs.f_frsize + sp.used;
+	sp.total = budget ? MIN(budget, room) : room / 4;
+	return sp;
+}
+
+/* What is left shrinks as others take theirs, so the first ones get large pieces and everybody gets some. */
+static uint64_t space_left(const struct shm_space *sp)
+{
+	return sp->total > sp->used ? sp->total - sp->used : 0;
+}
+
+uint32_t shm_space_lane_slots(const struct shm_space *sp)
+{
+	uint64_t left = space_left(sp);
+
+	if (left / SHM_LANE_STRIDE >= 512)
+		return SHM_SLOTS_BIG;
+	return left >= 8 * SHM_LANE_BYTES(SHM_SLOTS_SMALL) ? SHM_SLOTS_SMALL : 0;
+}
+
+uint32_t shm_space_stage_grans(const struct shm_space *sp)
+{
+	uint64_t left = space_left(sp);
+
+	for (uint32_t grans = SHM_STAGE_GRANS_MAX; grans > SHM_STAGE_GRANS_MIN; grans /= 4)
+		if (left / 16 >= stage_shm_size(grans))
+			return grans;
+	return SHM_STAGE_GRANS_MIN;
+}
+
+static int reserve_fd(int fd, size_t off, size_t len)
+{
+	int rc;
+
+	do
+		rc = posix_fallocate(fd, (off_t)off, (off_t)len);
+	while (rc == EINTR);
+	return -rc;
+}
+
+int shm_seg_reserve(const struct shm_seg *seg, size_t off, size_t len)
+{
+	struct shm_hdr hdr;
+	struct stat st;
+	int fd = -1, rc;
+
+	if (seg->owner_pid)
+		return reserve_fd(seg->fd, off, len);
+	rc = open_checked(seg->path, &fd, &st, &hdr);
+	if (rc == -ESTALE) {
+		close(fd);
+		return -ENOENT;
+	}
+	if (rc)
+		return rc;
+	rc = st.st_dev == seg->dev && st.st_ino == seg->ino ? reserve_fd(fd, off, len) : -ENOENT;
+	close(fd);
+	return rc;
+}
+
+void shm_seg_punch(const struct shm_seg *seg, size_t off, size_t len)
+{
+	if (fallocate(seg->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)off, (off_t)len))
+		LOG_INFO("cannot give back %zu bytes of %s: %s", len, seg->path, strerror(errno));
+}
+
+/* --- our own ------------------------------------------------------------------------------------------ */
+
+/* A new, locked, empty file at @path. g_own_mutex held. */
+static int file_create(const char *path, struct stat *st)
+{
+	for (int tries = 0; tries < 8; tries++) {
+		int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+		if (fd < 0 && errno == EEXIST) {
+			if (own_find(path) || (!reap_one(path, true) && access(path, F_OK) == 0))
+				return -EADDRINUSE;
+			continue;
+		}
+		if (fd < 0)
+			return -errno;
+		if (lock_get(fd, false) && fstat(fd, st) == 0 && is_same_file(path, st->st_dev, st->st_ino))
+			return fd;
+		close(fd);
+	}
+	return -EADDRINUSE;
+}
+
+static void hdr_fill(struct shm_seg *seg, const struct shm_seg_attr *a)
+{
+	struct shm_hdr *h = seg->hdr;
+
+	h->version = SHM_VERSION;
+	h->uid = geteuid();
+	h->pid = seg->peer_pid = getpid();
+	h->flags = seg->peer_flags = a->flags;
+	h->node_id = seg->peer_node = a->node_id;
+	h->netns = netns_id();
+	h->self_addr = seg->peer_self_addr = (uintptr_t)h;
+	h->file_len = SHM_FILE_LEN;
+	h->addr = seg->addr;
+	h->shared_slots = seg->shared_slots;
+	lane_shm_init(seg->base + SHM_SHARED_OFF, seg->shared_slots);
+	/* release; pairs with the check of the magic in shm_seg_attach() */
+	atomic_store_explicit(&h->magic, SHM_MAGIC, memory_order_release);
+}
+
+/* Length, first pages and mapping of the file behind @seg->fd. */
+static int file_map(struct shm_seg *seg, uint64_t budget)
+{
+	struct shm_space space = shm_space_get(budget);
+	uint32_t slots = shm_space_lane_slots(&space);
+	int rc;
+
+	seg->shared_slots = slots ? slots : SHM_SLOTS_SMALL;
+	if (ftruncate(seg->fd, SHM_FILE_LEN))
+		return -errno;
+	if (space_left(&space) < SHM_STAGE_GRANS_MIN * STAGE_GRAN * 2)
+		return -ENOSPC;
+	rc = reserve_fd(seg->fd, 0, SHM_SHARED_OFF + SHM_LANE_BYTES(seg->shared_slots));
+	if (rc == 0)
+		rc = reserve_fd(seg->fd, SHM_DESC_OFF, 4096);
+	if (rc == 0)
+		rc = reserve_fd(seg->fd, SHM_STAGE_OFF, stage_shm_size(SHM_STAGE_GRANS_MIN));
+	if (rc)
+		return rc;
+	seg->base = mmap(NULL, SHM_FILE_LEN, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, seg->fd, 0);
+	if (seg->base == MAP_FAILED)
+		return -errno;
+	seg->hdr = (struct shm_hdr *)(void *)seg->base;
+	return 0;
+}
+
+int shm_seg_create(const struct shm_seg_attr *a, struct shm_seg **out)
+{
+	struct shm_seg *seg = mem_alloc(sizeof(*seg));
+	struct stat st;
+	int rc;
+
+	if (!seg)
+		return -ENOMEM;
+	seg->addr = a->addr;
+	seg_path(&a->addr, seg->path);
+	pthread_mutex_lock(&g_own_mutex);
+	for_each_file(false, REAP_MAX, reap_cb, NULL);
+	rc = seg->fd = file_create(seg->path, &st);
+	if (rc < 0)
+		goto err_free;
+	seg->dev = st.st_dev;
+	seg->ino = st.st_ino;
+	rc = file_map(seg, a->budget);
+	if (rc)
+		goto err_file;
+	seg->owner_pid = getpid();
+	seg->refs = 1;
+	hdr_fill(seg, a);
+	seg->next = g_own;
+	g_own = seg;
+	pthread_mutex_unlock(&g_own_mutex);
+	*out = seg;
+	return 0;
+
+err_file:
+	unlink_both(seg->path);
+	close(seg->fd);
+err_free:
+	pthread_mutex_unlock(&g_own_mutex);
+	LOG_INFO("no shared memory for this port: %s: %s", seg->path, strerror(-rc));
+	mem_free(seg);
+	return rc;
+}
+
+void shm_seg_remove(struct shm_seg *seg)
+{
+	struct shm_seg **pp = &g_own;
+
+	pthread_mutex_lock(&g_own_mutex);
+	while (*pp && *pp != seg)
+		pp = &(*pp)->next;
+	must(*pp);
+	*pp = seg->next;
+	if (seg->owner_pid == getpid()) {
+		/* release: all that we published before; pairs with the acquire in shm_ring() */
+		atomic_fetch_or_explicit(&seg->hdr->state, SHM_ST_CLOSED, memory_order_release);
+		if (is_same_file(seg->path, seg->dev, seg->ino))
+			unlink_both(seg->path);
+	}
+	close(seg->fd);
+	seg->fd = -1;
+	pthread_mutex_unlock(&g_own_mutex);
+}
+
+/* --- those of others ------------------------------------------------------------------------------------ */
+
+static int hdr_check(const struct shm_hdr *h, const struct link_addr *addr, uint32_t flags, const char *path)
+{
+	if (h->magic != SHM_MAGIC || h->uid != geteuid() || h->file_len != SHM_FILE_LEN || h->netns != netns_id())
+		return -ENOENT;
+	if (h->version != SHM_VERSION) {
+		LOG_WARN("%s has layout version %u, this process has %u: no shared memory between them", path, h->version,
+			 SHM_VERSION);
+		return -ENOENT;
+	}
+	if (memcmp(h->addr.ip, addr->ip, sizeof(addr->ip)) || h->addr.port != addr->port)
+		return -ENOENT;
+	if ((addr->nonce && h->addr.nonce != addr->nonce) || (h->state & SHM_ST_CLOSED))
+		return -ENOENT;
+	if (h->shared_slots != SHM_SLOTS_BIG && h->shared_slots != SHM_SLOTS_SMALL)
+		return -ENOENT;
+	if ((h->flags ^ flags) & SHM_F_LOSSLESS) {
+		LOG_WARN("%s: only one of the two processes has faults or capture on: no shared memory between them", path);
+		return -ENOENT;
+	}
+	return 0;
+}
+
+static int seg_map_peer(int fd, const struct stat *st, const struct shm_hdr *h, struct shm_seg *seg)
+{
+	if (st->st_size != (off_t)SHM_FILE_LEN)
+		return -ENOENT;
+	seg->base = mmap(NULL, SHM_FILE_LEN, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	if (seg->base == MAP_FAILED)
+		return -errno;
+	seg->hdr = (struct shm_hdr *)(void *)seg->base;
+	seg->fd = -1;
+	seg->dev = st->st_dev;
+	seg->ino = st->st_ino;
+	seg->addr = h->addr;
+	seg->peer_pid = h->pid;
+	seg->peer_node = h->node_id;
+	seg->peer_self_addr = h->self_addr;
+	seg->peer_flags = h->flags;
+	seg->shared_slots = h->shared_slots;
+	seg->refs = 1;
+	return 0;
+}
+
+static int attach_file(const struct link_addr *addr, uint32_t flags, struct shm_seg *seg)
+{
+	struct shm_hdr hdr; /* everything is taken from this copy */
+	struct stat st;
+	int fd = -1, rc = open_checked(seg->path, &fd, &st, &hdr);
+
+	if (rc && rc != -ESTALE)
+		return rc;
+	if (rc == 0)
+		rc = hdr_check(&hdr, addr, flags, seg->path);
+	if (rc == 0)
+		rc = seg_map_peer(fd, &st, &hdr, seg);
+	close(fd);
+	return rc == -ESTALE ? -ENOENT : rc;
+}
+
+int shm_seg_attach(const struct link_addr *addr, uint32_t flags, struct shm_seg **out)
+{
+	char path[SHM_NAME_MAX];
+	struct shm_seg *seg;
+	int rc;
+
+	seg_path(addr, path);
+	pthread_mutex_lock(&g_own_mutex);
+	seg = own_find(path);
+	if (seg) {
+		rc = hdr_check(seg->hdr, addr, flags, path);
+		seg->refs += rc == 0;
+	}
+	pthread_mutex_unlock(&g_own_mutex);
+	if (!seg) {
+		seg = mem_alloc(sizeof(*seg));
+		if (!seg)
+			return -ENOMEM;
+		memcpy(seg->path, path, sizeof(path));
+		rc = attach_file(addr, flags, seg);
+		if (rc)
+			mem_free(seg);
+	}
+	if (rc == 0)
+		*out = seg;
+	return rc;
+}
+
+void shm_seg_put(struct shm_seg *seg)
+{
+	bool is_last;
+
+	if (!seg)
+		return;
+	pthread_mutex_lock(&g_own_mutex);
+	is_last = --seg->refs == 0;
+	pthread_mutex_unlock(&g_own_mutex);
+	if (!is_last)
+		return;
+	munmap(seg->base, SHM_FILE_LEN);
+	mem_free(seg);
+}

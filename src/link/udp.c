@@ -1,0 +1,629 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The UDP carrier: one socket per port, datagrams in trains.
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <linux/errqueue.h>
+
+#include "link/link_int.h"
+
+/*
+ * Theory of operation
+ *
+ * A datagram costs the kernel about as much as a train of 44 that leaves by one system call with UDP_SEGMENT, so send()
+ * only queues: the header is copied into the batch, the payload stays where it is until flush(). flush() groups
+ * consecutive datagrams of one size (the last may be shorter) to one destination into trains and hands all trains to one
+ * sendmmsg(). Trains are an offload that can fail at run time (old kernel, odd device): then they are turned off for good.
+ *
+ * Datagrams never exceed what the path takes whole (IP_PMTUDISC_DO): one lost fragment would lose all. Where the system
+ * says "too big", the size is halved for everybody and the datagram counts as lost; the caller repairs.
+ *
+ * ICMP errors arrive on the socket's error queue. Reading it costs a system call, so it is done only when an ordinary call
+ * has reported an error, which the kernel promises to do for each queued one. Refusals are told from poll() only: a
+ * caller in the middle of sending must not lose the peer it sends to.
+ */
+
+#define TX_DGRAMS     64
+#define TX_HDR_MAX    128 /* bytes of iov[0] that are copied */
+#define TX_IOV_MAX    1024 /* pieces in one batch, and in one call: UIO_MAXIOV */
+#define TX_BYTES_MAX  (1u << 20)
+#define TRAIN_SEGS    64 /* UDP_MAX_SEGMENTS of older kernels */
+#define TRAIN_BYTES   65000u /* IP's length field is 16 bits */
+#define RX_MSGS       8
+#define RX_BUF_LEN    65536u
+#define SOCK_BUF_LEN  (4 << 20)
+#define MTU_LOOP      61440u /* lo: largest payload we use; a multiple of the page, below IP's limit */
+#define MTU_MIN       548u /* every IPv4 host takes 576 bytes */
+#define REFUSED_MAX   16 /* refusals kept for the next poll */
+#define ERR_RETRIES   64 /* errors reported by one flush or poll before we let go */
+
+/* cmsg areas must be aligned; one integer of payload each. */
+union ctl {
+	struct cmsghdr align;
+	char b[CMSG_SPACE(sizeof(int))];
+};
+
+/* One queued datagram; its pieces are iov[iov_at .. +iov_cnt) of the batch. */
+struct tx_dgram {
+	struct link_addr dst;
+	uint32_t len;
+	uint16_t iov_at, iov_cnt;
+};
+
+struct tx_batch {
+	uint32_t cnt, iov_cnt, bytes;
+	struct tx_dgram dgram[TX_DGRAMS];
+	struct iovec iov[TX_IOV_MAX];
+	uint8_t hdr[TX_DGRAMS][TX_HDR_MAX];
+	/* built by flush(): trains in order, train t holds dgram[first[t] .. first[t + 1]) */
+	uint16_t first[TX_DGRAMS + 1];
+	struct mmsghdr msg[TX_DGRAMS];
+	struct sockaddr_in6 name[TX_DGRAMS];
+	union ctl ctl[TX_DGRAMS];
+};
+
+/* Receive side; made at the first poll, since a port whose peers are all local never needs it. */
+struct rx_batch {
+	struct mmsghdr msg[RX_MSGS];
+	struct iovec iov[RX_MSGS];
+	struct sockaddr_in6 name[RX_MSGS];
+	union ctl ctl[RX_MSGS];
+	uint8_t buf[RX_MSGS][RX_BUF_LEN];
+};
+
+struct udp {
+	struct carrier c;
+	int fd;
+	bool is_v4;
+	bool has_trains;  /* UDP_SEGMENT works here */
+	bool is_full;	  /* the socket buffer was full at the last flush */
+	bool mtu_is_said; /* "too big" has been logged */
+	uint32_t mtu;	  /* bytes of UDP payload */
+	uint32_t refused_cnt;
+	struct link_addr refused[REFUSED_MAX]; /* not yet told; one that finds no room is told at the next refusal */
+	struct rx_batch *rx;
+	struct tx_batch tx;
+};
+
+static struct udp *to_udp(struct carrier *c)
+{
+	return container_of(c, struct udp, c);
+}
+
+/* --- addresses ---------------------------------------------------------------------------------------------------- */
+
+static socklen_t sockaddr_of(const struct link_addr *a, struct sockaddr_in6 *out)
+{
+	struct sockaddr_in in4 = {.sin_family = AF_INET, .sin_port = htons(a->port)};
+
+	if (link_ip_is_v4(a->ip)) {
+		memcpy(&in4.sin_addr, a->ip + 12, 4);
+		memcpy(out, &in4, sizeof(in4));
+		return sizeof(in4);
+	}
+	*out = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = htons(a->port)};
+	memcpy(&out->sin6_addr, a->ip, 16);
+	return sizeof(*out);
+}
+
+static bool addr_of(const struct sockaddr_in6 *name, struct link_addr *out)
+{
+	struct sockaddr_in in4;
+
+	memset(out, 0, sizeof(*out));
+	if (name->sin6_family == AF_INET6) {
+		memcpy(out->ip, &name->sin6_addr, 16);
+		out->port = ntohs(name->sin6_port);
+		return true;
+	}
+	if (name->sin6_family != AF_INET)
+		return false;
+	memcpy(&in4, name, sizeof(in4));
+	memset(out->ip + 10, 0xff, 2);
+	memcpy(out->ip + 12, &in4.sin_addr, 4);
+	out->port = ntohs(in4.sin_port);
+	return true;
+}
+
+/* --- errors that come back ---------------------------------------------------------------------------------------- */
+
+static void mtu_lower(struct udp *u, uint32_t to)
+{
+	to = MAX(to, MTU_MIN);
+	if (to >= u->mtu)
+		return;
+	if (!u->mtu_is_said)
+		LOG_INFO("datagrams of %u bytes are too big for a path: %u from now on", u->mtu, to);
+	u->mtu_is_said = true;
+	u->mtu = to;
+}
+
+static bool same_dst(const struct link_addr *a, const struct link_addr *b)
+{
+	return a->port == b->port && !memcmp(a->ip, b->ip, sizeof(a->ip));
+}
+
+static void refused_note(struct udp *u, const struct link_addr *dst)
+{
+	for (uint32_t i = 0; i < u->refused_cnt; i++)
+		if (same_dst(&u->refused[i], dst))
+			return;
+	if (u->refused_cnt < REFUSED_MAX)
+		u->refused[u->refused_cnt++] = *dst;
+}
+
+static void refused_tell(struct udp *u)
+{
+	struct link_addr dst[REFUSED_MAX];
+	uint32_t n = u->refused_cnt;
+
+	memcpy(dst, u->refused, n * sizeof(*dst));
+	u->refused_cnt = 0;
+	for (uint32_t i = 0; i < n && u->c.refused; i++)
+		u->c.refused(u->c.rx_ctx, &dst[i]);
+}
+
+static void on_icmp(struct udp *u, const struct sock_extended_err *e, const struct sockaddr_in6 *name)
+{
+	uint32_t head = u->is_v4 ? 28 : 48;
+	struct link_addr dst;
+
+	if (e->ee_errno == EMSGSIZE && e->ee_info > head)
+		mtu_lower(u, e->ee_info - head);
+	else if (e->ee_errno == ECONNREFUSED && addr_of(name, &dst))
+		refused_note(u, &dst);
+}
+
+/* Reads the error queue to its end. */
+static void errqueue_drain(struct udp *u)
+{
+	union {
+		struct cmsghdr align;
+		char b[512];
+	} ctl;
+
+	for (int i = 0; i < ERR_RETRIES; i++) {
+		struct sockaddr_in6 name = {0};
+		uint8_t quoted[64];
+		struct iovec iov = {quoted, sizeof(quoted)};
+		struct msghdr m = {.msg_name = &name, .msg_namelen = sizeof(name), .msg_iov = &iov, .msg_iovlen = 1,
+				   .msg_control = ctl.b, .msg_controllen = sizeof(ctl.b)};
+		struct sock_extended_err e;
+
+		if (recvmsg(u->fd, &m, MSG_ERRQUEUE | MSG_DONTWAIT) < 0)
+			return;
+		for (struct cmsghdr *h = CMSG_FIRSTHDR(&m); h; h = CMSG_NXTHDR(&m, h)) {
+			bool is_err = (h->cmsg_level == SOL_IP && h->cmsg_type == IP_RECVERR) ||
+				      (h->cmsg_level == SOL_IPV6 && h->cmsg_type == IPV6_RECVERR);
+
+			if (!is_err || h->cmsg_len < CMSG_LEN(sizeof(e)))
+				continue;
+			memcpy(&e, CMSG_DATA(h), sizeof(e));
+			on_icmp(u, &e, &name);
+		}
+	}
+}
+
+/* --- out ---------------------------------------------------------------------------------------------------------- */
+
+/* How many datagrams from @at on leave as one train. */
+static uint32_t train_len(const struct udp *u, uint32_t at)
+{
+	const struct tx_batch *b = &u->tx;
+	const struct tx_dgram *d = &b->dgram[at];
+	uint32_t n = 1, bytes = d->len;
+
+	if (!u->has_trains || !d->len)
+		return 1;
+	while (at + n < b->cnt && n < TRAIN_SEGS) {
+		const struct tx_dgram *e = &b->dgram[at + n];
+
+		if (!e->len || e->len > d->len || bytes + e->len > TRAIN_BYTES || !same_dst(&e->dst, &d->dst))
+			break;
+		bytes += e->len;
+		n++;
+		if (e->len < d->len) /* only the last may be shorter */
+			break;
+	}
+	return n;
+}
+
+/* Message @t sends dgram[at .. at + n). Pieces of consecutive datagrams are adjacent, so one range holds them all. */
+static void train_build(struct udp *u, uint32_t t, uint32_t at, uint32_t n)
+{
+	struct tx_batch *b = &u->tx;
+	const struct tx_dgram *first = &b->dgram[at], *last = &b->dgram[at + n - 1];
+	struct msghdr *m = &b->msg[t].msg_hdr;
+	uint16_t seg = (uint16_t)first->len;
+
+	b->first[t] = (uint16_t)at;
+	b->first[t + 1] = (uint16_t)(at + n);
+	*m = (struct msghdr){
+		.msg_name = &b->name[t],
+		.msg_namelen = sockaddr_of(&first->dst, &b->name[t]),
+		.msg_iov = &b->iov[first->iov_at],
+		.msg_iovlen = (size_t)(last->iov_at + last->iov_cnt - first->iov_at),
+	};
+	if (n == 1)
+		return;
+	b->ctl[t].align = (struct cmsghdr){
+		.cmsg_len = CMSG_LEN(sizeof(seg)), .cmsg_level = SOL_UDP, .cmsg_type = UDP_SEGMENT};
+	memcpy(CMSG_DATA(&b->ctl[t].align), &seg, sizeof(seg));
+	m->msg_control = &b->ctl[t];
+	m->msg_controllen = CMSG_SPACE(sizeof(seg));
+}
+
+static uint32_t trains_build(struct udp *u, uint32_t at)
+{
+	uint32_t t = 0;
+
+	while (at < u->tx.cnt) {
+		uint32_t n = train_len(u, at);
+
+		train_build(u, t++, at, n);
+		at += n;
+	}
+	return t;
+}
+
+/* The first message could not be sent. Return: whether to try it again (it may have been cut up). */
+static bool on_send_error(struct udp *u, int err)
+{
+	const struct tx_batch *b = &u->tx;
+	uint32_t len = b->dgram[b->first[0]].len;
+	bool is_train = b->first[1] - b->first[0] > 1;
+
+	switch (err) {
+	case ECONNREFUSED: /* tells of an earlier datagram; this one has not been tried */
+	case EHOSTUNREACH:
+	case ENETUNREACH:
+		errqueue_drain(u);
+		return err == ECONNREFUSED;
+	case EINVAL:
+	case EIO:
+	case EOPNOTSUPP:
+		if (!is_train)
+			return false;
+		LOG_INFO("segment trains do not work here (%s): off", strerror(err));
+		u->has_trains = false;
+		return true;
+	case EMSGSIZE:
+		errqueue_drain(u); /* usually says which size would do */
+		if (len <= u->mtu)
+			mtu_lower(u, len / 2);
+		return false;
+	case EINTR:
+		return true;
+	case EAGAIN:
+	case ENOBUFS:
+		u->is_full = true;
+		return false;
+	default:
+		return false;
+	}
+}
+
+static void count_sent(struct udp *u, uint32_t from, uint32_t to)
+{
+	struct link_stats *st = &u->c.port->stats;
+
+	for (uint32_t i = from; i < to; i++) {
+		st->net_tx_dgrams++;
+		st->net_tx_bytes += u->tx.dgram[i].len;
+	}
+}
+
+static void udp_flush(struct carrier *c)
+{
+	struct udp *u = to_udp(c);
+	struct tx_batch *b = &u->tx;
+	uint32_t at = 0, trains, retries = 0;
+
+	while (at < b->cnt && !u->is_full) {
+		int sent;
+
+		trains = trains_build(u, at);
+		sent = sendmmsg(u->fd, b->msg, trains, MSG_DONTWAIT | MSG_NOSIGNAL);
+		if (sent > 0) {
+			count_sent(u, at, b->first[sent]);
+			at = b->first[sent];
+			/* what stopped it is not reported again, and may have been an error of an earlier datagram */
+			if ((uint32_t)sent < trains)
+				errqueue_drain(u);
+			continue;
+		}
+		if ((!on_send_error(u, errno) || ++retries > ERR_RETRIES) && !u->is_full)
+			at = b->first[1];
+	}
+	/* what a full socket buffer did not take is lost, as on a wire; send() refuses until there is room again */
+	c->port->stats.drop_full += b->cnt - at;
+	b->cnt = b->iov_cnt = b->bytes = 0;
+}
+
+static bool has_room(struct udp *u)
+{
+	struct pollfd pfd = {.fd = u->fd, .events = POLLOUT};
+
+	if (u->is_full)
+		u->is_full = poll(&pfd, 1, 0) <= 0 || !(pfd.revents & POLLOUT);
+	return !u->is_full;
+}
+
+static int udp_send(struct carrier *c, const struct link_addr *dst, const struct iovec *iov, int iov_cnt)
+{
+	struct udp *u = to_udp(c);
+	struct tx_batch *b = &u->tx;
+	struct tx_dgram *d;
+	size_t len = 0;
+
+	if (unlikely(link_ip_is_v4(dst->ip) != u->is_v4 || !dst->port))
+		return -ENETUNREACH;
+	if (unlikely(u->is_full && !has_room(u)))
+		return -EAGAIN;
+	for (int i = 0; i < iov_cnt; i++)
+		len += iov[i].iov_len;
+	if (unlikely(len > RX_BUF_LEN || iov_cnt > TX_IOV_MAX))
+		return 0; /* no datagram can be that long: lost */
+	if (b->cnt == TX_DGRAMS || b->bytes + len > TX_BYTES_MAX || b->iov_cnt + (uint32_t)iov_cnt > TX_IOV_MAX)
+		udp_flush(c);
+	if (unlikely(u->is_full))
+		return -EAGAIN;
+	d = &b->dgram[b->cnt];
+	*d = (struct tx_dgram){.dst = *dst, .len = (uint32_t)len, .iov_at = (uint16_t)b->iov_cnt,
+			       .iov_cnt = (uint16_t)iov_cnt};
+	if (iov_cnt)
+		memcpy(&b->iov[b->iov_cnt], iov, (size_t)iov_cnt * sizeof(*iov));
+	if (iov_cnt && iov[0].iov_len <= TX_HDR_MAX) {
+		memcpy(b->hdr[b->cnt], iov[0].iov_base, iov[0].iov_len);
+		b->iov[b->iov_cnt].iov_base = b->hdr[b->cnt];
+	}
+	b->iov_cnt += (uint32_t)iov_cnt;
+	b->bytes += (uint32_t)len;
+	b->cnt++;
+	return 0;
+}
+
+/* --- in ----------------------------------------------------------------------------------------------------------- */
+
+static int rx_open(struct udp *u)
+{
+	struct rx_batch *r = mem_alloc(sizeof(*r));
+
+	if (!r)
+		return -ENOMEM;
+	for (int i = 0; i < RX_MSGS; i++) {
+		r->iov[i] = (struct iovec){r->buf[i], RX_BUF_LEN};
+		r->msg[i].msg_hdr = (struct msghdr){
+			.msg_name = &r->name[i],
+			.msg_namelen = sizeof(r->name[i]),
+			.msg_iov = &r->iov[i],
+			.msg_iovlen = 1,
+			.msg_control = &r->ctl[i],
+			.msg_controllen = sizeof(r->ctl[i]),
+		};
+	}
+	u->rx = r;
+	return 0;
+}
+
+/* The size of the segments that the kernel has joined; @len if it has joined none. */
+static uint32_t gro_size(struct msghdr *m, uint32_t len)
+{
+	for (struct cmsghdr *h = CMSG_FIRSTHDR(m); h; h = CMSG_NXTHDR(m, h)) {
+		int seg;
+
+		if (h->cmsg_level != SOL_UDP || h->cmsg_type != UDP_GRO || h->cmsg_len < CMSG_LEN(sizeof(seg)))
+			continue;
+		memcpy(&seg, CMSG_DATA(h), sizeof(seg));
+		if (seg > 0 && (uint32_t)seg < len)
+			return (uint32_t)seg;
+	}
+	return len;
+}
+
+static int rx_one(struct udp *u, int i)
+{
+	struct rx_batch *r = u->rx;
+	struct msghdr *m = &r->msg[i].msg_hdr;
+	struct link_stats *st = &u->c.port->stats;
+	uint32_t len = r->msg[i].msg_len, seg = gro_size(m, len), off = 0;
+	struct link_addr src;
+	int n = 0;
+
+	if ((m->msg_flags & MSG_TRUNC) || !addr_of(&r->name[i], &src)) {
+		st->drop_malformed++;
+		return 0;
+	}
+	do {
+		uint32_t part = MIN(seg, len - off);
+
+		st->net_rx_dgrams++;
+		st->net_rx_bytes += part;
+		u->c.rx(u->c.rx_ctx, &src, r->buf[i] + off, part);
+		off += part;
+		n++;
+	} while (off < len);
+	return n;
+}
+
+static int udp_poll(struct carrier *c, int budget)
+{
+	struct udp *u = to_udp(c);
+	int done = 0, errors = 0, got;
+
+	if (unlikely(!u->rx) && rx_open(u))
+		return 0;
+	while (done < budget) {
+		got = recvmmsg(u->fd, u->rx->msg, RX_MSGS, MSG_DONTWAIT, NULL);
+		if (got < 0) {
+			if (errno == EAGAIN || ++errors > ERR_RETRIES)
+				break;
+			errqueue_drain(u);
+			continue;
+		}
+		for (int i = 0; i < got; i++) {
+			struct msghdr *m = &u->rx->msg[i].msg_hdr;
+
+			done += rx_one(u, i);
+			m->msg_namelen = sizeof(u->rx->name[i]);
+			m->msg_controllen = sizeof(u->rx->ctl[i]);
+		}
+		if (got < RX_MSGS)
+			break;
+	}
+	if (unlikely(u->refused_cnt))
+		refused_tell(u);
+	return done;
+}
+
+/* --- the socket --------------------------------------------------------------------------------------------------- */
+
+/* MTU of the interface that owns @p's address, as bytes of UDP payload. */
+static uint32_t mtu_of(const struct link_port *p, int fd)
+{
+	uint32_t head = link_ip_is_v4(p->self.ip) ? 28 : 48;
+	struct ifreq req = {0};
+	struct ifaddrs *all;
+	struct link_addr a;
+	int mtu = 0;
+
+	if (link_ip_is_loopback(p->self.ip))
+		return MTU_LOOP;
+	if (getifaddrs(&all))
+		return 1500 - head;
+	for (struct ifaddrs *i = all; i && !mtu; i = i->ifa_next) {
+		struct sockaddr_in6 name = {0};
+		int family = i->ifa_addr ? i->ifa_addr->sa_family : AF_UNSPEC;
+
+		if (family != AF_INET && family != AF_INET6)
+			continue;
+		memcpy(&name, i->ifa_addr, family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(name));
+		if (!addr_of(&name, &a) || memcmp(a.ip, p->self.ip, 16))
+			continue;
+		snprintf(req.ifr_name, sizeof(req.ifr_name), "%s", i->ifa_name);
+		if (!ioctl(fd, SIOCGIFMTU, &req))
+			mtu = req.ifr_mtu;
+	}
+	freeifaddrs(all);
+	if (mtu <= (int)(MTU_MIN + head))
+		mtu = 1500;
+	return MIN((uint32_t)mtu - head, MTU_LOOP);
+}
+
+/* Best effort: smaller buffers and no trains cost speed, nothing else. */
+static void sock_tune(struct udp *u)
+{
+	int one = 1, len = SOCK_BUF_LEN, off = 0, pmtu = u->is_v4 ? IP_PMTUDISC_DO : IPV6_PMTUDISC_DO;
+
+	if (setsockopt(u->fd, SOL_SOCKET, SO_RCVBUFFORCE, &len, sizeof(len)))
+		setsockopt(u->fd, SOL_SOCKET, SO_RCVBUF, &len, sizeof(len));
+	if (setsockopt(u->fd, SOL_SOCKET, SO_SNDBUFFORCE, &len, sizeof(len)))
+		setsockopt(u->fd, SOL_SOCKET, SO_SNDBUF, &len, sizeof(len));
+	if (u->is_v4) {
+		setsockopt(u->fd, SOL_IP, IP_RECVERR, &one, sizeof(one));
+		setsockopt(u->fd, SOL_IP, IP_MTU_DISCOVER, &pmtu, sizeof(pmtu));
+	} else {
+		setsockopt(u->fd, SOL_IPV6, IPV6_V6ONLY, &one, sizeof(one));
+		setsockopt(u->fd, SOL_IPV6, IPV6_RECVERR, &one, sizeof(one));
+		setsockopt(u->fd, SOL_IPV6, IPV6_MTU_DISCOVER, &pmtu, sizeof(pmtu));
+	}
+	setsockopt(u->fd, SOL_UDP, UDP_GRO, &one, sizeof(one));
+	/* a kernel without the option refuses even its off value */
+	u->has_trains = !setsockopt(u->fd, SOL_UDP, UDP_SEGMENT, &off, sizeof(off));
+}
+
+static int sock_bind(struct udp *u, struct link_addr *self)
+{
+	struct sockaddr_in6 name;
+	socklen_t len = sockaddr_of(self, &name);
+	struct link_addr bound;
+	char text[LINK_ADDR_TEXT];
+	int rc;
+
+	if (bind(u->fd, (struct sockaddr *)&name, len)) {
+		rc = -errno;
+		LOG_WARN("cannot bind %s: %s", link_addr_text(self, text), strerror(-rc));
+		return rc;
+	}
+	len = sizeof(name);
+	if (getsockname(u->fd, (struct sockaddr *)&name, &len) || !addr_of(&name, &bound))
+		return -errno;
+	self->port = bound.port;
+	return 0;
+}
+
+static uint32_t udp_mtu(struct carrier *c, const struct link_addr *dst)
+{
+	(void)dst; /* one size for all: the interface's, until a path complains */
+	return to_udp(c)->mtu;
+}
+
+static uint64_t udp_next_deadline(struct carrier *c)
+{
+	(void)c;
+	return CLK_NEVER;
+}
+
+static int udp_fd(struct carrier *c)
+{
+	return to_udp(c)->fd;
+}
+
+static void udp_close(struct carrier *c)
+{
+	struct udp *u = to_udp(c);
+
+	udp_flush(c);
+	close(u->fd);
+	mem_free(u->rx);
+	mem_free(u);
+}
+
+static const struct carrier_ops udp_ops = {
+	.send = udp_send,
+	.flush = udp_flush,
+	.poll = udp_poll,
+	.mtu = udp_mtu,
+	.next_deadline = udp_next_deadline,
+	.fd = udp_fd,
+	.close = udp_close,
+};
+
+int udp_open(struct link_port *p, struct carrier **out)
+{
+	struct udp *u = mem_alloc(sizeof(*u));
+	int rc;
+
+	if (!u)
+		return -ENOMEM;
+	u->c.ops = &udp_ops;
+	u->c.port = p;
+	u->is_v4 = link_ip_is_v4(p->self.ip);
+	u->fd = socket(u->is_v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (u->fd < 0) {
+		rc = -errno;
+		LOG_WARN("no UDP socket: %s", strerror(-rc));
+		goto err_free;
+	}
+	sock_tune(u);
+	rc = sock_bind(u, &p->self);
+	if (rc)
+		goto err_socket;
+	u->mtu = p->node->room->mtu ? (uint32_t)p->node->room->mtu : mtu_of(p, u->fd);
+	*out = &u->c;
+	return 0;
+
+err_socket:
+	close(u->fd);
+err_free:
+	mem_free(u);
+	return rc;
+}

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Address handles (one number per distinct GID, counted) and destinations (what AH, QPN and Q_Key
+// together name).
+#include "nic/efanic/efanic_int.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+
+/*
+ * Closing an address handle must be O(1) although thousands of destinations may stand on it, so
+ * nothing is told: each entry has a generation, each destination remembers it, and who uses the
+ * destination compares. The entry after the last stands for "no address handle"; its generation
+ * moves when any handle is opened, so that a sender without one is looked up again then, and never
+ * otherwise.
+ */
+
+static uint32_t gid_hash(const uint8_t gid[16])
+{
+	uint64_t a, b;
+
+	memcpy(&a, gid, 8);
+	memcpy(&b, gid + 8, 8);
+	a = (a ^ (b >> 32) ^ b) * 0x9e3779b97f4a7c15ULL;
+	return (uint32_t)(a >> 32);
+}
+
+int efanic_ah_tab_init(struct efanic *nic)
+{
+	uint32_t max = nic->attr.max_ah;
+	uint32_t bucket_cnt = (uint32_t)roundup_pow2(max);
+
+	nic->ah = mem_alloc((max + 1) * sizeof(*nic->ah));
+	if (!nic->ah)
+		return -ENOMEM;
+	nic->ah_bucket = mem_alloc(bucket_cnt * sizeof(*nic->ah_bucket));
+	if (!nic->ah_bucket) {
+		mem_free(nic->ah);
+		nic->ah = NULL;
+		return -ENOMEM;
+	}
+	memset(nic->ah_bucket, 0xff, bucket_cnt * sizeof(*nic->ah_bucket));
+	nic->ah_mask = bucket_cnt - 1;
+	nic->ah_free = AH_NONE;
+	nic->ah_fresh = 0;
+	nic->ah[max].ahn = EFANIC_AHN_UNKNOWN;
+	return 0;
+}
+
+void efanic_ah_tab_fini(struct efanic *nic)
+{
+	mem_free(nic->ah_bucket);
+	mem_free(nic->ah);
+}
+
+uint16_t efanic_ah_find(const struct efanic *nic, const uint8_t gid[16])
+{
+	uint16_t i = nic->ah_bucket[gid_hash(gid) & nic->ah_mask];
+
+	while (i != AH_NONE && memcmp(nic->ah[i].gid, gid, 16))
+		i = nic->ah[i].hnext;
+	return i != AH_NONE ? i : (uint16_t)nic->attr.max_ah;
+}
+
+/* No port can be there: unspecified and multicast addresses. */
+static bool gid_is_unusable(const uint8_t gid[16])
+{
+	static const uint8_t zero[16];
+
+	return !memcmp(gid, zero, 16) || gid[0] == 0xff;
+}
+
+int efanic_ah_open(struct efanic *nic, const uint8_t gid[16], uint16_t *ahn)
+{
+	uint16_t *bucket = &nic->ah_bucket[gid_hash(gid) & nic->ah_mask];
+	uint16_t i = efanic_ah_find(nic, gid);
+	struct efanic_ah *ah;
+
+	lock_assert_held(nic->lock);
+	if (i != nic->attr.max_ah) {
+		nic->ah[i].refs++;
+		*ahn = i;
+		return 0;
+	}
+	if (gid_is_unusable(gid)) {
+		LOG_WARN("%s: no address handle for an unspecified or multicast GID",
+			 nic->attr.name);
+		return -ENETUNREACH;
+	}
+	if (nic->ah_free != AH_NONE) {
+		i = nic->ah_free;
+		nic->ah_free = nic->ah[i].hnext;
+	} else if (nic->ah_fresh < nic->attr.max_ah) {
+		i = nic->ah_fresh++;
+	} else {
+		LOG_WARN("%s: all %u address handles in use (max_ah)", nic->attr.name,
+			 nic->attr.max_ah);
+		return -ENOMEM;
+	}
+	ah = &nic->ah[i];
+	memcpy(ah->gid, gid, 16);
+	ah->refs = 1;
+	ah->ahn = i;
+	ah->hnext = *bucket;
+	*bucket = i;
+	nic->ah[nic->attr.max_ah].gen++;
+	*ahn = i;
+	return 0;
+}
+
+void efanic_ah_close(struct efanic *nic, uint16_t ahn)
+{
+	struct efanic_ah *ah;
+	uint16_t *link;
+
+	lock_assert_held(nic->lock);
+	if (ahn >= nic->attr.max_ah || !nic->ah[ahn].refs) {
+		LOG_WARN("%s: closing AH %u, which is not open", nic->attr.name, ahn);
+		return;
+	}
+	ah = &nic->ah[ahn];
+	if (--ah->refs)
+		return;
+	link = &nic->ah_bucket[gid_hash(ah->gid) & nic->ah_mask];
+	while (*link != ahn)
+		link = &nic->ah[*link].hnext;
+	*link = ah->hnext;
+	ah->gen++;
+	ah->hnext = nic->ah_free;
+	nic->ah_free = ahn;
+}
+
+bool efanic_dst_is_stale(const struct efanic *nic, const struct efanic_dst *dst)
+{
+	return nic->ah[dst->ah_idx].gen != dst->ah_gen && dst->ah_idx != nic->attr.max_ah;
+}
+
+uint16_t efanic_dst_src_ahn(struct efanic *nic, struct efanic_dst *dst)
+{
+	uint16_t idx;
+
+	if (likely(nic->ah[dst->ah_idx].gen == dst->ah_gen))
+		return nic->ah[dst->ah_idx].ahn;
+	idx = efanic_ah_find(nic, link_peer_addr(dst->peer)->ip);
+	/* A destination whose handle was closed stays so until someone gets it with a new handle.
+	 */
+	if (dst->ah_idx == nic->attr.max_ah) {
+		dst->ah_idx = idx;
+		dst->ah_gen = nic->ah[idx].gen;
+	}
+	return nic->ah[idx].ahn;
+}
+
+/* The destination for (@peer, @qkey): takes over the caller's reference on @peer, also when it
+ * fails. */
+static int dst_of_peer(struct efanic_qp *qp, struct link_peer *peer, uint32_t qkey,
+		       struct efanic_dst **out)
+{
+	struct efanic_dst *dst = link_peer_user(peer);
+
+	while (dst && dst->qkey != qkey)
+		dst = dst->next;
+	if (dst) {
+		link_peer_put(peer); /* it has one of its own */
+		dst->refs++;
+		*out = dst;
+		return 0;
+	}
+	dst = slab_get(&qp->nic->dsts);
+	if (!dst) {
+		link_peer_put(peer);
+		return -ENOMEM;
+	}
+	*dst = (struct efanic_dst){
+		.qp = qp,
+		.peer = peer,
+		.next = link_peer_user(peer),
+		.refs = 1,
+		.qkey = qkey,
+		.qpn = link_peer_addr(peer)->port,
+		.wait = {SQ_NONE, SQ_NONE},
+	};
+	link_peer_set_user(peer, dst);
+	*out = dst;
+	return 0;
+}
+
+int efanic_dst_get(struct efanic_qp *qp, uint16_t ahn, uint16_t qpn, uint32_t qkey,
+		   struct efanic_dst **out)
+{
+	struct efanic *nic = qp->nic;
+	struct link_addr addr = {.port = qpn};
+	struct link_peer *peer;
+	int rc;
+
+	lock_assert_held(nic->lock);
+	if (ahn >= nic->attr.max_ah || !nic->ah[ahn].refs)
+		return -EINVAL;
+	memcpy(addr.ip, nic->ah[ahn].gid, 16);
+	/* A UD port's nonce is its own secret: Q_Keys there may be 0 and may change. */
+	addr.nonce = qp->is_ud ? 0 : qkey;
+	rc = link_peer_get(qp->port, &addr, &peer);
+	if (rc)
+		return rc;
+	rc = dst_of_peer(qp, peer, qkey, out);
+	if (rc)
+		return rc;
+	(*out)->ah_idx = ahn;
+	(*out)->ah_gen = nic->ah[ahn].gen;
+	return 0;
+}
+
+/* A lasting destination for the sender of the packet that is being handled. */
+static int stranger_settle(struct efanic_qp *qp, struct efanic_dst **out)
+{
+	struct efanic *nic = qp->nic;
+	struct link_peer *peer;
+	int rc = link_peer_get(qp->port, link_peer_addr(qp->stranger.peer), &peer);
+
+	if (rc)
+		return rc;
+	rc = dst_of_peer(qp, peer, qp->stranger.qkey, out);
+	if (rc)
+		return rc;
+	if ((*out)->refs == 1) {
+		(*out)->ah_idx = efanic_ah_find(nic, link_peer_addr(peer)->ip);
+		(*out)->ah_gen = nic->ah[(*out)->ah_idx].gen;
+		(*out)->user = qp->stranger.user;
+	}
+	return 0;
+}
+
+int efanic_dst_settle(struct efanic_qp *qp, struct efanic_dst *dst, struct efanic_dst **out)
+{
+	if (dst == &qp->stranger && dst->peer)
+		return stranger_settle(qp, out);
+	if (dst->qp != qp)
+		return -EINVAL;
+	dst->refs++;
+	*out = dst;
+	return 0;
+}
+
+int efanic_dst_hold(struct efanic_qp *qp, struct efanic_dst *dst, struct efanic_dst **out)
+{
+	lock_assert_held(qp->nic->lock);
+	return efanic_dst_settle(qp, dst, out);
+}
+
+/* Takes @dst out of the chain at its peer and gives the peer back. */
+static void dst_unhook(struct efanic_dst *dst)
+{
+	struct efanic_dst *d = link_peer_user(dst->peer);
+
+	if (d == dst) {
+		link_peer_set_user(dst->peer, dst->next);
+	} else {
+		while (d->next != dst)
+			d = d->next;
+		d->next = dst->next;
+	}
+	link_peer_put(dst->peer);
+	dst->peer = NULL;
+}
+
+void efanic_dst_put(struct efanic_dst *dst)
+{
+	struct efanic *nic = dst->is_orphan ? dst->nic : dst->qp->nic;
+
+	lock_assert_held(nic->lock);
+	must(dst->refs);
+	if (--dst->refs)
+		return;
+	if (!dst->is_orphan)
+		dst_unhook(dst);
+	slab_put(&nic->dsts, dst);
+}
+
+static void orphan_one(void *obj, void *arg)
+{
+	struct efanic_dst *dst = obj;
+	struct efanic_qp *qp = arg;
+
+	if (dst->is_orphan || dst->qp != qp)
+		return;
+	dst_unhook(dst);
+	dst->is_orphan = true;
+	dst->nic = qp->nic;
+}
+
+void efanic_dst_orphan_all(struct efanic_qp *qp)
+{
+	slab_foreach(&qp->nic->dsts, orphan_one, qp);
+}
+
+void *efanic_dst_user(const struct efanic_dst *dst)
+{
+	return dst->user;
+}
+
+void efanic_dst_set_user(struct efanic_dst *dst, void *user)
+{
+	dst->user = user;
+}
+
+bool efanic_dst_is_local(const struct efanic_dst *dst)
+{
+	return dst->peer && link_peer_is_local(dst->peer);
+}

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The soft room's EFA adapters: SOFTFABRIC_EFA, attributes by generation, opening and closing one.
+#include "nic/efanic/efanic_int.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/conf.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+/* --- the room --- */
+
+#define DEV_MAX 8
+
+/* As parsed; every number is settable so that its exhaustion can be tested. */
+struct room {
+	uint64_t nics;
+	uint32_t gen; /* bit of a word of GEN_WORDS */
+	uint64_t mtu, max_qp, max_cq, max_ah, max_mr, max_pd, max_mr_size, max_rdma_size, sq, rq;
+};
+
+enum gen { GEN_EFA0_NONE, GEN_EFA0_READ, GEN_EFA1_RW, GEN_EFA2_FULL, GEN_NUM };
+/* The last two are short for the two before them. */
+#define GEN_WORDS "efa0-none,efa0-read,efa1-rw,efa2-full,efa1,efa2"
+
+static const struct gen_row {
+	uint16_t part_id;
+	uint32_t caps;
+} gen_row[GEN_NUM] = {
+	[GEN_EFA0_NONE] = {0xefa0, 0},
+	[GEN_EFA0_READ] = {0xefa0, EFANIC_CAP_RDMA_READ | EFANIC_CAP_RNR_RETRY},
+	[GEN_EFA1_RW] = {0xefa1, EFANIC_CAP_RDMA_READ | EFANIC_CAP_RNR_RETRY |
+					 EFANIC_CAP_CQ_WITH_SGID | EFANIC_CAP_RDMA_WRITE},
+	[GEN_EFA2_FULL] = {0xefa2, EFANIC_CAP_RDMA_READ | EFANIC_CAP_RNR_RETRY |
+					   EFANIC_CAP_CQ_WITH_SGID | EFANIC_CAP_RDMA_WRITE |
+					   EFANIC_CAP_UNSOLICITED_WRITE_RECV},
+};
+
+#define OFF(member_) offsetof(struct room, member_)
+static const struct conf_key room_key[] = {
+	{"nics", CONF_U64, OFF(nics), "adapters", 0, DEV_MAX, NULL},
+	{"gen", CONF_WORDS, OFF(gen), "hardware generation", 0, 0, GEN_WORDS},
+	{"mtu", CONF_U64, OFF(mtu), "largest SEND, bytes", 1024, EFANIC_MTU, NULL},
+	{"max_qp", CONF_U64, OFF(max_qp), "queue pairs", 1, 65535, NULL},
+	{"max_cq", CONF_U64, OFF(max_cq), "completion queues", 1, 65535, NULL},
+	{"max_ah", CONF_U64, OFF(max_ah), "address handles", 1, 65534, NULL},
+	{"max_mr", CONF_U64, OFF(max_mr), "memory regions", 1, SLAB_MAX_CNT, NULL},
+	{"max_pd", CONF_U64, OFF(max_pd), "protection domains", 1, 65535, NULL},
+	{"max_mr_size", CONF_U64, OFF(max_mr_size), "bytes of one memory region", 1, 0x1p62, NULL},
+	{"max_rdma_size", CONF_U64, OFF(max_rdma_size), "bytes of one RDMA request", 1, 0x1p30,
+	 NULL},
+	{"sq", CONF_U64, OFF(sq), "send requests of a queue pair", 1, SQ_MAX, NULL},
+	{"rq", CONF_U64, OFF(rq), "receive requests of a queue pair", 1, 32768, NULL},
+};
+
+/* Where adapters sit, as on the machines that have several. Source: facts/efa.md 1.1. */
+static const struct {
+	uint8_t bus, device;
+} slot[DEV_MAX] = {{0, 6}, {16, 27}, {49, 0}, {70, 0}, {79, 0}, {80, 0}, {81, 0}, {82, 0}};
+
+static const struct room room_default = {
+	.nics = 1,
+	.gen = 1u << GEN_EFA2_FULL,
+	.mtu = EFANIC_MTU,
+	.max_qp = 256,
+	.max_cq = 512,
+	.max_ah = 1024,
+	.max_mr = 262144,
+	.max_pd = 256,
+	.max_mr_size = 103079215104, /* 96 GiB: what the page lists of the real one hold */
+	.max_rdma_size = 1073741824,
+	.sq = 4096,
+	.rq = 32768,
+};
+
+static int file_read(struct room *room, char *err, size_t err_len)
+{
+	const char *path = getenv("SOFTFABRIC_CONF");
+	char text[4096];
+	int rc;
+
+	if (!path || !*path)
+		return 0;
+	rc = conf_file_section(path, "efa", text, sizeof(text));
+	if (rc) {
+		snprintf(err, err_len, "SOFTFABRIC_CONF=%s cannot be read: %s", path,
+			 strerror(-rc));
+		return rc;
+	}
+	return conf_parse(path, text, room_key, ARRAY_SIZE(room_key), room, sizeof(*room), err,
+			  err_len);
+}
+
+/* The file first, then the variable, so that one run can differ from the file. */
+static int room_read(struct room *room, char *err, size_t err_len)
+{
+	int rc;
+
+	*room = room_default;
+	rc = file_read(room, err, err_len);
+	if (!rc)
+		rc = conf_parse("SOFTFABRIC_EFA", getenv("SOFTFABRIC_EFA"), room_key,
+				ARRAY_SIZE(room_key), room, sizeof(*room), err, err_len);
+	if (rc)
+		return rc;
+	if (!IS_POW2(room->gen)) {
+		snprintf(err, err_len, "SOFTFABRIC_EFA: gen takes one of %s", GEN_WORDS);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static enum gen room_gen(const struct room *room)
+{
+	unsigned word = (unsigned)__builtin_ctz(room->gen);
+
+	return word < GEN_NUM ? (enum gen)word : (enum gen)(word - 2);
+}
+
+static void attr_fill(const struct room *room, int idx, const uint8_t ip[16],
+		      struct efanic_dev_attr *out)
+{
+	const struct gen_row *gen = &gen_row[room_gen(room)];
+
+	*out = (struct efanic_dev_attr){
+		.vendor_id = 0x1d0f,
+		.vendor_part_id = gen->part_id,
+		.device_caps = gen->caps,
+		.max_sq_wr = (uint32_t)room->sq,
+		.max_rq_wr = (uint32_t)room->rq,
+		.max_sq_sge = 2,
+		.max_rq_sge = RQ_SGE_MAX,
+		.inline_buf_size = 32,
+		.max_rdma_size = (uint32_t)room->max_rdma_size,
+		.mtu = (uint32_t)room->mtu,
+		.max_qp = (uint32_t)room->max_qp,
+		.max_cq = (uint32_t)room->max_cq,
+		.max_ah = (uint32_t)room->max_ah,
+		.max_mr = (uint32_t)room->max_mr,
+		.max_pd = (uint32_t)room->max_pd,
+		.max_mr_size = room->max_mr_size,
+		.speed_bps = 100000000000,
+		.pci_bus = slot[idx].bus,
+		.pci_device = slot[idx].device,
+		.driver = "efa",
+		.fw_ver = "0.0.0.0",
+		.hw_abi = "6",
+	};
+	snprintf(out->name, sizeof(out->name), "rdmap%us%u", slot[idx].bus, slot[idx].device);
+	memcpy(out->gid, ip, 16);
+}
+
+int efanic_dev_cnt(char *err, size_t err_len)
+{
+	const struct link_room *net;
+	struct room room;
+	uint8_t ip[16];
+
+	if (err_len)
+		err[0] = '\0';
+	if (room_read(&room, err, err_len) || link_room_get(&net, err, err_len))
+		return 0;
+	for (unsigned i = 0; i < room.nics; i++)
+		if (link_room_ip(net, i, ip, err, err_len))
+			return 0;
+	return (int)room.nics;
+}
+
+int efanic_dev_query(int idx, struct efanic_dev_attr *out)
+{
+	const struct link_room *net;
+	struct room room;
+	char err[256];
+	uint8_t ip[16];
+
+	if (room_read(&room, err, sizeof(err)) || idx < 0 || (uint64_t)idx >= room.nics ||
+	    link_room_get(&net, err, sizeof(err)) ||
+	    link_room_ip(net, (unsigned)idx, ip, err, sizeof(err)))
+		return -ENODEV;
+	attr_fill(&room, idx, ip, out);
+	return 0;
+}
+
+/* --- an open adapter --- */
+
+/* The adapter thread's turn: what hardware would do while the application computes. */
+static void service(void *ctx)
+{
+	struct efanic *nic = ctx;
+
+	if (nic->open.service) {
+		nic->open.service(nic->open.ctx);
+		return;
+	}
+	for (struct efanic_qp *qp = nic->qps; qp; qp = qp->next) {
+		if (qp->is_polling) /* it is being closed */
+			continue;
+		link_poll(qp->port);
+		efanic_tx_retry(qp);
+	}
+}
+
+static uint64_t next_deadline(void *ctx)
+{
+	const struct efanic *nic = ctx;
+	uint64_t at_ns = CLK_NEVER;
+
+	for (const struct efanic_qp *qp = nic->qps; qp; qp = qp->next)
+		at_ns = MIN(at_ns, efanic_tx_deadline(qp));
+	return at_ns;
+}
+
+static int node_open(struct efanic *nic)
+{
+	struct link_node_attr attr = {
+		.lock = nic->lock,
+		.service = service,
+		.next_deadline = next_deadline,
+		.ctx = nic,
+		.no_thread = nic->open.no_thread,
+		.sim = nic->open.sim,
+	};
+	char err[256];
+	int rc;
+
+	rc = link_room_get(&attr.room, err, sizeof(err));
+	if (rc) {
+		LOG_WARN("%s", err);
+		return rc;
+	}
+	return link_node_open(&attr, &nic->node);
+}
+
+int efanic_open(const struct efanic_open_attr *attr, struct efanic **out)
+{
+	struct efanic *nic = mem_alloc(sizeof(*nic));
+	int rc;
+
+	if (!nic)
+		return -ENOMEM;
+	nic->lock = attr->lock;
+	nic->open = *attr;
+	rng_seed(&nic->rng, rng_entropy());
+	rc = efanic_dev_query(attr->dev_idx, &nic->attr);
+	if (rc)
+		goto err_nic;
+	rc = slab_init(&nic->mrs, sizeof(struct efanic_mr), _Alignof(struct efanic_mr), 64,
+		       nic->attr.max_mr);
+	if (rc)
+		goto err_nic;
+	rc = slab_init(&nic->dsts, sizeof(struct efanic_dst), _Alignof(struct efanic_dst), 64, 0);
+	if (rc)
+		goto err_nic;
+	rc = efanic_ah_tab_init(nic);
+	if (rc)
+		goto err_nic;
+	rc = node_open(nic);
+	if (rc)
+		goto err_ah;
+	*out = nic;
+	return 0;
+err_ah:
+	efanic_ah_tab_fini(nic);
+err_nic:
+	mem_free(nic);
+	return rc;
+}
+
+void efanic_close(struct efanic *nic)
+{
+	if (!nic)
+		return;
+	assert(!nic->qps);
+	link_node_close(nic->node);
+	efanic_ah_tab_fini(nic);
+	slab_fini(&nic->dsts);
+	slab_fini(&nic->mrs);
+	mem_free(nic);
+}
+
+const struct efanic_dev_attr *efanic_attr(const struct efanic *nic)
+{
+	return &nic->attr;
+}
+
+void efanic_idle(struct efanic *nic)
+{
+	link_idle(nic->node);
+}
+
+bool efanic_forked(const struct efanic *nic)
+{
+	return link_forked(nic->node);
+}

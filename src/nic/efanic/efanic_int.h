@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// What the files of efanic/ share: adapter, queue pair, send slots, destinations, regions.
+#ifndef SF_NIC_EFANIC_EFANIC_INT_H
+#define SF_NIC_EFANIC_EFANIC_INT_H
+
+#include <sys/uio.h>
+
+#include "base/pqueue.h"
+#include "base/rng.h"
+#include "base/slab.h"
+#include "link/link.h"
+#include "nic/efanic/efanic.h"
+#include "nic/efanic/efanic_wire.h"
+
+/*
+ * Theory of operation
+ *
+ * A queue pair is one link port: its number is the port's, and an SRD queue pair's Q_Key is the
+ * port's nonce. A SEND is one link frame and ends with the peer adapter's verdict (0 or a refusal
+ * code); READ and WRITE are the link's bulk service.
+ *
+ * A send slot is always in exactly one place: free, with the link (WR_LINK), in its destination's
+ * waiting line because the link had no room (WR_WAIT), on the receiver-not-ready timer (WR_RNR), or
+ * finished and not yet reported (WR_DONE).
+ *
+ * Completions reach on_wc from efanic_poll() only. While it runs, qp->deliver is set and a frame or
+ * a verdict goes to the handler at once, without a copy and without a queue. Otherwise (the adapter
+ * thread works, or a post has just failed) verdicts wait in qp->done and packets, copied, in
+ * qp->parked.
+ */
+
+#define SQ_NONE	   0xffffu
+#define SQ_MAX	   0xfffeu /* slot numbers are 16 bit */
+#define RQ_SGE_MAX 3
+
+/* A singly linked line of send slots by number, through efanic_swr.next. */
+struct wr_line {
+	uint16_t head, tail;
+};
+
+enum wr_phase { WR_FREE, WR_LINK, WR_WAIT, WR_RNR, WR_DONE, WR_PHASE_NUM };
+
+/* One send work request. The fields that a post writes lie together. */
+struct efanic_swr {
+	uint64_t wr_id;
+	struct efanic_dst *dst; /* one reference */
+	uint8_t opcode;		/* enum efanic_opcode */
+	bool has_imm;
+	uint8_t iov_cnt;
+	bool data_done; /* WRITE with immediate: written, the WRITE_IMM frame is due */
+	uint32_t imm;
+	uint32_t len;  /* bytes of all pieces */
+	uint16_t next; /* line or free list */
+	uint8_t phase; /* enum wr_phase */
+	uint8_t rnr_tries;
+	uint8_t status; /* WR_DONE: what the completion will say */
+	bool discard;	/* the queue pair was reset: ends without a completion */
+	uint32_t rkey;
+	uint64_t raddr;
+	struct iovec iov[EFANIC_SGE_MAX];
+	struct pq_node rnr;
+};
+
+/* One posted receive buffer. */
+struct efanic_rwr {
+	uint64_t wr_id;
+	uint8_t sge_cnt;
+	uint32_t lkey[RQ_SGE_MAX];
+	struct iovec iov[RQ_SGE_MAX];
+};
+
+/* A receive completion that waits for efanic_poll(). */
+struct rx_parked {
+	struct rx_parked *next;
+	struct link_peer *peer; /* one reference; NULL: an error of our own */
+	uint64_t wr_id;
+	uint8_t status, opcode;
+	bool has_imm, unsolicited;
+	uint32_t imm;
+	uint32_t byte_len;
+	uint32_t data_len; /* bytes of @data; 0 with posted buffers */
+	uint8_t data[];
+};
+
+/* Where a work request goes. Shared by all users of one (peer, Q_Key) of a queue pair. */
+struct efanic_dst {
+	union {
+		struct efanic_qp *qp; /* NULL in qp->stranger */
+		struct efanic *nic;   /* is_orphan */
+	};
+	struct link_peer *peer; /* one reference; NULL if is_orphan */
+	void *user;
+	struct efanic_dst *next; /* another Q_Key at the same peer (UD); the first is the peer's
+				    user pointer */
+	struct efanic_dst *wait_next; /* qp->waiters */
+	uint32_t refs;
+	uint32_t qkey;
+	uint32_t ah_gen; /* equal to the entry's: the address handle is still the same */
+	uint16_t ah_idx; /* nic->ah[]; max_ah: none */
+	uint16_t qpn;
+	struct wr_line wait;
+	bool has_answered; /* a verdict came from there once */
+	bool is_waiting;   /* in qp->waiters */
+	bool is_orphan;	   /* the queue pair is closed: the handle lives on and names nothing */
+};
+static_assert(sizeof(struct efanic_dst) <= 64, "one per peer: keep it small");
+
+struct efanic_ah {
+	uint8_t gid[16];
+	uint32_t refs;
+	uint32_t gen;	/* changes whenever the entry's meaning does */
+	uint16_t ahn;	/* its index; EFANIC_AHN_UNKNOWN for the last entry */
+	uint16_t hnext; /* hash chain or free list; AH_NONE ends it */
+};
+#define AH_NONE 0xffffu
+
+struct efanic_mr {
+	struct efanic *nic;
+	uint64_t addr, len;
+	unsigned access;
+	uint32_t rkey; /* link's region key; 0: no remote access */
+};
+
+struct efanic {
+	struct lock *lock; /* protects everything below */
+	struct efanic_dev_attr attr;
+	struct efanic_open_attr open;
+	struct link_node *node;
+	struct efanic_qp *qps; /* list by qp->next */
+	uint32_t qp_cnt;
+	struct slab mrs, dsts;
+	struct efanic_ah *ah; /* [max_ah + 1]; the last stands for "no address handle": its gen
+				 moves when one is opened */
+	uint16_t *ah_bucket;  /* [ah_mask + 1] by hash of the GID */
+	uint32_t ah_mask;
+	uint16_t ah_free, ah_fresh; /* free list; first entry never used */
+	struct rng rng;
+	struct efanic_stats closed; /* sums of closed queue pairs */
+};
+
+struct efanic_qp {
+	/* what every message touches */
+	struct efanic *nic;
+	struct link_port *port;
+	efanic_wc_fn on_wc;
+	void *ctx;
+	struct efanic_swr *sq;
+	uint16_t sq_free;  /* slot freed last */
+	uint16_t sq_fresh; /* first slot never used */
+	uint16_t post_ops; /* bit per enum efanic_opcode that may be posted in this state */
+	bool deliver;	   /* a handler may be called now */
+	bool is_ud;
+	bool is_open;	/* state takes frames */
+	bool is_posted; /* receives need buffers */
+	bool is_polling;
+	uint32_t qkey, mtu;
+	uint32_t credits; /* receives that may still arrive */
+	uint32_t sq_used, sq_depth;
+	struct efanic_wc wc_tx,
+		wc_rx;		   /* reused: only the fields that change are written per message */
+	struct efanic_stats stats; /* own counts; efanic_stats.c derives the rest */
+	/* the rest */
+	struct wr_line done;
+	struct rx_parked *parked, **parked_tail;
+	struct efanic_dst *waiters,
+		**waiters_tail; /* destinations with a waiting line, served in turn */
+	struct pq rnr;
+	struct efanic_rwr *rq; /* ring of rq_depth */
+	uint32_t rq_head, rq_used, rq_depth;
+	struct efanic_dst stranger; /* wc->src of a sender that nobody asked for; lives for one
+				       handler call */
+	enum efanic_qp_type type;
+	enum efanic_qp_state state;
+	bool unsolicited_ok;
+	uint8_t rnr_retry, sl;
+	uint16_t qpn;
+	uint64_t drops[EFANIC_DROP_NUM];
+	struct efanic_qp *next;
+};
+
+/* --- efanic_qp.c --- */
+
+/* A row of the state table: which mask bits a transition needs and which it allows besides. */
+struct efanic_transition {
+	bool legal;
+	unsigned required, optional;
+};
+/** efanic_qp_transition() - The kernel driver's table. Source: facts/efa.md 4.3. */
+struct efanic_transition efanic_qp_transition(enum efanic_qp_type type, enum efanic_qp_state from,
+					      enum efanic_qp_state to);
+extern const char *const efanic_qp_state_name[EFANIC_QPS_NUM];
+
+/* --- efanic_tx.c --- */
+
+/* RNR retry timer: the first wait and the longest, ns. */
+#define EFANIC_RNR_NS_MIN (20 * NS_PER_US)
+#define EFANIC_RNR_NS_MAX (20 * NS_PER_US << 7)
+
+void efanic_tx_sent(void *ctx, void *cookie, int status); /* link_ops.on_sent */
+void efanic_tx_bulk(void *ctx, void *cookie, int status); /* link_ops.on_bulk */
+/** efanic_tx_retry() - Waiting lines and due RNR timers; cheap when there are none. Return: work
+ * requests moved. */
+int efanic_tx_retry(struct efanic_qp *qp);
+/** efanic_tx_report() - Hand qp->done to the handler. Return: completions. */
+int efanic_tx_report(struct efanic_qp *qp);
+/** efanic_tx_flush() - End what the link does not hold with FLUSHED; @discard: without completions,
+ * held ones too. */
+void efanic_tx_flush(struct efanic_qp *qp, bool discard);
+uint64_t efanic_tx_deadline(const struct efanic_qp *qp);
+
+/* --- efanic_rx.c --- */
+
+int efanic_rx_frame(void *ctx, struct link_peer *peer,
+		    const struct view *frame); /* link_ops.on_frame */
+/** efanic_rx_report() - Hand parked receive completions, and in state ERR the posted buffers, to
+ * the handler. Return: how many. */
+int efanic_rx_report(struct efanic_qp *qp);
+/** efanic_rx_flush() - Forget credits and parked packets; @discard: posted buffers and their
+ * completions too. */
+void efanic_rx_flush(struct efanic_qp *qp, bool discard);
+
+/* --- efanic_mr.c --- */
+
+/** efanic_mr_check() - Does @lkey allow @access (0: read) of [@addr, +@len)? Not for
+ * EFANIC_LKEY_INTERNAL. */
+bool efanic_mr_check(struct efanic *nic, uint32_t lkey, const void *addr, uint64_t len,
+		     unsigned access);
+
+/* --- efanic_ah.c --- */
+
+int efanic_ah_tab_init(struct efanic *nic);
+void efanic_ah_tab_fini(struct efanic *nic);
+/** efanic_ah_find() - Index of the open entry for @gid; max_ah (none) if there is not one. */
+uint16_t efanic_ah_find(const struct efanic *nic, const uint8_t gid[16]);
+/** efanic_dst_src_ahn() - AH number to report for packets from @dst now. */
+uint16_t efanic_dst_src_ahn(struct efanic *nic, struct efanic_dst *dst);
+/** efanic_dst_settle() - A counted destination for @dst, which may be @qp->stranger. Return: 0;
+ * -ENOMEM; -EINVAL not of @qp. */
+int efanic_dst_settle(struct efanic_qp *qp, struct efanic_dst *dst, struct efanic_dst **out);
+/** efanic_dst_orphan_all() - The queue pair closes: its destinations stay valid handles that name
+ * nothing. */
+void efanic_dst_orphan_all(struct efanic_qp *qp);
+
+/* --- efanic_stats.c --- */
+
+/** efanic_stats_derive() - All counters of @qp from its own and from @link, those of its port. */
+void efanic_stats_derive(const struct efanic_qp *qp, const struct link_stats *link,
+			 struct efanic_stats *out);
+void efanic_stats_add(struct efanic_stats *sum, const struct efanic_stats *more);
+
+#endif

@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Queue pairs: limits at open, the state table, modify, poll, close.
+#include "nic/efanic/efanic_int.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+
+const char *const efanic_qp_state_name[EFANIC_QPS_NUM] = {
+	[EFANIC_QPS_RESET] = "RESET", [EFANIC_QPS_INIT] = "INIT", [EFANIC_QPS_RTR] = "RTR",
+	[EFANIC_QPS_RTS] = "RTS",     [EFANIC_QPS_SQD] = "SQD",	  [EFANIC_QPS_SQE] = "SQE",
+	[EFANIC_QPS_ERR] = "ERR",
+};
+
+/* --- the state table --- */
+
+#define QPA(name_) EFANIC_QPA_##name_
+#define FROM(from_) [EFANIC_QPS_##from_]
+#define TO(to_)	    [EFANIC_QPS_##to_]
+
+/*
+ * SRD and UD differ in one bit, RNR_RETRY at RTR -> RTS, which UD has not. What leads to RESET
+ * and ERR is in the function.
+ */
+static const struct efanic_transition table[EFANIC_QPS_NUM][EFANIC_QPS_NUM] = {
+	FROM(RESET) TO(INIT) = {true, QPA(STATE) | QPA(PKEY_INDEX) | QPA(PORT) | QPA(QKEY), 0},
+	FROM(INIT) TO(INIT) = {true, 0, QPA(PKEY_INDEX) | QPA(PORT) | QPA(QKEY)},
+	FROM(INIT) TO(RTR) = {true, 0, QPA(PKEY_INDEX) | QPA(QKEY)},
+	FROM(RTR) TO(RTS) = {true, QPA(SQ_PSN), QPA(CUR_STATE) | QPA(QKEY) | QPA(RNR_RETRY)},
+	FROM(RTS) TO(RTS) = {true, 0, QPA(CUR_STATE) | QPA(QKEY)},
+	FROM(RTS) TO(SQD) = {true, 0, QPA(EN_SQD_ASYNC_NOTIFY)},
+	FROM(SQD) TO(RTS) = {true, 0, QPA(CUR_STATE) | QPA(QKEY)},
+	FROM(SQD) TO(SQD) = {true, 0, QPA(PKEY_INDEX) | QPA(QKEY)},
+	FROM(SQE) TO(RTS) = {true, 0, QPA(CUR_STATE) | QPA(QKEY)},
+};
+
+struct efanic_transition efanic_qp_transition(enum efanic_qp_type type, enum efanic_qp_state from,
+					      enum efanic_qp_state to)
+{
+	struct efanic_transition t;
+
+	if (to == EFANIC_QPS_RESET || (to == EFANIC_QPS_ERR && from != EFANIC_QPS_RESET))
+		return (struct efanic_transition){.legal = true};
+	t = table[from][to];
+	if (type == EFANIC_QP_UD)
+		t.optional &= ~(unsigned)EFANIC_QPA_RNR_RETRY;
+	return t;
+}
+
+/* --- modify --- */
+
+static uint16_t ops_of(const struct efanic_qp *qp)
+{
+	uint32_t caps = qp->nic->attr.device_caps;
+	uint16_t ops = 1u << EFANIC_OP_SEND;
+
+	if (qp->is_ud)
+		return ops;
+	if (caps & EFANIC_CAP_RDMA_READ)
+		ops |= 1u << EFANIC_OP_READ;
+	if (caps & EFANIC_CAP_RDMA_WRITE)
+		ops |= 1u << EFANIC_OP_WRITE;
+	return ops;
+}
+
+static void set_state(struct efanic_qp *qp, enum efanic_qp_state to)
+{
+	assert(efanic_qp_transition(qp->type, qp->state, to).legal);
+	qp->state = to;
+	qp->post_ops = to == EFANIC_QPS_RTS || to == EFANIC_QPS_SQD ? ops_of(qp) : 0;
+	qp->is_open = to == EFANIC_QPS_RTR || to == EFANIC_QPS_RTS || to == EFANIC_QPS_SQD ||
+		      to == EFANIC_QPS_SQE;
+	if (to == EFANIC_QPS_ERR || to == EFANIC_QPS_RESET) {
+		efanic_tx_flush(qp, to == EFANIC_QPS_RESET);
+		efanic_rx_flush(qp, to == EFANIC_QPS_RESET);
+	}
+}
+
+/* The values that go with the bits. Source: facts/efa.md 4.3. */
+static int check_values(const struct efanic_qp *qp, const struct efanic_qp_mod *mod, unsigned mask)
+{
+	if (mask & EFANIC_QPA_PORT && mod->port != 1)
+		return -EOPNOTSUPP;
+	if (mask & EFANIC_QPA_PKEY_INDEX && mod->pkey_index != 0)
+		return -EOPNOTSUPP;
+	if (mask & EFANIC_QPA_RNR_RETRY && !(qp->nic->attr.device_caps & EFANIC_CAP_RNR_RETRY))
+		return -EOPNOTSUPP;
+	if (mask & EFANIC_QPA_RNR_RETRY && mod->rnr_retry > EFANIC_RNR_INFINITE)
+		return -EINVAL;
+	if (mask & EFANIC_QPA_QKEY && !qp->is_ud && mod->qkey != qp->qkey) {
+		LOG_WARN("QP %u: the Q_Key of an SRD queue pair is part of its address here and "
+			 "fixed at open",
+			 qp->qpn);
+		return -EOPNOTSUPP;
+	}
+	return 0;
+}
+
+int efanic_qp_modify(struct efanic_qp *qp, const struct efanic_qp_mod *mod, unsigned mask)
+{
+	enum efanic_qp_state to = mask & EFANIC_QPA_STATE ? mod->state : qp->state;
+	struct efanic_transition t;
+	int rc;
+
+	lock_assert_held(qp->nic->lock);
+	if (to >= EFANIC_QPS_NUM)
+		return -EINVAL;
+	t = efanic_qp_transition(qp->type, qp->state, to);
+	if (!t.legal || (mask & t.required) != t.required) {
+		LOG_WARN("QP %u: %s to %s with mask 0x%x: %s", qp->qpn,
+			 efanic_qp_state_name[qp->state], efanic_qp_state_name[to], mask,
+			 t.legal ? "attributes missing" : "no such transition");
+		return -EINVAL;
+	}
+	if (mask & ~(EFANIC_QPA_STATE | t.required | t.optional)) {
+		LOG_WARN("QP %u: %s to %s does not take mask 0x%x", qp->qpn,
+			 efanic_qp_state_name[qp->state], efanic_qp_state_name[to], mask);
+		return -EOPNOTSUPP;
+	}
+	rc = check_values(qp, mod, mask);
+	if (rc)
+		return rc;
+	if (mask & EFANIC_QPA_QKEY)
+		qp->qkey = mod->qkey;
+	if (mask & EFANIC_QPA_RNR_RETRY)
+		qp->rnr_retry = mod->rnr_retry;
+	if (to != qp->state || to == EFANIC_QPS_ERR || to == EFANIC_QPS_RESET)
+		set_state(qp, to);
+	return 0;
+}
+
+int efanic_qp_to_rts(struct efanic_qp *qp, uint8_t rnr_retry)
+{
+	struct efanic_qp_mod mod = {
+		.state = EFANIC_QPS_INIT, .port = 1, .qkey = qp->qkey, .rnr_retry = rnr_retry};
+	unsigned mask = EFANIC_QPA_STATE | EFANIC_QPA_SQ_PSN;
+	int rc;
+
+	rc = efanic_qp_modify(qp, &mod,
+			      EFANIC_QPA_STATE | EFANIC_QPA_PKEY_INDEX | EFANIC_QPA_PORT |
+				      EFANIC_QPA_QKEY);
+	if (rc)
+		return rc;
+	mod.state = EFANIC_QPS_RTR;
+	rc = efanic_qp_modify(qp, &mod, EFANIC_QPA_STATE);
+	if (rc)
+		return rc;
+	/* Without the capability the adapter retries for ever, as the driver's users know. */
+	if (!qp->is_ud && qp->nic->attr.device_caps & EFANIC_CAP_RNR_RETRY)
+		mask |= EFANIC_QPA_RNR_RETRY;
+	mod.state = EFANIC_QPS_RTS;
+	return efanic_qp_modify(qp, &mod, mask);
+}
+
+/* --- open and close --- */
+
+static const struct link_ops port_ops = {
+	.on_frame = efanic_rx_frame,
+	.on_sent = efanic_tx_sent,
+	.on_bulk = efanic_tx_bulk,
+};
+
+static int check_attr(struct efanic *nic, const struct efanic_qp_attr *attr)
+{
+	const struct efanic_dev_attr *dev = &nic->attr;
+
+	if (attr->type != EFANIC_QP_SRD && attr->type != EFANIC_QP_UD)
+		return -EOPNOTSUPP;
+	if (attr->sq_depth > dev->max_sq_wr || attr->rq_depth > dev->max_rq_wr) {
+		LOG_WARN("%s: queue pair of %u sends and %u receives, limits %u and %u", dev->name,
+			 attr->sq_depth, attr->rq_depth, dev->max_sq_wr, dev->max_rq_wr);
+		return -EINVAL;
+	}
+	if (!attr->on_wc || (attr->type == EFANIC_QP_SRD && !attr->qkey)) {
+		LOG_WARN("%s: queue pair without %s", dev->name,
+			 attr->on_wc ? "Q_Key" : "completion handler");
+		return -EINVAL;
+	}
+	if (attr->unsolicited_write_recv &&
+	    (attr->type == EFANIC_QP_UD ||
+	     !(dev->device_caps & EFANIC_CAP_UNSOLICITED_WRITE_RECV))) {
+		LOG_WARN("%s: unsolicited write receives not supported", dev->name);
+		return -EOPNOTSUPP;
+	}
+	if (nic->qp_cnt >= dev->max_qp) {
+		LOG_WARN("%s: all %u queue pairs in use (max_qp)", dev->name, dev->max_qp);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+static int queues_alloc(struct efanic_qp *qp)
+{
+	qp->sq = mem_alloc_aligned(CACHE_LINE, qp->sq_depth * sizeof(*qp->sq));
+	if (!qp->sq)
+		return -ENOMEM;
+	if (qp->is_posted) {
+		qp->rq = mem_alloc(qp->rq_depth * sizeof(*qp->rq));
+		if (!qp->rq)
+			goto err_sq;
+	}
+	pq_init(&qp->rnr);
+	if (pq_reserve(&qp->rnr, qp->sq_depth))
+		goto err_rq;
+	return 0;
+err_rq:
+	mem_free(qp->rq);
+err_sq:
+	mem_free(qp->sq);
+	return -ENOMEM;
+}
+
+static void queues_free(struct efanic_qp *qp)
+{
+	pq_fini(&qp->rnr);
+	mem_free(qp->rq);
+	mem_free(qp->sq);
+}
+
+static int port_open(struct efanic_qp *qp, const struct efanic_qp_attr *attr)
+{
+	struct link_port_attr port = {
+		.node = qp->nic->node,
+		.nonce = qp->is_ud ? (uint32_t)rng_u64(&qp->nic->rng) | 1 : attr->qkey,
+		.cls = qp->is_ud ? LINK_RAW : LINK_RELIABLE,
+		.no_shm = attr->no_shm,
+		.ops = &port_ops,
+		.ctx = qp,
+	};
+	int rc;
+
+	memcpy(port.ip, qp->nic->attr.gid, sizeof(port.ip));
+	rc = link_port_open(&port, &qp->port);
+	if (!rc)
+		qp->qpn = link_port_addr(qp->port)->port;
+	return rc;
+}
+
+static void qp_init(struct efanic_qp *qp, struct efanic *nic, const struct efanic_qp_attr *attr)
+{
+	*qp = (struct efanic_qp){
+		.nic = nic,
+		.on_wc = attr->on_wc,
+		.ctx = attr->ctx,
+		.sq_free = SQ_NONE,
+		.is_ud = attr->type == EFANIC_QP_UD,
+		.is_posted = attr->posted_buffers || attr->type == EFANIC_QP_UD,
+		.qkey = attr->qkey,
+		.mtu = nic->attr.mtu,
+		.sq_depth = attr->sq_depth,
+		.done = {SQ_NONE, SQ_NONE},
+		.rq_depth = attr->rq_depth,
+		.type = attr->type,
+		.state = EFANIC_QPS_RESET,
+		.unsolicited_ok = attr->unsolicited_write_recv,
+		.rnr_retry = EFANIC_RNR_INFINITE,
+		.sl = attr->sl,
+	};
+	qp->parked_tail = &qp->parked;
+	qp->waiters_tail = &qp->waiters;
+}
+
+int efanic_qp_open(struct efanic *nic, const struct efanic_qp_attr *attr, struct efanic_qp **out)
+{
+	struct efanic_qp *qp;
+	int rc;
+
+	lock_assert_held(nic->lock);
+	rc = check_attr(nic, attr);
+	if (rc)
+		return rc;
+	qp = mem_alloc_aligned(CACHE_LINE, sizeof(*qp));
+	if (!qp)
+		return -ENOMEM;
+	qp_init(qp, nic, attr);
+	rc = queues_alloc(qp);
+	if (rc)
+		goto err_qp;
+	rc = port_open(qp, attr);
+	if (rc)
+		goto err_queues;
+	qp->next = nic->qps;
+	nic->qps = qp;
+	nic->qp_cnt++;
+	*out = qp;
+	return 0;
+err_queues:
+	queues_free(qp);
+err_qp:
+	mem_free(qp);
+	return rc;
+}
+
+static void list_remove(struct efanic_qp *qp)
+{
+	struct efanic_qp **link = &qp->nic->qps;
+
+	while (*link != qp)
+		link = &(*link)->next;
+	*link = qp->next;
+	qp->nic->qp_cnt--;
+}
+
+static void report_all(struct efanic_qp *qp)
+{
+	qp->is_polling = true;
+	qp->deliver = true;
+	efanic_rx_report(qp);
+	efanic_tx_report(qp);
+	qp->deliver = false;
+	qp->is_polling = false;
+}
+
+void efanic_qp_close(struct efanic_qp *qp)
+{
+	struct efanic *nic = qp->nic;
+	struct efanic_stats stats;
+	struct link_stats link;
+
+	lock_assert_held(nic->lock);
+	assert(!qp->is_polling);
+	/* From here on nothing new comes in or out, and what the link does not hold ends. */
+	set_state(qp, qp->state == EFANIC_QPS_RESET ? EFANIC_QPS_RESET : EFANIC_QPS_ERR);
+	report_all(qp);
+	link = *link_port_stats(qp->port);
+	efanic_dst_orphan_all(qp);
+	/* The port drops the lock while it drains: whoever polls us then finds nothing to do. */
+	qp->is_polling = true;
+	link_port_close(qp->port);
+	report_all(qp);
+	assert(qp->sq_used == 0);
+	list_remove(qp);
+	efanic_stats_derive(qp, &link, &stats);
+	efanic_stats_add(&nic->closed, &stats);
+	queues_free(qp);
+	mem_free(qp);
+}
+
+uint16_t efanic_qp_qpn(const struct efanic_qp *qp)
+{
+	return qp->qpn;
+}
+
+/* --- progress --- */
+
+int efanic_poll(struct efanic_qp *qp)
+{
+	int n = 0;
+
+	lock_assert_held(qp->nic->lock);
+	if (unlikely(qp->is_polling))
+		return 0;
+	qp->is_polling = true;
+	qp->deliver = true;
+	if (unlikely(qp->parked || !qp->is_open))
+		n += efanic_rx_report(qp);
+	if (unlikely(qp->done.head != SQ_NONE))
+		n += efanic_tx_report(qp);
+	n += link_poll(qp->port);
+	n += efanic_tx_retry(qp);
+	qp->deliver = false;
+	qp->is_polling = false;
+	return n;
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// hw_counters: what a queue pair counts itself, and what follows from that and from its port's
+// counts.
+#include "nic/efanic/efanic_int.h"
+
+void efanic_stats_add(struct efanic_stats *sum, const struct efanic_stats *more)
+{
+	static_assert(sizeof(*sum) % sizeof(uint64_t) == 0, "counters only");
+	const uint64_t *from = (const uint64_t *)more;
+	uint64_t *to = (uint64_t *)sum;
+
+	for (size_t i = 0; i < sizeof(*sum) / sizeof(uint64_t); i++)
+		to[i] += from[i];
+}
+
+static uint64_t pkts_of(uint64_t bytes, uint32_t mtu)
+{
+	return DIV_ROUND_UP(bytes, mtu);
+}
+
+void efanic_stats_derive(const struct efanic_qp *qp, const struct link_stats *link,
+			 struct efanic_stats *out)
+{
+	*out = qp->stats;
+	/* RDMA data counts as the packets of this adapter's MTU that hardware would have cut it
+	 * into. */
+	out->tx_bytes = out->send_bytes + out->rdma_write_bytes;
+	out->tx_pkts = out->send_wrs + out->rdma_read_wrs + pkts_of(out->rdma_write_bytes, qp->mtu);
+	out->rx_bytes = out->recv_bytes + out->rdma_read_bytes;
+	out->rx_pkts = out->recv_wrs + pkts_of(out->rdma_read_bytes, qp->mtu);
+	out->retrans_pkts = link->retrans;
+	out->impaired_remote_conn_events = link->peers_dead;
+	out->malformed = 0;
+	for (unsigned i = EFANIC_DROP_NONE + 1; i < EFANIC_DROP_NUM; i++)
+		out->malformed += qp->drops[i];
+	out->shm_tx_pkts = link->shm_tx_frames;
+	out->net_tx_pkts = link->tx_frames - MIN(link->tx_frames, link->shm_tx_frames);
+}
+
+void efanic_qp_query_stats(const struct efanic_qp *qp, struct efanic_stats *out)
+{
+	efanic_stats_derive(qp, link_port_stats(qp->port), out);
+}
+
+void efanic_query_stats(const struct efanic *nic, struct efanic_stats *out)
+{
+	struct efanic_stats one;
+
+	lock_assert_held(nic->lock);
+	*out = nic->closed;
+	for (const struct efanic_qp *qp = nic->qps; qp; qp = qp->next) {
+		efanic_qp_query_stats(qp, &one);
+		efanic_stats_add(out, &one);
+	}
+}
+
+const char *efanic_status_str(unsigned status)
+{
+	static const char *const text[EFANIC_STATUS_NUM] = {
+		[EFANIC_OK] = "Success",
+		[EFANIC_FLUSHED] = "Flushed: the queue pair was closed or in error",
+		[EFANIC_LOCAL_QP_INTERNAL] = "Internal error of the queue pair",
+		[EFANIC_LOCAL_UNSUPPORTED_OP] = "Operation not supported by this adapter",
+		[EFANIC_LOCAL_INVALID_AH] = "Address handle was closed",
+		[EFANIC_LOCAL_INVALID_LKEY] = "Local key does not cover the buffer",
+		[EFANIC_LOCAL_BAD_LENGTH] = "Message longer than the adapter allows",
+		[EFANIC_REMOTE_BAD_ADDRESS] = "Remote key, range or access right is wrong",
+		[EFANIC_REMOTE_ABORT] = "Peer closed its queue pair while traffic was under way",
+		[EFANIC_REMOTE_BAD_DEST_QPN] =
+			"No ready queue pair with that number and Q_Key at the peer",
+		[EFANIC_REMOTE_RNR] = "Peer had no receive posted and the retries are used up",
+		[EFANIC_REMOTE_BAD_LENGTH] = "Peer's receive buffer is too short",
+		[EFANIC_REMOTE_BAD_STATUS] = "Peer answered with a status that makes no sense",
+		[EFANIC_LOCAL_UNRESP_REMOTE] = "Peer stopped answering",
+		[EFANIC_REMOTE_UNKNOWN_PEER] = "Peer does not know this adapter",
+		[EFANIC_LOCAL_UNREACH_REMOTE] = "Peer never answered",
+		[EFANIC_REMOTE_FEATURE_MISMATCH] =
+			"Peer's adapter lacks a feature or speaks another version",
+	};
+
+	return status < EFANIC_STATUS_NUM && text[status] ? text[status] : "Unknown status";
+}

@@ -1,0 +1,526 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// A work request's life: checked, handed to the link, retried while there is no room or no
+// receiver, reported.
+#include "nic/efanic/efanic_int.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/log.h"
+
+/* Waiting destinations, and work requests of each, that one poll serves. */
+#define RETRY_DST_BUDGET 16
+#define RETRY_WR_BUDGET	 8
+
+static uint16_t slot_idx(const struct efanic_qp *qp, const struct efanic_swr *s)
+{
+	return (uint16_t)(s - qp->sq);
+}
+
+static void line_push(struct efanic_qp *qp, struct wr_line *line, struct efanic_swr *s)
+{
+	uint16_t i = slot_idx(qp, s);
+
+	s->next = SQ_NONE;
+	if (line->head == SQ_NONE)
+		line->head = i;
+	else
+		qp->sq[line->tail].next = i;
+	line->tail = i;
+}
+
+static struct efanic_swr *line_pop(struct efanic_qp *qp, struct wr_line *line)
+{
+	struct efanic_swr *s = &qp->sq[line->head];
+
+	line->head = s->next;
+	return s;
+}
+
+/* --- the end of a work request --- */
+
+static void slot_free(struct efanic_qp *qp, struct efanic_swr *s)
+{
+	s->phase = WR_FREE;
+	s->next = qp->sq_free;
+	qp->sq_free = slot_idx(qp, s);
+	qp->sq_used--;
+	efanic_dst_put(s->dst);
+}
+
+/* The slot is free before the handler runs, so that the handler can post. */
+static void report(struct efanic_qp *qp, struct efanic_swr *s, uint8_t status)
+{
+	bool discard = s->discard;
+
+	qp->wc_tx.wr_id = s->wr_id;
+	qp->wc_tx.status = status;
+	qp->wc_tx.opcode = s->opcode;
+	slot_free(qp, s);
+	if (likely(!discard))
+		qp->on_wc(qp->ctx, &qp->wc_tx);
+}
+
+static void count_error(struct efanic_qp *qp, const struct efanic_swr *s)
+{
+	if (s->opcode == EFANIC_OP_READ)
+		qp->stats.rdma_read_wr_err++;
+	else if (s->opcode == EFANIC_OP_WRITE)
+		qp->stats.rdma_write_wr_err++;
+}
+
+static void wr_end(struct efanic_qp *qp, struct efanic_swr *s, uint8_t status)
+{
+	if (unlikely(status != EFANIC_OK))
+		count_error(qp, s);
+	if (likely(qp->deliver)) {
+		report(qp, s, status);
+		return;
+	}
+	s->phase = WR_DONE;
+	s->status = status;
+	line_push(qp, &qp->done, s);
+}
+
+int efanic_tx_report(struct efanic_qp *qp)
+{
+	struct wr_line line = qp->done;
+	struct efanic_swr *s;
+	int n = 0;
+
+	qp->done.head = SQ_NONE; /* what handlers add is for the next poll */
+	for (; line.head != SQ_NONE; n++) {
+		s = line_pop(qp, &line);
+		report(qp, s, s->status);
+	}
+	return n;
+}
+
+/* What the completion says for a verdict of the link. */
+static uint8_t status_of(struct efanic_qp *qp, const struct efanic_swr *s, int verdict)
+{
+	if (verdict == 0)
+		return EFANIC_OK;
+	if (efanic_dst_is_stale(qp->nic, s->dst))
+		return EFANIC_LOCAL_INVALID_AH;
+	if (verdict > 0)
+		return efanic_refusal_status(verdict);
+	switch (verdict) {
+	case -EACCES:
+		return EFANIC_REMOTE_BAD_ADDRESS;
+	case -ECONNREFUSED:
+		return s->dst->has_answered ? EFANIC_REMOTE_ABORT : EFANIC_REMOTE_BAD_DEST_QPN;
+	case -EHOSTUNREACH:
+	case -ENETUNREACH:
+		qp->stats.unresponsive_remote_events++;
+		return EFANIC_LOCAL_UNREACH_REMOTE;
+	case -ETIMEDOUT:
+		qp->stats.unresponsive_remote_events++;
+		return EFANIC_LOCAL_UNRESP_REMOTE;
+	case -EPROTO:
+		return EFANIC_REMOTE_FEATURE_MISMATCH;
+	case -ECANCELED:
+		return EFANIC_FLUSHED;
+	case -EMSGSIZE:
+		return EFANIC_LOCAL_BAD_LENGTH;
+	default:
+		return EFANIC_LOCAL_QP_INTERNAL;
+	}
+}
+
+/* --- to the link --- */
+
+static void wait_add(struct efanic_qp *qp, struct efanic_swr *s)
+{
+	struct efanic_dst *dst = s->dst;
+
+	s->phase = WR_WAIT;
+	line_push(qp, &dst->wait, s);
+	if (dst->is_waiting)
+		return;
+	dst->is_waiting = true;
+	dst->wait_next = NULL;
+	*qp->waiters_tail = dst;
+	qp->waiters_tail = &dst->wait_next;
+}
+
+/*
+ * Gives @s to the link. Return: 0 or -EAGAIN; every other answer has ended the request. The link
+ * may report on_sent before it returns, so the slot counts as the link's from before the call.
+ */
+static int wr_start(struct efanic_qp *qp, struct efanic_swr *s)
+{
+	struct efanic_dst *dst = s->dst;
+	bool deliver = qp->deliver;
+	uint8_t hdr[EFANIC_HDR_MAX];
+	enum efanic_pkt_op op;
+	size_t hdr_len;
+	int rc;
+
+	s->phase = WR_LINK;
+	qp->deliver = false; /* no handler runs inside of a handler's post */
+	if (likely(s->opcode == EFANIC_OP_SEND || s->data_done)) {
+		op = s->data_done ? EFANIC_PKT_WRITE_IMM
+		     : s->has_imm ? EFANIC_PKT_SEND_IMM
+				  : EFANIC_PKT_SEND;
+		hdr_len = efanic_pkt_encode(op, dst->qkey, s->imm, s->len, hdr);
+		rc = link_send(qp->port, dst->peer, hdr, hdr_len, s->iov,
+			       s->data_done ? 0 : s->iov_cnt, qp->is_ud ? NULL : s);
+	} else {
+		rc = link_bulk(qp->port, dst->peer,
+			       s->opcode == EFANIC_OP_READ ? LINK_GET : LINK_PUT,
+			       s->iov[0].iov_base, s->len, s->raddr, s->rkey, s);
+	}
+	if (unlikely(qp->is_ud && rc != -EAGAIN)) /* gone or lost, UD cannot tell */
+		wr_end(qp, s, EFANIC_OK);
+	else if (unlikely(rc && rc != -EAGAIN))
+		wr_end(qp, s, status_of(qp, s, rc));
+	qp->deliver = deliver;
+	return rc == -EAGAIN ? rc : 0;
+}
+
+static void wr_start_or_wait(struct efanic_qp *qp, struct efanic_swr *s)
+{
+	if (unlikely(qp->state == EFANIC_QPS_SQD || s->dst->is_waiting || wr_start(qp, s)))
+		wait_add(qp, s);
+}
+
+/* Receiver not ready: again later, each wait twice the last, until the retries are used up. */
+static bool rnr_again(struct efanic_qp *qp, struct efanic_swr *s)
+{
+	uint64_t wait_ns = EFANIC_RNR_NS_MIN << MIN(s->rnr_tries, 16);
+
+	qp->stats.rnr_naks_rx++;
+	if (qp->rnr_retry != EFANIC_RNR_INFINITE && s->rnr_tries >= qp->rnr_retry)
+		return false;
+	if (qp->state != EFANIC_QPS_RTS && qp->state != EFANIC_QPS_SQD)
+		return false;
+	if (s->rnr_tries < UINT8_MAX)
+		s->rnr_tries++;
+	s->phase = WR_RNR;
+	s->rnr.key_ns = link_now_ns(qp->nic->node) + MIN(wait_ns, EFANIC_RNR_NS_MAX);
+	must(!pq_push(&qp->rnr, &s->rnr)); /* room for sq_depth was reserved */
+	return true;
+}
+
+void efanic_tx_sent(void *ctx, void *cookie, int status)
+{
+	struct efanic_swr *s = cookie;
+	struct efanic_qp *qp = ctx;
+
+	if (likely(status == 0)) {
+		s->dst->has_answered = true;
+		wr_end(qp, s, EFANIC_OK);
+		return;
+	}
+	if (status > 0)
+		s->dst->has_answered = true;
+	if (status == EFANIC_REMOTE_RNR && !s->discard && !efanic_dst_is_stale(qp->nic, s->dst) &&
+	    rnr_again(qp, s))
+		return;
+	wr_end(qp, s, status_of(qp, s, status));
+}
+
+void efanic_tx_bulk(void *ctx, void *cookie, int status)
+{
+	struct efanic_swr *s = cookie;
+	struct efanic_qp *qp = ctx;
+
+	if (status == 0 || status == -EACCES)
+		s->dst->has_answered = true;
+	if (status) {
+		wr_end(qp, s, status_of(qp, s, status));
+		return;
+	}
+	if (s->opcode == EFANIC_OP_READ)
+		qp->stats.rdma_read_bytes += s->len;
+	else
+		qp->stats.rdma_write_bytes += s->len;
+	if (s->opcode == EFANIC_OP_WRITE && s->has_imm && !s->discard) {
+		s->data_done = true;
+		if (qp->state == EFANIC_QPS_ERR)
+			wr_end(qp, s, EFANIC_FLUSHED);
+		else
+			wr_start_or_wait(qp, s);
+		return;
+	}
+	wr_end(qp, s, EFANIC_OK);
+}
+
+/* --- retries --- */
+
+static int rnr_poll(struct efanic_qp *qp)
+{
+	uint64_t now_ns = link_now_ns(qp->nic->node);
+	struct pq_node *node;
+	int n = 0;
+
+	while ((node = pq_peek(&qp->rnr)) && node->key_ns <= now_ns) {
+		struct efanic_swr *s = container_of(node, struct efanic_swr, rnr);
+
+		pq_remove(&qp->rnr, node);
+		if (efanic_dst_is_stale(qp->nic, s->dst))
+			wr_end(qp, s, EFANIC_LOCAL_INVALID_AH);
+		else
+			wr_start_or_wait(qp, s);
+		n++;
+	}
+	return n;
+}
+
+/* Return: work requests that left the line of @dst. */
+static int line_serve(struct efanic_qp *qp, struct efanic_dst *dst)
+{
+	int n = 0;
+
+	while (dst->wait.head != SQ_NONE && n < RETRY_WR_BUDGET) {
+		struct efanic_swr *s = &qp->sq[dst->wait.head];
+		uint16_t next = s->next;
+
+		if (efanic_dst_is_stale(qp->nic, dst)) {
+			dst->wait.head = next;
+			wr_end(qp, s, EFANIC_LOCAL_INVALID_AH);
+		} else {
+			/* If it stays, it stays first: nobody else touches the line meanwhile. */
+			dst->wait.head = next;
+			if (wr_start(qp, s)) {
+				s->phase = WR_WAIT;
+				s->next = next;
+				dst->wait.head = slot_idx(qp, s);
+				if (next == SQ_NONE)
+					dst->wait.tail = dst->wait.head;
+				break;
+			}
+		}
+		n++;
+	}
+	return n;
+}
+
+static struct efanic_dst *waiter_pop(struct efanic_qp *qp)
+{
+	struct efanic_dst *dst = qp->waiters;
+
+	qp->waiters = dst->wait_next;
+	if (!qp->waiters)
+		qp->waiters_tail = &qp->waiters;
+	return dst;
+}
+
+static void waiter_push(struct efanic_qp *qp, struct efanic_dst *dst)
+{
+	dst->wait_next = NULL;
+	*qp->waiters_tail = dst;
+	qp->waiters_tail = &dst->wait_next;
+}
+
+static int waiters_serve(struct efanic_qp *qp)
+{
+	struct efanic_dst *last = container_of(qp->waiters_tail, struct efanic_dst, wait_next);
+	struct efanic_dst *dst;
+	int n = 0;
+
+	for (int i = 0; i < RETRY_DST_BUDGET && qp->waiters; i++) {
+		dst = waiter_pop(qp);
+		dst->refs++; /* its last work request may end */
+		n += line_serve(qp, dst);
+		if (dst->wait.head != SQ_NONE)
+			waiter_push(qp, dst);
+		else
+			dst->is_waiting = false;
+		efanic_dst_put(dst);
+		if (dst == last) /* once around */
+			break;
+	}
+	return n;
+}
+
+int efanic_tx_retry(struct efanic_qp *qp)
+{
+	int n = 0;
+
+	if (unlikely(pq_peek(&qp->rnr) != NULL))
+		n += rnr_poll(qp);
+	if (unlikely(qp->waiters && qp->state != EFANIC_QPS_SQD))
+		n += waiters_serve(qp);
+	return n;
+}
+
+uint64_t efanic_tx_deadline(const struct efanic_qp *qp)
+{
+	const struct pq_node *node = pq_peek(&qp->rnr);
+
+	return node ? node->key_ns : CLK_NEVER;
+}
+
+static void slot_flush(struct efanic_qp *qp, struct efanic_swr *s, bool discard)
+{
+	s->discard |= discard;
+	switch ((enum wr_phase)s->phase) {
+	case WR_RNR:
+		pq_remove(&qp->rnr, &s->rnr);
+		wr_end(qp, s, EFANIC_FLUSHED);
+		return;
+	case WR_WAIT:
+		wr_end(qp, s, EFANIC_FLUSHED);
+		return;
+	case WR_FREE:
+	case WR_LINK: /* its bytes are in use until the verdict comes */
+	case WR_DONE:
+	case WR_PHASE_NUM:
+		return;
+	}
+	must(0);
+}
+
+void efanic_tx_flush(struct efanic_qp *qp, bool discard)
+{
+	bool deliver = qp->deliver;
+
+	qp->deliver = false;
+	while (qp->waiters) {
+		struct efanic_dst *dst = waiter_pop(qp);
+
+		dst->is_waiting = false;
+		dst->wait.head = SQ_NONE;
+	}
+	for (uint16_t i = 0; i < qp->sq_fresh; i++)
+		slot_flush(qp, &qp->sq[i], discard);
+	qp->deliver = deliver;
+}
+
+/* --- posting --- */
+
+/* Why a request is not taken; the ways that cost time are here. */
+static __attribute__((cold, noinline)) int post_refuse(struct efanic_qp *qp,
+						       const struct efanic_wr *wr)
+{
+	if (wr->opcode > EFANIC_OP_WRITE) {
+		LOG_WARN("QP %u: %u is not an opcode of the send queue", qp->qpn, wr->opcode);
+		return -EINVAL;
+	}
+	if (qp->state != EFANIC_QPS_RTS && qp->state != EFANIC_QPS_SQD) {
+		LOG_WARN("QP %u: post in state %s, needs RTS or SQD", qp->qpn,
+			 efanic_qp_state_name[qp->state]);
+		return -EINVAL;
+	}
+	if (!(qp->post_ops & 1u << wr->opcode)) {
+		LOG_WARN("QP %u: opcode %u not supported by this queue pair's type or adapter",
+			 qp->qpn, wr->opcode);
+		return qp->is_ud ? -EINVAL : -EOPNOTSUPP;
+	}
+	LOG_WARN("QP %u: opcode %u with %u pieces", qp->qpn, wr->opcode, wr->sge_cnt);
+	return -EINVAL;
+}
+
+static struct efanic_swr *slot_get(struct efanic_qp *qp)
+{
+	struct efanic_swr *s;
+
+	if (likely(qp->sq_free != SQ_NONE)) {
+		s = &qp->sq[qp->sq_free];
+		qp->sq_free = s->next;
+	} else if (qp->sq_fresh < qp->sq_depth) {
+		s = &qp->sq[qp->sq_fresh++];
+	} else {
+		return NULL;
+	}
+	qp->sq_used++;
+	return s;
+}
+
+/* Copies the pieces. Return: EFANIC_OK, or the status with which the request ends at once. */
+static uint8_t slot_fill(struct efanic_qp *qp, struct efanic_swr *s, const struct efanic_wr *wr)
+{
+	unsigned access = wr->opcode == EFANIC_OP_READ ? EFANIC_ACCESS_LOCAL_WRITE : 0;
+	uint64_t max = wr->opcode == EFANIC_OP_SEND ? qp->mtu : qp->nic->attr.max_rdma_size;
+	uint8_t status = EFANIC_OK;
+	uint64_t len = 0;
+
+	for (unsigned i = 0; i < wr->sge_cnt; i++) {
+		const struct efanic_sge *sge = &wr->sge[i];
+
+		if (unlikely(sge->lkey != EFANIC_LKEY_INTERNAL &&
+			     !efanic_mr_check(qp->nic, sge->lkey, sge->addr, sge->len, access)))
+			status = EFANIC_LOCAL_INVALID_LKEY;
+		s->iov[i] = (struct iovec){(void *)(uintptr_t)sge->addr, sge->len};
+		len += sge->len;
+	}
+	s->wr_id = wr->wr_id;
+	s->opcode = wr->opcode;
+	s->iov_cnt = wr->sge_cnt;
+	s->rnr_tries = 0;
+	s->has_imm = wr->has_imm;
+	s->data_done = false;
+	s->discard = false;
+	s->imm = wr->imm;
+	s->len = (uint32_t)len;
+	if (unlikely(wr->opcode != EFANIC_OP_SEND)) {
+		s->rkey = wr->rkey;
+		s->raddr = wr->raddr;
+	}
+	return likely(len <= max) ? status : EFANIC_LOCAL_BAD_LENGTH;
+}
+
+static void count_posted(struct efanic_qp *qp, const struct efanic_swr *s)
+{
+	if (likely(s->opcode == EFANIC_OP_SEND)) {
+		qp->stats.send_wrs++;
+		qp->stats.send_bytes += s->len;
+	} else if (s->opcode == EFANIC_OP_READ) {
+		qp->stats.rdma_read_wrs++;
+	} else {
+		qp->stats.rdma_write_wrs++;
+	}
+}
+
+int efanic_post_send(struct efanic_qp *qp, const struct efanic_wr *wr)
+{
+	struct efanic_dst *dst = wr->dst;
+	struct efanic_swr *s;
+	uint8_t status;
+	int rc;
+
+	lock_assert_held(qp->nic->lock);
+	if (unlikely(wr->opcode > EFANIC_OP_WRITE || !(qp->post_ops & 1u << wr->opcode) ||
+		     wr->sge_cnt > EFANIC_SGE_MAX ||
+		     (wr->opcode != EFANIC_OP_SEND && wr->sge_cnt != 1)))
+		return post_refuse(qp, wr);
+	if (unlikely(qp->sq_used >= qp->sq_depth))
+		return -ENOMEM;
+	if (likely(dst->qp == qp)) {
+		dst->refs++;
+	} else {
+		rc = efanic_dst_settle(qp, dst, &dst);
+		if (rc)
+			return rc;
+	}
+	s = slot_get(qp);
+	must(s);
+	s->dst = dst;
+	status = slot_fill(qp, s, wr);
+	if (unlikely(efanic_dst_is_stale(qp->nic, dst)))
+		status = EFANIC_LOCAL_INVALID_AH;
+	if (unlikely(status != EFANIC_OK)) {
+		bool deliver = qp->deliver;
+
+		qp->deliver = false;
+		wr_end(qp, s, status);
+		qp->deliver = deliver;
+		return 0;
+	}
+	count_posted(qp, s);
+	wr_start_or_wait(qp, s);
+	return 0;
+}
+
+void efanic_doorbell(struct efanic_qp *qp)
+{
+	lock_assert_held(qp->nic->lock);
+	link_doorbell(qp->port);
+}
+
+uint32_t efanic_sq_free(const struct efanic_qp *qp)
+{
+	return qp->sq_depth - qp->sq_used;
+}

@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Objects of the efa provider that its files share: domain, AV, MR, endpoint, peer, outgoing and incoming transfers.
+#ifndef SF_PROV_EFA_EFA_H
+#define SF_PROV_EFA_EFA_H
+
+#include <bsd/sys/queue.h>
+
+#include "base/slab.h"
+#include "kit/kit.h"
+#include "kit/srx.h"
+#include "nic/efanic/efanic.h"
+#include "prov/efa/efa_param.h"
+#include "prov/efa/efa_proto.h"
+
+#define EFA_MTU          EFANIC_MTU
+#define EFA_HDR_WORST    168u                    /* longest request header a message may need (4 rma_iov) */
+#define EFA_CTSDATA_CAP  (EFA_MTU - 24 - 8)      /* payload planned per CTSDATA */
+#define EFA_INJECT_SHM   4096u                   /* tx_attr.inject_size while shared memory is on */
+#define EFA_INJECT_NET   (EFA_MTU - EFA_HDR_WORST)
+#define EFA_ATOMIC_MAX   (EFA_MTU - 24 - 32 - 4 * 24) /* 8776: max_order_*_size */
+#define EFA_PARKED_MAX   16                      /* operations waiting for a handshake, per endpoint */
+#define EFA_HELD_SMALL   512u                    /* bytes of the smaller kind of struct efa_held */
+#define EFA_MSG_PREFIX   40                      /* DGRAM */
+#define EFA_ENOMR        270                     /* FI_ENOMR, which 1.17 headers lack: no region to be had */
+
+extern struct fi_provider g_efa_prov; /* efa_prov.c */
+
+/* In the flags of an operation, ours: no completion even on success (the inject calls; FI_INJECT as a flag writes one). */
+#define EFA_NO_CQE (1ULL << 63)
+
+/* --- address: 32 bytes, facts 1.5 ---------------------------------------------------------------- */
+struct efa_addr {
+	uint8_t gid[16]; /* network order */
+	uint16_t qpn;
+	uint16_t pad;
+	uint32_t qkey;   /* connection id */
+	uint8_t rsvd[8];
+};
+static_assert(sizeof(struct efa_addr) == EFA_ADDR_LEN, "efa address");
+const char *efa_addr_str(const struct efa_addr *a, char *buf, size_t *len); /* fi_addr_efa://[gid]:qpn:qkey */
+
+/* --- fabric, domain, AV, MR ------------------------------------------------------------------------ */
+struct efa_fabric {
+	struct kit_fabric kit;
+};
+
+enum efa_kind { EFA_RDM, EFA_DGRAM, EFA_DIRECT };
+
+struct efa_mr;
+struct efa_domain {
+	struct kit_domain kit;
+	enum efa_kind kind;
+	struct efanic *nic;
+	struct efanic_dev_attr attr;
+	struct efa_params params;  /* as at fi_domain */
+	struct efa_mr **mr_tab;    /* hash by key, for packet-emulated RMA; kit.lock */
+	uint32_t mr_cnt, mr_mask;
+	uint32_t reads_in_flight;  /* LONGREAD/RUNTREAD messages being received: RUNTREAD only when 0 */
+	LIST_HEAD(, efa_ep) eps;   /* for automatic progress; kit.lock */
+	bool auto_progress;
+};
+
+struct efa_mr {
+	struct fid_mr fid;
+	struct efa_domain *domain;
+	struct efanic_mr *dev;
+	void *addr;
+	size_t len;
+	uint64_t access;           /* FI_REMOTE_READ ... as granted */
+	uint32_t key;
+	struct efa_mr *hnext;      /* efa_mr.c: hash chain */
+};
+int efa_mr_open(struct kit_domain *d, const struct kit_mr_req *req, struct fid_mr **out);
+/** efa_mr_check() - May a peer do @access (FI_REMOTE_READ/WRITE) on [@addr, +@len) with @key? The MR, or NULL. Lock held. */
+struct efa_mr *efa_mr_check(struct efa_domain *d, uint64_t key, uint64_t addr, uint64_t len, uint64_t access);
+
+struct efa_av {
+	struct kit_av kit;
+	uint16_t *ahn;             /* by fi_addr */
+	uint32_t ahn_cap;
+};
+int efa_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av, void *context);
+
+/* --- outgoing work request --------------------------------------------------------------------------- */
+struct efa_ep;
+struct efa_peer;
+struct efa_tx;
+struct efa_rx;
+
+/*
+ * One work request on the send queue: a packet, or an RDMA read/write. Lives from encode to completion. Small packets carry their
+ * header (and a small inlined payload) in buf; user payload is gathered from the user's memory.
+ */
+struct efa_pkt {
+	STAILQ_ENTRY(efa_pkt) link;  /* ep->queued while the send queue is full or the peer was not ready */
+	struct efa_ep *ep;
+	struct efa_peer *peer;       /* counted in peer->pkts */
+	struct efa_tx *tx;           /* whose data it carries; or */
+	struct efa_rx *rx;           /* whose control packet or RDMA read it is; both NULL: handshake */
+	uint8_t type;                /* enum efa_pkt_type, or EFA_WR_* */
+	uint8_t opcode;              /* enum efanic_opcode */
+	uint8_t rnr_cnt;
+	bool is_large, posted;
+	uint8_t sge_cnt;
+	bool has_imm;
+	uint32_t imm;
+	uint32_t payload_len;
+	uint32_t rkey;
+	uint64_t raddr;
+	struct efanic_dst *dst;      /* where to; normally peer->dst */
+	struct efanic_sge sge[EFANIC_SGE_MAX];
+	uint8_t buf[];               /* EFA_PKT_SMALL or EFA_PKT_LARGE bytes */
+};
+enum { EFA_WR_READ = 250, EFA_WR_WRITE = 251, EFA_WR_USER = 252 /* headerless, to a zero-copy queue pair */ };
+#define EFA_PKT_SMALL 320u
+#define EFA_PKT_LARGE (EFA_MTU + 64u)
+
+/* --- peer -------------------------------------------------------------------------------------------- */
+enum { EFA_PEER_HS_SENT = 1, EFA_PEER_HS_RCVD = 2, EFA_PEER_REQ_SENT = 4, EFA_PEER_RNR = 8, EFA_PEER_REMOVED = 16 };
+
+/* A received packet that could not be used at once, copied out of the adapter. */
+struct efa_held {
+	TAILQ_ENTRY(efa_held) link;
+	uint32_t len;
+	uint32_t msg_id;
+	bool is_large;
+	uint8_t data[];
+};
+TAILQ_HEAD(efa_held_q, efa_held);
+
+struct efa_peer {
+	struct efa_ep *ep;
+	fi_addr_t fi_addr;
+	struct efanic_dst *dst, *user_dst; /* user_dst: zero-copy receive queue pair */
+	uint32_t flags;                    /* EFA_PEER_* */
+	uint32_t qkey;
+	uint16_t qpn, ahn;
+	bool is_self;
+	uint32_t next_msg_id;              /* to send */
+	uint32_t exp_msg_id;               /* to receive next */
+	uint64_t extra;                    /* extra_info[0] of its handshake */
+	uint32_t device_version;
+	uint64_t host_id;
+	uint32_t runt_in_flight;           /* bytes */
+	/* receive: messages ahead of exp_msg_id, sorted by msg_id; and multi-packet messages in progress */
+	struct efa_held_q ahead;
+	uint32_t ahead_cnt;
+	LIST_HEAD(, efa_rx) multi;
+	/* receiver-not-ready backoff */
+	uint64_t rnr_until_ns, rnr_wait_ns;
+	uint32_t pkts;                     /* work requests alive; a removed peer is freed when the last one ends */
+	STAILQ_HEAD(, efa_tx) parked;      /* operations waiting for its handshake */
+	LIST_HEAD(, efa_tx) txs;           /* live outgoing transfers */
+	LIST_HEAD(, efa_rx) rxs;           /* live incoming transfers */
+};
+
+/* --- outgoing transfer --------------------------------------------------------------------------------- */
+enum efa_tx_kind { EFA_TX_SEND, EFA_TX_WRITE, EFA_TX_READ, EFA_TX_ATOMIC, EFA_TX_FETCH, EFA_TX_COMPARE, EFA_TX_READRSP, EFA_TX_KIND_NUM };
+
+/* What a transfer still waits for before the user's completion, besides its own packets. */
+enum { EFA_WAIT_RECEIPT = 1, EFA_WAIT_EOR = 2, EFA_WAIT_RESPONSE = 4, EFA_WAIT_HANDSHAKE = 8, EFA_WAIT_CTS = 16 };
+
+struct efa_tx {
+	LIST_ENTRY(efa_tx) peer_link;    /* peer->txs */
+	TAILQ_ENTRY(efa_tx) pump_link;   /* ep->pump while data may be sent */
+	STAILQ_ENTRY(efa_tx) park_link;  /* peer->parked */
+	struct efa_ep *ep;
+	struct efa_peer *peer;
+	uint8_t kind;                    /* enum efa_tx_kind */
+	uint8_t type;                    /* protocol chosen: its request packet type */
+	uint8_t iov_cnt, rma_iov_cnt, res_cnt, cmp_cnt;
+	bool in_pump, parked, reported, has_data, injected, wants_cqe, confirmed;
+	uint32_t id;                     /* our handle on the wire */
+	uint32_t wrs;                    /* work requests not yet completed */
+	uint32_t wait;                   /* EFA_WAIT_* */
+	uint32_t msg_id;
+	uint32_t recv_id;                /* peer's handle, from CTS */
+	uint64_t flags;                  /* of the call, after op_flags */
+	uint64_t cq_flags;               /* FI_SEND|FI_MSG ... of the completion */
+	void *context;
+	uint64_t tag, data;
+	uint64_t len;                    /* bytes of the transfer */
+	uint64_t sent, acked;            /* bytes handed to / accepted through the send queue */
+	uint64_t need;                   /* acked bytes without which it is not complete */
+	uint64_t window;                 /* bytes the peer granted and we have not sent */
+	uint64_t runt_len;
+	struct iovec iov[4];
+	void *desc[4];
+	struct efa_rma_iov rma_iov[EFA_IOV_MAX];
+	struct efanic_mr *tmp_mr[4];     /* regions made for this transfer's read_iov */
+	/* atomics */
+	uint32_t atomic_dt, atomic_op;
+	struct iovec res[4], cmp[4];
+	uint8_t *copy;                   /* injected payload above a small packet; mem_free */
+};
+
+/* --- incoming transfer ------------------------------------------------------------------------------------ */
+enum efa_rx_kind { EFA_RX_MSG, EFA_RX_WRITE, EFA_RX_READ };
+
+struct efa_rx {
+	struct kit_ux ux;                /* while unexpected */
+	LIST_ENTRY(efa_rx) peer_link;    /* peer->rxs */
+	LIST_ENTRY(efa_rx) multi_link;   /* peer->multi */
+	struct efa_ep *ep;
+	struct efa_peer *peer;
+	uint8_t kind;                    /* enum efa_rx_kind */
+	uint8_t type;                    /* request packet type */
+	bool in_multi, matched, has_data, nacked, want_nack, failed, reading, ended;
+	bool send_id_known;              /* the sender waits for our CTS */
+	uint32_t id;                     /* our handle on the wire */
+	uint32_t send_id;                /* peer's handle */
+	uint32_t msg_id;
+	uint32_t wrs;                    /* our RDMA reads and control packets in flight */
+	uint64_t tag, data;
+	uint64_t len;                    /* bytes of the message */
+	uint64_t got;                    /* bytes received (also those that did not fit) */
+	uint64_t granted;                /* end of what we told the sender it may send */
+	uint64_t runt_len;
+	struct kit_rx *krx;              /* EFA_RX_MSG: the matched receive */
+	struct efa_tx *tx;               /* EFA_RX_READ: the emulated read it serves */
+	struct iovec iov[4];             /* destination of WRITE and READ */
+	uint8_t iov_cnt;
+	uint8_t read_iov_cnt;
+	struct efa_rma_iov read_iov[EFA_IOV_MAX];
+	uint64_t read_left;              /* RDMA read bytes not yet arrived */
+	uint32_t credit;                 /* LONGCTS: packets the sender asked for */
+	uint64_t last_ns;                /* when anything of it last arrived or was asked for */
+	struct efanic_mr *tmp_mr[4];
+	struct efa_held_q held;          /* packets that came before the match */
+};
+
+/* --- endpoint --------------------------------------------------------------------------------------------------- */
+struct efa_stats { /* per protocol, for tests, logs and the demo */
+	uint64_t tx_pkts[256], rx_pkts[256];
+	uint64_t drop[EFA_DROP_NUM], drop_unknown_peer, drop_stale_id, drop_duplicate, rnr_queued, implicit_peers;
+};
+
+struct efa_ep {
+	struct kit_ep kit;
+	struct efa_domain *domain;
+	enum efa_kind kind;
+	LIST_ENTRY(efa_ep) domain_link;
+	struct efanic_qp *qp, *user_qp;
+	struct efa_addr self;
+	struct kit_srx srx;
+	struct efa_peer **peers;         /* by fi_addr */
+	uint32_t peers_cap;
+	struct slab tx_slab, rx_slab, pkt_small, pkt_large, held_small, held_large, peer_slab;
+	STAILQ_HEAD(, efa_pkt) queued;   /* packets that must go out later */
+	TAILQ_HEAD(efa_tx_pump_head, efa_tx) pump; /* transfers with data to send */
+	LIST_HEAD(, efa_rx) rx_orphans;
+	LIST_HEAD(, efa_tx) orphans;     /* transfers of removed peers whose work requests are not back yet */
+	uint32_t parked_cnt;
+	uint32_t tx_outstanding, tx_max; /* user operations */
+	size_t min_multi_recv, max_msg_size, max_tagged_size, max_rma_size, max_atomic_size;
+	size_t inject_msg, inject_tagged, inject_rma, inject_atomic;
+	uint8_t rnr_retry;
+	bool use_read, use_write;        /* device RDMA in use */
+	bool shm_permitted, zcpy_rx, unsolicited, homogeneous, in_order;
+	bool need_doorbell;
+	uint64_t local_extra;            /* what our handshake announces */
+	uint32_t user_qkey;              /* connection id of user_qp */
+	struct efa_stats stats;
+};
+
+/* efa_ep.c */
+int efa_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context);
+int efa_ep_progress(struct kit_ep *ep);
+/** efa_ep_event() - Something failed that no operation can report: EQ error entry (FI_EFA_ERR code), or one warning without EQ. */
+void efa_ep_event(struct efa_ep *ep, int err, int prov_errno, const char *why);
+
+/* efa_opt.c */
+int efa_ep_setopt(struct fid *fid, int level, int name, const void *val, size_t len);
+int efa_ep_getopt(struct fid *fid, int level, int name, void *val, size_t *len);
+
+/* efa_peer.c */
+/** efa_peer_get() - The peer behind @fi_addr, made on first use. NULL: not in the AV, or no memory. Lock held. */
+struct efa_peer *efa_peer_get(struct efa_ep *ep, fi_addr_t fi_addr);
+static inline struct efa_peer *efa_peer_find(struct efa_ep *ep, fi_addr_t fi_addr)
+{
+	struct efa_peer *p = likely(fi_addr < ep->peers_cap) ? ep->peers[fi_addr] : NULL;
+
+	return likely(p != NULL) ? p : efa_peer_get(ep, fi_addr);
+}
+/** efa_peer_of_packet() - Who sent this packet; implicit AV insertion from its raw address. NULL: drop it. */
+struct efa_peer *efa_peer_of_packet(struct efa_ep *ep, const struct efanic_wc *wc, const struct efa_hdr *h);
+void efa_peer_removed(struct efa_ep *ep, fi_addr_t fi_addr); /* AV removal: ends and forgets everything */
+void efa_peer_free(struct efa_peer *peer); /* a removed one, when its last work request ended */
+void efa_peers_fini(struct efa_ep *ep);
+int efa_handshake_send(struct efa_peer *peer);
+void efa_handshake_received(struct efa_peer *peer, const struct efa_hdr *h);
+/** efa_peer_trigger() - Make the peer send its handshake: one empty EAGER_RTW, unless a request was sent already. */
+int efa_peer_trigger(struct efa_peer *peer);
+/** efa_hdr_identity() - Set the raw address or connid part of a request header for @peer. */
+static inline void efa_hdr_identity(const struct efa_ep *ep, const struct efa_peer *peer, struct efa_hdr *h)
+{
+	if (unlikely(!(peer->flags & EFA_PEER_HS_RCVD) || (peer->extra & EFA_X_CONSTANT_HDR_LEN))) {
+		h->flags |= EFA_FLAG_RAW_ADDR;
+		__builtin_memcpy(h->raw_addr, &ep->self, EFA_ADDR_LEN);
+	} else if (peer->extra & EFA_X_CONNID_HDR) {
+		h->flags |= EFA_FLAG_CONNID;
+		h->connid = ep->self.qkey;
+	}
+}
+static inline bool efa_peer_has(const struct efa_peer *peer, uint64_t bits)
+{
+	return (peer->extra & bits) == bits;
+}
+
+/* efa_pkt.c: work requests */
+struct efa_pkt *efa_pkt_get(struct efa_ep *ep, struct efa_peer *peer, bool large);
+void efa_pkt_put(struct efa_pkt *pkt);
+/** efa_pkt_post() - Put it on the send queue. 0; -FI_EAGAIN: send queue full, nothing happened. */
+int efa_pkt_post(struct efa_pkt *pkt);
+/** efa_pkt_post_or_queue() - For packets that must not fail: waits in ep->queued if there is no room. */
+void efa_pkt_post_or_queue(struct efa_pkt *pkt);
+/** efa_pkt_end() - A work request has ended with @status (enum efanic_status): tell its transfer, free it. */
+void efa_pkt_end(struct efa_pkt *pkt, unsigned status);
+void efa_pkts_retry(struct efa_ep *ep, uint64_t now_ns);
+/** efa_ctrl_send() - Encode and send a control packet without payload. 0; -FI_ENOMEM. */
+int efa_ctrl_send(struct efa_peer *peer, struct efa_hdr *h, struct efa_rx *rx);
+/** efa_on_wc() - Completions of the main queue pair. */
+void efa_on_wc(void *ctx, const struct efanic_wc *wc);
+
+/* efa_select.c: pure */
+struct efa_select_in {
+	uint64_t len, flags;
+	bool tagged, peer_hs, can_read; /* can_read: both sides, interoperable devices, memory readable */
+	uint64_t eager_cap, max_medium, min_read, runt_quota;
+	bool read_in_flight;
+};
+uint8_t efa_select_msg(const struct efa_select_in *in);
+
+/* efa_tx.c: outgoing transfers */
+struct efa_tx *efa_tx_get(struct efa_ep *ep, struct efa_peer *peer, enum efa_tx_kind kind);
+void efa_tx_put(struct efa_tx *tx);
+/** efa_tx_abandon() - Its peer is gone: no completion; freed when its work requests have ended. */
+void efa_tx_abandon(struct efa_tx *tx);
+/** efa_tx_unpark() - The handshake that @tx waited for has come: start it. */
+void efa_tx_unpark(struct efa_tx *tx);
+/** efa_tx_start() - Choose the protocol and post the first packet(s). 0; -FI_EAGAIN and other codes: nothing happened, @tx is freed. */
+int efa_tx_start(struct efa_tx *tx);
+/** efa_tx_park() - Wait for the peer's handshake. 0; -FI_EAGAIN: too many wait already, or an inject. */
+int efa_tx_park(struct efa_tx *tx);
+/** efa_tx_hdr() - The request header of @tx: type, flags, identity, ids, lengths. */
+void efa_tx_hdr(const struct efa_tx *tx, struct efa_hdr *h);
+int efa_tx_send_packet(struct efa_tx *tx, struct efa_hdr *h, uint64_t off, uint64_t len); /* 0; -FI_EAGAIN */
+int efa_tx_start_longcts(struct efa_tx *tx);
+/** efa_tx_respond() - First packet @h of an answer with payload from the start of @tx, then @window bytes by CTSDATA. */
+void efa_tx_respond(struct efa_tx *tx, struct efa_hdr *h, uint64_t window);
+/** efa_tx_read_iov() - Fill read_iov with the transfer's memory, registering what has no key. -EFA_ENOMR: limits reached. */
+int efa_tx_read_iov(struct efa_tx *tx, struct efa_hdr *h);
+bool efa_read_interop(const struct efa_ep *ep, const struct efa_peer *peer);
+void efa_tx_pkt_done(struct efa_tx *tx, struct efa_pkt *pkt, unsigned status);
+void efa_tx_on_cts(struct efa_tx *tx, const struct efa_hdr *h);
+void efa_tx_on_receipt(struct efa_tx *tx);
+void efa_tx_on_eor(struct efa_tx *tx);
+void efa_tx_on_response(struct efa_tx *tx); /* the data of a read or fetch is there */
+void efa_tx_on_nack(struct efa_tx *tx, const struct efa_hdr *h);
+void efa_tx_pump(struct efa_ep *ep);
+/** efa_tx_fail() - End with an error completion, once. */
+void efa_tx_fail(struct efa_tx *tx, int err, unsigned prov_errno);
+void efa_tx_check_done(struct efa_tx *tx);
+size_t efa_eager_cap(const struct efa_peer *peer, const struct efa_tx *tx, uint8_t type);
+
+/* efa_rx.c: incoming packets and transfers */
+/** efa_rx_packet() - One packet of @peer, decoded. @data: the whole packet. */
+void efa_rx_packet(struct efa_peer *peer, const struct efa_hdr *h, const struct view *data, size_t payload_off);
+void efa_rx_start(struct kit_ep *ep, struct kit_rx *krx, struct kit_ux *ux);
+void efa_rx_discard(struct kit_ep *ep, struct kit_ux *ux);
+struct efa_rx *efa_rx_get(struct efa_ep *ep, struct efa_peer *peer, enum efa_rx_kind kind);
+void efa_rx_put(struct efa_rx *rx);
+void efa_rx_abandon(struct efa_rx *rx);
+/** efa_held_get() - A copy of a received packet. NULL: no memory. */
+struct efa_held *efa_held_get(struct efa_ep *ep, const struct view *pkt, uint32_t msg_id);
+void efa_held_put(struct efa_ep *ep, struct efa_held *held);
+void efa_rx_wr_done(struct efa_rx *rx, struct efa_pkt *pkt, unsigned status);
+/** efa_rx_bytes() - Payload of a transfer arrived at @off of the message; false: out of its range, dropped. */
+bool efa_rx_bytes(struct efa_rx *rx, uint64_t off, const struct view *data, size_t payload_off);
+void efa_rx_fail(struct efa_rx *rx, int err, unsigned prov_errno);
+void efa_rx_check(struct efa_rx *rx); /* completes, or asks for more; may free @rx */
+int efa_rx_post_reads(struct efa_rx *rx); /* RDMA reads of what does not come in packets; -EFA_ENOMR: cannot register */
+/** efa_rx_fill() - Take over what request @h says of a transfer of @len bytes. */
+void efa_rx_fill(struct efa_rx *rx, const struct efa_hdr *h, uint64_t len);
+/** efa_rx_go_on() - The destination is known and the request's own bytes are in: fetch or ask for the rest. May free @rx. */
+void efa_rx_go_on(struct efa_rx *rx);
+
+/* efa_rma.c, efa_atomic.c: target side of one-sided requests */
+void efa_rma_on_rtw(struct efa_peer *peer, const struct efa_hdr *h, const struct view *data, size_t payload_off);
+void efa_rma_on_rtr(struct efa_peer *peer, const struct efa_hdr *h);
+void efa_atomic_on_rta(struct efa_peer *peer, const struct efa_hdr *h, const struct view *data, size_t payload_off);
+void efa_atomic_on_rsp(struct efa_tx *tx, const struct efa_hdr *h, const struct view *data, size_t payload_off);
+int efa_rma_start(struct efa_tx *tx);    /* device or emulated, called by efa_tx_start() for WRITE and READ */
+int efa_atomic_start(struct efa_tx *tx);
+
+extern const struct fi_ops_msg efa_msg_ops;
+extern const struct fi_ops_tagged efa_tagged_ops;
+extern const struct fi_ops_rma efa_rma_ops;
+extern const struct fi_ops_atomic efa_atomic_ops;
+int efa_query_atomic(struct fid_domain *domain, enum fi_datatype dt, enum fi_op op, struct fi_atomic_attr *attr,
+		     uint64_t flags);
+
+/* efa_err.c: one table device status / provider code -> fi errno, texts */
+int efa_errno(unsigned prov_errno);
+uint64_t efa_host_id(void); /* of this machine, 0 if it has none */
+const char *efa_strerror(unsigned prov_errno);
+/** efa_err_data() - "<text> My EFA addr: ... Peer EFA addr: ..." into @buf; its length. */
+size_t efa_err_data(const struct efa_ep *ep, const struct efa_peer *peer, unsigned prov_errno, char *buf, size_t cap);
+
+#endif

@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The DGRAM endpoint: FI_MSG over an unreliable datagram queue pair, with the 40-byte message prefix. Source: facts 1.2, 1.6.
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "prov/efa/efa_obj.h"
+
+/* A work request of the endpoint; its address is the wr_id. */
+struct dgram_wr {
+	void *context;
+	bool wants_cqe, is_recv;
+};
+
+struct efa_dgram {
+	struct kit_ep kit;
+	struct efa_domain *domain;
+	struct efanic_qp *qp;
+	struct efa_addr self;
+	struct slab wrs;
+	struct efanic_dst **dsts; /* by fi_addr */
+	uint32_t dsts_cap;
+};
+
+static struct efa_dgram *to_ep(struct fid *fid)
+{
+	return container_of(fid, struct efa_dgram, kit.fid.fid);
+}
+
+/* --- completions ------------------------------------------------------------------------------------------- */
+
+static fi_addr_t source_of(const struct efa_dgram *ep, const struct efanic_wc *wc)
+{
+	struct efa_addr a = {.qpn = wc->src_qpn};
+
+	memcpy(a.gid, wc->src_gid, sizeof(a.gid));
+	return kit_av_find(ep->kit.av, &a);
+}
+
+static void push_error(struct efa_dgram *ep, struct kit_cq *cq, const struct dgram_wr *wr, unsigned status)
+{
+	struct fi_cq_err_entry e = {
+		.op_context = wr->context,
+		.flags = FI_MSG | (wr->is_recv ? FI_RECV : FI_SEND),
+		.err = efa_errno(status),
+		.prov_errno = (int)status,
+	};
+	const char *text = efa_strerror(status);
+
+	(void)ep;
+	if (cq)
+		kit_cq_push_err(cq, &e, text, strlen(text) + 1);
+}
+
+static void on_wc(void *ctx, const struct efanic_wc *wc)
+{
+	struct efa_dgram *ep = ctx;
+	struct dgram_wr *wr = (struct dgram_wr *)(uintptr_t)wc->wr_id;
+	struct kit_cq *cq = wr->is_recv ? ep->kit.rx_cq : ep->kit.tx_cq;
+
+	if (wc->status != EFANIC_OK) {
+		if (!ep->kit.closing)
+			push_error(ep, cq, wr, wc->status);
+	} else if (wr->wants_cqe && wr->is_recv) {
+		kit_cq_push(cq, wr->context, FI_RECV | FI_MSG | (wc->has_imm ? FI_REMOTE_CQ_DATA : 0), wc->byte_len, NULL,
+			    wc->has_imm ? wc->imm : 0, 0, source_of(ep, wc));
+	} else if (wr->wants_cqe) {
+		kit_cq_push(cq, wr->context, FI_SEND | FI_MSG, 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
+	}
+	slab_put(&ep->wrs, wr);
+}
+
+static int dgram_progress(struct kit_ep *kep)
+{
+	struct efa_dgram *ep = container_of(kep, struct efa_dgram, kit);
+
+	return kep->enabled ? efanic_poll(ep->qp) : 0;
+}
+
+/* --- send and receive ---------------------------------------------------------------------------------------- */
+
+static struct efanic_dst *dst_of(struct efa_dgram *ep, fi_addr_t to)
+{
+	struct efa_av *av = container_of(ep->kit.av, struct efa_av, kit);
+	const struct efa_addr *a = kit_av_addr(&av->kit, to);
+
+	if (!a)
+		return NULL;
+	if (to >= ep->dsts_cap) {
+		uint32_t cap = (uint32_t)roundup_pow2(to + 64);
+		struct efanic_dst **tab = mem_alloc(cap * sizeof(*tab));
+
+		if (!tab)
+			return NULL;
+		if (ep->dsts_cap)
+			memcpy(tab, ep->dsts, ep->dsts_cap * sizeof(*tab));
+		mem_free(ep->dsts);
+		ep->dsts = tab;
+		ep->dsts_cap = cap;
+	}
+	if (!ep->dsts[to] && efanic_dst_get(ep->qp, av->ahn[to], a->qpn, a->qkey, &ep->dsts[to]))
+		ep->dsts[to] = NULL;
+	return ep->dsts[to];
+}
+
+static struct dgram_wr *wr_new(struct efa_dgram *ep, void *context, bool is_recv, bool wants_cqe)
+{
+	struct dgram_wr *wr = slab_get(&ep->wrs);
+
+	if (wr)
+		*wr = (struct dgram_wr){.context = context, .wants_cqe = wants_cqe, .is_recv = is_recv};
+	return wr;
+}
+
+static struct efanic_sge to_sge(const struct iovec *iov, void *desc, size_t skip)
+{
+	struct efa_mr *mr = desc;
+
+	return (struct efanic_sge){(char *)iov->iov_base + skip, (uint32_t)(iov->iov_len - skip),
+				   mr ? efanic_mr_lkey(mr->dev) : EFANIC_LKEY_INTERNAL};
+}
+
+static ssize_t dgram_send(struct efa_dgram *ep, const struct fi_msg *m, uint64_t flags)
+{
+	struct efanic_wr wr = {.opcode = EFANIC_OP_SEND};
+	struct dgram_wr *mine;
+	size_t len = 0;
+	ssize_t ret = -FI_EAGAIN;
+
+	if (!ep->kit.enabled)
+		return -FI_EOPBADSTATE;
+	if (!m->iov_count || m->iov_count > 2 || m->msg_iov[0].iov_len < EFA_MSG_PREFIX)
+		return -FI_EINVAL;
+	for (size_t i = 0; i < m->iov_count; i++) {
+		if (m->msg_iov[i].iov_len > EFA_MTU + EFA_MSG_PREFIX)
+			return -FI_EMSGSIZE;
+		wr.sge[i] = to_sge(&m->msg_iov[i], m->desc ? m->desc[i] : NULL, i ? 0 : EFA_MSG_PREFIX);
+		len += wr.sge[i].len;
+	}
+	if (len > EFA_MTU)
+		return -FI_EMSGSIZE;
+	wr.sge_cnt = (uint8_t)m->iov_count;
+	wr.has_imm = flags & FI_REMOTE_CQ_DATA;
+	wr.imm = (uint32_t)m->data;
+	lock_acquire(&ep->domain->kit.lock);
+	wr.dst = dst_of(ep, m->addr);
+	if (!wr.dst) {
+		ret = -FI_EINVAL;
+		goto out;
+	}
+	mine = wr_new(ep, m->context, false, kit_tx_wants_cqe(&ep->kit, flags) && !(flags & EFA_NO_CQE));
+	if (!mine)
+		goto out;
+	wr.wr_id = (uintptr_t)mine;
+	ret = efanic_post_send(ep->qp, &wr);
+	if (ret) {
+		slab_put(&ep->wrs, mine);
+		ret = ret == -ENOMEM ? -FI_EAGAIN : ret;
+	} else if (!(flags & FI_MORE)) {
+		efanic_doorbell(ep->qp);
+	}
+out:
+	lock_release(&ep->domain->kit.lock);
+	return ret;
+}
+
+static ssize_t dgram_recv(struct efa_dgram *ep, const struct fi_msg *m, uint64_t flags)
+{
+	struct efanic_sge sge[3];
+	struct dgram_wr *wr;
+	ssize_t ret = -FI_EAGAIN;
+
+	if (!ep->kit.enabled)
+		return -FI_EOPBADSTATE;
+	if (!m->iov_count || m->iov_count > ARRAY_SIZE(sge) || m->msg_iov[0].iov_len < EFA_MSG_PREFIX)
+		return -FI_EINVAL;
+	for (size_t i = 0; i < m->iov_count; i++)
+		sge[i] = to_sge(&m->msg_iov[i], m->desc ? m->desc[i] : NULL, 0);
+	lock_acquire(&ep->domain->kit.lock);
+	wr = wr_new(ep, m->context, true, kit_rx_wants_cqe(&ep->kit, flags));
+	if (wr) {
+		ret = efanic_post_recv(ep->qp, (uintptr_t)wr, sge, (int)m->iov_count);
+		if (ret) {
+			slab_put(&ep->wrs, wr);
+			ret = ret == -ENOMEM ? -FI_EAGAIN : ret;
+		}
+	}
+	lock_release(&ep->domain->kit.lock);
+	return ret;
+}
+
+static ssize_t dg_recvmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags)
+{
+	struct efa_dgram *ep = to_ep(&fid->fid);
+
+	return dgram_recv(ep, msg, flags | (ep->kit.rx_selective ? 0 : FI_COMPLETION));
+}
+
+static ssize_t dg_recvv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count, fi_addr_t src_addr,
+			void *context)
+{
+	struct efa_dgram *ep = to_ep(&fid->fid);
+	struct fi_msg m = {.msg_iov = iov, .desc = desc, .iov_count = count, .addr = src_addr, .context = context};
+
+	return dgram_recv(ep, &m, ep->kit.rx_op_flags);
+}
+
+static ssize_t dg_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src_addr, void *context)
+{
+	struct iovec iov = {buf, len};
+
+	return dg_recvv(fid, &iov, &desc, 1, src_addr, context);
+}
+
+static ssize_t dg_sendmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags)
+{
+	struct efa_dgram *ep = to_ep(&fid->fid);
+
+	return dgram_send(ep, msg, flags | (ep->kit.tx_selective ? 0 : FI_COMPLETION));
+}
+
+static ssize_t dg_sendv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count, fi_addr_t dest_addr,
+			void *context)
+{
+	struct efa_dgram *ep = to_ep(&fid->fid);
+	struct fi_msg m = {.msg_iov = iov, .desc = desc, .iov_count = count, .addr = dest_addr, .context = context};
+
+	return dgram_send(ep, &m, ep->kit.tx_op_flags);
+}
+
+static ssize_t send_one(struct fid_ep *fid, const void *buf, size_t len, void *desc, uint64_t data, fi_addr_t to,
+			void *context, uint64_t extra)
+{
+	struct efa_dgram *ep = to_ep(&fid->fid);
+	struct iovec iov = {(void *)(uintptr_t)buf, len};
+	struct fi_msg m = {.msg_iov = &iov, .desc = &desc, .iov_count = 1, .addr = to, .context = context, .data = data};
+
+	return dgram_send(ep, &m, ep->kit.tx_op_flags | extra);
+}
+
+static ssize_t dg_send(struct fid_ep *fid, const void *buf, size_t len, void *desc, fi_addr_t dest_addr, void *context)
+{
+	return send_one(fid, buf, len, desc, 0, dest_addr, context, 0);
+}
+
+static ssize_t dg_senddata(struct fid_ep *fid, const void *buf, size_t len, void *desc, uint64_t data, fi_addr_t dest_addr,
+			   void *context)
+{
+	return send_one(fid, buf, len, desc, data, dest_addr, context, FI_REMOTE_CQ_DATA);
+}
+
+/* --- object ------------------------------------------------------------------------------------------------------ */
+
+static int dg_enable(struct efa_dgram *ep)
+{
+	struct efanic_qp_attr attr = {
+		.type = EFANIC_QP_UD,
+		.sq_depth = (uint32_t)MIN((size_t)ep->domain->attr.max_sq_wr, ep->kit.info->tx_attr->size),
+		.rq_depth = (uint32_t)MIN((size_t)ep->domain->attr.max_rq_wr, ep->kit.info->rx_attr->size),
+		.posted_buffers = true,
+		.no_shm = !ep->domain->params.enable_shm_transfer,
+		.on_wc = on_wc,
+		.ctx = ep,
+	};
+	int ret = kit_ep_enable_check(&ep->kit);
+
+	if (ret || ep->kit.enabled)
+		return ret;
+	lock_acquire(&ep->domain->kit.lock);
+	ret = efanic_qp_open(ep->domain->nic, &attr, &ep->qp);
+	if (!ret) {
+		ret = efanic_qp_to_rts(ep->qp, 0);
+		if (ret)
+			efanic_qp_close(ep->qp);
+	}
+	if (!ret) {
+		ep->self.qpn = efanic_qp_qpn(ep->qp);
+		ep->kit.enabled = true;
+	}
+	lock_release(&ep->domain->kit.lock);
+	return ret;
+}
+
+static int dg_control(struct fid *fid, int command, void *arg)
+{
+	return command == FI_ENABLE ? dg_enable(to_ep(fid)) : kit_ep_control(&to_ep(fid)->kit, command, arg);
+}
+
+static int dg_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
+{
+	return kit_ep_bind(&to_ep(fid)->kit, bfid, flags);
+}
+
+static int dg_getname(fid_t fid, void *addr, size_t *addrlen)
+{
+	struct efa_dgram *ep = to_ep(fid);
+	size_t cap;
+
+	if (!addrlen)
+		return -FI_EINVAL;
+	cap = *addrlen;
+	*addrlen = EFA_ADDR_LEN;
+	if (addr)
+		memcpy(addr, &ep->self, MIN(cap, (size_t)EFA_ADDR_LEN));
+	return addr && cap >= EFA_ADDR_LEN ? 0 : -FI_ETOOSMALL;
+}
+
+static int dg_close(struct fid *fid)
+{
+	struct efa_dgram *ep = to_ep(fid);
+
+	if (!ep->domain->kit.forked(&ep->domain->kit)) {
+		lock_acquire(&ep->domain->kit.lock);
+		ep->kit.closing = true;
+		for (uint32_t i = 0; i < ep->dsts_cap; i++)
+			if (ep->dsts[i])
+				efanic_dst_put(ep->dsts[i]);
+		if (ep->kit.enabled)
+			efanic_qp_close(ep->qp);
+		ep->kit.enabled = false;
+		lock_release(&ep->domain->kit.lock);
+	}
+	mem_free(ep->dsts);
+	slab_fini(&ep->wrs);
+	kit_ep_fini(&ep->kit);
+	mem_free(ep);
+	return 0;
+}
+
+static struct fi_ops dg_fi_ops;
+static struct fi_ops_cm dg_cm_ops;
+static struct fi_ops_msg dg_msg_ops;
+
+static void fill_ops(void)
+{
+	dg_fi_ops = kit_no_fi_ops;
+	dg_fi_ops.close = dg_close;
+	dg_fi_ops.bind = dg_bind;
+	dg_fi_ops.control = dg_control;
+	dg_cm_ops = kit_no_cm_ops;
+	dg_cm_ops.getname = dg_getname;
+	dg_msg_ops = kit_no_msg_ops; /* no inject: the man page says so */
+	dg_msg_ops.recv = dg_recv;
+	dg_msg_ops.recvv = dg_recvv;
+	dg_msg_ops.recvmsg = dg_recvmsg;
+	dg_msg_ops.send = dg_send;
+	dg_msg_ops.sendv = dg_sendv;
+	dg_msg_ops.sendmsg = dg_sendmsg;
+	dg_msg_ops.senddata = dg_senddata;
+}
+
+int efa_dgram_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep_out, void *context)
+{
+	struct efa_domain *d = container_of(domain, struct efa_domain, kit.fid);
+	struct efa_dgram *ep;
+	int ret;
+
+	if (!info->tx_attr || !info->rx_attr)
+		return -FI_EINVAL;
+	ep = mem_alloc(sizeof(*ep));
+	if (!ep)
+		return -FI_ENOMEM;
+	ep->domain = d;
+	memcpy(ep->self.gid, d->attr.gid, sizeof(ep->self.gid));
+	ret = slab_init(&ep->wrs, sizeof(struct dgram_wr), 16, 64, 0);
+	if (!ret)
+		ret = kit_ep_init(&ep->kit, &d->kit, info, dgram_progress, context);
+	if (ret) {
+		slab_fini(&ep->wrs);
+		mem_free(ep);
+		return ret;
+	}
+	fill_ops();
+	ep->kit.fid.fid.ops = &dg_fi_ops;
+	ep->kit.fid.cm = &dg_cm_ops;
+	ep->kit.fid.msg = &dg_msg_ops;
+	*ep_out = &ep->kit.fid;
+	return 0;
+}

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The efa domain: an opened adapter, its parameters, and the objects made on it.
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "prov/efa/efa_obj.h"
+
+static struct efa_domain *to_domain(struct fid_domain *fid)
+{
+	return container_of(fid, struct efa_domain, kit.fid);
+}
+
+/* Automatic progress: the adapter's thread does what the application would, while it does not. */
+static void service(void *ctx)
+{
+	struct efa_domain *d = ctx;
+	struct efa_ep *ep;
+
+	LIST_FOREACH(ep, &d->eps, domain_link)
+		efa_ep_progress(&ep->kit);
+}
+
+static void domain_idle(struct kit_domain *kd)
+{
+	efanic_idle(container_of(kd, struct efa_domain, kit)->nic);
+}
+
+static bool domain_forked(struct kit_domain *kd)
+{
+	struct efa_domain *d = container_of(kd, struct efa_domain, kit);
+
+	return d->nic && efanic_forked(d->nic);
+}
+
+static int domain_close(struct fid *fid)
+{
+	struct efa_domain *d = container_of(fid, struct efa_domain, kit.fid.fid);
+	struct efanic *nic = d->nic;
+	int ret = kit_domain_fini(&d->kit);
+
+	if (ret)
+		return ret;
+	efanic_close(nic);
+	mem_free(d->mr_tab);
+	mem_free(d);
+	return 0;
+}
+
+/* --- CQ and counter ------------------------------------------------------------------------------------ */
+
+static int cq_close(struct fid *fid)
+{
+	struct kit_cq *cq = container_of(fid, struct kit_cq, fid.fid);
+	int ret = kit_cq_fini(cq);
+
+	if (!ret)
+		mem_free(cq);
+	return ret;
+}
+
+static struct fi_ops cq_fi_ops, cntr_fi_ops;
+
+static const char *cq_strerror(struct kit_cq *cq, int prov_errno, const void *err_data)
+{
+	(void)cq;
+	return err_data ? err_data : efa_strerror((unsigned)prov_errno);
+}
+
+static int efa_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq_out, void *context)
+{
+	struct efa_domain *d = to_domain(domain);
+	size_t least = d->kind == EFA_RDM ? (size_t)d->params.cq_size : 1024;
+	struct kit_cq *cq;
+	int ret;
+
+	if (attr && attr->wait_obj != FI_WAIT_NONE) {
+		LOG_WARN("completion queue with a wait object refused: efa has none");
+		return -FI_ENOSYS;
+	}
+	if (attr && attr->format == FI_CQ_FORMAT_TAGGED && d->kind == EFA_DGRAM)
+		return -FI_ENOSYS;
+	cq = mem_alloc(sizeof(*cq));
+	if (!cq)
+		return -FI_ENOMEM;
+	ret = kit_cq_init(cq, &d->kit, attr, least, false, context);
+	if (ret) {
+		mem_free(cq);
+		return ret;
+	}
+	cq->strerror = cq_strerror;
+	cq_fi_ops = *cq->fid.fid.ops;
+	cq_fi_ops.close = cq_close;
+	cq->fid.fid.ops = &cq_fi_ops;
+	*cq_out = &cq->fid;
+	return 0;
+}
+
+static int cntr_close(struct fid *fid)
+{
+	struct kit_cntr *c = container_of(fid, struct kit_cntr, fid.fid);
+	int ret = kit_cntr_fini(c);
+
+	if (!ret)
+		mem_free(c);
+	return ret;
+}
+
+static int efa_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **cntr_out, void *context)
+{
+	struct efa_domain *d = to_domain(domain);
+	struct kit_cntr *c;
+	int ret;
+
+	if (d->kind == EFA_DGRAM) {
+		LOG_WARN("counter refused: efa offers none for FI_EP_DGRAM");
+		return -FI_ENOSYS;
+	}
+	c = mem_alloc(sizeof(*c));
+	if (!c)
+		return -FI_ENOMEM;
+	ret = kit_cntr_init(c, &d->kit, attr, false, context);
+	if (ret) {
+		mem_free(c);
+		return ret;
+	}
+	cntr_fi_ops = *c->fid.fid.ops;
+	cntr_fi_ops.close = cntr_close;
+	c->fid.fid.ops = &cntr_fi_ops;
+	*cntr_out = &c->fid;
+	return 0;
+}
+
+static int efa_endpoint(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context)
+{
+	if (!info || !info->ep_attr || !ep)
+		return -FI_EINVAL;
+	switch (info->ep_attr->type) {
+	case FI_EP_RDM:
+		return efa_ep_open(domain, info, ep, context);
+	case FI_EP_DGRAM:
+		return efa_dgram_open(domain, info, ep, context);
+	default:
+		LOG_WARN("endpoint type %d refused: efa has FI_EP_RDM and FI_EP_DGRAM", (int)info->ep_attr->type);
+		return -FI_EINVAL;
+	}
+}
+
+/* --- open ------------------------------------------------------------------------------------------------ */
+
+static struct fi_ops domain_fi_ops;
+static struct fi_ops_domain domain_ops;
+
+static void fill_ops(void)
+{
+	domain_fi_ops = kit_no_fi_ops;
+	domain_fi_ops.close = domain_close;
+	domain_fi_ops.bind = kit_domain_bind;
+	domain_fi_ops.ops_open = efa_domain_ops_open;
+	domain_ops = kit_no_domain_ops;
+	domain_ops.av_open = efa_av_open;
+	domain_ops.cq_open = efa_cq_open;
+	domain_ops.endpoint = efa_endpoint;
+	domain_ops.cntr_open = efa_cntr_open;
+	domain_ops.poll_open = kit_poll_open;
+	domain_ops.query_atomic = efa_query_atomic;
+}
+
+enum efa_kind efa_kind_of(const struct fi_info *info)
+{
+	if (info->ep_attr && info->ep_attr->type == FI_EP_DGRAM)
+		return EFA_DGRAM;
+	return info->fabric_attr && info->fabric_attr->name && !strcasecmp(info->fabric_attr->name, "efa-direct")
+		       ? EFA_DIRECT
+		       : EFA_RDM;
+}
+
+/* The adapter whose name starts the domain's: "rdmap0s6" of "rdmap0s6-rdm". */
+static int find_device(const char *domain_name, struct efanic_dev_attr *attr)
+{
+	char err[256];
+	int cnt = efanic_dev_cnt(err, sizeof(err));
+
+	for (int i = 0; i < cnt; i++) {
+		size_t len;
+
+		if (efanic_dev_query(i, attr))
+			continue;
+		len = strlen(attr->name);
+		if (!strncmp(domain_name, attr->name, len) && domain_name[len] == '-')
+			return i;
+	}
+	LOG_WARN("no EFA device for the domain %s%s%s", domain_name, cnt ? "" : ": ", cnt ? "" : err);
+	return -1;
+}
+
+static int open_nic(struct efa_domain *d, const char *name)
+{
+	struct efanic_open_attr attr = {.lock = &d->kit.lock};
+
+	attr.dev_idx = find_device(name, &d->attr);
+	if (attr.dev_idx < 0)
+		return -FI_ENODEV;
+	if (d->auto_progress) {
+		attr.service = service;
+		attr.ctx = d;
+	}
+	return efanic_open(&attr, &d->nic);
+}
+
+int efa_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain, void *context)
+{
+	struct kit_fabric *f = container_of(fabric, struct kit_fabric, fid);
+	struct efa_domain *d;
+	int ret;
+
+	if (!info || !info->domain_attr || !info->domain_attr->name || !domain)
+		return -FI_EINVAL;
+	d = mem_alloc(sizeof(*d));
+	if (!d)
+		return -FI_ENOMEM;
+	LIST_INIT(&d->eps);
+	d->kind = efa_kind_of(info);
+	efa_params_get(&d->params); /* what is refused was reported and keeps its default */
+	if (d->kind != EFA_RDM && !(info->domain_attr->mr_mode & FI_MR_LOCAL) && info->domain_attr->mr_mode != FI_MR_BASIC &&
+	    !(info->mode & FI_LOCAL_MR)) {
+		LOG_WARN("domain without FI_MR_LOCAL refused: this endpoint type needs it");
+		ret = -FI_ENODATA;
+		goto err_free;
+	}
+	fill_ops();
+	ret = kit_domain_init(&d->kit, f, info, &domain_fi_ops, &domain_ops, context);
+	if (ret)
+		goto err_free;
+	d->auto_progress = info->domain_attr->data_progress == FI_PROGRESS_AUTO && d->kind == EFA_RDM;
+	d->kit.mr_open = efa_mr_open;
+	ret = open_nic(d, info->domain_attr->name);
+	if (ret)
+		goto err_domain;
+	d->kit.idle = domain_idle;
+	d->kit.forked = domain_forked;
+	*domain = &d->kit.fid;
+	return 0;
+
+err_domain:
+	kit_domain_fini(&d->kit);
+err_free:
+	mem_free(d);
+	return ret;
+}

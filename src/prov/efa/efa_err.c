@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Device statuses and provider error codes: one table gives libfabric's errno and the words. Source: facts 3.11.
+#include "prov/efa/efa.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+struct err_row {
+	unsigned prov_errno;
+	int err;
+	const char *text;
+};
+
+static const struct err_row err_tab[] = {
+	{EFANIC_OK, FI_SUCCESS, "success"},
+	{EFANIC_FLUSHED, FI_ECANCELED, "work request cancelled because its queue pair went away"},
+	{EFANIC_LOCAL_QP_INTERNAL, FI_EINVAL, "internal fault of the local queue pair"},
+	{EFANIC_LOCAL_UNSUPPORTED_OP, FI_EINVAL, "operation that this device does not offer"},
+	{EFANIC_LOCAL_INVALID_AH, FI_EINVAL, "address handle is closed or unknown"},
+	{EFANIC_LOCAL_INVALID_LKEY, FI_EINVAL, "local key unknown or range outside its region"},
+	{EFANIC_LOCAL_BAD_LENGTH, FI_EMSGSIZE, "message above the MTU or transfer above the RDMA limit"},
+	{EFANIC_REMOTE_BAD_ADDRESS, FI_EINVAL, "remote key unknown, or range or permission wrong at the target"},
+	{EFANIC_REMOTE_ABORT, FI_ECONNABORTED, "peer tore its queue pair down"},
+	{EFANIC_REMOTE_BAD_DEST_QPN, FI_ENOTCONN, "no such queue pair at the peer"},
+	{EFANIC_REMOTE_RNR, FI_ENORX, "receiver not ready"},
+	{EFANIC_REMOTE_BAD_LENGTH, FI_EMSGSIZE, "receive posted by the peer is smaller than the message"},
+	{EFANIC_REMOTE_BAD_STATUS, FI_EREMOTEIO, "meaningless answer of the peer"},
+	{EFANIC_LOCAL_UNRESP_REMOTE, FI_ECONNABORTED, "peer stopped answering"},
+	{EFANIC_REMOTE_UNKNOWN_PEER, FI_ENOTCONN, "peer has no address handle for us"},
+	{EFANIC_LOCAL_UNREACH_REMOTE, FI_EHOSTUNREACH, "peer never answered"},
+	{EFANIC_REMOTE_FEATURE_MISMATCH, FI_EINVAL, "features of the two sides conflict"},
+	{4096, FI_EOTHER, "provider error"},
+	{4097, FI_EOTHER, "packet of a protocol that is no longer spoken"},
+	{4098, FI_EOTHER, "packet of an invalid type"},
+	{4099, FI_EOTHER, "packet of an unknown type"},
+	{4100, FI_EOTHER, "packet could not be posted"},
+	{4101, FI_EOTHER, "packet could not be sent"},
+	{4102, FI_EOTHER, "message packet could not be processed"},
+	{4103, FI_EOTHER, "tagged message packet could not be processed"},
+	{4104, FI_EOTHER, "packet was processed already"},
+	{4105, FI_ENOMEM, "out of memory"},
+	{4106, FI_EOTHER, "memory region could not be closed"},
+	{4107, FI_EOTHER, "payload could not be copied"},
+	{4108, FI_EOTHER, "no incoming transfer left"},
+	{4109, FI_EOTHER, "no outgoing transfer left"},
+	{4110, FI_EOTHER, "address could not be inserted"},
+	{4111, FI_EOTHER, "remote memory address, key or permission wrong"},
+	{4112, FI_EOTHER, "internal receive could not be posted"},
+	{4113, FI_EOTHER, "handshake with the peer failed"},
+	{4114, FI_EOTHER, "send work request could not be posted"},
+	{4115, FI_EOTHER, "packets of one message disagree"},
+	{4116, FI_EOTHER, "read could not be posted"},
+	{4117, FI_EOTHER, "RDMA read could not be posted"},
+	{4118, FI_EOTHER, "invalid datatype or operation in an atomic"},
+	{4119, FI_EOTHER, "write completion failed"},
+	{4120, FI_EOTHER, "write-with-immediate reception failed"},
+	{4121, FI_EOTHER, "datagram completion queue could not be read"},
+	{4122, FI_EOTHER, "shared memory failed"},
+	{4123, FI_EOTHER, "shared memory completion could not be written"},
+	{4124, FI_ECONNABORTED, "unresponsive receiver: its handshake was seen, then it stopped answering"},
+	{4125, FI_EOTHER, "packet with a header reached an endpoint in zero-copy receive mode"},
+	{4126, FI_ECONNABORTED, "unresponsive receiver: no handshake was ever seen (is traffic between the two hosts allowed?)"},
+};
+
+static const struct err_row *find(unsigned prov_errno)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(err_tab); i++)
+		if (err_tab[i].prov_errno == prov_errno)
+			return &err_tab[i];
+	return NULL;
+}
+
+int efa_errno(unsigned prov_errno)
+{
+	const struct err_row *row = find(prov_errno);
+
+	return row ? row->err : FI_EOTHER;
+}
+
+const char *efa_strerror(unsigned prov_errno)
+{
+	const struct err_row *row = find(prov_errno);
+
+	return row ? row->text : "unknown error";
+}
+
+uint64_t efa_host_id(void)
+{
+	static const char path[] = "/sys/devices/virtual/dmi/id/board_asset_tag";
+	char tag[64] = "";
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n;
+
+	if (fd < 0)
+		return 0;
+	n = read(fd, tag, sizeof(tag) - 1);
+	close(fd);
+	if (n <= 3 || strncmp(tag, "i-0", 3))
+		return 0;
+	return strtoull(tag + 3, NULL, 16);
+}
+
+size_t efa_err_data(const struct efa_ep *ep, const struct efa_peer *peer, unsigned prov_errno, char *buf, size_t cap)
+{
+	char self[96] = "N/A", other[96] = "N/A";
+	size_t len = sizeof(self);
+	struct efa_addr a;
+	int n;
+
+	efa_addr_str(&ep->self, self, &len);
+	if (peer && !(peer->flags & EFA_PEER_REMOVED) && kit_av_addr(ep->kit.av, peer->fi_addr)) {
+		memcpy(&a, kit_av_addr(ep->kit.av, peer->fi_addr), sizeof(a));
+		len = sizeof(other);
+		efa_addr_str(&a, other, &len);
+	}
+	n = snprintf(buf, cap, "%s My EFA addr: %s My host id: i-%017llx Peer EFA addr: %s Peer host id: i-%017llx",
+		     efa_strerror(prov_errno), self, (unsigned long long)efa_host_id(), other,
+		     peer ? (unsigned long long)peer->host_id : 0ULL);
+	return n < 0 ? 0 : MIN((size_t)n + 1, cap);
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The efa fabric object.
+#include <string.h>
+
+#include "base/mem.h"
+#include "prov/efa/efa_obj.h"
+
+static int fabric_close(struct fid *fid)
+{
+	struct efa_fabric *f = container_of(fid, struct efa_fabric, kit.fid.fid);
+	int ret = kit_fabric_fini(&f->kit);
+
+	if (!ret)
+		mem_free(f);
+	return ret;
+}
+
+static struct fi_ops fabric_fi_ops;
+static struct fi_ops_fabric fabric_ops;
+
+static void fill_ops(void)
+{
+	fabric_fi_ops = kit_no_fi_ops;
+	fabric_fi_ops.close = fabric_close;
+	fabric_ops = kit_no_fabric_ops;
+	fabric_ops.domain = efa_domain_open;
+	fabric_ops.eq_open = kit_eq_open;
+	fabric_ops.wait_open = kit_wait_open;
+	fabric_ops.trywait = kit_trywait;
+}
+
+int efa_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context)
+{
+	struct efa_fabric *f;
+	int ret;
+
+	if (!attr || !fabric || (attr->name && strncasecmp(attr->name, "efa", 3)))
+		return -FI_EINVAL;
+	f = mem_alloc(sizeof(*f));
+	if (!f)
+		return -FI_ENOMEM;
+	fill_ops();
+	ret = kit_fabric_init(&f->kit, &g_efa_prov, attr, &fabric_fi_ops, &fabric_ops, context);
+	if (ret) {
+		mem_free(f);
+		return ret;
+	}
+	*fabric = &f->kit.fid;
+	return 0;
+}

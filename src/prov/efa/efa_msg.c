@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// FI_MSG and FI_TAGGED of the RDM endpoint: the calls themselves, each a few lines in front of efa_tx_start() and kit_srx_recv().
+#include "prov/efa/efa.h"
+
+static struct efa_ep *to_ep(struct fid_ep *fid)
+{
+	return container_of(fid, struct efa_ep, kit.fid);
+}
+
+/* --- send ------------------------------------------------------------------------------------------------ */
+
+/* Every send ends up here. @cq_flags: FI_SEND|FI_MSG or FI_SEND|FI_TAGGED. */
+static ssize_t send_iov(struct efa_ep *ep, const struct iovec *iov, void **desc, size_t cnt, fi_addr_t to, uint64_t tag,
+			uint64_t data, void *context, uint64_t flags, uint64_t cq_flags)
+{
+	struct lock *lock = &ep->domain->kit.lock;
+	struct efa_peer *peer;
+	struct efa_tx *tx;
+	ssize_t ret;
+
+	if (unlikely(!ep->kit.enabled))
+		return -FI_EOPBADSTATE;
+	if (unlikely(cnt > 4 || (cnt && !iov)))
+		return -FI_EINVAL;
+	lock_acquire(lock);
+	peer = efa_peer_find(ep, to);
+	tx = likely(peer != NULL) ? efa_tx_get(ep, peer, EFA_TX_SEND) : NULL;
+	if (unlikely(!tx)) {
+		lock_release(lock);
+		return peer ? -FI_EAGAIN : -FI_EINVAL;
+	}
+	tx->iov_cnt = (uint8_t)cnt;
+	tx->len = 0;
+	tx->desc[0] = NULL;
+	for (size_t i = 0; i < cnt; i++) {
+		tx->iov[i] = iov[i];
+		tx->len += iov[i].iov_len;
+		tx->desc[i] = desc ? desc[i] : NULL;
+	}
+	tx->flags = flags;
+	tx->injected = flags & FI_INJECT;
+	tx->wants_cqe = kit_tx_wants_cqe(&ep->kit, flags) && !(flags & EFA_NO_CQE);
+	tx->has_data = flags & FI_REMOTE_CQ_DATA;
+	tx->cq_flags = cq_flags;
+	tx->context = context;
+	tx->tag = tag;
+	tx->data = data;
+	if (unlikely(tx->len > (cq_flags & FI_TAGGED ? ep->max_tagged_size : ep->max_msg_size) ||
+		     (tx->injected && tx->len > (cq_flags & FI_TAGGED ? ep->inject_tagged : ep->inject_msg)))) {
+		efa_tx_put(tx);
+		ret = -FI_EMSGSIZE;
+	} else {
+		ret = efa_tx_start(tx);
+	}
+	if (!(flags & FI_MORE) && likely(!ret)) {
+		efanic_doorbell(ep->qp);
+		ep->need_doorbell = false;
+	}
+	lock_release(lock);
+	return ret;
+}
+
+static ssize_t send_buf(struct efa_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t to, uint64_t tag,
+			uint64_t data, void *context, uint64_t flags, uint64_t cq_flags)
+{
+	struct iovec iov = {(void *)(uintptr_t)buf, len};
+
+	return send_iov(ep, &iov, &desc, 1, to, tag, data, context, flags, cq_flags);
+}
+
+/* sendmsg: the flags of the call replace the endpoint's; without selective completion each call completes. */
+static uint64_t msg_flags(const struct efa_ep *ep, uint64_t flags)
+{
+	return flags | (ep->kit.tx_selective ? 0 : FI_COMPLETION);
+}
+
+#define MSG (FI_SEND | FI_MSG)
+#define TAG (FI_SEND | FI_TAGGED)
+
+static ssize_t efa_send(struct fid_ep *fid, const void *buf, size_t len, void *desc, fi_addr_t dest_addr, void *context)
+{
+	struct efa_ep *ep = to_ep(fid);
+
+	return send_buf(ep, buf, len, desc, dest_addr, 0, 0, context, ep->kit.tx_op_flags, MSG);
+}
+
+static ssize_t efa_sendv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count, fi_addr_t dest_addr,
+			 void *context)
+{
+	struct efa_ep *ep = to_ep(fid);
+
+	return send_iov(ep, iov, desc, count, dest_addr, 0, 0, context, ep->kit.tx_op_flags, MSG);
+}
+
+static ssize_t efa_sendmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags)
+{
+	struct efa_ep *ep = to_ep(fid);
+
+	return send_iov(ep, msg->msg_iov, msg->desc, msg->iov_count, msg->addr, 0, msg->data, msg->context,
+			msg_flags(ep, flags), MSG);
+}
+
+static ssize_t efa_inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t dest_addr)
+{
+	struct efa_ep *ep = to_ep(fid);
+
+	return send_buf(ep, buf, len, NULL, dest_addr, 0, 0, NULL, ep->kit.tx_op_flags | FI_INJECT | EFA_NO_CQE, MSG);
+}
+
+static ssize_t efa_senddata(struct fid_ep *fid, const void *buf, size_t len, void *desc, uint64_t data,
+			    fi_addr_t dest_addr, void *context)
+{
+	struct efa_ep *ep = to_ep(fid);
+
+	return send_buf(ep, buf, len, desc, dest_addr, 0, data, context, ep->kit.tx_op_flags | FI_REMOTE_CQ_DATA, MSG);
+}
+
+static ssize_t efa_injectdata(struct fid_ep *fid, const void *buf, size_t len, uint64_t data, fi_addr_t dest_addr)
+{
+	struct efa_ep *ep = to_ep(fid);
+
+	return send_buf(ep, buf, len, NULL, dest_addr, 0, data, NULL,
+			ep->kit.tx_op_flags | FI_INJECT | FI_REMOTE_CQ_DATA | EFA_NO_CQE, MSG);
+}
+
+static ssize_t efa_tsend(struct fid_ep *fid, const void *buf, size_t len, void *desc, fi_addr_t dest_addr, uint64_t tag,
+			 void *context)
+{
+	struct efa_ep *ep = to_ep(fid);
+
+	return send_buf(ep, buf, len, desc, dest_addr, tag, 0, context, ep->kit.tx_op_flags, TAG);
+}
+
+static ssize_t efa_tsendv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count, fi_addr_t dest_addr,
+			  uint64_t tag, void *context)
+{
+	struct efa_ep *ep = to_ep(fid);
+
+	return send_iov(ep, iov, desc, count, dest_addr, tag, 0, context, ep->kit.tx_op_flags, TAG);
+}
+
+static ssize_t efa_tsendmsg(struct fid_ep *fid, const struct fi_msg_tagged *msg, uint64_t flags)
+{
+	struct efa_ep *ep = to_ep(fid);
+
+	return send_iov(ep, msg->msg_iov, msg->desc, msg->iov_count, msg->addr, msg->tag, msg->data, msg->context,
+			msg_flags(ep, flags), TAG);
+}
+
+static ssize_t efa_tinject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t dest_addr, uint64_t tag)
+{
+	struct efa_ep *ep = to_ep(fid);
+
+	return send_buf(ep, buf, len, NULL, dest_addr, tag, 0, NULL, ep->kit.tx_op_flags | FI_INJECT | EFA_NO_CQE, TAG);
+}
+
+static ssize_t efa_tsenddata(struct fid_ep *fid, const void *buf, size_t len, void *desc, uint64_t data,
+			     fi_addr_t dest_addr, uint64_t tag, void *context)
+{
+	struct efa_ep *ep = to_ep(fid);
+
+	return send_buf(ep, buf, len, desc, dest_addr, tag, data, context, ep->kit.tx_op_flags | FI_REMOTE_CQ_DATA, TAG);
+}
+
+static ssize_t efa_tinjectdata(struct fid_ep *fid, const void *buf, size_t len, uint64_t data, fi_addr_t dest_addr,
+			       uint64_t tag)
+{
+	struct efa_ep *ep = to_ep(fid);
+
+	return send_buf(ep, buf, len, NULL, dest_addr, tag, data, NULL,
+			ep->kit.tx_op_flags | FI_INJECT | FI_REMOTE_CQ_DATA | EFA_NO_CQE, TAG);
+}
+
+/* --- receive ------------------------------------------------------------------------------------------------ */
+
+static ssize_t recv_args(struct efa_ep *ep, bool tagged, const struct kit_recv_args *a)
+{
+	struct lock *lock = &ep->domain->kit.lock;
+	ssize_t ret;
+
+	if (unlikely(!ep->kit.enabled))
+		return -FI_EOPBADSTATE;
+	lock_acquire(lock);
+	ret = kit_srx_recv(&ep->srx, tagged, a);
+	if (unlikely(ep->need_doorbell)) { /* an unexpected message was answered */
+		efanic_doorbell(ep->qp);
+		ep->need_doorbell = false;
+	}
+	lock_release(lock);
+	return ret;
+}
+
+static uint64_t rx_msg_flags(const struct efa_ep *ep, uint64_t flags)
+{
+	return flags | (ep->kit.rx_selective ? 0 : FI_COMPLETION);
+}
+
+static ssize_t efa_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src_addr, void *context)
+{
+	struct efa_ep *ep = to_ep(fid);
+	struct iovec iov = {buf, len};
+	struct kit_recv_args a = {.iov = &iov, .desc = &desc, .iov_cnt = 1, .src = src_addr, .context = context,
+				  .flags = ep->kit.rx_op_flags};
+
+	return recv_args(ep, false, &a);
+}
+
+static ssize_t efa_recvv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count, fi_addr_t src_addr,
+			 void *context)
+{
+	struct efa_ep *ep = to_ep(fid);
+	struct kit_recv_args a = {.iov = iov, .desc = desc, .iov_cnt = count, .src = src_addr, .context = context,
+				  .flags = ep->kit.rx_op_flags};
+
+	return recv_args(ep, false, &a);
+}
+
+static ssize_t efa_recvmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags)
+{
+	struct efa_ep *ep = to_ep(fid);
+	struct kit_recv_args a = {.iov = msg->msg_iov, .desc = msg->desc, .iov_cnt = msg->iov_count, .src = msg->addr,
+				  .context = msg->context, .flags = rx_msg_flags(ep, flags)};
+
+	return recv_args(ep, false, &a);
+}
+
+static ssize_t efa_trecv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src_addr, uint64_t tag,
+			 uint64_t ignore, void *context)
+{
+	struct efa_ep *ep = to_ep(fid);
+	struct iovec iov = {buf, len};
+	struct kit_recv_args a = {.iov = &iov, .desc = &desc, .iov_cnt = 1, .src = src_addr, .tag = tag, .ignore = ignore,
+				  .context = context, .flags = ep->kit.rx_op_flags & ~FI_MULTI_RECV};
+
+	return recv_args(ep, true, &a);
+}
+
+static ssize_t efa_trecvv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count, fi_addr_t src_addr,
+			  uint64_t tag, uint64_t ignore, void *context)
+{
+	struct efa_ep *ep = to_ep(fid);
+	struct kit_recv_args a = {.iov = iov, .desc = desc, .iov_cnt = count, .src = src_addr, .tag = tag,
+				  .ignore = ignore, .context = context, .flags = ep->kit.rx_op_flags & ~FI_MULTI_RECV};
+
+	return recv_args(ep, true, &a);
+}
+
+static ssize_t efa_trecvmsg(struct fid_ep *fid, const struct fi_msg_tagged *msg, uint64_t flags)
+{
+	struct efa_ep *ep = to_ep(fid);
+	struct kit_recv_args a = {.iov = msg->msg_iov, .desc = msg->desc, .iov_cnt = msg->iov_count, .src = msg->addr,
+				  .tag = msg->tag, .ignore = msg->ignore, .context = msg->context,
+				  .flags = rx_msg_flags(ep, flags)};
+
+	return recv_args(ep, true, &a);
+}
+
+const struct fi_ops_msg efa_msg_ops = {
+	.size = sizeof(struct fi_ops_msg),
+	.recv = efa_recv,
+	.recvv = efa_recvv,
+	.recvmsg = efa_recvmsg,
+	.send = efa_send,
+	.sendv = efa_sendv,
+	.sendmsg = efa_sendmsg,
+	.inject = efa_inject,
+	.senddata = efa_senddata,
+	.injectdata = efa_injectdata,
+};
+
+const struct fi_ops_tagged efa_tagged_ops = {
+	.size = sizeof(struct fi_ops_tagged),
+	.recv = efa_trecv,
+	.recvv = efa_trecvv,
+	.recvmsg = efa_trecvmsg,
+	.send = efa_tsend,
+	.sendv = efa_tsendv,
+	.sendmsg = efa_tsendmsg,
+	.inject = efa_tinject,
+	.senddata = efa_tsenddata,
+	.injectdata = efa_tinjectdata,
+};

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Peers of an endpoint: made at first traffic, introduced by handshakes, forgotten when their address is removed.
+#include "prov/efa/efa.h"
+
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+
+static int peers_grow(struct efa_ep *ep, fi_addr_t fi_addr)
+{
+	uint32_t cap = (uint32_t)roundup_pow2(MAX(fi_addr + 1, (fi_addr_t)16));
+	struct efa_peer **tab = mem_alloc(cap * sizeof(*tab));
+
+	if (!tab)
+		return -FI_ENOMEM;
+	if (ep->peers_cap)
+		memcpy(tab, ep->peers, ep->peers_cap * sizeof(*tab));
+	mem_free(ep->peers);
+	ep->peers = tab;
+	ep->peers_cap = cap;
+	return 0;
+}
+
+struct efa_peer *efa_peer_get(struct efa_ep *ep, fi_addr_t fi_addr)
+{
+	struct efa_av *av = container_of(ep->kit.av, struct efa_av, kit);
+	const struct efa_addr *addr = kit_av_addr(&av->kit, fi_addr);
+	struct efa_peer *peer;
+
+	if (!addr || (fi_addr >= ep->peers_cap && peers_grow(ep, fi_addr)))
+		return NULL;
+	if (ep->peers[fi_addr])
+		return ep->peers[fi_addr];
+	peer = slab_get(&ep->peer_slab);
+	if (!peer)
+		return NULL;
+	memset(peer, 0, sizeof(*peer));
+	if (efanic_dst_get(ep->qp, av->ahn[fi_addr], addr->qpn, addr->qkey, &peer->dst)) {
+		slab_put(&ep->peer_slab, peer);
+		return NULL;
+	}
+	peer->ep = ep;
+	peer->fi_addr = fi_addr;
+	peer->qkey = addr->qkey;
+	peer->qpn = addr->qpn;
+	peer->ahn = av->ahn[fi_addr];
+	TAILQ_INIT(&peer->ahead);
+	STAILQ_INIT(&peer->parked);
+	LIST_INIT(&peer->multi);
+	LIST_INIT(&peer->txs);
+	LIST_INIT(&peer->rxs);
+	peer->is_self = !memcmp(addr, &ep->self, EFA_ADDR_LEN);
+	if (peer->is_self)
+		peer->extra = ep->local_extra;
+	efanic_dst_set_user(peer->dst, peer);
+	ep->peers[fi_addr] = peer;
+	return peer;
+}
+
+/* The sender's address from what the packet and the adapter say; false if they contradict each other. */
+static bool sender_addr(const struct efanic_wc *wc, const struct efa_hdr *h, struct efa_addr *a)
+{
+	memset(a, 0, sizeof(*a));
+	if ((efa_pkt_tab[h->type].props & EFA_P_REQ) && (h->flags & EFA_FLAG_RAW_ADDR)) {
+		memcpy(a, h->raw_addr, sizeof(*a));
+		return !memcmp(a->gid, wc->src_gid, 16) && a->qpn == wc->src_qpn;
+	}
+	if (!(h->flags & EFA_FLAG_CONNID))
+		return false;
+	memcpy(a->gid, wc->src_gid, 16);
+	a->qpn = wc->src_qpn;
+	a->qkey = h->connid;
+	return true;
+}
+
+struct efa_peer *efa_peer_of_packet(struct efa_ep *ep, const struct efanic_wc *wc, const struct efa_hdr *h)
+{
+	struct efa_peer *peer = likely(wc->src != NULL) ? efanic_dst_user(wc->src) : NULL;
+	struct efa_addr a;
+	fi_addr_t fi_addr;
+
+	if (likely(peer != NULL))
+		return peer;
+	if (!sender_addr(wc, h, &a))
+		return NULL;
+	fi_addr = kit_av_find(ep->kit.av, &a);
+	if (fi_addr == FI_ADDR_NOTAVAIL) {
+		/* Nobody inserted this sender: its raw address makes it known, as the real provider does. */
+		if (!(h->flags & EFA_FLAG_RAW_ADDR) || kit_av_add_locked(ep->kit.av, &a, &fi_addr))
+			return NULL;
+		ep->stats.implicit_peers++;
+	}
+	peer = efa_peer_get(ep, fi_addr);
+	if (peer && wc->src && !efanic_dst_user(wc->src))
+		efanic_dst_set_user(wc->src, peer);
+	return peer;
+}
+
+/* --- handshake ------------------------------------------------------------------------------------ */
+
+int efa_handshake_send(struct efa_peer *peer)
+{
+	struct efa_ep *ep = peer->ep;
+	struct efa_hdr h = {
+		.type = EFA_PKT_HANDSHAKE,
+		.flags = EFA_FLAG_HS_HOST_ID | EFA_FLAG_HS_DEVICE_VERSION,
+		.nextra_p3 = 4,
+		.extra_info = {ep->local_extra},
+		.host_id = efa_host_id(),
+		.device_version = ep->domain->attr.vendor_part_id,
+	};
+	int ret;
+
+	if (ep->user_qp) {
+		h.flags |= EFA_FLAG_HS_USER_RECV_QP;
+		h.user_recv_qpn = efanic_qp_qpn(ep->user_qp);
+		h.user_recv_qkey = ep->user_qkey;
+	}
+	ret = efa_ctrl_send(peer, &h, NULL);
+	if (!ret)
+		peer->flags |= EFA_PEER_HS_SENT;
+	return ret;
+}
+
+void efa_handshake_received(struct efa_peer *peer, const struct efa_hdr *h)
+{
+	struct efa_ep *ep = peer->ep;
+	struct efa_tx *tx;
+
+	peer->extra = h->extra_info[0];
+	if (h->flags & EFA_FLAG_HS_DEVICE_VERSION)
+		peer->device_version = h->device_version;
+	if (h->flags & EFA_FLAG_HS_HOST_ID)
+		peer->host_id = h->host_id;
+	if ((h->flags & EFA_FLAG_HS_USER_RECV_QP) && !peer->user_dst &&
+	    efanic_dst_get(ep->qp, peer->ahn, (uint16_t)h->user_recv_qpn, h->user_recv_qkey, &peer->user_dst))
+		LOG_WARN("no memory for the zero-copy queue pair of a peer");
+	peer->flags |= EFA_PEER_HS_RCVD;
+	while ((tx = STAILQ_FIRST(&peer->parked))) {
+		STAILQ_REMOVE_HEAD(&peer->parked, park_link);
+		ep->parked_cnt--;
+		efa_tx_unpark(tx);
+	}
+}
+
+int efa_peer_trigger(struct efa_peer *peer)
+{
+	struct efa_ep *ep = peer->ep;
+	struct efa_hdr h = {.type = EFA_PKT_EAGER_RTW};
+	struct efa_pkt *pkt;
+
+	if (peer->flags & EFA_PEER_REQ_SENT)
+		return 0;
+	pkt = efa_pkt_get(ep, peer, false);
+	if (!pkt)
+		return -FI_EAGAIN;
+	efa_hdr_identity(ep, peer, &h);
+	pkt->type = h.type;
+	pkt->sge[0] = (struct efanic_sge){pkt->buf, (uint32_t)efa_pkt_encode(&h, pkt->buf, EFA_PKT_SMALL),
+					  EFANIC_LKEY_INTERNAL};
+	pkt->sge_cnt = 1;
+	efa_pkt_post_or_queue(pkt);
+	peer->flags |= EFA_PEER_REQ_SENT;
+	return 0;
+}
+
+/* --- the end -------------------------------------------------------------------------------------- */
+
+void efa_peer_free(struct efa_peer *peer)
+{
+	slab_put(&peer->ep->peer_slab, peer);
+}
+
+static void peer_end(struct efa_peer *peer)
+{
+	struct efa_ep *ep = peer->ep;
+	struct efa_held *held;
+	struct efa_tx *tx;
+	struct efa_rx *rx;
+
+	while ((tx = STAILQ_FIRST(&peer->parked))) {
+		STAILQ_REMOVE_HEAD(&peer->parked, park_link);
+		ep->parked_cnt--;
+	}
+	while ((held = TAILQ_FIRST(&peer->ahead))) {
+		TAILQ_REMOVE(&peer->ahead, held, link);
+		efa_held_put(ep, held);
+	}
+	while ((tx = LIST_FIRST(&peer->txs)))
+		efa_tx_abandon(tx);
+	while ((rx = LIST_FIRST(&peer->rxs)))
+		efa_rx_abandon(rx);
+	ep->peers[peer->fi_addr] = NULL;
+	peer->flags |= EFA_PEER_REMOVED;
+	efanic_dst_set_user(peer->dst, NULL);
+	efanic_dst_put(peer->dst);
+	if (peer->user_dst)
+		efanic_dst_put(peer->user_dst);
+	if (!peer->pkts)
+		efa_peer_free(peer);
+}
+
+void efa_peer_removed(struct efa_ep *ep, fi_addr_t fi_addr)
+{
+	if (fi_addr >= ep->peers_cap || !ep->peers[fi_addr])
+		return;
+	kit_srx_forget_src(&ep->srx, fi_addr);
+	peer_end(ep->peers[fi_addr]);
+}
+
+void efa_peers_fini(struct efa_ep *ep)
+{
+	for (uint32_t i = 0; i < ep->peers_cap; i++)
+		if (ep->peers[i])
+			peer_end(ep->peers[i]);
+	mem_free(ep->peers);
+	ep->peers = NULL;
+	ep->peers_cap = 0;
+}

@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// FI_RMA of the RDM endpoint: device RDMA where both sides have it, packets otherwise; both sides of the latter. Source: facts 3.8.
+#include "prov/efa/efa.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+
+/* --- device ---------------------------------------------------------------------------------------- */
+
+struct wr_walk {
+	uint64_t off;           /* bytes of the transfer behind us */
+	unsigned li, ri;        /* local and remote piece */
+	uint64_t loff, roff;
+};
+
+/* The next work request: inside one local and one remote piece and the device's limit. Return: its length. */
+static uint64_t walk_len(const struct efa_tx *tx, const struct wr_walk *w)
+{
+	uint64_t max = MIN((uint64_t)tx->ep->domain->params.inter_read_segment_size, tx->ep->domain->attr.max_rdma_size);
+
+	return MIN(MIN(tx->iov[w->li].iov_len - w->loff, tx->rma_iov[w->ri].len - w->roff), max);
+}
+
+static void walk_on(const struct efa_tx *tx, struct wr_walk *w, uint64_t len)
+{
+	w->off += len;
+	w->loff += len;
+	w->roff += len;
+	while (w->li + 1 < tx->iov_cnt && w->loff == tx->iov[w->li].iov_len)
+		w->loff = 0, w->li++;
+	while (w->ri + 1 < tx->rma_iov_cnt && w->roff == tx->rma_iov[w->ri].len)
+		w->roff = 0, w->ri++;
+}
+
+static unsigned count_wrs(const struct efa_tx *tx)
+{
+	struct wr_walk w = {0};
+	unsigned cnt = 0;
+
+	do {
+		walk_on(tx, &w, walk_len(tx, &w));
+		cnt++;
+	} while (w.off < tx->len && cnt < UINT16_MAX);
+	return cnt;
+}
+
+static int post_device(struct efa_tx *tx, const struct wr_walk *w, uint64_t len, uint8_t opcode)
+{
+	struct efa_mr *mr = tx->desc[w->li];
+	struct efa_pkt *pkt = efa_pkt_get(tx->ep, tx->peer, tx->injected && len);
+	char *local = (char *)tx->iov[w->li].iov_base + w->loff;
+	uint32_t lkey = mr ? efanic_mr_lkey(mr->dev) : EFANIC_LKEY_INTERNAL;
+	int ret;
+
+	if (!pkt)
+		return -FI_EAGAIN;
+	pkt->type = opcode == EFANIC_OP_READ ? EFA_WR_READ : EFA_WR_WRITE;
+	pkt->opcode = opcode;
+	pkt->tx = tx;
+	pkt->payload_len = (uint32_t)len;
+	pkt->raddr = tx->rma_iov[w->ri].addr + w->roff;
+	pkt->rkey = (uint32_t)tx->rma_iov[w->ri].key;
+	if (tx->injected && len) {
+		local = memcpy(pkt->buf, local, len);
+		lkey = EFANIC_LKEY_INTERNAL;
+	}
+	if (tx->has_data) {
+		pkt->has_imm = true;
+		pkt->imm = (uint32_t)tx->data;
+	}
+	pkt->sge[0] = (struct efanic_sge){local, (uint32_t)len, lkey};
+	pkt->sge_cnt = 1;
+	ret = efa_pkt_post(pkt);
+	if (ret) {
+		efa_pkt_put(pkt);
+		return ret;
+	}
+	tx->wrs++;
+	tx->sent += len;
+	return 0;
+}
+
+static int start_device(struct efa_tx *tx, uint8_t opcode)
+{
+	struct wr_walk w = {0};
+
+	if (efanic_sq_free(tx->ep->qp) < count_wrs(tx))
+		return -FI_EAGAIN;
+	tx->need = tx->len;
+	do {
+		uint64_t len = walk_len(tx, &w);
+		int ret = post_device(tx, &w, len, opcode);
+
+		if (ret && !tx->wrs)
+			return ret;
+		if (ret) {
+			efa_tx_fail(tx, FI_ENOMEM, 4105);
+			return 0;
+		}
+		walk_on(tx, &w, len);
+	} while (w.off < tx->len);
+	return 0;
+}
+
+/* --- packets ---------------------------------------------------------------------------------------- */
+
+static int start_write_packets(struct efa_tx *tx)
+{
+	bool dc = (tx->flags & FI_DELIVERY_COMPLETE) && !tx->injected;
+	struct efa_hdr h;
+	int ret;
+
+	if (dc && !efa_peer_has(tx->peer, EFA_X_DELIVERY_COMPLETE))
+		return -FI_EOPNOTSUPP;
+	if (tx->len >= (uint64_t)tx->ep->domain->params.inter_min_read_write_size && !tx->injected &&
+	    efa_read_interop(tx->ep, tx->peer)) {
+		tx->type = EFA_PKT_LONGREAD_RTW;
+		efa_tx_hdr(tx, &h);
+		tx->wait = EFA_WAIT_EOR;
+		ret = efa_tx_read_iov(tx, &h);
+		if (!ret)
+			return efa_tx_send_packet(tx, &h, 0, 0);
+	}
+	tx->wait = dc ? EFA_WAIT_RECEIPT : 0;
+	tx->need = tx->len;
+	tx->type = dc ? EFA_PKT_DC_EAGER_RTW : EFA_PKT_EAGER_RTW;
+	if (tx->len <= efa_eager_cap(tx->peer, tx, tx->type)) {
+		efa_tx_hdr(tx, &h);
+		return efa_tx_send_packet(tx, &h, 0, tx->len);
+	}
+	tx->type = dc ? EFA_PKT_DC_LONGCTS_RTW : EFA_PKT_LONGCTS_RTW;
+	return efa_tx_start_longcts(tx);
+}
+
+static int start_read_packets(struct efa_tx *tx)
+{
+	const struct efa_params *prm = &tx->ep->domain->params;
+	struct efa_rx *rx = efa_rx_get(tx->ep, tx->peer, EFA_RX_READ);
+	struct efa_hdr h;
+	int ret;
+
+	if (!rx)
+		return -FI_EAGAIN;
+	rx->tx = tx;
+	rx->len = tx->len;
+	rx->iov_cnt = tx->iov_cnt;
+	memcpy(rx->iov, tx->iov, tx->iov_cnt * sizeof(rx->iov[0]));
+	tx->type = rx->type = tx->len < EFA_MTU - 24 ? EFA_PKT_SHORT_RTR : EFA_PKT_LONGCTS_RTR;
+	efa_tx_hdr(tx, &h);
+	h.recv_id = rx->id;
+	rx->granted = MIN(tx->len, (uint64_t)prm->tx_min_credits * EFA_CTSDATA_CAP);
+	h.recv_len32 = (uint32_t)rx->granted;
+	tx->wait = EFA_WAIT_RESPONSE;
+	ret = efa_tx_send_packet(tx, &h, 0, 0);
+	if (ret)
+		efa_rx_put(rx);
+	return ret;
+}
+
+int efa_rma_start(struct efa_tx *tx)
+{
+	struct efa_peer *peer = tx->peer;
+	struct efa_ep *ep = tx->ep;
+
+	if (!(peer->flags & EFA_PEER_HS_RCVD) && !peer->is_self)
+		return efa_tx_park(tx);
+	if (tx->kind == EFA_TX_READ)
+		return efa_read_interop(ep, peer) ? start_device(tx, EFANIC_OP_READ) : start_read_packets(tx);
+	if (!ep->use_write || !efa_peer_has(peer, EFA_X_RDMA_WRITE) ||
+	    (tx->has_data && (tx->iov_cnt > 1 || tx->rma_iov_cnt > 1)))
+		return start_write_packets(tx);
+	if (tx->has_data && !peer->is_self && ep->unsolicited != efa_peer_has(peer, EFA_X_UNSOLICITED_WRITE_RECV))
+		return -FI_EOPNOTSUPP;
+	return start_device(tx, EFANIC_OP_WRITE);
+}
+
+/* --- the target of packets ----------------------------------------------------------------------------- */
+
+/* Every piece of a request must lie in a region with @access; fills @iov. Return: total bytes, or -1 (reported). */
+static int64_t check_target(struct efa_peer *peer, const struct efa_hdr *h, uint64_t access, struct iovec *iov)
+{
+	uint64_t total = 0;
+
+	for (uint32_t i = 0; i < h->rma_iov_cnt; i++) {
+		const struct efa_rma_iov *r = &h->rma_iov[i];
+
+		if (!efa_mr_check(peer->ep->domain, r->key, r->addr, r->len, access) ||
+		    total + r->len < total || total + r->len > INT64_MAX) {
+			efa_ep_event(peer->ep, FI_EINVAL, 4111, "a peer named memory that it may not touch");
+			return -1;
+		}
+		iov[i] = (struct iovec){(void *)(uintptr_t)r->addr, r->len};
+		total += r->len;
+	}
+	return (int64_t)total;
+}
+
+void efa_rma_on_rtw(struct efa_peer *peer, const struct efa_hdr *h, const struct view *data, size_t payload_off)
+{
+	unsigned props = efa_pkt_tab[h->type].props;
+	bool eager = !(props & (EFA_P_LONGCTS | EFA_P_READ_IOV));
+	struct iovec iov[EFA_IOV_MAX];
+	uint64_t len = eager ? data->len - payload_off : h->msg_len;
+	struct efa_rx *rx;
+	int64_t total;
+
+	if (!h->rma_iov_cnt)
+		return; /* only there to make us send our handshake */
+	total = check_target(peer, h, FI_REMOTE_WRITE, iov);
+	if (total < 0)
+		return;
+	if ((uint64_t)total != len) {
+		peer->ep->stats.drop[EFA_DROP_LENGTH]++;
+		return;
+	}
+	rx = efa_rx_get(peer->ep, peer, EFA_RX_WRITE);
+	if (!rx) {
+		efa_ep_event(peer->ep, FI_ENOMEM, 4108, "no memory for a write of a peer");
+		return;
+	}
+	efa_rx_fill(rx, h, len);
+	rx->send_id_known = props & EFA_P_LONGCTS;
+	rx->iov_cnt = (uint8_t)h->rma_iov_cnt;
+	memcpy(rx->iov, iov, h->rma_iov_cnt * sizeof(iov[0]));
+	efa_rx_bytes(rx, 0, data, payload_off);
+	efa_rx_go_on(rx);
+}
+
+void efa_rma_on_rtr(struct efa_peer *peer, const struct efa_hdr *h)
+{
+	struct efa_ep *ep = peer->ep;
+	struct iovec iov[EFA_IOV_MAX];
+	int64_t total = check_target(peer, h, FI_REMOTE_READ, iov);
+	struct efa_hdr r = {.type = EFA_PKT_READRSP, .flags = EFA_FLAG_CONNID, .connid = ep->self.qkey};
+	struct efa_tx *tx;
+
+	if (total < 0)
+		return;
+	if ((uint64_t)total != h->msg_len || h->recv_len32 > h->msg_len) {
+		ep->stats.drop[EFA_DROP_LENGTH]++;
+		return;
+	}
+	tx = efa_tx_get(ep, peer, EFA_TX_READRSP);
+	if (!tx) {
+		efa_ep_event(ep, FI_ENOMEM, 4109, "no memory to answer a read of a peer");
+		return;
+	}
+	tx->len = tx->need = h->msg_len;
+	tx->type = EFA_PKT_READRSP;
+	tx->cq_flags = tx->flags = 0;
+	tx->context = NULL;
+	tx->recv_id = h->recv_id;
+	tx->iov_cnt = (uint8_t)h->rma_iov_cnt;
+	memcpy(tx->iov, iov, h->rma_iov_cnt * sizeof(iov[0]));
+	memset(tx->desc, 0, sizeof(tx->desc));
+	r.recv_id = h->recv_id;
+	r.send_id = tx->id;
+	r.seg_len = MIN((uint64_t)h->recv_len32, (uint64_t)EFA_MTU - 24);
+	efa_tx_respond(tx, &r, h->recv_len32 - r.seg_len);
+}
+
+/* --- calls ------------------------------------------------------------------------------------------------- */
+
+static ssize_t rma(struct efa_ep *ep, enum efa_tx_kind kind, const struct fi_msg_rma *m, uint64_t flags)
+{
+	struct lock *lock = &ep->domain->kit.lock;
+	size_t len = 0, rlen = 0;
+	struct efa_peer *peer;
+	struct efa_tx *tx;
+	ssize_t ret = -FI_EAGAIN;
+
+	if (!ep->kit.enabled)
+		return -FI_EOPBADSTATE;
+	if (!(ep->kit.caps & FI_RMA))
+		return -FI_EOPNOTSUPP;
+	if (m->iov_count > 4 || m->rma_iov_count > EFA_IOV_MAX || !m->rma_iov_count || (m->iov_count && !m->msg_iov))
+		return -FI_EINVAL;
+	for (size_t i = 0; i < m->rma_iov_count; i++)
+		rlen += m->rma_iov[i].len;
+	len = kit_iov_len(m->msg_iov, m->iov_count);
+	if (len != rlen || len > ep->max_rma_size || ((flags & FI_INJECT) && (len > ep->inject_rma || kind == EFA_TX_READ)))
+		return -FI_EINVAL;
+	lock_acquire(lock);
+	peer = efa_peer_find(ep, m->addr);
+	if (unlikely(!peer)) {
+		ret = -FI_EINVAL;
+		goto out;
+	}
+	tx = efa_tx_get(ep, peer, kind);
+	if (unlikely(!tx))
+		goto out;
+	tx->flags = flags;
+	tx->injected = flags & FI_INJECT;
+	tx->wants_cqe = kit_tx_wants_cqe(&ep->kit, flags) && !(flags & EFA_NO_CQE);
+	tx->cq_flags = FI_RMA | (kind == EFA_TX_READ ? FI_READ : FI_WRITE);
+	tx->context = m->context;
+	tx->tag = 0;
+	tx->has_data = flags & FI_REMOTE_CQ_DATA;
+	tx->data = m->data;
+	tx->len = len;
+	tx->iov_cnt = (uint8_t)MAX(m->iov_count, (size_t)1);
+	tx->rma_iov_cnt = (uint8_t)m->rma_iov_count;
+	tx->iov[0] = (struct iovec){0};
+	for (size_t i = 0; i < m->iov_count; i++)
+		tx->iov[i] = m->msg_iov[i];
+	for (size_t i = 0; i < tx->iov_cnt; i++)
+		tx->desc[i] = m->desc && i < m->iov_count ? m->desc[i] : NULL;
+	for (size_t i = 0; i < m->rma_iov_count; i++)
+		tx->rma_iov[i] = (struct efa_rma_iov){m->rma_iov[i].addr, m->rma_iov[i].len, m->rma_iov[i].key};
+	ret = efa_tx_start(tx);
+	if (likely(!ret) && !(flags & FI_MORE))
+		efanic_doorbell(ep->qp);
+out:
+	lock_release(lock);
+	return ret;
+}
+
+static struct efa_ep *to_ep(struct fid_ep *fid)
+{
+	return container_of(fid, struct efa_ep, kit.fid);
+}
+
+static ssize_t rma_iov(struct fid_ep *fid, enum efa_tx_kind kind, const struct fi_msg_rma *m, uint64_t extra)
+{
+	struct efa_ep *ep = to_ep(fid);
+
+	return rma(ep, kind, m, ep->kit.tx_op_flags | extra);
+}
+
+static ssize_t efa_readv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count, fi_addr_t src_addr,
+			 uint64_t addr, uint64_t key, void *context)
+{
+	struct fi_rma_iov r = {addr, kit_iov_len(iov, count), key};
+	struct fi_msg_rma m = {.msg_iov = iov, .desc = desc, .iov_count = count, .addr = src_addr, .rma_iov = &r,
+			       .rma_iov_count = 1, .context = context};
+
+	return rma_iov(fid, EFA_TX_READ, &m, 0);
+}
+
+static ssize_t efa_read(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src_addr, uint64_t addr,
+			uint64_t key, void *context)
+{
+	struct iovec iov = {buf, len};
+
+	return efa_readv(fid, &iov, &desc, 1, src_addr, addr, key, context);
+}
+
+static ssize_t efa_readmsg(struct fid_ep *fid, const struct fi_msg_rma *msg, uint64_t flags)
+{
+	struct efa_ep *ep = to_ep(fid);
+
+	return rma(ep, EFA_TX_READ, msg, flags | (ep->kit.tx_selective ? 0 : FI_COMPLETION));
+}
+
+static ssize_t efa_writev(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count, fi_addr_t dest_addr,
+			  uint64_t addr, uint64_t key, void *context)
+{
+	struct fi_rma_iov r = {addr, kit_iov_len(iov, count), key};
+	struct fi_msg_rma m = {.msg_iov = iov, .desc = desc, .iov_count = count, .addr = dest_addr, .rma_iov = &r,
+			       .rma_iov_count = 1, .context = context};
+
+	return rma_iov(fid, EFA_TX_WRITE, &m, 0);
+}
+
+static ssize_t efa_write(struct fid_ep *fid, const void *buf, size_t len, void *desc, fi_addr_t dest_addr,
+			 uint64_t addr, uint64_t key, void *context)
+{
+	struct iovec iov = {(void *)(uintptr_t)buf, len};
+
+	return efa_writev(fid, &iov, &desc, 1, dest_addr, addr, key, context);
+}
+
+static ssize_t efa_writemsg(struct fid_ep *fid, const struct fi_msg_rma *msg, uint64_t flags)
+{
+	struct efa_ep *ep = to_ep(fid);
+
+	return rma(ep, EFA_TX_WRITE, msg, flags | (ep->kit.tx_selective ? 0 : FI_COMPLETION));
+}
+
+static ssize_t write_flags(struct fid_ep *fid, const void *buf, size_t len, void *desc, uint64_t data,
+			   const struct fi_rma_iov *r, const struct fi_msg_rma *to, uint64_t extra)
+{
+	struct iovec iov = {(void *)(uintptr_t)buf, len};
+	struct fi_msg_rma m = *to;
+
+	m.msg_iov = &iov;
+	m.desc = &desc;
+	m.iov_count = 1;
+	m.rma_iov = r;
+	m.rma_iov_count = 1;
+	m.data = data;
+	return rma_iov(fid, EFA_TX_WRITE, &m, extra);
+}
+
+static ssize_t efa_inject_write(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t dest_addr, uint64_t addr,
+				uint64_t key)
+{
+	return write_flags(fid, buf, len, NULL, 0, &(struct fi_rma_iov){addr, len, key},
+			   &(struct fi_msg_rma){.addr = dest_addr}, FI_INJECT | EFA_NO_CQE);
+}
+
+static ssize_t efa_writedata(struct fid_ep *fid, const void *buf, size_t len, void *desc, uint64_t data,
+			     fi_addr_t dest_addr, uint64_t addr, uint64_t key, void *context)
+{
+	return write_flags(fid, buf, len, desc, data, &(struct fi_rma_iov){addr, len, key},
+			   &(struct fi_msg_rma){.addr = dest_addr, .context = context}, FI_REMOTE_CQ_DATA);
+}
+
+static ssize_t efa_inject_writedata(struct fid_ep *fid, const void *buf, size_t len, uint64_t data, fi_addr_t dest_addr,
+				    uint64_t addr, uint64_t key)
+{
+	return write_flags(fid, buf, len, NULL, data, &(struct fi_rma_iov){addr, len, key},
+			   &(struct fi_msg_rma){.addr = dest_addr}, FI_INJECT | FI_REMOTE_CQ_DATA | EFA_NO_CQE);
+}
+
+const struct fi_ops_rma efa_rma_ops = {
+	.size = sizeof(struct fi_ops_rma),
+	.read = efa_read,
+	.readv = efa_readv,
+	.readmsg = efa_readmsg,
+	.write = efa_write,
+	.writev = efa_writev,
+	.writemsg = efa_writemsg,
+	.inject = efa_inject_write,
+	.writedata = efa_writedata,
+	.injectdata = efa_inject_writedata,
+};

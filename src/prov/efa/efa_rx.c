@@ -1,0 +1,752 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Incoming packets and transfers of the RDM endpoint: order, matching, payload, grants, completion. Source: facts 3.7.
+#include "prov/efa/efa.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+
+/* --- copies of packets that must wait ---------------------------------------------------------------- */
+
+struct efa_held *efa_held_get(struct efa_ep *ep, const struct view *pkt, uint32_t msg_id)
+{
+	bool large = pkt->len > EFA_HELD_SMALL;
+	struct efa_held *held = slab_get(large ? &ep->held_large : &ep->held_small);
+
+	if (!held)
+		return NULL;
+	held->is_large = large;
+	held->msg_id = msg_id;
+	held->len = (uint32_t)view_copy(pkt, 0, held->data, pkt->len);
+	return held;
+}
+
+void efa_held_put(struct efa_ep *ep, struct efa_held *held)
+{
+	slab_put(held->is_large ? &ep->held_large : &ep->held_small, held);
+}
+
+/* --- life --------------------------------------------------------------------------------------------- */
+
+struct efa_rx *efa_rx_get(struct efa_ep *ep, struct efa_peer *peer, enum efa_rx_kind kind)
+{
+	struct efa_rx *rx = slab_get(&ep->rx_slab);
+
+	if (!rx)
+		return NULL;
+	memset(rx, 0, sizeof(*rx));
+	rx->ep = ep;
+	rx->peer = peer;
+	rx->kind = (uint8_t)kind;
+	rx->id = slab_id(&ep->rx_slab, rx);
+	TAILQ_INIT(&rx->held);
+	LIST_INSERT_HEAD(&peer->rxs, rx, peer_link);
+	return rx;
+}
+
+static void leave_multi(struct efa_rx *rx)
+{
+	if (rx->in_multi)
+		LIST_REMOVE(rx, multi_link);
+	rx->in_multi = false;
+}
+
+static void enter_multi(struct efa_rx *rx)
+{
+	if (!rx->in_multi)
+		LIST_INSERT_HEAD(&rx->peer->multi, rx, multi_link);
+	rx->in_multi = true;
+}
+
+static void drop_held(struct efa_rx *rx)
+{
+	struct efa_held *held;
+
+	while ((held = TAILQ_FIRST(&rx->held))) {
+		TAILQ_REMOVE(&rx->held, held, link);
+		efa_held_put(rx->ep, held);
+	}
+}
+
+void efa_rx_put(struct efa_rx *rx)
+{
+	for (unsigned i = 0; i < ARRAY_SIZE(rx->tmp_mr) && rx->tmp_mr[i]; i++)
+		efanic_mr_dereg(rx->tmp_mr[i]);
+	leave_multi(rx);
+	drop_held(rx);
+	if (rx->reading)
+		rx->ep->domain->reads_in_flight--;
+	LIST_REMOVE(rx, peer_link);
+	slab_put(&rx->ep->rx_slab, rx);
+}
+
+static void end(struct efa_rx *rx)
+{
+	rx->ended = true;
+	leave_multi(rx);
+	drop_held(rx);
+	if (!rx->wrs)
+		efa_rx_put(rx);
+}
+
+static struct kit_rx_result result_of(const struct efa_rx *rx)
+{
+	return (struct kit_rx_result){
+		.len = rx->krx ? MIN(rx->len, rx->krx->len) : rx->len,
+		.data = rx->data,
+		.tag = rx->tag,
+		.flags = rx->has_data ? FI_REMOTE_CQ_DATA : 0,
+		.src = rx->peer->fi_addr,
+	};
+}
+
+void efa_rx_fail(struct efa_rx *rx, int err, unsigned prov_errno)
+{
+	struct kit_rx_result res = result_of(rx);
+	char text[512];
+
+	if (rx->ended)
+		return;
+	rx->failed = true;
+	if (rx->kind == EFA_RX_MSG && !rx->matched)
+		return; /* told to the receive that will match it */
+	if (rx->kind == EFA_RX_MSG)
+		kit_rx_fail(rx->krx, &res, err, (int)prov_errno, 0, text,
+			    efa_err_data(rx->ep, rx->peer, prov_errno, text, sizeof(text)));
+	else if (rx->kind == EFA_RX_READ)
+		efa_tx_fail(rx->tx, err, prov_errno);
+	else
+		efa_ep_event(rx->ep, err, (int)prov_errno, "a write of a peer could not be finished");
+	end(rx);
+}
+
+void efa_rx_abandon(struct efa_rx *rx)
+{
+	LIST_REMOVE(rx, peer_link);
+	LIST_INSERT_HEAD(&rx->ep->rx_orphans, rx, peer_link);
+	if (rx->ended)
+		return;
+	if (rx->kind == EFA_RX_MSG && rx->matched) {
+		efa_rx_fail(rx, FI_ECANCELED, EFANIC_FLUSHED);
+		return;
+	}
+	end(rx);
+}
+
+/* --- payload ---------------------------------------------------------------------------------------------- */
+
+bool efa_rx_bytes(struct efa_rx *rx, uint64_t off, const struct view *data, size_t payload_off)
+{
+	uint64_t len = data->len - payload_off;
+
+	if (off > rx->len || len > rx->len - off)
+		return false;
+	if (rx->kind == EFA_RX_MSG) {
+		kit_rx_copy(rx->krx, off, data, payload_off);
+	} else {
+		struct view v = *data;
+		size_t at = off;
+
+		view_skip(&v, payload_off);
+		for (unsigned i = 0; i < v.seg_cnt; i++) {
+			kit_iov_copy_to(rx->iov, rx->iov_cnt, at, v.seg[i].p, v.seg[i].len);
+			at += v.seg[i].len;
+		}
+	}
+	rx->got += len;
+	return true;
+}
+
+static int send_cts(struct efa_rx *rx)
+{
+	const struct efa_params *prm = &rx->ep->domain->params;
+	uint64_t credits = MIN((uint64_t)prm->tx_min_credits, rx->credit ? rx->credit : UINT32_MAX);
+	struct efa_hdr h = {
+		.type = EFA_PKT_CTS,
+		.flags = rx->kind == EFA_RX_READ ? EFA_FLAG_CTS_READ_REQ : 0,
+		.send_id = rx->send_id,
+		.recv_id = rx->id,
+		.recv_len = MIN(rx->len - rx->got, credits * EFA_CTSDATA_CAP),
+	};
+
+	rx->granted = rx->got + h.recv_len;
+	return efa_ctrl_send(rx->peer, &h, NULL);
+}
+
+static void send_short(struct efa_rx *rx, uint8_t type)
+{
+	struct efa_hdr h = {.type = type, .send_id = rx->send_id, .recv_id = rx->id, .msg_id = rx->msg_id};
+
+	if (efa_ctrl_send(rx->peer, &h, NULL))
+		efa_ep_event(rx->ep, FI_ENOMEM, 4105, "no memory to answer a peer");
+}
+
+static void send_nack(struct efa_rx *rx)
+{
+	rx->want_nack = false;
+	rx->nacked = true;
+	send_short(rx, EFA_PKT_READ_NACK);
+	if (rx->kind == EFA_RX_MSG)
+		enter_multi(rx); /* the retry is found by its msg_id */
+	else
+		end(rx); /* the sender starts a fresh write */
+}
+
+static void complete(struct efa_rx *rx)
+{
+	struct efa_ep *ep = rx->ep;
+	unsigned props = efa_pkt_tab[rx->type].props;
+	struct kit_rx_result res = result_of(rx);
+
+	if (props & EFA_P_READ_IOV && rx->len > rx->runt_len)
+		send_short(rx, EFA_PKT_EOR);
+	if (props & EFA_P_DC)
+		send_short(rx, EFA_PKT_RECEIPT);
+	if (rx->kind == EFA_RX_READ) {
+		efa_tx_on_response(rx->tx);
+	} else if (rx->kind == EFA_RX_WRITE) {
+		if (rx->has_data && ep->kit.rx_cq)
+			kit_cq_push(ep->kit.rx_cq, NULL, FI_REMOTE_CQ_DATA | FI_RMA | FI_REMOTE_WRITE, rx->len, NULL,
+				    rx->data, 0, rx->peer->fi_addr);
+		kit_cntr_add(ep->kit.cntr[KIT_CNTR_REMOTE_WRITE], 1, 0);
+	} else if (rx->len > rx->krx->len) {
+		kit_rx_fail(rx->krx, &res, FI_ETRUNC, FI_ETRUNC, rx->len - rx->krx->len, NULL, 0);
+	} else {
+		kit_rx_done(rx->krx, &res);
+	}
+	end(rx);
+}
+
+void efa_rx_check(struct efa_rx *rx)
+{
+	if (rx->ended)
+		return;
+	if (rx->got >= rx->len && !rx->read_left) {
+		complete(rx);
+		return;
+	}
+	if (rx->want_nack) {
+		if (rx->got >= rx->runt_len)
+			send_nack(rx);
+		return;
+	}
+	if (!(efa_pkt_tab[rx->type].props & EFA_P_READ_IOV) && !(efa_pkt_tab[rx->type].props & EFA_P_MULTI) &&
+	    rx->send_id_known && rx->got >= rx->granted && send_cts(rx))
+		efa_rx_fail(rx, FI_ENOMEM, 4105);
+}
+
+/* --- long read: the receiver fetches --------------------------------------------------------------------------- */
+
+static struct efanic_mr *dest_mr(struct efa_rx *rx, unsigned i, const struct iovec *iov, void *desc)
+{
+	struct efanic_mr_attr attr = {iov->iov_base, iov->iov_len, EFANIC_ACCESS_LOCAL_WRITE};
+	struct efa_mr *mr = desc;
+
+	if (mr)
+		return mr->dev;
+	if (!rx->tmp_mr[i] && efanic_mr_reg(rx->ep->domain->nic, &attr, &rx->tmp_mr[i]))
+		return NULL;
+	return rx->tmp_mr[i];
+}
+
+static int post_read(struct efa_rx *rx, void *dst, uint32_t lkey, uint64_t raddr, uint64_t rkey, uint32_t len)
+{
+	struct efa_pkt *pkt = efa_pkt_get(rx->ep, rx->peer, false);
+
+	if (!pkt)
+		return -FI_ENOMEM;
+	pkt->type = EFA_WR_READ;
+	pkt->opcode = EFANIC_OP_READ;
+	pkt->rx = rx;
+	pkt->raddr = raddr;
+	pkt->rkey = (uint32_t)rkey;
+	pkt->payload_len = len;
+	pkt->sge[0] = (struct efanic_sge){dst, len, lkey};
+	pkt->sge_cnt = 1;
+	rx->wrs++;
+	efa_pkt_post_or_queue(pkt);
+	return 0;
+}
+
+/* Reads [@off, @end) of the message: both sides are lists, each work request stays inside one piece of each. */
+static int post_range(struct efa_rx *rx, const struct iovec *iov, unsigned cnt, void **desc, uint64_t off, uint64_t stop)
+{
+	uint64_t max = MIN((uint64_t)rx->ep->domain->params.inter_read_segment_size, rx->ep->domain->attr.max_rdma_size);
+	uint64_t di = 0, si = 0, doff = off, soff = off;
+
+	while (di < cnt && doff >= iov[di].iov_len)
+		doff -= iov[di++].iov_len;
+	while (si < rx->read_iov_cnt && soff >= rx->read_iov[si].len)
+		soff -= rx->read_iov[si++].len;
+	while (off < stop && di < cnt && si < rx->read_iov_cnt) {
+		uint64_t len = MIN(MIN(iov[di].iov_len - doff, rx->read_iov[si].len - soff), MIN(stop - off, max));
+		struct efanic_mr *mr = dest_mr(rx, (unsigned)di, &iov[di], desc ? desc[di] : NULL);
+		int ret = mr ? post_read(rx, (char *)iov[di].iov_base + doff, efanic_mr_lkey(mr),
+					 rx->read_iov[si].addr + soff, rx->read_iov[si].key, (uint32_t)len)
+			     : -EFA_ENOMR;
+
+		if (ret)
+			return ret;
+		rx->read_left += len;
+		off += len;
+		doff += len;
+		soff += len;
+		if (doff == iov[di].iov_len)
+			doff = 0, di++;
+		if (soff == rx->read_iov[si].len)
+			soff = 0, si++;
+	}
+	return off < stop ? -FI_EINVAL : 0;
+}
+
+int efa_rx_post_reads(struct efa_rx *rx)
+{
+	bool msg = rx->kind == EFA_RX_MSG;
+	uint64_t stop = msg ? MIN(rx->len, rx->krx->len) : rx->len;
+	int ret = 0;
+
+	rx->reading = true;
+	rx->ep->domain->reads_in_flight++;
+	if (stop > rx->runt_len)
+		ret = post_range(rx, msg ? rx->krx->iov : rx->iov, msg ? rx->krx->iov_cnt : rx->iov_cnt,
+				 msg ? rx->krx->desc : NULL, rx->runt_len, stop);
+	if (!ret)
+		rx->got += rx->len - rx->runt_len; /* what is not fetched does not fit and is not wanted */
+	return ret;
+}
+
+void efa_rx_wr_done(struct efa_rx *rx, struct efa_pkt *pkt, unsigned status)
+{
+	rx->wrs--;
+	if (rx->ended) {
+		if (!rx->wrs)
+			efa_rx_put(rx);
+		return;
+	}
+	if (status != EFANIC_OK) {
+		efa_rx_fail(rx, efa_errno(status), status);
+		return;
+	}
+	rx->read_left -= pkt->payload_len;
+	efa_rx_check(rx);
+}
+
+/* --- requests: matched at once, or kept ------------------------------------------------------------------------- */
+
+void efa_rx_go_on(struct efa_rx *rx)
+{
+	int ret;
+
+	if (rx->failed) {
+		rx->failed = false;
+		efa_rx_fail(rx, FI_ECONNABORTED, EFANIC_REMOTE_ABORT);
+		return;
+	}
+	if (efa_pkt_tab[rx->type].props & EFA_P_READ_IOV && rx->len > rx->runt_len) {
+		ret = efa_rx_post_reads(rx);
+		if (ret == -EFA_ENOMR && !rx->wrs && efa_peer_has(rx->peer, EFA_X_READ_NACK)) {
+			rx->want_nack = true;
+		} else if (ret) {
+			efa_rx_fail(rx, -ret, 4117);
+			return;
+		}
+	}
+	efa_rx_check(rx);
+}
+
+void efa_rx_fill(struct efa_rx *rx, const struct efa_hdr *h, uint64_t len)
+{
+	unsigned props = efa_pkt_tab[h->type].props;
+
+	rx->type = h->type;
+	rx->msg_id = h->msg_id;
+	rx->len = len;
+	rx->tag = props & EFA_P_TAGGED ? h->tag : 0;
+	rx->has_data = h->flags & EFA_FLAG_CQ_DATA;
+	rx->data = rx->has_data ? h->data : 0;
+	rx->send_id = h->send_id;
+	rx->send_id_known = props & EFA_P_LONGCTS;
+	rx->credit = props & EFA_P_LONGCTS ? h->credit : 0;
+	if (props & EFA_P_READ_IOV) {
+		rx->read_iov_cnt = (uint8_t)h->read_iov_cnt;
+		memcpy(rx->read_iov, h->read_iov, h->read_iov_cnt * sizeof(h->read_iov[0]));
+		rx->runt_len = props & EFA_P_MULTI ? h->runt_len : 0;
+	}
+}
+
+static bool hold(struct efa_rx *rx, const struct efa_hdr *h, const struct view *data)
+{
+	struct efa_held *held = efa_held_get(rx->ep, data, h->msg_id);
+
+	if (held)
+		TAILQ_INSERT_TAIL(&rx->held, held, link);
+	else
+		efa_ep_event(rx->ep, FI_ENOMEM, 4105, "no memory for an unexpected message");
+	return held;
+}
+
+static void keep_unexpected(struct efa_rx *rx, const struct efa_hdr *h, const struct view *data)
+{
+	struct efa_ep *ep = rx->ep;
+
+	if (!hold(rx, h, data)) {
+		end(rx);
+		return;
+	}
+	rx->ux.mt.tag = rx->tag;
+	rx->ux.mt.src = rx->peer->fi_addr;
+	rx->ux.src = rx->peer->fi_addr;
+	rx->ux.msg_len = rx->len;
+	rx->ux.has_data = rx->has_data;
+	rx->ux.data = rx->data;
+	rx->ux.tagged = efa_pkt_tab[rx->type].props & EFA_P_TAGGED;
+	if (kit_srx_unexpected(&ep->srx, &rx->ux)) {
+		efa_ep_event(ep, FI_ENOMEM, 4105, "no memory for an unexpected message");
+		end(rx);
+	}
+}
+
+/* Payload offset in the message of a packet of @rx. */
+static uint64_t seg_off(const struct efa_hdr *h)
+{
+	return efa_pkt_tab[h->type].props & EFA_P_MULTI ? h->seg_off : 0;
+}
+
+static void first_packet(struct efa_peer *peer, const struct efa_hdr *h, const struct view *data, size_t payload_off,
+			 struct kit_rx *krx, uint64_t len)
+{
+	struct efa_ep *ep = peer->ep;
+	struct efa_rx *rx = efa_rx_get(ep, peer, EFA_RX_MSG);
+
+	if (!rx) {
+		efa_ep_event(ep, FI_ENOMEM, 4108, "no memory for a message");
+		if (krx)
+			kit_rx_fail(krx, &(struct kit_rx_result){.src = peer->fi_addr}, FI_ENOMEM, 4108, 0, NULL, 0);
+		return;
+	}
+	efa_rx_fill(rx, h, len);
+	if (efa_pkt_tab[h->type].props & EFA_P_MULTI)
+		enter_multi(rx);
+	if (!krx) {
+		keep_unexpected(rx, h, data);
+		return;
+	}
+	rx->krx = krx;
+	rx->matched = true;
+	efa_rx_bytes(rx, seg_off(h), data, payload_off);
+	efa_rx_go_on(rx);
+}
+
+/* The first packet of a message whose turn it is. */
+static void on_message(struct efa_peer *peer, const struct efa_hdr *h, const struct view *data, size_t payload_off)
+{
+	unsigned props = efa_pkt_tab[h->type].props;
+	bool eager = !(props & (EFA_P_MULTI | EFA_P_LONGCTS | EFA_P_READ_IOV));
+	uint64_t len = eager ? data->len - payload_off : h->msg_len;
+	bool tagged = props & EFA_P_TAGGED;
+	struct kit_rx *krx = kit_srx_match(&peer->ep->srx, tagged, peer->fi_addr, tagged ? h->tag : 0, len);
+
+	/* The common case ends here: one packet, one copy, no transfer object. */
+	if (likely(krx && eager && !(props & EFA_P_DC) && len <= krx->len)) {
+		struct kit_rx_result res = {
+			.len = len,
+			.tag = tagged ? h->tag : 0,
+			.src = peer->fi_addr,
+		};
+
+		if (h->flags & EFA_FLAG_CQ_DATA) {
+			res.flags = FI_REMOTE_CQ_DATA;
+			res.data = h->data;
+		}
+		kit_rx_copy(krx, 0, data, payload_off);
+		kit_rx_done(krx, &res);
+		return;
+	}
+	first_packet(peer, h, data, payload_off, krx, len);
+}
+
+/* A further packet of a message of several. */
+static void on_more(struct efa_rx *rx, const struct efa_hdr *h, const struct view *data, size_t payload_off)
+{
+	if (h->type != rx->type || h->msg_len != rx->len) {
+		rx->ep->stats.drop[EFA_DROP_LENGTH]++;
+	} else if (!rx->matched) {
+		hold(rx, h, data);
+	} else if (efa_rx_bytes(rx, h->seg_off, data, payload_off)) {
+		efa_rx_check(rx);
+	}
+}
+
+static struct efa_rx *multi_find(struct efa_peer *peer, uint32_t msg_id)
+{
+	struct efa_rx *rx;
+
+	LIST_FOREACH(rx, &peer->multi, multi_link)
+		if (rx->msg_id == msg_id)
+			return rx;
+	return NULL;
+}
+
+/* The sender's second attempt, by CTS, at a message we could not read. */
+static void on_nack_retry(struct efa_peer *peer, const struct efa_hdr *h)
+{
+	struct efa_rx *rx = multi_find(peer, h->msg_id);
+
+	if (!rx || !rx->nacked || !(efa_pkt_tab[h->type].props & EFA_P_LONGCTS) || h->msg_len != rx->len) {
+		peer->ep->stats.drop_stale_id++;
+		return;
+	}
+	leave_multi(rx);
+	rx->nacked = false;
+	rx->type = h->type;
+	rx->send_id = h->send_id;
+	rx->send_id_known = true;
+	rx->credit = h->credit;
+	rx->granted = rx->got;
+	efa_rx_check(rx);
+}
+
+void efa_rx_start(struct kit_ep *kep, struct kit_rx *krx, struct kit_ux *ux)
+{
+	struct efa_rx *rx = container_of(ux, struct efa_rx, ux);
+	struct efa_held *held;
+	struct efa_hdr h;
+	size_t payload_off;
+
+	(void)kep;
+	rx->krx = krx;
+	rx->matched = true;
+	while ((held = TAILQ_FIRST(&rx->held))) {
+		struct view v = view_of(held->data, held->len);
+
+		TAILQ_REMOVE(&rx->held, held, link);
+		if (!efa_pkt_decode(&v, &h, &payload_off))
+			efa_rx_bytes(rx, seg_off(&h), &v, payload_off);
+		efa_held_put(rx->ep, held);
+	}
+	efa_rx_go_on(rx);
+}
+
+void efa_rx_discard(struct kit_ep *kep, struct kit_ux *ux)
+{
+	struct efa_rx *rx = container_of(ux, struct efa_rx, ux);
+
+	/*
+	 * The sender of a long or delivery-complete message still waits for us. A read-based one is released by its EOR; a
+	 * CTS-based one is taken to the end into no buffer, so that the sender completes as it does on the real provider.
+	 */
+	(void)kep;
+	if (efa_pkt_tab[rx->type].props & EFA_P_READ_IOV)
+		send_short(rx, EFA_PKT_EOR);
+	if (efa_pkt_tab[rx->type].props & EFA_P_DC && !(efa_pkt_tab[rx->type].props & EFA_P_LONGCTS))
+		send_short(rx, EFA_PKT_RECEIPT);
+	end(rx);
+}
+
+/* --- order: messages and atomics of a peer take effect by msg_id --------------------------------------------------- */
+
+static void ordered_now(struct efa_peer *peer, const struct efa_hdr *h, const struct view *data, size_t payload_off)
+{
+	if (likely(efa_pkt_tab[h->type].props & EFA_P_RTM))
+		on_message(peer, h, data, payload_off);
+	else
+		efa_atomic_on_rta(peer, h, data, payload_off);
+}
+
+static void keep_ahead(struct efa_peer *peer, const struct efa_hdr *h, const struct view *data)
+{
+	struct efa_held *held = efa_held_get(peer->ep, data, h->msg_id), *at;
+
+	if (!held) {
+		efa_ep_event(peer->ep, FI_ENOMEM, 4105, "no memory for a message that came early");
+		return;
+	}
+	TAILQ_FOREACH_REVERSE(at, &peer->ahead, efa_held_q, link)
+		if ((int32_t)(at->msg_id - h->msg_id) <= 0)
+			break;
+	if (at)
+		TAILQ_INSERT_AFTER(&peer->ahead, at, held, link);
+	else
+		TAILQ_INSERT_HEAD(&peer->ahead, held, link);
+	peer->ahead_cnt++;
+}
+
+static void ordered_late(struct efa_peer *peer, const struct efa_hdr *h, const struct view *data, size_t payload_off)
+{
+	struct efa_rx *rx = efa_pkt_tab[h->type].props & EFA_P_MULTI ? multi_find(peer, h->msg_id) : NULL;
+
+	if (rx)
+		on_more(rx, h, data, payload_off);
+	else if (!peer->ep->stats.drop_duplicate++)
+		LOG_INFO("dropped a %s packet that was processed already", efa_pkt_name(h->type));
+}
+
+static void on_ordered(struct efa_peer *peer, const struct efa_hdr *h, const struct view *data, size_t payload_off)
+{
+	int32_t ahead = (int32_t)(h->msg_id - peer->exp_msg_id);
+	struct efa_held *held;
+
+	if (unlikely(h->flags & EFA_FLAG_READ_NACK)) {
+		on_nack_retry(peer, h);
+		return;
+	}
+	if (unlikely(ahead > 0)) {
+		keep_ahead(peer, h, data);
+		return;
+	}
+	if (unlikely(ahead < 0)) {
+		ordered_late(peer, h, data, payload_off);
+		return;
+	}
+	peer->exp_msg_id++;
+	ordered_now(peer, h, data, payload_off);
+	while (unlikely((held = TAILQ_FIRST(&peer->ahead)) != NULL) &&
+	       (int32_t)(held->msg_id - peer->exp_msg_id) <= 0) {
+		struct view v = view_of(held->data, held->len);
+		struct efa_hdr hh;
+		size_t off;
+
+		TAILQ_REMOVE(&peer->ahead, held, link);
+		peer->ahead_cnt--;
+		if (efa_pkt_decode(&v, &hh, &off)) {
+			/* cannot be: it passed the door once and is our copy */
+		} else if (hh.msg_id == peer->exp_msg_id) {
+			peer->exp_msg_id++;
+			ordered_now(peer, &hh, &v, off);
+		} else {
+			ordered_late(peer, &hh, &v, off);
+		}
+		efa_held_put(peer->ep, held);
+	}
+}
+
+/* --- one handler per packet type ---------------------------------------------------------------------------------- */
+
+static struct efa_tx *tx_of(struct efa_peer *peer, uint32_t id)
+{
+	struct efa_tx *tx = slab_find(&peer->ep->tx_slab, id);
+
+	if (tx && tx->peer == peer && !tx->reported)
+		return tx;
+	peer->ep->stats.drop_stale_id++;
+	return NULL;
+}
+
+static struct efa_rx *rx_of(struct efa_peer *peer, uint32_t id)
+{
+	struct efa_rx *rx = slab_find(&peer->ep->rx_slab, id);
+
+	if (rx && rx->peer == peer && !rx->ended && (rx->matched || rx->kind != EFA_RX_MSG))
+		return rx;
+	peer->ep->stats.drop_stale_id++;
+	return NULL;
+}
+
+static void on_cts(struct efa_peer *peer, const struct efa_hdr *h, const struct view *data, size_t payload_off)
+{
+	struct efa_tx *tx = tx_of(peer, h->send_id);
+
+	(void)data, (void)payload_off;
+	if (tx)
+		efa_tx_on_cts(tx, h);
+}
+
+static void on_ctsdata(struct efa_peer *peer, const struct efa_hdr *h, const struct view *data, size_t payload_off)
+{
+	struct efa_rx *rx = rx_of(peer, h->recv_id);
+
+	if (rx && efa_rx_bytes(rx, h->seg_off, data, payload_off))
+		efa_rx_check(rx);
+}
+
+static void on_readrsp(struct efa_peer *peer, const struct efa_hdr *h, const struct view *data, size_t payload_off)
+{
+	struct efa_rx *rx = rx_of(peer, h->recv_id);
+
+	if (!rx || rx->kind != EFA_RX_READ || rx->send_id_known)
+		return;
+	rx->send_id = h->send_id;
+	rx->send_id_known = true;
+	if (efa_rx_bytes(rx, 0, data, payload_off))
+		efa_rx_check(rx);
+}
+
+static void on_eor(struct efa_peer *peer, const struct efa_hdr *h, const struct view *data, size_t payload_off)
+{
+	struct efa_tx *tx = tx_of(peer, h->send_id);
+
+	(void)data, (void)payload_off;
+	if (tx)
+		efa_tx_on_eor(tx);
+}
+
+static void on_receipt(struct efa_peer *peer, const struct efa_hdr *h, const struct view *data, size_t payload_off)
+{
+	struct efa_tx *tx = tx_of(peer, h->send_id);
+
+	(void)data, (void)payload_off;
+	if (tx)
+		efa_tx_on_receipt(tx);
+}
+
+static void on_nack(struct efa_peer *peer, const struct efa_hdr *h, const struct view *data, size_t payload_off)
+{
+	struct efa_tx *tx = tx_of(peer, h->send_id);
+
+	(void)data, (void)payload_off;
+	if (tx)
+		efa_tx_on_nack(tx, h);
+}
+
+static void on_atomrsp(struct efa_peer *peer, const struct efa_hdr *h, const struct view *data, size_t payload_off)
+{
+	struct efa_tx *tx = tx_of(peer, h->recv_id);
+
+	if (tx)
+		efa_atomic_on_rsp(tx, h, data, payload_off);
+}
+
+static void on_handshake(struct efa_peer *peer, const struct efa_hdr *h, const struct view *data, size_t payload_off)
+{
+	(void)data, (void)payload_off;
+	efa_handshake_received(peer, h);
+}
+
+static void on_rtr(struct efa_peer *peer, const struct efa_hdr *h, const struct view *data, size_t payload_off)
+{
+	(void)data, (void)payload_off;
+	efa_rma_on_rtr(peer, h);
+}
+
+typedef void (*packet_fn)(struct efa_peer *peer, const struct efa_hdr *h, const struct view *data, size_t payload_off);
+static const packet_fn handler[EFA_PKT_NUM] = {
+	[EFA_PKT_CTS] = on_cts,
+	[EFA_PKT_CTSDATA] = on_ctsdata,
+	[EFA_PKT_READRSP] = on_readrsp,
+	[EFA_PKT_EOR] = on_eor,
+	[EFA_PKT_ATOMRSP] = on_atomrsp,
+	[EFA_PKT_HANDSHAKE] = on_handshake,
+	[EFA_PKT_RECEIPT] = on_receipt,
+	[EFA_PKT_READ_NACK] = on_nack,
+	[EFA_PKT_EAGER_MSGRTM ... EFA_PKT_LONGCTS_TAGRTM] = on_ordered,
+	[EFA_PKT_EAGER_RTW] = efa_rma_on_rtw,
+	[EFA_PKT_LONGCTS_RTW] = efa_rma_on_rtw,
+	[EFA_PKT_SHORT_RTR] = on_rtr,
+	[EFA_PKT_LONGCTS_RTR] = on_rtr,
+	[EFA_PKT_WRITE_RTA ... EFA_PKT_COMPARE_RTA] = on_ordered,
+	[EFA_PKT_LONGREAD_MSGRTM] = on_ordered,
+	[EFA_PKT_LONGREAD_TAGRTM] = on_ordered,
+	[EFA_PKT_LONGREAD_RTW] = efa_rma_on_rtw,
+	[EFA_PKT_DC_EAGER_MSGRTM ... EFA_PKT_DC_LONGCTS_TAGRTM] = on_ordered,
+	[EFA_PKT_DC_EAGER_RTW] = efa_rma_on_rtw,
+	[EFA_PKT_DC_LONGCTS_RTW] = efa_rma_on_rtw,
+	[EFA_PKT_DC_WRITE_RTA] = on_ordered,
+	[EFA_PKT_RUNTREAD_MSGRTM] = on_ordered,
+	[EFA_PKT_RUNTREAD_TAGRTM] = on_ordered,
+};
+
+void efa_rx_packet(struct efa_peer *peer, const struct efa_hdr *h, const struct view *data, size_t payload_off)
+{
+	handler[h->type](peer, h, data, payload_off);
+}

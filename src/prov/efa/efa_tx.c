@@ -1,0 +1,661 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Outgoing transfers of the RDM endpoint: protocol choice, packets, windows, and the completion. Source: facts 3.7.
+#include "prov/efa/efa.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+
+/* A message up to this long that needs no descriptor is copied next to its header: one piece to gather, nothing to keep. */
+#define COPY_MAX 128u
+#define PUMP_BATCH 16
+
+/* --- life ------------------------------------------------------------------------------------------ */
+
+struct efa_tx *efa_tx_get(struct efa_ep *ep, struct efa_peer *peer, enum efa_tx_kind kind)
+{
+	struct efa_tx *tx;
+
+	if (unlikely(ep->tx_outstanding >= ep->tx_max && kind != EFA_TX_READRSP))
+		return NULL;
+	tx = slab_get(&ep->tx_slab);
+	if (unlikely(!tx))
+		return NULL;
+	tx->ep = ep;
+	tx->peer = peer;
+	tx->kind = (uint8_t)kind;
+	tx->type = 0;
+	tx->iov_cnt = tx->rma_iov_cnt = tx->res_cnt = tx->cmp_cnt = 0;
+	tx->in_pump = tx->parked = tx->reported = tx->has_data = tx->injected = tx->confirmed = false;
+	tx->wants_cqe = false;
+	tx->id = slab_id(&ep->tx_slab, tx);
+	tx->wrs = tx->wait = 0;
+	tx->sent = tx->acked = tx->need = tx->window = tx->runt_len = 0;
+	tx->tmp_mr[0] = NULL;
+	tx->copy = NULL;
+	LIST_INSERT_HEAD(&peer->txs, tx, peer_link);
+	if (kind != EFA_TX_READRSP)
+		ep->tx_outstanding++;
+	return tx;
+}
+
+static void drop_tmp_mrs(struct efa_tx *tx)
+{
+	for (unsigned i = 0; i < ARRAY_SIZE(tx->tmp_mr) && tx->tmp_mr[i]; i++)
+		efanic_mr_dereg(tx->tmp_mr[i]);
+	tx->tmp_mr[0] = NULL;
+}
+
+static void leave_pump(struct efa_tx *tx)
+{
+	if (tx->in_pump)
+		TAILQ_REMOVE(&tx->ep->pump, tx, pump_link);
+	tx->in_pump = false;
+}
+
+static void enter_pump(struct efa_tx *tx)
+{
+	if (!tx->in_pump)
+		TAILQ_INSERT_TAIL(&tx->ep->pump, tx, pump_link);
+	tx->in_pump = true;
+}
+
+void efa_tx_put(struct efa_tx *tx)
+{
+	struct efa_ep *ep = tx->ep;
+
+	leave_pump(tx);
+	if (unlikely(tx->tmp_mr[0] != NULL))
+		drop_tmp_mrs(tx);
+	mem_free(tx->copy);
+	LIST_REMOVE(tx, peer_link);
+	if (tx->kind != EFA_TX_READRSP)
+		ep->tx_outstanding--;
+	slab_put(&ep->tx_slab, tx);
+}
+
+static const uint8_t cntr_of_kind[EFA_TX_KIND_NUM] = {
+	[EFA_TX_SEND] = KIT_CNTR_SEND,    [EFA_TX_WRITE] = KIT_CNTR_WRITE, [EFA_TX_READ] = KIT_CNTR_READ,
+	[EFA_TX_ATOMIC] = KIT_CNTR_WRITE, [EFA_TX_FETCH] = KIT_CNTR_READ,  [EFA_TX_COMPARE] = KIT_CNTR_READ,
+	[EFA_TX_READRSP] = KIT_CNTR_NUM,
+};
+
+static void report(struct efa_tx *tx)
+{
+	struct efa_ep *ep = tx->ep;
+
+	tx->reported = true;
+	if (unlikely(tx->kind == EFA_TX_READRSP))
+		return;
+	if (tx->wants_cqe)
+		kit_cq_push(ep->kit.tx_cq, tx->context, tx->cq_flags, tx->len, NULL, tx->data, tx->tag, FI_ADDR_NOTAVAIL);
+	if (ep->kit.cntr[cntr_of_kind[tx->kind]])
+		kit_cntr_add(ep->kit.cntr[cntr_of_kind[tx->kind]], 1, 0);
+}
+
+void efa_tx_check_done(struct efa_tx *tx)
+{
+	if (!tx->reported && !tx->wait && tx->acked >= tx->need && (!tx->wrs || tx->confirmed))
+		report(tx);
+	if (tx->reported && !tx->wrs)
+		efa_tx_put(tx);
+}
+
+void efa_tx_fail(struct efa_tx *tx, int err, unsigned prov_errno)
+{
+	struct efa_ep *ep = tx->ep;
+	char text[512];
+	struct fi_cq_err_entry e = {
+		.op_context = tx->context,
+		.flags = tx->cq_flags,
+		.err = err,
+		.prov_errno = (int)prov_errno,
+	};
+
+	leave_pump(tx);
+	if (tx->parked) {
+		STAILQ_REMOVE(&tx->peer->parked, tx, efa_tx, park_link);
+		tx->parked = false;
+		ep->parked_cnt--;
+	}
+	tx->wait = 0;
+	if (!tx->reported && tx->kind != EFA_TX_READRSP) {
+		e.tag = tx->kind == EFA_TX_SEND ? tx->tag : 0;
+		if (ep->kit.tx_cq)
+			kit_cq_push_err(ep->kit.tx_cq, &e, text,
+					efa_err_data(ep, tx->peer, prov_errno, text, sizeof(text)));
+		kit_cntr_add(ep->kit.cntr[cntr_of_kind[tx->kind]], 0, 1);
+	}
+	tx->reported = true;
+	if (!tx->wrs)
+		efa_tx_put(tx);
+}
+
+void efa_tx_abandon(struct efa_tx *tx)
+{
+	leave_pump(tx);
+	LIST_REMOVE(tx, peer_link);
+	LIST_INSERT_HEAD(&tx->ep->orphans, tx, peer_link);
+	tx->parked = false;
+	tx->reported = true;
+	tx->wait = 0;
+	if (!tx->wrs)
+		efa_tx_put(tx);
+}
+
+/* --- packets of a transfer --------------------------------------------------------------------------- */
+
+static uint32_t desc_lkey(void *desc)
+{
+	struct efa_mr *mr = desc;
+
+	return mr ? efanic_mr_lkey(mr->dev) : EFANIC_LKEY_INTERNAL;
+}
+
+/* The pieces of the user's memory that make up [off, off + len) of the transfer, appended to the packet's gather list. */
+static void gather(struct efa_pkt *pkt, const struct efa_tx *tx, uint64_t off, uint64_t len)
+{
+	for (unsigned i = 0; i < tx->iov_cnt && len; i++) {
+		uint64_t n = tx->iov[i].iov_len;
+
+		if (off >= n) {
+			off -= n;
+			continue;
+		}
+		n = MIN(n - off, len);
+		pkt->sge[pkt->sge_cnt++] =
+			(struct efanic_sge){(char *)tx->iov[i].iov_base + off, (uint32_t)n, desc_lkey(tx->desc[i])};
+		len -= n;
+		off = 0;
+	}
+}
+
+/* One packet of @tx: header @h, then @len bytes from @off. NULL: no memory. */
+static struct efa_pkt *make_packet(struct efa_tx *tx, struct efa_hdr *h, uint64_t off, uint64_t len)
+{
+	bool copy = tx->injected || (len <= COPY_MAX && !tx->desc[0]);
+	struct efa_pkt *pkt = efa_pkt_get(tx->ep, tx->peer, copy && len > COPY_MAX);
+	size_t hdr_len;
+
+	if (unlikely(!pkt))
+		return NULL;
+	pkt->type = h->type;
+	pkt->tx = tx;
+	pkt->payload_len = (uint32_t)len;
+	hdr_len = efa_pkt_encode(h, pkt->buf, EFA_PKT_SMALL);
+	pkt->sge[0] = (struct efanic_sge){pkt->buf, (uint32_t)hdr_len, EFANIC_LKEY_INTERNAL};
+	pkt->sge_cnt = 1;
+	if (!copy) {
+		gather(pkt, tx, off, len);
+		return pkt;
+	}
+	if (likely(tx->iov_cnt == 1))
+		copy_bytes(pkt->buf + hdr_len, (char *)tx->iov[0].iov_base + off, len);
+	else if (len)
+		kit_iov_copy_from(pkt->buf + hdr_len, len, tx->iov, tx->iov_cnt, off);
+	pkt->sge[0].len += (uint32_t)len;
+	return pkt;
+}
+
+static void sent_packet(struct efa_tx *tx, uint64_t len)
+{
+	tx->wrs++;
+	tx->sent += len;
+	tx->peer->flags |= EFA_PEER_REQ_SENT;
+}
+
+int efa_tx_send_packet(struct efa_tx *tx, struct efa_hdr *h, uint64_t off, uint64_t len)
+{
+	struct efa_pkt *pkt = make_packet(tx, h, off, len);
+	int ret;
+
+	if (unlikely(!pkt))
+		return -FI_EAGAIN;
+	ret = efa_pkt_post(pkt);
+	if (unlikely(ret)) {
+		efa_pkt_put(pkt);
+		return ret;
+	}
+	sent_packet(tx, len);
+	return 0;
+}
+
+void efa_tx_respond(struct efa_tx *tx, struct efa_hdr *h, uint64_t window)
+{
+	struct efa_pkt *pkt = make_packet(tx, h, 0, h->seg_len);
+
+	if (!pkt) {
+		efa_ep_event(tx->ep, FI_ENOMEM, 4105, "no memory to answer a peer");
+		efa_tx_put(tx);
+		return;
+	}
+	sent_packet(tx, h->seg_len);
+	efa_pkt_post_or_queue(pkt);
+	tx->window = window;
+	if (window)
+		enter_pump(tx);
+	else if (tx->sent < tx->len)
+		tx->wait |= EFA_WAIT_CTS;
+}
+
+size_t efa_eager_cap(const struct efa_peer *peer, const struct efa_tx *tx, uint8_t type)
+{
+	size_t len = efa_pkt_tab[type].fixed_len + tx->rma_iov_cnt * sizeof(struct efa_rma_iov) + (tx->has_data ? 8 : 0);
+
+	if (!(peer->flags & EFA_PEER_HS_RCVD) || (peer->extra & EFA_X_CONSTANT_HDR_LEN))
+		len += 4 + EFA_RAW_ADDR_LEN;
+	else if (peer->extra & EFA_X_CONNID_HDR)
+		len += 4;
+	return EFA_MTU - len;
+}
+
+void efa_tx_hdr(const struct efa_tx *tx, struct efa_hdr *h)
+{
+	const struct efa_pkt_desc *d = &efa_pkt_tab[tx->type];
+
+	h->type = tx->type;
+	h->flags = 0;
+	if (d->props & EFA_P_RTM)
+		h->flags |= d->props & EFA_P_TAGGED ? EFA_FLAG_MSG | EFA_FLAG_TAGGED : EFA_FLAG_MSG;
+	if (tx->has_data) {
+		h->flags |= EFA_FLAG_CQ_DATA;
+		h->data = tx->data;
+	}
+	efa_hdr_identity(tx->ep, tx->peer, h);
+	h->msg_id = tx->msg_id;
+	h->tag = tx->tag;
+	h->send_id = tx->id;
+	h->msg_len = tx->len;
+	h->seg_off = 0;
+	h->pad = 0;
+	if (unlikely(d->props & EFA_P_RMA_IOV)) {
+		h->rma_iov_cnt = tx->rma_iov_cnt;
+		memcpy(h->rma_iov, tx->rma_iov, tx->rma_iov_cnt * sizeof(h->rma_iov[0]));
+	}
+	if (unlikely(d->props & EFA_P_LONGCTS))
+		h->credit = (uint32_t)tx->ep->domain->params.tx_min_credits;
+}
+
+static int start_eager(struct efa_tx *tx)
+{
+	struct efa_hdr h;
+
+	efa_tx_hdr(tx, &h);
+	tx->need = tx->len;
+	return efa_tx_send_packet(tx, &h, 0, tx->len);
+}
+
+/* Medium and the runt part of runting read: [0, @total) in equal packets that may arrive in any order. */
+static int send_segments(struct efa_tx *tx, struct efa_hdr *h, uint64_t total)
+{
+	uint64_t cap = EFA_MTU - efa_pkt_hdr_len(h);
+	uint64_t cnt = DIV_ROUND_UP(total, cap);
+	uint64_t seg = ALIGN_DOWN(DIV_ROUND_UP(total, cnt), 8ULL);
+
+	if (seg * cnt < total && total - seg * (cnt - 1) > cap)
+		cnt++;
+	if (efanic_sq_free(tx->ep->qp) < cnt || !STAILQ_EMPTY(&tx->ep->queued))
+		return -FI_EAGAIN;
+	for (uint64_t i = 0, off = 0; i < cnt; i++) {
+		uint64_t len = i + 1 == cnt ? total - off : seg;
+		int ret;
+
+		h->seg_off = off;
+		ret = efa_tx_send_packet(tx, h, off, len);
+		if (ret) {
+			if (!i)
+				return ret;
+			/* Out of memory in the middle: what was sent cannot be recalled, so the operation fails by completion. */
+			efa_tx_fail(tx, FI_ENOMEM, 4105);
+			return 0;
+		}
+		off += len;
+	}
+	return 0;
+}
+
+static int start_medium(struct efa_tx *tx)
+{
+	struct efa_hdr h;
+
+	efa_tx_hdr(tx, &h);
+	tx->need = tx->len;
+	return send_segments(tx, &h, tx->len);
+}
+
+int efa_tx_start_longcts(struct efa_tx *tx)
+{
+	struct efa_hdr h;
+	uint64_t first;
+	int ret;
+
+	efa_tx_hdr(tx, &h);
+	first = MIN((uint64_t)(EFA_MTU - efa_pkt_hdr_len(&h)), tx->len);
+	tx->need = tx->len;
+	tx->wait |= EFA_WAIT_CTS;
+	ret = efa_tx_send_packet(tx, &h, 0, first);
+	if (ret)
+		tx->wait &= ~(uint32_t)EFA_WAIT_CTS;
+	return ret;
+}
+
+int efa_tx_read_iov(struct efa_tx *tx, struct efa_hdr *h)
+{
+	unsigned made = 0;
+
+	h->read_iov_cnt = tx->iov_cnt;
+	for (unsigned i = 0; i < tx->iov_cnt; i++) {
+		struct efanic_mr_attr attr = {tx->iov[i].iov_base, tx->iov[i].iov_len, EFANIC_ACCESS_REMOTE_READ};
+		struct efa_mr *mr = tx->desc[i];
+		struct efanic_mr *dev = mr ? mr->dev : NULL;
+
+		if (!dev || !efanic_mr_rkey(dev)) {
+			if (efanic_mr_reg(tx->ep->domain->nic, &attr, &dev)) {
+				drop_tmp_mrs(tx);
+				return -EFA_ENOMR;
+			}
+			tx->tmp_mr[made++] = dev;
+			if (made < ARRAY_SIZE(tx->tmp_mr))
+				tx->tmp_mr[made] = NULL;
+		}
+		h->read_iov[i] = (struct efa_rma_iov){(uintptr_t)tx->iov[i].iov_base, tx->iov[i].iov_len, efanic_mr_rkey(dev)};
+	}
+	return 0;
+}
+
+/* Long read, and runting read when @runt bytes go ahead in packets. */
+static int start_read_based(struct efa_tx *tx, uint64_t runt)
+{
+	struct efa_hdr h;
+	int ret;
+
+	efa_tx_hdr(tx, &h);
+	ret = efa_tx_read_iov(tx, &h);
+	if (ret)
+		return ret;
+	tx->wait |= EFA_WAIT_EOR;
+	tx->runt_len = tx->need = h.runt_len = runt;
+	if (runt == tx->len)
+		tx->wait &= ~(uint32_t)EFA_WAIT_EOR;
+	ret = runt ? send_segments(tx, &h, runt) : efa_tx_send_packet(tx, &h, 0, 0);
+	if (!ret) {
+		tx->peer->runt_in_flight += (uint32_t)runt;
+		return 0;
+	}
+	tx->wait &= ~(uint32_t)EFA_WAIT_EOR;
+	drop_tmp_mrs(tx);
+	return ret;
+}
+
+/* Devices of the 0xefa0 kind read only from their like. */
+bool efa_read_interop(const struct efa_ep *ep, const struct efa_peer *peer)
+{
+	bool ours = ep->domain->attr.vendor_part_id == 0xefa0;
+	uint32_t theirs = peer->is_self ? ep->domain->attr.vendor_part_id : peer->device_version;
+
+	return ep->use_read && efa_peer_has(peer, EFA_X_RDMA_READ) && ours == (theirs == 0xefa0);
+}
+
+static uint64_t runt_quota(const struct efa_tx *tx)
+{
+	uint64_t size = (uint64_t)tx->ep->domain->params.runt_size;
+
+	if (!efa_peer_has(tx->peer, EFA_X_RUNT) || size <= tx->peer->runt_in_flight)
+		return 0;
+	return ALIGN_DOWN(MIN(size - tx->peer->runt_in_flight, tx->len), 8ULL);
+}
+
+static int start_msg(struct efa_tx *tx)
+{
+	struct efa_peer *peer = tx->peer;
+	struct efa_ep *ep = tx->ep;
+	const struct efa_params *prm = &ep->domain->params;
+	bool tagged = tx->cq_flags & FI_TAGGED;
+	struct efa_select_in in = {
+		.len = tx->len,
+		.flags = tx->flags,
+		.tagged = tagged,
+		.peer_hs = peer->flags & EFA_PEER_HS_RCVD || peer->is_self,
+		.eager_cap = efa_eager_cap(peer, tx, tx->flags & FI_DELIVERY_COMPLETE ? EFA_PKT_DC_EAGER_MSGRTM + tagged
+										      : EFA_PKT_EAGER_MSGRTM + tagged),
+		.max_medium = (uint64_t)prm->inter_max_medium_message_size,
+		.min_read = (uint64_t)prm->inter_min_read_message_size,
+	};
+	int ret;
+
+	if (unlikely(in.len >= in.min_read) && in.peer_hs) {
+		in.can_read = !tx->injected && efa_read_interop(ep, peer) && (prm->mr_cache_enable || tx->desc[0]);
+		in.runt_quota = runt_quota(tx);
+		in.read_in_flight = ep->domain->reads_in_flight;
+	}
+	tx->type = efa_select_msg(&in);
+	if (unlikely(efa_pkt_tab[tx->type].needs)) {
+		if (!in.peer_hs)
+			return efa_tx_park(tx);
+		if (!efa_peer_has(peer, efa_pkt_tab[tx->type].needs))
+			return -FI_EOPNOTSUPP;
+	}
+	tx->msg_id = peer->next_msg_id;
+	tx->wait = efa_pkt_tab[tx->type].props & EFA_P_DC ? EFA_WAIT_RECEIPT : 0;
+	if (efa_pkt_tab[tx->type].props & EFA_P_READ_IOV) {
+		ret = start_read_based(tx, efa_pkt_tab[tx->type].props & EFA_P_MULTI ? in.runt_quota : 0);
+		if (ret != -EFA_ENOMR)
+			goto out;
+		tx->type = (uint8_t)(EFA_PKT_LONGCTS_MSGRTM + tagged);
+	}
+	if (likely(tx->len <= in.eager_cap && !(efa_pkt_tab[tx->type].props & (EFA_P_MULTI | EFA_P_LONGCTS))))
+		ret = start_eager(tx);
+	else if (efa_pkt_tab[tx->type].props & EFA_P_MULTI)
+		ret = start_medium(tx);
+	else
+		ret = efa_tx_start_longcts(tx);
+out:
+	if (likely(!ret))
+		peer->next_msg_id++;
+	return ret;
+}
+
+/* --- start, park, pump ----------------------------------------------------------------------------------- */
+
+int efa_tx_park(struct efa_tx *tx)
+{
+	struct efa_ep *ep = tx->ep;
+
+	if (tx->injected || ep->parked_cnt >= EFA_PARKED_MAX) {
+		efa_peer_trigger(tx->peer);
+		return -FI_EAGAIN;
+	}
+	if (efa_peer_trigger(tx->peer))
+		return -FI_EAGAIN;
+	tx->wait = EFA_WAIT_HANDSHAKE;
+	tx->type = 0;
+	tx->parked = true;
+	STAILQ_INSERT_TAIL(&tx->peer->parked, tx, park_link);
+	ep->parked_cnt++;
+	return 0;
+}
+
+static int begin(struct efa_tx *tx)
+{
+	if (likely(tx->kind == EFA_TX_SEND))
+		return start_msg(tx);
+	if (tx->kind == EFA_TX_WRITE || tx->kind == EFA_TX_READ)
+		return efa_rma_start(tx);
+	return efa_atomic_start(tx);
+}
+
+int efa_tx_start(struct efa_tx *tx)
+{
+	struct efa_peer *peer = tx->peer;
+	int ret;
+
+	if (unlikely(peer->flags & EFA_PEER_RNR) && clk_now_ns(NULL) < peer->rnr_until_ns)
+		ret = -FI_EAGAIN;
+	else if (unlikely(!STAILQ_EMPTY(&peer->parked)) && tx->kind != EFA_TX_READRSP)
+		ret = efa_tx_park(tx); /* behind those that wait already: order of sends is kept */
+	else
+		ret = begin(tx);
+	if (unlikely(ret))
+		efa_tx_put(tx);
+	return ret;
+}
+
+static void begin_again(struct efa_tx *tx)
+{
+	int ret;
+
+	tx->wait = 0;
+	ret = begin(tx);
+	if (ret == -FI_EAGAIN) {
+		tx->type = 0;
+		tx->wait = EFA_WAIT_HANDSHAKE;
+		enter_pump(tx);
+	} else if (ret) {
+		leave_pump(tx);
+		efa_tx_fail(tx, -ret, 4096);
+	} else if (!tx->window) {
+		leave_pump(tx);
+	}
+}
+
+void efa_tx_unpark(struct efa_tx *tx)
+{
+	tx->parked = false;
+	/* An earlier one of this peer may wait in the pump for room; keep behind it. */
+	enter_pump(tx);
+	tx->type = 0;
+}
+
+static void send_data(struct efa_tx *tx)
+{
+	struct efa_hdr h = {.type = EFA_PKT_CTSDATA, .recv_id = tx->recv_id};
+
+	if (efa_peer_has(tx->peer, EFA_X_CONNID_HDR)) {
+		h.flags = EFA_FLAG_CONNID;
+		h.connid = tx->ep->self.qkey;
+	}
+	for (int i = 0; i < PUMP_BATCH && tx->window; i++) {
+		h.seg_len = MIN(tx->window, (uint64_t)EFA_CTSDATA_CAP);
+		h.seg_off = tx->sent;
+		if (efa_tx_send_packet(tx, &h, tx->sent, h.seg_len))
+			return;
+		tx->window -= h.seg_len;
+	}
+	if (!tx->window) {
+		leave_pump(tx);
+		if (tx->sent < tx->len)
+			tx->wait |= EFA_WAIT_CTS;
+	}
+}
+
+void efa_tx_pump(struct efa_ep *ep)
+{
+	struct efa_tx *tx, *next, *last = TAILQ_LAST(&ep->pump, efa_tx_pump_head);
+	bool blocked = false;
+
+	for (tx = TAILQ_FIRST(&ep->pump); tx && !blocked; tx = next) {
+		bool end = tx == last;
+
+		next = TAILQ_NEXT(tx, pump_link);
+		if (tx->type == 0) {
+			begin_again(tx);
+			/* still not started: those behind it must not overtake it */
+			blocked = tx->in_pump && tx->type == 0;
+		} else if (tx->peer->flags & EFA_PEER_HS_RCVD || tx->peer->is_self) {
+			send_data(tx);
+		}
+		if (end)
+			break;
+	}
+}
+
+/* --- events ----------------------------------------------------------------------------------------------- */
+
+/* What the device calls "unresponsive" the provider tells apart by whether the peer was ever heard. */
+static unsigned prov_errno_of(const struct efa_peer *peer, unsigned status)
+{
+	if (status == EFANIC_LOCAL_UNRESP_REMOTE)
+		return peer->flags & EFA_PEER_HS_RCVD ? 4124 : 4126;
+	return status;
+}
+
+void efa_tx_pkt_done(struct efa_tx *tx, struct efa_pkt *pkt, unsigned status)
+{
+	tx->wrs--;
+	if (unlikely(status != EFANIC_OK)) {
+		unsigned code = prov_errno_of(tx->peer, status);
+
+		efa_tx_fail(tx, efa_errno(code), code);
+		return;
+	}
+	tx->acked += pkt->payload_len;
+	if (unlikely(tx->runt_len) && pkt->payload_len && pkt->type >= EFA_PKT_RUNTREAD_MSGRTM &&
+	    pkt->type <= EFA_PKT_RUNTREAD_TAGRTM)
+		tx->peer->runt_in_flight -= pkt->payload_len;
+	efa_tx_check_done(tx);
+}
+
+void efa_tx_on_cts(struct efa_tx *tx, const struct efa_hdr *h)
+{
+	if (!(tx->wait & EFA_WAIT_CTS) || tx->reported)
+		return;
+	tx->wait &= ~(uint32_t)EFA_WAIT_CTS;
+	tx->recv_id = h->recv_id;
+	tx->window = MIN(h->recv_len, tx->len - tx->sent);
+	if (tx->window)
+		enter_pump(tx);
+	else if (tx->sent < tx->len)
+		tx->wait |= EFA_WAIT_CTS; /* a grant of nothing grants nothing */
+}
+
+void efa_tx_on_receipt(struct efa_tx *tx)
+{
+	if (!(tx->wait & EFA_WAIT_RECEIPT))
+		return;
+	tx->wait &= ~(uint32_t)EFA_WAIT_RECEIPT;
+	tx->acked = tx->need;
+	tx->confirmed = true;
+	efa_tx_check_done(tx);
+}
+
+void efa_tx_on_eor(struct efa_tx *tx)
+{
+	if (!(tx->wait & EFA_WAIT_EOR))
+		return;
+	tx->wait &= ~(uint32_t)EFA_WAIT_EOR;
+	tx->confirmed = true;
+	efa_tx_check_done(tx);
+}
+
+void efa_tx_on_response(struct efa_tx *tx)
+{
+	tx->wait &= ~(uint32_t)EFA_WAIT_RESPONSE;
+	tx->confirmed = true;
+	efa_tx_check_done(tx);
+}
+
+/* The receiver cannot read: the rest goes by CTS. The message keeps its msg_id; its request carries no payload. */
+void efa_tx_on_nack(struct efa_tx *tx, const struct efa_hdr *nack)
+{
+	bool dc = tx->flags & FI_DELIVERY_COMPLETE;
+	struct efa_hdr h;
+
+	(void)nack;
+	if (!(tx->wait & EFA_WAIT_EOR) || tx->reported)
+		return;
+	tx->wait = EFA_WAIT_CTS | (dc ? EFA_WAIT_RECEIPT : 0);
+	drop_tmp_mrs(tx);
+	if (tx->kind == EFA_TX_WRITE) {
+		tx->type = dc ? EFA_PKT_DC_LONGCTS_RTW : EFA_PKT_LONGCTS_RTW;
+		if (efa_tx_start_longcts(tx))
+			efa_tx_fail(tx, FI_EAGAIN, 4114);
+		return;
+	}
+	tx->type = (uint8_t)((dc ? EFA_PKT_DC_LONGCTS_MSGRTM : EFA_PKT_LONGCTS_MSGRTM) + !!(tx->cq_flags & FI_TAGGED));
+	efa_tx_hdr(tx, &h);
+	h.flags |= EFA_FLAG_READ_NACK;
+	tx->need = tx->len;
+	if (efa_tx_send_packet(tx, &h, 0, 0))
+		efa_tx_fail(tx, FI_EAGAIN, 4114);
+}

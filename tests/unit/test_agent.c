@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Unit tests of link/agent.c: the adapter thread over a real socket, with the stand-ins of link_fake.h above and below.
+#include "unit.h"
+
+#include <arpa/inet.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "link_fake.h"
+
+#include "../../src/link/agent.c"
+
+#define WAIT_NS (5 * NS_PER_SEC) /* far more than anything here takes */
+
+static struct lock lock;
+static struct link_room room;
+static struct link_node *node;
+static struct link_port *port;
+static uint32_t frames, services; /* under the lock */
+static uint64_t owner_deadline;
+static int sock;
+
+static int on_frame(void *ctx, struct link_peer *peer, const struct view *frame)
+{
+	(void)ctx, (void)peer, (void)frame;
+	frames++;
+	return 0;
+}
+
+static void on_done(void *ctx, void *cookie, int status) { (void)ctx, (void)cookie, (void)status; }
+
+static const struct link_ops ops = {on_frame, on_done, on_done};
+
+static void service(void *ctx)
+{
+	(void)ctx;
+	services++;
+	lock_assert_held(&lock);
+	for (struct link_port *p = node->ports; p; p = p->next)
+		link_poll(p);
+	if (owner_deadline <= clk_now_ns(NULL))
+		owner_deadline = CLK_NEVER;
+}
+
+static uint64_t next_deadline(void *ctx)
+{
+	(void)ctx;
+	return owner_deadline;
+}
+
+static int setup(void **state)
+{
+	struct link_node_attr na = {.lock = &lock, .room = &room, .service = service, .next_deadline = next_deadline};
+	struct link_port_attr pa = {.ip = {[10] = 0xff, 0xff, 127, 0, 0, 1}, .nonce = 5, .cls = LINK_RELIABLE, .ops = &ops};
+	struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+
+	(void)state;
+	memset(&fake, 0, sizeof(fake));
+	fake.attach_rc = -ENOENT;
+	fake.rel_deadline = owner_deadline = CLK_NEVER;
+	frames = services = 0;
+	assert_int_equal(link_room_parse("linger=10ms", &room, NULL, 0), 0);
+	assert_int_equal(link_node_open(&na, &node), 0);
+	pa.node = node;
+	lock_acquire(&lock);
+	assert_int_equal(link_port_open(&pa, &port), 0);
+	to.sin_port = htons(link_port_addr(port)->port);
+	lock_release(&lock);
+	sock = socket(AF_INET, SOCK_DGRAM, 0);
+	assert_int_equal(connect(sock, (struct sockaddr *)&to, sizeof(to)), 0);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	close(sock);
+	lock_acquire(&lock);
+	link_port_close(port);
+	lock_release(&lock);
+	link_node_close(node);
+	return 0;
+}
+
+static uint32_t read_locked(const uint32_t *v)
+{
+	uint32_t x;
+
+	lock_acquire(&lock);
+	x = *v;
+	lock_release(&lock);
+	return x;
+}
+
+/* Waits without polling until *@v reaches @want. Return: ns that it took. */
+static uint64_t await(const uint32_t *v, uint32_t want)
+{
+	const struct timespec nap = {.tv_nsec = 200000};
+	uint64_t begin = clk_now_ns(NULL);
+
+	while (read_locked(v) < want) {
+		if (clk_now_ns(NULL) - begin > WAIT_NS)
+			fail_msg("%u of %u", read_locked(v), want);
+		nanosleep(&nap, NULL);
+	}
+	return clk_now_ns(NULL) - begin;
+}
+
+static void poll_for(uint64_t ns)
+{
+	uint64_t end = clk_now_ns(NULL) + ns;
+
+	while (clk_now_ns(NULL) < end) {
+		lock_acquire(&lock);
+		link_poll(port);
+		lock_release(&lock);
+		link_idle(node);
+	}
+}
+
+static bool await_armed(void)
+{
+	uint64_t end = clk_now_ns(NULL) + WAIT_NS;
+
+	while (!atomic_load(&node->armed) && clk_now_ns(NULL) < end)
+		sched_yield();
+	return atomic_load(&node->armed);
+}
+
+static void agent__serves_while_application_computes(void **state)
+{
+	(void)state;
+	for (uint32_t i = 1; i <= 20; i++) {
+		assert_int_equal(send(sock, "x", 1, 0), 1);
+		await(&frames, i);
+	}
+	assert_true(port->net_used);
+}
+
+static void agent__sleeps_while_nothing_happens(void **state)
+{
+	uint32_t before;
+
+	(void)state;
+	assert_true(await_armed());
+	before = read_locked(&services);
+	usleep(200000); /* nothing to wait for: that nothing happens is the result */
+	assert_in_range(read_locked(&services), before, before + 4);
+}
+
+static void agent__stays_out_while_application_polls(void **state)
+{
+	uint32_t before;
+
+	(void)state;
+	poll_for(100 * NS_PER_MS);
+	before = read_locked(&services);
+	for (int i = 0; i < 20; i++) {
+		assert_int_equal(send(sock, "x", 1, 0), 1);
+		poll_for(10 * NS_PER_MS);
+	}
+	assert_int_equal(read_locked(&frames), 20);
+	/* a busy machine may keep this thread off its CPU for longer than the agent is patient */
+	assert_in_range(read_locked(&services), before, before + 6);
+}
+
+static void agent__takes_over_again(void **state)
+{
+	uint64_t took;
+
+	(void)state;
+	for (uint32_t i = 1; i <= 3; i++) {
+		assert_true(await_armed());
+		poll_for(30 * NS_PER_MS);
+		assert_int_equal(atomic_load(&node->armed), 0);
+		assert_int_equal(send(sock, "x", 1, 0), 1);
+		took = await(&frames, i);
+		print_message("taken over after %.1f ms\n", (double)took / 1e6);
+	}
+}
+
+/* A port without network use does not look at its socket: the thread does, also while the application polls. */
+static void agent__guards_cold_socket(void **state)
+{
+	uint64_t end = clk_now_ns(NULL) + WAIT_NS;
+
+	(void)state;
+	poll_for(50 * NS_PER_MS);
+	assert_false(port->net_used);
+	assert_true(port->in_guard);
+	assert_int_equal(send(sock, "x", 1, 0), 1);
+	while (!read_locked(&frames) && clk_now_ns(NULL) < end)
+		poll_for(NS_PER_MS);
+	assert_int_equal(frames, 1);
+	assert_true(port->net_used);
+	assert_false(port->in_guard);
+}
+
+static void agent__keeps_deadlines(void **state)
+{
+	uint32_t before;
+
+	(void)state;
+	assert_true(await_armed());
+	lock_acquire(&lock);
+	owner_deadline = clk_now_ns(NULL) + 5 * NS_PER_MS;
+	before = services;
+	agent_kick(node);
+	lock_release(&lock);
+	await(&services, before + 2); /* the kick, and the deadline */
+	assert_true(owner_deadline == CLK_NEVER);
+	/* a frame that the sleeping thread does not know of kicks by itself */
+	assert_true(await_armed());
+	lock_acquire(&lock);
+	{
+		static uint8_t hdr[8];
+		struct link_peer *peer;
+
+		assert_int_equal(link_peer_get(port, link_port_addr(port), &peer), 0);
+		before = fake.rel_flushes;
+		assert_int_equal(link_send(port, peer, hdr, 8, NULL, 0, &lock), 0);
+		assert_int_equal(atomic_load(&node->armed), 0);
+	}
+	lock_release(&lock);
+	await(&fake.rel_flushes, before + 1);
+}
+
+/* Another port that sleeps by itself is not disarmed when a poll wakes the agent. */
+static void agent_disarm__leaves_the_applications(void **state)
+{
+	struct link_port_attr pa = {.node = node, .nonce = 6, .cls = LINK_RELIABLE, .ops = &ops};
+	struct link_port *other;
+
+	(void)state;
+	lock_acquire(&lock);
+	memcpy(pa.ip, port->self.ip, 16);
+	assert_int_equal(link_port_open(&pa, &other), 0);
+	assert_int_equal(link_arm(other), 0);
+	lock_release(&lock);
+	assert_true(await_armed());
+	lock_acquire(&lock);
+	assert_int_equal(other->armed, PORT_ARM_APP | PORT_ARM_AGENT);
+	assert_int_equal(port->armed, PORT_ARM_AGENT);
+	link_poll(port);
+	assert_int_equal(other->armed, PORT_ARM_APP);
+	assert_int_equal(port->armed, 0);
+	link_port_close(other);
+	lock_release(&lock);
+}
+
+static void agent__does_not_spin_on_a_stuck_reason(void **state)
+{
+	uint32_t before;
+
+	(void)state;
+	fake.rel_deadline = 1; /* always due, never done */
+	lock_acquire(&lock);
+	agent_kick(node);
+	lock_release(&lock);
+	usleep(50000);
+	before = read_locked(&services);
+	usleep(100000);
+	assert_true(read_locked(&services) - before < 1000);
+	fake.rel_deadline = CLK_NEVER;
+}
+
+static void agent__blocks_signals_and_has_a_name(void **state)
+{
+	char name[16] = "";
+
+	(void)state;
+	assert_int_equal(pthread_getname_np(node->agent->thread, name, sizeof(name)), 0);
+	assert_string_equal(name, "softfabric");
+	/* the caller's mask is as it was */
+	sigset_t mask;
+	assert_int_equal(pthread_sigmask(SIG_BLOCK, NULL, &mask), 0);
+	assert_false(sigismember(&mask, SIGUSR1));
+}
+
+#define T_(fn_) cmocka_unit_test_setup_teardown(fn_, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T_(agent__serves_while_application_computes),
+		T_(agent__sleeps_while_nothing_happens),
+		T_(agent__stays_out_while_application_polls),
+		T_(agent__takes_over_again),
+		T_(agent__guards_cold_socket),
+		T_(agent__keeps_deadlines),
+		T_(agent_disarm__leaves_the_applications),
+		T_(agent__does_not_spin_on_a_stuck_reason),
+		T_(agent__blocks_signals_and_has_a_name),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Leases on regions between processes: what deregistration waits for, and what it does not wait for.
+#include "unit.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "fake_path.h"
+
+#define LEN (4u << 20)
+
+/* What both processes see of each other. */
+static struct shared {
+	_Atomic int step; /* of the child */
+	_Atomic int go;	  /* of the parent */
+	_Atomic int rc;
+} *g_sh;
+
+static uint64_t real_ns(void)
+{
+	return clk_now_ns(NULL);
+}
+
+static void wait_step(int step)
+{
+	uint64_t end = real_ns() + 20 * NS_PER_SEC;
+
+	while (atomic_load(&g_sh->step) < step) {
+		assert_true(real_ns() < end);
+		usleep(100);
+	}
+}
+
+static bool has_cma(void)
+{
+	int a = 1, b = 0;
+
+	return bulk_cma_copy(getpid(), LINK_GET, &b, (uintptr_t)&a, sizeof(a)) == sizeof(a);
+}
+
+/* A child that is attached to node 1's table. The child never returns. */
+static pid_t child(void (*fn)(struct bulk_tab *tab, int slot, uint32_t key, void *addr), uint32_t key, void *addr)
+{
+	uint64_t id = bulk_node_id(fp.node[1].bulk);
+	struct bulk_tab *tab;
+	pid_t pid;
+	int slot;
+
+	atomic_store(&g_sh->step, 0);
+	atomic_store(&g_sh->go, 0);
+	atomic_store(&g_sh->rc, 1);
+	fflush(stdout);
+	pid = fork();
+	if (pid)
+		return pid;
+	if (bulk_tab_attach(id, &tab))
+		_exit(10);
+	slot = bulk_tab_slot_claim(tab);
+	if (slot < 0)
+		_exit(11);
+	fn(tab, slot, key, addr);
+	_exit(0);
+}
+
+static int reap(pid_t pid)
+{
+	int status = -1;
+
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return status;
+}
+
+static uint32_t add(void *mem, size_t len)
+{
+	uint32_t key;
+
+	assert_int_equal(link_region_add(&fp.node[1], mem, len, LINK_GET | LINK_PUT, &key), 0);
+	assert_non_null(fp.node[1].bulk->tab);
+	return key;
+}
+
+static void *g_mem;
+
+static int setup(void **state)
+{
+	g_sh = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	g_mem = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	fp_open(LINK_RELIABLE, true);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	fp_close();
+	munmap(g_sh, 4096);
+	munmap(g_mem, LEN);
+	return 0;
+}
+
+static uint64_t timed_del(uint32_t key)
+{
+	uint64_t t = real_ns();
+
+	link_region_del(&fp.node[1], key);
+	return real_ns() - t;
+}
+
+/* --- one lease ------------------------------------------------------------------------------------------------------------- */
+
+static void take_and_hold(struct bulk_tab *tab, int slot, uint32_t key, void *addr)
+{
+	if (bulk_lease_take(tab, slot, key, LINK_GET, (uintptr_t)addr, LEN))
+		_exit(12);
+	atomic_store(&g_sh->step, 1);
+	while (!atomic_load(&g_sh->go))
+		usleep(100);
+	usleep(30000);
+	atomic_store(&g_sh->step, 2); /* the owner is still waiting */
+	_exit(bulk_lease_drop(tab, slot) ? 13 : 0);
+}
+
+static void del__waits_for_a_live_lease(void **state)
+{
+	uint32_t key = add(g_mem, LEN);
+	pid_t pid = child(take_and_hold, key, g_mem);
+
+	wait_step(1);
+	atomic_store(&g_sh->go, 1);
+	timed_del(key);
+	assert_int_equal(atomic_load(&g_sh->step), 2);
+	assert_int_equal(reap(pid), 0);
+}
+
+static void del__ignores_leases_on_others(void **state)
+{
+	uint32_t key = add(g_mem, LEN), other = add(g_mem, LEN);
+	pid_t pid = child(take_and_hold, key, g_mem);
+
+	wait_step(1);
+	assert_true(timed_del(other) < NS_PER_SEC);
+	assert_int_equal(atomic_load(&g_sh->step), 1);
+	kill(pid, SIGKILL);
+	reap(pid);
+}
+
+static void del__killed_holder(void **state)
+{
+	uint32_t key = add(g_mem, LEN);
+	pid_t pid = child(take_and_hold, key, g_mem);
+
+	wait_step(1);
+	kill(pid, SIGKILL);
+	assert_true(timed_del(key) < fp.room.dead_after_ns / 2);
+	reap(pid);
+}
+
+/* A fork of the holder lives on with a copy of everything it had, but no lock. */
+static void take_fork_and_die(struct bulk_tab *tab, int slot, uint32_t key, void *addr)
+{
+	if (bulk_lease_take(tab, slot, key, LINK_GET, (uintptr_t)addr, LEN))
+		_exit(12);
+	if (!fork()) {
+		atomic_store(&g_sh->step, 1);
+		while (!atomic_load(&g_sh->go))
+			usleep(100);
+		_exit(0);
+	}
+	kill(getpid(), SIGKILL);
+}
+
+static void del__killed_holder_with_living_child(void **state)
+{
+	uint32_t key = add(g_mem, LEN);
+	pid_t pid = child(take_fork_and_die, key, g_mem);
+
+	reap(pid);
+	wait_step(1);
+	assert_true(timed_del(key) < fp.room.dead_after_ns / 2);
+	atomic_store(&g_sh->go, 1);
+}
+
+static void take_and_stop(struct bulk_tab *tab, int slot, uint32_t key, void *addr)
+{
+	if (bulk_lease_take(tab, slot, key, LINK_GET, (uintptr_t)addr, LEN))
+		_exit(12);
+	atomic_store(&g_sh->step, 1);
+	raise(SIGSTOP);
+	_exit(bulk_lease_drop(tab, slot) == -EACCES ? 0 : 13);
+}
+
+/* It lets others have the node's lock meanwhile, gives up when a peer counts as dead, and tells the holder when it wakes up. */
+static void del__stopped_holder(void **state)
+{
+	uint32_t key = add(g_mem, LEN);
+	pid_t pid = child(take_and_stop, key, g_mem);
+	uint64_t ns;
+
+	wait_step(1);
+	fp.room.dead_after_ns = 200 * NS_PER_MS;
+	ns = timed_del(key);
+	assert_in_range(ns, 200 * NS_PER_MS, NS_PER_SEC);
+	kill(pid, SIGCONT);
+	assert_int_equal(reap(pid), 0);
+}
+
+static void take_twice(struct bulk_tab *tab, int slot, uint32_t key, void *addr)
+{
+	if (bulk_lease_take(tab, slot, key, LINK_GET, (uintptr_t)addr, LEN))
+		_exit(12);
+	bulk_lease_drop(tab, slot);
+	atomic_store(&g_sh->step, 1);
+	while (!atomic_load(&g_sh->go))
+		usleep(100);
+	_exit(bulk_lease_take(tab, slot, key, LINK_GET, (uintptr_t)addr, LEN) == -EACCES ? 0 : 14);
+}
+
+static void take__after_del(void **state)
+{
+	uint32_t key = add(g_mem, LEN);
+	pid_t pid = child(take_twice, key, g_mem);
+
+	wait_step(1);
+	timed_del(key);
+	atomic_store(&g_sh->go, 1);
+	assert_int_equal(reap(pid), 0);
+}
+
+/* --- slots ----------------------------------------------------------------------------------------------------------------- */
+
+static void slot__each_once_and_again_after_death(void **state)
+{
+	uint32_t key = add(g_mem, LEN);
+	struct bulk_tab *tab = fp.node[1].bulk->tab;
+	pid_t pid = child(take_and_hold, key, g_mem);
+	int seen[BULK_SLOT_NUM] = {0}, n = 0, slot;
+
+	wait_step(1);
+	while ((slot = bulk_tab_slot_claim(tab)) >= 0) {
+		assert_in_range(slot, 0, BULK_SLOT_NUM - 1);
+		assert_int_equal(seen[slot]++, 0);
+		n++;
+	}
+	assert_int_equal(slot, -ENOSPC);
+	assert_int_equal(n, BULK_SLOT_NUM - 1); /* the child has one */
+	kill(pid, SIGKILL);
+	reap(pid);
+	slot = bulk_tab_slot_claim(tab);
+	assert_true(slot >= 0);
+	assert_int_equal(seen[slot], 0);
+	for (int i = 0; i < (int)BULK_SLOT_NUM; i++)
+		bulk_tab_slot_release(tab, i);
+}
+
+/* --- copies ---------------------------------------------------------------------------------------------------------------- */
+
+/* PUTs of one value all over the region, slice by slice, until it is refused. */
+static void put_forever(struct bulk_tab *tab, int slot, uint32_t key, void *addr)
+{
+	static uint8_t src[BULK_SLICE_MAX];
+
+	memset(src, 0xee, sizeof(src));
+	for (uint64_t at = 0;; at = (at + sizeof(src)) % LEN) {
+		int rc = bulk_lease_take(tab, slot, key, LINK_PUT, (uintptr_t)addr, LEN);
+
+		if (rc) {
+			atomic_store(&g_sh->rc, rc);
+			atomic_store(&g_sh->step, 1000000);
+			while (!atomic_load(&g_sh->go))
+				usleep(100);
+			_exit(0);
+		}
+		if (bulk_cma_copy(getppid(), LINK_PUT, src, (uintptr_t)addr + at, sizeof(src)) < 0)
+			_exit(15);
+		bulk_lease_drop(tab, slot);
+		atomic_fetch_add(&g_sh->step, 1);
+	}
+}
+
+/* After link_region_del() nothing may change in the memory any more, however the initiator fares. */
+static void del__in_the_middle_of_copies(void **state)
+{
+	struct rng r = unit_rng();
+
+	if (!has_cma())
+		skip();
+	for (int i = 0; i < 60; i++) {
+		uint32_t key = add(g_mem, LEN);
+		int sig = (int[]){0, SIGKILL, SIGSTOP}[i % 3];
+		pid_t pid = child(put_forever, key, g_mem);
+
+		wait_step(20);
+		usleep((useconds_t)rng_below(&r, 300));
+		if (sig == SIGSTOP)
+			fp.room.dead_after_ns = 20 * NS_PER_MS;
+		if (sig)
+			kill(pid, sig);
+		timed_del(key);
+		memset(g_mem, 0x11, LEN);
+		if (sig == SIGSTOP)
+			kill(pid, SIGCONT);
+		fp.room.dead_after_ns = 2 * NS_PER_SEC;
+		if (sig != SIGKILL) {
+			wait_step(1000000);
+			assert_int_equal(atomic_load(&g_sh->rc), -EACCES);
+		}
+		for (size_t k = 0; k < LEN; k += 512)
+			assert_int_equal(((uint8_t *)g_mem)[k], 0x11);
+		atomic_store(&g_sh->go, 1);
+		kill(pid, SIGKILL);
+		reap(pid);
+	}
+}
+
+/* --- the file -------------------------------------------------------------------------------------------------------------- */
+
+static void tab__attach_checks(void **state)
+{
+	char path[128];
+	struct bulk_tab *tab;
+	int fd;
+
+	assert_int_equal(bulk_tab_attach(0x1234567, &tab), -ENOENT);
+	/* a file by that name that nobody holds a lock on */
+	snprintf(path, sizeof(path), "/dev/shm/softfabric-mr-%u-%llu-%016llx", (unsigned)geteuid(),
+		 ({
+			 struct stat st;
+			 stat("/proc/self/ns/net", &st);
+			 (unsigned long long)st.st_ino;
+		 }),
+		 0x1234567ULL);
+	fd = open(path, O_CREAT | O_RDWR | O_EXCL, 0600);
+	assert_true(fd >= 0);
+	assert_int_equal(bulk_tab_attach(0x1234567, &tab), -EACCES); /* too short */
+	assert_int_equal(ftruncate(fd, 100 << 20), 0);
+	assert_int_equal(bulk_tab_attach(0x1234567, &tab), -EACCES); /* too long */
+	close(fd);
+	unlink(path);
+	assert_int_equal(symlink("/etc/passwd", path), 0);
+	assert_int_equal(bulk_tab_attach(0x1234567, &tab), -ELOOP);
+	unlink(path);
+}
+
+static int files_of_node(int node)
+{
+	char cmd[128];
+
+	snprintf(cmd, sizeof(cmd), "exit $(ls /dev/shm | grep -c %016llx)",
+		 (unsigned long long)bulk_node_id(fp.node[node].bulk));
+	return WEXITSTATUS(system(cmd));
+}
+
+static void tab__file_lives_as_long_as_the_node(void **state)
+{
+	uint32_t key;
+
+	assert_int_equal(files_of_node(1), 0);
+	key = add(g_mem, LEN);
+	assert_int_equal(files_of_node(1), 1);
+	fflush(stdout);
+	/* a forked child that lets go of it touches nothing */
+	if (!fork()) {
+		bulk_tab_put(fp.node[1].bulk->tab);
+		_exit(0);
+	}
+	wait(NULL);
+	assert_int_equal(files_of_node(1), 1);
+	link_region_del(&fp.node[1], key);
+	assert_int_equal(files_of_node(1), 1);
+}
+
+/* The node of a process that died: initiators see it, and the file is reaped by whoever makes a table later. */
+static void tab__owner_dies(void **state)
+{
+	struct bulk_tab *tab;
+	int fd[2];
+	pid_t pid;
+	char c;
+
+	assert_int_equal(pipe(fd), 0);
+	pid = fork();
+	if (!pid) {
+		if (bulk_tab_create(0xabcdef01, &tab))
+			_exit(1);
+		if (write(fd[1], "x", 1) != 1)
+			_exit(2);
+		pause();
+	}
+	assert_int_equal(read(fd[0], &c, 1), 1);
+	assert_int_equal(bulk_tab_attach(0xabcdef01, &tab), 0);
+	assert_true(bulk_tab_owner_is_alive(tab));
+	kill(pid, SIGKILL);
+	reap(pid);
+	assert_false(bulk_tab_owner_is_alive(tab));
+	bulk_tab_put(tab);
+	assert_int_equal(bulk_tab_attach(0xabcdef01, &tab), -ENOENT);
+	/* it is too young to be reaped by another: clean up here */
+	assert_int_equal(system("rm /dev/shm/softfabric-mr-*-00000000abcdef01"), 0);
+	close(fd[0]);
+	close(fd[1]);
+}
+
+#define T(f_) cmocka_unit_test_setup_teardown(f_, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(del__waits_for_a_live_lease),
+		T(del__ignores_leases_on_others),
+		T(del__killed_holder),
+		T(del__killed_holder_with_living_child),
+		T(del__stopped_holder),
+		T(take__after_del),
+		T(slot__each_once_and_again_after_death),
+		T(del__in_the_middle_of_copies),
+		T(tab__attach_checks),
+		T(tab__file_lives_as_long_as_the_node),
+		T(tab__owner_dies),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Memory regions: keys, ranges, access by generation, limits, failures.
+#include "efanic_fix.h"
+
+#include <errno.h>
+
+#include "base/mem.h"
+
+enum {
+	LW = EFANIC_ACCESS_LOCAL_WRITE,
+	RW = EFANIC_ACCESS_REMOTE_WRITE,
+	RR = EFANIC_ACCESS_REMOTE_READ
+};
+
+static char g_buf[100];
+
+static struct efanic_mr *reg(struct world *w, void *addr, size_t len, unsigned access)
+{
+	struct efanic_mr_attr attr = {addr, len, access};
+	struct efanic_mr *mr;
+
+	assert_int_equal(efanic_mr_reg(w->nic, &attr, &mr), 0);
+	return mr;
+}
+
+static void check__range_and_access(void **state)
+{
+	struct efanic_mr *mr;
+	struct world w;
+	uint32_t key;
+
+	world_open(&w, NULL);
+	mr = reg(&w, g_buf + 10, 20, 0);
+	key = efanic_mr_lkey(mr);
+	assert_int_not_equal(key, EFANIC_LKEY_INTERNAL);
+	for (int from = 0; from <= 40; from++) {
+		for (int len = 0; len <= 40; len++) {
+			bool good = from >= 10 && from + len <= 30;
+
+			assert_int_equal(efanic_mr_check(w.nic, key, g_buf + from, len, 0), good);
+			assert_false(efanic_mr_check(w.nic, key, g_buf + from, len, LW));
+		}
+	}
+	assert_false(efanic_mr_check(w.nic, key, g_buf + 10, UINT64_MAX, 0));
+	assert_false(efanic_mr_check(w.nic, key, NULL, UINT64_MAX, 0));
+	assert_false(efanic_mr_check(w.nic, key, (void *)UINTPTR_MAX, 1, 0));
+	efanic_mr_dereg(mr);
+	mr = reg(&w, g_buf, 20, LW);
+	assert_true(efanic_mr_check(w.nic, efanic_mr_lkey(mr), g_buf, 20, LW));
+	efanic_mr_dereg(mr);
+	world_close(&w);
+}
+
+/* The slot is used again, the key is not. */
+static void check__stale_key(void **state)
+{
+	struct efanic_mr *mr;
+	struct world w;
+	uint32_t old;
+
+	world_open(&w, NULL);
+	mr = reg(&w, g_buf, 20, LW);
+	old = efanic_mr_lkey(mr);
+	efanic_mr_dereg(mr);
+	assert_false(efanic_mr_check(w.nic, old, g_buf, 1, 0));
+	mr = reg(&w, g_buf, 20, LW);
+	assert_int_not_equal(efanic_mr_lkey(mr), old);
+	assert_false(efanic_mr_check(w.nic, old, g_buf, 1, 0));
+	assert_true(efanic_mr_check(w.nic, efanic_mr_lkey(mr), g_buf, 1, 0));
+	efanic_mr_dereg(mr);
+	world_close(&w);
+}
+
+static void check__invented_keys(void **state)
+{
+	struct rng rng = unit_rng();
+	struct efanic_mr *mr;
+	struct world w;
+	uint32_t key;
+
+	world_open(&w, NULL);
+	mr = reg(&w, g_buf, 20, LW);
+	for (int i = 0; i < 100000; i++) {
+		key = (uint32_t)rng_u64(&rng) >> rng_below(&rng, 32);
+		assert_int_equal(efanic_mr_check(w.nic, key, g_buf, 1, 0),
+				 key == efanic_mr_lkey(mr));
+	}
+	assert_false(efanic_mr_check(w.nic, 0, g_buf, 1, 0));
+	efanic_mr_dereg(mr);
+	world_close(&w);
+}
+
+static void reg__access_by_generation(void **state)
+{
+	static const struct {
+		const char *conf;
+		unsigned allowed;
+	} row[] = {
+		{"gen=efa0-none", LW},
+		{"gen=efa0-read", LW | RR},
+		{"gen=efa1-rw", LW | RR | RW},
+		{"gen=efa2-full", LW | RR | RW},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
+		struct world w;
+
+		world_open(&w, row[i].conf);
+		for (unsigned access = 0; access < 16; access++) {
+			struct efanic_mr_attr attr = {g_buf, 1, access};
+			struct efanic_mr *mr = NULL;
+			bool good = !(access & ~row[i].allowed);
+
+			assert_int_equal(efanic_mr_reg(w.nic, &attr, &mr), good ? 0 : -EOPNOTSUPP);
+			if (!good) {
+				assert_null(mr);
+				continue;
+			}
+			assert_int_equal(efanic_mr_rkey(mr) != 0, (access & (RR | RW)) != 0);
+			assert_int_equal(g_fake.regions, (access & (RR | RW)) != 0);
+			efanic_mr_dereg(mr);
+		}
+		world_close(&w);
+	}
+}
+
+static void reg__limits(void **state)
+{
+	struct efanic_mr_attr attr = {g_buf, 65, LW | RR};
+	struct efanic_mr *mr[3];
+	struct world w;
+
+	world_open(&w, "max_mr=2;max_mr_size=64");
+	assert_int_equal(efanic_mr_reg(w.nic, &attr, &mr[0]), -ENOMEM);
+	attr.len = 64;
+	assert_int_equal(efanic_mr_reg(w.nic, &attr, &mr[0]), 0);
+	attr.len = 0;
+	assert_int_equal(efanic_mr_reg(w.nic, &attr, &mr[1]), 0);
+	assert_int_equal(efanic_mr_reg(w.nic, &attr, &mr[2]), -ENOMEM);
+	efanic_mr_dereg(mr[1]);
+	g_fake.region_rc = -ENOSPC;
+	assert_int_equal(efanic_mr_reg(w.nic, &attr, &mr[1]), -ENOMEM);
+	g_fake.region_rc = 0;
+	attr = (struct efanic_mr_attr){(void *)(UINTPTR_MAX - 10), 20, LW};
+	assert_int_equal(efanic_mr_reg(w.nic, &attr, &mr[1]), -ENOMEM);
+	attr.addr = g_buf;
+	assert_int_equal(efanic_mr_reg(w.nic, &attr, &mr[1]), 0);
+	efanic_mr_dereg(mr[0]);
+	efanic_mr_dereg(mr[1]);
+	world_close(&w);
+}
+
+static void reg__alloc_fail(void **state)
+{
+	struct efanic_mr_attr attr = {g_buf, 10, LW | RR};
+	struct efanic_mr *mr = NULL;
+	struct world w;
+	int rc = -1;
+	int fails = 0;
+
+	world_open(&w, NULL);
+	for (uint64_t n = 1; rc; n++) {
+		mem_fail_nth(n);
+		rc = efanic_mr_reg(w.nic, &attr, &mr);
+		mem_fail_nth(0);
+		if (rc) {
+			assert_int_equal(rc, -ENOMEM);
+			assert_int_equal(g_fake.regions, 0);
+			fails++;
+		}
+	}
+	assert_in_range(fails, 1, 5);
+	efanic_mr_dereg(mr);
+	world_close(&w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(check__range_and_access),
+		cmocka_unit_test(check__stale_key),
+		cmocka_unit_test(check__invented_keys),
+		cmocka_unit_test(reg__access_by_generation),
+		cmocka_unit_test(reg__limits),
+		cmocka_unit_test(reg__alloc_fail),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Unit tests of link/idle.c with a clock of their own and a sched_yield() that takes as long as they say.
+#include "unit.h"
+
+#include <sched.h>
+#include <string.h>
+
+#include "link/link_int.h"
+
+static uint64_t now_ns, yield_ns;
+static uint32_t yields;
+
+static int test_yield(void)
+{
+	yields++;
+	now_ns += yield_ns;
+	return 0;
+}
+
+#define sched_yield test_yield
+#include "../../src/link/idle.c"
+#undef sched_yield
+
+static struct link_node node;
+
+static int setup(void **state)
+{
+	(void)state;
+	memset(&node, 0, sizeof(node));
+	now_ns = 1;
+	node.clk.virt_ns = &now_ns;
+	yields = 0;
+	yield_ns = 300;
+	return 0;
+}
+
+/* What link_poll() does when it found something. */
+static void found(void)
+{
+	atomic_store(&node.idle_polls, 0);
+}
+
+/* Empty polls until the first yield, counted from a poll that found something. */
+static uint32_t spins(void)
+{
+	uint32_t n = 0;
+
+	found();
+	for (yields = 0; !yields; n++)
+		link_idle(&node);
+	return n - 1;
+}
+
+static void idle__spins_first(void **state)
+{
+	(void)state;
+	assert_int_equal(spins(), IDLE_LIMIT_MAX);
+	link_idle(&node);
+	assert_int_equal(yields, 2); /* from now on each time */
+}
+
+static void idle__found_work_resets(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 10; i++) {
+		found();
+		for (uint32_t k = 0; k < IDLE_LIMIT_MAX; k++)
+			link_idle(&node);
+	}
+	assert_int_equal(yields, 0);
+}
+
+static void idle__long_yield_means_company(void **state)
+{
+	(void)state;
+	yield_ns = 5000;
+	assert_int_equal(spins(), IDLE_LIMIT_MAX);
+	assert_int_equal(spins(), IDLE_LIMIT_MIN);
+}
+
+static void idle__short_yields_recover(void **state)
+{
+	(void)state;
+	yield_ns = 5000;
+	spins();
+	yield_ns = 300;
+	assert_int_equal(spins(), IDLE_LIMIT_MIN);
+	now_ns += IDLE_RECOVER_NS / 2;
+	link_idle(&node);
+	assert_int_equal(spins(), IDLE_LIMIT_MIN); /* not yet */
+	now_ns += IDLE_RECOVER_NS;
+	link_idle(&node);
+	assert_int_equal(spins(), IDLE_LIMIT_MAX);
+}
+
+static void idle__one_long_yield_restarts_recovery(void **state)
+{
+	(void)state;
+	yield_ns = 5000;
+	spins();
+	yield_ns = 300;
+	spins();
+	now_ns += IDLE_RECOVER_NS - 1000;
+	yield_ns = 5000;
+	link_idle(&node);
+	yield_ns = 300;
+	link_idle(&node);
+	now_ns += 2000;
+	link_idle(&node);
+	assert_int_equal(spins(), IDLE_LIMIT_MIN);
+}
+
+static void idle_crowd__yields_early_at_once(void **state)
+{
+	(void)state;
+	idle_crowd(&node);
+	assert_int_equal(spins(), IDLE_LIMIT_MIN);
+	/* a wrong guess heals */
+	now_ns += 2 * IDLE_RECOVER_NS;
+	link_idle(&node);
+	assert_int_equal(spins(), IDLE_LIMIT_MAX);
+}
+
+#define T_(fn_) cmocka_unit_test_setup(fn_, setup)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T_(idle__spins_first),
+		T_(idle__found_work_resets),
+		T_(idle__long_yield_means_company),
+		T_(idle__short_yields_recover),
+		T_(idle__one_long_yield_restarts_recovery),
+		T_(idle_crowd__yields_early_at_once),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

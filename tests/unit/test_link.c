@@ -1,0 +1,541 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The whole of link/ between two processes and between two nodes of one: every path, and peers that compute.
+#include "unit.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "link/link.h"
+
+#define WAIT_NS (20 * NS_PER_SEC)
+#define BODY    1000
+
+/* One side; in the two-process tests the other one is in a child. */
+struct side {
+	struct lock lock;
+	struct link_node *node;
+	struct link_port *port;
+	struct link_peer *peer;
+	uint32_t got, got_bad, ended, failed, last_seq;
+	int last_status;
+	uint32_t bulk_ended;
+	int bulk_status;
+};
+
+/* What a child tells its parent without making a call. */
+struct board {
+	struct link_addr addr[2];
+	_Atomic uint32_t step, got, key;
+	_Atomic uintptr_t mem;
+	uint64_t spins;
+};
+
+static struct link_room room;
+static struct board *board;
+static bool in_child; /* a failure there must not go on with the parent's tests */
+
+#define NEED(x_)                                                                                                      \
+	do {                                                                                                          \
+		if (!(x_)) {                                                                                          \
+			fprintf(stderr, "[%d] line %d: %s\n", getpid(), __LINE__, #x_);                               \
+			if (in_child)                                                                                 \
+				_exit(8);                                                                             \
+			fail();                                                                                       \
+		}                                                                                                     \
+	} while (0)
+
+static pid_t fork_child(void)
+{
+	pid_t pid = fork();
+
+	if (pid)
+		return pid;
+	in_child = true;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	return 0;
+}
+
+static int on_frame(void *ctx, struct link_peer *peer, const struct view *frame)
+{
+	struct side *s = ctx;
+	uint8_t buf[8 + BODY];
+	uint32_t seq;
+
+	(void)peer;
+	s->got++;
+	if (frame->len != sizeof(buf) || view_copy(frame, 0, buf, sizeof(buf)) != sizeof(buf)) {
+		s->got_bad++;
+		return 0;
+	}
+	memcpy(&seq, buf, 4);
+	for (size_t i = 8; i < sizeof(buf); i++)
+		if (buf[i] != (uint8_t)(seq + i)) {
+			s->got_bad++;
+			break;
+		}
+	s->last_seq = seq;
+	if (board)
+		atomic_store(&board->got, s->got);
+	return seq == 0xdead ? 77 : 0;
+}
+
+static void on_sent(void *ctx, void *cookie, int status)
+{
+	struct side *s = ctx;
+
+	free(cookie);
+	s->ended++;
+	s->failed += status != 0;
+	s->last_status = status;
+}
+
+static void on_bulk(void *ctx, void *cookie, int status)
+{
+	struct side *s = ctx;
+
+	(void)cookie;
+	s->bulk_ended++;
+	s->bulk_status = status;
+}
+
+static const struct link_ops ops = {on_frame, on_sent, on_bulk};
+
+static void room_set(const char *text)
+{
+	char err[256];
+
+	if (link_room_parse(text, &room, err, sizeof(err)))
+		fail_msg("%s", err);
+}
+
+static void on_log(enum log_level lvl, const char *func, int line, const char *msg)
+{
+	if (lvl == LOG_LVL_WARN || getenv("VERBOSE"))
+		fprintf(stderr, "[%d] %s:%d %s\n", getpid(), func, line, msg);
+}
+
+static void side_open(struct side *s, enum link_class cls, bool no_shm)
+{
+	struct link_node_attr na = {.lock = &s->lock, .room = &room};
+	struct link_port_attr pa = {.cls = cls, .ops = &ops, .ctx = s, .no_shm = no_shm};
+	int rc;
+
+	memset(s, 0, sizeof(*s));
+	rc = link_node_open(&na, &s->node);
+	lock_acquire(&s->lock);
+	pa.node = s->node;
+	pa.nonce = (uint32_t)rng_entropy() | 1;
+	if (!rc)
+		rc = link_room_ip(&room, 0, pa.ip, NULL, 0);
+	if (!rc)
+		rc = link_port_open(&pa, &s->port);
+	lock_release(&s->lock);
+	NEED(rc == 0);
+}
+
+static void side_connect(struct side *s, const struct link_addr *to)
+{
+	lock_acquire(&s->lock);
+	NEED(link_peer_get(s->port, to, &s->peer) == 0);
+	lock_release(&s->lock);
+}
+
+static void side_close(struct side *s)
+{
+	lock_acquire(&s->lock);
+	link_port_close(s->port);
+	lock_release(&s->lock);
+	link_node_close(s->node);
+}
+
+static int side_poll(struct side *s)
+{
+	int n;
+
+	lock_acquire(&s->lock);
+	n = link_poll(s->port);
+	lock_release(&s->lock);
+	if (!n)
+		link_idle(s->node);
+	return n;
+}
+
+/* One frame whose content follows from @seq; on_sent() frees it. */
+static int side_send(struct side *s, uint32_t seq)
+{
+	uint8_t *buf = malloc(BODY), hdr[8] = {0};
+	struct iovec iov = {buf, BODY};
+	int rc;
+
+	memcpy(hdr, &seq, 4);
+	for (size_t i = 0; i < BODY; i++)
+		buf[i] = (uint8_t)(seq + i + 8);
+	lock_acquire(&s->lock);
+	rc = link_send(s->port, s->peer, hdr, sizeof(hdr), &iov, 1, buf);
+	if (!rc)
+		link_doorbell(s->port);
+	lock_release(&s->lock);
+	if (rc)
+		free(buf);
+	return rc;
+}
+
+/* Sends @cnt frames from @first on and polls @s, and @other if given, until they have ended. */
+static void stream(struct side *s, struct side *other, uint32_t first, uint32_t cnt)
+{
+	uint64_t end = clk_now_ns(NULL) + WAIT_NS;
+	uint32_t sent = 0, before = s->ended;
+
+	while (s->ended - before < cnt) {
+		int rc = sent < cnt ? side_send(s, first + sent) : -EAGAIN;
+
+		if (!rc)
+			sent++;
+		else if (rc != -EAGAIN)
+			fail_msg("send: %s", strerror(-rc));
+		side_poll(s);
+		if (other)
+			side_poll(other);
+		if (clk_now_ns(NULL) > end)
+			fail_msg("%u sent, %u ended of %u", sent, s->ended - before, cnt);
+	}
+}
+
+static void pair_run(const char *text, enum link_class cls, bool no_shm, bool want_shm)
+{
+	struct side a, b;
+	uint32_t cnt = 3000;
+
+	room_set(text);
+	side_open(&a, cls, no_shm);
+	side_open(&b, cls, no_shm);
+	side_connect(&a, link_port_addr(b.port));
+	side_connect(&b, link_port_addr(a.port));
+	stream(&a, &b, 1, cnt);
+	assert_int_equal(b.got, cnt);
+	assert_int_equal(b.got_bad, 0);
+	assert_int_equal(a.failed, 0);
+	stream(&b, &a, 1, 100);
+	assert_int_equal(a.got, 100);
+	/* the owner's refusal comes back as the status */
+	stream(&a, &b, 0xdead, 1);
+	assert_int_equal(a.last_status, 77);
+	lock_acquire(&a.lock);
+	assert_int_equal(link_port_stats(a.port)->shm_tx_frames, want_shm ? cnt + 1 : 0);
+	assert_true(want_shm == link_peer_is_local(a.peer));
+	if (!want_shm)
+		assert_true(link_port_stats(a.port)->net_tx_dgrams > 0);
+	lock_release(&a.lock);
+	side_close(&a);
+	/* the port is gone: the peer learns it */
+	uint64_t end = clk_now_ns(NULL) + WAIT_NS;
+	int rc = 0;
+
+	while (rc != -ECONNREFUSED && clk_now_ns(NULL) < end) {
+		rc = side_send(&b, 5);
+		assert_true(!rc || rc == -EAGAIN || rc == -ECONNREFUSED);
+		side_poll(&b);
+	}
+	assert_int_equal(rc, -ECONNREFUSED);
+	assert_true(!b.failed || b.last_status == -ECONNREFUSED);
+	side_close(&b);
+}
+
+static void pair__shm(void **state) { (void)state; pair_run("", LINK_RELIABLE, false, true); }
+static void pair__shm_only(void **state) { (void)state; pair_run("shm", LINK_ORDERED, false, true); }
+static void pair__udp(void **state) { (void)state; pair_run("udp", LINK_RELIABLE, false, false); }
+static void pair__udp_small_mtu(void **state) { (void)state; pair_run("udp;mtu=600", LINK_ORDERED, false, false); }
+static void pair__no_shm(void **state) { (void)state; pair_run("", LINK_RELIABLE, true, false); }
+
+static void pair__faults_over_shm(void **state)
+{
+	(void)state;
+	pair_run("shm,udp;loss=3%;dup=2%;reorder=3%;seed=5;linger=3s", LINK_RELIABLE, false, false);
+}
+
+static void pair__faults_shm_only(void **state)
+{
+	(void)state;
+	pair_run("shm;loss=3%;seed=6;linger=3s", LINK_ORDERED, false, false);
+}
+
+static void pair__faults_over_udp(void **state)
+{
+	(void)state;
+	pair_run("udp;loss=3%;dup=2%;reorder=3%;seed=7;linger=3s", LINK_ORDERED, false, false);
+}
+
+/* --- two processes -------------------------------------------------------------------------------------------------- */
+
+static void await_step(uint32_t step)
+{
+	uint64_t end = clk_now_ns(NULL) + WAIT_NS;
+
+	while (atomic_load(&board->step) < step) {
+		sched_yield();
+		NEED(clk_now_ns(NULL) < end);
+	}
+}
+
+/* The target: opens a port and a region, then computes and makes no call at all until the parent is done. */
+static void child_compute(enum link_class cls)
+{
+	static uint8_t mem[300000];
+	struct side s;
+	uint32_t key = 0;
+
+	for (size_t i = 0; i < sizeof(mem); i++)
+		mem[i] = (uint8_t)(i * 7);
+	side_open(&s, cls, false);
+	lock_acquire(&s.lock);
+	if (link_region_add(s.node, mem, sizeof(mem), LINK_GET | LINK_PUT, &key))
+		_exit(2);
+	lock_release(&s.lock);
+	board->addr[0] = *link_port_addr(s.port);
+	atomic_store(&board->key, key);
+	atomic_store(&board->mem, (uintptr_t)mem);
+	atomic_store(&board->step, 1);
+	while (atomic_load(&board->step) < 2)
+		board->spins++;
+	for (size_t i = 0; i < 100000; i++)
+		if (mem[i] != (uint8_t)(i * 3))
+			_exit(3);
+	if (s.got_bad)
+		_exit(4);
+	side_close(&s);
+	_exit(0);
+}
+
+static void child_join(pid_t pid, int want)
+{
+	int status;
+
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), want);
+}
+
+static void bulk_run(struct side *s, int op, void *local, size_t len, uint64_t raddr, uint32_t key)
+{
+	uint64_t end = clk_now_ns(NULL) + WAIT_NS;
+	uint32_t before = s->bulk_ended;
+	int rc;
+
+	do {
+		lock_acquire(&s->lock);
+		rc = link_bulk(s->port, s->peer, op, local, len, raddr, key, s);
+		lock_release(&s->lock);
+		side_poll(s);
+	} while (rc == -EAGAIN && clk_now_ns(NULL) < end);
+	assert_int_equal(rc, 0);
+	while (s->bulk_ended == before && clk_now_ns(NULL) < end)
+		side_poll(s);
+	assert_int_equal(s->bulk_ended, before + 1);
+}
+
+static void compute_run(const char *text)
+{
+	static uint8_t mem[300000];
+	uint32_t key, cnt = 500;
+	uint64_t raddr, begin;
+	struct side s;
+	pid_t pid;
+
+	room_set(text);
+	atomic_store(&board->step, 0);
+	atomic_store(&board->got, 0);
+	pid = fork_child();
+	if (!pid)
+		child_compute(LINK_RELIABLE);
+	await_step(1);
+	key = atomic_load(&board->key);
+	raddr = atomic_load(&board->mem);
+	side_open(&s, LINK_RELIABLE, false);
+	side_connect(&s, &board->addr[0]);
+	begin = clk_now_ns(NULL);
+	stream(&s, NULL, 1, cnt);
+	assert_int_equal(s.failed, 0);
+	assert_int_equal(atomic_load(&board->got), cnt);
+	print_message("%s: %u frames to a computing target in %.1f ms\n", *text ? text : "default", cnt,
+		      (double)(clk_now_ns(NULL) - begin) / 1e6);
+	bulk_run(&s, LINK_GET, mem, sizeof(mem), raddr, key);
+	assert_int_equal(s.bulk_status, 0);
+	for (size_t i = 0; i < sizeof(mem); i++)
+		assert_int_equal(mem[i], (uint8_t)(i * 7));
+	for (size_t i = 0; i < 100000; i++)
+		mem[i] = (uint8_t)(i * 3);
+	bulk_run(&s, LINK_PUT, mem, 100000, raddr, key);
+	assert_int_equal(s.bulk_status, 0);
+	bulk_run(&s, LINK_GET, mem, 10, raddr, key + 1);
+	assert_int_equal(s.bulk_status, -EACCES);
+	atomic_store(&board->step, 2);
+	side_close(&s);
+	child_join(pid, 0);
+	assert_true(board->spins > 0);
+}
+
+static void compute__shm(void **state) { (void)state; compute_run(""); }
+static void compute__udp(void **state) { (void)state; compute_run("udp"); }
+static void compute__faults(void **state) { (void)state; compute_run("loss=2%;seed=3"); }
+
+/* A target that is killed: every send ends, once. */
+static void kill_run(const char *text, int sig)
+{
+	struct side s;
+	pid_t pid;
+	uint64_t end, begin;
+	uint32_t sent = 0;
+	int rc = 0;
+
+	room_set(text);
+	atomic_store(&board->step, 0);
+	pid = fork_child();
+	if (!pid)
+		child_compute(LINK_RELIABLE);
+	await_step(1);
+	side_open(&s, LINK_RELIABLE, false);
+	side_connect(&s, &board->addr[0]);
+	stream(&s, NULL, 1, 10);
+	kill(pid, sig);
+	if (sig == SIGKILL)
+		waitpid(pid, NULL, 0);
+	begin = clk_now_ns(NULL);
+	end = begin + WAIT_NS;
+	s.ended = s.failed = 0;
+	do {
+		rc = side_send(&s, 20 + sent);
+		sent += !rc;
+		side_poll(&s);
+	} while ((!rc || rc == -EAGAIN) && clk_now_ns(NULL) < end);
+	assert_true(rc == -ECONNREFUSED || rc == -ETIMEDOUT);
+	assert_int_equal(s.ended, sent);
+	print_message("%s, signal %d: noticed after %.0f ms\n", *text ? text : "default", sig,
+		      (double)(clk_now_ns(NULL) - begin) / 1e6);
+	if (sig != SIGKILL) {
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+	}
+	side_close(&s);
+}
+
+static void kill__shm(void **state) { (void)state; kill_run("", SIGKILL); }
+static void kill__udp(void **state) { (void)state; kill_run("udp", SIGKILL); }
+static void stop__shm(void **state) { (void)state; kill_run("dead_after=500ms", SIGSTOP); }
+static void stop__udp(void **state) { (void)state; kill_run("udp;dead_after=500ms", SIGSTOP); }
+
+/* Both sleep on their descriptors between frames. */
+static void wait_fd__ping_pong(void **state)
+{
+	struct side s;
+	pid_t pid;
+	uint32_t rounds = 200;
+
+	(void)state;
+	room_set("");
+	atomic_store(&board->step, 0);
+	pid = fork_child();
+	side_open(&s, LINK_RELIABLE, false);
+	board->addr[pid ? 0 : 1] = *link_port_addr(s.port);
+	atomic_fetch_add(&board->step, 1);
+	await_step(2);
+	side_connect(&s, &board->addr[pid ? 1 : 0]);
+	for (uint32_t r = 1; r <= rounds; r++) {
+		NEED(!pid || side_send(&s, r) == 0);
+		while (s.got < r) {
+			struct pollfd pfd = {.events = POLLIN};
+			int rc;
+
+			lock_acquire(&s.lock);
+			link_poll(s.port);
+			pfd.fd = link_wait_fd(s.port);
+			rc = s.got < r ? link_arm(s.port) : -EAGAIN;
+			lock_release(&s.lock);
+			/* the agent may take what rang: look again soon */
+			if (!rc)
+				poll(&pfd, 1, 50);
+		}
+		NEED(pid || side_send(&s, r) == 0);
+	}
+	while (s.ended < rounds)
+		side_poll(&s);
+	if (!pid) {
+		side_close(&s);
+		NEED(!s.got_bad);
+		if (s.failed)
+			fprintf(stderr, "child: %u failed, last status %d\n", s.failed, s.last_status);
+		_exit(s.failed != 0);
+	}
+	assert_int_equal(s.failed + s.got_bad, 0);
+	side_close(&s);
+	child_join(pid, 0);
+}
+
+static void idle_poll__cost(void **state)
+{
+	struct side a, b;
+	uint64_t begin, best = UINT64_MAX;
+	const uint32_t cnt = 200000;
+
+	(void)state;
+	room_set("");
+	side_open(&a, LINK_RELIABLE, false);
+	side_open(&b, LINK_RELIABLE, false);
+	side_connect(&a, link_port_addr(b.port));
+	side_connect(&b, link_port_addr(a.port));
+	stream(&a, &b, 1, 100);
+	stream(&b, &a, 1, 100);
+	for (int r = 0; r < 10; r++) {
+		lock_acquire(&a.lock);
+		begin = clk_now_ns(NULL);
+		for (uint32_t i = 0; i < cnt; i++)
+			link_poll(a.port);
+		best = MIN(best, clk_now_ns(NULL) - begin);
+		lock_release(&a.lock);
+	}
+	print_message("idle poll with one local peer: %.1f ns\n", (double)best / cnt);
+	side_close(&a);
+	side_close(&b);
+}
+
+static int group_setup(void **state)
+{
+	(void)state;
+	log_set_hook(on_log);
+	board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	return board == MAP_FAILED;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(pair__shm),
+		cmocka_unit_test(pair__shm_only),
+		cmocka_unit_test(pair__udp),
+		cmocka_unit_test(pair__udp_small_mtu),
+		cmocka_unit_test(pair__no_shm),
+		cmocka_unit_test(pair__faults_over_shm),
+		cmocka_unit_test(pair__faults_shm_only),
+		cmocka_unit_test(pair__faults_over_udp),
+		cmocka_unit_test(compute__shm),
+		cmocka_unit_test(compute__udp),
+		cmocka_unit_test(compute__faults),
+		cmocka_unit_test(kill__shm),
+		cmocka_unit_test(kill__udp),
+		cmocka_unit_test(stop__shm),
+		cmocka_unit_test(stop__udp),
+		cmocka_unit_test(wait_fd__ping_pong),
+		cmocka_unit_test(idle_poll__cost),
+	};
+
+	if (getenv("TEST")) /* one by name, * allowed */
+		cmocka_set_test_filter(getenv("TEST"));
+	return cmocka_run_group_tests(tests, group_setup, NULL);
+}

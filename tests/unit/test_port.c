@@ -1,0 +1,639 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Unit tests of link/port.c and link/peer.c over real sockets and the stand-ins of link_fake.h.
+#include "unit.h"
+
+#include <arpa/inet.h>
+#include <malloc.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "link_fake.h"
+
+#include "../../src/link/peer.c"
+#include "../../src/link/port.c"
+
+static struct lock lock;
+static struct link_room room;
+static struct link_node *node;
+static struct link_port *port;
+static uint32_t frames, sents, warns;
+static int last_status, frame_answer;
+static void *last_cookie;
+static char last_warn[512];
+
+static int on_frame(void *ctx, struct link_peer *peer, const struct view *frame)
+{
+	(void)ctx, (void)peer, (void)frame;
+	frames++;
+	return frame_answer;
+}
+
+static void on_sent(void *ctx, void *cookie, int status)
+{
+	(void)ctx;
+	sents++;
+	last_cookie = cookie;
+	last_status = status;
+}
+
+static void on_bulk(void *ctx, void *cookie, int status) { (void)ctx, (void)cookie, (void)status; }
+
+static const struct link_ops ops = {on_frame, on_sent, on_bulk};
+
+static void on_log(enum log_level lvl, const char *func, int line, const char *msg)
+{
+	(void)func, (void)line;
+	if (lvl != LOG_LVL_WARN)
+		return;
+	warns++;
+	snprintf(last_warn, sizeof(last_warn), "%s", msg);
+}
+
+static struct link_addr addr4(uint32_t ip, uint16_t num, uint32_t nonce)
+{
+	struct link_addr a = {.ip = {[10] = 0xff, [11] = 0xff}, .port = num, .nonce = nonce};
+	uint32_t be = htonl(ip);
+
+	memcpy(a.ip + 12, &be, 4);
+	return a;
+}
+
+#define LOOP 0x7f000001u
+
+static void node_open(bool no_thread)
+{
+	struct link_node_attr na = {.lock = &lock, .room = &room, .no_thread = no_thread};
+
+	assert_int_equal(link_node_open(&na, &node), 0);
+	lock_acquire(&lock);
+}
+
+static int port_try(enum link_class cls, struct link_port **out)
+{
+	struct link_addr a = addr4(LOOP, 0, 0);
+	struct link_port_attr pa = {.node = node, .nonce = 5, .cls = cls, .ops = &ops};
+
+	memcpy(pa.ip, a.ip, 16);
+	return link_port_open(&pa, out);
+}
+
+static void room_set(const char *text)
+{
+	char err[256];
+
+	if (link_room_parse(text, &room, err, sizeof(err)))
+		fail_msg("%s", err);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	memset(&fake, 0, sizeof(fake));
+	fake.attach_rc = -ENOENT;
+	fake.rel_deadline = CLK_NEVER;
+	frames = sents = warns = 0;
+	frame_answer = last_status = 0;
+	last_cookie = NULL;
+	room_set("linger=30ms");
+	log_set_hook(on_log);
+	node_open(true);
+	assert_int_equal(port_try(LINK_RELIABLE, &port), 0);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	link_port_close(port);
+	lock_release(&lock);
+	link_node_close(node);
+	log_set_hook(NULL);
+	return 0;
+}
+
+static void reopen(const char *text, enum link_class cls)
+{
+	link_port_close(port);
+	lock_release(&lock);
+	link_node_close(node);
+	room_set(text);
+	node_open(true);
+	assert_int_equal(port_try(cls, &port), 0);
+}
+
+static struct link_peer *peer_get(const struct link_addr *a)
+{
+	struct link_peer *peer;
+
+	assert_int_equal(link_peer_get(port, a, &peer), 0);
+	return peer;
+}
+
+static int send1(struct link_peer *peer, void *cookie)
+{
+	static uint8_t hdr[8], body[100]; /* stay until the flush */
+	struct iovec iov = {body, sizeof(body)};
+
+	return link_send(port, peer, hdr, sizeof(hdr), &iov, 1, cookie);
+}
+
+/* --- peers -------------------------------------------------------------------------------------------------------- */
+
+static void peer_get__same_address_same_peer(void **state)
+{
+	struct link_addr a = addr4(LOOP, 1000, 1), b = addr4(LOOP, 1000, 2), c = addr4(LOOP + 1, 1000, 1);
+	struct link_peer *pa = peer_get(&a);
+	int user;
+
+	(void)state;
+	assert_ptr_equal(peer_get(&a), pa);
+	assert_ptr_not_equal(peer_get(&b), pa); /* the nonce is part of the address */
+	assert_ptr_not_equal(peer_get(&c), pa);
+	assert_ptr_equal(port_peer_in(port, &a), pa);
+	assert_memory_equal(link_peer_addr(pa), &a, sizeof(a));
+	assert_null(link_peer_user(pa));
+	link_peer_set_user(pa, &user);
+	assert_ptr_equal(link_peer_user(pa), &user);
+}
+
+static void peer_get__loopback_port_refuses_other_hosts(void **state)
+{
+	struct link_addr far = addr4(0x0a000001, 1000, 1), v6 = {.ip = {[15] = 1}, .port = 3};
+	struct link_peer *peer;
+
+	(void)state;
+	assert_int_equal(link_peer_get(port, &far, &peer), -ENETUNREACH);
+	assert_int_equal(link_peer_get(port, &far, &peer), -ENETUNREACH);
+	assert_int_equal(warns, 1);
+	assert_non_null(strstr(last_warn, "if="));
+	assert_non_null(strstr(last_warn, "10.0.0.1"));
+	assert_int_equal(link_peer_get(port, &v6, &peer), 0); /* ::1 is this host */
+}
+
+static void peer_get__without_udp(void **state)
+{
+	struct link_addr a = addr4(LOOP, 1000, 1);
+	struct link_peer *peer;
+
+	(void)state;
+	reopen("shm;linger=10ms", LINK_RELIABLE);
+	peer = peer_get(&a);
+	assert_int_equal(send1(peer, &a), -ECONNREFUSED); /* no segment, no other path */
+	assert_int_equal(send1(peer, &a), -ECONNREFUSED);
+	assert_int_equal(port->stats.peers_dead, 1);
+	assert_int_equal(fake.rel_sends, 0);
+	assert_int_equal(sents, 0);
+	fake.attach_rc = -ENOSPC;
+	a.nonce = 2;
+	assert_int_equal(send1(peer_get(&a), &a), -EHOSTUNREACH);
+	fake.attach_rc = 0;
+	a.nonce = 3;
+	assert_int_equal(send1(peer_get(&a), &a), 0);
+	assert_int_equal(fake.shm_sends, 1);
+}
+
+static void peer_tab__100k_peers(void **state)
+{
+	size_t before = mallinfo2().uordblks + mallinfo2().hblkhd, after;
+	struct link_addr a = addr4(LOOP, 0, 7);
+	const uint32_t cnt = 100000;
+	uint32_t chain_max = 0, chain;
+	double per_peer;
+
+	(void)state;
+	for (uint32_t i = 0; i < cnt; i++) {
+		a.port = (uint16_t)i;
+		a.nonce = i >> 16;
+		peer_get(&a);
+	}
+	assert_int_equal(port->peer_cnt, cnt);
+	after = mallinfo2().uordblks + mallinfo2().hblkhd;
+	per_peer = (double)(after - before) / cnt;
+	for (uint32_t i = 0; i <= port->peer_mask; i++) {
+		chain = 0;
+		for (struct link_peer *p = port->peer_tab[i]; p; p = p->hnext)
+			chain++;
+		chain_max = MAX(chain_max, chain);
+	}
+	print_message("100000 peers: %.1f bytes each, longest chain %u\n", per_peer, chain_max);
+#ifndef __SANITIZE_ADDRESS__
+	assert_true(per_peer > 40 && per_peer <= 100);
+#endif
+	assert_true(chain_max < 16);
+	for (uint32_t i = 0; i < cnt; i += 997) {
+		a.port = (uint16_t)i;
+		a.nonce = i >> 16;
+		assert_non_null(port_peer_find(port, &a));
+	}
+}
+
+static void peer_in__bounded(void **state)
+{
+	struct link_addr a = addr4(LOOP, 9, 9);
+
+	(void)state;
+	port->peer_cnt = STRANGERS_MAX;
+	assert_null(port_peer_in(port, &a));
+	assert_int_equal(port->stats.drop_full, 1);
+	port->peer_cnt = 0;
+	mem_fail_nth(1);
+	assert_null(port_peer_in(port, &a)); /* out of memory */
+	assert_non_null(port_peer_in(port, &a));
+	assert_int_equal(port->peer_cnt, 1);
+}
+
+static void peer_put__swept_when_unused(void **state)
+{
+	struct link_addr a = addr4(LOOP, 0, 7);
+	struct link_peer *v[5000];
+
+	(void)state;
+	for (uint32_t i = 0; i < ARRAY_SIZE(v); i++) {
+		a.port = (uint16_t)(i + 1);
+		v[i] = peer_get(&a);
+	}
+	for (uint32_t i = 0; i < ARRAY_SIZE(v); i++)
+		if (i != 17)
+			link_peer_put(v[i]);
+	v[40]->rel = (struct rel_peer *)v; /* has state on a path */
+	assert_int_equal(port->peer_cnt, ARRAY_SIZE(v)); /* never from within a callback */
+	link_poll(port);
+	assert_int_equal(port->peer_cnt, 2);
+	a.port = 18;
+	assert_ptr_equal(port_peer_find(port, &a), v[17]);
+	a.port = 41;
+	assert_ptr_equal(port_peer_find(port, &a), v[40]);
+}
+
+/* --- out ---------------------------------------------------------------------------------------------------------- */
+
+static void send__network_when_no_segment(void **state)
+{
+	struct link_addr a = addr4(LOOP, 1000, 1);
+	struct link_peer *peer = peer_get(&a);
+
+	(void)state;
+	assert_int_equal(send1(peer, &a), 0);
+	assert_int_equal(fake.rel_sends, 1);
+	assert_false(link_peer_is_local(peer));
+	fake.attach_rc = 0; /* chosen once and for all, for the sake of order */
+	assert_int_equal(send1(peer, &a), 0);
+	assert_int_equal(fake.rel_sends, 2);
+	assert_int_equal(port->stats.tx_frames, 2);
+	assert_int_equal(port->stats.tx_bytes, 216);
+	assert_int_equal(port->stats.shm_tx_frames, 0);
+	assert_int_equal(link_next_deadline(port), 0); /* something is held back */
+	link_doorbell(port);
+	assert_int_equal(fake.rel_flushes, 1);
+	link_doorbell(port);
+	assert_int_equal(fake.rel_flushes, 1);
+	assert_true(link_next_deadline(port) == CLK_NEVER);
+}
+
+static void send__shared_memory_when_it_opens(void **state)
+{
+	struct link_addr a = addr4(LOOP, 1000, 1);
+	struct link_peer *peer = peer_get(&a);
+
+	(void)state;
+	fake.attach_rc = 0;
+	assert_int_equal(send1(peer, &a), 0);
+	assert_true(link_peer_is_local(peer));
+	assert_int_equal(fake.shm_sends, 1);
+	assert_int_equal(fake.rel_sends, 0);
+	assert_int_equal(fake.last_shm.kind, LINK_K_NIC);
+	assert_ptr_equal(fake.last_shm.cookie, &a);
+	assert_int_equal(port->stats.shm_tx_frames, 1);
+	assert_int_equal(port_frame_out(port, peer, LINK_K_BULK, NULL, 0, NULL, 0, &a), 0);
+	assert_int_equal(port->stats.tx_frames, 1); /* bulk is not the owner's */
+}
+
+static void send__raw_has_no_cookie(void **state)
+{
+	struct link_addr a = addr4(LOOP, 1000, 1);
+
+	(void)state;
+	reopen("linger=10ms", LINK_RAW);
+	fake.attach_rc = 0;
+	assert_int_equal(send1(peer_get(&a), &a), 0);
+	assert_null(fake.last_shm.cookie);
+}
+
+static void send__faults_never_go_straight(void **state)
+{
+	struct link_addr a = addr4(LOOP, 1000, 1);
+	struct link_peer *peer;
+
+	(void)state;
+	reopen("loss=1%;seed=1;linger=10ms", LINK_RELIABLE);
+	fake.attach_rc = 0;
+	peer = peer_get(&a);
+	assert_int_equal(send1(peer, &a), 0);
+	assert_false(link_peer_is_local(peer));
+	assert_int_equal(fake.rel_sends, 1);
+	assert_int_equal(fake.shm_sends, 1); /* but the datagram went through shared memory */
+	assert_int_equal(port->stats.net_tx_dgrams, 1);
+	port_peer_dead(peer, -ETIMEDOUT);
+	assert_int_equal(fake.detached, 1);
+}
+
+static void send__too_long(void **state)
+{
+	struct link_addr a = addr4(LOOP, 1000, 1);
+	static uint8_t body[LINK_FRAME_MAX];
+	struct iovec iov = {body, LINK_FRAME_MAX - 8};
+
+	(void)state;
+	assert_int_equal(link_send(port, peer_get(&a), body, 8, &iov, 1, &a), 0);
+	iov.iov_len++;
+	assert_int_equal(link_send(port, peer_get(&a), body, 8, &iov, 1, &a), -EMSGSIZE);
+	assert_int_equal(port->stats.tx_frames, 1);
+}
+
+static void peer_dead__once(void **state)
+{
+	struct link_addr a = addr4(LOOP, 1000, 1);
+	struct link_peer *peer = peer_get(&a);
+
+	(void)state;
+	fake.attach_rc = 0;
+	assert_int_equal(send1(peer, &a), 0);
+	fake.rel_cookie = &a;
+	port_peer_dead(peer, -ETIMEDOUT);
+	port_peer_dead(peer, -ECONNREFUSED);
+	assert_int_equal(send1(peer, &a), -ETIMEDOUT);
+	assert_int_equal(port->stats.peers_dead, 1);
+	assert_int_equal(fake.detached, 1);
+	assert_int_equal(fake.rel_drops, 1);
+	assert_int_equal(fake.bulk_deaths, 1);
+	assert_int_equal(sents, 1);
+	assert_int_equal(last_status, -ETIMEDOUT);
+	assert_int_equal(warns, 1);
+	assert_non_null(strstr(last_warn, "127.0.0.1:1000"));
+	assert_non_null(strstr(last_warn, "silent"));
+	assert_false(link_peer_is_local(peer));
+	assert_int_equal(node->local_cnt, 0);
+}
+
+/* --- in ----------------------------------------------------------------------------------------------------------- */
+
+static void deliver__by_kind(void **state)
+{
+	struct link_addr a = addr4(LOOP, 1000, 1);
+	struct link_peer *peer = peer_get(&a);
+	struct view v = view_of("hello", 5);
+
+	(void)state;
+	frame_answer = 9;
+	assert_int_equal(port_deliver(port, peer, LINK_K_NIC, &v), 9);
+	assert_int_equal(frames, 1);
+	assert_int_equal(port->stats.rx_bytes, 5);
+	assert_int_equal(port_deliver(port, peer, LINK_K_BULK, &v), 0);
+	assert_int_equal(fake.bulk_frames, 1);
+	assert_int_equal(port_deliver(port, peer, (enum link_kind)77, &v), 0);
+	assert_int_equal(port->stats.drop_malformed, 1);
+	assert_int_equal(frames, 1);
+	port_sent(port, LINK_K_NIC, NULL, 0);
+	assert_int_equal(sents, 0);
+}
+
+static struct link_addr addr_of_port(const struct link_port *p)
+{
+	return *link_port_addr(p);
+}
+
+static void poll__datagram_reaches_rel(void **state)
+{
+	struct link_port *other;
+	struct link_addr dst;
+	uint64_t end = clk_now_ns(NULL) + 2 * NS_PER_SEC;
+
+	(void)state;
+	assert_int_equal(port_try(LINK_RELIABLE, &other), 0);
+	dst = addr_of_port(other);
+	assert_int_equal(dst.nonce, 5);
+	assert_int_equal(send1(peer_get(&dst), &dst), 0);
+	link_doorbell(port);
+	while (!fake.rel_inputs && clk_now_ns(NULL) < end)
+		link_poll(other);
+	assert_int_equal(fake.rel_inputs, 1);
+	assert_int_equal(frames, 1);
+	assert_int_equal(fake.last_src.port, addr_of_port(port).port);
+	link_port_close(other);
+	/* and once it is closed, the sender learns it */
+	assert_int_equal(send1(peer_get(&dst), &dst), 0);
+	link_doorbell(port);
+	fake.rel_outstanding = 1;
+	while (!fake.rel_refusals && clk_now_ns(NULL) < end)
+		link_poll(port);
+	assert_true(fake.rel_refusals >= 1);
+	assert_int_equal(fake.last_src.port, dst.port);
+	fake.rel_outstanding = 0;
+}
+
+static int net_polls;
+static const struct carrier_ops *real_ops;
+
+static int count_poll(struct carrier *c, int budget)
+{
+	net_polls++;
+	return real_ops->poll(c, budget);
+}
+
+static void poll__sockets_every_16th_idle_pass(void **state)
+{
+	struct carrier_ops counting = *port->net->ops;
+
+	(void)state;
+	real_ops = port->net->ops;
+	counting.poll = count_poll;
+	port->net->ops = &counting;
+	net_polls = 0;
+	for (int i = 0; i < 1600; i++)
+		assert_int_equal(link_poll(port), 0);
+	assert_in_range(net_polls, 100, 101);
+	fake.rel_outstanding = 1;
+	net_polls = 0;
+	for (int i = 0; i < 100; i++)
+		link_poll(port);
+	assert_int_equal(net_polls, 100);
+	fake.rel_outstanding = 0;
+	port->net->ops = real_ops;
+}
+
+static int shm_works(void) { return 3; }
+
+static void poll__work_resets_idle_count(void **state)
+{
+	(void)state;
+	atomic_store(&node->idle_polls, 99);
+	assert_int_equal(link_poll(port), 0);
+	assert_int_equal(atomic_load(&node->idle_polls), 99);
+	fake.on_shm_poll = shm_works;
+	assert_int_equal(link_poll(port), 3);
+	assert_int_equal(atomic_load(&node->idle_polls), 0);
+}
+
+static void poll__timers_and_bulk(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 640; i++)
+		link_poll(port);
+	assert_int_equal(fake.shm_timers, 10);
+	assert_int_equal(fake.bulk_polls, 0);
+	fake.bulk_outstanding = 1;
+	link_poll(port);
+	assert_int_equal(fake.bulk_polls, 1);
+	fake.bulk_outstanding = 0;
+}
+
+static void arm__poll_disarms(void **state)
+{
+	(void)state;
+	assert_int_equal(link_arm(port), 0);
+	assert_int_equal(fake.shm_armed, 1);
+	link_poll(port);
+	assert_int_equal(fake.shm_disarms, 1);
+	link_poll(port);
+	assert_int_equal(fake.shm_disarms, 1);
+	fake.shm_arm_rc = -EAGAIN;
+	assert_int_equal(link_arm(port), -EAGAIN);
+	assert_int_equal(port->armed, 0);
+	assert_true(link_wait_fd(port) >= 0);
+	assert_int_equal(link_wait_fd(port), link_wait_fd(port));
+}
+
+/* --- open and close ----------------------------------------------------------------------------------------------- */
+
+static void close__bounded_by_linger(void **state)
+{
+	struct link_addr a = addr4(LOOP, 1000, 1);
+	uint64_t begin = clk_now_ns(NULL), took;
+
+	(void)state;
+	assert_int_equal(send1(peer_get(&a), &a), 0);
+	fake.rel_owes = true;
+	link_port_close(port);
+	took = clk_now_ns(NULL) - begin;
+	assert_true(took >= 30 * NS_PER_MS && took < 3 * NS_PER_SEC);
+	assert_int_equal(sents, 1);
+	assert_ptr_equal(last_cookie, &a);
+	assert_int_equal(last_status, -ECANCELED);
+	fake.rel_owes = false;
+	assert_int_equal(port_try(LINK_RELIABLE, &port), 0); /* for teardown */
+}
+
+static void close__null_and_rest_by_node(void **state)
+{
+	struct link_port *other;
+
+	(void)state;
+	link_port_close(NULL);
+	link_node_close(NULL);
+	assert_int_equal(port_try(LINK_RELIABLE, &other), 0);
+	assert_ptr_equal(node->ports, other);
+	link_port_close(other);
+	assert_ptr_equal(node->ports, port);
+	assert_int_equal(port_try(LINK_RELIABLE, &other), 0); /* left to link_node_close() */
+}
+
+static void open__address_in_use(void **state)
+{
+	struct link_port_attr pa = {.node = node, .nonce = 5, .cls = LINK_RELIABLE, .ops = &ops};
+	struct link_port *other;
+
+	(void)state;
+	memcpy(pa.ip, port->self.ip, 16);
+	pa.port = port->self.port;
+	assert_int_equal(link_port_open(&pa, &other), -EADDRINUSE);
+	assert_int_equal(warns, 1);
+}
+
+static void open__survives_every_failed_allocation(void **state)
+{
+	int64_t live = mem_live_count();
+	struct link_port *other;
+	int rc = -ENOMEM;
+	uint64_t n = 0;
+
+	(void)state;
+	while (rc) {
+		mem_fail_nth(++n);
+		rc = port_try(LINK_RELIABLE, &other);
+		if (rc) {
+			assert_int_equal(rc, -ENOMEM);
+			assert_int_equal(mem_live_count(), live);
+		}
+	}
+	mem_fail_nth(0);
+	assert_true(n > 4);
+	link_port_close(other);
+	assert_int_equal(mem_live_count(), live);
+}
+
+static void forked__only_in_child(void **state)
+{
+	int status;
+	pid_t pid;
+
+	(void)state;
+	assert_false(link_forked(node));
+	pid = fork();
+	if (!pid) {
+		bool known = link_forked(node);
+
+		link_port_close(port); /* must touch nothing */
+		link_node_close(node);
+		_exit(known ? 0 : 1);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+	assert_false(link_forked(node));
+	link_poll(port);
+}
+
+static void addr_text(void **state)
+{
+	struct link_addr a = addr4(0xc0000201, 5000, 1), b = {.ip = {0xfd, [15] = 2}, .port = 65535};
+	char text[LINK_ADDR_TEXT];
+
+	(void)state;
+	assert_string_equal(link_addr_text(&a, text), "192.0.2.1:5000");
+	assert_string_equal(link_addr_text(&b, text), "[fd00::2]:65535");
+}
+
+#define T_(fn_) cmocka_unit_test_setup_teardown(fn_, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T_(peer_get__same_address_same_peer),
+		T_(peer_get__loopback_port_refuses_other_hosts),
+		T_(peer_get__without_udp),
+		T_(peer_tab__100k_peers),
+		T_(peer_in__bounded),
+		T_(peer_put__swept_when_unused),
+		T_(send__network_when_no_segment),
+		T_(send__shared_memory_when_it_opens),
+		T_(send__raw_has_no_cookie),
+		T_(send__faults_never_go_straight),
+		T_(send__too_long),
+		T_(peer_dead__once),
+		T_(deliver__by_kind),
+		T_(poll__datagram_reaches_rel),
+		T_(poll__sockets_every_16th_idle_pass),
+		T_(poll__work_resets_idle_count),
+		T_(poll__timers_and_bulk),
+		T_(arm__poll_disarms),
+		T_(close__bounded_by_linger),
+		T_(close__null_and_rest_by_node),
+		T_(open__address_in_use),
+		T_(open__survives_every_failed_allocation),
+		T_(forked__only_in_child),
+		T_(addr_text),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

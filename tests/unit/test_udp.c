@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Unit tests of link/udp.c: two carriers on loopback, trains, refusals, and errors that the kernel is made to report.
+#include "unit.h"
+
+#include <errno.h>
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "link/link_int.h"
+#include "link_fake.h"
+
+/* Errors for the next calls of sendmmsg(), in order; 0 = really send. */
+static int inject[8], inject_at;
+static int send_calls;
+
+static int test_sendmmsg(int fd, struct mmsghdr *msg, unsigned cnt, int flags)
+{
+	int err = inject_at < (int)ARRAY_SIZE(inject) ? inject[inject_at++] : 0;
+
+	send_calls++;
+	if (err) {
+		errno = err;
+		return -1;
+	}
+	return sendmmsg(fd, msg, cnt, flags);
+}
+
+#define sendmmsg test_sendmmsg
+#include "../../src/link/udp.c"
+#undef sendmmsg
+
+#define GOT_MAX 4096
+
+/* One end: what it received, and whom it was told to be refused by. */
+struct end {
+	struct link_port p;
+	struct carrier *c;
+	uint32_t got, bytes, refused;
+	uint32_t first_word[GOT_MAX], len[GOT_MAX];
+	struct link_addr src, refused_dst;
+};
+
+static struct link_room room;
+static struct link_node node = {.room = &room};
+static struct end a, b;
+
+static void on_rx(void *ctx, const struct link_addr *src, const void *buf, size_t len)
+{
+	struct end *e = ctx;
+
+	e->src = *src;
+	if (e->got < GOT_MAX) {
+		memcpy(&e->first_word[e->got], buf, MIN(len, sizeof(uint32_t)));
+		e->len[e->got] = (uint32_t)len;
+	}
+	e->got++;
+	e->bytes += (uint32_t)len;
+}
+
+static void on_refused(void *ctx, const struct link_addr *dst)
+{
+	struct end *e = ctx;
+
+	e->refused++;
+	e->refused_dst = *dst;
+}
+
+static void set_ip(struct link_port *p, const char *text)
+{
+	memset(&p->self, 0, sizeof(p->self));
+	if (inet_pton(AF_INET6, text, p->self.ip) != 1)
+		fail_msg("bad address %s", text);
+}
+
+static void end_open(struct end *e, const char *ip)
+{
+	memset(e, 0, sizeof(*e));
+	e->p.node = &node;
+	set_ip(&e->p, ip);
+	assert_int_equal(udp_open(&e->p, &e->c), 0);
+	e->c->rx = on_rx;
+	e->c->refused = on_refused;
+	e->c->rx_ctx = e;
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	memset(&room, 0, sizeof(room));
+	memset(inject, 0, sizeof(inject));
+	inject_at = send_calls = 0;
+	end_open(&a, "::ffff:127.0.0.1");
+	end_open(&b, "::ffff:127.0.0.1");
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	a.c->ops->close(a.c);
+	b.c->ops->close(b.c);
+	return 0;
+}
+
+/* A number, then @len - 4 bytes of payload at @body. */
+static int send_num(uint32_t num, const void *body, size_t len)
+{
+	struct iovec iov[2] = {{&num, sizeof(num)}, {(void *)(uintptr_t)body, len - sizeof(num)}};
+
+	return a.c->ops->send(a.c, &b.p.self, iov, 2);
+}
+
+static void flush(void)
+{
+	a.c->ops->flush(a.c);
+}
+
+/* Polls @e until @want have arrived or two seconds have passed. */
+static void await(struct end *e, uint32_t want)
+{
+	uint64_t end = clk_now_ns(NULL) + 2 * NS_PER_SEC;
+
+	while (e->got < want && clk_now_ns(NULL) < end)
+		e->c->ops->poll(e->c, 64);
+	assert_int_equal(e->got, want);
+}
+
+static uint8_t body[65536];
+
+static void udp_send__arrives_with_kernels_source(void **state)
+{
+	(void)state;
+	assert_true(a.p.self.port && b.p.self.port && a.p.self.port != b.p.self.port);
+	assert_int_equal(send_num(7, body, 100), 0);
+	assert_int_equal(b.c->ops->poll(b.c, 64), 0); /* not before flush */
+	flush();
+	await(&b, 1);
+	assert_int_equal(b.first_word[0], 7);
+	assert_int_equal(b.len[0], 100);
+	assert_memory_equal(b.src.ip, a.p.self.ip, 16);
+	assert_int_equal(b.src.port, a.p.self.port);
+	assert_int_equal(b.src.nonce, 0);
+	assert_int_equal(a.p.stats.net_tx_dgrams, 1);
+	assert_int_equal(a.p.stats.net_tx_bytes, 100);
+	assert_int_equal(b.p.stats.net_rx_dgrams, 1);
+	assert_int_equal(b.p.stats.net_rx_bytes, 100);
+	assert_int_equal(b.c->ops->poll(b.c, 64), 0);
+}
+
+static void udp_send__copies_header_not_payload(void **state)
+{
+	uint8_t hdr[4] = {1, 1, 1, 1}, pay[200] = {0};
+	struct iovec iov[2] = {{hdr, sizeof(hdr)}, {pay, sizeof(pay)}};
+	uint32_t want;
+
+	(void)state;
+	assert_int_equal(a.c->ops->send(a.c, &b.p.self, iov, 2), 0);
+	memcpy(&want, hdr, 4);
+	memset(hdr, 9, sizeof(hdr));
+	flush();
+	await(&b, 1);
+	assert_int_equal(b.first_word[0], want);
+}
+
+static void train_of(uint32_t cnt, uint32_t len, uint32_t last_len)
+{
+	for (uint32_t i = 0; i < cnt; i++)
+		assert_int_equal(send_num(i, body, i == cnt - 1 ? last_len : len), 0);
+	flush();
+	await(&b, cnt);
+	for (uint32_t i = 0; i < cnt; i++) {
+		assert_int_equal(b.first_word[i], i);
+		assert_int_equal(b.len[i], i == cnt - 1 ? last_len : len);
+	}
+	assert_int_equal(a.p.stats.net_tx_dgrams, cnt);
+	assert_int_equal(b.p.stats.net_rx_dgrams, cnt);
+}
+
+static void udp_flush__train_of_44(void **state)
+{
+	(void)state;
+	if (!to_udp(a.c)->has_trains) {
+		print_message("no UDP_SEGMENT in this kernel\n");
+		skip();
+	}
+	train_of(44, 1472, 1472);
+	assert_int_equal(send_calls, 1);
+	assert_int_equal(to_udp(a.c)->tx.first[1], 44); /* one message held them all */
+	assert_true(to_udp(a.c)->has_trains);
+}
+
+static void udp_flush__last_is_shorter(void **state)
+{
+	(void)state;
+	train_of(20, 1472, 77);
+}
+
+static void udp_flush__without_trains(void **state)
+{
+	(void)state;
+	to_udp(a.c)->has_trains = false;
+	train_of(44, 1472, 1472);
+	assert_int_equal(send_calls, 1); /* but 44 messages */
+}
+
+static void udp_flush__train_fails_at_run_time(void **state)
+{
+	(void)state;
+	to_udp(a.c)->has_trains = true;
+	inject[0] = EIO;
+	train_of(30, 1472, 500);
+	assert_false(to_udp(a.c)->has_trains);
+	assert_int_equal(send_calls, 2);
+}
+
+static void udp_flush__mixed_sizes_and_destinations(void **state)
+{
+	static const uint32_t len[] = {100, 100, 200, 200, 50, 50, 61440, 8, 8};
+	uint32_t to_a = 0;
+
+	(void)state;
+	for (uint32_t i = 0; i < ARRAY_SIZE(len); i++) {
+		struct iovec iov = {&i, sizeof(i)};
+
+		assert_int_equal(send_num(i, body, len[i]), 0);
+		if (i % 3 == 1) {
+			assert_int_equal(a.c->ops->send(a.c, &a.p.self, &iov, 1), 0);
+			to_a++;
+		}
+	}
+	flush();
+	await(&b, ARRAY_SIZE(len));
+	for (uint32_t i = 0; i < ARRAY_SIZE(len); i++) {
+		assert_int_equal(b.first_word[i], i);
+		assert_int_equal(b.len[i], len[i]);
+	}
+	await(&a, to_a);
+}
+
+static void udp_send__flushes_when_full(void **state)
+{
+	(void)state;
+	for (uint32_t i = 0; i < TX_DGRAMS; i++)
+		assert_int_equal(send_num(i, body, 64), 0);
+	assert_int_equal(send_calls, 0);
+	assert_int_equal(send_num(TX_DGRAMS, body, 64), 0);
+	assert_true(send_calls > 0);
+	flush();
+	await(&b, TX_DGRAMS + 1);
+}
+
+static void udp_flush__socket_buffer_full(void **state)
+{
+	(void)state;
+	assert_int_equal(send_num(1, body, 64), 0);
+	assert_int_equal(send_num(2, body, 64), 0);
+	inject[0] = EAGAIN;
+	flush();
+	assert_int_equal(a.p.stats.drop_full, 2);
+	assert_true(to_udp(a.c)->is_full);
+	/* the socket is writable after all, so sending goes on */
+	assert_int_equal(send_num(3, body, 64), 0);
+	flush();
+	await(&b, 1);
+	assert_int_equal(b.first_word[0], 3);
+}
+
+static void udp_flush__too_big_for_path(void **state)
+{
+	uint32_t before = a.c->ops->mtu(a.c, &b.p.self);
+
+	(void)state;
+	assert_int_equal(before, MTU_LOOP);
+	to_udp(a.c)->has_trains = false;
+	assert_int_equal(send_num(1, body, 9000), 0);
+	assert_int_equal(send_num(2, body, 100), 0);
+	inject[0] = EMSGSIZE;
+	flush();
+	assert_int_equal(a.c->ops->mtu(a.c, &b.p.self), 4500);
+	await(&b, 1); /* the one behind it went out */
+	assert_int_equal(b.first_word[0], 2);
+}
+
+static void udp_poll__refused_port(void **state)
+{
+	struct link_addr dst = b.p.self;
+	uint64_t end = clk_now_ns(NULL) + 2 * NS_PER_SEC;
+	uint32_t num = 1;
+	struct iovec iov = {&num, sizeof(num)};
+	struct end closed;
+
+	(void)state;
+	end_open(&closed, "::ffff:127.0.0.1");
+	dst = closed.p.self;
+	dst.nonce = 77;
+	closed.c->ops->close(closed.c);
+	for (int i = 0; i < 20; i++) {
+		assert_int_equal(a.c->ops->send(a.c, &dst, &iov, 1), 0);
+		assert_int_equal(send_num(100 + (uint32_t)i, body, 50), 0); /* others are not hurt */
+		flush();
+	}
+	assert_int_equal(a.refused, 0); /* only from poll */
+	while (!a.refused && clk_now_ns(NULL) < end)
+		a.c->ops->poll(a.c, 64);
+	assert_true(a.refused >= 1 && a.refused <= 20);
+	assert_memory_equal(a.refused_dst.ip, dst.ip, 16);
+	assert_int_equal(a.refused_dst.port, dst.port);
+	assert_int_equal(a.refused_dst.nonce, 0);
+	await(&b, 20);
+}
+
+static void udp_mtu__of_room(void **state)
+{
+	struct end e;
+
+	(void)state;
+	room.mtu = 1000;
+	end_open(&e, "::ffff:127.0.0.1");
+	assert_int_equal(e.c->ops->mtu(e.c, &b.p.self), 1000);
+	e.c->ops->close(e.c);
+}
+
+static void udp_send__impossible(void **state)
+{
+	struct link_addr v6 = {.ip = {[15] = 1}, .port = 9};
+	struct iovec iov = {body, sizeof(body)}, small = {body, 8};
+
+	(void)state;
+	assert_int_equal(a.c->ops->send(a.c, &v6, &small, 1), -ENETUNREACH);
+	assert_int_equal(a.c->ops->send(a.c, &b.p.self, &iov, 1), 0); /* 64 KiB: lost, silently */
+	flush();
+	assert_int_equal(send_num(5, body, 8), 0);
+	flush();
+	await(&b, 1);
+}
+
+static void udp_open__errors(void **state)
+{
+	struct link_port p = {.node = &node};
+	struct carrier *c;
+
+	(void)state;
+	p.self = b.p.self;
+	assert_int_equal(udp_open(&p, &c), -EADDRINUSE);
+	set_ip(&p, "::ffff:203.0.113.77");
+	assert_int_equal(udp_open(&p, &c), -EADDRNOTAVAIL);
+	mem_fail_nth(1);
+	set_ip(&p, "::ffff:127.0.0.1");
+	assert_int_equal(udp_open(&p, &c), -ENOMEM);
+}
+
+static void udp_open__close_on_exec(void **state)
+{
+	(void)state;
+	assert_true(fcntl(a.c->ops->fd(a.c), F_GETFD) & FD_CLOEXEC);
+	assert_true(fcntl(a.c->ops->fd(a.c), F_GETFL) & O_NONBLOCK);
+}
+
+static void udp_send__ipv6(void **state)
+{
+	struct link_port probe = {.node = &node};
+	struct end e, f;
+	struct carrier *c;
+	uint32_t num = 3;
+	struct iovec iov[2] = {{&num, sizeof(num)}, {body, 996}};
+
+	(void)state;
+	set_ip(&probe, "::1");
+	if (udp_open(&probe, &c)) {
+		print_message("no IPv6 on this host\n");
+		skip();
+	}
+	c->ops->close(c);
+	end_open(&e, "::1");
+	end_open(&f, "::1");
+	for (int i = 0; i < 10; i++)
+		assert_int_equal(e.c->ops->send(e.c, &f.p.self, iov, 2), 0);
+	assert_int_equal(e.c->ops->send(e.c, &b.p.self, iov, 2), -ENETUNREACH);
+	e.c->ops->flush(e.c);
+	await(&f, 10);
+	assert_int_equal(f.len[9], 1000);
+	assert_memory_equal(f.src.ip, e.p.self.ip, 16);
+	assert_int_equal(f.src.port, e.p.self.port);
+	f.c->ops->close(f.c);
+	for (int i = 0; i < 5; i++) {
+		assert_int_equal(e.c->ops->send(e.c, &f.p.self, iov, 2), 0);
+		e.c->ops->flush(e.c);
+	}
+	e.c->ops->poll(e.c, 64);
+	assert_true(e.refused >= 1);
+	assert_int_equal(e.refused_dst.port, f.p.self.port);
+	e.c->ops->close(e.c);
+}
+
+#define T_(fn_) cmocka_unit_test_setup_teardown(fn_, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T_(udp_send__arrives_with_kernels_source),
+		T_(udp_send__copies_header_not_payload),
+		T_(udp_flush__train_of_44),
+		T_(udp_flush__last_is_shorter),
+		T_(udp_flush__without_trains),
+		T_(udp_flush__train_fails_at_run_time),
+		T_(udp_flush__mixed_sizes_and_destinations),
+		T_(udp_send__flushes_when_full),
+		T_(udp_flush__socket_buffer_full),
+		T_(udp_flush__too_big_for_path),
+		T_(udp_poll__refused_port),
+		T_(udp_mtu__of_room),
+		T_(udp_send__impossible),
+		T_(udp_open__errors),
+		T_(udp_open__close_on_exec),
+		T_(udp_send__ipv6),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
