@@ -9,9 +9,10 @@
 
 #include "base/rng.h"
 
-#define CAP_MIN	  64
-#define CAP_FIRST 4096 /* allocated at once for a program that asks for more: memory follows use   \
-			*/
+#define CAP_MIN 64
+#define CAP_FIRST                                                                                  \
+	4096 /* allocated at once for a program that asks for more: memory follows use             \
+	      */
 #define CNT_MAX (1u << 30)
 
 static struct kit_av *to_av(struct fid_av *fid)

@@ -38,6 +38,12 @@ struct kit_cq_err_ext {
 static_assert(KIT_CQ_ERR_LEN_1_0 + sizeof(size_t) == KIT_CQ_ERR_LEN_1_5, "1.5 added err_data_size");
 static_assert(KIT_CQ_ERR_LEN_1_20 == 88, "1.20 added src_addr");
 
+/* Names that 2.0 deprecated, at the cost of a warning each; old programs still send the values. */
+#define KIT_MR_UNSPEC	0
+#define KIT_MR_BASIC	1
+#define KIT_MR_SCALABLE 2
+#define KIT_LOCAL_MR	(1ULL << 55) /* mode bit */
+
 #define KIT_MR_DMABUF	     (1ULL << 40) /* FI_MR_DMABUF, 1.20: mr_iov is not an iovec */
 #define KIT_AV_AUTH_KEY	     SIZE_MAX	  /* FI_AV_AUTH_KEY, 1.20: keys come with the addresses */
 #define KIT_PROGRESS_UNIFIED 3		  /* FI_PROGRESS_CONTROL_UNIFIED, 2.0 */

@@ -118,51 +118,58 @@ static inline uint8_t *entry_copy(uint8_t *dst, const struct kit_cqe *c, enum fi
 	must(0);
 }
 
-static ssize_t take(struct kit_cq *cq, uint8_t *dst, size_t count, fi_addr_t *src)
+/* The queue is not empty. */
+static inline ssize_t take(struct kit_cq *cq, uint8_t *dst, size_t count, fi_addr_t *src)
 {
-	uint32_t head = cq->head, tail = cq->tail, mask = cq->mask;
+	uint32_t head = cq->head, tail = cq->tail;
+	const struct kit_cqe *c = &cq->ring[head & cq->mask];
 	size_t n = 0;
 
-	if (head == tail)
-		return unlikely(cq->overrun) ? -FI_EAVAIL : -FI_EAGAIN;
-	if (unlikely(cq->ring[head & mask].e.flags & KIT_CQE_ERR))
+	if (unlikely(c->e.flags & KIT_CQE_ERR))
 		return -FI_EAVAIL;
-	while (n < count && head != tail) {
-		const struct kit_cqe *c = &cq->ring[head & mask];
-
-		if (unlikely(c->e.flags & KIT_CQE_ERR))
-			break;
+	while (n < count) {
 		dst = entry_copy(dst, c, cq->format);
 		if (src)
 			src[n] = c->src;
 		n++;
-		head++;
+		if (++head == tail) {
+			head = cq->tail = 0;
+			break;
+		}
+		c = &cq->ring[head & cq->mask];
+		if (unlikely(c->e.flags & KIT_CQE_ERR))
+			break;
 	}
-	if (head == tail)
-		head = cq->tail = 0;
 	cq->head = head;
 	return (ssize_t)n;
 }
 
+/* A poll that finds nothing is what a waiting program does all the time: this is its whole cost. */
 static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src)
 {
 	struct kit_cq *cq = to_cq(fid);
 	struct kit_domain *d = cq->domain;
-	int events;
 	ssize_t ret;
 
 	if (!kit_enter(d))
 		return -FI_EIO;
-	/* Who already has what the caller can take is not driven: entries are handed out in batches
-	 * as they came. */
-	if (count && cq->tail - cq->head >= count && !head_is_err(cq))
-		events = 1;
-	else
-		events = kit_drive(cq->eps, cq->ep_cnt);
+	/*
+	 * Who already has as many as the caller can take (count - 1 wraps for 0, which asks for
+	 * progress) is not driven: entries are handed out in the batches in which they came.
+	 */
+	if (count - 1 >= cq->tail - cq->head || head_is_err(cq)) {
+		int events = kit_drive(cq->eps, cq->ep_cnt);
+
+		if (cq->tail == cq->head) {
+			ret = unlikely(cq->overrun) ? -FI_EAVAIL : -FI_EAGAIN;
+			lock_release(&d->lock);
+			if (!events && d->idle)
+				d->idle(d);
+			return ret;
+		}
+	}
 	ret = take(cq, buf, count, src);
 	lock_release(&d->lock);
-	if (ret == -FI_EAGAIN && !events && d->idle)
-		d->idle(d);
 	return ret;
 }
 

@@ -2,6 +2,8 @@
 // The domain object: one adapter opened, one lock, and what was negotiated in fi_getinfo.
 #include "kit/kit_int.h"
 
+#include "kit/compat.h"
+
 /* fi_domain_bind: an EQ, once; endpoints opened later use it unless they bind their own. */
 int kit_domain_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {
@@ -69,11 +71,11 @@ static uint64_t mr_mode_today(const struct fi_info *info)
 {
 	uint64_t mode = (uint32_t)info->domain_attr->mr_mode;
 
-	if (mode & FI_MR_BASIC)
+	if (mode & KIT_MR_BASIC)
 		mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
-	else if (mode & FI_MR_SCALABLE)
+	else if (mode & KIT_MR_SCALABLE)
 		mode = 0;
-	if (info->mode & FI_LOCAL_MR)
+	if (info->mode & KIT_LOCAL_MR)
 		mode |= FI_MR_LOCAL;
 	return mode;
 }

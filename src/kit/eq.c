@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Event queues: a list under a lock of its own, since events come from any object of a fabric.
+#include <unistd.h>
+
 #include "kit/kit_int.h"
 
 #include <limits.h>
@@ -21,6 +23,7 @@ struct kit_eq {
 	struct event *shown; /* the last error read: owns the err_data that the caller was given */
 	struct kit_wait *wait;
 	_Atomic int refs;
+	pid_t pid; /* who opened it: in a child the lock's holder may not exist */
 };
 
 static struct kit_eq *to_eq(struct fid_eq *fid)
@@ -43,14 +46,27 @@ struct kit_fabric *kit_eq_fabric(const struct kit_eq *eq)
 	return eq->fabric;
 }
 
-static void push(struct kit_eq *eq, struct event *ev)
+/* Not on the data path, so a system call is fine. */
+static bool enter(struct kit_eq *eq)
 {
+	if (eq->pid != getpid())
+		return false;
 	lock_acquire(&eq->lock);
+	return true;
+}
+
+static int push(struct kit_eq *eq, struct event *ev)
+{
+	if (!enter(eq)) {
+		mem_free(ev);
+		return -FI_EIO;
+	}
 	*eq->tail = ev;
 	eq->tail = &ev->next;
 	lock_release(&eq->lock);
 	if (eq->wait)
 		kit_wait_signal(eq->wait);
+	return 0;
 }
 
 int kit_eq_push(struct kit_eq *eq, uint32_t event, const void *buf, size_t len)
@@ -63,8 +79,7 @@ int kit_eq_push(struct kit_eq *eq, uint32_t event, const void *buf, size_t len)
 	ev->len = len;
 	if (len)
 		memcpy(ev->data, buf, len);
-	push(eq, ev);
-	return 0;
+	return push(eq, ev);
 }
 
 int kit_eq_push_err(struct kit_eq *eq, const struct fi_eq_err_entry *err, const void *err_data,
@@ -84,8 +99,7 @@ int kit_eq_push_err(struct kit_eq *eq, const struct fi_eq_err_entry *err, const 
 	ev->len = len;
 	if (len)
 		memcpy(ev->data, err_data, len);
-	push(eq, ev);
-	return 0;
+	return push(eq, ev);
 }
 
 static struct event *pop(struct kit_eq *eq)
@@ -107,7 +121,8 @@ static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t le
 
 	if (flags & ~(uint64_t)FI_PEEK)
 		return -FI_EINVAL;
-	lock_acquire(&eq->lock);
+	if (!enter(eq))
+		return -FI_EIO;
 	if (eq->head && eq->head->is_err) {
 		ret = -FI_EAVAIL;
 	} else if (eq->head) {
@@ -149,7 +164,8 @@ static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *out, uint6
 
 	if (!out || (flags & ~(uint64_t)FI_PEEK))
 		return -FI_EINVAL;
-	lock_acquire(&eq->lock);
+	if (!enter(eq))
+		return -FI_EIO;
 	if (eq->head && eq->head->is_err) {
 		err_copy(eq, eq->head, out);
 		if (!(flags & FI_PEEK)) {
@@ -174,11 +190,12 @@ static ssize_t eq_write(struct fid_eq *fid, uint32_t event, const void *buf, siz
 	return ret ? ret : (ssize_t)len;
 }
 
-int kit_eq_ready(struct kit_eq *eq)
+bool kit_eq_ready(struct kit_eq *eq)
 {
 	bool ready;
 
-	lock_acquire(&eq->lock);
+	if (!enter(eq))
+		return false;
 	ready = eq->head != NULL;
 	lock_release(&eq->lock);
 	return ready;
@@ -188,6 +205,8 @@ int kit_eq_trywait(struct kit_eq *eq)
 {
 	if (!eq->wait)
 		return -FI_EINVAL;
+	if (eq->pid != getpid())
+		return -FI_EIO;
 	kit_wait_arm(eq->wait);
 	return kit_eq_ready(eq) ? -FI_EAGAIN : 0;
 }
@@ -202,6 +221,8 @@ static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t l
 
 	if (!eq->wait)
 		return -FI_ENOSYS;
+	if (eq->pid != getpid())
+		return -FI_EIO;
 	do {
 		token = kit_wait_arm(eq->wait);
 		ret = eq_read(fid, event, buf, len, flags);
@@ -241,7 +262,8 @@ void kit_eq_forget(struct kit_eq *eq, const struct fid *fid)
 {
 	struct event **link;
 
-	lock_acquire(&eq->lock);
+	if (!enter(eq))
+		return;
 	for (link = &eq->head; *link;) {
 		struct event *ev = *link;
 
@@ -311,6 +333,7 @@ int kit_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_e
 		return ret;
 	}
 	eq->fabric = f;
+	eq->pid = getpid();
 	eq->tail = &eq->head;
 	eq->fid.fid.fclass = FI_CLASS_EQ;
 	eq->fid.fid.context = context;

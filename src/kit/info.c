@@ -8,8 +8,6 @@
 #include "kit/kit_int.h"
 #include "kit/info_int.h"
 
-/* --- making and copying
- * ---------------------------------------------------------------------------- */
 static void *block_dup(const void *src, size_t len, size_t room)
 {
 	void *p = mem_disown(mem_alloc(room + KIT_INFO_SLACK));
@@ -130,8 +128,6 @@ struct fi_info *kit_info_dup(const struct fi_info *src)
 	return d;
 }
 
-/* --- narrowing
- * ------------------------------------------------------------------------------------------ */
 uint64_t kit_caps_narrow(uint64_t info_caps, uint64_t hint, uint64_t attr)
 {
 	uint64_t caps =

@@ -33,8 +33,6 @@ static int no(const struct check *c, const char *fmt, ...)
 	return -FI_ENODATA;
 }
 
-/* --- rules for one value
- * --------------------------------------------------------------------------- */
 static int at_most(const struct check *c, const char *name, uint64_t hint, uint64_t have)
 {
 	if (hint <= have)
@@ -92,8 +90,6 @@ static int limits(const struct check *c, const struct limit *tab, size_t cnt, co
 	return 0;
 }
 
-/* --- models with a rank: who asks for rank n is served by rank n or lower
- * --------------------------------- */
 static int thread_rank(unsigned v)
 {
 	static const int rank[] = {
@@ -135,8 +131,6 @@ static int rank_check(const struct check *c, const char *name, int (*rank)(unsig
 	return no(c, "%s is %u in the hints, which %u here does not give", name, hint, have);
 }
 
-/* --- the groups
- * ------------------------------------------------------------------------------------------- */
 static int check_type(const struct check *c)
 {
 	const struct fi_ep_attr *hint = c->hints->ep_attr, *have = c->have->ep_attr;
@@ -230,7 +224,7 @@ static int check_mr(const struct check *c)
 
 	/* Keys that we choose are as long as ours are; the hint then says how many bytes the
 	 * program sends around. */
-	if (!(have->mr_mode & (FI_MR_PROV_KEY | FI_MR_BASIC)) &&
+	if (!(have->mr_mode & (FI_MR_PROV_KEY | KIT_MR_BASIC)) &&
 	    at_most(c, "domain_attr->mr_key_size", hint->mr_key_size, have->mr_key_size))
 		return -FI_ENODATA;
 	if (kit_mr_mode_ok(c->version, c->have, c->hints, NULL))

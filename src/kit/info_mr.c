@@ -7,10 +7,11 @@
 // FI_MR_SCALABLE, which is none of them; FI_LOCAL_MR, then a mode bit, stands for FI_MR_LOCAL. A
 // program of 1.5 or later may use a word too, alone. Bits that concern targets of RMA do not matter
 // to a program that is none. Source: fi_mr(3), fi_getinfo(3).
+#include "kit/compat.h"
 #include "kit/info_int.h"
 #include "kit/kit_int.h"
 
-#define WORDS	    (FI_MR_BASIC | FI_MR_SCALABLE)
+#define WORDS	    (KIT_MR_BASIC | KIT_MR_SCALABLE)
 #define BASIC_BITS  (FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY)
 #define TARGET_BITS (FI_MR_RAW | FI_MR_VIRT_ADDR | FI_MR_PROV_KEY | FI_MR_RMA_EVENT)
 /* LOCAL has its own rule, HMEM depends on FI_HMEM, ENDPOINT and COLLECTIVE came later: no obstacle
@@ -19,7 +20,7 @@
 
 static int hint_mode(const struct fi_info *hints)
 {
-	return hints && hints->domain_attr ? hints->domain_attr->mr_mode : FI_MR_UNSPEC;
+	return hints && hints->domain_attr ? hints->domain_attr->mr_mode : KIT_MR_UNSPEC;
 }
 
 static bool is_target(uint64_t caps)
@@ -37,8 +38,8 @@ static int words_of(int have)
 	if (have & WORDS)
 		return have & WORDS;
 	if (!bits)
-		return FI_MR_SCALABLE;
-	return bits & ~BASIC_BITS ? 0 : FI_MR_BASIC;
+		return KIT_MR_SCALABLE;
+	return bits & ~BASIC_BITS ? 0 : KIT_MR_BASIC;
 }
 
 /* Bits that matter to a program with @caps. */
@@ -55,20 +56,20 @@ static int needed(uint64_t caps, int have)
 
 static bool word_ok(int have, int word)
 {
-	return word == FI_MR_UNSPEC ? words_of(have) != 0 : (words_of(have) & word) != 0;
+	return word == KIT_MR_UNSPEC ? words_of(have) != 0 : (words_of(have) & word) != 0;
 }
 
 static bool mode_ok(uint32_t version, int have, const struct fi_info *hints)
 {
 	int want = hint_mode(hints), need;
 
-	if ((have & FI_MR_LOCAL) && !(want & FI_MR_LOCAL) && !(hints->mode & FI_LOCAL_MR))
+	if ((have & FI_MR_LOCAL) && !(want & FI_MR_LOCAL) && !(hints->mode & KIT_LOCAL_MR))
 		return false;
 	if (version < KIT_V(1, 5) || (want & WORDS)) /* a word stands alone */
-		return (want == FI_MR_UNSPEC || want == FI_MR_BASIC || want == FI_MR_SCALABLE) &&
+		return (want == KIT_MR_UNSPEC || want == KIT_MR_BASIC || want == KIT_MR_SCALABLE) &&
 		       word_ok(have, want);
 	need = needed(hints->caps, have);
-	return want == FI_MR_UNSPEC || (want & need) == need;
+	return want == KIT_MR_UNSPEC || (want & need) == need;
 }
 
 static int result_of(uint32_t version, int have, uint64_t caps, const struct fi_info *hints)
@@ -78,9 +79,9 @@ static int result_of(uint32_t version, int have, uint64_t caps, const struct fi_
 	if (want & WORDS)
 		return want;
 	if (version < KIT_V(1, 5))
-		return words_of(have) & FI_MR_SCALABLE && !(words_of(have) & FI_MR_BASIC)
-			       ? FI_MR_SCALABLE
-			       : FI_MR_BASIC;
+		return words_of(have) & KIT_MR_SCALABLE && !(words_of(have) & KIT_MR_BASIC)
+			       ? KIT_MR_SCALABLE
+			       : KIT_MR_BASIC;
 	have &= ~WORDS;
 	if (hints && hints->domain_attr && (want & have) != have)
 		return needed(caps, have & want);
@@ -104,7 +105,7 @@ uint64_t kit_mr_mode_need(uint32_t version, const struct fi_info *have, const st
 	bool old = version < KIT_V(1, 5) ||
 		   (hints->domain_attr && !(hints->domain_attr->mr_mode & FI_MR_LOCAL));
 
-	return have->mode | (old && (have->domain_attr->mr_mode & FI_MR_LOCAL) ? FI_LOCAL_MR : 0);
+	return have->mode | (old && (have->domain_attr->mr_mode & FI_MR_LOCAL) ? KIT_LOCAL_MR : 0);
 }
 
 uint64_t kit_mr_caps(uint32_t version, const struct fi_info *have, const struct fi_info *hints)
@@ -118,7 +119,7 @@ uint64_t kit_mr_caps(uint32_t version, const struct fi_info *have, const struct 
 	if (!is_target(caps) || !target_bits)
 		return caps;
 	if (hints->domain_attr) {
-		if (want == FI_MR_BASIC || (version < KIT_V(1, 5) && want == FI_MR_UNSPEC) ||
+		if (want == KIT_MR_BASIC || (version < KIT_V(1, 5) && want == KIT_MR_UNSPEC) ||
 		    (want & target_bits) == target_bits)
 			return caps;
 	}
@@ -129,7 +130,8 @@ void kit_mr_alter(uint32_t version, struct fi_info *info, const struct fi_info *
 {
 	int have = info->domain_attr->mr_mode;
 
-	if ((have & FI_MR_LOCAL) && (version < KIT_V(1, 5) || (hint_mode(hints) & WORDS)))
-		info->mode |= FI_LOCAL_MR;
 	info->domain_attr->mr_mode = result_of(version, have, info->caps, hints);
+	/* What is needed must be said one way or the other. */
+	if ((have & FI_MR_LOCAL) && !(info->domain_attr->mr_mode & FI_MR_LOCAL))
+		info->mode |= KIT_LOCAL_MR;
 }

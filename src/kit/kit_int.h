@@ -10,7 +10,6 @@
 #include "base/mem.h"
 #include "kit/kit.h"
 
-/* --- entering a domain ----------------------------------------------------------------------- */
 static inline bool kit_is_forked(struct kit_domain *d)
 {
 	return d->forked && unlikely(d->forked(d));
@@ -55,8 +54,6 @@ static inline bool kit_busy(_Atomic int *refs)
 	return atomic_load_explicit(refs, memory_order_acquire) != 0;
 }
 
-/* --- lists of endpoints: an endpoint at most once; the domain's lock held ------------------------
- */
 /** kit_eps_add() - 0 (also if it is there already); -FI_ENOMEM. */
 int kit_eps_add(struct kit_ep ***eps, uint32_t *cnt, uint32_t *cap, struct kit_ep *ep);
 void kit_eps_del(struct kit_ep **eps, uint32_t *cnt, struct kit_ep *ep);
@@ -75,8 +72,6 @@ static inline int kit_drive(struct kit_ep **eps, uint32_t cnt)
  * -FI_EAGAIN work is there. */
 int kit_can_sleep(struct kit_domain *d, struct kit_ep **eps, uint32_t cnt);
 
-/* --- wait objects -------------------------------------------------------------------------------
- */
 /* Something that a poll set or wait set looks at: a CQ, counter or (wait sets) EQ. */
 struct kit_watch {
 	struct fid *fid;
@@ -149,10 +144,8 @@ struct kit_nap kit_nap_start(int timeout_ms);
  * is up. */
 bool kit_nap(struct kit_nap *nap, struct kit_wait *w, uint32_t token, int can_sleep);
 
-/* --- CQ, counter, EQ: the parts that waiting needs
- * -------------------------------------------------- */
 bool kit_cq_ready(const struct kit_cq *cq); /* lock held */
-int kit_eq_ready(struct kit_eq *eq);
+bool kit_eq_ready(struct kit_eq *eq);
 int kit_eq_trywait(struct kit_eq *eq);
 int kit_cq_trywait(struct kit_cq *cq);
 int kit_cntr_trywait(struct kit_cntr *c);

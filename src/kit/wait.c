@@ -27,7 +27,6 @@
 #define NAP_YIELDS   2000 /* ... after so many looks with nothing but a yield in between */
 #define MUTEX_TRIES  1000
 
-/* --- making and freeing ----------------------------------------------------------------------- */
 static int fds_open(struct kit_wait *w)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = w};
@@ -154,8 +153,6 @@ int kit_wait_watch_ep(struct kit_wait *w, struct kit_ep *ep, bool on)
 	return 0;
 }
 
-/* --- signal and arm -----------------------------------------------------------------------------
- */
 /*
  * The mutex is the application's too: it may hold it while it waits for the domain's lock, which
  * our caller has. So we never block on it. Not getting it for long means just that, and then the
@@ -207,8 +204,6 @@ uint32_t kit_wait_arm(struct kit_wait *w)
 	return atomic_load_explicit(&w->seq, memory_order_acquire);
 }
 
-/* --- sleeping
- * ------------------------------------------------------------------------------------- */
 struct kit_nap kit_nap_start(int timeout_ms)
 {
 	struct kit_nap nap = {.end_ns = UINT64_MAX};
@@ -258,8 +253,6 @@ bool kit_nap(struct kit_nap *nap, struct kit_wait *w, uint32_t token, int can_sl
 	return true;
 }
 
-/* --- what the application may ask
- * ------------------------------------------------------------------ */
 static int get_fd(const struct kit_wait *w, void *arg)
 {
 	struct fi_wait_pollfd *set = arg;

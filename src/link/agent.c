@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The adapter thread: works for a node while its application computes, sleeps while the application polls.
+// The adapter thread: works for a node while its application computes, sleeps while the application
+// polls.
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -13,44 +14,50 @@
 /*
  * Theory of operation
  *
- * Hardware answers its peers whether or not the host program runs; so does this thread. It has three ways to be:
+ * Hardware answers its peers whether or not the host program runs; so does this thread. It has
+ * three ways to be:
  *
- *  napping   node->poll_epoch moved since the last look: the application polls. Sleep 2 ms, then longer, up to 16 ms, and
- *            look again. Meanwhile it also guards sockets that link_poll() leaves alone because nothing ever came there.
- *  armed     nobody polled. All ports are armed (peers ring), node->armed is set, and it sleeps until a ring, a datagram
- *            or the next deadline. The application's next poll takes node->armed back by one exchange and stops the rings,
- *            without waking anybody: so an armed sleep ends by itself after a sixteenth of the time that the application has
- *            been quiet, when the epoch is looked at again. A program that computed for a second is found computing
- *            again within 60 ms, one that sleeps for hours costs one wake-up a second.
- *  working   something came: it runs service() like the application's poll would, for as long as there is something.
+ *  napping   node->poll_epoch moved since the last look: the application polls. Sleep 2 ms, then
+ * longer, up to 16 ms, and look again. Meanwhile it also guards sockets that link_poll() leaves
+ * alone because nothing ever came there. armed     nobody polled. All ports are armed (peers ring),
+ * node->armed is set, and it sleeps until a ring, a datagram or the next deadline. The
+ * application's next poll takes node->armed back by one exchange and stops the rings, without
+ * waking anybody: so an armed sleep ends by itself after a sixteenth of the time that the
+ * application has been quiet, when the epoch is looked at again. A program that computed for a
+ * second is found computing again within 60 ms, one that sleeps for hours costs one wake-up a
+ * second. working   something came: it runs service() like the application's poll would, for as
+ * long as there is something.
  *
- * A lock that is held means that the application is active: nap. All of a pass runs under the lock, so nothing else
- * here needs one; the thread outlives the lock's holder only in agent_stop(), which is called without it.
+ * A lock that is held means that the application is active: nap. All of a pass runs under the lock,
+ * so nothing else here needs one; the thread outlives the lock's holder only in agent_stop(), which
+ * is called without it.
  */
 
-#define NAP_MIN_NS     (2 * NS_PER_MS)
-#define NAP_MAX_NS     (16 * NS_PER_MS)
-#define LOOK_MIN_NS    (16 * NS_PER_MS) /* armed sleeps: quiet time / LOOK_SHARE within these bounds */
-#define LOOK_MAX_NS    NS_PER_SEC
-#define LOOK_SHARE     16
-#define HOT_NS	       (20 * NS_PER_US) /* goes on polling so long after work, where there are CPUs to spare */
-#define HOT_CPUS       4
-#define FRUITLESS_OK   3 /* passes without success that cost nothing, then each waits longer ... */
-#define FRUITLESS_MAX  8
-#define FRUITLESS_NS   (20 * NS_PER_US) /* ... doubling from here on */
-#define LOCK_TRIES     4
+#define NAP_MIN_NS  (2 * NS_PER_MS)
+#define NAP_MAX_NS  (16 * NS_PER_MS)
+#define LOOK_MIN_NS (16 * NS_PER_MS) /* armed sleeps: quiet time / LOOK_SHARE within these bounds  \
+				      */
+#define LOOK_MAX_NS NS_PER_SEC
+#define LOOK_SHARE  16
+#define HOT_NS                                                                                     \
+	(20 * NS_PER_US) /* goes on polling so long after work, where there are CPUs to spare */
+#define HOT_CPUS      4
+#define FRUITLESS_OK  3 /* passes without success that cost nothing, then each waits longer ... */
+#define FRUITLESS_MAX 8
+#define FRUITLESS_NS  (20 * NS_PER_US) /* ... doubling from here on */
+#define LOCK_TRIES    4
 
 struct agent {
 	struct link_node *node;
 	pthread_t thread;
-	int ep;		      /* wait_fd of every port, and @kick */
-	int guard;	      /* sockets of ports that do not poll them, and @kick */
-	int kick;	      /* eventfd */
+	int ep;	   /* wait_fd of every port, and @kick */
+	int guard; /* sockets of ports that do not poll them, and @kick */
+	int kick;  /* eventfd */
 	_Atomic bool is_stopped;
 	/* the thread's own */
-	uint64_t quiet_ns;    /* since when nobody polled */
+	uint64_t quiet_ns; /* since when nobody polled */
 	uint64_t hot_until_ns;
-	uint32_t fruitless;   /* passes in a row that had a reason and found nothing */
+	uint32_t fruitless; /* passes in a row that had a reason and found nothing */
 };
 
 static void watch(int ep, int fd)
@@ -69,11 +76,13 @@ static void kick_drain(struct agent *a)
 		;
 }
 
-/* Sleeps on an epoll descriptor. ppoll() and not epoll_wait(): retransmissions need finer steps than 1 ms. */
+/* Sleeps on an epoll descriptor. ppoll() and not epoll_wait(): retransmissions need finer steps
+ * than 1 ms. */
 static bool wait_on(struct agent *a, int ep, uint64_t ns)
 {
 	struct pollfd pfd = {.fd = ep, .events = POLLIN};
-	struct timespec ts = {.tv_sec = (time_t)(ns / NS_PER_SEC), .tv_nsec = (long)(ns % NS_PER_SEC)};
+	struct timespec ts = {.tv_sec = (time_t)(ns / NS_PER_SEC),
+			      .tv_nsec = (long)(ns % NS_PER_SEC)};
 
 	if (ppoll(&pfd, 1, &ts, NULL) <= 0)
 		return false;
@@ -125,7 +134,8 @@ static bool arm_all(struct link_node *n, uint64_t *deadline)
 	return is_quiet;
 }
 
-/* A pass under the lock. @woken: a descriptor said so. Return: ns to sleep on a->ep, 0 = look again at once. */
+/* A pass under the lock. @woken: a descriptor said so. Return: ns to sleep on a->ep, 0 = look again
+ * at once. */
 static uint64_t work(struct agent *a, bool woken)
 {
 	struct link_node *n = a->node;
@@ -156,7 +166,8 @@ static void guard_check(struct agent *a)
 
 	lock_acquire(n->lock);
 	for (struct link_port *p = n->ports; p; p = p->next) {
-		struct pollfd pfd = {.fd = p->in_guard ? p->net->ops->fd(p->net) : -1, .events = POLLIN};
+		struct pollfd pfd = {.fd = p->in_guard ? p->net->ops->fd(p->net) : -1,
+				     .events = POLLIN};
 
 		if (pfd.fd >= 0 && poll(&pfd, 1, 0) > 0)
 			port_net_use(p);
@@ -178,7 +189,8 @@ static void *agent_main(void *arg)
 {
 	struct agent *a = arg;
 	struct link_node *n = a->node;
-	uint64_t seen = atomic_load_explicit(&n->poll_epoch, memory_order_relaxed), nap = NAP_MIN_NS / 2;
+	uint64_t seen = atomic_load_explicit(&n->poll_epoch, memory_order_relaxed),
+		 nap = NAP_MIN_NS / 2;
 	uint64_t sleep_ns, epoch;
 	bool woken = true;
 
@@ -198,14 +210,15 @@ static void *agent_main(void *arg)
 		nap = NAP_MIN_NS / 2;
 		sleep_ns = work(a, woken);
 		lock_release(n->lock);
-		if (a->fruitless > FRUITLESS_OK) /* the reason does not go away: do not spin on it */
+		if (a->fruitless >
+		    FRUITLESS_OK) /* the reason does not go away: do not spin on it */
 			wait_on(a, a->kick, FRUITLESS_NS << (a->fruitless - FRUITLESS_OK));
 		woken = sleep_ns && wait_on(a, a->ep, sleep_ns);
 	}
 	return NULL;
 }
 
-/* --- called under the lock ---------------------------------------------------------------------------------------- */
+/* --- called under the lock ------------------------------------------------------------------- */
 
 static int fds_open(struct agent *a)
 {
@@ -262,7 +275,8 @@ void agent_start(struct link_node *n)
 			agent_free(a);
 	}
 	if (rc) {
-		LOG_WARN("no adapter thread, peers wait while this process computes: %s", strerror(-rc));
+		LOG_WARN("no adapter thread, peers wait while this process computes: %s",
+			 strerror(-rc));
 		n->attr.no_thread = true; /* no second try at each peer */
 		return;
 	}
@@ -288,7 +302,8 @@ void agent_stop(struct link_node *n)
 
 void agent_disarm(struct link_node *n)
 {
-	/* relaxed: all who write it hold the lock; an exchange only so that two calls cannot both go on */
+	/* relaxed: all who write it hold the lock; an exchange only so that two calls cannot both
+	 * go on */
 	if (!atomic_exchange_explicit(&n->armed, 0, memory_order_relaxed))
 		return;
 	for (struct link_port *p = n->ports; p; p = p->next)
@@ -315,7 +330,8 @@ void agent_port_add(struct link_port *p)
 		return;
 	watch(a->ep, fd);
 	p->in_agent = true;
-	/* with conditions on, even local frames are datagrams: such a port looks for itself from the beginning */
+	/* with conditions on, even local frames are datagrams: such a port looks for itself from
+	 * the beginning */
 	if (p->node->lossless && !p->net_off && !p->net_used) {
 		watch(a->guard, p->net->ops->fd(p->net));
 		p->in_guard = true;

@@ -40,8 +40,8 @@ void bulk_tab_retract(struct bulk_tab *tab, uint32_t idx);
  * @reap: also ask the kernel whether the holders live, and break the leases of those that do not.
  */
 bool bulk_tab_is_leased(struct bulk_tab *tab, uint32_t idx, bool reap);
-/** bulk_tab_break() - Owner: take region @idx away from whoever holds it. */
-void bulk_tab_break(struct bulk_tab *tab, uint32_t idx);
+/** bulk_tab_break() - Owner: take region @idx away from holders that are stopped. Return: whether there was one. */
+bool bulk_tab_break(struct bulk_tab *tab, uint32_t idx);
 /** bulk_tab_owner_is_alive() - Initiator: one system call. */
 bool bulk_tab_owner_is_alive(struct bulk_tab *tab);
 /** bulk_tab_slot_claim() - Initiator: a place for leases, one at a time. Return: slot; -ENOSPC. */

@@ -140,7 +140,7 @@ int link_region_add(struct link_node *n, void *addr, size_t len, unsigned rights
 
 /*
  * Wait until no initiator touches @idx. A running one lets go within microseconds; a dead one is noticed by its lock; a stopped one
- * (SIGSTOP, debugger) holds its lease until it counts as dead like any silent peer, and the node's lock is not kept from others meanwhile.
+ * (SIGSTOP, debugger) holds its lease until it counts as dead like any silent peer. A long wait is without the node's lock.
  */
 static void wait_leases(struct bulk_node *b, uint32_t idx, bool may_unlock)
 {
@@ -150,16 +150,14 @@ static void wait_leases(struct bulk_node *b, uint32_t idx, bool may_unlock)
 
 	while (bulk_tab_is_leased(b->tab, idx, waited_ns > DEL_SPIN_NS / 4)) {
 		waited_ns = clk_now_ns(NULL) - start_ns;
-		if (n->room->dead_after_ns != CLK_NEVER && waited_ns > n->room->dead_after_ns) {
-			LOG_WARN("a process on this host has held region %u for %llu ms: taken away", idx,
-				 (unsigned long long)(waited_ns / NS_PER_MS));
-			bulk_tab_break(b->tab, idx);
-			return;
-		}
 		if (waited_ns < DEL_SPIN_NS) {
 			sched_yield();
 			continue;
 		}
+		if (n->room->dead_after_ns != CLK_NEVER && waited_ns > n->room->dead_after_ns &&
+		    bulk_tab_break(b->tab, idx))
+			LOG_WARN("a stopped process has held region %u for %llu ms: taken away", idx,
+				 (unsigned long long)(waited_ns / NS_PER_MS));
 		if (may_unlock)
 			lock_release(n->lock);
 		nanosleep(&nap, NULL);

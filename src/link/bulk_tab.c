@@ -19,6 +19,10 @@
 // all of them are lost when *any* descriptor of the file is closed, so a process opens each table once and its nodes share that;
 // another copy of this code in the process (another provider) is told by what is mapped, and its files are not opened. For the
 // same reason the names are none that shm_seg.c's reaper would look into.
+//
+// What remains: a holder that is *stopped* for dead_after loses its lease. A stop takes effect when a process returns from the
+// kernel, i.e. after a copy that had begun; only one stopped in the few instructions between its look at the key and the
+// system call, and continued after dead_after, could still copy. The alternative is to wait for a debugger for ever.
 #include "link/bulk_int.h"
 
 #include <dirent.h>
@@ -113,13 +117,21 @@ static int byte_lock(int fd, uint32_t byte, short type)
 	return fcntl(fd, F_SETLK, &fl) ? -errno : 0;
 }
 
-/* Whether another process holds @byte; one's own locks are never reported. */
-static bool byte_is_locked(int fd, uint32_t byte)
+/* Whether another process holds @byte; one's own locks are never reported. @pid: out, may be NULL; 0 = not known here. */
+static bool byte_is_locked_by(int fd, uint32_t byte, pid_t *pid)
 {
 	struct flock fl = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+	bool is_known = fcntl(fd, F_GETLK, &fl) == 0;
 
+	if (pid)
+		*pid = is_known ? fl.l_pid : 0;
 	/* an error leaves us not knowing: then nobody is declared dead */
-	return fcntl(fd, F_GETLK, &fl) || fl.l_type != F_UNLCK;
+	return !is_known || fl.l_type != F_UNLCK;
+}
+
+static bool byte_is_locked(int fd, uint32_t byte)
+{
+	return byte_is_locked_by(fd, byte, NULL);
 }
 
 static void name_prefix(char *buf, size_t len)
@@ -454,13 +466,37 @@ bool bulk_tab_is_leased(struct bulk_tab *tab, uint32_t idx, bool reap)
 	return busy;
 }
 
-void bulk_tab_break(struct bulk_tab *tab, uint32_t idx)
+/* By SIGSTOP or a debugger. A process of another pid namespace cannot be asked and counts as stopped. */
+static bool process_is_stopped(pid_t pid)
 {
+	char path[32], line[256] = "";
+	const char *state = NULL;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	f = pid > 0 ? fopen(path, "re") : NULL;
+	if (f && fgets(line, sizeof(line), f))
+		state = strrchr(line, ')'); /* the name before it may contain anything */
+	if (f)
+		fclose(f);
+	return !state || strlen(state) < 3 || state[2] == 'T' || state[2] == 't';
+}
+
+bool bulk_tab_break(struct bulk_tab *tab, uint32_t idx)
+{
+	bool broken = false;
+
 	for (uint32_t i = 0; i < slot_top(tab); i++) {
 		uint32_t lease = idx + 1;
+		pid_t pid;
 
-		atomic_compare_exchange_strong(&tab->slot[i].lease, &lease, 0);
+		if (atomic_load_explicit(&tab->slot[i].lease, memory_order_acquire) != lease ||
+		    atomic_load_explicit(&tab->slot[i].owner, memory_order_relaxed) == g_tabs.token)
+			continue;
+		if (byte_is_locked_by(tab->fd, 1 + i, &pid) && process_is_stopped(pid))
+			broken |= atomic_compare_exchange_strong(&tab->slot[i].lease, &lease, 0);
 	}
+	return broken;
 }
 
 bool bulk_tab_owner_is_alive(struct bulk_tab *tab)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What a caller does whose poll found nothing: spin while that is cheap, give the CPU away when somebody else needs it.
+// What a caller does whose poll found nothing: spin while that is cheap, give the CPU away when
+// somebody else needs it.
 #include <sched.h>
 
 #include "link/link_int.h"
@@ -7,18 +8,19 @@
 /*
  * Theory of operation
  *
- * With a core for everybody, spinning finds the next message soonest. With more pollers than cores, the one we wait for
- * may wait for our core: stock shared-memory transports then lose a time slice (4 ms) per message. Nobody tells us which
- * it is, but sched_yield() does: it returns at once when nobody else wants the core, and late when somebody ran meanwhile.
- * So after idle_limit empty polls each pass yields and measures; a late return makes the limit small, a millisecond of
- * prompt ones makes it large again.
+ * With a core for everybody, spinning finds the next message soonest. With more pollers than cores,
+ * the one we wait for may wait for our core: stock shared-memory transports then lose a time slice
+ * (4 ms) per message. Nobody tells us which it is, but sched_yield() does: it returns at once when
+ * nobody else wants the core, and late when somebody ran meanwhile. So after idle_limit empty polls
+ * each pass yields and measures; a late return makes the limit small, a millisecond of prompt ones
+ * makes it large again.
  */
 
-#define IDLE_FREE        64u	 /* polls without even a pause: the answer is often that close */
-#define IDLE_LIMIT_MAX   1000u	 /* polls, 10-20 us */
-#define IDLE_LIMIT_MIN   20u
-#define IDLE_YIELD_NS    NS_PER_US /* a yield that takes longer has let somebody run */
-#define IDLE_RECOVER_NS  NS_PER_MS
+#define IDLE_FREE	64u   /* polls without even a pause: the answer is often that close */
+#define IDLE_LIMIT_MAX	1000u /* polls, 10-20 us */
+#define IDLE_LIMIT_MIN	20u
+#define IDLE_YIELD_NS	NS_PER_US /* a yield that takes longer has let somebody run */
+#define IDLE_RECOVER_NS NS_PER_MS
 
 static void cpu_relax(void)
 {

@@ -105,6 +105,7 @@ struct link_port {
 	bool is_refusal_said;      /* an address that the room does not reach has been logged */
 	bool is_dirty;             /* frames were given to rel since its last flush */
 	bool closing;
+	bool is_cancelled;         /* link_port_close() ends what is left: no frame is taken any more */
 	uint64_t opened_ns;
 	struct link_stats stats;
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The carrier of a room with conditions on one host: datagrams over the peer's segment, over the inner carrier elsewhere.
+// The carrier of a room with conditions on one host: datagrams over the peer's segment, over the
+// inner carrier elsewhere.
 #include <errno.h>
 #include <string.h>
 
@@ -8,11 +9,13 @@
 /*
  * Theory of operation
  *
- * With faults or capture on, local frames must pass the decorators and so become datagrams of the reliability module. They
- * still travel through shared memory, so that such a run exercises the code that it is meant to test. The segments are
- * kept here and not in link_peer: there they would mean "frames go straight".
+ * With faults or capture on, local frames must pass the decorators and so become datagrams of the
+ * reliability module. They still travel through shared memory, so that such a run exercises the
+ * code that it is meant to test. The segments are kept here and not in link_peer: there they would
+ * mean "frames go straight".
  *
- * Without the path udp this carrier is the last one: what no segment takes is refused, from poll() only (see udp.c).
+ * Without the path udp this carrier is the last one: what no segment takes is refused, from poll()
+ * only (see udp.c).
  */
 
 #define LOCAL_BUCKETS 256u /* power of two; peers on one host are few */
@@ -93,7 +96,8 @@ static void refused_note(struct local *l, const struct link_addr *dst)
 		l->refused[l->refused_cnt++] = *dst;
 }
 
-static int local_send(struct carrier *c, const struct link_addr *dst, const struct iovec *iov, int iov_cnt)
+static int local_send(struct carrier *c, const struct link_addr *dst, const struct iovec *iov,
+		      int iov_cnt)
 {
 	struct local *l = to_local(c);
 	struct shm_peer *sp = shm_of(l, dst);

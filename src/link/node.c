@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// One soft adapter in one process: its clock, randomness, fork check, and what it knows of this host.
+// One soft adapter in one process: its clock, randomness, fork check, and what it knows of this
+// host.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
@@ -21,7 +22,7 @@ struct host_addrs {
 	uint8_t (*ip)[16];
 };
 
-/* --- addresses ---------------------------------------------------------------------------------------------------- */
+/* --- addresses ------------------------------------------------------------------------------- */
 
 bool link_ip_is_v4(const uint8_t ip[16])
 {
@@ -113,9 +114,10 @@ bool host_ip_is_local(struct link_node *n, const uint8_t ip[16])
 	return host_find(h, ip);
 }
 
-/* --- open and close ----------------------------------------------------------------------------------------------- */
+/* --- open and close -------------------------------------------------------------------------- */
 
-/* A page that the kernel clears in every child, however it was made; one load tells parent from child. */
+/* A page that the kernel clears in every child, however it was made; one load tells parent from
+ * child. */
 static volatile uint8_t *fork_mark_open(void)
 {
 	size_t len = (size_t)sysconf(_SC_PAGESIZE);

@@ -8,12 +8,13 @@
 /*
  * Theory of operation
  *
- * Chained hashing with 72-byte peers from a slab; the table doubles when chains average two, so an idle peer costs about
- * 96 bytes in all. The hash is seeded per port: senders choose their addresses, but not their chains.
+ * Chained hashing with 72-byte peers from a slab; the table doubles when chains average two, so an
+ * idle peer costs about 96 bytes in all. The hash is seeded per port: senders choose their
+ * addresses, but not their chains.
  *
- * A peer lives while it has references or state on a path. One that lost both may still be in use by a caller further up
- * the stack (a completion that drops the last reference), so it is only counted; link_poll() sweeps the table at its
- * beginning when a quarter of it has become free.
+ * A peer lives while it has references or state on a path. One that lost both may still be in use
+ * by a caller further up the stack (a completion that drops the last reference), so it is only
+ * counted; link_poll() sweeps the table at its beginning when a quarter of it has become free.
  */
 
 #define PEER_TAB_MIN   8u
@@ -94,7 +95,8 @@ struct link_peer *peer_add(struct link_port *p, const struct link_addr *addr)
 
 	if (!peer)
 		return NULL;
-	if (p->peer_cnt / PEER_CHAIN_MAX > p->peer_mask)
+	if (p->peer_cnt / PEER_CHAIN_MAX > p->peer_mask &&
+	    !p->is_cancelled) /* peer_foreach() runs */
 		tab_grow(p);
 	head = &p->peer_tab[addr_hash(p, addr) & p->peer_mask];
 	*peer = (struct link_peer){.port = p, .addr = *addr, .hnext = *head};

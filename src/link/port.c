@@ -10,24 +10,26 @@
 /*
  * Theory of operation
  *
- * The first frame to a peer decides its path for good: its segment, if it can be attached and nothing forbids it, else the
- * reliability module over the carrier stack. Frames of one peer never change path, so order survives.
+ * The first frame to a peer decides its path for good: its segment, if it can be attached and
+ * nothing forbids it, else the reliability module over the carrier stack. Frames of one peer never
+ * change path, so order survives.
  *
- * Looking at an empty socket costs more than a whole shared-memory message. A port whose peers are all local therefore
- * leaves its socket to the adapter thread, which sleeps on it anyway (net_used false); the first datagram from or to
- * anybody changes that for good. Then the socket is looked at in each poll while something is on its way or arrived
- * lately, else in every 16th. The clock is read only if somebody needs it.
+ * Looking at an empty socket costs more than a whole shared-memory message. A port whose peers are
+ * all local therefore leaves its socket to the adapter thread, which sleeps on it anyway (net_used
+ * false); the first datagram from or to anybody changes that for good. Then the socket is looked at
+ * in each poll while something is on its way or arrived lately, else in every 16th. The clock is
+ * read only if somebody needs it.
  */
 
 #define POLL_SHM_BUDGET 64
 #define POLL_NET_BUDGET 64
-#define NET_SKIP        15   /* idle polls between two looks at the sockets */
-#define NET_BUSY_POLLS  64   /* looks that go on after the last datagram */
+#define NET_SKIP	15 /* idle polls between two looks at the sockets */
+#define NET_BUSY_POLLS	64 /* looks that go on after the last datagram */
 #define SHM_TIMER_POLLS 64
-#define STRANGERS_MAX   1000000u
-#define DRAIN_YIELDS    64   /* then the drain sleeps between polls */
-#define DRAIN_NAP_NS    50000
-#define EPOLL_FDS       2
+#define STRANGERS_MAX	1000000u
+#define DRAIN_YIELDS	64 /* then the drain sleeps between polls */
+#define DRAIN_NAP_NS	50000
+#define EPOLL_FDS	2
 
 static uint64_t port_now(struct link_port *p)
 {
@@ -36,7 +38,7 @@ static uint64_t port_now(struct link_port *p)
 	return p->now_ns;
 }
 
-/* --- peers -------------------------------------------------------------------------------------------------------- */
+/* --- peers ----------------------------------------------------------------------------------- */
 
 static const char *dead_reason(int status)
 {
@@ -67,8 +69,8 @@ void port_peer_dead(struct link_peer *peer, int status)
 	p->stats.peers_dead++;
 	p->events++;
 	/* a closed port is how every job ends; the others are news */
-	log_line(status == -ECONNREFUSED ? LOG_LVL_INFO : LOG_LVL_WARN, __func__, __LINE__, "peer %s is gone: %s",
-		 link_addr_text(&peer->addr, text), dead_reason(status));
+	log_line(status == -ECONNREFUSED ? LOG_LVL_INFO : LOG_LVL_WARN, __func__, __LINE__,
+		 "peer %s is gone: %s", link_addr_text(&peer->addr, text), dead_reason(status));
 	if (sp) {
 		peer->shm = NULL;
 		p->node->local_cnt--;
@@ -107,11 +109,13 @@ static int addr_check(struct link_port *p, const struct link_addr *addr)
 	p->is_refusal_said = true;
 	if (is_far)
 		log_line(lvl, __func__, __LINE__,
-			 "%s is on another host, but this adapter is bound to %s: set SOFTFABRIC_NET=\"if=...\" "
+			 "%s is on another host, but this adapter is bound to %s: set "
+			 "SOFTFABRIC_NET=\"if=...\" "
 			 "to an interface, an address or auto",
 			 link_addr_text(addr, text), link_addr_text(&p->self, self));
 	else
-		log_line(lvl, __func__, __LINE__, "%s is on another host, but SOFTFABRIC_NET has no path udp",
+		log_line(lvl, __func__, __LINE__,
+			 "%s is on another host, but SOFTFABRIC_NET has no path udp",
 			 link_addr_text(addr, text));
 	return -ENETUNREACH;
 }
@@ -136,7 +140,8 @@ int link_peer_get(struct link_port *p, const struct link_addr *addr, struct link
 	return 0;
 }
 
-/* The first frame: shared memory if the peer has some for us. Sets peer->shm, or peer->dead when no path is left. */
+/* The first frame: shared memory if the peer has some for us. Sets peer->shm, or peer->dead when no
+ * path is left. */
 static void peer_choose_path(struct link_peer *peer)
 {
 	struct link_port *p = peer->port;
@@ -145,6 +150,10 @@ static void peer_choose_path(struct link_peer *peer)
 	int rc = -ENOENT;
 
 	peer->shm_tried = true;
+	if (p->is_cancelled) { /* met in a callback of link_port_close() */
+		peer->dead = -ECANCELED;
+		return;
+	}
 	if (n->lossless && p->shm && host_ip_is_local(n, peer->addr.ip)) {
 		rc = shm_peer_attach(p->shm, peer, &peer->shm);
 		if (!rc) {
@@ -155,14 +164,15 @@ static void peer_choose_path(struct link_peer *peer)
 		}
 		peer->shm = NULL;
 		if (rc != -ENOENT)
-			LOG_INFO("no shared memory with %s: %s%s", link_addr_text(&peer->addr, text), strerror(-rc),
+			LOG_INFO("no shared memory with %s: %s%s",
+				 link_addr_text(&peer->addr, text), strerror(-rc),
 				 p->net_off ? "" : ", using UDP");
 	}
 	if (n->lossless && p->net_off && !n->attr.sim)
 		port_peer_dead(peer, rc == -ENOENT ? -ECONNREFUSED : -EHOSTUNREACH);
 }
 
-/* --- out ---------------------------------------------------------------------------------------------------------- */
+/* --- out ------------------------------------------------------------------------------------- */
 
 void port_net_use(struct link_port *p)
 {
@@ -178,24 +188,28 @@ static void port_flush(struct link_port *p, uint64_t now)
 	rel_flush(p->rel, now); /* the carrier, too */
 }
 
-static int frame_out_net(struct link_port *p, struct link_peer *peer, enum link_kind kind, const void *hdr,
-			 size_t hdr_len, const struct iovec *iov, int iov_cnt, void *cookie)
+static int frame_out_net(struct link_port *p, struct link_peer *peer, enum link_kind kind,
+			 const void *hdr, size_t hdr_len, const struct iovec *iov, int iov_cnt,
+			 void *cookie)
 {
 	int rc;
 
 	port_net_use(p);
-	rc = rel_send(p->rel, peer, kind, hdr, hdr_len, iov, iov_cnt, cookie, clk_now_ns(&p->node->clk));
+	rc = rel_send(p->rel, peer, kind, hdr, hdr_len, iov, iov_cnt, cookie,
+		      clk_now_ns(&p->node->clk));
 	if (rc)
 		return rc;
 	p->is_dirty = true;
-	/* the application computes and the agent sleeps until a deadline that does not know of this frame */
+	/* the application computes and the agent sleeps until a deadline that does not know of this
+	 * frame */
 	if (unlikely(atomic_load_explicit(&p->node->armed, memory_order_relaxed)))
 		agent_kick(p->node);
 	return 0;
 }
 
-int port_frame_out(struct link_port *p, struct link_peer *peer, enum link_kind kind, const void *hdr, size_t hdr_len,
-		   const struct iovec *iov, int iov_cnt, void *cookie)
+int port_frame_out(struct link_port *p, struct link_peer *peer, enum link_kind kind,
+		   const void *hdr, size_t hdr_len, const struct iovec *iov, int iov_cnt,
+		   void *cookie)
 {
 	size_t len = hdr_len;
 	int rc;
@@ -224,8 +238,8 @@ int port_frame_out(struct link_port *p, struct link_peer *peer, enum link_kind k
 	return rc;
 }
 
-int link_send(struct link_port *p, struct link_peer *peer, const void *hdr, size_t hdr_len, const struct iovec *iov,
-	      int iov_cnt, void *cookie)
+int link_send(struct link_port *p, struct link_peer *peer, const void *hdr, size_t hdr_len,
+	      const struct iovec *iov, int iov_cnt, void *cookie)
 {
 	return port_frame_out(p, peer, LINK_K_NIC, hdr, hdr_len, iov, iov_cnt, cookie);
 }
@@ -237,10 +251,12 @@ void link_doorbell(struct link_port *p)
 		port_flush(p, clk_now_ns(&p->node->clk));
 }
 
-/* --- in ----------------------------------------------------------------------------------------------------------- */
+/* --- in -------------------------------------------------------------------------------------- */
 
-/* While the port drains, frames still go to its owner: it exists until link_port_close() returns and may refuse them. */
-int port_deliver(struct link_port *p, struct link_peer *peer, enum link_kind kind, const struct view *frame)
+/* While the port drains, frames still go to its owner: it exists until link_port_close() returns
+ * and may refuse them. */
+int port_deliver(struct link_port *p, struct link_peer *peer, enum link_kind kind,
+		 const struct view *frame)
 {
 	p->events++;
 	switch (kind) {
@@ -282,7 +298,8 @@ static void on_net_refused(void *ctx, const struct link_addr *dst)
 	rel_refused(p->rel, dst, port_now(p));
 }
 
-/* Datagrams of a peer whose room has conditions; ours may have none, then the answers take the socket. */
+/* Datagrams of a peer whose room has conditions; ours may have none, then the answers take the
+ * socket. */
 static void on_shm_dgram(void *ctx, const struct link_addr *src, const void *buf, size_t len)
 {
 	struct link_port *p = ctx;
@@ -340,12 +357,15 @@ int link_poll(struct link_port *p)
 	int got = 0;
 
 	lock_assert_held(n->lock);
-	/* relaxed, no read-modify-write: the lock holder is the only writer, the agent only looks for change */
+	/* relaxed, no read-modify-write: the lock holder is the only writer, the agent only looks
+	 * for change */
 	if (likely(!n->agent_runs))
 		atomic_store_explicit(&n->poll_epoch,
-				      atomic_load_explicit(&n->poll_epoch, memory_order_relaxed) + 1,
+				      atomic_load_explicit(&n->poll_epoch, memory_order_relaxed) +
+					      1,
 				      memory_order_relaxed);
-	if (unlikely(p->armed || n->agent_runs || atomic_load_explicit(&n->armed, memory_order_relaxed)))
+	if (unlikely(p->armed || n->agent_runs ||
+		     atomic_load_explicit(&n->armed, memory_order_relaxed)))
 		poll_awake(p);
 	p->now_ns = 0;
 	if (unlikely(p->peer_free_cnt))
@@ -363,7 +383,8 @@ int link_poll(struct link_port *p)
 		got = (int)(p->events - before);
 	p->events += (uint32_t)got;
 	if (got)
-		atomic_store_explicit(&n->idle_polls, 0, memory_order_relaxed); /* a hint to link_idle() */
+		atomic_store_explicit(&n->idle_polls, 0,
+				      memory_order_relaxed); /* a hint to link_idle() */
 	return got;
 }
 
@@ -381,11 +402,12 @@ uint64_t link_next_deadline(struct link_port *p)
 	return MIN(at, bulk_next_deadline(p->bulk));
 }
 
-/* --- wake-up ------------------------------------------------------------------------------------------------------ */
+/* --- wake-up --------------------------------------------------------------------------------- */
 
 int link_wait_fd(struct link_port *p)
 {
-	int fds[EPOLL_FDS] = {p->shm ? shm_wait_fd(p->shm) : -1, p->net_off ? -1 : p->net->ops->fd(p->net)};
+	int fds[EPOLL_FDS] = {p->shm ? shm_wait_fd(p->shm) : -1,
+			      p->net_off ? -1 : p->net->ops->fd(p->net)};
 	int ep, rc;
 
 	if (p->node->attr.sim)
@@ -446,7 +468,7 @@ int link_arm(struct link_port *p)
 	return port_arm(p, PORT_ARM_APP);
 }
 
-/* --- open and close ----------------------------------------------------------------------------------------------- */
+/* --- open and close -------------------------------------------------------------------------- */
 
 /* cap -> fault -> local -> udp, or sim at the bottom. On failure what was built is closed. */
 static int carrier_build(struct link_port *p)
@@ -506,7 +528,8 @@ static struct link_port *port_new(const struct link_port_attr *attr)
 	return p;
 }
 
-/* The segment is named by the port's address, so it comes after the socket. Without one the port still works by UDP. */
+/* The segment is named by the port's address, so it comes after the socket. Without one the port
+ * still works by UDP. */
 static void port_open_shm(struct link_port *p)
 {
 	int rc = shm_port_open(p, &p->shm);
@@ -580,7 +603,8 @@ static void drain_wait(struct link_port *p, uint32_t round)
 	lock_acquire(p->node->lock);
 }
 
-/* Peers get what we still owe them, but nobody waits longer than linger. Virtual time stands still here: one try. */
+/* Peers get what we still owe them, but nobody waits longer than linger. Virtual time stands still
+ * here: one try. */
 static void port_drain(struct link_port *p)
 {
 	uint64_t now = clk_now_ns(&p->node->clk), linger = p->node->room->linger_ns;
@@ -597,8 +621,10 @@ static void port_drain(struct link_port *p)
 		now = clk_now_ns(&p->node->clk);
 		if (now < end)
 			continue;
-		LOG_INFO("%s closes with %u frames and %u copies unfinished", link_addr_text(&p->self, text),
-			 rel_outstanding(p->rel) + (p->shm ? shm_outstanding(p->shm) : 0), bulk_outstanding(p->bulk));
+		LOG_INFO("%s closes with %u frames and %u copies unfinished",
+			 link_addr_text(&p->self, text),
+			 rel_outstanding(p->rel) + (p->shm ? shm_outstanding(p->shm) : 0),
+			 bulk_outstanding(p->bulk));
 		break;
 	}
 	port_flush(p, now); /* the goodbyes */
@@ -606,16 +632,9 @@ static void port_drain(struct link_port *p)
 
 static void peer_cancel(struct link_peer *peer, void *arg)
 {
-	struct shm_peer *sp = peer->shm;
-
 	(void)arg;
 	if (!peer->dead)
 		peer->dead = -ECANCELED;
-	if (sp) {
-		peer->shm = NULL;
-		peer->port->node->local_cnt--;
-		shm_peer_detach(sp);
-	}
 	rel_peer_drop(peer->port->rel, peer, -ECANCELED);
 }
 
@@ -637,12 +656,13 @@ void link_port_close(struct link_port *p)
 	port_drain(p);
 	agent_port_del(p);
 	port_unlink(p);
+	p->is_cancelled = true;
 	peer_foreach(p, peer_cancel, NULL);
-	bulk_port_close(p->bulk);
+	rel_close(p->rel);
+	p->net->ops->close(p->net); /* before the segments that its datagrams take */
 	if (p->shm)
 		shm_port_close(p->shm);
-	rel_close(p->rel);
-	p->net->ops->close(p->net);
+	bulk_port_close(p->bulk); /* last: the paths have reported to it */
 	if (p->wait_fd >= 0)
 		close(p->wait_fd);
 	peer_tab_close(p);

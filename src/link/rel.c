@@ -331,6 +331,8 @@ uint64_t rel_next_deadline(struct rel *r)
 	struct pq_node *first = pq_peek(&r->timers);
 	uint64_t at = first ? first->key_ns : CLK_NEVER;
 
+	if (r->stage_at) /* something was handed to the carrier and not flushed */
+		return 0;
 	return r->ready ? MIN(at, r->retry_ns) : at;
 }
 

@@ -147,7 +147,8 @@ struct rel_peer {
 	uint32_t mtu;
 	uint32_t tx_seq, tx_una;      /* next DATA; oldest that is not final */
 	uint32_t frame_next;          /* id of the next frame */
-	uint32_t flight_bytes, flight_cnt;
+	uint32_t flight_bytes, flight_cnt; /* sent and neither arrived nor lost */
+	uint32_t open_bytes;          /* of all slots: sent and not final */
 	uint32_t cwnd, credit;        /* bytes */
 	uint32_t srtt_ns, rtt_min_ns; /* 0 = no sample yet; saturating */
 	uint64_t cut_ns;              /* when cwnd was cut last */
@@ -235,6 +236,23 @@ void rel_on_bye(struct rel_peer *rp, const struct rel_pkt *pkt, uint64_t now_ns)
 void rel_refuse(struct rel *r, const struct link_addr *src, const struct rel_pkt *pkt, enum rel_reason why,
 		uint64_t now_ns);
 
+static inline struct rel_slot *rel_slot_at(const struct rel_win *w, uint32_t seq)
+{
+	return &w->slot[seq & (w->slot_cnt - 1)];
+}
+
+/* Bytes that a datagram in flight takes of credit and window. */
+static inline uint32_t rel_slot_cost(const struct rel_slot *s)
+{
+	return s->len + REL_SKB_COST;
+}
+
+/* The window never shrinks below what it takes to notice a loss without waiting for a probe. */
+static inline uint32_t rel_cwnd_min(const struct rel_peer *rp)
+{
+	return MAX(REL_CWND_MIN, (REL_REORDER + 2) * (rp->mtu + REL_SKB_COST));
+}
+
 /* --- rel_tx.c: frames out --- */
 
 /** rel_control() - Send a datagram of @type without records. Loss is silent. */
@@ -249,15 +267,25 @@ struct rel_frame *rel_frame_new(struct rel *r);
 void rel_frame_free(struct rel *r, struct rel_frame *f);
 /** rel_frame_end() - Tell the owner, once. */
 void rel_frame_end(struct rel_peer *rp, struct rel_frame *f, int status);
+/** rel_probe() - Nothing was acknowledged for long: one datagram. */
+void rel_probe(struct rel_peer *rp, uint64_t now_ns);
+/** rel_slot_arrived() - The datagram of @s has arrived there: its frames' memory is never read again. */
+void rel_slot_arrived(struct rel_peer *rp, struct rel_slot *s);
+/** rel_slot_lost() - Send @s, which is in flight, again. */
+void rel_slot_lost(struct rel_peer *rp, struct rel_slot *s);
+/** rel_tx_reset() - Forget slots and queues; their frames are appended to *@done. */
+void rel_tx_reset(struct rel_peer *rp, struct rel_frame **done);
+/** rel_raw_send() - @f at once, by copy. Return: 0; -EAGAIN. */
+int rel_raw_send(struct rel_peer *rp, struct rel_frame *f);
+
+/* --- rel_ack.c: acknowledgements --- */
+
 /** rel_on_ack() - Acknowledgements in @pkt. Return: false if they make no sense. May call back. */
 bool rel_on_ack(struct rel_peer *rp, const struct rel_pkt *pkt, uint64_t now_ns);
 void rel_on_nak(struct rel_peer *rp, const struct rel_rec_in *rec);
-/** rel_probe() - Nothing was acknowledged for long: one datagram. */
-void rel_probe(struct rel_peer *rp, uint64_t now_ns);
-/** rel_find_lost() - Move to the lost list what later transmissions have overtaken. */
+/** rel_find_lost() - Send again what later transmissions have overtaken. */
 void rel_find_lost(struct rel_peer *rp, uint64_t now_ns);
-void rel_tx_reset(struct rel_peer *rp, struct rel_frame **done);
-int rel_raw_send(struct rel_peer *rp, struct rel_frame *f);
+/** rel_pto_ns() - How long nothing may be acknowledged before the next probe. */
 uint64_t rel_pto_ns(const struct rel_peer *rp);
 
 /* --- rel_rx.c: frames in --- */

@@ -373,39 +373,55 @@ static bool hello_is_new(const struct rel_peer *rp, const struct rel_pkt *pkt, b
 	must(0);
 }
 
+/* The peer that a HELLO is from, new if need be. NULL: none; *why: what to answer, 0 = nothing (no memory for strangers now). */
+static struct rel_peer *hello_peer(struct rel *r, const struct link_addr *src, const struct rel_pkt *pkt,
+				   enum rel_reason *why)
+{
+	struct rel_peer *rp = rel_peer_find(r, src, pkt->hello.src_nonce);
+	struct link_addr addr = *src;
+	struct link_peer *peer;
+
+	if (rp)
+		return rp;
+	*why = REL_R_GONE;
+	if (r->draining)
+		return NULL;
+	addr.nonce = pkt->hello.src_nonce;
+	peer = port_peer_in(r->port, &addr);
+	if (peer && peer->dead)
+		return NULL;
+	*why = 0;
+	return peer ? peer->rel ? peer->rel : rel_peer_new(r, peer) : NULL;
+}
+
+/* Take the pair that @rp offers; an older one ends. */
+static void hello_adopt(struct rel_peer *rp, const struct rel_pkt *pkt, uint64_t now_ns)
+{
+	if (rp->state == REL_S_OPEN || rp->state == REL_S_CLOSED) {
+		/* its port forgot the old pair: what was outstanding may or may not have arrived */
+		rel_peer_fail(rp, -ECONNREFUSED);
+		fresh_half(rp);
+		rel_set_state(rp, REL_S_NONE);
+	}
+	if (rp->peer)
+		pair_make(rp, pkt, now_ns);
+}
+
 void rel_on_hello(struct rel *r, const struct link_addr *src, const struct rel_pkt *pkt, uint64_t now_ns)
 {
-	struct link_addr addr = *src;
 	enum rel_reason why = hello_refusal(r, src, pkt);
-	struct rel_peer *rp = rel_peer_find(r, src, pkt->hello.src_nonce);
-	struct link_peer *peer;
+	struct rel_peer *rp = why ? NULL : hello_peer(r, src, pkt, &why);
 	bool answer = false;
 
-	if (!why && !rp) {
-		addr.nonce = pkt->hello.src_nonce;
-		peer = r->draining ? NULL : port_peer_in(r->port, &addr);
-		if (peer && peer->dead)
-			peer = NULL;
-		rp = peer ? peer->rel ? peer->rel : rel_peer_new(r, peer) : NULL;
-		if (!rp)
-			why = REL_R_GONE;
-	}
-	if (why) {
-		rel_refuse(r, src, pkt, why, now_ns);
+	if (!rp) {
+		if (why)
+			rel_refuse(r, src, pkt, why, now_ns);
 		return;
 	}
 	rel_peer_pin(rp);
 	if (hello_is_new(rp, pkt, &answer)) {
-		answer = true;
-		if (rp->state == REL_S_OPEN || rp->state == REL_S_CLOSED) {
-			/* its port forgot the old pair: what was outstanding may or may not have arrived */
-			rel_peer_fail(rp, -ECONNREFUSED);
-			answer = rp->peer != NULL;
-			fresh_half(rp);
-			rel_set_state(rp, REL_S_NONE);
-		}
-		if (answer)
-			pair_make(rp, pkt, now_ns);
+		hello_adopt(rp, pkt, now_ns);
+		answer = rp->peer != NULL;
 	} else if (rp->state == REL_S_BYE || rp->state == REL_S_CLOSED) {
 		rel_refuse(r, src, pkt, REL_R_GONE, now_ns);
 	}

@@ -332,7 +332,17 @@ static void epoch_count(struct rel_peer *rp, uint64_t now_ns)
 	}
 }
 
-/* Note the arrival, whatever it brings. Return: false if there is nothing new in it. */
+/* What is dropped for want of memory has not arrived, so it is not echoed either. */
+static void echo_note(struct rel_peer *rp, uint16_t tx, uint64_t now_ns)
+{
+	if (rp->has_echo_rx && !rel_tx_before(rp->echo_rx, tx))
+		return;
+	rp->has_echo_rx = true;
+	rp->echo_rx = tx;
+	rp->rx_echo_ns = now_ns;
+}
+
+/* Return: false if there is nothing new in it, or no memory for it. */
 static bool data_is_new(struct rel_peer *rp, const struct rel_pkt *pkt, uint64_t now_ns)
 {
 	struct link_stats *st = &rp->r->port->stats;
@@ -340,13 +350,9 @@ static bool data_is_new(struct rel_peer *rp, const struct rel_pkt *pkt, uint64_t
 
 	epoch_count(rp, now_ns);
 	rp->used_ns = now_ns;
-	if (!rp->has_echo_rx || rel_tx_before(rp->echo_rx, pkt->tx)) {
-		rp->has_echo_rx = true;
-		rp->echo_rx = pkt->tx;
-		rp->rx_echo_ns = now_ns;
-	}
 	if (rel_seq_before(pkt->seq, rp->rx_next) || (rp->win && off < REL_WINDOW && is_seen(rp->win, pkt->seq))) {
 		st->dup_rx += pkt->rec_cnt != 0;
+		echo_note(rp, pkt->tx, now_ns);
 		ack_owe(rp, true, now_ns); /* the earlier acknowledgement was lost, or this asks for one */
 		return false;
 	}
@@ -371,6 +377,7 @@ void rel_on_data(struct rel_peer *rp, const struct rel_pkt *pkt, size_t len, uin
 		r->port->stats.drop_full++;
 		return;
 	}
+	echo_note(rp, pkt->tx, now_ns);
 	/* held while callbacks run: no acknowledgement sent meanwhile may call it final */
 	rp->win->hold[pkt->seq % REL_WINDOW]++;
 	seen_flip(rp->win, pkt->seq);

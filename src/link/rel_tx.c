@@ -219,19 +219,9 @@ void rel_control(struct rel_peer *rp, enum rel_type type, uint64_t now_ns)
 
 /* --- slots --------------------------------------------------------------------------------------------------------- */
 
-static struct rel_slot *slot_at(const struct rel_win *w, uint32_t seq)
-{
-	return &w->slot[seq & (w->slot_cnt - 1)];
-}
-
 static uint16_t slot_idx(const struct rel_win *w, const struct rel_slot *s)
 {
 	return (uint16_t)(s - w->slot);
-}
-
-static uint32_t slot_cost(const struct rel_slot *s)
-{
-	return s->len + REL_SKB_COST;
 }
 
 static void flight_add(struct rel_peer *rp, struct rel_slot *s)
@@ -246,7 +236,7 @@ static void flight_add(struct rel_peer *rp, struct rel_slot *s)
 	else
 		w->slot[w->fl_tail].next = slot_idx(w, s);
 	w->fl_tail = slot_idx(w, s);
-	rp->flight_bytes += slot_cost(s);
+	rp->flight_bytes += rel_slot_cost(s);
 	rp->flight_cnt++;
 }
 
@@ -262,7 +252,7 @@ static void flight_remove(struct rel_peer *rp, struct rel_slot *s)
 		w->fl_tail = s->prev;
 	else
 		w->slot[s->next].prev = s->prev;
-	rp->flight_bytes -= slot_cost(s);
+	rp->flight_bytes -= rel_slot_cost(s);
 	rp->flight_cnt--;
 }
 
@@ -290,8 +280,7 @@ static void lost_remove(struct rel_win *w, struct rel_slot *s)
 		w->slot[s->next].prev = s->prev;
 }
 
-/* The slot's datagram has arrived there: never read its frames' memory again. */
-static void slot_arrived(struct rel_peer *rp, struct rel_slot *s)
+void rel_slot_arrived(struct rel_peer *rp, struct rel_slot *s)
 {
 	if (s->state == SLOT_SACKED)
 		return;
@@ -304,6 +293,13 @@ static void slot_arrived(struct rel_peer *rp, struct rel_slot *s)
 	   other's frames would each wait for the other. */
 	for (struct rel_frame *f = s->frame; f && f->is_nak; f = f->next)
 		rel_unhold(rp, f->nak_seq);
+}
+
+void rel_slot_lost(struct rel_peer *rp, struct rel_slot *s)
+{
+	flight_remove(rp, s);
+	lost_add(rp->win, s, SLOT_LOST);
+	rel_ready(rp);
 }
 
 /* More slots; the lists hold places in the old array, which become places in the new one. */
@@ -320,7 +316,7 @@ static bool slots_grow(struct rel_peer *rp)
 	for (uint32_t seq = una; seq != rp->tx_seq; seq++) {
 		struct rel_slot *s = &slot[seq & (cnt - 1)];
 
-		*s = *slot_at(w, seq);
+		*s = *rel_slot_at(w, seq);
 		s->prev = MOVED(s->prev);
 		s->next = MOVED(s->next);
 	}
@@ -377,6 +373,14 @@ static bool may_send(const struct rel_peer *rp)
 	return !rp->flight_cnt || rp->flight_bytes < MIN(rp->credit, rp->cwnd);
 }
 
+/* ORDERED: what arrived early fills the receiver's memory until its turn comes, so it counts against the credit until it is final. */
+static bool may_send_new(const struct rel_peer *rp)
+{
+	if (rp->r->port->cls == LINK_ORDERED && rp->open_bytes >= rp->credit)
+		return rp->tx_una == rp->tx_seq;
+	return rp->tx_seq - rp->tx_una < REL_WINDOW && may_send(rp);
+}
+
 static bool lost_flush(struct rel_peer *rp, uint64_t now_ns)
 {
 	struct rel_win *w = rp->win;
@@ -427,6 +431,7 @@ static void slot_add(struct rel_slot *s, struct rel_frame **tail, struct rel_fra
 static void slot_take_whole(struct rel_peer *rp, struct rel_slot *s, uint32_t seq)
 {
 	struct rel_frame *tail = NULL, *f;
+	bool is_open = true; /* the last piece is in the stage and may grow */
 	int pieces = 1;
 
 	while ((f = rp->nak_head)) {
@@ -443,7 +448,8 @@ static void slot_take_whole(struct rel_peer *rp, struct rel_slot *s, uint32_t se
 	}
 	while ((f = rp->q_head) && !rp->q_seg && s->frame_cnt < UINT16_MAX) {
 		uint32_t len = (uint32_t)sizeof(struct rel_rec) + f->len;
-		int more = f->len > REL_COPY_MAX ? f->iov_cnt + 1 : 1;
+		bool by_ref = f->len > REL_COPY_MAX;
+		int more = !is_open + (by_ref ? f->iov_cnt : 0);
 
 		if (s->len + len > rp->mtu || pieces + more > REL_IOV_CNT)
 			return;
@@ -452,6 +458,7 @@ static void slot_take_whole(struct rel_peer *rp, struct rel_slot *s, uint32_t se
 		slot_add(s, &tail, f);
 		s->len += len;
 		pieces += more;
+		is_open = !by_ref;
 	}
 }
 
@@ -488,18 +495,19 @@ static bool queue_flush(struct rel_peer *rp, uint64_t now_ns)
 		uint32_t seq = rp->tx_seq, used = seq - rp->tx_una;
 		struct rel_slot *s;
 
-		if (!may_send(rp) || is_corked(rp) || used == REL_WINDOW)
+		if (!may_send_new(rp) || is_corked(rp))
 			return true;
 		if (used == w->slot_cnt && !slots_grow(rp))
 			return w->slot_cnt; /* without any slot nothing will wake us */
 		if (!used)
 			rp->pto_base_ns = now_ns;
-		s = slot_at(w, seq);
+		s = rel_slot_at(w, seq);
 		*s = (struct rel_slot){.len = sizeof(struct rel_base)};
 		slot_take_whole(rp, s, seq);
 		if (!s->frame)
 			slot_take_seg(rp, s, seq);
 		rp->tx_seq++;
+		rp->open_bytes += rel_slot_cost(s);
 		if (!slot_send(rp, s, seq, now_ns)) {
 			lost_add(w, s, SLOT_UNSENT);
 			return false;
@@ -524,214 +532,31 @@ bool rel_peer_flush(struct rel_peer *rp, uint64_t now_ns)
 	return true;
 }
 
-/* --- acknowledgements, losses, probes ------------------------------------------------------------------------------ */
-
-uint64_t rel_pto_ns(const struct rel_peer *rp)
-{
-	uint64_t ns = rp->srtt_ns ? MAX(2ull * rp->srtt_ns + 100 * NS_PER_US, REL_PTO_MIN_NS) : REL_HELLO_NS;
-
-	if (rp->probes)
-		ns <<= 1 + MIN(rp->probes, 16);
-	return MIN(ns, REL_PTO_MAX_NS);
-}
-
-static void rtt_sample(struct rel_peer *rp, uint64_t ns, uint64_t now_ns)
-{
-	uint32_t rtt = (uint32_t)MIN(MAX(ns, NS_PER_US), (uint64_t)UINT32_MAX / 2);
-
-	rp->srtt_ns = rp->srtt_ns ? rp->srtt_ns - rp->srtt_ns / 8 + rtt / 8 : rtt;
-	/* the shortest one is forgotten after a while: routes change */
-	if (!rp->rtt_min_ns || rtt <= rp->rtt_min_ns || now_ns - rp->rtt_min_at_ns > 10 * NS_PER_SEC) {
-		rp->rtt_min_ns = rtt;
-		rp->rtt_min_at_ns = now_ns;
-	}
-}
-
-/* Delay alone shrinks the window: a round trip far above the shortest means that a queue stands somewhere. */
-static void cwnd_update(struct rel_peer *rp, uint64_t sample_ns, uint32_t bytes, uint64_t now_ns)
-{
-	uint64_t target = 3ull * rp->rtt_min_ns + 50 * NS_PER_US;
-
-	if (!sample_ns || sample_ns <= target) {
-		rp->cwnd = MIN(rp->cwnd + bytes, REL_CWND_MAX);
-	} else if (now_ns - rp->cut_ns > rp->srtt_ns) {
-		uint32_t cut = (uint32_t)(rp->cwnd / 2 * (sample_ns - target) / sample_ns);
-
-		rp->cwnd = MAX(rp->cwnd - cut, REL_CWND_MIN);
-		rp->cut_ns = now_ns;
-	}
-}
-
-/* Append the frames that end with a final slot to the list that ends at *done_end. */
-static void slot_final(struct rel_slot *s, struct rel_frame ***done_end)
-{
-	struct rel_frame *f = s->frame, *next;
-
-	for (uint32_t i = 0; i < s->frame_cnt; i++, f = next) {
-		next = f->next;
-		if (--f->segs_left)
-			continue;
-		f->next = NULL;
-		**done_end = f;
-		*done_end = &f->next;
-	}
-}
-
-static void frames_final(struct rel_peer *rp, struct rel_frame *f)
-{
-	struct rel_frame *next;
-
-	for (; f; f = next) {
-		next = f->next;
-		if (!f->is_nak)
-			rel_frame_end(rp, f, 0);
-		rel_frame_free(rp->r, f);
-	}
-}
-
-struct ack_sum {
-	uint64_t sample_ns; /* 0 = none */
-	uint32_t bytes, cnt;
-};
-
-static void slot_ack(struct rel_peer *rp, struct rel_slot *s, const struct rel_pkt *pkt, uint64_t now_ns,
-		     struct ack_sum *sum)
-{
-	if (s->state == SLOT_SACKED)
-		return;
-	if (s->state == SLOT_FLIGHT && s->tx == pkt->echo) {
-		uint64_t rtt = now_ns - s->sent_ns, delay = pkt->delay_us * NS_PER_US;
-
-		sum->sample_ns = rtt > delay + NS_PER_US ? rtt - delay : NS_PER_US;
-	}
-	sum->bytes += slot_cost(s);
-	sum->cnt++;
-	slot_arrived(rp, s);
-}
-
-void rel_find_lost(struct rel_peer *rp, uint64_t now_ns)
-{
-	struct rel_win *w = rp->win;
-	uint64_t age = rp->srtt_ns + rp->srtt_ns / 4;
-
-	rp->loss_ns = CLK_NEVER;
-	while (rp->has_echo_tx && w && w->fl_head != REL_NIL) {
-		struct rel_slot *s = &w->slot[w->fl_head];
-
-		if ((int16_t)(rp->echo_tx - s->tx) < REL_REORDER)
-			return;
-		if (s->sent_ns + age > now_ns) {
-			rp->loss_ns = s->sent_ns + age;
-			return;
-		}
-		flight_remove(rp, s);
-		lost_add(w, s, SLOT_LOST);
-		rel_ready(rp);
-	}
-}
-
-static void echo_take(struct rel_peer *rp, const struct rel_pkt *pkt)
-{
-	/* an echo ahead of what was sent is nonsense, one behind is from an older datagram */
-	if (rel_tx_before(rp->tx_no, pkt->echo) || (rp->has_echo_tx && !rel_tx_before(rp->echo_tx, pkt->echo)))
-		return;
-	rp->echo_tx = pkt->echo;
-	rp->has_echo_tx = true;
-}
-
-bool rel_on_ack(struct rel_peer *rp, const struct rel_pkt *pkt, uint64_t now_ns)
-{
-	struct rel_frame *done = NULL, **done_end = &done;
-	struct ack_sum sum = {0};
-
-	if (rel_seq_before(rp->tx_seq, pkt->ack))
-		return false;
-	if (rel_seq_before(pkt->ack, rp->tx_una)) /* overtaken by a newer one */
-		return true;
-	rp->credit = MAX(pkt->credit_kib * REL_CREDIT_UNIT, REL_CREDIT_UNIT);
-	if (rp->tx_una == rp->tx_seq)
-		return true;
-	for (; rp->tx_una != pkt->ack; rp->tx_una++) {
-		struct rel_slot *s = slot_at(rp->win, rp->tx_una);
-
-		slot_ack(rp, s, pkt, now_ns, &sum);
-		slot_final(s, &done_end);
-	}
-	for (uint32_t i = 0; i <= REL_SACK_MORE; i++) {
-		for (uint64_t bits = pkt->sack[i]; bits; bits &= bits - 1) {
-			uint32_t seq = pkt->ack + 64 * i + (uint32_t)__builtin_ctzll(bits);
-
-			if (rel_seq_before(seq, rp->tx_seq))
-				slot_ack(rp, slot_at(rp->win, seq), pkt, now_ns, &sum);
-		}
-	}
-	if (sum.sample_ns)
-		rtt_sample(rp, sum.sample_ns, now_ns);
-	if (sum.cnt) {
-		cwnd_update(rp, sum.sample_ns, sum.bytes, now_ns);
-		rp->pto_base_ns = now_ns;
-		rp->probes = 0;
-		echo_take(rp, pkt);
-	}
-	if (done || sum.cnt)
-		rel_find_lost(rp, now_ns);
-	if (rp->q_head || rp->nak_head || rp->win->lost_head != REL_NIL)
-		rel_ready(rp);
-	frames_final(rp, done);
-	return true;
-}
-
-static struct rel_frame *slot_find(const struct rel_slot *s, uint32_t id)
-{
-	struct rel_frame *f = s->frame;
-
-	for (uint32_t i = 0; i < s->frame_cnt; i++, f = f->next) {
-		if (!f->is_nak && f->id == id)
-			return f;
-	}
-	return NULL;
-}
-
-void rel_on_nak(struct rel_peer *rp, const struct rel_rec_in *rec)
-{
-	struct link_stats *st = &rp->r->port->stats;
-	uint32_t off = rec->nak_seq - rp->tx_una;
-	struct rel_frame *f;
-
-	if (off >= rp->tx_seq - rp->tx_una || !(f = slot_find(slot_at(rp->win, rec->nak_seq), rec->frame)) || f->is_done ||
-	    f->first_seq + f->seg_cnt - rp->tx_una > rp->tx_seq - rp->tx_una) {
-		st->drop_malformed++;
-		return;
-	}
-	st->naks_rx++;
-	/* all of it arrived, whether or not the acknowledgement did: its memory goes back to the owner now */
-	for (uint32_t seq = f->first_seq; seq != f->first_seq + f->seg_cnt; seq++) {
-		if (!rel_seq_before(seq, rp->tx_una))
-			slot_arrived(rp, slot_at(rp->win, seq));
-	}
-	rel_frame_end(rp, f, rec->kind);
-}
+/* --- probes, reset ------------------------------------------------------------------------------------------------- */
 
 void rel_probe(struct rel_peer *rp, uint64_t now_ns)
 {
 	struct rel_win *w = rp->win;
+	uint32_t seq = rp->tx_una;
 
 	rp->pto_base_ns = now_ns;
 	rp->probes += rp->probes < UINT8_MAX;
 	if (rp->probes > 1)
-		rp->cwnd = MAX(rp->cwnd / 2, REL_CWND_MIN);
+		rp->cwnd = MAX(rp->cwnd / 2, rel_cwnd_min(rp));
 	/* the gap in tx makes the probe's echo prove that everything before it is lost */
 	rp->tx_no += REL_REORDER;
-	if (w->fl_head != REL_NIL) {
-		struct rel_slot *s = &w->slot[w->fl_head];
+	while (seq != rp->tx_seq && rel_slot_at(w, seq)->state == SLOT_SACKED)
+		seq++;
+	if (seq != rp->tx_seq) {
+		/* the oldest: a receiver without memory for more can always take this one */
+		struct rel_slot *s = rel_slot_at(w, seq);
 
-		flight_remove(rp, s);
-		if (!slot_send(rp, s, slot_seq(rp, s), now_ns))
+		if (s->state == SLOT_FLIGHT)
+			rel_slot_lost(rp, s);
+		lost_remove(w, s);
+		if (!slot_send(rp, s, seq, now_ns))
 			lost_add(w, s, SLOT_LOST);
-	}
-	if (w->lost_head != REL_NIL) {
-		rel_ready(rp);
-	} else if (w->fl_head == REL_NIL) {
+	} else {
 		/* all arrived, not all is final: ask again. Without records, for their memory may be gone. */
 		struct rel_pkt pkt;
 
@@ -748,7 +573,7 @@ void rel_tx_reset(struct rel_peer *rp, struct rel_frame **done)
 	struct rel_frame **end = done, *f, *next;
 
 	for (uint32_t seq = rp->tx_una; seq != rp->tx_seq; seq++) {
-		const struct rel_slot *s = slot_at(rp->win, seq);
+		const struct rel_slot *s = rel_slot_at(rp->win, seq);
 
 		for (f = s->frame; f && f->segs_left && s->frame_cnt && f != rp->q_head; f = next) {
 			next = f->seg_cnt > 1 ? NULL : f->next;
@@ -764,7 +589,7 @@ void rel_tx_reset(struct rel_peer *rp, struct rel_frame **done)
 	*end = rp->nak_head;
 	rp->q_head = rp->q_tail = rp->nak_head = rp->nak_tail = NULL;
 	rp->q_cnt = rp->q_bytes = rp->q_seg = 0;
-	rp->flight_bytes = rp->flight_cnt = 0;
+	rp->flight_bytes = rp->flight_cnt = rp->open_bytes = 0;
 	rp->tx_una = rp->tx_seq;
 	rp->loss_ns = CLK_NEVER;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The room: what SOFTFABRIC_NET and SOFTFABRIC_CONF say about paths and conditions, and which address an adapter takes.
+// The room: what SOFTFABRIC_NET and SOFTFABRIC_CONF say about paths and conditions, and which
+// address an adapter takes.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
@@ -42,14 +43,19 @@ static const struct conf_key room_keys[] = {
 	{"loss", CONF_PPM, R_(drop_ppm), "Share of datagrams that are lost.", 0, 0, NULL},
 	{"drop", CONF_PPM, R_(drop_ppm), "Another name for loss.", 0, 0, NULL},
 	{"dup", CONF_PPM, R_(dup_ppm), "Share of datagrams that arrive twice.", 0, 0, NULL},
-	{"reorder", CONF_PPM, R_(reorder_ppm), "Share of datagrams overtaken by others.", 0, 0, NULL},
+	{"reorder", CONF_PPM, R_(reorder_ppm), "Share of datagrams overtaken by others.", 0, 0,
+	 NULL},
 	{"corrupt", CONF_PPM, R_(corrupt_ppm), "Share of datagrams with a wrong bit.", 0, 0, NULL},
 	{"truncate", CONF_PPM, R_(truncate_ppm), "Share of datagrams cut short.", 0, 0, NULL},
-	{"delay", CONF_NS, R_(delay_ns), "Added to each datagram, half more or less.", 0, 6e10, NULL},
-	{"seed", CONF_U64, R_(seed), "Replays the same faults; 0 draws one and logs it.", 0, 0, NULL},
-	{"dead_after", CONF_NS, R_(dead_after_ns), "Silence after which a peer is dead.", 0, 0, NULL},
+	{"delay", CONF_NS, R_(delay_ns), "Added to each datagram, half more or less.", 0, 6e10,
+	 NULL},
+	{"seed", CONF_U64, R_(seed), "Replays the same faults; 0 draws one and logs it.", 0, 0,
+	 NULL},
+	{"dead_after", CONF_NS, R_(dead_after_ns), "Silence after which a peer is dead.", 0, 0,
+	 NULL},
 	{"linger", CONF_NS, R_(linger_ns), "Longest wait of a close for peers.", 0, 3.6e12, NULL},
-	{"partition", CONF_STR, T_(partition), "FROM-TO after opening: nothing passes.", 0, 0, NULL},
+	{"partition", CONF_STR, T_(partition), "FROM-TO after opening: nothing passes.", 0, 0,
+	 NULL},
 	{"drop_nth", CONF_U64, R_(drop_nth), "Lose just the n-th datagram of a port.", 0, 0, NULL},
 	{"dup_nth", CONF_U64, R_(dup_nth), "Duplicate just the n-th datagram.", 0, 0, NULL},
 	{"delay_nth", CONF_U64, R_(delay_nth), "Delay just the n-th datagram.", 0, 0, NULL},
@@ -90,7 +96,8 @@ static void conf_defaults(struct room_conf *c)
 }
 
 /* "1s-2s" or "1s-never": both halves by the one parser of durations. */
-static int parse_partition(const char *what, const char *text, uint64_t out[2], char *err, size_t err_len)
+static int parse_partition(const char *what, const char *text, uint64_t out[2], char *err,
+			   size_t err_len)
 {
 	static const struct conf_key keys[] = {
 		{"from", CONF_NS, 0, "Begin.", 0, 0, NULL},
@@ -101,28 +108,32 @@ static int parse_partition(const char *what, const char *text, uint64_t out[2], 
 	uint64_t ns[2] = {0, 0};
 
 	if (!dash)
-		return refuse(-EINVAL, err, err_len, "%s: partition=%s is not FROM-TO, such as 1s-3s", what, text);
+		return refuse(-EINVAL, err, err_len,
+			      "%s: partition=%s is not FROM-TO, such as 1s-3s", what, text);
 	snprintf(pair, sizeof(pair), "from=%.*s;to=%s", (int)(dash - text), text, dash + 1);
 	if (conf_parse("partition", pair, keys, ARRAY_SIZE(keys), ns, sizeof(ns), why, sizeof(why)))
 		return refuse(-EINVAL, err, err_len, "%s: %s", what, why);
 	if (ns[0] >= ns[1])
-		return refuse(-EINVAL, err, err_len, "%s: partition=%s ends before it begins", what, text);
+		return refuse(-EINVAL, err, err_len, "%s: partition=%s ends before it begins", what,
+			      text);
 	memcpy(out, ns, sizeof(ns));
 	return 0;
 }
 
 /* @key: for the sentence. Copies a text value into a member that is smaller than the parser's. */
-static int take_text(const char *what, const char *key, const char *v, char *dst, size_t dst_len, char *err,
-		     size_t err_len)
+static int take_text(const char *what, const char *key, const char *v, char *dst, size_t dst_len,
+		     char *err, size_t err_len)
 {
 	if (strlen(v) >= dst_len)
-		return refuse(-EINVAL, err, err_len, "%s: %s= takes at most %zu characters", what, key, dst_len - 1);
+		return refuse(-EINVAL, err, err_len, "%s: %s= takes at most %zu characters", what,
+			      key, dst_len - 1);
 	strcpy(dst, v);
 	return 0;
 }
 
 /* What the table cannot check, and what follows from the settings. */
-static int conf_finish(const char *what, struct room_conf *c, struct link_room *out, char *err, size_t err_len)
+static int conf_finish(const char *what, struct room_conf *c, struct link_room *out, char *err,
+		       size_t err_len)
 {
 	struct link_room *r = &c->r;
 	int rc;
@@ -141,15 +152,18 @@ static int conf_finish(const char *what, struct room_conf *c, struct link_room *
 		rc = take_text(what, "pcap", c->pcap, r->pcap, sizeof(r->pcap), err, err_len);
 	if (rc)
 		return rc;
-	r->has_faults = r->drop_ppm || r->dup_ppm || r->reorder_ppm || r->corrupt_ppm || r->truncate_ppm ||
-			r->delay_ns || r->partition_ns[1] || r->drop_nth || r->dup_nth || r->delay_nth;
+	r->has_faults = r->drop_ppm || r->dup_ppm || r->reorder_ppm || r->corrupt_ppm ||
+			r->truncate_ppm || r->delay_ns || r->partition_ns[1] || r->drop_nth ||
+			r->dup_nth || r->delay_nth;
 	*out = *r;
 	return 0;
 }
 
-static int parse_into(const char *what, const char *text, struct room_conf *c, char *err, size_t err_len)
+static int parse_into(const char *what, const char *text, struct room_conf *c, char *err,
+		      size_t err_len)
 {
-	return conf_parse(what, text, room_keys, ARRAY_SIZE(room_keys), c, sizeof(*c), err, err_len);
+	return conf_parse(what, text, room_keys, ARRAY_SIZE(room_keys), c, sizeof(*c), err,
+			  err_len);
 }
 
 int link_room_parse(const char *text, struct link_room *out, char *err, size_t err_len)
@@ -176,8 +190,8 @@ static int room_load(struct link_room *out, char *err, size_t err_len)
 	if (path && *path) {
 		rc = conf_file_section(path, "net", text, sizeof(text));
 		if (rc)
-			return refuse(-EINVAL, err, err_len, ROOM_CONF_ENV "=%s cannot be used: %s", path,
-				      strerror(-rc));
+			return refuse(-EINVAL, err, err_len, ROOM_CONF_ENV "=%s cannot be used: %s",
+				      path, strerror(-rc));
 		snprintf(what, sizeof(what), "%s [net]", path);
 		rc = parse_into(what, text, &c, err, err_len);
 		if (rc)
@@ -203,7 +217,7 @@ int link_room_get(const struct link_room **out, char *err, size_t err_len)
 	return 0;
 }
 
-/* --- the address of an adapter ------------------------------------------------------------------------------------ */
+/* --- the address of an adapter --------------------------------------------------------------- */
 
 static void ip_from_v4(uint32_t host_order, uint8_t ip[16])
 {
@@ -270,7 +284,8 @@ static int default_ifname(char *out, char *err, size_t err_len)
 	FILE *f = fopen("/proc/net/route", "re");
 
 	while (f && fgets(line, sizeof(line), f)) {
-		if (sscanf(line, "%15s %lx %lx %lx %*s %*s %lu %lx", name, &dst, &gw, &flags, &metric, &mask) != 6)
+		if (sscanf(line, "%15s %lx %lx %lx %*s %*s %lu %lx", name, &dst, &gw, &flags,
+			   &metric, &mask) != 6)
 			continue; /* the headline */
 		if (dst || mask || !(flags & 1) || metric >= best)
 			continue;
@@ -280,19 +295,23 @@ static int default_ifname(char *out, char *err, size_t err_len)
 	if (f)
 		fclose(f);
 	if (best == ~0UL)
-		return refuse(-ENODEV, err, err_len,
-			      ROOM_ENV ": if=auto found no default route; name an interface, such as if=eth0");
+		return refuse(
+			-ENODEV, err, err_len,
+			ROOM_ENV
+			": if=auto found no default route; name an interface, such as if=eth0");
 	return 0;
 }
 
-/* The usable addresses of @ifname in the system's order; IPv4 only if there is any, since adapters must understand each other. */
+/* The usable addresses of @ifname in the system's order; IPv4 only if there is any, since adapters
+ * must understand each other. */
 static unsigned if_addrs(const struct ifaddrs *ifa, const char *ifname, uint8_t out[][16])
 {
 	unsigned n4 = 0, n = 0;
 	uint8_t ip[16];
 
 	for (; ifa; ifa = ifa->ifa_next) {
-		if (strcmp(ifa->ifa_name, ifname) || !ip_from_sockaddr(ifa->ifa_addr, ip) || n >= ROOM_ADDR_MAX)
+		if (strcmp(ifa->ifa_name, ifname) || !ip_from_sockaddr(ifa->ifa_addr, ip) ||
+		    n >= ROOM_ADDR_MAX)
 			continue;
 		if (ip_is_v4(ip) && !n4)
 			n = 0;
@@ -324,7 +343,8 @@ static void if_list(const struct ifaddrs *ifa, char *out, size_t len)
 		size_t l = strlen(ifa->ifa_name);
 		const char *hit = strstr(out, ifa->ifa_name);
 
-		if (!ip_from_sockaddr(ifa->ifa_addr, ip) || (hit && (!hit[l] || hit[l] == ',')) || at + l + 3 > len)
+		if (!ip_from_sockaddr(ifa->ifa_addr, ip) || (hit && (!hit[l] || hit[l] == ',')) ||
+		    at + l + 3 > len)
 			continue;
 		at += (size_t)snprintf(out + at, len - at, "%s%s", at ? ", " : "", ifa->ifa_name);
 	}
@@ -344,7 +364,8 @@ static unsigned addr_first(uint8_t addr[][16], unsigned cnt, const uint8_t want[
 	return at == cnt ? cnt + 1 : cnt;
 }
 
-static int if_ip(const struct ifaddrs *all, const char *spec, unsigned n, uint8_t ip[16], char *err, size_t err_len)
+static int if_ip(const struct ifaddrs *all, const char *spec, unsigned n, uint8_t ip[16], char *err,
+		 size_t err_len)
 {
 	uint8_t want[16], addr[ROOM_ADDR_MAX][16];
 	const char *ifname = spec;
@@ -366,14 +387,16 @@ static int if_ip(const struct ifaddrs *all, const char *spec, unsigned n, uint8_
 	}
 	if (cnt)
 		return refuse(-ENODEV, err, err_len,
-			      "interface %s has %u usable address%s: none is left for adapter %u", ifname, cnt,
-			      cnt == 1 ? "" : "es", n);
+			      "interface %s has %u usable address%s: none is left for adapter %u",
+			      ifname, cnt, cnt == 1 ? "" : "es", n);
 	if_list(all, names, sizeof(names));
 	return refuse(-ENODEV, err, err_len,
-		      ROOM_ENV ": if=%s is no interface with an IP address; there are: %s", ifname, names);
+		      ROOM_ENV ": if=%s is no interface with an IP address; there are: %s", ifname,
+		      names);
 }
 
-int link_room_ip(const struct link_room *room, unsigned n, uint8_t ip[16], char *err, size_t err_len)
+int link_room_ip(const struct link_room *room, unsigned n, uint8_t ip[16], char *err,
+		 size_t err_len)
 {
 	char route[IF_NAMESIZE];
 	const char *spec = room->ifname;
@@ -386,8 +409,8 @@ int link_room_ip(const struct link_room *room, unsigned n, uint8_t ip[16], char 
 	if (!*spec || !strcmp(spec, "lo"))
 		return loop_ip(ROOM_LOOP_BASE, n, ip, err, err_len);
 	if (ip_parse(spec, want) && ip_is_v4(want) && want[12] == 127)
-		return loop_ip((uint32_t)want[12] << 24 | want[13] << 16 | want[14] << 8 | want[15], n, ip, err,
-			       err_len);
+		return loop_ip((uint32_t)want[12] << 24 | want[13] << 16 | want[14] << 8 | want[15],
+			       n, ip, err, err_len);
 	if (!strcmp(spec, "auto")) {
 		rc = default_ifname(route, err, err_len);
 		if (rc)
@@ -395,7 +418,8 @@ int link_room_ip(const struct link_room *room, unsigned n, uint8_t ip[16], char 
 		spec = route;
 	}
 	if (getifaddrs(&all))
-		return refuse(-ENODEV, err, err_len, "cannot list this host's addresses: %s", strerror(errno));
+		return refuse(-ENODEV, err, err_len, "cannot list this host's addresses: %s",
+			      strerror(errno));
 	rc = if_ip(all, spec, n, ip, err, err_len);
 	freeifaddrs(all);
 	return rc;

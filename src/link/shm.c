@@ -5,15 +5,15 @@
 #include <errno.h>
 #include <string.h>
 
-#define SEND_LEN_MAX   65535u /* bytes; frames and datagrams */
-#define LANE_QUOTA     64     /* messages taken from one lane before the others have their turn */
-#define SWEEP_EVERY    64u    /* polls; bitmap mode */
-#define EPOCH_EVERY    32u    /* polls */
-#define LOOK_MIN       8u     /* idle polls before heads are looked at; adapts between these */
-#define LOOK_MAX       64u
-#define LOOK_STREAM    64u    /* outstanding frames of one peer: look also while busy ... */
-#define LOOK_STEP      32u    /* ... after so many more slots */
-#define LANE_RETRY_NS  (200 * NS_PER_MS)
+#define SEND_LEN_MAX  65535u /* bytes; frames and datagrams */
+#define LANE_QUOTA    64     /* messages taken from one lane before the others have their turn */
+#define SWEEP_EVERY   64u    /* polls; bitmap mode */
+#define EPOCH_EVERY   32u    /* polls */
+#define LOOK_MIN      8u     /* idle polls before heads are looked at; adapts between these */
+#define LOOK_MAX      64u
+#define LOOK_STREAM   64u /* outstanding frames of one peer: look also while busy ... */
+#define LOOK_STEP     32u /* ... after so many more slots */
+#define LANE_RETRY_NS (200 * NS_PER_MS)
 
 /* What one send is about. */
 struct out {
@@ -21,38 +21,13 @@ struct out {
 	size_t hdr_len;
 	const struct iovec *iov;
 	int iov_cnt;
-	uint32_t len; /* of it all, bytes */
+	size_t len; /* of it all, bytes */
 	enum shm_fmt fmt;
 	enum link_kind kind;
 	void *cookie;
 };
 
-/* --- out ------------------------------------------------------------------------------------------------- */
-
-void shm_ring(struct shm_peer *sp, uint32_t state)
-{
-	struct shm_hdr *h = sp->seg->hdr;
-
-	/* relaxed, all: a bit that is seen late costs a full sweep, not a frame; see shm_wake.c for SLEEPING */
-	if ((state & SHM_ST_BITMAP) && sp->tx_mode == SHM_TX_OWN) {
-		_Atomic uint64_t *word = &h->active[sp->lane_idx / 64];
-		uint64_t bit = BIT(sp->lane_idx % 64);
-
-		if (!(atomic_load_explicit(word, memory_order_relaxed) & bit))
-			atomic_fetch_or_explicit(word, bit, memory_order_relaxed);
-	}
-	if (state & SHM_ST_SLEEPING) {
-		state = atomic_fetch_and_explicit(&h->state, ~(SHM_ST_SLEEPING | SHM_ST_ACKS), memory_order_relaxed);
-		if (state & SHM_ST_SLEEPING) {
-			shm_wake_ring(sp->seg, &sp->wake_fd);
-			sp->s->p->stats.wakeups_tx++;
-		}
-	}
-	if (state & SHM_ST_CLOSED)
-		shm_peer_doom(sp, -ECONNREFUSED);
-	else if ((state & SHM_ST_BROKEN) && sp->tx_mode == SHM_TX_SHARED)
-		shm_peer_doom(sp, -EPROTO);
-}
+/* --- out --- */
 
 /* Something has been published for @sp: does it want to be told? */
 static inline void ring_if_wanted(struct shm_peer *sp)
@@ -69,35 +44,38 @@ static inline void ring_if_wanted(struct shm_peer *sp)
 		shm_ring(sp, state);
 }
 
-static inline uint64_t user_word(const struct shm_peer *sp, const struct out *o)
+/* @len: of an inline frame, else 0. */
+static inline uint64_t user_word(const struct shm_peer *sp, enum shm_fmt fmt, uint32_t len,
+				 bool is_wanted)
 {
-	uint64_t u = FIELD_PREP(SHM_U_FMT, o->fmt) | FIELD_PREP(SHM_U_LEN, o->len);
+	uint64_t u = FIELD_PREP(SHM_U_FMT, fmt) | FIELD_PREP(SHM_U_LEN, len);
 	const struct shm_rx *rx = sp->rx;
 
-	if (o->cookie) /* pend_push() has been called last */
-		u |= SHM_U_WANT | FIELD_PREP(SHM_U_CODE, sp->pend_tail - 1);
+	if (is_wanted) /* pend_push() has been called last */
+		u |= SHM_U_WANT | FIELD_PREP(SHM_U_CODE, (sp->pend_tail - 1) & sp->code_mask);
 	if (rx)
 		u |= FIELD_PREP(SHM_U_COLOR, rx->color) | FIELD_PREP(SHM_U_ACK, rx->lane.pos);
 	return u;
 }
 
-static inline void gather(uint8_t *dst, const struct out *o)
+static inline void gather(uint8_t *dst, const void *hdr, size_t hdr_len, const struct iovec *iov,
+			  int iov_cnt)
 {
-	copy_small(dst, o->hdr, o->hdr_len);
-	dst += o->hdr_len;
-	for (int i = 0; i < o->iov_cnt; i++) {
-		copy_bytes(dst, o->iov[i].iov_base, o->iov[i].iov_len);
-		dst += o->iov[i].iov_len;
+	copy_small(dst, hdr, hdr_len);
+	dst += hdr_len;
+	for (int i = 0; i < iov_cnt; i++) {
+		copy_bytes(dst, iov[i].iov_base, iov[i].iov_len);
+		dst += iov[i].iov_len;
 	}
 }
 
 static inline bool has_pend_room(const struct shm_peer *sp)
 {
-	return sp->pend_tail - sp->pend_head < SHM_PEND_CNT;
+	return sp->pend_tail - sp->pend_head <= sp->code_mask;
 }
 
 /* Remember the frame whose slots have just been reserved at sp->tx.pos. */
-static inline struct shm_pend *pend_push(struct shm_peer *sp, const struct out *o)
+static inline struct shm_pend *pend_push(struct shm_peer *sp, enum link_kind kind, void *cookie)
 {
 	struct shm_port *s = sp->s;
 	struct shm_pend *e = &sp->pend[sp->pend_tail++ % SHM_PEND_CNT];
@@ -105,10 +83,9 @@ static inline struct shm_pend *pend_push(struct shm_peer *sp, const struct out *
 	e->pos = sp->tx.pos;
 	e->gran = SHM_NO_GRAN;
 	e->grans = 0;
-	e->kind = (uint8_t)o->kind;
-	e->has_cookie = o->cookie != NULL;
-	e->cookie = o->cookie;
-	s->outstanding += o->cookie != NULL;
+	e->kind = (uint8_t)kind;
+	e->cookie = cookie;
+	s->outstanding += cookie != NULL;
 	if (!sp->is_busy) {
 		sp->is_busy = true;
 		sp->busy_next = s->busy;
@@ -121,8 +98,8 @@ static inline struct shm_pend *pend_push(struct shm_peer *sp, const struct out *
 static int stage_frame(struct shm_peer *sp, void *slot, const struct out *o)
 {
 	struct shm_port *s = sp->s;
-	struct shm_staged ref = {.len = o->len};
-	uint32_t grans = DIV_ROUND_UP(o->len, STAGE_GRAN);
+	struct shm_staged ref = {.len = (uint32_t)o->len};
+	uint32_t grans = (uint32_t)DIV_ROUND_UP(o->len, STAGE_GRAN);
 	struct shm_pend *e;
 	void *dst;
 
@@ -134,9 +111,9 @@ static int stage_frame(struct shm_peer *sp, void *slot, const struct out *o)
 	dst = stage_alloc(&s->stage, o->len, &ref.gran);
 	if (!dst)
 		return -EAGAIN;
-	gather(dst, o);
+	gather(dst, o->hdr, o->hdr_len, o->iov, o->iov_cnt);
 	memcpy(slot, &ref, sizeof(ref));
-	e = pend_push(sp, o);
+	e = pend_push(sp, o->kind, o->cookie);
 	e->gran = ref.gran;
 	e->grans = (uint16_t)grans;
 	e->tag = s->gran_tag[ref.gran] = ++s->run_cnt;
@@ -144,33 +121,39 @@ static int stage_frame(struct shm_peer *sp, void *slot, const struct out *o)
 	return 0;
 }
 
-static int send_own(struct shm_peer *sp, struct out *o)
+static int send_own_staged(struct shm_peer *sp, const struct out *o)
 {
-	bool is_staged = o->len > SHM_INLINE_MAX;
 	void *slot;
 
-	if (unlikely((is_staged || o->cookie) && !has_pend_room(sp)))
+	if (unlikely(!has_pend_room(sp)))
 		return -EAGAIN;
-	slot = lane_reserve(&sp->tx, is_staged ? sizeof(struct shm_staged) : o->len);
+	slot = lane_reserve(&sp->tx, sizeof(struct shm_staged));
+	if (unlikely(!slot || stage_frame(sp, slot, o)))
+		return -EAGAIN;
+	lane_commit(&sp->tx, user_word(sp, o->fmt + 1, 0, o->cookie));
+	ring_if_wanted(sp);
+	return 0;
+}
+
+static inline int send_own_inline(struct shm_peer *sp, const struct out *o)
+{
+	void *slot;
+
+	if (unlikely(o->cookie && !has_pend_room(sp)))
+		return -EAGAIN;
+	slot = lane_reserve(&sp->tx, (uint32_t)o->len);
 	if (unlikely(!slot))
 		return -EAGAIN;
-	if (is_staged) {
-		o->fmt++;
-		if (stage_frame(sp, slot, o))
-			return -EAGAIN;
-		o->len = 0;
-	} else {
-		gather(slot, o);
-		if (o->cookie)
-			pend_push(sp, o);
-	}
-	lane_commit(&sp->tx, user_word(sp, o));
+	gather(slot, o->hdr, o->hdr_len, o->iov, o->iov_cnt);
+	if (o->cookie)
+		pend_push(sp, o->kind, o->cookie);
+	lane_commit(&sp->tx, user_word(sp, o->fmt, (uint32_t)o->len, o->cookie));
 	ring_if_wanted(sp);
 	return 0;
 }
 
 /* The lock is ours: as send_own(), but each message says who sends. */
-static int send_locked(struct shm_peer *sp, struct out *o)
+static int send_locked(struct shm_peer *sp, const struct out *o)
 {
 	struct shm_from from = {.src = sp->s->p->self, .block = sp->block};
 	bool is_staged = o->len + sizeof(from) > SHM_INLINE_MAX;
@@ -178,26 +161,26 @@ static int send_locked(struct shm_peer *sp, struct out *o)
 
 	if ((is_staged || o->cookie) && !has_pend_room(sp))
 		return -EAGAIN;
-	slot = lane_reserve(&sp->tx, (uint32_t)sizeof(from) + (is_staged ? (uint32_t)sizeof(struct shm_staged) : o->len));
+	slot = lane_reserve(&sp->tx, (uint32_t)(sizeof(from) +
+						(is_staged ? sizeof(struct shm_staged) : o->len)));
 	if (!slot)
 		return -EAGAIN;
 	shm_shared_note(sp);
 	memcpy(slot, &from, sizeof(from));
 	if (is_staged) {
-		o->fmt++;
 		if (stage_frame(sp, slot + sizeof(from), o))
 			return -EAGAIN;
-		o->len = 0;
-	} else {
-		gather(slot + sizeof(from), o);
-		if (o->cookie)
-			pend_push(sp, o);
+		lane_commit(&sp->tx, user_word(sp, o->fmt + 1, 0, o->cookie));
+		return 0;
 	}
-	lane_commit(&sp->tx, user_word(sp, o));
+	gather(slot + sizeof(from), o->hdr, o->hdr_len, o->iov, o->iov_cnt);
+	if (o->cookie)
+		pend_push(sp, o->kind, o->cookie);
+	lane_commit(&sp->tx, user_word(sp, o->fmt, (uint32_t)o->len, o->cookie));
 	return 0;
 }
 
-static int send_shared(struct shm_peer *sp, struct out *o)
+static int send_shared(struct shm_peer *sp, const struct out *o)
 {
 	int rc = shm_shared_lock(sp);
 
@@ -213,41 +196,67 @@ static int send_shared(struct shm_peer *sp, struct out *o)
 	return rc;
 }
 
-/* No lane of our own yet: get one, or take the shared lane. */
-static int send_slow(struct shm_peer *sp, struct out *o)
+/*
+ * Time to ask for a lane? From the shared lane to our own only when nothing is left in the shared
+ * one, so a stream of frames is held back for that, but only if there is a lane to be had.
+ * Return: whether this frame is held back.
+ */
+static bool want_lane(struct shm_peer *sp)
 {
+	struct link_node *n = sp->s->p->node;
+	uint64_t now = clk_now_ns(&n->clk);
+
+	if (now < sp->lane_retry_ns)
+		return false;
+	if (shm_tx_in_flight(sp))
+		shm_read_acked(sp);
+	if (shm_tx_in_flight(sp) || sp->pend_head != sp->pend_tail) {
+		if (!sp->is_switching) {
+			struct shm_space space = shm_space_get(n->room->shm_budget);
+
+			sp->is_switching = shm_space_lane_slots(&space) != 0;
+		}
+		if (sp->is_switching)
+			return true;
+	} else {
+		sp->is_switching = false;
+		if (!shm_lane_claim(sp))
+			return false;
+	}
+	sp->lane_retry_ns = now + LANE_RETRY_NS;
+	return false;
+}
+
+/* Large, or no lane of our own yet: get one, or take the shared lane. */
+static __attribute__((noinline)) int send_slow(struct shm_peer *sp, const struct out *o)
+{
+	if (unlikely(o->len > SEND_LEN_MAX))
+		return -EMSGSIZE;
+	if (likely(sp->tx_mode == SHM_TX_OWN))
+		return send_own_staged(sp, o);
 	if (sp->is_detaching || sp->is_zombie)
 		return -EAGAIN;
 	if (sp->is_void)
 		return -ECONNREFUSED;
-	/* From the shared lane to our own only when nothing is left in the shared one. */
-	if (sp->tx_mode == SHM_TX_SHARED && shm_tx_in_flight(sp))
-		shm_read_acked(sp);
-	if (!shm_tx_in_flight(sp) && sp->pend_head == sp->pend_tail) {
-		uint64_t now = clk_now_ns(&sp->s->p->node->clk);
-
-		if (now >= sp->lane_retry_ns && shm_lane_claim(sp))
-			sp->lane_retry_ns = now + LANE_RETRY_NS;
-	}
-	return sp->tx_mode == SHM_TX_OWN ? send_own(sp, o) : send_shared(sp, o);
+	if (want_lane(sp))
+		return -EAGAIN;
+	if (sp->tx_mode != SHM_TX_OWN)
+		return send_shared(sp, o);
+	return o->len > SHM_INLINE_MAX ? send_own_staged(sp, o) : send_own_inline(sp, o);
 }
 
 static inline int send_out(struct shm_peer *sp, struct out *o)
 {
-	size_t len = o->hdr_len;
-
+	o->len = o->hdr_len;
 	for (int i = 0; i < o->iov_cnt; i++)
-		len += o->iov[i].iov_len;
-	if (unlikely(len > SEND_LEN_MAX))
-		return -EMSGSIZE;
-	o->len = (uint32_t)len;
-	if (unlikely(sp->tx_mode != SHM_TX_OWN || sp->is_detaching))
-		return send_slow(sp, o);
-	return send_own(sp, o);
+		o->len += o->iov[i].iov_len;
+	if (likely(o->len <= SHM_INLINE_MAX && sp->tx_mode == SHM_TX_OWN))
+		return send_own_inline(sp, o);
+	return send_slow(sp, o);
 }
 
-int shm_send(struct shm_peer *sp, enum link_kind kind, const void *hdr, size_t hdr_len, const struct iovec *iov,
-	     int iov_cnt, void *cookie)
+int shm_send(struct shm_peer *sp, enum link_kind kind, const void *hdr, size_t hdr_len,
+	     const struct iovec *iov, int iov_cnt, void *cookie)
 {
 	struct out o = {
 		.hdr = hdr,
@@ -269,7 +278,8 @@ int shm_send_dgram(struct shm_peer *sp, const struct iovec *iov, int iov_cnt)
 	return send_out(sp, &o);
 }
 
-/* --- completions -------------------------------------------------------------------------------------------- */
+/* --- completions
+ * -------------------------------------------------------------------------------------------- */
 
 void shm_read_acked(struct shm_peer *sp)
 {
@@ -282,7 +292,8 @@ void shm_read_acked(struct shm_peer *sp)
 		sp->acked = lane_acked(&sp->tx);
 		break;
 	case SHM_TX_SHARED:
-		/* acquire: codes before the head; pairs with lane_publish(). Others' frames may follow ours. */
+		/* acquire: codes before the head; pairs with lane_publish(). Others' frames may
+		 * follow ours. */
 		head = atomic_load_explicit(sp->tx.head, memory_order_acquire);
 		if ((int32_t)(head - sp->tx.pos) >= 0)
 			sp->acked = sp->tx.pos;
@@ -296,14 +307,15 @@ void shm_read_acked(struct shm_peer *sp)
 /* A staged run of a receiver that died: nobody else will give it back. */
 static void cancel_run(struct shm_port *s, const struct shm_pend *e)
 {
-	/* Unless it was given back before the death, and perhaps taken again: then it is not that run any more. */
+	/* Unless it was given back before the death, and perhaps taken again: then it is not that
+	 * run any more. */
 	if (s->gran_tag[e->gran] == e->tag && s->stage.run[e->gran])
 		stage_cancel(&s->stage, e->gran);
 }
 
 static int refusal_of(struct shm_peer *sp, uint32_t idx)
 {
-	_Atomic uint8_t *code = &sp->codes[idx % SHM_PEND_CNT];
+	_Atomic uint8_t *code = &sp->codes[idx & sp->code_mask];
 	/* relaxed: ordered by the acquire that showed us the acknowledgement */
 	uint8_t refused = atomic_load_explicit(code, memory_order_relaxed);
 
@@ -318,29 +330,31 @@ int shm_complete(struct shm_peer *sp, int status)
 	int n = 0;
 
 	while (sp->pend_head != sp->pend_tail) {
-		struct shm_pend e = sp->pend[sp->pend_head % SHM_PEND_CNT];
-		bool is_done = (int32_t)(sp->acked - e.pos) > 0;
+		const struct shm_pend *e = &sp->pend[sp->pend_head % SHM_PEND_CNT];
+		bool is_done = (int32_t)(sp->acked - e->pos) > 0;
+		void *cookie = e->cookie;
 		int st = status;
 
-		if (!is_done && !status)
-			break;
 		if (is_done)
-			st = e.has_cookie ? refusal_of(sp, sp->pend_head) : 0;
-		else if (e.gran != SHM_NO_GRAN && status == -ECONNREFUSED)
-			cancel_run(s, &e);
-		sp->pend_head++;
-		sp->staged_grans -= e.grans;
-		if (e.has_cookie) {
-			s->outstanding--;
-			port_sent(s->p, (enum link_kind)e.kind, e.cookie, st);
-		}
+			st = cookie ? refusal_of(sp, sp->pend_head) : 0;
+		else if (!status)
+			break;
+		else if (e->gran != SHM_NO_GRAN && status == -ECONNREFUSED)
+			cancel_run(s, e);
+		sp->staged_grans -= e->grans;
+		sp->pend_head++; /* before the call: it may send, and reuse the entry */
 		n++;
+		if (!cookie)
+			continue;
+		s->outstanding--;
+		port_sent(s->p, (enum link_kind)e->kind, cookie, st);
 	}
 	return n;
 }
 
-/* Whether to look at the heads of the lanes that we write, though it takes the lines from their readers. */
-static bool is_look_due(struct shm_port *s, int events)
+/* Whether to look at the heads of the lanes that we write, though it takes the lines from their
+ * readers. */
+static inline bool is_look_due(struct shm_port *s, int events)
 {
 	if (events) {
 		s->idle = 0;
@@ -352,14 +366,12 @@ static bool is_look_due(struct shm_port *s, int events)
 	return true;
 }
 
-static int poll_acks(struct shm_port *s, int events)
+static __attribute__((noinline)) int poll_acks(struct shm_port *s, bool is_look)
 {
-	bool is_look = is_look_due(s, events), has_found = false;
 	struct shm_peer *list = s->busy, *sp;
+	bool has_found = false;
 	int n = 0;
 
-	if (!s->has_ready && !is_look && s->outstanding <= LOOK_STREAM)
-		return 0;
 	s->has_ready = false;
 	s->busy = NULL; /* callbacks may put peers there */
 	while ((sp = list)) {
@@ -369,7 +381,8 @@ static int poll_acks(struct shm_port *s, int events)
 		sp->is_busy = false;
 		if (sp->is_zombie)
 			continue;
-		if (is_look || (sp->pend_tail - sp->pend_head > LOOK_STREAM && sp->tx.pos - sp->look_pos >= LOOK_STEP))
+		if (is_look || (sp->pend_tail - sp->pend_head > LOOK_STREAM &&
+				sp->tx.pos - sp->look_pos >= LOOK_STEP))
 			shm_read_acked(sp);
 		has_found |= sp->acked != old;
 		n += shm_complete(sp, 0);
@@ -380,11 +393,12 @@ static int poll_acks(struct shm_port *s, int events)
 		}
 	}
 	if (is_look)
-		s->look_after = has_found ? MAX(s->look_after / 2, LOOK_MIN) : MIN(s->look_after * 2, LOOK_MAX);
+		s->look_after = has_found ? MAX(s->look_after / 2, LOOK_MIN)
+					  : MIN(s->look_after * 2, LOOK_MAX);
 	return n;
 }
 
-/* --- in ----------------------------------------------------------------------------------------------------- */
+/* --- in --- */
 
 struct poll_ctx {
 	struct shm_port *s;
@@ -397,7 +411,8 @@ struct in {
 	const uint8_t *p;
 	uint32_t cap;
 	uint64_t user;
-	_Atomic uint8_t *codes; /* [SHM_PEND_CNT] of the sender */
+	_Atomic uint8_t *codes; /* [code_mask + 1] of the sender */
+	uint32_t code_mask;
 	struct shm_peer *sp;
 };
 
@@ -410,7 +425,8 @@ static bool stage_view(struct shm_peer *sp)
 	if (!grans || grans > SHM_STAGE_GRANS_MAX)
 		return false;
 	rc = shm_seg_reserve(sp->seg, SHM_STAGE_OFF, stage_shm_size(grans));
-	if (rc && rc != -ENOENT) /* gone: but then it had been allocated, and stays while we map it */
+	if (rc &&
+	    rc != -ENOENT) /* gone: but then it had been allocated, and stays while we map it */
 		return false;
 	stage_rx_init(&sp->stage, sp->seg->base + SHM_STAGE_OFF, grans);
 	sp->has_stage = true;
@@ -418,26 +434,36 @@ static bool stage_view(struct shm_peer *sp)
 }
 
 /* Return: false: not now, keep it. */
-static bool give_frame(struct poll_ctx *c, const struct in *m, enum link_kind kind, const uint8_t *p, uint32_t len)
+static inline bool give_frame(struct poll_ctx *c, const struct in *m, enum link_kind kind,
+			      const uint8_t *p, uint32_t len)
 {
-	struct link_peer *peer = shm_peer_link(m->sp);
-	struct view v = view_of(p, len);
+	struct link_peer *peer = m->sp->peer;
+	struct view v; /* its unused segments are not worth the zeroing */
 	int code;
 
-	if (unlikely(!peer))
-		return false;
+	if (unlikely(!peer)) {
+		peer = shm_peer_link(m->sp);
+		if (!peer)
+			return false;
+	}
+	v.len = len;
+	v.seg_cnt = 1;
+	v.seg[0].p = p;
+	v.seg[0].len = len;
 	if (unlikely(peer->dead))
 		return true; /* we have told everybody that it is gone */
 	c->s->p->stats.shm_rx_frames++;
 	code = port_deliver(c->s->p, peer, kind, &v);
-	/* relaxed: published by the head, or by an acknowledgement in a frame of ours, both with release */
+	/* relaxed: published by the head, or by an acknowledgement in a frame of ours, both with
+	 * release */
 	if (unlikely(code > 0) && (m->user & SHM_U_WANT))
-		atomic_store_explicit(&m->codes[FIELD_GET(SHM_U_CODE, m->user)], (uint8_t)MIN(code, LINK_NAK_MAX),
-				      memory_order_relaxed);
+		atomic_store_explicit(&m->codes[FIELD_GET(SHM_U_CODE, m->user) & m->code_mask],
+				      (uint8_t)MIN(code, LINK_NAK_MAX), memory_order_relaxed);
 	return true;
 }
 
-static bool give(struct poll_ctx *c, const struct in *m, enum shm_fmt fmt, const uint8_t *p, uint32_t len)
+static bool give(struct poll_ctx *c, const struct in *m, enum shm_fmt fmt, const uint8_t *p,
+		 uint32_t len)
 {
 	switch (fmt) {
 	case SHM_FMT_NIC:
@@ -458,24 +484,17 @@ static bool give(struct poll_ctx *c, const struct in *m, enum shm_fmt fmt, const
 	return true;
 }
 
-/* The door: a message is complete and inside what it may touch, or dropped. Return: false: not now, keep it. */
-static bool take(struct poll_ctx *c, const struct in *m)
+/* The door of all but small frames. */
+static __attribute__((noinline)) bool take_other(struct poll_ctx *c, const struct in *m)
 {
-	uint32_t fmt = (uint32_t)FIELD_GET(SHM_U_FMT, m->user), len = (uint32_t)FIELD_GET(SHM_U_LEN, m->user);
-	uint32_t color = (uint32_t)FIELD_GET(SHM_U_COLOR, m->user);
+	uint32_t fmt = (uint32_t)FIELD_GET(SHM_U_FMT, m->user),
+		 len = (uint32_t)FIELD_GET(SHM_U_LEN, m->user);
 	struct shm_peer *sp = m->sp;
 	struct shm_staged ref;
 	const uint8_t *p;
-	bool is_taken;
 
-	if (color && color == sp->color && sp->tx_mode == SHM_TX_OWN) {
-		uint32_t ack = (uint32_t)FIELD_GET(SHM_U_ACK, m->user);
-
-		shm_set_acked(sp, sp->acked + ((ack - sp->acked) & (uint32_t)SHM_U_ACK));
-		c->s->has_ready = true;
-	}
 	if (fmt == SHM_FMT_NIC || fmt == SHM_FMT_BULK || fmt == SHM_FMT_DGRAM) {
-		if (likely(len <= m->cap))
+		if (len <= m->cap)
 			return give(c, m, (enum shm_fmt)fmt, m->p, len);
 		goto err_malformed;
 	}
@@ -487,36 +506,62 @@ static bool take(struct poll_ctx *c, const struct in *m)
 	p = stage_rx_ptr(&sp->stage, ref.gran, ref.len);
 	if (!p || ref.len > SEND_LEN_MAX)
 		goto err_malformed;
-	is_taken = give(c, m, (enum shm_fmt)fmt, p, ref.len);
-	if (is_taken)
-		stage_rx_release(&sp->stage, ref.gran);
-	return is_taken;
+	if (!give(c, m, (enum shm_fmt)fmt, p, ref.len))
+		return false;
+	stage_rx_release(&sp->stage, ref.gran);
+	return true;
 
 err_malformed:
 	c->s->p->stats.drop_malformed++;
 	return true;
 }
 
-/* The sender may be asleep and waiting for its frames to be taken. */
-static void ring_acked(struct shm_peer *sp)
+/* The door: a message is complete and inside what it may touch, or dropped. Return: false: not now,
+ * keep it. */
+static inline bool take(struct poll_ctx *c, const struct in *m)
 {
-	uint32_t want = SHM_ST_SLEEPING | SHM_ST_ACKS, state;
+	uint32_t len = (uint32_t)FIELD_GET(SHM_U_LEN, m->user),
+		 color = (uint32_t)FIELD_GET(SHM_U_COLOR, m->user);
+	struct shm_peer *sp = m->sp;
 
-	if (sp->has_fence)
-		atomic_thread_fence(memory_order_seq_cst);
-	state = atomic_load_explicit(&sp->seg->hdr->state, memory_order_relaxed);
-	if ((state & want) == want)
-		shm_ring(sp, state & want);
+	if (color && color == sp->color && sp->tx_mode == SHM_TX_OWN) {
+		uint32_t ack = (uint32_t)FIELD_GET(SHM_U_ACK, m->user);
+
+		shm_set_acked(sp, sp->acked + ((ack - sp->acked) & (uint32_t)SHM_U_ACK));
+		c->s->has_ready = true;
+	}
+	if (likely(FIELD_GET(SHM_U_FMT, m->user) == SHM_FMT_NIC && len <= m->cap))
+		return give_frame(c, m, LINK_K_NIC, m->p, len);
+	return take_other(c, m);
 }
 
-static int poll_rx(struct poll_ctx *c, struct shm_rx *rx, int quota)
+/* An empty lane: what its sender is still owed. @is_closing: as it was before the lane was found
+ * empty. */
+static __attribute__((noinline)) void rx_idle(struct shm_port *s, struct shm_rx *rx,
+					      bool is_closing)
 {
-	bool is_closing = rx->is_closing; /* read before the lane: when that is empty then, it stays so */
-	struct in m = {.sp = rx->sp, .codes = rx->codes};
+	if (rx->is_wake_due) {
+		rx->is_wake_due = false;
+		shm_ring_acked(rx->sp);
+	}
+	if (rx->lane.broken && !rx->is_gone) {
+		s->p->stats.drop_malformed++;
+		s->has_gone = rx->is_gone = true;
+		shm_peer_doom(rx->sp, -EPROTO);
+	} else if (is_closing) {
+		s->has_gone = rx->is_gone = true;
+	}
+}
+
+static inline int poll_rx(struct poll_ctx *c, struct shm_rx *rx, int quota)
+{
+	bool is_closing =
+		rx->is_closing; /* read before the lane: when that is empty then, it stays so */
+	struct in m = {.sp = rx->sp, .codes = rx->codes, .code_mask = SHM_PEND_CNT - 1};
 	int n = 0;
 
-	while (n < quota && !rx->is_gone && (m.p = lane_peek(&rx->lane, &m.cap, &m.user))) {
-		if (!take(c, &m))
+	while ((m.p = lane_peek(&rx->lane, &m.cap, &m.user))) {
+		if (n == quota || unlikely(rx->is_gone) || unlikely(!take(c, &m)))
 			break;
 		lane_next(&rx->lane);
 		n++;
@@ -525,31 +570,10 @@ static int poll_rx(struct poll_ctx *c, struct shm_rx *rx, int quota)
 		lane_publish(&rx->lane);
 		rx->is_wake_due = true;
 		rx->sp->was_used = true;
-		return n;
-	}
-	if (unlikely(rx->is_wake_due)) {
-		rx->is_wake_due = false;
-		ring_acked(rx->sp);
-	}
-	if (unlikely(rx->lane.broken) && !rx->is_gone) {
-		c->s->p->stats.drop_malformed++;
-		c->s->has_gone = rx->is_gone = true;
-		shm_peer_doom(rx->sp, -EPROTO);
-	} else if (unlikely(is_closing) && !m.p) {
-		c->s->has_gone = rx->is_gone = true;
+	} else if (unlikely(rx->is_wake_due || is_closing || rx->lane.broken)) {
+		rx_idle(c->s, rx, is_closing && !m.p);
 	}
 	return n;
-}
-
-static void wake_shared(struct shm_port *s)
-{
-	s->is_shared_wake_due = false;
-	for (struct shm_peer *sp = s->all; sp; sp = sp->all_next) {
-		if (!sp->is_wake_due || sp->is_zombie)
-			continue;
-		sp->is_wake_due = false;
-		ring_acked(sp);
-	}
 }
 
 /* The codes of a sender through our shared lane; NULL: what it says makes no sense. */
@@ -558,7 +582,8 @@ static _Atomic uint8_t *block_of(struct shm_peer *sp, uint32_t block)
 	if (block >= SHM_BLOCK_CNT)
 		return NULL;
 	if (block >= sp->blocks_ready) {
-		int rc = shm_seg_reserve(sp->seg, SHM_CODES_OFF, (size_t)(block + 1) * SHM_PEND_CNT);
+		int rc = shm_seg_reserve(sp->seg, SHM_CODES_OFF,
+					 (size_t)(block + 1) * SHM_BLOCK_CODES);
 
 		if (rc && rc != -ENOENT) /* gone: see stage_view() */
 			return NULL;
@@ -595,10 +620,10 @@ static bool take_shared(struct poll_ctx *c, struct in *m)
 	return take(c, m);
 }
 
-static int poll_shared(struct poll_ctx *c, int quota)
+static __attribute__((noinline)) int poll_shared(struct poll_ctx *c, int quota)
 {
 	struct shm_port *s = c->s;
-	struct in m;
+	struct in m = {.code_mask = SHM_BLOCK_CODES - 1};
 	int n = 0;
 
 	while (n < quota && (m.p = lane_peek(&s->shared, &m.cap, &m.user))) {
@@ -611,19 +636,21 @@ static int poll_shared(struct poll_ctx *c, int quota)
 		lane_publish(&s->shared);
 		s->is_shared_wake_due = true;
 	} else if (unlikely(s->is_shared_wake_due)) {
-		wake_shared(s);
+		shm_ring_shared(s);
 	}
 	if (unlikely(s->shared.broken) && !s->is_shared_broken) {
 		s->is_shared_broken = true;
 		s->p->stats.drop_malformed++;
-		LOG_WARN("the shared lane of %s is broken; only peers with a lane of their own reach it", s->seg->path);
+		LOG_WARN("the shared lane of %s is broken; only peers with a lane of their own "
+			 "reach it",
+			 s->seg->path);
 		atomic_fetch_or_explicit(&s->seg->hdr->state, SHM_ST_BROKEN, memory_order_relaxed);
 	}
 	return n;
 }
 
 /* Few lanes: all of them, the one that spoke last first. */
-static int poll_all(struct poll_ctx *c, int budget)
+static __attribute__((noinline)) int poll_all(struct poll_ctx *c, int budget)
 {
 	struct shm_port *s = c->s;
 	uint32_t cnt = s->rx_cnt, first = s->rx_last;
@@ -642,7 +669,7 @@ static int poll_all(struct poll_ctx *c, int budget)
 }
 
 /* Many lanes: those that were marked by their senders, or are known not to be empty. */
-static int poll_marked(struct poll_ctx *c, int budget)
+static __attribute__((noinline)) int poll_marked(struct poll_ctx *c, int budget)
 {
 	struct shm_port *s = c->s;
 	int n = 0;
@@ -659,7 +686,8 @@ static int poll_marked(struct poll_ctx *c, int budget)
 			struct shm_rx *rx = s->rx_by_idx[w * 64 + bit];
 			int got = rx ? poll_rx(c, rx, MIN(budget - n, LANE_QUOTA)) : 0;
 
-			/* once more after the last message, for what an empty lane still owes its sender */
+			/* once more after the last message, for what an empty lane still owes its
+			 * sender */
 			if (!got)
 				s->pending[w] &= ~BIT(bit);
 			n += got;
@@ -669,117 +697,44 @@ static int poll_marked(struct poll_ctx *c, int budget)
 }
 
 int shm_poll(struct shm_port *s, int budget,
-	     void (*dgram)(void *ctx, const struct link_addr *src, const void *buf, size_t len), void *ctx)
+	     void (*dgram)(void *ctx, const struct link_addr *src, const void *buf, size_t len),
+	     void *ctx)
 {
 	struct poll_ctx c = {.s = s, .dgram = dgram, .ctx = ctx};
 	struct shm_hdr *h = s->seg->hdr;
+	uint64_t user;
+	uint32_t cap;
 	int n;
 
 	if (unlikely(s->in_poll))
 		return 0;
 	s->in_poll = 1;
-	if (unlikely(++s->pass % EPOCH_EVERY == 0))
-		atomic_store_explicit(&h->epoch, s->pass, memory_order_relaxed);
+	s->pass++;
 	if (unlikely(atomic_load_explicit(&h->lane_gen, memory_order_relaxed) != s->gen_seen))
 		shm_lane_refresh(s);
-	if (s->rx_cnt <= SHM_SWEEP_MAX || s->pass % SWEEP_EVERY == 0)
+	if (likely(s->rx_cnt == 1))
+		n = poll_rx(&c, s->rx[0], budget);
+	else if (s->rx_cnt <= SHM_SWEEP_MAX || s->pass % SWEEP_EVERY == 0)
 		n = poll_all(&c, budget);
 	else
 		n = poll_marked(&c, budget);
-	if (n < budget)
+	if (unlikely(s->is_shared_wake_due || lane_peek(&s->shared, &cap, &user) ||
+		     s->shared.broken) &&
+	    n < budget)
 		n += poll_shared(&c, budget - n);
-	if (s->busy)
-		n += poll_acks(s, n);
+	if (s->busy) {
+		bool is_look = is_look_due(s, n);
+
+		if (s->has_ready || is_look || s->outstanding > LOOK_STREAM)
+			n += poll_acks(s, is_look);
+	}
 	if (unlikely(s->has_doom))
 		shm_peer_run_doom(s);
 	s->in_poll = 0;
+	/* relaxed: a sign of life, nothing more */
+	if (n || s->pass % EPOCH_EVERY == 0)
+		atomic_store_explicit(&h->epoch, s->pass, memory_order_relaxed);
 	if (unlikely(s->has_gone || s->has_zombie))
 		shm_peer_reap(s);
 	return n;
-}
-
-/* --- sleep -------------------------------------------------------------------------------------------------------- */
-
-int shm_wait_fd(struct shm_port *s)
-{
-	if (s->wake_fd < 0) {
-		int fd = shm_wake_open_rx(s->seg);
-
-		if (fd < 0)
-			return fd;
-		s->wake_fd = fd;
-	}
-	return s->wake_fd;
-}
-
-static bool has_work(struct shm_port *s)
-{
-	uint32_t cap;
-	uint64_t user;
-
-	if (s->has_doom || s->has_ready || lane_peek(&s->shared, &cap, &user) ||
-	    atomic_load_explicit(&s->seg->hdr->lane_gen, memory_order_relaxed) != s->gen_seen)
-		return true;
-	for (uint32_t i = 0; i < s->rx_cnt; i++)
-		if (lane_peek(&s->rx[i]->lane, &cap, &user))
-			return true;
-	for (struct shm_peer *sp = s->busy; sp; sp = sp->busy_next) {
-		uint32_t old = sp->acked;
-
-		shm_read_acked(sp);
-		if (sp->acked != old)
-			s->has_ready = true;
-	}
-	return s->has_ready;
-}
-
-/* Senders that sleep until we take their frames: we are about to stop looking after them. */
-static void ring_due(struct shm_port *s)
-{
-	for (uint32_t i = 0; i < s->rx_cnt; i++) {
-		if (!s->rx[i]->is_wake_due)
-			continue;
-		s->rx[i]->is_wake_due = false;
-		ring_acked(s->rx[i]->sp);
-	}
-	wake_shared(s);
-}
-
-int shm_arm(struct shm_port *s)
-{
-	uint32_t bits = SHM_ST_SLEEPING | (s->outstanding ? SHM_ST_ACKS : 0);
-
-	if (shm_wait_fd(s) < 0)
-		return -EAGAIN; /* cannot be woken: stay awake */
-	/* A second sleeper on the same bell: what has been rung is for both, so nothing is drained. */
-	if (s->is_armed && !(atomic_load_explicit(&s->seg->hdr->state, memory_order_relaxed) & SHM_ST_SLEEPING))
-		return -EAGAIN;
-	if (s->is_wake_dirty && !s->is_armed) {
-		s->is_wake_dirty = false;
-		shm_wake_drain(s->wake_fd);
-	}
-	ring_due(s);
-	s->is_armed = true;
-	atomic_fetch_or_explicit(&s->seg->hdr->state, bits, memory_order_seq_cst); /* R1 */
-	shm_wake_barrier(s->has_membarrier);
-	if (!has_work(s)) /* R2 */
-		return 0;
-	shm_disarm(s);
-	return -EAGAIN;
-}
-
-void shm_disarm(struct shm_port *s)
-{
-	uint32_t old;
-
-	if (!s->is_armed)
-		return;
-	s->is_armed = false;
-	/* relaxed: whoever clears the bit owns the one byte of this sleep */
-	old = atomic_fetch_and_explicit(&s->seg->hdr->state, ~(SHM_ST_SLEEPING | SHM_ST_ACKS), memory_order_relaxed);
-	if (old & SHM_ST_SLEEPING)
-		return;
-	/* The byte is there or on its way; what comes after this drain goes before the next sleep, or is one idle wake-up. */
-	s->is_wake_dirty = true;
-	shm_wake_drain(s->wake_fd);
 }

@@ -16,7 +16,7 @@
  *   0        header (identity, state, doorbell words), then the shared lane
  *   64 KiB   lane descriptors, 64 B each
  *   128 KiB  refusal codes for the owner as a sender through shared lanes
- *   384 KiB  lanes, one stride each
+ *   192 KiB  lanes, one stride each
  *   ...      staging: the owner's own payload memory; frames in a peer's lane point into it
  *
  * The file has its full length from the beginning, but only what posix_fallocate() has granted is
@@ -25,62 +25,65 @@
  * A sender claims a descriptor in the receiver's segment (CAS), makes the lane, names itself and
  * announces it. One producer, one consumer, no lock: see base/lane.h. Where no lane is to be had,
  * frames go through the receiver's shared lane: the same format, its producers take turns under a
- * lock word, and each frame begins with the sender's address. A sender changes from one to the other
- * only when all that it sent before has been consumed, so its order is kept.
+ * lock word, and each frame begins with the sender's address. A sender changes from one to the
+ * other only when all that it sent before has been consumed, so its order is kept.
  *
- * A frame of up to SHM_INLINE_MAX bytes lies in the lane; of a longer one the lane carries {granule,
- * length} of a run in the sender's staging arena.
+ * A frame of up to SHM_INLINE_MAX bytes lies in the lane; of a longer one the lane carries
+ * {granule, length} of a run in the sender's staging arena.
  *
  * Completion: a frame has ended when the receiver's published head has passed it. A refusal is one
  * byte, the code, that the receiver writes before it publishes the head: whoever sees the head
- * (acquire) also sees the code. The sender numbers the frames it waits for 0..255, names that number
- * in the frame, and uses it again only when it has read the code. The 256 codes lie beside the lane,
- * or, for a shared lane, in the sender's segment. Nothing travels back, so nothing can be full. (A
- * record in the reverse lane was the first plan: two full lanes of refused frames deadlock there.)
- * The head itself is read rarely, because reading takes the line away from the receiver: frames of
- * the other direction carry the low bits of it.
+ * (acquire) also sees the code. The sender numbers the frames it waits for 0..255, names that
+ * number in the frame, and uses it again only when it has read the code. The codes lie beside the
+ * lane, or, for a shared lane, 64 of them in the sender's segment. Nothing travels back, so nothing
+ * can be full. (A record in the reverse lane was the first plan: two full lanes of refused frames
+ * deadlock there.) The head itself is read rarely, because reading takes the line away from the
+ * receiver: frames of the other direction carry the low bits of it.
  *
  * Trust: a segment belongs to a process of our uid, which could ptrace us anyway; it could also
  * truncate its file under us. Against everything else that it may write (positions, lengths,
  * granules, counts) we check before use, once, on a private copy.
  */
 
-#define SHM_MAGIC   0x6d68732d74666f73ull /* "soft-shm" in a little-endian dump */
-#define SHM_VERSION 1u
-#define SHM_DIR	    "/dev/shm"
+#define SHM_MAGIC    0x6d68732d74666f73ull /* "soft-shm" in a little-endian dump */
+#define SHM_VERSION  1u
+#define SHM_DIR	     "/dev/shm"
 #define SHM_NAME_MAX 128
 
 #define SHM_LANE_CNT	1024u
 #define SHM_SLOTS_BIG	256u
 #define SHM_SLOTS_SMALL 64u
 #define SHM_PEND_CNT	256u /* frames of one peer that are waited for; one refusal code each */
+#define SHM_BLOCK_CODES 64u  /* the same through a shared lane */
 /* A lane in shared memory: base/lane.h's, then the codes. */
-#define SHM_LANE_BYTES(slots_) (sizeof(struct lane_shm) + (size_t)(slots_) * LANE_SLOT + SHM_PEND_CNT)
+#define SHM_LANE_BYTES(slots_) (sizeof(struct lane_shm) + (size_t)(slots_)*LANE_SLOT + SHM_PEND_CNT)
 #define SHM_LANE_STRIDE	       ALIGN_UP(SHM_LANE_BYTES(SHM_SLOTS_BIG), (size_t)4096)
 
-#define SHM_SHARED_OFF 1024u
-#define SHM_DESC_OFF   65536u
-#define SHM_CODES_OFF  131072u
-#define SHM_BLOCK_CNT  1024u /* of codes: peers that we send to through their shared lanes */
-#define SHM_LANE_OFF   (SHM_CODES_OFF + SHM_BLOCK_CNT * SHM_PEND_CNT)
-#define SHM_STAGE_OFF  (SHM_LANE_OFF + SHM_LANE_CNT * SHM_LANE_STRIDE)
+#define SHM_SHARED_OFF	    1024u
+#define SHM_DESC_OFF	    65536u
+#define SHM_CODES_OFF	    131072u
+#define SHM_BLOCK_CNT	    1024u /* of codes: peers that we send to through their shared lanes */
+#define SHM_LANE_OFF	    (SHM_CODES_OFF + SHM_BLOCK_CNT * SHM_BLOCK_CODES)
+#define SHM_STAGE_OFF	    (SHM_LANE_OFF + SHM_LANE_CNT * SHM_LANE_STRIDE)
 #define SHM_STAGE_GRANS_MAX 4096u /* 4 MiB */
 #define SHM_STAGE_GRANS_MIN 16u	  /* allocated with the segment: every frame fits, one at a time */
-#define SHM_FILE_LEN	    (SHM_STAGE_OFF + ALIGN_UP(SHM_STAGE_GRANS_MAX, 4096u) + SHM_STAGE_GRANS_MAX * STAGE_GRAN)
+#define SHM_FILE_LEN                                                                               \
+	(SHM_STAGE_OFF + ALIGN_UP(SHM_STAGE_GRANS_MAX, 4096u) + SHM_STAGE_GRANS_MAX * STAGE_GRAN)
 
 /*
- * Bytes of a frame that lie in the lane itself: four lines. Measured (cores 110 ns apart, one-way ns and M messages/s,
- * limit 1024 against 128): 256 B 379 and 12.9 against 347 and 15.3; 1 KiB 796 and 4.6 against 589 and 11.9. A short ring is
- * written again while its lines still sit in the reader's cache, the staging arena is not.
+ * Bytes of a frame that lie in the lane itself: four lines. Measured (cores 110 ns apart, one-way
+ * ns and M messages/s, limit 1024 against 128): 256 B 379 and 12.9 against 347 and 15.3; 1 KiB 796
+ * and 4.6 against 589 and 11.9. A short ring is written again while its lines still sit in the
+ * reader's cache, the staging arena is not.
  */
 #define SHM_INLINE_MAX 248u
-#define SHM_SWEEP_MAX  8u    /* lanes that every poll looks at; more: by bitmap */
+#define SHM_SWEEP_MAX  8u /* lanes that every poll looks at; more: by bitmap */
 
 /* Bits of shm_hdr.state. */
-#define SHM_ST_SLEEPING 1u /* ring the doorbell; whoever clears the bit rings */
-#define SHM_ST_CLOSED	2u /* the owner has left */
-#define SHM_ST_BITMAP	4u /* many lanes: mark yours in @active after writing to it */
-#define SHM_ST_BROKEN	8u /* the shared lane is unusable: a producer wrote nonsense */
+#define SHM_ST_SLEEPING 1u  /* ring the doorbell; whoever clears the bit rings */
+#define SHM_ST_CLOSED	2u  /* the owner has left */
+#define SHM_ST_BITMAP	4u  /* many lanes: mark yours in @active after writing to it */
+#define SHM_ST_BROKEN	8u  /* the shared lane is unusable: a producer wrote nonsense */
 #define SHM_ST_ACKS	16u /* with SLEEPING: also ring when frames of ours have been consumed */
 
 /* Bits of shm_hdr.flags. */
@@ -104,19 +107,20 @@ struct shm_hdr {
 
 	/* Read by senders at every frame, hence alone on its line and rarely written. */
 	_Alignas(CACHE_LINE) _Atomic uint32_t state;
-	_Alignas(CACHE_LINE) _Atomic uint32_t epoch;	   /* moves while the owner polls */
-	_Atomic uint32_t stage_grans;			   /* size of the owner's arena; 0 = none yet */
-	_Alignas(CACHE_LINE) _Atomic uint32_t lane_gen;	   /* by senders: a descriptor has changed */
-	_Atomic uint32_t lane_hwm;			   /* by senders: descriptors ever used */
-	_Atomic uint32_t lanes_wanted;			   /* by senders: one found no lane */
-	_Alignas(CACHE_LINE) _Atomic uint32_t shared_lock; /* by senders: 0, or shm_tag() of the holder */
-	_Atomic uint32_t shared_pos;			   /* under shared_lock: next record */
-	_Atomic uint32_t shared_resv;			   /* under shared_lock: as lane_tx.resv */
+	_Alignas(CACHE_LINE) _Atomic uint32_t epoch; /* moves while the owner polls */
+	_Atomic uint32_t stage_grans;		     /* size of the owner's arena; 0 = none yet */
+	_Alignas(CACHE_LINE) _Atomic uint32_t lane_gen; /* by senders: a descriptor has changed */
+	_Atomic uint32_t lane_hwm;			/* by senders: descriptors ever used */
+	_Atomic uint32_t lanes_wanted;			/* by senders: one found no lane */
+	/* by senders: 0, or shm_tag() of the holder */
+	_Alignas(CACHE_LINE) _Atomic uint32_t shared_lock;
+	_Atomic uint32_t shared_pos;  /* under shared_lock: next record */
+	_Atomic uint32_t shared_resv; /* under shared_lock: as lane_tx.resv */
 	_Alignas(CACHE_LINE) _Atomic uint64_t active[SHM_LANE_CNT / 64]; /* set by senders */
 };
 static_assert(sizeof(struct shm_hdr) <= SHM_SHARED_OFF, "header runs into the shared lane");
 
-/* Life of a descriptor: FREE -> CLAIMED -> ACTIVE -> CLOSING by the sender, -> FREE by the owner. */
+/* Life: FREE -> CLAIMED -> ACTIVE -> CLOSING by the sender, -> FREE by the segment's owner. */
 enum shm_desc_state { SHM_D_FREE, SHM_D_CLAIMED, SHM_D_ACTIVE, SHM_D_CLOSING };
 
 struct shm_desc {
@@ -131,14 +135,15 @@ static_assert(sizeof(struct shm_desc) == CACHE_LINE, "one writer per line");
 static_assert(SHM_DESC_OFF + SHM_LANE_CNT * sizeof(struct shm_desc) <= SHM_CODES_OFF, "layout");
 
 /* lane_commit()'s user40. */
-#define SHM_U_ACK   GENMASK(11, 0)  /* low bits: how far the sender consumed the reverse lane ... */
-#define SHM_U_COLOR GENMASK(14, 12) /* ... of this color; 0 = no acknowledgement */
-#define SHM_U_LEN   GENMASK(27, 15) /* bytes of an inline frame */
-#define SHM_U_CODE  GENMASK(35, 28) /* where the sender will look for a refusal code ... */
-#define SHM_U_WANT  BIT(36)	    /* ... if it will */
-#define SHM_U_FMT   GENMASK(39, 37)
+#define SHM_U_ACK     GENMASK(11, 0)  /* low bits: how far the sender took the reverse lane ... */
+#define SHM_U_COLOR   GENMASK(14, 12) /* ... of this color; 0 = no acknowledgement */
+#define SHM_U_LEN     GENMASK(27, 15) /* bytes of an inline frame */
+#define SHM_U_CODE    GENMASK(35, 28) /* where the sender will look for a refusal code ... */
+#define SHM_U_WANT    BIT(36)	      /* ... if it will */
+#define SHM_U_FMT     GENMASK(39, 37)
 #define SHM_COLOR_NUM 7u
-static_assert(SHM_U_ACK >= 2 * SHM_SLOTS_BIG, "positions in flight must be distinct in their low bits");
+static_assert(SHM_U_ACK >= 2 * SHM_SLOTS_BIG,
+	      "positions in flight must be distinct in their low bits");
 static_assert(LANE_MSG_MAX <= SHM_U_LEN >> 15, "a length fits");
 static_assert(SHM_PEND_CNT == 256, "SHM_U_CODE");
 
@@ -166,12 +171,12 @@ struct shm_staged {
 	uint32_t len;
 };
 
-/* --- shm_seg.c: files ---------------------------------------------------------------------------- */
+/* --- shm_seg.c: files --- */
 
 /* A mapped segment. Locking: the registry's mutex for refs and list, else the user's node lock. */
 struct shm_seg {
 	uint8_t *base;
-	struct shm_hdr *hdr; /* == base */
+	struct shm_hdr *hdr;   /* == base */
 	struct link_addr addr; /* of the owner, with the nonce of this incarnation */
 	char path[SHM_NAME_MAX];
 	dev_t dev;
@@ -197,15 +202,18 @@ struct shm_seg_attr {
  * Return: 0; -EADDRINUSE a live process has it; -ENOSPC; -ENOMEM; -errno (logged).
  */
 int shm_seg_create(const struct shm_seg_attr *a, struct shm_seg **out);
-/** shm_seg_attach() - Map the segment of @addr (nonce 0 = any). Return: 0; -ENOENT; -ENOMEM; -errno. */
+/** shm_seg_attach() - Map the segment of @addr (nonce 0 = any). Return: 0; -ENOENT; -ENOMEM;
+ * -errno. */
 int shm_seg_attach(const struct link_addr *addr, uint32_t flags, struct shm_seg **out);
-/** shm_seg_remove() - Ours: remove the files and release the liveness lock; nothing in a forked child. */
+/** shm_seg_remove() - Ours: remove the files and release the liveness lock; nothing in a forked
+ * child. */
 void shm_seg_remove(struct shm_seg *seg);
 /** shm_seg_put() - Drop a reference; the last one unmaps. NULL is fine. */
 void shm_seg_put(struct shm_seg *seg);
 /** shm_seg_is_alive() - Does the owner of this very incarnation still run? System calls. */
 bool shm_seg_is_alive(const struct shm_seg *seg);
-/** shm_seg_reserve() - Make [@off, +@len) safe to touch. Return: 0; -ENOSPC; -ENOENT the file is gone; -errno. */
+/** shm_seg_reserve() - Make [@off, +@len) safe to touch. Return: 0; -ENOSPC; -ENOENT the file is
+ * gone; -errno. */
 int shm_seg_reserve(const struct shm_seg *seg, size_t off, size_t len);
 /** shm_seg_punch() - Give the memory of [@off, +@len) of our own segment back. */
 void shm_seg_punch(const struct shm_seg *seg, size_t off, size_t len);
@@ -223,7 +231,7 @@ struct shm_space shm_space_get(uint64_t budget);
 uint32_t shm_space_lane_slots(const struct shm_space *sp);  /* 0: none */
 uint32_t shm_space_stage_grans(const struct shm_space *sp); /* >= SHM_STAGE_GRANS_MIN */
 
-/* --- shm_wake.c: doorbell ------------------------------------------------------------------------ */
+/* --- shm_wake.c: doorbell --- */
 
 /** shm_wake_has_membarrier() - Registers this process; false: use fences. */
 bool shm_wake_has_membarrier(void);
@@ -233,8 +241,15 @@ int shm_wake_open_rx(const struct shm_seg *seg);
 /** shm_wake_ring() - One byte to @seg's owner; *@fd (-1 at first) keeps the FIFO open. */
 void shm_wake_ring(const struct shm_seg *seg, int *fd);
 void shm_wake_drain(int fd);
+/** shm_ring() - The peer's state word is not 0: do what it asks for. */
+void shm_ring(struct shm_peer *sp, uint32_t state);
+/** shm_ring_acked() - Frames of @sp were consumed: wake it if it sleeps until they are. */
+void shm_ring_acked(struct shm_peer *sp);
+/** shm_ring_shared() - The same for all whose frames came through the shared lane. */
+void shm_ring_shared(struct shm_port *s);
 
-/* --- objects of a port ----------------------------------------------------------------------------- */
+/* --- objects of a port
+ * ----------------------------------------------------------------------------- */
 
 #define SHM_NO_GRAN UINT32_MAX
 
@@ -245,8 +260,7 @@ struct shm_pend {
 	uint32_t tag;	/* of the run, see shm_port.gran_tag */
 	uint16_t grans; /* length of the run */
 	uint8_t kind;	/* enum link_kind */
-	bool has_cookie;
-	void *cookie;
+	void *cookie;	/* NULL: nobody waits, only the run is ours to remember */
 };
 #define SHM_NO_BLOCK UINT32_MAX
 
@@ -267,33 +281,37 @@ struct shm_rx {
 /* A peer port on this host. Made by shm_peer_attach(), or by a lane that it opened here. */
 struct shm_peer {
 	struct shm_port *s;
-	struct link_peer *peer; /* that holds us in peer->shm; NULL: none, or its frames are datagrams */
+	struct link_peer
+		*peer; /* that holds us in peer->shm; NULL: none, or its frames are datagrams */
 	struct link_addr link_addr; /* of who attached us, as he calls this peer */
 	struct shm_seg *seg;
 	struct link_addr addr; /* with the nonce of this incarnation */
 	struct shm_peer *hnext, *all_next, *all_prev;
 	/* out */
 	enum shm_tx_mode tx_mode;
-	struct lane_tx tx; /* SHARED: valid while we hold the lock; pos is the end of our last frame */
-	uint32_t shared_end; /* tx.pos before the lock was taken */
-	_Atomic uint8_t *codes; /* [SHM_PEND_CNT], where refusals of our frames are written */
-	uint32_t block;		/* of our segment's codes, for the shared lane; SHM_NO_BLOCK: none yet */
+	struct lane_tx
+		tx; /* SHARED: valid while we hold the lock; pos is the end of our last frame */
+	uint32_t shared_end;	/* tx.pos before the lock was taken */
+	_Atomic uint8_t *codes; /* [code_mask + 1], where refusals of our frames are written */
+	uint32_t code_mask;
+	uint32_t block; /* of our segment's codes, for the shared lane; SHM_NO_BLOCK: none yet */
 	uint32_t lane_idx, color, color_next;
-	uint32_t acked;	   /* slots of the current lane known to be consumed */
-	uint32_t look_pos; /* tx.pos when we last looked at the head */
-	bool has_fence;	   /* a full fence before looking at the peer's state */
-	bool is_second;	   /* see shm_desc */
-	int doom;	   /* -errno: found dead, the next poll says so */
+	uint32_t acked;		/* slots of the current lane known to be consumed */
+	uint32_t look_pos;	/* tx.pos when we last looked at the head */
+	bool has_fence;		/* a full fence before looking at the peer's state */
+	bool is_second;		/* see shm_desc */
+	int doom;		/* -errno: found dead, the next poll says so */
+	bool is_switching;	/* sends wait until the shared lane holds none of ours */
 	uint64_t lane_retry_ns; /* no lane: ask again then */
 	struct shm_pend *pend;	/* [SHM_PEND_CNT] ring */
 	uint32_t pend_head, pend_tail;
 	uint32_t staged_grans; /* in unacknowledged frames */
 	struct shm_peer *busy_next;
-	bool is_busy;	 /* on s->busy */
-	bool is_zombie;	 /* freed at the end of the pass */
-	bool is_attached; /* somebody above holds a pointer until shm_peer_detach() */
-	bool is_void;	  /* dead, but its holder does not care: takes frames, moves none */
-	bool is_detaching; /* frames end because of us: accept no new ones */
+	bool is_busy;	    /* on s->busy */
+	bool is_zombie;	    /* freed at the end of the pass */
+	bool is_attached;   /* somebody above holds a pointer until shm_peer_detach() */
+	bool is_void;	    /* dead, but its holder does not care: takes frames, moves none */
+	bool is_detaching;  /* frames end because of us: accept no new ones */
 	bool is_lock_stuck; /* the last try to get the shared lane's lock failed */
 	uint32_t doom_wait; /* passes that the doom has waited for its last frames to be taken */
 	int wake_fd;
@@ -303,14 +321,14 @@ struct shm_peer {
 	struct stage_rx stage;
 	bool has_stage;
 	uint32_t blocks_ready; /* of its codes, whose memory we made sure of */
-	bool is_wake_due; /* consumed frames from the shared lane */
+	bool is_wake_due;      /* consumed frames from the shared lane */
 	/* timer */
 	uint64_t stall_ns;  /* since when nothing has been acknowledged; 0 = not stalled */
 	uint64_t silent_ns; /* since when the owner gives no sign of life at all */
 	uint64_t idle_ns;   /* since when our lane has not been used; 0 = in use */
 	uint64_t lock_ns;   /* since when the shared lane's lock has not been ours; 0 = not */
 	uint32_t tick_acked, tick_pos, tick_epoch;
-	bool was_used;	    /* in either direction since the last liveness look */
+	bool was_used; /* in either direction since the last liveness look */
 	/* probes for bulk */
 	enum { SHM_CMA_UNKNOWN, SHM_CMA_OK, SHM_CMA_OFF } cma;
 	uint32_t look_epoch;
@@ -328,7 +346,7 @@ struct shm_port {
 	bool is_armed, is_wake_dirty;
 	int wake_fd;
 	/* in */
-	struct shm_rx *rx[SHM_LANE_CNT];     /* dense */
+	struct shm_rx *rx[SHM_LANE_CNT]; /* dense */
 	struct shm_rx *rx_by_idx[SHM_LANE_CNT];
 	uint32_t rx_cnt, rx_last;
 	uint32_t gen_seen;
@@ -347,7 +365,7 @@ struct shm_port {
 	uint32_t outstanding;  /* cookies */
 	bool has_ready;	       /* an acknowledgement for a busy peer arrived in this pass */
 	bool has_doom;
-	uint32_t pass;	       /* polls */
+	uint32_t pass;		   /* polls */
 	uint32_t idle, look_after; /* idle polls in a row; look at heads after that many */
 	/* peers */
 	struct shm_peer *tab[SHM_HASH];
@@ -359,7 +377,8 @@ struct shm_port {
 	uint32_t live_skip; /* peers to pass over before the next liveness look */
 };
 
-/* --- shm_lane.c: lanes come and go ------------------------------------------------------------------- */
+/* --- shm_lane.c: lanes come and go
+ * ------------------------------------------------------------------- */
 
 /** shm_lane_claim() - A lane of our own at @sp. Return: 0; -ENOSPC none to be had; -errno. */
 int shm_lane_claim(struct shm_peer *sp);
@@ -367,53 +386,68 @@ int shm_lane_claim(struct shm_peer *sp);
 void shm_lane_give_back(struct shm_peer *sp);
 /** shm_lane_refresh() - Our descriptors changed: look for new lanes and for those given back. */
 void shm_lane_refresh(struct shm_port *s);
-/** shm_lane_free_rx() - Forget @rx and make its descriptor free again. Not while it is being polled. */
+/** shm_lane_free_rx() - Forget @rx and make its descriptor free again. Not while it is being
+ * polled. */
 void shm_lane_free_rx(struct shm_port *s, struct shm_rx *rx);
 /** shm_block_put() - @sp uses no shared lane any more, or not now. */
 void shm_block_put(struct shm_peer *sp);
-/** shm_shared_lock() - Become the producer of @sp's shared lane, @sp->tx ready. Return: 0; -EAGAIN; -EPROTO. */
+/** shm_shared_lock() - Become the producer of @sp's shared lane, @sp->tx ready. Return: 0; -EAGAIN;
+ * -EPROTO. */
 int shm_shared_lock(struct shm_peer *sp);
 /** shm_shared_note() - A reservation was made in @sp->tx, its bytes come now. */
 void shm_shared_note(struct shm_peer *sp);
 /** shm_shared_unlock() - @is_sent: a frame was committed. */
 void shm_shared_unlock(struct shm_peer *sp, bool is_sent);
-/** shm_shared_unstick() - The lock has been held for long: free it if its holder is dead. System calls. */
+/** shm_shared_unstick() - The lock has been held for long: free it if its holder is dead. System
+ * calls. */
 void shm_shared_unstick(struct shm_peer *sp);
 
-/* --- shm_peer.c: ports and peers ----------------------------------------------------------------------- */
+/* --- shm_peer.c: ports and peers
+ * ----------------------------------------------------------------------- */
 
-/** shm_peer_of() - Who sends from @addr; attaches on first sight. NULL: *@err says why, -ENOENT it is gone. */
+/** shm_peer_of() - Who sends from @addr; attaches on first sight. NULL: *@err says why, -ENOENT it
+ * is gone. */
 struct shm_peer *shm_peer_of(struct shm_port *s, const struct link_addr *addr, int *err);
 /** shm_peer_link() - The link_peer of a sender, made if need be. NULL: not now. */
 struct link_peer *shm_peer_link(struct shm_peer *sp);
 /** shm_peer_reap() - Free what the pass left behind. */
 void shm_peer_reap(struct shm_port *s);
-/** shm_port_stage() - Make the staging arena at the first frame that needs it. Return: 0; -errno. */
+/** shm_port_stage() - Make the staging arena at the first frame that needs it. Return: 0; -errno.
+ */
 int shm_port_stage(struct shm_port *s);
 /** shm_peer_doom() - @sp was found dead: port_peer_dead() at the next poll, with @status. */
 void shm_peer_doom(struct shm_peer *sp, int status);
 void shm_peer_run_doom(struct shm_port *s);
 
-/* --- shm.c: frames --------------------------------------------------------------------------------------- */
+/* --- shm.c: frames
+ * --------------------------------------------------------------------------------------- */
 
-/** shm_complete() - End the frames of @sp that are acknowledged; unless @status is 0 also all others. Return: how many. */
+/** shm_complete() - End the frames of @sp that are acknowledged; unless @status is 0 also all
+ * others. Return: how many. */
 int shm_complete(struct shm_peer *sp, int status);
-/** shm_ring() - The peer's state word is not 0: do what it asks for. */
-void shm_ring(struct shm_peer *sp, uint32_t state);
 /** shm_tx_in_flight() - Frames that the peer has not acknowledged, with or without cookie. */
 static inline bool shm_tx_in_flight(const struct shm_peer *sp)
 {
 	return sp->tx_mode != SHM_TX_NONE && sp->tx.pos != sp->acked;
 }
 
-/** shm_read_acked() - Look at the head of the lane we write; a cache miss when the peer has been busy. */
+/** shm_read_acked() - Look at the head of the lane we write; a cache miss when the peer has been
+ * busy. */
 void shm_read_acked(struct shm_peer *sp);
 
-/** shm_set_acked() - Believe an acknowledgement if it lies between the last one and what we sent. */
+/** shm_set_acked() - Believe an acknowledgement if it lies between the last one and what we sent.
+ */
 static inline void shm_set_acked(struct shm_peer *sp, uint32_t acked)
 {
 	if (acked - sp->acked <= sp->tx.pos - sp->acked)
 		sp->acked = acked;
+}
+
+/** shm_has_done() - Is there a frame to complete? */
+static inline bool shm_has_done(const struct shm_peer *sp)
+{
+	return sp->pend_head != sp->pend_tail &&
+	       (int32_t)(sp->acked - sp->pend[sp->pend_head % SHM_PEND_CNT].pos) > 0;
 }
 
 static inline struct shm_desc *shm_desc_at(const struct shm_seg *seg, uint32_t idx)
@@ -433,7 +467,7 @@ static inline _Atomic uint8_t *shm_codes_at(void *lane, uint32_t slot_cnt)
 
 static inline _Atomic uint8_t *shm_block_at(const struct shm_seg *seg, uint32_t block)
 {
-	return (_Atomic uint8_t *)seg->base + SHM_CODES_OFF + (size_t)block * SHM_PEND_CNT;
+	return (_Atomic uint8_t *)seg->base + SHM_CODES_OFF + (size_t)block * SHM_BLOCK_CODES;
 }
 
 #endif

@@ -5,7 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* --- a lane of our own ------------------------------------------------------------------------------- */
+/* --- a lane of our own
+ * ------------------------------------------------------------------------------- */
 
 static uint32_t desc_hwm(const struct shm_seg *seg)
 {
@@ -17,8 +18,9 @@ static void raise_hwm(struct shm_hdr *h, uint32_t to)
 {
 	uint32_t old = atomic_load_explicit(&h->lane_hwm, memory_order_relaxed);
 
-	while (old < to && !atomic_compare_exchange_weak_explicit(&h->lane_hwm, &old, to, memory_order_release,
-								  memory_order_relaxed))
+	while (old < to &&
+	       !atomic_compare_exchange_weak_explicit(&h->lane_hwm, &old, to, memory_order_release,
+						      memory_order_relaxed))
 		;
 }
 
@@ -26,7 +28,8 @@ static void raise_hwm(struct shm_hdr *h, uint32_t to)
 static int desc_claim(const struct shm_seg *seg)
 {
 	uint32_t end = MIN(desc_hwm(seg) + 1, SHM_LANE_CNT);
-	int rc = shm_seg_reserve(seg, SHM_DESC_OFF, ALIGN_UP(end * sizeof(struct shm_desc), (size_t)4096));
+	int rc = shm_seg_reserve(seg, SHM_DESC_OFF,
+				 ALIGN_UP(end * sizeof(struct shm_desc), (size_t)4096));
 
 	if (rc)
 		return rc;
@@ -34,17 +37,21 @@ static int desc_claim(const struct shm_seg *seg)
 		struct shm_desc *d = shm_desc_at(seg, i);
 		uint32_t expect = SHM_D_FREE;
 
-		/* acquire: the owner's last reads of the lane before our writes; pairs with shm_lane_free_rx() */
-		if (atomic_compare_exchange_strong_explicit(&d->state, &expect, SHM_D_CLAIMED, memory_order_acquire,
+		/* acquire: the owner's last reads of the lane before our writes; pairs with
+		 * shm_lane_free_rx() */
+		if (atomic_compare_exchange_strong_explicit(&d->state, &expect, SHM_D_CLAIMED,
+							    memory_order_acquire,
 							    memory_order_relaxed))
 			return (int)i;
 	}
-	return end < SHM_LANE_CNT ? -EAGAIN : -ENOSPC; /* EAGAIN: others were faster, there may be more */
+	return end < SHM_LANE_CNT ? -EAGAIN
+				  : -ENOSPC; /* EAGAIN: others were faster, there may be more */
 }
 
 static void desc_change(const struct shm_seg *seg, struct shm_desc *d, enum shm_desc_state state)
 {
-	/* release, both: what we wrote to the lane and the descriptor; pair with shm_lane_refresh() */
+	/* release, both: what we wrote to the lane and the descriptor; pair with shm_lane_refresh()
+	 */
 	atomic_store_explicit(&d->state, state, memory_order_release);
 	atomic_fetch_add_explicit(&seg->hdr->lane_gen, 1, memory_order_release);
 }
@@ -64,10 +71,12 @@ int shm_lane_claim(struct shm_peer *sp)
 			break;
 	}
 	if (slots && idx >= 0)
-		rc = shm_seg_reserve(seg, SHM_LANE_OFF + (size_t)idx * SHM_LANE_STRIDE, SHM_LANE_BYTES(slots));
+		rc = shm_seg_reserve(seg, SHM_LANE_OFF + (size_t)idx * SHM_LANE_STRIDE,
+				     SHM_LANE_BYTES(slots));
 	if (rc) {
 		if (idx >= 0)
-			atomic_store_explicit(&shm_desc_at(seg, (uint32_t)idx)->state, SHM_D_FREE, memory_order_release);
+			atomic_store_explicit(&shm_desc_at(seg, (uint32_t)idx)->state, SHM_D_FREE,
+					      memory_order_release);
 		atomic_store_explicit(&seg->hdr->lanes_wanted, 1, memory_order_relaxed);
 		return rc;
 	}
@@ -77,6 +86,7 @@ int shm_lane_claim(struct shm_peer *sp)
 	lane_tx_init(&sp->tx, mem, slots);
 	shm_block_put(sp);
 	sp->codes = shm_codes_at(mem, slots);
+	sp->code_mask = SHM_PEND_CNT - 1;
 	memset((void *)sp->codes, 0, SHM_PEND_CNT);
 	sp->lane_idx = (uint32_t)idx;
 	sp->color = 1 + sp->color_next++ % SHM_COLOR_NUM;
@@ -96,10 +106,10 @@ void shm_lane_give_back(struct shm_peer *sp)
 	if (sp->tx_mode == SHM_TX_OWN)
 		desc_change(sp->seg, shm_desc_at(sp->seg, sp->lane_idx), SHM_D_CLOSING);
 	sp->tx_mode = SHM_TX_NONE;
-	sp->acked = sp->tx.pos;
 }
 
-/* --- lanes in our segment ------------------------------------------------------------------------------ */
+/* --- lanes in our segment
+ * ------------------------------------------------------------------------------ */
 
 static void set_bitmap_mode(struct shm_port *s)
 {
@@ -107,12 +117,14 @@ static void set_bitmap_mode(struct shm_port *s)
 	if (s->rx_cnt > SHM_SWEEP_MAX)
 		atomic_fetch_or_explicit(&s->seg->hdr->state, SHM_ST_BITMAP, memory_order_relaxed);
 	else
-		atomic_fetch_and_explicit(&s->seg->hdr->state, ~SHM_ST_BITMAP, memory_order_relaxed);
+		atomic_fetch_and_explicit(&s->seg->hdr->state, ~SHM_ST_BITMAP,
+					  memory_order_relaxed);
 }
 
 static void desc_free(struct shm_port *s, uint32_t idx, uint32_t slot_cnt)
 {
-	shm_seg_punch(s->seg, SHM_LANE_OFF + (size_t)idx * SHM_LANE_STRIDE, SHM_LANE_BYTES(slot_cnt));
+	shm_seg_punch(s->seg, SHM_LANE_OFF + (size_t)idx * SHM_LANE_STRIDE,
+		      SHM_LANE_BYTES(slot_cnt));
 	/* release: we are done with the lane; pairs with the acquire in desc_claim() */
 	atomic_store_explicit(&shm_desc_at(s->seg, idx)->state, SHM_D_FREE, memory_order_release);
 	atomic_store_explicit(&s->seg->hdr->lanes_wanted, 0, memory_order_relaxed);
@@ -128,7 +140,8 @@ static int rx_attach(struct shm_port *s, uint32_t idx)
 	int rc;
 
 	memcpy(&d, (const void *)shm_desc_at(s->seg, idx), sizeof(d));
-	if ((d.slot_cnt != SHM_SLOTS_BIG && d.slot_cnt != SHM_SLOTS_SMALL) || d.color - 1 >= SHM_COLOR_NUM) {
+	if ((d.slot_cnt != SHM_SLOTS_BIG && d.slot_cnt != SHM_SLOTS_SMALL) ||
+	    d.color - 1 >= SHM_COLOR_NUM) {
 		s->p->stats.drop_malformed++;
 		return -ENOENT;
 	}
@@ -137,7 +150,8 @@ static int rx_attach(struct shm_port *s, uint32_t idx)
 		s->p->stats.drop_source += rc == -ENOENT;
 		return rc;
 	}
-	rc = shm_seg_reserve(s->seg, SHM_LANE_OFF + (size_t)idx * SHM_LANE_STRIDE, SHM_LANE_BYTES(d.slot_cnt));
+	rc = shm_seg_reserve(s->seg, SHM_LANE_OFF + (size_t)idx * SHM_LANE_STRIDE,
+			     SHM_LANE_BYTES(d.slot_cnt));
 	if (rc)
 		return rc;
 	rx = mem_alloc(sizeof(*rx));
@@ -161,7 +175,8 @@ static int rx_attach(struct shm_port *s, uint32_t idx)
 static void desc_look(struct shm_port *s, uint32_t idx)
 {
 	/* acquire; pairs with desc_change() */
-	uint32_t state = atomic_load_explicit(&shm_desc_at(s->seg, idx)->state, memory_order_acquire);
+	uint32_t state =
+		atomic_load_explicit(&shm_desc_at(s->seg, idx)->state, memory_order_acquire);
 	int rc = 0;
 
 	if (state != SHM_D_ACTIVE && state != SHM_D_CLOSING)
@@ -185,7 +200,8 @@ void shm_lane_refresh(struct shm_port *s)
 	s->has_rescan = false;
 	hwm = desc_hwm(s->seg);
 	if (hwm > s->desc_ready) {
-		if (shm_seg_reserve(s->seg, SHM_DESC_OFF, ALIGN_UP(hwm * sizeof(struct shm_desc), (size_t)4096)))
+		if (shm_seg_reserve(s->seg, SHM_DESC_OFF,
+				    ALIGN_UP(hwm * sizeof(struct shm_desc), (size_t)4096)))
 			hwm = s->desc_ready;
 		s->desc_ready = hwm;
 	}
@@ -215,18 +231,20 @@ void shm_lane_free_rx(struct shm_port *s, struct shm_rx *rx)
 	mem_free(rx);
 }
 
-/* --- the shared lane -------------------------------------------------------------------------------------- */
+/* --- the shared lane
+ * -------------------------------------------------------------------------------------- */
 
 /*
- * Pass over what a holder published who died before it could say so. Word0 of the slot at @pos has the tag of @pos's lap if and only
- * if a record was committed there (base/lane.h, claim), also when the consumer has already taken it.
- * Return: false when the lane makes no sense.
+ * Pass over what a holder published who died before it could say so. Word0 of the slot at @pos has
+ * the tag of @pos's lap if and only if a record was committed there (base/lane.h, claim), also when
+ * the consumer has already taken it. Return: false when the lane makes no sense.
  */
 static bool shared_walk(struct lane_tx *tx)
 {
 	for (uint32_t n = 0; n <= tx->mask + 1;) {
 		uint32_t idx = tx->pos & tx->mask, nslots;
-		uint64_t word = atomic_load_explicit(lane_word0(tx->slots, idx), memory_order_relaxed);
+		uint64_t word =
+			atomic_load_explicit(lane_word0(tx->slots, idx), memory_order_relaxed);
 
 		if (word >> LANE_LAP_SHIFT != lane_lap_tag(tx->pos, tx->lap_shift))
 			return true;
@@ -245,7 +263,8 @@ void shm_block_put(struct shm_peer *sp)
 {
 	if (sp->block == SHM_NO_BLOCK)
 		return;
-	/* A receiver that still has frames of ours may write there some day: then it stays taken for ever. */
+	/* A receiver that still has frames of ours may write there some day: then it stays taken
+	 * for ever. */
 	if (!shm_tx_in_flight(sp))
 		sp->s->block_used[sp->block / 64] &= ~BIT(sp->block % 64);
 	sp->block = SHM_NO_BLOCK;
@@ -261,11 +280,12 @@ static int block_get(struct shm_peer *sp)
 	if (w == ARRAY_SIZE(s->block_used))
 		return -EAGAIN;
 	block = w * 64 + (uint32_t)__builtin_ctzll(~s->block_used[w]);
-	if (shm_seg_reserve(s->seg, SHM_CODES_OFF + (size_t)block * SHM_PEND_CNT, SHM_PEND_CNT))
+	if (shm_seg_reserve(s->seg, SHM_CODES_OFF + (size_t)block * SHM_BLOCK_CODES,
+			    SHM_BLOCK_CODES))
 		return -EAGAIN;
 	s->block_used[w] |= BIT(block % 64);
 	sp->block = block;
-	memset((void *)shm_block_at(s->seg, block), 0, SHM_PEND_CNT);
+	memset((void *)shm_block_at(s->seg, block), 0, SHM_BLOCK_CODES);
 	return 0;
 }
 
@@ -280,7 +300,8 @@ int shm_shared_lock(struct shm_peer *sp)
 	if (sp->block == SHM_NO_BLOCK && block_get(sp))
 		return -EAGAIN;
 	/* acquire; pairs with the release in shm_shared_unlock() */
-	if (!atomic_compare_exchange_strong_explicit(&h->shared_lock, &expect, shm_tag(p->self.ip, p->self.port),
+	if (!atomic_compare_exchange_strong_explicit(&h->shared_lock, &expect,
+						     shm_tag(p->self.ip, p->self.port),
 						     memory_order_acquire, memory_order_relaxed)) {
 		sp->is_lock_stuck = true;
 		return -EAGAIN;
@@ -288,9 +309,11 @@ int shm_shared_lock(struct shm_peer *sp)
 	sp->is_lock_stuck = false;
 	lane_tx_init(&sp->tx, mem, sp->seg->shared_slots);
 	sp->tx.pos = atomic_load_explicit(&h->shared_pos, memory_order_relaxed);
-	sp->tx.resv = MIN(atomic_load_explicit(&h->shared_resv, memory_order_relaxed), (uint32_t)LANE_SLOTS_MAX);
+	sp->tx.resv = MIN(atomic_load_explicit(&h->shared_resv, memory_order_relaxed),
+			  (uint32_t)LANE_SLOTS_MAX);
 	sp->tx.avail = 0;
 	sp->codes = shm_block_at(sp->s->seg, sp->block);
+	sp->code_mask = SHM_BLOCK_CODES - 1;
 	sp->tx_mode = SHM_TX_SHARED;
 	if (!shared_walk(&sp->tx))
 		goto err_broken;
@@ -313,7 +336,8 @@ err_broken:
 
 void shm_shared_note(struct shm_peer *sp)
 {
-	/* Relaxed: read only by who gets the lock after us, or after our death, when all our stores are done. */
+	/* Relaxed: read only by who gets the lock after us, or after our death, when all our stores
+	 * are done. */
 	atomic_store_explicit(&sp->seg->hdr->shared_resv, sp->tx.resv, memory_order_relaxed);
 	atomic_signal_fence(memory_order_seq_cst); /* no payload before this */
 }
@@ -327,7 +351,8 @@ void shm_shared_unlock(struct shm_peer *sp, bool is_sent)
 	atomic_store_explicit(&h->shared_pos, sp->tx.pos, memory_order_relaxed);
 	atomic_store_explicit(&h->shared_resv, sp->tx.resv, memory_order_relaxed);
 	/* release; pairs with the acquire in shm_shared_lock() */
-	atomic_compare_exchange_strong_explicit(&h->shared_lock, &mine, 0, memory_order_release, memory_order_relaxed);
+	atomic_compare_exchange_strong_explicit(&h->shared_lock, &mine, 0, memory_order_release,
+						memory_order_relaxed);
 	if (!is_sent)
 		sp->tx.pos = sp->shared_end;
 }
@@ -340,6 +365,7 @@ void shm_shared_unstick(struct shm_peer *sp)
 	if (!tag || shm_seg_find_tag(tag))
 		return;
 	/* relaxed: the next holder finds out from the lane itself what the dead one has done */
-	if (atomic_compare_exchange_strong_explicit(&h->shared_lock, &tag, 0, memory_order_relaxed, memory_order_relaxed))
+	if (atomic_compare_exchange_strong_explicit(&h->shared_lock, &tag, 0, memory_order_relaxed,
+						    memory_order_relaxed))
 		LOG_INFO("%s: broke the lock of a dead sender", sp->seg->path);
 }

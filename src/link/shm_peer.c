@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Ports and peers of the same-host path: open, attach, die, and what the bulk service asks about a peer.
+// Ports and peers of the same-host path: open, attach, die, and what the bulk service asks about a
+// peer.
 #include "link/shm_int.h"
 
 #include <errno.h>
@@ -7,13 +8,13 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define TICK_NS	      (50 * NS_PER_MS)
-#define STALL_NS      (100 * NS_PER_MS) /* nothing acknowledged for so long: is the owner alive? */
-#define LANE_IDLE_NS  NS_PER_SEC
-#define LOCK_STUCK_NS (100 * NS_PER_MS)
-#define LIVE_LOOKS    2	  /* liveness looks at idle peers per tick */
-#define DOOM_WAIT_MAX 256 /* polls in which a dead peer's last frames may still be taken */
-#define POLLING_OLD_NS   NS_PER_MS
+#define TICK_NS		 (50 * NS_PER_MS)
+#define STALL_NS	 (100 * NS_PER_MS) /* nothing acknowledged for so long: is the owner alive? */
+#define LANE_IDLE_NS	 NS_PER_SEC
+#define LOCK_STUCK_NS	 (100 * NS_PER_MS)
+#define LIVE_LOOKS	 2   /* liveness looks at idle peers per tick */
+#define DOOM_WAIT_MAX	 256 /* polls in which a dead peer's last frames may still be taken */
+#define POLLING_OLD_NS	 NS_PER_MS
 #define POLLING_FRESH_NS (4 * NS_PER_US)
 
 static uint32_t port_flags(const struct shm_port *s)
@@ -21,7 +22,7 @@ static uint32_t port_flags(const struct shm_port *s)
 	return (s->p->node->lossless ? SHM_F_LOSSLESS : 0) | (s->has_membarrier ? 0 : SHM_F_FENCE);
 }
 
-/* --- ports ----------------------------------------------------------------------------------------------- */
+/* --- ports --- */
 
 int shm_port_open(struct link_port *p, struct shm_port **out)
 {
@@ -54,7 +55,8 @@ int shm_port_stage(struct shm_port *s)
 	uint32_t grans = shm_space_stage_grans(&space);
 	int rc;
 
-	while (grans > SHM_STAGE_GRANS_MIN && shm_seg_reserve(s->seg, SHM_STAGE_OFF, stage_shm_size(grans)))
+	while (grans > SHM_STAGE_GRANS_MIN &&
+	       shm_seg_reserve(s->seg, SHM_STAGE_OFF, stage_shm_size(grans)))
 		grans = MAX(grans / 4, SHM_STAGE_GRANS_MIN);
 	s->gran_tag = mem_alloc(grans * sizeof(*s->gran_tag));
 	if (!s->gran_tag)
@@ -66,7 +68,8 @@ int shm_port_stage(struct shm_port *s)
 		return rc;
 	}
 	s->has_stage = true;
-	/* release: the flags are clean; pairs with the acquire of a receiver's first staged frame */
+	/* release: the flags are clean; pairs with the acquire of a receiver's first staged frame
+	 */
 	atomic_store_explicit(&s->seg->hdr->stage_grans, grans, memory_order_release);
 	return 0;
 }
@@ -157,7 +160,7 @@ void shm_port_close(struct shm_port *s)
 	mem_free(s);
 }
 
-/* --- peers ------------------------------------------------------------------------------------------------ */
+/* --- peers --- */
 
 static struct shm_peer *peer_find(struct shm_port *s, const struct link_addr *addr)
 {
@@ -223,7 +226,8 @@ struct link_peer *shm_peer_link(struct shm_peer *sp)
 	if (peer)
 		return peer;
 	peer = port_peer_in(sp->s->p, &sp->addr);
-	/* Its owner will want to answer the same way; unless it has already chosen another one, for good. */
+	/* Its owner will want to answer the same way; unless it has already chosen another one, for
+	 * good. */
 	if (peer && n->lossless && !peer->shm_tried && !peer->dead) {
 		peer->shm_tried = true;
 		peer->shm = sp;
@@ -287,11 +291,11 @@ void shm_peer_detach(struct shm_peer *sp)
 	status = peer && peer->dead ? peer->dead : -ECANCELED;
 	s->in_poll++;
 	shm_read_acked(sp);
-	sp->is_detaching = true;
-	shm_complete(sp, status);
-	sp->is_detaching = false;
 	shm_block_put(sp);
 	shm_lane_give_back(sp);
+	sp->is_detaching = true; /* callbacks may try to send */
+	shm_complete(sp, status);
+	sp->is_detaching = false;
 	sp->doom = 0;
 	if (peer && peer->shm == sp) {
 		peer->shm = NULL;
@@ -320,7 +324,8 @@ static bool has_unread(struct shm_peer *sp)
 	uint32_t cap;
 	uint64_t user;
 
-	return sp->rx && !sp->rx->is_gone && lane_peek(&sp->rx->lane, &cap, &user) && ++sp->doom_wait < DOOM_WAIT_MAX;
+	return sp->rx && !sp->rx->is_gone && lane_peek(&sp->rx->lane, &cap, &user) &&
+	       ++sp->doom_wait < DOOM_WAIT_MAX;
 }
 
 static void doom_one(struct shm_peer *sp)
@@ -342,8 +347,8 @@ static void doom_one(struct shm_peer *sp)
 	if (p->cls == LINK_RAW || !peer || (!peer->addr.nonce && sp->pend_head == sp->pend_tail)) {
 		sp->is_void = true;
 		if (!sp->peer) { /* its holder lets go of it when it likes */
-			shm_complete(sp, status);
 			shm_lane_give_back(sp);
+			shm_complete(sp, status);
 			return;
 		}
 		sp->peer->shm_tried = false;
@@ -370,7 +375,7 @@ void shm_peer_run_doom(struct shm_port *s)
 	s->has_doom = is_left;
 }
 
-/* --- timer -------------------------------------------------------------------------------------------------- */
+/* --- timer --- */
 
 /* Frames are out there and nothing comes back. */
 static void tick_stalled(struct shm_peer *sp, uint64_t now)
@@ -400,7 +405,8 @@ static void tick_idle(struct shm_peer *sp, uint64_t now)
 		sp->idle_ns = now;
 		sp->tick_pos = sp->tx.pos;
 	}
-	if (sp->tx_mode == SHM_TX_OWN && now - sp->idle_ns >= LANE_IDLE_NS && sp->pend_head == sp->pend_tail &&
+	if (sp->tx_mode == SHM_TX_OWN && now - sp->idle_ns >= LANE_IDLE_NS &&
+	    sp->pend_head == sp->pend_tail &&
 	    atomic_load_explicit(&sp->seg->hdr->lanes_wanted, memory_order_relaxed))
 		shm_lane_give_back(sp);
 }
@@ -421,10 +427,8 @@ static void tick_peer(struct shm_peer *sp, uint64_t now)
 
 	tick_lock(sp, now);
 	if (shm_tx_in_flight(sp)) {
-		uint32_t old = sp->acked;
-
 		shm_read_acked(sp);
-		if (sp->acked != old)
+		if (shm_has_done(sp))
 			sp->s->has_ready = true;
 	}
 	if (state & SHM_ST_CLOSED)
@@ -435,7 +439,8 @@ static void tick_peer(struct shm_peer *sp, uint64_t now)
 		tick_idle(sp, now);
 }
 
-/* Peers of whom we want nothing can die unnoticed, and their memory with them. Look at a few in turn. */
+/* Peers of whom we want nothing can die unnoticed, and their memory with them. Look at a few in
+ * turn. */
 static void look_at_idle(struct shm_port *s)
 {
 	uint32_t i = 0, looks = 0;
@@ -485,7 +490,8 @@ uint64_t shm_next_deadline(struct shm_port *s)
 	return CLK_NEVER;
 }
 
-/* --- for the bulk service --------------------------------------------------------------------------------------- */
+/* --- for the bulk service
+ * --------------------------------------------------------------------------------------- */
 
 pid_t shm_peer_pid(const struct shm_peer *sp)
 {
@@ -506,7 +512,9 @@ bool shm_peer_cma_ok(struct shm_peer *sp)
 {
 	struct link_addr got = {0};
 	struct iovec local = {&got, sizeof(got)};
-	struct iovec remote = {(void *)(uintptr_t)(sp->seg->peer_self_addr + offsetof(struct shm_hdr, addr)), sizeof(got)};
+	struct iovec remote = {
+		(void *)(uintptr_t)(sp->seg->peer_self_addr + offsetof(struct shm_hdr, addr)),
+		sizeof(got)};
 	ssize_t n;
 
 	if (sp->cma != SHM_CMA_UNKNOWN)
@@ -518,7 +526,8 @@ bool shm_peer_cma_ok(struct shm_peer *sp)
 		return true;
 	}
 	sp->cma = SHM_CMA_OFF;
-	LOG_INFO("no copies between address spaces with pid %d (%s): large transfers go through shared memory",
+	LOG_INFO("no copies between address spaces with pid %d (%s): large transfers go through "
+		 "shared memory",
 		 (int)sp->seg->peer_pid, n < 0 ? strerror(errno) : "it is another process");
 	return false;
 }
@@ -531,7 +540,8 @@ bool shm_peer_is_polling(struct shm_peer *sp)
 	if (sp->look_ns && gap < POLLING_FRESH_NS)
 		return sp->was_polling;
 	epoch = atomic_load_explicit(&sp->seg->hdr->epoch, memory_order_relaxed);
-	/* A look that is too old tells that it polled once since, not that it does now: keep the last answer, ask again soon. */
+	/* A look that is too old tells that it polled once since, not that it does now: keep the
+	 * last answer, ask again soon. */
 	if (sp->look_ns && gap < POLLING_OLD_NS)
 		sp->was_polling = epoch != sp->look_epoch;
 	sp->look_epoch = epoch;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Segments as files: names, budget, liveness lock, attaching, and reaping what the dead left behind.
+// Segments as files: names, budget, liveness lock, attaching, and reaping what the dead left
+// behind.
 #include "link/shm_int.h"
 
 #include <dirent.h>
@@ -14,18 +15,21 @@
 /*
  * Theory of operation
  *
- * The owner of a segment holds a POSIX write lock on byte 0 of its file as long as it lives. Others ask with F_GETLK: it crosses pid
- * namespaces, a forked child does not inherit it, and the kernel drops it at any kind of death. Its one trap: a process that closes
- * *any* descriptor of a file loses its locks on it. So a process never opens its own segments: g_own lists them, and attaching to
- * one shares the owner's mapping. A second copy of this code in the process (another provider) has its own list; a file that
- * looks dead but names our pid is therefore looked for in /proc/self/maps, and if it is there the descriptor is leaked, not closed.
+ * The owner of a segment holds a POSIX write lock on byte 0 of its file as long as it lives. Others
+ * ask with F_GETLK: it crosses pid namespaces, a forked child does not inherit it, and the kernel
+ * drops it at any kind of death. Its one trap: a process that closes *any* descriptor of a file
+ * loses its locks on it. So a process never opens its own segments: g_own lists them, and attaching
+ * to one shares the owner's mapping. A second copy of this code in the process (another provider)
+ * has its own list; a file that looks dead but names our pid is therefore looked for in
+ * /proc/self/maps, and if it is there the descriptor is leaked, not closed.
  *
- * Birth against reaping: a reaper takes the lock itself before it unlinks, and checks that the name still means the file that it
- * has locked; the owner does the same check after it has locked its new file, and starts again if it lost.
+ * Birth against reaping: a reaper takes the lock itself before it unlinks, and checks that the name
+ * still means the file that it has locked; the owner does the same check after it has locked its
+ * new file, and starts again if it lost.
  */
 
-#define REAP_MAX 64 /* files looked at per port that opens */
-#define NEWBORN_SEC 2 /* an unfinished file may be younger than its lock */
+#define REAP_MAX    64 /* files looked at per port that opens */
+#define NEWBORN_SEC 2  /* an unfinished file may be younger than its lock */
 
 static pthread_mutex_t g_own_mutex = PTHREAD_MUTEX_INITIALIZER; /* g_own, and shm_seg.refs of all */
 static struct shm_seg *g_own;
@@ -71,7 +75,8 @@ uint32_t shm_tag(const uint8_t ip[16], uint16_t port)
 	return (uint32_t)h ? (uint32_t)h : 1;
 }
 
-/* --- liveness ---------------------------------------------------------------------------------------- */
+/* --- liveness
+ * ---------------------------------------------------------------------------------------- */
 
 static bool lock_get(int fd, bool is_query)
 {
@@ -99,7 +104,8 @@ static bool is_mapped_here(ino_t ino)
 	while (f && !found && fgets(line, sizeof(line), f)) {
 		unsigned long long n;
 
-		found = strstr(line, "/softfabric-") && sscanf(line, "%*s %*s %*s %*s %llu", &n) == 1 && n == ino;
+		found = strstr(line, "/softfabric-") &&
+			sscanf(line, "%*s %*s %*s %*s %llu", &n) == 1 && n == ino;
 	}
 	if (f)
 		fclose(f);
@@ -119,7 +125,8 @@ static struct shm_seg *own_find(const char *path)
 
 /*
  * Open the segment at @path if it is a file of ours with a live owner in another process.
- * Return: descriptor; -ENOENT no such file, or not ours; -ESTALE its owner is dead; -errno. For -ESTALE *@fd_out is open.
+ * Return: descriptor; -ENOENT no such file, or not ours; -ESTALE its owner is dead; -errno. For
+ * -ESTALE *@fd_out is open.
  */
 static int open_checked(const char *path, int *fd_out, struct stat *st, struct shm_hdr *hdr)
 {
@@ -140,7 +147,8 @@ static int open_checked(const char *path, int *fd_out, struct stat *st, struct s
 	if (lock_get(fd, true))
 		return 0;
 	if (hdr->pid == getpid() && is_mapped_here(st->st_ino))
-		return -ENOENT; /* of another copy of this code in our process: leak the descriptor */
+		return -ENOENT; /* of another copy of this code in our process: leak the descriptor
+				 */
 	return -ESTALE;
 }
 
@@ -154,8 +162,8 @@ static void unlink_both(const char *path)
 }
 
 /*
- * Remove the file at @path if its owner is dead. @is_mine: nobody else may be making it just now. g_own_mutex held.
- * Return: true if it is gone.
+ * Remove the file at @path if its owner is dead. @is_mine: nobody else may be making it just now.
+ * g_own_mutex held. Return: true if it is gone.
  */
 static bool reap_one(const char *path, bool is_mine)
 {
@@ -172,7 +180,8 @@ static bool reap_one(const char *path, bool is_mine)
 	if (rc != -ESTALE)
 		return false;
 	is_newborn = hdr.magic != SHM_MAGIC && time(NULL) - st.st_mtime < NEWBORN_SEC;
-	if ((is_mine || !is_newborn) && lock_get(fd, false) && is_same_file(path, st.st_dev, st.st_ino)) {
+	if ((is_mine || !is_newborn) && lock_get(fd, false) &&
+	    is_same_file(path, st.st_dev, st.st_ino)) {
 		unlink_both(path);
 		done = true;
 	}
@@ -190,8 +199,8 @@ static bool is_wake_name(const char *name)
 }
 
 /* Calls @fn for up to @max files of our uid until it returns true. Return: whether it did. */
-static bool for_each_file(bool any_netns, unsigned max, bool (*fn)(const char *path, const char *name, void *arg),
-			  void *arg)
+static bool for_each_file(bool any_netns, unsigned max,
+			  bool (*fn)(const char *path, const char *name, void *arg), void *arg)
 {
 	char prefix[64], path[SHM_NAME_MAX];
 	DIR *d = opendir(SHM_DIR);
@@ -206,7 +215,8 @@ static bool for_each_file(bool any_netns, unsigned max, bool (*fn)(const char *p
 		    strlen(de->d_name) >= sizeof(path) - sizeof(SHM_DIR))
 			continue;
 		max--;
-		snprintf(path, sizeof(path), SHM_DIR "/%.*s", SHM_NAME_MAX - (int)sizeof(SHM_DIR) - 1, de->d_name);
+		snprintf(path, sizeof(path), SHM_DIR "/%.*s",
+			 SHM_NAME_MAX - (int)sizeof(SHM_DIR) - 1, de->d_name);
 		stop = fn(path, de->d_name, arg);
 	}
 	closedir(d);
@@ -228,7 +238,8 @@ bool shm_seg_is_alive(const struct shm_seg *seg)
 	int fd = -1, rc;
 
 	if (seg->owner_pid)
-		return !(atomic_load_explicit(&seg->hdr->state, memory_order_relaxed) & SHM_ST_CLOSED);
+		return !(atomic_load_explicit(&seg->hdr->state, memory_order_relaxed) &
+			 SHM_ST_CLOSED);
 	rc = open_checked(seg->path, &fd, &st, &hdr);
 	if (rc == 0 || rc == -ESTALE)
 		close(fd);
@@ -276,7 +287,8 @@ bool shm_seg_find_tag(uint32_t tag)
 	return found;
 }
 
-/* --- budget ------------------------------------------------------------------------------------------ */
+/* --- budget
+ * ------------------------------------------------------------------------------------------ */
 
 static bool space_cb(const char *path, const char *name, void *arg)
 {
@@ -302,7 +314,8 @@ struct shm_space shm_space_get(uint64_t budget)
 	return sp;
 }
 
-/* What is left shrinks as others take theirs, so the first ones get large pieces and everybody gets some. */
+/* What is left shrinks as others take theirs, so the first ones get large pieces and everybody gets
+ * some. */
 static uint64_t space_left(const struct shm_space *sp)
 {
 	return sp->total > sp->used ? sp->total - sp->used : 0;
@@ -363,7 +376,8 @@ void shm_seg_punch(const struct shm_seg *seg, size_t off, size_t len)
 		LOG_INFO("cannot give back %zu bytes of %s: %s", len, seg->path, strerror(errno));
 }
 
-/* --- our own ------------------------------------------------------------------------------------------ */
+/* --- our own
+ * ------------------------------------------------------------------------------------------ */
 
 /* A new, locked, empty file at @path. g_own_mutex held. */
 static int file_create(const char *path, struct stat *st)
@@ -378,7 +392,8 @@ static int file_create(const char *path, struct stat *st)
 		}
 		if (fd < 0)
 			return -errno;
-		if (lock_get(fd, false) && fstat(fd, st) == 0 && is_same_file(path, st->st_dev, st->st_ino))
+		if (lock_get(fd, false) && fstat(fd, st) == 0 &&
+		    is_same_file(path, st->st_dev, st->st_ino))
 			return fd;
 		close(fd);
 	}
@@ -420,10 +435,13 @@ static int file_map(struct shm_seg *seg, uint64_t budget)
 	if (rc == 0)
 		rc = reserve_fd(seg->fd, SHM_DESC_OFF, 4096);
 	if (rc == 0)
+		rc = reserve_fd(seg->fd, SHM_CODES_OFF, 4096);
+	if (rc == 0)
 		rc = reserve_fd(seg->fd, SHM_STAGE_OFF, stage_shm_size(SHM_STAGE_GRANS_MIN));
 	if (rc)
 		return rc;
-	seg->base = mmap(NULL, SHM_FILE_LEN, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, seg->fd, 0);
+	seg->base = mmap(NULL, SHM_FILE_LEN, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+			 seg->fd, 0);
 	if (seg->base == MAP_FAILED)
 		return -errno;
 	seg->hdr = (struct shm_hdr *)(void *)seg->base;
@@ -489,15 +507,19 @@ void shm_seg_remove(struct shm_seg *seg)
 	pthread_mutex_unlock(&g_own_mutex);
 }
 
-/* --- those of others ------------------------------------------------------------------------------------ */
+/* --- those of others
+ * ------------------------------------------------------------------------------------ */
 
-static int hdr_check(const struct shm_hdr *h, const struct link_addr *addr, uint32_t flags, const char *path)
+static int hdr_check(const struct shm_hdr *h, const struct link_addr *addr, uint32_t flags,
+		     const char *path)
 {
-	if (h->magic != SHM_MAGIC || h->uid != geteuid() || h->file_len != SHM_FILE_LEN || h->netns != netns_id())
+	if (h->magic != SHM_MAGIC || h->uid != geteuid() || h->file_len != SHM_FILE_LEN ||
+	    h->netns != netns_id())
 		return -ENOENT;
 	if (h->version != SHM_VERSION) {
-		LOG_WARN("%s has layout version %u, this process has %u: no shared memory between them", path, h->version,
-			 SHM_VERSION);
+		LOG_WARN("%s has layout version %u, this process has %u: no shared memory between "
+			 "them",
+			 path, h->version, SHM_VERSION);
 		return -ENOENT;
 	}
 	if (memcmp(h->addr.ip, addr->ip, sizeof(addr->ip)) || h->addr.port != addr->port)
@@ -507,7 +529,9 @@ static int hdr_check(const struct shm_hdr *h, const struct link_addr *addr, uint
 	if (h->shared_slots != SHM_SLOTS_BIG && h->shared_slots != SHM_SLOTS_SMALL)
 		return -ENOENT;
 	if ((h->flags ^ flags) & SHM_F_LOSSLESS) {
-		LOG_WARN("%s: only one of the two processes has faults or capture on: no shared memory between them", path);
+		LOG_WARN("%s: only one of the two processes has faults or capture on: no shared "
+			 "memory between them",
+			 path);
 		return -ENOENT;
 	}
 	return 0;
@@ -517,7 +541,8 @@ static int seg_map_peer(int fd, const struct stat *st, const struct shm_hdr *h, 
 {
 	if (st->st_size != (off_t)SHM_FILE_LEN)
 		return -ENOENT;
-	seg->base = mmap(NULL, SHM_FILE_LEN, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	seg->base =
+		mmap(NULL, SHM_FILE_LEN, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
 	if (seg->base == MAP_FAILED)
 		return -errno;
 	seg->hdr = (struct shm_hdr *)(void *)seg->base;

@@ -13,6 +13,8 @@
 #define PORT_FIRST     40000u
 #define DELAY_LATENCIES 64
 #define REORDER_LATENCIES 16
+#define PENDING_CNT    32  /* datagrams between two flushes; one more flushes by itself */
+#define PENDING_IOV    40
 #define QUEUE_BYTES    (4u << 20) /* of one port; what does not fit is lost, as in a socket buffer */
 
 struct dgram {
@@ -23,6 +25,13 @@ struct dgram {
 	uint8_t buf[];
 };
 
+/* Sent, but not yet flushed: until then the bytes are still the sender's, as with a real socket. */
+struct pending {
+	struct link_addr dst;
+	struct iovec iov[PENDING_IOV];
+	int iov_cnt;
+};
+
 struct sim_port {
 	struct carrier c;
 	struct sim *sim;
@@ -31,6 +40,8 @@ struct sim_port {
 	uint64_t last_ns;      /* arrival of the last datagram in order */
 	uint32_t bytes;        /* in @queue */
 	bool is_cut;
+	uint32_t pending_cnt;
+	struct pending pending[PENDING_CNT];
 };
 
 struct sim {
@@ -142,16 +153,19 @@ static uint64_t arrival_ns(struct sim *s, struct sim_port *to, enum sim_fate fat
 	return to->last_ns;
 }
 
-static void deliver(struct sim *s, struct sim_port *from, struct sim_port *to, const struct iovec *iov, int iov_cnt,
-		    uint32_t len, enum sim_fate fate)
+static void gather(const struct pending *pd, uint8_t *out)
+{
+	for (int i = 0; i < pd->iov_cnt; out += pd->iov[i++].iov_len)
+		memcpy(out, pd->iov[i].iov_base, pd->iov[i].iov_len);
+}
+
+static void deliver(struct sim *s, struct sim_port *from, struct sim_port *to, const struct pending *pd, uint32_t len,
+		    enum sim_fate fate)
 {
 	struct dgram *d = enqueue(to, &from->c.port->self, len, arrival_ns(s, to, fate));
-	uint32_t at = 0;
 
-	if (!d)
-		return;
-	for (int i = 0; i < iov_cnt; at += (uint32_t)iov[i++].iov_len)
-		memcpy(d->buf + at, iov[i].iov_base, iov[i].iov_len);
+	if (d)
+		gather(pd, d->buf);
 }
 
 /* Tell the sender, as ICMP does. */
@@ -163,11 +177,9 @@ static void refuse(struct sim *s, struct sim_port *from, const struct link_addr 
 		d->is_refusal = true;
 }
 
-static enum sim_fate fate_of(struct sim *s, struct sim_port *from, const struct link_addr *dst, const struct iovec *iov,
-			     int iov_cnt, uint32_t len)
+static enum sim_fate fate_of(struct sim *s, struct sim_port *from, const struct pending *pd, uint32_t len)
 {
 	enum sim_fate fate;
-	uint32_t at = 0;
 	uint8_t *flat;
 
 	if (!s->filter)
@@ -175,38 +187,60 @@ static enum sim_fate fate_of(struct sim *s, struct sim_port *from, const struct 
 	flat = mem_alloc(len);
 	if (!flat)
 		return SIM_DROP;
-	for (int i = 0; i < iov_cnt; at += (uint32_t)iov[i++].iov_len)
-		memcpy(flat + at, iov[i].iov_base, iov[i].iov_len);
-	fate = s->filter(s->filter_ctx, &from->c.port->self, dst, flat, len);
+	gather(pd, flat);
+	fate = s->filter(s->filter_ctx, &from->c.port->self, &pd->dst, flat, len);
 	mem_free(flat);
 	return fate;
 }
 
-static int sim_send(struct carrier *c, const struct link_addr *dst, const struct iovec *iov, int iov_cnt)
+static void pending_go(struct sim_port *from, const struct pending *pd)
 {
-	struct sim_port *from = container_of(c, struct sim_port, c), *to;
 	struct sim *s = from->sim;
+	struct sim_port *to;
 	enum sim_fate fate;
 	uint32_t len = 0;
 
-	for (int i = 0; i < iov_cnt; i++)
-		len += (uint32_t)iov[i].iov_len;
+	for (int i = 0; i < pd->iov_cnt; i++)
+		len += (uint32_t)pd->iov[i].iov_len;
 	must(len <= s->attr.mtu);
-	c->port->stats.net_tx_dgrams++;
-	c->port->stats.net_tx_bytes += len;
-	fate = fate_of(s, from, dst, iov, iov_cnt, len);
+	from->c.port->stats.net_tx_dgrams++;
+	from->c.port->stats.net_tx_bytes += len;
+	fate = fate_of(s, from, pd, len);
 	if (chance(s, s->attr.drop_ppm) || fate == SIM_DROP || from->is_cut)
-		return 0;
-	to = find_port(s, dst);
+		return;
+	to = find_port(s, &pd->dst);
 	if (!to) {
-		refuse(s, from, dst);
-		return 0;
+		refuse(s, from, &pd->dst);
+		return;
 	}
 	if (to->is_cut)
-		return 0;
-	deliver(s, from, to, iov, iov_cnt, len, fate);
+		return;
+	deliver(s, from, to, pd, len, fate);
 	if (fate == SIM_DUP || chance(s, s->attr.dup_ppm))
-		deliver(s, from, to, iov, iov_cnt, len, SIM_PASS);
+		deliver(s, from, to, pd, len, SIM_PASS);
+}
+
+static void sim_flush(struct carrier *c)
+{
+	struct sim_port *p = container_of(c, struct sim_port, c);
+
+	for (uint32_t i = 0; i < p->pending_cnt; i++)
+		pending_go(p, &p->pending[i]);
+	p->pending_cnt = 0;
+}
+
+static int sim_send(struct carrier *c, const struct link_addr *dst, const struct iovec *iov, int iov_cnt)
+{
+	struct sim_port *p = container_of(c, struct sim_port, c);
+	struct pending *pd;
+
+	if (p->pending_cnt == PENDING_CNT)
+		sim_flush(c);
+	must(iov_cnt <= PENDING_IOV);
+	pd = &p->pending[p->pending_cnt++];
+	pd->dst = *dst;
+	pd->iov_cnt = iov_cnt;
+	memcpy(pd->iov, iov, (size_t)iov_cnt * sizeof(*iov));
 	return 0;
 }
 
@@ -217,11 +251,6 @@ void sim_inject(struct sim *s, const struct link_addr *src, const struct link_ad
 
 	if (d)
 		memcpy(d->buf, buf, len);
-}
-
-static void sim_flush(struct carrier *c)
-{
-	(void)c;
 }
 
 static int sim_poll(struct carrier *c, int budget)

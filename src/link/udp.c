@@ -18,32 +18,35 @@
 /*
  * Theory of operation
  *
- * A datagram costs the kernel about as much as a train of 44 that leaves by one system call with UDP_SEGMENT, so send()
- * only queues: the header is copied into the batch, the payload stays where it is until flush(). flush() groups
- * consecutive datagrams of one size (the last may be shorter) to one destination into trains and hands all trains to one
- * sendmmsg(). Trains are an offload that can fail at run time (old kernel, odd device): then they are turned off for good.
+ * A datagram costs the kernel about as much as a train of 44 that leaves by one system call with
+ * UDP_SEGMENT, so send() only queues: the header is copied into the batch, the payload stays where
+ * it is until flush(). flush() groups consecutive datagrams of one size (the last may be shorter)
+ * to one destination into trains and hands all trains to one sendmmsg(). Trains are an offload that
+ * can fail at run time (old kernel, odd device): then they are turned off for good.
  *
- * Datagrams never exceed what the path takes whole (IP_PMTUDISC_DO): one lost fragment would lose all. Where the system
- * says "too big", the size is halved for everybody and the datagram counts as lost; the caller repairs.
+ * Datagrams never exceed what the path takes whole (IP_PMTUDISC_DO): one lost fragment would lose
+ * all. Where the system says "too big", the size is halved for everybody and the datagram counts as
+ * lost; the caller repairs.
  *
- * ICMP errors arrive on the socket's error queue. Reading it costs a system call, so it is done only when an ordinary call
- * has reported an error, which the kernel promises to do for each queued one. Refusals are told from poll() only: a
- * caller in the middle of sending must not lose the peer it sends to.
+ * ICMP errors arrive on the socket's error queue. Reading it costs a system call, so it is done
+ * only when an ordinary call has reported an error, which the kernel promises to do for each queued
+ * one. Refusals are told from poll() only: a caller in the middle of sending must not lose the peer
+ * it sends to.
  */
 
-#define TX_DGRAMS     64
-#define TX_HDR_MAX    128 /* bytes of iov[0] that are copied */
-#define TX_IOV_MAX    1024 /* pieces in one batch, and in one call: UIO_MAXIOV */
-#define TX_BYTES_MAX  (1u << 20)
-#define TRAIN_SEGS    64 /* UDP_MAX_SEGMENTS of older kernels */
-#define TRAIN_BYTES   65000u /* IP's length field is 16 bits */
-#define RX_MSGS       8
-#define RX_BUF_LEN    65536u
-#define SOCK_BUF_LEN  (4 << 20)
-#define MTU_LOOP      61440u /* lo: largest payload we use; a multiple of the page, below IP's limit */
-#define MTU_MIN       548u /* every IPv4 host takes 576 bytes */
-#define REFUSED_MAX   16 /* refusals kept for the next poll */
-#define ERR_RETRIES   64 /* errors reported by one flush or poll before we let go */
+#define TX_DGRAMS    64
+#define TX_HDR_MAX   128  /* bytes of iov[0] that are copied */
+#define TX_IOV_MAX   1024 /* pieces in one batch, and in one call: UIO_MAXIOV */
+#define TX_BYTES_MAX (1u << 20)
+#define TRAIN_SEGS   64	    /* UDP_MAX_SEGMENTS of older kernels */
+#define TRAIN_BYTES  65000u /* IP's length field is 16 bits */
+#define RX_MSGS	     8
+#define RX_BUF_LEN   65536u
+#define SOCK_BUF_LEN (4 << 20)
+#define MTU_LOOP     61440u /* lo: largest payload we use; a multiple of the page, below IP's limit */
+#define MTU_MIN	     548u   /* every IPv4 host takes 576 bytes */
+#define REFUSED_MAX  16	    /* refusals kept for the next poll */
+#define ERR_RETRIES  64	    /* errors reported by one flush or poll before we let go */
 
 /* cmsg areas must be aligned; one integer of payload each. */
 union ctl {
@@ -88,7 +91,8 @@ struct udp {
 	bool mtu_is_said; /* "too big" has been logged */
 	uint32_t mtu;	  /* bytes of UDP payload */
 	uint32_t refused_cnt;
-	struct link_addr refused[REFUSED_MAX]; /* not yet told; one that finds no room is told at the next refusal */
+	struct link_addr refused[REFUSED_MAX]; /* not yet told; one that finds no room is told at
+						  the next refusal */
 	struct rx_batch *rx;
 	struct tx_batch tx;
 };
@@ -98,7 +102,7 @@ static struct udp *to_udp(struct carrier *c)
 	return container_of(c, struct udp, c);
 }
 
-/* --- addresses ---------------------------------------------------------------------------------------------------- */
+/* --- addresses ------------------------------------------------------------------------------- */
 
 static socklen_t sockaddr_of(const struct link_addr *a, struct sockaddr_in6 *out)
 {
@@ -133,7 +137,7 @@ static bool addr_of(const struct sockaddr_in6 *name, struct link_addr *out)
 	return true;
 }
 
-/* --- errors that come back ---------------------------------------------------------------------------------------- */
+/* --- errors that come back ------------------------------------------------------------------- */
 
 static void mtu_lower(struct udp *u, uint32_t to)
 {
@@ -141,7 +145,8 @@ static void mtu_lower(struct udp *u, uint32_t to)
 	if (to >= u->mtu)
 		return;
 	if (!u->mtu_is_said)
-		LOG_INFO("datagrams of %u bytes are too big for a path: %u from now on", u->mtu, to);
+		LOG_INFO("datagrams of %u bytes are too big for a path: %u from now on", u->mtu,
+			 to);
 	u->mtu_is_said = true;
 	u->mtu = to;
 }
@@ -171,7 +176,8 @@ static void refused_tell(struct udp *u)
 		u->c.refused(u->c.rx_ctx, &dst[i]);
 }
 
-static void on_icmp(struct udp *u, const struct sock_extended_err *e, const struct sockaddr_in6 *name)
+static void on_icmp(struct udp *u, const struct sock_extended_err *e,
+		    const struct sockaddr_in6 *name)
 {
 	uint32_t head = u->is_v4 ? 28 : 48;
 	struct link_addr dst;
@@ -194,8 +200,12 @@ static void errqueue_drain(struct udp *u)
 		struct sockaddr_in6 name = {0};
 		uint8_t quoted[64];
 		struct iovec iov = {quoted, sizeof(quoted)};
-		struct msghdr m = {.msg_name = &name, .msg_namelen = sizeof(name), .msg_iov = &iov, .msg_iovlen = 1,
-				   .msg_control = ctl.b, .msg_controllen = sizeof(ctl.b)};
+		struct msghdr m = {.msg_name = &name,
+				   .msg_namelen = sizeof(name),
+				   .msg_iov = &iov,
+				   .msg_iovlen = 1,
+				   .msg_control = ctl.b,
+				   .msg_controllen = sizeof(ctl.b)};
 		struct sock_extended_err e;
 
 		if (recvmsg(u->fd, &m, MSG_ERRQUEUE | MSG_DONTWAIT) < 0)
@@ -212,7 +222,7 @@ static void errqueue_drain(struct udp *u)
 	}
 }
 
-/* --- out ---------------------------------------------------------------------------------------------------------- */
+/* --- out ------------------------------------------------------------------------------------- */
 
 /* How many datagrams from @at on leave as one train. */
 static uint32_t train_len(const struct udp *u, uint32_t at)
@@ -226,7 +236,8 @@ static uint32_t train_len(const struct udp *u, uint32_t at)
 	while (at + n < b->cnt && n < TRAIN_SEGS) {
 		const struct tx_dgram *e = &b->dgram[at + n];
 
-		if (!e->len || e->len > d->len || bytes + e->len > TRAIN_BYTES || !same_dst(&e->dst, &d->dst))
+		if (!e->len || e->len > d->len || bytes + e->len > TRAIN_BYTES ||
+		    !same_dst(&e->dst, &d->dst))
 			break;
 		bytes += e->len;
 		n++;
@@ -236,7 +247,8 @@ static uint32_t train_len(const struct udp *u, uint32_t at)
 	return n;
 }
 
-/* Message @t sends dgram[at .. at + n). Pieces of consecutive datagrams are adjacent, so one range holds them all. */
+/* Message @t sends dgram[at .. at + n). Pieces of consecutive datagrams are adjacent, so one range
+ * holds them all. */
 static void train_build(struct udp *u, uint32_t t, uint32_t at, uint32_t n)
 {
 	struct tx_batch *b = &u->tx;
@@ -335,7 +347,8 @@ static void udp_flush(struct carrier *c)
 		if (sent > 0) {
 			count_sent(u, at, b->first[sent]);
 			at = b->first[sent];
-			/* what stopped it is not reported again, and may have been an error of an earlier datagram */
+			/* what stopped it is not reported again, and may have been an error of an
+			 * earlier datagram */
 			if ((uint32_t)sent < trains)
 				errqueue_drain(u);
 			continue;
@@ -343,7 +356,8 @@ static void udp_flush(struct carrier *c)
 		if ((!on_send_error(u, errno) || ++retries > ERR_RETRIES) && !u->is_full)
 			at = b->first[1];
 	}
-	/* what a full socket buffer did not take is lost, as on a wire; send() refuses until there is room again */
+	/* what a full socket buffer did not take is lost, as on a wire; send() refuses until there
+	 * is room again */
 	c->port->stats.drop_full += b->cnt - at;
 	b->cnt = b->iov_cnt = b->bytes = 0;
 }
@@ -357,7 +371,8 @@ static bool has_room(struct udp *u)
 	return !u->is_full;
 }
 
-static int udp_send(struct carrier *c, const struct link_addr *dst, const struct iovec *iov, int iov_cnt)
+static int udp_send(struct carrier *c, const struct link_addr *dst, const struct iovec *iov,
+		    int iov_cnt)
 {
 	struct udp *u = to_udp(c);
 	struct tx_batch *b = &u->tx;
@@ -372,12 +387,15 @@ static int udp_send(struct carrier *c, const struct link_addr *dst, const struct
 		len += iov[i].iov_len;
 	if (unlikely(len > RX_BUF_LEN || iov_cnt > TX_IOV_MAX))
 		return 0; /* no datagram can be that long: lost */
-	if (b->cnt == TX_DGRAMS || b->bytes + len > TX_BYTES_MAX || b->iov_cnt + (uint32_t)iov_cnt > TX_IOV_MAX)
+	if (b->cnt == TX_DGRAMS || b->bytes + len > TX_BYTES_MAX ||
+	    b->iov_cnt + (uint32_t)iov_cnt > TX_IOV_MAX)
 		udp_flush(c);
 	if (unlikely(u->is_full))
 		return -EAGAIN;
 	d = &b->dgram[b->cnt];
-	*d = (struct tx_dgram){.dst = *dst, .len = (uint32_t)len, .iov_at = (uint16_t)b->iov_cnt,
+	*d = (struct tx_dgram){.dst = *dst,
+			       .len = (uint32_t)len,
+			       .iov_at = (uint16_t)b->iov_cnt,
 			       .iov_cnt = (uint16_t)iov_cnt};
 	if (iov_cnt)
 		memcpy(&b->iov[b->iov_cnt], iov, (size_t)iov_cnt * sizeof(*iov));
@@ -391,7 +409,7 @@ static int udp_send(struct carrier *c, const struct link_addr *dst, const struct
 	return 0;
 }
 
-/* --- in ----------------------------------------------------------------------------------------------------------- */
+/* --- in -------------------------------------------------------------------------------------- */
 
 static int rx_open(struct udp *u)
 {
@@ -420,7 +438,8 @@ static uint32_t gro_size(struct msghdr *m, uint32_t len)
 	for (struct cmsghdr *h = CMSG_FIRSTHDR(m); h; h = CMSG_NXTHDR(m, h)) {
 		int seg;
 
-		if (h->cmsg_level != SOL_UDP || h->cmsg_type != UDP_GRO || h->cmsg_len < CMSG_LEN(sizeof(seg)))
+		if (h->cmsg_level != SOL_UDP || h->cmsg_type != UDP_GRO ||
+		    h->cmsg_len < CMSG_LEN(sizeof(seg)))
 			continue;
 		memcpy(&seg, CMSG_DATA(h), sizeof(seg));
 		if (seg > 0 && (uint32_t)seg < len)
@@ -484,7 +503,7 @@ static int udp_poll(struct carrier *c, int budget)
 	return done;
 }
 
-/* --- the socket --------------------------------------------------------------------------------------------------- */
+/* --- the socket ------------------------------------------------------------------------------ */
 
 /* MTU of the interface that owns @p's address, as bytes of UDP payload. */
 static uint32_t mtu_of(const struct link_port *p, int fd)
@@ -505,7 +524,8 @@ static uint32_t mtu_of(const struct link_port *p, int fd)
 
 		if (family != AF_INET && family != AF_INET6)
 			continue;
-		memcpy(&name, i->ifa_addr, family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(name));
+		memcpy(&name, i->ifa_addr,
+		       family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(name));
 		if (!addr_of(&name, &a) || memcmp(a.ip, p->self.ip, 16))
 			continue;
 		snprintf(req.ifr_name, sizeof(req.ifr_name), "%s", i->ifa_name);
@@ -521,7 +541,8 @@ static uint32_t mtu_of(const struct link_port *p, int fd)
 /* Best effort: smaller buffers and no trains cost speed, nothing else. */
 static void sock_tune(struct udp *u)
 {
-	int one = 1, len = SOCK_BUF_LEN, off = 0, pmtu = u->is_v4 ? IP_PMTUDISC_DO : IPV6_PMTUDISC_DO;
+	int one = 1, len = SOCK_BUF_LEN, off = 0,
+	    pmtu = u->is_v4 ? IP_PMTUDISC_DO : IPV6_PMTUDISC_DO;
 
 	if (setsockopt(u->fd, SOL_SOCKET, SO_RCVBUFFORCE, &len, sizeof(len)))
 		setsockopt(u->fd, SOL_SOCKET, SO_RCVBUF, &len, sizeof(len));

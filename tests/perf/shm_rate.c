@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Latency and rate of the same-host path alone, two processes on two CPUs: one line per size and core distance.
+// Latency and rate of the same-host path alone, two processes on two CPUs: one line per size and
+// core distance.
 //
-// A virtual machine's CPUs change place under the program, so each sample is taken between two probes of the core distance
-// and kept only if both agree (and, with a second argument, only in that mode). Usage: shm_rate [samples [smt|near|far]]
+// A virtual machine's CPUs change place under the program, so each sample is taken between two
+// probes of the core distance and kept only if both agree (and, with a second argument, only in
+// that mode). Usage: shm_rate [samples [smt|near|far]]
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -70,7 +72,8 @@ static int mode_of(double ns)
 	return ns < 38 ? 0 : ns < 110 ? 1 : ns < 400 ? 2 : 3;
 }
 
-static int on_frame(struct fake *f, struct link_peer *peer, enum link_kind kind, const struct view *v)
+static int on_frame(struct fake *f, struct link_peer *peer, enum link_kind kind,
+		    const struct view *v)
 {
 	struct side *s = container_of(f, struct side, f);
 
@@ -101,7 +104,8 @@ static inline void send_one(struct side *s, struct link_peer *peer, uint32_t len
 	s->sent++;
 }
 
-static void pingpong(struct side *s, struct link_peer *peer, uint32_t len, uint32_t rounds, bool is_first)
+static void pingpong(struct side *s, struct link_peer *peer, uint32_t len, uint32_t rounds,
+		     bool is_first)
 {
 	for (uint32_t i = 0; i < rounds; i++) {
 		uint64_t want = s->got + 1;
@@ -117,7 +121,8 @@ static void pingpong(struct side *s, struct link_peer *peer, uint32_t len, uint3
 		shm_poll(s->f.s, 64, NULL, NULL);
 }
 
-static void stream(struct side *s, struct link_peer *peer, uint32_t len, uint32_t cnt, bool is_first)
+static void stream(struct side *s, struct link_peer *peer, uint32_t len, uint32_t cnt,
+		   bool is_first)
 {
 	uint64_t want = s->got + (is_first ? 1 : cnt);
 
@@ -152,14 +157,15 @@ static void print(const char *what, uint32_t len, int mode, struct result *r)
 	if (!r->cnt)
 		return;
 	qsort(r->v, r->cnt, sizeof(*r->v), cmp);
-	printf("%-4s  %5u B  %-12s  min %8.1f  med %8.1f  max %8.1f  (%u samples)\n", mode_name[mode], len, what, r->v[0],
-	       r->v[r->cnt / 2], r->v[r->cnt - 1], r->cnt);
+	printf("%-4s  %5u B  %-12s  min %8.1f  med %8.1f  max %8.1f  (%u samples)\n",
+	       mode_name[mode], len, what, r->v[0], r->v[r->cnt / 2], r->v[r->cnt - 1], r->cnt);
 }
 
 /* Both processes run this in step. */
 static void run(struct side *s, struct link_peer *peer, int samples, int only, bool is_first)
 {
-	static struct result lat[ARRAY_SIZE(sizes)][MODE_NUM], rate[ARRAY_SIZE(sizes)][MODE_NUM], raw[MODE_NUM];
+	static struct result lat[ARRAY_SIZE(sizes)][MODE_NUM], rate[ARRAY_SIZE(sizes)][MODE_NUM],
+		raw[MODE_NUM];
 
 	for (int k = 0; k < samples; k++)
 		for (uint32_t i = 0; i < ARRAY_SIZE(sizes); i++) {
@@ -237,7 +243,8 @@ static int side_main(struct shared *sh, uint32_t salt, int samples, int only, bo
 
 int main(int argc, char **argv)
 {
-	struct shared *sh = mmap(NULL, sizeof(*sh), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct shared *sh =
+		mmap(NULL, sizeof(*sh), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	int samples = argc > 1 ? atoi(argv[1]) : 30, only = -1, rc, status;
 	uint32_t salt = (uint32_t)getpid();
 	pid_t pid;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Stand-ins for the paths below port.c: they carry nothing, but count and answer what a test tells them to.
+// Stand-ins for the paths below port.c: they carry nothing, but count and answer what a test tells
+// them to.
 #ifndef TEST_LINK_FAKE_H
 #define TEST_LINK_FAKE_H
 
@@ -18,7 +19,7 @@ struct fake_shm_send {
 };
 
 static struct {
-	int attach_rc;            /* of shm_peer_attach() */
+	int attach_rc; /* of shm_peer_attach() */
 	uint32_t attached, detached, shm_sends, shm_polls, shm_timers, shm_armed, shm_disarms;
 	int shm_arm_rc;
 	struct fake_shm_send last_shm;
@@ -28,19 +29,34 @@ static struct {
 	uint32_t rel_outstanding;
 	uint64_t rel_deadline;
 	int rel_drop_status;
-	void *rel_cookie;         /* of a frame that rel holds */
-	bool rel_owes;            /* rel_drain() is not done */
+	void *rel_cookie; /* of a frame that rel holds */
+	bool rel_owes;	  /* rel_drain() is not done */
 	struct link_addr last_src;
 	uint32_t bulk_outstanding, bulk_polls, bulk_frames, bulk_deaths;
 	uint32_t agent_marker;
 } fake = {.attach_rc = -ENOENT, .rel_deadline = CLK_NEVER};
 
-struct shm_port { struct link_port *p; };
-struct shm_peer { struct link_peer *peer; };
-struct rel { struct link_port *p; };
-struct bulk_port { struct link_port *p; };
-struct bulk_node { int unused; };
-struct sim { uint64_t now_ns; };
+struct shm_port {
+	struct link_port *p;
+	struct shm_peer *peers;
+};
+struct shm_peer {
+	struct shm_port *s;
+	struct link_peer *peer;
+	struct shm_peer *next;
+};
+struct rel {
+	struct link_port *p;
+};
+struct bulk_port {
+	struct link_port *p;
+};
+struct bulk_node {
+	int unused;
+};
+struct sim {
+	uint64_t now_ns;
+};
 
 static struct bulk_node fake_bulk_node;
 
@@ -53,27 +69,41 @@ FAKE int shm_port_open(struct link_port *p, struct shm_port **out)
 	return 0;
 }
 
-FAKE void shm_port_close(struct shm_port *s) { mem_free(s); }
-
 FAKE int shm_peer_attach(struct shm_port *s, struct link_peer *peer, struct shm_peer **out)
 {
-	(void)s;
 	if (fake.attach_rc)
 		return fake.attach_rc;
 	*out = mem_alloc(sizeof(**out));
-	(*out)->peer = peer;
+	**out = (struct shm_peer){.s = s, .peer = peer, .next = s->peers};
+	s->peers = *out;
 	fake.attached++;
 	return 0;
 }
 
 FAKE void shm_peer_detach(struct shm_peer *sp)
 {
+	struct shm_peer **at = &sp->s->peers;
+
+	while (*at != sp)
+		at = &(*at)->next;
+	*at = sp->next;
+	if (sp->peer->shm == sp) {
+		sp->peer->shm = NULL;
+		sp->s->p->node->local_cnt--;
+	}
 	fake.detached++;
 	mem_free(sp);
 }
 
-FAKE int shm_send(struct shm_peer *sp, enum link_kind kind, const void *hdr, size_t hdr_len, const struct iovec *iov,
-		  int iov_cnt, void *cookie)
+FAKE void shm_port_close(struct shm_port *s)
+{
+	while (s->peers)
+		shm_peer_detach(s->peers);
+	mem_free(s);
+}
+
+FAKE int shm_send(struct shm_peer *sp, enum link_kind kind, const void *hdr, size_t hdr_len,
+		  const struct iovec *iov, int iov_cnt, void *cookie)
 {
 	(void)hdr, (void)hdr_len, (void)iov, (void)iov_cnt;
 	fake.shm_sends++;
@@ -89,23 +119,66 @@ FAKE int shm_send_dgram(struct shm_peer *sp, const struct iovec *iov, int iov_cn
 }
 
 FAKE int shm_poll(struct shm_port *s, int budget,
-		  void (*dgram)(void *ctx, const struct link_addr *src, const void *buf, size_t len), void *ctx)
+		  void (*dgram)(void *ctx, const struct link_addr *src, const void *buf,
+				size_t len),
+		  void *ctx)
 {
 	(void)s, (void)budget, (void)dgram, (void)ctx;
 	fake.shm_polls++;
 	return fake.on_shm_poll ? fake.on_shm_poll() : 0;
 }
 
-FAKE uint64_t shm_next_deadline(struct shm_port *s) { (void)s; return CLK_NEVER; }
-FAKE void shm_timer(struct shm_port *s, uint64_t now_ns) { (void)s, (void)now_ns; fake.shm_timers++; }
-FAKE int shm_wait_fd(struct shm_port *s) { (void)s; return -1; }
-FAKE int shm_arm(struct shm_port *s) { (void)s; fake.shm_armed += !fake.shm_arm_rc; return fake.shm_arm_rc; }
-FAKE void shm_disarm(struct shm_port *s) { (void)s; fake.shm_disarms++; }
-FAKE pid_t shm_peer_pid(const struct shm_peer *sp) { (void)sp; return 0; }
-FAKE bool shm_peer_cma_ok(struct shm_peer *sp) { (void)sp; return false; }
-FAKE bool shm_peer_is_polling(struct shm_peer *sp) { (void)sp; return false; }
-FAKE uint64_t shm_peer_node(const struct shm_peer *sp) { (void)sp; return 0; }
-FAKE uint32_t shm_outstanding(const struct shm_port *s) { (void)s; return fake.shm_outstanding; }
+FAKE uint64_t shm_next_deadline(struct shm_port *s)
+{
+	(void)s;
+	return CLK_NEVER;
+}
+FAKE void shm_timer(struct shm_port *s, uint64_t now_ns)
+{
+	(void)s, (void)now_ns;
+	fake.shm_timers++;
+}
+FAKE int shm_wait_fd(struct shm_port *s)
+{
+	(void)s;
+	return -1;
+}
+FAKE int shm_arm(struct shm_port *s)
+{
+	(void)s;
+	fake.shm_armed += !fake.shm_arm_rc;
+	return fake.shm_arm_rc;
+}
+FAKE void shm_disarm(struct shm_port *s)
+{
+	(void)s;
+	fake.shm_disarms++;
+}
+FAKE pid_t shm_peer_pid(const struct shm_peer *sp)
+{
+	(void)sp;
+	return 0;
+}
+FAKE bool shm_peer_cma_ok(struct shm_peer *sp)
+{
+	(void)sp;
+	return false;
+}
+FAKE bool shm_peer_is_polling(struct shm_peer *sp)
+{
+	(void)sp;
+	return false;
+}
+FAKE uint64_t shm_peer_node(const struct shm_peer *sp)
+{
+	(void)sp;
+	return 0;
+}
+FAKE uint32_t shm_outstanding(const struct shm_port *s)
+{
+	(void)s;
+	return fake.shm_outstanding;
+}
 
 FAKE int fault_open(struct link_port *p, struct carrier *inner, struct carrier **out)
 {
@@ -127,7 +200,10 @@ FAKE int sim_open(struct link_port *p, struct sim *sim, struct carrier **out)
 	return -ENOSYS;
 }
 
-FAKE const uint64_t *sim_clock(const struct sim *sim) { return &sim->now_ns; }
+FAKE const uint64_t *sim_clock(const struct sim *sim)
+{
+	return &sim->now_ns;
+}
 
 FAKE int rel_open(struct link_port *p, struct carrier *net, struct rel **out)
 {
@@ -139,10 +215,14 @@ FAKE int rel_open(struct link_port *p, struct carrier *net, struct rel **out)
 	return 0;
 }
 
-FAKE void rel_close(struct rel *r) { mem_free(r); }
+FAKE void rel_close(struct rel *r)
+{
+	mem_free(r);
+}
 
-FAKE int rel_send(struct rel *r, struct link_peer *peer, enum link_kind kind, const void *hdr, size_t hdr_len,
-		  const struct iovec *iov, int iov_cnt, void *cookie, uint64_t now_ns)
+FAKE int rel_send(struct rel *r, struct link_peer *peer, enum link_kind kind, const void *hdr,
+		  size_t hdr_len, const struct iovec *iov, int iov_cnt, void *cookie,
+		  uint64_t now_ns)
 {
 	struct iovec out[LINK_IOV_MAX + 1] = {{(void *)(uintptr_t)hdr, hdr_len}};
 
@@ -154,7 +234,8 @@ FAKE int rel_send(struct rel *r, struct link_peer *peer, enum link_kind kind, co
 	return r->p->net->ops->send(r->p->net, &peer->addr, out, iov_cnt + 1);
 }
 
-FAKE void rel_input(struct rel *r, const struct link_addr *src, const void *buf, size_t len, uint64_t now_ns)
+FAKE void rel_input(struct rel *r, const struct link_addr *src, const void *buf, size_t len,
+		    uint64_t now_ns)
 {
 	struct view v = view_of(buf, (uint32_t)len);
 	struct link_peer *peer = port_peer_in(r->p, src);
@@ -180,7 +261,11 @@ FAKE void rel_flush(struct rel *r, uint64_t now_ns)
 	r->p->net->ops->flush(r->p->net);
 }
 
-FAKE uint64_t rel_next_deadline(struct rel *r) { (void)r; return fake.rel_deadline; }
+FAKE uint64_t rel_next_deadline(struct rel *r)
+{
+	(void)r;
+	return fake.rel_deadline;
+}
 
 FAKE void rel_peer_drop(struct rel *r, struct link_peer *peer, int status)
 {
@@ -194,8 +279,16 @@ FAKE void rel_peer_drop(struct rel *r, struct link_peer *peer, int status)
 		port_sent(r->p, LINK_K_NIC, cookie, status);
 }
 
-FAKE bool rel_drain(struct rel *r, uint64_t now_ns) { (void)r, (void)now_ns; return !fake.rel_owes; }
-FAKE uint32_t rel_outstanding(const struct rel *r) { (void)r; return fake.rel_outstanding; }
+FAKE bool rel_drain(struct rel *r, uint64_t now_ns)
+{
+	(void)r, (void)now_ns;
+	return !fake.rel_owes;
+}
+FAKE uint32_t rel_outstanding(const struct rel *r)
+{
+	(void)r;
+	return fake.rel_outstanding;
+}
 
 FAKE int bulk_node_open(struct link_node *n, struct bulk_node **out)
 {
@@ -204,8 +297,15 @@ FAKE int bulk_node_open(struct link_node *n, struct bulk_node **out)
 	return 0;
 }
 
-FAKE void bulk_node_close(struct bulk_node *b) { (void)b; }
-FAKE uint64_t bulk_node_id(const struct bulk_node *b) { (void)b; return 1; }
+FAKE void bulk_node_close(struct bulk_node *b)
+{
+	(void)b;
+}
+FAKE uint64_t bulk_node_id(const struct bulk_node *b)
+{
+	(void)b;
+	return 1;
+}
 
 FAKE int bulk_port_open(struct link_port *p, struct bulk_port **out)
 {
@@ -216,7 +316,10 @@ FAKE int bulk_port_open(struct link_port *p, struct bulk_port **out)
 	return 0;
 }
 
-FAKE void bulk_port_close(struct bulk_port *b) { mem_free(b); }
+FAKE void bulk_port_close(struct bulk_port *b)
+{
+	mem_free(b);
+}
 
 FAKE int bulk_on_frame(struct bulk_port *b, struct link_peer *peer, const struct view *frame)
 {
@@ -225,7 +328,10 @@ FAKE int bulk_on_frame(struct bulk_port *b, struct link_peer *peer, const struct
 	return 0;
 }
 
-FAKE void bulk_on_sent(struct bulk_port *b, void *cookie, int status) { (void)b, (void)cookie, (void)status; }
+FAKE void bulk_on_sent(struct bulk_port *b, void *cookie, int status)
+{
+	(void)b, (void)cookie, (void)status;
+}
 
 FAKE void bulk_peer_dead(struct bulk_port *b, struct link_peer *peer, int status)
 {
@@ -233,8 +339,21 @@ FAKE void bulk_peer_dead(struct bulk_port *b, struct link_peer *peer, int status
 	fake.bulk_deaths++;
 }
 
-FAKE int bulk_poll(struct bulk_port *b, uint64_t now_ns) { (void)b, (void)now_ns; fake.bulk_polls++; return 0; }
-FAKE uint64_t bulk_next_deadline(const struct bulk_port *b) { (void)b; return CLK_NEVER; }
-FAKE uint32_t bulk_outstanding(const struct bulk_port *b) { (void)b; return fake.bulk_outstanding; }
+FAKE int bulk_poll(struct bulk_port *b, uint64_t now_ns)
+{
+	(void)b, (void)now_ns;
+	fake.bulk_polls++;
+	return 0;
+}
+FAKE uint64_t bulk_next_deadline(const struct bulk_port *b)
+{
+	(void)b;
+	return CLK_NEVER;
+}
+FAKE uint32_t bulk_outstanding(const struct bulk_port *b)
+{
+	(void)b;
+	return fake.bulk_outstanding;
+}
 
 #endif

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A port and its owner for tests of the same-host path: what port.c would be, reduced to lists and counters.
+// A port and its owner for tests of the same-host path: what port.c would be, reduced to lists and
+// counters.
 #ifndef SF_TESTS_SHM_FAKE_H
 #define SF_TESTS_SHM_FAKE_H
 
@@ -18,11 +19,12 @@ struct fake {
 	struct shm_port *s;
 	struct link_peer peers[FAKE_PEERS];
 	uint32_t peer_cnt, dead_cnt;
-	bool is_raw;	 /* class of the port */
-	bool is_full;	 /* port_peer_in() finds no room */
+	bool is_raw;	  /* class of the port */
+	bool is_full;	  /* port_peer_in() finds no room */
 	uint64_t virt_ns; /* clock, where the test uses it */
 	/* the owner; NULL: take everything, forget everything */
-	int (*on_frame)(struct fake *f, struct link_peer *peer, enum link_kind kind, const struct view *v);
+	int (*on_frame)(struct fake *f, struct link_peer *peer, enum link_kind kind,
+			const struct view *v);
 	void (*on_sent)(struct fake *f, enum link_kind kind, void *cookie, int status);
 	void *ctx;
 	uint64_t rx_cnt, sent_cnt, sent_bad;
@@ -58,7 +60,8 @@ struct link_peer *port_peer_find(struct link_port *p, const struct link_addr *ad
 	return fake_peer(fake_of(p), addr);
 }
 
-int port_deliver(struct link_port *p, struct link_peer *peer, enum link_kind kind, const struct view *frame)
+int port_deliver(struct link_port *p, struct link_peer *peer, enum link_kind kind,
+		 const struct view *frame)
 {
 	struct fake *f = fake_of(p);
 
@@ -101,7 +104,8 @@ void idle_crowd(struct link_node *n)
 	(void)n;
 }
 
-/* Not an address of anybody: tests that run at the same time do not meet, @salt tells their ports apart. */
+/* Not an address of anybody: tests that run at the same time do not meet, @salt tells their ports
+ * apart. */
 static inline struct link_addr fake_addr(uint32_t salt, uint16_t port, uint32_t nonce)
 {
 	struct link_addr a = {.port = port, .nonce = nonce};
@@ -137,7 +141,8 @@ static inline void fake_close(struct fake *f)
 }
 
 /* As link_send(): attach at the first frame. */
-static inline int fake_send(struct fake *f, const struct link_addr *to, const void *buf, size_t len, void *cookie)
+static inline int fake_send(struct fake *f, const struct link_addr *to, const void *buf, size_t len,
+			    void *cookie)
 {
 	struct link_peer *peer = fake_peer(f, to);
 	struct iovec iov = {(void *)(uintptr_t)buf, len};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Unit tests of link/agent.c: the adapter thread over a real socket, with the stand-ins of link_fake.h above and below.
+// Unit tests of link/agent.c: the adapter thread over a real socket, with the stand-ins of
+// link_fake.h above and below.
 #include "unit.h"
 
 #include <arpa/inet.h>
@@ -28,7 +29,10 @@ static int on_frame(void *ctx, struct link_peer *peer, const struct view *frame)
 	return 0;
 }
 
-static void on_done(void *ctx, void *cookie, int status) { (void)ctx, (void)cookie, (void)status; }
+static void on_done(void *ctx, void *cookie, int status)
+{
+	(void)ctx, (void)cookie, (void)status;
+}
 
 static const struct link_ops ops = {on_frame, on_done, on_done};
 
@@ -51,8 +55,12 @@ static uint64_t next_deadline(void *ctx)
 
 static int setup(void **state)
 {
-	struct link_node_attr na = {.lock = &lock, .room = &room, .service = service, .next_deadline = next_deadline};
-	struct link_port_attr pa = {.ip = {[10] = 0xff, 0xff, 127, 0, 0, 1}, .nonce = 5, .cls = LINK_RELIABLE, .ops = &ops};
+	struct link_node_attr na = {
+		.lock = &lock, .room = &room, .service = service, .next_deadline = next_deadline};
+	struct link_port_attr pa = {.ip = {[10] = 0xff, 0xff, 127, 0, 0, 1},
+				    .nonce = 5,
+				    .cls = LINK_RELIABLE,
+				    .ops = &ops};
 	struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 
 	(void)state;
@@ -180,7 +188,8 @@ static void agent__takes_over_again(void **state)
 	}
 }
 
-/* A port without network use does not look at its socket: the thread does, also while the application polls. */
+/* A port without network use does not look at its socket: the thread does, also while the
+ * application polls. */
 static void agent__guards_cold_socket(void **state)
 {
 	uint64_t end = clk_now_ns(NULL) + WAIT_NS;

@@ -67,6 +67,11 @@ static void credit__limits(void **state)
 static void wc__fields_and_pieces(void **state)
 {
 	static uint8_t msg[EFANIC_MTU];
+	struct efanic_wr imm = {.opcode = EFANIC_OP_SEND,
+				.has_imm = true,
+				.imm = 77,
+				.sge_cnt = 1,
+				.sge = {{msg, 300, EFANIC_LKEY_INTERNAL}}};
 
 	pattern(msg, sizeof(msg));
 	for (uint32_t seg_len = 0; seg_len < 20; seg_len++) {
@@ -91,6 +96,12 @@ static void wc__fields_and_pieces(void **state)
 		assert_ptr_equal(last(&w.b)->wc.src, w.ba);
 		assert_int_equal(last(&w.b)->wc.wr_id, 0);
 		assert_false(last(&w.b)->wc.has_imm);
+		imm.dst = w.ab;
+		assert_int_equal(efanic_post_send(w.a.qp, &imm), 0);
+		settle(&w);
+		assert_int_equal(last(&w.b)->data_len, 300);
+		assert_memory_equal(last(&w.b)->data, msg, 300);
+		assert_int_equal(last(&w.b)->wc.imm, 77);
 		world_close(&w);
 	}
 }
@@ -173,6 +184,40 @@ static void stranger__ahn_follows_handles(void **state)
 	}
 	w.b.qp->deliver = false;
 	efanic_dst_put(held);
+	world_close(&w);
+}
+
+static void hold(struct end *e, const struct efanic_wc *wc)
+{
+	assert_int_equal(efanic_dst_hold(e->qp, wc->src, &g_held), 0);
+	e->hook = NULL;
+}
+
+/* A held destination without an address handle gets its number when one is opened. */
+static void stranger__held_before_its_handle(void **state)
+{
+	const uint8_t other[16] = {[10] = 0xff, 0xff, 10, 0, 0, 9};
+	struct link_addr from = {.port = 99, .nonce = 3};
+	uint8_t frame[EFANIC_HDR_MAX];
+	struct world w;
+	uint16_t ahn;
+	size_t len;
+
+	world_open(&w, NULL);
+	pair_open(&w, 16);
+	len = efanic_pkt_encode(EFANIC_PKT_SEND, QKEY_B, 0, 0, frame);
+	memcpy(from.ip, other, 16);
+	w.b.hook = hold;
+	w.b.qp->deliver = true;
+	assert_int_equal(fake_inject(w.b.qp->port, &from, frame, len), 0);
+	assert_int_equal(fake_inject(w.b.qp->port, &from, frame, len), 0);
+	assert_ptr_equal(last(&w.b)->wc.src, g_held);
+	assert_int_equal(last(&w.b)->wc.src_ahn, EFANIC_AHN_UNKNOWN);
+	assert_int_equal(efanic_ah_open(w.nic, other, &ahn), 0);
+	assert_int_equal(fake_inject(w.b.qp->port, &from, frame, len), 0);
+	assert_int_equal(last(&w.b)->wc.src_ahn, ahn);
+	w.b.qp->deliver = false;
+	efanic_dst_put(g_held);
 	world_close(&w);
 }
 
@@ -315,8 +360,17 @@ static void state__not_ready_is_bad_qpn(void **state)
 			continue; /* only hardware failures lead there */
 		}
 		assert_int_equal(qp->state, s);
+		qp->deliver = true;
 		assert_int_equal(fake_inject(qp->port, &from, frame, len),
 				 is_open ? EFANIC_REMOTE_RNR : EFANIC_REMOTE_BAD_DEST_QPN);
+		/* credits do not help where the state does not take frames */
+		w.b.cnt = 0;
+		if (s == EFANIC_QPS_INIT || is_open)
+			assert_int_equal(efanic_post_recv_credits(qp, 1), 0);
+		assert_int_equal(fake_inject(qp->port, &from, frame, len),
+				 is_open ? EFANIC_OK : EFANIC_REMOTE_BAD_DEST_QPN);
+		assert_int_equal(w.b.cnt, is_open);
+		qp->deliver = false;
 	}
 	world_close(&w);
 }
@@ -646,6 +700,7 @@ int main(void)
 		cmocka_unit_test(wc__fields_and_pieces),
 		cmocka_unit_test(stranger__can_be_answered_and_held),
 		cmocka_unit_test(stranger__ahn_follows_handles),
+		cmocka_unit_test(stranger__held_before_its_handle),
 		cmocka_unit_test(park__adapter_thread_takes_packets),
 		cmocka_unit_test(park__adapter_thread_retries),
 		cmocka_unit_test(park__close_drops_unseen_packets),

@@ -3,6 +3,7 @@
 #include "efanic_fix.h"
 
 #include <string.h>
+#include <unistd.h>
 
 static void query__sends(void **state)
 {
@@ -85,6 +86,50 @@ static void query__read_moves_by_exactly_one(void **state)
 	world_close(&w);
 }
 
+/* The line of a closed adapter: appended to the file that the variable names, every counter in it.
+ */
+static void report__file(void **state)
+{
+	char prefix[] = "/tmp/efanic_stats_XXXXXX", path[64], line[2048] = "";
+	int fd = mkstemp(prefix);
+	struct world w;
+	FILE *f;
+
+	assert_true(fd >= 0);
+	close(fd);
+	snprintf(path, sizeof(path), "%s.%ld", prefix, (long)getpid());
+	setenv("SOFTFABRIC_STATS", prefix, 1);
+	world_open(&w, NULL);
+	pair_open(&w, 8);
+	assert_int_equal(send_to(&w.a, w.ab, 1, prefix, 13), 0);
+	settle(&w);
+	world_close(&w);
+	unsetenv("SOFTFABRIC_STATS");
+	f = fopen(path, "r");
+	assert_non_null(f);
+	assert_non_null(fgets(line, sizeof(line), f));
+	assert_null(fgets(line + strlen(line), 2, f));
+	fclose(f);
+	unlink(path);
+	unlink(prefix);
+	assert_ptr_equal(strstr(line, "softfabric-stats: adapter="), line);
+	assert_non_null(strstr(line, " tx_bytes=13 tx_pkts=1 rx_bytes=13 rx_pkts=1 "));
+	assert_non_null(strstr(line, " shm_tx_pkts=1 net_tx_pkts=0\n"));
+}
+
+static void report__off(void **state)
+{
+	char path[64];
+	struct world w;
+
+	snprintf(path, sizeof(path), ".%ld", (long)getpid());
+	setenv("SOFTFABRIC_STATS", "", 1);
+	world_open(&w, NULL);
+	world_close(&w);
+	unsetenv("SOFTFABRIC_STATS");
+	assert_int_not_equal(access(path, F_OK), 0);
+}
+
 static void status_str__complete(void **state)
 {
 	for (unsigned s = 0; s < EFANIC_STATUS_NUM; s++) {
@@ -102,6 +147,8 @@ int main(void)
 		cmocka_unit_test(query__sends),
 		cmocka_unit_test(query__closed_queue_pairs_count),
 		cmocka_unit_test(query__read_moves_by_exactly_one),
+		cmocka_unit_test(report__file),
+		cmocka_unit_test(report__off),
 		cmocka_unit_test(status_str__complete),
 	};
 

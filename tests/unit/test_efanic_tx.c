@@ -299,6 +299,13 @@ static void rnr__counted_retries(void **state)
 		assert_int_equal(stats.send_wrs, 1);
 		efanic_qp_query_stats(w.b.qp, &stats);
 		assert_int_equal(stats.rnr_naks_tx, retry + 1);
+		/* the next one, in the same slot, has all its retries */
+		g_fake.sends = 0;
+		assert_int_equal(send_to(&w.a, w.ab, 2, &g_byte, 1), 0);
+		for (settle(&w); fake_deadline() != CLK_NEVER; settle(&w))
+			g_fake.now_ns = fake_deadline();
+		assert_int_equal(g_fake.sends, retry + 1);
+		expect(&w.a, 2, 2, EFANIC_REMOTE_RNR);
 		world_close(&w);
 	}
 }
@@ -618,6 +625,12 @@ static void write_imm__needs_a_credit(void **state)
 	assert_int_equal(last(&r.w.b)->wc.byte_len, 64);
 	assert_int_equal(r.w.b.qp->credits, 0);
 	assert_int_equal(g_fake.bulks, 1); /* the data went once */
+	/* the slot remembers nothing of it */
+	assert_int_equal(efanic_post_recv_credits(r.w.b.qp, 1), 0);
+	assert_int_equal(send_to(&r.w.a, r.w.ab, 2, &g_byte, 1), 0);
+	settle(&r.w);
+	expect(&r.w.a, 2, 2, EFANIC_OK);
+	assert_int_equal(last(&r.w.b)->wc.opcode, EFANIC_OP_RECV);
 	rdma_close(&r);
 }
 
@@ -698,6 +711,34 @@ static void handler__posts_again(void **state)
 	world_close(&w);
 }
 
+static unsigned g_depth;
+
+static void post_deeper(struct end *e, const struct efanic_wc *wc)
+{
+	assert_int_equal(g_depth++, 0);
+	post_more(e, wc);
+	g_depth--;
+}
+
+/* A verdict that comes while a handler posts is the next poll's. */
+static void handler__does_not_nest(void **state)
+{
+	struct world w;
+
+	world_open(&w, NULL);
+	g_world = &w;
+	g_reposts = 5;
+	pair_open(&w, 0);
+	g_fake.is_sync = true;
+	g_fake.verdict_cnt = EVER;
+	w.a.hook = post_deeper;
+	assert_int_equal(send_to(&w.a, w.ab, 0, &g_byte, 1), 0);
+	assert_int_equal(w.a.cnt, 0);
+	settle(&w);
+	expect(&w.a, 6, 5, EFANIC_OK);
+	world_close(&w);
+}
+
 static void data_path__allocates_nothing(void **state)
 {
 	struct world w;
@@ -743,6 +784,7 @@ int main(void)
 		cmocka_unit_test(write_imm__unsolicited),
 		cmocka_unit_test(write_imm__data_refused_is_not_announced),
 		cmocka_unit_test(handler__posts_again),
+		cmocka_unit_test(handler__does_not_nest),
 		cmocka_unit_test(data_path__allocates_nothing),
 	};
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Unit tests of link/idle.c with a clock of their own and a sched_yield() that takes as long as they say.
+// Unit tests of link/idle.c with a clock of their own and a sched_yield() that takes as long as
+// they say.
 #include "unit.h"
 
 #include <sched.h>

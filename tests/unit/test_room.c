@@ -43,9 +43,12 @@ static void room_parse__defaults(void **state)
 
 static void room_parse__all_keys(void **state)
 {
-	struct link_room r = parse("udp; loss=1%; dup=0.5%; reorder=5%; corrupt=0.01%; truncate=2%; delay=20us; seed=7;"
-				   "dead_after=3s; linger=10ms; partition=1s-2.5s; drop_nth=3; dup_nth=4; delay_nth=5;"
-				   "shm_budget=16Mi; mtu=1472; if=eth7; net=10.0.0.0/8; map=1=10.0.0.1; pcap=x.pcapng");
+	struct link_room r = parse(
+		"udp; loss=1%; dup=0.5%; reorder=5%; corrupt=0.01%; truncate=2%; delay=20us; "
+		"seed=7;"
+		"dead_after=3s; linger=10ms; partition=1s-2.5s; drop_nth=3; dup_nth=4; delay_nth=5;"
+		"shm_budget=16Mi; mtu=1472; if=eth7; net=10.0.0.0/8; map=1=10.0.0.1; "
+		"pcap=x.pcapng");
 
 	(void)state;
 	assert_int_equal(r.paths, LINK_PATH_UDP);
@@ -82,9 +85,12 @@ static void room_parse__paths(void **state)
 
 static void room_parse__what_counts_as_fault(void **state)
 {
-	static const char *const yes[] = {"loss=1%", "drop=1%", "dup=1%", "reorder=1%", "corrupt=1%", "truncate=1%",
-					  "delay=1us", "partition=0s-1s", "drop_nth=1", "dup_nth=1", "delay_nth=1"};
-	static const char *const no[] = {"loss=0", "seed=7", "mtu=1472", "linger=1s", "pcap=x", "dead_after=never"};
+	static const char *const yes[] = {"loss=1%",	"drop=1%",	   "dup=1%",
+					  "reorder=1%", "corrupt=1%",	   "truncate=1%",
+					  "delay=1us",	"partition=0s-1s", "drop_nth=1",
+					  "dup_nth=1",	"delay_nth=1"};
+	static const char *const no[] = {"loss=0",    "seed=7", "mtu=1472",
+					 "linger=1s", "pcap=x", "dead_after=never"};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(yes); i++)

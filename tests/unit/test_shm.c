@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Same-host frames: contents, order, completions, refusals, and every way around a lane of one's own.
+// Same-host frames: contents, order, completions, refusals, and every way around a lane of one's
+// own.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,7 +37,8 @@ static void close_port(struct fake *f)
 	free(f);
 }
 
-/* --- a sender that numbers its messages, and a receiver that checks them ------------------------------------------ */
+/* --- a sender that numbers its messages, and a receiver that checks them
+ * ------------------------------------------ */
 
 #define FLOWS 16
 
@@ -63,7 +65,8 @@ static uint8_t byte_at(uint32_t flow, uint32_t seq, uint32_t i)
 	return (uint8_t)(flow * 31 + seq * 7 + i);
 }
 
-static int check_frame(struct fake *f, struct link_peer *peer, enum link_kind kind, const struct view *v)
+static int check_frame(struct fake *f, struct link_peer *peer, enum link_kind kind,
+		       const struct view *v)
 {
 	struct flow_rx *r = f->ctx;
 	static uint8_t buf[LINK_FRAME_MAX];
@@ -120,9 +123,11 @@ static bool flow_step(struct flow_tx *t, double refuse)
 	return true;
 }
 
-static void flow_init(struct flow_tx *t, struct fake *f, uint16_t to, uint32_t total, size_t len_min, size_t len_max)
+static void flow_init(struct flow_tx *t, struct fake *f, uint16_t to, uint32_t total,
+		      size_t len_min, size_t len_max)
 {
-	*t = (struct flow_tx){.f = f, .to = addr_of(to), .total = total, .len_min = len_min, .len_max = len_max};
+	*t = (struct flow_tx){
+		.f = f, .to = addr_of(to), .total = total, .len_min = len_min, .len_max = len_max};
 	t->flow = f->port.self.port - 100;
 	rng_seed(&t->rng, g_seed + t->flow);
 	f->ctx = t;
@@ -197,17 +202,18 @@ static void shm_send__all_refused(void **state)
 	(void)state;
 }
 
-/* A budget that has no room for lanes or a big arena: the shared lane and the smallest arena carry it. */
+/* A budget that has no room for lanes or a big arena (the budget is that of all tests, so set it
+ * when the ports are open). */
 static void shm_send__shared_lane(void **state)
 {
-	struct fake *b = open_port(200, 100000), *a[4];
+	struct fake *b = open_port(200, 0), *a[4];
 	struct flow_tx *t = calloc(4, sizeof(*t));
 	struct flow_rx r = {0};
 
 	b->ctx = &r;
 	b->on_frame = check_frame;
 	for (uint16_t i = 0; i < 4; i++) {
-		a[i] = open_port(100 + i, 200000);
+		a[i] = open_port(100 + i, 0);
 		flow_init(&t[i], a[i], 200, 3000, sizeof(struct msg_hdr), LINK_FRAME_MAX);
 		a[i]->room.shm_budget = 1; /* from now on nothing more */
 	}
@@ -231,13 +237,14 @@ static void shm_send__shared_to_own(void **state)
 
 	b->ctx = &r;
 	b->on_frame = check_frame;
-	flow_init(t, a, 200, 50, sizeof(struct msg_hdr), 500);
+	flow_init(t, a, 200, 5000, sizeof(struct msg_hdr), 180);
 	a->room.shm_budget = 1;
-	run_flows(t, 1, b, 0.1);
+	for (int i = 0; i < 50; i++)
+		assert_true(flow_step(t, 0.1));
 	assert_int_equal(a->peers[0].shm->tx_mode, SHM_TX_SHARED);
-	a->room.shm_budget = 0;
+	a->room.shm_budget =
+		0; /* there is room again, and the next try is due, with frames on their way */
 	a->peers[0].shm->lane_retry_ns = 0;
-	t->total = 5000;
 	run_flows(t, 1, b, 0.1);
 	assert_int_equal(a->peers[0].shm->tx_mode, SHM_TX_OWN);
 	assert_int_equal(r.next[0], 5000);
@@ -276,7 +283,8 @@ struct echo {
 	struct link_addr to;
 };
 
-static int on_echo(struct fake *f, struct link_peer *peer, enum link_kind kind, const struct view *v)
+static int on_echo(struct fake *f, struct link_peer *peer, enum link_kind kind,
+		   const struct view *v)
 {
 	struct echo *e = f->ctx;
 
@@ -304,7 +312,7 @@ static void shm_complete__piggyback(void **state)
 		assert_int_equal(eb.got, i);
 		assert_int_equal(fake_send(b, &to_a, &x, 8, NULL), 0);
 		assert_int_equal(a->sent_cnt, i - 1);
-		assert_int_equal(shm_poll(a->s, 64, NULL, NULL), i > 1 || a->sent_cnt == i ? 2 : 2);
+		assert_int_equal(shm_poll(a->s, 64, NULL, NULL), 2);
 		assert_int_equal(a->sent_cnt, i);
 		assert_int_equal(ea.got, i);
 		if (i == 2)
@@ -340,7 +348,8 @@ static void shm_send__to_itself(void **state)
 	(void)state;
 }
 
-/* Two ports of one peer, named once with and once without nonce, are two peers to us: both work, neither steals. */
+/* Two ports of one peer, named once with and once without nonce, are two peers to us: both work,
+ * neither steals. */
 static void shm_peer__second_name(void **state)
 {
 	struct fake *a = open_port(100, 0), *b = open_port(200, 0);
@@ -484,7 +493,7 @@ static void shm_timer__idle_lane_given_back(void **state)
 	(void)state;
 }
 
-/* --- hostile peers ------------------------------------------------------------------------------------------------- */
+/* --- hostile peers --- */
 
 static void set_up_pair(struct fake **a, struct fake **b)
 {
@@ -510,7 +519,8 @@ static void hostile__lane_header(void **state)
 	sp = a->peers[0].shm;
 	/* a record that runs out of the ring */
 	atomic_store(lane_word0(sp->tx.slots, sp->tx.pos & sp->tx.mask),
-		     (uint64_t)lane_lap_tag(sp->tx.pos, sp->tx.lap_shift) << LANE_LAP_SHIFT | FIELD_PREP(LANE_W_NSLOTS, 127));
+		     (uint64_t)lane_lap_tag(sp->tx.pos, sp->tx.lap_shift) << LANE_LAP_SHIFT |
+			     FIELD_PREP(LANE_W_NSLOTS, 127));
 	for (int i = 0; i < 10; i++)
 		fake_poll(b);
 	assert_int_equal(b->port.stats.drop_malformed, 1);
@@ -537,7 +547,9 @@ static void hostile__user_words(void **state)
 		uint64_t *p = lane_reserve(&sp->tx, len);
 
 		if (p) { /* any format, length, acknowledgement, granule and length of a run */
-			p[0] = rng_chance(&rng, 0.5) ? rng_u64(&rng) : rng_below(&rng, 4096) | rng_below(&rng, 20000) << 32;
+			p[0] = rng_chance(&rng, 0.5)
+				       ? rng_u64(&rng)
+				       : rng_below(&rng, 4096) | rng_below(&rng, 20000) << 32;
 			lane_commit(&sp->tx, rng_u64(&rng));
 		}
 		fake_poll(b);
@@ -589,11 +601,13 @@ static void hostile__descriptors(void **state)
 	fake_poll(b);
 	assert_int_equal(b->s->desc_ready, SHM_LANE_CNT);
 	for (int i = 0; i < 2000; i++) {
-		struct shm_desc *d = shm_desc_at(b->s->seg, (uint32_t)rng_below(&rng, SHM_LANE_CNT));
+		struct shm_desc *d =
+			shm_desc_at(b->s->seg, (uint32_t)rng_below(&rng, SHM_LANE_CNT));
 
 		d->slot_cnt = rng_chance(&rng, 0.5) ? 256 : (uint32_t)rng_u64(&rng);
 		d->color = (uint32_t)rng_below(&rng, 10);
-		d->src = rng_chance(&rng, 0.2) ? addr_of(200) : fake_addr(1, (uint16_t)rng_u64(&rng), 5);
+		d->src = rng_chance(&rng, 0.2) ? addr_of(200)
+					       : fake_addr(1, (uint16_t)rng_u64(&rng), 5);
 		atomic_store(&d->state, (uint32_t)rng_below(&rng, 7));
 		atomic_fetch_add(&b->s->seg->hdr->lane_gen, 1);
 		fake_poll(b);
@@ -618,7 +632,8 @@ static void hostile__shared_lane(void **state)
 		fake_poll(a);
 	assert_int_equal(a->peers[0].dead, -EPROTO);
 	/* garbage in it: the owner says so, and those who use it learn it */
-	atomic_store(lane_word0(b->s->shared.slots, 0), (uint64_t)b->s->shared.lap << LANE_LAP_SHIFT);
+	atomic_store(lane_word0(b->s->shared.slots, 0),
+		     (uint64_t)b->s->shared.lap << LANE_LAP_SHIFT);
 	fake_poll(b);
 	assert_true(b->s->is_shared_broken);
 	assert_true(atomic_load(&b->s->seg->hdr->state) & SHM_ST_BROKEN);
@@ -627,11 +642,12 @@ static void hostile__shared_lane(void **state)
 	(void)state;
 }
 
-/* A holder of the lock who died at any moment costs nothing that was published and nothing after it. */
+/* A holder of the lock who died at any moment costs nothing that was published and nothing after
+ * it. */
 static void shm_shared__dead_holder(void **state)
 {
 	for (int when = 0; when < 4; when++) {
-		struct fake *a = open_port(100, 200000), *b = open_port(200, 200000);
+		struct fake *a = open_port(100, 0), *b = open_port(200, 0);
 		struct link_addr to = addr_of(200);
 		uint64_t x = 1, end = clk_now_ns(NULL) + DEADLINE_NS;
 		int status;
@@ -646,16 +662,19 @@ static void shm_shared__dead_holder(void **state)
 			struct shm_peer *sp;
 			uint8_t *slot;
 
-			if (fake_open(c, &at) || shm_peer_attach(c->s, fake_peer(c, &to), &sp) || shm_shared_lock(sp))
+			if (fake_open(c, &at) || shm_peer_attach(c->s, fake_peer(c, &to), &sp) ||
+			    shm_shared_lock(sp))
 				_exit(1);
 			slot = when ? lane_reserve(&sp->tx, 400) : NULL;
 			if (slot) {
 				shm_shared_note(sp);
 				memset(slot, 0x80, 400); /* looks like headers of lap 0 */
-				memcpy(slot, &(struct shm_from){.src = at}, sizeof(struct shm_from));
+				memcpy(slot, &(struct shm_from){.src = at},
+				       sizeof(struct shm_from));
 			}
 			if (when >= 2)
-				lane_commit(&sp->tx, FIELD_PREP(SHM_U_FMT, SHM_FMT_NIC) | FIELD_PREP(SHM_U_LEN, 8));
+				lane_commit(&sp->tx, FIELD_PREP(SHM_U_FMT, SHM_FMT_NIC) |
+							     FIELD_PREP(SHM_U_LEN, 8));
 			if (when == 3)
 				atomic_store(&sp->seg->hdr->shared_pos, sp->tx.pos);
 			_exit(0);
@@ -678,7 +697,8 @@ static void shm_shared__dead_holder(void **state)
 			fake_poll(a);
 		}
 		assert_int_equal(a->sent_cnt, 302);
-		assert_int_equal(b->rx_cnt, 302);		 /* the dead one's message: nobody is there to have sent it */
+		assert_int_equal(b->rx_cnt,
+				 302); /* the dead one's message: nobody is there to have sent it */
 		assert_int_equal(b->port.stats.drop_source, when >= 2);
 		close_port(a);
 		close_port(b);
@@ -692,8 +712,9 @@ static int no_files_left(void **state)
 	char cmd[128];
 
 	(void)state;
-	snprintf(cmd, sizeof(cmd), "ls /dev/shm | grep -q 'softfabric-.*-fd000000%02x%02x%02x%02x'", getpid() & 0xff,
-		 getpid() >> 8 & 0xff, getpid() >> 16 & 0xff, getpid() >> 24 & 0xff);
+	snprintf(cmd, sizeof(cmd), "ls /dev/shm | grep -q 'softfabric-.*-fd000000%02x%02x%02x%02x'",
+		 getpid() & 0xff, getpid() >> 8 & 0xff, getpid() >> 16 & 0xff,
+		 getpid() >> 24 & 0xff);
 	return system(cmd) == 0 || mem_live_count() != 0;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Unit tests of link/udp.c: two carriers on loopback, trains, refusals, and errors that the kernel is made to report.
+// Unit tests of link/udp.c: two carriers on loopback, trains, refusals, and errors that the kernel
+// is made to report.
 #include "unit.h"
 
 #include <errno.h>
@@ -298,7 +299,8 @@ static void udp_poll__refused_port(void **state)
 	closed.c->ops->close(closed.c);
 	for (int i = 0; i < 20; i++) {
 		assert_int_equal(a.c->ops->send(a.c, &dst, &iov, 1), 0);
-		assert_int_equal(send_num(100 + (uint32_t)i, body, 50), 0); /* others are not hurt */
+		assert_int_equal(send_num(100 + (uint32_t)i, body, 50),
+				 0); /* others are not hurt */
 		flush();
 	}
 	assert_int_equal(a.refused, 0); /* only from poll */

@@ -132,18 +132,10 @@ void efanic_ah_close(struct efanic *nic, uint16_t ahn)
 	nic->ah_free = ahn;
 }
 
-bool efanic_dst_is_stale(const struct efanic *nic, const struct efanic_dst *dst)
+uint16_t efanic_dst_refresh(struct efanic *nic, struct efanic_dst *dst)
 {
-	return nic->ah[dst->ah_idx].gen != dst->ah_gen && dst->ah_idx != nic->attr.max_ah;
-}
+	uint16_t idx = efanic_ah_find(nic, link_peer_addr(dst->peer)->ip);
 
-uint16_t efanic_dst_src_ahn(struct efanic *nic, struct efanic_dst *dst)
-{
-	uint16_t idx;
-
-	if (likely(nic->ah[dst->ah_idx].gen == dst->ah_gen))
-		return nic->ah[dst->ah_idx].ahn;
-	idx = efanic_ah_find(nic, link_peer_addr(dst->peer)->ip);
 	/* A destination whose handle was closed stays so until someone gets it with a new handle.
 	 */
 	if (dst->ah_idx == nic->attr.max_ah) {

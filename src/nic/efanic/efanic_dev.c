@@ -272,6 +272,8 @@ void efanic_close(struct efanic *nic)
 	if (!nic)
 		return;
 	assert(!nic->qps);
+	if (!efanic_forked(nic))
+		efanic_stats_report(nic);
 	link_node_close(nic->node);
 	efanic_ah_tab_fini(nic);
 	slab_fini(&nic->dsts);

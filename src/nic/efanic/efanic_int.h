@@ -90,8 +90,7 @@ struct efanic_dst {
 	};
 	struct link_peer *peer; /* one reference; NULL if is_orphan */
 	void *user;
-	struct efanic_dst *next; /* another Q_Key at the same peer (UD); the first is the peer's
-				    user pointer */
+	struct efanic_dst *next;      /* another Q_Key at the same peer (UD); peer's user -> first */
 	struct efanic_dst *wait_next; /* qp->waiters */
 	uint32_t refs;
 	uint32_t qkey;
@@ -111,6 +110,7 @@ struct efanic_ah {
 	uint32_t gen;	/* changes whenever the entry's meaning does */
 	uint16_t ahn;	/* its index; EFANIC_AHN_UNKNOWN for the last entry */
 	uint16_t hnext; /* hash chain or free list; AH_NONE ends it */
+	uint32_t pad;	/* to 32 bytes: indexed by a shift */
 };
 #define AH_NONE 0xffffu
 
@@ -129,8 +129,7 @@ struct efanic {
 	struct efanic_qp *qps; /* list by qp->next */
 	uint32_t qp_cnt;
 	struct slab mrs, dsts;
-	struct efanic_ah *ah; /* [max_ah + 1]; the last stands for "no address handle": its gen
-				 moves when one is opened */
+	struct efanic_ah *ah; /* [max_ah + 1]; the last stands for "no address handle" */
 	uint16_t *ah_bucket;  /* [ah_mask + 1] by hash of the GID */
 	uint32_t ah_mask;
 	uint16_t ah_free, ah_fresh; /* free list; first entry never used */
@@ -147,28 +146,30 @@ struct efanic_qp {
 	struct efanic_swr *sq;
 	uint16_t sq_free;  /* slot freed last */
 	uint16_t sq_fresh; /* first slot never used */
-	uint16_t post_ops; /* bit per enum efanic_opcode that may be posted in this state */
-	bool deliver;	   /* a handler may be called now */
+	/* per opcode: bit n set, n pieces may be posted now */
+	uint8_t post_ok[EFANIC_OP_WRITE + 1];
+	bool deliver; /* a handler may be called now */
 	bool is_ud;
 	bool is_open;	/* state takes frames */
 	bool is_posted; /* receives need buffers */
 	bool is_polling;
 	uint32_t qkey, mtu;
+	le64_t rx_plain;  /* how a SEND to us begins */
 	uint32_t credits; /* receives that may still arrive */
 	uint32_t sq_used, sq_depth;
-	struct efanic_wc wc_tx,
-		wc_rx;		   /* reused: only the fields that change are written per message */
 	struct efanic_stats stats; /* own counts; efanic_stats.c derives the rest */
+	struct efanic_wc wc_tx;	   /* reused: only the fields that change are written per message */
+	struct efanic_wc wc_rx;
 	/* the rest */
 	struct wr_line done;
 	struct rx_parked *parked, **parked_tail;
-	struct efanic_dst *waiters,
-		**waiters_tail; /* destinations with a waiting line, served in turn */
+	struct efanic_dst *waiters; /* destinations with a waiting line, served in turn */
+	struct efanic_dst **waiters_tail;
 	struct pq rnr;
 	struct efanic_rwr *rq; /* ring of rq_depth */
 	uint32_t rq_head, rq_used, rq_depth;
-	struct efanic_dst stranger; /* wc->src of a sender that nobody asked for; lives for one
-				       handler call */
+	/* wc->src of a sender that nobody asked for; lives for one handler call */
+	struct efanic_dst stranger;
 	enum efanic_qp_type type;
 	enum efanic_qp_state state;
 	bool unsolicited_ok;
@@ -198,31 +199,32 @@ extern const char *const efanic_qp_state_name[EFANIC_QPS_NUM];
 
 void efanic_tx_sent(void *ctx, void *cookie, int status); /* link_ops.on_sent */
 void efanic_tx_bulk(void *ctx, void *cookie, int status); /* link_ops.on_bulk */
-/** efanic_tx_retry() - Waiting lines and due RNR timers; cheap when there are none. Return: work
- * requests moved. */
+/** efanic_tx_retry() - Waiting lines and due RNR timers. Return: work requests moved. */
 int efanic_tx_retry(struct efanic_qp *qp);
 /** efanic_tx_report() - Hand qp->done to the handler. Return: completions. */
 int efanic_tx_report(struct efanic_qp *qp);
-/** efanic_tx_flush() - End what the link does not hold with FLUSHED; @discard: without completions,
- * held ones too. */
+/**
+ * efanic_tx_flush() - End what the link does not hold with FLUSHED.
+ * @discard: without completions, also of what the link holds.
+ */
 void efanic_tx_flush(struct efanic_qp *qp, bool discard);
 uint64_t efanic_tx_deadline(const struct efanic_qp *qp);
 
 /* --- efanic_rx.c --- */
 
-int efanic_rx_frame(void *ctx, struct link_peer *peer,
-		    const struct view *frame); /* link_ops.on_frame */
-/** efanic_rx_report() - Hand parked receive completions, and in state ERR the posted buffers, to
- * the handler. Return: how many. */
+/* link_ops.on_frame */
+int efanic_rx_frame(void *ctx, struct link_peer *peer, const struct view *frame);
+/** efanic_rx_report() - Report what is parked, and in state ERR the posted buffers. Return: how many. */
 int efanic_rx_report(struct efanic_qp *qp);
-/** efanic_rx_flush() - Forget credits and parked packets; @discard: posted buffers and their
- * completions too. */
+/**
+ * efanic_rx_flush() - Forget credits and parked packets.
+ * @discard: posted buffers and their completions too.
+ */
 void efanic_rx_flush(struct efanic_qp *qp, bool discard);
 
 /* --- efanic_mr.c --- */
 
-/** efanic_mr_check() - Does @lkey allow @access (0: read) of [@addr, +@len)? Not for
- * EFANIC_LKEY_INTERNAL. */
+/** efanic_mr_check() - Does @lkey (not the internal one) allow @access (0: read) of [@addr, +@len)? */
 bool efanic_mr_check(struct efanic *nic, uint32_t lkey, const void *addr, uint64_t len,
 		     unsigned access);
 
@@ -232,13 +234,23 @@ int efanic_ah_tab_init(struct efanic *nic);
 void efanic_ah_tab_fini(struct efanic *nic);
 /** efanic_ah_find() - Index of the open entry for @gid; max_ah (none) if there is not one. */
 uint16_t efanic_ah_find(const struct efanic *nic, const uint8_t gid[16]);
-/** efanic_dst_src_ahn() - AH number to report for packets from @dst now. */
-uint16_t efanic_dst_src_ahn(struct efanic *nic, struct efanic_dst *dst);
-/** efanic_dst_settle() - A counted destination for @dst, which may be @qp->stranger. Return: 0;
- * -ENOMEM; -EINVAL not of @qp. */
+/* Was the address handle behind @dst closed? Never so for a destination without one. */
+static inline bool efanic_dst_is_stale(const struct efanic *nic, const struct efanic_dst *dst)
+{
+	return unlikely(nic->ah[dst->ah_idx].gen != dst->ah_gen) && dst->ah_idx != nic->attr.max_ah;
+}
+/** efanic_dst_refresh() - As efanic_dst_src_ahn() when the generation has changed. */
+uint16_t efanic_dst_refresh(struct efanic *nic, struct efanic_dst *dst);
+/* AH number to report for packets from @dst now. */
+static inline uint16_t efanic_dst_src_ahn(struct efanic *nic, struct efanic_dst *dst)
+{
+	const struct efanic_ah *ah = &nic->ah[dst->ah_idx];
+
+	return likely(ah->gen == dst->ah_gen) ? ah->ahn : efanic_dst_refresh(nic, dst);
+}
+/** efanic_dst_settle() - efanic_dst_hold() from inside. */
 int efanic_dst_settle(struct efanic_qp *qp, struct efanic_dst *dst, struct efanic_dst **out);
-/** efanic_dst_orphan_all() - The queue pair closes: its destinations stay valid handles that name
- * nothing. */
+/** efanic_dst_orphan_all() - @qp closes: its destinations stay handles, but name nothing. */
 void efanic_dst_orphan_all(struct efanic_qp *qp);
 
 /* --- efanic_stats.c --- */
@@ -247,5 +259,10 @@ void efanic_dst_orphan_all(struct efanic_qp *qp);
 void efanic_stats_derive(const struct efanic_qp *qp, const struct link_stats *link,
 			 struct efanic_stats *out);
 void efanic_stats_add(struct efanic_stats *sum, const struct efanic_stats *more);
+/**
+ * efanic_stats_report() - One line of all counters of an adapter whose queue pairs are closed, if
+ * SOFTFABRIC_STATS asks for it: "stderr", or a prefix of the file <prefix>.<pid> to append to.
+ */
+void efanic_stats_report(const struct efanic *nic);
 
 #endif

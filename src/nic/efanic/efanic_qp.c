@@ -16,7 +16,7 @@ const char *const efanic_qp_state_name[EFANIC_QPS_NUM] = {
 
 /* --- the state table --- */
 
-#define QPA(name_) EFANIC_QPA_##name_
+#define QPA(name_)  EFANIC_QPA_##name_
 #define FROM(from_) [EFANIC_QPS_##from_]
 #define TO(to_)	    [EFANIC_QPS_##to_]
 
@@ -51,25 +51,26 @@ struct efanic_transition efanic_qp_transition(enum efanic_qp_type type, enum efa
 
 /* --- modify --- */
 
-static uint16_t ops_of(const struct efanic_qp *qp)
+/* How many pieces each opcode takes in state @to. Source: device limits; RDMA takes exactly one. */
+static void set_post_ok(struct efanic_qp *qp, enum efanic_qp_state to)
 {
 	uint32_t caps = qp->nic->attr.device_caps;
-	uint16_t ops = 1u << EFANIC_OP_SEND;
 
-	if (qp->is_ud)
-		return ops;
-	if (caps & EFANIC_CAP_RDMA_READ)
-		ops |= 1u << EFANIC_OP_READ;
-	if (caps & EFANIC_CAP_RDMA_WRITE)
-		ops |= 1u << EFANIC_OP_WRITE;
-	return ops;
+	memset(qp->post_ok, 0, sizeof(qp->post_ok));
+	if (to != EFANIC_QPS_RTS && to != EFANIC_QPS_SQD)
+		return;
+	qp->post_ok[EFANIC_OP_SEND] = (uint8_t)GENMASK(EFANIC_SGE_MAX, 0);
+	if (!qp->is_ud && caps & EFANIC_CAP_RDMA_READ)
+		qp->post_ok[EFANIC_OP_READ] = 1 << 1;
+	if (!qp->is_ud && caps & EFANIC_CAP_RDMA_WRITE)
+		qp->post_ok[EFANIC_OP_WRITE] = 1 << 1;
 }
 
 static void set_state(struct efanic_qp *qp, enum efanic_qp_state to)
 {
 	assert(efanic_qp_transition(qp->type, qp->state, to).legal);
 	qp->state = to;
-	qp->post_ops = to == EFANIC_QPS_RTS || to == EFANIC_QPS_SQD ? ops_of(qp) : 0;
+	set_post_ok(qp, to);
 	qp->is_open = to == EFANIC_QPS_RTR || to == EFANIC_QPS_RTS || to == EFANIC_QPS_SQD ||
 		      to == EFANIC_QPS_SQE;
 	if (to == EFANIC_QPS_ERR || to == EFANIC_QPS_RESET) {
@@ -122,8 +123,10 @@ int efanic_qp_modify(struct efanic_qp *qp, const struct efanic_qp_mod *mod, unsi
 	rc = check_values(qp, mod, mask);
 	if (rc)
 		return rc;
-	if (mask & EFANIC_QPA_QKEY)
+	if (mask & EFANIC_QPA_QKEY) {
 		qp->qkey = mod->qkey;
+		qp->rx_plain = efanic_hdr_word(EFANIC_PKT_SEND, qp->qkey);
+	}
 	if (mask & EFANIC_QPA_RNR_RETRY)
 		qp->rnr_retry = mod->rnr_retry;
 	if (to != qp->state || to == EFANIC_QPS_ERR || to == EFANIC_QPS_RESET)
@@ -249,6 +252,7 @@ static void qp_init(struct efanic_qp *qp, struct efanic *nic, const struct efani
 		.is_posted = attr->posted_buffers || attr->type == EFANIC_QP_UD,
 		.qkey = attr->qkey,
 		.mtu = nic->attr.mtu,
+		.rx_plain = efanic_hdr_word(EFANIC_PKT_SEND, attr->qkey),
 		.sq_depth = attr->sq_depth,
 		.done = {SQ_NONE, SQ_NONE},
 		.rq_depth = attr->rq_depth,
@@ -359,7 +363,8 @@ int efanic_poll(struct efanic_qp *qp)
 	if (unlikely(qp->done.head != SQ_NONE))
 		n += efanic_tx_report(qp);
 	n += link_poll(qp->port);
-	n += efanic_tx_retry(qp);
+	if (unlikely(qp->waiters || pq_peek(&qp->rnr)))
+		n += efanic_tx_retry(qp);
 	qp->deliver = false;
 	qp->is_polling = false;
 	return n;

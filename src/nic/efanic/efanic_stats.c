@@ -3,6 +3,15 @@
 // counts.
 #include "nic/efanic/efanic_int.h"
 
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+
+#define REPORT_ENV "SOFTFABRIC_STATS"
+
 void efanic_stats_add(struct efanic_stats *sum, const struct efanic_stats *more)
 {
 	static_assert(sizeof(*sum) % sizeof(uint64_t) == 0, "counters only");
@@ -52,6 +61,51 @@ void efanic_query_stats(const struct efanic *nic, struct efanic_stats *out)
 		efanic_qp_query_stats(qp, &one);
 		efanic_stats_add(out, &one);
 	}
+}
+
+#define ROW(name_) {#name_, offsetof(struct efanic_stats, name_)}
+static const struct {
+	const char *name;
+	size_t offset;
+} report_rows[] = {
+	ROW(tx_bytes), ROW(tx_pkts), ROW(rx_bytes), ROW(rx_pkts), ROW(rx_drops),
+	ROW(send_bytes), ROW(send_wrs), ROW(recv_bytes), ROW(recv_wrs),
+	ROW(rdma_read_wrs), ROW(rdma_read_bytes), ROW(rdma_read_wr_err), ROW(rdma_read_resp_bytes),
+	ROW(rdma_write_wrs), ROW(rdma_write_bytes), ROW(rdma_write_wr_err),
+	ROW(rdma_write_recv_bytes), ROW(retrans_pkts), ROW(retrans_timeout_events),
+	ROW(unresponsive_remote_events), ROW(impaired_remote_conn_events), ROW(rnr_naks_rx),
+	ROW(rnr_naks_tx), ROW(qkey_violations), ROW(malformed), ROW(shm_tx_pkts), ROW(net_tx_pkts),
+};
+static_assert(ARRAY_SIZE(report_rows) * sizeof(uint64_t) == sizeof(struct efanic_stats), "every counter");
+
+/* One write for the whole line, so that lines of several processes do not mix. */
+void efanic_stats_report(const struct efanic *nic)
+{
+	const char *where = getenv(REPORT_ENV);
+	const bool to_stderr = where && !strcmp(where, "stderr");
+	char path[512], line[2048];
+	uint64_t value;
+	size_t at;
+	FILE *f;
+
+	if (!where || !*where)
+		return;
+	at = (size_t)snprintf(line, sizeof(line), "softfabric-stats: adapter=%s pid=%ld", nic->attr.name,
+			      (long)getpid());
+	for (size_t i = 0; i < ARRAY_SIZE(report_rows); i++) {
+		memcpy(&value, (const char *)&nic->closed + report_rows[i].offset, sizeof(value));
+		at += (size_t)snprintf(line + at, sizeof(line) - at, " %s=%" PRIu64, report_rows[i].name,
+				       value);
+	}
+	snprintf(path, sizeof(path), "%s.%ld", where, (long)getpid());
+	f = to_stderr ? stderr : fopen(path, "ae");
+	if (!f) {
+		LOG_WARN("%s: %s cannot be written: %s", REPORT_ENV, path, strerror(errno));
+		return;
+	}
+	fprintf(f, "%s\n", line);
+	if (!to_stderr)
+		fclose(f);
 }
 
 const char *efanic_status_str(unsigned status)

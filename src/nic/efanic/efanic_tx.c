@@ -45,7 +45,10 @@ static void slot_free(struct efanic_qp *qp, struct efanic_swr *s)
 	s->next = qp->sq_free;
 	qp->sq_free = slot_idx(qp, s);
 	qp->sq_used--;
-	efanic_dst_put(s->dst);
+	if (likely(s->dst->refs > 1))
+		s->dst->refs--;
+	else
+		efanic_dst_put(s->dst);
 }
 
 /* The slot is free before the handler runs, so that the handler can post. */
@@ -144,42 +147,55 @@ static void wait_add(struct efanic_qp *qp, struct efanic_swr *s)
 	qp->waiters_tail = &dst->wait_next;
 }
 
+static __attribute__((noinline)) int bulk_start(struct efanic_qp *qp, struct efanic_swr *s)
+{
+	return link_bulk(qp->port, s->dst->peer, s->opcode == EFANIC_OP_READ ? LINK_GET : LINK_PUT,
+			 s->iov[0].iov_base, s->len, s->raddr, s->rkey, s);
+}
+
+static inline int frame_start(struct efanic_qp *qp, struct efanic_swr *s)
+{
+	struct efanic_dst *dst = s->dst;
+	enum efanic_pkt_op op = EFANIC_PKT_SEND;
+	int iov_cnt = s->iov_cnt;
+	uint8_t hdr[EFANIC_HDR_MAX];
+	size_t hdr_len;
+
+	if (unlikely(s->has_imm))
+		op = EFANIC_PKT_SEND_IMM;
+	if (unlikely(s->data_done)) {
+		op = EFANIC_PKT_WRITE_IMM;
+		iov_cnt = 0;
+	}
+	hdr_len = efanic_pkt_encode(op, dst->qkey, s->imm, s->len, hdr);
+	return link_send(qp->port, dst->peer, hdr, hdr_len, s->iov, iov_cnt, qp->is_ud ? NULL : s);
+}
+
 /*
  * Gives @s to the link. Return: 0 or -EAGAIN; every other answer has ended the request. The link
  * may report on_sent before it returns, so the slot counts as the link's from before the call.
  */
-static int wr_start(struct efanic_qp *qp, struct efanic_swr *s)
+static inline int wr_start(struct efanic_qp *qp, struct efanic_swr *s)
 {
-	struct efanic_dst *dst = s->dst;
 	bool deliver = qp->deliver;
-	uint8_t hdr[EFANIC_HDR_MAX];
-	enum efanic_pkt_op op;
-	size_t hdr_len;
 	int rc;
 
 	s->phase = WR_LINK;
 	qp->deliver = false; /* no handler runs inside of a handler's post */
-	if (likely(s->opcode == EFANIC_OP_SEND || s->data_done)) {
-		op = s->data_done ? EFANIC_PKT_WRITE_IMM
-		     : s->has_imm ? EFANIC_PKT_SEND_IMM
-				  : EFANIC_PKT_SEND;
-		hdr_len = efanic_pkt_encode(op, dst->qkey, s->imm, s->len, hdr);
-		rc = link_send(qp->port, dst->peer, hdr, hdr_len, s->iov,
-			       s->data_done ? 0 : s->iov_cnt, qp->is_ud ? NULL : s);
-	} else {
-		rc = link_bulk(qp->port, dst->peer,
-			       s->opcode == EFANIC_OP_READ ? LINK_GET : LINK_PUT,
-			       s->iov[0].iov_base, s->len, s->raddr, s->rkey, s);
+	if (likely(s->opcode == EFANIC_OP_SEND || s->data_done))
+		rc = frame_start(qp, s);
+	else
+		rc = bulk_start(qp, s);
+	if (unlikely(rc || qp->is_ud) && rc != -EAGAIN) {
+		/* UD ends at once, and cannot tell how */
+		wr_end(qp, s, qp->is_ud ? EFANIC_OK : status_of(qp, s, rc));
+		rc = 0;
 	}
-	if (unlikely(qp->is_ud && rc != -EAGAIN)) /* gone or lost, UD cannot tell */
-		wr_end(qp, s, EFANIC_OK);
-	else if (unlikely(rc && rc != -EAGAIN))
-		wr_end(qp, s, status_of(qp, s, rc));
 	qp->deliver = deliver;
-	return rc == -EAGAIN ? rc : 0;
+	return rc;
 }
 
-static void wr_start_or_wait(struct efanic_qp *qp, struct efanic_swr *s)
+static inline void wr_start_or_wait(struct efanic_qp *qp, struct efanic_swr *s)
 {
 	if (unlikely(qp->state == EFANIC_QPS_SQD || s->dst->is_waiting || wr_start(qp, s)))
 		wait_add(qp, s);
@@ -404,7 +420,7 @@ static __attribute__((cold, noinline)) int post_refuse(struct efanic_qp *qp,
 			 efanic_qp_state_name[qp->state]);
 		return -EINVAL;
 	}
-	if (!(qp->post_ops & 1u << wr->opcode)) {
+	if (!qp->post_ok[wr->opcode]) {
 		LOG_WARN("QP %u: opcode %u not supported by this queue pair's type or adapter",
 			 qp->qpn, wr->opcode);
 		return qp->is_ud ? -EINVAL : -EOPNOTSUPP;
@@ -413,65 +429,76 @@ static __attribute__((cold, noinline)) int post_refuse(struct efanic_qp *qp,
 	return -EINVAL;
 }
 
-static struct efanic_swr *slot_get(struct efanic_qp *qp)
+/* The caller has checked that one is left. */
+static inline struct efanic_swr *slot_get(struct efanic_qp *qp)
 {
 	struct efanic_swr *s;
 
-	if (likely(qp->sq_free != SQ_NONE)) {
-		s = &qp->sq[qp->sq_free];
-		qp->sq_free = s->next;
-	} else if (qp->sq_fresh < qp->sq_depth) {
-		s = &qp->sq[qp->sq_fresh++];
-	} else {
-		return NULL;
-	}
 	qp->sq_used++;
+	if (unlikely(qp->sq_free == SQ_NONE))
+		return &qp->sq[qp->sq_fresh++];
+	s = &qp->sq[qp->sq_free];
+	qp->sq_free = s->next;
 	return s;
 }
 
-/* Copies the pieces. Return: EFANIC_OK, or the status with which the request ends at once. */
-static uint8_t slot_fill(struct efanic_qp *qp, struct efanic_swr *s, const struct efanic_wr *wr)
+/* Copies the pieces and checks keys and length. Return: EFANIC_OK, or how the request ends at once.
+ */
+static inline uint8_t pieces_fill(struct efanic_qp *qp, struct efanic_swr *s,
+				  const struct efanic_wr *wr, unsigned access, uint64_t max)
 {
-	unsigned access = wr->opcode == EFANIC_OP_READ ? EFANIC_ACCESS_LOCAL_WRITE : 0;
-	uint64_t max = wr->opcode == EFANIC_OP_SEND ? qp->mtu : qp->nic->attr.max_rdma_size;
+	const struct efanic_sge *sge = wr->sge, *end = sge + wr->sge_cnt;
 	uint8_t status = EFANIC_OK;
 	uint64_t len = 0;
 
-	for (unsigned i = 0; i < wr->sge_cnt; i++) {
-		const struct efanic_sge *sge = &wr->sge[i];
-
+	for (struct iovec *iov = s->iov; sge != end; sge++, iov++) {
 		if (unlikely(sge->lkey != EFANIC_LKEY_INTERNAL &&
 			     !efanic_mr_check(qp->nic, sge->lkey, sge->addr, sge->len, access)))
 			status = EFANIC_LOCAL_INVALID_LKEY;
-		s->iov[i] = (struct iovec){(void *)(uintptr_t)sge->addr, sge->len};
+		*iov = (struct iovec){(void *)(uintptr_t)sge->addr, sge->len};
 		len += sge->len;
 	}
-	s->wr_id = wr->wr_id;
-	s->opcode = wr->opcode;
-	s->iov_cnt = wr->sge_cnt;
-	s->rnr_tries = 0;
-	s->has_imm = wr->has_imm;
-	s->data_done = false;
-	s->discard = false;
-	s->imm = wr->imm;
 	s->len = (uint32_t)len;
-	if (unlikely(wr->opcode != EFANIC_OP_SEND)) {
-		s->rkey = wr->rkey;
-		s->raddr = wr->raddr;
-	}
 	return likely(len <= max) ? status : EFANIC_LOCAL_BAD_LENGTH;
 }
 
-static void count_posted(struct efanic_qp *qp, const struct efanic_swr *s)
+static __attribute__((noinline)) uint8_t rdma_fill(struct efanic_qp *qp, struct efanic_swr *s,
+						   const struct efanic_wr *wr)
 {
-	if (likely(s->opcode == EFANIC_OP_SEND)) {
-		qp->stats.send_wrs++;
-		qp->stats.send_bytes += s->len;
-	} else if (s->opcode == EFANIC_OP_READ) {
+	unsigned access = wr->opcode == EFANIC_OP_READ ? EFANIC_ACCESS_LOCAL_WRITE : 0;
+	uint8_t status = pieces_fill(qp, s, wr, access, qp->nic->attr.max_rdma_size);
+
+	s->rkey = wr->rkey;
+	s->raddr = wr->raddr;
+	if (status != EFANIC_OK)
+		return status;
+	if (wr->opcode == EFANIC_OP_READ)
 		qp->stats.rdma_read_wrs++;
-	} else {
+	else
 		qp->stats.rdma_write_wrs++;
-	}
+	return EFANIC_OK;
+}
+
+static inline uint8_t send_fill(struct efanic_qp *qp, struct efanic_swr *s,
+				const struct efanic_wr *wr)
+{
+	uint8_t status = pieces_fill(qp, s, wr, 0, qp->mtu);
+
+	if (unlikely(status != EFANIC_OK))
+		return status;
+	qp->stats.send_wrs++;
+	qp->stats.send_bytes += s->len;
+	return EFANIC_OK;
+}
+
+static __attribute__((cold, noinline)) void post_end(struct efanic_qp *qp, struct efanic_swr *s,
+						     uint8_t status)
+{
+	bool deliver = qp->deliver;
+
+	qp->deliver = false;
+	wr_end(qp, s, status);
+	qp->deliver = deliver;
 }
 
 int efanic_post_send(struct efanic_qp *qp, const struct efanic_wr *wr)
@@ -479,38 +506,40 @@ int efanic_post_send(struct efanic_qp *qp, const struct efanic_wr *wr)
 	struct efanic_dst *dst = wr->dst;
 	struct efanic_swr *s;
 	uint8_t status;
-	int rc;
 
 	lock_assert_held(qp->nic->lock);
-	if (unlikely(wr->opcode > EFANIC_OP_WRITE || !(qp->post_ops & 1u << wr->opcode) ||
-		     wr->sge_cnt > EFANIC_SGE_MAX ||
-		     (wr->opcode != EFANIC_OP_SEND && wr->sge_cnt != 1)))
+	if (unlikely(wr->opcode > EFANIC_OP_WRITE || wr->sge_cnt > EFANIC_SGE_MAX ||
+		     !(qp->post_ok[wr->opcode] >> wr->sge_cnt & 1)))
 		return post_refuse(qp, wr);
 	if (unlikely(qp->sq_used >= qp->sq_depth))
 		return -ENOMEM;
 	if (likely(dst->qp == qp)) {
 		dst->refs++;
 	} else {
-		rc = efanic_dst_settle(qp, dst, &dst);
+		int rc = efanic_dst_settle(qp, dst, &dst);
+
 		if (rc)
 			return rc;
 	}
 	s = slot_get(qp);
-	must(s);
+	s->wr_id = wr->wr_id;
 	s->dst = dst;
-	status = slot_fill(qp, s, wr);
+	s->opcode = wr->opcode;
+	s->has_imm = wr->has_imm;
+	s->iov_cnt = wr->sge_cnt;
+	s->data_done = false;
+	s->imm = wr->imm;
+	s->rnr_tries = 0;
+	s->discard = false;
 	if (unlikely(efanic_dst_is_stale(qp->nic, dst)))
 		status = EFANIC_LOCAL_INVALID_AH;
-	if (unlikely(status != EFANIC_OK)) {
-		bool deliver = qp->deliver;
-
-		qp->deliver = false;
-		wr_end(qp, s, status);
-		qp->deliver = deliver;
-		return 0;
-	}
-	count_posted(qp, s);
-	wr_start_or_wait(qp, s);
+	else
+		status = likely(wr->opcode == EFANIC_OP_SEND) ? send_fill(qp, s, wr)
+							      : rdma_fill(qp, s, wr);
+	if (unlikely(status != EFANIC_OK))
+		post_end(qp, s, status);
+	else
+		wr_start_or_wait(qp, s);
 	return 0;
 }
 

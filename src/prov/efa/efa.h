@@ -195,7 +195,7 @@ struct efa_tx {
 };
 
 /* --- incoming transfer ------------------------------------------------------------------------------------ */
-enum efa_rx_kind { EFA_RX_MSG, EFA_RX_WRITE, EFA_RX_READ };
+enum efa_rx_kind { EFA_RX_MSG, EFA_RX_WRITE, EFA_RX_READ, EFA_RX_SINK /* discarded: taken to the end into no buffer */ };
 
 struct efa_rx {
 	struct kit_ux ux;                /* while unexpected */

@@ -109,6 +109,12 @@ static int ep_control(struct fid *fid, int command, void *arg)
 
 static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {
+	/* Until libfabric 2.2 an efa address vector served one endpoint; programs that rely on more fail on those releases. */
+	if (bfid && bfid->fclass == FI_CLASS_AV && to_ep(fid)->domain->kit.api_version < KIT_V(2, 2) &&
+	    container_of(bfid, struct kit_av, fid.fid)->ep_cnt) {
+		LOG_WARN("a second endpoint on one address vector refused: efa allows that from API version 2.2 on");
+		return -FI_ENOSYS;
+	}
 	return kit_ep_bind(&to_ep(fid)->kit, bfid, flags);
 }
 

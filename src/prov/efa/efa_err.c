@@ -83,7 +83,10 @@ const char *efa_strerror(unsigned prov_errno)
 {
 	const struct err_row *row = find(prov_errno);
 
-	return row ? row->text : "unknown error";
+	if (row)
+		return row->text;
+	/* What libfabric itself defines, as in a truncated receive's entry. */
+	return prov_errno >= 256 && prov_errno < 512 ? fi_strerror((int)prov_errno) : "unknown error";
 }
 
 uint64_t efa_host_id(void)

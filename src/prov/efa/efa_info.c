@@ -207,7 +207,8 @@ static int want_from(struct wanted *w, const char *node, const char *service, ui
 	int ret;
 
 	memset(w, 0, sizeof(*w));
-	if (node || service) {
+	/* As the real provider: a service alone says nothing about our own side. */
+	if (node || (service && !(flags & FI_SOURCE))) {
 		ret = parse_addr(node, service, flags & FI_SOURCE ? &w->src : &w->dst);
 		if (ret)
 			return ret;

@@ -116,7 +116,7 @@ void efa_rx_fail(struct efa_rx *rx, int err, unsigned prov_errno)
 			    efa_err_data(rx->ep, rx->peer, prov_errno, text, sizeof(text)));
 	else if (rx->kind == EFA_RX_READ)
 		efa_tx_fail(rx->tx, err, prov_errno);
-	else
+	else if (rx->kind == EFA_RX_WRITE)
 		efa_ep_event(rx->ep, err, (int)prov_errno, "a write of a peer could not be finished");
 	end(rx);
 }
@@ -203,7 +203,9 @@ static void complete(struct efa_rx *rx)
 		send_short(rx, EFA_PKT_EOR);
 	if (props & EFA_P_DC)
 		send_short(rx, EFA_PKT_RECEIPT);
-	if (rx->kind == EFA_RX_READ) {
+	if (rx->kind == EFA_RX_SINK) {
+		/* nobody to tell */
+	} else if (rx->kind == EFA_RX_READ) {
 		efa_tx_on_response(rx->tx);
 	} else if (rx->kind == EFA_RX_WRITE) {
 		if (rx->has_data && ep->kit.rx_cq)
@@ -528,15 +530,38 @@ void efa_rx_start(struct kit_ep *kep, struct kit_rx *krx, struct kit_ux *ux)
 	efa_rx_go_on(rx);
 }
 
+/* Bytes of a CTS-based message that came before it was discarded; the rest goes nowhere too. */
+static void sink(struct efa_rx *rx)
+{
+	struct efa_held *held;
+	struct efa_hdr h;
+	size_t payload_off;
+
+	rx->kind = EFA_RX_SINK;
+	rx->iov_cnt = 0;
+	while ((held = TAILQ_FIRST(&rx->held))) {
+		struct view v = view_of(held->data, held->len);
+
+		TAILQ_REMOVE(&rx->held, held, link);
+		if (!efa_pkt_decode(&v, &h, &payload_off))
+			efa_rx_bytes(rx, 0, &v, payload_off);
+		efa_held_put(rx->ep, held);
+	}
+	efa_rx_check(rx);
+}
+
 void efa_rx_discard(struct kit_ep *kep, struct kit_ux *ux)
 {
 	struct efa_rx *rx = container_of(ux, struct efa_rx, ux);
 
 	/*
 	 * The sender of a long or delivery-complete message still waits for us. A read-based one is released by its EOR; a
-	 * CTS-based one is taken to the end into no buffer, so that the sender completes as it does on the real provider.
+	 * CTS-based one is taken to the end into no buffer, unless we are about to close.
 	 */
-	(void)kep;
+	if (efa_pkt_tab[rx->type].props & EFA_P_LONGCTS && !kep->closing && !(rx->peer->flags & EFA_PEER_REMOVED)) {
+		sink(rx);
+		return;
+	}
 	if (efa_pkt_tab[rx->type].props & EFA_P_READ_IOV)
 		send_short(rx, EFA_PKT_EOR);
 	if (efa_pkt_tab[rx->type].props & EFA_P_DC && !(efa_pkt_tab[rx->type].props & EFA_P_LONGCTS))

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What softfabric offers beyond the providers it stands in for: counters of the soft adapter, so that a program can tell what ran. */
+#ifndef FI_EXT_SOFTFABRIC_H
+#define FI_EXT_SOFTFABRIC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <rdma/fi_domain.h>
+
+/*
+ * fi_open_ops(&domain->fid, FI_SOFTFABRIC_STATS_OPS, 0, (void **)&ops, NULL) gives a struct fi_softfabric_ops_stats. All counters only
+ * grow. Names of the efa provider:
+ *
+ *   tx_bytes, rdma_read_wrs ...  the adapter's hw_counters under their documented names, over all queue pairs of the domain's
+ *                                adapter, closed ones included; and shm_tx_pkts, net_tx_pkts: frames sent by shared memory and by
+ *                                the network path
+ *   tx_pkts.EAGER_TAGRTM ...     packets sent, by protocol packet type, over the domain's open RDM endpoints; also RDMA_READ and
+ *                                RDMA_WRITE, the work requests of the adapter's own RDMA
+ *   rx_pkts.EAGER_TAGRTM ...     packets received
+ *   drop.SHORT ...               packets thrown away at the protocol's door, by reason; and drop.unknown_peer, drop.stale_id,
+ *                                drop.duplicate
+ *   rnr_queued, implicit_peers   sends that waited for a receiver that was not ready; senders that no one had inserted
+ */
+#define FI_SOFTFABRIC_STATS_OPS "softfabric stats"
+
+struct fi_softfabric_ops_stats {
+	size_t size; /* of this struct, so that it can grow */
+	/* 0; -FI_ENOENT no such counter; -FI_EINVAL. */
+	int (*read)(struct fid_domain *domain, const char *name, uint64_t *value);
+	/* Name of counter @index, 0 up to the first -FI_ENOENT, into @buf; 0; -FI_ETOOSMALL; -FI_EINVAL. */
+	int (*name)(struct fid_domain *domain, size_t index, char *buf, size_t len);
+};
+
+#endif

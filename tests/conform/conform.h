@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// What the files of the conformance suite share: a test's table row, the run-time view that it gets, and its helpers.
+#ifndef SF_TESTS_CONFORM_CONFORM_H
+#define SF_TESTS_CONFORM_CONFORM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/types.h>
+
+#include <rdma/fabric.h>
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+#include <rdma/fi_tagged.h>
+
+#include "fi_ext_softfabric.h"
+
+/*
+ * Theory of operation
+ *
+ * A test is one function with a row in its file's table. It is run by one rank alone, or by two ranks, each of which calls it with its
+ * own struct ct and looks at ct->rank. The ranks are two threads of a process with one domain (mode one) or two processes (modes two and
+ * udp); they find each other through a socket pair, which also carries barriers. Every run is a fresh process, so that its environment
+ * is its own and a crash costs one test. A check that fails prints where and why and ends the process.
+ *
+ * The device's counters assert that the messages took the path that the mode stands for.
+ */
+
+enum ct_mode { CT_ONE, CT_TWO, CT_UDP, CT_MODE_NUM };
+
+enum { /* ct_test.flags */
+	CT_SOLO = 1,     /* one rank; run in mode one only */
+	CT_NO_ONE = 2,   /* makes sense between processes only */
+	CT_GENS = 4,     /* also under every hardware generation of the provider, and its other variants */
+	CT_LOSSY = 8,    /* also over a lossy network (mode udp) */
+	CT_RAW = 16,     /* opens its objects itself */
+	CT_ANY_PATH = 32 /* do not assert the path */
+};
+
+struct ct;
+struct ct_test {
+	const char *name;     /* group_case */
+	void (*run)(struct ct *c);
+	uint64_t caps;        /* asked of fi_getinfo; skipped only if the provider does not advertise them */
+	enum fi_ep_type type; /* 0: FI_EP_RDM */
+	unsigned flags;
+	const char *covers;   /* words for the meta-test: "FI_MSG FI_SEND inject_size" */
+	const char *env;      /* "NAME=value NAME=value" */
+	const char *prov;     /* of this provider only */
+	unsigned deadline_s;  /* 0: 30 */
+};
+
+#define CT_CTX_NUM 4096
+struct ct {
+	const struct ct_test *t;
+	const char *prov, *variant;
+	enum ct_mode mode;
+	int rank, peer_fd;
+	uint64_t seed, rng;
+	uint8_t *shared;             /* CT_SHARED bytes that both ranks see, in every mode */
+	/* set before ct_open(), or left 0 */
+	struct {
+		uint32_t version;        /* API version; 0: 1.17 */
+		uint64_t caps, mr_mode, msg_order, op_flags, tx_bind, rx_bind, mode;
+		uint64_t cntr_flags;     /* bind a counter with these flags */
+		enum fi_cq_format format;
+		size_t cq_size;
+		enum fi_progress progress;
+		enum fi_threading threading;
+		enum fi_resource_mgmt rm;
+		bool one_cq, eq, no_enable;
+	} want;
+	/* objects of ct_open() */
+	struct fi_info *info;
+	struct fid_fabric *fabric;
+	struct fid_domain *domain;
+	struct fid_av *av;
+	struct fid_cq *txcq, *rxcq;
+	struct fid_cntr *cntr;
+	struct fid_eq *eq;
+	struct fid_ep *ep;
+	fi_addr_t self, peer;
+	uint8_t addr[64], peer_addr[64];
+	size_t addr_len;
+	struct fi_softfabric_ops_stats *stats;
+	bool own_domain, traffic;
+	struct fi_context2 ctx[CT_CTX_NUM];
+};
+#define CT_SHARED (1 << 20)
+
+/* --- checks --- */
+void ct_fail(const struct ct *c, const char *file, int line, const char *fmt, ...)
+	__attribute__((noreturn, format(printf, 4, 5)));
+void ct_skip(const struct ct *c, const char *fmt, ...) __attribute__((noreturn, format(printf, 2, 3)));
+#define FAIL(...) ct_fail(c, __FILE__, __LINE__, __VA_ARGS__)
+#define CHECK(cond_, fmt_, ...)                                                                    \
+	do {                                                                                       \
+		if (!(cond_))                                                                      \
+			FAIL("%s: " fmt_, #cond_, ##__VA_ARGS__);                                  \
+	} while (0)
+/* The call returns exactly this. */
+#define RET(want_, call_)                                                                          \
+	do {                                                                                       \
+		long got_ = (long)(call_);                                                         \
+		if (got_ != (long)(want_))                                                         \
+			FAIL("%s returned %ld (%s), not %ld (%s)", #call_, got_,                   \
+			     ct_err(got_), (long)(want_), ct_err((long)(want_)));                  \
+	} while (0)
+#define OK(call_) RET(0, call_)
+const char *ct_err(long ret);
+
+/* --- objects --- */
+/** ct_hints() - Hints as the test's row and c->want ask; fi_freeinfo() it. */
+struct fi_info *ct_hints(struct ct *c);
+/** ct_open() - Everything from fi_getinfo to an enabled endpoint that knows its peer. */
+void ct_open(struct ct *c);
+/** ct_open_to_domain() - Info, fabric, domain only. */
+void ct_open_to_domain(struct ct *c);
+/** ct_connect() - Exchange addresses with the other rank and insert them. */
+void ct_connect(struct ct *c);
+/** ct_close() - No stray completion is left, the path was right; closes all. */
+void ct_close(struct ct *c);
+struct fid_cq *ct_cq(struct ct *c, size_t size, enum fi_cq_format format);
+/** ct_ep2() - One more enabled endpoint with CQ and AV of its own on c->domain. */
+struct ct_ep2 {
+	struct fid_ep *ep;
+	struct fid_cq *cq;
+	struct fid_av *av;
+	uint8_t addr[64];
+	size_t addr_len;
+};
+void ct_ep2_open(struct ct *c, struct ct_ep2 *e);
+void ct_ep2_close(struct ct *c, struct ct_ep2 *e);
+
+/* --- between ranks --- */
+void ct_barrier(struct ct *c);      /* drives the endpoint while it waits */
+void ct_barrier_idle(struct ct *c); /* makes no libfabric call while it waits */
+void ct_swap(struct ct *c, const void *out, void *in, size_t len);
+uint64_t ct_rand(struct ct *c);
+uint64_t ct_below(struct ct *c, uint64_t n);
+uint64_t ct_now_ms(void);
+
+/* --- memory --- */
+struct ct_buf {
+	uint8_t *mem;        /* len bytes, between guards */
+	size_t len;
+	struct fid_mr *mr;
+	void *desc;
+	uint64_t key, base;  /* what a peer names it by */
+	uint8_t *block;
+	size_t block_len;
+};
+/* @misalign: of mem against 64. @access: FI_REMOTE_READ ..., registered if not 0 or if the provider needs it. */
+void ct_buf(struct ct *c, struct ct_buf *b, size_t len, unsigned misalign, uint64_t access);
+void ct_buf_free(struct ct *c, struct ct_buf *b); /* also checks the guards */
+void ct_guards(struct ct *c, const struct ct_buf *b);
+void ct_fill(void *mem, size_t len, uint64_t seed);
+bool ct_matches(const void *mem, size_t len, uint64_t seed);
+void ct_verify(struct ct *c, const void *mem, size_t len, uint64_t seed, const char *what);
+void ct_share(struct ct *c, const struct ct_buf *b, struct fi_rma_iov *peer_has); /* swaps {base, len, key} */
+
+/* --- progress and completions --- */
+void ct_progress(struct ct *c);
+/** ct_again() - For loops around calls: true for -FI_EAGAIN after some progress; false for 0; anything else fails the test. */
+bool ct_again(struct ct *c, ssize_t ret);
+struct ct_comp {
+	struct fi_cq_tagged_entry e;
+	fi_addr_t src;
+};
+/** ct_comp() - The next completion of @cq, which must be a success. */
+struct ct_comp ct_comp(struct ct *c, struct fid_cq *cq);
+/** ct_comp_err() - The next entry of @cq, which must be an error. */
+struct fi_cq_err_entry ct_comp_err(struct ct *c, struct fid_cq *cq);
+/** ct_tx() - The next completion of the transmit CQ has this context and these flags. */
+void ct_tx(struct ct *c, void *context, uint64_t flags);
+struct ct_comp ct_rx(struct ct *c, void *context, uint64_t flags, size_t len);
+void ct_no_comp(struct ct *c, struct fid_cq *cq); /* nothing now and nothing after a while */
+uint64_t ct_stat(struct ct *c, const char *name);
+bool ct_has_stats(const struct ct *c);
+
+/* --- messages: one description for FI_MSG and FI_TAGGED and all their calls --- */
+enum ct_call { CT_SEND, CT_SENDV, CT_SENDMSG, CT_INJECT, CT_SENDDATA, CT_INJECTDATA, CT_CALL_NUM };
+struct ct_msg {
+	enum ct_call call;   /* receives: SEND, SENDV, SENDMSG */
+	bool tagged;
+	unsigned iov_cnt;    /* SENDV, SENDMSG: pieces; 0: 1 */
+	uint64_t tag, ignore, data, flags;
+	fi_addr_t addr;
+	void *ctx;
+	uint8_t *mem;
+	size_t len;
+	struct ct_buf *buf;  /* whose desc applies; may be NULL */
+};
+ssize_t ct_post_send(struct ct *c, const struct ct_msg *m);
+ssize_t ct_post_recv(struct ct *c, const struct ct_msg *m);
+void ct_send(struct ct *c, const struct ct_msg *m); /* retries */
+void ct_recv(struct ct *c, const struct ct_msg *m);
+/** ct_split() - @len bytes at @mem as @n random pieces, some of them empty. */
+void ct_split(struct ct *c, uint8_t *mem, size_t len, unsigned n, struct iovec *iov);
+bool ct_completes(const struct ct_msg *m); /* does this call write a completion? */
+/* sweep.c: whole exchanges, for FI_MSG and FI_TAGGED alike. Both ranks call them. */
+void ct_sweep(struct ct *c, bool tagged, enum ct_call call, uint64_t flags); /* every size, both directions at once */
+void ct_stream(struct ct *c, bool tagged, unsigned cnt, bool preposted);     /* mixed sizes and calls, order kept */
+void ct_unexpected(struct ct *c, bool tagged);  /* all sent before the first receive is posted */
+void ct_truncate(struct ct *c, bool tagged);
+void ct_selective(struct ct *c, bool tagged);
+void ct_cancel(struct ct *c, bool tagged);
+void ct_inject_limits(struct ct *c, bool tagged);
+void ct_delivery(struct ct *c, bool tagged);    /* delivery complete: the data is there when the sender is told */
+void ct_self(struct ct *c, bool tagged);
+void ct_flood(struct ct *c, bool tagged);       /* until -FI_EAGAIN, against a receiver that does nothing */
+/* Sizes where protocols change, ends with SIZE_MAX. */
+extern const size_t ct_sizes[];
+
+/* --- the tables --- */
+extern const struct ct_test msg_tests[], tagged_tests[], rma_tests[], atomic_tests[], cq_tests[], cntr_tests[], info_tests[], av_tests[],
+	bad_tests[], life_tests[], dgram_tests[], thread_tests[], efa_tests[], meta_tests[];
+extern const struct ct_test *const ct_tables[];
+
+#endif

@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// FI_MSG: all its calls, order, multi-receive, directed receive, source addresses.
+#include "conform.h"
+
+#include <stdlib.h>
+
+#define MSG  FI_MSG
+#define BOTH (FI_SEND | FI_RECV)
+
+static void msg_send(struct ct *c)
+{
+	ct_open(c);
+	ct_sweep(c, false, CT_SEND, 0);
+	ct_close(c);
+}
+
+static void msg_sendv(struct ct *c)
+{
+	ct_open(c);
+	ct_sweep(c, false, CT_SENDV, 0);
+	ct_close(c);
+}
+
+static void msg_sendmsg(struct ct *c)
+{
+	static const uint64_t flags[] = {0, FI_COMPLETION, FI_REMOTE_CQ_DATA, FI_TRANSMIT_COMPLETE, FI_DELIVERY_COMPLETE,
+					 FI_INJECT | FI_REMOTE_CQ_DATA, FI_DELIVERY_COMPLETE | FI_REMOTE_CQ_DATA, FI_INJECT_COMPLETE};
+
+	ct_open(c);
+	for (unsigned i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
+		ct_sweep(c, false, CT_SENDMSG, flags[i]);
+	ct_close(c);
+}
+
+static void msg_inject(struct ct *c)
+{
+	ct_open(c);
+	ct_inject_limits(c, false);
+	ct_close(c);
+}
+
+static void msg_data(struct ct *c)
+{
+	ct_open(c);
+	ct_sweep(c, false, CT_SENDDATA, 0);
+	ct_sweep(c, false, CT_INJECTDATA, 0);
+	ct_close(c);
+}
+
+static void msg_order(struct ct *c)
+{
+	c->want.msg_order = FI_ORDER_SAS;
+	ct_open(c);
+	ct_stream(c, false, 400, true);
+	ct_stream(c, false, 400, false);
+	ct_close(c);
+}
+
+static void msg_unexpected(struct ct *c)
+{
+	ct_open(c);
+	ct_unexpected(c, false);
+	ct_close(c);
+}
+
+static void msg_truncate(struct ct *c)
+{
+	ct_open(c);
+	ct_truncate(c, false);
+	ct_close(c);
+}
+
+static void msg_selective(struct ct *c)
+{
+	c->want.tx_bind = c->want.rx_bind = FI_SELECTIVE_COMPLETION;
+	c->want.cntr_flags = FI_SEND | FI_RECV;
+	ct_open(c);
+	ct_selective(c, false);
+	ct_close(c);
+}
+
+static void msg_cancel(struct ct *c)
+{
+	ct_open(c);
+	ct_cancel(c, false);
+	ct_close(c);
+}
+
+static void msg_delivery(struct ct *c)
+{
+	ct_open(c);
+	ct_delivery(c, false);
+	ct_close(c);
+}
+
+static void msg_self(struct ct *c)
+{
+	ct_open(c);
+	ct_self(c, false);
+	ct_close(c);
+}
+
+static void msg_flood(struct ct *c)
+{
+	ct_open(c);
+	ct_flood(c, false);
+	ct_close(c);
+}
+
+/* Delivery complete for all operations by op_flags, as Open MPI's btl and SHMEM ask. */
+static void msg_op_flags(struct ct *c)
+{
+	c->want.op_flags = FI_DELIVERY_COMPLETE | FI_COMPLETION;
+	ct_open(c);
+	CHECK(c->info->tx_attr->op_flags & FI_DELIVERY_COMPLETE, "op_flags %#llx", (unsigned long long)c->info->tx_attr->op_flags);
+	ct_sweep(c, false, CT_SEND, 0);
+	ct_close(c);
+}
+
+/* One message far above any protocol's window; the endpoint has no maximum message size. */
+static void msg_big(struct ct *c)
+{
+	size_t len = (size_t)96 << 20 | 13;
+	struct ct_buf b;
+
+	ct_open(c);
+	CHECK(c->info->ep_attr->max_msg_size >= len, "max_msg_size %zu", c->info->ep_attr->max_msg_size);
+	ct_buf(c, &b, len, 1, 0);
+	struct ct_msg m = {.addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[0], .mem = b.mem, .len = len, .buf = &b};
+	if (c->rank) {
+		ct_recv(c, &m);
+		ct_rx(c, &c->ctx[0], FI_RECV | FI_MSG, len);
+		ct_verify(c, b.mem, len, 77, "big");
+	} else {
+		ct_fill(b.mem, len, 77);
+		ct_send(c, &m);
+		ct_tx(c, &c->ctx[0], FI_SEND | FI_MSG);
+	}
+	ct_buf_free(c, &b);
+	ct_close(c);
+}
+
+/* A batch under FI_MORE goes out with its last message. */
+static void msg_more(struct ct *c)
+{
+	struct ct_buf b;
+
+	ct_open(c);
+	ct_buf(c, &b, 64 * 32, 0, 0);
+	for (unsigned i = 0; i < 32; i++) {
+		struct ct_msg m = {.call = CT_SENDMSG, .flags = c->rank || i == 31 ? 0 : FI_MORE, .ctx = &c->ctx[i],
+				   .addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .mem = b.mem + 64 * i, .len = 64, .buf = &b};
+
+		if (c->rank) {
+			ct_recv(c, &m);
+		} else {
+			ct_fill(m.mem, 64, i);
+			ct_send(c, &m);
+		}
+	}
+	for (unsigned i = 0; i < 32; i++)
+		if (c->rank) {
+			ct_rx(c, &c->ctx[i], FI_RECV | FI_MSG, 64);
+			ct_verify(c, b.mem + 64 * i, 64, i, "batched");
+		} else {
+			ct_comp(c, c->txcq);
+		}
+	ct_buf_free(c, &b);
+	ct_close(c);
+}
+
+/* --- multi receive ------------------------------------------------------------------------------------------------- */
+
+#define MULTI_LEN (256 * 1024)
+#define MULTI_MIN 60000 /* the largest message, so that each fits what is left */
+#define MULTI_CNT 600
+
+static size_t multi_len(struct ct *c, unsigned i)
+{
+	struct ct tmp = {.rng = c->seed + i * 7919ULL};
+	uint64_t d = ct_rand(&tmp);
+
+	return d % 10 < 7 ? d / 10 % 500 : d % 10 < 9 ? d / 10 % 4096 : d / 10 % MULTI_MIN;
+}
+
+static void multi_post(struct ct *c, struct ct_buf *b, void *ctx)
+{
+	struct ct_msg m = {.call = CT_SENDMSG, .flags = FI_MULTI_RECV, .addr = FI_ADDR_UNSPEC, .ctx = ctx, .mem = b->mem,
+			   .len = b->len, .buf = b};
+
+	ct_recv(c, &m);
+}
+
+/* Slices of a buffer follow one another; FI_MULTI_RECV comes once per buffer, and then it is ours again. */
+static void multi_recv_side(struct ct *c)
+{
+	struct ct_buf b[3];
+	uint8_t *next[3];
+	size_t min = MULTI_MIN;
+
+	OK(fi_setopt(&c->ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &min, sizeof(min)));
+	for (unsigned k = 0; k < 3; k++) {
+		ct_buf(c, &b[k], MULTI_LEN, k, 0);
+		next[k] = b[k].mem;
+		multi_post(c, &b[k], &c->ctx[k]);
+	}
+	ct_barrier(c);
+	for (unsigned i = 0; i < MULTI_CNT; i++) {
+		struct ct_comp r = ct_comp(c, c->rxcq);
+		size_t k = (size_t)((struct fi_context2 *)r.e.op_context - c->ctx);
+		uint8_t *at = r.e.buf;
+
+		CHECK(k < 3, "foreign context");
+		CHECK((r.e.flags & ~(FI_MULTI_RECV | FI_COMPLETION)) == (FI_RECV | FI_MSG | FI_REMOTE_CQ_DATA), "flags %#llx",
+		      (unsigned long long)r.e.flags);
+		CHECK(at >= b[k].mem && at + r.e.len <= b[k].mem + b[k].len, "slice outside the buffer");
+		CHECK(r.e.len == multi_len(c, (unsigned)r.e.data), "message %u has %zu bytes", (unsigned)r.e.data, r.e.len);
+		ct_verify(c, at, r.e.len, r.e.data, "slice");
+		if (at + r.e.len > next[k])
+			next[k] = at + r.e.len;
+		if (r.e.flags & FI_MULTI_RECV) {
+			CHECK(b[k].mem + b[k].len - next[k] < MULTI_MIN, "given back with %td bytes left", b[k].mem + b[k].len - next[k]);
+			next[k] = b[k].mem;
+			multi_post(c, &b[k], &c->ctx[k]);
+		}
+	}
+	ct_barrier(c);
+	for (unsigned k = 0; k < 3; k++) {
+		struct fi_cq_err_entry e;
+
+		OK(fi_cancel(&c->ep->fid, &c->ctx[k]));
+		e = ct_comp_err(c, c->rxcq);
+		CHECK(e.err == FI_ECANCELED && e.op_context == &c->ctx[k], "error %d", e.err);
+		ct_buf_free(c, &b[k]);
+	}
+}
+
+static void msg_multi_recv(struct ct *c)
+{
+	struct ct_buf b;
+
+	ct_open(c);
+	if (c->rank == 1) {
+		multi_recv_side(c);
+		ct_close(c);
+		return;
+	}
+	ct_buf(c, &b, MULTI_MIN, 0, 0);
+	ct_barrier(c);
+	for (unsigned i = 0; i < MULTI_CNT; i++) {
+		struct ct_msg m = {.call = CT_SENDDATA, .data = i, .addr = c->peer, .ctx = &c->ctx[0], .mem = b.mem,
+				   .len = multi_len(c, i), .buf = &b};
+
+		ct_fill(b.mem, m.len, i);
+		ct_send(c, &m);
+		ct_tx(c, &c->ctx[0], FI_SEND | FI_MSG);
+	}
+	ct_barrier(c);
+	ct_buf_free(c, &b);
+	ct_close(c);
+}
+
+/* --- sources ------------------------------------------------------------------------------------------------------- */
+
+static ssize_t ep2_send(struct ct_ep2 *e, struct ct_buf *b, size_t len, fi_addr_t to, void *ctx)
+{
+	return fi_send(e->ep, b->mem, len, b->desc, to, ctx);
+}
+
+static void ep2_wait(struct ct *c, struct ct_ep2 *e)
+{
+	struct fi_cq_tagged_entry t;
+	ssize_t ret;
+
+	while ((ret = fi_cq_read(e->cq, &t, 1)) == -FI_EAGAIN)
+		ct_progress(c);
+	RET(1, ret);
+}
+
+/* Rank 1 sends from two endpoints; rank 0 takes messages by source, in the order opposite to their arrival. */
+static void msg_directed(struct ct *c)
+{
+	uint8_t other[64];
+	struct ct_ep2 e;
+	struct ct_buf b;
+	fi_addr_t second, to;
+
+	c->want.caps = c->t->caps;
+	ct_open(c);
+	ct_ep2_open(c, &e);
+	ct_swap(c, e.addr, other, sizeof(other));
+	RET(1, fi_av_insert(c->av, other, 1, &second, 0, NULL));
+	ct_buf(c, &b, 20000, 0, 0);
+	ct_barrier(c);
+	for (unsigned i = 0; i < 2; i++) {
+		size_t len = i ? 20000 : 10;
+
+		if (c->rank) {
+			struct ct_msg m = {.addr = c->peer, .ctx = &c->ctx[0], .mem = b.mem, .len = len, .buf = &b};
+
+			RET(1, fi_av_insert(e.av, c->peer_addr, 1, &to, 0, NULL));
+			ct_fill(b.mem, len, 1);
+			ct_send(c, &m);
+			ct_tx(c, &c->ctx[0], FI_SEND | FI_MSG);
+			ct_fill(b.mem, len, 2);
+			while (ct_again(c, ep2_send(&e, &b, len, to, &c->ctx[1])))
+				;
+			ep2_wait(c, &e);
+			ct_barrier(c);
+		} else {
+			struct ct_msg m = {.ctx = &c->ctx[0], .mem = b.mem, .len = len, .buf = &b};
+
+			ct_barrier(c);
+			m.addr = second;
+			ct_recv(c, &m);
+			CHECK(ct_rx(c, &c->ctx[0], FI_RECV | FI_MSG, len).src == second, "source of the second endpoint");
+			ct_verify(c, b.mem, len, 2, "from the second endpoint");
+			m.addr = c->peer;
+			ct_recv(c, &m);
+			CHECK(ct_rx(c, &c->ctx[0], FI_RECV | FI_MSG, len).src == c->peer, "source of the first endpoint");
+			ct_verify(c, b.mem, len, 1, "from the first endpoint");
+		}
+		ct_barrier(c);
+	}
+	ct_ep2_close(c, &e);
+	ct_buf_free(c, &b);
+	ct_close(c);
+}
+
+/* fi_cq_readfrom names the sender; one that nobody inserted is either unknown or was inserted by the provider. */
+static void msg_source(struct ct *c)
+{
+	struct ct_ep2 e;
+	struct ct_buf b;
+	struct ct_comp r;
+	fi_addr_t to;
+
+	ct_open(c);
+	ct_ep2_open(c, &e);
+	ct_buf(c, &b, 100, 0, 0);
+	for (unsigned i = 0; i < 3; i++) {
+		struct ct_msg m = {.addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[0], .mem = b.mem, .len = 100, .buf = &b};
+
+		if (c->rank) {
+			ct_recv(c, &m);
+			r = ct_rx(c, &c->ctx[0], FI_RECV | FI_MSG, 100);
+			CHECK(i == 1 || r.src == c->peer, "source %llu, not %llu", (unsigned long long)r.src,
+			      (unsigned long long)c->peer);
+			CHECK(i != 1 || r.src != c->peer, "a stranger passes for the peer");
+			if (i == 1 && r.src != FI_ADDR_NOTAVAIL) {
+				uint8_t back[64];
+				size_t len = sizeof(back);
+
+				OK(fi_av_lookup(c->av, r.src, back, &len));
+			}
+		} else if (i == 1) {
+			RET(1, fi_av_insert(e.av, c->peer_addr, 1, &to, 0, NULL));
+			while (ct_again(c, ep2_send(&e, &b, 100, to, &c->ctx[1])))
+				;
+			ep2_wait(c, &e);
+		} else {
+			ct_send(c, &m);
+			ct_tx(c, &c->ctx[0], FI_SEND | FI_MSG);
+		}
+		ct_barrier(c);
+	}
+	ct_ep2_close(c, &e);
+	ct_buf_free(c, &b);
+	ct_close(c);
+}
+
+/* FI_PEEK on the untagged queue: looks without taking. */
+static void msg_peek(struct ct *c)
+{
+	struct ct_buf b;
+
+	ct_open(c);
+	ct_buf(c, &b, 300, 0, 0);
+	if (c->rank == 0) {
+		struct ct_msg m = {.call = CT_SENDDATA, .data = 9, .addr = c->peer, .ctx = &c->ctx[0], .mem = b.mem, .len = 300,
+				   .buf = &b};
+
+		ct_fill(b.mem, 300, 3);
+		ct_send(c, &m);
+		ct_tx(c, &c->ctx[0], FI_SEND | FI_MSG);
+		ct_barrier(c);
+	} else {
+		struct fi_msg peek = {.addr = FI_ADDR_UNSPEC, .context = &c->ctx[1]};
+		struct ct_msg m = {.addr = FI_ADDR_UNSPEC, .ctx = &c->ctx[2], .mem = b.mem, .len = 300, .buf = &b};
+		ssize_t ret;
+
+		ct_barrier(c);
+		ret = fi_recvmsg(c->ep, &peek, FI_PEEK);
+		if (!ret)
+			CHECK(ct_comp(c, c->rxcq).e.len == 300, "length by peek");
+		else
+			CHECK(ret == -FI_EINVAL || ret == -FI_EBADFLAGS || ret == -FI_EOPNOTSUPP || ret == -FI_ENOSYS,
+			      "refused by %s", ct_err(ret));
+		ct_recv(c, &m);
+		ct_rx(c, &c->ctx[2], FI_RECV | FI_MSG | FI_REMOTE_CQ_DATA, 300);
+		ct_verify(c, b.mem, 300, 3, "after peek");
+	}
+	ct_buf_free(c, &b);
+	ct_close(c);
+}
+
+#define EVERYWHERE (CT_GENS | CT_LOSSY)
+const struct ct_test msg_tests[] = {
+	{"msg_send", msg_send, MSG, 0, EVERYWHERE, "FI_MSG FI_SEND FI_RECV FI_LOCAL_COMM FI_REMOTE_COMM max_msg_size"},
+	{"msg_sendv", msg_sendv, MSG, 0, EVERYWHERE, "tx.iov_limit rx.iov_limit"},
+	{"msg_sendmsg", msg_sendmsg, MSG, 0, EVERYWHERE, "op:FI_COMPLETION op:FI_TRANSMIT_COMPLETE op:FI_INJECT"},
+	{"msg_inject", msg_inject, MSG, 0, EVERYWHERE, "inject_size op:FI_INJECT"},
+	{"msg_data", msg_data, MSG, 0, EVERYWHERE, "cq_data_size"},
+	{"msg_order", msg_order, MSG, 0, EVERYWHERE, "order:FI_ORDER_SAS", NULL, NULL, 60},
+	{"msg_unexpected", msg_unexpected, MSG, 0, EVERYWHERE, NULL},
+	{"msg_truncate", msg_truncate, MSG, 0, EVERYWHERE, NULL},
+	{"msg_selective", msg_selective, MSG, 0, CT_GENS, "op:FI_COMPLETION"},
+	{"msg_cancel", msg_cancel, MSG, 0, 0, NULL},
+	{"msg_delivery", msg_delivery, MSG, 0, EVERYWHERE, "op:FI_DELIVERY_COMPLETE"},
+	{"msg_op_flags", msg_op_flags, MSG, 0, EVERYWHERE, "op:FI_DELIVERY_COMPLETE"},
+	{"msg_self", msg_self, MSG, 0, CT_GENS | CT_SOLO | CT_ANY_PATH, NULL},
+	{"msg_flood", msg_flood, MSG, 0, CT_GENS, "tx.size rm:FI_RM_ENABLED"},
+	{"msg_big", msg_big, MSG, 0, CT_GENS, "max_msg_size", NULL, NULL, 60},
+	{"msg_more", msg_more, MSG, 0, 0, NULL},
+	{"msg_multi_recv", msg_multi_recv, MSG | FI_MULTI_RECV, 0, EVERYWHERE, "FI_MULTI_RECV op:FI_MULTI_RECV"},
+	{"msg_directed", msg_directed, MSG | FI_DIRECTED_RECV | FI_SOURCE, 0, 0, "FI_DIRECTED_RECV"},
+	{"msg_source", msg_source, MSG | FI_SOURCE, 0, 0, "FI_SOURCE"},
+	{"msg_peek", msg_peek, MSG, 0, 0, NULL},
+	{0},
+};

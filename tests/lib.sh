@@ -1,0 +1,61 @@
+# What the test scripts with real programs share. Source it; then $prov is the folder of the module and $tmp a private folder
+# that goes at exit. A test ends with pass, fail or skip.
+set -u
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+build=$(cd "${1:-build}" && pwd) || exit 1
+prov=${SOFTFABRIC_PROV:-$build/src/prov/efa}
+tmp=$(mktemp -d "${TMPDIR:-/tmp}/softfabric-test.XXXXXX")
+children=()
+cleanup=()
+
+at_exit() {
+	local c
+	for c in "${cleanup[@]:+${cleanup[@]}}"; do eval "$c"; done
+	for c in "${children[@]:+${children[@]}}"; do kill -- "$c" 2>/dev/null; done
+	rm -rf "$tmp"
+}
+trap at_exit EXIT
+trap 'exit 130' INT TERM
+
+pass() { echo "PASS: $*"; exit 0; }
+fail() { echo "FAIL: $*"; exit 1; }
+skip() { echo "SKIP: $*"; exit 77; }
+# need PROGRAM... - skips unless all are installed
+need() {
+	local p
+	for p in "$@"; do command -v "$p" >/dev/null || skip "$p is not installed"; done
+}
+
+[ -f "$prov/libefa-fi.so" ] || fail "$prov/libefa-fi.so was not built"
+export FI_PROVIDER_PATH=$prov
+export SEED=${SEED:-20261121}
+ulimit -c 0
+# A room left over in the environment must not decide what is tested.
+unset SOFTFABRIC_NET SOFTFABRIC_CONF SOFTFABRIC_EFA SOFTFABRIC_STATS FI_PROVIDER FI_LOG_LEVEL FI_EFA_ENABLE_SHM_TRANSFER
+
+# mpi_build PROGRAM... - compiles tests/mpi/PROGRAM.c to $tmp/PROGRAM
+mpi_build() {
+	local p
+	for p in "$@"; do
+		mpicc -O2 -g -std=gnu17 -D_GNU_SOURCE -Wall -Wextra -Wshadow -Wvla -Werror -Wno-missing-field-initializers \
+			-o "$tmp/$p" "$here/mpi/$p.c" "$here/mpi/mpi_kit.c" || fail "$p does not compile"
+	done
+}
+
+# Open MPI refuses root unless told, and wants a quiet temporary folder of its own.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_orte_tmpdir_base=$tmp OMPI_MCA_mpi_show_help_aggregate=0
+# What carries messages: mtl = matching by libfabric, btl = one-sided by libfabric, two-sided by ob1 on top of it.
+mca_mtl=(--mca pml cm --mca mtl ofi --mca opal_common_ofi_provider_include efa --mca btl ^openib)
+mca_btl=(--mca pml ob1 --mca btl "ofi,self" --mca btl_ofi_mode 2 --mca opal_common_ofi_provider_include efa
+	--mca osc rdma --mca osc_rdma_btls ofi)
+
+# mpi_run RANKS SECONDS ARGUMENTS... - one mpirun with the environment of this script
+mpi_run() {
+	local ranks=$1 limit=$2 v pass_env=()
+	shift 2
+	for v in FI_PROVIDER_PATH SEED "${!SOFTFABRIC_@}" "${!FI_EFA_@}" "${!MPI_KIT_@}"; do
+		[ -n "${!v+set}" ] && pass_env+=(-x "$v")
+	done
+	timeout -k 5 "$limit" mpirun --oversubscribe --bind-to none -np "$ranks" "${pass_env[@]:+${pass_env[@]}}" "$@"
+}

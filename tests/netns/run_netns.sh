@@ -1,0 +1,147 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-2-Clause
+# MPI over the efa provider between three hosts: run_netns.sh BUILD CASE.
+#
+#    +--- h1 ---------+    +--- h2 ---------+    +--- h3 ---------+      each host: own network and UTS namespace,
+#    | ranks 0, 1     |    | ranks 2, 3     |    | ranks 4, 5     |      ranks of one host meet in shared memory,
+#    | eth0 10.77.0.1 |    | eth0 10.77.0.2 |    | eth0 10.77.0.3 |      those of two hosts by UDP
+#    +-------+--------+    +-------+--------+    +-------+--------+
+#            | veth                | veth                | veth          tc netem (or the provider's own faults, where the
+#    +-------+---------------------+---------------------+--------+      kernel has no netem) loses and reorders here
+#    | br0  10.77.0.254                                            |
+#    |      mpirun: starts the ranks through agent.sh              |      everything lies in one private network and mount
+#    +-------------------------------------------------------------+      namespace: nothing is left behind
+if [ -z "${SOFTFABRIC_NETNS:-}" ]; then
+	export SOFTFABRIC_NETNS=1
+	user=(-Ur)
+	[ "$(id -u)" = 0 ] && user=()
+	unshare "${user[@]:+${user[@]}}" -nm --propagation private true 2>/dev/null || {
+		echo "SKIP: this system forbids network namespaces"; exit 77; }
+	exec unshare "${user[@]:+${user[@]}}" -nm --propagation private --pid --fork --kill-child --mount-proc "$0" "$@"
+fi
+. "$(dirname "$0")/../lib.sh"
+case=${2:-loss}
+need mpirun mpicc python3 ip
+hosts="h1 h2 h3"
+mtu=1500
+netem=
+
+hosts_up() {
+	local n=0 h
+	mount -t tmpfs tmpfs /run || skip "this system forbids mounts in a namespace"
+	ip link set lo up
+	ip link add br0 type bridge 2>"$tmp/err" || skip "no bridge: $(cat "$tmp/err")"
+	ip link set br0 mtu "$mtu" up
+	ip addr add 10.77.0.254/24 dev br0
+	for h in $hosts; do
+		n=$((n + 1))
+		ip netns add "$h" 2>"$tmp/err" || skip "no namespace: $(cat "$tmp/err")"
+		ip link add "p$n" mtu "$mtu" type veth peer name eth0 mtu "$mtu" netns "$h" || skip "no veth"
+		ip link set "p$n" master br0 up
+		ip -n "$h" link set lo up
+		ip -n "$h" link set eth0 up
+		ip -n "$h" addr add "10.77.0.$n/24" dev eth0
+	done
+	# Ports of a new bridge may take a moment until they forward.
+	for h in $hosts; do
+		for _ in $(seq 50); do
+			ip netns exec "$h" ip neigh flush dev eth0
+			ip netns exec "$h" bash -c 'echo >/dev/tcp/10.77.0.254/1' 2>&1 | grep -q refused && continue 2
+		done
+		fail "$h does not reach the bridge"
+	done
+}
+
+# bad_weather - 1 % loss and reordering, by the kernel if it can
+bad_weather() {
+	local h
+	for h in $hosts; do
+		if ip netns exec "$h" tc qdisc add dev eth0 root netem delay 200us loss 1% reorder 95% 50% 2>/dev/null; then
+			netem=kernel
+		else
+			netem=provider
+		fi
+	done
+	if [ $netem = kernel ]; then
+		echo "  loss and reordering by tc netem"
+	else
+		echo "  this kernel has no netem: loss and reordering by SOFTFABRIC_NET"
+		SOFTFABRIC_NET="$SOFTFABRIC_NET;loss=1%;reorder=5%;seed=7"
+	fi
+}
+
+# ranks PER_HOST SECONDS ARGUMENTS... - MPI ranks on the three hosts
+ranks() {
+	local per=$1 limit=$2 list= h
+	shift 2
+	for h in $hosts; do list=$list,$h:$per; done
+	mpi_run $((per * 3)) "$limit" --host "${list#,}" --map-by slot --mca plm rsh --mca plm_rsh_agent "$here/netns/agent.sh" \
+		--mca oob_tcp_if_include 10.77.0.0/24 --mca orte_keep_fqdn_hostnames 1 "$@"
+}
+
+# verify PATH[ retrans] PER_HOST SECONDS ARGUMENTS...
+verify() {
+	local path=$1
+	shift
+	export SOFTFABRIC_STATS=$tmp/stats
+	ranks "$@" >"$tmp/out" 2>&1 || { tail -40 "$tmp/out"; fail "$case: exit status $? of mpirun"; }
+	grep -v '^payload: ' "$tmp/out"
+	# shellcheck disable=SC2086
+	python3 "$here/mpi/proof.py" "$tmp/out" "$tmp/stats" $path || fail "$case: the adapters did not carry it"
+}
+
+export SOFTFABRIC_NET="shm,udp;if=eth0"
+case $case in
+clear)
+	hosts_up
+	mpi_build mpi_verify
+	verify any 2 120 "${mca_mtl[@]}" "$tmp/mpi_verify"
+	;;
+jumbo)
+	mtu=9000
+	hosts_up
+	mpi_build mpi_verify
+	verify any 2 120 "${mca_mtl[@]}" "$tmp/mpi_verify"
+	;;
+loss)
+	hosts_up
+	bad_weather
+	mpi_build mpi_verify
+	verify "any retrans" 2 180 "${mca_mtl[@]}" "$tmp/mpi_verify" 1048576
+	;;
+loss_rma)
+	hosts_up
+	bad_weather
+	mpi_build mpi_rma
+	verify "net retrans" 1 180 "${mca_btl[@]}" "$tmp/mpi_rma" 1048576
+	;;
+flap)
+	# The interface of one host goes away for a second, several times, while messages fly.
+	hosts_up
+	mpi_build mpi_verify
+	(while sleep 1; do
+		ip link set p2 down
+		sleep 1
+		ip link set p2 up
+	done) &
+	children+=($!)
+	verify "any retrans" 2 240 "${mca_mtl[@]}" "$tmp/mpi_verify" 4194304
+	;;
+wrong_if)
+	# Without the key if= nothing leaves the host: the job must end with the sentence that names the key.
+	hosts_up
+	mpi_build mpi_verify
+	unset SOFTFABRIC_NET
+	export FI_LOG_LEVEL=warn
+	ranks 1 60 -x FI_LOG_LEVEL "${mca_mtl[@]}" "$tmp/mpi_verify" 8 >"$tmp/out" 2>&1
+	rc=$?
+	[ $rc = 0 ] && fail "$case: ran without an interface"
+	[ $rc = 124 ] && { tail -20 "$tmp/out"; fail "$case: hung"; }
+	grep -q "if=" "$tmp/out" || { tail -20 "$tmp/out"; fail "$case: no sentence names the key if="; }
+	grep -m1 "if=" "$tmp/out"
+	;;
+*)
+	fail "no case $case"
+	;;
+esac
+pass "$case"

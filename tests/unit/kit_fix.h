@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// A provider without a device for the tests of kit/: fabric, domain and endpoints whose progress
+// the test scripts.
+#ifndef SF_TESTS_UNIT_KIT_FIX_H
+#define SF_TESTS_UNIT_KIT_FIX_H
+
+#include "kit/kit.h"
+
+struct fix_ep {
+	struct kit_ep kit;
+	int progress_cnt;
+	void (*script)(struct fix_ep *ep); /* run by each progress pass, lock held; NULL: idle */
+};
+
+struct fix {
+	struct kit_fabric fabric;
+	struct kit_domain domain;
+	int idle_cnt;
+	bool forked;
+	int64_t live; /* mem_live_count() at the start */
+};
+
+extern struct fi_provider g_fix_prov;
+
+/** fix_open() - Fabric and domain for callers of API @version. */
+void fix_open(struct fix *f, uint32_t version);
+/** fix_close() - Both must close, and no memory may be left. */
+void fix_close(struct fix *f);
+/** fix_info() - An RDM info with everything; freed by fi_freeinfo(). */
+struct fi_info *fix_info(void);
+void fix_ep_open(struct fix *f, struct fix_ep *ep);
+
+struct fix_log {
+	char last[1024]; /* the last line logged by kit/ */
+	int cnt;
+};
+extern struct fix_log g_fix_log;
+
+#endif

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Tests of kit/nic.c.
+#include "unit.h"
+
+#include "base/mem.h"
+#include "kit_fix.h"
+
+static const struct kit_nic_attr g_attr = {
+	.name = "fix0",
+	.device_id = "0x1",
+	.vendor_id = "0x2",
+	.driver = "fixdrv",
+	.pci_domain = 1,
+	.pci_bus = 2,
+	.pci_device = 3,
+	.pci_function = 4,
+	.link_address = "here",
+	.network_type = "Ethernet",
+	.mtu = 9000,
+	.speed = 100000000000,
+};
+
+static void check(const struct fid_nic *n)
+{
+	assert_int_equal(n->fid.fclass, FI_CLASS_NIC);
+	assert_string_equal(n->device_attr->name, "fix0");
+	assert_string_equal(n->device_attr->driver, "fixdrv");
+	assert_null(n->device_attr->firmware);
+	assert_int_equal(n->bus_attr->bus_type, FI_BUS_PCI);
+	assert_int_equal(n->bus_attr->attr.pci.bus_id, 2);
+	assert_int_equal(n->bus_attr->attr.pci.function_id, 4);
+	assert_string_equal(n->link_attr->network_type, "Ethernet");
+	assert_int_equal(n->link_attr->mtu, 9000);
+	assert_int_equal(n->link_attr->state, FI_LINK_UP);
+}
+
+static void nic_new__holds_copies(void **state)
+{
+	int64_t live = mem_live_count();
+	char name[] = "fix0";
+	struct kit_nic_attr attr = g_attr;
+	struct fid_nic *n;
+
+	attr.name = name;
+	n = kit_nic_new(&attr);
+	name[0] = '#';
+	check(n);
+	assert_int_equal(fi_close(&n->fid), 0);
+	assert_int_equal(mem_live_count(), live);
+	mem_fail_nth(1);
+	assert_null(kit_nic_new(&attr));
+}
+
+/* An alias instead of a copy would be closed twice. */
+static void nic_control__dup_is_another_object(void **state)
+{
+	struct fid_nic *n = kit_nic_new(&g_attr), *dup = NULL;
+
+	assert_int_equal(fi_control(&n->fid, FI_DUP, &dup), 0);
+	assert_ptr_not_equal(n, dup);
+	assert_int_equal(fi_close(&n->fid), 0);
+	check(dup);
+	assert_int_equal(fi_control(&dup->fid, FI_ENABLE, NULL), -FI_ENOSYS);
+	mem_fail_nth(1);
+	assert_int_equal(fi_control(&dup->fid, FI_DUP, &n), -FI_ENOMEM);
+	assert_int_equal(fi_close(&dup->fid), 0);
+}
+
+static void nic__core_can_copy_and_print_it(void **state)
+{
+	struct fi_info *info = kit_info_new(), *dup;
+	char text[8192] = "";
+
+	info->nic = kit_nic_new(&g_attr);
+	dup = fi_dupinfo(info);
+	assert_non_null(dup);
+	fi_freeinfo(info);
+	check(dup->nic);
+	fi_tostr_r(text, sizeof(text), dup, FI_TYPE_INFO);
+	assert_non_null(strstr(text, "fi_info:"));
+	assert_non_null(strstr(text, "        fi_link_attr:\n            address: here\n"));
+	assert_non_null(strstr(text, "speed: 100000000000"));
+	fi_freeinfo(dup);
+}
+
+static void nic_tostr__appends_and_stays_inside(void **state)
+{
+	struct fid_nic *n = kit_nic_new(&g_attr);
+	char buf[64] = "so far\n";
+
+	assert_int_equal(n->fid.ops->tostr(&n->fid, buf, 32), -FI_ETOOSMALL);
+	assert_memory_equal(buf, "so far\n    nic:\n", 16);
+	assert_int_equal(strlen(buf), 31);
+	assert_int_equal(fi_close(&n->fid), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(nic_new__holds_copies),
+		cmocka_unit_test(nic_control__dup_is_another_object),
+		cmocka_unit_test(nic__core_can_copy_and_print_it),
+		cmocka_unit_test(nic_tostr__appends_and_stays_inside),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
