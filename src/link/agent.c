@@ -159,6 +159,29 @@ static uint64_t work(struct agent *a, bool woken)
 	return MIN(deadline - now, look);
 }
 
+/*
+ * The application polls, but perhaps not every port: one whose endpoint is left alone (its completion queue is not read, or only
+ * after the others) must serve its peers all the same.
+ */
+static void serve_neglected(struct agent *a)
+{
+	struct link_node *n = a->node;
+	bool is_neglected = false;
+
+	if (!lock_try(n->lock))
+		return;
+	for (struct link_port *p = n->ports; p; p = p->next) {
+		is_neglected |= p->polls == p->polls_seen;
+		p->polls_seen = p->polls;
+	}
+	if (is_neglected) {
+		serve(a, clk_now_ns(&n->clk));
+		for (struct link_port *p = n->ports; p; p = p->next)
+			p->polls_seen = p->polls;
+	}
+	lock_release(n->lock);
+}
+
 /* A datagram for a port that does not look at its socket. */
 static void guard_check(struct agent *a)
 {
@@ -203,6 +226,7 @@ static void *agent_main(void *arg)
 			seen = epoch;
 			if (wait_on(a, a->guard, nap))
 				guard_check(a);
+			serve_neglected(a);
 			woken = true; /* the first pass afterwards looks at everything */
 			a->quiet_ns = clk_now_ns(&n->clk);
 			continue;

@@ -91,6 +91,7 @@ struct link_port {
 	uint32_t idle_skip;        /* polls until the next look at the sockets */
 	uint32_t net_busy;         /* polls for which the sockets are looked at each time: something arrived lately */
 	uint32_t polls;            /* wraps */
+	uint32_t polls_seen;       /* at the agent's last look: a port that the application neglects */
 	uint32_t events;           /* wraps; deliveries and completions */
 	uint64_t now_ns;           /* read once in a poll, and only if needed; 0 = not yet */
 	struct carrier *local;     /* the carrier of local_open() in the stack, or NULL */

@@ -368,11 +368,12 @@ int link_poll(struct link_port *p)
 		     atomic_load_explicit(&n->armed, memory_order_relaxed)))
 		poll_awake(p);
 	p->now_ns = 0;
+	p->polls++;
 	if (unlikely(p->peer_free_cnt))
 		peer_sweep(p);
 	if (p->shm) {
 		got = shm_poll(p->shm, POLL_SHM_BUDGET, on_shm_dgram, p);
-		if (++p->polls % SHM_TIMER_POLLS == 0 || n->agent_runs)
+		if (p->polls % SHM_TIMER_POLLS == 0 || n->agent_runs)
 			shm_timer(p->shm, port_now(p));
 	}
 	if (p->net_used || p->net_look)

@@ -159,14 +159,15 @@ int rel_send(struct rel *r, struct link_peer *peer, enum link_kind kind, const v
 	frame_fill(f, kind, hdr, hdr_len, iov, iov_cnt);
 	f->cookie = cookie;
 	f->id = rp->frame_next++;
-	if (!rel_busy(rp))
+	if (!rel_busy(rp)) {
 		rp->since_ns = now_ns;
+		rp->probes = 0;
+	}
 	if (rp->q_tail)
 		rp->q_tail->next = f;
 	else
 		rp->q_head = f;
 	rp->q_tail = f;
-	rp->q_cnt++;
 	rp->q_bytes += f->len + (uint32_t)sizeof(struct rel_rec);
 	rp->frame_cnt++;
 	r->frame_cnt++;

@@ -20,9 +20,9 @@ static uint64_t rtt_sample(struct rel_peer *rp, uint64_t ns, uint64_t delay_ns, 
 	bool is_first = !rp->rtt_min_ns;
 
 	/* the shortest one is forgotten after a while: routes change */
-	if (is_first || rtt <= rp->rtt_min_ns || now_ns - rp->rtt_min_at_ns > 10 * NS_PER_SEC) {
+	if (is_first || rtt <= rp->rtt_min_ns || now_ns - rp->win->rtt_min_at_ns > 10 * NS_PER_SEC) {
 		rp->rtt_min_ns = rtt;
-		rp->rtt_min_at_ns = now_ns;
+		rp->win->rtt_min_at_ns = now_ns;
 	}
 	/* the delay is counted from the pass that brought the datagram, which may have begun long before it came */
 	if (rtt > rp->rtt_min_ns + delay_ns)
@@ -39,11 +39,11 @@ static void cwnd_update(struct rel_peer *rp, uint64_t sample_ns, uint32_t bytes,
 
 	if (!sample_ns || sample_ns <= target) {
 		rp->cwnd = MIN(rp->cwnd + bytes, REL_CWND_MAX);
-	} else if (now_ns - rp->cut_ns > rp->srtt_ns) {
+	} else if (now_ns - rp->win->cut_ns > rp->srtt_ns) {
 		uint32_t cut = (uint32_t)(rp->cwnd / 2 * (sample_ns - target) / sample_ns);
 
 		rp->cwnd = MAX(rp->cwnd - cut, rel_cwnd_min(rp));
-		rp->cut_ns = now_ns;
+		rp->win->cut_ns = now_ns;
 	}
 }
 
@@ -96,14 +96,16 @@ void rel_find_lost(struct rel_peer *rp, uint64_t now_ns)
 	struct rel_win *w = rp->win;
 	uint64_t age = rp->srtt_ns + rp->srtt_ns / 4;
 
-	rp->loss_ns = CLK_NEVER;
-	while (rp->has_echo_tx && w && w->fl_head != REL_NIL) {
+	if (!w)
+		return;
+	w->loss_ns = CLK_NEVER;
+	while (rp->has_echo_tx && w->fl_head != REL_NIL) {
 		struct rel_slot *s = &w->slot[w->fl_head];
 
 		if ((int16_t)(rp->echo_tx - s->tx) < REL_REORDER)
 			return;
 		if (s->sent_ns + age > now_ns) {
-			rp->loss_ns = s->sent_ns + age;
+			w->loss_ns = s->sent_ns + age;
 			return;
 		}
 		rel_slot_lost(rp, s);

@@ -114,6 +114,9 @@ struct rel_win {
 	uint32_t slot_cnt;             /* power of two */
 	uint16_t fl_head, fl_tail;     /* in flight, oldest transmission first; indices into @slot */
 	uint16_t lost_head, lost_tail; /* to send again, or refused by the carrier at first */
+	uint64_t loss_ns;              /* when a missing datagram is old enough to be lost; CLK_NEVER */
+	uint64_t cut_ns;               /* when cwnd was cut last */
+	uint64_t rtt_min_at_ns;
 	uint64_t seen[REL_WINDOW / 64]; /* DATA rx_next .. that arrived, bit seq % REL_WINDOW */
 	uint16_t hold[REL_WINDOW];     /* reasons why an arrived DATA is not final yet */
 	struct rel_stash *stash, *stash_tail; /* ORDERED: what arrived too early, by seq */
@@ -135,13 +138,12 @@ struct rel_peer {
 	uint64_t heard_ns;            /* last valid datagram of the pair */
 	uint64_t since_ns;            /* since when something of ours is outstanding */
 	uint64_t pto_base_ns;         /* last progress or probe: the next probe counts from here */
-	uint64_t loss_ns;             /* when a missing datagram is old enough to be lost; CLK_NEVER */
 	uint64_t hello_ns;            /* last HELLO or BYE */
 	uint64_t used_ns;             /* last DATA in or out */
 	uint64_t ack_due_ns;          /* while owes_ack */
 	struct rel_frame *q_head, *q_tail;     /* frames not yet in a slot */
 	struct rel_frame *nak_head, *nak_tail; /* refusals not yet in a slot */
-	uint32_t q_cnt, q_bytes;
+	uint32_t q_bytes;
 	uint32_t frame_cnt;           /* owner's frames that have not ended */
 	uint32_t serial, peer_serial, peer_nonce;
 	uint32_t mtu;
@@ -151,8 +153,6 @@ struct rel_peer {
 	uint32_t open_bytes;          /* of all slots: sent and not final */
 	uint32_t cwnd, credit;        /* bytes */
 	uint32_t srtt_ns, rtt_min_ns; /* 0 = no sample yet; saturating */
-	uint64_t cut_ns;              /* when cwnd was cut last */
-	uint64_t rtt_min_at_ns;
 	uint32_t rx_next;             /* oldest DATA of the peer that is not final */
 	uint32_t rx_proc;             /* ORDERED: next DATA to process */
 	uint32_t rx_top;              /* one past the highest DATA that arrived */
@@ -163,7 +163,7 @@ struct rel_peer {
 	uint16_t echo_tx;             /* highest of our transmissions that arrived there */
 	uint16_t echo_rx;             /* highest of its transmissions that arrived here */
 	uint8_t state;                /* enum rel_state */
-	uint8_t probes;               /* sent since the last progress */
+	uint8_t probes;               /* sent since the last progress; HELLO and BYE: repetitions */
 	uint8_t q_seg;                /* next segment of q_head */
 	uint8_t pins;                 /* uses on the stack: not freed before 0 */
 	bool is_ready;

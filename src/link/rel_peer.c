@@ -116,7 +116,6 @@ struct rel_peer *rel_peer_new(struct rel *r, struct link_peer *peer)
 		.r = r,
 		.peer = peer,
 		.peer_nonce = peer->addr.nonce,
-		.loss_ns = CLK_NEVER,
 		.mtu = r->net->ops->mtu(r->net, &peer->addr),
 		.credit = REL_CREDIT_MIN,
 		.cwnd = REL_CWND_FIRST,
@@ -192,6 +191,7 @@ int rel_win_get(struct rel_peer *rp)
 	w = mem_alloc(sizeof(*w));
 	if (!w)
 		return -ENOMEM;
+	w->loss_ns = CLK_NEVER;
 	w->fl_head = w->fl_tail = w->lost_head = w->lost_tail = REL_NIL;
 	rp->win = w;
 	return 0;
@@ -538,6 +538,19 @@ static uint64_t dead_ns(const struct rel_peer *rp)
 	return from + after;
 }
 
+/*
+ * When a peer is dead that owes us the rest of what it began to send: alive, it would repeat it. CLK_NEVER: it owes nothing.
+ * Nothing of ours probes it, so a few looks at our own input stand in for probes, in case it was us who slept.
+ */
+static uint64_t stuck_ns(const struct rel_peer *rp)
+{
+	uint64_t after = rp->r->port->node->room->dead_after_ns;
+
+	if (after == CLK_NEVER || rel_busy(rp) || rel_rx_idle(rp))
+		return CLK_NEVER;
+	return rp->heard_ns + after + rp->probes * REL_PTO_MAX_NS;
+}
+
 static uint64_t probe_ns(const struct rel_peer *rp)
 {
 	const struct rel_win *w = rp->win;
@@ -565,10 +578,10 @@ static uint64_t next_ns(const struct rel_peer *rp)
 		return MIN(rp->hello_ns + hello_wait_ns(rp), dead_ns(rp));
 	if (rp->state != REL_S_OPEN)
 		return at;
-	at = MIN(at, MIN(probe_ns(rp), dead_ns(rp)));
+	at = MIN(MIN(at, stuck_ns(rp)), MIN(probe_ns(rp), dead_ns(rp)));
 	if (rp->owes_ack && !rp->ack_now)
 		at = MIN(at, rp->ack_due_ns);
-	return MIN(at, rp->loss_ns);
+	return rp->win ? MIN(at, rp->win->loss_ns) : at;
 }
 
 void rel_timer_update(struct rel_peer *rp, uint64_t now_ns)
@@ -623,7 +636,11 @@ static void on_timer(struct rel_peer *rp, uint64_t now_ns)
 	}
 	if (rp->state != REL_S_OPEN)
 		return;
-	if (rp->loss_ns <= now_ns)
+	if (stuck_ns(rp) <= now_ns && rp->probes++ >= REL_PROBES_DEAD) {
+		rel_peer_kill(rp, -ETIMEDOUT);
+		return;
+	}
+	if (rp->win && rp->win->loss_ns <= now_ns)
 		rel_find_lost(rp, now_ns);
 	if (probe_ns(rp) <= now_ns)
 		rel_probe(rp, now_ns);

@@ -127,8 +127,10 @@ static bool deliver(struct rel_peer *rp, uint32_t seq, const struct rel_rec_in *
 		rp->r->port->stats.naks_tx++;
 		return true;
 	}
-	if (!was_busy)
+	if (!was_busy) {
 		rp->since_ns = rp->heard_ns;
+		rp->probes = 0;
+	}
 	nak_queue(rp, seq, rec->frame, code);
 	return true;
 }

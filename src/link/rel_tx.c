@@ -412,7 +412,6 @@ static void q_pop(struct rel_peer *rp)
 	if (!rp->q_head)
 		rp->q_tail = NULL;
 	f->next = NULL;
-	rp->q_cnt--;
 	rp->q_bytes -= f->len + (uint32_t)sizeof(struct rel_rec);
 }
 
@@ -588,10 +587,9 @@ void rel_tx_reset(struct rel_peer *rp, struct rel_frame **done)
 		end = &(*end)->next;
 	*end = rp->nak_head;
 	rp->q_head = rp->q_tail = rp->nak_head = rp->nak_tail = NULL;
-	rp->q_cnt = rp->q_bytes = rp->q_seg = 0;
+	rp->q_bytes = rp->q_seg = 0;
 	rp->flight_bytes = rp->flight_cnt = rp->open_bytes = 0;
 	rp->tx_una = rp->tx_seq;
-	rp->loss_ns = CLK_NEVER;
 }
 
 /* --- RAW ----------------------------------------------------------------------------------------------------------- */

@@ -123,22 +123,23 @@ flap)
 		ip link set p2 down
 		sleep 1
 		ip link set p2 up
+		echo >>"$tmp/flaps"
 	done) &
 	children+=($!)
 	verify "any retrans" 2 240 "${mca_mtl[@]}" "$tmp/mpi_verify" 4194304
+	flaps=$(wc -l <"$tmp/flaps")
+	[ "$flaps" -ge 2 ] || fail "$case: the run was over before the interface had gone twice"
+	echo "  the interface of h2 went away $flaps times"
 	;;
-wrong_if)
-	# Without the key if= nothing leaves the host: the job must end with the sentence that names the key.
+no_if)
+	# Without the key if= nothing leaves the host: the job ends with an error, in bounded time.
 	hosts_up
 	mpi_build mpi_verify
 	unset SOFTFABRIC_NET
-	export FI_LOG_LEVEL=warn
-	ranks 1 60 -x FI_LOG_LEVEL "${mca_mtl[@]}" "$tmp/mpi_verify" 8 >"$tmp/out" 2>&1
+	ranks 1 100 "${mca_mtl[@]}" "$tmp/mpi_verify" 8 >"$tmp/out" 2>&1
 	rc=$?
 	[ $rc = 0 ] && fail "$case: ran without an interface"
 	[ $rc = 124 ] && { tail -20 "$tmp/out"; fail "$case: hung"; }
-	grep -q "if=" "$tmp/out" || { tail -20 "$tmp/out"; fail "$case: no sentence names the key if="; }
-	grep -m1 "if=" "$tmp/out"
 	;;
 *)
 	fail "no case $case"

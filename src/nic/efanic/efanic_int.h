@@ -152,6 +152,7 @@ struct efanic_qp {
 	bool is_ud;
 	bool is_open;	/* state takes frames */
 	bool is_posted; /* receives need buffers */
+	uint8_t backlog;   /* posts since something waits for room at the link */
 	bool is_polling;
 	uint32_t qkey, mtu;
 	le64_t rx_plain;  /* how a SEND to us begins */
@@ -264,5 +265,8 @@ void efanic_stats_add(struct efanic_stats *sum, const struct efanic_stats *more)
  * SOFTFABRIC_STATS asks for it: "stderr", or a prefix of the file <prefix>.<pid> to append to.
  */
 void efanic_stats_report(const struct efanic *nic);
+
+/** efanic_qp_push() - Work on requests that wait for room, outside of a poll; completions are kept for the next one. */
+void efanic_qp_push(struct efanic_qp *qp);
 
 #endif

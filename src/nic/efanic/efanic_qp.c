@@ -349,6 +349,17 @@ uint16_t efanic_qp_qpn(const struct efanic_qp *qp)
 
 /* --- progress --- */
 
+/* The send queue moves on by itself in hardware: posting alone must not end in a queue that nobody empties. */
+void efanic_qp_push(struct efanic_qp *qp)
+{
+	qp->is_polling = true;
+	link_poll(qp->port);
+	efanic_tx_retry(qp);
+	qp->is_polling = false;
+	if (!qp->waiters)
+		qp->backlog = 0; /* the next one that finds no room is tried at once */
+}
+
 int efanic_poll(struct efanic_qp *qp)
 {
 	int n = 0;

@@ -407,6 +407,8 @@ void efanic_tx_flush(struct efanic_qp *qp, bool discard)
 
 /* --- posting --- */
 
+#define PUSH_EVERY 16 /* posts that found no room at the link, until the queue is worked on without a poll */
+
 /* Why a request is not taken; the ways that cost time are here. */
 static __attribute__((cold, noinline)) int post_refuse(struct efanic_qp *qp,
 						       const struct efanic_wr *wr)
@@ -540,6 +542,8 @@ int efanic_post_send(struct efanic_qp *qp, const struct efanic_wr *wr)
 		post_end(qp, s, status);
 	else
 		wr_start_or_wait(qp, s);
+	if (unlikely(qp->waiters && !qp->is_polling) && qp->backlog++ % PUSH_EVERY == 0)
+		efanic_qp_push(qp);
 	return 0;
 }
 

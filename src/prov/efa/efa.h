@@ -116,7 +116,8 @@ enum { EFA_WR_READ = 250, EFA_WR_WRITE = 251, EFA_WR_USER = 252 /* headerless, t
 #define EFA_PKT_LARGE (EFA_MTU + 64u)
 
 /* --- peer -------------------------------------------------------------------------------------------- */
-enum { EFA_PEER_HS_SENT = 1, EFA_PEER_HS_RCVD = 2, EFA_PEER_REQ_SENT = 4, EFA_PEER_RNR = 8, EFA_PEER_REMOVED = 16 };
+enum { EFA_PEER_HS_SENT = 1, EFA_PEER_HS_RCVD = 2, EFA_PEER_REQ_SENT = 4, EFA_PEER_RNR = 8, EFA_PEER_REMOVED = 16,
+       EFA_PEER_AWAITED = 32 /* at the last look of efa_peers_watch() */ };
 
 /* A received packet that could not be used at once, copied out of the adapter. */
 struct efa_held {
@@ -136,6 +137,7 @@ struct efa_peer {
 	uint32_t qkey;
 	uint16_t qpn, ahn;
 	bool is_self;
+	uint8_t lost_status;               /* enum efanic_status: it is dead and what waits for it is about to end */
 	uint32_t next_msg_id;              /* to send */
 	uint32_t exp_msg_id;               /* to receive next */
 	uint64_t extra;                    /* extra_info[0] of its handshake */
@@ -258,6 +260,9 @@ struct efa_ep {
 	bool use_read, use_write;        /* device RDMA in use */
 	bool shm_permitted, zcpy_rx, unsolicited, homogeneous, in_order;
 	bool need_doorbell;
+	bool has_lost;                   /* some peer's lost_status is set */
+	int32_t watch_skip;              /* progress calls until the next efa_peers_watch() */
+	uint64_t watch_ns;               /* not before */
 	uint64_t local_extra;            /* what our handshake announces */
 	uint32_t user_qkey;              /* connection id of user_qp */
 	struct efa_stats stats;
@@ -291,6 +296,12 @@ int efa_handshake_send(struct efa_peer *peer);
 void efa_handshake_received(struct efa_peer *peer, const struct efa_hdr *h);
 /** efa_peer_trigger() - Make the peer send its handshake: one empty EAGER_RTW, unless a request was sent already. */
 int efa_peer_trigger(struct efa_peer *peer);
+/** efa_peers_watch() - Ask peers that only we wait for whether they live. Called every few progress calls. */
+void efa_peers_watch(struct efa_ep *ep);
+/** efa_peer_lost() - A work request ended with a @status that means that nothing will come from @peer any more. */
+void efa_peer_lost(struct efa_peer *peer, unsigned status);
+/** efa_peers_bury() - End all that waits for lost peers; after a poll, when their last packets have been taken. */
+void efa_peers_bury(struct efa_ep *ep);
 /** efa_hdr_identity() - Set the raw address or connid part of a request header for @peer. */
 static inline void efa_hdr_identity(const struct efa_ep *ep, const struct efa_peer *peer, struct efa_hdr *h)
 {
@@ -371,6 +382,8 @@ void efa_rx_discard(struct kit_ep *ep, struct kit_ux *ux);
 struct efa_rx *efa_rx_get(struct efa_ep *ep, struct efa_peer *peer, enum efa_rx_kind kind);
 void efa_rx_put(struct efa_rx *rx);
 void efa_rx_abandon(struct efa_rx *rx);
+/** efa_rx_orphan() - The emulated read @tx has failed: what still comes for it must not be written. */
+void efa_rx_orphan(const struct efa_tx *tx);
 /** efa_held_get() - A copy of a received packet. NULL: no memory. */
 struct efa_held *efa_held_get(struct efa_ep *ep, const struct view *pkt, uint32_t msg_id);
 void efa_held_put(struct efa_ep *ep, struct efa_held *held);
@@ -402,6 +415,10 @@ int efa_query_atomic(struct fid_domain *domain, enum fi_datatype dt, enum fi_op 
 
 /* efa_err.c: one table device status / provider code -> fi errno, texts */
 int efa_errno(unsigned prov_errno);
+/** efa_prov_errno() - The provider's code for a device status: "unresponsive" is told apart by whether @peer was ever heard. */
+unsigned efa_prov_errno(const struct efa_peer *peer, unsigned status);
+/** efa_status_is_loss() - Does @status mean that the peer is gone or will never understand us? */
+bool efa_status_is_loss(unsigned status);
 uint64_t efa_host_id(void); /* of this machine, 0 if it has none */
 const char *efa_strerror(unsigned prov_errno);
 /** efa_err_data() - "<text> My EFA addr: ... Peer EFA addr: ..." into @buf; its length. */

@@ -8,6 +8,8 @@
 #include "base/rng.h"
 #include "prov/efa/efa_obj.h"
 
+#define WATCH_SKIP 256 /* busy progress calls between two readings of the clock, */
+#define WATCH_IDLE 16  /* or so many times fewer idle ones */
 #define CLOSE_WAIT_NS (5 * NS_PER_SEC) /* fi_close lets sends finish for this long; the adapter ends the rest */
 
 static struct efa_ep *to_ep(struct fid *fid)
@@ -27,6 +29,13 @@ int efa_ep_progress(struct kit_ep *kep)
 		efa_pkts_retry(ep, clk_now_ns(NULL));
 	if (unlikely(!TAILQ_EMPTY(&ep->pump)))
 		efa_tx_pump(ep);
+	if (unlikely(ep->has_lost))
+		efa_peers_bury(ep);
+	ep->watch_skip -= events ? 1 : WATCH_IDLE;
+	if (unlikely(ep->watch_skip <= 0)) {
+		ep->watch_skip = WATCH_SKIP;
+		efa_peers_watch(ep);
+	}
 	if (ep->need_doorbell) {
 		efanic_doorbell(ep->qp);
 		ep->need_doorbell = false;

@@ -79,6 +79,26 @@ int efa_errno(unsigned prov_errno)
 	return row ? row->err : FI_EOTHER;
 }
 
+unsigned efa_prov_errno(const struct efa_peer *peer, unsigned status)
+{
+	if (status == EFANIC_LOCAL_UNRESP_REMOTE)
+		return peer->flags & EFA_PEER_HS_RCVD ? 4124 : 4126;
+	return status;
+}
+
+bool efa_status_is_loss(unsigned status)
+{
+	switch (status) {
+	case EFANIC_REMOTE_ABORT:
+	case EFANIC_REMOTE_BAD_DEST_QPN:
+	case EFANIC_LOCAL_UNRESP_REMOTE:
+	case EFANIC_LOCAL_UNREACH_REMOTE:
+	case EFANIC_REMOTE_FEATURE_MISMATCH:
+		return true;
+	}
+	return false;
+}
+
 const char *efa_strerror(unsigned prov_errno)
 {
 	const struct err_row *row = find(prov_errno);

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 
@@ -144,15 +145,13 @@ void efa_handshake_received(struct efa_peer *peer, const struct efa_hdr *h)
 	}
 }
 
-int efa_peer_trigger(struct efa_peer *peer)
+/* An EAGER_RTW that writes nothing: a request like any other, of which the peer need not tell its user. */
+static int empty_send(struct efa_peer *peer)
 {
 	struct efa_ep *ep = peer->ep;
 	struct efa_hdr h = {.type = EFA_PKT_EAGER_RTW};
-	struct efa_pkt *pkt;
+	struct efa_pkt *pkt = efa_pkt_get(ep, peer, false);
 
-	if (peer->flags & EFA_PEER_REQ_SENT)
-		return 0;
-	pkt = efa_pkt_get(ep, peer, false);
 	if (!pkt)
 		return -FI_EAGAIN;
 	efa_hdr_identity(ep, peer, &h);
@@ -163,6 +162,112 @@ int efa_peer_trigger(struct efa_peer *peer)
 	efa_pkt_post_or_queue(pkt);
 	peer->flags |= EFA_PEER_REQ_SENT;
 	return 0;
+}
+
+int efa_peer_trigger(struct efa_peer *peer)
+{
+	return peer->flags & EFA_PEER_REQ_SENT ? 0 : empty_send(peer);
+}
+
+/* --- peers that die ------------------------------------------------------------------------------- */
+
+/*
+ * The adapter reports a dead peer to whoever has a work request on its way there. A transfer may have none: the receiver of a
+ * long message between two grants, a sender that waits for a receipt. So a peer that such transfers wait for over two looks
+ * in a row is asked for a sign of life every look. Nobody reads the answer: the link's acknowledgement is one, and its failure
+ * ends everything of that peer in efa_peers_bury().
+ */
+#define WATCH_NS (250 * NS_PER_MS)
+
+/* Nothing of it is on its way: it goes on only when the peer does something. */
+static bool tx_waits(const struct efa_tx *tx)
+{
+	return !tx->wrs && !tx->reported;
+}
+
+static bool rx_waits(const struct efa_rx *rx)
+{
+	return !rx->wrs && !rx->ended && (rx->matched || rx->kind != EFA_RX_MSG);
+}
+
+static bool is_awaited(const struct efa_peer *peer)
+{
+	const struct efa_tx *tx;
+	const struct efa_rx *rx;
+
+	LIST_FOREACH(tx, &peer->txs, peer_link)
+		if (tx_waits(tx))
+			return true;
+	LIST_FOREACH(rx, &peer->rxs, peer_link)
+		if (rx_waits(rx))
+			return true;
+	return false;
+}
+
+void efa_peers_watch(struct efa_ep *ep)
+{
+	uint64_t now;
+
+	if (!ep->tx_outstanding && !slab_used(&ep->tx_slab) && !slab_used(&ep->rx_slab))
+		return;
+	now = clk_now_ns(NULL);
+	if (now < ep->watch_ns)
+		return;
+	ep->watch_ns = now + WATCH_NS;
+	for (uint32_t i = 0; i < ep->peers_cap; i++) {
+		struct efa_peer *peer = ep->peers[i];
+
+		if (!peer || peer->is_self)
+			continue;
+		if (peer->pkts || !is_awaited(peer))
+			peer->flags &= ~(uint32_t)EFA_PEER_AWAITED;
+		else if (peer->flags & EFA_PEER_AWAITED)
+			empty_send(peer);
+		else
+			peer->flags |= EFA_PEER_AWAITED;
+	}
+}
+
+void efa_peer_lost(struct efa_peer *peer, unsigned status)
+{
+	if (peer->ep->kit.closing || (peer->flags & EFA_PEER_REMOVED))
+		return;
+	peer->lost_status = (uint8_t)status;
+	peer->ep->has_lost = true;
+}
+
+/* What still has work requests on their way ends with them. An unmatched message ends when a receive asks for the rest of it. */
+static void bury(struct efa_peer *peer, unsigned status)
+{
+	unsigned code = efa_prov_errno(peer, status);
+	struct efa_tx *tx, *next_tx;
+	struct efa_rx *rx, *next_rx;
+
+	for (rx = LIST_FIRST(&peer->rxs); rx; rx = next_rx) {
+		next_rx = LIST_NEXT(rx, peer_link);
+		if (rx_waits(rx))
+			efa_rx_fail(rx, efa_errno(code), code);
+	}
+	for (tx = LIST_FIRST(&peer->txs); tx; tx = next_tx) {
+		next_tx = LIST_NEXT(tx, peer_link);
+		if (tx_waits(tx))
+			efa_tx_fail(tx, efa_errno(code), code);
+	}
+	peer->flags &= ~(uint32_t)EFA_PEER_REQ_SENT; /* the next operation finds out for itself */
+}
+
+void efa_peers_bury(struct efa_ep *ep)
+{
+	ep->has_lost = false;
+	for (uint32_t i = 0; i < ep->peers_cap; i++) {
+		struct efa_peer *peer = ep->peers[i];
+		unsigned status = peer ? peer->lost_status : 0;
+
+		if (!status)
+			continue;
+		peer->lost_status = 0;
+		bury(peer, status);
+	}
 }
 
 /* --- the end -------------------------------------------------------------------------------------- */

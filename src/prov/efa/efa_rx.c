@@ -114,11 +114,24 @@ void efa_rx_fail(struct efa_rx *rx, int err, unsigned prov_errno)
 	if (rx->kind == EFA_RX_MSG)
 		kit_rx_fail(rx->krx, &res, err, (int)prov_errno, 0, text,
 			    efa_err_data(rx->ep, rx->peer, prov_errno, text, sizeof(text)));
-	else if (rx->kind == EFA_RX_READ)
-		efa_tx_fail(rx->tx, err, prov_errno);
 	else if (rx->kind == EFA_RX_WRITE)
 		efa_ep_event(rx->ep, err, (int)prov_errno, "a write of a peer could not be finished");
-	end(rx);
+	if (rx->kind == EFA_RX_READ)
+		efa_tx_fail(rx->tx, err, prov_errno); /* ends @rx, too */
+	else
+		end(rx);
+}
+
+void efa_rx_orphan(const struct efa_tx *tx)
+{
+	struct efa_rx *rx;
+
+	LIST_FOREACH(rx, &tx->peer->rxs, peer_link) {
+		if (rx->kind == EFA_RX_READ && rx->tx == tx && !rx->ended) {
+			end(rx);
+			return;
+		}
+	}
 }
 
 void efa_rx_abandon(struct efa_rx *rx)
@@ -327,7 +340,9 @@ void efa_rx_wr_done(struct efa_rx *rx, struct efa_pkt *pkt, unsigned status)
 		return;
 	}
 	if (status != EFANIC_OK) {
-		efa_rx_fail(rx, efa_errno(status), status);
+		unsigned code = efa_prov_errno(rx->peer, status);
+
+		efa_rx_fail(rx, efa_errno(code), code);
 		return;
 	}
 	rx->read_left -= pkt->payload_len;

@@ -120,6 +120,8 @@ void efa_tx_fail(struct efa_tx *tx, int err, unsigned prov_errno)
 		ep->parked_cnt--;
 	}
 	tx->wait = 0;
+	if (tx->kind == EFA_TX_READ && !tx->reported)
+		efa_rx_orphan(tx);
 	if (!tx->reported && tx->kind != EFA_TX_READRSP) {
 		e.tag = tx->kind == EFA_TX_SEND ? tx->tag : 0;
 		if (ep->kit.tx_cq)
@@ -572,19 +574,11 @@ void efa_tx_pump(struct efa_ep *ep)
 
 /* --- events ----------------------------------------------------------------------------------------------- */
 
-/* What the device calls "unresponsive" the provider tells apart by whether the peer was ever heard. */
-static unsigned prov_errno_of(const struct efa_peer *peer, unsigned status)
-{
-	if (status == EFANIC_LOCAL_UNRESP_REMOTE)
-		return peer->flags & EFA_PEER_HS_RCVD ? 4124 : 4126;
-	return status;
-}
-
 void efa_tx_pkt_done(struct efa_tx *tx, struct efa_pkt *pkt, unsigned status)
 {
 	tx->wrs--;
 	if (unlikely(status != EFANIC_OK)) {
-		unsigned code = prov_errno_of(tx->peer, status);
+		unsigned code = efa_prov_errno(tx->peer, status);
 
 		efa_tx_fail(tx, efa_errno(code), code);
 		return;
