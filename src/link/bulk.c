@@ -13,18 +13,13 @@
 #include <errno.h>
 #include <string.h>
 
-#define SMALL_LEN     4096u	/* up to here one frame beats a system call if the owner polls */
-#define BIG_LEN	      65536u	/* from here on a method is chosen by its measured speed */
 #define TURN_LEN      32768u	/* bytes per turn of an operation */
-#define PROBE_EVERY   64u	/* big operations between two looks at the slower method */
-#define PROBE_AT      4u
 #define PUT_WINDOW    262144u	/* bytes in the ring that the owner has not replied to */
 #define SWITCH_NS     (30 * NS_PER_US)	/* silence after which a local owner is not waited for */
 #define PING_NS	      NS_PER_SEC	/* silence after which the link is asked whether the peer lives */
 #define BUSY_NS	      (100 * NS_PER_US) /* before asking a busy target again */
 #define STALL_NS      (20 * NS_PER_US)	/* before trying a full path again */
 #define ALIVE_NS      (10 * NS_PER_MS)	/* a pid is not reused so soon */
-#define BUSY_BYTES    (16u << 20)	/* a busy period is cut here, to learn from it */
 #define OP_MAX	      (1u << 20)
 #define STREAM_MAX    4096u
 #define BUF_MAX	      1024u
@@ -70,85 +65,15 @@ static void timer_set(struct bulk_port *b, struct bulk_op *op, uint64_t at_ns)
 	must(!pq_push(&b->timers, &op->timer)); /* link_bulk() has reserved the room */
 }
 
-/* --- what we know of a target's speed -------------------------------------------------------------------------------------- */
-
-static void speed_learn(struct bulk_target *t, enum bulk_method m, uint64_t ns, uint64_t bytes)
-{
-	uint64_t x = MAX(ns * 1000 / bytes, 1ULL), *avg = &t->ps_per_byte[m];
-
-	*avg = *avg ? (3 * *avg + x) / 4 : x;
-}
-
-/* Frames of several operations share the ring, so only whole busy periods tell its speed. */
-static void busy_enter(struct bulk_port *b, struct bulk_op *op)
-{
-	struct bulk_target *t = op->target;
-
-	if (!t || !op->is_big || op->counts_busy)
-		return;
-	op->counts_busy = true;
-	if (!t->frames_cnt++) {
-		t->busy_ns = now(b);
-		t->busy_bytes = 0;
-	}
-}
-
-static void busy_leave(struct bulk_port *b, struct bulk_op *op, uint64_t bytes)
-{
-	struct bulk_target *t = op->target;
-	uint64_t now_ns;
-
-	if (!op->counts_busy)
-		return;
-	op->counts_busy = false;
-	t->busy_bytes += bytes;
-	if (--t->frames_cnt && t->busy_bytes < BUSY_BYTES)
-		return;
-	now_ns = now(b);
-	if (t->busy_bytes >= BIG_LEN)
-		speed_learn(t, BULK_FRAMES, now_ns - t->busy_ns, t->busy_bytes);
-	t->busy_ns = now_ns;
-	t->busy_bytes = 0;
-}
-
-static bool can_cma(const struct bulk_port *b, const struct bulk_op *op)
-{
-	struct bulk_target *t = op->target;
-
-	return t && t->tab && !t->no_cma && !op->no_cma && b->force != BULK_FRAMES && op->peer->shm && shm_peer_cma_ok(op->peer->shm);
-}
-
-static enum bulk_method pick_big(struct bulk_target *t)
-{
-	uint64_t frames = t->ps_per_byte[BULK_FRAMES], cma = t->ps_per_byte[BULK_CMA];
-	enum bulk_method best = frames && cma && cma < frames ? BULK_CMA : BULK_FRAMES;
-
-	if (t->big_cnt++ % PROBE_EVERY == PROBE_AT)
-		return best == BULK_CMA ? BULK_FRAMES : BULK_CMA;
-	return best;
-}
-
-static enum bulk_method pick(struct bulk_port *b, struct bulk_op *op)
-{
-	if (!can_cma(b, op))
-		return BULK_FRAMES;
-	if (b->force >= 0)
-		return (enum bulk_method)b->force;
-	if (!shm_peer_is_polling(op->peer->shm))
-		return BULK_CMA;
-	if (!op->is_big || bulk_cma_is_slow(op->op, op->local, op->raddr))
-		return BULK_FRAMES;
-	return pick_big(op->target);
-}
-
 /* Choose how the rest of @op is moved. */
 static void op_begin(struct bulk_port *b, struct bulk_op *op)
 {
-	if (pick(b, op) == BULK_CMA)
+	if (bulk_pick(b, op) == BULK_CMA)
 		op->state = BULK_COPY;
 	else
 		op->state = op->op == LINK_GET ? BULK_ASK : BULK_STREAM;
 	op->is_ring = link_peer_is_local(op->peer);
+	op->has_frames |= op->state != BULK_COPY;
 }
 
 /* --- the end --------------------------------------------------------------------------------------------------------------- */
@@ -170,7 +95,7 @@ static void op_end(struct bulk_port *b, struct bulk_op *op, int status)
 	tag_renew(b, op);
 	pq_remove(&b->timers, &op->timer);
 	queue_leave(b, op);
-	busy_leave(b, op, op->got);
+	bulk_busy_leave(op, !status, op->counts_busy ? now(b) : 0);
 	if (op->target)
 		op->target->op_cnt--;
 	op->target = NULL;
@@ -212,17 +137,17 @@ static void count_moved(struct bulk_port *b, const struct bulk_op *op, uint64_t 
 }
 
 /* See to it that silence of the peer is noticed. */
-static void timer_arm(struct bulk_port *b, struct bulk_op *op)
+static void timer_arm(struct bulk_port *b, struct bulk_op *op, uint64_t now_ns)
 {
 	op->has_news = false;
-	timer_set(b, op, now(b) + (can_cma(b, op) ? SWITCH_NS : PING_NS));
+	timer_set(b, op, now_ns + (bulk_can_cma(b, op) ? SWITCH_NS : PING_NS));
 }
 
 /* Nothing to do for @op but to wait. */
-static void op_wait(struct bulk_port *b, struct bulk_op *op)
+static void op_wait(struct bulk_port *b, struct bulk_op *op, uint64_t now_ns)
 {
 	queue_leave(b, op);
-	timer_arm(b, op);
+	timer_arm(b, op, now_ns);
 }
 
 /* Return: 0; -EAGAIN; terminal status. */
@@ -235,14 +160,16 @@ static int get_ask(struct bulk_port *b, struct bulk_op *op)
 			       .addr = op->raddr + op->pos,
 			       .len = op->len - op->pos};
 	int rc = bulk_frame(b, op->peer, &pkt, NULL, 0, NULL);
+	uint64_t now_ns;
 
 	if (rc)
 		return rc;
 	op->state = BULK_ASKED;
 	op->ask_len = pkt.len;
 	op->got = op->got_head = 0;
-	busy_enter(b, op);
-	op_wait(b, op);
+	now_ns = now(b);
+	bulk_busy_enter(op, now_ns);
+	op_wait(b, op, now_ns);
 	return 0;
 }
 
@@ -282,9 +209,10 @@ static int64_t put_chunk(struct bulk_port *b, struct bulk_op *op)
 /* Return: bytes sent; -EAGAIN nothing; terminal status. */
 static int64_t put_turn(struct bulk_port *b, struct bulk_op *op, uint64_t turn_len)
 {
+	uint64_t now_ns = now(b);
 	int64_t sent = 0, rc;
 
-	busy_enter(b, op);
+	bulk_busy_enter(op, now_ns);
 	do {
 		rc = put_is_full(op) ? 0 : put_chunk(b, op);
 		if (rc < 0 && (rc != -EAGAIN || !sent))
@@ -294,9 +222,9 @@ static int64_t put_turn(struct bulk_port *b, struct bulk_op *op, uint64_t turn_l
 	if (rc < 0 && rc != -EAGAIN)
 		return rc;
 	if (op->pos == op->len || put_is_full(op))
-		op_wait(b, op);
+		op_wait(b, op, now_ns);
 	else if (rc == -EAGAIN && !op->timer.pos) /* the link is full: is anybody there? */
-		timer_arm(b, op);
+		timer_arm(b, op, now_ns);
 	return sent || rc == 0 ? sent : -EAGAIN;
 }
 
@@ -358,8 +286,7 @@ static int64_t cma_turn(struct bulk_port *b, struct bulk_op *op, uint64_t turn_l
 		return rc;
 	op->pos += (uint64_t)n;
 	b->port->stats.bulk_cma_bytes += (uint64_t)n;
-	if (n >= (ssize_t)TURN_LEN)
-		speed_learn(t, BULK_CMA, now(b) - start_ns, (uint64_t)n);
+	op->cma_ns += now(b) - start_ns;
 	return n;
 }
 
@@ -373,7 +300,8 @@ static void op_switch(struct bulk_port *b, struct bulk_op *op)
 		if (op->state == BULK_ENDED)
 			return;
 	}
-	busy_leave(b, op, op->got);
+	bulk_busy_leave(op, false, now(b));
+	bulk_learn_silence(op);
 	if (op->op == LINK_GET) {
 		op->pos += op->got_head;
 		op->got = op->ask_len = 0;
@@ -415,10 +343,12 @@ static int64_t op_turn(struct bulk_port *b, struct bulk_op *op, uint64_t turn_le
 		return 0;
 	}
 	if (rc >= 0 && op->state == BULK_COPY && op->pos == op->len) {
+		if (!op->has_frames)
+			bulk_learn_cma(op, op->cma_ns);
 		if (op->op == LINK_GET || op->got == op->sent)
 			op_end(b, op, 0);
 		else /* frames sent before the change of method are still to be answered */
-			op_wait(b, op);
+			op_wait(b, op, now(b));
 	}
 	if (op->queue == BULK_Q_ACTIVE)
 		queue_active(b, op);
@@ -474,8 +404,8 @@ static void on_timer(struct bulk_port *b, struct bulk_op *op)
 		op_begin(b, op);
 		queue_active(b, op);
 	} else if (op->has_news) {
-		timer_arm(b, op);
-	} else if (has_more && can_cma(b, op)) {
+		timer_arm(b, op, now(b));
+	} else if (has_more && bulk_can_cma(b, op)) {
 		op_switch(b, op);
 	} else {
 		/* Whoever only waits has nothing outstanding that would tell the link of the peer's death. */
@@ -577,7 +507,7 @@ static bool on_get_reply(struct bulk_port *b, struct bulk_op *op, const struct b
 		op_end(b, op, -EACCES);
 		return true;
 	case BULK_S_BUSY:
-		busy_leave(b, op, op->got);
+		bulk_busy_leave(op, false, now(b));
 		tag_renew(b, op);
 		op->state = BULK_ASK;
 		timer_set(b, op, now(b) + BUSY_NS);
@@ -732,7 +662,6 @@ int link_bulk(struct link_port *p, struct link_peer *peer, int op_kind, void *lo
 		.raddr = raddr,
 		.key = key,
 		.cookie = cookie,
-		.is_big = len >= BIG_LEN,
 	};
 	tag_renew(b, op);
 	op->target = bulk_target_get(b->node, peer, now(b));

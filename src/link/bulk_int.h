@@ -73,8 +73,14 @@ struct bulk_region {
 	uint32_t next; /* free list */
 };
 
-/* How fast a method has been to one target; see bulk_pick(). */
 enum bulk_method { BULK_FRAMES, BULK_CMA, BULK_METHOD_NUM };
+
+/* What operations of one class have cost. */
+struct bulk_speed {
+	uint64_t ps_per_byte[BULK_METHOD_NUM]; /* moving average; 0 = never measured */
+	uint32_t cnt;			       /* operations begun, to look at the slower method now and then */
+};
+#define BULK_CLASS_NUM 8u
 
 /* A node on this host as initiator's side sees it: its table, our place for leases, and what we learnt. */
 struct bulk_target {
@@ -86,11 +92,11 @@ struct bulk_target {
 	bool no_cma;	 /* the kernel forbids it */
 	uint64_t retry_ns;
 	uint64_t alive_ns;		     /* the owner was seen alive */
-	uint64_t ps_per_byte[BULK_METHOD_NUM]; /* moving average; 0 = never measured */
-	uint32_t big_cnt;		     /* big operations begun, to re-probe now and then */
+	struct bulk_speed speed[2][BULK_CLASS_NUM]; /* [the offset of the addresses is a bad one][size] */
 	/* busy period of FRAMES: from the first operation on it until none is left */
 	uint32_t frames_cnt;
 	uint64_t busy_ns, busy_bytes;
+	struct bulk_speed *busy_speed; /* of all operations in it; NULL = they differ */
 };
 
 #define BULK_TARGET_BUCKETS 64
@@ -111,6 +117,23 @@ struct bulk_node {
 bool bulk_region_check(const struct bulk_node *b, uint32_t key, int op, uint64_t addr, uint64_t len);
 /** bulk_target_get() - The node behind local @peer, attached if possible. Return: NULL: unknown, or no memory. */
 struct bulk_target *bulk_target_get(struct bulk_node *b, struct link_peer *peer, uint64_t now_ns);
+
+/* --- bulk_pick.c ----------------------------------------------------------------------------------------------------------- */
+
+struct bulk_port;
+struct bulk_op;
+
+/** bulk_can_cma() - Whether the kernel can move what is left of @op. */
+bool bulk_can_cma(const struct bulk_port *b, const struct bulk_op *op);
+enum bulk_method bulk_pick(struct bulk_port *b, struct bulk_op *op);
+/** bulk_busy_enter() - @op goes by frames from now on; more than once is fine. */
+void bulk_busy_enter(struct bulk_op *op, uint64_t now_ns);
+/** bulk_busy_leave() - No longer. @is_done: frames have moved all of it. */
+void bulk_busy_leave(struct bulk_op *op, bool is_done, uint64_t now_ns);
+/** bulk_learn_cma() - CMA has moved all of @op in @ns. */
+void bulk_learn_cma(const struct bulk_op *op, uint64_t ns);
+/** bulk_learn_silence() - The owner had seemed to poll, but did not help. */
+void bulk_learn_silence(const struct bulk_op *op);
 
 /* --- the port -------------------------------------------------------------------------------------------------------------- */
 
@@ -153,7 +176,8 @@ struct bulk_op {
 	bool has_reply;
 	bool is_ring;	   /* frames go through shared memory */
 	bool counts_busy;  /* in target->frames_cnt */
-	bool is_big;	   /* its speed is worth remembering */
+	uint64_t cma_ns;   /* spent in CMA */
+	bool has_frames;   /* frames have been its method, for some time at least */
 	bool no_cma;	   /* the shared table does not know the region */
 	bool has_news;	   /* the peer has shown life since the timer was set */
 };

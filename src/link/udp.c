@@ -25,8 +25,8 @@
  * can fail at run time (old kernel, odd device): then they are turned off for good.
  *
  * Datagrams never exceed what the path takes whole (IP_PMTUDISC_DO): one lost fragment would lose
- * all. Where the system says "too big", the size is halved for everybody and the datagram counts as
- * lost; the caller repairs.
+ * all. Where the system says "too big", the size is lowered for everybody. A datagram that was made
+ * before that keeps its length in every retransmission, so it alone goes in fragments.
  *
  * ICMP errors arrive on the socket's error queue. Reading it costs a system call, so it is done
  * only when an ordinary call has reported an error, which the kernel promises to do for each queued
@@ -231,7 +231,7 @@ static uint32_t train_len(const struct udp *u, uint32_t at)
 	const struct tx_dgram *d = &b->dgram[at];
 	uint32_t n = 1, bytes = d->len;
 
-	if (!u->has_trains || !d->len)
+	if (!u->has_trains || !d->len || d->len > u->mtu)
 		return 1;
 	while (at + n < b->cnt && n < TRAIN_SEGS) {
 		const struct tx_dgram *e = &b->dgram[at + n];
@@ -286,6 +286,26 @@ static uint32_t trains_build(struct udp *u, uint32_t at)
 	return t;
 }
 
+static void pmtu_discover(struct udp *u, bool is_on)
+{
+	int v4 = is_on ? IP_PMTUDISC_DO : IP_PMTUDISC_DONT;
+	int v6 = is_on ? IPV6_PMTUDISC_DO : IPV6_PMTUDISC_DONT;
+
+	if (u->is_v4)
+		setsockopt(u->fd, SOL_IP, IP_MTU_DISCOVER, &v4, sizeof(v4));
+	else
+		setsockopt(u->fd, SOL_IPV6, IPV6_MTU_DISCOVER, &v6, sizeof(v6));
+}
+
+/* The first message, one datagram that is too big for its path. Failure is loss. */
+static void send_fragments(struct udp *u)
+{
+	pmtu_discover(u, false);
+	if (sendmsg(u->fd, &u->tx.msg[0].msg_hdr, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		errqueue_drain(u);
+	pmtu_discover(u, true);
+}
+
 /* The first message could not be sent. Return: whether to try it again (it may have been cut up). */
 static bool on_send_error(struct udp *u, int err)
 {
@@ -311,7 +331,9 @@ static bool on_send_error(struct udp *u, int err)
 		errqueue_drain(u); /* usually says which size would do */
 		if (len <= u->mtu)
 			mtu_lower(u, len / 2);
-		return false;
+		if (!is_train)
+			send_fragments(u);
+		return is_train; /* now no train any more, see train_len() */
 	case EINTR:
 		return true;
 	case EAGAIN:
@@ -541,8 +563,7 @@ static uint32_t mtu_of(const struct link_port *p, int fd)
 /* Best effort: smaller buffers and no trains cost speed, nothing else. */
 static void sock_tune(struct udp *u)
 {
-	int one = 1, len = SOCK_BUF_LEN, off = 0,
-	    pmtu = u->is_v4 ? IP_PMTUDISC_DO : IPV6_PMTUDISC_DO;
+	int one = 1, len = SOCK_BUF_LEN, off = 0;
 
 	if (setsockopt(u->fd, SOL_SOCKET, SO_RCVBUFFORCE, &len, sizeof(len)))
 		setsockopt(u->fd, SOL_SOCKET, SO_RCVBUF, &len, sizeof(len));
@@ -550,12 +571,11 @@ static void sock_tune(struct udp *u)
 		setsockopt(u->fd, SOL_SOCKET, SO_SNDBUF, &len, sizeof(len));
 	if (u->is_v4) {
 		setsockopt(u->fd, SOL_IP, IP_RECVERR, &one, sizeof(one));
-		setsockopt(u->fd, SOL_IP, IP_MTU_DISCOVER, &pmtu, sizeof(pmtu));
 	} else {
 		setsockopt(u->fd, SOL_IPV6, IPV6_V6ONLY, &one, sizeof(one));
 		setsockopt(u->fd, SOL_IPV6, IPV6_RECVERR, &one, sizeof(one));
-		setsockopt(u->fd, SOL_IPV6, IPV6_MTU_DISCOVER, &pmtu, sizeof(pmtu));
 	}
+	pmtu_discover(u, true);
 	setsockopt(u->fd, SOL_UDP, UDP_GRO, &one, sizeof(one));
 	/* a kernel without the option refuses even its off value */
 	u->has_trains = !setsockopt(u->fd, SOL_UDP, UDP_SEGMENT, &off, sizeof(off));

@@ -343,7 +343,7 @@ static void wait__eagain_keeps_order_and_loses_nothing(void **state)
 	g_fake.send_rc_cnt = EVER;
 	for (uint64_t i = 0; i < 12; i++)
 		assert_int_equal(send_to(&w.a, w.ab, i, &g_byte, 1), 0);
-	assert_int_equal(g_fake.sends, 1); /* the rest queues up behind the first without asking */
+	assert_int_equal(g_fake.sends, 2); /* the first is tried twice, the rest queues up behind it without asking */
 	settle(&w);
 	assert_int_equal(w.a.cnt, 0);
 	g_fake.send_rc_cnt = 1;
@@ -356,6 +356,25 @@ static void wait__eagain_keeps_order_and_loses_nothing(void **state)
 		assert_int_equal(w.a.seen[i].wc.status, EFANIC_OK);
 	}
 	assert_int_equal(efanic_sq_free(w.a.qp), 16);
+	world_close(&w);
+}
+
+/* A program that posts and never polls: what found no room goes out by later posts, as hardware would send it. */
+static void wait__posting_alone_moves_the_queue_on(void **state)
+{
+	struct world w;
+
+	world_open(&w, NULL);
+	pair_open(&w, 16);
+	g_fake.send_rc = -EAGAIN;
+	g_fake.send_rc_cnt = 1; /* the post; its immediate retry finds room, and so does all that follows */
+	for (uint64_t i = 0; i < 16; i++)
+		assert_int_equal(send_to(&w.a, w.ab, i, &g_byte, 1), 0);
+	assert_int_equal(w.a.cnt, 0); /* no handler outside of a poll */
+	assert_true(g_fake.sends >= 4);
+	for (int i = 0; i < 5; i++)
+		settle(&w);
+	assert_int_equal(w.a.cnt, 16);
 	world_close(&w);
 }
 
@@ -772,6 +791,7 @@ int main(void)
 		cmocka_unit_test(rnr__counted_retries),
 		cmocka_unit_test(rnr__infinite_until_credit),
 		cmocka_unit_test(wait__eagain_keeps_order_and_loses_nothing),
+		cmocka_unit_test(wait__posting_alone_moves_the_queue_on),
 		cmocka_unit_test(wait__destinations_take_turns),
 		cmocka_unit_test(wait__destination_put_while_waiting),
 		cmocka_unit_test(ah_closed__ends_with_invalid_ah),

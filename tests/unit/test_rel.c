@@ -890,8 +890,8 @@ static void rel_input__authentic_garbage(void **state)
 
 				if (rng_below(&rng, 2))
 					buf[at < 20 ? at & ~3u : at] += (uint8_t)rng_below(&rng, 32);
-				else
-					buf[40 + rng_below(&rng, len - 39) % MAX(len - 40, (size_t)1) - (len == 40)] = (uint8_t)rng_u64(&rng);
+				else if (len > 40)
+					buf[40 + rng_below(&rng, len - 40)] = (uint8_t)rng_u64(&rng);
 			}
 			if (!rng_below(&rng, 8))
 				buf[2] = (uint8_t)rng_below(&rng, REL_BYE); /* goodbyes would end the game early */

@@ -230,7 +230,7 @@ void efa_peers_watch(struct efa_ep *ep)
 
 void efa_peer_lost(struct efa_peer *peer, unsigned status)
 {
-	if (peer->ep->kit.closing || (peer->flags & EFA_PEER_REMOVED))
+	if (peer->flags & EFA_PEER_REMOVED)
 		return;
 	peer->lost_status = (uint8_t)status;
 	peer->ep->has_lost = true;

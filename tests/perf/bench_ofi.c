@@ -1,0 +1,532 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Compares providers: bench_ofi -t TEST -s SIZE [-d DEPTH] [-n ROUNDS] [-c CPU,CPU] -p PROVIDER [-e NAME=VALUE]... -p PROVIDER ...
+// Prints CSV: test,size,depth,place,provider,rounds,median,ratio - ratio: median of the rounds' ratios to the last provider.
+#include "bench_kit.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/*
+ * Theory of operation
+ *
+ * The cores of a virtual machine change place under the program: now siblings, now far apart, several times a minute. So every
+ * provider gets a pair of processes on the same two cores, and the pairs take turns, some milliseconds each, while the others
+ * sleep in read(). Before and after its turn a pair measures how far its cores are apart. A round counts only if that was the
+ * same for all pairs and did not change; medians are per distance ("place").
+ *
+ * Values: lat, put: ns one way or per operation; bw: bytes per second; rate: messages per second.
+ */
+
+enum test { TEST_LAT, TEST_BW, TEST_RATE, TEST_PUT, TEST_PUT_IDLE, TEST_NUM };
+static const char *const test_name[TEST_NUM] = {"lat", "bw", "rate", "put", "put_idle"};
+
+enum place { PLACE_SMT, PLACE_NEAR, PLACE_FAR, PLACE_BAD, PLACE_SAME, PLACE_NUM };
+static const char *const place_name[PLACE_NUM] = {"smt", "near", "far", "bad", "same"};
+
+#define PAIR_MAX   4
+#define ENV_MAX	   8
+#define ROUND_MAX  4096
+#define WINDOW	   64
+#define TURN_NS	   5000000.0
+#define PROBE_CNT  800
+#define TAG	   7
+#define TAG_OTHER  1000000 /* of receives that never match */
+
+/* Shared by the two processes of a pair. */
+struct meet {
+	_Alignas(64) _Atomic uint64_t ping;
+	_Alignas(64) _Atomic uint64_t pong;
+	_Alignas(64) _Atomic uint64_t arrived[2];
+	_Alignas(64) _Atomic bool put_done;
+};
+
+struct order {
+	uint64_t ops; /* 0: end */
+};
+struct answer {
+	double value, ns_per_op;
+	uint32_t before, after; /* enum place */
+};
+
+struct pair {
+	const char *prov;
+	const char *env[ENV_MAX];
+	int env_cnt;
+	struct meet *meet;
+	int fd[2]; /* to the two processes */
+	pid_t pid[2];
+	double value[ROUND_MAX];
+	double ns_per_op;
+};
+
+struct cfg {
+	enum test test;
+	size_t size, depth;
+	int rounds;
+	int cpu[2];
+	struct pair pair[PAIR_MAX];
+	int pair_cnt;
+};
+
+static void cpu_pin(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	sched_setaffinity(0, sizeof(set), &set);
+}
+
+static void io_all(int fd, void *buf, size_t len, bool is_write)
+{
+	char *p = buf;
+
+	while (len) {
+		ssize_t n = is_write ? write(fd, p, len) : read(fd, p, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			bench_die("the other process is gone", -FI_EIO);
+		p += n;
+		len -= (size_t)n;
+	}
+}
+
+/* --- one process of a pair ------------------------------------------------------------------------------------------ */
+
+struct side {
+	const struct cfg *cfg;
+	struct meet *meet;
+	struct bench_ep e;
+	int me;	     /* 0 starts each exchange */
+	uint64_t at; /* meetings so far */
+	size_t inject_max;
+	char *tx, *rx;
+	int got, sent; /* completions not yet used */
+	struct fi_context2 *ctx;
+	uint64_t probes;
+};
+
+static void meet(struct side *s)
+{
+	s->at++;
+	atomic_store(&s->meet->arrived[s->me], s->at);
+	while (atomic_load(&s->meet->arrived[!s->me]) < s->at)
+		sched_yield();
+}
+
+static enum place probe(struct side *s)
+{
+	_Atomic uint64_t *mine = s->me ? &s->meet->pong : &s->meet->ping;
+	_Atomic uint64_t *other = s->me ? &s->meet->ping : &s->meet->pong;
+	double best = 1e18, ns;
+
+	if (s->cfg->cpu[0] == s->cfg->cpu[1])
+		return PLACE_SAME;
+	meet(s);
+	for (int block = 0; block < 4; block++) {
+		uint64_t t = bench_now_ns();
+
+		for (int i = 0; i < PROBE_CNT / 4; i++) {
+			s->probes++;
+			if (!s->me)
+				atomic_store_explicit(mine, s->probes, memory_order_release);
+			while (atomic_load_explicit(other, memory_order_acquire) != s->probes)
+				;
+			if (s->me)
+				atomic_store_explicit(mine, s->probes, memory_order_release);
+		}
+		ns = (double)(bench_now_ns() - t) / (PROBE_CNT / 4) / 2;
+		best = ns < best ? ns : best;
+	}
+	return best < 38 ? PLACE_SMT : best < 110 ? PLACE_NEAR : best < 400 ? PLACE_FAR : PLACE_BAD;
+}
+
+static void poll_once(struct side *s)
+{
+	struct fi_cq_tagged_entry wc[16];
+	struct fi_cq_err_entry err = {0};
+	ssize_t rc = fi_cq_read(s->e.cq, wc, 16);
+
+	for (ssize_t i = 0; i < rc; i++) {
+		if (wc[i].flags & FI_RECV)
+			s->got++;
+		else
+			s->sent++;
+	}
+	if (rc < 0 && rc != -FI_EAGAIN) {
+		fi_cq_readerr(s->e.cq, &err, 0);
+		bench_die("completion", -err.err);
+	}
+}
+
+static void post_recv(struct side *s, size_t len, struct fi_context2 *ctx)
+{
+	ssize_t rc;
+
+	while ((rc = fi_trecv(s->e.ep, s->rx, len, s->e.desc, FI_ADDR_UNSPEC, TAG, 0, ctx)) == -FI_EAGAIN)
+		poll_once(s);
+	BENCH_CHECK(rc);
+}
+
+/* Return: completions that will come. */
+static int post_send(struct side *s, size_t len, struct fi_context2 *ctx)
+{
+	bool is_inject = len <= s->inject_max;
+	ssize_t rc;
+
+	for (;;) {
+		rc = is_inject ? fi_tinject(s->e.ep, s->tx, len, s->e.peer, TAG)
+			       : fi_tsend(s->e.ep, s->tx, len, s->e.desc, s->e.peer, TAG, ctx);
+		if (rc != -FI_EAGAIN)
+			break;
+		poll_once(s);
+	}
+	BENCH_CHECK(rc);
+	return !is_inject;
+}
+
+static void wait_for(struct side *s, int got, int sent)
+{
+	while (s->got < got || s->sent < sent)
+		poll_once(s);
+	s->got -= got;
+	s->sent -= sent;
+}
+
+static void run_lat(struct side *s, uint64_t ops)
+{
+	size_t len = s->cfg->size;
+	int sends = 0;
+
+	for (uint64_t i = 0; i < ops; i++) {
+		if (s->me)
+			wait_for(s, 1, 0);
+		if (s->me && i + 1 < ops)
+			post_recv(s, len, &s->ctx[i % 2]);
+		sends += post_send(s, len, &s->ctx[2 + i % 2]);
+		if (!s->me)
+			wait_for(s, 1, 0);
+		if (!s->me && i + 1 < ops)
+			post_recv(s, len, &s->ctx[i % 2]);
+		/* A send's completion may come late; its context is used again two messages on. */
+		wait_for(s, 0, sends > 1 ? 1 : 0);
+		sends -= sends > 1;
+	}
+	wait_for(s, 0, sends);
+}
+
+/* Windows of messages, each answered by one small message. */
+static void run_windows(struct side *s, uint64_t ops)
+{
+	size_t len = s->cfg->size;
+	int sends;
+
+	for (uint64_t w = 0; w < ops / WINDOW; w++) {
+		sends = 0;
+		if (s->me) {
+			wait_for(s, WINDOW, 0);
+			for (int i = 0; w + 1 < ops / WINDOW && i < WINDOW; i++)
+				post_recv(s, len, &s->ctx[i]);
+			sends += post_send(s, 1, &s->ctx[WINDOW]);
+		} else {
+			for (int i = 0; i < WINDOW; i++)
+				sends += post_send(s, len, &s->ctx[i]);
+			wait_for(s, 1, 0);
+			if (w + 1 < ops / WINDOW)
+				post_recv(s, 1, &s->ctx[WINDOW]);
+		}
+		wait_for(s, 0, sends);
+	}
+}
+
+static void run_put(struct side *s, uint64_t ops)
+{
+	ssize_t rc;
+
+	if (s->me) {
+		while (s->cfg->test == TEST_PUT && !atomic_load_explicit(&s->meet->put_done, memory_order_relaxed))
+			poll_once(s);
+		return;
+	}
+	for (uint64_t i = 0; i < ops; i++) {
+		while ((rc = fi_write(s->e.ep, s->tx, s->cfg->size, s->e.desc, s->e.peer, s->e.rma_base, s->e.rma_key,
+				      &s->ctx[0])) == -FI_EAGAIN)
+			poll_once(s);
+		BENCH_CHECK(rc);
+		wait_for(s, 0, 1);
+	}
+	atomic_store(&s->meet->put_done, true);
+}
+
+static void receives_ready(struct side *s, uint64_t ops)
+{
+	bool is_window = s->cfg->test == TEST_BW || s->cfg->test == TEST_RATE;
+
+	if (!ops || s->cfg->test >= TEST_PUT)
+		return;
+	if (is_window && s->me)
+		for (int i = 0; i < WINDOW; i++)
+			post_recv(s, s->cfg->size, &s->ctx[i]);
+	else
+		post_recv(s, is_window ? 1 : s->cfg->size, &s->ctx[is_window ? WINDOW : 1]);
+}
+
+static void turn(struct side *s, uint64_t ops, struct answer *out)
+{
+	uint64_t t;
+
+	receives_ready(s, ops);
+	out->before = probe(s);
+	if (!s->me)
+		atomic_store(&s->meet->put_done, false);
+	meet(s);
+	t = bench_now_ns();
+	if (s->cfg->test == TEST_LAT)
+		run_lat(s, ops);
+	else if (s->cfg->test < TEST_PUT)
+		run_windows(s, ops);
+	else
+		run_put(s, ops);
+	t = bench_now_ns() - t;
+	out->after = probe(s);
+	out->ns_per_op = (double)t / (double)ops;
+	if (s->cfg->test == TEST_LAT)
+		out->value = out->ns_per_op / 2;
+	else if (s->cfg->test == TEST_BW)
+		out->value = (double)s->cfg->size * 1e9 / out->ns_per_op;
+	else if (s->cfg->test == TEST_RATE)
+		out->value = 1e9 / out->ns_per_op;
+	else
+		out->value = out->ns_per_op;
+}
+
+/* Receives that never match lie in front of those that do. */
+static void depth_fill(struct side *s)
+{
+	ssize_t rc;
+
+	for (size_t i = 0; i < s->cfg->depth; i++) {
+		rc = fi_trecv(s->e.ep, s->rx, 8, s->e.desc, FI_ADDR_UNSPEC, TAG_OTHER + i, 0, &s->ctx[2 * WINDOW + i]);
+		if (rc)
+			bench_die("posted receives", rc);
+	}
+}
+
+static void side_main(const struct cfg *cfg, struct pair *p, int me, int fd)
+{
+	size_t room = cfg->size < 4096 ? 4096 : cfg->size;
+	struct bench_opt opt = {.prov = p->prov, .buf_len = 2 * room, .rma = cfg->test >= TEST_PUT};
+	struct side s = {.cfg = cfg, .meet = p->meet, .me = me};
+	struct bench_name mine, theirs;
+	struct answer answer = {0};
+	struct order order;
+
+	cpu_pin(cfg->cpu[me]);
+	for (int i = 0; i < p->env_cnt; i++)
+		putenv((char *)p->env[i]);
+	if (cfg->depth > 512)
+		opt.rx_depth = cfg->depth + 2 * WINDOW;
+	bench_ep_open(&s.e, &opt);
+	s.tx = s.e.buf;
+	s.rx = s.e.buf + room;
+	s.inject_max = s.e.info->tx_attr->inject_size;
+	s.ctx = calloc(2 * WINDOW + cfg->depth + 1, sizeof(*s.ctx));
+	bench_ep_name(&s.e, &mine);
+	io_all(fd, &mine, sizeof(mine), true);
+	io_all(fd, &theirs, sizeof(theirs), false);
+	bench_ep_connect(&s.e, &theirs);
+	depth_fill(&s);
+	for (;;) {
+		io_all(fd, &order, sizeof(order), false);
+		if (!order.ops)
+			break;
+		turn(&s, order.ops, &answer);
+		if (!me || cfg->test != TEST_PUT_IDLE)
+			io_all(fd, &answer, sizeof(answer), true);
+	}
+	_exit(0);
+}
+
+/* --- the process that gives the turns --------------------------------------------------------------------------------- */
+
+static void pair_start(const struct cfg *cfg, struct pair *p)
+{
+	struct bench_name name[2];
+	int sv[2];
+
+	p->meet = mmap(NULL, sizeof(*p->meet), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (p->meet == MAP_FAILED)
+		bench_die("mmap", -errno);
+	for (int me = 0; me < 2; me++) {
+		if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv))
+			bench_die("socketpair", -errno);
+		p->pid[me] = fork();
+		if (!p->pid[me]) {
+			alarm(120);
+			side_main(cfg, p, me, sv[1]);
+		}
+		close(sv[1]);
+		p->fd[me] = sv[0];
+	}
+	for (int me = 0; me < 2; me++)
+		io_all(p->fd[me], &name[me], sizeof(name[me]), false);
+	for (int me = 0; me < 2; me++)
+		io_all(p->fd[me], &name[!me], sizeof(name[me]), true);
+}
+
+static struct answer pair_turn(const struct cfg *cfg, struct pair *p, uint64_t ops)
+{
+	struct order order = {ops};
+	struct answer answer, other;
+
+	for (int me = 0; me < 2; me++)
+		io_all(p->fd[me], &order, sizeof(order), true);
+	io_all(p->fd[0], &answer, sizeof(answer), false);
+	if (cfg->test != TEST_PUT_IDLE)
+		io_all(p->fd[1], &other, sizeof(other), false);
+	p->ns_per_op = answer.ns_per_op;
+	return answer;
+}
+
+static void pair_stop(struct pair *p)
+{
+	struct order end = {0};
+
+	for (int me = 0; me < 2; me++) {
+		io_all(p->fd[me], &end, sizeof(end), true);
+		waitpid(p->pid[me], NULL, 0);
+	}
+}
+
+static uint64_t ops_for(const struct pair *p)
+{
+	double ops = TURN_NS / (p->ns_per_op > 1 ? p->ns_per_op : 1);
+
+	if (ops > 1e6)
+		ops = 1e6;
+	return ((uint64_t)ops / WINDOW + 1) * WINDOW;
+}
+
+static int double_cmp(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static double median(double *v, int cnt)
+{
+	qsort(v, (size_t)cnt, sizeof(*v), double_cmp);
+	return cnt % 2 ? v[cnt / 2] : (v[cnt / 2 - 1] + v[cnt / 2]) / 2;
+}
+
+static void report(const struct cfg *cfg, const uint32_t *place, int rounds)
+{
+	const struct pair *last = &cfg->pair[cfg->pair_cnt - 1];
+	double v[ROUND_MAX], r[ROUND_MAX];
+
+	for (uint32_t at = 0; at < PLACE_NUM; at++)
+		for (int p = 0; at != PLACE_BAD && p < cfg->pair_cnt; p++) {
+			int cnt = 0;
+
+			for (int i = 0; i < rounds; i++) {
+				if (place[i] != at)
+					continue;
+				v[cnt] = cfg->pair[p].value[i];
+				r[cnt++] = cfg->pair[p].value[i] / last->value[i];
+			}
+			if (cnt)
+				printf("%s,%zu,%zu,%s,%s,%d,%.1f,%.4f\n", test_name[cfg->test], cfg->size, cfg->depth,
+				       place_name[at], cfg->pair[p].prov, cnt, median(v, cnt), median(r, cnt));
+		}
+}
+
+static void measure(struct cfg *cfg)
+{
+	static uint32_t place[ROUND_MAX];
+	int kept = 0;
+
+	for (int p = 0; p < cfg->pair_cnt; p++) {
+		pair_start(cfg, &cfg->pair[p]);
+		pair_turn(cfg, &cfg->pair[p], WINDOW);
+		pair_turn(cfg, &cfg->pair[p], cfg->pair[p].ns_per_op > TURN_NS / 10 ? WINDOW : 8 * WINDOW);
+	}
+	for (int i = 0; i < cfg->rounds; i++) {
+		bool is_same = true;
+
+		for (int p = 0; p < cfg->pair_cnt; p++) {
+			struct answer a = pair_turn(cfg, &cfg->pair[p], ops_for(&cfg->pair[p]));
+
+			cfg->pair[p].value[kept] = a.value;
+			if (!p)
+				place[kept] = a.before;
+			is_same = is_same && a.before == place[kept] && a.after == place[kept];
+		}
+		kept += is_same;
+	}
+	for (int p = 0; p < cfg->pair_cnt; p++)
+		pair_stop(&cfg->pair[p]);
+	report(cfg, place, kept);
+}
+
+static void cpus_default(int cpu[2])
+{
+	cpu_set_t set;
+	int n = 0;
+
+	sched_getaffinity(0, sizeof(set), &set);
+	for (int i = 0; i < CPU_SETSIZE && n < 2; i++)
+		if (CPU_ISSET(i, &set))
+			cpu[n++] = i;
+	if (n == 1)
+		cpu[1] = cpu[0];
+}
+
+static void args_get(int argc, char **argv, struct cfg *cfg)
+{
+	int opt;
+
+	while ((opt = getopt(argc, argv, "t:s:d:n:c:p:e:")) != -1) {
+		struct pair *p = &cfg->pair[cfg->pair_cnt ? cfg->pair_cnt - 1 : 0];
+
+		if (opt == 't')
+			for (cfg->test = 0; cfg->test < TEST_NUM && strcmp(optarg, test_name[cfg->test]);)
+				cfg->test++;
+		else if (opt == 's')
+			cfg->size = strtoull(optarg, NULL, 0);
+		else if (opt == 'd')
+			cfg->depth = strtoull(optarg, NULL, 0);
+		else if (opt == 'n')
+			cfg->rounds = atoi(optarg);
+		else if (opt == 'c')
+			sscanf(optarg, "%d,%d", &cfg->cpu[0], &cfg->cpu[1]);
+		else if (opt == 'p' && cfg->pair_cnt < PAIR_MAX)
+			cfg->pair[cfg->pair_cnt++].prov = optarg;
+		else if (opt == 'e' && cfg->pair_cnt && p->env_cnt < ENV_MAX)
+			p->env[p->env_cnt++] = optarg;
+		else
+			exit(1);
+	}
+	if (cfg->test == TEST_NUM || !cfg->pair_cnt || cfg->rounds < 1 || cfg->rounds > ROUND_MAX) {
+		fprintf(stderr, "usage: bench_ofi -t lat|bw|rate|put|put_idle -s SIZE [-d DEPTH] [-n ROUNDS] [-c CPU,CPU] "
+				"-p PROVIDER [-e NAME=VALUE]... [-p PROVIDER ...]...\n");
+		exit(1);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	static struct cfg cfg = {.size = 8, .rounds = 40};
+
+	cpus_default(cfg.cpu);
+	args_get(argc, argv, &cfg);
+	measure(&cfg);
+	return 0;
+}
