@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Carrier decorator that writes every datagram to a pcapng file, in IP and UDP headers that it makes up.
+// Carrier decorator that writes every datagram to a pcapng file, in IP and UDP headers that it
+// makes up.
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -13,36 +14,38 @@
 /*
  * Theory of operation
  *
- * Datagrams over shared memory have no IP header, those over UDP have one that we never see; both look the same here, so
- * that one dissector reads all. What is captured is what the reliability module gave away, before faults, and what it got.
+ * Datagrams over shared memory have no IP header, those over UDP have one that we never see; both
+ * look the same here, so that one dissector reads all. What is captured is what the reliability
+ * module gave away, before faults, and what it got.
  *
- * The ports of a node share one file (they share its lock), found through the node's other ports. A process never writes to
- * a file that exists: "%p" in the name becomes its pid, and if that (or a name without %p) is taken, ".<pid>" and then
- * ".<pid>-2" ... go before the extension. The file is opened by the first datagram. A block is written by one call, so
- * that a killed process leaves a readable file.
+ * The ports of a node share one file (they share its lock), found through the node's other ports. A
+ * process never writes to a file that exists: "%p" in the name becomes its pid, and if that (or a
+ * name without %p) is taken, ".<pid>" and then
+ * ".<pid>-2" ... go before the extension. The file is opened by the first datagram. A block is
+ * written by one call, so that a killed process leaves a readable file.
  *
  * Source: draft-ietf-opsawg-pcapng; LINKTYPE_RAW of tcpdump.org.
  */
 
-#define BLOCK_SHB 0x0a0d0d0au
-#define BLOCK_IDB 1u
-#define BLOCK_EPB 6u
+#define BLOCK_SHB	 0x0a0d0d0au
+#define BLOCK_IDB	 1u
+#define BLOCK_EPB	 6u
 #define BYTE_ORDER_MAGIC 0x1a2b3c4du
-#define LINKTYPE_RAW 101
-#define OPT_FLAGS 2 /* of an EPB: bits 0-1 are the direction */
-#define OPT_IF_NAME 2
-#define OPT_IF_TSRESOL 9
+#define LINKTYPE_RAW	 101
+#define OPT_FLAGS	 2 /* of an EPB: bits 0-1 are the direction */
+#define OPT_IF_NAME	 2
+#define OPT_IF_TSRESOL	 9
 #define OPT_SHB_USERAPPL 4
-#define NAME_TRIES 1000
-#define HDR_MAX 48 /* IPv6 + UDP */
-#define PACKET_IOV 67 /* pieces of a datagram, and three of our own */
+#define NAME_TRIES	 1000
+#define HDR_MAX		 48 /* IPv6 + UDP */
+#define PACKET_IOV	 67 /* pieces of a datagram, and three of our own */
 
 enum cap_dir { CAP_IN = 1, CAP_OUT = 2 };
 
 struct cap_file {
-	int fd;             /* -1: not open yet */
-	bool is_broken;     /* could not be opened or written; said */
-	uint32_t refs;      /* ports */
+	int fd;		    /* -1: not open yet */
+	bool is_broken;	    /* could not be opened or written; said */
+	uint32_t refs;	    /* ports */
 	uint64_t offset_ns; /* add to the node's clock for time since 1970 */
 };
 
@@ -59,12 +62,15 @@ static struct cap *to_cap(struct carrier *c)
 	return container_of(c, struct cap, c);
 }
 
-/* --- the file ------------------------------------------------------------------------------------------------------ */
+/* --- the file
+ * ------------------------------------------------------------------------------------------------------
+ */
 
 /* The @n-th name to try for @tmpl, see above. Return: false if it does not fit. */
 static bool cap_name(const char *tmpl, uint32_t n, char *out, size_t out_len)
 {
-	const char *pid_at = strstr(tmpl, "%p"), *slash = strrchr(tmpl, '/'), *dot = strrchr(tmpl, '.');
+	const char *pid_at = strstr(tmpl, "%p"), *slash = strrchr(tmpl, '/'),
+		   *dot = strrchr(tmpl, '.');
 	char tag[32] = "";
 	int len;
 
@@ -77,8 +83,8 @@ static bool cap_name(const char *tmpl, uint32_t n, char *out, size_t out_len)
 	else if (n)
 		snprintf(tag, sizeof(tag), ".%d-%u", (int)getpid(), n);
 	if (pid_at && pid_at < dot)
-		len = snprintf(out, out_len, "%.*s%d%.*s%s%s", (int)(pid_at - tmpl), tmpl, (int)getpid(),
-			       (int)(dot - pid_at - 2), pid_at + 2, tag, dot);
+		len = snprintf(out, out_len, "%.*s%d%.*s%s%s", (int)(pid_at - tmpl), tmpl,
+			       (int)getpid(), (int)(dot - pid_at - 2), pid_at + 2, tag, dot);
 	else
 		len = snprintf(out, out_len, "%.*s%s%s", (int)(dot - tmpl), tmpl, tag, dot);
 	return len >= 0 && (size_t)len < out_len;
@@ -122,8 +128,8 @@ static size_t head_encode(uint8_t *buf, size_t cap)
 	put_u32(&w, BLOCK_SHB);
 	put_u32(&w, 0);
 	put_u32(&w, BYTE_ORDER_MAGIC);
-	put_u32(&w, 1);           /* version 1.0 */
-	put_u32(&w, UINT32_MAX);  /* length of the section: not known */
+	put_u32(&w, 1);		 /* version 1.0 */
+	put_u32(&w, UINT32_MAX); /* length of the section: not known */
 	put_u32(&w, UINT32_MAX);
 	put_opt(&w, OPT_SHB_USERAPPL, app, sizeof(app) - 1);
 	put_opt(&w, 0, "", 0);
@@ -132,7 +138,7 @@ static size_t head_encode(uint8_t *buf, size_t cap)
 	put_u32(&w, BLOCK_IDB);
 	put_u32(&w, 0);
 	put_u32(&w, LINKTYPE_RAW);
-	put_u32(&w, 0);           /* no limit to what is captured */
+	put_u32(&w, 0); /* no limit to what is captured */
 	put_opt(&w, OPT_IF_NAME, app, sizeof(app) - 1);
 	put_opt(&w, OPT_IF_TSRESOL, &resol, 1);
 	put_opt(&w, 0, "", 0);
@@ -143,7 +149,8 @@ static size_t head_encode(uint8_t *buf, size_t cap)
 
 static void file_fail(struct cap_file *f, const char *what, const char *name)
 {
-	LOG_WARN("capture %s: cannot %s: %s; nothing more is captured", name, what, strerror(errno));
+	LOG_WARN("capture %s: cannot %s: %s; nothing more is captured", name, what,
+		 strerror(errno));
 	f->is_broken = true;
 }
 
@@ -155,7 +162,8 @@ static void file_open(struct cap_file *f, const struct link_node *n)
 	size_t len;
 
 	errno = ENAMETOOLONG;
-	for (uint32_t i = 0; f->fd < 0 && i < NAME_TRIES && cap_name(n->room->pcap, i, name, sizeof(name)); i++) {
+	for (uint32_t i = 0;
+	     f->fd < 0 && i < NAME_TRIES && cap_name(n->room->pcap, i, name, sizeof(name)); i++) {
 		f->fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600);
 		if (f->fd < 0 && errno != EEXIST)
 			break;
@@ -172,10 +180,13 @@ static void file_open(struct cap_file *f, const struct link_node *n)
 	}
 	clock_gettime(CLOCK_REALTIME, &ts);
 	if (!n->clk.virt_ns)
-		f->offset_ns = (uint64_t)ts.tv_sec * NS_PER_SEC + (uint64_t)ts.tv_nsec - clk_now_ns(&n->clk);
+		f->offset_ns = (uint64_t)ts.tv_sec * NS_PER_SEC + (uint64_t)ts.tv_nsec -
+			       clk_now_ns(&n->clk);
 }
 
-/* --- packets ------------------------------------------------------------------------------------------------------- */
+/* --- packets
+ * -------------------------------------------------------------------------------------------------------
+ */
 
 /* Sum of big-endian 16-bit words; *odd: a byte waits for its partner in the next piece. */
 static void sum_add(uint64_t *sum, bool *odd, const void *p, size_t len)
@@ -199,8 +210,10 @@ static void put_be16(uint8_t *p, uint32_t v)
 	p[1] = (uint8_t)v;
 }
 
-/* IP header in front of a UDP header with its ports and length; checksum of UDP still 0. Return: bytes of IP header. */
-static size_t ip_encode(uint8_t *h, const struct link_addr *src, const struct link_addr *dst, uint32_t payload_len)
+/* IP header in front of a UDP header with its ports and length; checksum of UDP still 0. Return:
+ * bytes of IP header. */
+static size_t ip_encode(uint8_t *h, const struct link_addr *src, const struct link_addr *dst,
+			uint32_t payload_len)
 {
 	bool is_v4 = link_ip_is_v4(src->ip) && link_ip_is_v4(dst->ip), odd = false;
 	size_t ip_len = is_v4 ? 20 : 40;
@@ -231,13 +244,15 @@ static size_t ip_encode(uint8_t *h, const struct link_addr *src, const struct li
 	return ip_len;
 }
 
-static void udp_sum(uint8_t *h, size_t ip_len, const struct iovec *iov, int iov_cnt, uint32_t payload_len)
+static void udp_sum(uint8_t *h, size_t ip_len, const struct iovec *iov, int iov_cnt,
+		    uint32_t payload_len)
 {
 	uint64_t sum = 17 + 8 + (uint64_t)payload_len;
 	bool odd = false;
 	uint16_t folded;
 
-	/* the pseudo header: addresses (in both versions the end of the IP header), protocol, length */
+	/* the pseudo header: addresses (in both versions the end of the IP header), protocol,
+	 * length */
 	sum_add(&sum, &odd, h + (ip_len == 20 ? 12 : 8), ip_len == 20 ? 8 : 32);
 	sum_add(&sum, &odd, h + ip_len, 8);
 	for (int i = 0; i < iov_cnt; i++)
@@ -246,8 +261,8 @@ static void udp_sum(uint8_t *h, size_t ip_len, const struct iovec *iov, int iov_
 	put_be16(h + ip_len + 6, folded ? folded : 0xffff);
 }
 
-static void packet_write(struct cap *c, enum cap_dir dir, const struct link_addr *src, const struct link_addr *dst,
-			 const struct iovec *iov, int iov_cnt)
+static void packet_write(struct cap *c, enum cap_dir dir, const struct link_addr *src,
+			 const struct link_addr *dst, const struct iovec *iov, int iov_cnt)
 {
 	struct iovec out[PACKET_IOV];
 	const struct link_node *n = c->c.port->node;
@@ -293,9 +308,12 @@ static void packet_write(struct cap *c, enum cap_dir dir, const struct link_addr
 		file_fail(f, "write", n->room->pcap);
 }
 
-/* --- the carrier --------------------------------------------------------------------------------------------------- */
+/* --- the carrier
+ * ---------------------------------------------------------------------------------------------------
+ */
 
-static int cap_send(struct carrier *c, const struct link_addr *dst, const struct iovec *iov, int iov_cnt)
+static int cap_send(struct carrier *c, const struct link_addr *dst, const struct iovec *iov,
+		    int iov_cnt)
 {
 	struct cap *cap = to_cap(c);
 	int rc = cap->inner->ops->send(cap->inner, dst, iov, iov_cnt);

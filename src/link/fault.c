@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Carrier decorator that loses, duplicates, reorders, delays, corrupts, truncates and cuts off, as the room says; seeded.
+// Carrier decorator that loses, duplicates, reorders, delays, corrupts, truncates and cuts off, as
+// the room says; seeded.
 #include <errno.h>
 #include <string.h>
 
@@ -9,17 +10,18 @@
 /*
  * Theory of operation
  *
- * Faults happen to datagrams on their way out, so that each is counted once, at its sender. A partition alone works both
- * ways: the other side may have opened its port at another time, or have none of this in its room.
+ * Faults happen to datagrams on their way out, so that each is counted once, at its sender. A
+ * partition alone works both ways: the other side may have opened its port at another time, or have
+ * none of this in its room.
  *
- * The random numbers are drawn in a fixed order per datagram, whatever happens to it: the n-th datagram of a port meets the
- * same fate in every run of one seed.
+ * The random numbers are drawn in a fixed order per datagram, whatever happens to it: the n-th
+ * datagram of a port meets the same fate in every run of one seed.
  */
 
-#define HELD_BYTES_MAX  (64u << 20)
-#define REORDER_BEHIND  8             /* a reordered datagram follows 1..8 later ones, */
-#define REORDER_WAIT_NS (2 * NS_PER_MS) /* or goes after so long if there are none */
-#define DELAY_NTH_NS    (20 * NS_PER_MS) /* of delay_nth, in rooms without delay */
+#define HELD_BYTES_MAX	(64u << 20)
+#define REORDER_BEHIND	8		 /* a reordered datagram follows 1..8 later ones, */
+#define REORDER_WAIT_NS (2 * NS_PER_MS)	 /* or goes after so long if there are none */
+#define DELAY_NTH_NS	(20 * NS_PER_MS) /* of delay_nth, in rooms without delay */
 
 struct held {
 	struct pq_node node; /* when it goes; in @delayed */
@@ -35,8 +37,8 @@ struct fault {
 	const struct link_room *room;
 	struct rng rng;
 	struct pq delayed;
-	struct held *gone;     /* given to the inner carrier, whose flush they must outlive */
-	struct held *behind;   /* reordered: waits for @behind_cnt more; also in @delayed */
+	struct held *gone;   /* given to the inner carrier, whose flush they must outlive */
+	struct held *behind; /* reordered: waits for @behind_cnt more; also in @delayed */
 	uint32_t behind_cnt;
 	uint64_t sent_cnt;
 	uint64_t held_bytes;
@@ -95,7 +97,8 @@ static bool is_cut(struct fault *f)
 	return age >= cut[0] && age < cut[1];
 }
 
-static struct held *held_new(struct fault *f, const struct link_addr *dst, const struct iovec *iov, int iov_cnt)
+static struct held *held_new(struct fault *f, const struct link_addr *dst, const struct iovec *iov,
+			     int iov_cnt)
 {
 	struct held *h;
 	size_t len = 0, at = 0;
@@ -141,7 +144,8 @@ static void spoil(struct fault *f, struct held *h, const struct fate *fate)
 		uint64_t bits = fate->dice;
 
 		/* one to three bits; two flips of one bit would be none */
-		for (uint64_t i = 0, n = 1 + bits % 3; i < n; i++, bits = bits * 6364136223846793005ULL + 1)
+		for (uint64_t i = 0, n = 1 + bits % 3; i < n;
+		     i++, bits = bits * 6364136223846793005ULL + 1)
 			h->buf[(bits >> 8) % h->len] ^= (uint8_t)(1u << ((bits >> 5) + i) % 8);
 		st->fault_corrupt++;
 	}
@@ -177,7 +181,8 @@ static bool held_delay(struct fault *f, struct held *h, const struct fate *fate)
 	return true;
 }
 
-static int fault_send(struct carrier *c, const struct link_addr *dst, const struct iovec *iov, int iov_cnt)
+static int fault_send(struct carrier *c, const struct link_addr *dst, const struct iovec *iov,
+		      int iov_cnt)
 {
 	struct fault *f = to_fault(c);
 	struct link_stats *st = &c->port->stats;
@@ -326,7 +331,8 @@ int fault_open(struct link_port *p, struct carrier *inner, struct carrier **out)
 		seed = rng_entropy();
 		LOG_INFO("faults of port %u: seed=%llu", p->self.port, (unsigned long long)seed);
 	}
-	/* the ports of a process differ, the runs of a program do not: count ports, since their numbers may be any */
+	/* the ports of a process differ, the runs of a program do not: count ports, since their
+	 * numbers may be any */
 	for (const struct link_port *i = p->node->ports; i; i = i->next)
 		seed += 0x9e3779b97f4a7c15ULL;
 	rng_seed(&f->rng, seed);

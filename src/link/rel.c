@@ -10,33 +10,40 @@
 /*
  * Theory of operation
  *
- * Two ports that talk form a *pair*: each gives a random half of a 64-bit nonce in HELLO and HELLO_ACK, and everything
- * after that carries the sum. Who cannot see the traffic cannot guess it, and datagrams of an earlier incarnation do not
- * have it. HELLOs that cross make the same pair, since both sides know both halves.
+ * Two ports that talk form a *pair*: each gives a random half of a 64-bit nonce in HELLO and
+ * HELLO_ACK, and everything after that carries the sum. Who cannot see the traffic cannot guess it,
+ * and datagrams of an earlier incarnation do not have it. HELLOs that cross make the same pair,
+ * since both sides know both halves.
  *
- * Frames are put into DATA datagrams, small ones together, large ones in segments. A DATA keeps its number (seq) and its
- * contents in every retransmission, so that a bitmap at the receiver makes delivery exactly once; tx numbers transmissions,
- * so that the echo of tx says which of them arrived: round-trip times and losses are never guessed from an ambiguous
- * acknowledgement. (Tried on paper: a new number for every transmission, as QUIC has it, needs duplicate detection by
- * frame and a way to say "below this nothing will come"; an unnumbered retransmission makes every pause of a peer that
- * was not scheduled look like the loss of all that came after the probe.)
+ * Frames are put into DATA datagrams, small ones together, large ones in segments. A DATA keeps its
+ * number (seq) and its contents in every retransmission, so that a bitmap at the receiver makes
+ * delivery exactly once; tx numbers transmissions, so that the echo of tx says which of them
+ * arrived: round-trip times and losses are never guessed from an ambiguous acknowledgement. (Tried
+ * on paper: a new number for every transmission, as QUIC has it, needs duplicate detection by frame
+ * and a way to say "below this nothing will come"; an unnumbered retransmission makes every pause
+ * of a peer that was not scheduled look like the loss of all that came after the probe.)
  *
- * *Arrived* (sack) and *final* (ack) differ. What has arrived is not sent again; what is final has been taken by the peer's
- * owner, or its refusal has been delivered. on_sent(0) follows from final only, hence a refusal can never be overtaken by
- * a success: the DATA that completed a refused frame is not final before the NAK record for it has arrived.
+ * *Arrived* (sack) and *final* (ack) differ. What has arrived is not sent again; what is final has
+ * been taken by the peer's owner, or its refusal has been delivered. on_sent(0) follows from final
+ * only, hence a refusal can never be overtaken by a success: the DATA that completed a refused
+ * frame is not final before the NAK record for it has arrived.
  *
- * ORDERED processes DATA in order of seq and stashes what is early; RELIABLE processes on arrival. Nothing else differs.
+ * ORDERED processes DATA in order of seq and stashes what is early; RELIABLE processes on arrival.
+ * Nothing else differs.
  *
- * A missing DATA is lost when REL_REORDER later transmissions arrived and it is 1.25 round trips old; when nothing is
- * acknowledged at all, one datagram is sent as a probe, first after about two round trips, then four times later, then
- * doubling: a peer that is not scheduled for 25 ms costs half a dozen datagrams, not its window over and over.
- * After dead_after without any sign the peer is dead.
+ * A missing DATA is lost when REL_REORDER later transmissions arrived and it is 1.25 round trips
+ * old; when nothing is acknowledged at all, one datagram is sent as a probe, first after about two
+ * round trips, then four times later, then doubling: a peer that is not scheduled for 25 ms costs
+ * half a dozen datagrams, not its window over and over. After dead_after without any sign the peer
+ * is dead.
  *
- * Bytes in flight are bounded by the receiver's credit (its socket buffer, shared among those who send) and by a window that
- * shrinks only when round trips grow far beyond the shortest one: random loss is repaired, not punished.
+ * Bytes in flight are bounded by the receiver's credit (its socket buffer, shared among those who
+ * send) and by a window that shrinks only when round trips grow far beyond the shortest one: random
+ * loss is repaired, not punished.
  *
- * No I/O and no clock: datagrams go to r->net, arrive by rel_input(), and time is an argument. Callbacks into the owner may
- * send, ring and drop peers; therefore state is consistent before every callback, and a peer in use is pinned.
+ * No I/O and no clock: datagrams go to r->net, arrive by rel_input(), and time is an argument.
+ * Callbacks into the owner may send, ring and drop peers; therefore state is consistent before
+ * every callback, and a peer in use is pinned.
  */
 
 #define TAB_MIN 16
@@ -58,7 +65,8 @@ int rel_open(struct link_port *p, struct carrier *net, struct rel **out)
 	/* cannot fail: the sizes are constants within slab_init()'s bounds */
 	must(!slab_init(&r->frames, sizeof(struct rel_frame), _Alignof(struct rel_frame), 64, 0));
 	must(!slab_init(&r->peers, sizeof(struct rel_peer), _Alignof(struct rel_peer), 16, 0));
-	must(!slab_init(&r->asms, sizeof(struct rel_asm), _Alignof(struct rel_asm), 4, REL_ASM_MAX));
+	must(!slab_init(&r->asms, sizeof(struct rel_asm), _Alignof(struct rel_asm), 4,
+			REL_ASM_MAX));
 	r->tab_mask = TAB_MIN - 1;
 	r->tab = mem_alloc(TAB_MIN * sizeof(*r->tab));
 	r->stage = mem_alloc(REL_STAGE_LEN);
@@ -132,8 +140,8 @@ static bool frame_fits(size_t hdr_len, const struct iovec *iov, int iov_cnt)
 	return len <= LINK_FRAME_MAX;
 }
 
-int rel_send(struct rel *r, struct link_peer *peer, enum link_kind kind, const void *hdr, size_t hdr_len,
-	     const struct iovec *iov, int iov_cnt, void *cookie, uint64_t now_ns)
+int rel_send(struct rel *r, struct link_peer *peer, enum link_kind kind, const void *hdr,
+	     size_t hdr_len, const struct iovec *iov, int iov_cnt, void *cookie, uint64_t now_ns)
 {
 	struct rel_peer *rp = peer->rel;
 	struct rel_frame *f;
@@ -154,7 +162,8 @@ int rel_send(struct rel *r, struct link_peer *peer, enum link_kind kind, const v
 		frame_fill(&raw, kind, hdr, hdr_len, iov, iov_cnt);
 		return rel_raw_send(rp, &raw);
 	}
-	if (r->frame_cnt >= REL_FRAMES_MAX || rp->frame_cnt >= REL_FRAMES_PEER || !(f = rel_frame_new(r)))
+	if (r->frame_cnt >= REL_FRAMES_MAX || rp->frame_cnt >= REL_FRAMES_PEER ||
+	    !(f = rel_frame_new(r)))
 		return -EAGAIN;
 	frame_fill(f, kind, hdr, hdr_len, iov, iov_cnt);
 	f->cookie = cookie;
@@ -175,8 +184,10 @@ int rel_send(struct rel *r, struct link_peer *peer, enum link_kind kind, const v
 	return 0;
 }
 
-/* The pair of @src with nonce @pair; *known: some peer lives at @src, *waiting: and its handshake is not done. */
-static struct rel_peer *find_pair(struct rel *r, const struct link_addr *src, uint64_t pair, bool *known, bool *waiting)
+/* The pair of @src with nonce @pair; *known: some peer lives at @src, *waiting: and its handshake
+ * is not done. */
+static struct rel_peer *find_pair(struct rel *r, const struct link_addr *src, uint64_t pair,
+				  bool *known, bool *waiting)
 {
 	*known = *waiting = false;
 	for (struct rel_peer *rp = rel_peer_first(r, src); rp; rp = rel_peer_next(rp)) {
@@ -216,7 +227,8 @@ static void pair_input(struct rel_peer *rp, const struct rel_pkt *pkt, size_t le
 		rel_timer_update(rp, now_ns);
 }
 
-void rel_input(struct rel *r, const struct link_addr *src, const void *buf, size_t len, uint64_t now_ns)
+void rel_input(struct rel *r, const struct link_addr *src, const void *buf, size_t len,
+	       uint64_t now_ns)
 {
 	struct link_stats *st = &r->port->stats;
 	bool known, waiting;

@@ -6,25 +6,29 @@
 
 uint64_t rel_pto_ns(const struct rel_peer *rp)
 {
-	uint64_t ns = rp->srtt_ns ? MAX(2ull * rp->srtt_ns + 100 * NS_PER_US, REL_PTO_MIN_NS) : REL_HELLO_NS;
+	uint64_t ns = rp->srtt_ns ? MAX(2ull * rp->srtt_ns + 100 * NS_PER_US, REL_PTO_MIN_NS)
+				  : REL_HELLO_NS;
 
 	if (rp->probes)
 		ns <<= 1 + MIN(rp->probes, 16);
 	return MIN(ns, REL_PTO_MAX_NS);
 }
 
-/* @ns: from transmission to acknowledgement, at least 1; @delay_ns of it the peer says it kept the acknowledgement back. */
+/* @ns: from transmission to acknowledgement, at least 1; @delay_ns of it the peer says it kept the
+ * acknowledgement back. */
 static uint64_t rtt_sample(struct rel_peer *rp, uint64_t ns, uint64_t delay_ns, uint64_t now_ns)
 {
 	uint32_t rtt = (uint32_t)MIN(ns, (uint64_t)UINT32_MAX / 2);
 	bool is_first = !rp->rtt_min_ns;
 
 	/* the shortest one is forgotten after a while: routes change */
-	if (is_first || rtt <= rp->rtt_min_ns || now_ns - rp->win->rtt_min_at_ns > 10 * NS_PER_SEC) {
+	if (is_first || rtt <= rp->rtt_min_ns ||
+	    now_ns - rp->win->rtt_min_at_ns > 10 * NS_PER_SEC) {
 		rp->rtt_min_ns = rtt;
 		rp->win->rtt_min_at_ns = now_ns;
 	}
-	/* the delay is counted from the pass that brought the datagram, which may have begun long before it came */
+	/* the delay is counted from the pass that brought the datagram, which may have begun long
+	 * before it came */
 	if (rtt > rp->rtt_min_ns + delay_ns)
 		rtt -= (uint32_t)delay_ns;
 	/* before the first sample it was a guess from the handshake */
@@ -32,7 +36,8 @@ static uint64_t rtt_sample(struct rel_peer *rp, uint64_t ns, uint64_t delay_ns, 
 	return rtt;
 }
 
-/* Delay alone shrinks the window: a round trip far above the shortest means that a queue stands somewhere. */
+/* Delay alone shrinks the window: a round trip far above the shortest means that a queue stands
+ * somewhere. */
 static void cwnd_update(struct rel_peer *rp, uint64_t sample_ns, uint32_t bytes, uint64_t now_ns)
 {
 	uint64_t target = 3ull * rp->rtt_min_ns + 50 * NS_PER_US;
@@ -79,8 +84,8 @@ struct ack_sum {
 	uint32_t bytes, cnt;
 };
 
-static void slot_ack(struct rel_peer *rp, struct rel_slot *s, const struct rel_pkt *pkt, uint64_t now_ns,
-		     struct ack_sum *sum)
+static void slot_ack(struct rel_peer *rp, struct rel_slot *s, const struct rel_pkt *pkt,
+		     uint64_t now_ns, struct ack_sum *sum)
 {
 	if (s->state == SLOT_SACKED)
 		return;
@@ -115,7 +120,8 @@ void rel_find_lost(struct rel_peer *rp, uint64_t now_ns)
 static void echo_take(struct rel_peer *rp, const struct rel_pkt *pkt)
 {
 	/* an echo ahead of what was sent is nonsense, one behind is from an older datagram */
-	if (rel_tx_before(rp->tx_no, pkt->echo) || (rp->has_echo_tx && !rel_tx_before(rp->echo_tx, pkt->echo)))
+	if (rel_tx_before(rp->tx_no, pkt->echo) ||
+	    (rp->has_echo_tx && !rel_tx_before(rp->echo_tx, pkt->echo)))
 		return;
 	rp->echo_tx = pkt->echo;
 	rp->has_echo_tx = true;
@@ -181,13 +187,15 @@ void rel_on_nak(struct rel_peer *rp, const struct rel_rec_in *rec)
 	uint32_t off = rec->nak_seq - rp->tx_una;
 	struct rel_frame *f;
 
-	if (off >= rp->tx_seq - rp->tx_una || !(f = slot_find(rel_slot_at(rp->win, rec->nak_seq), rec->frame)) || f->is_done ||
+	if (off >= rp->tx_seq - rp->tx_una ||
+	    !(f = slot_find(rel_slot_at(rp->win, rec->nak_seq), rec->frame)) || f->is_done ||
 	    f->first_seq + f->seg_cnt - rp->tx_una > rp->tx_seq - rp->tx_una) {
 		st->drop_malformed++;
 		return;
 	}
 	st->naks_rx++;
-	/* all of it arrived, whether or not the acknowledgement did: its memory goes back to the owner now */
+	/* all of it arrived, whether or not the acknowledgement did: its memory goes back to the
+	 * owner now */
 	for (uint32_t seq = f->first_seq; seq != f->first_seq + f->seg_cnt; seq++) {
 		if (!rel_seq_before(seq, rp->tx_una))
 			rel_slot_arrived(rp, rel_slot_at(rp->win, seq));

@@ -8,7 +8,8 @@
 #include "link/rel_int.h"
 
 static const char *const state_name[REL_S_NUM] = {
-	[REL_S_NONE] = "none", [REL_S_HELLO] = "hello", [REL_S_OPEN] = "open", [REL_S_BYE] = "bye", [REL_S_CLOSED] = "closed",
+	[REL_S_NONE] = "none", [REL_S_HELLO] = "hello",	  [REL_S_OPEN] = "open",
+	[REL_S_BYE] = "bye",   [REL_S_CLOSED] = "closed",
 };
 
 static const bool state_allowed[REL_S_NUM][REL_S_NUM] = {
@@ -22,11 +23,14 @@ static const bool state_allowed[REL_S_NUM][REL_S_NUM] = {
 void rel_set_state(struct rel_peer *rp, enum rel_state to)
 {
 	must(state_allowed[rp->state][to]);
-	LOG_DEBUG("peer port %u: %s -> %s", rp->peer ? rp->peer->addr.port : 0, state_name[rp->state], state_name[to]);
+	LOG_DEBUG("peer port %u: %s -> %s", rp->peer ? rp->peer->addr.port : 0,
+		  state_name[rp->state], state_name[to]);
 	rp->state = (uint8_t)to;
 }
 
-/* --- table --------------------------------------------------------------------------------------------------------- */
+/* --- table
+ * ---------------------------------------------------------------------------------------------------------
+ */
 
 /* Seeded: senders choose their addresses, but not their chains. */
 static uint32_t addr_hash(const struct rel *r, const struct link_addr *a)
@@ -240,7 +244,8 @@ void rel_peer_drop(struct rel *r, struct link_peer *peer, int status)
 
 	if (!rp)
 		return;
-	/* for those who did not answer within the linger: if it arrives, they need not wait for dead_after */
+	/* for those who did not answer within the linger: if it arrives, they need not wait for
+	 * dead_after */
 	if (r->draining && (rp->state == REL_S_OPEN || rp->state == REL_S_BYE))
 		rel_control(rp, REL_BYE, clk_now_ns(&r->port->node->clk));
 	rel_peer_pin(rp);
@@ -267,7 +272,8 @@ bool rel_busy(const struct rel_peer *rp)
 	return rp->frame_cnt || rp->nak_head || rp->tx_una != rp->tx_seq;
 }
 
-/* --- handshake and goodbye ----------------------------------------------------------------------------------------- */
+/* --- handshake and goodbye
+ * ----------------------------------------------------------------------------------------- */
 
 static uint8_t own_settings(const struct rel *r)
 {
@@ -280,15 +286,16 @@ static void hello_send(struct rel_peer *rp, enum rel_type type)
 	struct rel_pkt pkt = {
 		.type = type,
 		.flags = REL_F_CRC,
-		.hello = {
-			.half = rp->half,
-			.echo_half = type == REL_HELLO_ACK ? rp->peer_half : 0,
-			.src_nonce = r->port->self.nonce,
-			.dst_nonce = rp->peer_nonce,
-			.serial = rp->serial,
-			.cls = (uint8_t)r->port->cls,
-			.settings = own_settings(r),
-		},
+		.hello =
+			{
+				.half = rp->half,
+				.echo_half = type == REL_HELLO_ACK ? rp->peer_half : 0,
+				.src_nonce = r->port->self.nonce,
+				.dst_nonce = rp->peer_nonce,
+				.serial = rp->serial,
+				.cls = (uint8_t)r->port->cls,
+				.settings = own_settings(r),
+			},
 	};
 
 	rel_emit(r, &rp->peer->addr, &pkt);
@@ -315,7 +322,8 @@ void rel_bye_start(struct rel_peer *rp, uint64_t now_ns)
 static void pair_make(struct rel_peer *rp, const struct rel_pkt *pkt, uint64_t now_ns)
 {
 	if (rp->state == REL_S_HELLO && !rp->probes)
-		rp->srtt_ns = (uint32_t)MIN(MAX(now_ns - rp->hello_ns, NS_PER_US), (uint64_t)REL_PTO_MAX_NS);
+		rp->srtt_ns = (uint32_t)MIN(MAX(now_ns - rp->hello_ns, NS_PER_US),
+					    (uint64_t)REL_PTO_MAX_NS);
 	rel_set_state(rp, REL_S_OPEN);
 	rp->peer_half = pkt->hello.half;
 	rp->peer_serial = pkt->hello.serial;
@@ -335,7 +343,8 @@ static void pair_make(struct rel_peer *rp, const struct rel_pkt *pkt, uint64_t n
 }
 
 /* Why a HELLO cannot lead to a pair; 0 = it can. */
-static enum rel_reason hello_refusal(struct rel *r, const struct link_addr *src, const struct rel_pkt *pkt)
+static enum rel_reason hello_refusal(struct rel *r, const struct link_addr *src,
+				     const struct rel_pkt *pkt)
 {
 	char text[LINK_ADDR_TEXT];
 
@@ -344,16 +353,18 @@ static enum rel_reason hello_refusal(struct rel *r, const struct link_addr *src,
 	if (pkt->hello.cls == r->port->cls)
 		return 0;
 	if (!r->class_said)
-		LOG_WARN("%s speaks service class %u, this port %u: refused", link_addr_text(src, text), pkt->hello.cls,
-			 r->port->cls);
+		LOG_WARN("%s speaks service class %u, this port %u: refused",
+			 link_addr_text(src, text), pkt->hello.cls, r->port->cls);
 	r->class_said = true;
 	return REL_R_CLASS;
 }
 
-/* May the HELLO in @pkt make a (new) pair with @rp, which we know already? *answer: the old pair is meant, repeat ours. */
+/* May the HELLO in @pkt make a (new) pair with @rp, which we know already? *answer: the old pair is
+ * meant, repeat ours. */
 static bool hello_is_new(const struct rel_peer *rp, const struct rel_pkt *pkt, bool *answer)
 {
-	bool is_newer = rp->peer_nonce != pkt->hello.src_nonce || rel_seq_before(rp->peer_serial, pkt->hello.serial);
+	bool is_newer = rp->peer_nonce != pkt->hello.src_nonce ||
+			rel_seq_before(rp->peer_serial, pkt->hello.serial);
 
 	*answer = false;
 	switch ((enum rel_state)rp->state) {
@@ -361,7 +372,8 @@ static bool hello_is_new(const struct rel_peer *rp, const struct rel_pkt *pkt, b
 	case REL_S_HELLO:
 		return true;
 	case REL_S_OPEN:
-		*answer = rp->peer_nonce == pkt->hello.src_nonce && rp->peer_half == pkt->hello.half;
+		*answer =
+			rp->peer_nonce == pkt->hello.src_nonce && rp->peer_half == pkt->hello.half;
 		return !*answer && is_newer;
 	case REL_S_BYE:
 		return false;
@@ -373,9 +385,10 @@ static bool hello_is_new(const struct rel_peer *rp, const struct rel_pkt *pkt, b
 	must(0);
 }
 
-/* The peer that a HELLO is from, new if need be. NULL: none; *why: what to answer, 0 = nothing (no memory for strangers now). */
-static struct rel_peer *hello_peer(struct rel *r, const struct link_addr *src, const struct rel_pkt *pkt,
-				   enum rel_reason *why)
+/* The peer that a HELLO is from, new if need be. NULL: none; *why: what to answer, 0 = nothing (no
+ * memory for strangers now). */
+static struct rel_peer *hello_peer(struct rel *r, const struct link_addr *src,
+				   const struct rel_pkt *pkt, enum rel_reason *why)
 {
 	struct rel_peer *rp = rel_peer_find(r, src, pkt->hello.src_nonce);
 	struct link_addr addr = *src;
@@ -407,7 +420,8 @@ static void hello_adopt(struct rel_peer *rp, const struct rel_pkt *pkt, uint64_t
 		pair_make(rp, pkt, now_ns);
 }
 
-void rel_on_hello(struct rel *r, const struct link_addr *src, const struct rel_pkt *pkt, uint64_t now_ns)
+void rel_on_hello(struct rel *r, const struct link_addr *src, const struct rel_pkt *pkt,
+		  uint64_t now_ns)
 {
 	enum rel_reason why = hello_refusal(r, src, pkt);
 	struct rel_peer *rp = why ? NULL : hello_peer(r, src, pkt, &why);
@@ -431,7 +445,8 @@ void rel_on_hello(struct rel *r, const struct link_addr *src, const struct rel_p
 		rel_timer_update(rp, now_ns);
 }
 
-void rel_on_hello_ack(struct rel *r, const struct link_addr *src, const struct rel_pkt *pkt, uint64_t now_ns)
+void rel_on_hello_ack(struct rel *r, const struct link_addr *src, const struct rel_pkt *pkt,
+		      uint64_t now_ns)
 {
 	for (struct rel_peer *rp = rel_peer_first(r, src); rp; rp = rel_peer_next(rp)) {
 		if (rp->half != pkt->hello.echo_half)
@@ -446,23 +461,25 @@ void rel_on_hello_ack(struct rel *r, const struct link_addr *src, const struct r
 	r->port->stats.drop_nonce++;
 }
 
-void rel_refuse(struct rel *r, const struct link_addr *src, const struct rel_pkt *pkt, enum rel_reason why,
-		uint64_t now_ns)
+void rel_refuse(struct rel *r, const struct link_addr *src, const struct rel_pkt *pkt,
+		enum rel_reason why, uint64_t now_ns)
 {
 	bool is_hello = pkt->type == REL_HELLO;
 	struct rel_pkt out = {
 		.type = REL_REFUSE,
 		.flags = REL_F_CRC,
 		.nonce = is_hello ? 0 : pkt->nonce,
-		.refuse = {
-			.half = is_hello ? pkt->hello.half : 0,
-			.reason = (uint8_t)why,
-			.version = REL_VERSION,
-			.cls = (uint8_t)r->port->cls,
-		},
+		.refuse =
+			{
+				.half = is_hello ? pkt->hello.half : 0,
+				.reason = (uint8_t)why,
+				.version = REL_VERSION,
+				.cls = (uint8_t)r->port->cls,
+			},
 	};
 
-	/* never longer than what caused it, and bounded, so that nobody can use us to flood others */
+	/* never longer than what caused it, and bounded, so that nobody can use us to flood others
+	 */
 	if (r->refuse_ms != now_ns / NS_PER_MS) {
 		r->refuse_ms = now_ns / NS_PER_MS;
 		r->refuse_cnt = 0;
@@ -478,7 +495,8 @@ static bool refuse_means(const struct rel_peer *rp, const struct rel_pkt *pkt)
 	return pkt->nonce && pkt->nonce == rp->pair;
 }
 
-void rel_on_refuse(struct rel *r, const struct link_addr *src, const struct rel_pkt *pkt, uint64_t now_ns)
+void rel_on_refuse(struct rel *r, const struct link_addr *src, const struct rel_pkt *pkt,
+		   uint64_t now_ns)
 {
 	struct rel_peer *rp = rel_peer_first(r, src);
 	char text[LINK_ADDR_TEXT];
@@ -495,10 +513,12 @@ void rel_on_refuse(struct rel *r, const struct link_addr *src, const struct rel_
 		return;
 	}
 	if (pkt->refuse.reason == REL_R_VERSION)
-		LOG_WARN("%s speaks wire version %u, we speak %u: install the same release on both hosts",
+		LOG_WARN("%s speaks wire version %u, we speak %u: install the same release on both "
+			 "hosts",
 			 link_addr_text(src, text), pkt->refuse.version, REL_VERSION);
 	if (pkt->refuse.reason == REL_R_CLASS)
-		LOG_WARN("%s offers service class %u, this port needs %u: another kind of adapter listens there",
+		LOG_WARN("%s offers service class %u, this port needs %u: another kind of adapter "
+			 "listens there",
 			 link_addr_text(src, text), pkt->refuse.cls, r->port->cls);
 	rel_peer_kill(rp, pkt->refuse.reason == REL_R_GONE ? -ECONNREFUSED : -EPROTO);
 }
@@ -520,7 +540,9 @@ void rel_on_bye(struct rel_peer *rp, const struct rel_pkt *pkt, uint64_t now_ns)
 		rel_peer_kill(rp, -ECONNREFUSED);
 }
 
-/* --- timers -------------------------------------------------------------------------------------------------------- */
+/* --- timers
+ * --------------------------------------------------------------------------------------------------------
+ */
 
 static uint64_t hello_wait_ns(const struct rel_peer *rp)
 {
@@ -539,8 +561,9 @@ static uint64_t dead_ns(const struct rel_peer *rp)
 }
 
 /*
- * When a peer is dead that owes us the rest of what it began to send: alive, it would repeat it. CLK_NEVER: it owes nothing.
- * Nothing of ours probes it, so a few looks at our own input stand in for probes, in case it was us who slept.
+ * When a peer is dead that owes us the rest of what it began to send: alive, it would repeat it.
+ * CLK_NEVER: it owes nothing. Nothing of ours probes it, so a few looks at our own input stand in
+ * for probes, in case it was us who slept.
  */
 static uint64_t stuck_ns(const struct rel_peer *rp)
 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Frames in: duplicates, order, assembly of segments, delivery, refusals, and the acknowledgement we owe.
+// Frames in: duplicates, order, assembly of segments, delivery, refusals, and the acknowledgement
+// we owe.
 #include "link/link_int.h"
 
 #include <errno.h>
@@ -7,7 +8,8 @@
 
 #include "link/rel_int.h"
 
-/* --- acknowledgements owed ----------------------------------------------------------------------------------------- */
+/* --- acknowledgements owed
+ * ----------------------------------------------------------------------------------------- */
 
 static bool is_seen(const struct rel_win *w, uint32_t seq)
 {
@@ -19,10 +21,12 @@ static void seen_flip(struct rel_win *w, uint32_t seq)
 	w->seen[seq / 64 % ARRAY_SIZE(w->seen)] ^= 1ULL << (seq % 64);
 }
 
-/* 64 bits of @w->seen from @seq on; those beyond the window are of older numbers' places, which are clear. */
+/* 64 bits of @w->seen from @seq on; those beyond the window are of older numbers' places, which are
+ * clear. */
 static uint64_t seen_word(const struct rel_win *w, uint32_t seq)
 {
-	uint64_t lo = w->seen[seq / 64 % ARRAY_SIZE(w->seen)], hi = w->seen[(seq / 64 + 1) % ARRAY_SIZE(w->seen)];
+	uint64_t lo = w->seen[seq / 64 % ARRAY_SIZE(w->seen)],
+		 hi = w->seen[(seq / 64 + 1) % ARRAY_SIZE(w->seen)];
 
 	return seq % 64 ? lo >> (seq % 64) | hi << (64 - seq % 64) : lo;
 }
@@ -42,11 +46,13 @@ void rel_ack_fill(struct rel_peer *rp, struct rel_pkt *pkt, uint64_t now_ns)
 	pkt->credit_kib = credit_kib(rp->r);
 	if (rp->has_echo_rx) {
 		pkt->echo = rp->echo_rx;
-		pkt->delay_us = (uint16_t)MIN((now_ns - rp->rx_echo_ns) / NS_PER_US, (uint64_t)UINT16_MAX);
+		pkt->delay_us =
+			(uint16_t)MIN((now_ns - rp->rx_echo_ns) / NS_PER_US, (uint64_t)UINT16_MAX);
 	}
 	for (uint32_t i = 0; rp->win && i * 64 < span; i++) {
 		pkt->sack[i] = seen_word(rp->win, rp->rx_next + i * 64);
-		/* the last word reaches beyond the window, into bits that stand for its beginning */
+		/* the last word reaches beyond the window, into bits that stand for its beginning
+		 */
 		if (span - i * 64 < 64)
 			pkt->sack[i] &= (1ULL << (span - i * 64)) - 1;
 	}
@@ -70,8 +76,8 @@ static void rx_advance(struct rel_peer *rp)
 	struct rel_win *w = rp->win;
 	bool is_ordered = rp->r->port->cls == LINK_ORDERED;
 
-	while (rp->rx_next != rp->rx_top && is_seen(w, rp->rx_next) && !w->hold[rp->rx_next % REL_WINDOW] &&
-	       !(is_ordered && rp->rx_next == rp->rx_proc))
+	while (rp->rx_next != rp->rx_top && is_seen(w, rp->rx_next) &&
+	       !w->hold[rp->rx_next % REL_WINDOW] && !(is_ordered && rp->rx_next == rp->rx_proc))
 		seen_flip(w, rp->rx_next++);
 }
 
@@ -80,11 +86,14 @@ void rel_unhold(struct rel_peer *rp, uint32_t seq)
 	must(rp->win->hold[seq % REL_WINDOW]);
 	rp->win->hold[seq % REL_WINDOW]--;
 	rx_advance(rp);
-	/* the peer waits for just this; it has nothing in flight that would make us answer otherwise */
+	/* the peer waits for just this; it has nothing in flight that would make us answer
+	 * otherwise */
 	ack_owe(rp, true, 0);
 }
 
-/* --- delivery ------------------------------------------------------------------------------------------------------ */
+/* --- delivery
+ * ------------------------------------------------------------------------------------------------------
+ */
 
 static void nak_queue(struct rel_peer *rp, uint32_t seq, uint32_t frame, int code)
 {
@@ -112,7 +121,8 @@ static void nak_queue(struct rel_peer *rp, uint32_t seq, uint32_t frame, int cod
 }
 
 /* Return: false if the pair ended in the callback. */
-static bool deliver(struct rel_peer *rp, uint32_t seq, const struct rel_rec_in *rec, const void *p, uint32_t len)
+static bool deliver(struct rel_peer *rp, uint32_t seq, const struct rel_rec_in *rec, const void *p,
+		    uint32_t len)
 {
 	struct view v = view_of(p, len);
 	uint64_t pair = rp->pair;
@@ -135,7 +145,9 @@ static bool deliver(struct rel_peer *rp, uint32_t seq, const struct rel_rec_in *
 	return true;
 }
 
-/* --- assembly ------------------------------------------------------------------------------------------------------ */
+/* --- assembly
+ * ------------------------------------------------------------------------------------------------------
+ */
 
 static struct rel_asm **asm_at(struct rel_win *w, uint32_t frame)
 {
@@ -146,15 +158,19 @@ static struct rel_asm **asm_at(struct rel_win *w, uint32_t frame)
 	return at;
 }
 
-/* A place for the frame of @rec, new if need be. NULL: none left, or the frame's segments disagree about it. */
-static struct rel_asm *asm_get(struct rel_peer *rp, const struct rel_rec_in *rec, uint32_t cnt_max, uint64_t now_ns)
+/* A place for the frame of @rec, new if need be. NULL: none left, or the frame's segments disagree
+ * about it. */
+static struct rel_asm *asm_get(struct rel_peer *rp, const struct rel_rec_in *rec, uint32_t cnt_max,
+			       uint64_t now_ns)
 {
 	struct rel_win *w = rp->win;
 	struct rel_asm **at = asm_at(w, rec->frame), *a = *at;
 
 	if (a)
-		return a->total == rec->total && a->seg_cnt == rec->seg_cnt && a->seg_len == rec->seg_len && a->kind == rec->kind
-			       ? a : NULL;
+		return a->total == rec->total && a->seg_cnt == rec->seg_cnt &&
+				       a->seg_len == rec->seg_len && a->kind == rec->kind
+			       ? a
+			       : NULL;
 	a = w->spare;
 	w->spare = NULL;
 	if (!a && (w->asm_cnt >= cnt_max || !(a = slab_get(&rp->r->asms))))
@@ -181,8 +197,10 @@ static void asm_free(struct rel_peer *rp, struct rel_asm **at)
 	slab_put(&rp->r->asms, a);
 }
 
-/* Take one segment; deliver the frame when it was the last. Return: false if the pair ended in the callback. */
-static bool seg_take(struct rel_peer *rp, uint32_t seq, const struct rel_rec_in *rec, struct rel_asm *a)
+/* Take one segment; deliver the frame when it was the last. Return: false if the pair ended in the
+ * callback. */
+static bool seg_take(struct rel_peer *rp, uint32_t seq, const struct rel_rec_in *rec,
+		     struct rel_asm *a)
 {
 	bool is_ok;
 
@@ -200,9 +218,11 @@ static bool seg_take(struct rel_peer *rp, uint32_t seq, const struct rel_rec_in 
 	return is_ok;
 }
 
-/* --- the way of a DATA --------------------------------------------------------------------------------------------- */
+/* --- the way of a DATA
+ * --------------------------------------------------------------------------------------------- */
 
-/* Refusals take effect when they arrive, in whatever order. Return: false if the pair ended in a callback. */
+/* Refusals take effect when they arrive, in whatever order. Return: false if the pair ended in a
+ * callback. */
 static bool naks_process(struct rel_peer *rp, const struct rel_pkt *pkt)
 {
 	struct wire_rd rd = wire_rd(pkt->recs, pkt->recs_len);
@@ -218,7 +238,8 @@ static bool naks_process(struct rel_peer *rp, const struct rel_pkt *pkt)
 }
 
 /* Return: false if the pair ended in a callback. */
-static bool recs_process(struct rel_peer *rp, uint32_t seq, const uint8_t *recs, uint32_t len, uint64_t now_ns)
+static bool recs_process(struct rel_peer *rp, uint32_t seq, const uint8_t *recs, uint32_t len,
+			 uint64_t now_ns)
 {
 	struct wire_rd rd = wire_rd(recs, len);
 	struct rel_rec_in rec;
@@ -282,7 +303,8 @@ static struct rel_stash *stash_pop(struct rel_peer *rp)
 	return s;
 }
 
-/* ORDERED: what waited for the DATA just processed. Return: false if the pair ended in a callback. */
+/* ORDERED: what waited for the DATA just processed. Return: false if the pair ended in a callback.
+ */
 static bool stash_process(struct rel_peer *rp, uint64_t now_ns)
 {
 	while (rp->win->stash && rp->win->stash->seq == rp->rx_proc) {
@@ -297,7 +319,8 @@ static bool stash_process(struct rel_peer *rp, uint64_t now_ns)
 	return true;
 }
 
-/* Before a DATA is believed to have arrived: memory for all that its processing may need. It can be refused only now. */
+/* Before a DATA is believed to have arrived: memory for all that its processing may need. It can be
+ * refused only now. */
 static bool data_reserve(struct rel_peer *rp, const struct rel_pkt *pkt, uint64_t now_ns)
 {
 	struct rel *r = rp->r;
@@ -310,7 +333,8 @@ static bool data_reserve(struct rel_peer *rp, const struct rel_pkt *pkt, uint64_
 	if (!rel_rec_next(&rd, &rec) || !(rec.flags & REL_REC_SEG))
 		return true;
 	if (r->port->cls == LINK_ORDERED) {
-		/* segments are processed in order, so one frame at a time: it is being assembled, or will need the spare */
+		/* segments are processed in order, so one frame at a time: it is being assembled,
+		 * or will need the spare */
 		if (!rp->win->spare && !rp->win->asm_cnt)
 			rp->win->spare = slab_get(&r->asms);
 		return rp->win->spare || rp->win->asm_cnt;
@@ -352,10 +376,12 @@ static bool data_is_new(struct rel_peer *rp, const struct rel_pkt *pkt, uint64_t
 
 	epoch_count(rp, now_ns);
 	rp->used_ns = now_ns;
-	if (rel_seq_before(pkt->seq, rp->rx_next) || (rp->win && off < REL_WINDOW && is_seen(rp->win, pkt->seq))) {
+	if (rel_seq_before(pkt->seq, rp->rx_next) ||
+	    (rp->win && off < REL_WINDOW && is_seen(rp->win, pkt->seq))) {
 		st->dup_rx += pkt->rec_cnt != 0;
 		echo_note(rp, pkt->tx, now_ns);
-		ack_owe(rp, true, now_ns); /* the earlier acknowledgement was lost, or this asks for one */
+		ack_owe(rp, true,
+			now_ns); /* the earlier acknowledgement was lost, or this asks for one */
 		return false;
 	}
 	if (!pkt->rec_cnt)
@@ -388,7 +414,8 @@ void rel_on_data(struct rel_peer *rp, const struct rel_pkt *pkt, size_t len, uin
 	ack_owe(rp, pkt->seq != rp->rx_top || rp->rx_dgrams > 1, now_ns);
 	if (!rel_seq_before(pkt->seq, rp->rx_top))
 		rp->rx_top = pkt->seq + 1;
-	if (!naks_process(rp, pkt) || (is_turn && !recs_process(rp, pkt->seq, pkt->recs, pkt->recs_len, now_ns)))
+	if (!naks_process(rp, pkt) ||
+	    (is_turn && !recs_process(rp, pkt->seq, pkt->recs, pkt->recs_len, now_ns)))
 		return;
 	rp->win->hold[pkt->seq % REL_WINDOW]--;
 	if (is_ordered && is_turn) {
@@ -422,7 +449,9 @@ void rel_rx_reset(struct rel_peer *rp)
 	rp->rx_next = rp->rx_proc = rp->rx_top;
 }
 
-/* --- RAW ----------------------------------------------------------------------------------------------------------- */
+/* --- RAW
+ * -----------------------------------------------------------------------------------------------------------
+ */
 
 void rel_raw_expire(struct rel_peer *rp, uint64_t now_ns)
 {
@@ -479,7 +508,8 @@ static void raw_process(struct rel_peer *rp, const struct rel_pkt *pkt, uint64_t
 	}
 }
 
-void rel_on_raw(struct rel *r, const struct link_addr *src, const struct rel_pkt *pkt, uint64_t now_ns)
+void rel_on_raw(struct rel *r, const struct link_addr *src, const struct rel_pkt *pkt,
+		uint64_t now_ns)
 {
 	uint32_t src_nonce = (uint32_t)pkt->nonce, dst_nonce = (uint32_t)(pkt->nonce >> 32);
 	struct rel_peer *rp;

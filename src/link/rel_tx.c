@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Frames out: queue, slots, gathering of datagrams, retransmission, and what acknowledgements do to them.
+// Frames out: queue, slots, gathering of datagrams, retransmission, and what acknowledgements do to
+// them.
 #include "link/link_int.h"
 
 #include <errno.h>
@@ -9,7 +10,9 @@
 
 static const uint8_t zeros[REL_PAD_MAX];
 
-/* --- frames -------------------------------------------------------------------------------------------------------- */
+/* --- frames
+ * --------------------------------------------------------------------------------------------------------
+ */
 
 struct rel_frame *rel_frame_new(struct rel *r)
 {
@@ -32,7 +35,9 @@ void rel_frame_end(struct rel_peer *rp, struct rel_frame *f, int status)
 		port_sent(rp->r->port, f->kind, f->cookie, status);
 }
 
-/* --- gathering ----------------------------------------------------------------------------------------------------- */
+/* --- gathering
+ * -----------------------------------------------------------------------------------------------------
+ */
 
 void rel_carrier_flush(struct rel *r)
 {
@@ -40,7 +45,8 @@ void rel_carrier_flush(struct rel *r)
 	r->stage_at = 0;
 }
 
-/* Room in the stage for a whole datagram: a flush in the middle of one would take its own pieces away. */
+/* Room in the stage for a whole datagram: a flush in the middle of one would take its own pieces
+ * away. */
 static void stage_reserve(struct rel *r, uint32_t len)
 {
 	if (REL_STAGE_LEN - r->stage_at < len)
@@ -79,7 +85,8 @@ static void out_copy(struct rel *r, struct rel_out *o, const void *p, size_t len
 }
 
 /* The bytes [@off, +@len) of @f: its header by copy, its payload by copy or by reference. */
-static void out_bytes(struct rel *r, struct rel_out *o, const struct rel_frame *f, uint32_t off, uint32_t len)
+static void out_bytes(struct rel *r, struct rel_out *o, const struct rel_frame *f, uint32_t off,
+		      uint32_t len)
 {
 	bool by_copy = f->len <= REL_COPY_MAX || r->port->cls == LINK_RAW;
 
@@ -148,7 +155,8 @@ static void out_seg(struct rel *r, struct rel_out *o, const struct rel_frame *f,
 }
 
 /* Complete the base header and hand the datagram over. */
-static int out_send(struct rel *r, struct rel_out *o, const struct link_addr *dst, const struct rel_pkt *pkt)
+static int out_send(struct rel *r, struct rel_out *o, const struct link_addr *dst,
+		    const struct rel_pkt *pkt)
 {
 	rel_base_encode(pkt, o->base);
 	if (pkt->flags & REL_F_CRC)
@@ -217,7 +225,9 @@ void rel_control(struct rel_peer *rp, enum rel_type type, uint64_t now_ns)
 	ack_sent(rp);
 }
 
-/* --- slots --------------------------------------------------------------------------------------------------------- */
+/* --- slots
+ * ---------------------------------------------------------------------------------------------------------
+ */
 
 static uint16_t slot_idx(const struct rel_win *w, const struct rel_slot *s)
 {
@@ -289,8 +299,8 @@ void rel_slot_arrived(struct rel_peer *rp, struct rel_slot *s)
 	else
 		lost_remove(rp->win, s);
 	s->state = SLOT_SACKED;
-	/* Refusals come first in a slot and take effect on arrival. If they had to be final, two peers that refuse each
-	   other's frames would each wait for the other. */
+	/* Refusals come first in a slot and take effect on arrival. If they had to be final, two
+	   peers that refuse each other's frames would each wait for the other. */
 	for (struct rel_frame *f = s->frame; f && f->is_nak; f = f->next)
 		rel_unhold(rp, f->nak_seq);
 }
@@ -312,7 +322,9 @@ static bool slots_grow(struct rel_peer *rp)
 
 	if (!slot)
 		return false;
-#define MOVED(idx_) ((idx_) == REL_NIL ? REL_NIL : (uint16_t)((una + (((idx_) - una) & (w->slot_cnt - 1))) & (cnt - 1)))
+#define MOVED(idx_)                                                                                \
+	((idx_) == REL_NIL ? REL_NIL                                                               \
+			   : (uint16_t)((una + (((idx_)-una) & (w->slot_cnt - 1))) & (cnt - 1)))
 	for (uint32_t seq = una; seq != rp->tx_seq; seq++) {
 		struct rel_slot *s = &slot[seq & (cnt - 1)];
 
@@ -329,9 +341,12 @@ static bool slots_grow(struct rel_peer *rp)
 	return true;
 }
 
-/* --- sending ------------------------------------------------------------------------------------------------------- */
+/* --- sending
+ * -------------------------------------------------------------------------------------------------------
+ */
 
-/* Send the datagram of @s, which is in no list. Return: false, nothing happened, if the carrier has no room. */
+/* Send the datagram of @s, which is in no list. Return: false, nothing happened, if the carrier has
+ * no room. */
 static bool slot_send(struct rel_peer *rp, struct rel_slot *s, uint32_t seq, uint64_t now_ns)
 {
 	struct rel *r = rp->r;
@@ -373,7 +388,8 @@ static bool may_send(const struct rel_peer *rp)
 	return !rp->flight_cnt || rp->flight_bytes < MIN(rp->credit, rp->cwnd);
 }
 
-/* ORDERED: what arrived early fills the receiver's memory until its turn comes, so it counts against the credit until it is final. */
+/* ORDERED: what arrived early fills the receiver's memory until its turn comes, so it counts
+ * against the credit until it is final. */
 static bool may_send_new(const struct rel_peer *rp)
 {
 	if (rp->r->port->cls == LINK_ORDERED && rp->open_bytes >= rp->credit)
@@ -398,10 +414,12 @@ static bool lost_flush(struct rel_peer *rp, uint64_t now_ns)
 	return true;
 }
 
-/* Small frames wait for company while enough is in flight that its acknowledgement will release them. */
+/* Small frames wait for company while enough is in flight that its acknowledgement will release
+ * them. */
 static bool is_corked(const struct rel_peer *rp)
 {
-	return rp->flight_cnt >= REL_CORK && !rp->nak_head && !rp->q_seg && rp->q_bytes < MIN(rp->mtu, REL_CORK_BYTES);
+	return rp->flight_cnt >= REL_CORK && !rp->nak_head && !rp->q_seg &&
+	       rp->q_bytes < MIN(rp->mtu, REL_CORK_BYTES);
 }
 
 static void q_pop(struct rel_peer *rp)
@@ -531,7 +549,9 @@ bool rel_peer_flush(struct rel_peer *rp, uint64_t now_ns)
 	return true;
 }
 
-/* --- probes, reset ------------------------------------------------------------------------------------------------- */
+/* --- probes, reset
+ * -------------------------------------------------------------------------------------------------
+ */
 
 void rel_probe(struct rel_peer *rp, uint64_t now_ns)
 {
@@ -556,7 +576,8 @@ void rel_probe(struct rel_peer *rp, uint64_t now_ns)
 		if (!slot_send(rp, s, seq, now_ns))
 			lost_add(w, s, SLOT_LOST);
 	} else {
-		/* all arrived, not all is final: ask again. Without records, for their memory may be gone. */
+		/* all arrived, not all is final: ask again. Without records, for their memory may
+		 * be gone. */
 		struct rel_pkt pkt;
 
 		pkt_init(rp, &pkt, REL_DATA, now_ns);
@@ -592,7 +613,9 @@ void rel_tx_reset(struct rel_peer *rp, struct rel_frame **done)
 	rp->tx_una = rp->tx_seq;
 }
 
-/* --- RAW ----------------------------------------------------------------------------------------------------------- */
+/* --- RAW
+ * -----------------------------------------------------------------------------------------------------------
+ */
 
 int rel_raw_send(struct rel_peer *rp, struct rel_frame *f)
 {

@@ -17,13 +17,16 @@ const struct rel_desc rel_desc[REL_TYPE_NUM] = {
 };
 
 static_assert(LINK_FRAME_MAX <= UINT16_MAX, "struct rel_seg.total");
-static_assert((REL_MTU_MIN - sizeof(struct rel_base) - REL_REC_OVERHEAD) * REL_SEG_CNT_MAX >= LINK_FRAME_MAX,
+static_assert((REL_MTU_MIN - sizeof(struct rel_base) - REL_REC_OVERHEAD) * REL_SEG_CNT_MAX >=
+		      LINK_FRAME_MAX,
 	      "a frame fits in the segments that there may be");
 
-/* 4 bits at a time: only rooms that corrupt on purpose pay for it, so a small table is better than a fast one. */
+/* 4 bits at a time: only rooms that corrupt on purpose pay for it, so a small table is better than
+ * a fast one. */
 static const uint32_t crc_tab[16] = {
-	0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1, 0x417b1dbc, 0x5125dad3, 0x61c69362, 0x7198540d,
-	0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9, 0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75,
+	0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1, 0x417b1dbc, 0x5125dad3,
+	0x61c69362, 0x7198540d, 0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9,
+	0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75,
 };
 
 static uint32_t crc_step(uint32_t crc, const uint8_t *p, size_t len)
@@ -49,7 +52,8 @@ uint32_t rel_crc32c(const struct iovec *iov, int iov_cnt)
 static uint32_t dgram_crc(const struct rel_base *base, const uint8_t *buf, size_t len)
 {
 	struct rel_base b = *base;
-	struct iovec iov[] = {{&b, sizeof(b)}, {(void *)(uintptr_t)(buf + sizeof(b)), len - sizeof(b)}};
+	struct iovec iov[] = {{&b, sizeof(b)},
+			      {(void *)(uintptr_t)(buf + sizeof(b)), len - sizeof(b)}};
 
 	b.crc = le32_put(0);
 	return rel_crc32c(iov, ARRAY_SIZE(iov));
@@ -100,8 +104,8 @@ static enum rel_check hello_check(struct wire_rd *r, struct rel_pkt *out)
 {
 	struct rel_hello h;
 
-	if (!WIRE_GET(r, &h) || wire_left(r) || le16_get(h.rsvd) || h.settings & ~REL_SET_ALL || h.cls >= LINK_CLASS_NUM ||
-	    !le32_get(h.src_nonce))
+	if (!WIRE_GET(r, &h) || wire_left(r) || le16_get(h.rsvd) || h.settings & ~REL_SET_ALL ||
+	    h.cls >= LINK_CLASS_NUM || !le32_get(h.src_nonce))
 		return REL_BAD_FORM;
 	out->hello.half = le64_get(h.half);
 	out->hello.echo_half = le64_get(h.echo_half);
@@ -169,7 +173,8 @@ bool rel_rec_next(struct wire_rd *r, struct rel_rec_in *out)
 		out->nak_seq = le32_get(nak.seq);
 		return true;
 	}
-	if (rec.flags & ~REL_REC_SEG || !rec.kind || rec.kind >= LINK_K_NUM || out->len > LINK_FRAME_MAX)
+	if (rec.flags & ~REL_REC_SEG || !rec.kind || rec.kind >= LINK_K_NUM ||
+	    out->len > LINK_FRAME_MAX)
 		return false;
 	out->total = out->seg_len = out->len;
 	if (rec.flags & REL_REC_SEG && !seg_check(r, out))
@@ -221,7 +226,8 @@ enum rel_check rel_pkt_check(const void *buf, size_t len, struct rel_pkt *out)
 	struct rel_base b;
 
 	*out = (struct rel_pkt){0};
-	if (len > REL_DGRAM_MAX || !WIRE_GET(&r, &b) || b.magic != REL_MAGIC || !b.type || b.type >= REL_TYPE_NUM)
+	if (len > REL_DGRAM_MAX || !WIRE_GET(&r, &b) || b.magic != REL_MAGIC || !b.type ||
+	    b.type >= REL_TYPE_NUM)
 		return REL_BAD_FORM;
 	desc = &rel_desc[b.type];
 	*out = (struct rel_pkt){
@@ -244,7 +250,8 @@ enum rel_check rel_pkt_check(const void *buf, size_t len, struct rel_pkt *out)
 	if (b.version != REL_VERSION) {
 		le64_t half;
 
-		/* the half is at the same place in every version, so that a refusal can show that it has seen it */
+		/* the half is at the same place in every version, so that a refusal can show that
+		 * it has seen it */
 		if (b.type == REL_HELLO && WIRE_GET(&r, &half))
 			out->hello.half = le64_get(half);
 		return REL_BAD_VERSION;

@@ -8,19 +8,19 @@
 #include "base/pqueue.h"
 #include "link/link_int.h"
 
-#define LATENCY_NS     (5 * NS_PER_US)
-#define MTU            1472u
-#define PORT_FIRST     40000u
-#define DELAY_LATENCIES 64
+#define LATENCY_NS	  (5 * NS_PER_US)
+#define MTU		  1472u
+#define PORT_FIRST	  40000u
+#define DELAY_LATENCIES	  64
 #define REORDER_LATENCIES 16
-#define PENDING_CNT    32  /* datagrams between two flushes; one more flushes by itself */
-#define PENDING_IOV    40
-#define QUEUE_BYTES    (4u << 20) /* of one port; what does not fit is lost, as in a socket buffer */
+#define PENDING_CNT	  32 /* datagrams between two flushes; one more flushes by itself */
+#define PENDING_IOV	  40
+#define QUEUE_BYTES	  (4u << 20) /* of one port; what does not fit is lost, as in a socket buffer */
 
 struct dgram {
-	struct pq_node node;   /* by arrival */
+	struct pq_node node; /* by arrival */
 	struct link_addr src;
-	bool is_refusal;       /* nobody listens at @src */
+	bool is_refusal; /* nobody listens at @src */
 	uint32_t len;
 	uint8_t buf[];
 };
@@ -37,8 +37,8 @@ struct sim_port {
 	struct sim *sim;
 	struct sim_port *next;
 	struct pq queue;
-	uint64_t last_ns;      /* arrival of the last datagram in order */
-	uint32_t bytes;        /* in @queue */
+	uint64_t last_ns; /* arrival of the last datagram in order */
+	uint32_t bytes;	  /* in @queue */
 	bool is_cut;
 	uint32_t pending_cnt;
 	struct pending pending[PENDING_CNT];
@@ -110,12 +110,14 @@ static struct sim_port *find_port(struct sim *s, const struct link_addr *a)
 {
 	struct sim_port *p = s->ports;
 
-	while (p && (p->c.port->self.port != a->port || memcmp(p->c.port->self.ip, a->ip, sizeof(a->ip))))
+	while (p && (p->c.port->self.port != a->port ||
+		     memcmp(p->c.port->self.ip, a->ip, sizeof(a->ip))))
 		p = p->next;
 	return p;
 }
 
-static struct dgram *enqueue(struct sim_port *to, const struct link_addr *src, uint32_t len, uint64_t at_ns)
+static struct dgram *enqueue(struct sim_port *to, const struct link_addr *src, uint32_t len,
+			     uint64_t at_ns)
 {
 	struct dgram *d;
 
@@ -138,7 +140,8 @@ static bool chance(struct sim *s, uint32_t ppm)
 	return ppm && rng_below(&s->rng, 1000000) < ppm;
 }
 
-/* When a datagram that leaves now arrives. In order: not before, and not together with, the one before it. */
+/* When a datagram that leaves now arrives. In order: not before, and not together with, the one
+ * before it. */
 static uint64_t arrival_ns(struct sim *s, struct sim_port *to, enum sim_fate fate)
 {
 	uint64_t at = s->now_ns + s->attr.latency_ns;
@@ -159,8 +162,8 @@ static void gather(const struct pending *pd, uint8_t *out)
 		memcpy(out, pd->iov[i].iov_base, pd->iov[i].iov_len);
 }
 
-static void deliver(struct sim *s, struct sim_port *from, struct sim_port *to, const struct pending *pd, uint32_t len,
-		    enum sim_fate fate)
+static void deliver(struct sim *s, struct sim_port *from, struct sim_port *to,
+		    const struct pending *pd, uint32_t len, enum sim_fate fate)
 {
 	struct dgram *d = enqueue(to, &from->c.port->self, len, arrival_ns(s, to, fate));
 
@@ -171,13 +174,16 @@ static void deliver(struct sim *s, struct sim_port *from, struct sim_port *to, c
 /* Tell the sender, as ICMP does. */
 static void refuse(struct sim *s, struct sim_port *from, const struct link_addr *dst)
 {
-	struct dgram *d = s->attr.is_silent ? NULL : enqueue(from, dst, 0, s->now_ns + 2 * s->attr.latency_ns);
+	struct dgram *d = s->attr.is_silent
+				  ? NULL
+				  : enqueue(from, dst, 0, s->now_ns + 2 * s->attr.latency_ns);
 
 	if (d)
 		d->is_refusal = true;
 }
 
-static enum sim_fate fate_of(struct sim *s, struct sim_port *from, const struct pending *pd, uint32_t len)
+static enum sim_fate fate_of(struct sim *s, struct sim_port *from, const struct pending *pd,
+			     uint32_t len)
 {
 	enum sim_fate fate;
 	uint8_t *flat;
@@ -229,7 +235,8 @@ static void sim_flush(struct carrier *c)
 	p->pending_cnt = 0;
 }
 
-static int sim_send(struct carrier *c, const struct link_addr *dst, const struct iovec *iov, int iov_cnt)
+static int sim_send(struct carrier *c, const struct link_addr *dst, const struct iovec *iov,
+		    int iov_cnt)
 {
 	struct sim_port *p = container_of(c, struct sim_port, c);
 	struct pending *pd;
@@ -244,7 +251,8 @@ static int sim_send(struct carrier *c, const struct link_addr *dst, const struct
 	return 0;
 }
 
-void sim_inject(struct sim *s, const struct link_addr *src, const struct link_addr *dst, const void *buf, size_t len)
+void sim_inject(struct sim *s, const struct link_addr *src, const struct link_addr *dst,
+		const void *buf, size_t len)
 {
 	struct sim_port *to = find_port(s, dst);
 	struct dgram *d = to ? enqueue(to, src, (uint32_t)len, s->now_ns) : NULL;
@@ -353,7 +361,8 @@ bool sim_step(struct sim *s, uint64_t until_ns)
 	for (struct sim_port *p = s->ports; p; p = p->next) {
 		struct pq_node *first = pq_peek(&p->queue);
 
-		/* what has arrived and is not polled is for somebody who sleeps: time passes nevertheless */
+		/* what has arrived and is not polled is for somebody who sleeps: time passes
+		 * nevertheless */
 		if (first && first->key_ns > s->now_ns)
 			at = MIN(at, first->key_ns);
 	}

@@ -446,12 +446,19 @@ static int newcomer(struct rig *r, const void *arg)
 	return 0;
 }
 
+static bool some_ended(void)
+{
+	siginfo_t si = {0};
+
+	return waitid(P_ALL, 0, &si, WEXITED | WNOHANG | WNOWAIT) || si.si_pid;
+}
+
 static int strike(struct rig_world *w, const struct scenario *sc, const pid_t *pid)
 {
 	uint64_t end = rig_now_ns() + 20000 * RIG_NS_PER_MS, at;
 
 	while (atomic_load(&w->arrived[1]) < RANKS) {
-		if (rig_now_ns() > end || waitpid(-1, NULL, WNOHANG | WNOWAIT)) {
+		if (rig_now_ns() > end || some_ended()) {
 			printf("    the ranks did not get ready\n");
 			return 1;
 		}

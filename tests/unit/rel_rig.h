@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Test rig: reliability modules of several ports over the simulated network, with a checking owner in place of port.c.
+// Test rig: reliability modules of several ports over the simulated network, with a checking owner
+// in place of port.c.
 #ifndef SF_TESTS_UNIT_REL_RIG_H
 #define SF_TESTS_UNIT_REL_RIG_H
 
@@ -21,7 +22,7 @@ struct rig_node {
 	struct link_port port;
 	struct link_peer *peers; /* list by hnext */
 	uint32_t idx;
-	uint64_t paused_until;   /* not scheduled before */
+	uint64_t paused_until;	 /* not scheduled before */
 	bool is_closed, is_dark; /* dark: port closed without a word (kill -9) */
 	uint32_t delivered, ok, nak, err, peers_dead;
 	int last_status;
@@ -31,11 +32,11 @@ struct rig_node {
 struct rig_frame {
 	uint32_t id, len, order;
 	uint32_t src, dst;
-	int nak;             /* code the receiver refuses it with, 0 = takes it */
+	int nak; /* code the receiver refuses it with, 0 = takes it */
 	uint32_t delivered;
 	bool ended;
 	int status;
-	uint8_t *mem;        /* payload, until on_sent */
+	uint8_t *mem; /* payload, until on_sent */
 };
 
 struct rig {
@@ -73,7 +74,8 @@ static struct rig_node *rig_of(struct link_port *p)
 	return container_of(p, struct rig_node, port);
 }
 
-/* --- what port.c would do ------------------------------------------------------------------------------------------ */
+/* --- what port.c would do
+ * ------------------------------------------------------------------------------------------ */
 
 static struct link_peer *rig_peer_at(struct rig_node *n, const struct link_addr *addr)
 {
@@ -83,7 +85,8 @@ static struct link_peer *rig_peer_at(struct rig_node *n, const struct link_addr 
 		peer = peer->hnext;
 	if (peer)
 		return peer;
-	peer = calloc(1, sizeof(*peer)); /* not mem_alloc(): tests that let allocations fail mean the module's */
+	peer = calloc(1, sizeof(*peer)); /* not mem_alloc(): tests that let allocations fail mean
+					    the module's */
 	peer->port = &n->port;
 	peer->addr = *addr;
 	peer->hnext = n->peers;
@@ -102,7 +105,8 @@ const char *link_addr_text(const struct link_addr *a, char out[LINK_ADDR_TEXT])
 	return out;
 }
 
-int port_deliver(struct link_port *p, struct link_peer *peer, enum link_kind kind, const struct view *v)
+int port_deliver(struct link_port *p, struct link_peer *peer, enum link_kind kind,
+		 const struct view *v)
 {
 	struct rig_node *n = rig_of(p);
 	struct rig *g = n->rig;
@@ -132,7 +136,8 @@ int port_deliver(struct link_port *p, struct link_peer *peer, enum link_kind kin
 	n->delivered++;
 	if (g->cls != LINK_RAW)
 		assert_int_equal(f->delivered, 1);
-	/* whoever gave up on a frame may still see it arrive, but nobody may be told that it went well before */
+	/* whoever gave up on a frame may still see it arrive, but nobody may be told that it went
+	 * well before */
 	assert_false(f->ended && f->status >= 0 && g->cls != LINK_RAW);
 	if (g->cls == LINK_ORDERED)
 		assert_int_equal(f->order, g->order_rx[f->src][f->dst]++);
@@ -176,7 +181,9 @@ void port_peer_dead(struct link_peer *peer, int status)
 	rel_peer_drop(peer->port->rel, peer, status);
 }
 
-/* --- the rig ------------------------------------------------------------------------------------------------------- */
+/* --- the rig
+ * -------------------------------------------------------------------------------------------------------
+ */
 
 static void rig_rx(void *ctx, const struct link_addr *src, const void *buf, size_t len)
 {
@@ -192,7 +199,8 @@ static void rig_refused(void *ctx, const struct link_addr *dst)
 	rel_refused(n->port.rel, dst, rig_now(n->rig));
 }
 
-static void rig_node_open(struct rig *g, uint32_t i, uint16_t udp_port, const struct link_room *room)
+static void rig_node_open(struct rig *g, uint32_t i, uint16_t udp_port,
+			  const struct link_room *room)
 {
 	struct rig_node *n = &g->n[i];
 	struct carrier *c;
@@ -287,25 +295,29 @@ static struct rig_frame *rig_frame_new(struct rig *g, uint32_t from, uint32_t to
 	return f;
 }
 
-/* A frame of @len bytes with checked contents, in header and pieces of random size. Return: of rel_send(). */
+/* A frame of @len bytes with checked contents, in header and pieces of random size. Return: of
+ * rel_send(). */
 static int rig_send(struct rig *g, uint32_t from, uint32_t to, uint32_t len)
 {
 	struct rig_frame *f = rig_frame_new(g, from, to, len);
 	struct rig_node *n = &g->n[from];
-	uint32_t hdr_len = (uint32_t)rng_below(&g->rng, MIN(len, (uint32_t)LINK_HDR_MAX) + 1), at = hdr_len;
+	uint32_t hdr_len = (uint32_t)rng_below(&g->rng, MIN(len, (uint32_t)LINK_HDR_MAX) + 1),
+		 at = hdr_len;
 	struct iovec iov[LINK_IOV_MAX];
 	uint8_t hdr[LINK_HDR_MAX];
 	int cnt = 0, rc;
 
 	memcpy(hdr, f->mem, hdr_len);
 	while (at < len) {
-		uint32_t piece = cnt == LINK_IOV_MAX - 1 ? len - at : 1 + (uint32_t)rng_below(&g->rng, len - at);
+		uint32_t piece = cnt == LINK_IOV_MAX - 1
+					 ? len - at
+					 : 1 + (uint32_t)rng_below(&g->rng, len - at);
 
 		iov[cnt++] = (struct iovec){f->mem + at, piece};
 		at += piece;
 	}
-	rc = rel_send(n->port.rel, rig_peer(g, from, to), f->id % 3 ? LINK_K_NIC : LINK_K_BULK, hdr, hdr_len, iov, cnt, f,
-		      rig_now(g));
+	rc = rel_send(n->port.rel, rig_peer(g, from, to), f->id % 3 ? LINK_K_NIC : LINK_K_BULK, hdr,
+		      hdr_len, iov, cnt, f, rig_now(g));
 	memset(hdr, 0xee, sizeof(hdr));
 	memset(iov, 0xee, sizeof(iov));
 	if (!rc && g->cls != LINK_RAW) {
@@ -334,7 +346,8 @@ static void rig_poll(struct rig *g, uint32_t i)
 	rel_flush(n->port.rel, rig_now(g));
 }
 
-/* Time passes to the next event, at most to @limit_ns; everybody polls. false: nothing will ever happen. */
+/* Time passes to the next event, at most to @limit_ns; everybody polls. false: nothing will ever
+ * happen. */
 static bool rig_step(struct rig *g, uint64_t limit_ns)
 {
 	uint64_t at = limit_ns;
@@ -347,7 +360,8 @@ static bool rig_step(struct rig *g, uint64_t limit_ns)
 		if (n->paused_until > rig_now(g))
 			at = MIN(at, n->paused_until);
 		else
-			at = MIN(at, MIN(rel_next_deadline(n->port.rel), n->port.net->ops->next_deadline(n->port.net)));
+			at = MIN(at, MIN(rel_next_deadline(n->port.rel),
+					 n->port.net->ops->next_deadline(n->port.net)));
 	}
 	if (!sim_step(g->sim, at))
 		return false;
@@ -368,16 +382,21 @@ static void rig_run_for(struct rig *g, uint64_t ns)
 static void rig_dump(struct rig *g)
 {
 	for (uint32_t i = 0; i < g->cnt; i++) {
-		for (struct link_peer *peer = g->n[i].is_closed ? NULL : g->n[i].peers; peer; peer = peer->hnext) {
+		for (struct link_peer *peer = g->n[i].is_closed ? NULL : g->n[i].peers; peer;
+		     peer = peer->hnext) {
 			const struct rel_peer *rp = peer->rel;
 
 			if (!rp)
 				continue;
-			print_message("%u -> port %u: state %u, queue %u bytes, tx [%d, %d), flight %u, rx [%d, %d), probes %u, "
+			print_message("%u -> port %u: state %u, queue %u bytes, tx [%d, %d), "
+				      "flight %u, rx [%d, %d), probes %u, "
 				      "frames %u, timer in %lld ns, ready %u, cwnd %u, credit %u\n",
-				      i, peer->addr.port, rp->state, rp->q_bytes, (int)rp->tx_una, (int)rp->tx_seq, rp->flight_cnt,
-				      (int)rp->rx_next, (int)rp->rx_top, rp->probes, rp->frame_cnt,
-				      rp->timer.pos ? (long long)(rp->timer.key_ns - rig_now(g)) : -1, rp->is_ready, rp->cwnd, rp->credit);
+				      i, peer->addr.port, rp->state, rp->q_bytes, (int)rp->tx_una,
+				      (int)rp->tx_seq, rp->flight_cnt, (int)rp->rx_next,
+				      (int)rp->rx_top, rp->probes, rp->frame_cnt,
+				      rp->timer.pos ? (long long)(rp->timer.key_ns - rig_now(g))
+						    : -1,
+				      rp->is_ready, rp->cwnd, rp->credit);
 		}
 	}
 }

@@ -159,7 +159,9 @@ static void check_packet(const uint8_t *p, uint32_t len, uint32_t payload_len)
 	}
 	assert_int_equal(be16(p + ip_len + 4), udp_len);
 	assert_int_not_equal(be16(p + ip_len + 6), 0);
-	assert_int_equal(sum16(sum16(17 + udp_len, p + (is_v4 ? 12 : 8), is_v4 ? 8 : 32), p + ip_len, udp_len), 0xffff);
+	assert_int_equal(sum16(sum16(17 + udp_len, p + (is_v4 ? 12 : 8), is_v4 ? 8 : 32),
+			       p + ip_len, udp_len),
+			 0xffff);
 	for (uint32_t i = 0; i < payload_len; i++)
 		assert_int_equal(p[ip_len + 8 + i], (uint8_t)(i * 7 + payload_len));
 }
@@ -211,7 +213,8 @@ static void check_file(const char *path, const uint32_t *len, uint32_t cnt)
 	free(buf);
 }
 
-/* What tshark makes of it: packets that are good UDP with right checksums. Skipped where there is no tshark. */
+/* What tshark makes of it: packets that are good UDP with right checksums. Skipped where there is
+ * no tshark. */
 static void check_tshark(const char *path, uint32_t cnt)
 {
 	char cmd[512], line[256];
@@ -223,12 +226,15 @@ static void check_tshark(const char *path, uint32_t cnt)
 		return;
 	}
 	snprintf(cmd, sizeof(cmd),
-		 "tshark -r %s -o udp.check_checksum:TRUE -o ip.check_checksum:TRUE -T fields -e udp.checksum.status "
-		 "-e _ws.malformed -e frame.packet_flags_direction 2>/dev/null", path);
+		 "tshark -r %s -o udp.check_checksum:TRUE -o ip.check_checksum:TRUE -T fields -e "
+		 "udp.checksum.status "
+		 "-e _ws.malformed -e frame.packet_flags_direction 2>/dev/null",
+		 path);
 	f = popen(cmd, "r");
 	assert_non_null(f);
 	while (fgets(line, sizeof(line), f)) {
-		good += !strcmp(line, all % 2 ? "1\t\t1\n" : "1\t\t2\n") || !strcmp(line, all % 2 ? "1\t\t0x00000001\n" : "1\t\t0x00000002\n");
+		good += !strcmp(line, all % 2 ? "1\t\t1\n" : "1\t\t2\n") ||
+			!strcmp(line, all % 2 ? "1\t\t0x00000001\n" : "1\t\t0x00000002\n");
 		if (!good)
 			print_message("tshark: %s", line);
 		all++;
@@ -282,7 +288,8 @@ static void cap__never_overwrites(void **state)
 		port_open(1, true);
 	}
 	for (int run = 0; run < 2; run++) {
-		snprintf(path, sizeof(path), run ? "%s/a.b/x.pcapng" : "%s/a.b/x.%d.pcapng", w.dir, getpid());
+		snprintf(path, sizeof(path), run ? "%s/a.b/x.pcapng" : "%s/a.b/x.%d.pcapng", w.dir,
+			 getpid());
 		unlink(path);
 	}
 	snprintf(path, sizeof(path), "%s/a.b", w.dir);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The fault decorator over a carrier that remembers: rates, counters, exact picks, and the same fate for the same seed.
+// The fault decorator over a carrier that remembers: rates, counters, exact picks, and the same
+// fate for the same seed.
 #include "unit.h"
 
 #include <errno.h>
@@ -9,7 +10,8 @@
 
 #define SENT 20000
 
-/* The inner carrier: keeps what it is given, as bytes at flush time (before that they may still change). */
+/* The inner carrier: keeps what it is given, as bytes at flush time (before that they may still
+ * change). */
 struct sink {
 	struct carrier c;
 	const void *pending[64];
@@ -47,7 +49,8 @@ static void sink_flush(struct carrier *c)
 	s->pending_cnt = 0;
 }
 
-static int sink_send(struct carrier *c, const struct link_addr *dst, const struct iovec *iov, int iov_cnt)
+static int sink_send(struct carrier *c, const struct link_addr *dst, const struct iovec *iov,
+		     int iov_cnt)
 {
 	struct sink *s = container_of(c, struct sink, c);
 
@@ -93,7 +96,8 @@ static void sink_close(struct carrier *c)
 	container_of(c, struct sink, c)->closed++;
 }
 
-static const struct carrier_ops sink_ops = {sink_send, sink_flush, sink_poll, sink_mtu, sink_deadline, sink_fd, sink_close};
+static const struct carrier_ops sink_ops = {sink_send,	   sink_flush, sink_poll, sink_mtu,
+					    sink_deadline, sink_fd,    sink_close};
 
 static void on_rx(void *ctx, const struct link_addr *src, const void *buf, size_t len)
 {
@@ -284,7 +288,10 @@ static void fault__a_seed_replays(void **state)
 
 	(void)state;
 	for (int run = 0; run < 3; run++) {
-		world_open((struct link_room){.drop_ppm = 50000, .dup_ppm = 50000, .reorder_ppm = 50000, .truncate_ppm = 10000,
+		world_open((struct link_room){.drop_ppm = 50000,
+					      .dup_ppm = 50000,
+					      .reorder_ppm = 50000,
+					      .truncate_ppm = 10000,
 					      .seed = run == 2 ? 8 : 7});
 		send_many(5000, 100);
 		if (!run) {

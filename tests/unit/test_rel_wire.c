@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The reliability module's formats against vectors made by hand, and its door against everything else.
+// The reliability module's formats against vectors made by hand, and its door against everything
+// else.
 #include "unit.h"
 
 #include <string.h>
@@ -7,14 +8,22 @@
 #include "link/link_int.h"
 #include "link/rel_wire.h"
 
-/* nonce 0x1122334455667788, seq 0x01020304, ack 0x05060708, sack 0x8000000000000001, tx 0x0910, echo 0x1112, 0x1314 us, 0x1516 KiB */
-#define BASE(type_, flags_)                                                                                                     \
-	0xb5, 0x01, type_, flags_, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 0x04, 0x03, 0x02, 0x01, 0x08, 0x07, 0x06,    \
-		0x05, 0x01, 0, 0, 0, 0, 0, 0, 0x80, 0x10, 0x09, 0x12, 0x11, 0x14, 0x13, 0x16, 0x15, 0, 0, 0, 0
+/* nonce 0x1122334455667788, seq 0x01020304, ack 0x05060708, sack 0x8000000000000001, tx 0x0910,
+ * echo 0x1112, 0x1314 us, 0x1516 KiB */
+#define BASE(type_, flags_)                                                                        \
+	0xb5, 0x01, type_, flags_, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 0x04, 0x03,     \
+		0x02, 0x01, 0x08, 0x07, 0x06, 0x05, 0x01, 0, 0, 0, 0, 0, 0, 0x80, 0x10, 0x09,      \
+		0x12, 0x11, 0x14, 0x13, 0x16, 0x15, 0, 0, 0, 0
 
 static const struct rel_pkt base_pkt = {
-	.nonce = 0x1122334455667788, .seq = 0x01020304, .ack = 0x05060708, .sack = {0x8000000000000001}, .tx = 0x0910,
-	.echo = 0x1112, .delay_us = 0x1314, .credit_kib = 0x1516,
+	.nonce = 0x1122334455667788,
+	.seq = 0x01020304,
+	.ack = 0x05060708,
+	.sack = {0x8000000000000001},
+	.tx = 0x0910,
+	.echo = 0x1112,
+	.delay_us = 0x1314,
+	.credit_kib = 0x1516,
 };
 
 static void check_base(const struct rel_pkt *p, enum rel_type type)
@@ -33,7 +42,8 @@ static void check_base(const struct rel_pkt *p, enum rel_type type)
 
 static void golden__ack(void **state)
 {
-	static const uint8_t hex[] = {BASE(REL_ACK, 0), 0xef, 0xcd, 0xab, 0x89, 0x67, 0x45, 0x23, 0x01};
+	static const uint8_t hex[] = {
+		BASE(REL_ACK, 0), 0xef, 0xcd, 0xab, 0x89, 0x67, 0x45, 0x23, 0x01};
 	struct rel_pkt p = base_pkt, got;
 	struct rel_base b;
 
@@ -52,13 +62,17 @@ static void golden__hello(void **state)
 	static const uint8_t hex[] = {
 		0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, /* half */
 		0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, /* echo_half */
-		0x21, 0x22, 0x23, 0x24,                         /* src_nonce */
-		0x31, 0x32, 0x33, 0x34,                         /* dst_nonce */
-		0x41, 0x42, 0x43, 0x44,                         /* serial */
-		0x02, 0x01, 0x00, 0x00,                         /* ordered, wants crc */
+		0x21, 0x22, 0x23, 0x24,				/* src_nonce */
+		0x31, 0x32, 0x33, 0x34,				/* dst_nonce */
+		0x41, 0x42, 0x43, 0x44,				/* serial */
+		0x02, 0x01, 0x00, 0x00,				/* ordered, wants crc */
 	};
-	struct rel_pkt p = {.hello = {.half = 0x0807060504030201, .echo_half = 0x1817161514131211, .src_nonce = 0x24232221,
-				      .dst_nonce = 0x34333231, .serial = 0x44434241, .cls = LINK_ORDERED,
+	struct rel_pkt p = {.hello = {.half = 0x0807060504030201,
+				      .echo_half = 0x1817161514131211,
+				      .src_nonce = 0x24232221,
+				      .dst_nonce = 0x34333231,
+				      .serial = 0x44434241,
+				      .cls = LINK_ORDERED,
 				      .settings = REL_SET_CRC}};
 	uint8_t buf[sizeof(struct rel_base) + sizeof(hex)] = {0xb5, 0x01, REL_HELLO_ACK};
 	struct rel_hello h;
@@ -77,10 +91,14 @@ static void golden__hello(void **state)
 	assert_int_equal(got.hello.serial, p.hello.serial);
 	assert_int_equal(got.hello.cls, LINK_ORDERED);
 	assert_int_equal(got.hello.settings, REL_SET_CRC);
-	/* each of these is refused: class, settings, reserved, no source nonce, a pair nonce, one byte more or less */
+	/* each of these is refused: class, settings, reserved, no source nonce, a pair nonce, one
+	 * byte more or less */
 	for (int i = 0; i < 7; i++) {
 		uint8_t bad[sizeof(buf) + 1] = {0};
-		static const struct { size_t at; uint8_t val; } edit[] = {{68, 3}, {69, 2}, {70, 1}, {71, 1}, {4, 1}};
+		static const struct {
+			size_t at;
+			uint8_t val;
+		} edit[] = {{68, 3}, {69, 2}, {70, 1}, {71, 1}, {4, 1}};
 
 		memcpy(bad, buf, sizeof(buf));
 		if (i < 5)
@@ -95,12 +113,20 @@ static void golden__hello(void **state)
 static void golden__refuse(void **state)
 {
 	static const uint8_t hex[] = {
-		0xb5, 0x07, REL_REFUSE, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-		0, 0, 0, 0, 0, 0,                               /* of a future version: still understood */
-		0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, /* half */
-		0x02, 0x07, 0x01, 0x00, 0, 0, 0, 0,             /* reason version, version 7, class */
+		0xb5, 0x07, REL_REFUSE, 0,    0,    0,	  0,	0,    0, 0, 0, 0, 0, 0,
+		0,    0,    0,		0,    0,    0,	  0,	0,    0, 0, 0, 0, 0, 0,
+		0,    0,    0,		0,    0,    0,	  0,	0,    0, 0, 0, 0, /* of a future
+										     version: still
+										     understood */
+		0x01, 0x02, 0x03,	0x04, 0x05, 0x06, 0x07, 0x08,		  /* half */
+		0x02, 0x07, 0x01,	0x00, 0,    0,	  0,	0, /* reason version, version 7,
+								      class */
 	};
-	struct rel_pkt p = {.refuse = {.half = 0x0807060504030201, .reason = REL_R_VERSION, .version = 7, .cls = 1}}, got;
+	struct rel_pkt p = {.refuse = {.half = 0x0807060504030201,
+				       .reason = REL_R_VERSION,
+				       .version = 7,
+				       .cls = 1}},
+		       got;
 	struct rel_refuse h;
 
 	(void)state;
@@ -115,9 +141,37 @@ static void golden__refuse(void **state)
 
 static const uint8_t data_hex[] = {
 	BASE(REL_DATA, 0),
-	0x0d, 0x0c, 0x0b, 0x0a, 0x04, 0x00, 0xfe, 0x02, 0x44, 0x33, 0x22, 0x11, /* frame 0x0a0b0c0d refused, 254, seq 0x11223344 */
-	0x01, 0x00, 0x00, 0x00, 0x03, 0x00, 0x01, 0x00, 'a', 'b', 'c',          /* frame 1, 3 bytes, for the NIC */
-	0x02, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0x00,                         /* frame 2, empty, for bulk */
+	0x0d,
+	0x0c,
+	0x0b,
+	0x0a,
+	0x04,
+	0x00,
+	0xfe,
+	0x02,
+	0x44,
+	0x33,
+	0x22,
+	0x11, /* frame 0x0a0b0c0d refused, 254, seq 0x11223344 */
+	0x01,
+	0x00,
+	0x00,
+	0x00,
+	0x03,
+	0x00,
+	0x01,
+	0x00,
+	'a',
+	'b',
+	'c', /* frame 1, 3 bytes, for the NIC */
+	0x02,
+	0x00,
+	0x00,
+	0x00,
+	0x00,
+	0x00,
+	0x02,
+	0x00, /* frame 2, empty, for bulk */
 };
 
 static void golden__data(void **state)
@@ -149,10 +203,14 @@ static void golden__data(void **state)
 }
 
 /* One segment in a DATA; 0..@cut bytes of it are given. */
-static enum rel_check seg_check_of(uint8_t idx, uint8_t cnt, uint16_t total, uint16_t len, uint32_t pad, struct rel_rec_in *rec)
+static enum rel_check seg_check_of(uint8_t idx, uint8_t cnt, uint16_t total, uint16_t len,
+				   uint32_t pad, struct rel_rec_in *rec)
 {
 	static uint8_t buf[40 + 12 + LINK_FRAME_MAX + 64] = {BASE(REL_DATA, 0)};
-	struct rel_rec h = {.frame = le32_put(7), .len = le16_put(len), .kind = LINK_K_NIC, .flags = REL_REC_SEG};
+	struct rel_rec h = {.frame = le32_put(7),
+			    .len = le16_put(len),
+			    .kind = LINK_K_NIC,
+			    .flags = REL_REC_SEG};
 	struct rel_seg s = {.idx = idx, .cnt = cnt, .total = le16_put(total)};
 	struct rel_pkt got;
 	enum rel_check rc;
@@ -184,25 +242,35 @@ static void door__segments(void **state)
 	assert_int_equal(rec.seg_len, 4);
 	assert_int_equal(seg_check_of(2, 3, 10, 2, REL_PAD_MAX, &rec), REL_OK);
 	assert_int_equal(seg_check_of(2, 3, 10, 2, REL_PAD_MAX + 1, &rec), REL_BAD_FORM);
-	assert_int_equal(seg_check_of(2, 3, 10, 4, 0, &rec), REL_BAD_FORM);  /* 3 + 3 + 4: the last one is the longest */
-	assert_int_equal(seg_check_of(2, 3, 10, 3, 0, &rec), REL_BAD_FORM);  /* the others are not equal */
-	assert_int_equal(seg_check_of(0, 3, 10, 5, 0, &rec), REL_BAD_FORM);  /* nothing left for the last one */
-	assert_int_equal(seg_check_of(0, 3, 10, 3, 0, &rec), REL_BAD_FORM);  /* too much left for it */
+	assert_int_equal(seg_check_of(2, 3, 10, 4, 0, &rec),
+			 REL_BAD_FORM); /* 3 + 3 + 4: the last one is the longest */
+	assert_int_equal(seg_check_of(2, 3, 10, 3, 0, &rec),
+			 REL_BAD_FORM); /* the others are not equal */
+	assert_int_equal(seg_check_of(0, 3, 10, 5, 0, &rec),
+			 REL_BAD_FORM); /* nothing left for the last one */
+	assert_int_equal(seg_check_of(0, 3, 10, 3, 0, &rec),
+			 REL_BAD_FORM); /* too much left for it */
 	assert_int_equal(seg_check_of(0, 3, 10, 0, 0, &rec), REL_BAD_FORM);
 	assert_int_equal(seg_check_of(3, 3, 10, 4, 0, &rec), REL_BAD_FORM);
 	assert_int_equal(seg_check_of(0, 1, 10, 10, 0, &rec), REL_BAD_FORM);
 	assert_int_equal(seg_check_of(0, 0, 10, 4, 0, &rec), REL_BAD_FORM);
 	assert_int_equal(seg_check_of(0, 2, LINK_FRAME_MAX, LINK_FRAME_MAX / 2, 0, &rec), REL_OK);
-	assert_int_equal(seg_check_of(0, 2, LINK_FRAME_MAX + 2, LINK_FRAME_MAX / 2 + 1, 0, &rec), REL_BAD_FORM);
-	assert_int_equal(seg_check_of(0, REL_SEG_CNT_MAX, LINK_FRAME_MAX, LINK_FRAME_MAX / REL_SEG_CNT_MAX, 0, &rec), REL_OK);
-	assert_int_equal(seg_check_of(0, REL_SEG_CNT_MAX + 1, LINK_FRAME_MAX, 311, 0, &rec), REL_BAD_FORM);
+	assert_int_equal(seg_check_of(0, 2, LINK_FRAME_MAX + 2, LINK_FRAME_MAX / 2 + 1, 0, &rec),
+			 REL_BAD_FORM);
+	assert_int_equal(seg_check_of(0, REL_SEG_CNT_MAX, LINK_FRAME_MAX,
+				      LINK_FRAME_MAX / REL_SEG_CNT_MAX, 0, &rec),
+			 REL_OK);
+	assert_int_equal(seg_check_of(0, REL_SEG_CNT_MAX + 1, LINK_FRAME_MAX, 311, 0, &rec),
+			 REL_BAD_FORM);
 	/* whatever passes lies inside the frame */
 	for (uint32_t cnt = 2; cnt < 5; cnt++)
 		for (uint32_t idx = 0; idx < cnt; idx++)
 			for (uint32_t total = 0; total < 40; total++)
 				for (uint32_t len = 0; len < 40; len++)
-					if (!seg_check_of((uint8_t)idx, (uint8_t)cnt, (uint16_t)total, (uint16_t)len, 0, &rec))
-						assert_true(rec.off + rec.len <= rec.total && rec.len);
+					if (!seg_check_of((uint8_t)idx, (uint8_t)cnt,
+							  (uint16_t)total, (uint16_t)len, 0, &rec))
+						assert_true(rec.off + rec.len <= rec.total &&
+							    rec.len);
 }
 
 static void door__rows(void **state)
@@ -212,8 +280,9 @@ static void door__rows(void **state)
 
 	(void)state;
 	for (unsigned type = 0; type < 256; type++) {
-		bool has_recs = type == REL_DATA || type == REL_RAW, may_be_bare = type == REL_ACK || type == REL_BYE ||
-											     type == REL_BYE_ACK || type == REL_DATA;
+		bool has_recs = type == REL_DATA || type == REL_RAW,
+		     may_be_bare = type == REL_ACK || type == REL_BYE || type == REL_BYE_ACK ||
+				   type == REL_DATA;
 
 		buf[2] = (uint8_t)type;
 		assert_int_equal(rel_pkt_check(buf, 40, &got) == REL_OK, may_be_bare);
@@ -259,8 +328,13 @@ static void door__flipped_fields(void **state)
 
 static void crc__sees_every_flipped_bit(void **state)
 {
-	static const struct { const char *text; uint32_t crc; } known[] = {
-		{"", 0}, {"a", 0xc1d04330}, {"123456789", 0xe3069283},
+	static const struct {
+		const char *text;
+		uint32_t crc;
+	} known[] = {
+		{"", 0},
+		{"a", 0xc1d04330},
+		{"123456789", 0xe3069283},
 	};
 	uint8_t buf[sizeof(data_hex)];
 	struct rel_base b;
@@ -289,7 +363,8 @@ static void crc__sees_every_flipped_bit(void **state)
 		assert_int_equal(rel_pkt_check(buf, len, &got), REL_BAD_FORM);
 }
 
-/* Random bytes, and valid datagrams with random damage, from memory that ends where they end: no read outside. */
+/* Random bytes, and valid datagrams with random damage, from memory that ends where they end: no
+ * read outside. */
 static void door__fuzz(void **state)
 {
 	struct rng rng = unit_rng();
@@ -318,9 +393,12 @@ static void door__fuzz(void **state)
 			r = wire_rd(got.recs, got.recs_len);
 			while (rel_rec_next(&r, &rec)) {
 				cnt++;
-				assert_true(rec.off + rec.len <= rec.total || rec.flags == REL_REC_NAK);
+				assert_true(rec.off + rec.len <= rec.total ||
+					    rec.flags == REL_REC_NAK);
 				assert_true(rec.total <= LINK_FRAME_MAX);
-				assert_true(!rec.len || (rec.p >= buf && rec.p + rec.len <= buf + len) || !rec.p);
+				assert_true(!rec.len ||
+					    (rec.p >= buf && rec.p + rec.len <= buf + len) ||
+					    !rec.p);
 			}
 			assert_int_equal(cnt, got.rec_cnt);
 		}

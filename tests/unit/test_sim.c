@@ -165,7 +165,8 @@ static void sim__cut_and_refusal(void **state)
 	world_close();
 }
 
-static enum sim_fate by_number(void *ctx, const struct link_addr *src, const struct link_addr *dst, const void *buf, size_t len)
+static enum sim_fate by_number(void *ctx, const struct link_addr *src, const struct link_addr *dst,
+			       const void *buf, size_t len)
 {
 	uint32_t id;
 
@@ -195,7 +196,11 @@ static void sim__a_seed_replays(void **state)
 
 	(void)state;
 	for (int i = 0; i < 2; i++) {
-		world_open((struct sim_attr){.seed = 7, .drop_ppm = 50000, .dup_ppm = 50000, .reorder_ppm = 50000, .jitter_ns = 999});
+		world_open((struct sim_attr){.seed = 7,
+					     .drop_ppm = 50000,
+					     .dup_ppm = 50000,
+					     .reorder_ppm = 50000,
+					     .jitter_ns = 999});
 		run(2000, 100);
 		if (i) {
 			assert_int_equal(w.got_cnt, cnt);
@@ -207,7 +212,8 @@ static void sim__a_seed_replays(void **state)
 	}
 }
 
-/* As with a real socket: what the bytes are at the flush is what is sent, so that a test sees who changes them too early. */
+/* As with a real socket: what the bytes are at the flush is what is sent, so that a test sees who
+ * changes them too early. */
 static void sim__bytes_are_taken_at_the_flush(void **state)
 {
 	uint32_t id = 1;
