@@ -28,6 +28,9 @@ need() {
 
 [ -f "$prov/libefa-fi.so" ] || fail "$prov/libefa-fi.so was not built"
 export FI_PROVIDER_PATH=$prov
+# Meson's test runner puts the module's folder there, where libfabric would find it without being told.
+LD_LIBRARY_PATH=$(printf %s "${LD_LIBRARY_PATH:-}" | tr : '\n' | grep -vxF "$prov" | paste -sd:)
+export LD_LIBRARY_PATH
 export SEED=${SEED:-20261121}
 ulimit -c 0
 # A room left over in the environment must not decide what is tested.

@@ -28,11 +28,11 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #define TAB_MAGIC   0x3142617446746653ULL
@@ -65,7 +65,7 @@ static_assert(sizeof(struct tab_entry) == 32, "layout");
 #define TAB_LEN	      (TAB_ENTRY_OFF + BULK_REGION_MAX * sizeof(struct tab_entry))
 #define TAB_NAME_LEN  80
 #define TAB_DIR	      "/dev/shm"
-#define TAB_REAP_S    10 /* a younger file may not have its lock yet */
+#define TAB_NEW_TRIES 1000
 #define TAB_REAP_MAX  64 /* files looked at per table made */
 
 struct bulk_tab {
@@ -181,15 +181,35 @@ static void tabs_insert(struct bulk_tab *t)
 	g_tabs.list = t;
 }
 
+/*
+ * A new file that this process owns. Birth against reaping: until it is locked it looks like one of the dead. A reaper that has
+ * its lock will unlink it, and nobody else does that, or there would be a successor under the name by then.
+ */
+static int tab_file_new(struct bulk_tab *t, const char *name)
+{
+	struct stat st;
+
+	for (int i = 0; i < TAB_NEW_TRIES; i++) {
+		t->fd = shm_open(name, O_RDWR | O_CREAT | O_EXCL, 0600);
+		if (t->fd < 0 && errno != EEXIST)
+			return -errno;
+		if (t->fd >= 0) {
+			if (!byte_lock(t->fd, 0, F_WRLCK) && !fstat(t->fd, &st) && st.st_nlink)
+				return 0;
+			close(t->fd);
+		}
+		sched_yield();
+	}
+	return -EAGAIN;
+}
+
 static int tab_file_create(struct bulk_tab *t, const char *name)
 {
-	int rc;
+	int rc = tab_file_new(t, name);
 
-	t->fd = shm_open(name, O_RDWR | O_CREAT | O_EXCL, 0600);
-	if (t->fd < 0)
-		return -errno;
-	rc = byte_lock(t->fd, 0, F_WRLCK);
-	if (!rc && ftruncate(t->fd, (off_t)TAB_LEN))
+	if (rc)
+		return rc;
+	if (ftruncate(t->fd, (off_t)TAB_LEN))
 		rc = -errno;
 	if (!rc) /* a full /dev/shm must be an error here, not SIGBUS later */
 		rc = -posix_fallocate(t->fd, 0, (off_t)TAB_ENTRY_OFF);
@@ -248,15 +268,15 @@ static void tab_reap_one(const char *maps, uint64_t node_id)
 
 	strcpy(path, TAB_DIR);
 	tab_name(name, TAB_NAME_LEN, node_id);
-	if (lstat(path, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
-	    time(NULL) - st.st_ctime <= TAB_REAP_S || tabs_find(node_id) || is_mapped_here(maps, name))
+	if (lstat(path, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid() || tabs_find(node_id) ||
+	    is_mapped_here(maps, name))
 		return;
 	fd = shm_open(name, O_RDWR, 0);
 	if (fd < 0)
 		return;
-	if (!byte_is_locked(fd, 0))
+	if (!byte_lock(fd, 0, F_WRLCK))
 		shm_unlink(name);
-	close(fd);
+	close(fd); /* the lock, too */
 }
 
 static void tabs_reap(void)

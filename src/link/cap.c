@@ -62,9 +62,7 @@ static struct cap *to_cap(struct carrier *c)
 	return container_of(c, struct cap, c);
 }
 
-/* --- the file
- * ------------------------------------------------------------------------------------------------------
- */
+/* --- the file --------------------------------------------------------------------------------- */
 
 /* The @n-th name to try for @tmpl, see above. Return: false if it does not fit. */
 static bool cap_name(const char *tmpl, uint32_t n, char *out, size_t out_len)
@@ -184,9 +182,7 @@ static void file_open(struct cap_file *f, const struct link_node *n)
 			       clk_now_ns(&n->clk);
 }
 
-/* --- packets
- * -------------------------------------------------------------------------------------------------------
- */
+/* --- packets ---------------------------------------------------------------------------------- */
 
 /* Sum of big-endian 16-bit words; *odd: a byte waits for its partner in the next piece. */
 static void sum_add(uint64_t *sum, bool *odd, const void *p, size_t len)
@@ -308,9 +304,7 @@ static void packet_write(struct cap *c, enum cap_dir dir, const struct link_addr
 		file_fail(f, "write", n->room->pcap);
 }
 
-/* --- the carrier
- * ---------------------------------------------------------------------------------------------------
- */
+/* --- the carrier ------------------------------------------------------------------------------ */
 
 static int cap_send(struct carrier *c, const struct link_addr *dst, const struct iovec *iov,
 		    int iov_cnt)

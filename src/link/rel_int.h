@@ -9,70 +9,78 @@
 
 /* Theory of operation: see rel.c. Everything here is used with the node's lock held. */
 
-#define REL_WIN_MIN 32 /* slots of a peer that begins to send; doubles up to REL_WINDOW */
-#define REL_COPY_MAX                                                                               \
-	1024u /* frames up to this size are gathered by copying, larger ones by reference */
-#define REL_IOV_CNT 32 /* pieces of one datagram */
-#define REL_STAGE_LEN                                                                              \
-	(160u * 1024)	       /* headers and small frames between two flushes of the carrier */
-#define REL_FRAMES_MAX	65536u /* the owner's frames in all, and per peer */
+/* Sizes. */
+#define REL_WIN_MIN     32            /* first slots of a sender; doubles up to REL_WINDOW */
+#define REL_COPY_MAX    1024u         /* frames up to this size are gathered by copying */
+#define REL_IOV_CNT     32            /* pieces of one datagram */
+#define REL_STAGE_LEN   (160u * 1024) /* headers and small frames between two carrier flushes */
+#define REL_FRAMES_MAX  65536u        /* the owner's frames in all, and per peer */
 #define REL_FRAMES_PEER 4096u
-#define REL_CORK	4 /* small datagrams in flight from which on small frames wait for company */
-#define REL_CORK_BYTES	8192u	   /* unless this much has gathered */
-#define REL_SKB_COST	768u	   /* what a datagram costs in a socket buffer beyond its bytes */
-#define REL_RCVBUF	(2u << 20) /* bytes that all senders together may have on their way to us */
-#define REL_CREDIT_MIN	(64u * 1024)
+#define REL_ASM_MAX     4096u         /* unfinished frames of all peers, and of one */
+#define REL_ASM_PEER    256u
+#define REL_RAW_ASM_CNT 8u            /* the same of one RAW peer */
+#define REL_ASM_HASH    32
+#define REL_SEQ_FIRST   (0u - 200)    /* first DATA and frame: wrapping is nothing special */
+
+/* How much may be on its way. */
+#define REL_SKB_COST    768u          /* of a datagram in a socket buffer beyond its bytes */
+#define REL_RCVBUF      (2u << 20)    /* bytes from all senders together on their way to us */
+#define REL_CREDIT_MIN  (64u * 1024)
 #define REL_CREDIT_UNIT 1024u
-#define REL_CWND_MAX	(4u << 20)
-#define REL_ASM_PEER	256u  /* unfinished frames of one peer */
-#define REL_ASM_MAX	4096u /* and of all */
-#define REL_ASM_HASH	32
-#define REL_ACK_DGRAMS	16	      /* acknowledged within the pass: this many datagrams, */
-#define REL_ACK_BYTES	(128u * 1024) /* or this many bytes */
-#define REL_REORDER	3	      /* later transmissions that arrived make a missing one lost */
-#define REL_ACK_DELAY_NS                                                                           \
-	(10 * NS_PER_US) /* a lone datagram's acknowledgement waits so long for data to ride on */
-#define REL_PTO_MIN_NS	 (200 * NS_PER_US)
-#define REL_PTO_MAX_NS	 (100 * NS_PER_MS)
-#define REL_HELLO_NS	 (1 * NS_PER_MS) /* first repetition */
-#define REL_IDLE_NS	 NS_PER_SEC	 /* windows are given back after so long */
-#define REL_BYE_TRIES	 8		 /* about 0.3 s; a peer that is gone does not answer */
-#define REL_SEQ_FIRST	 (0u - 200) /* first DATA and frame of a pair: wrapping is nothing special */
-#define REL_RETRY_NS	 (50 * NS_PER_US) /* the carrier or the memory had no room */
-#define REL_CWND_FIRST	 (256u * 1024)
-#define REL_CWND_MIN	 (64u * 1024)
-#define REL_RAW_ASM_NS	 (50 * NS_PER_MS)
-#define REL_RAW_ASM_CNT	 8u		 /* unfinished RAW frames of one peer */
-#define REL_EPOCH_NS	 (8 * NS_PER_MS) /* over which active senders are counted */
-#define REL_REFUSE_BURST 64		 /* answers to strangers per millisecond */
-#define REL_PROBES_DEAD                                                                            \
-	3 /* unanswered probes without which silence is not death: it may be our own */
+#define REL_CWND_FIRST  (256u * 1024)
+#define REL_CWND_MIN    (64u * 1024)
+#define REL_CWND_MAX    (4u << 20)
+
+/* Small frames wait for company from this many datagrams in flight on, unless so much gathers. */
+#define REL_CORK        4
+#define REL_CORK_BYTES  8192u
+
+/*
+ * Acknowledgements leave within the pass after so many datagrams or bytes, else at its end. That of a
+ * lone datagram waits a little for data to ride on.
+ */
+#define REL_ACK_DGRAMS   16
+#define REL_ACK_BYTES    (128u * 1024)
+#define REL_ACK_DELAY_NS (10 * NS_PER_US)
+
+#define REL_REORDER      3                 /* later arrivals that make a missing one lost */
+#define REL_PTO_MIN_NS   (200 * NS_PER_US)
+#define REL_PTO_MAX_NS   (100 * NS_PER_MS)
+#define REL_PROBES_DEAD  3                 /* with fewer unanswered, silence may be our own sleep */
+#define REL_HELLO_NS     (1 * NS_PER_MS)   /* first repetition */
+#define REL_BYE_TRIES    8                 /* about 0.3 s; a peer that is gone does not answer */
+#define REL_RETRY_NS     (50 * NS_PER_US)  /* the carrier or the memory had no room */
+#define REL_IDLE_NS      NS_PER_SEC        /* windows are given back after so long */
+#define REL_RAW_ASM_NS   (50 * NS_PER_MS)  /* an unfinished RAW frame is given up */
+#define REL_EPOCH_NS     (8 * NS_PER_MS)   /* over which active senders are counted */
+#define REL_REFUSE_BURST 64                /* answers to strangers per millisecond */
 
 /*
  * State of a pair, seen from one side.
- * NONE   nothing agreed. Frames may wait in the queue (HELLO is then sent by the next flush). A
- * nonce-less peer comes back here when its port goes away, since the next one at that address is
- * meant too. HELLO  our HELLO is out and repeated; datagrams with an unknown nonce from there are
- * ignored, not refused: the answer may have been overtaken. OPEN   the pair nonce is known; data
- * flows. BYE    our goodbye is out and repeated; nothing is taken any more. CLOSED one side said
- * goodbye, or the peer is dead; only an old goodbye is still answered.
+ *
+ * NONE   nothing agreed. Frames may wait in the queue; the next flush sends HELLO.
+ * HELLO  our HELLO is out and repeated. Datagrams with an unknown nonce from there are ignored, not
+ *        refused: the answer may have been overtaken.
+ * OPEN   the pair nonce is known; data flows.
+ * BYE    our goodbye is out and repeated; nothing is taken any more.
+ * CLOSED one side said goodbye, or the peer is dead; only an old goodbye is still answered.
  */
 enum rel_state { REL_S_NONE, REL_S_HELLO, REL_S_OPEN, REL_S_BYE, REL_S_CLOSED, REL_S_NUM };
 
 /* A frame of ours, or a refusal (is_nak), from rel_send() until it is final. */
 struct rel_frame {
 	struct rel_frame *next; /* in the peer's queue, then in its slot */
-	void *cookie;		/* NULL: nobody cares, or told already */
-	uint32_t id;		/* NAK: of the refused frame */
-	uint32_t len;		/* header and payload */
-	uint32_t first_seq;	/* DATA that carries its first segment */
-	uint32_t nak_seq;	/* NAK: DATA that is held back until this one is acknowledged */
-	uint16_t seg_len;	/* of all segments but the last */
+	void *cookie;           /* NULL: nobody cares, or told already */
+	uint32_t id;            /* NAK: of the refused frame */
+	uint32_t len;           /* header and payload */
+	uint32_t first_seq;     /* DATA that carries its first segment */
+	uint32_t nak_seq;       /* NAK: DATA that is held back until this one is acknowledged */
+	uint16_t seg_len;       /* of all segments but the last */
 	uint8_t seg_cnt;
-	uint8_t segs_left; /* not yet final */
-	uint8_t kind;	   /* enum link_kind; NAK: the code */
+	uint8_t segs_left;      /* not yet final */
+	uint8_t kind;           /* enum link_kind; NAK: the code */
 	uint8_t hdr_len, iov_cnt;
-	bool is_nak, is_done; /* done: the owner knows its end, its memory is not read any more */
+	bool is_nak, is_done;   /* done: the owner knows its end, its memory is not read any more */
 	uint8_t hdr[LINK_HDR_MAX];
 	struct iovec iov[LINK_IOV_MAX];
 };
@@ -83,17 +91,15 @@ enum rel_slot_state { SLOT_UNSENT, SLOT_FLIGHT, SLOT_LOST, SLOT_SACKED };
 
 /* One DATA datagram, slot[seq & (slot_cnt - 1)]. */
 struct rel_slot {
-	struct rel_frame *frame; /* first of @frame_cnt, by frame->next; or the one frame this is a
-				    segment of */
-	uint64_t sent_ns;	 /* last transmission */
-	uint32_t len;		 /* datagram, bytes */
+	struct rel_frame *frame; /* first of @frame_cnt, by ->next; or the one this is a segment of */
+	uint64_t sent_ns;        /* last transmission */
+	uint32_t len;            /* datagram, bytes */
 	uint16_t frame_cnt;
-	uint16_t tx;	     /* last transmission's number */
-	uint16_t prev, next; /* list of slots in flight, in order of transmission; or of those to
-				send again (next) */
-	uint8_t state;	     /* enum rel_slot_state */
+	uint16_t tx;             /* last transmission's number */
+	uint16_t prev, next;     /* in the list of those in flight, or of those to send again */
+	uint8_t state;           /* enum rel_slot_state */
 	uint8_t seg_idx;
-	uint8_t sends; /* saturating */
+	uint8_t sends;           /* saturating */
 };
 
 /* A frame whose segments are arriving. */
@@ -116,16 +122,16 @@ struct rel_stash {
 /* Windows of an active peer; given back when idle. */
 struct rel_win {
 	struct rel_slot *slot;
-	uint32_t slot_cnt;	   /* power of two */
-	uint16_t fl_head, fl_tail; /* in flight, oldest transmission first; indices into @slot */
+	uint32_t slot_cnt;             /* power of two */
+	uint16_t fl_head, fl_tail;     /* in flight, oldest transmission first; in @slot */
 	uint16_t lost_head, lost_tail; /* to send again, or refused by the carrier at first */
-	uint64_t loss_ns; /* when a missing datagram is old enough to be lost; CLK_NEVER */
-	uint64_t cut_ns;  /* when cwnd was cut last */
+	uint64_t loss_ns;              /* when a missing one is old enough to be lost */
+	uint64_t cut_ns;               /* when cwnd was cut last */
 	uint64_t rtt_min_at_ns;
 	uint64_t seen[REL_WINDOW / 64]; /* DATA rx_next .. that arrived, bit seq % REL_WINDOW */
-	uint16_t hold[REL_WINDOW];	/* reasons why an arrived DATA is not final yet */
+	uint16_t hold[REL_WINDOW];     /* reasons why an arrived DATA is not final yet */
 	struct rel_stash *stash, *stash_tail; /* ORDERED: what arrived too early, by seq */
-	struct rel_asm *spare; /* ORDERED: for the one frame whose segments are being processed */
+	struct rel_asm *spare;         /* ORDERED: for the one frame in assembly */
 	uint32_t stash_bytes;
 	uint32_t asm_cnt;
 	struct rel_asm *asm_tab[REL_ASM_HASH];
@@ -133,46 +139,46 @@ struct rel_win {
 
 struct rel_peer {
 	struct rel *r;
-	struct link_peer *peer;	     /* NULL: dropped while in use */
-	struct rel_peer *hnext;	     /* by address */
-	struct rel_peer *ready_next; /* in r->ready while is_ready */
-	struct rel_win *win;	     /* NULL while idle */
+	struct link_peer *peer;       /* NULL: dropped while in use */
+	struct rel_peer *hnext;       /* by address */
+	struct rel_peer *ready_next;  /* in r->ready while is_ready */
+	struct rel_win *win;          /* NULL while idle */
 	struct pq_node timer;
-	uint64_t pair, half; /* 0 = not yet */
+	uint64_t pair, half;          /* 0 = not yet */
 	uint64_t peer_half;
-	uint64_t heard_ns;    /* last valid datagram of the pair */
-	uint64_t since_ns;    /* since when something of ours is outstanding */
-	uint64_t pto_base_ns; /* last progress or probe: the next probe counts from here */
-	uint64_t hello_ns;    /* last HELLO or BYE */
-	uint64_t used_ns;     /* last DATA in or out */
-	uint64_t ack_due_ns;  /* while owes_ack */
+	uint64_t heard_ns;            /* last valid datagram of the pair */
+	uint64_t since_ns;            /* since when something of ours is outstanding */
+	uint64_t pto_base_ns;         /* last progress or probe: the next probe counts from here */
+	uint64_t hello_ns;            /* last HELLO or BYE */
+	uint64_t used_ns;             /* last DATA in or out */
+	uint64_t ack_due_ns;          /* while owes_ack */
 	struct rel_frame *q_head, *q_tail;     /* frames not yet in a slot */
 	struct rel_frame *nak_head, *nak_tail; /* refusals not yet in a slot */
 	uint32_t q_bytes;
-	uint32_t frame_cnt; /* owner's frames that have not ended */
+	uint32_t frame_cnt;           /* owner's frames that have not ended */
 	uint32_t serial, peer_serial, peer_nonce;
 	uint32_t mtu;
-	uint32_t tx_seq, tx_una;	   /* next DATA; oldest that is not final */
-	uint32_t frame_next;		   /* id of the next frame */
+	uint32_t tx_seq, tx_una;      /* next DATA; oldest that is not final */
+	uint32_t frame_next;          /* id of the next frame */
 	uint32_t flight_bytes, flight_cnt; /* sent and neither arrived nor lost */
-	uint32_t open_bytes;		   /* of all slots: sent and not final */
-	uint32_t cwnd, credit;		   /* bytes */
-	uint32_t srtt_ns, rtt_min_ns;	   /* 0 = no sample yet; saturating */
-	uint32_t rx_next;		   /* oldest DATA of the peer that is not final */
-	uint32_t rx_proc;		   /* ORDERED: next DATA to process */
-	uint32_t rx_top;		   /* one past the highest DATA that arrived */
-	uint64_t rx_echo_ns;		   /* arrival of echo_rx */
-	uint32_t rx_dgrams, rx_bytes;	   /* since our last acknowledgement */
-	uint32_t rx_epoch;		   /* when it last counted as an active sender */
-	uint16_t tx_no;			   /* number of the last transmission */
-	uint16_t echo_tx;		   /* highest of our transmissions that arrived there */
-	uint16_t echo_rx;		   /* highest of its transmissions that arrived here */
-	uint8_t state;			   /* enum rel_state */
-	uint8_t probes; /* sent since the last progress; HELLO and BYE: repetitions */
-	uint8_t q_seg;	/* next segment of q_head */
-	uint8_t pins;	/* uses on the stack: not freed before 0 */
+	uint32_t open_bytes;          /* of all slots: sent and not final */
+	uint32_t cwnd, credit;        /* bytes */
+	uint32_t srtt_ns, rtt_min_ns; /* 0 = no sample yet; saturating */
+	uint32_t rx_next;             /* oldest DATA of the peer that is not final */
+	uint32_t rx_proc;             /* ORDERED: next DATA to process */
+	uint32_t rx_top;              /* one past the highest DATA that arrived */
+	uint64_t rx_echo_ns;          /* arrival of echo_rx */
+	uint32_t rx_dgrams, rx_bytes; /* since our last acknowledgement */
+	uint32_t rx_epoch;            /* when it last counted as an active sender */
+	uint16_t tx_no;               /* number of the last transmission */
+	uint16_t echo_tx;             /* highest of our transmissions that arrived there */
+	uint16_t echo_rx;             /* highest of its transmissions that arrived here */
+	uint8_t state;                /* enum rel_state */
+	uint8_t probes;               /* sent since the last progress; HELLO and BYE: repetitions */
+	uint8_t q_seg;                /* next segment of q_head */
+	uint8_t pins;                 /* uses on the stack: not freed before 0 */
 	bool is_ready;
-	bool owes_ack, ack_now;	       /* now: with the next flush, else at ack_due_ns */
+	bool owes_ack, ack_now;       /* now: with the next flush, else at ack_due_ns */
 	bool has_echo_rx, has_echo_tx; /* echo_rx, echo_tx mean something */
 	bool has_crc, has_heard;
 };
@@ -181,21 +187,22 @@ struct rel {
 	struct link_port *port;
 	struct carrier *net;
 	struct slab frames, peers, asms;
-	uint32_t frame_cnt;    /* owner's frames that have not ended, all peers */
-	struct rel_peer **tab; /* hash by address */
+	uint32_t frame_cnt;       /* owner's frames that have not ended, all peers */
+	struct rel_peer **tab;    /* hash by address */
 	uint32_t tab_mask, peer_cnt;
 	uint64_t hash_seed;
 	struct pq timers;
-	struct rel_peer *ready, **ready_end;	      /* peers that the next flush must look at */
-	uint64_t retry_ns;			      /* when to try again what is ready; 0 = now */
-	uint32_t serial;			      /* of the last HELLO */
+	struct rel_peer *ready, **ready_end; /* peers that the next flush must look at */
+	uint64_t retry_ns;        /* when to try again what is ready; 0 = now */
+	uint32_t serial;          /* of the last HELLO */
 	uint32_t rx_epoch, rx_active, rx_active_prev; /* senders in this and the last epoch */
-	uint64_t refuse_ms;  /* rate limit of answers to strangers: the millisecond, */
-	uint32_t refuse_cnt; /* and answers in it */
-	uint32_t stash_recs; /* records in all stashes: each may become a refusal */
+	uint64_t refuse_ms;       /* rate limit of answers to strangers: the millisecond, */
+	uint32_t refuse_cnt;      /* and answers in it */
+	uint32_t stash_recs;      /* records in all stashes: each may become a refusal */
 	uint32_t raw_id;
-	bool draining, in_flush, flush_again, wants_crc, version_said, class_said;
-	uint8_t *stage; /* [REL_STAGE_LEN], used up to @stage_at since the last carrier flush */
+	bool draining, in_flush, flush_again, wants_crc;
+	bool class_said;          /* a foreign class has been logged */
+	uint8_t *stage;           /* [REL_STAGE_LEN], @stage_at used since the last flush */
 	uint32_t stage_at;
 };
 
@@ -209,15 +216,13 @@ struct rel_out {
 
 /* --- rel_peer.c: peers, handshake, goodbye, timers --- */
 
-/** rel_peer_find() - The peer at @addr whose port has @nonce, or whose nonce its link_addr leaves
- * open. */
+/** rel_peer_find() - The peer at @addr whose port has @nonce, or whose nonce its link_addr leaves open. */
 struct rel_peer *rel_peer_find(struct rel *r, const struct link_addr *addr, uint32_t nonce);
 /** rel_peer_first() - Any peer at ip and port of @addr; the others follow by rel_peer_next(). */
 struct rel_peer *rel_peer_first(struct rel *r, const struct link_addr *addr);
 struct rel_peer *rel_peer_next(struct rel_peer *rp);
 struct rel_peer *rel_peer_new(struct rel *r, struct link_peer *peer);
-/** rel_peer_kill() - The peer is gone: everything of it ends with @status. May free @rp unless it
- * is pinned. */
+/** rel_peer_kill() - The peer is gone: everything of it ends with @status. May free @rp unless it is pinned. */
 void rel_peer_kill(struct rel_peer *rp, int status);
 /** rel_peer_fail() - All frames end with @status, windows are emptied; the peer stays. */
 void rel_peer_fail(struct rel_peer *rp, int status);
@@ -279,8 +284,7 @@ void rel_frame_free(struct rel *r, struct rel_frame *f);
 void rel_frame_end(struct rel_peer *rp, struct rel_frame *f, int status);
 /** rel_probe() - Nothing was acknowledged for long: one datagram. */
 void rel_probe(struct rel_peer *rp, uint64_t now_ns);
-/** rel_slot_arrived() - The datagram of @s has arrived there: its frames' memory is never read
- * again. */
+/** rel_slot_arrived() - The datagram of @s has arrived there: its frames' memory is never read again. */
 void rel_slot_arrived(struct rel_peer *rp, struct rel_slot *s);
 /** rel_slot_lost() - Send @s, which is in flight, again. */
 void rel_slot_lost(struct rel_peer *rp, struct rel_slot *s);

@@ -28,9 +28,7 @@ void rel_set_state(struct rel_peer *rp, enum rel_state to)
 	rp->state = (uint8_t)to;
 }
 
-/* --- table
- * ---------------------------------------------------------------------------------------------------------
- */
+/* --- table ------------------------------------------------------------------------------------ */
 
 /* Seeded: senders choose their addresses, but not their chains. */
 static uint32_t addr_hash(const struct rel *r, const struct link_addr *a)
@@ -272,8 +270,7 @@ bool rel_busy(const struct rel_peer *rp)
 	return rp->frame_cnt || rp->nak_head || rp->tx_una != rp->tx_seq;
 }
 
-/* --- handshake and goodbye
- * ----------------------------------------------------------------------------------------- */
+/* --- handshake and goodbye -------------------------------------------------------------------- */
 
 static uint8_t own_settings(const struct rel *r)
 {
@@ -540,9 +537,7 @@ void rel_on_bye(struct rel_peer *rp, const struct rel_pkt *pkt, uint64_t now_ns)
 		rel_peer_kill(rp, -ECONNREFUSED);
 }
 
-/* --- timers
- * --------------------------------------------------------------------------------------------------------
- */
+/* --- timers ----------------------------------------------------------------------------------- */
 
 static uint64_t hello_wait_ns(const struct rel_peer *rp)
 {

@@ -8,8 +8,7 @@
 
 #include "link/rel_int.h"
 
-/* --- acknowledgements owed
- * ----------------------------------------------------------------------------------------- */
+/* --- acknowledgements owed -------------------------------------------------------------------- */
 
 static bool is_seen(const struct rel_win *w, uint32_t seq)
 {
@@ -91,9 +90,7 @@ void rel_unhold(struct rel_peer *rp, uint32_t seq)
 	ack_owe(rp, true, 0);
 }
 
-/* --- delivery
- * ------------------------------------------------------------------------------------------------------
- */
+/* --- delivery --------------------------------------------------------------------------------- */
 
 static void nak_queue(struct rel_peer *rp, uint32_t seq, uint32_t frame, int code)
 {
@@ -145,9 +142,7 @@ static bool deliver(struct rel_peer *rp, uint32_t seq, const struct rel_rec_in *
 	return true;
 }
 
-/* --- assembly
- * ------------------------------------------------------------------------------------------------------
- */
+/* --- assembly --------------------------------------------------------------------------------- */
 
 static struct rel_asm **asm_at(struct rel_win *w, uint32_t frame)
 {
@@ -218,8 +213,7 @@ static bool seg_take(struct rel_peer *rp, uint32_t seq, const struct rel_rec_in 
 	return is_ok;
 }
 
-/* --- the way of a DATA
- * --------------------------------------------------------------------------------------------- */
+/* --- the way of a DATA ------------------------------------------------------------------------ */
 
 /* Refusals take effect when they arrive, in whatever order. Return: false if the pair ended in a
  * callback. */
@@ -449,9 +443,7 @@ void rel_rx_reset(struct rel_peer *rp)
 	rp->rx_next = rp->rx_proc = rp->rx_top;
 }
 
-/* --- RAW
- * -----------------------------------------------------------------------------------------------------------
- */
+/* --- RAW -------------------------------------------------------------------------------------- */
 
 void rel_raw_expire(struct rel_peer *rp, uint64_t now_ns)
 {

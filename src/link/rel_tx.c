@@ -10,9 +10,7 @@
 
 static const uint8_t zeros[REL_PAD_MAX];
 
-/* --- frames
- * --------------------------------------------------------------------------------------------------------
- */
+/* --- frames ----------------------------------------------------------------------------------- */
 
 struct rel_frame *rel_frame_new(struct rel *r)
 {
@@ -35,9 +33,7 @@ void rel_frame_end(struct rel_peer *rp, struct rel_frame *f, int status)
 		port_sent(rp->r->port, f->kind, f->cookie, status);
 }
 
-/* --- gathering
- * -----------------------------------------------------------------------------------------------------
- */
+/* --- gathering -------------------------------------------------------------------------------- */
 
 void rel_carrier_flush(struct rel *r)
 {
@@ -225,9 +221,7 @@ void rel_control(struct rel_peer *rp, enum rel_type type, uint64_t now_ns)
 	ack_sent(rp);
 }
 
-/* --- slots
- * ---------------------------------------------------------------------------------------------------------
- */
+/* --- slots ------------------------------------------------------------------------------------ */
 
 static uint16_t slot_idx(const struct rel_win *w, const struct rel_slot *s)
 {
@@ -341,9 +335,7 @@ static bool slots_grow(struct rel_peer *rp)
 	return true;
 }
 
-/* --- sending
- * -------------------------------------------------------------------------------------------------------
- */
+/* --- sending ---------------------------------------------------------------------------------- */
 
 /* Send the datagram of @s, which is in no list. Return: false, nothing happened, if the carrier has
  * no room. */
@@ -549,9 +541,7 @@ bool rel_peer_flush(struct rel_peer *rp, uint64_t now_ns)
 	return true;
 }
 
-/* --- probes, reset
- * -------------------------------------------------------------------------------------------------
- */
+/* --- probes, reset ---------------------------------------------------------------------------- */
 
 void rel_probe(struct rel_peer *rp, uint64_t now_ns)
 {
@@ -613,9 +603,7 @@ void rel_tx_reset(struct rel_peer *rp, struct rel_frame **done)
 	rp->tx_una = rp->tx_seq;
 }
 
-/* --- RAW
- * -----------------------------------------------------------------------------------------------------------
- */
+/* --- RAW -------------------------------------------------------------------------------------- */
 
 int rel_raw_send(struct rel_peer *rp, struct rel_frame *f)
 {

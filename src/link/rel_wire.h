@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Datagram formats of the reliability module and their door: the only place that believes received
-// bytes.
+// Datagram formats of the reliability module, and their door: who else would believe received bytes?
 #ifndef SF_LINK_REL_WIRE_H
 #define SF_LINK_REL_WIRE_H
 
@@ -27,14 +26,17 @@
  *  +--------+--------+--------+--------+--------+--------+--------+--------+
  *
  * nonce   the pair's nonce, made from one random half of each side; 0 in HELLO, HELLO_ACK and in
- * REFUSE of a HELLO; RAW: nonce of the sender's port (low 32 bits) and of the receiver's (high 32
- * bits, 0 = not known) seq     DATA: number of this datagram, the same in every retransmission;
- * else the number the next DATA will have ack     all DATA below are final: processed, and no
- * refusal is on its way sack    bit i: DATA ack + i has arrived, do not send it again tx      DATA:
- * number of this transmission, different in every retransmission echo    highest tx that has
- * arrived delay   from the arrival of echo to this datagram, saturating credit  bytes / 1024 that
- * the receiver of this datagram may have in flight towards its sender crc     CRC32C of the
- * datagram with this field 0, if flag CRC is set; else 0
+ *         REFUSE of a HELLO. RAW: nonce of the sender's port in the low 32 bits, of the receiver's in
+ *         the high ones (0 = not known)
+ * seq     DATA: number of this datagram, the same in every retransmission; else the number that the
+ *         next DATA will have
+ * ack     all DATA below are final: processed, and no refusal is on its way
+ * sack    bit i: DATA ack + i has arrived, do not send it again
+ * tx      DATA: number of this transmission, different in every retransmission
+ * echo    highest tx that has arrived
+ * delay   from the arrival of echo to this datagram, saturating
+ * credit  bytes / 1024 that the receiver of this datagram may have in flight towards its sender
+ * crc     CRC32C of the datagram with this field 0, if flag CRC is set; else 0
  */
 #define REL_MAGIC   0xb5
 #define REL_VERSION 1
@@ -47,13 +49,13 @@ enum rel_type {
 	REL_ACK,       /* acknowledgement alone; up to REL_SACK_MORE more words of sack follow */
 	REL_BYE,       /* I close; ack and sack are final */
 	REL_BYE_ACK,
-	REL_RAW, /* records outside of any pair */
+	REL_RAW,       /* records outside of any pair */
 	REL_TYPE_NUM
 };
 
 #define REL_F_CRC     0x01
 #define REL_F_ALL     0x01
-#define REL_SACK_MORE 7 /* words; with the header's 64 bits they cover the window */
+#define REL_SACK_MORE 7                          /* words; with the header's they cover the window */
 #define REL_WINDOW    (64 * (1 + REL_SACK_MORE)) /* DATA that may be unacknowledged */
 
 struct rel_base {
@@ -74,45 +76,43 @@ static_assert(offsetof(struct rel_base, crc) == 36, "wire layout");
 
 /* HELLO and HELLO_ACK. The receiver's port must have @dst_nonce, unless that is 0. */
 struct rel_hello {
-	le64_t half;	  /* sender's random half */
-	le64_t echo_half; /* HELLO_ACK: the half of the HELLO; HELLO: 0 */
-	le32_t src_nonce; /* of the sender's port */
-	le32_t dst_nonce; /* of the port meant; 0 = whoever listens there */
-	le32_t serial; /* grows with every new pair of the sender's port: an older HELLO is a late
-			  copy */
-	uint8_t cls;   /* enum link_class */
-	uint8_t settings; /* REL_SET_* */
-	le16_t rsvd;	  /* 0 */
+	le64_t half;       /* sender's random half */
+	le64_t echo_half;  /* HELLO_ACK: the half of the HELLO; HELLO: 0 */
+	le32_t src_nonce;  /* of the sender's port */
+	le32_t dst_nonce;  /* of the port meant; 0 = whoever listens there */
+	le32_t serial;     /* grows with every pair of the sender's port: an older one is a late copy */
+	uint8_t cls;       /* enum link_class */
+	uint8_t settings;  /* REL_SET_* */
+	le16_t rsvd;       /* 0 */
 };
 static_assert(sizeof(struct rel_hello) == 32, "no padding");
 #define REL_SET_CRC 0x01 /* I want CRCs; one side is enough */
 #define REL_SET_ALL 0x01
 
-/* REFUSE. This layout, magic and the place of version and type are the same in every wire version.
- */
+/* REFUSE. This layout, magic and the places of version and type are the same in all wire versions. */
 struct rel_refuse {
-	le64_t half; /* of the HELLO refused; 0 if the base header's nonce names what is refused */
-	uint8_t reason;	      /* enum rel_reason */
+	le64_t half;    /* of the HELLO refused; 0 if the base header's nonce says what is refused */
+	uint8_t reason; /* enum rel_reason */
 	uint8_t version, cls; /* of the refusing port */
-	uint8_t rsvd;	      /* 0 */
-	le32_t rsvd2;	      /* 0 */
+	uint8_t rsvd;   /* 0 */
+	le32_t rsvd2;   /* 0 */
 };
 static_assert(sizeof(struct rel_refuse) == 16, "no padding");
 
 enum rel_reason {
 	REL_R_GONE = 1, /* nobody here knows that nonce (any more) */
-	REL_R_VERSION,	/* another wire version */
-	REL_R_CLASS,	/* another class of service */
+	REL_R_VERSION,  /* another wire version */
+	REL_R_CLASS,    /* another class of service */
 	REL_R_NUM
 };
 
 /*
- * DATA and RAW: one or more records, refusals first, each followed by @len bytes; or one record
- * with flag SEG, followed by struct rel_seg,
- * @len bytes and up to REL_PAD_MAX bytes of padding (equal datagrams make longer segment trains).
+ * DATA and RAW: one or more records, refusals first, each followed by @len bytes; or one record with
+ * flag SEG, followed by struct rel_seg, @len bytes and up to REL_PAD_MAX bytes of padding (datagrams
+ * of one length make longer segment trains).
  */
 struct rel_rec {
-	le32_t frame; /* number of the frame; NAK: of the frame refused */
+	le32_t frame;  /* number of the frame; NAK: of the frame refused */
 	le16_t len;
 	uint8_t kind;  /* enum link_kind; NAK: the refusal's code */
 	uint8_t flags; /* REL_REC_* */
@@ -128,7 +128,7 @@ struct rel_seg {
 };
 static_assert(sizeof(struct rel_seg) == 4, "no padding");
 #define REL_SEG_CNT_MAX 32
-#define REL_PAD_MAX	(REL_SEG_CNT_MAX - 1)
+#define REL_PAD_MAX     (REL_SEG_CNT_MAX - 1)
 
 struct rel_nak {
 	le32_t seq; /* of the DATA that completed the refused frame */
@@ -136,10 +136,8 @@ struct rel_nak {
 static_assert(sizeof(struct rel_nak) == 4, "no padding");
 
 #define REL_REC_OVERHEAD (sizeof(struct rel_rec) + sizeof(struct rel_seg))
-#define REL_MTU_MIN                                                                                \
-	512 /* smallest datagram a carrier may ask for: LINK_FRAME_MAX in REL_SEG_CNT_MAX segments \
-	     */
-#define REL_DGRAM_MAX 65535u
+#define REL_MTU_MIN      512 /* carriers take this much: LINK_FRAME_MAX in REL_SEG_CNT_MAX segments */
+#define REL_DGRAM_MAX    65535u
 
 /* One row per type; flags: REL_D_*. */
 struct rel_desc {
@@ -152,8 +150,7 @@ struct rel_desc {
 #define REL_D_SACK 0x04 /* words of sack follow */
 extern const struct rel_desc rel_desc[REL_TYPE_NUM];
 
-/* --- host form, filled by the door
- * --------------------------------------------------------------------------------- */
+/* --- host form, filled by the door ------------------------------------------------------------- */
 
 struct rel_pkt {
 	enum rel_type type;
@@ -180,30 +177,26 @@ struct rel_rec_in {
 	uint8_t kind; /* NAK: code */
 	uint8_t flags;
 	uint8_t seg_idx, seg_cnt; /* 0, 1 without flag SEG */
-	uint32_t total, off;	  /* of the frame, and where these bytes belong */
-	uint32_t seg_len;	  /* of every segment but the last */
+	uint32_t total, off;      /* of the frame, and where these bytes belong */
+	uint32_t seg_len;         /* of every segment but the last */
 	uint32_t nak_seq;
-	const uint8_t *p; /* in the datagram */
+	const uint8_t *p;         /* in the datagram */
 	uint32_t len;
 };
 
 enum rel_check { REL_OK, REL_BAD_FORM, REL_BAD_VERSION, REL_CHECK_NUM };
 
 /**
- * rel_pkt_check() - The door: copies the headers out of @buf and checks every length, type,
- * reserved bit and record.
+ * rel_pkt_check() - The door: copies the headers out of @buf and checks every length, type, reserved bit and record.
  * @out: written in every case where type and version could be read; to be believed only for REL_OK.
- * Return: REL_BAD_VERSION also for datagrams whose other fields make no sense here (REFUSE never
- * is).
+ * Return: REL_BAD_VERSION also for datagrams whose other fields make no sense here (REFUSE never is).
  */
 enum rel_check rel_pkt_check(const void *buf, size_t len, struct rel_pkt *out);
 
-/** rel_rec_next() - The next record of a checked datagram, checked again (its memory may be
- * shared). false: no more. */
+/** rel_rec_next() - The next record of a checked datagram, checked again (its memory may be shared). false: no more. */
 bool rel_rec_next(struct wire_rd *r, struct rel_rec_in *out);
 
-/** rel_crc32c() - CRC32C of gathered bytes. Source: RFC 3720 B.4; Castagnoli polynomial 0x1edc6f41.
- */
+/** rel_crc32c() - CRC32C of gathered bytes. Source: RFC 3720 B.4; Castagnoli polynomial 0x1edc6f41. */
 uint32_t rel_crc32c(const struct iovec *iov, int iov_cnt);
 
 /** rel_base_encode() - Base header of @pkt into @out; crc 0. */

@@ -15,7 +15,7 @@
 #define REORDER_LATENCIES 16
 #define PENDING_CNT	  32 /* datagrams between two flushes; one more flushes by itself */
 #define PENDING_IOV	  40
-#define QUEUE_BYTES	  (4u << 20) /* of one port; what does not fit is lost, as in a socket buffer */
+#define QUEUE_BYTES	  (4u << 20) /* of one port; what does not fit is lost */
 
 struct dgram {
 	struct pq_node node; /* by arrival */

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A network inside the process: ports of any number of nodes, virtual time, latency and faults that
-// a seed replays.
+// A network inside the process: any number of ports, virtual time, latency, and faults by a seed.
 #ifndef SF_LINK_SIM_H
 #define SF_LINK_SIM_H
 
@@ -19,8 +18,8 @@ struct sim_attr {
 	uint64_t jitter_ns;  /* added, evenly distributed over [0, jitter) */
 	uint32_t drop_ppm, dup_ppm;
 	uint32_t reorder_ppm; /* delayed by up to 16 latencies, overtaken by those behind */
-	uint32_t mtu;	      /* bytes; 0 = 1472 */
-	bool is_silent;	      /* nobody says that a port is closed */
+	uint32_t mtu;         /* bytes; 0 = 1472 */
+	bool is_silent;       /* nobody says that a port is closed */
 };
 
 /** sim_world_open() - Return: 0; -ENOMEM. */
@@ -42,15 +41,13 @@ typedef enum sim_fate (*sim_filter_fn)(void *ctx, const struct link_addr *src,
 /** sim_set_filter() - Ask @fn about every datagram; NULL: nobody. */
 void sim_set_filter(struct sim *s, sim_filter_fn fn, void *ctx);
 
-/** sim_inject() - A datagram that claims to be from @src arrives at @dst now; for tests of what
- * must not be believed. */
+/** sim_inject() - A datagram that claims to be from @src arrives at @dst now. */
 void sim_inject(struct sim *s, const struct link_addr *src, const struct link_addr *dst,
 		const void *buf, size_t len);
 
 /**
- * sim_step() - Let time pass until the next datagram arrives, or until @until_ns if that is
- * earlier. Return: false if neither will ever be (@until_ns is CLK_NEVER and nothing is on its
- * way): time stands still.
+ * sim_step() - Let time pass until the next datagram arrives, or until @until_ns if that is earlier.
+ * Return: false if neither will ever be (@until_ns is CLK_NEVER and nothing is on its way): time stands still.
  */
 bool sim_step(struct sim *s, uint64_t until_ns);
 

@@ -301,8 +301,11 @@ static void must_fail(struct ct *c, const struct rma *r, const char *why)
 		struct fi_cq_tagged_entry t;
 		struct fi_cq_err_entry e = {0};
 
-		while ((ret = fi_cq_read(c->txcq, &t, 1)) == -FI_EAGAIN)
+		for (uint64_t until = ct_now_ms() + 3000; (ret = fi_cq_read(c->txcq, &t, 1)) == -FI_EAGAIN;) {
+			CHECK(ct_now_ms() < until, "%s: %s of %zu bytes never completes", why,
+			      rma_is_read(r->call) ? "read" : "write", r->len);
 			ct_progress(c);
+		}
 		CHECK(ret == -FI_EAVAIL, "%s: %s of %zu bytes succeeded", why, rma_is_read(r->call) ? "read" : "write", r->len);
 		RET(1, fi_cq_readerr(c->txcq, &e, 0));
 		CHECK(e.op_context == r->ctx, "%s: context of another operation", why);

@@ -234,7 +234,7 @@ static void on_done(struct run *x, const struct fi_cq_tagged_entry *e)
 		return;
 	if (op->kind == RMA && op->rma == WRITE)
 		x->write_seed[op->peer] = op->idx << 32 | op->len;
-	if (!at)
+	if (!at || now < at)
 		x->ok_before++;
 	else if (now > at + DEAD_MS * RIG_NS_PER_MS)
 		x->ok_after++;

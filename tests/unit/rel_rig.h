@@ -74,8 +74,7 @@ static struct rig_node *rig_of(struct link_port *p)
 	return container_of(p, struct rig_node, port);
 }
 
-/* --- what port.c would do
- * ------------------------------------------------------------------------------------------ */
+/* --- what port.c would do --------------------------------------------------------------------- */
 
 static struct link_peer *rig_peer_at(struct rig_node *n, const struct link_addr *addr)
 {
@@ -181,9 +180,7 @@ void port_peer_dead(struct link_peer *peer, int status)
 	rel_peer_drop(peer->port->rel, peer, status);
 }
 
-/* --- the rig
- * -------------------------------------------------------------------------------------------------------
- */
+/* --- the rig ---------------------------------------------------------------------------------- */
 
 static void rig_rx(void *ctx, const struct link_addr *src, const void *buf, size_t len)
 {

@@ -3,9 +3,7 @@
 // statuses, and an end to everything.
 #include "rel_rig.h"
 
-/* --- one exchange
- * ---------------------------------------------------------------------------------------------------
- */
+/* --- one exchange ----------------------------------------------------------------------------- */
 
 static void rel_send__one_frame_arrives_and_ends(void **state)
 {
@@ -212,9 +210,7 @@ static void rel_peer__idle_costs_no_window_and_no_timer(void **state)
 	rig_close(&g);
 }
 
-/* --- refusals
- * -------------------------------------------------------------------------------------------------------
- */
+/* --- refusals --------------------------------------------------------------------------------- */
 
 static void rel_nak__code_is_the_senders_status(void **state)
 {
@@ -240,9 +236,7 @@ static void rel_nak__code_is_the_senders_status(void **state)
 	}
 }
 
-/* --- losses
- * ---------------------------------------------------------------------------------------------------------
- */
+/* --- losses ----------------------------------------------------------------------------------- */
 
 struct single {
 	uint32_t at; /* which datagram of the world, 1-based; 0 none */
@@ -446,9 +440,7 @@ static void rel__random_worlds(void **state)
 	}
 }
 
-/* --- the end of peers
- * -----------------------------------------------------------------------------------------------
- */
+/* --- the end of peers ------------------------------------------------------------------------- */
 
 static void rel_dead__silence_ends_everything_in_time(void **state)
 {
@@ -742,9 +734,7 @@ static void rel_close__cancels_what_is_left(void **state)
 	rig_close(&g);
 }
 
-/* --- strangers
- * ------------------------------------------------------------------------------------------------------
- */
+/* --- strangers -------------------------------------------------------------------------------- */
 
 struct spy {
 	uint8_t buf[2048];
@@ -949,8 +939,7 @@ static void rel_input__authentic_garbage(void **state)
 	}
 }
 
-/* --- owners that act in callbacks
- * ------------------------------------------------------------------------------------ */
+/* --- owners that act in callbacks ------------------------------------------------------------- */
 
 static void pong(struct rig_node *n, struct link_peer *peer)
 {
@@ -1053,9 +1042,7 @@ static void rel__survives_failing_allocations(void **state)
 	}
 }
 
-/* --- RAW
- * ------------------------------------------------------------------------------------------------------------
- */
+/* --- RAW -------------------------------------------------------------------------------------- */
 
 static void rel_raw__frames_arrive_without_a_pair(void **state)
 {

@@ -256,6 +256,7 @@ struct efa_ep {
 	uint32_t tx_outstanding, tx_max; /* user operations */
 	size_t min_multi_recv, max_msg_size, max_tagged_size, max_rma_size, max_atomic_size;
 	size_t inject_msg, inject_tagged, inject_rma, inject_atomic;
+	uint32_t msg_prefix;             /* FI_MSG_PREFIX: bytes at the start of every message buffer that are the provider's */
 	uint8_t rnr_retry;
 	bool use_read, use_write;        /* device RDMA in use */
 	bool shm_permitted, zcpy_rx, unsolicited, homogeneous, in_order;

@@ -286,6 +286,7 @@ static void init_limits(struct efa_ep *ep, const struct fi_info *info)
 	ep->max_msg_size = ep->max_tagged_size = ep->max_rma_size = ep->max_atomic_size = info->ep_attr->max_msg_size;
 	ep->inject_msg = ep->inject_tagged = ep->inject_rma = ep->inject_atomic = info->tx_attr->inject_size;
 	ep->tx_max = (uint32_t)info->tx_attr->size;
+	ep->msg_prefix = info->mode & FI_MSG_PREFIX ? (uint32_t)info->ep_attr->msg_prefix_size : 0;
 	ep->rnr_retry = 3;
 	ep->shm_permitted = true;
 	ep->kit.inject_size = info->tx_attr->inject_size;

@@ -7,6 +7,16 @@ static struct efa_ep *to_ep(struct fid_ep *fid)
 	return container_of(fid, struct efa_ep, kit.fid);
 }
 
+/* FI_MSG_PREFIX: the head of the buffer is ours to use, which we do not: the message starts behind it. */
+static bool skip_prefix(const struct efa_ep *ep, struct iovec *iov, size_t cnt)
+{
+	if (!cnt || iov[0].iov_len < ep->msg_prefix)
+		return false;
+	iov[0].iov_base = (char *)iov[0].iov_base + ep->msg_prefix;
+	iov[0].iov_len -= ep->msg_prefix;
+	return true;
+}
+
 /* --- send ------------------------------------------------------------------------------------------------ */
 
 /* Every send ends up here. @cq_flags: FI_SEND|FI_MSG or FI_SEND|FI_TAGGED. */
@@ -36,6 +46,14 @@ static ssize_t send_iov(struct efa_ep *ep, const struct iovec *iov, void **desc,
 		tx->iov[i] = iov[i];
 		tx->len += iov[i].iov_len;
 		tx->desc[i] = desc ? desc[i] : NULL;
+	}
+	if (unlikely(ep->msg_prefix)) {
+		if (!skip_prefix(ep, tx->iov, cnt)) {
+			efa_tx_put(tx);
+			lock_release(lock);
+			return -FI_EINVAL;
+		}
+		tx->len -= ep->msg_prefix;
 	}
 	tx->flags = flags;
 	tx->injected = flags & FI_INJECT;
@@ -173,13 +191,23 @@ static ssize_t efa_tinjectdata(struct fid_ep *fid, const void *buf, size_t len, 
 
 /* --- receive ------------------------------------------------------------------------------------------------ */
 
-static ssize_t recv_args(struct efa_ep *ep, bool tagged, const struct kit_recv_args *a)
+static ssize_t recv_args(struct efa_ep *ep, bool tagged, struct kit_recv_args *a)
 {
 	struct lock *lock = &ep->domain->kit.lock;
+	struct iovec iov[KIT_RX_IOV_MAX];
 	ssize_t ret;
 
 	if (unlikely(!ep->kit.enabled))
 		return -FI_EOPBADSTATE;
+	if (unlikely(ep->msg_prefix) && a->iov_cnt) {
+		if (a->iov_cnt > KIT_RX_IOV_MAX || !a->iov)
+			return -FI_EINVAL;
+		for (size_t i = 0; i < a->iov_cnt; i++)
+			iov[i] = a->iov[i];
+		if (!skip_prefix(ep, iov, a->iov_cnt))
+			return -FI_EINVAL;
+		a->iov = iov;
+	}
 	lock_acquire(lock);
 	ret = kit_srx_recv(&ep->srx, tagged, a);
 	if (unlikely(ep->need_doorbell)) { /* an unexpected message was answered */

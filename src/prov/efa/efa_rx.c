@@ -93,7 +93,7 @@ static void end(struct efa_rx *rx)
 static struct kit_rx_result result_of(const struct efa_rx *rx)
 {
 	return (struct kit_rx_result){
-		.len = rx->krx ? MIN(rx->len, rx->krx->len) : rx->len,
+		.len = (rx->krx ? MIN(rx->len, rx->krx->len) : rx->len) + rx->ep->msg_prefix,
 		.data = rx->data,
 		.tag = rx->tag,
 		.flags = rx->has_data ? FI_REMOTE_CQ_DATA : 0,
@@ -467,7 +467,7 @@ static void on_message(struct efa_peer *peer, const struct efa_hdr *h, const str
 	/* The common case ends here: one packet, one copy, no transfer object. */
 	if (likely(krx && eager && !(props & EFA_P_DC) && len <= krx->len)) {
 		struct kit_rx_result res = {
-			.len = len,
+			.len = len + peer->ep->msg_prefix,
 			.tag = tagged ? h->tag : 0,
 			.src = peer->fi_addr,
 		};
