@@ -15,6 +15,9 @@
  *   tx_bytes, rdma_read_wrs ...  the adapter's hw_counters under their documented names, over all queue pairs of the domain's
  *                                adapter, closed ones included; and shm_tx_pkts, net_tx_pkts: frames sent by shared memory and by
  *                                the network path
+ *   net_tx_dgrams, fault_drop ... the soft network's: datagrams out and in, those that came twice (net_rx_dups) or were refused at the
+ *                                door (net_rx_drops), and how many the conditions of SOFTFABRIC_NET hit: fault_drop, _dup, _reorder,
+ *                                _delay, _corrupt, _truncate, _partition
  *   tx_pkts.EAGER_TAGRTM ...     packets sent, by protocol packet type, over the domain's open RDM endpoints; also RDMA_READ and
  *                                RDMA_WRITE, the work requests of the adapter's own RDMA
  *   rx_pkts.EAGER_TAGRTM ...     packets received

@@ -30,31 +30,6 @@ static inline bool key_is_of(const struct key *k, const struct mt_node *n, int w
 		 (n->by[w].cls ^ k->cls));
 }
 
-static void list_push(struct mt_list *l, struct mt_node *n)
-{
-	n->next = NULL;
-	n->prev = l->tail;
-	if (l->tail)
-		l->tail->next = n;
-	else
-		l->head = n;
-	l->tail = n;
-	l->cnt++;
-}
-
-static void list_del(struct mt_list *l, struct mt_node *n)
-{
-	if (n->prev)
-		n->prev->next = n->next;
-	else
-		l->head = n->next;
-	if (n->next)
-		n->next->prev = n->prev;
-	else
-		l->tail = n->prev;
-	l->cnt--;
-}
-
 /* Append to the ring that begins at @head; NULL: the node becomes a ring. */
 static inline void ring_push(struct mt_node *head, struct mt_node *n, int w)
 {
@@ -257,33 +232,23 @@ static void posted_unhash(struct mt_posted *t, struct mt_node *n)
 		t->cls_used &= ~(1u << cls);
 }
 
-int mt_posted_add(struct mt_posted *t, struct mt_node *node)
+void mt_posted_added(struct mt_posted *t, struct mt_node *node)
 {
-	node->seq = ++t->seq;
-	list_push(&t->all, node);
 	if (t->is_hashed) {
 		posted_hash(t, node);
-	} else if (t->all.cnt > MT_LIST_MAX) {
-		t->is_hashed = true;
-		for (struct mt_node *n = t->all.head; n; n = n->next)
-			posted_hash(t, n);
+		return;
 	}
-	return 0;
+	t->is_hashed = true;
+	for (struct mt_node *n = t->all.head; n; n = n->next)
+		posted_hash(t, n);
 }
 
-void mt_posted_del(struct mt_posted *t, struct mt_node *node)
+void mt_posted_deleted(struct mt_posted *t, struct mt_node *node)
 {
-	list_del(&t->all, node);
-	if (t->is_hashed)
-		posted_unhash(t, node);
+	posted_unhash(t, node);
 	/* Not at MT_LIST_MAX: a queue that swings around it would be hashed time and again. */
 	if (!t->all.cnt)
 		t->is_hashed = false;
-}
-
-static inline bool takes(const struct mt_node *n, uint64_t src, uint64_t tag)
-{
-	return !((n->tag ^ tag) & ~n->ignore) && (n->src == src || n->src == MT_ANY_SRC);
 }
 
 /* The oldest entry of further classes that takes the message, if it is older than @best. */
@@ -295,7 +260,7 @@ static struct mt_node *further_match(const struct mt_posted *t, uint64_t src, ui
 	do {
 		if (best && n->seq > best->seq)
 			return best;
-		if (takes(n, src, tag))
+		if (mt_posted_takes(n, src, tag))
 			return n;
 		n = n->by[0].next;
 	} while (n != t->further);
@@ -308,7 +273,7 @@ struct mt_node *mt_posted_match_slow(struct mt_posted *t, uint64_t src, uint64_t
 
 	if (t->all.cnt <= MT_LIST_MAX) {
 		for (struct mt_node *n = t->all.head; n; n = n->next) {
-			if (takes(n, src, tag))
+			if (mt_posted_takes(n, src, tag))
 				return n;
 		}
 		return NULL;
@@ -369,7 +334,7 @@ static void unexp_rehash(struct mt_unexp *t, uint64_t ignore)
 int mt_unexp_add(struct mt_unexp *t, struct mt_node *node)
 {
 	node->seq = ++t->seq;
-	list_push(&t->all, node);
+	mt_list_push(&t->all, node);
 	if (t->is_hashed)
 		unexp_hash(t, node);
 	else if (t->all.cnt > MT_LIST_MAX)
@@ -379,7 +344,7 @@ int mt_unexp_add(struct mt_unexp *t, struct mt_node *node)
 
 void mt_unexp_del(struct mt_unexp *t, struct mt_node *node)
 {
-	list_del(&t->all, node);
+	mt_list_del(&t->all, node);
 	if (t->is_hashed) {
 		hash_del(&t->hash[0], node, 0);
 		hash_del(&t->hash[1], node, 1);

@@ -97,6 +97,35 @@ struct mt_unexp {
 	struct mt_hash hash[2]; /* by tag; by tag and source */
 };
 
+/* The ordered list, and what a table does after it has changed; not for others. */
+void mt_posted_added(struct mt_posted *t, struct mt_node *node);
+void mt_posted_deleted(struct mt_posted *t, struct mt_node *node);
+
+static inline void mt_list_push(struct mt_list *l, struct mt_node *n)
+{
+	n->next = NULL;
+	n->prev = l->tail;
+	if (l->tail)
+		l->tail->next = n;
+	else
+		l->head = n;
+	l->tail = n;
+	l->cnt++;
+}
+
+static inline void mt_list_del(struct mt_list *l, struct mt_node *n)
+{
+	if (n->prev)
+		n->prev->next = n->next;
+	else
+		l->head = n->next;
+	if (n->next)
+		n->next->prev = n->prev;
+	else
+		l->tail = n->prev;
+	l->cnt--;
+}
+
 /** mt_posted_init() - The empty table; allocates nothing. */
 void mt_posted_init(struct mt_posted *t);
 
@@ -108,12 +137,30 @@ void mt_posted_fini(struct mt_posted *t);
  * @node:  tag, ignore and src set by the caller; seq is set here.
  * Return: 0. Growing may fail to find memory; the table then stays as it is, and slower.
  */
-int mt_posted_add(struct mt_posted *t, struct mt_node *node);
+static inline int mt_posted_add(struct mt_posted *t, struct mt_node *node)
+{
+	node->seq = ++t->seq;
+	mt_list_push(&t->all, node);
+	if (unlikely(t->all.cnt > MT_LIST_MAX || t->is_hashed))
+		mt_posted_added(t, node);
+	return 0;
+}
 
 /** mt_posted_del() - Take out @node, which is in the table. */
-void mt_posted_del(struct mt_posted *t, struct mt_node *node);
+static inline void mt_posted_del(struct mt_posted *t, struct mt_node *node)
+{
+	mt_list_del(&t->all, node);
+	if (unlikely(t->is_hashed))
+		mt_posted_deleted(t, node);
+}
 
 struct mt_node *mt_posted_match_slow(struct mt_posted *t, uint64_t src, uint64_t tag);
+
+/* Does posted receive @n take a message of @src with @tag? */
+static inline bool mt_posted_takes(const struct mt_node *n, uint64_t src, uint64_t tag)
+{
+	return !((n->tag ^ tag) & ~n->ignore) && (n->src == src || n->src == MT_ANY_SRC);
+}
 
 /**
  * mt_posted_match() - The oldest receive that takes a message of @src with @tag; it stays in the
@@ -123,7 +170,12 @@ struct mt_node *mt_posted_match_slow(struct mt_posted *t, uint64_t src, uint64_t
  */
 static inline struct mt_node *mt_posted_match(struct mt_posted *t, uint64_t src, uint64_t tag)
 {
-	return t->all.cnt ? mt_posted_match_slow(t, src, tag) : NULL;
+	struct mt_node *oldest = t->all.head;
+
+	/* whatever the table looks like, nothing is older than the oldest */
+	if (!oldest || likely(mt_posted_takes(oldest, src, tag)))
+		return oldest;
+	return mt_posted_match_slow(t, src, tag);
 }
 
 /** mt_posted_cnt() - Number of posted receives. */

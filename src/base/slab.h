@@ -98,11 +98,13 @@ static inline void *slab_get(struct slab *s)
 static inline void slab_put(struct slab *s, void *obj)
 {
 	struct slab_hdr *h = slab_hdr(obj);
-	uint64_t gen = (FIELD_GET(SLAB_ID_GEN, h->id) + 1) % SLAB_GEN_NUM;
 
 	must(h->is_live);
 	h->is_live = false;
-	h->id = (uint32_t)(FIELD_PREP(SLAB_ID_GEN, gen) | FIELD_GET(SLAB_ID_IDX, h->id));
+	/* the next generation; SLAB_GEN_NUM is the one that stays unused */
+	h->id += (uint32_t)SLAB_ID_IDX + 1;
+	if (unlikely(h->id >= (uint32_t)FIELD_PREP(SLAB_ID_GEN, (uint64_t)SLAB_GEN_NUM)))
+		h->id &= (uint32_t)SLAB_ID_IDX;
 	h->next = s->free;
 	s->free = h;
 	s->used--;

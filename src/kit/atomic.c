@@ -9,9 +9,11 @@
 /*
  * Theory of operation
  *
- * An element is loaded into a wide value of its class (integers: 128 bits; reals: double, which holds every narrower float and the sum
- * or product of two of them exactly enough to round once; long double by itself; complex likewise), one operation is done there, and
- * the result is stored back in the element's own format. So there is one function per class, not one per type and operation.
+ * An element is loaded into a wide value of its class, one operation is done there, and the result is stored back in the element's
+ * own format. Integers: 128 bits. Reals: double, which holds every narrower float, and the sum or product of two of them exactly
+ * enough to round once; long double by itself. Complex likewise, but for products of float complex. So there is one function per
+ * class, not one per type and operation. Operations on reals that only choose between target and source move the chosen bits as they
+ * are: a NaN keeps its payload.
  */
 
 typedef unsigned __int128 u128;
@@ -241,32 +243,38 @@ static void real_store(void *p, unsigned dt, double v)
 	}
 }
 
-static bool swaps(unsigned op, bool eq, bool c_less, bool c_greater)
+static bool is_choice(unsigned op)
+{
+	return op == FI_MIN || op == FI_MAX || (op >= FI_CSWAP && op <= FI_CSWAP_GT);
+}
+
+/* Does the source replace the target? The comparisons are of compare (min, max: source) with target; all false: unordered. */
+static bool is_source_chosen(unsigned op, bool eq, bool less, bool greater)
 {
 	switch (op) {
+	case FI_MIN:
+		return less;
+	case FI_MAX:
+		return greater;
 	case FI_CSWAP:
 		return eq;
 	case FI_CSWAP_NE:
 		return !eq;
 	case FI_CSWAP_LE:
-		return c_less || eq;
+		return less || eq;
 	case FI_CSWAP_LT:
-		return c_less;
+		return less;
 	case FI_CSWAP_GE:
-		return c_greater || eq;
+		return greater || eq;
 	case FI_CSWAP_GT:
-		return c_greater;
+		return greater;
 	}
 	return false;
 }
 
-static double real_op(unsigned op, double d, double s, double c)
+static double real_op(unsigned op, double d, double s)
 {
 	switch (op) {
-	case FI_MIN:
-		return s < d ? s : d;
-	case FI_MAX:
-		return s > d ? s : d;
 	case FI_SUM:
 		return d + s;
 	case FI_PROD:
@@ -277,21 +285,15 @@ static double real_op(unsigned op, double d, double s, double c)
 		return d != 0 && s != 0;
 	case FI_LXOR:
 		return (d != 0) != (s != 0);
-	case FI_ATOMIC_WRITE:
-		return s;
 	case OP_DIFF:
 		return d - s;
 	}
-	return swaps(op, c == d, c < d, c > d) ? s : d;
+	return d;
 }
 
-static long double lreal_op(unsigned op, long double d, long double s, long double c)
+static long double lreal_op(unsigned op, long double d, long double s)
 {
 	switch (op) {
-	case FI_MIN:
-		return s < d ? s : d;
-	case FI_MAX:
-		return s > d ? s : d;
 	case FI_SUM:
 		return d + s;
 	case FI_PROD:
@@ -302,15 +304,13 @@ static long double lreal_op(unsigned op, long double d, long double s, long doub
 		return d != 0 && s != 0;
 	case FI_LXOR:
 		return (d != 0) != (s != 0);
-	case FI_ATOMIC_WRITE:
-		return s;
 	case OP_DIFF:
 		return d - s;
 	}
-	return swaps(op, c == d, c < d, c > d) ? s : d;
+	return d;
 }
 
-static double complex complex_op(unsigned op, double complex d, double complex s, double complex c)
+static double complex complex_op(unsigned op, double complex d, double complex s)
 {
 	switch (op) {
 	case FI_SUM:
@@ -323,15 +323,13 @@ static double complex complex_op(unsigned op, double complex d, double complex s
 		return d != 0 && s != 0;
 	case FI_LXOR:
 		return (d != 0) != (s != 0);
-	case FI_ATOMIC_WRITE:
-		return s;
 	case OP_DIFF:
 		return d - s;
 	}
-	return swaps(op, c == d, false, false) ? s : d;
+	return d;
 }
 
-static long double complex lcomplex_op(unsigned op, long double complex d, long double complex s, long double complex c)
+static long double complex lcomplex_op(unsigned op, long double complex d, long double complex s)
 {
 	switch (op) {
 	case FI_SUM:
@@ -344,12 +342,10 @@ static long double complex lcomplex_op(unsigned op, long double complex d, long 
 		return d != 0 && s != 0;
 	case FI_LXOR:
 		return (d != 0) != (s != 0);
-	case FI_ATOMIC_WRITE:
-		return s;
 	case OP_DIFF:
 		return d - s;
 	}
-	return swaps(op, c == d, false, false) ? s : d;
+	return d;
 }
 
 static double complex complex_load(const void *p, unsigned dt)
@@ -377,24 +373,53 @@ static void apply_int(unsigned dt, unsigned op, void *d, const void *s, const vo
 	memcpy(d, &v, size);
 }
 
+static void apply_real(unsigned dt, unsigned op, void *d, const void *s, const void *c)
+{
+	double dv = real_load(d, dt), x = real_load(c ? c : s, dt);
+
+	if (!is_choice(op))
+		real_store(d, dt, real_op(op, dv, x));
+	else if (is_source_chosen(op, x == dv, x < dv, x > dv))
+		memcpy(d, s, dts[dt].size);
+}
+
 static void apply_lreal(unsigned op, void *d, const void *s, const void *c)
 {
-	long double dv, sv = 0, cv = 0;
+	long double dv, x;
 
 	memcpy(&dv, d, sizeof(dv));
-	if (s)
-		memcpy(&sv, s, sizeof(sv));
-	if (c)
-		memcpy(&cv, c, sizeof(cv));
-	dv = lreal_op(op, dv, sv, cv);
+	memcpy(&x, c ? c : s, sizeof(x));
+	if (!is_choice(op)) {
+		dv = lreal_op(op, dv, x);
+		memcpy(d, &dv, sizeof(dv));
+	} else if (is_source_chosen(op, x == dv, x < dv, x > dv)) {
+		memcpy(d, s, sizeof(dv));
+	}
+}
+
+/* As C multiplies it: in double, what overflows in float would not. */
+static void apply_float_complex_prod(void *d, const void *s)
+{
+	float complex dv, sv;
+
+	memcpy(&dv, d, sizeof(dv));
+	memcpy(&sv, s, sizeof(sv));
+	dv *= sv;
 	memcpy(d, &dv, sizeof(dv));
 }
 
 static void apply_complex(unsigned dt, unsigned op, void *d, const void *s, const void *c)
 {
-	double complex v = complex_op(op, complex_load(d, dt), s ? complex_load(s, dt) : 0, c ? complex_load(c, dt) : 0);
-	float complex f = (float complex)v;
+	double complex v = complex_load(d, dt), x = complex_load(c ? c : s, dt);
+	float complex f;
 
+	if (is_choice(op)) {
+		if (is_source_chosen(op, x == v, false, false))
+			memcpy(d, s, dts[dt].size);
+		return;
+	}
+	v = complex_op(op, v, x);
+	f = (float complex)v;
 	if (dt == FI_DOUBLE_COMPLEX)
 		memcpy(d, &v, sizeof(v));
 	else
@@ -403,15 +428,16 @@ static void apply_complex(unsigned dt, unsigned op, void *d, const void *s, cons
 
 static void apply_lcomplex(unsigned op, void *d, const void *s, const void *c)
 {
-	long double complex dv, sv = 0, cv = 0;
+	long double complex dv, x;
 
 	memcpy(&dv, d, sizeof(dv));
-	if (s)
-		memcpy(&sv, s, sizeof(sv));
-	if (c)
-		memcpy(&cv, c, sizeof(cv));
-	dv = lcomplex_op(op, dv, sv, cv);
-	memcpy(d, &dv, sizeof(dv));
+	memcpy(&x, c ? c : s, sizeof(x));
+	if (!is_choice(op)) {
+		dv = lcomplex_op(op, dv, x);
+		memcpy(d, &dv, sizeof(dv));
+	} else if (is_source_chosen(op, x == dv, false, false)) {
+		memcpy(d, s, sizeof(dv));
+	}
 }
 
 static void apply_one(unsigned dt, unsigned op, void *d, const void *s, const void *c)
@@ -428,13 +454,16 @@ static void apply_one(unsigned dt, unsigned op, void *d, const void *s, const vo
 		apply_int(dt, op, d, s, c);
 		return;
 	case C_REAL:
-		real_store(d, dt, real_op(op, real_load(d, dt), real_load(s, dt), c ? real_load(c, dt) : 0));
+		apply_real(dt, op, d, s, c);
 		return;
 	case C_LREAL:
 		apply_lreal(op, d, s, c);
 		return;
 	case C_COMPLEX:
-		apply_complex(dt, op, d, s, c);
+		if (dt == FI_FLOAT_COMPLEX && op == FI_PROD)
+			apply_float_complex_prod(d, s);
+		else
+			apply_complex(dt, op, d, s, c);
 		return;
 	case C_LCOMPLEX:
 		apply_lcomplex(op, d, s, c);

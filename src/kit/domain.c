@@ -104,6 +104,7 @@ int kit_domain_init(struct kit_domain *d, struct kit_fabric *f, const struct fi_
 	d->polls = NULL;
 	d->idle = NULL;
 	d->forked = NULL;
+	d->fork_mark = NULL;
 	d->mr_open = NULL;
 	d->fid.fid.fclass = FI_CLASS_DOMAIN;
 	d->fid.fid.context = context;

@@ -123,6 +123,7 @@ struct kit_domain {
 	/* set by the provider before first use */
 	void (*idle)(struct kit_domain *d);                                      /* poll found nothing; not under the lock */
 	bool (*forked)(struct kit_domain *d);                                    /* true in a child after fork: calls return -FI_EIO */
+	const volatile uint8_t *fork_mark; /* optional: a byte that is 0 where forked() is true, read in its place */
 	int (*mr_open)(struct kit_domain *d, const struct kit_mr_req *req, struct fid_mr **out); /* under the lock */
 };
 int kit_domain_init(struct kit_domain *d, struct kit_fabric *f, const struct fi_info *info, struct fi_ops *fi_ops,

@@ -12,6 +12,8 @@
 
 static inline bool kit_is_forked(struct kit_domain *d)
 {
+	if (likely(d->fork_mark != NULL))
+		return unlikely(!*d->fork_mark);
 	return d->forked && unlikely(d->forked(d));
 }
 

@@ -95,7 +95,7 @@ static uint64_t kind_flags(const struct kit_rx *rx)
 	return rx->tagged ? FI_RECV | FI_TAGGED : FI_RECV | FI_MSG;
 }
 
-void kit_rx_done(struct kit_rx *rx, const struct kit_rx_result *r)
+void kit_rx_done_slow(struct kit_rx *rx, const struct kit_rx_result *r)
 {
 	struct kit_ep *ep = rx->srx->ep;
 	uint64_t flags = kind_flags(rx) | r->flags;
@@ -140,7 +140,12 @@ size_t kit_rx_copy(struct kit_rx *rx, size_t off, const struct view *v, size_t v
 {
 	size_t len = v->len - view_off, done = 0;
 
-	if (likely(rx->iov_cnt == 1)) {
+	if (likely(rx->iov_cnt == 1 && v->seg_cnt == 1 && !off)) {
+		len = MIN(len, rx->len);
+		copy_bytes(rx->iov[0].iov_base, v->seg[0].p + view_off, len);
+		return len;
+	}
+	if (rx->iov_cnt == 1) {
 		if (unlikely(off >= rx->len))
 			return 0;
 		return view_copy(v, view_off, (char *)rx->iov[0].iov_base + off, MIN(len, rx->len - off));
@@ -161,7 +166,7 @@ size_t kit_rx_copy(struct kit_rx *rx, size_t off, const struct view *v, size_t v
 
 /* --- a message arrives ----------------------------------------------------------------------------------------- */
 
-static struct kit_rx *take_slice(struct kit_srx *s, struct kit_rx *owner, uint64_t len)
+struct kit_rx *kit_srx_slice(struct kit_srx *s, struct kit_rx *owner, uint64_t len)
 {
 	struct kit_rx *rx = slab_get(&s->slab);
 	size_t part = MIN(len, owner->len);
@@ -189,22 +194,6 @@ static struct kit_rx *take_slice(struct kit_srx *s, struct kit_rx *owner, uint64
 	return rx;
 }
 
-struct kit_rx *kit_srx_match(struct kit_srx *s, bool tagged, fi_addr_t src, uint64_t tag, uint64_t len)
-{
-	struct mt_node *n = mt_posted_match(&s->posted[tagged], src, tag);
-	struct kit_rx *rx;
-
-	if (!n)
-		return NULL;
-	rx = container_of(n, struct kit_rx, mt);
-	if (unlikely(rx->flags & FI_MULTI_RECV))
-		return take_slice(s, rx, len);
-	mt_posted_del(&s->posted[tagged], n);
-	rx->posted = false;
-	s->posted_cnt--;
-	return rx;
-}
-
 int kit_srx_unexpected(struct kit_srx *s, struct kit_ux *ux)
 {
 	ux->mt.ignore = 0;
@@ -220,13 +209,7 @@ static struct kit_rx *rx_new(struct kit_srx *s, bool tagged, const struct kit_re
 
 	if (unlikely(!rx))
 		return NULL;
-	rx->srx = s;
-	rx->owner = NULL;
-	rx->context = a->context;
-	rx->flags = a->flags;
-	rx->tagged = tagged;
-	rx->posted = false;
-	rx->slices = 0;
+	kit_rx_init(rx, s, tagged, a);
 	rx->iov_cnt = (uint8_t)a->iov_cnt;
 	rx->len = 0;
 	for (size_t i = 0; i < a->iov_cnt; i++) {
@@ -235,11 +218,6 @@ static struct kit_rx *rx_new(struct kit_srx *s, bool tagged, const struct kit_re
 		rx->len += a->iov[i].iov_len;
 	}
 	return rx;
-}
-
-static uint64_t wanted_src(const struct kit_srx *s, const struct kit_recv_args *a)
-{
-	return s->directed && a->src != FI_ADDR_UNSPEC ? a->src : MT_ANY_SRC;
 }
 
 /* A message was looked at (or thrown away): its completion carries everything but data. */
@@ -251,13 +229,13 @@ static void complete_peek(struct kit_srx *s, bool tagged, const struct kit_recv_
 		kit_cq_push(ep->rx_cq, a->context,
 			    FI_RECV | (tagged ? FI_TAGGED : FI_MSG) | (ux->has_data ? FI_REMOTE_CQ_DATA : 0), ux->msg_len,
 			    NULL, ux->data, ux->mt.tag, ux->src);
-	if (ep->cntr[KIT_CNTR_RECV] && !(a->flags & FI_CLAIM))
+	if (ep->cntr[KIT_CNTR_RECV] && (!(a->flags & FI_CLAIM) || a->flags & FI_DISCARD))
 		kit_cntr_add(ep->cntr[KIT_CNTR_RECV], 1, 0);
 }
 
 static int peek(struct kit_srx *s, bool tagged, const struct kit_recv_args *a)
 {
-	struct mt_node *n = mt_unexp_find(&s->unexp[tagged], wanted_src(s, a), a->tag, a->ignore);
+	struct mt_node *n = mt_unexp_find(&s->unexp[tagged], kit_wanted_src(s, a), a->tag, a->ignore);
 	struct kit_ux *ux;
 
 	if (!n) {
@@ -340,28 +318,28 @@ static int post(struct kit_srx *s, struct kit_rx *rx)
 	return 0;
 }
 
-/* A multi-receive buffer takes every unexpected message that is there, then is posted with what is left. */
+/*
+ * A multi-receive buffer takes every unexpected message that is there, then is posted with what is left. Once used up, it goes with
+ * its last slice, which may be while that slice starts.
+ */
 static int post_multi(struct kit_srx *s, struct kit_rx *rx)
 {
-	struct mt_node *n;
-	int ret;
+	bool tagged = rx->tagged, is_left = true;
+	struct mt_node want = rx->mt, *n;
+	int ret = post(s, rx);
 
-	rx->slices++; /* keep it while we work */
-	ret = post(s, rx);
 	if (ret)
 		return ret;
-	while (rx->posted &&
-	       (n = mt_unexp_find(&s->unexp[rx->tagged], rx->mt.src, rx->mt.tag, rx->mt.ignore))) {
+	while (is_left && (n = mt_unexp_find(&s->unexp[tagged], want.src, want.tag, want.ignore))) {
 		struct kit_ux *ux = container_of(n, struct kit_ux, mt);
-		struct kit_rx *slice = take_slice(s, rx, ux->msg_len);
+		struct kit_rx *slice = kit_srx_slice(s, rx, ux->msg_len);
 
 		if (!slice)
 			break;
-		mt_unexp_del(&s->unexp[rx->tagged], n);
+		is_left = rx->posted;
+		mt_unexp_del(&s->unexp[tagged], n);
 		s->ops->start(s->ep, slice, ux);
 	}
-	if (slice_end(rx) && s->ep->rx_cq) /* used up, and all its slices are reported: the end needs an entry of its own */
-		kit_cq_push(s->ep->rx_cq, rx->context, kind_flags(rx) | FI_MULTI_RECV, 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
 	return 0;
 }
 
@@ -372,20 +350,17 @@ int kit_srx_recv(struct kit_srx *s, bool tagged, const struct kit_recv_args *a)
 
 	if (unlikely(a->flags & FI_PEEK))
 		return peek(s, tagged, a);
+	if (unlikely(a->flags & FI_DISCARD)) /* buffers are not looked at */
+		return a->flags & FI_CLAIM ? claim(s, tagged, a) : -FI_EINVAL;
 	if (unlikely(a->iov_cnt > KIT_RX_IOV_MAX || (a->iov_cnt && !a->iov)))
 		return -FI_EINVAL;
 	if (unlikely(a->flags & FI_CLAIM))
 		return claim(s, tagged, a);
-	if (unlikely(a->flags & FI_DISCARD))
-		return -FI_EINVAL;
 	if (unlikely(s->posted_cnt >= s->posted_max))
 		return -FI_EAGAIN;
 	rx = rx_new(s, tagged, a);
 	if (unlikely(!rx))
 		return -FI_EAGAIN;
-	rx->mt.src = wanted_src(s, a);
-	rx->mt.tag = a->tag;
-	rx->mt.ignore = a->ignore;
 	if (unlikely(a->flags & FI_MULTI_RECV)) {
 		if (a->iov_cnt != 1) {
 			rx_free(rx);
@@ -399,6 +374,17 @@ int kit_srx_recv(struct kit_srx *s, bool tagged, const struct kit_recv_args *a)
 	mt_unexp_del(&s->unexp[tagged], n);
 	s->ops->start(s->ep, rx, container_of(n, struct kit_ux, mt));
 	return 0;
+}
+
+int kit_srx_recv_buf_slow(struct kit_srx *s, bool tagged, void *buf, size_t len, void *desc, const struct kit_recv_args *a)
+{
+	struct iovec iov = {buf, len};
+	struct kit_recv_args all = *a;
+
+	all.iov = &iov;
+	all.desc = &desc;
+	all.iov_cnt = 1;
+	return kit_srx_recv(s, tagged, &all);
 }
 
 /* --- cancel ---------------------------------------------------------------------------------------------------------- */
@@ -428,7 +414,7 @@ int kit_srx_cancel(struct kit_srx *s, void *context)
 	e.op_context = rx->context;
 	e.flags = kind_flags(rx);
 	e.tag = rx->tagged ? rx->mt.tag : 0;
-	if (rx->flags & FI_MULTI_RECV)
+	if (rx->flags & FI_MULTI_RECV && !rx->slices) /* else the last slice tells that the buffer is free */
 		e.flags |= FI_MULTI_RECV;
 	if (s->ep->rx_cq)
 		kit_cq_push_err(s->ep->rx_cq, &e, NULL, 0);

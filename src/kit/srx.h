@@ -72,11 +72,72 @@ struct kit_recv_args {
  * Return: 0; -FI_EAGAIN; -FI_EINVAL iov_cnt or flags; -FI_ENOMEM. A peek without match completes with an FI_ENOMSG error entry.
  */
 int kit_srx_recv(struct kit_srx *s, bool tagged, const struct kit_recv_args *a);
+int kit_srx_recv_buf_slow(struct kit_srx *s, bool tagged, void *buf, size_t len, void *desc, const struct kit_recv_args *a);
+
+/* Whose messages a receive takes. */
+static inline uint64_t kit_wanted_src(const struct kit_srx *s, const struct kit_recv_args *a)
+{
+	return s->directed && a->src != FI_ADDR_UNSPEC ? a->src : MT_ANY_SRC;
+}
+
+/* The fields of a fresh @rx that do not depend on its buffer. */
+static inline void kit_rx_init(struct kit_rx *rx, struct kit_srx *s, bool tagged, const struct kit_recv_args *a)
+{
+	rx->mt.src = kit_wanted_src(s, a);
+	rx->mt.tag = a->tag;
+	rx->mt.ignore = a->ignore;
+	rx->srx = s;
+	rx->owner = NULL;
+	rx->context = a->context;
+	rx->flags = a->flags;
+	rx->tagged = tagged;
+	rx->posted = false;
+	rx->slices = 0;
+}
+/**
+ * kit_srx_recv_buf() - kit_srx_recv() of one buffer; what nearly every receive is goes no further than here.
+ */
+static inline int kit_srx_recv_buf(struct kit_srx *s, bool tagged, void *buf, size_t len, void *desc,
+				   const struct kit_recv_args *a)
+{
+	struct kit_rx *rx;
+
+	if (unlikely(a->flags & (FI_PEEK | FI_CLAIM | FI_DISCARD | FI_MULTI_RECV) || s->posted_cnt >= s->posted_max ||
+		     mt_unexp_cnt(&s->unexp[tagged])))
+		return kit_srx_recv_buf_slow(s, tagged, buf, len, desc, a);
+	rx = slab_get(&s->slab);
+	if (unlikely(!rx))
+		return -FI_EAGAIN;
+	kit_rx_init(rx, s, tagged, a);
+	rx->iov_cnt = 1;
+	rx->iov[0] = (struct iovec){buf, len};
+	rx->desc[0] = desc;
+	rx->len = len;
+	rx->posted = true;
+	s->posted_cnt++;
+	return mt_posted_add(&s->posted[tagged], &rx->mt);
+}
+/* A slice of the multi-receive buffer @owner for a message of @len bytes; for kit_srx_match() only. NULL: no memory. */
+struct kit_rx *kit_srx_slice(struct kit_srx *s, struct kit_rx *owner, uint64_t len);
 /**
  * kit_srx_match() - A message arrived: take the oldest posted receive that matches off the list (or a slice of a multi-receive buffer).
  * @len: whole message; a slice is cut to min(@len, what is left). NULL: unexpected, call kit_srx_unexpected().
  */
-struct kit_rx *kit_srx_match(struct kit_srx *s, bool tagged, fi_addr_t src, uint64_t tag, uint64_t len);
+static inline struct kit_rx *kit_srx_match(struct kit_srx *s, bool tagged, fi_addr_t src, uint64_t tag, uint64_t len)
+{
+	struct mt_node *n = mt_posted_match(&s->posted[tagged], src, tag);
+	struct kit_rx *rx;
+
+	if (unlikely(!n))
+		return NULL;
+	rx = container_of(n, struct kit_rx, mt);
+	if (unlikely(rx->flags & FI_MULTI_RECV))
+		return kit_srx_slice(s, rx, len);
+	mt_posted_del(&s->posted[tagged], n);
+	rx->posted = false;
+	s->posted_cnt--;
+	return rx;
+}
 int kit_srx_unexpected(struct kit_srx *s, struct kit_ux *ux);
 /** kit_srx_forget_src() - Address @src was removed: its unexpected messages are discarded. */
 void kit_srx_forget_src(struct kit_srx *s, fi_addr_t src);
@@ -84,8 +145,21 @@ void kit_srx_forget_src(struct kit_srx *s, fi_addr_t src);
 int kit_srx_cancel(struct kit_srx *s, void *context);
 
 struct kit_rx_result { size_t len; uint64_t data, tag, flags; fi_addr_t src; void *buf; };
+void kit_rx_done_slow(struct kit_rx *rx, const struct kit_rx_result *r); /* slices and counters */
 /** kit_rx_done() - Success: completion and counter as @rx's flags want, FI_MULTI_RECV when its owner is used up; @rx is freed. */
-void kit_rx_done(struct kit_rx *rx, const struct kit_rx_result *r);
+static inline void kit_rx_done(struct kit_rx *rx, const struct kit_rx_result *r)
+{
+	struct kit_ep *ep = rx->srx->ep;
+
+	if (unlikely(rx->owner || ep->cntr[KIT_CNTR_RECV])) {
+		kit_rx_done_slow(rx, r);
+		return;
+	}
+	if (likely(kit_rx_wants_cqe(ep, rx->flags)))
+		kit_cq_push(ep->rx_cq, rx->context, (rx->tagged ? FI_RECV | FI_TAGGED : FI_RECV | FI_MSG) | r->flags,
+			    r->len, r->buf, r->data, r->tag, r->src);
+	slab_put(&rx->srx->slab, rx);
+}
 /** kit_rx_fail() - Error entry (FI_ETRUNC with olen, ...); @rx is freed. */
 void kit_rx_fail(struct kit_rx *rx, const struct kit_rx_result *r, int err, int prov_errno, size_t olen, const void *err_data, size_t err_len);
 /** kit_rx_copy() - Copy a view into the receive buffer at @off; bytes that do not fit are dropped. Return: bytes copied. */

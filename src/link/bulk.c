@@ -1,35 +1,39 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // One-sided copies: the initiator's side, and the port object of the bulk service.
 //
-// Theory of operation: an operation moves its bytes by one of two methods and may change once it sees that the other is better.
-// FRAMES asks the target's owner to take part: it works over every path and, when the owner polls, is the fastest one on a
-// host too, since both sides copy at once. CMA lets the kernel copy, alone, under a lease on the region (bulk_tab.c). A local owner that
-// computes instead of polling is noticed before (it says so in its segment) or by its silence, and CMA does the rest. Which of the
-// two is faster for big copies to a polling owner depends on how far apart the cores are, hence it is measured, per target.
+// Theory of operation: an operation moves its bytes by one of two methods and may change once it
+// sees that the other is better. FRAMES asks the target's owner to take part: it works over every
+// path and, when the owner polls, is the fastest one on a host too, since both sides copy at once.
+// CMA lets the kernel copy, alone, under a lease on the region (bulk_tab.c). A local owner that
+// computes instead of polling is noticed before (it says so in its segment) or by its silence, and
+// CMA does the rest. Which of the two is faster for big copies to a polling owner depends on how
+// far apart the cores are, hence it is measured, per target.
 //
-// Every operation ends exactly once, in bulk_poll(), after the link has given back each frame that points into user memory.
+// Every operation ends exactly once, in bulk_poll(), after the link has given back each frame that
+// points into user memory.
 #include "link/bulk_int.h"
 
 #include <errno.h>
 #include <string.h>
 
-#define TURN_LEN      32768u	/* bytes per turn of an operation */
-#define PUT_WINDOW    262144u	/* bytes in the ring that the owner has not replied to */
-#define SWITCH_NS     (30 * NS_PER_US)	/* silence after which a local owner is not waited for */
-#define PING_NS	      NS_PER_SEC	/* silence after which the link is asked whether the peer lives */
-#define BUSY_NS	      (100 * NS_PER_US) /* before asking a busy target again */
-#define STALL_NS      (20 * NS_PER_US)	/* before trying a full path again */
-#define ALIVE_NS      (10 * NS_PER_MS)	/* a pid is not reused so soon */
-#define OP_MAX	      (1u << 20)
-#define STREAM_MAX    4096u
-#define BUF_MAX	      1024u
+#define TURN_LEN   32768u	    /* bytes per turn of an operation */
+#define PUT_WINDOW 262144u	    /* bytes in the ring that the owner has not replied to */
+#define SWITCH_NS  (30 * NS_PER_US) /* silence after which a local owner is not waited for */
+#define PING_NS	   NS_PER_SEC /* silence after which the link is asked whether the peer lives */
+#define BUSY_NS	   (100 * NS_PER_US) /* before asking a busy target again */
+#define HELP_SLOWEST  2u /* bytes per ns below which an owner counts as silent */
+#define STALL_NS   (20 * NS_PER_US)  /* before trying a full path again */
+#define ALIVE_NS   (10 * NS_PER_MS)  /* a pid is not reused so soon */
+#define OP_MAX	   (1u << 20)
+#define STREAM_MAX 4096u
+#define BUF_MAX	   1024u
 
 static uint64_t now(const struct bulk_port *b)
 {
 	return clk_now_ns(&b->n->clk);
 }
 
-/* --- queues and timers ----------------------------------------------------------------------------------------------------- */
+/* --- queues and timers ------------------------------------------------------------------------ */
 
 static void queue_leave(struct bulk_port *b, struct bulk_op *op)
 {
@@ -68,15 +72,21 @@ static void timer_set(struct bulk_port *b, struct bulk_op *op, uint64_t at_ns)
 /* Choose how the rest of @op is moved. */
 static void op_begin(struct bulk_port *b, struct bulk_op *op)
 {
-	if (bulk_pick(b, op) == BULK_CMA)
+	op->method = bulk_pick(b, op);
+	op->copy_end = op->len;
+	if (op->method != BULK_FRAMES)
 		op->state = BULK_COPY;
 	else
 		op->state = op->op == LINK_GET ? BULK_ASK : BULK_STREAM;
 	op->is_ring = link_peer_is_local(op->peer);
 	op->has_frames |= op->state != BULK_COPY;
+	if (op->method == BULK_HELPED) {
+		bulk_busy_enter(op, now(b));
+		bulk_help_ask(b, op);
+	}
 }
 
-/* --- the end --------------------------------------------------------------------------------------------------------------- */
+/* --- the end ---------------------------------------------------------------------------------- */
 
 /* Whatever still arrives for @op from now on is ignored. */
 static void tag_renew(struct bulk_port *b, struct bulk_op *op)
@@ -99,10 +109,14 @@ static void op_end(struct bulk_port *b, struct bulk_op *op, int status)
 	if (op->target)
 		op->target->op_cnt--;
 	op->target = NULL;
+	b->help_cnt -= op->is_help;
 	if (!status && op->op == LINK_GET)
 		st->bulk_get_bytes += op->len;
-	else if (!status)
+	else if (!status && !op->is_help)
 		st->bulk_put_bytes += op->len;
+	bulk_help_stop(b, op, true);
+	if (op->help_key) /* the owner is at it: ask again soon */
+		timer_set(b, op, now(b) + SWITCH_NS);
 	if (!op->unsent_cnt)
 		queue_ended(b, op);
 }
@@ -111,11 +125,19 @@ static void op_report(struct bulk_port *b, struct bulk_op *op)
 {
 	struct link_peer *peer = op->peer;
 	void *cookie = op->cookie;
+	struct bulk_pkt help = {.id = op->peer_id, .tag = op->peer_tag, .len = op->len};
 	int status = op->status;
+	bool is_help = op->is_help;
 
 	queue_leave(b, op);
+	pq_remove(&b->timers, &op->timer);
 	slab_put(&b->ops, op);
+	if (is_help)
+		bulk_serve_answer(b, peer, &help, status ? BULK_S_BUSY : BULK_S_OK,
+				  status ? 0 : help.len);
 	link_peer_put(peer);
+	if (is_help)
+		return;
 	b->port->ops->on_bulk(b->port->ctx, cookie, status);
 }
 
@@ -126,7 +148,7 @@ static void put_check_end(struct bulk_port *b, struct bulk_op *op)
 		op_end(b, op, 0);
 }
 
-/* --- frames ---------------------------------------------------------------------------------------------------------------- */
+/* --- frames ----------------------------------------------------------------------------------- */
 
 static void count_moved(struct bulk_port *b, const struct bulk_op *op, uint64_t len)
 {
@@ -136,11 +158,17 @@ static void count_moved(struct bulk_port *b, const struct bulk_op *op, uint64_t 
 		b->port->stats.bulk_frame_bytes += len;
 }
 
+/* Soon enough that the link can find the peer dead within its time. */
+static uint64_t ping_ns(const struct bulk_port *b)
+{
+	return MIN(PING_NS, MAX(b->n->room->dead_after_ns / 4, NS_PER_MS));
+}
+
 /* See to it that silence of the peer is noticed. */
 static void timer_arm(struct bulk_port *b, struct bulk_op *op, uint64_t now_ns)
 {
 	op->has_news = false;
-	timer_set(b, op, now_ns + (bulk_can_cma(b, op) ? SWITCH_NS : PING_NS));
+	timer_set(b, op, now_ns + (bulk_can_cma(b, op) ? SWITCH_NS : ping_ns(b)));
 }
 
 /* Nothing to do for @op but to wait. */
@@ -162,6 +190,8 @@ static int get_ask(struct bulk_port *b, struct bulk_op *op)
 	int rc = bulk_frame(b, op->peer, &pkt, NULL, 0, NULL);
 	uint64_t now_ns;
 
+	if (rc == -EAGAIN && !op->timer.pos) /* the link is full: does anybody read there? */
+		timer_arm(b, op, now(b));
 	if (rc)
 		return rc;
 	op->state = BULK_ASKED;
@@ -176,11 +206,13 @@ static int get_ask(struct bulk_port *b, struct bulk_op *op)
 /* Bytes are with the peer or the link, as many as are good for them: on_sent or a REPLY goes on. */
 static bool put_is_full(const struct bulk_op *op)
 {
-	return op->unsent_cnt >= BULK_UNSENT_MAX || (op->is_ring && op->sent - op->got >= PUT_WINDOW);
+	return op->unsent_cnt >= BULK_UNSENT_MAX ||
+	       (op->is_ring && op->sent - op->got >= PUT_WINDOW);
 }
 
 /*
- * One PUT frame. Shared memory has copied it when port_frame_out() returns; other paths point into user memory until on_sent.
+ * One PUT frame. Shared memory has copied it when port_frame_out() returns; other paths point into
+ * user memory until on_sent.
  * Return: bytes sent (0 for an empty PUT); -EAGAIN; terminal status.
  */
 static int64_t put_chunk(struct bulk_port *b, struct bulk_op *op)
@@ -228,7 +260,17 @@ static int64_t put_turn(struct bulk_port *b, struct bulk_op *op, uint64_t turn_l
 	return sent || rc == 0 ? sent : -EAGAIN;
 }
 
-/* --- CMA ------------------------------------------------------------------------------------------------------------------- */
+/* By another method. Return: -EAGAIN, or the status if there is none. */
+static int op_begin_again(struct bulk_port *b, struct bulk_op *op)
+{
+	if (op->is_help) /* who asked does it himself */
+		return -EACCES;
+	bulk_help_stop(b, op, false);
+	op_begin(b, op);
+	return -EAGAIN;
+}
+
+/* --- CMA -------------------------------------------------------------------------------------- */
 
 static bool target_is_alive(struct bulk_port *b, struct bulk_target *t)
 {
@@ -253,17 +295,17 @@ static int cma_failed(struct bulk_port *b, struct bulk_op *op, int rc)
 	case -ENOMEM:
 		return -EAGAIN;
 	}
-	LOG_INFO("cross memory attach to a process on this host fails: %s; not used for it", strerror(-rc));
+	LOG_INFO("cross memory attach to a process on this host fails: %s; not used for it",
+		 strerror(-rc));
 	op->target->no_cma = true;
-	op_begin(b, op);
-	return -EAGAIN;
+	return op_begin_again(b, op);
 }
 
 /* Return: bytes copied; -EAGAIN none; other: the operation's status. */
 static int64_t cma_turn(struct bulk_port *b, struct bulk_op *op, uint64_t turn_len)
 {
 	struct bulk_target *t = op->target;
-	uint64_t len = MIN(op->len - op->pos, turn_len), start_ns = now(b);
+	uint64_t len = MIN(op->copy_end - op->pos, turn_len), start_ns = now(b);
 	ssize_t n = 0;
 	int rc;
 
@@ -272,13 +314,13 @@ static int64_t cma_turn(struct bulk_port *b, struct bulk_op *op, uint64_t turn_l
 	rc = bulk_lease_take(t->tab, t->slot, op->key, op->op, op->raddr, op->len);
 	if (rc == -ENOENT) { /* not in the shared table: the owner knows */
 		op->no_cma = true;
-		op_begin(b, op);
-		return -EAGAIN;
+		return op_begin_again(b, op);
 	}
 	if (rc)
 		return rc;
 	if (len)
-		n = bulk_cma_copy(shm_peer_pid(op->peer->shm), op->op, op->local + op->pos, op->raddr + op->pos, len);
+		n = bulk_cma_copy(shm_peer_pid(op->peer->shm), op->op, op->local + op->pos,
+				  op->raddr + op->pos, len);
 	rc = bulk_lease_drop(t->tab, t->slot);
 	if (n < 0)
 		return cma_failed(b, op, (int)n);
@@ -294,9 +336,11 @@ static int64_t cma_turn(struct bulk_port *b, struct bulk_op *op, uint64_t turn_l
 static void op_switch(struct bulk_port *b, struct bulk_op *op)
 {
 	if (op->op == LINK_GET) {
-		struct bulk_pkt pkt = {.type = BULK_T_STOP, .id = slab_id(&b->ops, op), .tag = op->tag};
+		struct bulk_pkt pkt = {
+			.type = BULK_T_STOP, .id = slab_id(&b->ops, op), .tag = op->tag};
 
-		bulk_frame(b, op->peer, &pkt, NULL, 0, NULL); /* spares the owner work; no matter if it fails */
+		bulk_frame(b, op->peer, &pkt, NULL, 0,
+			   NULL); /* spares the owner work; no matter if it fails */
 		if (op->state == BULK_ENDED)
 			return;
 	}
@@ -312,7 +356,41 @@ static void op_switch(struct bulk_port *b, struct bulk_op *op)
 	queue_active(b, op);
 }
 
-/* --- turns ----------------------------------------------------------------------------------------------------------------- */
+/* Our part is copied, the owner's is not. */
+static void help_wait(struct bulk_port *b, struct bulk_op *op)
+{
+	op->ready_ns = now(b);
+	queue_leave(b, op);
+	timer_set(b, op, op->ready_ns + SWITCH_NS + (op->len - op->copy_end) / HELP_SLOWEST);
+}
+
+/* The owner is silent, or cannot: the rest is ours. */
+static void help_failed(struct bulk_port *b, struct bulk_op *op)
+{
+	bulk_busy_leave(op, false, now(b));
+	bulk_help_stop(b, op, false);
+	if (op->queue == BULK_Q_NONE)
+		queue_active(b, op);
+}
+
+static bool on_help_reply(struct bulk_port *b, struct bulk_op *op, const struct bulk_pkt *pkt)
+{
+	if (op->is_helped)
+		return false;
+	if (pkt->status != BULK_S_OK || pkt->bytes != op->len - op->copy_end) {
+		help_failed(b, op);
+		return true;
+	}
+	b->port->stats.bulk_cma_bytes += pkt->bytes;
+	bulk_help_balance(op, now(b));
+	op->is_helped = true;
+	bulk_help_stop(b, op, true);
+	if (op->pos == op->copy_end)
+		op_end(b, op, 0);
+	return true;
+}
+
+/* --- turns ------------------------------------------------------------------------------------ */
 
 /* Return: bytes moved; -EAGAIN: nothing possible now; other < 0: the operation's status. */
 static int64_t op_step(struct bulk_port *b, struct bulk_op *op, uint64_t turn_len)
@@ -323,7 +401,7 @@ static int64_t op_step(struct bulk_port *b, struct bulk_op *op, uint64_t turn_le
 	case BULK_STREAM:
 		return put_turn(b, op, turn_len);
 	case BULK_COPY:
-		return cma_turn(b, op, turn_len);
+		return op->help_key && op->pos == op->copy_end ? 0 : cma_turn(b, op, turn_len);
 	case BULK_ASKED:
 	case BULK_ENDED:
 	case BULK_STATE_NUM:
@@ -342,10 +420,12 @@ static int64_t op_turn(struct bulk_port *b, struct bulk_op *op, uint64_t turn_le
 		op_end(b, op, (int)rc);
 		return 0;
 	}
-	if (rc >= 0 && op->state == BULK_COPY && op->pos == op->len) {
-		if (!op->has_frames)
+	if (rc >= 0 && op->state == BULK_COPY && op->pos == op->copy_end) {
+		if (!op->has_frames && op->method == BULK_CMA && !op->is_help)
 			bulk_learn_cma(op, op->cma_ns);
-		if (op->op == LINK_GET || op->got == op->sent)
+		if (op->help_key && !op->is_helped)
+			help_wait(b, op);
+		else if (op->op == LINK_GET || op->is_help || op->got == op->sent)
 			op_end(b, op, 0);
 		else /* frames sent before the change of method are still to be answered */
 			op_wait(b, op, now(b));
@@ -393,14 +473,23 @@ static void op_ping(struct bulk_port *b, struct bulk_op *op)
 	if (rc && rc != -EAGAIN)
 		op_end(b, op, rc);
 	else
-		timer_set(b, op, now(b) + PING_NS);
+		timer_set(b, op, now(b) + ping_ns(b));
 }
 
 static void on_timer(struct bulk_port *b, struct bulk_op *op)
 {
 	bool has_more = op->state == BULK_ASKED || (op->state == BULK_STREAM && op->pos < op->len);
 
-	if (op->state == BULK_ASK) { /* the target was busy */
+	if (op->state == BULK_ENDED) {
+		bulk_help_check(b, op);
+		if (op->help_key)
+			timer_set(b, op, now(b) + SWITCH_NS);
+		else if (!op->unsent_cnt)
+			queue_ended(b, op);
+	} else if (op->help_key) {
+		bulk_learn_silence(op);
+		help_failed(b, op);
+	} else if (op->state == BULK_ASK) { /* the target was busy, or the link full */
 		op_begin(b, op);
 		queue_active(b, op);
 	} else if (op->has_news) {
@@ -408,7 +497,8 @@ static void on_timer(struct bulk_port *b, struct bulk_op *op)
 	} else if (has_more && bulk_can_cma(b, op)) {
 		op_switch(b, op);
 	} else {
-		/* Whoever only waits has nothing outstanding that would tell the link of the peer's death. */
+		/* Whoever only waits has nothing outstanding that would tell the link of the peer's
+		 * death. */
 		op_ping(b, op);
 	}
 }
@@ -429,9 +519,8 @@ static int timers_step(struct bulk_port *b, uint64_t now_ns)
 /* Callbacks may begin new operations; they end in a later poll. */
 static int ended_step(struct bulk_port *b)
 {
-	int events = 0;
-
 	struct bulk_op *last = TAILQ_LAST(&b->ended, bulk_op_list), *op = NULL;
+	int events = 0;
 
 	while (last && op != last) {
 		op = TAILQ_FIRST(&b->ended);
@@ -468,9 +557,10 @@ uint32_t bulk_outstanding(const struct bulk_port *b)
 	return slab_used(&b->ops) + slab_used(&b->streams) + b->reply_cnt;
 }
 
-/* --- what comes in --------------------------------------------------------------------------------------------------------- */
+/* --- what comes in ---------------------------------------------------------------------------- */
 
-static struct bulk_op *op_find(struct bulk_port *b, const struct link_peer *peer, const struct bulk_pkt *pkt)
+static struct bulk_op *op_find(struct bulk_port *b, const struct link_peer *peer,
+			       const struct bulk_pkt *pkt)
 {
 	struct bulk_op *op = slab_find(&b->ops, pkt->id);
 
@@ -478,9 +568,11 @@ static struct bulk_op *op_find(struct bulk_port *b, const struct link_peer *peer
 }
 
 /* Return: false if the frame contradicts what was asked for. */
-static bool on_data(struct bulk_port *b, struct bulk_op *op, const struct bulk_pkt *pkt, const struct view *frame)
+static bool on_data(struct bulk_port *b, struct bulk_op *op, const struct bulk_pkt *pkt,
+		    const struct view *frame)
 {
-	if (op->state != BULK_ASKED || pkt->off > op->ask_len || pkt->payload_len > op->ask_len - pkt->off)
+	if (op->state != BULK_ASKED || pkt->off > op->ask_len ||
+	    pkt->payload_len > op->ask_len - pkt->off)
 		return false;
 	view_copy(frame, pkt->hdr_len, op->local + op->pos + pkt->off, pkt->payload_len);
 	op->has_news = true;
@@ -539,7 +631,56 @@ static bool on_put_reply(struct bulk_port *b, struct bulk_op *op, const struct b
 
 static bool on_reply(struct bulk_port *b, struct bulk_op *op, const struct bulk_pkt *pkt)
 {
+	if (op->help_key)
+		return on_help_reply(b, op, pkt);
 	return op->op == LINK_GET ? on_get_reply(b, op, pkt) : on_put_reply(b, op, pkt);
+}
+
+struct end_arg {
+	struct bulk_port *b;
+	struct link_peer *peer; /* NULL = every */
+	int status;
+	uint32_t key; /* bulk_help_region_gone() */
+};
+
+static void on_help(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt)
+{
+	struct bulk_op *op = NULL;
+
+	if (!bulk_region_check(b->node, pkt->key, LINK_GET, pkt->addr, pkt->len)) {
+		bulk_serve_answer(b, peer, pkt, BULK_S_ACCESS, 0);
+		return;
+	}
+	if (!b->port->closing && !peer->dead && !pq_reserve(&b->timers, slab_used(&b->ops) + 1))
+		op = slab_get(&b->ops);
+	if (!op || !bulk_help_serve(b, op, peer, pkt, now(b))) {
+		if (op)
+			slab_put(&b->ops, op);
+		bulk_serve_answer(b, peer, pkt, BULK_S_BUSY, 0);
+		return;
+	}
+	bulk_peer_ref(peer);
+	op->target->op_cnt++;
+	b->help_cnt++;
+	tag_renew(b, op);
+	queue_active(b, op);
+}
+
+static void help_end_if(void *obj, void *arg)
+{
+	struct end_arg *a = arg;
+	struct bulk_op *op = obj;
+
+	if (op->is_help && op->src_key == a->key)
+		op_end(a->b, op, -EACCES);
+}
+
+void bulk_help_region_gone(struct bulk_port *b, uint32_t key)
+{
+	struct end_arg arg = {.b = b, .key = key};
+
+	if (b->help_cnt)
+		slab_foreach(&b->ops, help_end_if, &arg);
 }
 
 int bulk_on_frame(struct bulk_port *b, struct link_peer *peer, const struct view *frame)
@@ -577,6 +718,9 @@ int bulk_on_frame(struct bulk_port *b, struct link_peer *peer, const struct view
 		break;
 	case BULK_T_PING:
 		break;
+	case BULK_T_HELP:
+		on_help(b, peer, &pkt);
+		break;
 	case BULK_T_NUM:
 		must(0);
 	}
@@ -606,11 +750,6 @@ void bulk_on_sent(struct bulk_port *b, void *cookie, int status)
 		queue_active(b, op);
 }
 
-struct end_arg {
-	struct bulk_port *b;
-	struct link_peer *peer; /* NULL = every */
-	int status;
-};
 
 static void op_end_if(void *obj, void *arg)
 {
@@ -623,16 +762,16 @@ static void op_end_if(void *obj, void *arg)
 
 void bulk_peer_dead(struct bulk_port *b, struct link_peer *peer, int status)
 {
-	struct end_arg arg = {b, peer, status};
+	struct end_arg arg = {.b = b, .peer = peer, .status = status};
 
 	slab_foreach(&b->ops, op_end_if, &arg);
 	bulk_serve_peer_dead(b, peer);
 }
 
-/* --- what goes out --------------------------------------------------------------------------------------------------------- */
+/* --- what goes out ---------------------------------------------------------------------------- */
 
-int link_bulk(struct link_port *p, struct link_peer *peer, int op_kind, void *local, size_t len, uint64_t raddr,
-	      uint32_t key, void *cookie)
+int link_bulk(struct link_port *p, struct link_peer *peer, int op_kind, void *local, size_t len,
+	      uint64_t raddr, uint32_t key, void *cookie)
 {
 	struct bulk_port *b = p->bulk;
 	struct bulk_pkt ping = {.type = BULK_T_PING};
@@ -640,7 +779,8 @@ int link_bulk(struct link_port *p, struct link_peer *peer, int op_kind, void *lo
 
 	lock_assert_held(p->node->lock);
 	assert(op_kind == LINK_GET || op_kind == LINK_PUT);
-	if (!peer->shm_tried) /* the first frame decides the path, and that decides what is possible */
+	if (!peer->shm_tried) /* the first frame decides the path, and that decides what is possible
+			       */
 		bulk_frame(b, peer, &ping, NULL, 0, NULL);
 	if (peer->dead)
 		return peer->dead;
@@ -668,16 +808,20 @@ int link_bulk(struct link_port *p, struct link_peer *peer, int op_kind, void *lo
 	if (op->target)
 		op->target->op_cnt++;
 	op_begin(b, op);
+	if (op->state == BULK_ENDED) /* asking for help found the peer dead */
+		return 0;
 	queue_active(b, op);
-	if (op->state != BULK_COPY) /* the first frame at once; a kernel copy waits for bulk_poll() */
+	if (op->state !=
+	    BULK_COPY) /* the first frame at once; a kernel copy waits for bulk_poll() */
 		op_turn(b, op, 1);
-	/* the application computes and the agent sleeps until a deadline that does not know of this */
+	/* the application computes and the agent sleeps until a deadline that does not know of this
+	 */
 	if (unlikely(atomic_load_explicit(&p->node->armed, memory_order_relaxed)))
 		agent_kick(p->node);
 	return 0;
 }
 
-/* --- open and close -------------------------------------------------------------------------------------------------------- */
+/* --- open and close --------------------------------------------------------------------------- */
 
 int bulk_port_open(struct link_port *p, struct bulk_port **out)
 {
@@ -694,7 +838,8 @@ int bulk_port_open(struct link_port *p, struct bulk_port **out)
 	TAILQ_INIT(&b->serving);
 	pq_init(&b->timers);
 	must(!slab_init(&b->ops, sizeof(struct bulk_op), _Alignof(struct bulk_op), 64, OP_MAX));
-	must(!slab_init(&b->streams, sizeof(struct bulk_stream), _Alignof(struct bulk_stream), 16, STREAM_MAX));
+	must(!slab_init(&b->streams, sizeof(struct bulk_stream), _Alignof(struct bulk_stream), 16,
+			STREAM_MAX));
 	must(!slab_init(&b->bufs, sizeof(struct bulk_buf), CACHE_LINE, 16, BUF_MAX));
 	*out = b;
 	return 0;
@@ -702,21 +847,26 @@ int bulk_port_open(struct link_port *p, struct bulk_port **out)
 
 static void op_abandon(void *obj, void *arg)
 {
+	struct bulk_port *b = arg;
 	struct bulk_op *op = obj;
 
+	if (op->help_key)
+		bulk_region_wait_free(b->node, op->help_key);
+	op->help_key = 0;
 	op->unsent_cnt = 0;
 	if (op->queue != BULK_Q_ENDED)
-		queue_ended(arg, op);
+		queue_ended(b, op);
 }
 
 void bulk_port_close(struct bulk_port *b)
 {
-	struct end_arg arg = {b, NULL, -ECANCELED};
+	struct end_arg arg = {.b = b, .status = -ECANCELED};
 
 	if (!b)
 		return;
 	slab_foreach(&b->ops, op_end_if, &arg);
-	slab_foreach(&b->ops, op_abandon, b); /* the paths are closed: nobody reads user memory any more */
+	slab_foreach(&b->ops, op_abandon,
+		     b); /* the paths are closed: nobody reads user memory any more */
 	while (!TAILQ_EMPTY(&b->ended))
 		op_report(b, TAILQ_FIRST(&b->ended));
 	bulk_serve_fini(b);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What the files of the bulk service share: shared region table (bulk_tab.c), regions (bulk_region.c), copies by the kernel
-// (bulk_cma.c), the target's side (bulk_serve.c) and the initiator's side with the port object (bulk.c).
+// What the files of the bulk service share: shared region table (bulk_tab.c), regions
+// (bulk_region.c), copies by the kernel (bulk_cma.c), the target's side (bulk_serve.c) and the
+// initiator's side with the port object (bulk.c).
 #ifndef SF_LINK_BULK_INT_H
 #define SF_LINK_BULK_INT_H
 
@@ -11,36 +12,43 @@
 #include "link/link_int.h"
 
 /* A key: never 0, since no generation is 0. */
-#define BULK_KEY_IDX    GENMASK(19, 0)
-#define BULK_KEY_GEN    GENMASK(31, 20)
-#define BULK_GEN_MAX    4095u
-#define BULK_REGION_MAX (1u << 20)
+#define BULK_KEY_IDX	 GENMASK(19, 0)
+#define BULK_KEY_GEN	 GENMASK(31, 20)
+#define BULK_GEN_MAX	 4095u
+#define BULK_REGION_MAX	 (1u << 20)
 #define BULK_REGION_STEP 256u /* regions by which the table grows */
-#define BULK_SLOT_NUM   512u  /* nodes that may copy from one table's regions by themselves */
+#define BULK_SLOT_NUM	 512u /* nodes that may copy from one table's regions by themselves */
 
-/* --- bulk_tab.c: the table that initiators on this host read ----------------------------------------------------------- */
+/* --- bulk_tab.c: the table that initiators on this host read ---------------------------------- */
 
 struct bulk_tab;
 
 /** bulk_tab_create() - Make the table of node @node_id. Return: 0; -ENOSPC; -errno. */
 int bulk_tab_create(uint64_t node_id, struct bulk_tab **out);
-/** bulk_tab_attach() - Map the table of another node, or share what this process has of it. Return: 0; -ENOENT; -errno. */
+/**
+ * bulk_tab_attach() - Map the table of another node, or share what this process has of it.
+ * Return: 0; -ENOENT; -errno.
+ */
 int bulk_tab_attach(uint64_t node_id, struct bulk_tab **out);
-/** bulk_tab_put() - Drop what create or attach gave; the creator's removes the file. NULL is fine. */
+/** bulk_tab_put() - Drop what create or attach gave; the owner's removes the file. NULL is fine. */
 void bulk_tab_put(struct bulk_tab *tab);
 /** bulk_tab_grow() - Owner: room for entries below @cnt. Return: 0; -ENOSPC. */
 int bulk_tab_grow(struct bulk_tab *tab, uint32_t cnt);
 uint32_t bulk_tab_entry_cnt(const struct bulk_tab *tab);
-/** bulk_tab_publish() - Owner: let initiators see a region. Its index is below bulk_tab_entry_cnt(). */
-void bulk_tab_publish(struct bulk_tab *tab, uint32_t key, uint64_t addr, uint64_t len, unsigned rights);
+/** bulk_tab_publish() - Owner: show a region; its index is below bulk_tab_entry_cnt(). */
+void bulk_tab_publish(struct bulk_tab *tab, uint32_t key, uint64_t addr, uint64_t len,
+		      unsigned rights);
 /** bulk_tab_retract() - Owner: no new lease on region @idx can begin after this; full fence. */
 void bulk_tab_retract(struct bulk_tab *tab, uint32_t idx);
 /**
- * bulk_tab_is_leased() - Owner, after bulk_tab_retract(): does an initiator still touch region @idx?
+ * bulk_tab_is_leased() - Owner, after retract: does an initiator still touch region @idx?
  * @reap: also ask the kernel whether the holders live, and break the leases of those that do not.
  */
 bool bulk_tab_is_leased(struct bulk_tab *tab, uint32_t idx, bool reap);
-/** bulk_tab_break() - Owner: take region @idx away from holders that are stopped. Return: whether there was one. */
+/**
+ * bulk_tab_break() - Owner: take region @idx away from holders that are stopped.
+ * Return: whether there was one.
+ */
 bool bulk_tab_break(struct bulk_tab *tab, uint32_t idx);
 /** bulk_tab_owner_is_alive() - Initiator: one system call. */
 bool bulk_tab_owner_is_alive(struct bulk_tab *tab);
@@ -48,22 +56,23 @@ bool bulk_tab_owner_is_alive(struct bulk_tab *tab);
 int bulk_tab_slot_claim(struct bulk_tab *tab);
 void bulk_tab_slot_release(struct bulk_tab *tab, int slot);
 /**
- * bulk_lease_take() - Initiator: from 0 until bulk_lease_drop() region @key exists, allows @op (LINK_GET or LINK_PUT) and
- * contains [@addr, +@len).
+ * bulk_lease_take() - Initiator: from 0 until bulk_lease_drop() region @key exists, allows @op
+ * (LINK_GET or LINK_PUT) and contains [@addr, +@len).
  * Return: 0; -EACCES; -ENOENT the shared table does not know this region (ask the owner).
  */
-int bulk_lease_take(struct bulk_tab *tab, int slot, uint32_t key, int op, uint64_t addr, uint64_t len);
-/** bulk_lease_drop() - Return: 0; -EACCES if the owner had lost patience and took the lease away. */
+int bulk_lease_take(struct bulk_tab *tab, int slot, uint32_t key, int op, uint64_t addr,
+		    uint64_t len);
+/** bulk_lease_drop() - Return: 0; -EACCES: the owner had lost patience and taken it away. */
 int bulk_lease_drop(struct bulk_tab *tab, int slot);
 
-/* --- bulk_cma.c --------------------------------------------------------------------------------------------------------- */
+/* --- bulk_cma.c ------------------------------------------------------------------------------- */
 
 /** bulk_cma_copy() - One process_vm_readv/writev. Return: bytes copied, > 0; -errno. */
 ssize_t bulk_cma_copy(pid_t pid, int op, void *local, uint64_t raddr, size_t len);
-/** bulk_cma_is_slow() - Offsets at which `rep movsb`, and with it the kernel's copy, falls to a tenth (Zen 3 and 4). */
+/** bulk_cma_is_slow() - Offsets at which `rep movsb`, hence the kernel, may crawl (Zen 3 and 4). */
 bool bulk_cma_is_slow(int op, const void *local, uint64_t raddr);
 
-/* --- the node: bulk_region.c ---------------------------------------------------------------------------------------------- */
+/* --- the node: bulk_region.c ------------------------------------------------------------------ */
 
 struct bulk_region {
 	uint64_t addr, len;
@@ -73,16 +82,17 @@ struct bulk_region {
 	uint32_t next; /* free list */
 };
 
-enum bulk_method { BULK_FRAMES, BULK_CMA, BULK_METHOD_NUM };
+enum bulk_method { BULK_FRAMES, BULK_CMA, BULK_HELPED, BULK_METHOD_NUM };
 
 /* What operations of one class have cost. */
 struct bulk_speed {
 	uint64_t ps_per_byte[BULK_METHOD_NUM]; /* moving average; 0 = never measured */
-	uint32_t cnt;			       /* operations begun, to look at the slower method now and then */
+	uint32_t cnt; /* operations begun, to look at the slower method now and then */
+	int32_t own_more; /* HELPED: how much more than at first we copy ourselves, see bulk_help.c */
 };
 #define BULK_CLASS_NUM 8u
 
-/* A node on this host as initiator's side sees it: its table, our place for leases, and what we learnt. */
+/* A node on this host as an initiator sees it: its table, our place for leases, what we learnt. */
 struct bulk_target {
 	struct bulk_target *next;
 	uint64_t node_id;
@@ -91,12 +101,13 @@ struct bulk_target {
 	uint32_t op_cnt; /* operations that use this target */
 	bool no_cma;	 /* the kernel forbids it */
 	uint64_t retry_ns;
-	uint64_t alive_ns;		     /* the owner was seen alive */
-	struct bulk_speed speed[2][BULK_CLASS_NUM]; /* [the offset of the addresses is a bad one][size] */
-	/* busy period of FRAMES: from the first operation on it until none is left */
+	uint64_t alive_ns; /* the owner was seen alive */
+	struct bulk_speed speed[2][BULK_CLASS_NUM]; /* [bulk_cma_is_slow()][class of length] */
+	/* busy period of FRAMES or HELPED: from the first operation on it until none is left */
 	uint32_t frames_cnt;
 	uint64_t busy_ns, busy_bytes;
 	struct bulk_speed *busy_speed; /* of all operations in it; NULL = they differ */
+	enum bulk_method busy_method;  /* the same */
 };
 
 #define BULK_TARGET_BUCKETS 64
@@ -106,19 +117,26 @@ struct bulk_node {
 	uint64_t id;
 	struct bulk_region **chunk; /* [chunk_cap] arrays of BULK_REGION_STEP */
 	uint32_t chunk_cnt, chunk_cap;
-	uint32_t free_head, free_tail; /* FIFO, so that a key comes back as late as possible; UINT32_MAX = empty */
+	uint32_t free_head, free_tail; /* FIFO: keys come back late; UINT32_MAX = empty */
 	struct bulk_tab *tab;	       /* NULL: none, then only frames reach the regions */
 	bool tab_tried;
 	struct bulk_target *target[BULK_TARGET_BUCKETS];
 	uint32_t target_cnt, target_gc_at;
 };
 
+/** bulk_region_retract() - First half of deleting @key: no new lease begins after this. */
+void bulk_region_retract(struct bulk_node *b, uint32_t key);
+/** bulk_region_try_free() - Second half: true when nobody touches it any more and it is gone. */
+bool bulk_region_try_free(struct bulk_node *b, uint32_t key);
+/** bulk_region_wait_free() - The same, waiting. */
+void bulk_region_wait_free(struct bulk_node *b, uint32_t key);
 /** bulk_region_check() - Whether @key lets a peer do @op to [@addr, +@len). Any values. */
-bool bulk_region_check(const struct bulk_node *b, uint32_t key, int op, uint64_t addr, uint64_t len);
-/** bulk_target_get() - The node behind local @peer, attached if possible. Return: NULL: unknown, or no memory. */
+bool bulk_region_check(const struct bulk_node *b, uint32_t key, int op, uint64_t addr,
+		       uint64_t len);
+/** bulk_target_get() - The node of local @peer, attached if possible. NULL: unknown, no memory. */
 struct bulk_target *bulk_target_get(struct bulk_node *b, struct link_peer *peer, uint64_t now_ns);
 
-/* --- bulk_pick.c ----------------------------------------------------------------------------------------------------------- */
+/* --- bulk_pick.c ------------------------------------------------------------------------------ */
 
 struct bulk_port;
 struct bulk_op;
@@ -126,7 +144,9 @@ struct bulk_op;
 /** bulk_can_cma() - Whether the kernel can move what is left of @op. */
 bool bulk_can_cma(const struct bulk_port *b, const struct bulk_op *op);
 enum bulk_method bulk_pick(struct bulk_port *b, struct bulk_op *op);
-/** bulk_busy_enter() - @op goes by frames from now on; more than once is fine. */
+/** bulk_speed_of() - What is known of operations like @op, which has a target. */
+struct bulk_speed *bulk_speed_of(const struct bulk_op *op);
+/** bulk_busy_enter() - @op goes by frames or with help from now on; more than once is fine. */
 void bulk_busy_enter(struct bulk_op *op, uint64_t now_ns);
 /** bulk_busy_leave() - No longer. @is_done: frames have moved all of it. */
 void bulk_busy_leave(struct bulk_op *op, bool is_done, uint64_t now_ns);
@@ -135,7 +155,7 @@ void bulk_learn_cma(const struct bulk_op *op, uint64_t ns);
 /** bulk_learn_silence() - The owner had seemed to poll, but did not help. */
 void bulk_learn_silence(const struct bulk_op *op);
 
-/* --- the port -------------------------------------------------------------------------------------------------------------- */
+/* --- the port --------------------------------------------------------------------------------- */
 
 /* First member of everything whose address goes to the link as a cookie. */
 enum bulk_ref { BULK_REF_OP, BULK_REF_BUF };
@@ -145,41 +165,54 @@ enum bulk_state {
 	BULK_ASKED,  /* GET by frames: waiting for data */
 	BULK_STREAM, /* PUT by frames: sending, then waiting for replies */
 	BULK_COPY,   /* CMA; a PUT that began with frames may wait for replies, too */
-	BULK_ENDED,  /* status known; waits for frames that still point into user memory, then for bulk_poll() */
+	BULK_ENDED,  /* waits for frames that still point into user memory, then for bulk_poll() */
 	BULK_STATE_NUM
 };
 
 /*
- * One link_bulk(). Bytes before @pos have been moved (CMA), sent (PUT by frames) or belong to the GET request in flight.
- * Whatever arrives for another @tag is late and ignored: an operation that changes its method takes a new tag.
+ * One link_bulk(). Bytes before @pos have been moved (CMA), sent (PUT by frames) or belong to the
+ * GET request in flight. Whatever arrives for another @tag is late and ignored: an operation that
+ * changes its method takes a new tag.
  */
 struct bulk_op {
 	enum bulk_ref ref;
 	enum bulk_state state;
-	TAILQ_ENTRY(bulk_op) entry; /* in port->active if it can do something by itself, or in port->ended */
-	enum { BULK_Q_NONE, BULK_Q_ACTIVE, BULK_Q_ENDED } queue;
+	TAILQ_ENTRY(bulk_op) entry; /* as @queue says: */
+	enum {
+		BULK_Q_NONE,
+		BULK_Q_ACTIVE, /* port->active: it can do something by itself */
+		BULK_Q_ENDED   /* port->ended */
+	} queue;
 	struct pq_node timer;
 	struct link_peer *peer; /* referenced */
 	struct bulk_target *target;
 	int op; /* LINK_GET, LINK_PUT */
+	enum bulk_method method;
 	uint8_t *local;
 	uint64_t len, raddr;
 	uint32_t key, tag;
 	void *cookie;
-	int status;
-	uint32_t unsent_cnt; /* cookies that the link has not given back */
+	int status;	     /* of ENDED */
+	uint32_t unsent_cnt; /* cookies that the link has not given back, and @help_key */
 	uint64_t pos;
+	uint64_t copy_end; /* COPY: where our part ends */
 	uint64_t ask_len;  /* GET by frames: bytes asked for from @pos on */
-	uint64_t got;	   /* GET: of these, arrived in any order; PUT: bytes sent by frames and acknowledged */
+	uint64_t got;	   /* GET: of these, arrived in any order; PUT: of @sent, acknowledged */
 	uint64_t got_head; /* GET: of these, arrived without a hole from the start */
 	uint64_t sent;	   /* PUT: bytes sent by frames */
 	bool has_reply;
-	bool is_ring;	   /* frames go through shared memory */
-	bool counts_busy;  /* in target->frames_cnt */
-	uint64_t cma_ns;   /* spent in CMA */
-	bool has_frames;   /* frames have been its method, for some time at least */
-	bool no_cma;	   /* the shared table does not know the region */
-	bool has_news;	   /* the peer has shown life since the timer was set */
+	bool is_ring;	  /* frames go through shared memory */
+	bool counts_busy; /* in target->frames_cnt */
+	uint64_t cma_ns;  /* spent in CMA */
+	bool has_frames;  /* frames have been its method, for some time at least */
+	bool no_cma;	  /* the shared table does not know the region */
+	bool has_news;	  /* the peer has shown life since the timer was set */
+	uint32_t help_key; /* HELPED: the region that the owner fills; 0 = not (any more) */
+	bool is_helped;	   /* HELPED: the owner's part is done */
+	uint64_t ready_ns; /* HELPED: when our part was ready */
+	/* what an owner does for a peer's HELPED */
+	bool is_help;
+	uint32_t src_key, peer_id, peer_tag;
 };
 TAILQ_HEAD(bulk_op_list, bulk_op);
 
@@ -194,7 +227,7 @@ struct bulk_stream {
 };
 TAILQ_HEAD(bulk_stream_list, bulk_stream);
 
-/* A chunk on its way through a path that keeps pointers: a copy, so that a region can go away at any time. */
+/* A chunk on a path that keeps pointers: a copy, so that a region can go away at any time. */
 struct bulk_buf {
 	enum bulk_ref ref;
 	struct bulk_stream *stream;
@@ -220,33 +253,53 @@ struct bulk_port {
 	uint32_t next_tag;
 	struct bulk_reply *reply; /* ring of reply_cap (power of two) */
 	uint32_t reply_head, reply_cnt, reply_cap;
-	uint64_t last_ns;   /* time of the last bulk_poll() */
-	bool is_stalled;    /* that poll could not send anything that it had */
-	uint64_t last_rx;   /* frames seen by the last bulk_poll(), to tell a quiet port */
-	int force;	    /* tests: -1 choose, else enum bulk_method */
+	uint64_t last_ns; /* time of the last bulk_poll() */
+	bool is_stalled;  /* that poll could not send anything that it had */
+	uint64_t last_rx; /* frames seen by the last bulk_poll(), to tell a quiet port */
+	int force;	  /* tests: -1 choose, else enum bulk_method */
+	uint32_t help_cnt; /* operations with is_help */
 };
 
-#define BULK_WORK_MAX  65536u	/* bytes that one bulk_poll() moves while others wait */
-#define BULK_SLICE_MAX 262144u	/* bytes of one kernel copy: bounds how long a region can be leased */
-#define BULK_UNSENT_MAX 64u	/* chunks of one stream or operation in the hands of the link */
-#define BULK_VISIT_MAX 16	/* blocked operations that one bulk_poll() tries */
+#define BULK_WORK_MAX 65536u /* bytes that one bulk_poll() moves while others wait */
+#define BULK_SLICE_MAX 262144u /* bytes of one kernel copy, hence of one lease */
+#define BULK_UNSENT_MAX 64u /* chunks of one stream or operation in the hands of the link */
+#define BULK_VISIT_MAX	16  /* blocked operations that one bulk_poll() tries */
+
+/* bulk_help.c */
+/** bulk_help_ask() - Share @op with the owner if that is possible now. */
+void bulk_help_ask(struct bulk_port *b, struct bulk_op *op);
+/** bulk_help_stop() - The owner has done its part (@is_done), or need not any more. */
+void bulk_help_stop(struct bulk_port *b, struct bulk_op *op, bool is_done);
+/** bulk_help_check() - After bulk_help_stop(): has the owner let go? */
+void bulk_help_check(struct bulk_port *b, struct bulk_op *op);
+/** bulk_help_balance() - The owner has just done its part: learn who was waited for. */
+void bulk_help_balance(struct bulk_op *op, uint64_t now_ns);
+/** bulk_help_serve() - Owner: make @op what @peer asks for. Return: false: not possible. */
+bool bulk_help_serve(struct bulk_port *b, struct bulk_op *op, struct link_peer *peer,
+		     const struct bulk_pkt *pkt, uint64_t now_ns);
+/** bulk_help_region_gone() - Read nothing of region @key any more. (bulk.c) */
+void bulk_help_region_gone(struct bulk_port *b, uint32_t key);
 
 /* bulk_serve.c */
+/** bulk_serve_answer() - A REPLY now, or in a later bulk_poll(). */
+void bulk_serve_answer(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt,
+		       enum bulk_status status, uint64_t bytes);
 void bulk_serve_get(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt);
-void bulk_serve_put(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt, const struct view *frame);
+void bulk_serve_put(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt,
+		    const struct view *frame);
 void bulk_serve_stop(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt);
 /** bulk_serve_step() - Send replies and up to BULK_WORK_MAX of data. Return: frames sent. */
 int bulk_serve_step(struct bulk_port *b);
 void bulk_serve_on_sent(struct bulk_port *b, struct bulk_buf *buf);
 void bulk_serve_peer_dead(struct bulk_port *b, struct link_peer *peer);
-/** bulk_serve_region_gone() - Nothing of region @key may be read from now on; its readers are told. */
+/** bulk_serve_region_gone() - Read nothing of region @key any more, and tell its readers. */
 void bulk_serve_region_gone(struct bulk_port *b, uint32_t key);
 void bulk_serve_fini(struct bulk_port *b);
 bool bulk_serve_is_idle(const struct bulk_port *b);
 
 /** bulk_frame() - port_frame_out() of one message. */
-int bulk_frame(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt, const void *data, size_t len,
-	       void *cookie);
+int bulk_frame(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt,
+	       const void *data, size_t len, void *cookie);
 /** bulk_peer_ref() - The link_peer_get() of a peer at hand; undone by link_peer_put(). */
 static inline struct link_peer *bulk_peer_ref(struct link_peer *peer)
 {

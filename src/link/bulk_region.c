@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The node's side of the bulk service: which memory peers may touch, and which tables of other nodes we have mapped.
+// The node's side of the bulk service: which memory peers may touch, and which tables of other
+// nodes we have mapped.
 //
-// The truth about a region is in private memory; where the node has shared memory it is published in its table as well
-// (bulk_tab.c), whose room grows with the regions and is missing where /dev/shm is full: such regions are reached by frames.
+// The truth about a region is in private memory; where the node has shared memory it is published
+// in its table as well (bulk_tab.c), whose room grows with the regions and is missing where
+// /dev/shm is full: such regions are reached by frames.
 #include "link/bulk_int.h"
 
 #include <errno.h>
@@ -16,7 +18,7 @@
 #define DEL_SPIN_NS	(200 * NS_PER_US) /* then the lock is lent out while waiting */
 #define DEL_NAP_NS	(100 * NS_PER_US)
 
-/* --- regions ----------------------------------------------------------------------------------------------------------- */
+/* --- regions ---------------------------------------------------------------------------------- */
 
 static struct bulk_region *region_at(const struct bulk_node *b, uint32_t idx)
 {
@@ -84,17 +86,19 @@ static int grow(struct bulk_node *b)
 	return 0;
 }
 
-/* The shared table, made when first needed. Without it only the frames method reaches our regions. */
+/* The shared table, made when first needed. Without it only frames reach our regions. */
 static void share(struct bulk_node *b)
 {
 	struct link_node *n = b->n;
 	int rc;
 
-	if (!b->tab && !b->tab_tried && n->lossless && !n->attr.sim && (n->room->paths & LINK_PATH_SHM)) {
+	if (!b->tab && !b->tab_tried && n->lossless && !n->attr.sim &&
+	    (n->room->paths & LINK_PATH_SHM)) {
 		b->tab_tried = true;
 		rc = bulk_tab_create(b->id, &b->tab);
 		if (rc)
-			LOG_INFO("no shared region table: %s; peers copy through the owner", strerror(-rc));
+			LOG_INFO("no shared region table: %s; peers copy through the owner",
+				 strerror(-rc));
 	}
 	if (b->tab && bulk_tab_entry_cnt(b->tab) < b->chunk_cnt * BULK_REGION_STEP &&
 	    bulk_tab_grow(b->tab, b->chunk_cnt * BULK_REGION_STEP))
@@ -139,8 +143,9 @@ int link_region_add(struct link_node *n, void *addr, size_t len, unsigned rights
 }
 
 /*
- * Wait until no initiator touches @idx. A running one lets go within microseconds; a dead one is noticed by its lock; a stopped one
- * (SIGSTOP, debugger) holds its lease until it counts as dead like any silent peer. A long wait is without the node's lock.
+ * Wait until no initiator touches @idx. A running one lets go within microseconds; a dead one is
+ * noticed by its lock; a stopped one (SIGSTOP, debugger) holds its lease until it counts as dead
+ * like any silent peer. A long wait is without the node's lock.
  */
 static void wait_leases(struct bulk_node *b, uint32_t idx, bool may_unlock)
 {
@@ -156,8 +161,8 @@ static void wait_leases(struct bulk_node *b, uint32_t idx, bool may_unlock)
 		}
 		if (n->room->dead_after_ns != CLK_NEVER && waited_ns > n->room->dead_after_ns &&
 		    bulk_tab_break(b->tab, idx))
-			LOG_WARN("a stopped process has held region %u for %llu ms: taken away", idx,
-				 (unsigned long long)(waited_ns / NS_PER_MS));
+			LOG_WARN("a stopped process has held region %u for %llu ms: taken away",
+				 idx, (unsigned long long)(waited_ns / NS_PER_MS));
 		if (may_unlock)
 			lock_release(n->lock);
 		nanosleep(&nap, NULL);
@@ -183,6 +188,35 @@ static void region_del(struct bulk_node *b, uint32_t key, bool may_unlock)
 	free_push(b, idx);
 }
 
+void bulk_region_retract(struct bulk_node *b, uint32_t key)
+{
+	uint32_t idx = (uint32_t)FIELD_GET(BULK_KEY_IDX, key);
+
+	region_at(b, idx)->key = 0;
+	if (is_shared(b, idx))
+		bulk_tab_retract(b->tab, idx);
+}
+
+bool bulk_region_try_free(struct bulk_node *b, uint32_t key)
+{
+	uint32_t idx = (uint32_t)FIELD_GET(BULK_KEY_IDX, key);
+
+	if (is_shared(b, idx) && bulk_tab_is_leased(b->tab, idx, false) &&
+	    bulk_tab_is_leased(b->tab, idx, true))
+		return false;
+	free_push(b, idx);
+	return true;
+}
+
+void bulk_region_wait_free(struct bulk_node *b, uint32_t key)
+{
+	uint32_t idx = (uint32_t)FIELD_GET(BULK_KEY_IDX, key);
+
+	if (is_shared(b, idx))
+		wait_leases(b, idx, false);
+	free_push(b, idx);
+}
+
 void link_region_del(struct link_node *n, uint32_t key)
 {
 	lock_assert_held(n->lock);
@@ -190,7 +224,7 @@ void link_region_del(struct link_node *n, uint32_t key)
 		region_del(n->bulk, key, true);
 }
 
-/* --- other nodes on this host -------------------------------------------------------------------------------------------- */
+/* --- other nodes on this host ----------------------------------------------------------------- */
 
 static struct bulk_target **target_bucket(struct bulk_node *b, uint64_t node_id)
 {
@@ -221,7 +255,8 @@ static void target_detach(struct bulk_target *t)
 	t->tab = NULL;
 }
 
-/* Forget nodes that are gone; cheap on average since the next time comes only after the number has doubled. */
+/* Forget nodes that are gone; cheap on average since the next time comes only after the number has
+ * doubled. */
 static void targets_gc(struct bulk_node *b)
 {
 	for (int i = 0; i < BULK_TARGET_BUCKETS; i++) {
@@ -268,7 +303,7 @@ struct bulk_target *bulk_target_get(struct bulk_node *b, struct link_peer *peer,
 	return t;
 }
 
-/* --- open and close -------------------------------------------------------------------------------------------------------- */
+/* --- open and close --------------------------------------------------------------------------- */
 
 int bulk_node_open(struct link_node *n, struct bulk_node **out)
 {

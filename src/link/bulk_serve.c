@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The target's side of the frames method: answers GETs with a stream of DATA, takes PUTs, and replies.
+// The target's side of the frames method: answers GETs with a stream of DATA, takes PUTs, and
+// replies.
 //
-// A PUT frame names its whole operation, so nothing is remembered about PUTs but the replies that are owed. A GET becomes a stream;
-// streams share each poll's work in turns. Over shared memory a chunk is copied into the ring before port_frame_out() returns;
-// any other path keeps pointers until the chunk is acknowledged, so there it sends a copy: a region can then be deregistered at
+// A PUT frame names its whole operation, so nothing is remembered about PUTs but the replies that
+// are owed. A GET becomes a stream; streams share each poll's work in turns. Over shared memory a
+// chunk is copied into the ring before port_frame_out() returns; any other path keeps pointers
+// until the chunk is acknowledged, so there it sends a copy: a region can then be deregistered at
 // any moment, whatever the network does.
 #include "link/bulk_int.h"
 
 #include <errno.h>
 #include <string.h>
 
-#define TURN_LEN      32768u	/* bytes per turn of a stream */
+#define TURN_LEN      32768u /* bytes per turn of a stream */
 #define REPLY_CAP_MIN 16u
 #define REPLY_CAP_MAX 65536u
 
-int bulk_frame(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt, const void *data, size_t len,
-	       void *cookie)
+int bulk_frame(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt,
+	       const void *data, size_t len, void *cookie)
 {
 	uint8_t hdr[BULK_HDR_MAX];
 	struct iovec iov = {(void *)(uintptr_t)data, len};
@@ -24,7 +26,7 @@ int bulk_frame(struct bulk_port *b, struct link_peer *peer, const struct bulk_pk
 	return port_frame_out(b->port, peer, LINK_K_BULK, hdr, hdr_len, &iov, len ? 1 : 0, cookie);
 }
 
-/* --- replies ------------------------------------------------------------------------------------------------------------- */
+/* --- replies ---------------------------------------------------------------------------------- */
 
 static struct bulk_reply *reply_at(struct bulk_port *b, uint32_t i)
 {
@@ -62,12 +64,13 @@ static void reply_append(struct bulk_port *b, struct bulk_reply r)
 	*reply_at(b, b->reply_cnt - 1) = r;
 }
 
-static void reply_push(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt, enum bulk_status status,
-		       uint64_t bytes)
+static void reply_push(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt,
+		       enum bulk_status status, uint64_t bytes)
 {
 	struct bulk_reply *last = b->reply_cnt ? reply_at(b, b->reply_cnt - 1) : NULL;
 
-	if (last && last->peer == peer && last->id == pkt->id && last->tag == pkt->tag && last->status == status) {
+	if (last && last->peer == peer && last->id == pkt->id && last->tag == pkt->tag &&
+	    last->status == status) {
 		last->bytes += bytes;
 		return;
 	}
@@ -82,16 +85,33 @@ static void reply_push(struct bulk_port *b, struct link_peer *peer, const struct
 					    .bytes = bytes});
 }
 
+void bulk_serve_answer(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt,
+		       enum bulk_status status, uint64_t bytes)
+{
+	struct bulk_pkt reply = {.type = BULK_T_REPLY,
+				 .status = status,
+				 .id = pkt->id,
+				 .tag = pkt->tag,
+				 .bytes = bytes};
+
+	if (bulk_frame(b, peer, &reply, NULL, 0, NULL) == -EAGAIN)
+		reply_push(b, peer, pkt, status, bytes);
+}
+
 /* A reply that finds no room goes to the end, so that one full peer does not hold up the others. */
 static int replies_step(struct bulk_port *b)
 {
 	int sent = 0, blocked = 0;
 
 	/* sending may find the peer dead, which takes its other replies away */
-	for (uint32_t todo = b->reply_cnt; todo && b->reply_cnt && blocked < BULK_VISIT_MAX; todo--) {
+	for (uint32_t todo = b->reply_cnt; todo && b->reply_cnt && blocked < BULK_VISIT_MAX;
+	     todo--) {
 		struct bulk_reply r = reply_take(b);
-		struct bulk_pkt pkt = {
-			.type = BULK_T_REPLY, .status = r.status, .id = r.id, .tag = r.tag, .bytes = r.bytes};
+		struct bulk_pkt pkt = {.type = BULK_T_REPLY,
+				       .status = r.status,
+				       .id = r.id,
+				       .tag = r.tag,
+				       .bytes = r.bytes};
 
 		if (bulk_frame(b, r.peer, &pkt, NULL, 0, NULL) == -EAGAIN) {
 			reply_append(b, r);
@@ -104,7 +124,7 @@ static int replies_step(struct bulk_port *b)
 	return sent;
 }
 
-/* --- streams ------------------------------------------------------------------------------------------------------------- */
+/* --- streams ---------------------------------------------------------------------------------- */
 
 static void stream_free(struct bulk_port *b, struct bulk_stream *s)
 {
@@ -158,7 +178,7 @@ static int chunk_send(struct bulk_port *b, struct bulk_stream *s, uint32_t len)
 	return rc;
 }
 
-/* One turn of @s. Return: bytes sent; 0: @s is gone; -EAGAIN: nothing sent, and it is still there. */
+/* One turn of @s. Return: bytes sent; 0: @s is gone; -EAGAIN: nothing sent, it is still there. */
 static int64_t stream_turn(struct bulk_port *b, struct bulk_stream *s)
 {
 	uint64_t start = s->pos;
@@ -238,7 +258,8 @@ void bulk_serve_get(struct bulk_port *b, struct link_peer *peer, const struct bu
 	TAILQ_INSERT_TAIL(&b->serving, s, entry);
 }
 
-void bulk_serve_put(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt, const struct view *frame)
+void bulk_serve_put(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt,
+		    const struct view *frame)
 {
 	if (!bulk_region_check(b->node, pkt->key, LINK_PUT, pkt->addr, pkt->len)) {
 		reply_push(b, peer, pkt, BULK_S_ACCESS, 0);
@@ -253,7 +274,8 @@ void bulk_serve_stop(struct bulk_port *b, struct link_peer *peer, const struct b
 {
 	struct bulk_stream *s;
 
-	TAILQ_FOREACH(s, &b->serving, entry) {
+	TAILQ_FOREACH(s, &b->serving, entry)
+	{
 		if (s->peer == peer && s->id == pkt->id && s->tag == pkt->tag) {
 			stream_stop(b, s);
 			return;
@@ -292,6 +314,7 @@ void bulk_serve_region_gone(struct bulk_port *b, uint32_t key)
 {
 	struct bulk_stream *s = TAILQ_FIRST(&b->serving), *next;
 
+	bulk_help_region_gone(b, key);
 	for (; s; s = next) {
 		struct bulk_pkt pkt = {.id = s->id, .tag = s->tag};
 

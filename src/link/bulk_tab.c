@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The shared region table: a file in /dev/shm per node, from which initiators on the host learn what they may touch.
+// The shared region table: a file in /dev/shm per node, from which initiators on the host learn
+// what they may touch.
 //
-// Theory of operation: the owner keeps the truth in private memory (bulk_region.c) and publishes a copy here; it reads nothing
-// back but leases. An initiator that copies by itself must not do so after the owner deregistered the region, so it says first
-// what it is about to touch:
+// Theory of operation: the owner keeps the truth in private memory (bulk_region.c) and publishes a
+// copy here; it reads nothing back but leases. An initiator that copies by itself must not do so
+// after the owner deregistered the region, so it says first what it is about to touch:
 //
 //	initiator				owner
 //	slot.lease = index + 1			entry.key = 0
@@ -12,17 +13,20 @@
 //	copy
 //	slot.lease = 0
 //
-// Either the initiator sees that the key is gone or the owner sees the lease (Dekker). A copy is at most BULK_SLICE_MAX bytes,
-// so a live initiator lets go soon. Whether it lives is told by a POSIX record lock on byte 1 + slot of the file: it is given
-// up by the kernel only after the last thread of the process has left its last system call, needs no pid (hence crosses pid
-// namespaces), survives SIGSTOP and is not inherited by fork. Byte 0 is the owner's. Record locks belong to the process and
-// all of them are lost when *any* descriptor of the file is closed, so a process opens each table once and its nodes share that;
-// another copy of this code in the process (another provider) is told by what is mapped, and its files are not opened. For the
-// same reason the names are none that shm_seg.c's reaper would look into.
+// Either the initiator sees that the key is gone or the owner sees the lease (Dekker). A copy is at
+// most BULK_SLICE_MAX bytes, so a live initiator lets go soon. Whether it lives is told by a POSIX
+// record lock on byte 1 + slot of the file: it is given up by the kernel only after the last thread
+// of the process has left its last system call, needs no pid (hence crosses pid namespaces),
+// survives SIGSTOP and is not inherited by fork. Byte 0 is the owner's. Record locks belong to the
+// process and all of them are lost when *any* descriptor of the file is closed, so a process opens
+// each table once and its nodes share that; another copy of this code in the process (another
+// provider) is told by what is mapped, and its files are not opened. For the same reason the names
+// are none that shm_seg.c's reaper would look into.
 //
-// What remains: a holder that is *stopped* for dead_after loses its lease. A stop takes effect when a process returns from the
-// kernel, i.e. after a copy that had begun; only one stopped in the few instructions between its look at the key and the
-// system call, and continued after dead_after, could still copy. The alternative is to wait for a debugger for ever.
+// What remains: a holder that is *stopped* for dead_after loses its lease. A stop takes effect when
+// a process returns from the kernel, i.e. after a copy that had begun; only one stopped in the few
+// instructions between its look at the key and the system call, and continued after dead_after,
+// could still copy. The alternative is to wait for a debugger for ever.
 #include "link/bulk_int.h"
 
 #include <dirent.h>
@@ -40,7 +44,7 @@
 
 /* All fields little or big as the host; both sides are this host. */
 struct tab_hdr {
-	uint64_t magic;
+	_Atomic uint64_t magic; /* written last */
 	uint64_t node_id;
 	uint32_t slot_num, entry_len;
 	_Atomic uint32_t entry_cnt; /* entries that have memory; only grows */
@@ -117,7 +121,8 @@ static int byte_lock(int fd, uint32_t byte, short type)
 	return fcntl(fd, F_SETLK, &fl) ? -errno : 0;
 }
 
-/* Whether another process holds @byte; one's own locks are never reported. @pid: out, may be NULL; 0 = not known here. */
+/* Whether another process holds @byte; one's own locks are never reported. @pid: out, may be NULL;
+ * 0 = not known here. */
 static bool byte_is_locked_by(int fd, uint32_t byte, pid_t *pid)
 {
 	struct flock fl = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
@@ -165,7 +170,8 @@ static int tab_map(struct bulk_tab *t)
 
 	if (p == MAP_FAILED)
 		return -errno;
-	madvise(p, TAB_LEN, MADV_DONTFORK); /* a child has its own business with this table, if any */
+	madvise(p, TAB_LEN,
+		MADV_DONTFORK); /* a child has its own business with this table, if any */
 	t->hdr = p;
 	t->slot = (struct tab_slot *)((char *)p + TAB_HDR_LEN);
 	t->entry = (struct tab_entry *)((char *)p + TAB_ENTRY_OFF);
@@ -182,8 +188,9 @@ static void tabs_insert(struct bulk_tab *t)
 }
 
 /*
- * A new file that this process owns. Birth against reaping: until it is locked it looks like one of the dead. A reaper that has
- * its lock will unlink it, and nobody else does that, or there would be a successor under the name by then.
+ * A new file that this process owns. Birth against reaping: until it is locked it looks like one of
+ * the dead. A reaper that has its lock will unlink it, and nobody else does that, or there would be
+ * a successor under the name by then.
  */
 static int tab_file_new(struct bulk_tab *t, const char *name)
 {
@@ -223,11 +230,13 @@ static int tab_file_create(struct bulk_tab *t, const char *name)
 	t->hdr->node_id = t->node_id;
 	t->hdr->slot_num = BULK_SLOT_NUM;
 	t->hdr->entry_len = sizeof(struct tab_entry);
-	t->hdr->magic = TAB_MAGIC;
+	/* release: whoever maps or reads it sees the rest, and the lock */
+	atomic_store_explicit(&t->hdr->magic, TAB_MAGIC, memory_order_release);
 	return 0;
 }
 
-/* /proc/self/maps as a string, to find out which tables this process has open; NULL if it cannot be had. */
+/* /proc/self/maps as a string, to find out which tables this process has open; NULL if it cannot be
+ * had. */
 static char *maps_read(void)
 {
 	FILE *f = fopen("/proc/self/maps", "re");
@@ -253,13 +262,15 @@ static char *maps_read(void)
 	return buf;
 }
 
-/* Whether another copy of this code in this process has @name ("/softfabric-...") open. Unknown counts as yes. */
+/* Whether another copy of this code in this process has @name ("/softfabric-...") open. Unknown
+ * counts as yes. */
 static bool is_mapped_here(const char *maps, const char *name)
 {
 	return !maps || strstr(maps, name);
 }
 
-/* Remove one file if its owner has died. Never one that this process has open: closing it would drop our locks on it. */
+/* Remove one file if its owner has died. Never one that this process has open: closing it would
+ * drop our locks on it. */
 static void tab_reap_one(const char *maps, uint64_t node_id)
 {
 	char path[sizeof(TAB_DIR) + TAB_NAME_LEN], *name = path + strlen(TAB_DIR);
@@ -268,13 +279,14 @@ static void tab_reap_one(const char *maps, uint64_t node_id)
 
 	strcpy(path, TAB_DIR);
 	tab_name(name, TAB_NAME_LEN, node_id);
-	if (lstat(path, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid() || tabs_find(node_id) ||
-	    is_mapped_here(maps, name))
+	if (lstat(path, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
+	    tabs_find(node_id) || is_mapped_here(maps, name))
 		return;
 	fd = shm_open(name, O_RDWR, 0);
 	if (fd < 0)
 		return;
-	if (!byte_lock(fd, 0, F_WRLCK))
+	/* without a name it was reaped by another, and the name may mean a new file by now */
+	if (!byte_lock(fd, 0, F_WRLCK) && !fstat(fd, &st) && st.st_nlink)
 		shm_unlink(name);
 	close(fd); /* the lock, too */
 }
@@ -291,7 +303,8 @@ static void tabs_reap(void)
 		const char *hex = e->d_name + strlen(prefix);
 		unsigned long long id;
 
-		if (strncmp(e->d_name, prefix, strlen(prefix)) || strlen(hex) != 16 || sscanf(hex, "%16llx", &id) != 1)
+		if (strncmp(e->d_name, prefix, strlen(prefix)) || strlen(hex) != 16 ||
+		    sscanf(hex, "%16llx", &id) != 1)
 			continue;
 		if (!looks++)
 			maps = maps_read();
@@ -355,8 +368,9 @@ static int tab_file_attach(struct bulk_tab *t, const char *name)
 	rc = tab_file_check(t);
 	if (!rc)
 		rc = tab_map(t);
-	if (!rc && (t->hdr->magic != TAB_MAGIC || t->hdr->node_id != t->node_id ||
-		    t->hdr->slot_num != BULK_SLOT_NUM || t->hdr->entry_len != sizeof(struct tab_entry))) {
+	if (!rc &&
+	    (t->hdr->magic != TAB_MAGIC || t->hdr->node_id != t->node_id ||
+	     t->hdr->slot_num != BULK_SLOT_NUM || t->hdr->entry_len != sizeof(struct tab_entry))) {
 		munmap(t->hdr, TAB_LEN);
 		rc = -ENOENT;
 	}
@@ -409,7 +423,7 @@ void bulk_tab_put(struct bulk_tab *tab)
 	while (*pp != tab)
 		pp = &(*pp)->next;
 	*pp = tab->next;
-	if (tab->is_own) {
+	if (tab->is_own || !byte_is_locked(tab->fd, 0)) { /* who died cannot clean up */
 		tab_name(name, sizeof(name), tab->node_id);
 		shm_unlink(name);
 	}
@@ -441,7 +455,8 @@ int bulk_tab_grow(struct bulk_tab *tab, uint32_t cnt)
 	return 0;
 }
 
-void bulk_tab_publish(struct bulk_tab *tab, uint32_t key, uint64_t addr, uint64_t len, unsigned rights)
+void bulk_tab_publish(struct bulk_tab *tab, uint32_t key, uint64_t addr, uint64_t len,
+		      unsigned rights)
 {
 	struct tab_entry *e = &tab->entry[FIELD_GET(BULK_KEY_IDX, key)];
 
@@ -486,7 +501,8 @@ bool bulk_tab_is_leased(struct bulk_tab *tab, uint32_t idx, bool reap)
 	return busy;
 }
 
-/* By SIGSTOP or a debugger. A process of another pid namespace cannot be asked and counts as stopped. */
+/* By SIGSTOP or a debugger. A process of another pid namespace cannot be asked and counts as
+ * stopped. */
 static bool process_is_stopped(pid_t pid)
 {
 	char path[32], line[256] = "";
@@ -524,7 +540,8 @@ bool bulk_tab_owner_is_alive(struct bulk_tab *tab)
 	return tab->is_own || byte_is_locked(tab->fd, 0);
 }
 
-/* Under the mutex. Whoever gets the lock may have the slot, unless another node of this process has it. */
+/* Under the mutex. Whoever gets the lock may have the slot, unless another node of this process has
+ * it. */
 static bool slot_try(struct bulk_tab *tab, uint32_t i, bool also_dead)
 {
 	struct tab_slot *s = &tab->slot[i];
@@ -567,7 +584,8 @@ void bulk_tab_slot_release(struct bulk_tab *tab, int slot)
 	tabs_unlock();
 }
 
-int bulk_lease_take(struct bulk_tab *tab, int slot, uint32_t key, int op, uint64_t addr, uint64_t len)
+int bulk_lease_take(struct bulk_tab *tab, int slot, uint32_t key, int op, uint64_t addr,
+		    uint64_t len)
 {
 	uint32_t idx = (uint32_t)FIELD_GET(BULK_KEY_IDX, key);
 	struct tab_entry *e = &tab->entry[idx];
@@ -576,14 +594,15 @@ int bulk_lease_take(struct bulk_tab *tab, int slot, uint32_t key, int op, uint64
 	if (idx >= bulk_tab_entry_cnt(tab))
 		return -ENOENT;
 	atomic_store_explicit(&tab->slot[slot].lease, idx + 1, memory_order_relaxed);
-	/* full fence; pairs with the one in bulk_tab_retract(): the owner sees the lease, or we see that the key is gone */
+	/* full fence; pairs with the one in bulk_tab_retract(): the owner sees the lease, or we see
+	 * that the key is gone */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (key == 0 || atomic_load_explicit(&e->key, memory_order_acquire) != key)
 		goto refuse;
 	start = atomic_load_explicit(&e->addr, memory_order_relaxed);
 	size = atomic_load_explicit(&e->len, memory_order_relaxed);
-	if (!(atomic_load_explicit(&e->rights, memory_order_relaxed) & (unsigned)op) || addr < start ||
-	    len > size || addr - start > size - len)
+	if (!(atomic_load_explicit(&e->rights, memory_order_relaxed) & (unsigned)op) ||
+	    addr < start || len > size || addr - start > size - len)
 		goto refuse;
 	return 0;
 
@@ -595,5 +614,6 @@ refuse:
 int bulk_lease_drop(struct bulk_tab *tab, int slot)
 {
 	/* release; pairs with the acquire in bulk_tab_is_leased() */
-	return atomic_exchange_explicit(&tab->slot[slot].lease, 0, memory_order_release) ? 0 : -EACCES;
+	return atomic_exchange_explicit(&tab->slot[slot].lease, 0, memory_order_release) ? 0
+											 : -EACCES;
 }

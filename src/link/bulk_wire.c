@@ -9,7 +9,10 @@
 #define CTL .payload_min = 0, .payload_max = 0
 
 const struct bulk_desc bulk_desc[BULK_T_NUM] = {
-	[BULK_T_GET] = {.name = "get", .hdr_len = sizeof(struct bulk_hdr_get), .has_key = true, CTL},
+	[BULK_T_GET] = {.name = "get",
+			.hdr_len = sizeof(struct bulk_hdr_get),
+			.has_key = true,
+			CTL},
 	[BULK_T_DATA] = {.name = "data",
 			 .hdr_len = sizeof(struct bulk_hdr_data),
 			 .payload_min = 1,
@@ -25,6 +28,10 @@ const struct bulk_desc bulk_desc[BULK_T_NUM] = {
 			  CTL},
 	[BULK_T_STOP] = {.name = "stop", .hdr_len = sizeof(struct bulk_hdr), CTL},
 	[BULK_T_PING] = {.name = "ping", .hdr_len = sizeof(struct bulk_hdr), CTL},
+	[BULK_T_HELP] = {.name = "help",
+			 .hdr_len = sizeof(struct bulk_hdr_help),
+			 .has_key = true,
+			 CTL},
 };
 
 size_t bulk_pkt_encode(const struct bulk_pkt *pkt, uint8_t buf[BULK_HDR_MAX])
@@ -38,7 +45,8 @@ size_t bulk_pkt_encode(const struct bulk_pkt *pkt, uint8_t buf[BULK_HDR_MAX])
 		.key = le32_put(pkt->key),
 	};
 	le64_t addr = le64_put(pkt->addr), len = le64_put(pkt->len), off = le64_put(pkt->off),
-	       bytes = le64_put(pkt->bytes);
+	       bytes = le64_put(pkt->bytes), dst = le64_put(pkt->dst),
+	       dst_key = le64_put(pkt->dst_key);
 
 	WIRE_PUT(&w, &h);
 	switch (pkt->type) {
@@ -57,6 +65,12 @@ size_t bulk_pkt_encode(const struct bulk_pkt *pkt, uint8_t buf[BULK_HDR_MAX])
 	case BULK_T_REPLY:
 		WIRE_PUT(&w, &bytes);
 		break;
+	case BULK_T_HELP:
+		WIRE_PUT(&w, &addr);
+		WIRE_PUT(&w, &len);
+		WIRE_PUT(&w, &dst);
+		WIRE_PUT(&w, &dst_key);
+		break;
 	case BULK_T_STOP:
 	case BULK_T_PING:
 		break;
@@ -67,10 +81,10 @@ size_t bulk_pkt_encode(const struct bulk_pkt *pkt, uint8_t buf[BULK_HDR_MAX])
 	return (size_t)(w.p - buf);
 }
 
-/* The part behind struct bulk_hdr. @r holds exactly the bytes that the table promises for the type. */
+/* The part behind struct bulk_hdr. @r holds exactly the bytes that the type has. */
 static void decode_rest(struct wire_rd *r, struct bulk_pkt *pkt)
 {
-	le64_t v[3] = {0};
+	le64_t v[4] = {0};
 
 	wire_get(r, v, wire_left(r));
 	switch (pkt->type) {
@@ -86,6 +100,12 @@ static void decode_rest(struct wire_rd *r, struct bulk_pkt *pkt)
 		break;
 	case BULK_T_REPLY:
 		pkt->bytes = le64_get(v[0]);
+		break;
+	case BULK_T_HELP:
+		pkt->addr = le64_get(v[0]);
+		pkt->len = le64_get(v[1]);
+		pkt->dst = le64_get(v[2]);
+		pkt->dst_key = (uint32_t)le64_get(v[3]);
 		break;
 	case BULK_T_STOP:
 	case BULK_T_PING:

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Messages of the bulk service as frames of kind LINK_K_BULK: formats, table, and the one door they come in by.
+// Messages of the bulk service as frames of kind LINK_K_BULK: formats, table, and the one door they
+// come in by.
 //
-// The initiator names its operation by (id, tag); the target only echoes both. GET asks for a range and is answered by DATA
-// frames that cover it, in any order; PUT carries its bytes, and each of its frames names the whole operation, so that the
-// target checks key, range and right of every frame without remembering anything. REPLY ends or acknowledges.
+// The initiator names its operation by (id, tag); the target only echoes both. GET asks for a range
+// and is answered by DATA frames that cover it, in any order; PUT carries its bytes, and each of
+// its frames names the whole operation, so that the target checks key, range and right of every
+// frame without remembering anything. REPLY ends or acknowledges.
 #ifndef SF_LINK_BULK_WIRE_H
 #define SF_LINK_BULK_WIRE_H
 
@@ -15,10 +17,14 @@
 enum bulk_type {
 	BULK_T_GET = 1, /* initiator -> target: send me [addr, +len) */
 	BULK_T_DATA,	/* target -> initiator: bytes of a GET, @off from its addr */
-	BULK_T_PUT,	/* initiator -> target: bytes for [addr + off, ...) of an operation on [addr, +len) */
-	BULK_T_REPLY,	/* target -> initiator: @bytes more of a PUT are in place, or the operation has failed */
-	BULK_T_STOP,	/* initiator -> target: no more DATA for this GET, please */
-	BULK_T_PING,	/* initiator -> target: are you there? The link's own acknowledgement is the answer */
+	BULK_T_PUT,   /* initiator -> target: bytes for [addr + off, ...) of an operation on [addr,
+			 +len) */
+	BULK_T_REPLY, /* target -> initiator: @bytes more of a PUT are in place, or the operation
+			 has failed */
+	BULK_T_STOP,  /* initiator -> target: no more DATA for this GET, please */
+	BULK_T_PING,  /* initiator -> target: are you there? The link's own acknowledgement is the
+			 answer */
+	BULK_T_HELP, /* initiator -> target: copy [addr, +len) into my region @dst_key at @dst */
 	BULK_T_NUM
 };
 
@@ -74,10 +80,20 @@ struct bulk_hdr_reply {
 };
 static_assert(sizeof(struct bulk_hdr_reply) == 24, "wire");
 
-#define BULK_HDR_MAX sizeof(struct bulk_hdr_put)
+struct bulk_hdr_help {
+	struct bulk_hdr h;
+	le64_t addr;
+	le64_t len;
+	le64_t dst;
+	le64_t dst_key;
+};
+static_assert(sizeof(struct bulk_hdr_help) == 48, "wire");
+
+#define BULK_HDR_MAX sizeof(struct bulk_hdr_help)
 static_assert(BULK_HDR_MAX <= LINK_HDR_MAX, "link_send() copies the header");
 
-/* Most bytes of one DATA or PUT frame; whole cache lines, so that the next piece starts on one too. */
+/* Most bytes of one DATA or PUT frame; whole cache lines, so that the next piece starts on one too.
+ */
 #define BULK_CHUNK ALIGN_DOWN(LINK_FRAME_MAX - (uint32_t)BULK_HDR_MAX, 64u)
 
 /* A message in host form; fields that its type lacks are 0. */
@@ -88,6 +104,8 @@ struct bulk_pkt {
 	uint64_t addr, len; /* the whole operation */
 	uint64_t off;	    /* of the payload in it */
 	uint64_t bytes;
+	uint64_t dst; /* HELP: address in the initiator ... */
+	uint32_t dst_key; /* ... in this region of it */
 	uint32_t hdr_len, payload_len;
 };
 
@@ -103,10 +121,11 @@ extern const struct bulk_desc bulk_desc[BULK_T_NUM];
 size_t bulk_pkt_encode(const struct bulk_pkt *pkt, uint8_t buf[BULK_HDR_MAX]);
 
 /**
- * bulk_pkt_check() - The door: copy the header out of a frame and believe it only if all of it is right.
- * @out: written only on success; the payload starts @out->hdr_len bytes into @frame and, for DATA and PUT, lies inside [0, len)
- *       of the operation as far as the frame itself can tell.
- * Return: 0; -EPROTO.
+ * bulk_pkt_check() - The door: copy the header out of a frame and believe it only if all of it is
+ * right.
+ * @out: written only on success; the payload starts @out->hdr_len bytes into @frame and, for DATA
+ * and PUT, lies inside [0, len) of the operation as far as the frame itself can tell. Return: 0;
+ * -EPROTO.
  */
 int bulk_pkt_check(const struct view *frame, struct bulk_pkt *out);
 

@@ -93,6 +93,8 @@ uint64_t link_now_ns(const struct link_node *n);
 void link_idle(struct link_node *n);
 /** link_forked() - True in a child of the process that opened @n: nothing of it may be used there. */
 bool link_forked(const struct link_node *n);
+/** link_fork_mark() - A byte that is 0 where link_forked() is true, for those who ask often. NULL: ask link_forked(). */
+const volatile uint8_t *link_fork_mark(const struct link_node *n);
 
 /* --- ports ------------------------------------------------------------------------------------------------------- */
 
@@ -149,6 +151,8 @@ void link_peer_set_user(struct link_peer *peer, void *user);
  */
 int link_send(struct link_port *p, struct link_peer *peer, const void *hdr, size_t hdr_len, const struct iovec *iov,
 	      int iov_cnt, void *cookie);
+/** link_send_one() - link_send() of a frame that lies in one piece, header included: the quick way for small ones. */
+int link_send_one(struct link_port *p, struct link_peer *peer, const void *frame, size_t len, void *cookie);
 /** link_doorbell() - Push out what link_send() held back. */
 void link_doorbell(struct link_port *p);
 #define LINK_FRAME_MAX 10240u /* bytes, header included; every path takes this much */
@@ -171,6 +175,9 @@ void link_region_del(struct link_node *n, uint32_t key);
  */
 int link_bulk(struct link_port *p, struct link_peer *peer, int op, void *local, size_t len, uint64_t raddr,
 	      uint32_t key, void *cookie);
+
+/** link_bulk_is_direct() - Can the kernel copy between our memory and this peer's, i.e. is link_bulk() the fast way? */
+bool link_bulk_is_direct(const struct link_peer *peer);
 
 /* --- wake-up ----------------------------------------------------------------------------------------------------- */
 

@@ -172,6 +172,8 @@ void shm_peer_detach(struct shm_peer *sp);
 /** shm_send() - One frame; @cookie may be NULL (nobody cares). 0; -EAGAIN. */
 int shm_send(struct shm_peer *sp, enum link_kind kind, const void *hdr, size_t hdr_len, const struct iovec *iov,
 	     int iov_cnt, void *cookie);
+/** shm_send_one() - shm_send() of one frame of the port's owner that lies in one piece. */
+int shm_send_one(struct shm_peer *sp, const void *frame, size_t len, void *cookie);
 /** shm_send_dgram() - A datagram of the reliability module over shared memory (faults or capture on): may be lost. */
 int shm_send_dgram(struct shm_peer *sp, const struct iovec *iov, int iov_cnt);
 /** shm_poll() - Frames in (port_deliver), datagrams in (@dgram), refusals, completions (port_sent). Return: events. */

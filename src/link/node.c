@@ -138,6 +138,11 @@ bool link_forked(const struct link_node *n)
 	return n->fork_mark ? !*n->fork_mark : n->owner_pid != getpid();
 }
 
+const volatile uint8_t *link_fork_mark(const struct link_node *n)
+{
+	return n->fork_mark;
+}
+
 uint64_t link_now_ns(const struct link_node *n)
 {
 	return clk_now_ns(&n->clk);

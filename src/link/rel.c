@@ -28,8 +28,8 @@
  * only, hence a refusal can never be overtaken by a success: the DATA that completed a refused
  * frame is not final before the NAK record for it has arrived.
  *
- * ORDERED processes DATA in order of seq and stashes what is early; RELIABLE processes on arrival.
- * Nothing else differs.
+ * ORDERED processes DATA in order of seq and stashes what is early, so its senders count bytes
+ * against the credit until they are final; RELIABLE processes on arrival. Nothing else differs.
  *
  * A missing DATA is lost when REL_REORDER later transmissions arrived and it is 1.25 round trips
  * old; when nothing is acknowledged at all, one datagram is sent as a probe, first after about two

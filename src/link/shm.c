@@ -135,20 +135,31 @@ static int send_own_staged(struct shm_peer *sp, const struct out *o)
 	return 0;
 }
 
-static inline int send_own_inline(struct shm_peer *sp, const struct out *o)
+/* A frame of @len bytes that lies in the lane of our own: where its bytes go. NULL: no room. */
+static inline void *inline_begin(struct shm_peer *sp, size_t len, const void *cookie)
 {
-	void *slot;
+	if (unlikely(cookie && !has_pend_room(sp)))
+		return NULL;
+	return lane_reserve(&sp->tx, (uint32_t)len);
+}
 
-	if (unlikely(o->cookie && !has_pend_room(sp)))
-		return -EAGAIN;
-	slot = lane_reserve(&sp->tx, (uint32_t)o->len);
+/* They are there: off with it. */
+static inline void inline_end(struct shm_peer *sp, enum link_kind kind, enum shm_fmt fmt, size_t len, void *cookie)
+{
+	if (cookie)
+		pend_push(sp, kind, cookie);
+	lane_commit(&sp->tx, user_word(sp, fmt, (uint32_t)len, cookie));
+	ring_if_wanted(sp);
+}
+
+static int send_own_inline(struct shm_peer *sp, const struct out *o)
+{
+	void *slot = inline_begin(sp, o->len, o->cookie);
+
 	if (unlikely(!slot))
 		return -EAGAIN;
 	gather(slot, o->hdr, o->hdr_len, o->iov, o->iov_cnt);
-	if (o->cookie)
-		pend_push(sp, o->kind, o->cookie);
-	lane_commit(&sp->tx, user_word(sp, o->fmt, (uint32_t)o->len, o->cookie));
-	ring_if_wanted(sp);
+	inline_end(sp, o->kind, o->fmt, o->len, o->cookie);
 	return 0;
 }
 
@@ -269,6 +280,20 @@ int shm_send(struct shm_peer *sp, enum link_kind kind, const void *hdr, size_t h
 	};
 
 	return send_out(sp, &o);
+}
+
+int shm_send_one(struct shm_peer *sp, const void *frame, size_t len, void *cookie)
+{
+	void *slot;
+
+	if (unlikely(len > SHM_INLINE_MAX || sp->tx_mode != SHM_TX_OWN))
+		return shm_send(sp, LINK_K_NIC, frame, len, NULL, 0, cookie);
+	slot = inline_begin(sp, len, cookie);
+	if (unlikely(!slot))
+		return -EAGAIN;
+	copy_small(slot, frame, len);
+	inline_end(sp, LINK_K_NIC, SHM_FMT_NIC, len, cookie);
+	return 0;
 }
 
 int shm_send_dgram(struct shm_peer *sp, const struct iovec *iov, int iov_cnt)

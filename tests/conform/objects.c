@@ -139,7 +139,7 @@ static struct fid_av *open_av(struct ct *c)
 
 static void open_cntr(struct ct *c)
 {
-	struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP, .wait_obj = FI_WAIT_NONE};
+	struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP, .wait_obj = FI_WAIT_UNSPEC};
 
 	OK(fi_cntr_open(c->domain, &attr, &c->cntr, NULL));
 	OK(fi_ep_bind(c->ep, &c->cntr->fid, c->want.cntr_flags));

@@ -1,3 +1,163 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// Address vectors: insertion, lookup, removal, duplicates, errors, text form.
 #include "conform.h"
-const struct ct_test av_tests[] = {{0}};
+
+#include <stdlib.h>
+
+/* Address @i: a copy of the endpoint's own that differs where each format allows it, in its last words. */
+static void make_addr(const struct ct *c, uint8_t *out, uint32_t i)
+{
+	memcpy(out, c->addr, c->addr_len);
+	if (!strcmp(c->prov, "efa")) {
+		uint16_t qpn = (uint16_t)(i + 1);
+		uint32_t qkey = 0x10000 + i;
+
+		memcpy(out + 16, &qpn, 2);
+		memcpy(out + 20, &qkey, 4);
+		return;
+	}
+	memcpy(out + c->addr_len - 4, &i, 4);
+}
+
+static void av_insert(struct ct *c)
+{
+	uint8_t addr[64 * 64], back[64];
+	fi_addr_t fa[64], again[64];
+	char text[128];
+	size_t len;
+
+	ct_open(c);
+	for (uint32_t i = 0; i < 64; i++)
+		make_addr(c, addr + i * c->addr_len, i);
+	RET(64, fi_av_insert(c->av, addr, 64, fa, 0, NULL));
+	for (unsigned i = 0; i < 64; i++) {
+		CHECK(fa[i] == (c->info->domain_attr->av_type == FI_AV_TABLE ? fa[0] + i : fa[i]), "index %llu", (unsigned long long)fa[i]);
+		len = sizeof(back);
+		OK(fi_av_lookup(c->av, fa[i], back, &len));
+		CHECK(len == c->addr_len && !memcmp(back, addr + i * c->addr_len, len), "address %u", i);
+		len = 5;
+		memset(back, 0xcc, sizeof(back));
+		fi_av_lookup(c->av, fa[i], back, &len);
+		CHECK(len == c->addr_len && back[5] == 0xcc, "cut to 5 bytes: says %zu", len);
+	}
+	len = sizeof(text);
+	CHECK(*fi_av_straddr(c->av, addr, text, &len), "no text");
+	CHECK(len > 1 && strlen(text) < sizeof(text), "length %zu", len);
+	if (!strcmp(c->prov, "efa"))
+		CHECK(!strncmp(text, "fi_addr_efa://[", 15), "%s", text);
+	len = 8;
+	memset(text, 'x', sizeof(text));
+	fi_av_straddr(c->av, addr, text, &len);
+	CHECK(len > 8 && text[8] == 'x', "short text buffer");
+	if (!strcmp(c->prov, "efa")) { /* a second time gives the same */
+		RET(64, fi_av_insert(c->av, addr, 64, again, 0, NULL));
+		CHECK(!memcmp(fa, again, sizeof(fa)), "duplicates got new names");
+	}
+	OK(fi_av_remove(c->av, fa, 64, 0));
+	for (unsigned i = 0; i < 64; i++) {
+		len = sizeof(back);
+		CHECK(fi_av_lookup(c->av, fa[i], back, &len) < 0, "address %u is still there", i);
+	}
+	ct_close(c);
+}
+
+static void av_errors(struct ct *c)
+{
+	uint8_t addr[2 * 64];
+	fi_addr_t fa[2];
+	int err[2] = {77, 77};
+
+	ct_open(c);
+	make_addr(c, addr, 1);
+	CHECK(fi_av_insert(c->av, addr, 1, fa, 1ULL << 50, NULL) < 0, "unknown flags");
+	CHECK(fi_av_remove(c->av, &(fi_addr_t){FI_ADDR_NOTAVAIL}, 1, 0) < 0, "removal of nothing");
+	CHECK(fi_av_lookup(c->av, FI_ADDR_UNSPEC, addr, &(size_t){64}) < 0, "lookup of nothing");
+	RET(0, fi_av_insert(c->av, addr, 0, fa, 0, NULL));
+	if (!strcmp(c->prov, "efa")) {
+		memset(addr + c->addr_len, 0, 32); /* an empty GID stops it */
+		fa[0] = fa[1] = 5;
+		RET(1, fi_av_insert(c->av, addr, 2, fa, 0, NULL));
+		CHECK(fa[0] != FI_ADDR_NOTAVAIL && fa[1] == FI_ADDR_NOTAVAIL, "results %llu %llu", (unsigned long long)fa[0],
+		      (unsigned long long)fa[1]);
+		RET(1, fi_av_insert(c->av, addr, 2, fa, FI_SYNC_ERR, err));
+		CHECK(!err[0] && err[1] > 0 && err[1] != 77, "errors %d %d", err[0], err[1]);
+	}
+	ct_close(c);
+}
+
+/* A removed peer is unknown to calls; inserted anew it works again. */
+static void av_reinsert(struct ct *c)
+{
+	uint8_t mem[64] = {0};
+
+	ct_open(c);
+	for (unsigned i = 0; i < 20; i++) {
+		struct ct_msg m = {.addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[0], .mem = mem, .len = sizeof(mem)};
+
+		if (c->rank) {
+			ct_recv(c, &m);
+			ct_rx(c, &c->ctx[0], FI_RECV | FI_MSG, sizeof(mem));
+		} else {
+			ct_send(c, &m);
+			ct_tx(c, &c->ctx[0], FI_SEND | FI_MSG);
+		}
+		ct_barrier(c);
+		if (c->rank == 0 && i % 2) {
+			OK(fi_av_remove(c->av, &c->peer, 1, 0));
+			RET(-FI_EINVAL, fi_send(c->ep, mem, sizeof(mem), NULL, c->peer, NULL));
+			RET(1, fi_av_insert(c->av, c->peer_addr, 1, &c->peer, 0, NULL));
+		}
+		ct_barrier(c);
+	}
+	ct_close(c);
+}
+
+static void av_open_errors(struct ct *c)
+{
+	struct fi_av_attr attr = {.type = FI_AV_TABLE};
+	struct fid_av *av = NULL;
+
+	ct_open(c);
+	attr.flags = FI_EVENT;
+	CHECK(fi_av_open(c->domain, &attr, &av, NULL) < 0, "FI_EVENT");
+	attr.flags = 0, attr.name = "shared";
+	CHECK(fi_av_open(c->domain, &attr, &av, NULL) < 0, "a shared AV");
+	attr.name = NULL, attr.type = FI_AV_MAP;
+	OK(fi_av_open(c->domain, &attr, &av, NULL)); /* deprecated, and still served */
+	OK(fi_close(&av->fid));
+	attr.type = FI_AV_UNSPEC;
+	OK(fi_av_open(c->domain, &attr, &av, NULL));
+	OK(fi_close(&av->fid));
+	attr.type = (enum fi_av_type)9;
+	CHECK(fi_av_open(c->domain, &attr, &av, NULL) < 0, "type 9");
+	RET(-FI_EBUSY, fi_close(&c->av->fid));
+	ct_close(c);
+}
+
+/* Fifty thousand peers: quick, and the last is as good as the first. */
+static void av_many(struct ct *c)
+{
+	uint64_t start = ct_now_ms();
+	uint8_t addr[64], back[64];
+	fi_addr_t fa = 0;
+	size_t len = 64;
+
+	ct_open(c);
+	for (uint32_t i = 0; i < 50000; i++) {
+		make_addr(c, addr, i);
+		RET(1, fi_av_insert(c->av, addr, 1, &fa, 0, NULL));
+	}
+	OK(fi_av_lookup(c->av, fa, back, &len));
+	CHECK(!memcmp(addr, back, len), "the last one");
+	CHECK(ct_now_ms() - start < 20000, "%llu ms", (unsigned long long)(ct_now_ms() - start));
+	ct_close(c);
+}
+
+const struct ct_test av_tests[] = {
+	{"av_insert", av_insert, FI_MSG, 0, CT_SOLO, NULL},
+	{"av_errors", av_errors, FI_MSG, 0, CT_SOLO, NULL},
+	{"av_reinsert", av_reinsert, FI_MSG, 0, CT_GENS, NULL},
+	{"av_open_errors", av_open_errors, FI_MSG, 0, CT_SOLO, NULL},
+	{"av_many", av_many, FI_MSG, 0, CT_SOLO, NULL},
+	{0},
+};

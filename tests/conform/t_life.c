@@ -1,3 +1,286 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// Life of objects: orders of closing, many endpoints, fork, exit without close, loading and unloading.
 #include "conform.h"
-const struct ct_test life_tests[] = {{0}};
+
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Everything in use says -FI_EBUSY; what nobody uses any more closes, in any order. */
+static void life_busy(struct ct *c)
+{
+	ct_open(c);
+	RET(-FI_EBUSY, fi_close(&c->domain->fid));
+	RET(-FI_EBUSY, fi_close(&c->fabric->fid));
+	RET(-FI_EBUSY, fi_close(&c->txcq->fid));
+	RET(-FI_EBUSY, fi_close(&c->rxcq->fid));
+	RET(-FI_EBUSY, fi_close(&c->av->fid));
+	OK(fi_close(&c->ep->fid));
+	RET(-FI_EBUSY, fi_close(&c->domain->fid));
+	OK(fi_close(&c->av->fid));
+	OK(fi_close(&c->rxcq->fid));
+	RET(-FI_EBUSY, fi_close(&c->domain->fid));
+	OK(fi_close(&c->txcq->fid));
+	OK(fi_close(&c->domain->fid));
+	OK(fi_close(&c->fabric->fid));
+	fi_freeinfo(c->info);
+}
+
+/* Open and close a hundred times in one process, with a message each time. */
+static void life_again(struct ct *c)
+{
+	for (unsigned i = 0; i < 30; i++) {
+		uint8_t mem[100];
+
+		ct_open(c);
+		struct ct_msg m = {.addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[0], .mem = mem, .len = sizeof(mem)};
+		if (c->rank) {
+			ct_recv(c, &m);
+			ct_rx(c, &c->ctx[0], FI_RECV | FI_MSG, sizeof(mem));
+			ct_verify(c, mem, sizeof(mem), i, "in a new life");
+		} else {
+			ct_fill(mem, sizeof(mem), i);
+			ct_send(c, &m);
+			ct_tx(c, &c->ctx[0], FI_SEND | FI_MSG);
+		}
+		ct_close(c);
+	}
+}
+
+/* Closing with receives posted and messages unread; and unexpected messages of every protocol. */
+static void life_pending(struct ct *c)
+{
+	static const size_t len[] = {10, 8000, 50000, 300000, 1500000};
+	static uint8_t big[2][1500000], in[2][100];
+
+	ct_open(c);
+	for (unsigned i = 0; i < 5; i++) {
+		struct ct_msg r = {.tagged = true, .tag = 1, .addr = FI_ADDR_UNSPEC, .ctx = &c->ctx[i], .mem = in[c->rank], .len = 100};
+		struct ct_msg s = {.tagged = true, .tag = 2, .addr = c->peer, .ctx = &c->ctx[10 + i], .mem = big[c->rank], .len = len[i]};
+
+		ct_recv(c, &r);
+		if (c->rank == 0)
+			ct_send(c, &s);
+	}
+	ct_barrier(c);
+	if (c->rank) { /* the receiver goes first: the sender's long messages end, with or without success */
+		OK(fi_close(&c->ep->fid));
+		ct_barrier_idle(c);
+	} else {
+		struct fi_cq_tagged_entry t;
+		unsigned ended = 0;
+
+		ct_barrier_idle(c);
+		for (uint64_t until = ct_now_ms() + 20000; ended < 5;) {
+			ssize_t ret = fi_cq_read(c->txcq, &t, 1);
+			struct fi_cq_err_entry e = {0};
+
+			CHECK(ct_now_ms() < until, "%u of 5 sends ended", ended);
+			if (ret == -FI_EAVAIL)
+				RET(1, fi_cq_readerr(c->txcq, &e, 0));
+			ended += ret == 1 || ret == -FI_EAVAIL;
+		}
+		OK(fi_close(&c->ep->fid));
+	}
+	c->t = &(struct ct_test){.name = c->t->name, .flags = c->t->flags};
+	OK(fi_close(&c->txcq->fid));
+	OK(fi_close(&c->rxcq->fid));
+	OK(fi_close(&c->av->fid));
+	ct_barrier_idle(c);
+	if (c->own_domain) {
+		OK(fi_close(&c->domain->fid));
+		OK(fi_close(&c->fabric->fid));
+	}
+	fi_freeinfo(c->info);
+}
+
+/* Many endpoints on one domain, each with an AV of its own, all talking to the first. */
+static void life_many_eps(struct ct *c)
+{
+	enum { EPS = 60 };
+	struct ct_ep2 *e = calloc(EPS, sizeof(*e));
+	uint8_t out[EPS][8], in[EPS][8];
+
+	ct_open(c);
+	CHECK(c->info->domain_attr->ep_cnt > EPS, "ep_cnt %zu", c->info->domain_attr->ep_cnt);
+	for (unsigned i = 0; i < EPS; i++)
+		ct_ep2_open(c, &e[i]);
+	for (unsigned i = 0; i < EPS; i++) {
+		struct ct_msg m = {.addr = FI_ADDR_UNSPEC, .ctx = &c->ctx[i], .mem = in[i], .len = 8};
+		fi_addr_t to;
+
+		ct_recv(c, &m);
+		ct_fill(out[i], 8, i);
+		RET(1, fi_av_insert(e[i].av, c->addr, 1, &to, 0, NULL));
+		while (ct_again(c, fi_send(e[i].ep, out[i], 8, NULL, to, &c->ctx[100 + i])))
+			;
+	}
+	for (unsigned i = 0; i < EPS; i++) {
+		struct fi_cq_tagged_entry t;
+		ssize_t ret;
+
+		while ((ret = fi_cq_read(e[i].cq, &t, 1)) == -FI_EAGAIN)
+			ct_progress(c);
+		RET(1, ret);
+		ct_comp(c, c->rxcq);
+	}
+	for (unsigned k = 0; k < EPS; k++) {
+		unsigned hits = 0;
+
+		for (unsigned i = 0; i < EPS; i++)
+			hits += !memcmp(in[i], out[k], 8);
+		CHECK(hits == 1, "message %u arrived %u times", k, hits);
+	}
+	for (unsigned i = EPS; i-- > 0;)
+		ct_ep2_close(c, &e[i]);
+	free(e);
+	ct_close(c);
+}
+
+/* --- fork ------------------------------------------------------------------------------------------------------------------- */
+
+static void wait_child(struct ct *c, pid_t pid)
+{
+	uint64_t until = ct_now_ms() + 20000;
+	int st = 0;
+	pid_t got;
+
+	while ((got = waitpid(pid, &st, WNOHANG)) == 0 && ct_now_ms() < until)
+		ct_progress(c);
+	if (got == 0) {
+		kill(pid, SIGKILL);
+		waitpid(pid, &st, 0);
+		FAIL("the child hangs");
+	}
+	CHECK(WIFEXITED(st) && WEXITSTATUS(st) == 0, "child status %#x", st);
+}
+
+/* Children that exit, exec, close what they inherited, or open anew; the parent's traffic goes on in between and after. */
+static void life_fork(struct ct *c)
+{
+	ct_open(c);
+	ct_sweep(c, false, CT_SEND, 0);
+	for (int kind = 0; kind < 4; kind++) {
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			struct fi_info *info = NULL;
+			uint8_t b = 0;
+
+			if (kind == 1)
+				execl("/bin/true", "true", (char *)NULL);
+			if (kind == 2) { /* calls on inherited objects fail or do nothing; closing is quiet */
+				fi_send(c->ep, &b, 1, NULL, c->peer, NULL);
+				fi_cq_read(c->txcq, NULL, 0);
+				fi_close(&c->ep->fid);
+				fi_close(&c->txcq->fid);
+			}
+			if (kind == 3 && fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, NULL, &info))
+				_exit(1);
+			if (kind == 0)
+				exit(0); /* with all exit handlers */
+			_exit(0);
+		}
+		CHECK(pid > 0, "fork");
+		ct_sweep(c, false, CT_SEND, 0);
+		wait_child(c, pid);
+		ct_sweep(c, false, CT_SEND, 0);
+	}
+	ct_close(c);
+}
+
+/* A child that uses the fabric itself, with objects of its own, while the parent does too. */
+static void life_fork_fresh(struct ct *c)
+{
+	struct ct_ep2 e;
+	pid_t pid;
+
+	ct_open(c);
+	ct_self(c, false);
+	pid = fork();
+	if (pid == 0) {
+		struct ct mine = {.t = c->t, .prov = c->prov, .mode = CT_ONE, .seed = c->seed, .variant = "", .peer_fd = -1};
+
+		ct_open(&mine);
+		ct_self(&mine, false);
+		ct_close(&mine);
+		_exit(0);
+	}
+	ct_ep2_open(c, &e);
+	ct_self(c, false);
+	wait_child(c, pid);
+	ct_ep2_close(c, &e);
+	ct_close(c);
+}
+
+/* --- exit and unload ------------------------------------------------------------------------------------------------------------ */
+
+/* A rank that leaves without closing anything; the other one goes on with a third. */
+static void life_exit(struct ct *c)
+{
+	ct_open(c);
+	ct_sweep(c, false, CT_SEND, 0);
+	ct_barrier(c);
+	exit(0); /* exit handlers and destructors run with everything open */
+}
+
+static void *load_core(struct ct *c)
+{
+	void *core = dlopen("libfabric.so.1", RTLD_NOW | RTLD_LOCAL);
+
+	CHECK(core, "%s", dlerror());
+	return core;
+}
+
+/* The library is loaded and unloaded around traffic, as plug-in loaders do. */
+static void life_dlclose(struct ct *c)
+{
+	for (int i = 0; i < 3; i++) {
+		void *core = load_core(c);
+
+		ct_open(c);
+		ct_self(c, false);
+		ct_close(c);
+		dlclose(core);
+	}
+}
+
+/* Nothing of a closed endpoint stays in /dev/shm. */
+static unsigned shm_files(void)
+{
+	FILE *f = popen("ls /dev/shm 2>/dev/null | grep -c softfabric", "r");
+	unsigned n = 0;
+
+	if (f && fscanf(f, "%u", &n) != 1)
+		n = 0;
+	if (f)
+		pclose(f);
+	return n;
+}
+
+static void life_no_files(struct ct *c)
+{
+	unsigned before = shm_files();
+
+	for (int i = 0; i < 3; i++) {
+		ct_open(c);
+		ct_self(c, false);
+		ct_close(c);
+	}
+	CHECK(shm_files() <= before, "%u files in /dev/shm, %u before", shm_files(), before);
+}
+
+const struct ct_test life_tests[] = {
+	{"life_busy", life_busy, FI_MSG, 0, CT_SOLO, NULL},
+	{"life_again", life_again, FI_MSG, 0, CT_GENS, NULL},
+	{"life_pending", life_pending, FI_TAGGED, 0, CT_GENS | CT_ANY_PATH, NULL},
+	{"life_many_eps", life_many_eps, FI_MSG, 0, CT_SOLO | CT_ANY_PATH, "ep_cnt"},
+	{"life_fork", life_fork, FI_MSG, 0, CT_NO_ONE, NULL, NULL, NULL, 60},
+	{"life_fork_fresh", life_fork_fresh, FI_MSG, 0, CT_SOLO | CT_ANY_PATH, NULL},
+	{"life_exit", life_exit, FI_MSG, 0, CT_NO_ONE | CT_GENS, NULL},
+	{"life_dlclose", life_dlclose, FI_MSG, 0, CT_SOLO | CT_ANY_PATH, NULL},
+	{"life_no_files", life_no_files, FI_MSG, 0, CT_SOLO | CT_ANY_PATH, NULL},
+	{0},
+};

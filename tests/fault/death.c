@@ -260,7 +260,7 @@ static void on_error(struct run *x, const struct fi_cq_err_entry *e)
 
 	CHECK(is_cut(x, op->peer), "operation of kind %u with survivor %u failed: %d/%d", op->kind, op->peer, e->err,
 	      e->prov_errno);
-	CHECK(at && rig_now_ns() >= at, "operation with rank %u failed before anything happened: %d/%d", op->peer, e->err,
+	CHECK(at && rig_now_ns() + 100 * RIG_NS_PER_MS >= at, "operation with rank %u failed before anything happened: %d/%d", op->peer, e->err,
 	      e->prov_errno);
 	CHECK(is_documented(e), "operation of kind %u with the victim ended with %d/%d", op->kind, e->err, e->prov_errno);
 	x->is_known_dead[op->peer] = true;
@@ -420,13 +420,12 @@ static void layout(struct run *x)
 static int rank_main(struct rig *r, const void *arg)
 {
 	struct run *x = calloc(1, sizeof(*x));
-	uint64_t opened = rig_now_ns();
 
 	CHECK(x, "out of memory");
 	*x = (struct run){.r = r, .sc = arg};
 	rig_open(r, REGION);
 	if (x->sc->how == CUT && r->rank == x->sc->victim)
-		atomic_store(&r->w->event_ns, opened + x->sc->at_ms * RIG_NS_PER_MS);
+		atomic_store(&r->w->event_ns, r->enabled_ns[1] + x->sc->at_ms * RIG_NS_PER_MS);
 	layout(x);
 	rig_barrier(r, 1, RANKS);
 	while (!atomic_load_explicit(&r->w->phase, memory_order_relaxed))

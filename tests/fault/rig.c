@@ -285,7 +285,9 @@ void rig_open_alone(struct rig *r, size_t region_len)
 	OK(fi_endpoint(r->domain, r->info, &r->ep, NULL));
 	OK(fi_ep_bind(r->ep, &r->av->fid, 0));
 	OK(fi_ep_bind(r->ep, &r->cq->fid, FI_TRANSMIT | FI_RECV));
+	r->enabled_ns[0] = rig_now_ns();
 	OK(fi_enable(r->ep));
+	r->enabled_ns[1] = rig_now_ns();
 	if (fi_open_ops(&r->domain->fid, FI_SOFTFABRIC_STATS_OPS, 0, (void **)&r->stats, NULL))
 		r->stats = NULL;
 	region_open(r, region_len);
@@ -301,36 +303,57 @@ void rig_open(struct rig *r, size_t region_len)
 	me->addr_len = len;
 	me->mem = (uintptr_t)r->region;
 	me->key = fi_mr_key(r->mr);
-	rig_barrier(r, 0, r->w->ranks);
+	rig_sync(r);
 	for (uint32_t i = 0; i < r->w->ranks; i++)
 		CHECK(fi_av_insert(r->av, r->w->peer[i].addr, 1, &r->to[i], 0, NULL) == 1, "address of rank %u refused", i);
+}
+
+void rig_close_ep(struct rig *r)
+{
+	OK(fi_close(&r->ep->fid));
+	r->ep = NULL;
 }
 
 void rig_close(struct rig *r)
 {
 	OK(fi_close(&r->mr->fid));
-	OK(fi_close(&r->ep->fid));
+	if (r->ep)
+		rig_close_ep(r);
 	OK(fi_close(&r->cq->fid));
 	OK(fi_close(&r->av->fid));
 	OK(fi_close(&r->domain->fid));
 	OK(fi_close(&r->fabric->fid));
 	fi_freeinfo(r->info);
 	munmap(r->region, r->region_len);
+	r->cq = NULL;
 }
 
 void rig_progress(struct rig *r)
 {
-	fi_cq_read(r->cq, NULL, 0);
+	if (r->cq)
+		fi_cq_read(r->cq, NULL, 0);
+}
+
+static void arrive(struct rig *r, _Atomic uint32_t *at, uint32_t n)
+{
+	/* what a rank wrote to the page before is seen by all after */
+	atomic_fetch_add_explicit(at, 1, memory_order_acq_rel);
+	while (atomic_load_explicit(at, memory_order_acquire) < n) {
+		rig_progress(r);
+		sched_yield();
+	}
+}
+
+void rig_sync(struct rig *r)
+{
+	uint32_t id = r->syncs++;
+
+	arrive(r, &r->w->synced[id % 64], (id / 64 + 1) * r->w->ranks);
 }
 
 void rig_barrier(struct rig *r, unsigned id, uint32_t n)
 {
-	/* what a rank wrote to the page before is seen by all after */
-	atomic_fetch_add_explicit(&r->w->arrived[id], 1, memory_order_acq_rel);
-	while (atomic_load_explicit(&r->w->arrived[id], memory_order_acquire) < n) {
-		rig_progress(r);
-		sched_yield();
-	}
+	arrive(r, &r->w->arrived[id], n);
 }
 
 uint64_t rig_stat(struct rig *r, const char *name)

@@ -45,7 +45,8 @@ struct rig_peer {
 struct rig_world {
 	uint32_t ranks;
 	uint64_t seed;
-	_Atomic uint32_t arrived[64];     /* barriers, used once each */
+	_Atomic uint32_t arrived[64];     /* rig_barrier(), used once each */
+	_Atomic uint32_t synced[64];      /* rig_sync() */
 	_Atomic uint64_t event_ns;        /* set by the parent: when it did what the test is about */
 	_Atomic uint32_t phase;           /* free for the test */
 	struct rig_peer peer[RIG_RANKS];
@@ -56,6 +57,7 @@ struct rig {
 	struct rig_world *w;
 	uint32_t rank;
 	uint64_t rng;
+	uint32_t syncs;
 	struct fi_info *info;
 	struct fid_fabric *fabric;
 	struct fid_domain *domain;
@@ -65,6 +67,7 @@ struct rig {
 	struct fid_mr *mr;
 	uint8_t *region;
 	size_t region_len;
+	uint64_t enabled_ns[2]; /* between these two times its port opened */
 	fi_addr_t to[RIG_RANKS];
 	struct fi_softfabric_ops_stats *stats;
 };
@@ -109,13 +112,17 @@ void rig_sleep_ms(uint64_t ms);
 
 /* --- a rank ------------------------------------------------------------------------------------------------------------ */
 
-/** rig_open() - Endpoint, region of @region_len bytes, addresses of all ranks. Ends with barrier 0. */
+/** rig_open() - Endpoint, region of @region_len bytes, addresses of all ranks. All ranks call it. */
 void rig_open(struct rig *r, size_t region_len);
 /** rig_open_alone() - The same without anybody else. */
 void rig_open_alone(struct rig *r, size_t region_len);
 void rig_close(struct rig *r);
+/** rig_close_ep() - The endpoint alone, so that counters can still be read; rig_close() then closes the rest. */
+void rig_close_ep(struct rig *r);
 /** rig_barrier() - Wait for @n ranks at barrier @id; drives the endpoint. */
 void rig_barrier(struct rig *r, unsigned id, uint32_t n);
+/** rig_sync() - All ranks; drives the endpoint, if there is one. */
+void rig_sync(struct rig *r);
 void rig_progress(struct rig *r);
 uint64_t rig_stat(struct rig *r, const char *name);
 

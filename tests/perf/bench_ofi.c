@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Compares providers: bench_ofi -t TEST -s SIZE [-d DEPTH] [-n ROUNDS] [-c CPU,CPU] -p PROVIDER [-e NAME=VALUE]... -p PROVIDER ...
+// Compares providers: bench_ofi -t TEST -s SIZE [-n ROUNDS] [-c CPU,CPU] [-p PROVIDER [-d DEPTH] [-e NAME=VALUE]...]...
 // Prints CSV: test,size,depth,place,provider,rounds,median,ratio - ratio: median of the rounds' ratios to the last provider.
+// -t place prints how far apart each two processors are at the moment.
 #include "bench_kit.h"
 
 #include <errno.h>
@@ -22,8 +23,8 @@
  * Values: lat, put: ns one way or per operation; bw: bytes per second; rate: messages per second.
  */
 
-enum test { TEST_LAT, TEST_BW, TEST_RATE, TEST_PUT, TEST_PUT_IDLE, TEST_NUM };
-static const char *const test_name[TEST_NUM] = {"lat", "bw", "rate", "put", "put_idle"};
+enum test { TEST_LAT, TEST_BW, TEST_RATE, TEST_PUT, TEST_PUT_IDLE, TEST_PLACE, TEST_NUM };
+static const char *const test_name[TEST_NUM] = {"lat", "bw", "rate", "put", "put_idle", "place"};
 
 enum place { PLACE_SMT, PLACE_NEAR, PLACE_FAR, PLACE_BAD, PLACE_SAME, PLACE_NUM };
 static const char *const place_name[PLACE_NUM] = {"smt", "near", "far", "bad", "same"};
@@ -57,6 +58,7 @@ struct pair {
 	const char *prov;
 	const char *env[ENV_MAX];
 	int env_cnt;
+	size_t depth; /* receives that never match, posted in front of those that do */
 	struct meet *meet;
 	int fd[2]; /* to the two processes */
 	pid_t pid[2];
@@ -66,7 +68,7 @@ struct pair {
 
 struct cfg {
 	enum test test;
-	size_t size, depth;
+	size_t size;
 	int rounds;
 	int cpu[2];
 	struct pair pair[PAIR_MAX];
@@ -104,6 +106,7 @@ struct side {
 	const struct cfg *cfg;
 	struct meet *meet;
 	struct bench_ep e;
+	size_t depth;
 	int me;	     /* 0 starts each exchange */
 	uint64_t at; /* meetings so far */
 	size_t inject_max;
@@ -111,6 +114,7 @@ struct side {
 	int got, sent; /* completions not yet used */
 	struct fi_context2 *ctx;
 	uint64_t probes;
+	unsigned turns; /* this one included */
 };
 
 static void meet(struct side *s)
@@ -251,7 +255,8 @@ static void run_put(struct side *s, uint64_t ops)
 	ssize_t rc;
 
 	if (s->me) {
-		while (s->cfg->test == TEST_PUT && !atomic_load_explicit(&s->meet->put_done, memory_order_relaxed))
+		/* An idle target still answers the first transfer: peers of efa shake hands by it. */
+		while ((s->cfg->test == TEST_PUT || s->turns == 1) && !atomic_load_explicit(&s->meet->put_done, memory_order_relaxed))
 			poll_once(s);
 		return;
 	}
@@ -282,6 +287,7 @@ static void turn(struct side *s, uint64_t ops, struct answer *out)
 {
 	uint64_t t;
 
+	s->turns++;
 	receives_ready(s, ops);
 	out->before = probe(s);
 	if (!s->me)
@@ -295,7 +301,8 @@ static void turn(struct side *s, uint64_t ops, struct answer *out)
 	else
 		run_put(s, ops);
 	t = bench_now_ns() - t;
-	out->after = probe(s);
+	/* An idle target is asleep by now. */
+	out->after = s->cfg->test == TEST_PUT_IDLE ? out->before : (uint32_t)probe(s);
 	out->ns_per_op = (double)t / (double)ops;
 	if (s->cfg->test == TEST_LAT)
 		out->value = out->ns_per_op / 2;
@@ -307,12 +314,11 @@ static void turn(struct side *s, uint64_t ops, struct answer *out)
 		out->value = out->ns_per_op;
 }
 
-/* Receives that never match lie in front of those that do. */
 static void depth_fill(struct side *s)
 {
 	ssize_t rc;
 
-	for (size_t i = 0; i < s->cfg->depth; i++) {
+	for (size_t i = 0; i < s->depth; i++) {
 		rc = fi_trecv(s->e.ep, s->rx, 8, s->e.desc, FI_ADDR_UNSPEC, TAG_OTHER + i, 0, &s->ctx[2 * WINDOW + i]);
 		if (rc)
 			bench_die("posted receives", rc);
@@ -323,7 +329,7 @@ static void side_main(const struct cfg *cfg, struct pair *p, int me, int fd)
 {
 	size_t room = cfg->size < 4096 ? 4096 : cfg->size;
 	struct bench_opt opt = {.prov = p->prov, .buf_len = 2 * room, .rma = cfg->test >= TEST_PUT};
-	struct side s = {.cfg = cfg, .meet = p->meet, .me = me};
+	struct side s = {.cfg = cfg, .meet = p->meet, .me = me, .depth = p->depth};
 	struct bench_name mine, theirs;
 	struct answer answer = {0};
 	struct order order;
@@ -331,13 +337,13 @@ static void side_main(const struct cfg *cfg, struct pair *p, int me, int fd)
 	cpu_pin(cfg->cpu[me]);
 	for (int i = 0; i < p->env_cnt; i++)
 		putenv((char *)p->env[i]);
-	if (cfg->depth > 512)
-		opt.rx_depth = cfg->depth + 2 * WINDOW;
+	if (p->depth > 512)
+		opt.rx_depth = p->depth + 2 * WINDOW;
 	bench_ep_open(&s.e, &opt);
 	s.tx = s.e.buf;
 	s.rx = s.e.buf + room;
 	s.inject_max = s.e.info->tx_attr->inject_size;
-	s.ctx = calloc(2 * WINDOW + cfg->depth + 1, sizeof(*s.ctx));
+	s.ctx = calloc(2 * WINDOW + p->depth + 1, sizeof(*s.ctx));
 	bench_ep_name(&s.e, &mine);
 	io_all(fd, &mine, sizeof(mine), true);
 	io_all(fd, &theirs, sizeof(theirs), false);
@@ -443,8 +449,8 @@ static void report(const struct cfg *cfg, const uint32_t *place, int rounds)
 				r[cnt++] = cfg->pair[p].value[i] / last->value[i];
 			}
 			if (cnt)
-				printf("%s,%zu,%zu,%s,%s,%d,%.1f,%.4f\n", test_name[cfg->test], cfg->size, cfg->depth,
-				       place_name[at], cfg->pair[p].prov, cnt, median(v, cnt), median(r, cnt));
+				printf("%s,%zu,%zu,%s,%s,%d,%.1f,%.4f\n", test_name[cfg->test], cfg->size,
+				       cfg->pair[p].depth, place_name[at], cfg->pair[p].prov, cnt, median(v, cnt), median(r, cnt));
 		}
 }
 
@@ -502,7 +508,7 @@ static void args_get(int argc, char **argv, struct cfg *cfg)
 		else if (opt == 's')
 			cfg->size = strtoull(optarg, NULL, 0);
 		else if (opt == 'd')
-			cfg->depth = strtoull(optarg, NULL, 0);
+			p->depth = strtoull(optarg, NULL, 0);
 		else if (opt == 'n')
 			cfg->rounds = atoi(optarg);
 		else if (opt == 'c')
@@ -514,11 +520,41 @@ static void args_get(int argc, char **argv, struct cfg *cfg)
 		else
 			exit(1);
 	}
-	if (cfg->test == TEST_NUM || !cfg->pair_cnt || cfg->rounds < 1 || cfg->rounds > ROUND_MAX) {
-		fprintf(stderr, "usage: bench_ofi -t lat|bw|rate|put|put_idle -s SIZE [-d DEPTH] [-n ROUNDS] [-c CPU,CPU] "
-				"-p PROVIDER [-e NAME=VALUE]... [-p PROVIDER ...]...\n");
+	if (cfg->test == TEST_NUM || (!cfg->pair_cnt && cfg->test != TEST_PLACE) || cfg->rounds < 1 || cfg->rounds > ROUND_MAX) {
+		fprintf(stderr, "usage: bench_ofi -t lat|bw|rate|put|put_idle|place -s SIZE [-n ROUNDS] [-c CPU,CPU] "
+				"[-p PROVIDER [-d DEPTH] [-e NAME=VALUE]...]...\n");
 		exit(1);
 	}
+}
+
+static void places_print(struct cfg *cfg)
+{
+	cpu_set_t set;
+
+	sched_getaffinity(0, sizeof(set), &set);
+	for (int a = 0; a < CPU_SETSIZE; a++)
+		for (int b = a + 1; b < CPU_SETSIZE; b++) {
+			struct side s = {.cfg = cfg};
+			enum place place;
+			pid_t pid;
+
+			if (!CPU_ISSET(a, &set) || !CPU_ISSET(b, &set))
+				continue;
+			cfg->cpu[0] = a;
+			cfg->cpu[1] = b;
+			s.meet = mmap(NULL, sizeof(*s.meet), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+			if (s.meet == MAP_FAILED)
+				bench_die("mmap", -errno);
+			pid = fork();
+			s.me = !pid;
+			cpu_pin(cfg->cpu[s.me]);
+			place = probe(&s);
+			if (!pid)
+				_exit(0);
+			waitpid(pid, NULL, 0);
+			printf("%d,%d %s\n", a, b, place_name[place]);
+			munmap(s.meet, sizeof(*s.meet));
+		}
 }
 
 int main(int argc, char **argv)
@@ -527,6 +563,9 @@ int main(int argc, char **argv)
 
 	cpus_default(cfg.cpu);
 	args_get(argc, argv, &cfg);
-	measure(&cfg);
+	if (cfg.test == TEST_PLACE)
+		places_print(&cfg);
+	else
+		measure(&cfg);
 	return 0;
 }

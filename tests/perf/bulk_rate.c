@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Speed of one-sided copies between two processes: one line per size, operation and method; the target polls, or computes.
+// Speed of one-sided copies between two processes: one line per size, operation and method; the
+// target polls, or computes.
 //
 // Usage: bulk_rate [room [cpu0 cpu1]], e.g. bulk_rate shm 0 1, bulk_rate udp
 #include <errno.h>
@@ -33,9 +34,7 @@ static int on_frame(void *ctx, struct link_peer *peer, const struct view *frame)
 	return 0;
 }
 
-static void on_sent(void *ctx, void *cookie, int status)
-{
-}
+static void on_sent(void *ctx, void *cookie, int status) {}
 
 static void on_bulk(void *ctx, void *cookie, int status)
 {
@@ -86,7 +85,8 @@ static void side_close(struct side *s)
 
 static uint8_t *memory(void)
 {
-	uint8_t *p = mmap(NULL, LEN_MAX, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *p =
+		mmap(NULL, LEN_MAX, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	memset(p, 1, LEN_MAX);
 	return p;
@@ -122,7 +122,8 @@ static void target(int cpu)
 }
 
 /* @total bytes in operations of @len, @window at a time. Return: ns. */
-static uint64_t run(struct side *s, struct link_peer *peer, int op, uint8_t *local, uint32_t len, int ops_cnt, int window)
+static uint64_t run(struct side *s, struct link_peer *peer, int op, uint8_t *local, uint32_t len,
+		    int ops_cnt, int window)
 {
 	uint64_t t = clk_now_ns(NULL);
 	int begun = 0;
@@ -131,7 +132,8 @@ static uint64_t run(struct side *s, struct link_peer *peer, int op, uint8_t *loc
 	lock_acquire(&s->lock);
 	while (done < ops_cnt) {
 		while (begun < ops_cnt && begun - done < window &&
-		       !link_bulk(s->port, peer, op, local, len, atomic_load(&board->mem), atomic_load(&board->key), s))
+		       !link_bulk(s->port, peer, op, local, len, atomic_load(&board->mem),
+				  atomic_load(&board->key), s))
 			begun++;
 		link_poll(s->port);
 	}
@@ -139,7 +141,8 @@ static uint64_t run(struct side *s, struct link_peer *peer, int op, uint8_t *loc
 	return clk_now_ns(NULL) - t;
 }
 
-static void measure(struct side *s, struct link_peer *peer, uint8_t *local, int op, int force, uint32_t len)
+static void measure(struct side *s, struct link_peer *peer, uint8_t *local, int op, int force,
+		    uint32_t len)
 {
 	int cnt = (int)MIN(MAX((32u << 20) / len, 8u), 4000u);
 	uint64_t one = UINT64_MAX, many = UINT64_MAX;
@@ -152,15 +155,19 @@ static void measure(struct side *s, struct link_peer *peer, uint8_t *local, int 
 	cma = st->bulk_cma_bytes;
 	net = st->bulk_frame_bytes;
 	for (int i = 0; i < 5; i++) {
-		one = MIN(one, run(s, peer, op, local, len, cnt / 4 + 1, 1) / (uint64_t)(cnt / 4 + 1));
+		one = MIN(one,
+			  run(s, peer, op, local, len, cnt / 4 + 1, 1) / (uint64_t)(cnt / 4 + 1));
 		many = MIN(many, run(s, peer, op, local, len, cnt, WINDOW) / (uint64_t)cnt);
 	}
 	ring = st->bulk_ring_bytes - ring;
 	cma = st->bulk_cma_bytes - cma;
 	net = st->bulk_frame_bytes - net;
 	printf("%s %-6s %8u B: one at a time %9.2f us, %d at a time %6.2f GB/s  (ring %3.0f%%)\n",
-	       op == LINK_GET ? "get" : "put", force < 0 ? "choice" : force == BULK_CMA ? "cma" : "frames", len,
-	       (double)one / 1000, WINDOW, (double)len / (double)many,
+	       op == LINK_GET ? "get" : "put",
+	       force < 0	   ? "choice"
+	       : force == BULK_CMA ? "cma"
+				   : "frames",
+	       len, (double)one / 1000, WINDOW, (double)len / (double)many,
 	       100.0 * (double)ring / (double)MAX(ring + cma + net, 1ULL));
 }
 
@@ -176,7 +183,8 @@ int main(int argc, char **argv)
 	if (link_room_parse(argc > 1 ? argv[1] : "shm", &room, err, sizeof(err)))
 		return 1;
 	has_shm = room.paths & LINK_PATH_SHM;
-	board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		     0);
 	if (!fork())
 		target(argc > 3 ? atoi(argv[3]) : -1);
 	while (!atomic_load(&board->ready))

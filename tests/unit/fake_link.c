@@ -429,6 +429,20 @@ int link_send(struct link_port *p, struct link_peer *peer, const void *hdr, size
 	return 0;
 }
 
+int link_send_one(struct link_port *p, struct link_peer *peer, const void *frame, size_t len, void *cookie)
+{
+	size_t hdr_len = MIN(len, (size_t)LINK_HDR_MAX);
+	struct iovec iov = {(uint8_t *)(uintptr_t)frame + hdr_len, len - hdr_len};
+
+	return link_send(p, peer, frame, hdr_len, &iov, 1, cookie);
+}
+
+const volatile uint8_t *link_fork_mark(const struct link_node *n)
+{
+	(void)n;
+	return NULL;
+}
+
 void link_doorbell(struct link_port *p)
 {
 	g_fake.doorbells++;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Two or more ports in one process over a fake path, for tests of the bulk service below link.h: frames wait in a queue until the
-// test moves them, in any order, and the path is as strict about memory as the real ones are.
+// Two or more ports in one process over a fake path, for tests of the bulk service below link.h:
+// frames wait in a queue until the test moves them, in any order, and the path is as strict about
+// memory as the real ones are.
 #ifndef SF_TESTS_UNIT_FAKE_PATH_H
 #define SF_TESTS_UNIT_FAKE_PATH_H
 
@@ -22,8 +23,9 @@ struct shm_peer {
 struct fp_frame {
 	int from, to;
 	size_t len;
-	uint8_t *bytes;	  /* header and, for a local path, payload: copied at once */
-	const uint8_t *src; /* other paths: payload is read at delivery, and must still be the same when acknowledged */
+	uint8_t *bytes;	    /* header and, for a local path, payload: copied at once */
+	const uint8_t *src; /* other paths: payload is read at delivery, and must still be the same
+			       when acknowledged */
 	size_t hdr_len;
 	uint64_t sum;
 	void *cookie;
@@ -47,6 +49,7 @@ static struct {
 	int q_cnt, q_cap; /* a path with q_cap frames is full */
 	struct rng rng;
 	bool is_reordering;
+	bool is_slow; /* a pass moves some of the frames only */
 	int dies_at_send; /* port_frame_out() number n finds the peer dead; 0 = none */
 	int kicks;
 } fp;
@@ -70,11 +73,9 @@ static uint64_t fp_sum(const uint8_t *p, size_t len)
 	return h;
 }
 
-/* --- what bulk.c calls ----------------------------------------------------------------------------------------------------- */
+/* --- what bulk.c calls ------------------------------------------------------------------------ */
 
-void agent_start(struct link_node *n)
-{
-}
+void agent_start(struct link_node *n) {}
 
 void agent_kick(struct link_node *n)
 {
@@ -119,8 +120,9 @@ const struct link_stats *link_port_stats(const struct link_port *p)
 
 static void fp_peer_dead(int i, int k, int status);
 
-int port_frame_out(struct link_port *p, struct link_peer *peer, enum link_kind kind, const void *hdr, size_t hdr_len,
-		   const struct iovec *iov, int iov_cnt, void *cookie)
+int port_frame_out(struct link_port *p, struct link_peer *peer, enum link_kind kind,
+		   const void *hdr, size_t hdr_len, const struct iovec *iov, int iov_cnt,
+		   void *cookie)
 {
 	struct fp_frame *f = &fp.q[fp.q_cnt];
 	int from = (int)(p - fp.port), to = (int)(peer - fp.peer[from]);
@@ -134,7 +136,8 @@ int port_frame_out(struct link_port *p, struct link_peer *peer, enum link_kind k
 		return peer->dead;
 	if (fp.q_cnt >= fp.q_cap)
 		return -EAGAIN;
-	*f = (struct fp_frame){.from = from, .to = to, .len = hdr_len + len, .hdr_len = hdr_len, .cookie = cookie};
+	*f = (struct fp_frame){
+		.from = from, .to = to, .len = hdr_len + len, .hdr_len = hdr_len, .cookie = cookie};
 	f->bytes = malloc(hdr_len + len);
 	memcpy(f->bytes, hdr, hdr_len);
 	if (len && peer->shm) {
@@ -148,7 +151,7 @@ int port_frame_out(struct link_port *p, struct link_peer *peer, enum link_kind k
 	return 0;
 }
 
-/* --- moving frames --------------------------------------------------------------------------------------------------------- */
+/* --- moving frames ---------------------------------------------------------------------------- */
 
 static void fp_drop(int at)
 {
@@ -179,11 +182,13 @@ static bool fp_move_one(void)
 		return false;
 	if (fp.q[at].src) {
 		must(fp_sum(fp.q[at].src, fp.q[at].len - fp.q[at].hdr_len) == fp.q[at].sum);
-		memcpy(fp.q[at].bytes + fp.q[at].hdr_len, fp.q[at].src, fp.q[at].len - fp.q[at].hdr_len);
+		memcpy(fp.q[at].bytes + fp.q[at].hdr_len, fp.q[at].src,
+		       fp.q[at].len - fp.q[at].hdr_len);
 	}
 	f = fp.q[at];
 	if (!f.is_delivered) {
-		uint8_t *copy = malloc(f.len); /* exact, so that a sanitizer sees every byte too far */
+		uint8_t *copy =
+			malloc(f.len); /* exact, so that a sanitizer sees every byte too far */
 
 		memcpy(copy, f.bytes, f.len);
 		fp.q[at].is_delivered = true;
@@ -200,7 +205,9 @@ static bool fp_move_one(void)
 
 static inline void fp_pass(void)
 {
-	for (int n = fp.q_cnt; n; n--)
+	int n = fp.is_slow ? (int)rng_below(&fp.rng, (uint64_t)fp.q_cnt + 1) : fp.q_cnt;
+
+	for (; n; n--)
 		fp_move_one();
 	fp.now_ns += 1000;
 	for (int i = 0; i < FP_PORTS; i++)
@@ -242,7 +249,7 @@ static void fp_peer_dead(int i, int k, int status)
 	bulk_peer_dead(fp.port[i].bulk, &fp.peer[i][k], status);
 }
 
-/* --- open and close -------------------------------------------------------------------------------------------------------- */
+/* --- open and close --------------------------------------------------------------------------- */
 
 static void fp_open(enum link_class cls, bool is_local)
 {
@@ -255,7 +262,10 @@ static void fp_open(enum link_class cls, bool is_local)
 	for (int i = 0; i < FP_PORTS; i++) {
 		struct link_node *n = &fp.node[i];
 
-		*n = (struct link_node){.lock = &fp.lock, .room = &fp.room, .lossless = is_local, .clk = {&fp.now_ns}};
+		*n = (struct link_node){.lock = &fp.lock,
+					.room = &fp.room,
+					.lossless = is_local,
+					.clk = {&fp.now_ns}};
 		must(!bulk_node_open(n, &n->bulk));
 		fp.port[i] = (struct link_port){.node = n, .cls = cls, .ops = &fp_ops};
 		n->ports = &fp.port[i];
@@ -264,7 +274,8 @@ static void fp_open(enum link_class cls, bool is_local)
 	for (int i = 0; i < FP_PORTS; i++) {
 		for (int k = 0; k < FP_PORTS; k++) {
 			fp.peer[i][k] = (struct link_peer){.port = &fp.port[i], .shm_tried = true};
-			fp.shm[i][k] = (struct shm_peer){bulk_node_id(fp.node[k].bulk), getpid(), true, false};
+			fp.shm[i][k] = (struct shm_peer){bulk_node_id(fp.node[k].bulk), getpid(),
+							 true, false};
 			if (is_local)
 				fp.peer[i][k].shm = &fp.shm[i][k];
 		}

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// One-sided copies between two processes over the real paths: random operations, targets that compute, stop or die.
+// One-sided copies between two processes over the real paths: random operations, targets that
+// compute, stop or die.
 #include "unit.h"
 
 #include <errno.h>
@@ -18,12 +19,13 @@
 
 enum { COMPUTES, POLLS, SOMETIMES, QUITS };
 
-/* Both processes see it; the region is in it as well, so that the initiator can look at what it has written. */
+/* Both processes see it; the region is in it as well, so that the initiator can look at what it has
+ * written. */
 static struct board {
 	struct link_addr addr;
 	_Atomic uint32_t key, ready, phase;
 	uint8_t mem[LANES][LANE_LEN];
-} *board;
+} * board;
 
 struct side {
 	struct lock lock;
@@ -43,9 +45,7 @@ static int on_frame(void *ctx, struct link_peer *peer, const struct view *frame)
 	return 0;
 }
 
-static void on_sent(void *ctx, void *cookie, int status)
-{
-}
+static void on_sent(void *ctx, void *cookie, int status) {}
 
 static void on_bulk(void *ctx, void *cookie, int status)
 {
@@ -119,13 +119,15 @@ static void room_set(const char *text)
 }
 
 /* A target in another process, and our side with it as peer. */
-static struct link_peer *pair_open(struct side *s, const char *net, enum link_class cls, uint32_t phase)
+static struct link_peer *pair_open(struct side *s, const char *net, enum link_class cls,
+				   uint32_t phase)
 {
 	struct link_peer *peer;
 	uint64_t end = clk_now_ns(NULL) + WAIT_NS;
 
 	room_set(net);
-	board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		     0);
 	assert_ptr_not_equal(board, MAP_FAILED);
 	atomic_store(&board->phase, phase);
 	fflush(stdout);
@@ -156,13 +158,15 @@ static void pair_close(struct side *s, struct link_peer *peer)
 	munmap(board, sizeof(*board));
 }
 
-static int bulk(struct side *s, struct link_peer *peer, int op, void *local, size_t len, void *remote, struct done *d)
+static int bulk(struct side *s, struct link_peer *peer, int op, void *local, size_t len,
+		void *remote, struct done *d)
 {
 	int rc;
 
 	*d = (struct done){0};
 	lock_acquire(&s->lock);
-	rc = link_bulk(s->port, peer, op, local, len, (uintptr_t)remote, atomic_load(&board->key), d);
+	rc = link_bulk(s->port, peer, op, local, len, (uintptr_t)remote, atomic_load(&board->key),
+		       d);
 	lock_release(&s->lock);
 	return rc;
 }
@@ -186,7 +190,7 @@ static void fill(struct rng *r, uint8_t *p, size_t len)
 		p[i] = (uint8_t)(x >> (i % 7 * 8)) ^ (uint8_t)(i >> 3);
 }
 
-/* --- random operations ----------------------------------------------------------------------------------------------------- */
+/* --- random operations ------------------------------------------------------------------------ */
 
 static uint8_t local[LANES][LANE_LEN], model[LANES][LANE_LEN];
 
@@ -197,7 +201,8 @@ struct lane_op {
 	size_t at, rat, len;
 };
 
-static void lane_start(struct rng *r, struct side *s, struct link_peer *peer, struct lane_op *o, int i)
+static void lane_start(struct rng *r, struct side *s, struct link_peer *peer, struct lane_op *o,
+		       int i)
 {
 	o->len = rng_chance(r, 0.5) ? rng_below(r, 9000) : rng_below(r, LANE_LEN);
 	o->at = rng_below(r, LANE_LEN - o->len + 1);
@@ -208,7 +213,9 @@ static void lane_start(struct rng *r, struct side *s, struct link_peer *peer, st
 		memcpy(model[i], board->mem[i], LANE_LEN);
 	else
 		memcpy(model[i] + o->rat, local[i] + o->at, o->len);
-	assert_int_equal(bulk(s, peer, o->op, local[i] + o->at, o->len, board->mem[i] + o->rat, &o->done), 0);
+	assert_int_equal(
+		bulk(s, peer, o->op, local[i] + o->at, o->len, board->mem[i] + o->rat, &o->done),
+		0);
 	o->is_busy = true;
 }
 
@@ -221,7 +228,8 @@ static void lane_finish(struct lane_op *o, int i)
 	o->is_busy = false;
 }
 
-static void model_run(const char *net, enum link_class cls, uint32_t phase, int ops_cnt, int force, struct link_stats *st)
+static void model_run(const char *net, enum link_class cls, uint32_t phase, int ops_cnt, int force,
+		      struct link_stats *st)
 {
 	struct rng r = unit_rng();
 	struct lane_op op[LANES] = {0};
@@ -248,8 +256,10 @@ static void model_run(const char *net, enum link_class cls, uint32_t phase, int 
 		poll_once(&s);
 	}
 	*st = *link_port_stats(s.port);
-	print_message("%s: ring %llu, kernel %llu, net %llu bytes\n", net, (unsigned long long)st->bulk_ring_bytes,
-		      (unsigned long long)st->bulk_cma_bytes, (unsigned long long)st->bulk_frame_bytes);
+	print_message("%s: ring %llu, kernel %llu, net %llu bytes\n", net,
+		      (unsigned long long)st->bulk_ring_bytes,
+		      (unsigned long long)st->bulk_cma_bytes,
+		      (unsigned long long)st->bulk_frame_bytes);
 	if (!room.corrupt_ppm)
 		assert_int_equal(st->drop_malformed, 0);
 	pair_close(&s, peer);
@@ -284,13 +294,14 @@ static void bulk__with_faults(void **state)
 {
 	struct link_stats st;
 
-	model_run("shm,udp;loss=2%;reorder=5%;dup=2%;corrupt=1%;seed=7", LINK_RELIABLE, SOMETIMES, 30, -1, &st);
+	model_run("shm,udp;loss=2%;reorder=5%;dup=2%;corrupt=1%;seed=7", LINK_RELIABLE, SOMETIMES,
+		  30, -1, &st);
 	assert_int_equal(st.bulk_ring_bytes + st.bulk_cma_bytes, 0);
 	assert_true(st.fault_drop && st.retrans);
 	model_run("udp;loss=2%;seed=8", LINK_ORDERED, POLLS, 30, -1, &st);
 }
 
-/* --- targets in trouble ---------------------------------------------------------------------------------------------------- */
+/* --- targets in trouble ----------------------------------------------------------------------- */
 
 static void bulk__stopped_target_is_read_and_written(void **state)
 {
@@ -341,8 +352,8 @@ static void target_dies(const char *net, uint32_t phase, int max_us)
 
 		peer = pair_open(&s, net, LINK_RELIABLE, phase);
 		for (int i = 0; i < LANES; i++) {
-			assert_int_equal(bulk(&s, peer, i % 2 ? LINK_GET : LINK_PUT, local[i], LANE_LEN,
-					      board->mem[i], &d[i]),
+			assert_int_equal(bulk(&s, peer, i % 2 ? LINK_GET : LINK_PUT, local[i],
+					      LANE_LEN, board->mem[i], &d[i]),
 					 0);
 		}
 		t = clk_now_ns(NULL) + rng_below(&r, (uint64_t)max_us) * NS_PER_US;
@@ -360,8 +371,8 @@ static void target_dies(const char *net, uint32_t phase, int max_us)
 			poll_once(&s);
 		for (int i = 0; i < LANES; i++) {
 			assert_int_equal(d[i].cnt, 1);
-			assert_true(d[i].status == 0 || d[i].status == -ECONNREFUSED || d[i].status == -ETIMEDOUT ||
-				    d[i].status == -EHOSTUNREACH);
+			assert_true(d[i].status == 0 || d[i].status == -ECONNREFUSED ||
+				    d[i].status == -ETIMEDOUT || d[i].status == -EHOSTUNREACH);
 		}
 		print_message("%s: %d of %d were busy, all ended after %llu ms\n", net, busy, LANES,
 			      (unsigned long long)(t / NS_PER_MS));
@@ -377,7 +388,7 @@ static void bulk__target_dies(void **state)
 	target_dies("udp;dead_after=1s", POLLS, 1500);
 }
 
-/* --- an initiator in trouble ----------------------------------------------------------------------------------------------- */
+/* --- an initiator in trouble ------------------------------------------------------------------ */
 
 static void initiator_main(struct link_addr addr, void *remote, uint32_t key)
 {
@@ -393,8 +404,8 @@ static void initiator_main(struct link_addr addr, void *remote, uint32_t key)
 		if (d.cnt) {
 			d.cnt = 0;
 			n++;
-			must(!link_bulk(s.port, peer, n % 2 ? LINK_GET : LINK_PUT, local[0], LANE_LEN, (uintptr_t)remote,
-					key, &d));
+			must(!link_bulk(s.port, peer, n % 2 ? LINK_GET : LINK_PUT, local[0],
+					LANE_LEN, (uintptr_t)remote, key, &d));
 			if (n == 3)
 				atomic_store(&board->ready, 1);
 		}
@@ -414,10 +425,12 @@ static void initiator_dies(const char *net)
 		pid_t pid;
 
 		room_set(net);
-		board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE,
+			     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 		side_open(&s, LINK_RELIABLE);
 		lock_acquire(&s.lock);
-		assert_int_equal(link_region_add(s.node, local[1], LANE_LEN, LINK_GET | LINK_PUT, &key), 0);
+		assert_int_equal(
+			link_region_add(s.node, local[1], LANE_LEN, LINK_GET | LINK_PUT, &key), 0);
 		lock_release(&s.lock);
 		fflush(stdout);
 		pid = fork();
@@ -455,6 +468,17 @@ static void bulk__initiator_dies(void **state)
 	initiator_dies("udp;dead_after=1s");
 }
 
+/* A port that opens removes what killed processes have left. */
+static int reap_group(void **state)
+{
+	struct side s;
+
+	room_set("shm");
+	side_open(&s, LINK_RELIABLE);
+	side_close(&s);
+	return 0;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -466,5 +490,5 @@ int main(void)
 		cmocka_unit_test(bulk__initiator_dies),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, NULL, reap_group);
 }

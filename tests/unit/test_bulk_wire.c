@@ -8,10 +8,12 @@
 #include "link/bulk_wire.h"
 
 #define COMMON(type_, status_) type_, status_, 0, 0, 0x44, 0x33, 0x22, 0x11, 0x88, 0x77, 0x66, 0x55
-#define KEY  0xcc, 0xbb, 0xaa, 0x99
-#define ADDR 8, 7, 6, 5, 4, 3, 2, 1
-#define LEN  0, 0, 0, 0, 1, 0, 0, 0 /* 4 GiB */
-#define OFF  0xf0, 0xff, 0xff, 0xff, 0, 0, 0, 0
+#define KEY		       0xcc, 0xbb, 0xaa, 0x99
+#define ADDR		       8, 7, 6, 5, 4, 3, 2, 1
+#define LEN		       0, 0, 0, 0, 1, 0, 0, 0 /* 4 GiB */
+#define DST		       9, 8, 7, 6, 5, 4, 3, 2
+#define DST_KEY		       0xdd, 0xcc, 0xbb, 0xaa, 0, 0, 0, 0
+#define OFF		       0xf0, 0xff, 0xff, 0xff, 0, 0, 0, 0
 
 static const uint8_t golden[BULK_T_NUM][BULK_HDR_MAX] = {
 	[BULK_T_GET] = {COMMON(1, 0), KEY, ADDR, LEN},
@@ -20,19 +22,24 @@ static const uint8_t golden[BULK_T_NUM][BULK_HDR_MAX] = {
 	[BULK_T_REPLY] = {COMMON(4, 2), 0, 0, 0, 0, OFF},
 	[BULK_T_STOP] = {COMMON(5, 0)},
 	[BULK_T_PING] = {COMMON(6, 0)},
+	[BULK_T_HELP] = {COMMON(7, 0), KEY, ADDR, LEN, DST, DST_KEY},
 };
 
 static struct bulk_pkt sample(enum bulk_type type)
 {
 	struct bulk_pkt pkt = {.type = type, .id = 0x11223344, .tag = 0x55667788};
 
-	if (type == BULK_T_GET || type == BULK_T_PUT) {
+	if (type == BULK_T_GET || type == BULK_T_PUT || type == BULK_T_HELP) {
 		pkt.key = 0x99aabbcc;
 		pkt.addr = 0x0102030405060708;
 		pkt.len = 1ULL << 32;
 	}
 	if (type == BULK_T_DATA || type == BULK_T_PUT)
 		pkt.off = 0xfffffff0;
+	if (type == BULK_T_HELP) {
+		pkt.dst = 0x0203040506070809;
+		pkt.dst_key = 0xaabbccdd;
+	}
 	if (type == BULK_T_REPLY) {
 		pkt.status = BULK_S_BUSY;
 		pkt.bytes = 0xfffffff0;
@@ -116,7 +123,8 @@ static void check__wrong_lengths(void **state)
 			assert_int_equal(check(golden[t], n, 0, &pkt), -EPROTO);
 		assert_int_equal(check(golden[t], d->hdr_len, d->payload_max + 1, &pkt), -EPROTO);
 	}
-	assert_int_equal(check(golden[BULK_T_DATA], bulk_desc[BULK_T_DATA].hdr_len, 0, &pkt), -EPROTO);
+	assert_int_equal(check(golden[BULK_T_DATA], bulk_desc[BULK_T_DATA].hdr_len, 0, &pkt),
+			 -EPROTO);
 }
 
 static void check__wrong_fields(void **state)
@@ -126,10 +134,11 @@ static void check__wrong_fields(void **state)
 		size_t at;
 		uint8_t value;
 	} bad[] = {
-		{BULK_T_GET, 0, 0},	     {BULK_T_GET, 0, BULK_T_NUM}, {BULK_T_GET, 0, 255},
-		{BULK_T_REPLY, 1, BULK_S_NUM}, {BULK_T_GET, 1, 1},	  {BULK_T_STOP, 1, 1},
-		{BULK_T_PING, 2, 1},	     {BULK_T_PING, 3, 1},	  {BULK_T_STOP, 12, 1},
-		{BULK_T_REPLY, 15, 1},
+		{BULK_T_GET, 0, 0},   {BULK_T_GET, 0, BULK_T_NUM},
+		{BULK_T_GET, 0, 255}, {BULK_T_REPLY, 1, BULK_S_NUM},
+		{BULK_T_GET, 1, 1},   {BULK_T_STOP, 1, 1},
+		{BULK_T_PING, 2, 1},  {BULK_T_PING, 3, 1},
+		{BULK_T_STOP, 12, 1}, {BULK_T_REPLY, 15, 1},
 	};
 	struct bulk_pkt pkt;
 	uint8_t buf[BULK_HDR_MAX];
@@ -147,11 +156,11 @@ static void check__put_outside_its_operation(void **state)
 	uint8_t buf[BULK_HDR_MAX];
 
 	bulk_pkt_encode(&pkt, buf);
-	assert_int_equal(check(buf, BULK_HDR_MAX, 10, &out), 0);
-	assert_int_equal(check(buf, BULK_HDR_MAX, 11, &out), -EPROTO);
+	assert_int_equal(check(buf, sizeof(struct bulk_hdr_put), 10, &out), 0);
+	assert_int_equal(check(buf, sizeof(struct bulk_hdr_put), 11, &out), -EPROTO);
 	pkt.off = UINT64_MAX - 5; /* off + payload wraps */
 	bulk_pkt_encode(&pkt, buf);
-	assert_int_equal(check(buf, BULK_HDR_MAX, 10, &out), -EPROTO);
+	assert_int_equal(check(buf, sizeof(struct bulk_hdr_put), 10, &out), -EPROTO);
 }
 
 static void check__random_bytes(void **state)

@@ -433,7 +433,8 @@ static void rel__random_worlds(void **state)
 
 	(void)state;
 	for (uint64_t seed = first; seed < first + cnt; seed++) {
-		print_message(seed == first ? "SEED=%llu..\n" : "", (unsigned long long)seed);
+		if (seed == first)
+			print_message("SEED=%llu..\n", (unsigned long long)seed);
 		random_world(seed);
 		if (mem_live_count() != live)
 			fail_msg("seed %llu leaks", (unsigned long long)seed);

@@ -105,6 +105,8 @@ const struct efanic_dev_attr *efanic_attr(const struct efanic *nic);
 /** efanic_idle() - A poll found nothing: spin or yield. Not under the lock. */
 void efanic_idle(struct efanic *nic);
 bool efanic_forked(const struct efanic *nic);
+/** efanic_fork_mark() - A byte that is 0 where efanic_forked() is true. NULL: there is none, ask efanic_forked(). */
+const volatile uint8_t *efanic_fork_mark(const struct efanic *nic);
 
 /* --- address handles ---- one AH number per distinct GID, reference counted ------------------------------------------ */
 /** efanic_ah_open() - Return: 0; -ENOMEM: max_ah reached; -ENETUNREACH (logged). */
@@ -193,10 +195,28 @@ struct efanic_wr {
  * Return: 0; -ENOMEM send queue full, nothing queued; -EINVAL wrong state, opcode or sge count (logged).
  */
 int efanic_post_send(struct efanic_qp *qp, const struct efanic_wr *wr);
+/*
+ * Inline SENDs: header and data are written straight into the adapter's descriptor, as into the low-latency queue of the real one.
+ * First the buffer, then the post: nothing of the queue pair may be posted or polled between the two.
+ */
+#define EFANIC_INLINE_MAX 152u /* bytes */
+/** efanic_inline_buf() - Where the next inline SEND's bytes go, EFANIC_INLINE_MAX of them. NULL: it cannot be posted now; efanic_post_send() says why. */
+uint8_t *efanic_inline_buf(struct efanic_qp *qp);
+/**
+ * efanic_post_inline() - SEND the first @len bytes of what efanic_inline_buf() returned.
+ * @wr_id: as in a work request; 0: only a failure makes a completion.
+ * The completion of a failure has in data the bytes, until the handler posts, and in src the destination.
+ * Return: 0; -EINVAL @dst is not of @qp.
+ */
+int efanic_post_inline(struct efanic_qp *qp, struct efanic_dst *dst, uint32_t len, uint64_t wr_id);
 /** efanic_doorbell() - Start what was posted; once per batch. */
+/** efanic_dst_is_direct() - Is @dst on this host and its memory within reach of RDMA without packets? */
+bool efanic_dst_is_direct(const struct efanic_dst *dst);
 void efanic_doorbell(struct efanic_qp *qp);
 /** efanic_sq_free() - Send work requests that can be posted now. */
 uint32_t efanic_sq_free(const struct efanic_qp *qp);
+/** efanic_sq_is_empty() - Nothing that was posted is unfinished or unreported. */
+bool efanic_sq_is_empty(const struct efanic_qp *qp);
 /** efanic_post_recv_credits() - Credit queue pairs: @n more packets may be received. Return: 0; -ENOMEM above rq_depth. */
 int efanic_post_recv_credits(struct efanic_qp *qp, uint32_t n);
 /** efanic_post_recv() - Queue pairs with posted buffers. Return: 0; -ENOMEM full; -EINVAL state or sge_cnt. */
@@ -216,6 +236,9 @@ struct efanic_stats {
 	uint64_t retrans_pkts, retrans_timeout_events, unresponsive_remote_events, impaired_remote_conn_events;
 	uint64_t rnr_naks_rx, rnr_naks_tx, qkey_violations, malformed;
 	uint64_t shm_tx_pkts, net_tx_pkts; /* which path carried the SENDs */
+	/* the soft network's own: datagrams, those that arrived twice or were no business of ours, and what the room did to them */
+	uint64_t net_tx_dgrams, net_rx_dgrams, net_rx_dups, net_rx_drops;
+	uint64_t fault_drop, fault_dup, fault_reorder, fault_delay, fault_corrupt, fault_truncate, fault_partition;
 };
 /** efanic_query_stats() - Sum over the adapter's queue pairs, closed ones included. */
 void efanic_query_stats(const struct efanic *nic, struct efanic_stats *out);

@@ -301,3 +301,8 @@ bool efanic_dst_is_local(const struct efanic_dst *dst)
 {
 	return dst->peer && link_peer_is_local(dst->peer);
 }
+
+bool efanic_dst_is_direct(const struct efanic_dst *dst)
+{
+	return link_bulk_is_direct(dst->peer);
+}

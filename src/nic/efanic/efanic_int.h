@@ -48,16 +48,20 @@ struct efanic_swr {
 	bool has_imm;
 	uint8_t iov_cnt;
 	bool data_done; /* WRITE with immediate: written, the WRITE_IMM frame is due */
+	uint8_t rnr_tries;
+	bool discard;	/* the queue pair was reset: ends without a completion */
+	bool is_inline; /* frame[] in place of iov[] */
+	uint8_t status; /* WR_DONE: what the completion will say */
 	uint32_t imm;
 	uint32_t len;  /* bytes of all pieces */
 	uint16_t next; /* line or free list */
 	uint8_t phase; /* enum wr_phase */
-	uint8_t rnr_tries;
-	uint8_t status; /* WR_DONE: what the completion will say */
-	bool discard;	/* the queue pair was reset: ends without a completion */
 	uint32_t rkey;
+	union {
+		struct iovec iov[EFANIC_SGE_MAX];
+		uint8_t frame[sizeof(struct efanic_hdr) + EFANIC_INLINE_MAX]; /* header and bytes */
+	};
 	uint64_t raddr;
-	struct iovec iov[EFANIC_SGE_MAX];
 	struct pq_node rnr;
 };
 

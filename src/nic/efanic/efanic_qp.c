@@ -196,7 +196,7 @@ static int check_attr(struct efanic *nic, const struct efanic_qp_attr *attr)
 
 static int queues_alloc(struct efanic_qp *qp)
 {
-	qp->sq = mem_alloc_aligned(CACHE_LINE, qp->sq_depth * sizeof(*qp->sq));
+	qp->sq = mem_alloc(qp->sq_depth * sizeof(*qp->sq)); /* touched as far as it is used */
 	if (!qp->sq)
 		return -ENOMEM;
 	if (qp->is_posted) {

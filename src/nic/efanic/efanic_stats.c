@@ -44,6 +44,18 @@ void efanic_stats_derive(const struct efanic_qp *qp, const struct link_stats *li
 		out->malformed += qp->drops[i];
 	out->shm_tx_pkts = link->shm_tx_frames;
 	out->net_tx_pkts = link->tx_frames - MIN(link->tx_frames, link->shm_tx_frames);
+	out->net_tx_dgrams = link->net_tx_dgrams;
+	out->net_rx_dgrams = link->net_rx_dgrams;
+	out->net_rx_dups = link->dup_rx;
+	out->net_rx_drops = link->drop_malformed + link->drop_nonce + link->drop_source + link->drop_version +
+			    link->drop_full;
+	out->fault_drop = link->fault_drop;
+	out->fault_dup = link->fault_dup;
+	out->fault_reorder = link->fault_reorder;
+	out->fault_delay = link->fault_delay;
+	out->fault_corrupt = link->fault_corrupt;
+	out->fault_truncate = link->fault_truncate;
+	out->fault_partition = link->fault_partition;
 }
 
 void efanic_qp_query_stats(const struct efanic_qp *qp, struct efanic_stats *out)
@@ -75,6 +87,9 @@ static const struct {
 	ROW(rdma_write_recv_bytes), ROW(retrans_pkts), ROW(retrans_timeout_events),
 	ROW(unresponsive_remote_events), ROW(impaired_remote_conn_events), ROW(rnr_naks_rx),
 	ROW(rnr_naks_tx), ROW(qkey_violations), ROW(malformed), ROW(shm_tx_pkts), ROW(net_tx_pkts),
+	ROW(net_tx_dgrams), ROW(net_rx_dgrams), ROW(net_rx_dups), ROW(net_rx_drops),
+	ROW(fault_drop), ROW(fault_dup), ROW(fault_reorder), ROW(fault_delay), ROW(fault_corrupt), ROW(fault_truncate),
+	ROW(fault_partition),
 };
 static_assert(ARRAY_SIZE(report_rows) * sizeof(uint64_t) == sizeof(struct efanic_stats), "every counter");
 
@@ -83,7 +98,7 @@ void efanic_stats_report(const struct efanic *nic)
 {
 	const char *where = getenv(REPORT_ENV);
 	const bool to_stderr = where && !strcmp(where, "stderr");
-	char path[512], line[2048];
+	char path[512], line[4096];
 	uint64_t value;
 	size_t at;
 	FILE *f;

@@ -51,11 +51,36 @@ static void slot_free(struct efanic_qp *qp, struct efanic_swr *s)
 		efanic_dst_put(s->dst);
 }
 
+/* An inline request has failed: its bytes are shown, and the destination lives as long as they do. */
+static __attribute__((cold, noinline)) void report_failed_inline(struct efanic_qp *qp, struct efanic_swr *s,
+								 uint8_t status)
+{
+	struct efanic_dst *dst = s->dst;
+	struct efanic_wc wc = {
+		.wr_id = s->wr_id,
+		.status = status,
+		.opcode = s->opcode,
+		.src = dst,
+		.data = view_of(s->frame + sizeof(struct efanic_hdr), s->len),
+	};
+	bool discard = s->discard;
+
+	dst->refs++;
+	slot_free(qp, s);
+	if (!discard)
+		qp->on_wc(qp->ctx, &wc);
+	efanic_dst_put(dst);
+}
+
 /* The slot is free before the handler runs, so that the handler can post. */
 static void report(struct efanic_qp *qp, struct efanic_swr *s, uint8_t status)
 {
 	bool discard = s->discard;
 
+	if (unlikely(status != EFANIC_OK && s->is_inline)) {
+		report_failed_inline(qp, s, status);
+		return;
+	}
 	qp->wc_tx.wr_id = s->wr_id;
 	qp->wc_tx.status = status;
 	qp->wc_tx.opcode = s->opcode;
@@ -74,8 +99,14 @@ static void count_error(struct efanic_qp *qp, const struct efanic_swr *s)
 
 static void wr_end(struct efanic_qp *qp, struct efanic_swr *s, uint8_t status)
 {
-	if (unlikely(status != EFANIC_OK))
+	if (likely(status == EFANIC_OK)) {
+		if (s->is_inline && !s->wr_id) {
+			slot_free(qp, s);
+			return;
+		}
+	} else {
 		count_error(qp, s);
+	}
 	if (likely(qp->deliver)) {
 		report(qp, s, status);
 		return;
@@ -161,6 +192,9 @@ static inline int frame_start(struct efanic_qp *qp, struct efanic_swr *s)
 	uint8_t hdr[EFANIC_HDR_MAX];
 	size_t hdr_len;
 
+	if (s->is_inline)
+		return link_send_one(qp->port, dst->peer, s->frame, sizeof(struct efanic_hdr) + s->len,
+				     qp->is_ud ? NULL : s);
 	if (unlikely(s->has_imm))
 		op = EFANIC_PKT_SEND_IMM;
 	if (unlikely(s->data_done)) {
@@ -503,6 +537,17 @@ static __attribute__((cold, noinline)) void post_end(struct efanic_qp *qp, struc
 	qp->deliver = deliver;
 }
 
+/* @s is complete: start it, or end it at once with @status. */
+static inline void post_go(struct efanic_qp *qp, struct efanic_swr *s, uint8_t status)
+{
+	if (unlikely(status != EFANIC_OK))
+		post_end(qp, s, status);
+	else
+		wr_start_or_wait(qp, s);
+	if (unlikely(qp->waiters && !qp->is_polling) && qp->backlog++ % PUSH_EVERY == 0)
+		efanic_qp_push(qp);
+}
+
 int efanic_post_send(struct efanic_qp *qp, const struct efanic_wr *wr)
 {
 	struct efanic_dst *dst = wr->dst;
@@ -533,17 +578,54 @@ int efanic_post_send(struct efanic_qp *qp, const struct efanic_wr *wr)
 	s->imm = wr->imm;
 	s->rnr_tries = 0;
 	s->discard = false;
+	s->is_inline = false;
 	if (unlikely(efanic_dst_is_stale(qp->nic, dst)))
 		status = EFANIC_LOCAL_INVALID_AH;
 	else
 		status = likely(wr->opcode == EFANIC_OP_SEND) ? send_fill(qp, s, wr)
 							      : rdma_fill(qp, s, wr);
-	if (unlikely(status != EFANIC_OK))
-		post_end(qp, s, status);
-	else
-		wr_start_or_wait(qp, s);
-	if (unlikely(qp->waiters && !qp->is_polling) && qp->backlog++ % PUSH_EVERY == 0)
-		efanic_qp_push(qp);
+	post_go(qp, s, status);
+	return 0;
+}
+
+uint8_t *efanic_inline_buf(struct efanic_qp *qp)
+{
+	uint16_t i = likely(qp->sq_free != SQ_NONE) ? qp->sq_free : qp->sq_fresh;
+
+	lock_assert_held(qp->nic->lock);
+	if (unlikely(!(qp->post_ok[EFANIC_OP_SEND] & 2) || qp->sq_used >= qp->sq_depth))
+		return NULL;
+	return qp->sq[i].frame + sizeof(struct efanic_hdr);
+}
+
+int efanic_post_inline(struct efanic_qp *qp, struct efanic_dst *dst, uint32_t len, uint64_t wr_id)
+{
+	uint8_t status = EFANIC_OK;
+	struct efanic_swr *s;
+	le64_t hdr;
+
+	lock_assert_held(qp->nic->lock);
+	if (unlikely(dst->qp != qp || len > EFANIC_INLINE_MAX))
+		return -EINVAL;
+	dst->refs++;
+	s = slot_get(qp);
+	s->wr_id = wr_id;
+	s->dst = dst;
+	s->opcode = EFANIC_OP_SEND;
+	s->has_imm = false;
+	s->iov_cnt = 1;
+	s->data_done = false;
+	s->rnr_tries = 0;
+	s->discard = false;
+	s->is_inline = true;
+	s->len = len;
+	hdr = efanic_hdr_word(EFANIC_PKT_SEND, dst->qkey);
+	memcpy(s->frame, &hdr, sizeof(hdr));
+	if (unlikely(efanic_dst_is_stale(qp->nic, dst)))
+		status = EFANIC_LOCAL_INVALID_AH;
+	qp->stats.send_wrs++;
+	qp->stats.send_bytes += len;
+	post_go(qp, s, status);
 	return 0;
 }
 
@@ -556,4 +638,9 @@ void efanic_doorbell(struct efanic_qp *qp)
 uint32_t efanic_sq_free(const struct efanic_qp *qp)
 {
 	return qp->sq_depth - qp->sq_used;
+}
+
+bool efanic_sq_is_empty(const struct efanic_qp *qp)
+{
+	return !qp->sq_used;
 }

@@ -129,6 +129,14 @@ struct efa_held {
 };
 TAILQ_HEAD(efa_held_q, efa_held);
 
+/* Where the numbering of a removed peer stood: both sides go on from there if the application inserts it again. */
+struct efa_past {
+	TAILQ_ENTRY(efa_past) link; /* ep->past, latest first */
+	struct efa_addr addr;
+	uint32_t next_msg_id, exp_msg_id;
+};
+#define EFA_PAST_MAX 4096 /* kept per endpoint */
+
 struct efa_peer {
 	struct efa_ep *ep;
 	fi_addr_t fi_addr;
@@ -247,6 +255,8 @@ struct efa_ep {
 	struct kit_srx srx;
 	struct efa_peer **peers;         /* by fi_addr */
 	uint32_t peers_cap;
+	TAILQ_HEAD(efa_past_q, efa_past) past; /* removed peers */
+	uint32_t past_cnt;
 	struct slab tx_slab, rx_slab, pkt_small, pkt_large, held_small, held_large, peer_slab;
 	STAILQ_HEAD(, efa_pkt) queued;   /* packets that must go out later */
 	TAILQ_HEAD(efa_tx_pump_head, efa_tx) pump; /* transfers with data to send */
@@ -329,6 +339,15 @@ void efa_pkt_post_or_queue(struct efa_pkt *pkt);
 /** efa_pkt_end() - A work request has ended with @status (enum efanic_status): tell its transfer, free it. */
 void efa_pkt_end(struct efa_pkt *pkt, unsigned status);
 void efa_pkts_retry(struct efa_ep *ep, uint64_t now_ns);
+/* Inline sends have no packet: their work request id is that of the transfer @tx, marked by bit 0; or 0, injected. */
+static inline uint64_t efa_small_wr_id(const struct efa_tx *tx)
+{
+	return tx ? (uintptr_t)tx | 1 : 0;
+}
+static inline bool efa_wr_is_small(uint64_t wr_id)
+{
+	return !wr_id || wr_id & 1;
+}
 /** efa_ctrl_send() - Encode and send a control packet without payload. 0; -FI_ENOMEM. */
 int efa_ctrl_send(struct efa_peer *peer, struct efa_hdr *h, struct efa_rx *rx);
 /** efa_on_wc() - Completions of the main queue pair. */
@@ -345,6 +364,10 @@ uint8_t efa_select_msg(const struct efa_select_in *in);
 
 /* efa_tx.c: outgoing transfers */
 struct efa_tx *efa_tx_get(struct efa_ep *ep, struct efa_peer *peer, enum efa_tx_kind kind);
+/** efa_tx_get_any() - efa_tx_get() of a SEND that has left already, however many there are. NULL: no memory. */
+struct efa_tx *efa_tx_get_any(struct efa_ep *ep, struct efa_peer *peer);
+/** efa_tx_small_done() - The only packet of @tx, an inline one, has arrived. */
+void efa_tx_small_done(struct efa_tx *tx);
 void efa_tx_put(struct efa_tx *tx);
 /** efa_tx_abandon() - Its peer is gone: no completion; freed when its work requests have ended. */
 void efa_tx_abandon(struct efa_tx *tx);
@@ -378,6 +401,8 @@ size_t efa_eager_cap(const struct efa_peer *peer, const struct efa_tx *tx, uint8
 /* efa_rx.c: incoming packets and transfers */
 /** efa_rx_packet() - One packet of @peer, decoded. @data: the whole packet. */
 void efa_rx_packet(struct efa_peer *peer, const struct efa_hdr *h, const struct view *data, size_t payload_off);
+/** efa_rx_eager() - efa_rx_packet() for what efa_eager_decode() has found, if it is the next of its sender. False: it is not. */
+bool efa_rx_eager(struct efa_peer *peer, const struct efa_eager *e, const struct view *data);
 void efa_rx_start(struct kit_ep *ep, struct kit_rx *krx, struct kit_ux *ux);
 void efa_rx_discard(struct kit_ep *ep, struct kit_ux *ux);
 struct efa_rx *efa_rx_get(struct efa_ep *ep, struct efa_peer *peer, enum efa_rx_kind kind);

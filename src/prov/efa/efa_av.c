@@ -125,6 +125,10 @@ int efa_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_a
 			 (unsigned long long)attr->flags);
 		return -FI_ENOSYS;
 	}
+	if (attr->type > FI_AV_TABLE) {
+		LOG_WARN("address vector type %d refused: there is FI_AV_TABLE", (int)attr->type);
+		return -FI_EINVAL;
+	}
 	if (attr->type == FI_AV_MAP)
 		LOG_WARN("FI_AV_MAP is deprecated, the address vector is an FI_AV_TABLE");
 	a = *attr;

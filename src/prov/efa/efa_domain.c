@@ -119,7 +119,7 @@ static int efa_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, s
 	c = mem_alloc(sizeof(*c));
 	if (!c)
 		return -FI_ENOMEM;
-	ret = kit_cntr_init(c, &d->kit, attr, false, context);
+	ret = kit_cntr_init(c, &d->kit, attr, true, context); /* MPI asks for FI_WAIT_UNSPEC and waits */
 	if (ret) {
 		mem_free(c);
 		return ret;
@@ -239,6 +239,7 @@ int efa_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_
 		goto err_domain;
 	d->kit.idle = domain_idle;
 	d->kit.forked = domain_forked;
+	d->kit.fork_mark = efanic_fork_mark(d->nic);
 	*domain = &d->kit.fid;
 	return 0;
 

@@ -133,7 +133,7 @@ static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 static bool is_quiet(const struct efa_ep *ep)
 {
 	return STAILQ_EMPTY(&ep->queued) && TAILQ_EMPTY(&ep->pump) && !ep->tx_outstanding &&
-	       !slab_used(&ep->pkt_small) && !slab_used(&ep->pkt_large);
+	       !slab_used(&ep->pkt_small) && !slab_used(&ep->pkt_large) && efanic_sq_is_empty(ep->qp);
 }
 
 static void drain(struct efa_ep *ep)
@@ -313,6 +313,7 @@ int efa_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep *
 	TAILQ_INIT(&ep->pump);
 	LIST_INIT(&ep->orphans);
 	LIST_INIT(&ep->rx_orphans);
+	TAILQ_INIT(&ep->past);
 	init_limits(ep, info);
 	ret = choose_rdma(ep);
 	if (!ret)

@@ -31,6 +31,8 @@ static const struct stat_row hw_row[] = {
 	HW(rdma_write_wrs), HW(rdma_write_bytes), HW(rdma_write_wr_err), HW(rdma_write_recv_bytes), HW(retrans_pkts),
 	HW(retrans_timeout_events), HW(unresponsive_remote_events), HW(impaired_remote_conn_events), HW(rnr_naks_rx),
 	HW(rnr_naks_tx), HW(qkey_violations), HW(malformed), HW(shm_tx_pkts), HW(net_tx_pkts),
+	HW(net_tx_dgrams), HW(net_rx_dgrams), HW(net_rx_dups), HW(net_rx_drops), HW(fault_drop), HW(fault_dup),
+	HW(fault_reorder), HW(fault_delay), HW(fault_corrupt), HW(fault_truncate), HW(fault_partition),
 };
 static_assert(ARRAY_SIZE(hw_row) == sizeof(struct efanic_stats) / sizeof(uint64_t), "every counter of the adapter has a name");
 

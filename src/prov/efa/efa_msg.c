@@ -17,6 +17,9 @@ static bool skip_prefix(const struct efa_ep *ep, struct iovec *iov, size_t cnt)
 	return true;
 }
 
+#define MSG (FI_SEND | FI_MSG)
+#define TAG (FI_SEND | FI_TAGGED)
+
 /* --- send ------------------------------------------------------------------------------------------------ */
 
 /* Every send ends up here. @cq_flags: FI_SEND|FI_MSG or FI_SEND|FI_TAGGED. */
@@ -78,12 +81,104 @@ static ssize_t send_iov(struct efa_ep *ep, const struct iovec *iov, void **desc,
 	return ret;
 }
 
-static ssize_t send_buf(struct efa_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t to, uint64_t tag,
-			uint64_t data, void *context, uint64_t flags, uint64_t cq_flags)
+/*
+ * A small message needs no packet and, injected, no transfer either: header and payload go into the adapter's own descriptor, and only
+ * a failure is heard of again (small_failed() in efa_pkt.c).
+ */
+#define SMALL_MAX (EFANIC_INLINE_MAX - EFA_EAGER_HDR_TAG)
+#define SMALL_NOT (FI_REMOTE_CQ_DATA | FI_DELIVERY_COMPLETE) /* flags that need more than that */
+
+/* Is nothing in the way of an eager packet with a connid to @peer? */
+static inline bool small_ok(const struct efa_ep *ep, const struct efa_peer *peer)
+{
+	return (peer->flags & (EFA_PEER_HS_RCVD | EFA_PEER_RNR)) == EFA_PEER_HS_RCVD &&
+	       (peer->extra & (EFA_X_CONNID_HDR | EFA_X_CONSTANT_HDR_LEN)) == EFA_X_CONNID_HDR &&
+	       STAILQ_EMPTY(&peer->parked) && !ep->msg_prefix;
+}
+
+struct efa_small {
+	const void *buf;
+	size_t len;
+	uint64_t tag;
+	void *context;
+	uint64_t flags;
+	bool tagged;
+};
+
+/* What the completion will need. NULL: too many operations. */
+static inline struct efa_tx *small_tx(struct efa_ep *ep, struct efa_peer *peer, const struct efa_small *m)
+{
+	struct efa_tx *tx = efa_tx_get(ep, peer, EFA_TX_SEND);
+
+	if (unlikely(!tx))
+		return NULL;
+	tx->injected = m->flags & FI_INJECT;
+	tx->wants_cqe = kit_tx_wants_cqe(&ep->kit, m->flags);
+	tx->flags = m->flags;
+	tx->cq_flags = m->tagged ? TAG : MSG;
+	tx->context = m->context;
+	tx->tag = m->tag;
+	tx->data = 0;
+	tx->len = tx->sent = tx->need = m->len;
+	tx->wrs = 1;
+	return tx;
+}
+
+/* Return: sent; else do it the long way, which knows every case. Lock held. */
+static inline bool send_small(struct efa_ep *ep, struct efa_peer *peer, const struct efa_small *m)
+{
+	bool is_quiet = m->flags & EFA_NO_CQE && likely(!ep->kit.cntr[KIT_CNTR_SEND]);
+	struct efa_tx *tx = NULL;
+	uint8_t *frame;
+	size_t hdr_len;
+
+	if (unlikely(!small_ok(ep, peer) || m->len > (m->tagged ? ep->inject_tagged : ep->inject_msg)))
+		return false;
+	frame = efanic_inline_buf(ep->qp);
+	if (unlikely(!frame || (!is_quiet && !(tx = small_tx(ep, peer, m)))))
+		return false;
+	if (!is_quiet && m->flags & EFA_NO_CQE)
+		tx->wants_cqe = false;
+	hdr_len = efa_eager_encode(frame, m->tagged, peer->next_msg_id++, m->tag, ep->self.qkey);
+	copy_small(frame + hdr_len, m->buf, m->len);
+	must(!efanic_post_inline(ep->qp, peer->dst, (uint32_t)(hdr_len + m->len), efa_small_wr_id(tx)));
+	ep->stats.tx_pkts[efa_eager_type(m->tagged)]++;
+	if (unlikely(m->flags & FI_MORE)) {
+		ep->need_doorbell = true;
+	} else {
+		efanic_doorbell(ep->qp);
+		ep->need_doorbell = false;
+	}
+	return true;
+}
+
+static __attribute__((noinline)) ssize_t send_buf_any(struct efa_ep *ep, const void *buf, size_t len, void *desc,
+						      fi_addr_t to, uint64_t tag, uint64_t data, void *context,
+						      uint64_t flags, uint64_t cq_flags)
 {
 	struct iovec iov = {(void *)(uintptr_t)buf, len};
 
 	return send_iov(ep, &iov, &desc, 1, to, tag, data, context, flags, cq_flags);
+}
+
+static inline __attribute__((always_inline)) ssize_t send_buf(struct efa_ep *ep, const void *buf, size_t len, void *desc,
+							      fi_addr_t to, uint64_t tag, uint64_t data,
+							      void *context, uint64_t flags, uint64_t cq_flags)
+{
+	struct efa_small m = {buf, len, tag, context, flags, cq_flags == TAG};
+	struct lock *lock = &ep->domain->kit.lock;
+	struct efa_peer *peer;
+	bool is_sent;
+
+	if (likely(len <= SMALL_MAX && !(flags & SMALL_NOT) && ep->kit.enabled)) {
+		lock_acquire(lock);
+		peer = efa_peer_find(ep, to);
+		is_sent = likely(peer != NULL) && send_small(ep, peer, &m);
+		lock_release(lock);
+		if (likely(is_sent))
+			return 0;
+	}
+	return send_buf_any(ep, buf, len, desc, to, tag, data, context, flags, cq_flags);
 }
 
 /* sendmsg: the flags of the call replace the endpoint's; without selective completion each call completes. */
@@ -91,9 +186,6 @@ static uint64_t msg_flags(const struct efa_ep *ep, uint64_t flags)
 {
 	return flags | (ep->kit.tx_selective ? 0 : FI_COMPLETION);
 }
-
-#define MSG (FI_SEND | FI_MSG)
-#define TAG (FI_SEND | FI_TAGGED)
 
 static ssize_t efa_send(struct fid_ep *fid, const void *buf, size_t len, void *desc, fi_addr_t dest_addr, void *context)
 {
@@ -191,6 +283,15 @@ static ssize_t efa_tinjectdata(struct fid_ep *fid, const void *buf, size_t len, 
 
 /* --- receive ------------------------------------------------------------------------------------------------ */
 
+/* A receive that took an unexpected message may have answered its sender. */
+static inline void answer_ready(struct efa_ep *ep)
+{
+	if (likely(!ep->need_doorbell))
+		return;
+	efanic_doorbell(ep->qp);
+	ep->need_doorbell = false;
+}
+
 static ssize_t recv_args(struct efa_ep *ep, bool tagged, struct kit_recv_args *a)
 {
 	struct lock *lock = &ep->domain->kit.lock;
@@ -210,10 +311,23 @@ static ssize_t recv_args(struct efa_ep *ep, bool tagged, struct kit_recv_args *a
 	}
 	lock_acquire(lock);
 	ret = kit_srx_recv(&ep->srx, tagged, a);
-	if (unlikely(ep->need_doorbell)) { /* an unexpected message was answered */
-		efanic_doorbell(ep->qp);
-		ep->need_doorbell = false;
-	}
+	answer_ready(ep);
+	lock_release(lock);
+	return ret;
+}
+
+/* What fi_recv and fi_trecv come to. */
+static inline __attribute__((always_inline)) ssize_t recv_buf(struct efa_ep *ep, bool tagged, void *buf, size_t len,
+							      void *desc, const struct kit_recv_args *a)
+{
+	struct lock *lock = &ep->domain->kit.lock;
+	ssize_t ret;
+
+	if (unlikely(!ep->kit.enabled))
+		return -FI_EOPBADSTATE;
+	lock_acquire(lock);
+	ret = kit_srx_recv_buf(&ep->srx, tagged, buf, len, desc, a);
+	answer_ready(ep);
 	lock_release(lock);
 	return ret;
 }
@@ -226,11 +340,9 @@ static uint64_t rx_msg_flags(const struct efa_ep *ep, uint64_t flags)
 static ssize_t efa_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src_addr, void *context)
 {
 	struct efa_ep *ep = to_ep(fid);
-	struct iovec iov = {buf, len};
-	struct kit_recv_args a = {.iov = &iov, .desc = &desc, .iov_cnt = 1, .src = src_addr, .context = context,
-				  .flags = ep->kit.rx_op_flags};
+	struct kit_recv_args a = {.src = src_addr, .context = context, .flags = ep->kit.rx_op_flags};
 
-	return recv_args(ep, false, &a);
+	return recv_buf(ep, false, buf, len, desc, &a);
 }
 
 static ssize_t efa_recvv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count, fi_addr_t src_addr,
@@ -256,11 +368,10 @@ static ssize_t efa_trecv(struct fid_ep *fid, void *buf, size_t len, void *desc, 
 			 uint64_t ignore, void *context)
 {
 	struct efa_ep *ep = to_ep(fid);
-	struct iovec iov = {buf, len};
-	struct kit_recv_args a = {.iov = &iov, .desc = &desc, .iov_cnt = 1, .src = src_addr, .tag = tag, .ignore = ignore,
-				  .context = context, .flags = ep->kit.rx_op_flags & ~FI_MULTI_RECV};
+	struct kit_recv_args a = {.src = src_addr, .tag = tag, .ignore = ignore, .context = context,
+				  .flags = ep->kit.rx_op_flags & ~FI_MULTI_RECV};
 
-	return recv_args(ep, true, &a);
+	return recv_buf(ep, true, buf, len, desc, &a);
 }
 
 static ssize_t efa_trecvv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count, fi_addr_t src_addr,

@@ -104,11 +104,15 @@ static int set_rdma(struct efa_ep *ep, bool on)
 
 static int set_bool(struct efa_ep *ep, int name, const void *val, size_t len)
 {
-	bool on;
+	bool on = *(const unsigned char *)val;
 
-	if (len != sizeof(on))
-		return -FI_EINVAL;
-	on = *(const unsigned char *)val;
+	if (len != sizeof(on)) {
+		/* An option that is not ours is unknown, whatever its length. */
+		bool known = name == OPT_CUDA_API_PERMITTED || name == OPT_SHARED_MEMORY_PERMITTED ||
+			     (name > FI_OPT_EFA_EMULATED_ATOMICS && name <= FI_OPT_EFA_USE_UNSOLICITED_WRITE_RECV);
+
+		return known ? -FI_EINVAL : -FI_ENOPROTOOPT;
+	}
 	switch (name) {
 	case OPT_CUDA_API_PERMITTED:
 		return -FI_EINVAL; /* no CUDA in this process */
@@ -158,7 +162,7 @@ int efa_ep_setopt(struct fid *fid, int level, int name, const void *val, size_t 
 
 	if (level != FI_OPT_ENDPOINT)
 		return -FI_ENOPROTOOPT;
-	if (!val)
+	if (!val || !len)
 		return -FI_EINVAL;
 	if (size_opt(ep, name, &limit))
 		return set_size(ep, name, val, len);

@@ -23,10 +23,57 @@ static int peers_grow(struct efa_ep *ep, fi_addr_t fi_addr)
 	return 0;
 }
 
+/* --- numbering outlives removal ------------------------------------------------------------------- */
+
+static struct efa_past *past_find(struct efa_ep *ep, const struct efa_addr *addr)
+{
+	struct efa_past *past;
+
+	TAILQ_FOREACH(past, &ep->past, link)
+		if (!memcmp(&past->addr, addr, sizeof(*addr)))
+			return past;
+	return NULL;
+}
+
+static void past_forget(struct efa_ep *ep, struct efa_past *past)
+{
+	TAILQ_REMOVE(&ep->past, past, link);
+	ep->past_cnt--;
+	mem_free(past);
+}
+
+static void past_keep(const struct efa_peer *peer, const struct efa_addr *addr)
+{
+	struct efa_ep *ep = peer->ep;
+	struct efa_past *past;
+
+	if (!peer->next_msg_id && !peer->exp_msg_id)
+		return;
+	past = mem_alloc(sizeof(*past));
+	if (!past)
+		return; /* then it must not come back */
+	past->addr = *addr;
+	past->next_msg_id = peer->next_msg_id;
+	past->exp_msg_id = peer->exp_msg_id;
+	TAILQ_INSERT_HEAD(&ep->past, past, link);
+	if (++ep->past_cnt > EFA_PAST_MAX)
+		past_forget(ep, TAILQ_LAST(&ep->past, efa_past_q));
+}
+
+/* A message that is dropped because its sender was removed counts all the same. */
+static void past_dropped(struct efa_ep *ep, const struct efa_addr *addr, const struct efa_hdr *h)
+{
+	struct efa_past *past = efa_pkt_tab[h->type].props & (EFA_P_RTM | EFA_P_RTA) ? past_find(ep, addr) : NULL;
+
+	if (past && (int32_t)(h->msg_id - past->exp_msg_id) >= 0)
+		past->exp_msg_id = h->msg_id + 1;
+}
+
 struct efa_peer *efa_peer_get(struct efa_ep *ep, fi_addr_t fi_addr)
 {
 	struct efa_av *av = container_of(ep->kit.av, struct efa_av, kit);
 	const struct efa_addr *addr = kit_av_addr(&av->kit, fi_addr);
+	struct efa_past *past;
 	struct efa_peer *peer;
 
 	if (!addr || (fi_addr >= ep->peers_cap && peers_grow(ep, fi_addr)))
@@ -54,6 +101,12 @@ struct efa_peer *efa_peer_get(struct efa_ep *ep, fi_addr_t fi_addr)
 	peer->is_self = !memcmp(addr, &ep->self, EFA_ADDR_LEN);
 	if (peer->is_self)
 		peer->extra = ep->local_extra;
+	past = past_find(ep, addr);
+	if (unlikely(past != NULL)) {
+		peer->next_msg_id = past->next_msg_id;
+		peer->exp_msg_id = past->exp_msg_id;
+		past_forget(ep, past);
+	}
 	efanic_dst_set_user(peer->dst, peer);
 	ep->peers[fi_addr] = peer;
 	return peer;
@@ -88,8 +141,10 @@ struct efa_peer *efa_peer_of_packet(struct efa_ep *ep, const struct efanic_wc *w
 	fi_addr = kit_av_find(ep->kit.av, &a);
 	if (fi_addr == FI_ADDR_NOTAVAIL) {
 		/* Nobody inserted this sender: its raw address makes it known, as the real provider does. */
-		if (!(h->flags & EFA_FLAG_RAW_ADDR) || kit_av_add_locked(ep->kit.av, &a, &fi_addr))
+		if (!(h->flags & EFA_FLAG_RAW_ADDR) || kit_av_add_locked(ep->kit.av, &a, &fi_addr)) {
+			past_dropped(ep, &a, h);
 			return NULL;
+		}
 		ep->stats.implicit_peers++;
 	}
 	peer = efa_peer_get(ep, fi_addr);
@@ -311,6 +366,8 @@ void efa_peer_removed(struct efa_ep *ep, fi_addr_t fi_addr)
 	if (fi_addr >= ep->peers_cap || !ep->peers[fi_addr])
 		return;
 	kit_srx_forget_src(&ep->srx, fi_addr);
+	if (kit_av_addr(ep->kit.av, fi_addr))
+		past_keep(ep->peers[fi_addr], kit_av_addr(ep->kit.av, fi_addr));
 	peer_end(ep->peers[fi_addr]);
 }
 
@@ -319,6 +376,8 @@ void efa_peers_fini(struct efa_ep *ep)
 	for (uint32_t i = 0; i < ep->peers_cap; i++)
 		if (ep->peers[i])
 			peer_end(ep->peers[i]);
+	while (!TAILQ_EMPTY(&ep->past))
+		past_forget(ep, TAILQ_FIRST(&ep->past));
 	mem_free(ep->peers);
 	ep->peers = NULL;
 	ep->peers_cap = 0;

@@ -156,25 +156,91 @@ int efa_ctrl_send(struct efa_peer *peer, struct efa_hdr *h, struct efa_rx *rx)
 	return 0;
 }
 
-static void on_send_wc(struct efa_ep *ep, const struct efanic_wc *wc)
+static __attribute__((cold, noinline)) void pkt_failed(struct efa_pkt *pkt, unsigned status)
 {
-	struct efa_pkt *pkt = (struct efa_pkt *)(uintptr_t)wc->wr_id;
-	struct efa_peer *peer = pkt->peer;
+	struct efa_ep *ep = pkt->ep;
 
-	if (likely(wc->status == EFANIC_OK)) {
-		if (unlikely(peer->flags & EFA_PEER_RNR)) {
-			peer->flags &= ~(uint32_t)EFA_PEER_RNR;
-			peer->rnr_wait_ns = 0;
-		}
-	} else if (wc->status == EFANIC_REMOTE_RNR && !ep->kit.closing && !(peer->flags & EFA_PEER_REMOVED) &&
-		   (!pkt->tx || ep->domain->kit.resource_mgmt != FI_RM_DISABLED)) {
+	if (status == EFANIC_REMOTE_RNR && !ep->kit.closing && !(pkt->peer->flags & EFA_PEER_REMOVED) &&
+	    (!pkt->tx || ep->domain->kit.resource_mgmt != FI_RM_DISABLED))
 		pkt_requeue_rnr(pkt);
-		return;
-	}
-	efa_pkt_end(pkt, wc->status);
+	else
+		efa_pkt_end(pkt, status);
 }
 
-static void on_recv_wc(struct efa_ep *ep, const struct efanic_wc *wc)
+/* The transfer of an injected message, of which nothing was kept but its bytes. */
+static struct efa_tx *small_tx_again(struct efa_ep *ep, struct efa_peer *peer, const struct view *bytes)
+{
+	struct efa_eager e;
+	struct efa_tx *tx = efa_eager_decode(bytes, &e) ? efa_tx_get_any(ep, peer) : NULL;
+
+	if (!tx)
+		return NULL;
+	tx->injected = true;
+	tx->flags = FI_INJECT | EFA_NO_CQE;
+	tx->cq_flags = FI_SEND | (e.tagged ? FI_TAGGED : FI_MSG);
+	tx->context = NULL;
+	tx->tag = e.tag;
+	tx->data = 0;
+	tx->len = tx->sent = tx->need = bytes->len - e.hdr_len;
+	tx->wrs = 1;
+	return tx;
+}
+
+/* An inline send has failed: from here on it is a packet like any other, with a transfer. */
+static __attribute__((cold, noinline)) void small_failed(struct efa_ep *ep, const struct efanic_wc *wc)
+{
+	struct efa_tx *tx = (struct efa_tx *)(uintptr_t)(wc->wr_id & ~1ULL);
+	struct efa_peer *peer = efanic_dst_user(wc->src);
+	struct efa_pkt *pkt;
+
+	if (!peer) { /* removed: its transfers were told */
+		if (tx)
+			efa_tx_small_done(tx);
+		return;
+	}
+	if (!tx)
+		tx = small_tx_again(ep, peer, &wc->data);
+	pkt = tx ? efa_pkt_get(ep, peer, false) : NULL;
+	if (!pkt) {
+		efa_ep_event(ep, FI_ENOMEM, 4105, "no memory for a message that could not be sent");
+		if (tx)
+			efa_tx_small_done(tx);
+		return;
+	}
+	pkt->type = efa_eager_type(tx->cq_flags & FI_TAGGED);
+	pkt->tx = tx;
+	pkt->payload_len = (uint32_t)tx->len;
+	pkt->sge[0] = (struct efanic_sge){pkt->buf, (uint32_t)view_copy(&wc->data, 0, pkt->buf, EFA_PKT_SMALL),
+					  EFANIC_LKEY_INTERNAL};
+	pkt->sge_cnt = 1;
+	pkt_failed(pkt, wc->status);
+}
+
+static inline void on_send_wc(struct efa_ep *ep, const struct efanic_wc *wc)
+{
+	struct efa_pkt *pkt = (struct efa_pkt *)(uintptr_t)wc->wr_id;
+	struct efa_peer *peer;
+
+	if (likely(efa_wr_is_small(wc->wr_id))) {
+		if (likely(wc->status == EFANIC_OK))
+			efa_tx_small_done((struct efa_tx *)(uintptr_t)(wc->wr_id & ~1ULL));
+		else
+			small_failed(ep, wc);
+		return;
+	}
+	if (unlikely(wc->status != EFANIC_OK)) {
+		pkt_failed(pkt, wc->status);
+		return;
+	}
+	peer = pkt->peer;
+	if (unlikely(peer->flags & EFA_PEER_RNR)) {
+		peer->flags &= ~(uint32_t)EFA_PEER_RNR;
+		peer->rnr_wait_ns = 0;
+	}
+	efa_pkt_end(pkt, EFANIC_OK);
+}
+
+static __attribute__((noinline)) void on_packet(struct efa_ep *ep, const struct efanic_wc *wc)
 {
 	struct efa_hdr h;
 	size_t payload_off;
@@ -197,6 +263,19 @@ static void on_recv_wc(struct efa_ep *ep, const struct efanic_wc *wc)
 	if (unlikely(!(peer->flags & EFA_PEER_HS_SENT)))
 		efa_handshake_send(peer);
 	efa_rx_packet(peer, &h, &wc->data, payload_off);
+}
+
+static inline void on_recv_wc(struct efa_ep *ep, const struct efanic_wc *wc)
+{
+	struct efa_peer *peer = efanic_dst_user(wc->src);
+	struct efa_eager e;
+
+	/* A peer that we know and have greeted sends its next small message. */
+	if (likely(peer && peer->flags & EFA_PEER_HS_SENT && efa_eager_decode(&wc->data, &e) &&
+		   efa_rx_eager(peer, &e, &wc->data)))
+		ep->stats.rx_pkts[efa_eager_type(e.tagged)]++;
+	else
+		on_packet(ep, wc);
 }
 
 /* A peer wrote with immediate data: only remote CQ data makes a completion at the target. */

@@ -4,6 +4,7 @@
 #define SF_PROV_EFA_EFA_PROTO_H
 
 #include "base/base.h"
+#include "base/le.h"
 #include "base/view.h"
 
 /*
@@ -159,6 +160,79 @@ struct efa_pkt_desc {
 };
 
 extern const struct efa_pkt_desc efa_pkt_tab[EFA_PKT_NUM];
+
+/*
+ * What nearly every packet is: an EAGER_MSGRTM or EAGER_TAGRTM with a connid, no CQ data and no raw address. Encoder and decoder of
+ * just that, equal to what the table gives for it (tests/unit/test_efa_proto.c):
+ *
+ *   | type | version | flags | msg_id u32 | tag u64, tagged only | connid u32 | payload |
+ */
+#define EFA_EAGER_HDR_MSG 12u
+#define EFA_EAGER_HDR_TAG 20u
+
+struct efa_eager {
+	bool tagged;
+	uint8_t hdr_len; /* bytes: EFA_EAGER_HDR_* */
+	uint32_t msg_id;
+	uint64_t tag; /* 0 if not tagged */
+};
+
+static inline uint8_t efa_eager_type(bool tagged)
+{
+	return tagged ? EFA_PKT_EAGER_TAGRTM : EFA_PKT_EAGER_MSGRTM;
+}
+
+static inline uint16_t efa_eager_flags(bool tagged)
+{
+	return EFA_FLAG_CONNID | EFA_FLAG_MSG | (tagged ? EFA_FLAG_TAGGED : 0);
+}
+
+/* The first four bytes as a number. */
+static inline uint32_t efa_eager_base(bool tagged)
+{
+	return efa_eager_type(tagged) | EFA_PROTO_VERSION << 8 | (uint32_t)efa_eager_flags(tagged) << 16;
+}
+
+/** efa_eager_encode() - The header into @buf. Return: its length. */
+static inline size_t efa_eager_encode(uint8_t *buf, bool tagged, uint32_t msg_id, uint64_t tag, uint32_t connid)
+{
+	struct { le32_t base, msg_id; } front = {le32_put(efa_eager_base(tagged)), le32_put(msg_id)};
+	le32_t id = le32_put(connid);
+	le64_t t = le64_put(tag);
+
+	memcpy(buf, &front, 8);
+	if (tagged)
+		memcpy(buf + 8, &t, 8);
+	memcpy(buf + (tagged ? 16 : 8), &id, 4);
+	return tagged ? EFA_EAGER_HDR_TAG : EFA_EAGER_HDR_MSG;
+}
+
+/**
+ * efa_eager_decode() - The door's short cut. What it takes is good; each byte of the packet is read once.
+ * Return: false if @pkt is something else, or not good: efa_pkt_decode() says.
+ */
+static inline bool efa_eager_decode(const struct view *pkt, struct efa_eager *e)
+{
+	const uint8_t *p = pkt->seg[0].p;
+	struct { le32_t base, msg_id; } front;
+	le64_t tag;
+
+	if (unlikely(pkt->seg_cnt != 1 || pkt->len < EFA_EAGER_HDR_MSG))
+		return false;
+	memcpy(&front, p, 8);
+	e->msg_id = le32_get(front.msg_id);
+	if (le32_get(front.base) == efa_eager_base(true) && likely(pkt->len >= EFA_EAGER_HDR_TAG)) {
+		memcpy(&tag, p + 8, 8);
+		e->tagged = true;
+		e->hdr_len = EFA_EAGER_HDR_TAG;
+		e->tag = le64_get(tag);
+		return true;
+	}
+	e->tagged = false;
+	e->hdr_len = EFA_EAGER_HDR_MSG;
+	e->tag = 0;
+	return le32_get(front.base) == efa_eager_base(false);
+}
 
 /** efa_pkt_name() - For logs; "invalid" for numbers without a row. */
 const char *efa_pkt_name(unsigned type);

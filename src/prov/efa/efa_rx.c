@@ -455,6 +455,24 @@ static void first_packet(struct efa_peer *peer, const struct efa_hdr *h, const s
 	efa_rx_go_on(rx);
 }
 
+/* The common end of a message: one packet, one copy, no transfer object. It fits the receive @krx. */
+static inline void take_eager(struct efa_peer *peer, struct kit_rx *krx, uint64_t tag, const struct efa_hdr *h,
+			      const struct view *data, size_t payload_off)
+{
+	struct kit_rx_result res = {
+		.len = data->len - payload_off + peer->ep->msg_prefix,
+		.tag = tag,
+		.src = peer->fi_addr,
+	};
+
+	if (h && h->flags & EFA_FLAG_CQ_DATA) {
+		res.flags = FI_REMOTE_CQ_DATA;
+		res.data = h->data;
+	}
+	kit_rx_copy(krx, 0, data, payload_off);
+	kit_rx_done(krx, &res);
+}
+
 /* The first packet of a message whose turn it is. */
 static void on_message(struct efa_peer *peer, const struct efa_hdr *h, const struct view *data, size_t payload_off)
 {
@@ -464,23 +482,33 @@ static void on_message(struct efa_peer *peer, const struct efa_hdr *h, const str
 	bool tagged = props & EFA_P_TAGGED;
 	struct kit_rx *krx = kit_srx_match(&peer->ep->srx, tagged, peer->fi_addr, tagged ? h->tag : 0, len);
 
-	/* The common case ends here: one packet, one copy, no transfer object. */
-	if (likely(krx && eager && !(props & EFA_P_DC) && len <= krx->len)) {
-		struct kit_rx_result res = {
-			.len = len + peer->ep->msg_prefix,
-			.tag = tagged ? h->tag : 0,
-			.src = peer->fi_addr,
-		};
+	if (likely(krx && eager && !(props & EFA_P_DC) && len <= krx->len))
+		take_eager(peer, krx, tagged ? h->tag : 0, h, data, payload_off);
+	else
+		first_packet(peer, h, data, payload_off, krx, len);
+}
 
-		if (h->flags & EFA_FLAG_CQ_DATA) {
-			res.flags = FI_REMOTE_CQ_DATA;
-			res.data = h->data;
-		}
-		kit_rx_copy(krx, 0, data, payload_off);
-		kit_rx_done(krx, &res);
-		return;
+bool efa_rx_eager(struct efa_peer *peer, const struct efa_eager *e, const struct view *data)
+{
+	size_t len = data->len - e->hdr_len;
+	struct kit_rx *krx;
+	struct efa_hdr h;
+
+	if (unlikely(e->msg_id != peer->exp_msg_id || !TAILQ_EMPTY(&peer->ahead)))
+		return false;
+	peer->exp_msg_id++;
+	krx = kit_srx_match(&peer->ep->srx, e->tagged, peer->fi_addr, e->tag, len);
+	if (likely(krx && len <= krx->len)) {
+		take_eager(peer, krx, e->tag, NULL, data, e->hdr_len);
+		return true;
 	}
-	first_packet(peer, h, data, payload_off, krx, len);
+	h.type = efa_eager_type(e->tagged);
+	h.flags = efa_eager_flags(e->tagged);
+	h.msg_id = e->msg_id;
+	h.tag = e->tag;
+	h.send_id = 0;
+	first_packet(peer, &h, data, e->hdr_len, krx, len);
+	return true;
 }
 
 /* A further packet of a message of several. */
@@ -569,11 +597,16 @@ void efa_rx_discard(struct kit_ep *kep, struct kit_ux *ux)
 {
 	struct efa_rx *rx = container_of(ux, struct efa_rx, ux);
 
+	/* An endpoint that closes has nothing to say: its queue pair is gone, and a receipt would be a lie. */
+	if (kep->closing || (rx->peer->flags & EFA_PEER_REMOVED)) {
+		end(rx);
+		return;
+	}
 	/*
 	 * The sender of a long or delivery-complete message still waits for us. A read-based one is released by its EOR; a
-	 * CTS-based one is taken to the end into no buffer, unless we are about to close.
+	 * CTS-based one is taken to the end into no buffer.
 	 */
-	if (efa_pkt_tab[rx->type].props & EFA_P_LONGCTS && !kep->closing && !(rx->peer->flags & EFA_PEER_REMOVED)) {
+	if (efa_pkt_tab[rx->type].props & EFA_P_LONGCTS) {
 		sink(rx);
 		return;
 	}

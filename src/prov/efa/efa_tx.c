@@ -10,16 +10,18 @@
 /* A message up to this long that needs no descriptor is copied next to its header: one piece to gather, nothing to keep. */
 #define COPY_MAX 128u
 #define PUMP_BATCH 16
+/*
+ * Bytes from which a message to a peer on this host is fetched by its receiver, if the kernel may copy between the two. The
+ * documented limits of the protocols speak of peers on other hosts. Below it packets cost less than asking.
+ */
+#define LOCAL_MIN_READ 16384u
 
 /* --- life ------------------------------------------------------------------------------------------ */
 
-struct efa_tx *efa_tx_get(struct efa_ep *ep, struct efa_peer *peer, enum efa_tx_kind kind)
+static inline struct efa_tx *tx_new(struct efa_ep *ep, struct efa_peer *peer, enum efa_tx_kind kind)
 {
-	struct efa_tx *tx;
+	struct efa_tx *tx = slab_get(&ep->tx_slab);
 
-	if (unlikely(ep->tx_outstanding >= ep->tx_max && kind != EFA_TX_READRSP))
-		return NULL;
-	tx = slab_get(&ep->tx_slab);
 	if (unlikely(!tx))
 		return NULL;
 	tx->ep = ep;
@@ -38,6 +40,18 @@ struct efa_tx *efa_tx_get(struct efa_ep *ep, struct efa_peer *peer, enum efa_tx_
 	if (kind != EFA_TX_READRSP)
 		ep->tx_outstanding++;
 	return tx;
+}
+
+struct efa_tx *efa_tx_get(struct efa_ep *ep, struct efa_peer *peer, enum efa_tx_kind kind)
+{
+	if (unlikely(ep->tx_outstanding >= ep->tx_max && kind != EFA_TX_READRSP))
+		return NULL;
+	return tx_new(ep, peer, kind);
+}
+
+struct efa_tx *efa_tx_get_any(struct efa_ep *ep, struct efa_peer *peer)
+{
+	return tx_new(ep, peer, EFA_TX_SEND);
 }
 
 static void drop_tmp_mrs(struct efa_tx *tx)
@@ -100,6 +114,13 @@ void efa_tx_check_done(struct efa_tx *tx)
 		report(tx);
 	if (tx->reported && !tx->wrs)
 		efa_tx_put(tx);
+}
+
+void efa_tx_small_done(struct efa_tx *tx)
+{
+	tx->wrs = 0;
+	tx->acked = tx->need;
+	efa_tx_check_done(tx);
 }
 
 void efa_tx_fail(struct efa_tx *tx, int err, unsigned prov_errno)
@@ -424,11 +445,15 @@ static int start_msg(struct efa_tx *tx)
 		.max_medium = (uint64_t)prm->inter_max_medium_message_size,
 		.min_read = (uint64_t)prm->inter_min_read_message_size,
 	};
+	bool direct;
 	int ret;
 
+	direct = in.len >= LOCAL_MIN_READ && in.peer_hs && efanic_dst_is_direct(peer->dst);
+	if (direct)
+		in.min_read = MIN(in.min_read, (uint64_t)LOCAL_MIN_READ);
 	if (unlikely(in.len >= in.min_read) && in.peer_hs) {
 		in.can_read = !tx->injected && efa_read_interop(ep, peer) && (prm->mr_cache_enable || tx->desc[0]);
-		in.runt_quota = runt_quota(tx);
+		in.runt_quota = direct ? 0 : runt_quota(tx);
 		in.read_in_flight = ep->domain->reads_in_flight;
 	}
 	tx->type = efa_select_msg(&in);

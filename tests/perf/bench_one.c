@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Both endpoints in one process, so that counts repeat exactly: bench_one PROVIDER COUNT SIZE inject|send|put|fetch.
+// instr.sh runs it twice with different COUNT under a counter of instructions, of system calls or of allocations, and divides
+// the difference.
+#include "bench_kit.h"
+
+#include <unistd.h>
+
+#define TAG 1
+
+static struct bench_ep g_a, g_b;
+
+/* The receiver polls first; the sender only for its own completion, or when nothing comes without it. */
+static void until(int *left_a, int *left_b)
+{
+	for (int idle = 0; *left_a > 0 || *left_b > 0; idle++) {
+		if (*left_b > 0)
+			*left_b -= bench_poll(&g_b);
+		if (*left_b <= 0 ? *left_a > 0 : idle > 8)
+			*left_a -= bench_poll(&g_a);
+	}
+}
+
+static void both_poll(void)
+{
+	bench_poll(&g_a);
+	bench_poll(&g_b);
+}
+
+static void one_message(size_t len, bool is_inject, struct fi_context2 *ctx)
+{
+	int left_a = !is_inject, left_b = 1;
+	ssize_t rc;
+
+	BENCH_CHECK(fi_trecv(g_b.ep, g_b.buf, len, g_b.desc, FI_ADDR_UNSPEC, TAG, 0, &ctx[0]));
+	while ((rc = is_inject ? fi_tinject(g_a.ep, g_a.buf, len, g_a.peer, TAG)
+			       : fi_tsend(g_a.ep, g_a.buf, len, g_a.desc, g_a.peer, TAG, &ctx[1])) == -FI_EAGAIN)
+		both_poll();
+	BENCH_CHECK(rc);
+	until(&left_a, &left_b);
+}
+
+static void one_rma(size_t len, bool is_put, struct fi_context2 *ctx)
+{
+	int left = 1;
+	ssize_t rc;
+
+	while ((rc = is_put ? fi_write(g_a.ep, g_a.buf, len, g_a.desc, g_a.peer, g_a.rma_base, g_a.rma_key, ctx)
+			    : fi_read(g_a.ep, g_a.buf, len, g_a.desc, g_a.peer, g_a.rma_base, g_a.rma_key, ctx)) == -FI_EAGAIN)
+		both_poll();
+	BENCH_CHECK(rc);
+	while (left > 0) {
+		left -= bench_poll(&g_a);
+		bench_poll(&g_b);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct bench_opt opt = {.buf_len = 1 << 20};
+	struct fi_context2 ctx[2];
+	struct bench_name a, b;
+	bool is_rma, is_inject;
+	size_t len;
+
+	if (argc != 5) {
+		fprintf(stderr, "usage: bench_one PROVIDER COUNT SIZE inject|send|put|fetch\n");
+		return 1;
+	}
+	len = strtoull(argv[3], NULL, 0);
+	is_inject = !strcmp(argv[4], "inject");
+	is_rma = !strcmp(argv[4], "put") || !strcmp(argv[4], "fetch");
+	opt.prov = argv[1];
+	opt.rma = is_rma;
+	bench_ep_open(&g_a, &opt);
+	bench_ep_twin(&g_b, &g_a, &opt);
+	bench_ep_name(&g_a, &a);
+	bench_ep_name(&g_b, &b);
+	bench_ep_connect(&g_a, &b);
+	bench_ep_connect(&g_b, &a);
+	for (long i = atol(argv[2]); i; i--) {
+		if (is_rma)
+			one_rma(len, *argv[4] == 'p', ctx);
+		else
+			one_message(len, is_inject, ctx);
+	}
+	/* No closing: what is counted ends here. */
+	fflush(NULL);
+	_exit(0);
+}
