@@ -14,6 +14,8 @@ test: build
 	@tools/test.sh $(BUILD)
 bench: build
 	@tests/perf/bench.sh $(BUILD)
+soak: build
+	@meson test -C $(BUILD) --no-rebuild --benchmark --suite soak --print-errorlogs
 tidy:
 	@python3 tools/tidy.py
 format:

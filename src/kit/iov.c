@@ -8,7 +8,8 @@ size_t kit_iov_len(const struct iovec *iov, size_t cnt)
 	size_t len = 0;
 
 	for (size_t i = 0; i < cnt; i++)
-		len += iov[i].iov_len;
+		if (__builtin_add_overflow(len, iov[i].iov_len, &len))
+			return SIZE_MAX; /* no such memory: callers refuse it */
 	return len;
 }
 

@@ -140,12 +140,7 @@ size_t kit_rx_copy(struct kit_rx *rx, size_t off, const struct view *v, size_t v
 {
 	size_t len = v->len - view_off, done = 0;
 
-	if (likely(rx->iov_cnt == 1 && v->seg_cnt == 1 && !off)) {
-		len = MIN(len, rx->len);
-		copy_bytes(rx->iov[0].iov_base, v->seg[0].p + view_off, len);
-		return len;
-	}
-	if (rx->iov_cnt == 1) {
+	if (likely(rx->iov_cnt == 1)) {
 		if (unlikely(off >= rx->len))
 			return 0;
 		return view_copy(v, view_off, (char *)rx->iov[0].iov_base + off, MIN(len, rx->len - off));

@@ -79,11 +79,10 @@ static void op_begin(struct bulk_port *b, struct bulk_op *op)
 	else
 		op->state = op->op == LINK_GET ? BULK_ASK : BULK_STREAM;
 	op->is_ring = link_peer_is_local(op->peer);
-	op->has_frames |= op->state != BULK_COPY;
-	if (op->method == BULK_HELPED) {
+	if (op->method != BULK_FRAMES)
 		bulk_busy_enter(op, now(b));
+	if (op->method == BULK_HELPED)
 		bulk_help_ask(b, op);
-	}
 }
 
 /* --- the end ---------------------------------------------------------------------------------- */
@@ -266,6 +265,7 @@ static int op_begin_again(struct bulk_port *b, struct bulk_op *op)
 	if (op->is_help) /* who asked does it himself */
 		return -EACCES;
 	bulk_help_stop(b, op, false);
+	tag_renew(b, op);
 	op_begin(b, op);
 	return -EAGAIN;
 }
@@ -369,6 +369,7 @@ static void help_failed(struct bulk_port *b, struct bulk_op *op)
 {
 	bulk_busy_leave(op, false, now(b));
 	bulk_help_stop(b, op, false);
+	tag_renew(b, op); /* its answer may still come */
 	if (op->queue == BULK_Q_NONE)
 		queue_active(b, op);
 }
@@ -421,8 +422,6 @@ static int64_t op_turn(struct bulk_port *b, struct bulk_op *op, uint64_t turn_le
 		return 0;
 	}
 	if (rc >= 0 && op->state == BULK_COPY && op->pos == op->copy_end) {
-		if (!op->has_frames && op->method == BULK_CMA && !op->is_help)
-			bulk_learn_cma(op, op->cma_ns);
 		if (op->help_key && !op->is_helped)
 			help_wait(b, op);
 		else if (op->op == LINK_GET || op->is_help || op->got == op->sent)

@@ -103,8 +103,9 @@ struct bulk_target {
 	uint64_t retry_ns;
 	uint64_t alive_ns; /* the owner was seen alive */
 	struct bulk_speed speed[2][BULK_CLASS_NUM]; /* [bulk_cma_is_slow()][class of length] */
-	/* busy period of FRAMES or HELPED: from the first operation on it until none is left */
-	uint32_t frames_cnt;
+	/* busy period: from the first operation of a method until none is left */
+	uint32_t busy_cnt;
+	bool is_busy_cut; /* the method may be changed though it goes on */
 	uint64_t busy_ns, busy_bytes;
 	struct bulk_speed *busy_speed; /* of all operations in it; NULL = they differ */
 	enum bulk_method busy_method;  /* the same */
@@ -146,12 +147,10 @@ bool bulk_can_cma(const struct bulk_port *b, const struct bulk_op *op);
 enum bulk_method bulk_pick(struct bulk_port *b, struct bulk_op *op);
 /** bulk_speed_of() - What is known of operations like @op, which has a target. */
 struct bulk_speed *bulk_speed_of(const struct bulk_op *op);
-/** bulk_busy_enter() - @op goes by frames or with help from now on; more than once is fine. */
+/** bulk_busy_enter() - @op is under way by its method from now on; more than once is fine. */
 void bulk_busy_enter(struct bulk_op *op, uint64_t now_ns);
-/** bulk_busy_leave() - No longer. @is_done: frames have moved all of it. */
+/** bulk_busy_leave() - No longer. @is_done: it has moved all of it. */
 void bulk_busy_leave(struct bulk_op *op, bool is_done, uint64_t now_ns);
-/** bulk_learn_cma() - CMA has moved all of @op in @ns. */
-void bulk_learn_cma(const struct bulk_op *op, uint64_t ns);
 /** bulk_learn_silence() - The owner had seemed to poll, but did not help. */
 void bulk_learn_silence(const struct bulk_op *op);
 
@@ -202,9 +201,8 @@ struct bulk_op {
 	uint64_t sent;	   /* PUT: bytes sent by frames */
 	bool has_reply;
 	bool is_ring;	  /* frames go through shared memory */
-	bool counts_busy; /* in target->frames_cnt */
+	bool counts_busy; /* in target->busy_cnt */
 	uint64_t cma_ns;  /* spent in CMA */
-	bool has_frames;  /* frames have been its method, for some time at least */
 	bool no_cma;	  /* the shared table does not know the region */
 	bool has_news;	  /* the peer has shown life since the timer was set */
 	uint32_t help_key; /* HELPED: the region that the owner fills; 0 = not (any more) */

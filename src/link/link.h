@@ -166,12 +166,15 @@ enum { LINK_GET = 1, LINK_PUT = 2 }; /* rights of a region, and the two operatio
  * @key: out; index and generation, never 0, never reused soon.   Return: 0; -ENOMEM; -ENOSPC table full.
  */
 int link_region_add(struct link_node *n, void *addr, size_t len, unsigned rights, uint32_t *key);
-/** link_region_del() - On return no peer touches the memory any more (waits, bounded, for copies in flight). */
+/**
+ * link_region_del() - On return no peer touches the memory any more (waits, bounded, for copies in flight).
+ * Drops and retakes the lock if that takes long, which only a stopped process on this host can cause.
+ */
 void link_region_del(struct link_node *n, uint32_t key);
 /**
  * link_bulk() - Copy @len bytes between @local and [@raddr, +@len) of the peer's region @key. @op: LINK_GET reads, LINK_PUT writes.
  * @raddr: virtual address in the target. @len may be 0 (the key is still checked). on_bulk ends it exactly once if 0 is returned.
- * Return: 0; -EAGAIN; the peer's terminal status.
+ * Return: 0; -EAGAIN; -EOPNOTSUPP a RAW port and a peer on another host; the peer's terminal status.
  */
 int link_bulk(struct link_port *p, struct link_peer *peer, int op, void *local, size_t len, uint64_t raddr,
 	      uint32_t key, void *cookie);

@@ -9,7 +9,8 @@
 #define LANE_QUOTA    64     /* messages taken from one lane before the others have their turn */
 #define SWEEP_EVERY   64u    /* polls; bitmap mode */
 #define EPOCH_EVERY   32u    /* polls */
-#define LOOK_MIN      8u     /* idle polls before heads are looked at; adapts between these */
+#define SHARED_EVERY  8u     /* polls that found something: look at the shared lane, too */
+#define LOOK_MIN      1u     /* idle polls before heads are looked at; adapts between these */
 #define LOOK_MAX      64u
 #define LOOK_STREAM   64u /* outstanding frames of one peer: look also while busy ... */
 #define LOOK_STEP     32u /* ... after so many more slots */
@@ -541,20 +542,24 @@ err_malformed:
 	return true;
 }
 
+/* What a message says besides: how far its sender has read our lane. */
+static inline void note_ack(struct shm_port *s, struct shm_peer *sp, uint64_t user)
+{
+	uint32_t color = (uint32_t)FIELD_GET(SHM_U_COLOR, user), ack = (uint32_t)FIELD_GET(SHM_U_ACK, user);
+
+	if (!color || color != sp->color || sp->tx_mode != SHM_TX_OWN)
+		return;
+	shm_set_acked(sp, sp->acked + ((ack - sp->acked) & (uint32_t)SHM_U_ACK));
+	s->has_ready = true;
+}
+
 /* The door: a message is complete and inside what it may touch, or dropped. Return: false: not now,
  * keep it. */
 static inline bool take(struct poll_ctx *c, const struct in *m)
 {
-	uint32_t len = (uint32_t)FIELD_GET(SHM_U_LEN, m->user),
-		 color = (uint32_t)FIELD_GET(SHM_U_COLOR, m->user);
-	struct shm_peer *sp = m->sp;
+	uint32_t len = (uint32_t)FIELD_GET(SHM_U_LEN, m->user);
 
-	if (color && color == sp->color && sp->tx_mode == SHM_TX_OWN) {
-		uint32_t ack = (uint32_t)FIELD_GET(SHM_U_ACK, m->user);
-
-		shm_set_acked(sp, sp->acked + ((ack - sp->acked) & (uint32_t)SHM_U_ACK));
-		c->s->has_ready = true;
-	}
+	note_ack(c->s, m->sp, m->user);
 	if (likely(FIELD_GET(SHM_U_FMT, m->user) == SHM_FMT_NIC && len <= m->cap))
 		return give_frame(c, m, LINK_K_NIC, m->p, len);
 	return take_other(c, m);
@@ -743,9 +748,9 @@ int shm_poll(struct shm_port *s, int budget,
 		n = poll_all(&c, budget);
 	else
 		n = poll_marked(&c, budget);
-	if (unlikely(s->is_shared_wake_due || lane_peek(&s->shared, &cap, &user) ||
-		     s->shared.broken) &&
-	    n < budget)
+	/* Who has a lane of his own speaks there; a busy one does not keep the others waiting for long. */
+	if ((!n || s->pass % SHARED_EVERY == 0) &&
+	    unlikely(s->is_shared_wake_due || lane_peek(&s->shared, &cap, &user) || s->shared.broken) && n < budget)
 		n += poll_shared(&c, budget - n);
 	if (s->busy) {
 		bool is_look = is_look_due(s, n);

@@ -39,11 +39,11 @@ static const struct variant {
 	unsigned flag;
 } variants[] = {
 	{"efa", "efa0-none", "SOFTFABRIC_EFA=gen=efa0-none", CT_GENS},
-	{"efa", "efa0-read", "SOFTFABRIC_EFA=gen=efa0-read", CT_GENS},
-	{"efa", "efa1-rw", "SOFTFABRIC_EFA=gen=efa1-rw", CT_GENS},
+	{"efa", "efa0-read", "SOFTFABRIC_EFA=gen=efa0-read FI_EFA_USE_DEVICE_RDMA=1", CT_GENS}, /* off below API 1.18 */
+	{"efa", "efa1-rw", "SOFTFABRIC_EFA=gen=efa1-rw FI_EFA_USE_DEVICE_RDMA=1", CT_GENS},
 	{"efa", "runt", "FI_EFA_RUNT_SIZE=65536 FI_EFA_INTER_MIN_READ_MESSAGE_SIZE=131072", CT_GENS},
 	{"efa", "longread", "FI_EFA_RUNT_SIZE=0 FI_EFA_INTER_MIN_READ_MESSAGE_SIZE=16384 FI_EFA_INTER_MIN_READ_WRITE_SIZE=16384 "
-			    "SOFTFABRIC_EFA=gen=efa0-read", CT_GENS},
+			    "SOFTFABRIC_EFA=gen=efa0-read FI_EFA_USE_DEVICE_RDMA=1", CT_GENS},
 	{"efa", "emulated", "FI_EFA_USE_DEVICE_RDMA=0 FI_EFA_TX_MIN_CREDITS=2 FI_EFA_INTER_MAX_MEDIUM_MESSAGE_SIZE=20000", CT_GENS},
 	{"efa", "nocache", "FI_EFA_MR_CACHE_ENABLE=0", CT_GENS},
 	{"efa", "lossy", "SOFTFABRIC_NET=loss=1%;reorder=5%;seed=7", CT_LOSSY},

@@ -1,3 +1,390 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// What only efa has: which protocol each size takes by hardware generation, told by the packet counters; fallbacks; its options.
 #include "conform.h"
-const struct ct_test efa_tests[] = {{0}};
+
+#include <stdlib.h>
+
+#include "fi_ext_efa.h"
+
+static uint64_t pkts(struct ct *c, char dir, const char *type)
+{
+	char name[128];
+
+	snprintf(name, sizeof(name), "%cx_pkts.%s", dir, type);
+	return ct_stat(c, name);
+}
+
+/* In mode one both ranks share the domain's counters: then only "at least" can be said. */
+static void grew(struct ct *c, const char *type, uint64_t before, const char *what)
+{
+	uint64_t now = pkts(c, 't', type);
+
+	CHECK(now > before, "%s: no %s packet was sent", what, type);
+}
+
+/* Both sides have the other's handshake. */
+static void meet(struct ct *c)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		uint8_t out[8] = {0}, in[8];
+		struct ct_msg r = {.tagged = true, .addr = FI_ADDR_UNSPEC, .ctx = &c->ctx[1], .mem = in, .len = 8};
+		struct ct_msg s = {.tagged = true, .addr = c->peer, .ctx = &c->ctx[0], .mem = out, .len = 8};
+
+		ct_recv(c, &r);
+		ct_send(c, &s);
+		ct_rx(c, &c->ctx[1], FI_RECV | FI_TAGGED, 8);
+		ct_tx(c, &c->ctx[0], FI_SEND | FI_TAGGED);
+		ct_barrier(c);
+		for (unsigned k = 0; k < 500; k++)
+			ct_progress(c);
+		ct_barrier(c);
+	}
+}
+
+/* --- messages --------------------------------------------------------------------------------------------------------- */
+
+struct choice {
+	size_t len;
+	const char *plain, *dc; /* without _MSGRTM, _TAGRTM */
+};
+
+static void one_message(struct ct *c, const struct choice *ch, bool tagged, bool dc)
+{
+	char type[64];
+	uint64_t before;
+	struct ct_buf b;
+	struct ct_msg m = {.call = c->rank ? CT_SEND : CT_SENDMSG, .tagged = tagged, .tag = 3, .flags = dc ? FI_DELIVERY_COMPLETE : 0,
+			   .addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[0], .len = ch->len};
+
+	snprintf(type, sizeof(type), "%s_%sRTM", dc ? ch->dc : ch->plain, tagged ? "TAG" : "MSG");
+	before = pkts(c, 't', type);
+	ct_buf(c, &b, ch->len, 0, 0);
+	m.mem = b.mem, m.buf = &b;
+	if (c->rank) {
+		ct_recv(c, &m);
+		ct_rx(c, &c->ctx[0], FI_RECV | (tagged ? FI_TAGGED : FI_MSG), ch->len);
+		ct_verify(c, b.mem, ch->len, ch->len, type);
+	} else {
+		ct_fill(b.mem, ch->len, ch->len);
+		ct_send(c, &m);
+		ct_tx(c, &c->ctx[0], FI_SEND | (tagged ? FI_TAGGED : FI_MSG));
+		grew(c, type, before, type);
+	}
+	ct_barrier(c);
+	ct_buf_free(c, &b);
+}
+
+static void messages(struct ct *c, const struct choice *ch)
+{
+	ct_open(c);
+	meet(c);
+	for (; ch->plain; ch++)
+		for (unsigned k = 0; k < 4; k++)
+			one_message(c, ch, k & 1, k & 2);
+	ct_close(c);
+}
+
+static void efa_proto_full(struct ct *c)
+{
+	static const struct choice ch[] = {
+		{0, "EAGER", "DC_EAGER"}, {8892, "EAGER", "DC_EAGER"}, {8920, "MEDIUM", "DC_MEDIUM"}, {65536, "MEDIUM", "DC_MEDIUM"},
+		{65537, "LONGCTS", "DC_LONGCTS"}, {1048575, "LONGCTS", "DC_LONGCTS"}, {1048576, "RUNTREAD", "LONGREAD"},
+		{4000000, "RUNTREAD", "LONGREAD"}, {0},
+	};
+
+	messages(c, ch);
+}
+
+static void efa_proto_no_read(struct ct *c)
+{
+	static const struct choice ch[] = {
+		{100, "EAGER", "DC_EAGER"}, {30000, "MEDIUM", "DC_MEDIUM"}, {100000, "LONGCTS", "DC_LONGCTS"},
+		{1048576, "LONGCTS", "DC_LONGCTS"}, {4000000, "LONGCTS", "DC_LONGCTS"}, {0},
+	};
+
+	messages(c, ch);
+}
+
+static void efa_proto_long_read(struct ct *c)
+{
+	static const struct choice ch[] = {
+		{999, "EAGER", "DC_EAGER"}, {1000, "LONGREAD", "LONGREAD"}, {50000, "LONGREAD", "LONGREAD"}, {3000000, "LONGREAD", "LONGREAD"},
+		{0},
+	};
+
+	messages(c, ch);
+}
+
+static void efa_proto_no_medium(struct ct *c)
+{
+	static const struct choice ch[] = {{8000, "EAGER", "DC_EAGER"}, {9000, "LONGCTS", "DC_LONGCTS"}, {0}};
+
+	messages(c, ch);
+}
+
+/* Of 262144 bytes 65536 come in runt packets and 196608 by exactly one read. */
+static void efa_runt(struct ct *c)
+{
+	size_t len = 262144;
+	uint64_t wrs, bytes;
+	struct ct_buf b;
+
+	ct_open(c);
+	meet(c);
+	ct_buf(c, &b, len, 0, 0);
+	wrs = ct_stat(c, "rdma_read_wrs");
+	bytes = ct_stat(c, "rdma_read_bytes");
+	struct ct_msg m = {.addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[0], .mem = b.mem, .len = len, .buf = &b};
+	if (c->rank) {
+		ct_recv(c, &m);
+		ct_barrier(c);
+		ct_rx(c, &c->ctx[0], FI_RECV | FI_MSG, len);
+		ct_verify(c, b.mem, len, 8, "runt");
+		wrs = ct_stat(c, "rdma_read_wrs") - wrs;
+		bytes = ct_stat(c, "rdma_read_bytes") - bytes;
+		CHECK(wrs == 1 && bytes == 196608, "%llu reads of %llu bytes", (unsigned long long)wrs, (unsigned long long)bytes);
+	} else {
+		ct_fill(b.mem, len, 8);
+		ct_barrier(c);
+		ct_send(c, &m);
+		ct_tx(c, &c->ctx[0], FI_SEND | FI_MSG);
+	}
+	ct_barrier(c);
+	ct_buf_free(c, &b);
+	ct_close(c);
+}
+
+/* The receiver has no region left: it answers a long-read message with READ_NACK, and the sender goes over to CTS. */
+static void efa_read_nack(struct ct *c)
+{
+	static const size_t lens[] = {1048576, 1500000, 3000000};
+	struct ct_buf b;
+	struct fid_mr *last = NULL;
+	uint64_t nacks;
+
+	if (c->rank)
+		setenv("SOFTFABRIC_EFA", "max_mr=1", 1);
+	ct_open(c);
+	meet(c);
+	ct_buf(c, &b, 3000000, 0, 0);
+	if (c->rank)
+		OK(fi_mr_reg(c->domain, c->ctx, sizeof(c->ctx), FI_REMOTE_READ, 0, 0, 0, &last, NULL));
+	nacks = pkts(c, 't', "READ_NACK");
+	for (unsigned i = 0; i < 6; i++) {
+		struct ct_msg m = {.addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[0], .mem = b.mem, .len = lens[i / 2], .buf = &b};
+
+		m.call = i % 2 && !c->rank ? CT_SENDMSG : CT_SEND; /* delivery complete: LONGREAD, else RUNTREAD */
+		m.flags = FI_DELIVERY_COMPLETE;
+		if (c->rank) {
+			memset(b.mem, 0, m.len);
+			ct_recv(c, &m);
+			ct_rx(c, &c->ctx[0], FI_RECV | FI_MSG, m.len);
+			ct_verify(c, b.mem, m.len, i, "after a nack");
+			CHECK(pkts(c, 't', "READ_NACK") == nacks + i + 1, "%llu nacks after %u messages",
+			      (unsigned long long)(pkts(c, 't', "READ_NACK") - nacks), i + 1);
+		} else {
+			ct_fill(b.mem, m.len, i);
+			ct_send(c, &m);
+			ct_tx(c, &c->ctx[0], FI_SEND | FI_MSG);
+		}
+		ct_barrier(c);
+	}
+	if (last)
+		OK(fi_close(&last->fid));
+	ct_buf_free(c, &b);
+	ct_close(c);
+}
+
+/* --- one-sided ------------------------------------------------------------------------------------------------------------ */
+
+struct rma_choice {
+	size_t len;
+	const char *write, *write_dc, *read;
+};
+
+static void rma_one(struct ct *c, const struct rma_choice *ch, const struct fi_rma_iov *at, struct ct_buf *b)
+{
+	const char *type[3] = {ch->write, ch->write_dc, ch->read};
+
+	for (unsigned k = 0; k < 3; k++) {
+		struct iovec iov = {b->mem, ch->len};
+		struct fi_rma_iov r = {at->addr, ch->len, at->key};
+		struct fi_msg_rma m = {&iov, &b->desc, 1, c->peer, &r, 1, &c->ctx[0], 0};
+		uint64_t before = pkts(c, 't', type[k]);
+
+		c->traffic = true;
+		while (ct_again(c, k == 2 ? fi_readmsg(c->ep, &m, FI_COMPLETION)
+					  : fi_writemsg(c->ep, &m, FI_COMPLETION | (k ? FI_DELIVERY_COMPLETE : FI_TRANSMIT_COMPLETE))))
+			;
+		ct_tx(c, &c->ctx[0], FI_RMA | (k == 2 ? FI_READ : FI_WRITE));
+		grew(c, type[k], before, k == 2 ? "read" : "write");
+	}
+}
+
+static void one_sided(struct ct *c, const struct rma_choice *ch, bool emulated_read, bool emulated_write)
+{
+	struct fi_rma_iov at;
+	struct ct_buf b, mine;
+	bool v = true;
+	size_t len = sizeof(v);
+
+	ct_open(c);
+	OK(fi_getopt(&c->ep->fid, FI_OPT_ENDPOINT, FI_OPT_EFA_EMULATED_READ, &v, &len));
+	CHECK(v == emulated_read, "EMULATED_READ is %d", v);
+	OK(fi_getopt(&c->ep->fid, FI_OPT_ENDPOINT, FI_OPT_EFA_EMULATED_WRITE, &v, &len));
+	CHECK(v == emulated_write, "EMULATED_WRITE is %d", v);
+	OK(fi_getopt(&c->ep->fid, FI_OPT_ENDPOINT, FI_OPT_EFA_EMULATED_ATOMICS, &v, &len));
+	CHECK(v, "EMULATED_ATOMICS is %d", v);
+	meet(c);
+	ct_buf(c, &b, 2000000, 0, FI_REMOTE_READ | FI_REMOTE_WRITE);
+	ct_buf(c, &mine, 2000000, 0, 0);
+	ct_share(c, &b, &at);
+	for (; ch->write && !c->rank; ch++)
+		rma_one(c, ch, &at, &mine);
+	ct_barrier(c);
+	if (emulated_read)
+		CHECK(!ct_stat(c, "rdma_read_wrs"), "device reads although emulated");
+	if (emulated_write)
+		CHECK(!ct_stat(c, "rdma_write_wrs"), "device writes although emulated");
+	ct_barrier(c);
+	ct_buf_free(c, &b);
+	ct_buf_free(c, &mine);
+	ct_close(c);
+}
+
+static void efa_rma_none(struct ct *c)
+{
+	static const struct rma_choice ch[] = {
+		{100, "EAGER_RTW", "DC_EAGER_RTW", "SHORT_RTR"}, {8800, "EAGER_RTW", "DC_EAGER_RTW", "SHORT_RTR"},
+		{10000, "LONGCTS_RTW", "DC_LONGCTS_RTW", "LONGCTS_RTR"}, {1500000, "LONGCTS_RTW", "DC_LONGCTS_RTW", "LONGCTS_RTR"}, {0},
+	};
+
+	one_sided(c, ch, true, true);
+}
+
+static void efa_rma_read(struct ct *c)
+{
+	static const struct rma_choice ch[] = {
+		{100, "EAGER_RTW", "DC_EAGER_RTW", "RDMA_READ"}, {65535, "LONGCTS_RTW", "DC_LONGCTS_RTW", "RDMA_READ"},
+		{65536, "LONGREAD_RTW", "LONGREAD_RTW", "RDMA_READ"}, {1500000, "LONGREAD_RTW", "LONGREAD_RTW", "RDMA_READ"}, {0},
+	};
+
+	one_sided(c, ch, false, true);
+}
+
+static void efa_rma_full(struct ct *c)
+{
+	static const struct rma_choice ch[] = {
+		{0, "RDMA_WRITE", "RDMA_WRITE", "RDMA_READ"}, {100, "RDMA_WRITE", "RDMA_WRITE", "RDMA_READ"},
+		{1500000, "RDMA_WRITE", "RDMA_WRITE", "RDMA_READ"}, {0},
+	};
+
+	one_sided(c, ch, false, false);
+}
+
+static void efa_atomics(struct ct *c)
+{
+	static const char *const type[] = {"WRITE_RTA", "DC_WRITE_RTA", "FETCH_RTA", "COMPARE_RTA"};
+	uint64_t one = 1, res = 0;
+	struct fi_rma_iov at;
+	struct ct_buf b;
+
+	ct_open(c);
+	meet(c);
+	ct_buf(c, &b, 64, 0, FI_REMOTE_READ | FI_REMOTE_WRITE);
+	ct_share(c, &b, &at);
+	for (unsigned k = 0; k < 4 && !c->rank; k++) {
+		struct fi_ioc ioc = {&one, 1};
+		struct fi_rma_ioc r = {at.addr, 1, at.key};
+		struct fi_msg_atomic m = {&ioc, NULL, 1, c->peer, &r, 1, FI_UINT64, FI_SUM, &c->ctx[0], 0};
+		uint64_t before = pkts(c, 't', type[k]);
+
+		c->traffic = true;
+		while (ct_again(c, k < 2 ? fi_atomicmsg(c->ep, &m, k ? FI_DELIVERY_COMPLETE : 0)
+				   : k == 2 ? fi_fetch_atomic(c->ep, &one, 1, NULL, &res, NULL, c->peer, at.addr, at.key, FI_UINT64, FI_SUM,
+							      &c->ctx[0])
+					    : fi_compare_atomic(c->ep, &one, 1, NULL, &one, NULL, &res, NULL, c->peer, at.addr, at.key,
+								FI_UINT64, FI_CSWAP, &c->ctx[0])))
+			;
+		ct_tx(c, &c->ctx[0], FI_ATOMIC | (k < 2 ? FI_WRITE : FI_READ));
+		grew(c, type[k], before, "atomic");
+	}
+	ct_barrier(c);
+	ct_buf_free(c, &b);
+	ct_close(c);
+}
+
+/* --- options and extension tables ----------------------------------------------------------------------------------------- */
+
+static void efa_options(struct ct *c)
+{
+	size_t rnr = 0, len = sizeof(rnr);
+	bool yes = true;
+
+	c->want.no_enable = true;
+	ct_open(c);
+	OK(fi_getopt(&c->ep->fid, FI_OPT_ENDPOINT, FI_OPT_EFA_RNR_RETRY, &rnr, &len));
+	CHECK(rnr == 3, "default retry %zu", rnr);
+	rnr = 8;
+	RET(-FI_EINVAL, fi_setopt(&c->ep->fid, FI_OPT_ENDPOINT, FI_OPT_EFA_RNR_RETRY, &rnr, sizeof(rnr)));
+	rnr = 7;
+	OK(fi_setopt(&c->ep->fid, FI_OPT_ENDPOINT, FI_OPT_EFA_RNR_RETRY, &rnr, sizeof(rnr)));
+	/* This API version is below 1.18, so the choice of device RDMA is not the application's. */
+	RET(-FI_ENOPROTOOPT, fi_setopt(&c->ep->fid, FI_OPT_ENDPOINT, FI_OPT_EFA_USE_DEVICE_RDMA, &yes, sizeof(yes)));
+	OK(fi_enable(c->ep));
+	RET(-FI_EINVAL, fi_setopt(&c->ep->fid, FI_OPT_ENDPOINT, FI_OPT_EFA_RNR_RETRY, &rnr, sizeof(rnr)));
+	ct_connect(c);
+	ct_close(c);
+}
+
+static void efa_tables(struct ct *c)
+{
+	struct fi_efa_ops_domain *ops = NULL;
+	struct fi_efa_mr_attr attr;
+	char name[64];
+	uint64_t v;
+	struct ct_buf b;
+	size_t n = 0;
+
+	ct_open(c);
+	CHECK(c->stats, "no statistics");
+	for (; !c->stats->name(c->domain, n, name, sizeof(name)); n++) {
+		CHECK(!c->stats->read(c->domain, name, &v), "%s is listed but cannot be read", name);
+		RET(-FI_ETOOSMALL, c->stats->name(c->domain, n, name, 2));
+	}
+	CHECK(n > 80, "%zu counters", n);
+	RET(-FI_ENOENT, c->stats->read(c->domain, "no such counter", &v));
+	RET(-FI_ENOENT, c->stats->read(c->domain, "tx_pkts.", &v));
+	RET(-FI_EINVAL, c->stats->read(c->domain, "", &v));
+	RET(-FI_EINVAL, c->stats->read(c->domain, "tx_bytes", NULL));
+	OK(fi_open_ops(&c->domain->fid, FI_EFA_DOMAIN_OPS, 0, (void **)&ops, NULL));
+	ct_buf(c, &b, 100, 0, FI_REMOTE_READ);
+	memset(&attr, 0xff, sizeof(attr));
+	OK(ops->query_mr(b.mr, &attr));
+	CHECK(!(attr.ic_id_validity & ~7), "validity %#x", attr.ic_id_validity);
+	ct_buf_free(c, &b);
+	ct_close(c);
+}
+
+#define ALL4 (FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC)
+/* The protocols are those of the network path; between processes of one host the provider is free to find faster ways. */
+#define NET  "FI_EFA_ENABLE_SHM_TRANSFER=0 "
+#define NONE NET "SOFTFABRIC_EFA=gen=efa0-none"
+#define READ NET "SOFTFABRIC_EFA=gen=efa0-read FI_EFA_USE_DEVICE_RDMA=1"
+const struct ct_test efa_tests[] = {
+	{"efa_proto_full", efa_proto_full, ALL4, 0, CT_ANY_PATH, NULL, NET, "efa"},
+	{"efa_proto_none", efa_proto_no_read, ALL4, 0, CT_ANY_PATH, NULL, NONE, "efa"},
+	{"efa_proto_rdma_off", efa_proto_no_read, ALL4, 0, CT_ANY_PATH, NULL, NET "FI_EFA_USE_DEVICE_RDMA=0", "efa"},
+	{"efa_proto_longread", efa_proto_long_read, ALL4, 0, CT_ANY_PATH, NULL, NET "FI_EFA_RUNT_SIZE=0 FI_EFA_INTER_MIN_READ_MESSAGE_SIZE=1000", "efa"},
+	{"efa_proto_no_medium", efa_proto_no_medium, ALL4, 0, CT_ANY_PATH, NULL, NET "FI_EFA_INTER_MAX_MEDIUM_MESSAGE_SIZE=0", "efa"},
+	{"efa_runt", efa_runt, ALL4, 0, CT_NO_ONE | CT_ANY_PATH, NULL, NET "FI_EFA_RUNT_SIZE=65536 FI_EFA_INTER_MIN_READ_MESSAGE_SIZE=1000", "efa"},
+	{"efa_read_nack", efa_read_nack, ALL4, 0, CT_NO_ONE | CT_ANY_PATH, NULL, NET, "efa"},
+	{"efa_rma_none", efa_rma_none, ALL4, 0, CT_ANY_PATH, NULL, NONE, "efa"},
+	{"efa_rma_read", efa_rma_read, ALL4, 0, CT_ANY_PATH, NULL, READ, "efa"},
+	{"efa_rma_rw", efa_rma_full, ALL4, 0, CT_ANY_PATH, NULL, NET "SOFTFABRIC_EFA=gen=efa1-rw FI_EFA_USE_DEVICE_RDMA=1", "efa"},
+	{"efa_rma_full", efa_rma_full, ALL4, 0, CT_ANY_PATH, NULL, NET, "efa"},
+	{"efa_atomics", efa_atomics, ALL4, 0, CT_ANY_PATH, NULL, NET, "efa"},
+	{"efa_options", efa_options, FI_MSG, 0, CT_SOLO, NULL, NULL, "efa"},
+	{"efa_tables", efa_tables, FI_RMA, 0, CT_SOLO, NULL, NULL, "efa"},
+	{0},
+};

@@ -172,7 +172,13 @@ static void life_fork(struct ct *c)
 			if (kind == 1)
 				execl("/bin/true", "true", (char *)NULL);
 			if (kind == 2) { /* calls on inherited objects fail or do nothing; closing is quiet */
-				fi_send(c->ep, &b, 1, NULL, c->peer, NULL);
+				if (fi_send(c->ep, &b, 1, NULL, c->peer, NULL) != -FI_EIO || fi_inject(c->ep, &b, 1, c->peer) != -FI_EIO ||
+				    fi_recv(c->ep, &b, 1, NULL, c->peer, NULL) != -FI_EIO ||
+				    fi_tsend(c->ep, &b, 1, NULL, c->peer, 1, NULL) != -FI_EIO ||
+				    fi_write(c->ep, &b, 1, NULL, c->peer, 0, 0, NULL) != -FI_EIO ||
+				    fi_atomic(c->ep, &b, 1, NULL, c->peer, 0, 0, FI_UINT8, FI_SUM, NULL) != -FI_EIO)
+					_exit(2);
+				fi_cancel(&c->ep->fid, c);
 				fi_cq_read(c->txcq, NULL, 0);
 				fi_close(&c->ep->fid);
 				fi_close(&c->txcq->fid);
@@ -277,7 +283,7 @@ const struct ct_test life_tests[] = {
 	{"life_again", life_again, FI_MSG, 0, CT_GENS, NULL},
 	{"life_pending", life_pending, FI_TAGGED, 0, CT_GENS | CT_ANY_PATH, NULL},
 	{"life_many_eps", life_many_eps, FI_MSG, 0, CT_SOLO | CT_ANY_PATH, "ep_cnt"},
-	{"life_fork", life_fork, FI_MSG, 0, CT_NO_ONE, NULL, NULL, NULL, 60},
+	{"life_fork", life_fork, FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC, 0, CT_NO_ONE, NULL, NULL, NULL, 60},
 	{"life_fork_fresh", life_fork_fresh, FI_MSG, 0, CT_SOLO | CT_ANY_PATH, NULL},
 	{"life_exit", life_exit, FI_MSG, 0, CT_NO_ONE | CT_GENS, NULL},
 	{"life_dlclose", life_dlclose, FI_MSG, 0, CT_SOLO | CT_ANY_PATH, NULL},

@@ -169,6 +169,36 @@ static void msg_more(struct ct *c)
 	ct_close(c);
 }
 
+/* FI_MSG_PREFIX: each buffer begins with room for the provider, counted by lengths and completions; the payload lies behind it. */
+static void msg_prefix(struct ct *c)
+{
+	size_t prefix;
+
+	c->want.mode = FI_MSG_PREFIX;
+	ct_open(c);
+	if (!(c->info->mode & FI_MSG_PREFIX))
+		ct_skip(c, "no prefix wanted");
+	prefix = c->info->ep_attr->msg_prefix_size;
+	CHECK(prefix && prefix % 8 == 0, "msg_prefix_size %zu", prefix);
+	for (unsigned i = 0; ct_sizes[i] != SIZE_MAX; i++) {
+		struct ct_buf sb, rb;
+		struct ct_msg r = {.addr = FI_ADDR_UNSPEC, .ctx = &c->ctx[1]}, s = {.addr = c->peer, .ctx = &c->ctx[0]};
+
+		ct_buf(c, &sb, prefix + ct_sizes[i], 0, 0);
+		ct_buf(c, &rb, prefix + ct_sizes[i], 0, 0);
+		ct_fill(sb.mem + prefix, ct_sizes[i], i + 1000 * (unsigned)c->rank);
+		r.mem = rb.mem, s.mem = sb.mem, r.len = s.len = sb.len, r.buf = &rb, s.buf = &sb;
+		ct_recv(c, &r);
+		ct_send(c, &s);
+		ct_rx(c, &c->ctx[1], FI_RECV | FI_MSG, rb.len);
+		ct_tx(c, &c->ctx[0], FI_SEND | FI_MSG);
+		ct_verify(c, rb.mem + prefix, ct_sizes[i], i + 1000 * (unsigned)!c->rank, "behind the prefix");
+		ct_buf_free(c, &sb);
+		ct_buf_free(c, &rb);
+	}
+	ct_close(c);
+}
+
 /* --- multi receive ------------------------------------------------------------------------------------------------- */
 
 #define MULTI_LEN (256 * 1024)
@@ -267,6 +297,11 @@ static ssize_t ep2_send(struct ct_ep2 *e, struct ct_buf *b, size_t len, fi_addr_
 	return fi_send(e->ep, b->mem, len, b->desc, to, ctx);
 }
 
+static void ep2_progress(struct ct_ep2 *e)
+{
+	fi_cq_read(e->cq, NULL, 0);
+}
+
 static void ep2_wait(struct ct *c, struct ct_ep2 *e)
 {
 	struct fi_cq_tagged_entry t;
@@ -278,52 +313,63 @@ static void ep2_wait(struct ct *c, struct ct_ep2 *e)
 }
 
 /* Rank 1 sends from two endpoints; rank 0 takes messages by source, in the order opposite to their arrival. */
+static void directed_send(struct ct *c, struct ct_ep2 *e, struct ct_buf b[2], size_t len, fi_addr_t to)
+{
+	struct ct_msg m = {.addr = c->peer, .ctx = &c->ctx[0], .mem = b[0].mem, .len = len, .buf = &b[0]};
+
+	ct_fill(b[0].mem, len, 1);
+	ct_fill(b[1].mem, len, 2);
+	ct_send(c, &m);
+	while (ct_again(c, ep2_send(e, &b[1], len, to, &c->ctx[1])))
+		ep2_progress(e);
+	for (unsigned i = 0; i < 200; i++) { /* both are on their way; long ones may end only when they are matched */
+		ct_progress(c);
+		ep2_progress(e);
+	}
+	ct_barrier(c);
+	ep2_wait(c, e);
+	ct_tx(c, &c->ctx[0], FI_SEND | FI_MSG);
+}
+
+static void directed_recv(struct ct *c, struct ct_buf *b, size_t len, fi_addr_t second)
+{
+	const fi_addr_t from[2] = {second, c->peer};
+
+	ct_barrier(c);
+	for (unsigned i = 0; i < 2; i++) {
+		struct ct_msg m = {.addr = from[i], .ctx = &c->ctx[0], .mem = b->mem, .len = len, .buf = b};
+
+		ct_recv(c, &m);
+		CHECK(ct_rx(c, &c->ctx[0], FI_RECV | FI_MSG, len).src == from[i], "source of message %u", i);
+		ct_verify(c, b->mem, len, 2 - i, "by source");
+	}
+}
+
 static void msg_directed(struct ct *c)
 {
+	static const size_t lens[] = {10, 20000, 1500000};
 	uint8_t other[64];
 	struct ct_ep2 e;
-	struct ct_buf b;
+	struct ct_buf b[2];
 	fi_addr_t second, to;
 
-	c->want.caps = c->t->caps;
 	ct_open(c);
 	ct_ep2_open(c, &e);
 	ct_swap(c, e.addr, other, sizeof(other));
 	RET(1, fi_av_insert(c->av, other, 1, &second, 0, NULL));
-	ct_buf(c, &b, 20000, 0, 0);
-	ct_barrier(c);
-	for (unsigned i = 0; i < 2; i++) {
-		size_t len = i ? 20000 : 10;
-
-		if (c->rank) {
-			struct ct_msg m = {.addr = c->peer, .ctx = &c->ctx[0], .mem = b.mem, .len = len, .buf = &b};
-
-			RET(1, fi_av_insert(e.av, c->peer_addr, 1, &to, 0, NULL));
-			ct_fill(b.mem, len, 1);
-			ct_send(c, &m);
-			ct_tx(c, &c->ctx[0], FI_SEND | FI_MSG);
-			ct_fill(b.mem, len, 2);
-			while (ct_again(c, ep2_send(&e, &b, len, to, &c->ctx[1])))
-				;
-			ep2_wait(c, &e);
-			ct_barrier(c);
-		} else {
-			struct ct_msg m = {.ctx = &c->ctx[0], .mem = b.mem, .len = len, .buf = &b};
-
-			ct_barrier(c);
-			m.addr = second;
-			ct_recv(c, &m);
-			CHECK(ct_rx(c, &c->ctx[0], FI_RECV | FI_MSG, len).src == second, "source of the second endpoint");
-			ct_verify(c, b.mem, len, 2, "from the second endpoint");
-			m.addr = c->peer;
-			ct_recv(c, &m);
-			CHECK(ct_rx(c, &c->ctx[0], FI_RECV | FI_MSG, len).src == c->peer, "source of the first endpoint");
-			ct_verify(c, b.mem, len, 1, "from the first endpoint");
-		}
+	RET(1, fi_av_insert(e.av, c->peer_addr, 1, &to, 0, NULL));
+	ct_buf(c, &b[0], 1500000, 0, 0);
+	ct_buf(c, &b[1], 1500000, 0, 0);
+	for (unsigned i = 0; i < 3; i++) {
+		if (c->rank)
+			directed_send(c, &e, b, lens[i], to);
+		else
+			directed_recv(c, &b[0], lens[i], second);
 		ct_barrier(c);
 	}
 	ct_ep2_close(c, &e);
-	ct_buf_free(c, &b);
+	ct_buf_free(c, &b[0]);
+	ct_buf_free(c, &b[1]);
 	ct_close(c);
 }
 
@@ -369,6 +415,31 @@ static void msg_source(struct ct *c)
 	ct_close(c);
 }
 
+/* True if the message was seen, or if the provider refuses to look; false: it is not there yet. */
+static bool peek_untagged(struct ct *c, size_t len)
+{
+	struct fi_msg peek = {.addr = FI_ADDR_UNSPEC, .context = &c->ctx[1]};
+	struct fi_cq_tagged_entry t;
+	struct fi_cq_err_entry e = {0};
+	ssize_t ret = fi_recvmsg(c->ep, &peek, FI_PEEK);
+
+	if (ret) {
+		CHECK(ret == -FI_EINVAL || ret == -FI_EBADFLAGS || ret == -FI_EOPNOTSUPP || ret == -FI_ENOSYS, "refused by %s",
+		      ct_err(ret));
+		return true;
+	}
+	while ((ret = fi_cq_read(c->rxcq, &t, 1)) == -FI_EAGAIN)
+		;
+	if (ret == 1) {
+		CHECK(t.op_context == &c->ctx[1] && t.len == len, "peeked %zu bytes", t.len);
+		return true;
+	}
+	RET(-FI_EAVAIL, ret);
+	RET(1, fi_cq_readerr(c->rxcq, &e, 0));
+	CHECK(e.err == FI_ENOMSG && e.op_context == &c->ctx[1], "error %d", e.err);
+	return false;
+}
+
 /* FI_PEEK on the untagged queue: looks without taking. */
 static void msg_peek(struct ct *c)
 {
@@ -382,20 +453,14 @@ static void msg_peek(struct ct *c)
 
 		ct_fill(b.mem, 300, 3);
 		ct_send(c, &m);
-		ct_tx(c, &c->ctx[0], FI_SEND | FI_MSG);
 		ct_barrier(c);
+		ct_tx(c, &c->ctx[0], FI_SEND | FI_MSG);
 	} else {
-		struct fi_msg peek = {.addr = FI_ADDR_UNSPEC, .context = &c->ctx[1]};
 		struct ct_msg m = {.addr = FI_ADDR_UNSPEC, .ctx = &c->ctx[2], .mem = b.mem, .len = 300, .buf = &b};
-		ssize_t ret;
 
 		ct_barrier(c);
-		ret = fi_recvmsg(c->ep, &peek, FI_PEEK);
-		if (!ret)
-			CHECK(ct_comp(c, c->rxcq).e.len == 300, "length by peek");
-		else
-			CHECK(ret == -FI_EINVAL || ret == -FI_EBADFLAGS || ret == -FI_EOPNOTSUPP || ret == -FI_ENOSYS,
-			      "refused by %s", ct_err(ret));
+		while (!peek_untagged(c, 300))
+			;
 		ct_recv(c, &m);
 		ct_rx(c, &c->ctx[2], FI_RECV | FI_MSG | FI_REMOTE_CQ_DATA, 300);
 		ct_verify(c, b.mem, 300, 3, "after peek");
@@ -425,6 +490,7 @@ const struct ct_test msg_tests[] = {
 	{"msg_multi_recv", msg_multi_recv, MSG | FI_MULTI_RECV, 0, EVERYWHERE, "FI_MULTI_RECV op:FI_MULTI_RECV"},
 	{"msg_directed", msg_directed, MSG | FI_DIRECTED_RECV | FI_SOURCE, 0, 0, "FI_DIRECTED_RECV"},
 	{"msg_source", msg_source, MSG | FI_SOURCE, 0, 0, "FI_SOURCE"},
+	{"msg_prefix", msg_prefix, MSG, 0, CT_GENS, "mode:FI_MSG_PREFIX msg_prefix_size"},
 	{"msg_peek", msg_peek, MSG, 0, 0, NULL},
 	{0},
 };

@@ -1,3 +1,272 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// Threads and progress: FI_THREAD_SAFE under stress; a target that makes no calls; manual and automatic progress.
 #include "conform.h"
-const struct ct_test thread_tests[] = {{0}};
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
+
+/* --- four threads on one endpoint ----------------------------------------------------------------------------------------- */
+
+#define THREADS 4
+#define EACH    500
+
+struct worker {
+	struct ct *c;
+	unsigned id;
+	pthread_t th;
+	struct ct own; /* its rng only: the rank's is not for several threads */
+	/* completions by worker, counted by whoever reads them */
+	_Atomic unsigned *tx_done, *rx_done;
+	struct ct_buf out, in;
+};
+
+static size_t size_of(unsigned id, unsigned i)
+{
+	static const size_t len[] = {4, 64, 200, 5000, 9000, 40000, 100000, 4000};
+
+	return len[(id * 7 + i) % 8];
+}
+
+/* Reads one completion, of anybody's operation: its context says whose. */
+static void reap(struct worker *w)
+{
+	struct ct *c = w->c;
+	struct fi_cq_tagged_entry e;
+	struct fid_cq *cq = ct_below(&w->own, 2) ? c->txcq : c->rxcq;
+	ssize_t ret = fi_cq_read(cq, &e, 1);
+	size_t k;
+
+	if (ret == -FI_EAGAIN)
+		return;
+	CHECK(ret == 1, "%s", ct_err(ret));
+	k = (size_t)((struct fi_context2 *)e.op_context - c->ctx);
+	CHECK(k < 2 * THREADS, "foreign context");
+	/* release; pairs with the acquire in worker_main(), so that the worker sees its data */
+	atomic_fetch_add_explicit(cq == c->txcq ? &w->tx_done[k] : &w->rx_done[k - THREADS], 1, memory_order_release);
+}
+
+static bool retry(struct worker *w, ssize_t ret)
+{
+	struct ct *c = w->c;
+
+	if (ret == -FI_EAGAIN) {
+		reap(w);
+		return true;
+	}
+	CHECK(!ret, "%s", ct_err(ret));
+	return false;
+}
+
+static void *worker_main(void *arg)
+{
+	struct worker *w = arg;
+	struct ct *c = w->c;
+
+	for (unsigned i = 0; i < EACH; i++) {
+		size_t len = size_of(w->id, i);
+
+		ct_fill(w->out.mem, len, w->id * 10000 + i * 2 + (unsigned)c->rank);
+		while (retry(w, fi_trecv(c->ep, w->in.mem, len, w->in.desc, FI_ADDR_UNSPEC, w->id, 0, &c->ctx[THREADS + w->id])))
+			;
+		while (retry(w, fi_tsend(c->ep, w->out.mem, len, w->out.desc, c->peer, w->id, &c->ctx[w->id])))
+			;
+		/* acquire; pairs with the release in reap() */
+		while (atomic_load_explicit(&w->rx_done[w->id], memory_order_acquire) <= i ||
+		       atomic_load_explicit(&w->tx_done[w->id], memory_order_acquire) <= i)
+			reap(w);
+		ct_verify(c, w->in.mem, len, w->id * 10000 + i * 2 + (unsigned)!c->rank, "threaded");
+	}
+	return NULL;
+}
+
+static void thread_safe(struct ct *c)
+{
+	_Atomic unsigned tx[THREADS] = {0}, rx[THREADS] = {0};
+	struct worker *w = calloc(THREADS, sizeof(*w));
+
+	c->want.threading = FI_THREAD_SAFE;
+	ct_open(c);
+	c->traffic = true;
+	for (unsigned i = 0; i < THREADS; i++) {
+		w[i].c = c, w[i].id = i, w[i].tx_done = tx, w[i].rx_done = rx;
+		w[i].own.rng = c->seed + i;
+		ct_buf(c, &w[i].out, 100000, i, 0);
+		ct_buf(c, &w[i].in, 100000, i, 0);
+	}
+	for (unsigned i = 0; i < THREADS; i++)
+		OK(pthread_create(&w[i].th, NULL, worker_main, &w[i]));
+	for (unsigned i = 0; i < THREADS; i++)
+		pthread_join(w[i].th, NULL);
+	for (unsigned i = 0; i < THREADS; i++) {
+		ct_buf_free(c, &w[i].out);
+		ct_buf_free(c, &w[i].in);
+	}
+	free(w);
+	ct_close(c);
+}
+
+/* Threads that open, use and close objects of one domain at the same time. */
+static void *churn(void *arg)
+{
+	struct ct *c = arg;
+
+	for (unsigned i = 0; i < 30; i++) {
+		uint8_t mem[100];
+		struct fid_mr *mr;
+		struct ct_ep2 e;
+		fi_addr_t fa;
+
+		OK(fi_mr_reg(c->domain, mem, sizeof(mem), FI_REMOTE_READ, 0, 0, 0, &mr, NULL));
+		ct_ep2_open(c, &e);
+		RET(1, fi_av_insert(e.av, e.addr, 1, &fa, 0, NULL));
+		ct_ep2_close(c, &e);
+		OK(fi_close(&mr->fid));
+	}
+	return NULL;
+}
+
+static void thread_churn(struct ct *c)
+{
+	pthread_t th[THREADS];
+
+	c->want.threading = FI_THREAD_SAFE;
+	ct_open(c);
+	for (unsigned i = 0; i < THREADS; i++)
+		OK(pthread_create(&th[i], NULL, churn, c));
+	ct_self(c, false);
+	for (unsigned i = 0; i < THREADS; i++)
+		pthread_join(th[i], NULL);
+	ct_close(c);
+}
+
+/* --- progress --------------------------------------------------------------------------------------------------------------- */
+
+/* The target registers memory and then makes no libfabric call at all until the initiator is done. */
+static void silent_target(struct ct *c, size_t len)
+{
+	struct fi_rma_iov at;
+	struct ct_buf b, mine;
+
+	ct_buf(c, &b, len, 0, FI_REMOTE_READ | FI_REMOTE_WRITE);
+	ct_buf(c, &mine, len, 0, 0);
+	ct_fill(b.mem, len, 50);
+	ct_share(c, &b, &at);
+	/* A message first, so that the two know each other: handshakes need both sides. */
+	struct ct_msg m = {.addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[0], .mem = mine.mem, .len = 8, .buf = &mine};
+	if (c->rank) {
+		ct_recv(c, &m);
+		ct_rx(c, &c->ctx[0], FI_RECV | FI_MSG, 8);
+	} else {
+		ct_send(c, &m);
+		ct_tx(c, &c->ctx[0], FI_SEND | FI_MSG);
+	}
+	ct_barrier(c);
+	for (unsigned i = 0; i < 200; i++)
+		ct_progress(c);
+	ct_barrier(c);
+	if (c->rank == 0) {
+		while (ct_again(c, fi_read(c->ep, mine.mem, len, mine.desc, c->peer, at.addr, at.key, &c->ctx[1])))
+			;
+		ct_tx(c, &c->ctx[1], FI_READ | FI_RMA);
+		ct_verify(c, mine.mem, len, 50, "read from a silent target");
+		ct_fill(mine.mem, len, 51);
+		while (ct_again(c, fi_write(c->ep, mine.mem, len, mine.desc, c->peer, at.addr, at.key, &c->ctx[2])))
+			;
+		ct_tx(c, &c->ctx[2], FI_WRITE | FI_RMA);
+	}
+	ct_barrier_idle(c); /* rank 1 waits here all the time */
+	ct_verify(c, c->rank ? b.mem : mine.mem, len, 51, "written at a silent target");
+	ct_barrier(c);
+	ct_buf_free(c, &b);
+	ct_buf_free(c, &mine);
+}
+
+/* Device RDMA needs no help of the target's program, whatever the progress model. */
+static void progress_rma(struct ct *c)
+{
+	c->want.op_flags = FI_DELIVERY_COMPLETE;
+	c->want.progress = FI_PROGRESS_MANUAL;
+	ct_open(c);
+	silent_target(c, 100);
+	silent_target(c, 100000);
+	silent_target(c, 3000000);
+	ct_close(c);
+}
+
+/* With automatic progress everything goes on while a side computes: long messages, emulated RMA, atomics. */
+static void progress_auto(struct ct *c)
+{
+	size_t len = 700000;
+	struct ct_buf b, mine;
+	struct fi_rma_iov at;
+	uint64_t one = 1, old = 9;
+
+	c->want.op_flags = FI_DELIVERY_COMPLETE;
+	c->want.progress = FI_PROGRESS_AUTO;
+	ct_open(c);
+	CHECK(c->info->domain_attr->data_progress == FI_PROGRESS_AUTO, "progress");
+	silent_target(c, 3000);
+	silent_target(c, 300000);
+	ct_buf(c, &b, len, 0, FI_REMOTE_READ | FI_REMOTE_WRITE);
+	ct_buf(c, &mine, len, 0, 0);
+	ct_share(c, &b, &at);
+	struct ct_msg m = {.addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[0], .mem = mine.mem, .len = len, .buf = &mine};
+	if (c->rank) {
+		ct_recv(c, &m);
+		ct_barrier_idle(c); /* posted */
+		ct_barrier_idle(c); /* and not a call more until the sender is through */
+		ct_rx(c, &c->ctx[0], FI_RECV | FI_MSG, len);
+		ct_verify(c, mine.mem, len, 60, "received while computing");
+	} else {
+		ct_fill(mine.mem, len, 60);
+		ct_barrier_idle(c);
+		ct_send(c, &m);
+		ct_tx(c, &c->ctx[0], FI_SEND | FI_MSG);
+		while (ct_again(c, fi_fetch_atomic(c->ep, &one, 1, NULL, &old, NULL, c->peer, at.addr, at.key, FI_UINT64, FI_SUM,
+						   &c->ctx[1])))
+			;
+		ct_tx(c, &c->ctx[1], FI_READ | FI_ATOMIC);
+		CHECK(old == 0, "fetched %llu", (unsigned long long)old);
+		ct_barrier_idle(c);
+	}
+	ct_barrier(c);
+	ct_buf_free(c, &b);
+	ct_buf_free(c, &mine);
+	ct_close(c);
+}
+
+/* Sends to a receiver that is busy elsewhere for seconds are accepted meanwhile and all arrive afterwards. */
+static void progress_sleepy(struct ct *c)
+{
+	uint8_t mem[2][2000];
+	struct timespec nap = {2, 0};
+
+	ct_open(c);
+	if (c->rank)
+		nanosleep(&nap, NULL);
+	for (unsigned i = 0; i < 300; i++) {
+		struct ct_msg m = {.addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[0], .mem = mem[c->rank], .len = 2000};
+
+		if (c->rank) {
+			ct_recv(c, &m);
+			ct_rx(c, &c->ctx[0], FI_RECV | FI_MSG, 2000);
+			ct_verify(c, mem[1], 2000, i, "after a nap");
+		} else {
+			ct_fill(mem[0], 2000, i);
+			ct_send(c, &m);
+			ct_tx(c, &c->ctx[0], FI_SEND | FI_MSG);
+		}
+	}
+	ct_close(c);
+}
+
+const struct ct_test thread_tests[] = {
+	{"thread_safe", thread_safe, FI_TAGGED, 0, CT_GENS | CT_LOSSY, "threading:FI_THREAD_SAFE", NULL, NULL, 60},
+	{"thread_churn", thread_churn, FI_MSG | FI_RMA, 0, CT_SOLO | CT_ANY_PATH, "threading:FI_THREAD_SAFE"},
+	{"progress_rma", progress_rma, FI_RMA | FI_MSG, 0, 0, "progress:FI_PROGRESS_MANUAL"},
+	{"progress_auto", progress_auto, FI_RMA | FI_MSG | FI_ATOMIC, 0, CT_GENS | CT_LOSSY, "progress:FI_PROGRESS_AUTO"},
+	{"progress_sleepy", progress_sleepy, FI_MSG, 0, 0, "rx.size rm:FI_RM_ENABLED"},
+	{0},
+};

@@ -135,6 +135,7 @@ pid_t rig_spawn(struct rig_world *w, uint32_t rank, int (*fn)(struct rig *r, con
 	if (getppid() != parent)
 		_exit(1);
 	setvbuf(stdout, NULL, _IOLBF, 0);
+	setenv("FI_PROVIDER", "efa", 1); /* the others need not look for their hardware */
 	for (; env && env[0]; env += 2)
 		setenv(env[0], env[1], 1);
 	r.rng = w->seed * RIG_RANKS + rank;

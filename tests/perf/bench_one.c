@@ -10,14 +10,15 @@
 
 static struct bench_ep g_a, g_b;
 
-/* The receiver polls first; the sender only for its own completion, or when nothing comes without it. */
+/* One end polls at a time, as two processes would on their own; the other only when nothing comes without it. */
 static void until(int *left_a, int *left_b)
 {
-	for (int idle = 0; *left_a > 0 || *left_b > 0; idle++) {
-		if (*left_b > 0)
-			*left_b -= bench_poll(&g_b);
-		if (*left_b <= 0 ? *left_a > 0 : idle > 8)
-			*left_a -= bench_poll(&g_a);
+	for (int idle = 1; *left_a > 0 || *left_b > 0; idle++) {
+		bool is_b = *left_b > 0;
+
+		if (idle % 8 == 0)
+			is_b = !is_b;
+		*(is_b ? left_b : left_a) -= bench_poll(is_b ? &g_b : &g_a);
 	}
 }
 
@@ -78,6 +79,11 @@ int main(int argc, char **argv)
 	bench_ep_name(&g_b, &b);
 	bench_ep_connect(&g_a, &b);
 	bench_ep_connect(&g_b, &a);
+	/* Both ends must have polled: peers of efa shake hands, and the first messages grow pools. */
+	for (int i = 0; i < 1000; i++) {
+		one_message(8, false, ctx);
+		both_poll();
+	}
 	for (long i = atol(argv[2]); i; i--) {
 		if (is_rma)
 			one_rma(len, *argv[4] == 'p', ctx);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // LD_PRELOAD: counts allocations and says how many at exit, also at _exit().
-#include <dlfcn.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+/* The project hides symbols by default. */
+#pragma GCC visibility push(default)
 
 static atomic_ulong g_cnt;
 

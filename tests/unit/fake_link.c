@@ -494,6 +494,11 @@ static int bulk_copy(const struct item *it)
 	return 0;
 }
 
+bool link_bulk_is_direct(const struct link_peer *peer)
+{
+	return link_peer_is_local(peer);
+}
+
 int link_bulk(struct link_port *p, struct link_peer *peer, int op, void *local, size_t len,
 	      uint64_t raddr, uint32_t key, void *cookie)
 {

@@ -111,6 +111,11 @@ FAKE int shm_send(struct shm_peer *sp, enum link_kind kind, const void *hdr, siz
 	return 0;
 }
 
+FAKE int shm_send_one(struct shm_peer *sp, const void *frame, size_t len, void *cookie)
+{
+	return shm_send(sp, LINK_K_NIC, frame, len, NULL, 0, cookie);
+}
+
 FAKE int shm_send_dgram(struct shm_peer *sp, const struct iovec *iov, int iov_cnt)
 {
 	(void)sp, (void)iov, (void)iov_cnt;

@@ -622,13 +622,15 @@ static uint64_t cma_share(int ops, uint8_t *local, uint8_t *mem, uint32_t key)
 	return (fp.port[0].stats.bulk_cma_bytes - before) / 65536;
 }
 
-/* Of both ways that the kernel takes part in. */
-static void speed_set(struct bulk_target *t, uint64_t ps_per_byte)
+/* What was learnt of frames, and of both ways that the kernel takes part in. */
+static void speed_set(struct bulk_target *t, uint64_t frames, uint64_t kernel)
 {
 	for (int slow = 0; slow < 2; slow++)
-		for (uint32_t i = 0; i < BULK_CLASS_NUM; i++)
+		for (uint32_t i = 0; i < BULK_CLASS_NUM; i++) {
+			t->speed[slow][i].ps_per_byte[BULK_FRAMES] = frames;
 			t->speed[slow][i].ps_per_byte[BULK_CMA] =
-				t->speed[slow][i].ps_per_byte[BULK_HELPED] = ps_per_byte;
+				t->speed[slow][i].ps_per_byte[BULK_HELPED] = kernel;
+		}
 }
 
 static void bulk__the_choice_follows_the_measured_speed(void **state)
@@ -646,18 +648,17 @@ static void bulk__the_choice_follows_the_measured_speed(void **state)
 	t = bulk_target_get(fp.node[0].bulk, &fp.peer[0][1], fp.now_ns);
 	assert_non_null(t);
 
-	/* virtual time passes for frames only, so the kernel seems to take none: after the first
-	 * looks it wins */
-	assert_in_range(cma_share(64, local, mem, key), 50, 63);
-	/* and with the opposite experience it loses, but is looked at: rarely, for it is far behind
-	 */
-	speed_set(t, 1u << 30);
+	/* every method gets its chance at first */
+	assert_int_equal(cma_share(24, local, mem, key), 16);
+	speed_set(t, 1u << 30, 1);
+	assert_int_equal(cma_share(40, local, mem, key), 40);
+	/* the loser is looked at again: rarely, for it is far behind */
+	speed_set(t, 1, 1u << 30);
 	assert_int_equal(cma_share(900, local, mem, key), 0);
 	assert_int_equal(cma_share(300, local, mem, key), 1);
 	/* what is true for one offset between the addresses need not be for another */
-	speed_set(t, 0);
-	assert_in_range(cma_share(64, local + 8, mem, key), 50, 63);
-	speed_set(t, 1u << 30);
+	assert_int_equal(cma_share(24, local + 8, mem, key), 16);
+	speed_set(t, 1, 1u << 30);
 	assert_int_equal(cma_share(10, local + 8, mem, key), 0);
 	/* but always if nobody is there to help */
 	fp.shm[0][1].is_polling = false;

@@ -59,6 +59,8 @@ static const struct golden golden[] = {
 	 {.type = EFA_PKT_RECEIPT, .flags = 0x8000, .send_id = 1, .msg_id = 9, .connid = 0x12345678}},
 	{"0B 04 00 80 | 01000000 | 02000000 | 78563412",
 	 {.type = EFA_PKT_READ_NACK, .flags = 0x8000, .send_id = 1, .recv_id = 2, .connid = 0x12345678}},
+	{"0C 04 00 80 | 01000000 | FFFFFFFF | 78563412",
+	 {.type = EFA_PKT_REFUSED, .flags = 0x8000, .send_id = 1, .recv_id = EFA_ID_NONE, .connid = 0x12345678}},
 	{"43 04 0C 80 | 05000000 | 0000010000000000 | 1000000000000000 | 0100000000000000 | 78563412",
 	 {.type = EFA_PKT_MEDIUM_TAGRTM, .flags = 0x800c, .msg_id = 5, .msg_len = 0x10000, .seg_off = 16, .tag = 1,
 	  .connid = 0x12345678}},
@@ -231,6 +233,46 @@ static void decode__survives_garbage(void **state)
 	assert_true(accepted > 100); /* the loop reaches beyond the first checks */
 }
 
+/* The short cut writes and reads what the table does, and leaves everything else alone. */
+static void eager__as_the_table(void **state)
+{
+	struct rng rng = unit_rng();
+	struct efa_eager e = {0};
+
+	(void)state;
+	for (int i = 0; i < 1000; i++) {
+		bool tagged = i & 1;
+		struct efa_hdr h = {
+			.type = tagged ? EFA_PKT_EAGER_TAGRTM : EFA_PKT_EAGER_MSGRTM,
+			.flags = EFA_FLAG_CONNID | EFA_FLAG_MSG | (tagged ? EFA_FLAG_TAGGED : 0),
+			.msg_id = (uint32_t)rng_u64(&rng),
+			.tag = rng_u64(&rng),
+			.connid = (uint32_t)rng_u64(&rng),
+		};
+		uint8_t a[EFA_HDR_MAX] = {0}, b[EFA_HDR_MAX] = {0};
+		size_t len = efa_pkt_encode(&h, a, sizeof(a));
+		struct view v = view_of(a, (uint32_t)len);
+
+		assert_int_equal(efa_eager_encode(b, tagged, h.msg_id, h.tag, h.connid), len);
+		assert_memory_equal(a, b, sizeof(a));
+		assert_true(efa_eager_decode(&v, &e));
+		assert_int_equal(e.tagged, tagged);
+		assert_int_equal(e.hdr_len, len);
+		assert_int_equal(e.msg_id, h.msg_id);
+		assert_true(e.tag == (tagged ? h.tag : 0));
+		for (uint32_t n = 0; n < len; n++) {
+			v = view_of(a, n);
+			assert_false(efa_eager_decode(&v, &e));
+		}
+		v = view_of(a, (uint32_t)len);
+		a[rng_below(&rng, 4)] ^= (uint8_t)(1u << rng_below(&rng, 8));
+		if (!efa_eager_decode(&v, &e))
+			continue;
+		/* type 64 and 65 with the flags of the other one do not exist */
+		fail_msg("a changed base header passed");
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -241,6 +283,7 @@ int main(void)
 		cmocka_unit_test(decode__every_truncation_is_refused),
 		cmocka_unit_test(decode__names_the_reason),
 		cmocka_unit_test(decode__survives_garbage),
+		cmocka_unit_test(eager__as_the_table),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -114,7 +114,7 @@ static void report__file(void **state)
 	unlink(prefix);
 	assert_ptr_equal(strstr(line, "softfabric-stats: adapter="), line);
 	assert_non_null(strstr(line, " tx_bytes=13 tx_pkts=1 rx_bytes=13 rx_pkts=1 "));
-	assert_non_null(strstr(line, " shm_tx_pkts=1 net_tx_pkts=0\n"));
+	assert_non_null(strstr(line, " shm_tx_pkts=1 net_tx_pkts=0 "));
 }
 
 static void report__off(void **state)

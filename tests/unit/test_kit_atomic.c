@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Tests of kit/atomic.c: every kind x datatype x operation against plain C on the type itself, and for the float types that C lacks
-// against a search of their number line.
+// Tests of kit/atomic.c: every kind x datatype x operation against plain C on the type itself, and
+// for the float types that C lacks against a search of their number line.
 #include "unit.h"
 
 #include <complex.h>
@@ -16,10 +16,11 @@ typedef __int128 i128;
 
 enum { DT_INT128 = 14, DT_UINT128, DT_FLOAT16, DT_BFLOAT16, DT_FLOAT8_E4M3, DT_FLOAT8_E5M2 };
 enum { OP_DIFF = 19 };
-#define ELEM_MAX 5
+#define ELEM_MAX  5
 #define SIZE_MAX_ 32 /* long double complex */
 
-/* --- the reference ----------------------------------------------------------------------------- */
+/* --- the reference -----------------------------------------------------------------------------
+ */
 
 #define LOAD_DSC(T_)                                                                               \
 	T_ d, s, c;                                                                                \
@@ -205,7 +206,8 @@ static void ref_small(const struct line *l, unsigned op, void *dp, const void *s
 	ref_double(op, &out, &v[1], &v[2]);
 	if ((op >= FI_SUM && op <= FI_LXOR) || op == OP_DIFF)
 		code[0] = line_store(l, out);
-	else if (op == FI_ATOMIC_WRITE || (op == FI_CSWAP_NE && isnan(v[0])) || memcmp(&out, &v[0], sizeof(out)))
+	else if (op == FI_ATOMIC_WRITE || (op == FI_CSWAP_NE && isnan(v[0])) ||
+		 memcmp(&out, &v[0], sizeof(out)))
 		code[0] = code[1]; /* NaN for NaN: swapped, though the values look the same */
 	memcpy(dp, code, size);
 }
@@ -230,10 +232,12 @@ REF_FN(e5m2)
 	ref_small(&g_e5m2, op, dp, sp, cp);
 }
 
-/* --- types ------------------------------------------------------------------------------------- */
+/* --- types -------------------------------------------------------------------------------------
+ */
 
 enum cls { INT, REAL, COMPLEX };
-/* One letter per operation, from fi_atomic(3): b base and fetch, f fetch only, c compare, - never. */
+/* One letter per operation, from fi_atomic(3): b base and fetch, f fetch only, c compare, - never.
+ */
 static const char *const ops_of[] = {
 	[INT] = "bbbbbbbbbbfbcccccccb",
 	[REAL] = "bbbbbb--b-fbcccccc-b",
@@ -259,7 +263,8 @@ static const struct type {
 	[FI_FLOAT_COMPLEX] = {COMPLEX, 8, ref_fcomplex, NULL, FLT_EPSILON},
 	[FI_DOUBLE_COMPLEX] = {COMPLEX, 16, ref_dcomplex, NULL, DBL_EPSILON},
 	[FI_LONG_DOUBLE] = {REAL, sizeof(long double), ref_ldouble},
-	[FI_LONG_DOUBLE_COMPLEX] = {COMPLEX, 2 * sizeof(long double), ref_lcomplex, NULL, (double)LDBL_EPSILON},
+	[FI_LONG_DOUBLE_COMPLEX] = {COMPLEX, 2 * sizeof(long double), ref_lcomplex, NULL,
+				    (double)LDBL_EPSILON},
 	[DT_INT128] = {INT, 16, ref_i128},
 	[DT_UINT128] = {INT, 16, ref_u128},
 	[DT_FLOAT16] = {REAL, 2, ref_f16, &g_f16},
@@ -322,7 +327,8 @@ static void part_random(struct rng *r, const struct type *t, uint8_t *p)
 	uint64_t bits = rng_u64(r);
 
 	if (part_size(t) == sizeof(long double)) {
-		part_store(t, p, ldexpl((long double)(int64_t)bits, (int)rng_below(r, 32700) - 16400));
+		part_store(t, p,
+			   ldexpl((long double)(int64_t)bits, (int)rng_below(r, 32700) - 16400));
 		return;
 	}
 	memcpy(p, &bits, part_size(t));
@@ -330,8 +336,9 @@ static void part_random(struct rng *r, const struct type *t, uint8_t *p)
 
 static void float_fill(struct rng *r, const struct type *t, uint8_t *p)
 {
-	static const long double edge[] = {0, -0.0L, INFINITY, -INFINITY, NAN, 1, -1, FLT_MAX, FLT_TRUE_MIN,
-					   DBL_MAX, DBL_TRUE_MIN, LDBL_MAX, LDBL_MIN, 65504, 448, 57344};
+	static const long double edge[] = {
+		0,	 -0.0L,	       INFINITY, -INFINITY, NAN,   1,	-1,   FLT_MAX, FLT_TRUE_MIN,
+		DBL_MAX, DBL_TRUE_MIN, LDBL_MAX, LDBL_MIN,  65504, 448, 57344};
 
 	for (size_t at = 0; at < t->size; at += part_size(t)) {
 		switch (rng_below(r, 3)) {
@@ -380,7 +387,8 @@ static bool part_is(long double a, long double b, long double slack)
 }
 
 /* Bits where bits are moved, else numbers: a computed NaN may be any NaN. */
-static bool is_same(const struct type *t, unsigned op, const uint8_t *a, const uint8_t *b, long double slack)
+static bool is_same(const struct type *t, unsigned op, const uint8_t *a, const uint8_t *b,
+		    long double slack)
 {
 	bool is_computed = (op >= FI_SUM && op <= FI_LXOR) || op == OP_DIFF;
 
@@ -404,7 +412,8 @@ static long double slack_of(const struct type *t, unsigned op, const uint8_t *d,
 	return isfinite(size) ? 4 * (long double)t->eps * size : -1;
 }
 
-/* --- tests ------------------------------------------------------------------------------------- */
+/* --- tests -------------------------------------------------------------------------------------
+ */
 
 static int setup(void **state)
 {
@@ -428,10 +437,12 @@ static void atomic_valid__is_the_manuals_table(void **state)
 		assert_int_equal(strlen(ops_of[types[dt].cls]), KIT_OP_NUM);
 		for (unsigned op = 0; op < KIT_OP_NUM; op++)
 			for (int kind = 0; kind < 3; kind++) {
-				bool is_ok = strchr(letters[kind], ops_of[types[dt].cls][op]) != NULL;
+				bool is_ok =
+					strchr(letters[kind], ops_of[types[dt].cls][op]) != NULL;
 
-				assert_int_equal(kit_atomic_valid((enum kit_atomic_kind)kind, dt, op),
-						 is_ok ? 0 : -FI_EOPNOTSUPP);
+				assert_int_equal(
+					kit_atomic_valid((enum kit_atomic_kind)kind, dt, op),
+					is_ok ? 0 : -FI_EOPNOTSUPP);
 			}
 	}
 	assert_int_equal(kit_dt_size(KIT_DT_NUM), 0);
@@ -443,9 +454,19 @@ static void atomic_valid__is_the_manuals_table(void **state)
 }
 
 struct rig {
-	uint8_t d[ELEM_MAX * SIZE_MAX_ + 16], s[ELEM_MAX * SIZE_MAX_ + 16], c[ELEM_MAX * SIZE_MAX_ + 16];
+	uint8_t d[ELEM_MAX * SIZE_MAX_ + 16], s[ELEM_MAX * SIZE_MAX_ + 16],
+		c[ELEM_MAX * SIZE_MAX_ + 16];
 	uint8_t res[ELEM_MAX * SIZE_MAX_ + 16];
 };
+
+/* For messages. */
+static unsigned long long low_bits(const struct type *t, const uint8_t *p)
+{
+	uint64_t bits = 0;
+
+	memcpy(&bits, p, MIN(t->size, sizeof(bits)));
+	return bits;
+}
 
 static void check_round(struct rng *r, unsigned kind, unsigned dt, unsigned op)
 {
@@ -463,7 +484,8 @@ static void check_round(struct rng *r, unsigned kind, unsigned dt, unsigned op)
 			memcpy(was.c + at, was.d + at, t->size);
 	}
 	now = was;
-	assert_int_equal(kit_atomic_apply((enum kit_atomic_kind)kind, dt, op, now.d + off, has_src ? now.s + off : NULL,
+	assert_int_equal(kit_atomic_apply((enum kit_atomic_kind)kind, dt, op, now.d + off,
+					  has_src ? now.s + off : NULL,
 					  kind == KIT_ATOMIC_COMPARE ? now.c + off : NULL,
 					  kind == KIT_ATOMIC_BASE ? NULL : now.res + off, cnt),
 			 0);
@@ -475,9 +497,9 @@ static void check_round(struct rng *r, unsigned kind, unsigned dt, unsigned op)
 		memcpy(want, was.d + at, t->size);
 		t->ref(op, want, was.s + at, was.c + at);
 		if (!is_same(t, op, now.d + at, want, slack_of(t, op, was.d + at, was.s + at)))
-			fail_msg("kind %u datatype %u op %u: %Lg op %Lg is %Lg, not %Lg", kind, dt, op,
-				 part_load(t, was.d + at), part_load(t, was.s + at), part_load(t, want),
-				 part_load(t, now.d + at));
+			fail_msg("kind %u datatype %u op %u: %#llx op %#llx is %#llx, not %#llx",
+				 kind, dt, op, low_bits(t, was.d + at), low_bits(t, was.s + at),
+				 low_bits(t, want), low_bits(t, now.d + at));
 	}
 	if (kind != KIT_ATOMIC_BASE)
 		memcpy(was.res + off, was.d + off, len);
@@ -506,9 +528,10 @@ static void atomic_apply__refuses_what_is_not_valid(void **state)
 				int ret = kit_atomic_valid((enum kit_atomic_kind)kind, dt, op);
 
 				if (ret) /* and touches nothing: NULLs would be felt */
-					assert_int_equal(kit_atomic_apply((enum kit_atomic_kind)kind, dt, op, NULL, NULL,
-									  NULL, NULL, 1),
-							 ret);
+					assert_int_equal(
+						kit_atomic_apply((enum kit_atomic_kind)kind, dt, op,
+								 NULL, NULL, NULL, NULL, 1),
+						ret);
 			}
 }
 
@@ -521,17 +544,22 @@ static unsigned small_apply(unsigned dt, unsigned op, unsigned d, unsigned s)
 static void atomic_apply__small_floats_by_hand(void **state)
 {
 	assert_int_equal(small_apply(DT_FLOAT16, FI_SUM, 0x3c00, 0x3c00), 0x4000); /* 1 + 1 */
-	assert_int_equal(small_apply(DT_FLOAT16, FI_SUM, 0x3c00, 0x1000), 0x3c00); /* 1 + half a step: even */
+	assert_int_equal(small_apply(DT_FLOAT16, FI_SUM, 0x3c00, 0x1000),
+			 0x3c00); /* 1 + half a step: even */
 	assert_int_equal(small_apply(DT_FLOAT16, FI_SUM, 0x3c01, 0x1000), 0x3c02);
 	assert_int_equal(small_apply(DT_FLOAT16, FI_SUM, 0x7bff, 0x4c00), 0x7c00); /* 65504 + 16 */
 	assert_int_equal(small_apply(DT_FLOAT16, FI_SUM, 0x7bff, 0x4b80), 0x7bff); /* 65504 + 15 */
-	assert_int_equal(small_apply(DT_FLOAT16, FI_PROD, 0x0001, 0x3800), 0);	   /* half the smallest: even */
+	assert_int_equal(small_apply(DT_FLOAT16, FI_PROD, 0x0001, 0x3800),
+			 0); /* half the smallest: even */
 	assert_int_equal(small_apply(DT_FLOAT16, FI_PROD, 0x8003, 0x3800), 0x8002);
-	assert_int_equal(small_apply(DT_FLOAT16, FI_SUM, 0x03ff, 0x0001), 0x0400); /* out of the subnormals */
+	assert_int_equal(small_apply(DT_FLOAT16, FI_SUM, 0x03ff, 0x0001),
+			 0x0400); /* out of the subnormals */
 	assert_int_equal(small_apply(DT_BFLOAT16, FI_PROD, 0x4040, 0xc000), 0xc0c0); /* 3 * -2 */
 	assert_int_equal(small_apply(DT_BFLOAT16, FI_SUM, 0x7f7f, 0x7f7f), 0x7f80);
-	assert_int_equal(small_apply(DT_FLOAT8_E4M3, FI_SUM, 0x7e, 0x58), 0x7e); /* 448 + 16: even */
-	assert_int_equal(small_apply(DT_FLOAT8_E4M3, FI_SUM, 0x7e, 0x60), 0x7f); /* 448 + 32: NaN, no infinity */
+	assert_int_equal(small_apply(DT_FLOAT8_E4M3, FI_SUM, 0x7e, 0x58),
+			 0x7e); /* 448 + 16: even */
+	assert_int_equal(small_apply(DT_FLOAT8_E4M3, FI_SUM, 0x7e, 0x60),
+			 0x7f); /* 448 + 32: NaN, no infinity */
 	assert_int_equal(small_apply(DT_FLOAT8_E5M2, FI_PROD, 0x7b, 0x40), 0x7c);
 	assert_int_equal(small_apply(DT_FLOAT8_E5M2, OP_DIFF, 0x7c, 0x7c) & 0x7f, 0x7e);
 }
@@ -540,12 +568,16 @@ static void atomic_apply__moved_nans_keep_their_bits(void **state)
 {
 	uint16_t d = 0x7c01, s = 0xfe55, c = 0x3c00, res = 0; /* float16: a signalling NaN */
 
-	assert_int_equal(kit_atomic_apply(KIT_ATOMIC_COMPARE, DT_FLOAT16, FI_CSWAP, &d, &s, &c, &res, 1), 0);
+	assert_int_equal(
+		kit_atomic_apply(KIT_ATOMIC_COMPARE, DT_FLOAT16, FI_CSWAP, &d, &s, &c, &res, 1), 0);
 	assert_int_equal(d, 0x7c01);
-	assert_int_equal(kit_atomic_apply(KIT_ATOMIC_COMPARE, DT_FLOAT16, FI_CSWAP_NE, &d, &s, &c, &res, 1), 0);
+	assert_int_equal(
+		kit_atomic_apply(KIT_ATOMIC_COMPARE, DT_FLOAT16, FI_CSWAP_NE, &d, &s, &c, &res, 1),
+		0);
 	assert_int_equal(d, 0xfe55);
 	assert_int_equal(res, 0x7c01);
-	assert_int_equal(kit_atomic_apply(KIT_ATOMIC_BASE, DT_FLOAT16, FI_MIN, &d, &c, NULL, NULL, 1), 0);
+	assert_int_equal(
+		kit_atomic_apply(KIT_ATOMIC_BASE, DT_FLOAT16, FI_MIN, &d, &c, NULL, NULL, 1), 0);
 	assert_int_equal(d, 0xfe55); /* unordered: stays */
 }
 

@@ -99,8 +99,10 @@ static void iov_slice__nothing_is_no_piece(void **state)
 {
 	uint8_t byte;
 	struct iovec iov = {&byte, 1}, out = {NULL, 5};
+	struct iovec huge[] = {{&byte, SIZE_MAX}, {&byte, 2}, {&byte, 1}};
 
 	assert_int_equal(kit_iov_len(NULL, 0), 0);
+	assert_true(kit_iov_len(huge, 3) == SIZE_MAX);
 	assert_int_equal(kit_iov_slice(NULL, 0, 0, 0, &out, 1), 0);
 	assert_int_equal(kit_iov_slice(&iov, 1, 0, 0, &out, 1), 0);
 	assert_int_equal(kit_iov_slice(&iov, 1, SIZE_MAX, 1, &out, 1), 0);

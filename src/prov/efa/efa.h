@@ -279,6 +279,18 @@ struct efa_ep {
 	struct efa_stats stats;
 };
 
+/** efa_ep_state() - May data calls go on? 0; -FI_EOPBADSTATE not enabled; -FI_EIO in a child after fork: the adapter is the parent's. */
+static inline int efa_ep_state(const struct kit_ep *ep)
+{
+	struct kit_domain *d = ep->domain;
+
+	if (unlikely(!ep->enabled))
+		return -FI_EOPBADSTATE;
+	if (likely(d->fork_mark != NULL))
+		return likely(*d->fork_mark) ? 0 : -FI_EIO;
+	return d->forked && d->forked(d) ? -FI_EIO : 0;
+}
+
 /* efa_ep.c */
 int efa_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context);
 int efa_ep_progress(struct kit_ep *ep);
@@ -415,6 +427,10 @@ struct efa_held *efa_held_get(struct efa_ep *ep, const struct view *pkt, uint32_
 void efa_held_put(struct efa_ep *ep, struct efa_held *held);
 void efa_rx_wr_done(struct efa_rx *rx, struct efa_pkt *pkt, unsigned status);
 /** efa_rx_bytes() - Payload of a transfer arrived at @off of the message; false: out of its range, dropped. */
+/** efa_rx_ordered() - A message or atomic packet: it takes effect when its msg_id is due. */
+void efa_rx_ordered(struct efa_peer *peer, const struct efa_hdr *h, const struct view *data, size_t payload_off);
+/** efa_refuse() - Report that @h named memory that @peer may not touch: here, and to the initiator if it wants to know and waits. */
+void efa_refuse(struct efa_peer *peer, const struct efa_hdr *h, const char *why);
 bool efa_rx_bytes(struct efa_rx *rx, uint64_t off, const struct view *data, size_t payload_off);
 void efa_rx_fail(struct efa_rx *rx, int err, unsigned prov_errno);
 void efa_rx_check(struct efa_rx *rx); /* completes, or asks for more; may free @rx */

@@ -135,7 +135,7 @@ void efa_atomic_on_rta(struct efa_peer *peer, const struct efa_hdr *h, const str
 		return;
 	}
 	if (!target_ok(peer, h, access, dt_size, &total)) {
-		efa_ep_event(peer->ep, FI_EINVAL, 4111, "an atomic of a peer named memory that it may not touch");
+		efa_refuse(peer, h, "an atomic of a peer named memory that it may not touch");
 		return;
 	}
 	need = kind == KIT_ATOMIC_COMPARE ? 2 * total : total;
@@ -212,8 +212,8 @@ static ssize_t atomic(struct fid_ep *fid, enum efa_tx_kind kind, const struct fi
 	struct efa_tx *tx;
 	ssize_t ret;
 
-	if (!ep->kit.enabled)
-		return -FI_EOPBADSTATE;
+	if (unlikely(efa_ep_state(&ep->kit)))
+		return efa_ep_state(&ep->kit);
 	if (!(ep->kit.caps & FI_ATOMIC))
 		return -FI_EOPNOTSUPP;
 	ret = kit_atomic_valid((enum kit_atomic_kind)(kind - EFA_TX_ATOMIC), m->datatype, m->op);

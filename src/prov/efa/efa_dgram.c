@@ -127,8 +127,8 @@ static ssize_t dgram_send(struct efa_dgram *ep, const struct fi_msg *m, uint64_t
 	size_t len = 0;
 	ssize_t ret = -FI_EAGAIN;
 
-	if (!ep->kit.enabled)
-		return -FI_EOPBADSTATE;
+	if (unlikely(efa_ep_state(&ep->kit)))
+		return efa_ep_state(&ep->kit);
 	if (!m->iov_count || m->iov_count > 2 || m->msg_iov[0].iov_len < EFA_MSG_PREFIX)
 		return -FI_EINVAL;
 	for (size_t i = 0; i < m->iov_count; i++) {
@@ -170,8 +170,8 @@ static ssize_t dgram_recv(struct efa_dgram *ep, const struct fi_msg *m, uint64_t
 	struct dgram_wr *wr;
 	ssize_t ret = -FI_EAGAIN;
 
-	if (!ep->kit.enabled)
-		return -FI_EOPBADSTATE;
+	if (unlikely(efa_ep_state(&ep->kit)))
+		return efa_ep_state(&ep->kit);
 	if (!m->iov_count || m->iov_count > ARRAY_SIZE(sge) || m->msg_iov[0].iov_len < EFA_MSG_PREFIX)
 		return -FI_EINVAL;
 	for (size_t i = 0; i < m->iov_count; i++)

@@ -101,7 +101,7 @@ static int ep_enable(struct efa_ep *ep)
 		goto out;
 	}
 	ep->self.qpn = efanic_qp_qpn(ep->qp);
-	ep->local_extra = EFA_X_DELIVERY_COMPLETE | EFA_X_CONNID_HDR | EFA_X_RUNT | EFA_X_READ_NACK |
+	ep->local_extra = EFA_X_DELIVERY_COMPLETE | EFA_X_CONNID_HDR | EFA_X_RUNT | EFA_X_READ_NACK | EFA_X_REFUSED |
 			  (ep->use_read ? EFA_X_RDMA_READ : 0) | (ep->use_write ? EFA_X_RDMA_WRITE : 0) |
 			  (ep->unsolicited ? EFA_X_UNSOLICITED_WRITE_RECV : 0);
 	LIST_INSERT_HEAD(&ep->domain->eps, ep, domain_link);
@@ -204,6 +204,8 @@ static ssize_t ep_cancel(fid_t fid, void *context)
 	struct efa_ep *ep = to_ep(fid);
 	ssize_t ret;
 
+	if (efa_ep_state(&ep->kit) == -FI_EIO)
+		return -FI_EIO;
 	lock_acquire(&ep->domain->kit.lock);
 	ret = kit_srx_cancel(&ep->srx, context);
 	lock_release(&ep->domain->kit.lock);

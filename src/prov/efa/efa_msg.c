@@ -31,8 +31,8 @@ static ssize_t send_iov(struct efa_ep *ep, const struct iovec *iov, void **desc,
 	struct efa_tx *tx;
 	ssize_t ret;
 
-	if (unlikely(!ep->kit.enabled))
-		return -FI_EOPBADSTATE;
+	if (unlikely(efa_ep_state(&ep->kit)))
+		return efa_ep_state(&ep->kit);
 	if (unlikely(cnt > 4 || (cnt && !iov)))
 		return -FI_EINVAL;
 	lock_acquire(lock);
@@ -170,7 +170,7 @@ static inline __attribute__((always_inline)) ssize_t send_buf(struct efa_ep *ep,
 	struct efa_peer *peer;
 	bool is_sent;
 
-	if (likely(len <= SMALL_MAX && !(flags & SMALL_NOT) && ep->kit.enabled)) {
+	if (likely(len <= SMALL_MAX && !(flags & SMALL_NOT) && !efa_ep_state(&ep->kit))) {
 		lock_acquire(lock);
 		peer = efa_peer_find(ep, to);
 		is_sent = likely(peer != NULL) && send_small(ep, peer, &m);
@@ -298,8 +298,8 @@ static ssize_t recv_args(struct efa_ep *ep, bool tagged, struct kit_recv_args *a
 	struct iovec iov[KIT_RX_IOV_MAX];
 	ssize_t ret;
 
-	if (unlikely(!ep->kit.enabled))
-		return -FI_EOPBADSTATE;
+	if (unlikely(efa_ep_state(&ep->kit)))
+		return efa_ep_state(&ep->kit);
 	if (unlikely(ep->msg_prefix) && a->iov_cnt) {
 		if (a->iov_cnt > KIT_RX_IOV_MAX || !a->iov)
 			return -FI_EINVAL;
@@ -323,8 +323,14 @@ static inline __attribute__((always_inline)) ssize_t recv_buf(struct efa_ep *ep,
 	struct lock *lock = &ep->domain->kit.lock;
 	ssize_t ret;
 
-	if (unlikely(!ep->kit.enabled))
-		return -FI_EOPBADSTATE;
+	if (unlikely(efa_ep_state(&ep->kit)))
+		return efa_ep_state(&ep->kit);
+	if (unlikely(ep->msg_prefix)) {
+		if (len < ep->msg_prefix)
+			return -FI_EINVAL;
+		buf = (char *)buf + ep->msg_prefix;
+		len -= ep->msg_prefix;
+	}
 	lock_acquire(lock);
 	ret = kit_srx_recv_buf(&ep->srx, tagged, buf, len, desc, a);
 	answer_ready(ep);

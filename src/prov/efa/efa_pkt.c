@@ -5,6 +5,28 @@
 #include "base/clock.h"
 #include "base/log.h"
 
+/* --- copies of packets that must wait ---------------------------------------------------------------- */
+
+struct efa_held *efa_held_get(struct efa_ep *ep, const struct view *pkt, uint32_t msg_id)
+{
+	bool large = pkt->len > EFA_HELD_SMALL;
+	struct efa_held *held = slab_get(large ? &ep->held_large : &ep->held_small);
+
+	if (!held)
+		return NULL;
+	held->is_large = large;
+	held->msg_id = msg_id;
+	held->len = (uint32_t)view_copy(pkt, 0, held->data, pkt->len);
+	return held;
+}
+
+void efa_held_put(struct efa_ep *ep, struct efa_held *held)
+{
+	slab_put(held->is_large ? &ep->held_large : &ep->held_small, held);
+}
+
+/* --- work requests ------------------------------------------------------------------------------------ */
+
 struct efa_pkt *efa_pkt_get(struct efa_ep *ep, struct efa_peer *peer, bool large)
 {
 	struct efa_pkt *pkt = slab_get(large ? &ep->pkt_large : &ep->pkt_small);

@@ -32,6 +32,7 @@ const struct efa_pkt_desc efa_pkt_tab[EFA_PKT_NUM] = {
 			     {F4(send_id), F4(msg_id), F4(connid)}},
 	[EFA_PKT_READ_NACK] = {"READ_NACK", 0, 16, EFA_X_READ_NACK,
 			       {F4(send_id), F4(recv_id), F4(connid)}},
+	[EFA_PKT_REFUSED] = {"REFUSED", 0, 16, EFA_X_REFUSED, {F4(send_id), F4(recv_id), F4(connid)}},
 
 	[EFA_PKT_EAGER_MSGRTM] = {"EAGER_MSGRTM", MSG_PROPS, 8, 0, {F4(msg_id)}},
 	[EFA_PKT_EAGER_TAGRTM] = {"EAGER_TAGRTM", TAG_PROPS, 16, 0, {F4(msg_id), F8(tag)}},

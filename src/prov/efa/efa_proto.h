@@ -36,6 +36,7 @@ enum efa_pkt_type {
 	EFA_PKT_HANDSHAKE = 9,
 	EFA_PKT_RECEIPT = 10,
 	EFA_PKT_READ_NACK = 11,
+	EFA_PKT_REFUSED = 12, /* ours, see EFA_X_REFUSED */
 	EFA_PKT_EAGER_MSGRTM = 64,
 	EFA_PKT_EAGER_TAGRTM,
 	EFA_PKT_MEDIUM_MSGRTM,
@@ -97,6 +98,13 @@ enum {
 	EFA_X_USER_RECV_QP = 1 << 7,
 	EFA_X_UNSOLICITED_WRITE_RECV = 1 << 8,
 };
+
+/*
+ * Ours: "tell me when you refuse memory that I named". Protocol 4 lets the target report a wrong key to itself only, and the initiator
+ * waits for ever. Peers without the bit never see the packet.
+ */
+#define EFA_X_REFUSED (1ULL << 48)
+#define EFA_ID_NONE   0xffffffffu /* no handle; no slab gives it out */
 
 struct efa_rma_iov {
 	uint64_t addr, len, key;

@@ -177,6 +177,32 @@ int efa_rma_start(struct efa_tx *tx)
 
 /* --- the target of packets ----------------------------------------------------------------------------- */
 
+void efa_refuse(struct efa_peer *peer, const struct efa_hdr *h, const char *why)
+{
+	struct efa_hdr r = {.type = EFA_PKT_REFUSED, .send_id = EFA_ID_NONE, .recv_id = EFA_ID_NONE};
+
+	efa_ep_event(peer->ep, FI_EINVAL, 4111, why);
+	if (!efa_peer_has(peer, EFA_X_REFUSED) && !peer->is_self)
+		return;
+	switch (h->type) {
+	case EFA_PKT_SHORT_RTR:
+	case EFA_PKT_LONGCTS_RTR:
+		r.recv_id = h->recv_id; /* the reader's incoming transfer */
+		break;
+	case EFA_PKT_FETCH_RTA:
+	case EFA_PKT_COMPARE_RTA:
+		r.send_id = h->recv_id; /* the initiator's operation, named as receiver of the old values */
+		break;
+	case EFA_PKT_EAGER_RTW:
+	case EFA_PKT_WRITE_RTA:
+		return; /* nobody waits: such an operation is complete when the packet is accepted */
+	default:
+		r.send_id = h->send_id;
+	}
+	if (efa_ctrl_send(peer, &r, NULL))
+		efa_ep_event(peer->ep, FI_ENOMEM, 4105, "no memory to answer a peer");
+}
+
 /* Every piece of a request must lie in a region with @access; fills @iov. Return: total bytes, or -1 (reported). */
 static int64_t check_target(struct efa_peer *peer, const struct efa_hdr *h, uint64_t access, struct iovec *iov)
 {
@@ -187,7 +213,7 @@ static int64_t check_target(struct efa_peer *peer, const struct efa_hdr *h, uint
 
 		if (!efa_mr_check(peer->ep->domain, r->key, r->addr, r->len, access) ||
 		    total + r->len < total || total + r->len > INT64_MAX) {
-			efa_ep_event(peer->ep, FI_EINVAL, 4111, "a peer named memory that it may not touch");
+			efa_refuse(peer, h, "a peer named memory that it may not touch");
 			return -1;
 		}
 		iov[i] = (struct iovec){(void *)(uintptr_t)r->addr, r->len};
@@ -270,8 +296,8 @@ static ssize_t rma(struct efa_ep *ep, enum efa_tx_kind kind, const struct fi_msg
 	struct efa_tx *tx;
 	ssize_t ret = -FI_EAGAIN;
 
-	if (!ep->kit.enabled)
-		return -FI_EOPBADSTATE;
+	if (unlikely(efa_ep_state(&ep->kit)))
+		return efa_ep_state(&ep->kit);
 	if (!(ep->kit.caps & FI_RMA))
 		return -FI_EOPNOTSUPP;
 	if (m->iov_count > 4 || m->rma_iov_count > EFA_IOV_MAX || !m->rma_iov_count || (m->iov_count && !m->msg_iov))
@@ -279,7 +305,7 @@ static ssize_t rma(struct efa_ep *ep, enum efa_tx_kind kind, const struct fi_msg
 	for (size_t i = 0; i < m->rma_iov_count; i++)
 		rlen += m->rma_iov[i].len;
 	len = kit_iov_len(m->msg_iov, m->iov_count);
-	if (len != rlen || len > ep->max_rma_size || ((flags & FI_INJECT) && (len > ep->inject_rma || kind == EFA_TX_READ)))
+	if (len != rlen || len == SIZE_MAX || len > ep->max_rma_size || ((flags & FI_INJECT) && (len > ep->inject_rma || kind == EFA_TX_READ)))
 		return -FI_EINVAL;
 	lock_acquire(lock);
 	peer = efa_peer_find(ep, m->addr);

@@ -7,26 +7,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-/* --- copies of packets that must wait ---------------------------------------------------------------- */
-
-struct efa_held *efa_held_get(struct efa_ep *ep, const struct view *pkt, uint32_t msg_id)
-{
-	bool large = pkt->len > EFA_HELD_SMALL;
-	struct efa_held *held = slab_get(large ? &ep->held_large : &ep->held_small);
-
-	if (!held)
-		return NULL;
-	held->is_large = large;
-	held->msg_id = msg_id;
-	held->len = (uint32_t)view_copy(pkt, 0, held->data, pkt->len);
-	return held;
-}
-
-void efa_held_put(struct efa_ep *ep, struct efa_held *held)
-{
-	slab_put(held->is_large ? &ep->held_large : &ep->held_small, held);
-}
-
 /* --- life --------------------------------------------------------------------------------------------- */
 
 struct efa_rx *efa_rx_get(struct efa_ep *ep, struct efa_peer *peer, enum efa_rx_kind kind)
@@ -460,16 +440,13 @@ static inline void take_eager(struct efa_peer *peer, struct kit_rx *krx, uint64_
 			      const struct view *data, size_t payload_off)
 {
 	struct kit_rx_result res = {
-		.len = data->len - payload_off + peer->ep->msg_prefix,
-		.tag = tag,
-		.src = peer->fi_addr,
-	};
+		.len = data->len - payload_off + peer->ep->msg_prefix, .tag = tag, .src = peer->fi_addr};
 
 	if (h && h->flags & EFA_FLAG_CQ_DATA) {
 		res.flags = FI_REMOTE_CQ_DATA;
 		res.data = h->data;
 	}
-	kit_rx_copy(krx, 0, data, payload_off);
+	kit_rx_copy_all(krx, data, payload_off);
 	kit_rx_done(krx, &res);
 }
 
@@ -502,11 +479,8 @@ bool efa_rx_eager(struct efa_peer *peer, const struct efa_eager *e, const struct
 		take_eager(peer, krx, e->tag, NULL, data, e->hdr_len);
 		return true;
 	}
-	h.type = efa_eager_type(e->tagged);
-	h.flags = efa_eager_flags(e->tagged);
-	h.msg_id = e->msg_id;
-	h.tag = e->tag;
-	h.send_id = 0;
+	h.type = efa_eager_type(e->tagged), h.flags = efa_eager_flags(e->tagged);
+	h.msg_id = e->msg_id, h.tag = e->tag, h.send_id = 0;
 	first_packet(peer, &h, data, e->hdr_len, krx, len);
 	return true;
 }
@@ -655,7 +629,7 @@ static void ordered_late(struct efa_peer *peer, const struct efa_hdr *h, const s
 		LOG_INFO("dropped a %s packet that was processed already", efa_pkt_name(h->type));
 }
 
-static void on_ordered(struct efa_peer *peer, const struct efa_hdr *h, const struct view *data, size_t payload_off)
+void efa_rx_ordered(struct efa_peer *peer, const struct efa_hdr *h, const struct view *data, size_t payload_off)
 {
 	int32_t ahead = (int32_t)(h->msg_id - peer->exp_msg_id);
 	struct efa_held *held;
@@ -692,134 +666,4 @@ static void on_ordered(struct efa_peer *peer, const struct efa_hdr *h, const str
 		}
 		efa_held_put(peer->ep, held);
 	}
-}
-
-/* --- one handler per packet type ---------------------------------------------------------------------------------- */
-
-static struct efa_tx *tx_of(struct efa_peer *peer, uint32_t id)
-{
-	struct efa_tx *tx = slab_find(&peer->ep->tx_slab, id);
-
-	if (tx && tx->peer == peer && !tx->reported)
-		return tx;
-	peer->ep->stats.drop_stale_id++;
-	return NULL;
-}
-
-static struct efa_rx *rx_of(struct efa_peer *peer, uint32_t id)
-{
-	struct efa_rx *rx = slab_find(&peer->ep->rx_slab, id);
-
-	if (rx && rx->peer == peer && !rx->ended && (rx->matched || rx->kind != EFA_RX_MSG))
-		return rx;
-	peer->ep->stats.drop_stale_id++;
-	return NULL;
-}
-
-static void on_cts(struct efa_peer *peer, const struct efa_hdr *h, const struct view *data, size_t payload_off)
-{
-	struct efa_tx *tx = tx_of(peer, h->send_id);
-
-	(void)data, (void)payload_off;
-	if (tx)
-		efa_tx_on_cts(tx, h);
-}
-
-static void on_ctsdata(struct efa_peer *peer, const struct efa_hdr *h, const struct view *data, size_t payload_off)
-{
-	struct efa_rx *rx = rx_of(peer, h->recv_id);
-
-	if (rx && efa_rx_bytes(rx, h->seg_off, data, payload_off))
-		efa_rx_check(rx);
-}
-
-static void on_readrsp(struct efa_peer *peer, const struct efa_hdr *h, const struct view *data, size_t payload_off)
-{
-	struct efa_rx *rx = rx_of(peer, h->recv_id);
-
-	if (!rx || rx->kind != EFA_RX_READ || rx->send_id_known)
-		return;
-	rx->send_id = h->send_id;
-	rx->send_id_known = true;
-	if (efa_rx_bytes(rx, 0, data, payload_off))
-		efa_rx_check(rx);
-}
-
-static void on_eor(struct efa_peer *peer, const struct efa_hdr *h, const struct view *data, size_t payload_off)
-{
-	struct efa_tx *tx = tx_of(peer, h->send_id);
-
-	(void)data, (void)payload_off;
-	if (tx)
-		efa_tx_on_eor(tx);
-}
-
-static void on_receipt(struct efa_peer *peer, const struct efa_hdr *h, const struct view *data, size_t payload_off)
-{
-	struct efa_tx *tx = tx_of(peer, h->send_id);
-
-	(void)data, (void)payload_off;
-	if (tx)
-		efa_tx_on_receipt(tx);
-}
-
-static void on_nack(struct efa_peer *peer, const struct efa_hdr *h, const struct view *data, size_t payload_off)
-{
-	struct efa_tx *tx = tx_of(peer, h->send_id);
-
-	(void)data, (void)payload_off;
-	if (tx)
-		efa_tx_on_nack(tx, h);
-}
-
-static void on_atomrsp(struct efa_peer *peer, const struct efa_hdr *h, const struct view *data, size_t payload_off)
-{
-	struct efa_tx *tx = tx_of(peer, h->recv_id);
-
-	if (tx)
-		efa_atomic_on_rsp(tx, h, data, payload_off);
-}
-
-static void on_handshake(struct efa_peer *peer, const struct efa_hdr *h, const struct view *data, size_t payload_off)
-{
-	(void)data, (void)payload_off;
-	efa_handshake_received(peer, h);
-}
-
-static void on_rtr(struct efa_peer *peer, const struct efa_hdr *h, const struct view *data, size_t payload_off)
-{
-	(void)data, (void)payload_off;
-	efa_rma_on_rtr(peer, h);
-}
-
-typedef void (*packet_fn)(struct efa_peer *peer, const struct efa_hdr *h, const struct view *data, size_t payload_off);
-static const packet_fn handler[EFA_PKT_NUM] = {
-	[EFA_PKT_CTS] = on_cts,
-	[EFA_PKT_CTSDATA] = on_ctsdata,
-	[EFA_PKT_READRSP] = on_readrsp,
-	[EFA_PKT_EOR] = on_eor,
-	[EFA_PKT_ATOMRSP] = on_atomrsp,
-	[EFA_PKT_HANDSHAKE] = on_handshake,
-	[EFA_PKT_RECEIPT] = on_receipt,
-	[EFA_PKT_READ_NACK] = on_nack,
-	[EFA_PKT_EAGER_MSGRTM ... EFA_PKT_LONGCTS_TAGRTM] = on_ordered,
-	[EFA_PKT_EAGER_RTW] = efa_rma_on_rtw,
-	[EFA_PKT_LONGCTS_RTW] = efa_rma_on_rtw,
-	[EFA_PKT_SHORT_RTR] = on_rtr,
-	[EFA_PKT_LONGCTS_RTR] = on_rtr,
-	[EFA_PKT_WRITE_RTA ... EFA_PKT_COMPARE_RTA] = on_ordered,
-	[EFA_PKT_LONGREAD_MSGRTM] = on_ordered,
-	[EFA_PKT_LONGREAD_TAGRTM] = on_ordered,
-	[EFA_PKT_LONGREAD_RTW] = efa_rma_on_rtw,
-	[EFA_PKT_DC_EAGER_MSGRTM ... EFA_PKT_DC_LONGCTS_TAGRTM] = on_ordered,
-	[EFA_PKT_DC_EAGER_RTW] = efa_rma_on_rtw,
-	[EFA_PKT_DC_LONGCTS_RTW] = efa_rma_on_rtw,
-	[EFA_PKT_DC_WRITE_RTA] = on_ordered,
-	[EFA_PKT_RUNTREAD_MSGRTM] = on_ordered,
-	[EFA_PKT_RUNTREAD_TAGRTM] = on_ordered,
-};
-
-void efa_rx_packet(struct efa_peer *peer, const struct efa_hdr *h, const struct view *data, size_t payload_off)
-{
-	handler[h->type](peer, h, data, payload_off);
 }

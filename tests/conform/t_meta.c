@@ -1,3 +1,0 @@
-// SPDX-License-Identifier: BSD-2-Clause
-#include "conform.h"
-const struct ct_test meta_tests[] = {{0}};

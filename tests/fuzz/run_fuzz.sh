@@ -1,0 +1,47 @@
+#!/bin/sh
+# run_fuzz.sh BUILD TARGET [SECONDS]: builds tests/fuzz/fuzz_TARGET.c with clang's libFuzzer and runs it; TARGET "lib" only builds
+# what the others link. Finds stay in BUILD/fuzz/TARGET. Exit 77: no clang, or no fuzzer runtime.
+set -u
+build=$1 target=$2 seconds=${3:-4}
+src=$(cd "$(dirname "$0")/../.." && pwd)
+dir=$build/fuzz
+cc=${FUZZ_CC:-clang}
+flags="-std=gnu17 -D_GNU_SOURCE -I$src/src -I$src/include -O1 -g -fno-omit-frame-pointer -fno-strict-aliasing -Wno-unused-parameter"
+san="-fsanitize=address,undefined -fno-sanitize-recover=undefined"
+
+mkdir -p "$dir"
+echo 'int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n) { return n > 1 && d[0] == 1 ? 0 : 0; }' >"$dir/probe.c"
+if ! $cc -fsanitize=fuzzer,address "$dir/probe.c" -o "$dir/probe" 2>/dev/null; then
+	echo "SKIP: $cc has no fuzzer runtime (Debian: libclang-rt-14-dev)"
+	exit 77
+fi
+lib() {
+	cd "$src" || exit 1
+	find src/base src/link src/nic/efanic src/kit src/prov/efa -name '*.c' | FLAGS="$flags $san" DIR="$dir" CC_="$cc" \
+		xargs -P "${FUZZ_JOBS:-2}" -I{} sh -c 'o=$DIR/$(echo {} | tr / _).o
+			[ "$o" -nt {} ] && [ -z "$(find src -name "*.h" -newer "$o" | head -1)" ] && exit 0
+			$CC_ $FLAGS -fsanitize=fuzzer-no-link -c {} -o "$o" || exit 255' || exit 1
+	rm -f "$dir/libsf.a"
+	ar rcs "$dir/libsf.a" "$dir"/src_*.o || exit 1
+}
+if [ "$target" = lib ]; then
+	lib
+	exit 0
+fi
+[ -f "$dir/libsf.a" ] || lib
+cd "$src" || exit 1
+# shellcheck disable=SC2086
+$cc $flags $san -fsanitize=fuzzer "tests/fuzz/fuzz_$target.c" "$dir/libsf.a" -o "$dir/fuzz_$target" \
+	-lfabric -lcmocka -lpthread -lm -lrt || exit 1
+mkdir -p "$dir/$target"
+cd "$dir/$target" || exit 1
+export ASAN_OPTIONS="abort_on_error=0:detect_leaks=1:${ASAN_OPTIONS:-}" UBSAN_OPTIONS=print_stacktrace=1
+mkdir -p corpus
+"../fuzz_$target" -max_total_time="$seconds" -seed="${SEED:-1}" -timeout=20 -rss_limit_mb=2048 -max_len=4096 -print_final_stats=0 \
+	-verbosity=0 corpus >log 2>&1
+rc=$?
+if [ $rc -ne 0 ]; then
+	tail -60 log
+	echo "repeat: $dir/fuzz_$target $dir/$target/$(ls -t | grep -E '^(crash|leak|timeout|oom)' | head -1)"
+	exit 1
+fi

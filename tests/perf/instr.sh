@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-2-Clause
+# Per message, both ends: instructions (callgrind), system calls (strace) and allocations, for efa and the stock providers:
+# instr.sh BUILD. Counts repeat exactly: they are differences of two runs of one process with both ends in it.
+# Prints CSV: what,mode,size,provider,per_message
+. "$(dirname "$0")/../lib.sh"
+one=$build/tests/perf/bench_one
+
+# counts TOOL PROVIDER COUNT SIZE MODE - what the tool counted in one run
+counts() {
+	local tool=$1
+	shift
+	case $tool in
+	instructions)
+		timeout 200 valgrind --tool=callgrind --callgrind-out-file=/dev/null "$one" "$@" 2>&1 | awk '/Collected/ { print $4 }' ;;
+	syscalls)
+		# The adapter's own thread sleeps and wakes by the clock, not by the message: only the program's thread counts.
+		timeout 100 strace -c -o "$tmp/strace" "$one" "$@" >/dev/null 2>&1 && awk '$NF == "total" { print $(NF - (NF > 5 ? 2 : 1)) }' "$tmp/strace" ;;
+	allocations)
+		timeout 100 env LD_PRELOAD="$build/tests/perf/malloc_count.so" "$one" "$@" 2>&1 | awk '/^allocations:/ { print $2 }' ;;
+	esac
+}
+
+# row TOOL MODE SIZE PROVIDER LESS MORE
+row() {
+	local a b
+	a=$(counts "$1" "$4" "$5" "$3" "$2")
+	b=$(counts "$1" "$4" "$6" "$3" "$2")
+	[ -n "$a" ] && [ -n "$b" ] && awk -v a="$a" -v b="$b" -v n=$(($6 - $5)) -v t="$1,$2,$3,$4" \
+		'BEGIN { printf "%s,%.3f\n", t, (b - a) / n }'
+}
+
+for p in efa shm tcp "udp;ofi_rxd"; do
+	if command -v valgrind >/dev/null; then
+		for mode in inject send; do row instructions $mode 8 "$p" 2000 5000; done
+	fi
+	if command -v strace >/dev/null; then
+		row syscalls inject 8 "$p" 1000 6000
+	fi
+	row allocations inject 8 "$p" 1000 21000
+	row allocations send 4096 "$p" 1000 6000
+done
+exit 0

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# One plot of bench.sh: gnuplot -e "out='FOLDER'; what='latency'" plot.gp - a PNG, and the same as text on the terminal.
+file = out . '/' . what . '.dat'
+set logscale xy
+set xlabel 'message, bytes'
+set ylabel (what eq 'latency') ? 'one way, us' : 'GB/s'
+set key autotitle columnheader top left
+set grid
+stats file using 1 nooutput
+set terminal pngcairo size 900,600
+set output out . '/' . what . '.png'
+plot for [i=0:STATS_blocks-1] file index i using 1:2 with linespoints linewidth 2
+set output
+set terminal dumb 100 30
+set title what
+unset grid
+plot for [i=0:STATS_blocks-1] file index i using 1:2 with points

@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Table of bench.sh: our value, the stock provider's, their ratio and the goal. report.py CSV FOLDER
+
+Writes latency.dat and bandwidth.dat for plot.gp into FOLDER. Lower is better for lat, put and counts, higher for bw and rate.
+"""
+import statistics
+import sys
+
+# (suite, test, size, stock provider): bound of the ratio ours / stock
+GOALS = {
+    ("local", "lat", 8, "shm"): 0.65, ("local", "lat", 64, "shm"): 0.65, ("local", "lat", 1024, "shm"): 0.80,
+    ("local", "lat", 4096, "shm"): 0.85, ("local", "lat", 16384, "shm"): 0.30, ("local", "lat", 65536, "shm"): 0.45,
+    ("local", "lat", 262144, "shm"): 0.45, ("local", "lat", 1048576, "shm"): 0.43, ("local", "lat", 4194304, "shm"): 0.42,
+    ("local", "bw", 65536, "shm"): 2.4, ("local", "bw", 1048576, "shm"): 2.4, ("local", "rate", 8, "shm"): 1.7,
+    ("net", "lat", 8, "tcp"): 0.8, ("net", "lat", 8, "udp;ofi_rxd"): 0.45, ("net", "lat", 65536, "tcp"): 1.0,
+    ("net", "lat", 65536, "udp;ofi_rxd"): 0.1, ("net", "lat", 1048576, "tcp"): 1.0, ("net", "lat", 1048576, "udp;ofi_rxd"): 0.07,
+    ("net", "bw", 1048576, "tcp"): 0.9, ("net", "bw", 1048576, "udp;ofi_rxd"): 12, ("net", "rate", 8, "tcp"): 10,
+    ("net", "rate", 8, "udp;ofi_rxd"): 10,
+}
+GOAL_FAR = {"lat": 1.0, "bw": 1.0, "rate": 1.0}
+GOAL_SAME = 0.001
+GOAL_LOSS = 0.7
+DEPTH_NS = {1000: 40, 10000: 100}
+COUNTS = {("instructions", "inject"): 600, ("instructions", "send"): 750, ("syscalls", "inject"): 0, ("allocations", "inject"): 0,
+          ("allocations", "send"): 0}
+MEMORY = {"known_peer": 100}
+
+
+def human(test, value):
+    if test == "bw":
+        return "%.2f GB/s" % (value / 1e9)
+    if test == "rate":
+        return "%.2f M/s" % (value / 1e6)
+    return "%.1f us" % (value / 1e3) if value >= 10000 else "%.0f ns" % value
+
+
+def size_name(n):
+    return "%d MiB" % (n >> 20) if n >= 1 << 20 else "%d KiB" % (n >> 10) if n >= 1024 else "%d B" % n
+
+
+def verdict(ok):
+    return "reached" if ok else "MISSED"
+
+
+def line(what, place, ours, stock, ratio, goal, ok):
+    print("%-34s %-5s %12s %24s %8s %10s  %s" % (what, place, ours, stock, ratio, goal, "" if ok is None else verdict(ok)))
+
+
+def compare_rows(rows):
+    """Rows of bench_ofi with a stock provider behind them."""
+    groups = {}
+    for r in rows:
+        groups.setdefault((r["suite"], r["test"], r["size"], r["place"]), []).append(r)
+    for (suite, test, size, place), g in groups.items():
+        ours = g[0]
+        for stock in g[1:]:
+            ratio = ours["ratio"] / stock["ratio"]
+            is_high = test in ("bw", "rate")
+            goal = GOALS.get((suite, test, size, stock["prov"]))
+            if place == "same":
+                goal = GOAL_SAME
+            elif suite == "local" and place == "far" and goal:
+                goal = GOAL_FAR[test]
+            ok = None if goal is None else ratio >= goal if is_high else ratio <= goal
+            line("%s %s %s" % (suite, test, size_name(size)), place, human(test, ours["value"]),
+                 "%s %s" % (stock["prov"], human(test, stock["value"])), "%.3f" % ratio,
+                 "-" if goal is None else "%s %g" % (">=" if is_high else "<=", goal), ok)
+
+
+def special_rows(rows):
+    for r in rows:
+        if r["suite"] == "idle":
+            line("put %s, target idle" % size_name(r["size"]), r["place"], human("put", r["value"]), "", "", "<= 1.8 us",
+                 r["value"] <= 1800)
+    for place in sorted({r["place"] for r in rows if r["suite"] == "loss"}):
+        bad, good = [r for r in rows if r["suite"] == "loss" and r["place"] == place]
+        line("net bw 1 MiB, 1 % loss", place, human("bw", bad["value"]), "lossless " + human("bw", good["value"]),
+             "%.3f" % bad["ratio"], ">= %g" % GOAL_LOSS, bad["ratio"] >= GOAL_LOSS)
+    for suite in ("depth", "depth_shm"):
+        for place in sorted({r["place"] for r in rows if r["suite"] == suite}):
+            g = [r for r in rows if r["suite"] == suite and r["place"] == place]
+            for r in g[:-1]:
+                more = r["value"] - g[-1]["value"]
+                goal = DEPTH_NS.get(r["depth"]) if suite == "depth" else None
+                line("%s: %d receives posted" % (r["prov"], r["depth"]), place, human("lat", r["value"]), "", "%+.0f ns" % more,
+                     "-" if goal is None else "<= +%d ns" % goal, None if goal is None else more <= goal)
+
+
+def count_rows(lines):
+    counts = {}
+    for what, mode, size, prov, value in (l[1:] for l in lines if l[0] == "count"):
+        counts.setdefault((what, mode, size), {})[prov] = float(value)
+    for (what, mode, size), by in counts.items():
+        goal = COUNTS.get((what, mode))
+        others = " ".join("%s %.0f" % (p, v) for p, v in by.items() if p != "efa")
+        if "efa" in by:
+            line("%s per %s %s" % (what, mode, size_name(int(size))), "", "%.1f" % by["efa"], others, "",
+                 "-" if goal is None else "<= %d" % goal, None if goal is None else by["efa"] <= goal + 0.05)
+    for what, count, value in (l[1:] for l in lines if l[0] == "memory"):
+        goal = MEMORY.get(what)
+        line("memory per %s (%s)" % (what.replace("_", " "), count), "", "%.0f B" % float(value), "", "",
+             "-" if goal is None else "<= %d B" % goal, None if goal is None else float(value) <= goal)
+    barrier = {}
+    for _, ranks, prov, us in (l[1:] for l in lines if l[0] == "mpi"):
+        barrier.setdefault(prov, []).append(float(us))
+    if "efa" in barrier:
+        ours = statistics.median(barrier["efa"])
+        stock = statistics.median(barrier["shm"]) if "shm" in barrier else None
+        line("MPI barrier, 16 ranks on 2 cores", "same", "%.0f us" % ours, "shm %.0f us" % stock if stock else "shm: none",
+             "%.3f" % (ours / stock) if stock else "", "-", None)
+
+
+def plots_write(rows, folder):
+    """Best place per size, so that one line is one kind of place as far as possible."""
+    for test, name, scale in (("lat", "latency", 1e-3), ("bw", "bandwidth", 1e-9)):
+        with open("%s/%s.dat" % (folder, name), "w") as f:
+            for key, suite, prov in (("efa", "local", "efa"), ("shm", "local", "shm"), ("efa_net", "net", "efa"), ("tcp", "net", "tcp")):
+                points = {}
+                for r in rows:
+                    if (r["suite"], r["test"], r["prov"]) == (suite, test, prov) and r["place"] != "same":
+                        if r["size"] not in points or r["rounds"] > points[r["size"]]["rounds"]:
+                            points[r["size"]] = r
+                f.write('"%s"\n' % key.replace("_", " "))
+                for size in sorted(points):
+                    f.write("%d %g\n" % (size, points[size]["value"] * scale))
+                f.write("\n\n")
+
+
+def main():
+    lines = [l.strip().split(",") for l in open(sys.argv[1]) if l.strip()]
+    keys = ("suite", "test", "size", "depth", "place", "prov", "rounds", "value", "ratio")
+    kinds = (str, str, int, int, str, str, int, float, float)
+    rows = [dict(zip(keys, (k(v) for k, v in zip(kinds, l)))) for l in lines if l[0] not in ("count", "memory", "mpi")]
+    line("what", "cores", "efa", "stock", "ratio", "goal", None)
+    compare_rows([r for r in rows if r["suite"] in ("local", "net")])
+    special_rows(rows)
+    count_rows(lines)
+    plots_write(rows, sys.argv[2])
+
+
+main()

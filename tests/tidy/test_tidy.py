@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""tools/tidy.py finds what it is there to find: a small tree with one breach of each kind."""
+import os
+import subprocess
+import sys
+import tempfile
+
+TOOL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools/tidy.py")
+HEAD = "// SPDX-License-Identifier: BSD-2-Clause\n// Owns nothing.\n"
+
+FILES = {
+    "src/base/good.h": HEAD + "#include <stddef.h>\nsize_t good(void);\n",
+    "src/base/upward.c": HEAD + '#include "link/link.h"\n',
+    "src/link/link.h": HEAD + "#include <rdma/fabric.h>\n",
+    "src/nic/efanic/efanic.c": HEAD + '#include "link/link_int.h"\n#include "nic/hfi/hfi.h"\n',
+    "src/kit/kit.c": HEAD + '#include "link/link.h"\n',
+    "src/prov/efa/efa.c": HEAD + '#include "nic/efanic/efanic_wire.h"\n#include "kit/kit_int.h"\nvoid f(void)\n{\n\tabort();\n}\n',
+    "src/base/lacks.h": HEAD + "size_t lacks(void);\n",
+    "src/base/long.c": HEAD + "void tall(void)\n{\n" + "\t;\n" * 70 + "}\n" + "\n" * 800,
+    "src/base/wide.c": HEAD + "void wide(int a, int b, int c, int d, int (*e)(int, int), int f, int g, int h)\n{\n}\n",
+    "src/base/headless.c": "int x;\n",
+    "src/base/allowed.c": HEAD + "void grown(int a, int b, int c, int d, int e, int f, int g, int h)\n{\n}\n",
+    "tests/unit/later.c": HEAD + "/* TO" + "DO */\n",
+    "doc/life-of-a-test.md": "| 1 | `src/base/wide.c` | `gone()` | x |\n| 2 | `src/base/none.c` | `wide()` | `good()` |\n",
+    "tools/tidy_allow.txt": "params src/base/allowed.c grown 8\nlines src/base/good.h 900\n",
+}
+
+WANT = [
+    'src/base/upward.c:3: may not include "link/link.h"',
+    "src/link/link.h:3: may not include <rdma/fabric.h>",
+    'src/nic/efanic/efanic.c:3: may not include "link/link_int.h"',
+    'src/nic/efanic/efanic.c:4: may not include "nic/hfi/hfi.h"',
+    'src/kit/kit.c:3: may not include "link/link.h"',
+    'src/prov/efa/efa.c:3: may not include "nic/efanic/efanic_wire.h"',
+    'src/prov/efa/efa.c:4: may not include "kit/kit_int.h"',
+    "src/prov/efa/efa.c:7: abort(",
+    "src/base/lacks.h:1: does not compile alone",
+    "src/base/long.c:1: lines in a file: 875",
+    "src/base/long.c:3: lines in tall(): 73",
+    "src/base/wide.c:3: parameters of wide(): 8",
+    "src/base/headless.c:1: no SPDX line",
+    "tests/unit/later.c:3: TO" + "DO",
+    "doc/life-of-a-test.md:1: no function gone() in src/base/wide.c",
+    "doc/life-of-a-test.md:2: no function wide() in src/base/none.c",
+    "doc/life-of-a-test.md:2: no file src/base/none.c",
+    "tools/tidy_allow.txt:1: 'lines src/base/good.h 900' is larger than needed",
+]
+NOT = ["src/base/good.h:", "src/base/allowed.c:"]
+
+
+def run(root, *args):
+    return subprocess.run([sys.executable, TOOL, "--root", root, *args], capture_output=True, text=True, check=False)
+
+
+def main():
+    failed = 0
+    with tempfile.TemporaryDirectory() as root:
+        for name, text in FILES.items():
+            path = os.path.join(root, name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "w", encoding="utf-8") as fh:
+                fh.write(text)
+        p = run(root)
+        if p.returncode != 1 or p.stderr:
+            print("exit %d, %s" % (p.returncode, p.stderr))
+            failed = 1
+        for w in WANT:
+            if w not in p.stdout:
+                print("not found: " + w)
+                failed = 1
+        for w in NOT:
+            if w in p.stdout:
+                print("found without reason: " + w)
+                failed = 1
+        run(root, "--shrink")
+        with open(os.path.join(root, "tools/tidy_allow.txt"), encoding="utf-8") as fh:
+            if fh.read() != "params src/base/allowed.c grown 8\n":
+                print("--shrink did not drop just the stale entry")
+                failed = 1
+    if failed:
+        print(p.stdout)
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,246 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Rules of the house that a compiler does not check: layers, sizes, self-contained headers, words, and links from the documents.
+
+tidy.py [--root DIR]            check; exit 1 with one line per breach
+tidy.py [--root DIR] --shrink   lower or drop entries of tools/tidy_allow.txt that are larger than they need to be; never adds any
+"""
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+
+FILE_LINES, FUNC_LINES, FUNC_PARAMS = 800, 70, 7
+ALLOW = "tools/tidy_allow.txt"
+CODE = ("src", "include", "tests")
+
+# Who may include whom: for a folder under src/, patterns of quoted includes and whether <rdma/...> is allowed. First match wins.
+LAYERS = [
+    (r"src/base/", [r"base/.*"], False),
+    (r"src/link/", [r"base/.*", r"link/.*"], False),
+    (r"src/nic/(\w+)/", [r"base/.*", r"link/link\.h", r"nic/\1/.*"], False),
+    (r"src/kit/", [r"base/.*", r"kit/.*"], True),
+    (r"src/prov/(\w+)/", [r"base/.*", r"kit/(?!\w*_int\.h).*", r"nic/{NIC}/{NIC}\.h", r"prov/\1/.*", r"fi_ext_\w+\.h", r"fi_\w+_ext\.h"], True),
+]
+NIC_OF = {"efa": "efanic", "cxi": "cassini", "opx": "hfi"}
+
+WORDS = [
+    (re.compile(r"\babort\s*\("), "abort(): errors are return codes or completions", ("src",)),
+    (re.compile(r"\b(TODO|FIXME|XXX)\b"), "unfinished business belongs in an issue", CODE),
+]
+
+
+class Tidy:
+    def __init__(self, root):
+        self.root = root
+        self.breaches = []
+        self.seen = {}  # allow key -> actual value
+        self.allow = {}
+        self.files = sorted(
+            os.path.relpath(os.path.join(d, f), root)
+            for top in CODE
+            for d, _, names in os.walk(os.path.join(root, top))
+            for f in names
+            if f.endswith((".c", ".h"))
+        )
+        self.text = {}
+        for f in self.files:
+            with open(os.path.join(root, f), encoding="utf-8") as fh:
+                self.text[f] = fh.read()
+        self.funcs = self.read_functions()
+
+    def breach(self, path, line, text):
+        self.breaches.append("%s:%d: %s" % (path, line, text))
+
+    # --- functions, by ctags ---
+
+    def read_functions(self):
+        if not self.files:
+            return []
+        out = subprocess.run(
+            ["ctags", "--output-format=json", "--fields=+neS", "--kinds-C=f", "--languages=C", "--langmap=C:.c.h", "-L", "-", "-f", "-"],
+            input="\n".join(self.files), cwd=self.root, capture_output=True, text=True, check=True).stdout
+        return [json.loads(l) for l in out.splitlines() if l.startswith("{")]
+
+    @staticmethod
+    def params(signature):
+        depth, n, body = 0, 1, signature.strip()[1:-1].strip()
+        if body in ("", "void"):
+            return 0
+        for c in body:
+            depth += c in "([{"
+            depth -= c in ")]}"
+            n += c == "," and depth == 0
+        return n
+
+    # --- the ratchet ---
+
+    def read_allow(self):
+        path = os.path.join(self.root, ALLOW)
+        if not os.path.exists(path):
+            return
+        with open(path, encoding="utf-8") as fh:
+            for line in fh:
+                line = line.split("#")[0].split()
+                if line:
+                    self.allow[" ".join(line[:-1])] = int(line[-1])
+
+    def limit(self, key, actual, normal, path, line, what):
+        if actual <= normal:
+            return
+        self.seen[key] = actual
+        if actual > max(self.allow.get(key, 0), normal):
+            self.breach(path, line, "%s: %d, at most %d" % (what, actual, self.allow.get(key, normal)))
+
+    def check_stale(self):
+        for key, n in self.allow.items():
+            if self.seen.get(key, 0) < n:
+                self.breach(ALLOW, 1, "'%s %d' is larger than needed: run tools/tidy.py --shrink" % (key, n))
+
+    def shrink(self):
+        path = os.path.join(self.root, ALLOW)
+        if not os.path.exists(path):
+            return
+        with open(path, encoding="utf-8") as fh:
+            lines = fh.readlines()
+        with open(path, "w", encoding="utf-8") as fh:
+            for line in lines:
+                part = line.split("#")[0].split()
+                key = " ".join(part[:-1]) if part else None
+                if key is None:
+                    fh.write(line)
+                elif key in self.seen:
+                    fh.write("%s %d\n" % (key, min(self.allow[key], self.seen[key])))
+
+    # --- checks ---
+
+    def check_sizes(self):
+        for f in self.files:
+            self.limit("lines " + f, self.text[f].count("\n"), FILE_LINES, f, 1, "lines in a file")
+        for t in self.funcs:
+            path, name, line = t["path"], t["name"], t["line"]
+            sig = t.get("signature", "()")
+            if "end" in t:
+                self.limit("func %s %s" % (path, name), t["end"] - line + 1, FUNC_LINES, path, line, "lines in %s()" % name)
+            # signatures that libfabric imposes start with its objects
+            if not re.match(r"\(\s*(const\s+)?(struct\s+fid\w*\s*\*|fid_t)", sig):
+                self.limit("params %s %s" % (path, name), self.params(sig), FUNC_PARAMS, path, line, "parameters of %s()" % name)
+
+    def check_words(self):
+        for f in self.files:
+            for n, line in enumerate(self.text[f].split("\n"), 1):
+                for pattern, why, where in WORDS:
+                    if f.split("/")[0] in where and pattern.search(line):
+                        self.breach(f, n, "%s: %s" % (pattern.search(line).group(0), why))
+
+    def check_heads(self):
+        for f in self.files:
+            head = self.text[f].split("\n")[:2]
+            if "SPDX-License-Identifier: BSD-2-Clause" not in head[0]:
+                self.breach(f, 1, "no SPDX line")
+            if len(head) < 2 or not head[1].startswith(("//", "/*")):
+                self.breach(f, 2, "no sentence that says what the file owns")
+
+    def check_layers(self):
+        for f in self.files:
+            for where, allowed, rdma in LAYERS:
+                m = re.match(where, f)
+                if m:
+                    self.check_includes(f, m, allowed, rdma)
+                    break
+
+    def check_includes(self, f, m, allowed, rdma):
+        group = m.group(1) if m.groups() else ""
+        rules = [a.replace(r"\1", group).replace("{NIC}", NIC_OF.get(group, group)) for a in allowed]
+        for n, line in enumerate(self.text[f].split("\n"), 1):
+            quoted = re.match(r'\s*#\s*include\s+"([^"]+)"', line)
+            angled = re.match(r"\s*#\s*include\s+<([^>]+)>", line)
+            if quoted and not any(re.fullmatch(r, quoted.group(1)) for r in rules):
+                self.breach(f, n, 'may not include "%s"' % quoted.group(1))
+            if angled and angled.group(1).startswith("rdma/") and not rdma:
+                self.breach(f, n, "may not include <%s>" % angled.group(1))
+            if angled and os.path.exists(os.path.join(self.root, "src", angled.group(1))):
+                self.breach(f, n, "our own header in angle brackets")
+
+    def check_headers_alone(self):
+        """Each header of src/ and include/ compiles alone, with its own includes only."""
+        cc = os.environ.get("CC", "cc").split()
+        if any("clang" in c for c in cc):
+            quiet = ["-Wno-pragma-once-outside-header"]
+        else:
+            quiet = []
+        heads = [f for f in self.files if f.endswith(".h") and not f.startswith("tests/")]
+
+        def one(f):
+            with tempfile.TemporaryDirectory() as tmp:
+                src = os.path.join(tmp, "alone.c")
+                with open(src, "w", encoding="utf-8") as fh:
+                    fh.write('#include "%s"\n' % os.path.join(self.root, f))
+                return f, subprocess.run(
+                    cc + ["-std=gnu17", "-D_GNU_SOURCE", "-Isrc", "-Iinclude", "-fsyntax-only", "-Wall", "-Werror"] + quiet + [src],
+                    cwd=self.root, capture_output=True, text=True, check=False)
+
+        with ThreadPoolExecutor(2) as pool:
+            for f, p in pool.map(one, heads):
+                if p.returncode:
+                    self.breach(f, 1, "does not compile alone: %s" % p.stderr.strip().split("\n")[0])
+
+    def check_doc_links(self):
+        """A table row `src/file` | `function()`: it is there. Any other `function()`: it is somewhere."""
+        doc = os.path.join(self.root, "doc")
+        if not os.path.isdir(doc):
+            return
+        at = {(t["path"], t["name"]) for t in self.funcs}
+        names = {t["name"] for t in self.funcs}
+        for d in sorted(os.listdir(doc)):
+            if not re.fullmatch(r"life-of-.*\.md", d):
+                continue
+            with open(os.path.join(doc, d), encoding="utf-8") as fh:
+                for n, line in enumerate(fh, 1):
+                    self.check_doc_line("doc/" + d, n, line, at, names)
+
+    def check_doc_line(self, path, n, line, at, names):
+        row = re.match(r"\|[^|]*\|\s*`([^`]+)`\s*\|\s*`(\w+)\(\)`\s*\|", line)
+        if row and (row.group(1), row.group(2)) not in at:
+            self.breach(path, n, "no function %s() in %s" % (row.group(2), row.group(1)))
+        for name in re.findall(r"`(\w+)\(\)`", line):
+            if name not in names and not name.startswith("fi_"):
+                self.breach(path, n, "no function %s() anywhere" % name)
+        for f in re.findall(r"`((?:src|include|tests|tools)/[\w./-]+\.\w+)`", line):
+            if not os.path.exists(os.path.join(self.root, f)):
+                self.breach(path, n, "no file %s" % f)
+
+    def run(self):
+        self.read_allow()
+        self.check_sizes()
+        self.check_words()
+        self.check_heads()
+        self.check_layers()
+        self.check_headers_alone()
+        self.check_doc_links()
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument("--root", default=os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    ap.add_argument("--shrink", action="store_true")
+    args = ap.parse_args()
+    tidy = Tidy(os.path.abspath(args.root))
+    tidy.run()
+    if args.shrink:
+        tidy.shrink()
+    else:
+        tidy.check_stale()
+    for b in tidy.breaches:
+        print(b)
+    if tidy.breaches:
+        print("%d breaches" % len(tidy.breaches))
+    return 1 if tidy.breaches else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
