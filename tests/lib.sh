@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# shellcheck shell=bash disable=SC2034
 # What the test scripts with real programs share. Source it; then $prov is the folder of the module and $tmp a private folder
 # that goes at exit. A test ends with pass, fail or skip.
 set -u

@@ -14,7 +14,8 @@ step() {
 	say "$name"
 	"$@" >"$tmp/step" 2>&1
 	rc=$?
-	grep -v '^\(PASS\|SKIP\)' "$tmp/step" | sed "s,$tmp/,,; s/^/   /"
+	awk -v rc=$rc '/^(PASS|SKIP)/ { next } rc == 0 && /^  ok / { ok++; next } ok { print "  " ok " tests ok"; ok = 0 } { print }' \
+		"$tmp/step" | sed "s,/[^ ]*/softfabric-test[^/]*/,,; s/^/   /"
 	case $rc in
 	0) echo "PASS: $name" ;;
 	77) echo "SKIP: $name: $(sed -n 's/^SKIP: //p' "$tmp/step" | tail -1)" ;;

@@ -24,7 +24,7 @@ case=${2:-loss}
 need mpirun mpicc python3 ip
 hosts="h1 h2 h3"
 mtu=1500
-netem=
+netem=''
 
 hosts_up() {
 	local n=0 h
@@ -72,7 +72,7 @@ bad_weather() {
 
 # ranks PER_HOST SECONDS ARGUMENTS... - MPI ranks on the three hosts
 ranks() {
-	local per=$1 limit=$2 list= h
+	local per=$1 limit=$2 list='' h
 	shift 2
 	for h in $hosts; do list=$list,$h:$per; done
 	mpi_run $((per * 3)) "$limit" --host "${list#,}" --map-by slot --mca plm rsh --mca plm_rsh_agent "$here/netns/agent.sh" \

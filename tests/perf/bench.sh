@@ -47,12 +47,11 @@ printf . >&2
 timeout 100 "$build/tests/perf/bench_mem" efa 64 100000 2>>"$out/failed.txt" | sed 's/^/memory,/' >>"$csv"
 if command -v mpirun >/dev/null && command -v mpicc >/dev/null; then
 	mpi_build mpi_barrier
+	on_two() { taskset -c "$(cpus_pick)" timeout 100 mpirun --oversubscribe --bind-to none -np 16 "$@" "$tmp/mpi_barrier" 2>"$tmp/err" |
+		awk '/^barrier/ { print $2 }'; }
 	for _ in 1 2 3; do
-		for p in efa shm; do
-			FI_PROVIDER_PATH=$prov mpi_run 16 100 --mca pml cm --mca mtl ofi --mca opal_common_ofi_provider_include $p \
-				--mca opal_common_ofi_provider_exclude none --mca btl ^openib taskset -c 0,1 "$tmp/mpi_barrier" 2>/dev/null |
-				awk -v p=$p '/^barrier/ { print "mpi,barrier,16," p "," $2 }' >>"$csv"
-		done
+		echo "mpi,barrier,16,efa,$(on_two -x FI_PROVIDER_PATH "${mca_mtl[@]}")" >>"$csv"
+		echo "mpi,barrier,16,ompi-vader,$(on_two --mca pml ob1 --mca btl vader,self)" >>"$csv"
 	done
 fi
 echo >&2

@@ -160,6 +160,7 @@ struct efa_peer {
 	uint64_t rnr_until_ns, rnr_wait_ns;
 	uint32_t pkts;                     /* work requests alive; a removed peer is freed when the last one ends */
 	STAILQ_HEAD(, efa_tx) parked;      /* operations waiting for its handshake */
+	uint32_t unstarted;                /* of those, unparked and waiting in ep->pump for room: nothing may overtake them */
 	LIST_HEAD(, efa_tx) txs;           /* live outgoing transfers */
 	LIST_HEAD(, efa_rx) rxs;           /* live incoming transfers */
 };
@@ -179,7 +180,7 @@ struct efa_tx {
 	uint8_t kind;                    /* enum efa_tx_kind */
 	uint8_t type;                    /* protocol chosen: its request packet type */
 	uint8_t iov_cnt, rma_iov_cnt, res_cnt, cmp_cnt;
-	bool in_pump, parked, reported, has_data, injected, wants_cqe, confirmed;
+	bool in_pump, parked, unstarted, reported, has_data, injected, wants_cqe, confirmed;
 	uint32_t id;                     /* our handle on the wire */
 	uint32_t wrs;                    /* work requests not yet completed */
 	uint32_t wait;                   /* EFA_WAIT_* */

@@ -93,7 +93,7 @@ static inline bool small_ok(const struct efa_ep *ep, const struct efa_peer *peer
 {
 	return (peer->flags & (EFA_PEER_HS_RCVD | EFA_PEER_RNR)) == EFA_PEER_HS_RCVD &&
 	       (peer->extra & (EFA_X_CONNID_HDR | EFA_X_CONSTANT_HDR_LEN)) == EFA_X_CONNID_HDR &&
-	       STAILQ_EMPTY(&peer->parked) && !ep->msg_prefix;
+	       STAILQ_EMPTY(&peer->parked) && !peer->unstarted && !ep->msg_prefix;
 }
 
 struct efa_small {

@@ -29,7 +29,7 @@ static inline struct efa_tx *tx_new(struct efa_ep *ep, struct efa_peer *peer, en
 	tx->kind = (uint8_t)kind;
 	tx->type = 0;
 	tx->iov_cnt = tx->rma_iov_cnt = tx->res_cnt = tx->cmp_cnt = 0;
-	tx->in_pump = tx->parked = tx->reported = tx->has_data = tx->injected = tx->confirmed = false;
+	tx->unstarted = tx->in_pump = tx->parked = tx->reported = tx->has_data = tx->injected = tx->confirmed = false;
 	tx->wants_cqe = false;
 	tx->id = slab_id(&ep->tx_slab, tx);
 	tx->wrs = tx->wait = 0;
@@ -79,6 +79,8 @@ void efa_tx_put(struct efa_tx *tx)
 {
 	struct efa_ep *ep = tx->ep;
 
+	if (unlikely(tx->unstarted))
+		tx->peer->unstarted--;
 	leave_pump(tx);
 	if (unlikely(tx->tmp_mr[0] != NULL))
 		drop_tmp_mrs(tx);
@@ -519,13 +521,20 @@ int efa_tx_start(struct efa_tx *tx)
 
 	if (unlikely(peer->flags & EFA_PEER_RNR) && clk_now_ns(NULL) < peer->rnr_until_ns)
 		ret = -FI_EAGAIN;
-	else if (unlikely(!STAILQ_EMPTY(&peer->parked)) && tx->kind != EFA_TX_READRSP)
-		ret = efa_tx_park(tx); /* behind those that wait already: order of sends is kept */
+	else if (unlikely(!STAILQ_EMPTY(&peer->parked) || peer->unstarted) && tx->kind != EFA_TX_READRSP)
+		ret = peer->flags & EFA_PEER_HS_RCVD ? -FI_EAGAIN : efa_tx_park(tx); /* behind those that wait already: order of sends is kept */
 	else
 		ret = begin(tx);
 	if (unlikely(ret))
 		efa_tx_put(tx);
 	return ret;
+}
+
+static void set_started(struct efa_tx *tx)
+{
+	if (tx->unstarted)
+		tx->peer->unstarted--;
+	tx->unstarted = false;
 }
 
 static void begin_again(struct efa_tx *tx)
@@ -534,6 +543,8 @@ static void begin_again(struct efa_tx *tx)
 
 	tx->wait = 0;
 	ret = begin(tx);
+	if (ret != -FI_EAGAIN)
+		set_started(tx);
 	if (ret == -FI_EAGAIN) {
 		tx->type = 0;
 		tx->wait = EFA_WAIT_HANDSHAKE;
@@ -550,6 +561,8 @@ void efa_tx_unpark(struct efa_tx *tx)
 {
 	tx->parked = false;
 	/* An earlier one of this peer may wait in the pump for room; keep behind it. */
+	tx->unstarted = true;
+	tx->peer->unstarted++;
 	enter_pump(tx);
 	tx->type = 0;
 }
