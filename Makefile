@@ -1,7 +1,7 @@
 # Two commands are the whole set-up on a fresh Debian 12: make demo, make test. Both install what is missing (tools/setup.sh).
 BUILD ?= build
 
-.PHONY: all setup build demo test bench soak tidy format cppcheck clang-tidy clean
+.PHONY: all setup build demo test bench soak sanitize tidy format cppcheck clang-tidy clean
 all: build
 setup:
 	@tools/setup.sh
@@ -14,6 +14,8 @@ test: build
 	@tools/test.sh $(BUILD)
 bench: build
 	@tests/perf/bench.sh $(BUILD)
+sanitize: setup
+	@tools/sanitize.sh $(BUILD)-sanitize
 soak: build
 	@meson test -C $(BUILD) --no-rebuild --benchmark --suite soak --print-errorlogs
 tidy:
