@@ -13,7 +13,8 @@ int main(int argc, char **argv)
 	for (int is_over = 0; !is_over; rounds += 2) {
 		MPI_Barrier(MPI_COMM_WORLD);
 		is_over = MPI_Wtime() - t > 0.5;
-		MPI_Bcast(&is_over, 1, MPI_INT, 0, MPI_COMM_WORLD); /* counts as a barrier: it takes as many steps */
+		MPI_Bcast(&is_over, 1, MPI_INT, 0,
+			  MPI_COMM_WORLD); /* counts as a barrier: it takes as many steps */
 	}
 	us = (MPI_Wtime() - t) * 1e6 / rounds;
 	if (!g_w.rank)

@@ -6,11 +6,14 @@ struct mpi_world g_w;
 
 static uint64_t word_of(int from, int to, int what, size_t idx)
 {
-	return mix(g_w.seed + mix(((uint64_t)(unsigned)from << 40) ^ ((uint64_t)(unsigned)to << 20) ^ (unsigned)what) +
+	return mix(g_w.seed +
+		   mix(((uint64_t)(unsigned)from << 40) ^ ((uint64_t)(unsigned)to << 20) ^
+		       (unsigned)what) +
 		   idx * 0x9e3779b97f4a7c15ull);
 }
 
-/* MPI_KIT_SPOIL in the environment: the first message of rank 0 has one wrong bit, which the checks must find. */
+/* MPI_KIT_SPOIL in the environment: the first message of rank 0 has one wrong bit, which the checks
+ * must find. */
 static void spoil(char *p, size_t len)
 {
 	static bool is_done;
@@ -41,7 +44,8 @@ void pattern_check(const void *buf, size_t len, int from, int to, int what)
 		uint64_t w = word_of(from, to, what, i);
 		size_t n = len - i < 8 ? len - i : 8;
 
-		CHECK(!memcmp(p + i, &w, n), "byte %zu of %zu, message %d from %d to %d", i, len, what, from, to);
+		CHECK(!memcmp(p + i, &w, n), "byte %zu of %zu, message %d from %d to %d", i, len,
+		      what, from, to);
 	}
 }
 
@@ -67,8 +71,8 @@ void mpi_world_open(int *argc, char ***argv, size_t len_max)
 	g_w.test = "start";
 	CHECK(g_w.size >= 2, "needs two ranks or more");
 	if (!g_w.rank)
-		printf("%s: %d ranks, messages up to %zu bytes, SEED=%llu\n", (*argv)[0], g_w.size, g_w.len_max,
-		       (unsigned long long)g_w.seed);
+		printf("%s: %d ranks, messages up to %zu bytes, SEED=%llu\n", (*argv)[0], g_w.size,
+		       g_w.len_max, (unsigned long long)g_w.seed);
 }
 
 void mpi_test(const char *name, void (*fn)(void))
@@ -88,8 +92,8 @@ void mpi_test(const char *name, void (*fn)(void))
 
 void mpi_world_close(void)
 {
-	printf("payload: rank=%d pid=%ld tx=%llu rx=%llu\n", g_w.rank, (long)getpid(), (unsigned long long)g_w.tx_len,
-	       (unsigned long long)g_w.rx_len);
+	printf("payload: rank=%d pid=%ld tx=%llu rx=%llu\n", g_w.rank, (long)getpid(),
+	       (unsigned long long)g_w.tx_len, (unsigned long long)g_w.rx_len);
 	fflush(stdout);
 	MPI_Finalize();
 }

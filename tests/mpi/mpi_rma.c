@@ -11,7 +11,8 @@ struct win {
 	char *mem;
 };
 
-/* MPI_Win_create(), since ranks of one host would share the memory of MPI_Win_allocate() behind the adapter's back. */
+/* MPI_Win_create(), since ranks of one host would share the memory of MPI_Win_allocate() behind the
+ * adapter's back. */
 static struct win win_open(size_t len)
 {
 	struct win w = {.mem = buf_get(len, 0)};
@@ -104,15 +105,16 @@ static void accumulate(void)
 	MPI_Win_fence(0, w.win);
 	for (int r = 0; r < ROUNDS; r++)
 		for (int p = 0; p < g_w.size; p++)
-			MPI_Accumulate(add, CNT, MPI_UINT64_T, (g_w.rank + p) % g_w.size, 0, CNT, MPI_UINT64_T,
-				       MPI_SUM, w.win);
+			MPI_Accumulate(add, CNT, MPI_UINT64_T, (g_w.rank + p) % g_w.size, 0, CNT,
+				       MPI_UINT64_T, MPI_SUM, w.win);
 	MPI_Win_fence(0, w.win);
 	for (uint64_t i = 0; i < CNT; i++) {
-		uint64_t n = (uint64_t)g_w.size, want = ROUNDS * (n * i * 3 + n * (n + 1) / 2), have;
+		uint64_t n = (uint64_t)g_w.size, want = ROUNDS * (n * i * 3 + n * (n + 1) / 2),
+			 have;
 
 		memcpy(&have, w.mem + i * 8, 8);
-		CHECK(have == want, "element %d is %llu, not %llu", (int)i, (unsigned long long)have,
-		      (unsigned long long)want);
+		CHECK(have == want, "element %d is %llu, not %llu", (int)i,
+		      (unsigned long long)have, (unsigned long long)want);
 	}
 	win_close(&w);
 }
@@ -125,10 +127,12 @@ static void accumulate_ops(void)
 		MPI_Op op;
 		int64_t start, operand, want;
 	} row[] = {
-		{"sum", MPI_SUM, 40, 2, 42},	 {"prod", MPI_PROD, 6, 7, 42},	       {"min", MPI_MIN, 42, 50, 42},
-		{"max", MPI_MAX, 41, 42, 42},	 {"band", MPI_BAND, 0x6e, 0x3b, 0x2a}, {"bor", MPI_BOR, 0x22, 0x08, 0x2a},
-		{"bxor", MPI_BXOR, 0x55, 0x7f, 0x2a}, {"replace", MPI_REPLACE, 1, 42, 42},  {"land", MPI_LAND, 5, 3, 1},
-		{"lor", MPI_LOR, 0, 9, 1},	 {"no_op", MPI_NO_OP, 42, 1, 42},
+		{"sum", MPI_SUM, 40, 2, 42},	      {"prod", MPI_PROD, 6, 7, 42},
+		{"min", MPI_MIN, 42, 50, 42},	      {"max", MPI_MAX, 41, 42, 42},
+		{"band", MPI_BAND, 0x6e, 0x3b, 0x2a}, {"bor", MPI_BOR, 0x22, 0x08, 0x2a},
+		{"bxor", MPI_BXOR, 0x55, 0x7f, 0x2a}, {"replace", MPI_REPLACE, 1, 42, 42},
+		{"land", MPI_LAND, 5, 3, 1},	      {"lor", MPI_LOR, 0, 9, 1},
+		{"no_op", MPI_NO_OP, 42, 1, 42},
 	};
 	struct win w = win_open(sizeof(row) / sizeof(row[0]) * 8);
 	int64_t old[ARRAY_SIZE(row)] = {0};
@@ -140,12 +144,14 @@ static void accumulate_ops(void)
 	MPI_Barrier(W);
 	MPI_Win_lock(MPI_LOCK_SHARED, right(), 0, w.win);
 	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
-		/* Open MPI 4.1 hands every 64-bit operation to its BTL ofi, which then ends the job for all but these. */
-		bool is_wide = row[i].op == MPI_SUM || row[i].op == MPI_REPLACE || row[i].op == MPI_NO_OP;
+		/* Open MPI 4.1 hands every 64-bit operation to its BTL ofi, which then ends the job
+		 * for all but these. */
+		bool is_wide =
+			row[i].op == MPI_SUM || row[i].op == MPI_REPLACE || row[i].op == MPI_NO_OP;
 		MPI_Datatype type = is_wide ? MPI_INT64_T : MPI_INT8_T;
 
-		MPI_Get_accumulate(&row[i].operand, 1, type, &old[i], 1, type, right(), (MPI_Aint)i * 8, 1, type,
-				   row[i].op, w.win);
+		MPI_Get_accumulate(&row[i].operand, 1, type, &old[i], 1, type, right(),
+				   (MPI_Aint)i * 8, 1, type, row[i].op, w.win);
 	}
 	MPI_Win_unlock(right(), w.win);
 	MPI_Barrier(W);
@@ -154,9 +160,10 @@ static void accumulate_ops(void)
 		int64_t have;
 
 		memcpy(&have, w.mem + i * 8, 8);
-		CHECK(have == row[i].want, "%s: %lld, not %lld", row[i].name, (long long)have, (long long)row[i].want);
-		CHECK(old[i] == row[i].start, "%s: fetched %lld, not %lld", row[i].name, (long long)old[i],
-		      (long long)row[i].start);
+		CHECK(have == row[i].want, "%s: %lld, not %lld", row[i].name, (long long)have,
+		      (long long)row[i].want);
+		CHECK(old[i] == row[i].start, "%s: fetched %lld, not %lld", row[i].name,
+		      (long long)old[i], (long long)row[i].start);
 	}
 	MPI_Win_unlock(g_w.rank, w.win);
 	win_close(&w);
@@ -167,15 +174,17 @@ static void fetch_and_op(void)
 {
 	enum { DRAWS = 200 };
 	uint64_t one = 1, ticket, last = 0;
-	char *taken = calloc((size_t)g_w.size * DRAWS, 1), *all = calloc((size_t)g_w.size * DRAWS, 1);
+	char *taken = calloc((size_t)g_w.size * DRAWS, 1),
+	     *all = calloc((size_t)g_w.size * DRAWS, 1);
 	struct win w = win_open(8);
 
 	MPI_Win_lock_all(0, w.win);
 	for (int i = 0; i < DRAWS; i++) {
 		MPI_Fetch_and_op(&one, &ticket, MPI_UINT64_T, 0, 0, MPI_SUM, w.win);
 		MPI_Win_flush(0, w.win);
-		CHECK(ticket < (uint64_t)g_w.size * DRAWS && (!i || ticket > last), "ticket %llu after %llu",
-		      (unsigned long long)ticket, (unsigned long long)last);
+		CHECK(ticket < (uint64_t)g_w.size * DRAWS && (!i || ticket > last),
+		      "ticket %llu after %llu", (unsigned long long)ticket,
+		      (unsigned long long)last);
 		last = ticket;
 		taken[ticket]++;
 	}
@@ -189,8 +198,9 @@ static void fetch_and_op(void)
 }
 
 /*
- * A lock word and a plain counter beside it on the last rank, under compare-and-swap: mutual exclusion must hold. The last
- * rank itself only lends the memory: Open MPI 4.1's osc rdma crashes in a compare-and-swap of a rank with itself.
+ * A lock word and a plain counter beside it on the last rank, under compare-and-swap: mutual
+ * exclusion must hold. The last rank itself only lends the memory: Open MPI 4.1's osc rdma crashes
+ * in a compare-and-swap of a rank with itself.
  */
 static void compare_and_swap(void)
 {
@@ -219,11 +229,13 @@ static void compare_and_swap(void)
 	MPI_Win_lock(MPI_LOCK_SHARED, home, 0, w.win);
 	MPI_Get(&value, 8, MPI_BYTE, home, 8, 8, MPI_BYTE, w.win);
 	MPI_Win_unlock(home, w.win);
-	CHECK(value == (uint64_t)home * ROUNDS, "counter %llu, not %d", (unsigned long long)value, home * ROUNDS);
+	CHECK(value == (uint64_t)home * ROUNDS, "counter %llu, not %d", (unsigned long long)value,
+	      home * ROUNDS);
 	win_close(&w);
 }
 
-/* Many small puts to scattered places of all ranks in one epoch, then read back with one get each. */
+/* Many small puts to scattered places of all ranks in one epoch, then read back with one get each.
+ */
 static void scattered_puts(void)
 {
 	enum { SLOTS = 256 };
@@ -238,7 +250,8 @@ static void scattered_puts(void)
 			char *from = tx + ((size_t)p * SLOTS + slot) * 24;
 
 			pattern_fill(from, 24, g_w.rank, p, (int)slot);
-			MPI_Put(from, 24, MPI_BYTE, p, (MPI_Aint)((size_t)g_w.rank * SLOTS + slot) * 24, 24, MPI_BYTE,
+			MPI_Put(from, 24, MPI_BYTE, p,
+				(MPI_Aint)((size_t)g_w.rank * SLOTS + slot) * 24, 24, MPI_BYTE,
 				w.win);
 		}
 	MPI_Win_flush_all(w.win);
@@ -246,7 +259,8 @@ static void scattered_puts(void)
 	MPI_Win_sync(w.win);
 	for (int p = 0; p < g_w.size; p++)
 		for (int i = 0; i < SLOTS; i++)
-			pattern_check(w.mem + ((size_t)p * SLOTS + (size_t)i) * 24, 24, p, g_w.rank, i);
+			pattern_check(w.mem + ((size_t)p * SLOTS + (size_t)i) * 24, 24, p, g_w.rank,
+				      i);
 	MPI_Win_unlock_all(w.win);
 	g_w.tx_len += SLOTS * 24 * (n - 1);
 	g_w.rx_len += SLOTS * 24 * (n - 1);

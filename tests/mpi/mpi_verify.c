@@ -4,9 +4,10 @@
 
 #define W MPI_COMM_WORLD
 
-static const size_t lens[] = {0,     1,	    7,	    8,	    9,	    63,	     64,      65,      255,	1000,	  4096,
-			      8192,  8862,  8927,   8928,   8929,   16384,   32767,   65535,   65536,	65537,	  131072,
-			      262143, 307200, 500001, 1048575, 1048576, 1048577, 4194304, 8388609, 16777216};
+static const size_t lens[] = {0,      1,       7,	8,	 9,	  63,	   64,	    65,
+			      255,    1000,    4096,	8192,	 8862,	  8927,	   8928,    8929,
+			      16384,  32767,   65535,	65536,	 65537,	  131072,  262143,  307200,
+			      500001, 1048575, 1048576, 1048577, 4194304, 8388609, 16777216};
 
 static bool len_at(size_t i, size_t *len)
 {
@@ -34,7 +35,8 @@ static void expect_status(const MPI_Status *st, int from, int tag, size_t len)
 
 	MPI_Get_count(st, MPI_BYTE, &cnt);
 	CHECK(st->MPI_SOURCE == from && st->MPI_TAG == tag && (size_t)cnt == len,
-	      "source %d tag %d count %d, not %d %d %zu", st->MPI_SOURCE, st->MPI_TAG, cnt, from, tag, len);
+	      "source %d tag %d count %d, not %d %d %zu", st->MPI_SOURCE, st->MPI_TAG, cnt, from,
+	      tag, len);
 }
 
 /* Each length around the ring of ranks, buffers at odd alignments. */
@@ -49,7 +51,8 @@ static void ring_sendrecv(void)
 		char *tx = buf_get(len, skew_tx), *rx = buf_get(len, skew_rx);
 
 		pattern_fill(tx, len, g_w.rank, to, (int)i);
-		MPI_Sendrecv(tx, (int)len, MPI_BYTE, to, (int)i, rx, (int)len, MPI_BYTE, from, (int)i, W, &st);
+		MPI_Sendrecv(tx, (int)len, MPI_BYTE, to, (int)i, rx, (int)len, MPI_BYTE, from,
+			     (int)i, W, &st);
 		expect_status(&st, from, (int)i, len);
 		pattern_check(rx, len, from, g_w.rank, (int)i);
 		CHECK((unsigned char)rx[len] == 0xa5, "written behind the buffer");
@@ -66,7 +69,8 @@ static void self_messages(void)
 	MPI_Status st;
 
 	pattern_fill(tx, len, g_w.rank, g_w.rank, 1);
-	MPI_Sendrecv(tx, (int)len, MPI_BYTE, g_w.rank, 5, rx, (int)len, MPI_BYTE, g_w.rank, 5, W, &st);
+	MPI_Sendrecv(tx, (int)len, MPI_BYTE, g_w.rank, 5, rx, (int)len, MPI_BYTE, g_w.rank, 5, W,
+		     &st);
 	expect_status(&st, g_w.rank, 5, len);
 	pattern_check(rx, len, g_w.rank, g_w.rank, 1);
 	free(tx);
@@ -134,8 +138,8 @@ static void order_of_mixed_lengths(void)
 }
 
 /*
- * Far more messages under way than the completion queue that Open MPI asks for (100). All receives come first, so they must
- * fit into the 8192 that the adapter takes.
+ * Far more messages under way than the completion queue that Open MPI asks for (100). All receives
+ * come first, so they must fit into the 8192 that the adapter takes.
  */
 static void flood(void)
 {
@@ -245,7 +249,8 @@ static void probes(void)
 		}
 }
 
-/* A synchronous send must not be complete before its receive is posted; pairs of ranks (0,1), (2,3) ... */
+/* A synchronous send must not be complete before its receive is posted; pairs of ranks (0,1), (2,3)
+ * ... */
 static void synchronous_one(size_t len)
 {
 	int peer = g_w.rank ^ 1, flag;
@@ -268,7 +273,8 @@ static void synchronous_one(size_t len)
 		MPI_Recv(&note, 1, MPI_BYTE, peer, 3, W, &st);
 		for (int i = 0; i < 20; i++) {
 			MPI_Test(&req, &flag, &st);
-			CHECK(!flag, "synchronous send of %zu bytes complete before its receive", len);
+			CHECK(!flag, "synchronous send of %zu bytes complete before its receive",
+			      len);
 		}
 		MPI_Send(&note, 1, MPI_BYTE, peer, 4, W);
 		MPI_Wait(&req, &st);
@@ -362,8 +368,8 @@ static void truncation(void)
 		MPI_Isend(tx, (int)len, MPI_BYTE, to, 21, W, &req);
 		rc = MPI_Recv(rx, (int)half, MPI_BYTE, from, 21, W, &st);
 		MPI_Error_class(rc, &class);
-		CHECK(rc != MPI_SUCCESS && class == MPI_ERR_TRUNCATE, "error class %d for %zu into %zu", class, len,
-		      half);
+		CHECK(rc != MPI_SUCCESS && class == MPI_ERR_TRUNCATE,
+		      "error class %d for %zu into %zu", class, len, half);
 		CHECK((unsigned char)rx[half] == 0xa5, "written behind the buffer");
 		MPI_Wait(&req, MPI_STATUS_IGNORE);
 		free(tx);
@@ -388,9 +394,11 @@ static void derived_type(void)
 	for (uint64_t r = 0; r < ROWS; r++)
 		for (uint64_t c = 0; c < COLS; c++) {
 			bool is_in = c >= 40 && c < 43;
-			uint64_t want = mix(g_w.seed + r * COLS + c - 35 + (uint64_t)(unsigned)from * 7919);
+			uint64_t want =
+				mix(g_w.seed + r * COLS + c - 35 + (uint64_t)(unsigned)from * 7919);
 
-			CHECK(rx[r * COLS + c] == (is_in ? want : 0), "row %d column %d", (int)r, (int)c);
+			CHECK(rx[r * COLS + c] == (is_in ? want : 0), "row %d column %d", (int)r,
+			      (int)c);
 		}
 	account(to, ROWS * 24, from, ROWS * 24);
 	MPI_Type_free(&column);
@@ -398,11 +406,13 @@ static void derived_type(void)
 	free(rx);
 }
 
-/* --- collectives: what each rank must hold follows from the others' formulas --------------------------------------- */
+/* --- collectives: what each rank must hold follows from the others' formulas
+ * --------------------------------------- */
 
 static uint64_t elem(int rank, size_t i)
 {
-	return mix(g_w.seed + i * 31 + (uint64_t)(unsigned)rank * 1000003) >> 16; /* sums of 65536 ranks fit */
+	return mix(g_w.seed + i * 31 + (uint64_t)(unsigned)rank * 1000003) >>
+	       16; /* sums of 65536 ranks fit */
 }
 
 static uint64_t elem_sum(size_t i, int ranks)

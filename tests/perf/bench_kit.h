@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What the benchmarks share: one endpoint of any provider through the public interface, with everything it needs.
+// What the benchmarks share: one endpoint of any provider through the public interface, with
+// everything it needs.
 #ifndef SF_TESTS_PERF_BENCH_KIT_H
 #define SF_TESTS_PERF_BENCH_KIT_H
 
@@ -50,16 +51,17 @@ struct bench_name {
 	uint64_t rma_base, rma_key;
 };
 
-#define BENCH_CHECK(call_)                                                                                             \
-	do {                                                                                                           \
-		long rc_ = (long)(call_);                                                                              \
-		if (rc_ < 0)                                                                                           \
-			bench_die(#call_, rc_);                                                                        \
+#define BENCH_CHECK(call_)                                                                         \
+	do {                                                                                       \
+		long rc_ = (long)(call_);                                                          \
+		if (rc_ < 0)                                                                       \
+			bench_die(#call_, rc_);                                                    \
 	} while (0)
 
 /** bench_die() - Says what failed and ends the process with status 2. */
 void bench_die(const char *what, long rc) __attribute__((noreturn));
-/** bench_ep_open() - An enabled endpoint with its own fabric, address vector, queue and registered buffer. */
+/** bench_ep_open() - An enabled endpoint with its own fabric, address vector, queue and registered
+ * buffer. */
 void bench_ep_open(struct bench_ep *e, const struct bench_opt *opt);
 /** bench_ep_twin() - A second endpoint in the domain of @e, with its own queue and buffer. */
 void bench_ep_twin(struct bench_ep *e, const struct bench_ep *other, const struct bench_opt *opt);

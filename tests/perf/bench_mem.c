@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Memory of idle endpoints and of known peers: bench_mem PROVIDER ENDPOINTS PEERS. Prints CSV: what,count,bytes each.
+// Memory of idle endpoints and of known peers: bench_mem PROVIDER ENDPOINTS PEERS. Prints CSV:
+// what,count,bytes each.
 #include "bench_kit.h"
 
 #include <unistd.h>
@@ -19,7 +20,8 @@ static size_t memory_used(void)
 	return kb * 1024;
 }
 
-/* Names of peers that do not exist: the same adapter format, other numbers (efa: 16 bytes GID, 2 QPN, 4 Q_Key from 20). */
+/* Names of peers that do not exist: the same adapter format, other numbers (efa: 16 bytes GID, 2
+ * QPN, 4 Q_Key from 20). */
 static void name_of(const struct bench_name *mine, size_t idx, unsigned char out[BENCH_ADDR_MAX])
 {
 	memcpy(out, mine->addr, mine->addr_len);
@@ -38,7 +40,7 @@ int main(int argc, char **argv)
 	size_t peer_cnt = argc > 3 ? strtoull(argv[3], NULL, 0) : 100000, before, mid;
 	struct bench_opt opt = {.prov = argc > 1 ? argv[1] : "efa", .buf_len = 4096};
 	struct bench_ep *e = calloc((size_t)ep_cnt + 1, sizeof(*e));
-	unsigned char (*names)[BENCH_ADDR_MAX];
+	unsigned char(*names)[BENCH_ADDR_MAX];
 	struct bench_name mine;
 	fi_addr_t addr;
 	size_t done = 0;
@@ -59,7 +61,8 @@ int main(int argc, char **argv)
 	mid = memory_used();
 	if (done != peer_cnt)
 		fprintf(stderr, "bench_mem: only %zu of %zu peers were taken\n", done, peer_cnt);
-	printf("known_peer,%zu,%.0f\n", done, ((double)mid - (double)before) / (double)(done ? done : 1));
+	printf("known_peer,%zu,%.0f\n", done,
+	       ((double)mid - (double)before) / (double)(done ? done : 1));
 	fflush(stdout);
 	_exit(0);
 }

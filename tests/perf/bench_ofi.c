@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Compares providers: bench_ofi -t TEST -s SIZE [-n ROUNDS] [-c CPU,CPU] [-p PROVIDER [-d DEPTH] [-e NAME=VALUE]...]...
-// Prints CSV: test,size,depth,place,provider,rounds,median,ratio - ratio: median of the rounds' ratios to the last provider.
-// -t place prints how far apart each two processors are at the moment.
+// Compares providers: bench_ofi -t TEST -s SIZE [-n ROUNDS] [-c CPU,CPU] [-p PROVIDER [-d DEPTH]
+// [-e NAME=VALUE]...]... Prints CSV: test,size,depth,place,provider,rounds,median,ratio - ratio:
+// median of the rounds' ratios to the last provider. -t place prints how far apart each two
+// processors are at the moment.
 #include "bench_kit.h"
 
 #include <errno.h>
@@ -15,10 +16,11 @@
 /*
  * Theory of operation
  *
- * The cores of a virtual machine change place under the program: now siblings, now far apart, several times a minute. So every
- * provider gets a pair of processes on the same two cores, and the pairs take turns, some milliseconds each, while the others
- * sleep in read(). Before and after its turn a pair measures how far its cores are apart. A round counts only if that was the
- * same for all pairs and did not change; medians are per distance ("place").
+ * The cores of a virtual machine change place under the program: now siblings, now far apart,
+ * several times a minute. So every provider gets a pair of processes on the same two cores, and the
+ * pairs take turns, some milliseconds each, while the others sleep in read(). Before and after its
+ * turn a pair measures how far its cores are apart. A round counts only if that was the same for
+ * all pairs and did not change; medians are per distance ("place").
  *
  * Values: lat, put: ns one way or per operation; bw: bytes per second; rate: messages per second.
  */
@@ -29,14 +31,14 @@ static const char *const test_name[TEST_NUM] = {"lat", "bw", "rate", "put", "put
 enum place { PLACE_SMT, PLACE_NEAR, PLACE_FAR, PLACE_BAD, PLACE_SAME, PLACE_NUM };
 static const char *const place_name[PLACE_NUM] = {"smt", "near", "far", "bad", "same"};
 
-#define PAIR_MAX   4
-#define ENV_MAX	   8
-#define ROUND_MAX  4096
-#define WINDOW	   64
-#define TURN_NS	   5000000.0
-#define PROBE_CNT  800
-#define TAG	   7
-#define TAG_OTHER  1000000 /* of receives that never match */
+#define PAIR_MAX  4
+#define ENV_MAX	  8
+#define ROUND_MAX 4096
+#define WINDOW	  64
+#define TURN_NS	  5000000.0
+#define PROBE_CNT 800
+#define TAG	  7
+#define TAG_OTHER 1000000 /* of receives that never match */
 
 /* Shared by the two processes of a pair. */
 struct meet {
@@ -100,7 +102,8 @@ static void io_all(int fd, void *buf, size_t len, bool is_write)
 	}
 }
 
-/* --- one process of a pair ------------------------------------------------------------------------------------------ */
+/* --- one process of a pair
+ * ------------------------------------------------------------------------------------------ */
 
 struct side {
 	const struct cfg *cfg;
@@ -174,7 +177,8 @@ static void post_recv(struct side *s, size_t len, struct fi_context2 *ctx)
 {
 	ssize_t rc;
 
-	while ((rc = fi_trecv(s->e.ep, s->rx, len, s->e.desc, FI_ADDR_UNSPEC, TAG, 0, ctx)) == -FI_EAGAIN)
+	while ((rc = fi_trecv(s->e.ep, s->rx, len, s->e.desc, FI_ADDR_UNSPEC, TAG, 0, ctx)) ==
+	       -FI_EAGAIN)
 		poll_once(s);
 	BENCH_CHECK(rc);
 }
@@ -255,14 +259,16 @@ static void run_put(struct side *s, uint64_t ops)
 	ssize_t rc;
 
 	if (s->me) {
-		/* An idle target still answers the first transfer: peers of efa shake hands by it. */
-		while ((s->cfg->test == TEST_PUT || s->turns == 1) && !atomic_load_explicit(&s->meet->put_done, memory_order_relaxed))
+		/* An idle target still answers the first transfer: peers of efa shake hands by it.
+		 */
+		while ((s->cfg->test == TEST_PUT || s->turns == 1) &&
+		       !atomic_load_explicit(&s->meet->put_done, memory_order_relaxed))
 			poll_once(s);
 		return;
 	}
 	for (uint64_t i = 0; i < ops; i++) {
-		while ((rc = fi_write(s->e.ep, s->tx, s->cfg->size, s->e.desc, s->e.peer, s->e.rma_base, s->e.rma_key,
-				      &s->ctx[0])) == -FI_EAGAIN)
+		while ((rc = fi_write(s->e.ep, s->tx, s->cfg->size, s->e.desc, s->e.peer,
+				      s->e.rma_base, s->e.rma_key, &s->ctx[0])) == -FI_EAGAIN)
 			poll_once(s);
 		BENCH_CHECK(rc);
 		wait_for(s, 0, 1);
@@ -319,7 +325,8 @@ static void depth_fill(struct side *s)
 	ssize_t rc;
 
 	for (size_t i = 0; i < s->depth; i++) {
-		rc = fi_trecv(s->e.ep, s->rx, 8, s->e.desc, FI_ADDR_UNSPEC, TAG_OTHER + i, 0, &s->ctx[2 * WINDOW + i]);
+		rc = fi_trecv(s->e.ep, s->rx, 8, s->e.desc, FI_ADDR_UNSPEC, TAG_OTHER + i, 0,
+			      &s->ctx[2 * WINDOW + i]);
 		if (rc)
 			bench_die("posted receives", rc);
 	}
@@ -360,14 +367,16 @@ static void side_main(const struct cfg *cfg, struct pair *p, int me, int fd)
 	_exit(0);
 }
 
-/* --- the process that gives the turns --------------------------------------------------------------------------------- */
+/* --- the process that gives the turns
+ * --------------------------------------------------------------------------------- */
 
 static void pair_start(const struct cfg *cfg, struct pair *p)
 {
 	struct bench_name name[2];
 	int sv[2];
 
-	p->meet = mmap(NULL, sizeof(*p->meet), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	p->meet = mmap(NULL, sizeof(*p->meet), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		       -1, 0);
 	if (p->meet == MAP_FAILED)
 		bench_die("mmap", -errno);
 	for (int me = 0; me < 2; me++) {
@@ -449,8 +458,9 @@ static void report(const struct cfg *cfg, const uint32_t *place, int rounds)
 				r[cnt++] = cfg->pair[p].value[i] / last->value[i];
 			}
 			if (cnt)
-				printf("%s,%zu,%zu,%s,%s,%d,%.1f,%.4f\n", test_name[cfg->test], cfg->size,
-				       cfg->pair[p].depth, place_name[at], cfg->pair[p].prov, cnt, median(v, cnt), median(r, cnt));
+				printf("%s,%zu,%zu,%s,%s,%d,%.1f,%.4f\n", test_name[cfg->test],
+				       cfg->size, cfg->pair[p].depth, place_name[at],
+				       cfg->pair[p].prov, cnt, median(v, cnt), median(r, cnt));
 		}
 }
 
@@ -462,7 +472,8 @@ static void measure(struct cfg *cfg)
 	for (int p = 0; p < cfg->pair_cnt; p++) {
 		pair_start(cfg, &cfg->pair[p]);
 		pair_turn(cfg, &cfg->pair[p], WINDOW);
-		pair_turn(cfg, &cfg->pair[p], cfg->pair[p].ns_per_op > TURN_NS / 10 ? WINDOW : 8 * WINDOW);
+		pair_turn(cfg, &cfg->pair[p],
+			  cfg->pair[p].ns_per_op > TURN_NS / 10 ? WINDOW : 8 * WINDOW);
 	}
 	for (int i = 0; i < cfg->rounds; i++) {
 		bool is_same = true;
@@ -503,7 +514,8 @@ static void args_get(int argc, char **argv, struct cfg *cfg)
 		struct pair *p = &cfg->pair[cfg->pair_cnt ? cfg->pair_cnt - 1 : 0];
 
 		if (opt == 't')
-			for (cfg->test = 0; cfg->test < TEST_NUM && strcmp(optarg, test_name[cfg->test]);)
+			for (cfg->test = 0;
+			     cfg->test < TEST_NUM && strcmp(optarg, test_name[cfg->test]);)
 				cfg->test++;
 		else if (opt == 's')
 			cfg->size = strtoull(optarg, NULL, 0);
@@ -520,8 +532,10 @@ static void args_get(int argc, char **argv, struct cfg *cfg)
 		else
 			exit(1);
 	}
-	if (cfg->test == TEST_NUM || (!cfg->pair_cnt && cfg->test != TEST_PLACE) || cfg->rounds < 1 || cfg->rounds > ROUND_MAX) {
-		fprintf(stderr, "usage: bench_ofi -t lat|bw|rate|put|put_idle|place -s SIZE [-n ROUNDS] [-c CPU,CPU] "
+	if (cfg->test == TEST_NUM || (!cfg->pair_cnt && cfg->test != TEST_PLACE) ||
+	    cfg->rounds < 1 || cfg->rounds > ROUND_MAX) {
+		fprintf(stderr, "usage: bench_ofi -t lat|bw|rate|put|put_idle|place -s SIZE [-n "
+				"ROUNDS] [-c CPU,CPU] "
 				"[-p PROVIDER [-d DEPTH] [-e NAME=VALUE]...]...\n");
 		exit(1);
 	}
@@ -542,7 +556,8 @@ static void places_print(struct cfg *cfg)
 				continue;
 			cfg->cpu[0] = a;
 			cfg->cpu[1] = b;
-			s.meet = mmap(NULL, sizeof(*s.meet), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+			s.meet = mmap(NULL, sizeof(*s.meet), PROT_READ | PROT_WRITE,
+				      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 			if (s.meet == MAP_FAILED)
 				bench_die("mmap", -errno);
 			pid = fork();

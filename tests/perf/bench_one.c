@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Both endpoints in one process, so that counts repeat exactly: bench_one PROVIDER COUNT SIZE inject|send|put|fetch.
-// instr.sh runs it twice with different COUNT under a counter of instructions, of system calls or of allocations, and divides
-// the difference.
+// Both endpoints in one process, so that counts repeat exactly: bench_one PROVIDER COUNT SIZE
+// inject|send|put|fetch. instr.sh runs it twice with different COUNT under a counter of
+// instructions, of system calls or of allocations, and divides the difference.
 #include "bench_kit.h"
 
 #include <unistd.h>
@@ -10,7 +10,8 @@
 
 static struct bench_ep g_a, g_b;
 
-/* One end polls at a time, as two processes would on their own; the other only when nothing comes without it. */
+/* One end polls at a time, as two processes would on their own; the other only when nothing comes
+ * without it. */
 static void until(int *left_a, int *left_b)
 {
 	for (int idle = 1; *left_a > 0 || *left_b > 0; idle++) {
@@ -35,7 +36,8 @@ static void one_message(size_t len, bool is_inject, struct fi_context2 *ctx)
 
 	BENCH_CHECK(fi_trecv(g_b.ep, g_b.buf, len, g_b.desc, FI_ADDR_UNSPEC, TAG, 0, &ctx[0]));
 	while ((rc = is_inject ? fi_tinject(g_a.ep, g_a.buf, len, g_a.peer, TAG)
-			       : fi_tsend(g_a.ep, g_a.buf, len, g_a.desc, g_a.peer, TAG, &ctx[1])) == -FI_EAGAIN)
+			       : fi_tsend(g_a.ep, g_a.buf, len, g_a.desc, g_a.peer, TAG,
+					  &ctx[1])) == -FI_EAGAIN)
 		both_poll();
 	BENCH_CHECK(rc);
 	until(&left_a, &left_b);
@@ -46,8 +48,10 @@ static void one_rma(size_t len, bool is_put, struct fi_context2 *ctx)
 	int left = 1;
 	ssize_t rc;
 
-	while ((rc = is_put ? fi_write(g_a.ep, g_a.buf, len, g_a.desc, g_a.peer, g_a.rma_base, g_a.rma_key, ctx)
-			    : fi_read(g_a.ep, g_a.buf, len, g_a.desc, g_a.peer, g_a.rma_base, g_a.rma_key, ctx)) == -FI_EAGAIN)
+	while ((rc = is_put ? fi_write(g_a.ep, g_a.buf, len, g_a.desc, g_a.peer, g_a.rma_base,
+				       g_a.rma_key, ctx)
+			    : fi_read(g_a.ep, g_a.buf, len, g_a.desc, g_a.peer, g_a.rma_base,
+				      g_a.rma_key, ctx)) == -FI_EAGAIN)
 		both_poll();
 	BENCH_CHECK(rc);
 	while (left > 0) {
@@ -79,7 +83,8 @@ int main(int argc, char **argv)
 	bench_ep_name(&g_b, &b);
 	bench_ep_connect(&g_a, &b);
 	bench_ep_connect(&g_b, &a);
-	/* Both ends must have polled: peers of efa shake hands, and the first messages grow pools. */
+	/* Both ends must have polled: peers of efa shake hands, and the first messages grow pools.
+	 */
 	for (int i = 0; i < 1000; i++) {
 		one_message(8, false, ctx);
 		both_poll();
