@@ -17,13 +17,15 @@ nice ninja -C "$build" --quiet
 # What qemu's user mode cannot do; process_vm_readv() is missing too, but those tests see that for themselves.
 seccomp="qemu has no seccomp filters"
 wipe="qemu accepts MADV_WIPEONFORK and does not do it"
-fork="qemu does not follow signals and waits of forked children that share memory reliably"
+dont="qemu accepts MADV_DONTFORK and does not do it: children find their parent's tables mapped"
+fork="qemu 7.2 breaks an assertion of its own when a process with threads forks"
 skip=""
 for t in bulk__kernel_forbids idle_poll__no_system_call; do skip="$skip$t=$seccomp;"; done
 for t in forked__only_in_child; do skip="$skip$t=$wipe;"; done
-for t in bulk__initiator_dies del__waits_for_a_live_lease del__ignores_leases_on_others del__killed_holder \
+for t in bulk__initiator_dies; do skip="$skip$t=$fork;"; done
+for t in del__waits_for_a_live_lease del__ignores_leases_on_others del__killed_holder \
 	del__killed_holder_with_living_child del__stopped_holder take__after_del slot__each_once_and_again_after_death \
-	tab__owner_dies; do skip="$skip$t=$fork;"; done
+	tab__owner_dies; do skip="$skip$t=$dont;"; done
 
 # -v would print every line of every test; what was skipped and why is in the log, so show that.
 rc=0

@@ -15,6 +15,9 @@
 #define container_of(ptr_, type_, member_) ((type_ *)((char *)(ptr_)-offsetof(type_, member_)))
 #define SF_PASTE2(a_, b_) a_##b_
 #define SF_PASTE(a_, b_)  SF_PASTE2(a_, b_)
+#ifdef __cppcheck__ /* it cannot parse statement expressions where they are initialisers */
+#define SF_PICK(a_, op_, b_, n_) ((a_)op_(b_) ? (a_) : (b_))
+#else
 #define SF_PICK(a_, op_, b_, n_)                                                                   \
 	({                                                                                         \
 		typeof(a_) SF_PASTE(pick_a, n_) = (a_);                                            \
@@ -22,6 +25,7 @@
 		SF_PASTE(pick_a, n_) op_ SF_PASTE(pick_b, n_) ? SF_PASTE(pick_a, n_)               \
 							      : SF_PASTE(pick_b, n_);              \
 	})
+#endif
 /* Each argument is evaluated once; a counter keeps nested uses from shadowing each other. */
 #define MIN(a_, b_) SF_PICK(a_, <, b_, __COUNTER__)
 #define MAX(a_, b_) SF_PICK(a_, >, b_, __COUNTER__)

@@ -484,7 +484,7 @@ int kit_atomic_apply(enum kit_atomic_kind kind, unsigned dt, unsigned op, void *
 	if (kind != KIT_ATOMIC_BASE)
 		memcpy(result, dst, count * size);
 	for (size_t i = 0; i < count; i++)
-		apply_one(dt, op, (char *)dst + i * size, src ? (const char *)src + i * size : NULL,
+		apply_one(dt, op, (char *)dst + i * size, op != FI_ATOMIC_READ ? (const char *)src + i * size : NULL,
 			  kind == KIT_ATOMIC_COMPARE ? (const char *)cmp + i * size : NULL);
 	return 0;
 }

@@ -574,7 +574,7 @@ static uint64_t probe_ns(const struct rel_peer *rp)
 	const struct rel_win *w = rp->win;
 	uint64_t base = rp->pto_base_ns;
 
-	if (rp->tx_una == rp->tx_seq)
+	if (!w || rp->tx_una == rp->tx_seq)
 		return CLK_NEVER;
 	if (w->fl_head != REL_NIL)
 		base = MAX(base, w->slot[w->fl_head].sent_ns);

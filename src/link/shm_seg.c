@@ -133,8 +133,11 @@ static int open_checked(const char *path, int *fd_out, struct stat *st, struct s
 	int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	ssize_t n;
 
-	if (fd < 0)
-		return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? -errno : -ENOENT;
+	if (fd < 0) {
+		int err = errno;
+
+		return err == EMFILE || err == ENFILE || err == ENOMEM ? -err : -ENOENT;
+	}
 	if (fstat(fd, st) || !S_ISREG(st->st_mode) || st->st_uid != geteuid()) {
 		close(fd);
 		return -ENOENT;
@@ -459,11 +462,12 @@ int shm_seg_create(const struct shm_seg_attr *a, struct shm_seg **out)
 	seg->addr = a->addr;
 	seg_path(&a->addr, seg->path);
 	pthread_mutex_lock(&g_own_mutex);
-	for_each_file(false, REAP_MAX, reap_cb, NULL);
+	/* of any network namespace: those that are gone have nobody else to clean up after them */
+	for_each_file(true, REAP_MAX, reap_cb, NULL);
 	rc = seg->fd = file_create(seg->path, &st);
 	if (rc < 0)
 		goto err_free;
-	seg->dev = st.st_dev;
+	seg->dev = st.st_dev; // NOLINT(clang-analyzer-core.uninitialized.Assign): errno is not 0
 	seg->ino = st.st_ino;
 	rc = file_map(seg, a->budget);
 	if (rc)

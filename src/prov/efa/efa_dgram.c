@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The DGRAM endpoint: FI_MSG over an unreliable datagram queue pair, with the 40-byte message prefix. Source: facts 1.2, 1.6.
+#include <pthread.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -331,6 +332,9 @@ static struct fi_ops dg_fi_ops;
 static struct fi_ops_cm dg_cm_ops;
 static struct fi_ops_msg dg_msg_ops;
 
+/* Tables are filled once: other threads use them from then on. */
+static pthread_once_t ops_once = PTHREAD_ONCE_INIT;
+
 static void fill_ops(void)
 {
 	dg_fi_ops = kit_no_fi_ops;
@@ -370,7 +374,7 @@ int efa_dgram_open(struct fid_domain *domain, struct fi_info *info, struct fid_e
 		mem_free(ep);
 		return ret;
 	}
-	fill_ops();
+	pthread_once(&ops_once, fill_ops);
 	ep->kit.fid.fid.ops = &dg_fi_ops;
 	ep->kit.fid.cm = &dg_cm_ops;
 	ep->kit.fid.msg = &dg_msg_ops;

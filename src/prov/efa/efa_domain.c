@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The efa domain: an opened adapter, its parameters, and the objects made on it.
+#include <pthread.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -49,18 +50,6 @@ static int domain_close(struct fid *fid)
 
 /* --- CQ and counter ------------------------------------------------------------------------------------ */
 
-static int cq_close(struct fid *fid)
-{
-	struct kit_cq *cq = container_of(fid, struct kit_cq, fid.fid);
-	int ret = kit_cq_fini(cq);
-
-	if (!ret)
-		mem_free(cq);
-	return ret;
-}
-
-static struct fi_ops cq_fi_ops, cntr_fi_ops;
-
 static const char *cq_strerror(struct kit_cq *cq, int prov_errno, const void *err_data)
 {
 	(void)cq;
@@ -89,21 +78,8 @@ static int efa_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struc
 		return ret;
 	}
 	cq->strerror = cq_strerror;
-	cq_fi_ops = *cq->fid.fid.ops;
-	cq_fi_ops.close = cq_close;
-	cq->fid.fid.ops = &cq_fi_ops;
 	*cq_out = &cq->fid;
 	return 0;
-}
-
-static int cntr_close(struct fid *fid)
-{
-	struct kit_cntr *c = container_of(fid, struct kit_cntr, fid.fid);
-	int ret = kit_cntr_fini(c);
-
-	if (!ret)
-		mem_free(c);
-	return ret;
 }
 
 static int efa_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **cntr_out, void *context)
@@ -124,9 +100,6 @@ static int efa_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, s
 		mem_free(c);
 		return ret;
 	}
-	cntr_fi_ops = *c->fid.fid.ops;
-	cntr_fi_ops.close = cntr_close;
-	c->fid.fid.ops = &cntr_fi_ops;
 	*cntr_out = &c->fid;
 	return 0;
 }
@@ -150,6 +123,9 @@ static int efa_endpoint(struct fid_domain *domain, struct fi_info *info, struct 
 
 static struct fi_ops domain_fi_ops;
 static struct fi_ops_domain domain_ops;
+
+/* Tables are filled once: other threads use them from then on. */
+static pthread_once_t ops_once = PTHREAD_ONCE_INIT;
 
 static void fill_ops(void)
 {
@@ -228,7 +204,7 @@ int efa_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_
 		ret = -FI_ENODATA;
 		goto err_free;
 	}
-	fill_ops();
+	pthread_once(&ops_once, fill_ops);
 	ret = kit_domain_init(&d->kit, f, info, &domain_fi_ops, &domain_ops, context);
 	if (ret)
 		goto err_free;

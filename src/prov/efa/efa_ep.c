@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The RDM endpoint as an object: open, enable, progress, close.
+#include <pthread.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -234,6 +235,9 @@ static struct fi_ops ep_fi_ops;
 static struct fi_ops_ep ep_ops;
 static struct fi_ops_cm ep_cm_ops;
 
+/* Tables are filled once: other threads use them from then on. */
+static pthread_once_t ops_once = PTHREAD_ONCE_INIT;
+
 static void fill_ops(void)
 {
 	ep_fi_ops = kit_no_fi_ops;
@@ -330,7 +334,7 @@ int efa_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep *
 	if (ret)
 		goto err_ep;
 	ep->srx.min_multi_recv = EFA_INJECT_NET;
-	fill_ops();
+	pthread_once(&ops_once, fill_ops);
 	ep->kit.fid.fid.ops = &ep_fi_ops;
 	ep->kit.fid.ops = &ep_ops;
 	ep->kit.fid.cm = &ep_cm_ops;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The efa fabric object.
+#include <pthread.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -17,6 +18,9 @@ static int fabric_close(struct fid *fid)
 
 static struct fi_ops fabric_fi_ops;
 static struct fi_ops_fabric fabric_ops;
+
+/* Tables are filled once: other threads use them from then on. */
+static pthread_once_t ops_once = PTHREAD_ONCE_INIT;
 
 static void fill_ops(void)
 {
@@ -39,7 +43,7 @@ int efa_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric, voi
 	f = mem_alloc(sizeof(*f));
 	if (!f)
 		return -FI_ENOMEM;
-	fill_ops();
+	pthread_once(&ops_once, fill_ops);
 	ret = kit_fabric_init(&f->kit, &g_efa_prov, attr, &fabric_fi_ops, &fabric_ops, context);
 	if (ret) {
 		mem_free(f);

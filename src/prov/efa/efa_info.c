@@ -398,7 +398,6 @@ int efa_getinfo(uint32_t version, const char *node, const char *service, uint64_
 	int ret;
 
 	*info = NULL;
-	kit_log_init(&g_efa_prov);
 	if (type != FI_EP_UNSPEC && type != FI_EP_RDM && type != FI_EP_DGRAM) {
 		LOG_INFO("endpoint type %d is not offered: efa has FI_EP_RDM and FI_EP_DGRAM", (int)type);
 		return -FI_ENODATA;

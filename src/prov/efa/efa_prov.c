@@ -28,6 +28,7 @@ __attribute__((visibility("default"))) struct fi_provider *fi_prov_ini(void)
 	if (done)
 		return NULL;
 	done = true;
+	kit_log_init(&g_efa_prov);
 	g_efa_prov.fi_version = kit_core_version();
 	kit_params_define(&g_efa_prov, efa_param_tab, efa_param_cnt);
 	return &g_efa_prov;
