@@ -314,7 +314,7 @@ static void must_fail(struct ct *c, const struct rma *r, const char *why)
 	}
 }
 
-/* By device RDMA only: protocol 4 has no answer for a packet-emulated operation that names memory it may not touch. */
+/* By device RDMA and by packets: a target that refuses tells the initiator (packet REFUSED). */
 static void rma_refused(struct ct *c)
 {
 	static const size_t lens[] = {8, 5000, 30000, 200000};
@@ -462,7 +462,7 @@ const struct ct_test rma_tests[] = {
 	{"rma_readv", rma_readv, RMA, 0, EVERYWHERE, CAPS " tx.iov_limit"},
 	{"rma_local", rma_local, RMA, 0, CT_GENS, CAPS " mr:FI_MR_LOCAL"},
 	{"rma_model", rma_model, RMA, 0, EVERYWHERE, CAPS, NULL, NULL, 60},
-	{"rma_refused", rma_refused, RMA, 0, 0, CAPS},
+	{"rma_refused", rma_refused, RMA, 0, CT_GENS, CAPS},
 	{"rma_rights", rma_rights, RMA, 0, CT_GENS, CAPS},
 	{"rma_mixed", rma_mixed, RMA | FI_MSG, 0, EVERYWHERE, CAPS},
 	{"rma_self", rma_self, RMA, 0, CT_GENS | CT_SOLO | CT_ANY_PATH, CAPS},

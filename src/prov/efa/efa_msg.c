@@ -35,6 +35,8 @@ static ssize_t send_iov(struct efa_ep *ep, const struct iovec *iov, void **desc,
 		return efa_ep_state(&ep->kit);
 	if (unlikely(cnt > 4 || (cnt && !iov)))
 		return -FI_EINVAL;
+	if (unlikely(cnt > 1 && kit_iov_len(iov, cnt) == SIZE_MAX))
+		return -FI_EINVAL; /* the sum of the lengths wraps */
 	lock_acquire(lock);
 	peer = efa_peer_find(ep, to);
 	tx = likely(peer != NULL) ? efa_tx_get(ep, peer, EFA_TX_SEND) : NULL;
