@@ -1,7 +1,7 @@
 # Two commands are the whole set-up on a fresh Debian 12: make demo, make test. Both install what is missing (tools/setup.sh).
 BUILD ?= build
 
-.PHONY: all setup build demo test bench soak sanitize tidy format cppcheck clang-tidy clean
+.PHONY: all setup build demo test bench soak cross sanitize tidy format cppcheck clang-tidy clean
 all: build
 setup:
 	@tools/setup.sh
@@ -16,6 +16,8 @@ bench: build
 	@tests/perf/bench.sh $(BUILD)
 sanitize: setup
 	@tools/sanitize.sh $(BUILD)-sanitize
+cross: setup
+	@tools/cross.sh $(BUILD)-arm
 soak: build
 	@meson test -C $(BUILD) --no-rebuild --benchmark --suite soak --print-errorlogs
 tidy:
@@ -23,9 +25,8 @@ tidy:
 format:
 	@git ls-files '*.c' '*.h' | xargs clang-format -i
 cppcheck:
-	@cppcheck --quiet --error-exitcode=1 --enable=warning,portability --inline-suppr --suppressions-list=tools/cppcheck.txt \
-		--std=c11 -D_GNU_SOURCE -Isrc -Iinclude src
-clang-tidy: build
-	@run-clang-tidy -quiet -p $(BUILD) 'src/.*\.c'
+	@tools/cppcheck.sh
+clang-tidy: setup
+	@tools/clang_tidy.sh $(BUILD)-clang
 clean:
 	@rm -rf $(BUILD) $(BUILD)-*

@@ -394,6 +394,8 @@ const struct fi_ops kit_av_fi_ops = {
 	.bind = kit_no_bind, /* an EQ is for FI_EVENT, which is refused at open */
 	.control = kit_no_control,
 	.ops_open = kit_no_ops_open,
+	.tostr = kit_no_tostr,
+	.ops_set = kit_no_ops_set,
 };
 
 static int av_attr_check(struct kit_domain *d, const struct fi_av_attr *attr)

@@ -199,6 +199,8 @@ const struct fi_ops kit_cntr_fi_ops = {
 	.bind = kit_no_bind,
 	.control = cntr_control,
 	.ops_open = kit_no_ops_open,
+	.tostr = kit_no_tostr,
+	.ops_set = kit_no_ops_set,
 };
 
 int kit_cntr_init(struct kit_cntr *c, struct kit_domain *d, const struct fi_cntr_attr *attr,

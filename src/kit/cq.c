@@ -383,6 +383,8 @@ const struct fi_ops kit_cq_fi_ops = {
 	.bind = kit_no_bind,
 	.control = cq_control,
 	.ops_open = kit_no_ops_open,
+	.tostr = kit_no_tostr,
+	.ops_set = kit_no_ops_set,
 };
 
 static int cq_attr_check(struct kit_domain *d, const struct fi_cq_attr *attr, bool wait_ok)

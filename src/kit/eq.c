@@ -306,6 +306,8 @@ static struct fi_ops eq_fi_ops = {
 	.bind = kit_no_bind,
 	.control = eq_control,
 	.ops_open = kit_no_ops_open,
+	.tostr = kit_no_tostr,
+	.ops_set = kit_no_ops_set,
 };
 
 int kit_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **out,

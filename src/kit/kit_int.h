@@ -159,6 +159,8 @@ struct kit_fabric *kit_eq_fabric(const struct kit_eq *eq);
 int kit_no_bind(struct fid *fid, struct fid *bfid, uint64_t flags);
 int kit_no_control(struct fid *fid, int command, void *arg);
 int kit_no_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context);
+int kit_no_tostr(const struct fid *fid, char *buf, size_t len);
+int kit_no_ops_set(struct fid *fid, const char *name, uint64_t flags, void *ops, void *context);
 
 /** kit_text() - @text into the caller's buffer, if there is one, cut and terminated. Return: what
  * to hand to the caller. */

@@ -87,6 +87,7 @@ static struct fi_ops nic_ops = {
 	.control = nic_control,
 	.ops_open = kit_no_ops_open,
 	.tostr = nic_tostr,
+	.ops_set = kit_no_ops_set,
 };
 
 static size_t text_len(const char *s)

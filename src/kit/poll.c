@@ -211,6 +211,8 @@ static struct fi_ops poll_fi_ops = {
 	.bind = kit_no_bind,
 	.control = kit_no_control,
 	.ops_open = kit_no_ops_open,
+	.tostr = kit_no_tostr,
+	.ops_set = kit_no_ops_set,
 };
 
 int kit_poll_open(struct fid_domain *domain, struct fi_poll_attr *attr, struct fid_poll **pollset)

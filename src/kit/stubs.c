@@ -28,12 +28,12 @@ int kit_no_ops_open(struct fid *fid, const char *name, uint64_t flags, void **op
 	return -FI_ENOSYS;
 }
 
-static int fid_tostr(const struct fid *fid, char *buf, size_t len)
+int kit_no_tostr(const struct fid *fid, char *buf, size_t len)
 {
 	return -FI_ENOSYS;
 }
 
-static int fid_ops_set(struct fid *fid, const char *name, uint64_t flags, void *ops, void *context)
+int kit_no_ops_set(struct fid *fid, const char *name, uint64_t flags, void *ops, void *context)
 {
 	return -FI_ENOSYS;
 }
@@ -44,8 +44,8 @@ const struct fi_ops kit_no_fi_ops = {
 	.bind = kit_no_bind,
 	.control = kit_no_control,
 	.ops_open = kit_no_ops_open,
-	.tostr = fid_tostr,
-	.ops_set = fid_ops_set,
+	.tostr = kit_no_tostr,
+	.ops_set = kit_no_ops_set,
 };
 
 static int fabric_domain(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **dom,

@@ -71,6 +71,8 @@ static struct fi_ops set_fi_ops = {
 	.bind = kit_no_bind,
 	.control = set_control,
 	.ops_open = kit_no_ops_open,
+	.tostr = kit_no_tostr,
+	.ops_set = kit_no_ops_set,
 };
 
 int kit_wait_open(struct fid_fabric *fabric, struct fi_wait_attr *attr, struct fid_wait **out)

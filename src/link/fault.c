@@ -136,6 +136,7 @@ static void held_go(struct fault *f, struct held *h)
 	f->gone = h;
 }
 
+/* NOLINTBEGIN(clang-analyzer-core.UndefinedBinaryOperatorResult): clang 14 forgets fields of a struct returned by value */
 static void spoil(struct fault *f, struct held *h, const struct fate *fate)
 {
 	struct link_stats *st = &f->c.port->stats;
@@ -146,7 +147,6 @@ static void spoil(struct fault *f, struct held *h, const struct fate *fate)
 		/* one to three bits; two flips of one bit would be none */
 		for (uint64_t i = 0, n = 1 + bits % 3; i < n;
 		     i++, bits = bits * 6364136223846793005ULL + 1)
-			/* held_new() has filled it. NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult) */
 			h->buf[(bits >> 8) % h->len] ^= (uint8_t)(1u << ((bits >> 5) + i) % 8);
 		st->fault_corrupt++;
 	}
@@ -157,6 +157,7 @@ static void spoil(struct fault *f, struct held *h, const struct fate *fate)
 		st->fault_truncate++;
 	}
 }
+/* NOLINTEND(clang-analyzer-core.UndefinedBinaryOperatorResult) */
 
 /* Count down the reordered datagram, which may have to go now. */
 static void behind_step(struct fault *f)
