@@ -38,6 +38,8 @@ struct efa_addr {
 };
 static_assert(sizeof(struct efa_addr) == EFA_ADDR_LEN, "efa address");
 const char *efa_addr_str(const struct efa_addr *a, char *buf, size_t *len); /* fi_addr_efa://[gid]:qpn:qkey */
+/** efa_addr_give() - fi_getname: @self cut to *@len bytes, *@len set to what it takes. 0; -FI_ETOOSMALL; -FI_EINVAL: no @len. */
+int efa_addr_give(const struct efa_addr *self, void *addr, size_t *len);
 
 /* --- fabric, domain, AV, MR ------------------------------------------------------------------------ */
 struct efa_fabric {

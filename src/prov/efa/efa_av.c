@@ -21,6 +21,19 @@ const char *efa_addr_str(const struct efa_addr *a, char *buf, size_t *len)
 	return buf;
 }
 
+int efa_addr_give(const struct efa_addr *self, void *addr, size_t *len)
+{
+	size_t cap;
+
+	if (!len)
+		return -FI_EINVAL;
+	cap = *len;
+	*len = EFA_ADDR_LEN;
+	if (addr)
+		memcpy(addr, self, MIN(cap, (size_t)EFA_ADDR_LEN));
+	return addr && cap >= EFA_ADDR_LEN ? 0 : -FI_ETOOSMALL;
+}
+
 static const char *av_straddr(struct kit_av *av, const void *addr, char *buf, size_t *len)
 {
 	struct efa_addr a;

@@ -294,16 +294,7 @@ static int dg_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 
 static int dg_getname(fid_t fid, void *addr, size_t *addrlen)
 {
-	struct efa_dgram *ep = to_ep(fid);
-	size_t cap;
-
-	if (!addrlen)
-		return -FI_EINVAL;
-	cap = *addrlen;
-	*addrlen = EFA_ADDR_LEN;
-	if (addr)
-		memcpy(addr, &ep->self, MIN(cap, (size_t)EFA_ADDR_LEN));
-	return addr && cap >= EFA_ADDR_LEN ? 0 : -FI_ETOOSMALL;
+	return efa_addr_give(&to_ep(fid)->self, addr, addrlen);
 }
 
 static int dg_close(struct fid *fid)

@@ -215,20 +215,7 @@ static ssize_t ep_cancel(fid_t fid, void *context)
 
 static int ep_getname(fid_t fid, void *addr, size_t *addrlen)
 {
-	struct efa_ep *ep = to_ep(fid);
-	size_t cap;
-
-	if (!addrlen)
-		return -FI_EINVAL;
-	cap = *addrlen;
-	*addrlen = EFA_ADDR_LEN;
-	if (!addr || cap < EFA_ADDR_LEN) {
-		if (addr)
-			memcpy(addr, &ep->self, cap);
-		return -FI_ETOOSMALL;
-	}
-	memcpy(addr, &ep->self, EFA_ADDR_LEN);
-	return 0;
+	return efa_addr_give(&to_ep(fid)->self, addr, addrlen);
 }
 
 static struct fi_ops ep_fi_ops;
