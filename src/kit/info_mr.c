@@ -110,17 +110,20 @@ uint64_t kit_mr_mode_need(uint32_t version, const struct fi_info *have, const st
 
 uint64_t kit_mr_caps(uint32_t version, const struct fi_info *have, const struct fi_info *hints)
 {
-	int target_bits = have->domain_attr->mr_mode & TARGET_BITS, want = hint_mode(hints);
+	int mode = have->domain_attr->mr_mode, want = hint_mode(hints), bits;
 	uint64_t caps;
 
 	if (!hints)
 		return have->caps;
 	caps = kit_caps_narrow(have->caps, hints->caps, have->caps);
-	if (!is_target(caps) || !target_bits)
+	if (!is_target(caps) || !(mode & TARGET_BITS))
 		return caps;
+	/* All that a target must handle, not only what is for targets alone: hints without caps were
+	 * accepted as those of none. FI_MR_LOCAL is everybody's and was checked. */
+	bits = needed(caps, mode) & ~FI_MR_LOCAL;
 	if (hints->domain_attr) {
 		if (want == KIT_MR_BASIC || (version < KIT_V(1, 5) && want == KIT_MR_UNSPEC) ||
-		    (want & target_bits) == target_bits)
+		    (want & bits) == bits)
 			return caps;
 	}
 	return caps & ~(FI_REMOTE_READ | FI_REMOTE_WRITE);

@@ -470,6 +470,28 @@ static void info_alter__caps(void **state)
 	fi_freeinfo(hints);
 }
 
+/* Hints without caps match as those of a program that is no target of RMA; then it must not be made
+ * one, whose bits it did not offer. */
+static void info_alter__no_target_without_its_modes(void **state)
+{
+	struct fi_info *have = have_new(), *hints = hints_new();
+
+	hints->caps = 0;
+	hints->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_PROV_KEY; /* not FI_MR_ALLOCATED */
+	have->domain_attr->mr_mode = BASIC;
+	assert_int_equal(kit_info_check(&g_fix_prov, V15, have, hints), 0);
+	kit_info_alter(have, hints, V15);
+	assert_int_equal(have->caps & (FI_REMOTE_READ | FI_REMOTE_WRITE), 0);
+	assert_int_equal(have->caps & (FI_READ | FI_WRITE), FI_READ | FI_WRITE);
+	fi_freeinfo(have);
+	have = have_new();
+	hints->domain_attr->mr_mode |= FI_MR_ALLOCATED;
+	kit_info_alter(have, hints, V15);
+	assert_int_not_equal(have->caps & FI_REMOTE_READ, 0);
+	fi_freeinfo(have);
+	fi_freeinfo(hints);
+}
+
 static void info_alter__echoes_what_was_asked(void **state)
 {
 	static struct fid handle;
@@ -650,6 +672,7 @@ int main(void)
 		cmocka_unit_test(mr_mode__old_style_local),
 		cmocka_unit_test(mr_mode__takes_remote_access_away),
 		cmocka_unit_test(info_alter__caps),
+		cmocka_unit_test(info_alter__no_target_without_its_modes),
 		cmocka_unit_test(info_alter__echoes_what_was_asked),
 		cmocka_unit_test(info__results_are_good_hints),
 		cmocka_unit_test(info_new__has_room_for_newer_cores),
