@@ -67,6 +67,7 @@ struct link_peer {
 	uint32_t refs;
 	int16_t dead;              /* 0, or the terminal -errno that every later call returns */
 	bool shm_tried;
+	bool is_met;               /* it once answered over the network */
 	struct shm_peer *shm;      /* set: frames go straight through shared memory */
 	struct rel_peer *rel;      /* set at the first frame that needs repair */
 	struct link_peer *hnext;   /* hash chain of port->peer_tab */

@@ -56,6 +56,21 @@ static const char *dead_reason(int status)
 	}
 }
 
+/*
+ * Two hosts that both are on loopback look like one: the peer's address is then local and nobody has
+ * it. Says once per port which key helps.
+ */
+static bool is_lost_on_loopback(const struct link_peer *peer, int status)
+{
+	struct link_port *p = peer->port;
+
+	if (p->is_refusal_said || p->node->attr.sim)
+		return false;
+	if (status != -ECONNREFUSED && status != -EHOSTUNREACH)
+		return false;
+	return link_ip_is_loopback(p->self.ip) && !peer->shm && !peer->is_met;
+}
+
 void port_peer_dead(struct link_peer *peer, int status)
 {
 	struct link_port *p = peer->port;
@@ -68,6 +83,13 @@ void port_peer_dead(struct link_peer *peer, int status)
 	peer->dead = (int16_t)status;
 	p->stats.peers_dead++;
 	p->events++;
+	if (is_lost_on_loopback(peer, status)) {
+		p->is_refusal_said = true;
+		log_line(LOG_LVL_WARN, __func__, __LINE__,
+			 "%s: no adapter with this address on this host; between hosts set "
+			 "SOFTFABRIC_NET=\"if=...\" to an interface, an address or auto",
+			 link_addr_text(&peer->addr, text));
+	}
 	/* a closed port is how every job ends; the others are news */
 	log_line(status == -ECONNREFUSED ? LOG_LVL_INFO : LOG_LVL_WARN, __func__, __LINE__,
 		 "peer %s is gone: %s", link_addr_text(&peer->addr, text), dead_reason(status));

@@ -366,6 +366,35 @@ static void efa_tables(struct ct *c)
 	ct_close(c);
 }
 
+/* An address of this host that nobody has: what a peer on another host looks like while both are on loopback. */
+static void efa_nobody(struct ct *c)
+{
+	uint8_t addr[64], mem[8] = {0};
+	char text[512] = "", data[1024];
+	struct fi_cq_err_entry e = {.err_data = data, .err_data_size = sizeof(data)};
+	struct fi_cq_tagged_entry t;
+	fi_addr_t to;
+	ssize_t ret;
+
+	ct_open(c);
+	memcpy(addr, c->addr, sizeof(addr));
+	addr[20] ^= 0x55; /* the connection id of no endpoint; its queue pair number neither */
+	addr[16] = 9;
+	addr[17] = 0;
+	RET(1, fi_av_insert(c->av, addr, 1, &to, 0, NULL));
+	while (ct_again(c, fi_send(c->ep, mem, sizeof(mem), NULL, to, &c->ctx[0])))
+		;
+	while ((ret = fi_cq_read(c->txcq, &t, 1)) == -FI_EAGAIN)
+		;
+	RET(-FI_EAVAIL, ret);
+	RET(1, fi_cq_readerr(c->txcq, &e, 0));
+	CHECK(e.err == FI_ENOTCONN || e.err == FI_EHOSTUNREACH, "error %d", e.err);
+	fi_cq_strerror(c->txcq, e.prov_errno, e.err_data, text, sizeof(text));
+	CHECK(strstr(text, "no adapter with this address on this host") && strstr(text, "if="), "the text is: %s", text);
+	CHECK(strstr(text, "Peer EFA addr: fi_addr_efa://"), "the text is: %s", text);
+	ct_close(c);
+}
+
 #define ALL4 (FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC)
 /* The protocols are those of the network path; between processes of one host the provider is free to find faster ways. */
 #define NET  "FI_EFA_ENABLE_SHM_TRANSFER=0 "
@@ -384,6 +413,7 @@ const struct ct_test efa_tests[] = {
 	{"efa_rma_rw", efa_rma_full, ALL4, 0, CT_ANY_PATH, NULL, NET "SOFTFABRIC_EFA=gen=efa1-rw FI_EFA_USE_DEVICE_RDMA=1", "efa"},
 	{"efa_rma_full", efa_rma_full, ALL4, 0, CT_ANY_PATH, NULL, NET, "efa"},
 	{"efa_atomics", efa_atomics, ALL4, 0, CT_ANY_PATH, NULL, NET, "efa"},
+	{"efa_nobody", efa_nobody, FI_MSG, 0, CT_SOLO, NULL, NULL, "efa"},
 	{"efa_options", efa_options, FI_MSG, 0, CT_SOLO, NULL, NULL, "efa"},
 	{"efa_tables", efa_tables, FI_RMA, 0, CT_SOLO, NULL, NULL, "efa"},
 	{0},

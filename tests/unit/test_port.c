@@ -175,6 +175,26 @@ static void peer_get__loopback_port_refuses_other_hosts(void **state)
 	assert_int_equal(link_peer_get(port, &v6, &peer), 0); /* ::1 is this host */
 }
 
+/* Two hosts that both are on loopback: the peer's address is ours and nobody has it. */
+static void peer_dead__names_the_key_on_loopback(void **state)
+{
+	struct link_addr a = addr4(LOOP, 1000, 1), b = addr4(LOOP, 1001, 1);
+	struct link_peer *met = peer_get(&a), *never = peer_get(&b);
+
+	(void)state;
+	met->is_met = true;
+	port_peer_dead(met, -ECONNREFUSED); /* it was there and has left: how every job ends */
+	assert_int_equal(warns, 0);
+	port_peer_dead(never, -ECONNREFUSED);
+	assert_int_equal(warns, 1);
+	assert_non_null(strstr(last_warn, "no adapter with this address on this host"));
+	assert_non_null(strstr(last_warn, "if="));
+	assert_non_null(strstr(last_warn, "1001"));
+	b.port++;
+	port_peer_dead(peer_get(&b), -ECONNREFUSED); /* once is enough */
+	assert_int_equal(warns, 1);
+}
+
 static void peer_get__without_udp(void **state)
 {
 	struct link_addr a = addr4(LOOP, 1000, 1);
@@ -618,6 +638,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T_(peer_get__same_address_same_peer),
 		T_(peer_get__loopback_port_refuses_other_hosts),
+		T_(peer_dead__names_the_key_on_loopback),
 		T_(peer_get__without_udp),
 		T_(peer_tab__100k_peers),
 		T_(peer_in__bounded),

@@ -125,6 +125,21 @@ uint64_t efa_host_id(void)
 	return strtoull(tag + 3, NULL, 16);
 }
 
+/* Two hosts that both are on loopback look like one, on which nobody has the peer's address. */
+static const char *hint(const struct efa_ep *ep, const struct efa_peer *peer, unsigned prov_errno)
+{
+	struct in6_addr self;
+
+	memcpy(&self, ep->self.gid, sizeof(self));
+	if (prov_errno != EFANIC_REMOTE_BAD_DEST_QPN && prov_errno != EFANIC_LOCAL_UNREACH_REMOTE && prov_errno != 4126)
+		return "";
+	if (!peer || peer->is_self || (peer->flags & EFA_PEER_HS_RCVD) || peer->exp_msg_id)
+		return "";
+	if (!IN6_IS_ADDR_LOOPBACK(&self) && !(IN6_IS_ADDR_V4MAPPED(&self) && self.s6_addr[12] == 127))
+		return "";
+	return " (no adapter with this address on this host; between hosts set SOFTFABRIC_NET=\"if=...\")";
+}
+
 size_t efa_err_data(const struct efa_ep *ep, const struct efa_peer *peer, unsigned prov_errno, char *buf, size_t cap)
 {
 	char self[96] = "N/A", other[96] = "N/A";
@@ -138,8 +153,8 @@ size_t efa_err_data(const struct efa_ep *ep, const struct efa_peer *peer, unsign
 		len = sizeof(other);
 		efa_addr_str(&a, other, &len);
 	}
-	n = snprintf(buf, cap, "%s My EFA addr: %s My host id: i-%017llx Peer EFA addr: %s Peer host id: i-%017llx",
-		     efa_strerror(prov_errno), self, (unsigned long long)efa_host_id(), other,
+	n = snprintf(buf, cap, "%s%s My EFA addr: %s My host id: i-%017llx Peer EFA addr: %s Peer host id: i-%017llx",
+		     efa_strerror(prov_errno), hint(ep, peer, prov_errno), self, (unsigned long long)efa_host_id(), other,
 		     peer ? (unsigned long long)peer->host_id : 0ULL);
 	return n < 0 ? 0 : MIN((size_t)n + 1, cap);
 }
