@@ -366,6 +366,29 @@ static void efa_tables(struct ct *c)
 	ct_close(c);
 }
 
+/*
+ * Messages that come out of order by more than the window: nothing is lost, nothing overtakes, and nobody keeps more than the window.
+ */
+static void efa_window(struct ct *c)
+{
+	uint64_t refused;
+
+	ct_open(c);
+	ct_stream(c, false, 400, true);
+	ct_stream(c, true, 400, false);
+	refused = ct_stat(c, "early_refused");
+	if (c->rank == 0) {
+		uint64_t theirs;
+
+		ct_swap(c, &refused, &theirs, sizeof(refused));
+		CHECK(refused + theirs, "nothing came early: this test tests nothing");
+	} else {
+		ct_swap(c, &refused, &refused, sizeof(refused));
+	}
+	CHECK(!ct_stat(c, "drop.early"), "messages were lost");
+	ct_close(c);
+}
+
 /* An address of this host that nobody has: what a peer on another host looks like while both are on loopback. */
 static void efa_nobody(struct ct *c)
 {
@@ -413,6 +436,8 @@ const struct ct_test efa_tests[] = {
 	{"efa_rma_rw", efa_rma_full, ALL4, 0, CT_ANY_PATH, NULL, NET "SOFTFABRIC_EFA=gen=efa1-rw FI_EFA_USE_DEVICE_RDMA=1", "efa"},
 	{"efa_rma_full", efa_rma_full, ALL4, 0, CT_ANY_PATH, NULL, NET, "efa"},
 	{"efa_atomics", efa_atomics, ALL4, 0, CT_ANY_PATH, NULL, NET, "efa"},
+	{"efa_window", efa_window, ALL4, 0, CT_ANY_PATH, "FI_EFA_RECVWIN_SIZE",
+	 NET "FI_EFA_RECVWIN_SIZE=2 SOFTFABRIC_NET=reorder=20%;delay=50us", "efa"},
 	{"efa_nobody", efa_nobody, FI_MSG, 0, CT_SOLO, NULL, NULL, "efa"},
 	{"efa_options", efa_options, FI_MSG, 0, CT_SOLO, NULL, NULL, "efa"},
 	{"efa_tables", efa_tables, FI_RMA, 0, CT_SOLO, NULL, NULL, "efa"},

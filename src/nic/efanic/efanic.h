@@ -222,6 +222,11 @@ int efanic_post_recv_credits(struct efanic_qp *qp, uint32_t n);
 /** efanic_post_recv() - Queue pairs with posted buffers. Return: 0; -ENOMEM full; -EINVAL state or sge_cnt. */
 int efanic_post_recv(struct efanic_qp *qp, uint64_t wr_id, const struct efanic_sge *sge, int sge_cnt);
 /**
+ * efanic_refuse() - From on_wc: the SEND that a credit receive brought is not taken; its sender is told that there was no receive.
+ * The credit is the caller's to give back all the same. False: too late, it was accepted while nobody polled.
+ */
+bool efanic_refuse(struct efanic_qp *qp);
+/**
  * efanic_poll() - Move packets and hand completions to on_wc, in this call only. A credit receive is consumed per packet.
  * Return: number of events, 0 = idle.
  */

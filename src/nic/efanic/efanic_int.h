@@ -158,6 +158,7 @@ struct efanic_qp {
 	bool is_posted; /* receives need buffers */
 	uint8_t backlog;   /* posts since something waits for room at the link */
 	bool is_polling;
+	bool is_refused; /* the handler did not take the packet that it was shown */
 	uint32_t qkey, mtu;
 	le64_t rx_plain;  /* how a SEND to us begins */
 	uint32_t credits; /* receives that may still arrive */
@@ -178,6 +179,7 @@ struct efanic_qp {
 	enum efanic_qp_type type;
 	enum efanic_qp_state state;
 	bool unsolicited_ok;
+	bool is_reporting; /* the handler is shown what was accepted earlier */
 	uint8_t rnr_retry, sl;
 	uint16_t qpn;
 	uint64_t drops[EFANIC_DROP_NUM];

@@ -37,6 +37,25 @@ static int refuse_no_receive(struct efanic_qp *qp)
 	return EFANIC_REMOTE_RNR;
 }
 
+bool efanic_refuse(struct efanic_qp *qp)
+{
+	lock_assert_held(qp->nic->lock);
+	if (qp->is_reporting || qp->is_posted)
+		return false;
+	qp->is_refused = true;
+	return true;
+}
+
+/* The handler did not want it: as if there had been no receive. The handler gave the credit back, as
+ * for every packet. */
+static __attribute__((cold)) int refuse_unwanted(struct efanic_qp *qp, uint32_t len)
+{
+	qp->is_refused = false;
+	qp->stats.recv_wrs--;
+	qp->stats.recv_bytes -= len;
+	return refuse_no_receive(qp);
+}
+
 /* --- who sent it --- */
 
 static __attribute__((noinline)) void src_stranger(struct efanic_qp *qp, struct link_peer *peer,
@@ -132,7 +151,9 @@ static void parked_report(struct efanic_qp *qp, struct rx_parked *pk)
 		src_fill(qp, pk->peer, wc);
 	else
 		src_none(wc);
+	qp->is_reporting = true;
 	qp->on_wc(qp->ctx, wc);
+	qp->is_reporting = false;
 	qp->stranger.peer = NULL;
 }
 
@@ -265,6 +286,8 @@ static inline int complete(struct efanic_qp *qp, struct link_peer *peer,
 	count_recv(qp, pkt);
 	qp->on_wc(qp->ctx, wc);
 	qp->stranger.peer = NULL;
+	if (unlikely(qp->is_refused))
+		return refuse_unwanted(qp, pkt->payload_len);
 	return 0;
 }
 
@@ -419,6 +442,8 @@ static inline int rx_plain(struct efanic_qp *qp, struct link_peer *peer, const s
 	src_fill(qp, peer, wc);
 	qp->on_wc(qp->ctx, wc);
 	qp->stranger.peer = NULL;
+	if (unlikely(qp->is_refused))
+		return refuse_unwanted(qp, len);
 	return 0;
 }
 
@@ -443,7 +468,7 @@ static __attribute__((noinline)) int rx_any(struct efanic_qp *qp, struct link_pe
 		return refuse_no_receive(qp);
 	qp->credits--;
 	rc = complete(qp, peer, &pkt, 0, pkt.payload_len, false, frame);
-	if (unlikely(rc))
+	if (unlikely(rc) && !qp->deliver)
 		qp->credits++;
 	return rc;
 }

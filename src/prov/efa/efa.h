@@ -245,7 +245,7 @@ struct efa_rx {
 /* --- endpoint --------------------------------------------------------------------------------------------------- */
 struct efa_stats { /* per protocol, for tests, logs and the demo */
 	uint64_t tx_pkts[256], rx_pkts[256];
-	uint64_t drop[EFA_DROP_NUM], drop_unknown_peer, drop_stale_id, drop_duplicate, rnr_queued, implicit_peers;
+	uint64_t drop[EFA_DROP_NUM], drop_unknown_peer, drop_stale_id, drop_duplicate, drop_early, early_refused, rnr_queued, implicit_peers;
 };
 
 struct efa_ep {

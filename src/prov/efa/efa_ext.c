@@ -42,7 +42,8 @@ static const struct stat_row ep_row[] = {
 	EP("drop.DEPRECATED", drop[EFA_DROP_DEPRECATED]), EP("drop.VERSION", drop[EFA_DROP_VERSION]),
 	EP("drop.COUNT", drop[EFA_DROP_COUNT]), EP("drop.ADDR_LEN", drop[EFA_DROP_ADDR_LEN]),
 	EP("drop.LENGTH", drop[EFA_DROP_LENGTH]), EP("drop.unknown_peer", drop_unknown_peer),
-	EP("drop.stale_id", drop_stale_id), EP("drop.duplicate", drop_duplicate), EP("rnr_queued", rnr_queued),
+	EP("drop.stale_id", drop_stale_id), EP("drop.duplicate", drop_duplicate), EP("drop.early", drop_early),
+	EP("early_refused", early_refused), EP("rnr_queued", rnr_queued),
 	EP("implicit_peers", implicit_peers),
 };
 

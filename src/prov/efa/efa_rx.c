@@ -602,6 +602,29 @@ static void ordered_now(struct efa_peer *peer, const struct efa_hdr *h, const st
 		efa_atomic_on_rta(peer, h, data, payload_off);
 }
 
+/*
+ * Is there room for a packet that came @ahead messages early? Packets beyond the window are refused at the adapter: their sender
+ * backs off and tries again, the one that everybody waits for is always taken. Those that the adapter accepted while nobody polled
+ * are owed a place; there are no more of them than receives.
+ */
+static bool has_room_ahead(struct efa_peer *peer, uint32_t ahead)
+{
+	struct efa_ep *ep = peer->ep;
+	uint32_t window = (uint32_t)ep->domain->params.recvwin_size;
+
+	if (likely(ahead < window && peer->ahead_cnt < window))
+		return true;
+	if (efanic_refuse(ep->qp)) {
+		ep->stats.early_refused++;
+		return false;
+	}
+	if (peer->ahead_cnt < (uint64_t)window + ep->kit.info->rx_attr->size)
+		return true;
+	if (!ep->stats.drop_early++)
+		efa_ep_event(ep, FI_EIO, 4096, "too many messages came early (FI_EFA_RECVWIN_SIZE)");
+	return false;
+}
+
 static void keep_ahead(struct efa_peer *peer, const struct efa_hdr *h, const struct view *data)
 {
 	struct efa_held *held = efa_held_get(peer->ep, data, h->msg_id), *at;
@@ -640,7 +663,8 @@ void efa_rx_ordered(struct efa_peer *peer, const struct efa_hdr *h, const struct
 		return;
 	}
 	if (unlikely(ahead > 0)) {
-		keep_ahead(peer, h, data);
+		if (has_room_ahead(peer, (uint32_t)ahead))
+			keep_ahead(peer, h, data);
 		return;
 	}
 	if (unlikely(ahead < 0)) {
