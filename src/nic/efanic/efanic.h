@@ -173,6 +173,7 @@ void efanic_dst_put(struct efanic_dst *dst);
  * Return: 0; -ENOMEM; -EINVAL not of @qp.
  */
 int efanic_dst_hold(struct efanic_qp *qp, struct efanic_dst *dst, struct efanic_dst **out);
+uint32_t efanic_dst_qkey(const struct efanic_dst *dst);      /* as asked for, or as the sender's port announced it */
 void *efanic_dst_user(const struct efanic_dst *dst);          /* the provider's pointer; NULL at first; also on wc->src */
 void efanic_dst_set_user(struct efanic_dst *dst, void *user);
 bool efanic_dst_is_local(const struct efanic_dst *dst);       /* same host, through shared memory */

@@ -287,6 +287,11 @@ void efanic_dst_orphan_all(struct efanic_qp *qp)
 	slab_foreach(&qp->nic->dsts, orphan_one, qp);
 }
 
+uint32_t efanic_dst_qkey(const struct efanic_dst *dst)
+{
+	return dst->qkey;
+}
+
 void *efanic_dst_user(const struct efanic_dst *dst)
 {
 	return dst->user;

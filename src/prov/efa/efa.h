@@ -245,7 +245,7 @@ struct efa_rx {
 /* --- endpoint --------------------------------------------------------------------------------------------------- */
 struct efa_stats { /* per protocol, for tests, logs and the demo */
 	uint64_t tx_pkts[256], rx_pkts[256];
-	uint64_t drop[EFA_DROP_NUM], drop_unknown_peer, drop_stale_id, drop_duplicate, drop_early, early_refused, rnr_queued, implicit_peers;
+	uint64_t drop[EFA_DROP_NUM], drop_unknown_peer, drop_stale_id, drop_duplicate, drop_early, drop_zcpy, early_refused, rnr_queued, implicit_peers;
 };
 
 struct efa_ep {
@@ -273,6 +273,7 @@ struct efa_ep {
 	uint8_t rnr_retry;
 	bool use_read, use_write;        /* device RDMA in use */
 	bool shm_permitted, zcpy_rx, unsolicited, homogeneous, in_order;
+	bool no_inline;                  /* messages do not start with an eager header at once: prefix, or zero-copy receive */
 	bool need_doorbell;
 	bool has_lost;                   /* some peer's lost_status is set */
 	int32_t watch_skip;              /* progress calls until the next efa_peers_watch() */
@@ -299,6 +300,20 @@ int efa_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep *
 int efa_ep_progress(struct kit_ep *ep);
 /** efa_ep_event() - Something failed that no operation can report: EQ error entry (FI_EFA_ERR code), or one warning without EQ. */
 void efa_ep_event(struct efa_ep *ep, int err, int prov_errno, const char *why);
+
+/* efa_zcpy.c: receives posted to a queue pair of their own */
+#define EFA_ZCPY_NOT 1
+/** efa_zcpy_choose() - Sets ep->zcpy_rx as the endpoint's attributes and options want; before it is enabled. @is_shm: shared memory is on. */
+bool efa_zcpy_choose(struct efa_ep *ep, bool is_shm);
+/** efa_zcpy_open() - The second queue pair, otherwise like @like. 0 or efanic_qp_open()'s. Lock held. */
+int efa_zcpy_open(struct efa_ep *ep, const struct efanic_qp_attr *like);
+void efa_zcpy_close(struct efa_ep *ep);
+/** efa_zcpy_on_wc() - efa_on_wc() for the first queue pair of an endpoint in this mode. */
+void efa_zcpy_on_wc(void *ctx, const struct efanic_wc *wc);
+/** efa_zcpy_recv() - fi_recv*. 0; -FI_EAGAIN; -FI_EINVAL: too many pieces; -FI_EOPNOTSUPP: multi-receive. Lock held. */
+ssize_t efa_zcpy_recv(struct efa_ep *ep, const struct kit_recv_args *a);
+/** efa_zcpy_send() - Starts an untagged send. 0; EFA_ZCPY_NOT: the peer wants a header; -FI_EAGAIN, -FI_EMSGSIZE: nothing happened. */
+int efa_zcpy_send(struct efa_tx *tx);
 
 /* efa_opt.c */
 int efa_ep_setopt(struct fid *fid, int level, int name, const void *val, size_t len);
@@ -394,6 +409,8 @@ int efa_tx_start(struct efa_tx *tx);
 int efa_tx_park(struct efa_tx *tx);
 /** efa_tx_hdr() - The request header of @tx: type, flags, identity, ids, lengths. */
 void efa_tx_hdr(const struct efa_tx *tx, struct efa_hdr *h);
+/** efa_tx_gather() - Append the pieces of the user's memory that make up [@off, +@len) of the transfer to the packet. */
+void efa_tx_gather(struct efa_pkt *pkt, const struct efa_tx *tx, uint64_t off, uint64_t len);
 int efa_tx_send_packet(struct efa_tx *tx, struct efa_hdr *h, uint64_t off, uint64_t len); /* 0; -FI_EAGAIN */
 int efa_tx_start_longcts(struct efa_tx *tx);
 /** efa_tx_respond() - First packet @h of an answer with payload from the start of @tx, then @window bytes by CTSDATA. */

@@ -26,6 +26,8 @@ int efa_ep_progress(struct kit_ep *kep)
 	if (unlikely(!kep->enabled))
 		return 0;
 	events = efanic_poll(ep->qp);
+	if (unlikely(ep->user_qp != NULL))
+		events += efanic_poll(ep->user_qp);
 	if (unlikely(!STAILQ_EMPTY(&ep->queued)))
 		efa_pkts_retry(ep, clk_now_ns(NULL));
 	if (unlikely(!TAILQ_EMPTY(&ep->pump)))
@@ -90,12 +92,17 @@ static int ep_enable(struct efa_ep *ep)
 	if (prm->tx_queue_size > 0)
 		attr.sq_depth = MIN(attr.sq_depth, (uint32_t)prm->tx_queue_size);
 	lock_acquire(&ep->domain->kit.lock);
+	if (efa_zcpy_choose(ep, !attr.no_shm))
+		attr.on_wc = efa_zcpy_on_wc;
+	ep->no_inline = ep->zcpy_rx || ep->msg_prefix;
 	ret = efanic_qp_open(ep->domain->nic, &attr, &ep->qp);
 	if (ret)
 		goto out;
 	ret = efanic_qp_to_rts(ep->qp, ep->rnr_retry);
 	if (!ret)
 		ret = efanic_post_recv_credits(ep->qp, attr.rq_depth);
+	if (!ret && ep->zcpy_rx)
+		ret = efa_zcpy_open(ep, &attr);
 	if (ret) {
 		efanic_qp_close(ep->qp);
 		ep->qp = NULL;
@@ -104,7 +111,7 @@ static int ep_enable(struct efa_ep *ep)
 	ep->self.qpn = efanic_qp_qpn(ep->qp);
 	ep->local_extra = EFA_X_DELIVERY_COMPLETE | EFA_X_CONNID_HDR | EFA_X_RUNT | EFA_X_READ_NACK | EFA_X_REFUSED |
 			  (ep->use_read ? EFA_X_RDMA_READ : 0) | (ep->use_write ? EFA_X_RDMA_WRITE : 0) |
-			  (ep->unsolicited ? EFA_X_UNSOLICITED_WRITE_RECV : 0);
+			  (ep->unsolicited ? EFA_X_UNSOLICITED_WRITE_RECV : 0) | (ep->zcpy_rx ? EFA_X_USER_RECV_QP : 0);
 	LIST_INSERT_HEAD(&ep->domain->eps, ep, domain_link);
 	ep->kit.enabled = true;
 out:
@@ -174,6 +181,7 @@ static void ep_stop(struct efa_ep *ep)
 		drain(ep);
 		LIST_REMOVE(ep, domain_link);
 		ep->kit.enabled = false;
+		efa_zcpy_close(ep);
 		efanic_qp_close(ep->qp);
 		ep->qp = NULL;
 	}
@@ -207,6 +215,10 @@ static ssize_t ep_cancel(fid_t fid, void *context)
 
 	if (efa_ep_state(&ep->kit) == -FI_EIO)
 		return -FI_EIO;
+	if (ep->zcpy_rx) {
+		LOG_WARN("fi_cancel refused: the receive is the adapter's in zero-copy receive mode");
+		return -FI_EOPNOTSUPP;
+	}
 	lock_acquire(&ep->domain->kit.lock);
 	ret = kit_srx_cancel(&ep->srx, context);
 	lock_release(&ep->domain->kit.lock);

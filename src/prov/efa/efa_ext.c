@@ -43,7 +43,7 @@ static const struct stat_row ep_row[] = {
 	EP("drop.COUNT", drop[EFA_DROP_COUNT]), EP("drop.ADDR_LEN", drop[EFA_DROP_ADDR_LEN]),
 	EP("drop.LENGTH", drop[EFA_DROP_LENGTH]), EP("drop.unknown_peer", drop_unknown_peer),
 	EP("drop.stale_id", drop_stale_id), EP("drop.duplicate", drop_duplicate), EP("drop.early", drop_early),
-	EP("early_refused", early_refused), EP("rnr_queued", rnr_queued),
+	EP("drop.zcpy", drop_zcpy), EP("early_refused", early_refused), EP("rnr_queued", rnr_queued),
 	EP("implicit_peers", implicit_peers),
 };
 
@@ -72,6 +72,8 @@ static void stat_name(size_t i, char name[NAME_MAX_LEN])
 		snprintf(name, NAME_MAX_LEN, "%cx_pkts.%s", i < PKT_TYPES ? 't' : 'r', efa_pkt_name((unsigned)type));
 	else if (i < PKT_TYPES && (type == EFA_WR_READ || type == EFA_WR_WRITE))
 		snprintf(name, NAME_MAX_LEN, "tx_pkts.RDMA_%s", type == EFA_WR_READ ? "READ" : "WRITE");
+	else if (type == EFA_WR_USER)
+		snprintf(name, NAME_MAX_LEN, "%cx_pkts.HEADERLESS", i < PKT_TYPES ? 't' : 'r');
 }
 
 /* Offset in struct efa_stats of endpoint counter @i, which counts on behind the adapter's. */

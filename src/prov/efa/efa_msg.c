@@ -95,7 +95,7 @@ static inline bool small_ok(const struct efa_ep *ep, const struct efa_peer *peer
 {
 	return (peer->flags & (EFA_PEER_HS_RCVD | EFA_PEER_RNR)) == EFA_PEER_HS_RCVD &&
 	       (peer->extra & (EFA_X_CONNID_HDR | EFA_X_CONSTANT_HDR_LEN)) == EFA_X_CONNID_HDR &&
-	       STAILQ_EMPTY(&peer->parked) && !peer->unstarted && !ep->msg_prefix;
+	       STAILQ_EMPTY(&peer->parked) && !peer->unstarted && !ep->no_inline;
 }
 
 struct efa_small {
@@ -312,7 +312,7 @@ static ssize_t recv_args(struct efa_ep *ep, bool tagged, struct kit_recv_args *a
 		a->iov = iov;
 	}
 	lock_acquire(lock);
-	ret = kit_srx_recv(&ep->srx, tagged, a);
+	ret = unlikely(ep->zcpy_rx && !tagged) ? efa_zcpy_recv(ep, a) : kit_srx_recv(&ep->srx, tagged, a);
 	answer_ready(ep);
 	lock_release(lock);
 	return ret;
@@ -327,11 +327,14 @@ static inline __attribute__((always_inline)) ssize_t recv_buf(struct efa_ep *ep,
 
 	if (unlikely(efa_ep_state(&ep->kit)))
 		return efa_ep_state(&ep->kit);
-	if (unlikely(ep->msg_prefix)) {
-		if (len < ep->msg_prefix)
-			return -FI_EINVAL;
-		buf = (char *)buf + ep->msg_prefix;
-		len -= ep->msg_prefix;
+	if (unlikely(ep->no_inline)) {
+		struct iovec iov = {buf, len};
+		struct kit_recv_args any = *a;
+
+		any.iov = &iov;
+		any.desc = &desc;
+		any.iov_cnt = 1;
+		return recv_args(ep, tagged, &any);
 	}
 	lock_acquire(lock);
 	ret = kit_srx_recv_buf(&ep->srx, tagged, buf, len, desc, a);

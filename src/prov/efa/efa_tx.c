@@ -178,8 +178,7 @@ static uint32_t desc_lkey(void *desc)
 	return mr ? efanic_mr_lkey(mr->dev) : EFANIC_LKEY_INTERNAL;
 }
 
-/* The pieces of the user's memory that make up [off, off + len) of the transfer, appended to the packet's gather list. */
-static void gather(struct efa_pkt *pkt, const struct efa_tx *tx, uint64_t off, uint64_t len)
+void efa_tx_gather(struct efa_pkt *pkt, const struct efa_tx *tx, uint64_t off, uint64_t len)
 {
 	for (unsigned i = 0; i < tx->iov_cnt && len; i++) {
 		uint64_t n = tx->iov[i].iov_len;
@@ -212,7 +211,7 @@ static struct efa_pkt *make_packet(struct efa_tx *tx, struct efa_hdr *h, uint64_
 	pkt->sge[0] = (struct efanic_sge){pkt->buf, (uint32_t)hdr_len, EFANIC_LKEY_INTERNAL};
 	pkt->sge_cnt = 1;
 	if (!copy) {
-		gather(pkt, tx, off, len);
+		efa_tx_gather(pkt, tx, off, len);
 		return pkt;
 	}
 	if (likely(tx->iov_cnt == 1))
@@ -450,6 +449,11 @@ static int start_msg(struct efa_tx *tx)
 	bool direct;
 	int ret;
 
+	if (unlikely(ep->zcpy_rx && !tagged)) {
+		ret = efa_zcpy_send(tx);
+		if (ret != EFA_ZCPY_NOT)
+			return ret;
+	}
 	direct = in.len >= LOCAL_MIN_READ && in.peer_hs && efanic_dst_is_direct(peer->dst);
 	if (direct)
 		in.min_read = MIN(in.min_read, (uint64_t)LOCAL_MIN_READ);
