@@ -258,6 +258,7 @@ static struct fi_info *hints_new(const struct rig *r)
 	h->mode = FI_CONTEXT | FI_CONTEXT2;
 	h->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
 	h->domain_attr->threading = FI_THREAD_DOMAIN;
+	h->domain_attr->data_progress = h->domain_attr->control_progress = r->progress;
 	h->tx_attr->msg_order = h->rx_attr->msg_order = FI_ORDER_SAS;
 	return h;
 }

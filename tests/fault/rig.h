@@ -58,6 +58,7 @@ struct rig {
 	uint32_t rank;
 	uint64_t rng;
 	uint32_t syncs;
+	enum fi_progress progress; /* asked for; set before rig_open() */
 	struct fi_info *info;
 	struct fid_fabric *fabric;
 	struct fid_domain *domain;

@@ -41,61 +41,6 @@ static void credit__one_per_packet(void **state)
 	world_close(&w);
 }
 
-static unsigned g_refusals_left;
-
-static void refuse_some(struct end *e, const struct efanic_wc *wc)
-{
-	if (wc->opcode == EFANIC_OP_RECV && wc->data.len == 1) {
-		g_refusals_left -= g_refusals_left && efanic_refuse(e->qp);
-		efanic_post_recv_credits(e->qp, 1);
-	}
-}
-
-/* A packet that the handler does not want ends like one without a receive: the sender tries again. */
-static void credit__refused_by_the_handler(void **state)
-{
-	struct efanic_stats stats;
-	struct world w;
-
-	world_open(&w, NULL);
-	pair_open(&w, 2);
-	w.b.hook = refuse_some;
-	g_refusals_left = 2;
-	assert_int_equal(send_to(&w.a, w.ab, 7, &g_byte, 1), 0);
-	settle(&w);
-	assert_int_equal(w.a.cnt, 0);
-	g_fake.now_ns += EFANIC_RNR_NS_MAX;
-	settle(&w);
-	g_fake.now_ns += EFANIC_RNR_NS_MAX;
-	settle(&w);
-	assert_int_equal(g_refusals_left, 0);
-	expect(&w.a, 1, 7, EFANIC_OK);
-	efanic_qp_query_stats(w.b.qp, &stats);
-	assert_int_equal(stats.recv_wrs, 1);
-	assert_int_equal(stats.recv_bytes, 1);
-	assert_int_equal(stats.rnr_naks_tx, 2);
-	assert_int_equal(w.b.qp->credits, 2);
-	world_close(&w);
-}
-
-/* What was accepted while nobody polled cannot be refused any more. */
-static void credit__too_late_to_refuse(void **state)
-{
-	struct world w;
-
-	world_open(&w, NULL);
-	pair_open(&w, 2);
-	w.b.hook = refuse_some;
-	g_refusals_left = 1;
-	assert_int_equal(send_to(&w.a, w.ab, 7, &g_byte, 1), 0);
-	link_poll(w.b.qp->port); /* as the adapter thread does */
-	settle(&w);
-	assert_int_equal(g_refusals_left, 1);
-	assert_int_equal(w.b.cnt, 1);
-	expect(&w.a, 1, 7, EFANIC_OK);
-	world_close(&w);
-}
-
 static void credit__limits(void **state)
 {
 	struct efanic_qp_mod mod = {.state = EFANIC_QPS_ERR};
@@ -751,8 +696,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(credit__one_per_packet),
-		cmocka_unit_test(credit__refused_by_the_handler),
-		cmocka_unit_test(credit__too_late_to_refuse),
 		cmocka_unit_test(credit__limits),
 		cmocka_unit_test(wc__fields_and_pieces),
 		cmocka_unit_test(stranger__can_be_answered_and_held),

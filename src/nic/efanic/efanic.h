@@ -91,7 +91,7 @@ int efanic_dev_query(int idx, struct efanic_dev_attr *out);
 struct efanic_open_attr {
 	int dev_idx;
 	struct lock *lock;
-	/* Automatic progress: runs in the adapter thread, lock held, when the application does not poll. NULL: adapter only. */
+	/* Runs in the adapter thread, lock held, when the application does not poll, in place of efanic_serve(). NULL: just that. */
 	void (*service)(void *ctx);
 	void *ctx;
 	bool no_thread;    /* tests */
@@ -101,6 +101,8 @@ struct efanic_open_attr {
 int efanic_open(const struct efanic_open_attr *attr, struct efanic **out);
 /** efanic_close() - Everything of it must be closed. Not under the lock. */
 void efanic_close(struct efanic *nic);
+/** efanic_serve() - What an adapter does while its host computes: accept packets, serve RDMA, acknowledge. Nothing is reported. Lock held. */
+void efanic_serve(struct efanic *nic);
 const struct efanic_dev_attr *efanic_attr(const struct efanic *nic);
 /** efanic_idle() - A poll found nothing: spin or yield. Not under the lock. */
 void efanic_idle(struct efanic *nic);
@@ -222,6 +224,8 @@ bool efanic_sq_is_empty(const struct efanic_qp *qp);
 int efanic_post_recv_credits(struct efanic_qp *qp, uint32_t n);
 /** efanic_post_recv() - Queue pairs with posted buffers. Return: 0; -ENOMEM full; -EINVAL state or sge_cnt. */
 int efanic_post_recv(struct efanic_qp *qp, uint64_t wr_id, const struct efanic_sge *sge, int sge_cnt);
+/** efanic_peek() - Show @fn the packets that were accepted while nobody polled, each once; on_wc will get them all the same. */
+void efanic_peek(struct efanic_qp *qp, efanic_wc_fn fn, void *ctx);
 /**
  * efanic_refuse() - From on_wc: the SEND that a credit receive brought is not taken; its sender is told that there was no receive.
  * The credit is the caller's to give back all the same. False: too late, it was accepted while nobody polled.

@@ -184,21 +184,25 @@ int efanic_dev_query(int idx, struct efanic_dev_attr *out)
 
 /* --- an open adapter --- */
 
-/* The adapter thread's turn: what hardware would do while the application computes. */
-static void service(void *ctx)
+void efanic_serve(struct efanic *nic)
 {
-	struct efanic *nic = ctx;
-
-	if (nic->open.service) {
-		nic->open.service(nic->open.ctx);
-		return;
-	}
 	for (struct efanic_qp *qp = nic->qps; qp; qp = qp->next) {
 		if (qp->is_polling) /* it is being closed */
 			continue;
 		link_poll(qp->port);
 		efanic_tx_retry(qp);
 	}
+}
+
+/* The adapter thread's turn. */
+static void service(void *ctx)
+{
+	struct efanic *nic = ctx;
+
+	if (nic->open.service)
+		nic->open.service(nic->open.ctx);
+	else
+		efanic_serve(nic);
 }
 
 static uint64_t next_deadline(void *ctx)

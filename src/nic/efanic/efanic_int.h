@@ -169,6 +169,7 @@ struct efanic_qp {
 	/* the rest */
 	struct wr_line done;
 	struct rx_parked *parked, **parked_tail;
+	struct rx_parked **unpeeked; /* link to the first that efanic_peek() has not shown */
 	struct efanic_dst *waiters; /* destinations with a waiting line, served in turn */
 	struct efanic_dst **waiters_tail;
 	struct pq rnr;

@@ -262,7 +262,7 @@ static void qp_init(struct efanic_qp *qp, struct efanic *nic, const struct efani
 		.rnr_retry = EFANIC_RNR_INFINITE,
 		.sl = attr->sl,
 	};
-	qp->parked_tail = &qp->parked;
+	qp->parked_tail = qp->unpeeked = &qp->parked;
 	qp->waiters_tail = &qp->waiters;
 }
 

@@ -133,10 +133,8 @@ static void parked_free(struct rx_parked *pk)
 	mem_free(pk);
 }
 
-static void parked_report(struct efanic_qp *qp, struct rx_parked *pk)
+static void parked_fill(struct efanic_qp *qp, const struct rx_parked *pk, struct efanic_wc *wc)
 {
-	struct efanic_wc *wc = &qp->wc_rx;
-
 	wc->wr_id = pk->wr_id;
 	wc->status = pk->status;
 	wc->opcode = pk->opcode;
@@ -151,10 +149,33 @@ static void parked_report(struct efanic_qp *qp, struct rx_parked *pk)
 		src_fill(qp, pk->peer, wc);
 	else
 		src_none(wc);
+}
+
+static void parked_report(struct efanic_qp *qp, struct rx_parked *pk)
+{
+	struct efanic_wc *wc = &qp->wc_rx;
+
+	parked_fill(qp, pk, wc);
 	qp->is_reporting = true;
 	qp->on_wc(qp->ctx, wc);
 	qp->is_reporting = false;
 	qp->stranger.peer = NULL;
+}
+
+static void parked_clear(struct efanic_qp *qp)
+{
+	qp->parked = NULL;
+	qp->parked_tail = qp->unpeeked = &qp->parked;
+}
+
+void efanic_peek(struct efanic_qp *qp, efanic_wc_fn fn, void *ctx)
+{
+	lock_assert_held(qp->nic->lock);
+	for (; *qp->unpeeked; qp->unpeeked = &(*qp->unpeeked)->next) {
+		parked_fill(qp, *qp->unpeeked, &qp->wc_rx);
+		fn(ctx, &qp->wc_rx);
+		qp->stranger.peer = NULL;
+	}
 }
 
 static struct efanic_rwr *rq_peek(struct efanic_qp *qp)
@@ -184,8 +205,7 @@ int efanic_rx_report(struct efanic_qp *qp)
 	struct rx_parked *pk = qp->parked, *next;
 	int n = 0;
 
-	qp->parked = NULL;
-	qp->parked_tail = &qp->parked;
+	parked_clear(qp);
 	for (; pk; pk = next, n++) {
 		next = pk->next;
 		parked_report(qp, pk);
@@ -539,8 +559,7 @@ void efanic_rx_flush(struct efanic_qp *qp, bool discard)
 	struct rx_parked *pk = qp->parked, *next;
 
 	qp->credits = 0;
-	qp->parked = NULL;
-	qp->parked_tail = &qp->parked;
+	parked_clear(qp);
 	for (; pk; pk = next) {
 		next = pk->next;
 		pk->next = NULL;

@@ -335,6 +335,8 @@ void efa_peer_free(struct efa_peer *peer); /* a removed one, when its last work 
 void efa_peers_fini(struct efa_ep *ep);
 int efa_handshake_send(struct efa_peer *peer);
 void efa_handshake_received(struct efa_peer *peer, const struct efa_hdr *h);
+/** efa_peers_greet() - Send handshakes to those whose first packets the adapter has accepted and we have not seen yet. */
+void efa_peers_greet(struct efa_ep *ep);
 /** efa_peer_trigger() - Make the peer send its handshake: one empty EAGER_RTW, unless a request was sent already. */
 int efa_peer_trigger(struct efa_peer *peer);
 /** efa_peers_watch() - Ask peers that only we wait for whether they live. Called every few progress calls. */

@@ -22,6 +22,21 @@ static void service(void *ctx)
 		efa_ep_progress(&ep->kit);
 }
 
+/*
+ * Manual progress: what an adapter does alone, and one thing more. A peer that means to read or write our memory waits for our
+ * handshake first; the memory is exposed, so a program that computes must not make it wait.
+ */
+static void service_adapter(void *ctx)
+{
+	struct efa_domain *d = ctx;
+	struct efa_ep *ep;
+
+	efanic_serve(d->nic);
+	LIST_FOREACH(ep, &d->eps, domain_link)
+		if (!ep->kit.closing)
+			efa_peers_greet(ep);
+}
+
 static void domain_idle(struct kit_domain *kd)
 {
 	efanic_idle(container_of(kd, struct efa_domain, kit)->nic);
@@ -177,10 +192,9 @@ static int open_nic(struct efa_domain *d, const char *name)
 	attr.dev_idx = find_device(name, &d->attr);
 	if (attr.dev_idx < 0)
 		return -FI_ENODEV;
-	if (d->auto_progress) {
-		attr.service = service;
-		attr.ctx = d;
-	}
+	attr.ctx = d;
+	if (d->kind != EFA_DGRAM)
+		attr.service = d->auto_progress ? service : service_adapter;
 	return efanic_open(&attr, &d->nic);
 }
 

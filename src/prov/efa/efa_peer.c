@@ -179,6 +179,28 @@ int efa_handshake_send(struct efa_peer *peer)
 	return ret;
 }
 
+static void greet(void *ctx, const struct efanic_wc *wc)
+{
+	struct efa_peer *peer;
+	size_t payload_off;
+	struct efa_hdr h;
+
+	if (wc->status != EFANIC_OK || wc->opcode != EFANIC_OP_RECV || efa_pkt_decode(&wc->data, &h, &payload_off))
+		return;
+	peer = efa_peer_of_packet(ctx, wc, &h);
+	if (peer && !(peer->flags & EFA_PEER_HS_SENT))
+		efa_handshake_send(peer);
+}
+
+void efa_peers_greet(struct efa_ep *ep)
+{
+	efanic_peek(ep->qp, greet, ep);
+	if (!ep->need_doorbell)
+		return;
+	efanic_doorbell(ep->qp);
+	ep->need_doorbell = false;
+}
+
 void efa_handshake_received(struct efa_peer *peer, const struct efa_hdr *h)
 {
 	struct efa_ep *ep = peer->ep;

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Packets that the provider does not take after all, and those that it looks at before they are reported.
+#include "efanic_fix.h"
+
+static uint8_t g_byte = 1;
+static unsigned g_refusals_left;
+static uint16_t g_peek_from;
+
+static void refuse_some(struct end *e, const struct efanic_wc *wc)
+{
+	if (wc->opcode == EFANIC_OP_RECV && wc->data.len == 1) {
+		g_refusals_left -= g_refusals_left && efanic_refuse(e->qp);
+		efanic_post_recv_credits(e->qp, 1);
+	}
+}
+
+/* A packet that the handler does not want ends like one without a receive: the sender tries again. */
+static void refuse__by_the_handler(void **state)
+{
+	struct efanic_stats stats;
+	struct world w;
+
+	world_open(&w, NULL);
+	pair_open(&w, 2);
+	w.b.hook = refuse_some;
+	g_refusals_left = 2;
+	assert_int_equal(send_to(&w.a, w.ab, 7, &g_byte, 1), 0);
+	settle(&w);
+	assert_int_equal(w.a.cnt, 0);
+	g_fake.now_ns += EFANIC_RNR_NS_MAX;
+	settle(&w);
+	g_fake.now_ns += EFANIC_RNR_NS_MAX;
+	settle(&w);
+	assert_int_equal(g_refusals_left, 0);
+	expect(&w.a, 1, 7, EFANIC_OK);
+	efanic_qp_query_stats(w.b.qp, &stats);
+	assert_int_equal(stats.recv_wrs, 1);
+	assert_int_equal(stats.recv_bytes, 1);
+	assert_int_equal(stats.rnr_naks_tx, 2);
+	assert_int_equal(w.b.qp->credits, 2);
+	world_close(&w);
+}
+
+/* What was accepted while nobody polled cannot be refused any more. */
+static void refuse__too_late(void **state)
+{
+	struct world w;
+
+	world_open(&w, NULL);
+	pair_open(&w, 2);
+	w.b.hook = refuse_some;
+	g_refusals_left = 1;
+	assert_int_equal(send_to(&w.a, w.ab, 7, &g_byte, 1), 0);
+	link_poll(w.b.qp->port); /* as the adapter thread does */
+	settle(&w);
+	assert_int_equal(g_refusals_left, 1);
+	assert_int_equal(w.b.cnt, 1);
+	expect(&w.a, 1, 7, EFANIC_OK);
+	world_close(&w);
+}
+
+static void count_peeked(void *ctx, const struct efanic_wc *wc)
+{
+	assert_int_equal(wc->opcode, EFANIC_OP_RECV);
+	assert_int_equal(wc->data.len, 1);
+	assert_int_equal(wc->src_qpn, g_peek_from);
+	++*(unsigned *)ctx;
+}
+
+/* What waits is shown once, and reported all the same. */
+static void peek__shows_each_packet_once(void **state)
+{
+	unsigned seen = 0;
+	struct world w;
+
+	world_open(&w, NULL);
+	pair_open(&w, 4);
+	g_peek_from = efanic_qp_qpn(w.a.qp);
+	efanic_peek(w.b.qp, count_peeked, &seen);
+	assert_int_equal(seen, 0);
+	for (uint64_t i = 0; i < 3; i++) {
+		assert_int_equal(send_to(&w.a, w.ab, i, &g_byte, 1), 0);
+		efanic_doorbell(w.a.qp);
+		efanic_serve(w.nic);
+		efanic_peek(w.b.qp, count_peeked, &seen);
+		efanic_peek(w.b.qp, count_peeked, &seen);
+		assert_int_equal(seen, i + 1);
+	}
+	assert_int_equal(w.b.cnt, 0);
+	settle(&w);
+	assert_int_equal(w.b.cnt, 3);
+	efanic_peek(w.b.qp, count_peeked, &seen);
+	assert_int_equal(seen, 3);
+	world_close(&w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(refuse__by_the_handler),
+		cmocka_unit_test(refuse__too_late),
+		cmocka_unit_test(peek__shows_each_packet_once),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
