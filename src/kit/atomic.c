@@ -10,10 +10,10 @@
  * Theory of operation
  *
  * An element is loaded into a wide value of its class, one operation is done there, and the result is stored back in the element's
- * own format. Integers: 128 bits. Reals: double, which holds every narrower float, and the sum or product of two of them exactly
- * enough to round once; long double by itself. Complex likewise, but for products of float complex. So there is one function per
- * class, not one per type and operation. Operations on reals that only choose between target and source move the chosen bits as they
- * are: a NaN keeps its payload.
+ * own format. What an operation does is said once for all classes: which operand it chooses, or which result it has. Integers: 128
+ * bits. Reals: double, which holds every narrower float, and the sum or product of two of them exactly enough to round once; long
+ * double by itself. Complex likewise, but for products of float complex. Operations on reals that only choose between target and
+ * source move the chosen bits as they are: a NaN keeps its payload.
  */
 
 typedef unsigned __int128 u128;
@@ -88,6 +88,58 @@ int kit_atomic_valid(enum kit_atomic_kind kind, unsigned dt, unsigned op)
 	return class_has(dts[dt].cls, op) ? 0 : -FI_EOPNOTSUPP;
 }
 
+/* --- what all types have in common ------------------------------------------------------------------------- */
+
+enum result { R_SUM, R_PROD, R_DIFF, R_ZERO, R_ONE };
+
+/* Which result @op has, when target and source are true (not 0) or false. */
+static enum result result_of(unsigned op, bool d, bool s)
+{
+	switch (op) {
+	case FI_SUM:
+		return R_SUM;
+	case FI_PROD:
+		return R_PROD;
+	case OP_DIFF:
+		return R_DIFF;
+	case FI_LOR:
+		return d || s ? R_ONE : R_ZERO;
+	case FI_LAND:
+		return d && s ? R_ONE : R_ZERO;
+	default: /* FI_LXOR */
+		return d != s ? R_ONE : R_ZERO;
+	}
+}
+
+static bool is_choice(unsigned op)
+{
+	return op == FI_MIN || op == FI_MAX || (op >= FI_CSWAP && op <= FI_CSWAP_GT);
+}
+
+/* Does the source replace the target? The comparisons are of compare (min, max: source) with target; all false: unordered. */
+static bool is_source_chosen(unsigned op, bool eq, bool less, bool greater)
+{
+	switch (op) {
+	case FI_MIN:
+		return less;
+	case FI_MAX:
+		return greater;
+	case FI_CSWAP:
+		return eq;
+	case FI_CSWAP_NE:
+		return !eq;
+	case FI_CSWAP_LE:
+		return less || eq;
+	case FI_CSWAP_LT:
+		return less;
+	case FI_CSWAP_GE:
+		return greater || eq;
+	case FI_CSWAP_GT:
+		return greater;
+	}
+	return false;
+}
+
 /* --- integers ------------------------------------------------------------------------------------------ */
 
 static u128 int_load(const void *p, size_t size, bool is_signed)
@@ -105,51 +157,31 @@ static bool int_less(u128 a, u128 b, bool is_signed)
 	return is_signed ? (i128)a < (i128)b : a < b;
 }
 
-static u128 int_op(unsigned op, bool is_signed, u128 d, u128 s, u128 c)
+static u128 int_op(unsigned op, u128 d, u128 s, u128 c)
 {
 	switch (op) {
-	case FI_MIN:
-		return int_less(s, d, is_signed) ? s : d;
-	case FI_MAX:
-		return int_less(d, s, is_signed) ? s : d;
-	case FI_SUM:
-		return d + s;
-	case FI_PROD:
-		return d * s;
-	case FI_LOR:
-		return d || s;
-	case FI_LAND:
-		return d && s;
 	case FI_BOR:
 		return d | s;
 	case FI_BAND:
 		return d & s;
-	case FI_LXOR:
-		return !d != !s;
 	case FI_BXOR:
 		return d ^ s;
-	case FI_ATOMIC_READ:
-		return d;
-	case FI_ATOMIC_WRITE:
-		return s;
-	case FI_CSWAP:
-		return c == d ? s : d;
-	case FI_CSWAP_NE:
-		return c != d ? s : d;
-	case FI_CSWAP_LE:
-		return !int_less(d, c, is_signed) ? s : d;
-	case FI_CSWAP_LT:
-		return int_less(c, d, is_signed) ? s : d;
-	case FI_CSWAP_GE:
-		return !int_less(c, d, is_signed) ? s : d;
-	case FI_CSWAP_GT:
-		return int_less(d, c, is_signed) ? s : d;
 	case FI_MSWAP:
 		return (s & c) | (d & ~c);
-	case OP_DIFF:
-		return d - s;
 	}
-	return d;
+	switch (result_of(op, d, s)) {
+	case R_SUM:
+		return d + s;
+	case R_PROD:
+		return d * s;
+	case R_DIFF:
+		return d - s;
+	case R_ONE:
+		return 1;
+	case R_ZERO:
+		break;
+	}
+	return 0;
 }
 
 /* --- small floats ---------------------------------------------------------------------------------------- */
@@ -243,109 +275,28 @@ static void real_store(void *p, unsigned dt, double v)
 	}
 }
 
-static bool is_choice(unsigned op)
+/*
+ * What an operation makes of target @d and source @s, in the arithmetic of their type. Only the chosen expression is evaluated: an
+ * overflow that nobody asked for could trap.
+ */
+static double real_op(enum result r, double d, double s)
 {
-	return op == FI_MIN || op == FI_MAX || (op >= FI_CSWAP && op <= FI_CSWAP_GT);
+	return r == R_SUM ? d + s : r == R_PROD ? d * s : r == R_DIFF ? d - s : r == R_ONE;
 }
 
-/* Does the source replace the target? The comparisons are of compare (min, max: source) with target; all false: unordered. */
-static bool is_source_chosen(unsigned op, bool eq, bool less, bool greater)
+static long double lreal_op(enum result r, long double d, long double s)
 {
-	switch (op) {
-	case FI_MIN:
-		return less;
-	case FI_MAX:
-		return greater;
-	case FI_CSWAP:
-		return eq;
-	case FI_CSWAP_NE:
-		return !eq;
-	case FI_CSWAP_LE:
-		return less || eq;
-	case FI_CSWAP_LT:
-		return less;
-	case FI_CSWAP_GE:
-		return greater || eq;
-	case FI_CSWAP_GT:
-		return greater;
-	}
-	return false;
+	return r == R_SUM ? d + s : r == R_PROD ? d * s : r == R_DIFF ? d - s : r == R_ONE;
 }
 
-static double real_op(unsigned op, double d, double s)
+static double complex complex_op(enum result r, double complex d, double complex s)
 {
-	switch (op) {
-	case FI_SUM:
-		return d + s;
-	case FI_PROD:
-		return d * s;
-	case FI_LOR:
-		return d != 0 || s != 0;
-	case FI_LAND:
-		return d != 0 && s != 0;
-	case FI_LXOR:
-		return (d != 0) != (s != 0);
-	case OP_DIFF:
-		return d - s;
-	}
-	return d;
+	return r == R_SUM ? d + s : r == R_PROD ? d * s : r == R_DIFF ? d - s : r == R_ONE;
 }
 
-static long double lreal_op(unsigned op, long double d, long double s)
+static long double complex lcomplex_op(enum result r, long double complex d, long double complex s)
 {
-	switch (op) {
-	case FI_SUM:
-		return d + s;
-	case FI_PROD:
-		return d * s;
-	case FI_LOR:
-		return d != 0 || s != 0;
-	case FI_LAND:
-		return d != 0 && s != 0;
-	case FI_LXOR:
-		return (d != 0) != (s != 0);
-	case OP_DIFF:
-		return d - s;
-	}
-	return d;
-}
-
-static double complex complex_op(unsigned op, double complex d, double complex s)
-{
-	switch (op) {
-	case FI_SUM:
-		return d + s;
-	case FI_PROD:
-		return d * s;
-	case FI_LOR:
-		return d != 0 || s != 0;
-	case FI_LAND:
-		return d != 0 && s != 0;
-	case FI_LXOR:
-		return (d != 0) != (s != 0);
-	case OP_DIFF:
-		return d - s;
-	}
-	return d;
-}
-
-static long double complex lcomplex_op(unsigned op, long double complex d, long double complex s)
-{
-	switch (op) {
-	case FI_SUM:
-		return d + s;
-	case FI_PROD:
-		return d * s;
-	case FI_LOR:
-		return d != 0 || s != 0;
-	case FI_LAND:
-		return d != 0 && s != 0;
-	case FI_LXOR:
-		return (d != 0) != (s != 0);
-	case OP_DIFF:
-		return d - s;
-	}
-	return d;
+	return r == R_SUM ? d + s : r == R_PROD ? d * s : r == R_DIFF ? d - s : r == R_ONE;
 }
 
 static double complex complex_load(const void *p, unsigned dt)
@@ -367,10 +318,16 @@ static void apply_int(unsigned dt, unsigned op, void *d, const void *s, const vo
 {
 	bool is_signed = dts[dt].cls == C_SIGNED;
 	size_t size = dts[dt].size;
-	u128 v = int_op(op, is_signed, int_load(d, size, is_signed), s ? int_load(s, size, is_signed) : 0,
-			c ? int_load(c, size, is_signed) : 0);
+	u128 dv = int_load(d, size, is_signed), sv = int_load(s, size, is_signed);
+	u128 x = c ? int_load(c, size, is_signed) : sv;
 
-	memcpy(d, &v, size);
+	if (is_choice(op)) {
+		if (is_source_chosen(op, x == dv, int_less(x, dv, is_signed), int_less(dv, x, is_signed)))
+			memcpy(d, s, size);
+		return;
+	}
+	dv = int_op(op, dv, sv, x);
+	memcpy(d, &dv, size);
 }
 
 static void apply_real(unsigned dt, unsigned op, void *d, const void *s, const void *c)
@@ -378,7 +335,7 @@ static void apply_real(unsigned dt, unsigned op, void *d, const void *s, const v
 	double dv = real_load(d, dt), x = real_load(c ? c : s, dt);
 
 	if (!is_choice(op))
-		real_store(d, dt, real_op(op, dv, x));
+		real_store(d, dt, real_op(result_of(op, dv != 0, x != 0), dv, x));
 	else if (is_source_chosen(op, x == dv, x < dv, x > dv))
 		memcpy(d, s, dts[dt].size);
 }
@@ -390,7 +347,7 @@ static void apply_lreal(unsigned op, void *d, const void *s, const void *c)
 	memcpy(&dv, d, sizeof(dv));
 	memcpy(&x, c ? c : s, sizeof(x));
 	if (!is_choice(op)) {
-		dv = lreal_op(op, dv, x);
+		dv = lreal_op(result_of(op, dv != 0, x != 0), dv, x);
 		memcpy(d, &dv, sizeof(dv));
 	} else if (is_source_chosen(op, x == dv, x < dv, x > dv)) {
 		memcpy(d, s, sizeof(dv));
@@ -418,7 +375,7 @@ static void apply_complex(unsigned dt, unsigned op, void *d, const void *s, cons
 			memcpy(d, s, dts[dt].size);
 		return;
 	}
-	v = complex_op(op, v, x);
+	v = complex_op(result_of(op, v != 0, x != 0), v, x);
 	f = (float complex)v;
 	if (dt == FI_DOUBLE_COMPLEX)
 		memcpy(d, &v, sizeof(v));
@@ -433,7 +390,7 @@ static void apply_lcomplex(unsigned op, void *d, const void *s, const void *c)
 	memcpy(&dv, d, sizeof(dv));
 	memcpy(&x, c ? c : s, sizeof(x));
 	if (!is_choice(op)) {
-		dv = lcomplex_op(op, dv, x);
+		dv = lcomplex_op(result_of(op, dv != 0, x != 0), dv, x);
 		memcpy(d, &dv, sizeof(dv));
 	} else if (is_source_chosen(op, x == dv, false, false)) {
 		memcpy(d, s, sizeof(dv));
