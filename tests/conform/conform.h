@@ -165,6 +165,13 @@ void ct_fill(void *mem, size_t len, uint64_t seed);
 bool ct_matches(const void *mem, size_t len, uint64_t seed);
 void ct_verify(struct ct *c, const void *mem, size_t len, uint64_t seed, const char *what);
 void ct_share(struct ct *c, const struct ct_buf *b, struct fi_rma_iov *peer_has); /* swaps {base, len, key} */
+/* What most one-sided tests need: memory for the peer, as much of our own, and where the peer's lies. */
+struct ct_window {
+	struct ct_buf b, mine;
+	struct fi_rma_iov at;
+};
+void ct_window(struct ct *c, struct ct_window *w, size_t len, uint64_t access);
+void ct_window_free(struct ct *c, struct ct_window *w);
 
 /* --- progress and completions --- */
 void ct_progress(struct ct *c);

@@ -231,6 +231,20 @@ void ct_share(struct ct *c, const struct ct_buf *b, struct fi_rma_iov *peer_has)
 	ct_swap(c, &mine, peer_has, sizeof(mine));
 }
 
+void ct_window(struct ct *c, struct ct_window *w, size_t len, uint64_t access)
+{
+	ct_buf(c, &w->b, len, 0, access);
+	ct_buf(c, &w->mine, len, 0, 0);
+	ct_share(c, &w->b, &w->at);
+}
+
+void ct_window_free(struct ct *c, struct ct_window *w)
+{
+	ct_barrier(c);
+	ct_buf_free(c, &w->b);
+	ct_buf_free(c, &w->mine);
+}
+
 /* --- progress and completions ----------------------------------------------------------------------------------------- */
 
 void ct_progress(struct ct *c)

@@ -66,30 +66,25 @@ static void cntr_only(struct ct *c)
 
 static void cntr_rma(struct ct *c)
 {
-	struct fi_rma_iov at;
-	struct ct_buf b, mine;
+	struct ct_window w;
 
 	c->want.cntr_flags = FI_READ | FI_WRITE;
 	c->want.op_flags = FI_DELIVERY_COMPLETE;
 	ct_open(c);
-	ct_buf(c, &b, 4096, 0, FI_REMOTE_READ | FI_REMOTE_WRITE);
-	ct_buf(c, &mine, 4096, 0, 0);
-	ct_share(c, &b, &at);
+	ct_window(c, &w, 4096, FI_REMOTE_READ | FI_REMOTE_WRITE);
 	ct_barrier(c);
 	if (c->rank == 0) {
 		c->traffic = true;
 		for (unsigned i = 0; i < 40; i++)
-			while (ct_again(c, i % 2 ? fi_read(c->ep, mine.mem, 100, mine.desc, c->peer, at.addr, at.key, NULL)
-						 : fi_write(c->ep, mine.mem, 100, mine.desc, c->peer, at.addr, at.key, NULL)))
+			while (ct_again(c, i % 2 ? fi_read(c->ep, w.mine.mem, 100, w.mine.desc, c->peer, w.at.addr, w.at.key, NULL)
+						 : fi_write(c->ep, w.mine.mem, 100, w.mine.desc, c->peer, w.at.addr, w.at.key, NULL)))
 				;
 		OK(fi_cntr_wait(c->cntr, 40, 10000));
 		CHECK(fi_cntr_read(c->cntr) == 40, "%llu", (unsigned long long)fi_cntr_read(c->cntr));
 		for (unsigned i = 0; i < 40; i++)
 			ct_comp(c, c->txcq);
 	}
-	ct_barrier(c);
-	ct_buf_free(c, &b);
-	ct_buf_free(c, &mine);
+	ct_window_free(c, &w);
 	ct_close(c);
 }
 

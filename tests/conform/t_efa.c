@@ -223,8 +223,7 @@ static void rma_one(struct ct *c, const struct rma_choice *ch, const struct fi_r
 
 static void one_sided(struct ct *c, const struct rma_choice *ch, bool emulated_read, bool emulated_write)
 {
-	struct fi_rma_iov at;
-	struct ct_buf b, mine;
+	struct ct_window w;
 	bool v = true;
 	size_t len = sizeof(v);
 
@@ -236,19 +235,15 @@ static void one_sided(struct ct *c, const struct rma_choice *ch, bool emulated_r
 	OK(fi_getopt(&c->ep->fid, FI_OPT_ENDPOINT, FI_OPT_EFA_EMULATED_ATOMICS, &v, &len));
 	CHECK(v, "EMULATED_ATOMICS is %d", v);
 	meet(c);
-	ct_buf(c, &b, 2000000, 0, FI_REMOTE_READ | FI_REMOTE_WRITE);
-	ct_buf(c, &mine, 2000000, 0, 0);
-	ct_share(c, &b, &at);
+	ct_window(c, &w, 2000000, FI_REMOTE_READ | FI_REMOTE_WRITE);
 	for (; ch->write && !c->rank; ch++)
-		rma_one(c, ch, &at, &mine);
+		rma_one(c, ch, &w.at, &w.mine);
 	ct_barrier(c);
 	if (emulated_read)
 		CHECK(!ct_stat(c, "rdma_read_wrs"), "device reads although emulated");
 	if (emulated_write)
 		CHECK(!ct_stat(c, "rdma_write_wrs"), "device writes although emulated");
-	ct_barrier(c);
-	ct_buf_free(c, &b);
-	ct_buf_free(c, &mine);
+	ct_window_free(c, &w);
 	ct_close(c);
 }
 

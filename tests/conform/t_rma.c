@@ -360,92 +360,81 @@ static void rma_refused(struct ct *c)
 /* --- rights: upstream's efa grants every region everything, so this asks only of providers that keep them apart ------------------ */
 static void rma_rights(struct ct *c)
 {
-	struct fi_rma_iov at;
-	struct ct_buf b, mine;
+	struct ct_window w;
 
 	c->want.op_flags = FI_DELIVERY_COMPLETE;
 	ct_open(c);
-	ct_buf(c, &b, 5000, 0, FI_REMOTE_READ);
-	ct_buf(c, &mine, 5000, 0, 0);
-	ct_fill(b.mem, 5000, 1);
-	ct_share(c, &b, &at);
+	ct_window(c, &w, 5000, FI_REMOTE_READ);
+	ct_fill(w.b.mem, 5000, 1);
 	ct_barrier(c);
 	if (c->rank == 0) {
-		struct rma r = {.call = R_READ, .mem = mine.mem, .len = 5000, .buf = &mine, .raddr = at.addr, .rkey = at.key,
+		struct rma r = {.call = R_READ, .mem = w.mine.mem, .len = 5000, .buf = &w.mine, .raddr = w.at.addr, .rkey = w.at.key,
 				.ctx = &c->ctx[0]};
 
 		rma_do(c, &r);
-		ct_verify(c, mine.mem, 5000, 1, "read from a read-only region");
+		ct_verify(c, w.mine.mem, 5000, 1, "read from a read-only region");
 		if (strcmp(c->prov, "efa")) {
 			r.call = R_WRITE;
 			must_fail(c, &r, "write to a read-only region");
 		}
 	}
-	ct_barrier(c);
-	ct_buf_free(c, &b);
-	ct_buf_free(c, &mine);
+	ct_window_free(c, &w);
 	ct_close(c);
 }
 
 /* A send after writes: the target sees a message, then completes reads of what was delivered before. */
 static void rma_mixed(struct ct *c)
 {
-	struct fi_rma_iov at;
-	struct ct_buf b, mine;
+	struct ct_window w;
 
 	c->want.op_flags = FI_DELIVERY_COMPLETE;
 	ct_open(c);
-	ct_buf(c, &b, 100000, 0, ACCESS);
-	ct_buf(c, &mine, 100000, 0, 0);
-	ct_share(c, &b, &at);
+	ct_window(c, &w, 100000, ACCESS);
 	for (unsigned i = 0; i < 50; i++) {
 		size_t len = 1 + ct_below(&(struct ct){.rng = c->seed + i}, 99999);
-		struct ct_msg m = {.addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[1], .mem = mine.mem, .buf = &mine};
+		struct ct_msg m = {.addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[1], .mem = w.mine.mem, .buf = &w.mine};
 
 		if (c->rank == 0) {
-			struct rma w = {.call = R_WRITE, .mem = mine.mem, .len = len, .buf = &mine, .raddr = at.addr, .rkey = at.key,
+			struct rma r = {.call = R_WRITE, .mem = w.mine.mem, .len = len, .buf = &w.mine, .raddr = w.at.addr, .rkey = w.at.key,
 					.ctx = &c->ctx[0]};
 
-			ct_fill(mine.mem, len, i);
-			rma_do(c, &w);
+			ct_fill(w.mine.mem, len, i);
+			rma_do(c, &r);
 			ct_send(c, &m);
 			ct_tx(c, &c->ctx[1], FI_SEND | FI_MSG);
 		} else {
 			ct_recv(c, &m);
 			ct_rx(c, &c->ctx[1], FI_RECV | FI_MSG, 0);
-			ct_verify(c, b.mem, len, i, "delivered before the message");
+			ct_verify(c, w.b.mem, len, i, "delivered before the message");
 		}
 		ct_barrier(c);
 	}
-	ct_buf_free(c, &b);
-	ct_buf_free(c, &mine);
+	ct_window_free(c, &w);
 	ct_close(c);
 }
 
 static void rma_self(struct ct *c)
 {
-	struct ct_buf b, mine;
+	struct ct_window w;
 
 	ct_open(c);
-	ct_buf(c, &b, 2000000, 0, ACCESS);
-	ct_buf(c, &mine, 2000000, 0, 0);
+	ct_window(c, &w, 2000000, ACCESS);
 	for (unsigned i = 0; ct_sizes[i] < 2000000; i++) {
-		struct rma r = {.call = R_WRITE, .mem = mine.mem, .len = ct_sizes[i], .buf = &mine, .raddr = b.base, .rkey = b.key,
+		struct rma r = {.call = R_WRITE, .mem = w.mine.mem, .len = ct_sizes[i], .buf = &w.mine, .raddr = w.b.base, .rkey = w.b.key,
 				.ctx = &c->ctx[0]};
 
-		ct_fill(mine.mem, r.len, i);
+		ct_fill(w.mine.mem, r.len, i);
 		rma_do(c, &r);
-		memset(mine.mem, 0, r.len);
+		memset(w.mine.mem, 0, r.len);
 		r.call = R_READ;
 		for (uint64_t until = ct_now_ms() + 5000; ct_now_ms() < until;) {
 			rma_do(c, &r); /* a write without delivery complete may land later than it completes */
-			if (ct_matches(mine.mem, r.len, i))
+			if (ct_matches(w.mine.mem, r.len, i))
 				break;
 		}
-		ct_verify(c, mine.mem, r.len, i, "written to and read from myself");
+		ct_verify(c, w.mine.mem, r.len, i, "written to and read from myself");
 	}
-	ct_buf_free(c, &b);
-	ct_buf_free(c, &mine);
+	ct_window_free(c, &w);
 	ct_close(c);
 }
 

@@ -146,37 +146,32 @@ static void thread_churn(struct ct *c)
 /* The target registers memory and then makes no libfabric call at all until the initiator is done. */
 static void silent_target(struct ct *c, size_t len)
 {
-	struct fi_rma_iov at;
-	struct ct_buf b, mine;
+	struct ct_window w;
 
-	ct_buf(c, &b, len, 0, FI_REMOTE_READ | FI_REMOTE_WRITE);
-	ct_buf(c, &mine, len, 0, 0);
-	ct_fill(b.mem, len, 50);
-	ct_share(c, &b, &at);
+	ct_window(c, &w, len, FI_REMOTE_READ | FI_REMOTE_WRITE);
+	ct_fill(w.b.mem, len, 50);
 	ct_barrier_idle(c); /* the first time the two have never met: the target's adapter introduces itself */
 	if (c->rank == 0) {
-		while (ct_again(c, fi_read(c->ep, mine.mem, len, mine.desc, c->peer, at.addr, at.key, &c->ctx[1])))
+		while (ct_again(c, fi_read(c->ep, w.mine.mem, len, w.mine.desc, c->peer, w.at.addr, w.at.key, &c->ctx[1])))
 			;
 		ct_tx(c, &c->ctx[1], FI_READ | FI_RMA);
-		ct_verify(c, mine.mem, len, 50, "read from a silent target");
-		ct_fill(mine.mem, len, 51);
-		while (ct_again(c, fi_write(c->ep, mine.mem, len, mine.desc, c->peer, at.addr, at.key, &c->ctx[2])))
+		ct_verify(c, w.mine.mem, len, 50, "read from a silent target");
+		ct_fill(w.mine.mem, len, 51);
+		while (ct_again(c, fi_write(c->ep, w.mine.mem, len, w.mine.desc, c->peer, w.at.addr, w.at.key, &c->ctx[2])))
 			;
 		ct_tx(c, &c->ctx[2], FI_WRITE | FI_RMA);
-		while (ct_again(c, fi_inject(c->ep, mine.mem, 8, c->peer)))
+		while (ct_again(c, fi_inject(c->ep, w.mine.mem, 8, c->peer)))
 			;
 	}
 	ct_barrier_idle(c); /* rank 1 waits here all the time */
 	if (c->rank) {
-		struct ct_msg m = {.addr = FI_ADDR_UNSPEC, .ctx = &c->ctx[0], .mem = mine.mem, .len = 8, .buf = &mine};
+		struct ct_msg m = {.addr = FI_ADDR_UNSPEC, .ctx = &c->ctx[0], .mem = w.mine.mem, .len = 8, .buf = &w.mine};
 
 		ct_recv(c, &m);
 		ct_rx(c, &c->ctx[0], FI_RECV | FI_MSG, 8);
 	}
-	ct_verify(c, c->rank ? b.mem : mine.mem, len, 51, "written at a silent target");
-	ct_barrier(c);
-	ct_buf_free(c, &b);
-	ct_buf_free(c, &mine);
+	ct_verify(c, c->rank ? w.b.mem : w.mine.mem, len, 51, "written at a silent target");
+	ct_window_free(c, &w);
 }
 
 /* Device RDMA needs no help of the target's program, whatever the progress model. */
@@ -195,8 +190,7 @@ static void progress_rma(struct ct *c)
 static void progress_auto(struct ct *c)
 {
 	size_t len = 700000;
-	struct ct_buf b, mine;
-	struct fi_rma_iov at;
+	struct ct_window w;
 	uint64_t one = 1, old = 9;
 
 	c->want.op_flags = FI_DELIVERY_COMPLETE;
@@ -205,31 +199,27 @@ static void progress_auto(struct ct *c)
 	CHECK(c->info->domain_attr->data_progress == FI_PROGRESS_AUTO, "progress");
 	silent_target(c, 3000);
 	silent_target(c, 300000);
-	ct_buf(c, &b, len, 0, FI_REMOTE_READ | FI_REMOTE_WRITE);
-	ct_buf(c, &mine, len, 0, 0);
-	ct_share(c, &b, &at);
-	struct ct_msg m = {.addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[0], .mem = mine.mem, .len = len, .buf = &mine};
+	ct_window(c, &w, len, FI_REMOTE_READ | FI_REMOTE_WRITE);
+	struct ct_msg m = {.addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[0], .mem = w.mine.mem, .len = len, .buf = &w.mine};
 	if (c->rank) {
 		ct_recv(c, &m);
 		ct_barrier_idle(c); /* posted */
 		ct_barrier_idle(c); /* and not a call more until the sender is through */
 		ct_rx(c, &c->ctx[0], FI_RECV | FI_MSG, len);
-		ct_verify(c, mine.mem, len, 60, "received while computing");
+		ct_verify(c, w.mine.mem, len, 60, "received while computing");
 	} else {
-		ct_fill(mine.mem, len, 60);
+		ct_fill(w.mine.mem, len, 60);
 		ct_barrier_idle(c);
 		ct_send(c, &m);
 		ct_tx(c, &c->ctx[0], FI_SEND | FI_MSG);
-		while (ct_again(c, fi_fetch_atomic(c->ep, &one, 1, NULL, &old, NULL, c->peer, at.addr, at.key, FI_UINT64, FI_SUM,
+		while (ct_again(c, fi_fetch_atomic(c->ep, &one, 1, NULL, &old, NULL, c->peer, w.at.addr, w.at.key, FI_UINT64, FI_SUM,
 						   &c->ctx[1])))
 			;
 		ct_tx(c, &c->ctx[1], FI_READ | FI_ATOMIC);
 		CHECK(old == 0, "fetched %llu", (unsigned long long)old);
 		ct_barrier_idle(c);
 	}
-	ct_barrier(c);
-	ct_buf_free(c, &b);
-	ct_buf_free(c, &mine);
+	ct_window_free(c, &w);
 	ct_close(c);
 }
 

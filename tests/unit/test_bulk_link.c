@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // One-sided copies between two processes over the real paths: random operations, targets that
 // compute, stop or die.
-#include "unit.h"
+#include "link_side.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -27,17 +27,10 @@ static struct board {
 	uint8_t mem[LANES][LANE_LEN];
 } * board;
 
-struct side {
-	struct lock lock;
-	struct link_node *node;
-	struct link_port *port;
-};
-
 struct done {
 	int cnt, status;
 };
 
-static struct link_room room;
 static pid_t target;
 
 static int on_frame(void *ctx, struct link_peer *peer, const struct view *frame)
@@ -57,39 +50,14 @@ static void on_bulk(void *ctx, void *cookie, int status)
 
 static const struct link_ops ops = {on_frame, on_sent, on_bulk};
 
-static void side_open(struct side *s, enum link_class cls)
+static void side_open(struct link_side *s, enum link_class cls)
 {
-	struct link_node_attr na = {.lock = &s->lock, .room = &room};
-	struct link_port_attr pa = {.nonce = (uint32_t)rng_entropy() | 1, .cls = cls, .ops = &ops};
-	char err[200];
-
-	memset(s, 0, sizeof(*s));
-	must(!link_room_ip(&room, 0, pa.ip, err, sizeof(err)));
-	must(!link_node_open(&na, &s->node));
-	pa.node = s->node;
-	lock_acquire(&s->lock);
-	must(!link_port_open(&pa, &s->port));
-	lock_release(&s->lock);
-}
-
-static void side_close(struct side *s)
-{
-	lock_acquire(&s->lock);
-	link_port_close(s->port);
-	lock_release(&s->lock);
-	link_node_close(s->node);
-}
-
-static void poll_once(struct side *s)
-{
-	lock_acquire(&s->lock);
-	link_poll(s->port);
-	lock_release(&s->lock);
+	must(!link_side_open(s, (struct link_port_attr){.cls = cls, .ops = &ops}));
 }
 
 static void target_main(enum link_class cls)
 {
-	struct side s;
+	struct link_side s;
 	uint32_t key, phase, n = 0;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -104,22 +72,14 @@ static void target_main(enum link_class cls)
 		if (phase == COMPUTES || (phase == SOMETIMES && ++n / 1000 % 2))
 			usleep(phase == COMPUTES ? 1000 : 1);
 		else
-			poll_once(&s);
+			link_side_poll(&s);
 	}
-	side_close(&s);
+	link_side_close(&s);
 	_exit(0);
 }
 
-static void room_set(const char *text)
-{
-	char err[256];
-
-	if (link_room_parse(text, &room, err, sizeof(err)))
-		fail_msg("%s", err);
-}
-
 /* A target in another process, and our side with it as peer. */
-static struct link_peer *pair_open(struct side *s, const char *net, enum link_class cls,
+static struct link_peer *pair_open(struct link_side *s, const char *net, enum link_class cls,
 				   uint32_t phase)
 {
 	struct link_peer *peer;
@@ -145,7 +105,7 @@ static struct link_peer *pair_open(struct side *s, const char *net, enum link_cl
 	return peer;
 }
 
-static void pair_close(struct side *s, struct link_peer *peer)
+static void pair_close(struct link_side *s, struct link_peer *peer)
 {
 	int status;
 
@@ -153,12 +113,12 @@ static void pair_close(struct side *s, struct link_peer *peer)
 	lock_acquire(&s->lock);
 	link_peer_put(peer);
 	lock_release(&s->lock);
-	side_close(s);
+	link_side_close(s);
 	assert_int_equal(waitpid(target, &status, 0), target);
 	munmap(board, sizeof(*board));
 }
 
-static int bulk(struct side *s, struct link_peer *peer, int op, void *local, size_t len,
+static int bulk(struct link_side *s, struct link_peer *peer, int op, void *local, size_t len,
 		void *remote, struct done *d)
 {
 	int rc;
@@ -171,12 +131,12 @@ static int bulk(struct side *s, struct link_peer *peer, int op, void *local, siz
 	return rc;
 }
 
-static bool wait_done(struct side *s, const struct done *d, uint64_t max_ns)
+static bool wait_done(struct link_side *s, const struct done *d, uint64_t max_ns)
 {
 	uint64_t end = clk_now_ns(NULL) + max_ns;
 
 	while (!d->cnt && clk_now_ns(NULL) < end) {
-		poll_once(s);
+		link_side_poll(s);
 		sched_yield();
 	}
 	return d->cnt == 1;
@@ -201,7 +161,7 @@ struct lane_op {
 	size_t at, rat, len;
 };
 
-static void lane_start(struct rng *r, struct side *s, struct link_peer *peer, struct lane_op *o,
+static void lane_start(struct rng *r, struct link_side *s, struct link_peer *peer, struct lane_op *o,
 		       int i)
 {
 	o->len = rng_chance(r, 0.5) ? rng_below(r, 9000) : rng_below(r, LANE_LEN);
@@ -236,7 +196,7 @@ static void model_run(const char *net, enum link_class cls, uint32_t phase, int 
 	int begun = 0, ended = 0;
 	uint64_t end = clk_now_ns(NULL) + WAIT_NS;
 	struct link_peer *peer;
-	struct side s;
+	struct link_side s;
 
 	peer = pair_open(&s, net, cls, phase);
 	s.port->bulk->force = force;
@@ -253,14 +213,14 @@ static void model_run(const char *net, enum link_class cls, uint32_t phase, int 
 				begun++;
 			}
 		}
-		poll_once(&s);
+		link_side_poll(&s);
 	}
 	*st = *link_port_stats(s.port);
 	print_message("%s: ring %llu, kernel %llu, net %llu bytes\n", net,
 		      (unsigned long long)st->bulk_ring_bytes,
 		      (unsigned long long)st->bulk_cma_bytes,
 		      (unsigned long long)st->bulk_frame_bytes);
-	if (!room.corrupt_ppm)
+	if (!side_room.corrupt_ppm)
 		assert_int_equal(st->drop_malformed, 0);
 	pair_close(&s, peer);
 }
@@ -306,7 +266,7 @@ static void bulk__with_faults(void **state)
 static void bulk__stopped_target_is_read_and_written(void **state)
 {
 	struct link_peer *peer;
-	struct side s;
+	struct link_side s;
 	struct done d;
 	int status;
 
@@ -347,7 +307,7 @@ static void target_dies(const char *net, uint32_t phase, int max_us)
 		struct link_peer *peer;
 		struct done d[LANES];
 		uint64_t t;
-		struct side s;
+		struct link_side s;
 		int busy = 0;
 
 		peer = pair_open(&s, net, LINK_RELIABLE, phase);
@@ -358,7 +318,7 @@ static void target_dies(const char *net, uint32_t phase, int max_us)
 		}
 		t = clk_now_ns(NULL) + rng_below(&r, (uint64_t)max_us) * NS_PER_US;
 		while (clk_now_ns(NULL) < t)
-			poll_once(&s);
+			link_side_poll(&s);
 		kill(target, SIGKILL);
 		t = clk_now_ns(NULL);
 		for (int i = 0; i < LANES; i++)
@@ -368,7 +328,7 @@ static void target_dies(const char *net, uint32_t phase, int max_us)
 		}
 		t = clk_now_ns(NULL) - t;
 		for (int i = 0; i < 100; i++)
-			poll_once(&s);
+			link_side_poll(&s);
 		for (int i = 0; i < LANES; i++) {
 			assert_int_equal(d[i].cnt, 1);
 			assert_true(d[i].status == 0 || d[i].status == -ECONNREFUSED ||
@@ -376,7 +336,7 @@ static void target_dies(const char *net, uint32_t phase, int max_us)
 		}
 		print_message("%s: %d of %d were busy, all ended after %llu ms\n", net, busy, LANES,
 			      (unsigned long long)(t / NS_PER_MS));
-		assert_true(t <= room.dead_after_ns + NS_PER_SEC);
+		assert_true(t <= side_room.dead_after_ns + NS_PER_SEC);
 		pair_close(&s, peer);
 	}
 }
@@ -393,7 +353,7 @@ static void bulk__target_dies(void **state)
 static void initiator_main(struct link_addr addr, void *remote, uint32_t key)
 {
 	struct link_peer *peer;
-	struct side s;
+	struct link_side s;
 	struct done d = {1, 0};
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -420,7 +380,7 @@ static void initiator_dies(const char *net)
 
 	for (int round = 0; round < 4; round++) {
 		uint64_t end = clk_now_ns(NULL) + WAIT_NS, t;
-		struct side s;
+		struct link_side s;
 		uint32_t key;
 		pid_t pid;
 
@@ -438,11 +398,11 @@ static void initiator_dies(const char *net)
 			initiator_main(*link_port_addr(s.port), local[1], key);
 		while (!atomic_load(&board->ready)) {
 			assert_true(clk_now_ns(NULL) < end);
-			poll_once(&s);
+			link_side_poll(&s);
 		}
 		t = clk_now_ns(NULL) + rng_below(&r, 500 * NS_PER_US);
 		while (clk_now_ns(NULL) < t)
-			poll_once(&s);
+			link_side_poll(&s);
 		kill(pid, SIGKILL);
 		t = clk_now_ns(NULL);
 		lock_acquire(&s.lock);
@@ -451,12 +411,12 @@ static void initiator_dies(const char *net)
 		t = clk_now_ns(NULL) - t;
 		assert_true(t < NS_PER_SEC / 2);
 		for (end = clk_now_ns(NULL) + 4 * NS_PER_SEC; clk_now_ns(NULL) < end;) {
-			poll_once(&s);
+			link_side_poll(&s);
 			if (!bulk_outstanding(s.port->bulk))
 				break;
 		}
 		assert_int_equal(bulk_outstanding(s.port->bulk), 0);
-		side_close(&s);
+		link_side_close(&s);
 		waitpid(pid, NULL, 0);
 		munmap(board, sizeof(*board));
 	}
@@ -471,11 +431,11 @@ static void bulk__initiator_dies(void **state)
 /* A port that opens removes what killed processes have left. */
 static int reap_group(void **state)
 {
-	struct side s;
+	struct link_side s;
 
 	room_set("shm");
 	side_open(&s, LINK_RELIABLE);
-	side_close(&s);
+	link_side_close(&s);
 	return 0;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The whole of link/ between two processes and between two nodes of one: every path, and peers that
 // compute.
-#include "unit.h"
+#include "link_side.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -18,16 +18,13 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "link/link.h"
 
 #define WAIT_NS (20 * NS_PER_SEC)
 #define BODY	1000
 
 /* One side; in the two-process tests the other one is in a child. */
 struct side {
-	struct lock lock;
-	struct link_node *node;
-	struct link_port *port;
+	struct link_side l;
 	struct link_peer *peer;
 	uint32_t got, got_bad, ended, failed, last_seq;
 	int last_status;
@@ -43,7 +40,6 @@ struct board {
 	uint64_t spins;
 };
 
-static struct link_room room;
 static struct board *board;
 static bool in_child; /* a failure there must not go on with the parent's tests */
 
@@ -113,14 +109,6 @@ static void on_bulk(void *ctx, void *cookie, int status)
 
 static const struct link_ops ops = {on_frame, on_sent, on_bulk};
 
-static void room_set(const char *text)
-{
-	char err[256];
-
-	if (link_room_parse(text, &room, err, sizeof(err)))
-		fail_msg("%s", err);
-}
-
 static void on_log(enum log_level lvl, const char *func, int line, const char *msg)
 {
 	if (lvl == LOG_LVL_WARN || getenv("VERBOSE"))
@@ -129,47 +117,28 @@ static void on_log(enum log_level lvl, const char *func, int line, const char *m
 
 static void side_open(struct side *s, enum link_class cls, bool no_shm)
 {
-	struct link_node_attr na = {.lock = &s->lock, .room = &room};
-	struct link_port_attr pa = {.cls = cls, .ops = &ops, .ctx = s, .no_shm = no_shm};
-	int rc;
-
 	memset(s, 0, sizeof(*s));
-	rc = link_node_open(&na, &s->node);
-	lock_acquire(&s->lock);
-	pa.node = s->node;
-	pa.nonce = (uint32_t)rng_entropy() | 1;
-	if (!rc)
-		rc = link_room_ip(&room, 0, pa.ip, NULL, 0);
-	if (!rc)
-		rc = link_port_open(&pa, &s->port);
-	lock_release(&s->lock);
-	NEED(rc == 0);
+	NEED(!link_side_open(&s->l, (struct link_port_attr){.cls = cls, .ops = &ops, .ctx = s, .no_shm = no_shm}));
 }
 
 static void side_connect(struct side *s, const struct link_addr *to)
 {
-	lock_acquire(&s->lock);
-	NEED(link_peer_get(s->port, to, &s->peer) == 0);
-	lock_release(&s->lock);
+	lock_acquire(&s->l.lock);
+	NEED(link_peer_get(s->l.port, to, &s->peer) == 0);
+	lock_release(&s->l.lock);
 }
 
 static void side_close(struct side *s)
 {
-	lock_acquire(&s->lock);
-	link_port_close(s->port);
-	lock_release(&s->lock);
-	link_node_close(s->node);
+	link_side_close(&s->l);
 }
 
 static int side_poll(struct side *s)
 {
-	int n;
+	int n = link_side_poll(&s->l);
 
-	lock_acquire(&s->lock);
-	n = link_poll(s->port);
-	lock_release(&s->lock);
 	if (!n)
-		link_idle(s->node);
+		link_idle(s->l.node);
 	return n;
 }
 
@@ -183,11 +152,11 @@ static int side_send(struct side *s, uint32_t seq)
 	memcpy(hdr, &seq, 4);
 	for (size_t i = 0; i < BODY; i++)
 		buf[i] = (uint8_t)(seq + i + 8);
-	lock_acquire(&s->lock);
-	rc = link_send(s->port, s->peer, hdr, sizeof(hdr), &iov, 1, buf);
+	lock_acquire(&s->l.lock);
+	rc = link_send(s->l.port, s->peer, hdr, sizeof(hdr), &iov, 1, buf);
 	if (!rc)
-		link_doorbell(s->port);
-	lock_release(&s->lock);
+		link_doorbell(s->l.port);
+	lock_release(&s->l.lock);
 	if (rc)
 		free(buf);
 	return rc;
@@ -222,8 +191,8 @@ static void pair_run(const char *text, enum link_class cls, bool no_shm, bool wa
 	room_set(text);
 	side_open(&a, cls, no_shm);
 	side_open(&b, cls, no_shm);
-	side_connect(&a, link_port_addr(b.port));
-	side_connect(&b, link_port_addr(a.port));
+	side_connect(&a, link_port_addr(b.l.port));
+	side_connect(&b, link_port_addr(a.l.port));
 	stream(&a, &b, 1, cnt);
 	assert_int_equal(b.got, cnt);
 	assert_int_equal(b.got_bad, 0);
@@ -233,12 +202,12 @@ static void pair_run(const char *text, enum link_class cls, bool no_shm, bool wa
 	/* the owner's refusal comes back as the status */
 	stream(&a, &b, 0xdead, 1);
 	assert_int_equal(a.last_status, 77);
-	lock_acquire(&a.lock);
-	assert_int_equal(link_port_stats(a.port)->shm_tx_frames, want_shm ? cnt + 1 : 0);
+	lock_acquire(&a.l.lock);
+	assert_int_equal(link_port_stats(a.l.port)->shm_tx_frames, want_shm ? cnt + 1 : 0);
 	assert_true(want_shm == link_peer_is_local(a.peer));
 	if (!want_shm)
-		assert_true(link_port_stats(a.port)->net_tx_dgrams > 0);
-	lock_release(&a.lock);
+		assert_true(link_port_stats(a.l.port)->net_tx_dgrams > 0);
+	lock_release(&a.l.lock);
 	side_close(&a);
 	/* the port is gone: the peer learns it */
 	uint64_t end = clk_now_ns(NULL) + WAIT_NS;
@@ -347,11 +316,11 @@ static void child_compute(enum link_class cls)
 	for (size_t i = 0; i < sizeof(mem); i++)
 		mem[i] = (uint8_t)(i * 7);
 	side_open(&s, cls, false);
-	lock_acquire(&s.lock);
-	if (link_region_add(s.node, mem, sizeof(mem), LINK_GET | LINK_PUT, &key))
+	lock_acquire(&s.l.lock);
+	if (link_region_add(s.l.node, mem, sizeof(mem), LINK_GET | LINK_PUT, &key))
 		_exit(2);
-	lock_release(&s.lock);
-	board->addr[0] = *link_port_addr(s.port);
+	lock_release(&s.l.lock);
+	board->addr[0] = *link_port_addr(s.l.port);
 	atomic_store(&board->key, key);
 	atomic_store(&board->mem, (uintptr_t)mem);
 	atomic_store(&board->step, 1);
@@ -382,9 +351,9 @@ static void bulk_run(struct side *s, int op, void *local, size_t len, uint64_t r
 	int rc;
 
 	do {
-		lock_acquire(&s->lock);
-		rc = link_bulk(s->port, s->peer, op, local, len, raddr, key, s);
-		lock_release(&s->lock);
+		lock_acquire(&s->l.lock);
+		rc = link_bulk(s->l.port, s->peer, op, local, len, raddr, key, s);
+		lock_release(&s->l.lock);
 		side_poll(s);
 	} while (rc == -EAGAIN && clk_now_ns(NULL) < end);
 	assert_int_equal(rc, 0);
@@ -560,7 +529,7 @@ static void wait_fd__ping_pong(void **state)
 	atomic_store(&board->step, 0);
 	pid = fork_child();
 	side_open(&s, LINK_RELIABLE, false);
-	board->addr[pid ? 0 : 1] = *link_port_addr(s.port);
+	board->addr[pid ? 0 : 1] = *link_port_addr(s.l.port);
 	atomic_fetch_add(&board->step, 1);
 	await_step(2);
 	side_connect(&s, &board->addr[pid ? 1 : 0]);
@@ -570,11 +539,11 @@ static void wait_fd__ping_pong(void **state)
 			struct pollfd pfd = {.events = POLLIN};
 			int rc;
 
-			lock_acquire(&s.lock);
-			link_poll(s.port);
-			pfd.fd = link_wait_fd(s.port);
-			rc = s.got < r ? link_arm(s.port) : -EAGAIN;
-			lock_release(&s.lock);
+			lock_acquire(&s.l.lock);
+			link_poll(s.l.port);
+			pfd.fd = link_wait_fd(s.l.port);
+			rc = s.got < r ? link_arm(s.l.port) : -EAGAIN;
+			lock_release(&s.l.lock);
 			/* the agent may take what rang: look again soon */
 			if (!rc)
 				poll(&pfd, 1, 50);
@@ -596,6 +565,17 @@ static void wait_fd__ping_pong(void **state)
 	child_join(pid, 0);
 }
 
+/* Two sides that have exchanged frames both ways. */
+static void pair_met(struct side *a, struct side *b)
+{
+	side_open(a, LINK_RELIABLE, false);
+	side_open(b, LINK_RELIABLE, false);
+	side_connect(a, link_port_addr(b->l.port));
+	side_connect(b, link_port_addr(a->l.port));
+	stream(a, b, 1, 100);
+	stream(b, a, 1, 100);
+}
+
 static void idle_poll__cost(void **state)
 {
 	struct side a, b;
@@ -604,19 +584,14 @@ static void idle_poll__cost(void **state)
 
 	(void)state;
 	room_set("");
-	side_open(&a, LINK_RELIABLE, false);
-	side_open(&b, LINK_RELIABLE, false);
-	side_connect(&a, link_port_addr(b.port));
-	side_connect(&b, link_port_addr(a.port));
-	stream(&a, &b, 1, 100);
-	stream(&b, &a, 1, 100);
+	pair_met(&a, &b);
 	for (int r = 0; r < 10; r++) {
-		lock_acquire(&a.lock);
+		lock_acquire(&a.l.lock);
 		begin = clk_now_ns(NULL);
 		for (uint32_t i = 0; i < cnt; i++)
-			link_poll(a.port);
+			link_poll(a.l.port);
 		best = MIN(best, clk_now_ns(NULL) - begin);
-		lock_release(&a.lock);
+		lock_release(&a.l.lock);
 	}
 	print_message("idle poll with one local peer: %.1f ns\n", (double)best / cnt);
 	assert_true(best / cnt <
@@ -646,17 +621,12 @@ static void child_idle(void)
 	struct sock_fprog prog = {1, &none};
 	struct side a, b;
 
-	side_open(&a, LINK_RELIABLE, false);
-	side_open(&b, LINK_RELIABLE, false);
-	side_connect(&a, link_port_addr(b.port));
-	side_connect(&b, link_port_addr(a.port));
-	stream(&a, &b, 1, 100);
-	stream(&b, &a, 1, 100);
-	lock_acquire(&a.lock);
+	pair_met(&a, &b);
+	lock_acquire(&a.l.lock);
 	NEED(!prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
 	NEED(!prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog));
 	for (uint32_t i = 0; i < 100000; i++)
-		link_poll(a.port);
+		link_poll(a.l.port);
 	atomic_store(&board->step, 1);
 	for (;;)
 		;

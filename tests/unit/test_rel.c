@@ -3,6 +3,16 @@
 // statuses, and an end to everything.
 #include "rel_rig.h"
 
+/* Two ports; if @met, a frame has passed between them. */
+static void two_open(struct rig *g, const struct sim_attr *attr, bool met)
+{
+	rig_open(g, 2, LINK_RELIABLE, attr, NULL);
+	if (!met)
+		return;
+	assert_int_equal(rig_send(g, 0, 1, 100), 0);
+	assert_true(rig_run(g, NS_PER_SEC));
+}
+
 /* --- one exchange ----------------------------------------------------------------------------- */
 
 static void rel_send__one_frame_arrives_and_ends(void **state)
@@ -451,11 +461,7 @@ static void rel_dead__silence_ends_everything_in_time(void **state)
 
 	(void)state;
 	for (int was_known = 0; was_known < 2; was_known++) {
-		rig_open(&g, 2, LINK_RELIABLE, &attr, NULL);
-		if (was_known) {
-			assert_int_equal(rig_send(&g, 0, 1, 100), 0);
-			assert_true(rig_run(&g, NS_PER_SEC));
-		}
+		two_open(&g, &attr, was_known);
 		sim_cut(g.sim, g.n[1].port.self.port, true);
 		start = rig_now(&g);
 		for (int i = 0; i < 20; i++)
@@ -477,9 +483,7 @@ static void rel_dead__long_silence_without_anything_outstanding_is_none(void **s
 	struct rig g;
 
 	(void)state;
-	rig_open(&g, 2, LINK_RELIABLE, &attr, NULL);
-	assert_int_equal(rig_send(&g, 0, 1, 100), 0);
-	assert_true(rig_run(&g, NS_PER_SEC));
+	two_open(&g, &attr, true);
 	rig_run_for(&g, 100 * NS_PER_SEC);
 	assert_int_equal(rig_send(&g, 0, 1, 100), 0);
 	assert_true(rig_run(&g, NS_PER_MS));
@@ -520,13 +524,9 @@ static void rel_refused__closed_port_answers(void **state)
 	(void)state;
 	/* the host says so, before and after the handshake */
 	for (int was_known = 0; was_known < 2; was_known++) {
-		rig_open(&g, 2, LINK_RELIABLE, &attr, NULL);
-		if (was_known) {
-			assert_int_equal(rig_send(&g, 0, 1, 100), 0);
-			assert_true(rig_run(&g, NS_PER_SEC));
-			sim_cut(g.sim, g.n[1].port.self.port,
-				true); /* its goodbye does not arrive */
-		}
+		two_open(&g, &attr, was_known);
+		if (was_known) /* its goodbye does not arrive */
+			sim_cut(g.sim, g.n[1].port.self.port, true);
 		rig_node_close(&g, 1, 0);
 		assert_int_equal(rig_send(&g, 0, 1, 100), 0);
 		assert_true(rig_run(&g, NS_PER_MS));
@@ -570,17 +570,29 @@ static void rel_refused__next_incarnation_answers(void **state)
 	}
 }
 
+/* A datagram that node 1 sends to node 0: @b, of a wire version to come, and @body behind it. */
+static void inject_version_9(struct rig *g, struct rel_base b, const void *body, size_t len)
+{
+	uint8_t buf[sizeof(b) + 64];
+	struct iovec iov = {buf, sizeof(b) + len};
+
+	assert_in_range(len, 1, 64);
+	b.version = 9;
+	memcpy(buf, &b, sizeof(b));
+	memcpy(buf + sizeof(b), body, len);
+	b.crc = le32_put(rel_crc32c(&iov, 1));
+	memcpy(buf, &b, sizeof(b));
+	sim_inject(g->sim, &g->n[1].port.self, &g->n[0].port.self, buf, iov.iov_len);
+}
+
 static void rel_refused__class_and_version(void **state)
 {
 	struct sim_attr attr = {.seed = 17};
-	struct link_addr dst;
 	struct rel_pkt pkt = {.type = REL_HELLO,
 			      .flags = REL_F_CRC,
 			      .hello = {.half = 1, .src_nonce = 5, .cls = LINK_RELIABLE}};
 	struct rel_base b;
 	struct rel_hello h;
-	uint8_t buf[sizeof(b) + sizeof(h)];
-	struct iovec iov = {buf, sizeof(buf)};
 	struct rig g;
 
 	(void)state;
@@ -590,15 +602,9 @@ static void rel_refused__class_and_version(void **state)
 	assert_true(rig_run(&g, NS_PER_SEC));
 	assert_int_equal(g.n[0].last_status, -EPROTO);
 	/* a HELLO of version 9 from our own port: the refusal comes back to it and says version */
-	dst = g.n[0].port.self;
 	rel_base_encode(&pkt, &b);
 	rel_hello_encode(&pkt, &h);
-	b.version = 9;
-	memcpy(buf, &b, sizeof(b));
-	memcpy(buf + sizeof(b), &h, sizeof(h));
-	b.crc = le32_put(rel_crc32c(&iov, 1));
-	memcpy(buf, &b, sizeof(b));
-	sim_inject(g.sim, &g.n[1].port.self, &dst, buf, sizeof(buf));
+	inject_version_9(&g, b, &h, sizeof(h));
 	rig_run_for(&g, NS_PER_MS);
 	assert_int_equal(g.n[0].port.stats.drop_version, 1);
 	assert_int_equal(g.n[1].port.stats.drop_nonce, 1); /* a refusal of what it never sent */
@@ -613,8 +619,6 @@ static void rel_refuse__version_ends_the_peer(void **state)
 			      .refuse = {.reason = REL_R_VERSION, .version = 9}};
 	struct rel_base b;
 	struct rel_refuse h;
-	uint8_t buf[sizeof(b) + sizeof(h)];
-	struct iovec iov = {buf, sizeof(buf)};
 	struct rig g;
 
 	(void)state;
@@ -626,13 +630,8 @@ static void rel_refuse__version_ends_the_peer(void **state)
 		/* who has not seen our half cannot refuse */
 		pkt.refuse.half = rig_peer(&g, 0, 1)->rel->half + !is_right;
 		rel_base_encode(&pkt, &b);
-		b.version = 9;
 		rel_refuse_encode(&pkt, &h);
-		memcpy(buf, &b, sizeof(b));
-		memcpy(buf + sizeof(b), &h, sizeof(h));
-		b.crc = le32_put(rel_crc32c(&iov, 1));
-		memcpy(buf, &b, sizeof(b));
-		sim_inject(g.sim, &g.n[1].port.self, &g.n[0].port.self, buf, sizeof(buf));
+		inject_version_9(&g, b, &h, sizeof(h));
 		rig_poll(&g, 0);
 		assert_int_equal(g.n[0].err, is_right);
 		assert_int_equal(g.n[0].port.stats.drop_nonce, 1);
@@ -687,9 +686,7 @@ static void rel_drain__peers_outstanding_frames_are_refused(void **state)
 	struct rig g;
 
 	(void)state;
-	rig_open(&g, 2, LINK_RELIABLE, &attr, NULL);
-	assert_int_equal(rig_send(&g, 0, 1, 100), 0);
-	assert_true(rig_run(&g, NS_PER_SEC));
+	two_open(&g, &attr, true);
 	for (int i = 0; i < 1000; i++)
 		assert_int_equal(rig_send(&g, 0, 1, 5000), 0);
 	rig_node_close(&g, 1, NS_PER_SEC);
@@ -723,9 +720,7 @@ static void rel_close__cancels_what_is_left(void **state)
 	struct rig g;
 
 	(void)state;
-	rig_open(&g, 2, LINK_RELIABLE, &attr, NULL);
-	assert_int_equal(rig_send(&g, 0, 1, 100), 0);
-	assert_true(rig_run(&g, NS_PER_SEC));
+	two_open(&g, &attr, true);
 	sim_cut(g.sim, g.n[1].port.self.port, true);
 	for (uint32_t i = 0; i < 300; i++)
 		assert_int_equal(rig_send(&g, 0, 1, 100 + i * 30), 0);
