@@ -3,7 +3,7 @@
 set -eu
 packages="gcc clang meson ninja-build pkg-config make python3 git
 libfabric-dev libfabric-bin libcmocka-dev libbsd-dev
-openmpi-bin libopenmpi-dev netpipe-openmpi gnuplot-nox
+openmpi-bin libopenmpi-dev netpipe-openmpi python3-mpi4py hpcc gnuplot-nox
 iproute2 tshark universal-ctags libclang-rt-14-dev
 gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
 [ -n "${SOFTFABRIC_NO_INSTALL:-}" ] && exit 0

@@ -28,6 +28,15 @@ must_fail() {
 	return 0
 }
 
+# python_mpi - the Python that has mpi4py: Debian's may be behind another one in PATH
+python_mpi() {
+	local p
+	for p in python3 /usr/bin/python3; do
+		"$p" -c 'import mpi4py' 2>/dev/null && { echo "$p"; return 0; }
+	done
+	return 1
+}
+
 case $case in
 p2p)
 	mpi_build mpi_verify
@@ -66,6 +75,19 @@ rma_btl_loss)
 rma_pt2pt)
 	mpi_build mpi_rma
 	verify shm 4 120 "${mca_mtl[@]}" --mca osc pt2pt "$tmp/mpi_rma"
+	;;
+python)
+	py=$(python_mpi) || skip "python3-mpi4py is not installed"
+	verify shm 4 120 "${mca_mtl[@]}" "$py" "$here/mpi/mpi_py.py"
+	;;
+python_net)
+	py=$(python_mpi) || skip "python3-mpi4py is not installed"
+	export SOFTFABRIC_NET="udp;loss=1%;reorder=5%;seed=7"
+	verify "net retrans" 4 120 "${mca_mtl[@]}" "$py" "$here/mpi/mpi_py.py"
+	;;
+python_rma)
+	py=$(python_mpi) || skip "python3-mpi4py is not installed"
+	verify any 4 120 "${mca_btl[@]}" "$py" "$here/mpi/mpi_py.py" window
 	;;
 no_provider)
 	# Without our module nothing may carry the messages, or the other cases would prove nothing.
