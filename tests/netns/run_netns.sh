@@ -132,14 +132,16 @@ flap)
 	echo "  the interface of h2 went away $flaps times"
 	;;
 no_if)
-	# Without the key if= nothing leaves the host: the job ends with an error, in bounded time.
+	# Without the key if= nothing leaves the host: the job ends with an error, in bounded time, and the log names the key.
 	hosts_up
 	mpi_build mpi_verify
 	unset SOFTFABRIC_NET
-	ranks 1 100 "${mca_mtl[@]}" "$tmp/mpi_verify" 8 >"$tmp/out" 2>&1
+	ranks 1 100 -x FI_LOG_LEVEL=warn "${mca_mtl[@]}" "$tmp/mpi_verify" 8 >"$tmp/out" 2>&1
 	rc=$?
 	[ $rc = 0 ] && fail "$case: ran without an interface"
 	[ $rc = 124 ] && { tail -20 "$tmp/out"; fail "$case: hung"; }
+	grep -q 'no adapter with this address on this host; between hosts set SOFTFABRIC_NET="if=' "$tmp/out" || {
+		tail -20 "$tmp/out"; fail "$case: nothing says what to set"; }
 	;;
 *)
 	fail "no case $case"
