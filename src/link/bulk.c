@@ -17,25 +17,15 @@
 #include <string.h>
 
 #define TURN_LEN   32768u	    /* bytes per turn of an operation */
-#define PUT_WINDOW 262144u	    /* bytes in the ring that the owner has not replied to */
-#define SWITCH_NS  (30 * NS_PER_US) /* silence after which a local owner is not waited for */
 #define PING_NS	   NS_PER_SEC /* silence after which the link is asked whether the peer lives */
-#define BUSY_NS	   (100 * NS_PER_US) /* before asking a busy target again */
-#define HELP_SLOWEST  2u /* bytes per ns below which an owner counts as silent */
 #define STALL_NS   (20 * NS_PER_US)  /* before trying a full path again */
-#define ALIVE_NS   (10 * NS_PER_MS)  /* a pid is not reused so soon */
 #define OP_MAX	   (1u << 20)
 #define STREAM_MAX 4096u
 #define BUF_MAX	   1024u
 
-static uint64_t now(const struct bulk_port *b)
-{
-	return clk_now_ns(&b->n->clk);
-}
-
 /* --- queues and timers ------------------------------------------------------------------------ */
 
-static void queue_leave(struct bulk_port *b, struct bulk_op *op)
+void bulk_queue_leave(struct bulk_port *b, struct bulk_op *op)
 {
 	if (op->queue == BULK_Q_ACTIVE)
 		TAILQ_REMOVE(&b->active, op, entry);
@@ -45,21 +35,21 @@ static void queue_leave(struct bulk_port *b, struct bulk_op *op)
 }
 
 /* To the end of the turns. */
-static void queue_active(struct bulk_port *b, struct bulk_op *op)
+void bulk_queue_active(struct bulk_port *b, struct bulk_op *op)
 {
-	queue_leave(b, op);
+	bulk_queue_leave(b, op);
 	TAILQ_INSERT_TAIL(&b->active, op, entry);
 	op->queue = BULK_Q_ACTIVE;
 }
 
 static void queue_ended(struct bulk_port *b, struct bulk_op *op)
 {
-	queue_leave(b, op);
+	bulk_queue_leave(b, op);
 	TAILQ_INSERT_TAIL(&b->ended, op, entry);
 	op->queue = BULK_Q_ENDED;
 }
 
-static void timer_set(struct bulk_port *b, struct bulk_op *op, uint64_t at_ns)
+void bulk_timer_set(struct bulk_port *b, struct bulk_op *op, uint64_t at_ns)
 {
 	if (op->timer.pos) {
 		pq_update(&b->timers, &op->timer, at_ns);
@@ -80,7 +70,7 @@ static void op_begin(struct bulk_port *b, struct bulk_op *op)
 		op->state = op->op == LINK_GET ? BULK_ASK : BULK_STREAM;
 	op->is_ring = link_peer_is_local(op->peer);
 	if (op->method != BULK_FRAMES)
-		bulk_busy_enter(op, now(b));
+		bulk_busy_enter(op, bulk_now(b));
 	if (op->method == BULK_HELPED)
 		bulk_help_ask(b, op);
 }
@@ -88,12 +78,12 @@ static void op_begin(struct bulk_port *b, struct bulk_op *op)
 /* --- the end ---------------------------------------------------------------------------------- */
 
 /* Whatever still arrives for @op from now on is ignored. */
-static void tag_renew(struct bulk_port *b, struct bulk_op *op)
+void bulk_tag_renew(struct bulk_port *b, struct bulk_op *op)
 {
 	op->tag = ++b->next_tag;
 }
 
-static void op_end(struct bulk_port *b, struct bulk_op *op, int status)
+void bulk_op_end(struct bulk_port *b, struct bulk_op *op, int status)
 {
 	struct link_stats *st = &b->port->stats;
 
@@ -101,10 +91,10 @@ static void op_end(struct bulk_port *b, struct bulk_op *op, int status)
 		return;
 	op->state = BULK_ENDED;
 	op->status = status;
-	tag_renew(b, op);
+	bulk_tag_renew(b, op);
 	pq_remove(&b->timers, &op->timer);
-	queue_leave(b, op);
-	bulk_busy_leave(op, !status, op->counts_busy ? now(b) : 0);
+	bulk_queue_leave(b, op);
+	bulk_busy_leave(op, !status, op->counts_busy ? bulk_now(b) : 0);
 	if (op->target)
 		op->target->op_cnt--;
 	op->target = NULL;
@@ -115,7 +105,7 @@ static void op_end(struct bulk_port *b, struct bulk_op *op, int status)
 		st->bulk_put_bytes += op->len;
 	bulk_help_stop(b, op, true);
 	if (op->help_key) /* the owner is at it: ask again soon */
-		timer_set(b, op, now(b) + SWITCH_NS);
+		bulk_timer_set(b, op, bulk_now(b) + BULK_SWITCH_NS);
 	if (!op->unsent_cnt)
 		queue_ended(b, op);
 }
@@ -128,7 +118,7 @@ static void op_report(struct bulk_port *b, struct bulk_op *op)
 	int status = op->status;
 	bool is_help = op->is_help;
 
-	queue_leave(b, op);
+	bulk_queue_leave(b, op);
 	pq_remove(&b->timers, &op->timer);
 	slab_put(&b->ops, op);
 	if (is_help)
@@ -140,22 +130,7 @@ static void op_report(struct bulk_port *b, struct bulk_op *op)
 	b->port->ops->on_bulk(b->port->ctx, cookie, status);
 }
 
-/* PUT: everything sent has been answered, and nothing is left to send or to copy. */
-static void put_check_end(struct bulk_port *b, struct bulk_op *op)
-{
-	if (op->pos == op->len && op->got == op->sent && op->has_reply)
-		op_end(b, op, 0);
-}
-
-/* --- frames ----------------------------------------------------------------------------------- */
-
-static void count_moved(struct bulk_port *b, const struct bulk_op *op, uint64_t len)
-{
-	if (op->is_ring)
-		b->port->stats.bulk_ring_bytes += len;
-	else
-		b->port->stats.bulk_frame_bytes += len;
-}
+/* --- waiting, and another way ------------------------------------------------------------------ */
 
 /* Soon enough that the link can find the peer dead within its time. */
 static uint64_t ping_ns(const struct bulk_port *b)
@@ -164,231 +139,28 @@ static uint64_t ping_ns(const struct bulk_port *b)
 }
 
 /* See to it that silence of the peer is noticed. */
-static void timer_arm(struct bulk_port *b, struct bulk_op *op, uint64_t now_ns)
+void bulk_timer_arm(struct bulk_port *b, struct bulk_op *op, uint64_t now_ns)
 {
 	op->has_news = false;
-	timer_set(b, op, now_ns + (bulk_can_cma(b, op) ? SWITCH_NS : ping_ns(b)));
+	bulk_timer_set(b, op, now_ns + (bulk_can_cma(b, op) ? BULK_SWITCH_NS : ping_ns(b)));
 }
 
 /* Nothing to do for @op but to wait. */
-static void op_wait(struct bulk_port *b, struct bulk_op *op, uint64_t now_ns)
+void bulk_op_wait(struct bulk_port *b, struct bulk_op *op, uint64_t now_ns)
 {
-	queue_leave(b, op);
-	timer_arm(b, op, now_ns);
-}
-
-/* Return: 0; -EAGAIN; terminal status. */
-static int get_ask(struct bulk_port *b, struct bulk_op *op)
-{
-	struct bulk_pkt pkt = {.type = BULK_T_GET,
-			       .id = slab_id(&b->ops, op),
-			       .tag = op->tag,
-			       .key = op->key,
-			       .addr = op->raddr + op->pos,
-			       .len = op->len - op->pos};
-	int rc = bulk_frame(b, op->peer, &pkt, NULL, 0, NULL);
-	uint64_t now_ns;
-
-	if (rc == -EAGAIN && !op->timer.pos) /* the link is full: does anybody read there? */
-		timer_arm(b, op, now(b));
-	if (rc)
-		return rc;
-	op->state = BULK_ASKED;
-	op->ask_len = pkt.len;
-	op->got = op->got_head = 0;
-	now_ns = now(b);
-	bulk_busy_enter(op, now_ns);
-	op_wait(b, op, now_ns);
-	return 0;
-}
-
-/* Bytes are with the peer or the link, as many as are good for them: on_sent or a REPLY goes on. */
-static bool put_is_full(const struct bulk_op *op)
-{
-	return op->unsent_cnt >= BULK_UNSENT_MAX ||
-	       (op->is_ring && op->sent - op->got >= PUT_WINDOW);
-}
-
-/*
- * One PUT frame. Shared memory has copied it when port_frame_out() returns; other paths point into
- * user memory until on_sent.
- * Return: bytes sent (0 for an empty PUT); -EAGAIN; terminal status.
- */
-static int64_t put_chunk(struct bulk_port *b, struct bulk_op *op)
-{
-	uint64_t len = MIN(op->len - op->pos, (uint64_t)BULK_CHUNK);
-	struct bulk_pkt pkt = {.type = BULK_T_PUT,
-			       .id = slab_id(&b->ops, op),
-			       .tag = op->tag,
-			       .key = op->key,
-			       .addr = op->raddr,
-			       .len = op->len,
-			       .off = op->pos};
-	int rc;
-
-	op->is_ring = link_peer_is_local(op->peer);
-	rc = bulk_frame(b, op->peer, &pkt, op->local + op->pos, len, op->is_ring ? NULL : op);
-	if (rc)
-		return rc;
-	op->unsent_cnt += !op->is_ring;
-	op->pos += len;
-	op->sent += len;
-	count_moved(b, op, len);
-	return (int64_t)len;
-}
-
-/* Return: bytes sent; -EAGAIN nothing; terminal status. */
-static int64_t put_turn(struct bulk_port *b, struct bulk_op *op, uint64_t turn_len)
-{
-	uint64_t now_ns = now(b);
-	int64_t sent = 0, rc;
-
-	bulk_busy_enter(op, now_ns);
-	do {
-		rc = put_is_full(op) ? 0 : put_chunk(b, op);
-		if (rc < 0 && (rc != -EAGAIN || !sent))
-			break;
-		sent += MAX(rc, (int64_t)0);
-	} while (rc > 0 && op->pos < op->len && (uint64_t)sent < turn_len);
-	if (rc < 0 && rc != -EAGAIN)
-		return rc;
-	if (op->pos == op->len || put_is_full(op))
-		op_wait(b, op, now_ns);
-	else if (rc == -EAGAIN && !op->timer.pos) /* the link is full: is anybody there? */
-		timer_arm(b, op, now_ns);
-	return sent || rc == 0 ? sent : -EAGAIN;
+	bulk_queue_leave(b, op);
+	bulk_timer_arm(b, op, now_ns);
 }
 
 /* By another method. Return: -EAGAIN, or the status if there is none. */
-static int op_begin_again(struct bulk_port *b, struct bulk_op *op)
+int bulk_op_again(struct bulk_port *b, struct bulk_op *op)
 {
 	if (op->is_help) /* who asked does it himself */
 		return -EACCES;
 	bulk_help_stop(b, op, false);
-	tag_renew(b, op);
+	bulk_tag_renew(b, op);
 	op_begin(b, op);
 	return -EAGAIN;
-}
-
-/* --- CMA -------------------------------------------------------------------------------------- */
-
-static bool target_is_alive(struct bulk_port *b, struct bulk_target *t)
-{
-	if (b->last_ns - t->alive_ns < ALIVE_NS)
-		return true;
-	if (!bulk_tab_owner_is_alive(t->tab))
-		return false;
-	t->alive_ns = b->last_ns;
-	return true;
-}
-
-/* The kernel refused a copy; -EAGAIN: go on, by frames or later. */
-static int cma_failed(struct bulk_port *b, struct bulk_op *op, int rc)
-{
-	switch (rc) {
-	case -ESRCH:
-		return -ECONNREFUSED;
-	case -EFAULT: /* the region is registered, but its memory is not there (any more) */
-		LOG_WARN("region %#x of the peer, or the local buffer, is not mapped", op->key);
-		return -EACCES;
-	case -EINTR:
-	case -ENOMEM:
-		return -EAGAIN;
-	}
-	LOG_INFO("cross memory attach to a process on this host fails: %s; not used for it",
-		 strerror(-rc));
-	op->target->no_cma = true;
-	return op_begin_again(b, op);
-}
-
-/* Return: bytes copied; -EAGAIN none; other: the operation's status. */
-static int64_t cma_turn(struct bulk_port *b, struct bulk_op *op, uint64_t turn_len)
-{
-	struct bulk_target *t = op->target;
-	uint64_t len = MIN(op->copy_end - op->pos, turn_len), start_ns = now(b);
-	ssize_t n = 0;
-	int rc;
-
-	if (!target_is_alive(b, t))
-		return -ECONNREFUSED;
-	rc = bulk_lease_take(t->tab, t->slot, op->key, op->op, op->raddr, op->len);
-	if (rc == -ENOENT) { /* not in the shared table: the owner knows */
-		op->no_cma = true;
-		return op_begin_again(b, op);
-	}
-	if (rc)
-		return rc;
-	if (len)
-		n = bulk_cma_copy(shm_peer_pid(op->peer->shm), op->op, op->local + op->pos,
-				  op->raddr + op->pos, len);
-	rc = bulk_lease_drop(t->tab, t->slot);
-	if (n < 0)
-		return cma_failed(b, op, (int)n);
-	if (rc)
-		return rc;
-	op->pos += (uint64_t)n;
-	b->port->stats.bulk_cma_bytes += (uint64_t)n;
-	op->cma_ns += now(b) - start_ns;
-	return n;
-}
-
-/* The owner does not answer: do what is left by the kernel. */
-static void op_switch(struct bulk_port *b, struct bulk_op *op)
-{
-	if (op->op == LINK_GET) {
-		struct bulk_pkt pkt = {
-			.type = BULK_T_STOP, .id = slab_id(&b->ops, op), .tag = op->tag};
-
-		bulk_frame(b, op->peer, &pkt, NULL, 0,
-			   NULL); /* spares the owner work; no matter if it fails */
-		if (op->state == BULK_ENDED)
-			return;
-	}
-	bulk_busy_leave(op, false, now(b));
-	bulk_learn_silence(op);
-	if (op->op == LINK_GET) {
-		op->pos += op->got_head;
-		op->got = op->ask_len = 0;
-		tag_renew(b, op);
-	}
-	op->state = BULK_COPY;
-	pq_remove(&b->timers, &op->timer);
-	queue_active(b, op);
-}
-
-/* Our part is copied, the owner's is not. */
-static void help_wait(struct bulk_port *b, struct bulk_op *op)
-{
-	op->ready_ns = now(b);
-	queue_leave(b, op);
-	timer_set(b, op, op->ready_ns + SWITCH_NS + (op->len - op->copy_end) / HELP_SLOWEST);
-}
-
-/* The owner is silent, or cannot: the rest is ours. */
-static void help_failed(struct bulk_port *b, struct bulk_op *op)
-{
-	bulk_busy_leave(op, false, now(b));
-	bulk_help_stop(b, op, false);
-	tag_renew(b, op); /* its answer may still come */
-	if (op->queue == BULK_Q_NONE)
-		queue_active(b, op);
-}
-
-static bool on_help_reply(struct bulk_port *b, struct bulk_op *op, const struct bulk_pkt *pkt)
-{
-	if (op->is_helped)
-		return false;
-	if (pkt->status != BULK_S_OK || pkt->bytes != op->len - op->copy_end) {
-		help_failed(b, op);
-		return true;
-	}
-	b->port->stats.bulk_cma_bytes += pkt->bytes;
-	bulk_help_balance(op, now(b));
-	op->is_helped = true;
-	bulk_help_stop(b, op, true);
-	if (op->pos == op->copy_end)
-		op_end(b, op, 0);
-	return true;
 }
 
 /* --- turns ------------------------------------------------------------------------------------ */
@@ -398,11 +170,11 @@ static int64_t op_step(struct bulk_port *b, struct bulk_op *op, uint64_t turn_le
 {
 	switch (op->state) {
 	case BULK_ASK:
-		return get_ask(b, op);
+		return bulk_frames_ask(b, op);
 	case BULK_STREAM:
-		return put_turn(b, op, turn_len);
+		return bulk_frames_put(b, op, turn_len);
 	case BULK_COPY:
-		return op->help_key && op->pos == op->copy_end ? 0 : cma_turn(b, op, turn_len);
+		return op->help_key && op->pos == op->copy_end ? 0 : bulk_cma_turn(b, op, turn_len);
 	case BULK_ASKED:
 	case BULK_ENDED:
 	case BULK_STATE_NUM:
@@ -418,19 +190,19 @@ static int64_t op_turn(struct bulk_port *b, struct bulk_op *op, uint64_t turn_le
 	int64_t rc = op_step(b, op, turn_len);
 
 	if (rc < 0 && rc != -EAGAIN) {
-		op_end(b, op, (int)rc);
+		bulk_op_end(b, op, (int)rc);
 		return 0;
 	}
 	if (rc >= 0 && op->state == BULK_COPY && op->pos == op->copy_end) {
 		if (op->help_key && !op->is_helped)
-			help_wait(b, op);
+			bulk_help_wait(b, op);
 		else if (op->op == LINK_GET || op->is_help || op->got == op->sent)
-			op_end(b, op, 0);
+			bulk_op_end(b, op, 0);
 		else /* frames sent before the change of method are still to be answered */
-			op_wait(b, op, now(b));
+			bulk_op_wait(b, op, bulk_now(b));
 	}
 	if (op->queue == BULK_Q_ACTIVE)
-		queue_active(b, op);
+		bulk_queue_active(b, op);
 	return rc;
 }
 
@@ -470,9 +242,9 @@ static void op_ping(struct bulk_port *b, struct bulk_op *op)
 	int rc = bulk_frame(b, op->peer, &pkt, NULL, 0, NULL);
 
 	if (rc && rc != -EAGAIN)
-		op_end(b, op, rc);
+		bulk_op_end(b, op, rc);
 	else
-		timer_set(b, op, now(b) + ping_ns(b));
+		bulk_timer_set(b, op, bulk_now(b) + ping_ns(b));
 }
 
 static void on_timer(struct bulk_port *b, struct bulk_op *op)
@@ -482,19 +254,19 @@ static void on_timer(struct bulk_port *b, struct bulk_op *op)
 	if (op->state == BULK_ENDED) {
 		bulk_help_check(b, op);
 		if (op->help_key)
-			timer_set(b, op, now(b) + SWITCH_NS);
+			bulk_timer_set(b, op, bulk_now(b) + BULK_SWITCH_NS);
 		else if (!op->unsent_cnt)
 			queue_ended(b, op);
 	} else if (op->help_key) {
 		bulk_learn_silence(op);
-		help_failed(b, op);
+		bulk_help_failed(b, op);
 	} else if (op->state == BULK_ASK) { /* the target was busy, or the link full */
 		op_begin(b, op);
-		queue_active(b, op);
+		bulk_queue_active(b, op);
 	} else if (op->has_news) {
-		timer_arm(b, op, now(b));
+		bulk_timer_arm(b, op, bulk_now(b));
 	} else if (has_more && bulk_can_cma(b, op)) {
-		op_switch(b, op);
+		bulk_frames_give_up(b, op);
 	} else {
 		/* Whoever only waits has nothing outstanding that would tell the link of the peer's
 		 * death. */
@@ -566,121 +338,18 @@ static struct bulk_op *op_find(struct bulk_port *b, const struct link_peer *peer
 	return op && op->tag == pkt->tag && op->peer == peer && op->state != BULK_ENDED ? op : NULL;
 }
 
-/* Return: false if the frame contradicts what was asked for. */
-static bool on_data(struct bulk_port *b, struct bulk_op *op, const struct bulk_pkt *pkt,
-		    const struct view *frame)
-{
-	if (op->state != BULK_ASKED || pkt->off > op->ask_len ||
-	    pkt->payload_len > op->ask_len - pkt->off)
-		return false;
-	view_copy(frame, pkt->hdr_len, op->local + op->pos + pkt->off, pkt->payload_len);
-	op->has_news = true;
-	op->got += pkt->payload_len;
-	if (pkt->off == op->got_head)
-		op->got_head += pkt->payload_len;
-	count_moved(b, op, pkt->payload_len);
-	if (op->got >= op->ask_len)
-		op_end(b, op, 0);
-	return true;
-}
-
-static bool on_get_reply(struct bulk_port *b, struct bulk_op *op, const struct bulk_pkt *pkt)
-{
-	if (op->state != BULK_ASKED)
-		return false;
-	switch (pkt->status) {
-	case BULK_S_OK:
-		if (op->ask_len)
-			return false;
-		op_end(b, op, 0);
-		return true;
-	case BULK_S_ACCESS:
-		op_end(b, op, -EACCES);
-		return true;
-	case BULK_S_BUSY:
-		bulk_busy_leave(op, false, now(b));
-		tag_renew(b, op);
-		op->state = BULK_ASK;
-		timer_set(b, op, now(b) + BUSY_NS);
-		return true;
-	case BULK_S_NUM:
-		break;
-	}
-	must(0);
-	return false;
-}
-
-static bool on_put_reply(struct bulk_port *b, struct bulk_op *op, const struct bulk_pkt *pkt)
-{
-	bool is_ready = op->state == BULK_STREAM && op->pos < op->len && op->queue == BULK_Q_NONE;
-
-	if (pkt->status == BULK_S_BUSY || pkt->bytes > op->sent - op->got)
-		return false;
-	if (pkt->status == BULK_S_ACCESS) {
-		op_end(b, op, -EACCES);
-		return true;
-	}
-	op->has_news = op->has_reply = true;
-	op->got += pkt->bytes;
-	if (is_ready)
-		queue_active(b, op);
-	put_check_end(b, op);
-	return true;
-}
-
 static bool on_reply(struct bulk_port *b, struct bulk_op *op, const struct bulk_pkt *pkt)
 {
 	if (op->help_key)
-		return on_help_reply(b, op, pkt);
-	return op->op == LINK_GET ? on_get_reply(b, op, pkt) : on_put_reply(b, op, pkt);
+		return bulk_help_on_reply(b, op, pkt);
+	return bulk_frames_on_reply(b, op, pkt);
 }
 
 struct end_arg {
 	struct bulk_port *b;
 	struct link_peer *peer; /* NULL = every */
 	int status;
-	uint32_t key; /* bulk_help_region_gone() */
 };
-
-static void on_help(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt)
-{
-	struct bulk_op *op = NULL;
-
-	if (!bulk_region_check(b->node, pkt->key, LINK_GET, pkt->addr, pkt->len)) {
-		bulk_serve_answer(b, peer, pkt, BULK_S_ACCESS, 0);
-		return;
-	}
-	if (!b->port->closing && !peer->dead && !pq_reserve(&b->timers, slab_used(&b->ops) + 1))
-		op = slab_get(&b->ops);
-	if (!op || !bulk_help_serve(b, op, peer, pkt, now(b))) {
-		if (op)
-			slab_put(&b->ops, op);
-		bulk_serve_answer(b, peer, pkt, BULK_S_BUSY, 0);
-		return;
-	}
-	bulk_peer_ref(peer);
-	op->target->op_cnt++;
-	b->help_cnt++;
-	tag_renew(b, op);
-	queue_active(b, op);
-}
-
-static void help_end_if(void *obj, void *arg)
-{
-	struct end_arg *a = arg;
-	struct bulk_op *op = obj;
-
-	if (op->is_help && op->src_key == a->key)
-		op_end(a->b, op, -EACCES);
-}
-
-void bulk_help_region_gone(struct bulk_port *b, uint32_t key)
-{
-	struct end_arg arg = {.b = b, .key = key};
-
-	if (b->help_cnt)
-		slab_foreach(&b->ops, help_end_if, &arg);
-}
 
 int bulk_on_frame(struct bulk_port *b, struct link_peer *peer, const struct view *frame)
 {
@@ -709,7 +378,7 @@ int bulk_on_frame(struct bulk_port *b, struct link_peer *peer, const struct view
 		break;
 	case BULK_T_DATA: /* late ones find no operation; that is no mistake of the peer */
 		op = op_find(b, peer, &pkt);
-		is_ok = !op || (op->op == LINK_GET && on_data(b, op, &pkt, frame));
+		is_ok = !op || (op->op == LINK_GET && bulk_frames_on_data(b, op, &pkt, frame));
 		break;
 	case BULK_T_REPLY:
 		op = op_find(b, peer, &pkt);
@@ -718,7 +387,7 @@ int bulk_on_frame(struct bulk_port *b, struct link_peer *peer, const struct view
 	case BULK_T_PING:
 		break;
 	case BULK_T_HELP:
-		on_help(b, peer, &pkt);
+		bulk_help_on_request(b, peer, &pkt);
 		break;
 	case BULK_T_NUM:
 		must(0);
@@ -742,13 +411,12 @@ void bulk_on_sent(struct bulk_port *b, void *cookie, int status)
 	op->unsent_cnt--;
 	op->has_news = true;
 	if (status) /* a refusal can only come from another wire version of ours */
-		op_end(b, op, status < 0 ? status : -EPROTO);
+		bulk_op_end(b, op, status < 0 ? status : -EPROTO);
 	if (op->state == BULK_ENDED && !op->unsent_cnt && op->queue == BULK_Q_NONE)
 		queue_ended(b, op);
 	else if (op->state == BULK_STREAM && op->pos < op->len && op->queue == BULK_Q_NONE)
-		queue_active(b, op);
+		bulk_queue_active(b, op);
 }
-
 
 static void op_end_if(void *obj, void *arg)
 {
@@ -756,7 +424,7 @@ static void op_end_if(void *obj, void *arg)
 	struct bulk_op *op = obj;
 
 	if (!a->peer || op->peer == a->peer)
-		op_end(a->b, op, a->status);
+		bulk_op_end(a->b, op, a->status);
 }
 
 void bulk_peer_dead(struct bulk_port *b, struct link_peer *peer, int status)
@@ -802,14 +470,14 @@ int link_bulk(struct link_port *p, struct link_peer *peer, int op_kind, void *lo
 		.key = key,
 		.cookie = cookie,
 	};
-	tag_renew(b, op);
-	op->target = bulk_target_get(b->node, peer, now(b));
+	bulk_tag_renew(b, op);
+	op->target = bulk_target_get(b->node, peer, bulk_now(b));
 	if (op->target)
 		op->target->op_cnt++;
 	op_begin(b, op);
 	if (op->state == BULK_ENDED) /* asking for help found the peer dead */
 		return 0;
-	queue_active(b, op);
+	bulk_queue_active(b, op);
 	if (op->state !=
 	    BULK_COPY) /* the first frame at once; a kernel copy waits for bulk_poll() */
 		op_turn(b, op, 1);

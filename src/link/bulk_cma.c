@@ -6,6 +6,9 @@
 #include "link/bulk_int.h"
 
 #include <errno.h>
+#include <string.h>
+
+#define ALIVE_NS (10 * NS_PER_MS) /* a pid is not reused so soon */
 
 ssize_t bulk_cma_copy(pid_t pid, int op, void *local, uint64_t raddr, size_t len)
 {
@@ -25,4 +28,64 @@ bool bulk_cma_is_slow(int op, const void *local, uint64_t raddr)
 
 	diff %= 4096;
 	return diff >= 1 && diff <= 15;
+}
+
+static bool target_is_alive(struct bulk_port *b, struct bulk_target *t)
+{
+	if (b->last_ns - t->alive_ns < ALIVE_NS)
+		return true;
+	if (!bulk_tab_owner_is_alive(t->tab))
+		return false;
+	t->alive_ns = b->last_ns;
+	return true;
+}
+
+/* The kernel refused a copy; -EAGAIN: go on, by frames or later. */
+static int cma_failed(struct bulk_port *b, struct bulk_op *op, int rc)
+{
+	switch (rc) {
+	case -ESRCH:
+		return -ECONNREFUSED;
+	case -EFAULT: /* the region is registered, but its memory is not there (any more) */
+		LOG_WARN("region %#x of the peer, or the local buffer, is not mapped", op->key);
+		return -EACCES;
+	case -EINTR:
+	case -ENOMEM:
+		return -EAGAIN;
+	}
+	LOG_INFO("cross memory attach to a process on this host fails: %s; not used for it",
+		 strerror(-rc));
+	op->target->no_cma = true;
+	return bulk_op_again(b, op);
+}
+
+/* Return: bytes copied; -EAGAIN none; other: the operation's status. */
+int64_t bulk_cma_turn(struct bulk_port *b, struct bulk_op *op, uint64_t turn_len)
+{
+	struct bulk_target *t = op->target;
+	uint64_t len = MIN(op->copy_end - op->pos, turn_len), start_ns = bulk_now(b);
+	ssize_t n = 0;
+	int rc;
+
+	if (!target_is_alive(b, t))
+		return -ECONNREFUSED;
+	rc = bulk_lease_take(t->tab, t->slot, op->key, op->op, op->raddr, op->len);
+	if (rc == -ENOENT) { /* not in the shared table: the owner knows */
+		op->no_cma = true;
+		return bulk_op_again(b, op);
+	}
+	if (rc)
+		return rc;
+	if (len)
+		n = bulk_cma_copy(shm_peer_pid(op->peer->shm), op->op, op->local + op->pos,
+				  op->raddr + op->pos, len);
+	rc = bulk_lease_drop(t->tab, t->slot);
+	if (n < 0)
+		return cma_failed(b, op, (int)n);
+	if (rc)
+		return rc;
+	op->pos += (uint64_t)n;
+	b->port->stats.bulk_cma_bytes += (uint64_t)n;
+	op->cma_ns += bulk_now(b) - start_ns;
+	return n;
 }

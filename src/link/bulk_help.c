@@ -17,6 +17,7 @@
 #define SHARE_FIRST 12 /* ... this many at first, and at most so many more */
 #define SHARE_MORE  8
 #define PART_ALIGN 4096u
+#define HELP_SLOWEST 2u /* bytes per ns below which an owner counts as silent */
 #define EARLY_NS   400u /* an answer that comes sooner after our part had been ready before it */
 
 /* --- the initiator ---------------------------------------------------------------------------- */
@@ -61,7 +62,8 @@ void bulk_help_stop(struct bulk_port *b, struct bulk_op *op, bool is_done)
 	bulk_help_check(b, op);
 }
 
-void bulk_help_balance(struct bulk_op *op, uint64_t now_ns)
+/* The owner has just done its part: learn who was waited for. */
+static void help_balance(struct bulk_op *op, uint64_t now_ns)
 {
 	struct bulk_speed *s = bulk_speed_of(op);
 	bool is_early = !op->ready_ns || now_ns - op->ready_ns < EARLY_NS;
@@ -72,9 +74,45 @@ void bulk_help_balance(struct bulk_op *op, uint64_t now_ns)
 		s->own_more++;
 }
 
+/* Our part is copied, the owner's is not. */
+void bulk_help_wait(struct bulk_port *b, struct bulk_op *op)
+{
+	op->ready_ns = bulk_now(b);
+	bulk_queue_leave(b, op);
+	bulk_timer_set(b, op, op->ready_ns + BULK_SWITCH_NS + (op->len - op->copy_end) / HELP_SLOWEST);
+}
+
+/* The owner is silent, or cannot: the rest is ours. */
+void bulk_help_failed(struct bulk_port *b, struct bulk_op *op)
+{
+	bulk_busy_leave(op, false, bulk_now(b));
+	bulk_help_stop(b, op, false);
+	bulk_tag_renew(b, op); /* its answer may still come */
+	if (op->queue == BULK_Q_NONE)
+		bulk_queue_active(b, op);
+}
+
+bool bulk_help_on_reply(struct bulk_port *b, struct bulk_op *op, const struct bulk_pkt *pkt)
+{
+	if (op->is_helped)
+		return false;
+	if (pkt->status != BULK_S_OK || pkt->bytes != op->len - op->copy_end) {
+		bulk_help_failed(b, op);
+		return true;
+	}
+	b->port->stats.bulk_cma_bytes += pkt->bytes;
+	help_balance(op, bulk_now(b));
+	op->is_helped = true;
+	bulk_help_stop(b, op, true);
+	if (op->pos == op->copy_end)
+		bulk_op_end(b, op, 0);
+	return true;
+}
+
 /* --- the owner -------------------------------------------------------------------------------- */
 
-bool bulk_help_serve(struct bulk_port *b, struct bulk_op *op, struct link_peer *peer,
+/* Make @op what @peer asks for. Return: false: not possible. */
+static bool help_fill(struct bulk_port *b, struct bulk_op *op, struct link_peer *peer,
 		     const struct bulk_pkt *pkt, uint64_t now_ns)
 {
 	*op = (struct bulk_op){
@@ -95,4 +133,49 @@ bool bulk_help_serve(struct bulk_port *b, struct bulk_op *op, struct link_peer *
 		.target = bulk_target_get(b->node, peer, now_ns),
 	};
 	return op->len && bulk_can_cma(b, op);
+}
+
+void bulk_help_on_request(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt)
+{
+	struct bulk_op *op = NULL;
+
+	if (!bulk_region_check(b->node, pkt->key, LINK_GET, pkt->addr, pkt->len)) {
+		bulk_serve_answer(b, peer, pkt, BULK_S_ACCESS, 0);
+		return;
+	}
+	if (!b->port->closing && !peer->dead && !pq_reserve(&b->timers, slab_used(&b->ops) + 1))
+		op = slab_get(&b->ops);
+	if (!op || !help_fill(b, op, peer, pkt, bulk_now(b))) {
+		if (op)
+			slab_put(&b->ops, op);
+		bulk_serve_answer(b, peer, pkt, BULK_S_BUSY, 0);
+		return;
+	}
+	bulk_peer_ref(peer);
+	op->target->op_cnt++;
+	b->help_cnt++;
+	bulk_tag_renew(b, op);
+	bulk_queue_active(b, op);
+}
+
+struct gone_arg {
+	struct bulk_port *b;
+	uint32_t key;
+};
+
+static void help_end_if(void *obj, void *arg)
+{
+	struct gone_arg *a = arg;
+	struct bulk_op *op = obj;
+
+	if (op->is_help && op->src_key == a->key)
+		bulk_op_end(a->b, op, -EACCES);
+}
+
+void bulk_help_region_gone(struct bulk_port *b, uint32_t key)
+{
+	struct gone_arg arg = {.b = b, .key = key};
+
+	if (b->help_cnt)
+		slab_foreach(&b->ops, help_end_if, &arg);
 }

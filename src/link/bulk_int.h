@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // What the files of the bulk service share: shared region table (bulk_tab.c), regions
-// (bulk_region.c), copies by the kernel (bulk_cma.c), the target's side (bulk_serve.c) and the
-// initiator's side with the port object (bulk.c).
+// (bulk_region.c), the target's side (bulk_serve.c), and the initiator's: the port object and the
+// life of an operation (bulk.c), the choice of its method (bulk_pick.c) and the methods
+// (bulk_frames.c, bulk_cma.c, bulk_help.c).
 #ifndef SF_LINK_BULK_INT_H
 #define SF_LINK_BULK_INT_H
 
@@ -258,10 +259,47 @@ struct bulk_port {
 	uint32_t help_cnt; /* operations with is_help */
 };
 
+#define BULK_SWITCH_NS (30 * NS_PER_US) /* silence after which a local owner is not waited for */
 #define BULK_WORK_MAX 65536u /* bytes that one bulk_poll() moves while others wait */
 #define BULK_SLICE_MAX 262144u /* bytes of one kernel copy, hence of one lease */
 #define BULK_UNSENT_MAX 64u /* chunks of one stream or operation in the hands of the link */
 #define BULK_VISIT_MAX	16  /* blocked operations that one bulk_poll() tries */
+
+/* bulk.c */
+static inline uint64_t bulk_now(const struct bulk_port *b)
+{
+	return clk_now_ns(&b->n->clk);
+}
+
+void bulk_queue_leave(struct bulk_port *b, struct bulk_op *op);
+/** bulk_queue_active() - To the end of the turns. */
+void bulk_queue_active(struct bulk_port *b, struct bulk_op *op);
+void bulk_timer_set(struct bulk_port *b, struct bulk_op *op, uint64_t at_ns);
+/** bulk_timer_arm() - See to it that silence of the peer is noticed. */
+void bulk_timer_arm(struct bulk_port *b, struct bulk_op *op, uint64_t now_ns);
+/** bulk_tag_renew() - Whatever still arrives for @op from now on is ignored. */
+void bulk_tag_renew(struct bulk_port *b, struct bulk_op *op);
+/** bulk_op_wait() - Nothing to do for @op but to wait. */
+void bulk_op_wait(struct bulk_port *b, struct bulk_op *op, uint64_t now_ns);
+void bulk_op_end(struct bulk_port *b, struct bulk_op *op, int status);
+/** bulk_op_again() - By another method. Return: -EAGAIN, or the status if there is none. */
+int bulk_op_again(struct bulk_port *b, struct bulk_op *op);
+
+/* bulk_frames.c */
+/** bulk_frames_ask() - GET: send the request. Return: 0; -EAGAIN; terminal status. */
+int bulk_frames_ask(struct bulk_port *b, struct bulk_op *op);
+/** bulk_frames_put() - PUT: send. Return: bytes sent; -EAGAIN nothing; terminal status. */
+int64_t bulk_frames_put(struct bulk_port *b, struct bulk_op *op, uint64_t turn_len);
+/** bulk_frames_give_up() - The owner does not answer: do what is left by the kernel. */
+void bulk_frames_give_up(struct bulk_port *b, struct bulk_op *op);
+/* What the owner answers. Return: false if it contradicts what was asked for. */
+bool bulk_frames_on_data(struct bulk_port *b, struct bulk_op *op, const struct bulk_pkt *pkt,
+			 const struct view *frame);
+bool bulk_frames_on_reply(struct bulk_port *b, struct bulk_op *op, const struct bulk_pkt *pkt);
+
+/* bulk_cma.c */
+/** bulk_cma_turn() - One copy. Return: bytes; -EAGAIN none; other: the operation's status. */
+int64_t bulk_cma_turn(struct bulk_port *b, struct bulk_op *op, uint64_t turn_len);
 
 /* bulk_help.c */
 /** bulk_help_ask() - Share @op with the owner if that is possible now. */
@@ -270,12 +308,15 @@ void bulk_help_ask(struct bulk_port *b, struct bulk_op *op);
 void bulk_help_stop(struct bulk_port *b, struct bulk_op *op, bool is_done);
 /** bulk_help_check() - After bulk_help_stop(): has the owner let go? */
 void bulk_help_check(struct bulk_port *b, struct bulk_op *op);
-/** bulk_help_balance() - The owner has just done its part: learn who was waited for. */
-void bulk_help_balance(struct bulk_op *op, uint64_t now_ns);
-/** bulk_help_serve() - Owner: make @op what @peer asks for. Return: false: not possible. */
-bool bulk_help_serve(struct bulk_port *b, struct bulk_op *op, struct link_peer *peer,
-		     const struct bulk_pkt *pkt, uint64_t now_ns);
-/** bulk_help_region_gone() - Read nothing of region @key any more. (bulk.c) */
+/** bulk_help_wait() - Our part is copied, the owner's is not. */
+void bulk_help_wait(struct bulk_port *b, struct bulk_op *op);
+/** bulk_help_failed() - The owner is silent, or cannot: the rest is ours. */
+void bulk_help_failed(struct bulk_port *b, struct bulk_op *op);
+/** bulk_help_on_reply() - Return: false if it contradicts what was asked for. */
+bool bulk_help_on_reply(struct bulk_port *b, struct bulk_op *op, const struct bulk_pkt *pkt);
+/** bulk_help_on_request() - Owner: help, or answer why not. */
+void bulk_help_on_request(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt);
+/** bulk_help_region_gone() - Owner: read nothing of region @key any more. */
 void bulk_help_region_gone(struct bulk_port *b, uint32_t key);
 
 /* bulk_serve.c */
