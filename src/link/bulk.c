@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // One-sided copies: the initiator's side, and the port object of the bulk service.
 //
-// Theory of operation: an operation moves its bytes by one of two methods and may change once it
-// sees that the other is better. FRAMES asks the target's owner to take part: it works over every
-// path and, when the owner polls, is the fastest one on a host too, since both sides copy at once.
-// CMA lets the kernel copy, alone, under a lease on the region (bulk_tab.c). A local owner that
-// computes instead of polling is noticed before (it says so in its segment) or by its silence, and
-// CMA does the rest. Which of the two is faster for big copies to a polling owner depends on how
-// far apart the cores are, hence it is measured, per target.
+// Theory of operation: an operation moves its bytes by one of three methods and may change once it
+// sees that another is better. FRAMES asks the target's owner to take part: it works over every
+// path (bulk_frames.c). CMA lets the kernel copy, alone, under a lease on the region (bulk_cma.c,
+// bulk_tab.c); HELPED is the same by initiator and owner at once, each a part (bulk_help.c). A
+// local owner that computes instead of polling is noticed before (it says so in its segment) or by
+// its silence, and CMA does the rest. Which is fastest to a polling owner depends on how far apart
+// the cores are and on much else, hence it is measured (bulk_pick.c). Kernel copies end in the order
+// in which they began; long ones and frames take turns.
 //
 // Every operation ends exactly once, in bulk_poll(), after the link has given back each frame that
 // points into user memory.
@@ -17,6 +18,7 @@
 #include <string.h>
 
 #define TURN_LEN   32768u	    /* bytes per turn of an operation */
+#define COPY_KEEP  (1u << 20) /* bytes of kernel copies before others have their turn */
 #define PING_NS	   NS_PER_SEC /* silence after which the link is asked whether the peer lives */
 #define STALL_NS   (20 * NS_PER_US)  /* before trying a full path again */
 #define OP_MAX	   (1u << 20)
@@ -60,9 +62,9 @@ void bulk_timer_set(struct bulk_port *b, struct bulk_op *op, uint64_t at_ns)
 }
 
 /* Choose how the rest of @op is moved. */
-static void op_begin(struct bulk_port *b, struct bulk_op *op)
+static void op_begin(struct bulk_port *b, struct bulk_op *op, uint64_t now_ns)
 {
-	op->method = bulk_pick(b, op);
+	op->method = bulk_pick(b, op, now_ns);
 	op->copy_end = op->len;
 	if (op->method != BULK_FRAMES)
 		op->state = BULK_COPY;
@@ -70,8 +72,9 @@ static void op_begin(struct bulk_port *b, struct bulk_op *op)
 		op->state = op->op == LINK_GET ? BULK_ASK : BULK_STREAM;
 	op->is_ring = link_peer_is_local(op->peer);
 	if (op->method != BULK_FRAMES)
-		bulk_busy_enter(op, bulk_now(b));
-	if (op->method == BULK_HELPED)
+		bulk_busy_enter(op, now_ns);
+	op->wants_help = op->method == BULK_HELPED;
+	if (op->wants_help && !op->target->asked_cnt)
 		bulk_help_ask(b, op);
 }
 
@@ -86,6 +89,7 @@ void bulk_tag_renew(struct bulk_port *b, struct bulk_op *op)
 void bulk_op_end(struct bulk_port *b, struct bulk_op *op, int status)
 {
 	struct link_stats *st = &b->port->stats;
+	bool is_copied = op->method == BULK_CMA && op->copied_ns;
 
 	if (op->state == BULK_ENDED)
 		return;
@@ -94,16 +98,17 @@ void bulk_op_end(struct bulk_port *b, struct bulk_op *op, int status)
 	bulk_tag_renew(b, op);
 	pq_remove(&b->timers, &op->timer);
 	bulk_queue_leave(b, op);
-	bulk_busy_leave(op, !status, op->counts_busy ? bulk_now(b) : 0);
+	if (op->counts_busy) /* reading the clock costs more than most of this */
+		bulk_busy_leave(op, !status, is_copied ? op->copied_ns : bulk_now(b));
 	if (op->target)
 		op->target->op_cnt--;
-	op->target = NULL;
 	b->help_cnt -= op->is_help;
 	if (!status && op->op == LINK_GET)
 		st->bulk_get_bytes += op->len;
 	else if (!status && !op->is_help)
 		st->bulk_put_bytes += op->len;
 	bulk_help_stop(b, op, true);
+	op->target = NULL;
 	if (op->help_key) /* the owner is at it: ask again soon */
 		bulk_timer_set(b, op, bulk_now(b) + BULK_SWITCH_NS);
 	if (!op->unsent_cnt)
@@ -159,7 +164,7 @@ int bulk_op_again(struct bulk_port *b, struct bulk_op *op)
 		return -EACCES;
 	bulk_help_stop(b, op, false);
 	bulk_tag_renew(b, op);
-	op_begin(b, op);
+	op_begin(b, op, bulk_now(b));
 	return -EAGAIN;
 }
 
@@ -187,8 +192,14 @@ static int64_t op_step(struct bulk_port *b, struct bulk_op *op, uint64_t turn_le
 /* One turn of an active operation, and what follows from it. Return: as op_step(). */
 static int64_t op_turn(struct bulk_port *b, struct bulk_op *op, uint64_t turn_len)
 {
-	int64_t rc = op_step(b, op, turn_len);
+	int64_t rc;
 
+	if (op->wants_help) {
+		bulk_help_ahead(b, op);
+		if (op->state == BULK_ENDED)
+			return 0;
+	}
+	rc = op_step(b, op, turn_len);
 	if (rc < 0 && rc != -EAGAIN) {
 		bulk_op_end(b, op, (int)rc);
 		return 0;
@@ -201,8 +212,11 @@ static int64_t op_turn(struct bulk_port *b, struct bulk_op *op, uint64_t turn_le
 		else /* frames sent before the change of method are still to be answered */
 			bulk_op_wait(b, op, bulk_now(b));
 	}
-	if (op->queue == BULK_Q_ACTIVE)
+	if (op->queue == BULK_Q_ACTIVE &&
+	    (op->state != BULK_COPY || rc == -EAGAIN || op->pos - op->kept_pos >= COPY_KEEP)) {
+		op->kept_pos = op->pos;
 		bulk_queue_active(b, op);
+	}
 	return rc;
 }
 
@@ -247,6 +261,12 @@ static void op_ping(struct bulk_port *b, struct bulk_op *op)
 		bulk_timer_set(b, op, bulk_now(b) + ping_ns(b));
 }
 
+/* Of many operations each waits for its turn with the owner: that is not silence. */
+static bool is_heard(const struct bulk_port *b, const struct bulk_op *op)
+{
+	return op->target && bulk_now(b) - op->target->heard_ns < BULK_SWITCH_NS;
+}
+
 static void on_timer(struct bulk_port *b, struct bulk_op *op)
 {
 	bool has_more = op->state == BULK_ASKED || (op->state == BULK_STREAM && op->pos < op->len);
@@ -258,12 +278,12 @@ static void on_timer(struct bulk_port *b, struct bulk_op *op)
 		else if (!op->unsent_cnt)
 			queue_ended(b, op);
 	} else if (op->help_key) {
-		bulk_learn_silence(op);
+		bulk_learn_silence(op, bulk_now(b));
 		bulk_help_failed(b, op);
 	} else if (op->state == BULK_ASK) { /* the target was busy, or the link full */
-		op_begin(b, op);
+		op_begin(b, op, bulk_now(b));
 		bulk_queue_active(b, op);
-	} else if (op->has_news) {
+	} else if (op->has_news || is_heard(b, op)) {
 		bulk_timer_arm(b, op, bulk_now(b));
 	} else if (has_more && bulk_can_cma(b, op)) {
 		bulk_frames_give_up(b, op);
@@ -303,8 +323,11 @@ static int ended_step(struct bulk_port *b)
 
 int bulk_poll(struct bulk_port *b, uint64_t now_ns)
 {
-	int events = timers_step(b, now_ns), moved;
+	int events, moved;
 
+	if (b->done_cnt)
+		bulk_help_tidy(b);
+	events = timers_step(b, now_ns);
 	b->last_ns = now_ns;
 	moved = bulk_serve_step(b) + ops_step(b);
 	b->is_stalled = !moved;
@@ -318,6 +341,8 @@ uint64_t bulk_next_deadline(const struct bulk_port *b)
 
 	if (!TAILQ_EMPTY(&b->ended))
 		return 0;
+	if (b->done_cnt)
+		at = MIN(at, b->last_ns + STALL_NS);
 	if (!TAILQ_EMPTY(&b->active) || !bulk_serve_is_idle(b))
 		return MIN(at, b->is_stalled ? b->last_ns + STALL_NS : 0);
 	return at;
@@ -325,7 +350,7 @@ uint64_t bulk_next_deadline(const struct bulk_port *b)
 
 uint32_t bulk_outstanding(const struct bulk_port *b)
 {
-	return slab_used(&b->ops) + slab_used(&b->streams) + b->reply_cnt;
+	return slab_used(&b->ops) + slab_used(&b->streams) + b->reply_cnt + b->done_cnt;
 }
 
 /* --- what comes in ---------------------------------------------------------------------------- */
@@ -443,6 +468,7 @@ int link_bulk(struct link_port *p, struct link_peer *peer, int op_kind, void *lo
 	struct bulk_port *b = p->bulk;
 	struct bulk_pkt ping = {.type = BULK_T_PING};
 	struct bulk_op *op;
+	uint64_t now_ns;
 
 	lock_assert_held(p->node->lock);
 	assert(op_kind == LINK_GET || op_kind == LINK_PUT);
@@ -471,10 +497,11 @@ int link_bulk(struct link_port *p, struct link_peer *peer, int op_kind, void *lo
 		.cookie = cookie,
 	};
 	bulk_tag_renew(b, op);
-	op->target = bulk_target_get(b->node, peer, bulk_now(b));
+	now_ns = bulk_now(b);
+	op->target = bulk_target_get(b->node, peer, now_ns);
 	if (op->target)
 		op->target->op_cnt++;
-	op_begin(b, op);
+	op_begin(b, op, now_ns);
 	if (op->state == BULK_ENDED) /* asking for help found the peer dead */
 		return 0;
 	bulk_queue_active(b, op);
@@ -534,6 +561,9 @@ void bulk_port_close(struct bulk_port *b)
 	slab_foreach(&b->ops, op_end_if, &arg);
 	slab_foreach(&b->ops, op_abandon,
 		     b); /* the paths are closed: nobody reads user memory any more */
+	bulk_help_tidy(b);
+	while (b->done_cnt)
+		bulk_region_wait_free(b->node, b->done_key[--b->done_cnt]);
 	while (!TAILQ_EMPTY(&b->ended))
 		op_report(b, TAILQ_FIRST(&b->ended));
 	bulk_serve_fini(b);

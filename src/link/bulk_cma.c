@@ -63,7 +63,8 @@ static int cma_failed(struct bulk_port *b, struct bulk_op *op, int rc)
 int64_t bulk_cma_turn(struct bulk_port *b, struct bulk_op *op, uint64_t turn_len)
 {
 	struct bulk_target *t = op->target;
-	uint64_t len = MIN(op->copy_end - op->pos, turn_len), start_ns = bulk_now(b);
+	uint64_t len = MIN(op->copy_end - op->pos, turn_len);
+	uint64_t start_ns = op->method == BULK_HELPED ? bulk_now(b) : 0;
 	ssize_t n = 0;
 	int rc;
 
@@ -86,6 +87,8 @@ int64_t bulk_cma_turn(struct bulk_port *b, struct bulk_op *op, uint64_t turn_len
 		return rc;
 	op->pos += (uint64_t)n;
 	b->port->stats.bulk_cma_bytes += (uint64_t)n;
-	op->cma_ns += bulk_now(b) - start_ns;
+	op->copied_ns = bulk_now(b);
+	if (start_ns)
+		op->cma_ns += op->copied_ns - start_ns;
 	return n;
 }

@@ -118,7 +118,7 @@ void bulk_frames_give_up(struct bulk_port *b, struct bulk_op *op)
 			return;
 	}
 	bulk_busy_leave(op, false, bulk_now(b));
-	bulk_learn_silence(op);
+	bulk_learn_silence(op, bulk_now(b));
 	if (op->op == LINK_GET) {
 		op->pos += op->got_head;
 		op->got = op->ask_len = 0;
@@ -140,6 +140,8 @@ bool bulk_frames_on_data(struct bulk_port *b, struct bulk_op *op, const struct b
 		return false;
 	view_copy(frame, pkt->hdr_len, op->local + op->pos + pkt->off, pkt->payload_len);
 	op->has_news = true;
+	if (op->target)
+		op->target->heard_ns = b->last_ns;
 	op->got += pkt->payload_len;
 	if (pkt->off == op->got_head)
 		op->got_head += pkt->payload_len;
@@ -186,6 +188,8 @@ static bool on_put_reply(struct bulk_port *b, struct bulk_op *op, const struct b
 		return true;
 	}
 	op->has_news = op->has_reply = true;
+	if (op->target)
+		op->target->heard_ns = b->last_ns;
 	op->got += pkt->bytes;
 	if (is_ready)
 		bulk_queue_active(b, op);

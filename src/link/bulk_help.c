@@ -9,6 +9,9 @@
 // the kernel, so the initiator can take the region back at any time and do the rest alone: an owner
 // that dies, sleeps or is stopped costs time, not safety. The operation does not end before the
 // region is free again.
+//
+// Of many operations only the foremost are helped with: the owner always has a next part to go to,
+// and what it is too slow for is copied by the initiator alone.
 #include "link/bulk_int.h"
 
 #include <errno.h>
@@ -18,7 +21,8 @@
 #define SHARE_MORE  8
 #define PART_ALIGN 4096u
 #define HELP_SLOWEST 2u /* bytes per ns below which an owner counts as silent */
-#define EARLY_NS   400u /* an answer that comes sooner after our part had been ready before it */
+#define HELP_AHEAD 3 /* parts that a target is asked for at a time */
+#define EARLY_NS   150u /* an answer that comes sooner after our part had been ready before it */
 
 /* --- the initiator ---------------------------------------------------------------------------- */
 
@@ -35,13 +39,43 @@ void bulk_help_ask(struct bulk_port *b, struct bulk_op *op)
 			       .len = op->len - own,
 			       .dst = (uintptr_t)op->local + own};
 
+	op->wants_help = false;
 	if (op->help_key || link_region_add(b->n, op->local + own, pkt.len, LINK_PUT, &op->help_key))
 		return;
 	op->unsent_cnt++;
 	op->copy_end = own;
+	op->is_helped = false;
+	op->is_asked = true;
+	op->target->asked_cnt++;
+	op->target->asked_bytes += pkt.len;
 	pkt.dst_key = op->help_key;
 	if (bulk_frame(b, op->peer, &pkt, NULL, 0, NULL))
 		bulk_help_stop(b, op, false);
+}
+
+void bulk_help_ahead(struct bulk_port *b, struct bulk_op *op)
+{
+	struct bulk_target *t = op->target;
+	struct bulk_op *next;
+
+	for (int i = 0; op && i < HELP_AHEAD && t->asked_cnt < HELP_AHEAD; i++, op = next) {
+		next = TAILQ_NEXT(op, entry);
+		if (!op->wants_help || op->target != t)
+			continue;
+		bulk_help_ask(b, op);
+		if (op->queue != BULK_Q_ACTIVE) /* asking found the peer dead */
+			return;
+	}
+}
+
+/* The owner is not (any more) busy with @op. */
+static void note_answer(struct bulk_op *op)
+{
+	if (!op->is_asked)
+		return;
+	op->is_asked = false;
+	op->target->asked_cnt--;
+	op->target->asked_bytes -= op->len - op->copy_end;
 }
 
 void bulk_help_check(struct bulk_port *b, struct bulk_op *op)
@@ -56,21 +90,26 @@ void bulk_help_stop(struct bulk_port *b, struct bulk_op *op, bool is_done)
 {
 	if (!op->help_key)
 		return;
+	note_answer(op);
 	if (!is_done)
 		op->copy_end = op->len;
 	bulk_region_retract(b->node, op->help_key);
 	bulk_help_check(b, op);
 }
 
-/* The owner has just done its part: learn who was waited for. */
+/*
+ * Both parts are copied: who was waited for? In between nothing is changed, because each move of the
+ * border takes lines from one cache to another.
+ */
 static void help_balance(struct bulk_op *op, uint64_t now_ns)
 {
 	struct bulk_speed *s = bulk_speed_of(op);
-	bool is_early = !op->ready_ns || now_ns - op->ready_ns < EARLY_NS;
+	uint64_t unit_ns = op->cma_ns * (op->len / SHARE_UNIT) / MAX(op->copy_end, 1ULL);
+	uint64_t wait_ns = op->ready_ns ? now_ns - op->ready_ns : 0;
 
-	if (is_early && s->own_more > -SHARE_FIRST)
+	if (wait_ns < EARLY_NS && s->own_more > -SHARE_FIRST)
 		s->own_more--;
-	else if (!is_early && s->own_more < SHARE_MORE)
+	else if (wait_ns > EARLY_NS + 2 * unit_ns && s->own_more < SHARE_MORE)
 		s->own_more++;
 }
 
@@ -79,7 +118,8 @@ void bulk_help_wait(struct bulk_port *b, struct bulk_op *op)
 {
 	op->ready_ns = bulk_now(b);
 	bulk_queue_leave(b, op);
-	bulk_timer_set(b, op, op->ready_ns + BULK_SWITCH_NS + (op->len - op->copy_end) / HELP_SLOWEST);
+	bulk_timer_set(b, op,
+		       op->ready_ns + BULK_SWITCH_NS + op->target->asked_bytes / HELP_SLOWEST);
 }
 
 /* The owner is silent, or cannot: the rest is ours. */
@@ -103,10 +143,30 @@ bool bulk_help_on_reply(struct bulk_port *b, struct bulk_op *op, const struct bu
 	b->port->stats.bulk_cma_bytes += pkt->bytes;
 	help_balance(op, bulk_now(b));
 	op->is_helped = true;
-	bulk_help_stop(b, op, true);
+	if (b->done_cnt < ARRAY_SIZE(b->done_key)) {
+		/* It has let go before it answered: to take the region back can wait for the next poll. */
+		note_answer(op);
+		b->done_key[b->done_cnt++] = op->help_key;
+		op->help_key = 0;
+		op->unsent_cnt--;
+	} else {
+		bulk_help_stop(b, op, true);
+	}
 	if (op->pos == op->copy_end)
 		bulk_op_end(b, op, 0);
 	return true;
+}
+
+void bulk_help_tidy(struct bulk_port *b)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < b->done_cnt; i++) {
+		bulk_region_retract(b->node, b->done_key[i]);
+		if (!bulk_region_try_free(b->node, b->done_key[i]))
+			b->done_key[kept++] = b->done_key[i];
+	}
+	b->done_cnt = kept;
 }
 
 /* --- the owner -------------------------------------------------------------------------------- */

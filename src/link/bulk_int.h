@@ -85,13 +85,29 @@ struct bulk_region {
 
 enum bulk_method { BULK_FRAMES, BULK_CMA, BULK_HELPED, BULK_METHOD_NUM };
 
-/* What operations of one class have cost. */
+/* What operations of one class have cost. See bulk_pick.c. */
 struct bulk_speed {
 	uint64_t ps_per_byte[BULK_METHOD_NUM]; /* moving average; 0 = never measured */
-	uint32_t cnt; /* operations begun, to look at the slower method now and then */
+	uint32_t cnt; /* choices made */
+	uint32_t look_at[BULK_METHOD_NUM]; /* value of @cnt at which a loser is looked at again ... */
+	uint32_t gap[BULK_METHOD_NUM]; /* ... so many choices after the last look */
+	uint32_t look_left; /* choices for which the look at @look_method goes on */
+	enum bulk_method look_method, last_method, best;
+	uint64_t best_ps; /* the least that @best has cost */
 	int32_t own_more; /* HELPED: how much more than at first we copy ourselves, see bulk_help.c */
 };
+struct bulk_class {
+	struct bulk_speed speed[2]; /* [several operations overlap] */
+};
 #define BULK_CLASS_NUM 8u
+
+/* From the first operation until none is left, or for so many bytes: what a choice holds for. */
+struct bulk_period {
+	uint32_t number, op_cnt, peak;
+	uint64_t begin_ns, bytes;
+	struct bulk_class *class; /* of all operations in it; NULL = they or their methods differ */
+	enum bulk_method method;
+};
 
 /* A node on this host as an initiator sees it: its table, our place for leases, what we learnt. */
 struct bulk_target {
@@ -103,13 +119,15 @@ struct bulk_target {
 	bool no_cma;	 /* the kernel forbids it */
 	uint64_t retry_ns;
 	uint64_t alive_ns; /* the owner was seen alive */
-	struct bulk_speed speed[2][BULK_CLASS_NUM]; /* [bulk_cma_is_slow()][class of length] */
-	/* busy period: from the first operation of a method until none is left */
-	uint32_t busy_cnt;
-	bool is_busy_cut; /* the method may be changed though it goes on */
-	uint64_t busy_ns, busy_bytes;
-	struct bulk_speed *busy_speed; /* of all operations in it; NULL = they differ */
-	enum bulk_method busy_method;  /* the same */
+	struct bulk_class class[2][BULK_CLASS_NUM]; /* [bulk_cma_is_slow()][class of length] */
+	struct bulk_period period;
+	uint32_t older_cnt; /* operations of earlier periods that are still under way */
+	bool is_many; /* operations overlapped in the last period */
+	/* HELPED: parts that the owner has been asked for and has not copied */
+	uint32_t asked_cnt;
+	uint64_t asked_bytes;
+	uint64_t heard_ns;  /* the last answer to any operation by frames */
+	uint64_t silent_ns; /* the owner has not helped: not asked again before */
 };
 
 #define BULK_TARGET_BUCKETS 64
@@ -145,7 +163,7 @@ struct bulk_op;
 
 /** bulk_can_cma() - Whether the kernel can move what is left of @op. */
 bool bulk_can_cma(const struct bulk_port *b, const struct bulk_op *op);
-enum bulk_method bulk_pick(struct bulk_port *b, struct bulk_op *op);
+enum bulk_method bulk_pick(struct bulk_port *b, struct bulk_op *op, uint64_t now_ns);
 /** bulk_speed_of() - What is known of operations like @op, which has a target. */
 struct bulk_speed *bulk_speed_of(const struct bulk_op *op);
 /** bulk_busy_enter() - @op is under way by its method from now on; more than once is fine. */
@@ -153,7 +171,7 @@ void bulk_busy_enter(struct bulk_op *op, uint64_t now_ns);
 /** bulk_busy_leave() - No longer. @is_done: it has moved all of it. */
 void bulk_busy_leave(struct bulk_op *op, bool is_done, uint64_t now_ns);
 /** bulk_learn_silence() - The owner had seemed to poll, but did not help. */
-void bulk_learn_silence(const struct bulk_op *op);
+void bulk_learn_silence(const struct bulk_op *op, uint64_t now_ns);
 
 /* --- the port --------------------------------------------------------------------------------- */
 
@@ -202,10 +220,15 @@ struct bulk_op {
 	uint64_t sent;	   /* PUT: bytes sent by frames */
 	bool has_reply;
 	bool is_ring;	  /* frames go through shared memory */
-	bool counts_busy; /* in target->busy_cnt */
-	uint64_t cma_ns;  /* spent in CMA */
+	bool counts_busy; /* in the target's @period of that number, or in its older_cnt */
+	uint32_t period;
+	uint64_t kept_pos; /* COPY: @pos when it came to the front */
+	uint64_t cma_ns;    /* HELPED: spent in CMA */
+	uint64_t copied_ns; /* when the last CMA ended; 0 = none */
 	bool no_cma;	  /* the shared table does not know the region */
 	bool has_news;	  /* the peer has shown life since the timer was set */
+	bool wants_help;   /* HELPED: the owner is not asked yet */
+	bool is_asked;	   /* HELPED: in target->asked_cnt */
 	uint32_t help_key; /* HELPED: the region that the owner fills; 0 = not (any more) */
 	bool is_helped;	   /* HELPED: the owner's part is done */
 	uint64_t ready_ns; /* HELPED: when our part was ready */
@@ -241,6 +264,8 @@ struct bulk_reply {
 	uint64_t bytes;
 };
 
+#define BULK_DONE_MAX 8u
+
 struct bulk_port {
 	struct link_port *port;
 	struct link_node *n;
@@ -257,6 +282,7 @@ struct bulk_port {
 	uint64_t last_rx; /* frames seen by the last bulk_poll(), to tell a quiet port */
 	int force;	  /* tests: -1 choose, else enum bulk_method */
 	uint32_t help_cnt; /* operations with is_help */
+	uint32_t done_key[BULK_DONE_MAX], done_cnt; /* regions that owners have filled, to take back */
 };
 
 #define BULK_SWITCH_NS (30 * NS_PER_US) /* silence after which a local owner is not waited for */
@@ -304,10 +330,14 @@ int64_t bulk_cma_turn(struct bulk_port *b, struct bulk_op *op, uint64_t turn_len
 /* bulk_help.c */
 /** bulk_help_ask() - Share @op with the owner if that is possible now. */
 void bulk_help_ask(struct bulk_port *b, struct bulk_op *op);
+/** bulk_help_ahead() - Have the owner busy with @op, whose turn it is, and what follows it. */
+void bulk_help_ahead(struct bulk_port *b, struct bulk_op *op);
 /** bulk_help_stop() - The owner has done its part (@is_done), or need not any more. */
 void bulk_help_stop(struct bulk_port *b, struct bulk_op *op, bool is_done);
 /** bulk_help_check() - After bulk_help_stop(): has the owner let go? */
 void bulk_help_check(struct bulk_port *b, struct bulk_op *op);
+/** bulk_help_tidy() - Take back regions that owners have filled. */
+void bulk_help_tidy(struct bulk_port *b);
 /** bulk_help_wait() - Our part is copied, the owner's is not. */
 void bulk_help_wait(struct bulk_port *b, struct bulk_op *op);
 /** bulk_help_failed() - The owner is silent, or cannot: the rest is ours. */

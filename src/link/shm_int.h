@@ -331,8 +331,8 @@ struct shm_peer {
 	bool was_used; /* in either direction since the last liveness look */
 	/* probes for bulk */
 	enum { SHM_CMA_UNKNOWN, SHM_CMA_OK, SHM_CMA_OFF } cma;
-	uint32_t look_epoch;
-	uint64_t look_ns;
+	uint32_t look_epoch, look_rx_pos;
+	uint64_t look_ns, moved_ns;
 	bool was_polling;
 };
 

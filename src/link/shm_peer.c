@@ -15,7 +15,8 @@
 #define LIVE_LOOKS	 2   /* liveness looks at idle peers per tick */
 #define DOOM_WAIT_MAX	 256 /* polls in which a dead peer's last frames may still be taken */
 #define POLLING_OLD_NS	 NS_PER_MS
-#define POLLING_FRESH_NS (4 * NS_PER_US)
+#define POLLING_FRESH_NS (20 * NS_PER_US) /* to look takes the line from its owner */
+#define POLLING_GRACE_NS (50 * NS_PER_US) /* it posts, or copies, between two polls */
 
 static uint32_t port_flags(const struct shm_port *s)
 {
@@ -535,15 +536,20 @@ bool shm_peer_cma_ok(struct shm_peer *sp)
 bool shm_peer_is_polling(struct shm_peer *sp)
 {
 	uint64_t now = clk_now_ns(&sp->s->p->node->clk), gap = now - sp->look_ns;
-	uint32_t epoch;
+	uint32_t epoch, rx_pos = sp->rx ? sp->rx->lane.pos : 0;
+	bool is_fresh;
 
 	if (sp->look_ns && gap < POLLING_FRESH_NS)
 		return sp->was_polling;
 	epoch = atomic_load_explicit(&sp->seg->hdr->epoch, memory_order_relaxed);
-	/* A look that is too old tells that it polled once since, not that it does now: keep the
-	 * last answer, ask again soon. */
-	if (sp->look_ns && gap < POLLING_OLD_NS)
-		sp->was_polling = epoch != sp->look_epoch;
+	/* A look that is too old tells that it polled once since, not that it does now: what it has
+	 * sent since does, or else the last answer is kept, and asked for again soon. */
+	is_fresh = sp->look_ns && gap < POLLING_OLD_NS;
+	if (is_fresh ? epoch != sp->look_epoch : rx_pos != sp->look_rx_pos)
+		sp->moved_ns = now;
+	if (is_fresh || sp->moved_ns == now)
+		sp->was_polling = now - sp->moved_ns < POLLING_GRACE_NS;
+	sp->look_rx_pos = rx_pos;
 	sp->look_epoch = epoch;
 	sp->look_ns = now;
 	return sp->was_polling;

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The choice between methods, against a model of what they cost by an injected clock; and help with
+// many operations at once.
+#include "unit.h"
+
+#include "fake_path.h"
+
+#define LEN	 65536u
+#define WINDOW	 8
+#define MIB	 (1u << 20)
+#define PASSES	 20000
+#define MANY	 12
+#define MANY_LEN MIB
+
+/* What a method costs: ps per byte alone, and where operations overlap. */
+struct model {
+	uint64_t one[BULK_METHOD_NUM], many[BULK_METHOD_NUM];
+	uint64_t cold_ns; /* more, for the first operation after another method */
+	uint32_t outlier_every; /* one in so many takes fifty times as long; 0 = none */
+};
+
+static struct bulk_target g_target;
+static struct bulk_op g_op[WINDOW];
+static uint32_t g_used[BULK_METHOD_NUM], g_cnt;
+static enum bulk_method g_last;
+
+static void model_open(void)
+{
+	static uint64_t tab;
+
+	fp_open(LINK_ORDERED, true);
+	g_target = (struct bulk_target){.tab = (struct bulk_tab *)(void *)&tab};
+	g_cnt = 0;
+	memset(g_used, 0, sizeof(g_used));
+}
+
+static void op_begin_at(struct bulk_op *op, size_t len)
+{
+	*op = (struct bulk_op){.op = LINK_GET,
+			       .len = len,
+			       .target = &g_target,
+			       .peer = &fp.peer[0][1]};
+	op->method = bulk_pick(fp.port[0].bulk, op, fp.now_ns);
+	bulk_busy_enter(op, fp.now_ns);
+}
+
+static void op_end_at(const struct model *m, struct bulk_op *op, bool is_many)
+{
+	uint64_t ns = (is_many ? m->many : m->one)[op->method] * op->len / 1000;
+
+	if (op->method != g_last && !is_many)
+		ns += m->cold_ns;
+	if (m->outlier_every && ++g_cnt % m->outlier_every == 0)
+		ns *= 50;
+	g_last = op->method;
+	g_used[op->method]++;
+	fp.now_ns += ns;
+	bulk_busy_leave(op, true, fp.now_ns);
+}
+
+/* @cnt operations, one at a time. Return: how many in 1000 were by @method. */
+static uint32_t share_one(const struct model *m, enum bulk_method method, uint32_t cnt)
+{
+	memset(g_used, 0, sizeof(g_used));
+	for (uint32_t i = 0; i < cnt; i++) {
+		op_begin_at(&g_op[0], LEN);
+		op_end_at(m, &g_op[0], false);
+	}
+	return g_used[method] * 1000 / cnt;
+}
+
+/* The same with WINDOW of them at any time, without a gap. */
+static uint32_t share_many(const struct model *m, enum bulk_method method, uint32_t cnt)
+{
+	memset(g_used, 0, sizeof(g_used));
+	for (uint32_t i = 0; i < WINDOW; i++)
+		op_begin_at(&g_op[i], LEN);
+	for (uint32_t i = 0; i < cnt; i++) {
+		op_end_at(m, &g_op[i % WINDOW], true);
+		if (i + WINDOW < cnt)
+			op_begin_at(&g_op[i % WINDOW], LEN);
+	}
+	return g_used[method] * 1000 / cnt;
+}
+
+static void bulk_pick__finds_the_cheapest(void **state)
+{
+	for (int best = 0; best < BULK_METHOD_NUM; best++) {
+		struct model m = {{60, 60, 60}, {60, 60, 60}, .cold_ns = 5000};
+
+		m.one[best] = m.many[best] = 45;
+		model_open();
+		share_one(&m, (enum bulk_method)best, 500);
+		assert_true(share_one(&m, (enum bulk_method)best, 20000) >= 970);
+		fp_close();
+		/* a stream that never pauses is cut into periods; a look lasts one of them */
+		model_open();
+		share_many(&m, (enum bulk_method)best, 10000);
+		assert_true(share_many(&m, (enum bulk_method)best, 100000) >= 900);
+		fp_close();
+	}
+}
+
+static void bulk_pick__alone_and_overlapping_are_judged_apart(void **state)
+{
+	struct model m = {{99, 40, 50}, {99, 45, 20}};
+
+	model_open();
+	for (int i = 0; i < 4; i++) {
+		share_one(&m, BULK_CMA, 500);
+		share_many(&m, BULK_HELPED, 10000);
+	}
+	assert_true(share_one(&m, BULK_CMA, 2000) >= 900);
+	assert_true(share_many(&m, BULK_HELPED, 50000) >= 900);
+	fp_close();
+}
+
+/* The first operation after a change of method costs three times as much; that is not its fault. */
+static void bulk_pick__a_cold_start_does_not_count(void **state)
+{
+	struct model m = {{200, 60, 45}, {0}, .cold_ns = 120 * LEN / 1000};
+
+	model_open();
+	share_one(&m, BULK_HELPED, 500);
+	assert_true(share_one(&m, BULK_HELPED, 5000) >= 970);
+	fp_close();
+}
+
+static void bulk_pick__outliers_are_not_believed(void **state)
+{
+	struct model m = {{200, 60, 40}, {0}, .outlier_every = 37};
+
+	model_open();
+	share_one(&m, BULK_HELPED, 500);
+	assert_true(share_one(&m, BULK_HELPED, 20000) >= 900);
+	fp_close();
+}
+
+static void bulk_pick__notices_change(void **state)
+{
+	struct model near = {{30, 60, 45}, {0}}, far = {{150, 60, 75}, {0}};
+
+	model_open();
+	share_one(&near, BULK_FRAMES, 5000);
+	assert_true(share_one(&near, BULK_FRAMES, 1000) >= 990);
+	/* what was best has become slow: at once */
+	share_one(&far, BULK_CMA, 100);
+	assert_true(share_one(&far, BULK_CMA, 1000) >= 900);
+	/* what was slow has become better than the best: when it is looked at, at the latest then */
+	share_one(&near, BULK_FRAMES, 2 * 4096);
+	assert_true(share_one(&near, BULK_FRAMES, 1000) >= 900);
+	fp_close();
+}
+
+static void bulk_pick__who_did_not_help_is_left_alone(void **state)
+{
+	struct model m = {{200, 60, 40}, {0}};
+
+	model_open();
+	share_one(&m, BULK_HELPED, 500);
+	op_begin_at(&g_op[0], LEN);
+	bulk_learn_silence(&g_op[0], fp.now_ns);
+	op_end_at(&m, &g_op[0], false);
+	assert_int_equal(share_one(&m, BULK_CMA, 20), 1000);
+	fp.now_ns += NS_PER_MS;
+	assert_true(share_one(&m, BULK_HELPED, 1000) >= 900);
+	fp.shm[0][1].is_polling = false;
+	assert_int_equal(share_one(&m, BULK_CMA, 2000), 1000);
+	fp_close();
+}
+
+/* --- help with many at once ------------------------------------------------------------------- */
+
+static uint8_t g_local[MANY][MANY_LEN], g_mem[MANY][MANY_LEN];
+static struct fp_done g_done[MANY];
+
+static void many_begin(uint32_t key)
+{
+	memset(g_local, 0, sizeof(g_local));
+	memset(g_done, 0, sizeof(g_done));
+	for (int i = 0; i < MANY; i++)
+		assert_int_equal(link_bulk(&fp.port[0], &fp.peer[0][1], LINK_GET, g_local[i],
+					   MANY_LEN, (uintptr_t)g_mem[i], key, &g_done[i]),
+				 0);
+}
+
+static void many_check(void)
+{
+	for (int i = 0; i < MANY; i++) {
+		assert_int_equal(g_done[i].cnt, 1);
+		assert_int_equal(g_done[i].status, 0);
+	}
+	assert_memory_equal(g_local, g_mem, sizeof(g_mem));
+}
+
+static void bulk_help__many(void **state)
+{
+	struct rng r = unit_rng();
+	struct bulk_target *t;
+	uint32_t key, asked = 0;
+	uint64_t moved = 0, x;
+	int a = 1, b = 0;
+
+	if (bulk_cma_copy(getpid(), LINK_GET, &b, (uintptr_t)&a, sizeof(a)) != sizeof(a))
+		skip();
+	for (size_t i = 0; i < sizeof(g_mem); i += sizeof(x)) {
+		x = rng_u64(&r);
+		memcpy(&g_mem[i / MANY_LEN][i % MANY_LEN], &x, sizeof(x));
+	}
+	fp_open(LINK_ORDERED, true);
+	fp_force(BULK_HELPED);
+	assert_int_equal(link_region_add(&fp.node[1], g_mem, sizeof(g_mem), LINK_GET, &key), 0);
+	t = bulk_target_get(fp.node[0].bulk, &fp.peer[0][1], fp.now_ns);
+	assert_non_null(t);
+
+	/* the owner helps: with a few at a time, and what came first ends first */
+	many_begin(key);
+	for (int i = 0; i < PASSES && bulk_outstanding(fp.port[0].bulk); i++) {
+		asked = MAX(asked, t->asked_cnt);
+		fp_pass();
+		if (g_done[0].cnt && !moved)
+			moved = fp.port[0].stats.bulk_cma_bytes;
+	}
+	assert_in_range(moved, 1, sizeof(g_mem) / 4);
+	assert_in_range(asked, 2, 4);
+	many_check();
+	/* the owner is silent: the same, alone */
+	many_begin(key);
+	for (int i = 0; i < PASSES && bulk_outstanding(fp.port[0].bulk); i++)
+		fp_pass_without(1);
+	many_check();
+	/* nothing is left of what was asked for */
+	for (int i = 0; i < 100; i++)
+		fp_pass();
+	assert_int_equal(t->asked_cnt, 0);
+	assert_int_equal(t->asked_bytes, 0);
+	assert_int_equal(t->period.op_cnt + t->older_cnt, 0);
+	/* the peer dies with all of it under way */
+	many_begin(key);
+	fp_pass();
+	fp_peer_dead(0, 1, -ECONNREFUSED);
+	for (int i = 0; i < PASSES && bulk_outstanding(fp.port[0].bulk); i++)
+		fp_pass();
+	assert_int_equal(t->asked_cnt, 0);
+	assert_int_equal(t->asked_bytes, 0);
+	for (int i = 0; i < MANY; i++)
+		assert_int_equal(g_done[i].cnt, 1);
+	fp_close();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(bulk_pick__finds_the_cheapest),
+		cmocka_unit_test(bulk_pick__alone_and_overlapping_are_judged_apart),
+		cmocka_unit_test(bulk_pick__a_cold_start_does_not_count),
+		cmocka_unit_test(bulk_pick__outliers_are_not_believed),
+		cmocka_unit_test(bulk_pick__notices_change),
+		cmocka_unit_test(bulk_pick__who_did_not_help_is_left_alone),
+		cmocka_unit_test(bulk_help__many),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
