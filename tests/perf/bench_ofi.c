@@ -22,11 +22,11 @@
  * turn a pair measures how far its cores are apart. A round counts only if that was the same for
  * all pairs and did not change; medians are per distance ("place").
  *
- * Values: lat, put: ns one way or per operation; bw: bytes per second; rate: messages per second.
+ * Values: lat, lat_dirty (the sender rewrites its buffer first), put: ns one way or per operation; bw: bytes per second; rate: messages per second.
  */
 
-enum test { TEST_LAT, TEST_BW, TEST_RATE, TEST_PUT, TEST_PUT_IDLE, TEST_PLACE, TEST_NUM };
-static const char *const test_name[TEST_NUM] = {"lat", "bw", "rate", "put", "put_idle", "place"};
+enum test { TEST_LAT, TEST_LAT_DIRTY, TEST_BW, TEST_RATE, TEST_PUT, TEST_PUT_IDLE, TEST_PLACE, TEST_NUM };
+static const char *const test_name[TEST_NUM] = {"lat", "lat_dirty", "bw", "rate", "put", "put_idle", "place"};
 
 enum place { PLACE_SMT, PLACE_NEAR, PLACE_FAR, PLACE_BAD, PLACE_SAME, PLACE_NUM };
 static const char *const place_name[PLACE_NUM] = {"smt", "near", "far", "bad", "same"};
@@ -218,6 +218,8 @@ static void run_lat(struct side *s, uint64_t ops)
 			wait_for(s, 1, 0);
 		if (s->me && i + 1 < ops)
 			post_recv(s, len, &s->ctx[i % 2]);
+		for (size_t at = 0; s->cfg->test == TEST_LAT_DIRTY && at < len; at += 64)
+			s->tx[at] = (char)i;
 		sends += post_send(s, len, &s->ctx[2 + i % 2]);
 		if (!s->me)
 			wait_for(s, 1, 0);
@@ -300,7 +302,7 @@ static void turn(struct side *s, uint64_t ops, struct answer *out)
 		atomic_store(&s->meet->put_done, false);
 	meet(s);
 	t = bench_now_ns();
-	if (s->cfg->test == TEST_LAT)
+	if (s->cfg->test <= TEST_LAT_DIRTY)
 		run_lat(s, ops);
 	else if (s->cfg->test < TEST_PUT)
 		run_windows(s, ops);
@@ -310,7 +312,7 @@ static void turn(struct side *s, uint64_t ops, struct answer *out)
 	/* An idle target is asleep by now. */
 	out->after = s->cfg->test == TEST_PUT_IDLE ? out->before : (uint32_t)probe(s);
 	out->ns_per_op = (double)t / (double)ops;
-	if (s->cfg->test == TEST_LAT)
+	if (s->cfg->test <= TEST_LAT_DIRTY)
 		out->value = out->ns_per_op / 2;
 	else if (s->cfg->test == TEST_BW)
 		out->value = (double)s->cfg->size * 1e9 / out->ns_per_op;
@@ -534,7 +536,7 @@ static void args_get(int argc, char **argv, struct cfg *cfg)
 	}
 	if (cfg->test == TEST_NUM || (!cfg->pair_cnt && cfg->test != TEST_PLACE) ||
 	    cfg->rounds < 1 || cfg->rounds > ROUND_MAX) {
-		fprintf(stderr, "usage: bench_ofi -t lat|bw|rate|put|put_idle|place -s SIZE [-n "
+		fprintf(stderr, "usage: bench_ofi -t lat|lat_dirty|bw|rate|put|put_idle|place -s SIZE [-n "
 				"ROUNDS] [-c CPU,CPU] "
 				"[-p PROVIDER [-d DEPTH] [-e NAME=VALUE]...]...\n");
 		exit(1);

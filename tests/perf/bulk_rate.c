@@ -144,6 +144,7 @@ static uint64_t run(struct side *s, struct link_peer *peer, int op, uint8_t *loc
 static void measure(struct side *s, struct link_peer *peer, uint8_t *local, int op, int force,
 		    uint32_t len)
 {
+	static const char *const name[BULK_METHOD_NUM] = {"frames", "cma", "helped"};
 	int cnt = (int)MIN(MAX((32u << 20) / len, 8u), 4000u);
 	uint64_t one = UINT64_MAX, many = UINT64_MAX;
 	const struct link_stats *st = link_port_stats(s->port);
@@ -164,9 +165,7 @@ static void measure(struct side *s, struct link_peer *peer, uint8_t *local, int 
 	net = st->bulk_frame_bytes - net;
 	printf("%s %-6s %8u B: one at a time %9.2f us, %d at a time %6.2f GB/s  (ring %3.0f%%)\n",
 	       op == LINK_GET ? "get" : "put",
-	       force < 0	   ? "choice"
-	       : force == BULK_CMA ? "cma"
-				   : "frames",
+	       force < 0 ? "choice" : name[force],
 	       len, (double)one / 1000, WINDOW, (double)len / (double)many,
 	       100.0 * (double)ring / (double)MAX(ring + cma + net, 1ULL));
 }
@@ -201,7 +200,7 @@ int main(int argc, char **argv)
 		printf("target %s\n", phase == POLLING ? "polls" : "computes");
 		usleep(20000);
 		for (int op = LINK_GET; op <= LINK_PUT; op++)
-			for (int force = has_shm ? BULK_CMA : -1; force >= -1; force--)
+			for (int force = has_shm ? BULK_HELPED : -1; force >= -1; force--)
 				for (size_t i = 0; i < ARRAY_SIZE(len); i++)
 					measure(&s, peer, local, op, force, len[i]);
 	}
