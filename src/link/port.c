@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "link/link_int.h"
@@ -264,11 +265,23 @@ int link_send_one(struct link_port *p, struct link_peer *peer, const void *frame
 	return link_send(p, peer, frame, hdr_len, &iov, len > hdr_len, cookie);
 }
 
+/* If the application stops polling now, what we owe and what we wait for must not wait for it. */
+static void soon_check(struct link_port *p, uint64_t now)
+{
+	if (!p->node->agent_runs && rel_next_deadline(p->rel) < now + AGENT_SOON_NS)
+		agent_soon(p->node, now);
+}
+
 void link_doorbell(struct link_port *p)
 {
+	uint64_t now;
+
 	lock_assert_held(p->node->lock);
-	if (p->is_dirty)
-		port_flush(p, clk_now_ns(&p->node->clk));
+	if (!p->is_dirty)
+		return;
+	now = clk_now_ns(&p->node->clk);
+	port_flush(p, now);
+	soon_check(p, now);
 }
 
 /* --- in -------------------------------------------------------------------------------------- */
@@ -352,7 +365,18 @@ static int poll_net(struct link_port *p)
 		p->net_busy--;
 	if (n || is_busy || rel_next_deadline(p->rel) != CLK_NEVER)
 		port_flush(p, port_now(p));
+	if (n)
+		soon_check(p, port_now(p));
 	return n;
+}
+
+static void wake_drain(struct link_port *p)
+{
+	eventfd_t cnt;
+
+	p->armed &= (uint8_t)~PORT_ARM_WOKEN;
+	/* EAGAIN: there was no descriptor when it was woken */
+	eventfd_read(p->wake_fd, &cnt);
 }
 
 /* Somebody announced that he sleeps; now he, or somebody for him, polls. */
@@ -367,6 +391,8 @@ static void poll_awake(struct link_port *p)
 	}
 	if (atomic_load_explicit(&n->armed, memory_order_relaxed))
 		agent_disarm(n);
+	if (p->armed & PORT_ARM_WOKEN)
+		wake_drain(p);
 	port_disarm(p, PORT_ARM_APP | PORT_ARM_AGENT);
 }
 
@@ -425,19 +451,11 @@ uint64_t link_next_deadline(struct link_port *p)
 
 /* --- wake-up --------------------------------------------------------------------------------- */
 
-int link_wait_fd(struct link_port *p)
+/* An epoll descriptor for those of @fds that are >= 0. -errno. */
+static int epoll_of(const int fds[EPOLL_FDS])
 {
-	int fds[EPOLL_FDS] = {p->shm ? shm_wait_fd(p->shm) : -1,
-			      p->net_off ? -1 : p->net->ops->fd(p->net)};
-	int ep, rc;
+	int ep = epoll_create1(EPOLL_CLOEXEC), rc;
 
-	if (p->node->attr.sim)
-		return -ENOTSUP;
-	if (p->wait_fd >= 0)
-		return p->wait_fd;
-	if (fds[1] < 0 && fds[0] >= 0)
-		return fds[0];
-	ep = epoll_create1(EPOLL_CLOEXEC);
 	if (ep < 0)
 		goto err;
 	for (int i = 0; i < EPOLL_FDS; i++) {
@@ -446,7 +464,6 @@ int link_wait_fd(struct link_port *p)
 		if (fds[i] >= 0 && epoll_ctl(ep, EPOLL_CTL_ADD, fds[i], &ev))
 			goto err;
 	}
-	p->wait_fd = ep;
 	return ep;
 
 err:
@@ -457,13 +474,76 @@ err:
 	return rc;
 }
 
+int port_src_fd(struct link_port *p)
+{
+	int fds[EPOLL_FDS] = {p->shm ? shm_wait_fd(p->shm) : -1,
+			      p->net_off ? -1 : p->net->ops->fd(p->net)};
+	int fd;
+
+	if (p->node->attr.sim)
+		return -ENOTSUP;
+	if (p->src_fd >= 0)
+		return p->src_fd;
+	if (fds[1] < 0 && fds[0] >= 0)
+		return fds[0];
+	fd = epoll_of(fds);
+	if (fd >= 0)
+		p->src_fd = fd;
+	return fd;
+}
+
+int link_wait_fd(struct link_port *p)
+{
+	int fds[EPOLL_FDS] = {port_src_fd(p), -1};
+	int ep;
+
+	if (p->wait_fd >= 0 || fds[0] < 0)
+		return p->wait_fd >= 0 ? p->wait_fd : fds[0];
+	fds[1] = eventfd(p->armed & PORT_ARM_WOKEN ? 1 : 0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (fds[1] < 0)
+		return -errno;
+	ep = epoll_of(fds);
+	if (ep < 0) {
+		close(fds[1]);
+		return ep;
+	}
+	p->wake_fd = fds[1];
+	p->wait_fd = ep;
+	return ep;
+}
+
+/* The application sleeps, and what it waits for has been taken by somebody else. */
+static void port_wake(struct link_port *p)
+{
+	p->armed = (uint8_t)((p->armed & ~PORT_ARM_APP) | PORT_ARM_WOKEN);
+	if (p->wake_fd >= 0 && eventfd_write(p->wake_fd, 1))
+		LOG_WARN("cannot wake the application: %s", strerror(errno));
+}
+
+void link_wake(struct link_port *p)
+{
+	lock_assert_held(p->node->lock);
+	if (p->armed & PORT_ARM_APP)
+		port_wake(p);
+}
+
+void port_served(struct link_port *p)
+{
+	if (!(p->armed & PORT_ARM_APP))
+		return;
+	/* a bell that was rung for nothing must be put up again */
+	if (p->events != p->events_armed || (p->shm && shm_arm(p->shm)))
+		port_wake(p);
+}
+
 int port_arm(struct link_port *p, uint8_t who)
 {
 	lock_assert_held(p->node->lock);
 	if (p->is_dirty)
 		port_flush(p, clk_now_ns(&p->node->clk));
 	if (p->shm && shm_arm(p->shm)) {
-		port_disarm(p, UINT8_MAX);
+		link_wake(p); /* the agent puts away the bell that has been rung for both */
+		port_disarm(p, PORT_ARM_APP | PORT_ARM_AGENT);
 		return -EAGAIN;
 	}
 	p->armed |= who;
@@ -477,7 +557,7 @@ int port_arm(struct link_port *p, uint8_t who)
 void port_disarm(struct link_port *p, uint8_t who)
 {
 	p->armed &= (uint8_t)~who;
-	if (p->armed)
+	if (p->armed & (PORT_ARM_APP | PORT_ARM_AGENT))
 		return;
 	if (p->shm)
 		shm_disarm(p->shm);
@@ -486,7 +566,17 @@ void port_disarm(struct link_port *p, uint8_t who)
 
 int link_arm(struct link_port *p)
 {
-	return port_arm(p, PORT_ARM_APP);
+	int rc;
+
+	if (p->armed & PORT_ARM_WOKEN)
+		return -EAGAIN;
+	p->events_armed = p->events;
+	rc = port_arm(p, PORT_ARM_APP);
+	if (!rc && p->events != p->events_armed) { /* the flush in port_arm() has ended something */
+		port_disarm(p, PORT_ARM_APP);
+		return -EAGAIN;
+	}
+	return rc;
 }
 
 /* --- open and close -------------------------------------------------------------------------- */
@@ -542,7 +632,7 @@ static struct link_port *port_new(const struct link_port_attr *attr)
 	p->cls = attr->cls;
 	p->ops = attr->ops;
 	p->ctx = attr->ctx;
-	p->wait_fd = -1;
+	p->src_fd = p->wait_fd = p->wake_fd = -1;
 	p->opened_ns = clk_now_ns(&n->clk);
 	p->net_off = !n->attr.sim && !(n->room->paths & LINK_PATH_UDP);
 	p->shm_wanted = !n->attr.sim && !attr->no_shm && (n->room->paths & LINK_PATH_SHM);
@@ -670,9 +760,12 @@ static void port_unlink(struct link_port *p)
 
 void link_port_close(struct link_port *p)
 {
+	int fds[3];
+
 	if (!p || link_forked(p->node))
 		return;
 	lock_assert_held(p->node->lock);
+	fds[0] = p->src_fd, fds[1] = p->wait_fd, fds[2] = p->wake_fd;
 	p->closing = true;
 	port_drain(p);
 	agent_port_del(p);
@@ -684,8 +777,9 @@ void link_port_close(struct link_port *p)
 	if (p->shm)
 		shm_port_close(p->shm);
 	bulk_port_close(p->bulk); /* last: the paths have reported to it */
-	if (p->wait_fd >= 0)
-		close(p->wait_fd);
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
 	peer_tab_close(p);
 	mem_free(p);
 }

@@ -32,9 +32,11 @@
  * against the credit until they are final; RELIABLE processes on arrival. Nothing else differs.
  *
  * A missing DATA is lost when REL_REORDER later transmissions arrived and it is 1.25 round trips
- * old; when nothing is acknowledged at all, one datagram is sent as a probe, first after about two
- * round trips, then four times later, then doubling: a peer that is not scheduled for 25 ms costs
- * half a dozen datagrams, not its window over and over. After dead_after without any sign the peer
+ * old; when nothing is acknowledged at all, an empty DATA asks, first after about two round trips,
+ * then four times later, then doubling. Its answer shows what is lost, and only that is sent again
+ * (tried: the probe as a retransmission saves a round trip for the last datagram before a pause, and
+ * repeats one for every pause of a peer that computes or is not scheduled, of which an MPI job on
+ * busy cores has a hundred in a second). After dead_after without any sign the peer
  * is dead.
  *
  * Bytes in flight are bounded by the receiver's credit (its socket buffer, shared among those who

@@ -37,7 +37,10 @@
 
 /*
  * Acknowledgements leave within the pass after so many datagrams or bytes, else at its end. That of a
- * lone datagram waits a little for data to ride on.
+ * lone datagram waits a little for data to ride on, then leaves with the next poll, or by the adapter
+ * thread. (Tried: with the first poll that finds nothing more. Request and answer ride together either
+ * way, but a stream of small messages loses 40 % of its rate, since early acknowledgements uncork what
+ * would have shared a datagram.)
  */
 #define REL_ACK_DGRAMS   16
 #define REL_ACK_BYTES    (128u * 1024)
@@ -282,7 +285,7 @@ struct rel_frame *rel_frame_new(struct rel *r);
 void rel_frame_free(struct rel *r, struct rel_frame *f);
 /** rel_frame_end() - Tell the owner, once. */
 void rel_frame_end(struct rel_peer *rp, struct rel_frame *f, int status);
-/** rel_probe() - Nothing was acknowledged for long: one datagram. */
+/** rel_probe() - Nothing was acknowledged for long: ask, without records, what has arrived. */
 void rel_probe(struct rel_peer *rp, uint64_t now_ns);
 /** rel_slot_arrived() - The datagram of @s has arrived there: its frames' memory is never read again. */
 void rel_slot_arrived(struct rel_peer *rp, struct rel_slot *s);

@@ -548,18 +548,20 @@ static void stop__udp(void **state)
 	kill_run("udp;dead_after=500ms", SIGSTOP);
 }
 
-/* Both sleep on their descriptors between frames. */
-static void wait_fd__ping_pong(void **state)
+/* Both sleep on their descriptors between frames, without a limit, and are late at times: then the adapter threads work. */
+static void wait_fd_run(const char *text, enum link_class cls)
 {
+	struct rng rng = unit_rng();
 	struct side s;
 	pid_t pid;
-	uint32_t rounds = 200;
+	uint32_t rounds = 400;
 
-	(void)state;
-	room_set("");
+	room_set(text);
 	atomic_store(&board->step, 0);
 	pid = fork_child();
-	side_open(&s, LINK_RELIABLE, false);
+	if (!pid)
+		rng_u64(&rng); /* another stream than the parent's */
+	side_open(&s, cls, false);
 	board->addr[pid ? 0 : 1] = *link_port_addr(s.port);
 	atomic_fetch_add(&board->step, 1);
 	await_step(2);
@@ -575,9 +577,14 @@ static void wait_fd__ping_pong(void **state)
 			pfd.fd = link_wait_fd(s.port);
 			rc = s.got < r ? link_arm(s.port) : -EAGAIN;
 			lock_release(&s.lock);
-			/* the agent may take what rang: look again soon */
-			if (!rc)
-				poll(&pfd, 1, 50);
+			if (rc)
+				continue;
+			if (!rng_below(&rng, 4)) {
+				struct timespec late = {.tv_nsec = (long)rng_below(&rng, 2000000)};
+
+				nanosleep(&late, NULL);
+			}
+			NEED(poll(&pfd, 1, WAIT_NS / NS_PER_MS) == 1);
 		}
 		NEED(pid || side_send(&s, r) == 0);
 	}
@@ -594,6 +601,57 @@ static void wait_fd__ping_pong(void **state)
 	assert_int_equal(s.failed + s.got_bad, 0);
 	side_close(&s);
 	child_join(pid, 0);
+}
+
+static void wait_fd__ping_pong(void **state)
+{
+	(void)state;
+	wait_fd_run("", LINK_RELIABLE);
+}
+static void wait_fd__ping_pong_ordered(void **state)
+{
+	(void)state;
+	wait_fd_run("", LINK_ORDERED);
+}
+static void wait_fd__ping_pong_udp(void **state)
+{
+	(void)state;
+	wait_fd_run("udp", LINK_RELIABLE);
+}
+
+#define LAST_TRIES 10
+
+/* A receiver that has taken a frame and polls no more owes its acknowledgement: its adapter thread sends it. */
+static void ack__of_receiver_that_stops_polling(void **state)
+{
+	uint64_t best = UINT64_MAX, begin, end;
+	struct side a, b;
+
+	(void)state;
+	room_set("udp");
+	side_open(&a, LINK_RELIABLE, false);
+	side_open(&b, LINK_RELIABLE, false);
+	side_connect(&a, link_port_addr(b.port));
+	for (uint32_t i = 1; i <= LAST_TRIES; i++) {
+		/* both threads nap for long by now */
+		for (end = clk_now_ns(NULL) + 60 * NS_PER_MS; clk_now_ns(NULL) < end;) {
+			side_poll(&a);
+			side_poll(&b);
+		}
+		assert_int_equal(side_send(&a, i), 0);
+		while (b.got < i) /* on_frame() runs here unless b's thread was quicker */
+			side_poll(&b);
+		begin = clk_now_ns(NULL);
+		while (a.ended < i && clk_now_ns(NULL) - begin < WAIT_NS)
+			side_poll(&a);
+		assert_int_equal(a.ended, i);
+		best = MIN(best, clk_now_ns(NULL) - begin);
+	}
+	print_message("ended %.2f ms after the last poll of the receiver\n", (double)best / 1e6);
+	assert_true(best < 3 * NS_PER_MS); /* the best of ten; a nap takes 4, and it takes another to be sure */
+	assert_int_equal(link_port_stats(a.port)->retrans, 0);
+	side_close(&a);
+	side_close(&b);
 }
 
 static void idle_poll__cost(void **state)
@@ -717,6 +775,9 @@ int main(void)
 		cmocka_unit_test(stop__shm),
 		cmocka_unit_test(stop__udp),
 		cmocka_unit_test(wait_fd__ping_pong),
+		cmocka_unit_test(wait_fd__ping_pong_ordered),
+		cmocka_unit_test(wait_fd__ping_pong_udp),
+		cmocka_unit_test(ack__of_receiver_that_stops_polling),
 		cmocka_unit_test(idle_poll__cost),
 		cmocka_unit_test(idle_poll__no_system_call),
 	};

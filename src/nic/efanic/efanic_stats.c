@@ -38,6 +38,7 @@ void efanic_stats_derive(const struct efanic_qp *qp, const struct link_stats *li
 	out->rx_bytes = out->recv_bytes + out->rdma_read_bytes;
 	out->rx_pkts = out->recv_wrs + pkts_of(out->rdma_read_bytes, qp->mtu);
 	out->retrans_pkts = link->retrans;
+	out->retrans_timeout_events = link->timeouts;
 	out->impaired_remote_conn_events = link->peers_dead;
 	out->malformed = 0;
 	for (unsigned i = EFANIC_DROP_NONE + 1; i < EFANIC_DROP_NUM; i++)
