@@ -775,14 +775,14 @@ int link_bulk(struct link_port *p, struct link_peer *peer, int op_kind, void *lo
 	struct bulk_port *b = p->bulk;
 	struct bulk_pkt ping = {.type = BULK_T_PING};
 	struct bulk_op *op;
+	int rc = peer->dead;
 
 	lock_assert_held(p->node->lock);
 	assert(op_kind == LINK_GET || op_kind == LINK_PUT);
-	if (!peer->shm_tried) /* the first frame decides the path, and that decides what is possible
-			       */
-		bulk_frame(b, peer, &ping, NULL, 0, NULL);
-	if (peer->dead)
-		return peer->dead;
+	if (!peer->shm_tried) /* the first frame decides the path, and that decides what is possible */
+		rc = bulk_frame(b, peer, &ping, NULL, 0, NULL);
+	if (rc && rc != -EAGAIN)
+		return rc;
 	if (p->closing)
 		return -ECANCELED;
 	if (p->cls == LINK_RAW && !link_peer_is_local(peer))

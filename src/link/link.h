@@ -104,6 +104,11 @@ struct link_port_attr {
 	uint16_t port;          /* 0: any free UDP port */
 	uint32_t nonce;         /* part of our address; != 0 */
 	enum link_class cls;
+	/*
+	 * Addresses of our peers carry no nonce (Cassini, HFI): a peer is a place, and whoever opens there next is the same peer.
+	 * When its process goes, what is outstanding ends with an error, and the next link_send() looks who is there now.
+	 */
+	bool by_place;
 	bool no_shm;            /* treat peers on this host as remote (FI_EFA_ENABLE_SHM_TRANSFER=0) */
 	const struct link_ops *ops;
 	void *ctx;
@@ -147,7 +152,7 @@ void link_peer_set_user(struct link_peer *peer, void *user);
  *          unchanged until then. RAW: the bytes may be reused at once and on_sent is never called.
  * Frames may be held back until link_doorbell() or link_poll().
  * Return:  0; -EAGAIN no room now, nothing happened; -EMSGSIZE above link_frame_max(); else the peer's terminal status
- *          (as on_sent) when it is already known dead.
+ *          (as on_sent) when it is already known dead; a peer without nonce is asked anew.
  */
 int link_send(struct link_port *p, struct link_peer *peer, const void *hdr, size_t hdr_len, const struct iovec *iov,
 	      int iov_cnt, void *cookie);

@@ -109,6 +109,7 @@ struct link_port {
 	bool in_guard;             /* the agent watches the socket */
 	bool is_refusal_said;      /* an address that the room does not reach has been logged */
 	bool is_dirty;             /* frames were given to rel since its last flush */
+	bool by_place;             /* link_port_attr: all peers have nonce 0 */
 	bool closing;
 	bool is_cancelled;         /* link_port_close() ends what is left: no frame is taken any more */
 	uint64_t opened_ns;
@@ -123,7 +124,10 @@ struct link_peer *port_peer_in(struct link_port *p, const struct link_addr *addr
 int port_deliver(struct link_port *p, struct link_peer *peer, enum link_kind kind, const struct view *frame);
 /** port_sent() - A frame with a cookie has ended (status as link_ops.on_sent). Routes to the owner or to bulk.c by @kind. */
 void port_sent(struct link_port *p, enum link_kind kind, void *cookie, int status);
-/** port_peer_dead() - A path found @peer gone (@status -errno): ends everything of it on every path, once. */
+/**
+ * port_peer_dead() - A path found @peer gone (@status -errno): ends everything of it on every path, once.
+ * A peer without nonce is as new afterwards; what its owner sends while this runs is refused with @status.
+ */
 void port_peer_dead(struct link_peer *peer, int status);
 /** port_frame_out() - link_send() for any kind; bulk.c uses it with LINK_K_BULK. Same contract. */
 int port_frame_out(struct link_port *p, struct link_peer *peer, enum link_kind kind, const void *hdr, size_t hdr_len,

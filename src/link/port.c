@@ -83,16 +83,32 @@ void port_peer_dead(struct link_peer *peer, int status)
 	bulk_peer_dead(p->bulk, peer, status);
 	if (!peer->refs)
 		p->peer_free_cnt++;
+	if (peer->addr.nonce || p->is_cancelled)
+		return;
+	/* whoever opens there next is meant as well */
+	peer->dead = 0;
+	peer->shm_tried = false;
+}
+
+/* The address under which @p knows who is at @addr. */
+static struct link_addr peer_addr(const struct link_port *p, const struct link_addr *addr)
+{
+	struct link_addr a = *addr;
+
+	if (p->by_place)
+		a.nonce = 0;
+	return a;
 }
 
 struct link_peer *port_peer_in(struct link_port *p, const struct link_addr *addr)
 {
-	struct link_peer *peer = port_peer_find(p, addr);
+	struct link_addr a = peer_addr(p, addr);
+	struct link_peer *peer = port_peer_find(p, &a);
 
 	if (peer)
 		return peer;
 	if (p->peer_cnt < STRANGERS_MAX)
-		peer = peer_add(p, addr);
+		peer = peer_add(p, &a);
 	if (!peer)
 		p->stats.drop_full++;
 	return peer;
@@ -123,16 +139,17 @@ static int addr_check(struct link_port *p, const struct link_addr *addr)
 
 int link_peer_get(struct link_port *p, const struct link_addr *addr, struct link_peer **out)
 {
+	struct link_addr a = peer_addr(p, addr);
 	struct link_peer *peer;
 	int rc;
 
 	lock_assert_held(p->node->lock);
-	peer = port_peer_find(p, addr);
+	peer = port_peer_find(p, &a);
 	if (!peer) {
-		rc = addr_check(p, addr);
+		rc = addr_check(p, &a);
 		if (rc)
 			return rc;
-		peer = peer_add(p, addr);
+		peer = peer_add(p, &a);
 		if (!peer)
 			return -ENOMEM;
 	}
@@ -141,9 +158,9 @@ int link_peer_get(struct link_port *p, const struct link_addr *addr, struct link
 	return 0;
 }
 
-/* The first frame: shared memory if the peer has some for us. Sets peer->shm, or peer->dead when no
- * path is left. */
-static void peer_choose_path(struct link_peer *peer)
+/* The first frame: shared memory if the peer has some for us. Return: 0; the status of a peer that no
+ * path reaches. */
+static int peer_choose_path(struct link_peer *peer)
 {
 	struct link_port *p = peer->port;
 	struct link_node *n = p->node;
@@ -153,7 +170,7 @@ static void peer_choose_path(struct link_peer *peer)
 	peer->shm_tried = true;
 	if (p->is_cancelled) { /* met in a callback of link_port_close() */
 		peer->dead = -ECANCELED;
-		return;
+		return -ECANCELED;
 	}
 	if (n->lossless && p->shm && host_ip_is_local(n, peer->addr.ip)) {
 		rc = shm_peer_attach(p->shm, peer, &peer->shm);
@@ -161,7 +178,7 @@ static void peer_choose_path(struct link_peer *peer)
 			n->local_cnt++;
 			if (n->local_cnt >= n->cpu_cnt)
 				idle_crowd(n);
-			return;
+			return 0;
 		}
 		peer->shm = NULL;
 		if (rc != -ENOENT)
@@ -169,8 +186,11 @@ static void peer_choose_path(struct link_peer *peer)
 				 link_addr_text(&peer->addr, text), strerror(-rc),
 				 p->net_off ? "" : ", using UDP");
 	}
-	if (n->lossless && p->net_off && !n->attr.sim)
-		port_peer_dead(peer, rc == -ENOENT ? -ECONNREFUSED : -EHOSTUNREACH);
+	if (!n->lossless || !p->net_off || n->attr.sim)
+		return 0;
+	rc = rc == -ENOENT ? -ECONNREFUSED : -EHOSTUNREACH;
+	port_peer_dead(peer, rc);
+	return rc;
 }
 
 /* --- out ------------------------------------------------------------------------------------- */
@@ -220,10 +240,13 @@ int port_frame_out(struct link_port *p, struct link_peer *peer, enum link_kind k
 		len += iov[i].iov_len;
 	if (unlikely(len > LINK_FRAME_MAX))
 		return -EMSGSIZE;
-	if (unlikely(!peer->shm_tried && !peer->dead))
-		peer_choose_path(peer);
 	if (unlikely(peer->dead))
 		return peer->dead;
+	if (unlikely(!peer->shm_tried)) {
+		rc = peer_choose_path(peer);
+		if (rc)
+			return rc;
+	}
 	if (p->cls == LINK_RAW && kind == LINK_K_NIC)
 		cookie = NULL;
 	if (likely(peer->shm)) {
@@ -630,6 +653,7 @@ static struct link_port *port_new(const struct link_port_attr *attr)
 	p->self.port = attr->port;
 	p->self.nonce = attr->nonce;
 	p->cls = attr->cls;
+	p->by_place = attr->by_place;
 	p->ops = attr->ops;
 	p->ctx = attr->ctx;
 	p->src_fd = p->wait_fd = p->wake_fd = -1;

@@ -326,7 +326,9 @@ static void wait_fd__no_wakeup_is_lost(void **state)
 		if (rc)
 			continue;
 		if (!rng_below(&rng, 4)) {
-			struct timespec late = {.tv_nsec = (long)rng_below(&rng, 1000000)};
+			/* at times late enough for the thread to believe that nobody polls any more */
+			uint64_t most_ns = rng_below(&rng, 8) ? 300000 : 12000000;
+			struct timespec late = {.tv_nsec = (long)rng_below(&rng, most_ns)};
 
 			nanosleep(&late, NULL);
 		}

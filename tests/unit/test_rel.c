@@ -319,77 +319,6 @@ static void rel__silence_of_a_peer_makes_no_storm(void **state)
 	rig_close(&g);
 }
 
-static enum sim_fate drop_next_data(void *ctx, const struct link_addr *src, const struct link_addr *dst,
-				    const void *buf, size_t len)
-{
-	uint32_t *left = ctx;
-	struct rel_pkt pkt;
-
-	(void)src, (void)dst;
-	if (!*left || rel_pkt_check(buf, len, &pkt) != REL_OK || pkt.type != REL_DATA || !pkt.rec_cnt)
-		return SIM_PASS;
-	--*left;
-	return SIM_DROP;
-}
-
-/* Nothing later arrives that could show the loss: the answer to a probe does. */
-static void rel__loss_of_the_last_costs_one_probe(void **state)
-{
-	struct sim_attr attr = {.seed = 11, .latency_ns = 20 * NS_PER_US};
-	struct rig g;
-
-	(void)state;
-	for (enum link_class cls = LINK_RELIABLE; cls <= LINK_ORDERED; cls++) {
-		uint32_t drop = 0;
-		uint64_t begin;
-
-		rig_open(&g, 2, cls, &attr, NULL);
-		for (uint32_t i = 0; i < 20; i++) {
-			assert_int_equal(rig_send(&g, 0, 1, 100), 0);
-			assert_true(rig_run(&g, NS_PER_SEC));
-		}
-		sim_set_filter(g.sim, drop_next_data, &drop);
-		drop = 1;
-		begin = rig_now(&g);
-		assert_int_equal(rig_send(&g, 0, 1, 100), 0);
-		assert_true(rig_run(&g, NS_PER_SEC));
-		assert_true(rig_now(&g) - begin < 500 * NS_PER_US);
-		assert_int_equal(g.n[0].port.stats.probes, 1);
-		assert_int_equal(g.n[0].port.stats.timeouts, 1);
-		assert_int_equal(g.n[0].port.stats.retrans, 1);
-		assert_int_equal(g.n[1].port.stats.dup_rx, 0);
-		rig_close(&g);
-	}
-}
-
-/* A lone frame's acknowledgement waits for an answer to ride on, but not for another frame or poll of the owner's. */
-static void rel_ack__lone_frame_is_acknowledged_in_time(void **state)
-{
-	struct sim_attr attr = {.seed = 13, .latency_ns = 5 * NS_PER_US};
-	struct rig g;
-
-	(void)state;
-	for (enum link_class cls = LINK_RELIABLE; cls <= LINK_ORDERED; cls++) {
-		rig_open(&g, 2, cls, &attr, NULL);
-		for (uint32_t i = 0; i < 100; i++) {
-			struct rel *to = g.n[1].port.rel;
-			uint64_t arrived;
-
-			assert_int_equal(rig_send(&g, 0, 1, 100), 0);
-			while (g.n[1].delivered <= i)
-				rig_step(&g, CLK_NEVER);
-			arrived = rig_now(&g);
-			/* whoever looks at the deadline, an agent for instance, knows what to do */
-			assert_true(rel_next_deadline(to) <= arrived + REL_ACK_DELAY_NS);
-			assert_true(rig_run(&g, NS_PER_SEC));
-			/* the acknowledgement's way and its delay; the first one had a handshake before it */
-			assert_true(rig_now(&g) - arrived <= REL_ACK_DELAY_NS + 5 * NS_PER_US);
-		}
-		assert_int_equal(g.n[0].port.stats.probes, 0);
-		rig_close(&g);
-	}
-}
-
 static void rel__loss_costs_round_trips_not_timeouts(void **state)
 {
 	struct sim_attr attr = {.seed = 12, .latency_ns = 20 * NS_PER_US, .drop_ppm = 10000};
@@ -1181,8 +1110,6 @@ int main(int argc, char **argv)
 		cmocka_unit_test(rel_nak__code_is_the_senders_status),
 		cmocka_unit_test(rel__every_single_fault_is_repaired),
 		cmocka_unit_test(rel__silence_of_a_peer_makes_no_storm),
-		cmocka_unit_test(rel__loss_of_the_last_costs_one_probe),
-		cmocka_unit_test(rel_ack__lone_frame_is_acknowledged_in_time),
 		cmocka_unit_test(rel__loss_costs_round_trips_not_timeouts),
 		cmocka_unit_test(rel__ordered_stash_never_overflows),
 		cmocka_unit_test(rel__random_worlds),
