@@ -136,8 +136,17 @@ int port_frame_out(struct link_port *p, struct link_peer *peer, enum link_kind k
 /* WOKEN: the application was asleep; its wait_fd stays readable until it polls. */
 enum { PORT_ARM_APP = 1, PORT_ARM_AGENT = 2, PORT_ARM_WOKEN = 4 };
 
+/** port_flush() - Hand all that is due to the carrier, and have it sent. */
+void port_flush(struct link_port *p, uint64_t now_ns);
 /** port_peer_find() - The peer at exactly @addr; NULL if there is none yet. */
 struct link_peer *port_peer_find(struct link_port *p, const struct link_addr *addr);
+/** port_net_use() - From now on link_poll() looks at the sockets by itself. */
+void port_net_use(struct link_port *p);
+
+/* --- wait.c ---------------------------------------------------------------------------------------------------------- */
+
+/** port_awake() - @p is polled though somebody sleeps on it, or by the agent. */
+void port_awake(struct link_port *p);
 /** port_arm() - link_arm() for @who (PORT_ARM_*). */
 int port_arm(struct link_port *p, uint8_t who);
 /** port_disarm() - @who does not sleep any more. */
@@ -146,8 +155,6 @@ void port_disarm(struct link_port *p, uint8_t who);
 int port_src_fd(struct link_port *p);
 /** port_served() - The agent has polled: whoever sleeps on @p must learn what it took. */
 void port_served(struct link_port *p);
-/** port_net_use() - From now on link_poll() looks at the sockets by itself. */
-void port_net_use(struct link_port *p);
 
 /* --- peer.c: the table of a port's peers ----------------------------------------------------------------------------- */
 

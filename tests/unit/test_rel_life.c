@@ -3,6 +3,31 @@
 // another at one address.
 #include "rel_rig.h"
 
+static void rel_probe__silence_of_a_peer_makes_no_storm(void **state)
+{
+	struct sim_attr attr = {.seed = 11, .latency_ns = 2 * NS_PER_US};
+	struct rig g;
+
+	(void)state;
+	rig_open(&g, 2, LINK_RELIABLE, &attr, NULL);
+	for (uint32_t i = 0; i < 100; i++)
+		assert_int_equal(rig_send(&g, 0, 1, 1000), 0);
+	assert_true(rig_run(&g, NS_PER_SEC));
+	assert_int_equal(g.n[0].port.stats.retrans, 0);
+	/* not scheduled for 25 ms, with a window of datagrams in its socket */
+	g.n[1].paused_until = rig_now(&g) + 25 * NS_PER_MS;
+	for (uint32_t i = 0; i < 50; i++)
+		assert_int_equal(rig_send(&g, 0, 1, 1000), 0);
+	assert_true(rig_run(&g, NS_PER_SEC));
+	/* it is asked a few times, and nothing that arrived is repeated */
+	assert_in_range(g.n[0].port.stats.probes, 3, 8);
+	assert_int_equal(g.n[0].port.stats.retrans, 0);
+	assert_int_equal(g.n[0].port.stats.timeouts, 0);
+	assert_int_equal(g.n[1].port.stats.dup_rx, 0);
+	assert_int_equal(g.n[0].err, 0);
+	rig_close(&g);
+}
+
 static enum sim_fate drop_next_data(void *ctx, const struct link_addr *src, const struct link_addr *dst,
 				    const void *buf, size_t len)
 {
@@ -217,6 +242,7 @@ static void rel_place__next_process_speaks_first(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(rel_probe__silence_of_a_peer_makes_no_storm),
 		cmocka_unit_test(rel_probe__loss_of_the_last_costs_one_probe),
 		cmocka_unit_test(rel_ack__lone_frame_is_acknowledged_in_time),
 		cmocka_unit_test(rel_place__next_process_is_reached),
