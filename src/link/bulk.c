@@ -111,7 +111,9 @@ static void op_end(struct bulk_port *b, struct bulk_op *op, int status)
 	b->help_cnt -= op->is_help;
 	if (!status && op->op == LINK_GET)
 		st->bulk_get_bytes += op->len;
-	else if (!status && !op->is_help)
+	else if (!status && op->is_help)
+		b->node->get_served += op->len;
+	else if (!status)
 		st->bulk_put_bytes += op->len;
 	bulk_help_stop(b, op, true);
 	if (op->help_key) /* the owner is at it: ask again soon */
@@ -321,6 +323,8 @@ static int64_t cma_turn(struct bulk_port *b, struct bulk_op *op, uint64_t turn_l
 	if (len)
 		n = bulk_cma_copy(shm_peer_pid(op->peer->shm), op->op, op->local + op->pos,
 				  op->raddr + op->pos, len);
+	if (n > 0 && !op->is_help)
+		bulk_lease_note(t->tab, t->slot, op->op, (uint64_t)n);
 	rc = bulk_lease_drop(t->tab, t->slot);
 	if (n < 0)
 		return cma_failed(b, op, (int)n);
@@ -336,11 +340,9 @@ static int64_t cma_turn(struct bulk_port *b, struct bulk_op *op, uint64_t turn_l
 static void op_switch(struct bulk_port *b, struct bulk_op *op)
 {
 	if (op->op == LINK_GET) {
-		struct bulk_pkt pkt = {
-			.type = BULK_T_STOP, .id = slab_id(&b->ops, op), .tag = op->tag};
+		struct bulk_pkt pkt = {.type = BULK_T_STOP, .id = slab_id(&b->ops, op), .tag = op->tag};
 
-		bulk_frame(b, op->peer, &pkt, NULL, 0,
-			   NULL); /* spares the owner work; no matter if it fails */
+		bulk_frame(b, op->peer, &pkt, NULL, 0, NULL); /* spares the owner work; no matter if it fails */
 		if (op->state == BULK_ENDED)
 			return;
 	}
@@ -810,11 +812,9 @@ int link_bulk(struct link_port *p, struct link_peer *peer, int op_kind, void *lo
 	if (op->state == BULK_ENDED) /* asking for help found the peer dead */
 		return 0;
 	queue_active(b, op);
-	if (op->state !=
-	    BULK_COPY) /* the first frame at once; a kernel copy waits for bulk_poll() */
+	if (op->state != BULK_COPY) /* the first frame at once; a kernel copy waits for bulk_poll() */
 		op_turn(b, op, 1);
-	/* the application computes and the agent sleeps until a deadline that does not know of this
-	 */
+	/* the application computes and the agent sleeps until a deadline that does not know of this */
 	if (unlikely(atomic_load_explicit(&p->node->armed, memory_order_relaxed)))
 		agent_kick(p->node);
 	return 0;

@@ -187,6 +187,9 @@ int link_bulk(struct link_port *p, struct link_peer *peer, int op, void *local, 
 /** link_bulk_is_direct() - Can the kernel copy between our memory and this peer's, i.e. is link_bulk() the fast way? */
 bool link_bulk_is_direct(const struct link_peer *peer);
 
+/** link_node_served() - Bytes that peers have read from and written to the regions of @n so far, whoever moved them. */
+void link_node_served(const struct link_node *n, uint64_t *get_bytes, uint64_t *put_bytes);
+
 /* --- wake-up ----------------------------------------------------------------------------------------------------- */
 
 /*
