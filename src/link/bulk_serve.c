@@ -12,7 +12,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define TURN_LEN      32768u /* bytes per turn of a stream */
+#define TURN_LEN      (6 * BULK_CHUNK) /* bytes per turn of a stream: what one datagram of the loopback holds */
 #define REPLY_CAP_MIN 16u
 #define REPLY_CAP_MAX 65536u
 

@@ -96,6 +96,7 @@ struct link_port {
 	uint32_t polls_seen;       /* at the agent's last look: a port that the application neglects */
 	uint32_t events;           /* wraps; deliveries and completions */
 	uint64_t now_ns;           /* read once in a poll, and only if needed; 0 = not yet */
+	uint64_t out_ns;           /* when the last frame was given to rel */
 	struct carrier *local;     /* the carrier of local_open() in the stack, or NULL */
 	int src_fd;                /* epoll of segment and socket, or one of them; -1 = not asked for yet */
 	int wait_fd, wake_fd;      /* the application's: epoll of src_fd and of this eventfd; -1 = not asked for yet */
@@ -261,6 +262,8 @@ int rel_send(struct rel *r, struct link_peer *peer, enum link_kind kind, const v
 void rel_input(struct rel *r, const struct link_addr *src, const void *buf, size_t len, uint64_t now_ns);
 /** rel_refused() - The peer's host says nobody listens there. */
 void rel_refused(struct rel *r, const struct link_addr *dst, uint64_t now_ns);
+/** rel_may_wait() - What was sent since the last flush is the middle of a burst: it may wait for the next poll. */
+bool rel_may_wait(const struct rel *r, uint64_t now_ns);
 /** rel_flush() - Send what windows allow, owed acknowledgements, and due retransmissions. */
 void rel_flush(struct rel *r, uint64_t now_ns);
 uint64_t rel_next_deadline(struct rel *r);

@@ -213,8 +213,8 @@ static int frame_out_net(struct link_port *p, struct link_peer *peer, enum link_
 	int rc;
 
 	port_net_use(p);
-	rc = rel_send(p->rel, peer, kind, hdr, hdr_len, iov, iov_cnt, cookie,
-		      clk_now_ns(&p->node->clk));
+	p->out_ns = clk_now_ns(&p->node->clk);
+	rc = rel_send(p->rel, peer, kind, hdr, hdr_len, iov, iov_cnt, cookie, p->out_ns);
 	if (rc)
 		return rc;
 	p->is_dirty = true;
@@ -288,20 +288,18 @@ int link_send_one(struct link_port *p, struct link_peer *peer, const void *frame
 /* If the application stops polling now, what we owe and what we wait for must not wait for it. */
 static void soon_check(struct link_port *p, uint64_t now)
 {
-	if (!p->node->agent_runs && rel_next_deadline(p->rel) < now + AGENT_SOON_NS)
+	if (!p->node->agent_runs && (p->is_dirty || rel_next_deadline(p->rel) < now + AGENT_SOON_NS))
 		agent_soon(p->node, now);
 }
 
 void link_doorbell(struct link_port *p)
 {
-	uint64_t now;
-
 	lock_assert_held(p->node->lock);
 	if (!p->is_dirty)
 		return;
-	now = clk_now_ns(&p->node->clk);
-	port_flush(p, now);
-	soon_check(p, now);
+	if (!rel_may_wait(p->rel, p->out_ns))
+		port_flush(p, p->out_ns);
+	soon_check(p, p->out_ns);
 }
 
 /* --- in -------------------------------------------------------------------------------------- */

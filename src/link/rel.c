@@ -182,8 +182,15 @@ int rel_send(struct rel *r, struct link_peer *peer, enum link_kind kind, const v
 	rp->q_bytes += f->len + (uint32_t)sizeof(struct rel_rec);
 	rp->frame_cnt++;
 	r->frame_cnt++;
+	r->fresh_bytes += f->len;
+	r->has_urgent |= !rp->flight_cnt;
 	rel_ready(rp);
 	return 0;
+}
+
+bool rel_may_wait(const struct rel *r, uint64_t now_ns)
+{
+	return !r->has_urgent && r->fresh_bytes < REL_CORK_BYTES && now_ns - r->sent_ns < REL_BURST_NS;
 }
 
 /* The pair of @src with nonce @pair; *known: some peer lives at @src, *waiting: and its handshake
@@ -309,6 +316,8 @@ static void flush_pass(struct rel *r, uint64_t now_ns)
 	struct rel_peer *rp;
 
 	r->retry_ns = 0;
+	r->fresh_bytes = 0;
+	r->has_urgent = false;
 	rel_timers_run(r, now_ns);
 	while ((rp = ready_pop(r))) {
 		bool has_room;

@@ -403,7 +403,7 @@ void rel_on_data(struct rel_peer *rp, const struct rel_pkt *pkt, size_t len, uin
 	seen_flip(rp->win, pkt->seq);
 	rp->rx_dgrams++;
 	rp->rx_bytes += (uint32_t)len;
-	ack_owe(rp, pkt->seq != rp->rx_top || rp->rx_dgrams > 1, now_ns);
+	ack_owe(rp, pkt->seq != rp->rx_top || rp->rx_dgrams >= REL_ACK_SOON, now_ns);
 	if (!rel_seq_before(pkt->seq, rp->rx_top))
 		rp->rx_top = pkt->seq + 1;
 	if (!naks_process(rp, pkt) ||

@@ -361,7 +361,7 @@ static bool slot_send(struct rel_peer *rp, struct rel_slot *s, uint32_t seq, uin
 		return false;
 	rp->tx_no++;
 	s->tx = pkt.tx;
-	s->sent_ns = rp->used_ns = now_ns;
+	s->sent_ns = rp->used_ns = r->sent_ns = now_ns;
 	if (s->sends)
 		r->port->stats.retrans++;
 	s->sends += s->sends < UINT8_MAX;

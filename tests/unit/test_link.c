@@ -619,41 +619,6 @@ static void wait_fd__ping_pong_udp(void **state)
 	wait_fd_run("udp", LINK_RELIABLE);
 }
 
-#define LAST_TRIES 10
-
-/* A receiver that has taken a frame and polls no more owes its acknowledgement: its adapter thread sends it. */
-static void ack__of_receiver_that_stops_polling(void **state)
-{
-	uint64_t best = UINT64_MAX, begin, end;
-	struct side a, b;
-
-	(void)state;
-	room_set("udp");
-	side_open(&a, LINK_RELIABLE, false);
-	side_open(&b, LINK_RELIABLE, false);
-	side_connect(&a, link_port_addr(b.port));
-	for (uint32_t i = 1; i <= LAST_TRIES; i++) {
-		/* both threads nap for long by now */
-		for (end = clk_now_ns(NULL) + 60 * NS_PER_MS; clk_now_ns(NULL) < end;) {
-			side_poll(&a);
-			side_poll(&b);
-		}
-		assert_int_equal(side_send(&a, i), 0);
-		while (b.got < i) /* on_frame() runs here unless b's thread was quicker */
-			side_poll(&b);
-		begin = clk_now_ns(NULL);
-		while (a.ended < i && clk_now_ns(NULL) - begin < WAIT_NS)
-			side_poll(&a);
-		assert_int_equal(a.ended, i);
-		best = MIN(best, clk_now_ns(NULL) - begin);
-	}
-	print_message("ended %.2f ms after the last poll of the receiver\n", (double)best / 1e6);
-	assert_true(best < 3 * NS_PER_MS); /* the best of ten; a nap takes 4, and it takes another to be sure */
-	assert_int_equal(link_port_stats(a.port)->retrans, 0);
-	side_close(&a);
-	side_close(&b);
-}
-
 static void idle_poll__cost(void **state)
 {
 	struct side a, b;
@@ -777,7 +742,6 @@ int main(void)
 		cmocka_unit_test(wait_fd__ping_pong),
 		cmocka_unit_test(wait_fd__ping_pong_ordered),
 		cmocka_unit_test(wait_fd__ping_pong_udp),
-		cmocka_unit_test(ack__of_receiver_that_stops_polling),
 		cmocka_unit_test(idle_poll__cost),
 		cmocka_unit_test(idle_poll__no_system_call),
 	};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Ports whose peers are places (link_port_attr.by_place): processes that follow one another at one address, over every path.
+// Ports whose peers are places (link_port_attr.by_place): processes that follow one another at one address, over every path;
+// and what peers get of a process that stops polling.
 #include "unit.h"
 
 #include <errno.h>
@@ -338,6 +339,83 @@ static void place__both_begin(void **state)
 	}
 }
 
+/* --- who stops polling -------------------------------------------------------------------------- */
+
+/* Two sides of this process over UDP that have talked. */
+static void pair_open(struct side s[2], struct link_addr at[2])
+{
+	uint64_t end = clk_now_ns(NULL) + WAIT_NS;
+
+	assert_int_equal(link_room_parse("udp", &room, NULL, 0), 0);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(side_open(&s[i], 0), 0);
+		at[i] = place_of(&s[i]);
+	}
+	assert_int_equal(side_send(&s[0], &at[1], 1), 0);
+	while (!s[0].ended && clk_now_ns(NULL) < end)
+		for (int i = 0; i < 2; i++)
+			side_poll(&s[i]);
+	assert_int_equal(s[1].got, 1);
+}
+
+/* A burst of small frames shares datagrams, and does not need its sender's polls to leave. */
+static void burst__leaves_without_polls(void **state)
+{
+	uint64_t end = clk_now_ns(NULL) + WAIT_NS, dgrams;
+	struct link_addr at[2];
+	struct side s[2];
+
+	(void)state;
+	pair_open(s, at);
+	lock_acquire(&s[0].lock); /* its thread keeps out */
+	dgrams = link_port_stats(s[0].port)->net_tx_dgrams;
+	for (int i = 0; i < 50; i++) {
+		assert_int_equal(link_send(s[0].port, s[0].peer, "12345678", 8, NULL, 0, s), 0);
+		link_doorbell(s[0].port);
+	}
+	/* one alone; if we are not scheduled for a while the next one is alone, too */
+	assert_in_range(link_port_stats(s[0].port)->net_tx_dgrams - dgrams, 1, 10);
+	lock_release(&s[0].lock);
+	while (s[1].got < 51 && clk_now_ns(NULL) < end)
+		side_poll(&s[1]);
+	assert_int_equal(s[1].got, 51);
+	for (int i = 0; i < 2; i++)
+		side_close(&s[i]);
+}
+
+#define LAST_TRIES 10
+
+/* A receiver that has taken a frame and polls no more owes its acknowledgement: its adapter thread sends it. */
+static void ack__of_receiver_that_stops_polling(void **state)
+{
+	uint64_t best = UINT64_MAX, begin, end;
+	struct link_addr at[2];
+	struct side s[2];
+
+	(void)state;
+	pair_open(s, at);
+	for (uint32_t i = 2; i <= LAST_TRIES + 1; i++) {
+		/* both threads nap for long by now */
+		for (end = clk_now_ns(NULL) + 60 * NS_PER_MS; clk_now_ns(NULL) < end;) {
+			side_poll(&s[0]);
+			side_poll(&s[1]);
+		}
+		assert_int_equal(side_send(&s[0], &at[1], i), 0);
+		while (s[1].got < i) /* on_frame() runs here unless its thread was quicker */
+			side_poll(&s[1]);
+		begin = clk_now_ns(NULL);
+		while (s[0].ended < i && clk_now_ns(NULL) - begin < WAIT_NS)
+			side_poll(&s[0]);
+		assert_int_equal(s[0].ended, i);
+		best = MIN(best, clk_now_ns(NULL) - begin);
+	}
+	print_message("ended %.2f ms after the last poll of the receiver\n", (double)best / 1e6);
+	assert_true(best < 3 * NS_PER_MS); /* the best of ten; a nap takes 4, and it takes another to be sure */
+	assert_int_equal(link_port_stats(s[0].port)->retrans, 0);
+	for (int i = 0; i < 2; i++)
+		side_close(&s[i]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -348,6 +426,8 @@ int main(void)
 		cmocka_unit_test(place__kill_udp),
 		cmocka_unit_test(place__kill_with_loss),
 		cmocka_unit_test(place__both_begin),
+		cmocka_unit_test(burst__leaves_without_polls),
+		cmocka_unit_test(ack__of_receiver_that_stops_polling),
 	};
 
 	board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
