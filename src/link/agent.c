@@ -17,16 +17,24 @@
  * Hardware answers its peers whether or not the host program runs; so does this thread. It has
  * three ways to be:
  *
- *  napping   node->poll_epoch moved since the last look: the application polls. Sleep 2 ms, then
- * longer, up to 16 ms, and look again. Meanwhile it also guards sockets that link_poll() leaves
- * alone because nothing ever came there. armed     nobody polled. All ports are armed (peers ring),
- * node->armed is set, and it sleeps until a ring, a datagram or the next deadline. The
- * application's next poll takes node->armed back by one exchange and stops the rings, without
- * waking anybody: so an armed sleep ends by itself after a sixteenth of the time that the
- * application has been quiet, when the epoch is looked at again. A program that computed for a
- * second is found computing again within 60 ms, one that sleeps for hours costs one wake-up a
- * second. working   something came: it runs service() like the application's poll would, for as
- * long as there is something.
+ * napping: node->poll_epoch moved since the last look, so the application polls. Sleep 2 ms, then
+ * longer, up to 4 ms, and look again. Meanwhile it also guards sockets that link_poll() leaves
+ * alone because nothing ever came there.
+ *
+ * armed: nobody polled. All ports are armed (peers ring), node->armed is set, and it sleeps until a
+ * ring, a datagram or the next deadline. The application's next poll takes node->armed back by one
+ * exchange and stops the rings, without waking anybody: so an armed sleep ends by itself after a
+ * sixteenth of the time that the application has been quiet, when the epoch is looked at again.
+ *
+ * working: something came. It runs service() like the application's poll would, for as long as there
+ * is something. If the application sleeps on a descriptor it has been woken as well and goes first:
+ * the thread gives way once, and only works if nobody has polled by then.
+ *
+ * Long sleeps would keep peers waiting that expect something within microseconds. Therefore a poll
+ * that leaves a deadline in the near future (an acknowledgement that may still ride on an answer, a
+ * datagram to be missed) says so by agent_soon(): then no sleep is longer than AGENT_SOON_NS, and one
+ * that is gets cut short. A program that stops polling in the middle of traffic has its peers answered
+ * after a millisecond.
  *
  * A lock that is held means that the application is active: nap. All of a pass runs under the lock,
  * so nothing else here needs one; the thread outlives the lock's holder only in agent_stop(), which
@@ -34,7 +42,7 @@
  */
 
 #define NAP_MIN_NS  (2 * NS_PER_MS)
-#define NAP_MAX_NS  (16 * NS_PER_MS)
+#define NAP_MAX_NS  (4 * NS_PER_MS)
 #define LOOK_MIN_NS (16 * NS_PER_MS) /* armed sleeps: quiet time / LOOK_SHARE within these bounds  \
 				      */
 #define LOOK_MAX_NS NS_PER_SEC
@@ -46,17 +54,20 @@
 #define FRUITLESS_MAX 8
 #define FRUITLESS_NS  (20 * NS_PER_US) /* ... doubling from here on */
 #define LOCK_TRIES    4
+#define GIVE_WAY_NS   (200 * NS_PER_US) /* head start of an application that sleeps on a descriptor */
 
 struct agent {
 	struct link_node *node;
 	pthread_t thread;
-	int ep;	   /* wait_fd of every port, and @kick */
+	int ep;	   /* src_fd of every port, and @kick */
 	int guard; /* sockets of ports that do not poll them, and @kick */
 	int kick;  /* eventfd */
 	_Atomic bool is_stopped;
 	/* the thread's own */
 	uint64_t quiet_ns; /* since when nobody polled */
 	uint64_t hot_until_ns;
+	uint64_t neglect_ns; /* last look for neglected ports */
+	bool has_given_way;
 	uint32_t fruitless; /* passes in a row that had a reason and found nothing */
 };
 
@@ -81,13 +92,21 @@ static void kick_drain(struct agent *a)
 static bool wait_on(struct agent *a, int ep, uint64_t ns)
 {
 	struct pollfd pfd = {.fd = ep, .events = POLLIN};
-	struct timespec ts = {.tv_sec = (time_t)(ns / NS_PER_SEC),
-			      .tv_nsec = (long)(ns % NS_PER_SEC)};
+	struct link_node *n = a->node;
+	struct timespec ts;
+	bool is_ready;
 
-	if (ppoll(&pfd, 1, &ts, NULL) <= 0)
-		return false;
-	kick_drain(a);
-	return true;
+	atomic_store_explicit(&n->agent_at_ns, clk_now_ns(&n->clk) + ns, memory_order_relaxed);
+	/* full fence; pairs with the one in agent_soon(): it sees for how long we sleep, or we see the hurry */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_exchange_explicit(&n->hurry, 0, memory_order_relaxed))
+		ns = MIN(ns, AGENT_SOON_NS);
+	ts = (struct timespec){.tv_sec = (time_t)(ns / NS_PER_SEC), .tv_nsec = (long)(ns % NS_PER_SEC)};
+	is_ready = ppoll(&pfd, 1, &ts, NULL) > 0;
+	atomic_store_explicit(&n->agent_at_ns, 0, memory_order_relaxed);
+	if (is_ready)
+		kick_drain(a);
+	return is_ready;
 }
 
 static uint32_t events_sum(const struct link_node *n)
@@ -113,6 +132,8 @@ static void serve(struct agent *a, uint64_t now)
 		for (struct link_port *p = n->ports; p; p = p->next)
 			link_poll(p);
 	n->agent_runs = false;
+	for (struct link_port *p = n->ports; p; p = p->next)
+		port_served(p);
 	if (events_sum(n) == before)
 		return;
 	a->fruitless = 0;
@@ -134,6 +155,18 @@ static bool arm_all(struct link_node *n, uint64_t *deadline)
 	return is_quiet;
 }
 
+/* The application sleeps on a descriptor that has just become readable: let it come first. */
+static bool gives_way(struct agent *a)
+{
+	struct link_node *n = a->node;
+	bool is_asleep = false;
+
+	for (struct link_port *p = n->ports; p; p = p->next)
+		is_asleep |= p->armed & PORT_ARM_APP;
+	a->has_given_way = is_asleep && !a->has_given_way;
+	return a->has_given_way;
+}
+
 /* A pass under the lock. @woken: a descriptor said so. Return: ns to sleep on a->ep, 0 = look again
  * at once. */
 static uint64_t work(struct agent *a, bool woken)
@@ -147,6 +180,8 @@ static uint64_t work(struct agent *a, bool woken)
 		a->fruitless = 0;
 		return 0;
 	}
+	if (woken && gives_way(a))
+		return 0;
 	is_quiet = !woken && arm_all(n, &deadline);
 	if (!is_quiet || deadline <= now) {
 		serve(a, now);
@@ -166,16 +201,18 @@ static uint64_t work(struct agent *a, bool woken)
 static void serve_neglected(struct agent *a)
 {
 	struct link_node *n = a->node;
+	uint64_t now = clk_now_ns(&n->clk);
 	bool is_neglected = false;
 
-	if (!lock_try(n->lock))
+	if (now - a->neglect_ns < NAP_MIN_NS || !lock_try(n->lock))
 		return;
+	a->neglect_ns = now;
 	for (struct link_port *p = n->ports; p; p = p->next) {
 		is_neglected |= p->polls == p->polls_seen;
 		p->polls_seen = p->polls;
 	}
 	if (is_neglected) {
-		serve(a, clk_now_ns(&n->clk));
+		serve(a, now);
 		for (struct link_port *p = n->ports; p; p = p->next)
 			p->polls_seen = p->polls;
 	}
@@ -227,6 +264,7 @@ static void *agent_main(void *arg)
 			if (wait_on(a, a->guard, nap))
 				guard_check(a);
 			serve_neglected(a);
+			a->has_given_way = false;
 			woken = true; /* the first pass afterwards looks at everything */
 			a->quiet_ns = clk_now_ns(&n->clk);
 			continue;
@@ -234,6 +272,10 @@ static void *agent_main(void *arg)
 		nap = NAP_MIN_NS / 2;
 		sleep_ns = work(a, woken);
 		lock_release(n->lock);
+		if (a->has_given_way) {
+			wait_on(a, a->kick, GIVE_WAY_NS);
+			continue;
+		}
 		if (a->fruitless >
 		    FRUITLESS_OK) /* the reason does not go away: do not spin on it */
 			wait_on(a, a->kick, FRUITLESS_NS << (a->fruitless - FRUITLESS_OK));
@@ -338,8 +380,20 @@ void agent_disarm(struct link_node *n)
 void agent_kick(struct link_node *n)
 {
 	agent_disarm(n);
+	atomic_store_explicit(&n->agent_at_ns, 0, memory_order_relaxed); /* one kick is enough */
 	if (n->agent && eventfd_write(n->agent->kick, 1))
 		LOG_WARN("cannot wake the adapter thread: %s", strerror(errno));
+}
+
+void agent_soon(struct link_node *n, uint64_t now_ns)
+{
+	if (!n->agent)
+		return;
+	atomic_store_explicit(&n->hurry, 1, memory_order_relaxed);
+	/* full fence; pairs with the one in wait_on() */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (unlikely(atomic_load_explicit(&n->agent_at_ns, memory_order_relaxed) > now_ns + 2 * AGENT_SOON_NS))
+		agent_kick(n);
 }
 
 void agent_port_add(struct link_port *p)
@@ -349,7 +403,7 @@ void agent_port_add(struct link_port *p)
 
 	if (!a || p->in_agent)
 		return;
-	fd = link_wait_fd(p);
+	fd = port_src_fd(p);
 	if (fd < 0)
 		return;
 	watch(a->ep, fd);
@@ -370,7 +424,7 @@ void agent_port_del(struct link_port *p)
 	agent_guard_del(p);
 	if (!a || !p->in_agent)
 		return;
-	epoll_ctl(a->ep, EPOLL_CTL_DEL, link_wait_fd(p), NULL);
+	epoll_ctl(a->ep, EPOLL_CTL_DEL, port_src_fd(p), NULL);
 	p->in_agent = false;
 }
 

@@ -105,7 +105,9 @@ void bulk_op_end(struct bulk_port *b, struct bulk_op *op, int status)
 	b->help_cnt -= op->is_help;
 	if (!status && op->op == LINK_GET)
 		st->bulk_get_bytes += op->len;
-	else if (!status && !op->is_help)
+	else if (!status && op->is_help)
+		b->node->get_served += op->len;
+	else if (!status)
 		st->bulk_put_bytes += op->len;
 	bulk_help_stop(b, op, true);
 	op->target = NULL;
@@ -469,14 +471,14 @@ int link_bulk(struct link_port *p, struct link_peer *peer, int op_kind, void *lo
 	struct bulk_pkt ping = {.type = BULK_T_PING};
 	struct bulk_op *op;
 	uint64_t now_ns;
+	int rc = peer->dead;
 
 	lock_assert_held(p->node->lock);
 	assert(op_kind == LINK_GET || op_kind == LINK_PUT);
-	if (!peer->shm_tried) /* the first frame decides the path, and that decides what is possible
-			       */
-		bulk_frame(b, peer, &ping, NULL, 0, NULL);
-	if (peer->dead)
-		return peer->dead;
+	if (!peer->shm_tried) /* the first frame decides the path, and that decides what is possible */
+		rc = bulk_frame(b, peer, &ping, NULL, 0, NULL);
+	if (rc && rc != -EAGAIN)
+		return rc;
 	if (p->closing)
 		return -ECANCELED;
 	if (p->cls == LINK_RAW && !link_peer_is_local(peer))
@@ -508,8 +510,7 @@ int link_bulk(struct link_port *p, struct link_peer *peer, int op_kind, void *lo
 	if (op->state !=
 	    BULK_COPY) /* the first frame at once; a kernel copy waits for bulk_poll() */
 		op_turn(b, op, 1);
-	/* the application computes and the agent sleeps until a deadline that does not know of this
-	 */
+	/* the application computes and the agent sleeps until a deadline that does not know of this */
 	if (unlikely(atomic_load_explicit(&p->node->armed, memory_order_relaxed)))
 		agent_kick(p->node);
 	return 0;

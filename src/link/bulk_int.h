@@ -65,6 +65,10 @@ int bulk_lease_take(struct bulk_tab *tab, int slot, uint32_t key, int op, uint64
 		    uint64_t len);
 /** bulk_lease_drop() - Return: 0; -EACCES: the owner had lost patience and taken it away. */
 int bulk_lease_drop(struct bulk_tab *tab, int slot);
+/** bulk_lease_note() - Initiator: @op has moved @len bytes, which the owner cannot see otherwise. */
+void bulk_lease_note(struct bulk_tab *tab, int slot, int op, uint64_t len);
+/** bulk_tab_moved() - Owner: bytes that initiators have noted for @op. */
+uint64_t bulk_tab_moved(const struct bulk_tab *tab, int op);
 
 /* --- bulk_cma.c ------------------------------------------------------------------------------- */
 
@@ -140,6 +144,7 @@ struct bulk_node {
 	uint32_t free_head, free_tail; /* FIFO: keys come back late; UINT32_MAX = empty */
 	struct bulk_tab *tab;	       /* NULL: none, then only frames reach the regions */
 	bool tab_tried;
+	uint64_t get_served, put_served; /* bytes that this process has moved for peers */
 	struct bulk_target *target[BULK_TARGET_BUCKETS];
 	uint32_t target_cnt, target_gc_at;
 };

@@ -352,6 +352,14 @@ void bulk_node_close(struct bulk_node *b)
 	mem_free(b);
 }
 
+void link_node_served(const struct link_node *n, uint64_t *get_bytes, uint64_t *put_bytes)
+{
+	const struct bulk_node *b = n->bulk;
+
+	*get_bytes = b->get_served + (b->tab ? bulk_tab_moved(b->tab, LINK_GET) : 0);
+	*put_bytes = b->put_served + (b->tab ? bulk_tab_moved(b->tab, LINK_PUT) : 0);
+}
+
 uint64_t bulk_node_id(const struct bulk_node *b)
 {
 	return b->id;

@@ -12,7 +12,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define TURN_LEN      32768u /* bytes per turn of a stream */
+#define TURN_LEN      (6 * BULK_CHUNK) /* bytes per turn of a stream: what one datagram of the loopback holds */
 #define REPLY_CAP_MIN 16u
 #define REPLY_CAP_MAX 65536u
 
@@ -193,6 +193,7 @@ static int64_t stream_turn(struct bulk_port *b, struct bulk_stream *s)
 		if (rc)
 			break;
 		s->pos += len;
+		b->node->get_served += len;
 	}
 	sent = (int64_t)(s->pos - start);
 	if (s->pos == s->len || (rc && rc != -EAGAIN)) {
@@ -267,6 +268,7 @@ void bulk_serve_put(struct bulk_port *b, struct link_peer *peer, const struct bu
 	}
 	/* the door has checked that off + payload_len <= len */
 	view_copy(frame, pkt->hdr_len, (void *)(uintptr_t)(pkt->addr + pkt->off), pkt->payload_len);
+	b->node->put_served += pkt->payload_len;
 	reply_push(b, peer, pkt, BULK_S_OK, pkt->payload_len);
 }
 

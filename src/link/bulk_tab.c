@@ -54,6 +54,7 @@ struct tab_hdr {
 struct tab_slot {
 	_Alignas(CACHE_LINE) _Atomic uint64_t owner; /* token of the process; 0 = free */
 	_Atomic uint32_t lease;			     /* region index + 1; 0 = none */
+	_Atomic uint64_t moved[2]; /* bytes read and written here by all holders so far; the holder writes */
 };
 
 struct tab_entry {
@@ -616,4 +617,21 @@ int bulk_lease_drop(struct bulk_tab *tab, int slot)
 	/* release; pairs with the acquire in bulk_tab_is_leased() */
 	return atomic_exchange_explicit(&tab->slot[slot].lease, 0, memory_order_release) ? 0
 											 : -EACCES;
+}
+
+void bulk_lease_note(struct bulk_tab *tab, int slot, int op, uint64_t len)
+{
+	_Atomic uint64_t *at = &tab->slot[slot].moved[op - LINK_GET];
+
+	/* relaxed, no read-modify-write: a count, and the slot is ours alone */
+	atomic_store_explicit(at, atomic_load_explicit(at, memory_order_relaxed) + len, memory_order_relaxed);
+}
+
+uint64_t bulk_tab_moved(const struct bulk_tab *tab, int op)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < slot_top(tab); i++)
+		sum += atomic_load_explicit(&tab->slot[i].moved[op - LINK_GET], memory_order_relaxed);
+	return sum;
 }

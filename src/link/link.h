@@ -104,6 +104,11 @@ struct link_port_attr {
 	uint16_t port;          /* 0: any free UDP port */
 	uint32_t nonce;         /* part of our address; != 0 */
 	enum link_class cls;
+	/*
+	 * Addresses of our peers carry no nonce (Cassini, HFI): a peer is a place, and whoever opens there next is the same peer.
+	 * When its process goes, what is outstanding ends with an error, and the next link_send() looks who is there now.
+	 */
+	bool by_place;
 	bool no_shm;            /* treat peers on this host as remote (FI_EFA_ENABLE_SHM_TRANSFER=0) */
 	const struct link_ops *ops;
 	void *ctx;
@@ -147,7 +152,7 @@ void link_peer_set_user(struct link_peer *peer, void *user);
  *          unchanged until then. RAW: the bytes may be reused at once and on_sent is never called.
  * Frames may be held back until link_doorbell() or link_poll().
  * Return:  0; -EAGAIN no room now, nothing happened; -EMSGSIZE above link_frame_max(); else the peer's terminal status
- *          (as on_sent) when it is already known dead.
+ *          (as on_sent) when it is already known dead; a peer without nonce is asked anew.
  */
 int link_send(struct link_port *p, struct link_peer *peer, const void *hdr, size_t hdr_len, const struct iovec *iov,
 	      int iov_cnt, void *cookie);
@@ -182,12 +187,29 @@ int link_bulk(struct link_port *p, struct link_peer *peer, int op, void *local, 
 /** link_bulk_is_direct() - Can the kernel copy between our memory and this peer's, i.e. is link_bulk() the fast way? */
 bool link_bulk_is_direct(const struct link_peer *peer);
 
+/** link_node_served() - Bytes that peers have read from and written to the regions of @n so far, whoever moved them. */
+void link_node_served(const struct link_node *n, uint64_t *get_bytes, uint64_t *put_bytes);
+
 /* --- wake-up ----------------------------------------------------------------------------------------------------- */
+
+/*
+ * Who wakes whom. An application that wants to sleep looks at its own queues, calls link_arm() under the same hold of the
+ * lock, and after 0 sleeps on link_wait_fd(). It is woken by
+ *  - its peers: a frame, a completion or a datagram makes the descriptor readable;
+ *  - the adapter thread: it works for ports whose application sleeps, too, and may take what woke both before the application
+ *    looks. If a service round has made any callback of the port since link_arm(), the descriptor becomes readable and stays so
+ *    until the application's next link_poll(), whether or not there is anything left to poll then;
+ *  - whoever calls link_wake(): the owner, when its service() has made something that no callback of the link told of.
+ * link_poll() of one application thread ends the sleep of none: it takes what has come and puts up the bell for the next
+ * link_arm(). With several threads on one port the owner wakes those whom its callbacks concern. Being woken for nothing is possible.
+ */
 
 /** link_wait_fd() - Readable when link_poll() may have work, after link_arm(). One per port; -ENOTSUP in sim. */
 int link_wait_fd(struct link_port *p);
-/** link_arm() - About to sleep on link_wait_fd(). Return: 0 sleep; -EAGAIN there is work already. link_poll() disarms. */
+/** link_arm() - About to sleep on link_wait_fd(). Return: 0 sleep; -EAGAIN there is work, or was since the last link_poll(), which disarms. */
 int link_arm(struct link_port *p);
+/** link_wake() - Make link_wait_fd() readable until the next link_poll() if the application sleeps on @p. */
+void link_wake(struct link_port *p);
 
 /* --- statistics -------------------------------------------------------------------------------------------------- */
 
@@ -197,6 +219,7 @@ struct link_stats {
 	uint64_t shm_tx_frames, shm_rx_frames;                     /* of which through shared memory without repair */
 	uint64_t net_tx_dgrams, net_rx_dgrams, net_tx_bytes, net_rx_bytes; /* datagrams, reliability's own included */
 	uint64_t retrans, dup_rx, naks_tx, naks_rx, acks_tx;
+	uint64_t probes, timeouts;                                 /* a peer was silent: asked; and it had lost something */
 	uint64_t drop_malformed, drop_nonce, drop_source, drop_version, drop_full;
 	uint64_t fault_drop, fault_dup, fault_reorder, fault_delay, fault_corrupt, fault_truncate, fault_partition;
 	uint64_t bulk_get_bytes, bulk_put_bytes, bulk_cma_bytes, bulk_ring_bytes, bulk_frame_bytes;

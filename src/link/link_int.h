@@ -48,6 +48,8 @@ struct link_node {
 	struct bulk_node *bulk;    /* region table */
 	struct agent *agent;       /* adapter thread (agent.c); NULL until the first peer or region */
 	_Atomic uint64_t poll_epoch; /* +1 for every link_poll() of the application; the agent reads it without the lock */
+	_Atomic uint64_t agent_at_ns; /* the agent wakes then; 0: it is awake or will be at once (agent.c) */
+	_Atomic uint32_t hurry;    /* it should not sleep for long (agent_soon()) */
 	_Atomic uint32_t armed;    /* the agent sleeps and wants doorbells; the next poll takes it back */
 	pid_t owner_pid;           /* to notice fork */
 	volatile uint8_t *fork_mark; /* 1 here, 0 in a child (MADV_WIPEONFORK); NULL where the kernel has no such pages */
@@ -95,17 +97,21 @@ struct link_port {
 	uint32_t polls_seen;       /* at the agent's last look: a port that the application neglects */
 	uint32_t events;           /* wraps; deliveries and completions */
 	uint64_t now_ns;           /* read once in a poll, and only if needed; 0 = not yet */
+	uint64_t out_ns;           /* when the last frame was given to rel */
 	struct carrier *local;     /* the carrier of local_open() in the stack, or NULL */
-	int wait_fd;               /* epoll of segment and socket; -1 = not asked for yet */
-	uint8_t armed;             /* PORT_ARM_*: who sleeps on wait_fd */
+	int src_fd;                /* epoll of segment and socket, or one of them; -1 = not asked for yet */
+	int wait_fd, wake_fd;      /* the application's: epoll of src_fd and of this eventfd; -1 = not asked for yet */
+	uint8_t armed;             /* PORT_ARM_*: who sleeps */
+	uint32_t events_armed;     /* @events when the application went to sleep */
 	bool net_used;             /* sockets are polled; else the agent watches them and sets this */
 	bool net_look;             /* look at the sockets in the next poll, used or not */
 	bool net_off;              /* the room has no udp: whom shared memory does not reach nothing does */
 	bool shm_wanted;           /* the room and the owner allow shared memory */
-	bool in_agent;             /* the agent watches wait_fd */
+	bool in_agent;             /* the agent watches src_fd */
 	bool in_guard;             /* the agent watches the socket */
 	bool is_refusal_said;      /* an address that the room does not reach has been logged */
 	bool is_dirty;             /* frames were given to rel since its last flush */
+	bool by_place;             /* link_port_attr: all peers have nonce 0 */
 	bool closing;
 	bool is_cancelled;         /* link_port_close() ends what is left: no frame is taken any more */
 	uint64_t opened_ns;
@@ -120,22 +126,37 @@ struct link_peer *port_peer_in(struct link_port *p, const struct link_addr *addr
 int port_deliver(struct link_port *p, struct link_peer *peer, enum link_kind kind, const struct view *frame);
 /** port_sent() - A frame with a cookie has ended (status as link_ops.on_sent). Routes to the owner or to bulk.c by @kind. */
 void port_sent(struct link_port *p, enum link_kind kind, void *cookie, int status);
-/** port_peer_dead() - A path found @peer gone (@status -errno): ends everything of it on every path, once. */
+/**
+ * port_peer_dead() - A path found @peer gone (@status -errno): ends everything of it on every path, once.
+ * A peer without nonce is as new afterwards; what its owner sends while this runs is refused with @status.
+ */
 void port_peer_dead(struct link_peer *peer, int status);
 /** port_frame_out() - link_send() for any kind; bulk.c uses it with LINK_K_BULK. Same contract. */
 int port_frame_out(struct link_port *p, struct link_peer *peer, enum link_kind kind, const void *hdr, size_t hdr_len,
 		   const struct iovec *iov, int iov_cnt, void *cookie);
 
-enum { PORT_ARM_APP = 1, PORT_ARM_AGENT = 2 };
+/* WOKEN: the application was asleep; its wait_fd stays readable until it polls. */
+enum { PORT_ARM_APP = 1, PORT_ARM_AGENT = 2, PORT_ARM_WOKEN = 4 };
 
+/** port_flush() - Hand all that is due to the carrier, and have it sent. */
+void port_flush(struct link_port *p, uint64_t now_ns);
 /** port_peer_find() - The peer at exactly @addr; NULL if there is none yet. */
 struct link_peer *port_peer_find(struct link_port *p, const struct link_addr *addr);
+/** port_net_use() - From now on link_poll() looks at the sockets by itself. */
+void port_net_use(struct link_port *p);
+
+/* --- wait.c ---------------------------------------------------------------------------------------------------------- */
+
+/** port_awake() - @p is polled though somebody sleeps on it, or by the agent. */
+void port_awake(struct link_port *p);
 /** port_arm() - link_arm() for @who (PORT_ARM_*). */
 int port_arm(struct link_port *p, uint8_t who);
 /** port_disarm() - @who does not sleep any more. */
 void port_disarm(struct link_port *p, uint8_t who);
-/** port_net_use() - From now on link_poll() looks at the sockets by itself. */
-void port_net_use(struct link_port *p);
+/** port_src_fd() - Readable when something has come, for the agent. -errno. */
+int port_src_fd(struct link_port *p);
+/** port_served() - The agent has polled: whoever sleeps on @p must learn what it took. */
+void port_served(struct link_port *p);
 
 /* --- peer.c: the table of a port's peers ----------------------------------------------------------------------------- */
 
@@ -242,6 +263,8 @@ int rel_send(struct rel *r, struct link_peer *peer, enum link_kind kind, const v
 void rel_input(struct rel *r, const struct link_addr *src, const void *buf, size_t len, uint64_t now_ns);
 /** rel_refused() - The peer's host says nobody listens there. */
 void rel_refused(struct rel *r, const struct link_addr *dst, uint64_t now_ns);
+/** rel_may_wait() - What was sent since the last flush is the middle of a burst: it may wait for the next poll. */
+bool rel_may_wait(const struct rel *r, uint64_t now_ns);
 /** rel_flush() - Send what windows allow, owed acknowledgements, and due retransmissions. */
 void rel_flush(struct rel *r, uint64_t now_ns);
 uint64_t rel_next_deadline(struct rel *r);
@@ -275,6 +298,9 @@ void agent_stop(struct link_node *n); /* not under the lock */
 void agent_disarm(struct link_node *n);
 /** agent_kick() - Make the agent look again: a port was added or removed, or a deadline moved closer. */
 void agent_kick(struct link_node *n);
+#define AGENT_SOON_NS (NS_PER_MS / 2)
+/** agent_soon() - Something of @n is due within AGENT_SOON_NS: the agent looks by then whether the application polls. */
+void agent_soon(struct link_node *n, uint64_t now_ns);
 /** agent_port_add() - Watch a port that was opened; nothing happens without an agent. */
 void agent_port_add(struct link_port *p);
 /** agent_port_del() - The port is about to close its descriptors. */

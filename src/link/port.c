@@ -2,7 +2,6 @@
 // Ports: chooses a frame's path on the way out, dispatches what arrives, and closes in order.
 #include <errno.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "link/link_int.h"
@@ -29,7 +28,6 @@
 #define STRANGERS_MAX	1000000u
 #define DRAIN_YIELDS	64 /* then the drain sleeps between polls */
 #define DRAIN_NAP_NS	50000
-#define EPOLL_FDS	2
 
 static uint64_t port_now(struct link_port *p)
 {
@@ -104,16 +102,32 @@ void port_peer_dead(struct link_peer *peer, int status)
 	bulk_peer_dead(p->bulk, peer, status);
 	if (!peer->refs)
 		p->peer_free_cnt++;
+	if (peer->addr.nonce || p->is_cancelled)
+		return;
+	/* whoever opens there next is meant as well */
+	peer->dead = 0;
+	peer->shm_tried = false;
+}
+
+/* The address under which @p knows who is at @addr. */
+static struct link_addr peer_addr(const struct link_port *p, const struct link_addr *addr)
+{
+	struct link_addr a = *addr;
+
+	if (p->by_place)
+		a.nonce = 0;
+	return a;
 }
 
 struct link_peer *port_peer_in(struct link_port *p, const struct link_addr *addr)
 {
-	struct link_peer *peer = port_peer_find(p, addr);
+	struct link_addr a = peer_addr(p, addr);
+	struct link_peer *peer = port_peer_find(p, &a);
 
 	if (peer)
 		return peer;
 	if (p->peer_cnt < STRANGERS_MAX)
-		peer = peer_add(p, addr);
+		peer = peer_add(p, &a);
 	if (!peer)
 		p->stats.drop_full++;
 	return peer;
@@ -144,16 +158,17 @@ static int addr_check(struct link_port *p, const struct link_addr *addr)
 
 int link_peer_get(struct link_port *p, const struct link_addr *addr, struct link_peer **out)
 {
+	struct link_addr a = peer_addr(p, addr);
 	struct link_peer *peer;
 	int rc;
 
 	lock_assert_held(p->node->lock);
-	peer = port_peer_find(p, addr);
+	peer = port_peer_find(p, &a);
 	if (!peer) {
-		rc = addr_check(p, addr);
+		rc = addr_check(p, &a);
 		if (rc)
 			return rc;
-		peer = peer_add(p, addr);
+		peer = peer_add(p, &a);
 		if (!peer)
 			return -ENOMEM;
 	}
@@ -162,9 +177,9 @@ int link_peer_get(struct link_port *p, const struct link_addr *addr, struct link
 	return 0;
 }
 
-/* The first frame: shared memory if the peer has some for us. Sets peer->shm, or peer->dead when no
- * path is left. */
-static void peer_choose_path(struct link_peer *peer)
+/* The first frame: shared memory if the peer has some for us. Return: 0; the status of a peer that no
+ * path reaches. */
+static int peer_choose_path(struct link_peer *peer)
 {
 	struct link_port *p = peer->port;
 	struct link_node *n = p->node;
@@ -174,7 +189,7 @@ static void peer_choose_path(struct link_peer *peer)
 	peer->shm_tried = true;
 	if (p->is_cancelled) { /* met in a callback of link_port_close() */
 		peer->dead = -ECANCELED;
-		return;
+		return -ECANCELED;
 	}
 	if (n->lossless && p->shm && host_ip_is_local(n, peer->addr.ip)) {
 		rc = shm_peer_attach(p->shm, peer, &peer->shm);
@@ -182,7 +197,7 @@ static void peer_choose_path(struct link_peer *peer)
 			n->local_cnt++;
 			if (n->local_cnt >= n->cpu_cnt)
 				idle_crowd(n);
-			return;
+			return 0;
 		}
 		peer->shm = NULL;
 		if (rc != -ENOENT)
@@ -190,8 +205,11 @@ static void peer_choose_path(struct link_peer *peer)
 				 link_addr_text(&peer->addr, text), strerror(-rc),
 				 p->net_off ? "" : ", using UDP");
 	}
-	if (n->lossless && p->net_off && !n->attr.sim)
-		port_peer_dead(peer, rc == -ENOENT ? -ECONNREFUSED : -EHOSTUNREACH);
+	if (!n->lossless || !p->net_off || n->attr.sim)
+		return 0;
+	rc = rc == -ENOENT ? -ECONNREFUSED : -EHOSTUNREACH;
+	port_peer_dead(peer, rc);
+	return rc;
 }
 
 /* --- out ------------------------------------------------------------------------------------- */
@@ -204,7 +222,7 @@ void port_net_use(struct link_port *p)
 	agent_guard_del(p);
 }
 
-static void port_flush(struct link_port *p, uint64_t now)
+void port_flush(struct link_port *p, uint64_t now)
 {
 	p->is_dirty = false;
 	rel_flush(p->rel, now); /* the carrier, too */
@@ -217,8 +235,8 @@ static int frame_out_net(struct link_port *p, struct link_peer *peer, enum link_
 	int rc;
 
 	port_net_use(p);
-	rc = rel_send(p->rel, peer, kind, hdr, hdr_len, iov, iov_cnt, cookie,
-		      clk_now_ns(&p->node->clk));
+	p->out_ns = clk_now_ns(&p->node->clk);
+	rc = rel_send(p->rel, peer, kind, hdr, hdr_len, iov, iov_cnt, cookie, p->out_ns);
 	if (rc)
 		return rc;
 	p->is_dirty = true;
@@ -241,10 +259,13 @@ int port_frame_out(struct link_port *p, struct link_peer *peer, enum link_kind k
 		len += iov[i].iov_len;
 	if (unlikely(len > LINK_FRAME_MAX))
 		return -EMSGSIZE;
-	if (unlikely(!peer->shm_tried && !peer->dead))
-		peer_choose_path(peer);
 	if (unlikely(peer->dead))
 		return peer->dead;
+	if (unlikely(!peer->shm_tried)) {
+		rc = peer_choose_path(peer);
+		if (rc)
+			return rc;
+	}
 	if (p->cls == LINK_RAW && kind == LINK_K_NIC)
 		cookie = NULL;
 	if (likely(peer->shm)) {
@@ -286,11 +307,21 @@ int link_send_one(struct link_port *p, struct link_peer *peer, const void *frame
 	return link_send(p, peer, frame, hdr_len, &iov, len > hdr_len, cookie);
 }
 
+/* If the application stops polling now, what we owe and what we wait for must not wait for it. */
+static void soon_check(struct link_port *p, uint64_t now)
+{
+	if (!p->node->agent_runs && (p->is_dirty || rel_next_deadline(p->rel) < now + AGENT_SOON_NS))
+		agent_soon(p->node, now);
+}
+
 void link_doorbell(struct link_port *p)
 {
 	lock_assert_held(p->node->lock);
-	if (p->is_dirty)
-		port_flush(p, clk_now_ns(&p->node->clk));
+	if (!p->is_dirty)
+		return;
+	if (!rel_may_wait(p->rel, p->out_ns))
+		port_flush(p, p->out_ns);
+	soon_check(p, p->out_ns);
 }
 
 /* --- in -------------------------------------------------------------------------------------- */
@@ -374,22 +405,9 @@ static int poll_net(struct link_port *p)
 		p->net_busy--;
 	if (n || is_busy || rel_next_deadline(p->rel) != CLK_NEVER)
 		port_flush(p, port_now(p));
+	if (n)
+		soon_check(p, port_now(p));
 	return n;
-}
-
-/* Somebody announced that he sleeps; now he, or somebody for him, polls. */
-static void poll_awake(struct link_port *p)
-{
-	struct link_node *n = p->node;
-
-	if (n->agent_runs) {
-		p->net_look = true;
-		port_disarm(p, PORT_ARM_AGENT);
-		return;
-	}
-	if (atomic_load_explicit(&n->armed, memory_order_relaxed))
-		agent_disarm(n);
-	port_disarm(p, PORT_ARM_APP | PORT_ARM_AGENT);
 }
 
 int link_poll(struct link_port *p)
@@ -408,7 +426,7 @@ int link_poll(struct link_port *p)
 				      memory_order_relaxed);
 	if (unlikely(p->armed || n->agent_runs ||
 		     atomic_load_explicit(&n->armed, memory_order_relaxed)))
-		poll_awake(p);
+		port_awake(p);
 	p->now_ns = 0;
 	p->polls++;
 	if (unlikely(p->peer_free_cnt))
@@ -443,72 +461,6 @@ uint64_t link_next_deadline(struct link_port *p)
 	at = MIN(at, rel_next_deadline(p->rel));
 	at = MIN(at, p->net->ops->next_deadline(p->net));
 	return MIN(at, bulk_next_deadline(p->bulk));
-}
-
-/* --- wake-up --------------------------------------------------------------------------------- */
-
-int link_wait_fd(struct link_port *p)
-{
-	int fds[EPOLL_FDS] = {p->shm ? shm_wait_fd(p->shm) : -1,
-			      p->net_off ? -1 : p->net->ops->fd(p->net)};
-	int ep, rc;
-
-	if (p->node->attr.sim)
-		return -ENOTSUP;
-	if (p->wait_fd >= 0)
-		return p->wait_fd;
-	if (fds[1] < 0 && fds[0] >= 0)
-		return fds[0];
-	ep = epoll_create1(EPOLL_CLOEXEC);
-	if (ep < 0)
-		goto err;
-	for (int i = 0; i < EPOLL_FDS; i++) {
-		struct epoll_event ev = {.events = EPOLLIN};
-
-		if (fds[i] >= 0 && epoll_ctl(ep, EPOLL_CTL_ADD, fds[i], &ev))
-			goto err;
-	}
-	p->wait_fd = ep;
-	return ep;
-
-err:
-	rc = -errno;
-	LOG_WARN("no descriptor to wait on: %s", strerror(-rc));
-	if (ep >= 0)
-		close(ep);
-	return rc;
-}
-
-int port_arm(struct link_port *p, uint8_t who)
-{
-	lock_assert_held(p->node->lock);
-	if (p->is_dirty)
-		port_flush(p, clk_now_ns(&p->node->clk));
-	if (p->shm && shm_arm(p->shm)) {
-		port_disarm(p, UINT8_MAX);
-		return -EAGAIN;
-	}
-	p->armed |= who;
-	if (bulk_outstanding(p->bulk) && bulk_next_deadline(p->bulk) <= clk_now_ns(&p->node->clk)) {
-		port_disarm(p, who);
-		return -EAGAIN;
-	}
-	return 0;
-}
-
-void port_disarm(struct link_port *p, uint8_t who)
-{
-	p->armed &= (uint8_t)~who;
-	if (p->armed)
-		return;
-	if (p->shm)
-		shm_disarm(p->shm);
-	p->net_look = true; /* it may have been the socket that woke us */
-}
-
-int link_arm(struct link_port *p)
-{
-	return port_arm(p, PORT_ARM_APP);
 }
 
 /* --- open and close -------------------------------------------------------------------------- */
@@ -562,9 +514,10 @@ static struct link_port *port_new(const struct link_port_attr *attr)
 	p->self.port = attr->port;
 	p->self.nonce = attr->nonce;
 	p->cls = attr->cls;
+	p->by_place = attr->by_place;
 	p->ops = attr->ops;
 	p->ctx = attr->ctx;
-	p->wait_fd = -1;
+	p->src_fd = p->wait_fd = p->wake_fd = -1;
 	p->opened_ns = clk_now_ns(&n->clk);
 	p->net_off = !n->attr.sim && !(n->room->paths & LINK_PATH_UDP);
 	p->shm_wanted = !n->attr.sim && !attr->no_shm && (n->room->paths & LINK_PATH_SHM);
@@ -692,9 +645,12 @@ static void port_unlink(struct link_port *p)
 
 void link_port_close(struct link_port *p)
 {
+	int fds[3];
+
 	if (!p || link_forked(p->node))
 		return;
 	lock_assert_held(p->node->lock);
+	fds[0] = p->src_fd, fds[1] = p->wait_fd, fds[2] = p->wake_fd;
 	p->closing = true;
 	port_drain(p);
 	agent_port_del(p);
@@ -706,8 +662,9 @@ void link_port_close(struct link_port *p)
 	if (p->shm)
 		shm_port_close(p->shm);
 	bulk_port_close(p->bulk); /* last: the paths have reported to it */
-	if (p->wait_fd >= 0)
-		close(p->wait_fd);
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
 	peer_tab_close(p);
 	mem_free(p);
 }

@@ -32,9 +32,11 @@
  * against the credit until they are final; RELIABLE processes on arrival. Nothing else differs.
  *
  * A missing DATA is lost when REL_REORDER later transmissions arrived and it is 1.25 round trips
- * old; when nothing is acknowledged at all, one datagram is sent as a probe, first after about two
- * round trips, then four times later, then doubling: a peer that is not scheduled for 25 ms costs
- * half a dozen datagrams, not its window over and over. After dead_after without any sign the peer
+ * old; when nothing is acknowledged at all, an empty DATA asks, first after about two round trips,
+ * then four times later, then doubling. Its answer shows what is lost, and only that is sent again
+ * (tried: the probe as a retransmission saves a round trip for the last datagram before a pause, and
+ * repeats one for every pause of a peer that computes or is not scheduled, of which an MPI job on
+ * busy cores has a hundred in a second). After dead_after without any sign the peer
  * is dead.
  *
  * Bytes in flight are bounded by the receiver's credit (its socket buffer, shared among those who
@@ -180,8 +182,15 @@ int rel_send(struct rel *r, struct link_peer *peer, enum link_kind kind, const v
 	rp->q_bytes += f->len + (uint32_t)sizeof(struct rel_rec);
 	rp->frame_cnt++;
 	r->frame_cnt++;
+	r->fresh_bytes += f->len;
+	r->has_urgent |= !rp->flight_cnt;
 	rel_ready(rp);
 	return 0;
+}
+
+bool rel_may_wait(const struct rel *r, uint64_t now_ns)
+{
+	return !r->has_urgent && r->fresh_bytes < REL_CORK_BYTES && now_ns - r->sent_ns < REL_BURST_NS;
 }
 
 /* The pair of @src with nonce @pair; *known: some peer lives at @src, *waiting: and its handshake
@@ -307,6 +316,8 @@ static void flush_pass(struct rel *r, uint64_t now_ns)
 	struct rel_peer *rp;
 
 	r->retry_ns = 0;
+	r->fresh_bytes = 0;
+	r->has_urgent = false;
 	rel_timers_run(r, now_ns);
 	while ((rp = ready_pop(r))) {
 		bool has_room;

@@ -114,23 +114,30 @@ void rel_find_lost(struct rel_peer *rp, uint64_t now_ns)
 			return;
 		}
 		rel_slot_lost(rp, s);
+		/* what a probe has brought to light is progress, too */
+		rp->r->port->stats.timeouts += rp->probes != 0;
+		rp->pto_base_ns = now_ns;
+		rp->probes = 0;
 	}
 }
 
-static void echo_take(struct rel_peer *rp, const struct rel_pkt *pkt)
+/* Return: whether it says something new. */
+static bool echo_take(struct rel_peer *rp, const struct rel_pkt *pkt)
 {
 	/* an echo ahead of what was sent is nonsense, one behind is from an older datagram */
 	if (rel_tx_before(rp->tx_no, pkt->echo) ||
 	    (rp->has_echo_tx && !rel_tx_before(rp->echo_tx, pkt->echo)))
-		return;
+		return false;
 	rp->echo_tx = pkt->echo;
 	rp->has_echo_tx = true;
+	return true;
 }
 
 bool rel_on_ack(struct rel_peer *rp, const struct rel_pkt *pkt, uint64_t now_ns)
 {
 	struct rel_frame *done = NULL, **done_end = &done;
 	struct ack_sum sum = {0};
+	bool has_news;
 
 	if (rel_seq_before(rp->tx_seq, pkt->ack))
 		return false;
@@ -156,13 +163,13 @@ bool rel_on_ack(struct rel_peer *rp, const struct rel_pkt *pkt, uint64_t now_ns)
 	}
 	if (sum.sample_ns)
 		sum.sample_ns = rtt_sample(rp, sum.sample_ns, pkt->delay_us * NS_PER_US, now_ns);
+	has_news = echo_take(rp, pkt) || done;
 	if (sum.cnt) {
 		cwnd_update(rp, sum.sample_ns, sum.bytes, now_ns);
 		rp->pto_base_ns = now_ns;
 		rp->probes = 0;
-		echo_take(rp, pkt);
 	}
-	if (done || sum.cnt)
+	if (has_news || sum.cnt)
 		rel_find_lost(rp, now_ns);
 	if (rp->q_head || rp->nak_head || rp->win->lost_head != REL_NIL)
 		rel_ready(rp);

@@ -417,6 +417,27 @@ static void hello_adopt(struct rel_peer *rp, const struct rel_pkt *pkt, uint64_t
 		pair_make(rp, pkt, now_ns);
 }
 
+/*
+ * A HELLO that is not of the pair at hand has come from @rp, which is pinned. Without a nonce this may be another process: then the
+ * old one is gone, on every path. Return: the peer to make a pair with, pinned in place of @rp; NULL: no memory.
+ */
+static struct rel_peer *hello_successor(struct rel_peer *rp)
+{
+	struct link_peer *peer = rp->peer;
+	struct rel *r = rp->r;
+
+	if (peer->addr.nonce || rp->state != REL_S_OPEN)
+		return rp;
+	rel_peer_kill(rp, -ECONNREFUSED);
+	rel_peer_unpin(rp);
+	if (r->draining || peer->dead)
+		return NULL;
+	rp = peer->rel ? peer->rel : rel_peer_new(r, peer);
+	if (rp)
+		rel_peer_pin(rp);
+	return rp;
+}
+
 void rel_on_hello(struct rel *r, const struct link_addr *src, const struct rel_pkt *pkt,
 		  uint64_t now_ns)
 {
@@ -431,6 +452,9 @@ void rel_on_hello(struct rel *r, const struct link_addr *src, const struct rel_p
 	}
 	rel_peer_pin(rp);
 	if (hello_is_new(rp, pkt, &answer)) {
+		rp = hello_successor(rp);
+		if (!rp)
+			return;
 		hello_adopt(rp, pkt, now_ns);
 		answer = rp->peer != NULL;
 	} else if (rp->state == REL_S_BYE || rp->state == REL_S_CLOSED) {

@@ -370,7 +370,7 @@ static bool data_is_new(struct rel_peer *rp, const struct rel_pkt *pkt, uint64_t
 
 	epoch_count(rp, now_ns);
 	rp->used_ns = now_ns;
-	if (rel_seq_before(pkt->seq, rp->rx_next) ||
+	if (!pkt->rec_cnt || rel_seq_before(pkt->seq, rp->rx_next) ||
 	    (rp->win && off < REL_WINDOW && is_seen(rp->win, pkt->seq))) {
 		st->dup_rx += pkt->rec_cnt != 0;
 		echo_note(rp, pkt->tx, now_ns);
@@ -378,8 +378,6 @@ static bool data_is_new(struct rel_peer *rp, const struct rel_pkt *pkt, uint64_t
 			now_ns); /* the earlier acknowledgement was lost, or this asks for one */
 		return false;
 	}
-	if (!pkt->rec_cnt)
-		return false;
 	if (off >= REL_WINDOW || rel_win_get(rp) || !data_reserve(rp, pkt, now_ns)) {
 		st->drop_full++;
 		return false;
@@ -405,7 +403,7 @@ void rel_on_data(struct rel_peer *rp, const struct rel_pkt *pkt, size_t len, uin
 	seen_flip(rp->win, pkt->seq);
 	rp->rx_dgrams++;
 	rp->rx_bytes += (uint32_t)len;
-	ack_owe(rp, pkt->seq != rp->rx_top || rp->rx_dgrams > 1, now_ns);
+	ack_owe(rp, pkt->seq != rp->rx_top || rp->rx_dgrams >= REL_ACK_SOON, now_ns);
 	if (!rel_seq_before(pkt->seq, rp->rx_top))
 		rp->rx_top = pkt->seq + 1;
 	if (!naks_process(rp, pkt) ||

@@ -361,7 +361,7 @@ static bool slot_send(struct rel_peer *rp, struct rel_slot *s, uint32_t seq, uin
 		return false;
 	rp->tx_no++;
 	s->tx = pkt.tx;
-	s->sent_ns = rp->used_ns = now_ns;
+	s->sent_ns = rp->used_ns = r->sent_ns = now_ns;
 	if (s->sends)
 		r->port->stats.retrans++;
 	s->sends += s->sends < UINT8_MAX;
@@ -545,37 +545,20 @@ bool rel_peer_flush(struct rel_peer *rp, uint64_t now_ns)
 
 void rel_probe(struct rel_peer *rp, uint64_t now_ns)
 {
-	struct rel_win *w = rp->win;
-	uint32_t seq = rp->tx_una;
+	struct rel_pkt pkt;
 
+	rp->r->port->stats.probes++;
 	rp->pto_base_ns = now_ns;
 	rp->probes += rp->probes < UINT8_MAX;
 	if (rp->probes > 1)
 		rp->cwnd = MAX(rp->cwnd / 2, rel_cwnd_min(rp));
-	/* the gap in tx makes the probe's echo prove that everything before it is lost */
+	/* the gap in tx makes the answer's echo prove that what left before and is not in it is lost */
 	rp->tx_no += REL_REORDER;
-	while (seq != rp->tx_seq && rel_slot_at(w, seq)->state == SLOT_SACKED)
-		seq++;
-	if (seq != rp->tx_seq) {
-		/* the oldest: a receiver without memory for more can always take this one */
-		struct rel_slot *s = rel_slot_at(w, seq);
-
-		if (s->state == SLOT_FLIGHT)
-			rel_slot_lost(rp, s);
-		lost_remove(w, s);
-		if (!slot_send(rp, s, seq, now_ns))
-			lost_add(w, s, SLOT_LOST);
-	} else {
-		/* all arrived, not all is final: ask again. Without records, for their memory may
-		 * be gone. */
-		struct rel_pkt pkt;
-
-		pkt_init(rp, &pkt, REL_DATA, now_ns);
-		pkt.seq = rp->tx_una;
-		pkt.tx = ++rp->tx_no;
-		if (!rel_emit(rp->r, &rp->peer->addr, &pkt))
-			ack_sent(rp);
-	}
+	pkt_init(rp, &pkt, REL_DATA, now_ns);
+	pkt.seq = rp->tx_una;
+	pkt.tx = ++rp->tx_no;
+	if (!rel_emit(rp->r, &rp->peer->addr, &pkt))
+		ack_sent(rp);
 }
 
 void rel_tx_reset(struct rel_peer *rp, struct rel_frame **done)

@@ -227,6 +227,9 @@ struct link_peer *shm_peer_link(struct shm_peer *sp)
 	if (peer)
 		return peer;
 	peer = port_peer_in(sp->s->p, &sp->addr);
+	/* Two incarnations of one place cannot both live: the older one's end has not been noticed yet. */
+	if (peer && peer->shm && !peer->addr.nonce && peer->shm->addr.nonce != sp->addr.nonce)
+		shm_peer_doom(peer->shm, -ECONNREFUSED);
 	/* Its owner will want to answer the same way; unless it has already chosen another one, for
 	 * good. */
 	if (peer && n->lossless && !peer->shm_tried && !peer->dead) {
@@ -344,8 +347,8 @@ static void doom_one(struct shm_peer *sp)
 	}
 	if (!peer && p->cls != LINK_RAW)
 		peer = port_peer_find(p, &sp->link_addr);
-	/* RAW frames may get lost, and an address without nonce means whoever is there next. */
-	if (p->cls == LINK_RAW || !peer || (!peer->addr.nonce && sp->pend_head == sp->pend_tail)) {
+	/* RAW frames may get lost. */
+	if (p->cls == LINK_RAW || !peer) {
 		sp->is_void = true;
 		if (!sp->peer) { /* its holder lets go of it when it likes */
 			shm_lane_give_back(sp);

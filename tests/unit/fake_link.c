@@ -70,10 +70,15 @@ static void *zalloc(size_t size)
 	return p;
 }
 
+static struct {
+	uint64_t get, put;
+} g_served; /* of all nodes */
+
 void fake_reset(void)
 {
 	must(!g_ports && !g_regions && !g_items);
 	g_fake = (struct fake_ctl){.now_ns = NS_PER_SEC};
+	memset(&g_served, 0, sizeof(g_served));
 	g_key = 100;
 	g_next_port = 0;
 }
@@ -476,6 +481,12 @@ void link_region_del(struct link_node *n, uint32_t key)
 	free(r);
 }
 
+void link_node_served(const struct link_node *n, uint64_t *get_bytes, uint64_t *put_bytes)
+{
+	*get_bytes = g_served.get;
+	*put_bytes = g_served.put;
+}
+
 static int bulk_copy(const struct item *it)
 {
 	struct region *r = g_regions;
@@ -487,6 +498,7 @@ static int bulk_copy(const struct item *it)
 	if (!r || !(r->rights & (unsigned)it->op) || it->raddr < r->addr || it->len > r->len ||
 	    it->raddr - r->addr > r->len - it->len)
 		return -EACCES;
+	*(it->op == LINK_GET ? &g_served.get : &g_served.put) += it->len;
 	if (it->op == LINK_GET)
 		memcpy(it->local, (void *)(uintptr_t)it->raddr, it->len);
 	else

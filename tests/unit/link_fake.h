@@ -266,6 +266,12 @@ FAKE void rel_flush(struct rel *r, uint64_t now_ns)
 	r->p->net->ops->flush(r->p->net);
 }
 
+FAKE bool rel_may_wait(const struct rel *r, uint64_t now_ns)
+{
+	(void)r, (void)now_ns;
+	return false;
+}
+
 FAKE uint64_t rel_next_deadline(struct rel *r)
 {
 	(void)r;

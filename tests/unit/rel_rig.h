@@ -178,6 +178,8 @@ void port_peer_dead(struct link_peer *peer, int status)
 	peer->dead = (int16_t)status;
 	rig_of(peer->port)->peers_dead++;
 	rel_peer_drop(peer->port->rel, peer, status);
+	if (!peer->addr.nonce)
+		peer->dead = 0;
 }
 
 /* --- the rig ---------------------------------------------------------------------------------- */

@@ -150,6 +150,197 @@ static bool await_armed(void)
 	return atomic_load(&node->armed);
 }
 
+#define SOON_TRIES 10
+#define SOON_MAX   (3 * NS_PER_MS) /* the best of SOON_TRIES: less than a long nap, three times the promise */
+
+/* The application's last poll leaves something due, then it computes. Return: ns until the thread does it. */
+static uint64_t soon_try(void)
+{
+	uint64_t begin;
+	uint32_t seen = read_locked(&frames), flushes;
+
+	assert_int_equal(send(sock, "x", 1, 0), 1);
+	while (read_locked(&frames) == seen) {
+		lock_acquire(&lock);
+		fake.rel_deadline = clk_now_ns(NULL) + 10 * NS_PER_US;
+		link_poll(port);
+		lock_release(&lock);
+	}
+	begin = clk_now_ns(NULL);
+	flushes = read_locked(&fake.rel_flushes);
+	await(&fake.rel_flushes, flushes + 1);
+	lock_acquire(&lock);
+	fake.rel_deadline = CLK_NEVER;
+	lock_release(&lock);
+	return clk_now_ns(NULL) - begin;
+}
+
+static void agent_soon__ends_long_naps(void **state)
+{
+	uint64_t best = UINT64_MAX;
+
+	(void)state;
+	for (int i = 0; i < SOON_TRIES; i++) {
+		poll_for(60 * NS_PER_MS); /* naps of 4 ms by now */
+		best = MIN(best, soon_try());
+	}
+	print_message("taken over after %.2f ms\n", (double)best / 1e6);
+	assert_true(best < SOON_MAX);
+}
+
+static void agent_soon__ends_armed_sleeps(void **state)
+{
+	uint64_t best = UINT64_MAX;
+
+	(void)state;
+	poll_for(NS_PER_MS);
+	lock_acquire(&lock);
+	port_net_use(port);
+	lock_release(&lock);
+	for (int i = 0; i < SOON_TRIES; i++) {
+		assert_true(await_armed());
+		lock_acquire(&lock); /* it cannot come between */
+		fake.rel_deadline = clk_now_ns(NULL) + 10 * NS_PER_US;
+		assert_int_equal(send(sock, "x", 1, 0), 1);
+		while (!link_poll(port))
+			;
+		lock_release(&lock);
+		uint64_t begin = clk_now_ns(NULL);
+		uint32_t flushes = read_locked(&fake.rel_flushes);
+		await(&fake.rel_flushes, flushes + 1);
+		best = MIN(best, clk_now_ns(NULL) - begin);
+		lock_acquire(&lock);
+		fake.rel_deadline = CLK_NEVER;
+		lock_release(&lock);
+	}
+	print_message("taken over after %.2f ms\n", (double)best / 1e6);
+	assert_true(best < SOON_MAX);
+}
+
+static bool is_readable(int fd, int ms)
+{
+	struct pollfd pfd = {.fd = fd, .events = POLLIN};
+
+	return poll(&pfd, 1, ms) == 1;
+}
+
+/* The application has armed and comes late to its descriptor: the thread has taken all by then. */
+static void wait_fd__readable_after_the_agent_took_it(void **state)
+{
+	int fd;
+
+	(void)state;
+	lock_acquire(&lock);
+	fd = link_wait_fd(port);
+	lock_release(&lock);
+	assert_true(fd >= 0);
+	for (uint32_t i = 1; i <= 20; i++) {
+		lock_acquire(&lock);
+		while (link_poll(port))
+			;
+		assert_int_equal(link_arm(port), 0);
+		lock_release(&lock);
+		assert_false(is_readable(fd, 0));
+		assert_int_equal(send(sock, "x", 1, 0), 1);
+		await(&frames, i); /* nobody but the thread */
+		assert_true(is_readable(fd, 1000));
+		assert_true(is_readable(fd, 0)); /* until the next poll */
+		lock_acquire(&lock);
+		assert_int_equal(link_arm(port), -EAGAIN);
+		lock_release(&lock);
+	}
+}
+
+/* What the owner's service() makes without a callback of the link. */
+static void wake__makes_it_readable_once(void **state)
+{
+	int fd;
+
+	(void)state;
+	lock_acquire(&lock);
+	link_wake(port); /* nobody sleeps: nothing */
+	fd = link_wait_fd(port);
+	link_poll(port);
+	assert_int_equal(link_arm(port), 0);
+	assert_false(is_readable(fd, 0));
+	link_wake(port);
+	link_wake(port);
+	assert_true(is_readable(fd, 0));
+	link_poll(port);
+	assert_false(is_readable(fd, 0));
+	lock_release(&lock);
+}
+
+#define STRESS_CNT 1500
+static _Atomic uint32_t stress_seen;
+
+/* The next frame comes when the sleeper has seen the last: no other can wake it in its place. */
+static void *stress_sender(void *arg)
+{
+	struct rng rng;
+
+	rng_seed(&rng, *(const uint64_t *)arg);
+	for (uint32_t i = 1; i <= STRESS_CNT; i++) {
+		struct timespec ts = {.tv_nsec = (long)rng_below(&rng, rng_below(&rng, 8) ? 50000 : 1500000)};
+		uint64_t end = clk_now_ns(NULL) + 2 * WAIT_NS;
+
+		nanosleep(&ts, NULL);
+		if (send(sock, "x", 1, 0) != 1)
+			return "send";
+		while (atomic_load(&stress_seen) < i && clk_now_ns(NULL) < end)
+			sched_yield();
+	}
+	return NULL;
+}
+
+/* Whoever takes a frame, the sleeper wakes: it sleeps without a limit of its own, and is sometimes late. */
+static void wait_fd__no_wakeup_is_lost(void **state)
+{
+	struct rng rng = unit_rng();
+	uint64_t seed = rng_u64(&rng);
+	uint32_t seen = 0, woken_for_nothing = 0;
+	pthread_t t;
+	void *failed;
+	int fd;
+
+	(void)state;
+	lock_acquire(&lock);
+	fd = link_wait_fd(port);
+	lock_release(&lock);
+	assert_int_equal(pthread_create(&t, NULL, stress_sender, &seed), 0);
+	atomic_store(&stress_seen, 0);
+	while (seen < STRESS_CNT) {
+		uint32_t before = seen;
+		int rc;
+
+		lock_acquire(&lock);
+		if (rng_below(&rng, 2))
+			link_poll(port);
+		rc = frames == seen ? link_arm(port) : 0;
+		if (rc)
+			link_poll(port);
+		rc = rc || frames != seen;
+		seen = frames;
+		lock_release(&lock);
+		atomic_store(&stress_seen, seen);
+		if (rc)
+			continue;
+		if (!rng_below(&rng, 4)) {
+			/* at times late enough for the thread to believe that nobody polls any more */
+			uint64_t most_ns = rng_below(&rng, 8) ? 300000 : 12000000;
+			struct timespec late = {.tv_nsec = (long)rng_below(&rng, most_ns)};
+
+			nanosleep(&late, NULL);
+		}
+		if (!is_readable(fd, (int)(WAIT_NS / NS_PER_MS)))
+			fail_msg("asleep after %u frames, %u are there", seen, read_locked(&frames));
+		woken_for_nothing += read_locked(&frames) == before;
+	}
+	pthread_join(t, &failed);
+	assert_null(failed);
+	print_message("woken before anything was taken: %u\n", woken_for_nothing);
+}
+
 static void agent__serves_while_application_computes(void **state)
 {
 	(void)state;
@@ -319,6 +510,11 @@ int main(void)
 		T_(agent__keeps_deadlines),
 		T_(agent_disarm__leaves_the_applications),
 		T_(agent__does_not_spin_on_a_stuck_reason),
+		T_(agent_soon__ends_long_naps),
+		T_(agent_soon__ends_armed_sleeps),
+		T_(wait_fd__readable_after_the_agent_took_it),
+		T_(wake__makes_it_readable_once),
+		T_(wait_fd__no_wakeup_is_lost),
 		T_(agent__blocks_signals_and_has_a_name),
 	};
 

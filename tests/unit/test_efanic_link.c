@@ -300,6 +300,10 @@ static void one_process(void)
 	CHECK(stats.rdma_read_wrs == 2);
 	CHECK(stats.rdma_read_bytes == BULK_LEN);
 	CHECK(stats.rdma_read_wr_err == 1);
+	/* the target's side, by whatever means they were served */
+	CHECK(stats.rdma_read_resp_bytes >= BULK_LEN);
+	CHECK(strstr(getenv("SOFTFABRIC_NET"), "shm") || stats.rdma_read_resp_bytes == BULK_LEN);
+	CHECK(stats.rdma_write_recv_bytes == BULK_LEN);
 	CHECK(stats.send_wrs == MSG_CNT);
 	CHECK(stats.recv_wrs == MSG_CNT);
 	CHECK(stats.malformed == 0);
@@ -325,6 +329,7 @@ static void take(int fd, void *buf, size_t len)
  * RDMA on it. */
 static void side(int fd, bool is_first)
 {
+	struct efanic_stats stats;
 	struct card mine, c;
 	struct port p;
 	struct node n;
@@ -358,6 +363,10 @@ static void side(int fd, bool is_first)
 		while (!p.imms)
 			turn(&n, &p, NULL);
 		CHECK(p.last_imm == BULK_LEN && filled_with(p.bulk, 3));
+		efanic_query_stats(n.nic, &stats);
+		CHECK(stats.rdma_read_resp_bytes >= BULK_LEN);
+		CHECK(stats.rdma_write_recv_bytes >= BULK_LEN);
+		CHECK(stats.rdma_read_bytes == 0 && stats.rdma_write_bytes == 0);
 	}
 	port_close(&p);
 	node_close(&n);

@@ -48,9 +48,11 @@ static void query__closed_queue_pairs_count(void **state)
 	assert_int_equal(send_to(&w.a, w.ab, 1, &byte, 1), 0);
 	settle(&w);
 	fake_stats(w.a.qp->port)->retrans = 5;
+	fake_stats(w.a.qp->port)->timeouts = 3;
 	fake_stats(w.a.qp->port)->peers_dead = 2;
 	efanic_query_stats(w.nic, &before);
 	assert_int_equal(before.retrans_pkts, 5);
+	assert_int_equal(before.retrans_timeout_events, 3);
 	assert_int_equal(before.impaired_remote_conn_events, 2);
 	efanic_qp_close(w.a.qp);
 	w.a.qp = NULL;

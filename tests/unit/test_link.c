@@ -517,18 +517,20 @@ static void stop__udp(void **state)
 	kill_run("udp;dead_after=500ms", SIGSTOP);
 }
 
-/* Both sleep on their descriptors between frames. */
-static void wait_fd__ping_pong(void **state)
+/* Both sleep on their descriptors between frames, without a limit, and are late at times: then the adapter threads work. */
+static void wait_fd_run(const char *text, enum link_class cls)
 {
+	struct rng rng = unit_rng();
 	struct side s;
 	pid_t pid;
-	uint32_t rounds = 200;
+	uint32_t rounds = 400;
 
-	(void)state;
-	room_set("");
+	room_set(text);
 	atomic_store(&board->step, 0);
 	pid = fork_child();
-	side_open(&s, LINK_RELIABLE, false);
+	if (!pid)
+		rng_u64(&rng); /* another stream than the parent's */
+	side_open(&s, cls, false);
 	board->addr[pid ? 0 : 1] = *link_port_addr(s.l.port);
 	atomic_fetch_add(&board->step, 1);
 	await_step(2);
@@ -544,9 +546,14 @@ static void wait_fd__ping_pong(void **state)
 			pfd.fd = link_wait_fd(s.l.port);
 			rc = s.got < r ? link_arm(s.l.port) : -EAGAIN;
 			lock_release(&s.l.lock);
-			/* the agent may take what rang: look again soon */
-			if (!rc)
-				poll(&pfd, 1, 50);
+			if (rc)
+				continue;
+			if (!rng_below(&rng, 4)) {
+				struct timespec late = {.tv_nsec = (long)rng_below(&rng, 2000000)};
+
+				nanosleep(&late, NULL);
+			}
+			NEED(poll(&pfd, 1, WAIT_NS / NS_PER_MS) == 1);
 		}
 		NEED(pid || side_send(&s, r) == 0);
 	}
@@ -563,6 +570,22 @@ static void wait_fd__ping_pong(void **state)
 	assert_int_equal(s.failed + s.got_bad, 0);
 	side_close(&s);
 	child_join(pid, 0);
+}
+
+static void wait_fd__ping_pong(void **state)
+{
+	(void)state;
+	wait_fd_run("", LINK_RELIABLE);
+}
+static void wait_fd__ping_pong_ordered(void **state)
+{
+	(void)state;
+	wait_fd_run("", LINK_ORDERED);
+}
+static void wait_fd__ping_pong_udp(void **state)
+{
+	(void)state;
+	wait_fd_run("udp", LINK_RELIABLE);
 }
 
 /* Two sides that have exchanged frames both ways. */
@@ -687,6 +710,8 @@ int main(void)
 		cmocka_unit_test(stop__shm),
 		cmocka_unit_test(stop__udp),
 		cmocka_unit_test(wait_fd__ping_pong),
+		cmocka_unit_test(wait_fd__ping_pong_ordered),
+		cmocka_unit_test(wait_fd__ping_pong_udp),
 		cmocka_unit_test(idle_poll__cost),
 		cmocka_unit_test(idle_poll__no_system_call),
 	};

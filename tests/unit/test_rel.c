@@ -304,27 +304,6 @@ static void rel__every_single_fault_is_repaired(void **state)
 	}
 }
 
-static void rel__silence_of_a_peer_makes_no_storm(void **state)
-{
-	struct sim_attr attr = {.seed = 11, .latency_ns = 2 * NS_PER_US};
-	struct rig g;
-
-	(void)state;
-	rig_open(&g, 2, LINK_RELIABLE, &attr, NULL);
-	for (uint32_t i = 0; i < 100; i++)
-		assert_int_equal(rig_send(&g, 0, 1, 1000), 0);
-	assert_true(rig_run(&g, NS_PER_SEC));
-	assert_int_equal(g.n[0].port.stats.retrans, 0);
-	/* not scheduled for 25 ms, with a window of datagrams in its socket */
-	g.n[1].paused_until = rig_now(&g) + 25 * NS_PER_MS;
-	for (uint32_t i = 0; i < 50; i++)
-		assert_int_equal(rig_send(&g, 0, 1, 1000), 0);
-	assert_true(rig_run(&g, NS_PER_SEC));
-	assert_in_range(g.n[0].port.stats.retrans, 3, 8);
-	assert_int_equal(g.n[0].err, 0);
-	rig_close(&g);
-}
-
 static void rel__loss_costs_round_trips_not_timeouts(void **state)
 {
 	struct sim_attr attr = {.seed = 12, .latency_ns = 20 * NS_PER_US, .drop_ppm = 10000};
@@ -1100,7 +1079,6 @@ int main(int argc, char **argv)
 		cmocka_unit_test(rel_peer__idle_costs_no_window_and_no_timer),
 		cmocka_unit_test(rel_nak__code_is_the_senders_status),
 		cmocka_unit_test(rel__every_single_fault_is_repaired),
-		cmocka_unit_test(rel__silence_of_a_peer_makes_no_storm),
 		cmocka_unit_test(rel__loss_costs_round_trips_not_timeouts),
 		cmocka_unit_test(rel__ordered_stash_never_overflows),
 		cmocka_unit_test(rel__random_worlds),

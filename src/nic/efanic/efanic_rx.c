@@ -252,9 +252,7 @@ static void count_recv(struct efanic_qp *qp, const struct efanic_pkt_in *pkt)
 	if (likely(pkt->op != EFANIC_PKT_WRITE_IMM)) {
 		qp->stats.recv_wrs++;
 		qp->stats.recv_bytes += pkt->payload_len;
-	} else {
-		qp->stats.rdma_write_recv_bytes += pkt->len;
-	}
+	} /* the data of a WRITE has been counted by the link */
 }
 
 static __attribute__((noinline)) int complete_later(struct efanic_qp *qp, struct link_peer *peer,

@@ -38,6 +38,7 @@ void efanic_stats_derive(const struct efanic_qp *qp, const struct link_stats *li
 	out->rx_bytes = out->recv_bytes + out->rdma_read_bytes;
 	out->rx_pkts = out->recv_wrs + pkts_of(out->rdma_read_bytes, qp->mtu);
 	out->retrans_pkts = link->retrans;
+	out->retrans_timeout_events = link->timeouts;
 	out->impaired_remote_conn_events = link->peers_dead;
 	out->malformed = 0;
 	for (unsigned i = EFANIC_DROP_NONE + 1; i < EFANIC_DROP_NUM; i++)
@@ -69,6 +70,8 @@ void efanic_query_stats(const struct efanic *nic, struct efanic_stats *out)
 
 	lock_assert_held(nic->lock);
 	*out = nic->closed;
+	/* regions belong to the adapter, not to a queue pair */
+	link_node_served(nic->node, &out->rdma_read_resp_bytes, &out->rdma_write_recv_bytes);
 	for (const struct efanic_qp *qp = nic->qps; qp; qp = qp->next) {
 		efanic_qp_query_stats(qp, &one);
 		efanic_stats_add(out, &one);
@@ -98,6 +101,7 @@ void efanic_stats_report(const struct efanic *nic)
 {
 	const char *where = getenv(REPORT_ENV);
 	const bool to_stderr = where && !strcmp(where, "stderr");
+	struct efanic_stats sum;
 	char path[512], line[4096];
 	uint64_t value;
 	size_t at;
@@ -105,10 +109,11 @@ void efanic_stats_report(const struct efanic *nic)
 
 	if (!where || !*where)
 		return;
+	efanic_query_stats(nic, &sum);
 	at = (size_t)snprintf(line, sizeof(line), "softfabric-stats: adapter=%s pid=%ld", nic->attr.name,
 			      (long)getpid());
 	for (size_t i = 0; i < ARRAY_SIZE(report_rows); i++) {
-		memcpy(&value, (const char *)&nic->closed + report_rows[i].offset, sizeof(value));
+		memcpy(&value, (const char *)&sum + report_rows[i].offset, sizeof(value));
 		at += (size_t)snprintf(line + at, sizeof(line) - at, " %s=%" PRIu64, report_rows[i].name,
 				       value);
 	}

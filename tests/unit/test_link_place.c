@@ -1,0 +1,435 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Ports whose peers are places (link_port_attr.by_place): processes that follow one another at one address, over every path;
+// and what peers get of a process that stops polling.
+#include "unit.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "link/link.h"
+
+#define WAIT_NS (20 * NS_PER_SEC)
+#define LIVES	4
+#define MEM_LEN (8u << 20)
+#define TRIES	300 /* sends that may fail before the next process is reached */
+
+struct side {
+	struct lock lock;
+	struct link_node *node;
+	struct link_port *port;
+	struct link_peer *peer;
+	uint32_t got, sent, ended, failed, bulk_ended;
+	uint32_t last_life;
+	int last_status, bulk_status;
+};
+
+/* What the children tell. */
+struct board {
+	struct link_addr addr[2]; /* parent's, child's: nonce 0 */
+	_Atomic uint32_t life;	  /* the child is there */
+	_Atomic uint32_t leave, got;
+	_Atomic uint32_t key;
+	_Atomic uintptr_t mem;
+};
+
+static struct link_room room;
+static struct board *board;
+
+#define NEED(x_)                                                                                   \
+	do {                                                                                       \
+		if (!(x_)) {                                                                       \
+			fprintf(stderr, "child, line %d: %s\n", __LINE__, #x_);                    \
+			_exit(8);                                                                  \
+		}                                                                                  \
+	} while (0)
+
+static int on_frame(void *ctx, struct link_peer *peer, const struct view *frame)
+{
+	struct side *s = ctx;
+
+	(void)peer;
+	view_copy(frame, 0, &s->last_life, sizeof(s->last_life));
+	s->got++;
+	return 0;
+}
+
+static void on_sent(void *ctx, void *cookie, int status)
+{
+	struct side *s = ctx;
+
+	(void)cookie;
+	s->ended++;
+	s->failed += status != 0;
+	s->last_status = status;
+}
+
+static void on_bulk(void *ctx, void *cookie, int status)
+{
+	struct side *s = ctx;
+
+	(void)cookie;
+	s->bulk_ended++;
+	s->bulk_status = status;
+}
+
+static const struct link_ops ops = {on_frame, on_sent, on_bulk};
+
+/* @port: 0 = any. Return: of link_port_open(). */
+static int side_open(struct side *s, uint16_t port)
+{
+	struct link_node_attr na = {.lock = &s->lock, .room = &room};
+	struct link_port_attr pa = {.cls = LINK_ORDERED, .ops = &ops, .ctx = s, .by_place = true, .port = port};
+	int rc;
+
+	memset(s, 0, sizeof(*s));
+	rc = link_node_open(&na, &s->node);
+	lock_acquire(&s->lock);
+	pa.node = s->node;
+	pa.nonce = (uint32_t)rng_entropy() | 1;
+	if (!rc)
+		rc = link_room_ip(&room, 0, pa.ip, NULL, 0);
+	if (!rc)
+		rc = link_port_open(&pa, &s->port);
+	lock_release(&s->lock);
+	return rc;
+}
+
+static struct link_addr place_of(struct side *s)
+{
+	struct link_addr a = *link_port_addr(s->port);
+
+	a.nonce = 0;
+	return a;
+}
+
+static void side_close(struct side *s)
+{
+	lock_acquire(&s->lock);
+	link_port_close(s->port);
+	lock_release(&s->lock);
+	link_node_close(s->node);
+}
+
+static void side_poll(struct side *s)
+{
+	int n;
+
+	lock_acquire(&s->lock);
+	n = link_poll(s->port);
+	lock_release(&s->lock);
+	if (!n)
+		link_idle(s->node);
+}
+
+/* The first call of a side finds its peer. */
+static int side_send(struct side *s, const struct link_addr *to, uint32_t life)
+{
+	int rc = 0;
+
+	lock_acquire(&s->lock);
+	if (!s->peer)
+		rc = link_peer_get(s->port, to, &s->peer);
+	if (!rc)
+		rc = link_send(s->port, s->peer, &life, sizeof(life), NULL, 0, s);
+	link_doorbell(s->port);
+	s->sent += !rc;
+	lock_release(&s->lock);
+	return rc;
+}
+
+/* Answers every frame with one, until it is told to close, or is killed. */
+static void child(uint32_t life)
+{
+	static uint8_t mem[MEM_LEN];
+	uint32_t key, answered = 0;
+	struct side s;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	NEED(!side_open(&s, board->addr[1].port));
+	lock_acquire(&s.lock);
+	NEED(!link_region_add(s.node, mem, sizeof(mem), LINK_GET | LINK_PUT, &key));
+	lock_release(&s.lock);
+	board->addr[1] = place_of(&s);
+	atomic_store(&board->key, key);
+	atomic_store(&board->mem, (uintptr_t)mem);
+	atomic_store(&board->life, life);
+	while (!atomic_load(&board->leave)) {
+		side_poll(&s);
+		if (answered < s.got && !side_send(&s, &board->addr[0], life))
+			answered++;
+	}
+	side_close(&s);
+	_exit(0);
+}
+
+static pid_t child_start(uint32_t life)
+{
+	uint64_t end = clk_now_ns(NULL) + WAIT_NS;
+	pid_t pid;
+
+	atomic_store(&board->leave, 0);
+	pid = fork();
+	if (!pid)
+		child(life);
+	while (atomic_load(&board->life) != life)
+		if (clk_now_ns(NULL) > end)
+			fail_msg("life %u does not begin", life);
+	return pid;
+}
+
+/* Sends until this life has answered. Return: sends that failed. */
+static uint32_t reach(struct side *s, uint32_t life)
+{
+	uint64_t end = clk_now_ns(NULL) + WAIT_NS;
+	uint32_t failed = 0;
+
+	while (s->last_life != life) {
+		uint32_t before = s->failed;
+		int rc = side_send(s, &board->addr[1], life);
+
+		failed += rc && rc != -EAGAIN;
+		while (s->ended < s->sent && clk_now_ns(NULL) < end)
+			side_poll(s);
+		failed += s->failed - before;
+		/* it was taken, so it is answered */
+		while (!rc && s->failed == before && s->last_life != life && clk_now_ns(NULL) < end)
+			side_poll(s);
+		if (failed > TRIES || clk_now_ns(NULL) > end)
+			fail_msg("life %u is not reached: %u sends failed, last with %d", life, failed, s->last_status);
+	}
+	return failed;
+}
+
+/* What a killed process left in /dev/shm is reaped by its successor; the last one's files we remove. */
+static void files_unlink(pid_t pid)
+{
+	char file[64], line[512], path[300];
+	FILE *f;
+
+	snprintf(file, sizeof(file), "/proc/%d/maps", pid);
+	f = fopen(file, "r");
+	while (f && fgets(line, sizeof(line), f)) {
+		char *at = strstr(line, "/dev/shm/softfabric-");
+
+		if (!at || sscanf(at, "%290s", path) != 1)
+			continue;
+		unlink(path);
+		strcat(path, ".wake");
+		unlink(path);
+	}
+	if (f)
+		fclose(f);
+}
+
+static void place_run(const char *text, bool by_kill)
+{
+	static uint8_t mem[MEM_LEN];
+	uint64_t end;
+	struct side s;
+	char err[256];
+
+	if (link_room_parse(text, &room, err, sizeof(err)))
+		fail_msg("%s", err);
+	memset(board, 0, sizeof(*board));
+	assert_int_equal(side_open(&s, 0), 0);
+	board->addr[0] = place_of(&s);
+	for (uint32_t life = 1; life <= LIVES; life++) {
+		pid_t pid = child_start(life);
+		uint32_t failed = reach(&s, life), bulk = s.bulk_ended;
+		int rc;
+
+		if (failed)
+			print_message("life %u: reached after %u failures\n", life, failed);
+		/* something of every kind is under way when it goes */
+		for (int i = 0; i < 5; i++)
+			side_send(&s, &board->addr[1], life);
+		lock_acquire(&s.lock);
+		rc = link_bulk(s.port, s.peer, LINK_GET, mem, sizeof(mem), atomic_load(&board->mem), atomic_load(&board->key), &s);
+		lock_release(&s.lock);
+		assert_int_equal(rc, 0);
+		side_poll(&s);
+		if (by_kill && life == LIVES)
+			files_unlink(pid);
+		if (by_kill)
+			kill(pid, SIGKILL);
+		atomic_store(&board->leave, 1);
+		waitpid(pid, &rc, 0);
+		if (!by_kill)
+			assert_true(WIFEXITED(rc) && !WEXITSTATUS(rc));
+		if (life % 2) /* every other successor comes before anything was noticed */
+			continue;
+		end = clk_now_ns(NULL) + WAIT_NS;
+		while ((s.ended < s.sent || s.bulk_ended == bulk) && clk_now_ns(NULL) < end)
+			side_poll(&s);
+		assert_int_equal(s.ended, s.sent);
+		assert_int_equal(s.bulk_ended, bulk + 1);
+	}
+	/* all of all lives, once */
+	assert_int_equal(s.ended, s.sent);
+	assert_int_equal(s.bulk_ended, LIVES);
+	side_close(&s);
+	assert_int_equal(s.ended, s.sent);
+}
+
+static void place__close_shm(void **state)
+{
+	(void)state;
+	place_run("", false);
+}
+static void place__kill_shm(void **state)
+{
+	(void)state;
+	place_run("", true);
+}
+static void place__kill_shm_alone(void **state)
+{
+	(void)state;
+	place_run("shm", true);
+}
+static void place__close_udp(void **state)
+{
+	(void)state;
+	place_run("udp", false);
+}
+static void place__kill_udp(void **state)
+{
+	(void)state;
+	place_run("udp", true);
+}
+static void place__kill_with_loss(void **state)
+{
+	(void)state;
+	place_run("loss=2%;seed=5;dead_after=2s", true);
+}
+
+/* Traffic begun by both sides at once is one pair, not two that end each other. */
+static void place__both_begin(void **state)
+{
+	uint64_t end = clk_now_ns(NULL) + WAIT_NS;
+	struct link_addr at[2];
+	struct side s[2];
+
+	(void)state;
+	assert_int_equal(link_room_parse("udp", &room, NULL, 0), 0);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(side_open(&s[i], 0), 0);
+		at[i] = place_of(&s[i]);
+	}
+	for (uint32_t r = 0; r < 1000; r++)
+		for (int i = 0; i < 2; i++) {
+			while (side_send(&s[i], &at[1 - i], r) == -EAGAIN && clk_now_ns(NULL) < end)
+				side_poll(&s[i]);
+			side_poll(&s[i]);
+		}
+	while (s[0].ended + s[1].ended < 2000 && clk_now_ns(NULL) < end)
+		for (int i = 0; i < 2; i++)
+			side_poll(&s[i]);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(s[i].ended, 1000);
+		assert_int_equal(s[i].failed, 0);
+		assert_int_equal(s[i].got, 1000);
+		side_close(&s[i]);
+	}
+}
+
+/* --- who stops polling -------------------------------------------------------------------------- */
+
+/* Two sides of this process over UDP that have talked. */
+static void pair_open(struct side s[2], struct link_addr at[2])
+{
+	uint64_t end = clk_now_ns(NULL) + WAIT_NS;
+
+	assert_int_equal(link_room_parse("udp", &room, NULL, 0), 0);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(side_open(&s[i], 0), 0);
+		at[i] = place_of(&s[i]);
+	}
+	assert_int_equal(side_send(&s[0], &at[1], 1), 0);
+	while (!s[0].ended && clk_now_ns(NULL) < end)
+		for (int i = 0; i < 2; i++)
+			side_poll(&s[i]);
+	assert_int_equal(s[1].got, 1);
+}
+
+/* A burst of small frames shares datagrams, and does not need its sender's polls to leave. */
+static void burst__leaves_without_polls(void **state)
+{
+	uint64_t end = clk_now_ns(NULL) + WAIT_NS, dgrams;
+	struct link_addr at[2];
+	struct side s[2];
+
+	(void)state;
+	pair_open(s, at);
+	lock_acquire(&s[0].lock); /* its thread keeps out */
+	dgrams = link_port_stats(s[0].port)->net_tx_dgrams;
+	for (int i = 0; i < 50; i++) {
+		assert_int_equal(link_send(s[0].port, s[0].peer, "12345678", 8, NULL, 0, s), 0);
+		link_doorbell(s[0].port);
+	}
+	/* one alone; if we are not scheduled for a while the next one is alone, too */
+	assert_in_range(link_port_stats(s[0].port)->net_tx_dgrams - dgrams, 1, 10);
+	lock_release(&s[0].lock);
+	while (s[1].got < 51 && clk_now_ns(NULL) < end)
+		side_poll(&s[1]);
+	assert_int_equal(s[1].got, 51);
+	for (int i = 0; i < 2; i++)
+		side_close(&s[i]);
+}
+
+#define LAST_TRIES 10
+
+/* A receiver that has taken a frame and polls no more owes its acknowledgement: its adapter thread sends it. */
+static void ack__of_receiver_that_stops_polling(void **state)
+{
+	uint64_t best = UINT64_MAX, begin, end;
+	struct link_addr at[2];
+	struct side s[2];
+
+	(void)state;
+	pair_open(s, at);
+	for (uint32_t i = 2; i <= LAST_TRIES + 1; i++) {
+		/* both threads nap for long by now */
+		for (end = clk_now_ns(NULL) + 60 * NS_PER_MS; clk_now_ns(NULL) < end;) {
+			side_poll(&s[0]);
+			side_poll(&s[1]);
+		}
+		assert_int_equal(side_send(&s[0], &at[1], i), 0);
+		while (s[1].got < i) /* on_frame() runs here unless its thread was quicker */
+			side_poll(&s[1]);
+		begin = clk_now_ns(NULL);
+		while (s[0].ended < i && clk_now_ns(NULL) - begin < WAIT_NS)
+			side_poll(&s[0]);
+		assert_int_equal(s[0].ended, i);
+		best = MIN(best, clk_now_ns(NULL) - begin);
+	}
+	print_message("ended %.2f ms after the last poll of the receiver\n", (double)best / 1e6);
+	assert_true(best < 3 * NS_PER_MS); /* the best of ten; a nap takes 4, and it takes another to be sure */
+	assert_int_equal(link_port_stats(s[0].port)->retrans, 0);
+	for (int i = 0; i < 2; i++)
+		side_close(&s[i]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(place__close_shm),
+		cmocka_unit_test(place__kill_shm),
+		cmocka_unit_test(place__kill_shm_alone),
+		cmocka_unit_test(place__close_udp),
+		cmocka_unit_test(place__kill_udp),
+		cmocka_unit_test(place__kill_with_loss),
+		cmocka_unit_test(place__both_begin),
+		cmocka_unit_test(burst__leaves_without_polls),
+		cmocka_unit_test(ack__of_receiver_that_stops_polling),
+	};
+
+	board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

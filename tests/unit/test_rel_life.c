@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The reliability module over the simulated network: probes, late acknowledgements, and processes that follow one
+// another at one address.
+#include "rel_rig.h"
+
+static void rel_probe__silence_of_a_peer_makes_no_storm(void **state)
+{
+	struct sim_attr attr = {.seed = 11, .latency_ns = 2 * NS_PER_US};
+	struct rig g;
+
+	(void)state;
+	rig_open(&g, 2, LINK_RELIABLE, &attr, NULL);
+	for (uint32_t i = 0; i < 100; i++)
+		assert_int_equal(rig_send(&g, 0, 1, 1000), 0);
+	assert_true(rig_run(&g, NS_PER_SEC));
+	assert_int_equal(g.n[0].port.stats.retrans, 0);
+	/* not scheduled for 25 ms, with a window of datagrams in its socket */
+	g.n[1].paused_until = rig_now(&g) + 25 * NS_PER_MS;
+	for (uint32_t i = 0; i < 50; i++)
+		assert_int_equal(rig_send(&g, 0, 1, 1000), 0);
+	assert_true(rig_run(&g, NS_PER_SEC));
+	/* it is asked a few times, and nothing that arrived is repeated */
+	assert_in_range(g.n[0].port.stats.probes, 3, 8);
+	assert_int_equal(g.n[0].port.stats.retrans, 0);
+	assert_int_equal(g.n[0].port.stats.timeouts, 0);
+	assert_int_equal(g.n[1].port.stats.dup_rx, 0);
+	assert_int_equal(g.n[0].err, 0);
+	rig_close(&g);
+}
+
+static enum sim_fate drop_next_data(void *ctx, const struct link_addr *src, const struct link_addr *dst,
+				    const void *buf, size_t len)
+{
+	uint32_t *left = ctx;
+	struct rel_pkt pkt;
+
+	(void)src, (void)dst;
+	if (!*left || rel_pkt_check(buf, len, &pkt) != REL_OK || pkt.type != REL_DATA || !pkt.rec_cnt)
+		return SIM_PASS;
+	--*left;
+	return SIM_DROP;
+}
+
+/* Nothing later arrives that could show the loss: the answer to a probe does. */
+static void rel_probe__loss_of_the_last_costs_one_probe(void **state)
+{
+	struct sim_attr attr = {.seed = 11, .latency_ns = 20 * NS_PER_US};
+	struct rig g;
+
+	(void)state;
+	for (enum link_class cls = LINK_RELIABLE; cls <= LINK_ORDERED; cls++) {
+		uint32_t drop = 0;
+		uint64_t begin;
+
+		rig_open(&g, 2, cls, &attr, NULL);
+		for (uint32_t i = 0; i < 20; i++) {
+			assert_int_equal(rig_send(&g, 0, 1, 100), 0);
+			assert_true(rig_run(&g, NS_PER_SEC));
+		}
+		sim_set_filter(g.sim, drop_next_data, &drop);
+		drop = 1;
+		begin = rig_now(&g);
+		assert_int_equal(rig_send(&g, 0, 1, 100), 0);
+		assert_true(rig_run(&g, NS_PER_SEC));
+		assert_true(rig_now(&g) - begin < 500 * NS_PER_US);
+		assert_int_equal(g.n[0].port.stats.probes, 1);
+		assert_int_equal(g.n[0].port.stats.timeouts, 1);
+		assert_int_equal(g.n[0].port.stats.retrans, 1);
+		assert_int_equal(g.n[1].port.stats.dup_rx, 0);
+		rig_close(&g);
+	}
+}
+
+/* A lone frame's acknowledgement waits for an answer to ride on, but not for another frame or poll of the owner's. */
+static void rel_ack__lone_frame_is_acknowledged_in_time(void **state)
+{
+	struct sim_attr attr = {.seed = 13, .latency_ns = 5 * NS_PER_US};
+	struct rig g;
+
+	(void)state;
+	for (enum link_class cls = LINK_RELIABLE; cls <= LINK_ORDERED; cls++) {
+		rig_open(&g, 2, cls, &attr, NULL);
+		for (uint32_t i = 0; i < 100; i++) {
+			struct rel *to = g.n[1].port.rel;
+			uint64_t arrived;
+
+			assert_int_equal(rig_send(&g, 0, 1, 100), 0);
+			while (g.n[1].delivered <= i)
+				rig_step(&g, CLK_NEVER);
+			arrived = rig_now(&g);
+			/* whoever looks at the deadline, an agent for instance, knows what to do */
+			assert_true(rel_next_deadline(to) <= arrived + REL_ACK_DELAY_NS);
+			assert_true(rig_run(&g, NS_PER_SEC));
+			/* the acknowledgement's way and its delay; the first one had a handshake before it */
+			assert_true(rig_now(&g) - arrived <= REL_ACK_DELAY_NS + 5 * NS_PER_US);
+		}
+		assert_int_equal(g.n[0].port.stats.probes, 0);
+		rig_close(&g);
+	}
+}
+
+/* The first of a burst goes at once, the others wait for company until the owner polls, or enough has gathered. */
+static void rel_may_wait__in_the_middle_of_a_burst(void **state)
+{
+	struct sim_attr attr = {.seed = 18};
+	struct rel *r;
+	struct rig g;
+
+	(void)state;
+	rig_open(&g, 2, LINK_RELIABLE, &attr, NULL);
+	r = g.n[0].port.rel;
+	assert_int_equal(rig_send(&g, 0, 1, 100), 0);
+	assert_true(rig_run(&g, NS_PER_SEC)); /* the handshake */
+	rig_run_for(&g, NS_PER_MS);
+	assert_int_equal(rig_send(&g, 0, 1, 100), 0);
+	assert_false(rel_may_wait(r, rig_now(&g)));
+	rel_flush(r, rig_now(&g));
+	assert_int_equal(rig_send(&g, 0, 1, 100), 0);
+	assert_true(rel_may_wait(r, rig_now(&g)));
+	assert_false(rel_may_wait(r, rig_now(&g) + REL_BURST_NS)); /* that was not a burst */
+	assert_int_equal(rig_send(&g, 0, 1, REL_CORK_BYTES), 0);
+	assert_false(rel_may_wait(r, rig_now(&g)));
+	rel_flush(r, rig_now(&g));
+	/* nobody else's company counts */
+	assert_int_equal(rig_send(&g, 0, 1, 100), 0);
+	assert_true(rel_may_wait(r, rig_now(&g)));
+	assert_int_equal(rig_send(&g, 0, 0, 100), 0);
+	assert_false(rel_may_wait(r, rig_now(&g)));
+	rel_flush(r, rig_now(&g));
+	assert_true(rig_run(&g, NS_PER_SEC));
+	rig_close(&g);
+}
+
+/* --- a place without a nonce ------------------------------------------------------------------ */
+
+enum death { BY_CLOSE, BY_KILL, BY_KILL_SILENT, DEATH_NUM };
+
+struct place {
+	struct rig g;
+	struct link_peer *peer; /* node 0's, of node 1's place */
+	struct rig_frame *last;
+};
+
+/* rel_send() of a small frame to the place, whoever is there. Return: of rel_send(). */
+static int place_send(struct place *pl)
+{
+	struct rig_frame *f = rig_frame_new(&pl->g, 0, 1, 100);
+	struct rig_node *n = &pl->g.n[0];
+	struct iovec iov = {f->mem, f->len};
+	int rc = rel_send(n->port.rel, pl->peer, f->id % 3 ? LINK_K_NIC : LINK_K_BULK, NULL, 0, &iov, 1, f,
+			  rig_now(&pl->g));
+
+	assert_int_equal(rc, 0);
+	pl->g.order_tx[0][1]++;
+	pl->last = f;
+	return rc;
+}
+
+static void place_open(struct place *pl, enum link_class cls)
+{
+	struct sim_attr attr = {.seed = 17};
+	struct link_addr a;
+
+	rig_open(&pl->g, 2, cls, &attr, NULL);
+	a = pl->g.n[1].port.self;
+	a.nonce = 0;
+	pl->peer = rig_peer_at(&pl->g.n[0], &a);
+}
+
+/* What is left of node 1 after kill -9: its port is closed, nobody was told. */
+static void place_kill(struct place *pl)
+{
+	sim_cut(pl->g.sim, pl->g.n[1].port.self.port, true);
+	rig_node_fini(&pl->g.n[1]);
+	sim_cut(pl->g.sim, pl->g.n[1].port.self.port, false);
+}
+
+static void place_reopen(struct place *pl)
+{
+	uint16_t port = pl->g.n[1].port.self.port;
+
+	rig_node_open(&pl->g, 1, port, &rig_room);
+	/* a new order begins with it */
+	pl->g.order_rx[0][1] = pl->g.order_tx[0][1];
+}
+
+static void place_run(struct place *pl)
+{
+	if (rig_run(&pl->g, NS_PER_SEC))
+		return;
+	rig_dump(&pl->g);
+	fail_msg("not all ends");
+}
+
+static void rel_place__next_process_is_reached(void **state)
+{
+	(void)state;
+	for (enum link_class cls = LINK_RELIABLE; cls <= LINK_ORDERED; cls++) {
+		for (enum death how = 0; how < DEATH_NUM; how++) {
+			struct place pl;
+
+			place_open(&pl, cls);
+			for (uint32_t life = 0; life < 4; life++) {
+				uint32_t ended = pl.g.ended;
+
+				place_send(&pl);
+				place_run(&pl);
+				assert_int_equal(pl.last->status, 0);
+				assert_int_equal(pl.last->delivered, 1);
+				/* some are on their way when it dies: each ends once, rig_close() counts */
+				for (uint32_t i = 0; how != BY_CLOSE && i < 5; i++)
+					place_send(&pl);
+				if (how == BY_CLOSE)
+					assert_true(rig_node_close(&pl.g, 1, NS_PER_SEC));
+				else
+					place_kill(&pl);
+				if (how != BY_KILL_SILENT) /* nobody is there */
+					rig_run_for(&pl.g, 10 * NS_PER_MS);
+				place_reopen(&pl);
+				place_run(&pl);
+				assert_int_equal(pl.g.ended - ended, how == BY_CLOSE ? 1 : 6);
+				if (how != BY_CLOSE)
+					assert_int_equal(pl.last->status, -ECONNREFUSED);
+				assert_int_equal(pl.peer->dead, 0);
+			}
+			rig_close(&pl.g);
+		}
+	}
+}
+
+/* The new process speaks first: what the old one owed has ended before its first frame arrives. */
+static void rel_place__next_process_speaks_first(void **state)
+{
+	(void)state;
+	for (enum link_class cls = LINK_RELIABLE; cls <= LINK_ORDERED; cls++) {
+		struct link_addr a;
+		struct place pl;
+		uint32_t dead;
+
+		place_open(&pl, cls);
+		place_send(&pl);
+		place_run(&pl);
+		/* kept from our receiving node, not refused: only the HELLO tells */
+		sim_cut(pl.g.sim, pl.g.n[1].port.self.port, true);
+		place_send(&pl);
+		rig_poll(&pl.g, 0);
+		rig_node_fini(&pl.g.n[1]);
+		place_reopen(&pl);
+		sim_cut(pl.g.sim, pl.g.n[1].port.self.port, false);
+		dead = pl.g.n[0].peers_dead;
+		a = pl.g.n[0].port.self;
+		a.nonce = 0;
+		assert_ptr_equal(rig_peer_at(&pl.g.n[0], &pl.peer->addr), pl.peer);
+		pl.g.is_lenient = true;
+		assert_int_equal(rel_send(pl.g.n[1].port.rel, rig_peer_at(&pl.g.n[1], &a), LINK_K_NIC, "x", 1, NULL, 0,
+					  NULL, rig_now(&pl.g)),
+				 0);
+		rig_run_for(&pl.g, NS_PER_MS);
+		assert_int_equal(pl.g.n[0].delivered, 1);
+		assert_true(pl.last->ended);
+		assert_int_equal(pl.last->status, -ECONNREFUSED);
+		assert_int_equal(pl.g.n[0].peers_dead, dead + 1);
+		assert_int_equal(pl.peer->dead, 0);
+		assert_non_null(pl.peer->rel);
+		assert_int_equal(pl.peer->rel->state, REL_S_OPEN);
+		/* and the pair works in both directions */
+		place_send(&pl);
+		rig_run_for(&pl.g, NS_PER_MS);
+		assert_true(pl.last->ended && pl.last->status >= 0);
+		rig_close(&pl.g);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(rel_probe__silence_of_a_peer_makes_no_storm),
+		cmocka_unit_test(rel_probe__loss_of_the_last_costs_one_probe),
+		cmocka_unit_test(rel_ack__lone_frame_is_acknowledged_in_time),
+		cmocka_unit_test(rel_may_wait__in_the_middle_of_a_burst),
+		cmocka_unit_test(rel_place__next_process_is_reached),
+		cmocka_unit_test(rel_place__next_process_speaks_first),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
