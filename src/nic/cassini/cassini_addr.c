@@ -1,0 +1,3 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// NIC addresses and PIDs as IP addresses and UDP ports.
+#include "nic/cassini/cassini_int.h"

@@ -1,0 +1,3 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Arithmetic of atomic operations.
+#include "nic/cassini/cassini_int.h"

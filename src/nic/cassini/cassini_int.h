@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// What the files of cassini/ share: adapter, LNI, Domain, peer, initiator operation, list entry, unexpected header, target operation.
+#ifndef SF_NIC_CASSINI_CASSINI_INT_H
+#define SF_NIC_CASSINI_CASSINI_INT_H
+
+#include <bsd/sys/queue.h>
+
+#include "base/matchtab.h"
+#include "base/pqueue.h"
+#include "base/slab.h"
+#include "link/link.h"
+#include "nic/cassini/cassini.h"
+#include "nic/cassini/cassini_wire.h"
+
+/*
+ * Theory of operation
+ *
+ * A Domain is one link port of class ORDERED. A command is one frame; the link's verdict is its acknowledgement. What a verdict cannot carry comes
+ * back as a REPLY packet that names the initiator's operation by its slab handle. Payloads above CASSINI_FRAME_DATA never travel in frames: the target
+ * issues a link_bulk() from (Put) or into (Get) the initiator's memory, which is a region for just as long as the operation lives. So nothing of the
+ * target's memory is ever exposed to the link, and all rights are checked by list entries in one place, cassini_tgt.c.
+ *
+ * File by file (each frame's life out and in can be read in this order):
+ *   cassini_cmdq.c  commands in: checks, queues, fences, ordering holds      cassini_ini.c   an operation's life: frame, verdict, reply, event
+ *   cassini_wire.c  formats and door                                         cassini_dom.c   Domain, port, peers, dispatch of frames
+ *   cassini_tgt.c   a packet's life at the target: deposit, bulk, answer      cassini_match.c  the four lists and their rules, nothing else
+ *   cassini_pte.c   PTE objects, states, append/search/unlink                cassini_amo.c   arithmetic
+ *   cassini_eq.c    cassini_ct.c                                             cassini_dev.c   room, services, LNI, profiles, resources
+ */
+
+struct cassini_peer;
+struct cassini_op;
+
+/* Whatever hands a cookie to the link: an initiator's operation, a target's copy or answer. First member of each. */
+struct cassini_work {
+	void (*on_sent)(struct cassini_work *w, int status); /* end of its frame: as link_ops.on_sent */
+	void (*on_bulk)(struct cassini_work *w, int status); /* end of its bulk copy; NULL: it has none */
+};
+
+struct cassini {
+	struct cassini_devinfo info;
+	struct cassini_open_attr open;
+	const struct link_room *net;
+	struct link_node *node;
+	LIST_HEAD(, cassini_lni) lnis;
+	LIST_HEAD(, cassini_dom) doms;
+	uint32_t next_rgid;
+	struct cassini_stats stats;       /* everything but the link's counters */
+	struct link_stats closed;         /* link counters of Domains that are closed */
+};
+
+struct cassini_cp {
+	struct cassini_lni *lni;
+	uint32_t refs;
+	uint16_t vni;
+	uint8_t tc, type, lcid;
+};
+
+struct cassini_lni {
+	struct cassini *nic;
+	LIST_ENTRY(cassini_lni) link;
+	struct cassini_svc_desc svc;
+	uint32_t id;
+	uint32_t used[CASSINI_RSRC_NUM];
+	struct cassini_cp cp[CASSINI_LCID_MAX];
+};
+/** cassini_rsrc_get() - Count one more of @r. 0; -ENOSPC (logged with name and limit; quiet for LE, whose exhaustion is an event). */
+int cassini_rsrc_get(struct cassini_lni *lni, enum cassini_rsrc r);
+void cassini_rsrc_put(struct cassini_lni *lni, enum cassini_rsrc r);
+
+/* --- Domain and peers (cassini_dom.c) --- */
+
+struct cassini_dom {
+	struct cassini *nic;
+	struct cassini_lni *lni;
+	LIST_ENTRY(cassini_dom) link;     /* nic->doms */
+	struct link_port *port;
+	uint16_t vni, pid;
+	uint32_t match_id;                /* as initiator */
+	bool closing, is_polling;
+	struct cassini_pte *pte[CASSINI_PID_IDX_CNT];
+	struct slab ops;                  /* struct cassini_op; its ids are the handles on the wire */
+	struct mt_unexp rdzv;             /* RENDEZVOUS_PUTs whose Get has not come, by get_bits (exact) */
+	LIST_HEAD(, cassini_peer) awaited; /* peers that owe us a REPLY or a Get; pinged when silent */
+	uint64_t watch_ns;                /* next look at them */
+	LIST_HEAD(, cassini_cmdq) cmdqs;  /* queues with held commands from this Domain, tried again at each poll */
+	STAILQ_HEAD(, cassini_ans) unsent; /* answers that found the path full */
+};
+
+/* The user pointer of a link_peer: one remote Domain. */
+struct cassini_peer {
+	struct cassini_dom *dom;
+	struct link_peer *link;           /* one reference */
+	uint32_t nic;
+	uint16_t pid;
+	uint32_t owed;                    /* operations in @waiting */
+	LIST_ENTRY(cassini_peer) await;   /* dom->awaited while owed > 0 */
+	LIST_HEAD(, cassini_op) waiting;  /* accepted, REPLY or Get to come */
+	uint32_t ordered;                 /* unrestricted operations on regions whose data is still moving: later ones are held */
+	bool ping_out;
+};
+/** cassini_peer_get() - The peer at (@nic, @pid) of @dom's VNI, made on first use and kept with the Domain. 0; -ENOMEM; -ENETUNREACH. */
+int cassini_peer_get(struct cassini_dom *dom, uint32_t nic, uint16_t pid, struct cassini_peer **out);
+/** cassini_peer_await(), cassini_peer_unawait() - @op waits for more than a verdict; when the peer dies cassini_ini_lost() ends it. */
+void cassini_peer_await(struct cassini_peer *peer, struct cassini_op *op);
+void cassini_peer_unawait(struct cassini_peer *peer, struct cassini_op *op);
+/**
+ * cassini_nic_ip() - IP address of NIC address @nic: the host part put into the interface's network, or as keys net= and map= say. 0; -ENETUNREACH.
+ * cassini_ip_nic() - The reverse, for the source check and our own address. 0; -ERANGE: the host part does not fit in 20 bits.
+ */
+int cassini_nic_ip(const struct cassini *nic, uint32_t nic_addr, uint8_t ip[16]);
+int cassini_ip_nic(const struct link_room *net, const uint8_t ip[16], uint32_t *nic_addr);
+/** cassini_port_nr() - UDP port of (vni, pid): base + (vni mod 24) x 512 + pid. */
+uint16_t cassini_port_nr(uint16_t vni, uint16_t pid);
+
+/* --- the initiator (cassini_cmdq.c, cassini_ini.c) --- */
+
+enum cassini_op_state { CASSINI_OPS_HELD, CASSINI_OPS_SENT, CASSINI_OPS_WAIT, CASSINI_OPS_GOT_REPLY, CASSINI_OPS_NUM };
+struct cassini_op {
+	struct cassini_work work;
+	struct cassini_cmd cmd;           /* as posted; flags etc. */
+	struct cassini_cmdq *cq;          /* NULL: it was closed */
+	struct cassini_peer *peer;
+	STAILQ_ENTRY(cassini_op) held;    /* cq->held */
+	LIST_ENTRY(cassini_op) await;     /* peer->waiting */
+	struct mt_node rdzv;              /* dom->rdzv */
+	uint8_t state;                    /* enum cassini_op_state */
+	bool is_fence, is_ordered, in_rdzv;
+	uint8_t verdict_list;
+	uint32_t region;                  /* link region over the local memory; 0: none */
+	uint32_t fetch_len;
+	uint8_t data[CASSINI_IDC_RESTRICTED_MAX]; /* INLINE payload of a held or triggered command */
+};
+struct cassini_cmdq {
+	struct cassini_lni *lni;
+	struct cassini_cp *cp;
+	LIST_ENTRY(cassini_cmdq) link;    /* dom->cmdqs while something is held */
+	struct cassini_dom *held_dom;
+	STAILQ_HEAD(, cassini_op) held;   /* in order: behind a fence, an ordered copy, or a full path */
+	uint32_t depth, used;             /* commands that have not ended */
+	bool has_trig, closing;
+	LIST_HEAD(, cassini_trig) trigs;
+};
+/** cassini_ini_start() - Send @op's frame. 0; -EAGAIN the path is full; anything else has ended it with an event. */
+int cassini_ini_start(struct cassini_op *op);
+/** cassini_ini_reply() - A REPLY for our operation @pkt->handle: data, event, count. A handle that names nothing of @peer is counted as malformed. */
+void cassini_ini_reply(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt, const struct view *payload);
+/** cassini_ini_got() - Somebody has fetched (or failed to) a RENDEZVOUS_PUT's rest: region gone, operation over. @handle or, if 0, @get_bits names it. */
+void cassini_ini_got(struct cassini_dom *dom, struct cassini_peer *peer, uint32_t handle, uint64_t get_bits);
+/** cassini_ini_lost() - @op's peer died: an event with @rc (rendezvous: a GET event at PTE 255), then it is gone. */
+void cassini_ini_lost(struct cassini_op *op, uint8_t rc);
+/** cassini_cmdq_kick() - Try held commands of @dom again; called by every poll. Return: commands started. */
+int cassini_cmdq_kick(struct cassini_dom *dom);
+/** cassini_status_rc() - Return code for a link status: 0 OK; > 0 a verdict; < 0 UNDELIVERABLE, or VNI_NOT_FOUND when nobody listens there. */
+uint8_t cassini_status_rc(int status, uint8_t *list);
+
+/* --- event queues, counting events --- */
+
+struct cassini_eq_int {
+	struct cassini_eq pub;            /* first */
+	struct cassini_lni *lni;
+	uint32_t slots, fc_slots;
+	uint32_t claimed;                 /* by commands that have not ended */
+	uint64_t dropped;
+	void *waiter;                     /* PTEs with search hits still to report: see cassini_pte.c */
+};
+/** cassini_eq_claim(), cassini_eq_unclaim() - Keep one slot for the event of a command. 0; -EAGAIN. NULL is fine. */
+int cassini_eq_claim(struct cassini_eq *eq);
+void cassini_eq_unclaim(struct cassini_eq *eq);
+/** cassini_eq_push() - Append @ev. @claimed: into a claimed slot (never fails). Return: false: dropped and counted. NULL: true. */
+bool cassini_eq_push(struct cassini_eq *eq, const struct cassini_event *ev, bool claimed);
+/** cassini_eq_push_fc() - The same into the slots kept for STATE_CHANGE. */
+bool cassini_eq_push_fc(struct cassini_eq *eq, const struct cassini_event *ev);
+/** cassini_eq_has_room() - Can @n target events be appended? */
+bool cassini_eq_has_room(const struct cassini_eq *eq, uint32_t n);
+
+/* --- portal table (cassini_pte.c, cassini_match.c) --- */
+
+struct cassini_le {
+	struct mt_node mt;                /* tag = match bits, ignore, src = match id or MT_ANY_SRC: in pte->list[] */
+	struct cassini_pte *pte;
+	struct cassini_le_attr attr;
+	uint64_t offset;                  /* MANAGE_LOCAL: bytes used */
+	uint32_t busy;                    /* copies in flight into or out of it */
+	bool linked;                      /* else unlinked and only waiting for @busy */
+};
+
+/* An unexpected header; holds an LE of the pool. */
+struct cassini_ule {
+	struct mt_node mt;                /* tag = match bits, src = initiator */
+	struct cassini_event ev;          /* the PUT as it came: what PUT_OVERFLOW will repeat */
+	struct cassini_peer *peer;
+	uint64_t get_bits;                /* rendezvous */
+	uint32_t handle, region;          /* of the initiator: rendezvous */
+	struct cassini_le *claimed;       /* appended entry that took it while its data was still landing */
+	bool landing;
+};
+
+struct cassini_pte {
+	struct cassini_lni *lni;
+	struct cassini_eq *eq;
+	struct cassini_pte_opts opts;
+	void *user;
+	unsigned ptn;
+	uint8_t state;                    /* enum cassini_pte_state; cassini_pte_set() is the only writer */
+	uint32_t drop_count;
+	uint32_t map_cnt;
+	uint32_t busy;                    /* copies in flight */
+	struct mt_posted list[3];         /* PRIORITY, OVERFLOW, REQUEST */
+	struct mt_unexp ules;
+	struct slab le_slab, ule_slab;
+	STAILQ_HEAD(, cassini_search_run) searches; /* hits that wait for slots */
+	bool closing;
+};
+/** cassini_pte_set() - Change state and say so: STATE_CHANGE event. */
+void cassini_pte_set(struct cassini_pte *pte, enum cassini_pte_state state, enum cassini_sc_reason why, bool nic_auto);
+/** cassini_pte_kick() - Report search hits for which there is room now. Called by polls. */
+void cassini_pte_kick(struct cassini_pte *pte);
+
+/* What an arriving Put, Get or atomic meets. */
+struct cassini_hit {
+	struct cassini_le *le;            /* NULL: see @rc */
+	uint8_t list;                     /* enum cassini_list */
+	uint8_t rc;                       /* when le is NULL */
+	uint64_t offset;                  /* in the entry: where to begin */
+	uint32_t mlength;                 /* bytes that go there */
+	bool auto_unlinked;               /* it was unlinked by this */
+};
+/**
+ * cassini_match() - Find the entry for @pkt and take its bytes: priority, overflow, or request list as the state says. Pure list work, no events.
+ * The refusal reasons are counted and a flow-controlled PTE is disabled by the caller (cassini_tgt.c) from @hit->rc.
+ */
+void cassini_match(struct cassini_pte *pte, const struct cassini_pkt_in *pkt, struct cassini_hit *hit);
+/** cassini_le_unref() - A copy ended; frees an entry that was unlinked meanwhile. */
+void cassini_le_unref(struct cassini_le *le);
+/** cassini_le_free() - Give back its LE. */
+void cassini_le_free(struct cassini_le *le);
+
+/* --- the target (cassini_tgt.c) --- */
+
+/** cassini_tgt_frame() - A packet for a PTE of @dom. Return: the verdict. */
+int cassini_tgt_frame(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt, const struct view *payload);
+/** cassini_tgt_append_hit() - @le (just appended, priority) took @ule: PUT_OVERFLOW and, for a rendezvous, the adapter's Get. */
+void cassini_tgt_append_hit(struct cassini_le *le, struct cassini_ule *ule, uint64_t offset, uint32_t mlength, bool auto_unlinked);
+/** cassini_tgt_rget_done() - A target's adapter says that it fetched a rendezvous of ours: GET event at PTE 255. */
+void cassini_tgt_rget_done(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt);
+/** cassini_tgt_get_event() - The GET event at PTE 255 of @dom for @get_bits with @rc (also used when the target died). */
+void cassini_tgt_get_event(struct cassini_dom *dom, uint32_t initiator, uint64_t get_bits, uint32_t mlength, uint8_t rc);
+
+/* An answer of ours: REPLY, RGET_DONE, PING. Kept until the link has taken it. */
+struct cassini_ans {
+	struct cassini_work work;
+	STAILQ_ENTRY(cassini_ans) link;   /* dom->unsent */
+	struct cassini_peer *peer;
+	uint32_t len;                     /* bytes of @frame */
+	uint8_t frame[];
+};
+/** cassini_answer() - Send @pkt with @len bytes of @data (copied) to @peer, later if the path is full. -ENOMEM: the peer will time out (counted). */
+int cassini_answer(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt, const void *data, size_t len);
+
+/* --- arithmetic (cassini_amo.c) --- */
+
+/**
+ * cassini_amo_exec() - *@target = op(*@target, operands), atomic for all users of this adapter's lock and with respect to the CPU's own atomic
+ * instructions on the same naturally aligned word where the type has them. @old: receives what was there (16 bytes room), may be NULL.
+ * Return: CASSINI_RC_OK; AMO_INVAL_OP_ERROR, AMO_ALIGN_ERROR, AMO_LENGTH_ERROR; nothing changed then.
+ */
+uint8_t cassini_amo_exec(const struct cassini_amo_in *amo, void *target, void *old);
+
+#endif

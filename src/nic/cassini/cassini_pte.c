@@ -1,0 +1,3 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Portal table entries: objects, states, append, search, unlink.
+#include "nic/cassini/cassini_int.h"
