@@ -1,0 +1,3 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Deferred work: operations that counters trigger.
+#include "prov/cxi/cxi.h"
