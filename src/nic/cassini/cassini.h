@@ -193,6 +193,7 @@ struct cassini_event {
 	uint64_t remote_offset;
 	void *start;            /* target: where the data was put; PUT_OVERFLOW: where the unexpected bytes lie */
 	struct cassini_pte *pte; /* target events */
+	struct cassini_dom *dom; /* target events of operations: where it arrived (a PTE may be mapped into several) */
 };
 
 struct cassini_eq {             /* made by cassini_eq_open(); read only */
@@ -292,7 +293,7 @@ struct cassini_cmdq_attr {
 };
 /** cassini_cmdq_open() - Return: 0; -ENOSPC limit of the service (logged); -EINVAL; -ENOMEM. */
 int cassini_cmdq_open(struct cassini_lni *lni, const struct cassini_cmdq_attr *attr, struct cassini_cmdq **out);
-/** cassini_cmdq_close() - Commands that have not ended end with CANCELED. NULL is fine. */
+/** cassini_cmdq_close() - Held commands end with CANCELED, sent ones without an event; their sources are read until the Domain closes. NULL is fine. */
 void cassini_cmdq_close(struct cassini_cmdq *cq);
 /** cassini_cmdq_set_cp() - Commands posted from now on use @cp (the LCID command). */
 void cassini_cmdq_set_cp(struct cassini_cmdq *cq, struct cassini_cp *cp);
@@ -310,11 +311,14 @@ uint32_t cassini_cmdq_free(const struct cassini_cmdq *cq);
 bool cassini_cmdq_is_idle(const struct cassini_cmdq *cq);
 /**
  * cassini_post_trig() - Post @cmd when @trig has counted @threshold successes. @cmd is copied; INLINE data too.
- * Return: 0; -ENOSPC no triggered list entry is left (logged with the limit); -EINVAL the queue has no triggers.
+ * Return: 0; -ENOSPC no triggered list entry is left (logged with the limit); -EINVAL the queue has no triggers; -ENOMEM; as cassini_post().
  */
 int cassini_post_trig(struct cassini_cmdq *cq, struct cassini_ct *trig, uint64_t threshold, const struct cassini_cmd *cmd);
 enum cassini_ct_op { CASSINI_CT_SET, CASSINI_CT_INC, CASSINI_CT_EVENT };
-/** cassini_trig_ct() - Set, increment @ct by @value, or make a TRIGGERED_OP event with @user_ptr on @eq when @trig has counted @threshold. As above. */
+/**
+ * cassini_trig_ct() - Set, increment @ct by @value, or make a TRIGGERED_OP event with @user_ptr on @eq when @trig has counted @threshold.
+ * Return: as above; -EAGAIN @eq has no slot for that event.
+ */
 int cassini_trig_ct(struct cassini_cmdq *cq, struct cassini_ct *trig, uint64_t threshold, enum cassini_ct_op op, struct cassini_ct *ct,
 		    uint64_t value, struct cassini_eq *eq, uint64_t user_ptr);
 

@@ -45,6 +45,8 @@ struct cassini {
 	LIST_HEAD(, cassini_lni) lnis;
 	LIST_HEAD(, cassini_dom) doms;
 	uint32_t next_rgid;
+	struct cassini_trig *fired, *fired_last; /* triggers whose threshold is reached, in order; see cassini_ct.c */
+	bool is_firing;
 	struct cassini_stats stats;       /* everything but the link's counters */
 	struct link_stats closed;         /* link counters of Domains that are closed */
 };
@@ -62,6 +64,7 @@ struct cassini_lni {
 	struct cassini_svc_desc svc;
 	uint32_t id;
 	uint32_t used[CASSINI_RSRC_NUM];
+	LIST_HEAD(, cassini_cmdq) cmdqs;  /* all that are open */
 	struct cassini_cp cp[CASSINI_LCID_MAX];
 };
 /** cassini_rsrc_get() - Count one more of @r. 0; -ENOSPC (logged with name and limit; quiet for LE, whose exhaustion is an event). */
@@ -90,7 +93,8 @@ struct cassini_dom {
 /* The user pointer of a link_peer: one remote Domain. */
 struct cassini_peer {
 	struct cassini_dom *dom;
-	struct link_peer *link;           /* one reference */
+	struct link_peer *link;           /* one reference; NULL after cassini_peer_gone(), until the next cassini_peer_get() */
+	uint32_t life;                    /* counts cassini_peer_gone() */
 	uint32_t nic;
 	uint16_t pid;
 	uint32_t owed;                    /* operations in @waiting */
@@ -101,6 +105,12 @@ struct cassini_peer {
 };
 /** cassini_peer_get() - The peer at (@nic, @pid) of @dom's VNI, made on first use and kept with the Domain. 0; -ENOMEM; -ENETUNREACH. */
 int cassini_peer_get(struct cassini_dom *dom, uint32_t nic, uint16_t pid, struct cassini_peer **out);
+/**
+ * cassini_peer_gone() - The link told us that @peer, as it was in its life number @life, is gone (a terminal status). Unless that is known already:
+ * the link's handle is dropped, so that the next cassini_peer_get() begins anew with whoever has that address then, and everything in
+ * @peer->waiting ends by cassini_ini_lost().
+ */
+void cassini_peer_gone(struct cassini_peer *peer, uint32_t life);
 /** cassini_peer_await(), cassini_peer_unawait() - @op waits for more than a verdict; when the peer dies cassini_ini_lost() ends it. */
 void cassini_peer_await(struct cassini_peer *peer, struct cassini_op *op);
 void cassini_peer_unawait(struct cassini_peer *peer, struct cassini_op *op);
@@ -116,30 +126,42 @@ uint16_t cassini_port_nr(uint16_t vni, uint16_t pid);
 /* --- the initiator (cassini_cmdq.c, cassini_ini.c) --- */
 
 enum cassini_op_state { CASSINI_OPS_HELD, CASSINI_OPS_SENT, CASSINI_OPS_WAIT, CASSINI_OPS_GOT_REPLY, CASSINI_OPS_NUM };
+#define CASSINI_PUT_HDR offsetof(struct cassini_hdr, handle) /* header bytes of a PUT in one frame */
 struct cassini_op {
-	struct cassini_work work;
-	struct cassini_cmd cmd;           /* as posted; flags etc. */
-	struct cassini_cmdq *cq;          /* NULL: it was closed */
+	struct cassini_work work;         /* on_sent; no bulk copy is ever the initiator's */
+	struct cassini_cmdq *cq;          /* NULL: it was closed, or the command's ACK has been given */
 	struct cassini_peer *peer;
+	uint32_t life;                    /* of the peer when it was sent */
+	uint32_t region;                  /* link region over the local memory; 0: none */
+	uint8_t state;                    /* enum cassini_op_state */
+	bool is_fence;                    /* starts when everything before it in the queue has ended */
+	bool is_ordered;                  /* an unrestricted write to a region: waits for peer->ordered */
+	bool in_rdzv;
+	bool owes_send;                   /* a SEND event is still to come */
+	uint8_t rc, list;                 /* of a REPLY that overtook the verdict */
+	struct cassini_cmd cmd;           /* as posted; from atomic_op on for atomics only */
 	STAILQ_ENTRY(cassini_op) held;    /* cq->held */
 	LIST_ENTRY(cassini_op) await;     /* peer->waiting */
-	struct mt_node rdzv;              /* dom->rdzv */
-	uint8_t state;                    /* enum cassini_op_state */
-	bool is_fence, is_ordered, in_rdzv;
-	uint8_t verdict_list;
-	uint32_t region;                  /* link region over the local memory; 0: none */
-	uint32_t fetch_len;
-	uint8_t data[CASSINI_IDC_RESTRICTED_MAX]; /* INLINE payload of a held or triggered command */
+	struct mt_node rdzv;              /* dom->rdzv: tag = get_bits, src = match id of the target */
+	uint8_t frame[CASSINI_ENCODE_MAX + CASSINI_IDC_RESTRICTED_MAX]; /* short ones whole, else the header */
 };
+static_assert(CASSINI_PUT_HDR + CASSINI_IDC_RESTRICTED_MAX <= CASSINI_ENCODE_MAX + CASSINI_IDC_RESTRICTED_MAX, "a short Put fits");
+
 struct cassini_cmdq {
 	struct cassini_lni *lni;
 	struct cassini_cp *cp;
-	LIST_ENTRY(cassini_cmdq) link;    /* dom->cmdqs while something is held */
-	struct cassini_dom *held_dom;
+	LIST_ENTRY(cassini_cmdq) all;     /* lni->cmdqs */
+	LIST_ENTRY(cassini_cmdq) link;    /* watched_by->cmdqs while something waits */
+	struct cassini_dom *watched_by;
+	struct cassini_dom *bell;         /* has frames that wait for the doorbell (MORE) */
+	struct cassini_peer *last;        /* whom the last command went to: mostly the next one's, too */
 	STAILQ_HEAD(, cassini_op) held;   /* in order: behind a fence, an ordered copy, or a full path */
 	uint32_t depth, used;             /* commands that have not ended */
-	bool has_trig, closing;
-	LIST_HEAD(, cassini_trig) trigs;
+	uint32_t held_cnt, held_fences;   /* of which held; of which begin behind a fence */
+	bool has_trig;
+	bool fence_next;                  /* cassini_fence() came, and no command since */
+	LIST_HEAD(, cassini_trig) trigs;  /* all that name this queue */
+	struct cassini_trig *ready, *ready_last; /* fired, but the queue or the path was full */
 };
 /** cassini_ini_start() - Send @op's frame. 0; -EAGAIN the path is full; anything else has ended it with an event. */
 int cassini_ini_start(struct cassini_op *op);
@@ -147,11 +169,22 @@ int cassini_ini_start(struct cassini_op *op);
 void cassini_ini_reply(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt, const struct view *payload);
 /** cassini_ini_got() - Somebody has fetched (or failed to) a RENDEZVOUS_PUT's rest: region gone, operation over. @handle or, if 0, @get_bits names it. */
 void cassini_ini_got(struct cassini_dom *dom, struct cassini_peer *peer, uint32_t handle, uint64_t get_bits);
-/** cassini_ini_lost() - @op's peer died: an event with @rc (rendezvous: a GET event at PTE 255), then it is gone. */
+/** cassini_ini_lost() - @op, in peer->waiting, will not be answered: leaves that list, an event with @rc (rendezvous: a GET event at PTE 255), gone. */
 void cassini_ini_lost(struct cassini_op *op, uint8_t rc);
+/** cassini_ini_drop() - @op has not been sent: ends it with @rc. */
+void cassini_ini_drop(struct cassini_op *op, uint8_t rc);
+/** cassini_ini_orphan() - Its queue is closed: no event, no count, and nothing is written to the user's memory any more. */
+void cassini_ini_orphan(struct cassini_op *op);
+/** cassini_cmd_check() - What cassini_post() looks at first. 0; -EINVAL; -EACCES (logged). */
+int cassini_cmd_check(const struct cassini_cmdq *cq, const struct cassini_cmd *cmd);
+/**
+ * cassini_ini_close() - First act of closing @dom, dom->closing being set: what is held or waits for an answer ends CANCELED; nobody keeps a pointer
+ * to @dom or its peers but the frames that the link has, and these end, CANCELED too, in link_port_close().
+ */
+void cassini_ini_close(struct cassini_dom *dom);
 /** cassini_cmdq_kick() - Try held commands of @dom again; called by every poll. Return: commands started. */
 int cassini_cmdq_kick(struct cassini_dom *dom);
-/** cassini_status_rc() - Return code for a link status: 0 OK; > 0 a verdict; < 0 UNDELIVERABLE, or VNI_NOT_FOUND when nobody listens there. */
+/** cassini_status_rc() - Return code for a link status: 0 OK; > 0 a verdict; < 0 UNDELIVERABLE, or CANCELED when it was us. */
 uint8_t cassini_status_rc(int status, uint8_t *list);
 
 /* --- event queues, counting events --- */
@@ -171,8 +204,44 @@ void cassini_eq_unclaim(struct cassini_eq *eq);
 bool cassini_eq_push(struct cassini_eq *eq, const struct cassini_event *ev, bool claimed);
 /** cassini_eq_push_fc() - The same into the slots kept for STATE_CHANGE. */
 bool cassini_eq_push_fc(struct cassini_eq *eq, const struct cassini_event *ev);
+/** cassini_eq_slot() - The claimed slot itself, to be written now: the quick way of cassini_eq_push(..., true). */
+static inline struct cassini_event *cassini_eq_slot(struct cassini_eq *eq)
+{
+	((struct cassini_eq_int *)eq)->claimed--;
+	return &eq->ring[eq->wr++ & eq->mask];
+}
 /** cassini_eq_has_room() - Can @n target events be appended? */
 bool cassini_eq_has_room(const struct cassini_eq *eq, uint32_t n);
+
+
+/* A triggered list entry: waits on a CT, then in nic->fired, then perhaps in its queue's ready list. */
+enum cassini_trig_kind { CASSINI_TRIG_CMD, CASSINI_TRIG_SET, CASSINI_TRIG_INC, CASSINI_TRIG_EVENT };
+struct cassini_trig {
+	LIST_ENTRY(cassini_trig) of_cq;   /* cq->trigs */
+	TAILQ_ENTRY(cassini_trig) of_ct;  /* on->trigs, while on is not NULL */
+	struct cassini_trig *next;        /* nic->fired or cq->ready */
+	struct cassini_ct *on;
+	struct cassini_cmdq *cq;
+	uint64_t threshold;
+	uint8_t kind;                     /* enum cassini_trig_kind */
+	struct cassini_cmd cmd;           /* CMD; EVENT uses its eq and user_ptr; SET and INC its ct */
+	uint64_t value;
+	uint8_t data[CASSINI_IDC_RESTRICTED_MAX]; /* INLINE */
+};
+struct cassini_ct {
+	struct cassini_lni *lni;
+	uint64_t success, failure;
+	uint64_t *wb;
+	void (*on_change)(void *ctx);
+	void *ctx;
+	TAILQ_HEAD(, cassini_trig) trigs; /* by threshold; equal ones in the order posted */
+};
+/** cassini_trig_retry() - Post what @cq's ready list holds, as far as it goes. Return: how many. */
+int cassini_trig_retry(struct cassini_cmdq *cq);
+/** cassini_trig_forget() - Cancel everything that names @cq. */
+void cassini_trig_forget(struct cassini_cmdq *cq);
+/** cassini_cmdq_watch() - Something waits in @cq: have its Domain's polls look at it. */
+void cassini_cmdq_watch(struct cassini_cmdq *cq);
 
 /* --- portal table (cassini_pte.c, cassini_match.c) --- */
 
