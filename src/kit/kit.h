@@ -274,6 +274,11 @@ struct kit_ep {
 };
 int kit_ep_init(struct kit_ep *ep, struct kit_domain *d, const struct fi_info *info, int (*progress)(struct kit_ep *), void *context);
 void kit_ep_fini(struct kit_ep *ep); /* unbinds everything */
+/**
+ * kit_ep_watch() - The endpoint's wait_fd() has become valid (@on), or is about to become invalid, after objects with wait objects were bound.
+ * Lock held. 0; -errno.
+ */
+int kit_ep_watch(struct kit_ep *ep, bool on);
 /** kit_ep_bind() - fi_ep_bind: CQ, counter, AV, EQ with all their rules. -FI_EINVAL another domain's, bound twice, bad flags; -FI_EOPBADSTATE enabled. */
 int kit_ep_bind(struct kit_ep *ep, struct fid *bfid, uint64_t flags);
 /** kit_ep_enable_check() - -FI_ENOAV, -FI_ENOCQ as the caps need; 0. */

@@ -140,12 +140,14 @@ struct cxi_portal {
 	struct cassini_pte *pte;         /* at 255 */
 	struct cassini_cmdq *cmdq;       /* control messages, match-complete notices */
 	struct cassini_cp *cp;
-	struct cxi_req rdzv_req, zbp_req, ctrl_req; /* of the three persistent entries at 255 */
+	struct cxi_req pte_req, rdzv_req, zbp_req, ctrl_req; /* of PTE 255 and its three persistent entries */
 	struct cxi_tx *tx_id[CXI_TX_ID_CNT];        /* match-complete sends */
 	struct cxi_tx **rdzv_id;         /* [CXI_RDZV_ID_CNT], pages appear as used */
-	uint32_t tx_id_hint, rdzv_hint;
-	LIST_HEAD(, cxi_txc) txcs;       /* whose events a poll of this portal drains */
-	struct cxi_rxc *rxc[CXI_CTX_MAX];
+	uint32_t tx_id_hint, rdzv_hint[2], timer_skip;
+	struct cxi_txc *txc[CXI_CTX_MAX]; /* whose events a poll of this portal drains; shared ones stand in several portals */
+	int txc_cnt;
+	struct cxi_rxc *rxc[CXI_CTX_MAX]; /* by pid_idx */
+	int rxc_top;                     /* highest used + 1 */
 	LIST_HEAD(, cxi_mr) mrs;
 	uint8_t opt_used[CXI_MR_OPT_MAX]; /* pid_idx 16.. taken */
 	struct cxi_ep *ep;               /* owner: EP or SEP */
@@ -155,6 +157,8 @@ int cxi_portal_open(struct cxi_domain *d, const struct cxi_key *keys, int key_cn
 void cxi_portal_close(struct cxi_portal *p); /* contexts and regions are gone; drains; NULL is fine. Lock held. */
 /** cxi_portal_progress() - Poll its Domains, drain its EQs, run timers. Return: events. */
 int cxi_portal_progress(struct cxi_portal *p);
+int cxi_portal_add_txc(struct cxi_portal *p, struct cxi_txc *t); /* 0; -FI_ENOSPC */
+void cxi_portal_del_txc(struct cxi_portal *p, struct cxi_txc *t);
 /** cxi_portal_dom() - The Domain for @vni; 0: the first. NULL: none. */
 struct cassini_dom *cxi_portal_dom(const struct cxi_portal *p, uint16_t vni);
 /** cxi_tx_id_get(), cxi_rdzv_id_get() - An id for @tx, -FI_EAGAIN none is free; put frees it. */
@@ -171,6 +175,7 @@ struct cxi_ep {
 	struct cxi_domain *domain;
 	struct cxi_portal *portal;       /* own (EP, SEP) or the parent's; set at enable */
 	struct cxi_ep *parent;           /* TX_CTX, RX_CTX, ALIAS */
+	uint32_t children;               /* contexts and aliases open */
 	struct cxi_ep *tx[CXI_CTX_MAX], *rx[CXI_CTX_MAX]; /* SEP: children */
 	uint8_t tx_cnt, rx_cnt;
 	uint8_t idx;                     /* TX_CTX, RX_CTX */
@@ -183,6 +188,7 @@ struct cxi_ep {
 	uint16_t pid;                    /* asked for; then granted */
 	bool is_rnr;                     /* FI_PROTO_CXI_RNR */
 	bool directed, source, source_err;
+	bool wants_stx, wants_srx;       /* FI_SHARED_CONTEXT in the attributes */
 	uint32_t tclass;
 	uint64_t msg_order;
 	size_t min_multi_recv;
@@ -197,7 +203,7 @@ int cxi_sep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep 
 int cxi_stx_open(struct fid_domain *domain, struct fi_tx_attr *attr, struct fid_stx **stx, void *context);
 int cxi_srx_open(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **rx, void *context);
 int cxi_ep_progress(struct kit_ep *ep);
-extern struct fi_ops_msg cxi_msg_ops, cxi_no_send_ops, cxi_no_recv_ops; /* both ways; receive only; send only */
+extern struct fi_ops_msg cxi_msg_ops;
 extern struct fi_ops_tagged cxi_tagged_ops;
 extern struct fi_ops_rma cxi_rma_ops;
 extern struct fi_ops_atomic cxi_atomic_ops;
@@ -205,13 +211,13 @@ extern struct fi_ops_atomic cxi_atomic_ops;
 /* --- TX context (cxi_txc.c) ----------------------------------------------------------------------------------------------------------------------- */
 struct cxi_txc {
 	struct cxi_domain *domain;
-	LIST_ENTRY(cxi_txc) link;        /* portal->txcs; a shared one hangs on the domain's first user */
 	struct fid_stx stx;              /* a shared context's fid */
 	uint32_t refs;                   /* endpoints using it */
 	uint8_t idx;
 	struct cassini_cmdq *cmdq;
 	struct cassini_cp *cp;
 	struct cassini_eq *eq;
+	uint32_t eq_low;                 /* free event slots below which posts return -FI_EAGAIN */
 	struct slab txs;                 /* struct cxi_tx */
 	uint32_t used, max;              /* operations outstanding, tx_attr.size */
 	bool more;                       /* an FI_MORE command waits for the doorbell */
@@ -263,6 +269,20 @@ int cxi_post(struct cxi_tx *tx);
 
 /* What every entry point checks first: enabled, not forked, and the domain's lock. */
 int cxi_ep_state(struct cxi_ep *ep); /* 0; -FI_EOPBADSTATE; -FI_EIO in a child after fork */
+int cxi_alias_sync(struct cxi_ep *ep); /* an alias takes over what its base has. 0; -FI_EOPBADSTATE: that is not enabled */
+/* The same for the calls of one direction: a context that lacks it says -FI_ENOSYS. */
+static inline int cxi_tx_state(struct cxi_ep *ep)
+{
+	int ret = cxi_ep_state(ep);
+
+	return ret ? ret : ep->txc ? 0 : -FI_ENOSYS;
+}
+static inline int cxi_rx_state(struct cxi_ep *ep)
+{
+	int ret = cxi_ep_state(ep);
+
+	return ret ? ret : ep->rxc ? 0 : -FI_ENOSYS;
+}
 
 /* --- sends (cxi_msg.c, cxi_rdzv.c, cxi_rnr.c) ----------------------------------------------------------------------------------------------------------- */
 enum cxi_proto { CXI_P_ZERO, CXI_P_IDC, CXI_P_EAGER, CXI_P_RDZV };
@@ -281,6 +301,8 @@ void cxi_zbp_on_event(struct cxi_req *req, const struct cassini_event *ev);  /* 
 /** cxi_rnr_retry() - ENTRY_NOT_FOUND: try again later or fail. cxi_rnr_cancel(): fi_cancel. */
 void cxi_rnr_retry(struct cxi_tx *tx);
 int cxi_rnr_cancel(struct cxi_txc *t, void *context);
+int cxi_rnr_timers(struct cxi_txc *t, uint64_t now_ns); /* retries that are due. Return: how many */
+void cxi_rnr_fini(struct cxi_txc *t);                   /* those that wait vanish; t->rnr may be NULL */
 
 /* --- RX context (cxi_rxc.c, cxi_recv.c, cxi_ux.c, cxi_fc.c) ------------------------------------------------------------------------------------------------ */
 enum cxi_rxc_state {
@@ -312,6 +334,7 @@ struct cxi_rxc {
 	uint32_t oflow_posted, req_posted;
 	size_t min_multi_recv;
 	void *fc;                        /* cxi_fc.c */
+	uint64_t append_retries;         /* RNR: receives whose entry did not fit at first */
 	uint64_t fc_eq_full, fc_no_match, fc_unexp, fc_req_full, sw_transitions; /* what happened, for cxi_ext.c */
 };
 int cxi_rxc_open(struct cxi_domain *d, struct cxi_ep *ep, unsigned idx, size_t size, struct cxi_rxc **out);
@@ -331,6 +354,8 @@ int cxi_recv_cancel(struct cxi_rxc *r, void *context);
 void cxi_fc_on_ctrl(struct cxi_req *req, const struct cassini_event *ev);   /* control message at 255 */
 bool cxi_fc_holds(struct cxi_txc *t, const struct cxi_dest *dest);           /* sends to there wait */
 void cxi_fc_refused(struct cxi_tx *tx);                                      /* ACK PT_DISABLED: queue it, notify the peer */
+int cxi_fc_timers(struct cxi_txc *t, uint64_t now_ns);
+void cxi_fc_fini(struct cxi_txc *t);                                         /* held sends vanish; t->fc may be NULL */
 
 /* --- regions (cxi_mr.c) ------------------------------------------------------------------------------------------------------------------------------------- */
 struct cxi_mr {
@@ -363,6 +388,8 @@ struct cxi_cntr {
 	uint64_t *user_wb;
 	bool bytes, cached;
 };
+/** cxi_cntr_count() - @ok operations of @bytes in all, or @err failures. NULL is fine. Lock held. */
+void cxi_cntr_count(struct kit_cntr *c, uint64_t bytes, uint64_t ok, uint64_t err);
 int cxi_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **cntr, void *context);
 int cxi_query_atomic(struct fid_domain *domain, enum fi_datatype type, enum fi_op op, struct fi_atomic_attr *attr, uint64_t flags);
 /** cxi_queue_work() - fi_control(FI_QUEUE_WORK). cxi_flush_work(): FI_FLUSH_WORK. Lock held. */
