@@ -346,6 +346,14 @@ struct cxi_recv_args {
 	void *buf; size_t len; void *desc; fi_addr_t src; uint64_t tag, ignore; void *context; uint64_t flags;
 	bool tagged;
 };
+/* The receive calls, for the tables in cxi_msg.c. */
+ssize_t cxi_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src, void *context);
+ssize_t cxi_recvv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count, fi_addr_t src, void *context);
+ssize_t cxi_recvmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags);
+ssize_t cxi_trecv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src, uint64_t tag, uint64_t ignore, void *context);
+ssize_t cxi_trecvv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count, fi_addr_t src, uint64_t tag, uint64_t ignore,
+		   void *context);
+ssize_t cxi_trecvmsg(struct fid_ep *fid, const struct fi_msg_tagged *msg, uint64_t flags);
 /** cxi_recv_common() - All receives, FI_PEEK, FI_CLAIM, FI_DISCARD, FI_MULTI_RECV. Lock held. */
 ssize_t cxi_recv_common(struct cxi_ep *ep, const struct cxi_recv_args *a);
 /** cxi_recv_cancel() - fi_cancel of a receive. 0; -FI_ENOENT. */
