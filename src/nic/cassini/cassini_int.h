@@ -30,12 +30,15 @@
 
 struct cassini_peer;
 struct cassini_op;
+struct cassini_copy;
 
 /* Whatever hands a cookie to the link: an initiator's operation, a target's copy or answer. First member of each. */
 struct cassini_work {
 	void (*on_sent)(struct cassini_work *w, int status); /* end of its frame: as link_ops.on_sent */
 	void (*on_bulk)(struct cassini_work *w, int status); /* end of its bulk copy; NULL: it has none */
 };
+
+#define CASSINI_PTN_CNT 2048
 
 struct cassini {
 	struct cassini_devinfo info;
@@ -49,6 +52,7 @@ struct cassini {
 	bool is_firing;
 	struct cassini_stats stats;       /* everything but the link's counters */
 	struct link_stats closed;         /* link counters of Domains that are closed */
+	uint64_t ptn_used[CASSINI_PTN_CNT / 64]; /* bit per portal table entry */
 };
 
 struct cassini_cp {
@@ -66,6 +70,7 @@ struct cassini_lni {
 	uint32_t used[CASSINI_RSRC_NUM];
 	LIST_HEAD(, cassini_cmdq) cmdqs;  /* all that are open */
 	struct cassini_cp cp[CASSINI_LCID_MAX];
+	LIST_HEAD(, cassini_pte) waiting; /* PTEs with an unfinished run */
 };
 /** cassini_rsrc_get() - Count one more of @r. 0; -ENOSPC (logged with name and limit; quiet for LE, whose exhaustion is an event). */
 int cassini_rsrc_get(struct cassini_lni *lni, enum cassini_rsrc r);
@@ -88,6 +93,7 @@ struct cassini_dom {
 	uint64_t watch_ns;                /* next look at them */
 	LIST_HEAD(, cassini_cmdq) cmdqs;  /* queues with held commands from this Domain, tried again at each poll */
 	STAILQ_HEAD(, cassini_ans) unsent; /* answers that found the path full */
+	STAILQ_HEAD(, cassini_copy) copies; /* of cassini_tgt.c: bulk copies that found the path full */
 };
 
 /* The user pointer of a link_peer: one remote Domain. */
@@ -234,7 +240,7 @@ struct cassini_ct {
 	uint64_t *wb;
 	void (*on_change)(void *ctx);
 	void *ctx;
-	TAILQ_HEAD(, cassini_trig) trigs; /* by threshold; equal ones in the order posted */
+	TAILQ_HEAD(cassini_trig_list, cassini_trig) trigs; /* by threshold; equal ones in the order posted */
 };
 /** cassini_trig_retry() - Post what @cq's ready list holds, as far as it goes. Return: how many. */
 int cassini_trig_retry(struct cassini_cmdq *cq);
@@ -252,6 +258,7 @@ struct cassini_le {
 	uint64_t offset;                  /* MANAGE_LOCAL: bytes used */
 	uint32_t busy;                    /* copies in flight into or out of it */
 	bool linked;                      /* else unlinked and only waiting for @busy */
+	bool is_held;                     /* cassini_invalidate() waits for it: its next call frees it */
 };
 
 /* An unexpected header; holds an LE of the pool. */
@@ -263,6 +270,16 @@ struct cassini_ule {
 	uint32_t handle, region;          /* of the initiator: rendezvous */
 	struct cassini_le *claimed;       /* appended entry that took it while its data was still landing */
 	bool landing;
+	bool has_slot;                    /* of the EQ, for the event that @claimed will make */
+};
+
+/* An append or a search that goes through the unexpected headers, with pauses while the EQ is full. */
+struct cassini_run {
+	bool is_active;
+	bool has_slot;                    /* of the EQ, for LINK or the final SEARCH */
+	struct cassini_le *le;            /* append: the entry, not linked yet; NULL: a search */
+	struct cassini_search search;
+	struct cassini_ule *next;         /* search: not looked at yet */
 };
 
 struct cassini_pte {
@@ -278,13 +295,18 @@ struct cassini_pte {
 	struct mt_posted list[3];         /* PRIORITY, OVERFLOW, REQUEST */
 	struct mt_unexp ules;
 	struct slab le_slab, ule_slab;
-	STAILQ_HEAD(, cassini_search_run) searches; /* hits that wait for slots */
-	bool closing;
+	struct cassini_run run;           /* commands find -EAGAIN while it is active */
+	LIST_ENTRY(cassini_pte) waiting;  /* lni->waiting while it is active */
+	struct slab copy_slab;            /* struct cassini_copy */
+	STAILQ_HEAD(, cassini_copy) landing; /* request list: events in order of arrival although copies end in any order */
+	bool closing;                     /* closed, but freed only when @busy is 0 */
 };
 /** cassini_pte_set() - Change state and say so: STATE_CHANGE event. */
 void cassini_pte_set(struct cassini_pte *pte, enum cassini_pte_state state, enum cassini_sc_reason why, bool nic_auto);
-/** cassini_pte_kick() - Report search hits for which there is room now. Called by polls. */
+/** cassini_pte_kick() - Report search hits for which there is room now. Called by cassini_tgt_kick(). */
 void cassini_pte_kick(struct cassini_pte *pte);
+/** cassini_pte_unbusy() - One copy in flight less; frees a PTE that was closed meanwhile: do not touch it afterwards. */
+void cassini_pte_unbusy(struct cassini_pte *pte);
 
 /* What an arriving Put, Get or atomic meets. */
 struct cassini_hit {
@@ -294,21 +316,36 @@ struct cassini_hit {
 	uint64_t offset;                  /* in the entry: where to begin */
 	uint32_t mlength;                 /* bytes that go there */
 	bool auto_unlinked;               /* it was unlinked by this */
+	struct cassini_ule *ule;          /* OVERFLOW, unless the entry wants none: the header, already listed; the caller fills in the rest */
 };
 /**
  * cassini_match() - Find the entry for @pkt and take its bytes: priority, overflow, or request list as the state says. Pure list work, no events.
  * The refusal reasons are counted and a flow-controlled PTE is disabled by the caller (cassini_tgt.c) from @hit->rc.
  */
 void cassini_match(struct cassini_pte *pte, const struct cassini_pkt_in *pkt, struct cassini_hit *hit);
-/** cassini_le_unref() - A copy ended; frees an entry that was unlinked meanwhile. */
+/** cassini_le_new() - An entry as @attr says, not listed. NULL: no LE left. */
+struct cassini_le *cassini_le_new(struct cassini_pte *pte, const struct cassini_le_attr *attr);
+/** cassini_le_link(), cassini_le_unlink() - Into its list, behind all others; out of it (freed unless busy). */
+void cassini_le_link(struct cassini_le *le);
+void cassini_le_unlink(struct cassini_le *le);
+/** cassini_le_take() - @rlen bytes at @offset of @le (MANAGE_LOCAL: wherever it is) are used. Return: true: used up, to be unlinked. */
+bool cassini_le_take(struct cassini_le *le, uint64_t rlen, uint64_t *offset, uint32_t *mlength);
+/** cassini_le_unref() - A copy ended; frees an entry that was unlinked meanwhile. cassini_match() leaves one reference (busy) in hit->le. */
 void cassini_le_unref(struct cassini_le *le);
 /** cassini_le_free() - Give back its LE. */
 void cassini_le_free(struct cassini_le *le);
+/** cassini_ule_find() - The oldest header that @le takes, NULL: none. cassini_ule_free() takes one out and gives back its LE. */
+struct cassini_ule *cassini_ule_find(struct cassini_le *le);
+void cassini_ule_free(struct cassini_pte *pte, struct cassini_ule *ule);
 
 /* --- the target (cassini_tgt.c) --- */
 
 /** cassini_tgt_frame() - A packet for a PTE of @dom. Return: the verdict. */
 int cassini_tgt_frame(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt, const struct view *payload);
+/** cassini_tgt_kick() - Start copies that found the path full; report search hits. Called by every poll. Return: things done. */
+int cassini_tgt_kick(struct cassini_dom *dom);
+/** cassini_tgt_close() - @dom is closing: end the copies that were never started. After link_port_close(), which ends the others. */
+void cassini_tgt_close(struct cassini_dom *dom);
 /** cassini_tgt_append_hit() - @le (just appended, priority) took @ule: PUT_OVERFLOW and, for a rendezvous, the adapter's Get. */
 void cassini_tgt_append_hit(struct cassini_le *le, struct cassini_ule *ule, uint64_t offset, uint32_t mlength, bool auto_unlinked);
 /** cassini_tgt_rget_done() - A target's adapter says that it fetched a rendezvous of ours: GET event at PTE 255. */
@@ -329,6 +366,8 @@ int cassini_answer(struct cassini_dom *dom, struct cassini_peer *peer, const str
 
 /* --- arithmetic (cassini_amo.c) --- */
 
+/** cassini_amo_check() - Is there such an operation on such a type? CASSINI_RC_OK; AMO_INVAL_OP_ERROR. */
+uint8_t cassini_amo_check(const struct cassini_amo_in *amo);
 /**
  * cassini_amo_exec() - *@target = op(*@target, operands), atomic for all users of this adapter's lock and with respect to the CPU's own atomic
  * instructions on the same naturally aligned word where the type has them. @old: receives what was there (16 bytes room), may be NULL.
