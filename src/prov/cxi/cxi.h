@@ -6,6 +6,7 @@
 #include <bsd/sys/queue.h>
 
 #include "base/le.h"
+#include "base/matchtab.h"
 #include "base/pqueue.h"
 #include "base/slab.h"
 #include "kit/kit.h"
@@ -312,6 +313,7 @@ enum cxi_rxc_state {
 struct cxi_buf;
 struct cxi_rx;
 struct cxi_ux;
+struct cxi_portal;
 struct cxi_rxc {
 	struct cxi_req pte_req;          /* events of the PTE itself: STATE_CHANGE, SEARCH of onloading */
 	struct cxi_domain *domain;
@@ -324,14 +326,17 @@ struct cxi_rxc {
 	struct cassini_pte *pte;
 	struct cxi_portal *portal[8];    /* where it is mapped; more than one when shared */
 	int portal_cnt;
-	struct slab rxs;                 /* struct cxi_rx */
-	uint32_t posted, max;            /* receives, rx_attr.size */
-	TAILQ_HEAD(, cxi_rx) rx_list;    /* all receives that have not ended, in order of posting */
-	TAILQ_HEAD(, cxi_rx) sw_list;    /* software matching: posted receives; also appends to replay */
-	TAILQ_HEAD(, cxi_ux) ux_list;    /* software: unexpected messages in order of arrival */
-	uint32_t ux_cnt;
-	LIST_HEAD(, cxi_buf) oflow, reqs; /* cxi_ux.c: overflow and request buffers */
-	uint32_t oflow_posted, req_posted;
+	struct cassini_cmdq *cmdq;       /* Gets that software issues, match-complete notices */
+	struct cassini_cp *cp;
+	struct slab rxs, uxs;            /* struct cxi_rx, struct cxi_ux */
+	uint32_t posted, max;            /* receives that have not ended; rx_attr.size */
+	TAILQ_HEAD(, cxi_rx) rx_list;    /* all of them, in order of posting */
+	struct mt_posted sw_posted;      /* of those, the ones that software matches, and appends to be replayed */
+	struct mt_unexp sw_unexp;        /* unexpected messages that software holds: struct cxi_ux */
+	TAILQ_HEAD(, cxi_ux) claimed;    /* taken out by FI_PEEK | FI_CLAIM */
+	LIST_HEAD(, cxi_buf) bufs;       /* overflow and request buffers, posted or still holding messages */
+	LIST_HEAD(, cxi_buf) spare[2];   /* [0] overflow, [1] request: kept for reuse */
+	uint32_t buf_posted[2], buf_spare[2], buf_cnt[2];
 	size_t min_multi_recv;
 	void *fc;                        /* cxi_fc.c */
 	uint64_t append_retries;         /* RNR: receives whose entry did not fit at first */

@@ -2,6 +2,7 @@
 // Sends: the calls, the choice of a command, and the events that end them.
 #include <string.h>
 
+#include "base/copy.h"
 #include "base/log.h"
 #include "prov/cxi/cxi.h"
 
