@@ -4,6 +4,7 @@
 #define SF_NIC_CASSINI_CASSINI_INT_H
 
 #include <bsd/sys/queue.h>
+#include <errno.h>
 
 #include "base/matchtab.h"
 #include "base/pqueue.h"
@@ -131,7 +132,7 @@ uint16_t cassini_port_nr(uint16_t vni, uint16_t pid);
 
 /* --- the initiator (cassini_cmdq.c, cassini_ini.c) --- */
 
-enum cassini_op_state { CASSINI_OPS_HELD, CASSINI_OPS_SENT, CASSINI_OPS_WAIT, CASSINI_OPS_GOT_REPLY, CASSINI_OPS_NUM };
+enum cassini_op_state { CASSINI_OPS_HELD, CASSINI_OPS_SENT, CASSINI_OPS_WAIT, CASSINI_OPS_GOT_REPLY, CASSINI_OPS_ENDING, CASSINI_OPS_NUM };
 #define CASSINI_PUT_HDR offsetof(struct cassini_hdr, handle) /* header bytes of a PUT in one frame */
 struct cassini_op {
 	struct cassini_work work;         /* on_sent; no bulk copy is ever the initiator's */
@@ -142,8 +143,9 @@ struct cassini_op {
 	uint8_t state;                    /* enum cassini_op_state */
 	bool is_fence;                    /* starts when everything before it in the queue has ended */
 	bool is_ordered;                  /* an unrestricted write to a region: waits for peer->ordered */
+	bool is_moving;                   /* counted in peer->ordered */
 	bool in_rdzv;
-	bool owes_send;                   /* a SEND event is still to come */
+	bool owes_send;                   /* a slot is claimed for its SEND event */
 	uint8_t rc, list;                 /* of a REPLY that overtook the verdict */
 	struct cassini_cmd cmd;           /* as posted; from atomic_op on for atomics only */
 	STAILQ_ENTRY(cassini_op) held;    /* cq->held */
@@ -171,6 +173,8 @@ struct cassini_cmdq {
 };
 /** cassini_ini_start() - Send @op's frame. 0; -EAGAIN the path is full; anything else has ended it with an event. */
 int cassini_ini_start(struct cassini_op *op);
+/** cassini_ini_sent() - work.on_sent of every operation. */
+void cassini_ini_sent(struct cassini_work *w, int status);
 /** cassini_ini_reply() - A REPLY for our operation @pkt->handle: data, event, count. A handle that names nothing of @peer is counted as malformed. */
 void cassini_ini_reply(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt, const struct view *payload);
 /** cassini_ini_got() - Somebody has fetched (or failed to) a RENDEZVOUS_PUT's rest: region gone, operation over. @handle or, if 0, @get_bits names it. */
@@ -204,7 +208,17 @@ struct cassini_eq_int {
 	void *waiter;                     /* PTEs with search hits still to report: see cassini_pte.c */
 };
 /** cassini_eq_claim(), cassini_eq_unclaim() - Keep one slot for the event of a command. 0; -EAGAIN. NULL is fine. */
-int cassini_eq_claim(struct cassini_eq *eq);
+static inline int cassini_eq_claim(struct cassini_eq *eq)
+{
+	struct cassini_eq_int *e = (struct cassini_eq_int *)eq;
+
+	if (!e)
+		return 0;
+	if (unlikely(e->pub.wr - e->pub.rd + e->claimed + e->fc_slots >= e->slots))
+		return -EAGAIN;
+	e->claimed++;
+	return 0;
+}
 void cassini_eq_unclaim(struct cassini_eq *eq);
 /** cassini_eq_push() - Append @ev. @claimed: into a claimed slot (never fails). Return: false: dropped and counted. NULL: true. */
 bool cassini_eq_push(struct cassini_eq *eq, const struct cassini_event *ev, bool claimed);
@@ -244,8 +258,8 @@ struct cassini_ct {
 };
 /** cassini_trig_retry() - Post what @cq's ready list holds, as far as it goes. Return: how many. */
 int cassini_trig_retry(struct cassini_cmdq *cq);
-/** cassini_trig_forget() - Cancel everything that names @cq. */
-void cassini_trig_forget(struct cassini_cmdq *cq);
+/** cassini_trig_forget() - Cancel what would be posted to @cq: commands of @dom, or, if NULL, everything. */
+void cassini_trig_forget(struct cassini_cmdq *cq, const struct cassini_dom *dom);
 /** cassini_cmdq_watch() - Something waits in @cq: have its Domain's polls look at it. */
 void cassini_cmdq_watch(struct cassini_cmdq *cq);
 
