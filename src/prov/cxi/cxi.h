@@ -333,10 +333,13 @@ struct cxi_rxc {
 	TAILQ_HEAD(, cxi_rx) rx_list;    /* all of them, in order of posting */
 	struct mt_posted sw_posted;      /* of those, the ones that software matches, and appends to be replayed */
 	struct mt_unexp sw_unexp;        /* unexpected messages that software holds: struct cxi_ux */
+	TAILQ_HEAD(cxi_rx_wait, cxi_rx) stalled;    /* messages whose Get or notice found the queue full */
 	TAILQ_HEAD(, cxi_ux) claimed;    /* taken out by FI_PEEK | FI_CLAIM */
 	LIST_HEAD(, cxi_buf) bufs;       /* overflow and request buffers, posted or still holding messages */
 	LIST_HEAD(, cxi_buf) spare[2];   /* [0] overflow, [1] request: kept for reuse */
-	uint32_t buf_posted[2], buf_spare[2], buf_cnt[2];
+	uint32_t buf_posted[2], buf_cnt[2];
+	bool buf_short[2];               /* a buffer could not be posted: try again */
+	bool closing;
 	size_t min_multi_recv;
 	void *fc;                        /* cxi_fc.c */
 	uint64_t append_retries;         /* RNR: receives whose entry did not fit at first */

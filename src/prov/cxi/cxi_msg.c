@@ -85,7 +85,7 @@ static uint64_t match_bits(const struct cxi_tx *tx)
 
 	if (tx->ep->is_rnr)
 		return bits | (tx->flags & FI_REMOTE_CQ_DATA ? CXI_RNR_CQ_DATA : 0) | (tx->tagged ? CXI_RNR_TAGGED : 0) |
-		       FIELD_PREP(CXI_RNR_VNI, tx->dest.vni);
+		       FIELD_PREP(CXI_RNR_VNI, cassini_dom_vni(tx->cmd.dom));
 	if (tx->tagged)
 		bits |= CXI_MB_TAGGED;
 	if (tx->flags & FI_REMOTE_CQ_DATA)
@@ -125,13 +125,15 @@ static int build(struct cxi_tx *tx, enum cxi_proto proto)
 
 	if (unlikely(ret))
 		return ret;
+	cmd->dom = cxi_portal_dom(tx->portal, tx->dest.vni);
+	if (unlikely(!cmd->dom))
+		return -FI_EINVAL;
 	cmd->opcode = proto == CXI_P_RDZV ? CASSINI_OP_RENDEZVOUS_PUT : CASSINI_OP_PUT;
 	cmd->pid_idx = tx->dest.rx_idx;
 	cmd->pid = tx->dest.pid;
 	cmd->nic = tx->dest.nic;
 	cmd->flags = proto == CXI_P_IDC ? CASSINI_CMD_INLINE : 0;
 	cmd->request_len = tx->len;
-	cmd->dom = cxi_portal_dom(tx->portal, tx->dest.vni);
 	cmd->ct = NULL;
 	cmd->local_addr = tx->buf;
 	cmd->remote_offset = 0;
@@ -143,7 +145,7 @@ static int build(struct cxi_tx *tx, enum cxi_proto proto)
 		cmd->get_bits = cxi_sh_rdzv((uint32_t)tx->rdzv_id);
 		cmd->remote_offset = (uintptr_t)tx->buf;
 	}
-	return cmd->dom ? 0 : -FI_EINVAL;
+	return 0;
 }
 
 static int args_check(const struct cxi_ep *ep, const struct cxi_send_args *a)

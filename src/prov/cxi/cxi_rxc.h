@@ -27,9 +27,15 @@ struct cxi_rx {
 	void *context;
 	uint64_t flags;
 	uint8_t state;                   /* enum cxi_rx_state */
-	bool tagged, multi, unlinked, canceled, wants_cqe;
+	bool tagged, multi, unlinked, canceled, is_discard;
 	uint8_t rc;                      /* of a failed part */
 	uint32_t parts;                  /* multi-receive: messages in progress */
+	TAILQ_HEAD(, cxi_rx) part_list;  /* of those, by struct cxi_rx.link */
+	TAILQ_ENTRY(cxi_rx) wait;        /* rxc->stalled: a Get or a notice that found the queue full */
+	bool is_stalled, needs_get, needs_zbp;
+	uint64_t get_from;               /* software's Get: where in the source, and how much */
+	uint32_t get_len;
+	struct cassini_dom *dom;         /* where it arrived, i.e. where answers leave from */
 	uint8_t *buf;
 	size_t len, used;                /* used: multi-receive matched by software */
 	uint64_t match_bits, ignore;
@@ -48,7 +54,7 @@ struct cxi_rx {
 struct cxi_ux {
 	struct mt_node mt;               /* match bits; src = initiator */
 	struct cassini_event ev;         /* the PUT */
-	struct cxi_buf *buf;             /* NULL when it has no bytes */
+	void *claimed_by;                /* context of the FI_PEEK | FI_CLAIM that took it */
 	TAILQ_ENTRY(cxi_ux) link;        /* rxc->claimed */
 };
 
@@ -66,6 +72,7 @@ struct cxi_buf {
 };
 
 /* --- cxi_recv.c: the life of one receive --- */
+void cxi_rx_on_event(struct cxi_req *req, const struct cassini_event *ev);
 /** cxi_rx_append() - Give @rx to the adapter. 0; -FI_EAGAIN. */
 int cxi_rx_append(struct cxi_rx *rx);
 /**
@@ -73,7 +80,15 @@ int cxi_rx_append(struct cxi_rx *rx);
  * by software when the adapter does not. @late: it was matched after it had arrived.
  */
 void cxi_rx_take(struct cxi_rx *rx, const struct cassini_event *ev, bool late);
+/** cxi_rx_part() - One message of multi-receive buffer @owner that will take @rlength bytes of what is left. NULL: no memory. */
+struct cxi_rx *cxi_rx_part(struct cxi_rx *owner, uint32_t rlength);
+/** cxi_rx_unpost() - @rx (not a part) is no longer counted and listed as posted. */
+void cxi_rx_unpost(struct cxi_rx *rx);
+/** cxi_rx_get() - A fresh receive, counted and listed as posted. NULL: no memory. */
+struct cxi_rx *cxi_rx_get(struct cxi_ep *ep, const struct cxi_recv_args *a);
 void cxi_rx_free(struct cxi_rx *rx);
+/** cxi_rx_stalled() - Try again what found the queue full. Return: how many went. */
+int cxi_rx_stalled(struct cxi_rxc *r);
 /** cxi_rx_end() - Completion or error of a receive that got all it will get; frees it. */
 void cxi_rx_end(struct cxi_rx *rx);
 void cxi_rx_end_err(struct cxi_rx *rx, int err, int prov_errno, size_t olen);
@@ -116,5 +131,6 @@ void cxi_fc_append_failed(struct cxi_rx *rx, uint8_t rc);
 void cxi_fc_preempt(struct cxi_rxc *r, const struct cassini_event *ev);
 /** cxi_fc_rxc_timers() - What recovery waits for. Return: how many things were done. */
 int cxi_fc_rxc_timers(struct cxi_rxc *r, uint64_t now_ns);
+void cxi_fc_rxc_fini(struct cxi_rxc *r); /* r->fc may be NULL */
 
 #endif
