@@ -200,6 +200,8 @@ struct kit_cntr {
 int kit_cntr_init(struct kit_cntr *c, struct kit_domain *d, const struct fi_cntr_attr *attr, bool wait_ok, void *context);
 int kit_cntr_fini(struct kit_cntr *c);
 void kit_cntr_add(struct kit_cntr *c, uint64_t ok, uint64_t err); /* NULL is fine. Lock held. */
+/** kit_cntr_store() - The values of a counter that a device keeps have become these. Lock held. */
+void kit_cntr_store(struct kit_cntr *c, uint64_t ok, uint64_t err);
 
 /* --- event queue --------------------------------------------------------------------------------------------------------- */
 struct kit_eq;

@@ -38,7 +38,7 @@ int cxi_ep_wait_arm(struct kit_ep *kep)
 	if (cassini_eq_peek(p->eq))
 		return -FI_EAGAIN;
 	for (int i = 0; i < p->txc_cnt; i++)
-		if (cassini_eq_peek(p->txc[i]->eq) || p->txc[i]->fc || p->txc[i]->rnr)
+		if (cassini_eq_peek(p->txc[i]->eq) || p->txc[i]->fc || !cxi_rnr_is_idle(p->txc[i]))
 			return -FI_EAGAIN;
 	for (int i = 0; i < p->rxc_top; i++)
 		if (p->rxc[i] && cassini_eq_peek(p->rxc[i]->eq))
