@@ -24,7 +24,8 @@
  * File by file (each frame's life out and in can be read in this order):
  *   cassini_cmdq.c  commands in: checks, queues, fences, ordering holds      cassini_ini.c   an operation's life: frame, verdict, reply, event
  *   cassini_wire.c  formats and door                                         cassini_dom.c   Domain, port, peers, dispatch of frames
- *   cassini_tgt.c   a packet's life at the target: deposit, bulk, answer      cassini_match.c  the four lists and their rules, nothing else
+ *   cassini_tgt.c   a packet's life at the target      cassini_copy.c  events, answers, bulk copies, rendezvous
+ *   cassini_match.c  the four lists and their rules, nothing else
  *   cassini_pte.c   PTE objects, states, append/search/unlink                cassini_amo.c   arithmetic
  *   cassini_eq.c    cassini_ct.c                                             cassini_dev.c   room, services, LNI, profiles, resources
  */
@@ -272,6 +273,7 @@ struct cassini_le {
 	uint64_t offset;                  /* MANAGE_LOCAL: bytes used */
 	uint32_t busy;                    /* copies in flight into or out of it */
 	bool linked;                      /* else unlinked and only waiting for @busy */
+	bool is_unlinking;                /* UNLINK follows, in a claimed slot, when @busy is 0 */
 	bool is_held;                     /* cassini_invalidate() waits for it: its next call frees it */
 };
 
@@ -319,6 +321,7 @@ struct cassini_pte {
 void cassini_pte_set(struct cassini_pte *pte, enum cassini_pte_state state, enum cassini_sc_reason why, bool nic_auto);
 /** cassini_pte_kick() - Report search hits for which there is room now. Called by cassini_tgt_kick(). */
 void cassini_pte_kick(struct cassini_pte *pte);
+uint16_t cassini_le_used_pct(const struct cassini_pte *pte);
 /** cassini_pte_unbusy() - One copy in flight less; frees a PTE that was closed meanwhile: do not touch it afterwards. */
 void cassini_pte_unbusy(struct cassini_pte *pte);
 
@@ -344,6 +347,8 @@ void cassini_le_link(struct cassini_le *le);
 void cassini_le_unlink(struct cassini_le *le);
 /** cassini_le_take() - @rlen bytes at @offset of @le (MANAGE_LOCAL: wherever it is) are used. Return: true: used up, to be unlinked. */
 bool cassini_le_take(struct cassini_le *le, uint64_t rlen, uint64_t *offset, uint32_t *mlength);
+/** cassini_le_unlinked() - The UNLINK event that had to wait for copies. */
+void cassini_le_unlinked(struct cassini_le *le);
 /** cassini_le_unref() - A copy ended; frees an entry that was unlinked meanwhile. cassini_match() leaves one reference (busy) in hit->le. */
 void cassini_le_unref(struct cassini_le *le);
 /** cassini_le_free() - Give back its LE. */
@@ -366,6 +371,55 @@ void cassini_tgt_append_hit(struct cassini_le *le, struct cassini_ule *ule, uint
 void cassini_tgt_rget_done(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt);
 /** cassini_tgt_get_event() - The GET event at PTE 255 of @dom for @get_bits with @rc (also used when the target died). */
 void cassini_tgt_get_event(struct cassini_dom *dom, uint32_t initiator, uint64_t get_bits, uint32_t mlength, uint8_t rc);
+
+/* A target's copy in flight, or an event that waits for the ones before it. From pte->copy_slab. */
+struct cassini_copy {
+	struct cassini_work work;         /* on_bulk */
+	STAILQ_ENTRY(cassini_copy) unsent; /* dom->copies: the path was full */
+	STAILQ_ENTRY(cassini_copy) order; /* pte->landing */
+	struct cassini_dom *dom;
+	struct cassini_peer *peer;
+	uint32_t life;                    /* of the peer */
+	struct cassini_le *le;            /* one reference */
+	struct cassini_pte *pte;
+	struct cassini_ule *ule;          /* header whose data this is */
+	struct cassini_event ev;          /* to be reported at the end */
+	uint64_t get_bits;                /* rendezvous: for RGET_DONE; at the source: whose end this is */
+	uint64_t raddr;
+	char *local;
+	uint32_t len, eager_len;          /* of a rendezvous: what came before */
+	uint32_t region, handle;          /* the initiator's */
+	uint8_t link_op;                  /* LINK_GET, LINK_PUT */
+	bool has_slot, is_unsent, is_ordered, is_done;
+	bool is_rget;                     /* the adapter's own Get */
+	bool is_rdzv_source;
+};
+char *cassini_le_place(const struct cassini_le *le, uint64_t offset);
+/** cassini_tgt_report() - Event and count of @le as its flags say. @bytes: what CT_BYTES counts. @claimed: a slot of the EQ is. */
+void cassini_tgt_report(const struct cassini_le *le, struct cassini_event *ev, uint64_t bytes, bool claimed);
+/** cassini_put_report() - The same for a PUT, which makes no event if it is unexpected and brought no data. */
+void cassini_put_report(struct cassini_le *le, struct cassini_event *ev, bool claimed);
+/** cassini_tgt_reply() - REPLY as @ev says, with its mlength bytes of @data, NULL: none. */
+void cassini_tgt_reply(struct cassini_dom *dom, struct cassini_peer *peer, uint32_t handle, const struct cassini_event *ev, const void *data);
+/** cassini_copy_reserve() - Return: false: no memory for another one. */
+bool cassini_copy_reserve(struct cassini_pte *pte);
+/** cassini_copy_new() - One that has been reserved; it refers to @le and claims a slot for @ev. cassini_copy_start(): do not look at it afterwards. */
+struct cassini_copy *cassini_copy_new(struct cassini_dom *dom, struct cassini_peer *peer, struct cassini_le *le, const struct cassini_event *ev);
+void cassini_copy_start(struct cassini_copy *c);
+/* Whose memory a rendezvous comes from; peer is NULL if that Domain is closed. */
+struct cassini_rget_src {
+	struct cassini_dom *dom;
+	struct cassini_peer *peer;
+	uint32_t handle, region;
+	uint64_t get_bits;
+};
+/**
+ * cassini_rget_start() - The adapter's own Get: ev->mlength of @mlength bytes have come, the rest follows behind them to @offset of @le.
+ * @ev: the PUT or PUT_OVERFLOW, already reported.
+ */
+void cassini_rget_start(const struct cassini_rget_src *src, struct cassini_le *le, const struct cassini_event *ev, uint64_t offset, uint32_t mlength);
+/** cassini_tgt_orphan() - @pte is being closed: what still flies has no events to make, what does not fly is dropped. */
+void cassini_tgt_orphan(struct cassini_pte *pte);
 
 /* An answer of ours: REPLY, RGET_DONE, PING. Kept until the link has taken it. */
 struct cassini_ans {
