@@ -232,6 +232,7 @@ int cxi_txc_timers(struct cxi_txc *t, uint64_t now_ns);
 
 /* One operation of the initiator: send, RMA, atomic. From the call to its completion. */
 enum cxi_tx_kind { CXI_TX_SEND, CXI_TX_READ, CXI_TX_WRITE, CXI_TX_ATOMIC, CXI_TX_FETCH, CXI_TX_KIND_NUM };
+enum { CXI_WAIT_ACK = 1, CXI_WAIT_GET = 2, CXI_WAIT_MATCH = 4 };
 struct cxi_tx {
 	struct cxi_req req;              /* first */
 	struct cxi_ep *ep;
@@ -242,7 +243,7 @@ struct cxi_tx {
 	uint64_t cqe_flags;              /* what the completion will say: FI_SEND | FI_TAGGED ... */
 	uint8_t kind;                    /* enum cxi_tx_kind */
 	bool tagged, wants_cqe, has_cntr, internal;
-	uint8_t wait;                    /* events still to come, see cxi_msg.c */
+	uint8_t wait;                    /* sends: CXI_WAIT_*, what still has to come */
 	uint8_t rc;                      /* first return code that was not OK */
 	int16_t tx_id;                   /* match-complete id, -1 */
 	int32_t rdzv_id;                 /* -1 */
@@ -252,6 +253,7 @@ struct cxi_tx {
 	struct cxi_dest dest;
 	struct cassini_cmd cmd;          /* kept for retries */
 	TAILQ_ENTRY(cxi_tx) link;        /* flow control, RNR queues */
+	struct cassini_ct *done;         /* deferred work: counted here when it ends */
 	uint64_t due_ns, first_ns;       /* RNR */
 	uint8_t tries;
 	bool canceled;
@@ -267,6 +269,16 @@ void cxi_tx_fail(struct cxi_tx *tx, int err, int prov_errno); /* the same with a
 void cxi_tx_put(struct cxi_tx *tx);                            /* never started */
 /** cxi_post() - cassini_post() of tx->cmd on its queue with FI_FENCE, FI_MORE and the EQ's fill limit observed. 0; -FI_EAGAIN ... */
 int cxi_post(struct cxi_tx *tx);
+
+/* When a command is to run: at once (trig NULL), or when a counter says so, as deferred work. */
+struct cxi_work {
+	struct cassini_cmdq *cmdq;
+	struct cassini_ct *trig;
+	uint64_t threshold;
+	struct cassini_ct *done;         /* counts its end, or NULL */
+};
+/** cxi_tx_start() - cxi_post(), or queue it as @work says. @done is counted by the adapter unless tx->wait is set, else by cxi_tx_done(). */
+int cxi_tx_start(struct cxi_tx *tx, const struct cxi_work *work);
 
 /* What every entry point checks first: enabled, not forked, and the domain's lock. */
 int cxi_ep_state(struct cxi_ep *ep); /* 0; -FI_EOPBADSTATE; -FI_EIO in a child after fork */
@@ -292,8 +304,7 @@ enum cxi_proto cxi_select_proto(const struct cxi_params *p, size_t len, bool inj
 struct cxi_send_args {
 	const void *buf; size_t len; void *desc; fi_addr_t dest; uint64_t tag, data; void *context; uint64_t flags;
 	bool tagged, inject;
-	struct cassini_ct *trig; uint64_t threshold; struct cassini_ct *done; /* deferred work; NULL */
-	struct cassini_cmdq *trig_cmdq;
+	struct cxi_work work;
 };
 /** cxi_send_common() - All sends. Lock held. 0 or the documented error. */
 ssize_t cxi_send_common(struct cxi_ep *ep, const struct cxi_send_args *a);
@@ -405,6 +416,29 @@ struct cxi_cntr {
 	uint64_t *user_wb;
 	bool bytes, cached;
 };
+struct cxi_rma_args {
+	enum cxi_tx_kind kind;           /* CXI_TX_READ, CXI_TX_WRITE */
+	const void *buf; size_t len; fi_addr_t dest; uint64_t addr, key, data; void *context; uint64_t flags;
+	bool inject, no_cqe;
+	struct cxi_work work;
+};
+/** cxi_rma_common() - All reads and writes. Lock held. 0 or the documented error. */
+ssize_t cxi_rma_common(struct cxi_ep *ep, const struct cxi_rma_args *a);
+int cxi_rma_msg_check(const struct fi_msg_rma *msg, uint64_t flags, bool is_write);
+struct cxi_rma_args cxi_rma_from_msg(const struct fi_msg_rma *msg, uint64_t flags, bool is_write);
+struct cxi_amo_args {
+	enum cxi_tx_kind kind;           /* CXI_TX_ATOMIC, CXI_TX_FETCH */
+	enum fi_datatype type; enum fi_op op;
+	const void *buf, *compare; void *result;
+	fi_addr_t dest; uint64_t addr, key; void *context; uint64_t flags;
+	bool inject, no_cqe;
+	struct cxi_work work;
+};
+/** cxi_amo_common() - All atomics. Lock held. 0 or the documented error. */
+ssize_t cxi_amo_common(struct cxi_ep *ep, const struct cxi_amo_args *a);
+/** cxi_amo_from_msg() - The arguments of the message forms; @fetch and @compare may be NULL. 0; -FI_EINVAL; -FI_EBADFLAGS. */
+int cxi_amo_from_msg(const struct fi_msg_atomic *msg, const struct fi_msg_fetch *fetch, const struct fi_msg_compare *compare, uint64_t flags,
+		     struct cxi_amo_args *out);
 /** cxi_cntr_count() - @ok operations of @bytes in all, or @err failures. NULL is fine. Lock held. */
 void cxi_cntr_count(struct kit_cntr *c, uint64_t bytes, uint64_t ok, uint64_t err);
 int cxi_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **cntr, void *context);

@@ -6,9 +6,6 @@
 #include "base/log.h"
 #include "prov/cxi/cxi.h"
 
-/* What a send still waits for. */
-enum { WAIT_ACK = 1, WAIT_GET = 2, WAIT_MATCH = 4 };
-
 #define LEVELS (FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE)
 #define SENDMSG_FLAGS (FI_INJECT | FI_COMPLETION | FI_MORE | FI_FENCE | FI_REMOTE_CQ_DATA | LEVELS)
 
@@ -46,9 +43,9 @@ static void send_on_ack(struct cxi_req *req, const struct cassini_event *ev)
 			cxi_tx_done(tx, ev->rc);
 		return;
 	}
-	if (unlikely((tx->wait & WAIT_MATCH) && ev->ptl_list == CASSINI_PRIORITY))
-		tx->wait &= (uint8_t)~WAIT_MATCH;
-	send_went(tx, WAIT_ACK);
+	if (unlikely((tx->wait & CXI_WAIT_MATCH) && ev->ptl_list == CASSINI_PRIORITY))
+		tx->wait &= (uint8_t)~CXI_WAIT_MATCH;
+	send_went(tx, CXI_WAIT_ACK);
 }
 
 void cxi_rdzv_on_event(struct cxi_req *req, const struct cassini_event *ev)
@@ -57,13 +54,13 @@ void cxi_rdzv_on_event(struct cxi_req *req, const struct cassini_event *ev)
 	uint32_t id = cxi_sh_rdzv_id(ev->match_bits);
 	struct cxi_tx *tx = p->rdzv_id && id < CXI_RDZV_ID_CNT ? p->rdzv_id[id] : NULL;
 
-	if (!tx || ev->type != CASSINI_EV_GET || !(tx->wait & WAIT_GET))
+	if (!tx || ev->type != CASSINI_EV_GET || !(tx->wait & CXI_WAIT_GET))
 		return; /* a peer fetched what is over, or never was: the adapter has counted it */
 	if (unlikely(ev->rc != CASSINI_RC_OK)) {
 		cxi_tx_done(tx, ev->rc);
 		return;
 	}
-	send_went(tx, WAIT_GET);
+	send_went(tx, CXI_WAIT_GET);
 }
 
 void cxi_zbp_on_event(struct cxi_req *req, const struct cassini_event *ev)
@@ -71,10 +68,10 @@ void cxi_zbp_on_event(struct cxi_req *req, const struct cassini_event *ev)
 	struct cxi_portal *p = container_of(req, struct cxi_portal, zbp_req);
 	struct cxi_tx *tx = p->tx_id[FIELD_GET(CXI_SH_TX_ID, ev->match_bits)];
 
-	if (!tx || ev->type != CASSINI_EV_PUT || !(tx->wait & WAIT_MATCH) ||
+	if (!tx || ev->type != CASSINI_EV_PUT || !(tx->wait & CXI_WAIT_MATCH) ||
 	    ev->initiator != CASSINI_MATCH_ID(tx->dest.pid, tx->dest.nic))
 		return;
-	send_went(tx, WAIT_MATCH);
+	send_went(tx, CXI_WAIT_MATCH);
 }
 
 /* --- starts ---------------------------------------------------------------------------------------------------------------- */
@@ -107,13 +104,13 @@ static int take_ids(struct cxi_tx *tx, enum cxi_proto proto)
 		if (id < 0)
 			return id;
 		tx->rdzv_id = id;
-		tx->wait |= WAIT_GET;
+		tx->wait |= CXI_WAIT_GET;
 	} else if (unlikely((tx->flags & FI_MATCH_COMPLETE) && !tx->ep->is_rnr)) {
 		id = cxi_tx_id_get(tx->portal, tx);
 		if (id < 0)
 			return id;
 		tx->tx_id = (int16_t)id;
-		tx->wait |= WAIT_MATCH;
+		tx->wait |= CXI_WAIT_MATCH;
 	}
 	return 0;
 }
@@ -187,25 +184,15 @@ ssize_t cxi_send_common(struct cxi_ep *ep, const struct cxi_send_args *a)
 	tx->tag = a->tagged ? a->tag : 0;
 	tx->data = a->data;
 	tx->dest = dest;
-	tx->wait = WAIT_ACK;
+	tx->wait = CXI_WAIT_ACK;
 	if (a->inject) {
 		tx->wants_cqe = a->flags & FI_COMPLETION ? tx->wants_cqe : false;
 		copy_bytes(tx->inject, a->buf, a->len); /* it may have to be sent again */
 		tx->buf = tx->inject;
 	}
-	proto = cxi_select_proto(&ep->domain->params, a->len, a->inject, a->trig != NULL, ep->is_rnr);
+	proto = cxi_select_proto(&ep->domain->params, a->len, a->inject, a->work.trig != NULL, ep->is_rnr);
 	ret = build(tx, proto);
-	if (likely(!ret)) {
-		if (unlikely(a->trig != NULL)) {
-			tx->cmd.ct = a->done;
-			tx->cmd.flags |= a->done ? CASSINI_CMD_CT_ACK : 0;
-			tx->cmd.user_ptr = (uintptr_t)&tx->req;
-			tx->cmd.eq = tx->txc->eq;
-			ret = cassini_post_trig(a->trig_cmdq, a->trig, a->threshold, &tx->cmd);
-		} else {
-			ret = cxi_post(tx);
-		}
-	}
+	ret = ret ? ret : cxi_tx_start(tx, &a->work);
 	if (unlikely(ret))
 		cxi_tx_put(tx);
 	return ret;

@@ -44,6 +44,7 @@ struct cxi_tx *cxi_tx_get(struct cxi_ep *ep, enum cxi_tx_kind kind, uint64_t fla
 	tx->wants_cqe = kit_tx_wants_cqe(&ep->kit, flags);
 	tx->has_cntr = ep->kit.cntr[cntr_of[kind]] != NULL;
 	tx->internal = tx->canceled = false;
+	tx->done = NULL;
 	tx->wait = 0;
 	tx->rc = CASSINI_RC_OK;
 	tx->tx_id = -1;
@@ -66,6 +67,8 @@ void cxi_tx_put(struct cxi_tx *tx)
 
 static void count(const struct cxi_tx *tx, uint64_t ok, uint64_t err)
 {
+	if (unlikely(tx->done != NULL))
+		cassini_ct_add(tx->done, ok, err);
 	if (unlikely(tx->has_cntr))
 		cxi_cntr_count(tx->ep->kit.cntr[cntr_of[tx->kind]], ok ? tx->len : 0, ok, err);
 }
@@ -124,6 +127,23 @@ int cxi_post(struct cxi_tx *tx)
 	tx->cmd.user_ptr = (uintptr_t)&tx->req;
 	tx->cmd.eq = t->eq;
 	return cassini_post(t->cmdq, &tx->cmd);
+}
+
+int cxi_tx_start(struct cxi_tx *tx, const struct cxi_work *work)
+{
+	if (likely(!work->trig))
+		return cxi_post(tx);
+	/* Its end is told by the counter alone, unless a completion was asked for. */
+	tx->wants_cqe = tx->wants_cqe && (tx->flags & FI_COMPLETION);
+	tx->has_cntr = false;
+	if (tx->wait & (uint8_t)~CXI_WAIT_ACK)
+		tx->done = work->done; /* more than the target's answer must come */
+	else if (work->done)
+		tx->cmd.flags |= CASSINI_CMD_CT_ACK;
+	tx->cmd.ct = tx->done ? NULL : work->done;
+	tx->cmd.user_ptr = (uintptr_t)&tx->req;
+	tx->cmd.eq = tx->txc->eq;
+	return cassini_post_trig(work->cmdq, work->trig, work->threshold, &tx->cmd);
 }
 
 /* --- the context --- */
