@@ -82,6 +82,7 @@ struct cxi_domain {
 	bool prov_key;                  /* FI_MR_PROV_KEY negotiated */
 	bool auto_progress;
 	LIST_HEAD(, cxi_portal) portals; /* for the adapter thread */
+	LIST_HEAD(, cxi_cntr) cntrs;
 	struct cxi_mr **mr_tab;         /* cxi_mr.c: client keys in use; hash */
 	uint32_t mr_cnt, mr_mask;
 	uint64_t *prov_ids;             /* cxi_mr.c: bitmap of provider key ids */
@@ -365,6 +366,7 @@ int cxi_rxc_timers(struct cxi_rxc *r, uint64_t now_ns);
 struct cxi_recv_args {
 	void *buf; size_t len; void *desc; fi_addr_t src; uint64_t tag, ignore; void *context; uint64_t flags;
 	bool tagged;
+	struct cassini_ct *done;         /* deferred work: counts its end; NULL */
 };
 /* The receive calls, for the tables in cxi_msg.c. */
 ssize_t cxi_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src, void *context);
@@ -411,11 +413,13 @@ int cxi_rkey_decode(const struct cxi_domain *d, uint64_t key, struct cxi_rkey *o
 /* --- RMA, atomics, counters, deferred work (cxi_rma.c, cxi_amo.c, cxi_cntr.c, cxi_trig.c) --------------------------------------------------------------------- */
 struct cxi_cntr {
 	struct kit_cntr kit;
+	LIST_ENTRY(cxi_cntr) link;       /* domain->cntrs */
 	struct cassini_ct *ct;
-	uint64_t wb;
-	uint64_t *user_wb;
+	uint64_t wb;                     /* written by the adapter until the application names another place */
 	bool bytes, cached;
 };
+/** cxi_cntr_cancel() - Deferred work that waits for @c is forgotten. Lock held. */
+void cxi_cntr_cancel(struct cxi_cntr *c);
 struct cxi_rma_args {
 	enum cxi_tx_kind kind;           /* CXI_TX_READ, CXI_TX_WRITE */
 	const void *buf; size_t len; fi_addr_t dest; uint64_t addr, key, data; void *context; uint64_t flags;

@@ -65,8 +65,24 @@ int cxi_domain_ops_open(struct fid *fid, const char *name, uint64_t flags, void 
 
 int cxi_domain_control(struct fid *fid, int command, void *arg)
 {
-	(void)fid, (void)command, (void)arg;
-	return -FI_ENOSYS;
+	struct cxi_domain *d = container_of(fid, struct cxi_domain, kit.fid.fid);
+	int ret;
+
+	if (d->kit.forked(&d->kit))
+		return -FI_EIO;
+	lock_acquire(&d->kit.lock);
+	switch (command) {
+	case FI_QUEUE_WORK:
+		ret = cxi_queue_work(d, arg);
+		break;
+	case FI_FLUSH_WORK:
+		ret = cxi_flush_work(d);
+		break;
+	default:
+		ret = -FI_EINVAL;
+	}
+	lock_release(&d->kit.lock);
+	return ret;
 }
 
 void cxi_telemetry_start(struct cxi_domain *d) { (void)d; }

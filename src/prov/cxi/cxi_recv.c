@@ -112,6 +112,8 @@ static void rx_gone(struct cxi_rx *rx, bool said_multi)
 {
 	struct cxi_rx *owner = rx->owner;
 
+	if (unlikely(rx->done != NULL))
+		cassini_ct_add(rx->done, rx->rc == CASSINI_RC_OK, rx->rc != CASSINI_RC_OK);
 	cxi_rx_free(rx);
 	if (!owner || !owner->unlinked || owner->parts)
 		return;
@@ -478,6 +480,7 @@ struct cxi_rx *cxi_rx_get(struct cxi_ep *ep, const struct cxi_recv_args *a)
 	rx->ignore = m.ignore;
 	rx->match_id = m.id;
 	rx->first_ns = 0;
+	rx->done = a->done;
 	TAILQ_INSERT_TAIL(&r->rx_list, rx, link);
 	r->posted++;
 	return rx;

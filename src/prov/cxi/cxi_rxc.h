@@ -47,6 +47,7 @@ struct cxi_rx {
 	uint64_t msg_bits, data;
 	uint8_t rendezvous_id;
 	struct cxi_ep *ep;               /* whose completion it is: the endpoint it arrived at */
+	struct cassini_ct *done;         /* deferred work: counts its end; NULL */
 	uint64_t due_ns, first_ns;       /* RNR: append retries */
 };
 
