@@ -42,16 +42,31 @@ struct cassini_work {
 
 #define CASSINI_PTN_CNT 2048
 
+/* Which NIC is where (cassini_addr.c). */
+#define CASSINI_ADDR_ROWS 32u
+struct cassini_addr_row {
+	uint32_t nic;
+	uint16_t base;                    /* its first UDP port */
+	uint8_t ip[16];
+};
+struct cassini_addr {
+	uint32_t net, mask;               /* IPv4, host order; mask 0: none */
+	unsigned row_cnt;
+	struct cassini_addr_row row[CASSINI_ADDR_ROWS]; /* key map= */
+};
+
 struct cassini {
 	struct cassini_devinfo info;
 	struct cassini_open_attr open;
 	const struct link_room *net;
 	struct link_node *node;
+	struct cassini_addr addr;
 	LIST_HEAD(, cassini_lni) lnis;
 	LIST_HEAD(, cassini_dom) doms;
 	uint32_t next_rgid;
 	struct cassini_trig *fired, *fired_last; /* triggers whose threshold is reached, in order; see cassini_ct.c */
 	bool is_firing;
+	bool in_service;                  /* the adapter thread goes through @doms */
 	struct cassini_stats stats;       /* everything but the link's counters */
 	struct link_stats closed;         /* link counters of Domains that are closed */
 	uint64_t ptn_used[CASSINI_PTN_CNT / 64]; /* bit per portal table entry */
@@ -95,6 +110,12 @@ struct cassini_dom {
 	uint64_t watch_ns;                /* next look at them */
 	LIST_HEAD(, cassini_cmdq) cmdqs;  /* queues with held commands from this Domain, tried again at each poll */
 	STAILQ_HEAD(, cassini_ans) unsent; /* answers that found the path full */
+	struct slab answers;              /* short ones; the others come from the heap */
+	uint32_t answers_out;             /* that the link has or that are unsent */
+	struct slab peers;
+	struct cassini_peer **peer_tab;   /* [peer_mask + 1] chains by match id */
+	uint32_t peer_mask, peer_cnt;
+	uint32_t polls;                   /* wraps */
 	STAILQ_HEAD(, cassini_copy) copies; /* of cassini_tgt.c: bulk copies that found the path full */
 };
 
@@ -110,6 +131,9 @@ struct cassini_peer {
 	LIST_HEAD(, cassini_op) waiting;  /* accepted, REPLY or Get to come */
 	uint32_t ordered;                 /* unrestricted operations on regions whose data is still moving: later ones are held */
 	bool ping_out;
+	bool has_spoken;                  /* a frame of it came since the last look of the watch */
+	uint32_t nonce;                   /* incarnation behind @link, as far as known; 0: not */
+	struct cassini_peer *hnext;       /* dom->peer_tab */
 };
 /** cassini_peer_get() - The peer at (@nic, @pid) of @dom's VNI, made on first use and kept with the Domain. 0; -ENOMEM; -ENETUNREACH. */
 int cassini_peer_get(struct cassini_dom *dom, uint32_t nic, uint16_t pid, struct cassini_peer **out);
@@ -122,14 +146,29 @@ void cassini_peer_gone(struct cassini_peer *peer, uint32_t life);
 /** cassini_peer_await(), cassini_peer_unawait() - @op waits for more than a verdict; when the peer dies cassini_ini_lost() ends it. */
 void cassini_peer_await(struct cassini_peer *peer, struct cassini_op *op);
 void cassini_peer_unawait(struct cassini_peer *peer, struct cassini_op *op);
+/** cassini_addr_init() - What the room and our own address @own say. 0; -EINVAL with one sentence in @err. */
+int cassini_addr_init(struct cassini_addr *a, const struct link_room *net, const uint8_t own[16], char *err, size_t err_len);
 /**
- * cassini_nic_ip() - IP address of NIC address @nic: the host part put into the interface's network, or as keys net= and map= say. 0; -ENETUNREACH.
- * cassini_ip_nic() - The reverse, for the source check and our own address. 0; -ERANGE: the host part does not fit in 20 bits.
+ * cassini_addr_ip() - IP address and first UDP port of NIC address @nic: as map= says, or the host part put into the network. 0; -ENETUNREACH.
+ * cassini_addr_nic() - The reverse; @port 0: any. 0; -ERANGE: not in the network, or the host part has more than 20 bits.
  */
+int cassini_addr_ip(const struct cassini_addr *a, uint32_t nic, uint8_t ip[16], uint16_t *base);
+int cassini_addr_nic(const struct cassini_addr *a, const uint8_t ip[16], uint16_t port, uint32_t *nic, uint16_t *base);
 int cassini_nic_ip(const struct cassini *nic, uint32_t nic_addr, uint8_t ip[16]);
-int cassini_ip_nic(const struct link_room *net, const uint8_t ip[16], uint32_t *nic_addr);
+int cassini_ip_nic(const struct cassini *nic, const uint8_t ip[16], uint32_t *nic_addr);
 /** cassini_port_nr() - UDP port of (vni, pid): base + (vni mod 24) x 512 + pid. */
 uint16_t cassini_port_nr(uint16_t vni, uint16_t pid);
+/** cassini_addr_of(), cassini_addr_who() - Link address (nonce 0) of (NIC, VNI, PID), and the reverse. 0; -ENETUNREACH; -ERANGE. */
+int cassini_addr_of(const struct cassini *nic, uint32_t nic_addr, uint16_t vni, uint16_t pid, struct link_addr *out);
+int cassini_addr_who(const struct cassini *nic, const struct link_addr *addr, uint16_t vni, uint32_t *nic_addr, uint16_t *pid);
+/** cassini_dom_deadline() - ns (adapter's clock) at which @dom wants to be polled by its own timers; CLK_NEVER. */
+uint64_t cassini_dom_deadline(const struct cassini_dom *dom);
+/** cassini_svc_why() - As cassini_svc_check(), for a service that is at hand. */
+int cassini_svc_why(const struct cassini_svc_desc *svc, uint16_t vni, int tc, char *why, size_t why_len);
+/** cassini_stats_closed() - @link, of a Domain that closes, stays in the sums. */
+void cassini_stats_closed(struct cassini *nic, const struct link_stats *link);
+/** cassini_stats_report() - One line of all counters, if SOFTFABRIC_STATS asks for it: "stderr", or a prefix of the file <prefix>.<pid>. */
+void cassini_stats_report(const struct cassini *nic);
 
 /* --- the initiator (cassini_cmdq.c, cassini_ini.c) --- */
 
@@ -426,7 +465,9 @@ struct cassini_ans {
 	struct cassini_work work;
 	STAILQ_ENTRY(cassini_ans) link;   /* dom->unsent */
 	struct cassini_peer *peer;
+	uint32_t life, nonce;             /* of the peer that it is for: another one does not get it */
 	uint32_t len;                     /* bytes of @frame */
+	bool is_ping, is_short;
 	uint8_t frame[];
 };
 /** cassini_answer() - Send @pkt with @len bytes of @data (copied) to @peer, later if the path is full. -ENOMEM: the peer will time out (counted). */
