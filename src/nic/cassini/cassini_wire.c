@@ -68,7 +68,9 @@ static inline bool base_is_good(const struct cassini_hdr *h, const struct cassin
 		return false;
 	if (op == CASSINI_PKT_REPLY)
 		return h->pid_idx < CASSINI_RC_NUM && h->arg < CASSINI_LIST_NUM;
-	if (unlikely((!desc->to_pte && h->pid_idx) || (op != CASSINI_PKT_RPUT && h->arg)))
+	if (unlikely((op == CASSINI_PKT_PING && h->pid_idx) || (op != CASSINI_PKT_RPUT && h->arg)))
+		return false;
+	if (unlikely(op == CASSINI_PKT_RGET_DONE && h->pid_idx >= CASSINI_RC_NUM))
 		return false;
 	return initiator_is_good(le32_get(h->initiator));
 }
@@ -164,6 +166,8 @@ static __attribute__((noinline)) enum cassini_drop rest_take(const struct view *
 		view_copy(frame, HDR_MATCH, &handle, sizeof(handle));
 		out->handle = le32_get(handle);
 		out->get_bits = out->match_bits;
+		out->rc = out->pid_idx;
+		out->pid_idx = 0;
 		out->header_data = 0;
 		return out->remote_offset ? CASSINI_DROP_RESERVED : CASSINI_DROP_NONE;
 	case CASSINI_PKT_PING:
@@ -257,7 +261,7 @@ size_t cassini_pkt_encode(const struct cassini_pkt_in *pkt, void *buf)
 	struct cassini_hdr h = {
 		.ver_op = (uint8_t)(CASSINI_WIRE_VERSION << 4 | pkt->op),
 		.flags = desc->to_pte ? pkt->flags : 0,
-		.pid_idx = is_reply ? pkt->rc : desc->to_pte ? pkt->pid_idx : 0,
+		.pid_idx = is_reply || is_done ? pkt->rc : desc->to_pte ? pkt->pid_idx : 0,
 		.arg = is_reply ? pkt->ptl_list : pkt->op == CASSINI_PKT_RPUT ? pkt->rendezvous_id : 0,
 		.vni = le16_put(pkt->vni),
 		.pid = le16_put(pkt->pid),

@@ -32,7 +32,7 @@
  * RGET_DONE tells the source of a rendezvous that the target's adapter has fetched the rest. PING asks whether somebody is there.
  *
  * REPLY:     | ver|op | flags | rc | ptl_list | VNI | PID | op handle | mlength | payload
- * RGET_DONE: as PUT's first 32 bytes: request_len = bytes fetched, match_bits = get_bits; then the op handle
+ * RGET_DONE: as PUT's first 32 bytes with the rc in place of pid_idx: request_len = bytes fetched, match_bits = get_bits; then the op handle
  */
 #define CASSINI_WIRE_VERSION 1
 
@@ -55,7 +55,7 @@ enum { CASSINI_PKTF_RESTRICTED = 1, CASSINI_PKTF_FLUSH = 2, CASSINI_PKTF_HRP = 4
 struct cassini_hdr {
 	uint8_t ver_op;   /* version in the top four bits */
 	uint8_t flags;    /* CASSINI_PKTF_* */
-	uint8_t pid_idx;  /* REPLY: rc */
+	uint8_t pid_idx;  /* REPLY, RGET_DONE: rc */
 	uint8_t arg;      /* RPUT: rendezvous_id; REPLY: ptl_list; else 0 */
 	le16_t vni, pid;
 	le32_t initiator; /* REPLY: op handle */
