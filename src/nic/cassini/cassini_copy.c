@@ -100,6 +100,7 @@ static void rget_done(struct cassini_dom *dom, struct cassini_peer *peer, uint32
 		.initiator = dom->match_id,
 		.request_len = rc == CASSINI_RC_OK ? len : 0,
 		.match_bits = get_bits,
+		.get_bits = get_bits,
 		.handle = handle,
 	};
 
