@@ -425,7 +425,7 @@ static inline int dispatch(struct cassini_dom *dom, struct cassini_peer *peer, c
 	case CASSINI_PKT_NUM:
 		break;
 	}
-	must(0);
+	return CASSINI_RC_ILLEGAL_OP; /* the door lets no such op pass */
 }
 
 /* link_ops.on_frame */
