@@ -831,22 +831,36 @@ static void death__and_a_new_life(void **state)
 	on_all_paths(death_body);
 }
 
-/* The new one comes before anybody has noticed that the old one went. */
+/*
+ * The new one comes before anybody has noticed that the old one went. What is posted before the first poll may still go to the old one's place and end
+ * as undeliverable, but only that.
+ */
 static void replaced_body(void)
 {
 	struct cassini_cmd cmd = cmd_of(&w.a, CASSINI_OP_PUT, REGION, w.a.mem, 8);
 
-	for (int life = 0; life < 3; life++) {
+	for (unsigned life = 0; life < 6; life++) {
+		struct cassini_event ev;
+
 		post(&w.a, &cmd);
 		expect(w.a.eq, CASSINI_EV_ACK, CASSINI_RC_OK);
 		settle();
 		dom_close(&w.b);
 		dom_open(&w.b);
-		fill(w.a.mem, 8, (unsigned)life);
+		fill(w.a.mem, 8, life);
 		memset(w.b.mem, 0xdd, 8);
+		if (life & 1) {
+			uint64_t end_ns = now_ns() + 300 * NS_PER_MS; /* shared memory looks around now and then */
+
+			UNTIL(now_ns() >= end_ns);
+		} else {
+			post(&w.a, &cmd);
+			ev = next_of(w.a.eq);
+			assert_true(ev.rc == CASSINI_RC_OK || ev.rc == CASSINI_RC_UNDELIVERABLE);
+		}
 		post(&w.a, &cmd);
-		if (expect(w.a.eq, CASSINI_EV_ACK, cassini_eq_peek(w.a.eq) ? cassini_eq_peek(w.a.eq)->rc : CASSINI_RC_OK).rc == CASSINI_RC_OK)
-			assert_memory_equal(w.b.mem, w.a.mem, 8);
+		expect(w.a.eq, CASSINI_EV_ACK, CASSINI_RC_OK);
+		assert_memory_equal(w.b.mem, w.a.mem, 8);
 	}
 }
 
