@@ -153,6 +153,7 @@ struct cxi_portal {
 	LIST_HEAD(, cxi_mr) mrs;
 	uint8_t opt_used[CXI_MR_OPT_MAX]; /* pid_idx 16.. taken */
 	struct cxi_ep *ep;               /* owner: EP or SEP */
+	void *ctrl_wait;                 /* cxi_fc_tx.c: control messages to send later */
 };
 /** cxi_portal_open() - @pid: CASSINI_PID_ANY or one. 0; -FI_EADDRINUSE; -FI_EACCES; -FI_ENOSPC; -FI_ENOMEM. Lock held. */
 int cxi_portal_open(struct cxi_domain *d, const struct cxi_key *keys, int key_cnt, uint16_t pid, struct cxi_ep *ep, struct cxi_portal **out);
@@ -244,6 +245,7 @@ struct cxi_tx {
 	uint64_t cqe_flags;              /* what the completion will say: FI_SEND | FI_TAGGED ... */
 	uint8_t kind;                    /* enum cxi_tx_kind */
 	bool tagged, wants_cqe, has_cntr, internal;
+	bool is_held;                    /* refused by flow control, waits to be sent again */
 	uint8_t wait;                    /* sends: CXI_WAIT_*, what still has to come */
 	uint8_t rc;                      /* first return code that was not OK */
 	int16_t tx_id;                   /* match-complete id, -1 */
@@ -353,6 +355,7 @@ struct cxi_rxc {
 	uint32_t buf_posted[2], buf_cnt[2];
 	bool buf_short[2];               /* a buffer could not be posted: try again */
 	bool closing;
+	bool is_soft;                    /* went to software matching, for good */
 	size_t min_multi_recv;
 	void *fc;                        /* cxi_fc.c */
 	uint64_t append_retries;         /* RNR: receives whose entry did not fit at first */
@@ -384,6 +387,11 @@ int cxi_recv_cancel(struct cxi_rxc *r, void *context);
 void cxi_fc_on_ctrl(struct cxi_req *req, const struct cassini_event *ev);   /* control message at 255 */
 bool cxi_fc_holds(struct cxi_txc *t, const struct cxi_dest *dest);           /* sends to there wait */
 void cxi_fc_refused(struct cxi_tx *tx);                                      /* ACK PT_DISABLED: queue it, notify the peer */
+void cxi_fc_notified(struct cxi_rxc *r, struct cxi_portal *p, uint32_t initiator, unsigned txc, unsigned drops); /* a sender's notice */
+/** cxi_ctrl_send() - Control message @bits, tried again while the path is full. 0; -FI_ENOMEM ... */
+int cxi_ctrl_send(struct cxi_portal *p, uint32_t nic, uint16_t pid, uint64_t bits);
+int cxi_ctrl_timers(struct cxi_portal *p, uint64_t now_ns);
+void cxi_ctrl_fini(struct cxi_portal *p);
 int cxi_fc_timers(struct cxi_txc *t, uint64_t now_ns);
 void cxi_fc_fini(struct cxi_txc *t);                                         /* held sends vanish; t->fc may be NULL */
 

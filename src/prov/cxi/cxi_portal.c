@@ -59,6 +59,8 @@ int cxi_portal_progress(struct cxi_portal *p)
 		uint64_t now = cassini_now_ns(p->domain->nic);
 
 		p->timer_skip = 0;
+		if (unlikely(p->ctrl_wait != NULL))
+			n += cxi_ctrl_timers(p, now);
 		for (int i = 0; i < p->txc_cnt; i++)
 			n += cxi_txc_timers(p->txc[i], now);
 		for (int i = 0; i < p->rxc_top; i++)
@@ -212,6 +214,7 @@ void cxi_portal_close(struct cxi_portal *p)
 		cassini_dom_close(p->dom[i]);
 	if (p->eq)
 		cxi_drain(p->eq);
+	cxi_ctrl_fini(p);
 	cassini_eq_close(p->eq);
 	if (p->cp)
 		cassini_cp_close(p->cp);

@@ -517,6 +517,9 @@ ssize_t cxi_recv_common(struct cxi_ep *ep, const struct cxi_recv_args *a)
 		cxi_rx_free(rx);
 		return ret;
 	}
+	/* refused for want of an entry: later receives must not overtake it */
+	if (unlikely(!rx->le) && cxi_append_refused(rx) && !r->is_rnr)
+		cxi_rxc_set_state(r, CXI_RXC_PENDING_DISABLE);
 	return 0;
 }
 

@@ -128,6 +128,10 @@ void cxi_rxc_set_state(struct cxi_rxc *r, enum cxi_rxc_state state);
 void cxi_fc_on_pte(struct cxi_req *req, const struct cassini_event *ev);
 /** cxi_fc_append_failed() - LINK event of @rx with @rc not OK: replay it later, in software or after recovery. */
 void cxi_fc_append_failed(struct cxi_rx *rx, uint8_t rc);
+/** cxi_append_refused() - Did the append that has just returned end with a LINK event that refuses it? */
+bool cxi_append_refused(const struct cxi_rx *rx);
+/** cxi_fc_hold_message() - Software-managed message of @ev that must wait until older ones are onloaded. True: kept. */
+bool cxi_fc_hold_message(struct cxi_rxc *r, const struct cassini_event *ev);
 /** cxi_fc_preempt() - Hybrid: is it time to go to software before entries run out? Called with target events. */
 void cxi_fc_preempt(struct cxi_rxc *r, const struct cassini_event *ev);
 /** cxi_fc_rxc_timers() - What recovery waits for. Return: how many things were done. */

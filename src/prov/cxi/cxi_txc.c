@@ -43,7 +43,7 @@ struct cxi_tx *cxi_tx_get(struct cxi_ep *ep, enum cxi_tx_kind kind, uint64_t fla
 	tx->kind = (uint8_t)kind;
 	tx->wants_cqe = kit_tx_wants_cqe(&ep->kit, flags);
 	tx->has_cntr = ep->kit.cntr[cntr_of[kind]] != NULL;
-	tx->internal = tx->canceled = false;
+	tx->internal = tx->canceled = tx->is_held = false;
 	tx->done = NULL;
 	tx->wait = 0;
 	tx->rc = CASSINI_RC_OK;

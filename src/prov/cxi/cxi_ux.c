@@ -43,9 +43,9 @@ static void buf_on_event(struct cxi_req *req, const struct cassini_event *ev)
 		b->linked = false;
 		r->buf_posted[kind]--;
 	}
-	if (kind)
+	if (kind && !cxi_fc_hold_message(r, ev))
 		cxi_sw_message(r, ev); /* may empty the buffer, which then is gone if it was unlinked */
-	else if (ev->auto_unlinked && !b->held)
+	else if (!kind && ev->auto_unlinked && !b->held)
 		buf_retire(b);
 	if (ev->auto_unlinked)
 		cxi_bufs_fill(r, kind);
