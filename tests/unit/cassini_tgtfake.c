@@ -3,6 +3,7 @@
 #include "cassini_tgtfake.h"
 
 struct tf g_tf;
+char g_tf_src[TF_BIG], g_tf_dst[TF_BIG + 64], g_tf_over[TF_BIG + 64];
 
 /* --- what other files of the adapter would do --- */
 
@@ -234,4 +235,61 @@ struct cassini_pte_status tf_status(void)
 
 	cassini_pte_status(g_tf.pte, &st, NULL, 0);
 	return st;
+}
+
+void tf_fill(void)
+{
+	for (unsigned i = 0; i < TF_BIG; i++)
+		g_tf_src[i] = (char)(i * 7 + i / 256);
+	memset(g_tf_dst, 0, sizeof(g_tf_dst));
+	memset(g_tf_over, 0, sizeof(g_tf_over));
+}
+
+int tf_put_bulk(uint64_t bits, uint32_t len)
+{
+	struct cassini_pkt_in pkt = tf_pkt(CASSINI_PKT_PUT_BULK, bits, len);
+
+	pkt.region = TF_REGION;
+	pkt.raddr = (uintptr_t)g_tf_src;
+	return tf_send(&pkt, NULL);
+}
+
+static struct cassini_pkt_in rput_pkt(uint64_t bits, uint32_t len, uint32_t eager)
+{
+	struct cassini_pkt_in pkt = tf_pkt(CASSINI_PKT_RPUT, bits, len);
+
+	pkt.payload_len = eager;
+	pkt.region = TF_REGION;
+	pkt.remote_offset = (uintptr_t)g_tf_src;
+	pkt.rendezvous_id = 33;
+	pkt.get_bits = 0xabcd;
+	return pkt;
+}
+
+int tf_rput(uint64_t bits, uint32_t len, uint32_t eager)
+{
+	struct cassini_pkt_in pkt = rput_pkt(bits, len, eager);
+
+	return tf_send(&pkt, g_tf_src);
+}
+
+struct cassini_event tf_state_change(enum cassini_pte_state to, enum cassini_sc_reason why)
+{
+	struct cassini_event ev = tf_event(CASSINI_EV_STATE_CHANGE, CASSINI_RC_OK);
+
+	assert_int_equal(ev.state, to);
+	assert_int_equal(ev.sc_reason, why);
+	assert_true(ev.nic_auto);
+	assert_int_equal(ev.user_ptr, (uintptr_t)&g_tf);
+	return ev;
+}
+
+struct cassini_le *tf_append_any(enum cassini_list list, void *start, uint64_t len, uint64_t user_ptr)
+{
+	struct cassini_le_attr attr = tf_attr(list, TF_BUFFER, start, len, 0, user_ptr);
+	struct cassini_le *le;
+
+	attr.ignore_bits = UINT64_MAX;
+	assert_int_equal(cassini_append(g_tf.pte, &attr, &le), 0);
+	return le;
 }

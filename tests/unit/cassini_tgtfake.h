@@ -55,6 +55,8 @@ struct tf {
 	int64_t live;
 };
 extern struct tf g_tf;
+#define TF_BIG 50000u
+extern char g_tf_src[TF_BIG], g_tf_dst[TF_BIG + 64], g_tf_over[TF_BIG + 64];
 
 #define TF_MATCHING  ((struct cassini_pte_opts){.is_matching = true})
 #define TF_FLOWCTRL  ((struct cassini_pte_opts){.is_matching = true, .en_flowctrl = true})
@@ -82,5 +84,14 @@ void tf_no_event(void);
 /** tf_answer() - The latest answer, which must be the @cnt-th and of @op. */
 const struct tf_answer *tf_answer(unsigned cnt, enum cassini_pkt_op op);
 struct cassini_pte_status tf_status(void);
+/** tf_fill() - A pattern in g_tf_src, the others empty. */
+void tf_fill(void);
+/** tf_put_bulk(), tf_rput() - A Put that is to be fetched from g_tf_src; a rendezvous of which @eager bytes come now. Return: the verdict. */
+int tf_put_bulk(uint64_t bits, uint32_t len);
+int tf_rput(uint64_t bits, uint32_t len, uint32_t eager);
+/** tf_state_change() - The oldest event says that the adapter changed the state itself. */
+struct cassini_event tf_state_change(enum cassini_pte_state to, enum cassini_sc_reason why);
+/** tf_append_any() - A buffer that takes whatever fits. */
+struct cassini_le *tf_append_any(enum cassini_list list, void *start, uint64_t len, uint64_t user_ptr);
 
 #endif
