@@ -187,7 +187,7 @@ struct cassini_event {
 	uint16_t vni;
 	uint16_t le_used_pct;   /* target events: LEs in use of the service's, in percent (lpe_stat) */
 	uint32_t initiator;     /* match id of who sent it */
-	uint32_t mlength, rlength; /* bytes moved, bytes asked; ACK and REPLY: what was asked */
+	uint32_t mlength, rlength; /* bytes moved, bytes asked; ACK and REPLY: what was asked. Rendezvous: PUT the eager bytes, REPLY the rest */
 	uint64_t user_ptr;      /* ACK, REPLY, SEND: of the command; target events: of the list entry */
 	uint64_t match_bits, header_data;
 	uint64_t remote_offset;
@@ -359,7 +359,7 @@ struct cassini_le_attr {
 	enum cassini_list list;
 	uint32_t flags;          /* CASSINI_LE_* */
 	void *start;
-	uint64_t length;         /* bytes; UINT64_MAX: the whole address space */
+	uint64_t length;         /* bytes; UINT64_MAX (start NULL): the whole address space, of which peers reach only the source of a rendezvous, by Get */
 	uint32_t min_free;       /* MANAGE_LOCAL: unlink when less is left, < 2^24 */
 	uint32_t match_id;       /* initiator or CASSINI_MATCH_ID_ANY */
 	uint64_t match_bits, ignore_bits;
