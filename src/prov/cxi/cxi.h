@@ -344,7 +344,7 @@ struct cxi_rxc {
 	struct cassini_cmdq *cmdq;       /* Gets that software issues, match-complete notices */
 	struct cassini_cp *cp;
 	struct slab rxs, uxs;            /* struct cxi_rx, struct cxi_ux */
-	uint32_t posted, max;            /* receives that have not ended; rx_attr.size */
+	uint32_t posted, max;            /* receives that have not ended; rx_attr.size, which bounds the event queue, not them: list entries do */
 	TAILQ_HEAD(, cxi_rx) rx_list;    /* all of them, in order of posting */
 	struct mt_posted sw_posted;      /* of those, the ones that software matches, and appends to be replayed */
 	struct mt_unexp sw_unexp;        /* unexpected messages that software holds: struct cxi_ux */

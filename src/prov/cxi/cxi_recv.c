@@ -498,8 +498,6 @@ ssize_t cxi_recv_common(struct cxi_ep *ep, const struct cxi_recv_args *a)
 		return -FI_EAGAIN;
 	if (unlikely(a->flags & (FI_PEEK | FI_CLAIM | FI_DISCARD)))
 		return a->flags & FI_PEEK ? cxi_peek(ep, a) : cxi_claim(ep, a);
-	if (unlikely(r->posted >= r->max))
-		return -FI_EAGAIN;
 	rx = cxi_rx_get(ep, a);
 	if (unlikely(!rx))
 		return -FI_EAGAIN;
