@@ -73,6 +73,7 @@ static void event_fill(struct arrival *a)
 		.remote_offset = pkt->remote_offset,
 		.start = cassini_le_place(a->hit.le, a->hit.offset),
 		.pte = a->pte,
+		.dom = a->dom,
 	};
 	if (a->pte->opts.en_event_match) {
 		struct cassini_event match = a->ev;
