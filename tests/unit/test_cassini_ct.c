@@ -31,7 +31,16 @@ static int trig_put(struct cassini_ct *on, uint64_t threshold, uint32_t len, uin
 
 static int trig_event(struct cassini_ct *on, uint64_t threshold, uint64_t user_ptr)
 {
-	return cassini_trig_ct(w.cq, on, threshold, CASSINI_CT_EVENT, NULL, 0, w.eq, user_ptr);
+	const struct cassini_ct_cmd cmd = {.op = CASSINI_CT_EVENT, .eq = w.eq, .user_ptr = user_ptr};
+
+	return cassini_trig_ct(w.cq, on, threshold, &cmd);
+}
+
+static int trig_count(struct cassini_ct *on, uint64_t threshold, enum cassini_ct_op op, struct cassini_ct *ct, uint64_t value)
+{
+	const struct cassini_ct_cmd cmd = {.op = op, .ct = ct, .value = value};
+
+	return cassini_trig_ct(w.cq, on, threshold, &cmd);
 }
 
 static void ct_add__saturates_and_writes_back(void **state)
@@ -168,7 +177,7 @@ static void trig__cascade_without_recursion(void **state)
 	for (unsigned i = 0; i < CHAIN; i++)
 		ct[i] = ct_new();
 	for (unsigned i = 0; i < CHAIN; i++)
-		assert_int_equal(cassini_trig_ct(w.cq, ct[i], 1, CASSINI_CT_INC, ct[(i + 1) % CHAIN], 2, NULL, 0), 0);
+		assert_int_equal(trig_count(ct[i], 1, CASSINI_CT_INC, ct[(i + 1) % CHAIN], 2), 0);
 	cassini_ct_add(ct[0], 1, 0);
 	expect_ct(ct[0], 3, 0);
 	for (unsigned i = 1; i < CHAIN; i++)
@@ -187,7 +196,7 @@ static void trig_set__overwrites(void **state)
 	a = ct_new();
 	b = ct_new();
 	cassini_ct_set(b, 50, 3);
-	assert_int_equal(cassini_trig_ct(w.cq, a, 1, CASSINI_CT_SET, b, 7, NULL, 0), 0);
+	assert_int_equal(trig_count(a, 1, CASSINI_CT_SET, b, 7), 0);
 	cassini_ct_add(a, 1, 0);
 	expect_ct(b, 7, 0);
 	cassini_ct_close(a);
@@ -205,9 +214,9 @@ static void trig_ct__refuses_nonsense(void **state)
 	world_open(&w, 1, 8);
 	ct = ct_new();
 	cq = w.cq;
-	assert_int_equal(cassini_trig_ct(cq, ct, 1, CASSINI_CT_SET, NULL, 1, w.eq, 0), -EINVAL);
-	assert_int_equal(cassini_trig_ct(cq, ct, 1, CASSINI_CT_EVENT, ct, 1, NULL, 0), -EINVAL);
-	assert_int_equal(cassini_trig_ct(cq, ct, 1, (enum cassini_ct_op)17, ct, 1, w.eq, 0), -EINVAL);
+	assert_int_equal(trig_count(ct, 1, CASSINI_CT_SET, NULL, 1), -EINVAL);
+	assert_int_equal(trig_count(ct, 1, CASSINI_CT_EVENT, ct, 1), -EINVAL); /* no EQ */
+	assert_int_equal(trig_count(ct, 1, (enum cassini_ct_op)17, ct, 1), -EINVAL);
 	attr.cp = w.cp;
 	assert_int_equal(cassini_cmdq_open(&w.lni, &attr, &w.cq), 0);
 	assert_int_equal(trig_event(ct, 1, 0), -EINVAL); /* has no triggers */
@@ -377,7 +386,7 @@ static void ct_close__commands_count_no_more(void **state)
 	cmd.ct = ct;
 	assert_int_equal(cassini_post(w.cq, &cmd), 0);
 	assert_int_equal(cassini_post_trig(w.cq, on, 1, &cmd), 0);
-	assert_int_equal(cassini_trig_ct(w.cq, on, 1, CASSINI_CT_INC, ct, 1, NULL, 0), 0);
+	assert_int_equal(trig_count(on, 1, CASSINI_CT_INC, ct, 1), 0);
 	cassini_ct_close(ct);
 	sent_end(0, 0);
 	expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_OK, 8);

@@ -315,12 +315,15 @@ bool cassini_cmdq_is_idle(const struct cassini_cmdq *cq);
  */
 int cassini_post_trig(struct cassini_cmdq *cq, struct cassini_ct *trig, uint64_t threshold, const struct cassini_cmd *cmd);
 enum cassini_ct_op { CASSINI_CT_SET, CASSINI_CT_INC, CASSINI_CT_EVENT };
-/**
- * cassini_trig_ct() - Set, increment @ct by @value, or make a TRIGGERED_OP event with @user_ptr on @eq when @trig has counted @threshold.
- * Return: as above; -EAGAIN @eq has no slot for that event.
- */
-int cassini_trig_ct(struct cassini_cmdq *cq, struct cassini_ct *trig, uint64_t threshold, enum cassini_ct_op op, struct cassini_ct *ct,
-		    uint64_t value, struct cassini_eq *eq, uint64_t user_ptr);
+struct cassini_ct_cmd {
+	enum cassini_ct_op op;
+	struct cassini_ct *ct;             /* SET: to @value, failures to 0; INC: by @value */
+	uint64_t value;
+	struct cassini_eq *eq;             /* EVENT: a TRIGGERED_OP event with @user_ptr */
+	uint64_t user_ptr;
+};
+/** cassini_trig_ct() - Do @cmd when @trig has counted @threshold. Return: as above; -EAGAIN the EQ has no slot for the event. */
+int cassini_trig_ct(struct cassini_cmdq *cq, struct cassini_ct *trig, uint64_t threshold, const struct cassini_ct_cmd *cmd);
 
 /* --- portal table entries ----------------------------------------------------------------------------------------------------------- */
 

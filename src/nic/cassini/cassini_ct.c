@@ -350,35 +350,35 @@ int cassini_post_trig(struct cassini_cmdq *cq, struct cassini_ct *trig, uint64_t
 	return 0;
 }
 
-int cassini_trig_ct(struct cassini_cmdq *cq, struct cassini_ct *trig, uint64_t threshold, enum cassini_ct_op op, struct cassini_ct *ct,
-		    uint64_t value, struct cassini_eq *eq, uint64_t user_ptr)
+int cassini_trig_ct(struct cassini_cmdq *cq, struct cassini_ct *trig, uint64_t threshold, const struct cassini_ct_cmd *cmd)
 {
 	static const uint8_t kind[] = {
 		[CASSINI_CT_SET] = CASSINI_TRIG_SET, [CASSINI_CT_INC] = CASSINI_TRIG_INC, [CASSINI_CT_EVENT] = CASSINI_TRIG_EVENT};
+	bool is_event = cmd->op == CASSINI_CT_EVENT;
 	struct cassini_trig *t;
 	int rc;
 
 	lock_assert_held(cq->lni->nic->open.lock);
-	if ((unsigned)op >= ARRAY_SIZE(kind) || (op == CASSINI_CT_EVENT ? !eq : !ct)) {
-		LOG_WARN("triggered operation %d lacks its %s", op, op == CASSINI_CT_EVENT ? "event queue" : "counting event");
+	if ((unsigned)cmd->op >= ARRAY_SIZE(kind) || (is_event ? !cmd->eq : !cmd->ct)) {
+		LOG_WARN("triggered operation %d lacks its %s", cmd->op, is_event ? "event queue" : "counting event");
 		return -EINVAL;
 	}
-	if (op == CASSINI_CT_EVENT) {
-		rc = cassini_eq_claim(eq);
+	if (is_event) {
+		rc = cassini_eq_claim(cmd->eq);
 		if (rc)
 			return rc;
 	}
 	rc = trig_new(cq, threshold, &t);
 	if (rc) {
-		if (op == CASSINI_CT_EVENT)
-			cassini_eq_unclaim(eq);
+		if (is_event)
+			cassini_eq_unclaim(cmd->eq);
 		return rc;
 	}
-	t->kind = kind[op];
-	t->cmd.ct = ct;
-	t->cmd.eq = eq;
-	t->cmd.user_ptr = user_ptr;
-	t->value = value;
+	t->kind = kind[cmd->op];
+	t->cmd.ct = is_event ? NULL : cmd->ct;
+	t->cmd.eq = cmd->eq;
+	t->cmd.user_ptr = cmd->user_ptr;
+	t->value = cmd->value;
 	trig_wait(trig, t);
 	return 0;
 }

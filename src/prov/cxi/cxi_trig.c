@@ -129,10 +129,12 @@ static ssize_t queue_atomic(struct cxi_domain *d, struct fid_ep *fid, const stru
 
 static int queue_cntr(struct cxi_domain *d, const struct fi_op_cntr *op, bool add, const struct fi_deferred_work *work)
 {
+	struct cassini_ct_cmd cmd = {.op = add ? CASSINI_CT_INC : CASSINI_CT_SET, .value = op->value};
+
 	if (!op->cntr || container_of(op->cntr, struct kit_cntr, fid)->domain != &d->kit || op->value > CASSINI_CT_SUCCESS_MAX)
 		return -FI_EINVAL;
-	return cassini_trig_ct(d->dwq->cmdq, ct_of(work->triggering_cntr), work->threshold, add ? CASSINI_CT_INC : CASSINI_CT_SET,
-			       ct_of(op->cntr), op->value, NULL, 0);
+	cmd.ct = ct_of(op->cntr);
+	return cassini_trig_ct(d->dwq->cmdq, ct_of(work->triggering_cntr), work->threshold, &cmd);
 }
 
 /* A receive cannot wait for a counter: it is posted now. */
