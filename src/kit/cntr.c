@@ -41,6 +41,14 @@ void kit_cntr_add(struct kit_cntr *c, uint64_t ok, uint64_t err)
 	changed(c);
 }
 
+void kit_cntr_store(struct kit_cntr *c, uint64_t ok, uint64_t err)
+{
+	lock_assert_held(&c->domain->lock);
+	value_set(&c->ok, ok);
+	value_set(&c->err, err);
+	changed(c);
+}
+
 static int drive(struct kit_cntr *c)
 {
 	struct kit_domain *d = c->domain;

@@ -101,6 +101,18 @@ void kit_ep_fini(struct kit_ep *ep)
 	kit_unref(&d->refs);
 }
 
+int kit_ep_watch(struct kit_ep *ep, bool on)
+{
+	int ret = ep->tx_cq ? kit_wait_watch_ep(ep->tx_cq->wait, ep, on) : 0;
+
+	if (!ret && ep->rx_cq && ep->rx_cq != ep->tx_cq)
+		ret = kit_wait_watch_ep(ep->rx_cq->wait, ep, on);
+	for (int i = 0; i < KIT_CNTR_NUM && !ret; i++)
+		if (ep->cntr[i])
+			ret = kit_wait_watch_ep(ep->cntr[i]->wait, ep, on);
+	return ret;
+}
+
 static int refuse(const struct kit_ep *ep, const char *what, uint64_t flags)
 {
 	KIT_WARN(ep->domain->prov, FI_LOG_EP_CTRL, "fi_ep_bind: %s (flags %#llx)\n", what,

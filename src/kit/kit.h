@@ -200,6 +200,8 @@ struct kit_cntr {
 int kit_cntr_init(struct kit_cntr *c, struct kit_domain *d, const struct fi_cntr_attr *attr, bool wait_ok, void *context);
 int kit_cntr_fini(struct kit_cntr *c);
 void kit_cntr_add(struct kit_cntr *c, uint64_t ok, uint64_t err); /* NULL is fine. Lock held. */
+/** kit_cntr_store() - The values of a counter that a device keeps have become these. Lock held. */
+void kit_cntr_store(struct kit_cntr *c, uint64_t ok, uint64_t err);
 
 /* --- event queue --------------------------------------------------------------------------------------------------------- */
 struct kit_eq;
@@ -274,6 +276,11 @@ struct kit_ep {
 };
 int kit_ep_init(struct kit_ep *ep, struct kit_domain *d, const struct fi_info *info, int (*progress)(struct kit_ep *), void *context);
 void kit_ep_fini(struct kit_ep *ep); /* unbinds everything */
+/**
+ * kit_ep_watch() - The endpoint's wait_fd() has become valid (@on), or is about to become invalid, after objects with wait objects were bound.
+ * Lock held. 0; -errno.
+ */
+int kit_ep_watch(struct kit_ep *ep, bool on);
 /** kit_ep_bind() - fi_ep_bind: CQ, counter, AV, EQ with all their rules. -FI_EINVAL another domain's, bound twice, bad flags; -FI_EOPBADSTATE enabled. */
 int kit_ep_bind(struct kit_ep *ep, struct fid *bfid, uint64_t flags);
 /** kit_ep_enable_check() - -FI_ENOAV, -FI_ENOCQ as the caps need; 0. */

@@ -121,6 +121,8 @@ int link_port_open(const struct link_port_attr *attr, struct link_port **out);
  * for, bounded by the room's linger; says goodbye. Drops and retakes the lock while it waits. NULL is fine.
  */
 void link_port_close(struct link_port *p);
+/** link_port_holder() - Who has @ip and @port on this host: process id as that process sees it; 0 = nobody of ours, or not known. System calls. */
+int link_port_holder(const uint8_t ip[16], uint16_t port);
 /** link_port_addr() - Our own address as peers must use it. */
 const struct link_addr *link_port_addr(const struct link_port *p);
 /** link_poll() - Receive, acknowledge, retransmit, complete. Return: number of events handled, 0 = idle. */
@@ -132,6 +134,7 @@ uint64_t link_next_deadline(struct link_port *p);
 
 /**
  * link_peer_get() - The peer at @addr, made on first use; one reference. Sends nothing.
+ * A dead one whose address has no nonce begins anew when its last reference was dropped before.
  * Return: 0; -ENOMEM; -ENETUNREACH: another host, but this port is bound to loopback (logged, names the key `if=`).
  */
 int link_peer_get(struct link_port *p, const struct link_addr *addr, struct link_peer **out);
@@ -140,6 +143,8 @@ void link_peer_put(struct link_peer *peer);
 const struct link_addr *link_peer_addr(const struct link_peer *peer);
 /** link_peer_is_local() - True when shared memory carries its frames now. */
 bool link_peer_is_local(const struct link_peer *peer);
+/** link_peer_nonce() - Nonce of the port that @peer's frames reach now: of its address, else as the path learned it; 0 = not known (yet). */
+uint32_t link_peer_nonce(const struct link_peer *peer);
 /* One pointer for the port's owner, NULL at first. */
 void *link_peer_user(const struct link_peer *peer);
 void link_peer_set_user(struct link_peer *peer, void *user);

@@ -209,6 +209,10 @@ int shm_arm(struct shm_port *s); /* 0; -EAGAIN something is there */
 void shm_disarm(struct shm_port *s);
 /* For bulk.c: can we copy from/to the peer's memory by process_vm_*; is its owner polling right now. */
 pid_t shm_peer_pid(const struct shm_peer *sp);
+/** shm_peer_nonce() - Of the incarnation whose segment it is. */
+uint32_t shm_peer_nonce(const struct shm_peer *sp);
+/** shm_addr_pid() - Process that has the live segment for @addr (nonce ignored); 0: none. System calls. */
+pid_t shm_addr_pid(const struct link_addr *addr);
 bool shm_peer_cma_ok(struct shm_peer *sp);
 bool shm_peer_is_polling(struct shm_peer *sp);
 /** shm_peer_node() - Random id of the peer's node, to find its region table; 0 = unknown. */
@@ -273,6 +277,8 @@ void rel_peer_drop(struct rel *r, struct link_peer *peer, int status);
 /** rel_drain() - For close: stop taking frames, start goodbyes. Return: true once nothing is owed either way. */
 bool rel_drain(struct rel *r, uint64_t now_ns);
 uint32_t rel_outstanding(const struct rel *r);
+/** rel_peer_nonce() - As the handshake told; 0: there was none yet. */
+uint32_t rel_peer_nonce(const struct rel_peer *rp);
 
 /* --- bulk.c ---------------------------------------------------------------------------------------------------------- */
 

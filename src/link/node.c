@@ -216,3 +216,11 @@ void link_node_close(struct link_node *n)
 	lock_release(n->lock);
 	node_free(n);
 }
+
+int link_port_holder(const uint8_t ip[16], uint16_t port)
+{
+	struct link_addr addr = {.port = port};
+
+	memcpy(addr.ip, ip, sizeof(addr.ip));
+	return shm_addr_pid(&addr);
+}

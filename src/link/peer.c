@@ -165,3 +165,12 @@ void link_peer_set_user(struct link_peer *peer, void *user)
 {
 	peer->user = user;
 }
+
+uint32_t link_peer_nonce(const struct link_peer *peer)
+{
+	if (peer->addr.nonce)
+		return peer->addr.nonce;
+	if (peer->shm)
+		return shm_peer_nonce(peer->shm);
+	return peer->rel ? rel_peer_nonce(peer->rel) : 0;
+}

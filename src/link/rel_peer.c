@@ -107,6 +107,11 @@ static void fresh_half(struct rel_peer *rp)
 	} while (!rp->half);
 }
 
+uint32_t rel_peer_nonce(const struct rel_peer *rp)
+{
+	return rp->peer_nonce;
+}
+
 struct rel_peer *rel_peer_new(struct rel *r, struct link_peer *peer)
 {
 	struct rel_peer *rp, **at;

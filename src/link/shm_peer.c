@@ -502,6 +502,11 @@ pid_t shm_peer_pid(const struct shm_peer *sp)
 	return sp->seg->peer_pid;
 }
 
+uint32_t shm_peer_nonce(const struct shm_peer *sp)
+{
+	return sp->addr.nonce;
+}
+
 uint64_t shm_peer_node(const struct shm_peer *sp)
 {
 	return sp->seg->peer_node;

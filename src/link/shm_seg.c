@@ -251,6 +251,29 @@ bool shm_seg_is_alive(const struct shm_seg *seg)
 	return rc == 0 && st.st_dev == seg->dev && st.st_ino == seg->ino;
 }
 
+pid_t shm_addr_pid(const struct link_addr *addr)
+{
+	char path[SHM_NAME_MAX];
+	struct shm_hdr hdr;
+	struct stat st;
+	pid_t pid = 0;
+	int fd = -1, rc;
+
+	seg_path(addr, path);
+	pthread_mutex_lock(&g_own_mutex);
+	if (own_find(path)) { /* opening and closing it would lose its lock */
+		pid = getpid();
+	} else {
+		rc = open_checked(path, &fd, &st, &hdr);
+		if (rc == 0 || rc == -ESTALE)
+			close(fd);
+		if (rc == 0 && hdr.magic == SHM_MAGIC)
+			pid = hdr.pid;
+	}
+	pthread_mutex_unlock(&g_own_mutex);
+	return pid;
+}
+
 struct tag_query {
 	uint32_t tag;
 };

@@ -591,7 +591,9 @@ static int sock_bind(struct udp *u, struct link_addr *self)
 
 	if (bind(u->fd, (struct sockaddr *)&name, len)) {
 		rc = -errno;
-		LOG_WARN("cannot bind %s: %s", link_addr_text(self, text), strerror(-rc));
+		/* who asks for a certain port may be looking for one that is free */
+		log_line(rc == -EADDRINUSE && self->port ? LOG_LVL_INFO : LOG_LVL_WARN, __func__, __LINE__,
+			 "cannot bind %s: %s", link_addr_text(self, text), strerror(-rc));
 		return rc;
 	}
 	len = sizeof(name);

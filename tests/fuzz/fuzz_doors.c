@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The doors of the packet formats: efa protocol v4, the soft EFA frame, bulk, and the reliability datagram.
+// The doors of the packet formats: efa protocol v4, the soft EFA and Cassini frames, bulk, and the reliability datagram.
 #include "fuzz.h"
 
 #include "link/bulk_int.h"
 #include "link/link_int.h"
 #include "link/rel_int.h"
+#include "nic/cassini/cassini_wire.h"
 #include "nic/efanic/efanic_wire.h"
 #include "prov/efa/efa_proto.h"
 
@@ -58,6 +59,24 @@ static void door_efa(const struct view *v)
 	efa_again(&h);
 }
 
+static void door_cassini(const struct view *v)
+{
+	uint8_t buf[CASSINI_ENCODE_MAX];
+	struct cassini_pkt_in pkt;
+
+	if (cassini_pkt_check(v, &pkt))
+		return;
+	FUZZ_CHECK(pkt.op && pkt.op < CASSINI_PKT_NUM && pkt.vni && pkt.pid < CASSINI_PID_CNT);
+	FUZZ_CHECK(pkt.hdr_len + pkt.payload_len == v->len);
+	FUZZ_CHECK(pkt.payload_len <= CASSINI_FRAME_DATA && pkt.payload_len <= pkt.request_len);
+	FUZZ_CHECK(cassini_pkt_encode(&pkt, buf) == pkt.hdr_len);
+	for (unsigned i = 0; i < pkt.hdr_len; i++) { /* a good frame has one form */
+		uint8_t byte;
+
+		FUZZ_CHECK(view_copy(v, i, &byte, 1) == 1 && byte == buf[i]);
+	}
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	void *mem[VIEW_SEG_MAX] = {NULL};
@@ -66,7 +85,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct bulk_pkt bulk;
 	struct rel_pkt rel;
 	struct view v;
-	unsigned which = fuzz_u8(&f) % 4;
+	unsigned which = fuzz_u8(&f) % 5;
 
 	if (which == 3) { /* datagrams come in one piece */
 		mem[0] = malloc(f.left + 1);
@@ -77,6 +96,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		cut(&f, &v, mem);
 		if (which == 0)
 			door_efa(&v);
+		else if (which == 4)
+			door_cassini(&v);
 		else if (which == 1 && efanic_pkt_check(&v, &nic) == EFANIC_DROP_NONE)
 			FUZZ_CHECK(nic.hdr_len + nic.payload_len == v.len);
 		else if (which == 2 && !bulk_pkt_check(&v, &bulk))

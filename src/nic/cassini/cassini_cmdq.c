@@ -1,0 +1,438 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Command queues: checks, depth, order between the commands of a queue, fences.
+#include "nic/cassini/cassini_int.h"
+
+#include <errno.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+
+/*
+ * Theory of operation
+ *
+ * A command that nothing holds back goes out inside of cassini_post(); the link keeps the order from there on. What must wait stands in cq->held, and
+ * then everything behind it does too:
+ *
+ *   fence          is_fence: all commands before it have ended (nothing of the queue is under way)
+ *   ordered write  is_ordered: an unrestricted write to a region, while a bulk Put of this Domain to the same peer still moves (peer->ordered);
+ *                  the target fetches that one's data later than the frames that come after it, so this is the only place where order can be kept
+ *   full path      the link had no room when the queue was worked off; a command that meets a full path with nothing held is refused instead
+ *
+ * RESTRICTED commands have no order: they pass, unless a fence is held. The polls of the Domain of the first held command work the queue off
+ * (cassini_cmdq_kick()); posting never does, so a post can be called from anywhere, also from a trigger that fires inside of a post.
+ */
+
+/* --- checks --- */
+
+static const char *amo_fault(const struct cassini_cmd *cmd)
+{
+	size_t size = cassini_amo_type_size(cmd->atomic_type);
+
+	if (cmd->atomic_op >= CASSINI_AMO_OP_NUM || cmd->atomic_op == CASSINI_AMO_SUM + 1)
+		return "no such atomic operation";
+	if (cmd->atomic_op == CASSINI_AMO_CSWAP && cmd->cswap_op >= CASSINI_CSWAP_NUM)
+		return "no such comparison";
+	if (!size || cmd->request_len != size)
+		return "request_len is not the size of the atomic type";
+	if (cmd->opcode == CASSINI_OP_FETCHING_ATOMIC && !cmd->fetch_addr)
+		return "fetch_addr is NULL";
+	return NULL;
+}
+
+static const char *inline_fault(const struct cassini_cmd *cmd)
+{
+	uint32_t max = cmd->flags & CASSINI_CMD_RESTRICTED ? CASSINI_IDC_RESTRICTED_MAX : CASSINI_IDC_MAX;
+
+	if (!(cmd->flags & CASSINI_CMD_INLINE))
+		return NULL;
+	if (cmd->opcode == CASSINI_OP_GET || cmd->opcode == CASSINI_OP_RENDEZVOUS_PUT)
+		return "INLINE is for Puts and atomics";
+	return cmd->request_len > max ? "INLINE payload above the limit" : NULL;
+}
+
+/* What is wrong with @cmd, or NULL. */
+static const char *fault_of(const struct cassini_cmd *cmd)
+{
+	const char *why = inline_fault(cmd);
+
+	if (why)
+		return why;
+	if (cmd->pid >= CASSINI_PID_CNT || cmd->nic > CASSINI_NIC_MAX)
+		return "no such address";
+	if (cmd->flags & CASSINI_CMD_HRP &&
+	    (!(cmd->flags & CASSINI_CMD_RESTRICTED) || (cmd->opcode != CASSINI_OP_PUT && cmd->opcode != CASSINI_OP_ATOMIC)))
+		return "HRP is for restricted Puts and atomics";
+	switch ((enum cassini_opcode)cmd->opcode) {
+	case CASSINI_OP_RENDEZVOUS_PUT:
+		if (cmd->flags & CASSINI_CMD_RESTRICTED)
+			return "a rendezvous cannot be restricted";
+		if (cmd->eager_length > cmd->request_len || cmd->eager_length > CASSINI_FRAME_DATA)
+			return "eager_length above request_len or a frame";
+		/* fall through */
+	case CASSINI_OP_PUT:
+	case CASSINI_OP_GET:
+		return cmd->request_len && !cmd->local_addr ? "local_addr is NULL" : NULL;
+	case CASSINI_OP_ATOMIC:
+	case CASSINI_OP_FETCHING_ATOMIC:
+		return amo_fault(cmd);
+	case CASSINI_OP_NUM:
+		break;
+	}
+	return "no such opcode";
+}
+
+__attribute__((noinline)) int cassini_cmd_check(const struct cassini_cmdq *cq, const struct cassini_cmd *cmd)
+{
+	const char *why = cmd->dom && !cmd->dom->closing ? fault_of(cmd) : "no Domain, or one that closes";
+
+	if (why) {
+		LOG_WARN("command refused, opcode %u to NIC 0x%x PID %u index %u, %u bytes: %s", cmd->opcode, cmd->nic, cmd->pid, cmd->pid_idx,
+			 cmd->request_len, why);
+		return -EINVAL;
+	}
+	if (cmd->dom->vni != cq->cp->vni) {
+		LOG_WARN("command refused: its Domain has VNI %u, its queue's profile VNI %u", cmd->dom->vni, cq->cp->vni);
+		return -EACCES;
+	}
+	return 0;
+}
+
+/* The commands that come by the million need no more than this. */
+static inline bool is_plain_put(const struct cassini_cmdq *cq, const struct cassini_cmd *cmd)
+{
+	return cmd->opcode == CASSINI_OP_PUT && !(cmd->flags & CASSINI_CMD_HRP) && cmd->pid < CASSINI_PID_CNT && cmd->nic <= CASSINI_NIC_MAX &&
+	       (!(cmd->flags & CASSINI_CMD_INLINE) || cmd->request_len <= CASSINI_IDC_MAX) && (cmd->local_addr || !cmd->request_len) &&
+	       !cmd->dom->closing && cmd->dom->vni == cq->cp->vni;
+}
+
+/* --- what is held --- */
+
+/* Does it write to a region so that later writes must not land first? Indices below 16 are for messages, whose order is that of matching. */
+static inline bool is_ordered_write(const struct cassini_cmd *cmd)
+{
+	return cmd->pid_idx >= 16 && !(cmd->flags & CASSINI_CMD_RESTRICTED) &&
+	       (cmd->opcode == CASSINI_OP_PUT || cmd->opcode == CASSINI_OP_ATOMIC || cmd->opcode == CASSINI_OP_FETCHING_ATOMIC);
+}
+
+/* Whose polls can move @cq on? NULL: nothing waits. */
+static struct cassini_dom *waits_for(const struct cassini_cmdq *cq)
+{
+	if (cq->held_cnt)
+		return STAILQ_FIRST(&cq->held)->cmd.dom;
+	return cq->ready ? cq->ready->cmd.dom : NULL;
+}
+
+void cassini_cmdq_watch(struct cassini_cmdq *cq)
+{
+	struct cassini_dom *dom = waits_for(cq);
+
+	if (dom == cq->watched_by)
+		return;
+	if (cq->watched_by)
+		LIST_REMOVE(cq, link);
+	cq->watched_by = dom;
+	if (dom)
+		LIST_INSERT_HEAD(&dom->cmdqs, cq, link);
+}
+
+static void hold(struct cassini_cmdq *cq, struct cassini_op *op)
+{
+	STAILQ_INSERT_TAIL(&cq->held, op, held);
+	cq->held_cnt++;
+	cq->held_fences += op->is_fence;
+	cassini_cmdq_watch(cq);
+}
+
+static void unhold(struct cassini_cmdq *cq, struct cassini_op *op)
+{
+	STAILQ_REMOVE(&cq->held, op, cassini_op, held);
+	cq->held_cnt--;
+	cq->held_fences -= op->is_fence;
+}
+
+/* Must @op, new or first of the held ones, wait for something else than the path? */
+static inline bool is_blocked(const struct cassini_op *op, uint32_t under_way)
+{
+	return (op->is_fence && under_way) || (op->is_ordered && op->peer->ordered);
+}
+
+static int kick_one(struct cassini_cmdq *cq)
+{
+	struct cassini_op *op;
+	int n = 0;
+
+	while ((op = STAILQ_FIRST(&cq->held)) && !is_blocked(op, cq->used - cq->held_cnt)) {
+		unhold(cq, op);
+		if (cassini_ini_start(op)) {
+			STAILQ_INSERT_HEAD(&cq->held, op, held);
+			cq->held_cnt++;
+			cq->held_fences += op->is_fence;
+			break;
+		}
+		n++;
+	}
+	if (unlikely(cq->ready))
+		n += cassini_trig_retry(cq);
+	cassini_cmdq_watch(cq);
+	return n;
+}
+
+int cassini_cmdq_kick(struct cassini_dom *dom)
+{
+	struct cassini_cmdq *cq, *tmp;
+	int n = 0;
+
+	LIST_FOREACH_SAFE(cq, &dom->cmdqs, link, tmp)
+		n += kick_one(cq);
+	return n;
+}
+
+/* --- posting --- */
+
+/* The peer that @cmd goes to. -EAGAIN for want of memory; -ENETUNREACH. */
+static inline int peer_of(struct cassini_cmdq *cq, const struct cassini_cmd *cmd, struct cassini_peer **out)
+{
+	struct cassini_peer *last = cq->last;
+	int rc;
+
+	if (likely(last && last->pid == cmd->pid && last->nic == cmd->nic && last->dom == cmd->dom && last->link)) {
+		*out = last;
+		return 0;
+	}
+	rc = cassini_peer_get(cmd->dom, cmd->nic, cmd->pid, out);
+	if (rc)
+		return rc == -ENOMEM ? -EAGAIN : rc;
+	cq->last = *out;
+	return 0;
+}
+
+static int slots_claim(const struct cassini_cmd *cmd, bool *owes_send)
+{
+	int rc = cassini_eq_claim(cmd->eq);
+
+	*owes_send = false;
+	if (likely(rc || !(cmd->flags & CASSINI_CMD_EV_SEND) || !cmd->eq))
+		return rc;
+	if (cmd->opcode != CASSINI_OP_PUT && cmd->opcode != CASSINI_OP_ATOMIC)
+		return 0;
+	rc = cassini_eq_claim(cmd->eq);
+	if (rc)
+		cassini_eq_unclaim(cmd->eq);
+	*owes_send = !rc;
+	return rc;
+}
+
+/* Not zeroed as a whole: more than half of it is for the few who need it. */
+static inline void op_fill(struct cassini_op *op, struct cassini_cmdq *cq, const struct cassini_cmd *cmd)
+{
+	op->work = (struct cassini_work){cassini_ini_sent, NULL};
+	op->cq = cq;
+	op->region = 0;
+	op->state = CASSINI_OPS_HELD;
+	op->is_fence = op->is_moving = op->in_rdzv = false;
+	op->is_ordered = is_ordered_write(cmd);
+	__builtin_memcpy(&op->cmd, cmd, offsetof(struct cassini_cmd, atomic_op));
+	if (unlikely(cmd->opcode >= CASSINI_OP_ATOMIC)) {
+		op->cmd = *cmd;
+	} else if (cmd->flags & CASSINI_CMD_INLINE) {
+		copy_small(op->frame + CASSINI_PUT_HDR, cmd->local_addr, cmd->request_len);
+		op->cmd.local_addr = op->frame + CASSINI_PUT_HDR;
+	}
+}
+
+/* @op is complete and counted in cq->used. Return: 0; -EAGAIN: neither sent nor held. */
+static inline int launch(struct cassini_cmdq *cq, struct cassini_op *op)
+{
+	bool is_restricted = op->cmd.flags & CASSINI_CMD_RESTRICTED;
+
+	if (unlikely(cq->fence_next))
+		op->is_fence = cq->used > 1;
+	if (unlikely(is_blocked(op, cq->used - cq->held_cnt - 1) || (cq->held_cnt && (!is_restricted || cq->held_fences || op->is_fence)))) {
+		hold(cq, op);
+		return 0;
+	}
+	return cassini_ini_start(op);
+}
+
+/* Frames may wait until the doorbell when more are announced. A poll flushes by itself. */
+static inline void ring(struct cassini_cmdq *cq, struct cassini_dom *dom, bool more)
+{
+	if (unlikely(cq->bell && cq->bell != dom))
+		link_doorbell(cq->bell->port);
+	cq->bell = more ? dom : NULL;
+	if (!more && !dom->is_polling)
+		link_doorbell(dom->port);
+}
+
+int cassini_post(struct cassini_cmdq *cq, const struct cassini_cmd *cmd)
+{
+	struct cassini_dom *dom = cmd->dom;
+	struct cassini_peer *peer = NULL;
+	struct cassini_op *op;
+	bool owes_send;
+	int rc;
+
+	lock_assert_held(cq->lni->nic->open.lock);
+	if (unlikely(!dom || !is_plain_put(cq, cmd)) && (rc = cassini_cmd_check(cq, cmd)))
+		return rc;
+	if (unlikely(cq->used >= cq->depth))
+		return -EAGAIN;
+	rc = peer_of(cq, cmd, &peer);
+	if (unlikely(rc && rc != -ENETUNREACH))
+		return -EAGAIN;
+	if (unlikely(slots_claim(cmd, &owes_send)))
+		return -EAGAIN;
+	op = slab_get(&dom->ops);
+	if (unlikely(!op))
+		goto err_unclaim;
+	op->peer = peer;
+	op->owes_send = owes_send;
+	op_fill(op, cq, cmd);
+	cq->used++;
+	if (unlikely(!peer)) {
+		cassini_ini_drop(op, CASSINI_RC_UNDELIVERABLE);
+		return 0;
+	}
+	if (unlikely(launch(cq, op)))
+		goto err_put;
+	cq->fence_next = false;
+	ring(cq, dom, cmd->flags & CASSINI_CMD_MORE);
+	return 0;
+err_put:
+	cq->used--;
+	slab_put(&dom->ops, op);
+err_unclaim:
+	cassini_eq_unclaim(cmd->eq);
+	if (owes_send)
+		cassini_eq_unclaim(cmd->eq);
+	return -EAGAIN;
+}
+
+int cassini_fence(struct cassini_cmdq *cq)
+{
+	lock_assert_held(cq->lni->nic->open.lock);
+	cq->fence_next = cq->used > 0;
+	return 0;
+}
+
+void cassini_doorbell(struct cassini_cmdq *cq)
+{
+	lock_assert_held(cq->lni->nic->open.lock);
+	if (cq->bell)
+		link_doorbell(cq->bell->port);
+	cq->bell = NULL;
+}
+
+/* --- the queue --- */
+
+int cassini_cmdq_open(struct cassini_lni *lni, const struct cassini_cmdq_attr *attr, struct cassini_cmdq **out)
+{
+	struct cassini_cmdq *cq;
+	int rc;
+
+	lock_assert_held(lni->nic->open.lock);
+	if (!attr->depth || !attr->cp || attr->cp->lni != lni) {
+		LOG_WARN("command queue of depth %u: needs a depth, and a profile of its LNI", attr->depth);
+		return -EINVAL;
+	}
+	rc = cassini_rsrc_get(lni, CASSINI_RSRC_TXQ);
+	if (rc)
+		return rc;
+	cq = mem_alloc(sizeof(*cq));
+	if (!cq) {
+		cassini_rsrc_put(lni, CASSINI_RSRC_TXQ);
+		return -ENOMEM;
+	}
+	cq->lni = lni;
+	cq->cp = attr->cp;
+	cq->depth = attr->depth;
+	cq->has_trig = attr->has_trig;
+	STAILQ_INIT(&cq->held);
+	LIST_INIT(&cq->trigs);
+	LIST_INSERT_HEAD(&lni->cmdqs, cq, all);
+	*out = cq;
+	return 0;
+}
+
+/* Ends the held commands of @dom; NULL: of all. */
+static void drop_held(struct cassini_cmdq *cq, const struct cassini_dom *dom)
+{
+	struct cassini_op *op, *tmp;
+
+	STAILQ_FOREACH_SAFE(op, &cq->held, held, tmp) {
+		if (dom && op->cmd.dom != dom)
+			continue;
+		unhold(cq, op);
+		cassini_ini_drop(op, CASSINI_RC_CANCELED);
+	}
+}
+
+static void orphan_if_of(void *obj, void *cq)
+{
+	struct cassini_op *op = obj;
+
+	if (op->cq == cq)
+		cassini_ini_orphan(op);
+}
+
+void cassini_cmdq_close(struct cassini_cmdq *cq)
+{
+	struct cassini_dom *dom;
+
+	if (!cq)
+		return;
+	lock_assert_held(cq->lni->nic->open.lock);
+	cassini_trig_forget(cq, NULL);
+	cq->depth = 0; /* what counts of dropped commands trigger finds it full */
+	drop_held(cq, NULL);
+	LIST_FOREACH(dom, &cq->lni->nic->doms, link)
+		slab_foreach(&dom->ops, orphan_if_of, cq);
+	cassini_doorbell(cq);
+	cassini_trig_forget(cq, NULL);
+	if (cq->watched_by)
+		LIST_REMOVE(cq, link);
+	LIST_REMOVE(cq, all);
+	cassini_rsrc_put(cq->lni, CASSINI_RSRC_TXQ);
+	mem_free(cq);
+}
+
+void cassini_ini_close(struct cassini_dom *dom)
+{
+	struct cassini_lni *lni;
+	struct cassini_peer *peer;
+	struct cassini_cmdq *cq;
+	struct cassini_op *op;
+
+	lock_assert_held(dom->nic->open.lock);
+	dom->closing = true;
+	LIST_FOREACH(lni, &dom->nic->lnis, link) {
+		LIST_FOREACH(cq, &lni->cmdqs, all) {
+			cassini_trig_forget(cq, dom);
+			drop_held(cq, dom);
+			cassini_cmdq_watch(cq);
+			if (cq->bell == dom)
+				cassini_doorbell(cq);
+			if (cq->last && cq->last->dom == dom)
+				cq->last = NULL;
+		}
+	}
+	/* the last answer that a peer owes takes it off the list */
+	while ((peer = LIST_FIRST(&dom->awaited)) && (op = LIST_FIRST(&peer->waiting)))
+		cassini_ini_lost(op, CASSINI_RC_CANCELED);
+}
+
+void cassini_cmdq_set_cp(struct cassini_cmdq *cq, struct cassini_cp *cp)
+{
+	lock_assert_held(cq->lni->nic->open.lock);
+	cq->cp = cp;
+}
+
+uint32_t cassini_cmdq_free(const struct cassini_cmdq *cq)
+{
+	return cq->depth - cq->used;
+}
+
+bool cassini_cmdq_is_idle(const struct cassini_cmdq *cq)
+{
+	return !cq->used;
+}

@@ -1,0 +1,720 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Domains: a link port each, their peers, and where received frames go.
+#include "nic/cassini/cassini_int.h"
+
+#include <sched.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/rng.h"
+
+/*
+ * Theory of operation
+ *
+ * A remote Domain is a place, (NIC, PID) in our VNI: its address has no incarnation. A struct cassini_peer is such a place and lives as long as our
+ * Domain; its link_peer and the number @life change with the processes that live there. We learn that a process has gone in three ways: a frame of
+ * ours ends with a negative status; a frame comes from that place with another nonce than before; or the watch finds that the link now reaches
+ * another one. Each leads to cassini_peer_gone(), which ends what the old one owed us.
+ *
+ * The watch: whoever owes us a REPLY or a Get and says nothing for 250 ms is sent a PING. The answer does not matter, its status does: a frame that
+ * is under way makes the link find out whether the peer lives.
+ */
+
+#define WATCH_NS      (250 * NS_PER_MS)
+#define RETRY_NS      NS_PER_MS /* of the adapter thread, when a path was full */
+#define PEERS_MIN     16u
+#define SHORT_MAX     256u /* bytes of a frame that a slab's answer has room for */
+#define POLLS_A_WATCH 64u
+
+/* --- peers --- */
+
+static uint32_t id_hash(uint32_t id)
+{
+	id *= 0x9e3779b1u;
+	return id ^ id >> 15;
+}
+
+static struct cassini_peer *peer_find(const struct cassini_dom *dom, uint32_t nic, uint16_t pid)
+{
+	struct cassini_peer *peer = dom->peer_tab[id_hash(CASSINI_MATCH_ID(pid, nic)) & dom->peer_mask];
+
+	while (peer && (peer->nic != nic || peer->pid != pid))
+		peer = peer->hnext;
+	return peer;
+}
+
+static void peer_insert(struct cassini_dom *dom, struct cassini_peer *peer)
+{
+	struct cassini_peer **head = &dom->peer_tab[id_hash(CASSINI_MATCH_ID(peer->pid, peer->nic)) & dom->peer_mask];
+
+	peer->hnext = *head;
+	*head = peer;
+}
+
+/* Without memory the chains become longer. */
+static void peers_grow(struct cassini_dom *dom)
+{
+	struct cassini_peer **old = dom->peer_tab, **tab = mem_alloc(2 * ((size_t)dom->peer_mask + 1) * sizeof(*tab));
+	uint32_t old_mask = dom->peer_mask;
+
+	if (!tab)
+		return;
+	dom->peer_tab = tab;
+	dom->peer_mask = 2 * old_mask + 1;
+	for (uint32_t i = 0; i <= old_mask; i++) {
+		for (struct cassini_peer *peer = old[i], *next; peer; peer = next) {
+			next = peer->hnext;
+			peer_insert(dom, peer);
+		}
+	}
+	mem_free(old);
+}
+
+/* The place, known from now on; nothing is said to it. NULL: out of memory. */
+static struct cassini_peer *peer_at(struct cassini_dom *dom, uint32_t nic, uint16_t pid)
+{
+	struct cassini_peer *peer = peer_find(dom, nic, pid);
+
+	if (peer)
+		return peer;
+	peer = slab_get(&dom->peers);
+	if (!peer)
+		return NULL;
+	*peer = (struct cassini_peer){.dom = dom, .nic = nic, .pid = pid};
+	LIST_INIT(&peer->waiting);
+	if (dom->peer_cnt++ > dom->peer_mask)
+		peers_grow(dom);
+	peer_insert(dom, peer);
+	return peer;
+}
+
+static int peer_link(struct cassini_peer *peer, const struct link_addr *addr)
+{
+	int rc = link_peer_get(peer->dom->port, addr, &peer->link);
+
+	if (rc) {
+		peer->link = NULL;
+		return rc;
+	}
+	link_peer_set_user(peer->link, peer);
+	return 0;
+}
+
+int cassini_peer_get(struct cassini_dom *dom, uint32_t nic, uint16_t pid, struct cassini_peer **out)
+{
+	struct cassini_peer *peer = peer_at(dom, nic, pid);
+	struct link_addr addr;
+	int rc = 0;
+
+	lock_assert_held(dom->nic->open.lock);
+	if (!peer)
+		return -ENOMEM;
+	if (!peer->link) {
+		rc = dom->closing ? -ENETUNREACH : cassini_addr_of(dom->nic, nic, dom->vni, pid, &addr);
+		rc = rc ? rc : peer_link(peer, &addr);
+	}
+	if (rc)
+		return rc;
+	*out = peer;
+	return 0;
+}
+
+/* The first operation that waits and belongs to an earlier life. */
+static struct cassini_op *first_lost(struct cassini_peer *peer)
+{
+	struct cassini_op *op;
+
+	LIST_FOREACH(op, &peer->waiting, await)
+		if (op->life != peer->life)
+			return op;
+	return NULL;
+}
+
+void cassini_peer_gone(struct cassini_peer *peer, uint32_t life)
+{
+	struct cassini_op *op;
+
+	if (life != peer->life)
+		return;
+	peer->life++;
+	peer->nonce = 0;
+	if (peer->link) {
+		struct link_peer *link = peer->link;
+
+		peer->link = NULL;
+		link_peer_put(link);
+	}
+	while ((op = first_lost(peer)))
+		cassini_ini_lost(op, CASSINI_RC_UNDELIVERABLE);
+}
+
+/* Does the link still reach the process that it reached? If not, what that one owed is lost. */
+static void peer_look(struct cassini_peer *peer)
+{
+	uint32_t nonce = peer->link ? link_peer_nonce(peer->link) : 0;
+
+	if (!nonce || nonce == peer->nonce)
+		return;
+	if (peer->nonce)
+		cassini_peer_gone(peer, peer->life);
+	else
+		peer->nonce = nonce;
+}
+
+void cassini_peer_await(struct cassini_peer *peer, struct cassini_op *op)
+{
+	struct cassini_dom *dom = peer->dom;
+
+	if (!peer->nonce && peer->link)
+		peer->nonce = link_peer_nonce(peer->link);
+	LIST_INSERT_HEAD(&peer->waiting, op, await);
+	if (peer->owed++)
+		return;
+	if (LIST_EMPTY(&dom->awaited))
+		dom->watch_ns = 0; /* the next look starts the time */
+	peer->has_spoken = true;
+	LIST_INSERT_HEAD(&dom->awaited, peer, await);
+}
+
+void cassini_peer_unawait(struct cassini_peer *peer, struct cassini_op *op)
+{
+	LIST_REMOVE(op, await);
+	must(peer->owed);
+	if (!--peer->owed)
+		LIST_REMOVE(peer, await);
+}
+
+/* --- answers --- */
+
+static void ans_free(struct cassini_ans *ans)
+{
+	struct cassini_dom *dom = ans->peer->dom;
+
+	if (ans->is_ping)
+		ans->peer->ping_out = false;
+	dom->answers_out--;
+	if (ans->is_short)
+		slab_put(&dom->answers, ans);
+	else
+		mem_free(ans);
+}
+
+static void ans_sent(struct cassini_work *w, int status)
+{
+	struct cassini_ans *ans = container_of(w, struct cassini_ans, work);
+	struct cassini_peer *peer = ans->peer;
+	uint32_t life = ans->life;
+
+	ans_free(ans);
+	if (status < 0 && status != -ECANCELED)
+		cassini_peer_gone(peer, life);
+	else if (status == 0 && life == peer->life)
+		peer_look(peer);
+}
+
+/* Return: 0, also when it can be sent no more; -EAGAIN. */
+static int ans_send(struct cassini_ans *ans)
+{
+	struct cassini_peer *peer = ans->peer;
+	uint32_t life = ans->life, nonce;
+	int rc;
+
+	if (life != peer->life || (!peer->link && cassini_peer_get(peer->dom, peer->nic, peer->pid, &peer))) {
+		ans_free(ans);
+		return 0;
+	}
+	nonce = ans->nonce ? link_peer_nonce(peer->link) : 0;
+	rc = nonce == ans->nonce ? link_send_one(peer->dom->port, peer->link, ans->frame, ans->len, ans) : -ECONNREFUSED;
+	if (!rc || rc == -EAGAIN)
+		return rc;
+	ans_free(ans);
+	cassini_peer_gone(peer, life);
+	return 0;
+}
+
+static struct cassini_ans *ans_new(struct cassini_dom *dom, size_t len)
+{
+	struct cassini_ans *ans = len <= SHORT_MAX ? slab_get(&dom->answers) : mem_alloc(sizeof(*ans) + len);
+
+	if (!ans)
+		return NULL;
+	ans->work = (struct cassini_work){ans_sent, NULL};
+	ans->is_short = len <= SHORT_MAX;
+	ans->is_ping = false;
+	dom->answers_out++;
+	return ans;
+}
+
+int cassini_answer(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt, const void *data, size_t len)
+{
+	struct cassini_ans *ans;
+
+	lock_assert_held(dom->nic->open.lock);
+	must(len <= CASSINI_FRAME_DATA);
+	if (dom->closing)
+		return 0; /* nobody hears it */
+	ans = ans_new(dom, CASSINI_ENCODE_MAX + len);
+	if (!ans)
+		return -ENOMEM;
+	ans->peer = peer;
+	ans->life = peer->life;
+	ans->nonce = peer->link ? link_peer_nonce(peer->link) : 0;
+	ans->len = (uint32_t)cassini_pkt_encode(pkt, ans->frame);
+	if (len)
+		memcpy(ans->frame + ans->len, data, len);
+	ans->len += (uint32_t)len;
+	if (pkt->op == CASSINI_PKT_PING)
+		ans->is_ping = peer->ping_out = true;
+	/* in the order they were made: nothing overtakes what found the path full */
+	if (!STAILQ_EMPTY(&dom->unsent) || ans_send(ans))
+		STAILQ_INSERT_TAIL(&dom->unsent, ans, link);
+	return 0;
+}
+
+/* One full path must not stop the answers to others: each is tried. */
+static int answers_retry(struct cassini_dom *dom)
+{
+	STAILQ_HEAD(, cassini_ans) line = STAILQ_HEAD_INITIALIZER(line);
+	struct cassini_ans *ans;
+	int n = 0;
+
+	STAILQ_CONCAT(&line, &dom->unsent);
+	while ((ans = STAILQ_FIRST(&line))) {
+		STAILQ_REMOVE_HEAD(&line, link);
+		if (ans_send(ans))
+			STAILQ_INSERT_TAIL(&dom->unsent, ans, link);
+		else
+			n++;
+	}
+	return n;
+}
+
+/* --- the watch --- */
+
+static void ping(struct cassini_peer *peer)
+{
+	struct cassini_dom *dom = peer->dom;
+	const struct cassini_pkt_in pkt = {
+		.op = CASSINI_PKT_PING,
+		.vni = dom->vni,
+		.pid = peer->pid,
+		.initiator = dom->match_id,
+	};
+
+	cassini_answer(dom, peer, &pkt, NULL, 0);
+}
+
+static void watch(struct cassini_dom *dom)
+{
+	uint64_t now_ns = link_now_ns(dom->nic->node);
+	struct cassini_peer *peer, *next;
+
+	if (!dom->watch_ns)
+		dom->watch_ns = now_ns + WATCH_NS;
+	if (now_ns < dom->watch_ns)
+		return;
+	dom->watch_ns = now_ns + WATCH_NS;
+	for (peer = LIST_FIRST(&dom->awaited); peer; peer = next) {
+		next = LIST_NEXT(peer, await);
+		peer_look(peer);
+		if (!peer->owed)
+			continue;
+		if (!peer->has_spoken && !peer->ping_out)
+			ping(peer);
+		peer->has_spoken = false;
+	}
+}
+
+uint64_t cassini_dom_deadline(const struct cassini_dom *dom)
+{
+	uint64_t at_ns = CLK_NEVER;
+
+	if (!STAILQ_EMPTY(&dom->unsent) || !LIST_EMPTY(&dom->cmdqs) || !STAILQ_EMPTY(&dom->copies))
+		at_ns = link_now_ns(dom->nic->node) + RETRY_NS;
+	if (!LIST_EMPTY(&dom->awaited))
+		at_ns = MIN(at_ns, dom->watch_ns ? dom->watch_ns : link_now_ns(dom->nic->node) + WATCH_NS);
+	return at_ns;
+}
+
+/* --- frames in --- */
+
+/*
+ * The peer that @from is, as the link says: by the address it has. Called when @from is not the peer's usual link_peer: the first frame from there, or
+ * one that came under an address with a nonce. NULL: such an address can have no Domain of our VNI, or no memory (counted).
+ */
+static __attribute__((noinline)) struct cassini_peer *peer_from(struct cassini_dom *dom, struct link_peer *from)
+{
+	struct cassini_peer *peer = link_peer_user(from);
+	uint32_t nic, nonce = link_peer_nonce(from), bound;
+	uint16_t pid;
+
+	if (!peer) {
+		if (cassini_addr_who(dom->nic, link_peer_addr(from), dom->vni, &nic, &pid))
+			return NULL;
+		peer = peer_at(dom, nic, pid);
+		if (!peer)
+			return NULL;
+		link_peer_set_user(from, peer);
+	}
+	bound = peer->link ? link_peer_nonce(peer->link) : 0;
+	if (nonce && ((peer->nonce && peer->nonce != nonce) || (bound && bound != nonce)))
+		cassini_peer_gone(peer, peer->life);
+	if (peer->link && !bound && peer->link != from) {
+		/* nothing has gone that way yet: from now on the one that is known to lead there */
+		link_peer_put(peer->link);
+		peer->link = NULL;
+	}
+	if (!peer->link && !dom->closing && peer_link(peer, link_peer_addr(from)))
+		return NULL;
+	if (nonce)
+		peer->nonce = nonce;
+	return peer;
+}
+
+static inline struct cassini_peer *peer_of(struct cassini_dom *dom, struct link_peer *from)
+{
+	struct cassini_peer *peer = link_peer_user(from);
+
+	return likely(peer && peer->link == from) ? peer : peer_from(dom, from);
+}
+
+static inline bool is_initiator(const struct cassini_peer *peer, const struct cassini_pkt_in *pkt)
+{
+	return pkt->op == CASSINI_PKT_REPLY || pkt->initiator == CASSINI_MATCH_ID(peer->pid, peer->nic);
+}
+
+static struct view payload_of(const struct view *frame, size_t hdr_len)
+{
+	struct view payload;
+
+	if (likely(frame->seg_cnt == 1))
+		return view_of(frame->seg[0].p + hdr_len, frame->len - (uint32_t)hdr_len);
+	payload = *frame;
+	view_skip(&payload, hdr_len);
+	return payload;
+}
+
+/* A packet of @peer that passed every door. Return: the verdict. */
+static inline int dispatch(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt, const struct view *frame)
+{
+	struct view payload;
+
+	peer->has_spoken = true;
+	switch ((enum cassini_pkt_op)pkt->op) {
+	case CASSINI_PKT_PUT:
+	case CASSINI_PKT_PUT_BULK:
+	case CASSINI_PKT_RPUT:
+	case CASSINI_PKT_GET:
+	case CASSINI_PKT_ATOMIC:
+	case CASSINI_PKT_FETCH:
+		if (unlikely(dom->closing))
+			return CASSINI_RC_PTLTE_NOT_FOUND;
+		payload = payload_of(frame, pkt->hdr_len);
+		return cassini_tgt_frame(dom, peer, pkt, &payload);
+	case CASSINI_PKT_REPLY:
+		payload = payload_of(frame, pkt->hdr_len);
+		if (likely(!dom->closing))
+			cassini_ini_reply(dom, peer, pkt, &payload);
+		return 0;
+	case CASSINI_PKT_RGET_DONE:
+		if (likely(!dom->closing))
+			cassini_tgt_rget_done(dom, peer, pkt);
+		return 0;
+	case CASSINI_PKT_PING:
+		return 0;
+	case CASSINI_PKT_NUM:
+		break;
+	}
+	return CASSINI_RC_ILLEGAL_OP; /* the door lets no such op pass */
+}
+
+/* link_ops.on_frame */
+static int on_frame(void *ctx, struct link_peer *from, const struct view *frame)
+{
+	struct cassini_dom *dom = ctx;
+	struct cassini_stats *stats = &dom->nic->stats;
+	struct cassini_peer *peer;
+	struct cassini_pkt_in pkt;
+
+	if (unlikely(cassini_pkt_check(frame, &pkt))) {
+		stats->malformed++;
+		return CASSINI_RC_ILLEGAL_OP;
+	}
+	if (unlikely(pkt.vni != dom->vni)) {
+		stats->vni_not_found++;
+		return CASSINI_RC_VNI_NOT_FOUND;
+	}
+	if (unlikely(pkt.pid != dom->pid)) {
+		stats->malformed++;
+		return CASSINI_RC_INVALID_ENDPOINT;
+	}
+	peer = peer_of(dom, from);
+	if (unlikely(!peer || !is_initiator(peer, &pkt))) {
+		stats->bad_initiator++;
+		return CASSINI_RC_PERM_VIOLATION;
+	}
+	return dispatch(dom, peer, &pkt, frame);
+}
+
+static void on_sent(void *ctx, void *cookie, int status)
+{
+	struct cassini_work *w = cookie;
+
+	(void)ctx;
+	w->on_sent(w, status);
+}
+
+static void on_bulk(void *ctx, void *cookie, int status)
+{
+	struct cassini_work *w = cookie;
+
+	(void)ctx;
+	w->on_bulk(w, status);
+}
+
+static const struct link_ops dom_link_ops = {.on_frame = on_frame, .on_sent = on_sent, .on_bulk = on_bulk};
+
+int cassini_dom_poll(struct cassini_dom *dom)
+{
+	int n;
+
+	lock_assert_held(dom->nic->open.lock);
+	if (unlikely(dom->is_polling))
+		return 0;
+	dom->is_polling = true;
+	n = link_poll(dom->port);
+	if (unlikely(!STAILQ_EMPTY(&dom->unsent)))
+		n += answers_retry(dom);
+	if (unlikely(!LIST_EMPTY(&dom->cmdqs)))
+		n += cassini_cmdq_kick(dom);
+	n += cassini_tgt_kick(dom);
+	/* the clock is read when there is nothing else to do, and now and then */
+	dom->polls++;
+	if (unlikely(!LIST_EMPTY(&dom->awaited) && (!n || dom->polls % POLLS_A_WATCH == 0)))
+		watch(dom);
+	if (n)
+		link_doorbell(dom->port);
+	dom->is_polling = false;
+	return n;
+}
+
+int cassini_dom_wait_fd(struct cassini_dom *dom)
+{
+	lock_assert_held(dom->nic->open.lock);
+	return link_wait_fd(dom->port);
+}
+
+int cassini_dom_arm(struct cassini_dom *dom)
+{
+	lock_assert_held(dom->nic->open.lock);
+	return link_arm(dom->port);
+}
+
+/* --- open and close --- */
+
+static int port_try(struct cassini_dom *dom, const struct cassini_dom_attr *attr, uint16_t pid)
+{
+	struct cassini *nic = dom->nic;
+	struct link_port_attr port = {
+		.node = nic->node,
+		.nonce = (uint32_t)rng_entropy() | 1,
+		.cls = LINK_ORDERED,
+		.no_shm = attr->no_shm,
+		.ops = &dom_link_ops,
+		.ctx = dom,
+	};
+	struct link_addr addr;
+	int rc = cassini_addr_of(nic, nic->info.nic, attr->vni, pid, &addr);
+
+	if (rc)
+		return rc;
+	memcpy(port.ip, addr.ip, sizeof(port.ip));
+	port.port = addr.port;
+	rc = link_port_open(&port, &dom->port);
+	if (!rc) {
+		dom->pid = pid;
+		dom->match_id = CASSINI_MATCH_ID(pid, nic->info.nic);
+	}
+	return rc;
+}
+
+static void clash_log(const struct cassini *nic, uint16_t vni, uint16_t pid)
+{
+	struct link_addr addr;
+	char who[48] = "another process";
+	int holder = 0;
+
+	if (!cassini_addr_of(nic, nic->info.nic, vni, pid, &addr))
+		holder = link_port_holder(addr.ip, addr.port);
+	if (holder)
+		snprintf(who, sizeof(who), "process %d", holder);
+	LOG_WARN("%s: PID %u of VNI %u is taken: %s has UDP port %u (VNIs that differ by a multiple of 24 share their ports)", nic->info.name, pid, vni,
+		 who, addr.port);
+}
+
+static int port_open(struct cassini_dom *dom, const struct cassini_dom_attr *attr)
+{
+	int rc = -EADDRINUSE;
+
+	if (attr->pid != CASSINI_PID_ANY) {
+		rc = port_try(dom, attr, attr->pid);
+		if (rc == -EADDRINUSE)
+			clash_log(dom->nic, attr->vni, attr->pid);
+		return rc;
+	}
+	for (unsigned pid = 0; pid < CASSINI_PID_CNT && rc == -EADDRINUSE; pid++)
+		rc = port_try(dom, attr, (uint16_t)pid);
+	if (rc != -EADDRINUSE)
+		return rc;
+	LOG_WARN("%s: all %u PIDs of VNI %u are taken", dom->nic->info.name, CASSINI_PID_CNT, attr->vni);
+	return -ENOSPC;
+}
+
+static int attr_check(const struct cassini_lni *lni, const struct cassini_dom_attr *attr)
+{
+	char why[256];
+	int rc = cassini_svc_why(&lni->svc, attr->vni, -1, why, sizeof(why));
+
+	if (rc) {
+		LOG_WARN("%s: %s", lni->nic->info.name, why);
+		return rc;
+	}
+	if (attr->pid <= CASSINI_PID_ANY)
+		return 0;
+	LOG_WARN("%s: no PID %u: they end at %u", lni->nic->info.name, attr->pid, CASSINI_PID_CNT - 1);
+	return -EINVAL;
+}
+
+static int tabs_init(struct cassini_dom *dom)
+{
+	int rc = slab_init(&dom->ops, sizeof(struct cassini_op), _Alignof(struct cassini_op), 64, 0);
+
+	if (!rc)
+		rc = slab_init(&dom->answers, sizeof(struct cassini_ans) + SHORT_MAX, _Alignof(struct cassini_ans), 64, 0);
+	if (!rc)
+		rc = slab_init(&dom->peers, sizeof(struct cassini_peer), _Alignof(struct cassini_peer), 64, 0);
+	if (!rc)
+		rc = slab_reserve(&dom->ops, 64);
+	dom->peer_tab = mem_alloc(PEERS_MIN * sizeof(*dom->peer_tab));
+	dom->peer_mask = PEERS_MIN - 1;
+	return rc ? rc : dom->peer_tab ? 0 : -ENOMEM;
+}
+
+static void tabs_fini(struct cassini_dom *dom)
+{
+	slab_fini(&dom->ops);
+	slab_fini(&dom->answers);
+	slab_fini(&dom->peers);
+	mt_unexp_fini(&dom->rdzv);
+	mem_free(dom->peer_tab);
+	mem_free(dom);
+}
+
+int cassini_dom_open(struct cassini_lni *lni, const struct cassini_dom_attr *attr, struct cassini_dom **out)
+{
+	struct cassini_dom *dom;
+	int rc;
+
+	lock_assert_held(lni->nic->open.lock);
+	rc = attr_check(lni, attr);
+	if (rc)
+		return rc;
+	dom = mem_alloc(sizeof(*dom));
+	if (!dom)
+		return -ENOMEM;
+	dom->nic = lni->nic;
+	dom->lni = lni;
+	dom->vni = attr->vni;
+	mt_unexp_init(&dom->rdzv);
+	LIST_INIT(&dom->awaited);
+	LIST_INIT(&dom->cmdqs);
+	STAILQ_INIT(&dom->unsent);
+	STAILQ_INIT(&dom->copies);
+	rc = tabs_init(dom);
+	if (!rc)
+		rc = port_open(dom, attr);
+	if (rc) {
+		tabs_fini(dom);
+		return rc;
+	}
+	LIST_INSERT_HEAD(&lni->nic->doms, dom, link);
+	*out = dom;
+	return 0;
+}
+
+static void lock_yield(struct lock *lock)
+{
+	lock_release(lock);
+	sched_yield();
+	lock_acquire(lock);
+}
+
+/* What peers wait for gets a chance to leave. In the simulator time stands still here: one try. */
+static void answers_drain(struct cassini_dom *dom)
+{
+	struct cassini *nic = dom->nic;
+	uint64_t begin_ns = link_now_ns(nic->node), now_ns = begin_ns;
+
+	cassini_dom_poll(dom);
+	while (!STAILQ_EMPTY(&dom->unsent) && !nic->open.sim && now_ns - begin_ns < nic->net->linger_ns) {
+		lock_yield(nic->open.lock);
+		cassini_dom_poll(dom);
+		now_ns = link_now_ns(nic->node);
+	}
+}
+
+static void peer_unlink(void *obj, void *arg)
+{
+	struct cassini_peer *peer = obj;
+
+	(void)arg;
+	if (!peer->link)
+		return;
+	link_peer_set_user(peer->link, NULL);
+	link_peer_put(peer->link);
+	peer->link = NULL;
+}
+
+static void unsent_drop(struct cassini_dom *dom)
+{
+	struct cassini_ans *ans;
+
+	while ((ans = STAILQ_FIRST(&dom->unsent))) {
+		STAILQ_REMOVE_HEAD(&dom->unsent, link);
+		ans_free(ans);
+	}
+}
+
+void cassini_dom_close(struct cassini_dom *dom)
+{
+	struct cassini *nic;
+
+	if (!dom)
+		return;
+	nic = dom->nic;
+	lock_assert_held(nic->open.lock);
+	/* the adapter thread is in the middle of it, and has let go of the lock (see link_region_del()) */
+	while (dom->is_polling || nic->in_service)
+		lock_yield(nic->open.lock);
+	answers_drain(dom);
+	cassini_ini_close(dom); /* sets closing */
+	unsent_drop(dom);
+	dom->is_polling = true; /* not by the adapter thread either, while the port lets go of the lock */
+	cassini_stats_closed(nic, link_port_stats(dom->port));
+	slab_foreach(&dom->peers, peer_unlink, NULL);
+	link_port_close(dom->port);
+	cassini_tgt_close(dom);
+	LIST_REMOVE(dom, link);
+	assert(!dom->answers_out);
+	tabs_fini(dom);
+}
+
+uint16_t cassini_dom_pid(const struct cassini_dom *dom)
+{
+	return dom->pid;
+}
+
+uint16_t cassini_dom_vni(const struct cassini_dom *dom)
+{
+	return dom->vni;
+}

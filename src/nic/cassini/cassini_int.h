@@ -1,0 +1,487 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// What the files of cassini/ share: adapter, LNI, Domain, peer, initiator operation, list entry, unexpected header, target operation.
+#ifndef SF_NIC_CASSINI_CASSINI_INT_H
+#define SF_NIC_CASSINI_CASSINI_INT_H
+
+#include <bsd/sys/queue.h>
+#include <errno.h>
+
+#include "base/matchtab.h"
+#include "base/pqueue.h"
+#include "base/slab.h"
+#include "link/link.h"
+#include "nic/cassini/cassini.h"
+#include "nic/cassini/cassini_wire.h"
+
+/*
+ * Theory of operation
+ *
+ * A Domain is one link port of class ORDERED. A command is one frame; the link's verdict is its acknowledgement. What a verdict cannot carry comes
+ * back as a REPLY packet that names the initiator's operation by its slab handle. Payloads above CASSINI_FRAME_DATA never travel in frames: the target
+ * issues a link_bulk() from (Put) or into (Get) the initiator's memory, which is a region for just as long as the operation lives. So nothing of the
+ * target's memory is ever exposed to the link, and all rights are checked by list entries in one place, cassini_tgt.c.
+ *
+ * File by file (each frame's life out and in can be read in this order):
+ *   cassini_cmdq.c  commands in: checks, queues, fences, ordering holds      cassini_ini.c   an operation's life: frame, verdict, reply, event
+ *   cassini_wire.c  formats and door                                         cassini_dom.c   Domain, port, peers, dispatch of frames
+ *   cassini_tgt.c   a packet's life at the target      cassini_copy.c  events, answers, bulk copies, rendezvous
+ *   cassini_match.c  the four lists and their rules, nothing else
+ *   cassini_pte.c   PTE objects, states, append/search/unlink                cassini_amo.c   arithmetic
+ *   cassini_eq.c    cassini_ct.c                                             cassini_dev.c   room, services, LNI, profiles, resources
+ */
+
+struct cassini_peer;
+struct cassini_op;
+struct cassini_copy;
+
+/* Whatever hands a cookie to the link: an initiator's operation, a target's copy or answer. First member of each. */
+struct cassini_work {
+	void (*on_sent)(struct cassini_work *w, int status); /* end of its frame: as link_ops.on_sent */
+	void (*on_bulk)(struct cassini_work *w, int status); /* end of its bulk copy; NULL: it has none */
+};
+
+#define CASSINI_PTN_CNT 2048
+
+/* Which NIC is where (cassini_addr.c). */
+#define CASSINI_ADDR_ROWS 32u
+struct cassini_addr_row {
+	uint32_t nic;
+	uint16_t base;                    /* its first UDP port */
+	uint8_t ip[16];
+};
+struct cassini_addr {
+	uint32_t net, mask;               /* IPv4, host order; mask 0: none */
+	unsigned row_cnt;
+	struct cassini_addr_row row[CASSINI_ADDR_ROWS]; /* key map= */
+};
+
+struct cassini {
+	struct cassini_devinfo info;
+	struct cassini_open_attr open;
+	const struct link_room *net;
+	struct link_node *node;
+	struct cassini_addr addr;
+	LIST_HEAD(, cassini_lni) lnis;
+	LIST_HEAD(, cassini_dom) doms;
+	uint32_t next_rgid;
+	struct cassini_trig *fired, *fired_last; /* triggers whose threshold is reached, in order; see cassini_ct.c */
+	bool is_firing;
+	bool in_service;                  /* the adapter thread goes through @doms */
+	struct cassini_stats stats;       /* everything but the link's counters */
+	struct link_stats closed;         /* link counters of Domains that are closed */
+	uint64_t ptn_used[CASSINI_PTN_CNT / 64]; /* bit per portal table entry */
+};
+
+struct cassini_cp {
+	struct cassini_lni *lni;
+	uint32_t refs;
+	uint16_t vni;
+	uint8_t tc, type, lcid;
+};
+
+struct cassini_lni {
+	struct cassini *nic;
+	LIST_ENTRY(cassini_lni) link;
+	struct cassini_svc_desc svc;
+	uint32_t id;
+	uint32_t used[CASSINI_RSRC_NUM];
+	LIST_HEAD(, cassini_cmdq) cmdqs;  /* all that are open */
+	struct cassini_cp cp[CASSINI_LCID_MAX];
+	LIST_HEAD(, cassini_pte) waiting; /* PTEs with an unfinished run */
+};
+/** cassini_rsrc_get() - Count one more of @r. 0; -ENOSPC (logged with name and limit; quiet for LE, whose exhaustion is an event). */
+int cassini_rsrc_get(struct cassini_lni *lni, enum cassini_rsrc r);
+void cassini_rsrc_put(struct cassini_lni *lni, enum cassini_rsrc r);
+
+/* --- Domain and peers (cassini_dom.c) --- */
+
+struct cassini_dom {
+	struct cassini *nic;
+	struct cassini_lni *lni;
+	LIST_ENTRY(cassini_dom) link;     /* nic->doms */
+	struct link_port *port;
+	uint16_t vni, pid;
+	uint32_t match_id;                /* as initiator */
+	bool closing, is_polling;
+	struct cassini_pte *pte[CASSINI_PID_IDX_CNT];
+	struct slab ops;                  /* struct cassini_op; its ids are the handles on the wire */
+	struct mt_unexp rdzv;             /* RENDEZVOUS_PUTs whose Get has not come, by get_bits (exact) */
+	LIST_HEAD(, cassini_peer) awaited; /* peers that owe us a REPLY or a Get; pinged when silent */
+	uint64_t watch_ns;                /* next look at them */
+	LIST_HEAD(, cassini_cmdq) cmdqs;  /* queues with held commands from this Domain, tried again at each poll */
+	STAILQ_HEAD(, cassini_ans) unsent; /* answers that found the path full */
+	struct slab answers;              /* short ones; the others come from the heap */
+	uint32_t answers_out;             /* that the link has or that are unsent */
+	struct slab peers;
+	struct cassini_peer **peer_tab;   /* [peer_mask + 1] chains by match id */
+	uint32_t peer_mask, peer_cnt;
+	uint32_t polls;                   /* wraps */
+	STAILQ_HEAD(, cassini_copy) copies; /* of cassini_tgt.c: bulk copies that found the path full */
+};
+
+/* The user pointer of a link_peer: one remote Domain. */
+struct cassini_peer {
+	struct cassini_dom *dom;
+	struct link_peer *link;           /* one reference; NULL after cassini_peer_gone(), until the next cassini_peer_get() */
+	uint32_t life;                    /* counts cassini_peer_gone() */
+	uint32_t nic;
+	uint16_t pid;
+	uint32_t owed;                    /* operations in @waiting */
+	LIST_ENTRY(cassini_peer) await;   /* dom->awaited while owed > 0 */
+	LIST_HEAD(, cassini_op) waiting;  /* accepted, REPLY or Get to come */
+	uint32_t ordered;                 /* unrestricted operations on regions whose data is still moving: later ones are held */
+	bool ping_out;
+	bool has_spoken;                  /* a frame of it came since the last look of the watch */
+	uint32_t nonce;                   /* incarnation behind @link, as far as known; 0: not */
+	struct cassini_peer *hnext;       /* dom->peer_tab */
+};
+/** cassini_peer_get() - The peer at (@nic, @pid) of @dom's VNI, made on first use and kept with the Domain. 0; -ENOMEM; -ENETUNREACH. */
+int cassini_peer_get(struct cassini_dom *dom, uint32_t nic, uint16_t pid, struct cassini_peer **out);
+/**
+ * cassini_peer_gone() - The link told us that @peer, as it was in its life number @life, is gone (a terminal status). Unless that is known already:
+ * the link's handle is dropped, so that the next cassini_peer_get() begins anew with whoever has that address then, and everything in
+ * @peer->waiting ends by cassini_ini_lost().
+ */
+void cassini_peer_gone(struct cassini_peer *peer, uint32_t life);
+/** cassini_peer_await(), cassini_peer_unawait() - @op waits for more than a verdict; when the peer dies cassini_ini_lost() ends it. */
+void cassini_peer_await(struct cassini_peer *peer, struct cassini_op *op);
+void cassini_peer_unawait(struct cassini_peer *peer, struct cassini_op *op);
+/** cassini_addr_init() - What the room and our own address @own say. 0; -EINVAL with one sentence in @err. */
+int cassini_addr_init(struct cassini_addr *a, const struct link_room *net, const uint8_t own[16], char *err, size_t err_len);
+/**
+ * cassini_addr_ip() - IP address and first UDP port of NIC address @nic: as map= says, or the host part put into the network. 0; -ENETUNREACH.
+ * cassini_addr_nic() - The reverse; @port 0: any. 0; -ERANGE: not in the network, or the host part has more than 20 bits.
+ */
+int cassini_addr_ip(const struct cassini_addr *a, uint32_t nic, uint8_t ip[16], uint16_t *base);
+int cassini_addr_nic(const struct cassini_addr *a, const uint8_t ip[16], uint16_t port, uint32_t *nic, uint16_t *base);
+int cassini_nic_ip(const struct cassini *nic, uint32_t nic_addr, uint8_t ip[16]);
+int cassini_ip_nic(const struct cassini *nic, const uint8_t ip[16], uint32_t *nic_addr);
+/** cassini_port_nr() - UDP port of (vni, pid): base + (vni mod 24) x 512 + pid. */
+uint16_t cassini_port_nr(uint16_t vni, uint16_t pid);
+/** cassini_addr_of(), cassini_addr_who() - Link address (nonce 0) of (NIC, VNI, PID), and the reverse. 0; -ENETUNREACH; -ERANGE. */
+int cassini_addr_of(const struct cassini *nic, uint32_t nic_addr, uint16_t vni, uint16_t pid, struct link_addr *out);
+int cassini_addr_who(const struct cassini *nic, const struct link_addr *addr, uint16_t vni, uint32_t *nic_addr, uint16_t *pid);
+/** cassini_dom_deadline() - ns (adapter's clock) at which @dom wants to be polled by its own timers; CLK_NEVER. */
+uint64_t cassini_dom_deadline(const struct cassini_dom *dom);
+/** cassini_svc_why() - As cassini_svc_check(), for a service that is at hand. */
+int cassini_svc_why(const struct cassini_svc_desc *svc, uint16_t vni, int tc, char *why, size_t why_len);
+/** cassini_stats_closed() - @link, of a Domain that closes, stays in the sums. */
+void cassini_stats_closed(struct cassini *nic, const struct link_stats *link);
+/** cassini_stats_report() - One line of all counters, if SOFTFABRIC_STATS asks for it: "stderr", or a prefix of the file <prefix>.<pid>. */
+void cassini_stats_report(const struct cassini *nic);
+
+/* --- the initiator (cassini_cmdq.c, cassini_ini.c) --- */
+
+enum cassini_op_state { CASSINI_OPS_HELD, CASSINI_OPS_SENT, CASSINI_OPS_WAIT, CASSINI_OPS_GOT_REPLY, CASSINI_OPS_ENDING, CASSINI_OPS_NUM };
+#define CASSINI_PUT_HDR offsetof(struct cassini_hdr, handle) /* header bytes of a PUT in one frame */
+struct cassini_op {
+	struct cassini_work work;         /* on_sent; no bulk copy is ever the initiator's */
+	struct cassini_cmdq *cq;          /* NULL: it was closed, or the command's ACK has been given */
+	struct cassini_peer *peer;
+	uint32_t life;                    /* of the peer when it was sent */
+	uint32_t region;                  /* link region over the local memory; 0: none */
+	uint8_t state;                    /* enum cassini_op_state */
+	bool is_fence;                    /* starts when everything before it in the queue has ended */
+	bool is_ordered;                  /* an unrestricted write to a region: waits for peer->ordered */
+	bool is_moving;                   /* counted in peer->ordered */
+	bool in_rdzv;
+	bool owes_send;                   /* a slot is claimed for its SEND event */
+	uint8_t rc, list;                 /* of a REPLY that overtook the verdict */
+	struct cassini_cmd cmd;           /* as posted; from atomic_op on for atomics only */
+	STAILQ_ENTRY(cassini_op) held;    /* cq->held */
+	LIST_ENTRY(cassini_op) await;     /* peer->waiting */
+	struct mt_node rdzv;              /* dom->rdzv: tag = get_bits, src = match id of the target */
+	uint8_t frame[CASSINI_ENCODE_MAX + CASSINI_IDC_RESTRICTED_MAX]; /* short ones whole, else the header */
+};
+static_assert(CASSINI_PUT_HDR + CASSINI_IDC_RESTRICTED_MAX <= CASSINI_ENCODE_MAX + CASSINI_IDC_RESTRICTED_MAX, "a short Put fits");
+
+struct cassini_cmdq {
+	struct cassini_lni *lni;
+	struct cassini_cp *cp;
+	LIST_ENTRY(cassini_cmdq) all;     /* lni->cmdqs */
+	LIST_ENTRY(cassini_cmdq) link;    /* watched_by->cmdqs while something waits */
+	struct cassini_dom *watched_by;
+	struct cassini_dom *bell;         /* has frames that wait for the doorbell (MORE) */
+	struct cassini_peer *last;        /* whom the last command went to: mostly the next one's, too */
+	STAILQ_HEAD(, cassini_op) held;   /* in order: behind a fence, an ordered copy, or a full path */
+	uint32_t depth, used;             /* commands that have not ended */
+	uint32_t held_cnt, held_fences;   /* of which held; of which begin behind a fence */
+	bool has_trig;
+	bool fence_next;                  /* cassini_fence() came, and no command since */
+	LIST_HEAD(, cassini_trig) trigs;  /* all that name this queue */
+	struct cassini_trig *ready, *ready_last; /* fired, but the queue or the path was full */
+};
+/** cassini_ini_start() - Send @op's frame. 0; -EAGAIN the path is full; anything else has ended it with an event. */
+int cassini_ini_start(struct cassini_op *op);
+/** cassini_ini_sent() - work.on_sent of every operation. */
+void cassini_ini_sent(struct cassini_work *w, int status);
+/** cassini_ini_reply() - A REPLY for our operation @pkt->handle: data, event, count. A handle that names nothing of @peer is counted as malformed. */
+void cassini_ini_reply(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt, const struct view *payload);
+/** cassini_ini_got() - Somebody has fetched (or failed to) a RENDEZVOUS_PUT's rest: region gone, operation over. @handle or, if 0, @get_bits names it. */
+void cassini_ini_got(struct cassini_dom *dom, struct cassini_peer *peer, uint32_t handle, uint64_t get_bits);
+/** cassini_ini_lost() - @op, in peer->waiting, will not be answered: leaves that list, an event with @rc (rendezvous: a GET event at PTE 255), gone. */
+void cassini_ini_lost(struct cassini_op *op, uint8_t rc);
+/** cassini_ini_drop() - @op has not been sent: ends it with @rc. */
+void cassini_ini_drop(struct cassini_op *op, uint8_t rc);
+/** cassini_ini_orphan() - Its queue is closed: no event, no count, and nothing is written to the user's memory any more. */
+void cassini_ini_orphan(struct cassini_op *op);
+/** cassini_cmd_check() - What cassini_post() looks at first. 0; -EINVAL; -EACCES (logged). */
+int cassini_cmd_check(const struct cassini_cmdq *cq, const struct cassini_cmd *cmd);
+/**
+ * cassini_ini_close() - First act of closing @dom, dom->closing being set: what is held or waits for an answer ends CANCELED; nobody keeps a pointer
+ * to @dom or its peers but the frames that the link has, and these end, CANCELED too, in link_port_close().
+ */
+void cassini_ini_close(struct cassini_dom *dom);
+/** cassini_cmdq_kick() - Try held commands of @dom again; called by every poll. Return: commands started. */
+int cassini_cmdq_kick(struct cassini_dom *dom);
+/** cassini_status_rc() - Return code for a link status: 0 OK; > 0 a verdict; < 0 UNDELIVERABLE, or CANCELED when it was us. */
+uint8_t cassini_status_rc(int status, uint8_t *list);
+
+/* --- event queues, counting events --- */
+
+struct cassini_eq_int {
+	struct cassini_eq pub;            /* first */
+	struct cassini_lni *lni;
+	uint32_t slots, fc_slots;
+	uint32_t claimed;                 /* by commands that have not ended */
+	uint64_t dropped;
+	void *waiter;                     /* PTEs with search hits still to report: see cassini_pte.c */
+};
+/** cassini_eq_claim(), cassini_eq_unclaim() - Keep one slot for the event of a command. 0; -EAGAIN. NULL is fine. */
+static inline int cassini_eq_claim(struct cassini_eq *eq)
+{
+	struct cassini_eq_int *e = (struct cassini_eq_int *)eq;
+
+	if (!e)
+		return 0;
+	if (unlikely(e->pub.wr - e->pub.rd + e->claimed + e->fc_slots >= e->slots))
+		return -EAGAIN;
+	e->claimed++;
+	return 0;
+}
+void cassini_eq_unclaim(struct cassini_eq *eq);
+/** cassini_eq_push() - Append @ev. @claimed: into a claimed slot (never fails). Return: false: dropped and counted. NULL: true. */
+bool cassini_eq_push(struct cassini_eq *eq, const struct cassini_event *ev, bool claimed);
+/** cassini_eq_push_fc() - The same into the slots kept for STATE_CHANGE. */
+bool cassini_eq_push_fc(struct cassini_eq *eq, const struct cassini_event *ev);
+/** cassini_eq_slot() - The claimed slot itself, to be written now: the quick way of cassini_eq_push(..., true). */
+static inline struct cassini_event *cassini_eq_slot(struct cassini_eq *eq)
+{
+	((struct cassini_eq_int *)eq)->claimed--;
+	return &eq->ring[eq->wr++ & eq->mask];
+}
+/** cassini_eq_has_room() - Can @n target events be appended? */
+bool cassini_eq_has_room(const struct cassini_eq *eq, uint32_t n);
+
+
+/* A triggered list entry: waits on a CT, then in nic->fired, then perhaps in its queue's ready list. */
+enum cassini_trig_kind { CASSINI_TRIG_CMD, CASSINI_TRIG_SET, CASSINI_TRIG_INC, CASSINI_TRIG_EVENT };
+struct cassini_trig {
+	LIST_ENTRY(cassini_trig) of_cq;   /* cq->trigs */
+	TAILQ_ENTRY(cassini_trig) of_ct;  /* on->trigs, while on is not NULL */
+	struct cassini_trig *next;        /* nic->fired or cq->ready */
+	struct cassini_ct *on;
+	struct cassini_cmdq *cq;
+	uint64_t threshold;
+	uint8_t kind;                     /* enum cassini_trig_kind */
+	struct cassini_cmd cmd;           /* CMD; EVENT uses its eq and user_ptr; SET and INC its ct */
+	uint64_t value;
+	uint8_t data[CASSINI_IDC_RESTRICTED_MAX]; /* INLINE */
+};
+struct cassini_ct {
+	struct cassini_lni *lni;
+	uint64_t success, failure;
+	uint64_t *wb;
+	void (*on_change)(void *ctx);
+	void *ctx;
+	TAILQ_HEAD(cassini_trig_list, cassini_trig) trigs; /* by threshold; equal ones in the order posted */
+};
+/** cassini_trig_retry() - Post what @cq's ready list holds, as far as it goes. Return: how many. */
+int cassini_trig_retry(struct cassini_cmdq *cq);
+/** cassini_trig_forget() - Cancel what would be posted to @cq: commands of @dom, or, if NULL, everything. */
+void cassini_trig_forget(struct cassini_cmdq *cq, const struct cassini_dom *dom);
+/** cassini_cmdq_watch() - Something waits in @cq: have its Domain's polls look at it. */
+void cassini_cmdq_watch(struct cassini_cmdq *cq);
+
+/* --- portal table (cassini_pte.c, cassini_match.c) --- */
+
+struct cassini_le {
+	struct mt_node mt;                /* tag = match bits, ignore, src = match id or MT_ANY_SRC: in pte->list[] */
+	struct cassini_pte *pte;
+	struct cassini_le_attr attr;
+	uint64_t offset;                  /* MANAGE_LOCAL: bytes used */
+	uint32_t busy;                    /* copies in flight into or out of it */
+	bool linked;                      /* else unlinked and only waiting for @busy */
+	bool is_unlinking;                /* UNLINK follows, in a claimed slot, when @busy is 0 */
+	bool is_held;                     /* cassini_invalidate() waits for it: its next call frees it */
+};
+
+/* An unexpected header; holds an LE of the pool. */
+struct cassini_ule {
+	struct mt_node mt;                /* tag = match bits, src = initiator */
+	struct cassini_event ev;          /* the PUT as it came: what PUT_OVERFLOW will repeat */
+	struct cassini_peer *peer;
+	uint64_t get_bits;                /* rendezvous */
+	uint32_t handle, region;          /* of the initiator: rendezvous */
+	struct cassini_le *claimed;       /* appended entry that took it while its data was still landing */
+	bool landing;
+	bool has_slot;                    /* of the EQ, for the event that @claimed will make */
+};
+
+/* An append or a search that goes through the unexpected headers, with pauses while the EQ is full. */
+struct cassini_run {
+	bool is_active;
+	bool has_slot;                    /* of the EQ, for LINK or the final SEARCH */
+	struct cassini_le *le;            /* append: the entry, not linked yet; NULL: a search */
+	struct cassini_search search;
+	struct cassini_ule *next;         /* search: not looked at yet */
+};
+
+struct cassini_pte {
+	struct cassini_lni *lni;
+	struct cassini_eq *eq;
+	struct cassini_pte_opts opts;
+	void *user;
+	unsigned ptn;
+	uint8_t state;                    /* enum cassini_pte_state; cassini_pte_set() is the only writer */
+	uint32_t drop_count;
+	uint32_t map_cnt;
+	uint32_t busy;                    /* copies in flight */
+	struct mt_posted list[3];         /* PRIORITY, OVERFLOW, REQUEST */
+	struct mt_unexp ules;
+	struct slab le_slab, ule_slab;
+	struct cassini_run run;           /* commands find -EAGAIN while it is active */
+	LIST_ENTRY(cassini_pte) waiting;  /* lni->waiting while it is active */
+	struct slab copy_slab;            /* struct cassini_copy */
+	STAILQ_HEAD(, cassini_copy) landing; /* request list: events in order of arrival although copies end in any order */
+	bool closing;                     /* closed, but freed only when @busy is 0 */
+};
+/** cassini_pte_set() - Change state and say so: STATE_CHANGE event. */
+void cassini_pte_set(struct cassini_pte *pte, enum cassini_pte_state state, enum cassini_sc_reason why, bool nic_auto);
+/** cassini_pte_kick() - Report search hits for which there is room now. Called by cassini_tgt_kick(). */
+void cassini_pte_kick(struct cassini_pte *pte);
+uint16_t cassini_le_used_pct(const struct cassini_pte *pte);
+/** cassini_pte_unbusy() - One copy in flight less; frees a PTE that was closed meanwhile: do not touch it afterwards. */
+void cassini_pte_unbusy(struct cassini_pte *pte);
+
+/* What an arriving Put, Get or atomic meets. */
+struct cassini_hit {
+	struct cassini_le *le;            /* NULL: see @rc */
+	uint8_t list;                     /* enum cassini_list */
+	uint8_t rc;                       /* when le is NULL */
+	uint64_t offset;                  /* in the entry: where to begin */
+	uint32_t mlength;                 /* bytes that go there */
+	bool auto_unlinked;               /* it was unlinked by this */
+	struct cassini_ule *ule;          /* OVERFLOW, unless the entry wants none: the header, already listed; the caller fills in the rest */
+};
+/**
+ * cassini_match() - Find the entry for @pkt and take its bytes: priority, overflow, or request list as the state says. Pure list work, no events.
+ * The refusal reasons are counted and a flow-controlled PTE is disabled by the caller (cassini_tgt.c) from @hit->rc.
+ */
+void cassini_match(struct cassini_pte *pte, const struct cassini_pkt_in *pkt, struct cassini_hit *hit);
+/** cassini_le_new() - An entry as @attr says, not listed. NULL: no LE left. */
+struct cassini_le *cassini_le_new(struct cassini_pte *pte, const struct cassini_le_attr *attr);
+/** cassini_le_link(), cassini_le_unlink() - Into its list, behind all others; out of it (freed unless busy). */
+void cassini_le_link(struct cassini_le *le);
+void cassini_le_unlink(struct cassini_le *le);
+/** cassini_le_take() - @rlen bytes at @offset of @le (MANAGE_LOCAL: wherever it is) are used. Return: true: used up, to be unlinked. */
+bool cassini_le_take(struct cassini_le *le, uint64_t rlen, uint64_t *offset, uint32_t *mlength);
+/** cassini_le_unlinked() - The UNLINK event that had to wait for copies. */
+void cassini_le_unlinked(struct cassini_le *le);
+/** cassini_le_unref() - A copy ended; frees an entry that was unlinked meanwhile. cassini_match() leaves one reference (busy) in hit->le. */
+void cassini_le_unref(struct cassini_le *le);
+/** cassini_le_free() - Give back its LE. */
+void cassini_le_free(struct cassini_le *le);
+/** cassini_ule_find() - The oldest header that @le takes, NULL: none. cassini_ule_free() takes one out and gives back its LE. */
+struct cassini_ule *cassini_ule_find(struct cassini_le *le);
+void cassini_ule_free(struct cassini_pte *pte, struct cassini_ule *ule);
+
+/* --- the target (cassini_tgt.c) --- */
+
+/** cassini_tgt_frame() - A packet for a PTE of @dom. Return: the verdict. */
+int cassini_tgt_frame(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt, const struct view *payload);
+/** cassini_tgt_kick() - Start copies that found the path full; report search hits. Called by every poll. Return: things done. */
+int cassini_tgt_kick(struct cassini_dom *dom);
+/** cassini_tgt_close() - @dom is closing: end the copies that were never started. After link_port_close(), which ends the others. */
+void cassini_tgt_close(struct cassini_dom *dom);
+/** cassini_tgt_append_hit() - @le (just appended, priority) took @ule: PUT_OVERFLOW and, for a rendezvous, the adapter's Get. */
+void cassini_tgt_append_hit(struct cassini_le *le, struct cassini_ule *ule, uint64_t offset, uint32_t mlength, bool auto_unlinked);
+/** cassini_tgt_rget_done() - A target's adapter says that it fetched a rendezvous of ours: GET event at PTE 255. */
+void cassini_tgt_rget_done(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt);
+/** cassini_tgt_get_event() - The GET event at PTE 255 of @dom for @get_bits with @rc (also used when the target died). */
+void cassini_tgt_get_event(struct cassini_dom *dom, uint32_t initiator, uint64_t get_bits, uint32_t mlength, uint8_t rc);
+
+/* A target's copy in flight, or an event that waits for the ones before it. From pte->copy_slab. */
+struct cassini_copy {
+	struct cassini_work work;         /* on_bulk */
+	STAILQ_ENTRY(cassini_copy) unsent; /* dom->copies: the path was full */
+	STAILQ_ENTRY(cassini_copy) order; /* pte->landing */
+	struct cassini_dom *dom;
+	struct cassini_peer *peer;
+	uint32_t life;                    /* of the peer */
+	struct cassini_le *le;            /* one reference */
+	struct cassini_pte *pte;
+	struct cassini_ule *ule;          /* header whose data this is */
+	struct cassini_event ev;          /* to be reported at the end */
+	uint64_t get_bits;                /* rendezvous: for RGET_DONE; at the source: whose end this is */
+	uint64_t raddr;
+	char *local;
+	uint32_t len, eager_len;          /* of a rendezvous: what came before */
+	uint32_t region, handle;          /* the initiator's */
+	uint8_t link_op;                  /* LINK_GET, LINK_PUT */
+	bool has_slot, is_unsent, is_ordered, is_done;
+	bool is_rget;                     /* the adapter's own Get */
+	bool is_rdzv_source;
+};
+char *cassini_le_place(const struct cassini_le *le, uint64_t offset);
+/** cassini_tgt_report() - Event and count of @le as its flags say. @bytes: what CT_BYTES counts. @claimed: a slot of the EQ is. */
+void cassini_tgt_report(const struct cassini_le *le, struct cassini_event *ev, uint64_t bytes, bool claimed);
+/** cassini_put_report() - The same for a PUT, which makes no event if it is unexpected and brought no data. */
+void cassini_put_report(struct cassini_le *le, struct cassini_event *ev, bool claimed);
+/** cassini_tgt_reply() - REPLY as @ev says, with its mlength bytes of @data, NULL: none. */
+void cassini_tgt_reply(struct cassini_dom *dom, struct cassini_peer *peer, uint32_t handle, const struct cassini_event *ev, const void *data);
+/** cassini_copy_reserve() - Return: false: no memory for another one. */
+bool cassini_copy_reserve(struct cassini_pte *pte);
+/** cassini_copy_new() - One that has been reserved; it refers to @le and claims a slot for @ev. cassini_copy_start(): do not look at it afterwards. */
+struct cassini_copy *cassini_copy_new(struct cassini_dom *dom, struct cassini_peer *peer, struct cassini_le *le, const struct cassini_event *ev);
+void cassini_copy_start(struct cassini_copy *c);
+/* Whose memory a rendezvous comes from; peer is NULL if that Domain is closed. */
+struct cassini_rget_src {
+	struct cassini_dom *dom;
+	struct cassini_peer *peer;
+	uint32_t handle, region;
+	uint64_t get_bits;
+};
+/**
+ * cassini_rget_start() - The adapter's own Get: ev->mlength of @mlength bytes have come, the rest follows behind them to @offset of @le.
+ * @ev: the PUT or PUT_OVERFLOW, already reported.
+ */
+void cassini_rget_start(const struct cassini_rget_src *src, struct cassini_le *le, const struct cassini_event *ev, uint64_t offset, uint32_t mlength);
+/** cassini_tgt_orphan() - @pte is being closed: what still flies has no events to make, what does not fly is dropped. */
+void cassini_tgt_orphan(struct cassini_pte *pte);
+
+/* An answer of ours: REPLY, RGET_DONE, PING. Kept until the link has taken it. */
+struct cassini_ans {
+	struct cassini_work work;
+	STAILQ_ENTRY(cassini_ans) link;   /* dom->unsent */
+	struct cassini_peer *peer;
+	uint32_t life, nonce;             /* of the peer that it is for: another one does not get it */
+	uint32_t len;                     /* bytes of @frame */
+	bool is_ping, is_short;
+	uint8_t frame[];
+};
+/** cassini_answer() - Send @pkt with @len bytes of @data (copied) to @peer, later if the path is full. -ENOMEM: the peer will time out (counted). */
+int cassini_answer(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt, const void *data, size_t len);
+
+/* --- arithmetic (cassini_amo.c) --- */
+
+/** cassini_amo_check() - Is there such an operation on such a type? CASSINI_RC_OK; AMO_INVAL_OP_ERROR. */
+uint8_t cassini_amo_check(const struct cassini_amo_in *amo);
+/**
+ * cassini_amo_exec() - *@target = op(*@target, operands), atomic for all users of this adapter's lock and with respect to the CPU's own atomic
+ * instructions on the same naturally aligned word where the type has them. @old: receives what was there (16 bytes room), may be NULL.
+ * Return: CASSINI_RC_OK; AMO_INVAL_OP_ERROR, AMO_ALIGN_ERROR, AMO_LENGTH_ERROR; nothing changed then.
+ */
+uint8_t cassini_amo_exec(const struct cassini_amo_in *amo, void *target, void *old);
+
+#endif

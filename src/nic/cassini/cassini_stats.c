@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Counters of an adapter, by their telemetry names.
+#include "nic/cassini/cassini_int.h"
+
+#include <inttypes.h>
+#include <unistd.h>
+
+#include "base/log.h"
+
+#define REPORT_ENV "SOFTFABRIC_STATS"
+
+/* Blocks of the adapter: cq commands, hni the port, lpe list processing, ee events, pct connections; soft_ is ours alone. */
+#define ROW(name_, member_) {name_, offsetof(struct cassini_stats, member_)}
+static const struct {
+	const char *name;
+	size_t off;
+} row[] = {
+	ROW("cq_success_tx_cmds", tx_cmds),
+	ROW("cq_idc_cmds", idc),
+	ROW("cq_put_cmds", puts),
+	ROW("cq_get_cmds", gets),
+	ROW("cq_rendezvous_put_cmds", rendezvous),
+	ROW("cq_atomic_cmds", atomics),
+	ROW("cq_fetching_atomic_cmds", fetching_atomics),
+	ROW("cq_triggered_cmds", triggered),
+	ROW("cq_triggered_cancelled", triggered_cancelled),
+	ROW("hni_tx_bytes", tx_bytes),
+	ROW("hni_rx_bytes", rx_bytes),
+	ROW("ixe_rx_unrestricted_pkts", rx_unrestricted_pkts),
+	ROW("ixe_rx_restricted_pkts", rx_restricted_pkts),
+	ROW("lpe_plec_hits", plec_hits),
+	ROW("lpe_net_match_priority", priority_hits),
+	ROW("lpe_net_match_overflow", overflow_hits),
+	ROW("lpe_net_match_request", request_hits),
+	ROW("lpe_append_ule", ule_appends),
+	ROW("lpe_rndzv_gets", rgets),
+	ROW("lpe_pte_disabled", pte_disabled),
+	ROW("lpe_pt_disabled_naks", pt_disabled_naks),
+	ROW("lpe_no_match_drops", no_match_drops),
+	ROW("lpe_le_exhausted", le_exhausted),
+	ROW("ee_eq_full", eq_full),
+	ROW("ee_events_dropped", events_dropped),
+	ROW("rmu_vni_not_found", vni_not_found),
+	ROW("rmu_ptlte_not_found", ptlte_not_found),
+	ROW("lpe_entry_not_found", entry_not_found),
+	ROW("lpe_op_violation", op_violation),
+	ROW("rmu_malformed", malformed),
+	ROW("rmu_bad_initiator", bad_initiator),
+	ROW("pct_unreachable", unreachable),
+	ROW("pct_retry_pkts", net_retrans),
+	ROW("pct_duplicate_pkts", net_rx_dups),
+	ROW("soft_shm_tx_pkts", shm_tx_pkts),
+	ROW("soft_net_tx_pkts", net_tx_pkts),
+	ROW("soft_net_tx_dgrams", net_tx_dgrams),
+	ROW("soft_net_rx_dgrams", net_rx_dgrams),
+	ROW("soft_net_rx_drops", net_rx_drops),
+	ROW("soft_bulk_bytes", bulk_bytes),
+	ROW("soft_fault_drop", fault_drop),
+	ROW("soft_fault_dup", fault_dup),
+	ROW("soft_fault_reorder", fault_reorder),
+	ROW("soft_fault_delay", fault_delay),
+	ROW("soft_fault_corrupt", fault_corrupt),
+	ROW("soft_fault_truncate", fault_truncate),
+	ROW("soft_fault_partition", fault_partition),
+};
+static_assert(ARRAY_SIZE(row) * sizeof(uint64_t) == sizeof(struct cassini_stats), "every counter");
+
+const char *cassini_stat_name(int n, size_t *off)
+{
+	if (n < 0 || (size_t)n >= ARRAY_SIZE(row))
+		return NULL;
+	*off = row[n].off;
+	return row[n].name;
+}
+
+static void link_add(struct link_stats *sum, const struct link_stats *more)
+{
+	static_assert(sizeof(*sum) % sizeof(uint64_t) == 0, "counters only");
+	const uint64_t *from = (const uint64_t *)more;
+	uint64_t *to = (uint64_t *)sum;
+
+	for (size_t i = 0; i < sizeof(*sum) / sizeof(uint64_t); i++)
+		to[i] += from[i];
+}
+
+void cassini_stats_closed(struct cassini *nic, const struct link_stats *link)
+{
+	link_add(&nic->closed, link);
+}
+
+/* Every counter that the link keeps for us. */
+static void derive(const struct link_stats *link, struct cassini_stats *out)
+{
+	out->shm_tx_pkts = link->shm_tx_frames;
+	out->net_tx_pkts = link->tx_frames - MIN(link->tx_frames, link->shm_tx_frames);
+	out->net_tx_dgrams = link->net_tx_dgrams;
+	out->net_rx_dgrams = link->net_rx_dgrams;
+	out->net_retrans = link->retrans;
+	out->net_rx_dups = link->dup_rx;
+	out->net_rx_drops = link->drop_malformed + link->drop_nonce + link->drop_source + link->drop_version + link->drop_full;
+	out->bulk_bytes = link->bulk_get_bytes + link->bulk_put_bytes;
+	out->fault_drop = link->fault_drop;
+	out->fault_dup = link->fault_dup;
+	out->fault_reorder = link->fault_reorder;
+	out->fault_delay = link->fault_delay;
+	out->fault_corrupt = link->fault_corrupt;
+	out->fault_truncate = link->fault_truncate;
+	out->fault_partition = link->fault_partition;
+}
+
+void cassini_query_stats(const struct cassini *nic, struct cassini_stats *out)
+{
+	struct link_stats link = nic->closed;
+	const struct cassini_dom *dom;
+
+	LIST_FOREACH(dom, &nic->doms, link)
+		link_add(&link, link_port_stats(dom->port));
+	*out = nic->stats;
+	derive(&link, out);
+}
+
+/* One write for the whole line, so that lines of several processes do not mix. */
+void cassini_stats_report(const struct cassini *nic)
+{
+	const char *where = getenv(REPORT_ENV);
+	const bool to_stderr = where && !strcmp(where, "stderr");
+	char path[512], line[4096];
+	struct cassini_stats stats;
+	uint64_t value;
+	size_t at;
+	FILE *f;
+
+	if (!where || !*where)
+		return;
+	cassini_query_stats(nic, &stats);
+	at = (size_t)snprintf(line, sizeof(line), "softfabric-stats: adapter=%s pid=%ld", nic->info.name, (long)getpid());
+	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
+		memcpy(&value, (const char *)&stats + row[i].off, sizeof(value));
+		at += (size_t)snprintf(line + at, sizeof(line) - at, " %s=%" PRIu64, row[i].name, value);
+	}
+	snprintf(path, sizeof(path), "%s.%ld", where, (long)getpid());
+	f = to_stderr ? stderr : fopen(path, "ae");
+	if (!f) {
+		LOG_WARN("%s: %s cannot be written: %s", REPORT_ENV, path, strerror(errno));
+		return;
+	}
+	fprintf(f, "%s\n", line);
+	if (!to_stderr)
+		fclose(f);
+}

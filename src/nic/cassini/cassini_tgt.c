@@ -1,0 +1,433 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// A packet's life at the target: refused, or matched, deposited or fetched, reported, answered.
+#include "nic/cassini/cassini_int.h"
+
+/*
+ * Theory of operation
+ *
+ * cassini_match() decides where a packet's bytes go and takes that place at once, so the order of matching is the order of arrival. Bytes that came in
+ * the frame are copied there from the frame, and the verdict of the link is the acknowledgement. Bytes that did not move by a bulk copy of ours, see
+ * cassini_copy.c.
+ *
+ * An event that will come later has its slot in the EQ claimed, so flow control is decided once, when the packet arrives.
+ *
+ * Nothing here trusts the peer. The door has checked form and lengths; match, bounds and permissions are cassini_match()'s; a region key that is wrong
+ * ends the copy with -EACCES; an entry over the whole address space is no licence to read or write anywhere, see source_of().
+ */
+
+#define ARRIVE_SLOTS 3u   /* most events of one packet: MATCH, PUT, REPLY */
+
+/* A packet on its way through. */
+struct arrival {
+	struct cassini_dom *dom;
+	struct cassini_peer *peer;
+	struct cassini_pte *pte;
+	const struct cassini_pkt_in *pkt;
+	const struct view *payload;
+	struct cassini_hit hit;
+	struct cassini_event ev;
+	struct cassini_op *source; /* GET of a rendezvous of ours */
+};
+
+static struct cassini_stats *stats_of(const struct cassini_dom *dom)
+{
+	return &dom->nic->stats;
+}
+
+static bool is_put(const struct cassini_pkt_in *pkt)
+{
+	return pkt->op == CASSINI_PKT_PUT || pkt->op == CASSINI_PKT_PUT_BULK || pkt->op == CASSINI_PKT_RPUT;
+}
+
+/* --- events and counts --- */
+
+static void event_fill(struct arrival *a)
+{
+	static const uint8_t type_of[CASSINI_PKT_NUM] = {
+		[CASSINI_PKT_PUT] = CASSINI_EV_PUT,
+		[CASSINI_PKT_PUT_BULK] = CASSINI_EV_PUT,
+		[CASSINI_PKT_RPUT] = CASSINI_EV_PUT,
+		[CASSINI_PKT_GET] = CASSINI_EV_GET,
+		[CASSINI_PKT_ATOMIC] = CASSINI_EV_ATOMIC,
+		[CASSINI_PKT_FETCH] = CASSINI_EV_FETCH_ATOMIC,
+	};
+	const struct cassini_pkt_in *pkt = a->pkt;
+
+	a->ev = (struct cassini_event){
+		.type = type_of[pkt->op],
+		.rc = CASSINI_RC_OK,
+		.ptl_list = a->hit.list,
+		.rendezvous = pkt->op == CASSINI_PKT_RPUT,
+		.rendezvous_id = pkt->rendezvous_id,
+		.get_issued = pkt->op == CASSINI_PKT_RPUT && a->hit.list == CASSINI_PRIORITY,
+		.auto_unlinked = a->hit.auto_unlinked,
+		.atomic_op = pkt->amo.op,
+		.atomic_type = pkt->amo.type,
+		.vni = pkt->vni,
+		.initiator = pkt->initiator,
+		.mlength = a->hit.mlength,
+		.rlength = pkt->request_len,
+		.user_ptr = a->hit.le->attr.user_ptr,
+		.match_bits = pkt->match_bits,
+		.header_data = pkt->header_data,
+		.remote_offset = pkt->remote_offset,
+		.start = cassini_le_place(a->hit.le, a->hit.offset),
+		.pte = a->pte,
+		.dom = a->dom,
+	};
+	if (a->pte->opts.en_event_match) {
+		struct cassini_event match = a->ev;
+
+		match.type = CASSINI_EV_MATCH;
+		match.auto_unlinked = false;
+		cassini_eq_push(a->pte->eq, &match, false);
+	}
+}
+
+/* --- refusals --- */
+
+static int drop(struct arrival *a)
+{
+	if (is_put(a->pkt))
+		a->pte->drop_count = (a->pte->drop_count + 1) & 0xffffff;
+	stats_of(a->dom)->pt_disabled_naks++;
+	return CASSINI_RC_PT_DISABLED;
+}
+
+/* Flow control: better no packets at all than one that is lost. */
+static __attribute__((cold)) int stop(struct arrival *a, enum cassini_sc_reason why)
+{
+	cassini_pte_set(a->pte, CASSINI_PTE_DISABLED, why, true);
+	return drop(a);
+}
+
+static __attribute__((cold)) int refuse(struct arrival *a, uint8_t rc)
+{
+	struct cassini_stats *stats = stats_of(a->dom);
+	bool is_fc = a->pte->opts.en_flowctrl && is_put(a->pkt);
+
+	switch (rc) {
+	case CASSINI_RC_ENTRY_NOT_FOUND:
+		if (is_fc) {
+			stats->no_match_drops++;
+			return stop(a, a->pte->state == CASSINI_PTE_SOFTWARE_MANAGED ? CASSINI_SC_FC_REQUEST_FULL : CASSINI_SC_FC_NO_MATCH);
+		}
+		stats->entry_not_found++;
+		break;
+	case CASSINI_RC_NO_SPACE:
+		stats->le_exhausted++;
+		if (is_fc)
+			return stop(a, CASSINI_SC_FC_UNEXPECTED_FAIL);
+		break;
+	case CASSINI_RC_OP_VIOLATION:
+		stats->op_violation++;
+		break;
+	default:
+		break;
+	}
+	return rc;
+}
+
+/* --- Puts --- */
+
+static int verdict(const struct arrival *a)
+{
+	return likely(a->hit.list == CASSINI_PRIORITY) ? 0 : CASSINI_VERDICT_LIST + a->hit.list;
+}
+
+static void header_fill(struct arrival *a, bool is_landing)
+{
+	struct cassini_ule *ule = a->hit.ule;
+
+	ule->ev = a->ev;
+	ule->peer = a->peer;
+	ule->get_bits = a->pkt->get_bits;
+	ule->handle = a->pkt->handle;
+	ule->region = a->pkt->region;
+	ule->landing = is_landing;
+	stats_of(a->dom)->ule_appends++;
+}
+
+/* Software matches in the order of events. */
+static bool must_wait(const struct arrival *a)
+{
+	return a->hit.list == CASSINI_REQUEST && !STAILQ_EMPTY(&a->pte->landing);
+}
+
+static __attribute__((noinline)) void report_later(struct arrival *a)
+{
+	struct cassini_copy *c = cassini_copy_new(a->dom, a->peer, a->hit.le, &a->ev);
+
+	c->is_ordered = c->is_done = true;
+	STAILQ_INSERT_TAIL(&a->pte->landing, c, order);
+}
+
+/* Its bytes are in place. */
+static int put_done(struct arrival *a)
+{
+	if (unlikely(a->hit.ule))
+		header_fill(a, false);
+	if (unlikely(must_wait(a)))
+		report_later(a);
+	else
+		cassini_put_report(a->hit.le, &a->ev, false);
+	return verdict(a);
+}
+
+static int put(struct arrival *a)
+{
+	view_copy(a->payload, 0, a->ev.start, a->hit.mlength);
+	stats_of(a->dom)->rx_bytes += a->hit.mlength;
+	return put_done(a);
+}
+
+static int put_bulk(struct arrival *a)
+{
+	struct cassini_copy *c = cassini_copy_new(a->dom, a->peer, a->hit.le, &a->ev);
+
+	c->link_op = LINK_GET;
+	c->local = a->ev.start;
+	c->len = a->hit.mlength;
+	c->raddr = a->pkt->raddr;
+	c->region = a->pkt->region;
+	c->handle = a->pkt->handle;
+	if (a->hit.ule) {
+		header_fill(a, true);
+		c->ule = a->hit.ule;
+	}
+	if (a->hit.list == CASSINI_REQUEST) {
+		c->is_ordered = true;
+		STAILQ_INSERT_TAIL(&a->pte->landing, c, order);
+	}
+	cassini_copy_start(c);
+	return 0;
+}
+
+static int rput(struct arrival *a)
+{
+	struct cassini_rget_src src = {a->dom, a->peer, a->pkt->handle, a->pkt->region, a->pkt->get_bits};
+	uint32_t eager_len = MIN(a->payload->len, a->hit.mlength);
+
+	view_copy(a->payload, 0, a->ev.start, eager_len);
+	stats_of(a->dom)->rx_bytes += eager_len;
+	a->ev.mlength = eager_len;
+	if (a->hit.list != CASSINI_PRIORITY)
+		return put_done(a);
+	cassini_tgt_report(a->hit.le, &a->ev, 0, false);
+	cassini_rget_start(&src, a->hit.le, &a->ev, a->hit.offset, a->hit.mlength);
+	return 0;
+}
+
+/* --- Gets --- */
+
+/*
+ * An entry over the whole address space lets a Get read what a rendezvous of ours offers to just this peer, as on the adapter it reaches no further
+ * than what is mapped. Return: the operation; NULL: nothing is offered there.
+ */
+static struct cassini_op *source_of(const struct arrival *a)
+{
+	const struct cassini_pkt_in *pkt = a->pkt;
+	struct mt_node *n = mt_unexp_find(&a->dom->rdzv, CASSINI_MATCH_ID(a->peer->pid, a->peer->nic), pkt->match_bits, 0);
+	struct cassini_op *op = n ? container_of(n, struct cassini_op, rdzv) : NULL;
+	uint64_t offset;
+
+	if (!op || op->peer != a->peer)
+		return NULL;
+	offset = pkt->remote_offset - (uintptr_t)op->cmd.local_addr; /* wraps where it lies below */
+	if (offset > op->cmd.request_len || a->hit.mlength > op->cmd.request_len - offset)
+		return NULL;
+	return op;
+}
+
+static int get_bulk(struct arrival *a)
+{
+	struct cassini_copy *c = cassini_copy_new(a->dom, a->peer, a->hit.le, &a->ev);
+
+	c->link_op = LINK_PUT;
+	c->local = a->ev.start;
+	c->len = a->hit.mlength;
+	c->raddr = a->pkt->raddr;
+	c->region = a->pkt->region;
+	c->handle = a->pkt->handle;
+	c->get_bits = a->pkt->match_bits;
+	c->is_rdzv_source = a->source;
+	cassini_copy_start(c);
+	return 0;
+}
+
+static int get(struct arrival *a)
+{
+	if (unlikely(a->hit.ule))
+		header_fill(a, false);
+	if (a->pkt->region)
+		return get_bulk(a);
+	cassini_tgt_reply(a->dom, a->peer, a->pkt->handle, &a->ev, a->ev.start);
+	cassini_tgt_report(a->hit.le, &a->ev, a->ev.mlength, false);
+	if (unlikely(a->source))
+		cassini_ini_got(a->dom, a->peer, 0, a->pkt->match_bits);
+	return 0;
+}
+
+/* --- atomics --- */
+
+static int atomic(struct arrival *a)
+{
+	uint8_t old[16];
+
+	if (a->hit.mlength != a->pkt->request_len)
+		a->ev.rc = CASSINI_RC_ADDR_OUT_OF_RANGE; /* it was cut: half an operation is none */
+	else
+		a->ev.rc = cassini_amo_exec(&a->pkt->amo, a->ev.start, old);
+	if (unlikely(a->hit.ule)) {
+		header_fill(a, false);
+		if (a->ev.rc != CASSINI_RC_OK)
+			cassini_ule_free(a->pte, a->hit.ule);
+	}
+	if (a->ev.rc == CASSINI_RC_OK)
+		stats_of(a->dom)->rx_bytes += a->hit.mlength;
+	cassini_tgt_report(a->hit.le, &a->ev, a->ev.mlength, false);
+	if (a->ev.rc != CASSINI_RC_OK)
+		return a->ev.rc;
+	if (a->pkt->op == CASSINI_PKT_ATOMIC)
+		return verdict(a);
+	cassini_tgt_reply(a->dom, a->peer, a->pkt->handle, &a->ev, old);
+	return 0;
+}
+
+/* --- arrival --- */
+
+/* What can be said before anything is matched: CASSINI_RC_OK or why not. */
+static uint8_t pkt_refusal(const struct arrival *a)
+{
+	const struct cassini_pkt_in *pkt = a->pkt;
+
+	/* without match bits there is nothing to match */
+	if (pkt->flags & CASSINI_PKTF_RESTRICTED && a->pte->opts.is_matching)
+		return CASSINI_RC_RESTRICTED_UNICAST;
+	if (a->pte->state == CASSINI_PTE_SOFTWARE_MANAGED && !is_put(pkt))
+		return CASSINI_RC_PTLTE_SW_MANAGED;
+	if (pkt->op == CASSINI_PKT_GET)
+		return pkt->region || pkt->request_len <= CASSINI_FRAME_DATA ? CASSINI_RC_OK : CASSINI_RC_CMD_INVALID_ARG;
+	if (pkt->op != CASSINI_PKT_ATOMIC && pkt->op != CASSINI_PKT_FETCH)
+		return CASSINI_RC_OK;
+	if (cassini_amo_check(&pkt->amo) != CASSINI_RC_OK)
+		return CASSINI_RC_AMO_INVAL_OP_ERROR;
+	return pkt->request_len == cassini_amo_type_size(pkt->amo.type) ? CASSINI_RC_OK : CASSINI_RC_AMO_LENGTH_ERROR;
+}
+
+/* Is there room for what it will lead to? */
+static bool is_reserved(const struct arrival *a)
+{
+	const struct cassini_pkt_in *pkt = a->pkt;
+
+	if (pkt->op == CASSINI_PKT_PUT_BULK || (pkt->op == CASSINI_PKT_GET && pkt->region) || !STAILQ_EMPTY(&a->pte->landing))
+		return cassini_copy_reserve(a->pte);
+	return true;
+}
+
+/* Finds its entry, perhaps by handing the PTE over to software. Return: CASSINI_RC_OK; why not. */
+static uint8_t match(struct arrival *a)
+{
+	struct cassini_pte *pte = a->pte;
+
+	cassini_match(pte, a->pkt, &a->hit);
+	if (unlikely(!a->hit.le && a->hit.rc == CASSINI_RC_NO_SPACE && is_put(a->pkt) && mt_posted_cnt(&pte->list[CASSINI_REQUEST]))) {
+		stats_of(a->dom)->le_exhausted++;
+		cassini_pte_set(pte, CASSINI_PTE_SOFTWARE_MANAGED, CASSINI_SC_SM_UNEXPECTED_FAIL, true);
+		cassini_match(pte, a->pkt, &a->hit);
+	}
+	return a->hit.le ? CASSINI_RC_OK : a->hit.rc;
+}
+
+static void hit_count(const struct arrival *a)
+{
+	struct cassini_stats *stats = stats_of(a->dom);
+
+	stats->plec_hits += !a->pte->opts.is_matching;
+	stats->priority_hits += a->hit.list == CASSINI_PRIORITY;
+	stats->overflow_hits += a->hit.list == CASSINI_OVERFLOW;
+	stats->request_hits += a->hit.list == CASSINI_REQUEST;
+}
+
+static int perform(struct arrival *a)
+{
+	if (unlikely(a->hit.le->attr.length == UINT64_MAX && a->hit.mlength)) {
+		a->source = a->pkt->op == CASSINI_PKT_GET ? source_of(a) : NULL;
+		if (!a->source) {
+			if (a->hit.ule)
+				cassini_ule_free(a->pte, a->hit.ule);
+			return CASSINI_RC_NO_TRANSLATION;
+		}
+	}
+	hit_count(a);
+	event_fill(a);
+	switch ((enum cassini_pkt_op)a->pkt->op) {
+	case CASSINI_PKT_PUT:
+		return put(a);
+	case CASSINI_PKT_PUT_BULK:
+		return put_bulk(a);
+	case CASSINI_PKT_RPUT:
+		return rput(a);
+	case CASSINI_PKT_GET:
+		return get(a);
+	case CASSINI_PKT_ATOMIC:
+	case CASSINI_PKT_FETCH:
+		return atomic(a);
+	case CASSINI_PKT_REPLY:
+	case CASSINI_PKT_RGET_DONE:
+	case CASSINI_PKT_PING:
+	case CASSINI_PKT_NUM:
+		break;
+	}
+	return CASSINI_RC_ILLEGAL_OP;
+}
+
+static int arrive(struct arrival *a)
+{
+	struct cassini_le *le;
+	uint8_t rc = pkt_refusal(a);
+	int ret;
+
+	if (unlikely(rc != CASSINI_RC_OK))
+		return refuse(a, rc);
+	if (unlikely(a->pte->opts.en_flowctrl && is_put(a->pkt) && !cassini_eq_has_room(a->pte->eq, ARRIVE_SLOTS))) {
+		stats_of(a->dom)->eq_full++;
+		return stop(a, CASSINI_SC_FC_EQ_FULL);
+	}
+	if (unlikely(!is_reserved(a)))
+		return refuse(a, CASSINI_RC_NO_SPACE);
+	rc = match(a);
+	if (unlikely(rc != CASSINI_RC_OK))
+		return refuse(a, rc);
+	le = a->hit.le;
+	ret = perform(a);
+	cassini_le_unref(le);
+	return ret;
+}
+
+int cassini_tgt_frame(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt, const struct view *payload)
+{
+	struct arrival a = {.dom = dom, .peer = peer, .pte = dom->pte[pkt->pid_idx], .pkt = pkt, .payload = payload};
+
+	if (pkt->flags & CASSINI_PKTF_RESTRICTED)
+		stats_of(dom)->rx_restricted_pkts++;
+	else
+		stats_of(dom)->rx_unrestricted_pkts++;
+	if (unlikely(!a.pte)) {
+		stats_of(dom)->ptlte_not_found++;
+		return CASSINI_RC_PTLTE_NOT_FOUND;
+	}
+	switch ((enum cassini_pte_state)a.pte->state) {
+	case CASSINI_PTE_ENABLED:
+	case CASSINI_PTE_SOFTWARE_MANAGED:
+		return arrive(&a);
+	case CASSINI_PTE_DISABLED:
+		return drop(&a);
+	case CASSINI_PTE_RESET:
+	case CASSINI_PTE_ETHERNET:
+	case CASSINI_PTE_STATE_NUM:
+		break;
+	}
+	stats_of(dom)->pt_disabled_naks++;
+	return CASSINI_RC_PT_DISABLED;
+}

@@ -1,0 +1,477 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Objects of the cxi provider that its files share: domain, portal, AV, endpoints and contexts, operations, regions, counters.
+#ifndef SF_PROV_CXI_CXI_H
+#define SF_PROV_CXI_CXI_H
+
+#include <bsd/sys/queue.h>
+
+#include "base/le.h"
+#include "base/matchtab.h"
+#include "base/pqueue.h"
+#include "base/slab.h"
+#include "kit/kit.h"
+#include "nic/cassini/cassini.h"
+#include "prov/cxi/cxi_param.h"
+#include "prov/cxi/cxi_proto.h"
+
+/*
+ * Theory of operation
+ *
+ * The seed's object map: fabric > domain (an opened adapter and an LNI) > endpoint. An endpoint owns a *portal*: a libcxi Domain (NIC, VNI, PID) with
+ * the PTE at pid_idx 255. A standard endpoint has one TX context (a command queue and its EQ) and one RX context (a PTE at pid_idx 0 and its EQ); a scalable
+ * endpoint has several of each as child endpoints, RX n at pid_idx n; shared contexts are contexts that several endpoints use: a shared RX context is
+ * one PTE mapped into several portals, a shared TX context one command queue whose commands name the portal they leave from.
+ *
+ * Every event carries in user_ptr the struct cxi_req that waits for it; cxi_drain() hands it over. Everything runs under the domain's lock.
+ *
+ * An fi_tsend's life: cxi_msg.c cxi_tsend() -> cxi_select_proto() -> cassini_post() ... ACK event -> cxi_drain() -> cxi_msg.c -> cxi_tx_done() -> kit_cq_push().
+ * A receive's: cxi_recv.c cxi_trecv() -> cassini_append() ... PUT event -> cxi_drain() -> cxi_recv.c -> cxi_rx_done() -> kit_cq_push().
+ */
+
+#define CXI_ADDR_LEN     8u
+#define CXI_MSG_MAX      UINT32_MAX /* max_msg_size */
+#define CXI_INJECT_MAX   CASSINI_IDC_MAX
+#define CXI_TX_MAX       16384u
+#define CXI_RX_MAX       15360u
+#define CXI_TX_MIN       16u
+#define CXI_CTX_MAX      16         /* TX or RX contexts of a scalable endpoint */
+#define CXI_AUTH_KEY_MAX 4          /* VNIs of one endpoint */
+#define CXI_MIN_MULTI_RECV 64u
+#define CXI_MIN_FREE_MAX ((1u << 24) - 1)
+
+extern struct fi_provider g_cxi_prov; /* cxi_prov.c */
+
+/* --- address: 8 bytes, facts 1.1 --------------------------------------------------------------------------------------------------- */
+struct cxi_addr {
+	le32_t pid_nic;  /* pid 9, nic 20, 0 */
+	le16_t vni;      /* 0 unless the AV holds several VNIs */
+	uint8_t rsvd[2]; /* 0 */
+};
+static_assert(sizeof(struct cxi_addr) == CXI_ADDR_LEN, "cxi address");
+static inline struct cxi_addr cxi_addr_make(uint32_t nic, uint16_t pid, uint16_t vni)
+{
+	return (struct cxi_addr){.pid_nic = le32_put((uint32_t)(pid & 0x1ff) | (nic & 0xfffff) << 9), .vni = le16_put(vni)};
+}
+static inline uint16_t cxi_addr_pid(const struct cxi_addr *a) { return (uint16_t)(le32_get(a->pid_nic) & 0x1ff); }
+static inline uint32_t cxi_addr_nic(const struct cxi_addr *a) { return le32_get(a->pid_nic) >> 9 & 0xfffff; }
+const char *cxi_addr_str(const struct cxi_addr *a, char *buf, size_t *len); /* fi_addr_cxi://0x%08x */
+
+/* The authorisation key: facts 1.7. */
+struct cxi_key { uint32_t svc_id; uint16_t vni; uint16_t pad; };
+static_assert(sizeof(struct cxi_key) == 8, "cxi_auth_key");
+/** cxi_key_default() - SLINGSHOT_*, then services, then FI_CXI_DEFAULT_VNI. 0; -FI_EACCES with one sentence in @why. */
+int cxi_key_default(int dev_idx, const struct cassini_devinfo *info, const struct cxi_params *p, struct cxi_key *out, char *why, size_t why_len);
+/** cxi_key_check() - 0; -FI_EINVAL size or service; -FI_EACCES (logged why). @key: as in auth_key attributes. */
+int cxi_key_check(int dev_idx, const void *key, size_t len, struct cxi_key *out);
+
+/* --- fabric, domain ------------------------------------------------------------------------------------------------------------------ */
+struct cxi_fabric { struct kit_fabric kit; };
+
+enum cxi_match_mode { CXI_MATCH_HARDWARE, CXI_MATCH_HYBRID, CXI_MATCH_SOFTWARE };
+struct cxi_mr;
+struct cxi_dwq;
+struct cxi_domain {
+	struct kit_domain kit;
+	struct cassini *nic;
+	struct cassini_devinfo info;
+	struct cassini_lni *lni;
+	int dev_idx;
+	struct cxi_params params;       /* as at fi_domain, with the overrides of fi_control */
+	struct cxi_key key;             /* default of endpoints */
+	uint32_t tclass;                /* FI_TC_* */
+	bool prov_key;                  /* FI_MR_PROV_KEY negotiated */
+	bool auto_progress;
+	LIST_HEAD(, cxi_portal) portals; /* for the adapter thread */
+	LIST_HEAD(, cxi_cntr) cntrs;
+	struct cxi_mr **mr_tab;         /* cxi_mr.c: client keys in use; hash */
+	uint32_t mr_cnt, mr_mask;
+	uint64_t *prov_ids;             /* cxi_mr.c: bitmap of provider key ids */
+	uint64_t key_seq;
+	struct cxi_dwq *dwq;            /* cxi_trig.c: deferred work; NULL until used */
+	struct cassini_stats telemetry; /* at open: cxi_ext.c prints differences */
+};
+enum cxi_match_mode cxi_match_mode(const struct cxi_domain *d);
+/** cxi_tc() - Traffic class of the adapter for FI_TC_*. */
+enum cassini_tc cxi_tc(uint32_t tclass);
+
+/* --- address vector (cxi_av.c) -------------------------------------------------------------------------------------------------------- */
+struct cxi_av {
+	struct kit_av kit;
+	int rx_ctx_bits;
+	struct cxi_av_shared *shared;   /* a named AV's memory, NULL */
+	/* FI_AV_USER_ID, FI_AUTH_KEY and asynchronous insertion: see cxi_av.c */
+	void *priv;
+};
+/* Where a message goes. */
+struct cxi_dest { uint32_t nic; uint16_t pid, vni; uint8_t rx_idx; };
+/** cxi_av_dest() - @addr with its rx context bits. 0; -FI_EINVAL not in the AV. vni 0: the endpoint's. */
+int cxi_av_dest(const struct cxi_av *av, fi_addr_t addr, struct cxi_dest *out);
+/** cxi_av_source() - fi_addr of (nic, pid, vni) for FI_SOURCE; FI_ADDR_NOTAVAIL. */
+fi_addr_t cxi_av_source(const struct cxi_av *av, uint32_t nic, uint16_t pid, uint16_t vni);
+
+/* --- what waits for an event -------------------------------------------------------------------------------------------------------------- */
+struct cxi_req { void (*on_event)(struct cxi_req *req, const struct cassini_event *ev); };
+/** cxi_drain() - Hand all events of @eq to their requests. Return: how many. */
+static inline int cxi_drain(struct cassini_eq *eq)
+{
+	const struct cassini_event *ev;
+	int n = 0;
+
+	while ((ev = cassini_eq_peek(eq))) {
+		struct cxi_req *req = (struct cxi_req *)(uintptr_t)ev->user_ptr;
+
+		req->on_event(req, ev);
+		cassini_eq_pop(eq);
+		n++;
+	}
+	return n;
+}
+
+/* --- portal: a libcxi Domain per VNI, and pid_idx 255 (cxi_portal.c) ------------------------------------------------------------------------ */
+struct cxi_txc;
+struct cxi_rxc;
+struct cxi_ep;
+struct cxi_tx;
+struct cxi_portal {
+	struct cxi_domain *domain;
+	LIST_ENTRY(cxi_portal) link;     /* domain->portals */
+	struct cassini_dom *dom[CXI_AUTH_KEY_MAX];
+	int dom_cnt;
+	uint16_t pid;
+	struct cassini_eq *eq;           /* of the PTE at 255 and of control commands */
+	struct cassini_pte *pte;         /* at 255 */
+	struct cassini_cmdq *cmdq;       /* control messages, match-complete notices */
+	struct cassini_cp *cp;
+	struct cxi_req pte_req, rdzv_req, zbp_req, ctrl_req; /* of PTE 255 and its three persistent entries */
+	struct cxi_tx *tx_id[CXI_TX_ID_CNT];        /* match-complete sends */
+	struct cxi_tx **rdzv_id;         /* [CXI_RDZV_ID_CNT], pages appear as used */
+	uint32_t tx_id_hint, rdzv_hint[2], timer_skip;
+	struct cxi_txc *txc[CXI_CTX_MAX]; /* whose events a poll of this portal drains; shared ones stand in several portals */
+	int txc_cnt;
+	struct cxi_rxc *rxc[CXI_CTX_MAX]; /* by pid_idx */
+	int rxc_top;                     /* highest used + 1 */
+	LIST_HEAD(, cxi_mr) mrs;
+	uint8_t opt_used[CXI_MR_OPT_MAX]; /* pid_idx 16.. taken */
+	struct cxi_ep *ep;               /* owner: EP or SEP */
+	void *ctrl_wait;                 /* cxi_fc_tx.c: control messages to send later */
+};
+/** cxi_portal_open() - @pid: CASSINI_PID_ANY or one. 0; -FI_EADDRINUSE; -FI_EACCES; -FI_ENOSPC; -FI_ENOMEM. Lock held. */
+int cxi_portal_open(struct cxi_domain *d, const struct cxi_key *keys, int key_cnt, uint16_t pid, struct cxi_ep *ep, struct cxi_portal **out);
+void cxi_portal_close(struct cxi_portal *p); /* contexts and regions are gone; drains; NULL is fine. Lock held. */
+/** cxi_portal_progress() - Poll its Domains, drain its EQs, run timers. Return: events. */
+int cxi_portal_progress(struct cxi_portal *p);
+int cxi_portal_add_txc(struct cxi_portal *p, struct cxi_txc *t); /* 0; -FI_ENOSPC */
+void cxi_portal_del_txc(struct cxi_portal *p, struct cxi_txc *t);
+/** cxi_portal_dom() - The Domain for @vni; 0: the first. NULL: none. */
+struct cassini_dom *cxi_portal_dom(const struct cxi_portal *p, uint16_t vni);
+/** cxi_tx_id_get(), cxi_rdzv_id_get() - An id for @tx, -FI_EAGAIN none is free; put frees it. */
+int cxi_tx_id_get(struct cxi_portal *p, struct cxi_tx *tx);
+void cxi_tx_id_put(struct cxi_portal *p, unsigned id);
+int cxi_rdzv_id_get(struct cxi_portal *p, struct cxi_tx *tx, bool tagged);
+void cxi_rdzv_id_put(struct cxi_portal *p, unsigned id);
+
+/* --- endpoints and contexts (cxi_ep.c) ------------------------------------------------------------------------------------------------------- */
+enum cxi_ep_kind { CXI_EP, CXI_SEP, CXI_TX_CTX, CXI_RX_CTX, CXI_SRX, CXI_ALIAS };
+struct cxi_ep {
+	struct kit_ep kit;
+	enum cxi_ep_kind kind;
+	struct cxi_domain *domain;
+	struct cxi_portal *portal;       /* own (EP, SEP) or the parent's; set at enable */
+	struct cxi_ep *parent;           /* TX_CTX, RX_CTX, ALIAS */
+	uint32_t children;               /* contexts and aliases open */
+	struct cxi_ep *tx[CXI_CTX_MAX], *rx[CXI_CTX_MAX]; /* SEP: children */
+	uint8_t tx_cnt, rx_cnt;
+	uint8_t idx;                     /* TX_CTX, RX_CTX */
+	struct cxi_txc *txc;             /* EP, TX_CTX, ALIAS */
+	struct cxi_rxc *rxc;             /* EP, RX_CTX, SRX */
+	struct cxi_txc *stx;             /* bound shared TX context, or NULL */
+	struct cxi_ep *srx;              /* bound shared RX context, or NULL */
+	struct cxi_key keys[CXI_AUTH_KEY_MAX];
+	int key_cnt;
+	uint16_t pid;                    /* asked for; then granted */
+	bool is_rnr;                     /* FI_PROTO_CXI_RNR */
+	bool directed, source, source_err;
+	bool wants_stx, wants_srx;       /* FI_SHARED_CONTEXT in the attributes */
+	uint32_t tclass;
+	uint64_t msg_order;
+	size_t min_multi_recv;
+	uint64_t rnr_max_us;
+};
+static inline struct cxi_ep *cxi_ep_of(struct fid_ep *fid)
+{
+	return container_of(fid, struct cxi_ep, kit.fid);
+}
+int cxi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context);
+int cxi_sep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **sep, void *context);
+int cxi_stx_open(struct fid_domain *domain, struct fi_tx_attr *attr, struct fid_stx **stx, void *context);
+int cxi_srx_open(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **rx, void *context);
+int cxi_ep_progress(struct kit_ep *ep);
+extern struct fi_ops_msg cxi_msg_ops;
+extern struct fi_ops_tagged cxi_tagged_ops;
+extern struct fi_ops_rma cxi_rma_ops;
+extern struct fi_ops_atomic cxi_atomic_ops;
+
+/* --- TX context (cxi_txc.c) ----------------------------------------------------------------------------------------------------------------------- */
+struct cxi_txc {
+	struct cxi_domain *domain;
+	struct fid_stx stx;              /* a shared context's fid */
+	uint32_t refs;                   /* endpoints using it */
+	uint8_t idx;
+	struct cassini_cmdq *cmdq;
+	struct cassini_cp *cp;
+	struct cassini_eq *eq;
+	uint32_t eq_low;                 /* free event slots below which posts return -FI_EAGAIN */
+	struct slab txs;                 /* struct cxi_tx */
+	uint32_t used, max;              /* operations outstanding, tx_attr.size */
+	bool more;                       /* an FI_MORE command waits for the doorbell */
+	void *fc;                        /* cxi_fc.c: peers in flow control, sends held for them */
+	void *rnr;                       /* cxi_rnr.c: retries by time */
+};
+int cxi_txc_open(struct cxi_domain *d, const struct cxi_key *key, uint32_t tclass, size_t size, struct cxi_txc **out);
+void cxi_txc_close(struct cxi_txc *t);
+/** cxi_txc_timers() - Retries that are due (flow control, RNR). Return: how many. */
+int cxi_txc_timers(struct cxi_txc *t, uint64_t now_ns);
+
+/* One operation of the initiator: send, RMA, atomic. From the call to its completion. */
+enum cxi_tx_kind { CXI_TX_SEND, CXI_TX_READ, CXI_TX_WRITE, CXI_TX_ATOMIC, CXI_TX_FETCH, CXI_TX_KIND_NUM };
+enum { CXI_WAIT_ACK = 1, CXI_WAIT_GET = 2, CXI_WAIT_MATCH = 4 };
+struct cxi_tx {
+	struct cxi_req req;              /* first */
+	struct cxi_ep *ep;
+	struct cxi_txc *txc;
+	struct cxi_portal *portal;
+	void *context;
+	uint64_t flags;                  /* operation flags as resolved: FI_COMPLETION, levels, FI_REMOTE_CQ_DATA ... */
+	uint64_t cqe_flags;              /* what the completion will say: FI_SEND | FI_TAGGED ... */
+	uint8_t kind;                    /* enum cxi_tx_kind */
+	bool tagged, wants_cqe, has_cntr, internal;
+	bool is_held;                    /* refused by flow control, waits to be sent again */
+	uint8_t wait;                    /* sends: CXI_WAIT_*, what still has to come */
+	uint8_t rc;                      /* first return code that was not OK */
+	int16_t tx_id;                   /* match-complete id, -1 */
+	int32_t rdzv_id;                 /* -1 */
+	uint32_t len;
+	const void *buf;
+	uint64_t tag, data;
+	struct cxi_dest dest;
+	struct cassini_cmd cmd;          /* kept for retries */
+	TAILQ_ENTRY(cxi_tx) link;        /* flow control, RNR queues */
+	struct cassini_ct *done;         /* deferred work: counted here when it ends */
+	uint64_t due_ns, first_ns;       /* RNR */
+	uint8_t tries;
+	bool canceled;
+	uint64_t op1[2], op2[2];         /* atomics */
+	uint64_t old[2];
+	uint8_t inject[CASSINI_IDC_MAX]; /* payload of an injected send that may be sent again */
+};
+/** cxi_tx_get() - A fresh operation of @ep; not zeroed beyond the bookkeeping. NULL: tx_attr.size are outstanding or memory is short: -FI_EAGAIN. */
+struct cxi_tx *cxi_tx_get(struct cxi_ep *ep, enum cxi_tx_kind kind, uint64_t flags, void *context);
+/** cxi_tx_done() - It has ended with @rc: completion or error entry and counter as its flags say; freed. */
+void cxi_tx_done(struct cxi_tx *tx, uint8_t rc);
+void cxi_tx_fail(struct cxi_tx *tx, int err, int prov_errno); /* the same with a given error */
+void cxi_tx_put(struct cxi_tx *tx);                            /* never started */
+/** cxi_post() - cassini_post() of tx->cmd on its queue with FI_FENCE, FI_MORE and the EQ's fill limit observed. 0; -FI_EAGAIN ... */
+int cxi_post(struct cxi_tx *tx);
+
+/* When a command is to run: at once (trig NULL), or when a counter says so, as deferred work. */
+struct cxi_work {
+	struct cassini_cmdq *cmdq;
+	struct cassini_ct *trig;
+	uint64_t threshold;
+	struct cassini_ct *done;         /* counts its end, or NULL */
+};
+/** cxi_tx_start() - cxi_post(), or queue it as @work says. @done is counted by the adapter unless tx->wait is set, else by cxi_tx_done(). */
+int cxi_tx_start(struct cxi_tx *tx, const struct cxi_work *work);
+
+/* What every entry point checks first: enabled, not forked, and the domain's lock. */
+int cxi_ep_state(struct cxi_ep *ep); /* 0; -FI_EOPBADSTATE; -FI_EIO in a child after fork */
+int cxi_alias_sync(struct cxi_ep *ep); /* an alias takes over what its base has. 0; -FI_EOPBADSTATE: that is not enabled */
+/* The same for the calls of one direction: a context that lacks it says -FI_ENOSYS. */
+static inline int cxi_tx_state(struct cxi_ep *ep)
+{
+	int ret = cxi_ep_state(ep);
+
+	return ret ? ret : ep->txc ? 0 : -FI_ENOSYS;
+}
+static inline int cxi_rx_state(struct cxi_ep *ep)
+{
+	int ret = cxi_ep_state(ep);
+
+	return ret ? ret : ep->rxc ? 0 : -FI_ENOSYS;
+}
+
+/* --- sends (cxi_msg.c, cxi_rdzv.c, cxi_rnr.c) ----------------------------------------------------------------------------------------------------------- */
+enum cxi_proto { CXI_P_ZERO, CXI_P_IDC, CXI_P_EAGER, CXI_P_RDZV };
+/** cxi_select_proto() - Which command carries a message of @len bytes. Pure. */
+enum cxi_proto cxi_select_proto(const struct cxi_params *p, size_t len, bool inject, bool triggered, bool rnr);
+struct cxi_send_args {
+	const void *buf; size_t len; void *desc; fi_addr_t dest; uint64_t tag, data; void *context; uint64_t flags;
+	bool tagged, inject;
+	struct cxi_work work;
+};
+/** cxi_send_common() - All sends. Lock held. 0 or the documented error. */
+ssize_t cxi_send_common(struct cxi_ep *ep, const struct cxi_send_args *a);
+void cxi_rdzv_on_event(struct cxi_req *req, const struct cassini_event *ev); /* GET at 255: a source was fetched */
+void cxi_zbp_on_event(struct cxi_req *req, const struct cassini_event *ev);  /* PUT at 255: a send was matched */
+/** cxi_rnr_retry() - ENTRY_NOT_FOUND: try again later or fail. cxi_rnr_cancel(): fi_cancel. */
+void cxi_rnr_retry(struct cxi_tx *tx);
+int cxi_rnr_cancel(struct cxi_txc *t, void *context);
+int cxi_rnr_timers(struct cxi_txc *t, uint64_t now_ns); /* retries that are due. Return: how many */
+bool cxi_rnr_is_idle(const struct cxi_txc *t);
+void cxi_rnr_fini(struct cxi_txc *t);                   /* those that wait vanish; t->rnr may be NULL */
+
+/* --- RX context (cxi_rxc.c, cxi_recv.c, cxi_ux.c, cxi_fc.c) ------------------------------------------------------------------------------------------------ */
+enum cxi_rxc_state {
+	CXI_RXC_DISABLED, CXI_RXC_ENABLED, CXI_RXC_ENABLED_SOFTWARE, CXI_RXC_PENDING_DISABLE, CXI_RXC_PENDING_SOFTWARE, CXI_RXC_ONLOAD,
+	CXI_RXC_ONLOAD_REENABLE, CXI_RXC_FLOW_CONTROL, CXI_RXC_STATE_NUM
+};
+struct cxi_buf;
+struct cxi_rx;
+struct cxi_ux;
+struct cxi_portal;
+struct cxi_rxc {
+	struct cxi_req pte_req;          /* events of the PTE itself: STATE_CHANGE, SEARCH of onloading */
+	struct cxi_domain *domain;
+	struct cxi_ep *ep;               /* whose context: EP, RX_CTX or SRX */
+	uint8_t idx;                     /* pid_idx */
+	bool is_rnr, msg_fc;             /* flow control on (default) or off for this context */
+	enum cxi_match_mode mode;
+	enum cxi_rxc_state state;        /* cxi_rxc_set_state() is the only writer */
+	struct cassini_eq *eq;
+	struct cassini_pte *pte;
+	struct cxi_portal *portal[8];    /* where it is mapped; more than one when shared */
+	int portal_cnt;
+	struct cassini_cmdq *cmdq;       /* Gets that software issues, match-complete notices */
+	struct cassini_cp *cp;
+	struct slab rxs, uxs;            /* struct cxi_rx, struct cxi_ux */
+	uint32_t posted, max;            /* receives that have not ended; rx_attr.size, which bounds the event queue, not them: list entries do */
+	TAILQ_HEAD(, cxi_rx) rx_list;    /* all of them, in order of posting */
+	struct mt_posted sw_posted;      /* of those, the ones that software matches, and appends to be replayed */
+	struct mt_unexp sw_unexp;        /* unexpected messages that software holds: struct cxi_ux */
+	TAILQ_HEAD(cxi_rx_wait, cxi_rx) stalled;    /* messages whose Get or notice found the queue full */
+	TAILQ_HEAD(, cxi_ux) claimed;    /* taken out by FI_PEEK | FI_CLAIM */
+	LIST_HEAD(, cxi_buf) bufs;       /* overflow and request buffers, posted or still holding messages */
+	LIST_HEAD(, cxi_buf) spare[2];   /* [0] overflow, [1] request: kept for reuse */
+	uint32_t buf_posted[2], buf_cnt[2];
+	bool buf_short[2];               /* a buffer could not be posted: try again */
+	bool closing;
+	bool is_soft;                    /* went to software matching, for good */
+	size_t min_multi_recv;
+	void *fc;                        /* cxi_fc.c */
+	uint64_t append_retries;         /* RNR: receives whose entry did not fit at first */
+	uint64_t fc_eq_full, fc_no_match, fc_unexp, fc_req_full, sw_transitions; /* what happened, for cxi_ext.c */
+};
+int cxi_rxc_open(struct cxi_domain *d, struct cxi_ep *ep, unsigned idx, size_t size, struct cxi_rxc **out);
+int cxi_rxc_map(struct cxi_rxc *r, struct cxi_portal *p, unsigned pid_idx); /* and enables the PTE the first time. 0; -FI_ENOSPC ... */
+void cxi_rxc_unmap(struct cxi_rxc *r, struct cxi_portal *p, unsigned pid_idx);
+void cxi_rxc_close(struct cxi_rxc *r); /* posted receives vanish without completions */
+int cxi_rxc_timers(struct cxi_rxc *r, uint64_t now_ns);
+struct cxi_recv_args {
+	void *buf; size_t len; void *desc; fi_addr_t src; uint64_t tag, ignore; void *context; uint64_t flags;
+	bool tagged;
+	struct cassini_ct *done;         /* deferred work: counts its end; NULL */
+};
+/* The receive calls, for the tables in cxi_msg.c. */
+ssize_t cxi_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src, void *context);
+ssize_t cxi_recvv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count, fi_addr_t src, void *context);
+ssize_t cxi_recvmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags);
+ssize_t cxi_trecv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src, uint64_t tag, uint64_t ignore, void *context);
+ssize_t cxi_trecvv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count, fi_addr_t src, uint64_t tag, uint64_t ignore,
+		   void *context);
+ssize_t cxi_trecvmsg(struct fid_ep *fid, const struct fi_msg_tagged *msg, uint64_t flags);
+/** cxi_recv_common() - All receives, FI_PEEK, FI_CLAIM, FI_DISCARD, FI_MULTI_RECV. Lock held. */
+ssize_t cxi_recv_common(struct cxi_ep *ep, const struct cxi_recv_args *a);
+/** cxi_recv_cancel() - fi_cancel of a receive. 0; -FI_ENOENT. */
+int cxi_recv_cancel(struct cxi_rxc *r, void *context);
+/* Flow control: cxi_fc.c */
+void cxi_fc_on_ctrl(struct cxi_req *req, const struct cassini_event *ev);   /* control message at 255 */
+bool cxi_fc_holds(struct cxi_txc *t, const struct cxi_dest *dest);           /* sends to there wait */
+void cxi_fc_refused(struct cxi_tx *tx);                                      /* ACK PT_DISABLED: queue it, notify the peer */
+void cxi_fc_notified(struct cxi_rxc *r, struct cxi_portal *p, uint32_t initiator, unsigned txc, unsigned drops); /* a sender's notice */
+/** cxi_ctrl_send() - Control message @bits, tried again while the path is full. 0; -FI_ENOMEM ... */
+int cxi_ctrl_send(struct cxi_portal *p, uint32_t nic, uint16_t pid, uint64_t bits);
+int cxi_ctrl_timers(struct cxi_portal *p, uint64_t now_ns);
+void cxi_ctrl_fini(struct cxi_portal *p);
+int cxi_fc_timers(struct cxi_txc *t, uint64_t now_ns);
+void cxi_fc_fini(struct cxi_txc *t);                                         /* held sends vanish; t->fc may be NULL */
+
+/* --- regions (cxi_mr.c) ------------------------------------------------------------------------------------------------------------------------------------- */
+struct cxi_mr {
+	struct cxi_req req;              /* events of its entry */
+	struct fid_mr fid;
+	struct cxi_domain *domain;
+	struct cxi_portal *portal;       /* bound endpoint's; NULL before fi_mr_bind */
+	struct cxi_ep *ep;
+	LIST_ENTRY(cxi_mr) link;         /* portal->mrs */
+	struct cxi_mr *hnext;
+	void *addr; size_t len;
+	uint64_t access, key, context_flags;
+	bool enabled, optimized, rma_events;
+	struct cassini_pte *pte;         /* optimized: its own; else the portal's */
+	struct cassini_le *le, *le_sol;
+	unsigned pid_idx;
+	struct cxi_cntr *cntr;           /* FI_REMOTE_WRITE */
+};
+int cxi_mr_open(struct kit_domain *d, const struct kit_mr_req *req, struct fid_mr **out);
+/* How to reach a region by its key alone. */
+struct cxi_rkey { uint8_t pid_idx; bool optimized; uint64_t match_bits; uint64_t offset; };
+/** cxi_rkey_decode() - 0; -FI_EKEYREJECTED malformed. */
+int cxi_rkey_decode(const struct cxi_domain *d, uint64_t key, struct cxi_rkey *out);
+
+/* --- RMA, atomics, counters, deferred work (cxi_rma.c, cxi_amo.c, cxi_cntr.c, cxi_trig.c) --------------------------------------------------------------------- */
+struct cxi_cntr {
+	struct kit_cntr kit;
+	LIST_ENTRY(cxi_cntr) link;       /* domain->cntrs */
+	struct cassini_ct *ct;
+	uint64_t wb;                     /* written by the adapter until the application names another place */
+	bool bytes, cached;
+};
+/** cxi_cntr_cancel() - Deferred work that waits for @c is forgotten. Lock held. */
+void cxi_cntr_cancel(struct cxi_cntr *c);
+struct cxi_rma_args {
+	enum cxi_tx_kind kind;           /* CXI_TX_READ, CXI_TX_WRITE */
+	const void *buf; size_t len; fi_addr_t dest; uint64_t addr, key, data; void *context; uint64_t flags;
+	bool inject, no_cqe;
+	struct cxi_work work;
+};
+/** cxi_rma_common() - All reads and writes. Lock held. 0 or the documented error. */
+ssize_t cxi_rma_common(struct cxi_ep *ep, const struct cxi_rma_args *a);
+int cxi_rma_msg_check(const struct fi_msg_rma *msg, uint64_t flags, bool is_write);
+struct cxi_rma_args cxi_rma_from_msg(const struct fi_msg_rma *msg, uint64_t flags, bool is_write);
+struct cxi_amo_args {
+	enum cxi_tx_kind kind;           /* CXI_TX_ATOMIC, CXI_TX_FETCH */
+	enum fi_datatype type; enum fi_op op;
+	const void *buf, *compare; void *result;
+	fi_addr_t dest; uint64_t addr, key; void *context; uint64_t flags;
+	bool inject, no_cqe;
+	struct cxi_work work;
+};
+/** cxi_amo_common() - All atomics. Lock held. 0 or the documented error. */
+ssize_t cxi_amo_common(struct cxi_ep *ep, const struct cxi_amo_args *a);
+/** cxi_amo_from_msg() - The arguments of the message forms; @fetch and @compare may be NULL. 0; -FI_EINVAL; -FI_EBADFLAGS. */
+int cxi_amo_from_msg(const struct fi_msg_atomic *msg, const struct fi_msg_fetch *fetch, const struct fi_msg_compare *compare, uint64_t flags,
+		     struct cxi_amo_args *out);
+/** cxi_cntr_count() - @ok operations of @bytes in all, or @err failures. NULL is fine. Lock held. */
+void cxi_cntr_count(struct kit_cntr *c, uint64_t bytes, uint64_t ok, uint64_t err);
+int cxi_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **cntr, void *context);
+int cxi_query_atomic(struct fid_domain *domain, enum fi_datatype type, enum fi_op op, struct fi_atomic_attr *attr, uint64_t flags);
+/** cxi_queue_work() - fi_control(FI_QUEUE_WORK). cxi_flush_work(): FI_FLUSH_WORK. Lock held. */
+struct fi_deferred_work;
+int cxi_queue_work(struct cxi_domain *d, struct fi_deferred_work *work);
+int cxi_flush_work(struct cxi_domain *d);
+void cxi_dwq_close(struct cxi_domain *d);
+
+/* --- errors (cxi_err.c), extensions (cxi_ext.c) ------------------------------------------------------------------------------------------------------------------ */
+int cxi_errno(unsigned rc);              /* facts 8.2; 0 for OK */
+const char *cxi_strerror(unsigned prov_errno);
+int cxi_domain_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context);
+int cxi_domain_control(struct fid *fid, int command, void *arg);
+void cxi_telemetry_start(struct cxi_domain *d);
+void cxi_telemetry_print(struct cxi_domain *d);
+
+int cxi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints, struct fi_info **info);
+int cxi_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
+int cxi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain, void *context);
+int cxi_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av, void *context);
+
+#endif

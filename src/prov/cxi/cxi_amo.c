@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Atomics: libfabric's operations as the adapter's. One element per operation. Source: facts/cxi.md 4.5.
+#include <string.h>
+
+#include "base/log.h"
+#include "fi_cxi_ext.h"
+#include "prov/cxi/cxi.h"
+
+#define LEVELS	  (FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE)
+#define MSG_FLAGS (FI_INJECT | FI_COMPLETION | FI_MORE | FI_FENCE | LEVELS | FI_CXI_HRP | FI_CXI_UNRELIABLE | FI_CXI_WEAK_FENCE)
+
+#define TYPES (FI_UINT128 + 1)
+static const uint8_t type_of[TYPES] = {
+	[FI_INT8] = CASSINI_T_I8,	    [FI_UINT8] = CASSINI_T_U8,		 [FI_INT16] = CASSINI_T_I16,   [FI_UINT16] = CASSINI_T_U16,
+	[FI_INT32] = CASSINI_T_I32,	    [FI_UINT32] = CASSINI_T_U32,	 [FI_INT64] = CASSINI_T_I64,   [FI_UINT64] = CASSINI_T_U64,
+	[FI_FLOAT] = CASSINI_T_F32,	    [FI_DOUBLE] = CASSINI_T_F64,	 [FI_FLOAT_COMPLEX] = CASSINI_T_CF32,
+	[FI_DOUBLE_COMPLEX] = CASSINI_T_CF64, [FI_LONG_DOUBLE] = CASSINI_T_NUM, [FI_LONG_DOUBLE_COMPLEX] = CASSINI_T_NUM,
+	[FI_INT128] = CASSINI_T_U128,	    [FI_UINT128] = CASSINI_T_U128,
+};
+
+/* Which datatypes (bit per enum fi_datatype) an operation takes, and in which of the three call families. */
+enum { PLAIN = 1, FETCH = 2, COMPARE = 4 };
+#define INTS	0x00ffu
+#define REALS	0x03ffu
+#define NUMBERS 0x0fffu
+#define ALL	0xcfffu
+static const struct op_row {
+	uint16_t types;
+	uint8_t families;
+	uint8_t amo, cswap;
+} op_tab[FI_ATOMIC_OP_LAST] = {
+	[FI_MIN] = {REALS, PLAIN | FETCH, CASSINI_AMO_MIN, 0},
+	[FI_MAX] = {REALS, PLAIN | FETCH, CASSINI_AMO_MAX, 0},
+	[FI_SUM] = {NUMBERS, PLAIN | FETCH, CASSINI_AMO_SUM, 0},
+	[FI_LOR] = {INTS, PLAIN | FETCH, CASSINI_AMO_LOR, 0},
+	[FI_LAND] = {INTS, PLAIN | FETCH, CASSINI_AMO_LAND, 0},
+	[FI_LXOR] = {INTS, PLAIN | FETCH, CASSINI_AMO_LXOR, 0},
+	[FI_BOR] = {INTS, PLAIN | FETCH, CASSINI_AMO_BOR, 0},
+	[FI_BAND] = {INTS, PLAIN | FETCH, CASSINI_AMO_BAND, 0},
+	[FI_BXOR] = {INTS, PLAIN | FETCH, CASSINI_AMO_BXOR, 0},
+	[FI_ATOMIC_WRITE] = {NUMBERS, PLAIN | FETCH, CASSINI_AMO_SWAP, 0},
+	[FI_ATOMIC_READ] = {NUMBERS, FETCH, CASSINI_AMO_BOR, 0},
+	[FI_CSWAP] = {ALL, COMPARE, CASSINI_AMO_CSWAP, CASSINI_CSWAP_EQ},
+	[FI_CSWAP_NE] = {NUMBERS, COMPARE, CASSINI_AMO_CSWAP, CASSINI_CSWAP_NE},
+	[FI_CSWAP_LE] = {REALS, COMPARE, CASSINI_AMO_CSWAP, CASSINI_CSWAP_LE},
+	[FI_CSWAP_LT] = {REALS, COMPARE, CASSINI_AMO_CSWAP, CASSINI_CSWAP_LT},
+	[FI_CSWAP_GE] = {REALS, COMPARE, CASSINI_AMO_CSWAP, CASSINI_CSWAP_GE},
+	[FI_CSWAP_GT] = {REALS, COMPARE, CASSINI_AMO_CSWAP, CASSINI_CSWAP_GT},
+	[FI_MSWAP] = {INTS, COMPARE, CASSINI_AMO_AXOR, 0},
+};
+
+/* 0; -FI_EINVAL out of the enums; -FI_EOPNOTSUPP this pair, or not in this family. */
+static int valid(enum fi_datatype type, enum fi_op op, uint8_t family)
+{
+	if ((unsigned)type >= TYPES || (unsigned)op >= FI_ATOMIC_OP_LAST)
+		return -FI_EINVAL;
+	return op_tab[op].types & BIT(type) && op_tab[op].families & family ? 0 : -FI_EOPNOTSUPP;
+}
+
+int cxi_query_atomic(struct fid_domain *domain, enum fi_datatype type, enum fi_op op, struct fi_atomic_attr *attr, uint64_t flags)
+{
+	uint8_t family = flags & FI_FETCH_ATOMIC ? FETCH : flags & FI_COMPARE_ATOMIC ? COMPARE : PLAIN;
+	int ret;
+
+	(void)domain;
+	if (!attr || (flags & (FI_FETCH_ATOMIC | FI_COMPARE_ATOMIC)) == (FI_FETCH_ATOMIC | FI_COMPARE_ATOMIC))
+		return -FI_EINVAL;
+	ret = valid(type, op, family);
+	if (ret)
+		return ret;
+	attr->count = 1;
+	attr->size = cassini_amo_type_size(type_of[type]);
+	return 0;
+}
+
+/* --- one operation ------------------------------------------------------------------------------------------------------------- */
+
+static void amo_on_event(struct cxi_req *req, const struct cassini_event *ev)
+{
+	cxi_tx_done(container_of(req, struct cxi_tx, req), ev->rc);
+}
+
+static int args_check(const struct cxi_ep *ep, const struct cxi_amo_args *a)
+{
+	uint8_t family = a->compare ? COMPARE : a->kind == CXI_TX_FETCH ? FETCH : PLAIN;
+	int ret = valid(a->type, a->op, family);
+
+	if (ret)
+		return ret;
+	if ((!a->buf && a->op != FI_ATOMIC_READ) || (a->kind == CXI_TX_FETCH && !a->result))
+		return -FI_EINVAL;
+	if ((a->flags & FI_CXI_HRP) && !(a->flags & FI_CXI_UNRELIABLE))
+		return -FI_EINVAL;
+	return (a->flags & FI_FENCE) && !(ep->kit.caps & FI_FENCE) ? -FI_EINVAL : 0;
+}
+
+/* A read changes nothing whatever the bits mean: as an integer of the same size OR 0; of 16 bytes: 0 in place of 0. */
+static void read_as_integer(struct cassini_cmd *cmd)
+{
+	static const uint8_t same_size[17] = {[1] = CASSINI_T_U8, [2] = CASSINI_T_U16, [4] = CASSINI_T_U32, [8] = CASSINI_T_U64, [16] = CASSINI_T_U128};
+
+	cmd->atomic_type = same_size[cmd->request_len];
+	if (cmd->request_len == 16) {
+		cmd->atomic_op = CASSINI_AMO_CSWAP;
+		cmd->cswap_op = CASSINI_CSWAP_EQ;
+	}
+}
+
+static void build(struct cxi_tx *tx, const struct cxi_amo_args *a, const struct cxi_rkey *rkey)
+{
+	const struct op_row *row = &op_tab[a->op];
+	struct cassini_cmd *cmd = &tx->cmd;
+
+	cmd->opcode = a->kind == CXI_TX_FETCH ? CASSINI_OP_FETCHING_ATOMIC : CASSINI_OP_ATOMIC;
+	cmd->pid_idx = rkey->pid_idx;
+	cmd->pid = tx->dest.pid;
+	cmd->nic = tx->dest.nic;
+	cmd->flags = rkey->optimized && (a->flags & FI_CXI_UNRELIABLE) && a->kind == CXI_TX_ATOMIC ? CASSINI_CMD_RESTRICTED : 0;
+	if (a->flags & (FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE))
+		cmd->flags |= CASSINI_CMD_FLUSH;
+	cmd->ct = NULL;
+	cmd->local_addr = NULL;
+	cmd->remote_offset = a->addr;
+	cmd->match_bits = rkey->match_bits;
+	cmd->header_data = 0;
+	cmd->atomic_op = row->amo;
+	cmd->atomic_type = type_of[a->type];
+	cmd->cswap_op = row->cswap;
+	cmd->request_len = (uint32_t)cassini_amo_type_size(cmd->atomic_type);
+	cmd->fetch_addr = a->result;
+	memset(cmd->op1, 0, sizeof(cmd->op1));
+	memset(cmd->op2, 0, sizeof(cmd->op2));
+	if (a->op == FI_ATOMIC_READ)
+		read_as_integer(cmd);
+	else
+		memcpy(cmd->op1, a->buf, cmd->request_len);
+	if (a->compare)
+		memcpy(cmd->op2, a->compare, cmd->request_len);
+	if (a->op == FI_MSWAP) {
+		cmd->op1[0] &= cmd->op2[0];
+		cmd->op1[1] &= cmd->op2[1];
+	}
+}
+
+ssize_t cxi_amo_common(struct cxi_ep *ep, const struct cxi_amo_args *a)
+{
+	const struct cxi_av *av = container_of(ep->kit.av, struct cxi_av, kit);
+	struct cxi_dest dest;
+	struct cxi_rkey rkey;
+	struct cxi_tx *tx;
+	int ret = args_check(ep, a);
+
+	ret = ret ? ret : cxi_av_dest(av, a->dest, &dest);
+	ret = ret ? ret : cxi_rkey_decode(ep->domain, a->key, &rkey);
+	if (unlikely(ret))
+		return ret;
+	tx = cxi_tx_get(ep, a->kind, a->flags, a->context);
+	if (unlikely(!tx))
+		return -FI_EAGAIN;
+	tx->req.on_event = amo_on_event;
+	tx->cqe_flags = FI_ATOMIC | (a->kind == CXI_TX_FETCH ? FI_READ : FI_WRITE);
+	tx->buf = NULL;
+	tx->tag = 0;
+	tx->dest = dest;
+	if (a->no_cqe)
+		tx->wants_cqe = false;
+	build(tx, a, &rkey);
+	tx->len = tx->cmd.request_len;
+	tx->cmd.dom = cxi_portal_dom(tx->portal, dest.vni);
+	ret = tx->cmd.dom ? cxi_tx_start(tx, &a->work) : -FI_EINVAL;
+	if (unlikely(ret))
+		cxi_tx_put(tx);
+	return ret;
+}
+
+/* --- the calls -------------------------------------------------------------------------------------------------------------------- */
+
+static inline ssize_t do_amo(struct fid_ep *fid, size_t count, const struct cxi_amo_args *a)
+{
+	struct cxi_ep *ep = cxi_ep_of(fid);
+	ssize_t ret = cxi_tx_state(ep);
+
+	if (unlikely(ret))
+		return ret;
+	if (unlikely(count != 1))
+		return -FI_EINVAL;
+	lock_acquire(&ep->domain->kit.lock);
+	ret = cxi_amo_common(ep, a);
+	lock_release(&ep->domain->kit.lock);
+	return ret;
+}
+
+static inline uint64_t default_flags(struct fid_ep *fid)
+{
+	return cxi_ep_of(fid)->kit.tx_op_flags;
+}
+
+int cxi_amo_from_msg(const struct fi_msg_atomic *msg, const struct fi_msg_fetch *fetch, const struct fi_msg_compare *compare, uint64_t flags,
+		     struct cxi_amo_args *out)
+{
+	bool reads = msg && msg->op == FI_ATOMIC_READ;
+
+	if (!msg || msg->rma_iov_count != 1 || !msg->rma_iov || msg->rma_iov->count != 1)
+		return -FI_EINVAL;
+	if (!reads && (msg->iov_count != 1 || !msg->msg_iov || msg->msg_iov->count != 1))
+		return -FI_EINVAL;
+	if (fetch && (fetch->iov_count != 1 || !fetch->msg_iov || fetch->msg_iov->count != 1))
+		return -FI_EINVAL;
+	if (compare && (compare->iov_count != 1 || !compare->msg_iov || compare->msg_iov->count != 1 || !compare->msg_iov->addr))
+		return -FI_EINVAL;
+	if (flags & FI_CXI_PCIE_AMO)
+		return -FI_EOPNOTSUPP; /* needs an adapter whose PCIe operations were remapped */
+	if (flags & ~MSG_FLAGS)
+		return -FI_EBADFLAGS;
+	*out = (struct cxi_amo_args){
+		.kind = fetch ? CXI_TX_FETCH : CXI_TX_ATOMIC,
+		.type = msg->datatype,
+		.op = msg->op,
+		.buf = reads || !msg->msg_iov ? NULL : msg->msg_iov->addr,
+		.compare = compare ? compare->msg_iov->addr : NULL,
+		.result = fetch ? fetch->msg_iov->addr : NULL,
+		.dest = msg->addr,
+		.addr = msg->rma_iov->addr,
+		.key = msg->rma_iov->key,
+		.context = msg->context,
+		.flags = flags,
+		.inject = flags & FI_INJECT,
+	};
+	return 0;
+}
+
+static ssize_t amo_write(struct fid_ep *fid, const void *buf, size_t count, void *desc, fi_addr_t dest, uint64_t addr, uint64_t key,
+			 enum fi_datatype type, enum fi_op op, void *context)
+{
+	(void)desc;
+	return do_amo(fid, count, &(struct cxi_amo_args){.kind = CXI_TX_ATOMIC, .type = type, .op = op, .buf = buf, .dest = dest, .addr = addr,
+							 .key = key, .context = context, .flags = default_flags(fid)});
+}
+
+static ssize_t amo_writev(struct fid_ep *fid, const struct fi_ioc *iov, void **desc, size_t count, fi_addr_t dest, uint64_t addr,
+			  uint64_t key, enum fi_datatype type, enum fi_op op, void *context)
+{
+	if (count != 1 || !iov)
+		return -FI_EINVAL;
+	return amo_write(fid, iov->addr, iov->count, desc ? *desc : NULL, dest, addr, key, type, op, context);
+}
+
+static ssize_t amo_writemsg(struct fid_ep *fid, const struct fi_msg_atomic *msg, uint64_t flags)
+{
+	struct cxi_amo_args a;
+	int ret = cxi_amo_from_msg(msg, NULL, NULL, flags, &a);
+
+	return ret ? ret : do_amo(fid, 1, &a);
+}
+
+static ssize_t amo_inject(struct fid_ep *fid, const void *buf, size_t count, fi_addr_t dest, uint64_t addr, uint64_t key,
+			  enum fi_datatype type, enum fi_op op)
+{
+	return do_amo(fid, count, &(struct cxi_amo_args){.kind = CXI_TX_ATOMIC, .type = type, .op = op, .buf = buf, .dest = dest, .addr = addr,
+							 .key = key, .flags = FI_INJECT, .inject = true, .no_cqe = true});
+}
+
+static ssize_t amo_readwrite(struct fid_ep *fid, const void *buf, size_t count, void *desc, void *result, void *result_desc, fi_addr_t dest,
+			     uint64_t addr, uint64_t key, enum fi_datatype type, enum fi_op op, void *context)
+{
+	(void)desc, (void)result_desc;
+	return do_amo(fid, count, &(struct cxi_amo_args){.kind = CXI_TX_FETCH, .type = type, .op = op, .buf = buf, .result = result,
+							 .dest = dest, .addr = addr, .key = key, .context = context,
+							 .flags = default_flags(fid)});
+}
+
+static ssize_t amo_readwritev(struct fid_ep *fid, const struct fi_ioc *iov, void **desc, size_t count, struct fi_ioc *resultv,
+			      void **result_desc, size_t result_count, fi_addr_t dest, uint64_t addr, uint64_t key, enum fi_datatype type,
+			      enum fi_op op, void *context)
+{
+	bool reads = op == FI_ATOMIC_READ;
+
+	if (result_count != 1 || !resultv || resultv->count != 1 || (!reads && (count != 1 || !iov || iov->count != 1)))
+		return -FI_EINVAL;
+	return amo_readwrite(fid, reads ? NULL : iov->addr, 1, desc && count ? *desc : NULL, resultv->addr, result_desc ? *result_desc : NULL,
+			     dest, addr, key, type, op, context);
+}
+
+static ssize_t amo_readwritemsg(struct fid_ep *fid, const struct fi_msg_atomic *msg, struct fi_ioc *resultv, void **result_desc,
+				size_t result_count, uint64_t flags)
+{
+	struct fi_msg_fetch fetch = {.msg_iov = resultv, .desc = result_desc, .iov_count = result_count};
+	struct cxi_amo_args a;
+	int ret = cxi_amo_from_msg(msg, &fetch, NULL, flags, &a);
+
+	return ret ? ret : do_amo(fid, 1, &a);
+}
+
+static ssize_t amo_compwrite(struct fid_ep *fid, const void *buf, size_t count, void *desc, const void *compare, void *compare_desc,
+			     void *result, void *result_desc, fi_addr_t dest, uint64_t addr, uint64_t key, enum fi_datatype type,
+			     enum fi_op op, void *context)
+{
+	(void)desc, (void)compare_desc, (void)result_desc;
+	if (!compare)
+		return -FI_EINVAL;
+	return do_amo(fid, count, &(struct cxi_amo_args){.kind = CXI_TX_FETCH, .type = type, .op = op, .buf = buf, .compare = compare,
+							 .result = result, .dest = dest, .addr = addr, .key = key, .context = context,
+							 .flags = default_flags(fid)});
+}
+
+static ssize_t amo_compwritev(struct fid_ep *fid, const struct fi_ioc *iov, void **desc, size_t count, const struct fi_ioc *comparev,
+			      void **compare_desc, size_t compare_count, struct fi_ioc *resultv, void **result_desc, size_t result_count,
+			      fi_addr_t dest, uint64_t addr, uint64_t key, enum fi_datatype type, enum fi_op op, void *context)
+{
+	(void)desc, (void)compare_desc, (void)result_desc;
+	if (count != 1 || !iov || compare_count != 1 || !comparev || comparev->count != 1 || result_count != 1 || !resultv ||
+	    resultv->count != 1)
+		return -FI_EINVAL;
+	return amo_compwrite(fid, iov->addr, iov->count, NULL, comparev->addr, NULL, resultv->addr, NULL, dest, addr, key, type, op, context);
+}
+
+static ssize_t amo_compwritemsg(struct fid_ep *fid, const struct fi_msg_atomic *msg, const struct fi_ioc *comparev, void **compare_desc,
+				size_t compare_count, struct fi_ioc *resultv, void **result_desc, size_t result_count, uint64_t flags)
+{
+	struct fi_msg_fetch fetch = {.msg_iov = resultv, .desc = result_desc, .iov_count = result_count};
+	struct fi_msg_compare compare = {.msg_iov = comparev, .desc = compare_desc, .iov_count = compare_count};
+	struct cxi_amo_args a;
+	int ret = cxi_amo_from_msg(msg, &fetch, &compare, flags, &a);
+
+	return ret ? ret : do_amo(fid, 1, &a);
+}
+
+static int ask(struct fid_ep *fid, enum fi_datatype type, enum fi_op op, size_t *count, uint8_t family)
+{
+	int ret = valid(type, op, family);
+
+	(void)fid;
+	if (!count)
+		return -FI_EINVAL;
+	if (!ret)
+		*count = 1;
+	return ret;
+}
+
+static int amo_writevalid(struct fid_ep *fid, enum fi_datatype type, enum fi_op op, size_t *count)
+{
+	return ask(fid, type, op, count, PLAIN);
+}
+
+static int amo_readwritevalid(struct fid_ep *fid, enum fi_datatype type, enum fi_op op, size_t *count)
+{
+	return ask(fid, type, op, count, FETCH);
+}
+
+static int amo_compwritevalid(struct fid_ep *fid, enum fi_datatype type, enum fi_op op, size_t *count)
+{
+	return ask(fid, type, op, count, COMPARE);
+}
+
+struct fi_ops_atomic cxi_atomic_ops = {
+	.size = sizeof(struct fi_ops_atomic),
+	.write = amo_write,
+	.writev = amo_writev,
+	.writemsg = amo_writemsg,
+	.inject = amo_inject,
+	.readwrite = amo_readwrite,
+	.readwritev = amo_readwritev,
+	.readwritemsg = amo_readwritemsg,
+	.compwrite = amo_compwrite,
+	.compwritev = amo_compwritev,
+	.compwritemsg = amo_compwritemsg,
+	.writevalid = amo_writevalid,
+	.readwritevalid = amo_readwritevalid,
+	.compwritevalid = amo_compwritevalid,
+};

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// What cxi_ep.c (endpoints) and cxi_ctx.c (scalable endpoints, contexts, aliases) share.
+#ifndef SF_PROV_CXI_CXI_EP_INT_H
+#define SF_PROV_CXI_CXI_EP_INT_H
+
+#include "prov/cxi/cxi.h"
+
+#define CXI_PROTO_RNR  29u              /* FI_PROTO_CXI_RNR, which 1.17 headers lack */
+#define CXI_SOURCE_ERR FI_SOURCE_ERR
+#define KIT_OPT_CUDA_API_PERMITTED 10   /* FI_OPT_CUDA_API_PERMITTED, 1.18 */
+
+int cxi_ep_init(struct cxi_ep *ep, struct cxi_domain *d, enum cxi_ep_kind kind, struct fi_info *info, void *context);
+void cxi_ep_set_ops(struct cxi_ep *ep);
+int cxi_ep_control(struct fid *fid, int command, void *arg);
+int cxi_ep_getname(fid_t fid, void *addr, size_t *addrlen);
+extern struct fi_ops_ep cxi_ep_ops;
+extern struct fi_ops_cm cxi_ep_cm_ops;
+int cxi_ep_wait_fd(struct kit_ep *ep);
+int cxi_ep_wait_arm(struct kit_ep *ep);
+
+/** cxi_contexts_enable() - TX and RX contexts of an endpoint whose portal is open; undone on error. Lock held. */
+int cxi_contexts_enable(struct cxi_ep *ep);
+void cxi_contexts_disable(struct cxi_ep *ep);
+/** cxi_ep_stop() - Lets operations end, then takes the contexts down. Lock held. */
+void cxi_ep_stop(struct cxi_ep *ep);
+
+/* cxi_ctx.c */
+int cxi_ctx_enable(struct cxi_ep *ep);                                  /* SEP, TX_CTX, RX_CTX, SRX, ALIAS */
+int cxi_alias_open(struct cxi_ep *ep, void *arg);                       /* fi_alias: arg is struct fi_alias * */
+int cxi_shared_bind(struct cxi_ep *ep, struct fid *bfid, uint64_t flags); /* fi_ep_bind of fid_stx and a shared RX context */
+void cxi_shared_unbind(struct cxi_ep *ep);
+
+#endif

@@ -1,0 +1,446 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// fi_getinfo of the cxi provider: what each adapter offers, and which of it the hints leave. Source: facts/cxi.md 1.
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "fi_cxi_ext.h"
+#include "prov/cxi/cxi_ep_int.h"
+
+#define PRIMARY_TX (FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_SEND | FI_READ | FI_WRITE | FI_NAMED_RX_CTX)
+#define PRIMARY_RX (FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_DIRECTED_RECV | FI_NAMED_RX_CTX)
+#define SECONDARY  (FI_LOCAL_COMM | FI_REMOTE_COMM | FI_TRIGGER)
+#define SEC_TX     (FI_FENCE | FI_TRIGGER)
+#define SEC_RX     (FI_SOURCE | FI_SOURCE_ERR | FI_RMA_EVENT | FI_MULTI_RECV)
+#define TX_OP_FLAGS                                                                                                                       \
+	(FI_INJECT | FI_COMPLETION | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE | FI_REMOTE_CQ_DATA | \
+	 FI_MORE | FI_FENCE)
+#define RX_OP_FLAGS (FI_COMPLETION | FI_MULTI_RECV | FI_MORE)
+#define ORDER                                                                                                                            \
+	(FI_ORDER_SAS | FI_ORDER_WAW | FI_ORDER_RMA_WAW | FI_ORDER_RMA_RAR | FI_ORDER_ATOMIC_WAW | FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_RAW | \
+	 FI_ORDER_ATOMIC_RAR)
+
+/* One way to offer an adapter, in order of preference. */
+struct form {
+	bool rnr, prov_key, odp;
+};
+static const struct form forms[] = {
+	{false, true, false}, {false, false, false}, {false, true, true}, {false, false, true},
+	{true, true, false},  {true, false, false},  {true, true, true},  {true, false, true},
+};
+
+/* --- what one adapter offers -------------------------------------------------------------------------------------- */
+
+static void fill_caps(struct fi_info *i, const struct form *f)
+{
+	uint64_t order = f->rnr ? ORDER & ~FI_ORDER_SAS : ORDER;
+
+	i->caps = PRIMARY_TX | PRIMARY_RX | SECONDARY | SEC_TX | SEC_RX;
+	i->tx_attr->caps = PRIMARY_TX | SEC_TX;
+	i->rx_attr->caps = PRIMARY_RX | SEC_RX;
+	i->tx_attr->op_flags = TX_OP_FLAGS;
+	i->rx_attr->op_flags = RX_OP_FLAGS;
+	i->tx_attr->msg_order = i->rx_attr->msg_order = order;
+}
+
+static void fill_sizes(struct fi_info *i, const struct form *f)
+{
+	i->tx_attr->inject_size = f->rnr ? 0 : CXI_INJECT_MAX;
+	i->tx_attr->size = CXI_TX_MAX;
+	i->rx_attr->size = CXI_RX_MAX;
+	i->tx_attr->iov_limit = i->rx_attr->iov_limit = i->tx_attr->rma_iov_limit = 1;
+	i->ep_attr->type = FI_EP_RDM;
+	i->ep_attr->protocol = f->rnr ? CXI_PROTO_RNR : (uint32_t)FI_PROTO_CXI;
+	i->ep_attr->protocol_version = 1;
+	i->ep_attr->max_msg_size = CXI_MSG_MAX;
+	i->ep_attr->mem_tag_format = f->rnr ? CXI_RNR_TAG_FORMAT : CXI_TAG_FORMAT;
+	i->ep_attr->max_order_waw_size = SIZE_MAX;
+	i->ep_attr->tx_ctx_cnt = i->ep_attr->rx_ctx_cnt = 1;
+}
+
+static void fill_domain(struct fi_info *i, const struct form *f)
+{
+	struct fi_domain_attr *d = i->domain_attr;
+
+	d->threading = FI_THREAD_SAFE;
+	d->control_progress = d->data_progress = FI_PROGRESS_MANUAL;
+	d->resource_mgmt = FI_RM_ENABLED;
+	d->av_type = FI_AV_UNSPEC;
+	d->mr_mode = FI_MR_ENDPOINT | (f->odp ? 0 : FI_MR_ALLOCATED) | (f->prov_key ? FI_MR_PROV_KEY : 0);
+	d->mr_key_size = f->prov_key ? 8 : 4;
+	d->cq_data_size = 8;
+	d->cq_cnt = 32;
+	d->ep_cnt = 128;
+	d->tx_ctx_cnt = d->rx_ctx_cnt = CXI_CTX_MAX;
+	d->max_ep_tx_ctx = d->max_ep_rx_ctx = CXI_CTX_MAX;
+	d->max_ep_stx_ctx = d->max_ep_srx_ctx = 1;
+	d->cntr_cnt = 16;
+	d->mr_iov_limit = 1;
+	d->mr_cnt = 100;
+	d->caps = FI_LOCAL_COMM | FI_REMOTE_COMM;
+}
+
+static struct fid_nic *make_nic(const struct cassini_devinfo *dev)
+{
+	char id[16], vendor[16], rev[8], link[16];
+	struct kit_nic_attr a = {
+		.name = dev->name,
+		.device_id = id,
+		.device_version = rev,
+		.vendor_id = vendor,
+		.driver = "cxi_ss1",
+		.firmware = "",
+		.pci_domain = dev->pci_domain,
+		.pci_bus = dev->pci_bus,
+		.pci_device = dev->pci_device,
+		.pci_function = dev->pci_function,
+		.link_address = link,
+		.network_type = "HPC Ethernet",
+		.mtu = dev->mtu,
+		.speed = dev->speed_bps,
+	};
+
+	snprintf(id, sizeof(id), "0x%x", dev->device_id);
+	snprintf(vendor, sizeof(vendor), "0x%x", dev->vendor_id);
+	snprintf(rev, sizeof(rev), "%u", dev->device_rev);
+	snprintf(link, sizeof(link), "0x%x", dev->nic);
+	return kit_nic_new(&a);
+}
+
+static struct fi_info *make_info(const struct cassini_devinfo *dev, const struct form *f, uint32_t version)
+{
+	struct fi_info *i = kit_info_new();
+	struct cxi_addr *src;
+
+	if (!i)
+		return NULL;
+	fill_caps(i, f);
+	fill_sizes(i, f);
+	fill_domain(i, f);
+	i->addr_format = FI_ADDR_CXI;
+	i->domain_attr->name = strdup(dev->name);
+	i->fabric_attr->name = strdup("cxi");
+	i->fabric_attr->api_version = version;
+	src = calloc(1, sizeof(*src));
+	i->src_addr = src;
+	i->src_addrlen = sizeof(*src);
+	i->nic = make_nic(dev);
+	if (!i->domain_attr->name || !i->fabric_attr->name || !src || !i->nic) {
+		fi_freeinfo(i);
+		return NULL;
+	}
+	*src = cxi_addr_make(dev->nic, CASSINI_PID_ANY, 0);
+	return i;
+}
+
+/* --- node and service ------------------------------------------------------------------------------------------------- */
+
+struct wanted {
+	bool has_nic, is_source, has_pid;
+	uint32_t nic;
+	uint16_t pid;
+};
+
+static int parse_int(const char *text, unsigned long max, unsigned long *out)
+{
+	char *end;
+
+	*out = strtoul(text, &end, 0);
+	return !*text || *end || *text == '-' || *out > max ? -FI_EINVAL : 0;
+}
+
+/* @node: an adapter of this host by name, a MAC address (its low 20 bits), or a number. */
+static int parse_node(const char *node, int cnt, uint32_t *nic)
+{
+	struct cassini_devinfo dev;
+	unsigned mac[6];
+	unsigned long n;
+	char junk;
+
+	for (int i = 0; i < cnt; i++) {
+		if (!cassini_dev_query(i, &dev) && !strcmp(dev.name, node)) {
+			*nic = dev.nic;
+			return 0;
+		}
+	}
+	if (sscanf(node, "%2x:%2x:%2x:%2x:%2x:%2x%c", &mac[0], &mac[1], &mac[2], &mac[3], &mac[4], &mac[5], &junk) == 6) {
+		*nic = (mac[3] << 16 | mac[4] << 8 | mac[5]) & CASSINI_NIC_MAX;
+		return 0;
+	}
+	if (parse_int(node, CASSINI_NIC_MAX, &n)) {
+		LOG_WARN("node \"%s\" is neither an adapter of this host, nor a MAC address, nor a NIC address of 20 bits", node);
+		return -FI_EINVAL;
+	}
+	*nic = (uint32_t)n;
+	return 0;
+}
+
+static int want_from(struct wanted *w, const char *node, const char *service, uint64_t flags, int cnt)
+{
+	unsigned long pid;
+	int ret;
+
+	memset(w, 0, sizeof(*w));
+	w->is_source = flags & FI_SOURCE;
+	if (w->is_source && !node && !service)
+		return -FI_EINVAL;
+	if (node) {
+		ret = parse_node(node, cnt, &w->nic);
+		if (ret)
+			return ret;
+		w->has_nic = true;
+	}
+	if (service && (node || w->is_source)) {
+		if (parse_int(service, CASSINI_PID_CNT - 1, &pid)) {
+			LOG_WARN("service \"%s\" is not a PID (0 to %u)", service, CASSINI_PID_CNT - 1);
+			return -FI_EINVAL;
+		}
+		w->pid = (uint16_t)pid;
+		w->has_pid = true;
+	}
+	return 0;
+}
+
+static int addrs_set(struct fi_info *i, const struct wanted *w, const struct fi_info *hints)
+{
+	struct cxi_addr a;
+	struct cxi_addr *dst;
+
+	if (w->is_source && w->has_pid) {
+		memcpy(&a, i->src_addr, sizeof(a));
+		a = cxi_addr_make(cxi_addr_nic(&a), w->pid, 0);
+		memcpy(i->src_addr, &a, sizeof(a));
+	} else if (hints && hints->src_addr && !w->is_source) {
+		if (hints->src_addrlen != sizeof(a))
+			return -FI_ENODATA;
+		memcpy(i->src_addr, hints->src_addr, sizeof(a));
+	}
+	if ((w->has_nic && !w->is_source) || (hints && hints->dest_addr && hints->dest_addrlen == sizeof(a))) {
+		dst = calloc(1, sizeof(*dst));
+		if (!dst)
+			return -FI_ENOMEM;
+		if (w->has_nic && !w->is_source)
+			*dst = cxi_addr_make(w->nic, w->pid, 0);
+		else
+			memcpy(dst, hints->dest_addr, sizeof(*dst));
+		i->dest_addr = dst;
+		i->dest_addrlen = sizeof(*dst);
+	}
+	return 0;
+}
+
+/* --- filters ----------------------------------------------------------------------------------------------------------------- */
+
+static bool name_listed(const char *list, const char *name)
+{
+	size_t len = strlen(name);
+
+	if (!*list)
+		return true;
+	for (const char *p = list; p; p = strchr(p, ',')) {
+		p += *p == ',';
+		if (!strncmp(p, name, len) && (p[len] == ',' || !p[len]))
+			return true;
+	}
+	return false;
+}
+
+static bool form_wanted(const struct form *f, const struct cxi_params *prm, const struct fi_info *hints)
+{
+	uint32_t proto = hints && hints->ep_attr ? hints->ep_attr->protocol : 0;
+
+	if (f->odp ? !prm->odp : prm->force_odp)
+		return false;
+	if (!hints)
+		return true;
+	return f->rnr ? proto == CXI_PROTO_RNR : proto == FI_PROTO_UNSPEC || proto == (uint32_t)FI_PROTO_CXI;
+}
+
+/*
+ * Kindness of the real provider: FI_MR_ENDPOINT alone, as old programs ask, gets ALLOCATED too. What is not asked of sizes is the
+ * parameter's, not the limit.
+ */
+static struct fi_info *lenient_hints(const struct fi_info *hints, const struct cxi_params *prm)
+{
+	struct fi_info *h = kit_info_dup(hints);
+
+	if (h && h->domain_attr && h->domain_attr->mr_mode == FI_MR_ENDPOINT && !prm->odp)
+		h->domain_attr->mr_mode |= FI_MR_ALLOCATED;
+	return h;
+}
+
+/* What the provider returns that plain narrowing does not give. Source: facts 1.6. */
+static void adjust(struct fi_info *i, const struct fi_info *hints, const struct cxi_params *prm)
+{
+	if (!hints || !hints->tx_attr || !hints->tx_attr->size)
+		i->tx_attr->size = prm->default_tx_size;
+	if (!hints || !hints->rx_attr || !hints->rx_attr->size)
+		i->rx_attr->size = prm->default_rx_size;
+	if (!hints || !hints->caps)
+		i->caps &= ~(FI_SOURCE | FI_SOURCE_ERR);
+	if (!hints)
+		return;
+	if (hints->caps)
+		i->caps &= ~((FI_RMA_EVENT | FI_FENCE | FI_HMEM | FI_SOURCE | FI_SOURCE_ERR | FI_TRIGGER) & ~hints->caps);
+	i->tx_attr->caps &= i->caps;
+	i->rx_attr->caps &= i->caps;
+	if (hints->tx_attr) {
+		i->tx_attr->msg_order = hints->tx_attr->msg_order;
+		if (hints->tx_attr->inject_size)
+			i->tx_attr->inject_size = hints->tx_attr->inject_size;
+	}
+	i->handle = hints->handle;
+}
+
+static bool key_ok(int idx, const struct fi_info *hints)
+{
+	struct cxi_key key;
+
+	if (hints->ep_attr && hints->ep_attr->auth_key && cxi_key_check(idx, hints->ep_attr->auth_key, hints->ep_attr->auth_key_size, &key))
+		return false;
+	return !hints->domain_attr || !hints->domain_attr->auth_key || !hints->domain_attr->auth_key_size ||
+	       !cxi_key_check(idx, hints->domain_attr->auth_key, hints->domain_attr->auth_key_size, &key);
+}
+
+/* The default key, and which service: what tools print of the adapter. */
+static void nic_fill(struct fi_info *i, int idx, const struct cassini_devinfo *dev, const struct cxi_params *prm)
+{
+	struct cxip_nic_attr *a = calloc(1, sizeof(*a));
+	struct cxi_key key = {0};
+	char why[256];
+
+	if (!a)
+		return;
+	if (cxi_key_default(idx, dev, prm, &key, why, sizeof(why)))
+		LOG_WARN("%s: no service to be had: %s", dev->name, why);
+	*a = (struct cxip_nic_attr){.version = 1, .addr = dev->nic, .default_rgroup_id = key.svc_id, .default_vni = key.vni};
+	i->nic->prov_attr = a;
+}
+
+/* --- the call ------------------------------------------------------------------------------------------------------------------- */
+
+struct query {
+	uint32_t version;
+	const struct fi_info *hints;
+	struct wanted want;
+	struct cxi_params prm;
+	struct fi_info *head, **tail;
+};
+
+/* 1 added; 0 not wanted; -errno. */
+static int try_form(struct query *q, int idx, const struct cassini_devinfo *dev, const struct form *f)
+{
+	struct fi_info *i, *lenient = NULL;
+	int ret = 0;
+
+	if (!form_wanted(f, &q->prm, q->hints))
+		return 0;
+	i = make_info(dev, f, q->version);
+	if (!i)
+		return -FI_ENOMEM;
+	if (q->hints) {
+		lenient = lenient_hints(q->hints, &q->prm);
+		if (!lenient) {
+			ret = -FI_ENOMEM;
+			goto drop;
+		}
+		if (!key_ok(idx, q->hints) || kit_info_check(&g_cxi_prov, q->version, i, lenient))
+			goto drop;
+	}
+	kit_info_alter(i, lenient, q->version);
+	adjust(i, q->hints, &q->prm);
+	if (q->hints && (q->hints->caps & (FI_RMA | FI_ATOMIC)) && !i->domain_attr->mr_mode) {
+		LOG_INFO("%s: FI_RMA and FI_ATOMIC need memory registration modes, of which the hints allow none", dev->name);
+		goto drop;
+	}
+	ret = addrs_set(i, &q->want, q->hints);
+	if (ret)
+		goto drop;
+	nic_fill(i, idx, dev, &q->prm);
+	*q->tail = i;
+	q->tail = &i->next;
+	fi_freeinfo(lenient);
+	return 1;
+
+drop:
+	fi_freeinfo(lenient);
+	fi_freeinfo(i);
+	return ret == -FI_ENODATA ? 0 : ret;
+}
+
+/* With hints only the best form of each adapter is kept. */
+static int try_device(struct query *q, int idx, const struct cassini_devinfo *dev)
+{
+	for (size_t k = 0; k < ARRAY_SIZE(forms); k++) {
+		int ret = try_form(q, idx, dev, &forms[k]);
+
+		if (ret < 0)
+			return ret;
+		if (ret && q->hints)
+			break;
+	}
+	return 0;
+}
+
+static int try_all(struct query *q, int cnt)
+{
+	bool wants_nic = q->want.is_source && q->want.has_nic, found = !wants_nic;
+	struct cassini_devinfo dev;
+
+	for (int i = 0; i < cnt; i++) {
+		int ret;
+
+		if (cassini_dev_query(i, &dev) || (wants_nic && dev.nic != q->want.nic))
+			continue;
+		found = true;
+		if (!name_listed(q->prm.device_name, dev.name)) {
+			LOG_INFO("%s is not in FI_CXI_DEVICE_NAME", dev.name);
+			continue;
+		}
+		if (!dev.link_up) {
+			LOG_WARN("Interface %s link down", dev.name);
+			continue;
+		}
+		ret = try_device(q, i, &dev);
+		if (ret)
+			return ret;
+	}
+	if (!found) {
+		LOG_WARN("no adapter of this host has NIC address %#x", q->want.nic);
+		return -FI_EINVAL;
+	}
+	return q->head ? 0 : -FI_ENODATA;
+}
+
+int cxi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints, struct fi_info **info)
+{
+	struct query q = {.version = version, .hints = hints};
+	enum fi_ep_type type = hints && hints->ep_attr ? hints->ep_attr->type : FI_EP_UNSPEC;
+	char err[512] = "";
+	int cnt, ret;
+
+	*info = NULL;
+	if (type != FI_EP_UNSPEC && type != FI_EP_RDM) {
+		LOG_INFO("endpoint type %d is not offered: cxi has FI_EP_RDM", (int)type);
+		return -FI_ENODATA;
+	}
+	if (hints && (hints->caps & FI_SOURCE_ERR) && !(hints->caps & FI_SOURCE))
+		return -FI_ENODATA;
+	cnt = cassini_dev_cnt(err, sizeof(err));
+	if (cnt <= 0) {
+		LOG_WARN("no Cassini adapter: %s", err[0] ? err : "the soft room has none");
+		return -FI_ENODATA;
+	}
+	ret = want_from(&q.want, node, service, flags, cnt);
+	if (ret)
+		return ret;
+	cxi_params_get(&q.prm);
+	q.tail = &q.head;
+	ret = try_all(&q, cnt);
+	if (ret) {
+		fi_freeinfo(q.head);
+		return ret;
+	}
+	*info = q.head;
+	return 0;
+}

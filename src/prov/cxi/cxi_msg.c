@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Sends: the calls, the choice of a command, and the events that end them.
+#include <string.h>
+
+#include "base/copy.h"
+#include "base/log.h"
+#include "prov/cxi/cxi.h"
+
+#define LEVELS (FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE)
+#define SENDMSG_FLAGS (FI_INJECT | FI_COMPLETION | FI_MORE | FI_FENCE | FI_REMOTE_CQ_DATA | LEVELS)
+
+enum cxi_proto cxi_select_proto(const struct cxi_params *p, size_t len, bool inject, bool triggered, bool rnr)
+{
+	if (!len)
+		return CXI_P_ZERO;
+	if (!triggered && (inject || (len <= CASSINI_IDC_MAX && !p->disable_non_inject_msg_idc)))
+		return CXI_P_IDC;
+	if (rnr || len <= p->rdzv_threshold + p->rdzv_get_min)
+		return CXI_P_EAGER;
+	return CXI_P_RDZV;
+}
+
+/* --- ends ---------------------------------------------------------------------------------------------------------------- */
+
+static void send_went(struct cxi_tx *tx, uint8_t bit)
+{
+	tx->wait &= (uint8_t)~bit;
+	if (!tx->wait)
+		cxi_tx_done(tx, CASSINI_RC_OK);
+}
+
+/* The target's verdict on the Put. */
+static void send_on_ack(struct cxi_req *req, const struct cassini_event *ev)
+{
+	struct cxi_tx *tx = container_of(req, struct cxi_tx, req);
+
+	if (unlikely(ev->rc != CASSINI_RC_OK)) {
+		if (tx->ep->is_rnr && ev->rc == CASSINI_RC_ENTRY_NOT_FOUND)
+			cxi_rnr_retry(tx);
+		else if (!tx->ep->is_rnr && ev->rc == CASSINI_RC_PT_DISABLED && !tx->ep->kit.closing)
+			cxi_fc_refused(tx);
+		else
+			cxi_tx_done(tx, ev->rc);
+		return;
+	}
+	if (unlikely((tx->wait & CXI_WAIT_MATCH) && ev->ptl_list == CASSINI_PRIORITY))
+		tx->wait &= (uint8_t)~CXI_WAIT_MATCH;
+	send_went(tx, CXI_WAIT_ACK);
+}
+
+void cxi_rdzv_on_event(struct cxi_req *req, const struct cassini_event *ev)
+{
+	struct cxi_portal *p = container_of(req, struct cxi_portal, rdzv_req);
+	uint32_t id = cxi_sh_rdzv_id(ev->match_bits);
+	struct cxi_tx *tx = p->rdzv_id && id < CXI_RDZV_ID_CNT ? p->rdzv_id[id] : NULL;
+
+	if (!tx || ev->type != CASSINI_EV_GET || !(tx->wait & CXI_WAIT_GET))
+		return; /* a peer fetched what is over, or never was: the adapter has counted it */
+	if (unlikely(ev->rc != CASSINI_RC_OK)) {
+		cxi_tx_done(tx, ev->rc);
+		return;
+	}
+	send_went(tx, CXI_WAIT_GET);
+}
+
+void cxi_zbp_on_event(struct cxi_req *req, const struct cassini_event *ev)
+{
+	struct cxi_portal *p = container_of(req, struct cxi_portal, zbp_req);
+	struct cxi_tx *tx = p->tx_id[FIELD_GET(CXI_SH_TX_ID, ev->match_bits)];
+
+	if (!tx || ev->type != CASSINI_EV_PUT || !(tx->wait & CXI_WAIT_MATCH) ||
+	    ev->initiator != CASSINI_MATCH_ID(tx->dest.pid, tx->dest.nic))
+		return;
+	send_went(tx, CXI_WAIT_MATCH);
+}
+
+/* --- starts ---------------------------------------------------------------------------------------------------------------- */
+
+static uint64_t match_bits(const struct cxi_tx *tx)
+{
+	uint64_t bits = tx->tag;
+
+	if (tx->ep->is_rnr)
+		return bits | (tx->flags & FI_REMOTE_CQ_DATA ? CXI_RNR_CQ_DATA : 0) | (tx->tagged ? CXI_RNR_TAGGED : 0) |
+		       FIELD_PREP(CXI_RNR_VNI, cassini_dom_vni(tx->cmd.dom));
+	if (tx->tagged)
+		bits |= CXI_MB_TAGGED;
+	if (tx->flags & FI_REMOTE_CQ_DATA)
+		bits |= CXI_MB_CQ_DATA;
+	if (tx->tx_id >= 0)
+		bits |= CXI_MB_MATCH_COMP | FIELD_PREP(CXI_MB_TX_ID, (uint64_t)tx->tx_id);
+	if (tx->rdzv_id >= 0)
+		bits |= FIELD_PREP(CXI_MB_RDZV_HI, (uint64_t)tx->rdzv_id >> 8);
+	return bits;
+}
+
+/* Ids that this message needs: of a rendezvous, or to be told when it is matched. */
+static int take_ids(struct cxi_tx *tx, enum cxi_proto proto)
+{
+	int id;
+
+	if (proto == CXI_P_RDZV) { /* its Get says that it was matched */
+		id = cxi_rdzv_id_get(tx->portal, tx, tx->tagged);
+		if (id < 0)
+			return id;
+		tx->rdzv_id = id;
+		tx->wait |= CXI_WAIT_GET;
+	} else if (unlikely((tx->flags & FI_MATCH_COMPLETE) && !tx->ep->is_rnr)) {
+		id = cxi_tx_id_get(tx->portal, tx);
+		if (id < 0)
+			return id;
+		tx->tx_id = (int16_t)id;
+		tx->wait |= CXI_WAIT_MATCH;
+	}
+	return 0;
+}
+
+static int build(struct cxi_tx *tx, enum cxi_proto proto)
+{
+	struct cassini_cmd *cmd = &tx->cmd;
+	int ret = take_ids(tx, proto);
+
+	if (unlikely(ret))
+		return ret;
+	cmd->dom = cxi_portal_dom(tx->portal, tx->dest.vni);
+	if (unlikely(!cmd->dom))
+		return -FI_EINVAL;
+	cmd->opcode = proto == CXI_P_RDZV ? CASSINI_OP_RENDEZVOUS_PUT : CASSINI_OP_PUT;
+	cmd->pid_idx = tx->dest.rx_idx;
+	cmd->pid = tx->dest.pid;
+	cmd->nic = tx->dest.nic;
+	cmd->flags = proto == CXI_P_IDC ? CASSINI_CMD_INLINE : 0;
+	cmd->request_len = tx->len;
+	cmd->ct = NULL;
+	cmd->local_addr = tx->buf;
+	cmd->remote_offset = 0;
+	cmd->match_bits = match_bits(tx);
+	cmd->header_data = tx->data;
+	if (proto == CXI_P_RDZV) {
+		cmd->eager_length = (uint32_t)tx->ep->domain->params.rdzv_eager_size;
+		cmd->rendezvous_id = (uint8_t)tx->rdzv_id;
+		cmd->get_bits = cxi_sh_rdzv((uint32_t)tx->rdzv_id);
+		cmd->remote_offset = (uintptr_t)tx->buf;
+	}
+	return 0;
+}
+
+static int args_check(const struct cxi_ep *ep, const struct cxi_send_args *a)
+{
+	if (unlikely(a->len > CXI_MSG_MAX))
+		return -FI_EMSGSIZE;
+	if (unlikely(a->inject && a->len > ep->kit.inject_size))
+		return -FI_EMSGSIZE;
+	if (unlikely(a->len && !a->buf))
+		return -FI_EINVAL;
+	if (unlikely(a->tagged && (a->tag & ~(ep->is_rnr ? CXI_RNR_TAG_MASK : CXI_TAG_MASK)))) {
+		LOG_INFO("tag %#llx refused: %d bits may be set", (unsigned long long)a->tag, ep->is_rnr ? CXI_RNR_TAG_BITS : CXI_TAG_BITS);
+		return -FI_EINVAL;
+	}
+	return unlikely((a->flags & FI_FENCE) && !(ep->kit.caps & FI_FENCE)) ? -FI_EINVAL : 0;
+}
+
+ssize_t cxi_send_common(struct cxi_ep *ep, const struct cxi_send_args *a)
+{
+	const struct cxi_av *av = container_of(ep->kit.av, struct cxi_av, kit);
+	enum cxi_proto proto;
+	struct cxi_dest dest;
+	struct cxi_tx *tx;
+	int ret = args_check(ep, a);
+
+	ret = ret ? ret : cxi_av_dest(av, a->dest, &dest);
+	if (unlikely(ret))
+		return ret;
+	if (unlikely(ep->txc->fc != NULL) && cxi_fc_holds(ep->txc, &dest))
+		return -FI_EAGAIN;
+	tx = cxi_tx_get(ep, CXI_TX_SEND, a->flags, a->context);
+	if (unlikely(!tx))
+		return -FI_EAGAIN;
+	tx->req.on_event = send_on_ack;
+	tx->cqe_flags = FI_SEND | (a->tagged ? FI_TAGGED : FI_MSG);
+	tx->tagged = a->tagged;
+	tx->len = (uint32_t)a->len;
+	tx->buf = a->buf;
+	tx->tag = a->tagged ? a->tag : 0;
+	tx->data = a->data;
+	tx->dest = dest;
+	tx->wait = CXI_WAIT_ACK;
+	if (a->inject) {
+		tx->wants_cqe = a->flags & FI_COMPLETION ? tx->wants_cqe : false;
+		copy_bytes(tx->inject, a->buf, a->len); /* it may have to be sent again */
+		tx->buf = tx->inject;
+	}
+	proto = cxi_select_proto(&ep->domain->params, a->len, a->inject, a->work.trig != NULL, ep->is_rnr);
+	ret = build(tx, proto);
+	ret = ret ? ret : cxi_tx_start(tx, &a->work);
+	if (unlikely(ret))
+		cxi_tx_put(tx);
+	return ret;
+}
+
+/* --- the calls ------------------------------------------------------------------------------------------------------------------ */
+
+static inline ssize_t do_send(struct fid_ep *fid, const struct cxi_send_args *a)
+{
+	struct cxi_ep *ep = cxi_ep_of(fid);
+	ssize_t ret = cxi_tx_state(ep);
+
+	if (unlikely(ret))
+		return ret;
+	lock_acquire(&ep->domain->kit.lock);
+	ret = cxi_send_common(ep, a);
+	lock_release(&ep->domain->kit.lock);
+	return ret;
+}
+
+/* Flags of the calls that take none: the endpoint's. An inject call writes no completion. */
+static inline uint64_t default_flags(struct fid_ep *fid)
+{
+	return cxi_ep_of(fid)->kit.tx_op_flags;
+}
+
+static inline bool default_inject(struct fid_ep *fid, size_t len)
+{
+	return (default_flags(fid) & FI_INJECT) && len <= CXI_INJECT_MAX;
+}
+
+static int msg_check(size_t iov_count, const struct iovec *iov, uint64_t flags)
+{
+	if (flags & ~SENDMSG_FLAGS)
+		return -FI_EBADFLAGS;
+	return iov_count > 1 || (iov_count && !iov) ? -FI_EINVAL : 0;
+}
+
+#define NO_CQE_FLAGS(fid_) ((default_flags(fid_) & ~(uint64_t)FI_COMPLETION) | FI_INJECT)
+
+static ssize_t msg_send(struct fid_ep *fid, const void *buf, size_t len, void *desc, fi_addr_t dest, void *context)
+{
+	return do_send(fid, &(struct cxi_send_args){.buf = buf, .len = len, .desc = desc, .dest = dest, .context = context,
+						    .flags = default_flags(fid), .inject = default_inject(fid, len)});
+}
+
+static ssize_t msg_sendv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count, fi_addr_t dest, void *context)
+{
+	if (msg_check(count, iov, 0))
+		return -FI_EINVAL;
+	return msg_send(fid, count ? iov->iov_base : NULL, count ? iov->iov_len : 0, desc ? *desc : NULL, dest, context);
+}
+
+static ssize_t msg_sendmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags)
+{
+	int ret = msg ? msg_check(msg->iov_count, msg->msg_iov, flags) : -FI_EINVAL;
+
+	if (ret)
+		return ret;
+	return do_send(fid, &(struct cxi_send_args){.buf = msg->iov_count ? msg->msg_iov->iov_base : NULL,
+						    .len = msg->iov_count ? msg->msg_iov->iov_len : 0, .dest = msg->addr, .context = msg->context,
+						    .data = msg->data, .flags = flags, .inject = flags & FI_INJECT});
+}
+
+static ssize_t msg_inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t dest)
+{
+	return do_send(fid, &(struct cxi_send_args){.buf = buf, .len = len, .dest = dest, .flags = NO_CQE_FLAGS(fid), .inject = true});
+}
+
+static ssize_t msg_senddata(struct fid_ep *fid, const void *buf, size_t len, void *desc, uint64_t data, fi_addr_t dest, void *context)
+{
+	return do_send(fid, &(struct cxi_send_args){.buf = buf, .len = len, .desc = desc, .dest = dest, .context = context, .data = data,
+						    .flags = default_flags(fid) | FI_REMOTE_CQ_DATA, .inject = default_inject(fid, len)});
+}
+
+static ssize_t msg_injectdata(struct fid_ep *fid, const void *buf, size_t len, uint64_t data, fi_addr_t dest)
+{
+	return do_send(fid, &(struct cxi_send_args){.buf = buf, .len = len, .dest = dest, .data = data,
+						    .flags = NO_CQE_FLAGS(fid) | FI_REMOTE_CQ_DATA, .inject = true});
+}
+
+static ssize_t tag_send(struct fid_ep *fid, const void *buf, size_t len, void *desc, fi_addr_t dest, uint64_t tag, void *context)
+{
+	return do_send(fid, &(struct cxi_send_args){.buf = buf, .len = len, .desc = desc, .dest = dest, .tag = tag, .context = context,
+						    .flags = default_flags(fid), .tagged = true, .inject = default_inject(fid, len)});
+}
+
+static ssize_t tag_sendv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count, fi_addr_t dest, uint64_t tag, void *context)
+{
+	if (msg_check(count, iov, 0))
+		return -FI_EINVAL;
+	return tag_send(fid, count ? iov->iov_base : NULL, count ? iov->iov_len : 0, desc ? *desc : NULL, dest, tag, context);
+}
+
+static ssize_t tag_sendmsg(struct fid_ep *fid, const struct fi_msg_tagged *msg, uint64_t flags)
+{
+	int ret = msg ? msg_check(msg->iov_count, msg->msg_iov, flags) : -FI_EINVAL;
+
+	if (ret)
+		return ret;
+	return do_send(fid, &(struct cxi_send_args){.buf = msg->iov_count ? msg->msg_iov->iov_base : NULL,
+						    .len = msg->iov_count ? msg->msg_iov->iov_len : 0, .dest = msg->addr, .tag = msg->tag,
+						    .context = msg->context, .data = msg->data, .flags = flags, .tagged = true,
+						    .inject = flags & FI_INJECT});
+}
+
+static ssize_t tag_inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t dest, uint64_t tag)
+{
+	return do_send(fid, &(struct cxi_send_args){.buf = buf, .len = len, .dest = dest, .tag = tag, .flags = NO_CQE_FLAGS(fid), .tagged = true,
+						    .inject = true});
+}
+
+static ssize_t tag_senddata(struct fid_ep *fid, const void *buf, size_t len, void *desc, uint64_t data, fi_addr_t dest, uint64_t tag,
+			    void *context)
+{
+	return do_send(fid, &(struct cxi_send_args){.buf = buf, .len = len, .desc = desc, .dest = dest, .tag = tag, .context = context, .data = data,
+						    .flags = default_flags(fid) | FI_REMOTE_CQ_DATA, .tagged = true,
+						    .inject = default_inject(fid, len)});
+}
+
+static ssize_t tag_injectdata(struct fid_ep *fid, const void *buf, size_t len, uint64_t data, fi_addr_t dest, uint64_t tag)
+{
+	return do_send(fid, &(struct cxi_send_args){.buf = buf, .len = len, .dest = dest, .tag = tag, .data = data,
+						    .flags = NO_CQE_FLAGS(fid) | FI_REMOTE_CQ_DATA, .tagged = true, .inject = true});
+}
+
+struct fi_ops_msg cxi_msg_ops = {
+	.size = sizeof(struct fi_ops_msg),
+	.recv = cxi_recv,
+	.recvv = cxi_recvv,
+	.recvmsg = cxi_recvmsg,
+	.send = msg_send,
+	.sendv = msg_sendv,
+	.sendmsg = msg_sendmsg,
+	.inject = msg_inject,
+	.senddata = msg_senddata,
+	.injectdata = msg_injectdata,
+};
+
+struct fi_ops_tagged cxi_tagged_ops = {
+	.size = sizeof(struct fi_ops_tagged),
+	.recv = cxi_trecv,
+	.recvv = cxi_trecvv,
+	.recvmsg = cxi_trecvmsg,
+	.send = tag_send,
+	.sendv = tag_sendv,
+	.sendmsg = tag_sendmsg,
+	.inject = tag_inject,
+	.senddata = tag_senddata,
+	.injectdata = tag_injectdata,
+};

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Portals: a libcxi Domain per VNI and the portal table entry at pid_idx 255.
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "prov/cxi/cxi.h"
+
+#define CTRL_EQ_SLOTS   8192u
+#define CTRL_CMDQ_DEPTH 1024u
+
+struct cassini_dom *cxi_portal_dom(const struct cxi_portal *p, uint16_t vni)
+{
+	for (int i = 0; i < p->dom_cnt; i++)
+		if (!vni || cassini_dom_vni(p->dom[i]) == vni)
+			return p->dom[i];
+	return NULL;
+}
+
+/* --- contexts that a poll drains --- */
+
+int cxi_portal_add_txc(struct cxi_portal *p, struct cxi_txc *t)
+{
+	for (int i = 0; i < p->txc_cnt; i++)
+		if (p->txc[i] == t)
+			return 0;
+	if (p->txc_cnt == CXI_CTX_MAX)
+		return -FI_ENOSPC;
+	p->txc[p->txc_cnt++] = t;
+	return 0;
+}
+
+void cxi_portal_del_txc(struct cxi_portal *p, struct cxi_txc *t)
+{
+	for (int i = 0; i < p->txc_cnt; i++) {
+		if (p->txc[i] == t) {
+			p->txc[i] = p->txc[--p->txc_cnt];
+			return;
+		}
+	}
+}
+
+/* FI_MORE left a doorbell unrung, refused sends are due: rare, so looked at only every TIMER_SKIP polls or when nothing happens. */
+#define TIMER_SKIP 64
+
+int cxi_portal_progress(struct cxi_portal *p)
+{
+	int n = 0;
+
+	for (int i = 0; i < p->dom_cnt; i++)
+		n += cassini_dom_poll(p->dom[i]);
+	n += cxi_drain(p->eq);
+	for (int i = 0; i < p->txc_cnt; i++)
+		n += cxi_drain(p->txc[i]->eq);
+	for (int i = 0; i < p->rxc_top; i++)
+		if (p->rxc[i])
+			n += cxi_drain(p->rxc[i]->eq);
+	if (unlikely(n == 0 || ++p->timer_skip >= TIMER_SKIP)) {
+		uint64_t now = cassini_now_ns(p->domain->nic);
+
+		p->timer_skip = 0;
+		if (unlikely(p->ctrl_wait != NULL))
+			n += cxi_ctrl_timers(p, now);
+		for (int i = 0; i < p->txc_cnt; i++)
+			n += cxi_txc_timers(p->txc[i], now);
+		for (int i = 0; i < p->rxc_top; i++)
+			if (p->rxc[i])
+				n += cxi_rxc_timers(p->rxc[i], now);
+	}
+	return n;
+}
+
+/* --- ids --- */
+
+int cxi_tx_id_get(struct cxi_portal *p, struct cxi_tx *tx)
+{
+	for (uint32_t i = 0; i < CXI_TX_ID_CNT; i++) {
+		uint32_t id = (p->tx_id_hint + i) % CXI_TX_ID_CNT;
+
+		if (p->tx_id[id])
+			continue;
+		p->tx_id[id] = tx;
+		p->tx_id_hint = id + 1;
+		return (int)id;
+	}
+	return -FI_EAGAIN;
+}
+
+void cxi_tx_id_put(struct cxi_portal *p, unsigned id)
+{
+	p->tx_id[id] = NULL;
+}
+
+int cxi_rdzv_id_get(struct cxi_portal *p, struct cxi_tx *tx, bool tagged)
+{
+	uint32_t first = tagged ? CXI_RDZV_UNTAGGED_CNT : 0;
+	uint32_t cnt = tagged ? CXI_RDZV_ID_CNT - CXI_RDZV_UNTAGGED_CNT : CXI_RDZV_UNTAGGED_CNT;
+	uint32_t *hint = &p->rdzv_hint[tagged];
+
+	if (!p->rdzv_id)
+		p->rdzv_id = mem_alloc(CXI_RDZV_ID_CNT * sizeof(*p->rdzv_id)); /* pages appear as they are used */
+	if (!p->rdzv_id)
+		return -FI_EAGAIN;
+	for (uint32_t i = 0; i < cnt; i++) {
+		uint32_t id = first + (*hint + i) % cnt;
+
+		if (p->rdzv_id[id])
+			continue;
+		p->rdzv_id[id] = tx;
+		*hint = id - first + 1;
+		return (int)id;
+	}
+	return -FI_EAGAIN;
+}
+
+void cxi_rdzv_id_put(struct cxi_portal *p, unsigned id)
+{
+	p->rdzv_id[id] = NULL;
+}
+
+/* --- pid_idx 255 --- */
+
+/* One persistent entry of PTE 255: everything whose top match bits say @kind. */
+static int append_kind(struct cxi_portal *p, enum cxi_sh_kind kind, struct cxi_req *req)
+{
+	struct cassini_le_attr le = {
+		.list = CASSINI_PRIORITY,
+		.flags = (kind == CXI_SH_RDZV ? CASSINI_LE_OP_GET : CASSINI_LE_OP_PUT) | CASSINI_LE_EVENT_LINK_DISABLE |
+			 CASSINI_LE_EVENT_UNLINK_DISABLE,
+		.length = kind == CXI_SH_RDZV ? UINT64_MAX : 0, /* sources of Gets: anything that an id was given for */
+		.match_id = CASSINI_MATCH_ID_ANY,
+		.match_bits = FIELD_PREP(CXI_SH_KIND, kind),
+		.ignore_bits = ~CXI_SH_KIND,
+		.user_ptr = (uintptr_t)req,
+	};
+
+	return cassini_append(p->pte, &le, NULL);
+}
+
+/* State changes of PTE 255 itself: we asked for them. */
+static void pte_on_event(struct cxi_req *req, const struct cassini_event *ev)
+{
+	(void)req, (void)ev;
+}
+
+static int shared_pte_open(struct cxi_portal *p)
+{
+	static const struct cassini_pte_opts opts = {.is_matching = true};
+	int ret;
+
+	p->pte_req.on_event = pte_on_event;
+	p->rdzv_req.on_event = cxi_rdzv_on_event;
+	p->zbp_req.on_event = cxi_zbp_on_event;
+	p->ctrl_req.on_event = cxi_fc_on_ctrl;
+	ret = cassini_pte_open(p->domain->lni, p->eq, &opts, &p->pte_req, &p->pte);
+	for (int i = 0; i < p->dom_cnt && !ret; i++)
+		ret = cassini_pte_map(p->pte, p->dom[i], CXI_IDX_SHARED);
+	ret = ret ? ret : append_kind(p, CXI_SH_RDZV, &p->rdzv_req);
+	ret = ret ? ret : append_kind(p, CXI_SH_ZBP, &p->zbp_req);
+	ret = ret ? ret : append_kind(p, CXI_SH_CTRL, &p->ctrl_req);
+	return ret ? ret : cassini_set_state(p->pte, CASSINI_PTE_ENABLED, CASSINI_DROP_IGNORE);
+}
+
+/* --- open, close --- */
+
+/* One Domain per VNI, all with the same PID: that of the first. */
+static int doms_open(struct cxi_portal *p, const struct cxi_key *keys, int key_cnt, uint16_t pid)
+{
+	for (int i = 0; i < key_cnt; i++) {
+		struct cassini_dom_attr attr = {.vni = keys[i].vni, .pid = i ? p->pid : pid};
+		int ret = cassini_dom_open(p->domain->lni, &attr, &p->dom[i]);
+
+		if (ret)
+			return ret;
+		p->dom_cnt++;
+		p->pid = cassini_dom_pid(p->dom[0]);
+	}
+	return 0;
+}
+
+int cxi_portal_open(struct cxi_domain *d, const struct cxi_key *keys, int key_cnt, uint16_t pid, struct cxi_ep *ep, struct cxi_portal **out)
+{
+	struct cxi_portal *p = mem_alloc(sizeof(*p));
+	struct cassini_cmdq_attr cmdq = {.depth = CTRL_CMDQ_DEPTH};
+	int ret;
+
+	if (!p)
+		return -FI_ENOMEM;
+	p->domain = d;
+	p->ep = ep;
+	LIST_INIT(&p->mrs);
+	LIST_INSERT_HEAD(&d->portals, p, link);
+	ret = doms_open(p, keys, key_cnt, pid);
+	ret = ret ? ret : cassini_eq_open(d->lni, CTRL_EQ_SLOTS, 1, &p->eq);
+	ret = ret ? ret : cassini_cp_open(d->lni, keys[0].vni, CASSINI_TC_BEST_EFFORT, CASSINI_TC_TYPE_DEFAULT, &p->cp);
+	cmdq.cp = p->cp;
+	ret = ret ? ret : cassini_cmdq_open(d->lni, &cmdq, &p->cmdq);
+	ret = ret ? ret : shared_pte_open(p);
+	if (ret) {
+		cxi_portal_close(p);
+		return ret;
+	}
+	*out = p;
+	return 0;
+}
+
+void cxi_portal_close(struct cxi_portal *p)
+{
+	if (!p)
+		return;
+	cassini_cmdq_close(p->cmdq);
+	cassini_pte_close(p->pte); /* unmaps it */
+	for (int i = 0; i < p->dom_cnt; i++)
+		cassini_dom_close(p->dom[i]);
+	if (p->eq)
+		cxi_drain(p->eq);
+	cxi_ctrl_fini(p);
+	cassini_eq_close(p->eq);
+	if (p->cp)
+		cassini_cp_close(p->cp);
+	LIST_REMOVE(p, link);
+	mem_free(p->rdzv_id);
+	mem_free(p);
+}

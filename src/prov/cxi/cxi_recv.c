@@ -1,0 +1,616 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Receives: the calls, list entries, and the events that end them.
+#include <string.h>
+
+#include "base/copy.h"
+#include "base/log.h"
+#include "fi_cxi_ext.h"
+#include "prov/cxi/cxi_rxc.h"
+
+#define RECVMSG_FLAGS                                                                                                                \
+	(FI_COMPLETION | FI_MORE | FI_MULTI_RECV | FI_PEEK | FI_CLAIM | FI_DISCARD | FI_REMOTE_CQ_DATA | FI_INJECT | FI_FENCE)
+
+/* --- ends ------------------------------------------------------------------------------------------------------------------ */
+
+void cxi_rx_unpost(struct cxi_rx *rx)
+{
+	TAILQ_REMOVE(&rx->rxc->rx_list, rx, link);
+	rx->rxc->posted--;
+}
+
+void cxi_rx_free(struct cxi_rx *rx)
+{
+	slab_put(&rx->rxc->rxs, rx);
+}
+
+struct cxi_ep *cxi_rx_ep(const struct cxi_rxc *r, const struct cassini_event *ev)
+{
+	for (int i = 0; i < r->portal_cnt; i++) {
+		struct cxi_portal *p = r->portal[i];
+
+		for (int k = 0; k < p->dom_cnt; k++)
+			if (p->dom[k] == ev->dom)
+				return r->ep->kind == CXI_SRX ? p->ep : r->ep;
+	}
+	return r->ep;
+}
+
+fi_addr_t cxi_rx_source(const struct cxi_ep *ep, uint32_t initiator, uint16_t vni)
+{
+	if (!ep->source || !ep->kit.av)
+		return FI_ADDR_NOTAVAIL;
+	return cxi_av_source(container_of(ep->kit.av, struct cxi_av, kit), CASSINI_MATCH_ID_NIC(initiator),
+			     (uint16_t)CASSINI_MATCH_ID_PID(initiator), vni);
+}
+
+/* A multi-receive buffer that is used up, and all of whose messages have ended. */
+static void owner_release(struct cxi_rx *owner, bool was_said)
+{
+	struct cxi_ep *ep = owner->ep ? owner->ep : owner->rxc->ep;
+
+	if (!was_said && ep->kit.rx_cq && !owner->rxc->closing)
+		kit_cq_push(ep->kit.rx_cq, owner->context, FI_MULTI_RECV, 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
+	cxi_rx_unpost(owner);
+	cxi_rx_free(owner);
+}
+
+static void owner_cancelled(struct cxi_rx *owner)
+{
+	struct fi_cq_err_entry e = {.op_context = owner->context, .flags = FI_RECV | (owner->tagged ? FI_TAGGED : FI_MSG), .err = FI_ECANCELED};
+	struct cxi_ep *ep = owner->ep ? owner->ep : owner->rxc->ep;
+
+	if (ep->kit.rx_cq && !owner->rxc->closing)
+		kit_cq_push_err(ep->kit.rx_cq, &e, NULL, 0);
+	cxi_rx_unpost(owner);
+	cxi_rx_free(owner);
+}
+
+/* A part has ended: the flag that its completion carries. */
+static uint64_t part_leaves(struct cxi_rx *rx)
+{
+	struct cxi_rx *owner = rx->owner;
+
+	TAILQ_REMOVE(&owner->part_list, rx, link);
+	owner->parts--;
+	owner->ep = rx->ep;
+	return owner->unlinked && !owner->parts && !owner->canceled ? FI_MULTI_RECV : 0;
+}
+
+static uint64_t msg_flags(const struct cxi_rx *rx)
+{
+	uint64_t has_data = rx->rxc->is_rnr ? CXI_RNR_CQ_DATA : CXI_MB_CQ_DATA;
+
+	return FI_RECV | (rx->tagged ? FI_TAGGED : FI_MSG) | (rx->msg_bits & has_data ? FI_REMOTE_CQ_DATA : 0);
+}
+
+static uint64_t msg_tag(const struct cxi_rx *rx)
+{
+	return rx->tagged ? rx->msg_bits & (rx->rxc->is_rnr ? CXI_RNR_TAG_MASK : CXI_TAG_MASK) : 0;
+}
+
+static void err_push(struct cxi_rx *rx, uint64_t flags, int err, int prov_errno, size_t olen, const void *data, size_t data_len)
+{
+	struct fi_cq_err_entry e = {
+		.op_context = rx->owner ? rx->owner->context : rx->context,
+		.flags = flags,
+		.len = rx->got,
+		.buf = rx->buf,
+		.data = rx->data,
+		.tag = msg_tag(rx),
+		.olen = olen,
+		.err = err,
+		.prov_errno = prov_errno,
+	};
+
+	cxi_cntr_count(rx->ep->kit.cntr[KIT_CNTR_RECV], 0, 0, 1);
+	if (rx->ep->kit.rx_cq)
+		kit_cq_push_err(rx->ep->kit.rx_cq, &e, data, data_len);
+}
+
+/* After the entry was written: @rx goes, and perhaps its owner. */
+static void rx_gone(struct cxi_rx *rx, bool said_multi)
+{
+	struct cxi_rx *owner = rx->owner;
+
+	if (unlikely(rx->done != NULL))
+		cassini_ct_add(rx->done, rx->rc == CASSINI_RC_OK, rx->rc != CASSINI_RC_OK);
+	cxi_rx_free(rx);
+	if (!owner || !owner->unlinked || owner->parts)
+		return;
+	if (owner->canceled)
+		owner_cancelled(owner);
+	else
+		owner_release(owner, said_multi);
+}
+
+void cxi_rx_end_err(struct cxi_rx *rx, int err, int prov_errno, size_t olen)
+{
+	uint64_t multi = rx->owner ? part_leaves(rx) : 0;
+	bool silent = rx->rxc->closing || rx->is_discard;
+
+	if (!rx->ep)
+		rx->ep = rx->rxc->ep;
+	if (!silent)
+		err_push(rx, msg_flags(rx) | multi, err, prov_errno, olen, NULL, 0);
+	rx_gone(rx, multi != 0);
+}
+
+/* FI_SOURCE_ERR: who sent it is not in the address vector, and the entry says who it is. */
+static void end_unknown(struct cxi_rx *rx, uint64_t multi)
+{
+	struct cxi_addr a = cxi_addr_make(CASSINI_MATCH_ID_NIC(rx->initiator), (uint16_t)CASSINI_MATCH_ID_PID(rx->initiator), 0);
+
+	err_push(rx, msg_flags(rx) | multi, FI_EADDRNOTAVAIL, 0, 0, &a, sizeof(a));
+	rx_gone(rx, multi != 0);
+}
+
+void cxi_rx_end(struct cxi_rx *rx)
+{
+	struct cxi_ep *ep = rx->ep;
+	uint64_t multi, flags;
+	fi_addr_t src;
+
+	if (unlikely(rx->rc != CASSINI_RC_OK)) {
+		cxi_rx_end_err(rx, cxi_errno(rx->rc), rx->rc, 0);
+		return;
+	}
+	if (unlikely(rx->got < rx->rlength && !(rx->rxc->is_rnr && ep->domain->params.trunc_ok))) {
+		cxi_rx_end_err(rx, FI_ETRUNC, CASSINI_RC_OK, rx->rlength - rx->got);
+		return;
+	}
+	multi = unlikely(rx->owner != NULL) ? part_leaves(rx) : 0;
+	if (unlikely(rx->rxc->closing || rx->is_discard)) {
+		rx_gone(rx, true);
+		return;
+	}
+	src = cxi_rx_source(ep, rx->initiator, rx->vni);
+	if (unlikely(src == FI_ADDR_NOTAVAIL && ep->source_err)) {
+		end_unknown(rx, multi);
+		return;
+	}
+	flags = msg_flags(rx) | multi | (rx->got < rx->rlength ? FI_CXI_TRUNC : 0);
+	cxi_cntr_count(ep->kit.cntr[KIT_CNTR_RECV], rx->got, 1, 0);
+	if (likely(kit_rx_wants_cqe(&ep->kit, rx->flags)))
+		kit_cq_push(ep->kit.rx_cq, rx->owner ? rx->owner->context : rx->context, flags, rx->got, rx->owner ? rx->buf : NULL,
+			    flags & FI_REMOTE_CQ_DATA ? rx->data : 0, msg_tag(rx), src);
+	else
+		multi = 0; /* the buffer's release is an entry of its own */
+	rx_gone(rx, multi != 0);
+}
+
+/* --- what a message needs from us: a Get by software, a notice that it was matched ---------------------------------------------------- */
+
+static int get_post(struct cxi_rx *rx)
+{
+	struct cassini_cmd cmd = {
+		.opcode = CASSINI_OP_GET,
+		.pid_idx = CXI_IDX_SHARED,
+		.pid = (uint16_t)CASSINI_MATCH_ID_PID(rx->initiator),
+		.nic = CASSINI_MATCH_ID_NIC(rx->initiator),
+		.request_len = rx->get_len,
+		.dom = rx->dom,
+		.eq = rx->rxc->eq,
+		.local_addr = rx->buf + rx->got,
+		.remote_offset = rx->get_from,
+		.match_bits = cxi_sh_rdzv((uint32_t)(rx->rendezvous_id | FIELD_GET(CXI_MB_RDZV_HI, rx->msg_bits) << 8)),
+		.user_ptr = (uintptr_t)&rx->req,
+	};
+
+	return cassini_post(rx->rxc->cmdq, &cmd);
+}
+
+static int zbp_post(struct cxi_rx *rx)
+{
+	struct cassini_cmd cmd = {
+		.opcode = CASSINI_OP_PUT,
+		.pid_idx = CXI_IDX_SHARED,
+		.pid = (uint16_t)CASSINI_MATCH_ID_PID(rx->initiator),
+		.nic = CASSINI_MATCH_ID_NIC(rx->initiator),
+		.dom = rx->dom,
+		.match_bits = cxi_sh_zbp((uint32_t)FIELD_GET(CXI_MB_TX_ID, rx->msg_bits)),
+	};
+
+	return cassini_post(rx->rxc->cmdq, &cmd);
+}
+
+/* Go on with @rx. It ends here, or when its Get does. */
+static void rx_step(struct cxi_rx *rx)
+{
+	struct cxi_rxc *r = rx->rxc;
+	int ret = rx->needs_zbp ? zbp_post(rx) : 0;
+
+	rx->needs_zbp = ret == -FI_EAGAIN;
+	if (!ret && rx->needs_get) {
+		ret = get_post(rx);
+		rx->needs_get = ret == -FI_EAGAIN;
+		if (!ret)
+			return; /* its REPLY ends it */
+		rx->rc = ret == -FI_EAGAIN ? rx->rc : CASSINI_RC_CMD_INVALID_ARG;
+	}
+	if (unlikely(ret == -FI_EAGAIN)) {
+		rx->is_stalled = true;
+		TAILQ_INSERT_TAIL(&r->stalled, rx, wait);
+		return;
+	}
+	cxi_rx_end(rx);
+}
+
+int cxi_rx_stalled(struct cxi_rxc *r)
+{
+	struct cxi_rx *rx, *last = TAILQ_LAST(&r->stalled, cxi_rx_wait);
+	int n = 0;
+
+	while ((rx = TAILQ_FIRST(&r->stalled))) {
+		TAILQ_REMOVE(&r->stalled, rx, wait);
+		rx->is_stalled = false;
+		n++;
+		if (rx == last) {
+			rx_step(rx);
+			break;
+		}
+		rx_step(rx);
+	}
+	return n;
+}
+
+void cxi_rx_take(struct cxi_rx *rx, const struct cassini_event *ev, bool late)
+{
+	size_t room = rx->len;
+
+	rx->initiator = ev->initiator;
+	rx->vni = ev->vni;
+	rx->msg_bits = ev->match_bits;
+	rx->data = ev->header_data;
+	rx->rlength = ev->rlength;
+	rx->rendezvous_id = ev->rendezvous_id;
+	rx->dom = ev->dom;
+	rx->ep = cxi_rx_ep(rx->rxc, ev);
+	rx->rc = ev->rc;
+	rx->needs_get = rx->needs_zbp = false;
+	rx->got = (uint32_t)MIN((size_t)ev->mlength, room);
+	if (late) {
+		if (rx->got)
+			copy_bytes(rx->buf, ev->start, rx->got);
+		cxi_buf_release(rx->rxc, ev->start, ev->mlength);
+		rx->needs_zbp = !ev->rendezvous && !rx->rxc->is_rnr && (ev->match_bits & CXI_MB_MATCH_COMP);
+	}
+	if (unlikely(ev->rendezvous)) {
+		if (ev->get_issued)
+			return; /* the adapter's REPLY goes on */
+		rx->needs_get = true;
+		rx->get_from = ev->remote_offset + ev->mlength;
+		rx->get_len = (uint32_t)(MIN((size_t)ev->rlength, room) - rx->got);
+	}
+	if (unlikely(rx->needs_get || rx->needs_zbp))
+		rx_step(rx);
+	else
+		cxi_rx_end(rx);
+}
+
+/* --- events of a list entry ----------------------------------------------------------------------------------------------------------------- */
+
+struct cxi_rx *cxi_rx_part(struct cxi_rx *owner, uint32_t rlength)
+{
+	struct cxi_rx *rx = slab_get(&owner->rxc->rxs);
+
+	if (!rx)
+		return NULL;
+	*rx = (struct cxi_rx){
+		.req.on_event = cxi_rx_on_event,
+		.rxc = owner->rxc,
+		.owner = owner,
+		.flags = owner->flags,
+		.state = RX_TAKEN,
+		.tagged = owner->tagged,
+		.rc = CASSINI_RC_OK,
+		.buf = owner->buf + owner->used,
+		.len = MIN((size_t)rlength, owner->len - owner->used),
+	};
+	owner->used += rx->len;
+	owner->parts++;
+	TAILQ_INSERT_TAIL(&owner->part_list, rx, link);
+	return rx;
+}
+
+/* A message met the entry of @rx. */
+static void hit(struct cxi_rx *rx, const struct cassini_event *ev, bool late)
+{
+	struct cxi_rx *part = rx;
+
+	if (likely(!rx->multi)) {
+		cxi_rx_unpost(rx);
+		rx->state = RX_TAKEN;
+	} else {
+		part = cxi_rx_part(rx, ev->rlength);
+		if (!part) {
+			LOG_WARN("out of memory: the completion of a message of %u bytes is lost", ev->rlength);
+			return;
+		}
+		if (ev->auto_unlinked) {
+			rx->unlinked = true;
+			rx->state = RX_TAKEN;
+		}
+	}
+	cxi_rx_take(part, ev, late);
+}
+
+/* The adapter's own Get has ended; of a multi-receive buffer it does not say of which message but by its sender and id. */
+static struct cxi_rx *rget_of(struct cxi_rx *rx, const struct cassini_event *ev)
+{
+	struct cxi_rx *part;
+
+	if (!rx->multi)
+		return rx;
+	TAILQ_FOREACH(part, &rx->part_list, link)
+		if (part->initiator == ev->initiator && part->rendezvous_id == ev->rendezvous_id &&
+		    !((part->msg_bits ^ ev->match_bits) & CXI_MB_RDZV_HI))
+			return part;
+	return NULL;
+}
+
+static void rx_on_reply(struct cxi_rx *rx, const struct cassini_event *ev)
+{
+	if (ev->rendezvous)
+		rx = rget_of(rx, ev);
+	if (!rx)
+		return;
+	if (ev->rc != CASSINI_RC_OK)
+		rx->rc = ev->rc;
+	else
+		rx->got += ev->mlength;
+	cxi_rx_end(rx);
+}
+
+static void rx_on_unlink(struct cxi_rx *rx, const struct cassini_event *ev)
+{
+	if (ev->rc != CASSINI_RC_OK) {
+		rx->state = rx->state == RX_UNLINKING ? RX_HW : rx->state; /* a message was quicker; its events follow or came */
+		return;
+	}
+	rx->canceled = rx->unlinked = true;
+	if (!rx->multi || !rx->parts)
+		owner_cancelled(rx);
+}
+
+void cxi_rx_on_event(struct cxi_req *req, const struct cassini_event *ev)
+{
+	struct cxi_rx *rx = container_of(req, struct cxi_rx, req);
+
+	switch (ev->type) {
+	case CASSINI_EV_PUT:
+		hit(rx, ev, false);
+		break;
+	case CASSINI_EV_PUT_OVERFLOW:
+		hit(rx, ev, true);
+		break;
+	case CASSINI_EV_REPLY:
+		rx_on_reply(rx, ev);
+		break;
+	case CASSINI_EV_UNLINK:
+		rx_on_unlink(rx, ev);
+		break;
+	case CASSINI_EV_LINK:
+		if (ev->rc != CASSINI_RC_OK)
+			cxi_fc_append_failed(rx, ev->rc);
+		break;
+	}
+}
+
+int cxi_rx_append(struct cxi_rx *rx)
+{
+	struct cassini_le_attr attr = {
+		.list = CASSINI_PRIORITY,
+		.flags = CASSINI_LE_MANAGE_LOCAL | CASSINI_LE_OP_PUT | CASSINI_LE_UNRESTRICTED_BODY_RO | CASSINI_LE_UNRESTRICTED_END_RO |
+			 CASSINI_LE_EVENT_LINK_DISABLE | CASSINI_LE_EVENT_UNLINK_DISABLE | (rx->multi ? 0 : CASSINI_LE_USE_ONCE),
+		.start = rx->buf,
+		.length = rx->len,
+		.min_free = rx->multi ? (uint32_t)rx->rxc->min_multi_recv : 0,
+		.match_id = rx->match_id,
+		.match_bits = rx->match_bits,
+		.ignore_bits = rx->ignore,
+		.user_ptr = (uintptr_t)&rx->req,
+	};
+
+	rx->state = RX_HW;
+	return cassini_append(rx->rxc->pte, &attr, &rx->le);
+}
+
+/* --- posting ------------------------------------------------------------------------------------------------------------------------------------ */
+
+void cxi_match_make(const struct cxi_ep *ep, const struct cxi_recv_args *a, struct cxi_match *m)
+{
+	struct cxi_dest src;
+
+	if (ep->is_rnr) {
+		m->bits = (a->tagged ? a->tag | CXI_RNR_TAGGED : 0) | FIELD_PREP(CXI_RNR_VNI, ep->keys[0].vni);
+		m->ignore = a->ignore | CXI_RNR_CQ_DATA;
+	} else {
+		m->bits = a->tagged ? a->tag | CXI_MB_TAGGED : 0;
+		m->ignore = a->ignore | CXI_MB_IGNORE;
+	}
+	m->id = CASSINI_MATCH_ID_ANY;
+	if (unlikely(ep->directed && a->src != FI_ADDR_UNSPEC && ep->kit.av) &&
+	    !cxi_av_dest(container_of(ep->kit.av, struct cxi_av, kit), a->src, &src))
+		m->id = CASSINI_MATCH_ID(src.pid, src.nic);
+}
+
+static int args_check(const struct cxi_ep *ep, const struct cxi_recv_args *a)
+{
+	uint64_t beyond = ~(ep->is_rnr ? CXI_RNR_TAG_MASK : CXI_TAG_MASK);
+
+	if (unlikely(a->len > CXI_MSG_MAX && !(a->flags & FI_MULTI_RECV)))
+		return -FI_EMSGSIZE;
+	if (unlikely(a->len && !a->buf && !(a->flags & (FI_PEEK | FI_DISCARD))))
+		return -FI_EINVAL;
+	if (unlikely((a->tag | a->ignore) & beyond)) {
+		LOG_INFO("tag %#llx or ignore mask %#llx refused: %d bits may be set", (unsigned long long)a->tag, (unsigned long long)a->ignore,
+			 ep->is_rnr ? CXI_RNR_TAG_BITS : CXI_TAG_BITS);
+		return -FI_EINVAL;
+	}
+	return 0;
+}
+
+struct cxi_rx *cxi_rx_get(struct cxi_ep *ep, const struct cxi_recv_args *a)
+{
+	struct cxi_rxc *r = ep->rxc;
+	struct cxi_rx *rx = slab_get(&r->rxs);
+	struct cxi_match m;
+
+	if (unlikely(!rx))
+		return NULL;
+	cxi_match_make(ep, a, &m);
+	rx->req.on_event = cxi_rx_on_event;
+	rx->rxc = r;
+	rx->owner = NULL;
+	rx->ep = NULL;
+	rx->context = a->context;
+	rx->flags = a->flags;
+	rx->tagged = a->tagged;
+	rx->multi = a->flags & FI_MULTI_RECV;
+	rx->unlinked = rx->canceled = rx->is_stalled = rx->is_discard = false;
+	rx->rc = CASSINI_RC_OK;
+	rx->parts = 0;
+	TAILQ_INIT(&rx->part_list);
+	rx->buf = a->buf;
+	rx->len = a->len;
+	rx->used = 0;
+	rx->got = rx->rlength = 0;
+	rx->msg_bits = rx->data = 0;
+	rx->match_bits = m.bits;
+	rx->ignore = m.ignore;
+	rx->match_id = m.id;
+	rx->first_ns = 0;
+	rx->done = a->done;
+	TAILQ_INSERT_TAIL(&r->rx_list, rx, link);
+	r->posted++;
+	return rx;
+}
+
+ssize_t cxi_recv_common(struct cxi_ep *ep, const struct cxi_recv_args *a)
+{
+	struct cxi_rxc *r = ep->rxc;
+	struct cxi_rx *rx;
+	int ret = args_check(ep, a);
+
+	if (unlikely(ret))
+		return ret;
+	if (unlikely(r->state != CXI_RXC_ENABLED && r->state != CXI_RXC_ENABLED_SOFTWARE))
+		return -FI_EAGAIN;
+	if (unlikely(a->flags & (FI_PEEK | FI_CLAIM | FI_DISCARD)))
+		return a->flags & FI_PEEK ? cxi_peek(ep, a) : cxi_claim(ep, a);
+	rx = cxi_rx_get(ep, a);
+	if (unlikely(!rx))
+		return -FI_EAGAIN;
+	if (unlikely(r->state == CXI_RXC_ENABLED_SOFTWARE)) {
+		cxi_sw_post(r, rx);
+		return 0;
+	}
+	/* Messages that software took over are older than all that the adapter has. */
+	rx->state = RX_TAKEN;
+	if (unlikely(mt_unexp_cnt(&r->sw_unexp)) && cxi_sw_try(r, rx))
+		return 0;
+	ret = cxi_rx_append(rx);
+	if (unlikely(ret && !rx->parts)) {
+		cxi_rx_unpost(rx);
+		cxi_rx_free(rx);
+		return ret;
+	}
+	/* refused for want of an entry: later receives must not overtake it */
+	if (unlikely(!rx->le) && cxi_append_refused(rx) && !r->is_rnr)
+		cxi_rxc_set_state(r, CXI_RXC_PENDING_DISABLE);
+	return 0;
+}
+
+int cxi_recv_cancel(struct cxi_rxc *r, void *context)
+{
+	struct cxi_rx *rx;
+
+	TAILQ_FOREACH(rx, &r->rx_list, link)
+		if (rx->context == context && (rx->state == RX_HW || rx->state == RX_SW) && !rx->unlinked)
+			break;
+	if (!rx)
+		return -FI_ENOENT;
+	if (rx->state == RX_HW) {
+		rx->state = RX_UNLINKING;
+		return cassini_unlink(r->pte, CASSINI_PRIORITY, (uintptr_t)&rx->req, rx->le);
+	}
+	mt_posted_del(&r->sw_posted, &rx->mt);
+	rx->canceled = rx->unlinked = true;
+	rx->state = RX_TAKEN;
+	if (!rx->parts)
+		owner_cancelled(rx);
+	return 0;
+}
+
+/* --- the calls ---------------------------------------------------------------------------------------------------------------------------------------- */
+
+static inline ssize_t do_recv(struct fid_ep *fid, const struct cxi_recv_args *a)
+{
+	struct cxi_ep *ep = cxi_ep_of(fid);
+	ssize_t ret = cxi_rx_state(ep);
+
+	if (unlikely(ret))
+		return ret;
+	lock_acquire(&ep->domain->kit.lock);
+	ret = cxi_recv_common(ep, a);
+	lock_release(&ep->domain->kit.lock);
+	return ret;
+}
+
+static int iov_check(size_t count, const struct iovec *iov, uint64_t flags)
+{
+	if (flags & ~(uint64_t)RECVMSG_FLAGS)
+		return -FI_EBADFLAGS;
+	return count > 1 || (count && !iov) ? -FI_EINVAL : 0;
+}
+
+ssize_t cxi_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src, void *context)
+{
+	return do_recv(fid, &(struct cxi_recv_args){.buf = buf, .len = len, .desc = desc, .src = src, .context = context,
+						    .flags = cxi_ep_of(fid)->kit.rx_op_flags});
+}
+
+ssize_t cxi_recvv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count, fi_addr_t src, void *context)
+{
+	if (iov_check(count, iov, 0))
+		return -FI_EINVAL;
+	return cxi_recv(fid, count ? iov->iov_base : NULL, count ? iov->iov_len : 0, desc ? *desc : NULL, src, context);
+}
+
+ssize_t cxi_recvmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags)
+{
+	int ret = msg ? iov_check(msg->iov_count, msg->msg_iov, flags) : -FI_EINVAL;
+
+	if (!ret && (flags & (FI_PEEK | FI_CLAIM | FI_DISCARD)))
+		ret = -FI_EBADFLAGS; /* tagged messages only */
+	if (ret)
+		return ret;
+	return do_recv(fid, &(struct cxi_recv_args){.buf = msg->iov_count ? msg->msg_iov->iov_base : NULL,
+						    .len = msg->iov_count ? msg->msg_iov->iov_len : 0, .src = msg->addr, .context = msg->context,
+						    .flags = flags});
+}
+
+ssize_t cxi_trecv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src, uint64_t tag, uint64_t ignore, void *context)
+{
+	return do_recv(fid, &(struct cxi_recv_args){.buf = buf, .len = len, .desc = desc, .src = src, .tag = tag, .ignore = ignore, .context = context,
+						    .flags = cxi_ep_of(fid)->kit.rx_op_flags, .tagged = true});
+}
+
+ssize_t cxi_trecvv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count, fi_addr_t src, uint64_t tag, uint64_t ignore,
+		   void *context)
+{
+	if (iov_check(count, iov, 0))
+		return -FI_EINVAL;
+	return cxi_trecv(fid, count ? iov->iov_base : NULL, count ? iov->iov_len : 0, desc ? *desc : NULL, src, tag, ignore, context);
+}
+
+ssize_t cxi_trecvmsg(struct fid_ep *fid, const struct fi_msg_tagged *msg, uint64_t flags)
+{
+	int ret = msg ? iov_check(msg->iov_count, msg->msg_iov, flags) : -FI_EINVAL;
+
+	if (ret)
+		return ret;
+	return do_recv(fid, &(struct cxi_recv_args){.buf = msg->iov_count ? msg->msg_iov->iov_base : NULL,
+						    .len = msg->iov_count ? msg->msg_iov->iov_len : 0, .src = msg->addr, .tag = msg->tag,
+						    .ignore = msg->ignore, .context = msg->context, .flags = flags, .tagged = true});
+}

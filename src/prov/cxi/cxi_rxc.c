@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// RX contexts: a portal table entry and what it needs.
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "prov/cxi/cxi_rxc.h"
+
+#define EQ_SLOTS_MIN 4096u
+#define CMDQ_DEPTH   1088u /* software's Gets and notices: FI_CXI_SW_RX_TX_INIT_MAX and a few */
+
+static bool has_list(const struct cxi_rxc *r, int kind)
+{
+	if (r->is_rnr) /* expected messages only */
+		return false;
+	return kind ? r->mode != CXI_MATCH_HARDWARE : r->mode != CXI_MATCH_SOFTWARE;
+}
+
+static int adapter_open(struct cxi_rxc *r, uint32_t tclass, uint32_t slots)
+{
+	const struct cassini_pte_opts opts = {
+		.is_matching = true,
+		.en_flowctrl = !r->is_rnr,
+		.lossless = r->domain->params.msg_lossless,
+	};
+	struct cassini_cmdq_attr cmdq = {.depth = CMDQ_DEPTH};
+	int ret = cassini_eq_open(r->domain->lni, slots, 4, &r->eq);
+
+	ret = ret ? ret : cassini_cp_open(r->domain->lni, r->ep->keys[0].vni, cxi_tc(tclass), CASSINI_TC_TYPE_DEFAULT, &r->cp);
+	if (ret == -FI_EACCES)
+		ret = cassini_cp_open(r->domain->lni, r->ep->keys[0].vni, CASSINI_TC_BEST_EFFORT, CASSINI_TC_TYPE_DEFAULT, &r->cp);
+	cmdq.cp = r->cp;
+	ret = ret ? ret : cassini_cmdq_open(r->domain->lni, &cmdq, &r->cmdq);
+	return ret ? ret : cassini_pte_open(r->domain->lni, r->eq, &opts, &r->pte_req, &r->pte);
+}
+
+int cxi_rxc_open(struct cxi_domain *d, struct cxi_ep *ep, unsigned idx, size_t size, struct cxi_rxc **out)
+{
+	struct cxi_rxc *r = mem_alloc(sizeof(*r));
+	int ret;
+
+	if (!r)
+		return -FI_ENOMEM;
+	r->domain = d;
+	r->ep = ep;
+	r->idx = (uint8_t)idx;
+	r->is_rnr = ep->is_rnr;
+	r->mode = r->is_rnr ? CXI_MATCH_HARDWARE : cxi_match_mode(d);
+	r->max = (uint32_t)size;
+	r->min_multi_recv = ep->min_multi_recv;
+	r->pte_req.on_event = cxi_fc_on_pte;
+	TAILQ_INIT(&r->rx_list);
+	TAILQ_INIT(&r->stalled);
+	TAILQ_INIT(&r->claimed);
+	mt_posted_init(&r->sw_posted);
+	mt_unexp_init(&r->sw_unexp);
+	ret = slab_init(&r->rxs, sizeof(struct cxi_rx), CACHE_LINE, 64, 0);
+	ret = ret ? ret : slab_init(&r->uxs, sizeof(struct cxi_ux), CACHE_LINE, 64, 0);
+	ret = ret ? ret : adapter_open(r, ep->tclass, MAX(EQ_SLOTS_MIN, (uint32_t)size * 4));
+	if (ret) {
+		cxi_rxc_close(r);
+		return ret;
+	}
+	*out = r;
+	return 0;
+}
+
+/* Buffers for what comes unexpected, then the state in which messages are taken. */
+static int start(struct cxi_rxc *r)
+{
+	bool soft = r->mode == CXI_MATCH_SOFTWARE;
+	int ret = 0;
+
+	for (int kind = 0; kind < 2 && !ret; kind++)
+		if (has_list(r, kind))
+			ret = cxi_bufs_fill(r, kind);
+	if (!ret)
+		ret = cassini_set_state(r->pte, soft ? CASSINI_PTE_SOFTWARE_MANAGED : CASSINI_PTE_ENABLED, CASSINI_DROP_IGNORE);
+	if (!ret)
+		cxi_rxc_set_state(r, soft ? CXI_RXC_ENABLED_SOFTWARE : CXI_RXC_ENABLED);
+	return ret;
+}
+
+int cxi_rxc_map(struct cxi_rxc *r, struct cxi_portal *p, unsigned pid_idx)
+{
+	int ret = r->portal_cnt < (int)ARRAY_SIZE(r->portal) ? 0 : -FI_ENOSPC;
+	int i;
+
+	if (ret) {
+		LOG_WARN("shared receive context not bound: %zu endpoints use it, which is the limit", ARRAY_SIZE(r->portal));
+		return ret;
+	}
+	for (i = 0; i < p->dom_cnt && !ret; i++)
+		ret = cassini_pte_map(r->pte, p->dom[i], pid_idx);
+	if (!ret && r->state == CXI_RXC_DISABLED)
+		ret = start(r);
+	if (ret) {
+		while (i-- > 0)
+			cassini_pte_unmap(r->pte, p->dom[i], pid_idx);
+		return ret;
+	}
+	r->portal[r->portal_cnt++] = p;
+	p->rxc[pid_idx] = r;
+	p->rxc_top = MAX(p->rxc_top, (int)pid_idx + 1);
+	return 0;
+}
+
+void cxi_rxc_unmap(struct cxi_rxc *r, struct cxi_portal *p, unsigned pid_idx)
+{
+	for (int i = 0; i < p->dom_cnt; i++)
+		cassini_pte_unmap(r->pte, p->dom[i], pid_idx);
+	p->rxc[pid_idx] = NULL;
+	for (int i = 0; i < r->portal_cnt; i++) {
+		if (r->portal[i] == p) {
+			r->portal[i] = r->portal[--r->portal_cnt];
+			break;
+		}
+	}
+}
+
+void cxi_rxc_close(struct cxi_rxc *r)
+{
+	if (!r)
+		return;
+	r->closing = true; /* from here on nothing completes */
+	cassini_cmdq_close(r->cmdq);
+	cassini_pte_close(r->pte);
+	if (r->eq)
+		cxi_drain(r->eq);
+	cassini_eq_close(r->eq);
+	if (r->cp)
+		cassini_cp_close(r->cp);
+	cxi_fc_rxc_fini(r);
+	cxi_bufs_free(r);
+	mt_posted_fini(&r->sw_posted);
+	mt_unexp_fini(&r->sw_unexp);
+	slab_fini(&r->rxs);
+	slab_fini(&r->uxs);
+	mem_free(r);
+}
+
+int cxi_rxc_timers(struct cxi_rxc *r, uint64_t now_ns)
+{
+	int n = unlikely(!TAILQ_EMPTY(&r->stalled)) ? cxi_rx_stalled(r) : 0;
+
+	for (int kind = 0; kind < 2; kind++)
+		if (unlikely(r->buf_short[kind]) && !cxi_bufs_fill(r, kind))
+			n++;
+	return n + (unlikely(r->fc != NULL) ? cxi_fc_rxc_timers(r, now_ns) : 0);
+}

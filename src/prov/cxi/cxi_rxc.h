@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// What the files of the receiving side share: cxi_rxc.c, cxi_recv.c, cxi_ux.c, cxi_peek.c, cxi_fc.c.
+#ifndef SF_PROV_CXI_CXI_RXC_H
+#define SF_PROV_CXI_CXI_RXC_H
+
+#include "prov/cxi/cxi.h"
+
+/*
+ * Theory of operation
+ *
+ * A receive is normally a list entry of the adapter (RX_HW): messages that come later are put into its buffer, messages that came earlier are
+ * reported when it is appended (PUT_OVERFLOW), their bytes lying in an overflow buffer. When software matches (mode software, hybrid after its
+ * transition, or while the entries are being moved), receives stand in rxc->sw_posted (RX_SW) and messages in rxc->sw_unexp; both are hashed.
+ *
+ * One receive takes one message, but for FI_MULTI_RECV, where each message gets a struct cxi_rx of its own (owner set) and the posted one ends with
+ * the last of them.
+ */
+
+enum cxi_rx_state { RX_HW, RX_SW, RX_TAKEN, RX_UNLINKING };
+
+struct cxi_rx {
+	struct cxi_req req;              /* first */
+	struct mt_node mt;               /* RX_SW: rxc->sw_posted: match bits, ignore, match id */
+	struct cxi_rxc *rxc;
+	struct cxi_rx *owner;            /* multi-receive: the posted buffer this message went to */
+	TAILQ_ENTRY(cxi_rx) link;        /* rxc->rx_list (posted ones only) */
+	void *context;
+	uint64_t flags;
+	uint8_t state;                   /* enum cxi_rx_state */
+	bool tagged, multi, unlinked, canceled, is_discard;
+	uint8_t rc;                      /* of a failed part */
+	uint32_t parts;                  /* multi-receive: messages in progress */
+	TAILQ_HEAD(, cxi_rx) part_list;  /* of those, by struct cxi_rx.link */
+	TAILQ_ENTRY(cxi_rx) wait;        /* rxc->stalled: a Get or a notice that found the queue full */
+	bool is_stalled, needs_get, needs_zbp;
+	uint64_t get_from;               /* software's Get: where in the source, and how much */
+	uint32_t get_len;
+	struct cassini_dom *dom;         /* where it arrived, i.e. where answers leave from */
+	uint8_t *buf;
+	size_t len, used;                /* used: multi-receive matched by software */
+	uint64_t match_bits, ignore;
+	uint32_t match_id;
+	struct cassini_le *le;
+	/* the message */
+	uint32_t initiator, rlength, got; /* asked, received so far */
+	uint16_t vni;
+	uint64_t msg_bits, data;
+	uint8_t rendezvous_id;
+	struct cxi_ep *ep;               /* whose completion it is: the endpoint it arrived at */
+	struct cassini_ct *done;         /* deferred work: counts its end; NULL */
+	uint64_t due_ns, first_ns;       /* RNR: append retries */
+};
+
+/* A message that software holds: its bytes are still where the adapter put them. */
+struct cxi_ux {
+	struct mt_node mt;               /* match bits; src = initiator */
+	struct cassini_event ev;         /* the PUT */
+	void *claimed_by;                /* context of the FI_PEEK | FI_CLAIM that took it */
+	TAILQ_ENTRY(cxi_ux) link;        /* rxc->claimed */
+};
+
+/* A large buffer of ours in the overflow or request list. */
+struct cxi_buf {
+	struct cxi_req req;              /* first */
+	LIST_ENTRY(cxi_buf) link;
+	struct cxi_rxc *rxc;
+	uint8_t kind;                    /* 0 overflow, 1 request */
+	bool linked;                     /* the adapter may still write to it */
+	uint32_t held;                   /* messages in it */
+	size_t size;
+	struct cassini_le *le;
+	uint8_t *data;
+};
+
+/* --- cxi_recv.c: the life of one receive --- */
+void cxi_rx_on_event(struct cxi_req *req, const struct cassini_event *ev);
+/** cxi_rx_append() - Give @rx to the adapter. 0; -FI_EAGAIN. */
+int cxi_rx_append(struct cxi_rx *rx);
+/**
+ * cxi_rx_take() - @rx (off all lists, or a multi-receive owner) takes the message of @ev: bytes in @ev->start are copied, a rendezvous is fetched
+ * by software when the adapter does not. @late: it was matched after it had arrived.
+ */
+void cxi_rx_take(struct cxi_rx *rx, const struct cassini_event *ev, bool late);
+/** cxi_rx_part() - One message of multi-receive buffer @owner that will take @rlength bytes of what is left. NULL: no memory. */
+struct cxi_rx *cxi_rx_part(struct cxi_rx *owner, uint32_t rlength);
+/** cxi_rx_unpost() - @rx (not a part) is no longer counted and listed as posted. */
+void cxi_rx_unpost(struct cxi_rx *rx);
+/** cxi_rx_get() - A fresh receive, counted and listed as posted. NULL: no memory. */
+struct cxi_rx *cxi_rx_get(struct cxi_ep *ep, const struct cxi_recv_args *a);
+void cxi_rx_free(struct cxi_rx *rx);
+/** cxi_rx_stalled() - Try again what found the queue full. Return: how many went. */
+int cxi_rx_stalled(struct cxi_rxc *r);
+/** cxi_rx_end() - Completion or error of a receive that got all it will get; frees it. */
+void cxi_rx_end(struct cxi_rx *rx);
+void cxi_rx_end_err(struct cxi_rx *rx, int err, int prov_errno, size_t olen);
+/** cxi_rx_source() - fi_addr of the sender as FI_SOURCE wants it. */
+fi_addr_t cxi_rx_source(const struct cxi_ep *ep, uint32_t initiator, uint16_t vni);
+/** cxi_rx_ep() - The endpoint that @ev arrived at. */
+struct cxi_ep *cxi_rx_ep(const struct cxi_rxc *r, const struct cassini_event *ev);
+
+/* --- cxi_ux.c: buffers and software's lists --- */
+/** cxi_bufs_fill() - Post overflow (@kind 0) or request (1) buffers up to the number that FI_CXI_*_MIN_POSTED says. 0; -FI_ENOMEM; -FI_EAGAIN. */
+int cxi_bufs_fill(struct cxi_rxc *r, int kind);
+void cxi_bufs_free(struct cxi_rxc *r);
+/** cxi_buf_release() - The bytes at @start were copied out. @len 0: there were none. */
+void cxi_buf_release(struct cxi_rxc *r, const void *start, uint32_t len);
+/** cxi_ux_add() - Software holds the message of @ev from now on. Return: NULL: out of memory, the message is lost and said so. */
+struct cxi_ux *cxi_ux_add(struct cxi_rxc *r, const struct cassini_event *ev);
+void cxi_ux_del(struct cxi_rxc *r, struct cxi_ux *ux);
+/** cxi_ux_discard() - Thrown away: a rendezvous' sender is told. */
+void cxi_ux_discard(struct cxi_rxc *r, const struct cassini_event *ev);
+/** cxi_sw_message() - Software matches the message of @ev: a posted receive takes it, or it is kept. */
+void cxi_sw_message(struct cxi_rxc *r, const struct cassini_event *ev);
+/** cxi_sw_post() - Software matches @rx: messages that are held, else it is posted. */
+void cxi_sw_post(struct cxi_rxc *r, struct cxi_rx *rx);
+/** cxi_sw_first() - Does a message that software holds match @rx? Takes it. */
+bool cxi_sw_try(struct cxi_rxc *r, struct cxi_rx *rx);
+
+/* --- cxi_peek.c --- */
+struct cxi_match { uint64_t bits, ignore; uint32_t id; };
+void cxi_match_make(const struct cxi_ep *ep, const struct cxi_recv_args *a, struct cxi_match *m);
+ssize_t cxi_peek(struct cxi_ep *ep, const struct cxi_recv_args *a);
+ssize_t cxi_claim(struct cxi_ep *ep, const struct cxi_recv_args *a);
+
+/* --- cxi_fc.c --- */
+void cxi_rxc_set_state(struct cxi_rxc *r, enum cxi_rxc_state state);
+/** cxi_fc_on_pte() - STATE_CHANGE and the searches of onloading: user pointer of the PTE. */
+void cxi_fc_on_pte(struct cxi_req *req, const struct cassini_event *ev);
+/** cxi_fc_append_failed() - LINK event of @rx with @rc not OK: replay it later, in software or after recovery. */
+void cxi_fc_append_failed(struct cxi_rx *rx, uint8_t rc);
+/** cxi_append_refused() - Did the append that has just returned end with a LINK event that refuses it? */
+bool cxi_append_refused(const struct cxi_rx *rx);
+/** cxi_fc_hold_message() - Software-managed message of @ev that must wait until older ones are onloaded. True: kept. */
+bool cxi_fc_hold_message(struct cxi_rxc *r, const struct cassini_event *ev);
+/** cxi_fc_preempt() - Hybrid: is it time to go to software before entries run out? Called with target events. */
+void cxi_fc_preempt(struct cxi_rxc *r, const struct cassini_event *ev);
+/** cxi_fc_rxc_timers() - What recovery waits for. Return: how many things were done. */
+int cxi_fc_rxc_timers(struct cxi_rxc *r, uint64_t now_ns);
+void cxi_fc_rxc_fini(struct cxi_rxc *r); /* r->fc may be NULL */
+
+#endif

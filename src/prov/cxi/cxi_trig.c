@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Deferred work: operations that counters trigger. Source: facts/cxi.md 5.2.
+//
+// A deferred operation is built like any other and handed to the adapter as a triggered command; it starts when the counter gets there, whoever
+// counts: a call of the application, an operation that ends, or another deferred one, also while the application computes.
+#include <rdma/fi_trigger.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "fi_cxi_ext.h"
+#include "prov/cxi/cxi.h"
+
+#define LEVELS (FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE)
+#define FLAGS  (FI_MORE | FI_COMPLETION | LEVELS | FI_CXI_CNTR_WB | FI_REMOTE_CQ_DATA)
+#define DEPTH  1024u
+
+struct cxi_dwq {
+	struct cassini_cp *cp;
+	struct cassini_cmdq *cmdq;
+};
+
+static struct cassini_ct *ct_of(struct fid_cntr *fid)
+{
+	return fid ? container_of(fid, struct cxi_cntr, kit.fid)->ct : NULL;
+}
+
+static int dwq_open(struct cxi_domain *d)
+{
+	struct cassini_cmdq_attr attr = {.depth = DEPTH, .has_trig = true};
+	struct cxi_dwq *q;
+	int ret;
+
+	if (d->dwq)
+		return 0;
+	q = mem_alloc(sizeof(*q));
+	if (!q)
+		return -FI_ENOMEM;
+	ret = cassini_cp_open(d->lni, d->key.vni, cxi_tc(d->tclass), CASSINI_TC_TYPE_DEFAULT, &q->cp);
+	if (ret == -FI_EACCES)
+		ret = cassini_cp_open(d->lni, d->key.vni, CASSINI_TC_BEST_EFFORT, CASSINI_TC_TYPE_DEFAULT, &q->cp);
+	attr.cp = q->cp;
+	ret = ret ? ret : cassini_cmdq_open(d->lni, &attr, &q->cmdq);
+	if (ret) {
+		if (q->cp)
+			cassini_cp_close(q->cp);
+		mem_free(q);
+		return ret;
+	}
+	d->dwq = q;
+	return 0;
+}
+
+void cxi_dwq_close(struct cxi_domain *d)
+{
+	if (!d->dwq)
+		return;
+	cassini_cmdq_close(d->dwq->cmdq);
+	cassini_cp_close(d->dwq->cp);
+	mem_free(d->dwq);
+	d->dwq = NULL;
+}
+
+/* --- one operation each ---------------------------------------------------------------------------------------------------- */
+
+static int ep_check(const struct cxi_domain *d, struct fid_ep *fid, uint64_t flags)
+{
+	struct cxi_ep *ep = fid ? cxi_ep_of(fid) : NULL;
+
+	if (!ep || ep->domain != d || (flags & ~FLAGS)) {
+		LOG_INFO("deferred work refused: endpoint of another domain, or flags %#llx", (unsigned long long)flags);
+		return -FI_EINVAL;
+	}
+	return cxi_tx_state(ep);
+}
+
+static ssize_t queue_send(struct cxi_domain *d, struct fid_ep *fid, const struct iovec *iov, size_t iov_cnt, struct cxi_send_args *a)
+{
+	int ret = iov_cnt > 1 || (iov_cnt && !iov) ? -FI_EINVAL : ep_check(d, fid, a->flags);
+
+	if (ret)
+		return ret;
+	a->flags &= ~(FI_MORE | FI_CXI_CNTR_WB);
+	a->buf = iov_cnt ? iov->iov_base : NULL;
+	a->len = iov_cnt ? iov->iov_len : 0;
+	return cxi_send_common(cxi_ep_of(fid), a);
+}
+
+static ssize_t queue_msg(struct cxi_domain *d, const struct fi_op_msg *op, const struct cxi_work *w)
+{
+	struct cxi_send_args a = {.dest = op->msg.addr, .data = op->msg.data, .context = op->msg.context, .flags = op->flags, .work = *w};
+
+	return queue_send(d, op->ep, op->msg.msg_iov, op->msg.iov_count, &a);
+}
+
+static ssize_t queue_tagged(struct cxi_domain *d, const struct fi_op_tagged *op, const struct cxi_work *w)
+{
+	struct cxi_send_args a = {.dest = op->msg.addr, .data = op->msg.data, .tag = op->msg.tag, .context = op->msg.context, .flags = op->flags,
+				  .tagged = true, .work = *w};
+
+	return queue_send(d, op->ep, op->msg.msg_iov, op->msg.iov_count, &a);
+}
+
+static ssize_t queue_rma(struct cxi_domain *d, const struct fi_op_rma *op, bool is_write, const struct cxi_work *w)
+{
+	uint64_t flags = op->flags & ~(FI_MORE | FI_CXI_CNTR_WB);
+	int ret = ep_check(d, op->ep, op->flags);
+	struct cxi_rma_args a;
+
+	ret = ret ? ret : cxi_rma_msg_check(&op->msg, flags, is_write);
+	if (ret)
+		return ret;
+	a = cxi_rma_from_msg(&op->msg, flags, is_write);
+	a.work = *w;
+	return cxi_rma_common(cxi_ep_of(op->ep), &a);
+}
+
+static ssize_t queue_atomic(struct cxi_domain *d, struct fid_ep *fid, const struct fi_msg_atomic *msg, const struct fi_msg_fetch *fetch,
+			    const struct fi_msg_compare *compare, uint64_t flags, const struct cxi_work *w)
+{
+	int ret = ep_check(d, fid, flags);
+	struct cxi_amo_args a;
+
+	ret = ret ? ret : cxi_amo_from_msg(msg, fetch, compare, flags & ~(FI_MORE | FI_CXI_CNTR_WB), &a);
+	if (ret)
+		return ret;
+	a.work = *w;
+	return cxi_amo_common(cxi_ep_of(fid), &a);
+}
+
+static int queue_cntr(struct cxi_domain *d, const struct fi_op_cntr *op, bool add, const struct fi_deferred_work *work)
+{
+	struct cassini_ct_cmd cmd = {.op = add ? CASSINI_CT_INC : CASSINI_CT_SET, .value = op->value};
+
+	if (!op->cntr || container_of(op->cntr, struct kit_cntr, fid)->domain != &d->kit || op->value > CASSINI_CT_SUCCESS_MAX)
+		return -FI_EINVAL;
+	cmd.ct = ct_of(op->cntr);
+	return cassini_trig_ct(d->dwq->cmdq, ct_of(work->triggering_cntr), work->threshold, &cmd);
+}
+
+/* A receive cannot wait for a counter: it is posted now. */
+static ssize_t post_recv(struct cxi_domain *d, struct fid_ep *fid, const struct iovec *iov, size_t iov_cnt, struct cxi_recv_args *a,
+			 const struct fi_deferred_work *work)
+{
+	struct cxi_ep *ep = fid ? cxi_ep_of(fid) : NULL;
+	int ret;
+
+	if (work->threshold || !ep || ep->domain != d || iov_cnt > 1 || (iov_cnt && !iov)) {
+		LOG_INFO("deferred receive refused: only threshold 0 is offered");
+		return -FI_EINVAL;
+	}
+	ret = cxi_rx_state(ep);
+	if (ret)
+		return ret;
+	a->buf = iov_cnt ? iov->iov_base : NULL;
+	a->len = iov_cnt ? iov->iov_len : 0;
+	a->done = ct_of(work->completion_cntr);
+	return cxi_recv_common(ep, a);
+}
+
+static ssize_t post_recv_any(struct cxi_domain *d, const struct fi_deferred_work *work)
+{
+	const struct fi_op_msg *m = work->op.msg;
+	const struct fi_op_tagged *t = work->op.tagged;
+	struct cxi_recv_args a = {0};
+
+	if (work->op_type == FI_OP_RECV) {
+		a = (struct cxi_recv_args){.src = m->msg.addr, .context = m->msg.context, .flags = m->flags};
+		return post_recv(d, m->ep, m->msg.msg_iov, m->msg.iov_count, &a, work);
+	}
+	a = (struct cxi_recv_args){.src = t->msg.addr, .tag = t->msg.tag, .ignore = t->msg.ignore, .context = t->msg.context, .flags = t->flags,
+				   .tagged = true};
+	return post_recv(d, t->ep, t->msg.msg_iov, t->msg.iov_count, &a, work);
+}
+
+static ssize_t queue_one(struct cxi_domain *d, const struct fi_deferred_work *work, const struct cxi_work *w)
+{
+	const struct fi_op_fetch_atomic *f = work->op.fetch_atomic;
+	const struct fi_op_compare_atomic *c = work->op.compare_atomic;
+	const struct fi_op_atomic *a = work->op.atomic;
+
+	switch (work->op_type) {
+	case FI_OP_SEND:
+		return queue_msg(d, work->op.msg, w);
+	case FI_OP_TSEND:
+		return queue_tagged(d, work->op.tagged, w);
+	case FI_OP_READ:
+	case FI_OP_WRITE:
+		return queue_rma(d, work->op.rma, work->op_type == FI_OP_WRITE, w);
+	case FI_OP_ATOMIC:
+		return queue_atomic(d, a->ep, &a->msg, NULL, NULL, a->flags, w);
+	case FI_OP_FETCH_ATOMIC:
+		return queue_atomic(d, f->ep, &f->msg, &f->fetch, NULL, f->flags, w);
+	case FI_OP_COMPARE_ATOMIC:
+		return queue_atomic(d, c->ep, &c->msg, &c->fetch, &c->compare, c->flags, w);
+	case FI_OP_CNTR_SET:
+	case FI_OP_CNTR_ADD:
+		return queue_cntr(d, work->op.cntr, work->op_type == FI_OP_CNTR_ADD, work);
+	case FI_OP_RECV:
+	case FI_OP_TRECV:
+		return post_recv_any(d, work);
+	}
+	return -FI_EINVAL;
+}
+
+int cxi_queue_work(struct cxi_domain *d, struct fi_deferred_work *work)
+{
+	struct cxi_work w;
+	int ret;
+
+	if (!work || !work->triggering_cntr || !work->op.msg ||
+	    container_of(work->triggering_cntr, struct kit_cntr, fid)->domain != &d->kit ||
+	    (work->completion_cntr && container_of(work->completion_cntr, struct kit_cntr, fid)->domain != &d->kit))
+		return -FI_EINVAL;
+	ret = dwq_open(d);
+	if (ret)
+		return ret;
+	w = (struct cxi_work){
+		.cmdq = d->dwq->cmdq,
+		.trig = ct_of(work->triggering_cntr),
+		.threshold = work->threshold,
+		.done = ct_of(work->completion_cntr),
+	};
+	return (int)queue_one(d, work, &w);
+}
+
+/* --- cancelling -------------------------------------------------------------------------------------------------------------------------- */
+
+/* A command that never started: whoever waits for it is released, without a completion. */
+static void forget(void *ctx, uint64_t user_ptr)
+{
+	struct cxi_req *req = (struct cxi_req *)(uintptr_t)user_ptr;
+
+	(void)ctx;
+	if (req)
+		cxi_tx_put(container_of(req, struct cxi_tx, req));
+}
+
+void cxi_cntr_cancel(struct cxi_cntr *c)
+{
+	cassini_ct_cancel(c->ct, forget, NULL);
+}
+
+int cxi_flush_work(struct cxi_domain *d)
+{
+	struct cxi_cntr *c;
+
+	LIST_FOREACH(c, &d->cntrs, link)
+		cxi_cntr_cancel(c);
+	return 0;
+}

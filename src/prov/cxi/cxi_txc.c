@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// TX contexts: a command queue, its events, and its outstanding operations.
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "prov/cxi/cxi.h"
+
+static const enum kit_cntr_kind cntr_of[CXI_TX_KIND_NUM] = {
+	[CXI_TX_SEND] = KIT_CNTR_SEND,	  [CXI_TX_READ] = KIT_CNTR_READ,  [CXI_TX_WRITE] = KIT_CNTR_WRITE,
+	[CXI_TX_ATOMIC] = KIT_CNTR_WRITE, [CXI_TX_FETCH] = KIT_CNTR_READ,
+};
+
+int cxi_ep_state(struct cxi_ep *ep)
+{
+	struct kit_domain *d = &ep->domain->kit;
+
+	if (unlikely(!(d->fork_mark ? *d->fork_mark : !d->forked(d))))
+		return -FI_EIO;
+	if (likely(ep->kit.enabled))
+		return 0;
+	return ep->kind == CXI_ALIAS ? cxi_alias_sync(ep) : -FI_EOPBADSTATE;
+}
+
+/* --- operations --- */
+
+struct cxi_tx *cxi_tx_get(struct cxi_ep *ep, enum cxi_tx_kind kind, uint64_t flags, void *context)
+{
+	struct cxi_txc *t = ep->txc;
+	struct cxi_tx *tx;
+
+	if (unlikely(t->used >= t->max))
+		return NULL;
+	tx = slab_get(&t->txs);
+	if (unlikely(!tx))
+		return NULL;
+	t->used++;
+	tx->ep = ep;
+	tx->txc = t;
+	tx->portal = ep->portal;
+	tx->context = context;
+	tx->flags = flags;
+	tx->kind = (uint8_t)kind;
+	tx->wants_cqe = kit_tx_wants_cqe(&ep->kit, flags);
+	tx->has_cntr = ep->kit.cntr[cntr_of[kind]] != NULL;
+	tx->internal = tx->canceled = tx->is_held = false;
+	tx->done = NULL;
+	tx->wait = 0;
+	tx->rc = CASSINI_RC_OK;
+	tx->tx_id = -1;
+	tx->rdzv_id = -1;
+	tx->tries = 0;
+	return tx;
+}
+
+void cxi_tx_put(struct cxi_tx *tx)
+{
+	struct cxi_txc *t = tx->txc;
+
+	if (unlikely(tx->tx_id >= 0))
+		cxi_tx_id_put(tx->portal, (unsigned)tx->tx_id);
+	if (unlikely(tx->rdzv_id >= 0))
+		cxi_rdzv_id_put(tx->portal, (unsigned)tx->rdzv_id);
+	t->used--;
+	slab_put(&t->txs, tx);
+}
+
+static void count(const struct cxi_tx *tx, uint64_t ok, uint64_t err)
+{
+	if (unlikely(tx->done != NULL))
+		cassini_ct_add(tx->done, ok, err);
+	if (unlikely(tx->has_cntr))
+		cxi_cntr_count(tx->ep->kit.cntr[cntr_of[tx->kind]], ok ? tx->len : 0, ok, err);
+}
+
+void cxi_tx_fail(struct cxi_tx *tx, int err, int prov_errno)
+{
+	struct cxi_ep *ep = tx->ep;
+	struct fi_cq_err_entry e = {
+		.op_context = tx->context,
+		.flags = tx->cqe_flags,
+		.len = tx->len,
+		.tag = tx->tag,
+		.err = err,
+		.prov_errno = prov_errno,
+	};
+
+	if (!tx->internal) {
+		if (err != FI_ECANCELED)
+			LOG_INFO("request to NIC %#x PID %u: error %d (%s)", tx->dest.nic, tx->dest.pid, prov_errno, cxi_strerror((unsigned)prov_errno));
+		count(tx, 0, 1);
+		if (ep->kit.tx_cq && !ep->kit.closing)
+			kit_cq_push_err(ep->kit.tx_cq, &e, NULL, 0);
+	}
+	cxi_tx_put(tx);
+}
+
+void cxi_tx_done(struct cxi_tx *tx, uint8_t rc)
+{
+	if (unlikely(rc != CASSINI_RC_OK)) {
+		cxi_tx_fail(tx, rc == CASSINI_RC_CANCELED ? FI_ECANCELED : cxi_errno(rc), rc);
+		return;
+	}
+	if (likely(!tx->internal)) {
+		count(tx, 1, 0);
+		if (tx->wants_cqe)
+			kit_cq_push(tx->ep->kit.tx_cq, tx->context, tx->cqe_flags, 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
+	}
+	cxi_tx_put(tx);
+}
+
+int cxi_post(struct cxi_tx *tx)
+{
+	struct cxi_txc *t = tx->txc;
+	int ret;
+
+	if (unlikely(cassini_eq_free(t->eq) < t->eq_low))
+		return -FI_EAGAIN;
+	if (unlikely(tx->flags & FI_FENCE)) {
+		ret = cassini_fence(t->cmdq);
+		if (ret)
+			return ret;
+		tx->flags &= ~FI_FENCE; /* a retry of this command fences no more */
+	}
+	if (unlikely(tx->flags & FI_MORE))
+		tx->cmd.flags |= CASSINI_CMD_MORE;
+	tx->cmd.user_ptr = (uintptr_t)&tx->req;
+	tx->cmd.eq = t->eq;
+	return cassini_post(t->cmdq, &tx->cmd);
+}
+
+int cxi_tx_start(struct cxi_tx *tx, const struct cxi_work *work)
+{
+	if (likely(!work->trig))
+		return cxi_post(tx);
+	/* Its end is told by the counter alone, unless a completion was asked for. */
+	tx->wants_cqe = tx->wants_cqe && (tx->flags & FI_COMPLETION);
+	tx->has_cntr = false;
+	if (tx->wait & (uint8_t)~CXI_WAIT_ACK)
+		tx->done = work->done; /* more than the target's answer must come */
+	else if (work->done)
+		tx->cmd.flags |= CASSINI_CMD_CT_ACK;
+	tx->cmd.ct = tx->done ? NULL : work->done;
+	tx->cmd.user_ptr = (uintptr_t)&tx->req;
+	tx->cmd.eq = tx->txc->eq;
+	return cassini_post_trig(work->cmdq, work->trig, work->threshold, &tx->cmd);
+}
+
+/* --- the context --- */
+
+int cxi_txc_open(struct cxi_domain *d, const struct cxi_key *key, uint32_t tclass, size_t size, struct cxi_txc **out)
+{
+	struct cassini_cmdq_attr attr = {.depth = (uint32_t)size + 64};
+	uint32_t slots = (uint32_t)size * 2 + 64;
+	struct cxi_txc *t = mem_alloc(sizeof(*t));
+	int ret;
+
+	if (!t)
+		return -FI_ENOMEM;
+	t->domain = d;
+	t->max = (uint32_t)size;
+	ret = slab_init(&t->txs, sizeof(struct cxi_tx), CACHE_LINE, 64, 0);
+	ret = ret ? ret : cassini_eq_open(d->lni, slots, 0, &t->eq);
+	if (!ret)
+		ret = cassini_cp_open(d->lni, key->vni, cxi_tc(tclass), CASSINI_TC_TYPE_DEFAULT, &t->cp);
+	if (ret == -FI_EACCES && cxi_tc(tclass) != CASSINI_TC_BEST_EFFORT) {
+		LOG_WARN("Remapping original TC from %s to BEST_EFFORT: the service does not allow it", "the requested class");
+		ret = cassini_cp_open(d->lni, key->vni, CASSINI_TC_BEST_EFFORT, CASSINI_TC_TYPE_DEFAULT, &t->cp);
+	}
+	attr.cp = t->cp;
+	ret = ret ? ret : cassini_cmdq_open(d->lni, &attr, &t->cmdq);
+	if (ret) {
+		cxi_txc_close(t);
+		return ret;
+	}
+	/* above this fill senders are told to come again: FI_CXI_CQ_FILL_PERCENT */
+	t->eq_low = (uint32_t)((uint64_t)slots * (100 - (uint64_t)d->params.cq_fill_percent) / 100);
+	*out = t;
+	return 0;
+}
+
+void cxi_txc_close(struct cxi_txc *t)
+{
+	if (!t)
+		return;
+	cassini_cmdq_close(t->cmdq);
+	if (t->eq)
+		cxi_drain(t->eq);
+	cxi_fc_fini(t);
+	cxi_rnr_fini(t);
+	cassini_eq_close(t->eq);
+	if (t->cp)
+		cassini_cp_close(t->cp);
+	slab_fini(&t->txs);
+	mem_free(t);
+}
+
+int cxi_txc_timers(struct cxi_txc *t, uint64_t now_ns)
+{
+	if (unlikely(t->more)) {
+		t->more = false;
+		cassini_doorbell(t->cmdq);
+	}
+	return (t->fc ? cxi_fc_timers(t, now_ns) : 0) + (t->rnr ? cxi_rnr_timers(t, now_ns) : 0);
+}

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Unexpected messages: overflow and request buffers, and what software matches itself.
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "prov/cxi/cxi_rxc.h"
+
+/* --- buffers ------------------------------------------------------------------------------------------------------------- */
+
+static void buf_free(struct cxi_buf *b)
+{
+	b->rxc->buf_cnt[b->kind]--;
+	mem_free(b->data);
+	mem_free(b);
+}
+
+/* Used up and empty: kept for reuse up to FI_CXI_*_MAX_CACHED. */
+static void buf_retire(struct cxi_buf *b)
+{
+	const struct cxi_params *p = &b->rxc->domain->params;
+	size_t keep = b->kind ? p->req_buf_max_cached : p->oflow_buf_max_cached;
+	struct cxi_rxc *r = b->rxc;
+
+	LIST_REMOVE(b, link);
+	if (keep && r->buf_cnt[b->kind] > keep) {
+		buf_free(b);
+		return;
+	}
+	LIST_INSERT_HEAD(&r->spare[b->kind], b, link);
+}
+
+static void buf_on_event(struct cxi_req *req, const struct cassini_event *ev)
+{
+	struct cxi_buf *b = container_of(req, struct cxi_buf, req);
+	struct cxi_rxc *r = b->rxc;
+	int kind = b->kind;
+
+	if (ev->type != CASSINI_EV_PUT || r->closing)
+		return;
+	b->held += ev->mlength != 0;
+	if (ev->auto_unlinked) {
+		b->linked = false;
+		r->buf_posted[kind]--;
+	}
+	if (kind && !cxi_fc_hold_message(r, ev))
+		cxi_sw_message(r, ev); /* may empty the buffer, which then is gone if it was unlinked */
+	else if (!kind && ev->auto_unlinked && !b->held)
+		buf_retire(b);
+	if (ev->auto_unlinked)
+		cxi_bufs_fill(r, kind);
+	if (unlikely(r->mode == CXI_MATCH_HYBRID))
+		cxi_fc_preempt(r, ev);
+}
+
+static struct cxi_buf *buf_get(struct cxi_rxc *r, int kind)
+{
+	const struct cxi_params *p = &r->domain->params;
+	struct cxi_buf *b = LIST_FIRST(&r->spare[kind]);
+
+	if (b) {
+		LIST_REMOVE(b, link);
+		return b;
+	}
+	if (kind && p->req_buf_max_count && r->buf_cnt[kind] >= p->req_buf_max_count)
+		return NULL;
+	b = mem_alloc(sizeof(*b));
+	if (!b)
+		return NULL;
+	b->size = kind ? p->req_buf_size : p->oflow_buf_size;
+	b->data = mem_alloc(b->size); /* pages appear as messages do */
+	if (!b->data) {
+		mem_free(b);
+		return NULL;
+	}
+	b->req.on_event = buf_on_event;
+	b->rxc = r;
+	b->kind = (uint8_t)kind;
+	r->buf_cnt[kind]++;
+	return b;
+}
+
+static int buf_post(struct cxi_buf *b)
+{
+	const struct cxi_params *p = &b->rxc->domain->params;
+	size_t most = MAX(p->rdzv_threshold + p->rdzv_get_min, p->rdzv_eager_size);
+	struct cassini_le_attr attr = {
+		.list = b->kind ? CASSINI_REQUEST : CASSINI_OVERFLOW,
+		.flags = CASSINI_LE_MANAGE_LOCAL | CASSINI_LE_NO_TRUNCATE | CASSINI_LE_OP_PUT | CASSINI_LE_EVENT_LINK_DISABLE |
+			 CASSINI_LE_EVENT_UNLINK_DISABLE | CASSINI_LE_UNRESTRICTED_BODY_RO | CASSINI_LE_UNRESTRICTED_END_RO,
+		.start = b->data,
+		.length = b->size,
+		.min_free = (uint32_t)MIN(most, (size_t)CXI_MIN_FREE_MAX),
+		.match_id = CASSINI_MATCH_ID_ANY,
+		.ignore_bits = ~0ULL,
+		.user_ptr = (uintptr_t)&b->req,
+	};
+
+	b->held = 0;
+	b->linked = true;
+	return cassini_append(b->rxc->pte, &attr, &b->le);
+}
+
+int cxi_bufs_fill(struct cxi_rxc *r, int kind)
+{
+	const struct cxi_params *p = &r->domain->params;
+	size_t want = kind ? p->req_buf_min_posted : p->oflow_buf_min_posted;
+
+	r->buf_short[kind] = false;
+	while (r->buf_posted[kind] < want && !r->closing) {
+		struct cxi_buf *b = buf_get(r, kind);
+		int ret = b ? buf_post(b) : -FI_ENOMEM;
+
+		if (ret) {
+			r->buf_short[kind] = true; /* tried again by cxi_rxc_timers() */
+			if (b)
+				LIST_INSERT_HEAD(&r->spare[kind], b, link);
+			/* with at least one posted we go on, in small steps */
+			return r->buf_posted[kind] ? 0 : ret;
+		}
+		LIST_INSERT_HEAD(&r->bufs, b, link);
+		r->buf_posted[kind]++;
+	}
+	return 0;
+}
+
+static struct cxi_buf *buf_of(struct cxi_rxc *r, const void *start)
+{
+	const uint8_t *at = start;
+	struct cxi_buf *b;
+
+	LIST_FOREACH(b, &r->bufs, link)
+		if (at >= b->data && at < b->data + b->size)
+			return b;
+	return NULL;
+}
+
+void cxi_buf_release(struct cxi_rxc *r, const void *start, uint32_t len)
+{
+	struct cxi_buf *b = len ? buf_of(r, start) : NULL;
+
+	if (!b)
+		return;
+	if (!--b->held && !b->linked)
+		buf_retire(b);
+}
+
+void cxi_bufs_free(struct cxi_rxc *r)
+{
+	struct cxi_buf *b;
+
+	for (int kind = 0; kind < 2; kind++) {
+		while ((b = LIST_FIRST(&r->spare[kind]))) {
+			LIST_REMOVE(b, link);
+			buf_free(b);
+		}
+	}
+	while ((b = LIST_FIRST(&r->bufs))) {
+		LIST_REMOVE(b, link);
+		buf_free(b);
+	}
+}
+
+/* --- messages that software holds ---------------------------------------------------------------------------------------------- */
+
+static uint64_t src_of(uint32_t match_id)
+{
+	return match_id == CASSINI_MATCH_ID_ANY ? MT_ANY_SRC : match_id;
+}
+
+struct cxi_ux *cxi_ux_add(struct cxi_rxc *r, const struct cassini_event *ev)
+{
+	struct cxi_ux *ux = slab_get(&r->uxs);
+
+	if (!ux) {
+		LOG_WARN("out of memory: an unexpected message of %u bytes is lost", ev->rlength);
+		cxi_buf_release(r, ev->start, ev->mlength);
+		return NULL;
+	}
+	ux->ev = *ev;
+	ux->mt.tag = ev->match_bits;
+	ux->mt.src = ev->initiator;
+	mt_unexp_add(&r->sw_unexp, &ux->mt);
+	return ux;
+}
+
+void cxi_ux_del(struct cxi_rxc *r, struct cxi_ux *ux)
+{
+	mt_unexp_del(&r->sw_unexp, &ux->mt);
+}
+
+/* A receive that wants nothing takes the message: the sender of a rendezvous, or who waits for the match, is told as ever. */
+void cxi_ux_discard(struct cxi_rxc *r, const struct cassini_event *ev)
+{
+	struct cxi_rx *rx = slab_get(&r->rxs);
+
+	if (!rx) {
+		cxi_buf_release(r, ev->start, ev->mlength);
+		return;
+	}
+	*rx = (struct cxi_rx){.req.on_event = cxi_rx_on_event, .rxc = r, .state = RX_TAKEN, .is_discard = true, .rc = CASSINI_RC_OK};
+	cxi_rx_take(rx, ev, true);
+}
+
+/* @rx, in software's list or about to be, takes the message of @ev. Return: @rx can take more. */
+static bool sw_give(struct cxi_rx *rx, const struct cassini_event *ev)
+{
+	struct cxi_rxc *r = rx->rxc;
+	struct cxi_rx *part;
+
+	if (!rx->multi) {
+		cxi_rx_unpost(rx);
+		rx->state = RX_TAKEN;
+		cxi_rx_take(rx, ev, true);
+		return false;
+	}
+	part = cxi_rx_part(rx, ev->rlength);
+	if (!part) {
+		LOG_WARN("out of memory: a message of %u bytes is lost", ev->rlength);
+		cxi_buf_release(r, ev->start, ev->mlength);
+		return true;
+	}
+	rx->unlinked = rx->len - rx->used < r->min_multi_recv;
+	/* the last part may end here and take @rx with it */
+	if (rx->unlinked) {
+		if (rx->state == RX_SW)
+			mt_posted_del(&r->sw_posted, &rx->mt);
+		rx->state = RX_TAKEN;
+		cxi_rx_take(part, ev, true);
+		return false;
+	}
+	cxi_rx_take(part, ev, true);
+	return true;
+}
+
+void cxi_sw_message(struct cxi_rxc *r, const struct cassini_event *ev)
+{
+	struct mt_node *n = mt_posted_match(&r->sw_posted, ev->initiator, ev->match_bits);
+	struct cxi_rx *rx;
+
+	if (!n) {
+		cxi_ux_add(r, ev);
+		return;
+	}
+	rx = container_of(n, struct cxi_rx, mt);
+	if (!rx->multi)
+		mt_posted_del(&r->sw_posted, n);
+	sw_give(rx, ev);
+}
+
+bool cxi_sw_try(struct cxi_rxc *r, struct cxi_rx *rx)
+{
+	struct mt_node *n;
+
+	while ((n = mt_unexp_find(&r->sw_unexp, src_of(rx->match_id), rx->match_bits, rx->ignore))) {
+		struct cxi_ux *ux = container_of(n, struct cxi_ux, mt);
+		struct cassini_event ev = ux->ev;
+
+		cxi_ux_del(r, ux);
+		slab_put(&r->uxs, ux);
+		if (!sw_give(rx, &ev))
+			return true;
+	}
+	return false;
+}
+
+void cxi_sw_post(struct cxi_rxc *r, struct cxi_rx *rx)
+{
+	rx->state = RX_TAKEN;
+	if (mt_unexp_cnt(&r->sw_unexp) && cxi_sw_try(r, rx))
+		return;
+	rx->state = RX_SW;
+	rx->mt.tag = rx->match_bits;
+	rx->mt.ignore = rx->ignore;
+	rx->mt.src = src_of(rx->match_id);
+	mt_posted_add(&r->sw_posted, &rx->mt);
+}

@@ -1,0 +1,933 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Domains over the real link and over the simulated network: addresses, PIDs, doors, answers, the watch. The target is a stand-in.
+#include "unit.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "link/sim.h"
+#include "nic/cassini/cassini_int.h"
+
+#define DEADLINE_NS (20 * NS_PER_SEC)
+#define VNI	    10
+
+static char g_log[2048]; /* the last warning */
+
+/* NIC addresses of the two adapters: this process's own, so that runs beside it do not take its ports. */
+static uint32_t g_nic1, g_nic2;
+
+static void on_log(enum log_level lvl, const char *func, int line, const char *msg)
+{
+	(void)func;
+	(void)line;
+	if (lvl == LOG_LVL_WARN)
+		snprintf(g_log, sizeof(g_log), "%s", msg);
+}
+
+/* --- the stand-in for cassini_tgt.c --- */
+
+static struct {
+	unsigned frames, dones;
+	int verdict;
+	struct cassini_dom *dom;
+	struct cassini_peer *peer;
+	struct cassini_pkt_in pkt;
+	uint8_t payload[CASSINI_FRAME_DATA];
+	uint32_t payload_len;
+	unsigned get_events;
+	uint8_t get_rc;
+} g_tgt;
+
+int cassini_tgt_frame(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt, const struct view *payload)
+{
+	g_tgt.frames++;
+	g_tgt.dom = dom;
+	g_tgt.peer = peer;
+	g_tgt.pkt = *pkt;
+	g_tgt.payload_len = (uint32_t)view_copy(payload, 0, g_tgt.payload, sizeof(g_tgt.payload));
+	assert_int_equal(g_tgt.payload_len, payload->len);
+	return g_tgt.verdict;
+}
+
+void cassini_tgt_rget_done(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt)
+{
+	g_tgt.dones++;
+	g_tgt.dom = dom;
+	g_tgt.peer = peer;
+	g_tgt.pkt = *pkt;
+}
+
+void cassini_tgt_get_event(struct cassini_dom *dom, uint32_t initiator, uint64_t get_bits, uint32_t mlength, uint8_t rc)
+{
+	(void)dom;
+	(void)initiator;
+	(void)get_bits;
+	(void)mlength;
+	g_tgt.get_events++;
+	g_tgt.get_rc = rc;
+}
+
+int cassini_tgt_kick(struct cassini_dom *dom)
+{
+	(void)dom;
+	return 0;
+}
+
+void cassini_tgt_close(struct cassini_dom *dom)
+{
+	(void)dom;
+}
+
+/* --- the world: two adapters, one lock; with or without a simulated network --- */
+
+struct world {
+	struct lock lock;
+	struct sim *sim;
+	struct cassini *nic[2];
+	struct cassini_lni *lni[2];
+	struct cassini_dom *a, *b, *c;
+	struct cassini_cp *cp;
+	struct cassini_cmdq *cq;
+	struct cassini_eq *eq;
+	int64_t live;
+	bool no_shm;
+};
+
+static void world_open(struct world *w, bool is_sim)
+{
+	const struct sim_attr sim = {.seed = 1};
+
+	memset(w, 0, sizeof(*w));
+	memset(&g_tgt, 0, sizeof(g_tgt));
+	g_log[0] = '\0';
+	setenv("SOFTFABRIC_CXI", "nics=2", 1);
+	w->live = mem_live_count();
+	if (is_sim)
+		assert_int_equal(sim_world_open(&sim, &w->sim), 0);
+	for (int i = 0; i < 2; i++) {
+		struct cassini_open_attr attr = {.dev_idx = i, .lock = &w->lock, .no_thread = true, .sim = w->sim};
+
+		assert_int_equal(cassini_open(&attr, &w->nic[i]), 0);
+	}
+	lock_acquire(&w->lock);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(cassini_lni_open(w->nic[i], 1, &w->lni[i]), 0);
+}
+
+static int dom_open(struct world *w, int nic, uint16_t vni, uint16_t pid, struct cassini_dom **out)
+{
+	struct cassini_dom_attr attr = {.vni = vni, .pid = pid, .no_shm = w->no_shm};
+
+	return cassini_dom_open(w->lni[nic], &attr, out);
+}
+
+static void pair_open(struct world *w)
+{
+	assert_int_equal(dom_open(w, 0, VNI, 3, &w->a), 0);
+	assert_int_equal(dom_open(w, 1, VNI, 4, &w->b), 0);
+}
+
+/* A queue of a's adapter, for real commands. */
+static void queue_open(struct world *w)
+{
+	struct cassini_cmdq_attr attr = {.depth = 64};
+
+	assert_int_equal(cassini_cp_open(w->lni[0], VNI, CASSINI_TC_BEST_EFFORT, CASSINI_TC_TYPE_DEFAULT, &w->cp), 0);
+	attr.cp = w->cp;
+	assert_int_equal(cassini_cmdq_open(w->lni[0], &attr, &w->cq), 0);
+	assert_int_equal(cassini_eq_open(w->lni[0], 64, 0, &w->eq), 0);
+}
+
+static void world_close(struct world *w)
+{
+	cassini_dom_close(w->a);
+	cassini_dom_close(w->b);
+	cassini_dom_close(w->c);
+	cassini_cmdq_close(w->cq);
+	cassini_eq_close(w->eq);
+	cassini_cp_close(w->cp);
+	for (int i = 0; i < 2; i++) {
+		cassini_lni_close(w->lni[i]);
+		lock_release(&w->lock);
+		cassini_close(w->nic[i]);
+		lock_acquire(&w->lock);
+	}
+	lock_release(&w->lock);
+	sim_world_close(w->sim);
+	assert_int_equal(mem_live_count(), w->live);
+}
+
+/* One round of everybody. */
+static int turn(struct world *w)
+{
+	struct cassini_dom *dom[] = {w->a, w->b, w->c};
+	int n = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(dom); i++)
+		n += dom[i] ? cassini_dom_poll(dom[i]) : 0;
+	if (w->sim && !n)
+		sim_step(w->sim, link_now_ns(w->nic[0]->node) + NS_PER_MS);
+	return n;
+}
+
+/* Until @cond_; virtual or real time, whichever runs, is bounded. */
+#define UNTIL(w_, cond_)                                                                  \
+	do {                                                                              \
+		uint64_t end_ = link_now_ns((w_)->nic[0]->node) + 4 * DEADLINE_NS;        \
+		while (!(cond_)) {                                                        \
+			turn(w_);                                                         \
+			if (link_now_ns((w_)->nic[0]->node) > end_)                       \
+				fail_msg("never became true: %s", #cond_);                \
+		}                                                                         \
+	} while (0)
+
+/* A frame with a witness of its end. */
+struct probe {
+	struct cassini_work work;
+	bool is_over;
+	int status;
+	uint8_t frame[CASSINI_ENCODE_MAX + 64];
+};
+
+static void probe_end(struct cassini_work *work, int status)
+{
+	struct probe *p = container_of(work, struct probe, work);
+
+	assert_false(p->is_over);
+	p->is_over = true;
+	p->status = status;
+}
+
+/* @len bytes of p->frame from @dom to (@nic, @pid); their status. */
+static int frame_send(struct world *w, struct cassini_dom *dom, uint32_t nic, uint16_t pid, struct probe *p, size_t len)
+{
+	struct cassini_peer *peer;
+
+	p->work = (struct cassini_work){probe_end, NULL};
+	p->is_over = false;
+	assert_int_equal(cassini_peer_get(dom, nic, pid, &peer), 0);
+	assert_int_equal(link_send_one(dom->port, peer->link, p->frame, len, p), 0);
+	link_doorbell(dom->port);
+	UNTIL(w, p->is_over);
+	return p->status;
+}
+
+static struct cassini_pkt_in pkt_of(const struct cassini_dom *from, uint16_t pid, unsigned op)
+{
+	return (struct cassini_pkt_in){.op = (uint8_t)op, .vni = from->vni, .pid = pid, .initiator = from->match_id};
+}
+
+static int pkt_send(struct world *w, struct cassini_dom *dom, uint32_t nic, uint16_t pid, const struct cassini_pkt_in *pkt, size_t payload_len)
+{
+	struct probe p;
+	size_t len = cassini_pkt_encode(pkt, p.frame);
+
+	memset(p.frame + len, 0x77, payload_len);
+	return frame_send(w, dom, nic, pid, &p, len + payload_len);
+}
+
+/* --- addresses --- */
+
+static int addr_init(struct cassini_addr *a, const char *room, const char *ip4, char *err)
+{
+	unsigned b[4];
+	uint8_t ip[16] = {[10] = 0xff, [11] = 0xff};
+	struct link_room net;
+
+	assert_int_equal(link_room_parse(room, &net, err, 512), 0);
+	assert_int_equal(sscanf(ip4, "%u.%u.%u.%u", &b[0], &b[1], &b[2], &b[3]), 4);
+	for (int i = 0; i < 4; i++)
+		ip[12 + i] = (uint8_t)b[i];
+	return cassini_addr_init(a, &net, ip, err, 512);
+}
+
+static void addr_is(const struct cassini_addr *a, uint32_t nic, const char *ip4, uint16_t base)
+{
+	unsigned b[4];
+	uint8_t ip[16], want[16] = {[10] = 0xff, [11] = 0xff};
+	uint32_t back;
+	uint16_t got;
+
+	assert_int_equal(sscanf(ip4, "%u.%u.%u.%u", &b[0], &b[1], &b[2], &b[3]), 4);
+	for (int i = 0; i < 4; i++)
+		want[12 + i] = (uint8_t)b[i];
+	assert_int_equal(cassini_addr_ip(a, nic, ip, &got), 0);
+	assert_memory_equal(ip, want, 16);
+	assert_int_equal(got, base);
+	assert_int_equal(cassini_addr_nic(a, want, (uint16_t)(base + 600), &back, &got), 0);
+	assert_int_equal(back, nic);
+	assert_int_equal(got, base);
+}
+
+static void addr__mapping(void **state)
+{
+	struct cassini_addr a;
+	uint8_t ip[16];
+	char err[512];
+	uint16_t base;
+
+	(void)state;
+	assert_int_equal(addr_init(&a, "", "127.0.0.1", err), 0);
+	addr_is(&a, 1, "127.0.0.1", 20480);
+	addr_is(&a, 2, "127.0.0.2", 20480);
+	addr_is(&a, 0xfffff, "127.15.255.255", 20480);
+	assert_int_equal(cassini_addr_ip(&a, 0x100000, ip, &base), -ENETUNREACH);
+	assert_int_equal(addr_init(&a, "net=10.1.0.0/16", "10.1.2.3", err), 0);
+	addr_is(&a, 0x203, "10.1.2.3", 20480);
+	addr_is(&a, 0xffff, "10.1.255.255", 20480);
+	assert_int_equal(cassini_addr_ip(&a, 0x10000, ip, &base), -ENETUNREACH); /* not in the network */
+	assert_int_equal(addr_init(&a, "net=10.0.0.0/8;map=5->192.0.2.5,6 ->10.0.0.7", "10.1.2.3", err), -EINVAL);
+	assert_int_equal(addr_init(&a, "net=10.1.0.0/16;map=5->192.0.2.5, 0x10->192.0.2.5:40000,7->fd00::7,8->[fd00::8]:20000", "10.1.2.3", err), 0);
+	addr_is(&a, 5, "192.0.2.5", 20480);
+	addr_is(&a, 16, "192.0.2.5", 40000);
+	addr_is(&a, 0x203, "10.1.2.3", 20480);
+	assert_int_equal(cassini_addr_ip(&a, 8, ip, &base), 0);
+	assert_int_equal(base, 20000);
+	assert_int_equal(ip[0], 0xfd);
+	assert_int_equal(addr_init(&a, "map=9->203.0.113.77", "203.0.113.77", err), 0); /* of no interface here */
+	addr_is(&a, 9, "203.0.113.77", 20480);
+}
+
+static void addr__refusals(void **state)
+{
+	static const struct {
+		const char *room, *ip, *say;
+	} bad[] = {
+		{"", "203.0.113.77", "map="},
+		{"net=10.0.0.0/8", "10.200.1.1", "1 to 20 bits"},
+		{"net=10.2.0.0/16", "10.1.2.3", "not in net=10.2.0.0/16"},
+		{"net=10.2.0.0", "10.2.2.3", "prefix"},
+		{"net=10.2.0.0/32", "10.2.0.0", "prefix"},
+		{"net=x/16", "10.2.0.0", "prefix"},
+		{"map=5:10.0.0.5", "127.0.0.1", "5:10.0.0.5"},
+		{"map=5->10.0.0", "127.0.0.1", "5->10.0.0"},
+		{"map=0x100000->10.0.0.5", "127.0.0.1", "0x100000"},
+		{"map=5->10.0.0.5:60000", "127.0.0.1", "BASE"},
+		{"map=5->[fd00::1", "127.0.0.1", "[fd00::1"},
+		{"map=1->10.0.0.5", "127.0.0.1", "NIC address 0x1"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		struct cassini_addr a;
+		char err[512] = "";
+
+		assert_int_equal(addr_init(&a, bad[i].room, bad[i].ip, err), -EINVAL);
+		if (!strstr(err, bad[i].say))
+			fail_msg("%s: '%s' is not in: %s", bad[i].room, bad[i].say, err);
+	}
+}
+
+static void addr__ports(void **state)
+{
+	struct world w;
+	struct link_addr addr;
+	uint32_t nic;
+	uint16_t pid;
+
+	(void)state;
+	assert_int_equal(cassini_port_nr(0, 0), 20480);
+	assert_int_equal(cassini_port_nr(1, 5), 20480 + 512 + 5);
+	assert_int_equal(cassini_port_nr(23, 510), 32766); /* below what Linux gives away */
+	assert_int_equal(cassini_port_nr(25, 5), cassini_port_nr(1, 5));
+	world_open(&w, true);
+	assert_int_equal(cassini_addr_of(w.nic[0], 2, VNI, 77, &addr), 0);
+	assert_int_equal(addr.nonce, 0);
+	assert_int_equal(cassini_addr_who(w.nic[0], &addr, VNI, &nic, &pid), 0);
+	assert_int_equal(nic, 2);
+	assert_int_equal(pid, 77);
+	assert_int_equal(cassini_addr_who(w.nic[0], &addr, VNI + 1, &nic, &pid), -ERANGE);
+	addr.port = cassini_port_nr(VNI, 511);
+	assert_int_equal(cassini_addr_who(w.nic[0], &addr, VNI, &nic, &pid), -ERANGE);
+	world_close(&w);
+}
+
+/* --- PIDs --- */
+
+static void pid__any_and_clash(void **state)
+{
+	struct cassini_dom *dom[4];
+	char pid[32];
+	struct world w;
+
+	(void)state;
+	world_open(&w, false);
+	assert_int_equal(dom_open(&w, 0, VNI, 1, &dom[0]), 0);
+	assert_int_equal(dom_open(&w, 0, VNI, CASSINI_PID_ANY, &dom[1]), 0);
+	assert_int_equal(cassini_dom_pid(dom[1]), 0);
+	assert_int_equal(dom_open(&w, 0, VNI, CASSINI_PID_ANY, &dom[2]), 0);
+	assert_int_equal(cassini_dom_pid(dom[2]), 2);
+	assert_int_equal(cassini_dom_vni(dom[2]), VNI);
+	assert_string_equal(g_log, ""); /* looking for a free one is nobody's business */
+	assert_int_equal(dom_open(&w, 1, VNI, 1, &dom[3]), 0); /* another NIC */
+	cassini_dom_close(dom[3]);
+	assert_int_equal(dom_open(&w, 0, VNI, 1, &dom[3]), -EADDRINUSE);
+	snprintf(pid, sizeof(pid), "process %d ", (int)getpid());
+	assert_non_null(strstr(g_log, pid));
+	assert_non_null(strstr(g_log, "PID 1 of VNI 10"));
+	cassini_dom_close(dom[1]);
+	assert_int_equal(dom_open(&w, 0, VNI, CASSINI_PID_ANY, &dom[1]), 0);
+	assert_int_equal(cassini_dom_pid(dom[1]), 0); /* the lowest again */
+	assert_int_equal(dom_open(&w, 0, VNI, 512, &dom[3]), -EINVAL);
+	assert_int_equal(dom_open(&w, 0, 0, 5, &dom[3]), -EACCES);
+	for (int i = 0; i < 3; i++)
+		cassini_dom_close(dom[i]);
+	world_close(&w);
+}
+
+static void pid__clash_names_the_process(void **state)
+{
+	int up[2], down[2], rc;
+	char byte = 0, pid[32];
+	struct world w;
+	pid_t child;
+
+	(void)state;
+	assert_int_equal(pipe(up), 0);
+	assert_int_equal(pipe(down), 0);
+	child = fork();
+	assert_true(child >= 0);
+	if (!child) {
+		world_open(&w, false);
+		rc = dom_open(&w, 0, VNI, 9, &w.a);
+		byte = (char)rc;
+		if (write(up[1], &byte, 1) != 1 || read(down[0], &byte, 1) != 1)
+			_exit(2);
+		cassini_dom_close(w.a);
+		_exit(rc != 0);
+	}
+	assert_int_equal(read(up[0], &byte, 1), 1);
+	assert_int_equal(byte, 0);
+	world_open(&w, false);
+	assert_int_equal(dom_open(&w, 0, VNI, 9, &w.a), -EADDRINUSE);
+	w.a = NULL;
+	snprintf(pid, sizeof(pid), "process %d ", (int)child);
+	assert_non_null(strstr(g_log, pid));
+	assert_int_equal(write(down[1], &byte, 1), 1);
+	assert_int_equal(waitpid(child, &rc, 0), child);
+	assert_int_equal(rc, 0);
+	assert_int_equal(dom_open(&w, 0, VNI, 9, &w.a), 0);
+	world_close(&w);
+	close(up[0]);
+	close(up[1]);
+	close(down[0]);
+	close(down[1]);
+}
+
+static void pid__none_left(void **state)
+{
+	struct cassini_dom *dom[CASSINI_PID_CNT], *more;
+	struct world w;
+
+	(void)state;
+	world_open(&w, true);
+	for (unsigned i = 0; i < CASSINI_PID_CNT; i++) {
+		assert_int_equal(dom_open(&w, 0, VNI, CASSINI_PID_ANY, &dom[i]), 0);
+		assert_int_equal(cassini_dom_pid(dom[i]), i);
+	}
+	assert_int_equal(dom_open(&w, 0, VNI, CASSINI_PID_ANY, &more), -ENOSPC);
+	assert_int_equal(dom_open(&w, 0, VNI + 24, CASSINI_PID_ANY, &more), -ENOSPC); /* the same ports */
+	assert_int_equal(dom_open(&w, 0, VNI + 1, CASSINI_PID_ANY, &more), 0);
+	cassini_dom_close(more);
+	for (unsigned i = 0; i < CASSINI_PID_CNT; i++)
+		cassini_dom_close(dom[i]);
+	world_close(&w);
+}
+
+static void open__every_allocation_fails(void **state)
+{
+	struct world w;
+	int rc = -ENOMEM;
+
+	(void)state;
+	world_open(&w, true);
+	for (uint64_t n = 1; rc; n++) {
+		mem_fail_nth(n);
+		rc = dom_open(&w, 0, VNI, 3, &w.a);
+		assert_true(rc == 0 || rc == -ENOMEM);
+		assert_in_range(n, 1, 100);
+	}
+	mem_fail_nth(0);
+	cassini_dom_close(NULL);
+	world_close(&w);
+}
+
+/* --- frames and doors --- */
+
+/* Everything that can come, over one kind of path. */
+static void frames_try(struct world *w)
+{
+	struct cassini_pkt_in pkt;
+	struct cassini_stats stats;
+	struct cassini_peer *peer;
+
+	pair_open(w);
+	pkt = pkt_of(w->a, 4, CASSINI_PKT_PING);
+	assert_int_equal(pkt_send(w, w->a, g_nic2, 4, &pkt, 0), 0);
+	assert_int_equal(g_tgt.frames, 0);
+	pkt = pkt_of(w->a, 4, CASSINI_PKT_PUT);
+	pkt.pid_idx = 200;
+	pkt.request_len = 33;
+	pkt.match_bits = 0x1234567890;
+	assert_int_equal(pkt_send(w, w->a, g_nic2, 4, &pkt, 33), 0);
+	assert_int_equal(g_tgt.frames, 1);
+	assert_ptr_equal(g_tgt.dom, w->b);
+	assert_int_equal(g_tgt.peer->nic, g_nic1);
+	assert_int_equal(g_tgt.peer->pid, 3);
+	assert_int_equal(g_tgt.pkt.pid_idx, 200);
+	assert_int_equal(g_tgt.pkt.match_bits, 0x1234567890);
+	assert_int_equal(g_tgt.payload_len, 33);
+	assert_int_equal(g_tgt.payload[32], 0x77);
+	g_tgt.verdict = CASSINI_VERDICT_LIST + CASSINI_OVERFLOW;
+	assert_int_equal(pkt_send(w, w->a, g_nic2, 4, &pkt, 33), CASSINI_VERDICT_LIST + CASSINI_OVERFLOW);
+	g_tgt.verdict = CASSINI_RC_PT_DISABLED;
+	assert_int_equal(pkt_send(w, w->a, g_nic2, 4, &pkt, 33), CASSINI_RC_PT_DISABLED);
+	/* back, to a place that has been heard of */
+	pkt = pkt_of(w->b, 3, CASSINI_PKT_RGET_DONE);
+	assert_int_equal(pkt_send(w, w->b, g_nic1, 3, &pkt, 0), 0);
+	assert_int_equal(g_tgt.dones, 1);
+	assert_ptr_equal(g_tgt.dom, w->a);
+	assert_int_equal(g_tgt.peer->pid, 4);
+	/* a reply that nobody waits for */
+	assert_int_equal(cassini_peer_get(w->b, g_nic1, 3, &peer), 0);
+	pkt = (struct cassini_pkt_in){.op = CASSINI_PKT_REPLY, .vni = VNI, .pid = 3, .handle = 77, .rc = CASSINI_RC_OK};
+	assert_int_equal(cassini_answer(w->b, peer, &pkt, NULL, 0), 0);
+	UNTIL(w, w->nic[0]->stats.malformed == 1 && !w->b->answers_out);
+	cassini_query_stats(w->nic[0], &stats);
+	assert_int_equal(stats.shm_tx_pkts + stats.net_tx_pkts, 4);
+	assert_int_equal(stats.bad_initiator + stats.vni_not_found, 0);
+	/* our own place is one like others */
+	pkt = pkt_of(w->a, 3, CASSINI_PKT_PING);
+	assert_int_equal(pkt_send(w, w->a, g_nic1, 3, &pkt, 0), 0);
+}
+
+static void frames__shm(void **state)
+{
+	struct cassini_stats stats;
+	struct world w;
+
+	(void)state;
+	world_open(&w, false);
+	frames_try(&w);
+	cassini_query_stats(w.nic[0], &stats);
+	assert_int_equal(stats.net_tx_pkts, 0);
+	world_close(&w);
+}
+
+static void frames__udp(void **state)
+{
+	struct cassini_stats stats;
+	struct world w;
+
+	(void)state;
+	world_open(&w, false);
+	w.no_shm = true;
+	frames_try(&w);
+	cassini_query_stats(w.nic[0], &stats);
+	assert_int_equal(stats.shm_tx_pkts, 0);
+	world_close(&w);
+}
+
+static void frames__sim(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_open(&w, true);
+	frames_try(&w);
+	world_close(&w);
+}
+
+static void door__another_vni(void **state)
+{
+	struct cassini_pkt_in pkt;
+	struct world w;
+
+	(void)state;
+	world_open(&w, true);
+	assert_int_equal(dom_open(&w, 0, 1, 3, &w.a), 0);
+	assert_int_equal(dom_open(&w, 1, 25, 4, &w.b), 0); /* has the UDP port that (VNI 1, PID 4) would have */
+	pkt = pkt_of(w.a, 4, CASSINI_PKT_PUT);
+	assert_int_equal(pkt_send(&w, w.a, g_nic2, 4, &pkt, 0), CASSINI_RC_VNI_NOT_FOUND);
+	assert_int_equal(w.nic[1]->stats.vni_not_found, 1);
+	assert_int_equal(g_tgt.frames, 0);
+	/* a frame that claims the VNI of the other side, from a port that belongs to it */
+	pkt.vni = 25;
+	assert_int_equal(pkt_send(&w, w.a, g_nic2, 4, &pkt, 0), 0);
+	/* a port of a VNI that shares nothing */
+	assert_int_equal(dom_open(&w, 1, 2, 3, &w.c), 0);
+	pkt = pkt_of(w.c, 4, CASSINI_PKT_PUT);
+	pkt.vni = 25;
+	w.c->vni = 25; /* what a hostile adapter would do: speak to ports of another VNI */
+	assert_int_equal(pkt_send(&w, w.c, g_nic2, 4, &pkt, 0), CASSINI_RC_PERM_VIOLATION);
+	assert_int_equal(w.nic[1]->stats.bad_initiator, 1);
+	world_close(&w);
+}
+
+static void door__bad_initiator(void **state)
+{
+	struct cassini_pkt_in pkt;
+	struct world w;
+	const uint32_t lies[] = {
+		CASSINI_MATCH_ID(3, g_nic2), /* another NIC */
+		CASSINI_MATCH_ID(4, g_nic1), /* another PID */
+		CASSINI_MATCH_ID(0, 0),
+	};
+
+	(void)state;
+	world_open(&w, true);
+	pair_open(&w);
+	pkt = pkt_of(w.a, 4, CASSINI_PKT_PUT);
+	for (size_t i = 0; i < ARRAY_SIZE(lies); i++) {
+		pkt.initiator = lies[i];
+		assert_int_equal(pkt_send(&w, w.a, g_nic2, 4, &pkt, 0), CASSINI_RC_PERM_VIOLATION);
+		assert_int_equal(w.nic[1]->stats.bad_initiator, i + 1);
+	}
+	assert_int_equal(g_tgt.frames, 0);
+	pkt.initiator = w.a->match_id;
+	assert_int_equal(pkt_send(&w, w.a, g_nic2, 4, &pkt, 0), 0);
+	assert_int_equal(g_tgt.frames, 1);
+	world_close(&w);
+}
+
+static void door__malformed(void **state)
+{
+	struct cassini_pkt_in pkt;
+	struct world w;
+	struct probe p;
+	size_t len;
+
+	(void)state;
+	world_open(&w, true);
+	pair_open(&w);
+	pkt = pkt_of(w.a, 4, CASSINI_PKT_PUT);
+	len = cassini_pkt_encode(&pkt, p.frame);
+	p.frame[3] = 1;
+	assert_int_equal(frame_send(&w, w.a, g_nic2, 4, &p, len), CASSINI_RC_ILLEGAL_OP);
+	assert_int_equal(frame_send(&w, w.a, g_nic2, 4, &p, 3), CASSINI_RC_ILLEGAL_OP);
+	assert_int_equal(w.nic[1]->stats.malformed, 2);
+	pkt.pid = 5; /* arrived at PID 4 */
+	assert_int_equal(pkt_send(&w, w.a, g_nic2, 4, &pkt, 0), CASSINI_RC_INVALID_ENDPOINT);
+	assert_int_equal(w.nic[1]->stats.malformed, 3);
+	assert_int_equal(g_tgt.frames, 0);
+	world_close(&w);
+}
+
+static void peer__nobody_there(void **state)
+{
+	struct cassini_pkt_in pkt;
+	struct cassini_peer *peer;
+	struct world w;
+
+	(void)state;
+	world_open(&w, true);
+	assert_int_equal(dom_open(&w, 0, VNI, 3, &w.a), 0);
+	pkt = pkt_of(w.a, 4, CASSINI_PKT_PING);
+	assert_int_equal(pkt_send(&w, w.a, g_nic2, 4, &pkt, 0), -ECONNREFUSED);
+	assert_int_equal(cassini_peer_get(w.a, 0x200000, 4, &peer), -ENETUNREACH);
+	world_close(&w);
+}
+
+static void peer__table_grows(void **state)
+{
+	enum { CNT = 3000 };
+	static struct cassini_peer *peer[CNT];
+	struct cassini_peer *again;
+	struct world w;
+
+	(void)state;
+	world_open(&w, true);
+	assert_int_equal(dom_open(&w, 0, VNI, 3, &w.a), 0);
+	for (unsigned i = 0; i < CNT; i++)
+		assert_int_equal(cassini_peer_get(w.a, 1 + i / 500, (uint16_t)(i % 500), &peer[i]), 0);
+	for (unsigned i = 0; i < CNT; i++) {
+		assert_int_equal(cassini_peer_get(w.a, 1 + i / 500, (uint16_t)(i % 500), &again), 0);
+		assert_ptr_equal(again, peer[i]);
+		assert_int_equal(again->nic, 1 + i / 500);
+		assert_int_equal(again->pid, i % 500);
+	}
+	world_close(&w);
+}
+
+/* --- answers --- */
+
+static void answer__full_path(void **state)
+{
+	enum { CNT = 3000 };
+	static uint8_t data[CASSINI_FRAME_DATA];
+	struct cassini_pkt_in pkt = {.op = CASSINI_PKT_REPLY, .vni = VNI, .pid = 4, .rc = CASSINI_RC_OK, .request_len = sizeof(data)};
+	struct cassini_peer *peer;
+	unsigned unsent = 0;
+	struct world w;
+
+	(void)state;
+	world_open(&w, false);
+	pair_open(&w);
+	assert_int_equal(cassini_peer_get(w.a, g_nic2, 4, &peer), 0);
+	for (unsigned i = 0; i < CNT; i++) {
+		pkt.handle = i;
+		assert_int_equal(cassini_answer(w.a, peer, &pkt, data, i % 2 ? sizeof(data) : 8), 0);
+		unsent += !STAILQ_EMPTY(&w.a->unsent);
+	}
+	assert_true(unsent > 0); /* else this tests nothing */
+	assert_int_equal(w.nic[1]->stats.malformed, 0);
+	UNTIL(&w, w.nic[1]->stats.malformed == CNT && !w.a->answers_out); /* nobody asked for them; each came once */
+	for (int i = 0; i < 100; i++)
+		turn(&w);
+	assert_int_equal(w.nic[1]->stats.malformed, CNT);
+	mem_fail_nth(1);
+	assert_int_equal(cassini_answer(w.a, peer, &pkt, data, sizeof(data)), -ENOMEM);
+	mem_fail_nth(0);
+	/* and what cannot leave before the end goes away with the Domain */
+	for (unsigned i = 0; i < CNT; i++)
+		assert_int_equal(cassini_answer(w.a, peer, &pkt, data, 8), 0);
+	world_close(&w);
+}
+
+/* --- the watch --- */
+
+static int get_post(struct world *w, void *to, uint32_t len)
+{
+	struct cassini_cmd cmd = {
+		.opcode = CASSINI_OP_GET,
+		.pid_idx = 20,
+		.pid = 4,
+		.nic = g_nic2,
+		.request_len = len,
+		.dom = w->a,
+		.eq = w->eq,
+		.local_addr = to,
+		.user_ptr = 4711,
+	};
+
+	return cassini_post(w->cq, &cmd);
+}
+
+static void reply_expect(struct world *w, uint8_t rc)
+{
+	const struct cassini_event *ev = cassini_eq_peek(w->eq);
+
+	assert_non_null(ev);
+	assert_int_equal(ev->type, CASSINI_EV_REPLY);
+	assert_int_equal(ev->rc, rc);
+	assert_int_equal(ev->user_ptr, 4711);
+	cassini_eq_pop(w->eq);
+	assert_true(cassini_cmdq_is_idle(w->cq));
+}
+
+/* A GET that its target has taken and not answered. */
+static void get_owed(struct world *w, uint8_t *buf, uint32_t len)
+{
+	unsigned before = g_tgt.frames;
+
+	assert_int_equal(get_post(w, buf, len), 0);
+	UNTIL(w, g_tgt.frames == before + 1 && !LIST_EMPTY(&w->a->awaited));
+	assert_int_equal(g_tgt.pkt.op, CASSINI_PKT_GET);
+}
+
+static void watch__silent_peer_is_asked(void **state)
+{
+	struct cassini_pkt_in pkt = {.op = CASSINI_PKT_REPLY, .vni = VNI, .pid = 3, .rc = CASSINI_RC_OK, .request_len = 16};
+	uint64_t begin_ns, frames;
+	uint8_t buf[16] = {0};
+	struct world w;
+
+	(void)state;
+	world_open(&w, true);
+	pair_open(&w);
+	queue_open(&w);
+	get_owed(&w, buf, sizeof(buf));
+	frames = link_port_stats(w.a->port)->tx_frames;
+	begin_ns = link_now_ns(w.nic[0]->node);
+	assert_true(cassini_dom_deadline(w.a) <= begin_ns + 250 * NS_PER_MS);
+	UNTIL(&w, link_port_stats(w.a->port)->tx_frames > frames); /* a PING */
+	assert_in_range(link_now_ns(w.nic[0]->node) - begin_ns, 250 * NS_PER_MS, 600 * NS_PER_MS);
+	UNTIL(&w, link_now_ns(w.nic[0]->node) - begin_ns > 2 * NS_PER_SEC);
+	assert_in_range(link_port_stats(w.a->port)->tx_frames - frames, 4, 8); /* again and again, one at a time */
+	assert_null(cassini_eq_peek(w.eq));
+	pkt.handle = g_tgt.pkt.handle;
+	assert_int_equal(cassini_answer(w.b, g_tgt.peer, &pkt, "fifteen letters", 16), 0);
+	UNTIL(&w, cassini_eq_peek(w.eq));
+	reply_expect(&w, CASSINI_RC_OK);
+	assert_string_equal((char *)buf, "fifteen letters");
+	assert_true(LIST_EMPTY(&w.a->awaited));
+	assert_true(cassini_dom_deadline(w.a) == CLK_NEVER);
+	world_close(&w);
+}
+
+static void watch__peer_closed(void **state)
+{
+	uint8_t buf[16];
+	struct world w;
+
+	(void)state;
+	world_open(&w, true);
+	pair_open(&w);
+	queue_open(&w);
+	get_owed(&w, buf, sizeof(buf));
+	cassini_dom_close(w.b);
+	w.b = NULL;
+	UNTIL(&w, cassini_eq_peek(w.eq));
+	reply_expect(&w, CASSINI_RC_UNDELIVERABLE);
+	assert_int_equal(w.nic[0]->stats.unreachable, 1);
+	world_close(&w);
+}
+
+static void watch__peer_cut_off(void **state)
+{
+	uint8_t buf[16];
+	uint64_t begin_ns;
+	struct world w;
+
+	(void)state;
+	world_open(&w, true);
+	pair_open(&w);
+	queue_open(&w);
+	get_owed(&w, buf, sizeof(buf));
+	get_owed(&w, buf, sizeof(buf));
+	sim_cut(w.sim, cassini_port_nr(VNI, 4), true);
+	begin_ns = link_now_ns(w.nic[0]->node);
+	UNTIL(&w, w.eq->wr - w.eq->rd == 2); /* silent for the room's dead_after */
+	assert_true(link_now_ns(w.nic[0]->node) - begin_ns >= 30 * NS_PER_SEC);
+	cassini_eq_pop(w.eq);
+	reply_expect(&w, CASSINI_RC_UNDELIVERABLE);
+	sim_cut(w.sim, cassini_port_nr(VNI, 4), false);
+	world_close(&w);
+}
+
+/* Over shared memory a place without anything under way changes hands silently: what the old process owed is lost nevertheless. */
+static void life__place_changes_hands(void **state)
+{
+	struct cassini_pkt_in pkt;
+	struct cassini_peer *peer;
+	uint8_t buf[16];
+	struct world w;
+	uint32_t life;
+
+	(void)state;
+	world_open(&w, false);
+	pair_open(&w);
+	queue_open(&w);
+	get_owed(&w, buf, sizeof(buf));
+	assert_int_equal(cassini_peer_get(w.a, g_nic2, 4, &peer), 0);
+	life = peer->life;
+	assert_int_not_equal(peer->nonce, 0);
+	cassini_dom_close(w.b);
+	assert_int_equal(dom_open(&w, 1, VNI, 4, &w.b), 0);
+	pkt = pkt_of(w.b, 3, CASSINI_PKT_PING); /* the new one speaks */
+	assert_int_equal(pkt_send(&w, w.b, g_nic1, 3, &pkt, 0), 0);
+	UNTIL(&w, cassini_eq_peek(w.eq));
+	reply_expect(&w, CASSINI_RC_UNDELIVERABLE);
+	assert_int_not_equal(peer->life, life);
+	/* and it is reached by the same address */
+	get_owed(&w, buf, sizeof(buf));
+	assert_ptr_equal(g_tgt.dom, w.b);
+	assert_null(cassini_eq_peek(w.eq));
+	world_close(&w);
+}
+
+static void life__answers_are_for_one_life(void **state)
+{
+	static uint8_t data[CASSINI_FRAME_DATA];
+	struct cassini_pkt_in pkt = {.op = CASSINI_PKT_REPLY, .vni = VNI, .pid = 4, .rc = CASSINI_RC_OK, .request_len = sizeof(data)};
+	struct cassini_peer *peer;
+	struct world w;
+
+	(void)state;
+	world_open(&w, false);
+	pair_open(&w);
+	assert_int_equal(cassini_peer_get(w.a, g_nic2, 4, &peer), 0);
+	while (STAILQ_EMPTY(&w.a->unsent)) /* until the path is full */
+		assert_int_equal(cassini_answer(w.a, peer, &pkt, data, sizeof(data)), 0);
+	w.nic[1]->stats.malformed = 0;
+	cassini_peer_gone(peer, peer->life);
+	assert_int_equal(cassini_answer(w.a, peer, &pkt, data, 8), 0);
+	UNTIL(&w, !w.a->answers_out);
+	assert_true(STAILQ_EMPTY(&w.a->unsent));
+	world_close(&w);
+}
+
+static void close__with_everything_owed(void **state)
+{
+	uint8_t buf[16];
+	struct world w;
+
+	(void)state;
+	world_open(&w, true);
+	pair_open(&w);
+	queue_open(&w);
+	get_owed(&w, buf, sizeof(buf));
+	assert_int_equal(get_post(&w, buf, sizeof(buf)), 0); /* not even sent */
+	cassini_dom_close(w.a);
+	w.a = NULL;
+	for (int i = 0; i < 2; i++) {
+		const struct cassini_event *ev = cassini_eq_peek(w.eq);
+
+		assert_non_null(ev);
+		assert_int_equal(ev->rc, CASSINI_RC_CANCELED);
+		cassini_eq_pop(w.eq);
+	}
+	assert_true(cassini_cmdq_is_idle(w.cq));
+	world_close(&w);
+}
+
+static void wait__fd_and_arm(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_open(&w, false);
+	pair_open(&w);
+	assert_true(cassini_dom_wait_fd(w.a) >= 0);
+	for (int i = 0; i < 100 && cassini_dom_arm(w.a); i++)
+		turn(&w);
+	assert_int_equal(cassini_dom_arm(w.a), 0);
+	world_close(&w);
+	world_open(&w, true);
+	assert_int_equal(dom_open(&w, 0, VNI, 3, &w.a), 0);
+	assert_int_equal(cassini_dom_wait_fd(w.a), -ENOTSUP);
+	world_close(&w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(addr__mapping),
+		cmocka_unit_test(addr__refusals),
+		cmocka_unit_test(addr__ports),
+		cmocka_unit_test(pid__clash_names_the_process), /* forks before this process has anything open */
+		cmocka_unit_test(pid__any_and_clash),
+		cmocka_unit_test(pid__none_left),
+		cmocka_unit_test(open__every_allocation_fails),
+		cmocka_unit_test(frames__shm),
+		cmocka_unit_test(frames__udp),
+		cmocka_unit_test(frames__sim),
+		cmocka_unit_test(door__another_vni),
+		cmocka_unit_test(door__bad_initiator),
+		cmocka_unit_test(door__malformed),
+		cmocka_unit_test(peer__nobody_there),
+		cmocka_unit_test(peer__table_grows),
+		cmocka_unit_test(answer__full_path),
+		cmocka_unit_test(watch__silent_peer_is_asked),
+		cmocka_unit_test(watch__peer_closed),
+		cmocka_unit_test(watch__peer_cut_off),
+		cmocka_unit_test(life__place_changes_hands),
+		cmocka_unit_test(life__answers_are_for_one_life),
+		cmocka_unit_test(close__with_everything_owed),
+		cmocka_unit_test(wait__fd_and_arm),
+	};
+	char net[64];
+
+	unsetenv("SOFTFABRIC_CONF");
+	unsetenv("SOFTFABRIC_STATS");
+	g_nic1 = ((uint32_t)getpid() & 0xffff) << 4 | 1;
+	g_nic2 = g_nic1 + 1;
+	snprintf(net, sizeof(net), "if=127.%u.%u.%u", g_nic1 >> 16, g_nic1 >> 8 & 255, g_nic1 & 255);
+	setenv("SOFTFABRIC_NET", net, 1);
+	log_set_hook(on_log);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
