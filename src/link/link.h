@@ -134,7 +134,6 @@ uint64_t link_next_deadline(struct link_port *p);
 
 /**
  * link_peer_get() - The peer at @addr, made on first use; one reference. Sends nothing.
- * A dead one whose address has no nonce begins anew when its last reference was dropped before.
  * Return: 0; -ENOMEM; -ENETUNREACH: another host, but this port is bound to loopback (logged, names the key `if=`).
  */
 int link_peer_get(struct link_port *p, const struct link_addr *addr, struct link_peer **out);

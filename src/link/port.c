@@ -156,16 +156,6 @@ static int addr_check(struct link_port *p, const struct link_addr *addr)
 	return -ENETUNREACH;
 }
 
-/* An address without a nonce means whoever is there: the next one is not dead because the last one
- * was, once nobody speaks of that one any more. */
-static void peer_revive(struct link_peer *peer)
-{
-	if (peer->addr.nonce || peer->refs || peer->shm || peer->rel || peer->port->is_cancelled)
-		return;
-	peer->dead = 0;
-	peer->shm_tried = false;
-}
-
 int link_peer_get(struct link_port *p, const struct link_addr *addr, struct link_peer **out)
 {
 	struct link_addr a = peer_addr(p, addr);
@@ -182,8 +172,6 @@ int link_peer_get(struct link_port *p, const struct link_addr *addr, struct link
 		if (!peer)
 			return -ENOMEM;
 	}
-	if (unlikely(peer->dead))
-		peer_revive(peer);
 	peer->refs++;
 	*out = peer;
 	return 0;

@@ -519,6 +519,7 @@ static int port_try(struct cassini_dom *dom, const struct cassini_dom_attr *attr
 		.node = nic->node,
 		.nonce = (uint32_t)rng_entropy() | 1,
 		.cls = LINK_ORDERED,
+		.by_place = true,
 		.no_shm = attr->no_shm,
 		.ops = &dom_link_ops,
 		.ctx = dom,

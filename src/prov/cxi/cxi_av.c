@@ -21,10 +21,6 @@ const char *cxi_addr_str(const struct cxi_addr *a, char *buf, size_t *len)
 	return buf;
 }
 
-static struct cxi_av *to_av(struct kit_av *kav)
-{
-	return container_of(kav, struct cxi_av, kit);
-}
 
 static int av_check(struct kit_av *kav, const void *addr)
 {
