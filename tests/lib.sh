@@ -5,7 +5,9 @@
 set -u
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 build=$(cd "${1:-build}" && pwd) || exit 1
-prov=${SOFTFABRIC_PROV:-$build/src/prov/efa}
+# Which provider: efa, cxi. A script that takes it as an argument sets it before it sources this file.
+name=${name:-${SOFTFABRIC_NAME:-efa}}
+prov=${SOFTFABRIC_PROV:-$build/src/prov/$name}
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/softfabric-test.XXXXXX")
 children=()
 cleanup=()
@@ -28,7 +30,7 @@ need() {
 	for p in "$@"; do command -v "$p" >/dev/null || skip "$p is not installed"; done
 }
 
-[ -f "$prov/libefa-fi.so" ] || fail "$prov/libefa-fi.so was not built"
+[ -f "$prov/lib$name-fi.so" ] || fail "$prov/lib$name-fi.so was not built"
 export FI_PROVIDER_PATH=$prov
 # Meson's test runner puts the module's folder there, where libfabric would find it without being told.
 LD_LIBRARY_PATH=$(printf %s "${LD_LIBRARY_PATH:-}" | tr : '\n' | grep -vxF "$prov" | paste -sd:)
@@ -36,7 +38,7 @@ export LD_LIBRARY_PATH
 export SEED=${SEED:-20261121}
 ulimit -c 0
 # A room left over in the environment must not decide what is tested.
-unset SOFTFABRIC_NET SOFTFABRIC_CONF SOFTFABRIC_EFA SOFTFABRIC_STATS FI_PROVIDER FI_LOG_LEVEL FI_EFA_ENABLE_SHM_TRANSFER
+unset SOFTFABRIC_NET SOFTFABRIC_CONF SOFTFABRIC_EFA SOFTFABRIC_CXI SOFTFABRIC_STATS FI_PROVIDER FI_LOG_LEVEL FI_EFA_ENABLE_SHM_TRANSFER
 
 # mpi_build PROGRAM... - compiles tests/mpi/PROGRAM.c to $tmp/PROGRAM
 mpi_build() {
@@ -51,15 +53,15 @@ mpi_build() {
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_orte_tmpdir_base=$tmp OMPI_MCA_mpi_show_help_aggregate=0
 # What carries messages: mtl = matching by libfabric, btl = one-sided by libfabric, two-sided by ob1 on top of it.
-mca_mtl=(--mca pml cm --mca mtl ofi --mca opal_common_ofi_provider_include efa --mca btl ^openib)
-mca_btl=(--mca pml ob1 --mca btl "ofi,self" --mca btl_ofi_mode 2 --mca opal_common_ofi_provider_include efa
+mca_mtl=(--mca pml cm --mca mtl ofi --mca opal_common_ofi_provider_include "$name" --mca btl ^openib)
+mca_btl=(--mca pml ob1 --mca btl "ofi,self" --mca btl_ofi_mode 2 --mca opal_common_ofi_provider_include "$name"
 	--mca osc rdma --mca osc_rdma_btls ofi)
 
 # mpi_run RANKS SECONDS ARGUMENTS... - one mpirun with the environment of this script
 mpi_run() {
 	local ranks=$1 limit=$2 v pass_env=()
 	shift 2
-	for v in FI_PROVIDER_PATH SEED "${!SOFTFABRIC_@}" "${!FI_EFA_@}" "${!MPI_KIT_@}"; do
+	for v in FI_PROVIDER_PATH SEED "${!SOFTFABRIC_@}" "${!FI_EFA_@}" "${!FI_CXI_@}" "${!MPI_KIT_@}"; do
 		[ -n "${!v+set}" ] && pass_env+=(-x "$v")
 	done
 	timeout -k 5 "$limit" mpirun --oversubscribe --bind-to none -np "$ranks" "${pass_env[@]:+${pass_env[@]}}" "$@"

@@ -11,6 +11,20 @@ import re
 import sys
 
 
+# What the adapters call these counters: efa's names, then cassini's. Payload that left, that arrived, packets repeated, packets by path.
+NAMES = {
+    "tx_bytes": ["tx_bytes", "rdma_read_bytes", "hni_tx_bytes"],
+    "rx_bytes": ["rx_bytes", "rdma_write_recv_bytes", "hni_rx_bytes"],
+    "repeated": ["retrans_pkts", "pct_retry_pkts"],
+    "shm": ["shm_tx_pkts", "soft_shm_tx_pkts"],
+    "net": ["net_tx_pkts", "soft_net_tx_pkts"],
+}
+
+
+def counter(adapter, what):
+    return sum(adapter.get(name, 0) for name in NAMES[what])
+
+
 def fields(line):
     return {k: int(v) for k, v in re.findall(r"(\w+)=(\d+)(?:\s|$)", line)}
 
@@ -42,16 +56,16 @@ def main():
             continue
         # Data that this rank's adapter sent, and data that it fetched from others: together every byte once.
         sent += r["tx"]
-        carried += n["tx_bytes"] + n["rdma_read_bytes"]
-        retrans += n["retrans_pkts"]
-        rx = n["rx_bytes"] + n["rdma_write_recv_bytes"]
-        print("  %4d %17.1f %18.1f %8.1f %9d %10d %10d" % (r["rank"], r["rx"] / 1e6, rx / 1e6, n["tx_bytes"] / 1e6,
-                                                     n["retrans_pkts"], n["shm_tx_pkts"], n["net_tx_pkts"]))
+        carried += counter(n, "tx_bytes")
+        retrans += counter(n, "repeated")
+        rx, tx, shm, net = (counter(n, what) for what in ("rx_bytes", "tx_bytes", "shm", "net"))
+        print("  %4d %17.1f %18.1f %8.1f %9d %10d %10d" % (r["rank"], r["rx"] / 1e6, rx / 1e6, tx / 1e6, counter(n, "repeated"),
+                                                     shm, net))
         if rx < r["rx"]:
             wrong.append("rank %d received %d bytes, its adapter only %d" % (r["rank"], r["rx"], rx))
-        if path == "shm" and n["net_tx_pkts"] or path == "net" and n["shm_tx_pkts"]:
+        if path == "shm" and net or path == "net" and shm:
             wrong.append("rank %d used another path than %s" % (r["rank"], path))
-        if path == "shm" and not n["shm_tx_pkts"] or path == "net" and not n["net_tx_pkts"]:
+        if path == "shm" and not shm or path == "net" and not net:
             wrong.append("rank %d never used path %s" % (r["rank"], path))
     if carried < sent:
         wrong.append("the ranks sent %d bytes, their adapters only %d" % (sent, carried))

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
-# Foreign and own MPI programs over the efa provider: run_mpi.sh BUILD CASE. Payloads are verified by the programs, and the
-# adapters' byte counters prove that efa carried them.
+# Foreign and own MPI programs over a provider: run_mpi.sh BUILD CASE [PROVIDER]. Payloads are verified by the programs, and the
+# adapters' byte counters prove that the provider carried them.
+name=${3:-efa}
 . "$(dirname "$0")/../lib.sh"
 case=${2:-p2p}
 need mpirun mpicc python3
@@ -44,7 +45,7 @@ p2p)
 	;;
 net)
 	mpi_build mpi_verify
-	export FI_EFA_ENABLE_SHM_TRANSFER=0
+	if [ "$name" = efa ]; then export FI_EFA_ENABLE_SHM_TRANSFER=0; else export SOFTFABRIC_NET=udp; fi
 	verify net 4 120 "${mca_mtl[@]}" "$tmp/mpi_verify"
 	;;
 loss)
@@ -92,6 +93,7 @@ python_rma)
 no_provider)
 	# Without our module nothing may carry the messages, or the other cases would prove nothing.
 	grep -qs 0x1d0f /sys/class/infiniband/*/device/vendor && skip "this host has a real EFA adapter"
+	[ -e /sys/class/cxi ] && skip "this host has a real Cassini adapter"
 	mpi_build mpi_verify
 	unset FI_PROVIDER_PATH
 	must_fail "with FI_PROVIDER_PATH unset" "${mca_mtl[@]}" "$tmp/mpi_verify" 8
