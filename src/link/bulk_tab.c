@@ -88,21 +88,31 @@ struct bulk_tab {
 /* The tables that this process has open. Cold paths only: open, close, claim, release. */
 static struct {
 	pthread_mutex_t mutex; /* protects all of it */
-	pid_t pid;	       /* a forked child starts with an empty list */
+	pid_t pid;	       /* 0: nobody has asked in this process yet */
 	uint64_t token;	       /* names this process in slots */
 	struct bulk_tab *list;
 } g_tabs = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
+/* A forked child, which has one thread as yet, starts with an empty list: fork copied the mutex in
+ * whatever state another thread had it. */
+static void tabs_in_child(void)
+{
+	pthread_mutex_init(&g_tabs.mutex, NULL);
+	g_tabs.pid = 0;
+	g_tabs.list = NULL;
+}
+
+static void tabs_watch_fork(void)
+{
+	pthread_atfork(NULL, NULL, tabs_in_child);
+}
+
 static void tabs_lock(void)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	pid_t pid = getpid();
 
-	if (g_tabs.pid && g_tabs.pid != pid) {
-		/* fork copied it in whatever state another thread had it */
-		pthread_mutex_init(&g_tabs.mutex, NULL);
-		g_tabs.pid = 0;
-		g_tabs.list = NULL;
-	}
+	pthread_once(&once, tabs_watch_fork);
 	pthread_mutex_lock(&g_tabs.mutex);
 	if (!g_tabs.pid) {
 		g_tabs.pid = pid;

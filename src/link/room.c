@@ -201,8 +201,22 @@ static int room_load(struct link_room *out, char *err, size_t err_len)
 	return rc ? rc : conf_finish(ROOM_ENV, &c, out, err, err_len);
 }
 
+/* A forked child has one thread as yet; another one may have had the mutex at that moment. */
+static void room_in_child(void)
+{
+	pthread_mutex_init(&g_room.mutex, NULL);
+}
+
+static void room_watch_fork(void)
+{
+	pthread_atfork(NULL, NULL, room_in_child);
+}
+
 int link_room_get(const struct link_room **out, char *err, size_t err_len)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, room_watch_fork);
 	pthread_mutex_lock(&g_room.mutex);
 	if (!g_room.is_parsed) {
 		g_room.rc = room_load(&g_room.room, g_room.err, sizeof(g_room.err));

@@ -34,6 +34,17 @@
 static pthread_mutex_t g_own_mutex = PTHREAD_MUTEX_INITIALIZER; /* g_own, and shm_seg.refs of all */
 static struct shm_seg *g_own;
 
+/* A forked child has one thread as yet; the mutex came with it in whatever state another one had it. */
+static void own_in_child(void)
+{
+	pthread_mutex_init(&g_own_mutex, NULL);
+}
+
+static void own_watch_fork(void)
+{
+	pthread_atfork(NULL, NULL, own_in_child);
+}
+
 static uint64_t netns_id(void)
 {
 	struct stat st;
@@ -476,12 +487,14 @@ static int file_map(struct shm_seg *seg, uint64_t budget)
 
 int shm_seg_create(const struct shm_seg_attr *a, struct shm_seg **out)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct shm_seg *seg = mem_alloc(sizeof(*seg));
 	struct stat st;
 	int rc;
 
 	if (!seg)
 		return -ENOMEM;
+	pthread_once(&once, own_watch_fork); /* every user of the mutex has made a segment first */
 	seg->addr = a->addr;
 	seg_path(&a->addr, seg->path);
 	pthread_mutex_lock(&g_own_mutex);

@@ -66,6 +66,7 @@ static void child_main(enum child_job job, const struct link_addr *at, int in, i
 	struct fake *f = calloc(1, sizeof(*f));
 	char c = 'r';
 
+	alarm(60); /* a child that hangs closes its pipe that way */
 	if (!f || fake_open(f, at) || write(out, &c, 1) != 1)
 		_exit(1);
 	if (job == CHILD_EXIT)
@@ -234,6 +235,35 @@ static void shm_seg__forked_child_leaves_all_alone(void **state)
 	assert_int_equal(b->rx_cnt, 2);
 	close_port(a);
 	close_port(b);
+	(void)state;
+}
+
+static _Atomic bool looks;
+
+static void *look_on(void *arg)
+{
+	while (atomic_load(&looks))
+		shm_seg_find_tag(1);
+	return arg;
+}
+
+/* fork() while another thread is at work in here: the child opens ports of its own. */
+static void shm_seg__fork_beside_a_busy_thread(void **state)
+{
+	struct fake *f = open_port(1);
+	pthread_t thread;
+
+	atomic_store(&looks, true);
+	assert_int_equal(pthread_create(&thread, NULL, look_on, NULL), 0);
+	for (uint16_t i = 0; i < 10; i++) {
+		struct link_addr at = addr_of(2 + i);
+		struct child c = child_start(CHILD_SERVE, &at);
+
+		assert_int_equal(child_end(&c, 0), 0);
+	}
+	atomic_store(&looks, false);
+	pthread_join(thread, NULL);
+	close_port(f);
 	(void)state;
 }
 
@@ -697,6 +727,7 @@ int main(void)
 		cmocka_unit_test(shm_seg__dead_owner_reaped),
 		cmocka_unit_test(shm_seg__reaper_spares_the_living),
 		cmocka_unit_test(shm_seg__forked_child_leaves_all_alone),
+		cmocka_unit_test(shm_seg__fork_beside_a_busy_thread),
 		cmocka_unit_test(shm_seg__wrong_names),
 		cmocka_unit_test(shm_seg__hostile_headers),
 		cmocka_unit_test(death__kill_while_stuck),
