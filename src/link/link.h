@@ -217,7 +217,7 @@ void link_wake(struct link_port *p);
 
 /* --- statistics -------------------------------------------------------------------------------------------------- */
 
-/* Monotonic counts of one port; sizes in bytes. Read without the lock; each is written by the lock holder only. */
+/* Monotonic counts of one port; sizes in bytes. */
 struct link_stats {
 	uint64_t tx_frames, tx_bytes, rx_frames, rx_bytes;         /* frames of the owner, headers included */
 	uint64_t shm_tx_frames, shm_rx_frames;                     /* of which through shared memory without repair */

@@ -432,7 +432,8 @@ void ct_delivery(struct ct *c, bool tagged)
 		struct ct_msg m = {.call = CT_SENDMSG, .tagged = tagged, .tag = TAG, .addr = c->peer, .ctx = &c->ctx[0],
 				   .flags = FI_DELIVERY_COMPLETE | FI_COMPLETION};
 
-		memset(c->shared, 0, CT_SHARED / 2);
+		if (c->rank)
+			memset(c->shared, 0, CT_SHARED / 2);
 		ct_barrier(c);
 		if (c->rank) { /* receives into memory that the sender can look at */
 			struct iovec iov = {c->shared, len};

@@ -27,8 +27,10 @@ static struct board {
 	uint8_t mem[LANES][LANE_LEN];
 } * board;
 
+/* The adapter thread writes it as well: the count last, so that who sees it sees the rest. */
 struct done {
-	int cnt, status;
+	_Atomic int cnt;
+	int status;
 };
 
 static pid_t target;
@@ -44,8 +46,8 @@ static void on_bulk(void *ctx, void *cookie, int status)
 {
 	struct done *d = cookie;
 
-	d->cnt++;
 	d->status = status;
+	d->cnt++;
 }
 
 static const struct link_ops ops = {on_frame, on_sent, on_bulk};
@@ -215,7 +217,9 @@ static void model_run(const char *net, enum link_class cls, uint32_t phase, int 
 		}
 		link_side_poll(&s);
 	}
+	lock_acquire(&s.lock);
 	*st = *link_port_stats(s.port);
+	lock_release(&s.lock);
 	print_message("%s: ring %llu, kernel %llu, net %llu bytes\n", net,
 		      (unsigned long long)st->bulk_ring_bytes,
 		      (unsigned long long)st->bulk_cma_bytes,

@@ -22,13 +22,14 @@
 #define WAIT_NS (20 * NS_PER_SEC)
 #define BODY	1000
 
-/* One side; in the two-process tests the other one is in a child. */
+/* One side; in the two-process tests the other one is in a child. Its adapter thread counts as well: each count is an atomic that is
+ * raised last, so that who sees it sees the rest. */
 struct side {
 	struct link_side l;
 	struct link_peer *peer;
-	uint32_t got, got_bad, ended, failed, last_seq;
+	_Atomic uint32_t got, ended, bulk_ended;
+	uint32_t got_bad, failed, last_seq;
 	int last_status;
-	uint32_t bulk_ended;
 	int bulk_status;
 };
 
@@ -71,9 +72,9 @@ static int on_frame(void *ctx, struct link_peer *peer, const struct view *frame)
 	uint32_t seq;
 
 	(void)peer;
-	s->got++;
 	if (frame->len != sizeof(buf) || view_copy(frame, 0, buf, sizeof(buf)) != sizeof(buf)) {
 		s->got_bad++;
+		s->got++;
 		return 0;
 	}
 	memcpy(&seq, buf, 4);
@@ -83,6 +84,7 @@ static int on_frame(void *ctx, struct link_peer *peer, const struct view *frame)
 			break;
 		}
 	s->last_seq = seq;
+	s->got++;
 	if (board)
 		atomic_store(&board->got, s->got);
 	return seq == 0xdead ? 77 : 0;
@@ -93,9 +95,9 @@ static void on_sent(void *ctx, void *cookie, int status)
 	struct side *s = ctx;
 
 	free(cookie);
-	s->ended++;
 	s->failed += status != 0;
 	s->last_status = status;
+	s->ended++;
 }
 
 static void on_bulk(void *ctx, void *cookie, int status)
@@ -103,8 +105,8 @@ static void on_bulk(void *ctx, void *cookie, int status)
 	struct side *s = ctx;
 
 	(void)cookie;
-	s->bulk_ended++;
 	s->bulk_status = status;
+	s->bulk_ended++;
 }
 
 static const struct link_ops ops = {on_frame, on_sent, on_bulk};
@@ -326,6 +328,8 @@ static void child_compute(enum link_class cls)
 	atomic_store(&board->step, 1);
 	while (atomic_load(&board->step) < 2)
 		board->spins++;
+	lock_acquire(&s.lock); /* what the adapter thread has stored, it has stored under it */
+	lock_release(&s.lock);
 	for (size_t i = 0; i < 100000; i++)
 		if (mem[i] != (uint8_t)(i * 3))
 			_exit(3);
@@ -478,7 +482,9 @@ static void kill_run(const char *text, int sig)
 		waitpid(pid, NULL, 0);
 	begin = clk_now_ns(NULL);
 	end = begin + WAIT_NS;
+	lock_acquire(&s.lock);
 	s.ended = s.failed = 0;
+	lock_release(&s.lock);
 	do {
 		rc = side_send(&s, 20 + sent);
 		sent += !rc;
