@@ -3,6 +3,7 @@
 #include "kit/atomic.h"
 
 #include <complex.h>
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -340,6 +341,12 @@ static void apply_real(unsigned dt, unsigned op, void *d, const void *s, const v
 		memcpy(d, s, dts[dt].size);
 }
 
+/*
+ * Where a long double has padding (x86: 6 of 16 bytes), that is not stored: it would be bytes of our stack, which a fetch shows to
+ * a peer.
+ */
+#define LREAL_LEN (LDBL_MANT_DIG == 64 ? 10 : sizeof(long double))
+
 static void apply_lreal(unsigned op, void *d, const void *s, const void *c)
 {
 	long double dv, x;
@@ -348,7 +355,7 @@ static void apply_lreal(unsigned op, void *d, const void *s, const void *c)
 	memcpy(&x, c ? c : s, sizeof(x));
 	if (!is_choice(op)) {
 		dv = lreal_op(result_of(op, dv != 0, x != 0), dv, x);
-		memcpy(d, &dv, sizeof(dv));
+		memcpy(d, &dv, LREAL_LEN);
 	} else if (is_source_chosen(op, x == dv, x < dv, x > dv)) {
 		memcpy(d, s, sizeof(dv));
 	}
@@ -391,7 +398,8 @@ static void apply_lcomplex(unsigned op, void *d, const void *s, const void *c)
 	memcpy(&x, c ? c : s, sizeof(x));
 	if (!is_choice(op)) {
 		dv = lcomplex_op(result_of(op, dv != 0, x != 0), dv, x);
-		memcpy(d, &dv, sizeof(dv));
+		memcpy(d, &dv, LREAL_LEN);
+		memcpy((char *)d + sizeof(long double), (char *)&dv + sizeof(long double), LREAL_LEN);
 	} else if (is_source_chosen(op, x == dv, false, false)) {
 		memcpy(d, s, sizeof(dv));
 	}

@@ -317,7 +317,8 @@ static void part_store(const struct type *t, uint8_t *p, long double v)
 	} else if (part_size(t) == sizeof(double)) {
 		memcpy(p, &d, sizeof(d));
 	} else {
-		memcpy(p, &v, sizeof(v));
+		memset(p, 0, sizeof(v)); /* it has padding */
+		memcpy(p, &v, LDBL_MANT_DIG == 64 ? 10 : sizeof(v));
 	}
 }
 
@@ -581,6 +582,26 @@ static void atomic_apply__moved_nans_keep_their_bits(void **state)
 	assert_int_equal(d, 0xfe55); /* unordered: stays */
 }
 
+/* Bytes of our stack must not come into memory that peers read. */
+static void atomic_apply__leaves_padding_alone(void **state)
+{
+	static const unsigned dts[] = {FI_LONG_DOUBLE, FI_LONG_DOUBLE_COMPLEX};
+
+	if (LDBL_MANT_DIG != 64)
+		skip();
+	for (size_t i = 0; i < ARRAY_SIZE(dts); i++) {
+		size_t len = (i + 1) * sizeof(long double);
+		uint8_t d[2 * sizeof(long double)] = {0}, s[2 * sizeof(long double)] = {0};
+
+		for (size_t at = 0; at < len; at += sizeof(long double))
+			memset(d + at + 10, 0xa5, sizeof(long double) - 10);
+		assert_int_equal(kit_atomic_apply(KIT_ATOMIC_BASE, dts[i], FI_SUM, d, s, NULL, NULL, 1), 0);
+		for (size_t at = 0; at < len; at++)
+			assert_int_equal(d[at], at % sizeof(long double) < 10 ? 0 : 0xa5);
+	}
+	(void)state;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -589,6 +610,7 @@ int main(void)
 		cmocka_unit_test(atomic_apply__refuses_what_is_not_valid),
 		cmocka_unit_test(atomic_apply__small_floats_by_hand),
 		cmocka_unit_test(atomic_apply__moved_nans_keep_their_bits),
+		cmocka_unit_test(atomic_apply__leaves_padding_alone),
 	};
 
 	return cmocka_run_group_tests(tests, setup, NULL);
