@@ -473,15 +473,17 @@ static void agent__does_not_spin_on_a_stuck_reason(void **state)
 	uint32_t before;
 
 	(void)state;
-	fake.rel_deadline = 1; /* always due, never done */
 	lock_acquire(&lock);
+	fake.rel_deadline = 1; /* always due, never done */
 	agent_kick(node);
 	lock_release(&lock);
 	usleep(50000);
 	before = read_locked(&services);
 	usleep(100000);
 	assert_true(read_locked(&services) - before < 1000);
+	lock_acquire(&lock);
 	fake.rel_deadline = CLK_NEVER;
+	lock_release(&lock);
 }
 
 static void agent__blocks_signals_and_has_a_name(void **state)
