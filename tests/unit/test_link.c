@@ -19,7 +19,7 @@
 
 #include "base/log.h"
 
-#define WAIT_NS (20 * NS_PER_SEC)
+#define WAIT_NS (20 * NS_PER_SEC * unit_slow())
 #define BODY	1000
 
 /* One side; in the two-process tests the other one is in a child. Its adapter thread counts as well: each count is an atomic that is

@@ -26,4 +26,13 @@ static inline struct rng unit_rng(void)
 	return r;
 }
 
+/** unit_slow() - How much longer deadlines are, by the environment's SLOW: under valgrind and the sanitizers. */
+static inline unsigned unit_slow(void)
+{
+	const char *env = getenv("SLOW");
+	unsigned long n = env ? strtoul(env, NULL, 0) : 1;
+
+	return n < 1 ? 1 : n > 100 ? 100 : (unsigned)n;
+}
+
 #endif
