@@ -187,8 +187,8 @@ static uint64_t work(struct agent *a, bool woken)
 		serve(a, now);
 		return 0;
 	}
-	/* relaxed: written and read under the lock */
-	atomic_store_explicit(&n->armed, 1, memory_order_relaxed);
+	/* relaxed: this bit is written and read under the lock */
+	atomic_fetch_or_explicit(&n->armed, AGENT_SLEEPS, memory_order_relaxed);
 	look = (now - a->quiet_ns) / LOOK_SHARE;
 	look = MIN(MAX(look, LOOK_MIN_NS), LOOK_MAX_NS);
 	return MIN(deadline - now, look);
@@ -219,12 +219,9 @@ static void serve_neglected(struct agent *a)
 	lock_release(n->lock);
 }
 
-/* A datagram for a port that does not look at its socket. */
-static void guard_check(struct agent *a)
+/* A datagram for a port that does not look at its socket. Under the lock. */
+static void guard_look(struct link_node *n)
 {
-	struct link_node *n = a->node;
-
-	lock_acquire(n->lock);
 	for (struct link_port *p = n->ports; p; p = p->next) {
 		struct pollfd pfd = {.fd = p->in_guard ? p->net->ops->fd(p->net) : -1,
 				     .events = POLLIN};
@@ -232,7 +229,6 @@ static void guard_check(struct agent *a)
 		if (pfd.fd >= 0 && poll(&pfd, 1, 0) > 0)
 			port_net_use(p);
 	}
-	lock_release(n->lock);
 }
 
 static bool lock_tries(struct lock *l)
@@ -243,6 +239,22 @@ static bool lock_tries(struct lock *l)
 		sched_yield();
 	}
 	return false;
+}
+
+/* The lock is not fair: an application that does nothing but poll may keep it from this thread for
+ * ever. Its next poll looks then. */
+static void guard_check(struct agent *a)
+{
+	struct link_node *n = a->node;
+
+	if (lock_tries(n->lock)) {
+		guard_look(n);
+		lock_release(n->lock);
+		return;
+	}
+	/* relaxed: the poll looks at the sockets themselves */
+	atomic_fetch_or_explicit(&n->armed, AGENT_GUARDS, memory_order_relaxed);
+	wait_on(a, a->kick, FRUITLESS_NS);
 }
 
 static void *agent_main(void *arg)
@@ -368,9 +380,12 @@ void agent_stop(struct link_node *n)
 
 void agent_disarm(struct link_node *n)
 {
-	/* relaxed: all who write it hold the lock; an exchange only so that two calls cannot both
-	 * go on */
-	if (!atomic_exchange_explicit(&n->armed, 0, memory_order_relaxed))
+	/* relaxed: all who set AGENT_SLEEPS or take it back hold the lock */
+	uint32_t was = atomic_exchange_explicit(&n->armed, 0, memory_order_relaxed);
+
+	if (was & AGENT_GUARDS)
+		guard_look(n);
+	if (!(was & AGENT_SLEEPS))
 		return;
 	for (struct link_port *p = n->ports; p; p = p->next)
 		if (p->armed & PORT_ARM_AGENT)

@@ -37,6 +37,11 @@ struct bulk_port;
 struct carrier;
 struct sim;
 
+enum {
+	AGENT_SLEEPS = 1, /* and wants doorbells */
+	AGENT_GUARDS = 2, /* a guarded socket has something, and the lock was never free */
+};
+
 struct link_node {
 	struct link_node_attr attr;
 	struct lock *lock;
@@ -50,7 +55,7 @@ struct link_node {
 	_Atomic uint64_t poll_epoch; /* +1 for every link_poll() of the application; the agent reads it without the lock */
 	_Atomic uint64_t agent_at_ns; /* the agent wakes then; 0: it is awake or will be at once (agent.c) */
 	_Atomic uint32_t hurry;    /* it should not sleep for long (agent_soon()) */
-	_Atomic uint32_t armed;    /* the agent sleeps and wants doorbells; the next poll takes it back */
+	_Atomic uint32_t armed;    /* AGENT_*: what the next poll takes back */
 	pid_t owner_pid;           /* to notice fork */
 	volatile uint8_t *fork_mark; /* 1 here, 0 in a child (MADV_WIPEONFORK); NULL where the kernel has no such pages */
 	bool agent_runs;           /* the adapter thread is the caller of link_poll(); lock */
