@@ -454,5 +454,7 @@ int main(void)
 		cmocka_unit_test(bulk__initiator_dies),
 	};
 
+	if (getenv("TEST")) /* one by name, * allowed */
+		cmocka_set_test_filter(getenv("TEST"));
 	return cmocka_run_group_tests(tests, NULL, reap_group);
 }

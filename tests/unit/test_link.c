@@ -623,8 +623,8 @@ static void idle_poll__cost(void **state)
 		lock_release(&a.l.lock);
 	}
 	print_message("idle poll with one local peer: %.1f ns\n", (double)best / cnt);
-	assert_true(best / cnt <
-		    1000); /* a hundred times the goal: for sanitizers and busy machines */
+	/* a hundred times the goal: for busy machines */
+	assert_true(best / cnt < 1000 * unit_slow());
 	side_close(&a);
 	side_close(&b);
 }
@@ -663,6 +663,7 @@ static void child_idle(void)
 
 static void idle_poll__no_system_call(void **state)
 {
+	const char *preload = getenv("LD_PRELOAD");
 	uint64_t end = clk_now_ns(NULL) + WAIT_NS;
 	struct names names;
 	uint32_t step = 0;
@@ -671,6 +672,10 @@ static void idle_poll__no_system_call(void **state)
 	(void)state;
 	if (!clock_is_cheap()) {
 		print_message("reading the clock is a system call on this machine\n");
+		skip();
+	}
+	if (preload && strstr(preload, "vgpreload")) {
+		print_message("valgrind makes system calls of its own\n");
 		skip();
 	}
 	room_set("");
