@@ -34,8 +34,7 @@ mkdir -p "$top"
 # crashes on a wrong guess; ours has no pointers there.
 export ASAN_OPTIONS="intercept_tls_get_addr=0:detect_stack_use_after_return=1:strict_string_checks=1:${ASAN_OPTIONS:-}"
 export UBSAN_OPTIONS="print_stacktrace=1:halt_on_error=1:${UBSAN_OPTIONS:-}"
-# stock libfabric is not instrumented: its mutexes seem to be unlocked only
-export TSAN_OPTIONS="suppressions=$src/tools/tsan.supp:report_mutex_bugs=0:die_after_fork=0:halt_on_error=1:${TSAN_OPTIONS:-}"
+export TSAN_OPTIONS="die_after_fork=0:halt_on_error=1:${TSAN_OPTIONS:-}"
 export SLOW=6
 if probe address,undefined; then
 	if build asan address,undefined; then

@@ -163,7 +163,7 @@ void ct_buf_free(struct ct *c, struct ct_buf *b); /* also checks the guards */
 void ct_guards(struct ct *c, const struct ct_buf *b);
 void ct_fill(void *mem, size_t len, uint64_t seed);
 bool ct_matches(const void *mem, size_t len, uint64_t seed);
-void ct_see_writes(struct ct *c);
+void ct_adapter_sync(struct ct *c);
 void ct_verify(struct ct *c, const void *mem, size_t len, uint64_t seed, const char *what);
 void ct_share(struct ct *c, const struct ct_buf *b, struct fi_rma_iov *peer_has); /* swaps {base, len, key} */
 /* What most one-sided tests need: memory for the peer, as much of our own, and where the peer's lies. */

@@ -134,10 +134,11 @@ void ct_barrier_idle(struct ct *c)
 }
 
 /*
- * What a peer wrote here, the adapter thread may have stored, under the domain's lock. That it was before this moment is known through
- * the other rank, which a checker of data races does not see; this call takes the lock and moves nothing.
+ * What a peer writes here or reads, the adapter thread may store and load, under the domain's lock. That this was before, or comes
+ * after, what this thread does is known through the other rank, which a checker of data races does not see; this call takes the lock
+ * and moves nothing.
  */
-void ct_see_writes(struct ct *c)
+void ct_adapter_sync(struct ct *c)
 {
 	uint8_t raw[64];
 	size_t len = sizeof(raw);

@@ -294,6 +294,7 @@ static void pair(struct ct *c, struct atom *a, struct ct_buf *b, struct ct_buf m
 		ref(dt, op, want + i * es, mem[0].mem + i * es, mem[1].mem + i * es);
 	if (c->rank)
 		memcpy(b->mem, old, a->cnt * es);
+	ct_adapter_sync(c);
 	ct_barrier(c);
 	if (c->rank == 0) {
 		act(c, a);
@@ -303,7 +304,7 @@ static void pair(struct ct *c, struct atom *a, struct ct_buf *b, struct ct_buf m
 			CHECK(same(dt, mem[2].mem, old, a->cnt), "datatype %u op %u form %u: the old value is wrong", dt, op, a->form);
 	}
 	ct_barrier(c);
-	ct_see_writes(c);
+	ct_adapter_sync(c);
 	CHECK(!c->rank || same(dt, b->mem, want, a->cnt), "datatype %u op %u form %u count %zu: the new value is wrong", dt, op, a->form,
 	      a->cnt);
 	ct_barrier(c);

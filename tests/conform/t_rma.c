@@ -118,6 +118,7 @@ static void rma_sweep(struct ct *c, enum rma_call call, uint64_t flags)
 			memset(b.mem, 0, off + len + 8);
 			if (rma_is_read(call))
 				ct_fill(b.mem + off, len, i);
+			ct_adapter_sync(c);
 			ct_barrier(c);
 			if (data) {
 				struct ct_comp r = ct_comp(c, c->rxcq);
@@ -129,7 +130,7 @@ static void rma_sweep(struct ct *c, enum rma_call call, uint64_t flags)
 				ct_verify(c, b.mem + off, len, i, "written, as the CQ data says");
 			}
 			ct_barrier(c);
-			ct_see_writes(c);
+			ct_adapter_sync(c);
 			for (uint64_t until = ct_now_ms() + 5000; inject && !ct_matches(b.mem + off, len, i) && ct_now_ms() < until;)
 				ct_progress(c); /* an inject completes nowhere: wait for the bytes */
 			ct_verify(c, b.mem + off, len, i, "written");

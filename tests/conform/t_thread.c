@@ -150,7 +150,7 @@ static void silent_target(struct ct *c, size_t len)
 
 	ct_window(c, &w, len, FI_REMOTE_READ | FI_REMOTE_WRITE);
 	ct_fill(w.b.mem, len, 50);
-	ct_see_writes(c);
+	ct_adapter_sync(c);
 	ct_barrier_idle(c); /* the first time the two have never met: the target's adapter introduces itself */
 	if (c->rank == 0) {
 		while (ct_again(c, fi_read(c->ep, w.mine.mem, len, w.mine.desc, c->peer, w.at.addr, w.at.key, &c->ctx[1])))
