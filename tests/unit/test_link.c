@@ -328,8 +328,8 @@ static void child_compute(enum link_class cls)
 	atomic_store(&board->step, 1);
 	while (atomic_load(&board->step) < 2)
 		board->spins++;
-	lock_acquire(&s.lock); /* what the adapter thread has stored, it has stored under it */
-	lock_release(&s.lock);
+	lock_acquire(&s.l.lock); /* what the adapter thread has stored, it has stored under it */
+	lock_release(&s.l.lock);
 	for (size_t i = 0; i < 100000; i++)
 		if (mem[i] != (uint8_t)(i * 3))
 			_exit(3);
@@ -482,9 +482,9 @@ static void kill_run(const char *text, int sig)
 		waitpid(pid, NULL, 0);
 	begin = clk_now_ns(NULL);
 	end = begin + WAIT_NS;
-	lock_acquire(&s.lock);
+	lock_acquire(&s.l.lock);
 	s.ended = s.failed = 0;
-	lock_release(&s.lock);
+	lock_release(&s.l.lock);
 	do {
 		rc = side_send(&s, 20 + sent);
 		sent += !rc;
