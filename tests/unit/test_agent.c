@@ -408,14 +408,18 @@ static void agent__guards_cold_socket(void **state)
 
 	(void)state;
 	poll_for(50 * NS_PER_MS);
+	lock_acquire(&lock);
 	assert_false(port->net_used);
 	assert_true(port->in_guard);
+	lock_release(&lock);
 	assert_int_equal(send(sock, "x", 1, 0), 1);
 	while (!read_locked(&frames) && clk_now_ns(NULL) < end)
 		poll_for(NS_PER_MS);
+	lock_acquire(&lock);
 	assert_int_equal(frames, 1);
 	assert_true(port->net_used);
 	assert_false(port->in_guard);
+	lock_release(&lock);
 }
 
 /* The same while the application polls so busily that the thread never finds the lock free. */
