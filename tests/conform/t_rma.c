@@ -409,6 +409,7 @@ static void rma_mixed(struct ct *c)
 			ct_rx(c, &c->ctx[1], FI_RECV | FI_MSG, 0);
 			ct_verify(c, w.b.mem, len, i, "delivered before the message");
 		}
+		ct_adapter_sync(c);
 		ct_barrier(c);
 	}
 	ct_window_free(c, &w);
