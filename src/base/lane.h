@@ -118,12 +118,26 @@ static inline uint32_t lane_lap_tag(uint32_t pos, uint32_t lap_shift)
 }
 
 /**
- * lane_reserve() - Room for the next message; it replaces an earlier one that was not committed.
- * @bytes: payload bytes, <= LANE_MSG_MAX.
- * Return: at least @bytes writable bytes, 8-byte aligned, contiguous; NULL when there is no room
- * now.
+ * lane_acked() - Slots the consumer has released so far; same unit as lane_tx_pos(), never ahead of
+ * it. A position that goes back or runs ahead comes from a hostile peer and acknowledges nothing
+ * more.
  */
-static inline void *lane_reserve(struct lane_tx *tx, uint32_t bytes)
+static inline uint32_t lane_acked(struct lane_tx *tx)
+{
+	/* acquire: the consumer's last reads before our next writes; pairs with the release in
+	 * lane_publish() */
+	uint32_t head = atomic_load_explicit(tx->head, memory_order_acquire);
+
+	if (likely(head - tx->head_seen <= tx->pos - tx->head_seen))
+		tx->head_seen = head;
+	return tx->head_seen;
+}
+
+/**
+ * lane_reserve_seen() - lane_reserve() in what is known to be free, as far as @tx->head_seen says: for producers that need
+ * what the consumer has released a while longer and move that on by themselves.
+ */
+static inline void *lane_reserve_seen(struct lane_tx *tx, uint32_t bytes)
 {
 	uint32_t nslots = (bytes + LANE_WORD0 + LANE_SLOT - 1) / LANE_SLOT;
 
@@ -132,6 +146,22 @@ static inline void *lane_reserve(struct lane_tx *tx, uint32_t bytes)
 		return lane_reserve_slow(tx, nslots);
 	tx->resv = nslots;
 	return tx->slots + (size_t)(tx->pos & tx->mask) * LANE_SLOT + LANE_WORD0;
+}
+
+/**
+ * lane_reserve() - Room for the next message; it replaces an earlier one that was not committed.
+ * @bytes: payload bytes, <= LANE_MSG_MAX.
+ * Return: at least @bytes writable bytes, 8-byte aligned, contiguous; NULL when there is no room
+ * now.
+ */
+static inline void *lane_reserve(struct lane_tx *tx, uint32_t bytes)
+{
+	void *slot = lane_reserve_seen(tx, bytes);
+
+	if (likely(slot))
+		return slot;
+	lane_acked(tx);
+	return lane_reserve_seen(tx, bytes);
 }
 
 /** lane_commit() - Publish what was last reserved, with the low 40 bits of @user40 beside it. */
@@ -154,22 +184,6 @@ static inline void lane_commit(struct lane_tx *tx, uint64_t user40)
 static inline uint32_t lane_tx_pos(const struct lane_tx *tx)
 {
 	return tx->pos;
-}
-
-/**
- * lane_acked() - Slots the consumer has released so far; same unit as lane_tx_pos(), never ahead of
- * it. A position that goes back or runs ahead comes from a hostile peer and acknowledges nothing
- * more.
- */
-static inline uint32_t lane_acked(struct lane_tx *tx)
-{
-	/* acquire: the consumer's last reads before our next writes; pairs with the release in
-	 * lane_publish() */
-	uint32_t head = atomic_load_explicit(tx->head, memory_order_acquire);
-
-	if (likely(head - tx->head_seen <= tx->pos - tx->head_seen))
-		tx->head_seen = head;
-	return tx->head_seen;
 }
 
 /** lane_publish() - Tell the producer what has been consumed; call at the end of a poll pass. */

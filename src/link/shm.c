@@ -75,8 +75,8 @@ static inline bool has_pend_room(const struct shm_peer *sp)
 	return sp->pend_tail - sp->pend_head <= sp->code_mask;
 }
 
-/* Remember the frame whose slots have just been reserved at sp->tx.pos. */
-static inline struct shm_pend *pend_push(struct shm_peer *sp, enum link_kind kind, void *cookie)
+/* Remember the frame whose slots have just been reserved at sp->tx.pos; @direct: its length if it is one. */
+static inline struct shm_pend *pend_push(struct shm_peer *sp, enum link_kind kind, void *cookie, uint8_t direct)
 {
 	struct shm_port *s = sp->s;
 	struct shm_pend *e = &sp->pend[sp->pend_tail++ % SHM_PEND_CNT];
@@ -85,14 +85,33 @@ static inline struct shm_pend *pend_push(struct shm_peer *sp, enum link_kind kin
 	e->gran = SHM_NO_GRAN;
 	e->grans = 0;
 	e->kind = (uint8_t)kind;
+	e->direct = direct;
 	e->cookie = cookie;
-	s->outstanding += cookie != NULL;
-	if (!sp->is_busy) {
+	s->outstanding += cookie || direct;
+	if (unlikely(!sp->is_busy)) {
 		sp->is_busy = true;
 		sp->busy_next = s->busy;
 		s->busy = sp;
 	}
 	return e;
+}
+
+/* The known free slots are used up: free is what has been consumed and has no unfinished frame. */
+static __attribute__((noinline)) void *own_reserve_slow(struct shm_peer *sp, uint32_t len)
+{
+	uint32_t oldest = sp->pend[sp->pend_head % SHM_PEND_CNT].pos;
+
+	shm_read_acked(sp);
+	sp->tx.head_seen = shm_has_done(sp) ? oldest : sp->acked;
+	return lane_reserve_seen(&sp->tx, len);
+}
+
+/* Slots of our own lane. NULL: none free now. */
+static inline void *own_reserve(struct shm_peer *sp, size_t len)
+{
+	void *slot = lane_reserve_seen(&sp->tx, (uint32_t)len);
+
+	return likely(slot) ? slot : own_reserve_slow(sp, (uint32_t)len);
 }
 
 /* The frame into a staging run, its place into the lane at @slot. Return: 0; -EAGAIN. */
@@ -114,7 +133,7 @@ static int stage_frame(struct shm_peer *sp, void *slot, const struct out *o)
 		return -EAGAIN;
 	gather(dst, o->hdr, o->hdr_len, o->iov, o->iov_cnt);
 	memcpy(slot, &ref, sizeof(ref));
-	e = pend_push(sp, o->kind, o->cookie);
+	e = pend_push(sp, o->kind, o->cookie, 0);
 	e->gran = ref.gran;
 	e->grans = (uint16_t)grans;
 	e->tag = s->gran_tag[ref.gran] = ++s->run_cnt;
@@ -128,7 +147,7 @@ static int send_own_staged(struct shm_peer *sp, const struct out *o)
 
 	if (unlikely(!has_pend_room(sp)))
 		return -EAGAIN;
-	slot = lane_reserve(&sp->tx, sizeof(struct shm_staged));
+	slot = own_reserve(sp, sizeof(struct shm_staged));
 	if (unlikely(!slot || stage_frame(sp, slot, o)))
 		return -EAGAIN;
 	lane_commit(&sp->tx, user_word(sp, o->fmt + 1, 0, o->cookie));
@@ -141,14 +160,14 @@ static inline void *inline_begin(struct shm_peer *sp, size_t len, const void *co
 {
 	if (unlikely(cookie && !has_pend_room(sp)))
 		return NULL;
-	return lane_reserve(&sp->tx, (uint32_t)len);
+	return own_reserve(sp, len);
 }
 
 /* They are there: off with it. */
 static inline void inline_end(struct shm_peer *sp, enum link_kind kind, enum shm_fmt fmt, size_t len, void *cookie)
 {
 	if (cookie)
-		pend_push(sp, kind, cookie);
+		pend_push(sp, kind, cookie, 0);
 	lane_commit(&sp->tx, user_word(sp, fmt, (uint32_t)len, cookie));
 	ring_if_wanted(sp);
 }
@@ -187,7 +206,7 @@ static int send_locked(struct shm_peer *sp, const struct out *o)
 	}
 	gather(slot + sizeof(from), o->hdr, o->hdr_len, o->iov, o->iov_cnt);
 	if (o->cookie)
-		pend_push(sp, o->kind, o->cookie);
+		pend_push(sp, o->kind, o->cookie, 0);
 	lane_commit(&sp->tx, user_word(sp, o->fmt, (uint32_t)o->len, o->cookie));
 	return 0;
 }
@@ -297,6 +316,20 @@ int shm_send_one(struct shm_peer *sp, const void *frame, size_t len, void *cooki
 	return 0;
 }
 
+uint8_t *shm_direct_begin(struct shm_peer *sp, size_t len)
+{
+	if (unlikely(sp->tx_mode != SHM_TX_OWN || sp->s->outstanding >= LINK_DIRECT_CNT || !has_pend_room(sp)))
+		return NULL;
+	return own_reserve(sp, len);
+}
+
+void shm_direct_end(struct shm_peer *sp, size_t len)
+{
+	pend_push(sp, LINK_K_NIC, NULL, (uint8_t)len);
+	lane_commit(&sp->tx, user_word(sp, SHM_FMT_NIC, (uint32_t)len, true));
+	ring_if_wanted(sp);
+}
+
 int shm_send_dgram(struct shm_peer *sp, const struct iovec *iov, int iov_cnt)
 {
 	struct out o = {.hdr = "", .iov = iov, .iov_cnt = iov_cnt, .fmt = SHM_FMT_DGRAM};
@@ -315,13 +348,11 @@ void shm_read_acked(struct shm_peer *sp)
 	case SHM_TX_NONE:
 		break;
 	case SHM_TX_OWN:
-		sp->acked = lane_acked(&sp->tx);
-		break;
 	case SHM_TX_SHARED:
 		/* acquire: codes before the head; pairs with lane_publish(). Others' frames may
-		 * follow ours. */
+		 * follow ours in a shared lane. */
 		head = atomic_load_explicit(sp->tx.head, memory_order_acquire);
-		if ((int32_t)(head - sp->tx.pos) >= 0)
+		if (sp->tx_mode == SHM_TX_SHARED && (int32_t)(head - sp->tx.pos) >= 0)
 			sp->acked = sp->tx.pos;
 		else
 			shm_set_acked(sp, head);
@@ -350,6 +381,14 @@ static int refusal_of(struct shm_peer *sp, uint32_t idx)
 	return refused;
 }
 
+/* A direct frame was refused, or ends with its peer. Its slots may be written again after the call only. */
+static __attribute__((noinline)) void direct_lost(struct shm_peer *sp, const struct shm_pend *e, int status)
+{
+	const uint8_t *slot = sp->tx.slots + (size_t)(e->pos & sp->tx.mask) * LANE_SLOT + LANE_WORD0;
+
+	port_lost(sp->s->p, sp->peer, slot, e->direct, status);
+}
+
 int shm_complete(struct shm_peer *sp, int status)
 {
 	struct shm_port *s = sp->s;
@@ -362,11 +401,19 @@ int shm_complete(struct shm_peer *sp, int status)
 		int st = status;
 
 		if (is_done)
-			st = cookie ? refusal_of(sp, sp->pend_head) : 0;
+			st = cookie || e->direct ? refusal_of(sp, sp->pend_head) : 0;
 		else if (!status)
 			break;
 		else if (e->gran != SHM_NO_GRAN && status == -ECONNREFUSED)
 			cancel_run(s, e);
+		if (e->direct) {
+			if (unlikely(st))
+				direct_lost(sp, e, st);
+			sp->pend_head++;
+			s->outstanding--;
+			n++;
+			continue;
+		}
 		sp->staged_grans -= e->grans;
 		sp->pend_head++; /* before the call: it may send, and reuse the entry */
 		n++;

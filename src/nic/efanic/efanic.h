@@ -212,9 +212,16 @@ uint8_t *efanic_inline_buf(struct efanic_qp *qp);
  * Return: 0; -EINVAL @dst is not of @qp.
  */
 int efanic_post_inline(struct efanic_qp *qp, struct efanic_dst *dst, uint32_t len, uint64_t wr_id);
-/** efanic_doorbell() - Start what was posted; once per batch. */
+/**
+ * efanic_direct_buf() - efanic_inline_buf() for a SEND of @len bytes that goes straight into shared memory, past the send queue.
+ * Nothing but its failure makes a completion, as with wr_id 0. NULL: not to @dst, or not now.
+ */
+uint8_t *efanic_direct_buf(struct efanic_qp *qp, struct efanic_dst *dst, uint32_t len);
+/** efanic_direct_send() - SEND what efanic_direct_buf() of the same arguments has returned. */
+void efanic_direct_send(struct efanic_qp *qp, struct efanic_dst *dst, uint32_t len);
 /** efanic_dst_is_direct() - Is @dst on this host and its memory within reach of RDMA without packets? */
 bool efanic_dst_is_direct(const struct efanic_dst *dst);
+/** efanic_doorbell() - Start what was posted; once per batch. */
 void efanic_doorbell(struct efanic_qp *qp);
 /** efanic_sq_free() - Send work requests that can be posted now. */
 uint32_t efanic_sq_free(const struct efanic_qp *qp);

@@ -126,28 +126,67 @@ static inline struct efa_tx *small_tx(struct efa_ep *ep, struct efa_peer *peer, 
 	return tx;
 }
 
-/* Return: sent; else do it the long way, which knows every case. Lock held. */
-static inline bool send_small(struct efa_ep *ep, struct efa_peer *peer, const struct efa_small *m)
+static inline void small_fill(struct efa_ep *ep, struct efa_peer *peer, const struct efa_small *m, uint8_t *frame)
 {
-	bool is_quiet = m->flags & EFA_NO_CQE && likely(!ep->kit.cntr[KIT_CNTR_SEND]);
-	struct efa_tx *tx = NULL;
-	uint8_t *frame;
-	size_t hdr_len;
+	size_t hdr_len = efa_eager_encode(frame, m->tagged, peer->next_msg_id++, m->tag, ep->self.qkey);
 
-	if (unlikely(!small_ok(ep, peer) || m->len > (m->tagged ? ep->inject_tagged : ep->inject_msg)))
+	copy_small(frame + hdr_len, m->buf, m->len);
+	ep->stats.tx_pkts[efa_eager_type(m->tagged)]++;
+}
+
+static inline uint32_t small_len(const struct efa_small *m)
+{
+	return (uint32_t)((m->tagged ? EFA_EAGER_HDR_TAG : EFA_EAGER_HDR_MSG) + m->len);
+}
+
+/*
+ * On this host a message that lies in the peer's lane has been sent, so it completes at once, as it does where efa hands local peers
+ * to the shm provider. Not if the caller asked for more than that, or has not read the last ones: the queue must not grow by posting.
+ */
+#define EARLY_NOT (FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_COMMIT_COMPLETE)
+#define EARLY_MAX 64u /* unread completions */
+
+static inline bool send_direct(struct efa_ep *ep, struct efa_peer *peer, const struct efa_small *m)
+{
+	struct kit_cq *cq = m->flags & EFA_NO_CQE || !kit_tx_wants_cqe(&ep->kit, m->flags) ? NULL : ep->kit.tx_cq;
+	uint8_t *frame;
+
+	if (unlikely(ep->kit.cntr[KIT_CNTR_SEND] || (cq && (m->flags & EARLY_NOT || cq->tail - cq->head >= EARLY_MAX))))
 		return false;
-	frame = efanic_inline_buf(ep->qp);
+	frame = efanic_direct_buf(ep->qp, peer->dst, small_len(m));
+	if (unlikely(!frame))
+		return false;
+	small_fill(ep, peer, m, frame);
+	efanic_direct_send(ep->qp, peer->dst, small_len(m));
+	if (cq)
+		kit_cq_push(cq, m->context, m->tagged ? TAG : MSG, m->len, NULL, 0, m->tag, FI_ADDR_NOTAVAIL);
+	return true;
+}
+
+static __attribute__((noinline)) bool send_inline(struct efa_ep *ep, struct efa_peer *peer, const struct efa_small *m)
+{
+	bool is_quiet = m->flags & EFA_NO_CQE && !ep->kit.cntr[KIT_CNTR_SEND];
+	uint8_t *frame = efanic_inline_buf(ep->qp);
+	struct efa_tx *tx = NULL;
+
 	if (unlikely(!frame || (!is_quiet && !(tx = small_tx(ep, peer, m)))))
 		return false;
 	if (!is_quiet && m->flags & EFA_NO_CQE)
 		tx->wants_cqe = false;
-	hdr_len = efa_eager_encode(frame, m->tagged, peer->next_msg_id++, m->tag, ep->self.qkey);
-	copy_small(frame + hdr_len, m->buf, m->len);
-	must(!efanic_post_inline(ep->qp, peer->dst, (uint32_t)(hdr_len + m->len), efa_small_wr_id(tx)));
-	ep->stats.tx_pkts[efa_eager_type(m->tagged)]++;
-	if (unlikely(m->flags & FI_MORE)) {
-		ep->need_doorbell = true;
-	} else {
+	small_fill(ep, peer, m, frame);
+	must(!efanic_post_inline(ep->qp, peer->dst, small_len(m), efa_small_wr_id(tx)));
+	ep->need_doorbell = true;
+	return true;
+}
+
+/* Return: sent; else do it the long way, which knows every case. Lock held. */
+static inline bool send_small(struct efa_ep *ep, struct efa_peer *peer, const struct efa_small *m)
+{
+	if (unlikely(!small_ok(ep, peer) || m->len > (m->tagged ? ep->inject_tagged : ep->inject_msg)))
+		return false;
+	if (unlikely(!send_direct(ep, peer, m) && !send_inline(ep, peer, m)))
+		return false;
+	if (unlikely(ep->need_doorbell) && !(m->flags & FI_MORE)) {
 		efanic_doorbell(ep->qp);
 		ep->need_doorbell = false;
 	}
