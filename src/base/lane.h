@@ -52,6 +52,7 @@
 #define LANE_W_SKIP    BIT(47)
 #define LANE_W_NSLOTS  GENMASK(46, 40)
 #define LANE_W_USER    GENMASK(39, 0)
+#define LANE_NSLOTS_SHIFT 40
 #define LANE_LAP_SHIFT 48
 #define LANE_LAP_SET   0x8000u /* in every lap tag */
 #define LANE_LAP_NEVER UINT32_MAX
@@ -164,20 +165,24 @@ static inline void *lane_reserve(struct lane_tx *tx, uint32_t bytes)
 	return lane_reserve_seen(tx, bytes);
 }
 
-/** lane_commit() - Publish what was last reserved, with the low 40 bits of @user40 beside it. */
-static inline void lane_commit(struct lane_tx *tx, uint64_t user40)
+/** lane_commit_at() - Publish what was last reserved, at @slot, with @user40, of 40 bits, beside it. */
+static inline void lane_commit_at(struct lane_tx *tx, void *slot, uint64_t user40)
 {
 	uint64_t lap = lane_lap_tag(tx->pos, tx->lap_shift);
 
-	assert(tx->resv);
+	assert(tx->resv && !(user40 & ~LANE_W_USER));
 	/* release: payload before header; pairs with the acquire in lane_peek() */
-	atomic_store_explicit(lane_word0(tx->slots, tx->pos & tx->mask),
-			      lap << LANE_LAP_SHIFT | FIELD_PREP(LANE_W_NSLOTS, tx->resv) |
-				      (user40 & LANE_W_USER),
-			      memory_order_release);
+	atomic_store_explicit((_Atomic uint64_t *)slot - 1,
+			      lap << LANE_LAP_SHIFT | (uint64_t)tx->resv << LANE_NSLOTS_SHIFT | user40, memory_order_release);
 	tx->pos += tx->resv;
 	tx->avail -= tx->resv;
 	tx->resv = 0;
+}
+
+/** lane_commit() - Publish what was last reserved, with the low 40 bits of @user40 beside it. */
+static inline void lane_commit(struct lane_tx *tx, uint64_t user40)
+{
+	lane_commit_at(tx, (uint8_t *)lane_word0(tx->slots, tx->pos & tx->mask) + LANE_WORD0, user40 & LANE_W_USER);
 }
 
 /** lane_tx_pos() - Slots published so far, free running: this much acknowledged means all of it. */

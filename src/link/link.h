@@ -171,7 +171,7 @@ int link_send_one(struct link_port *p, struct link_peer *peer, const void *frame
  *         NULL: not to this peer, or not now, link_send() knows more.
  */
 uint8_t *link_direct_begin(struct link_port *p, struct link_peer *peer, size_t len);
-void link_direct_end(struct link_port *p, struct link_peer *peer, size_t len);
+void link_direct_end(struct link_port *p, struct link_peer *peer, uint8_t *frame, size_t len);
 #define LINK_DIRECT_MAX 248u
 #define LINK_DIRECT_CNT 1024u
 /** link_direct_is_idle() - No frame of link_direct_end() can fail any more. */

@@ -321,9 +321,9 @@ uint8_t *link_direct_begin(struct link_port *p, struct link_peer *peer, size_t l
 	return likely(peer->shm && p->cls == LINK_RELIABLE) ? shm_direct_begin(peer->shm, len) : NULL;
 }
 
-void link_direct_end(struct link_port *p, struct link_peer *peer, size_t len)
+void link_direct_end(struct link_port *p, struct link_peer *peer, uint8_t *frame, size_t len)
 {
-	shm_direct_end(peer->shm, len);
+	shm_direct_end(peer->shm, frame, len);
 	p->stats.shm_tx_frames++;
 	p->stats.tx_frames++;
 	p->stats.tx_bytes += len;

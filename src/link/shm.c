@@ -45,17 +45,22 @@ static inline void ring_if_wanted(struct shm_peer *sp)
 		shm_ring(sp, state);
 }
 
+/* How far we have taken what @sp sends; every frame to it says so. */
+static inline uint64_t ack_bits(const struct shm_peer *sp)
+{
+	const struct shm_rx *rx = sp->rx;
+
+	return rx ? FIELD_PREP(SHM_U_COLOR, (uint64_t)rx->color) | (rx->lane.pos & SHM_U_ACK) : 0;
+}
+
 /* @len: of an inline frame, else 0. */
 static inline uint64_t user_word(const struct shm_peer *sp, enum shm_fmt fmt, uint32_t len,
 				 bool is_wanted)
 {
-	uint64_t u = FIELD_PREP(SHM_U_FMT, fmt) | FIELD_PREP(SHM_U_LEN, len);
-	const struct shm_rx *rx = sp->rx;
+	uint64_t u = FIELD_PREP(SHM_U_FMT, fmt) | FIELD_PREP(SHM_U_LEN, len) | ack_bits(sp);
 
 	if (is_wanted) /* pend_push() has been called last */
 		u |= SHM_U_WANT | FIELD_PREP(SHM_U_CODE, (sp->pend_tail - 1) & sp->code_mask);
-	if (rx)
-		u |= FIELD_PREP(SHM_U_COLOR, rx->color) | FIELD_PREP(SHM_U_ACK, rx->lane.pos);
 	return u;
 }
 
@@ -75,24 +80,27 @@ static inline bool has_pend_room(const struct shm_peer *sp)
 	return sp->pend_tail - sp->pend_head <= sp->code_mask;
 }
 
-/* Remember the frame whose slots have just been reserved at sp->tx.pos; @direct: its length if it is one. */
-static inline struct shm_pend *pend_push(struct shm_peer *sp, enum link_kind kind, void *cookie, uint8_t direct)
+static void busy_add(struct shm_peer *sp)
 {
-	struct shm_port *s = sp->s;
+	sp->is_busy = true;
+	sp->busy_next = sp->s->busy;
+	sp->s->busy = sp;
+}
+
+/* Remember the frame whose slots have just been reserved at sp->tx.pos. */
+static inline struct shm_pend *pend_push(struct shm_peer *sp, enum link_kind kind, void *cookie)
+{
 	struct shm_pend *e = &sp->pend[sp->pend_tail++ % SHM_PEND_CNT];
 
 	e->pos = sp->tx.pos;
 	e->gran = SHM_NO_GRAN;
 	e->grans = 0;
 	e->kind = (uint8_t)kind;
-	e->direct = direct;
+	e->direct = 0;
 	e->cookie = cookie;
-	s->outstanding += cookie || direct;
-	if (unlikely(!sp->is_busy)) {
-		sp->is_busy = true;
-		sp->busy_next = s->busy;
-		s->busy = sp;
-	}
+	sp->s->outstanding += cookie != NULL;
+	if (unlikely(!sp->is_busy))
+		busy_add(sp);
 	return e;
 }
 
@@ -133,7 +141,7 @@ static int stage_frame(struct shm_peer *sp, void *slot, const struct out *o)
 		return -EAGAIN;
 	gather(dst, o->hdr, o->hdr_len, o->iov, o->iov_cnt);
 	memcpy(slot, &ref, sizeof(ref));
-	e = pend_push(sp, o->kind, o->cookie, 0);
+	e = pend_push(sp, o->kind, o->cookie);
 	e->gran = ref.gran;
 	e->grans = (uint16_t)grans;
 	e->tag = s->gran_tag[ref.gran] = ++s->run_cnt;
@@ -167,7 +175,7 @@ static inline void *inline_begin(struct shm_peer *sp, size_t len, const void *co
 static inline void inline_end(struct shm_peer *sp, enum link_kind kind, enum shm_fmt fmt, size_t len, void *cookie)
 {
 	if (cookie)
-		pend_push(sp, kind, cookie, 0);
+		pend_push(sp, kind, cookie);
 	lane_commit(&sp->tx, user_word(sp, fmt, (uint32_t)len, cookie));
 	ring_if_wanted(sp);
 }
@@ -206,7 +214,7 @@ static int send_locked(struct shm_peer *sp, const struct out *o)
 	}
 	gather(slot + sizeof(from), o->hdr, o->hdr_len, o->iov, o->iov_cnt);
 	if (o->cookie)
-		pend_push(sp, o->kind, o->cookie, 0);
+		pend_push(sp, o->kind, o->cookie);
 	lane_commit(&sp->tx, user_word(sp, o->fmt, (uint32_t)o->len, o->cookie));
 	return 0;
 }
@@ -323,10 +331,18 @@ uint8_t *shm_direct_begin(struct shm_peer *sp, size_t len)
 	return own_reserve(sp, len);
 }
 
-void shm_direct_end(struct shm_peer *sp, size_t len)
+void shm_direct_end(struct shm_peer *sp, uint8_t *frame, size_t len)
 {
-	pend_push(sp, LINK_K_NIC, NULL, (uint8_t)len);
-	lane_commit(&sp->tx, user_word(sp, SHM_FMT_NIC, (uint32_t)len, true));
+	uint32_t code = sp->pend_tail++ % SHM_PEND_CNT;
+	struct shm_pend *e = &sp->pend[code];
+
+	e->pos = sp->tx.pos;
+	e->direct = (uint8_t)len; /* says that the rest means nothing */
+	sp->s->outstanding++;
+	if (unlikely(!sp->is_busy))
+		busy_add(sp);
+	lane_commit_at(&sp->tx, frame, SHM_U_WANT | (uint64_t)code << SHM_U_CODE_SHIFT | (uint64_t)SHM_FMT_NIC << SHM_U_FMT_SHIFT |
+			       (uint64_t)len << SHM_U_LEN_SHIFT | ack_bits(sp));
 	ring_if_wanted(sp);
 }
 
@@ -389,40 +405,50 @@ static __attribute__((noinline)) void direct_lost(struct shm_peer *sp, const str
 	port_lost(sp->s->p, sp->peer, slot, e->direct, status);
 }
 
-int shm_complete(struct shm_peer *sp, int status)
+/* One that is acknowledged (@st: refusal code or 0), or ends with @st. */
+static void end_one(struct shm_peer *sp, const struct shm_pend *e, int st)
 {
 	struct shm_port *s = sp->s;
-	int n = 0;
+	void *cookie = e->cookie;
+	uint8_t kind = e->kind;
+
+	if (e->direct) {
+		direct_lost(sp, e, st);
+		sp->pend_head++;
+		s->outstanding--;
+		return;
+	}
+	sp->staged_grans -= e->grans;
+	sp->pend_head++; /* before the call: it may send, and reuse the entry */
+	if (!cookie)
+		return;
+	s->outstanding--;
+	port_sent(s->p, (enum link_kind)kind, cookie, st);
+}
+
+int shm_complete(struct shm_peer *sp, int status)
+{
+	uint32_t head = sp->pend_head;
 
 	while (sp->pend_head != sp->pend_tail) {
 		const struct shm_pend *e = &sp->pend[sp->pend_head % SHM_PEND_CNT];
-		bool is_done = (int32_t)(sp->acked - e->pos) > 0;
-		void *cookie = e->cookie;
 		int st = status;
 
-		if (is_done)
-			st = cookie || e->direct ? refusal_of(sp, sp->pend_head) : 0;
-		else if (!status)
+		if (likely((int32_t)(sp->acked - e->pos) > 0)) {
+			st = e->direct || e->cookie ? refusal_of(sp, sp->pend_head) : 0;
+			if (likely(e->direct && !st)) { /* nobody waits for it */
+				sp->pend_head++;
+				sp->s->outstanding--;
+				continue;
+			}
+		} else if (!status) {
 			break;
-		else if (e->gran != SHM_NO_GRAN && status == -ECONNREFUSED)
-			cancel_run(s, e);
-		if (e->direct) {
-			if (unlikely(st))
-				direct_lost(sp, e, st);
-			sp->pend_head++;
-			s->outstanding--;
-			n++;
-			continue;
+		} else if (!e->direct && e->gran != SHM_NO_GRAN && status == -ECONNREFUSED) {
+			cancel_run(sp->s, e);
 		}
-		sp->staged_grans -= e->grans;
-		sp->pend_head++; /* before the call: it may send, and reuse the entry */
-		n++;
-		if (!cookie)
-			continue;
-		s->outstanding--;
-		port_sent(s->p, (enum link_kind)e->kind, cookie, st);
+		end_one(sp, e, st);
 	}
-	return n;
+	return (int)(sp->pend_head - head);
 }
 
 /* Whether to look at the heads of the lanes that we write, though it takes the lines from their
@@ -459,11 +485,8 @@ static __attribute__((noinline)) int poll_acks(struct shm_port *s, bool is_look)
 			shm_read_acked(sp);
 		has_found |= sp->acked != old;
 		n += shm_complete(sp, 0);
-		if (sp->pend_head != sp->pend_tail && !sp->is_busy) {
-			sp->is_busy = true;
-			sp->busy_next = s->busy;
-			s->busy = sp;
-		}
+		if (sp->pend_head != sp->pend_tail && !sp->is_busy)
+			busy_add(sp);
 	}
 	if (is_look)
 		s->look_after = has_found ? MAX(s->look_after / 2, LOOK_MIN)
@@ -506,12 +529,34 @@ static bool stage_view(struct shm_peer *sp)
 	return true;
 }
 
+/* Its owner refuses a frame: tell the sender, if it wants to know. */
+static __attribute__((cold, noinline)) void refuse(_Atomic uint8_t *codes, uint32_t code_mask, uint64_t user, int code)
+{
+	/* relaxed: published by the head, or by an acknowledgement in a frame of ours, both with
+	 * release */
+	if (code > 0 && (user & SHM_U_WANT))
+		atomic_store_explicit(&codes[FIELD_GET(SHM_U_CODE, user) & code_mask],
+				      (uint8_t)MIN(code, LINK_NAK_MAX), memory_order_relaxed);
+}
+
+/* A frame of @peer, alive, to its owner. Return: what the owner says. */
+static inline int give_up(struct shm_port *s, struct link_peer *peer, enum link_kind kind, const uint8_t *p, uint32_t len)
+{
+	struct view v; /* its unused segments are not worth the zeroing */
+
+	v.len = len;
+	v.seg_cnt = 1;
+	v.seg[0].p = p;
+	v.seg[0].len = len;
+	s->p->stats.shm_rx_frames++;
+	return port_deliver(s->p, peer, kind, &v);
+}
+
 /* Return: false: not now, keep it. */
-static inline bool give_frame(struct poll_ctx *c, const struct in *m, enum link_kind kind,
-			      const uint8_t *p, uint32_t len)
+static bool give_frame(struct poll_ctx *c, const struct in *m, enum link_kind kind,
+		       const uint8_t *p, uint32_t len)
 {
 	struct link_peer *peer = m->sp->peer;
-	struct view v; /* its unused segments are not worth the zeroing */
 	int code;
 
 	if (unlikely(!peer)) {
@@ -519,19 +564,11 @@ static inline bool give_frame(struct poll_ctx *c, const struct in *m, enum link_
 		if (!peer)
 			return false;
 	}
-	v.len = len;
-	v.seg_cnt = 1;
-	v.seg[0].p = p;
-	v.seg[0].len = len;
 	if (unlikely(peer->dead))
 		return true; /* we have told everybody that it is gone */
-	c->s->p->stats.shm_rx_frames++;
-	code = port_deliver(c->s->p, peer, kind, &v);
-	/* relaxed: published by the head, or by an acknowledgement in a frame of ours, both with
-	 * release */
-	if (unlikely(code > 0) && (m->user & SHM_U_WANT))
-		atomic_store_explicit(&m->codes[FIELD_GET(SHM_U_CODE, m->user) & m->code_mask],
-				      (uint8_t)MIN(code, LINK_NAK_MAX), memory_order_relaxed);
+	code = give_up(c->s, peer, kind, p, len);
+	if (unlikely(code))
+		refuse(m->codes, m->code_mask, m->user, code);
 	return true;
 }
 
@@ -557,8 +594,20 @@ static bool give(struct poll_ctx *c, const struct in *m, enum shm_fmt fmt, const
 	return true;
 }
 
-/* The door of all but small frames. */
-static __attribute__((noinline)) bool take_other(struct poll_ctx *c, const struct in *m)
+/* What a message says besides: how far its sender has read our lane. */
+static inline void note_ack(struct shm_port *s, struct shm_peer *sp, uint64_t user)
+{
+	uint32_t color = (uint32_t)FIELD_GET(SHM_U_COLOR, user), ack = (uint32_t)FIELD_GET(SHM_U_ACK, user);
+
+	if (!color || color != sp->color || sp->tx_mode != SHM_TX_OWN)
+		return;
+	shm_set_acked(sp, sp->acked + ((ack - sp->acked) & (uint32_t)SHM_U_ACK));
+	s->has_ready = true;
+}
+
+/* The door: a message is complete and inside what it may touch, or dropped. Return: false: not now,
+ * keep it. */
+static __attribute__((noinline)) bool take(struct poll_ctx *c, const struct in *m)
 {
 	uint32_t fmt = (uint32_t)FIELD_GET(SHM_U_FMT, m->user),
 		 len = (uint32_t)FIELD_GET(SHM_U_LEN, m->user);
@@ -566,6 +615,7 @@ static __attribute__((noinline)) bool take_other(struct poll_ctx *c, const struc
 	struct shm_staged ref;
 	const uint8_t *p;
 
+	note_ack(c->s, sp, m->user);
 	if (fmt == SHM_FMT_NIC || fmt == SHM_FMT_BULK || fmt == SHM_FMT_DGRAM) {
 		if (len <= m->cap)
 			return give(c, m, (enum shm_fmt)fmt, m->p, len);
@@ -589,27 +639,23 @@ err_malformed:
 	return true;
 }
 
-/* What a message says besides: how far its sender has read our lane. */
-static inline void note_ack(struct shm_port *s, struct shm_peer *sp, uint64_t user)
+/* take() of a message in the lane @rx; for a small frame of a peer that we know, in short. */
+static inline bool take_own(struct poll_ctx *c, struct shm_rx *rx, const uint8_t *p, uint32_t cap, uint64_t user)
 {
-	uint32_t color = (uint32_t)FIELD_GET(SHM_U_COLOR, user), ack = (uint32_t)FIELD_GET(SHM_U_ACK, user);
+	uint32_t len = (uint32_t)FIELD_GET(SHM_U_LEN, user);
+	struct link_peer *peer = rx->sp->peer;
+	int code;
 
-	if (!color || color != sp->color || sp->tx_mode != SHM_TX_OWN)
-		return;
-	shm_set_acked(sp, sp->acked + ((ack - sp->acked) & (uint32_t)SHM_U_ACK));
-	s->has_ready = true;
-}
+	if (unlikely(FIELD_GET(SHM_U_FMT, user) != SHM_FMT_NIC || len > cap || !peer || peer->dead)) {
+		struct in m = {p, cap, user, rx->codes, SHM_PEND_CNT - 1, rx->sp};
 
-/* The door: a message is complete and inside what it may touch, or dropped. Return: false: not now,
- * keep it. */
-static inline bool take(struct poll_ctx *c, const struct in *m)
-{
-	uint32_t len = (uint32_t)FIELD_GET(SHM_U_LEN, m->user);
-
-	note_ack(c->s, m->sp, m->user);
-	if (likely(FIELD_GET(SHM_U_FMT, m->user) == SHM_FMT_NIC && len <= m->cap))
-		return give_frame(c, m, LINK_K_NIC, m->p, len);
-	return take_other(c, m);
+		return take(c, &m);
+	}
+	note_ack(c->s, rx->sp, user);
+	code = give_up(c->s, peer, LINK_K_NIC, p, len);
+	if (unlikely(code))
+		refuse(rx->codes, SHM_PEND_CNT - 1, user, code);
+	return true;
 }
 
 /* An empty lane: what its sender is still owed. @is_closing: as it was before the lane was found
@@ -634,11 +680,13 @@ static inline int poll_rx(struct poll_ctx *c, struct shm_rx *rx, int quota)
 {
 	bool is_closing =
 		rx->is_closing; /* read before the lane: when that is empty then, it stays so */
-	struct in m = {.sp = rx->sp, .codes = rx->codes, .code_mask = SHM_PEND_CNT - 1};
+	const uint8_t *p;
+	uint64_t user;
+	uint32_t cap;
 	int n = 0;
 
-	while ((m.p = lane_peek(&rx->lane, &m.cap, &m.user))) {
-		if (n == quota || unlikely(rx->is_gone) || unlikely(!take(c, &m)))
+	while ((p = lane_peek(&rx->lane, &cap, &user))) {
+		if (n == quota || unlikely(rx->is_gone) || unlikely(!take_own(c, rx, p, cap, user)))
 			break;
 		lane_next(&rx->lane);
 		n++;
@@ -648,7 +696,7 @@ static inline int poll_rx(struct poll_ctx *c, struct shm_rx *rx, int quota)
 		rx->is_wake_due = true;
 		rx->sp->was_used = true;
 	} else if (unlikely(rx->is_wake_due || is_closing || rx->lane.broken)) {
-		rx_idle(c->s, rx, is_closing && !m.p);
+		rx_idle(c->s, rx, is_closing && !p);
 	}
 	return n;
 }

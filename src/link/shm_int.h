@@ -142,6 +142,9 @@ static_assert(SHM_DESC_OFF + SHM_LANE_CNT * sizeof(struct shm_desc) <= SHM_CODES
 #define SHM_U_CODE    GENMASK(35, 28) /* where the sender will look for a refusal code ... */
 #define SHM_U_WANT    BIT(36)	      /* ... if it will */
 #define SHM_U_FMT     GENMASK(39, 37)
+#define SHM_U_LEN_SHIFT  15
+#define SHM_U_CODE_SHIFT 28
+#define SHM_U_FMT_SHIFT  37
 #define SHM_COLOR_NUM 7u
 static_assert(SHM_U_ACK >= 2 * SHM_SLOTS_BIG,
 	      "positions in flight must be distinct in their low bits");

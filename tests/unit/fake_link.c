@@ -458,7 +458,7 @@ uint8_t *link_direct_begin(struct link_port *p, struct link_peer *peer, size_t l
 	return g_direct->buf;
 }
 
-void link_direct_end(struct link_port *p, struct link_peer *peer, size_t len)
+void link_direct_end(struct link_port *p, struct link_peer *peer, uint8_t *frame, size_t len)
 {
 	struct item *it = item_add(p, peer, len, NULL);
 
@@ -466,7 +466,7 @@ void link_direct_end(struct link_port *p, struct link_peer *peer, size_t len)
 	it->is_direct = it->wants_verdict = true;
 	p->stats.tx_frames++;
 	p->stats.shm_tx_frames++;
-	memcpy(it->buf, g_direct->buf, len);
+	memcpy(it->buf, frame, len);
 	free(g_direct);
 	g_direct = NULL;
 	if (take(&g_fake.verdict_cnt)) {

@@ -105,7 +105,7 @@ static void direct(struct end *e, struct efanic_dst *dst, const char *text)
 
 	assert_non_null(buf);
 	memcpy(buf, text, strlen(text));
-	efanic_direct_send(e->qp, dst, (uint32_t)strlen(text));
+	efanic_direct_send(e->qp, dst, buf, (uint32_t)strlen(text));
 }
 
 static void direct_buf__only_where_nothing_is_in_the_way(void **state)

@@ -140,6 +140,11 @@ struct efanic_wc {
 	struct view data;          /* receive side without posted buffers: the packet */
 };
 typedef void (*efanic_wc_fn)(void *ctx, const struct efanic_wc *wc);
+/*
+ * A received SEND without immediate, in one piece, in a queue pair with credits: the short cut for what nearly every completion is.
+ * @src: efanic_dst_user() of where an answer would go. Return: taken, and its receive is posted again; else efanic_wc_fn gets it.
+ */
+typedef bool (*efanic_send_fn)(void *ctx, void *src, const uint8_t *data, uint32_t len);
 
 struct efanic_qp_attr {
 	enum efanic_qp_type type;
@@ -149,6 +154,7 @@ struct efanic_qp_attr {
 	bool posted_buffers;           /* receives need efanic_post_recv() with buffers (always so for UD) */
 	bool no_shm;                   /* send to this host through the network path too */
 	uint8_t sl;                    /* service level, kept for queries */
+	efanic_send_fn on_send;        /* may be NULL */
 	efanic_wc_fn on_wc;            /* completions, called from efanic_poll() only */
 	void *ctx;
 };
@@ -217,8 +223,8 @@ int efanic_post_inline(struct efanic_qp *qp, struct efanic_dst *dst, uint32_t le
  * Nothing but its failure makes a completion, as with wr_id 0. NULL: not to @dst, or not now.
  */
 uint8_t *efanic_direct_buf(struct efanic_qp *qp, struct efanic_dst *dst, uint32_t len);
-/** efanic_direct_send() - SEND what efanic_direct_buf() of the same arguments has returned. */
-void efanic_direct_send(struct efanic_qp *qp, struct efanic_dst *dst, uint32_t len);
+/** efanic_direct_send() - SEND what was written to @buf, which efanic_direct_buf() of the same arguments has returned. */
+void efanic_direct_send(struct efanic_qp *qp, struct efanic_dst *dst, uint8_t *buf, uint32_t len);
 /** efanic_dst_is_direct() - Is @dst on this host and its memory within reach of RDMA without packets? */
 bool efanic_dst_is_direct(const struct efanic_dst *dst);
 /** efanic_doorbell() - Start what was posted; once per batch. */

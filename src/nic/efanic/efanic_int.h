@@ -146,6 +146,7 @@ struct efanic_qp {
 	/* what every message touches */
 	struct efanic *nic;
 	struct link_port *port;
+	efanic_send_fn on_send;
 	efanic_wc_fn on_wc;
 	void *ctx;
 	struct efanic_swr *sq;

@@ -249,6 +249,7 @@ static void qp_init(struct efanic_qp *qp, struct efanic *nic, const struct efani
 {
 	*qp = (struct efanic_qp){
 		.nic = nic,
+		.on_send = attr->on_send,
 		.on_wc = attr->on_wc,
 		.ctx = attr->ctx,
 		.sq_free = SQ_NONE,

@@ -651,11 +651,11 @@ uint8_t *efanic_direct_buf(struct efanic_qp *qp, struct efanic_dst *dst, uint32_
 	return frame + sizeof(hdr);
 }
 
-void efanic_direct_send(struct efanic_qp *qp, struct efanic_dst *dst, uint32_t len)
+void efanic_direct_send(struct efanic_qp *qp, struct efanic_dst *dst, uint8_t *buf, uint32_t len)
 {
 	qp->stats.send_wrs++;
 	qp->stats.send_bytes += len;
-	link_direct_end(qp->port, dst->peer, sizeof(struct efanic_hdr) + len);
+	link_direct_end(qp->port, dst->peer, buf - sizeof(struct efanic_hdr), sizeof(struct efanic_hdr) + len);
 }
 
 /* From here on it is an inline request; the send queue has slots for all of its kind. */
