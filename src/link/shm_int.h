@@ -78,6 +78,7 @@
  * reader's cache, the staging arena is not.
  */
 #define SHM_INLINE_MAX 248u
+#define SHM_LEN_MAX  65535u /* bytes; frames and datagrams */
 #define SHM_SWEEP_MAX  8u /* lanes that every poll looks at; more: by bitmap */
 
 /* Bits of shm_hdr.state. */
@@ -447,6 +448,14 @@ static inline void shm_set_acked(struct shm_peer *sp, uint32_t acked)
 {
 	if (acked - sp->acked <= sp->tx.pos - sp->acked)
 		sp->acked = acked;
+}
+
+/* @sp has frames that poll must end. */
+static inline void shm_busy_add(struct shm_peer *sp)
+{
+	sp->is_busy = true;
+	sp->busy_next = sp->s->busy;
+	sp->s->busy = sp;
 }
 
 /** shm_has_done() - Is there a frame to complete? */
