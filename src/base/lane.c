@@ -81,8 +81,6 @@ void *lane_reserve_slow(struct lane_tx *tx, uint32_t nslots)
 	uint32_t room = slot_cnt - (tx->pos - tx->head_seen);
 
 	must(nslots <= LANE_SLOTS_MAX);
-	if (room < skip + nslots)
-		room = slot_cnt - (tx->pos - lane_acked(tx));
 	/*
 	 * The skip goes out as soon as there is room for it alone: a ring of 32 slots never has
 	 * room for a skip and a message of 32 at once.

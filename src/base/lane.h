@@ -52,6 +52,7 @@
 #define LANE_W_SKIP    BIT(47)
 #define LANE_W_NSLOTS  GENMASK(46, 40)
 #define LANE_W_USER    GENMASK(39, 0)
+#define LANE_NSLOTS_SHIFT 40
 #define LANE_LAP_SHIFT 48
 #define LANE_LAP_SET   0x8000u /* in every lap tag */
 #define LANE_LAP_NEVER UINT32_MAX
@@ -118,45 +119,6 @@ static inline uint32_t lane_lap_tag(uint32_t pos, uint32_t lap_shift)
 }
 
 /**
- * lane_reserve() - Room for the next message; it replaces an earlier one that was not committed.
- * @bytes: payload bytes, <= LANE_MSG_MAX.
- * Return: at least @bytes writable bytes, 8-byte aligned, contiguous; NULL when there is no room
- * now.
- */
-static inline void *lane_reserve(struct lane_tx *tx, uint32_t bytes)
-{
-	uint32_t nslots = (bytes + LANE_WORD0 + LANE_SLOT - 1) / LANE_SLOT;
-
-	assert(bytes <= LANE_MSG_MAX);
-	if (unlikely(nslots > tx->avail || tx->resv))
-		return lane_reserve_slow(tx, nslots);
-	tx->resv = nslots;
-	return tx->slots + (size_t)(tx->pos & tx->mask) * LANE_SLOT + LANE_WORD0;
-}
-
-/** lane_commit() - Publish what was last reserved, with the low 40 bits of @user40 beside it. */
-static inline void lane_commit(struct lane_tx *tx, uint64_t user40)
-{
-	uint64_t lap = lane_lap_tag(tx->pos, tx->lap_shift);
-
-	assert(tx->resv);
-	/* release: payload before header; pairs with the acquire in lane_peek() */
-	atomic_store_explicit(lane_word0(tx->slots, tx->pos & tx->mask),
-			      lap << LANE_LAP_SHIFT | FIELD_PREP(LANE_W_NSLOTS, tx->resv) |
-				      (user40 & LANE_W_USER),
-			      memory_order_release);
-	tx->pos += tx->resv;
-	tx->avail -= tx->resv;
-	tx->resv = 0;
-}
-
-/** lane_tx_pos() - Slots published so far, free running: this much acknowledged means all of it. */
-static inline uint32_t lane_tx_pos(const struct lane_tx *tx)
-{
-	return tx->pos;
-}
-
-/**
  * lane_acked() - Slots the consumer has released so far; same unit as lane_tx_pos(), never ahead of
  * it. A position that goes back or runs ahead comes from a hostile peer and acknowledges nothing
  * more.
@@ -170,6 +132,63 @@ static inline uint32_t lane_acked(struct lane_tx *tx)
 	if (likely(head - tx->head_seen <= tx->pos - tx->head_seen))
 		tx->head_seen = head;
 	return tx->head_seen;
+}
+
+/**
+ * lane_reserve_seen() - lane_reserve() in what is known to be free, as far as @tx->head_seen says: for producers that need
+ * what the consumer has released a while longer and move that on by themselves.
+ */
+static inline void *lane_reserve_seen(struct lane_tx *tx, uint32_t bytes)
+{
+	uint32_t nslots = (bytes + LANE_WORD0 + LANE_SLOT - 1) / LANE_SLOT;
+
+	assert(bytes <= LANE_MSG_MAX);
+	if (unlikely(nslots > tx->avail || tx->resv))
+		return lane_reserve_slow(tx, nslots);
+	tx->resv = nslots;
+	return tx->slots + (size_t)(tx->pos & tx->mask) * LANE_SLOT + LANE_WORD0;
+}
+
+/**
+ * lane_reserve() - Room for the next message; it replaces an earlier one that was not committed.
+ * @bytes: payload bytes, <= LANE_MSG_MAX.
+ * Return: at least @bytes writable bytes, 8-byte aligned, contiguous; NULL when there is no room
+ * now.
+ */
+static inline void *lane_reserve(struct lane_tx *tx, uint32_t bytes)
+{
+	void *slot = lane_reserve_seen(tx, bytes);
+
+	if (likely(slot))
+		return slot;
+	lane_acked(tx);
+	return lane_reserve_seen(tx, bytes);
+}
+
+/** lane_commit_at() - Publish what was last reserved, at @slot, with @user40, of 40 bits, beside it. */
+static inline void lane_commit_at(struct lane_tx *tx, void *slot, uint64_t user40)
+{
+	uint64_t lap = lane_lap_tag(tx->pos, tx->lap_shift);
+
+	assert(tx->resv && !(user40 & ~LANE_W_USER));
+	/* release: payload before header; pairs with the acquire in lane_peek() */
+	atomic_store_explicit((_Atomic uint64_t *)slot - 1,
+			      lap << LANE_LAP_SHIFT | (uint64_t)tx->resv << LANE_NSLOTS_SHIFT | user40, memory_order_release);
+	tx->pos += tx->resv;
+	tx->avail -= tx->resv;
+	tx->resv = 0;
+}
+
+/** lane_commit() - Publish what was last reserved, with the low 40 bits of @user40 beside it. */
+static inline void lane_commit(struct lane_tx *tx, uint64_t user40)
+{
+	lane_commit_at(tx, (uint8_t *)lane_word0(tx->slots, tx->pos & tx->mask) + LANE_WORD0, user40 & LANE_W_USER);
+}
+
+/** lane_tx_pos() - Slots published so far, free running: this much acknowledged means all of it. */
+static inline uint32_t lane_tx_pos(const struct lane_tx *tx)
+{
+	return tx->pos;
 }
 
 /** lane_publish() - Tell the producer what has been consumed; call at the end of a poll pass. */

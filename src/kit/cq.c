@@ -118,7 +118,7 @@ static inline uint8_t *entry_copy(uint8_t *dst, const struct kit_cqe *c, enum fi
 	must(0);
 }
 
-/* The queue is not empty. */
+/* The queue is not empty, @count not 0. */
 static inline ssize_t take(struct kit_cq *cq, uint8_t *dst, size_t count, fi_addr_t *src)
 {
 	uint32_t head = cq->head, tail = cq->tail;
@@ -127,7 +127,7 @@ static inline ssize_t take(struct kit_cq *cq, uint8_t *dst, size_t count, fi_add
 
 	if (unlikely(c->e.flags & KIT_CQE_ERR))
 		return -FI_EAVAIL;
-	while (n < count) {
+	do {
 		dst = entry_copy(dst, c, cq->format);
 		if (src)
 			src[n] = c->src;
@@ -137,15 +137,34 @@ static inline ssize_t take(struct kit_cq *cq, uint8_t *dst, size_t count, fi_add
 			break;
 		}
 		c = &cq->ring[head & cq->mask];
-		if (unlikely(c->e.flags & KIT_CQE_ERR))
-			break;
-	}
+	} while (n < count && likely(!(c->e.flags & KIT_CQE_ERR)));
 	cq->head = head;
 	return (ssize_t)n;
 }
 
-/* A poll that finds nothing is what a waiting program does all the time: this is its whole cost. */
-static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src)
+/* Ends a read that took nothing. @events: of its progress pass. */
+static __attribute__((noinline)) ssize_t found_nothing(struct kit_cq *cq, int events)
+{
+	struct kit_domain *d = cq->domain;
+	ssize_t ret = 0; /* it asked for progress only */
+
+	if (cq->tail == cq->head)
+		ret = cq->overrun ? -FI_EAVAIL : -FI_EAGAIN;
+	else if (head_is_err(cq))
+		ret = -FI_EAVAIL;
+	lock_release(&d->lock);
+	if (!events && d->idle && ret == -FI_EAGAIN)
+		d->idle(d);
+	return ret;
+}
+
+#define UNDRIVEN_MAX 8 /* reads in a row that hand out what is there, without progress */
+
+/*
+ * A poll that finds nothing is what a waiting program does all the time; what is there already is handed out first, in the batches
+ * in which it came.
+ */
+static inline ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src)
 {
 	struct kit_cq *cq = to_cq(fid);
 	struct kit_domain *d = cq->domain;
@@ -153,20 +172,12 @@ static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_
 
 	if (!kit_enter(d))
 		return -FI_EIO;
-	/*
-	 * Who already has as many as the caller can take (count - 1 wraps for 0, which asks for
-	 * progress) is not driven: entries are handed out in the batches in which they came.
-	 */
-	if (count - 1 >= cq->tail - cq->head || head_is_err(cq)) {
+	if (cq->tail == cq->head || ++cq->undriven >= UNDRIVEN_MAX || !count) {
 		int events = kit_drive(cq->eps, cq->ep_cnt);
 
-		if (cq->tail == cq->head) {
-			ret = unlikely(cq->overrun) ? -FI_EAVAIL : -FI_EAGAIN;
-			lock_release(&d->lock);
-			if (!events && d->idle)
-				d->idle(d);
-			return ret;
-		}
+		cq->undriven = 0;
+		if (unlikely(cq->tail == cq->head || !count))
+			return found_nothing(cq, events);
 	}
 	ret = take(cq, buf, count, src);
 	lock_release(&d->lock);

@@ -135,6 +135,7 @@ int kit_domain_bind(struct fid *fid, struct fid *bfid, uint64_t flags); /* an EQ
 struct kit_cqe {
 	struct fi_cq_tagged_entry e; /* e.flags has KIT_CQE_ERR: the entry stands for the next error in line */
 	fi_addr_t src;
+	uint64_t unused; /* to a power of two: indexed by a shift */
 };
 #define KIT_CQE_ERR (1ULL << 63)
 struct kit_wait;
@@ -143,6 +144,7 @@ struct kit_cq {
 	struct kit_domain *domain;
 	struct kit_cqe *ring;      /* power of two; grows when full, so no completion is ever lost */
 	uint32_t mask, head, tail; /* free running; lock */
+	uint32_t undriven;         /* reads since the last that made progress */
 	size_t entry_size;
 	enum fi_cq_format format;
 	struct kit_cq_err *err_head, **err_tail; /* errors in line */

@@ -65,6 +65,8 @@ static inline int kit_drive(struct kit_ep **eps, uint32_t cnt)
 {
 	int events = 0;
 
+	if (likely(cnt == 1))
+		return eps[0]->progress(eps[0]);
 	for (uint32_t i = 0; i < cnt; i++)
 		events += eps[i]->progress(eps[i]);
 	return events;

@@ -152,7 +152,9 @@ static inline void kit_rx_done(struct kit_rx *rx, const struct kit_rx_result *r)
 	struct kit_ep *ep = rx->srx->ep;
 
 	if (unlikely(rx->owner || ep->cntr[KIT_CNTR_RECV])) {
-		kit_rx_done_slow(rx, r);
+		struct kit_rx_result copy = *r; /* the slow way's own, so that @r need not be in memory */
+
+		kit_rx_done_slow(rx, &copy);
 		return;
 	}
 	if (likely(kit_rx_wants_cqe(ep, rx->flags)))
@@ -164,15 +166,6 @@ static inline void kit_rx_done(struct kit_rx *rx, const struct kit_rx_result *r)
 void kit_rx_fail(struct kit_rx *rx, const struct kit_rx_result *r, int err, int prov_errno, size_t olen, const void *err_data, size_t err_len);
 /** kit_rx_copy() - Copy a view into the receive buffer at @off; bytes that do not fit are dropped. Return: bytes copied. */
 size_t kit_rx_copy(struct kit_rx *rx, size_t off, const struct view *v, size_t view_off);
-/** kit_rx_copy_all() - kit_rx_copy() of a whole message that fits, in line where both are in one piece. */
-static inline void kit_rx_copy_all(struct kit_rx *rx, const struct view *v, size_t view_off)
-{
-	if (likely(rx->iov_cnt == 1 && v->seg_cnt == 1))
-		copy_bytes(rx->iov[0].iov_base, v->seg[0].p + view_off, v->len - view_off);
-	else
-		kit_rx_copy(rx, 0, v, view_off);
-}
-
 /* iov helpers: total length (SIZE_MAX: their sum does not fit), copy out of an iov list at an offset, sub-range as a new list (returns pieces, 0 if it does not fit). */
 size_t kit_iov_len(const struct iovec *iov, size_t cnt);
 size_t kit_iov_copy_from(void *dst, size_t len, const struct iovec *iov, size_t cnt, size_t off);

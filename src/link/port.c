@@ -314,6 +314,26 @@ static void soon_check(struct link_port *p, uint64_t now)
 		agent_soon(p->node, now);
 }
 
+uint8_t *link_direct_begin(struct link_port *p, struct link_peer *peer, size_t len)
+{
+	lock_assert_held(p->node->lock);
+	/* a peer with shared memory is alive, and its path is chosen */
+	return likely(peer->shm && p->cls == LINK_RELIABLE) ? shm_direct_begin(peer->shm, len) : NULL;
+}
+
+void link_direct_end(struct link_port *p, struct link_peer *peer, uint8_t *frame, size_t len)
+{
+	shm_direct_end(peer->shm, frame, len);
+	p->stats.shm_tx_frames++;
+	p->stats.tx_frames++;
+	p->stats.tx_bytes += len;
+}
+
+bool link_direct_is_idle(const struct link_port *p)
+{
+	return !p->shm || !shm_outstanding(p->shm);
+}
+
 void link_doorbell(struct link_port *p)
 {
 	lock_assert_held(p->node->lock);
@@ -353,6 +373,12 @@ void port_sent(struct link_port *p, enum link_kind kind, void *cookie, int statu
 		bulk_on_sent(p->bulk, cookie, status);
 	else if (cookie)
 		p->ops->on_sent(p->ctx, cookie, status);
+}
+
+void port_lost(struct link_port *p, struct link_peer *peer, const void *frame, size_t len, int status)
+{
+	p->events++;
+	p->ops->on_lost(p->ctx, peer, frame, len, status);
 }
 
 /* Top of the carrier stack. */

@@ -37,7 +37,8 @@
  * number in the frame, and uses it again only when it has read the code. The codes lie beside the
  * lane, or, for a shared lane, 64 of them in the sender's segment. Nothing travels back, so nothing
  * can be full. (A record in the reverse lane was the first plan: two full lanes of refused frames
- * deadlock there.) The head itself is read rarely, because reading takes the line away from the
+ * deadlock there.) The bytes of a direct frame are kept nowhere but in its slots, so slots of our
+ * own lane are written again only when what was in them has ended. The head itself is read rarely, because reading takes the line away from the
  * receiver: frames of the other direction carry the low bits of it.
  *
  * Trust: a segment belongs to a process of our uid, which could ptrace us anyway; it could also
@@ -77,6 +78,7 @@
  * reader's cache, the staging arena is not.
  */
 #define SHM_INLINE_MAX 248u
+#define SHM_LEN_MAX  65535u /* bytes; frames and datagrams */
 #define SHM_SWEEP_MAX  8u /* lanes that every poll looks at; more: by bitmap */
 
 /* Bits of shm_hdr.state. */
@@ -141,9 +143,13 @@ static_assert(SHM_DESC_OFF + SHM_LANE_CNT * sizeof(struct shm_desc) <= SHM_CODES
 #define SHM_U_CODE    GENMASK(35, 28) /* where the sender will look for a refusal code ... */
 #define SHM_U_WANT    BIT(36)	      /* ... if it will */
 #define SHM_U_FMT     GENMASK(39, 37)
+#define SHM_U_LEN_SHIFT  15
+#define SHM_U_CODE_SHIFT 28
+#define SHM_U_FMT_SHIFT  37
 #define SHM_COLOR_NUM 7u
 static_assert(SHM_U_ACK >= 2 * SHM_SLOTS_BIG,
 	      "positions in flight must be distinct in their low bits");
+static_assert(LINK_DIRECT_MAX <= SHM_INLINE_MAX && LINK_DIRECT_MAX <= UINT8_MAX, "struct shm_pend");
 static_assert(LANE_MSG_MAX <= SHM_U_LEN >> 15, "a length fits");
 static_assert(SHM_PEND_CNT == 256, "SHM_U_CODE");
 
@@ -260,7 +266,8 @@ struct shm_pend {
 	uint32_t tag;	/* of the run, see shm_port.gran_tag */
 	uint16_t grans; /* length of the run */
 	uint8_t kind;	/* enum link_kind */
-	void *cookie;	/* NULL: nobody waits, only the run is ours to remember */
+	uint8_t direct;	/* bytes of a frame of shm_direct_end(), which its slots keep; 0: any other */
+	void *cookie;	/* NULL: nobody waits, only the run or the slots are ours to remember */
 };
 #define SHM_NO_BLOCK UINT32_MAX
 
@@ -441,6 +448,14 @@ static inline void shm_set_acked(struct shm_peer *sp, uint32_t acked)
 {
 	if (acked - sp->acked <= sp->tx.pos - sp->acked)
 		sp->acked = acked;
+}
+
+/* @sp has frames that poll must end. */
+static inline void shm_busy_add(struct shm_peer *sp)
+{
+	sp->is_busy = true;
+	sp->busy_next = sp->s->busy;
+	sp->s->busy = sp;
 }
 
 /** shm_has_done() - Is there a frame to complete? */

@@ -282,6 +282,17 @@ static void rx_drop(struct shm_peer *sp)
 			s->has_gone = s->rx[i]->is_gone = true;
 }
 
+/* All frames of @sp end; then the lane goes, whose slots hold what is shown of the direct ones. */
+static void end_frames(struct shm_peer *sp, int status)
+{
+	enum shm_tx_mode mode = sp->tx_mode;
+
+	sp->tx_mode = SHM_TX_NONE; /* nothing more through it */
+	shm_complete(sp, status);
+	sp->tx_mode = mode;
+	shm_lane_give_back(sp);
+}
+
 void shm_peer_detach(struct shm_peer *sp)
 {
 	struct shm_port *s;
@@ -296,9 +307,8 @@ void shm_peer_detach(struct shm_peer *sp)
 	s->in_poll++;
 	shm_read_acked(sp);
 	shm_block_put(sp);
-	shm_lane_give_back(sp);
 	sp->is_detaching = true; /* callbacks may try to send */
-	shm_complete(sp, status);
+	end_frames(sp, status);
 	sp->is_detaching = false;
 	sp->doom = 0;
 	if (peer && peer->shm == sp) {
@@ -351,8 +361,7 @@ static void doom_one(struct shm_peer *sp)
 	if (p->cls == LINK_RAW || !peer) {
 		sp->is_void = true;
 		if (!sp->peer) { /* its holder lets go of it when it likes */
-			shm_lane_give_back(sp);
-			shm_complete(sp, status);
+			end_frames(sp, status);
 			return;
 		}
 		sp->peer->shm_tried = false;

@@ -27,8 +27,9 @@ struct fake_ctl {
 	int port_rc, region_rc, peer_rc, node_rc, ip_rc,
 		room_rc; /* != 0: what these calls answer */
 	bool is_remote;	 /* peers are not local */
+	bool has_direct; /* link_direct_begin() has room */
 	/* what was seen */
-	unsigned sends, doorbells, bulks, polls;
+	unsigned sends, directs, doorbells, bulks, polls;
 	int ports, peers, regions, nodes; /* alive */
 	uint16_t last_port_no_shm;
 };

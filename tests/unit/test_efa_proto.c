@@ -255,18 +255,18 @@ static void eager__as_the_table(void **state)
 
 		assert_int_equal(efa_eager_encode(b, tagged, h.msg_id, h.tag, h.connid), len);
 		assert_memory_equal(a, b, sizeof(a));
-		assert_true(efa_eager_decode(&v, &e));
+		assert_true(efa_eager_decode(v.seg[0].p, v.len, &e));
 		assert_int_equal(e.tagged, tagged);
 		assert_int_equal(e.hdr_len, len);
 		assert_int_equal(e.msg_id, h.msg_id);
 		assert_true(e.tag == (tagged ? h.tag : 0));
 		for (uint32_t n = 0; n < len; n++) {
 			v = view_of(a, n);
-			assert_false(efa_eager_decode(&v, &e));
+			assert_false(efa_eager_decode(v.seg[0].p, v.len, &e));
 		}
 		v = view_of(a, (uint32_t)len);
 		a[rng_below(&rng, 4)] ^= (uint8_t)(1u << rng_below(&rng, 8));
-		if (!efa_eager_decode(&v, &e))
+		if (!efa_eager_decode(v.seg[0].p, v.len, &e))
 			continue;
 		/* type 64 and 65 with the flags of the other one do not exist */
 		fail_msg("a changed base header passed");

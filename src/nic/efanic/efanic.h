@@ -140,6 +140,11 @@ struct efanic_wc {
 	struct view data;          /* receive side without posted buffers: the packet */
 };
 typedef void (*efanic_wc_fn)(void *ctx, const struct efanic_wc *wc);
+/*
+ * A received SEND without immediate, in one piece, in a queue pair with credits: the short cut for what nearly every completion is.
+ * @src: efanic_dst_user() of where an answer would go. Return: taken, and its receive is posted again; else efanic_wc_fn gets it.
+ */
+typedef bool (*efanic_send_fn)(void *ctx, void *src, const uint8_t *data, uint32_t len);
 
 struct efanic_qp_attr {
 	enum efanic_qp_type type;
@@ -149,6 +154,7 @@ struct efanic_qp_attr {
 	bool posted_buffers;           /* receives need efanic_post_recv() with buffers (always so for UD) */
 	bool no_shm;                   /* send to this host through the network path too */
 	uint8_t sl;                    /* service level, kept for queries */
+	efanic_send_fn on_send;        /* may be NULL */
 	efanic_wc_fn on_wc;            /* completions, called from efanic_poll() only */
 	void *ctx;
 };
@@ -212,9 +218,16 @@ uint8_t *efanic_inline_buf(struct efanic_qp *qp);
  * Return: 0; -EINVAL @dst is not of @qp.
  */
 int efanic_post_inline(struct efanic_qp *qp, struct efanic_dst *dst, uint32_t len, uint64_t wr_id);
-/** efanic_doorbell() - Start what was posted; once per batch. */
+/**
+ * efanic_direct_buf() - efanic_inline_buf() for a SEND of @len bytes that goes straight into shared memory, past the send queue.
+ * Nothing but its failure makes a completion, as with wr_id 0. NULL: not to @dst, or not now.
+ */
+uint8_t *efanic_direct_buf(struct efanic_qp *qp, struct efanic_dst *dst, uint32_t len);
+/** efanic_direct_send() - SEND what was written to @buf, which efanic_direct_buf() of the same arguments has returned. */
+void efanic_direct_send(struct efanic_qp *qp, struct efanic_dst *dst, uint8_t *buf, uint32_t len);
 /** efanic_dst_is_direct() - Is @dst on this host and its memory within reach of RDMA without packets? */
 bool efanic_dst_is_direct(const struct efanic_dst *dst);
+/** efanic_doorbell() - Start what was posted; once per batch. */
 void efanic_doorbell(struct efanic_qp *qp);
 /** efanic_sq_free() - Send work requests that can be posted now. */
 uint32_t efanic_sq_free(const struct efanic_qp *qp);

@@ -30,7 +30,8 @@
  */
 
 #define SQ_NONE	   0xffffu
-#define SQ_MAX	   0xfffeu /* slot numbers are 16 bit */
+#define SQ_MAX	   (0xfffeu - SQ_DIRECT) /* slot numbers are 16 bit */
+#define SQ_DIRECT  LINK_DIRECT_CNT /* slots beyond the depth: each direct SEND on its way may fail */
 #define RQ_SGE_MAX 3
 
 /* A singly linked line of send slots by number, through efanic_swr.next. */
@@ -145,6 +146,7 @@ struct efanic_qp {
 	/* what every message touches */
 	struct efanic *nic;
 	struct link_port *port;
+	efanic_send_fn on_send;
 	efanic_wc_fn on_wc;
 	void *ctx;
 	struct efanic_swr *sq;
@@ -154,6 +156,7 @@ struct efanic_qp {
 	uint8_t post_ok[EFANIC_OP_WRITE + 1];
 	bool deliver; /* a handler may be called now */
 	bool is_ud;
+	bool takes_direct; /* efanic_direct_buf() */
 	bool is_open;	/* state takes frames */
 	bool is_posted; /* receives need buffers */
 	uint8_t backlog;   /* posts since something waits for room at the link */
@@ -206,6 +209,8 @@ extern const char *const efanic_qp_state_name[EFANIC_QPS_NUM];
 #define EFANIC_RNR_NS_MAX (20 * NS_PER_US << 7)
 
 void efanic_tx_sent(void *ctx, void *cookie, int status); /* link_ops.on_sent */
+/* link_ops.on_lost */
+void efanic_tx_lost(void *ctx, struct link_peer *peer, const void *frame, size_t len, int status);
 void efanic_tx_bulk(void *ctx, void *cookie, int status); /* link_ops.on_bulk */
 /** efanic_tx_retry() - Waiting lines and due RNR timers. Return: work requests moved. */
 int efanic_tx_retry(struct efanic_qp *qp);

@@ -73,6 +73,7 @@ static void set_state(struct efanic_qp *qp, enum efanic_qp_state to)
 	set_post_ok(qp, to);
 	qp->is_open = to == EFANIC_QPS_RTR || to == EFANIC_QPS_RTS || to == EFANIC_QPS_SQD ||
 		      to == EFANIC_QPS_SQE;
+	qp->takes_direct = to == EFANIC_QPS_RTS && !qp->is_ud;
 	if (to == EFANIC_QPS_ERR || to == EFANIC_QPS_RESET) {
 		efanic_tx_flush(qp, to == EFANIC_QPS_RESET);
 		efanic_rx_flush(qp, to == EFANIC_QPS_RESET);
@@ -162,6 +163,7 @@ int efanic_qp_to_rts(struct efanic_qp *qp, uint8_t rnr_retry)
 static const struct link_ops port_ops = {
 	.on_frame = efanic_rx_frame,
 	.on_sent = efanic_tx_sent,
+	.on_lost = efanic_tx_lost,
 	.on_bulk = efanic_tx_bulk,
 };
 
@@ -196,7 +198,9 @@ static int check_attr(struct efanic *nic, const struct efanic_qp_attr *attr)
 
 static int queues_alloc(struct efanic_qp *qp)
 {
-	qp->sq = mem_alloc(qp->sq_depth * sizeof(*qp->sq)); /* touched as far as it is used */
+	uint32_t slots = qp->sq_depth + SQ_DIRECT;
+
+	qp->sq = mem_alloc(slots * sizeof(*qp->sq)); /* touched as far as it is used */
 	if (!qp->sq)
 		return -ENOMEM;
 	if (qp->is_posted) {
@@ -205,7 +209,7 @@ static int queues_alloc(struct efanic_qp *qp)
 			goto err_sq;
 	}
 	pq_init(&qp->rnr);
-	if (pq_reserve(&qp->rnr, qp->sq_depth))
+	if (pq_reserve(&qp->rnr, slots))
 		goto err_rq;
 	return 0;
 err_rq:
@@ -245,6 +249,7 @@ static void qp_init(struct efanic_qp *qp, struct efanic *nic, const struct efani
 {
 	*qp = (struct efanic_qp){
 		.nic = nic,
+		.on_send = attr->on_send,
 		.on_wc = attr->on_wc,
 		.ctx = attr->ctx,
 		.sq_free = SQ_NONE,

@@ -598,6 +598,20 @@ uint8_t *efanic_inline_buf(struct efanic_qp *qp)
 	return qp->sq[i].frame + sizeof(struct efanic_hdr);
 }
 
+static inline void inline_fill(struct efanic_swr *s, struct efanic_dst *dst, uint32_t len, uint64_t wr_id)
+{
+	s->wr_id = wr_id;
+	s->dst = dst;
+	s->opcode = EFANIC_OP_SEND;
+	s->has_imm = false;
+	s->iov_cnt = 1;
+	s->data_done = false;
+	s->rnr_tries = 0;
+	s->discard = false;
+	s->is_inline = true;
+	s->len = len;
+}
+
 int efanic_post_inline(struct efanic_qp *qp, struct efanic_dst *dst, uint32_t len, uint64_t wr_id)
 {
 	uint8_t status = EFANIC_OK;
@@ -609,16 +623,7 @@ int efanic_post_inline(struct efanic_qp *qp, struct efanic_dst *dst, uint32_t le
 		return -EINVAL;
 	dst->refs++;
 	s = slot_get(qp);
-	s->wr_id = wr_id;
-	s->dst = dst;
-	s->opcode = EFANIC_OP_SEND;
-	s->has_imm = false;
-	s->iov_cnt = 1;
-	s->data_done = false;
-	s->rnr_tries = 0;
-	s->discard = false;
-	s->is_inline = true;
-	s->len = len;
+	inline_fill(s, dst, len, wr_id);
 	hdr = efanic_hdr_word(EFANIC_PKT_SEND, dst->qkey);
 	memcpy(s->frame, &hdr, sizeof(hdr));
 	if (unlikely(efanic_dst_is_stale(qp->nic, dst)))
@@ -629,6 +634,48 @@ int efanic_post_inline(struct efanic_qp *qp, struct efanic_dst *dst, uint32_t le
 	return 0;
 }
 
+uint8_t *efanic_direct_buf(struct efanic_qp *qp, struct efanic_dst *dst, uint32_t len)
+{
+	uint8_t *frame;
+	le64_t hdr;
+
+	lock_assert_held(qp->nic->lock);
+	if (unlikely(!qp->takes_direct || dst->qp != qp || dst->is_waiting || len > EFANIC_INLINE_MAX ||
+		     efanic_dst_is_stale(qp->nic, dst)))
+		return NULL;
+	frame = link_direct_begin(qp->port, dst->peer, sizeof(hdr) + len);
+	if (unlikely(!frame))
+		return NULL;
+	hdr = efanic_hdr_word(EFANIC_PKT_SEND, dst->qkey);
+	memcpy(frame, &hdr, sizeof(hdr));
+	return frame + sizeof(hdr);
+}
+
+void efanic_direct_send(struct efanic_qp *qp, struct efanic_dst *dst, uint8_t *buf, uint32_t len)
+{
+	qp->stats.send_wrs++;
+	qp->stats.send_bytes += len;
+	link_direct_end(qp->port, dst->peer, buf - sizeof(struct efanic_hdr), sizeof(struct efanic_hdr) + len);
+}
+
+/* From here on it is an inline request; the send queue has slots for all of its kind. */
+void efanic_tx_lost(void *ctx, struct link_peer *peer, const void *frame, size_t len, int status)
+{
+	struct efanic_dst *dst = link_peer_user(peer);
+	struct efanic_qp *qp = ctx;
+	struct efanic_swr *s;
+
+	if (!dst || qp->state == EFANIC_QPS_RESET) /* nobody has a handle for it any more, or wants to know */
+		return;
+	must(len >= sizeof(struct efanic_hdr) && len <= sizeof(s->frame));
+	dst->refs++;
+	s = slot_get(qp);
+	inline_fill(s, dst, (uint32_t)(len - sizeof(struct efanic_hdr)), 0);
+	s->phase = WR_LINK;
+	memcpy(s->frame, frame, len);
+	efanic_tx_sent(qp, s, status);
+}
+
 void efanic_doorbell(struct efanic_qp *qp)
 {
 	lock_assert_held(qp->nic->lock);
@@ -637,10 +684,10 @@ void efanic_doorbell(struct efanic_qp *qp)
 
 uint32_t efanic_sq_free(const struct efanic_qp *qp)
 {
-	return qp->sq_depth - qp->sq_used;
+	return qp->sq_depth - MIN(qp->sq_used, qp->sq_depth); /* lost direct ones may be there besides */
 }
 
 bool efanic_sq_is_empty(const struct efanic_qp *qp)
 {
-	return !qp->sq_used;
+	return !qp->sq_used && link_direct_is_idle(qp->port);
 }

@@ -435,8 +435,8 @@ size_t efa_eager_cap(const struct efa_peer *peer, const struct efa_tx *tx, uint8
 /* efa_rx.c: incoming packets and transfers */
 /** efa_rx_packet() - One packet of @peer, decoded. @data: the whole packet. */
 void efa_rx_packet(struct efa_peer *peer, const struct efa_hdr *h, const struct view *data, size_t payload_off);
-/** efa_rx_eager() - efa_rx_packet() for what efa_eager_decode() has found, if it is the next of its sender. False: it is not. */
-bool efa_rx_eager(struct efa_peer *peer, const struct efa_eager *e, const struct view *data);
+/** efa_on_eager() - A packet in one piece from where @src (a peer, or NULL) is: taken if it is the next small message, or false: efa_on_wc() it. */
+bool efa_on_eager(void *ctx, void *src, const uint8_t *pkt, uint32_t len);
 void efa_rx_start(struct kit_ep *ep, struct kit_rx *krx, struct kit_ux *ux);
 void efa_rx_discard(struct kit_ep *ep, struct kit_ux *ux);
 struct efa_rx *efa_rx_get(struct efa_ep *ep, struct efa_peer *peer, enum efa_rx_kind kind);

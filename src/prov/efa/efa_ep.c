@@ -80,6 +80,7 @@ static int ep_enable(struct efa_ep *ep)
 		.unsolicited_write_recv = ep->unsolicited,
 		.no_shm = !shm_allowed(ep),
 		.sl = ep->kit.info->tx_attr->tclass == FI_TC_LOW_LATENCY ? 8 : 0,
+		.on_send = efa_on_eager,
 		.on_wc = efa_on_wc,
 		.ctx = ep,
 	};

@@ -98,59 +98,89 @@ static inline bool small_ok(const struct efa_ep *ep, const struct efa_peer *peer
 	       STAILQ_EMPTY(&peer->parked) && !peer->unstarted && !ep->no_inline;
 }
 
-struct efa_small {
-	const void *buf;
-	size_t len;
-	uint64_t tag;
-	void *context;
-	uint64_t flags;
-	bool tagged;
-};
-
 /* What the completion will need. NULL: too many operations. */
-static inline struct efa_tx *small_tx(struct efa_ep *ep, struct efa_peer *peer, const struct efa_small *m)
+static struct efa_tx *small_tx(struct efa_peer *peer, size_t len, uint64_t tag, void *context, uint64_t flags)
 {
+	struct efa_ep *ep = peer->ep;
 	struct efa_tx *tx = efa_tx_get(ep, peer, EFA_TX_SEND);
 
 	if (unlikely(!tx))
 		return NULL;
-	tx->injected = m->flags & FI_INJECT;
-	tx->wants_cqe = kit_tx_wants_cqe(&ep->kit, m->flags);
-	tx->flags = m->flags;
-	tx->cq_flags = m->tagged ? TAG : MSG;
-	tx->context = m->context;
-	tx->tag = m->tag;
+	tx->injected = flags & FI_INJECT;
+	tx->wants_cqe = kit_tx_wants_cqe(&ep->kit, flags) && !(flags & EFA_NO_CQE);
+	tx->flags = flags;
+	tx->cq_flags = flags & FI_TAGGED ? TAG : MSG;
+	tx->context = context;
+	tx->tag = tag;
 	tx->data = 0;
-	tx->len = tx->sent = tx->need = m->len;
+	tx->len = tx->sent = tx->need = len;
 	tx->wrs = 1;
 	return tx;
 }
 
-/* Return: sent; else do it the long way, which knows every case. Lock held. */
-static inline bool send_small(struct efa_ep *ep, struct efa_peer *peer, const struct efa_small *m)
+static inline size_t small_hdr_len(uint64_t flags)
 {
-	bool is_quiet = m->flags & EFA_NO_CQE && likely(!ep->kit.cntr[KIT_CNTR_SEND]);
-	struct efa_tx *tx = NULL;
-	uint8_t *frame;
-	size_t hdr_len;
+	return flags & FI_TAGGED ? EFA_EAGER_HDR_TAG : EFA_EAGER_HDR_MSG;
+}
 
-	if (unlikely(!small_ok(ep, peer) || m->len > (m->tagged ? ep->inject_tagged : ep->inject_msg)))
+/* The packet, @small_hdr_len() + @len bytes, into @frame. */
+static inline void small_fill(struct efa_peer *peer, uint8_t *frame, const void *buf, size_t len, uint64_t tag,
+			      uint64_t flags)
+{
+	struct efa_ep *ep = peer->ep;
+	bool tagged = flags & FI_TAGGED;
+
+	efa_eager_encode(frame, tagged, peer->next_msg_id++, tag, ep->self.qkey);
+	copy_small(frame + small_hdr_len(flags), buf, len);
+	ep->stats.tx_pkts[efa_eager_type(tagged)]++;
+}
+
+/* Through the send queue: for peers elsewhere, or where the caller wants to know when it has arrived. */
+static __attribute__((noinline)) bool send_inline(struct efa_peer *peer, const void *buf, size_t len, uint64_t tag,
+						  void *context, uint64_t flags)
+{
+	struct efa_ep *ep = peer->ep;
+	bool is_quiet = flags & EFA_NO_CQE && !ep->kit.cntr[KIT_CNTR_SEND];
+	uint8_t *frame = efanic_inline_buf(ep->qp);
+	struct efa_tx *tx = NULL;
+
+	if (unlikely(!frame || (!is_quiet && !(tx = small_tx(peer, len, tag, context, flags)))))
 		return false;
-	frame = efanic_inline_buf(ep->qp);
-	if (unlikely(!frame || (!is_quiet && !(tx = small_tx(ep, peer, m)))))
+	small_fill(peer, frame, buf, len, tag, flags);
+	must(!efanic_post_inline(ep->qp, peer->dst, (uint32_t)(small_hdr_len(flags) + len), efa_small_wr_id(tx)));
+	ep->need_doorbell = true;
+	return true;
+}
+
+/*
+ * On this host a message that lies in the peer's lane has been sent, so it completes at once, as it does where efa hands local peers
+ * to the shm provider. Not if the caller asked for more than that, or has not read the last ones: the queue must not grow by posting.
+ */
+#define EARLY_NOT (FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_COMMIT_COMPLETE)
+#define EARLY_MAX 64u /* unread completions */
+
+/* @flags: of the call, FI_TAGGED if it is. Return: sent; else do it the long way, which knows every case. Lock held. */
+static __attribute__((noinline)) bool send_small(struct efa_peer *peer, const void *buf, size_t len, uint64_t tag,
+						 void *context, uint64_t flags)
+{
+	struct efa_ep *ep = peer->ep;
+	bool wants_cqe = !(flags & EFA_NO_CQE) && kit_tx_wants_cqe(&ep->kit, flags);
+	struct kit_cq *cq = ep->kit.tx_cq;
+	size_t pkt_len = small_hdr_len(flags) + len;
+	uint8_t *frame;
+
+	if (unlikely(!small_ok(ep, peer) || len > (flags & FI_TAGGED ? ep->inject_tagged : ep->inject_msg)))
 		return false;
-	if (!is_quiet && m->flags & EFA_NO_CQE)
-		tx->wants_cqe = false;
-	hdr_len = efa_eager_encode(frame, m->tagged, peer->next_msg_id++, m->tag, ep->self.qkey);
-	copy_small(frame + hdr_len, m->buf, m->len);
-	must(!efanic_post_inline(ep->qp, peer->dst, (uint32_t)(hdr_len + m->len), efa_small_wr_id(tx)));
-	ep->stats.tx_pkts[efa_eager_type(m->tagged)]++;
-	if (unlikely(m->flags & FI_MORE)) {
-		ep->need_doorbell = true;
-	} else {
-		efanic_doorbell(ep->qp);
-		ep->need_doorbell = false;
-	}
+	if (unlikely(ep->need_doorbell || ep->kit.cntr[KIT_CNTR_SEND] ||
+		     (wants_cqe && (flags & EARLY_NOT || cq->tail - cq->head >= EARLY_MAX))))
+		return send_inline(peer, buf, len, tag, context, flags);
+	frame = efanic_direct_buf(ep->qp, peer->dst, (uint32_t)pkt_len);
+	if (unlikely(!frame))
+		return send_inline(peer, buf, len, tag, context, flags);
+	small_fill(peer, frame, buf, len, tag, flags);
+	efanic_direct_send(ep->qp, peer->dst, frame, (uint32_t)pkt_len);
+	if (wants_cqe)
+		kit_cq_push(cq, context, flags & FI_TAGGED ? TAG : MSG, len, NULL, 0, tag, FI_ADDR_NOTAVAIL);
 	return true;
 }
 
@@ -167,7 +197,6 @@ static inline __attribute__((always_inline)) ssize_t send_buf(struct efa_ep *ep,
 							      fi_addr_t to, uint64_t tag, uint64_t data,
 							      void *context, uint64_t flags, uint64_t cq_flags)
 {
-	struct efa_small m = {buf, len, tag, context, flags, cq_flags == TAG};
 	struct lock *lock = &ep->domain->kit.lock;
 	struct efa_peer *peer;
 	bool is_sent;
@@ -175,7 +204,11 @@ static inline __attribute__((always_inline)) ssize_t send_buf(struct efa_ep *ep,
 	if (likely(len <= SMALL_MAX && !(flags & SMALL_NOT) && !efa_ep_state(&ep->kit))) {
 		lock_acquire(lock);
 		peer = efa_peer_find(ep, to);
-		is_sent = likely(peer != NULL) && send_small(ep, peer, &m);
+		is_sent = likely(peer != NULL) && send_small(peer, buf, len, tag, context, flags | (cq_flags & FI_TAGGED));
+		if (unlikely(ep->need_doorbell) && !(flags & FI_MORE)) {
+			efanic_doorbell(ep->qp);
+			ep->need_doorbell = false;
+		}
 		lock_release(lock);
 		if (likely(is_sent))
 			return 0;

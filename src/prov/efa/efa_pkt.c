@@ -193,7 +193,7 @@ static __attribute__((cold, noinline)) void pkt_failed(struct efa_pkt *pkt, unsi
 static struct efa_tx *small_tx_again(struct efa_ep *ep, struct efa_peer *peer, const struct view *bytes)
 {
 	struct efa_eager e;
-	struct efa_tx *tx = efa_eager_decode(bytes, &e) ? efa_tx_get_any(ep, peer) : NULL;
+	struct efa_tx *tx = efa_eager_decode(bytes->seg[0].p, bytes->len, &e) ? efa_tx_get_any(ep, peer) : NULL;
 
 	if (!tx)
 		return NULL;
@@ -287,19 +287,6 @@ static __attribute__((noinline)) void on_packet(struct efa_ep *ep, const struct 
 	efa_rx_packet(peer, &h, &wc->data, payload_off);
 }
 
-static inline void on_recv_wc(struct efa_ep *ep, const struct efanic_wc *wc)
-{
-	struct efa_peer *peer = efanic_dst_user(wc->src);
-	struct efa_eager e;
-
-	/* A peer that we know and have greeted sends its next small message. */
-	if (likely(peer && peer->flags & EFA_PEER_HS_SENT && efa_eager_decode(&wc->data, &e) &&
-		   efa_rx_eager(peer, &e, &wc->data)))
-		ep->stats.rx_pkts[efa_eager_type(e.tagged)]++;
-	else
-		on_packet(ep, wc);
-}
-
 /* A peer wrote with immediate data: only remote CQ data makes a completion at the target. */
 static void on_write_imm_wc(struct efa_ep *ep, const struct efanic_wc *wc)
 {
@@ -320,7 +307,7 @@ void efa_on_wc(void *ctx, const struct efanic_wc *wc)
 		on_send_wc(ep, wc);
 		return;
 	case EFANIC_OP_RECV:
-		on_recv_wc(ep, wc);
+		on_packet(ep, wc);
 		break;
 	case EFANIC_OP_RECV_RDMA_IMM:
 		on_write_imm_wc(ep, wc);

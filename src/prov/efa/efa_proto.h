@@ -217,19 +217,18 @@ static inline size_t efa_eager_encode(uint8_t *buf, bool tagged, uint32_t msg_id
 
 /**
  * efa_eager_decode() - The door's short cut. What it takes is good; each byte of the packet is read once.
- * Return: false if @pkt is something else, or not good: efa_pkt_decode() says.
+ * Return: false if the @len bytes at @p are something else, or not good: efa_pkt_decode() says.
  */
-static inline bool efa_eager_decode(const struct view *pkt, struct efa_eager *e)
+static inline bool efa_eager_decode(const uint8_t *p, uint32_t len, struct efa_eager *e)
 {
-	const uint8_t *p = pkt->seg[0].p;
 	struct { le32_t base, msg_id; } front;
 	le64_t tag;
 
-	if (unlikely(pkt->seg_cnt != 1 || pkt->len < EFA_EAGER_HDR_MSG))
+	if (unlikely(len < EFA_EAGER_HDR_MSG))
 		return false;
 	memcpy(&front, p, 8);
 	e->msg_id = le32_get(front.msg_id);
-	if (le32_get(front.base) == efa_eager_base(true) && likely(pkt->len >= EFA_EAGER_HDR_TAG)) {
+	if (le32_get(front.base) == efa_eager_base(true) && likely(len >= EFA_EAGER_HDR_TAG)) {
 		memcpy(&tag, p + 8, 8);
 		e->tagged = true;
 		e->hdr_len = EFA_EAGER_HDR_TAG;

@@ -437,17 +437,18 @@ static void first_packet(struct efa_peer *peer, const struct efa_hdr *h, const s
 }
 
 /* The common end of a message: one packet, one copy, no transfer object. It fits the receive @krx. */
-static inline void take_eager(struct efa_peer *peer, struct kit_rx *krx, uint64_t tag, const struct efa_hdr *h,
-			      const struct view *data, size_t payload_off)
+static void take_eager(struct efa_peer *peer, struct kit_rx *krx, const struct efa_hdr *h, const struct view *data,
+		       size_t payload_off)
 {
-	struct kit_rx_result res = {
-		.len = data->len - payload_off + peer->ep->msg_prefix, .tag = tag, .src = peer->fi_addr};
+	struct kit_rx_result res = {.len = data->len - payload_off + peer->ep->msg_prefix,
+				    .tag = efa_pkt_tab[h->type].props & EFA_P_TAGGED ? h->tag : 0,
+				    .src = peer->fi_addr};
 
-	if (h && h->flags & EFA_FLAG_CQ_DATA) {
+	if (h->flags & EFA_FLAG_CQ_DATA) {
 		res.flags = FI_REMOTE_CQ_DATA;
 		res.data = h->data;
 	}
-	kit_rx_copy_all(krx, data, payload_off);
+	kit_rx_copy(krx, 0, data, payload_off);
 	kit_rx_done(krx, &res);
 }
 
@@ -461,28 +462,50 @@ static void on_message(struct efa_peer *peer, const struct efa_hdr *h, const str
 	struct kit_rx *krx = kit_srx_match(&peer->ep->srx, tagged, peer->fi_addr, tagged ? h->tag : 0, len);
 
 	if (likely(krx && eager && !(props & EFA_P_DC) && len <= krx->len))
-		take_eager(peer, krx, tagged ? h->tag : 0, h, data, payload_off);
+		take_eager(peer, krx, h, data, payload_off);
 	else
 		first_packet(peer, h, data, payload_off, krx, len);
 }
 
-bool efa_rx_eager(struct efa_peer *peer, const struct efa_eager *e, const struct view *data)
+/* No receive waits for it, or a shorter one. */
+static __attribute__((noinline)) void eager_kept(struct efa_peer *peer, const struct efa_eager *e, struct kit_rx *krx,
+						 const uint8_t *pkt, uint32_t len)
 {
-	size_t len = data->len - e->hdr_len;
-	struct kit_rx *krx;
+	struct view data = view_of(pkt, len);
 	struct efa_hdr h;
 
-	if (unlikely(e->msg_id != peer->exp_msg_id || !TAILQ_EMPTY(&peer->ahead)))
-		return false;
-	peer->exp_msg_id++;
-	krx = kit_srx_match(&peer->ep->srx, e->tagged, peer->fi_addr, e->tag, len);
-	if (likely(krx && len <= krx->len)) {
-		take_eager(peer, krx, e->tag, NULL, data, e->hdr_len);
-		return true;
-	}
 	h.type = efa_eager_type(e->tagged), h.flags = efa_eager_flags(e->tagged);
 	h.msg_id = e->msg_id, h.tag = e->tag, h.send_id = 0;
-	first_packet(peer, &h, data, e->hdr_len, krx, len);
+	first_packet(peer, &h, &data, e->hdr_len, krx, len - e->hdr_len);
+}
+
+/* A peer that we know and have greeted sends its next small message: on_message() and all before it, in short. */
+bool efa_on_eager(void *ctx, void *src, const uint8_t *pkt, uint32_t len)
+{
+	struct efa_peer *peer = src;
+	struct kit_rx_result res = {0};
+	struct efa_ep *ep = ctx;
+	struct efa_eager e;
+	struct kit_rx *krx;
+
+	if (unlikely(!peer || !(peer->flags & EFA_PEER_HS_SENT) || !efa_eager_decode(pkt, len, &e)))
+		return false;
+	if (unlikely(e.msg_id != peer->exp_msg_id || !TAILQ_EMPTY(&peer->ahead)))
+		return false;
+	peer->exp_msg_id++;
+	ep->stats.rx_pkts[efa_eager_type(e.tagged)]++;
+	krx = kit_srx_match(&ep->srx, e.tagged, peer->fi_addr, e.tag, len - e.hdr_len);
+	if (unlikely(!krx || len - e.hdr_len > krx->len || krx->iov_cnt != 1)) {
+		struct efa_eager copy = e; /* the slow way's own, so that @e stays in registers */
+
+		eager_kept(peer, &copy, krx, pkt, len);
+		return true;
+	}
+	copy_bytes(krx->iov[0].iov_base, pkt + e.hdr_len, len - e.hdr_len);
+	res.len = len - e.hdr_len + ep->msg_prefix;
+	res.tag = e.tag;
+	res.src = peer->fi_addr;
+	kit_rx_done(krx, &res);
 	return true;
 }
 
