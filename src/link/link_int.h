@@ -253,6 +253,8 @@ void rel_peer_drop(struct rel *r, struct link_peer *peer, int status);
 /** rel_drain() - For close: stop taking frames, start goodbyes. Return: true once nothing is owed either way. */
 bool rel_drain(struct rel *r, uint64_t now_ns);
 uint32_t rel_outstanding(const struct rel *r);
+/** rel_peer_there() - Who is at ip and port of @addr now, as a handshake told. NULL: nobody is known. */
+struct link_peer *rel_peer_there(struct rel *r, const struct link_addr *addr);
 /** rel_peer_nonce() - As the handshake told; 0: there was none yet. */
 uint32_t rel_peer_nonce(const struct rel_peer *rp);
 

@@ -137,6 +137,9 @@ int link_peer_get(struct link_port *p, const struct link_addr *addr, struct link
 
 	lock_assert_held(p->node->lock);
 	peer = port_peer_find(p, addr);
+	/* Whoever is there spoke first: a second pair with him would look as if this port had begun anew. */
+	if (!peer && !addr->nonce)
+		peer = rel_peer_there(p->rel, addr);
 	if (!peer) {
 		rc = addr_check(p, addr);
 		if (rc)

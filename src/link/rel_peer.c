@@ -79,6 +79,15 @@ struct rel_peer *rel_peer_find(struct rel *r, const struct link_addr *addr, uint
 	return open;
 }
 
+struct link_peer *rel_peer_there(struct rel *r, const struct link_addr *addr)
+{
+	struct rel_peer *rp = rel_peer_first(r, addr);
+
+	while (rp && (rp->state != REL_S_OPEN || !rp->peer || rp->peer->dead))
+		rp = rel_peer_next(rp);
+	return rp ? rp->peer : NULL;
+}
+
 static void tab_grow(struct rel *r)
 {
 	uint32_t mask = r->tab_mask * 2 + 1;
