@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "prov/cxi/cxi.h"
 #include "unit.h"
 
@@ -62,6 +63,52 @@ static inline void cxi_fix_close(struct cxi_fix *f)
 	assert_int_equal(fi_close(&f->domain->fid), 0);
 	assert_int_equal(fi_close(&f->fabric->fid), 0);
 	fi_freeinfo(f->info);
+}
+
+/* An enabled endpoint with what belongs to it, whose address is its own AV's entry 0. */
+struct cxi_fix_ep {
+	struct fid_av *av;
+	struct fid_cq *cq;
+	struct fid_ep *ep;
+};
+
+static inline void cxi_fix_ep_open(struct cxi_fix_ep *e, const struct cxi_fix *f)
+{
+	struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED};
+	struct fi_av_attr av = {0};
+	struct cxi_addr self;
+	size_t len = sizeof(self);
+
+	assert_int_equal(fi_av_open(f->domain, &av, &e->av, NULL), 0);
+	assert_int_equal(fi_cq_open(f->domain, &cq, &e->cq, NULL), 0);
+	assert_int_equal(fi_endpoint(f->domain, f->info, &e->ep, NULL), 0);
+	assert_int_equal(fi_ep_bind(e->ep, &e->av->fid, 0), 0);
+	assert_int_equal(fi_ep_bind(e->ep, &e->cq->fid, FI_TRANSMIT | FI_RECV), 0);
+	assert_int_equal(fi_enable(e->ep), 0);
+	assert_int_equal(fi_getname(&e->ep->fid, &self, &len), 0);
+	assert_int_equal(fi_av_insert(e->av, &self, 1, NULL, 0, NULL), 1);
+}
+
+static inline void cxi_fix_ep_close(struct cxi_fix_ep *e)
+{
+	assert_int_equal(fi_close(&e->ep->fid), 0);
+	assert_int_equal(fi_close(&e->cq->fid), 0);
+	assert_int_equal(fi_close(&e->av->fid), 0);
+}
+
+/* @n completions; a wrong one, or none for 10 s, fails. */
+static inline void cxi_fix_wait(const struct cxi_fix_ep *e, int n)
+{
+	uint64_t until = clk_now_ns(NULL) + 10 * NS_PER_SEC;
+	struct fi_cq_tagged_entry entry;
+
+	while (n) {
+		ssize_t ret = fi_cq_read(e->cq, &entry, 1);
+
+		assert_true(ret == 1 || ret == -FI_EAGAIN);
+		n -= ret == 1;
+		assert_true(clk_now_ns(NULL) < until);
+	}
 }
 
 #endif

@@ -73,6 +73,8 @@ struct cxi_fabric { struct kit_fabric kit; };
 enum cxi_match_mode { CXI_MATCH_HARDWARE, CXI_MATCH_HYBRID, CXI_MATCH_SOFTWARE };
 struct cxi_mr;
 struct cxi_dwq;
+/* What happened to the receive contexts of a domain, closed ones included: cxi_fc.c counts, cxi_ext.c shows. */
+struct cxi_fc_stats { uint64_t fc_eq_full, fc_no_match, fc_unexp, fc_req_full, sw_transitions; };
 struct cxi_domain {
 	struct kit_domain kit;
 	struct cassini *nic;
@@ -92,6 +94,8 @@ struct cxi_domain {
 	uint64_t *prov_ids;             /* cxi_mr.c: bitmap of provider key ids */
 	uint64_t key_seq;
 	struct cxi_dwq *dwq;            /* cxi_trig.c: deferred work; NULL until used */
+	struct cxi_fc_stats stats;
+	bool hybrid_mr_desc;            /* asked for; descriptors are optional here in any case */
 	struct cassini_stats telemetry; /* at open: cxi_ext.c prints differences */
 };
 enum cxi_match_mode cxi_match_mode(const struct cxi_domain *d);
@@ -395,7 +399,6 @@ struct cxi_rxc {
 	size_t min_multi_recv;
 	void *fc;                        /* cxi_fc.c */
 	uint64_t append_retries;         /* RNR: receives whose entry did not fit at first */
-	uint64_t fc_eq_full, fc_no_match, fc_unexp, fc_req_full, sw_transitions; /* what happened, for cxi_ext.c */
 };
 int cxi_rxc_open(struct cxi_domain *d, struct cxi_ep *ep, unsigned idx, size_t size, struct cxi_rxc **out);
 int cxi_rxc_map(struct cxi_rxc *r, struct cxi_portal *p, unsigned pid_idx); /* and enables the PTE the first time. 0; -FI_ENOSPC ... */
@@ -500,6 +503,8 @@ void cxi_dwq_close(struct cxi_domain *d);
 /* --- errors (cxi_err.c), extensions (cxi_ext.c) ------------------------------------------------------------------------------------------------------------------ */
 int cxi_errno(unsigned rc);              /* facts 8.2; 0 for OK */
 const char *cxi_strerror(unsigned prov_errno);
+/** cxi_unexp_list() - Messages that came to @ep and no receive has taken: up to @max entries and their senders. Return: how many there are; -FI_E... */
+ssize_t cxi_unexp_list(struct cxi_ep *ep, struct fi_cq_tagged_entry *entry, fi_addr_t *src, size_t max);
 int cxi_domain_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context);
 int cxi_domain_control(struct fid *fid, int command, void *arg);
 void cxi_telemetry_start(struct cxi_domain *d);

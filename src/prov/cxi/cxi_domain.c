@@ -44,12 +44,12 @@ static int domain_close(struct fid *fid)
 	if (d->kit.refs)
 		return -FI_EBUSY;
 	if (!forked) {
+		cxi_telemetry_print(d);
 		lock_acquire(&d->kit.lock);
 		cxi_dwq_close(d);
 		cassini_lni_close(d->lni);
 		d->lni = NULL;
 		lock_release(&d->kit.lock);
-		cxi_telemetry_print(d);
 	}
 	int ret = kit_domain_fini(&d->kit);
 

@@ -154,7 +154,7 @@ static void running(struct cxi_rxc *r, struct fc *f, bool software)
 	f->enabling = false;
 	if (software) {
 		if (r->state != CXI_RXC_ENABLED_SOFTWARE) {
-			r->sw_transitions++;
+			r->domain->stats.sw_transitions++;
 			LOG_WARN("RXC (%#x) PtlTE %u: Software managed EP enabled", r->domain->info.nic, cassini_pte_ptn(r->pte));
 		}
 		cxi_rxc_set_state(r, CXI_RXC_ENABLED_SOFTWARE);
@@ -280,25 +280,25 @@ static void disabled(struct cxi_rxc *r, struct fc *f, const struct cassini_event
 	}
 	switch ((enum cassini_sc_reason)ev->sc_reason) {
 	case CASSINI_SC_FC_EQ_FULL:
-		r->fc_eq_full++;
+		r->domain->stats.fc_eq_full++;
 		LOG_WARN("RXC (%#x) PtlTE %u: Flow control EQ full", r->domain->info.nic, cassini_pte_ptn(r->pte));
 		cxi_rxc_set_state(r, CXI_RXC_FLOW_CONTROL); /* this drain makes room; the timer enables */
 		return;
 	case CASSINI_SC_FC_REQUEST_FULL:
-		r->fc_req_full++;
+		r->domain->stats.fc_req_full++;
 		LOG_WARN("RXC (%#x) PtlTE %u: Flow control request list full; a larger FI_CXI_REQ_BUF_SIZE helps", r->domain->info.nic,
 			 cassini_pte_ptn(r->pte));
 		cxi_bufs_fill(r, 1);
 		cxi_rxc_set_state(r, CXI_RXC_FLOW_CONTROL);
 		return;
 	case CASSINI_SC_FC_NO_MATCH:
-		r->fc_no_match++;
+		r->domain->stats.fc_no_match++;
 		LOG_WARN("RXC (%#x) PtlTE %u: Flow control overflow no match; a larger FI_CXI_OFLOW_BUF_SIZE helps", r->domain->info.nic,
 			 cassini_pte_ptn(r->pte));
 		cxi_rxc_set_state(r, CXI_RXC_ONLOAD_REENABLE);
 		break;
 	default:
-		r->fc_unexp++;
+		r->domain->stats.fc_unexp++;
 		LOG_WARN("RXC (%#x) PtlTE %u: no list entry for an unexpected message", r->domain->info.nic, cassini_pte_ptn(r->pte));
 		f->to_software |= hybrid;
 		if (hybrid)
