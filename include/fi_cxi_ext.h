@@ -31,6 +31,11 @@ enum {
 	FI_OPT_CXI_SET_REQ_BUF_SIZE_OVERRIDE,          /* size_t */
 	FI_OPT_CXI_GET_REQ_BUF_SIZE_OVERRIDE,
 	FI_OPT_CXI_GET_RNR_APPEND_RETRY_ATTEMPTS,      /* fi_getopt: uint64_t */
+	/*
+	 * fi_setopt before fi_enable, bool, of softfabric: flow control of one receive context. Off, a message that finds neither a receive
+	 * nor room ends with an error at its sender (ENTRY_NOT_FOUND) in place of waiting.
+	 */
+	FI_OPT_CXI_SET_RX_FLOW_CONTROL = -FI_PROV_SPECIFIC_CXI + 64,
 };
 
 /* Completion flag: a truncated receive that is no error (FI_CXI_TRUNC_OK). */

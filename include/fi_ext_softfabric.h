@@ -24,6 +24,13 @@
  *   drop.SHORT ...               packets thrown away at the protocol's door, by reason; and drop.unknown_peer, drop.stale_id,
  *                                drop.duplicate
  *   rnr_queued, implicit_peers   sends that waited for a receiver that was not ready; senders that no one had inserted
+ *
+ * Names of the cxi provider; the index of a counter is also its number for cntr_read() of fi_cxi_ext.h:
+ *
+ *   cq_put_cmds, lpe_append_ule ... the adapter's under their telemetry names, over all endpoints, closed ones included; soft_...: of the
+ *                                soft network
+ *   fc_eq_full, fc_no_match, fc_unexp, fc_req_full   why receive contexts went into flow control, and how often
+ *   sw_transitions               receive contexts that went to matching in software
  */
 #define FI_SOFTFABRIC_STATS_OPS "softfabric stats"
 

@@ -7,7 +7,7 @@ build=${1:-build-clang}
 for tool in clang run-clang-tidy; do
 	command -v $tool >/dev/null || { echo "$tool is not installed"; exit 1; }
 done
-[ -f "$build/build.ninja" ] || CC=clang meson setup "$build" -Db_lto=false >/dev/null
+[ -f "$build/build.ninja" ] || CC=clang meson setup "$build" >/dev/null
 out=$(nice run-clang-tidy -j"${JOBS:-2}" -quiet -p "$build" "$PWD/src/.*\.c$" 2>/dev/null) && exit 0
 printf '%s\n' "$out" | grep -v '^clang-tidy'
 exit 1

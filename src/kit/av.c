@@ -78,6 +78,19 @@ static void hash_del(struct kit_av *av, uint32_t idx)
 	av->hash[hole] = 0;
 }
 
+static int uses_grow(struct kit_av *av, uint32_t cap)
+{
+	uint32_t *uses = mem_alloc((size_t)cap * sizeof(*uses));
+
+	if (!uses)
+		return -FI_ENOMEM;
+	if (av->high)
+		memcpy(uses, av->uses, (size_t)av->high * sizeof(*uses));
+	mem_free(av->uses);
+	av->uses = uses;
+	return 0;
+}
+
 static int av_grow(struct kit_av *av, uint32_t cap)
 {
 	uint32_t hash_len = (uint32_t)roundup_pow2(2 * (uint64_t)cap);
@@ -85,7 +98,7 @@ static int av_grow(struct kit_av *av, uint32_t cap)
 	uint8_t *used = mem_alloc(cap);
 	uint32_t *hash = mem_alloc((size_t)hash_len * sizeof(*hash));
 
-	if (!table || !used || !hash) {
+	if (!table || !used || !hash || (av->uses && uses_grow(av, cap))) {
 		mem_free(table);
 		mem_free(used);
 		mem_free(hash);
@@ -136,12 +149,30 @@ static int entry_new(struct kit_av *av, const void *addr, uint32_t *out)
 	}
 	memcpy(av->table + (size_t)idx * av->addr_len, addr, av->addr_len);
 	av->used[idx] = 1;
+	if (av->uses)
+		av->uses[idx] = 1;
 	av->cnt++;
 	av->high = MAX(av->high, idx + 1);
 	av->free_hint = idx + 1;
 	hash_put(av->hash, av->hash_mask, hash_of(av, addr), idx);
 	*out = idx;
 	return 0;
+}
+
+/* @addr is in the table already: one more use of it. */
+static bool entry_again(struct kit_av *av, const void *addr, fi_addr_t *fi_addr)
+{
+	fi_addr_t old = av->dedup ? kit_av_find(av, addr) : FI_ADDR_NOTAVAIL;
+
+	if (old == FI_ADDR_NOTAVAIL)
+		return false;
+	if (av->uses) {
+		KIT_INFO(av->domain->prov, FI_LOG_AV, "address inserted multiple times: fi_addr %llu again\n",
+			 (unsigned long long)old);
+		av->uses[old]++;
+	}
+	*fi_addr = old;
+	return true;
 }
 
 int kit_av_add_locked(struct kit_av *av, const void *addr, fi_addr_t *fi_addr)
@@ -153,14 +184,10 @@ int kit_av_add_locked(struct kit_av *av, const void *addr, fi_addr_t *fi_addr)
 	ret = av->ops->check ? av->ops->check(av, addr) : 0;
 	if (ret)
 		return ret;
-	if (av->dedup) {
-		fi_addr_t old = kit_av_find(av, addr);
-
-		if (old != FI_ADDR_NOTAVAIL) {
-			*fi_addr = old;
-			return 0;
-		}
-	}
+	if (av->ops->store_add)
+		return av->ops->store_add(av, addr, fi_addr);
+	if (entry_again(av, addr, fi_addr))
+		return 0;
 	ret = entry_new(av, addr, &idx);
 	if (ret)
 		return ret;
@@ -175,88 +202,140 @@ int kit_av_add_locked(struct kit_av *av, const void *addr, fi_addr_t *fi_addr)
 	return 0;
 }
 
-static int insert_check(const struct kit_av *av, const void *what, size_t count, uint64_t flags,
-			const void *context)
+/* One call of fi_av_insert or its like: what it wants, and what it has done so far. */
+struct insert {
+	struct kit_av *av;
+	uint64_t flags;
+	fi_addr_t *fi_addr; /* NULL: the caller does not want them */
+	void *context;	    /* with FI_SYNC_ERR an int for each address */
+	size_t i;	    /* of the next address */
+	int done;
+	int ret; /* first event that could not be written */
+};
+
+static int insert_check(const struct insert *in, const void *what, size_t count)
 {
-	if (flags & ~av->allowed_flags) {
+	const struct kit_av *av = in->av;
+
+	if (in->flags & ~av->allowed_flags) {
 		KIT_WARN(av->domain->prov, FI_LOG_AV,
 			 "fi_av_insert: flags %#llx are not supported, only %#llx\n",
-			 (unsigned long long)flags, (unsigned long long)av->allowed_flags);
+			 (unsigned long long)in->flags, (unsigned long long)av->allowed_flags);
 		return -FI_ENOSYS;
 	}
 	/* INT_MAX: the result is an int. */
-	if (count > INT32_MAX || (count && !what) || ((flags & FI_SYNC_ERR) && count && !context))
+	if (count > INT32_MAX || (count && !what) ||
+	    ((in->flags & FI_SYNC_ERR) && ((count && !in->context) || av->is_async)))
 		return -FI_EINVAL;
+	if (av->is_async && !av->eq) {
+		KIT_WARN(av->domain->prov, FI_LOG_AV,
+			 "fi_av_insert: the AV was opened with FI_EVENT and no EQ is bound\n");
+		return -FI_ENOEQ;
+	}
 	return 0;
 }
 
-static int insert_one(struct kit_av *av, const void *addr, fi_addr_t *out, int *sync_err)
+/* The next address has got @fi_addr, or failed with @err. */
+static void insert_result(struct insert *in, int err, fi_addr_t fi_addr)
+{
+	struct fi_eq_err_entry e = {
+		.fid = &in->av->fid.fid,
+		.context = in->context,
+		.data = in->i,
+		.err = -err,
+		.prov_errno = -err,
+	};
+
+	if (in->fi_addr)
+		in->fi_addr[in->i] = err ? FI_ADDR_NOTAVAIL : fi_addr;
+	if (in->flags & FI_SYNC_ERR)
+		((int *)in->context)[in->i] = -err;
+	if (err && in->av->is_async && !in->ret)
+		in->ret = kit_eq_push_err(in->av->eq, &e, NULL, 0);
+	in->done += !err;
+	in->i++;
+}
+
+static void insert_one(struct insert *in, const void *addr)
 {
 	fi_addr_t fi_addr = FI_ADDR_NOTAVAIL;
-	int ret = kit_av_add_locked(av, addr, &fi_addr);
+	struct kit_av *av = in->av;
+	int ret;
 
-	if (out)
-		*out = ret ? FI_ADDR_NOTAVAIL : fi_addr;
-	if (sync_err)
-		*sync_err = -ret;
-	return !ret;
+	if (av->ops->insert && (in->flags & ~(FI_MORE | FI_SYNC_ERR)))
+		ret = !in->fi_addr ? -FI_EINVAL
+				   : av->ops->insert(av, addr, in->fi_addr[in->i], in->flags, &fi_addr);
+	else
+		ret = kit_av_add_locked(av, addr, &fi_addr);
+	insert_result(in, ret, fi_addr);
+}
+
+/* What the call returns: how many went in, or, when that is told by an event, whether it was. */
+static int insert_end(const struct insert *in)
+{
+	struct fi_eq_entry e = {
+		.fid = &in->av->fid.fid,
+		.context = in->context,
+		.data = (uint64_t)in->done,
+	};
+	int ret;
+
+	if (!in->av->is_async)
+		return in->done;
+	ret = kit_eq_push(in->av->eq, FI_AV_COMPLETE, &e, sizeof(e));
+	return in->ret ? in->ret : ret;
 }
 
 static int av_insert(struct fid_av *fid, const void *addr, size_t count, fi_addr_t *fi_addr,
 		     uint64_t flags, void *context)
 {
-	struct kit_av *av = to_av(fid);
-	int *sync_err = flags & FI_SYNC_ERR ? context : NULL;
+	struct insert in = {
+		.av = to_av(fid), .flags = flags, .fi_addr = fi_addr, .context = context};
 	const uint8_t *p = addr;
-	int ret, n = 0;
+	int ret = insert_check(&in, addr, count);
 
-	ret = insert_check(av, addr, count, flags, context);
 	if (ret)
 		return ret;
-	if (!kit_enter(av->domain))
+	if (!kit_enter(in.av->domain))
 		return -FI_EIO;
 	for (size_t i = 0; i < count; i++)
-		n += insert_one(av, p + i * av->addr_len, fi_addr ? &fi_addr[i] : NULL,
-				sync_err ? &sync_err[i] : NULL);
-	lock_release(&av->domain->lock);
-	return n;
+		insert_one(&in, p + i * in.av->addr_len);
+	lock_release(&in.av->domain->lock);
+	return insert_end(&in);
 }
 
 /* Resolving may block, so it happens before the lock is taken. */
-static int insert_name(struct kit_av *av, const char *node, const char *service, fi_addr_t *fi_addr,
-		       int *sync_err)
+static int insert_name(struct insert *in, const char *node, const char *service)
 {
+	struct kit_av *av = in->av;
 	uint8_t addr[256];
-	int ret, n = 0;
+	int ret;
 
 	ret = sizeof(addr) < av->addr_len ? -FI_ENOSYS
 					  : av->ops->insertsvc(av, node, service, addr);
-	if (!ret && !kit_enter(av->domain))
-		return -FI_EIO;
-	if (!ret) {
-		n = insert_one(av, addr, fi_addr, sync_err);
-		lock_release(&av->domain->lock);
-		return n;
+	if (ret) {
+		insert_result(in, ret, FI_ADDR_NOTAVAIL);
+		return 0;
 	}
-	if (fi_addr)
-		*fi_addr = FI_ADDR_NOTAVAIL;
-	if (sync_err)
-		*sync_err = -ret;
+	if (!kit_enter(av->domain))
+		return -FI_EIO;
+	insert_one(in, addr);
+	lock_release(&av->domain->lock);
 	return 0;
 }
 
 static int av_insertsvc(struct fid_av *fid, const char *node, const char *service,
 			fi_addr_t *fi_addr, uint64_t flags, void *context)
 {
-	struct kit_av *av = to_av(fid);
+	struct insert in = {
+		.av = to_av(fid), .flags = flags, .fi_addr = fi_addr, .context = context};
 	int ret;
 
-	if (!av->ops->insertsvc)
+	if (!in.av->ops->insertsvc)
 		return -FI_ENOSYS;
-	ret = insert_check(av, node, 1, flags, context);
-	if (ret)
-		return ret;
-	return insert_name(av, node, service, fi_addr, flags & FI_SYNC_ERR ? context : NULL);
+	ret = insert_check(&in, node, 1);
+	ret = ret ? ret : insert_name(&in, node, service);
+	return ret ? ret : insert_end(&in);
 }
 
 /* "node7" + 2 = "node9"; zeros in front are kept as far as they fit. */
@@ -281,32 +360,51 @@ static bool name_step(const char *base, size_t step, char *out, size_t len)
 static int av_insertsym(struct fid_av *fid, const char *node, size_t nodecnt, const char *service,
 			size_t svccnt, fi_addr_t *fi_addr, uint64_t flags, void *context)
 {
-	struct kit_av *av = to_av(fid);
-	int *sync_err = flags & FI_SYNC_ERR ? context : NULL;
+	struct insert in = {
+		.av = to_av(fid), .flags = flags, .fi_addr = fi_addr, .context = context};
 	char host[256], port[32];
-	int ret, done = 0;
-	size_t i = 0;
+	int ret;
 
-	if (!av->ops->insertsvc)
+	if (!in.av->ops->insertsvc)
 		return -FI_ENOSYS;
 	if (!service || nodecnt > INT32_MAX || svccnt > INT32_MAX)
 		return -FI_EINVAL;
-	ret = insert_check(av, node, nodecnt * svccnt, flags, context);
+	ret = insert_check(&in, node, nodecnt * svccnt);
 	if (ret)
 		return ret;
+	/* Names that cannot be made are found before any is inserted: the last ones are longest. */
+	if (nodecnt && svccnt &&
+	    (!name_step(node, nodecnt - 1, host, sizeof(host)) ||
+	     !name_step(service, svccnt - 1, port, sizeof(port))))
+		return -FI_EINVAL;
 	for (size_t h = 0; h < nodecnt; h++) {
-		for (size_t s = 0; s < svccnt; s++, i++) {
-			if (!name_step(node, h, host, sizeof(host)) ||
-			    !name_step(service, s, port, sizeof(port)))
-				return -FI_EINVAL;
-			ret = insert_name(av, host, port, fi_addr ? &fi_addr[i] : NULL,
-					  sync_err ? &sync_err[i] : NULL);
+		for (size_t s = 0; s < svccnt; s++) {
+			name_step(node, h, host, sizeof(host));
+			name_step(service, s, port, sizeof(port));
+			ret = insert_name(&in, host, port);
 			if (ret < 0)
 				return ret;
-			done += ret;
 		}
 	}
-	return done;
+	return insert_end(&in);
+}
+
+/* One use less; the last one takes the entry away. */
+static int remove_one(struct kit_av *av, fi_addr_t fi_addr)
+{
+	const void *addr;
+
+	if (av->ops->store_del)
+		return av->ops->store_del(av, fi_addr);
+	addr = kit_av_addr(av, fi_addr);
+	if (!addr)
+		return -FI_EINVAL;
+	if (av->uses && --av->uses[fi_addr])
+		return 0;
+	if (av->ops->removed)
+		av->ops->removed(av, fi_addr, addr);
+	entry_free(av, (uint32_t)fi_addr);
+	return 0;
 }
 
 static int av_remove(struct fid_av *fid, fi_addr_t *fi_addr, size_t count, uint64_t flags)
@@ -319,15 +417,9 @@ static int av_remove(struct fid_av *fid, fi_addr_t *fi_addr, size_t count, uint6
 	if (!kit_enter(av->domain))
 		return -FI_EIO;
 	for (size_t i = 0; i < count; i++) {
-		const void *addr = kit_av_addr(av, fi_addr[i]);
+		int one = remove_one(av, fi_addr[i]);
 
-		if (!addr) {
-			ret = -FI_EINVAL; /* the others go all the same */
-			continue;
-		}
-		if (av->ops->removed)
-			av->ops->removed(av, fi_addr[i], addr);
-		entry_free(av, (uint32_t)fi_addr[i]);
+		ret = ret ? ret : one; /* the others go all the same */
 	}
 	lock_release(&av->domain->lock);
 	return ret;
@@ -336,13 +428,17 @@ static int av_remove(struct fid_av *fid, fi_addr_t *fi_addr, size_t count, uint6
 static int av_lookup(struct fid_av *fid, fi_addr_t fi_addr, void *addr, size_t *addrlen)
 {
 	struct kit_av *av = to_av(fid);
+	uint8_t copy[256];
 	const void *have;
 
 	if (!addrlen || (*addrlen && !addr))
 		return -FI_EINVAL;
 	if (!kit_enter(av->domain))
 		return -FI_EIO;
-	have = kit_av_addr(av, fi_addr);
+	if (av->ops->store_get)
+		have = av->ops->store_get(av, fi_addr, copy) ? copy : NULL;
+	else
+		have = kit_av_addr(av, fi_addr);
 	if (have) {
 		if (*addrlen)
 			memcpy(addr, have, MIN(*addrlen, av->addr_len));
@@ -367,7 +463,7 @@ static int av_set(struct fid_av *fid, struct fi_av_set_attr *attr, struct fid_av
 	return -FI_ENOSYS;
 }
 
-static struct fi_ops_av av_ops = {
+const struct fi_ops_av kit_av_fid_ops = {
 	.size = sizeof(struct fi_ops_av),
 	.insert = av_insert,
 	.insertsvc = av_insertsvc,
@@ -388,23 +484,43 @@ static int av_close(struct fid *fid)
 	return ret;
 }
 
+/* An EQ, once: with FI_EVENT that is where the results of insertions go. */
+static int av_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
+{
+	struct kit_av *av = container_of(fid, struct kit_av, fid.fid);
+	struct kit_eq *eq = (struct kit_eq *)bfid;
+
+	if (!(av->ops->open_flags & FI_EVENT))
+		return -FI_ENOSYS; /* nothing would ever be told */
+	if (!bfid || bfid->fclass != FI_CLASS_EQ || flags || av->eq ||
+	    kit_eq_fabric(eq) != av->domain->fabric) {
+		KIT_WARN(av->domain->prov, FI_LOG_AV,
+			 "fi_av_bind: one event queue of the same fabric, without flags, is wanted\n");
+		return -FI_EINVAL;
+	}
+	kit_eq_ref(eq);
+	av->eq = eq;
+	return 0;
+}
+
 const struct fi_ops kit_av_fi_ops = {
 	.size = sizeof(struct fi_ops),
 	.close = av_close,
-	.bind = kit_no_bind, /* an EQ is for FI_EVENT, which is refused at open */
+	.bind = av_bind,
 	.control = kit_no_control,
 	.ops_open = kit_no_ops_open,
 	.tostr = kit_no_tostr,
 	.ops_set = kit_no_ops_set,
 };
 
-static int av_attr_check(struct kit_domain *d, const struct fi_av_attr *attr)
+static int av_attr_check(struct kit_domain *d, const struct fi_av_attr *attr,
+			 const struct kit_av_ops *ops)
 {
 	if (!attr || (unsigned)attr->type > FI_AV_TABLE || attr->count > CNT_MAX)
 		return -FI_EINVAL;
-	if (attr->flags || attr->name) {
+	if ((attr->flags & ~ops->open_flags) || attr->name) {
 		KIT_WARN(d->prov, FI_LOG_AV,
-			 "shared or asynchronous AVs are not supported (flags %#llx, name %s)\n",
+			 "such AVs are not supported (flags %#llx, name %s)\n",
 			 (unsigned long long)attr->flags, attr->name ? attr->name : "none");
 		return -FI_ENOSYS;
 	}
@@ -414,7 +530,7 @@ static int av_attr_check(struct kit_domain *d, const struct fi_av_attr *attr)
 int kit_av_init(struct kit_av *av, struct kit_domain *d, const struct fi_av_attr *attr,
 		size_t addr_len, const struct kit_av_ops *ops, void *context)
 {
-	int ret = av_attr_check(d, attr);
+	int ret = av_attr_check(d, attr, ops);
 
 	if (ret)
 		return ret;
@@ -432,6 +548,9 @@ int kit_av_init(struct kit_av *av, struct kit_domain *d, const struct fi_av_attr
 	av->ep_cnt = av->ep_cap = 0;
 	av->allowed_flags = FI_MORE | FI_SYNC_ERR;
 	av->dedup = false;
+	av->uses = NULL;
+	av->is_async = attr->flags & FI_EVENT;
+	av->eq = NULL;
 	atomic_store_explicit(&av->refs, 0, memory_order_relaxed);
 	ret = av_grow(av, (uint32_t)roundup_pow2(
 				  MIN(MAX(attr->count, (size_t)CAP_MIN), (size_t)CAP_FIRST)));
@@ -440,15 +559,25 @@ int kit_av_init(struct kit_av *av, struct kit_domain *d, const struct fi_av_attr
 	av->fid.fid.fclass = FI_CLASS_AV;
 	av->fid.fid.context = context;
 	av->fid.fid.ops = (struct fi_ops *)&kit_av_fi_ops;
-	av->fid.ops = &av_ops;
+	av->fid.ops = (struct fi_ops_av *)&kit_av_fid_ops;
 	kit_ref(&d->refs);
 	return 0;
 }
 
+int kit_av_count_uses(struct kit_av *av)
+{
+	av->dedup = true;
+	return uses_grow(av, av->cap);
+}
+
+/* Events of insertions stay in the EQ, as fi_av(3) says. */
 int kit_av_fini(struct kit_av *av)
 {
 	if (kit_busy(&av->refs))
 		return -FI_EBUSY;
+	if (av->eq)
+		kit_eq_unref(av->eq);
+	mem_free(av->uses);
 	mem_free(av->table);
 	mem_free(av->used);
 	mem_free(av->hash);

@@ -38,6 +38,21 @@ struct kit_cq_err_ext {
 static_assert(KIT_CQ_ERR_LEN_1_0 + sizeof(size_t) == KIT_CQ_ERR_LEN_1_5, "1.5 added err_data_size");
 static_assert(KIT_CQ_ERR_LEN_1_20 == 88, "1.20 added src_addr");
 
+/* What 1.20 appended to fi_ops_av; a core looks at size before it calls. */
+struct kit_ops_av_ext {
+	uint8_t base[64];
+	int (*insert_auth_key)(struct fid_av *av, const void *auth_key, size_t auth_key_size,
+			       fi_addr_t *fi_addr, uint64_t flags);
+	int (*lookup_auth_key)(struct fid_av *av, fi_addr_t fi_addr, void *auth_key,
+			       size_t *auth_key_size);
+	int (*set_user_id)(struct fid_av *av, fi_addr_t fi_addr, fi_addr_t user_id, uint64_t flags);
+};
+static_assert(offsetof(struct kit_ops_av_ext, insert_auth_key) ==
+		      offsetof(struct fi_ops_av, av_set) + sizeof(void *),
+	      "fi_ops_av ended with av_set in 1.17");
+#define KIT_AV_USER_ID (1ULL << 41) /* FI_AV_USER_ID, 1.20 */
+#define KIT_AUTH_KEY   (1ULL << 57) /* FI_AUTH_KEY, 1.20 */
+
 /* Names that 2.0 deprecated, at the cost of a warning each; old programs still send the values. */
 #define KIT_MR_UNSPEC	0
 #define KIT_MR_BASIC	1

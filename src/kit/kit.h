@@ -85,6 +85,10 @@ struct kit_nic_attr {
 	const char *name, *device_id, *device_version, *vendor_id, *driver, *firmware;
 	uint16_t pci_domain; uint8_t pci_bus, pci_device, pci_function;
 	const char *link_address, *network_type; size_t mtu, speed;
+	bool link_down;
+	/* fid_nic->prov_attr: @prov_attr_len bytes, copied; 0: none. @control: fi_control() commands of the provider; NULL: none. */
+	const void *prov_attr; size_t prov_attr_len;
+	int (*control)(struct fid_nic *nic, int command, void *arg);
 };
 struct fid_nic *kit_nic_new(const struct kit_nic_attr *attr);
 
@@ -162,6 +166,7 @@ struct kit_cq {
 int kit_cq_init(struct kit_cq *cq, struct kit_domain *d, const struct fi_cq_attr *attr, size_t size_min, bool wait_ok, void *context);
 /* fid.fid.ops: a close that is kit_cq_fini() and mem_free() of @cq itself; a provider with more to undo copies the table and sets its own. */
 extern const struct fi_ops kit_cq_fi_ops, kit_cntr_fi_ops, kit_av_fi_ops;
+extern const struct fi_ops_av kit_av_fid_ops; /* fid_av.ops after kit_av_init() */
 int kit_cq_fini(struct kit_cq *cq); /* -FI_EBUSY while endpoints are bound; the provider frees the memory */
 int kit_cq_grow(struct kit_cq *cq);
 void kit_cq_wake(struct kit_cq *cq);
@@ -224,6 +229,13 @@ struct kit_av_ops {
 	const char *(*straddr)(struct kit_av *av, const void *addr, char *buf, size_t *len);
 	/* node/service -> address; NULL: -FI_ENOSYS */
 	int (*insertsvc)(struct kit_av *av, const char *node, const char *service, void *addr);
+	uint64_t open_flags;   /* fi_av_attr.flags that the provider takes; FI_EVENT is done here */
+	/* In place of kit_av_add_locked() for fi_av_insert and its like, when @flags say that @in, the fi_addr given, matters. May be NULL. Lock held. */
+	int (*insert)(struct kit_av *av, const void *addr, fi_addr_t in, uint64_t flags, fi_addr_t *out);
+	/* A table kept elsewhere, as memory shared by processes: all of them, or none. Lock held. add: one more use of the same address. */
+	int (*store_add)(struct kit_av *av, const void *addr, fi_addr_t *out);
+	int (*store_del)(struct kit_av *av, fi_addr_t fi_addr);
+	bool (*store_get)(const struct kit_av *av, fi_addr_t fi_addr, void *addr);
 };
 struct kit_av {
 	struct fid_av fid;
@@ -241,11 +253,16 @@ struct kit_av {
 	struct kit_ep **eps;
 	uint32_t ep_cnt, ep_cap;
 	uint64_t allowed_flags;  /* of fi_av_insert */
-	bool dedup;              /* a second insert of one address gives the same fi_addr, reference counted by nothing */
+	bool dedup;              /* a second insert of one address gives the same fi_addr, reference counted by nothing ... */
+	uint32_t *uses;          /* ... unless kit_av_count_uses() was called: it goes with the last of as many removals */
+	bool is_async;           /* FI_EVENT: results of insertions go to @eq */
+	struct kit_eq *eq;       /* bound, or NULL */
 	_Atomic int refs;
 };
 int kit_av_init(struct kit_av *av, struct kit_domain *d, const struct fi_av_attr *attr, size_t addr_len, const struct kit_av_ops *ops, void *context);
 int kit_av_fini(struct kit_av *av);
+/** kit_av_count_uses() - After kit_av_init(): turns on dedup with use counts. 0; -FI_ENOMEM. */
+int kit_av_count_uses(struct kit_av *av);
 /** kit_av_addr() - The raw address of @fi_addr, or NULL. Lock held. */
 static inline const void *kit_av_addr(const struct kit_av *av, fi_addr_t fi_addr)
 {

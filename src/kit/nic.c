@@ -2,13 +2,17 @@
 // The fid_nic of an fi_info: what the adapter behind it is, in one block of memory per object.
 #include "kit/kit_int.h"
 
+#include <stddef.h>
+
 /* Text follows the struct; the attributes point into it. */
 struct kit_nic {
 	struct fid_nic fid;
 	struct fi_device_attr device;
 	struct fi_bus_attr bus;
 	struct fi_link_attr link;
-	char text[];
+	size_t prov_attr_len;
+	int (*control)(struct fid_nic *nic, int command, void *arg);
+	_Alignas(max_align_t) char text[]; /* behind the provider's attributes */
 };
 
 static int nic_close(struct fid *fid)
@@ -37,11 +41,16 @@ static int nic_control(struct fid *fid, int command, void *arg)
 		.network_type = n->link.network_type,
 		.mtu = n->link.mtu,
 		.speed = n->link.speed,
+		.link_down = n->link.state == FI_LINK_DOWN,
+		.prov_attr = n->fid.prov_attr,
+		.prov_attr_len = n->prov_attr_len,
+		.control = n->control,
 	};
 	struct fid_nic **dup = arg;
 
 	if (command != FI_DUP)
-		return -FI_ENOSYS;
+		return n->control ? n->control((struct fid_nic *)&n->fid, command, arg)
+				  : -FI_ENOSYS;
 	*dup = kit_nic_new(&attr);
 	return *dup ? 0 : -FI_ENOMEM;
 }
@@ -71,12 +80,14 @@ static int nic_tostr(const struct fid *fid, char *buf, size_t len)
 		       "                device_id: %u\n                function_id: %u\n"
 		       "        fi_link_attr:\n"
 		       "            address: %s\n            mtu: %zu\n            speed: %zu\n"
-		       "            state: FI_LINK_UP\n            network_type: %s\n",
+		       "            state: %s\n            network_type: %s\n",
 		       or_null(n->device.name), or_null(n->device.device_id),
 		       or_null(n->device.device_version), or_null(n->device.vendor_id),
 		       or_null(n->device.driver), or_null(n->device.firmware), pci->domain_id,
 		       pci->bus_id, pci->device_id, pci->function_id, or_null(n->link.address),
-		       n->link.mtu, n->link.speed, or_null(n->link.network_type));
+		       n->link.mtu, n->link.speed,
+		       n->link.state == FI_LINK_DOWN ? "FI_LINK_DOWN" : "FI_LINK_UP",
+		       or_null(n->link.network_type));
 	return ret < 0 || (size_t)ret >= len - used ? -FI_ETOOSMALL : 0;
 }
 
@@ -111,12 +122,19 @@ struct fid_nic *kit_nic_new(const struct kit_nic_attr *a)
 	size_t len = text_len(a->name) + text_len(a->device_id) + text_len(a->device_version) +
 		     text_len(a->vendor_id) + text_len(a->driver) + text_len(a->firmware) +
 		     text_len(a->link_address) + text_len(a->network_type);
-	struct kit_nic *n = mem_alloc(sizeof(*n) + len);
+	size_t attr_len = ALIGN_UP(a->prov_attr_len, _Alignof(max_align_t));
+	struct kit_nic *n = mem_alloc(sizeof(*n) + attr_len + len);
 	char *at;
 
 	if (!n)
 		return NULL;
-	at = n->text;
+	at = n->text + attr_len;
+	if (a->prov_attr_len) {
+		n->fid.prov_attr = n->text;
+		memcpy(n->fid.prov_attr, a->prov_attr, a->prov_attr_len);
+	}
+	n->prov_attr_len = a->prov_attr_len;
+	n->control = a->control;
 	n->device.name = text_put(&at, a->name);
 	n->device.device_id = text_put(&at, a->device_id);
 	n->device.device_version = text_put(&at, a->device_version);
@@ -132,7 +150,7 @@ struct fid_nic *kit_nic_new(const struct kit_nic_attr *a)
 	n->link.network_type = text_put(&at, a->network_type);
 	n->link.mtu = a->mtu;
 	n->link.speed = a->speed;
-	n->link.state = FI_LINK_UP;
+	n->link.state = a->link_down ? FI_LINK_DOWN : FI_LINK_UP;
 	n->fid.fid.fclass = FI_CLASS_NIC;
 	n->fid.fid.ops = &nic_ops;
 	n->fid.device_attr = &n->device;

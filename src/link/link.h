@@ -119,7 +119,7 @@ struct link_port_attr {
 	void *ctx;
 };
 
-/** link_port_open() - Return: 0; -EADDRINUSE; -EADDRNOTAVAIL; -ENOMEM; -errno (logged with the reason). */
+/** link_port_open() - Return: 0; -EADDRINUSE (quietly: the caller may be looking for a free one); -EADDRNOTAVAIL; -ENOMEM; -errno (logged with the reason). */
 int link_port_open(const struct link_port_attr *attr, struct link_port **out);
 /**
  * link_port_close() - Ends everything outstanding (on_sent -ECANCELED) after draining what peers still owe acknowledgements

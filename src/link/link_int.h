@@ -194,6 +194,8 @@ void idle_crowd(struct link_node *n);
 /* --- shm.c: same host ---------------------------------------------------------------------------------------------- */
 
 int shm_port_open(struct link_port *p, struct shm_port **out);
+/** shm_port_hide() - Nobody attaches from now on, and the address's next owner may have a segment. */
+void shm_port_hide(struct shm_port *s);
 void shm_port_close(struct shm_port *s);
 /** shm_peer_attach() - Return: 0; -ENOENT not on this host, not ours, or another incarnation; -ENOSPC /dev/shm full. */
 int shm_peer_attach(struct shm_port *s, struct link_peer *peer, struct shm_peer **out);

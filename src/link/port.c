@@ -684,6 +684,8 @@ void link_port_close(struct link_port *p)
 	p->is_cancelled = true;
 	peer_foreach(p, peer_cancel, NULL);
 	rel_close(p->rel);
+	if (p->shm)
+		shm_port_hide(p->shm); /* before the address is free */
 	p->net->ops->close(p->net); /* before the segments that its datagrams take */
 	if (p->shm)
 		shm_port_close(p->shm);

@@ -135,6 +135,11 @@ static void forget_shared(struct shm_port *s)
 	s->rx_cnt = 0;
 }
 
+void shm_port_hide(struct shm_port *s)
+{
+	shm_seg_hide(s->seg);
+}
+
 void shm_port_close(struct shm_port *s)
 {
 	if (!s)

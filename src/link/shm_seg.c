@@ -527,6 +527,18 @@ err_free:
 	return rc;
 }
 
+void shm_seg_hide(struct shm_seg *seg)
+{
+	pthread_mutex_lock(&g_own_mutex);
+	if (seg->owner_pid == getpid()) {
+		/* release: all that we published before; pairs with the acquire in shm_ring() */
+		atomic_fetch_or_explicit(&seg->hdr->state, SHM_ST_CLOSED, memory_order_release);
+		if (is_same_file(seg->path, seg->dev, seg->ino))
+			unlink_both(seg->path);
+	}
+	pthread_mutex_unlock(&g_own_mutex);
+}
+
 void shm_seg_remove(struct shm_seg *seg)
 {
 	struct shm_seg **pp = &g_own;

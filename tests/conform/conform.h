@@ -35,6 +35,42 @@
 
 enum ct_mode { CT_ONE, CT_TWO, CT_UDP, CT_MODE_NUM };
 
+/* What must be known of a provider beforehand; all else is learned from fi_getinfo. One row each, in provs.c. */
+enum { /* ct_prov.has */
+	CT_HAS_RMA_DATA = 1,   /* FI_REMOTE_CQ_DATA with writes */
+	CT_HAS_RIGHTS = 2,     /* regions keep FI_REMOTE_READ and FI_REMOTE_WRITE apart */
+	CT_HAS_CONTEXTS = 4,   /* scalable endpoints, shared contexts */
+	CT_HAS_AV_EVENT = 8,   /* FI_EVENT and named address vectors */
+	CT_HAS_WAIT_FD = 16,   /* CQs to wait for, by fd too */
+	CT_HAS_ERR_DATA = 32,  /* error entries of sends name both addresses */
+	CT_HAS_ATOMIC_SIZES = 64, /* max_order_*_size say that atomics are in order */
+	CT_HAS_DC_MATCHED = 128,  /* delivery complete says more than that an unexpected message has come: it was matched */
+	CT_HAS_AUTO = 256         /* FI_PROGRESS_AUTO */
+};
+struct ct_variant {
+	const char *name, *env;
+	unsigned flag;         /* CT_GENS or CT_LOSSY: tests that run under it */
+	uint64_t without_mr;   /* mr_mode bits that are not offered */
+	uint32_t protocol;     /* asked for */
+	const char *skip;      /* pattern of tests that make no sense under it, for the reason given in provs.c */
+};
+struct ct_prov {
+	const char *name;
+	const char *udp_env;   /* turns shared memory off; NULL: no mode udp */
+	const char *stat_shm, *stat_net; /* counters of frames by path */
+	unsigned has;
+	uint64_t on_request;   /* capabilities that an info has only if hints ask for them */
+	uint64_t btl_mr_mode;  /* what Open MPI's btl/ofi must ask besides what it always does */
+	size_t tx_max, rx_max; /* largest context sizes; 0: those of the info */
+	uint32_t min_version;  /* of the API: below it no memory registration mode of the provider can be named */
+	uint32_t no_atomic_ops; /* bit per fi_op that integers lack */
+	const char *addr_text; /* how the text of an address begins */
+	const char *err_text[2]; /* what err_data of a failed send contains; NULL: nothing */
+	void (*make_addr)(uint8_t *addr, uint32_t i); /* one's own address becomes the i-th other one */
+	const struct ct_variant *variants;
+};
+const struct ct_prov *ct_prov_find(const char *name);
+
 enum { /* ct_test.flags */
 	CT_SOLO = 1,     /* one rank; run in mode one only */
 	CT_NO_ONE = 2,   /* makes sense between processes only */
@@ -60,7 +96,9 @@ struct ct_test {
 #define CT_CTX_NUM 4096
 struct ct {
 	const struct ct_test *t;
-	const char *prov, *variant;
+	const char *prov;
+	const struct ct_prov *p;
+	const struct ct_variant *v;  /* never NULL */
 	enum ct_mode mode;
 	int rank, peer_fd;
 	uint64_t seed, rng;
@@ -128,6 +166,8 @@ void ct_connect(struct ct *c);
 /** ct_close() - No stray completion is left, the path was right; closes all. */
 void ct_close(struct ct *c);
 struct fid_cq *ct_cq(struct ct *c, size_t size, enum fi_cq_format format);
+struct fid_av *ct_av(struct ct *c);
+void ct_get_name(struct ct *c, struct fid_ep *ep, uint8_t addr[64], size_t *len);
 /** ct_ep2() - One more enabled endpoint with CQ and AV of its own on c->domain. */
 struct ct_ep2 {
 	struct fid_ep *ep;
@@ -160,6 +200,9 @@ struct ct_buf {
 /* @misalign: of mem against 64. @access: FI_REMOTE_READ ..., registered if not 0 or if the provider needs it. */
 void ct_buf(struct ct *c, struct ct_buf *b, size_t len, unsigned misalign, uint64_t access);
 void ct_buf_free(struct ct *c, struct ct_buf *b); /* also checks the guards */
+/** ct_mr() - A region that peers may use, bound to c->ep and enabled where that is asked for. */
+struct fid_mr *ct_mr(struct ct *c, void *mem, size_t len, uint64_t access, uint64_t key);
+uint64_t ct_base(const struct ct *c, const void *mem); /* the address by which a peer names the begin of a region at @mem */
 void ct_guards(struct ct *c, const struct ct_buf *b);
 void ct_fill(void *mem, size_t len, uint64_t seed);
 bool ct_matches(const void *mem, size_t len, uint64_t seed);
@@ -192,6 +235,9 @@ struct ct_comp ct_rx(struct ct *c, void *context, uint64_t flags, size_t len);
 void ct_no_comp(struct ct *c, struct fid_cq *cq); /* nothing now and nothing after a while */
 uint64_t ct_stat(struct ct *c, const char *name);
 bool ct_has_stats(const struct ct *c);
+
+/** ct_tag() - @tag with the bits that mem_tag_format offers. */
+uint64_t ct_tag(const struct ct *c, uint64_t tag);
 
 /* --- messages: one description for FI_MSG and FI_TAGGED and all their calls --- */
 enum ct_call { CT_SEND, CT_SENDV, CT_SENDMSG, CT_INJECT, CT_SENDDATA, CT_INJECTDATA, CT_CALL_NUM };
@@ -229,7 +275,7 @@ extern const size_t ct_sizes[];
 
 /* --- the tables --- */
 extern const struct ct_test msg_tests[], tagged_tests[], rma_tests[], atomic_tests[], cq_tests[], cntr_tests[], info_tests[], av_tests[],
-	bad_tests[], life_tests[], dgram_tests[], thread_tests[], efa_tests[], zcpy_tests[], meta_tests[];
+	bad_tests[], life_tests[], dgram_tests[], thread_tests[], cxi_tests[], efa_tests[], zcpy_tests[], meta_tests[];
 extern const struct ct_test *const ct_tables[];
 
 #endif

@@ -191,23 +191,34 @@ void ct_verify(struct ct *c, const void *mem, size_t len, uint64_t seed, const c
 	}
 }
 
+struct fid_mr *ct_mr(struct ct *c, void *mem, size_t len, uint64_t access, uint64_t key)
+{
+	struct fid_mr *mr;
+	int ret = fi_mr_reg(c->domain, mem, len, access, 0, key, 0, &mr, NULL);
+
+	CHECK(!ret, "fi_mr_reg of %zu bytes: %s", len, ct_err(ret));
+	if (c->info->domain_attr->mr_mode & FI_MR_ENDPOINT) {
+		OK(fi_mr_bind(mr, &c->ep->fid, 0));
+		OK(fi_mr_enable(mr));
+	}
+	return mr;
+}
+
+uint64_t ct_base(const struct ct *c, const void *mem)
+{
+	return c->info->domain_attr->mr_mode & (FI_MR_VIRT_ADDR | FI_MR_BASIC) ? (uintptr_t)mem : 0;
+}
+
 static void buf_register(struct ct *c, struct ct_buf *b, uint64_t access)
 {
 	static _Atomic uint64_t next_key = 1;
-	uint64_t mode = c->info->domain_attr->mr_mode;
-	int ret;
 
-	if (!access && !(mode & FI_MR_LOCAL))
+	if (!access && !(c->info->domain_attr->mr_mode & FI_MR_LOCAL))
 		return;
-	ret = fi_mr_reg(c->domain, b->mem, b->len, access | FI_SEND | FI_RECV | FI_READ | FI_WRITE, 0, next_key++, 0, &b->mr, NULL);
-	CHECK(!ret, "fi_mr_reg of %zu bytes: %s", b->len, ct_err(ret));
-	if (mode & FI_MR_ENDPOINT) {
-		OK(fi_mr_bind(b->mr, &c->ep->fid, 0));
-		OK(fi_mr_enable(b->mr));
-	}
+	b->mr = ct_mr(c, b->mem, b->len, access | FI_SEND | FI_RECV | FI_READ | FI_WRITE, next_key++);
 	b->desc = fi_mr_desc(b->mr);
 	b->key = fi_mr_key(b->mr);
-	b->base = mode & (FI_MR_VIRT_ADDR | FI_MR_BASIC) ? (uintptr_t)b->mem : 0;
+	b->base = ct_base(c, b->mem);
 }
 
 void ct_buf(struct ct *c, struct ct_buf *b, size_t len, unsigned misalign, uint64_t access)
@@ -366,6 +377,13 @@ uint64_t ct_stat(struct ct *c, const char *name)
 
 	CHECK(!ret, "counter %s: %s", name, ct_err(ret));
 	return v;
+}
+
+uint64_t ct_tag(const struct ct *c, uint64_t tag)
+{
+	uint64_t format = c->info->ep_attr->mem_tag_format;
+
+	return format ? tag & (~0ULL >> __builtin_clzll(format)) : tag;
 }
 
 /* --- messages --------------------------------------------------------------------------------------------------------- */

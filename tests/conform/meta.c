@@ -26,7 +26,8 @@ static const struct word orders[] = {
 };
 static const struct word op_flags[] = {
 	P("op:", FI_COMPLETION), P("op:", FI_INJECT), P("op:", FI_INJECT_COMPLETE), P("op:", FI_TRANSMIT_COMPLETE),
-	P("op:", FI_DELIVERY_COMPLETE), P("op:", FI_MULTI_RECV), P("op:", FI_COMMIT_COMPLETE), {0},
+	P("op:", FI_DELIVERY_COMPLETE), P("op:", FI_MULTI_RECV), P("op:", FI_COMMIT_COMPLETE),
+	P("op:", FI_MATCH_COMPLETE), P("op:", FI_REMOTE_CQ_DATA), P("op:", FI_MORE), P("op:", FI_FENCE), {0},
 };
 static const struct word mr_modes[] = {
 	P("mr:", FI_MR_LOCAL), P("mr:", FI_MR_RAW), P("mr:", FI_MR_VIRT_ADDR), P("mr:", FI_MR_ALLOCATED), P("mr:", FI_MR_PROV_KEY),
@@ -53,7 +54,7 @@ static bool is_covered(const struct ct *c, const struct fi_info *info, const cha
 			enum fi_ep_type type = t->type ? t->type : FI_EP_RDM;
 
 			if ((any_type || type == info->ep_attr->type) && (!t->prov || !strcmp(t->prov, c->prov)) &&
-			    has_word(t->covers, word) && (any_type || (info->caps & t->caps) == t->caps))
+			    has_word(t->covers, word) && (any_type || ((info->caps | c->p->on_request) & t->caps) == t->caps))
 				return true;
 		}
 	return false;
@@ -133,7 +134,7 @@ static unsigned check_info(const struct ct *c, const struct fi_info *list)
 		if (strcmp(i->fabric_attr->prov_name, c->prov))
 			continue;
 		seen++;
-		missing += check_bits(c, i, "caps", i->caps, caps);
+		missing += check_bits(c, i, "caps", i->caps | c->p->on_request, caps);
 		missing += check_bits(c, i, "msg_order", i->tx_attr->msg_order | i->rx_attr->msg_order, orders);
 		missing += check_bits(c, i, "op_flags", i->tx_attr->op_flags | i->rx_attr->op_flags, op_flags);
 		missing += check_bits(c, i, "mr_mode", (uint64_t)i->domain_attr->mr_mode & ~(uint64_t)(FI_MR_BASIC | FI_MR_SCALABLE), mr_modes);

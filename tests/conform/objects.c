@@ -29,10 +29,12 @@ struct fi_info *ct_hints(struct ct *c)
 	h->ep_attr->type = type_of(c);
 	h->caps = c->want.caps ? c->want.caps : c->t->caps;
 	h->mode = c->want.mode | FI_CONTEXT | FI_CONTEXT2 | (type_of(c) == FI_EP_DGRAM ? FI_MSG_PREFIX : 0);
-	h->domain_attr->mr_mode = c->want.mr_mode;
+	h->domain_attr->mr_mode = (int)c->want.mr_mode;
 	if (!c->want.mr_mode)
 		h->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT |
 					  (type_of(c) == FI_EP_DGRAM ? FI_MR_LOCAL : 0);
+	h->domain_attr->mr_mode &= ~(int)c->v->without_mr;
+	h->ep_attr->protocol = c->v->protocol;
 	h->domain_attr->threading = c->want.threading;
 	h->domain_attr->data_progress = h->domain_attr->control_progress = c->want.progress;
 	h->domain_attr->resource_mgmt = c->want.rm;
@@ -60,11 +62,12 @@ static bool is_there(struct ct *c)
 static void get_info(struct ct *c)
 {
 	struct fi_info *all, *hints = fi_allocinfo();
-	uint64_t caps = 0;
+	uint64_t caps = c->p->on_request;
 	int ret;
 
 	hints->fabric_attr->prov_name = strdup(c->prov);
 	hints->ep_attr->type = type_of(c);
+	hints->ep_attr->protocol = c->v->protocol;
 	hints->mode = ~0ULL;
 	hints->domain_attr->mr_mode = ~(FI_MR_BASIC | FI_MR_SCALABLE);
 	ret = fi_getinfo(version_of(c), NULL, NULL, 0, hints, &all);
@@ -128,7 +131,7 @@ struct fid_cq *ct_cq(struct ct *c, size_t size, enum fi_cq_format format)
 	return cq;
 }
 
-static struct fid_av *open_av(struct ct *c)
+struct fid_av *ct_av(struct ct *c)
 {
 	struct fi_av_attr attr = {.type = FI_AV_TABLE, .count = 16};
 	struct fid_av *av;
@@ -145,7 +148,7 @@ static void open_cntr(struct ct *c)
 	OK(fi_ep_bind(c->ep, &c->cntr->fid, c->want.cntr_flags));
 }
 
-static void get_name(struct ct *c, struct fid_ep *ep, uint8_t *addr, size_t *len)
+void ct_get_name(struct ct *c, struct fid_ep *ep, uint8_t addr[64], size_t *len)
 {
 	*len = 64;
 	memset(addr, 0, 64);
@@ -155,7 +158,7 @@ static void get_name(struct ct *c, struct fid_ep *ep, uint8_t *addr, size_t *len
 
 void ct_connect(struct ct *c)
 {
-	get_name(c, c->ep, c->addr, &c->addr_len);
+	ct_get_name(c, c->ep, c->addr, &c->addr_len);
 	RET(1, fi_av_insert(c->av, c->addr, 1, &c->self, 0, NULL));
 	c->peer = c->self;
 	if (c->t->flags & CT_SOLO)
@@ -173,7 +176,7 @@ void ct_open(struct ct *c)
 	OK(fi_endpoint(c->domain, c->info, &c->ep, NULL));
 	c->txcq = ct_cq(c, c->want.cq_size, c->want.format);
 	c->rxcq = c->want.one_cq ? c->txcq : ct_cq(c, c->want.cq_size, c->want.format);
-	c->av = open_av(c);
+	c->av = ct_av(c);
 	if (c->want.one_cq) {
 		OK(fi_ep_bind(c->ep, &c->txcq->fid, FI_TRANSMIT | FI_RECV | c->want.tx_bind));
 	} else {
@@ -200,8 +203,8 @@ static void check_path(struct ct *c)
 
 	if (!c->stats || !c->traffic || (c->t->flags & CT_ANY_PATH) || type_of(c) != FI_EP_RDM)
 		return;
-	shm = ct_stat(c, "shm_tx_pkts");
-	net = ct_stat(c, "net_tx_pkts");
+	shm = ct_stat(c, c->p->stat_shm);
+	net = ct_stat(c, c->p->stat_net);
 	if (c->mode == CT_UDP)
 		CHECK(net && !shm, "%llu frames by the network path, %llu by shared memory", (unsigned long long)net,
 		      (unsigned long long)shm);
@@ -242,11 +245,11 @@ void ct_ep2_open(struct ct *c, struct ct_ep2 *e)
 	*e = (struct ct_ep2){0};
 	OK(fi_endpoint(c->domain, c->info, &e->ep, NULL));
 	e->cq = ct_cq(c, 0, 0);
-	e->av = open_av(c);
+	e->av = ct_av(c);
 	OK(fi_ep_bind(e->ep, &e->cq->fid, FI_TRANSMIT | FI_RECV));
 	OK(fi_ep_bind(e->ep, &e->av->fid, 0));
 	OK(fi_enable(e->ep));
-	get_name(c, e->ep, e->addr, &e->addr_len);
+	ct_get_name(c, e->ep, e->addr, &e->addr_len);
 }
 
 void ct_ep2_close(struct ct *c, struct ct_ep2 *e)

@@ -16,38 +16,16 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ARRAY_SIZE(a_) (sizeof(a_) / sizeof((a_)[0]))
 #define SKIPPED 77
 
 const struct ct_test *const ct_tables[] = {
 	msg_tests, tagged_tests, rma_tests, atomic_tests, cq_tests, cntr_tests, info_tests, av_tests, bad_tests, life_tests,
-	dgram_tests, thread_tests, efa_tests, zcpy_tests, meta_tests, NULL,
+	dgram_tests, thread_tests, cxi_tests, efa_tests, zcpy_tests, meta_tests, NULL,
 };
 
 static const char *const mode_name[CT_MODE_NUM] = {"one", "two", "udp"};
 
-/* What turns the path through shared memory off. Providers without a row have no mode udp. */
-static const struct {
-	const char *prov, *env;
-} udp_env[] = {
-	{"efa", "FI_EFA_ENABLE_SHM_TRANSFER=0"},
-};
-
-/* Circumstances under which the tests that ask for them run once more. */
-static const struct variant {
-	const char *prov, *name, *env;
-	unsigned flag;
-} variants[] = {
-	{"efa", "efa0-none", "SOFTFABRIC_EFA=gen=efa0-none", CT_GENS},
-	{"efa", "efa0-read", "SOFTFABRIC_EFA=gen=efa0-read FI_EFA_USE_DEVICE_RDMA=1", CT_GENS}, /* off below API 1.18 */
-	{"efa", "efa1-rw", "SOFTFABRIC_EFA=gen=efa1-rw FI_EFA_USE_DEVICE_RDMA=1", CT_GENS},
-	{"efa", "runt", "FI_EFA_RUNT_SIZE=65536 FI_EFA_INTER_MIN_READ_MESSAGE_SIZE=131072", CT_GENS},
-	{"efa", "longread", "FI_EFA_RUNT_SIZE=0 FI_EFA_INTER_MIN_READ_MESSAGE_SIZE=16384 FI_EFA_INTER_MIN_READ_WRITE_SIZE=16384 "
-			    "SOFTFABRIC_EFA=gen=efa0-read FI_EFA_USE_DEVICE_RDMA=1", CT_GENS},
-	{"efa", "emulated", "FI_EFA_USE_DEVICE_RDMA=0 FI_EFA_TX_MIN_CREDITS=2 FI_EFA_INTER_MAX_MEDIUM_MESSAGE_SIZE=20000", CT_GENS},
-	{"efa", "nocache", "FI_EFA_MR_CACHE_ENABLE=0", CT_GENS},
-	{"efa", "lossy", "SOFTFABRIC_NET=loss=1%;reorder=5%;seed=7", CT_LOSSY},
-};
+static const struct ct_variant plain = {.name = ""};
 
 struct args {
 	const char *prov, *filter, *variant;
@@ -78,13 +56,6 @@ static void set_env(const char *pairs)
 	free(copy);
 }
 
-static void set_mode_env(const char *prov, enum ct_mode mode)
-{
-	for (size_t i = 0; mode == CT_UDP && i < ARRAY_SIZE(udp_env); i++)
-		if (!strcmp(udp_env[i].prov, prov))
-			set_env(udp_env[i].env);
-}
-
 static void *rank_main(void *arg)
 {
 	struct ct *c = arg;
@@ -94,7 +65,7 @@ static void *rank_main(void *arg)
 }
 
 /* In the child: run the rank(s) of this process; leaves by exit(), so that leak checkers speak. */
-static void child_main(struct ct *const c[2], bool threads, const char *env)
+static void child_main(struct ct *const c[2], bool threads)
 {
 	pthread_t other;
 	sigset_t none;
@@ -104,8 +75,9 @@ static void child_main(struct ct *const c[2], bool threads, const char *env)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	setenv("FI_PROVIDER", c[0]->prov, 1);
-	set_mode_env(c[0]->prov, c[0]->mode);
-	set_env(env);
+	if (c[0]->mode == CT_UDP)
+		set_env(c[0]->p->udp_env);
+	set_env(c[0]->v->env);
 	set_env(c[0]->t->env);
 	if (threads && pthread_create(&other, NULL, rank_main, c[1]))
 		exit(1);
@@ -194,7 +166,7 @@ static int verdict(const struct job *j, bool in_time)
 	return ret;
 }
 
-static struct ct *rank_new(const struct args *a, const struct ct_test *t, enum ct_mode mode, int rank, int fd)
+static struct ct *rank_new(const struct args *a, const struct ct_test *t, enum ct_mode mode, const struct ct_variant *v, int rank, int fd)
 {
 	struct ct *c = calloc(1, sizeof(*c));
 
@@ -202,6 +174,8 @@ static struct ct *rank_new(const struct args *a, const struct ct_test *t, enum c
 		exit(1);
 	c->t = t;
 	c->prov = a->prov;
+	c->p = ct_prov_find(a->prov);
+	c->v = v;
 	c->mode = mode;
 	c->rank = rank;
 	c->peer_fd = fd;
@@ -210,7 +184,7 @@ static struct ct *rank_new(const struct args *a, const struct ct_test *t, enum c
 	return c;
 }
 
-static int run(const struct args *a, const struct ct_test *t, enum ct_mode mode, const struct variant *v)
+static int run(const struct args *a, const struct ct_test *t, enum ct_mode mode, const struct ct_variant *v)
 {
 	bool threads = mode == CT_ONE && !(t->flags & CT_SOLO);
 	uint64_t limit = (uint64_t)((t->deadline_s ? t->deadline_s : 30) * 1000 * a->slow);
@@ -223,9 +197,8 @@ static int run(const struct args *a, const struct ct_test *t, enum ct_mode mode,
 		return 1;
 	shared = mmap(NULL, CT_SHARED, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	for (int i = 0; i < 2; i++) {
-		c[i] = rank_new(a, t, mode, i, fd[i]);
+		c[i] = rank_new(a, t, mode, v, i, fd[i]);
 		c[i]->shared = shared;
-		c[i]->variant = v ? v->name : "";
 	}
 	fflush(stdout);
 	for (int i = 0; i < j.cnt; i++) {
@@ -235,7 +208,7 @@ static int run(const struct args *a, const struct ct_test *t, enum ct_mode mode,
 
 			if (j.cnt == 2)
 				close(fd[!i]);
-			child_main(mine, threads, v ? v->env : NULL);
+			child_main(mine, threads);
 		}
 		j.alive += j.pid[i] > 0;
 	}
@@ -248,7 +221,7 @@ static int run(const struct args *a, const struct ct_test *t, enum ct_mode mode,
 	return ret;
 }
 
-static bool wanted(const struct args *a, const struct ct_test *t, enum ct_mode mode, const struct variant *v)
+static bool wanted(const struct args *a, const struct ct_test *t, enum ct_mode mode, const struct ct_variant *v)
 {
 	if (a->mode >= 0 && a->mode != (int)mode)
 		return false;
@@ -258,20 +231,14 @@ static bool wanted(const struct args *a, const struct ct_test *t, enum ct_mode m
 		return false;
 	if ((t->flags & CT_NO_ONE) && mode == CT_ONE)
 		return false;
-	if (v && (!(t->flags & v->flag) || strcmp(v->prov, a->prov) || ((v->flag & CT_LOSSY) && mode != CT_UDP)))
+	if (*v->name && (!(t->flags & v->flag) || ((v->flag & CT_LOSSY) && mode != CT_UDP) || (v->skip && !fnmatch(v->skip, t->name, FNM_EXTMATCH))))
 		return false;
-	if (mode == CT_UDP) {
-		bool known = false;
-
-		for (size_t i = 0; i < ARRAY_SIZE(udp_env); i++)
-			known |= !strcmp(udp_env[i].prov, a->prov);
-		if (!known)
-			return false;
-	}
+	if (mode == CT_UDP && !ct_prov_find(a->prov)->udp_env)
+		return false;
 	return !a->filter || strstr(t->name, a->filter) || !fnmatch(a->filter, t->name, 0);
 }
 
-static void run_all(const struct args *a, enum ct_mode mode, const struct variant *v, struct totals *sum)
+static void run_all(const struct args *a, enum ct_mode mode, const struct ct_variant *v, struct totals *sum)
 {
 	for (const struct ct_test *const *tab = ct_tables; *tab; tab++)
 		for (const struct ct_test *t = *tab; t->name; t++) {
@@ -281,7 +248,7 @@ static void run_all(const struct args *a, enum ct_mode mode, const struct varian
 
 			if (!wanted(a, t, mode, v))
 				continue;
-			snprintf(name, sizeof(name), "%s%s%s", t->name, v ? "@" : "", v ? v->name : "");
+			snprintf(name, sizeof(name), "%s%s%s", t->name, *v->name ? "@" : "", v->name);
 			if (a->list) {
 				printf("%s %s %s\n", a->prov, mode_name[mode], name);
 				continue;
@@ -351,10 +318,10 @@ int main(int argc, char **argv)
 		printf("SEED=%#llx\n", (unsigned long long)a.seed);
 	for (int m = 0; m < CT_MODE_NUM; m++) {
 		if (!a.variant || !strcmp(a.variant, "all"))
-			run_all(&a, (enum ct_mode)m, NULL, &sum);
-		for (size_t i = 0; a.variant && i < ARRAY_SIZE(variants); i++)
-			if (!strcmp(a.variant, "all") || !strcmp(a.variant, variants[i].name))
-				run_all(&a, (enum ct_mode)m, &variants[i], &sum);
+			run_all(&a, (enum ct_mode)m, &plain, &sum);
+		for (const struct ct_variant *v = ct_prov_find(a.prov)->variants; a.variant && v->name; v++)
+			if (!strcmp(a.variant, "all") || !strcmp(a.variant, v->name))
+				run_all(&a, (enum ct_mode)m, v, &sum);
 	}
 	if (a.list)
 		return 0;

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#define TAG 0x1122334455667788ULL
+#define TAG (ct_tag(c, 0x1122334455667788ULL)) /* of what the format offers */
 
 static uint64_t tx_flags(bool tagged)
 {
@@ -103,6 +103,11 @@ static size_t stream_len(const struct ct *c, unsigned i)
 	return 1048570 + d / 100 % 17;
 }
 
+static unsigned iov_max(const struct ct *c, unsigned n)
+{
+	return c->info->tx_attr->iov_limit < n ? (unsigned)c->info->tx_attr->iov_limit : n;
+}
+
 static struct ct_msg stream_msg(struct ct *c, bool tagged, unsigned i)
 {
 	struct ct_msg m = {.tagged = tagged, .tag = TAG, .data = i, .addr = c->peer, .len = stream_len(c, i)};
@@ -110,7 +115,7 @@ static struct ct_msg stream_msg(struct ct *c, bool tagged, unsigned i)
 	m.call = (enum ct_call)(dice(c, i, 2) % CT_CALL_NUM);
 	if (is_inject(m.call, 0) && m.len > c->info->tx_attr->inject_size)
 		m.call = CT_SENDDATA;
-	m.iov_cnt = m.call == CT_SENDV || m.call == CT_SENDMSG ? 1 + i % 4 : 1;
+	m.iov_cnt = m.call == CT_SENDV || m.call == CT_SENDMSG ? 1 + i % iov_max(c, 4) : 1;
 	if (m.call == CT_SENDMSG)
 		m.flags = (dice(c, i, 3) % 2 ? FI_REMOTE_CQ_DATA : 0) | (dice(c, i, 4) % 3 ? 0 : FI_DELIVERY_COMPLETE);
 	return m;
@@ -442,8 +447,12 @@ void ct_delivery(struct ct *c, bool tagged)
 			(void)attr;
 			m.call = CT_SEND, m.addr = FI_ADDR_UNSPEC, m.mem = c->shared, m.len = len;
 			ct_recv(c, &m);
+			if (!(c->p->has & CT_HAS_DC_MATCHED))
+				ct_barrier(c);
 			ct_rx(c, &c->ctx[0], rx_flags(tagged), len);
 		} else {
+			if (!(c->p->has & CT_HAS_DC_MATCHED))
+				ct_barrier(c);
 			ct_buf(c, &b, len, 0, 0);
 			ct_fill(b.mem, len, i);
 			m.mem = b.mem, m.len = len, m.buf = &b;

@@ -39,8 +39,11 @@ static void info_versions(struct ct *c)
 				     FI_VERSION(1, 9), FI_VERSION(1, 14), FI_VERSION(1, 17)};
 
 	for (unsigned i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
-		struct fi_info *info = NULL, *h = fi_allocinfo();
+		struct fi_info *info = NULL, *h;
 
+		if (v[i] < c->p->min_version)
+			continue;
+		h = fi_allocinfo();
 		OK(fi_getinfo(v[i], NULL, NULL, 0, NULL, &info));
 		CHECK(info && info->fabric_attr && info->domain_attr && info->tx_attr && info->rx_attr && info->ep_attr, "parts missing");
 		CHECK(info->fabric_attr->name && info->domain_attr->name && info->fabric_attr->prov_name, "names missing");
@@ -106,6 +109,12 @@ static void info_limits(struct ct *c)
 
 	c->want.msg_order = FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_WAW; /* else there is no ordered size */
 	all = granted(c, ct_hints(c), "plain");
+	if (c->p->tx_max)
+		all->tx_attr->size = c->p->tx_max;
+	if (c->p->rx_max)
+		all->rx_attr->size = c->p->rx_max;
+	all->ep_attr->tx_ctx_cnt = all->domain_attr->max_ep_tx_ctx;
+	all->ep_attr->rx_ctx_cnt = all->domain_attr->max_ep_rx_ctx;
 
 #define MORE(what_, field_)                                                                        \
 	do {                                                                                       \
@@ -162,6 +171,10 @@ static void info_attrs(struct ct *c)
 	}
 	for (int p = FI_PROGRESS_UNSPEC; p <= FI_PROGRESS_MANUAL; p++) {
 		h = ct_hints(c), h->domain_attr->data_progress = h->domain_attr->control_progress = (enum fi_progress)p;
+		if (p == FI_PROGRESS_AUTO && !(c->p->has & CT_HAS_AUTO)) {
+			refused(c, h, "automatic progress");
+			continue;
+		}
 		info = granted(c, h, "a progress model");
 		CHECK(!p || (int)info->domain_attr->data_progress == p, "progress %d for %d", (int)info->domain_attr->data_progress, p);
 		fi_freeinfo(info);
@@ -201,12 +214,12 @@ static void info_mpi(struct ct *c)
 	h = fi_allocinfo();
 	h->ep_attr->type = FI_EP_RDM;
 	h->caps = FI_RMA | FI_ATOMIC;
-	h->domain_attr->mr_mode = FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_VIRT_ADDR;
+	h->domain_attr->mr_mode = FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_VIRT_ADDR | (int)c->p->btl_mr_mode;
 	h->tx_attr->op_flags = FI_DELIVERY_COMPLETE;
 	h->tx_attr->iov_limit = 1;
 	h->fabric_attr->prov_name = strdup(c->prov);
 	info = granted(c, h, "Open MPI's btl");
-	CHECK(!(info->domain_attr->mr_mode & ~(FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_VIRT_ADDR)), "mr_mode %#x",
+	CHECK(!(info->domain_attr->mr_mode & ~(FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_VIRT_ADDR | (int)c->p->btl_mr_mode)), "mr_mode %#x",
 	      info->domain_attr->mr_mode);
 	CHECK(info->tx_attr->op_flags & FI_DELIVERY_COMPLETE, "op_flags");
 	fi_freeinfo(info);

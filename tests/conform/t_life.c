@@ -210,7 +210,7 @@ static void life_fork_fresh(struct ct *c)
 	ct_self(c, false);
 	pid = fork();
 	if (pid == 0) {
-		struct ct mine = {.t = c->t, .prov = c->prov, .mode = CT_ONE, .seed = c->seed, .variant = "", .peer_fd = -1};
+		struct ct mine = {.t = c->t, .prov = c->prov, .mode = CT_ONE, .p = c->p, .v = c->v, .seed = c->seed, .peer_fd = -1};
 
 		ct_open(&mine);
 		ct_self(&mine, false);

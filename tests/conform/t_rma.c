@@ -165,8 +165,10 @@ static void rma_writemsg(struct ct *c)
 {
 	ct_open(c);
 	rma_sweep(c, R_WRITEMSG, FI_DELIVERY_COMPLETE | FI_COMPLETION);
-	rma_sweep(c, R_WRITEMSG, FI_DELIVERY_COMPLETE | FI_REMOTE_CQ_DATA);
-	rma_sweep(c, R_WRITEMSG, FI_INJECT | FI_REMOTE_CQ_DATA);
+	if (c->p->has & CT_HAS_RMA_DATA) {
+		rma_sweep(c, R_WRITEMSG, FI_DELIVERY_COMPLETE | FI_REMOTE_CQ_DATA);
+		rma_sweep(c, R_WRITEMSG, FI_INJECT | FI_REMOTE_CQ_DATA);
+	}
 	ct_close(c);
 }
 
@@ -174,7 +176,8 @@ static void rma_inject(struct ct *c)
 {
 	ct_open(c);
 	rma_sweep(c, R_INJECT, 0);
-	rma_sweep(c, R_INJECTDATA, 0);
+	if (c->p->has & CT_HAS_RMA_DATA)
+		rma_sweep(c, R_INJECTDATA, 0);
 	ct_close(c);
 }
 
@@ -182,6 +185,8 @@ static void rma_writedata(struct ct *c)
 {
 	c->want.op_flags = FI_DELIVERY_COMPLETE;
 	ct_open(c);
+	if (!(c->p->has & CT_HAS_RMA_DATA))
+		ct_skip(c, "writes carry no data");
 	rma_sweep(c, R_WRITEDATA, 0);
 	ct_close(c);
 }
@@ -245,7 +250,8 @@ static void rma_model(struct ct *c)
 			ssize_t ret;
 
 			op[z] = (struct rma){.call = read ? R_READ + (enum rma_call)ct_below(c, 3) : (enum rma_call)ct_below(c, 3),
-					     .mem = tmp[z].mem + off, .len = len, .buf = &tmp[z], .iov_cnt = 1 + i % 4,
+					     .mem = tmp[z].mem + off, .len = len, .buf = &tmp[z],
+					     .iov_cnt = 1 + i % (c->info->tx_attr->iov_limit < 4 ? (unsigned)c->info->tx_attr->iov_limit : 4),
 					     .raddr = at.addr + (uint64_t)z * ZONE_LEN + off, .rkey = at.key,
 					     .flags = read ? 0 : FI_DELIVERY_COMPLETE, .ctx = &c->ctx[z]};
 			if (read) {
@@ -375,7 +381,7 @@ static void rma_rights(struct ct *c)
 
 		rma_do(c, &r);
 		ct_verify(c, w.mine.mem, 5000, 1, "read from a read-only region");
-		if (strcmp(c->prov, "efa")) {
+		if (c->p->has & CT_HAS_RIGHTS) {
 			r.call = R_WRITE;
 			must_fail(c, &r, "write to a read-only region");
 		}
@@ -442,7 +448,7 @@ static void rma_self(struct ct *c)
 }
 
 #define RMA FI_RMA
-#define CAPS "FI_RMA FI_READ FI_WRITE FI_REMOTE_READ FI_REMOTE_WRITE mr:FI_MR_VIRT_ADDR mr:FI_MR_PROV_KEY mr:FI_MR_ALLOCATED mr_key_size"
+#define CAPS "FI_RMA FI_READ FI_WRITE FI_REMOTE_READ FI_REMOTE_WRITE mr:FI_MR_VIRT_ADDR mr:FI_MR_PROV_KEY mr:FI_MR_ALLOCATED mr:FI_MR_ENDPOINT mr_key_size"
 #define EVERYWHERE (CT_GENS | CT_LOSSY)
 const struct ct_test rma_tests[] = {
 	{"rma_write", rma_write, RMA, 0, EVERYWHERE, CAPS " op:FI_DELIVERY_COMPLETE"},

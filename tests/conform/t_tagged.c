@@ -155,9 +155,9 @@ static void match_plan(struct ct *c, struct match_plan *p, bool expected)
 	struct ct tmp = {.rng = c->seed ^ 0x7a67};
 
 	for (unsigned i = 0; i < MATCH_CNT; i++) {
-		p->tag[i] = (ct_below(&tmp, 4) << 40) | ct_below(&tmp, 20);
-		p->rtag[i] = (ct_below(&tmp, 4) << 40) | ct_below(&tmp, 20);
-		p->rignore[i] = mask[ct_below(&tmp, 8)];
+		p->tag[i] = ct_tag(c, (ct_below(&tmp, 4) << 38) | ct_below(&tmp, 20));
+		p->rtag[i] = ct_tag(c, (ct_below(&tmp, 4) << 38) | ct_below(&tmp, 20));
+		p->rignore[i] = ct_tag(c, mask[ct_below(&tmp, 8)]);
 	}
 	match_model(p, expected);
 }
@@ -370,7 +370,7 @@ static void tagged_apart(struct ct *c)
 	for (unsigned round = 0; round < 2; round++) {
 		for (unsigned k = 0; k < 2; k++) {
 			bool tagged = k == round;
-			struct ct_msg m = {.tagged = c->rank ? !tagged : tagged, .tag = 5, .ignore = c->rank ? ~0ULL : 0,
+			struct ct_msg m = {.tagged = c->rank ? !tagged : tagged, .tag = 5, .ignore = c->rank ? ct_tag(c, ~0ULL) : 0,
 					   .ctx = &c->ctx[k], .addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .mem = b.mem + k * 100,
 					   .len = 100, .buf = &b};
 
@@ -399,11 +399,13 @@ static void tagged_apart(struct ct *c)
 /* Every bit of mem_tag_format that is offered as a tag bit tells messages apart. */
 static void tagged_bits(struct ct *c)
 {
+	unsigned bits;
 	uint64_t v = 0;
 
 	ct_open(c);
 	CHECK(c->info->ep_attr->mem_tag_format, "no tag bits");
-	for (unsigned bit = 0; bit < 64; bit++) {
+	bits = 64 - (unsigned)__builtin_clzll(ct_tag(c, ~0ULL));
+	for (unsigned bit = 0; bit < bits; bit++) {
 		struct ct_msg m = {.call = c->rank ? CT_SEND : CT_INJECT, .tagged = true, .tag = 1ULL << bit, .ctx = &c->ctx[bit],
 				   .addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .mem = (uint8_t *)&v, .len = 8};
 
@@ -413,7 +415,7 @@ static void tagged_bits(struct ct *c)
 		}
 	}
 	ct_barrier(c);
-	for (int bit = 63; bit >= 0 && c->rank; bit--) {
+	for (int bit = (int)bits - 1; bit >= 0 && c->rank; bit--) {
 		struct ct_msg m = {.tagged = true, .tag = 1ULL << bit, .ctx = &c->ctx[bit], .addr = FI_ADDR_UNSPEC,
 				   .mem = (uint8_t *)&v, .len = 8};
 

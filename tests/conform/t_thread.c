@@ -196,6 +196,8 @@ static void progress_auto(struct ct *c)
 
 	c->want.op_flags = FI_DELIVERY_COMPLETE;
 	c->want.progress = FI_PROGRESS_AUTO;
+	if (!(c->p->has & CT_HAS_AUTO))
+		ct_skip(c, "no automatic progress");
 	ct_open(c);
 	CHECK(c->info->domain_attr->data_progress == FI_PROGRESS_AUTO, "progress");
 	silent_target(c, 3000);

@@ -205,6 +205,16 @@ void link_peer_put(struct link_peer *peer)
 	free(peer);
 }
 
+uint32_t link_peer_nonce(const struct link_peer *peer)
+{
+	return peer->addr.nonce;
+}
+
+int link_port_holder(const uint8_t ip[16], uint16_t port)
+{
+	return 0;
+}
+
 const struct link_addr *link_peer_addr(const struct link_peer *peer)
 {
 	return &peer->addr;

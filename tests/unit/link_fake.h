@@ -95,6 +95,11 @@ FAKE void shm_peer_detach(struct shm_peer *sp)
 	mem_free(sp);
 }
 
+FAKE void shm_port_hide(struct shm_port *s)
+{
+	(void)s;
+}
+
 FAKE void shm_port_close(struct shm_port *s)
 {
 	while (s->peers)
@@ -170,6 +175,16 @@ FAKE void shm_disarm(struct shm_port *s)
 	(void)s;
 	fake.shm_disarms++;
 }
+FAKE uint32_t shm_peer_nonce(const struct shm_peer *sp)
+{
+	return sp->peer->addr.nonce;
+}
+
+FAKE pid_t shm_addr_pid(const struct link_addr *addr)
+{
+	return 0;
+}
+
 FAKE pid_t shm_peer_pid(const struct shm_peer *sp)
 {
 	(void)sp;
@@ -306,6 +321,11 @@ FAKE bool rel_drain(struct rel *r, uint64_t now_ns)
 	(void)r, (void)now_ns;
 	return !fake.rel_owes;
 }
+FAKE uint32_t rel_peer_nonce(const struct rel_peer *rp)
+{
+	return 0;
+}
+
 FAKE uint32_t rel_outstanding(const struct rel *r)
 {
 	(void)r;

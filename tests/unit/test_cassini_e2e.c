@@ -33,6 +33,27 @@ static void put__all_lengths(void **state)
 	on_all_paths(put_body);
 }
 
+static unsigned g_turns;
+
+/* Addresses have no nonce. Whoever is spoken to, and then speaks for the first time himself, speaks over the same pair. */
+static void crossing_body(void)
+{
+	struct cassini_cmd a = cmd_of(&g_w.a, CASSINI_OP_PUT, REGION, g_w.a.mem, 8), b = cmd_of(&g_w.b, CASSINI_OP_PUT, REGION, g_w.b.mem, 8);
+
+	post(&g_w.a, &a);
+	for (unsigned i = 0; i < g_turns; i++)
+		turn();
+	post(&g_w.b, &b);
+	expect(g_w.a.eq, CASSINI_EV_ACK, CASSINI_RC_OK);
+	expect(g_w.b.eq, CASSINI_EV_ACK, CASSINI_RC_OK);
+}
+
+static void crossing__first_words(void **state)
+{
+	for (g_turns = 0; g_turns < 12; g_turns++)
+		on_all_paths(crossing_body);
+}
+
 static void get_body(void)
 {
 	for (unsigned i = 0; i < ARRAY_SIZE(g_lens); i++) {
@@ -429,6 +450,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(put__all_lengths),
+		cmocka_unit_test(crossing__first_words),
 		cmocka_unit_test(get__all_lengths),
 		cmocka_unit_test(message__expected),
 		cmocka_unit_test(message__unexpected),

@@ -94,9 +94,48 @@ static void nic_tostr__appends_and_stays_inside(void **state)
 	assert_int_equal(fi_close(&n->fid), 0);
 }
 
+static int g_asked;
+
+static int answer(struct fid_nic *nic, int command, void *arg)
+{
+	(void)arg;
+	g_asked = command;
+	*(uint64_t *)nic->prov_attr = 7;
+	return 0;
+}
+
+/* What the provider adds is copied with the object, freed with it, and its own commands reach it. */
+static void nic_new__provider_attributes_travel(void **state)
+{
+	int64_t live = mem_live_count();
+	struct kit_nic_attr attr = g_attr;
+	const uint64_t mine[3] = {1, 2, 3};
+	struct fid_nic *n, *dup = NULL;
+	char text[2048] = "";
+
+	attr.prov_attr = mine;
+	attr.prov_attr_len = sizeof(mine);
+	attr.control = answer;
+	attr.link_down = true;
+	n = kit_nic_new(&attr);
+	assert_int_equal(fi_control(&n->fid, FI_DUP, &dup), 0);
+	assert_int_equal(fi_close(&n->fid), 0);
+	assert_memory_equal(dup->prov_attr, mine, sizeof(mine));
+	assert_int_equal(dup->link_attr->state, FI_LINK_DOWN);
+	assert_string_equal(dup->device_attr->name, "fix0");
+	assert_int_equal(dup->fid.ops->tostr(&dup->fid, text, sizeof(text)), 0);
+	assert_non_null(strstr(text, "FI_LINK_DOWN"));
+	assert_int_equal(fi_control(&dup->fid, 4711, NULL), 0);
+	assert_int_equal(g_asked, 4711);
+	assert_int_equal(*(uint64_t *)dup->prov_attr, 7);
+	assert_int_equal(fi_close(&dup->fid), 0);
+	assert_int_equal(mem_live_count(), live);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(nic_new__provider_attributes_travel),
 		cmocka_unit_test(nic_new__holds_copies),
 		cmocka_unit_test(nic_control__dup_is_another_object),
 		cmocka_unit_test(nic__core_can_copy_and_print_it),

@@ -573,7 +573,7 @@ static void open__address_in_use(void **state)
 	memcpy(pa.ip, port->self.ip, 16);
 	pa.port = port->self.port;
 	assert_int_equal(link_port_open(&pa, &other), -EADDRINUSE);
-	assert_int_equal(warns, 1);
+	assert_int_equal(warns, 0); /* the caller may be looking for a free one */
 }
 
 static void open__survives_every_failed_allocation(void **state)

@@ -63,6 +63,9 @@ static_assert(sizeof(struct cxi_key) == 8, "cxi_auth_key");
 int cxi_key_default(int dev_idx, const struct cassini_devinfo *info, const struct cxi_params *p, struct cxi_key *out, char *why, size_t why_len);
 /** cxi_key_check() - 0; -FI_EINVAL size or service; -FI_EACCES (logged why). @key: as in auth_key attributes. */
 int cxi_key_check(int dev_idx, const void *key, size_t len, struct cxi_key *out);
+/** cxi_key_of_domain() - The same for an object of @d, which works through one service: -FI_EINVAL (logged) for a key of another. */
+struct cxi_domain;
+int cxi_key_of_domain(const struct cxi_domain *d, const void *key, size_t len, struct cxi_key *out);
 
 /* --- fabric, domain ------------------------------------------------------------------------------------------------------------------ */
 struct cxi_fabric { struct kit_fabric kit; };
@@ -70,6 +73,8 @@ struct cxi_fabric { struct kit_fabric kit; };
 enum cxi_match_mode { CXI_MATCH_HARDWARE, CXI_MATCH_HYBRID, CXI_MATCH_SOFTWARE };
 struct cxi_mr;
 struct cxi_dwq;
+/* What happened to the receive contexts of a domain, closed ones included: cxi_fc.c counts, cxi_ext.c shows. */
+struct cxi_fc_stats { uint64_t fc_eq_full, fc_no_match, fc_unexp, fc_req_full, sw_transitions; };
 struct cxi_domain {
 	struct kit_domain kit;
 	struct cassini *nic;
@@ -81,6 +86,7 @@ struct cxi_domain {
 	uint32_t tclass;                /* FI_TC_* */
 	bool prov_key;                  /* FI_MR_PROV_KEY negotiated */
 	bool auto_progress;
+	size_t max_ep_auth_key;         /* FI_AV_AUTH_KEY: keys come with the address vectors, so many for an endpoint; 0: not so */
 	LIST_HEAD(, cxi_portal) portals; /* for the adapter thread */
 	LIST_HEAD(, cxi_cntr) cntrs;
 	struct cxi_mr **mr_tab;         /* cxi_mr.c: client keys in use; hash */
@@ -88,6 +94,8 @@ struct cxi_domain {
 	uint64_t *prov_ids;             /* cxi_mr.c: bitmap of provider key ids */
 	uint64_t key_seq;
 	struct cxi_dwq *dwq;            /* cxi_trig.c: deferred work; NULL until used */
+	struct cxi_fc_stats stats;
+	bool hybrid_mr_desc;            /* asked for; descriptors are optional here in any case */
 	struct cassini_stats telemetry; /* at open: cxi_ext.c prints differences */
 };
 enum cxi_match_mode cxi_match_mode(const struct cxi_domain *d);
@@ -99,9 +107,18 @@ struct cxi_av {
 	struct kit_av kit;
 	int rx_ctx_bits;
 	struct cxi_av_shared *shared;   /* a named AV's memory, NULL */
-	/* FI_AV_USER_ID, FI_AUTH_KEY and asynchronous insertion: see cxi_av.c */
-	void *priv;
+	bool has_keys;                  /* the domain was opened with FI_AV_AUTH_KEY */
+	struct cxi_key key[CXI_AUTH_KEY_MAX]; /* by handle */
+	bool key_used[CXI_AUTH_KEY_MAX];
+	uint32_t key_uses[CXI_AUTH_KEY_MAX];
+	bool has_user_id;               /* opened with FI_AV_USER_ID */
+	fi_addr_t *user_id;             /* by fi_addr, FI_ADDR_NOTAVAIL: none; NULL until there is one */
+	size_t user_cap;
 };
+/** cxi_av_get() - The address of @fi_addr (without context bits). False: there is none. Lock held. */
+bool cxi_av_get(const struct cxi_av *av, fi_addr_t fi_addr, struct cxi_addr *out);
+/** cxi_av_keys() - The keys inserted, at most CXI_AUTH_KEY_MAX. Return: how many. */
+int cxi_av_keys(const struct cxi_av *av, struct cxi_key *out);
 /* Where a message goes. */
 struct cxi_dest { uint32_t nic; uint16_t pid, vni; uint8_t rx_idx; };
 /** cxi_av_dest() - @addr with its rx context bits. 0; -FI_EINVAL not in the AV. vni 0: the endpoint's. */
@@ -132,6 +149,27 @@ struct cxi_txc;
 struct cxi_rxc;
 struct cxi_ep;
 struct cxi_tx;
+/*
+ * The profiles that a command queue changes between: a command is sent under the profile of its Domain's VNI. There is more than one VNI when endpoints
+ * share a context, or take their keys from the address vector.
+ */
+struct cxi_cps {
+	struct cassini_cp *cp[CASSINI_LCID_MAX];
+	uint16_t vni[CASSINI_LCID_MAX];
+	int cnt;
+	const struct cassini_dom *dom;   /* whose profile the queue has; NULL: not known */
+};
+/** cxi_cps_add() - Have profiles of @tclass, or best effort where the service has no such class, for all VNIs of @p. 0; -FI_EACCES; -FI_ENOSPC. */
+int cxi_cps_add(struct cxi_cps *c, const struct cxi_portal *p, uint32_t tclass);
+void cxi_cps_close(struct cxi_cps *c);
+void cxi_cps_switch(struct cxi_cps *c, struct cassini_cmdq *q, const struct cassini_dom *dom);
+/** cxi_cps_post() - cassini_post() under the right profile. */
+static inline int cxi_cps_post(struct cxi_cps *c, struct cassini_cmdq *q, const struct cassini_cmd *cmd)
+{
+	if (unlikely(cmd->dom != c->dom))
+		cxi_cps_switch(c, q, cmd->dom);
+	return cassini_post(q, cmd);
+}
 struct cxi_portal {
 	struct cxi_domain *domain;
 	LIST_ENTRY(cxi_portal) link;     /* domain->portals */
@@ -142,6 +180,7 @@ struct cxi_portal {
 	struct cassini_pte *pte;         /* at 255 */
 	struct cassini_cmdq *cmdq;       /* control messages, match-complete notices */
 	struct cassini_cp *cp;
+	struct cxi_cps cps;
 	struct cxi_req pte_req, rdzv_req, zbp_req, ctrl_req; /* of PTE 255 and its three persistent entries */
 	struct cxi_tx *tx_id[CXI_TX_ID_CNT];        /* match-complete sends */
 	struct cxi_tx **rdzv_id;         /* [CXI_RDZV_ID_CNT], pages appear as used */
@@ -192,6 +231,7 @@ struct cxi_ep {
 	bool is_rnr;                     /* FI_PROTO_CXI_RNR */
 	bool directed, source, source_err;
 	bool wants_stx, wants_srx;       /* FI_SHARED_CONTEXT in the attributes */
+	bool no_flow_control;            /* FI_OPT_CXI_SET_RX_FLOW_CONTROL */
 	uint32_t tclass;
 	uint64_t msg_order;
 	size_t min_multi_recv;
@@ -217,13 +257,14 @@ struct cxi_txc {
 	struct fid_stx stx;              /* a shared context's fid */
 	uint32_t refs;                   /* endpoints using it */
 	uint8_t idx;
+	uint32_t tclass;
 	struct cassini_cmdq *cmdq;
 	struct cassini_cp *cp;
+	struct cxi_cps cps;
 	struct cassini_eq *eq;
 	uint32_t eq_low;                 /* free event slots below which posts return -FI_EAGAIN */
 	struct slab txs;                 /* struct cxi_tx */
 	uint32_t used, max;              /* operations outstanding, tx_attr.size */
-	bool more;                       /* an FI_MORE command waits for the doorbell */
 	void *fc;                        /* cxi_fc.c: peers in flow control, sends held for them */
 	void *rnr;                       /* cxi_rnr.c: retries by time */
 };
@@ -260,8 +301,6 @@ struct cxi_tx {
 	uint64_t due_ns, first_ns;       /* RNR */
 	uint8_t tries;
 	bool canceled;
-	uint64_t op1[2], op2[2];         /* atomics */
-	uint64_t old[2];
 	uint8_t inject[CASSINI_IDC_MAX]; /* payload of an injected send that may be sent again */
 };
 /** cxi_tx_get() - A fresh operation of @ep; not zeroed beyond the bookkeeping. NULL: tx_attr.size are outstanding or memory is short: -FI_EAGAIN. */
@@ -306,7 +345,7 @@ enum cxi_proto { CXI_P_ZERO, CXI_P_IDC, CXI_P_EAGER, CXI_P_RDZV };
 enum cxi_proto cxi_select_proto(const struct cxi_params *p, size_t len, bool inject, bool triggered, bool rnr);
 struct cxi_send_args {
 	const void *buf; size_t len; void *desc; fi_addr_t dest; uint64_t tag, data; void *context; uint64_t flags;
-	bool tagged, inject;
+	bool tagged, inject, no_cqe;
 	struct cxi_work work;
 };
 /** cxi_send_common() - All sends. Lock held. 0 or the documented error. */
@@ -334,7 +373,7 @@ struct cxi_rxc {
 	struct cxi_domain *domain;
 	struct cxi_ep *ep;               /* whose context: EP, RX_CTX or SRX */
 	uint8_t idx;                     /* pid_idx */
-	bool is_rnr, msg_fc;             /* flow control on (default) or off for this context */
+	bool is_rnr;
 	enum cxi_match_mode mode;
 	enum cxi_rxc_state state;        /* cxi_rxc_set_state() is the only writer */
 	struct cassini_eq *eq;
@@ -343,6 +382,7 @@ struct cxi_rxc {
 	int portal_cnt;
 	struct cassini_cmdq *cmdq;       /* Gets that software issues, match-complete notices */
 	struct cassini_cp *cp;
+	struct cxi_cps cps;
 	struct slab rxs, uxs;            /* struct cxi_rx, struct cxi_ux */
 	uint32_t posted, max;            /* receives that have not ended; rx_attr.size, which bounds the event queue, not them: list entries do */
 	TAILQ_HEAD(, cxi_rx) rx_list;    /* all of them, in order of posting */
@@ -359,7 +399,6 @@ struct cxi_rxc {
 	size_t min_multi_recv;
 	void *fc;                        /* cxi_fc.c */
 	uint64_t append_retries;         /* RNR: receives whose entry did not fit at first */
-	uint64_t fc_eq_full, fc_no_match, fc_unexp, fc_req_full, sw_transitions; /* what happened, for cxi_ext.c */
 };
 int cxi_rxc_open(struct cxi_domain *d, struct cxi_ep *ep, unsigned idx, size_t size, struct cxi_rxc **out);
 int cxi_rxc_map(struct cxi_rxc *r, struct cxi_portal *p, unsigned pid_idx); /* and enables the PTE the first time. 0; -FI_ENOSPC ... */
@@ -387,9 +426,9 @@ int cxi_recv_cancel(struct cxi_rxc *r, void *context);
 void cxi_fc_on_ctrl(struct cxi_req *req, const struct cassini_event *ev);   /* control message at 255 */
 bool cxi_fc_holds(struct cxi_txc *t, const struct cxi_dest *dest);           /* sends to there wait */
 void cxi_fc_refused(struct cxi_tx *tx);                                      /* ACK PT_DISABLED: queue it, notify the peer */
-void cxi_fc_notified(struct cxi_rxc *r, struct cxi_portal *p, uint32_t initiator, unsigned txc, unsigned drops); /* a sender's notice */
-/** cxi_ctrl_send() - Control message @bits, tried again while the path is full. 0; -FI_ENOMEM ... */
-int cxi_ctrl_send(struct cxi_portal *p, uint32_t nic, uint16_t pid, uint64_t bits);
+void cxi_fc_notified(struct cxi_rxc *r, struct cxi_portal *p, const struct cassini_event *ev); /* a sender's notice */
+/** cxi_ctrl_send() - Control message @bits to @to (vni 0: the first), tried again while the path is full. 0; -FI_ENOMEM ... */
+int cxi_ctrl_send(struct cxi_portal *p, const struct cxi_dest *to, uint64_t bits);
 int cxi_ctrl_timers(struct cxi_portal *p, uint64_t now_ns);
 void cxi_ctrl_fini(struct cxi_portal *p);
 int cxi_fc_timers(struct cxi_txc *t, uint64_t now_ns);
@@ -405,7 +444,7 @@ struct cxi_mr {
 	LIST_ENTRY(cxi_mr) link;         /* portal->mrs */
 	struct cxi_mr *hnext;
 	void *addr; size_t len;
-	uint64_t access, key, context_flags;
+	uint64_t access, key;
 	bool enabled, optimized, rma_events;
 	struct cassini_pte *pte;         /* optimized: its own; else the portal's */
 	struct cassini_le *le, *le_sol;
@@ -464,6 +503,8 @@ void cxi_dwq_close(struct cxi_domain *d);
 /* --- errors (cxi_err.c), extensions (cxi_ext.c) ------------------------------------------------------------------------------------------------------------------ */
 int cxi_errno(unsigned rc);              /* facts 8.2; 0 for OK */
 const char *cxi_strerror(unsigned prov_errno);
+/** cxi_unexp_list() - Messages that came to @ep and no receive has taken: up to @max entries and their senders. Return: how many there are; -FI_E... */
+ssize_t cxi_unexp_list(struct cxi_ep *ep, struct fi_cq_tagged_entry *entry, fi_addr_t *src, size_t max);
 int cxi_domain_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context);
 int cxi_domain_control(struct fid *fid, int command, void *arg);
 void cxi_telemetry_start(struct cxi_domain *d);

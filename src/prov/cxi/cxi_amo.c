@@ -94,16 +94,21 @@ static int args_check(const struct cxi_ep *ep, const struct cxi_amo_args *a)
 	return (a->flags & FI_FENCE) && !(ep->kit.caps & FI_FENCE) ? -FI_EINVAL : 0;
 }
 
-/* A read changes nothing whatever the bits mean: as an integer of the same size OR 0; of 16 bytes: 0 in place of 0. */
+/*
+ * A read changes nothing whatever the bits mean: as an integer of the same size OR 0. Two doubles, whose alignment is 8, are swapped if they equal NaN,
+ * which nothing does.
+ */
 static void read_as_integer(struct cassini_cmd *cmd)
 {
-	static const uint8_t same_size[17] = {[1] = CASSINI_T_U8, [2] = CASSINI_T_U16, [4] = CASSINI_T_U32, [8] = CASSINI_T_U64, [16] = CASSINI_T_U128};
+	static const uint8_t same_size[9] = {[1] = CASSINI_T_U8, [2] = CASSINI_T_U16, [4] = CASSINI_T_U32, [8] = CASSINI_T_U64};
 
-	cmd->atomic_type = same_size[cmd->request_len];
-	if (cmd->request_len == 16) {
-		cmd->atomic_op = CASSINI_AMO_CSWAP;
-		cmd->cswap_op = CASSINI_CSWAP_EQ;
+	if (cmd->request_len <= 8) {
+		cmd->atomic_type = same_size[cmd->request_len];
+		return;
 	}
+	cmd->atomic_op = CASSINI_AMO_CSWAP;
+	cmd->cswap_op = CASSINI_CSWAP_EQ;
+	memset(cmd->op2, 0xff, sizeof(cmd->op2));
 }
 
 static void build(struct cxi_tx *tx, const struct cxi_amo_args *a, const struct cxi_rkey *rkey)

@@ -139,7 +139,8 @@ static int sep_enable(struct cxi_ep *sep)
 	if (!sep->kit.av)
 		return -FI_ENOAV;
 	lock_acquire(&sep->domain->kit.lock);
-	ret = cxi_portal_open(sep->domain, sep->keys, sep->key_cnt, sep->pid, sep, &sep->portal);
+	ret = cxi_ep_keys(sep);
+	ret = ret ? ret : cxi_portal_open(sep->domain, sep->keys, sep->key_cnt, sep->pid, sep, &sep->portal);
 	if (!ret) {
 		sep->pid = sep->portal->pid;
 		sep->kit.enabled = true;

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "kit/compat.h"
 #include "prov/cxi/cxi.h"
 
 static struct cxi_domain *to_domain(struct fid_domain *fid)
@@ -43,12 +44,12 @@ static int domain_close(struct fid *fid)
 	if (d->kit.refs)
 		return -FI_EBUSY;
 	if (!forked) {
+		cxi_telemetry_print(d);
 		lock_acquire(&d->kit.lock);
 		cxi_dwq_close(d);
 		cassini_lni_close(d->lni);
 		d->lni = NULL;
 		lock_release(&d->kit.lock);
-		cxi_telemetry_print(d);
 	}
 	int ret = kit_domain_fini(&d->kit);
 
@@ -167,6 +168,17 @@ static int choose_key(struct cxi_domain *d, const struct fi_domain_attr *attr)
 	return ret;
 }
 
+/* FI_AV_AUTH_KEY: how many keys an endpoint may take from its address vector; 0: keys come as ever. */
+static size_t av_auth_keys(const struct fi_domain_attr *attr)
+{
+	struct kit_domain_attr_ext ext = {0};
+
+	if (attr->auth_key_size != KIT_AV_AUTH_KEY)
+		return 0;
+	memcpy(&ext, attr, kit_domain_attr_len());
+	return ext.max_ep_auth_key ? MIN(ext.max_ep_auth_key, (size_t)CXI_AUTH_KEY_MAX) : CXI_AUTH_KEY_MAX;
+}
+
 static int open_nic(struct cxi_domain *d, const struct fi_domain_attr *attr)
 {
 	struct cassini_open_attr open = {.lock = &d->kit.lock};
@@ -211,6 +223,7 @@ int cxi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_
 	cxi_params_get(&d->params); /* what is refused was reported and keeps its default */
 	d->prov_key = info->domain_attr->mr_mode & FI_MR_PROV_KEY;
 	d->tclass = info->domain_attr->tclass;
+	d->max_ep_auth_key = av_auth_keys(info->domain_attr);
 	d->auto_progress = info->domain_attr->data_progress == FI_PROGRESS_AUTO;
 	pthread_once(&ops_once, fill_ops);
 	ret = kit_domain_init(&d->kit, f, info, &domain_fi_ops, &domain_ops, context);

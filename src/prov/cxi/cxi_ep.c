@@ -135,10 +135,23 @@ void cxi_contexts_disable(struct cxi_ep *ep)
 		rx_disable(ep);
 }
 
+/* FI_AV_AUTH_KEY: the keys that the address vector has now. Later ones are for endpoints enabled later. */
+int cxi_ep_keys(struct cxi_ep *ep)
+{
+	if (!ep->domain->max_ep_auth_key)
+		return 0;
+	ep->key_cnt = cxi_av_keys(container_of(ep->kit.av, struct cxi_av, kit), ep->keys);
+	if (ep->key_cnt)
+		return 0;
+	LOG_WARN("endpoint not enabled: the domain has FI_AV_AUTH_KEY, and no key was inserted into the address vector");
+	return -FI_EINVAL;
+}
+
 static int ep_enable_locked(struct cxi_ep *ep)
 {
-	int ret = cxi_portal_open(ep->domain, ep->keys, ep->key_cnt, ep->pid, ep, &ep->portal);
+	int ret = cxi_ep_keys(ep);
 
+	ret = ret ? ret : cxi_portal_open(ep->domain, ep->keys, ep->key_cnt, ep->pid, ep, &ep->portal);
 	if (ret)
 		return ret;
 	ret = cxi_contexts_enable(ep);
@@ -243,16 +256,13 @@ static int ep_getopt(fid_t fid, int level, int optname, void *optval, size_t *op
 	return -FI_ENOPROTOOPT;
 }
 
-static int ep_setopt(fid_t fid, int level, int optname, const void *optval, size_t optlen)
+static int set_min_multi_recv(struct cxi_ep *ep, const void *optval, size_t optlen)
 {
-	struct cxi_ep *ep = container_of(fid, struct cxi_ep, kit.fid.fid);
 	size_t v;
 
-	if (level != FI_OPT_ENDPOINT || optname != FI_OPT_MIN_MULTI_RECV)
-		return optname == KIT_OPT_CUDA_API_PERMITTED && level == FI_OPT_ENDPOINT ? 0 : -FI_ENOPROTOOPT;
 	if (!optval || optlen != sizeof(v))
 		return -FI_EINVAL;
-	v = *(const size_t *)optval;
+	memcpy(&v, optval, sizeof(v));
 	if (v > CXI_MIN_FREE_MAX) {
 		LOG_WARN("FI_OPT_MIN_MULTI_RECV %zu refused: the adapter counts up to %u", v, CXI_MIN_FREE_MAX);
 		return -FI_EINVAL;
@@ -261,6 +271,33 @@ static int ep_setopt(fid_t fid, int level, int optname, const void *optval, size
 	if (ep->rxc)
 		ep->rxc->min_multi_recv = v;
 	return 0;
+}
+
+static int set_flow_control(struct cxi_ep *ep, const void *optval, size_t optlen)
+{
+	if (!optval || optlen != sizeof(bool))
+		return -FI_EINVAL;
+	if (ep->rxc)
+		return -FI_EOPBADSTATE;
+	ep->no_flow_control = !*(const bool *)optval;
+	return 0;
+}
+
+static int ep_setopt(fid_t fid, int level, int optname, const void *optval, size_t optlen)
+{
+	struct cxi_ep *ep = container_of(fid, struct cxi_ep, kit.fid.fid);
+
+	if (level != FI_OPT_ENDPOINT)
+		return -FI_ENOPROTOOPT;
+	switch (optname) {
+	case FI_OPT_MIN_MULTI_RECV:
+		return set_min_multi_recv(ep, optval, optlen);
+	case FI_OPT_CXI_SET_RX_FLOW_CONTROL:
+		return set_flow_control(ep, optval, optlen);
+	case KIT_OPT_CUDA_API_PERMITTED:
+		return 0;
+	}
+	return -FI_ENOPROTOOPT;
 }
 
 static ssize_t ep_cancel(fid_t fid, void *context)
@@ -376,7 +413,7 @@ static int choose_keys(struct cxi_ep *ep, const struct fi_ep_attr *attr)
 	ep->key_cnt = 1;
 	if (!attr->auth_key || !attr->auth_key_size)
 		return 0;
-	return cxi_key_check(ep->domain->dev_idx, attr->auth_key, attr->auth_key_size, &ep->keys[0]);
+	return cxi_key_of_domain(ep->domain, attr->auth_key, attr->auth_key_size, &ep->keys[0]);
 }
 
 static int choose_pid(struct cxi_ep *ep, const struct fi_info *info)

@@ -20,6 +20,7 @@ int cxi_ep_wait_arm(struct kit_ep *ep);
 
 /** cxi_contexts_enable() - TX and RX contexts of an endpoint whose portal is open; undone on error. Lock held. */
 int cxi_contexts_enable(struct cxi_ep *ep);
+int cxi_ep_keys(struct cxi_ep *ep); /* takes those of the address vector, if the domain says so. 0; -FI_EINVAL: none. Lock held. */
 void cxi_contexts_disable(struct cxi_ep *ep);
 /** cxi_ep_stop() - Lets operations end, then takes the contexts down. Lock held. */
 void cxi_ep_stop(struct cxi_ep *ep);

@@ -20,6 +20,7 @@ struct notifier {
 	LIST_ENTRY(notifier) link;
 	struct cxi_portal *portal;
 	uint32_t initiator;
+	uint16_t vni;
 	uint8_t txc;
 };
 
@@ -96,7 +97,10 @@ static void resume_all(struct fc *f)
 
 	while ((n = LIST_FIRST(&f->notifiers))) {
 		LIST_REMOVE(n, link);
-		cxi_ctrl_send(n->portal, CASSINI_MATCH_ID_NIC(n->initiator), (uint16_t)CASSINI_MATCH_ID_PID(n->initiator),
+		cxi_ctrl_send(n->portal,
+			      &(struct cxi_dest){.nic = CASSINI_MATCH_ID_NIC(n->initiator),
+						 .pid = (uint16_t)CASSINI_MATCH_ID_PID(n->initiator),
+						 .vni = n->vni},
 			      cxi_sh_ctrl(CXI_CTRL_FC_RESUME, n->txc, f->rxc->idx, 0));
 		mem_free(n);
 	}
@@ -150,7 +154,7 @@ static void running(struct cxi_rxc *r, struct fc *f, bool software)
 	f->enabling = false;
 	if (software) {
 		if (r->state != CXI_RXC_ENABLED_SOFTWARE) {
-			r->sw_transitions++;
+			r->domain->stats.sw_transitions++;
 			LOG_WARN("RXC (%#x) PtlTE %u: Software managed EP enabled", r->domain->info.nic, cassini_pte_ptn(r->pte));
 		}
 		cxi_rxc_set_state(r, CXI_RXC_ENABLED_SOFTWARE);
@@ -276,25 +280,25 @@ static void disabled(struct cxi_rxc *r, struct fc *f, const struct cassini_event
 	}
 	switch ((enum cassini_sc_reason)ev->sc_reason) {
 	case CASSINI_SC_FC_EQ_FULL:
-		r->fc_eq_full++;
+		r->domain->stats.fc_eq_full++;
 		LOG_WARN("RXC (%#x) PtlTE %u: Flow control EQ full", r->domain->info.nic, cassini_pte_ptn(r->pte));
 		cxi_rxc_set_state(r, CXI_RXC_FLOW_CONTROL); /* this drain makes room; the timer enables */
 		return;
 	case CASSINI_SC_FC_REQUEST_FULL:
-		r->fc_req_full++;
+		r->domain->stats.fc_req_full++;
 		LOG_WARN("RXC (%#x) PtlTE %u: Flow control request list full; a larger FI_CXI_REQ_BUF_SIZE helps", r->domain->info.nic,
 			 cassini_pte_ptn(r->pte));
 		cxi_bufs_fill(r, 1);
 		cxi_rxc_set_state(r, CXI_RXC_FLOW_CONTROL);
 		return;
 	case CASSINI_SC_FC_NO_MATCH:
-		r->fc_no_match++;
+		r->domain->stats.fc_no_match++;
 		LOG_WARN("RXC (%#x) PtlTE %u: Flow control overflow no match; a larger FI_CXI_OFLOW_BUF_SIZE helps", r->domain->info.nic,
 			 cassini_pte_ptn(r->pte));
 		cxi_rxc_set_state(r, CXI_RXC_ONLOAD_REENABLE);
 		break;
 	default:
-		r->fc_unexp++;
+		r->domain->stats.fc_unexp++;
 		LOG_WARN("RXC (%#x) PtlTE %u: no list entry for an unexpected message", r->domain->info.nic, cassini_pte_ptn(r->pte));
 		f->to_software |= hybrid;
 		if (hybrid)
@@ -436,22 +440,23 @@ void cxi_fc_preempt(struct cxi_rxc *r, const struct cassini_event *ev)
 
 /* --- notices of senders, timers ---------------------------------------------------------------------------------------------------------------------- */
 
-void cxi_fc_notified(struct cxi_rxc *r, struct cxi_portal *p, uint32_t initiator, unsigned txc, unsigned drops)
+void cxi_fc_notified(struct cxi_rxc *r, struct cxi_portal *p, const struct cassini_event *ev)
 {
+	unsigned txc = (unsigned)FIELD_GET(CXI_SH_CTRL_TXC, ev->match_bits);
 	struct fc *f = fc_get(r);
 	struct notifier *n;
 
 	if (!f)
 		return; /* it asks again */
-	f->sum += drops;
+	f->sum += (uint32_t)FIELD_GET(CXI_SH_CTRL_DROPS, ev->match_bits);
 	LIST_FOREACH(n, &f->notifiers, link)
-		if (n->initiator == initiator && n->txc == txc && n->portal == p)
+		if (n->initiator == ev->initiator && n->vni == ev->vni && n->txc == txc && n->portal == p)
 			break;
 	if (!n) {
 		n = mem_alloc(sizeof(*n));
 		if (!n)
 			return;
-		*n = (struct notifier){.portal = p, .initiator = initiator, .txc = (uint8_t)txc};
+		*n = (struct notifier){.portal = p, .initiator = ev->initiator, .vni = ev->vni, .txc = (uint8_t)txc};
 		LIST_INSERT_HEAD(&f->notifiers, n, link);
 	}
 	if (is_running(r))

@@ -57,7 +57,7 @@ static void ctrl_on_event(struct cxi_req *req, const struct cassini_event *ev)
 	mem_free(c);
 }
 
-int cxi_ctrl_send(struct cxi_portal *p, uint32_t nic, uint16_t pid, uint64_t bits)
+int cxi_ctrl_send(struct cxi_portal *p, const struct cxi_dest *to, uint64_t bits)
 {
 	struct ctrl *c;
 	int ret;
@@ -76,14 +76,14 @@ int cxi_ctrl_send(struct cxi_portal *p, uint32_t nic, uint16_t pid, uint64_t bit
 	c->cmd = (struct cassini_cmd){
 		.opcode = CASSINI_OP_PUT,
 		.pid_idx = CXI_IDX_SHARED,
-		.pid = pid,
-		.nic = nic,
-		.dom = p->dom[0],
+		.pid = to->pid,
+		.nic = to->nic,
+		.dom = cxi_portal_dom(p, to->vni),
 		.eq = p->eq,
 		.match_bits = bits,
 		.user_ptr = (uintptr_t)&c->req,
 	};
-	ret = cassini_post(p->cmdq, &c->cmd);
+	ret = cxi_cps_post(&p->cps, p->cmdq, &c->cmd);
 	if (ret == -FI_EAGAIN) {
 		ctrl_later(c, 0);
 		return 0;
@@ -102,7 +102,7 @@ int cxi_ctrl_timers(struct cxi_portal *p, uint64_t now_ns)
 	TAILQ_FOREACH_SAFE(c, q, link, next) {
 		if (c->due_ns > now_ns)
 			continue;
-		if (cassini_post(p->cmdq, &c->cmd))
+		if (cxi_cps_post(&p->cps, p->cmdq, &c->cmd))
 			break;
 		TAILQ_REMOVE(q, c, link);
 		n++;
@@ -252,7 +252,7 @@ static int peer_step(struct cxi_txc *t, struct fc_peer *p, uint64_t now_ns)
 	}
 	if (now_ns < p->ask_ns)
 		return 0;
-	if (cxi_ctrl_send(p->portal, p->dest.nic, p->dest.pid, cxi_sh_ctrl(CXI_CTRL_FC_NOTIFY, t->idx, p->dest.rx_idx, p->drops)))
+	if (cxi_ctrl_send(p->portal, &p->dest, cxi_sh_ctrl(CXI_CTRL_FC_NOTIFY, t->idx, p->dest.rx_idx, p->drops)))
 		return 0;
 	p->told = true;
 	p->drops = 0;
@@ -338,8 +338,7 @@ void cxi_fc_on_ctrl(struct cxi_req *req, const struct cassini_event *ev)
 	switch (FIELD_GET(CXI_SH_CTRL_TYPE, ev->match_bits)) {
 	case CXI_CTRL_FC_NOTIFY:
 		if (rxc < CXI_CTX_MAX && p->rxc[rxc])
-			cxi_fc_notified(p->rxc[rxc], p, ev->initiator, (unsigned)FIELD_GET(CXI_SH_CTRL_TXC, ev->match_bits),
-					(unsigned)FIELD_GET(CXI_SH_CTRL_DROPS, ev->match_bits));
+			cxi_fc_notified(p->rxc[rxc], p, ev);
 		break;
 	case CXI_CTRL_FC_RESUME:
 		resumed(p, ev);

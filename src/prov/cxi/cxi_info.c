@@ -29,6 +29,22 @@ static const struct form forms[] = {
 	{true, true, false},  {true, false, false},  {true, true, true},  {true, false, true},
 };
 
+/* What node, service and FI_SOURCE ask for. */
+struct wanted {
+	bool has_nic, is_source, has_pid;
+	uint32_t nic;
+	uint16_t pid;
+};
+
+/* One call of fi_getinfo. */
+struct query {
+	uint32_t version;
+	const struct fi_info *hints;
+	struct wanted want;
+	struct cxi_params prm;
+	struct fi_info *head, **tail;
+};
+
 /* --- what one adapter offers -------------------------------------------------------------------------------------- */
 
 static void fill_caps(struct fi_info *i, const struct form *f)
@@ -80,8 +96,43 @@ static void fill_domain(struct fi_info *i, const struct form *f)
 	d->caps = FI_LOCAL_COMM | FI_REMOTE_COMM;
 }
 
-static struct fid_nic *make_nic(const struct cassini_devinfo *dev)
+/* What tools print of the adapter, with the key that endpoints would get. */
+static struct cxip_nic_attr nic_attr(int idx, const struct cassini_devinfo *dev, const struct cxi_params *prm)
 {
+	struct cxi_key key = {0};
+	char why[256];
+
+	if (cxi_key_default(idx, dev, prm, &key, why, sizeof(why)))
+		LOG_WARN("%s: Failed to find valid default rgroup and vni: %s", dev->name, why);
+	return (struct cxip_nic_attr){.version = 1, .addr = dev->nic, .default_rgroup_id = key.svc_id, .default_vni = key.vni};
+}
+
+/* FI_OPT_CXI_NIC_REFRESH_ATTR: as they are now. */
+static int nic_control(struct fid_nic *nic, int command, void *arg)
+{
+	struct cassini_devinfo dev;
+	struct cxi_params prm;
+	char err[256];
+	int cnt;
+
+	(void)arg;
+	if (command != FI_OPT_CXI_NIC_REFRESH_ATTR)
+		return -FI_ENOSYS;
+	cxi_params_get(&prm);
+	cnt = cassini_dev_cnt(err, sizeof(err));
+	for (int i = 0; i < cnt; i++) {
+		if (cassini_dev_query(i, &dev) || strcmp(dev.name, nic->device_attr->name))
+			continue;
+		*(struct cxip_nic_attr *)nic->prov_attr = nic_attr(i, &dev, &prm);
+		nic->link_attr->state = dev.link_up ? FI_LINK_UP : FI_LINK_DOWN;
+		return 0;
+	}
+	return -FI_ENODEV;
+}
+
+static struct fid_nic *make_nic(int idx, const struct cassini_devinfo *dev, const struct cxi_params *prm)
+{
+	struct cxip_nic_attr prov_attr = nic_attr(idx, dev, prm);
 	char id[16], vendor[16], rev[8], link[16];
 	struct kit_nic_attr a = {
 		.name = dev->name,
@@ -98,6 +149,10 @@ static struct fid_nic *make_nic(const struct cassini_devinfo *dev)
 		.network_type = "HPC Ethernet",
 		.mtu = dev->mtu,
 		.speed = dev->speed_bps,
+		.link_down = !dev->link_up,
+		.prov_attr = &prov_attr,
+		.prov_attr_len = sizeof(prov_attr),
+		.control = nic_control,
 	};
 
 	snprintf(id, sizeof(id), "0x%x", dev->device_id);
@@ -107,7 +162,7 @@ static struct fid_nic *make_nic(const struct cassini_devinfo *dev)
 	return kit_nic_new(&a);
 }
 
-static struct fi_info *make_info(const struct cassini_devinfo *dev, const struct form *f, uint32_t version)
+static struct fi_info *make_info(const struct query *q, int idx, const struct cassini_devinfo *dev, const struct form *f)
 {
 	struct fi_info *i = kit_info_new();
 	struct cxi_addr *src;
@@ -120,11 +175,11 @@ static struct fi_info *make_info(const struct cassini_devinfo *dev, const struct
 	i->addr_format = FI_ADDR_CXI;
 	i->domain_attr->name = strdup(dev->name);
 	i->fabric_attr->name = strdup("cxi");
-	i->fabric_attr->api_version = version;
+	i->fabric_attr->api_version = q->version;
 	src = calloc(1, sizeof(*src));
 	i->src_addr = src;
 	i->src_addrlen = sizeof(*src);
-	i->nic = make_nic(dev);
+	i->nic = make_nic(idx, dev, &q->prm);
 	if (!i->domain_attr->name || !i->fabric_attr->name || !src || !i->nic) {
 		fi_freeinfo(i);
 		return NULL;
@@ -134,12 +189,6 @@ static struct fi_info *make_info(const struct cassini_devinfo *dev, const struct
 }
 
 /* --- node and service ------------------------------------------------------------------------------------------------- */
-
-struct wanted {
-	bool has_nic, is_source, has_pid;
-	uint32_t nic;
-	uint16_t pid;
-};
 
 static int parse_int(const char *text, unsigned long max, unsigned long *out)
 {
@@ -276,6 +325,11 @@ static void adjust(struct fi_info *i, const struct fi_info *hints, const struct 
 		i->tx_attr->size = prm->default_tx_size;
 	if (!hints || !hints->rx_attr || !hints->rx_attr->size)
 		i->rx_attr->size = prm->default_rx_size;
+	/* These are defaults of operations: a program that asked for none does not want every send to be injected and to wait for its match. */
+	if (!hints || !hints->tx_attr)
+		i->tx_attr->op_flags = 0;
+	if (!hints || !hints->rx_attr)
+		i->rx_attr->op_flags = 0;
 	if (!hints || !hints->caps)
 		i->caps &= ~(FI_SOURCE | FI_SOURCE_ERR);
 	if (!hints)
@@ -302,30 +356,7 @@ static bool key_ok(int idx, const struct fi_info *hints)
 	       !cxi_key_check(idx, hints->domain_attr->auth_key, hints->domain_attr->auth_key_size, &key);
 }
 
-/* The default key, and which service: what tools print of the adapter. */
-static void nic_fill(struct fi_info *i, int idx, const struct cassini_devinfo *dev, const struct cxi_params *prm)
-{
-	struct cxip_nic_attr *a = calloc(1, sizeof(*a));
-	struct cxi_key key = {0};
-	char why[256];
-
-	if (!a)
-		return;
-	if (cxi_key_default(idx, dev, prm, &key, why, sizeof(why)))
-		LOG_WARN("%s: no service to be had: %s", dev->name, why);
-	*a = (struct cxip_nic_attr){.version = 1, .addr = dev->nic, .default_rgroup_id = key.svc_id, .default_vni = key.vni};
-	i->nic->prov_attr = a;
-}
-
 /* --- the call ------------------------------------------------------------------------------------------------------------------- */
-
-struct query {
-	uint32_t version;
-	const struct fi_info *hints;
-	struct wanted want;
-	struct cxi_params prm;
-	struct fi_info *head, **tail;
-};
 
 /* 1 added; 0 not wanted; -errno. */
 static int try_form(struct query *q, int idx, const struct cassini_devinfo *dev, const struct form *f)
@@ -335,7 +366,7 @@ static int try_form(struct query *q, int idx, const struct cassini_devinfo *dev,
 
 	if (!form_wanted(f, &q->prm, q->hints))
 		return 0;
-	i = make_info(dev, f, q->version);
+	i = make_info(q, idx, dev, f);
 	if (!i)
 		return -FI_ENOMEM;
 	if (q->hints) {
@@ -356,7 +387,6 @@ static int try_form(struct query *q, int idx, const struct cassini_devinfo *dev,
 	ret = addrs_set(i, &q->want, q->hints);
 	if (ret)
 		goto drop;
-	nic_fill(i, idx, dev, &q->prm);
 	*q->tail = i;
 	q->tail = &i->next;
 	fi_freeinfo(lenient);

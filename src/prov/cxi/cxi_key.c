@@ -108,3 +108,19 @@ int cxi_key_check(int dev_idx, const void *key, size_t len, struct cxi_key *out)
 	*out = k;
 	return 0;
 }
+
+int cxi_key_of_domain(const struct cxi_domain *d, const void *key, size_t len, struct cxi_key *out)
+{
+	struct cxi_key k;
+	int ret = cxi_key_check(d->dev_idx, key, len, &k);
+
+	if (ret)
+		return ret;
+	if (k.svc_id != d->key.svc_id) {
+		LOG_WARN("authorisation key refused: it names service %u, and the domain was opened through service %u; give the key to fi_domain too",
+			 k.svc_id, d->key.svc_id);
+		return -FI_EINVAL;
+	}
+	*out = k;
+	return 0;
+}

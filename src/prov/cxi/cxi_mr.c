@@ -9,6 +9,7 @@
 #include "prov/cxi/cxi.h"
 
 #define PROV_ID_CNT 65536u
+#define MR_FLAGS    (FI_RMA_EVENT | FI_RMA_PMEM | FI_HMEM_DEVICE_ONLY)
 
 /* --- keys of the program, unique in a domain ------------------------------------------------------------------------------ */
 
@@ -404,8 +405,10 @@ static int req_check(const struct cxi_domain *d, const struct kit_mr_req *req)
 		LOG_WARN("memory region of %zu pieces refused: mr_iov_limit is 1", req->iov_cnt);
 		return -FI_ENOSYS;
 	}
-	if (req->flags & FI_DIRECTED_RECV)
+	if (req->flags & ~(uint64_t)MR_FLAGS) {
+		LOG_WARN("memory region flags %#llx refused", (unsigned long long)(req->flags & ~(uint64_t)MR_FLAGS));
 		return -FI_EINVAL;
+	}
 	if (!d->prov_key && req->requested_key > UINT32_MAX) {
 		LOG_WARN("memory region key %#llx refused: keys have 32 bits", (unsigned long long)req->requested_key);
 		return -FI_EKEYREJECTED;

@@ -186,7 +186,7 @@ ssize_t cxi_send_common(struct cxi_ep *ep, const struct cxi_send_args *a)
 	tx->dest = dest;
 	tx->wait = CXI_WAIT_ACK;
 	if (a->inject) {
-		tx->wants_cqe = a->flags & FI_COMPLETION ? tx->wants_cqe : false;
+		tx->wants_cqe = tx->wants_cqe && !a->no_cqe;
 		copy_bytes(tx->inject, a->buf, a->len); /* it may have to be sent again */
 		tx->buf = tx->inject;
 	}
@@ -231,7 +231,7 @@ static int msg_check(size_t iov_count, const struct iovec *iov, uint64_t flags)
 	return iov_count > 1 || (iov_count && !iov) ? -FI_EINVAL : 0;
 }
 
-#define NO_CQE_FLAGS(fid_) ((default_flags(fid_) & ~(uint64_t)FI_COMPLETION) | FI_INJECT)
+#define INJECT_FLAGS(fid_) (default_flags(fid_) | FI_INJECT)
 
 static ssize_t msg_send(struct fid_ep *fid, const void *buf, size_t len, void *desc, fi_addr_t dest, void *context)
 {
@@ -259,7 +259,7 @@ static ssize_t msg_sendmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_
 
 static ssize_t msg_inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t dest)
 {
-	return do_send(fid, &(struct cxi_send_args){.buf = buf, .len = len, .dest = dest, .flags = NO_CQE_FLAGS(fid), .inject = true});
+	return do_send(fid, &(struct cxi_send_args){.buf = buf, .len = len, .dest = dest, .flags = INJECT_FLAGS(fid), .inject = true, .no_cqe = true});
 }
 
 static ssize_t msg_senddata(struct fid_ep *fid, const void *buf, size_t len, void *desc, uint64_t data, fi_addr_t dest, void *context)
@@ -271,7 +271,7 @@ static ssize_t msg_senddata(struct fid_ep *fid, const void *buf, size_t len, voi
 static ssize_t msg_injectdata(struct fid_ep *fid, const void *buf, size_t len, uint64_t data, fi_addr_t dest)
 {
 	return do_send(fid, &(struct cxi_send_args){.buf = buf, .len = len, .dest = dest, .data = data,
-						    .flags = NO_CQE_FLAGS(fid) | FI_REMOTE_CQ_DATA, .inject = true});
+						    .flags = INJECT_FLAGS(fid) | FI_REMOTE_CQ_DATA, .inject = true, .no_cqe = true});
 }
 
 static ssize_t tag_send(struct fid_ep *fid, const void *buf, size_t len, void *desc, fi_addr_t dest, uint64_t tag, void *context)
@@ -301,8 +301,8 @@ static ssize_t tag_sendmsg(struct fid_ep *fid, const struct fi_msg_tagged *msg, 
 
 static ssize_t tag_inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t dest, uint64_t tag)
 {
-	return do_send(fid, &(struct cxi_send_args){.buf = buf, .len = len, .dest = dest, .tag = tag, .flags = NO_CQE_FLAGS(fid), .tagged = true,
-						    .inject = true});
+	return do_send(fid, &(struct cxi_send_args){.buf = buf, .len = len, .dest = dest, .tag = tag, .flags = INJECT_FLAGS(fid), .tagged = true,
+						    .inject = true, .no_cqe = true});
 }
 
 static ssize_t tag_senddata(struct fid_ep *fid, const void *buf, size_t len, void *desc, uint64_t data, fi_addr_t dest, uint64_t tag,
@@ -316,7 +316,7 @@ static ssize_t tag_senddata(struct fid_ep *fid, const void *buf, size_t len, voi
 static ssize_t tag_injectdata(struct fid_ep *fid, const void *buf, size_t len, uint64_t data, fi_addr_t dest, uint64_t tag)
 {
 	return do_send(fid, &(struct cxi_send_args){.buf = buf, .len = len, .dest = dest, .tag = tag, .data = data,
-						    .flags = NO_CQE_FLAGS(fid) | FI_REMOTE_CQ_DATA, .tagged = true, .inject = true});
+						    .flags = INJECT_FLAGS(fid) | FI_REMOTE_CQ_DATA, .tagged = true, .inject = true, .no_cqe = true});
 }
 
 struct fi_ops_msg cxi_msg_ops = {

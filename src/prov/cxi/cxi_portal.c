@@ -17,21 +17,68 @@ struct cassini_dom *cxi_portal_dom(const struct cxi_portal *p, uint16_t vni)
 	return NULL;
 }
 
+/* --- profiles --- */
+
+static int cp_open(struct cxi_domain *d, uint16_t vni, uint32_t tclass, struct cassini_cp **out)
+{
+	int ret = cassini_cp_open(d->lni, vni, cxi_tc(tclass), CASSINI_TC_TYPE_DEFAULT, out);
+
+	return ret == -FI_EACCES ? cassini_cp_open(d->lni, vni, CASSINI_TC_BEST_EFFORT, CASSINI_TC_TYPE_DEFAULT, out) : ret;
+}
+
+int cxi_cps_add(struct cxi_cps *c, const struct cxi_portal *p, uint32_t tclass)
+{
+	for (int i = 0; i < p->dom_cnt; i++) {
+		uint16_t vni = cassini_dom_vni(p->dom[i]);
+		int k = 0, ret;
+
+		while (k < c->cnt && c->vni[k] != vni)
+			k++;
+		if (k < c->cnt)
+			continue;
+		ret = k < (int)CASSINI_LCID_MAX ? cp_open(p->domain, vni, tclass, &c->cp[k]) : -FI_ENOSPC;
+		if (ret)
+			return ret;
+		c->vni[k] = vni;
+		c->cnt++;
+	}
+	return 0;
+}
+
+void cxi_cps_close(struct cxi_cps *c)
+{
+	while (c->cnt)
+		cassini_cp_close(c->cp[--c->cnt]);
+}
+
+void cxi_cps_switch(struct cxi_cps *c, struct cassini_cmdq *q, const struct cassini_dom *dom)
+{
+	for (int i = 0; i < c->cnt; i++)
+		if (c->vni[i] == cassini_dom_vni(dom))
+			cassini_cmdq_set_cp(q, c->cp[i]);
+	c->dom = dom;
+}
+
 /* --- contexts that a poll drains --- */
 
 int cxi_portal_add_txc(struct cxi_portal *p, struct cxi_txc *t)
 {
+	int ret;
+
 	for (int i = 0; i < p->txc_cnt; i++)
 		if (p->txc[i] == t)
 			return 0;
 	if (p->txc_cnt == CXI_CTX_MAX)
 		return -FI_ENOSPC;
-	p->txc[p->txc_cnt++] = t;
-	return 0;
+	ret = cxi_cps_add(&t->cps, p, t->tclass);
+	if (!ret)
+		p->txc[p->txc_cnt++] = t;
+	return ret;
 }
 
 void cxi_portal_del_txc(struct cxi_portal *p, struct cxi_txc *t)
 {
+	t->cps.dom = NULL; /* memory of a Domain may be used again for another */
 	for (int i = 0; i < p->txc_cnt; i++) {
 		if (p->txc[i] == t) {
 			p->txc[i] = p->txc[--p->txc_cnt];
@@ -194,6 +241,7 @@ int cxi_portal_open(struct cxi_domain *d, const struct cxi_key *keys, int key_cn
 	ret = ret ? ret : cassini_eq_open(d->lni, CTRL_EQ_SLOTS, 1, &p->eq);
 	ret = ret ? ret : cassini_cp_open(d->lni, keys[0].vni, CASSINI_TC_BEST_EFFORT, CASSINI_TC_TYPE_DEFAULT, &p->cp);
 	cmdq.cp = p->cp;
+	ret = ret ? ret : cxi_cps_add(&p->cps, p, FI_TC_BEST_EFFORT);
 	ret = ret ? ret : cassini_cmdq_open(d->lni, &cmdq, &p->cmdq);
 	ret = ret ? ret : shared_pte_open(p);
 	if (ret) {
@@ -216,6 +264,7 @@ void cxi_portal_close(struct cxi_portal *p)
 		cxi_drain(p->eq);
 	cxi_ctrl_fini(p);
 	cassini_eq_close(p->eq);
+	cxi_cps_close(&p->cps);
 	if (p->cp)
 		cassini_cp_close(p->cp);
 	LIST_REMOVE(p, link);

@@ -196,7 +196,7 @@ static int get_post(struct cxi_rx *rx)
 		.user_ptr = (uintptr_t)&rx->req,
 	};
 
-	return cassini_post(rx->rxc->cmdq, &cmd);
+	return cxi_cps_post(&rx->rxc->cps, rx->rxc->cmdq, &cmd);
 }
 
 static int zbp_post(struct cxi_rx *rx)
@@ -210,7 +210,7 @@ static int zbp_post(struct cxi_rx *rx)
 		.match_bits = cxi_sh_zbp((uint32_t)FIELD_GET(CXI_MB_TX_ID, rx->msg_bits)),
 	};
 
-	return cassini_post(rx->rxc->cmdq, &cmd);
+	return cxi_cps_post(&rx->rxc->cps, rx->rxc->cmdq, &cmd);
 }
 
 /* Go on with @rx. It ends here, or when its Get does. */
@@ -423,7 +423,7 @@ void cxi_match_make(const struct cxi_ep *ep, const struct cxi_recv_args *a, stru
 
 	if (ep->is_rnr) {
 		m->bits = (a->tagged ? a->tag | CXI_RNR_TAGGED : 0) | FIELD_PREP(CXI_RNR_VNI, ep->keys[0].vni);
-		m->ignore = a->ignore | CXI_RNR_CQ_DATA;
+		m->ignore = a->ignore | CXI_RNR_CQ_DATA | (ep->key_cnt > 1 ? CXI_RNR_VNI : 0);
 	} else {
 		m->bits = a->tagged ? a->tag | CXI_MB_TAGGED : 0;
 		m->ignore = a->ignore | CXI_MB_IGNORE;

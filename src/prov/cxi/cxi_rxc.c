@@ -20,7 +20,7 @@ static int adapter_open(struct cxi_rxc *r, uint32_t tclass, uint32_t slots)
 {
 	const struct cassini_pte_opts opts = {
 		.is_matching = true,
-		.en_flowctrl = !r->is_rnr,
+		.en_flowctrl = !r->is_rnr && !r->ep->no_flow_control,
 		.lossless = r->domain->params.msg_lossless,
 	};
 	struct cassini_cmdq_attr cmdq = {.depth = CMDQ_DEPTH};
@@ -90,6 +90,7 @@ int cxi_rxc_map(struct cxi_rxc *r, struct cxi_portal *p, unsigned pid_idx)
 		LOG_WARN("shared receive context not bound: %zu endpoints use it, which is the limit", ARRAY_SIZE(r->portal));
 		return ret;
 	}
+	ret = cxi_cps_add(&r->cps, p, r->ep->tclass);
 	for (i = 0; i < p->dom_cnt && !ret; i++)
 		ret = cassini_pte_map(r->pte, p->dom[i], pid_idx);
 	if (!ret && r->state == CXI_RXC_DISABLED)
@@ -107,6 +108,7 @@ int cxi_rxc_map(struct cxi_rxc *r, struct cxi_portal *p, unsigned pid_idx)
 
 void cxi_rxc_unmap(struct cxi_rxc *r, struct cxi_portal *p, unsigned pid_idx)
 {
+	r->cps.dom = NULL; /* memory of a Domain may be used again for another */
 	for (int i = 0; i < p->dom_cnt; i++)
 		cassini_pte_unmap(r->pte, p->dom[i], pid_idx);
 	p->rxc[pid_idx] = NULL;
@@ -128,6 +130,7 @@ void cxi_rxc_close(struct cxi_rxc *r)
 	if (r->eq)
 		cxi_drain(r->eq);
 	cassini_eq_close(r->eq);
+	cxi_cps_close(&r->cps);
 	if (r->cp)
 		cassini_cp_close(r->cp);
 	cxi_fc_rxc_fini(r);

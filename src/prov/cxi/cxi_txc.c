@@ -126,7 +126,7 @@ int cxi_post(struct cxi_tx *tx)
 		tx->cmd.flags |= CASSINI_CMD_MORE;
 	tx->cmd.user_ptr = (uintptr_t)&tx->req;
 	tx->cmd.eq = t->eq;
-	return cassini_post(t->cmdq, &tx->cmd);
+	return cxi_cps_post(&t->cps, t->cmdq, &tx->cmd);
 }
 
 int cxi_tx_start(struct cxi_tx *tx, const struct cxi_work *work)
@@ -159,6 +159,7 @@ int cxi_txc_open(struct cxi_domain *d, const struct cxi_key *key, uint32_t tclas
 		return -FI_ENOMEM;
 	t->domain = d;
 	t->max = (uint32_t)size;
+	t->tclass = tclass;
 	ret = slab_init(&t->txs, sizeof(struct cxi_tx), CACHE_LINE, 64, 0);
 	ret = ret ? ret : cassini_eq_open(d->lni, slots, 0, &t->eq);
 	if (!ret)
@@ -189,6 +190,7 @@ void cxi_txc_close(struct cxi_txc *t)
 	cxi_fc_fini(t);
 	cxi_rnr_fini(t);
 	cassini_eq_close(t->eq);
+	cxi_cps_close(&t->cps);
 	if (t->cp)
 		cassini_cp_close(t->cp);
 	slab_fini(&t->txs);
@@ -197,9 +199,5 @@ void cxi_txc_close(struct cxi_txc *t)
 
 int cxi_txc_timers(struct cxi_txc *t, uint64_t now_ns)
 {
-	if (unlikely(t->more)) {
-		t->more = false;
-		cassini_doorbell(t->cmdq);
-	}
 	return (t->fc ? cxi_fc_timers(t, now_ns) : 0) + (t->rnr ? cxi_rnr_timers(t, now_ns) : 0);
 }

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// What the suite knows of each provider beforehand.
+#include "conform.h"
+
+/* --- efa ------------------------------------------------------------------------------------------------------------------ */
+
+/* Words behind the GID: queue pair number and key. */
+static void efa_addr(uint8_t *addr, uint32_t i)
+{
+	uint16_t qpn = (uint16_t)(i + 1);
+	uint32_t qkey = 0x10000 + i;
+
+	memcpy(addr + 16, &qpn, 2);
+	memcpy(addr + 20, &qkey, 4);
+}
+
+static const struct ct_variant efa_variants[] = {
+	{.name = "efa0-none", .env = "SOFTFABRIC_EFA=gen=efa0-none", .flag = CT_GENS},
+	{.name = "efa0-read", .env = "SOFTFABRIC_EFA=gen=efa0-read FI_EFA_USE_DEVICE_RDMA=1", .flag = CT_GENS}, /* off below API 1.18 */
+	{.name = "efa1-rw", .env = "SOFTFABRIC_EFA=gen=efa1-rw FI_EFA_USE_DEVICE_RDMA=1", .flag = CT_GENS},
+	{.name = "runt", .env = "FI_EFA_RUNT_SIZE=65536 FI_EFA_INTER_MIN_READ_MESSAGE_SIZE=131072", .flag = CT_GENS},
+	{.name = "longread", .env = "FI_EFA_RUNT_SIZE=0 FI_EFA_INTER_MIN_READ_MESSAGE_SIZE=16384 FI_EFA_INTER_MIN_READ_WRITE_SIZE=16384 "
+				    "SOFTFABRIC_EFA=gen=efa0-read FI_EFA_USE_DEVICE_RDMA=1", .flag = CT_GENS},
+	{.name = "emulated", .env = "FI_EFA_USE_DEVICE_RDMA=0 FI_EFA_TX_MIN_CREDITS=2 FI_EFA_INTER_MAX_MEDIUM_MESSAGE_SIZE=20000",
+	 .flag = CT_GENS},
+	{.name = "nocache", .env = "FI_EFA_MR_CACHE_ENABLE=0", .flag = CT_GENS},
+	{.name = "lossy", .env = "SOFTFABRIC_NET=loss=1%;reorder=5%;seed=7", .flag = CT_LOSSY},
+	{0},
+};
+
+/* --- cxi ------------------------------------------------------------------------------------------------------------------ */
+
+/* pid 9 bits, NIC address 20 bits; PIDs 1 to 510 of NIC addresses from 0x100 on. */
+static void cxi_addr(uint8_t *addr, uint32_t i)
+{
+	uint32_t v = (1 + i % 500) | (0x100 + i / 500) << 9;
+
+	memcpy(addr, &v, 4);
+}
+
+#define CXI_PROTO_RNR 29
+/* RNR has no unexpected messages: what relies on sends that complete before a receive is posted is left to tests of its own. */
+#define RNR_SKIP "@(msg|tagged)_@(unexpected|truncate|order|flood|delivery|op_flags|peek|selective|inject)|tagged_*peek*|life_pending|thread_*"
+static const struct ct_variant cxi_variants[] = {
+	{.name = "software", .env = "FI_CXI_RX_MATCH_MODE=software", .flag = CT_GENS},
+	{.name = "hybrid", .env = "FI_CXI_RX_MATCH_MODE=hybrid", .flag = CT_GENS},
+	{.name = "stdmr", .env = "FI_CXI_OPTIMIZED_MRS=0", .flag = CT_GENS},
+	{.name = "clientkey", .flag = CT_GENS, .without_mr = FI_MR_PROV_KEY},
+	{.name = "rnr", .flag = CT_GENS, .protocol = CXI_PROTO_RNR},
+	{.name = "cassini2", .env = "SOFTFABRIC_CXI=gen=cassini2", .flag = CT_GENS},
+	{.name = "lossy", .env = "SOFTFABRIC_NET=paths=udp;loss=1%;reorder=5%;seed=7", .flag = CT_LOSSY},
+	{0},
+};
+
+/* --- the table -------------------------------------------------------------------------------------------------------------- */
+
+static const struct ct_variant none[] = {{0}};
+
+/* Any other address of this length: the last word differs. */
+static void any_addr(uint8_t *addr, uint32_t i)
+{
+	memcpy(addr, &i, 4);
+}
+
+static const struct ct_prov provs[] = {
+	{.name = "efa", .udp_env = "FI_EFA_ENABLE_SHM_TRANSFER=0", .stat_shm = "shm_tx_pkts", .stat_net = "net_tx_pkts",
+	 .has = CT_HAS_RMA_DATA | CT_HAS_ERR_DATA | CT_HAS_ATOMIC_SIZES | CT_HAS_DC_MATCHED | CT_HAS_AUTO, .addr_text = "fi_addr_efa://[",
+	 .err_text = {"My EFA addr: fi_addr_efa://[", "Peer EFA addr: fi_addr_efa://["}, .make_addr = efa_addr, .variants = efa_variants},
+	{.name = "cxi", .udp_env = "SOFTFABRIC_NET=paths=udp", .stat_shm = "soft_shm_tx_pkts", .stat_net = "soft_net_tx_pkts",
+	 .has = CT_HAS_RIGHTS | CT_HAS_CONTEXTS | CT_HAS_AV_EVENT | CT_HAS_WAIT_FD, .on_request = FI_SOURCE | FI_SOURCE_ERR,
+	 .btl_mr_mode = FI_MR_ENDPOINT, .tx_max = 16384,
+	 .rx_max = 15360, .min_version = FI_VERSION(1, 5), .no_atomic_ops = 1u << FI_PROD, .addr_text = "fi_addr_cxi://0x", .make_addr = cxi_addr, .variants = cxi_variants},
+	{.make_addr = any_addr, .variants = none},
+};
+
+const struct ct_prov *ct_prov_find(const char *name)
+{
+	const struct ct_prov *p = provs;
+
+	while (p->name && strcmp(p->name, name))
+		p++;
+	return p;
+}

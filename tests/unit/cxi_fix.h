@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// What the tests of the cxi provider share: its objects, opened without the core, so that they do not depend on the local libfabric.
+#ifndef SF_TESTS_UNIT_CXI_FIX_H
+#define SF_TESTS_UNIT_CXI_FIX_H
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "prov/cxi/cxi.h"
+#include "unit.h"
+
+struct fi_provider *fi_prov_ini(void);
+
+struct cxi_fix {
+	struct fi_info *info;
+	struct fid_fabric *fabric;
+	struct fid_domain *domain;
+};
+
+/* Group setup: the provider as the core would start it. Rooms and keys of the tester's environment do not matter. */
+static inline int cxi_fix_init(void **state)
+{
+	(void)state;
+	unsetenv("SOFTFABRIC_CXI");
+	unsetenv("SOFTFABRIC_CONF");
+	unsetenv("SLINGSHOT_VNIS");
+	unsetenv("SLINGSHOT_DEVICES");
+	unsetenv("SLINGSHOT_SVC_IDS");
+	return !fi_prov_ini();
+}
+
+/* The first info for @hints (NULL: none), which are freed. */
+static inline struct fi_info *cxi_fix_info(uint32_t version, struct fi_info *hints)
+{
+	struct fi_info *info = NULL;
+
+	assert_int_equal(cxi_getinfo(version, NULL, NULL, 0, hints, &info), 0);
+	assert_non_null(info);
+	fi_freeinfo(hints);
+	return info;
+}
+
+static inline struct cxi_domain *cxi_fix_domain(const struct cxi_fix *f)
+{
+	return container_of(f->domain, struct cxi_domain, kit.fid);
+}
+
+/* @info is owned from now on. */
+static inline void cxi_fix_open_info(struct cxi_fix *f, struct fi_info *info)
+{
+	f->info = info;
+	assert_int_equal(cxi_fabric_open(info->fabric_attr, &f->fabric, NULL), 0);
+	assert_int_equal(fi_domain(f->fabric, info, &f->domain, NULL), 0);
+}
+
+static inline void cxi_fix_open(struct cxi_fix *f)
+{
+	cxi_fix_open_info(f, cxi_fix_info(FI_VERSION(1, 17), NULL));
+}
+
+static inline void cxi_fix_close(struct cxi_fix *f)
+{
+	assert_int_equal(fi_close(&f->domain->fid), 0);
+	assert_int_equal(fi_close(&f->fabric->fid), 0);
+	fi_freeinfo(f->info);
+}
+
+/* An enabled endpoint with what belongs to it, whose address is its own AV's entry 0. */
+struct cxi_fix_ep {
+	struct fid_av *av;
+	struct fid_cq *cq;
+	struct fid_ep *ep;
+};
+
+static inline void cxi_fix_ep_open(struct cxi_fix_ep *e, const struct cxi_fix *f)
+{
+	struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED};
+	struct fi_av_attr av = {0};
+	struct cxi_addr self;
+	size_t len = sizeof(self);
+
+	assert_int_equal(fi_av_open(f->domain, &av, &e->av, NULL), 0);
+	assert_int_equal(fi_cq_open(f->domain, &cq, &e->cq, NULL), 0);
+	assert_int_equal(fi_endpoint(f->domain, f->info, &e->ep, NULL), 0);
+	assert_int_equal(fi_ep_bind(e->ep, &e->av->fid, 0), 0);
+	assert_int_equal(fi_ep_bind(e->ep, &e->cq->fid, FI_TRANSMIT | FI_RECV), 0);
+	assert_int_equal(fi_enable(e->ep), 0);
+	assert_int_equal(fi_getname(&e->ep->fid, &self, &len), 0);
+	assert_int_equal(fi_av_insert(e->av, &self, 1, NULL, 0, NULL), 1);
+}
+
+static inline void cxi_fix_ep_close(struct cxi_fix_ep *e)
+{
+	assert_int_equal(fi_close(&e->ep->fid), 0);
+	assert_int_equal(fi_close(&e->cq->fid), 0);
+	assert_int_equal(fi_close(&e->av->fid), 0);
+}
+
+/* @n completions; a wrong one, or none for 10 s, fails. */
+static inline void cxi_fix_wait(const struct cxi_fix_ep *e, int n)
+{
+	uint64_t until = clk_now_ns(NULL) + 10 * NS_PER_SEC;
+	struct fi_cq_tagged_entry entry;
+
+	while (n) {
+		ssize_t ret = fi_cq_read(e->cq, &entry, 1);
+
+		assert_true(ret == 1 || ret == -FI_EAGAIN);
+		n -= ret == 1;
+		assert_true(clk_now_ns(NULL) < until);
+	}
+}
+
+#endif
