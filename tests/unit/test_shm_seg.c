@@ -530,17 +530,17 @@ static void shm_peer__cma_and_polling(void **state)
 	assert_false(shm_peer_cma_ok(sp));
 	f->node.clk.virt_ns = &f->virt_ns;
 	for (t = 1; t < 20; t++) {
-		f->virt_ns = t * 10 * NS_PER_US;
+		f->virt_ns = NS_PER_SEC + t * 10 * NS_PER_US;
 		assert_false(shm_peer_is_polling(sp));
 	}
 	for (; t < 40; t++) {
-		f->virt_ns = t * 10 * NS_PER_US;
+		f->virt_ns = NS_PER_SEC + t * 10 * NS_PER_US;
 		atomic_fetch_add(&sp->seg->hdr->epoch, 1);
 		if (t >= 22) /* it looks every 20 us */
 			assert_true(shm_peer_is_polling(sp));
 	}
 	for (; t < 60; t++) {
-		f->virt_ns = t * 10 * NS_PER_US;
+		f->virt_ns = NS_PER_SEC + t * 10 * NS_PER_US;
 		if (t >= 48) /* and believes what it saw for 50 */
 			assert_false(shm_peer_is_polling(sp));
 		else
