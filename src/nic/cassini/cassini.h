@@ -70,7 +70,7 @@ enum cassini_tc_type { CASSINI_TC_TYPE_DEFAULT, CASSINI_TC_TYPE_HRP, CASSINI_TC_
 /* What cxil_get_device_list and the network interface tell of one adapter. */
 struct cassini_devinfo {
 	char name[16];        /* "cxi0" */
-	uint32_t nic;         /* 20-bit NIC address: host part of the interface's IPv4 address */
+	uint32_t nic;         /* 20-bit NIC address: host part of the interface's IPv4 address; on loopback it says which host */
 	uint8_t ip[16];       /* network order: the address it is reached by */
 	uint16_t vendor_id, device_id, device_rev; /* 0x17db, 0x501 */
 	uint16_t pci_domain;
@@ -157,6 +157,11 @@ uint16_t cassini_dom_pid(const struct cassini_dom *dom);
 uint16_t cassini_dom_vni(const struct cassini_dom *dom);
 /** cassini_dom_poll() - Move frames: deposit, match, answer, make events. Return: number of things done, 0 = idle. */
 int cassini_dom_poll(struct cassini_dom *dom);
+/**
+ * cassini_peer_life() - A number that changes when the process that answered at (@nic, @pid) is found to be gone: later answers come from another one.
+ * Of a peer that a command went to; sends nothing.
+ */
+uint32_t cassini_peer_life(struct cassini_dom *dom, uint32_t nic, uint16_t pid);
 /** cassini_dom_wait_fd() - Readable while cassini_dom_poll() may have work, after cassini_dom_arm(). -ENOTSUP in the simulator. */
 int cassini_dom_wait_fd(struct cassini_dom *dom);
 /** cassini_dom_arm() - Before a sleep on the fd. Return: 0; -EAGAIN: there is work already. EQs are the caller's to look at. */
