@@ -565,9 +565,10 @@ bool shm_peer_is_polling(struct shm_peer *sp)
 		return sp->was_polling;
 	epoch = atomic_load_explicit(&sp->seg->hdr->epoch, memory_order_relaxed);
 	/* A look that is too old tells that it polled once since, not that it does now: what it has
-	 * sent since does, or else the last answer is kept, and asked for again soon. */
+	 * sent since does, or else the last answer is kept, and asked for again soon. Who posts a
+	 * long burst does not poll, and will soon. */
 	is_fresh = sp->look_ns && gap < POLLING_OLD_NS;
-	if (is_fresh ? epoch != sp->look_epoch : rx_pos != sp->look_rx_pos)
+	if (rx_pos != sp->look_rx_pos || (is_fresh && epoch != sp->look_epoch))
 		sp->moved_ns = now;
 	if (is_fresh || sp->moved_ns == now)
 		sp->was_polling = now - sp->moved_ns < POLLING_GRACE_NS;
