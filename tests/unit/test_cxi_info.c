@@ -254,7 +254,7 @@ static void hints__memory_modes(void **state)
 		{FI_RMA, PIN, 0, PIN},             /* no provider keys: keys of clients */
 		{FI_RMA, FI_MR_ENDPOINT, 0, PIN},  /* old programs, kindly */
 		{FI_ATOMIC, FI_MR_ENDPOINT, 0, PIN},
-		{FI_RMA, 0, 0, PROV},              /* nothing said: what the provider needs */
+		{FI_RMA, 0, -FI_ENODATA, 0},        /* who does not say that it binds regions to endpoints would not */
 		{FI_RMA, FI_MR_ALLOCATED, -FI_ENODATA, 0},
 		{FI_RMA | FI_READ | FI_WRITE, FI_MR_ALLOCATED, -FI_ENODATA, 0},
 		{FI_MSG | FI_TAGGED, FI_MR_ALLOCATED, 0, 0}, /* who only sends needs none */
