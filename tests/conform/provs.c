@@ -39,14 +39,15 @@ static void cxi_addr(uint8_t *addr, uint32_t i)
 }
 
 #define CXI_PROTO_RNR 29
-/* RNR has no unexpected messages: what relies on sends that complete before a receive is posted is left to tests of its own. */
-#define RNR_SKIP "@(msg|tagged)_@(unexpected|truncate|order|flood|delivery|op_flags|peek|selective|inject)|tagged_*peek*|life_pending|thread_*"
+/* RNR keeps no order between messages and has no unexpected ones, so sends to who does not receive end after a while; nothing is injected. */
+#define RNR_SKIP "@(*_@(order|flood|peek|unexpected)|cxi_shared)"
 static const struct ct_variant cxi_variants[] = {
-	{.name = "software", .env = "FI_CXI_RX_MATCH_MODE=software", .flag = CT_GENS},
+	/* software copies a message when the receiver's program comes by, the adapter's answer goes out before: delivery says less */
+	{.name = "software", .env = "FI_CXI_RX_MATCH_MODE=software", .flag = CT_GENS, .skip = "*_delivery"},
 	{.name = "hybrid", .env = "FI_CXI_RX_MATCH_MODE=hybrid", .flag = CT_GENS},
 	{.name = "stdmr", .env = "FI_CXI_OPTIMIZED_MRS=0", .flag = CT_GENS},
 	{.name = "clientkey", .flag = CT_GENS, .without_mr = FI_MR_PROV_KEY},
-	{.name = "rnr", .flag = CT_GENS, .protocol = CXI_PROTO_RNR},
+	{.name = "rnr", .flag = CT_GENS, .protocol = CXI_PROTO_RNR, .skip = RNR_SKIP},
 	{.name = "cassini2", .env = "SOFTFABRIC_CXI=gen=cassini2", .flag = CT_GENS},
 	{.name = "lossy", .env = "SOFTFABRIC_NET=paths=udp;loss=1%;reorder=5%;seed=7", .flag = CT_LOSSY},
 	{0},

@@ -122,6 +122,8 @@ struct cassini_open_attr {
 int cassini_open(const struct cassini_open_attr *attr, struct cassini **out);
 /** cassini_close() - Everything of it must be closed. Not under the lock. NULL is fine. */
 void cassini_close(struct cassini *nic);
+/** cassini_set_service() - From now on the adapter thread calls @fn in place of polling the adapter. Lock held. */
+void cassini_set_service(struct cassini *nic, void (*fn)(void *ctx), void *ctx);
 const struct cassini_devinfo *cassini_info(const struct cassini *nic);
 void cassini_idle(struct cassini *nic);   /* a poll found nothing: spin or yield. Not under the lock. */
 bool cassini_forked(const struct cassini *nic);

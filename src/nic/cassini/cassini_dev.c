@@ -426,6 +426,13 @@ static void service(void *ctx)
 	nic->in_service = false;
 }
 
+void cassini_set_service(struct cassini *nic, void (*fn)(void *ctx), void *ctx)
+{
+	lock_assert_held(nic->open.lock);
+	nic->open.ctx = ctx;
+	nic->open.service = fn;
+}
+
 static uint64_t next_deadline(void *ctx)
 {
 	const struct cassini *nic = ctx;

@@ -98,6 +98,8 @@ struct cxi_domain {
 	bool hybrid_mr_desc;            /* asked for; descriptors are optional here in any case */
 	struct cassini_stats telemetry; /* at open: cxi_ext.c prints differences */
 };
+/** cxi_domain_waits() - Something is waited for by descriptor: whoever takes a message off the network must say so. Not under the lock. */
+void cxi_domain_waits(struct cxi_domain *d);
 enum cxi_match_mode cxi_match_mode(const struct cxi_domain *d);
 /** cxi_tc() - Traffic class of the adapter for FI_TC_*. */
 enum cassini_tc cxi_tc(uint32_t tclass);

@@ -198,6 +198,8 @@ int cxi_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct f
 	lock_release(&d->kit.lock);
 	if (ret)
 		goto err_cntr;
+	if (c->kit.wait)
+		cxi_domain_waits(d);
 	c->kit.fid.fid.ops = &cntr_fi_ops;
 	c->kit.fid.ops = &cntr_ops;
 	*cntr_out = &c->kit.fid;

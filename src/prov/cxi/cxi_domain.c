@@ -23,6 +23,17 @@ static void service(void *ctx)
 		cxi_portal_progress(p);
 }
 
+/*
+ * The adapter's thread may be quicker than the sleeper whose descriptor the same message makes readable. Then it must turn the adapter's event into a
+ * completion, which wakes him.
+ */
+void cxi_domain_waits(struct cxi_domain *d)
+{
+	lock_acquire(&d->kit.lock);
+	cassini_set_service(d->nic, service, d);
+	lock_release(&d->kit.lock);
+}
+
 static void domain_idle(struct kit_domain *kd)
 {
 	cassini_idle(container_of(kd, struct cxi_domain, kit)->nic);
@@ -112,6 +123,8 @@ static int cxi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struc
 		return ret;
 	}
 	cq->strerror = cq_strerror;
+	if (cq->wait)
+		cxi_domain_waits(d);
 	*cq_out = &cq->fid;
 	return 0;
 }

@@ -5,11 +5,13 @@
 
 #include "base/log.h"
 #include "fi_cxi_ext.h"
+#include "kit/compat.h"
 #include "prov/cxi/cxi_ep_int.h"
 
 #define PRIMARY_TX (FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_SEND | FI_READ | FI_WRITE | FI_NAMED_RX_CTX)
 #define PRIMARY_RX (FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_DIRECTED_RECV | FI_NAMED_RX_CTX)
-#define SECONDARY  (FI_LOCAL_COMM | FI_REMOTE_COMM | FI_TRIGGER)
+#define DOMAIN_CAPS (FI_LOCAL_COMM | FI_REMOTE_COMM | FI_SHARED_AV | FI_AV_USER_ID)
+#define SECONDARY  (DOMAIN_CAPS | FI_TRIGGER)
 #define SEC_TX     (FI_FENCE | FI_TRIGGER)
 #define SEC_RX     (FI_SOURCE | FI_SOURCE_ERR | FI_RMA_EVENT | FI_MULTI_RECV)
 #define TX_OP_FLAGS                                                                                                                       \
@@ -20,14 +22,17 @@
 	(FI_ORDER_SAS | FI_ORDER_WAW | FI_ORDER_RMA_WAW | FI_ORDER_RMA_RAR | FI_ORDER_ATOMIC_WAW | FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_RAW | \
 	 FI_ORDER_ATOMIC_RAR)
 
-/* One way to offer an adapter, in order of preference. */
+/* One way to offer an adapter. Source: facts 1.2. */
 struct form {
-	bool rnr, prov_key, odp;
+	bool rnr, multi_key, odp, prov_key;
 };
-static const struct form forms[] = {
-	{false, true, false}, {false, false, false}, {false, true, true}, {false, false, true},
-	{true, true, false},  {true, false, false},  {true, true, true},  {true, false, true},
-};
+#define FORM_CNT 16
+
+/* The @i-th in order of preference. */
+static struct form form_at(int i)
+{
+	return (struct form){.rnr = i & 8, .multi_key = i & 4, .odp = i & 2, .prov_key = !(i & 1)};
+}
 
 /* What node, service and FI_SOURCE ask for. */
 struct wanted {
@@ -54,6 +59,10 @@ static void fill_caps(struct fi_info *i, const struct form *f)
 	i->caps = PRIMARY_TX | PRIMARY_RX | SECONDARY | SEC_TX | SEC_RX;
 	i->tx_attr->caps = PRIMARY_TX | SEC_TX;
 	i->rx_attr->caps = PRIMARY_RX | SEC_RX;
+	if (f->multi_key) { /* the VNI is what a receive can be restricted to */
+		i->caps &= ~FI_DIRECTED_RECV;
+		i->rx_attr->caps &= ~FI_DIRECTED_RECV;
+	}
 	i->tx_attr->op_flags = TX_OP_FLAGS;
 	i->rx_attr->op_flags = RX_OP_FLAGS;
 	i->tx_attr->msg_order = i->rx_attr->msg_order = order;
@@ -72,11 +81,13 @@ static void fill_sizes(struct fi_info *i, const struct form *f)
 	i->ep_attr->mem_tag_format = f->rnr ? CXI_RNR_TAG_FORMAT : CXI_TAG_FORMAT;
 	i->ep_attr->max_order_waw_size = SIZE_MAX;
 	i->ep_attr->tx_ctx_cnt = i->ep_attr->rx_ctx_cnt = 1;
+	i->ep_attr->auth_key_size = sizeof(struct cxi_key);
 }
 
 static void fill_domain(struct fi_info *i, const struct form *f)
 {
 	struct fi_domain_attr *d = i->domain_attr;
+	size_t keys = f->multi_key ? CXI_AUTH_KEY_MAX : 1;
 
 	d->threading = FI_THREAD_SAFE;
 	d->control_progress = d->data_progress = FI_PROGRESS_MANUAL;
@@ -93,7 +104,10 @@ static void fill_domain(struct fi_info *i, const struct form *f)
 	d->cntr_cnt = 16;
 	d->mr_iov_limit = 1;
 	d->mr_cnt = 100;
-	d->caps = FI_LOCAL_COMM | FI_REMOTE_COMM;
+	d->caps = DOMAIN_CAPS;
+	d->auth_key_size = sizeof(struct cxi_key);
+	/* newer cores' part; an older one never looks there */
+	memcpy((uint8_t *)d + offsetof(struct kit_domain_attr_ext, max_ep_auth_key), &keys, sizeof(keys));
 }
 
 /* What tools print of the adapter, with the key that endpoints would get. */
@@ -239,13 +253,13 @@ static int want_from(struct wanted *w, const char *node, const char *service, ui
 			return ret;
 		w->has_nic = true;
 	}
-	if (service && (node || w->is_source)) {
+	if (service) {
 		if (parse_int(service, CASSINI_PID_CNT - 1, &pid)) {
 			LOG_WARN("service \"%s\" is not a PID (0 to %u)", service, CASSINI_PID_CNT - 1);
 			return -FI_EINVAL;
 		}
 		w->pid = (uint16_t)pid;
-		w->has_pid = true;
+		w->has_pid = node || w->is_source; /* alone it says nothing */
 	}
 	return 0;
 }
@@ -264,7 +278,9 @@ static int addrs_set(struct fi_info *i, const struct wanted *w, const struct fi_
 			return -FI_ENODATA;
 		memcpy(i->src_addr, hints->src_addr, sizeof(a));
 	}
-	if ((w->has_nic && !w->is_source) || (hints && hints->dest_addr && hints->dest_addrlen == sizeof(a))) {
+	if ((w->has_nic && !w->is_source) || (hints && hints->dest_addr)) {
+		if (!(w->has_nic && !w->is_source) && hints->dest_addrlen != sizeof(a))
+			return -FI_ENODATA;
 		dst = calloc(1, sizeof(*dst));
 		if (!dst)
 			return -FI_ENOMEM;
@@ -297,11 +313,16 @@ static bool name_listed(const char *list, const char *name)
 static bool form_wanted(const struct form *f, const struct cxi_params *prm, const struct fi_info *hints)
 {
 	uint32_t proto = hints && hints->ep_attr ? hints->ep_attr->protocol : 0;
+	bool av_keys = hints && hints->domain_attr && hints->domain_attr->auth_key_size == KIT_AV_AUTH_KEY;
 
 	if (f->odp ? !prm->odp : prm->force_odp)
 		return false;
+	if (f->multi_key && kit_core_version() < KIT_V(1, 20))
+		return false; /* nobody could insert the keys */
 	if (!hints)
 		return true;
+	if (av_keys && !f->multi_key)
+		return false;
 	return f->rnr ? proto == CXI_PROTO_RNR : proto == FI_PROTO_UNSPEC || proto == (uint32_t)FI_PROTO_CXI;
 }
 
@@ -335,7 +356,7 @@ static void adjust(struct fi_info *i, const struct fi_info *hints, const struct 
 	if (!hints)
 		return;
 	if (hints->caps)
-		i->caps &= ~((FI_RMA_EVENT | FI_FENCE | FI_HMEM | FI_SOURCE | FI_SOURCE_ERR | FI_TRIGGER) & ~hints->caps);
+		i->caps &= ~((FI_RMA_EVENT | FI_FENCE | FI_HMEM | FI_SOURCE | FI_SOURCE_ERR) & ~hints->caps);
 	i->tx_attr->caps &= i->caps;
 	i->rx_attr->caps &= i->caps;
 	if (hints->tx_attr) {
@@ -346,14 +367,51 @@ static void adjust(struct fi_info *i, const struct fi_info *hints, const struct 
 	i->handle = hints->handle;
 }
 
-static bool key_ok(int idx, const struct fi_info *hints)
+/* Keys of the hints, checked. Before 1.5 there were none: the fields are anything. */
+static bool keys_ok(int idx, const struct fi_info *hints, uint32_t version)
 {
-	struct cxi_key key;
+	const struct fi_domain_attr *d = hints->domain_attr;
+	const struct fi_ep_attr *ep = hints->ep_attr;
+	struct cxi_key ep_key, domain_key;
 
-	if (hints->ep_attr && hints->ep_attr->auth_key && cxi_key_check(idx, hints->ep_attr->auth_key, hints->ep_attr->auth_key_size, &key))
+	if (version < KIT_V(1, 5))
+		return true;
+	if (ep && ep->auth_key && cxi_key_check(idx, ep->auth_key, ep->auth_key_size, &ep_key))
 		return false;
-	return !hints->domain_attr || !hints->domain_attr->auth_key || !hints->domain_attr->auth_key_size ||
-	       !cxi_key_check(idx, hints->domain_attr->auth_key, hints->domain_attr->auth_key_size, &key);
+	if (!d || !d->auth_key || d->auth_key_size == KIT_AV_AUTH_KEY)
+		return true;
+	if (cxi_key_check(idx, d->auth_key, d->auth_key_size, &domain_key))
+		return false;
+	if (!ep || !ep->auth_key || ep_key.svc_id == domain_key.svc_id)
+		return true;
+	LOG_INFO("authorisation keys of endpoint and domain name services %u and %u: a domain works through one", ep_key.svc_id, domain_key.svc_id);
+	return false;
+}
+
+/* @from into @key; no key has no size. 0; -FI_ENOMEM. */
+static int key_put(uint8_t **key, size_t *size, const uint8_t *from)
+{
+	*size = from ? sizeof(struct cxi_key) : 0;
+	if (!from)
+		return 0;
+	*key = malloc(sizeof(struct cxi_key)); /* fi_freeinfo() frees it */
+	if (!*key)
+		return -FI_ENOMEM;
+	memcpy(*key, from, sizeof(struct cxi_key));
+	return 0;
+}
+
+/* An endpoint's key is its domain's too, unless that has its own. */
+static int keys_set(struct fi_info *i, const struct fi_info *hints, uint32_t version)
+{
+	const struct fi_domain_attr *hd = hints && version >= KIT_V(1, 5) ? hints->domain_attr : NULL;
+	const struct fi_ep_attr *he = hints && version >= KIT_V(1, 5) ? hints->ep_attr : NULL;
+	const uint8_t *ep = he ? he->auth_key : NULL, *domain = hd && hd->auth_key ? hd->auth_key : ep;
+	int ret = key_put(&i->ep_attr->auth_key, &i->ep_attr->auth_key_size, ep);
+
+	if (ret || (hd && hd->auth_key_size == KIT_AV_AUTH_KEY))
+		return ret;
+	return key_put(&i->domain_attr->auth_key, &i->domain_attr->auth_key_size, domain);
 }
 
 /* --- the call ------------------------------------------------------------------------------------------------------------------- */
@@ -375,16 +433,17 @@ static int try_form(struct query *q, int idx, const struct cassini_devinfo *dev,
 			ret = -FI_ENOMEM;
 			goto drop;
 		}
-		if (!key_ok(idx, q->hints) || kit_info_check(&g_cxi_prov, q->version, i, lenient))
+		if (!keys_ok(idx, q->hints, q->version) || kit_info_check(&g_cxi_prov, q->version, i, lenient))
 			goto drop;
 	}
 	kit_info_alter(i, lenient, q->version);
 	adjust(i, q->hints, &q->prm);
-	if (q->hints && (q->hints->caps & (FI_RMA | FI_ATOMIC)) && !i->domain_attr->mr_mode) {
+	if (q->hints && (i->caps & (FI_RMA | FI_ATOMIC)) && !i->domain_attr->mr_mode) {
 		LOG_INFO("%s: FI_RMA and FI_ATOMIC need memory registration modes, of which the hints allow none", dev->name);
 		goto drop;
 	}
 	ret = addrs_set(i, &q->want, q->hints);
+	ret = ret ? ret : keys_set(i, q->hints, q->version);
 	if (ret)
 		goto drop;
 	*q->tail = i;
@@ -401,8 +460,9 @@ drop:
 /* With hints only the best form of each adapter is kept. */
 static int try_device(struct query *q, int idx, const struct cassini_devinfo *dev)
 {
-	for (size_t k = 0; k < ARRAY_SIZE(forms); k++) {
-		int ret = try_form(q, idx, dev, &forms[k]);
+	for (int k = 0; k < FORM_CNT; k++) {
+		struct form f = form_at(k);
+		int ret = try_form(q, idx, dev, &f);
 
 		if (ret < 0)
 			return ret;

@@ -39,16 +39,23 @@ static bool key_slingshot(const struct cassini_devinfo *info, struct cxi_key *ou
 	char name[32];
 	unsigned long vni, svc;
 
-	if (!devices || !vnis || !svcs || !csv_number(vnis, 0, UINT16_MAX, &vni))
+	if (!devices || !vnis || !svcs)
 		return false;
+	if (!csv_number(vnis, 0, UINT16_MAX, &vni)) {
+		LOG_WARN("VNI not found in SLINGSHOT_VNIS: %s", vnis);
+		return false;
+	}
 	for (int i = 0; csv_item(devices, i, name, sizeof(name)); i++) {
 		if (strcmp(name, info->name))
 			continue;
-		if (!csv_number(svcs, i, UINT32_MAX, &svc))
+		if (!csv_number(svcs, i, UINT32_MAX, &svc)) {
+			LOG_WARN("no service for %s, device %d of SLINGSHOT_DEVICES, in SLINGSHOT_SVC_IDS: %s", name, i, svcs);
 			return false;
+		}
 		*out = (struct cxi_key){.svc_id = (uint32_t)svc, .vni = (uint16_t)vni};
 		return true;
 	}
+	LOG_WARN("Failed to find %s in SLINGSHOT_DEVICES: %s", info->name, devices);
 	return false;
 }
 
@@ -86,6 +93,8 @@ int cxi_key_default(int dev_idx, const struct cassini_devinfo *info, const struc
 	*out = (struct cxi_key){.svc_id = best->svc_id, .vni = (uint16_t)p->default_vni};
 	if (best->restricted_vnis)
 		out->vni = best->vni[0];
+	if (!best->restricted_members)
+		LOG_INFO("Security Issue: Using unrestricted service ID %u for %s: any user of this host may", best->svc_id, info->name);
 	return 0;
 }
 
