@@ -32,7 +32,7 @@ struct held {
 struct fc {
 	struct cxi_req onload_req;       /* events of the search; first */
 	struct cxi_rxc *rxc;
-	uint32_t base, sum;              /* drop count at the start; drops that senders told of */
+	uint32_t base, sum;              /* what the adapter counts from when it disables; refusals since then that senders told of */
 	bool to_software, onloading, moving, enabling;
 	bool replayed_once;              /* the entries of receives were refused before */
 	LIST_HEAD(, notifier) notifiers;
@@ -182,10 +182,13 @@ static int try_enable(struct cxi_rxc *r, struct fc *f)
 		if (cassini_pte_transition_sm(r->pte, st.drop_count))
 			return 0;
 		r->is_soft = true;
+		f->sum = 0;
 		running(r, f, true);
 		return 1;
 	}
 	f->enabling = !cassini_set_state(r->pte, CASSINI_PTE_ENABLED, st.drop_count);
+	if (f->enabling)
+		f->sum = 0; /* the next time that it disables it counts anew */
 	return f->enabling;
 }
 
@@ -444,11 +447,14 @@ void cxi_fc_notified(struct cxi_rxc *r, struct cxi_portal *p, const struct cassi
 {
 	unsigned txc = (unsigned)FIELD_GET(CXI_SH_CTRL_TXC, ev->match_bits);
 	struct fc *f = fc_get(r);
+	struct cassini_pte_status st;
 	struct notifier *n;
 
 	if (!f)
 		return; /* it asks again */
-	f->sum += (uint32_t)FIELD_GET(CXI_SH_CTRL_DROPS, ev->match_bits);
+	cassini_pte_status(r->pte, &st, NULL, 0);
+	if (st.state == CASSINI_PTE_DISABLED)
+		f->sum += (uint32_t)FIELD_GET(CXI_SH_CTRL_DROPS, ev->match_bits);
 	LIST_FOREACH(n, &f->notifiers, link)
 		if (n->initiator == ev->initiator && n->vni == ev->vni && n->txc == txc && n->portal == p)
 			break;
