@@ -107,6 +107,7 @@ struct ct {
 	struct {
 		uint32_t version;        /* API version; 0: 1.17 */
 		uint64_t caps, mr_mode, msg_order, op_flags, tx_bind, rx_bind, mode;
+		uint32_t protocol;       /* of this test; 0: the variant's */
 		uint64_t cntr_flags;     /* bind a counter with these flags */
 		enum fi_cq_format format;
 		size_t cq_size;
@@ -267,7 +268,8 @@ extern const size_t ct_sizes[];
 
 /* --- the tables --- */
 extern const struct ct_test msg_tests[], tagged_tests[], rma_tests[], atomic_tests[], cq_tests[], cntr_tests[], info_tests[], av_tests[],
-	bad_tests[], life_tests[], dgram_tests[], thread_tests[], cxi_tests[], efa_tests[], meta_tests[];
+	bad_tests[], life_tests[], dgram_tests[], thread_tests[], cxi_tests[], cxi_fc_tests[],
+	efa_tests[], meta_tests[];
 extern const struct ct_test *const ct_tables[];
 
 #endif
