@@ -124,6 +124,7 @@ static void replay_hardware(struct cxi_rxc *r, struct fc *f)
 		if (cxi_append_refused(rx))
 			return; /* its event brings it back here */
 	}
+	f->replayed_once = false; /* there is room again */
 }
 
 /* What came software-managed meanwhile is younger than all that was onloaded. */
@@ -392,6 +393,7 @@ void cxi_fc_append_failed(struct cxi_rx *rx, uint8_t rc)
 {
 	struct cxi_rxc *r = rx->rxc;
 	struct fc *f = fc_get(r);
+	struct cassini_pte_status st;
 
 	if (r->closing)
 		return;
@@ -405,6 +407,10 @@ void cxi_fc_append_failed(struct cxi_rx *rx, uint8_t rc)
 		return;
 	}
 	if (rc == CASSINI_RC_NO_SPACE && f->replayed_once && mt_unexp_cnt(&r->sw_unexp) == 0 && r->mode == CXI_MATCH_HARDWARE) {
+		/* the entry was not disabled for this one: receives may be posted again */
+		cassini_pte_status(r->pte, &st, NULL, 0);
+		if (r->state == CXI_RXC_PENDING_DISABLE && st.state == CASSINI_PTE_ENABLED)
+			cxi_rxc_set_state(r, CXI_RXC_ENABLED);
 		give_up(rx, rc);
 		return;
 	}
