@@ -45,7 +45,8 @@ enum { /* ct_prov.has */
 	CT_HAS_ERR_DATA = 32,  /* error entries of sends name both addresses */
 	CT_HAS_ATOMIC_SIZES = 64, /* max_order_*_size say that atomics are in order */
 	CT_HAS_DC_MATCHED = 128,  /* delivery complete says more than that an unexpected message has come: it was matched */
-	CT_HAS_AUTO = 256         /* FI_PROGRESS_AUTO */
+	CT_HAS_AUTO = 256,        /* FI_PROGRESS_AUTO */
+	CT_HAS_AV_USES = 512      /* an address inserted twice goes with the second removal */
 };
 struct ct_variant {
 	const char *name, *env;
@@ -107,6 +108,7 @@ struct ct {
 	struct {
 		uint32_t version;        /* API version; 0: 1.17 */
 		uint64_t caps, mr_mode, msg_order, op_flags, tx_bind, rx_bind, mode;
+		uint32_t protocol;       /* of this test; 0: the variant's */
 		uint64_t cntr_flags;     /* bind a counter with these flags */
 		enum fi_cq_format format;
 		size_t cq_size;
@@ -259,6 +261,7 @@ void ct_recv(struct ct *c, const struct ct_msg *m);
 /** ct_split() - @len bytes at @mem as @n random pieces, some of them empty. */
 void ct_split(struct ct *c, uint8_t *mem, size_t len, unsigned n, struct iovec *iov);
 bool ct_completes(const struct ct_msg *m); /* does this call write a completion? */
+unsigned ct_iov_max(const struct ct *c, unsigned n); /* at most @n and at most what one call takes */
 /* sweep.c: whole exchanges, for FI_MSG and FI_TAGGED alike. Both ranks call them. */
 void ct_sweep(struct ct *c, bool tagged, enum ct_call call, uint64_t flags); /* every size, both directions at once */
 void ct_stream(struct ct *c, bool tagged, unsigned cnt, bool preposted);     /* mixed sizes and calls, order kept */
@@ -275,7 +278,8 @@ extern const size_t ct_sizes[];
 
 /* --- the tables --- */
 extern const struct ct_test msg_tests[], tagged_tests[], rma_tests[], atomic_tests[], cq_tests[], cntr_tests[], info_tests[], av_tests[],
-	bad_tests[], life_tests[], dgram_tests[], thread_tests[], cxi_tests[], efa_tests[], zcpy_tests[], meta_tests[];
+	bad_tests[], life_tests[], dgram_tests[], thread_tests[], cxi_tests[], cxi_av_tests[], cxi_fc_tests[],
+	efa_tests[], zcpy_tests[], meta_tests[];
 extern const struct ct_test *const ct_tables[];
 
 #endif

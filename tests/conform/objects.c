@@ -20,6 +20,11 @@ static uint32_t version_of(const struct ct *c)
 	return c->want.version ? c->want.version : FI_VERSION(1, 17);
 }
 
+static uint32_t protocol_of(const struct ct *c)
+{
+	return c->want.protocol ? c->want.protocol : c->v->protocol;
+}
+
 struct fi_info *ct_hints(struct ct *c)
 {
 	struct fi_info *h = fi_allocinfo();
@@ -34,7 +39,7 @@ struct fi_info *ct_hints(struct ct *c)
 		h->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT |
 					  (type_of(c) == FI_EP_DGRAM ? FI_MR_LOCAL : 0);
 	h->domain_attr->mr_mode &= ~(int)c->v->without_mr;
-	h->ep_attr->protocol = c->v->protocol;
+	h->ep_attr->protocol = protocol_of(c);
 	h->domain_attr->threading = c->want.threading;
 	h->domain_attr->data_progress = h->domain_attr->control_progress = c->want.progress;
 	h->domain_attr->resource_mgmt = c->want.rm;
@@ -67,7 +72,7 @@ static void get_info(struct ct *c)
 
 	hints->fabric_attr->prov_name = strdup(c->prov);
 	hints->ep_attr->type = type_of(c);
-	hints->ep_attr->protocol = c->v->protocol;
+	hints->ep_attr->protocol = protocol_of(c);
 	hints->mode = ~0ULL;
 	hints->domain_attr->mr_mode = ~(FI_MR_BASIC | FI_MR_SCALABLE);
 	ret = fi_getinfo(version_of(c), NULL, NULL, 0, hints, &all);

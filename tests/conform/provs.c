@@ -68,7 +68,7 @@ static const struct ct_prov provs[] = {
 	 .has = CT_HAS_RMA_DATA | CT_HAS_ERR_DATA | CT_HAS_ATOMIC_SIZES | CT_HAS_DC_MATCHED | CT_HAS_AUTO, .addr_text = "fi_addr_efa://[",
 	 .err_text = {"My EFA addr: fi_addr_efa://[", "Peer EFA addr: fi_addr_efa://["}, .make_addr = efa_addr, .variants = efa_variants},
 	{.name = "cxi", .udp_env = "SOFTFABRIC_NET=paths=udp", .stat_shm = "soft_shm_tx_pkts", .stat_net = "soft_net_tx_pkts",
-	 .has = CT_HAS_RIGHTS | CT_HAS_CONTEXTS | CT_HAS_AV_EVENT | CT_HAS_WAIT_FD, .on_request = FI_SOURCE | FI_SOURCE_ERR,
+	 .has = CT_HAS_RIGHTS | CT_HAS_CONTEXTS | CT_HAS_AV_EVENT | CT_HAS_WAIT_FD | CT_HAS_AV_USES, .on_request = FI_SOURCE | FI_SOURCE_ERR,
 	 .btl_mr_mode = FI_MR_ENDPOINT, .tx_max = 16384,
 	 .rx_max = 15360, .min_version = FI_VERSION(1, 5), .no_atomic_ops = 1u << FI_PROD, .addr_text = "fi_addr_cxi://0x", .make_addr = cxi_addr, .variants = cxi_variants},
 	{.make_addr = any_addr, .variants = none},

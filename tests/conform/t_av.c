@@ -44,6 +44,10 @@ static void av_insert(struct ct *c)
 	RET(64, fi_av_insert(c->av, addr, 64, again, 0, NULL)); /* a second time gives the same */
 	CHECK(!memcmp(fa, again, sizeof(fa)), "duplicates got new names");
 	OK(fi_av_remove(c->av, fa, 64, 0));
+	if (c->p->has & CT_HAS_AV_USES) {
+		OK(fi_av_lookup(c->av, fa[0], back, &len));
+		OK(fi_av_remove(c->av, fa, 64, 0));
+	}
 	for (unsigned i = 0; i < 64; i++) {
 		len = sizeof(back);
 		CHECK(fi_av_lookup(c->av, fa[i], back, &len) < 0, "address %u is still there", i);

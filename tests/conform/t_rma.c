@@ -228,7 +228,7 @@ static void rma_local(struct ct *c)
 /* Up to one operation per zone is open; the model of rank 1's region is rank 0's own array. */
 static void rma_model(struct ct *c)
 {
-	uint8_t *model = calloc(ZONES, ZONE_LEN), *was = malloc(ZONE_LEN);
+	uint8_t *model = calloc(ZONES, ZONE_LEN);
 	struct ct_buf b, tmp[ZONES];
 	struct rma op[ZONES];
 	bool busy[ZONES] = {false};
@@ -294,7 +294,6 @@ static void rma_model(struct ct *c)
 	}
 	ct_buf_free(c, &b);
 	free(model);
-	free(was);
 	ct_close(c);
 }
 

@@ -36,7 +36,7 @@ tmp=$(mktemp -d "${TMPDIR:-/tmp}/softfabric-abi.XXXXXX")
 trap 'rm -rf "$tmp"' EXIT
 DESTDIR=$tmp meson install -C "$build" --no-rebuild --quiet >/dev/null
 files=$(cd "$tmp" && find . -type f)
-echo "$files" | grep -q '/softfabric/libefa-fi\.so$' || complain "installed, but libefa-fi.so in \$libdir/softfabric is not among them" \
-	"${files:-nothing}"
+name=$(basename "$so")
+echo "$files" | grep -qF "/softfabric/$name" || complain "installed, but $name in \$libdir/softfabric is not among them" "${files:-nothing}"
 complain "installed beside the modules" "$(echo "$files" | grep -vE '/softfabric/lib[a-z]+-fi\.so$|/include/|/share/' || true)"
 exit $bad

@@ -276,6 +276,7 @@ struct cxi_txc {
 	uint32_t eq_low;                 /* free event slots below which posts return -FI_EAGAIN */
 	struct slab txs;                 /* struct cxi_tx */
 	uint32_t used, max;              /* operations outstanding, tx_attr.size */
+	uint64_t send_seq;               /* of the latest send */
 	void *fc;                        /* cxi_fc.c: peers in flow control, sends held for them */
 	void *rnr;                       /* cxi_rnr.c: retries by time */
 };
@@ -308,6 +309,7 @@ struct cxi_tx {
 	struct cxi_dest dest;
 	struct cassini_cmd cmd;          /* kept for retries */
 	TAILQ_ENTRY(cxi_tx) link;        /* flow control, RNR queues */
+	uint64_t seq;                    /* sends: order of the calls */
 	struct cassini_ct *done;         /* deferred work: counted here when it ends */
 	uint64_t due_ns, first_ns;       /* RNR */
 	uint8_t tries;

@@ -32,7 +32,7 @@ struct held {
 struct fc {
 	struct cxi_req onload_req;       /* events of the search; first */
 	struct cxi_rxc *rxc;
-	uint32_t base, sum;              /* drop count at the start; drops that senders told of */
+	uint32_t base, sum;              /* what the adapter counts from when it disables; refusals since then that senders told of */
 	bool to_software, onloading, moving, enabling;
 	bool replayed_once;              /* the entries of receives were refused before */
 	LIST_HEAD(, notifier) notifiers;
@@ -124,6 +124,7 @@ static void replay_hardware(struct cxi_rxc *r, struct fc *f)
 		if (cxi_append_refused(rx))
 			return; /* its event brings it back here */
 	}
+	f->replayed_once = false; /* there is room again */
 }
 
 /* What came software-managed meanwhile is younger than all that was onloaded. */
@@ -182,10 +183,13 @@ static int try_enable(struct cxi_rxc *r, struct fc *f)
 		if (cassini_pte_transition_sm(r->pte, st.drop_count))
 			return 0;
 		r->is_soft = true;
+		f->sum = 0;
 		running(r, f, true);
 		return 1;
 	}
 	f->enabling = !cassini_set_state(r->pte, CASSINI_PTE_ENABLED, st.drop_count);
+	if (f->enabling)
+		f->sum = 0; /* the next time that it disables it counts anew */
 	return f->enabling;
 }
 
@@ -389,6 +393,7 @@ void cxi_fc_append_failed(struct cxi_rx *rx, uint8_t rc)
 {
 	struct cxi_rxc *r = rx->rxc;
 	struct fc *f = fc_get(r);
+	struct cassini_pte_status st;
 
 	if (r->closing)
 		return;
@@ -402,6 +407,10 @@ void cxi_fc_append_failed(struct cxi_rx *rx, uint8_t rc)
 		return;
 	}
 	if (rc == CASSINI_RC_NO_SPACE && f->replayed_once && mt_unexp_cnt(&r->sw_unexp) == 0 && r->mode == CXI_MATCH_HARDWARE) {
+		/* the entry was not disabled for this one: receives may be posted again */
+		cassini_pte_status(r->pte, &st, NULL, 0);
+		if (r->state == CXI_RXC_PENDING_DISABLE && st.state == CASSINI_PTE_ENABLED)
+			cxi_rxc_set_state(r, CXI_RXC_ENABLED);
 		give_up(rx, rc);
 		return;
 	}
@@ -444,11 +453,14 @@ void cxi_fc_notified(struct cxi_rxc *r, struct cxi_portal *p, const struct cassi
 {
 	unsigned txc = (unsigned)FIELD_GET(CXI_SH_CTRL_TXC, ev->match_bits);
 	struct fc *f = fc_get(r);
+	struct cassini_pte_status st;
 	struct notifier *n;
 
 	if (!f)
 		return; /* it asks again */
-	f->sum += (uint32_t)FIELD_GET(CXI_SH_CTRL_DROPS, ev->match_bits);
+	cassini_pte_status(r->pte, &st, NULL, 0);
+	if (st.state == CASSINI_PTE_DISABLED)
+		f->sum += (uint32_t)FIELD_GET(CXI_SH_CTRL_DROPS, ev->match_bits);
 	LIST_FOREACH(n, &f->notifiers, link)
 		if (n->initiator == ev->initiator && n->vni == ev->vni && n->txc == txc && n->portal == p)
 			break;

@@ -12,7 +12,7 @@ struct fc_peer {
 	LIST_ENTRY(fc_peer) link;
 	struct cxi_dest dest;
 	struct cxi_portal *portal;
-	TAILQ_HEAD(, cxi_tx) held;       /* refused, in order */
+	TAILQ_HEAD(held_q, cxi_tx) held; /* refused, in order */
 	uint32_t drops;                  /* refused and not yet told */
 	bool draining, told, resumed;
 	uint64_t ask_ns;
@@ -183,6 +183,19 @@ bool cxi_fc_holds(struct cxi_txc *t, const struct cxi_dest *dest)
 	return peer_find(t, dest) != NULL;
 }
 
+/* Answers come in any order, also those to a replay that has not ended. */
+static void hold(struct fc_peer *p, struct cxi_tx *tx)
+{
+	struct cxi_tx *before = TAILQ_LAST(&p->held, held_q);
+
+	while (before && before->seq > tx->seq)
+		before = TAILQ_PREV(before, held_q, link);
+	if (before)
+		TAILQ_INSERT_AFTER(&p->held, before, tx, link);
+	else
+		TAILQ_INSERT_HEAD(&p->held, tx, link);
+}
+
 void cxi_fc_refused(struct cxi_tx *tx)
 {
 	struct fc_peer *p = peer_get(tx->txc, tx);
@@ -192,7 +205,7 @@ void cxi_fc_refused(struct cxi_tx *tx)
 		return;
 	}
 	tx->is_held = true;
-	TAILQ_INSERT_TAIL(&p->held, tx, link);
+	hold(p, tx);
 	p->drops++;
 	p->draining = true;
 	p->told = p->resumed = false;

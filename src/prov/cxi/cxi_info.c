@@ -438,7 +438,7 @@ static int try_form(struct query *q, int idx, const struct cassini_devinfo *dev,
 	}
 	kit_info_alter(i, lenient, q->version);
 	adjust(i, q->hints, &q->prm);
-	if (q->hints && (i->caps & (FI_RMA | FI_ATOMIC)) && !i->domain_attr->mr_mode) {
+	if (q->hints && (q->hints->caps & (FI_RMA | FI_ATOMIC)) && !i->domain_attr->mr_mode) {
 		LOG_INFO("%s: FI_RMA and FI_ATOMIC need memory registration modes, of which the hints allow none", dev->name);
 		goto drop;
 	}

@@ -187,6 +187,7 @@ ssize_t cxi_send_common(struct cxi_ep *ep, const struct cxi_send_args *a)
 	tx->data = a->data;
 	tx->dest = dest;
 	tx->wait = CXI_WAIT_ACK;
+	tx->seq = ++tx->txc->send_seq;
 	if (a->inject) {
 		tx->wants_cqe = tx->wants_cqe && !a->no_cqe;
 		copy_bytes(tx->inject, a->buf, a->len); /* it may have to be sent again */

@@ -93,8 +93,10 @@ static int ep_enable(struct efa_ep *ep)
 	if (prm->tx_queue_size > 0)
 		attr.sq_depth = MIN(attr.sq_depth, (uint32_t)prm->tx_queue_size);
 	lock_acquire(&ep->domain->kit.lock);
-	if (efa_zcpy_choose(ep, !attr.no_shm))
+	if (efa_zcpy_choose(ep, !attr.no_shm)) {
+		attr.on_send = NULL; /* messages come to the other queue pair */
 		attr.on_wc = efa_zcpy_on_wc;
+	}
 	ep->no_inline = ep->zcpy_rx || ep->msg_prefix;
 	ret = efanic_qp_open(ep->domain->nic, &attr, &ep->qp);
 	if (ret)
