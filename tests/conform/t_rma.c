@@ -226,7 +226,7 @@ static void rma_local(struct ct *c)
 /* Up to one operation per zone is open; the model of rank 1's region is rank 0's own array. */
 static void rma_model(struct ct *c)
 {
-	uint8_t *model = calloc(ZONES, ZONE_LEN), *was = malloc(ZONE_LEN);
+	uint8_t *model = calloc(ZONES, ZONE_LEN);
 	struct ct_buf b, tmp[ZONES];
 	struct rma op[ZONES];
 	bool busy[ZONES] = {false};
@@ -251,7 +251,7 @@ static void rma_model(struct ct *c)
 
 			op[z] = (struct rma){.call = read ? R_READ + (enum rma_call)ct_below(c, 3) : (enum rma_call)ct_below(c, 3),
 					     .mem = tmp[z].mem + off, .len = len, .buf = &tmp[z],
-					     .iov_cnt = 1 + i % (c->info->tx_attr->iov_limit < 4 ? (unsigned)c->info->tx_attr->iov_limit : 4),
+					     .iov_cnt = 1 + i % ct_iov_max(c, 4),
 					     .raddr = at.addr + (uint64_t)z * ZONE_LEN + off, .rkey = at.key,
 					     .flags = read ? 0 : FI_DELIVERY_COMPLETE, .ctx = &c->ctx[z]};
 			if (read) {
@@ -292,7 +292,6 @@ static void rma_model(struct ct *c)
 	}
 	ct_buf_free(c, &b);
 	free(model);
-	free(was);
 	ct_close(c);
 }
 
