@@ -43,6 +43,8 @@ export FI_PROVIDER_PATH=$prov
 LD_LIBRARY_PATH=$(printf %s "${LD_LIBRARY_PATH:-}" | tr : '\n' | grep -vxF "$prov" | paste -sd:)
 export LD_LIBRARY_PATH
 export SEED=${SEED:-20261121}
+# Of this run alone, as every job has on real machines.
+export FI_CXI_DEFAULT_VNI=$((1000 + $$ % 60000))
 ulimit -c 0
 # A room left over in the environment must not decide what is tested.
 unset SOFTFABRIC_NET SOFTFABRIC_CONF SOFTFABRIC_EFA SOFTFABRIC_CXI SOFTFABRIC_STATS FI_PROVIDER FI_LOG_LEVEL FI_EFA_ENABLE_SHM_TRANSFER

@@ -56,6 +56,20 @@ static void set_env(const char *pairs)
 	free(copy);
 }
 
+/*
+ * Every run has a VNI of its own, as every job has on real machines: PIDs are used again and again, and a late frame of one run must not
+ * reach the next.
+ */
+static unsigned runs; /* begun by this process */
+
+static void set_vni(void)
+{
+	char vni[16];
+
+	snprintf(vni, sizeof(vni), "%u", 1000 + ((unsigned)getppid() * 37 + runs) % 60000);
+	setenv("FI_CXI_DEFAULT_VNI", vni, 1);
+}
+
 static void *rank_main(void *arg)
 {
 	struct ct *c = arg;
@@ -75,6 +89,7 @@ static void child_main(struct ct *const c[2], bool threads)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	setenv("FI_PROVIDER", c[0]->prov, 1);
+	set_vni();
 	if (c[0]->mode == CT_UDP)
 		set_env(c[0]->p->udp_env);
 	set_env(c[0]->v->env);
@@ -200,6 +215,7 @@ static int run(const struct args *a, const struct ct_test *t, enum ct_mode mode,
 		c[i] = rank_new(a, t, mode, v, i, fd[i]);
 		c[i]->shared = shared;
 	}
+	runs++;
 	fflush(stdout);
 	for (int i = 0; i < j.cnt; i++) {
 		j.pid[i] = fork();

@@ -103,7 +103,7 @@ static size_t stream_len(const struct ct *c, unsigned i)
 	return 1048570 + d / 100 % 17;
 }
 
-static unsigned iov_max(const struct ct *c, unsigned n)
+unsigned ct_iov_max(const struct ct *c, unsigned n)
 {
 	return c->info->tx_attr->iov_limit < n ? (unsigned)c->info->tx_attr->iov_limit : n;
 }
@@ -115,7 +115,7 @@ static struct ct_msg stream_msg(struct ct *c, bool tagged, unsigned i)
 	m.call = (enum ct_call)(dice(c, i, 2) % CT_CALL_NUM);
 	if (is_inject(m.call, 0) && m.len > c->info->tx_attr->inject_size)
 		m.call = CT_SENDDATA;
-	m.iov_cnt = m.call == CT_SENDV || m.call == CT_SENDMSG ? 1 + i % iov_max(c, 4) : 1;
+	m.iov_cnt = m.call == CT_SENDV || m.call == CT_SENDMSG ? 1 + i % ct_iov_max(c, 4) : 1;
 	if (m.call == CT_SENDMSG)
 		m.flags = (dice(c, i, 3) % 2 ? FI_REMOTE_CQ_DATA : 0) | (dice(c, i, 4) % 3 ? 0 : FI_DELIVERY_COMPLETE);
 	return m;

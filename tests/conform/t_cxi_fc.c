@@ -344,6 +344,39 @@ static void cxi_trig(struct ct *c)
 	ct_close(c);
 }
 
+/* --- order of writes and reads, on a region with an entry of its own ---------------------------------------------------------------- */
+
+/* Of many writes in flight the last wins; of reads a later one never sees less than an earlier one. */
+static void cxi_rma_order(struct ct *c)
+{
+	enum { CNT = 200 };
+	static uint64_t mem[2], v[CNT], got[CNT];
+	struct fi_rma_iov mine = {0}, at;
+	struct fid_mr *mr;
+
+	c->want.msg_order = FI_ORDER_WAW | FI_ORDER_RMA_WAW | FI_ORDER_RMA_RAR;
+	ct_open(c);
+	mr = ct_mr(c, &mem[c->rank], 8, FI_REMOTE_READ | FI_REMOTE_WRITE, 30 + (unsigned)c->rank);
+	mine.key = fi_mr_key(mr);
+	ct_swap(c, &mine, &at, sizeof(at));
+	c->traffic = true;
+	for (unsigned i = 0; i < CNT && !c->rank; i++) {
+		v[i] = i + 1;
+		while (ct_again(c, fi_write(c->ep, &v[i], 8, NULL, c->peer, 0, at.key, &c->ctx[0])))
+			;
+		while (ct_again(c, fi_read(c->ep, &got[i], 8, NULL, c->peer, 0, at.key, &c->ctx[1])))
+			;
+	}
+	for (unsigned i = 0; i < 2 * CNT && !c->rank; i++)
+		ct_comp(c, c->txcq);
+	ct_barrier(c);
+	for (unsigned i = 1; i < CNT && !c->rank; i++)
+		CHECK(got[i] >= got[i - 1], "read %u saw %llu after %llu", i, (unsigned long long)got[i], (unsigned long long)got[i - 1]);
+	CHECK(!c->rank || mem[1] == CNT, "the last write did not win: %llu", (unsigned long long)mem[1]);
+	OK(fi_close(&mr->fid));
+	ct_close(c);
+}
+
 #define HYBRID " FI_CXI_RX_MATCH_MODE=hybrid"
 #define OFLOW  "FI_CXI_OFLOW_BUF_SIZE=65536 FI_CXI_OFLOW_BUF_MIN_POSTED=2"
 #define REQ    " FI_CXI_REQ_BUF_SIZE=65536 FI_CXI_REQ_BUF_MIN_POSTED=2"
@@ -358,6 +391,7 @@ const struct ct_test cxi_fc_tests[] = {
 	{"cxi_fc_posted_hybrid", cxi_fc_posted, FI_TAGGED, 0, 0, "rx.size", "SOFTFABRIC_CXI=les=64" HYBRID, "cxi"},
 	{"cxi_rnr_retry", cxi_rnr_retry, FI_TAGGED | FI_MSG, 0, 0, NULL, NULL, "cxi"},
 	{"cxi_rnr_fails", cxi_rnr_fails, FI_MSG, 0, CT_SOLO | CT_ANY_PATH, NULL, "FI_CXI_RNR_MAX_TIMEOUT_US=30000", "cxi"},
+	{"cxi_rma_order", cxi_rma_order, FI_RMA, 0, CT_GENS, "order:FI_ORDER_WAW order:FI_ORDER_RMA_WAW order:FI_ORDER_RMA_RAR", NULL, "cxi"},
 	{"cxi_trig", cxi_trig, FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_TRIGGER, 0, CT_GENS, "FI_TRIGGER", NULL, "cxi"},
 	{0},
 };

@@ -253,7 +253,7 @@ static void rma_model(struct ct *c)
 
 			op[z] = (struct rma){.call = read ? R_READ + (enum rma_call)ct_below(c, 3) : (enum rma_call)ct_below(c, 3),
 					     .mem = tmp[z].mem + off, .len = len, .buf = &tmp[z],
-					     .iov_cnt = 1 + i % (c->info->tx_attr->iov_limit < 4 ? (unsigned)c->info->tx_attr->iov_limit : 4),
+					     .iov_cnt = 1 + i % ct_iov_max(c, 4),
 					     .raddr = at.addr + (uint64_t)z * ZONE_LEN + off, .rkey = at.key,
 					     .flags = read ? 0 : FI_DELIVERY_COMPLETE, .ctx = &c->ctx[z]};
 			if (read) {

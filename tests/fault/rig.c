@@ -122,6 +122,7 @@ pid_t rig_spawn(struct rig_world *w, uint32_t rank, int (*fn)(struct rig *r, con
 {
 	pid_t parent = getpid(), pid;
 	struct rig r = {.w = w, .rank = rank};
+	char vni[16];
 
 	fflush(stdout);
 	pid = fork();
@@ -136,6 +137,8 @@ pid_t rig_spawn(struct rig_world *w, uint32_t rank, int (*fn)(struct rig *r, con
 		_exit(1);
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	setenv("FI_PROVIDER", rig_prov()->name, 1); /* the others need not look for their hardware */
+	snprintf(vni, sizeof(vni), "%d", 1000 + (int)parent % 60000); /* of this run alone: PIDs are used again by others */
+	setenv("FI_CXI_DEFAULT_VNI", vni, 1);
 	for (; env && env[0]; env += 2)
 		setenv(env[0], env[1], 1);
 	r.rng = w->seed * RIG_RANKS + rank;
