@@ -46,7 +46,7 @@ static void addr__mapping(void **state)
 	uint16_t base;
 
 	(void)state;
-	assert_int_equal(addr_init(&a, "", "127.0.0.1", err), 0);
+	assert_int_equal(addr_init(&a, "if=127.0.0.1", "127.0.0.1", err), 0);
 	addr_is(&a, 1, "127.0.0.1", 20480);
 	addr_is(&a, 2, "127.0.0.2", 20480);
 	addr_is(&a, 0xfffff, "127.15.255.255", 20480);
@@ -67,6 +67,43 @@ static void addr__mapping(void **state)
 	addr_is(&a, 9, "203.0.113.77", 20480);
 }
 
+/* Where no key puts adapters anywhere their addresses say which host it is, and those of other hosts are refused. */
+static void addr__loopback(void **state)
+{
+	static const char *const room[] = {"", "if=lo", "udp;loss=1%;seed=1"};
+	struct cassini_addr a, other;
+	uint8_t ip[16] = {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 9};
+	char err[512];
+	uint32_t first = 0, nic;
+	uint16_t base;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(room); i++) {
+		assert_int_equal(addr_init(&a, room[i], "127.0.0.3", err), 0);
+		assert_in_range(a.loop, 1, CASSINI_NIC_MAX + 1 - CASSINI_DEV_MAX);
+		assert_true(!first || first == a.loop); /* all processes of a host agree */
+		first = a.loop;
+		for (uint32_t n = 0; n < CASSINI_DEV_MAX; n++) {
+			char text[16];
+
+			snprintf(text, sizeof(text), "127.0.0.%u", n + 1);
+			addr_is(&a, first + n, text, 20480);
+		}
+	}
+	assert_int_equal(cassini_addr_ip(&a, first - 1, ip, &base), -ENETUNREACH);
+	assert_int_equal(cassini_addr_ip(&a, first + CASSINI_DEV_MAX, ip, &base), -ENETUNREACH);
+	assert_int_equal(cassini_addr_ip(&a, 0, ip, &base), -ENETUNREACH);
+	assert_int_equal(cassini_addr_nic(&a, ip, 0, &nic, &base), -ERANGE);
+	/* the keys mean what they meant */
+	assert_int_equal(addr_init(&other, "net=127.0.0.0/8", "127.0.0.3", err), 0);
+	addr_is(&other, 3, "127.0.0.3", 20480);
+	snprintf(err, sizeof(err), "map=%u->10.0.0.5,7->10.0.0.6", first + 2);
+	assert_int_equal(addr_init(&other, err, "127.0.0.3", err), -EINVAL);
+	assert_int_equal(addr_init(&other, "map=7->10.0.0.6", "127.0.0.3", err), 0);
+	addr_is(&other, 7, "10.0.0.6", 20480);
+	addr_is(&other, first, "127.0.0.1", 20480);
+}
+
 static void addr__refusals(void **state)
 {
 	static const struct {
@@ -83,7 +120,7 @@ static void addr__refusals(void **state)
 		{"map=0x100000->10.0.0.5", "127.0.0.1", "0x100000"},
 		{"map=5->10.0.0.5:60000", "127.0.0.1", "BASE"},
 		{"map=5->[fd00::1", "127.0.0.1", "[fd00::1"},
-		{"map=1->10.0.0.5", "127.0.0.1", "NIC address 0x1"},
+		{"if=127.0.0.1;map=1->10.0.0.5", "127.0.0.1", "NIC address 0x1"},
 	};
 
 	(void)state;
@@ -110,7 +147,7 @@ static void addr__ports(void **state)
 	assert_int_equal(cassini_port_nr(1, 5), 20480 + 512 + 5);
 	assert_int_equal(cassini_port_nr(23, 510), 32766); /* below what Linux gives away */
 	assert_int_equal(cassini_port_nr(25, 5), cassini_port_nr(1, 5));
-	assert_int_equal(addr_init(&nic.addr, "map=9->127.0.0.2:40000", "127.0.0.1", err), 0);
+	assert_int_equal(addr_init(&nic.addr, "if=127.0.0.1;map=9->127.0.0.2:40000", "127.0.0.1", err), 0);
 	assert_int_equal(cassini_addr_of(&nic, 2, 10, 77, &addr), 0);
 	assert_int_equal(addr.nonce, 0);
 	assert_int_equal(addr.port, cassini_port_nr(10, 77));
@@ -132,6 +169,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(addr__mapping),
+		cmocka_unit_test(addr__loopback),
 		cmocka_unit_test(addr__refusals),
 		cmocka_unit_test(addr__ports),
 	};

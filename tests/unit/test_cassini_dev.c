@@ -69,7 +69,7 @@ static void room__default(void **state)
 	assert_string_equal(err, "");
 	assert_int_equal(cassini_dev_query(0, &info), 0);
 	assert_string_equal(info.name, "cxi0");
-	assert_int_equal(info.nic, 1);
+	assert_in_range(info.nic, 1, CASSINI_NIC_MAX + 1 - CASSINI_DEV_MAX); /* says which host this is */
 	assert_int_equal(info.vendor_id, 0x17db);
 	assert_int_equal(info.device_id, 0x501);
 	assert_int_equal(info.version, 1);
@@ -95,7 +95,7 @@ static void room__default(void **state)
 
 static void room__adapters(void **state)
 {
-	struct cassini_devinfo info;
+	struct cassini_devinfo info, first;
 	char err[256];
 
 	(void)state;
@@ -103,7 +103,8 @@ static void room__adapters(void **state)
 	assert_int_equal(cassini_dev_cnt(err, sizeof(err)), 3);
 	assert_int_equal(cassini_dev_query(2, &info), 0);
 	assert_string_equal(info.name, "cxi2");
-	assert_int_equal(info.nic, 3);
+	assert_int_equal(cassini_dev_query(0, &first), 0);
+	assert_int_equal(info.nic, first.nic + 2);
 	assert_int_equal(info.version, 2);
 	assert_int_equal(info.speed_bps, 400000000000);
 	assert_int_equal(info.num_les, 100);
@@ -295,6 +296,34 @@ static void lni__services(void **state)
 	cassini_lni_close(NULL);
 	assert_string_equal(cassini_info(w.nic)->name, "cxi0");
 	assert_false(cassini_forked(w.nic));
+	world_close(&w);
+}
+
+/* A host on loopback has its own NIC addresses: others are not here, and the log says so, once. */
+static void dom__another_host_on_loopback(void **state)
+{
+	const struct cassini_dom_attr attr = {.vni = 10, .pid = CASSINI_PID_ANY};
+	struct cassini_peer *peer;
+	struct cassini_lni *lni;
+	struct cassini_dom *dom;
+	struct world w;
+	uint32_t self;
+
+	(void)state;
+	world_open(&w, "nics=2");
+	self = cassini_info(w.nic)->nic;
+	assert_int_equal(cassini_lni_open(w.nic, 1, &lni), 0);
+	assert_int_equal(cassini_dom_open(lni, &attr, &dom), 0);
+	g_log[0] = '\0';
+	assert_int_equal(cassini_peer_get(dom, self, 3, &peer), 0);
+	assert_int_equal(cassini_peer_get(dom, self + 1, 3, &peer), 0);
+	assert_string_equal(g_log, "");
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(cassini_peer_get(dom, self ^ 0x80000, 3, &peer), -ENETUNREACH);
+	assert_non_null(strstr(g_log, "no adapter with this address on this host; between hosts set SOFTFABRIC_NET=\"if="));
+	assert_int_equal(g_warnings, 1);
+	cassini_dom_close(dom);
+	cassini_lni_close(lni);
 	world_close(&w);
 }
 

@@ -70,7 +70,7 @@ enum cassini_tc_type { CASSINI_TC_TYPE_DEFAULT, CASSINI_TC_TYPE_HRP, CASSINI_TC_
 /* What cxil_get_device_list and the network interface tell of one adapter. */
 struct cassini_devinfo {
 	char name[16];        /* "cxi0" */
-	uint32_t nic;         /* 20-bit NIC address: host part of the interface's IPv4 address */
+	uint32_t nic;         /* 20-bit NIC address: host part of the interface's IPv4 address; on loopback it says which host */
 	uint8_t ip[16];       /* network order: the address it is reached by */
 	uint16_t vendor_id, device_id, device_rev; /* 0x17db, 0x501 */
 	uint16_t pci_domain;

@@ -3,18 +3,27 @@
 #include "nic/cassini/cassini_int.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <ifaddrs.h>
 #include <netinet/in.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/rng.h"
 
 /*
  * Theory of operation
  *
  * A NIC address is the host part of an IPv4 address: what is left when the network's prefix is taken off. The prefix is that of the key net=, else
- * 127.0.0.0/8 for addresses in it, else the netmask of the interface that has our own address. It must leave at most 20 bits. The key
- * map=NIC->IP[:BASE],... comes before that, entry by entry: it can name any address (IPv6, too, in brackets when a base follows) and another UDP
+ * 127.0.0.0/8 for an address in it that if= names, else the netmask of the interface that has our own address. It must leave at most 20 bits. The
+ * key map=NIC->IP[:BASE],... comes before that, entry by entry: it can name any address (IPv6, too, in brackets when a base follows) and another UDP
  * port base, so that several hosts behind one IP address can be told apart.
+ *
+ * Without if= and net= adapters are on 127.0.0.1 and the next ones, on every host the same. There a NIC address says which host it is: it is a hash
+ * of the host's boot id and network namespace, plus the adapter's number. So ranks of two hosts never have equal addresses, and what belongs to
+ * another host is refused instead of reaching somebody here. A PID alone would not do: it begins at 0 in every host.
  *
  * A PID becomes a UDP port: base + (VNI mod 24) x 512 + PID. The default base is chosen so that the last port is 32767, directly below
  * the range that Linux gives to sockets that do not ask for a port (EFA's are such).
@@ -25,6 +34,7 @@
 #define PORT_BASE    (32768u - PORT_CLASSES * PORT_STRIDE)
 #define LOOP_NET     0x7f000000u
 #define LOOP_MASK    0xff000000u
+#define LOOP_FIRST   (LOOP_NET | 1u) /* adapter 0 of a host on loopback */
 
 static const uint8_t v4_prefix[12] = {[10] = 0xff, [11] = 0xff};
 
@@ -183,6 +193,30 @@ static bool mask_find(uint32_t own, uint32_t *mask)
 	return found;
 }
 
+/* Which host this is, as a NIC address that leaves room for all its adapters; the same in all processes that share its loopback. */
+static uint32_t loop_base(void)
+{
+	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	uint64_t hash = 0xcbf29ce484222325ULL; /* FNV-1a */
+	char boot[64] = "";
+	ssize_t len = fd < 0 ? 0 : read(fd, boot, sizeof(boot));
+	struct stat st;
+	struct rng mix;
+
+	if (fd >= 0)
+		close(fd);
+	for (ssize_t i = 0; i < len; i++)
+		hash = (hash ^ (uint8_t)boot[i]) * 0x100000001b3ULL;
+	rng_seed(&mix, hash ^ (stat("/proc/self/ns/net", &st) ? 0 : (uint64_t)st.st_ino));
+	return 1 + (uint32_t)rng_below(&mix, CASSINI_NIC_MAX + 1 - CASSINI_DEV_MAX);
+}
+
+/* Adapters that no key puts anywhere. */
+static bool is_loop(const struct cassini_addr *a, const struct link_room *net, uint32_t own)
+{
+	return !a->mask && (!*net->ifname || !strcmp(net->ifname, "lo")) && own - LOOP_FIRST < CASSINI_DEV_MAX;
+}
+
 static const struct cassini_addr_row *row_of_ip(const struct cassini_addr *a, const uint8_t ip[16])
 {
 	for (unsigned i = 0; i < a->row_cnt; i++)
@@ -201,24 +235,25 @@ int cassini_addr_init(struct cassini_addr *a, const struct link_room *net, const
 	*a = (struct cassini_addr){0};
 	if (map_parse(net->map, a, err, err_len) || (*net->net && net_parse(net->net, a, err, err_len)))
 		return -EINVAL;
-	if (!a->mask && ip_v4(own, &v4) && ((v4 & LOOP_MASK) == LOOP_NET || mask_find(v4, &a->mask))) {
+	if (ip_v4(own, &v4) && is_loop(a, net, v4)) {
+		a->loop = loop_base();
+	} else if (!a->mask && ip_v4(own, &v4) && ((v4 & LOOP_MASK) == LOOP_NET || mask_find(v4, &a->mask))) {
 		if ((v4 & LOOP_MASK) == LOOP_NET)
 			a->mask = LOOP_MASK;
 		a->net = v4 & a->mask;
 	}
 	if (row_of_ip(a, own))
 		return 0;
-	if (!ip_v4(own, &v4) || !a->mask)
+	if (!ip_v4(own, &v4) || (!a->mask && !a->loop))
 		return refuse(err, err_len, "%s has no NIC address: it needs an IPv4 address, or an entry in SOFTFABRIC_NET=\"map=NIC->IP,...\"",
 			      ip_text(own, text));
 	if ((v4 & a->mask) != a->net)
 		return refuse(err, err_len, "SOFTFABRIC_NET: our address %s is not in net=%s", ip_text(own, text), net->net);
-	if ((v4 & ~a->mask) > CASSINI_NIC_MAX || a->mask == UINT32_MAX)
+	if (cassini_addr_nic(a, own, 0, &nic, &base) || a->mask == UINT32_MAX)
 		return refuse(err, err_len,
 			      "%s has no NIC address: the part behind its network's prefix must have 1 to 20 bits; SOFTFABRIC_NET=\"net=PREFIX\" or "
 			      "\"map=NIC->IP,...\" name another",
 			      ip_text(own, text));
-	nic = v4 & ~a->mask;
 	if (!cassini_addr_ip(a, nic, ip, &base) && memcmp(ip, own, 16))
 		return refuse(err, err_len, "SOFTFABRIC_NET: map= gives our NIC address 0x%x to another IP address than ours, %s", nic,
 			      ip_text(own, text));
@@ -236,10 +271,16 @@ int cassini_addr_ip(const struct cassini_addr *a, uint32_t nic, uint8_t ip[16], 
 		*base = a->row[i].base;
 		return 0;
 	}
+	*base = PORT_BASE;
+	if (a->loop) {
+		if (nic - a->loop >= CASSINI_DEV_MAX)
+			return -ENETUNREACH;
+		v4_ip(LOOP_FIRST + nic - a->loop, ip);
+		return 0;
+	}
 	if (!a->mask || nic > CASSINI_NIC_MAX || nic & a->mask)
 		return -ENETUNREACH;
 	v4_ip(a->net | nic, ip);
-	*base = PORT_BASE;
 	return 0;
 }
 
@@ -256,10 +297,16 @@ int cassini_addr_nic(const struct cassini_addr *a, const uint8_t ip[16], uint16_
 		*base = row->base;
 		return 0;
 	}
-	if (!a->mask || !ip_v4(ip, &v4) || (v4 & a->mask) != a->net || (v4 & ~a->mask) > CASSINI_NIC_MAX)
+	*base = PORT_BASE;
+	if (!ip_v4(ip, &v4))
+		return -ERANGE;
+	if (a->loop) {
+		*nic = a->loop + v4 - LOOP_FIRST;
+		return v4 - LOOP_FIRST < CASSINI_DEV_MAX ? 0 : -ERANGE;
+	}
+	if (!a->mask || (v4 & a->mask) != a->net || (v4 & ~a->mask) > CASSINI_NIC_MAX)
 		return -ERANGE;
 	*nic = v4 & ~a->mask;
-	*base = PORT_BASE;
 	return 0;
 }
 

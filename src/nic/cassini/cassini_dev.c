@@ -23,7 +23,6 @@
  */
 
 #define ROOM_ENV   "SOFTFABRIC_CXI"
-#define DEV_MAX    8
 #define SVC_MAX    16
 #define SVC_ID_MAX 65535
 #define TLE_DFLT   512 /* of a service; Source: facts/cxi.md 2.3 */
@@ -60,7 +59,7 @@ static const struct rsrc_row {
 #define OFF(member_) offsetof(struct room, member_)
 #define MAX_KEY(name_, r_, help_) {name_, CONF_U64, OFF(max) + CASSINI_RSRC_##r_ * sizeof(uint64_t), help_, 0, 1u << 20, NULL}
 static const struct conf_key room_key[] = {
-	{"nics", CONF_U64, OFF(nics), "adapters", 0, DEV_MAX, NULL},
+	{"nics", CONF_U64, OFF(nics), "adapters", 0, CASSINI_DEV_MAX, NULL},
 	{"gen", CONF_WORDS, OFF(gen), "hardware generation", 0, 0, "cassini1,cassini2"},
 	{"ptes", CONF_U64, OFF(max) + CASSINI_RSRC_PTE * sizeof(uint64_t), "portal table entries", 0, CASSINI_PTN_CNT, NULL},
 	MAX_KEY("txqs", TXQ, "transmit queues"),
@@ -256,7 +255,7 @@ static int room_read(struct room *room, char *err, size_t err_len)
 /* --- adapters --- */
 
 /* Where adapters sit. Source: facts/cxi.md 1.5: four of them on a node. */
-static const uint8_t slot_bus[DEV_MAX] = {0x21, 0x61, 0xa1, 0xe1, 0x22, 0x62, 0xa2, 0xe2};
+static const uint8_t slot_bus[CASSINI_DEV_MAX] = {0x21, 0x61, 0xa1, 0xe1, 0x22, 0x62, 0xa2, 0xe2};
 
 static int info_fill(const struct room *room, const struct link_room *net, int idx, struct cassini_devinfo *out, char *err, size_t err_len)
 {

@@ -100,6 +100,16 @@ static int peer_link(struct cassini_peer *peer, const struct link_addr *addr)
 	return 0;
 }
 
+/* Two hosts that both are on loopback. Once: a job that finds out has many such peers. */
+static void lost_on_loopback(struct cassini *nic, uint32_t addr)
+{
+	if (!nic->addr.loop || nic->is_refusal_said)
+		return;
+	nic->is_refusal_said = true;
+	LOG_WARN("NIC %#x: no adapter with this address on this host; between hosts set SOFTFABRIC_NET=\"if=...\" to an interface, an address or auto",
+		 addr);
+}
+
 int cassini_peer_get(struct cassini_dom *dom, uint32_t nic, uint16_t pid, struct cassini_peer **out)
 {
 	struct cassini_peer *peer = peer_at(dom, nic, pid);
@@ -111,6 +121,8 @@ int cassini_peer_get(struct cassini_dom *dom, uint32_t nic, uint16_t pid, struct
 		return -ENOMEM;
 	if (!peer->link) {
 		rc = dom->closing ? -ENETUNREACH : cassini_addr_of(dom->nic, nic, dom->vni, pid, &addr);
+		if (rc && !dom->closing)
+			lost_on_loopback(dom->nic, nic);
 		rc = rc ? rc : peer_link(peer, &addr);
 	}
 	if (rc)

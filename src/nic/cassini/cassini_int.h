@@ -51,9 +51,12 @@ struct cassini_addr_row {
 };
 struct cassini_addr {
 	uint32_t net, mask;               /* IPv4, host order; mask 0: none */
+	uint32_t loop;                    /* NIC address of adapter 0 of a host on loopback; 0: this one is not */
 	unsigned row_cnt;
 	struct cassini_addr_row row[CASSINI_ADDR_ROWS]; /* key map= */
 };
+
+#define CASSINI_DEV_MAX 8u                /* adapters of a host */
 
 struct cassini {
 	struct cassini_devinfo info;
@@ -66,6 +69,7 @@ struct cassini {
 	uint32_t next_rgid;
 	struct cassini_trig *fired, *fired_last; /* triggers whose threshold is reached, in order; see cassini_ct.c */
 	bool is_firing;
+	bool is_refusal_said;             /* that an address belongs to another host: once */
 	bool in_service;                  /* the adapter thread goes through @doms */
 	struct cassini_stats stats;       /* everything but the link's counters */
 	struct link_stats closed;         /* link counters of Domains that are closed */
@@ -149,7 +153,8 @@ void cassini_peer_unawait(struct cassini_peer *peer, struct cassini_op *op);
 /** cassini_addr_init() - What the room and our own address @own say. 0; -EINVAL with one sentence in @err. */
 int cassini_addr_init(struct cassini_addr *a, const struct link_room *net, const uint8_t own[16], char *err, size_t err_len);
 /**
- * cassini_addr_ip() - IP address and first UDP port of NIC address @nic: as map= says, or the host part put into the network. 0; -ENETUNREACH.
+ * cassini_addr_ip() - IP address and first UDP port of NIC address @nic: as map= says, or the host part put into the network; on loopback one of
+ * this host's adapters. 0; -ENETUNREACH.
  * cassini_addr_nic() - The reverse; @port 0: any. 0; -ERANGE: not in the network, or the host part has more than 20 bits.
  */
 int cassini_addr_ip(const struct cassini_addr *a, uint32_t nic, uint8_t ip[16], uint16_t *base);
