@@ -438,7 +438,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(room__default),  cmocka_unit_test(room__adapters), cmocka_unit_test(room__refusals),
 		cmocka_unit_test(room__services), cmocka_unit_test(room__file),	    cmocka_unit_test(svc__access),
-		cmocka_unit_test(open__missing),  cmocka_unit_test(lni__services),  cmocka_unit_test(rsrc__limits),
+		cmocka_unit_test(open__missing),  cmocka_unit_test(lni__services),
+		cmocka_unit_test(dom__another_host_on_loopback), cmocka_unit_test(rsrc__limits),
 		cmocka_unit_test(cp__shared_and_limited), cmocka_unit_test(stats__names), cmocka_unit_test(stats__report),
 	};
 
