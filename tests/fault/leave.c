@@ -145,11 +145,15 @@ static int leaver(struct rig *r, const void *arg)
 
 static int case_leave(const struct args *a)
 {
-	const char *env[] = {"SOFTFABRIC_NET", "loss=5%;seed=11", "FI_EFA_ENABLE_SHM_TRANSFER", a->udp ? "0" : "1", NULL};
+	const char *env[RIG_ENV] = {"SOFTFABRIC_NET", NULL};
 	struct rig_world *w = rig_world_new(2, rig_seed());
+	char room[64];
 	pid_t pid[2];
 	int ret;
 
+	snprintf(room, sizeof(room), "%sloss=5%%;seed=11", a->udp ? rig_prov()->udp_room : "");
+	env[1] = room;
+	rig_env_path(env, a->udp);
 	for (uint32_t i = 0; i < 2; i++)
 		pid[i] = rig_spawn(w, i, leaver, a, env);
 	ret = rig_await(pid, 2, 30000);
@@ -232,11 +236,12 @@ static int idle_main(struct rig *r, const void *arg)
 
 static int case_idle(const struct args *a)
 {
-	const char *env[] = {"FI_EFA_ENABLE_SHM_TRANSFER", a->udp ? "0" : "1", NULL};
+	const char *env[RIG_ENV] = {"SOFTFABRIC_NET", a->udp ? rig_prov()->udp_room : "", NULL};
 	struct rig_world *w = rig_world_new(2, rig_seed());
 	pid_t pid[2];
 	int ret;
 
+	rig_env_path(env, a->udp);
 	for (uint32_t i = 0; i < 2; i++)
 		pid[i] = rig_spawn(w, i, idle_main, a, env);
 	ret = rig_await(pid, 2, a->idle_s * 1000ull + 30000);

@@ -23,46 +23,6 @@
 #define CELL_NS  (20000 * RIG_NS_PER_MS)
 #define NTH_MAX  400
 
-enum act { SEND, INJECT, WRITE, READ, ATOMIC, FETCH, COMPARE };
-enum gen { NONE, READS, FULL, GEN_NUM };
-static const char *const gen_room[GEN_NUM] = {"gen=efa0-none", "gen=efa0-read", "gen=efa2-full"};
-
-struct oper {
-	const char *name;
-	enum act act;
-	uint32_t len;
-	bool dc;
-	enum gen gen;
-	const char *min_read, *runt; /* FI_EFA_INTER_MIN_READ_MESSAGE_SIZE, FI_EFA_RUNT_SIZE */
-	const char *took;            /* counter that shows the protocol */
-};
-
-static const struct oper opers[] = {
-	{"inject", INJECT, 64, false, FULL, "1048576", "0", "tx_pkts.EAGER_TAGRTM"},
-	{"eager", SEND, 4000, false, FULL, "1048576", "0", "tx_pkts.EAGER_TAGRTM"},
-	{"medium", SEND, 40000, false, FULL, "1048576", "0", "tx_pkts.MEDIUM_TAGRTM"},
-	{"longcts", SEND, 200000, false, FULL, "1048576", "0", "tx_pkts.LONGCTS_TAGRTM"},
-	{"longread", SEND, 200000, false, FULL, "100000", "0", "tx_pkts.LONGREAD_TAGRTM"},
-	{"runtread", SEND, 200000, false, FULL, "100000", "40000", "tx_pkts.RUNTREAD_TAGRTM"},
-	{"eager-dc", SEND, 4000, true, FULL, "1048576", "0", "tx_pkts.DC_EAGER_TAGRTM"},
-	{"medium-dc", SEND, 40000, true, FULL, "1048576", "0", "tx_pkts.DC_MEDIUM_TAGRTM"},
-	{"longcts-dc", SEND, 200000, true, FULL, "1048576", "0", "tx_pkts.DC_LONGCTS_TAGRTM"},
-	{"write-device", WRITE, 100000, false, FULL, "1048576", "0", "tx_pkts.RDMA_WRITE"},
-	{"read-device", READ, 100000, false, FULL, "1048576", "0", "tx_pkts.RDMA_READ"},
-	{"atomic", ATOMIC, 64, false, FULL, "1048576", "0", "tx_pkts.WRITE_RTA"},
-	{"atomic-dc", ATOMIC, 64, true, FULL, "1048576", "0", "tx_pkts.DC_WRITE_RTA"},
-	{"fetch", FETCH, 64, false, FULL, "1048576", "0", "tx_pkts.FETCH_RTA"},
-	{"compare", COMPARE, 64, false, FULL, "1048576", "0", "tx_pkts.COMPARE_RTA"},
-	{"write-eager", WRITE, 4000, false, NONE, "1048576", "0", "tx_pkts.EAGER_RTW"},
-	{"write-eager-dc", WRITE, 4000, true, NONE, "1048576", "0", "tx_pkts.DC_EAGER_RTW"},
-	{"write-longcts", WRITE, 100000, false, NONE, "1048576", "0", "tx_pkts.LONGCTS_RTW"},
-	{"write-longcts-dc", WRITE, 100000, true, NONE, "1048576", "0", "tx_pkts.DC_LONGCTS_RTW"},
-	{"read-short", READ, 4000, false, NONE, "1048576", "0", "tx_pkts.SHORT_RTR"},
-	{"read-longcts", READ, 100000, false, NONE, "1048576", "0", "tx_pkts.LONGCTS_RTR"},
-	{"write-longread", WRITE, 100000, false, READS, "1048576", "0", "tx_pkts.LONGREAD_RTW"},
-};
-#define OPERS (sizeof(opers) / sizeof(opers[0]))
-
 struct fault {
 	const char *name, *room, *counter;
 	uint64_t at_least_ms; /* so long does a cell last */
@@ -84,7 +44,7 @@ static const struct fault faults[] = {
 struct job {
 	const struct fault *fault; /* NULL: single datagrams */
 	const char *nth_counter;   /* fault_drop ... */
-	enum gen gen;
+	unsigned gen; /* of rig_prov()->gen */
 	bool udp;
 	uint32_t nth, nth_rank;    /* 0: only measure how many datagrams there are */
 	const char *only;
@@ -96,7 +56,7 @@ enum { W_MOVED = 0, W_SENT = 16, W_ERRORS = 16384 - 1 };
 struct cell {
 	struct rig *r;
 	const struct job *job;
-	const struct oper *op;
+	const struct rig_oper *op;
 	uint64_t start_ns, done, posted, atomics;
 	struct fi_context2 ctx[WINDOW];
 };
@@ -110,7 +70,7 @@ static uint8_t *buf_of(struct cell *c, uint64_t i)
 
 static uint64_t seed_of(const struct cell *c, uint64_t i)
 {
-	return c->r->w->seed + (uint64_t)(c->op - opers) * 1000003 + i * 31;
+	return c->r->w->seed + (uint64_t)(c->op - rig_prov()->oper) * 1000003 + i * 31;
 }
 
 static ssize_t post_msg(struct cell *c, uint64_t i, void *desc)
@@ -120,7 +80,7 @@ static ssize_t post_msg(struct cell *c, uint64_t i, void *desc)
 	struct fi_msg_tagged m = {.msg_iov = &iov, .desc = &desc, .iov_count = 1, .addr = r->to[1], .tag = i,
 				  .context = &c->ctx[i % WINDOW]};
 
-	return fi_tsendmsg(r->ep, &m, FI_COMPLETION | (c->op->dc ? FI_DELIVERY_COMPLETE : 0));
+	return fi_tsendmsg(r->ep, &m, FI_COMPLETION | c->op->level);
 }
 
 static ssize_t post_write(struct cell *c, uint64_t i, void *desc)
@@ -132,7 +92,7 @@ static ssize_t post_write(struct cell *c, uint64_t i, void *desc)
 	struct fi_msg_rma m = {.msg_iov = &iov, .desc = &desc, .iov_count = 1, .addr = r->to[1], .rma_iov = &to,
 			       .rma_iov_count = 1, .context = &c->ctx[i % WINDOW]};
 
-	return fi_writemsg(r->ep, &m, FI_COMPLETION | (c->op->dc ? FI_DELIVERY_COMPLETE : 0));
+	return fi_writemsg(r->ep, &m, FI_COMPLETION | c->op->level);
 }
 
 static ssize_t post_atomic(struct cell *c, uint64_t i, void *desc)
@@ -146,12 +106,12 @@ static ssize_t post_atomic(struct cell *c, uint64_t i, void *desc)
 	struct fi_ioc res = {v + 64, c->op->len / 8}, cmp = {v + 128, c->op->len / 8};
 
 	for (uint32_t k = 0; k < c->op->len / 8; k++) {
-		v[k] = c->op->act == COMPARE ? i + 1 : k + 1;
+		v[k] = c->op->act == RIG_COMPARE ? i + 1 : k + 1;
 		v[128 + k] = i;
 	}
-	if (c->op->act == ATOMIC)
-		return fi_atomicmsg(r->ep, &m, FI_COMPLETION | (c->op->dc ? FI_DELIVERY_COMPLETE : 0));
-	if (c->op->act == FETCH)
+	if (c->op->act == RIG_ATOMIC)
+		return fi_atomicmsg(r->ep, &m, FI_COMPLETION | c->op->level);
+	if (c->op->act == RIG_FETCH)
 		return fi_fetch_atomicmsg(r->ep, &m, &res, &desc, 1, FI_COMPLETION);
 	m.op = FI_CSWAP;
 	return fi_compare_atomicmsg(r->ep, &m, &cmp, &desc, 1, &res, &desc, 1, FI_COMPLETION);
@@ -162,22 +122,22 @@ static ssize_t post(struct cell *c, uint64_t i)
 	struct rig *r = c->r;
 	void *desc = fi_mr_desc(r->mr);
 
-	if (c->op->act == SEND || c->op->act == INJECT || c->op->act == WRITE)
+	if (c->op->act == RIG_SEND || c->op->act == RIG_INJECT || c->op->act == RIG_WRITE)
 		rig_fill(buf_of(c, i), c->op->len, seed_of(c, i));
 	switch (c->op->act) {
-	case SEND:
+	case RIG_SEND:
 		return post_msg(c, i, desc);
-	case INJECT:
+	case RIG_INJECT:
 		return fi_tinject(r->ep, buf_of(c, i), c->op->len, r->to[1], i);
-	case WRITE:
+	case RIG_WRITE:
 		return post_write(c, i, desc);
-	case READ:
+	case RIG_READ:
 		memset(buf_of(c, i), 0, c->op->len);
 		return fi_read(r->ep, buf_of(c, i), c->op->len, desc, r->to[1], r->w->peer[1].mem + i % WINDOW * BUF_LEN,
 			       r->w->peer[1].key, &c->ctx[i % WINDOW]);
-	case ATOMIC:
-	case FETCH:
-	case COMPARE:
+	case RIG_ATOMIC:
+	case RIG_FETCH:
+	case RIG_COMPARE:
 		break;
 	}
 	return post_atomic(c, i, desc);
@@ -188,11 +148,11 @@ static void verify_result(struct cell *c, uint64_t i)
 	const uint64_t *res = (const uint64_t *)buf_of(c, i) + 64;
 	struct rig *r = c->r;
 
-	if (c->op->act == READ)
+	if (c->op->act == RIG_READ)
 		CHECK(rig_is_filled(buf_of(c, i), c->op->len, 77 + i % WINDOW) < 0, "%s %llu: wrong data", c->op->name,
 		      (unsigned long long)i);
-	for (uint32_t k = 0; (c->op->act == FETCH || c->op->act == COMPARE) && k < c->op->len / 8; k++) {
-		uint64_t want = c->op->act == FETCH ? i * (k + 1) : i;
+	for (uint32_t k = 0; (c->op->act == RIG_FETCH || c->op->act == RIG_COMPARE) && k < c->op->len / 8; k++) {
+		uint64_t want = c->op->act == RIG_FETCH ? i * (k + 1) : i;
 
 		CHECK(res[k] == want, "%s %llu: word %u was %llu, not %llu", c->op->name, (unsigned long long)i, k,
 		      (unsigned long long)res[k], (unsigned long long)want);
@@ -250,7 +210,7 @@ static void act(struct cell *c, uint64_t first, uint64_t n, unsigned window)
 
 			CHECK(!ret || ret == -FI_EAGAIN, "%s: post %s", c->op->name, fi_strerror((int)-ret));
 			c->posted += !ret;
-			if (!ret && c->op->act == INJECT)
+			if (!ret && c->op->act == RIG_INJECT)
 				c->done++;
 			else if (!ret)
 				is_open[i % WINDOW] = true;
@@ -280,7 +240,14 @@ static void take(struct cell *c, uint64_t first, uint64_t n)
 		if (c->posted < n && c->posted - c->done < WINDOW && c->posted < c->done / WINDOW * WINDOW + WINDOW) {
 			uint64_t i = first + c->posted;
 
-			OK(fi_trecv(r->ep, buf_of(c, i), BUF_LEN, fi_mr_desc(r->mr), r->to[0], i, 0, &c->ctx[i % WINDOW]));
+			ssize_t ret = fi_trecv(r->ep, buf_of(c, i), BUF_LEN, fi_mr_desc(r->mr), r->to[0], i, 0, &c->ctx[i % WINDOW]);
+
+			CHECK(!ret || ret == -FI_EAGAIN, "%s: receive %s", c->op->name, fi_strerror((int)-ret));
+			if (ret) {
+				rig_progress(r);
+				check_time(c, "a receive");
+				continue;
+			}
 			of_slot[i % WINDOW] = i;
 			c->posted++;
 			continue;
@@ -297,9 +264,9 @@ static void take(struct cell *c, uint64_t first, uint64_t n)
 	}
 }
 
-static bool is_msg(const struct oper *op)
+static bool is_msg(const struct rig_oper *op)
 {
-	return op->act == SEND || op->act == INJECT;
+	return op->act == RIG_SEND || op->act == RIG_INJECT;
 }
 
 /* What the target's memory must be after @n operations in all; the last WINDOW writes of them are still there. */
@@ -308,11 +275,11 @@ static void check_target(struct cell *c, uint64_t n)
 	const uint64_t *word = (const uint64_t *)(c->r->region + WINDOW * BUF_LEN);
 	struct rig *r = c->r;
 
-	for (uint64_t i = n > WINDOW ? n - WINDOW : 0; c->op->act == WRITE && i < n; i++)
+	for (uint64_t i = n > WINDOW ? n - WINDOW : 0; c->op->act == RIG_WRITE && i < n; i++)
 		CHECK(rig_is_filled(buf_of(c, i), c->op->len, seed_of(c, i)) < 0, "%s %llu: wrong data", c->op->name,
 		      (unsigned long long)i);
-	for (uint32_t k = 0; c->op->act >= ATOMIC && k < c->op->len / 8; k++) {
-		uint64_t want = c->op->act == COMPARE ? n : n * (k + 1);
+	for (uint32_t k = 0; c->op->act >= RIG_ATOMIC && k < c->op->len / 8; k++) {
+		uint64_t want = c->op->act == RIG_COMPARE ? n : n * (k + 1);
 
 		CHECK(word[k] == want, "%s: word %u is %llu after %llu operations, not %llu", c->op->name, k,
 		      (unsigned long long)word[k], (unsigned long long)n, (unsigned long long)want);
@@ -322,7 +289,7 @@ static void check_target(struct cell *c, uint64_t n)
 static void batch(struct cell *c, uint64_t first, uint64_t n)
 {
 	struct rig *r = c->r;
-	bool one_by_one = c->op->act >= FETCH;
+	bool one_by_one = c->op->act >= RIG_FETCH;
 
 	if (r->rank == 0)
 		act(c, first, n, one_by_one ? 1 : WINDOW);
@@ -341,7 +308,7 @@ static uint64_t moved(struct cell *c, const char *counter)
 {
 	struct rig *r = c->r;
 
-	atomic_store(&r->w->word[W_MOVED + r->rank], rig_stat(r, counter));
+	atomic_store(&r->w->word[W_MOVED + r->rank], rig_link_stat(r, counter));
 	rig_sync(r);
 	return atomic_load(&r->w->word[W_MOVED]) + atomic_load(&r->w->word[W_MOVED + 1]);
 }
@@ -350,11 +317,11 @@ static void cell_open(struct cell *c)
 {
 	struct rig *r = c->r;
 
-	setenv("FI_EFA_INTER_MIN_READ_MESSAGE_SIZE", c->op->min_read, 1);
-	setenv("FI_EFA_RUNT_SIZE", c->op->runt, 1);
+	for (const char *const *env = c->op->env; *env; env += 2)
+		setenv(env[0], env[1], 1);
 	c->start_ns = rig_now_ns();
 	rig_open(r, WINDOW * BUF_LEN + 4096);
-	if (r->rank == 1 && c->op->act == READ)
+	if (r->rank == 1 && c->op->act == RIG_READ)
 		for (uint64_t i = 0; i < WINDOW; i++)
 			rig_fill(buf_of(c, i), c->op->len, 77 + i);
 	rig_sync(r);
@@ -370,7 +337,7 @@ static void cell_checks(struct cell *c)
 		CHECK(next_done(c, &len) < 0, "%s: one completion too many", c->op->name);
 	if (r->rank == 0)
 		CHECK(rig_stat(r, c->op->took), "%s: nothing in %s", c->op->name, c->op->took);
-	CHECK(!rig_stat(r, "shm_tx_pkts"), "%s went past the conditions", c->op->name);
+	CHECK(!rig_link_stat(r, "shm_tx_pkts"), "%s went past the conditions", c->op->name);
 }
 
 static void run_fault_cell(struct cell *c)
@@ -403,17 +370,17 @@ static void run_fault_cell(struct cell *c)
 /* Datagrams that this port gave to the conditions, those of its close included. */
 static uint64_t offered(struct rig *r)
 {
-	return rig_stat(r, "net_tx_dgrams") + rig_stat(r, "fault_drop") - rig_stat(r, "fault_dup");
+	return rig_link_stat(r, "net_tx_dgrams") + rig_link_stat(r, "fault_drop") - rig_link_stat(r, "fault_dup");
 }
 
 static void run_nth_cell(struct cell *c)
 {
-	_Atomic uint64_t *sent = &c->r->w->word[W_SENT + 2 * (c->op - opers) + c->r->rank];
+	_Atomic uint64_t *sent = &c->r->w->word[W_SENT + 2 * (c->op - rig_prov()->oper) + c->r->rank];
 	const struct job *j = c->job;
 	struct rig *r = c->r;
 	uint64_t hits, all;
 
-	if (j->nth > atomic_load(&c->r->w->word[W_SENT + 2 * (c->op - opers) + j->nth_rank]))
+	if (j->nth > atomic_load(&c->r->w->word[W_SENT + 2 * (c->op - rig_prov()->oper) + j->nth_rank]))
 		return;
 	rig_sync(r); /* before one of them measures anew */
 	cell_open(c);
@@ -425,10 +392,10 @@ static void run_nth_cell(struct cell *c)
 	if (!j->nth) {
 		atomic_store(sent, offered(r));
 	} else if (r->rank == j->nth_rank) {
-		hits = rig_stat(r, j->nth_counter);
+		hits = rig_link_stat(r, j->nth_counter);
 		all = offered(r);
 		/* the one that was held back to the end is not counted among those that went out */
-		CHECK(hits <= 1 && (hits || all < j->nth) && (!hits || all + rig_stat(r, "fault_delay") >= j->nth),
+		CHECK(hits <= 1 && (hits || all < j->nth) && (!hits || all + rig_link_stat(r, "fault_delay") >= j->nth),
 		      "%s: %s is %llu of %llu datagrams", c->op->name, j->nth_counter, (unsigned long long)hits,
 		      (unsigned long long)all);
 	}
@@ -440,11 +407,11 @@ static int rank_main(struct rig *r, const void *arg)
 {
 	const struct job *j = arg;
 
-	for (size_t i = 0; i < OPERS; i++) {
-		struct cell c = {.r = r, .job = j, .op = &opers[i]};
+	for (const struct rig_oper *op = rig_prov()->oper; op->name; op++) {
+		struct cell c = {.r = r, .job = j, .op = op};
 		struct rig_world *w = r->w;
 
-		if (opers[i].gen != j->gen || (j->only && !strstr(opers[i].name, j->only)))
+		if (!(op->gens & 1u << j->gen) || (j->only && !strstr(op->name, j->only)))
 			continue;
 		if (j->fault)
 			run_fault_cell(&c);
@@ -457,14 +424,26 @@ static int rank_main(struct rig *r, const void *arg)
 
 /* --- runs ------------------------------------------------------------------------------------------------------------------------------ */
 
+static unsigned gen_cnt(void)
+{
+	unsigned n = 0;
+
+	while (n < RIG_GENS && rig_prov()->gen[n].label)
+		n++;
+	return n;
+}
+
 static int run(struct rig_world *w, const struct job *j, const char *room0, const char *room1, uint64_t limit_ms)
 {
-	const char *env[] = {"SOFTFABRIC_NET", room0, "FI_EFA_ENABLE_SHM_TRANSFER", j->udp ? "0" : "1", "SOFTFABRIC_EFA",
-			     gen_room[j->gen], "FI_EFA_USE_DEVICE_RDMA", j->gen == NONE ? "0" : "1", NULL};
+	const char *env[RIG_ENV] = {"SOFTFABRIC_NET", NULL};
+	char room[320];
 	pid_t pid[2];
 
+	env[1] = room;
+	rig_env_path(env, j->udp);
+	rig_env_add(env, rig_prov()->gen[j->gen].env);
 	for (uint32_t i = 0; i < 2; i++) {
-		env[1] = i ? room1 : room0;
+		snprintf(room, sizeof(room), "%s%s", j->udp ? rig_prov()->udp_room : "", i ? room1 : room0);
 		pid[i] = rig_spawn(w, i, rank_main, j, env);
 	}
 	return rig_await(pid, 2, limit_ms);
@@ -475,8 +454,8 @@ static int run_faults(const char *which, const char *only)
 	int failed = 0;
 
 	for (size_t f = 0; f < FAULTS; f++) {
-		for (int k = 0; k < 2 * GEN_NUM; k++) {
-			struct job j = {.fault = &faults[f], .gen = (enum gen)(k / 2), .udp = k % 2, .only = only};
+		for (unsigned k = 0; k < 2 * gen_cnt(); k++) {
+			struct job j = {.fault = &faults[f], .gen = k / 2, .udp = k % 2, .only = only};
 			uint64_t start = rig_now_ns();
 			struct rig_world *w;
 			char room[256];
@@ -490,7 +469,7 @@ static int run_faults(const char *which, const char *only)
 			rig_world_free(w);
 			failed += ret != 0;
 			printf("%s %s %s %s %llu ms\n", ret ? "FAIL" : "pass", faults[f].name, j.udp ? "udp" : "shm",
-			       gen_room[j.gen], (unsigned long long)((rig_now_ns() - start) / RIG_NS_PER_MS));
+			       rig_prov()->gen[j.gen].label, (unsigned long long)((rig_now_ns() - start) / RIG_NS_PER_MS));
 			fflush(stdout);
 		}
 	}
@@ -501,13 +480,13 @@ static uint64_t most(struct rig_world *w, uint32_t rank)
 {
 	uint64_t n = 0;
 
-	for (size_t i = 0; i < OPERS; i++)
+	for (size_t i = 0; rig_prov()->oper[i].name; i++)
 		n = MAX(n, atomic_load(&w->word[W_SENT + 2 * i + rank]));
 	return MIN(n, NTH_MAX);
 }
 
 /* Measure how many datagrams each operation takes, then hit each of them. @stride: every so many, from @first on. */
-static int run_nth(const char *key, bool udp, enum gen gen, unsigned stride, unsigned first, const char *only)
+static int run_nth(const char *key, bool udp, unsigned gen, unsigned stride, unsigned first, const char *only)
 {
 	struct rig_world *w = rig_world_new(2, rig_seed());
 	char counter[32], quiet[96], hit[96];
@@ -533,7 +512,7 @@ static int run_nth(const char *key, bool udp, enum gen gen, unsigned stride, uns
 		}
 	}
 	printf("%s %s-nth %s %s: %u datagrams of %llu and %llu, %llu ms\n", failed ? "FAIL" : "pass", key, udp ? "udp" : "shm",
-	       gen_room[gen], runs, (unsigned long long)most(w, 0), (unsigned long long)most(w, 1),
+	       rig_prov()->gen[gen].label, runs, (unsigned long long)most(w, 0), (unsigned long long)most(w, 1),
 	       (unsigned long long)((rig_now_ns() - start) / RIG_NS_PER_MS));
 	fflush(stdout);
 	rig_world_free(w);
@@ -545,8 +524,8 @@ static int run_all_nth(unsigned stride, const char *only)
 	static const char *const key[] = {"drop", "dup", "delay"};
 	int failed = 0;
 
-	for (unsigned k = 0; k < 3 * 2 * GEN_NUM; k++)
-		failed += run_nth(key[k % 3], k / 3 % 2, (enum gen)(k / 6), stride, k % stride, only);
+	for (unsigned k = 0; k < 3 * 2 * gen_cnt(); k++)
+		failed += run_nth(key[k % 3], k / 3 % 2, k / 6, stride, k % stride, only);
 	return failed != 0;
 }
 

@@ -135,7 +135,7 @@ pid_t rig_spawn(struct rig_world *w, uint32_t rank, int (*fn)(struct rig *r, con
 	if (getppid() != parent)
 		_exit(1);
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	setenv("FI_PROVIDER", "efa", 1); /* the others need not look for their hardware */
+	setenv("FI_PROVIDER", rig_prov()->name, 1); /* the others need not look for their hardware */
 	for (; env && env[0]; env += 2)
 		setenv(env[0], env[1], 1);
 	r.rng = w->seed * RIG_RANKS + rank;
@@ -252,11 +252,11 @@ static struct fi_info *hints_new(const struct rig *r)
 	struct fi_info *h = fi_allocinfo();
 
 	CHECK(h, "out of memory");
-	h->fabric_attr->prov_name = strdup("efa");
+	h->fabric_attr->prov_name = strdup(rig_prov()->name);
 	h->ep_attr->type = FI_EP_RDM;
 	h->caps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_DIRECTED_RECV | FI_SOURCE;
-	h->mode = FI_CONTEXT | FI_CONTEXT2;
-	h->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+	h->mode = rig_prov()->mode;
+	h->domain_attr->mr_mode = rig_prov()->mr_mode;
 	h->domain_attr->threading = FI_THREAD_DOMAIN;
 	h->domain_attr->data_progress = h->domain_attr->control_progress = r->progress;
 	h->tx_attr->msg_order = h->rx_attr->msg_order = FI_ORDER_SAS;
@@ -270,6 +270,10 @@ static void region_open(struct rig *r, size_t len)
 	CHECK(r->region != MAP_FAILED, "no memory for %zu bytes", len);
 	OK(fi_mr_reg(r->domain, r->region, len,
 		     FI_REMOTE_READ | FI_REMOTE_WRITE | FI_SEND | FI_RECV | FI_READ | FI_WRITE, 0, 0, 0, &r->mr, NULL));
+	if (!(r->info->domain_attr->mr_mode & FI_MR_ENDPOINT))
+		return;
+	OK(fi_mr_bind(r->mr, &r->ep->fid, 0));
+	OK(fi_mr_enable(r->mr));
 }
 
 void rig_open_alone(struct rig *r, size_t region_len)
@@ -303,7 +307,7 @@ void rig_open(struct rig *r, size_t region_len)
 	rig_open_alone(r, region_len);
 	OK(fi_getname(&r->ep->fid, me->addr, &len));
 	me->addr_len = len;
-	me->mem = (uintptr_t)r->region;
+	me->mem = r->info->domain_attr->mr_mode & FI_MR_VIRT_ADDR ? (uintptr_t)r->region : 0;
 	me->key = fi_mr_key(r->mr);
 	rig_sync(r);
 	for (uint32_t i = 0; i < r->w->ranks; i++)
@@ -365,4 +369,12 @@ uint64_t rig_stat(struct rig *r, const char *name)
 	CHECK(r->stats, "the domain has no counters");
 	CHECK(!r->stats->read(r->domain, name, &v), "no counter %s", name);
 	return v;
+}
+
+uint64_t rig_link_stat(struct rig *r, const char *name)
+{
+	char full[64];
+
+	snprintf(full, sizeof(full), "%s%s", rig_prov()->stat_prefix, name);
+	return rig_stat(r, full);
 }

@@ -41,6 +41,46 @@ struct rig_peer {
 	uint64_t mem, key; /* of its region */
 };
 
+/* --- what differs between providers: prov.c; SOFTFABRIC_NAME chooses, efa without it ------------------------------------- */
+
+enum rig_act { RIG_SEND, RIG_INJECT, RIG_WRITE, RIG_READ, RIG_ATOMIC, RIG_FETCH, RIG_COMPARE };
+#define RIG_GENS 4
+#define RIG_ENV  24 /* words of an environment, NULL included */
+
+/* One way a message or an access takes. */
+struct rig_oper {
+	const char *name; /* NULL ends the list */
+	enum rig_act act;
+	uint32_t len;
+	uint64_t level;   /* FI_DELIVERY_COMPLETE ... */
+	unsigned gens;    /* bit per rig_prov.gen */
+	const char *env[5];
+	const char *took; /* counter that shows it */
+};
+
+/* A kind of device, or a mode of the provider: NAME, value, ... */
+struct rig_gen {
+	const char *label; /* NULL: no more */
+	const char *env[5];
+};
+
+struct rig_prov {
+	const char *name;
+	uint64_t mode;
+	int mr_mode;
+	uint64_t match_complete; /* FI_MATCH_COMPLETE if it has that level */
+	const struct rig_oper *oper;
+	struct rig_gen gen[RIG_GENS], life[2]; /* of the matrix; of deaths */
+	const char *udp[3];      /* environment that turns shared memory off, */
+	const char *udp_room;    /* or what begins the room then */
+	const char *stat_prefix; /* of the link's counters */
+	struct { int prov, err; } lost[8]; /* how operations with a lost peer may end */
+};
+const struct rig_prov *rig_prov(void);
+/** rig_env_add() - Append to a NULL-ended environment of RIG_ENV words. rig_env_path(): what the path asks for. */
+void rig_env_add(const char **env, const char *const *more);
+void rig_env_path(const char **env, bool udp);
+
 /* The page. */
 struct rig_world {
 	uint32_t ranks;
@@ -126,6 +166,8 @@ void rig_barrier(struct rig *r, unsigned id, uint32_t n);
 void rig_sync(struct rig *r);
 void rig_progress(struct rig *r);
 uint64_t rig_stat(struct rig *r, const char *name);
+/** rig_link_stat() - A counter of the link: fault_drop, net_tx_dgrams ... */
+uint64_t rig_link_stat(struct rig *r, const char *name);
 
 void rig_fill(void *mem, size_t len, uint64_t seed);
 /** rig_is_filled() - Index of the first wrong byte, or -1. */

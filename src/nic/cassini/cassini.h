@@ -157,6 +157,11 @@ uint16_t cassini_dom_pid(const struct cassini_dom *dom);
 uint16_t cassini_dom_vni(const struct cassini_dom *dom);
 /** cassini_dom_poll() - Move frames: deposit, match, answer, make events. Return: number of things done, 0 = idle. */
 int cassini_dom_poll(struct cassini_dom *dom);
+/**
+ * cassini_peer_life() - A number that changes when the process that answered at (@nic, @pid) is found to be gone: later answers come from another one.
+ * Of a peer that a command went to; sends nothing.
+ */
+uint32_t cassini_peer_life(struct cassini_dom *dom, uint32_t nic, uint16_t pid);
 /** cassini_dom_wait_fd() - Readable while cassini_dom_poll() may have work, after cassini_dom_arm(). -ENOTSUP in the simulator. */
 int cassini_dom_wait_fd(struct cassini_dom *dom);
 /** cassini_dom_arm() - Before a sleep on the fd. Return: 0; -EAGAIN: there is work already. EQs are the caller's to look at. */

@@ -173,6 +173,17 @@ static void peer_look(struct cassini_peer *peer)
 		peer->nonce = nonce;
 }
 
+uint32_t cassini_peer_life(struct cassini_dom *dom, uint32_t nic, uint16_t pid)
+{
+	struct cassini_peer *peer = peer_find(dom, nic, pid);
+
+	lock_assert_held(dom->nic->open.lock);
+	if (!peer)
+		return 0;
+	peer_look(peer);
+	return peer->life;
+}
+
 void cassini_peer_await(struct cassini_peer *peer, struct cassini_op *op)
 {
 	struct cassini_dom *dom = peer->dom;

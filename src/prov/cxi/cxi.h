@@ -192,6 +192,9 @@ struct cxi_portal {
 	LIST_HEAD(, cxi_mr) mrs;
 	uint8_t opt_used[CXI_MR_OPT_MAX]; /* pid_idx 16.. taken */
 	struct cxi_ep *ep;               /* owner: EP or SEP */
+	uint32_t tx_id_cnt;              /* in use */
+	uint64_t ask_ns;                 /* cxi_alive.c: when to ask next */
+	LIST_HEAD(, cxi_ask) asks;
 	void *ctrl_wait;                 /* cxi_fc_tx.c: control messages to send later */
 };
 /** cxi_portal_open() - @pid: CASSINI_PID_ANY or one. 0; -FI_EADDRINUSE; -FI_EACCES; -FI_ENOSPC; -FI_ENOMEM. Lock held. */
@@ -203,6 +206,12 @@ int cxi_portal_add_txc(struct cxi_portal *p, struct cxi_txc *t); /* 0; -FI_ENOSP
 void cxi_portal_del_txc(struct cxi_portal *p, struct cxi_txc *t);
 /** cxi_portal_dom() - The Domain for @vni; 0: the first. NULL: none. */
 struct cassini_dom *cxi_portal_dom(const struct cxi_portal *p, uint16_t vni);
+/** cxi_alive_watch() - The peer took @tx and has not matched it: from now on it is asked whether it lives. */
+void cxi_alive_watch(struct cxi_tx *tx);
+int cxi_alive_timers(struct cxi_portal *p, uint64_t now_ns); /* while p->tx_id_cnt. Return: sends ended */
+/** cxi_alive_forget() - @t is about to leave @p: nothing of it stands in @p's tables any more. */
+void cxi_alive_forget(struct cxi_portal *p, const struct cxi_txc *t);
+void cxi_alive_fini(struct cxi_portal *p);
 /** cxi_tx_id_get(), cxi_rdzv_id_get() - An id for @tx, -FI_EAGAIN none is free; put frees it. */
 int cxi_tx_id_get(struct cxi_portal *p, struct cxi_tx *tx);
 void cxi_tx_id_put(struct cxi_portal *p, unsigned id);
@@ -301,6 +310,8 @@ struct cxi_tx {
 	uint64_t due_ns, first_ns;       /* RNR */
 	uint8_t tries;
 	bool canceled;
+	bool is_asked;                   /* cxi_alive.c */
+	uint32_t life;
 	uint8_t inject[CASSINI_IDC_MAX]; /* payload of an injected send that may be sent again */
 };
 /** cxi_tx_get() - A fresh operation of @ep; not zeroed beyond the bookkeeping. NULL: tx_attr.size are outstanding or memory is short: -FI_EAGAIN. */
@@ -432,6 +443,8 @@ int cxi_ctrl_send(struct cxi_portal *p, const struct cxi_dest *to, uint64_t bits
 int cxi_ctrl_timers(struct cxi_portal *p, uint64_t now_ns);
 void cxi_ctrl_fini(struct cxi_portal *p);
 int cxi_fc_timers(struct cxi_txc *t, uint64_t now_ns);
+/** cxi_fc_forget() - @portal is about to go: what was sent from it and refused vanishes. */
+void cxi_fc_forget(struct cxi_txc *t, const struct cxi_portal *portal);
 void cxi_fc_fini(struct cxi_txc *t);                                         /* held sends vanish; t->fc may be NULL */
 
 /* --- regions (cxi_mr.c) ------------------------------------------------------------------------------------------------------------------------------------- */

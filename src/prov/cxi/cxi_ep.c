@@ -157,6 +157,8 @@ static int ep_enable_locked(struct cxi_ep *ep)
 	ret = cxi_contexts_enable(ep);
 	if (ret) {
 		cxi_portal_close(ep->portal);
+		if (ep->stx)
+			cxi_drain(ep->stx->eq); /* what was cancelled there names this endpoint */
 		ep->portal = NULL;
 		return ret;
 	}

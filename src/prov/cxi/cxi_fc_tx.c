@@ -284,6 +284,30 @@ void cxi_fc_fini(struct cxi_txc *t)
 	t->fc = NULL;
 }
 
+void cxi_fc_forget(struct cxi_txc *t, const struct cxi_portal *portal)
+{
+	struct fc_tx *f = t->fc;
+	struct fc_peer *p, *next;
+	struct cxi_tx *tx, *tx_next;
+
+	if (!f)
+		return;
+	LIST_FOREACH_SAFE(p, &f->peers, link, next) {
+		TAILQ_FOREACH_SAFE(tx, &p->held, link, tx_next) {
+			if (tx->portal != portal)
+				continue;
+			TAILQ_REMOVE(&p->held, tx, link);
+			cxi_tx_put(tx);
+		}
+		if (TAILQ_EMPTY(&p->held))
+			peer_free(t, p);
+		else if (p->portal == portal)
+			p->portal = TAILQ_FIRST(&p->held)->portal;
+		if (!t->fc)
+			break;
+	}
+}
+
 static void peer_lost(struct cxi_portal *portal, uint32_t nic, uint16_t pid, uint8_t rc)
 {
 	for (int i = 0; i < portal->txc_cnt; i++) {

@@ -45,6 +45,8 @@ static void send_on_ack(struct cxi_req *req, const struct cassini_event *ev)
 	}
 	if (unlikely((tx->wait & CXI_WAIT_MATCH) && ev->ptl_list == CASSINI_PRIORITY))
 		tx->wait &= (uint8_t)~CXI_WAIT_MATCH;
+	if (unlikely(tx->wait == (CXI_WAIT_ACK | CXI_WAIT_MATCH)))
+		cxi_alive_watch(tx);
 	send_went(tx, CXI_WAIT_ACK);
 }
 

@@ -79,6 +79,8 @@ int cxi_portal_add_txc(struct cxi_portal *p, struct cxi_txc *t)
 void cxi_portal_del_txc(struct cxi_portal *p, struct cxi_txc *t)
 {
 	t->cps.dom = NULL; /* memory of a Domain may be used again for another */
+	cxi_fc_forget(t, p);
+	cxi_alive_forget(p, t);
 	for (int i = 0; i < p->txc_cnt; i++) {
 		if (p->txc[i] == t) {
 			p->txc[i] = p->txc[--p->txc_cnt];
@@ -108,6 +110,8 @@ int cxi_portal_progress(struct cxi_portal *p)
 		p->timer_skip = 0;
 		if (unlikely(p->ctrl_wait != NULL))
 			n += cxi_ctrl_timers(p, now);
+		if (unlikely(p->tx_id_cnt))
+			n += cxi_alive_timers(p, now);
 		for (int i = 0; i < p->txc_cnt; i++)
 			n += cxi_txc_timers(p->txc[i], now);
 		for (int i = 0; i < p->rxc_top; i++)
@@ -127,6 +131,7 @@ int cxi_tx_id_get(struct cxi_portal *p, struct cxi_tx *tx)
 		if (p->tx_id[id])
 			continue;
 		p->tx_id[id] = tx;
+		p->tx_id_cnt++;
 		p->tx_id_hint = id + 1;
 		return (int)id;
 	}
@@ -136,6 +141,7 @@ int cxi_tx_id_get(struct cxi_portal *p, struct cxi_tx *tx)
 void cxi_tx_id_put(struct cxi_portal *p, unsigned id)
 {
 	p->tx_id[id] = NULL;
+	p->tx_id_cnt--;
 }
 
 int cxi_rdzv_id_get(struct cxi_portal *p, struct cxi_tx *tx, bool tagged)
@@ -184,6 +190,19 @@ static int append_kind(struct cxi_portal *p, enum cxi_sh_kind kind, struct cxi_r
 	return cassini_append(p->pte, &le, NULL);
 }
 
+/* Questions of whether we live: the adapter's answer is all, and a program that computes for long finds no events of them. */
+static int append_ask(struct cxi_portal *p)
+{
+	struct cassini_le_attr le = {
+		.list = CASSINI_PRIORITY,
+		.flags = CASSINI_LE_OP_PUT | CASSINI_LE_EVENT_LINK_DISABLE | CASSINI_LE_EVENT_UNLINK_DISABLE | CASSINI_LE_EVENT_COMM_DISABLE,
+		.match_id = CASSINI_MATCH_ID_ANY,
+		.match_bits = cxi_sh_ctrl(CXI_CTRL_ASK, 0, 0, 0),
+	};
+
+	return cassini_append(p->pte, &le, NULL);
+}
+
 /* State changes of PTE 255 itself: we asked for them. */
 static void pte_on_event(struct cxi_req *req, const struct cassini_event *ev)
 {
@@ -204,6 +223,7 @@ static int shared_pte_open(struct cxi_portal *p)
 		ret = cassini_pte_map(p->pte, p->dom[i], CXI_IDX_SHARED);
 	ret = ret ? ret : append_kind(p, CXI_SH_RDZV, &p->rdzv_req);
 	ret = ret ? ret : append_kind(p, CXI_SH_ZBP, &p->zbp_req);
+	ret = ret ? ret : append_ask(p);
 	ret = ret ? ret : append_kind(p, CXI_SH_CTRL, &p->ctrl_req);
 	return ret ? ret : cassini_set_state(p->pte, CASSINI_PTE_ENABLED, CASSINI_DROP_IGNORE);
 }
@@ -236,6 +256,7 @@ int cxi_portal_open(struct cxi_domain *d, const struct cxi_key *keys, int key_cn
 	p->domain = d;
 	p->ep = ep;
 	LIST_INIT(&p->mrs);
+	LIST_INIT(&p->asks);
 	LIST_INSERT_HEAD(&d->portals, p, link);
 	ret = doms_open(p, keys, key_cnt, pid);
 	ret = ret ? ret : cassini_eq_open(d->lni, CTRL_EQ_SLOTS, 1, &p->eq);
@@ -263,6 +284,7 @@ void cxi_portal_close(struct cxi_portal *p)
 	if (p->eq)
 		cxi_drain(p->eq);
 	cxi_ctrl_fini(p);
+	cxi_alive_fini(p);
 	cassini_eq_close(p->eq);
 	cxi_cps_close(&p->cps);
 	if (p->cp)

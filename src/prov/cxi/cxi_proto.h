@@ -52,7 +52,7 @@ enum cxi_sh_kind { CXI_SH_RDZV, CXI_SH_ZBP, CXI_SH_CTRL, CXI_SH_MR };
 #define CXI_SH_RDZV_HI   GENMASK(54, 48)
 #define CXI_SH_TX_ID     GENMASK(10, 0)
 #define CXI_SH_CTRL_TYPE GENMASK(61, 60)
-enum cxi_ctrl { CXI_CTRL_FC_NOTIFY, CXI_CTRL_FC_RESUME };
+enum cxi_ctrl { CXI_CTRL_FC_NOTIFY, CXI_CTRL_FC_RESUME, CXI_CTRL_ASK }; /* ASK: is anybody there? Answered by the adapter */
 #define CXI_SH_CTRL_TXC  GENMASK(7, 0)   /* sender's TX context */
 #define CXI_SH_CTRL_RXC  GENMASK(15, 8)  /* receiver's RX context */
 #define CXI_SH_CTRL_DROPS GENMASK(31, 16)
