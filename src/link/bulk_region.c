@@ -316,6 +316,8 @@ int bulk_node_open(struct link_node *n, struct bulk_node **out)
 	b->id += !b->id;
 	b->free_head = b->free_tail = IDX_NONE;
 	b->target_gc_at = BULK_TARGET_BUCKETS;
+	if (!n->attr.sim)
+		bulk_tab_reap();
 	*out = b;
 	return 0;
 }

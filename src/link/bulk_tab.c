@@ -326,6 +326,13 @@ static void tabs_reap(void)
 	mem_free(maps);
 }
 
+void bulk_tab_reap(void)
+{
+	tabs_lock();
+	tabs_reap();
+	tabs_unlock();
+}
+
 int bulk_tab_create(uint64_t node_id, struct bulk_tab **out)
 {
 	struct bulk_tab *t = mem_alloc(sizeof(*t));
