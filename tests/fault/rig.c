@@ -316,13 +316,18 @@ void rig_open(struct rig *r, size_t region_len)
 
 void rig_close_ep(struct rig *r)
 {
+	if (r->info->domain_attr->mr_mode & FI_MR_ENDPOINT) { /* it belongs to the endpoint */
+		OK(fi_close(&r->mr->fid));
+		r->mr = NULL;
+	}
 	OK(fi_close(&r->ep->fid));
 	r->ep = NULL;
 }
 
 void rig_close(struct rig *r)
 {
-	OK(fi_close(&r->mr->fid));
+	if (r->mr && !(r->info->domain_attr->mr_mode & FI_MR_ENDPOINT))
+		OK(fi_close(&r->mr->fid));
 	if (r->ep)
 		rig_close_ep(r);
 	OK(fi_close(&r->cq->fid));

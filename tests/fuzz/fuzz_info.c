@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// fi_getinfo of the efa provider with hints of every shape, and node and service strings.
+// fi_getinfo of a provider with hints of every shape, and node and service strings.
 #include "fuzz.h"
 
 #include <rdma/fabric.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
-#include <rdma/providers/fi_prov.h>
 
-struct fi_provider *fi_prov_ini(void);
+#include "fuzz_prov.h"
 
 static char *name_of(struct fuzz *f)
 {
-	static const char *const known[] = {"efa", "efa-direct", "rdmap0s6-rdm", "rdmap0s6-dgrm", "", "shm"};
+	static const char *const known[] = {FUZZ_NAMES};
 	uint8_t n = fuzz_u8(f);
 
 	if (n < 128)
@@ -31,18 +30,18 @@ static void fill_attrs(struct fuzz *f, struct fi_info *h)
 {
 	h->ep_attr->type = (enum fi_ep_type)(fuzz_u8(f) % 8);
 	h->ep_attr->protocol = (uint32_t)bits(f, 0);
-	h->ep_attr->protocol_version = (uint32_t)bits(f, 4);
+	h->ep_attr->protocol_version = (uint32_t)bits(f, FUZZ_PROTO);
 	h->ep_attr->max_msg_size = bits(f, 8192);
 	h->ep_attr->mem_tag_format = bits(f, UINT64_MAX);
 	h->ep_attr->tx_ctx_cnt = bits(f, 1);
 	h->ep_attr->rx_ctx_cnt = bits(f, 1);
-	h->domain_attr->mr_mode = (int)bits(f, FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY);
+	h->domain_attr->mr_mode = (int)bits(f, FUZZ_MR_MODE);
 	h->domain_attr->threading = (enum fi_threading)(fuzz_u8(f) % 8);
 	h->domain_attr->control_progress = (enum fi_progress)(fuzz_u8(f) % 5);
 	h->domain_attr->data_progress = (enum fi_progress)(fuzz_u8(f) % 5);
 	h->domain_attr->resource_mgmt = (enum fi_resource_mgmt)(fuzz_u8(f) % 4);
 	h->domain_attr->av_type = (enum fi_av_type)(fuzz_u8(f) % 4);
-	h->domain_attr->cq_data_size = bits(f, 4);
+	h->domain_attr->cq_data_size = bits(f, FUZZ_CQ_DATA);
 	h->domain_attr->mr_key_size = bits(f, 8);
 	h->domain_attr->caps = bits(f, FI_LOCAL_COMM | FI_REMOTE_COMM);
 	h->domain_attr->name = name_of(f);

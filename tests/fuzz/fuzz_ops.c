@@ -10,9 +10,8 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
-#include <rdma/providers/fi_prov.h>
 
-struct fi_provider *fi_prov_ini(void);
+#include "fuzz_prov.h"
 
 #define MEM_LEN (512u << 10)
 #define CALLS   64
@@ -31,6 +30,7 @@ struct world {
 	struct fid_mr *mr;
 	struct side side[2];
 	uint8_t *mem;
+	uint64_t base; /* remote address of mem */
 	struct fi_context2 ctx[CTXS];
 	bool is_open[CTXS];
 	unsigned ctx_cnt;
@@ -60,8 +60,8 @@ static void world_open(struct world *w)
 		prov = fi_prov_ini();
 	FUZZ_CHECK(prov && h);
 	h->ep_attr->type = FI_EP_RDM;
-	h->mode = FI_CONTEXT | FI_CONTEXT2;
-	h->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+	h->mode = FUZZ_MODE;
+	h->domain_attr->mr_mode = FUZZ_MR_MODE;
 	FUZZ_CHECK(!prov->getinfo(FI_VERSION(1, 18), NULL, NULL, 0, h, &info));
 	FUZZ_CHECK(!prov->fabric(info->fabric_attr, &w->fabric, NULL));
 	FUZZ_CHECK(!fi_domain(w->fabric, info, &w->domain, NULL));
@@ -72,6 +72,12 @@ static void world_open(struct world *w)
 		side_open(w, info, &w->side[i]);
 		len = sizeof(addr[i]);
 		FUZZ_CHECK(!fi_getname(&w->side[i].ep->fid, addr[i], &len));
+	}
+	w->base = (uintptr_t)w->mem;
+	if (FUZZ_MR_MODE & FI_MR_ENDPOINT) { /* reached at one of the two, by offsets */
+		FUZZ_CHECK(!fi_mr_bind(w->mr, &w->side[0].ep->fid, 0));
+		FUZZ_CHECK(!fi_mr_enable(w->mr));
+		w->base = 0;
 	}
 	for (int i = 0; i < 4; i++)
 		FUZZ_CHECK(fi_av_insert(w->side[i / 2].av, addr[i % 2], 1, &w->side[i / 2].to[i % 2], 0, NULL) == 1);
@@ -108,10 +114,10 @@ struct call {
 static uint64_t flags_of(struct fuzz *f)
 {
 	static const uint64_t flag[] = {0, FI_COMPLETION, FI_INJECT, FI_DELIVERY_COMPLETE, FI_REMOTE_CQ_DATA, FI_MORE, FI_PEEK,
-					FI_CLAIM, FI_DISCARD, FI_MULTI_RECV, FI_FENCE, FI_TRANSMIT_COMPLETE};
+					FI_CLAIM, FI_DISCARD, FI_MULTI_RECV, FI_FENCE, FI_TRANSMIT_COMPLETE, FI_MATCH_COMPLETE};
 	uint8_t n = fuzz_u8(f);
 
-	return n == 255 ? fuzz_u64(f) : flag[n % 12] | flag[n / 16 % 12];
+	return n == 255 ? fuzz_u64(f) : flag[n % 13] | flag[n / 16 % 13];
 }
 
 static void call_of(struct fuzz *f, struct world *w, struct side *s, struct call *c)
@@ -125,7 +131,7 @@ static void call_of(struct fuzz *f, struct world *w, struct side *s, struct call
 	c->to = fuzz_u8(f) == 255 ? fuzz_u64(f) : s->to[fuzz_u8(f) % 2];
 	c->tag = fuzz_u8(f) % 3;
 	c->flags = flags_of(f);
-	c->raddr = fuzz_u8(f) == 255 ? fuzz_u64(f) : (uintptr_t)w->mem + fuzz_u16(f);
+	c->raddr = fuzz_u8(f) == 255 ? fuzz_u64(f) : w->base + fuzz_u16(f);
 	c->rkey = fuzz_u8(f) == 255 ? fuzz_u64(f) : fi_mr_key(w->mr);
 	c->iov = (struct iovec){c->buf, c->len};
 }
@@ -171,13 +177,16 @@ static ssize_t do_call(struct fuzz *f, struct side *s, struct call *c, uint8_t w
 
 static void world_close(struct world *w)
 {
+	if (FUZZ_MR_MODE & FI_MR_ENDPOINT)
+		FUZZ_CHECK(!fi_close(&w->mr->fid));
 	for (int i = 0; i < 2; i++)
 		FUZZ_CHECK(!fi_close(&w->side[i].ep->fid));
 	for (int i = 0; i < 2; i++) {
 		FUZZ_CHECK(!fi_close(&w->side[i].cq->fid));
 		FUZZ_CHECK(!fi_close(&w->side[i].av->fid));
 	}
-	FUZZ_CHECK(!fi_close(&w->mr->fid));
+	if (!(FUZZ_MR_MODE & FI_MR_ENDPOINT))
+		FUZZ_CHECK(!fi_close(&w->mr->fid));
 	FUZZ_CHECK(!fi_close(&w->domain->fid));
 	FUZZ_CHECK(!fi_close(&w->fabric->fid));
 	free(w->mem);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
-# MPI over the efa provider between three hosts: run_netns.sh BUILD CASE.
+# MPI over a provider between three hosts: run_netns.sh BUILD CASE [PROVIDER].
 #
 #    +--- h1 ---------+    +--- h2 ---------+    +--- h3 ---------+      each host: own network and UTS namespace,
 #    | ranks 0, 1     |    | ranks 2, 3     |    | ranks 4, 5     |      ranks of one host meet in shared memory,
@@ -19,6 +19,7 @@ if [ -z "${SOFTFABRIC_NETNS:-}" ]; then
 		echo "SKIP: this system forbids network namespaces"; exit 77; }
 	exec unshare "${user[@]:+${user[@]}}" -nm --propagation private --pid --fork --kill-child --mount-proc "$0" "$@"
 fi
+name=${3:-efa}
 . "$(dirname "$0")/../lib.sh"
 case=${2:-loss}
 need mpirun mpicc python3 ip
@@ -142,6 +143,26 @@ no_if)
 	[ $rc = 124 ] && { tail -20 "$tmp/out"; fail "$case: hung"; }
 	grep -q 'no adapter with this address on this host; between hosts set SOFTFABRIC_NET="if=' "$tmp/out" || {
 		tail -20 "$tmp/out"; fail "$case: nothing says what to set"; }
+	;;
+vni)
+	# Two hosts in different VNIs: of the same UDP ports (they differ by 24) the target counts and refuses; of others nobody answers.
+	hosts_up
+	for vni in 10 34 11; do
+		at=$tmp/at$vni
+		FI_CXI_DEFAULT_VNI=10 timeout 90 ip netns exec h1 "$build/tests/netns/vni" recv "$at" >"$at.recv" &
+		children+=($!)
+		FI_CXI_DEFAULT_VNI=$vni timeout 90 ip netns exec h2 "$build/tests/netns/vni" send "$at" >"$at.send" || {
+			cat "$at".*; fail "$case: sender with VNI $vni"; }
+		touch "$at.done"
+		wait $! || { cat "$at".*; fail "$case: receiver"; }
+		echo "  VNI 10 <- $vni: $(cat "$at.send"); $(cat "$at.recv")"
+	done
+	grep -q '^sent 10 failed 0 ' "$tmp/at10.send" && grep -q '^received 5 touched [1-9][0-9]* vni_not_found 0$' "$tmp/at10.recv" ||
+		fail "$case: the same VNI does not get through"
+	grep -q '^sent 0 failed 10 errno 25$' "$tmp/at34.send" && grep -q '^received 0 touched 0 vni_not_found [1-9]' "$tmp/at34.recv" ||
+		fail "$case: another VNI on the same ports is not refused and counted"
+	grep -q '^sent 0 failed 10 errno 2$' "$tmp/at11.send" && grep -q '^received 0 touched 0 vni_not_found 0$' "$tmp/at11.recv" ||
+		fail "$case: another VNI on other ports"
 	;;
 *)
 	fail "no case $case"
