@@ -3,8 +3,10 @@
 #include "rig.h"
 
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <rdma/fi_eq.h>
@@ -313,6 +315,99 @@ static int case_crowd(const struct args *a)
 	return ret;
 }
 
+/* --- another process at the address of one that died ------------------------------------------------------------------------ */
+
+/* Steps, in words of the page. */
+enum { S_READY, S_TAKEN, S_DEAD, S_AGAIN, S_OVER };
+
+static void step_is(struct rig *r, int step, bool polls)
+{
+	uint64_t end = rig_now_ns() + 10000 * RIG_NS_PER_MS;
+
+	while (!atomic_load(&r->w->word[step])) {
+		CHECK(rig_now_ns() < end, "step %d does not come", step);
+		if (polls)
+			rig_progress(r);
+		sched_yield();
+	}
+}
+
+/* The first message is taken and never matched; the second one, which is complete when it was taken, says so. */
+static void to_the_dead(struct rig *r)
+{
+	struct fi_context2 ctx[2];
+	struct iovec iov = {r->region, 100};
+	struct fi_msg_tagged m = {.msg_iov = &iov, .iov_count = 1, .context = &ctx[0]};
+	struct fi_cq_err_entry e = {0};
+	uint64_t end;
+	size_t len;
+
+	step_is(r, S_READY, true);
+	CHECK(fi_av_insert(r->av, r->w->peer[1].addr, 1, &r->to[1], 0, NULL) == 1, "address refused");
+	m.addr = r->to[1];
+	OK(fi_tsendmsg(r->ep, &m, FI_COMPLETION | FI_MATCH_COMPLETE));
+	OK(fi_tsend(r->ep, r->region, 100, NULL, r->to[1], 1, &ctx[1]));
+	while (!next_done(r, &len))
+		;
+	atomic_store(&r->w->word[S_TAKEN], 1);
+	step_is(r, S_AGAIN, false); /* whoever asks now gets an answer */
+	for (end = rig_now_ns() + 3000 * RIG_NS_PER_MS; fi_cq_readerr(r->cq, &e, 0) != 1; rig_progress(r))
+		CHECK(rig_now_ns() < end, "a message to a dead process waits for its successor");
+	CHECK(e.op_context == &ctx[0] && e.err == FI_EHOSTUNREACH, "it ended with %d/%d", e.err, e.prov_errno);
+	atomic_store(&r->w->word[S_OVER], 1);
+}
+
+static int succession(struct rig *r, const void *arg)
+{
+	uint8_t addr[64];
+	size_t len = sizeof(addr);
+	char pid[16];
+
+	(void)arg;
+	snprintf(pid, sizeof(pid), "%d", 100 + getppid() % 400);
+	r->service = r->rank ? pid : NULL;
+	r->progress = FI_PROGRESS_MANUAL;
+	if (r->rank == 2)
+		step_is(r, S_DEAD, false);
+	if (r->rank == 0)
+		step_is(r, S_READY, false);
+	rig_open_alone(r, 4096);
+	OK(fi_getname(&r->ep->fid, r->rank ? addr : r->w->peer[0].addr, &len));
+	if (r->rank == 1) {
+		memcpy(r->w->peer[1].addr, addr, len);
+		atomic_store(&r->w->word[S_READY], 1);
+		step_is(r, S_TAKEN, true);
+		raise(SIGKILL);
+	}
+	if (r->rank == 2) {
+		CHECK(!memcmp(r->w->peer[1].addr, addr, len), "the successor has another address");
+		atomic_store(&r->w->word[S_AGAIN], 1);
+		step_is(r, S_OVER, true);
+	} else {
+		to_the_dead(r);
+	}
+	rig_close(r);
+	return 0;
+}
+
+static int case_successor(const struct args *a)
+{
+	const char *env[RIG_ENV] = {"SOFTFABRIC_NET", a->udp ? rig_prov()->udp_room : "", NULL};
+	struct rig_world *w = rig_world_new(3, rig_seed());
+	pid_t pid[3];
+	int ret;
+
+	rig_env_path(env, a->udp);
+	for (uint32_t i = 0; i < 3; i++)
+		pid[i] = rig_spawn(w, i, succession, a, env);
+	waitpid(pid[1], NULL, 0);
+	pid[1] = 0;
+	atomic_store(&w->word[S_DEAD], 1);
+	ret = rig_await(pid, 3, 20000);
+	rig_world_free(w);
+	return ret;
+}
+
 /* --- which ------------------------------------------------------------------------------------------------------------------ */
 
 static int one(const char *name, int (*fn)(const struct args *a), const struct args *a)
@@ -328,7 +423,7 @@ static int one(const char *name, int (*fn)(const struct args *a), const struct a
 	return ret != 0;
 }
 
-/* leave | idle [seconds] | crowd */
+/* leave | idle [seconds] | successor | crowd */
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "leave";
@@ -347,6 +442,8 @@ int main(int argc, char **argv)
 			failed += one(what, case_leave, &a);
 		else if (!strcmp(what, "idle"))
 			failed += one(what, case_idle, &a);
+		else if (!strcmp(what, "successor") && rig_prov()->match_complete)
+			failed += one(what, case_successor, &a);
 		else if (!strcmp(what, "crowd") && !udp)
 			failed += one(what, case_crowd, &a);
 	}

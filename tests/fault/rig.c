@@ -282,7 +282,7 @@ void rig_open_alone(struct rig *r, size_t region_len)
 	struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED, .size = 16384};
 	struct fi_info *h = hints_new(r);
 
-	OK(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, h, &r->info));
+	OK(fi_getinfo(FI_VERSION(1, 17), NULL, r->service, r->service ? FI_SOURCE : 0, h, &r->info));
 	fi_freeinfo(h);
 	OK(fi_fabric(r->info->fabric_attr, &r->fabric, NULL));
 	OK(fi_domain(r->fabric, r->info, &r->domain, NULL));

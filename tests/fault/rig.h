@@ -99,6 +99,7 @@ struct rig {
 	uint64_t rng;
 	uint32_t syncs;
 	enum fi_progress progress; /* asked for; set before rig_open() */
+	const char *service;       /* our port or PID, NULL: any; the same */
 	struct fi_info *info;
 	struct fid_fabric *fabric;
 	struct fid_domain *domain;
