@@ -556,7 +556,7 @@ int main(int argc, char **argv)
 	bool own_shm;
 
 	printf("SEED=%#llx\n", (unsigned long long)seed);
-	own_shm = rig_private_shm(512, why, sizeof(why));
+	own_shm = rig_private(512, why, sizeof(why));
 	if (!own_shm)
 		printf("files left in /dev/shm are not checked: %s\n", why);
 	for (unsigned i = 0; i < rounds * HOW_NUM * 4; i++) {

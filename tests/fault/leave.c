@@ -432,7 +432,7 @@ int main(int argc, char **argv)
 	int failed = 0;
 
 	printf("SEED=%#llx\n", (unsigned long long)rig_seed());
-	if (!rig_private_shm(64, why, sizeof(why))) {
+	if (!rig_private(64, why, sizeof(why))) {
 		printf("SKIP: needs a /dev/shm of its own: %s\n", why);
 		return RIG_SKIP;
 	}

@@ -4,14 +4,17 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <net/if.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -122,7 +125,6 @@ pid_t rig_spawn(struct rig_world *w, uint32_t rank, int (*fn)(struct rig *r, con
 {
 	pid_t parent = getpid(), pid;
 	struct rig r = {.w = w, .rank = rank};
-	char vni[16];
 
 	fflush(stdout);
 	pid = fork();
@@ -137,8 +139,6 @@ pid_t rig_spawn(struct rig_world *w, uint32_t rank, int (*fn)(struct rig *r, con
 		_exit(1);
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	setenv("FI_PROVIDER", rig_prov()->name, 1); /* the others need not look for their hardware */
-	snprintf(vni, sizeof(vni), "%d", 1000 + (int)parent % 60000); /* of this run alone: PIDs are used again by others */
-	setenv("FI_CXI_DEFAULT_VNI", vni, 1);
 	for (; env && env[0]; env += 2)
 		setenv(env[0], env[1], 1);
 	r.rng = w->seed * RIG_RANKS + rank;
@@ -205,8 +205,23 @@ static bool write_file(const char *path, const char *text)
 	return !fclose(f) && ok;
 }
 
+/* Loopback of its own: on the host's, the address of a rank that died may be taken by the rank of another test. */
+static bool private_net(void)
+{
+	struct ifreq ifr = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
+	int fd, rc;
+
+	if (unshare(CLONE_NEWNET))
+		return false;
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	rc = fd < 0 ? -1 : ioctl(fd, SIOCSIFFLAGS, &ifr);
+	if (fd >= 0)
+		close(fd);
+	return !rc;
+}
+
 /* Root needs a mount namespace only; others a user namespace, where they are root. */
-bool rig_private_shm(unsigned mib, char *why, size_t why_len)
+bool rig_private(unsigned mib, char *why, size_t why_len)
 {
 	char map[64], opt[64];
 	uid_t uid = getuid();
@@ -226,6 +241,10 @@ bool rig_private_shm(unsigned mib, char *why, size_t why_len)
 	snprintf(opt, sizeof(opt), "size=%uM,mode=1777", mib);
 	if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) || mount("tmpfs", "/dev/shm", "tmpfs", 0, opt)) {
 		snprintf(why, why_len, "no tmpfs of one's own: %s", strerror(errno));
+		return false;
+	}
+	if (!private_net()) {
+		snprintf(why, why_len, "no network of one's own: %s", strerror(errno));
 		return false;
 	}
 	return true;

@@ -146,8 +146,8 @@ pid_t rig_spawn(struct rig_world *w, uint32_t rank, int (*fn)(struct rig *r, con
 		const char *const *env);
 /** rig_await() - Until all @n have ended. Return: 0 if all exited with 0; 1, after killing those who were late. pid 0: skip. */
 int rig_await(pid_t *pid, uint32_t n, uint64_t limit_ms);
-/** rig_private_shm() - Give this process and its children a /dev/shm of their own of @mib MiB. Return: false, why in @why. */
-bool rig_private_shm(unsigned mib, char *why, size_t why_len);
+/** rig_private() - Give this process and its children a /dev/shm of their own of @mib MiB, and a loopback. Return: false, why in @why. */
+bool rig_private(unsigned mib, char *why, size_t why_len);
 /** rig_shm_files() - Files of ours in /dev/shm; prints their names. */
 unsigned rig_shm_files(void);
 void rig_sleep_ms(uint64_t ms);

@@ -72,7 +72,7 @@ static void ask(struct cxi_portal *p, const struct cxi_tx *tx)
 	if (!a)
 		return;
 	*a = (struct cxi_ask){.req = {ask_on_event}, .portal = p, .dom = tx->cmd.dom, .nic = tx->dest.nic, .pid = tx->dest.pid};
-	if (cassini_post(p->cmdq, &cmd)) {
+	if (cxi_cps_post(&p->cps, p->cmdq, &cmd)) {
 		mem_free(a); /* later */
 		return;
 	}
