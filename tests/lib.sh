@@ -5,8 +5,15 @@
 set -u
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 build=$(cd "${1:-build}" && pwd) || exit 1
-# Which provider: efa, cxi. A script that takes it as an argument sets it before it sources this file.
+# Which provider: efa, cxi. A script that takes it as an argument sets it before it sources this file; all: every one that is
+# built, named in $providers, their modules in one folder as users have them.
 name=${name:-${SOFTFABRIC_NAME:-efa}}
+providers=$name
+if [ "$name" = all ]; then
+	export SOFTFABRIC_PROV=$build/src/prov
+	providers=$(for name in efa cxi; do [ -e "$SOFTFABRIC_PROV/lib$name-fi.so" ] && echo "$name"; done)
+	name=${providers%%[[:space:]]*}
+fi
 prov=${SOFTFABRIC_PROV:-$build/src/prov/$name}
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/softfabric-test.XXXXXX")
 children=()

@@ -2,6 +2,7 @@
 // One endpoint of any provider, opened as MPI would.
 #include "bench_kit.h"
 
+#include <sched.h>
 #include <time.h>
 
 #define API FI_VERSION(1, 15)
@@ -36,7 +37,7 @@ static void info_get(struct bench_ep *e, const struct bench_opt *opt)
 	hints->caps = FI_TAGGED | FI_MSG | (opt->rma ? FI_RMA : 0);
 	hints->mode = FI_CONTEXT | FI_CONTEXT2;
 	hints->domain_attr->mr_mode =
-		FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_LOCAL;
+		FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_LOCAL | FI_MR_ENDPOINT;
 	hints->domain_attr->threading = FI_THREAD_DOMAIN;
 	hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
 	hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
@@ -70,6 +71,10 @@ static void buf_open(struct bench_ep *e, const struct bench_opt *opt)
 	if (!opt->rma && !(e->info->domain_attr->mr_mode & FI_MR_LOCAL))
 		return;
 	BENCH_CHECK(fi_mr_reg(e->domain, e->buf, e->buf_len, access, 0, 77, 0, &e->mr, NULL));
+	if (e->info->domain_attr->mr_mode & FI_MR_ENDPOINT) {
+		BENCH_CHECK(fi_mr_bind(e->mr, &e->ep->fid, 0));
+		BENCH_CHECK(fi_mr_enable(e->mr));
+	}
 	e->desc = fi_mr_desc(e->mr);
 	e->rma_key = fi_mr_key(e->mr);
 	e->rma_base = e->info->domain_attr->mr_mode & FI_MR_VIRT_ADDR ? (uintptr_t)e->buf : 0;
@@ -79,13 +84,17 @@ static void ep_open(struct bench_ep *e, const struct bench_opt *opt)
 {
 	struct fi_av_attr av = {.type = FI_AV_TABLE, .count = 16};
 	struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED, .size = 4096};
+	int rc, tries = 0;
 
 	BENCH_CHECK(fi_av_open(e->domain, &av, &e->av, NULL));
 	BENCH_CHECK(fi_cq_open(e->domain, &cq, &e->cq, NULL));
 	BENCH_CHECK(fi_endpoint(e->domain, e->info, &e->ep, NULL));
 	BENCH_CHECK(fi_ep_bind(e->ep, &e->av->fid, 0));
 	BENCH_CHECK(fi_ep_bind(e->ep, &e->cq->fid, FI_TRANSMIT | FI_RECV));
-	BENCH_CHECK(fi_enable(e->ep));
+	/* Stock shm is busy for a moment when another process opens the same. */
+	while ((rc = fi_enable(e->ep)) == -FI_EBUSY && tries++ < 1000)
+		sched_yield();
+	BENCH_CHECK(rc);
 	e->rx_depth = e->info->rx_attr->size;
 	buf_open(e, opt);
 }

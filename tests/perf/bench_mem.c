@@ -21,10 +21,16 @@ static size_t memory_used(void)
 }
 
 /* Names of peers that do not exist: the same adapter format, other numbers (efa: 16 bytes GID, 2
- * QPN, 4 Q_Key from 20). */
+ * QPN, 4 Q_Key from 20; cxi: 9 bits PID, 20 bits NIC address). */
 static void name_of(const struct bench_name *mine, size_t idx, unsigned char out[BENCH_ADDR_MAX])
 {
 	memcpy(out, mine->addr, mine->addr_len);
+	if (mine->addr_len == 8) {
+		uint32_t at = (uint32_t)(idx % 500 | (idx / 500 + 2) << 9);
+
+		for (int i = 0; i < 4; i++)
+			out[i] = (unsigned char)(at >> 8 * i);
+	}
 	if (mine->addr_len != 32)
 		return;
 	out[14] = (unsigned char)(idx >> 14);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Compares providers: bench_ofi -t TEST -s SIZE [-n ROUNDS] [-c CPU,CPU] [-p PROVIDER [-d DEPTH]
-// [-e NAME=VALUE]...]... Prints CSV: test,size,depth,place,provider,rounds,median,ratio - ratio:
+// [-u UNEXPECTED] [-e NAME=VALUE]...]... Prints CSV: test,size,depth,place,provider,rounds,median,ratio - ratio:
 // median of the rounds' ratios to the last provider. -t place prints how far apart each two
 // processors are at the moment.
 #include "bench_kit.h"
@@ -46,6 +46,7 @@ struct meet {
 	_Alignas(64) _Atomic uint64_t pong;
 	_Alignas(64) _Atomic uint64_t arrived[2];
 	_Alignas(64) _Atomic bool put_done;
+	_Atomic bool filled[2];
 };
 
 struct order {
@@ -61,6 +62,7 @@ struct pair {
 	const char *env[ENV_MAX];
 	int env_cnt;
 	size_t depth; /* receives that never match, posted in front of those that do */
+	size_t unexp; /* messages that are never received, in front of those that are */
 	struct meet *meet;
 	int fd[2]; /* to the two processes */
 	pid_t pid[2];
@@ -109,7 +111,7 @@ struct side {
 	const struct cfg *cfg;
 	struct meet *meet;
 	struct bench_ep e;
-	size_t depth;
+	size_t depth, unexp;
 	int me;	     /* 0 starts each exchange */
 	uint64_t at; /* meetings so far */
 	size_t inject_max;
@@ -324,21 +326,40 @@ static void turn(struct side *s, uint64_t ops, struct answer *out)
 
 static void depth_fill(struct side *s)
 {
+	uint64_t until = bench_now_ns() + 20000000000u;
 	ssize_t rc;
 
 	for (size_t i = 0; i < s->depth; i++) {
-		rc = fi_trecv(s->e.ep, s->rx, 8, s->e.desc, FI_ADDR_UNSPEC, TAG_OTHER + i, 0,
-			      &s->ctx[2 * WINDOW + i]);
+		/* cxi refuses while it goes from hardware to software matching. */
+		while ((rc = fi_trecv(s->e.ep, s->rx, 8, s->e.desc, FI_ADDR_UNSPEC, TAG_OTHER + i, 0,
+				      &s->ctx[2 * WINDOW + i])) == -FI_EAGAIN &&
+		       bench_now_ns() < until)
+			poll_once(s);
 		if (rc)
 			bench_die("posted receives", rc);
 	}
+}
+
+/* Messages for the other side that it never receives, until both have sent theirs. */
+static void unexp_fill(struct side *s)
+{
+	ssize_t rc;
+
+	for (size_t i = 0; i < s->unexp; i++) {
+		while ((rc = fi_tinject(s->e.ep, s->tx, 8, s->e.peer, TAG_OTHER + i)) == -FI_EAGAIN)
+			poll_once(s);
+		BENCH_CHECK(rc);
+	}
+	atomic_store(&s->meet->filled[s->me], true);
+	while (s->unexp && !atomic_load(&s->meet->filled[!s->me]))
+		poll_once(s);
 }
 
 static void side_main(const struct cfg *cfg, struct pair *p, int me, int fd)
 {
 	size_t room = cfg->size < 4096 ? 4096 : cfg->size;
 	struct bench_opt opt = {.prov = p->prov, .buf_len = 2 * room, .rma = cfg->test >= TEST_PUT};
-	struct side s = {.cfg = cfg, .meet = p->meet, .me = me, .depth = p->depth};
+	struct side s = {.cfg = cfg, .meet = p->meet, .me = me, .depth = p->depth, .unexp = p->unexp};
 	struct bench_name mine, theirs;
 	struct answer answer = {0};
 	struct order order;
@@ -358,6 +379,7 @@ static void side_main(const struct cfg *cfg, struct pair *p, int me, int fd)
 	io_all(fd, &theirs, sizeof(theirs), false);
 	bench_ep_connect(&s.e, &theirs);
 	depth_fill(&s);
+	unexp_fill(&s);
 	for (;;) {
 		io_all(fd, &order, sizeof(order), false);
 		if (!order.ops)
@@ -461,7 +483,7 @@ static void report(const struct cfg *cfg, const uint32_t *place, int rounds)
 			}
 			if (cnt)
 				printf("%s,%zu,%zu,%s,%s,%d,%.1f,%.4f\n", test_name[cfg->test],
-				       cfg->size, cfg->pair[p].depth, place_name[at],
+				       cfg->size, cfg->pair[p].depth + cfg->pair[p].unexp, place_name[at],
 				       cfg->pair[p].prov, cnt, median(v, cnt), median(r, cnt));
 		}
 }
@@ -512,7 +534,7 @@ static void args_get(int argc, char **argv, struct cfg *cfg)
 {
 	int opt;
 
-	while ((opt = getopt(argc, argv, "t:s:d:n:c:p:e:")) != -1) {
+	while ((opt = getopt(argc, argv, "t:s:d:u:n:c:p:e:")) != -1) {
 		struct pair *p = &cfg->pair[cfg->pair_cnt ? cfg->pair_cnt - 1 : 0];
 
 		if (opt == 't')
@@ -523,6 +545,8 @@ static void args_get(int argc, char **argv, struct cfg *cfg)
 			cfg->size = strtoull(optarg, NULL, 0);
 		else if (opt == 'd')
 			p->depth = strtoull(optarg, NULL, 0);
+		else if (opt == 'u')
+			p->unexp = strtoull(optarg, NULL, 0);
 		else if (opt == 'n')
 			cfg->rounds = atoi(optarg);
 		else if (opt == 'c')
@@ -538,7 +562,7 @@ static void args_get(int argc, char **argv, struct cfg *cfg)
 	    cfg->rounds < 1 || cfg->rounds > ROUND_MAX) {
 		fprintf(stderr, "usage: bench_ofi -t lat|lat_dirty|bw|rate|put|put_idle|place -s SIZE [-n "
 				"ROUNDS] [-c CPU,CPU] "
-				"[-p PROVIDER [-d DEPTH] [-e NAME=VALUE]...]...\n");
+				"[-p PROVIDER [-d DEPTH] [-u UNEXPECTED] [-e NAME=VALUE]...]...\n");
 		exit(1);
 	}
 }

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
-# Per message, both ends: instructions (callgrind), system calls (strace) and allocations, for efa and the stock providers:
+# Per message, both ends: instructions (callgrind), system calls (strace) and allocations, for our providers and the stock ones:
 # instr.sh BUILD. Counts repeat exactly: they are differences of two runs of one process with both ends in it.
 # Prints CSV: what,mode,size,provider,per_message
+name=all
 . "$(dirname "$0")/../lib.sh"
 one=$build/tests/perf/bench_one
 
@@ -31,7 +32,7 @@ row() {
 		'BEGIN { printf "%s,%.3f\n", t, (b - a) / n }'
 }
 
-for p in efa shm tcp "udp;ofi_rxd"; do
+for p in $providers shm tcp "udp;ofi_rxd"; do
 	if command -v valgrind >/dev/null; then
 		for mode in inject send; do row instructions $mode 8 "$p" 2000 5000; done
 	fi

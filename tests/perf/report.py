@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Table of bench.sh: our value, the stock provider's, their ratio and the goal. report.py CSV FOLDER
+"""Table of bench.sh: the value of each of our providers, the stock provider's, their ratio and the goal. report.py CSV FOLDER
 
 Writes latency.dat and bandwidth.dat for plot.gp into FOLDER. Lower is better for lat, put and counts, higher for bw and rate.
 """
 import statistics
 import sys
+
+OURS = ("efa", "cxi")
 
 # (suite, test, size, stock provider): bound of the ratio ours / stock
 GOALS = {
@@ -43,48 +45,56 @@ def verdict(ok):
     return "reached" if ok else "MISSED"
 
 
-def line(what, place, ours, stock, ratio, goal, ok):
-    print("%-34s %-5s %12s %24s %8s %10s  %s" % (what, place, ours, stock, ratio, goal, "" if ok is None else verdict(ok)))
+def line(what, place, prov, ours, stock, ratio, goal, ok):
+    text = "%-38s %-5s %-4s %12s %24s %9s %10s  %s" % (what, place, prov, ours, stock, ratio, goal, "" if ok is None else verdict(ok))
+    print(text.rstrip())
+
+
+def grouped(rows, *keys):
+    groups = {}
+    for r in rows:
+        groups.setdefault(tuple(r[k] for k in keys), []).append(r)
+    return groups.items()
 
 
 def compare_rows(rows):
     """Rows of bench_ofi with a stock provider behind them."""
-    groups = {}
-    for r in rows:
-        groups.setdefault((r["suite"], r["test"], r["size"], r["place"]), []).append(r)
-    for (suite, test, size, place), g in groups.items():
-        ours = g[0]
-        for stock in g[1:]:
-            ratio = ours["ratio"] / stock["ratio"]
-            is_high = test in ("bw", "rate")
-            goal = GOALS.get((suite, test, size, stock["prov"]))
-            if place == "same":
-                goal = GOAL_SAME
-            elif suite == "local" and place == "far" and goal:
-                goal = GOAL_FAR[test]
-            ok = None if goal is None else ratio >= goal if is_high else ratio <= goal
-            line("%s %s %s" % (suite, test, size_name(size)), place, human(test, ours["value"]),
-                 "%s %s" % (stock["prov"], human(test, stock["value"])), "%.3f" % ratio,
-                 "-" if goal is None else "%s %g" % (">=" if is_high else "<=", goal), ok)
+    for (suite, test, size, place), g in grouped(rows, "suite", "test", "size", "place"):
+        is_high = test in ("bw", "rate")
+        for ours in (r for r in g if r["prov"] in OURS):
+            for stock in (r for r in g if r["prov"] not in OURS):
+                ratio = ours["ratio"] / stock["ratio"]
+                goal = GOALS.get((suite, test, size, stock["prov"]))
+                if place == "same":
+                    goal = GOAL_SAME
+                elif suite == "local" and place == "far" and goal:
+                    goal = GOAL_FAR[test]
+                ok = None if goal is None else ratio >= goal if is_high else ratio <= goal
+                line("%s %s %s" % (suite, test, size_name(size)), place, ours["prov"], human(test, ours["value"]),
+                     "%s %s" % (stock["prov"], human(test, stock["value"])), "%.3f" % ratio,
+                     "-" if goal is None else "%s %g" % (">=" if is_high else "<=", goal), ok)
 
 
 def special_rows(rows):
     for r in rows:
         if r["suite"] == "idle":
-            line("put %s, target idle" % size_name(r["size"]), r["place"], human("put", r["value"]), "", "", "<= 1.8 us",
+            line("put %s, target idle" % size_name(r["size"]), r["place"], r["prov"], human("put", r["value"]), "", "", "<= 1.8 us",
                  r["value"] <= 1800)
-    for place in sorted({r["place"] for r in rows if r["suite"] == "loss"}):
-        bad, good = [r for r in rows if r["suite"] == "loss" and r["place"] == place]
-        line("net bw 1 MiB, 1 % loss", place, human("bw", bad["value"]), "lossless " + human("bw", good["value"]),
+    for (prov, place), (bad, good) in grouped((r for r in rows if r["suite"] == "loss"), "prov", "place"):
+        line("net bw 1 MiB, 1 % loss", place, prov, human("bw", bad["value"]), "lossless " + human("bw", good["value"]),
              "%.3f" % bad["ratio"], ">= %g" % GOAL_LOSS, bad["ratio"] >= GOAL_LOSS)
-    for suite in ("depth", "depth_shm"):
-        for place in sorted({r["place"] for r in rows if r["suite"] == suite}):
-            g = [r for r in rows if r["suite"] == suite and r["place"] == place]
-            for r in g[:-1]:
-                more = r["value"] - g[-1]["value"]
-                goal = DEPTH_NS.get(r["depth"]) if suite == "depth" else None
-                line("%s: %d receives posted" % (r["prov"], r["depth"]), place, human("lat", r["value"]), "", "%+.0f ns" % more,
-                     "-" if goal is None else "<= +%d ns" % goal, None if goal is None else more <= goal)
+
+
+def depth_rows(rows):
+    """Suites KIND/VARIANT: posted receives or unexpected messages in front of the ones that count; the last row has none."""
+    for (suite, test, prov, place), g in grouped((r for r in rows if "/" in r["suite"]), "suite", "test", "prov", "place"):
+        kind, variant = suite.split("/")
+        for r in g[:-1]:
+            more = r["value"] - g[-1]["value"]
+            goal = DEPTH_NS.get(r["depth"]) if kind == "posted" and test == "lat" and prov in OURS else None
+            line("%s, %d %s%s" % (test, r["depth"], kind, variant and ", " + variant), place, prov, human(test, r["value"]),
+                 "none %s" % human(test, g[-1]["value"]), "%+.0f ns" % more if test == "lat" else "%.3f" % r["ratio"],
+                 "-" if goal is None else "<= +%d ns" % goal, None if goal is None else more <= goal)
 
 
 def count_rows(lines):
@@ -93,34 +103,36 @@ def count_rows(lines):
         counts.setdefault((what, mode, size), {})[prov] = float(value)
     for (what, mode, size), by in counts.items():
         goal = COUNTS.get((what, mode))
-        others = " ".join("%s %.0f" % (p.split(";")[-1], abs(v)) for p, v in by.items() if p != "efa")
-        if "efa" in by:
-            line("%s per %s %s" % (what, mode, size_name(int(size))), "", "%.1f" % abs(by["efa"]), others, "",
-                 "-" if goal is None else "<= %d" % goal, None if goal is None else by["efa"] <= goal + 0.05)
-    for what, count, value in (l[1:] for l in lines if l[0] == "memory"):
+        others = " ".join("%s %.0f" % (p.split(";")[-1], abs(v)) for p, v in by.items() if p not in OURS)
+        for prov in (p for p in OURS if p in by):
+            line("%s per %s %s" % (what, mode, size_name(int(size))), "", prov, "%.1f" % abs(by[prov]), others, "",
+                 "-" if goal is None else "<= %d" % goal, None if goal is None else by[prov] <= goal + 0.05)
+    for prov, what, count, value in (l[1:] for l in lines if l[0] == "memory"):
         goal = MEMORY.get(what)
-        line("memory per %s (%s)" % (what.replace("_", " "), count), "", "%.0f B" % float(value), "", "",
+        line("memory per %s (%s)" % (what.replace("_", " "), count), "", prov, "%.0f B" % float(value), "", "",
              "-" if goal is None else "<= %d B" % goal, None if goal is None else float(value) <= goal)
     barrier = {}
     for _, ranks, prov, us in (l[1:] for l in lines if l[0] == "mpi" and l[-1]):
         barrier.setdefault(prov, []).append(float(us))
-    if len(barrier) == 2:
-        ours, stock = statistics.median(barrier["efa"]), statistics.median(barrier["ompi-vader"])
-        line("MPI barrier, 16 ranks on 2 cores", "", "%.0f us" % ours, "Open MPI's vader %.0f us" % stock, "%.3f" % (ours / stock),
-             "-", None)
+    stock = statistics.median(barrier.get("ompi-vader", [0]))
+    for prov in (p for p in OURS if p in barrier and stock):
+        ours = statistics.median(barrier[prov])
+        line("MPI barrier, 16 ranks on 2 cores", "", prov, "%.0f us" % ours, "Open MPI's vader %.0f us" % stock, "%.3f" % (ours / stock), "-", None)
 
 
 def plots_write(rows, folder):
     """Best place per size, so that one line is one kind of place as far as possible."""
     for test, name, scale in (("lat", "latency", 1e-3), ("bw", "bandwidth", 1e-9)):
         with open("%s/%s.dat" % (folder, name), "w") as f:
-            for key, suite, prov in (("efa", "local", "efa"), ("shm", "local", "shm"), ("efa_net", "net", "efa"), ("tcp", "net", "tcp")):
+            for suite, prov in (("local", "efa"), ("local", "cxi"), ("local", "shm"), ("net", "efa"), ("net", "cxi"), ("net", "tcp")):
                 points = {}
                 for r in rows:
                     if (r["suite"], r["test"], r["prov"]) == (suite, test, prov) and r["place"] != "same":
                         if r["size"] not in points or r["rounds"] > points[r["size"]]["rounds"]:
                             points[r["size"]] = r
-                f.write('"%s"\n' % key.replace("_", " "))
+                if not points:
+                    continue
+                f.write('"%s%s"\n' % (prov, " net" if suite == "net" and prov in OURS else ""))
                 for size in sorted(points):
                     f.write("%d %g\n" % (size, points[size]["value"] * scale))
                 f.write("\n\n")
@@ -131,9 +143,10 @@ def main():
     keys = ("suite", "test", "size", "depth", "place", "prov", "rounds", "value", "ratio")
     kinds = (str, str, int, int, str, str, int, float, float)
     rows = [dict(zip(keys, (k(v) for k, v in zip(kinds, l)))) for l in lines if l[0] not in ("count", "memory", "mpi")]
-    line("what", "cores", "efa", "stock", "ratio", "goal", None)
+    line("what", "cores", "", "ours", "stock", "ratio", "goal", None)
     compare_rows([r for r in rows if r["suite"] in ("local", "net")])
     special_rows(rows)
+    depth_rows(rows)
     count_rows(lines)
     plots_write(rows, sys.argv[2])
 
