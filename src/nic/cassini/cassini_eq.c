@@ -53,7 +53,7 @@ int cassini_eq_open(struct cassini_lni *lni, uint32_t slots, uint32_t fc_slots, 
 	e = mem_alloc(sizeof(*e));
 	if (!e)
 		goto err_rsrc;
-	e->pub.ring = mem_alloc_aligned(CACHE_LINE, (size_t)ring_cnt * sizeof(*e->pub.ring));
+	e->pub.ring = mem_alloc((size_t)ring_cnt * sizeof(*e->pub.ring)); /* pages appear as they are used */
 	if (!e->pub.ring)
 		goto err_free;
 	e->pub.mask = ring_cnt - 1;
