@@ -322,6 +322,8 @@ void shm_direct_end(struct shm_peer *sp, uint8_t *frame, size_t len)
 
 	e->pos = sp->tx.pos;
 	e->direct = (uint8_t)len; /* says that the rest means nothing */
+	for (size_t at = LANE_SLOT - LANE_WORD0; unlikely(at < len); at += LANE_SLOT)
+		memcpy(&e->word[at / LANE_SLOT], frame + at, sizeof(e->word[0]));
 	sp->s->outstanding++;
 	if (unlikely(!sp->is_busy))
 		shm_busy_add(sp);

@@ -38,7 +38,8 @@
  * lane, or, for a shared lane, 64 of them in the sender's segment. Nothing travels back, so nothing
  * can be full. (A record in the reverse lane was the first plan: two full lanes of refused frames
  * deadlock there.) The bytes of a direct frame are kept nowhere but in its slots, so slots of our
- * own lane are written again only when what was in them has ended. The head itself is read rarely, because reading takes the line away from the
+ * own lane are written again only when what was in them has ended; what the receiver may clear in
+ * them is remembered. The head itself is read rarely, because reading takes the line away from the
  * receiver: frames of the other direction carry the low bits of it.
  *
  * Trust: a segment belongs to a process of our uid, which could ptrace us anyway; it could also
@@ -149,6 +150,7 @@ static_assert(SHM_DESC_OFF + SHM_LANE_CNT * sizeof(struct shm_desc) <= SHM_CODES
 #define SHM_COLOR_NUM 7u
 static_assert(SHM_U_ACK >= 2 * SHM_SLOTS_BIG,
 	      "positions in flight must be distinct in their low bits");
+static_assert(LINK_DIRECT_MAX + LANE_WORD0 <= (LINK_DIRECT_MAX / LANE_SLOT + 1) * LANE_SLOT, "struct shm_pend.word");
 static_assert(LINK_DIRECT_MAX <= SHM_INLINE_MAX && LINK_DIRECT_MAX <= UINT8_MAX, "struct shm_pend");
 static_assert(LANE_MSG_MAX <= SHM_U_LEN >> 15, "a length fits");
 static_assert(SHM_PEND_CNT == 256, "SHM_U_CODE");
@@ -270,6 +272,8 @@ struct shm_pend {
 	uint8_t kind;	/* enum link_kind */
 	uint8_t direct;	/* bytes of a frame of shm_direct_end(), which its slots keep; 0: any other */
 	void *cookie;	/* NULL: nobody waits, only the run or the slots are ours to remember */
+	/* direct: what its second and further slots begin with, which the receiver may have to clear (lane_scrub()) */
+	uint64_t word[LINK_DIRECT_MAX / LANE_SLOT];
 };
 #define SHM_NO_BLOCK UINT32_MAX
 

@@ -62,8 +62,12 @@ static int refusal_of(struct shm_peer *sp, uint32_t idx)
 static __attribute__((noinline)) void direct_lost(struct shm_peer *sp, const struct shm_pend *e, int status)
 {
 	const uint8_t *slot = sp->tx.slots + (size_t)(e->pos & sp->tx.mask) * LANE_SLOT + LANE_WORD0;
+	uint8_t frame[LINK_DIRECT_MAX];
 
-	port_lost(sp->s->p, sp->peer, slot, e->direct, status);
+	memcpy(frame, slot, e->direct);
+	for (size_t at = LANE_SLOT - LANE_WORD0; at < e->direct; at += LANE_SLOT)
+		memcpy(frame + at, &e->word[at / LANE_SLOT], MIN(sizeof(e->word[0]), e->direct - at));
+	port_lost(sp->s->p, sp->peer, frame, e->direct, status);
 }
 
 /* One that is acknowledged (@st: refusal code or 0), or ends with @st. */

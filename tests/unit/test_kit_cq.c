@@ -336,8 +336,10 @@ static void cq_read__drives_each_endpoint_once(void **state)
 	assert_int_equal(ep[1].progress_cnt, 3);
 	/* But not for ever: who always finds something is driven now and then. */
 	ep[1].script = NULL;
+	lock_acquire(&g_fix.domain.lock);
 	for (int i = 0; i < 8; i++)
 		script_push_two(&ep[1]);
+	lock_release(&g_fix.domain.lock);
 	for (int i = 0; i < 16; i++)
 		assert_int_equal(fi_cq_read(&g_cq->fid, e, 1), 1);
 	assert_int_equal(ep[1].progress_cnt, 5);

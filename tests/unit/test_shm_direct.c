@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Direct frames: written in place, kept nowhere but in their slots, shown again when they are refused.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "shm_fake.h"
+
+static uint64_t g_seed;
+
+static struct link_addr addr_of(uint16_t port)
+{
+	return fake_addr((uint32_t)getpid(), port, 1000u + port);
+}
+
+static void open_port(struct fake *f, uint16_t port)
+{
+	struct link_addr a = addr_of(port);
+
+	*f = (struct fake){0};
+	assert_int_equal(fake_open(f, &a), 0);
+}
+
+struct msg_hdr {
+	uint32_t seq, len, refuse; /* refuse: code that the receiver shall give */
+};
+
+static uint8_t byte_at(uint32_t seq, uint32_t i)
+{
+	return (uint8_t)(seq * 7 + i);
+}
+
+/* Refused direct frames come back as they were, however long nobody looked after them and whatever was sent meanwhile. */
+struct direct_run {
+	struct rng rng;
+	uint32_t sent, taken, lost, refused[4096]; /* refused: numbers that are still to come back */
+};
+
+static int direct_taken(struct fake *f, struct link_peer *peer, enum link_kind kind, const struct view *v)
+{
+	struct direct_run *d = f->ctx;
+	struct msg_hdr h;
+
+	(void)peer, (void)kind;
+	view_copy(v, 0, &h, sizeof(h));
+	assert_int_equal(h.len, v->len);
+	assert_int_equal(h.seq, d->taken);
+	d->refused[d->taken++ % 4096] = h.refuse;
+	return (int)h.refuse;
+}
+
+static void direct_lost(struct fake *f, struct link_peer *peer, const void *frame, size_t len)
+{
+	struct direct_run *d = f->ctx;
+	const uint8_t *p = frame;
+	struct msg_hdr h;
+
+	(void)peer;
+	memcpy(&h, p, sizeof(h));
+	assert_int_equal(h.len, len);
+	assert_int_equal(f->last_status, d->refused[h.seq % 4096]);
+	assert_int_equal(h.refuse, f->last_status);
+	for (uint32_t i = sizeof(h); i < len; i++)
+		assert_int_equal(p[i], byte_at(h.seq, i));
+	d->lost++;
+}
+
+static void shm_direct__lost_ones_show_their_bytes(void **state)
+{
+	static struct fake sides[2];
+	struct fake *a = &sides[0], *b = &sides[1];
+	struct direct_run *d = calloc(1, sizeof(*d));
+	struct link_addr to = addr_of(200);
+	uint32_t refused = 0, full = 0, x = 0;
+	uint8_t *p;
+
+	(void)state;
+	open_port(a, 100);
+	open_port(b, 200);
+	rng_seed(&d->rng, g_seed);
+	assert_int_equal(fake_send(a, &to, &x, 4, NULL), 0); /* finds the peer and its lane */
+	assert_int_equal(fake_poll(b), 1);
+	a->ctx = b->ctx = d, b->on_frame = direct_taken, a->on_lost = direct_lost;
+	while (d->sent < 20000) {
+		struct msg_hdr h = {.seq = d->sent, .len = (uint32_t)(sizeof(h) + rng_below(&d->rng, 248 - sizeof(h) + 1))};
+
+		p = shm_direct_begin(fake_peer(a, &to)->shm, h.len);
+		full += !p;
+		if (!p || rng_chance(&d->rng, 0.02)) { /* also after a room that is not used */
+			fake_poll(rng_chance(&d->rng, 0.3) ? a : b);
+		} else {
+			h.refuse = rng_chance(&d->rng, 0.3) ? 1 + (uint32_t)rng_below(&d->rng, 200) : 0;
+			refused += h.refuse != 0;
+			memcpy(p, &h, sizeof(h));
+			for (uint32_t i = sizeof(h); i < h.len; i++)
+				p[i] = byte_at(h.seq, i);
+			shm_direct_end(fake_peer(a, &to)->shm, p, h.len);
+			d->sent++;
+		}
+	}
+	for (int i = 0; i < 1000 && shm_outstanding(a->s); i++)
+		fake_poll(i % 2 ? a : b);
+	assert_int_equal(d->taken, d->sent);
+	assert_int_equal(d->lost, refused);
+	assert_true(full > 0);
+	fake_close(a);
+	fake_close(b);
+	free(d);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(shm_direct__lost_ones_show_their_bytes),
+	};
+	const char *seed = getenv("SEED");
+
+	g_seed = seed ? strtoull(seed, NULL, 0) : 20261;
+	print_message("SEED=%llu\n", (unsigned long long)g_seed);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
