@@ -491,8 +491,11 @@ void cassini_close(struct cassini *nic)
 		return;
 	assert(LIST_EMPTY(&nic->lnis));
 	assert(LIST_EMPTY(&nic->doms));
-	if (!cassini_forked(nic))
+	if (!cassini_forked(nic)) {
+		lock_acquire(nic->open.lock);
 		cassini_stats_report(nic);
+		lock_release(nic->open.lock);
+	}
 	link_node_close(nic->node);
 	mem_free(nic);
 }

@@ -276,8 +276,11 @@ void efanic_close(struct efanic *nic)
 	if (!nic)
 		return;
 	assert(!nic->qps);
-	if (!efanic_forked(nic))
+	if (!efanic_forked(nic)) {
+		lock_acquire(nic->lock);
 		efanic_stats_report(nic);
+		lock_release(nic->lock);
+	}
 	link_node_close(nic->node);
 	efanic_ah_tab_fini(nic);
 	slab_fini(&nic->dsts);
