@@ -416,6 +416,22 @@ void shm_seg_punch(const struct shm_seg *seg, size_t off, size_t len)
 /* --- our own
  * ------------------------------------------------------------------------------------------ */
 
+/* Is @path locked by the process that made it? A reaper holds the lock of a dead one for a moment, too. */
+static bool is_owners_lock(const char *path)
+{
+	struct flock fl = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
+	struct shm_hdr hdr;
+	struct stat st;
+	int fd = -1, rc = open_checked(path, &fd, &st, &hdr);
+	bool is_owners;
+
+	if (rc && rc != -ESTALE)
+		return true; /* not to be judged, so not to be waited for */
+	is_owners = !fcntl(fd, F_GETLK, &fl) && fl.l_type != F_UNLCK && fl.l_pid == (pid_t)hdr.pid;
+	close(fd);
+	return is_owners;
+}
+
 /* A new, locked, empty file at @path. g_own_mutex held. */
 static int file_create(const char *path, struct stat *st)
 {
@@ -423,8 +439,13 @@ static int file_create(const char *path, struct stat *st)
 		int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 
 		if (fd < 0 && errno == EEXIST) {
-			if (own_find(path) || (!reap_one(path, true) && access(path, F_OK) == 0))
+			if (own_find(path))
 				return -EADDRINUSE;
+			if (reap_one(path, true) || access(path, F_OK))
+				continue;
+			if (is_owners_lock(path))
+				return -EADDRINUSE;
+			nanosleep(&(struct timespec){.tv_nsec = NS_PER_MS}, NULL);
 			continue;
 		}
 		if (fd < 0)

@@ -170,6 +170,41 @@ static void shm_seg__dead_owner_reaped(void **state)
 	(void)state;
 }
 
+/* Somebody else is about to remove what a dead process left: its name is free a moment later, and not taken. */
+static void shm_seg__reaper_is_at_it(void **state)
+{
+	struct link_addr first = addr_of(1);
+	struct child a = child_start(CHILD_SERVE, &first);
+	struct fake *f = open_port(2);
+	struct flock fl = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
+	char path[SHM_NAME_MAX], ready = 0;
+	int fd, to[2];
+	pid_t pid;
+
+	memcpy(path, f->s->seg->path, sizeof(path));
+	path[strlen(path) - 1] = '1';
+	child_end(&a, SIGKILL);
+	assert_int_equal(pipe(to), 0);
+	pid = fork();
+	if (!pid) {
+		fd = open(path, O_RDWR | O_CLOEXEC);
+		if (fd < 0 || fcntl(fd, F_SETLK, &fl) || write(to[1], &ready, 1) != 1)
+			_exit(1);
+		nanosleep(&(struct timespec){.tv_nsec = 3 * NS_PER_MS}, NULL);
+		_exit(unlink(path));
+	}
+	assert_int_equal(read(to[0], &ready, 1), 1);
+	close_port(f);
+	f = open_port(1);
+	assert_true(file_exists(f->s->seg));
+	assert_int_equal(waitpid(pid, &fd, 0), pid);
+	assert_int_equal(fd, 0);
+	close_port(f);
+	close(to[0]);
+	close(to[1]);
+	(void)state;
+}
+
 /* A reaper in another process must not touch what lives, nor a port of its own. */
 static void shm_seg__reaper_spares_the_living(void **state)
 {
@@ -736,6 +771,7 @@ int main(void)
 		cmocka_unit_test(shm_seg__file),
 		cmocka_unit_test(shm_seg__live_owner_elsewhere),
 		cmocka_unit_test(shm_seg__dead_owner_reaped),
+		cmocka_unit_test(shm_seg__reaper_is_at_it),
 		cmocka_unit_test(shm_seg__reaper_spares_the_living),
 		cmocka_unit_test(shm_seg__forked_child_leaves_all_alone),
 		cmocka_unit_test(shm_seg__fork_beside_a_busy_thread),
