@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Reliability between two contexts: handshake, PSNs, ACK, NACK, PING, replay, window, and finding out that a peer is gone.
+#ifndef SF_PROV_OPX_OPX_FLOW_H
+#define SF_PROV_OPX_OPX_FLOW_H
+
+#include <bsd/sys/queue.h>
+
+#include "base/slab.h"
+#include "nic/hfi/hfi.h"
+#include "prov/opx/opx_proto.h"
+
+/*
+ * Theory of operation. Source: facts/opx.md 4.
+ *
+ * A *flow* is what one context knows of one peer context: a stream of packets to it (tx) and one from it (rx), each numbered by a 24-bit PSN
+ * from 0. All packets but UD ones are part of the stream and are delivered once and in PSN order.
+ *
+ * Handshake. The sender's INIT names its incarnation (epoch, random per context) and a cookie; the receiver answers INIT_ACK with the cookie and
+ * a random 64-bit key, which every later packet of that stream carries in hdr->key, in both directions (data and PING forth; ACK and NACK back).
+ * Equal epoch: equal key, nothing is reset. Another epoch: a new key, and the state of the old stream goes when the first packet with the new key
+ * comes, not before, so that a forged INIT changes nothing. A packet with a key that is not current is dropped and counted; to data and PING with
+ * an unknown key the answer is RESYNCH with that key: the receiver is not who the sender talked to, and the sender's flow ends (REPLACED).
+ *
+ * Two kinds, fixed at the handshake by hfi_dst_is_local(): *lossless* (same host): nothing is kept for replay and PINGs ask only for life;
+ * at most OPX_WINDOW_LOCAL packets are unacknowledged, which bounds what waits at a computing receiver. *lossy* (network): each packet is kept
+ * (copied, or a reference to memory that stays) until an ACK retires it; congestion window between OPX_CWND_MIN and the documented
+ * 7,340,032 bytes, halved by a NACK, grown by ACKs; the packet that fills half of the window asks for an ACK.
+ *
+ * Timers run in opx_rel_progress() only, that is, when somebody calls for progress, as in the real provider.
+ */
+
+enum opx_ud { OPX_UD_PING = 1, OPX_UD_ACK, OPX_UD_NACK, OPX_UD_INIT, OPX_UD_INIT_ACK, OPX_UD_RESYNCH, OPX_UD_BYE = 9, OPX_UD_NUM };
+/*
+ *  UD       key          w[0]                     w[1]             tag             imm
+ *  INIT     0            epoch                    cookie           own address     0
+ *  INIT_ACK cookie       epoch of the answerer    key issued       own address     0
+ *  PING     tx key       first PSN | count << 32  0                0               0        count 0: only asks for life
+ *  ACK      rx key       first PSN | count << 32  0                0               0        count 0: "I am here"
+ *  NACK     rx key       first PSN | count << 32  0                0               0
+ *  RESYNCH  key refused  0                        0                0               0
+ *  BYE      tx key       next PSN                 0                0               0        the endpoint closes; all was acknowledged or given up
+ */
+
+#define OPX_ACK_REQ        0x01u      /* hdr->ecn: acknowledge at once */
+#define OPX_WINDOW_LOCAL   1024u      /* packets */
+#define OPX_WINDOW_BYTES   7340032u   /* FI_OPX: most unacknowledged bytes of a lossy flow */
+#define OPX_REPLAY_COPIES  2048u      /* payload replays of an endpoint */
+#define OPX_REPLAY_REFS    8192u      /* iov replays */
+#define OPX_RX_AHEAD       (OPX_REPLAY_COPIES + OPX_REPLAY_REFS) /* packets of one flow that may wait for a missing one */
+#define OPX_NACK_MAX       32u        /* packets that one NACK names */
+
+struct opx_flow;
+struct opx_op;
+
+/* What the reliability asks of its endpoint; all under the lock. */
+struct opx_rel_ops {
+	/* A packet of the stream, in order, once. @data is borrowed. May post; must not free the flow. */
+	void (*deliver)(void *ctx, struct opx_flow *f, const struct hfi_hdr *h, const struct view *data, enum hfi_rcv_type type);
+	/* An expected packet that is neither duplicate nor stale is about to be counted: write its payload. Return: false, treat it as lost. May be NULL. */
+	bool (*place)(void *ctx, struct opx_flow *f, const struct hfi_pkt *pkt);
+	/* Packets that refer to memory of @op have been retired: @cnt of them. */
+	void (*retired)(void *ctx, struct opx_op *op, uint32_t cnt);
+	/* The flow can take packets again after opx_flow_post() has returned -EAGAIN. */
+	void (*room)(void *ctx, struct opx_flow *f);
+	/*
+	 * The flow has ended: enum opx_status (PEER_GONE, PEER_SILENT, PEER_REPLACED, NET_DOWN, UNREACH). All its packets were retired (retired() was called).
+	 * It is as new: the next post begins with a handshake.
+	 */
+	void (*dead)(void *ctx, struct opx_flow *f, enum opx_status why);
+	/* A packet from a context that has no flow yet: make one. NULL: no memory, drop it. */
+	struct opx_flow *(*stranger)(void *ctx, struct hfi_dst *dst);
+};
+
+/* Of one endpoint context. */
+struct opx_rel_attr {
+	struct hfi *hfi;
+	struct hfi_ctxt *hw;
+	const struct opx_rel_ops *ops;
+	void *ctx;
+	uint64_t own_addr;        /* the endpoint's 8 bytes, told to peers */
+	uint32_t usec_max;        /* FI_OPX_RELIABILITY_SERVICE_USEC_MAX */
+	uint32_t pre_ack_rate;    /* FI_OPX_RELIABILITY_SERVICE_PRE_ACK_RATE: 0 or a power of two */
+};
+struct opx_rel; /* opx_flow.c */
+int opx_rel_open(const struct opx_rel_attr *attr, struct opx_rel **out);
+/** opx_rel_drained() - Is nothing of any flow unacknowledged or unsent? */
+bool opx_rel_drained(const struct opx_rel *rel);
+/** opx_rel_close() - Says BYE on every flow; frees what is left without callbacks. Flows must not be used afterwards. */
+void opx_rel_close(struct opx_rel *rel);
+/** opx_rel_rx() - hfi_pkt_fn for the context (ctx: the struct opx_rel): the door of reliability. With is_service only UD packets are taken. */
+bool opx_rel_rx(void *rel, const struct hfi_pkt *pkt);
+/** opx_rel_gone() - on_gone of the context. */
+void opx_rel_gone(void *rel, struct hfi_dst *dst, int status);
+/** opx_rel_progress() - Send what waits, PING, ACK what is owed, notice the dead. Cheap when nothing is due. Return: events. */
+int opx_rel_progress(struct opx_rel *rel);
+uint64_t opx_rel_next_ns(const struct opx_rel *rel); /* when it must run again; CLK_NEVER */
+
+struct opx_rel_stats {
+	uint64_t tx_pkts, rx_pkts, replays, pings_tx, pings_rx, acks_tx, acks_rx, nacks_tx, nacks_rx, dups, ahead, ahead_drops;
+	uint64_t bad_key, inits_tx, inits_rx, resynchs_tx, resynchs_rx, throttled, peers_dead, malformed;
+};
+const struct opx_rel_stats *opx_rel_stats(const struct opx_rel *rel);
+
+/* One kept packet; opx_flow.c knows its inside. */
+struct opx_replay;
+STAILQ_HEAD(opx_replay_q, opx_replay);
+
+/* Embedded in the endpoint's peer. Only the flags and counts that the small-message path reads are public. */
+struct opx_flow {
+	struct opx_rel *rel;
+	struct hfi_dst *dst;         /* one reference */
+	uint64_t peer_addr;          /* its 8 bytes, from the handshake; 0: not known yet */
+	/* tx */
+	uint64_t tx_key;
+	uint32_t tx_psn;             /* next to assign, 24 bits */
+	uint32_t tx_una;             /* oldest not acknowledged */
+	uint32_t waits;              /* opx_flow_wait() */
+	uint8_t state;               /* enum opx_flow_state */
+	bool is_local, wants_room, is_listed;
+	/* rx */
+	uint64_t rx_key, rx_key_next, rx_epoch, rx_epoch_next;
+	uint32_t rx_psn;             /* next expected */
+	uint32_t rx_told;            /* acknowledged up to here */
+	/* lossy */
+	struct opx_replay_q queue;   /* in PSN order; those from unsent on have not been sent */
+	struct opx_replay *unsent;
+	uint32_t bytes_out, cwnd;
+	struct opx_replay_q ahead;   /* received before their turn */
+	uint32_t ahead_cnt;
+	uint64_t cookie, heard_ns, ping_ns, asked_ns;
+	LIST_ENTRY(opx_flow) active; /* rel's list of flows with something to watch */
+	struct hfi_hdr hdr;          /* template from hfi_dst_hdr() with the key */
+};
+enum opx_flow_state { OPX_FLOW_NEW, OPX_FLOW_INIT, OPX_FLOW_OPEN };
+
+/** opx_flow_init() - @dst's user pointer becomes @f. Sends nothing. */
+void opx_flow_init(struct opx_flow *f, struct opx_rel *rel, struct hfi_dst *dst);
+/** opx_flow_fini() - Forget it; packets that refer to operations are dropped without callbacks. */
+void opx_flow_fini(struct opx_flow *f);
+
+enum {
+	OPX_POST_CONTROL = 1, /* ours, cannot be refused: queued if it cannot go now (memory aside) */
+	OPX_POST_REF = 2,     /* payload stays unchanged until ops->retired(@op); else it is copied or sent at once */
+	OPX_POST_ACK = 4,     /* ask for an acknowledgement at once */
+};
+/**
+ * opx_flow_hdr() - Begin a packet: @h is the flow's template with @opcode, @aux, @imm.
+ */
+static inline void opx_flow_hdr(const struct opx_flow *f, struct hfi_hdr *h, uint8_t opcode, uint8_t aux, uint32_t imm)
+{
+	*h = f->hdr;
+	h->opcode = opcode;
+	h->aux = aux;
+	h->imm = le32_put(imm);
+}
+/**
+ * opx_flow_post() - Send one packet of the stream: @h from opx_flow_hdr(), payload @iov. PSN and key are set here.
+ * @op: with POST_REF the operation that retired() names; *@refs is increased by one if a replay refers to its memory.
+ * Return: 0; -FI_EAGAIN handshake not done, window or pool full, no credits (room() will tell); -FI_ENETDOWN, -FI_ECONNREFUSED,
+ * -FI_EHOSTUNREACH nobody there; -FI_ENOMEM (CONTROL).
+ */
+int opx_flow_post(struct opx_flow *f, struct hfi_hdr *h, const struct iovec *iov, int iov_cnt, unsigned flags, struct opx_op *op, uint32_t *refs);
+/** opx_flow_room() - Packets of HFI_MTU bytes that the flow would take now; 0 starts the handshake if there was none. */
+uint32_t opx_flow_room(struct opx_flow *f);
+/**
+ * opx_flow_post_sdma() - @req->npkts packets of the stream by one SDMA request (lossy flows only), kept for replay by reference to @op's memory.
+ * @req: dst, PSN, key and comp_idx are set here. As opx_flow_post() with POST_REF; -FI_EAGAIN also when the ring is full.
+ */
+int opx_flow_post_sdma(struct opx_flow *f, struct hfi_sdma_req *req, struct opx_op *op, uint32_t *refs);
+/** opx_flow_wait() - @delta +1/-1: an operation waits for something of this peer: its death must be noticed. */
+void opx_flow_wait(struct opx_flow *f, int delta);
+/** opx_flow_open() - Start or go on with the handshake. Return: 0 it is done; -FI_EAGAIN; else as opx_flow_post(). */
+int opx_flow_open(struct opx_flow *f);
+
+#endif

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Packets of the opx protocol: opcodes, what each header field means for each of them, and the door that every received one passes.
+#ifndef SF_PROV_OPX_OPX_PROTO_H
+#define SF_PROV_OPX_OPX_PROTO_H
+
+#include "base/base.h"
+#include "nic/hfi/hfi.h"
+
+/*
+ * Every packet begins with struct hfi_hdr. Numbers are upstream's where it has one for the same thing (facts/opx.md 3.2); nothing here needs to
+ * talk to another implementation. "handle" is a slab handle (index and generation) that its owner checks: there is no pointer on the wire.
+ *
+ *  opcode            aux        imm       w[0]                w[1]                         tag             payload
+ *  UD                enum ud    (below)
+ *  *_INJECT          len|DATA   CQ data   bytes 0..7          bytes 8..15                  tag
+ *  *_EAGER           DATA       CQ data   len                 0                            tag             len bytes
+ *  *_MP_EAGER_FIRST  DATA       CQ data   len of the message  0                            tag             its first bytes
+ *  MP_EAGER_NTH      0          0         offset              PSN of the first packet      0               bytes from there
+ *  *_RZV_RTS         DATA       CQ data   len of the message  handle | RTS_* << 32         tag             RTS_LOCAL: struct opx_piece [1..4]
+ *  RZV_CTS           RZV        TIDs      handle (sender)     handle (receiver) | gen<<32  len wanted      struct opx_wire_tid [imm]
+ *                    GET        handle    offset in the MR    key                          len             local: struct opx_piece [1..4] to write to
+ *  RZV_DATA          RZV        0         offset              handle (receiver) | gen<<32  0               bytes; expected: KDETH has TID
+ *                    PUT        handle    offset in the MR    key                          end offset      bytes
+ *                    GET        0         offset              handle (initiator)           len             bytes
+ *                    FETCH      0         0                   handle (initiator)           0               old values
+ *  RMA               PUT_LOCAL  handle    offset in the MR    key                          len             struct opx_piece [1..4] to read from
+ *                    PUT_DATA   CQ data   len of the write    handle                       0
+ *  ATOMIC            kind       handle    offset in the MR    key                          dt|op<<8|cnt<<16  operands, then compare operands
+ *  DONE              0          0         handle              enum opx_status              0
+ *
+ * handle in PUT, PUT_LOCAL, PUT_DATA, ATOMIC: OPX_NO_HANDLE where nobody waits; then only a failure is answered (DONE with OPX_NO_HANDLE).
+ * A PUT packet is the last one when w[0] + payload == tag. UD packets: opx_flow.h.
+ */
+
+enum opx_opcode {
+	OPX_RZV_CTS = 0xC1, OPX_RZV_DATA = 0xC2, OPX_RMA = 0xC3, OPX_ATOMIC = 0xC4, OPX_DONE = 0xC5, OPX_UD = 0xC6, OPX_MP_EAGER_NTH = 0xF7,
+	OPX_MSG_INJECT = 0xF8, OPX_MSG_EAGER, OPX_MSG_MP_EAGER_FIRST, OPX_MSG_RZV_RTS,
+	OPX_TAG_INJECT = 0xFC, OPX_TAG_EAGER, OPX_TAG_MP_EAGER_FIRST, OPX_TAG_RZV_RTS,
+};
+#define OPX_TAGGED_BIT (OPX_TAG_INJECT - OPX_MSG_INJECT) /* of the message opcodes */
+
+enum opx_sub { OPX_SUB_RZV, OPX_SUB_PUT, OPX_SUB_GET, OPX_SUB_FETCH = 4, OPX_SUB_PUT_LOCAL = 16, OPX_SUB_PUT_DATA };
+#define OPX_AUX_DATA  0x80u /* imm is remote CQ data */
+#define OPX_AUX_LEN   0x1fu /* INJECT */
+#define OPX_NO_HANDLE UINT32_MAX
+
+enum { OPX_RTS_LOCAL = 1, OPX_RTS_DONE = 2 /* the sender waits for DONE */ };
+
+/* Why a peer did not do what it was asked; also prov_errno of error entries. */
+enum opx_status {
+	OPX_OK, OPX_ST_KEY = 1, OPX_ST_RANGE, OPX_ST_ACCESS, OPX_ST_ATOMIC, OPX_ST_CANCELED, OPX_ST_NOMEM, OPX_ST_WIRE_NUM,
+	/* not on the wire */
+	OPX_ST_PEER_GONE = 32, OPX_ST_PEER_SILENT, OPX_ST_PEER_REPLACED, OPX_ST_NET_DOWN, OPX_ST_UNREACH, OPX_ST_TRUNC, OPX_ST_LOCAL
+};
+
+struct opx_piece { le64_t addr; le64_t len; le32_t key; le32_t rsvd; };
+struct opx_wire_tid { le16_t idx, rsvd; le32_t len; };
+#define OPX_PIECES 4
+
+#define OPX_INJECT_MAX 16u
+#define OPX_EAGER_MAX  8192u /* FI_OPX: payload of one packet */
+
+/* One row per opcode: what opx_pkt_check() demands. */
+struct opx_pkt_desc {
+	const char *name;
+	uint32_t payload_min, payload_max;
+	bool is_msg;   /* may match a receive */
+	bool tagged;
+};
+/** opx_pkt_desc() - NULL: no such opcode. */
+const struct opx_pkt_desc *opx_pkt_desc(uint8_t opcode);
+/** opx_pkt_check() - The door: opcode, sub-opcode, payload length, lengths against each other. NULL: fine; else why not, for the log. */
+const char *opx_pkt_check(const struct hfi_hdr *h, uint32_t payload_len);
+
+#endif
