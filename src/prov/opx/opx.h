@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Objects of the opx provider that its files share: domain, AV, MR, endpoint, peer, outgoing operations and incoming messages.
+#ifndef SF_PROV_OPX_OPX_H
+#define SF_PROV_OPX_OPX_H
+
+#include <bsd/sys/queue.h>
+
+#include "kit/kit.h"
+#include "kit/srx.h"
+#include "nic/hfi/hfi.h"
+#include "prov/opx/opx_flow.h"
+#include "prov/opx/opx_param.h"
+#include "prov/opx/opx_proto.h"
+
+/*
+ * Theory of operation
+ *
+ * An endpoint is one HFI context. A scalable endpoint is up to OPX_SEP_MAX of them with consecutive numbers; its i-th transmit and receive context
+ * share the i-th HFI context and are one struct opx_ep, with two fids.
+ *
+ * A peer is one remote context as an endpoint sees it: a flow (opx_flow.h), the operations that go to it and the messages that come from it. It is
+ * found by (LID, context), which is also the source that receives match.
+ *
+ * An operation (struct opx_op) exists only for what is not over when its packet has been posted: rendezvous, RMA, atomics, or answers of ours that take
+ * several packets. What needs room waits in ep->pump and is driven from progress. An incoming message (struct opx_in) exists only for what is not
+ * over when its packet has been copied: unexpected, several packets, rendezvous.
+ */
+
+extern struct fi_provider g_opx_prov; /* opx_prov.c */
+
+#define OPX_IOV_MAX   4
+#define OPX_SEP_MAX   4    /* contexts of a scalable endpoint */
+#define OPX_EP_CNT    HFI_CTXT_MAX
+#define OPX_CQ_EPS    64   /* endpoints per completion queue or counter */
+#define OPX_NO_CQE    (1ULL << 63) /* in the flags of an operation, ours: no completion even on success (the inject calls) */
+#define OPX_LOCAL_RZV 8193u  /* local messages from this length on are fetched by the receiver */
+
+/* --- address: 8 bytes, facts 1.6 -------------------------------------------------------------------------------------- */
+
+struct opx_addr {
+	uint8_t hfi1_rx;         /* receive context; of a scalable endpoint its first one */
+	uint8_t hfi1_unit;
+	uint8_t reliability_rx;  /* as hfi1_rx */
+	le16_t endpoint_id;      /* send context; OPX_ADDR_SEP of a scalable endpoint */
+	be16_t lid;
+	uint8_t rx_index;        /* scalable: which context; set by fi_rx_addr() */
+};
+static_assert(sizeof(struct opx_addr) == 8, "opx address");
+#define OPX_ADDR_SEP 0x8000u
+static inline uint64_t opx_addr_u64(const struct opx_addr *a) { le64_t v; memcpy(v.b, a, 8); return le64_get(v); }
+static inline struct opx_addr opx_addr_of(uint64_t v) { le64_t w = le64_put(v); struct opx_addr a; memcpy(&a, w.b, 8); return a; }
+/* What identifies a context: LID and receive context. Never 0 for a legal address. */
+static inline uint32_t opx_addr_uid(const struct opx_addr *a)
+{
+	uint32_t rx = a->hfi1_rx + (le16_get(a->endpoint_id) & OPX_ADDR_SEP ? a->rx_index : 0u);
+
+	return (uint32_t)be16_get(a->lid) << 8 | (rx & 0xff);
+}
+
+/* --- domain, AV, MR ----------------------------------------------------------------------------------------------------- */
+
+struct opx_mr;
+struct opx_ep;
+struct opx_domain {
+	struct kit_domain kit;
+	int unit;                      /* of its name, ib<unit> */
+	struct opx_params params;      /* as at fi_domain */
+	struct hfi *hfi[HFI_UNIT_MAX]; /* opened when the first context of the unit is; opx_domain_hfi() */
+	struct opx_mr **mr_tab;        /* hash by key; kit.lock */
+	uint32_t mr_cnt, mr_mask;
+	LIST_HEAD(, opx_ep) eps;       /* enabled ones; kit.lock */
+	bool auto_progress;            /* one thread per CQ */
+	uint32_t cntr_cnt;             /* <= 160 */
+};
+int opx_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain, void *context);
+/** opx_domain_hfi() - The opened unit. Not under the lock. 0; -errno of hfi_open(). */
+int opx_domain_hfi(struct opx_domain *d, int unit, struct hfi **out);
+
+struct opx_mr {
+	struct fid_mr fid;
+	struct opx_domain *domain;
+	void *addr;
+	size_t len;
+	uint64_t offset;               /* what offset 0 of @addr is called: fi_mr_attr.offset */
+	uint64_t access;               /* FI_REMOTE_READ ... */
+	uint64_t key;
+	struct opx_mr *hnext;
+};
+int opx_mr_open(struct kit_domain *d, const struct kit_mr_req *req, struct fid_mr **out);
+/** opx_mr_find() - Memory of [@off, +@len) of region @key for @access (FI_REMOTE_READ and/or WRITE), or NULL and why. Lock held. */
+void *opx_mr_find(struct opx_domain *d, uint64_t key, uint64_t off, uint64_t len, uint64_t access, enum opx_status *why);
+
+struct opx_av {
+	struct kit_av kit;             /* FI_AV_MAP: fi_addr_t is the address itself, the table knows which were inserted */
+	bool is_map;
+	unsigned rx_ctx_bits;
+	uint32_t gen;                  /* changes with every insertion and removal */
+};
+int opx_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av, void *context);
+/** opx_av_get() - The address that @fi_addr names, context bits applied. False: it names none. Lock held. */
+bool opx_av_get(const struct opx_av *av, fi_addr_t fi_addr, struct opx_addr *out);
+/** opx_av_name() - What to report as the source for context @addr: FI_ADDR_NOTAVAIL if it is not in the table. Lock held. */
+fi_addr_t opx_av_name(const struct opx_av *av, const struct opx_addr *addr);
+const char *opx_straddr(struct kit_av *av, const void *addr, char *buf, size_t *len); /* lid.endpoint_id.rx_index.hfi1_rx.hfi1_unit.reliability_rx */
+
+/* --- outgoing operations ------------------------------------------------------------------------------------------------- */
+
+enum opx_op_kind {
+	OPX_OP_SEND,      /* rendezvous, or what did not fit one packet */
+	OPX_OP_WRITE, OPX_OP_READ, OPX_OP_ATOMIC, OPX_OP_FETCH, OPX_OP_COMPARE,
+	OPX_OP_SERVE,     /* ours: data that answers a peer's GET */
+	OPX_OP_KIND_NUM
+};
+
+/* What an hfi_copy() is for: its cookie, embedded in whoever waits. */
+struct opx_copy { void (*end)(struct opx_copy *c, int status); };
+
+struct opx_peer;
+struct opx_op {
+	LIST_ENTRY(opx_op) link;       /* peer->ops */
+	TAILQ_ENTRY(opx_op) pump_link; /* ep->pump while it has packets to send */
+	struct opx_ep *ep;
+	struct opx_peer *peer;
+	uint8_t kind;                  /* enum opx_op_kind */
+	uint8_t iov_cnt, res_cnt;
+	bool in_pump, is_waiting;      /* counted in the flow's waits */
+	bool wants_cqe, is_over;       /* over: completed or failed for the user; goes when @refs and @copies are 0 */
+	bool is_posted;                /* all packets were posted */
+	bool needs_done;               /* completes when the peer says DONE (or, READ and FETCH, when the data are there) */
+	bool is_done;
+	bool is_ref;                   /* packets refer to the user's memory: complete only when refs is 0 */
+	uint32_t refs;                 /* replays that refer to its memory */
+	uint32_t copies;               /* hfi_copy()s in flight */
+	struct opx_copy cp;
+	uint64_t flags, cq_flags;      /* of the call after op_flags; of the completion */
+	void *context;
+	uint64_t tag, data;
+	uint64_t len, sent, got;       /* bytes: of the transfer; posted; arrived (READ, FETCH) */
+	struct iovec iov[OPX_IOV_MAX]; /* source, or destination of READ; results of FETCH and COMPARE are res */
+	struct iovec res[OPX_IOV_MAX];
+	uint64_t mr_key, mr_off;       /* RMA, atomics: at the target */
+	uint32_t peer_handle, tid_gen; /* SEND after CTS, SERVE */
+	uint16_t tid_cnt;              /* SEND: expected receive */
+	struct hfi_tid *tids;          /* mem_free */
+	uint32_t keys[OPX_IOV_MAX];    /* hfi_expose() of iov */
+	uint8_t key_cnt;
+	uint8_t atomic_dt, atomic_op;
+	uint8_t *copy;                 /* injected or bounced payload; mem_free */
+};
+
+/* --- incoming messages ----------------------------------------------------------------------------------------------------- */
+
+enum opx_in_kind { OPX_IN_EAGER, OPX_IN_MP, OPX_IN_RZV };
+struct opx_in {
+	struct kit_ux ux;              /* while unexpected */
+	LIST_ENTRY(opx_in) link;       /* peer->ins */
+	struct opx_ep *ep;
+	struct opx_peer *peer;
+	uint8_t kind;                  /* enum opx_in_kind */
+	bool discarded;                /* no receive wants it: taken to its end into nothing */
+	uint8_t rts_flags, piece_cnt;
+	uint32_t psn;                  /* MP: of the first packet */
+	uint32_t send_handle;          /* RZV */
+	uint64_t len, got;             /* bytes of the message; arrived */
+	uint64_t want;                 /* RZV: bytes asked for */
+	struct kit_rx *krx;            /* the matched receive */
+	uint32_t copies;               /* hfi_copy()s in flight */
+	struct opx_copy cp;
+	int status;
+	struct opx_piece pieces[OPX_PIECES];
+	struct hfi_tid *tids;          /* expected receive; mem_free */
+	uint16_t tid_cnt;
+	uint8_t *buf;                  /* EAGER, MP before the match: the bytes so far; mem_free */
+};
+
+/* --- peer -------------------------------------------------------------------------------------------------------------------- */
+
+struct opx_peer {
+	struct opx_flow flow;          /* first: hfi_dst_user() is the flow */
+	struct opx_ep *ep;
+	struct opx_peer *hnext;        /* ep->peer_tab */
+	uint32_t uid;                  /* opx_addr_uid() */
+	fi_addr_t fi_addr;             /* source to report, as of av_gen */
+	uint32_t av_gen;
+	LIST_HEAD(, opx_op) ops;
+	LIST_HEAD(, opx_in) ins;       /* MP and RZV in progress, unexpected ones included */
+	LIST_HEAD(, opx_in) eager;     /* unexpected, complete */
+	uint32_t fences;               /* operations that later ones wait for (FI_FENCE) */
+};
+
+/* --- endpoint ---------------------------------------------------------------------------------------------------------------- */
+
+struct opx_stats { /* per protocol, for tests, logs and the demo */
+	uint64_t tx_inject, tx_eager, tx_mp, tx_rzv, tx_rzv_local, tx_pio_data, tx_sdma_data, tx_expected;
+	uint64_t rx_inject, rx_eager, rx_mp, rx_rzv, rx_unexpected, rx_stale, rx_malformed;
+	uint64_t rma_refused, done_late;
+};
+
+struct opx_sep;
+struct opx_ep {
+	struct kit_ep kit;             /* kit.fid: the endpoint, or the receive context of a scalable one */
+	struct fid_ep tx_fid;          /* scalable: the transmit context */
+	struct opx_sep *sep;           /* NULL: a plain endpoint */
+	int sep_index;
+	struct opx_domain *domain;
+	LIST_ENTRY(opx_ep) domain_link;
+	struct hfi *hfi;
+	struct hfi_ctxt *hw;           /* NULL until enabled */
+	struct opx_rel *rel;
+	struct opx_addr self;
+	struct kit_srx srx;
+	struct opx_av *av;             /* of kit.av */
+	struct opx_peer **peer_tab;    /* hash by uid */
+	uint32_t peer_cnt, peer_mask;
+	struct opx_peer **by_addr;     /* FI_AV_TABLE: cache by fi_addr */
+	uint32_t by_addr_cap;
+	struct slab peer_slab, op_slab, in_slab;
+	TAILQ_HEAD(opx_pump, opx_op) pump;
+	bool need_doorbell;
+	uint8_t mtu_shift;
+	uint32_t mtu;                  /* payload of a packet */
+	size_t eager_max;              /* one packet */
+	size_t mp_max;                 /* multi-packet eager up to here; < eager_max: none */
+	size_t rzv_min, sdma_min, bounce_max; /* SIZE_MAX: no SDMA */
+	bool use_tid;
+	size_t min_multi_recv;
+	struct opx_stats stats;
+};
+
+/* An endpoint's fid, or the fid of a scalable one's transmit context. */
+static inline struct opx_ep *opx_ep_of(struct fid_ep *fid)
+{
+	return unlikely(fid->fid.fclass == FI_CLASS_TX_CTX) ? container_of(fid, struct opx_ep, tx_fid) : container_of(fid, struct opx_ep, kit.fid);
+}
+/** opx_ep_state() - May data calls go on? 0; -FI_EOPBADSTATE not enabled; -FI_EIO in a child after fork. */
+static inline int opx_ep_state(const struct opx_ep *ep)
+{
+	struct kit_domain *d = ep->kit.domain;
+
+	if (unlikely(!ep->kit.enabled))
+		return -FI_EOPBADSTATE;
+	if (likely(d->fork_mark != NULL))
+		return likely(*d->fork_mark) ? 0 : -FI_EIO;
+	return d->forked && d->forked(d) ? -FI_EIO : 0;
+}
+
+/* opx_ep.c, opx_sep.c, opx_ctxt.c */
+int opx_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context);
+int opx_sep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **sep, void *context);
+int opx_ep_progress(struct kit_ep *kep);
+/* opx_cq.c */
+int opx_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq, void *context);
+/* opx_info.c, opx_fabric.c, opx_select.c */
+int opx_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints, struct fi_info **info);
+int opx_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
+/* Where the caller runs, for opx_select_unit(); tests bring their own. */
+struct opx_where { int cpu, numa_node, cpu_cnt, numa_max; };
+/**
+ * opx_select_unit() - FI_OPX_HFI_SELECT: the unit for a context opened by a caller at @w. @units: attributes of all, @cnt of them; @dflt: for "default" and "".
+ * Return: unit; -FI_EINVAL syntax; -FI_ENODEV unit absent or not ACTIVE, or no selector matches; one sentence in @err.
+ */
+int opx_select_unit(const char *text, const struct opx_where *w, const struct hfi_unit_attr *units, int cnt, int dflt, char *err, size_t err_len);
+
+/* opx_peer.c */
+/** opx_peer_get() - The peer that @fi_addr names, made on first use. NULL: no such address, or no memory. Lock held. */
+struct opx_peer *opx_peer_get(struct opx_ep *ep, fi_addr_t fi_addr);
+static inline struct opx_peer *opx_peer_find(struct opx_ep *ep, fi_addr_t fi_addr)
+{
+	struct opx_peer *p = likely(fi_addr < ep->by_addr_cap) ? ep->by_addr[fi_addr] : NULL;
+
+	return likely(p != NULL) ? p : opx_peer_get(ep, fi_addr);
+}
+/** opx_peer_uid() - The source that a directed receive from @fi_addr matches; MT_ANY_SRC for FI_ADDR_UNSPEC; 0: no such address. Lock held. */
+uint64_t opx_peer_uid(struct opx_ep *ep, fi_addr_t fi_addr);
+/** opx_peer_name() - What to report as the source of @peer's messages. */
+static inline fi_addr_t opx_peer_name(struct opx_peer *peer);
+fi_addr_t opx_peer_name_slow(struct opx_peer *peer);
+static inline fi_addr_t opx_peer_name(struct opx_peer *peer)
+{
+	return likely(peer->av_gen == peer->ep->av->gen) ? peer->fi_addr : opx_peer_name_slow(peer);
+}
+/** opx_peers_forget() - AV entry @fi_addr goes: the caches forget it. */
+void opx_peers_forget(struct opx_ep *ep, fi_addr_t fi_addr);
+int opx_peers_init(struct opx_ep *ep);   /* after the context is open: slabs, tables, the reliability */
+void opx_peers_fini(struct opx_ep *ep);  /* drops everything without completions */
+extern const struct opx_rel_ops opx_peer_rel_ops;
+
+/* opx_op.c: the life of outgoing operations */
+/** opx_op_get() - NULL: no memory. In peer->ops. */
+struct opx_op *opx_op_get(struct opx_peer *peer, enum opx_op_kind kind);
+static inline uint32_t opx_op_handle(struct opx_op *op) { return slab_id(&op->ep->op_slab, op); }
+/** opx_op_find() - The live operation of @peer that handle @id from the wire names, or NULL. */
+struct opx_op *opx_op_find(struct opx_peer *peer, uint32_t id);
+/** opx_op_wait() - It waits for something of its peer: death must be noticed. Undone when it ends. */
+void opx_op_wait(struct opx_op *op);
+/** opx_op_pump() - It has packets to send: queue it and try now. */
+void opx_op_pump(struct opx_op *op);
+/** opx_op_check() - Complete it if nothing is missing; may free it. */
+void opx_op_check(struct opx_op *op);
+/** opx_op_fail() - End it for the user with an error entry, once; may free it. */
+void opx_op_fail(struct opx_op *op, int err, enum opx_status why);
+/** opx_op_abandon() - It failed to start: gone without a completion. */
+void opx_op_abandon(struct opx_op *op);
+/** opx_op_expose() - hfi_expose() of op->iov with @rights; pieces for the wire. 0; -FI_EAGAIN. */
+int opx_op_expose(struct opx_op *op, unsigned rights, struct opx_piece *out);
+/** opx_pump() - Drive all that wait for room. Return: packets posted. */
+int opx_pump(struct opx_ep *ep);
+/** opx_data_send() - Post data packets of @op as far as the flow takes them, PIO or SDMA; sets op->sent. 0 all are posted; -FI_EAGAIN; else terminal. */
+int opx_data_send(struct opx_op *op);
+/** opx_err_of() - fi errno of a status; opx_strerror() its words. */
+int opx_err_of(enum opx_status st);
+const char *opx_strerror(int prov_errno);
+
+/* opx_tx.c: FI_MSG and FI_TAGGED, sender's side */
+struct opx_send {
+	const struct iovec *iov; size_t iov_cnt; uint64_t len;
+	uint64_t tag, data; void *context; uint64_t flags; bool tagged;
+};
+/** opx_send() - Choose the protocol and begin. 0; -FI_EAGAIN and other codes: nothing happened. Lock held. */
+int opx_send(struct opx_peer *peer, const struct opx_send *s);
+void opx_on_cts(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data);
+void opx_on_done(struct opx_peer *peer, const struct hfi_hdr *h);
+/** opx_done_send() - Tell @peer that its operation @handle has ended. */
+void opx_done_send(struct opx_peer *peer, uint32_t handle, enum opx_status st);
+
+/* opx_rx.c, opx_rzv.c: receiver's side */
+void opx_deliver(void *ctx, struct opx_flow *f, const struct hfi_hdr *h, const struct view *data, enum hfi_rcv_type type); /* dispatch of all packets */
+bool opx_place(void *ctx, struct opx_flow *f, const struct hfi_pkt *pkt);
+extern const struct kit_srx_ops opx_srx_ops;
+void opx_rzv_start(struct opx_in *in);     /* matched: fetch, or ask for it */
+void opx_rzv_data(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data, enum hfi_rcv_type type);
+void opx_in_put(struct opx_in *in);
+void opx_in_fail(struct opx_in *in, int err, enum opx_status why);
+void opx_on_copy(void *ctx, void *cookie, int status); /* hfi_copy() ended; cookie: a struct opx_copy */
+
+/* opx_rma.c, opx_atomic.c, opx_target.c */
+void opx_rma_pump(struct opx_op *op);      /* WRITE, READ, SERVE, ATOMIC..: post what can be posted; called by opx_pump() */
+void opx_on_put(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data);
+void opx_on_get_request(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data);
+void opx_on_get_data(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data);
+void opx_on_rma(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data);    /* OPX_RMA */
+void opx_on_atomic(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data); /* OPX_ATOMIC */
+void opx_on_fetched(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data);
+
+extern struct fi_ops_msg opx_msg_ops;
+extern struct fi_ops_tagged opx_tagged_ops;
+extern struct fi_ops_rma opx_rma_ops;
+extern struct fi_ops_atomic opx_atomic_ops;
+int opx_query_atomic(struct fid_domain *domain, enum fi_datatype dt, enum fi_op op, struct fi_atomic_attr *attr, uint64_t flags);
+
+#endif
