@@ -129,6 +129,9 @@ struct opx_op {
 	bool needs_done;               /* completes when the peer says DONE (or, READ and FETCH, when the data are there) */
 	bool is_done;
 	bool is_ref;                   /* packets refer to the user's memory: complete only when refs is 0 */
+	bool is_mp;                    /* SEND: multi-packet eager, its first packet has PSN mp_psn */
+	bool is_sdma;
+	uint32_t mp_psn;
 	uint32_t refs;                 /* replays that refer to its memory */
 	uint32_t copies;               /* hfi_copy()s in flight */
 	struct opx_copy cp;
@@ -150,6 +153,7 @@ struct opx_op {
 
 /* --- incoming messages ----------------------------------------------------------------------------------------------------- */
 
+#define OPX_IN_SMALL 64u
 enum opx_in_kind { OPX_IN_EAGER, OPX_IN_MP, OPX_IN_RZV };
 struct opx_in {
 	struct kit_ux ux;              /* while unexpected */
@@ -163,6 +167,9 @@ struct opx_in {
 	uint32_t send_handle;          /* RZV */
 	uint64_t len, got;             /* bytes of the message; arrived */
 	uint64_t want;                 /* RZV: bytes asked for */
+	uint64_t asked;                /* local RZV: bytes that hfi_copy()s were posted for */
+	bool is_fetching;              /* in ep->fetch */
+	TAILQ_ENTRY(opx_in) fetch_link;
 	struct kit_rx *krx;            /* the matched receive */
 	uint32_t copies;               /* hfi_copy()s in flight */
 	struct opx_copy cp;
@@ -170,7 +177,8 @@ struct opx_in {
 	struct opx_piece pieces[OPX_PIECES];
 	struct hfi_tid *tids;          /* expected receive; mem_free */
 	uint16_t tid_cnt;
-	uint8_t *buf;                  /* EAGER, MP before the match: the bytes so far; mem_free */
+	uint8_t *buf;                  /* EAGER, MP before the match: the bytes so far; small, or mem_free */
+	uint8_t small[OPX_IN_SMALL];
 };
 
 /* --- peer -------------------------------------------------------------------------------------------------------------------- */
@@ -216,6 +224,8 @@ struct opx_ep {
 	uint32_t by_addr_cap;
 	struct slab peer_slab, op_slab, in_slab;
 	TAILQ_HEAD(opx_pump, opx_op) pump;
+	uint32_t pump_cnt;
+	TAILQ_HEAD(opx_fetch, opx_in) fetch; /* local rendezvous that the copy service had no room for */
 	bool need_doorbell;
 	uint8_t mtu_shift;
 	uint32_t mtu;                  /* payload of a packet */
@@ -303,6 +313,10 @@ void opx_op_fail(struct opx_op *op, int err, enum opx_status why);
 void opx_op_abandon(struct opx_op *op);
 /** opx_op_expose() - hfi_expose() of op->iov with @rights; pieces for the wire. 0; -FI_EAGAIN. */
 int opx_op_expose(struct opx_op *op, unsigned rights, struct opx_piece *out);
+/** opx_op_take_copy() - Nothing of the transfer refers to the caller's memory from now on. 0; -FI_EAGAIN: no memory. */
+int opx_op_take_copy(struct opx_op *op);
+/** opx_op_choose_path() - How the data packets of SEND and WRITE travel: PIO; SDMA from a bounce buffer; or SDMA from the user's memory, complete when acknowledged. */
+void opx_op_choose_path(struct opx_op *op);
 /** opx_pump() - Drive all that wait for room. Return: packets posted. */
 int opx_pump(struct opx_ep *ep);
 /** opx_data_send() - Post data packets of @op as far as the flow takes them, PIO or SDMA; sets op->sent. 0 all are posted; -FI_EAGAIN; else terminal. */
@@ -320,6 +334,10 @@ struct opx_send {
 int opx_send(struct opx_peer *peer, const struct opx_send *s);
 void opx_on_cts(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data);
 void opx_on_done(struct opx_peer *peer, const struct hfi_hdr *h);
+/** opx_take_tids() - The receiver's expected-receive entries, from a CTS. 0; -FI_EINVAL malformed; -FI_ENOMEM. */
+int opx_take_tids(struct opx_op *op, const struct view *data, uint32_t cnt);
+/** opx_refused() - @peer did not do what nobody waits for: an error entry without context. */
+void opx_refused(struct opx_peer *peer, enum opx_status why);
 /** opx_done_send() - Tell @peer that its operation @handle has ended. */
 void opx_done_send(struct opx_peer *peer, uint32_t handle, enum opx_status st);
 
@@ -328,13 +346,22 @@ void opx_deliver(void *ctx, struct opx_flow *f, const struct hfi_hdr *h, const s
 bool opx_place(void *ctx, struct opx_flow *f, const struct hfi_pkt *pkt);
 extern const struct kit_srx_ops opx_srx_ops;
 void opx_rzv_start(struct opx_in *in);     /* matched: fetch, or ask for it */
+void opx_rzv_discard(struct opx_in *in);   /* no receive will take it: let the sender end; frees it */
+int opx_rzv_fetch_more(struct opx_ep *ep); /* ep->fetch; Return: events */
+void opx_rzv_on_rts(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data);
 void opx_rzv_data(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data, enum hfi_rcv_type type);
+/** opx_in_get() - An incoming message as its header @h says, in peer->ins. NULL: no memory. */
+struct opx_in *opx_in_get(struct opx_peer *peer, enum opx_in_kind kind, const struct hfi_hdr *h, uint64_t len);
 void opx_in_put(struct opx_in *in);
-void opx_in_fail(struct opx_in *in, int err, enum opx_status why);
+/** opx_in_done() - All that was wanted is in the receive buffer: completion (FI_ETRUNC if there was more), and it is freed. */
+void opx_in_done(struct opx_in *in);
+/** opx_in_fail() - Its peer is gone: error entry if it was matched, else nobody hears of it. Freed, if need be when its copies have ended. */
+void opx_in_fail(struct opx_in *in, enum opx_status why);
 void opx_on_copy(void *ctx, void *cookie, int status); /* hfi_copy() ended; cookie: a struct opx_copy */
 
 /* opx_rma.c, opx_atomic.c, opx_target.c */
-void opx_rma_pump(struct opx_op *op);      /* WRITE, READ, SERVE, ATOMIC..: post what can be posted; called by opx_pump() */
+/** opx_rma_pump() - WRITE, READ, ATOMIC ...: post what can be posted (opx_data_send() knows WRITE and SERVE). 0 all is posted; -FI_EAGAIN; else terminal. */
+int opx_rma_pump(struct opx_op *op);
 void opx_on_put(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data);
 void opx_on_get_request(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data);
 void opx_on_get_data(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data);
@@ -342,10 +369,10 @@ void opx_on_rma(struct opx_peer *peer, const struct hfi_hdr *h, const struct vie
 void opx_on_atomic(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data); /* OPX_ATOMIC */
 void opx_on_fetched(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data);
 
-extern struct fi_ops_msg opx_msg_ops;
-extern struct fi_ops_tagged opx_tagged_ops;
-extern struct fi_ops_rma opx_rma_ops;
-extern struct fi_ops_atomic opx_atomic_ops;
+extern const struct fi_ops_msg opx_msg_ops;
+extern const struct fi_ops_tagged opx_tagged_ops;
+extern const struct fi_ops_rma opx_rma_ops;
+extern const struct fi_ops_atomic opx_atomic_ops;
 int opx_query_atomic(struct fid_domain *domain, enum fi_datatype dt, enum fi_op op, struct fi_atomic_attr *attr, uint64_t flags);
 
 #endif

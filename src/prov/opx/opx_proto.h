@@ -58,6 +58,7 @@ struct opx_wire_tid { le16_t idx, rsvd; le32_t len; };
 #define OPX_PIECES 4
 
 #define OPX_INJECT_MAX 16u
+#define OPX_MP_MAX     65535u /* multi-packet eager, hard limit */
 #define OPX_EAGER_MAX  8192u /* FI_OPX: payload of one packet */
 
 /* One row per opcode: what opx_pkt_check() demands. */

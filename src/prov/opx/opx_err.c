@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Why operations fail: one row per status with the libfabric error and our words.
+#include "prov/opx/opx.h"
+
+static const struct {
+	int err;
+	const char *text;
+} row[] = {
+	[OPX_OK] = {0, "success"},
+	[OPX_ST_KEY] = {FI_EKEYREJECTED, "the target has no memory region with this key"},
+	[OPX_ST_RANGE] = {FI_EINVAL, "the range lies outside the target's memory region"},
+	[OPX_ST_ACCESS] = {FI_EACCES, "the target's memory region does not permit this access"},
+	[OPX_ST_ATOMIC] = {FI_EOPNOTSUPP, "the target does not know this datatype and operation"},
+	[OPX_ST_CANCELED] = {FI_ECANCELED, "canceled"},
+	[OPX_ST_NOMEM] = {FI_ENOMEM, "the target has no memory left"},
+	[OPX_ST_PEER_GONE] = {FI_ECONNREFUSED, "nobody has this context any more: its process closed it or ended"},
+	[OPX_ST_PEER_SILENT] = {FI_ETIMEDOUT, "the peer was silent for longer than dead_after"},
+	[OPX_ST_PEER_REPLACED] = {FI_ECONNRESET, "another process has taken the peer's context"},
+	[OPX_ST_NET_DOWN] = {FI_ENETDOWN, "the HFI's port is down"},
+	[OPX_ST_UNREACH] = {FI_EHOSTUNREACH, "the peer never answered"},
+	[OPX_ST_TRUNC] = {FI_ETRUNC, "the message is longer than the receive buffer"},
+	[OPX_ST_LOCAL] = {FI_EIO, "the copy between processes failed"},
+};
+
+int opx_err_of(enum opx_status st)
+{
+	return (unsigned)st < ARRAY_SIZE(row) && row[st].text ? row[st].err : FI_EIO;
+}
+
+const char *opx_strerror(int prov_errno)
+{
+	return prov_errno >= 0 && (unsigned)prov_errno < ARRAY_SIZE(row) && row[prov_errno].text ? row[prov_errno].text
+												 : "unknown status";
+}

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// FI_MSG and FI_TAGGED: the calls themselves, each a few lines in front of opx_send() and kit_srx_recv().
+#include "prov/opx/opx.h"
+
+#define MSG false
+#define TAG true
+
+/* --- send ------------------------------------------------------------------------------------------------ */
+
+/* One look at the wire where there was no room: a loop of sends alone makes progress. Source: facts/opx.md 4.6. */
+static __attribute__((noinline)) int send_again(struct opx_ep *ep, struct opx_peer *peer, const struct opx_send *s)
+{
+	opx_ep_progress(&ep->kit);
+	return opx_send(peer, s);
+}
+
+static inline __attribute__((always_inline)) ssize_t send_any(struct opx_ep *ep, fi_addr_t to, const struct opx_send *s)
+{
+	struct lock *lock = &ep->domain->kit.lock;
+	struct opx_peer *peer;
+	int rc;
+
+	if (unlikely(opx_ep_state(ep)))
+		return opx_ep_state(ep);
+	if (unlikely(s->flags & FI_INJECT && s->len > ep->kit.inject_size))
+		return -FI_EINVAL;
+	lock_acquire(lock);
+	peer = opx_peer_find(ep, to);
+	rc = likely(peer != NULL) ? opx_send(peer, s) : -FI_EINVAL;
+	if (unlikely(rc == -FI_EAGAIN))
+		rc = send_again(ep, peer, s);
+	if (ep->need_doorbell && !(s->flags & FI_MORE)) {
+		ep->need_doorbell = false;
+		hfi_doorbell(ep->hw);
+	}
+	lock_release(lock);
+	return rc;
+}
+
+static inline __attribute__((always_inline)) ssize_t send_buf(struct opx_ep *ep, bool tagged, const void *buf, size_t len, fi_addr_t to,
+							      uint64_t tag, uint64_t data, void *context, uint64_t flags)
+{
+	struct iovec iov = {(void *)(uintptr_t)buf, len};
+	struct opx_send s = {.iov = &iov, .iov_cnt = 1, .len = len, .tag = tag, .data = data, .context = context, .flags = flags, .tagged = tagged};
+
+	return send_any(ep, to, &s);
+}
+
+static ssize_t send_iov(struct opx_ep *ep, bool tagged, const struct iovec *iov, size_t cnt, fi_addr_t to, uint64_t tag, uint64_t data,
+			void *context, uint64_t flags)
+{
+	struct opx_send s = {.iov = iov, .iov_cnt = cnt, .tag = tag, .data = data, .context = context, .flags = flags, .tagged = tagged};
+
+	if (cnt > OPX_IOV_MAX || (cnt && !iov))
+		return -FI_EINVAL;
+	s.len = kit_iov_len(iov, cnt);
+	if (s.len == SIZE_MAX)
+		return -FI_EINVAL; /* the sum of the lengths wraps */
+	return send_any(ep, to, &s);
+}
+
+/* sendmsg: the flags of the call replace the endpoint's; without selective completion each call completes. */
+static uint64_t msg_flags(const struct opx_ep *ep, uint64_t flags)
+{
+	return flags | (ep->kit.tx_selective ? 0 : FI_COMPLETION);
+}
+
+static uint64_t inject_flags(const struct opx_ep *ep)
+{
+	return (ep->kit.tx_op_flags & ~(uint64_t)FI_DELIVERY_COMPLETE) | FI_INJECT | OPX_NO_CQE;
+}
+
+static ssize_t opx_msg_send(struct fid_ep *fid, const void *buf, size_t len, void *desc, fi_addr_t to, void *context)
+{
+	struct opx_ep *ep = opx_ep_of(fid);
+
+	(void)desc;
+	return send_buf(ep, MSG, buf, len, to, 0, 0, context, ep->kit.tx_op_flags);
+}
+
+static ssize_t opx_msg_sendv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t cnt, fi_addr_t to, void *context)
+{
+	struct opx_ep *ep = opx_ep_of(fid);
+
+	(void)desc;
+	return send_iov(ep, MSG, iov, cnt, to, 0, 0, context, ep->kit.tx_op_flags);
+}
+
+static ssize_t opx_msg_sendmsg(struct fid_ep *fid, const struct fi_msg *m, uint64_t flags)
+{
+	struct opx_ep *ep = opx_ep_of(fid);
+
+	return send_iov(ep, MSG, m->msg_iov, m->iov_count, m->addr, 0, m->data, m->context, msg_flags(ep, flags));
+}
+
+static ssize_t opx_msg_inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t to)
+{
+	struct opx_ep *ep = opx_ep_of(fid);
+
+	return send_buf(ep, MSG, buf, len, to, 0, 0, NULL, inject_flags(ep));
+}
+
+static ssize_t opx_msg_senddata(struct fid_ep *fid, const void *buf, size_t len, void *desc, uint64_t data, fi_addr_t to, void *context)
+{
+	struct opx_ep *ep = opx_ep_of(fid);
+
+	(void)desc;
+	return send_buf(ep, MSG, buf, len, to, 0, data, context, ep->kit.tx_op_flags | FI_REMOTE_CQ_DATA);
+}
+
+static ssize_t opx_msg_injectdata(struct fid_ep *fid, const void *buf, size_t len, uint64_t data, fi_addr_t to)
+{
+	struct opx_ep *ep = opx_ep_of(fid);
+
+	return send_buf(ep, MSG, buf, len, to, 0, data, NULL, inject_flags(ep) | FI_REMOTE_CQ_DATA);
+}
+
+static ssize_t opx_tag_send(struct fid_ep *fid, const void *buf, size_t len, void *desc, fi_addr_t to, uint64_t tag, void *context)
+{
+	struct opx_ep *ep = opx_ep_of(fid);
+
+	(void)desc;
+	return send_buf(ep, TAG, buf, len, to, tag, 0, context, ep->kit.tx_op_flags);
+}
+
+static ssize_t opx_tag_sendv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t cnt, fi_addr_t to, uint64_t tag, void *context)
+{
+	struct opx_ep *ep = opx_ep_of(fid);
+
+	(void)desc;
+	return send_iov(ep, TAG, iov, cnt, to, tag, 0, context, ep->kit.tx_op_flags);
+}
+
+static ssize_t opx_tag_sendmsg(struct fid_ep *fid, const struct fi_msg_tagged *m, uint64_t flags)
+{
+	struct opx_ep *ep = opx_ep_of(fid);
+
+	return send_iov(ep, TAG, m->msg_iov, m->iov_count, m->addr, m->tag, m->data, m->context, msg_flags(ep, flags));
+}
+
+static ssize_t opx_tag_inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t to, uint64_t tag)
+{
+	struct opx_ep *ep = opx_ep_of(fid);
+
+	return send_buf(ep, TAG, buf, len, to, tag, 0, NULL, inject_flags(ep));
+}
+
+static ssize_t opx_tag_senddata(struct fid_ep *fid, const void *buf, size_t len, void *desc, uint64_t data, fi_addr_t to, uint64_t tag,
+				void *context)
+{
+	struct opx_ep *ep = opx_ep_of(fid);
+
+	(void)desc;
+	return send_buf(ep, TAG, buf, len, to, tag, data, context, ep->kit.tx_op_flags | FI_REMOTE_CQ_DATA);
+}
+
+static ssize_t opx_tag_injectdata(struct fid_ep *fid, const void *buf, size_t len, uint64_t data, fi_addr_t to, uint64_t tag)
+{
+	struct opx_ep *ep = opx_ep_of(fid);
+
+	return send_buf(ep, TAG, buf, len, to, tag, data, NULL, inject_flags(ep) | FI_REMOTE_CQ_DATA);
+}
+
+/* --- receive ------------------------------------------------------------------------------------------------ */
+
+/* A receive that took an unexpected message may have answered its sender. */
+static inline void answer_ready(struct opx_ep *ep)
+{
+	if (likely(!ep->need_doorbell))
+		return;
+	ep->need_doorbell = false;
+	hfi_doorbell(ep->hw);
+}
+
+/* Receives name their source by what a packet says of it. False: no such address. */
+static inline bool source_resolve(struct opx_ep *ep, struct kit_recv_args *a)
+{
+	if (likely(!ep->srx.directed || a->src == FI_ADDR_UNSPEC)) {
+		a->src = FI_ADDR_UNSPEC;
+		return true;
+	}
+	a->src = opx_peer_uid(ep, a->src);
+	return a->src != 0;
+}
+
+static ssize_t recv_args(struct opx_ep *ep, bool tagged, struct kit_recv_args *a)
+{
+	struct lock *lock = &ep->domain->kit.lock;
+	ssize_t ret;
+
+	if (unlikely(opx_ep_state(ep)))
+		return opx_ep_state(ep);
+	lock_acquire(lock);
+	ret = source_resolve(ep, a) ? kit_srx_recv(&ep->srx, tagged, a) : -FI_EINVAL;
+	answer_ready(ep);
+	lock_release(lock);
+	return ret;
+}
+
+static inline __attribute__((always_inline)) ssize_t recv_buf(struct opx_ep *ep, bool tagged, void *buf, size_t len, struct kit_recv_args *a)
+{
+	struct lock *lock = &ep->domain->kit.lock;
+	ssize_t ret;
+
+	if (unlikely(opx_ep_state(ep)))
+		return opx_ep_state(ep);
+	lock_acquire(lock);
+	ret = likely(source_resolve(ep, a)) ? kit_srx_recv_buf(&ep->srx, tagged, buf, len, NULL, a) : -FI_EINVAL;
+	answer_ready(ep);
+	lock_release(lock);
+	return ret;
+}
+
+static uint64_t rx_msg_flags(const struct opx_ep *ep, uint64_t flags)
+{
+	return flags | (ep->kit.rx_selective ? 0 : FI_COMPLETION);
+}
+
+static ssize_t opx_msg_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src, void *context)
+{
+	struct opx_ep *ep = opx_ep_of(fid);
+	struct kit_recv_args a = {.src = src, .context = context, .flags = ep->kit.rx_op_flags};
+
+	(void)desc;
+	return recv_buf(ep, MSG, buf, len, &a);
+}
+
+static ssize_t opx_msg_recvv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t cnt, fi_addr_t src, void *context)
+{
+	struct opx_ep *ep = opx_ep_of(fid);
+	struct kit_recv_args a = {.iov = iov, .desc = desc, .iov_cnt = cnt, .src = src, .context = context, .flags = ep->kit.rx_op_flags};
+
+	return recv_args(ep, MSG, &a);
+}
+
+static ssize_t opx_msg_recvmsg(struct fid_ep *fid, const struct fi_msg *m, uint64_t flags)
+{
+	struct opx_ep *ep = opx_ep_of(fid);
+	struct kit_recv_args a = {.iov = m->msg_iov, .desc = m->desc, .iov_cnt = m->iov_count, .src = m->addr, .context = m->context,
+				  .flags = rx_msg_flags(ep, flags)};
+
+	return recv_args(ep, MSG, &a);
+}
+
+static ssize_t opx_tag_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src, uint64_t tag, uint64_t ignore, void *context)
+{
+	struct opx_ep *ep = opx_ep_of(fid);
+	struct kit_recv_args a = {.src = src, .tag = tag, .ignore = ignore, .context = context,
+				  .flags = ep->kit.rx_op_flags & ~(uint64_t)FI_MULTI_RECV};
+
+	(void)desc;
+	return recv_buf(ep, TAG, buf, len, &a);
+}
+
+static ssize_t opx_tag_recvv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t cnt, fi_addr_t src, uint64_t tag,
+			     uint64_t ignore, void *context)
+{
+	struct opx_ep *ep = opx_ep_of(fid);
+	struct kit_recv_args a = {.iov = iov, .desc = desc, .iov_cnt = cnt, .src = src, .tag = tag, .ignore = ignore, .context = context,
+				  .flags = ep->kit.rx_op_flags & ~(uint64_t)FI_MULTI_RECV};
+
+	return recv_args(ep, TAG, &a);
+}
+
+static ssize_t opx_tag_recvmsg(struct fid_ep *fid, const struct fi_msg_tagged *m, uint64_t flags)
+{
+	struct opx_ep *ep = opx_ep_of(fid);
+	struct kit_recv_args a = {.iov = m->msg_iov, .desc = m->desc, .iov_cnt = m->iov_count, .src = m->addr, .tag = m->tag,
+				  .ignore = m->ignore, .context = m->context, .flags = rx_msg_flags(ep, flags)};
+
+	return recv_args(ep, TAG, &a);
+}
+
+const struct fi_ops_msg opx_msg_ops = {
+	.size = sizeof(struct fi_ops_msg),
+	.recv = opx_msg_recv,
+	.recvv = opx_msg_recvv,
+	.recvmsg = opx_msg_recvmsg,
+	.send = opx_msg_send,
+	.sendv = opx_msg_sendv,
+	.sendmsg = opx_msg_sendmsg,
+	.inject = opx_msg_inject,
+	.senddata = opx_msg_senddata,
+	.injectdata = opx_msg_injectdata,
+};
+
+const struct fi_ops_tagged opx_tagged_ops = {
+	.size = sizeof(struct fi_ops_tagged),
+	.recv = opx_tag_recv,
+	.recvv = opx_tag_recvv,
+	.recvmsg = opx_tag_recvmsg,
+	.send = opx_tag_send,
+	.sendv = opx_tag_sendv,
+	.sendmsg = opx_tag_sendmsg,
+	.inject = opx_tag_inject,
+	.senddata = opx_tag_senddata,
+	.injectdata = opx_tag_injectdata,
+};

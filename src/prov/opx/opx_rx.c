@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// What arrives, in order and once: dispatch by opcode, and messages up to multi-packet eager.
+#include "prov/opx/opx.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+
+/* --- incoming messages that outlive their packet ------------------------------------------------------------ */
+
+struct opx_in *opx_in_get(struct opx_peer *peer, enum opx_in_kind kind, const struct hfi_hdr *h, uint64_t len)
+{
+	struct opx_in *in = slab_get(&peer->ep->in_slab);
+
+	if (!in)
+		return NULL;
+	memset(in, 0, offsetof(struct opx_in, small));
+	in->ep = peer->ep;
+	in->peer = peer;
+	in->kind = (uint8_t)kind;
+	in->len = len;
+	in->psn = hfi_hdr_psn(h);
+	in->ux.mt.tag = h->opcode & OPX_TAGGED_BIT ? le64_get(h->tag) : 0;
+	in->ux.mt.src = peer->uid;
+	in->ux.msg_len = len;
+	in->ux.has_data = h->aux & OPX_AUX_DATA;
+	in->ux.data = in->ux.has_data ? le32_get(h->imm) : 0;
+	in->ux.tagged = h->opcode & OPX_TAGGED_BIT;
+	in->ux.src = opx_peer_name(peer);
+	if (kind == OPX_IN_EAGER)
+		LIST_INSERT_HEAD(&peer->eager, in, link);
+	else
+		LIST_INSERT_HEAD(&peer->ins, in, link);
+	return in;
+}
+
+void opx_in_put(struct opx_in *in)
+{
+	LIST_REMOVE(in, link);
+	if (in->is_fetching)
+		TAILQ_REMOVE(&in->ep->fetch, in, fetch_link);
+	if (in->kind == OPX_IN_RZV)
+		opx_flow_wait(&in->peer->flow, -1);
+	if (in->tid_cnt)
+		hfi_tid_free(in->ep->hw, in->tids, in->tid_cnt);
+	mem_free(in->tids);
+	if (in->buf != in->small)
+		mem_free(in->buf);
+	slab_put(&in->ep->in_slab, in);
+}
+
+static struct kit_rx_result result(const struct opx_in *in, uint64_t len)
+{
+	return (struct kit_rx_result){
+		.len = len, .data = in->ux.data, .tag = in->ux.mt.tag, .flags = in->ux.has_data ? FI_REMOTE_CQ_DATA : 0,
+		.src = opx_peer_name(in->peer), .buf = in->krx->iov[0].iov_base};
+}
+
+void opx_in_done(struct opx_in *in)
+{
+	struct kit_rx_result r = result(in, MIN(in->len, (uint64_t)in->krx->len));
+
+	if (in->len > in->krx->len)
+		kit_rx_fail(in->krx, &r, FI_ETRUNC, OPX_ST_TRUNC, in->len - in->krx->len, NULL, 0);
+	else
+		kit_rx_done(in->krx, &r);
+	opx_in_put(in);
+}
+
+void opx_in_fail(struct opx_in *in, enum opx_status why)
+{
+	struct kit_rx_result r;
+
+	if (in->krx) {
+		r = result(in, 0);
+		kit_rx_fail(in->krx, &r, opx_err_of(why), (int)why, 0, NULL, 0);
+		in->krx = NULL;
+	} else if (!in->discarded) {
+		kit_srx_drop(&in->ep->srx, &in->ux);
+	}
+	in->discarded = true;
+	if (!in->copies)
+		opx_in_put(in);
+}
+
+static int buf_reserve(struct opx_in *in)
+{
+	in->buf = in->len <= sizeof(in->small) ? in->small : mem_alloc(in->len);
+	return in->buf ? 0 : -FI_ENOMEM;
+}
+
+/* Nobody has posted a receive. False: no memory, the message is lost, which is said. */
+static bool keep_unexpected(struct opx_in *in)
+{
+	in->ep->stats.rx_unexpected++;
+	if (!kit_srx_unexpected(&in->ep->srx, &in->ux))
+		return true;
+	LOG_WARN("no memory for an unexpected message of %llu bytes: it is lost", (unsigned long long)in->len);
+	in->discarded = true;
+	return false;
+}
+
+/* --- inject and eager: one packet ------------------------------------------------------------------------------ */
+
+static __attribute__((noinline)) void eager_unexpected(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data)
+{
+	struct opx_in *in = opx_in_get(peer, OPX_IN_EAGER, h, data->len);
+
+	if (!in || buf_reserve(in)) {
+		LOG_WARN("no memory for an unexpected message of %u bytes: it is lost", data->len);
+		if (in)
+			opx_in_put(in);
+		return;
+	}
+	view_copy(data, 0, in->buf, data->len);
+	if (!keep_unexpected(in))
+		opx_in_put(in);
+}
+
+/* A whole message, @data. */
+static void on_eager(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data)
+{
+	bool tagged = h->opcode & OPX_TAGGED_BIT;
+	uint64_t tag = le64_get(h->tag);
+	struct kit_rx *rx = kit_srx_match(&peer->ep->srx, tagged, peer->uid, tagged ? tag : 0, data->len);
+	struct kit_rx_result r;
+
+	if (unlikely(!rx)) {
+		eager_unexpected(peer, h, data);
+		return;
+	}
+	r = (struct kit_rx_result){.len = data->len, .tag = tagged ? tag : 0, .src = opx_peer_name(peer), .buf = rx->iov[0].iov_base};
+	if (h->aux & OPX_AUX_DATA) {
+		r.data = le32_get(h->imm);
+		r.flags = FI_REMOTE_CQ_DATA;
+	}
+	kit_rx_copy(rx, 0, data, 0);
+	if (unlikely(data->len > rx->len)) {
+		r.len = rx->len;
+		kit_rx_fail(rx, &r, FI_ETRUNC, OPX_ST_TRUNC, data->len - rx->len, NULL, 0);
+		return;
+	}
+	kit_rx_done(rx, &r);
+}
+
+static void on_inject(struct opx_peer *peer, const struct hfi_hdr *h)
+{
+	struct view data = view_of(h->w, h->aux & OPX_AUX_LEN);
+
+	peer->ep->stats.rx_inject++;
+	on_eager(peer, h, &data);
+}
+
+/* --- multi-packet eager ------------------------------------------------------------------------------------------ */
+
+static void mp_bytes(struct opx_in *in, uint64_t off, const struct view *data)
+{
+	if (off > in->len || data->len > in->len - off) {
+		in->ep->stats.rx_malformed++;
+		return;
+	}
+	if (in->krx)
+		kit_rx_copy(in->krx, off, data, 0);
+	else if (!in->discarded)
+		view_copy(data, 0, in->buf + off, data->len);
+	in->got += data->len;
+	if (in->got < in->len)
+		return;
+	if (in->krx) {
+		opx_in_done(in);
+	} else if (in->discarded) {
+		opx_in_put(in);
+	} else {
+		in->kind = OPX_IN_EAGER; /* complete: it does not depend on its sender any more */
+		LIST_REMOVE(in, link);
+		LIST_INSERT_HEAD(&in->peer->eager, in, link);
+	}
+}
+
+static void on_mp_first(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data)
+{
+	uint64_t len = le64_get(h->w[0]);
+	struct opx_in *in;
+
+	if (len > OPX_MP_MAX) {
+		peer->ep->stats.rx_malformed++;
+		return;
+	}
+	in = opx_in_get(peer, OPX_IN_MP, h, len);
+	if (!in) {
+		LOG_WARN("no memory for a message of %llu bytes: it is lost", (unsigned long long)len);
+		return;
+	}
+	peer->ep->stats.rx_mp++;
+	in->krx = kit_srx_match(&peer->ep->srx, in->ux.tagged, peer->uid, in->ux.mt.tag, len);
+	if (!in->krx && (buf_reserve(in) || !keep_unexpected(in)))
+		in->discarded = true;
+	mp_bytes(in, 0, data);
+}
+
+static void on_mp_nth(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data)
+{
+	uint64_t psn = le64_get(h->w[1]);
+	struct opx_in *in;
+
+	LIST_FOREACH(in, &peer->ins, link) {
+		if (in->kind == OPX_IN_MP && in->psn == psn) {
+			mp_bytes(in, le64_get(h->w[0]), data);
+			return;
+		}
+	}
+	peer->ep->stats.rx_stale++;
+}
+
+/* --- matching says: this receive takes that message ----------------------------------------------------------------- */
+
+static void srx_start(struct kit_ep *kep, struct kit_rx *rx, struct kit_ux *ux)
+{
+	struct opx_in *in = container_of(ux, struct opx_in, ux);
+	struct view data;
+
+	(void)kep;
+	in->krx = rx;
+	if (in->kind == OPX_IN_RZV) {
+		opx_rzv_start(in);
+		return;
+	}
+	data = view_of(in->buf, (uint32_t)(in->kind == OPX_IN_EAGER ? in->len : in->got)); /* MP: packets come in order */
+	kit_rx_copy(rx, 0, &data, 0);
+	if (in->kind == OPX_IN_EAGER)
+		opx_in_done(in);
+}
+
+static void srx_discard(struct kit_ep *kep, struct kit_ux *ux)
+{
+	struct opx_in *in = container_of(ux, struct opx_in, ux);
+
+	(void)kep;
+	in->discarded = true;
+	if (in->kind == OPX_IN_RZV)
+		opx_rzv_discard(in);
+	else if (in->kind == OPX_IN_EAGER)
+		opx_in_put(in);
+}
+
+const struct kit_srx_ops opx_srx_ops = {.start = srx_start, .discard = srx_discard};
+
+/* --- dispatch --------------------------------------------------------------------------------------------------------- */
+
+static void on_cts(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data)
+{
+	if (h->aux == OPX_SUB_GET)
+		opx_on_get_request(peer, h, data);
+	else
+		opx_on_cts(peer, h, data);
+}
+
+static void on_data(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data, enum hfi_rcv_type type)
+{
+	switch (h->aux) {
+	case OPX_SUB_RZV:
+		opx_rzv_data(peer, h, data, type);
+		break;
+	case OPX_SUB_PUT:
+		opx_on_put(peer, h, data);
+		break;
+	case OPX_SUB_GET:
+		opx_on_get_data(peer, h, data);
+		break;
+	default: /* OPX_SUB_FETCH, as opx_pkt_check() has seen */
+		opx_on_fetched(peer, h, data);
+		break;
+	}
+}
+
+static __attribute__((noinline)) void deliver_rest(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data,
+						   enum hfi_rcv_type type)
+{
+	switch (h->opcode) {
+	case OPX_MSG_MP_EAGER_FIRST:
+	case OPX_TAG_MP_EAGER_FIRST:
+		on_mp_first(peer, h, data);
+		break;
+	case OPX_MP_EAGER_NTH:
+		on_mp_nth(peer, h, data);
+		break;
+	case OPX_MSG_RZV_RTS:
+	case OPX_TAG_RZV_RTS:
+		opx_rzv_on_rts(peer, h, data);
+		break;
+	case OPX_RZV_CTS:
+		on_cts(peer, h, data);
+		break;
+	case OPX_RZV_DATA:
+		on_data(peer, h, data, type);
+		break;
+	case OPX_RMA:
+		opx_on_rma(peer, h, data);
+		break;
+	case OPX_ATOMIC:
+		opx_on_atomic(peer, h, data);
+		break;
+	default: /* OPX_DONE */
+		opx_on_done(peer, h);
+		break;
+	}
+}
+
+void opx_deliver(void *ctx, struct opx_flow *f, const struct hfi_hdr *h, const struct view *data, enum hfi_rcv_type type)
+{
+	struct opx_peer *peer = container_of(f, struct opx_peer, flow);
+	const char *why = opx_pkt_check(h, data->len);
+
+	(void)ctx;
+	if (unlikely(why != NULL)) {
+		peer->ep->stats.rx_malformed++;
+		LOG_INFO("packet of opcode 0x%02x dropped: %s", h->opcode, why);
+		return;
+	}
+	switch (h->opcode) {
+	case OPX_MSG_INJECT:
+	case OPX_TAG_INJECT:
+		on_inject(peer, h);
+		break;
+	case OPX_MSG_EAGER:
+	case OPX_TAG_EAGER:
+		peer->ep->stats.rx_eager++;
+		on_eager(peer, h, data);
+		break;
+	default:
+		deliver_rest(peer, h, data, type);
+		break;
+	}
+}

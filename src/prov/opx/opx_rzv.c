@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Rendezvous, receiver's side: fetch the bytes from a process on this host, or ask for them and place the packets that come.
+#include "prov/opx/opx.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+
+/* --- the end ------------------------------------------------------------------------------------------------- */
+
+/* The sender may let go of its memory. */
+static void tell_sender(struct opx_in *in, enum opx_status st)
+{
+	if (in->rts_flags & OPX_RTS_DONE)
+		opx_done_send(in->peer, in->send_handle, st);
+}
+
+static void finish(struct opx_in *in)
+{
+	tell_sender(in, OPX_OK);
+	opx_in_done(in);
+}
+
+/* --- same host: copies out of the sender's memory ------------------------------------------------------------- */
+
+static void on_copied(struct opx_copy *c, int status)
+{
+	struct opx_in *in = container_of(c, struct opx_in, cp);
+
+	in->copies--;
+	if (status && !in->status)
+		in->status = status;
+	if (in->copies)
+		return;
+	if (in->discarded) { /* its peer is gone */
+		opx_in_put(in);
+		return;
+	}
+	if (in->status) {
+		tell_sender(in, OPX_ST_LOCAL);
+		opx_in_fail(in, in->status == -ECONNREFUSED ? OPX_ST_PEER_GONE : OPX_ST_LOCAL);
+	} else if (in->asked == in->want) {
+		finish(in);
+	}
+}
+
+/* Byte @off of the message lies in which piece of the sender, where. Return: bytes from there to the end of the piece; 0: not in any. */
+static uint64_t piece_at(const struct opx_in *in, uint64_t off, uint64_t *addr, uint32_t *key)
+{
+	for (int i = 0; i < in->piece_cnt; i++) {
+		uint64_t len = le64_get(in->pieces[i].len);
+
+		if (off < len) {
+			*addr = le64_get(in->pieces[i].addr) + off;
+			*key = le32_get(in->pieces[i].key);
+			return len - off;
+		}
+		off -= len;
+	}
+	return 0;
+}
+
+/* Ask the host for all that is missing. 0; -FI_EAGAIN: no room for another copy now; else terminal. */
+static int fetch(struct opx_in *in)
+{
+	struct iovec iov[KIT_RX_IOV_MAX];
+	struct hfi_dst *dst = in->peer->flow.dst;
+	uint64_t addr, n;
+	uint32_t key;
+	int rc = 0;
+
+	in->cp.end = on_copied;
+	in->copies++; /* ours: completions inside hfi_copy() must not end it */
+	while (!rc && in->asked < in->want) {
+		n = MIN(piece_at(in, in->asked, &addr, &key), in->want - in->asked);
+		if (!n || !kit_iov_slice(in->krx->iov, in->krx->iov_cnt, in->asked, in->want - in->asked, iov, KIT_RX_IOV_MAX)) {
+			rc = -FI_EINVAL;
+			break;
+		}
+		n = MIN(n, (uint64_t)iov[0].iov_len);
+		in->copies++;
+		rc = hfi_copy(in->ep->hw, dst, HFI_COPY_GET, iov[0].iov_base, n, addr, key, &in->cp);
+		if (rc)
+			in->copies--;
+		else
+			in->asked += n;
+	}
+	if (rc && rc != -EAGAIN && !in->status)
+		in->status = rc;
+	return rc;
+}
+
+static void fetch_wait(struct opx_in *in, bool wait)
+{
+	if (wait == in->is_fetching)
+		return;
+	in->is_fetching = wait;
+	if (wait)
+		TAILQ_INSERT_TAIL(&in->ep->fetch, in, fetch_link);
+	else
+		TAILQ_REMOVE(&in->ep->fetch, in, fetch_link);
+}
+
+static void fetch_go(struct opx_in *in)
+{
+	int rc = fetch(in);
+
+	fetch_wait(in, rc == -EAGAIN);
+	if (rc == -EAGAIN && in->copies == 1) {
+		in->copies--; /* nothing in flight: only the retry goes on with it */
+		return;
+	}
+	on_copied(&in->cp, 0);
+}
+
+int opx_rzv_fetch_more(struct opx_ep *ep)
+{
+	struct opx_in *in, *next;
+	int events = 0;
+
+	for (in = TAILQ_FIRST(&ep->fetch); in; in = next) {
+		next = TAILQ_NEXT(in, fetch_link);
+		fetch_go(in);
+		events++;
+	}
+	return events;
+}
+
+/* --- between hosts: CTS, then data packets ----------------------------------------------------------------------- */
+
+/* Expected receive: program the buffer. Return: entries, 0 = the packets are placed by us. */
+static int tids_take(struct opx_in *in, struct opx_wire_tid *out, int max)
+{
+	struct kit_rx *rx = in->krx;
+	int cnt = (int)((in->want + HFI_TID_BYTES - 1) / HFI_TID_BYTES);
+
+	if (!in->ep->use_tid || rx->iov_cnt != 1 || cnt > max)
+		return 0;
+	in->tids = mem_alloc((size_t)cnt * sizeof(*in->tids));
+	if (!in->tids)
+		return 0;
+	cnt = hfi_tid_update(in->ep->hw, rx->iov[0].iov_base, in->want, in->tids, cnt);
+	if (cnt < 0)
+		return 0; /* all entries in use: as if there were none */
+	in->tid_cnt = (uint16_t)cnt;
+	for (int i = 0; i < cnt; i++)
+		out[i] = (struct opx_wire_tid){.idx = le16_put(in->tids[i].idx), .len = le32_put(in->tids[i].len)};
+	return cnt;
+}
+
+#define CTS_TIDS 256 /* 512 MiB; more is placed by us */
+
+static void cts_send(struct opx_in *in, uint64_t want)
+{
+	struct opx_flow *f = &in->peer->flow;
+	struct opx_wire_tid tids[CTS_TIDS];
+	int cnt = want && in->krx ? tids_take(in, tids, CTS_TIDS) : 0;
+	struct iovec iov = {tids, (size_t)cnt * sizeof(tids[0])};
+	struct hfi_hdr h;
+
+	opx_flow_hdr(f, &h, OPX_RZV_CTS, OPX_SUB_RZV, (uint32_t)cnt);
+	h.w[0] = le64_put(in->send_handle);
+	h.w[1] = le64_put(slab_id(&in->ep->in_slab, in) | (uint64_t)(cnt ? in->tids[0].gen : 0) << 32);
+	h.tag = le64_put(want);
+	opx_flow_post(f, &h, &iov, cnt != 0, OPX_POST_CONTROL, NULL, NULL);
+	in->ep->need_doorbell = true;
+}
+
+/* The incoming rendezvous that @handle from @peer's packet names. NULL: none (counted). */
+static struct opx_in *in_find(struct opx_peer *peer, uint64_t handle)
+{
+	struct opx_in *in = slab_find(&peer->ep->in_slab, (uint32_t)handle);
+
+	if (in && in->peer == peer && in->kind == OPX_IN_RZV && in->krx && !in->piece_cnt)
+		return in;
+	peer->ep->stats.rx_stale++;
+	return NULL;
+}
+
+bool opx_place(void *ctx, struct opx_flow *f, const struct hfi_pkt *pkt)
+{
+	struct opx_peer *peer = container_of(f, struct opx_peer, flow);
+	uint64_t w1 = le64_get(pkt->hdr->w[1]);
+	struct opx_in *in;
+
+	(void)ctx;
+	if (pkt->hdr->opcode != OPX_RZV_DATA || pkt->hdr->aux != OPX_SUB_RZV)
+		return false;
+	in = in_find(peer, w1);
+	return in && in->tid_cnt && hfi_tid_place(peer->ep->hw, pkt, (uint16_t)(w1 >> 32)) == (int)pkt->data.len;
+}
+
+void opx_rzv_data(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data, enum hfi_rcv_type type)
+{
+	uint64_t off = le64_get(h->w[0]);
+	struct opx_in *in = in_find(peer, le64_get(h->w[1]));
+
+	if (!in)
+		return;
+	if (off > in->want || data->len > in->want - off) {
+		peer->ep->stats.rx_malformed++;
+		return;
+	}
+	if (type != HFI_RCV_EXPECTED)
+		kit_rx_copy(in->krx, off, data, 0);
+	in->got += data->len;
+	if (in->got >= in->want)
+		finish(in);
+}
+
+/* --- the beginning --------------------------------------------------------------------------------------------------- */
+
+void opx_rzv_start(struct opx_in *in)
+{
+	in->want = MIN(in->len, (uint64_t)in->krx->len);
+	if (in->rts_flags & OPX_RTS_LOCAL) {
+		fetch_go(in);
+		return;
+	}
+	if (!(in->rts_flags & OPX_RTS_DONE) || in->want)
+		cts_send(in, in->want);
+	if (!in->want)
+		finish(in);
+}
+
+void opx_rzv_discard(struct opx_in *in)
+{
+	if (in->rts_flags & OPX_RTS_DONE)
+		tell_sender(in, OPX_OK);
+	else
+		cts_send(in, 0);
+	opx_in_put(in);
+}
+
+static bool pieces_take(struct opx_in *in, const struct view *data)
+{
+	uint64_t sum = 0;
+
+	in->piece_cnt = (uint8_t)(data->len / sizeof(struct opx_piece));
+	view_copy(data, 0, in->pieces, in->piece_cnt * sizeof(struct opx_piece));
+	for (int i = 0; i < in->piece_cnt; i++)
+		if (__builtin_add_overflow(sum, le64_get(in->pieces[i].len), &sum))
+			return false;
+	return sum == in->len;
+}
+
+void opx_rzv_on_rts(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data)
+{
+	uint64_t len = le64_get(h->w[0]), w1 = le64_get(h->w[1]);
+	struct opx_in *in = opx_in_get(peer, OPX_IN_RZV, h, len);
+
+	if (!in) {
+		LOG_WARN("no memory for a message of %llu bytes: refused", (unsigned long long)len);
+		if (w1 >> 32 & OPX_RTS_DONE)
+			opx_done_send(peer, (uint32_t)w1, OPX_ST_NOMEM);
+		return;
+	}
+	opx_flow_wait(&peer->flow, 1);
+	peer->ep->stats.rx_rzv++;
+	in->send_handle = (uint32_t)w1;
+	in->rts_flags = (uint8_t)(w1 >> 32);
+	if (in->rts_flags & OPX_RTS_LOCAL && (!peer->flow.is_local || !pieces_take(in, data))) {
+		peer->ep->stats.rx_malformed++;
+		opx_in_put(in);
+		return;
+	}
+	in->krx = kit_srx_match(&peer->ep->srx, in->ux.tagged, peer->uid, in->ux.mt.tag, len);
+	if (in->krx) {
+		opx_rzv_start(in);
+		return;
+	}
+	peer->ep->stats.rx_unexpected++;
+	if (kit_srx_unexpected(&peer->ep->srx, &in->ux)) {
+		LOG_WARN("no memory for an unexpected message: it is refused");
+		opx_rzv_discard(in);
+	}
+}

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Sending messages: which protocol, its first packet, and what the receiver answers. Source: facts/opx.md 3.3, 3.4.
+#include "prov/opx/opx.h"
+
+#include "base/mem.h"
+
+/*
+ * Theory of operation
+ *
+ *  inject      0..16 bytes, in the header
+ *  eager       one packet
+ *  MP eager    several packets, the first of which matches; between hosts only
+ *  rendezvous  RTS matches; then the receiver fetches the bytes out of our exposed memory and says DONE (same host), or says CTS and
+ *              gets data packets (between hosts)
+ *
+ * Delivery complete always takes the rendezvous with DONE, of whatever length. A first packet that finds no room is the caller's -FI_EAGAIN and
+ * nothing has happened; later packets wait in the endpoint's pump. So first packets, which are what matches, leave in the order of the calls.
+ */
+
+#define DONE_FLAGS (FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE)
+
+static uint8_t first_opcode(uint8_t untagged, const struct opx_send *s)
+{
+	return (uint8_t)(untagged + (s->tagged ? OPX_TAGGED_BIT : 0));
+}
+
+static uint64_t cq_flags(const struct opx_send *s)
+{
+	return FI_SEND | (s->tagged ? FI_TAGGED : FI_MSG);
+}
+
+static void first_hdr(const struct opx_flow *f, struct hfi_hdr *h, uint8_t untagged, const struct opx_send *s)
+{
+	bool has_data = s->flags & FI_REMOTE_CQ_DATA;
+
+	opx_flow_hdr(f, h, first_opcode(untagged, s), has_data ? OPX_AUX_DATA : 0, has_data ? (uint32_t)s->data : 0);
+	h->tag = le64_put(s->tag);
+}
+
+/* The message has left or is in the reliability's hands: what the caller may reuse is his again. */
+static void sent(struct opx_ep *ep, const struct opx_send *s)
+{
+	if (!(s->flags & OPX_NO_CQE) && kit_tx_wants_cqe(&ep->kit, s->flags))
+		kit_cq_push(ep->kit.tx_cq, s->context, cq_flags(s), 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
+	if (unlikely(ep->kit.cntr[KIT_CNTR_SEND] != NULL))
+		kit_cntr_add(ep->kit.cntr[KIT_CNTR_SEND], 1, 0);
+}
+
+static int send_inject(struct opx_peer *peer, const struct opx_send *s)
+{
+	struct hfi_hdr h;
+	int rc;
+
+	first_hdr(&peer->flow, &h, OPX_MSG_INJECT, s);
+	h.aux |= (uint8_t)s->len;
+	h.w[0] = h.w[1] = le64_put(0);
+	kit_iov_copy_from(h.w, s->len, s->iov, s->iov_cnt, 0);
+	rc = opx_flow_post(&peer->flow, &h, NULL, 0, 0, NULL, NULL);
+	if (unlikely(rc))
+		return rc;
+	peer->ep->stats.tx_inject++;
+	sent(peer->ep, s);
+	return 0;
+}
+
+static int send_eager(struct opx_peer *peer, const struct opx_send *s)
+{
+	struct hfi_hdr h;
+	int rc;
+
+	first_hdr(&peer->flow, &h, OPX_MSG_EAGER, s);
+	h.w[0] = le64_put(s->len);
+	h.w[1] = le64_put(0);
+	rc = opx_flow_post(&peer->flow, &h, s->iov, (int)s->iov_cnt, 0, NULL, NULL);
+	if (unlikely(rc))
+		return rc;
+	peer->ep->stats.tx_eager++;
+	sent(peer->ep, s);
+	return 0;
+}
+
+static struct opx_op *send_op(struct opx_peer *peer, const struct opx_send *s)
+{
+	struct opx_op *op = opx_op_get(peer, OPX_OP_SEND);
+
+	if (!op)
+		return NULL;
+	op->iov_cnt = (uint8_t)s->iov_cnt;
+	for (size_t i = 0; i < s->iov_cnt; i++)
+		op->iov[i] = s->iov[i];
+	op->len = s->len;
+	op->tag = s->tag;
+	op->flags = s->flags;
+	op->cq_flags = cq_flags(s);
+	op->context = s->context;
+	op->wants_cqe = !(s->flags & OPX_NO_CQE) && kit_tx_wants_cqe(&peer->ep->kit, s->flags);
+	return op;
+}
+
+static int send_mp(struct opx_peer *peer, const struct opx_send *s)
+{
+	struct opx_op *op = send_op(peer, s);
+	struct iovec iov[OPX_IOV_MAX];
+	struct hfi_hdr h;
+	int cnt, rc;
+
+	if (!op)
+		return -FI_EAGAIN;
+	first_hdr(&peer->flow, &h, OPX_MSG_MP_EAGER_FIRST, s);
+	h.w[0] = le64_put(s->len);
+	h.w[1] = le64_put(0);
+	op->is_mp = true;
+	op->sent = peer->ep->mtu;
+	cnt = (int)kit_iov_slice(s->iov, s->iov_cnt, 0, op->sent, iov, OPX_IOV_MAX);
+	rc = opx_flow_post(&peer->flow, &h, iov, cnt, 0, NULL, NULL);
+	if (rc) {
+		opx_op_abandon(op);
+		return rc;
+	}
+	op->mp_psn = hfi_hdr_psn(&h);
+	peer->ep->stats.tx_mp++;
+	opx_op_wait(op);
+	opx_op_pump(op);
+	return 0;
+}
+
+/* --- rendezvous -------------------------------------------------------------------------------------------- */
+
+static int send_rts(struct opx_peer *peer, const struct opx_send *s)
+{
+	struct opx_ep *ep = peer->ep;
+	bool is_local = peer->flow.is_local;
+	struct opx_piece pieces[OPX_PIECES];
+	struct iovec iov = {pieces, 0};
+	struct opx_op *op = send_op(peer, s);
+	uint32_t rts = s->flags & DONE_FLAGS ? OPX_RTS_DONE : 0;
+	struct hfi_hdr h;
+	int rc = 0;
+
+	if (!op)
+		return -FI_EAGAIN;
+	if (s->flags & FI_INJECT)
+		rc = opx_op_take_copy(op);
+	if (!rc && is_local && s->len) {
+		rts |= OPX_RTS_LOCAL | OPX_RTS_DONE;
+		rc = opx_op_expose(op, HFI_COPY_GET, pieces);
+		iov.iov_len = op->iov_cnt * sizeof(pieces[0]);
+	}
+	op->needs_done = rts & OPX_RTS_DONE;
+	first_hdr(&peer->flow, &h, OPX_MSG_RZV_RTS, s);
+	h.w[0] = le64_put(s->len);
+	h.w[1] = le64_put(opx_op_handle(op) | (uint64_t)rts << 32);
+	rc = rc ? rc : opx_flow_post(&peer->flow, &h, &iov, iov.iov_len != 0, 0, NULL, NULL);
+	if (rc) {
+		opx_op_abandon(op);
+		return rc;
+	}
+	op->is_posted = rts & OPX_RTS_LOCAL; /* the receiver fetches */
+	ep->stats.tx_rzv += !(rts & OPX_RTS_LOCAL);
+	ep->stats.tx_rzv_local += (rts & OPX_RTS_LOCAL) != 0;
+	opx_op_wait(op);
+	return 0;
+}
+
+void opx_on_cts(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data)
+{
+	uint64_t w1 = le64_get(h->w[1]), want = le64_get(h->tag);
+	struct opx_op *op = opx_op_find(peer, (uint32_t)le64_get(h->w[0]));
+	uint32_t tids = le32_get(h->imm);
+
+	if (!op || op->kind != OPX_OP_SEND || op->is_mp || op->is_posted || op->sent || want > op->len)
+		return;
+	op->len = want;
+	op->peer_handle = (uint32_t)w1;
+	op->tid_gen = (uint32_t)(w1 >> 32);
+	if (tids && opx_take_tids(op, data, tids)) {
+		opx_op_fail(op, FI_EIO, OPX_ST_RANGE);
+		return;
+	}
+	opx_op_choose_path(op);
+	opx_op_pump(op);
+}
+
+int opx_take_tids(struct opx_op *op, const struct view *data, uint32_t cnt)
+{
+	uint64_t sum = 0;
+
+	if (cnt > HFI_TID_CNT || data->len != cnt * sizeof(struct opx_wire_tid))
+		return -FI_EINVAL;
+	op->tids = mem_alloc(cnt * sizeof(*op->tids));
+	if (!op->tids)
+		return -FI_ENOMEM;
+	for (uint32_t i = 0; i < cnt; i++) {
+		struct opx_wire_tid w;
+
+		view_copy(data, i * sizeof(w), &w, sizeof(w));
+		op->tids[i] = (struct hfi_tid){.idx = le16_get(w.idx), .gen = (uint16_t)op->tid_gen, .len = le32_get(w.len)};
+		/* every entry but the last is full, so that a byte's entry is known by division */
+		if (op->tids[i].idx >= HFI_TID_CNT || !op->tids[i].len || op->tids[i].len > HFI_TID_BYTES ||
+		    (i + 1 < cnt && op->tids[i].len != HFI_TID_BYTES))
+			return -FI_EINVAL;
+		sum += op->tids[i].len;
+	}
+	op->tid_cnt = (uint16_t)cnt;
+	return sum == op->len ? 0 : -FI_EINVAL;
+}
+
+void opx_on_done(struct opx_peer *peer, const struct hfi_hdr *h)
+{
+	uint32_t id = (uint32_t)le64_get(h->w[0]);
+	uint64_t st = le64_get(h->w[1]);
+	struct opx_op *op = opx_op_find(peer, id);
+
+	if (!op || !op->needs_done) {
+		if (id == OPX_NO_HANDLE && st && st < OPX_ST_WIRE_NUM)
+			opx_refused(peer, (enum opx_status)st);
+		return;
+	}
+	op->is_done = true;
+	if (st) {
+		enum opx_status why = st < OPX_ST_WIRE_NUM ? (enum opx_status)st : OPX_ST_LOCAL;
+
+		opx_op_fail(op, opx_err_of(why), why);
+		return;
+	}
+	opx_op_check(op);
+}
+
+void opx_refused(struct opx_peer *peer, enum opx_status why)
+{
+	struct opx_ep *ep = peer->ep;
+	struct fi_cq_err_entry e = {.err = opx_err_of(why), .prov_errno = (int)why, .flags = FI_RMA | FI_WRITE};
+
+	ep->stats.rma_refused++;
+	if (ep->kit.tx_cq)
+		kit_cq_push_err(ep->kit.tx_cq, &e, NULL, 0);
+	if (ep->kit.cntr[KIT_CNTR_WRITE])
+		kit_cntr_add(ep->kit.cntr[KIT_CNTR_WRITE], 0, 1);
+}
+
+void opx_done_send(struct opx_peer *peer, uint32_t handle, enum opx_status st)
+{
+	struct hfi_hdr h;
+
+	opx_flow_hdr(&peer->flow, &h, OPX_DONE, 0, 0);
+	h.w[0] = le64_put(handle);
+	h.w[1] = le64_put(st);
+	h.tag = le64_put(0);
+	opx_flow_post(&peer->flow, &h, NULL, 0, OPX_POST_CONTROL, NULL, NULL); /* without memory the peer waits in vain, as for a dead one */
+	peer->ep->need_doorbell = true;
+}
+
+/* --- choice -------------------------------------------------------------------------------------------------- */
+
+int opx_send(struct opx_peer *peer, const struct opx_send *s)
+{
+	struct opx_ep *ep = peer->ep;
+	int rc;
+
+	if (unlikely(peer->flow.state != OPX_FLOW_OPEN)) {
+		rc = opx_flow_open(&peer->flow);
+		if (rc)
+			return rc;
+	}
+	ep->need_doorbell = true;
+	if (unlikely(s->flags & DONE_FLAGS) || (s->len >= ep->rzv_min && s->len > OPX_INJECT_MAX))
+		return send_rts(peer, s);
+	if (s->len <= OPX_INJECT_MAX)
+		return send_inject(peer, s);
+	if (s->len <= ep->eager_max)
+		return send_eager(peer, s);
+	return s->len <= ep->mp_max && !peer->flow.is_local ? send_mp(peer, s) : send_rts(peer, s);
+}
