@@ -112,8 +112,31 @@ enum opx_op_kind {
 	OPX_OP_KIND_NUM
 };
 
-/* What an hfi_copy() is for: its cookie, embedded in whoever waits. */
-struct opx_copy { void (*end)(struct opx_copy *c, int status); };
+/* A transfer by hfi_copy(), embedded in whoever waits for it. */
+struct opx_copy {
+	struct opx_peer *peer;
+	int op;                        /* HFI_COPY_GET, HFI_COPY_PUT */
+	const struct iovec *iov;       /* our side */
+	size_t iov_cnt;
+	uint64_t want;                 /* bytes */
+	void (*end)(struct opx_copy *c, int status); /* once; may free it */
+	struct opx_piece pieces[OPX_PIECES]; /* their side */
+	uint8_t piece_cnt;
+	/* opx_copy.c */
+	bool is_waiting;
+	uint32_t inflight;
+	int status;
+	uint64_t asked;
+	TAILQ_ENTRY(opx_copy) link;    /* ep->copies while there is no room */
+};
+/** opx_pieces_take() - The peer's memory from a packet of ours: 1..4 pieces of @len bytes in all. False: malformed. */
+bool opx_pieces_take(struct opx_copy *c, const struct view *data, uint64_t len);
+/** opx_copy_start() - Begin; end() may have been called, and the copy freed, on return. */
+void opx_copy_start(struct opx_copy *c);
+/** opx_copy_cancel() - Post nothing more. True: nothing is in flight, end() will not be called; else it will. */
+bool opx_copy_cancel(struct opx_copy *c);
+int opx_copies_retry(struct opx_ep *ep); /* Return: events */
+void opx_on_copy(void *ctx, void *cookie, int status); /* on_copy of the context; ctx: the endpoint */
 
 struct opx_peer;
 struct opx_op {
@@ -131,9 +154,10 @@ struct opx_op {
 	bool is_ref;                   /* packets refer to the user's memory: complete only when refs is 0 */
 	bool is_mp;                    /* SEND: multi-packet eager, its first packet has PSN mp_psn */
 	bool is_sdma;
+	bool has_data, was_empty;      /* WRITE: CQ data follow; nothing to write, which was posted */
 	uint32_t mp_psn;
 	uint32_t refs;                 /* replays that refer to its memory */
-	uint32_t copies;               /* hfi_copy()s in flight */
+	bool is_copying;               /* SERVE: cp runs */
 	struct opx_copy cp;
 	uint64_t flags, cq_flags;      /* of the call after op_flags; of the completion */
 	void *context;
@@ -141,7 +165,7 @@ struct opx_op {
 	uint64_t len, sent, got;       /* bytes: of the transfer; posted; arrived (READ, FETCH) */
 	struct iovec iov[OPX_IOV_MAX]; /* source, or destination of READ; results of FETCH and COMPARE are res */
 	struct iovec res[OPX_IOV_MAX];
-	uint64_t mr_key, mr_off;       /* RMA, atomics: at the target */
+	uint64_t mr_key, mr_off;       /* RMA, atomics: at the target; SERVE: the region that is read or written */
 	uint32_t peer_handle, tid_gen; /* SEND after CTS, SERVE */
 	uint16_t tid_cnt;              /* SEND: expected receive */
 	struct hfi_tid *tids;          /* mem_free */
@@ -162,19 +186,14 @@ struct opx_in {
 	struct opx_peer *peer;
 	uint8_t kind;                  /* enum opx_in_kind */
 	bool discarded;                /* no receive wants it: taken to its end into nothing */
-	uint8_t rts_flags, piece_cnt;
+	uint8_t rts_flags;
 	uint32_t psn;                  /* MP: of the first packet */
 	uint32_t send_handle;          /* RZV */
 	uint64_t len, got;             /* bytes of the message; arrived */
 	uint64_t want;                 /* RZV: bytes asked for */
-	uint64_t asked;                /* local RZV: bytes that hfi_copy()s were posted for */
-	bool is_fetching;              /* in ep->fetch */
-	TAILQ_ENTRY(opx_in) fetch_link;
 	struct kit_rx *krx;            /* the matched receive */
-	uint32_t copies;               /* hfi_copy()s in flight */
-	struct opx_copy cp;
-	int status;
-	struct opx_piece pieces[OPX_PIECES];
+	bool is_copying;               /* cp runs */
+	struct opx_copy cp;            /* RTS_LOCAL */
 	struct hfi_tid *tids;          /* expected receive; mem_free */
 	uint16_t tid_cnt;
 	uint8_t *buf;                  /* EAGER, MP before the match: the bytes so far; small, or mem_free */
@@ -225,7 +244,7 @@ struct opx_ep {
 	struct slab peer_slab, op_slab, in_slab;
 	TAILQ_HEAD(opx_pump, opx_op) pump;
 	uint32_t pump_cnt;
-	TAILQ_HEAD(opx_fetch, opx_in) fetch; /* local rendezvous that the copy service had no room for */
+	TAILQ_HEAD(opx_copies, opx_copy) copies; /* those that the copy service had no room for */
 	bool need_doorbell;
 	uint8_t mtu_shift;
 	uint32_t mtu;                  /* payload of a packet */
@@ -347,7 +366,6 @@ bool opx_place(void *ctx, struct opx_flow *f, const struct hfi_pkt *pkt);
 extern const struct kit_srx_ops opx_srx_ops;
 void opx_rzv_start(struct opx_in *in);     /* matched: fetch, or ask for it */
 void opx_rzv_discard(struct opx_in *in);   /* no receive will take it: let the sender end; frees it */
-int opx_rzv_fetch_more(struct opx_ep *ep); /* ep->fetch; Return: events */
 void opx_rzv_on_rts(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data);
 void opx_rzv_data(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data, enum hfi_rcv_type type);
 /** opx_in_get() - An incoming message as its header @h says, in peer->ins. NULL: no memory. */
@@ -357,11 +375,11 @@ void opx_in_put(struct opx_in *in);
 void opx_in_done(struct opx_in *in);
 /** opx_in_fail() - Its peer is gone: error entry if it was matched, else nobody hears of it. Freed, if need be when its copies have ended. */
 void opx_in_fail(struct opx_in *in, enum opx_status why);
-void opx_on_copy(void *ctx, void *cookie, int status); /* hfi_copy() ended; cookie: a struct opx_copy */
 
 /* opx_rma.c, opx_atomic.c, opx_target.c */
-/** opx_rma_pump() - WRITE, READ, ATOMIC ...: post what can be posted (opx_data_send() knows WRITE and SERVE). 0 all is posted; -FI_EAGAIN; else terminal. */
+/** opx_rma_pump() - WRITE, READ: post what can be posted. 0 all is posted; -FI_EAGAIN; else terminal. */
 int opx_rma_pump(struct opx_op *op);
+void opx_mr_gone(struct opx_mr *mr);       /* it closes: nothing of ours touches its memory from now on */
 void opx_on_put(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data);
 void opx_on_get_request(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data);
 void opx_on_get_data(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data);

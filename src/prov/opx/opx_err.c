@@ -13,13 +13,13 @@ static const struct {
 	[OPX_ST_ATOMIC] = {FI_EOPNOTSUPP, "the target does not know this datatype and operation"},
 	[OPX_ST_CANCELED] = {FI_ECANCELED, "canceled"},
 	[OPX_ST_NOMEM] = {FI_ENOMEM, "the target has no memory left"},
+	[OPX_ST_COPY] = {FI_EIO, "the copy between processes failed"},
 	[OPX_ST_PEER_GONE] = {FI_ECONNREFUSED, "nobody has this context any more: its process closed it or ended"},
 	[OPX_ST_PEER_SILENT] = {FI_ETIMEDOUT, "the peer was silent for longer than dead_after"},
 	[OPX_ST_PEER_REPLACED] = {FI_ECONNRESET, "another process has taken the peer's context"},
 	[OPX_ST_NET_DOWN] = {FI_ENETDOWN, "the HFI's port is down"},
 	[OPX_ST_UNREACH] = {FI_EHOSTUNREACH, "the peer never answered"},
 	[OPX_ST_TRUNC] = {FI_ETRUNC, "the message is longer than the receive buffer"},
-	[OPX_ST_LOCAL] = {FI_EIO, "the copy between processes failed"},
 };
 
 int opx_err_of(enum opx_status st)

@@ -8,7 +8,7 @@
  * Theory of operation
  *
  * An operation is over for the user when it has completed or failed, which happens once. It is freed when besides nobody refers to it: no replay
- * (refs), no copy between processes (copies), not the pump. What the wire says of it names it by its handle, so that late packets find nothing.
+ * (refs), no copy between processes, not the pump. What the wire says of it names it by its handle, so that late packets find nothing.
  */
 
 struct opx_op *opx_op_get(struct opx_peer *peer, enum opx_op_kind kind)
@@ -71,6 +71,8 @@ static void op_over(struct opx_op *op)
 	if (op->is_waiting)
 		opx_flow_wait(&op->peer->flow, -1);
 	op->is_waiting = false;
+	if (op->is_copying && opx_copy_cancel(&op->cp))
+		op->is_copying = false;
 	for (int i = 0; i < op->key_cnt; i++)
 		hfi_conceal(op->ep->hw, op->keys[i]);
 	op->key_cnt = 0;
@@ -78,7 +80,7 @@ static void op_over(struct opx_op *op)
 
 static void free_if_unused(struct opx_op *op)
 {
-	if (op->is_over && !op->refs && !op->copies)
+	if (op->is_over && !op->refs && !op->is_copying)
 		op_free(op);
 }
 
@@ -102,7 +104,7 @@ static void op_complete(struct opx_op *op)
 
 static bool op_is_complete(const struct opx_op *op)
 {
-	return op->is_posted && (!op->needs_done || op->is_done) && (!op->is_ref || !op->refs) && !op->copies;
+	return op->is_posted && (!op->needs_done || op->is_done) && (!op->is_ref || !op->refs) && !op->is_copying;
 }
 
 void opx_op_check(struct opx_op *op)
@@ -169,7 +171,7 @@ static void data_hdr(struct opx_op *op, struct hfi_hdr *h, uint64_t off)
 		h->tag = le64_put(0);
 		break;
 	case OPX_OP_WRITE:
-		opx_flow_hdr(f, h, OPX_RZV_DATA, OPX_SUB_PUT, op->needs_done ? opx_op_handle(op) : OPX_NO_HANDLE);
+		opx_flow_hdr(f, h, OPX_RZV_DATA, OPX_SUB_PUT, op->needs_done && !op->has_data ? opx_op_handle(op) : OPX_NO_HANDLE);
 		h->w[0] = le64_put(op->mr_off + off);
 		h->w[1] = le64_put(op->mr_key);
 		h->tag = le64_put(op->mr_off + op->len);
@@ -316,7 +318,7 @@ void opx_op_pump(struct opx_op *op)
 
 int opx_pump(struct opx_ep *ep)
 {
-	int events = unlikely(!TAILQ_EMPTY(&ep->fetch)) ? opx_rzv_fetch_more(ep) : 0;
+	int events = unlikely(!TAILQ_EMPTY(&ep->copies)) ? opx_copies_retry(ep) : 0;
 
 	/* each once, from the front: the failure of one may end others */
 	for (uint32_t n = ep->pump_cnt; n && ep->pump_cnt; n--) {

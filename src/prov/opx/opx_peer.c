@@ -208,7 +208,7 @@ int opx_peers_init(struct opx_ep *ep)
 	int ret;
 
 	TAILQ_INIT(&ep->pump);
-	TAILQ_INIT(&ep->fetch);
+	TAILQ_INIT(&ep->copies);
 	ep->peer_tab = mem_alloc(TAB_MIN * sizeof(struct opx_peer *));
 	if (!ep->peer_tab)
 		return -FI_ENOMEM;

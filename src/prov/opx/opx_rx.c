@@ -36,8 +36,6 @@ struct opx_in *opx_in_get(struct opx_peer *peer, enum opx_in_kind kind, const st
 void opx_in_put(struct opx_in *in)
 {
 	LIST_REMOVE(in, link);
-	if (in->is_fetching)
-		TAILQ_REMOVE(&in->ep->fetch, in, fetch_link);
 	if (in->kind == OPX_IN_RZV)
 		opx_flow_wait(&in->peer->flow, -1);
 	if (in->tid_cnt)
@@ -78,7 +76,7 @@ void opx_in_fail(struct opx_in *in, enum opx_status why)
 		kit_srx_drop(&in->ep->srx, &in->ux);
 	}
 	in->discarded = true;
-	if (!in->copies)
+	if (!in->is_copying || opx_copy_cancel(&in->cp))
 		opx_in_put(in);
 }
 

@@ -20,109 +20,33 @@ static void finish(struct opx_in *in)
 	opx_in_done(in);
 }
 
-/* --- same host: copies out of the sender's memory ------------------------------------------------------------- */
+/* --- same host: a copy out of the sender's memory ------------------------------------------------------------- */
 
 static void on_copied(struct opx_copy *c, int status)
 {
 	struct opx_in *in = container_of(c, struct opx_in, cp);
 
-	in->copies--;
-	if (status && !in->status)
-		in->status = status;
-	if (in->copies)
-		return;
+	in->is_copying = false;
 	if (in->discarded) { /* its peer is gone */
 		opx_in_put(in);
-		return;
-	}
-	if (in->status) {
-		tell_sender(in, OPX_ST_LOCAL);
-		opx_in_fail(in, in->status == -ECONNREFUSED ? OPX_ST_PEER_GONE : OPX_ST_LOCAL);
-	} else if (in->asked == in->want) {
+	} else if (status) {
+		tell_sender(in, OPX_ST_COPY);
+		opx_in_fail(in, status == -ECONNREFUSED ? OPX_ST_PEER_GONE : OPX_ST_COPY);
+	} else {
 		finish(in);
 	}
 }
 
-/* Byte @off of the message lies in which piece of the sender, where. Return: bytes from there to the end of the piece; 0: not in any. */
-static uint64_t piece_at(const struct opx_in *in, uint64_t off, uint64_t *addr, uint32_t *key)
+static void fetch(struct opx_in *in)
 {
-	for (int i = 0; i < in->piece_cnt; i++) {
-		uint64_t len = le64_get(in->pieces[i].len);
-
-		if (off < len) {
-			*addr = le64_get(in->pieces[i].addr) + off;
-			*key = le32_get(in->pieces[i].key);
-			return len - off;
-		}
-		off -= len;
-	}
-	return 0;
-}
-
-/* Ask the host for all that is missing. 0; -FI_EAGAIN: no room for another copy now; else terminal. */
-static int fetch(struct opx_in *in)
-{
-	struct iovec iov[KIT_RX_IOV_MAX];
-	struct hfi_dst *dst = in->peer->flow.dst;
-	uint64_t addr, n;
-	uint32_t key;
-	int rc = 0;
-
+	in->cp.peer = in->peer;
+	in->cp.op = HFI_COPY_GET;
+	in->cp.iov = in->krx->iov;
+	in->cp.iov_cnt = in->krx->iov_cnt;
+	in->cp.want = in->want;
 	in->cp.end = on_copied;
-	in->copies++; /* ours: completions inside hfi_copy() must not end it */
-	while (!rc && in->asked < in->want) {
-		n = MIN(piece_at(in, in->asked, &addr, &key), in->want - in->asked);
-		if (!n || !kit_iov_slice(in->krx->iov, in->krx->iov_cnt, in->asked, in->want - in->asked, iov, KIT_RX_IOV_MAX)) {
-			rc = -FI_EINVAL;
-			break;
-		}
-		n = MIN(n, (uint64_t)iov[0].iov_len);
-		in->copies++;
-		rc = hfi_copy(in->ep->hw, dst, HFI_COPY_GET, iov[0].iov_base, n, addr, key, &in->cp);
-		if (rc)
-			in->copies--;
-		else
-			in->asked += n;
-	}
-	if (rc && rc != -EAGAIN && !in->status)
-		in->status = rc;
-	return rc;
-}
-
-static void fetch_wait(struct opx_in *in, bool wait)
-{
-	if (wait == in->is_fetching)
-		return;
-	in->is_fetching = wait;
-	if (wait)
-		TAILQ_INSERT_TAIL(&in->ep->fetch, in, fetch_link);
-	else
-		TAILQ_REMOVE(&in->ep->fetch, in, fetch_link);
-}
-
-static void fetch_go(struct opx_in *in)
-{
-	int rc = fetch(in);
-
-	fetch_wait(in, rc == -EAGAIN);
-	if (rc == -EAGAIN && in->copies == 1) {
-		in->copies--; /* nothing in flight: only the retry goes on with it */
-		return;
-	}
-	on_copied(&in->cp, 0);
-}
-
-int opx_rzv_fetch_more(struct opx_ep *ep)
-{
-	struct opx_in *in, *next;
-	int events = 0;
-
-	for (in = TAILQ_FIRST(&ep->fetch); in; in = next) {
-		next = TAILQ_NEXT(in, fetch_link);
-		fetch_go(in);
-		events++;
-	}
-	return events;
+	in->is_copying = true;
+	opx_copy_start(&in->cp);
 }
 
 /* --- between hosts: CTS, then data packets ----------------------------------------------------------------------- */
@@ -170,7 +94,7 @@ static struct opx_in *in_find(struct opx_peer *peer, uint64_t handle)
 {
 	struct opx_in *in = slab_find(&peer->ep->in_slab, (uint32_t)handle);
 
-	if (in && in->peer == peer && in->kind == OPX_IN_RZV && in->krx && !in->piece_cnt)
+	if (in && in->peer == peer && in->kind == OPX_IN_RZV && in->krx && !(in->rts_flags & OPX_RTS_LOCAL))
 		return in;
 	peer->ep->stats.rx_stale++;
 	return NULL;
@@ -213,7 +137,7 @@ void opx_rzv_start(struct opx_in *in)
 {
 	in->want = MIN(in->len, (uint64_t)in->krx->len);
 	if (in->rts_flags & OPX_RTS_LOCAL) {
-		fetch_go(in);
+		fetch(in);
 		return;
 	}
 	if (!(in->rts_flags & OPX_RTS_DONE) || in->want)
@@ -231,18 +155,6 @@ void opx_rzv_discard(struct opx_in *in)
 	opx_in_put(in);
 }
 
-static bool pieces_take(struct opx_in *in, const struct view *data)
-{
-	uint64_t sum = 0;
-
-	in->piece_cnt = (uint8_t)(data->len / sizeof(struct opx_piece));
-	view_copy(data, 0, in->pieces, in->piece_cnt * sizeof(struct opx_piece));
-	for (int i = 0; i < in->piece_cnt; i++)
-		if (__builtin_add_overflow(sum, le64_get(in->pieces[i].len), &sum))
-			return false;
-	return sum == in->len;
-}
-
 void opx_rzv_on_rts(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data)
 {
 	uint64_t len = le64_get(h->w[0]), w1 = le64_get(h->w[1]);
@@ -258,7 +170,7 @@ void opx_rzv_on_rts(struct opx_peer *peer, const struct hfi_hdr *h, const struct
 	peer->ep->stats.rx_rzv++;
 	in->send_handle = (uint32_t)w1;
 	in->rts_flags = (uint8_t)(w1 >> 32);
-	if (in->rts_flags & OPX_RTS_LOCAL && (!peer->flow.is_local || !pieces_take(in, data))) {
+	if (in->rts_flags & OPX_RTS_LOCAL && (!peer->flow.is_local || !opx_pieces_take(&in->cp, data, len))) {
 		peer->ep->stats.rx_malformed++;
 		opx_in_put(in);
 		return;

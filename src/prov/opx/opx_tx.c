@@ -218,7 +218,7 @@ void opx_on_done(struct opx_peer *peer, const struct hfi_hdr *h)
 	}
 	op->is_done = true;
 	if (st) {
-		enum opx_status why = st < OPX_ST_WIRE_NUM ? (enum opx_status)st : OPX_ST_LOCAL;
+		enum opx_status why = st < OPX_ST_WIRE_NUM ? (enum opx_status)st : OPX_ST_COPY;
 
 		opx_op_fail(op, opx_err_of(why), why);
 		return;

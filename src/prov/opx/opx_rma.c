@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// FI_RMA, initiator's side: the calls, and how a write or read travels. Source: facts/opx.md 5.1.
+#include "prov/opx/opx.h"
+
+/*
+ * Theory of operation
+ *
+ *  write   PUT packets, in order; the last one asks for DONE. Same host and more than a packet: PUT_LOCAL, the target fetches from our memory.
+ *  read    GET; the answer is data packets. Same host and more than a packet: GET with the pieces of our exposed memory, which the target fills.
+ *  data    PUT_DATA behind the write's packets; then it is the one that asks for DONE.
+ *
+ * Every operation whose end somebody wants to know ends with DONE or its data, so completion means placed at the target. The target works when
+ * its program makes progress, as on hardware.
+ */
+
+struct rma {
+	const struct iovec *iov;
+	size_t iov_cnt;
+	fi_addr_t to;
+	uint64_t off, key, data;
+	void *context;
+	uint64_t flags;
+};
+
+static bool is_copied(const struct opx_op *op)
+{
+	return op->peer->flow.is_local && op->len > op->ep->mtu;
+}
+
+/* A request of one packet without room is the caller's -FI_EAGAIN. */
+static int put_local(struct opx_op *op)
+{
+	struct opx_piece pieces[OPX_PIECES];
+	struct iovec iov = {pieces, op->iov_cnt * sizeof(pieces[0])};
+	struct hfi_hdr h;
+	int rc = opx_op_expose(op, HFI_COPY_GET, pieces);
+
+	opx_flow_hdr(&op->peer->flow, &h, OPX_RMA, OPX_SUB_PUT_LOCAL, opx_op_handle(op));
+	h.w[0] = le64_put(op->mr_off);
+	h.w[1] = le64_put(op->mr_key);
+	h.tag = le64_put(op->len);
+	rc = rc ? rc : opx_flow_post(&op->peer->flow, &h, &iov, 1, 0, NULL, NULL);
+	if (!rc)
+		op->sent = op->len;
+	return rc;
+}
+
+static int get_request(struct opx_op *op)
+{
+	struct opx_piece pieces[OPX_PIECES];
+	struct iovec iov = {pieces, is_copied(op) ? op->iov_cnt * sizeof(pieces[0]) : 0};
+	struct hfi_hdr h;
+	int rc = iov.iov_len ? opx_op_expose(op, HFI_COPY_PUT, pieces) : 0;
+
+	opx_flow_hdr(&op->peer->flow, &h, OPX_RZV_CTS, OPX_SUB_GET, opx_op_handle(op));
+	h.w[0] = le64_put(op->mr_off);
+	h.w[1] = le64_put(op->mr_key);
+	h.tag = le64_put(op->len);
+	rc = rc ? rc : opx_flow_post(&op->peer->flow, &h, &iov, iov.iov_len != 0, 0, NULL, NULL);
+	op->is_posted = !rc;
+	return rc;
+}
+
+static int put_data(struct opx_op *op)
+{
+	struct hfi_hdr h;
+	int rc;
+
+	opx_flow_hdr(&op->peer->flow, &h, OPX_RMA, OPX_SUB_PUT_DATA, (uint32_t)op->data);
+	h.w[0] = le64_put(op->len);
+	h.w[1] = le64_put(op->needs_done ? opx_op_handle(op) : OPX_NO_HANDLE);
+	h.tag = le64_put(0);
+	rc = opx_flow_post(&op->peer->flow, &h, NULL, 0, 0, NULL, NULL);
+	op->is_posted = !rc;
+	return rc;
+}
+
+/* A write of nothing still asks whether the region is there. */
+static int put_empty(struct opx_op *op)
+{
+	struct hfi_hdr h;
+	int rc;
+
+	opx_flow_hdr(&op->peer->flow, &h, OPX_RZV_DATA, OPX_SUB_PUT, op->needs_done && !op->has_data ? opx_op_handle(op) : OPX_NO_HANDLE);
+	h.w[0] = h.tag = le64_put(op->mr_off);
+	h.w[1] = le64_put(op->mr_key);
+	rc = opx_flow_post(&op->peer->flow, &h, NULL, 0, 0, NULL, NULL);
+	op->was_empty = !rc;
+	return rc;
+}
+
+static int write_pump(struct opx_op *op)
+{
+	int rc = 0;
+
+	if (!op->len && !op->was_empty)
+		rc = put_empty(op);
+	else if (op->sent < op->len)
+		rc = is_copied(op) ? put_local(op) : opx_data_send(op);
+	if (rc)
+		return rc;
+	op->is_posted = !op->has_data;
+	return op->has_data ? put_data(op) : 0;
+}
+
+int opx_rma_pump(struct opx_op *op)
+{
+	op->ep->need_doorbell = true;
+	return op->kind == OPX_OP_WRITE ? write_pump(op) : get_request(op);
+}
+
+/* Begin. 0; -FI_EAGAIN and other codes: nothing happened, @op is gone. */
+static int rma_start(struct opx_op *op)
+{
+	struct opx_flow *f = &op->peer->flow;
+	int rc = f->state == OPX_FLOW_OPEN ? 0 : opx_flow_open(f);
+
+	if (!rc && op->flags & FI_INJECT && op->len)
+		rc = opx_op_take_copy(op);
+	if (!rc && op->kind == OPX_OP_WRITE)
+		opx_op_choose_path(op);
+	rc = rc ? rc : opx_rma_pump(op);
+	if (rc && (rc != -FI_EAGAIN || !op->sent)) {
+		opx_op_abandon(op);
+		return rc;
+	}
+	opx_op_wait(op);
+	if (rc)
+		opx_op_pump(op); /* it has begun: the rest as there is room */
+	else
+		opx_op_check(op);
+	return 0;
+}
+
+/* --- calls -------------------------------------------------------------------------------------------------- */
+
+static struct opx_op *rma_op(struct opx_peer *peer, enum opx_op_kind kind, const struct rma *r, uint64_t len)
+{
+	struct opx_op *op = opx_op_get(peer, kind);
+
+	if (!op)
+		return NULL;
+	op->iov_cnt = (uint8_t)r->iov_cnt;
+	for (size_t i = 0; i < r->iov_cnt; i++)
+		op->iov[i] = r->iov[i];
+	op->len = len;
+	op->mr_off = r->off;
+	op->mr_key = r->key;
+	op->has_data = r->flags & FI_REMOTE_CQ_DATA;
+	op->data = r->data;
+	op->flags = r->flags;
+	op->context = r->context;
+	op->cq_flags = FI_RMA | (kind == OPX_OP_WRITE ? FI_WRITE : FI_READ);
+	op->wants_cqe = !(r->flags & OPX_NO_CQE) && kit_tx_wants_cqe(&peer->ep->kit, r->flags);
+	op->needs_done = kind == OPX_OP_READ || op->wants_cqe || peer->ep->kit.cntr[KIT_CNTR_WRITE] ||
+			 (peer->flow.is_local && len > peer->ep->mtu);
+	return op;
+}
+
+/* One try. Lock held. */
+static int rma_once(struct opx_ep *ep, enum opx_op_kind kind, const struct rma *r, uint64_t len)
+{
+	struct opx_peer *peer = opx_peer_find(ep, r->to);
+	struct opx_op *op;
+
+	if (!peer)
+		return -FI_EINVAL;
+	op = rma_op(peer, kind, r, len);
+	return op ? rma_start(op) : -FI_EAGAIN;
+}
+
+static ssize_t rma(struct opx_ep *ep, enum opx_op_kind kind, const struct rma *r)
+{
+	uint64_t len;
+	int rc;
+
+	if (unlikely(opx_ep_state(ep)))
+		return opx_ep_state(ep);
+	if (!(ep->kit.caps & FI_RMA))
+		return -FI_EOPNOTSUPP;
+	if (r->iov_cnt > OPX_IOV_MAX || (r->iov_cnt && !r->iov))
+		return -FI_EINVAL;
+	len = kit_iov_len(r->iov, r->iov_cnt);
+	if (len == SIZE_MAX || (r->flags & FI_INJECT && len > ep->kit.inject_size))
+		return -FI_EINVAL;
+	lock_acquire(&ep->domain->kit.lock);
+	rc = rma_once(ep, kind, r, len);
+	if (rc == -FI_EAGAIN) {
+		opx_ep_progress(&ep->kit);
+		rc = rma_once(ep, kind, r, len);
+	}
+	if (ep->need_doorbell && !(r->flags & FI_MORE)) {
+		ep->need_doorbell = false;
+		hfi_doorbell(ep->hw);
+	}
+	lock_release(&ep->domain->kit.lock);
+	return rc;
+}
+
+static uint64_t msg_flags(const struct opx_ep *ep, uint64_t flags)
+{
+	return flags | (ep->kit.tx_selective ? 0 : FI_COMPLETION);
+}
+
+static ssize_t opx_rma_readv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t cnt, fi_addr_t src, uint64_t addr, uint64_t key,
+			     void *context)
+{
+	struct opx_ep *ep = opx_ep_of(fid);
+	struct rma r = {iov, cnt, src, addr, key, 0, context, ep->kit.tx_op_flags};
+
+	(void)desc;
+	return rma(ep, OPX_OP_READ, &r);
+}
+
+static ssize_t opx_rma_read(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src, uint64_t addr, uint64_t key, void *context)
+{
+	struct iovec iov = {buf, len};
+
+	return opx_rma_readv(fid, &iov, &desc, 1, src, addr, key, context);
+}
+
+static ssize_t msg(struct opx_ep *ep, enum opx_op_kind kind, const struct fi_msg_rma *m, uint64_t flags)
+{
+	struct rma r = {m->msg_iov, m->iov_count, m->addr, 0, 0, m->data, m->context, msg_flags(ep, flags)};
+
+	if (m->rma_iov_count != 1 || !m->rma_iov)
+		return -FI_EINVAL;
+	r.off = m->rma_iov[0].addr;
+	r.key = m->rma_iov[0].key;
+	if (m->rma_iov[0].len != kit_iov_len(m->msg_iov, m->iov_count))
+		return -FI_EINVAL;
+	return rma(ep, kind, &r);
+}
+
+static ssize_t opx_rma_readmsg(struct fid_ep *fid, const struct fi_msg_rma *m, uint64_t flags)
+{
+	return msg(opx_ep_of(fid), OPX_OP_READ, m, flags & ~(uint64_t)(FI_REMOTE_CQ_DATA | FI_INJECT));
+}
+
+static ssize_t opx_rma_writev(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t cnt, fi_addr_t dst, uint64_t addr, uint64_t key,
+			      void *context)
+{
+	struct opx_ep *ep = opx_ep_of(fid);
+	struct rma r = {iov, cnt, dst, addr, key, 0, context, ep->kit.tx_op_flags};
+
+	(void)desc;
+	return rma(ep, OPX_OP_WRITE, &r);
+}
+
+static ssize_t opx_rma_write(struct fid_ep *fid, const void *buf, size_t len, void *desc, fi_addr_t dst, uint64_t addr, uint64_t key,
+			     void *context)
+{
+	struct iovec iov = {(void *)(uintptr_t)buf, len};
+
+	return opx_rma_writev(fid, &iov, &desc, 1, dst, addr, key, context);
+}
+
+static ssize_t opx_rma_writemsg(struct fid_ep *fid, const struct fi_msg_rma *m, uint64_t flags)
+{
+	return msg(opx_ep_of(fid), OPX_OP_WRITE, m, flags);
+}
+
+static ssize_t write_flags(struct fid_ep *fid, const void *buf, size_t len, uint64_t data, fi_addr_t dst, uint64_t addr, uint64_t key,
+			   void *context, uint64_t flags)
+{
+	struct opx_ep *ep = opx_ep_of(fid);
+	struct iovec iov = {(void *)(uintptr_t)buf, len};
+	struct rma r = {&iov, 1, dst, addr, key, data, context, ep->kit.tx_op_flags | flags};
+
+	return rma(ep, OPX_OP_WRITE, &r);
+}
+
+static ssize_t opx_rma_inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t dst, uint64_t addr, uint64_t key)
+{
+	return write_flags(fid, buf, len, 0, dst, addr, key, NULL, FI_INJECT | OPX_NO_CQE);
+}
+
+static ssize_t opx_rma_writedata(struct fid_ep *fid, const void *buf, size_t len, void *desc, uint64_t data, fi_addr_t dst, uint64_t addr,
+				 uint64_t key, void *context)
+{
+	(void)desc;
+	return write_flags(fid, buf, len, data, dst, addr, key, context, FI_REMOTE_CQ_DATA);
+}
+
+static ssize_t opx_rma_injectdata(struct fid_ep *fid, const void *buf, size_t len, uint64_t data, fi_addr_t dst, uint64_t addr, uint64_t key)
+{
+	return write_flags(fid, buf, len, data, dst, addr, key, NULL, FI_INJECT | FI_REMOTE_CQ_DATA | OPX_NO_CQE);
+}
+
+const struct fi_ops_rma opx_rma_ops = {
+	.size = sizeof(struct fi_ops_rma),
+	.read = opx_rma_read,
+	.readv = opx_rma_readv,
+	.readmsg = opx_rma_readmsg,
+	.write = opx_rma_write,
+	.writev = opx_rma_writev,
+	.writemsg = opx_rma_writemsg,
+	.inject = opx_rma_inject,
+	.writedata = opx_rma_writedata,
+	.injectdata = opx_rma_injectdata,
+};

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// FI_RMA, target's side: every packet's key, range and right are checked; and what comes back to the initiator of a read.
+#include "prov/opx/opx.h"
+
+#include "base/log.h"
+
+static void answer(struct opx_peer *peer, uint32_t handle, enum opx_status st)
+{
+	if (st)
+		LOG_INFO("one-sided request of context %u at LID %u refused: %s", peer->uid & 0xff, peer->uid >> 8, opx_strerror((int)st));
+	if (st || handle != OPX_NO_HANDLE)
+		opx_done_send(peer, handle, st);
+}
+
+static void count(struct opx_ep *ep, enum kit_cntr_kind kind)
+{
+	if (unlikely(ep->kit.cntr[kind] != NULL))
+		kit_cntr_add(ep->kit.cntr[kind], 1, 0);
+}
+
+void opx_on_put(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data)
+{
+	uint64_t off = le64_get(h->w[0]), end = le64_get(h->tag);
+	bool is_last = off + data->len == end;
+	enum opx_status why = OPX_OK;
+	void *at = opx_mr_find(peer->ep->domain, le64_get(h->w[1]), off, data->len, FI_REMOTE_WRITE, &why);
+
+	if (at)
+		view_copy(data, 0, at, data->len);
+	if (is_last && at)
+		count(peer->ep, KIT_CNTR_REMOTE_WRITE);
+	if (is_last || why)
+		answer(peer, le32_get(h->imm), why);
+}
+
+/* --- data that go by a copy between processes ------------------------------------------------------------------- */
+
+static void on_copied(struct opx_copy *c, int status)
+{
+	struct opx_op *op = container_of(c, struct opx_op, cp);
+
+	op->is_copying = false;
+	if (!op->is_over) {
+		answer(op->peer, op->peer_handle, status ? OPX_ST_COPY : OPX_OK);
+		count(op->ep, c->op == HFI_COPY_GET ? KIT_CNTR_REMOTE_WRITE : KIT_CNTR_REMOTE_READ);
+	}
+	op->is_posted = true;
+	opx_op_check(op);
+}
+
+static struct opx_op *serve_op(struct opx_peer *peer, const struct hfi_hdr *h, void *at, uint64_t len)
+{
+	struct opx_op *op = opx_op_get(peer, OPX_OP_SERVE);
+
+	if (!op)
+		return NULL;
+	op->peer_handle = le32_get(h->imm);
+	op->mr_key = le64_get(h->w[1]);
+	op->iov[0] = (struct iovec){at, len};
+	op->iov_cnt = 1;
+	op->len = len;
+	opx_op_wait(op);
+	return op;
+}
+
+/* @dir: HFI_COPY_GET a write, HFI_COPY_PUT a read. */
+static void serve_copy(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data, int dir)
+{
+	uint64_t len = le64_get(h->tag);
+	uint32_t handle = le32_get(h->imm);
+	enum opx_status why = OPX_OK;
+	uint64_t access = dir == HFI_COPY_GET ? FI_REMOTE_WRITE : FI_REMOTE_READ;
+	void *at = opx_mr_find(peer->ep->domain, le64_get(h->w[1]), le64_get(h->w[0]), len, access, &why);
+	struct opx_op *op = at ? serve_op(peer, h, at, len) : NULL;
+
+	if (!op) {
+		answer(peer, handle, why ? why : OPX_ST_NOMEM);
+		return;
+	}
+	if (!peer->flow.is_local || !opx_pieces_take(&op->cp, data, len)) {
+		peer->ep->stats.rx_malformed++;
+		opx_op_abandon(op);
+		return;
+	}
+	op->cp.peer = peer;
+	op->cp.op = dir;
+	op->cp.iov = op->iov;
+	op->cp.iov_cnt = 1;
+	op->cp.want = len;
+	op->cp.end = on_copied;
+	op->is_copying = true;
+	opx_copy_start(&op->cp);
+}
+
+void opx_on_rma(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data)
+{
+	struct opx_ep *ep = peer->ep;
+
+	if (h->aux == OPX_SUB_PUT_LOCAL) {
+		serve_copy(peer, h, data, HFI_COPY_GET);
+		return;
+	}
+	/* PUT_DATA: what it speaks of came before it */
+	if (ep->kit.rx_cq)
+		kit_cq_push(ep->kit.rx_cq, NULL, FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA, le64_get(h->w[0]), NULL, le32_get(h->imm), 0,
+			    opx_peer_name(peer));
+	answer(peer, (uint32_t)le64_get(h->w[1]), OPX_OK);
+}
+
+void opx_on_get_request(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data)
+{
+	uint64_t len = le64_get(h->tag);
+	uint32_t handle = le32_get(h->imm);
+	enum opx_status why = OPX_OK;
+	struct opx_op *op;
+	void *at;
+
+	if (data->len) {
+		serve_copy(peer, h, data, HFI_COPY_PUT);
+		return;
+	}
+	at = opx_mr_find(peer->ep->domain, le64_get(h->w[1]), le64_get(h->w[0]), len, FI_REMOTE_READ, &why);
+	if (!at || !len) {
+		answer(peer, handle, why);
+		return;
+	}
+	op = serve_op(peer, h, at, len);
+	if (!op) {
+		answer(peer, handle, OPX_ST_NOMEM);
+		return;
+	}
+	count(peer->ep, KIT_CNTR_REMOTE_READ);
+	opx_op_pump(op);
+}
+
+/* --- the region goes ------------------------------------------------------------------------------------------------ */
+
+#define GONE_POLLS 1000000
+
+struct gone {
+	const struct opx_mr *mr;
+	struct opx_op *op;
+};
+
+static void gone_look(void *obj, void *arg)
+{
+	struct opx_op *op = obj;
+	struct gone *g = arg;
+	uintptr_t at = (uintptr_t)op->iov[0].iov_base, lo = (uintptr_t)g->mr->addr;
+
+	if (op->kind == OPX_OP_SERVE && !op->is_over && at >= lo && at - lo <= g->mr->len && op->mr_key == g->mr->key)
+		g->op = op;
+}
+
+void opx_mr_gone(struct opx_mr *mr)
+{
+	struct opx_ep *ep;
+
+	LIST_FOREACH(ep, &mr->domain->eps, domain_link) {
+		struct gone g = {.mr = mr};
+		uint32_t id;
+
+		for (;;) {
+			g.op = NULL;
+			slab_foreach(&ep->op_slab, gone_look, &g);
+			if (!g.op)
+				break;
+			id = opx_op_handle(g.op);
+			opx_done_send(g.op->peer, g.op->peer_handle, OPX_ST_KEY);
+			opx_op_fail(g.op, FI_EKEYREJECTED, OPX_ST_KEY);
+			/* a copy in flight is short: the copy service cuts long ones */
+			for (int i = 0; i < GONE_POLLS && slab_find(&ep->op_slab, id); i++)
+				hfi_ctxt_poll(ep->hw);
+		}
+	}
+}
+
+/* --- initiator: the bytes of a read ------------------------------------------------------------------------------------ */
+
+void opx_on_get_data(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data)
+{
+	uint64_t off = le64_get(h->w[0]);
+	struct opx_op *op = opx_op_find(peer, (uint32_t)le64_get(h->w[1]));
+
+	if (!op)
+		return;
+	if (op->kind != OPX_OP_READ || off > op->len || data->len > op->len - off) {
+		peer->ep->stats.rx_malformed++;
+		return;
+	}
+	for (uint32_t i = 0; i < data->seg_cnt; i++) {
+		kit_iov_copy_to(op->iov, op->iov_cnt, off, data->seg[i].p, data->seg[i].len);
+		off += data->seg[i].len;
+	}
+	op->got += data->len;
+	if (op->got < op->len)
+		return;
+	op->is_done = true;
+	opx_op_check(op);
+}
