@@ -160,6 +160,8 @@ int link_peer_connect(struct link_peer *peer);
 bool link_peer_is_local(const struct link_peer *peer);
 /** link_peer_nonce() - Nonce of the port that @peer's frames reach now: of its address, else as the path learned it; 0 = not known (yet). */
 uint32_t link_peer_nonce(const struct link_peer *peer);
+/** link_peer_is_host() - Is its address one of this host's? May ask the system, at most once a second. */
+bool link_peer_is_host(const struct link_peer *peer);
 /* One pointer for the port's owner, NULL at first. */
 void *link_peer_user(const struct link_peer *peer);
 void link_peer_set_user(struct link_peer *peer, void *user);
