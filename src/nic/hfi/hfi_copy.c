@@ -29,5 +29,5 @@ void hfi_copy_end(void *ctx, void *cookie, int status)
 	struct hfi_ctxt *c = ctx;
 
 	if (c->attr.on_copy)
-		c->attr.on_copy(c->ctx, cookie, MIN(status, 0));
+		c->attr.on_copy(c->ctx, cookie, status > 0 ? -EACCES : status);
 }
