@@ -68,6 +68,12 @@ struct link_ops {
 	 * shows. May be NULL where nobody calls link_direct_begin().
 	 */
 	void (*on_lost)(void *ctx, struct link_peer *peer, const void *frame, size_t len, int status);
+	/*
+	 * RAW: the process at @peer was seen to go (@status as on_sent, never 0), and all that came from it has been shown. What was on its way is
+	 * lost; whoever opens there next is another one, whose frames through shared memory come after this. Told by link_poll() only. May be NULL
+	 * where nobody cares: what is sent to a peer that has gone is then lost in silence.
+	 */
+	void (*on_gone)(void *ctx, struct link_peer *peer, int status);
 };
 
 /* --- the node ---------------------------------------------------------------------------------------------------- */
@@ -145,10 +151,17 @@ int link_peer_get(struct link_port *p, const struct link_addr *addr, struct link
 /** link_peer_put() - Drop a reference; outstanding frames still complete. */
 void link_peer_put(struct link_peer *peer);
 const struct link_addr *link_peer_addr(const struct link_peer *peer);
+/**
+ * link_peer_connect() - Choose the path of @peer's frames now, which the first one would do; sends nothing.
+ * Return: 0; the peer's terminal status (as on_sent).
+ */
+int link_peer_connect(struct link_peer *peer);
 /** link_peer_is_local() - True when shared memory carries its frames now. */
 bool link_peer_is_local(const struct link_peer *peer);
 /** link_peer_nonce() - Nonce of the port that @peer's frames reach now: of its address, else as the path learned it; 0 = not known (yet). */
 uint32_t link_peer_nonce(const struct link_peer *peer);
+/** link_peer_is_host() - Is its address one of this host's? May ask the system, at most once a second. */
+bool link_peer_is_host(const struct link_peer *peer);
 /* One pointer for the port's owner, NULL at first. */
 void *link_peer_user(const struct link_peer *peer);
 void link_peer_set_user(struct link_peer *peer, void *user);
@@ -165,7 +178,7 @@ void link_peer_set_user(struct link_peer *peer, void *user);
  */
 int link_send(struct link_port *p, struct link_peer *peer, const void *hdr, size_t hdr_len, const struct iovec *iov,
 	      int iov_cnt, void *cookie);
-/** link_send_one() - link_send() of a frame that lies in one piece, header included: the quick way for small ones. */
+/** link_send_one() - link_send() of a frame that lies in one piece, header included: the quick way for small ones. RAW: @cookie is NULL. */
 int link_send_one(struct link_port *p, struct link_peer *peer, const void *frame, size_t len, void *cookie);
 /**
  * link_direct_begin() - Where to write a small frame of a RELIABLE port to a peer on this host, so that it is copied only

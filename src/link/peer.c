@@ -156,6 +156,11 @@ bool link_peer_is_local(const struct link_peer *peer)
 	return peer->shm;
 }
 
+bool link_peer_is_host(const struct link_peer *peer)
+{
+	return host_ip_is_local(peer->port->node, peer->addr.ip);
+}
+
 void *link_peer_user(const struct link_peer *peer)
 {
 	return peer->user;

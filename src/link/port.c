@@ -69,7 +69,8 @@ static bool is_lost_on_loopback(const struct link_peer *peer, int status)
 	return link_ip_is_loopback(p->self.ip) && !peer->shm && !peer->is_met;
 }
 
-void port_peer_dead(struct link_peer *peer, int status)
+/* Ends everything of @peer, once. Return: false: it was so already. */
+static bool peer_end(struct link_peer *peer, int status)
 {
 	struct link_port *p = peer->port;
 	struct shm_peer *sp = peer->shm;
@@ -77,7 +78,7 @@ void port_peer_dead(struct link_peer *peer, int status)
 
 	lock_assert_held(p->node->lock);
 	if (peer->dead)
-		return;
+		return false;
 	peer->dead = (int16_t)status;
 	p->stats.peers_dead++;
 	p->events++;
@@ -103,10 +104,19 @@ void port_peer_dead(struct link_peer *peer, int status)
 	if (!peer->refs)
 		p->peer_free_cnt++;
 	if (peer->addr.nonce || p->is_cancelled)
-		return;
+		return true;
 	/* whoever opens there next is meant as well */
 	peer->dead = 0;
 	peer->shm_tried = false;
+	return true;
+}
+
+void port_peer_dead(struct link_peer *peer, int status)
+{
+	struct link_port *p = peer->port;
+
+	if (peer_end(peer, status) && p->ops->on_gone && !p->is_cancelled)
+		p->ops->on_gone(p->ctx, peer, status);
 }
 
 /* The address under which @p knows who is at @addr. */
@@ -208,8 +218,16 @@ static int peer_choose_path(struct link_peer *peer)
 	if (!n->lossless || !p->net_off || n->attr.sim)
 		return 0;
 	rc = rc == -ENOENT ? -ECONNREFUSED : -EHOSTUNREACH;
-	port_peer_dead(peer, rc);
+	peer_end(peer, rc); /* the caller learns it, on_gone would say it twice */
 	return rc;
+}
+
+int link_peer_connect(struct link_peer *peer)
+{
+	lock_assert_held(peer->port->node->lock);
+	if (peer->dead)
+		return peer->dead;
+	return peer->shm_tried ? 0 : peer_choose_path(peer);
 }
 
 /* --- out ------------------------------------------------------------------------------------- */
@@ -294,7 +312,7 @@ int link_send_one(struct link_port *p, struct link_peer *peer, const void *frame
 	int rc;
 
 	/* a peer with shared memory is alive, and its path is chosen */
-	if (likely(peer->shm && len <= LINK_FRAME_MAX && p->cls != LINK_RAW)) {
+	if (likely(peer->shm && len <= LINK_FRAME_MAX)) {
 		rc = shm_send_one(peer->shm, frame, len, cookie);
 		if (unlikely(rc))
 			return rc;

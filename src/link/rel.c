@@ -283,8 +283,11 @@ void rel_refused(struct rel *r, const struct link_addr *dst, uint64_t now_ns)
 {
 	struct rel_peer *rp = rel_peer_first(r, dst);
 
-	if (r->port->cls == LINK_RAW)
+	if (r->port->cls == LINK_RAW) {
+		if (rp && r->port->ops->on_gone)
+			rel_peer_kill(rp, -ECONNREFUSED); /* one for each place, and a callback may make it anew */
 		return;
+	}
 	while (rp) {
 		if (rp->state == REL_S_BYE) {
 			rel_set_state(rp, REL_S_CLOSED);

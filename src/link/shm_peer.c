@@ -233,8 +233,11 @@ struct link_peer *shm_peer_link(struct shm_peer *sp)
 		return peer;
 	peer = port_peer_in(sp->s->p, &sp->addr);
 	/* Two incarnations of one place cannot both live: the older one's end has not been noticed yet. */
-	if (peer && peer->shm && !peer->addr.nonce && peer->shm->addr.nonce != sp->addr.nonce)
+	if (peer && peer->shm && !peer->addr.nonce && peer->shm->addr.nonce != sp->addr.nonce) {
 		shm_peer_doom(peer->shm, -ECONNREFUSED);
+		if (sp->s->p->ops->on_gone)
+			return NULL; /* which the owner hears before anything of the new one */
+	}
 	/* Its owner will want to answer the same way; unless it has already chosen another one, for
 	 * good. */
 	if (peer && n->lossless && !peer->shm_tried && !peer->dead) {
@@ -352,6 +355,7 @@ static void doom_one(struct shm_peer *sp)
 	struct link_port *p = sp->s->p;
 	struct link_peer *peer = sp->peer;
 	int status = sp->doom;
+	bool is_told;
 
 	sp->doom = 0;
 	rx_drop(sp);
@@ -360,10 +364,11 @@ static void doom_one(struct shm_peer *sp)
 			sp->s->has_zombie = sp->is_zombie = true;
 		return;
 	}
-	if (!peer && p->cls != LINK_RAW)
+	is_told = p->cls != LINK_RAW || p->ops->on_gone;
+	if (!peer && is_told)
 		peer = port_peer_find(p, &sp->link_addr);
 	/* RAW frames may get lost. */
-	if (p->cls == LINK_RAW || !peer) {
+	if (!is_told || !peer) {
 		sp->is_void = true;
 		if (!sp->peer) { /* its holder lets go of it when it likes */
 			end_frames(sp, status);

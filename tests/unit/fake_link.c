@@ -225,6 +225,16 @@ bool link_peer_is_local(const struct link_peer *peer)
 	return !g_fake.is_remote;
 }
 
+bool link_peer_is_host(const struct link_peer *peer)
+{
+	return peer->addr.ip[12] == 127;
+}
+
+int link_peer_connect(struct link_peer *peer)
+{
+	return g_fake.connect_rc;
+}
+
 void *link_peer_user(const struct link_peer *peer)
 {
 	return peer->user;
@@ -386,6 +396,14 @@ static int show(struct link_port *to, const struct link_addr *from, const uint8_
 	link_peer_put(peer);
 	must(rc >= 0 && rc <= LINK_NAK_MAX);
 	return rc;
+}
+
+void fake_gone(struct link_port *to, const struct link_addr *from, int status)
+{
+	struct link_peer *peer = peer_of(to, from);
+
+	to->ops->on_gone(to->ctx, peer, status);
+	link_peer_put(peer);
 }
 
 int fake_inject(struct link_port *to, const struct link_addr *from, const void *buf, size_t len)

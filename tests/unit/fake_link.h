@@ -25,7 +25,7 @@ struct fake_ctl {
 			     returns */
 	uint32_t seg_len; /* frames are shown in pieces of this many bytes; 0 = whole */
 	int port_rc, region_rc, peer_rc, node_rc, ip_rc,
-		room_rc; /* != 0: what these calls answer */
+		room_rc, connect_rc; /* != 0: what these calls answer */
 	bool is_remote;	 /* peers are not local */
 	bool has_direct; /* link_direct_begin() has room */
 	/* what was seen */
@@ -40,6 +40,8 @@ void fake_reset(void);
 /** fake_inject() - Show @to a frame as if the port at @from had sent it. Return: what on_frame
  * said. */
 int fake_inject(struct link_port *to, const struct link_addr *from, const void *buf, size_t len);
+/** fake_gone() - Tell @to that the process at @from is gone. */
+void fake_gone(struct link_port *to, const struct link_addr *from, int status);
 /** fake_port() - The open port with that number; NULL. */
 struct link_port *fake_port(uint16_t number);
 /** fake_poll_all() - What the adapter thread would do: the service function of every node, once,

@@ -2,19 +2,11 @@
 // Counters of an adapter, by their telemetry names.
 #include "nic/cassini/cassini_int.h"
 
-#include <inttypes.h>
-#include <unistd.h>
-
-#include "base/log.h"
-
-#define REPORT_ENV "SOFTFABRIC_STATS"
+#include "base/stats.h"
 
 /* Blocks of the adapter: cq commands, hni the port, lpe list processing, ee events, pct connections; soft_ is ours alone. */
 #define ROW(name_, member_) {name_, offsetof(struct cassini_stats, member_)}
-static const struct {
-	const char *name;
-	size_t off;
-} row[] = {
+static const struct stats_row row[] = {
 	ROW("cq_success_tx_cmds", tx_cmds),
 	ROW("cq_idc_cmds", idc),
 	ROW("cq_put_cmds", puts),
@@ -73,19 +65,9 @@ const char *cassini_stat_name(int n, size_t *off)
 	return row[n].name;
 }
 
-static void link_add(struct link_stats *sum, const struct link_stats *more)
-{
-	static_assert(sizeof(*sum) % sizeof(uint64_t) == 0, "counters only");
-	const uint64_t *from = (const uint64_t *)more;
-	uint64_t *to = (uint64_t *)sum;
-
-	for (size_t i = 0; i < sizeof(*sum) / sizeof(uint64_t); i++)
-		to[i] += from[i];
-}
-
 void cassini_stats_closed(struct cassini *nic, const struct link_stats *link)
 {
-	link_add(&nic->closed, link);
+	stats_add(&nic->closed, link, sizeof(*link));
 }
 
 /* Every counter that the link keeps for us. */
@@ -114,37 +96,15 @@ void cassini_query_stats(const struct cassini *nic, struct cassini_stats *out)
 	const struct cassini_dom *dom;
 
 	LIST_FOREACH(dom, &nic->doms, link)
-		link_add(&link, link_port_stats(dom->port));
+		stats_add(&link, link_port_stats(dom->port), sizeof(link));
 	*out = nic->stats;
 	derive(&link, out);
 }
 
-/* One write for the whole line, so that lines of several processes do not mix. */
 void cassini_stats_report(const struct cassini *nic)
 {
-	const char *where = getenv(REPORT_ENV);
-	const bool to_stderr = where && !strcmp(where, "stderr");
-	char path[512], line[4096];
 	struct cassini_stats stats;
-	uint64_t value;
-	size_t at;
-	FILE *f;
 
-	if (!where || !*where)
-		return;
 	cassini_query_stats(nic, &stats);
-	at = (size_t)snprintf(line, sizeof(line), "softfabric-stats: adapter=%s pid=%ld", nic->info.name, (long)getpid());
-	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
-		memcpy(&value, (const char *)&stats + row[i].off, sizeof(value));
-		at += (size_t)snprintf(line + at, sizeof(line) - at, " %s=%" PRIu64, row[i].name, value);
-	}
-	snprintf(path, sizeof(path), "%s.%ld", where, (long)getpid());
-	f = to_stderr ? stderr : fopen(path, "ae");
-	if (!f) {
-		LOG_WARN("%s: %s cannot be written: %s", REPORT_ENV, path, strerror(errno));
-		return;
-	}
-	fprintf(f, "%s\n", line);
-	if (!to_stderr)
-		fclose(f);
+	stats_report(nic->info.name, row, ARRAY_SIZE(row), &stats);
 }

@@ -3,23 +3,11 @@
 // counts.
 #include "nic/efanic/efanic_int.h"
 
-#include <errno.h>
-#include <inttypes.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "base/log.h"
-
-#define REPORT_ENV "SOFTFABRIC_STATS"
+#include "base/stats.h"
 
 void efanic_stats_add(struct efanic_stats *sum, const struct efanic_stats *more)
 {
-	static_assert(sizeof(*sum) % sizeof(uint64_t) == 0, "counters only");
-	const uint64_t *from = (const uint64_t *)more;
-	uint64_t *to = (uint64_t *)sum;
-
-	for (size_t i = 0; i < sizeof(*sum) / sizeof(uint64_t); i++)
-		to[i] += from[i];
+	stats_add(sum, more, sizeof(*sum));
 }
 
 static uint64_t pkts_of(uint64_t bytes, uint32_t mtu)
@@ -79,10 +67,7 @@ void efanic_query_stats(const struct efanic *nic, struct efanic_stats *out)
 }
 
 #define ROW(name_) {#name_, offsetof(struct efanic_stats, name_)}
-static const struct {
-	const char *name;
-	size_t offset;
-} report_rows[] = {
+static const struct stats_row report_rows[] = {
 	ROW(tx_bytes), ROW(tx_pkts), ROW(rx_bytes), ROW(rx_pkts), ROW(rx_drops),
 	ROW(send_bytes), ROW(send_wrs), ROW(recv_bytes), ROW(recv_wrs),
 	ROW(rdma_read_wrs), ROW(rdma_read_bytes), ROW(rdma_read_wr_err), ROW(rdma_read_resp_bytes),
@@ -96,36 +81,12 @@ static const struct {
 };
 static_assert(ARRAY_SIZE(report_rows) * sizeof(uint64_t) == sizeof(struct efanic_stats), "every counter");
 
-/* One write for the whole line, so that lines of several processes do not mix. */
 void efanic_stats_report(const struct efanic *nic)
 {
-	const char *where = getenv(REPORT_ENV);
-	const bool to_stderr = where && !strcmp(where, "stderr");
 	struct efanic_stats sum;
-	char path[512], line[4096];
-	uint64_t value;
-	size_t at;
-	FILE *f;
 
-	if (!where || !*where)
-		return;
 	efanic_query_stats(nic, &sum);
-	at = (size_t)snprintf(line, sizeof(line), "softfabric-stats: adapter=%s pid=%ld", nic->attr.name,
-			      (long)getpid());
-	for (size_t i = 0; i < ARRAY_SIZE(report_rows); i++) {
-		memcpy(&value, (const char *)&sum + report_rows[i].offset, sizeof(value));
-		at += (size_t)snprintf(line + at, sizeof(line) - at, " %s=%" PRIu64, report_rows[i].name,
-				       value);
-	}
-	snprintf(path, sizeof(path), "%s.%ld", where, (long)getpid());
-	f = to_stderr ? stderr : fopen(path, "ae");
-	if (!f) {
-		LOG_WARN("%s: %s cannot be written: %s", REPORT_ENV, path, strerror(errno));
-		return;
-	}
-	fprintf(f, "%s\n", line);
-	if (!to_stderr)
-		fclose(f);
+	stats_report(nic->attr.name, report_rows, ARRAY_SIZE(report_rows), &sum);
 }
 
 const char *efanic_status_str(unsigned status)

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Structures of counters: sums, and the line at an adapter's end.
+#include "base/stats.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+
+#define REPORT_ENV "SOFTFABRIC_STATS"
+
+void stats_add(void *sum, const void *more, size_t size)
+{
+	const uint64_t *from = more;
+	uint64_t *to = sum;
+
+	assert(size % sizeof(uint64_t) == 0);
+	for (size_t i = 0; i < size / sizeof(uint64_t); i++)
+		to[i] += from[i];
+}
+
+/* One write for the whole line, so that lines of several processes do not mix. */
+void stats_report(const char *adapter, const struct stats_row *row, size_t cnt, const void *stats)
+{
+	const char *where = getenv(REPORT_ENV);
+	const bool to_stderr = where && !strcmp(where, "stderr");
+	char path[512], line[4096];
+	uint64_t value;
+	size_t at;
+	FILE *f;
+
+	if (!where || !*where)
+		return;
+	at = (size_t)snprintf(line, sizeof(line), "softfabric-stats: adapter=%s pid=%ld", adapter, (long)getpid());
+	for (size_t i = 0; i < cnt && at < sizeof(line); i++) {
+		memcpy(&value, (const char *)stats + row[i].off, sizeof(value));
+		at += (size_t)snprintf(line + at, sizeof(line) - at, " %s=%" PRIu64, row[i].name, value);
+	}
+	snprintf(path, sizeof(path), "%s.%ld", where, (long)getpid());
+	f = to_stderr ? stderr : fopen(path, "ae");
+	if (!f) {
+		LOG_WARN("%s: %s cannot be written: %s", REPORT_ENV, path, strerror(errno));
+		return;
+	}
+	fprintf(f, "%s\n", line);
+	if (!to_stderr)
+		fclose(f);
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Structures of counters: their sums, and the line that SOFTFABRIC_STATS asks for when an adapter closes.
+#ifndef SF_BASE_STATS_H
+#define SF_BASE_STATS_H
+
+#include "base/base.h"
+
+/* One counter, a uint64_t, of a structure that has nothing else. */
+struct stats_row {
+	const char *name;
+	size_t off;
+};
+
+/** stats_add() - Add each counter of @more to that of @sum; @size of the structures, bytes. */
+void stats_add(void *sum, const void *more, size_t size);
+
+/**
+ * stats_report() - One line of all counters of an adapter, if SOFTFABRIC_STATS asks for it: "stderr", or a prefix of the file <prefix>.<pid> to append to.
+ * @adapter: its name. @row: [@cnt] counters of @stats.
+ */
+void stats_report(const char *adapter, const struct stats_row *row, size_t cnt, const void *stats);
+
+#endif

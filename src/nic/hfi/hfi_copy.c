@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Copies between processes of this host, which no adapter does: memory that peers may touch, and touching theirs.
+#include "nic/hfi/hfi_int.h"
+
+#include <errno.h>
+
+static_assert((int)HFI_COPY_GET == (int)LINK_GET && (int)HFI_COPY_PUT == (int)LINK_PUT, "rights and operations are the link's");
+
+int hfi_expose(struct hfi_ctxt *c, void *addr, size_t len, unsigned rights, uint32_t *key)
+{
+	lock_assert_held(c->hfi->lock);
+	return link_region_add(c->hfi->node, addr, len, rights, key);
+}
+
+void hfi_conceal(struct hfi_ctxt *c, uint32_t key)
+{
+	lock_assert_held(c->hfi->lock);
+	link_region_del(c->hfi->node, key);
+}
+
+int hfi_copy(struct hfi_ctxt *c, struct hfi_dst *dst, int op, void *local, size_t len, uint64_t raddr, uint32_t key, void *cookie)
+{
+	lock_assert_held(c->hfi->lock);
+	return link_bulk(c->claim.port, dst->peer, op, local, len, raddr, key, cookie);
+}
+
+void hfi_copy_end(void *ctx, void *cookie, int status)
+{
+	struct hfi_ctxt *c = ctx;
+
+	if (c->attr.on_copy)
+		c->attr.on_copy(c->ctx, cookie, status > 0 ? -EACCES : status);
+}

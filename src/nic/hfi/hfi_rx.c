@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Packets in: the door, on_pkt, and what has to wait because nobody polls.
+#include "nic/hfi/hfi_int.h"
+
+#include <errno.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+
+static int drop(struct hfi_ctxt *c, enum hfi_drop why)
+{
+	c->stats.drop[why]++;
+	return 0;
+}
+
+/* --- waiting --------------------------------------------------------------------------------------------------------- */
+
+static void park(struct hfi_ctxt *c, struct hfi_parked *e)
+{
+	e->next = NULL;
+	e->dst->refs++;
+	e->dst->parked_cnt++;
+	*c->parked_end = e;
+	c->parked_end = &e->next;
+	c->parked_cnt++;
+	c->parked_bytes += e->len;
+}
+
+static struct hfi_parked *unpark(struct hfi_ctxt *c)
+{
+	struct hfi_parked *e = c->parked;
+
+	c->parked = e->next;
+	if (!c->parked)
+		c->parked_end = &c->parked;
+	c->parked_cnt--;
+	c->parked_bytes -= e->len;
+	e->dst->parked_cnt--;
+	if (e->gone)
+		e->dst->is_gone_parked = false;
+	return e;
+}
+
+static void parked_free(struct hfi_parked *e)
+{
+	hfi_dst_unref(e->dst);
+	mem_free(e);
+}
+
+/* May a packet of @len bytes wait? What comes from this host always may: nobody would send it again. */
+static enum hfi_drop room_check(const struct hfi_ctxt *c, uint32_t len, bool is_local)
+{
+	if (is_local)
+		return HFI_DOOR_PASS;
+	if (c->parked_cnt >= c->info.rcvhdrq_cnt)
+		return HFI_DROP_RCVHDRQ_FULL;
+	return len && c->parked_bytes + len > c->info.rcvegr_bytes ? HFI_DROP_EGR_FULL : HFI_DOOR_PASS;
+}
+
+/* Return: taken. */
+static bool park_pkt(struct hfi_ctxt *c, const struct hfi_pkt *pkt, bool is_local)
+{
+	enum hfi_drop why = room_check(c, pkt->data.len, is_local);
+	struct hfi_parked *e = why == HFI_DOOR_PASS ? mem_alloc(sizeof(*e) + pkt->data.len) : NULL;
+
+	if (!e) {
+		drop(c, why == HFI_DOOR_PASS ? HFI_DROP_RCVHDRQ_FULL : why);
+		return false;
+	}
+	e->dst = pkt->src;
+	e->type = pkt->type;
+	e->hdr = *pkt->hdr;
+	e->len = (uint32_t)view_copy(&pkt->data, 0, e->data, pkt->data.len);
+	park(c, e);
+	c->stats.rcv_parked++;
+	return true;
+}
+
+int hfi_rx_show(struct hfi_ctxt *c)
+{
+	int n = 0;
+
+	while (c->parked) {
+		struct hfi_parked *e = unpark(c);
+		struct hfi_pkt pkt = {.src = e->dst, .hdr = &e->hdr, .data = view_of(e->data, e->len), .type = e->type};
+
+		if (!e->gone)
+			c->on_pkt(c->ctx, &pkt);
+		else if (c->attr.on_gone)
+			c->attr.on_gone(c->ctx, e->dst, e->gone);
+		parked_free(e);
+		n++;
+	}
+	return n;
+}
+
+void hfi_rx_drop(struct hfi_ctxt *c)
+{
+	while (c->parked)
+		parked_free(unpark(c));
+}
+
+/* --- arriving -------------------------------------------------------------------------------------------------------- */
+
+/* Nobody has called hfi_ctxt_poll(), or the port may be down. Return: taken. */
+static __attribute__((noinline)) bool take_slow(struct hfi_ctxt *c, struct hfi_pkt *pkt)
+{
+	bool is_local = link_peer_is_local(pkt->src->peer);
+
+	if (!is_local && !hfi_port_is_up(c->hfi)) {
+		drop(c, HFI_DROP_PORT_DOWN);
+		return false;
+	}
+	pkt->is_service = !c->is_polling;
+	/* the end of who was there before must be told first */
+	if (!pkt->src->is_gone_parked && (c->on_pkt(c->ctx, pkt) || !pkt->is_service))
+		return true;
+	return park_pkt(c, pkt, is_local);
+}
+
+static inline void take(struct hfi_ctxt *c, struct hfi_pkt *pkt)
+{
+	struct hfi_dst *dst = pkt->src;
+	uint32_t len = pkt->data.len;
+	enum hfi_rcv_type type = pkt->type;
+	bool is_taken = true;
+
+	dst->refs++; /* the provider may give back its own */
+	if (likely(c->is_polling && !c->may_be_down))
+		c->on_pkt(c->ctx, pkt);
+	else
+		is_taken = take_slow(c, pkt);
+	if (likely(is_taken)) {
+		c->stats.rcv_eager += type == HFI_RCV_EAGER;
+		c->stats.rcv_expected += type == HFI_RCV_EXPECTED;
+		c->stats.rcv_bytes += len;
+	}
+	hfi_dst_unref(dst);
+}
+
+/* Everything but an eager packet in one piece from somebody who is known. */
+static __attribute__((noinline)) int frame_slow(struct hfi_ctxt *c, struct link_peer *peer, const struct view *frame)
+{
+	struct hfi_pkt pkt = {.data = *frame};
+	struct hfi_hdr h;
+	enum hfi_drop why;
+
+	if (c->is_closing)
+		return 0;
+	if (view_copy(frame, 0, &h, sizeof(h)) < sizeof(h))
+		return drop(c, HFI_DROP_SHORT);
+	pkt.src = hfi_dst_of(c, peer);
+	if (!pkt.src)
+		return drop(c, HFI_DROP_SLID);
+	view_skip(&pkt.data, sizeof(h));
+	pkt.hdr = &h;
+	why = hfi_door_check(&pkt.src->door, &h, pkt.data.len, &pkt.type);
+	if (why == HFI_DOOR_PASS) {
+		take(c, &pkt);
+		return 0;
+	}
+	if (!pkt.src->refs)
+		hfi_dst_free(pkt.src); /* a stranger */
+	return drop(c, why);
+}
+
+int hfi_rx_frame(void *ctx, struct link_peer *peer, const struct view *frame)
+{
+	struct hfi_dst *dst = link_peer_user(peer);
+	struct hfi_ctxt *c = ctx;
+	struct hfi_pkt pkt; /* unused segments are not worth the zeroing */
+	struct hfi_hdr h;
+	uint32_t len;
+
+	if (unlikely(!dst || frame->seg_cnt != 1 || frame->len < sizeof(h)))
+		return frame_slow(c, peer, frame);
+	memcpy(&h, frame->seg[0].p, sizeof(h));
+	len = frame->len - (uint32_t)sizeof(h);
+	if (unlikely(!hfi_door_is_plain(&dst->door, &h, len)))
+		return frame_slow(c, peer, frame);
+	pkt.src = dst;
+	pkt.hdr = &h;
+	pkt.data.len = len;
+	pkt.data.seg_cnt = len != 0;
+	pkt.data.seg[0].p = frame->seg[0].p + sizeof(h);
+	pkt.data.seg[0].len = len;
+	pkt.type = HFI_RCV_EAGER;
+	pkt.is_service = false;
+	take(c, &pkt);
+	return 0;
+}
+
+void hfi_rx_gone(void *ctx, struct link_peer *peer, int status)
+{
+	struct hfi_dst *dst = link_peer_user(peer);
+	struct hfi_ctxt *c = ctx;
+	struct hfi_parked *e;
+
+	if (!dst || c->is_closing)
+		return;
+	hfi_sdma_gone(c, dst, status);
+	if (!c->attr.on_gone)
+		return;
+	e = dst->parked_cnt && !c->is_polling ? mem_alloc(sizeof(*e)) : NULL;
+	if (e) { /* after what it has sent */
+		e->dst = dst;
+		e->gone = status;
+		dst->is_gone_parked = true;
+		park(c, e);
+		return;
+	}
+	dst->refs++;
+	c->attr.on_gone(c->ctx, dst, status);
+	hfi_dst_unref(dst);
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Counters: what a context counts itself, and what follows from its port's counts.
+#include "base/stats.h"
+#include "nic/hfi/hfi_int.h"
+
+void hfi_stats_add(struct hfi_stats *sum, const struct hfi_stats *more)
+{
+	stats_add(sum, more, sizeof(*sum));
+}
+
+void hfi_stats_derive(const struct hfi_ctxt *c, const struct link_stats *link, struct hfi_stats *out)
+{
+	*out = c->stats;
+	out->copy_get_bytes = link->bulk_get_bytes;
+	out->copy_put_bytes = link->bulk_put_bytes;
+	out->shm_tx_pkts = link->shm_tx_frames;
+	out->net_tx_pkts = link->tx_frames - MIN(link->tx_frames, link->shm_tx_frames);
+	out->net_tx_dgrams = link->net_tx_dgrams;
+	out->net_rx_dgrams = link->net_rx_dgrams;
+	out->net_drops = link->drop_malformed + link->drop_nonce + link->drop_source + link->drop_version + link->drop_full;
+	out->fault_drop = link->fault_drop;
+	out->fault_dup = link->fault_dup;
+	out->fault_reorder = link->fault_reorder;
+	out->fault_delay = link->fault_delay;
+	out->fault_corrupt = link->fault_corrupt;
+	out->fault_truncate = link->fault_truncate;
+	out->fault_partition = link->fault_partition;
+}
+
+void hfi_ctxt_query_stats(const struct hfi_ctxt *c, struct hfi_stats *out)
+{
+	lock_assert_held(c->hfi->lock);
+	hfi_stats_derive(c, link_port_stats(c->claim.port), out);
+}
+
+void hfi_query_stats(const struct hfi *hfi, struct hfi_stats *out)
+{
+	struct hfi_stats one;
+
+	lock_assert_held(hfi->lock);
+	*out = hfi->closed;
+	for (const struct hfi_ctxt *c = hfi->ctxts; c; c = c->next) {
+		if (c->is_closing) /* its counts are in hfi->closed already */
+			continue;
+		hfi_ctxt_query_stats(c, &one);
+		hfi_stats_add(out, &one);
+	}
+}
+
+#define ROW(name_) {#name_, offsetof(struct hfi_stats, name_)}
+#define DROP(name_, why_) {"drop_" #name_, offsetof(struct hfi_stats, drop) + sizeof(uint64_t) * (why_)}
+static const struct stats_row row[] = {
+	ROW(pio_pkts), ROW(pio_bytes), ROW(sdma_reqs), ROW(sdma_pkts), ROW(sdma_bytes), ROW(exp_pkts_tx),
+	ROW(rcv_eager), ROW(rcv_expected), ROW(rcv_bytes), ROW(rcv_parked),
+	ROW(tid_updates), ROW(tid_stale), ROW(credit_waits), ROW(copy_get_bytes), ROW(copy_put_bytes),
+	ROW(shm_tx_pkts), ROW(net_tx_pkts),
+	DROP(short, HFI_DROP_SHORT), DROP(length, HFI_DROP_LENGTH), DROP(lnh, HFI_DROP_LNH), DROP(dlid, HFI_DROP_DLID),
+	DROP(slid, HFI_DROP_SLID), DROP(pkey, HFI_DROP_PKEY), DROP(jkey, HFI_DROP_JKEY), DROP(uuid, HFI_DROP_UUID),
+	DROP(ctxt, HFI_DROP_CTXT), DROP(kver, HFI_DROP_KVER), DROP(rcvhdrq_full, HFI_DROP_RCVHDRQ_FULL),
+	DROP(egr_full, HFI_DROP_EGR_FULL), DROP(port_down, HFI_DROP_PORT_DOWN),
+	ROW(net_tx_dgrams), ROW(net_rx_dgrams), ROW(net_drops),
+	ROW(fault_drop), ROW(fault_dup), ROW(fault_reorder), ROW(fault_delay), ROW(fault_corrupt), ROW(fault_truncate), ROW(fault_partition),
+};
+static_assert(ARRAY_SIZE(row) * sizeof(uint64_t) == sizeof(struct hfi_stats), "every counter");
+
+void hfi_stats_print(const struct hfi *hfi)
+{
+	struct hfi_stats sum;
+
+	hfi_query_stats(hfi, &sum);
+	stats_report(hfi->attr.name, row, ARRAY_SIZE(row), &sum);
+}

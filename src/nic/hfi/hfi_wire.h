@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The door of a context: what the header of every packet that comes in must say.
+#ifndef SF_NIC_HFI_HFI_WIRE_H
+#define SF_NIC_HFI_HFI_WIRE_H
+
+#include <string.h>
+
+#include "base/base.h"
+#include "nic/hfi/hfi.h"
+
+/*
+ * What the adapter checks is the same for all packets from one context to another but for length and padding. So a destination keeps a header
+ * that its packets must resemble, and the check is four words under a mask; only what differs is looked at field by field, to say why it is
+ * dropped, or that it is an expected packet, or that its P_Key fits though it is not equal.
+ */
+#define HFI_LNH_BTH   0x0002u
+#define HFI_LNH_MASK  0x0003u
+#define HFI_QP_KDETH  0x80u
+#define HFI_KVER      (1u << 30)
+#define HFI_KVER_MASK (3u << 30)
+/* KDETH of an expected packet */
+#define HFI_KDETH_OFF      0x7fffu
+#define HFI_KDETH_OM       (1u << 15) /* offset in units of 64 bytes, else of 4 */
+#define HFI_KDETH_TID(v_)  ((v_) >> 16 & 0x3ffu)
+#define HFI_KDETH_CTRL     (3u << 26)
+#define HFI_PKEY_FULL      0x8000u    /* member bit */
+
+#define HFI_DOOR_WORDS 4
+
+/* What a packet from one context to another must say: words 1 to 4 of its header. */
+struct hfi_door {
+	uint64_t want[HFI_DOOR_WORDS];
+};
+
+/** hfi_wire_pktlen() - Dwords of a packet with @payload bytes: header without PBC, payload, ICRC. */
+static inline uint16_t hfi_wire_pktlen(uint32_t payload)
+{
+	return (uint16_t)((sizeof(struct hfi_hdr) - 8 + payload + 3) / 4 + 1);
+}
+
+static inline uint8_t hfi_wire_pad(uint32_t payload)
+{
+	return (uint8_t)(-payload & 3);
+}
+
+/** hfi_door_mask() - The bits of struct hfi_door that count. */
+static inline const struct hfi_hdr *hfi_door_mask(void)
+{
+	static const struct hfi_hdr mask = {
+		.lrh_flags = {{0, HFI_LNH_MASK}},
+		.dlid = {{0xff, 0xff}},
+		.slid = {{0xff, 0xff}},
+		.pkey = {{0xff, 0xff}},
+		.qp = 0xff,
+		.dest_rx = 0xff,
+		.psn_tx = {{0, 0, 0, 0xff}},
+		.kdeth = {{0xff, 0xff, 0xff, 0xff}},
+		.jkey = {{0xff, 0xff}},
+		.hcrc = {{0xff, 0xff}},
+	};
+
+	return &mask;
+}
+
+static inline uint64_t hfi_wire_word(const struct hfi_hdr *h, unsigned i)
+{
+	uint64_t w;
+
+	memcpy(&w, (const char *)h + 8 * (i + 1), sizeof(w));
+	return w;
+}
+
+/** hfi_door_is_plain() - @h, followed by @payload bytes, is an eager packet that may pass. */
+static inline bool hfi_door_is_plain(const struct hfi_door *door, const struct hfi_hdr *h, uint32_t payload)
+{
+	const struct hfi_hdr *mask = hfi_door_mask();
+	uint64_t diff = 0;
+
+	for (unsigned i = 0; i < HFI_DOOR_WORDS; i++)
+		diff |= (hfi_wire_word(h, i) ^ door->want[i]) & hfi_wire_word(mask, i);
+	return !diff && be16_get(h->pktlen) == hfi_wire_pktlen(payload) && h->bth1 == hfi_wire_pad(payload) && payload <= HFI_MTU;
+}
+
+/** hfi_door_init() - Packets must be like @like, the fields marked A but for length and padding. */
+void hfi_door_init(struct hfi_door *door, const struct hfi_hdr *like);
+
+#define HFI_DOOR_PASS HFI_DROP_NUM
+/** hfi_door_check() - The same for all packets. Return: HFI_DOOR_PASS and @type; else why it is dropped. */
+enum hfi_drop hfi_door_check(const struct hfi_door *door, const struct hfi_hdr *h, uint32_t payload, enum hfi_rcv_type *type);
+
+/** hfi_wire_hcrc() - 16 bits of a hash of the job's UUID. */
+uint16_t hfi_wire_hcrc(const uint8_t uuid[16]);
+
+#endif

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Soft HFI1 end to end: packets, order, loss, what waits, copies, and processes that go, on all paths.
+#include "hfi_pair.h"
+
+/* --- packets --- */
+
+static void body_one(void)
+{
+	static const size_t size[] = {0, 1, 3, 4, 60, 64, 500, 2048, HFI_MTU};
+	static uint8_t buf[HFI_MTU];
+	struct side *a = &g_w.a, *b = &g_w.b;
+
+	for (unsigned i = 0; i < ARRAY_SIZE(size); i++) {
+		uint32_t before = b->got_cnt;
+		const struct got *g;
+
+		fill(buf, size[i], i);
+		do { /* until it is not lost */
+			assert_int_equal(send_pkt(a, i, buf, size[i]), 0);
+			settle();
+		} while (b->got_cnt == before && g_w.path == PATH_LOSSY);
+		assert_true(g_w.path == PATH_LOSSY || b->got_cnt == before + 1);
+		g = &b->got[before % GOT_MAX];
+		assert_int_equal(g->len, size[i]);
+		assert_int_equal(g->type, HFI_RCV_EAGER);
+		assert_memory_equal(g->data, buf, size[i]);
+		assert_int_equal(hfi_hdr_psn(&g->hdr), i);
+		assert_int_equal(hfi_hdr_tx(&g->hdr), hfi_ctxt_info(a->c)->send_ctxt);
+		assert_ptr_equal(g->src, b->dst); /* found without a look-up */
+		assert_false(g->is_service);
+	}
+	assert_int_equal(hfi_dst_is_local(a->dst), g_w.path == PATH_SHM);
+	assert_true(hfi_dst_is_host(a->dst));
+}
+
+static void send__any_size(void **state)
+{
+	on_all_paths(body_one);
+}
+
+#define BURST 2000
+
+/* Each PSN at most once and in order where nothing is lost. */
+static void body_burst(void)
+{
+	struct side *a = &g_w.a, *b = &g_w.b;
+	uint8_t data[100];
+
+	for (uint32_t i = 0; i < BURST; i++) {
+		fill(data, sizeof(data), i);
+		assert_int_equal(send_pkt(a, i, data, i % 3 ? sizeof(data) : 0), 0);
+		if (i % 16 == 0)
+			turn();
+	}
+	settle();
+	if (g_w.path == PATH_LOSSY) {
+		assert_in_range(b->got_cnt, BURST / 2, BURST * 2);
+		return;
+	}
+	assert_int_equal(b->got_cnt, BURST);
+	for (uint32_t i = 0; i < BURST && g_w.path == PATH_SHM; i++)
+		assert_int_equal(hfi_hdr_psn(&b->got[i].hdr), i);
+}
+
+static void send__burst(void **state)
+{
+	on_all_paths(body_burst);
+}
+
+static void connect__chooses_path(void **state)
+{
+	pair_open(PATH_SHM);
+	assert_false(hfi_dst_is_local(g_w.a.dst));
+	assert_int_equal(hfi_dst_connect(g_w.a.dst), 0);
+	assert_true(hfi_dst_is_local(g_w.a.dst));
+	settle();
+	assert_int_equal(g_w.b.got_cnt, 0);
+	pair_close();
+	pair_open(PATH_UDP);
+	assert_int_equal(hfi_dst_connect(g_w.a.dst), 0);
+	assert_false(hfi_dst_is_local(g_w.a.dst));
+	pair_close();
+}
+
+/* A destination outlives its context, and a stranger his packet. */
+static void dst__lives_as_long_as_it_is_held(void **state)
+{
+	struct hfi_dst *dst;
+
+	pair_open(PATH_SHM);
+	hfi_dst_put(g_w.b.dst);
+	g_w.b.dst = NULL;
+	assert_int_equal(slab_used(&g_w.b.hfi->dsts), 0);
+	assert_int_equal(send_pkt(&g_w.a, 1, NULL, 0), 0);
+	UNTIL(g_w.b.got_cnt == 1);
+	assert_int_equal(slab_used(&g_w.b.hfi->dsts), 0);
+	dst = g_w.a.dst;
+	hfi_dst_hold(dst);
+	side_ctxt_close(&g_w.a);
+	assert_false(hfi_dst_is_local(dst));
+	assert_int_equal(hfi_dst_connect(dst), -ECONNREFUSED);
+	hfi_dst_put(dst);
+	assert_int_equal(slab_used(&g_w.a.hfi->dsts), 0);
+	pair_close();
+}
+
+static void send__to_itself(void **state)
+{
+	struct side *a = &g_w.a;
+
+	pair_open(PATH_SHM);
+	hfi_dst_put(a->dst);
+	side_meet(a, a);
+	assert_int_equal(send_pkt(a, 5, "self", 4), 0);
+	UNTIL(a->got_cnt == 1);
+	assert_memory_equal(a->got[0].data, "self", 4);
+	assert_ptr_equal(a->got[0].src, a->dst);
+	pair_close();
+}
+
+/* --- who goes --- */
+
+/* What it sent before comes first; whoever opens there next is another one. */
+static void body_gone(void)
+{
+	struct side *a = &g_w.a, *b = &g_w.b;
+	int ctxt = hfi_ctxt_info(b->c)->ctxt;
+
+	if (g_w.path == PATH_LOSSY)
+		return;
+	assert_int_equal(send_pkt(a, 1, NULL, 0), 0);
+	assert_int_equal(send_pkt(b, 1, NULL, 0), 0);
+	UNTIL(b->got_cnt == 1 && a->got_cnt == 1);
+	assert_int_equal(send_pkt(b, 2, "last", 4), 0);
+	side_ctxt_close(b);
+	UNTIL(a->got_cnt == 2);
+	if (g_w.path != PATH_SHM) /* nothing tells but the answer to a packet */
+		send_pkt(a, 2, NULL, 0);
+	UNTIL(a->gone_cnt == 1);
+	assert_int_equal(a->gone_status, -ECONNREFUSED);
+	assert_int_equal(side_ctxt_open(b, ctxt), 0);
+	side_meet(b, a);
+	assert_int_equal(send_pkt(b, 3, NULL, 0), 0);
+	UNTIL(a->got_cnt == 3);
+	assert_int_equal(send_pkt(a, 3, NULL, 0), 0);
+	UNTIL(b->got_cnt == 2);
+	assert_int_equal(a->gone_cnt, 1);
+}
+
+static void gone__told_once(void **state)
+{
+	on_all_paths(body_gone);
+}
+
+static uint32_t gone_before[2];
+
+static void note_order(struct side *s, const struct hfi_pkt *pkt)
+{
+	gone_before[hfi_hdr_psn(pkt->hdr) == 2] = s->gone_cnt;
+	s->got_cnt++;
+}
+
+/* The successor speaks before we have noticed that its predecessor is gone. */
+static void gone__before_its_successor(void **state)
+{
+	struct side *a = &g_w.a, *b = &g_w.b;
+	int ctxt;
+
+	pair_open(PATH_SHM);
+	a->on_pkt = note_order;
+	ctxt = hfi_ctxt_info(b->c)->ctxt;
+	assert_int_equal(send_pkt(a, 0, NULL, 0), 0);
+	UNTIL(b->got_cnt == 1);
+	assert_int_equal(send_pkt(b, 1, NULL, 0), 0);
+	side_ctxt_close(b);
+	assert_int_equal(side_ctxt_open(b, ctxt), 0);
+	side_meet(b, a);
+	assert_int_equal(send_pkt(b, 2, NULL, 0), 0);
+	UNTIL(a->got_cnt == 2);
+	assert_int_equal(gone_before[0], 0);
+	assert_int_equal(gone_before[1], 1);
+	pair_close();
+}
+
+/* --- copies --- */
+
+#define COPY_LEN (3u << 20)
+
+static void copy__get_and_put(void **state)
+{
+	static uint8_t theirs[COPY_LEN], ours[COPY_LEN];
+	struct side *a = &g_w.a, *b = &g_w.b;
+	uint32_t key, ro;
+	int cookie;
+
+	pair_open(PATH_SHM);
+	fill(theirs, COPY_LEN, 1);
+	assert_int_equal(hfi_expose(b->c, theirs, COPY_LEN, HFI_COPY_GET | HFI_COPY_PUT, &key), 0);
+	assert_int_equal(hfi_expose(b->c, theirs, COPY_LEN, HFI_COPY_GET, &ro), 0);
+	assert_int_equal(hfi_copy(a->c, a->dst, HFI_COPY_GET, ours, COPY_LEN, (uintptr_t)theirs, key, &cookie), 0);
+	UNTIL(a->copy_cnt == 1);
+	assert_int_equal(a->copy_status, 0);
+	assert_ptr_equal(a->copy_cookie, &cookie);
+	assert_memory_equal(ours, theirs, COPY_LEN);
+	fill(ours, COPY_LEN, 2);
+	assert_int_equal(hfi_copy(a->c, a->dst, HFI_COPY_PUT, ours, COPY_LEN, (uintptr_t)theirs, key, &cookie), 0);
+	UNTIL(a->copy_cnt == 2);
+	assert_int_equal(a->copy_status, 0);
+	assert_memory_equal(ours, theirs, COPY_LEN);
+	assert_int_equal(stats_of(a).copy_get_bytes, COPY_LEN);
+	assert_int_equal(stats_of(a).copy_put_bytes, COPY_LEN);
+	assert_int_equal(hfi_copy(a->c, a->dst, HFI_COPY_PUT, ours, 10, (uintptr_t)theirs, ro, &cookie), 0);
+	UNTIL(a->copy_cnt == 3);
+	assert_int_equal(a->copy_status, -EACCES);
+	hfi_conceal(b->c, key);
+	assert_int_equal(hfi_copy(a->c, a->dst, HFI_COPY_GET, ours, 10, (uintptr_t)theirs, key, &cookie), 0);
+	UNTIL(a->copy_cnt == 4);
+	assert_int_equal(a->copy_status, -EACCES);
+	hfi_conceal(b->c, ro);
+	pair_close();
+}
+
+static void copy__only_through_shared_memory(void **state)
+{
+	uint8_t byte;
+
+	pair_open(PATH_UDP);
+	assert_int_equal(hfi_copy(g_w.a.c, g_w.a.dst, HFI_COPY_GET, &byte, 1, 0, 1, NULL), -EOPNOTSUPP);
+	pair_close();
+}
+
+/* Its owner leaves while a copy is under way, or we do. */
+static void copy__ends_with_its_ends(void **state)
+{
+	static uint8_t theirs[COPY_LEN], ours[COPY_LEN];
+	struct side *a = &g_w.a, *b = &g_w.b;
+	uint32_t key;
+
+	pair_open(PATH_SHM);
+	assert_int_equal(send_pkt(a, 0, NULL, 0), 0);
+	UNTIL(b->got_cnt == 1);
+	assert_int_equal(hfi_expose(b->c, theirs, COPY_LEN, HFI_COPY_GET, &key), 0);
+	hfi_conceal(b->c, key);
+	side_ctxt_close(b);
+	if (!hfi_copy(a->c, a->dst, HFI_COPY_GET, ours, COPY_LEN, (uintptr_t)theirs, key, NULL)) {
+		UNTIL(a->copy_cnt == 1);
+		assert_true(a->copy_status == -EACCES || a->copy_status == -ECONNREFUSED);
+	}
+	pair_close();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(send__any_size),
+		cmocka_unit_test(send__burst),
+		cmocka_unit_test(send__to_itself),
+		cmocka_unit_test(connect__chooses_path),
+		cmocka_unit_test(dst__lives_as_long_as_it_is_held),
+		cmocka_unit_test(gone__told_once),
+		cmocka_unit_test(gone__before_its_successor),
+		cmocka_unit_test(copy__get_and_put),
+		cmocka_unit_test(copy__only_through_shared_memory),
+		cmocka_unit_test(copy__ends_with_its_ends),
+	};
+
+	pair_env();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
