@@ -67,6 +67,8 @@ struct hfi_unit_attr {
 	uint64_t speed_bps;
 	uint16_t pkeys[HFI_PKEY_MAX]; /* the port's table */
 	uint32_t pkey_cnt;
+	bool pkey_check;             /* capability PKEY_CHECK; without it no P_Key can be set */
+	uint64_t down_ns[2];         /* [from, to) after hfi_open(): the port is down whatever @state says; 0,0: never */
 	uint8_t sl2sc[HFI_SL_MAX], sc2vl[HFI_SL_MAX];
 	uint16_t vendor_id, device_id;
 	uint8_t revision;
