@@ -7,7 +7,7 @@
 
 #include "nic/cassini/cassini_int.h"
 
-static int addr_init(struct cassini_addr *a, const char *room, const char *ip4, char *err)
+static int addr_init(struct hostpart *a, const char *room, const char *ip4, char *err)
 {
 	unsigned b[4];
 	uint8_t ip[16] = {[10] = 0xff, [11] = 0xff};
@@ -17,10 +17,10 @@ static int addr_init(struct cassini_addr *a, const char *room, const char *ip4, 
 	assert_int_equal(sscanf(ip4, "%u.%u.%u.%u", &b[0], &b[1], &b[2], &b[3]), 4);
 	for (int i = 0; i < 4; i++)
 		ip[12 + i] = (uint8_t)b[i];
-	return cassini_addr_init(a, &net, ip, err, 512);
+	return hostpart_init(a, &cassini_nic_kind, &net, ip, err, 512);
 }
 
-static void addr_is(const struct cassini_addr *a, uint32_t nic, const char *ip4, uint16_t base)
+static void addr_is(const struct hostpart *a, uint32_t nic, const char *ip4, uint16_t base)
 {
 	unsigned b[4];
 	uint8_t ip[16], want[16] = {[10] = 0xff, [11] = 0xff};
@@ -30,17 +30,17 @@ static void addr_is(const struct cassini_addr *a, uint32_t nic, const char *ip4,
 	assert_int_equal(sscanf(ip4, "%u.%u.%u.%u", &b[0], &b[1], &b[2], &b[3]), 4);
 	for (int i = 0; i < 4; i++)
 		want[12 + i] = (uint8_t)b[i];
-	assert_int_equal(cassini_addr_ip(a, nic, ip, &got), 0);
+	assert_int_equal(hostpart_ip(a, nic, ip, &got), 0);
 	assert_memory_equal(ip, want, 16);
 	assert_int_equal(got, base);
-	assert_int_equal(cassini_addr_nic(a, want, (uint16_t)(base + 600), &back, &got), 0);
+	assert_int_equal(hostpart_nr(a, want, (uint16_t)(base + 600), &back, &got), 0);
 	assert_int_equal(back, nic);
 	assert_int_equal(got, base);
 }
 
 static void addr__mapping(void **state)
 {
-	struct cassini_addr a;
+	struct hostpart a;
 	uint8_t ip[16];
 	char err[512];
 	uint16_t base;
@@ -50,17 +50,17 @@ static void addr__mapping(void **state)
 	addr_is(&a, 1, "127.0.0.1", 20480);
 	addr_is(&a, 2, "127.0.0.2", 20480);
 	addr_is(&a, 0xfffff, "127.15.255.255", 20480);
-	assert_int_equal(cassini_addr_ip(&a, 0x100000, ip, &base), -ENETUNREACH);
+	assert_int_equal(hostpart_ip(&a, 0x100000, ip, &base), -ENETUNREACH);
 	assert_int_equal(addr_init(&a, "net=10.1.0.0/16", "10.1.2.3", err), 0);
 	addr_is(&a, 0x203, "10.1.2.3", 20480);
 	addr_is(&a, 0xffff, "10.1.255.255", 20480);
-	assert_int_equal(cassini_addr_ip(&a, 0x10000, ip, &base), -ENETUNREACH); /* not in the network */
+	assert_int_equal(hostpart_ip(&a, 0x10000, ip, &base), -ENETUNREACH); /* not in the network */
 	assert_int_equal(addr_init(&a, "net=10.0.0.0/8;map=5->192.0.2.5,6 ->10.0.0.7", "10.1.2.3", err), -EINVAL);
 	assert_int_equal(addr_init(&a, "net=10.1.0.0/16;map=5->192.0.2.5, 0x10->192.0.2.5:40000,7->fd00::7,8->[fd00::8]:20000", "10.1.2.3", err), 0);
 	addr_is(&a, 5, "192.0.2.5", 20480);
 	addr_is(&a, 16, "192.0.2.5", 40000);
 	addr_is(&a, 0x203, "10.1.2.3", 20480);
-	assert_int_equal(cassini_addr_ip(&a, 8, ip, &base), 0);
+	assert_int_equal(hostpart_ip(&a, 8, ip, &base), 0);
 	assert_int_equal(base, 20000);
 	assert_int_equal(ip[0], 0xfd);
 	assert_int_equal(addr_init(&a, "map=9->203.0.113.77", "203.0.113.77", err), 0); /* of no interface here */
@@ -71,7 +71,7 @@ static void addr__mapping(void **state)
 static void addr__loopback(void **state)
 {
 	static const char *const room[] = {"", "if=lo", "udp;loss=1%;seed=1"};
-	struct cassini_addr a, other;
+	struct hostpart a, other;
 	uint8_t ip[16] = {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 9};
 	char err[512];
 	uint32_t first = 0, nic;
@@ -90,10 +90,10 @@ static void addr__loopback(void **state)
 			addr_is(&a, first + n, text, 20480);
 		}
 	}
-	assert_int_equal(cassini_addr_ip(&a, first - 1, ip, &base), -ENETUNREACH);
-	assert_int_equal(cassini_addr_ip(&a, first + CASSINI_DEV_MAX, ip, &base), -ENETUNREACH);
-	assert_int_equal(cassini_addr_ip(&a, 0, ip, &base), -ENETUNREACH);
-	assert_int_equal(cassini_addr_nic(&a, ip, 0, &nic, &base), -ERANGE);
+	assert_int_equal(hostpart_ip(&a, first - 1, ip, &base), -ENETUNREACH);
+	assert_int_equal(hostpart_ip(&a, first + CASSINI_DEV_MAX, ip, &base), -ENETUNREACH);
+	assert_int_equal(hostpart_ip(&a, 0, ip, &base), -ENETUNREACH);
+	assert_int_equal(hostpart_nr(&a, ip, 0, &nic, &base), -ERANGE);
 	/* the keys mean what they meant */
 	assert_int_equal(addr_init(&other, "net=127.0.0.0/8", "127.0.0.3", err), 0);
 	addr_is(&other, 3, "127.0.0.3", 20480);
@@ -125,7 +125,7 @@ static void addr__refusals(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
-		struct cassini_addr a;
+		struct hostpart a;
 		char err[512] = "";
 
 		assert_int_equal(addr_init(&a, bad[i].room, bad[i].ip, err), -EINVAL);

@@ -260,11 +260,11 @@ static const uint8_t slot_bus[CASSINI_DEV_MAX] = {0x21, 0x61, 0xa1, 0xe1, 0x22, 
 static int info_fill(const struct room *room, const struct link_room *net, int idx, struct cassini_devinfo *out, char *err, size_t err_len)
 {
 	const bool is_2 = room->gen == 1u << GEN_CASSINI2;
-	struct cassini_addr addr;
+	struct hostpart addr;
 	uint16_t base;
 	uint8_t ip[16];
 
-	if (link_room_ip(net, (unsigned)idx, ip, err, err_len) || cassini_addr_init(&addr, net, ip, err, err_len))
+	if (link_room_ip(net, (unsigned)idx, ip, err, err_len) || hostpart_init(&addr, &cassini_nic_kind, net, ip, err, err_len))
 		return -ENODEV;
 	*out = (struct cassini_devinfo){
 		.vendor_id = is_2 ? 0x1590 : 0x17db,
@@ -284,7 +284,7 @@ static int info_fill(const struct room *room, const struct link_room *net, int i
 		.num_tles = (uint32_t)room->max[CASSINI_RSRC_TLE],
 		.num_les = (uint32_t)room->max[CASSINI_RSRC_LE],
 	};
-	must(!cassini_addr_nic(&addr, ip, 0, &out->nic, &base)); /* as cassini_addr_init() has checked */
+	must(!hostpart_nr(&addr, ip, 0, &out->nic, &base)); /* as hostpart_init() has checked */
 	snprintf(out->name, sizeof(out->name), "cxi%d", idx);
 	memcpy(out->ip, ip, 16);
 	return 0;
@@ -470,7 +470,10 @@ int cassini_open(const struct cassini_open_attr *attr, struct cassini **out)
 	nic->open = *attr;
 	rc = cassini_dev_query(attr->dev_idx, &nic->info);
 	if (!rc)
-		rc = link_room_get(&nic->net, err, sizeof(err)) || cassini_addr_init(&nic->addr, nic->net, nic->info.ip, err, sizeof(err)) ? -ENODEV : 0;
+		rc = link_room_get(&nic->net, err, sizeof(err)) ||
+				     hostpart_init(&nic->addr, &cassini_nic_kind, nic->net, nic->info.ip, err, sizeof(err)) ?
+			     -ENODEV :
+			     0;
 	if (!rc)
 		rc = node_open(nic);
 	if (rc) {

@@ -9,6 +9,7 @@
 #include "base/matchtab.h"
 #include "base/pqueue.h"
 #include "base/slab.h"
+#include "link/hostpart.h"
 #include "link/link.h"
 #include "nic/cassini/cassini.h"
 #include "nic/cassini/cassini_wire.h"
@@ -42,20 +43,6 @@ struct cassini_work {
 
 #define CASSINI_PTN_CNT 2048
 
-/* Which NIC is where (cassini_addr.c). */
-#define CASSINI_ADDR_ROWS 32u
-struct cassini_addr_row {
-	uint32_t nic;
-	uint16_t base;                    /* its first UDP port */
-	uint8_t ip[16];
-};
-struct cassini_addr {
-	uint32_t net, mask;               /* IPv4, host order; mask 0: none */
-	uint32_t loop;                    /* NIC address of adapter 0 of a host on loopback; 0: this one is not */
-	unsigned row_cnt;
-	struct cassini_addr_row row[CASSINI_ADDR_ROWS]; /* key map= */
-};
-
 #define CASSINI_DEV_MAX 8u                /* adapters of a host */
 
 struct cassini {
@@ -63,7 +50,7 @@ struct cassini {
 	struct cassini_open_attr open;
 	const struct link_room *net;
 	struct link_node *node;
-	struct cassini_addr addr;
+	struct hostpart addr;
 	LIST_HEAD(, cassini_lni) lnis;
 	LIST_HEAD(, cassini_dom) doms;
 	uint32_t next_rgid;
@@ -150,15 +137,9 @@ void cassini_peer_gone(struct cassini_peer *peer, uint32_t life);
 /** cassini_peer_await(), cassini_peer_unawait() - @op waits for more than a verdict; when the peer dies cassini_ini_lost() ends it. */
 void cassini_peer_await(struct cassini_peer *peer, struct cassini_op *op);
 void cassini_peer_unawait(struct cassini_peer *peer, struct cassini_op *op);
-/** cassini_addr_init() - What the room and our own address @own say. 0; -EINVAL with one sentence in @err. */
-int cassini_addr_init(struct cassini_addr *a, const struct link_room *net, const uint8_t own[16], char *err, size_t err_len);
-/**
- * cassini_addr_ip() - IP address and first UDP port of NIC address @nic: as map= says, or the host part put into the network; on loopback one of
- * this host's adapters. 0; -ENETUNREACH.
- * cassini_addr_nic() - The reverse; @port 0: any. 0; -ERANGE: not in the network, or the host part has more than 20 bits.
- */
-int cassini_addr_ip(const struct cassini_addr *a, uint32_t nic, uint8_t ip[16], uint16_t *base);
-int cassini_addr_nic(const struct cassini_addr *a, const uint8_t ip[16], uint16_t port, uint32_t *nic, uint16_t *base);
+/* NIC addresses for link/hostpart.h. */
+extern const struct hostpart_kind cassini_nic_kind;
+/** cassini_nic_ip(), cassini_ip_nic() - IP address of a NIC, and the reverse. 0; -ENETUNREACH; -ERANGE. */
 int cassini_nic_ip(const struct cassini *nic, uint32_t nic_addr, uint8_t ip[16]);
 int cassini_ip_nic(const struct cassini *nic, const uint8_t ip[16], uint32_t *nic_addr);
 /** cassini_port_nr() - UDP port of (vni, pid): base + (vni mod 24) x 512 + pid. */
