@@ -508,6 +508,36 @@ int conf_parse(const char *what, const char *text, const struct conf_key *keys, 
 	return walk(&p, text);
 }
 
+int conf_span(const char *what, const char *key, const char *text, uint64_t out[2], char *err,
+	      size_t err_len)
+{
+	static const struct conf_key keys[] = {
+		{"from", CONF_NS, 0, "Begin.", 0, 0, NULL},
+		{"to", CONF_NS, sizeof(uint64_t), "End.", 0, 0, NULL},
+	};
+	const char *dash = strchr(text, '-');
+	char pair[CONF_STR_MAX + 16], name[64];
+	uint64_t ns[2] = {0, 0};
+
+	if (!dash) {
+		if (err_len)
+			snprintf(err, err_len, "%s: %s=%s is not FROM-TO, such as 1s-3s", what, key,
+				 text);
+		return -EINVAL;
+	}
+	snprintf(pair, sizeof(pair), "from=%.*s;to=%s", (int)(dash - text), text, dash + 1);
+	snprintf(name, sizeof(name), "%s: %s", what, key);
+	if (conf_parse(name, pair, keys, ARRAY_SIZE(keys), ns, sizeof(ns), err, err_len))
+		return -EINVAL;
+	if (ns[0] >= ns[1]) {
+		if (err_len)
+			snprintf(err, err_len, "%s: %s=%s ends before it begins", what, key, text);
+		return -EINVAL;
+	}
+	memcpy(out, ns, sizeof(ns));
+	return 0;
+}
+
 /* @line without its comment and the blanks around. */
 static struct str line_content(const char *line)
 {

@@ -8,6 +8,7 @@
 #define SF_BASE_CONF_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #define CONF_STR_MAX 256 /* bytes with the final 0 */
 
@@ -43,6 +44,15 @@ struct conf_key {
  */
 int conf_parse(const char *what, const char *text, const struct conf_key *keys, size_t key_cnt,
 	       void *out, size_t out_len, char *err, size_t err_len);
+
+/**
+ * conf_span() - "1s-2.5s", "1s-never": two CONF_NS, of which the first is the smaller one.
+ * @what, @key: where @text came from, for the sentence.
+ * @out:    begin and end in ns; written only on success.
+ * Return:  0; -EINVAL with one sentence in @err as conf_parse().
+ */
+int conf_span(const char *what, const char *key, const char *text, uint64_t out[2], char *err,
+	      size_t err_len);
 
 /**
  * conf_file_section() - Settings text of one [section] of an INI file, for conf_parse().

@@ -254,7 +254,6 @@ static int own_check(const struct hostpart *h, const struct link_room *room, con
 	char text[INET6_ADDRSTRLEN];
 	uint32_t v4 = 0, nr;
 	uint16_t base;
-	uint8_t ip[16];
 
 	if (!ip_v4(own, &v4) || (!h->mask && !h->loop))
 		return refuse(err, err_len, "%s has no %s: it needs an IPv4 address, or an entry in SOFTFABRIC_NET=\"map=%s->IP,...\"",
@@ -266,9 +265,6 @@ static int own_check(const struct hostpart *h, const struct link_room *room, con
 			      "%s has no %s: the part behind its network's prefix must have 1 to %u bits and be from 0x%x to 0x%x, but is 0x%x; "
 			      "SOFTFABRIC_NET=\"net=PREFIX\" or \"map=%s->IP,...\" name another",
 			      ip_text(own, text), k->name, bits_of(k->max), k->min, k->max, v4 & ~h->mask, k->word);
-	if (!hostpart_ip(h, nr, ip, &base) && memcmp(ip, own, 16))
-		return refuse(err, err_len, "SOFTFABRIC_NET: map= gives our %s 0x%x to another IP address than ours, %s", k->name, nr,
-			      ip_text(own, text));
 	return 0;
 }
 
@@ -277,7 +273,9 @@ int hostpart_init(struct hostpart *h, const struct hostpart_kind *kind, const st
 {
 	const struct hostpart_row *row;
 	char text[INET6_ADDRSTRLEN];
-	uint32_t v4 = 0;
+	uint32_t v4 = 0, nr;
+	uint16_t base;
+	uint8_t ip[16];
 	bool is_v4 = ip_v4(own, &v4);
 
 	*h = (struct hostpart){.kind = kind};
@@ -285,11 +283,14 @@ int hostpart_init(struct hostpart *h, const struct hostpart_kind *kind, const st
 		return -EINVAL;
 	net_find(h, room, is_v4, v4);
 	row = row_of_ip(h, own, 0);
-	if (!row)
-		return own_check(h, room, own, err, err_len);
-	if (!is_nr(kind, row->nr))
+	if (!row && own_check(h, room, own, err, err_len))
+		return -EINVAL;
+	if (row && !is_nr(kind, row->nr))
 		return refuse(err, err_len, "SOFTFABRIC_NET: map= gives %s the number 0x%x, which is no %s: those go from 0x%x to 0x%x",
 			      ip_text(own, text), row->nr, kind->name, kind->min, kind->max);
+	if (!hostpart_nr(h, own, 0, &nr, &base) && !hostpart_ip(h, nr, ip, &base) && memcmp(ip, own, 16))
+		return refuse(err, err_len, "SOFTFABRIC_NET: map= gives our %s 0x%x to another IP address than ours, %s", kind->name, nr,
+			      ip_text(own, text));
 	return 0;
 }
 

@@ -95,31 +95,6 @@ static void conf_defaults(struct room_conf *c)
 	c->r.linger_ns = NS_PER_SEC;
 }
 
-/* "1s-2s" or "1s-never": both halves by the one parser of durations. */
-static int parse_partition(const char *what, const char *text, uint64_t out[2], char *err,
-			   size_t err_len)
-{
-	static const struct conf_key keys[] = {
-		{"from", CONF_NS, 0, "Begin.", 0, 0, NULL},
-		{"to", CONF_NS, sizeof(uint64_t), "End.", 0, 0, NULL},
-	};
-	const char *dash = strchr(text, '-');
-	char pair[CONF_STR_MAX + 16], why[ROOM_ERR_MAX] = "";
-	uint64_t ns[2] = {0, 0};
-
-	if (!dash)
-		return refuse(-EINVAL, err, err_len,
-			      "%s: partition=%s is not FROM-TO, such as 1s-3s", what, text);
-	snprintf(pair, sizeof(pair), "from=%.*s;to=%s", (int)(dash - text), text, dash + 1);
-	if (conf_parse("partition", pair, keys, ARRAY_SIZE(keys), ns, sizeof(ns), why, sizeof(why)))
-		return refuse(-EINVAL, err, err_len, "%s: %s", what, why);
-	if (ns[0] >= ns[1])
-		return refuse(-EINVAL, err, err_len, "%s: partition=%s ends before it begins", what,
-			      text);
-	memcpy(out, ns, sizeof(ns));
-	return 0;
-}
-
 /* @key: for the sentence. Copies a text value into a member that is smaller than the parser's. */
 static int take_text(const char *what, const char *key, const char *v, char *dst, size_t dst_len,
 		     char *err, size_t err_len)
@@ -139,7 +114,7 @@ static int conf_finish(const char *what, struct room_conf *c, struct link_room *
 	int rc;
 
 	if (*c->partition) {
-		rc = parse_partition(what, c->partition, r->partition_ns, err, err_len);
+		rc = conf_span(what, "partition", c->partition, r->partition_ns, err, err_len);
 		if (rc)
 			return rc;
 	}

@@ -403,6 +403,30 @@ static void conf_file_section__errors(void **state)
 	assert_int_equal(read_file("[", "a", text, sizeof(text)), -EINVAL);
 }
 
+static void conf_span__both_ways(void **state)
+{
+	static const struct {
+		const char *text, *say;
+	} bad[] = {{"1s", "room: down=1s is not FROM-TO"}, {"2s-1s", "room: down=2s-1s ends before"}, {"1s-1s", "ends before"}, {"x-1s", "room: down"}, {"1s-2", "to"}, {"", "FROM-TO"}};
+	uint64_t ns[2] = {7, 8};
+	char err[200];
+
+	(void)state;
+	assert_int_equal(conf_span("room", "down", "1s-2.5s", ns, err, sizeof(err)), 0);
+	assert_int_equal(ns[0], 1000000000);
+	assert_int_equal(ns[1], 2500000000);
+	assert_int_equal(conf_span("room", "down", "0s-never", ns, err, sizeof(err)), 0);
+	assert_int_equal(ns[0], 0);
+	assert_true(ns[1] == UINT64_MAX);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		ns[0] = 7;
+		assert_int_equal(conf_span("room", "down", bad[i].text, ns, err, sizeof(err)), -EINVAL);
+		assert_non_null(strstr(err, bad[i].say));
+		assert_int_equal(ns[0], 7);
+		assert_int_equal(conf_span("room", "down", bad[i].text, ns, NULL, 0), -EINVAL);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -418,6 +442,7 @@ int main(void)
 		cmocka_unit_test(conf_parse__no_bare_value_without_its_entry),
 		cmocka_unit_test(conf_parse__short_err_buffer),
 		cmocka_unit_test(conf_parse__garbage),
+		cmocka_unit_test(conf_span__both_ways),
 		cmocka_unit_test(conf_file_section__joins_lines),
 		cmocka_unit_test(conf_file_section__absent_section_is_empty),
 		cmocka_unit_test(conf_file_section__every_buffer_size),
