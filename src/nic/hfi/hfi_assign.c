@@ -55,24 +55,36 @@ struct search {
 
 /* --- names --- */
 
+static size_t hex(const uint8_t *bytes, size_t cnt, char *out)
+{
+	static const char digit[] = "0123456789abcdef";
+
+	for (size_t i = 0; i < cnt; i++) {
+		out[2 * i] = digit[bytes[i] >> 4];
+		out[2 * i + 1] = digit[bytes[i] & 15];
+	}
+	return 2 * cnt;
+}
+
 /* Of the slot with address @slot; with @want that of a member of its group. */
 static socklen_t name_of(const struct link_addr *slot, uint32_t scope, const struct hfi_ctxt_attr *want, uint16_t jkey, struct sockaddr_un *out)
 {
+	static const char prefix[] = NAME_PREFIX;
 	const size_t max = sizeof(out->sun_path);
+	char *text = out->sun_path;
 	size_t at = 1; /* abstract: begins with a 0 */
 
 	*out = (struct sockaddr_un){.sun_family = AF_UNIX};
-	at += (size_t)snprintf(out->sun_path + at, max - at, NAME_PREFIX);
-	for (int i = 0; i < 16; i++)
-		at += (size_t)snprintf(out->sun_path + at, max - at, "%02x", slot->ip[i]);
-	at += (size_t)snprintf(out->sun_path + at, max - at, "-%u-%x", slot->port, scope);
+	memcpy(text + at, prefix, sizeof(prefix) - 1);
+	at += sizeof(prefix) - 1;
+	at += hex(slot->ip, sizeof(slot->ip), text + at);
+	at += (size_t)snprintf(text + at, max - at, "-%u-%x", slot->port, scope);
 	if (want) {
-		at += (size_t)snprintf(out->sun_path + at, max - at, "-");
-		for (int i = 0; i < 16; i++)
-			at += (size_t)snprintf(out->sun_path + at, max - at, "%02x", want->uuid[i]);
-		at += (size_t)snprintf(out->sun_path + at, max - at, "-%x-%x-%x", jkey, want->subctxt_id, want->subctxt_cnt);
+		text[at++] = '-';
+		at += hex(want->uuid, sizeof(want->uuid), text + at);
+		at += (size_t)snprintf(text + at, max - at, "-%x-%x-%x", jkey, want->subctxt_id, want->subctxt_cnt);
 	}
-	must(at < max); /* 7 + 32 + 1 + 5 + 1 + 8 + 1 + 32 + 1 + 4 + 1 + 4 + 1 + 1 */
+	must(at < max); /* 1 + 7 + 32 + 1 + 5 + 1 + 8 + 1 + 32 + 1 + 4 + 1 + 4 + 1 + 1 = 100 at most */
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + at);
 }
 
