@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -357,7 +358,7 @@ static void until(_Atomic int *what, int value)
 
 	while (atomic_load(what) < value) {
 		if (clk_now_ns(NULL) > end_ns)
-			exit(9);
+			_exit(9);
 		nanosleep(&nap, NULL);
 	}
 }
@@ -372,6 +373,7 @@ static pid_t child_start(struct board *b, int idx, unsigned subctxt_cnt, uint32_
 	assert_true(pid >= 0);
 	if (pid)
 		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* a failed test leaves nobody */
 	log_set_hook(NULL);
 	side_open(&s, NULL);
 	s.unit.nctxts = nctxts;

@@ -78,6 +78,8 @@ static socklen_t name_of(const struct link_addr *slot, uint32_t scope, const str
 	memcpy(text + at, prefix, sizeof(prefix) - 1);
 	at += sizeof(prefix) - 1;
 	at += hex(slot->ip, sizeof(slot->ip), text + at);
+	if (scope)
+		scope ^= (uint32_t)getpid() << 8; /* a simulated world is one process's */
 	at += (size_t)snprintf(text + at, max - at, "-%u-%x", slot->port, scope);
 	if (want) {
 		text[at++] = '-';
