@@ -15,35 +15,44 @@
  * A *flow* is what one context knows of one peer context: a stream of packets to it (tx) and one from it (rx), each numbered by a 24-bit PSN
  * from 0. All packets but UD ones are part of the stream and are delivered once and in PSN order.
  *
- * Handshake. The sender's INIT names its incarnation (epoch, random per context) and a cookie; the receiver answers INIT_ACK with the cookie and
+ * Handshake. The sender's INIT names the stream (epoch, random per stream begun) and a cookie; the receiver answers INIT_ACK with the cookie and
  * a random 64-bit key, which every later packet of that stream carries in hdr->key, in both directions (data and PING forth; ACK and NACK back).
  * Equal epoch: equal key, nothing is reset. Another epoch: a new key, and the state of the old stream goes when the first packet with the new key
  * comes, not before, so that a forged INIT changes nothing. A packet with a key that is not current is dropped and counted; to data and PING with
  * an unknown key the answer is RESYNCH with that key: the receiver is not who the sender talked to, and the sender's flow ends (REPLACED).
+ * A flow ends as a whole, both streams: whoever begins anew at one end (new epoch) makes the other end begin anew too.
  *
  * Two kinds, fixed at the handshake by hfi_dst_is_local(): *lossless* (same host): nothing is kept for replay and PINGs ask only for life;
- * at most OPX_WINDOW_LOCAL packets are unacknowledged, which bounds what waits at a computing receiver. *lossy* (network): each packet is kept
+ * at most OPX_WINDOW_LOCAL packets are unacknowledged, which bounds what waits at a computing receiver, who acknowledges every quarter
+ * of it. *lossy* (network): each packet is kept
  * (copied, or a reference to memory that stays) until an ACK retires it; congestion window between OPX_CWND_MIN and the documented
  * 7,340,032 bytes, halved by a NACK, grown by ACKs; the packet that fills half of the window asks for an ACK.
  *
- * Timers run in opx_rel_progress() only, that is, when somebody calls for progress, as in the real provider.
+ * A NACK says which PING it answers, and only what was sent before that PING is sent again: nothing is repeated while its repetition may still
+ * be on its way. A NACK of a gap just seen answers none and counts only for what was sent once.
+ *
+ * Timers run in opx_rel_progress() only, that is, when somebody calls for progress, as in the real provider. Flows end there too (and when the
+ * first packet of a new stream replaces an old one), never inside a call that posts. A flow between the cause of its end and its dead()
+ * refuses posts with an error.
  */
 
 enum opx_ud { OPX_UD_PING = 1, OPX_UD_ACK, OPX_UD_NACK, OPX_UD_INIT, OPX_UD_INIT_ACK, OPX_UD_RESYNCH, OPX_UD_BYE = 9, OPX_UD_NUM };
 /*
  *  UD       key          w[0]                     w[1]             tag             imm
  *  INIT     0            epoch                    cookie           own address     0
- *  INIT_ACK cookie       epoch of the answerer    key issued       own address     0
- *  PING     tx key       first PSN | count << 32  0                0               0        count 0: only asks for life
- *  ACK      rx key       first PSN | count << 32  0                0               0        count 0: "I am here"
- *  NACK     rx key       first PSN | count << 32  0                0               0
+ *  INIT_ACK cookie       0                        key issued       own address     0
+ *  PING     tx key       first PSN | count << 32  0                0               number   count 0: only asks for life
+ *  ACK      rx key       first PSN | count << 32  0                0               of PING  count 0: "I am here"
+ *  NACK     rx key       first PSN | count << 32  0                0               of PING, 0: a gap just seen
  *  RESYNCH  key refused  0                        0                0               0
- *  BYE      tx key       next PSN                 0                0               0        the endpoint closes; all was acknowledged or given up
+ *  BYE      tx or rx key next PSN                 0                0               0        the endpoint closes; all was acknowledged or given up
  */
 
 #define OPX_ACK_REQ        0x01u      /* hdr->ecn: acknowledge at once */
 #define OPX_WINDOW_LOCAL   1024u      /* packets */
-#define OPX_WINDOW_BYTES   7340032u   /* FI_OPX: most unacknowledged bytes of a lossy flow */
+#define OPX_WINDOW_BYTES   7340032u   /* FI_OPX: most unacknowledged bytes of a lossy flow, headers included */
+#define OPX_CWND_MIN       131072u    /* bytes: 16 packets */
+#define OPX_CWND_FIRST     524288u
 #define OPX_REPLAY_COPIES  2048u      /* payload replays of an endpoint */
 #define OPX_REPLAY_REFS    8192u      /* iov replays */
 #define OPX_RX_AHEAD       (OPX_REPLAY_COPIES + OPX_REPLAY_REFS) /* packets of one flow that may wait for a missing one */
@@ -52,15 +61,18 @@ enum opx_ud { OPX_UD_PING = 1, OPX_UD_ACK, OPX_UD_NACK, OPX_UD_INIT, OPX_UD_INIT
 struct opx_flow;
 struct opx_op;
 
-/* What the reliability asks of its endpoint; all under the lock. */
+/* What the reliability asks of its endpoint; all under the lock. All of them may post; none may free a flow. */
 struct opx_rel_ops {
-	/* A packet of the stream, in order, once. @data is borrowed. May post; must not free the flow. */
+	/*
+	 * A packet of the stream, in order, once, that opx_pkt_check() has passed. @data is borrowed; of an HFI_RCV_EXPECTED one that place() has
+	 * written, only @data->len may be used.
+	 */
 	void (*deliver)(void *ctx, struct opx_flow *f, const struct hfi_hdr *h, const struct view *data, enum hfi_rcv_type type);
 	/* An expected packet that is neither duplicate nor stale is about to be counted: write its payload. Return: false, treat it as lost. May be NULL. */
 	bool (*place)(void *ctx, struct opx_flow *f, const struct hfi_pkt *pkt);
 	/* Packets that refer to memory of @op have been retired: @cnt of them. */
 	void (*retired)(void *ctx, struct opx_op *op, uint32_t cnt);
-	/* The flow can take packets again after opx_flow_post() has returned -EAGAIN. */
+	/* The flow may take packets again after a call for it has returned -FI_EAGAIN. */
 	void (*room)(void *ctx, struct opx_flow *f);
 	/*
 	 * The flow has ended: enum opx_status (PEER_GONE, PEER_SILENT, PEER_REPLACED, NET_DOWN, UNREACH). All its packets were retired (retired() was called).
@@ -105,37 +117,54 @@ const struct opx_rel_stats *opx_rel_stats(const struct opx_rel *rel);
 struct opx_replay;
 STAILQ_HEAD(opx_replay_q, opx_replay);
 
-/* Embedded in the endpoint's peer. Only the flags and counts that the small-message path reads are public. */
+/* Embedded in the endpoint's peer; private but for the first members. */
 struct opx_flow {
 	struct opx_rel *rel;
 	struct hfi_dst *dst;         /* one reference */
 	uint64_t peer_addr;          /* its 8 bytes, from the handshake; 0: not known yet */
+	struct hfi_hdr hdr;          /* template from hfi_dst_hdr() with the key */
 	/* tx */
 	uint64_t tx_key;
 	uint32_t tx_psn;             /* next to assign, 24 bits */
 	uint32_t tx_una;             /* oldest not acknowledged */
-	uint32_t waits;              /* opx_flow_wait() */
 	uint8_t state;               /* enum opx_flow_state */
-	bool is_local, wants_room, is_listed;
+	uint8_t doom;                /* enum opx_status: it ends at the next progress; 0 */
+	bool is_local;
+	bool is_fast;                /* OPEN, local, not doomed, nothing queued */
+	bool wants_room, is_listed;
+	bool is_armed;               /* ping_ns holds */
 	/* rx */
-	uint64_t rx_key, rx_key_next, rx_epoch, rx_epoch_next;
-	uint32_t rx_psn;             /* next expected */
+	bool heard;                  /* since heard_ns */
+	bool owes_ack;
+	bool rx_wrapped;             /* more than 2^24 packets have come */
+	uint32_t rx_psn;             /* next expected; OPX_PSN_NONE: no stream */
 	uint32_t rx_told;            /* acknowledged up to here */
-	/* lossy */
+	uint32_t ack_mask;           /* acknowledge when rx_psn has none of these bits */
+	uint64_t rx_key, rx_key_next, rx_epoch, rx_epoch_next, addr_next; /* next: of the stream not begun yet */
+	/* lossy; a local flow has only packets in its queue that found no room */
 	struct opx_replay_q queue;   /* in PSN order; those from unsent on have not been sent */
 	struct opx_replay *unsent;
-	uint32_t bytes_out, cwnd;
-	struct opx_replay_q ahead;   /* received before their turn */
+	uint32_t bytes_out, cwnd, ssthresh;
+	uint32_t recover;            /* losses before this PSN have halved the window already */
+	uint32_t resends;            /* replays that wait to be sent again */
+	uint32_t serial;             /* of the last PING */
+	struct opx_replay_q ahead;   /* received before their turn, in PSN order */
 	uint32_t ahead_cnt;
-	uint64_t cookie, heard_ns, ping_ns, asked_ns;
+	/* timers */
+	uint32_t waits;              /* opx_flow_wait() */
+	uint32_t fruitless;          /* PINGs since something was acknowledged */
+	uint32_t ping_una;           /* tx_una at the last one */
+	uint64_t cookie, tx_epoch;
+	uint64_t heard_ns, ping_ns, ran_ns;
 	LIST_ENTRY(opx_flow) active; /* rel's list of flows with something to watch */
-	struct hfi_hdr hdr;          /* template from hfi_dst_hdr() with the key */
+	LIST_ENTRY(opx_flow) all;
 };
+#define OPX_PSN_NONE UINT32_MAX
 enum opx_flow_state { OPX_FLOW_NEW, OPX_FLOW_INIT, OPX_FLOW_OPEN };
 
-/** opx_flow_init() - @dst's user pointer becomes @f. Sends nothing. */
+/** opx_flow_init() - Takes a reference to @dst, whose user pointer becomes @f. Sends nothing. */
 void opx_flow_init(struct opx_flow *f, struct opx_rel *rel, struct hfi_dst *dst);
-/** opx_flow_fini() - Forget it; packets that refer to operations are dropped without callbacks. */
+/** opx_flow_fini() - Forget it; packets that refer to operations are dropped without callbacks. Not from a callback. */
 void opx_flow_fini(struct opx_flow *f);
 
 enum {
@@ -156,8 +185,8 @@ static inline void opx_flow_hdr(const struct opx_flow *f, struct hfi_hdr *h, uin
 /**
  * opx_flow_post() - Send one packet of the stream: @h from opx_flow_hdr(), payload @iov. PSN and key are set here.
  * @op: with POST_REF the operation that retired() names; *@refs is increased by one if a replay refers to its memory.
- * Return: 0; -FI_EAGAIN handshake not done, window or pool full, no credits (room() will tell); -FI_ENETDOWN, -FI_ECONNREFUSED,
- * -FI_EHOSTUNREACH nobody there; -FI_ENOMEM (CONTROL).
+ * Return: 0; -FI_EAGAIN handshake not done, window or pool full, no credits (room() will tell); -FI_ENETDOWN the port is down (CONTROL waits for
+ * it); -FI_ECONNREFUSED, -FI_EHOSTUNREACH, -FI_ENETUNREACH nobody there; -FI_EMSGSIZE; -FI_ENOMEM (CONTROL).
  */
 int opx_flow_post(struct opx_flow *f, struct hfi_hdr *h, const struct iovec *iov, int iov_cnt, unsigned flags, struct opx_op *op, uint32_t *refs);
 /** opx_flow_room() - Packets of HFI_MTU bytes that the flow would take now; 0 starts the handshake if there was none. */

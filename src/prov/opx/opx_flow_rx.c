@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Packets in: the door, delivery in order and once, and what waits for its turn.
+#include "prov/opx/opx_flow.h"
+
+#include <rdma/fi_errno.h>
+
+#include "prov/opx/opx_flow_int.h"
+
+static inline void deliver(struct opx_rel *rel, struct opx_flow *f, const struct hfi_hdr *h, const struct view *data, enum hfi_rcv_type type)
+{
+	f->heard = true;
+	f->rx_psn = psn_add(f->rx_psn, 1);
+	rel->st.rx_pkts++;
+	rel->a.ops->deliver(rel->a.ctx, f, h, data, type);
+}
+
+/* --- packets before their turn ------------------------------------------------------------------------------------ */
+
+static void ahead_free(struct opx_flow *f, struct opx_replay *r)
+{
+	f->ahead_cnt--;
+	f->rel->ahead--;
+	opx_replay_free(f->rel, r);
+}
+
+void opx_flow_ahead_drop(struct opx_flow *f)
+{
+	struct opx_replay *r;
+
+	while ((r = STAILQ_FIRST(&f->ahead))) {
+		STAILQ_REMOVE_HEAD(&f->ahead, next);
+		ahead_free(f, r);
+	}
+}
+
+/* Those whose turn it is now. */
+static void ahead_deliver(struct opx_flow *f)
+{
+	struct opx_replay *r;
+
+	while ((r = STAILQ_FIRST(&f->ahead)) && r->psn == f->rx_psn) {
+		struct view data = view_of(opx_replay_buf(r), r->len);
+
+		if (r->type == HFI_RCV_EXPECTED)
+			data.seg_cnt = 0; /* its bytes are where they belong */
+		STAILQ_REMOVE_HEAD(&f->ahead, next);
+		f->rx_wrapped |= r->psn == HFI_PSN_MASK;
+		deliver(f->rel, f, &r->hdr, &data, (enum hfi_rcv_type)r->type);
+		ahead_free(f, r);
+	}
+	opx_ud_ack(f, 0);
+}
+
+static bool place(struct opx_flow *f, const struct hfi_pkt *pkt)
+{
+	const struct opx_rel_ops *ops = f->rel->a.ops;
+
+	return pkt->type != HFI_RCV_EXPECTED || !ops->place || ops->place(f->rel->a.ctx, f, pkt);
+}
+
+static struct opx_replay *ahead_copy(struct opx_flow *f, const struct hfi_pkt *pkt, uint32_t psn)
+{
+	bool is_placed = pkt->type == HFI_RCV_EXPECTED;
+	struct opx_rel *rel = f->rel;
+	struct opx_replay *r = rel->ahead < OPX_RX_AHEAD ? opx_replay_new(rel, is_placed ? 0 : pkt->data.len, false) : NULL;
+
+	if (!r)
+		return NULL;
+	if (!place(f, pkt)) {
+		opx_replay_free(rel, r);
+		return NULL;
+	}
+	r->hdr = *pkt->hdr;
+	r->psn = psn;
+	r->len = pkt->data.len;
+	r->type = (uint8_t)pkt->type;
+	if (!is_placed)
+		view_copy(&pkt->data, 0, opx_replay_buf(r), r->len);
+	return r;
+}
+
+/* A packet @off behind the next one. */
+static void rx_ahead(struct opx_flow *f, const struct hfi_pkt *pkt, uint32_t psn, int32_t off)
+{
+	struct opx_replay *last = STAILQ_LAST(&f->ahead, opx_replay, next), *prev = NULL, *r;
+	uint32_t gap = last ? psn_add(last->psn, 1) : f->rx_psn;
+
+	if (off >= (int32_t)OPX_RX_AHEAD) {
+		f->rel->st.ahead_drops++;
+		return;
+	}
+	if (last && psn_diff(psn, last->psn) > 0) {
+		prev = last;
+	} else {
+		STAILQ_FOREACH(r, &f->ahead, next)
+		{
+			if (psn_diff(r->psn, psn) >= 0)
+				break;
+			prev = r;
+		}
+		if (r && r->psn == psn) {
+			f->rel->st.dups++;
+			opx_ud_ack_range(f, psn, 1, 0);
+			return;
+		}
+	}
+	r = ahead_copy(f, pkt, psn);
+	if (!r) {
+		f->rel->st.ahead_drops++;
+		return;
+	}
+	if (prev)
+		STAILQ_INSERT_AFTER(&f->ahead, prev, r, next);
+	else
+		STAILQ_INSERT_HEAD(&f->ahead, r, next);
+	f->ahead_cnt++;
+	f->rel->ahead++;
+	f->rel->st.ahead++;
+	if (prev == last && gap != psn)
+		opx_ud_nack(f, gap, (psn - gap) & HFI_PSN_MASK, 0, OPX_ANSWERS);
+}
+
+/* --- the door ----------------------------------------------------------------------------------------------------- */
+
+static void rx_slow(struct opx_rel *rel, struct opx_flow *f, const struct hfi_pkt *pkt)
+{
+	const struct hfi_hdr *h = pkt->hdr;
+	uint64_t key = le64_get(h->key);
+	uint32_t psn = hfi_hdr_psn(h);
+	int32_t off;
+
+	if (!key || !f || (key != f->rx_key && key != f->rx_key_next)) {
+		rel->st.bad_key++;
+		if (key)
+			opx_ud_resynch(rel, pkt->src, key);
+		return;
+	}
+	if (key != f->rx_key)
+		opx_flow_begin_rx(f);
+	f->heard = true;
+	off = psn_diff(psn, f->rx_psn);
+	if (off < 0) {
+		rel->st.dups++;
+		opx_ud_ack(f, 0);
+	} else if (off > 0) {
+		rx_ahead(f, pkt, psn, off);
+	} else if (place(f, pkt)) {
+		f->rx_wrapped |= psn == HFI_PSN_MASK;
+		deliver(rel, f, h, &pkt->data, pkt->type);
+		if (f->ahead_cnt)
+			ahead_deliver(f);
+		else if ((h->ecn & OPX_ACK_REQ) || !(f->rx_psn & f->ack_mask))
+			opx_ud_ack(f, 0);
+	}
+}
+
+bool opx_rel_rx(void *ctx, const struct hfi_pkt *pkt)
+{
+	const struct hfi_hdr *h = pkt->hdr;
+	struct opx_flow *f = hfi_dst_user(pkt->src);
+	struct opx_rel *rel = ctx;
+
+	if (unlikely(pkt->is_service && h->opcode != OPX_UD))
+		return false;
+	if (unlikely(opx_pkt_check(h, pkt->data.len))) {
+		rel->st.malformed++;
+		return true;
+	}
+	if (unlikely(h->opcode == OPX_UD))
+		return opx_ud_rx(rel, f, pkt);
+	/* the next packet in order; without a stream no PSN is the next one */
+	if (likely(f && le64_get(h->key) == f->rx_key && hfi_hdr_psn(h) == f->rx_psn && !f->ahead_cnt && pkt->type == HFI_RCV_EAGER)) {
+		deliver(rel, f, h, &pkt->data, HFI_RCV_EAGER);
+		if (unlikely((h->ecn & OPX_ACK_REQ) || !(f->rx_psn & f->ack_mask))) {
+			f->rx_wrapped |= !f->rx_psn;
+			opx_ud_ack(f, 0);
+		}
+		return true;
+	}
+	rx_slow(rel, f, pkt);
+	return true;
+}

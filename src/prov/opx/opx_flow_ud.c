@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// UD packets: handshake, PING and its answers, RESYNCH, BYE. They are no part of a stream: each may be lost, and come at any time.
+#include "prov/opx/opx_flow.h"
+
+#include <rdma/fi_errno.h>
+
+#include "prov/opx/opx_flow_int.h"
+
+static int ud_send(struct opx_rel *rel, struct hfi_dst *dst, const struct opx_ud_pkt *u)
+{
+	struct hfi_hdr h;
+	int rc;
+
+	hfi_dst_hdr(dst, &h);
+	h.opcode = OPX_UD;
+	h.aux = (uint8_t)u->ud;
+	h.ecn = 0;
+	h.key = le64_put(u->key);
+	h.w[0] = le64_put(u->w0);
+	h.w[1] = le64_put(u->w1);
+	h.tag = le64_put(u->tag);
+	h.imm = le32_put(u->imm);
+	rc = hfi_pio_send(rel->a.hw, dst, &h, NULL, 0);
+	if (!rc)
+		rel->is_dirty = true;
+	return rc;
+}
+
+static uint64_t range_put(uint32_t first, uint32_t cnt)
+{
+	return first | (uint64_t)cnt << 32;
+}
+
+/* --- out ---------------------------------------------------------------------------------------------------------- */
+
+int opx_ud_init(struct opx_flow *f)
+{
+	int rc = ud_send(f->rel, f->dst,
+			 &(struct opx_ud_pkt){.ud = OPX_UD_INIT, .w0 = f->tx_epoch, .w1 = f->cookie, .tag = f->rel->a.own_addr});
+
+	f->rel->st.inits_tx += !rc;
+	return rc;
+}
+
+int opx_ud_ping(struct opx_flow *f)
+{
+	const struct opx_sdma *sdma = opx_sdma_oldest(f->rel, f);
+	/* what SDMA has not sent yet the peer cannot have */
+	uint32_t end = sdma ? sdma->psn : flow_sent_psn(f);
+	int32_t cnt = f->is_local ? 0 : psn_diff(end, f->tx_una);
+	struct opx_ud_pkt u = {.ud = OPX_UD_PING, .key = f->tx_key};
+	int rc;
+
+	if (!++f->serial)
+		f->serial = 1;
+	u.imm = f->serial;
+	u.w0 = range_put(f->tx_una, cnt > 0 ? (uint32_t)cnt : 0);
+	rc = ud_send(f->rel, f->dst, &u);
+	f->rel->st.pings_tx += !rc;
+	return rc;
+}
+
+static int ack_send(struct opx_flow *f, uint64_t key, uint64_t range, uint32_t serial)
+{
+	int rc = ud_send(f->rel, f->dst, &(struct opx_ud_pkt){.ud = OPX_UD_ACK, .key = key, .w0 = range, .imm = serial});
+
+	f->rel->st.acks_tx += !rc;
+	return rc;
+}
+
+void opx_ud_ack(struct opx_flow *f, uint32_t serial)
+{
+	/* far enough back that no earlier ACK needs to have arrived, never beyond what has come */
+	uint32_t cnt = f->rx_wrapped ? OPX_ACK_BACK : MIN(f->rx_psn, OPX_ACK_BACK);
+
+	f->owes_ack = false;
+	if (!f->rx_key)
+		return;
+	if (ack_send(f, f->rx_key, range_put(psn_add(f->rx_psn, 0u - cnt), cnt), serial) == -FI_EAGAIN) {
+		f->owes_ack = true;
+		opx_flow_attend(f);
+		return;
+	}
+	f->rx_told = f->rx_psn;
+}
+
+void opx_ud_ack_range(struct opx_flow *f, uint32_t first, uint32_t cnt, uint32_t serial)
+{
+	ack_send(f, f->rx_key, range_put(first, cnt), serial);
+}
+
+uint32_t opx_ud_nack(struct opx_flow *f, uint32_t first, uint32_t cnt, uint32_t serial, uint32_t max)
+{
+	uint32_t n = 0;
+
+	for (; cnt && n < max; n++) {
+		uint32_t part = MIN(cnt, OPX_NACK_MAX);
+		struct opx_ud_pkt u = {.ud = OPX_UD_NACK, .key = f->rx_key, .w0 = range_put(first, part), .imm = serial};
+
+		if (ud_send(f->rel, f->dst, &u))
+			break; /* a PING will ask again */
+		f->rel->st.nacks_tx++;
+		first = psn_add(first, part);
+		cnt -= part;
+	}
+	return n;
+}
+
+void opx_ud_resynch(struct opx_rel *rel, struct hfi_dst *dst, uint64_t key)
+{
+	rel->st.resynchs_tx += !ud_send(rel, dst, &(struct opx_ud_pkt){.ud = OPX_UD_RESYNCH, .key = key});
+}
+
+void opx_ud_bye(struct opx_flow *f)
+{
+	struct opx_ud_pkt u = {.ud = OPX_UD_BYE, .w0 = f->tx_psn};
+
+	u.key = f->state == OPX_FLOW_OPEN ? f->tx_key : f->rx_key ? f->rx_key : f->rx_key_next;
+	if (u.key && !f->doom)
+		ud_send(f->rel, f->dst, &u);
+}
+
+/* --- in ----------------------------------------------------------------------------------------------------------- */
+
+static void rx_init(struct opx_rel *rel, struct opx_flow *f, const struct hfi_pkt *pkt)
+{
+	uint64_t epoch = le64_get(pkt->hdr->w[0]);
+	struct opx_ud_pkt u = {.ud = OPX_UD_INIT_ACK, .key = le64_get(pkt->hdr->w[1]), .tag = rel->a.own_addr};
+
+	rel->st.inits_rx++;
+	if (!f)
+		f = rel->a.ops->stranger(rel->a.ctx, pkt->src);
+	if (!f)
+		return;
+	if (f->rx_key && epoch == f->rx_epoch) {
+		u.w1 = f->rx_key;
+	} else {
+		if (!f->rx_key_next || epoch != f->rx_epoch_next) {
+			f->rx_key_next = hfi_random(rel->a.hfi) | 1;
+			f->rx_epoch_next = epoch;
+		}
+		f->addr_next = le64_get(pkt->hdr->tag);
+		u.w1 = f->rx_key_next;
+	}
+	ud_send(rel, f->dst, &u);
+}
+
+static void rx_init_ack(struct opx_flow *f, const struct hfi_hdr *h)
+{
+	if (!f || f->state != OPX_FLOW_INIT || le64_get(h->key) != f->cookie || f->doom)
+		return;
+	f->heard = true;
+	f->peer_addr = le64_get(h->tag);
+	opx_flow_opened(f, le64_get(h->w[1]));
+}
+
+/* What there is of the [@first, +@cnt) that the peer has sent, beyond what is in order. */
+static void answer_ranges(struct opx_flow *f, uint32_t first, uint32_t cnt, uint32_t serial)
+{
+	int32_t end = MIN(psn_diff(first, f->rx_psn) + (int32_t)cnt, (int32_t)OPX_RX_AHEAD);
+	uint32_t acks = 0, nacks = 0, at = 0, run = 0; /* offsets from rx_psn: [run, at) has come */
+	struct opx_replay *r;
+
+	if (end <= 0)
+		return;
+	STAILQ_FOREACH(r, &f->ahead, next)
+	{
+		uint32_t off = (uint32_t)psn_diff(r->psn, f->rx_psn);
+
+		if (off >= (uint32_t)end)
+			break;
+		if (off > at) {
+			if (at > run && acks++ < OPX_ANSWERS)
+				opx_ud_ack_range(f, psn_add(f->rx_psn, run), at - run, serial);
+			nacks += opx_ud_nack(f, psn_add(f->rx_psn, at), off - at, serial, OPX_ANSWERS - nacks);
+			run = off;
+		}
+		at = off + 1;
+	}
+	if (at > run && acks < OPX_ANSWERS)
+		opx_ud_ack_range(f, psn_add(f->rx_psn, run), at - run, serial);
+	if ((uint32_t)end > at)
+		opx_ud_nack(f, psn_add(f->rx_psn, at), (uint32_t)end - at, serial, OPX_ANSWERS - nacks);
+}
+
+static bool range_get(uint64_t w, uint32_t *first, uint32_t *cnt)
+{
+	*first = (uint32_t)w;
+	*cnt = (uint32_t)(w >> 32);
+	return *first <= HFI_PSN_MASK && *cnt <= HFI_PSN_MASK / 2;
+}
+
+static void rx_ping(struct opx_rel *rel, struct opx_flow *f, const struct hfi_pkt *pkt)
+{
+	uint64_t key = le64_get(pkt->hdr->key);
+	uint32_t first, cnt, serial = le32_get(pkt->hdr->imm);
+
+	rel->st.pings_rx++;
+	if (!range_get(le64_get(pkt->hdr->w[0]), &first, &cnt)) {
+		rel->st.malformed++;
+		return;
+	}
+	if (!key || !f || (key != f->rx_key && key != f->rx_key_next)) {
+		rel->st.bad_key++;
+		if (key)
+			opx_ud_resynch(rel, pkt->src, key);
+		return;
+	}
+	f->heard = true;
+	if (pkt->is_service) {
+		/* what lies in the header queue has not been seen: say what is certain, and that there is somebody */
+		if (key == f->rx_key)
+			opx_ud_ack(f, serial);
+		else
+			ack_send(f, key, 0, serial);
+		return;
+	}
+	if (key != f->rx_key)
+		opx_flow_begin_rx(f);
+	opx_ud_ack(f, serial);
+	answer_ranges(f, first, cnt, serial);
+}
+
+static void rx_answer(struct opx_rel *rel, struct opx_flow *f, const struct hfi_hdr *h)
+{
+	bool is_ack = h->aux == OPX_UD_ACK, is_fine;
+	uint32_t first, cnt;
+
+	if (!f || f->state != OPX_FLOW_OPEN || le64_get(h->key) != f->tx_key) {
+		rel->st.bad_key++;
+		return;
+	}
+	f->heard = true;
+	if (is_ack)
+		rel->st.acks_rx++;
+	else
+		rel->st.nacks_rx++;
+	is_fine = range_get(le64_get(h->w[0]), &first, &cnt) &&
+		  (is_ack ? opx_flow_acked(f, first, cnt) : opx_flow_nacked(f, first, cnt, le32_get(h->imm)));
+	rel->st.malformed += !is_fine;
+}
+
+static void rx_resynch(struct opx_rel *rel, struct opx_flow *f, const struct hfi_hdr *h)
+{
+	rel->st.resynchs_rx++;
+	if (f && f->state == OPX_FLOW_OPEN && le64_get(h->key) == f->tx_key)
+		opx_flow_doom(f, OPX_ST_PEER_REPLACED);
+	else
+		rel->st.bad_key++;
+}
+
+/* Return: false: packets that it sent before may lie in the header queue; look again when they have been seen. */
+static bool rx_bye(struct opx_rel *rel, struct opx_flow *f, const struct hfi_pkt *pkt)
+{
+	uint64_t key = le64_get(pkt->hdr->key);
+
+	if (!key || !f || (key != f->rx_key && key != f->rx_key_next && (f->state != OPX_FLOW_OPEN || key != f->tx_key))) {
+		rel->st.bad_key++;
+		return true;
+	}
+	if (pkt->is_service)
+		return false;
+	if (key == f->rx_key_next) {
+		f->rx_key_next = 0;
+		if (!f->rx_key && f->state == OPX_FLOW_NEW && !f->waits)
+			return true;
+	}
+	opx_flow_doom(f, OPX_ST_PEER_GONE);
+	return true;
+}
+
+bool opx_ud_rx(struct opx_rel *rel, struct opx_flow *f, const struct hfi_pkt *pkt)
+{
+	const struct hfi_hdr *h = pkt->hdr;
+	bool is_taken = true;
+
+	switch ((enum opx_ud)h->aux) {
+	case OPX_UD_INIT:
+		rx_init(rel, f, pkt);
+		break;
+	case OPX_UD_INIT_ACK:
+		rx_init_ack(f, h);
+		break;
+	case OPX_UD_PING:
+		rx_ping(rel, f, pkt);
+		break;
+	case OPX_UD_ACK:
+	case OPX_UD_NACK:
+		rx_answer(rel, f, h);
+		break;
+	case OPX_UD_RESYNCH:
+		rx_resynch(rel, f, h);
+		break;
+	case OPX_UD_BYE:
+		is_taken = rx_bye(rel, f, pkt);
+		break;
+	case OPX_UD_NUM:
+		break;
+	}
+	if (pkt->is_service && rel->is_dirty) { /* nobody else will ring */
+		rel->is_dirty = false;
+		hfi_doorbell(rel->a.hw);
+	}
+	return is_taken;
+}
