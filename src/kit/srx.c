@@ -74,7 +74,7 @@ void kit_srx_forget_src(struct kit_srx *s, fi_addr_t src)
 	forget_src(s, &s->claimed, src);
 }
 
-void kit_srx_drop(struct kit_srx *s, struct kit_ux *ux)
+void kit_srx_lose(struct kit_srx *s, struct kit_ux *ux)
 {
 	mt_unexp_del(ux->is_claimed ? &s->claimed : &s->unexp[ux->tagged], &ux->mt);
 }

@@ -141,8 +141,8 @@ static inline struct kit_rx *kit_srx_match(struct kit_srx *s, bool tagged, fi_ad
 int kit_srx_unexpected(struct kit_srx *s, struct kit_ux *ux);
 /** kit_srx_forget_src() - Address @src was removed: its unexpected messages are discarded. */
 void kit_srx_forget_src(struct kit_srx *s, fi_addr_t src);
-/** kit_srx_drop() - @ux will never be complete: no receive finds it any more. Its owner frees it. */
-void kit_srx_drop(struct kit_srx *s, struct kit_ux *ux);
+/** kit_srx_lose() - @ux will never be complete: no receive finds it any more. Its owner frees it. */
+void kit_srx_lose(struct kit_srx *s, struct kit_ux *ux);
 /** kit_srx_cancel() - fi_cancel: a posted receive with @context ends with an FI_ECANCELED error entry. 0; -FI_ENOENT none. */
 int kit_srx_cancel(struct kit_srx *s, void *context);
 

@@ -73,7 +73,7 @@ void opx_in_fail(struct opx_in *in, enum opx_status why)
 		kit_rx_fail(in->krx, &r, opx_err_of(why), (int)why, 0, NULL, 0);
 		in->krx = NULL;
 	} else if (!in->discarded) {
-		kit_srx_drop(&in->ep->srx, &in->ux);
+		kit_srx_lose(&in->ep->srx, &in->ux);
 	}
 	in->discarded = true;
 	if (!in->is_copying || opx_copy_cancel(&in->cp))
