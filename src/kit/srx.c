@@ -53,7 +53,7 @@ void kit_srx_fini(struct kit_srx *s)
 }
 
 /* A multi-receive buffer with messages in progress goes with the last of them. */
-static void drop_posted(void *obj, void *arg)
+static void clear_posted(void *obj, void *arg)
 {
 	struct kit_rx *rx = obj;
 	struct kit_srx *s = arg;
@@ -67,9 +67,9 @@ static void drop_posted(void *obj, void *arg)
 		slab_put(&s->slab, rx);
 }
 
-void kit_srx_drop(struct kit_srx *s)
+void kit_srx_clear(struct kit_srx *s)
 {
-	slab_foreach(&s->slab, drop_posted, s);
+	slab_foreach(&s->slab, clear_posted, s);
 	for (int i = 0; i < 2; i++)
 		discard_all(s, &s->unexp[i]);
 	discard_all(s, &s->claimed);

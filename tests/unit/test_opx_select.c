@@ -6,7 +6,7 @@
 
 /* Accepted everywhere that has the units, nodes and cores; refused everywhere. */
 static const char *const good[] = {"0", "4", "numa:0:0,numa:1:1,numa:0:2,numa:1:3", "numa:0:0-3,default", "core:1:0,fixed:0", "default,core:1:0",
-				   "core:0:0-5", "fixed:10", "default", "numa:0:0", "core:0:1-1", "00"};
+				   "core:0:0-5", "fixed:10", "default", "numa:0:0", "core:0:0-0", "00"};
 static const char *const bad[] = {"", " ", "  0  ", "0,", "0,numa:0:0", "-1", "+1", "numa:-1:0", "numa:0:-1", "numa:0", "numa::0", "numa:   :0",
 				  "numa:0:0:", "core:0:2-1", "core:0:1-", "core:0:1--5", "core:0-1:1", "core::0:1-2", "defaults", "default:1",
 				  "DEFAULT", "fixed", "fixed:1:2", "notnuma:0:0", ",", "default,", ",default", "default,,default", "fixed:",

@@ -128,6 +128,8 @@ static int open_on(struct opx_domain *d, int unit, struct opx_ep **eps, int cnt)
 	ret = open_run(eps, cnt, -1, &tried);
 	while (ret == -EBUSY && cnt > 1 && tried > 0 && tried + cnt <= (int)hfi_attr(hfi)->nctxts)
 		ret = open_run(eps, cnt, tried, &tried);
+	if (ret == -EBUSY && cnt > 1)
+		LOG_WARN("unit %d has no %d free contexts with consecutive numbers", unit, cnt);
 	return ret;
 }
 
@@ -190,7 +192,7 @@ static int start_all(struct opx_domain *d, struct opx_ep **eps, int cnt)
 		if (!ret)
 			LIST_INSERT_HEAD(&d->eps, eps[n], domain_link);
 	}
-	for (n--; ret && n-- > 0;) {
+	for (n--; ret && n-- > 0;) { /* without the one that failed */
 		LIST_REMOVE(eps[n], domain_link);
 		opx_peers_fini(eps[n]);
 	}

@@ -25,7 +25,7 @@ int opx_ep_progress(struct kit_ep *kep)
 		return 0;
 	events = hfi_ctxt_poll(ep->hw);
 	events += opx_rel_progress(ep->rel);
-	if (unlikely(!TAILQ_EMPTY(&ep->pump)))
+	if (unlikely(!TAILQ_EMPTY(&ep->pump) || !TAILQ_EMPTY(&ep->copies)))
 		events += opx_pump(ep);
 	if (ep->need_doorbell) {
 		ep->need_doorbell = false;
@@ -48,7 +48,7 @@ static int ep_wait_arm(struct kit_ep *kep)
 
 	if (!kep->enabled)
 		return 0;
-	if (!TAILQ_EMPTY(&ep->pump) || opx_rel_next_ns(ep->rel) != CLK_NEVER)
+	if (!TAILQ_EMPTY(&ep->pump) || !TAILQ_EMPTY(&ep->copies) || opx_rel_next_ns(ep->rel) != CLK_NEVER)
 		return -FI_EAGAIN;
 	return hfi_ctxt_arm(ep->hw);
 }
@@ -251,12 +251,17 @@ static int ep_getname(fid_t fid, void *addr, size_t *addrlen)
 
 /* --- close --------------------------------------------------------------------------------------------------------------------------- */
 
+static bool is_quiet(const struct opx_ep *ep)
+{
+	return TAILQ_EMPTY(&ep->pump) && TAILQ_EMPTY(&ep->copies) && opx_rel_drained(ep->rel);
+}
+
 void opx_ep_drain(struct opx_ep *ep)
 {
 	struct lock *lock = &ep->domain->kit.lock;
 	uint64_t until = hfi_now_ns(ep->hfi) + hfi_linger_ns(ep->hfi);
 
-	while (!(TAILQ_EMPTY(&ep->pump) && opx_rel_drained(ep->rel)) && hfi_now_ns(ep->hfi) < until) {
+	while (!is_quiet(ep) && hfi_now_ns(ep->hfi) < until) {
 		if (opx_ep_progress(&ep->kit))
 			continue;
 		lock_release(lock);
@@ -344,6 +349,7 @@ int opx_ep_init(struct opx_ep *ep, struct opx_domain *d, struct fi_info *info, v
 	pthread_once(&ops_once, fill_ops);
 	ep->domain = d;
 	TAILQ_INIT(&ep->pump);
+	TAILQ_INIT(&ep->copies);
 	ep->min_multi_recv = ep->srx.min_multi_recv = OPX_MIN_MULTI_RECV;
 	ep->kit.inject_size = MIN(ep->kit.inject_size, (size_t)OPX_INJECT_MAX);
 	ep->kit.wait_fd = ep_wait_fd;

@@ -43,7 +43,7 @@ static void tab_grow(struct opx_ep *ep)
 	mem_free(old);
 }
 
-/* A peer for @dst, whose reference it takes over. */
+/* A peer for @dst, to which its flow takes a reference. */
 static struct opx_peer *peer_new(struct opx_ep *ep, struct hfi_dst *dst)
 {
 	uint32_t uid = (uint32_t)hfi_dst_lid(dst) << 8 | hfi_dst_rx(dst);
@@ -78,8 +78,7 @@ static struct opx_peer *peer_of_addr(struct opx_ep *ep, const struct opx_addr *a
 	if (p || hfi_dst_get(ep->hw, (uint16_t)(uid >> 8), (uint8_t)uid, &dst))
 		return p;
 	p = peer_new(ep, dst);
-	if (!p)
-		hfi_dst_put(dst);
+	hfi_dst_put(dst);
 	return p;
 }
 
@@ -153,12 +152,8 @@ static struct opx_flow *on_stranger(void *ctx, struct hfi_dst *dst)
 	struct opx_ep *ep = ctx;
 	struct opx_peer *p;
 
-	hfi_dst_hold(dst);
 	p = peer_new(ep, dst);
-	if (p)
-		return &p->flow;
-	hfi_dst_put(dst);
-	return NULL;
+	return p ? &p->flow : NULL;
 }
 
 static void on_retired(void *ctx, struct opx_op *op, uint32_t cnt)
@@ -205,6 +200,16 @@ const struct opx_rel_ops opx_peer_rel_ops = {
 
 int opx_peers_init(struct opx_ep *ep)
 {
+	const struct opx_params *prm = &ep->domain->params;
+	struct opx_rel_attr attr = {
+		.hfi = ep->hfi,
+		.hw = ep->hw,
+		.ops = &opx_peer_rel_ops,
+		.ctx = ep,
+		.own_addr = opx_addr_u64(&ep->self),
+		.usec_max = (uint32_t)prm->reliability_service_usec_max,
+		.pre_ack_rate = (uint32_t)prm->reliability_service_pre_ack_rate,
+	};
 	int ret;
 
 	TAILQ_INIT(&ep->pump);
@@ -215,7 +220,13 @@ int opx_peers_init(struct opx_ep *ep)
 	ep->peer_mask = TAB_MIN - 1;
 	ret = slab_init(&ep->peer_slab, sizeof(struct opx_peer), 8, 16, 0);
 	ret = ret ? ret : slab_init(&ep->op_slab, sizeof(struct opx_op), CACHE_LINE, 32, 0);
-	return ret ? ret : slab_init(&ep->in_slab, sizeof(struct opx_in), CACHE_LINE, 32, 0);
+	ret = ret ? ret : slab_init(&ep->in_slab, sizeof(struct opx_in), CACHE_LINE, 32, 0);
+	ret = ret ? ret : opx_rel_open(&attr, &ep->rel);
+	if (ret) {
+		mem_free(ep->peer_tab);
+		ep->peer_tab = NULL;
+	}
+	return ret;
 }
 
 static void op_drop(void *obj, void *arg)
@@ -247,9 +258,8 @@ void opx_peers_fini(struct opx_ep *ep)
 		return;
 	slab_foreach(&ep->op_slab, op_drop, NULL);
 	slab_foreach(&ep->in_slab, in_drop, NULL);
-	for (uint32_t i = 0; i <= ep->peer_mask; i++)
-		for (struct opx_peer *p = ep->peer_tab[i]; p; p = p->hnext)
-			opx_flow_fini(&p->flow);
+	opx_rel_close(ep->rel);
+	ep->rel = NULL;
 	slab_fini(&ep->op_slab);
 	slab_fini(&ep->in_slab);
 	slab_fini(&ep->peer_slab);

@@ -174,7 +174,7 @@ static void ctx_end(struct opx_ep *ep, uint64_t dir)
 		return;
 	opx_ep_drain(ep);
 	if (dir == FI_RECV)
-		kit_srx_drop(&ep->srx);
+		kit_srx_clear(&ep->srx);
 	ep->on &= ~dir;
 	if (!ep->on && ep->kit.closing)
 		opx_ctxt_stop(ep);
