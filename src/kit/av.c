@@ -14,6 +14,7 @@
 	4096 /* allocated at once for a program that asks for more: memory follows use             \
 	      */
 #define CNT_MAX (1u << 30)
+#define ADDR_MAX 256 /* bytes of an address that we hold for a moment */
 
 static struct kit_av *to_av(struct fid_av *fid)
 {
@@ -23,6 +24,22 @@ static struct kit_av *to_av(struct fid_av *fid)
 static const uint8_t *entry(const struct kit_av *av, uint32_t idx)
 {
 	return av->table + (size_t)idx * av->addr_len;
+}
+
+/* What entry @idx is called outside, and the way back: FI_ADDR_NOTAVAIL if there is none. */
+static fi_addr_t av_name(const struct kit_av *av, uint32_t idx)
+{
+	return av->type == FI_AV_MAP ? av->ops->name(entry(av, idx)) : idx;
+}
+
+static fi_addr_t av_place(const struct kit_av *av, fi_addr_t fi_addr)
+{
+	uint8_t addr[ADDR_MAX];
+
+	if (av->type != FI_AV_MAP)
+		return fi_addr;
+	av->ops->unname(fi_addr, addr);
+	return kit_av_find(av, addr);
 }
 
 static uint32_t hash_of(const struct kit_av *av, const void *addr)
@@ -171,7 +188,7 @@ static bool entry_again(struct kit_av *av, const void *addr, fi_addr_t *fi_addr)
 			 (unsigned long long)old);
 		av->uses[old]++;
 	}
-	*fi_addr = old;
+	*fi_addr = av_name(av, (uint32_t)old);
 	return true;
 }
 
@@ -192,13 +209,13 @@ int kit_av_add_locked(struct kit_av *av, const void *addr, fi_addr_t *fi_addr)
 	if (ret)
 		return ret;
 	if (av->ops->added) {
-		ret = av->ops->added(av, idx, addr);
+		ret = av->ops->added(av, av_name(av, idx), addr);
 		if (ret) {
 			entry_free(av, idx);
 			return ret;
 		}
 	}
-	*fi_addr = idx;
+	*fi_addr = av_name(av, idx);
 	return 0;
 }
 
@@ -308,7 +325,7 @@ static int av_insert(struct fid_av *fid, const void *addr, size_t count, fi_addr
 static int insert_name(struct insert *in, const char *node, const char *service)
 {
 	struct kit_av *av = in->av;
-	uint8_t addr[256];
+	uint8_t addr[ADDR_MAX];
 	int ret;
 
 	ret = sizeof(addr) < av->addr_len ? -FI_ENOSYS
@@ -393,17 +410,19 @@ static int av_insertsym(struct fid_av *fid, const char *node, size_t nodecnt, co
 static int remove_one(struct kit_av *av, fi_addr_t fi_addr)
 {
 	const void *addr;
+	fi_addr_t idx;
 
 	if (av->ops->store_del)
 		return av->ops->store_del(av, fi_addr);
-	addr = kit_av_addr(av, fi_addr);
+	idx = av_place(av, fi_addr);
+	addr = kit_av_addr(av, idx);
 	if (!addr)
 		return -FI_EINVAL;
-	if (av->uses && --av->uses[fi_addr])
+	if (av->uses && --av->uses[idx])
 		return 0;
 	if (av->ops->removed)
 		av->ops->removed(av, fi_addr, addr);
-	entry_free(av, (uint32_t)fi_addr);
+	entry_free(av, (uint32_t)idx);
 	return 0;
 }
 
@@ -428,7 +447,7 @@ static int av_remove(struct fid_av *fid, fi_addr_t *fi_addr, size_t count, uint6
 static int av_lookup(struct fid_av *fid, fi_addr_t fi_addr, void *addr, size_t *addrlen)
 {
 	struct kit_av *av = to_av(fid);
-	uint8_t copy[256];
+	uint8_t copy[ADDR_MAX];
 	const void *have;
 
 	if (!addrlen || (*addrlen && !addr))
@@ -438,7 +457,7 @@ static int av_lookup(struct fid_av *fid, fi_addr_t fi_addr, void *addr, size_t *
 	if (av->ops->store_get)
 		have = av->ops->store_get(av, fi_addr, copy) ? copy : NULL;
 	else
-		have = kit_av_addr(av, fi_addr);
+		have = kit_av_addr(av, av_place(av, fi_addr));
 	if (have) {
 		if (*addrlen)
 			memcpy(addr, have, MIN(*addrlen, av->addr_len));
@@ -538,7 +557,7 @@ int kit_av_init(struct kit_av *av, struct kit_domain *d, const struct fi_av_attr
 		return -FI_EIO;
 	av->domain = d;
 	av->ops = ops;
-	av->type = FI_AV_TABLE; /* an index also is a legal FI_AV_MAP address */
+	av->type = attr->type == FI_AV_MAP && ops->name ? FI_AV_MAP : FI_AV_TABLE; /* an index also is a legal FI_AV_MAP address */
 	av->addr_len = addr_len;
 	av->table = av->used = NULL;
 	av->hash = NULL;

@@ -62,6 +62,7 @@ static_assert(offsetof(struct kit_ops_av_ext, insert_auth_key) ==
 #define KIT_MR_DMABUF	     (1ULL << 40) /* FI_MR_DMABUF, 1.20: mr_iov is not an iovec */
 #define KIT_AV_AUTH_KEY	     SIZE_MAX	  /* FI_AV_AUTH_KEY, 1.20: keys come with the addresses */
 #define KIT_PROGRESS_UNIFIED 3		  /* FI_PROGRESS_CONTROL_UNIFIED, 2.0 */
+#define KIT_OPT_CUDA_API_PERMITTED 10	  /* FI_OPT_CUDA_API_PERMITTED, 1.18 */
 
 /** kit_domain_attr_len() - sizeof(struct fi_domain_attr) as the running core and its callers know
  * it. */

@@ -28,7 +28,7 @@ int kit_ep_init(struct kit_ep *ep, struct kit_domain *d, const struct fi_info *i
 	ep->av = NULL;
 	ep->tx_cq = ep->rx_cq = NULL;
 	memset(ep->cntr, 0, sizeof(ep->cntr));
-	ep->tx_selective = ep->rx_selective = ep->enabled = ep->closing = false;
+	ep->tx_selective = ep->rx_selective = ep->enabled = ep->closing = ep->binds_late = false;
 	ep->caps = info->caps;
 	ep->tx_op_flags = info->tx_attr->op_flags;
 	ep->rx_op_flags = info->rx_attr->op_flags;
@@ -55,12 +55,69 @@ int kit_ep_init(struct kit_ep *ep, struct kit_domain *d, const struct fi_info *i
 	return 0;
 }
 
-static void cq_unbind(struct kit_ep *ep, struct kit_cq *cq, bool was_forked)
+/* What else of @ep is bound to it keeps it in the list. */
+static bool has_cq(const struct kit_ep *ep, const struct kit_cq *cq)
 {
-	if (!was_forked)
-		kit_wait_watch_ep(cq->wait, ep, false);
-	kit_eps_del(cq->eps, &cq->ep_cnt, ep);
+	return ep->tx_cq == cq || ep->rx_cq == cq;
+}
+
+static bool has_cntr(const struct kit_ep *ep, const struct kit_cntr *c)
+{
+	for (int i = 0; i < KIT_CNTR_NUM; i++)
+		if (ep->cntr[i] == c)
+			return true;
+	return false;
+}
+
+static void cq_unbind(struct kit_ep *ep, struct kit_cq **slot, bool was_forked)
+{
+	struct kit_cq *cq = *slot;
+
+	*slot = NULL;
+	if (!cq)
+		return;
+	if (!has_cq(ep, cq)) {
+		if (!was_forked)
+			kit_wait_watch_ep(cq->wait, ep, false);
+		kit_eps_del(cq->eps, &cq->ep_cnt, ep);
+	}
 	kit_unref(&cq->refs);
+}
+
+static void cntr_unbind(struct kit_ep *ep, struct kit_cntr **slot, bool was_forked)
+{
+	struct kit_cntr *c = *slot;
+
+	*slot = NULL;
+	if (!c)
+		return;
+	if (!has_cntr(ep, c)) {
+		if (!was_forked)
+			kit_wait_watch_ep(c->wait, ep, false);
+		kit_eps_del(c->eps, &c->ep_cnt, ep);
+	}
+	kit_unref(&c->refs);
+}
+
+static void unbind_locked(struct kit_ep *ep, uint64_t dirs, bool was_forked)
+{
+	static const uint64_t tx = FI_SEND | FI_READ | FI_WRITE;
+
+	if (dirs & FI_TRANSMIT)
+		cq_unbind(ep, &ep->tx_cq, was_forked);
+	if (dirs & FI_RECV)
+		cq_unbind(ep, &ep->rx_cq, was_forked);
+	for (int i = 0; i < KIT_CNTR_NUM; i++)
+		if (dirs & (cntr_flag[i] & tx ? FI_TRANSMIT : FI_RECV))
+			cntr_unbind(ep, &ep->cntr[i], was_forked);
+}
+
+void kit_ep_unbind(struct kit_ep *ep, uint64_t dirs)
+{
+	bool entered = kit_enter(ep->domain);
+
+	unbind_locked(ep, dirs, !entered);
+	kit_leave(ep->domain, entered);
 }
 
 void kit_ep_fini(struct kit_ep *ep)
@@ -68,26 +125,11 @@ void kit_ep_fini(struct kit_ep *ep)
 	struct kit_domain *d = ep->domain;
 	bool entered = kit_enter(d);
 
-	if (ep->tx_cq)
-		cq_unbind(ep, ep->tx_cq, !entered);
-	if (ep->rx_cq)
-		cq_unbind(ep, ep->rx_cq, !entered);
-	for (int i = 0; i < KIT_CNTR_NUM; i++) {
-		struct kit_cntr *c = ep->cntr[i];
-
-		if (!c)
-			continue;
-		if (entered)
-			kit_wait_watch_ep(c->wait, ep, false);
-		kit_eps_del(c->eps, &c->ep_cnt, ep);
-		kit_unref(&c->refs);
-		ep->cntr[i] = NULL;
-	}
+	unbind_locked(ep, FI_TRANSMIT | FI_RECV, !entered);
 	if (ep->av) {
 		kit_eps_del(ep->av->eps, &ep->av->ep_cnt, ep);
 		kit_unref(&ep->av->refs);
 	}
-	ep->tx_cq = ep->rx_cq = NULL;
 	ep->av = NULL;
 	kit_leave(d, entered);
 	if (ep->eq) {
@@ -227,7 +269,7 @@ int kit_ep_bind(struct kit_ep *ep, struct fid *bfid, uint64_t flags)
 		return -FI_EINVAL;
 	if (!kit_enter(ep->domain))
 		return -FI_EIO;
-	if (ep->enabled) {
+	if (ep->enabled && !ep->binds_late) {
 		lock_release(&ep->domain->lock);
 		return -FI_EOPBADSTATE;
 	}

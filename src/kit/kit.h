@@ -41,15 +41,19 @@
 uint32_t kit_core_version(void);
 
 /* --- parameters: one table per provider gives env, fi_info -e and the manual ---------------------------------------------- */
-enum kit_param_type { KIT_BOOL, KIT_INT, KIT_SIZE, KIT_STRING };
+enum kit_param_type {
+	KIT_BOOL, KIT_INT, KIT_SIZE, KIT_STRING,
+	KIT_FLAG /* documented as a number of which only zero or not matters: any number, or a word that KIT_BOOL takes */
+};
 struct kit_param {
 	const char *name;       /* lower case, without FI_<PROV>_ */
 	enum kit_param_type type;
 	const char *help;       /* default included */
-	size_t off;             /* of the value in the provider's params struct: bool, int64_t, size_t or char[KIT_PARAM_STR] */
-	int64_t min, max;       /* legal range of INT and SIZE; min == max: any */
+	size_t off;             /* of the value in the provider's params struct: bool, int64_t, size_t or char[KIT_PARAM_STR]; FLAG: bool */
+	int64_t min, max;       /* legal range of INT and SIZE; min == max: any. STRING: max, if not 0, is the array's size, <= KIT_PARAM_TEXT */
 };
-#define KIT_PARAM_STR 256
+#define KIT_PARAM_STR  256
+#define KIT_PARAM_TEXT 4097
 /** kit_params_define() - fi_param_define for each row; once, from fi_prov_ini. */
 void kit_params_define(const struct fi_provider *prov, const struct kit_param *tab, size_t cnt);
 /**
@@ -236,12 +240,18 @@ struct kit_av_ops {
 	int (*store_add)(struct kit_av *av, const void *addr, fi_addr_t *out);
 	int (*store_del)(struct kit_av *av, fi_addr_t fi_addr);
 	bool (*store_get)(const struct kit_av *av, fi_addr_t fi_addr, void *addr);
+	/*
+	 * FI_AV_MAP: fi_addr_t is made from the address alone, and says it back; the table only knows what was inserted. Both, or none: then, and with
+	 * FI_AV_TABLE, it is the place in the table.
+	 */
+	fi_addr_t (*name)(const void *addr);
+	void (*unname)(fi_addr_t fi_addr, void *addr);
 };
 struct kit_av {
 	struct fid_av fid;
 	struct kit_domain *domain;
 	const struct kit_av_ops *ops;
-	enum fi_av_type type;
+	enum fi_av_type type;    /* FI_AV_MAP: only with ops->name */
 	size_t addr_len;
 	uint8_t *table;          /* addr_len bytes per entry */
 	uint8_t *used;           /* 0 free, 1 in use */
@@ -263,12 +273,12 @@ int kit_av_init(struct kit_av *av, struct kit_domain *d, const struct fi_av_attr
 int kit_av_fini(struct kit_av *av);
 /** kit_av_count_uses() - After kit_av_init(): turns on dedup with use counts. 0; -FI_ENOMEM. */
 int kit_av_count_uses(struct kit_av *av);
-/** kit_av_addr() - The raw address of @fi_addr, or NULL. Lock held. */
+/** kit_av_addr() - The raw address at place @fi_addr of the table, or NULL. Lock held. */
 static inline const void *kit_av_addr(const struct kit_av *av, fi_addr_t fi_addr)
 {
 	return fi_addr < av->high && av->used[fi_addr] ? av->table + fi_addr * av->addr_len : NULL;
 }
-/** kit_av_find() - fi_addr of a raw address, FI_ADDR_NOTAVAIL if absent. Lock held. */
+/** kit_av_find() - Place of a raw address in the table, which mostly is its fi_addr; FI_ADDR_NOTAVAIL if absent. Lock held. */
 fi_addr_t kit_av_find(const struct kit_av *av, const void *addr);
 /** kit_av_add_locked() - Insert one (a sender nobody inserted). 0; -FI_ENOMEM; -FI_EINVAL. */
 int kit_av_add_locked(struct kit_av *av, const void *addr, fi_addr_t *fi_addr);
@@ -283,6 +293,7 @@ struct kit_ep {
 	struct kit_cntr *cntr[KIT_CNTR_NUM];
 	bool tx_selective, rx_selective; /* bound with FI_SELECTIVE_COMPLETION */
 	bool enabled, closing;
+	bool binds_late;          /* by the provider: bind although enabled; of the contexts of one endpoint, each is enabled on its own */
 	uint64_t caps;
 	uint64_t tx_op_flags, rx_op_flags;
 	size_t inject_size;
@@ -302,6 +313,8 @@ void kit_ep_fini(struct kit_ep *ep); /* unbinds everything */
 int kit_ep_watch(struct kit_ep *ep, bool on);
 /** kit_ep_bind() - fi_ep_bind: CQ, counter, AV, EQ with all their rules. -FI_EINVAL another domain's, bound twice, bad flags; -FI_EOPBADSTATE enabled. */
 int kit_ep_bind(struct kit_ep *ep, struct fid *bfid, uint64_t flags);
+/** kit_ep_unbind() - Undo what was bound for directions @dirs (FI_TRANSMIT, FI_RECV): CQs and counters. */
+void kit_ep_unbind(struct kit_ep *ep, uint64_t dirs);
 /** kit_ep_enable_check() - -FI_ENOAV, -FI_ENOCQ as the caps need; 0. */
 int kit_ep_enable_check(struct kit_ep *ep);
 /** kit_tx_wants_cqe() - Does an operation with @flags write a completion? */

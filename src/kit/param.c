@@ -27,6 +27,7 @@ void kit_params_define(const struct fi_provider *prov, const struct kit_param *t
 		[KIT_INT] = FI_PARAM_INT,
 		[KIT_SIZE] = FI_PARAM_SIZE_T,
 		[KIT_STRING] = FI_PARAM_STRING,
+		[KIT_FLAG] = FI_PARAM_INT,
 	};
 
 	for (size_t i = 0; i < cnt; i++)
@@ -89,11 +90,28 @@ static bool size_parse(const struct kit_param *p, const char *text, size_t *out)
 	return true;
 }
 
-static bool str_parse(const char *text, char *out)
+static bool flag_parse(const struct kit_param *p, const char *text, bool *out)
+{
+	int64_t v;
+
+	if (bool_parse(text, out))
+		return true;
+	if (!int_parse(p, text, &v))
+		return false;
+	*out = v;
+	return true;
+}
+
+static size_t str_room(const struct kit_param *p)
+{
+	return p->max ? (size_t)p->max : KIT_PARAM_STR;
+}
+
+static bool str_parse(const struct kit_param *p, const char *text, char *out)
 {
 	size_t len = strlen(text);
 
-	if (len >= KIT_PARAM_STR)
+	if (len >= str_room(p))
 		return false;
 	memcpy(out, text, len + 1);
 	return true;
@@ -111,7 +129,9 @@ static bool value_parse(const struct kit_param *p, const char *text, void *out)
 	case KIT_SIZE:
 		return size_parse(p, text, dst);
 	case KIT_STRING:
-		return str_parse(text, dst);
+		return str_parse(p, text, dst);
+	case KIT_FLAG:
+		return flag_parse(p, text, dst);
 	}
 	must(0);
 }
@@ -123,7 +143,9 @@ static void refuse(const struct fi_provider *prov, const struct kit_param *p, co
 	if (p->type == KIT_BOOL)
 		snprintf(expect, sizeof(expect), "1, true, yes, on, 0, false, no or off");
 	else if (p->type == KIT_STRING)
-		snprintf(expect, sizeof(expect), "at most %d bytes", KIT_PARAM_STR - 1);
+		snprintf(expect, sizeof(expect), "at most %zu bytes", str_room(p) - 1);
+	else if (p->type == KIT_FLAG)
+		snprintf(expect, sizeof(expect), "a whole number, or yes or no");
 	else if (p->min != p->max)
 		snprintf(expect, sizeof(expect), "a whole number from %lld to %lld",
 			 (long long)p->min, (long long)p->max);
@@ -154,6 +176,7 @@ static int conf_text(const struct fi_provider *prov, const struct kit_param *p, 
 	switch (p->type) {
 	case KIT_BOOL:
 	case KIT_INT:
+	case KIT_FLAG:
 		snprintf(buf, len, "%d", v.i);
 		break;
 	case KIT_SIZE:
@@ -182,7 +205,7 @@ static const char *env_text(const struct fi_provider *prov, const char *name)
 
 static int param_load(const struct fi_provider *prov, const struct kit_param *p, void *out)
 {
-	char buf[KIT_PARAM_STR + 1] = "";
+	char buf[KIT_PARAM_TEXT + 1] = "";
 	const char *text = env_text(prov, p->name);
 	int ret = text ? 1 : conf_text(prov, p, buf, sizeof(buf));
 

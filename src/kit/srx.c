@@ -52,6 +52,29 @@ void kit_srx_fini(struct kit_srx *s)
 	slab_fini(&s->slab);
 }
 
+/* A multi-receive buffer with messages in progress goes with the last of them. */
+static void clear_posted(void *obj, void *arg)
+{
+	struct kit_rx *rx = obj;
+	struct kit_srx *s = arg;
+
+	if (!rx->posted)
+		return;
+	mt_posted_del(&s->posted[rx->tagged], &rx->mt);
+	rx->posted = false;
+	s->posted_cnt--;
+	if (!rx->slices)
+		slab_put(&s->slab, rx);
+}
+
+void kit_srx_clear(struct kit_srx *s)
+{
+	slab_foreach(&s->slab, clear_posted, s);
+	for (int i = 0; i < 2; i++)
+		discard_all(s, &s->unexp[i]);
+	discard_all(s, &s->claimed);
+}
+
 static void forget_src(struct kit_srx *s, struct mt_unexp *t, fi_addr_t src)
 {
 	struct mt_node *n, *next;

@@ -60,6 +60,8 @@ struct kit_srx {
 };
 int kit_srx_init(struct kit_srx *s, struct kit_ep *ep, const struct kit_srx_ops *ops, size_t rx_extra, uint32_t posted_max, bool directed);
 void kit_srx_fini(struct kit_srx *s); /* discards everything without completions */
+/** kit_srx_clear() - As kit_srx_fini() for posted receives and unexpected messages; receives in progress go on, and so may @s. */
+void kit_srx_clear(struct kit_srx *s);
 static inline void *kit_rx_priv(struct kit_rx *rx) { return rx + 1; }
 
 struct kit_recv_args {

@@ -438,7 +438,7 @@ static void busy_log(const struct search *s)
 	for (uint32_t ctxt = s->first; ctxt < s->end; ctxt++)
 		holder_add(a, &h, ctxt, (uint32_t)MAX(ctxt_holder(s->probe, u, a->map, a->scope, ctxt), 0));
 	if (a->want->ctxt >= 0)
-		LOG_WARN("%s: context %d is held: %s; -1 takes any that is free", u->name, a->want->ctxt, holders_text(&h, text));
+		LOG_INFO("%s: context %d is held: %s; -1 takes any that is free", u->name, a->want->ctxt, holders_text(&h, text));
 	else if (u->nctxts < HFI_CTXT_MAX)
 		LOG_WARN("%s: no free context: all %u are held: %s; SOFTFABRIC_OPX=\"contexts=%u\" gives more, \"units=...\" another adapter", u->name,
 			 u->nctxts, holders_text(&h, text), HFI_CTXT_MAX);

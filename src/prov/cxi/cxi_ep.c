@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "fi_cxi_ext.h"
+#include "kit/compat.h"
 #include "prov/cxi/cxi_ep_int.h"
 
 #define CLOSE_WAIT_NS (5 * NS_PER_SEC) /* fi_close lets operations finish for this long; then they end with the adapter's objects */

@@ -7,7 +7,6 @@
 
 #define CXI_PROTO_RNR  29u              /* FI_PROTO_CXI_RNR, which 1.17 headers lack */
 #define CXI_SOURCE_ERR FI_SOURCE_ERR
-#define KIT_OPT_CUDA_API_PERMITTED 10   /* FI_OPT_CUDA_API_PERMITTED, 1.18 */
 
 int cxi_ep_init(struct cxi_ep *ep, struct cxi_domain *d, enum cxi_ep_kind kind, struct fi_info *info, void *context);
 void cxi_ep_set_ops(struct cxi_ep *ep);

@@ -4,6 +4,7 @@
 #define SF_PROV_OPX_OPX_H
 
 #include <bsd/sys/queue.h>
+#include <pthread.h>
 
 #include "kit/kit.h"
 #include "kit/srx.h"
@@ -31,7 +32,10 @@ extern struct fi_provider g_opx_prov; /* opx_prov.c */
 #define OPX_IOV_MAX   4
 #define OPX_SEP_MAX   4    /* contexts of a scalable endpoint */
 #define OPX_EP_CNT    HFI_CTXT_MAX
+#define OPX_AV_EPS    160  /* endpoints per address vector */
 #define OPX_CQ_EPS    64   /* endpoints per completion queue or counter */
+#define OPX_CNTR_CNT  160  /* counters per domain */
+#define OPX_MIN_MULTI_RECV 8192u
 #define OPX_NO_CQE    (1ULL << 63) /* in the flags of an operation, ours: no completion even on success (the inject calls) */
 #define OPX_LOCAL_RZV 8193u  /* local messages from this length on are fetched by the receiver */
 
@@ -70,8 +74,14 @@ struct opx_domain {
 	uint32_t mr_cnt, mr_mask;
 	LIST_HEAD(, opx_ep) eps;       /* enabled ones; kit.lock */
 	bool auto_progress;            /* one thread per CQ */
-	uint32_t cntr_cnt;             /* <= 160 */
+	struct opx_cores cores;        /* of these threads */
+	_Atomic uint32_t cntr_cnt, cq_seq; /* counters open, <= OPX_CNTR_CNT; CQs ever opened, for the names of the threads */
+	pthread_mutex_t open_lock;     /* serialises hfi_open(); taken before kit.lock */
+	struct hfi *_Atomic idle_hfi;  /* the unit opened first: kit.idle */
+	volatile uint8_t *alive;       /* a page of our own that fork wipes: kit.fork_mark; NULL: owner_pid tells */
+	pid_t owner_pid;
 };
+
 int opx_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain, void *context);
 /** opx_domain_hfi() - The opened unit. Not under the lock. 0; -errno of hfi_open(). */
 int opx_domain_hfi(struct opx_domain *d, int unit, struct hfi **out);
@@ -96,6 +106,12 @@ struct opx_av {
 	unsigned rx_ctx_bits;
 	uint32_t gen;                  /* changes with every insertion and removal */
 };
+/* The build option OPX_AV: FI_AV_UNSPEC is "runtime". */
+#ifndef OPX_AV_ONLY
+#define OPX_AV_ONLY FI_AV_UNSPEC
+#endif
+/** opx_av_type() - The type of an address vector opened with @asked in a build for @only. 0; -FI_EINVAL. */
+int opx_av_type(enum fi_av_type only, enum fi_av_type asked, enum fi_av_type *out);
 int opx_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av, void *context);
 /** opx_av_get() - The address that @fi_addr names, context bits applied. False: it names none. Lock held. */
 bool opx_av_get(const struct opx_av *av, fi_addr_t fi_addr, struct opx_addr *out);
@@ -229,6 +245,7 @@ struct opx_ep {
 	struct fid_ep tx_fid;          /* scalable: the transmit context */
 	struct opx_sep *sep;           /* NULL: a plain endpoint */
 	int sep_index;
+	uint64_t opened, on;           /* scalable: FI_TRANSMIT, FI_RECV: contexts that the application has open; that are enabled */
 	struct opx_domain *domain;
 	LIST_ENTRY(opx_ep) domain_link;
 	struct hfi *hfi;
@@ -273,22 +290,62 @@ static inline int opx_ep_state(const struct opx_ep *ep)
 	return d->forked && d->forked(d) ? -FI_EIO : 0;
 }
 
-/* opx_ep.c, opx_sep.c, opx_ctxt.c */
+struct opx_sep {
+	struct kit_ep kit;             /* never progressed: the contexts are */
+	struct opx_domain *domain;
+	int cnt;                       /* contexts */
+	struct opx_ep *ep[OPX_SEP_MAX];
+};
+
+/* opx_ep.c, opx_sep.c */
 int opx_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context);
 int opx_sep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **sep, void *context);
 int opx_ep_progress(struct kit_ep *kep);
+int opx_ep_init(struct opx_ep *ep, struct opx_domain *d, struct fi_info *info, void *context);
+void opx_ep_fini(struct opx_ep *ep); /* stopped */
+void opx_ep_stop(struct opx_ep *ep); /* drains, drops receives, closes the context. Lock held; drops and retakes it */
+void opx_ep_drain(struct opx_ep *ep); /* lets what is unacknowledged go on, for the room's linger at most. As opx_ep_stop() */
+/** opx_ep_bind_check() - opx's own rules before kit_ep_bind(). 0; -FI_EINVAL (logged). */
+int opx_ep_bind_check(struct opx_ep *ep, struct fid *bfid);
+/** opx_ep_cq_check() - Has @ep the CQs that directions @dirs (FI_TRANSMIT, FI_RECV) of its capabilities need? A missing receive CQ is the transmit CQ. */
+int opx_ep_cq_check(struct opx_ep *ep, uint64_t dirs);
+ssize_t opx_ep_cancel(struct opx_ep *ep, void *context);
+int opx_ep_name(const struct opx_addr *self, void *addr, size_t *addrlen);
+int opx_ep_getopt(struct opx_ep *ep, int level, int name, void *val, size_t *len);
+int opx_ep_setopt(struct opx_ep *ep, int level, int name, const void *val, size_t len);
+/* opx_ctxt.c: the hardware contexts of endpoints */
+/**
+ * opx_ctxt_open() - Contexts with consecutive numbers for @eps, on the unit that FI_OPX_HFI_SELECT or the default logic chooses. Not under the lock.
+ * They are ready for traffic. Return: 0; -FI_EBUSY, whatever the reason, which is logged.
+ */
+int opx_ctxt_open(struct opx_ep **eps, int cnt);
+void opx_ctxt_stop(struct opx_ep *ep); /* undoes it: all that is on its way is lost. Lock held; drops and retakes it */
 /* opx_cq.c */
 int opx_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq, void *context);
+int opx_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **cntr, void *context);
 /* opx_info.c, opx_fabric.c, opx_select.c */
 int opx_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints, struct fi_info **info);
 int opx_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
-/* Where the caller runs, for opx_select_unit(); tests bring their own. */
+/* Where the caller runs, for opx_select_unit(); tests bring their own. numa_node, numa_max -1: not known. */
 struct opx_where { int cpu, numa_node, cpu_cnt, numa_max; };
+void opx_where_now(struct opx_where *w);
+#define OPX_UNIT_DEFAULT HFI_UNIT_MAX /* "default" matched: opx_select_default() */
 /**
- * opx_select_unit() - FI_OPX_HFI_SELECT: the unit for a context opened by a caller at @w. @units: attributes of all, @cnt of them; @dflt: for "default" and "".
- * Return: unit; -FI_EINVAL syntax; -FI_ENODEV unit absent or not ACTIVE, or no selector matches; one sentence in @err.
+ * opx_select_unit() - FI_OPX_HFI_SELECT: the unit for a context opened by a caller at @w. @units: attributes of all, @cnt of them.
+ * Return: unit, or OPX_UNIT_DEFAULT; -FI_EINVAL syntax, or a node or core that there is not; -FI_ENODEV unit absent or not ACTIVE, or no selector
+ * matches; one sentence in @err.
  */
-int opx_select_unit(const char *text, const struct opx_where *w, const struct hfi_unit_attr *units, int cnt, int dflt, char *err, size_t err_len);
+int opx_select_unit(const char *text, const struct opx_where *w, const struct hfi_unit_attr *units, int cnt, char *err, size_t err_len);
+/**
+ * opx_select_default() - The default logic: ACTIVE units in the order in which to try them: @first if it is one, then near ones before far ones, then
+ * those with more of @free contexts. @order: room for @cnt. Return: how many.
+ */
+int opx_select_default(const struct opx_where *w, const struct hfi_unit_attr *units, const int *free, int cnt, int first, int *order);
+/** opx_unit_of() - Unit of a domain's name, ib<unit> or hfi1_<unit>; -1 it is none. */
+int opx_unit_of(const char *name);
+/** opx_addr_unbound() - The address of an endpoint that has none yet. */
+struct opx_addr opx_addr_unbound(void);
+bool opx_addr_ok(const struct opx_addr *a);
 
 /* opx_peer.c */
 /** opx_peer_get() - The peer that @fi_addr names, made on first use. NULL: no such address, or no memory. Lock held. */

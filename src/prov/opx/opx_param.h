@@ -11,20 +11,27 @@ struct opx_params {
 	bool force_cpuaffinity, selinux, expected_receive_enable, shm_enable;
 	int64_t reliability_service_usec_max;     /* us */
 	int64_t reliability_service_pre_ack_rate; /* packets; 0 or a power of two */
-	char hfi_select[KIT_PARAM_STR];
+	char hfi_select[KIT_PARAM_TEXT];
 	int64_t delivery_completion_threshold;    /* old name of the next one */
 	int64_t sdma_bounce_buf_threshold;
-	int64_t sdma_disable;
+	bool sdma_disable;
 	int64_t sdma_min_payload_bytes;
 	int64_t rzv_min_payload_bytes;
-	int64_t mp_eager_disable;
+	bool mp_eager_disable;
 	char prog_affinity[KIT_PARAM_STR];
 	int64_t auto_progress_interval_usec;      /* us */
 	int64_t pkey, sl;
 	int64_t dev_reg_send_threshold, dev_reg_recv_threshold;
 	/* derived by opx_params_get() */
 	uint8_t job[16];                          /* the UUID, 1 to 32 hex digits, right-aligned */
+	bool hfi_select_set;                      /* else the default logic; set and refused: hfi_select is empty, which no context can be opened with */
+	bool pkey_refused;                        /* no default in its place: partitions are there to keep traffic apart */
 };
+
+/* FI_OPX_PROG_AFFINITY: cores @start, @start + @stride ... up to @end; none if @start > @end. */
+struct opx_cores { int start, end, stride; };
+/** opx_cores_parse() - @text: start:end:stride. 0, stride at least 1; -FI_EINVAL (logged). */
+int opx_cores_parse(const char *text, struct opx_cores *out);
 
 extern const struct kit_param opx_param_tab[];
 extern const size_t opx_param_cnt;
