@@ -310,7 +310,7 @@ static bool flow_room(struct opx_flow *f)
 		return false;
 	if (!opx_flow_may_post(f)) {
 		rel->wants_pool = true;
-		return false;
+		return opx_sdma_oldest(rel, f);
 	}
 	f->wants_room = false;
 	rel->a.ops->room(rel->a.ctx, f);
@@ -336,7 +336,7 @@ static uint64_t flow_run(struct opx_flow *f, uint64_t now, int *events)
 	}
 	if (f->state == OPX_FLOW_OPEN) {
 		*events += opx_flow_push(f);
-		if (flow_room(f) || f->resends || (f->unsent && opx_flow_may_post(f)))
+		if (flow_room(f) || opx_flow_is_stuck(f))
 			is_soon = true;
 	}
 	if (!f->is_armed) {
