@@ -80,7 +80,9 @@ static void flow_reset(struct opx_flow *f)
 	f->cwnd = OPX_CWND_FIRST;
 	f->ssthresh = OPX_WINDOW_BYTES;
 	f->recover = 0;
-	f->resends = f->serial = f->fruitless = f->ping_una = 0;
+	f->resends = f->serial = f->again = f->fruitless = f->ping_una = 0;
+	f->is_answered = true;
+	f->asks = false;
 	f->cookie = 0;
 }
 
@@ -338,6 +340,10 @@ static uint64_t flow_run(struct opx_flow *f, uint64_t now, int *events)
 		*events += opx_flow_push(f);
 		if (flow_room(f) || opx_flow_is_stuck(f))
 			is_soon = true;
+	}
+	if (f->asks) {
+		f->asks = false;
+		opx_flow_refused(f, opx_ud_ping(f));
 	}
 	if (!f->is_armed) {
 		arm(f, now);

@@ -520,6 +520,7 @@ static int push_again(struct opx_flow *f)
 		if (replay_send(f, r))
 			break;
 		r->wants_again = false;
+		f->again += !r->is_again;
 		r->is_again = true;
 		f->resends--;
 		f->rel->st.replays++;
@@ -612,6 +613,7 @@ bool opx_flow_acked(struct opx_flow *f, uint32_t first, uint32_t cnt)
 			STAILQ_REMOVE_HEAD(&f->queue, next);
 		STAILQ_INSERT_TAIL(&q, r, next);
 		f->resends -= r->wants_again;
+		f->again -= r->is_again;
 		bytes += pkt_cost(r->len);
 	}
 	if (!bytes)
@@ -648,8 +650,9 @@ bool opx_flow_nacked(struct opx_flow *f, uint32_t first, uint32_t cnt, uint32_t 
 		return true;
 	window_shrink(f, first);
 	f->fruitless = 0;
-	push_again(f);
-	if (f->resends)
+	if (push_again(f) && f->is_answered)
+		f->asks = true;
+	if (f->resends || f->asks)
 		opx_flow_attend(f);
 	return true;
 }
