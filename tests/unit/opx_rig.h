@@ -31,6 +31,8 @@ struct hfi {
 	bool is_down;
 };
 
+static uint64_t rig_clock_reads;
+
 struct hfi_ctxt {
 	struct rig_node *n;
 	struct hfi_ctxt_info info;
@@ -218,6 +220,7 @@ static void pkts_free(struct rig_pkts *q)
 
 uint64_t hfi_now_ns(const struct hfi *hfi)
 {
+	rig_clock_reads++;
 	return hfi->g->now;
 }
 

@@ -80,7 +80,9 @@ static void flow_reset(struct opx_flow *f)
 	f->cwnd = OPX_CWND_FIRST;
 	f->ssthresh = OPX_WINDOW_BYTES;
 	f->recover = 0;
-	f->resends = f->serial = f->fruitless = f->ping_una = 0;
+	f->resends = f->serial = f->again = f->fruitless = f->ping_una = 0;
+	f->is_answered = true;
+	f->asks = false;
 	f->cookie = 0;
 }
 
@@ -310,7 +312,7 @@ static bool flow_room(struct opx_flow *f)
 		return false;
 	if (!opx_flow_may_post(f)) {
 		rel->wants_pool = true;
-		return false;
+		return opx_sdma_oldest(rel, f);
 	}
 	f->wants_room = false;
 	rel->a.ops->room(rel->a.ctx, f);
@@ -336,8 +338,12 @@ static uint64_t flow_run(struct opx_flow *f, uint64_t now, int *events)
 	}
 	if (f->state == OPX_FLOW_OPEN) {
 		*events += opx_flow_push(f);
-		if (flow_room(f) || f->resends || (f->unsent && opx_flow_may_post(f)))
+		if (flow_room(f) || opx_flow_is_stuck(f))
 			is_soon = true;
+	}
+	if (f->asks) {
+		f->asks = false;
+		opx_flow_refused(f, opx_ud_ping(f));
 	}
 	if (!f->is_armed) {
 		arm(f, now);

@@ -29,7 +29,8 @@
  * 7,340,032 bytes, halved by a NACK, grown by ACKs; the packet that fills half of the window asks for an ACK.
  *
  * A NACK says which PING it answers, and only what was sent before that PING is sent again: nothing is repeated while its repetition may still
- * be on its way. A NACK of a gap just seen answers none and counts only for what was sent once.
+ * be on its way. A NACK of a gap just seen answers none and counts only for what was sent once. Repetitions are followed by a PING at once if
+ * none is unanswered: one that is lost again is missed after a round trip. All other PINGs are sent by the timer.
  *
  * Timers run in opx_rel_progress() only, that is, when somebody calls for progress, as in the real provider. Flows end there too (and when the
  * first packet of a new stream replaces an old one), never inside a call that posts. A flow between the cause of its end and its dead()
@@ -148,6 +149,9 @@ struct opx_flow {
 	uint32_t recover;            /* losses before this PSN have halved the window already */
 	uint32_t resends;            /* replays that wait to be sent again */
 	uint32_t serial;             /* of the last PING */
+	uint32_t again;              /* unacknowledged packets that were sent more than once */
+	bool is_answered;            /* the last PING has been answered */
+	bool asks;                   /* a PING at the next progress */
 	struct opx_replay_q ahead;   /* received before their turn, in PSN order */
 	uint32_t ahead_cnt;
 	/* timers */

@@ -15,7 +15,7 @@
 #define OPX_PING_SHIFT 5 /* PINGs that nothing comes of: the period grows up to 2^5 */
 #define OPX_PING_FREE  4 /* the first so many do not count */
 #define OPX_PING_MAX_NS  (100 * NS_PER_MS)
-#define OPX_RETRY_NS     (50 * NS_PER_US) /* no credits, or the port is down: look again */
+#define OPX_RETRY_NS     (5 * NS_PER_US) /* no credits, SDMA is busy, or the port is down: look again */
 
 enum opx_replay_kind { OPX_REP_SMALL, OPX_REP_BIG, OPX_REP_REF, OPX_REP_NUM };
 
@@ -125,6 +125,8 @@ bool opx_flow_acked(struct opx_flow *f, uint32_t first, uint32_t cnt);
 bool opx_flow_nacked(struct opx_flow *f, uint32_t first, uint32_t cnt, uint32_t serial);
 /** opx_flow_push() - Send what waits, the repetitions first. Return: packets. */
 int opx_flow_push(struct opx_flow *f);
+/** opx_flow_is_stuck() - Does something wait that the window would let go? */
+bool opx_flow_is_stuck(const struct opx_flow *f);
 /** opx_flow_may_post() - Would a packet of HFI_MTU bytes be taken now, credits aside? */
 bool opx_flow_may_post(const struct opx_flow *f);
 void opx_flow_set_fast(struct opx_flow *f);

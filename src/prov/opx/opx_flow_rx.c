@@ -6,6 +6,8 @@
 
 #include "prov/opx/opx_flow_int.h"
 
+#define NACK_AGAIN 8 /* packets kept, between NACKs of the first gap */
+
 static inline void deliver(struct opx_rel *rel, struct opx_flow *f, const struct hfi_hdr *h, const struct view *data, enum hfi_rcv_type type)
 {
 	f->heard = true;
@@ -118,6 +120,8 @@ static void rx_ahead(struct opx_flow *f, const struct hfi_pkt *pkt, uint32_t psn
 	f->rel->st.ahead++;
 	if (prev == last && gap != psn)
 		opx_ud_nack(f, gap, (psn - gap) & HFI_PSN_MASK, 0, OPX_ANSWERS);
+	else if (f->ahead_cnt % NACK_AGAIN == 0) /* it may have been lost; told twice it does no harm */
+		opx_ud_nack(f, f->rx_psn, (STAILQ_FIRST(&f->ahead)->psn - f->rx_psn) & HFI_PSN_MASK, 0, 1);
 }
 
 /* --- the door ----------------------------------------------------------------------------------------------------- */

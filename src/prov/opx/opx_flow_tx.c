@@ -28,9 +28,17 @@ static bool pools_open(const struct opx_rel *rel)
 	return rel->copies < OPX_REPLAY_COPIES && rel->refs < OPX_REPLAY_REFS;
 }
 
+/* PIO would overtake what SDMA has not sent yet: the receiver would see a gap and complain. */
+static bool is_behind_sdma(const struct opx_flow *f)
+{
+	return f->rel->sdma_used && opx_sdma_oldest(f->rel, f);
+}
+
 bool opx_flow_may_post(const struct opx_flow *f)
 {
-	return f->state == OPX_FLOW_OPEN && !f->doom && window_open(f, 1, pkt_cost(f->rel->mtu)) && (f->is_local || pools_open(f->rel));
+	if (f->state != OPX_FLOW_OPEN || f->doom || !window_open(f, 1, pkt_cost(f->rel->mtu)))
+		return false;
+	return f->is_local || (pools_open(f->rel) && !is_behind_sdma(f));
 }
 
 void opx_flow_set_fast(struct opx_flow *f)
@@ -249,7 +257,9 @@ static int post_slow(struct opx_flow *f, struct hfi_hdr *h, const struct post *p
 
 	if (rc && rc != -FI_EAGAIN)
 		return rc;
-	if (!rc && f->unsent)
+	if (f->rel->sdma_used)
+		opx_sdma_reap(f->rel);
+	if (!rc && (f->unsent || is_behind_sdma(f)))
 		rc = -FI_EAGAIN;
 	if (!rc && !window_open(f, 1, pkt_cost(p->len))) {
 		f->rel->st.throttled++;
@@ -510,6 +520,7 @@ static int push_again(struct opx_flow *f)
 		if (replay_send(f, r))
 			break;
 		r->wants_again = false;
+		f->again += !r->is_again;
 		r->is_again = true;
 		f->resends--;
 		f->rel->st.replays++;
@@ -523,7 +534,7 @@ static int push_new(struct opx_flow *f)
 	struct opx_replay *r;
 	int n = 0;
 
-	while ((r = f->unsent) && window_open(f, 1, pkt_cost(r->len))) {
+	while ((r = f->unsent) && window_open(f, 1, pkt_cost(r->len)) && !is_behind_sdma(f)) {
 		struct opx_replay_q q = STAILQ_HEAD_INITIALIZER(q);
 
 		if (!f->is_local && must_ask(f, pkt_cost(r->len)))
@@ -544,6 +555,11 @@ static int push_new(struct opx_flow *f)
 	if (n)
 		opx_flow_set_fast(f);
 	return n;
+}
+
+bool opx_flow_is_stuck(const struct opx_flow *f)
+{
+	return f->resends || (f->unsent && window_open(f, 1, pkt_cost(f->unsent->len)));
 }
 
 int opx_flow_push(struct opx_flow *f)
@@ -597,6 +613,7 @@ bool opx_flow_acked(struct opx_flow *f, uint32_t first, uint32_t cnt)
 			STAILQ_REMOVE_HEAD(&f->queue, next);
 		STAILQ_INSERT_TAIL(&q, r, next);
 		f->resends -= r->wants_again;
+		f->again -= r->is_again;
 		bytes += pkt_cost(r->len);
 	}
 	if (!bytes)
@@ -633,8 +650,9 @@ bool opx_flow_nacked(struct opx_flow *f, uint32_t first, uint32_t cnt, uint32_t 
 		return true;
 	window_shrink(f, first);
 	f->fruitless = 0;
-	push_again(f);
-	if (f->resends)
+	if (push_again(f) && f->is_answered)
+		f->asks = true;
+	if (f->resends || f->asks)
 		opx_flow_attend(f);
 	return true;
 }

@@ -55,6 +55,7 @@ int opx_ud_ping(struct opx_flow *f)
 		f->serial = 1;
 	u.imm = f->serial;
 	u.w0 = range_put(f->tx_una, cnt > 0 ? (uint32_t)cnt : 0);
+	f->is_answered = false;
 	rc = ud_send(f->rel, f->dst, &u);
 	f->rel->st.pings_tx += !rc;
 	return rc;
@@ -224,13 +225,15 @@ static void rx_ping(struct opx_rel *rel, struct opx_flow *f, const struct hfi_pk
 static void rx_answer(struct opx_rel *rel, struct opx_flow *f, const struct hfi_hdr *h)
 {
 	bool is_ack = h->aux == OPX_UD_ACK, is_fine;
-	uint32_t first, cnt;
+	uint32_t first, cnt, out = f ? f->bytes_out : 0;
 
 	if (!f || f->state != OPX_FLOW_OPEN || le64_get(h->key) != f->tx_key) {
 		rel->st.bad_key++;
 		return;
 	}
 	f->heard = true;
+	if (f->serial && le32_get(h->imm) == f->serial)
+		f->is_answered = true;
 	if (is_ack)
 		rel->st.acks_rx++;
 	else
@@ -238,6 +241,11 @@ static void rx_answer(struct opx_rel *rel, struct opx_flow *f, const struct hfi_
 	is_fine = range_get(le64_get(h->w[0]), &first, &cnt) &&
 		  (is_ack ? opx_flow_acked(f, first, cnt) : opx_flow_nacked(f, first, cnt, le32_get(h->imm)));
 	rel->st.malformed += !is_fine;
+	/* the answer was worth something, and there is more to ask for */
+	if (is_ack && f->is_answered && f->again && f->bytes_out < out) {
+		f->asks = true;
+		opx_flow_attend(f);
+	}
 }
 
 static void rx_resynch(struct opx_rel *rel, struct opx_flow *f, const struct hfi_hdr *h)

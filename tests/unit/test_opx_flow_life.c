@@ -1,0 +1,668 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Begin and end of opx flows: epochs, keys, restarts, forged packets, BYE, silence, death, and what a stranger may not do.
+#include "opx_rig.h"
+
+/* Two endpoints, each with a stream to the other; timers have come to rest. */
+static void pair_open(struct rig *g, uint64_t seed, bool is_local)
+{
+	rig_open(g, 2, seed, is_local);
+	rig_peer(g, 0, 1)->want = 20;
+	rig_peer(g, 1, 0)->want = 20;
+	assert_true(rig_run(g, NS_PER_SEC));
+}
+
+static void run_more(struct rig *g)
+{
+	rig_peer(g, 0, 1)->want += 200;
+	rig_peer(g, 1, 0)->want += 200;
+	assert_true(rig_run(g, 5 * NS_PER_SEC));
+}
+
+/* A packet that nobody sent arrives at @at as if from @from. */
+static bool forge(struct rig *g, uint32_t from, uint32_t at, struct hfi_hdr h)
+{
+	struct hfi_pkt pkt = {.src = g->n[at].dst[from], .hdr = &h, .data = view_of("", 0), .type = HFI_RCV_EAGER};
+
+	return opx_rel_rx(g->n[at].rel, &pkt);
+}
+
+static struct hfi_hdr ud(enum opx_ud aux, uint64_t key, uint64_t w0, uint64_t w1, uint32_t imm)
+{
+	struct hfi_hdr h = {.opcode = OPX_UD, .aux = (uint8_t)aux, .key = le64_put(key), .imm = le32_put(imm)};
+
+	h.w[0] = le64_put(w0);
+	h.w[1] = le64_put(w1);
+	return h;
+}
+
+static uint64_t range(uint32_t first, uint32_t cnt)
+{
+	return first | (uint64_t)cnt << 32;
+}
+
+/* --- handshake ---------------------------------------------------------------------------------------------------- */
+
+static void opx_flow__forged_init_changes_nothing(void **state)
+{
+	struct rig g;
+
+	(void)state;
+	for (int local = 0; local < 2; local++) {
+		uint64_t key, addr;
+		uint32_t psn;
+
+		pair_open(&g, 3, local);
+		key = rig_flow(&g, 1, 0)->rx_key;
+		psn = rig_flow(&g, 1, 0)->rx_psn;
+		addr = rig_flow(&g, 1, 0)->peer_addr;
+		for (uint64_t i = 1; i < 10; i++)
+			assert_true(forge(&g, 0, 1, ud(OPX_UD_INIT, 0, i * 977, i, 0)));
+		assert_int_equal(rig_flow(&g, 1, 0)->rx_key, key);
+		assert_int_equal(rig_flow(&g, 1, 0)->rx_psn, psn);
+		assert_int_equal(rig_flow(&g, 1, 0)->peer_addr, addr);
+		run_more(&g);
+		assert_int_equal(rig_peer(&g, 0, 1)->deads + rig_peer(&g, 1, 0)->deads, 0);
+		rig_close(&g);
+	}
+}
+
+static void opx_flow__init_of_the_same_epoch_resets_nothing(void **state)
+{
+	uint64_t key, sent;
+	struct rig g;
+
+	(void)state;
+	pair_open(&g, 4, false);
+	key = rig_flow(&g, 1, 0)->rx_key;
+	sent = g.sent;
+	assert_true(forge(&g, 0, 1, ud(OPX_UD_INIT, 0, rig_flow(&g, 1, 0)->rx_epoch, 123, 0)));
+	assert_int_equal(g.sent, sent + 1);
+	assert_int_equal(le64_get(TAILQ_LAST(&g.wire, rig_pkts)->hdr.w[1]), key);
+	assert_int_equal(le64_get(TAILQ_LAST(&g.wire, rig_pkts)->hdr.key), 123);
+	assert_int_equal(rig_flow(&g, 1, 0)->rx_key_next, 0);
+	run_more(&g);
+	rig_close(&g);
+}
+
+/* The answer counts only with the cookie of the question. */
+static void opx_flow__forged_init_ack(void **state)
+{
+	struct rig g;
+
+	(void)state;
+	rig_open(&g, 2, 5, false);
+	g.loss = 1;
+	assert_int_equal(rig_post(&g, 0, 1, 10, 0), -EAGAIN);
+	assert_true(forge(&g, 1, 0, ud(OPX_UD_INIT_ACK, rig_flow(&g, 0, 1)->cookie ^ 2, 1, 99, 0)));
+	assert_int_equal(rig_flow(&g, 0, 1)->state, OPX_FLOW_INIT);
+	assert_true(forge(&g, 1, 0, ud(OPX_UD_INIT_ACK, 0, 1, 99, 0)));
+	assert_int_equal(rig_flow(&g, 0, 1)->state, OPX_FLOW_INIT);
+	g.loss = 0;
+	rig_peer(&g, 0, 1)->want = 5;
+	assert_true(rig_run(&g, NS_PER_SEC));
+	assert_true(forge(&g, 1, 0, ud(OPX_UD_INIT_ACK, rig_flow(&g, 0, 1)->cookie, 1, 99, 0)));
+	run_more(&g);
+	rig_close(&g);
+}
+
+static void opx_flow__no_memory_for_a_stranger(void **state)
+{
+	struct rig g;
+
+	(void)state;
+	rig_open(&g, 2, 6, false);
+	g.n[1].refuses_strangers = true;
+	rig_peer(&g, 0, 1)->want = 5;
+	rig_run_for(&g, 20 * NS_PER_MS);
+	assert_int_equal(rig_peer(&g, 1, 0)->delivered, 0);
+	g.n[1].refuses_strangers = false;
+	assert_true(rig_run(&g, NS_PER_SEC));
+	rig_close(&g);
+}
+
+/* --- keys --------------------------------------------------------------------------------------------------------- */
+
+static void opx_flow__wrong_keys(void **state)
+{
+	static const enum opx_ud kinds[] = {OPX_UD_PING, OPX_UD_ACK, OPX_UD_NACK, OPX_UD_RESYNCH, OPX_UD_BYE};
+	struct rig g;
+
+	(void)state;
+	for (int local = 0; local < 2; local++) {
+		pair_open(&g, 7, local);
+		g.n[1].refuses_strangers = true; /* only INIT asks for one */
+		for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+			uint64_t bad = rig_stats(&g, 1)->bad_key;
+
+			forge(&g, 0, 1, ud(kinds[i], 0, range(0, 5), 0, 0));
+			forge(&g, 0, 1, ud(kinds[i], 12345, range(0, 5), 0, 0));
+			assert_int_equal(rig_stats(&g, 1)->bad_key, bad + 2);
+		}
+		for (uint64_t key = 0; key < 3; key++) {
+			uint64_t bad = rig_stats(&g, 1)->bad_key, sent = g.sent;
+			struct hfi_hdr h = {.opcode = OPX_MSG_EAGER, .key = le64_put(key), .psn_tx = le32_put(20)};
+
+			forge(&g, 0, 1, h);
+			assert_int_equal(rig_stats(&g, 1)->bad_key, bad + 1);
+			assert_int_equal(g.sent, sent + (key != 0)); /* RESYNCH */
+		}
+		run_more(&g);
+		assert_int_equal(rig_peer(&g, 0, 1)->deads + rig_peer(&g, 1, 0)->deads, 0);
+		rig_close(&g);
+	}
+}
+
+/* A stream that does not exist has no next packet, whatever key and PSN it names. */
+static void opx_flow__no_stream_no_packet(void **state)
+{
+	struct rig g;
+
+	(void)state;
+	rig_open(&g, 2, 8, false);
+	rig_meet(&g, 1, 0);
+	for (uint32_t psn = 0; psn < 3; psn++)
+		forge(&g, 0, 1, (struct hfi_hdr){.opcode = OPX_MSG_EAGER, .psn_tx = le32_put(psn)});
+	forge(&g, 0, 1, (struct hfi_hdr){.opcode = OPX_MSG_EAGER, .psn_tx = le32_put(HFI_PSN_MASK)});
+	assert_int_equal(rig_peer(&g, 1, 0)->delivered, 0);
+	rig_close(&g);
+}
+
+/* --- hostile ranges ----------------------------------------------------------------------------------------------- */
+
+static void opx_flow__hostile_ranges(void **state)
+{
+	static const uint32_t firsts[] = {0, 1, 19, 20, 21, 0x7fffff, 0x800000, 0xffffff, 0x1000000, 0xffffffff};
+	static const uint32_t counts[] = {0, 1, 20, 21, 32, 33, 0x7fffff, 0x800000, 0xffffff, 0x1000000, 0xffffffff};
+	struct rig g;
+
+	(void)state;
+	for (int local = 0; local < 2; local++) {
+		pair_open(&g, 9, local);
+		for (size_t i = 0; i < ARRAY_SIZE(firsts) * ARRAY_SIZE(counts); i++) {
+			uint64_t w = range(firsts[i % ARRAY_SIZE(firsts)], counts[i / ARRAY_SIZE(firsts)]);
+			uint64_t sent = g.sent;
+
+			forge(&g, 1, 0, ud(OPX_UD_ACK, rig_flow(&g, 0, 1)->tx_key, w, 0, (uint32_t)i));
+			forge(&g, 1, 0, ud(OPX_UD_NACK, rig_flow(&g, 0, 1)->tx_key, w, 0, (uint32_t)i));
+			assert_int_equal(g.sent, sent);
+			assert_int_equal(rig_flow(&g, 0, 1)->tx_psn, 20);
+			assert_true(rig_flow(&g, 0, 1)->tx_una <= 20);
+			forge(&g, 1, 0, ud(OPX_UD_PING, rig_flow(&g, 0, 1)->rx_key, w, 0, (uint32_t)i));
+			assert_true(g.sent - sent <= 2 * OPX_ANSWERS + 1);
+			/* what they NACK was never sent */
+		}
+		assert_true(rig_stats(&g, 0)->malformed > 50);
+		run_more(&g);
+		rig_close(&g);
+	}
+}
+
+/* Nobody can acknowledge what has not been sent. */
+static void opx_flow__ack_beyond_what_was_sent(void **state)
+{
+	struct opx_flow *f;
+	uint64_t before;
+	struct rig g;
+
+	(void)state;
+	pair_open(&g, 10, false);
+	f = rig_flow(&g, 0, 1);
+	before = g.n[0].retired;
+	g.no_driver = true;
+	g.loss = 1;
+	for (int i = 0; i < 10; i++)
+		assert_int_equal(rig_post(&g, 0, 1, 100, OPX_POST_REF), 0);
+	forge(&g, 1, 0, ud(OPX_UD_ACK, f->tx_key, range(f->tx_una, 11), 0, 0));
+	assert_false(opx_rel_drained(g.n[0].rel));
+	assert_int_equal(g.n[0].retired - before, 0);
+	/* a range in the middle, then what is before it, then all */
+	forge(&g, 1, 0, ud(OPX_UD_ACK, f->tx_key, range(f->tx_una + 4, 3), 0, 0));
+	assert_int_equal(g.n[0].retired - before, 3);
+	forge(&g, 1, 0, ud(OPX_UD_ACK, f->tx_key, range(f->tx_una, 4), 0, 0));
+	assert_int_equal(g.n[0].retired - before, 7);
+	assert_int_equal(f->tx_una, 27);
+	forge(&g, 1, 0, ud(OPX_UD_ACK, f->tx_key, range(0, 29), 0, 0));
+	forge(&g, 1, 0, ud(OPX_UD_ACK, f->tx_key, range(0, 30), 0, 0));
+	assert_int_equal(g.n[0].retired - before, 10);
+	assert_int_equal(f->bytes_out, 0);
+	rig_close(&g);
+}
+
+static void opx_flow__psn_far_ahead_is_dropped(void **state)
+{
+	struct hfi_hdr h = {.opcode = OPX_MSG_EAGER};
+	struct rig g;
+
+	(void)state;
+	pair_open(&g, 11, false);
+	h.key = le64_put(rig_flow(&g, 1, 0)->rx_key);
+	h.psn_tx = le32_put(20 + OPX_RX_AHEAD);
+	forge(&g, 0, 1, h);
+	h.psn_tx = le32_put(0x700000);
+	forge(&g, 0, 1, h);
+	assert_int_equal(rig_stats(&g, 1)->ahead_drops, 2);
+	assert_int_equal(rig_flow(&g, 1, 0)->ahead_cnt, 0);
+	/* behind: a duplicate, acknowledged */
+	h.psn_tx = le32_put(0x900000);
+	forge(&g, 0, 1, h);
+	h.psn_tx = le32_put(HFI_PSN_MASK);
+	forge(&g, 0, 1, h);
+	assert_int_equal(rig_stats(&g, 1)->dups, 2);
+	run_more(&g);
+	rig_close(&g);
+}
+
+/* One that fills all the room there is for packets before their turn. */
+static void opx_flow__ahead_is_bounded(void **state)
+{
+	struct hfi_hdr h = {.opcode = OPX_MSG_EAGER};
+	struct rig g;
+
+	(void)state;
+	rig_open(&g, 3, 12, false);
+	for (uint32_t i = 0; i < 2; i++)
+		rig_peer(&g, i, 2)->want = 1;
+	assert_true(rig_run(&g, NS_PER_SEC));
+	for (uint32_t from = 0; from < 2; from++) {
+		h.key = le64_put(rig_flow(&g, 2, from)->rx_key);
+		for (uint32_t psn = 2; psn < 3 * OPX_RX_AHEAD; psn++) {
+			h.psn_tx = le32_put(psn);
+			forge(&g, from, 2, h);
+		}
+	}
+	assert_true(g.n[2].rel->ahead <= OPX_RX_AHEAD);
+	assert_true(rig_stats(&g, 2)->ahead_drops >= 5 * OPX_RX_AHEAD - 100);
+	rig_close(&g);
+}
+
+/* --- ends --------------------------------------------------------------------------------------------------------- */
+
+static void opx_flow__bye(void **state)
+{
+	struct rig g;
+
+	(void)state;
+	for (int local = 0; local < 2; local++) {
+		pair_open(&g, 13, local);
+		rig_node_close(&g, 0, false);
+		rig_run_for(&g, 10 * NS_PER_MS);
+		assert_int_equal(rig_peer(&g, 1, 0)->deads, 1);
+		assert_int_equal(rig_peer(&g, 1, 0)->why, OPX_ST_PEER_GONE);
+		assert_int_equal(rig_flow(&g, 1, 0)->state, OPX_FLOW_NEW);
+		rig_close(&g);
+	}
+}
+
+/* BYE of one who has only received: its peer, a sender, learns it too. */
+static void opx_flow__bye_of_a_receiver(void **state)
+{
+	struct rig g;
+
+	(void)state;
+	rig_open(&g, 2, 14, false);
+	rig_peer(&g, 0, 1)->want = 5;
+	assert_true(rig_run(&g, NS_PER_SEC));
+	rig_node_close(&g, 1, false);
+	rig_run_for(&g, 10 * NS_PER_MS);
+	assert_int_equal(rig_peer(&g, 0, 1)->deads, 1);
+	assert_int_equal(rig_peer(&g, 0, 1)->why, OPX_ST_PEER_GONE);
+	rig_close(&g);
+}
+
+/* What a computing receiver has in its header queue is delivered before it hears of the sender's end. */
+static void opx_flow__bye_does_not_overtake(void **state)
+{
+	struct rig g;
+
+	(void)state;
+	for (int local = 0; local < 2; local++) {
+		pair_open(&g, 15, local);
+		g.n[1].is_computing = true;
+		rig_peer(&g, 0, 1)->want = 50;
+		rig_run_for(&g, NS_PER_MS);
+		assert_int_equal(rig_peer(&g, 0, 1)->want, 0);
+		rig_node_close(&g, 0, false);
+		rig_run_for(&g, NS_PER_MS);
+		assert_int_equal(rig_peer(&g, 1, 0)->delivered, 20);
+		g.n[1].is_computing = false;
+		rig_run_for(&g, NS_PER_MS);
+		assert_int_equal(rig_peer(&g, 1, 0)->delivered, 70);
+		assert_int_equal(rig_peer(&g, 1, 0)->why, OPX_ST_PEER_GONE);
+		rig_close(&g);
+	}
+}
+
+/* Killed and started again under the same address: the other end's flow ends, then all goes on. */
+static void opx_flow__peer_restarts(void **state)
+{
+	struct rig g;
+
+	(void)state;
+	for (int i = 0; i < 8; i++) {
+		bool local = i & 1, first = i & 2, lossy = i & 4 && !local;
+
+		pair_open(&g, 16, local);
+		g.loss = lossy ? 0.1 : 0;
+		rig_node_close(&g, 0, true);
+		rig_node_open(&g, 0);
+		rig_peer(&g, 0, 1)->want = first ? 100 : 0; /* who speaks first after it */
+		rig_peer(&g, 1, 0)->want = first ? 0 : 100;
+		for (int k = 0; k < 10000 && !rig_peer(&g, 1, 0)->deads; k++)
+			rig_step(&g, g.now + NS_PER_MS);
+		assert_int_equal(rig_peer(&g, 1, 0)->deads, 1);
+		assert_int_equal(rig_peer(&g, 1, 0)->why, OPX_ST_PEER_REPLACED);
+		rig_peer(&g, 0, 1)->rx_stream = rig_peer(&g, 1, 0)->tx_stream;
+		rig_peer(&g, 0, 1)->rx_id = 0;
+		rig_run_for(&g, 200 * NS_PER_MS);
+		rig_peer(&g, 0, 1)->want += 100;
+		rig_peer(&g, 1, 0)->want += 100;
+		assert_true(rig_run(&g, 5 * NS_PER_SEC));
+		assert_int_equal(rig_peer(&g, 1, 0)->deads, 1);
+		assert_int_equal(rig_peer(&g, 0, 1)->deads, 0);
+		rig_close(&g);
+	}
+}
+
+/* Silence ends a flow if somebody waits or packets are unacknowledged, and only then. */
+static void opx_flow__silence(void **state)
+{
+	struct rig g;
+
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		bool local = i & 1, waits = i & 2;
+		uint64_t at;
+
+		pair_open(&g, 17, local);
+		g.n[1].is_asleep = true;
+		rig_run_for(&g, 3 * RIG_DEAD);
+		assert_int_equal(rig_peer(&g, 0, 1)->deads, 0);
+		if (waits || local)
+			opx_flow_wait(rig_flow(&g, 0, 1), 1);
+		else
+			assert_int_equal(rig_post(&g, 0, 1, 100, OPX_POST_REF), 0);
+		at = g.now;
+		rig_run_for(&g, RIG_DEAD - NS_PER_MS);
+		assert_int_equal(rig_peer(&g, 0, 1)->deads, 0);
+		while (!rig_peer(&g, 0, 1)->deads && g.now < at + 2 * RIG_DEAD)
+			rig_step(&g, g.now + NS_PER_MS);
+		assert_int_equal(rig_peer(&g, 0, 1)->deads, 1);
+		assert_int_equal(rig_peer(&g, 0, 1)->why, OPX_ST_PEER_SILENT);
+		assert_true(g.now - at <= RIG_DEAD + RIG_DEAD / 4);
+		assert_true(opx_rel_drained(g.n[0].rel));
+		assert_true(LIST_EMPTY(&g.n[0].ops));
+		assert_true(rig_stats(&g, 0)->pings_tx < 500); /* they have become rare */
+		g.n[1].is_asleep = false;
+		rig_close(&g);
+	}
+}
+
+/* A computing peer's service thread answers for it. */
+static void opx_flow__computing_is_not_silence(void **state)
+{
+	struct rig g;
+
+	(void)state;
+	for (int local = 0; local < 2; local++) {
+		pair_open(&g, 18, local);
+		g.n[1].is_computing = true;
+		opx_flow_wait(rig_flow(&g, 0, 1), 1);
+		rig_peer(&g, 0, 1)->want = 30;
+		rig_run_for(&g, 5 * RIG_DEAD);
+		assert_int_equal(rig_peer(&g, 0, 1)->deads, 0);
+		assert_int_equal(rig_peer(&g, 1, 0)->delivered, 20);
+		assert_int_equal(rig_stats(&g, 0)->replays, 0); /* its header queue has them */
+		g.n[1].is_computing = false;
+		assert_true(rig_run(&g, NS_PER_SEC));
+		opx_flow_wait(rig_flow(&g, 0, 1), -1);
+		rig_close(&g);
+	}
+}
+
+/* So is the handshake. */
+static void opx_flow__handshake_with_a_computing_peer(void **state)
+{
+	struct rig g;
+
+	(void)state;
+	for (int local = 0; local < 2; local++) {
+		rig_open(&g, 2, 19, local);
+		g.n[1].is_computing = true;
+		rig_peer(&g, 0, 1)->want = 30;
+		opx_flow_wait(rig_meet(&g, 0, 1), 1);
+		rig_run_for(&g, 3 * RIG_DEAD);
+		assert_int_equal(rig_peer(&g, 0, 1)->want, 0);
+		assert_int_equal(rig_peer(&g, 0, 1)->deads, 0);
+		g.n[1].is_computing = false;
+		assert_true(rig_run(&g, NS_PER_SEC));
+		opx_flow_wait(rig_flow(&g, 0, 1), -1);
+		rig_close(&g);
+	}
+}
+
+/* Nobody asked the peer anything while its owner did not call for progress. */
+static void opx_flow__own_sleep_is_not_the_peers_silence(void **state)
+{
+	struct rig g;
+
+	(void)state;
+	for (int local = 0; local < 2; local++) {
+		pair_open(&g, 20, local);
+		opx_flow_wait(rig_flow(&g, 0, 1), 1);
+		rig_run_for(&g, NS_PER_MS);
+		g.n[0].is_computing = true;
+		rig_run_for(&g, 10 * RIG_DEAD);
+		g.n[0].is_computing = false;
+		run_more(&g);
+		assert_int_equal(rig_peer(&g, 0, 1)->deads, 0);
+		opx_flow_wait(rig_flow(&g, 0, 1), -1);
+		rig_close(&g);
+	}
+}
+
+/* Who waits for somebody that it never sent anything to learns of its death, too. */
+static void opx_flow__waits_without_a_stream(void **state)
+{
+	struct rig g;
+
+	(void)state;
+	rig_open(&g, 2, 21, false);
+	rig_peer(&g, 0, 1)->want = 5;
+	assert_true(rig_run(&g, NS_PER_SEC));
+	opx_flow_wait(rig_flow(&g, 1, 0), 1);
+	rig_run_for(&g, 2 * RIG_DEAD);
+	assert_int_equal(rig_peer(&g, 1, 0)->deads, 0);
+	g.n[0].is_asleep = true;
+	rig_run_for(&g, 2 * RIG_DEAD);
+	assert_int_equal(rig_peer(&g, 1, 0)->deads, 1);
+	assert_int_equal(rig_peer(&g, 1, 0)->why, OPX_ST_PEER_SILENT);
+	opx_flow_wait(rig_flow(&g, 1, 0), -1);
+	g.n[0].is_asleep = false;
+	rig_close(&g);
+}
+
+static void opx_flow__gone(void **state)
+{
+	struct rig g;
+
+	(void)state;
+	for (int local = 0; local < 2; local++) {
+		pair_open(&g, 22, local);
+		rig_node_close(&g, 1, true);
+		rig_peer(&g, 0, 1)->want = 5;
+		rig_run_for(&g, 10 * NS_PER_MS);
+		assert_int_equal(rig_peer(&g, 0, 1)->deads >= 1, 1);
+		assert_int_equal(rig_peer(&g, 0, 1)->why, OPX_ST_PEER_GONE);
+		assert_true(opx_rel_drained(g.n[0].rel));
+		/* between the cause and the end posts are refused */
+		rig_peer(&g, 0, 1)->want = 0;
+		rig_node_open(&g, 1);
+		rig_peer(&g, 1, 0)->rx_stream = 0;
+		run_more(&g);
+		opx_rel_gone(g.n[0].rel, g.n[0].dst[1], -ETIMEDOUT);
+		assert_int_equal(rig_post(&g, 0, 1, 10, 0), -ECONNREFUSED);
+		assert_int_equal(rig_post(&g, 0, 1, 10, OPX_POST_CONTROL), -ECONNREFUSED);
+		rig_step(&g, g.now + NS_PER_MS);
+		assert_int_equal(rig_peer(&g, 0, 1)->why, OPX_ST_PEER_SILENT);
+		rig_close(&g);
+	}
+}
+
+/* A flow in which nothing ever happened has nothing to end. */
+static void opx_flow__gone_of_a_new_flow(void **state)
+{
+	struct rig g;
+
+	(void)state;
+	rig_open(&g, 2, 23, false);
+	opx_rel_gone(g.n[0].rel, g.n[0].dst[1], -ECONNREFUSED);
+	rig_meet(&g, 0, 1);
+	opx_rel_gone(g.n[0].rel, g.n[0].dst[1], -ECONNREFUSED);
+	rig_run_for(&g, NS_PER_MS);
+	assert_int_equal(rig_peer(&g, 0, 1)->deads, 0);
+	rig_close(&g);
+}
+
+static void opx_flow__send_errors(void **state)
+{
+	static const struct {
+		int err;
+		enum opx_status why;
+	} row[] = {{-ECONNREFUSED, OPX_ST_PEER_GONE}, {-EHOSTUNREACH, OPX_ST_UNREACH}, {-ENETUNREACH, OPX_ST_UNREACH}};
+	struct rig g;
+
+	(void)state;
+	for (int local = 0; local < 2; local++) {
+		for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
+			pair_open(&g, 24, local);
+			g.n[0].pio_err = row[i].err;
+			assert_int_equal(rig_post(&g, 0, 1, 10, 0), row[i].err);
+			assert_int_equal(rig_peer(&g, 0, 1)->deads, 0); /* never inside a post */
+			rig_step(&g, g.now + NS_PER_MS);
+			assert_int_equal(rig_peer(&g, 0, 1)->deads, 1);
+			assert_int_equal(rig_peer(&g, 0, 1)->why, row[i].why);
+			/* of a new flow: the error only, there is nothing to end */
+			assert_int_equal(rig_post(&g, 0, 1, 10, 0), row[i].err);
+			rig_step(&g, g.now + NS_PER_MS);
+			assert_int_equal(rig_peer(&g, 0, 1)->deads, 1);
+			g.n[0].pio_err = 0;
+			rig_close(&g);
+		}
+	}
+}
+
+/* A port that is down refuses posts; what is under way survives if it comes back in time, else ends with the reason. */
+static void opx_flow__port_down(void **state)
+{
+	struct rig g;
+
+	(void)state;
+	for (int back = 0; back < 2; back++) {
+		pair_open(&g, 25, false);
+		g.loss = 1;
+		for (int i = 0; i < 10; i++)
+			assert_int_equal(rig_post(&g, 0, 1, 100, OPX_POST_REF), 0);
+		g.n[0].hfi.is_down = true;
+		assert_int_equal(rig_post(&g, 0, 1, 10, 0), -ENETDOWN);
+		assert_int_equal(rig_post(&g, 0, 1, 10, OPX_POST_CONTROL), 0);
+		rig_run_for(&g, back ? RIG_DEAD / 2 : 2 * RIG_DEAD);
+		assert_int_equal(rig_peer(&g, 0, 1)->deads, !back);
+		g.loss = 0;
+		g.n[0].hfi.is_down = false;
+		if (back)
+			assert_true(rig_run(&g, NS_PER_SEC));
+		else
+			assert_int_equal(rig_peer(&g, 0, 1)->why, OPX_ST_NET_DOWN);
+		rig_close(&g);
+	}
+}
+
+/* One end gives up on the other, which lives: both begin anew, and nothing is taken for an old packet. */
+static void opx_flow__one_sided_end(void **state)
+{
+	struct rig g;
+
+	(void)state;
+	for (int local = 0; local < 2; local++) {
+		pair_open(&g, 26, local);
+		opx_flow_doom(rig_flow(&g, 0, 1), OPX_ST_PEER_SILENT);
+		rig_run_for(&g, NS_PER_MS);
+		rig_peer(&g, 0, 1)->want = 50;
+		rig_run_for(&g, 100 * NS_PER_MS);
+		assert_int_equal(rig_peer(&g, 1, 0)->why, OPX_ST_PEER_REPLACED);
+		rig_peer(&g, 1, 0)->want = 50;
+		assert_true(rig_run(&g, NS_PER_SEC));
+		assert_int_equal(rig_peer(&g, 1, 0)->deads, 1);
+		assert_int_equal(rig_peer(&g, 0, 1)->deads, 1);
+		rig_close(&g);
+	}
+}
+
+/* Ends at random moments, under loss: never a packet twice or out of order in any stream, never a reference left. */
+static void opx_flow__random_ends(void **state)
+{
+	struct rng r = unit_rng();
+	struct rig g;
+
+	(void)state;
+	for (int i = 0; i < 60; i++) {
+		rig_open(&g, 3, rng_u64(&r), i % 3 == 0);
+		g.loss = i % 2 ? 0.05 : 0;
+		g.dup = g.reorder = i % 4 == 1 ? 0.05 : 0;
+		for (int k = 0; k < 30; k++) {
+			uint32_t a = (uint32_t)rng_below(&r, 3), b = (a + 1 + (uint32_t)rng_below(&r, 2)) % 3;
+
+			rig_peer(&g, a, b)->want += (uint32_t)rng_below(&r, 100);
+			rig_run_for(&g, rng_below(&r, 300 * NS_PER_US));
+			if (rng_below(&r, 6) == 0) {
+				rig_node_close(&g, a, rng_below(&r, 2));
+				rig_run_for(&g, rng_below(&r, 5 * NS_PER_MS));
+				rig_node_open(&g, a);
+				for (uint32_t n = 0; n < 3; n++)
+					rig_peer(&g, a, n)->rx_stream = rig_peer(&g, a, n)->rx_id = 0;
+				g.is_lenient = true; /* the model does not follow who was told what */
+			} else if (rng_below(&r, 6) == 0 && rig_peer(&g, a, b)->is_used) {
+				opx_flow_doom(rig_flow(&g, a, b), OPX_ST_PEER_SILENT);
+			}
+		}
+		rig_run_for(&g, 3 * RIG_DEAD);
+		for (uint32_t n = 0; n < 3; n++) {
+			assert_true(opx_rel_drained(g.n[n].rel));
+			assert_true(LIST_EMPTY(&g.n[n].ops));
+		}
+		rig_close(&g);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(opx_flow__forged_init_changes_nothing),
+		cmocka_unit_test(opx_flow__init_of_the_same_epoch_resets_nothing),
+		cmocka_unit_test(opx_flow__forged_init_ack),
+		cmocka_unit_test(opx_flow__no_memory_for_a_stranger),
+		cmocka_unit_test(opx_flow__wrong_keys),
+		cmocka_unit_test(opx_flow__no_stream_no_packet),
+		cmocka_unit_test(opx_flow__hostile_ranges),
+		cmocka_unit_test(opx_flow__ack_beyond_what_was_sent),
+		cmocka_unit_test(opx_flow__psn_far_ahead_is_dropped),
+		cmocka_unit_test(opx_flow__ahead_is_bounded),
+		cmocka_unit_test(opx_flow__bye),
+		cmocka_unit_test(opx_flow__bye_of_a_receiver),
+		cmocka_unit_test(opx_flow__bye_does_not_overtake),
+		cmocka_unit_test(opx_flow__peer_restarts),
+		cmocka_unit_test(opx_flow__silence),
+		cmocka_unit_test(opx_flow__computing_is_not_silence),
+		cmocka_unit_test(opx_flow__handshake_with_a_computing_peer),
+		cmocka_unit_test(opx_flow__own_sleep_is_not_the_peers_silence),
+		cmocka_unit_test(opx_flow__waits_without_a_stream),
+		cmocka_unit_test(opx_flow__gone),
+		cmocka_unit_test(opx_flow__gone_of_a_new_flow),
+		cmocka_unit_test(opx_flow__send_errors),
+		cmocka_unit_test(opx_flow__port_down),
+		cmocka_unit_test(opx_flow__one_sided_end),
+		cmocka_unit_test(opx_flow__random_ends),
+	};
+
+	return cmocka_run_group_tests_name("opx_flow_life", tests, NULL, NULL);
+}
