@@ -267,6 +267,7 @@ struct hfi_sdma_req {
 	int iov_cnt;               /* <= HFI_IOV_MAX */
 	uint32_t npkts;            /* <= HFI_SDMA_PKTS */
 	uint32_t fragsize;         /* bytes, a multiple of 64, <= mtu */
+	uint8_t last_ecn;          /* bits that only the last packet has in ecn */
 	uint16_t comp_idx;         /* slot of the completion ring; must be FREE */
 	const struct hfi_tid *tids; /* expected: entries from the one that holds byte tid_off on; NULL: eager */
 	int tid_cnt;

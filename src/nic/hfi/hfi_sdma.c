@@ -71,6 +71,8 @@ static int pkt_hdr(const struct hfi_sdma_slot *s, uint32_t n, struct hfi_hdr *hd
 	*hdr = s->req.hdr;
 	hdr->psn_tx = le32_put((psn_tx & ~HFI_PSN_MASK) | ((psn_tx + n) & HFI_PSN_MASK));
 	hdr->w[0] = le64_put(le64_get(hdr->w[0]) + off);
+	if (n + 1 == s->req.npkts)
+		hdr->ecn |= s->req.last_ecn;
 	return s->req.tids ? aim(s, hdr, s->req.tid_off + off, pkt_len(s, n)) : 0;
 }
 

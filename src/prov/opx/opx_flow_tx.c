@@ -475,6 +475,7 @@ int opx_flow_post_sdma(struct opx_flow *f, struct hfi_sdma_req *req, struct opx_
 		rc = sdma_keep(f, req, len, &q);
 	if (!rc) {
 		req->dst = f->dst;
+		req->last_ecn = OPX_ACK_REQ; /* its memory is not free before */
 		req->comp_idx = (uint16_t)((rel->sdma_head + rel->sdma_used) % rel->sdma_cnt);
 		seal(f, &req->hdr, f->tx_psn);
 		rc = hfi_sdma_post(rel->a.hw, req);
