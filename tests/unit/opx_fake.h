@@ -28,7 +28,7 @@ extern struct fake_opx g_fake;
 
 /** fake_reset() - @cnt ACTIVE units of 8 contexts, LIDs from 1 on; variables of the environment gone. */
 void fake_reset(int cnt);
-/** fake_log() - Lines of level WARN since the last reset that contain @text. */
+/** fake_log_cnt() - Lines of the provider, not the kit, of level WARN since the last reset that contain @text. */
 int fake_log_cnt(const char *text);
 
 struct fi_provider *fi_prov_ini(void);

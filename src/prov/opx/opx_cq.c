@@ -25,7 +25,8 @@ struct opx_cq {
 };
 
 #define CQ_START 512       /* entries that a queue begins with: it grows, and a small ring stays in the cache */
-#define EMPTY_NS 200000    /* between two looks for an endpoint */
+#define EMPTY_NS 200000ULL /* between two looks for an endpoint */
+#define PIECE_NS 10000000ULL
 
 /* --- the thread -------------------------------------------------------------------------------------------------------------- */
 
@@ -59,20 +60,33 @@ static bool drive(struct opx_cq *cq)
 	return some;
 }
 
+static bool is_stopped(struct opx_cq *cq)
+{
+	/* relaxed: only the stop itself is told, the join orders the rest */
+	return atomic_load_explicit(&cq->stop, memory_order_relaxed);
+}
+
+/* In pieces, so that a close need not wait for the end of a long interval. */
+static void rest(struct opx_cq *cq, uint64_t ns)
+{
+	while (ns && !is_stopped(cq)) {
+		uint64_t piece = MIN(ns, PIECE_NS);
+		struct timespec ts = {.tv_nsec = (long)piece};
+
+		nanosleep(&ts, NULL);
+		ns -= piece;
+	}
+}
+
 static void *thread_main(void *arg)
 {
 	struct opx_cq *cq = arg;
 	uint64_t ns = (uint64_t)MAX(cq->domain->params.auto_progress_interval_usec, (int64_t)1) * NS_PER_US;
 
 	pin(&cq->domain->cores);
-	prctl(PR_SET_TIMERSLACK, 1UL); /* else each pause is 50 us longer */
-	/* relaxed: only the stop itself is told, the join orders the rest */
-	while (!atomic_load_explicit(&cq->stop, memory_order_relaxed)) {
-		uint64_t pause = drive(cq) ? ns : EMPTY_NS;
-		struct timespec ts = {.tv_sec = (time_t)(pause / NS_PER_SEC), .tv_nsec = (long)(pause % NS_PER_SEC)};
-
-		nanosleep(&ts, NULL);
-	}
+	prctl(PR_SET_TIMERSLACK, 1UL); /* else each rest is 50 us longer */
+	while (!is_stopped(cq))
+		rest(cq, drive(cq) ? ns : EMPTY_NS);
 	return NULL;
 }
 
@@ -98,7 +112,6 @@ static int thread_start(struct opx_cq *cq)
 	return 0;
 }
 
-/* A long interval does not delay the close: the thread is woken by a signal? No: it sleeps in short pieces of its own. */
 static void thread_stop(struct opx_cq *cq)
 {
 	if (!cq->has_thread)

@@ -188,6 +188,8 @@ int opx_ep_setopt(struct opx_ep *ep, int level, int name, const void *val, size_
 	if (!val || len != sizeof(v))
 		return -FI_EINVAL;
 	memcpy(&v, val, sizeof(v));
+	if (ep->domain->kit.forked(&ep->domain->kit))
+		return -FI_EIO;
 	lock_acquire(&ep->domain->kit.lock);
 	ep->min_multi_recv = ep->srx.min_multi_recv = v;
 	lock_release(&ep->domain->kit.lock);
