@@ -319,6 +319,8 @@ static void flush_pass(struct rel *r, uint64_t now_ns)
 	struct rel_peer *rp;
 
 	r->retry_ns = 0;
+	if (r->raw_to)
+		r->sent_ns = now_ns;
 	r->fresh_bytes = 0;
 	r->has_urgent = false;
 	rel_timers_run(r, now_ns);

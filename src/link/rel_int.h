@@ -193,6 +193,14 @@ struct rel_peer {
 	bool has_crc, has_heard;
 };
 
+/* A datagram being gathered; pieces point into r->stage or the owner's memory. */
+struct rel_out {
+	struct iovec iov[REL_IOV_CNT];
+	int iov_cnt;
+	uint32_t len;
+	struct rel_base *base; /* in r->stage, written last */
+};
+
 struct rel {
 	struct link_port *port;
 	struct carrier *net;
@@ -210,6 +218,9 @@ struct rel {
 	uint32_t refuse_cnt;      /* and answers in it */
 	uint32_t stash_recs;      /* records in all stashes: each may become a refusal */
 	uint32_t raw_id;
+	struct rel_peer *raw_to;  /* RAW: whose datagram is open in @raw; NULL: none is */
+	struct rel_out raw;
+	uint32_t raw_seq, raw_mtu;
 	uint64_t sent_ns;         /* last DATA, to anybody */
 	uint32_t fresh_bytes;     /* taken since the last flush */
 	bool has_urgent;          /* and some of it has nothing in flight before it */
@@ -217,14 +228,6 @@ struct rel {
 	bool class_said;          /* a foreign class has been logged */
 	uint8_t *stage;           /* [REL_STAGE_LEN], @stage_at used since the last flush */
 	uint32_t stage_at;
-};
-
-/* A datagram being gathered; pieces point into r->stage or the owner's memory. */
-struct rel_out {
-	struct iovec iov[REL_IOV_CNT];
-	int iov_cnt;
-	uint32_t len;
-	struct rel_base *base; /* in r->stage, written last */
 };
 
 /* --- rel_peer.c: peers, handshake, goodbye, timers --- */
@@ -303,8 +306,10 @@ void rel_slot_arrived(struct rel_peer *rp, struct rel_slot *s);
 void rel_slot_lost(struct rel_peer *rp, struct rel_slot *s);
 /** rel_tx_reset() - Forget slots and queues; their frames are appended to *@done. */
 void rel_tx_reset(struct rel_peer *rp, struct rel_frame **done);
-/** rel_raw_send() - @f at once, by copy. Return: 0; -EAGAIN. */
+/** rel_raw_send() - @f by copy; small ones share datagrams until rel_carrier_flush(). Return: 0; -EAGAIN. */
 int rel_raw_send(struct rel_peer *rp, struct rel_frame *f);
+/** rel_raw_close() - Hand the open datagram over. Return: 0, also if there is none; -EAGAIN it is still open. */
+int rel_raw_close(struct rel *r);
 
 /* --- rel_ack.c: acknowledgements --- */
 

@@ -251,6 +251,8 @@ void rel_peer_drop(struct rel *r, struct link_peer *peer, int status)
 	 * dead_after */
 	if (r->draining && (rp->state == REL_S_OPEN || rp->state == REL_S_BYE))
 		rel_control(rp, REL_BYE, clk_now_ns(&r->port->node->clk));
+	if (r->raw_to == rp && rel_raw_close(r))
+		r->raw_to = NULL; /* lost */
 	rel_peer_pin(rp);
 	tab_remove(rp);
 	ready_remove(rp);

@@ -37,7 +37,11 @@ void rel_frame_end(struct rel_peer *rp, struct rel_frame *f, int status)
 
 void rel_carrier_flush(struct rel *r)
 {
+	bool is_full = rel_raw_close(r);
+
 	r->net->ops->flush(r->net);
+	if (is_full && rel_raw_close(r))
+		r->raw_to = NULL; /* lost: its bytes are about to go */
 	r->stage_at = 0;
 }
 
@@ -162,6 +166,8 @@ static int out_send(struct rel *r, struct rel_out *o, const struct link_addr *ds
 
 static void out_init(struct rel *r, struct rel_out *o, uint32_t len)
 {
+	if (r->raw_to) /* nothing comes between the pieces of a datagram */
+		rel_carrier_flush(r);
 	stage_reserve(r, len + CACHE_LINE);
 	r->stage_at = ALIGN_UP(r->stage_at, 16u);
 	o->iov_cnt = 0;
@@ -588,30 +594,73 @@ void rel_tx_reset(struct rel_peer *rp, struct rel_frame **done)
 
 /* --- RAW -------------------------------------------------------------------------------------- */
 
+static struct rel_pkt raw_pkt(const struct rel *r, const struct rel_peer *to, uint32_t seq)
+{
+	return (struct rel_pkt){
+		.type = REL_RAW,
+		.flags = r->wants_crc ? REL_F_CRC : 0,
+		.nonce = r->port->self.nonce | (uint64_t)to->peer_nonce << 32,
+		.seq = seq,
+	};
+}
+
+int rel_raw_close(struct rel *r)
+{
+	struct rel_peer *to = r->raw_to;
+	struct rel_pkt pkt;
+
+	if (!to)
+		return 0;
+	pkt = raw_pkt(r, to, r->raw_seq);
+	if (out_send(r, &r->raw, &to->peer->addr, &pkt))
+		return -EAGAIN;
+	r->raw_to = NULL;
+	return 0;
+}
+
+/* In a datagram that others may follow into. */
+static int raw_send_whole(struct rel_peer *rp, const struct rel_frame *f, uint32_t mtu)
+{
+	struct rel *r = rp->r;
+	uint32_t len = (uint32_t)sizeof(struct rel_rec) + f->len;
+
+	if (r->raw_to && (r->raw_to != rp || r->raw.len + len > r->raw_mtu) && rel_raw_close(r))
+		return -EAGAIN;
+	if (!r->raw_to) {
+		out_init(r, &r->raw, mtu);
+		r->raw_to = rp;
+		r->raw_seq = f->id;
+		r->raw_mtu = mtu;
+	}
+	out_whole(r, &r->raw, f);
+	return 0;
+}
+
 int rel_raw_send(struct rel_peer *rp, struct rel_frame *f)
 {
 	struct rel *r = rp->r;
-	uint32_t mtu = MAX(r->net->ops->mtu(r->net, &rp->peer->addr), (uint32_t)REL_MTU_MIN);
+	uint32_t mtu = r->raw_to == rp ? r->raw_mtu : MAX(r->net->ops->mtu(r->net, &rp->peer->addr), (uint32_t)REL_MTU_MIN);
 	uint32_t room = mtu - (uint32_t)(sizeof(struct rel_base) + REL_REC_OVERHEAD);
-	struct rel_pkt pkt = {
-		.type = REL_RAW,
-		.flags = r->wants_crc ? REL_F_CRC : 0,
-		.nonce = r->port->self.nonce | (uint64_t)rp->peer_nonce << 32,
-		.seq = r->raw_id,
-	};
-	uint8_t cnt = (uint8_t)MAX(DIV_ROUND_UP(f->len, room), 1u);
+	struct rel_pkt pkt;
+	uint8_t cnt;
 
 	f->id = r->raw_id++;
+	r->fresh_bytes += f->len;
+	if (f->len <= room) {
+		f->seg_cnt = 1;
+		return raw_send_whole(rp, f, mtu);
+	}
+	if (rel_raw_close(r))
+		return -EAGAIN;
+	cnt = (uint8_t)DIV_ROUND_UP(f->len, room);
 	f->seg_len = (uint16_t)DIV_ROUND_UP(f->len, cnt);
-	f->seg_cnt = cnt > 1 ? (uint8_t)DIV_ROUND_UP(f->len, (uint32_t)f->seg_len) : 1;
+	f->seg_cnt = (uint8_t)DIV_ROUND_UP(f->len, (uint32_t)f->seg_len);
+	pkt = raw_pkt(r, rp, f->id);
 	for (uint8_t i = 0; i < f->seg_cnt; i++) {
 		struct rel_out o;
 
 		out_init(r, &o, mtu);
-		if (f->seg_cnt > 1)
-			out_seg(r, &o, f, i);
-		else
-			out_whole(r, &o, f);
+		out_seg(r, &o, f, i);
 		if (out_send(r, &o, &rp->peer->addr, &pkt))
 			return i ? 0 : -EAGAIN; /* the rest of it counts as lost */
 	}

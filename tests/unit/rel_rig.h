@@ -198,6 +198,8 @@ static void rig_refused(void *ctx, const struct link_addr *dst)
 	rel_refused(n->port.rel, dst, rig_now(n->rig));
 }
 
+static const struct link_ops no_ops;
+
 static void rig_node_open(struct rig *g, uint32_t i, uint16_t udp_port,
 			  const struct link_room *room)
 {
@@ -210,6 +212,7 @@ static void rig_node_open(struct rig *g, uint32_t i, uint16_t udp_port,
 	rng_seed(&n->node.rng, rng_u64(&g->rng));
 	n->port.node = &n->node;
 	n->port.cls = g->cls;
+	n->port.ops = &no_ops;
 	n->port.self.ip[15] = 1;
 	n->port.self.port = udp_port;
 	n->port.self.nonce = (uint32_t)rng_u64(&g->rng) | 1;

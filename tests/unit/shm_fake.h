@@ -126,6 +126,8 @@ static inline struct link_addr fake_addr(uint32_t salt, uint16_t port, uint32_t 
 	return a;
 }
 
+static const struct link_ops no_ops;
+
 /* @f is zeroed but for what the caller has set in room and node. */
 static inline int fake_open(struct fake *f, const struct link_addr *self)
 {
@@ -139,6 +141,7 @@ static inline int fake_open(struct fake *f, const struct link_addr *self)
 		f->room.dead_after_ns = 30 * NS_PER_SEC;
 	f->port.node = &f->node;
 	f->port.cls = f->is_raw ? LINK_RAW : LINK_RELIABLE;
+	f->port.ops = &no_ops;
 	f->port.self = *self;
 	rc = shm_port_open(&f->port, &f->s);
 	f->port.shm = f->s;

@@ -2,6 +2,8 @@
 // Soft HFI1 end to end: packets, order, loss, what waits, copies, and processes that go, on all paths.
 #include "hfi_pair.h"
 
+#include <poll.h>
+
 /* --- packets --- */
 
 static void body_one(void)
@@ -65,6 +67,45 @@ static void body_burst(void)
 static void send__burst(void **state)
 {
 	on_all_paths(body_burst);
+}
+
+/* Small packets of a burst share datagrams. */
+static void send__few_datagrams(void **state)
+{
+	struct side *a = &g_w.a;
+
+	pair_open(PATH_UDP);
+	assert_int_equal(send_pkt(a, 0, NULL, 0), 0);
+	UNTIL(g_w.b.got_cnt == 1);
+	for (uint32_t i = 1; i <= 64; i++) {
+		struct hfi_hdr h = hdr_to(a, i);
+
+		assert_int_equal(hfi_pio_send(a->c, a->dst, &h, NULL, 0), 0);
+	}
+	hfi_doorbell(a->c);
+	UNTIL(g_w.b.got_cnt == 65);
+	assert_in_range(stats_of(a).net_tx_dgrams, 2, 8);
+	for (uint32_t i = 0; i <= 64; i++)
+		assert_int_equal(hfi_hdr_psn(&g_w.b.got[i].hdr), i);
+	pair_close();
+}
+
+/* An application that sleeps is woken by a packet. */
+static void wait__woken_by_a_packet(void **state)
+{
+	struct side *b = &g_w.b;
+	struct pollfd fd = {.events = POLLIN};
+
+	pair_open(PATH_SHM);
+	settle();
+	fd.fd = hfi_ctxt_wait_fd(b->c);
+	assert_true(fd.fd >= 0);
+	UNTIL(hfi_ctxt_arm(b->c) == 0);
+	assert_int_equal(poll(&fd, 1, 0), 0);
+	assert_int_equal(send_pkt(&g_w.a, 1, NULL, 0), 0);
+	assert_int_equal(poll(&fd, 1, 10000), 1);
+	UNTIL(b->got_cnt == 1);
+	pair_close();
 }
 
 static void connect__chooses_path(void **state)
@@ -197,23 +238,23 @@ static void copy__get_and_put(void **state)
 	fill(theirs, COPY_LEN, 1);
 	assert_int_equal(hfi_expose(b->c, theirs, COPY_LEN, HFI_COPY_GET | HFI_COPY_PUT, &key), 0);
 	assert_int_equal(hfi_expose(b->c, theirs, COPY_LEN, HFI_COPY_GET, &ro), 0);
-	assert_int_equal(hfi_copy(a->c, a->dst, HFI_COPY_GET, ours, COPY_LEN, (uintptr_t)theirs, key, &cookie), 0);
+	assert_int_equal(hfi_copy(a->dst, HFI_COPY_GET, ours, COPY_LEN, (uintptr_t)theirs, key, &cookie), 0);
 	UNTIL(a->copy_cnt == 1);
 	assert_int_equal(a->copy_status, 0);
 	assert_ptr_equal(a->copy_cookie, &cookie);
 	assert_memory_equal(ours, theirs, COPY_LEN);
 	fill(ours, COPY_LEN, 2);
-	assert_int_equal(hfi_copy(a->c, a->dst, HFI_COPY_PUT, ours, COPY_LEN, (uintptr_t)theirs, key, &cookie), 0);
+	assert_int_equal(hfi_copy(a->dst, HFI_COPY_PUT, ours, COPY_LEN, (uintptr_t)theirs, key, &cookie), 0);
 	UNTIL(a->copy_cnt == 2);
 	assert_int_equal(a->copy_status, 0);
 	assert_memory_equal(ours, theirs, COPY_LEN);
 	assert_int_equal(stats_of(a).copy_get_bytes, COPY_LEN);
 	assert_int_equal(stats_of(a).copy_put_bytes, COPY_LEN);
-	assert_int_equal(hfi_copy(a->c, a->dst, HFI_COPY_PUT, ours, 10, (uintptr_t)theirs, ro, &cookie), 0);
+	assert_int_equal(hfi_copy(a->dst, HFI_COPY_PUT, ours, 10, (uintptr_t)theirs, ro, &cookie), 0);
 	UNTIL(a->copy_cnt == 3);
 	assert_int_equal(a->copy_status, -EACCES);
 	hfi_conceal(b->c, key);
-	assert_int_equal(hfi_copy(a->c, a->dst, HFI_COPY_GET, ours, 10, (uintptr_t)theirs, key, &cookie), 0);
+	assert_int_equal(hfi_copy(a->dst, HFI_COPY_GET, ours, 10, (uintptr_t)theirs, key, &cookie), 0);
 	UNTIL(a->copy_cnt == 4);
 	assert_int_equal(a->copy_status, -EACCES);
 	hfi_conceal(b->c, ro);
@@ -225,7 +266,7 @@ static void copy__only_through_shared_memory(void **state)
 	uint8_t byte;
 
 	pair_open(PATH_UDP);
-	assert_int_equal(hfi_copy(g_w.a.c, g_w.a.dst, HFI_COPY_GET, &byte, 1, 0, 1, NULL), -EOPNOTSUPP);
+	assert_int_equal(hfi_copy(g_w.a.dst, HFI_COPY_GET, &byte, 1, 0, 1, NULL), -EOPNOTSUPP);
 	pair_close();
 }
 
@@ -242,7 +283,7 @@ static void copy__ends_with_its_ends(void **state)
 	assert_int_equal(hfi_expose(b->c, theirs, COPY_LEN, HFI_COPY_GET, &key), 0);
 	hfi_conceal(b->c, key);
 	side_ctxt_close(b);
-	if (!hfi_copy(a->c, a->dst, HFI_COPY_GET, ours, COPY_LEN, (uintptr_t)theirs, key, NULL)) {
+	if (!hfi_copy(a->dst, HFI_COPY_GET, ours, COPY_LEN, (uintptr_t)theirs, key, NULL)) {
 		UNTIL(a->copy_cnt == 1);
 		assert_true(a->copy_status == -EACCES || a->copy_status == -ECONNREFUSED);
 	}
@@ -255,6 +296,8 @@ int main(void)
 		cmocka_unit_test(send__any_size),
 		cmocka_unit_test(send__burst),
 		cmocka_unit_test(send__to_itself),
+		cmocka_unit_test(send__few_datagrams),
+		cmocka_unit_test(wait__woken_by_a_packet),
 		cmocka_unit_test(connect__chooses_path),
 		cmocka_unit_test(dst__lives_as_long_as_it_is_held),
 		cmocka_unit_test(gone__told_once),

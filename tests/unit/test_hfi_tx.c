@@ -187,17 +187,17 @@ static void copy__ends(void **state)
 
 	memset(theirs, 5, sizeof(theirs));
 	assert_int_equal(hfi_expose(g_fix.c, theirs, sizeof(theirs), HFI_COPY_GET, &key), 0);
-	assert_int_equal(hfi_copy(g_fix.c, g_fix.dst, HFI_COPY_GET, ours, 100, (uintptr_t)theirs, key, NULL), 0);
+	assert_int_equal(hfi_copy(g_fix.dst, HFI_COPY_GET, ours, 100, (uintptr_t)theirs, key, NULL), 0);
 	hfi_ctxt_poll(g_fix.c);
 	assert_int_equal(g_fix.copies, 1);
 	assert_int_equal(g_fix.copy_status, 0);
 	assert_memory_equal(ours, theirs, 100);
-	assert_int_equal(hfi_copy(g_fix.c, g_fix.dst, HFI_COPY_PUT, ours, 100, (uintptr_t)theirs, key, NULL), 0);
+	assert_int_equal(hfi_copy(g_fix.dst, HFI_COPY_PUT, ours, 100, (uintptr_t)theirs, key, NULL), 0);
 	hfi_ctxt_poll(g_fix.c);
 	assert_int_equal(g_fix.copy_status, -EACCES);
 	g_fake.bulk_verdict = 3; /* a refusal of the frames is one of the copy */
 	g_fake.bulk_verdict_cnt = 1;
-	assert_int_equal(hfi_copy(g_fix.c, g_fix.dst, HFI_COPY_GET, ours, 100, (uintptr_t)theirs, key, NULL), 0);
+	assert_int_equal(hfi_copy(g_fix.dst, HFI_COPY_GET, ours, 100, (uintptr_t)theirs, key, NULL), 0);
 	hfi_ctxt_poll(g_fix.c);
 	assert_int_equal(g_fix.copies, 3);
 	assert_int_equal(g_fix.copy_status, -EACCES);

@@ -293,7 +293,7 @@ void hfi_conceal(struct hfi_ctxt *c, uint32_t key);
  * hfi_copy() - Copy @len bytes between @local and [@raddr, +@len) of the peer's exposed @key; on_copy ends it exactly once if 0 is returned.
  * Return: 0; -EAGAIN; -EOPNOTSUPP not a local peer.
  */
-int hfi_copy(struct hfi_ctxt *c, struct hfi_dst *dst, int op, void *local, size_t len, uint64_t raddr, uint32_t key, void *cookie);
+int hfi_copy(struct hfi_dst *dst, int op, void *local, size_t len, uint64_t raddr, uint32_t key, void *cookie);
 
 /* --- statistics ---------------------------------------------------------------------------------------------------- */
 

@@ -18,10 +18,12 @@ void hfi_conceal(struct hfi_ctxt *c, uint32_t key)
 	link_region_del(c->hfi->node, key);
 }
 
-int hfi_copy(struct hfi_ctxt *c, struct hfi_dst *dst, int op, void *local, size_t len, uint64_t raddr, uint32_t key, void *cookie)
+int hfi_copy(struct hfi_dst *dst, int op, void *local, size_t len, uint64_t raddr, uint32_t key, void *cookie)
 {
-	lock_assert_held(c->hfi->lock);
-	return link_bulk(c->claim.port, dst->peer, op, local, len, raddr, key, cookie);
+	if (!dst->peer)
+		return -ECONNREFUSED;
+	lock_assert_held(dst->c->hfi->lock);
+	return link_bulk(dst->c->claim.port, dst->peer, op, local, len, raddr, key, cookie);
 }
 
 void hfi_copy_end(void *ctx, void *cookie, int status)
