@@ -44,7 +44,7 @@ static int post_one(struct opx_copy *c)
 		return -FI_EINVAL;
 	n = MIN(n, (uint64_t)iov[0].iov_len);
 	c->inflight++;
-	rc = hfi_copy(c->peer->ep->hw, c->peer->flow.dst, c->op, iov[0].iov_base, n, addr, key, c);
+	rc = hfi_copy(c->peer->flow.dst, c->op, iov[0].iov_base, n, addr, key, c);
 	if (rc)
 		c->inflight--;
 	else
