@@ -175,7 +175,8 @@ static inline void answer_ready(struct opx_ep *ep)
 /* Receives name their source by what a packet says of it. False: no such address. */
 static inline bool source_resolve(struct opx_ep *ep, struct kit_recv_args *a)
 {
-	if (likely(!ep->srx.directed || a->src == FI_ADDR_UNSPEC)) {
+	/* a claim names its message by context */
+	if (likely(!ep->srx.directed || a->src == FI_ADDR_UNSPEC || (a->flags & (FI_PEEK | FI_CLAIM)) == FI_CLAIM)) {
 		a->src = FI_ADDR_UNSPEC;
 		return true;
 	}

@@ -170,7 +170,8 @@ void opx_rzv_on_rts(struct opx_peer *peer, const struct hfi_hdr *h, const struct
 	peer->ep->stats.rx_rzv++;
 	in->send_handle = (uint32_t)w1;
 	in->rts_flags = (uint8_t)(w1 >> 32);
-	if (in->rts_flags & OPX_RTS_LOCAL && (!peer->flow.is_local || !opx_pieces_take(&in->cp, data, len))) {
+	/* by the path that it came; our own flow to its sender may be new */
+	if (in->rts_flags & OPX_RTS_LOCAL && (!hfi_dst_is_local(peer->flow.dst) || !opx_pieces_take(&in->cp, data, len))) {
 		peer->ep->stats.rx_malformed++;
 		opx_in_put(in);
 		return;

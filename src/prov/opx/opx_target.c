@@ -77,7 +77,7 @@ static void serve_copy(struct opx_peer *peer, const struct hfi_hdr *h, const str
 		answer(peer, handle, why ? why : OPX_ST_NOMEM);
 		return;
 	}
-	if (!peer->flow.is_local || !opx_pieces_take(&op->cp, data, len)) {
+	if (!hfi_dst_is_local(peer->flow.dst) || !opx_pieces_take(&op->cp, data, len)) {
 		peer->ep->stats.rx_malformed++;
 		opx_op_abandon(op);
 		return;
