@@ -40,6 +40,7 @@ static void value_text(const struct kit_param *row, const struct cxi_params *p, 
 
 	switch (row->type) {
 	case KIT_BOOL:
+	case KIT_FLAG:
 		snprintf(buf, len, "%d", *(const bool *)at);
 		break;
 	case KIT_INT:

@@ -127,6 +127,34 @@ static void ep_bind__av_eq_and_others(void **state)
 	fix_ep_open(&g_fix, &g_ep);
 }
 
+static void ep_unbind__one_direction(void **state)
+{
+	struct kit_cq *cq = cq_open(&g_fix), *rx = cq_open(&g_fix);
+	struct kit_cntr *c = cntr_open(&g_fix);
+	struct kit_ep *ep = &g_ep.kit;
+
+	ep->binds_late = ep->enabled = true;
+	assert_int_equal(kit_ep_bind(ep, &cq->fid.fid, FI_TRANSMIT | FI_RECV), 0);
+	assert_int_equal(kit_ep_bind(ep, &c->fid.fid, FI_SEND | FI_RECV), 0);
+	kit_ep_unbind(ep, FI_RECV);
+	assert_null(ep->rx_cq);
+	assert_null(ep->cntr[KIT_CNTR_RECV]);
+	assert_ptr_equal(ep->tx_cq, cq);
+	assert_int_equal(cq->ep_cnt, 1); /* sends still complete there */
+	assert_int_equal(c->ep_cnt, 1);
+	assert_int_equal(fi_close(&cq->fid.fid), -FI_EBUSY);
+	assert_int_equal(kit_ep_bind(ep, &rx->fid.fid, FI_RECV), 0);
+	kit_ep_unbind(ep, FI_TRANSMIT);
+	assert_int_equal(cq->ep_cnt, 0);
+	assert_int_equal(c->ep_cnt, 0);
+	assert_int_equal(fi_close(&cq->fid.fid), 0);
+	assert_int_equal(fi_close(&c->fid.fid), 0);
+	assert_int_equal(fi_close(&rx->fid.fid), -FI_EBUSY);
+	kit_ep_fini(ep);
+	assert_int_equal(fi_close(&rx->fid.fid), 0);
+	fix_ep_open(&g_fix, &g_ep);
+}
+
 static void ep_enable_check__what_the_caps_need(void **state)
 {
 	struct kit_cq *cq = cq_open(&g_fix);
@@ -283,6 +311,7 @@ int main(void)
 		T(ep_bind__cq_rules),
 		T(ep_bind__counter_rules),
 		T(ep_bind__av_eq_and_others),
+		T(ep_unbind__one_direction),
 		T(ep_enable_check__what_the_caps_need),
 		T(ep_control__operation_flags),
 		T(ep_init__survives_every_failed_allocation),

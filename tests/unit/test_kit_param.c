@@ -11,6 +11,8 @@ struct vals {
 	size_t size;
 	size_t any;
 	char str[KIT_PARAM_STR];
+	bool either;
+	char text[KIT_PARAM_TEXT];
 };
 
 static const struct kit_param g_tab[] = {
@@ -19,11 +21,13 @@ static const struct kit_param g_tab[] = {
 	{"size", KIT_SIZE, "a size", offsetof(struct vals, size), 1, 4096},
 	{"any", KIT_SIZE, "any size", offsetof(struct vals, any), 0, 0},
 	{"str", KIT_STRING, "a string", offsetof(struct vals, str), 0, 0},
+	{"either", KIT_FLAG, "a number or a word", offsetof(struct vals, either), 0, 0},
+	{"text", KIT_STRING, "a long string", offsetof(struct vals, text), 0, KIT_PARAM_TEXT},
 };
 
 static const struct vals g_default = {.num = 42, .size = 43, .any = 44, .str = "forty-five"};
 static const char *const g_env[] = {"FI_FIX_FLAG", "FI_FIX_NUM", "FI_FIX_SIZE", "FI_FIX_ANY",
-				    "FI_FIX_STR"};
+				    "FI_FIX_STR", "FI_FIX_EITHER", "FI_FIX_TEXT"};
 
 static int setup(void **state)
 {
@@ -81,6 +85,46 @@ static void params__good_values(void **state)
 		assert_string_equal(v.str, row[i].want.str);
 		assert_true(kit_param_is_set(&g_fix_prov, strchr(row[i].env + 3, '_') + 1));
 	}
+}
+
+static void params__flags_are_numbers_or_words(void **state)
+{
+	static const struct {
+		const char *text;
+		int want; /* -1: refused */
+	} row[] = {{"0", 0},  {"1", 1},	  {"7", 1},   {"-1", 1},  {"0x0", 0}, {"no", 0},
+		   {"ON", 1}, {"yes", 1}, {"", -1},   {"2x", -1}, {"maybe", -1}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
+		struct vals v;
+
+		setup(NULL);
+		setenv("FI_FIX_EITHER", row[i].text, 1);
+		assert_int_equal(load(&v), row[i].want < 0 ? -FI_EINVAL : 0);
+		assert_int_equal(v.either, row[i].want == 1);
+		assert_int_equal(g_fix_log.cnt, row[i].want < 0);
+	}
+}
+
+static void params__strings_are_as_long_as_their_row_says(void **state)
+{
+	static char text[KIT_PARAM_TEXT + 1];
+	struct vals v;
+
+	memset(text, 'x', KIT_PARAM_TEXT - 1);
+	setenv("FI_FIX_TEXT", text, 1);
+	assert_int_equal(load(&v), 0);
+	assert_string_equal(v.text, text);
+	text[KIT_PARAM_TEXT - 1] = 'x';
+	setenv("FI_FIX_TEXT", text, 1);
+	assert_int_equal(load(&v), -FI_EINVAL);
+	assert_string_equal(v.text, "");
+	assert_non_null(strstr(g_fix_log.last, "at most 4096 bytes"));
+	unsetenv("FI_FIX_TEXT");
+	text[KIT_PARAM_STR] = '\0';
+	setenv("FI_FIX_STR", text, 1);
+	assert_int_equal(load(&v), -FI_EINVAL);
+	assert_non_null(strstr(g_fix_log.last, "at most 255 bytes"));
 }
 
 static void params__bad_values_change_nothing_and_say_why(void **state)
@@ -193,6 +237,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(params__unset_keeps_defaults),
 		T(params__good_values),
+		T(params__flags_are_numbers_or_words),
+		T(params__strings_are_as_long_as_their_row_says),
 		T(params__bad_values_change_nothing_and_say_why),
 		T(params__string_has_a_limit),
 		T(params__one_bad_value_does_not_spoil_the_others),
