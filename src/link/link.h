@@ -181,8 +181,9 @@ int link_send(struct link_port *p, struct link_peer *peer, const void *hdr, size
 /** link_send_one() - link_send() of a frame that lies in one piece, header included: the quick way for small ones. RAW: @cookie is NULL. */
 int link_send_one(struct link_port *p, struct link_peer *peer, const void *frame, size_t len, void *cookie);
 /**
- * link_direct_begin() - Where to write a small frame of a RELIABLE port to a peer on this host, so that it is copied only
- * once. Nobody hears of it again unless it fails (on_lost). At most LINK_DIRECT_CNT are on their way.
+ * link_direct_begin() - Where to write a small frame of a RELIABLE or RAW port to a peer on this host, so that it is copied
+ * only once. Nobody hears of it again unless it fails (RELIABLE: on_lost). At most LINK_DIRECT_CNT of a RELIABLE port are on
+ * their way.
  * @len: header included, <= LINK_DIRECT_MAX.
  * Return: @len bytes, to be written and given off by link_direct_end() before anything else is done with @p;
  *         NULL: not to this peer, or not now, link_send() knows more.

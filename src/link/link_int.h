@@ -208,6 +208,9 @@ int shm_send_one(struct shm_peer *sp, const void *frame, size_t len, void *cooki
 /** shm_direct_begin() - link_direct_begin() through shared memory, shm_direct_end() its end. */
 uint8_t *shm_direct_begin(struct shm_peer *sp, size_t len);
 void shm_direct_end(struct shm_peer *sp, uint8_t *frame, size_t len);
+/** shm_raw_begin() - link_direct_begin() of a RAW port, shm_raw_end() its end. */
+uint8_t *shm_raw_begin(struct shm_peer *sp, size_t len);
+void shm_raw_end(struct shm_peer *sp, size_t len);
 /** shm_send_dgram() - A datagram of the reliability module over shared memory (faults or capture on): may be lost. */
 int shm_send_dgram(struct shm_peer *sp, const struct iovec *iov, int iov_cnt);
 /** shm_poll() - Frames in (port_deliver), datagrams in (@dgram), refusals, completions (port_sent). Return: events. */

@@ -336,12 +336,19 @@ uint8_t *link_direct_begin(struct link_port *p, struct link_peer *peer, size_t l
 {
 	lock_assert_held(p->node->lock);
 	/* a peer with shared memory is alive, and its path is chosen */
-	return likely(peer->shm && p->cls == LINK_RELIABLE) ? shm_direct_begin(peer->shm, len) : NULL;
+	if (unlikely(!peer->shm))
+		return NULL;
+	if (likely(p->cls == LINK_RELIABLE))
+		return shm_direct_begin(peer->shm, len);
+	return p->cls == LINK_RAW ? shm_raw_begin(peer->shm, len) : NULL;
 }
 
 void link_direct_end(struct link_port *p, struct link_peer *peer, uint8_t *frame, size_t len)
 {
-	shm_direct_end(peer->shm, frame, len);
+	if (likely(p->cls == LINK_RELIABLE))
+		shm_direct_end(peer->shm, frame, len);
+	else
+		shm_raw_end(peer->shm, len);
 	p->stats.shm_tx_frames++;
 	p->stats.tx_frames++;
 	p->stats.tx_bytes += len;

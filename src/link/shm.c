@@ -332,6 +332,16 @@ void shm_direct_end(struct shm_peer *sp, uint8_t *frame, size_t len)
 	ring_if_wanted(sp);
 }
 
+uint8_t *shm_raw_begin(struct shm_peer *sp, size_t len)
+{
+	return likely(sp->tx_mode == SHM_TX_OWN) ? inline_begin(sp, len, NULL) : NULL;
+}
+
+void shm_raw_end(struct shm_peer *sp, size_t len)
+{
+	inline_end(sp, LINK_K_NIC, SHM_FMT_NIC, len, NULL);
+}
+
 int shm_send_dgram(struct shm_peer *sp, const struct iovec *iov, int iov_cnt)
 {
 	struct out o = {.hdr = "", .iov = iov, .iov_cnt = iov_cnt, .fmt = SHM_FMT_DGRAM};

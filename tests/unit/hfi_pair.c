@@ -101,9 +101,16 @@ int side_ctxt_open(struct side *s, int ctxt)
 	return rc;
 }
 
+static bool is_threaded;
+
+void pair_threads(bool has_threads)
+{
+	is_threaded = has_threads;
+}
+
 static void side_open(struct side *s, int unit)
 {
-	struct hfi_open_attr attr = {.unit = unit, .lock = &s->lock, .no_thread = true, .sim = g_w.sim, .no_shm = g_w.path == PATH_UDP};
+	struct hfi_open_attr attr = {.unit = unit, .lock = &s->lock, .no_thread = !is_threaded, .sim = g_w.sim, .no_shm = g_w.path == PATH_UDP};
 
 	s->got = calloc(GOT_MAX, sizeof(*s->got));
 	assert_non_null(s->got);

@@ -53,6 +53,8 @@ extern uint64_t g_until_ns;
 
 /** pair_env() - The room; before the first test. */
 void pair_env(void);
+/** pair_threads() - Whether the adapters opened from now on have threads. */
+void pair_threads(bool has_threads);
 /** pair_open(), pair_close() - Both sides, with contexts that know each other, on @path; both locks are held in between. */
 void pair_open(enum path path);
 void pair_close(void);

@@ -3,6 +3,7 @@
 #include "hfi_pair.h"
 
 #include <poll.h>
+#include <time.h>
 
 /* --- packets --- */
 
@@ -106,6 +107,54 @@ static void wait__woken_by_a_packet(void **state)
 	assert_int_equal(poll(&fd, 1, 10000), 1);
 	UNTIL(b->got_cnt == 1);
 	pair_close();
+}
+
+/* While the application computes the adapter's thread takes what comes: from this host all of it, from others what the queue holds. */
+static void computing(enum path path, uint32_t cnt)
+{
+	struct side *a = &g_w.a, *b = &g_w.b;
+	const struct timespec nap = {.tv_nsec = 1000000};
+	struct hfi_stats st;
+
+	pair_threads(true);
+	pair_open(path);
+	assert_int_equal(send_pkt(a, 0, NULL, 0), 0);
+	UNTIL(b->got_cnt == 1);
+	b->refuses = true;
+	for (uint32_t i = 1; i <= cnt; i++) {
+		struct hfi_hdr h = hdr_to(a, i);
+
+		while (hfi_pio_send(a->c, a->dst, &h, NULL, 0) == -EAGAIN)
+			hfi_ctxt_poll(a->c);
+	}
+	hfi_doorbell(a->c);
+	g_until_ns = now_ns() + REAL_NS * unit_slow();
+	do {
+		lock_release(&b->lock);
+		nanosleep(&nap, NULL);
+		lock_acquire(&b->lock);
+		st = stats_of(b);
+		assert_true(now_ns() < g_until_ns);
+	} while (st.rcv_parked + st.drop[HFI_DROP_RCVHDRQ_FULL] + b->got_cnt <= cnt);
+	UNTIL(b->got_cnt == 1 + cnt - st.drop[HFI_DROP_RCVHDRQ_FULL]);
+	for (uint32_t i = 0; i < b->got_cnt; i++)
+		assert_int_equal(hfi_hdr_psn(&b->got[i].hdr), i);
+	if (path == PATH_SHM)
+		assert_int_equal(b->got_cnt, 1 + cnt);
+	else
+		assert_true(b->got_cnt < 1 + cnt);
+	pair_close();
+	pair_threads(false);
+}
+
+static void computing__nothing_local_is_lost(void **state)
+{
+	computing(PATH_SHM, 200);
+}
+
+static void computing__natural_loss(void **state)
+{
+	computing(PATH_UDP, 200);
 }
 
 static void connect__chooses_path(void **state)
@@ -298,6 +347,8 @@ int main(void)
 		cmocka_unit_test(send__to_itself),
 		cmocka_unit_test(send__few_datagrams),
 		cmocka_unit_test(wait__woken_by_a_packet),
+		cmocka_unit_test(computing__nothing_local_is_lost),
+		cmocka_unit_test(computing__natural_loss),
 		cmocka_unit_test(connect__chooses_path),
 		cmocka_unit_test(dst__lives_as_long_as_it_is_held),
 		cmocka_unit_test(gone__told_once),

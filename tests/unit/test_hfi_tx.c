@@ -48,7 +48,7 @@ static void check_hdr(const struct hfi_hdr *h, uint32_t len)
 	assert_int_equal(h->opcode, 0xfc);
 }
 
-static void pio__header_and_bytes(void **state)
+static void header_and_bytes(void)
 {
 	static uint8_t buf[HFI_MTU];
 	struct link_port *port = pair_port(on_frame);
@@ -67,6 +67,15 @@ static void pio__header_and_bytes(void **state)
 	}
 	assert_int_equal(stats_now().shm_tx_pkts, stats_now().pio_pkts);
 	link_port_close(port);
+}
+
+static void pio__header_and_bytes(void **state)
+{
+	header_and_bytes();
+	assert_int_equal(g_fake.directs, 0);
+	g_fake.has_direct = true;
+	header_and_bytes();
+	assert_true(g_fake.directs > 60);
 }
 
 static void pio__counts(void **state)

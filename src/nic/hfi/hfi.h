@@ -22,7 +22,9 @@
  * Packets are handed to on_pkt straight from the wire while the application polls. While it computes, the adapter's thread takes them off
  * the wire and shows them with is_service set: what on_pkt does not take then waits in the receive header queue (RcvHdrQ entry and eager
  * buffer), and when that is full a packet from another host is dropped: the natural loss. Packets from this host are never dropped; the
- * provider bounds them by its own window.
+ * provider bounds them by its own window. What is taken with is_service overtakes what waits.
+ *
+ * A port that is down forwards nothing to or from other hosts; what shared memory carries does not pass it.
  *
  * Differences from the real adapter, all for speed: the header queue is written only for packets that have to wait; PIO credits come back
  * when the link has taken the packet; the eight bytes of the PBC, which never leave a real adapter, carry the flow key of a pair of contexts.
@@ -168,7 +170,8 @@ struct hfi_ctxt_attr {
 	hfi_pkt_fn on_pkt;
 	/*
 	 * The process at @dst is gone (seen: closed, killed, or its port refuses): @status -ECONNREFUSED or -ETIMEDOUT. What was on its way is lost;
-	 * whoever opens there next is another one. May be NULL.
+	 * whoever opens there next is another one. Comes after all that @dst has sent and, through shared memory, before anything of its successor:
+	 * in hfi_ctxt_poll(), or from the adapter's thread if nothing of @dst waits. May be NULL.
 	 */
 	void (*on_gone)(void *ctx, struct hfi_dst *dst, int status);
 	/* A hfi_copy() has ended: 0; -EACCES key or range wrong at its owner; -ECONNREFUSED, -ETIMEDOUT, -ECANCELED. May be NULL. */
@@ -206,7 +209,7 @@ int hfi_ctxt_arm(struct hfi_ctxt *c);
 
 /* --- destinations -------------------------------------------------------------------------------------------------- */
 
-/** hfi_dst_get() - Context @rx of the port with @lid, as seen by @c; one reference. Return: 0; -ENOMEM; -ENETUNREACH (logged); -EINVAL @lid or @rx out of range. */
+/** hfi_dst_get() - Context @rx (of a shared one sub-context 0) of the port with @lid, as seen by @c; one reference. Return: 0; -ENOMEM; -ENETUNREACH (logged); -EINVAL @lid or @rx out of range. */
 int hfi_dst_get(struct hfi_ctxt *c, uint16_t lid, uint8_t rx, struct hfi_dst **out);
 void hfi_dst_hold(struct hfi_dst *dst); /* one more reference, also to pkt->src beyond its call */
 void hfi_dst_put(struct hfi_dst *dst);

@@ -4,6 +4,25 @@
 
 #include <errno.h>
 
+#define DIRECT_MAX (LINK_DIRECT_MAX - sizeof(struct hfi_hdr)) /* bytes of payload that are copied only once */
+
+/* A small packet, straight to where its receiver reads it. Return: false: not to this one, or not now. */
+static inline bool send_direct(struct hfi_ctxt *c, struct hfi_dst *dst, const struct hfi_hdr *hdr, const struct iovec *iov, int iov_cnt, size_t len)
+{
+	uint8_t *frame = link_direct_begin(c->claim.port, dst->peer, sizeof(*hdr) + len), *at;
+
+	if (unlikely(!frame))
+		return false;
+	memcpy(frame, hdr, sizeof(*hdr));
+	at = frame + sizeof(*hdr);
+	for (int i = 0; i < iov_cnt; i++) {
+		copy_small(at, iov[i].iov_base, iov[i].iov_len);
+		at += iov[i].iov_len;
+	}
+	link_direct_end(c->claim.port, dst->peer, frame, sizeof(*hdr) + len);
+	return true;
+}
+
 int hfi_tx_send(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr, const struct iovec *iov, int iov_cnt, size_t len)
 {
 	hdr->pktlen = be16_put(hfi_wire_pktlen((uint32_t)len));
@@ -12,6 +31,8 @@ int hfi_tx_send(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr, co
 		return -ENETDOWN;
 	if (likely(!len))
 		return link_send_one(c->claim.port, dst->peer, hdr, sizeof(*hdr), NULL);
+	if (likely(len <= DIRECT_MAX) && send_direct(c, dst, hdr, iov, iov_cnt, len))
+		return 0;
 	return link_send(c->claim.port, dst->peer, hdr, sizeof(*hdr), iov, iov_cnt, NULL);
 }
 
