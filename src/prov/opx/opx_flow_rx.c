@@ -139,8 +139,8 @@ static void rx_slow(struct opx_rel *rel, struct opx_flow *f, const struct hfi_pk
 			opx_ud_resynch(rel, pkt->src, key);
 		return;
 	}
-	if (key != f->rx_key)
-		opx_flow_begin_rx(f);
+	if (key != f->rx_key && !opx_flow_begin_rx(f))
+		return;
 	f->heard = true;
 	off = psn_diff(psn, f->rx_psn);
 	if (off < 0) {
