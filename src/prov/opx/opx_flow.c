@@ -71,7 +71,6 @@ static void flow_reset(struct opx_flow *f)
 	f->is_local = f->is_fast = f->is_armed = false;
 	f->rx_key = f->rx_cookie = 0;
 	f->rx_psn = OPX_PSN_NONE;
-	f->rx_told = 0;
 	f->ack_mask = rel->pre_ack_mask;
 	f->owes_ack = f->rx_wrapped = false;
 	STAILQ_INIT(&f->queue);
@@ -250,7 +249,7 @@ bool opx_flow_begin_rx(struct opx_flow *f)
 	f->rx_cookie = f->rx_cookie_next;
 	f->peer_epoch = f->epoch_next;
 	f->rx_key_next = 0;
-	f->rx_psn = f->rx_told = 0;
+	f->rx_psn = 0;
 	f->rx_wrapped = false;
 	f->peer_addr = f->addr_next;
 	f->ack_mask = hfi_dst_is_local(f->dst) ? OPX_WINDOW_LOCAL / 4 - 1 : f->rel->pre_ack_mask;

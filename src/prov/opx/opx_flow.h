@@ -73,15 +73,18 @@ struct opx_rel_ops {
 	 * written, only @data->len may be used.
 	 */
 	void (*deliver)(void *ctx, struct opx_flow *f, const struct hfi_hdr *h, const struct view *data, enum hfi_rcv_type type);
-	/* An expected packet that is neither duplicate nor stale is about to be counted: write its payload. Return: false, treat it as lost. May be NULL. */
+	/*
+	 * An expected packet that is no duplicate is about to be counted: write its payload. Return: false: treat it as lost, it will come again; so
+	 * true where it has no place any more and never will. May be NULL.
+	 */
 	bool (*place)(void *ctx, struct opx_flow *f, const struct hfi_pkt *pkt);
 	/* Packets that refer to memory of @op have been retired: @cnt of them. */
 	void (*retired)(void *ctx, struct opx_op *op, uint32_t cnt);
 	/* The flow may take packets again after a call for it has returned -FI_EAGAIN. */
 	void (*room)(void *ctx, struct opx_flow *f);
 	/*
-	 * The flow has ended: enum opx_status (PEER_GONE, PEER_SILENT, PEER_REPLACED, NET_DOWN, UNREACH). All its packets were retired (retired() was called).
-	 * It is as new: the next post begins with a handshake.
+	 * The flow has ended: enum opx_status (PEER_GONE, PEER_SILENT, PEER_REPLACED, NET_DOWN, UNREACH). All its packets were retired (retired() was
+	 * called). It is as new: the next post begins with a handshake.
 	 */
 	void (*dead)(void *ctx, struct opx_flow *f, enum opx_status why);
 	/* A packet from a context that has no flow yet: make one. NULL: no memory, drop it. */
@@ -128,25 +131,26 @@ struct opx_flow {
 	struct hfi_dst *dst;         /* one reference */
 	uint64_t peer_addr;          /* its 8 bytes, from the handshake; 0: not known yet */
 	struct hfi_hdr hdr;          /* template from hfi_dst_hdr() with the key */
-	/* tx */
-	uint64_t tx_key;
+	/* what every packet looks at */
+	uint64_t rx_key;             /* 0: no stream */
+	uint32_t rx_psn;             /* next expected; OPX_PSN_NONE: no stream */
+	uint32_t ahead_cnt;          /* packets in ahead */
+	uint32_t ack_mask;           /* acknowledge when rx_psn has none of these bits */
 	uint32_t tx_psn;             /* next to assign, 24 bits */
 	uint32_t tx_una;             /* oldest not acknowledged */
+	bool heard;                  /* since heard_ns */
+	bool is_fast;                /* OPEN, local, not doomed, nothing queued */
+	/* tx */
+	bool is_local, wants_room, is_listed;
+	bool is_armed;               /* ping_ns holds */
 	uint8_t state;               /* enum opx_flow_state */
 	uint8_t doom;                /* enum opx_status: it ends at the next progress; 0 */
-	bool is_local;
-	bool is_fast;                /* OPEN, local, not doomed, nothing queued */
-	bool wants_room, is_listed;
-	bool is_armed;               /* ping_ns holds */
+	uint64_t tx_key;
 	/* rx */
-	bool heard;                  /* since heard_ns */
+	uint64_t rx_cookie;
+	uint64_t rx_key_next, rx_cookie_next, epoch_next, addr_next; /* of the stream that is announced, and not begun yet; key 0: none */
 	bool owes_ack;
 	bool rx_wrapped;             /* more than 2^24 packets have come */
-	uint32_t rx_psn;             /* next expected; OPX_PSN_NONE: no stream */
-	uint32_t rx_told;            /* acknowledged up to here */
-	uint32_t ack_mask;           /* acknowledge when rx_psn has none of these bits */
-	uint64_t rx_key, rx_cookie;
-	uint64_t rx_key_next, rx_cookie_next, epoch_next, addr_next; /* of the stream that is announced, and not begun yet; key 0: none */
 	/* lossy; a local flow has only packets in its queue that found no room */
 	struct opx_replay_q queue;   /* in PSN order; those from unsent on have not been sent */
 	struct opx_replay *unsent;
@@ -159,7 +163,6 @@ struct opx_flow {
 	bool asks;                   /* a PING at the next progress */
 	uint8_t hurries;             /* such PINGs since something was acknowledged */
 	struct opx_replay_q ahead;   /* received before their turn, in PSN order */
-	uint32_t ahead_cnt;
 	/* timers */
 	uint32_t waits;              /* opx_flow_wait() */
 	uint32_t fruitless;          /* PINGs since something was acknowledged */

@@ -251,7 +251,7 @@ static int post_later(struct opx_flow *f, const struct hfi_hdr *h, const struct 
 	return 0;
 }
 
-static int post_slow(struct opx_flow *f, struct hfi_hdr *h, const struct post *p)
+static __attribute__((noinline)) int post_slow(struct opx_flow *f, struct hfi_hdr *h, const struct post *p)
 {
 	int rc = p->len > f->rel->mtu || p->iov_cnt > HFI_IOV_MAX ? -FI_EMSGSIZE : opx_flow_open(f);
 

@@ -80,9 +80,7 @@ void opx_ud_ack(struct opx_flow *f, uint32_t serial)
 	if (ack_send(f, f->rx_key, range_put(psn_add(f->rx_psn, 0u - cnt), cnt), serial) == -FI_EAGAIN) {
 		f->owes_ack = true;
 		opx_flow_attend(f);
-		return;
 	}
-	f->rx_told = f->rx_psn;
 }
 
 void opx_ud_ack_range(struct opx_flow *f, uint32_t first, uint32_t cnt, uint32_t serial)
