@@ -232,6 +232,8 @@ bool rig_sdma_step(struct hfi_ctxt *c)
 		off -= skip;
 		n += take;
 	}
+	if (s->sent + 1 == s->req.npkts)
+		h.ecn |= s->req.last_ecn;
 	wire_send(c->n->g, c->n->idx, s->req.dst->to, &h, &(struct iovec){buf, n}, 1);
 	if (++s->sent == s->req.npkts) {
 		c->sdma_st[c->sdma_head] = HFI_SDMA_COMPLETE;
