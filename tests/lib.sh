@@ -70,7 +70,7 @@ mca_btl=(--mca pml ob1 --mca btl "ofi,self" --mca btl_ofi_mode 2 --mca opal_comm
 mpi_run() {
 	local ranks=$1 limit=$2 v pass_env=()
 	shift 2
-	for v in FI_PROVIDER_PATH SEED "${!SOFTFABRIC_@}" "${!FI_EFA_@}" "${!FI_CXI_@}" "${!MPI_KIT_@}"; do
+	for v in FI_PROVIDER_PATH SEED "${!SOFTFABRIC_@}" "${!FI_EFA_@}" "${!FI_CXI_@}" "${!FI_OPX_@}" "${!MPI_KIT_@}"; do
 		[ -n "${!v+set}" ] && pass_env+=(-x "$v")
 	done
 	timeout -k 5 "$limit" mpirun --oversubscribe --bind-to none -np "$ranks" "${pass_env[@]:+${pass_env[@]}}" "$@"

@@ -32,10 +32,13 @@ if [ "$target" = lib ]; then
 fi
 [ -f "$dir/libsf.a" ] || lib
 cd "$src" || exit 1
-prov=efa def=
-case $target in cxi_*) prov=cxi def=-DFUZZ_CXI ;; esac
+prov=efa def= more=
+case $target in
+cxi_*) prov=cxi def=-DFUZZ_CXI ;;
+opx_rel) more="$(ls src/prov/opx/opx_flow*.c) src/prov/opx/opx_proto.c tests/unit/opx_rig.c tests/unit/opx_wire.c" ;;
+esac
 # shellcheck disable=SC2086
-$cc $flags $san -fsanitize=fuzzer $def "tests/fuzz/fuzz_${target#cxi_}.c" "$dir/lib$prov.a" "$dir/libsf.a" -o "$dir/fuzz_$target" \
+$cc $flags $san -fsanitize=fuzzer $def "tests/fuzz/fuzz_${target#cxi_}.c" $more "$dir/lib$prov.a" "$dir/libsf.a" -o "$dir/fuzz_$target" \
 	-lfabric -lcmocka -lpthread -lm -lrt || exit 1
 mkdir -p "$dir/$target"
 cd "$dir/$target" || exit 1

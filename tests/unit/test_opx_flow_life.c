@@ -75,10 +75,10 @@ static void opx_flow__init_of_the_same_epoch_resets_nothing(void **state)
 	pair_open(&g, 4, false);
 	key = rig_flow(&g, 1, 0)->rx_key;
 	sent = g.sent;
-	assert_true(forge(&g, 0, 1, ud(OPX_UD_INIT, 0, rig_flow(&g, 1, 0)->rx_epoch, 123, 0)));
+	assert_true(forge(&g, 0, 1, ud(OPX_UD_INIT, 0, rig_flow(&g, 1, 0)->peer_epoch, rig_flow(&g, 1, 0)->rx_cookie, 0)));
 	assert_int_equal(g.sent, sent + 1);
 	assert_int_equal(le64_get(TAILQ_LAST(&g.wire, rig_pkts)->hdr.w[1]), key);
-	assert_int_equal(le64_get(TAILQ_LAST(&g.wire, rig_pkts)->hdr.key), 123);
+	assert_int_equal(le64_get(TAILQ_LAST(&g.wire, rig_pkts)->hdr.key), rig_flow(&g, 1, 0)->rx_cookie);
 	assert_int_equal(rig_flow(&g, 1, 0)->rx_key_next, 0);
 	run_more(&g);
 	rig_close(&g);
@@ -577,23 +577,45 @@ static void opx_flow__port_down(void **state)
 	}
 }
 
-/* One end gives up on the other, which lives: both begin anew, and nothing is taken for an old packet. */
+/*
+ * One end gives up on the other, which lives: both begin anew, nothing is taken for an old packet, and it is not taken for one end more.
+ * Whichever streams there were, and whoever speaks first after it.
+ */
 static void opx_flow__one_sided_end(void **state)
 {
 	struct rig g;
 
 	(void)state;
-	for (int local = 0; local < 2; local++) {
-		pair_open(&g, 26, local);
-		opx_flow_doom(rig_flow(&g, 0, 1), OPX_ST_PEER_SILENT);
-		rig_run_for(&g, NS_PER_MS);
-		rig_peer(&g, 0, 1)->want = 50;
-		rig_run_for(&g, 100 * NS_PER_MS);
-		assert_int_equal(rig_peer(&g, 1, 0)->why, OPX_ST_PEER_REPLACED);
-		rig_peer(&g, 1, 0)->want = 50;
+	for (uint32_t i = 0; i < 2 * 3 * 3 * 2; i++) {
+		bool local = i & 1, restart = i / 18;
+		uint32_t had = 1 + i / 2 % 3, speaks = 1 + i / 6 % 3; /* bit 0: from 0, bit 1: from 1 */
+
+		rig_open(&g, 2, 26 + i, local);
+		rig_peer(&g, 0, 1)->want = had & 1 ? 30 : 0;
+		rig_peer(&g, 1, 0)->want = had & 2 ? 30 : 0;
 		assert_true(rig_run(&g, NS_PER_SEC));
+		if (restart) {
+			rig_node_close(&g, 0, true);
+			rig_node_open(&g, 0);
+		} else {
+			opx_flow_doom(rig_flow(&g, 0, 1), OPX_ST_PEER_SILENT);
+			rig_step(&g, g.now + NS_PER_MS);
+		}
+		rig_peer(&g, 0, 1)->want = speaks & 1 ? 50 : 0;
+		rig_peer(&g, 1, 0)->want = speaks & 2 ? 50 : 0;
+		rig_run_for(&g, 100 * NS_PER_MS);
+		rig_peer(&g, 0, 1)->want += 50;
+		rig_peer(&g, 1, 0)->want += 50;
+		if (restart) /* what was sent before the end was known may be lost, no more */
+			rig_run_for(&g, 100 * NS_PER_MS);
+		rig_run_for(&g, 100 * NS_PER_MS);
 		assert_int_equal(rig_peer(&g, 1, 0)->deads, 1);
-		assert_int_equal(rig_peer(&g, 0, 1)->deads, 1);
+		assert_int_equal(rig_peer(&g, 1, 0)->why, OPX_ST_PEER_REPLACED);
+		assert_int_equal(rig_peer(&g, 0, 1)->deads, !restart);
+		assert_int_equal(rig_flow(&g, 0, 1)->epoch, rig_flow(&g, 1, 0)->peer_epoch);
+		assert_int_equal(rig_flow(&g, 1, 0)->epoch, rig_flow(&g, 0, 1)->peer_epoch);
+		assert_int_equal(rig_peer(&g, 0, 1)->want + rig_peer(&g, 1, 0)->want, 0);
+		assert_true(opx_rel_drained(g.n[0].rel) && opx_rel_drained(g.n[1].rel));
 		rig_close(&g);
 	}
 }

@@ -50,6 +50,25 @@ static void opx_flow__local_window(void **state)
 	rig_close(&g);
 }
 
+/* An ACK that finds no credits goes later: the sender waits for nothing else. */
+static void opx_flow__ack_that_is_owed(void **state)
+{
+	struct rig g;
+
+	(void)state;
+	pair_open(&g, 21, true);
+	assert_int_equal(fill(&g, 32, 0), OPX_WINDOW_LOCAL - 1);
+	g.n[1].pio_err = -EAGAIN;
+	rig_run_for(&g, NS_PER_MS);
+	assert_int_equal(rig_peer(&g, 1, 0)->delivered, OPX_WINDOW_LOCAL);
+	assert_true(rig_peer(&g, 0, 1)->is_blocked);
+	g.n[1].pio_err = 0;
+	rig_run_for(&g, NS_PER_MS);
+	assert_false(rig_peer(&g, 0, 1)->is_blocked);
+	assert_int_equal(rig_stats(&g, 0)->pings_tx, 0);
+	rig_close(&g);
+}
+
 static void opx_flow__no_credits_lose_no_psn(void **state)
 {
 	struct rig g;
@@ -223,7 +242,7 @@ static void opx_flow__psn_wraps(void **state)
 			struct opx_flow *f = rig_flow(&g, n, 1 - n);
 
 			rig_run_for(&g, NS_PER_MS);
-			f->tx_psn = f->tx_una = f->ping_una = f->recover = f->rx_psn = f->rx_told = start;
+			f->tx_psn = f->tx_una = f->ping_una = f->recover = f->rx_psn = start;
 		}
 		g.loss = i % 3 ? 0.1 : 0;
 		g.dup = g.reorder = i % 4 ? 0.05 : 0;
@@ -494,6 +513,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(opx_flow__local_window),
+		cmocka_unit_test(opx_flow__ack_that_is_owed),
 		cmocka_unit_test(opx_flow__no_credits_lose_no_psn),
 		cmocka_unit_test(opx_flow__fast_path_is_bare),
 		cmocka_unit_test(opx_flow__congestion_window),

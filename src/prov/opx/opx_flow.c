@@ -57,7 +57,7 @@ void opx_replay_free(struct opx_rel *rel, struct opx_replay *r)
 
 /* --- one flow ----------------------------------------------------------------------------------------------------- */
 
-/* As new, but for what is known of a stream that its peer has announced, and for what its owner waits for. */
+/* As new, but for a stream that its peer has announced, and for what its owner waits for. */
 static void flow_reset(struct opx_flow *f)
 {
 	struct opx_rel *rel = f->rel;
@@ -69,9 +69,8 @@ static void flow_reset(struct opx_flow *f)
 	f->tx_key = 0;
 	f->tx_psn = f->tx_una = 0;
 	f->is_local = f->is_fast = f->is_armed = false;
-	f->rx_key = f->rx_epoch = 0;
+	f->rx_key = f->rx_cookie = 0;
 	f->rx_psn = OPX_PSN_NONE;
-	f->rx_told = 0;
 	f->ack_mask = rel->pre_ack_mask;
 	f->owes_ack = f->rx_wrapped = false;
 	STAILQ_INIT(&f->queue);
@@ -83,7 +82,10 @@ static void flow_reset(struct opx_flow *f)
 	f->resends = f->serial = f->again = f->fruitless = f->ping_una = 0;
 	f->is_answered = true;
 	f->asks = false;
-	f->cookie = 0;
+	f->hurries = 0;
+	f->cookie = f->peer_epoch = 0;
+	if (!f->rx_key_next)
+		f->epoch = 0;
 }
 
 void opx_flow_init(struct opx_flow *f, struct opx_rel *rel, struct hfi_dst *dst)
@@ -180,6 +182,13 @@ void opx_flow_end(struct opx_flow *f, enum opx_status why)
 
 /* --- the two handshakes ------------------------------------------------------------------------------------------- */
 
+uint64_t opx_flow_epoch(struct opx_flow *f)
+{
+	if (!f->epoch)
+		f->epoch = hfi_random(f->rel->a.hfi) | 1;
+	return f->epoch;
+}
+
 int opx_flow_open(struct opx_flow *f)
 {
 	static const int err[] = {[OPX_ST_PEER_GONE] = -FI_ECONNREFUSED, [OPX_ST_PEER_SILENT] = -FI_ECONNREFUSED,
@@ -200,7 +209,6 @@ int opx_flow_open(struct opx_flow *f)
 		return rc;
 	f->is_local = hfi_dst_is_local(f->dst);
 	f->cookie = hfi_random(f->rel->a.hfi) | 1;
-	f->tx_epoch = hfi_random(f->rel->a.hfi) | 1;
 	rc = opx_ud_init(f);
 	if (rc && rc != -FI_EAGAIN)
 		return rc;
@@ -211,8 +219,13 @@ int opx_flow_open(struct opx_flow *f)
 	return -FI_EAGAIN;
 }
 
-void opx_flow_opened(struct opx_flow *f, uint64_t key)
+void opx_flow_opened(struct opx_flow *f, uint64_t key, uint64_t epoch)
 {
+	if (f->peer_epoch && f->peer_epoch != epoch) { /* who sends to us is gone; who has answered is another */
+		opx_flow_doom(f, OPX_ST_PEER_REPLACED);
+		return;
+	}
+	f->peer_epoch = epoch;
 	f->state = OPX_FLOW_OPEN;
 	f->tx_key = key;
 	f->hdr.key = le64_put(key);
@@ -222,19 +235,25 @@ void opx_flow_opened(struct opx_flow *f, uint64_t key)
 	opx_flow_attend(f);
 }
 
-void opx_flow_begin_rx(struct opx_flow *f)
+bool opx_flow_begin_rx(struct opx_flow *f)
 {
-	uint64_t key = f->rx_key_next, epoch = f->rx_epoch_next;
-
-	if (f->rx_key)
+	if (f->rx_key || f->doom || (f->peer_epoch && f->peer_epoch != f->epoch_next)) {
+		opx_sdma_reap(f->rel);
+		if (opx_sdma_oldest(f->rel, f)) { /* it cannot end now; the packet will come again */
+			opx_flow_doom(f, OPX_ST_PEER_REPLACED);
+			return false;
+		}
 		opx_flow_end(f, f->doom ? (enum opx_status)f->doom : OPX_ST_PEER_REPLACED);
-	f->rx_key = key;
-	f->rx_epoch = epoch;
-	f->rx_key_next = f->rx_epoch_next = 0;
-	f->rx_psn = f->rx_told = 0;
+	}
+	f->rx_key = f->rx_key_next;
+	f->rx_cookie = f->rx_cookie_next;
+	f->peer_epoch = f->epoch_next;
+	f->rx_key_next = 0;
+	f->rx_psn = 0;
 	f->rx_wrapped = false;
 	f->peer_addr = f->addr_next;
 	f->ack_mask = hfi_dst_is_local(f->dst) ? OPX_WINDOW_LOCAL / 4 - 1 : f->rel->pre_ack_mask;
+	return true;
 }
 
 /* --- progress ----------------------------------------------------------------------------------------------------- */

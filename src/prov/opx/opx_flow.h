@@ -15,12 +15,16 @@
  * A *flow* is what one context knows of one peer context: a stream of packets to it (tx) and one from it (rx), each numbered by a 24-bit PSN
  * from 0. All packets but UD ones are part of the stream and are delivered once and in PSN order.
  *
- * Handshake. The sender's INIT names the stream (epoch, random per stream begun) and a cookie; the receiver answers INIT_ACK with the cookie and
- * a random 64-bit key, which every later packet of that stream carries in hdr->key, in both directions (data and PING forth; ACK and NACK back).
- * Equal epoch: equal key, nothing is reset. Another epoch: a new key, and the state of the old stream goes when the first packet with the new key
- * comes, not before, so that a forged INIT changes nothing. A packet with a key that is not current is dropped and counted; to data and PING with
- * an unknown key the answer is RESYNCH with that key: the receiver is not who the sender talked to, and the sender's flow ends (REPLACED).
- * A flow ends as a whole, both streams: whoever begins anew at one end (new epoch) makes the other end begin anew too.
+ * Handshake. The sender's INIT names its flow's incarnation (epoch) and the stream (cookie), both random; the receiver answers INIT_ACK with its
+ * own epoch, the cookie, and a random 64-bit key, which every later packet of that stream carries in hdr->key, in both directions (data and PING
+ * forth; ACK and NACK back). Equal epoch and cookie: equal key, nothing is reset. Otherwise: a new key, and the state of the old stream goes when
+ * the first packet with the new key comes, not before, so that a forged INIT changes nothing. A packet with a key that is not current is dropped
+ * and counted; to data and PING with an unknown key the answer is RESYNCH with that key: the receiver is not who the sender talked to, and the
+ * sender's flow ends (REPLACED).
+ *
+ * A flow ends as a whole, both streams, and has a new epoch afterwards: a peer that sees another epoch than it knew ends its flow, too, so that
+ * both ends always speak of the same incarnations. It keeps its own epoch then (and wherever the peer has already announced itself anew), for
+ * that is what the peer has just been told.
  *
  * Two kinds, fixed at the handshake by hfi_dst_is_local(): *lossless* (same host): nothing is kept for replay and PINGs ask only for life;
  * at most OPX_WINDOW_LOCAL packets are unacknowledged, which bounds what waits at a computing receiver, who acknowledges every quarter
@@ -41,7 +45,7 @@ enum opx_ud { OPX_UD_PING = 1, OPX_UD_ACK, OPX_UD_NACK, OPX_UD_INIT, OPX_UD_INIT
 /*
  *  UD       key          w[0]                     w[1]             tag             imm
  *  INIT     0            epoch                    cookie           own address     0
- *  INIT_ACK cookie       0                        key issued       own address     0
+ *  INIT_ACK cookie       epoch of the answerer    key issued       own address     0
  *  PING     tx key       first PSN | count << 32  0                0               number   count 0: only asks for life
  *  ACK      rx key       first PSN | count << 32  0                0               of PING  count 0: "I am here"
  *  NACK     rx key       first PSN | count << 32  0                0               of PING, 0: a gap just seen
@@ -69,15 +73,18 @@ struct opx_rel_ops {
 	 * written, only @data->len may be used.
 	 */
 	void (*deliver)(void *ctx, struct opx_flow *f, const struct hfi_hdr *h, const struct view *data, enum hfi_rcv_type type);
-	/* An expected packet that is neither duplicate nor stale is about to be counted: write its payload. Return: false, treat it as lost. May be NULL. */
+	/*
+	 * An expected packet that is no duplicate is about to be counted: write its payload. Return: false: treat it as lost, it will come again; so
+	 * true where it has no place any more and never will. May be NULL.
+	 */
 	bool (*place)(void *ctx, struct opx_flow *f, const struct hfi_pkt *pkt);
 	/* Packets that refer to memory of @op have been retired: @cnt of them. */
 	void (*retired)(void *ctx, struct opx_op *op, uint32_t cnt);
 	/* The flow may take packets again after a call for it has returned -FI_EAGAIN. */
 	void (*room)(void *ctx, struct opx_flow *f);
 	/*
-	 * The flow has ended: enum opx_status (PEER_GONE, PEER_SILENT, PEER_REPLACED, NET_DOWN, UNREACH). All its packets were retired (retired() was called).
-	 * It is as new: the next post begins with a handshake.
+	 * The flow has ended: enum opx_status (PEER_GONE, PEER_SILENT, PEER_REPLACED, NET_DOWN, UNREACH). All its packets were retired (retired() was
+	 * called). It is as new: the next post begins with a handshake.
 	 */
 	void (*dead)(void *ctx, struct opx_flow *f, enum opx_status why);
 	/* A packet from a context that has no flow yet: make one. NULL: no memory, drop it. */
@@ -124,24 +131,26 @@ struct opx_flow {
 	struct hfi_dst *dst;         /* one reference */
 	uint64_t peer_addr;          /* its 8 bytes, from the handshake; 0: not known yet */
 	struct hfi_hdr hdr;          /* template from hfi_dst_hdr() with the key */
-	/* tx */
-	uint64_t tx_key;
+	/* what every packet looks at */
+	uint64_t rx_key;             /* 0: no stream */
+	uint32_t rx_psn;             /* next expected; OPX_PSN_NONE: no stream */
+	uint32_t ahead_cnt;          /* packets in ahead */
+	uint32_t ack_mask;           /* acknowledge when rx_psn has none of these bits */
 	uint32_t tx_psn;             /* next to assign, 24 bits */
 	uint32_t tx_una;             /* oldest not acknowledged */
+	bool heard;                  /* since heard_ns */
+	bool is_fast;                /* OPEN, local, not doomed, nothing queued */
+	/* tx */
+	bool is_local, wants_room, is_listed;
+	bool is_armed;               /* ping_ns holds */
 	uint8_t state;               /* enum opx_flow_state */
 	uint8_t doom;                /* enum opx_status: it ends at the next progress; 0 */
-	bool is_local;
-	bool is_fast;                /* OPEN, local, not doomed, nothing queued */
-	bool wants_room, is_listed;
-	bool is_armed;               /* ping_ns holds */
+	uint64_t tx_key;
 	/* rx */
-	bool heard;                  /* since heard_ns */
+	uint64_t rx_cookie;
+	uint64_t rx_key_next, rx_cookie_next, epoch_next, addr_next; /* of the stream that is announced, and not begun yet; key 0: none */
 	bool owes_ack;
 	bool rx_wrapped;             /* more than 2^24 packets have come */
-	uint32_t rx_psn;             /* next expected; OPX_PSN_NONE: no stream */
-	uint32_t rx_told;            /* acknowledged up to here */
-	uint32_t ack_mask;           /* acknowledge when rx_psn has none of these bits */
-	uint64_t rx_key, rx_key_next, rx_epoch, rx_epoch_next, addr_next; /* next: of the stream not begun yet */
 	/* lossy; a local flow has only packets in its queue that found no room */
 	struct opx_replay_q queue;   /* in PSN order; those from unsent on have not been sent */
 	struct opx_replay *unsent;
@@ -152,13 +161,14 @@ struct opx_flow {
 	uint32_t again;              /* unacknowledged packets that were sent more than once */
 	bool is_answered;            /* the last PING has been answered */
 	bool asks;                   /* a PING at the next progress */
+	uint8_t hurries;             /* such PINGs since something was acknowledged */
 	struct opx_replay_q ahead;   /* received before their turn, in PSN order */
-	uint32_t ahead_cnt;
 	/* timers */
 	uint32_t waits;              /* opx_flow_wait() */
 	uint32_t fruitless;          /* PINGs since something was acknowledged */
 	uint32_t ping_una;           /* tx_una at the last one */
-	uint64_t cookie, tx_epoch;
+	uint64_t cookie;             /* of the stream out */
+	uint64_t epoch, peer_epoch;  /* 0: none yet, not known yet */
 	uint64_t heard_ns, ping_ns, ran_ns;
 	LIST_ENTRY(opx_flow) active; /* rel's list of flows with something to watch */
 	LIST_ENTRY(opx_flow) all;

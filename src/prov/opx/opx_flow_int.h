@@ -14,6 +14,7 @@
 #define OPX_INIT_SHIFT 6
 #define OPX_PING_SHIFT 5 /* PINGs that nothing comes of: the period grows up to 2^5 */
 #define OPX_PING_FREE  4 /* the first so many do not count */
+#define OPX_HURRY_MAX 8 /* PINGs out of turn that nothing comes of: then the timer has to do */
 #define OPX_PING_MAX_NS  (100 * NS_PER_MS)
 #define OPX_RETRY_NS     (5 * NS_PER_US) /* no credits, SDMA is busy, or the port is down: look again */
 
@@ -110,10 +111,12 @@ void opx_flow_doom(struct opx_flow *f, enum opx_status why);
 /** opx_flow_refused() - A packet could not be sent with error @rc. Return: @rc; the flow is doomed where that is final. */
 int opx_flow_refused(struct opx_flow *f, int rc);
 void opx_flow_end(struct opx_flow *f, enum opx_status why);
-/** opx_flow_opened() - INIT_ACK has come with the key. */
-void opx_flow_opened(struct opx_flow *f, uint64_t key);
-/** opx_flow_begin_rx() - The first packet with the pending key has come: the old stream is history. */
-void opx_flow_begin_rx(struct opx_flow *f);
+/** opx_flow_epoch() - Its own, which is chosen when it is first told to the peer. */
+uint64_t opx_flow_epoch(struct opx_flow *f);
+/** opx_flow_opened() - INIT_ACK has come with the key, from a peer of @epoch. */
+void opx_flow_opened(struct opx_flow *f, uint64_t key, uint64_t epoch);
+/** opx_flow_begin_rx() - The first packet with the announced key has come: the old stream is history. Return: false: not yet, drop it. */
+bool opx_flow_begin_rx(struct opx_flow *f);
 
 /* --- opx_flow_tx.c --- */
 

@@ -126,7 +126,7 @@ static void rx_ahead(struct opx_flow *f, const struct hfi_pkt *pkt, uint32_t psn
 
 /* --- the door ----------------------------------------------------------------------------------------------------- */
 
-static void rx_slow(struct opx_rel *rel, struct opx_flow *f, const struct hfi_pkt *pkt)
+static __attribute__((noinline)) void rx_slow(struct opx_rel *rel, struct opx_flow *f, const struct hfi_pkt *pkt)
 {
 	const struct hfi_hdr *h = pkt->hdr;
 	uint64_t key = le64_get(h->key);
@@ -139,8 +139,8 @@ static void rx_slow(struct opx_rel *rel, struct opx_flow *f, const struct hfi_pk
 			opx_ud_resynch(rel, pkt->src, key);
 		return;
 	}
-	if (key != f->rx_key)
-		opx_flow_begin_rx(f);
+	if (key != f->rx_key && !opx_flow_begin_rx(f))
+		return;
 	f->heard = true;
 	off = psn_diff(psn, f->rx_psn);
 	if (off < 0) {

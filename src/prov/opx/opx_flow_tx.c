@@ -251,7 +251,7 @@ static int post_later(struct opx_flow *f, const struct hfi_hdr *h, const struct 
 	return 0;
 }
 
-static int post_slow(struct opx_flow *f, struct hfi_hdr *h, const struct post *p)
+static __attribute__((noinline)) int post_slow(struct opx_flow *f, struct hfi_hdr *h, const struct post *p)
 {
 	int rc = p->len > f->rel->mtu || p->iov_cnt > HFI_IOV_MAX ? -FI_EMSGSIZE : opx_flow_open(f);
 
@@ -578,6 +578,7 @@ int opx_flow_push(struct opx_flow *f)
 static void after_ack(struct opx_flow *f)
 {
 	f->fruitless = 0;
+	f->hurries = 0;
 	if (f->unsent || f->wants_room || f->resends)
 		opx_flow_attend(f);
 }
@@ -650,9 +651,10 @@ bool opx_flow_nacked(struct opx_flow *f, uint32_t first, uint32_t cnt, uint32_t 
 	if (!is_lost)
 		return true;
 	window_shrink(f, first);
-	f->fruitless = 0;
-	if (push_again(f) && f->is_answered)
+	if (push_again(f) && f->is_answered && f->hurries < OPX_HURRY_MAX) {
+		f->hurries++;
 		f->asks = true;
+	}
 	if (f->resends || f->asks)
 		opx_flow_attend(f);
 	return true;

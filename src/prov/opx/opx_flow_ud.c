@@ -36,7 +36,7 @@ static uint64_t range_put(uint32_t first, uint32_t cnt)
 int opx_ud_init(struct opx_flow *f)
 {
 	int rc = ud_send(f->rel, f->dst,
-			 &(struct opx_ud_pkt){.ud = OPX_UD_INIT, .w0 = f->tx_epoch, .w1 = f->cookie, .tag = f->rel->a.own_addr});
+			 &(struct opx_ud_pkt){.ud = OPX_UD_INIT, .w0 = opx_flow_epoch(f), .w1 = f->cookie, .tag = f->rel->a.own_addr});
 
 	f->rel->st.inits_tx += !rc;
 	return rc;
@@ -80,9 +80,7 @@ void opx_ud_ack(struct opx_flow *f, uint32_t serial)
 	if (ack_send(f, f->rx_key, range_put(psn_add(f->rx_psn, 0u - cnt), cnt), serial) == -FI_EAGAIN) {
 		f->owes_ack = true;
 		opx_flow_attend(f);
-		return;
 	}
-	f->rx_told = f->rx_psn;
 }
 
 void opx_ud_ack_range(struct opx_flow *f, uint32_t first, uint32_t cnt, uint32_t serial)
@@ -125,21 +123,22 @@ void opx_ud_bye(struct opx_flow *f)
 
 static void rx_init(struct opx_rel *rel, struct opx_flow *f, const struct hfi_pkt *pkt)
 {
-	uint64_t epoch = le64_get(pkt->hdr->w[0]);
-	struct opx_ud_pkt u = {.ud = OPX_UD_INIT_ACK, .key = le64_get(pkt->hdr->w[1]), .tag = rel->a.own_addr};
+	uint64_t epoch = le64_get(pkt->hdr->w[0]), cookie = le64_get(pkt->hdr->w[1]);
+	struct opx_ud_pkt u = {.ud = OPX_UD_INIT_ACK, .key = cookie, .tag = rel->a.own_addr};
 
 	rel->st.inits_rx++;
 	if (!f)
 		f = rel->a.ops->stranger(rel->a.ctx, pkt->src);
 	if (!f)
 		return;
-	if (f->rx_key && epoch == f->rx_epoch) {
+	u.w0 = opx_flow_epoch(f);
+	if (f->rx_key && epoch == f->peer_epoch && cookie == f->rx_cookie) {
 		u.w1 = f->rx_key;
 	} else {
-		if (!f->rx_key_next || epoch != f->rx_epoch_next) {
+		if (!f->rx_key_next || epoch != f->epoch_next || cookie != f->rx_cookie_next)
 			f->rx_key_next = hfi_random(rel->a.hfi) | 1;
-			f->rx_epoch_next = epoch;
-		}
+		f->epoch_next = epoch;
+		f->rx_cookie_next = cookie;
 		f->addr_next = le64_get(pkt->hdr->tag);
 		u.w1 = f->rx_key_next;
 	}
@@ -148,11 +147,11 @@ static void rx_init(struct opx_rel *rel, struct opx_flow *f, const struct hfi_pk
 
 static void rx_init_ack(struct opx_flow *f, const struct hfi_hdr *h)
 {
-	if (!f || f->state != OPX_FLOW_INIT || le64_get(h->key) != f->cookie || f->doom)
+	if (!f || f->state != OPX_FLOW_INIT || le64_get(h->key) != f->cookie || !le64_get(h->w[1]) || f->doom)
 		return;
 	f->heard = true;
 	f->peer_addr = le64_get(h->tag);
-	opx_flow_opened(f, le64_get(h->w[1]));
+	opx_flow_opened(f, le64_get(h->w[1]), le64_get(h->w[0]));
 }
 
 /* What there is of the [@first, +@cnt) that the peer has sent, beyond what is in order. */
@@ -216,8 +215,8 @@ static void rx_ping(struct opx_rel *rel, struct opx_flow *f, const struct hfi_pk
 			ack_send(f, key, 0, serial);
 		return;
 	}
-	if (key != f->rx_key)
-		opx_flow_begin_rx(f);
+	if (key != f->rx_key && !opx_flow_begin_rx(f))
+		return;
 	opx_ud_ack(f, serial);
 	answer_ranges(f, first, cnt, serial);
 }
