@@ -44,7 +44,6 @@ static void value_text(const struct kit_param *row, const struct cxi_params *p, 
 		snprintf(buf, len, "%d", *(const bool *)at);
 		break;
 	case KIT_INT:
-	case KIT_FLAG:
 		memcpy(&i, at, sizeof(i));
 		snprintf(buf, len, "%lld", (long long)i);
 		break;
