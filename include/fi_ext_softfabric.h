@@ -31,6 +31,14 @@
  *                                soft network
  *   fc_eq_full, fc_no_match, fc_unexp, fc_req_full   why receive contexts went into flow control, and how often
  *   sw_transitions               receive contexts that went to matching in software
+ *
+ * Names of the opx provider, over all endpoints of the domain, closed ones included:
+ *
+ *   pio_pkts, sdma_bytes ...     the adapter's: packets sent and received, what was dropped at its door (drop_jkey, drop_uuid ...), shm_tx_pkts
+ *                                and net_tx_pkts, and the soft network's as above
+ *   tx_inject, tx_eager, tx_mp, tx_rzv, tx_rzv_local ...  messages by protocol, sent (tx_) and received (rx_): inject, eager, multi-packet eager,
+ *                                rendezvous between hosts and by a copy on this one; rx_unexpected; rx_stale and rx_malformed packets
+ *   rel_replays, rel_nacks_tx ... the reliability's packets: sent again, PING, ACK, NACK, handshakes
  */
 #define FI_SOFTFABRIC_STATS_OPS "softfabric stats"
 

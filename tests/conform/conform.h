@@ -53,6 +53,8 @@ struct ct_variant {
 	unsigned flag;         /* CT_GENS or CT_LOSSY: tests that run under it */
 	uint64_t without_mr;   /* mr_mode bits that are not offered */
 	uint32_t protocol;     /* asked for */
+	enum fi_av_type av_type; /* 0: FI_AV_TABLE */
+	enum fi_progress progress; /* of data, asked for */
 	const char *skip;      /* pattern of tests that make no sense under it, for the reason given in provs.c */
 };
 struct ct_prov {

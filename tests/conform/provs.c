@@ -53,6 +53,33 @@ static const struct ct_variant cxi_variants[] = {
 	{0},
 };
 
+/* --- opx ------------------------------------------------------------------------------------------------------------------ */
+
+/* LIDs from 0x100 on, contexts 1 to 100. */
+static void opx_addr(uint8_t *addr, uint32_t i)
+{
+	uint32_t rx = 1 + i % 100, lid = 0x100 + i / 100;
+
+	addr[0] = addr[2] = addr[7] = (uint8_t)rx;
+	addr[3] = (uint8_t)rx;
+	addr[4] = 0;
+	addr[5] = (uint8_t)(lid >> 8);
+	addr[6] = (uint8_t)lid;
+}
+
+static const struct ct_variant opx_variants[] = {
+	{.name = "nosdma", .env = "FI_OPX_SDMA_DISABLE=1", .flag = CT_GENS},
+	{.name = "tid", .env = "FI_OPX_EXPECTED_RECEIVE_ENABLE=1", .flag = CT_GENS},
+	{.name = "smallrzv", .env = "FI_OPX_RZV_MIN_PAYLOAD_BYTES=64 FI_OPX_SDMA_MIN_PAYLOAD_BYTES=64", .flag = CT_GENS},
+	{.name = "nomp", .env = "FI_OPX_MP_EAGER_DISABLE=1", .flag = CT_GENS},
+	{.name = "bounce", .env = "FI_OPX_SDMA_BOUNCE_BUF_THRESHOLD=2000000", .flag = CT_GENS},
+	{.name = "noshm", .env = "FI_OPX_SHM_ENABLE=0", .flag = CT_GENS},
+	{.name = "map", .flag = CT_GENS, .av_type = FI_AV_MAP},
+	{.name = "auto", .flag = CT_GENS, .progress = FI_PROGRESS_AUTO},
+	{.name = "lossy", .env = "SOFTFABRIC_NET=paths=udp;loss=1%;reorder=5%;seed=7", .flag = CT_LOSSY},
+	{0},
+};
+
 /* --- the table -------------------------------------------------------------------------------------------------------------- */
 
 static const struct ct_variant none[] = {{0}};
@@ -71,6 +98,9 @@ static const struct ct_prov provs[] = {
 	 .has = CT_HAS_RIGHTS | CT_HAS_CONTEXTS | CT_HAS_AV_EVENT | CT_HAS_WAIT_FD | CT_HAS_AV_USES, .on_request = FI_SOURCE | FI_SOURCE_ERR,
 	 .btl_mr_mode = FI_MR_ENDPOINT, .tx_max = 16384,
 	 .rx_max = 15360, .min_version = FI_VERSION(1, 5), .no_atomic_ops = 1u << FI_PROD, .addr_text = "fi_addr_cxi://0x", .make_addr = cxi_addr, .variants = cxi_variants},
+	{.name = "opx", .udp_env = "SOFTFABRIC_NET=paths=udp", .stat_shm = "shm_tx_pkts", .stat_net = "net_tx_pkts",
+	 .has = CT_HAS_RMA_DATA | CT_HAS_RIGHTS | CT_HAS_CONTEXTS | CT_HAS_WAIT_FD | CT_HAS_DC_MATCHED | CT_HAS_AUTO,
+	 .addr_text = "", .make_addr = opx_addr, .variants = opx_variants},
 	{.make_addr = any_addr, .variants = none},
 };
 

@@ -308,6 +308,17 @@ int opx_mr_open(struct kit_domain *d, const struct kit_mr_req *req, struct fid_m
 	return -FI_ENOSYS;
 }
 
+int opx_domain_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context)
+{
+	(void)fid, (void)name, (void)flags, (void)ops, (void)context;
+	return -FI_EINVAL;
+}
+
+void opx_stats_closed(const struct opx_ep *ep)
+{
+	(void)ep;
+}
+
 int opx_query_atomic(struct fid_domain *domain, enum fi_datatype dt, enum fi_op op, struct fi_atomic_attr *attr, uint64_t flags)
 {
 	(void)domain, (void)dt, (void)op, (void)attr, (void)flags;

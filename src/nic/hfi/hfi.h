@@ -321,5 +321,7 @@ struct hfi_stats {
 void hfi_ctxt_query_stats(const struct hfi_ctxt *c, struct hfi_stats *out);
 /** hfi_query_stats() - Sum over the unit's contexts in this process, closed ones included. */
 void hfi_query_stats(const struct hfi *hfi, struct hfi_stats *out);
+/** hfi_stat_name() - The n-th counter's name and its offset in struct hfi_stats; NULL: there are no more. */
+const char *hfi_stat_name(int n, size_t *off);
 
 #endif

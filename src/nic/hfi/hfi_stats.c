@@ -63,6 +63,14 @@ static const struct stats_row row[] = {
 };
 static_assert(ARRAY_SIZE(row) * sizeof(uint64_t) == sizeof(struct hfi_stats), "every counter");
 
+const char *hfi_stat_name(int n, size_t *off)
+{
+	if (n < 0 || (size_t)n >= ARRAY_SIZE(row))
+		return NULL;
+	*off = row[n].off;
+	return row[n].name;
+}
+
 void hfi_stats_print(const struct hfi *hfi)
 {
 	struct hfi_stats sum;

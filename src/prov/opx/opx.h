@@ -63,6 +63,12 @@ static inline uint32_t opx_addr_uid(const struct opx_addr *a)
 
 /* --- domain, AV, MR ----------------------------------------------------------------------------------------------------- */
 
+struct opx_stats { /* per protocol, for tests, logs and the demo */
+	uint64_t tx_inject, tx_eager, tx_mp, tx_rzv, tx_rzv_local, tx_pio_data, tx_sdma_data, tx_expected;
+	uint64_t rx_inject, rx_eager, rx_mp, rx_rzv, rx_unexpected, rx_stale, rx_malformed;
+	uint64_t rma_refused, done_late;
+};
+
 struct opx_mr;
 struct opx_ep;
 struct opx_domain {
@@ -80,9 +86,15 @@ struct opx_domain {
 	struct hfi *_Atomic idle_hfi;  /* the unit opened first: kit.idle */
 	volatile uint8_t *alive;       /* a page of our own that fork wipes: kit.fork_mark; NULL: owner_pid tells */
 	pid_t owner_pid;
+	struct opx_stats closed;       /* sums of the endpoints that were closed */
+	struct opx_rel_stats closed_rel;
 };
 
 int opx_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain, void *context);
+/* opx_ext.c: fi_open_ops() of a domain, struct fi_softfabric_ops_stats */
+int opx_domain_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context);
+/** opx_stats_closed() - @ep closes: its counters stay the domain's. Lock held. */
+void opx_stats_closed(const struct opx_ep *ep);
 /** opx_domain_hfi() - The opened unit. Not under the lock. 0; -errno of hfi_open(). */
 int opx_domain_hfi(struct opx_domain *d, int unit, struct hfi **out);
 
@@ -232,12 +244,6 @@ struct opx_peer {
 };
 
 /* --- endpoint ---------------------------------------------------------------------------------------------------------------- */
-
-struct opx_stats { /* per protocol, for tests, logs and the demo */
-	uint64_t tx_inject, tx_eager, tx_mp, tx_rzv, tx_rzv_local, tx_pio_data, tx_sdma_data, tx_expected;
-	uint64_t rx_inject, rx_eager, rx_mp, rx_rzv, rx_unexpected, rx_stale, rx_malformed;
-	uint64_t rma_refused, done_late;
-};
 
 struct opx_sep;
 struct opx_ep {

@@ -233,6 +233,7 @@ void opx_ctxt_stop(struct opx_ep *ep)
 	kit_ep_watch(&ep->kit, false);
 	ep->kit.enabled = false;
 	LIST_REMOVE(ep, domain_link);
+	opx_stats_closed(ep);
 	opx_peers_fini(ep);
 	hw_close(ep);
 }

@@ -124,6 +124,7 @@ static void fill_ops(void)
 {
 	domain_fi_ops = kit_no_fi_ops;
 	domain_fi_ops.close = domain_close;
+	domain_fi_ops.ops_open = opx_domain_ops_open;
 	domain_ops = kit_no_domain_ops;
 	domain_ops.av_open = opx_av_open;
 	domain_ops.cq_open = opx_cq_open;
