@@ -132,6 +132,17 @@ FAKE void shm_direct_end(struct shm_peer *sp, uint8_t *frame, size_t len)
 	(void)sp, (void)frame, (void)len;
 }
 
+FAKE uint8_t *shm_raw_begin(struct shm_peer *sp, size_t len)
+{
+	(void)sp, (void)len;
+	return NULL;
+}
+
+FAKE void shm_raw_end(struct shm_peer *sp, size_t len)
+{
+	(void)sp, (void)len;
+}
+
 FAKE int shm_send_dgram(struct shm_peer *sp, const struct iovec *iov, int iov_cnt)
 {
 	(void)sp, (void)iov, (void)iov_cnt;
