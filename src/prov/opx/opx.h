@@ -221,6 +221,7 @@ struct opx_in {
 	uint64_t want;                 /* RZV: bytes asked for */
 	struct kit_rx *krx;            /* the matched receive */
 	bool is_copying;               /* cp runs */
+	bool is_misplaced;             /* an expected packet named no entry of ours */
 	struct opx_copy cp;            /* RTS_LOCAL */
 	struct hfi_tid *tids;          /* expected receive; mem_free */
 	uint16_t tid_cnt;

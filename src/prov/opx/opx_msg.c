@@ -37,26 +37,33 @@ static inline __attribute__((always_inline)) ssize_t send_any(struct opx_ep *ep,
 	return rc;
 }
 
-static inline __attribute__((always_inline)) ssize_t send_buf(struct opx_ep *ep, bool tagged, const void *buf, size_t len, fi_addr_t to,
-							      uint64_t tag, uint64_t data, void *context, uint64_t flags)
+/* @s: what is said of the message besides its bytes. */
+static inline __attribute__((always_inline)) ssize_t send_buf(struct opx_ep *ep, const void *buf, size_t len, fi_addr_t to, struct opx_send s)
 {
 	struct iovec iov = {(void *)(uintptr_t)buf, len};
-	struct opx_send s = {.iov = &iov, .iov_cnt = 1, .len = len, .tag = tag, .data = data, .context = context, .flags = flags, .tagged = tagged};
 
+	s.iov = &iov;
+	s.iov_cnt = 1;
+	s.len = len;
 	return send_any(ep, to, &s);
 }
 
-static ssize_t send_iov(struct opx_ep *ep, bool tagged, const struct iovec *iov, size_t cnt, fi_addr_t to, uint64_t tag, uint64_t data,
-			void *context, uint64_t flags)
+static ssize_t send_iov(struct opx_ep *ep, const struct iovec *iov, size_t cnt, fi_addr_t to, struct opx_send s)
 {
-	struct opx_send s = {.iov = iov, .iov_cnt = cnt, .tag = tag, .data = data, .context = context, .flags = flags, .tagged = tagged};
-
 	if (cnt > OPX_IOV_MAX || (cnt && !iov))
 		return -FI_EINVAL;
+	s.iov = iov;
+	s.iov_cnt = cnt;
 	s.len = kit_iov_len(iov, cnt);
 	if (s.len == SIZE_MAX)
 		return -FI_EINVAL; /* the sum of the lengths wraps */
 	return send_any(ep, to, &s);
+}
+
+/* The rest of what is said of a message. */
+static inline struct opx_send about(bool tagged, uint64_t tag, uint64_t data, void *context, uint64_t flags)
+{
+	return (struct opx_send){.tag = tag, .data = data, .context = context, .flags = flags, .tagged = tagged};
 }
 
 /* sendmsg: the flags of the call replace the endpoint's; without selective completion each call completes. */
@@ -75,7 +82,7 @@ static ssize_t opx_msg_send(struct fid_ep *fid, const void *buf, size_t len, voi
 	struct opx_ep *ep = opx_ep_of(fid);
 
 	(void)desc;
-	return send_buf(ep, MSG, buf, len, to, 0, 0, context, ep->kit.tx_op_flags);
+	return send_buf(ep, buf, len, to, about(MSG, 0, 0, context, ep->kit.tx_op_flags));
 }
 
 static ssize_t opx_msg_sendv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t cnt, fi_addr_t to, void *context)
@@ -83,21 +90,21 @@ static ssize_t opx_msg_sendv(struct fid_ep *fid, const struct iovec *iov, void *
 	struct opx_ep *ep = opx_ep_of(fid);
 
 	(void)desc;
-	return send_iov(ep, MSG, iov, cnt, to, 0, 0, context, ep->kit.tx_op_flags);
+	return send_iov(ep, iov, cnt, to, about(MSG, 0, 0, context, ep->kit.tx_op_flags));
 }
 
 static ssize_t opx_msg_sendmsg(struct fid_ep *fid, const struct fi_msg *m, uint64_t flags)
 {
 	struct opx_ep *ep = opx_ep_of(fid);
 
-	return send_iov(ep, MSG, m->msg_iov, m->iov_count, m->addr, 0, m->data, m->context, msg_flags(ep, flags));
+	return send_iov(ep, m->msg_iov, m->iov_count, m->addr, about(MSG, 0, m->data, m->context, msg_flags(ep, flags)));
 }
 
 static ssize_t opx_msg_inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t to)
 {
 	struct opx_ep *ep = opx_ep_of(fid);
 
-	return send_buf(ep, MSG, buf, len, to, 0, 0, NULL, inject_flags(ep));
+	return send_buf(ep, buf, len, to, about(MSG, 0, 0, NULL, inject_flags(ep)));
 }
 
 static ssize_t opx_msg_senddata(struct fid_ep *fid, const void *buf, size_t len, void *desc, uint64_t data, fi_addr_t to, void *context)
@@ -105,14 +112,14 @@ static ssize_t opx_msg_senddata(struct fid_ep *fid, const void *buf, size_t len,
 	struct opx_ep *ep = opx_ep_of(fid);
 
 	(void)desc;
-	return send_buf(ep, MSG, buf, len, to, 0, data, context, ep->kit.tx_op_flags | FI_REMOTE_CQ_DATA);
+	return send_buf(ep, buf, len, to, about(MSG, 0, data, context, ep->kit.tx_op_flags | FI_REMOTE_CQ_DATA));
 }
 
 static ssize_t opx_msg_injectdata(struct fid_ep *fid, const void *buf, size_t len, uint64_t data, fi_addr_t to)
 {
 	struct opx_ep *ep = opx_ep_of(fid);
 
-	return send_buf(ep, MSG, buf, len, to, 0, data, NULL, inject_flags(ep) | FI_REMOTE_CQ_DATA);
+	return send_buf(ep, buf, len, to, about(MSG, 0, data, NULL, inject_flags(ep) | FI_REMOTE_CQ_DATA));
 }
 
 static ssize_t opx_tag_send(struct fid_ep *fid, const void *buf, size_t len, void *desc, fi_addr_t to, uint64_t tag, void *context)
@@ -120,7 +127,7 @@ static ssize_t opx_tag_send(struct fid_ep *fid, const void *buf, size_t len, voi
 	struct opx_ep *ep = opx_ep_of(fid);
 
 	(void)desc;
-	return send_buf(ep, TAG, buf, len, to, tag, 0, context, ep->kit.tx_op_flags);
+	return send_buf(ep, buf, len, to, about(TAG, tag, 0, context, ep->kit.tx_op_flags));
 }
 
 static ssize_t opx_tag_sendv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t cnt, fi_addr_t to, uint64_t tag, void *context)
@@ -128,21 +135,21 @@ static ssize_t opx_tag_sendv(struct fid_ep *fid, const struct iovec *iov, void *
 	struct opx_ep *ep = opx_ep_of(fid);
 
 	(void)desc;
-	return send_iov(ep, TAG, iov, cnt, to, tag, 0, context, ep->kit.tx_op_flags);
+	return send_iov(ep, iov, cnt, to, about(TAG, tag, 0, context, ep->kit.tx_op_flags));
 }
 
 static ssize_t opx_tag_sendmsg(struct fid_ep *fid, const struct fi_msg_tagged *m, uint64_t flags)
 {
 	struct opx_ep *ep = opx_ep_of(fid);
 
-	return send_iov(ep, TAG, m->msg_iov, m->iov_count, m->addr, m->tag, m->data, m->context, msg_flags(ep, flags));
+	return send_iov(ep, m->msg_iov, m->iov_count, m->addr, about(TAG, m->tag, m->data, m->context, msg_flags(ep, flags)));
 }
 
 static ssize_t opx_tag_inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t to, uint64_t tag)
 {
 	struct opx_ep *ep = opx_ep_of(fid);
 
-	return send_buf(ep, TAG, buf, len, to, tag, 0, NULL, inject_flags(ep));
+	return send_buf(ep, buf, len, to, about(TAG, tag, 0, NULL, inject_flags(ep)));
 }
 
 static ssize_t opx_tag_senddata(struct fid_ep *fid, const void *buf, size_t len, void *desc, uint64_t data, fi_addr_t to, uint64_t tag,
@@ -151,14 +158,14 @@ static ssize_t opx_tag_senddata(struct fid_ep *fid, const void *buf, size_t len,
 	struct opx_ep *ep = opx_ep_of(fid);
 
 	(void)desc;
-	return send_buf(ep, TAG, buf, len, to, tag, data, context, ep->kit.tx_op_flags | FI_REMOTE_CQ_DATA);
+	return send_buf(ep, buf, len, to, about(TAG, tag, data, context, ep->kit.tx_op_flags | FI_REMOTE_CQ_DATA));
 }
 
 static ssize_t opx_tag_injectdata(struct fid_ep *fid, const void *buf, size_t len, uint64_t data, fi_addr_t to, uint64_t tag)
 {
 	struct opx_ep *ep = opx_ep_of(fid);
 
-	return send_buf(ep, TAG, buf, len, to, tag, data, NULL, inject_flags(ep) | FI_REMOTE_CQ_DATA);
+	return send_buf(ep, buf, len, to, about(TAG, tag, data, NULL, inject_flags(ep) | FI_REMOTE_CQ_DATA));
 }
 
 /* --- receive ------------------------------------------------------------------------------------------------ */

@@ -108,9 +108,11 @@ bool opx_place(void *ctx, struct opx_flow *f, const struct hfi_pkt *pkt)
 
 	(void)ctx;
 	if (pkt->hdr->opcode != OPX_RZV_DATA || pkt->hdr->aux != OPX_SUB_RZV)
-		return false;
+		return true; /* only data of a rendezvous have a place */
 	in = in_find(peer, w1);
-	return in && in->tid_cnt && hfi_tid_place(peer->ep->hw, pkt, (uint16_t)(w1 >> 32)) == (int)pkt->data.len;
+	if (in && (!in->tid_cnt || hfi_tid_place(peer->ep->hw, pkt, (uint16_t)(w1 >> 32)) != (int)pkt->data.len))
+		in->is_misplaced = true;
+	return true; /* also for a transfer that is gone: its packets count */
 }
 
 void opx_rzv_data(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data, enum hfi_rcv_type type)
@@ -122,6 +124,11 @@ void opx_rzv_data(struct opx_peer *peer, const struct hfi_hdr *h, const struct v
 		return;
 	if (off > in->want || data->len > in->want - off) {
 		peer->ep->stats.rx_malformed++;
+		return;
+	}
+	if (in->is_misplaced) {
+		tell_sender(in, OPX_ST_RANGE);
+		opx_in_fail(in, OPX_ST_RANGE);
 		return;
 	}
 	if (type != HFI_RCV_EXPECTED)

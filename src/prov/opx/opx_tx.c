@@ -217,6 +217,7 @@ void opx_on_done(struct opx_peer *peer, const struct hfi_hdr *h)
 		return;
 	}
 	op->is_done = true;
+	op->is_posted |= op->kind == OPX_OP_SEND; /* the receiver wants nothing more, perhaps nothing at all */
 	if (st) {
 		enum opx_status why = st < OPX_ST_WIRE_NUM ? (enum opx_status)st : OPX_ST_COPY;
 
