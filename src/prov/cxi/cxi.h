@@ -67,9 +67,7 @@ int cxi_key_check(int dev_idx, const void *key, size_t len, struct cxi_key *out)
 struct cxi_domain;
 int cxi_key_of_domain(const struct cxi_domain *d, const void *key, size_t len, struct cxi_key *out);
 
-/* --- fabric, domain ------------------------------------------------------------------------------------------------------------------ */
-struct cxi_fabric { struct kit_fabric kit; };
-
+/* --- domain -------------------------------------------------------------------------------------------------------------------------- */
 enum cxi_match_mode { CXI_MATCH_HARDWARE, CXI_MATCH_HYBRID, CXI_MATCH_SOFTWARE };
 struct cxi_mr;
 struct cxi_dwq;
