@@ -181,7 +181,7 @@ int rig_await(pid_t *pid, uint32_t n, uint64_t limit_ms)
 			for (uint32_t i = 0; i < n; i++) {
 				if (!pid[i])
 					continue;
-				if (!bad)
+				if (!bad && limit_ms)
 					printf("    rank %u: still running after %llu ms\n", i, (unsigned long long)limit_ms);
 				kill(pid[i], SIGKILL);
 				waitpid(pid[i], NULL, 0);
