@@ -202,7 +202,7 @@ static int fault_send(struct carrier *c, const struct link_addr *dst, const stru
 	struct fault *f = to_fault(c);
 	struct link_stats *st = &c->port->stats;
 	struct fate fate;
-	struct held *h;
+	struct held *h = NULL;
 	uint64_t due = 0;
 	int rc = 0;
 
@@ -218,23 +218,27 @@ static int fault_send(struct carrier *c, const struct link_addr *dst, const stru
 		return 0;
 	}
 	fate.reorder &= !f->behind;
-	if (fate.dup) {
-		st->fault_dup++;
-		f->inner->ops->send(f->inner, dst, iov, iov_cnt);
-	}
 	if (!fate.reorder && !fate.delay && !fate.corrupt && !fate.truncate) {
 		rc = f->inner->ops->send(f->inner, dst, iov, iov_cnt);
+		if (rc == -EAGAIN) { /* it comes again, and is the n-th then */
+			f->sent_cnt--;
+			return rc;
+		}
 	} else if ((h = held_new(f, dst, iov, iov_cnt))) {
 		spoil(f, h, &fate);
 		if ((fate.delay || fate.reorder) && held_delay(f, h, &fate))
 			due = h->node.key_ns;
 		else
 			held_go(f, h);
-		if (f->behind == h)
-			return 0;
 	} else {
 		st->fault_drop++;
 	}
+	if (fate.dup) {
+		st->fault_dup++;
+		f->inner->ops->send(f->inner, dst, iov, iov_cnt);
+	}
+	if (f->behind && f->behind == h)
+		return 0;
 	behind_step(f, due);
 	return rc;
 }
