@@ -137,6 +137,31 @@ static void mr_on_event(struct cxi_req *req, const struct cassini_event *ev)
 		    FI_ADDR_NOTAVAIL);
 }
 
+/* On return no peer touches the memory. A copy in flight ends, at the latest when its peer counts as dead. */
+static void entry_kill(struct cxi_mr *mr, struct cassini_pte *pte, struct cassini_le *le)
+{
+	struct lock *lock = &mr->domain->kit.lock;
+
+	while (le && cassini_invalidate(pte, le) == -FI_EAGAIN) {
+		if (cxi_portal_progress(mr->portal))
+			continue;
+		lock_release(lock);
+		cassini_idle(mr->domain->nic);
+		lock_acquire(lock);
+	}
+}
+
+/* Also after half of it failed. Events that name the region end here: it may be freed next. */
+static void standard_disable(struct cxi_mr *mr)
+{
+	entry_kill(mr, mr->portal->pte, mr->le);
+	entry_kill(mr, mr->portal->pte, mr->le_sol);
+	mr->le = mr->le_sol = NULL;
+	if (mr->domain->prov_key)
+		prov_id_put(mr->domain, (unsigned)FIELD_GET(CXI_KEY_ID, mr->key));
+	cxi_drain(mr->portal->eq);
+}
+
 static struct cassini_le_attr entry_attr(struct cxi_mr *mr)
 {
 	struct cassini_le_attr a = {
@@ -174,15 +199,17 @@ static int optimized_enable(struct cxi_mr *mr)
 	ret = ret ? ret : cassini_append(mr->pte, &attr, &mr->le);
 	ret = ret ? ret : cassini_set_state(mr->pte, CASSINI_PTE_ENABLED, CASSINI_DROP_IGNORE);
 	if (ret) {
-		cassini_pte_close(mr->pte);
+		cassini_pte_close(mr->pte); /* with its entry */
 		mr->pte = NULL;
+		mr->le = NULL;
+		cxi_drain(p->eq);
 		return ret;
 	}
 	p->opt_used[mr->pid_idx - CXI_IDX_MR] = 1;
 	return 0;
 }
 
-static int standard_enable(struct cxi_mr *mr)
+static int standard_append(struct cxi_mr *mr)
 {
 	struct cassini_le_attr attr = entry_attr(mr);
 	int ret = cassini_append(mr->portal->pte, &attr, &mr->le);
@@ -195,6 +222,15 @@ static int standard_enable(struct cxi_mr *mr)
 	attr.flags &= ~(uint32_t)(CASSINI_LE_EVENT_SUCCESS_DISABLE | CASSINI_LE_EVENT_COMM_DISABLE);
 	ret = cassini_append(mr->portal->pte, &attr, &mr->le_sol);
 	return ret ? ret : mr->le_sol ? 0 : -FI_ENOSPC;
+}
+
+static int standard_enable(struct cxi_mr *mr)
+{
+	int ret = standard_append(mr);
+
+	if (ret)
+		standard_disable(mr);
+	return ret;
 }
 
 /* The first free of the 239 indices; -1: none, or this region cannot be had so. */
@@ -336,32 +372,16 @@ static int mr_control(struct fid *fid, int command, void *arg)
 	return ret;
 }
 
-/* On return no peer touches the memory. A copy in flight ends, at the latest when its peer counts as dead. */
-static void entry_kill(struct cxi_mr *mr, struct cassini_pte *pte, struct cassini_le *le)
-{
-	struct lock *lock = &mr->domain->kit.lock;
-
-	while (le && cassini_invalidate(pte, le) == -FI_EAGAIN) {
-		if (cxi_portal_progress(mr->portal))
-			continue;
-		lock_release(lock);
-		cassini_idle(mr->domain->nic);
-		lock_acquire(lock);
-	}
-}
-
 static void mr_disable(struct cxi_mr *mr)
 {
-	struct cassini_pte *pte = mr->optimized ? mr->pte : mr->portal->pte;
-
-	entry_kill(mr, pte, mr->le);
-	entry_kill(mr, pte, mr->le_sol);
-	if (mr->optimized) {
-		cassini_pte_close(mr->pte);
-		mr->portal->opt_used[mr->pid_idx - CXI_IDX_MR] = 0;
-	} else if (mr->domain->prov_key) {
-		prov_id_put(mr->domain, (unsigned)FIELD_GET(CXI_KEY_ID, mr->key));
+	if (!mr->optimized) {
+		standard_disable(mr);
+		return;
 	}
+	entry_kill(mr, mr->pte, mr->le);
+	cassini_pte_close(mr->pte);
+	mr->portal->opt_used[mr->pid_idx - CXI_IDX_MR] = 0;
+	cxi_drain(mr->portal->eq); /* what names the region, which is freed next */
 }
 
 static int mr_close(struct fid *fid)

@@ -3,6 +3,7 @@
 #include "prov/cxi/cxi_param.h"
 
 #include <limits.h>
+#include <pthread.h>
 
 #include "base/log.h"
 #include "prov/cxi/cxi.h"
@@ -165,20 +166,18 @@ static int words_check(struct cxi_params *p)
 	return ret ? ret : r2 ? r2 : r3;
 }
 
-/* What has no meaning here is said once, so that nobody measures its effect. */
+/* What has no meaning here is said, so that nobody measures its effect. */
 static void inert_report(void)
 {
 	static const char *const inert[] = {"ats", "iotlb", "ats_mlock_mode", "disable_alt_read_cmdq", "rdzv_aligned_sw_rget", "disable_host_register",
 		"llring_mode", "cq_policy", "eq_ack_batch_size", "disable_cq_hugetlb", "disable_eq_hugetlb", "cntr_trig_cmdq", "coll_use_dma_put"};
-	static bool done;
 
-	if (done)
-		return;
-	done = true;
 	for (size_t i = 0; i < ARRAY_SIZE(inert); i++)
 		if (kit_param_is_set(&g_cxi_prov, inert[i]))
 			KIT_INFO(&g_cxi_prov, FI_LOG_CORE, "parameter %s is accepted and has no effect on the soft adapter\n", inert[i]);
 }
+
+static pthread_once_t inert_once = PTHREAD_ONCE_INIT;
 
 int cxi_params_get(struct cxi_params *p)
 {
@@ -202,6 +201,6 @@ int cxi_params_get(struct cxi_params *p)
 			 "memory regions; default is used\n");
 		snprintf(p->rdzv_proto, sizeof(p->rdzv_proto), "default");
 	}
-	inert_report();
+	pthread_once(&inert_once, inert_report); /* threads may ask for information at the same time */
 	return ret ? ret : ret2;
 }
