@@ -343,10 +343,6 @@ struct cassini_pte_opts {
 	bool en_flowctrl;       /* no entry, no LE, EQ full: DISABLED with a reason instead of a loss */
 	bool en_event_match;    /* MATCH events before the data */
 	bool lossless;          /* a full list delays the sender instead of refusing */
-	bool en_match_on_vni;
-	bool use_logical;
-	bool en_sw_hw_st_chng;
-	bool do_space_check;
 };
 /** cassini_pte_open() - In state RESET, no entries. @eq: its events (NULL: none). Return: 0; -ENOSPC limit (logged); -ENOMEM. */
 int cassini_pte_open(struct cassini_lni *lni, struct cassini_eq *eq, const struct cassini_pte_opts *opts, void *user, struct cassini_pte **out);

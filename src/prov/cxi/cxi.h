@@ -95,6 +95,7 @@ struct cxi_domain {
 	uint64_t key_seq;
 	struct cxi_dwq *dwq;            /* cxi_trig.c: deferred work; NULL until used */
 	struct cxi_fc_stats stats;
+	bool has_eps, has_mrs;          /* since when some options cannot be set any more */
 	bool hybrid_mr_desc;            /* asked for; descriptors are optional here in any case */
 	struct cassini_stats telemetry; /* at open: cxi_ext.c prints differences */
 };
@@ -396,6 +397,7 @@ struct cxi_rxc {
 	struct cxi_portal *portal[8];    /* where it is mapped; more than one when shared */
 	int portal_cnt;
 	struct cassini_cmdq *cmdq;       /* Gets that software issues, match-complete notices */
+	uint32_t tclass;                 /* of these: FI_CXI_RGET_TC or the endpoint's */
 	struct cassini_cp *cp;
 	struct cxi_cps cps;
 	struct slab rxs, uxs;            /* struct cxi_rx, struct cxi_ux */
@@ -411,6 +413,7 @@ struct cxi_rxc {
 	bool buf_short[2];               /* a buffer could not be posted: try again */
 	bool closing;
 	bool is_soft;                    /* went to software matching, for good */
+	bool preempts;                   /* hybrid: posting a receive may be the reason to */
 	size_t min_multi_recv;
 	void *fc;                        /* cxi_fc.c */
 	uint64_t append_retries;         /* RNR: receives whose entry did not fit at first */
@@ -463,6 +466,8 @@ struct cxi_mr {
 	void *addr; size_t len;
 	uint64_t access, key;
 	bool enabled, optimized, rma_events;
+	bool counts_events;              /* FI_CXI_MR_MATCH_EVENTS: @matched and @ended count operations of peers */
+	uint32_t matched, ended;
 	struct cassini_pte *pte;         /* optimized: its own; else the portal's */
 	struct cassini_le *le, *le_sol;
 	unsigned pid_idx;

@@ -473,6 +473,9 @@ int cxi_ep_init(struct cxi_ep *ep, struct cxi_domain *d, enum cxi_ep_kind kind, 
 		ep->kit.info->tx_attr->size = d->params.default_tx_size;
 	if (!ep->kit.info->rx_attr->size)
 		ep->kit.info->rx_attr->size = d->params.default_rx_size;
+	lock_acquire(&d->kit.lock);
+	d->has_eps = true;
+	lock_release(&d->kit.lock);
 	ep->kit.wait_fd = cxi_ep_wait_fd;
 	ep->kit.wait_arm = cxi_ep_wait_arm;
 	ep->kit.fid.ops = &cxi_ep_ops;

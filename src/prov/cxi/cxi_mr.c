@@ -125,12 +125,19 @@ refuse:
 
 /* --- entries -------------------------------------------------------------------------------------------------------------------- */
 
-/* A write with data came (FI_CXI_ENABLE_WRITEDATA): an entry in the receive queue of the endpoint, which no receive was posted for. */
+/*
+ * Events of a region's entries. With FI_CXI_MR_MATCH_EVENTS each operation has two, when it is matched and when it has ended. A write with
+ * data (FI_CXI_ENABLE_WRITEDATA) is an entry in the receive queue of the endpoint, which no receive was posted for.
+ */
 static void mr_on_event(struct cxi_req *req, const struct cassini_event *ev)
 {
 	struct cxi_mr *mr = container_of(req, struct cxi_mr, req);
 	struct kit_cq *cq = mr->ep->kit.rx_cq;
 
+	if (ev->type == CASSINI_EV_MATCH)
+		mr->matched++;
+	else if (mr->counts_events)
+		mr->ended++;
 	if (ev->type != CASSINI_EV_PUT || !(ev->match_bits & CXI_KEY_SOL) || ev->rc != CASSINI_RC_OK || !cq)
 		return;
 	kit_cq_push(cq, mr->fid.fid.context, FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA, ev->mlength, ev->start, ev->header_data, 0,
@@ -151,6 +158,8 @@ static struct cassini_le_attr entry_attr(struct cxi_mr *mr)
 		.user_ptr = (uintptr_t)&mr->req,
 	};
 
+	if (mr->counts_events)
+		a.flags &= ~(uint32_t)(CASSINI_LE_EVENT_SUCCESS_DISABLE | CASSINI_LE_EVENT_COMM_DISABLE);
 	if (mr->access & FI_REMOTE_READ)
 		a.flags |= CASSINI_LE_OP_GET;
 	if (mr->access & FI_REMOTE_WRITE)
@@ -226,7 +235,7 @@ static int mr_key_make(struct cxi_mr *mr, int idx)
 	if (id < 0)
 		return id;
 	mr->key = CXI_KEY_PROV | FIELD_PREP(CXI_KEY_ID, (uint64_t)id) | FIELD_PREP(CXI_KEY_SEQ, ++mr->domain->key_seq) |
-		  (mr->optimized ? CXI_KEY_OPT : 0) | (mr->rma_events ? CXI_KEY_EVENTS : 0);
+		  (mr->optimized ? CXI_KEY_OPT : 0) | (mr->rma_events || mr->counts_events || mr->cntr ? CXI_KEY_EVENTS : 0);
 	return 0;
 }
 
@@ -246,6 +255,7 @@ static int mr_enable_locked(struct cxi_mr *mr)
 		return -FI_ENOKEY;
 	}
 	mr->optimized = idx >= 0;
+	mr->counts_events = !mr->optimized && mr->domain->params.mr_match_events;
 	mr->pid_idx = mr->optimized ? CXI_IDX_MR + (unsigned)idx : CXI_IDX_SHARED;
 	ret = mr_key_make(mr, idx);
 	if (ret)
@@ -350,12 +360,23 @@ static void entry_kill(struct cxi_mr *mr, struct cassini_pte *pte, struct cassin
 	}
 }
 
+/* Nobody finds the entries any more and no copy flies: the events that lie in the queue are the last ones to name @mr. */
+static void events_take(struct cxi_mr *mr)
+{
+	cxi_drain(mr->portal->eq);
+	if (mr->matched != mr->ended)
+		LOG_INFO("memory region key %#llx: %u operations were matched and %u have ended; without progress at the target events were lost",
+			 (unsigned long long)mr->key, mr->matched, mr->ended);
+}
+
 static void mr_disable(struct cxi_mr *mr)
 {
 	struct cassini_pte *pte = mr->optimized ? mr->pte : mr->portal->pte;
 
 	entry_kill(mr, pte, mr->le);
 	entry_kill(mr, pte, mr->le_sol);
+	if (mr->counts_events || mr->le_sol)
+		events_take(mr);
 	if (mr->optimized) {
 		cassini_pte_close(mr->pte);
 		mr->portal->opt_used[mr->pid_idx - CXI_IDX_MR] = 0;
@@ -435,6 +456,7 @@ int cxi_mr_open(struct kit_domain *kd, const struct kit_mr_req *req, struct fid_
 	mr->access = req->access;
 	mr->rma_events = req->flags & FI_RMA_EVENT;
 	mr->key = d->prov_key ? FI_KEY_NOTAVAIL : req->requested_key;
+	d->has_mrs = true;
 	ret = d->prov_key ? 0 : client_key_add(d, mr);
 	if (ret) {
 		mem_free(mr);

@@ -165,11 +165,24 @@ static int words_check(struct cxi_params *p)
 	return ret ? ret : r2 ? r2 : r3;
 }
 
-/* What has no meaning here is said once, so that nobody measures its effect. */
+/* What has no meaning here is said once, so that nobody measures its effect; a test looks that each parameter is here or is used. */
+static const char *const inert[] = {
+	/* hardware that there is none of: address translation, huge pages, status write-back */
+	"ats", "iotlb", "ats_mlock_mode", "disable_alt_read_cmdq", "rdzv_aligned_sw_rget", "llring_mode", "cq_policy", "eq_ack_batch_size",
+	"disable_cq_hugetlb", "disable_eq_hugetlb", "cntr_trig_cmdq",
+	/* bytes are always written in order; a region always closes when nobody touches it; waits sleep; too much deferred work is always refused */
+	"mr_target_ordering", "mr_cache_events_disable_poll_nsecs", "mr_cache_events_disable_le_poll_nsecs", "cntr_spin_before_yield",
+	"enable_trig_op_limit",
+	/* FI_HMEM */
+	"disable_host_register", "safe_devmem_copy_threshold", "disable_hmem_dev_register", "force_ze_hmem_support", "force_dev_reg_copy",
+	"disable_cuda_sync_memops",
+	/* FI_COLLECTIVE */
+	"zbcoll_radix", "coll_job_id", "coll_job_step_id", "coll_mcast_token", "coll_fabric_mgr_url", "hwcoll_addrs_per_job", "hwcoll_min_nodes",
+	"coll_retry_usec", "coll_timeout_usec", "coll_use_dma_put",
+};
+
 static void inert_report(void)
 {
-	static const char *const inert[] = {"ats", "iotlb", "ats_mlock_mode", "disable_alt_read_cmdq", "rdzv_aligned_sw_rget", "disable_host_register",
-		"llring_mode", "cq_policy", "eq_ack_batch_size", "disable_cq_hugetlb", "disable_eq_hugetlb", "cntr_trig_cmdq", "coll_use_dma_put"};
 	static bool done;
 
 	if (done)

@@ -7,6 +7,8 @@
 #include "prov/cxi/cxi.h"
 
 #define CTRL_EQ_SLOTS   8192u
+#define CTRL_EQ_MIN     64u
+#define EVENT_BYTES     64u /* of a target event, which FI_CXI_CTRL_RX_EQ_MAX_SIZE counts in */
 #define CTRL_CMDQ_DEPTH 1024u
 
 struct cassini_dom *cxi_portal_dom(const struct cxi_portal *p, uint16_t vni)
@@ -211,7 +213,7 @@ static void pte_on_event(struct cxi_req *req, const struct cassini_event *ev)
 
 static int shared_pte_open(struct cxi_portal *p)
 {
-	static const struct cassini_pte_opts opts = {.is_matching = true};
+	const struct cassini_pte_opts opts = {.is_matching = true, .en_event_match = p->domain->params.mr_match_events};
 	int ret;
 
 	p->pte_req.on_event = pte_on_event;
@@ -249,6 +251,7 @@ int cxi_portal_open(struct cxi_domain *d, const struct cxi_key *keys, int key_cn
 {
 	struct cxi_portal *p = mem_alloc(sizeof(*p));
 	struct cassini_cmdq_attr cmdq = {.depth = CTRL_CMDQ_DEPTH};
+	uint32_t slots = MAX(MIN(CTRL_EQ_SLOTS, (uint32_t)(d->params.ctrl_rx_eq_max_size / EVENT_BYTES)), CTRL_EQ_MIN);
 	int ret;
 
 	if (!p)
@@ -259,7 +262,7 @@ int cxi_portal_open(struct cxi_domain *d, const struct cxi_key *keys, int key_cn
 	LIST_INIT(&p->asks);
 	LIST_INSERT_HEAD(&d->portals, p, link);
 	ret = doms_open(p, keys, key_cnt, pid);
-	ret = ret ? ret : cassini_eq_open(d->lni, CTRL_EQ_SLOTS, 1, &p->eq);
+	ret = ret ? ret : cassini_eq_open(d->lni, slots, 1, &p->eq);
 	ret = ret ? ret : cassini_cp_open(d->lni, keys[0].vni, CASSINI_TC_BEST_EFFORT, CASSINI_TC_TYPE_DEFAULT, &p->cp);
 	cmdq.cp = p->cp;
 	ret = ret ? ret : cxi_cps_add(&p->cps, p, FI_TC_BEST_EFFORT);

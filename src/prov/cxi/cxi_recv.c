@@ -518,6 +518,8 @@ ssize_t cxi_recv_common(struct cxi_ep *ep, const struct cxi_recv_args *a)
 	/* refused for want of an entry: later receives must not overtake it */
 	if (unlikely(!rx->le) && cxi_append_refused(rx) && !r->is_rnr)
 		cxi_rxc_set_state(r, CXI_RXC_PENDING_DISABLE);
+	if (unlikely(r->preempts))
+		cxi_fc_preempt(r, NULL);
 	return 0;
 }
 

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Memory regions of the cxi provider: match events, and keys after their regions are gone.
+#include "cxi_fix.h"
+#include "fi_cxi_ext.h"
+
+/* Two endpoints of one domain: @e[0] works on regions of @e[1]. */
+struct rma_fix {
+	struct cxi_fix f;
+	struct cxi_fix_ep e[2];
+	fi_addr_t target; /* in e[0]'s AV */
+};
+
+static struct fi_info *info_for(uint64_t mr_mode)
+{
+	struct fi_info *h = fi_allocinfo();
+
+	assert_non_null(h);
+	h->caps = FI_MSG | FI_RMA | FI_ATOMIC;
+	h->domain_attr->mr_mode = mr_mode;
+	return cxi_fix_info(FI_VERSION(1, 17), h);
+}
+
+static void open_both(struct rma_fix *r)
+{
+	struct cxi_addr addr;
+	size_t len = sizeof(addr);
+
+	cxi_fix_ep_open(&r->e[0], &r->f);
+	cxi_fix_ep_open(&r->e[1], &r->f);
+	assert_int_equal(fi_getname(&r->e[1].ep->fid, &addr, &len), 0);
+	assert_int_equal(fi_av_insert(r->e[0].av, &addr, 1, &r->target, 0, NULL), 1);
+}
+
+static void close_both(struct rma_fix *r)
+{
+	cxi_fix_ep_close(&r->e[0]);
+	cxi_fix_ep_close(&r->e[1]);
+	cxi_fix_close(&r->f);
+}
+
+static struct fid_mr *region(const struct rma_fix *r, void *mem, size_t len, uint64_t key)
+{
+	struct fid_mr *mr;
+
+	assert_int_equal(fi_mr_reg(r->f.domain, mem, len, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, key, 0, &mr, NULL), 0);
+	assert_int_equal(fi_mr_bind(mr, &r->e[1].ep->fid, 0), 0);
+	assert_int_equal(fi_mr_enable(mr), 0);
+	return mr;
+}
+
+/* The target polls, too, if asked. Return: 0 or the error of the completion. */
+static int end_of_one(const struct rma_fix *r, bool target_polls)
+{
+	uint64_t until = clk_now_ns(NULL) + 10 * NS_PER_SEC;
+	struct fi_cq_err_entry err = {0};
+	struct fi_cq_tagged_entry entry;
+	ssize_t ret;
+
+	while ((ret = fi_cq_read(r->e[0].cq, &entry, 1)) == -FI_EAGAIN) {
+		if (target_polls)
+			fi_cq_read(r->e[1].cq, NULL, 0);
+		assert_true(clk_now_ns(NULL) < until);
+	}
+	if (ret == 1)
+		return 0;
+	assert_int_equal(ret, -FI_EAVAIL);
+	assert_int_equal(fi_cq_readerr(r->e[0].cq, &err, 0), 1);
+	return err.err;
+}
+
+/* One write, one read, one atomic: two events each, if they are asked for. */
+static void match_events(bool on, uint64_t key, uint32_t want)
+{
+	struct rma_fix r;
+	struct cxi_mr *mr;
+	uint64_t mem[8] = {0}, local = 4711;
+	struct fid_mr *fid;
+
+	cxi_fix_open_info(&r.f, info_for(FI_MR_ALLOCATED | FI_MR_ENDPOINT));
+	assert_int_equal(fi_control(&r.f.domain->fid, FI_OPT_CXI_SET_MR_MATCH_EVENTS, &on), 0);
+	open_both(&r);
+	fid = region(&r, mem, sizeof(mem), key);
+	mr = container_of(fid, struct cxi_mr, fid);
+	assert_int_equal(fi_write(r.e[0].ep, &local, 8, NULL, r.target, 8, key, NULL), 0);
+	assert_int_equal(end_of_one(&r, true), 0);
+	assert_int_equal(mem[1], 4711);
+	assert_int_equal(fi_read(r.e[0].ep, &local, 8, NULL, r.target, 0, key, NULL), 0);
+	assert_int_equal(end_of_one(&r, true), 0);
+	assert_int_equal(local, 0);
+	local = 1;
+	assert_int_equal(fi_atomic(r.e[0].ep, &local, 1, NULL, r.target, 8, key, FI_UINT64, FI_SUM, NULL), 0);
+	assert_int_equal(end_of_one(&r, true), 0);
+	assert_int_equal(mem[1], 4712);
+	fi_cq_read(r.e[1].cq, NULL, 0);
+	assert_int_equal(mr->matched, want);
+	assert_int_equal(mr->ended, want);
+	assert_int_equal(fi_close(&fid->fid), 0);
+	close_both(&r);
+}
+
+static void match_events__count_what_peers_do(void **state)
+{
+	(void)state;
+	match_events(true, 4711, 3);
+	match_events(false, 4711, 0);
+	match_events(true, 7, 0); /* a region with a portal table entry of its own makes no events */
+}
+
+/* The target makes no progress: the last events lie in its queue when the region goes, and name it. */
+static void match_events__close_takes_the_last(void **state)
+{
+	struct rma_fix r;
+	uint64_t mem[8] = {0}, local = 4711;
+	struct fid_mr *fid;
+	bool on = true;
+
+	(void)state;
+	cxi_fix_open_info(&r.f, info_for(FI_MR_ALLOCATED | FI_MR_ENDPOINT));
+	assert_int_equal(fi_control(&r.f.domain->fid, FI_OPT_CXI_SET_MR_MATCH_EVENTS, &on), 0);
+	open_both(&r);
+	fid = region(&r, mem, sizeof(mem), 4711);
+	for (int i = 0; i < 5; i++) {
+		assert_int_equal(fi_write(r.e[0].ep, &local, 8, NULL, r.target, 0, 4711, NULL), 0);
+		assert_int_equal(end_of_one(&r, false), 0); /* its adapter thread answers */
+	}
+	lock_acquire(&cxi_fix_domain(&r.f)->kit.lock);
+	assert_non_null(cassini_eq_peek(cxi_ep_of(r.e[1].ep)->portal->eq));
+	lock_release(&cxi_fix_domain(&r.f)->kit.lock);
+	assert_int_equal(fi_close(&fid->fid), 0);
+	assert_null(cassini_eq_peek(cxi_ep_of(r.e[1].ep)->portal->eq));
+	assert_int_equal(fi_write(r.e[0].ep, &local, 8, NULL, r.target, 0, 4711, NULL), 0);
+	assert_int_equal(end_of_one(&r, true), FI_EIO);
+	close_both(&r);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(match_events__count_what_peers_do),
+		cmocka_unit_test(match_events__close_takes_the_last),
+	};
+
+	return cmocka_run_group_tests(tests, cxi_fix_init, NULL);
+}
