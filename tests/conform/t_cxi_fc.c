@@ -70,7 +70,9 @@ static void cxi_fc_flood(struct ct *c)
 	else
 		flood_send(c, mem);
 	ct_barrier(c);
-	if (c->rank)
+	if (c->rank && getenv("FI_CXI_MSG_LOSSLESS"))
+		CHECK(ct_stat(c, "soft_lossless_pauses") && !ct_stat(c, "lpe_pte_disabled"), "no sender waited, or one was refused");
+	else if (c->rank)
 		CHECK(ct_stat(c, "lpe_pte_disabled") + ct_stat(c, "lpe_le_exhausted"), "nothing ran out");
 	ct_barrier(c);
 	free(mem);
@@ -380,6 +382,7 @@ static void cxi_rma_order(struct ct *c)
 #define HYBRID " FI_CXI_RX_MATCH_MODE=hybrid"
 #define OFLOW  "FI_CXI_OFLOW_BUF_SIZE=65536 FI_CXI_OFLOW_BUF_MIN_POSTED=2"
 #define REQ    " FI_CXI_REQ_BUF_SIZE=65536 FI_CXI_REQ_BUF_MIN_POSTED=2"
+#define LOSSLESS " FI_CXI_MSG_LOSSLESS=1"
 const struct ct_test cxi_fc_tests[] = {
 	{"cxi_fc_les", cxi_fc_flood, FI_TAGGED, 0, 0, NULL, "SOFTFABRIC_CXI=les=64", "cxi", 60},
 	{"cxi_fc_les_hybrid", cxi_fc_flood, FI_TAGGED, 0, 0, NULL, "SOFTFABRIC_CXI=les=64" HYBRID, "cxi", 60},
@@ -387,6 +390,8 @@ const struct ct_test cxi_fc_tests[] = {
 	{"cxi_fc_oflow_hybrid", cxi_fc_flood, FI_TAGGED, 0, 0, NULL, OFLOW HYBRID REQ, "cxi", 60},
 	{"cxi_fc_software", cxi_fc_flood, FI_TAGGED, 0, 0, NULL, "FI_CXI_RX_MATCH_MODE=software" REQ, "cxi", 60},
 	{"cxi_fc_software_max", cxi_fc_flood, FI_TAGGED, 0, 0, NULL, "FI_CXI_RX_MATCH_MODE=software FI_CXI_REQ_BUF_MAX_COUNT=4" REQ, "cxi", 60},
+	{"cxi_fc_lossless", cxi_fc_flood, FI_TAGGED, 0, 0, NULL, OFLOW LOSSLESS, "cxi", 60},
+	{"cxi_fc_lossless_software", cxi_fc_flood, FI_TAGGED, 0, 0, NULL, "FI_CXI_RX_MATCH_MODE=software" REQ LOSSLESS, "cxi", 60},
 	{"cxi_fc_posted", cxi_fc_posted, FI_TAGGED, 0, 0, "rx.size", "SOFTFABRIC_CXI=les=64", "cxi"},
 	{"cxi_fc_posted_hybrid", cxi_fc_posted, FI_TAGGED, 0, 0, "rx.size", "SOFTFABRIC_CXI=les=64" HYBRID, "cxi"},
 	{"cxi_rnr_retry", cxi_rnr_retry, FI_TAGGED | FI_MSG, 0, 0, NULL, NULL, "cxi"},

@@ -144,6 +144,55 @@ static void message__unexpected(void **state)
 	on_all_paths(unexpected_body);
 }
 
+/*
+ * A lossless PTE at index 1 of b that has no buffer: whatever comes waits at its sender, and none of it is lost, doubled or overtakes when there is
+ * one. The messages are short, in a frame, and larger than one.
+ */
+static void lossless_body(void)
+{
+	struct cassini_pte_opts opts = {.is_matching = true, .en_flowctrl = true, .lossless = true};
+	struct cassini_le_attr le = {.list = CASSINI_OVERFLOW, .flags = LE_QUIET | CASSINI_LE_MANAGE_LOCAL | CASSINI_LE_UNEXPECTED_HDR_DISABLE,
+				     .start = g_w.b.mem, .length = 1u << 20, .match_id = CASSINI_MATCH_ID_ANY, .ignore_bits = UINT64_MAX};
+	uint8_t *place[30] = {0};
+	struct cassini_stats stats;
+	struct cassini_pte *pte;
+
+	assert_int_equal(cassini_pte_open(g_w.b.lni, g_w.b.teq, &opts, NULL, &pte), 0);
+	assert_int_equal(cassini_pte_map(pte, g_w.b.dom, 1), 0);
+	assert_int_equal(cassini_set_state(pte, CASSINI_PTE_ENABLED, CASSINI_DROP_IGNORE), 0);
+	expect_state(&g_w.b);
+	for (unsigned i = 0; i < 30; i++) {
+		struct cassini_cmd cmd = cmd_of(&g_w.a, CASSINI_OP_PUT, 1, g_w.a.mem, (const uint32_t[]){8, 5000, 20000}[i % 3]);
+
+		cmd.header_data = i;
+		post(&g_w.a, &cmd);
+		if (i % 7 == 0)
+			settle();
+	}
+	settle();
+	none(g_w.a.eq);
+	none(g_w.b.teq);
+	assert_int_equal(cassini_append(pte, &le, NULL), 0);
+	for (unsigned i = 0; i < 30; i++) {
+		struct cassini_event ev = expect(g_w.b.teq, CASSINI_EV_PUT, CASSINI_RC_OK);
+
+		place[ev.header_data] = ev.start; /* large ones are reported when they have landed, but have their places in order */
+		expect(g_w.a.eq, CASSINI_EV_ACK, CASSINI_RC_OK);
+	}
+	for (unsigned i = 1; i < 30; i++)
+		assert_true(place[i] > place[i - 1]);
+	cassini_query_stats(g_w.b.nic, &stats);
+	assert_true(stats.lossless_pauses > 0);
+	assert_int_equal(stats.pte_disabled, 0);
+	cassini_pte_unmap(pte, g_w.b.dom, 1);
+	cassini_pte_close(pte);
+}
+
+static void lossless__waits_at_the_sender(void **state)
+{
+	on_all_paths(lossless_body);
+}
+
 /* --- rendezvous --- */
 
 /* At the source: the Get that fetched the rest. */
@@ -454,6 +503,7 @@ int main(void)
 		cmocka_unit_test(get__all_lengths),
 		cmocka_unit_test(message__expected),
 		cmocka_unit_test(message__unexpected),
+		cmocka_unit_test(lossless__waits_at_the_sender),
 		cmocka_unit_test(rdzv__expected),
 		cmocka_unit_test(rdzv__unexpected),
 		cmocka_unit_test(rdzv__by_software),

@@ -57,7 +57,7 @@ enum cassini_rc {
 	CASSINI_RC_AMO_INVAL_OP_ERROR = 40, CASSINI_RC_AMO_ALIGN_ERROR = 41, CASSINI_RC_AMO_FP_INVALID = 42, CASSINI_RC_AMO_FP_UNDERFLOW = 43,
 	CASSINI_RC_AMO_FP_OVERFLOW = 44, CASSINI_RC_AMO_FP_INEXACT = 45, CASSINI_RC_ILLEGAL_OP = 46, CASSINI_RC_INVALID_ENDPOINT = 47,
 	CASSINI_RC_RESTRICTED_UNICAST = 48, CASSINI_RC_CMD_INVALID_ARG = 50, CASSINI_RC_ADDR_OUT_OF_RANGE = 52, CASSINI_RC_CONN_CLOSED = 53,
-	CASSINI_RC_CANCELED = 54, CASSINI_RC_AMO_LENGTH_ERROR = 58, CASSINI_RC_NUM = 63
+	CASSINI_RC_CANCELED = 54, CASSINI_RC_AMO_LENGTH_ERROR = 58, CASSINI_RC_RESOURCE_BUSY = 60, CASSINI_RC_NUM = 63
 };
 /** cassini_rc_str() - Its name without the prefix ("ENTRY_NOT_FOUND"); never NULL. */
 const char *cassini_rc_str(unsigned rc);
@@ -269,6 +269,7 @@ enum { /* cassini_cmd.flags */
 	CASSINI_CMD_FLUSH = 64,            /* ACK only when the data is visible at the target (always so here; kept for the counters) */
 	CASSINI_CMD_HRP = 128,             /* high-rate Put: fire and forget, acknowledged by the switch */
 	CASSINI_CMD_MORE = 256,            /* more commands follow: the doorbell waits */
+	CASSINI_CMD_AGAIN = 512,           /* the adapter's own: the first one after a lossless PTE held its sender back */
 };
 struct cassini_cmd {
 	uint8_t opcode;                    /* enum cassini_opcode */
@@ -342,7 +343,7 @@ struct cassini_pte_opts {
 	bool is_matching;       /* else the first entry takes everything */
 	bool en_flowctrl;       /* no entry, no LE, EQ full: DISABLED with a reason instead of a loss */
 	bool en_event_match;    /* MATCH events before the data */
-	bool lossless;          /* a full list delays the sender instead of refusing */
+	bool lossless;          /* indices 0-15, with en_flowctrl: want of buffers or event slots holds back senders instead of DISABLED */
 };
 /** cassini_pte_open() - In state RESET, no entries. @eq: its events (NULL: none). Return: 0; -ENOSPC limit (logged); -ENOMEM. */
 int cassini_pte_open(struct cassini_lni *lni, struct cassini_eq *eq, const struct cassini_pte_opts *opts, void *user, struct cassini_pte **out);
@@ -423,6 +424,7 @@ struct cassini_stats {
 	uint64_t plec_hits;                        /* operations on PTEs without matching */
 	uint64_t priority_hits, overflow_hits, request_hits, ule_appends;
 	uint64_t rgets;                            /* Gets issued by the adapter for rendezvous */
+	uint64_t lossless_pauses;                  /* Puts that a lossless PTE has held back, each time */
 	uint64_t pte_disabled, pt_disabled_naks, no_match_drops, le_exhausted, eq_full, events_dropped;
 	uint64_t vni_not_found, ptlte_not_found, entry_not_found, op_violation, malformed, bad_initiator;
 	uint64_t triggered, triggered_cancelled;

@@ -150,6 +150,7 @@ void cassini_peer_gone(struct cassini_peer *peer, uint32_t life)
 		return;
 	peer->life++;
 	peer->nonce = 0;
+	peer->paused = peer->held = 0;
 	if (peer->link) {
 		struct link_peer *link = peer->link;
 

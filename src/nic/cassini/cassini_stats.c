@@ -55,6 +55,7 @@ static const struct {
 	ROW("soft_net_rx_dgrams", net_rx_dgrams),
 	ROW("soft_net_rx_drops", net_rx_drops),
 	ROW("soft_bulk_bytes", bulk_bytes),
+	ROW("soft_lossless_pauses", lossless_pauses),
 	ROW("soft_fault_drop", fault_drop),
 	ROW("soft_fault_dup", fault_dup),
 	ROW("soft_fault_reorder", fault_reorder),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // A packet's life at the target: refused, or matched, deposited or fetched, reported, answered.
+#include "base/bits.h"
 #include "nic/cassini/cassini_int.h"
 
 /*
@@ -101,9 +102,35 @@ static int drop(struct arrival *a)
 	return CASSINI_RC_PT_DISABLED;
 }
 
+/*
+ * Lossless: the sender keeps this one, and all behind it, until it may try again. What it has sent meanwhile comes here before that and must not
+ * overtake: only the first one of those that were held back says AGAIN, when nothing of them is under way.
+ */
+static __attribute__((cold)) int hold_back(struct arrival *a)
+{
+	a->peer->paused |= (uint16_t)BIT(a->pkt->pid_idx);
+	stats_of(a->dom)->lossless_pauses++;
+	return CASSINI_RC_RESOURCE_BUSY;
+}
+
+static __attribute__((cold)) bool must_hold_back(struct arrival *a)
+{
+	uint16_t bit = a->pkt->pid_idx < 16 && is_put(a->pkt) ? (uint16_t)BIT(a->pkt->pid_idx) : 0;
+
+	if (!(a->peer->paused & bit))
+		return false;
+	if (a->pte->opts.lossless && !(a->pkt->flags & CASSINI_PKTF_AGAIN))
+		return true;
+	a->peer->paused &= (uint16_t)~bit;
+	return false;
+}
+
 /* Flow control: better no packets at all than one that is lost. */
 static __attribute__((cold)) int stop(struct arrival *a, enum cassini_sc_reason why)
 {
+	/* for want of list entries software has to take over what is there, which only flow control asks for */
+	if (a->pte->opts.lossless && a->pkt->pid_idx < 16 && why != CASSINI_SC_FC_UNEXPECTED_FAIL)
+		return hold_back(a);
 	cassini_pte_set(a->pte, CASSINI_PTE_DISABLED, why, true);
 	return drop(a);
 }
@@ -397,6 +424,8 @@ static int arrive(struct arrival *a)
 
 	if (unlikely(rc != CASSINI_RC_OK))
 		return refuse(a, rc);
+	if (unlikely(a->peer->paused && must_hold_back(a)))
+		return hold_back(a);
 	if (unlikely(a->pte->opts.en_flowctrl && is_put(a->pkt) && !cassini_eq_has_room(a->pte->eq, ARRIVE_SLOTS))) {
 		stats_of(a->dom)->eq_full++;
 		return stop(a, CASSINI_SC_FC_EQ_FULL);
