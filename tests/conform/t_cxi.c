@@ -638,66 +638,7 @@ static void cxi_source_err(struct ct *c)
 	ct_close(c);
 }
 
-/* --- waiting and fences -------------------------------------------------------------------------------------------------------------- */
-
-/* The documented way: fi_trywait, then epoll on the queue's descriptor; a message wakes it. */
-static void cxi_wait(struct ct *c)
-{
-	struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_FD};
-	struct epoll_event ev = {.events = EPOLLIN};
-	int fd = -1, ep = epoll_create1(EPOLL_CLOEXEC);
-	uint8_t mem[100];
-
-	c->want.no_enable = true;
-	ct_open(c);
-	OK(fi_close(&c->ep->fid));
-	OK(fi_endpoint(c->domain, c->info, &c->ep, NULL));
-	OK(fi_close(&c->rxcq->fid));
-	OK(fi_cq_open(c->domain, &attr, &c->rxcq, NULL));
-	OK(fi_ep_bind(c->ep, &c->txcq->fid, FI_TRANSMIT));
-	OK(fi_ep_bind(c->ep, &c->rxcq->fid, FI_RECV));
-	OK(fi_ep_bind(c->ep, &c->av->fid, 0));
-	OK(fi_enable(c->ep));
-	ct_connect(c);
-	OK(fi_control(&c->rxcq->fid, FI_GETWAIT, &fd));
-	CHECK(fd >= 0 && !epoll_ctl(ep, EPOLL_CTL_ADD, fd, &ev), "no descriptor");
-	for (unsigned i = 0; i < 20; i++) {
-		struct ct_msg m = {.addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[i], .mem = mem, .len = sizeof(mem)};
-
-		if (c->rank) {
-			struct fid *fids[1] = {&c->rxcq->fid};
-			struct fi_cq_tagged_entry e;
-			ssize_t ret;
-
-			ct_recv(c, &m);
-			ct_barrier_idle(c);
-			while ((ret = fi_cq_read(c->rxcq, &e, 1)) == -FI_EAGAIN) {
-				int try = fi_trywait(c->fabric, fids, 1);
-
-				CHECK(!try || try == -FI_EAGAIN, "%s", ct_err(try));
-				CHECK(try || epoll_wait(ep, &ev, 1, 10000) == 1, "a message did not wake");
-			}
-			RET(1, ret);
-			ct_verify(c, mem, sizeof(mem), i, "waited for");
-		} else {
-			struct timespec nap = {0, 2000000 * (i % 5)};
-
-			ct_barrier_idle(c);
-			nanosleep(&nap, NULL);
-			ct_fill(mem, sizeof(mem), i);
-			ct_send(c, &m);
-			ct_tx(c, &c->ctx[i], FI_SEND | FI_MSG);
-		}
-	}
-	if (c->rank) { /* fi_cq_sread sleeps as long as it is told */
-		uint64_t start = ct_now_ms();
-		struct fi_cq_tagged_entry e;
-
-		RET(-FI_EAGAIN, fi_cq_sread(c->rxcq, &e, 1, NULL, 60));
-		CHECK(ct_now_ms() - start >= 40, "woke after %llu ms", (unsigned long long)(ct_now_ms() - start));
-	}
-	ct_close(c);
-}
+/* --- fences -------------------------------------------------------------------------------------------------------------------------- */
 
 /* A fenced read starts when all writes before it have ended. */
 static void cxi_fence(struct ct *c)
@@ -749,7 +690,6 @@ const struct ct_test cxi_tests[] = {
 	{"cxi_rdzv", cxi_rdzv, FI_TAGGED | FI_MSG, 0, GENS | CT_LOSSY, NULL, NULL, "cxi"},
 	{"cxi_limits", cxi_limits, FI_TAGGED | FI_MSG | FI_RMA, 0, CT_SOLO, "mem_tag_format max_msg_size inject_size", NULL, "cxi"},
 	{"cxi_source_err", cxi_source_err, FI_MSG | FI_SOURCE | FI_SOURCE_ERR, 0, CT_SOLO | CT_ANY_PATH, "FI_SOURCE_ERR", NULL, "cxi"},
-	{"cxi_wait", cxi_wait, FI_MSG, 0, 0, NULL, NULL, "cxi"},
 	{"cxi_fence", cxi_fence, FI_RMA | FI_FENCE, 0, GENS, "FI_FENCE op:FI_FENCE order:FI_ORDER_WAW", NULL, "cxi"},
 	{0},
 };
