@@ -447,6 +447,53 @@ static void cxi_prov_keys(struct ct *c)
 	ct_close(c);
 }
 
+/* Writes that carry data, when FI_CXI_ENABLE_WRITEDATA offers them: an entry in the target's queue that takes no receive; plain writes make none. */
+static void cxi_writedata(struct ct *c)
+{
+	static uint64_t mem[2], v = 4711;
+	struct fi_rma_iov at, mine = {0};
+	uint8_t unused[8];
+	struct fid_mr *mr;
+
+	ct_open(c);
+	OK(fi_mr_reg(c->domain, &mem[c->rank], 8, FI_REMOTE_WRITE, 0, 0, 0, &mr, &c->ctx[7]));
+	OK(fi_mr_bind(mr, &c->ep->fid, 0));
+	OK(fi_mr_enable(mr));
+	mine.key = fi_mr_key(mr);
+	if (c->rank)
+		OK(fi_recv(c->ep, unused, 8, NULL, FI_ADDR_UNSPEC, &c->ctx[0]));
+	ct_swap(c, &mine, &at, sizeof(at));
+	c->traffic = !c->rank;
+	for (unsigned i = 0; i < 9; i++) {
+		struct ct_comp got;
+
+		if (!c->rank) {
+			v = i + 1;
+			while (ct_again(c, i % 3 == 0   ? fi_writedata(c->ep, &v, 8, NULL, i + 100, c->peer, 0, at.key, &c->ctx[1])
+					   : i % 3 == 1 ? fi_inject_writedata(c->ep, &v, 8, i + 100, c->peer, 0, at.key)
+							: fi_write(c->ep, &v, 8, NULL, c->peer, 0, at.key, &c->ctx[1])))
+				;
+			if (i % 3 != 1)
+				ct_tx(c, &c->ctx[1], FI_WRITE | FI_RMA);
+		} else if (i % 3 != 2) {
+			got = ct_comp(c, c->rxcq);
+			CHECK(got.e.op_context == &c->ctx[7] && (got.e.flags & ~FI_COMPLETION) == (FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA),
+			      "flags %#llx", (unsigned long long)got.e.flags);
+			CHECK(got.e.data == i + 100 && got.e.len == 8 && mem[1] == i + 1, "data %llu, %zu bytes, %llu", (unsigned long long)got.e.data,
+			      got.e.len, (unsigned long long)mem[1]);
+		}
+		ct_barrier(c);
+	}
+	RET(-FI_EINVAL, fi_writedata(c->ep, &v, 8, NULL, 1, c->peer, 0, 4711, NULL)); /* a client's key says nothing of it */
+	if (c->rank) {
+		OK(fi_cancel(&c->ep->fid, &c->ctx[0])); /* it is still there */
+		CHECK(ct_comp_err(c, c->rxcq).err == FI_ECANCELED, "the receive");
+	}
+	ct_barrier(c);
+	OK(fi_close(&mr->fid));
+	ct_close(c);
+}
+
 static void cxi_mr_errors(struct ct *c)
 {
 	struct fid_domain *other;
@@ -684,6 +731,7 @@ const struct ct_test cxi_tests[] = {
 	{"cxi_refused", cxi_refused, FI_MSG, 0, CT_SOLO, NULL, TWO_VNIS, "cxi"},
 	{"cxi_client_keys", cxi_client_keys, FI_RMA, 0, CT_SOLO | CT_ANY_PATH, "mr_key_size", NULL, "cxi"},
 	{"cxi_prov_keys", cxi_prov_keys, FI_RMA, 0, CT_SOLO | CT_ANY_PATH, "mr:FI_MR_PROV_KEY", NULL, "cxi"},
+	{"cxi_writedata", cxi_writedata, FI_MSG | FI_RMA, 0, 0, NULL, "FI_CXI_ENABLE_WRITEDATA=1", "cxi"},
 	{"cxi_mr_errors", cxi_mr_errors, FI_MSG | FI_RMA, 0, CT_SOLO, "mr:FI_MR_ENDPOINT", NULL, "cxi"},
 	{"cxi_rma_event", cxi_rma_event, FI_RMA | FI_RMA_EVENT, 0, GENS, "FI_RMA_EVENT", NULL, "cxi"},
 	{"cxi_match_complete", cxi_match_complete, FI_TAGGED, 0, GENS, "op:FI_MATCH_COMPLETE", NULL, "cxi"},

@@ -224,11 +224,15 @@ static void cxi_rnr_retry(struct ct *c)
 static void cxi_rnr_fails(struct ct *c)
 {
 	uint64_t start = ct_now_ms();
+	struct fi_msg_tagged peek = {.addr = FI_ADDR_UNSPEC, .tag = 1, .context = &c->ctx[1]};
 	struct fi_cq_err_entry e;
 	uint8_t mem[8] = {0};
 
 	c->want.protocol = PROTO_RNR;
 	ct_open(c);
+	OK(fi_trecvmsg(c->ep, &peek, FI_PEEK)); /* nothing is ever there before its receive */
+	e = ct_comp_err(c, c->rxcq);
+	CHECK(e.err == FI_ENOMSG && e.op_context == &c->ctx[1] && e.tag == 1, "error %d", e.err);
 	struct ct_msg m = {.addr = c->self, .ctx = &c->ctx[0], .mem = mem, .len = 8};
 	ct_send(c, &m);
 	e = ct_comp_err(c, c->txcq);
@@ -492,7 +496,7 @@ const struct ct_test cxi_fc_tests[] = {
 	{"cxi_fc_posted", cxi_fc_posted, FI_TAGGED, 0, 0, "rx.size", "SOFTFABRIC_CXI=les=64", "cxi"},
 	{"cxi_fc_posted_hybrid", cxi_fc_posted, FI_TAGGED, 0, 0, "rx.size", "SOFTFABRIC_CXI=les=64" HYBRID, "cxi"},
 	{"cxi_rnr_retry", cxi_rnr_retry, FI_TAGGED | FI_MSG, 0, 0, NULL, NULL, "cxi"},
-	{"cxi_rnr_fails", cxi_rnr_fails, FI_MSG, 0, CT_SOLO | CT_ANY_PATH, NULL, "FI_CXI_RNR_MAX_TIMEOUT_US=30000", "cxi"},
+	{"cxi_rnr_fails", cxi_rnr_fails, FI_MSG | FI_TAGGED, 0, CT_SOLO | CT_ANY_PATH, NULL, "FI_CXI_RNR_MAX_TIMEOUT_US=30000", "cxi"},
 	{"cxi_rnr_append", cxi_rnr_append, FI_TAGGED, 0, 0, NULL, "SOFTFABRIC_CXI=les=64 FI_CXI_RNR_MAX_TIMEOUT_US=20000000", "cxi"},
 	{"cxi_rnr_append_fails", cxi_rnr_append_fails, FI_TAGGED, 0, CT_SOLO | CT_ANY_PATH, NULL,
 	 "SOFTFABRIC_CXI=les=64 FI_CXI_RNR_APPEND_RETRY_TIMEOUT_US=50000", "cxi"},
