@@ -48,7 +48,7 @@ static const struct ct_variant cxi_variants[] = {
 	{.name = "stdmr", .env = "FI_CXI_OPTIMIZED_MRS=0", .flag = CT_GENS},
 	{.name = "clientkey", .flag = CT_GENS, .without_mr = FI_MR_PROV_KEY},
 	{.name = "rnr", .env = "FI_CXI_RNR_MAX_TIMEOUT_US=20000000", .flag = CT_GENS, .protocol = CXI_PROTO_RNR, .skip = RNR_SKIP},
-	{.name = "cassini2", .env = "SOFTFABRIC_CXI=gen=cassini2", .flag = CT_GENS},
+	{.name = "cassini1", .env = "SOFTFABRIC_CXI=gen=cassini1", .flag = CT_GENS},
 	{.name = "lossy", .env = "SOFTFABRIC_NET=paths=udp;loss=1%;reorder=5%;seed=7", .flag = CT_LOSSY},
 	{0},
 };

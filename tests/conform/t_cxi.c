@@ -609,7 +609,7 @@ static void cxi_rdzv(struct ct *c)
 		struct ct_msg m = {.tagged = i & 2, .ctx = &c->ctx[i], .mem = mem[c->rank], .len = 18434 + i * 20000,
 				   .addr = c->rank ? FI_ADDR_UNSPEC : c->peer};
 
-		gets = ct_stat(c, "lpe_rndzv_gets");
+		gets = ct_stat(c, "lpe_rndzv_puts_offloaded_0");
 		ct_barrier(c);
 		if (c->rank && i & 1)
 			ct_recv(c, &m);
@@ -624,8 +624,8 @@ static void cxi_rdzv(struct ct *c)
 		if (c->rank) {
 			ct_rx(c, &c->ctx[i], FI_RECV | (m.tagged ? FI_TAGGED : FI_MSG), m.len);
 			ct_verify(c, mem[1], m.len, i, "fetched");
-			CHECK(!(i & 1) || strcmp(c->v->name, "") || ct_stat(c, "lpe_rndzv_gets") == gets + 1, "%llu Gets of the adapter",
-			      (unsigned long long)(ct_stat(c, "lpe_rndzv_gets") - gets));
+			CHECK(!(i & 1) || strcmp(c->v->name, "") || ct_stat(c, "lpe_rndzv_puts_offloaded_0") == gets + 1, "%llu Gets of the adapter",
+			      (unsigned long long)(ct_stat(c, "lpe_rndzv_puts_offloaded_0") - gets));
 		} else {
 			ct_tx(c, &c->ctx[i], FI_SEND | (m.tagged ? FI_TAGGED : FI_MSG));
 		}

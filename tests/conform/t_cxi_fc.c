@@ -73,9 +73,9 @@ static void cxi_fc_flood(struct ct *c)
 		flood_send(c, mem);
 	ct_barrier(c);
 	if (c->rank && getenv("FI_CXI_MSG_LOSSLESS"))
-		CHECK(ct_stat(c, "soft_lossless_pauses") && !ct_stat(c, "lpe_pte_disabled"), "no sender waited, or one was refused");
+		CHECK(ct_stat(c, "soft_lossless_pauses") && !ct_stat(c, "soft_pte_disabled"), "no sender waited, or one was refused");
 	else if (c->rank)
-		CHECK(ct_stat(c, "lpe_pte_disabled") + ct_stat(c, "lpe_le_exhausted"), "nothing ran out");
+		CHECK(ct_stat(c, "soft_pte_disabled") + ct_stat(c, "soft_le_exhausted"), "nothing ran out");
 	ct_barrier(c);
 	free(mem);
 	ct_close(c);
@@ -166,7 +166,7 @@ static void cxi_fc_eq(struct ct *c)
 	uint64_t v;
 
 	ct_open(c);
-	for (uint64_t until = ct_now_ms() + 20000; c->rank && !ct_stat(c, "ee_eq_full"); nanosleep(&nap, NULL))
+	for (uint64_t until = ct_now_ms() + 20000; c->rank && !ct_stat(c, "lpe_err_pt_disabled_eq_full"); nanosleep(&nap, NULL))
 		CHECK(ct_now_ms() < until, "the event queue did not fill");
 	for (unsigned i = 0; i < CNT; i++) {
 		struct ct_msg m = {.tagged = true, .tag = TAG, .addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[0], .mem = (uint8_t *)&v, .len = 8};
@@ -183,8 +183,8 @@ static void cxi_fc_eq(struct ct *c)
 	}
 	ct_barrier(c);
 	if (c->rank)
-		CHECK(ct_stat(c, "fc_eq_full") && !ct_stat(c, "ee_events_dropped"), "%llu times, %llu events lost",
-		      (unsigned long long)ct_stat(c, "fc_eq_full"), (unsigned long long)ct_stat(c, "ee_events_dropped"));
+		CHECK(ct_stat(c, "fc_eq_full") && !ct_stat(c, "ee_events_dropped_ordinary_cntr_0"), "%llu times, %llu events lost",
+		      (unsigned long long)ct_stat(c, "fc_eq_full"), (unsigned long long)ct_stat(c, "ee_events_dropped_ordinary_cntr_0"));
 	ct_barrier(c);
 	ct_close(c);
 }

@@ -40,22 +40,22 @@ static const struct rig_oper efa_oper[] = {
 };
 
 static const struct rig_oper cxi_oper[] = {
-	{"inject", RIG_INJECT, 64, 0, BOTH, {0}, "cq_idc_cmds"},
-	{"zero", RIG_SEND, 0, 0, HARD, {0}, "cq_put_cmds"},
-	{"small", RIG_SEND, 150, 0, HARD, {0}, "cq_idc_cmds"},
-	{"eager", RIG_SEND, 4000, 0, BOTH, {0}, "cq_put_cmds"},
-	{"eager-frames", RIG_SEND, 16000, 0, BOTH, {0}, "cq_put_cmds"}, /* above what one frame carries */
-	{"eager-match", RIG_SEND, 4000, FI_MATCH_COMPLETE, BOTH, {0}, "cq_put_cmds"},
-	{"rendezvous", RIG_SEND, 200000, 0, BOTH, {0}, "cq_rendezvous_put_cmds"},
-	{"rendezvous-match", RIG_SEND, 40000, FI_MATCH_COMPLETE, HARD, {0}, "cq_rendezvous_put_cmds"},
-	{"write", RIG_WRITE, 4000, 0, HARD, {0}, "cq_put_cmds"},
-	{"write-frames", RIG_WRITE, 100000, DC, HARD, {0}, "cq_put_cmds"},
-	{"read", RIG_READ, 4000, 0, HARD, {0}, "cq_get_cmds"},
-	{"read-frames", RIG_READ, 100000, 0, HARD, {0}, "cq_get_cmds"},
-	{"atomic", RIG_ATOMIC, 8, 0, HARD, {0}, "cq_atomic_cmds"},
-	{"atomic-dc", RIG_ATOMIC, 8, DC, HARD, {0}, "cq_atomic_cmds"},
-	{"fetch", RIG_FETCH, 8, 0, HARD, {0}, "cq_fetching_atomic_cmds"},
-	{"compare", RIG_COMPARE, 8, 0, HARD, {0}, "cq_fetching_atomic_cmds"},
+	{"inject", RIG_INJECT, 64, 0, BOTH, {0}, "cq_num_idc_cmds_0"},
+	{"zero", RIG_SEND, 0, 0, HARD, {0}, "soft_put_cmds"},
+	{"small", RIG_SEND, 150, 0, HARD, {0}, "cq_num_idc_cmds_0"},
+	{"eager", RIG_SEND, 4000, 0, BOTH, {0}, "soft_put_cmds"},
+	{"eager-frames", RIG_SEND, 16000, 0, BOTH, {0}, "soft_put_cmds"}, /* above what one frame carries */
+	{"eager-match", RIG_SEND, 4000, FI_MATCH_COMPLETE, BOTH, {0}, "soft_put_cmds"},
+	{"rendezvous", RIG_SEND, 200000, 0, BOTH, {0}, "soft_rendezvous_put_cmds"},
+	{"rendezvous-match", RIG_SEND, 40000, FI_MATCH_COMPLETE, HARD, {0}, "soft_rendezvous_put_cmds"},
+	{"write", RIG_WRITE, 4000, 0, HARD, {0}, "soft_put_cmds"},
+	{"write-frames", RIG_WRITE, 100000, DC, HARD, {0}, "soft_put_cmds"},
+	{"read", RIG_READ, 4000, 0, HARD, {0}, "soft_get_cmds"},
+	{"read-frames", RIG_READ, 100000, 0, HARD, {0}, "soft_get_cmds"},
+	{"atomic", RIG_ATOMIC, 8, 0, HARD, {0}, "soft_atomic_cmds"},
+	{"atomic-dc", RIG_ATOMIC, 8, DC, HARD, {0}, "soft_atomic_cmds"},
+	{"fetch", RIG_FETCH, 8, 0, HARD, {0}, "soft_fetching_atomic_cmds"},
+	{"compare", RIG_COMPARE, 8, 0, HARD, {0}, "soft_fetching_atomic_cmds"},
 	{0},
 };
 

@@ -96,7 +96,7 @@ static uint64_t idc_of_one_atomic(void)
 	assert_int_equal(fi_atomic(e.ep, &one, 1, NULL, 0, 0, 4711, FI_UINT64, FI_SUM, NULL), 0);
 	cxi_fix_wait(&e, 1);
 	assert_int_equal(mem, 1);
-	idc = counter(&f, "cq_idc_cmds");
+	idc = counter(&f, "cq_num_idc_cmds_0");
 	assert_int_equal(fi_close(&mr->fid), 0);
 	close_one(&f, &e);
 	return idc;

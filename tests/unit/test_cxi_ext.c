@@ -369,7 +369,7 @@ static void telemetry__differences_at_close(void **state)
 
 	(void)state;
 	cxi_fix_open(&f);
-	snprintf(cxi_fix_domain(&f)->params.telemetry, KIT_PARAM_STR, "cq_put_cmds,nonsense,rmu_malformed");
+	snprintf(cxi_fix_domain(&f)->params.telemetry, KIT_PARAM_STR, "soft_put_cmds,nonsense,soft_malformed");
 	log_set_hook(said);
 	cxi_telemetry_start(cxi_fix_domain(&f));
 	assert_non_null(strstr(g_said, "\"nonsense\""));
@@ -384,8 +384,8 @@ static void telemetry__differences_at_close(void **state)
 	assert_string_equal(g_said, ""); /* another resource group is asked for */
 	cxi_fix_domain(&f)->params.telemetry_rgid = -1;
 	cxi_fix_close(&f);
-	assert_non_null(strstr(g_said, "cq_put_cmds: 3\n"));
-	assert_non_null(strstr(g_said, "rmu_malformed: 0\n"));
+	assert_non_null(strstr(g_said, "soft_put_cmds: 3\n"));
+	assert_non_null(strstr(g_said, "soft_malformed: 0\n"));
 	log_set_hook(NULL);
 }
 

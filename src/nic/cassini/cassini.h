@@ -72,7 +72,7 @@ struct cassini_devinfo {
 	char name[16];        /* "cxi0" */
 	uint32_t nic;         /* 20-bit NIC address: host part of the interface's IPv4 address; on loopback it says which host */
 	uint8_t ip[16];       /* network order: the address it is reached by */
-	uint16_t vendor_id, device_id, device_rev; /* 0x17db, 0x501 */
+	uint16_t vendor_id, device_id, device_rev; /* 0x17db, 0x501, 2; Cassini 2: 0x1590, 0x371, 1 */
 	uint16_t pci_domain;
 	uint8_t pci_bus, pci_device, pci_function;
 	bool link_up;
@@ -416,7 +416,7 @@ void cassini_pte_status(const struct cassini_pte *pte, struct cassini_pte_status
 
 /* --- statistics ------------------------------------------------------------------------------------------------------------------------ */
 
-/* Names follow the telemetry of the adapter where there is one. Monotonic. */
+/* cassini_stat_name() has the telemetry's name of each where the adapter counts the same. Monotonic. */
 struct cassini_stats {
 	uint64_t tx_cmds, tx_bytes, rx_bytes;      /* commands started; payload bytes of Puts, Gets, atomics by direction */
 	uint64_t puts, gets, rendezvous, atomics, fetching_atomics, idc;
@@ -425,7 +425,7 @@ struct cassini_stats {
 	uint64_t priority_hits, overflow_hits, request_hits, ule_appends;
 	uint64_t rgets;                            /* Gets issued by the adapter for rendezvous */
 	uint64_t lossless_pauses;                  /* Puts that a lossless PTE has held back, each time */
-	uint64_t pte_disabled, pt_disabled_naks, no_match_drops, le_exhausted, eq_full, events_dropped;
+	uint64_t pte_disabled, pt_disabled_naks, no_match_drops, request_full, le_exhausted, eq_full, events_dropped;
 	uint64_t vni_not_found, ptlte_not_found, entry_not_found, op_violation, malformed, bad_initiator;
 	uint64_t triggered, triggered_cancelled;
 	uint64_t unreachable;                      /* commands that ended because their peer died */

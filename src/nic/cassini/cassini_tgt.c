@@ -142,9 +142,13 @@ static __attribute__((cold)) int refuse(struct arrival *a, uint8_t rc)
 
 	switch (rc) {
 	case CASSINI_RC_ENTRY_NOT_FOUND:
+		if (is_fc && a->pte->state == CASSINI_PTE_SOFTWARE_MANAGED) {
+			stats->request_full++;
+			return stop(a, CASSINI_SC_FC_REQUEST_FULL);
+		}
 		if (is_fc) {
 			stats->no_match_drops++;
-			return stop(a, a->pte->state == CASSINI_PTE_SOFTWARE_MANAGED ? CASSINI_SC_FC_REQUEST_FULL : CASSINI_SC_FC_NO_MATCH);
+			return stop(a, CASSINI_SC_FC_NO_MATCH);
 		}
 		stats->entry_not_found++;
 		break;
