@@ -133,11 +133,121 @@ static void match_events__close_takes_the_last(void **state)
 	close_both(&r);
 }
 
+/* --- the cache of provider keys ---------------------------------------------------------------------------------------------------------- */
+
+static void open_prov_keys(struct rma_fix *r, bool cache)
+{
+	cxi_fix_open_info(&r->f, info_for(FI_MR_ALLOCATED | FI_MR_ENDPOINT | FI_MR_PROV_KEY));
+	assert_int_equal(fi_control(&r->f.domain->fid, FI_OPT_CXI_SET_PROV_KEY_CACHE, &cache), 0);
+	open_both(r);
+}
+
+static int write_to(const struct rma_fix *r, uint64_t v, uint64_t key)
+{
+	assert_int_equal(fi_write(r->e[0].ep, &v, 8, NULL, r->target, 0, key, NULL), 0);
+	return end_of_one(r, true);
+}
+
+static void key_cache__same_memory_same_key(void **state)
+{
+	struct fid_mr *mr[4], *other, *narrow, *shorter;
+	uint32_t used, max, used2;
+	uint64_t mem[8] = {0}, key;
+	struct rma_fix r;
+
+	(void)state;
+	open_prov_keys(&r, true);
+	mr[0] = region(&r, mem, sizeof(mem), 0);
+	key = fi_mr_key(mr[0]);
+	cassini_rsrc(cxi_fix_domain(&r.f)->lni, CASSINI_RSRC_PTE, &used, &max);
+	for (int i = 1; i < 4; i++) {
+		mr[i] = region(&r, mem, sizeof(mem), 0);
+		assert_true(fi_mr_key(mr[i]) == key);
+	}
+	cassini_rsrc(cxi_fix_domain(&r.f)->lni, CASSINI_RSRC_PTE, &used2, &max);
+	assert_int_equal(used, used2); /* nothing of the adapter was used for them */
+	other = region(&r, mem + 1, 8, 0);
+	shorter = region(&r, mem, 8, 0);
+	assert_int_equal(fi_mr_reg(r.f.domain, mem, sizeof(mem), FI_REMOTE_READ, 0, 0, 0, &narrow, NULL), 0);
+	assert_int_equal(fi_mr_bind(narrow, &r.e[1].ep->fid, 0), 0);
+	assert_int_equal(fi_mr_enable(narrow), 0);
+	assert_true(fi_mr_key(other) != key && fi_mr_key(shorter) != key && fi_mr_key(narrow) != key);
+	assert_int_equal(write_to(&r, 1, fi_mr_key(narrow)), FI_EIO);
+	/* whichever goes first, the last one has the entry */
+	static const int order[] = {1, 0, 3, 2};
+	for (int i = 0; i < 4; i++) {
+		assert_int_equal(write_to(&r, (uint64_t)i + 7, key), 0);
+		assert_int_equal(mem[0], i + 7);
+		assert_int_equal(fi_close(&mr[order[i]]->fid), 0);
+	}
+	assert_int_equal(write_to(&r, 99, key), FI_EIO); /* stale */
+	assert_int_equal(mem[0], 10);
+	assert_int_equal(fi_close(&other->fid) | fi_close(&narrow->fid) | fi_close(&shorter->fid), 0);
+	close_both(&r);
+}
+
+/* Without it, and where an entry counts for one region only, each has its own. */
+static void key_cache__not_shared(void **state)
+{
+	struct fid_mr *a, *b, *c;
+	struct fid_cntr *cntr;
+	uint64_t mem[8] = {0};
+	struct rma_fix r;
+
+	(void)state;
+	open_prov_keys(&r, false);
+	a = region(&r, mem, sizeof(mem), 0);
+	b = region(&r, mem, sizeof(mem), 0);
+	assert_true(fi_mr_key(a) != fi_mr_key(b));
+	assert_int_equal(fi_close(&a->fid), 0);
+	assert_int_equal(write_to(&r, 5, fi_mr_key(b)), 0);
+	assert_int_equal(mem[0], 5);
+	assert_int_equal(fi_close(&b->fid), 0);
+	close_both(&r);
+
+	open_prov_keys(&r, true);
+	a = region(&r, mem, sizeof(mem), 0);
+	assert_int_equal(fi_cntr_open(r.f.domain, NULL, &cntr, NULL), 0);
+	assert_int_equal(fi_mr_reg(r.f.domain, mem, sizeof(mem), FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &c, NULL), 0);
+	assert_int_equal(fi_mr_bind(c, &r.e[1].ep->fid, 0), 0);
+	assert_int_equal(fi_mr_bind(c, &cntr->fid, FI_REMOTE_WRITE), 0);
+	assert_int_equal(fi_mr_enable(c), 0);
+	assert_true(fi_mr_key(a) != fi_mr_key(c));
+	assert_int_equal(write_to(&r, 6, fi_mr_key(a)), 0);
+	assert_int_equal(fi_cntr_read(cntr), 0);
+	assert_int_equal(write_to(&r, 6, fi_mr_key(c)), 0);
+	assert_int_equal(fi_cntr_read(cntr), 1);
+	assert_int_equal(fi_close(&a->fid) | fi_close(&c->fid) | fi_close(&cntr->fid), 0);
+	close_both(&r);
+}
+
+/* The key of a region that has gone names nothing for as long as there are other places for new ones. */
+static void stale_key__not_the_next_region(void **state)
+{
+	uint64_t mem[8] = {0}, next[8] = {0}, key;
+	struct rma_fix r;
+	struct fid_mr *mr;
+
+	(void)state;
+	open_prov_keys(&r, true);
+	mr = region(&r, mem, sizeof(mem), 0);
+	key = fi_mr_key(mr);
+	assert_int_equal(fi_close(&mr->fid), 0);
+	mr = region(&r, next, sizeof(next), 0);
+	assert_int_equal(write_to(&r, 5, key), FI_EIO);
+	assert_int_equal(next[0], 0);
+	assert_int_equal(fi_close(&mr->fid), 0);
+	close_both(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(match_events__count_what_peers_do),
 		cmocka_unit_test(match_events__close_takes_the_last),
+		cmocka_unit_test(key_cache__same_memory_same_key),
+		cmocka_unit_test(key_cache__not_shared),
+		cmocka_unit_test(stale_key__not_the_next_region),
 	};
 
 	return cmocka_run_group_tests(tests, cxi_fix_init, NULL);

@@ -89,7 +89,7 @@ struct cxi_domain {
 	size_t max_ep_auth_key;         /* FI_AV_AUTH_KEY: keys come with the address vectors, so many for an endpoint; 0: not so */
 	LIST_HEAD(, cxi_portal) portals; /* for the adapter thread */
 	LIST_HEAD(, cxi_cntr) cntrs;
-	struct cxi_mr **mr_tab;         /* cxi_mr.c: client keys in use; hash */
+	struct cxi_mr **mr_tab;         /* cxi_mr.c: client keys in use, or provider keys by address; hash */
 	uint32_t mr_cnt, mr_mask;
 	uint64_t *prov_ids;             /* cxi_mr.c: bitmap of provider key ids */
 	uint64_t key_seq;
@@ -194,6 +194,7 @@ struct cxi_portal {
 	int rxc_top;                     /* highest used + 1 */
 	LIST_HEAD(, cxi_mr) mrs;
 	uint8_t opt_used[CXI_MR_OPT_MAX]; /* pid_idx 16.. taken */
+	uint8_t opt_next;                /* provider keys: where to look for a free one */
 	struct cxi_ep *ep;               /* owner: EP or SEP */
 	uint32_t tx_id_cnt;              /* in use */
 	uint64_t ask_ns;                 /* cxi_alive.c: when to ask next */
@@ -463,6 +464,8 @@ struct cxi_mr {
 	struct cxi_ep *ep;
 	LIST_ENTRY(cxi_mr) link;         /* portal->mrs */
 	struct cxi_mr *hnext;
+	struct cxi_mr *shared_by;        /* FI_CXI_PROV_KEY_CACHE: ring of the regions that have one entry and key, or NULL */
+	bool is_cached;                  /* stands in domain->mr_tab under its address */
 	void *addr; size_t len;
 	uint64_t access, key;
 	bool enabled, optimized, rma_events;

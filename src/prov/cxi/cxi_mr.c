@@ -11,11 +11,13 @@
 #define PROV_ID_CNT 65536u
 #define MR_FLAGS    (FI_RMA_EVENT | FI_RMA_PMEM | FI_HMEM_DEVICE_ONLY)
 
-/* --- keys of the program, unique in a domain ------------------------------------------------------------------------------ */
+/* --- regions of a domain, by the program's keys or, if the provider makes them, by address ---------------------------------- */
 
-static struct cxi_mr **bucket(const struct cxi_domain *d, uint64_t key)
+static struct cxi_mr **bucket(const struct cxi_domain *d, const struct cxi_mr *mr)
 {
-	return &d->mr_tab[(key * 0x9e3779b97f4a7c15ULL >> 40) & d->mr_mask];
+	uint64_t v = d->prov_key ? (uintptr_t)mr->addr : mr->key;
+
+	return &d->mr_tab[(v * 0x9e3779b97f4a7c15ULL >> 40) & d->mr_mask];
 }
 
 static int tab_grow(struct cxi_domain *d)
@@ -29,7 +31,7 @@ static int tab_grow(struct cxi_domain *d)
 	d->mr_mask = cnt - 1;
 	for (uint32_t i = 0; i < old_cnt; i++) {
 		while ((mr = old[i])) {
-			struct cxi_mr **to = bucket(d, mr->key);
+			struct cxi_mr **to = bucket(d, mr);
 
 			old[i] = mr->hnext;
 			mr->hnext = *to;
@@ -40,34 +42,89 @@ static int tab_grow(struct cxi_domain *d)
 	return 0;
 }
 
-static int client_key_add(struct cxi_domain *d, struct cxi_mr *mr)
+static int tab_add(struct cxi_domain *d, struct cxi_mr *mr)
 {
 	struct cxi_mr **at;
 	int ret = !d->mr_tab || d->mr_cnt > d->mr_mask ? tab_grow(d) : 0;
 
 	if (ret)
 		return ret;
-	at = bucket(d, mr->key);
-	for (struct cxi_mr *other = *at; other; other = other->hnext) {
-		if (other->key == mr->key) {
-			LOG_WARN("memory region key %#llx is in use", (unsigned long long)mr->key);
-			return -FI_ENOKEY;
-		}
-	}
+	at = bucket(d, mr);
 	mr->hnext = *at;
 	*at = mr;
 	d->mr_cnt++;
 	return 0;
 }
 
-static void client_key_del(struct cxi_domain *d, struct cxi_mr *mr)
+static int client_key_add(struct cxi_domain *d, struct cxi_mr *mr)
 {
-	struct cxi_mr **at = bucket(d, mr->key);
+	for (struct cxi_mr *other = d->mr_tab ? *bucket(d, mr) : NULL; other; other = other->hnext) {
+		if (other->key == mr->key) {
+			LOG_WARN("memory region key %#llx is in use", (unsigned long long)mr->key);
+			return -FI_ENOKEY;
+		}
+	}
+	return tab_add(d, mr);
+}
+
+static void tab_del(struct cxi_domain *d, struct cxi_mr *mr)
+{
+	struct cxi_mr **at = bucket(d, mr);
 
 	while (*at != mr)
 		at = &(*at)->hnext;
 	*at = mr->hnext;
 	d->mr_cnt--;
+}
+
+/* --- the cache of provider keys: the same memory with the same rights has one entry and one key --------------------------------- */
+
+/* Entries that tell of operations tell of those on one region. */
+static bool is_cacheable(const struct cxi_mr *mr)
+{
+	const struct cxi_params *p = &mr->domain->params;
+
+	return mr->domain->prov_key && p->prov_key_cache && !p->enable_writedata && !p->mr_match_events && !mr->cntr && !mr->rma_events;
+}
+
+/* Takes over what another region has. Return: there was one. */
+static bool cache_share(struct cxi_mr *mr)
+{
+	struct cxi_domain *d = mr->domain;
+	struct cxi_mr *other = d->mr_tab ? *bucket(d, mr) : NULL;
+
+	while (other && (other->addr != mr->addr || other->len != mr->len || other->access != mr->access || other->portal != mr->portal))
+		other = other->hnext;
+	if (!other)
+		return false;
+	mr->key = other->key;
+	mr->optimized = other->optimized;
+	mr->pid_idx = other->pid_idx;
+	mr->pte = other->pte;
+	mr->le = other->le;
+	mr->shared_by = other->shared_by ? other->shared_by : other;
+	other->shared_by = mr;
+	return true;
+}
+
+static void cache_drop(struct cxi_mr *mr)
+{
+	tab_del(mr->domain, mr);
+	mr->is_cached = false;
+}
+
+/* Return: others have the entry, which stays. */
+static bool cache_leave(struct cxi_mr *mr)
+{
+	struct cxi_mr *last = mr->shared_by;
+
+	if (!last)
+		return false;
+	while (last->shared_by != mr)
+		last = last->shared_by;
+	last->shared_by = mr->shared_by == last ? NULL : mr->shared_by;
+	mr->shared_by = NULL;
+	return true;
 }
 
 /* --- keys of the provider ---------------------------------------------------------------------------------------------------- */
@@ -217,9 +274,15 @@ static int optimized_idx(const struct cxi_mr *mr)
 		return mr->key < CXI_MR_OPT_MAX ? (int)mr->key : -1;
 	if (p->enable_writedata || p->mr_match_events || mr->rma_events)
 		return -1;
-	for (unsigned i = 0; i < CXI_MR_OPT_MAX; i++)
-		if (!mr->portal->opt_used[i])
-			return (int)i;
+	/* as late as possible where a region has just been, whose key somebody may still have */
+	for (unsigned i = 0; i < CXI_MR_OPT_MAX; i++) {
+		unsigned at = (mr->portal->opt_next + i) % CXI_MR_OPT_MAX;
+
+		if (mr->portal->opt_used[at])
+			continue;
+		mr->portal->opt_next = (uint8_t)((at + 1) % CXI_MR_OPT_MAX);
+		return (int)at;
+	}
 	return -1;
 }
 
@@ -249,6 +312,12 @@ static int mr_enable_locked(struct cxi_mr *mr)
 	}
 	if (mr->enabled)
 		return 0;
+	if (is_cacheable(mr)) {
+		mr->enabled = cache_share(mr);
+		mr->is_cached = !tab_add(mr->domain, mr); /* without memory nobody shares it */
+		if (mr->enabled)
+			return 0;
+	}
 	idx = optimized_idx(mr);
 	if (idx >= 0 && mr->portal->opt_used[idx]) {
 		LOG_WARN("memory region key %d is in use on this endpoint", idx);
@@ -269,6 +338,8 @@ static int mr_enable_locked(struct cxi_mr *mr)
 		ret = ret ? ret : standard_enable(mr);
 	}
 	mr->enabled = !ret;
+	if (ret && mr->is_cached)
+		cache_drop(mr);
 	return ret;
 }
 
@@ -392,12 +463,14 @@ static int mr_close(struct fid *fid)
 
 	if (!d->kit.forked(&d->kit)) {
 		lock_acquire(&d->kit.lock);
-		if (mr->enabled)
+		if (mr->is_cached)
+			cache_drop(mr);
+		if (mr->enabled && !cache_leave(mr))
 			mr_disable(mr);
 		if (mr->portal)
 			LIST_REMOVE(mr, link);
 		if (!d->prov_key)
-			client_key_del(d, mr);
+			tab_del(d, mr);
 		lock_release(&d->kit.lock);
 	}
 	if (mr->cntr)

@@ -40,7 +40,7 @@ const struct kit_param cxi_param_tab[] = {
 	ROW(req_buf_max_count, KIT_SIZE, 0, 65536, "Most request buffers; 0: no limit. (Default: 0)"),
 	ROW(optimized_mrs, KIT_BOOL, 0, 0, "Give memory regions with keys 0 to 238 a portal table entry each. (Default: 1)"),
 	ROW(mr_match_events, KIT_BOOL, 0, 0, "Count matched operations so that closing a region knows when they ended. (Default: 0)"),
-	ROW(prov_key_cache, KIT_BOOL, 0, 0, "Share one entry among cached regions with provider keys. (Default: 1)"),
+	ROW(prov_key_cache, KIT_BOOL, 0, 0, "Regions over the same memory with the same rights share one entry and provider key. (Default: 1)"),
 	ROW(enable_writedata, KIT_BOOL, 0, 0, "Offer fi_writedata; needs provider keys. (Default: 0)"),
 	ROW(mr_target_ordering, KIT_STRING, 0, 0, "Order of writes in the target's memory: default, strict or relaxed. (Default: default)"),
 	ROW(msg_lossless, KIT_BOOL, 0, 0, "Delay senders instead of refusing them while lists are full. (Default: 0)"),
