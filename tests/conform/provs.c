@@ -46,6 +46,7 @@ static const struct ct_variant cxi_variants[] = {
 	{.name = "software", .env = "FI_CXI_RX_MATCH_MODE=software", .flag = CT_GENS, .skip = "*_delivery"},
 	{.name = "hybrid", .env = "FI_CXI_RX_MATCH_MODE=hybrid", .flag = CT_GENS},
 	{.name = "stdmr", .env = "FI_CXI_OPTIMIZED_MRS=0", .flag = CT_GENS},
+	{.name = "altread", .env = "FI_CXI_RDZV_PROTO=alt_read", .flag = CT_GENS},
 	{.name = "clientkey", .flag = CT_GENS, .without_mr = FI_MR_PROV_KEY},
 	{.name = "rnr", .env = "FI_CXI_RNR_MAX_TIMEOUT_US=20000000", .flag = CT_GENS, .protocol = CXI_PROTO_RNR, .skip = RNR_SKIP},
 	{.name = "cassini1", .env = "SOFTFABRIC_CXI=gen=cassini1", .flag = CT_GENS},

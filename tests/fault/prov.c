@@ -6,7 +6,7 @@
 #include <string.h>
 
 enum { NONE = 1, READS = 2, FULL = 4 }; /* efa: generations of the device */
-enum { HARD = 1, SOFT = 2, BOTH = 3 };  /* cxi: who matches */
+enum { HARD = 1, SOFT = 2, BOTH = 3, ALT = 4 }; /* cxi: who matches; the other rendezvous */
 
 /* FI_EFA_INTER_MIN_READ_MESSAGE_SIZE, FI_EFA_RUNT_SIZE */
 #define READ_FROM(min_, runt_) {"FI_EFA_INTER_MIN_READ_MESSAGE_SIZE", min_, "FI_EFA_RUNT_SIZE", runt_}
@@ -46,8 +46,8 @@ static const struct rig_oper cxi_oper[] = {
 	{"eager", RIG_SEND, 4000, 0, BOTH, {0}, "soft_put_cmds"},
 	{"eager-frames", RIG_SEND, 16000, 0, BOTH, {0}, "soft_put_cmds"}, /* above what one frame carries */
 	{"eager-match", RIG_SEND, 4000, FI_MATCH_COMPLETE, BOTH, {0}, "soft_put_cmds"},
-	{"rendezvous", RIG_SEND, 200000, 0, BOTH, {0}, "soft_rendezvous_put_cmds"},
-	{"rendezvous-match", RIG_SEND, 40000, FI_MATCH_COMPLETE, HARD, {0}, "soft_rendezvous_put_cmds"},
+	{"rendezvous", RIG_SEND, 200000, 0, BOTH | ALT, {0}, "soft_rendezvous_put_cmds"},
+	{"rendezvous-match", RIG_SEND, 40000, FI_MATCH_COMPLETE, HARD | ALT, {0}, "soft_rendezvous_put_cmds"},
 	{"write", RIG_WRITE, 4000, 0, HARD, {0}, "soft_put_cmds"},
 	{"write-frames", RIG_WRITE, 100000, DC, HARD, {0}, "soft_put_cmds"},
 	{"read", RIG_READ, 4000, 0, HARD, {0}, "soft_get_cmds"},
@@ -79,7 +79,9 @@ static const struct rig_prov provs[] = {
 		.mr_mode = FI_MR_ENDPOINT | FI_MR_ALLOCATED | FI_MR_PROV_KEY,
 		.match_complete = FI_MATCH_COMPLETE,
 		.oper = cxi_oper,
-		.gen = {{"hardware", {"FI_CXI_RX_MATCH_MODE", "hardware"}}, {"software", {"FI_CXI_RX_MATCH_MODE", "software"}}},
+		.gen = {{"hardware", {"FI_CXI_RX_MATCH_MODE", "hardware"}},
+			{"software", {"FI_CXI_RX_MATCH_MODE", "software"}},
+			{"alt_read", {"FI_CXI_RDZV_PROTO", "alt_read"}}},
 		.life = {{"hardware", {"FI_CXI_RX_MATCH_MODE", "hardware"}}, {"software", {"FI_CXI_RX_MATCH_MODE", "software"}}},
 		.udp_room = "udp;",
 		.stat_prefix = "soft_",

@@ -315,6 +315,72 @@ static void rdzv__by_software(void **state)
 	on_all_paths(rdzv_software_body);
 }
 
+/*
+ * The PTE leaves all Gets to software, which fetches by restricted ones from an entry without matching at the source: they can be repeated, and nothing
+ * ends before the receiver says so. What is not offered is not there.
+ */
+static void rdzv_restricted_body(void)
+{
+	struct cassini_pte_opts plain = {0}, soft = {.is_matching = true, .no_rget = true};
+	struct cassini_le_attr all = {.list = CASSINI_PRIORITY, .flags = LE_QUIET | CASSINI_LE_EVENT_COMM_DISABLE, .length = UINT64_MAX,
+				      .match_id = CASSINI_MATCH_ID_ANY};
+	struct cassini_le_attr recv = {.list = CASSINI_PRIORITY, .flags = LE_QUIET | CASSINI_LE_USE_ONCE, .start = g_w.b.mem, .length = 1u << 20,
+				       .match_id = CASSINI_MATCH_ID_ANY, .ignore_bits = UINT64_MAX, .user_ptr = 5};
+	const uint32_t len = 300000, eager = 2048;
+	uint32_t b_id = CASSINI_MATCH_ID(PID, cassini_info(g_w.b.nic)->nic);
+	struct cassini_pte *alt, *msg;
+	struct cassini_cmd put, get;
+	struct cassini_event ev;
+
+	assert_int_equal(cassini_pte_open(g_w.a.lni, NULL, &plain, NULL, &alt), 0);
+	assert_int_equal(cassini_pte_map(alt, g_w.a.dom, 254), 0);
+	assert_int_equal(cassini_append(alt, &all, NULL), 0);
+	assert_int_equal(cassini_set_state(alt, CASSINI_PTE_ENABLED, CASSINI_DROP_IGNORE), 0);
+	assert_int_equal(cassini_pte_open(g_w.b.lni, g_w.b.teq, &soft, NULL, &msg), 0);
+	assert_int_equal(cassini_pte_map(msg, g_w.b.dom, 1), 0);
+	assert_int_equal(cassini_append(msg, &recv, NULL), 0);
+	assert_int_equal(cassini_set_state(msg, CASSINI_PTE_ENABLED, CASSINI_DROP_IGNORE), 0);
+	expect_state(&g_w.b);
+	fill(g_w.a.mem, len, 9);
+	put = cmd_of(&g_w.a, CASSINI_OP_RENDEZVOUS_PUT, 1, g_w.a.mem, len);
+	put.eager_length = eager;
+	put.get_bits = GET_BITS;
+	post(&g_w.a, &put);
+	expect(g_w.a.eq, CASSINI_EV_ACK, CASSINI_RC_OK);
+	ev = expect(g_w.b.teq, CASSINI_EV_PUT, CASSINI_RC_OK);
+	assert_true(ev.rendezvous && !ev.get_issued && ev.auto_unlinked);
+	assert_int_equal(ev.mlength, eager);
+	get = cmd_of(&g_w.b, CASSINI_OP_GET, 254, g_w.b.mem + eager, len - eager);
+	get.flags = CASSINI_CMD_RESTRICTED;
+	get.match_bits = GET_BITS;
+	get.remote_offset = ev.remote_offset + eager;
+	for (int i = 0; i < 3; i++) {
+		memset(g_w.b.mem + eager, 0, len - eager);
+		post(&g_w.b, &get);
+		expect(g_w.b.eq, CASSINI_EV_REPLY, CASSINI_RC_OK);
+		assert_memory_equal(g_w.b.mem, g_w.a.mem, len);
+	}
+	none(g_w.a.teq); /* no Get ended it */
+	get.remote_offset += 1;
+	post(&g_w.b, &get);
+	expect(g_w.b.eq, CASSINI_EV_REPLY, CASSINI_RC_NO_TRANSLATION); /* beyond its end */
+	get.remote_offset -= 1;
+	cassini_rdzv_done(g_w.a.dom, b_id, GET_BITS);
+	post(&g_w.b, &get);
+	expect(g_w.b.eq, CASSINI_EV_REPLY, CASSINI_RC_NO_TRANSLATION);
+	cassini_rdzv_done(g_w.a.dom, b_id, GET_BITS); /* once more is counted, no more */
+	none(g_w.a.teq);
+	cassini_pte_unmap(alt, g_w.a.dom, 254);
+	cassini_pte_unmap(msg, g_w.b.dom, 1);
+	cassini_pte_close(alt);
+	cassini_pte_close(msg);
+}
+
+static void rdzv__by_restricted_gets(void **state)
+{
+	on_all_paths(rdzv_restricted_body);
+}
+
 /* --- atomics --- */
 
 static struct cassini_cmd amo_of(enum cassini_opcode opcode, enum cassini_amo_op op, uint64_t v, uint64_t *fetch)
@@ -526,6 +592,7 @@ int main(void)
 		cmocka_unit_test(rdzv__expected),
 		cmocka_unit_test(rdzv__unexpected),
 		cmocka_unit_test(rdzv__by_software),
+		cmocka_unit_test(rdzv__by_restricted_gets),
 		cmocka_unit_test(atomic__and_fetch),
 		cmocka_unit_test(order__later_lands_later),
 		cmocka_unit_test(order__messages_match_in_order),

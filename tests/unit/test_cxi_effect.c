@@ -160,6 +160,43 @@ static void hybrid_posted_recv_preemptive__more_than_the_size(void **state)
 	unsetenv("FI_CXI_HYBRID_POSTED_RECV_PREEMPTIVE");
 }
 
+/* alt_read takes index 254 with its first message; whoever had it before keeps it, and then all goes by default. */
+static void rdzv_proto__index_of_alt_read(void **state)
+{
+	static uint8_t out[2][50000], in[2][50000];
+	struct fid_mr *mr, *late;
+	struct cxi_fix_ep e;
+	struct cxi_fix f;
+
+	(void)state;
+	set("FI_CXI_RDZV_PROTO", "alt_read");
+	for (int region_first = 0; region_first < 2; region_first++) {
+		open_one(&f, &e);
+		assert_int_equal(fi_mr_reg(f.domain, out, 8, FI_REMOTE_READ, 0, region_first ? 238 : 237, 0, &mr, NULL), 0);
+		assert_int_equal(fi_mr_bind(mr, &e.ep->fid, 0), 0);
+		assert_int_equal(fi_mr_enable(mr), 0);
+		for (int i = 0; i < 2; i++) {
+			memset(out[i], i + 1, sizeof(out[i]));
+			assert_int_equal(fi_recv(e.ep, in[i], sizeof(in[i]), NULL, FI_ADDR_UNSPEC, NULL), 0);
+			assert_int_equal(fi_send(e.ep, out[i], sizeof(out[i]), NULL, 0, NULL), 0);
+		}
+		cxi_fix_wait(&e, 4);
+		assert_memory_equal(in, out, sizeof(in));
+		assert_int_equal(cxi_fix_domain(&f)->alt_read, !region_first);
+		assert_int_equal(counter(&f, "ixe_rx_ptl_restricted_pkt"), region_first ? 0 : 2);
+		assert_int_equal(counter(&f, "lpe_rndzv_puts_offloaded_0"), 0); /* software fetches in any case */
+		if (!region_first) {
+			assert_int_equal(fi_mr_reg(f.domain, out, 8, FI_REMOTE_READ, 0, 238, 0, &late, NULL), 0);
+			assert_int_equal(fi_mr_bind(late, &e.ep->fid, 0), 0);
+			assert_int_equal(fi_mr_enable(late), -FI_ENOKEY);
+			assert_int_equal(fi_close(&late->fid), 0);
+		}
+		assert_int_equal(fi_close(&mr->fid), 0);
+		close_one(&f, &e);
+	}
+	unsetenv("FI_CXI_RDZV_PROTO");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -169,6 +206,7 @@ int main(void)
 		cmocka_unit_test(disable_non_inject_amo_idc__operands_in_the_command),
 		cmocka_unit_test(hybrid_recv_preemptive__entries_run_low),
 		cmocka_unit_test(hybrid_posted_recv_preemptive__more_than_the_size),
+		cmocka_unit_test(rdzv_proto__index_of_alt_read),
 	};
 
 	return cmocka_run_group_tests(tests, cxi_fix_init, NULL);

@@ -343,6 +343,7 @@ struct cassini_pte_opts {
 	bool is_matching;       /* else the first entry takes everything */
 	bool en_flowctrl;       /* no entry, no LE, EQ full: DISABLED with a reason instead of a loss */
 	bool en_event_match;    /* MATCH events before the data */
+	bool no_rget;           /* software issues the Gets of rendezvous: the driver's property rdzv_get_en is 0 */
 	bool lossless;          /* indices 0-15, with en_flowctrl: want of buffers or event slots holds back senders instead of DISABLED */
 };
 /** cassini_pte_open() - In state RESET, no entries. @eq: its events (NULL: none). Return: 0; -ENOSPC limit (logged); -ENOMEM. */
@@ -387,6 +388,11 @@ int cassini_unlink(struct cassini_pte *pte, enum cassini_list list, uint64_t use
  * Return: 0 no copy touches its memory any more and @le is gone; -EAGAIN one still does: poll the Domain, call again; -ENOENT it was gone.
  */
 int cassini_invalidate(struct cassini_pte *pte, struct cassini_le *le);
+/**
+ * cassini_rdzv_done() - @initiator says that it has all of the RENDEZVOUS_PUT that it fetched by restricted Gets with @get_bits, which end nothing: the
+ * operation is over. What names none is counted as malformed.
+ */
+void cassini_rdzv_done(struct cassini_dom *dom, uint32_t initiator, uint64_t get_bits);
 struct cassini_search {
 	uint64_t match_bits, ignore_bits;
 	uint32_t match_id;

@@ -185,6 +185,15 @@ uint32_t cassini_peer_life(struct cassini_dom *dom, uint32_t nic, uint16_t pid)
 	return peer->life;
 }
 
+void cassini_rdzv_done(struct cassini_dom *dom, uint32_t initiator, uint64_t get_bits)
+{
+	struct cassini_peer *peer = peer_find(dom, CASSINI_MATCH_ID_NIC(initiator), (uint16_t)CASSINI_MATCH_ID_PID(initiator));
+
+	lock_assert_held(dom->nic->open.lock);
+	if (peer)
+		cassini_ini_got(dom, peer, 0, get_bits);
+}
+
 void cassini_peer_await(struct cassini_peer *peer, struct cassini_op *op)
 {
 	struct cassini_dom *dom = peer->dom;

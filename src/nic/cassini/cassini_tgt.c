@@ -72,7 +72,7 @@ static void event_fill(struct arrival *a)
 		.ptl_list = a->hit.list,
 		.rendezvous = pkt->op == CASSINI_PKT_RPUT,
 		.rendezvous_id = pkt->rendezvous_id,
-		.get_issued = pkt->op == CASSINI_PKT_RPUT && a->hit.list == CASSINI_PRIORITY,
+		.get_issued = pkt->op == CASSINI_PKT_RPUT && a->hit.list == CASSINI_PRIORITY && !a->pte->opts.no_rget,
 		.auto_unlinked = a->hit.auto_unlinked,
 		.atomic_op = pkt->amo.op,
 		.atomic_type = pkt->amo.type,
@@ -249,7 +249,7 @@ static int rput(struct arrival *a)
 	view_copy(a->payload, 0, a->ev.start, eager_len);
 	stats_of(a->dom)->rx_bytes += eager_len;
 	a->ev.mlength = eager_len;
-	if (a->hit.list != CASSINI_PRIORITY)
+	if (a->hit.list != CASSINI_PRIORITY || a->pte->opts.no_rget)
 		return put_done(a);
 	cassini_tgt_report(a->hit.le, &a->ev, 0, false);
 	cassini_rget_start(&src, a->hit.le, &a->ev, a->hit.offset, a->hit.mlength);
@@ -277,6 +277,12 @@ static struct cassini_op *source_of(const struct arrival *a)
 	return op;
 }
 
+/* A restricted Get may be repeated: who uses such ones says by cassini_rdzv_done() that he needs no more. */
+static bool ends_source(const struct arrival *a)
+{
+	return a->source && !(a->pkt->flags & CASSINI_PKTF_RESTRICTED);
+}
+
 static int get_bulk(struct arrival *a)
 {
 	struct cassini_copy *c = cassini_copy_new(a->dom, a->peer, a->hit.le, &a->ev);
@@ -288,7 +294,7 @@ static int get_bulk(struct arrival *a)
 	c->region = a->pkt->region;
 	c->handle = a->pkt->handle;
 	c->get_bits = a->pkt->match_bits;
-	c->is_rdzv_source = a->source;
+	c->is_rdzv_source = ends_source(a);
 	cassini_copy_start(c);
 	return 0;
 }
@@ -301,7 +307,7 @@ static int get(struct arrival *a)
 		return get_bulk(a);
 	cassini_tgt_reply(a->dom, a->peer, a->pkt->handle, &a->ev, a->ev.start);
 	cassini_tgt_report(a->hit.le, &a->ev, a->ev.mlength, false);
-	if (unlikely(a->source))
+	if (unlikely(ends_source(a)))
 		cassini_ini_got(a->dom, a->peer, 0, a->pkt->match_bits);
 	return 0;
 }

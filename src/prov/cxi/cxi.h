@@ -95,6 +95,7 @@ struct cxi_domain {
 	uint64_t key_seq;
 	struct cxi_dwq *dwq;            /* cxi_trig.c: deferred work; NULL until used */
 	struct cxi_fc_stats stats;
+	bool alt_read;                  /* FI_CXI_RDZV_PROTO */
 	bool has_eps, has_mrs;          /* since when some options cannot be set any more */
 	bool hybrid_mr_desc;            /* asked for; descriptors are optional here in any case */
 	struct cassini_stats telemetry; /* at open: cxi_ext.c prints differences */
@@ -181,6 +182,7 @@ struct cxi_portal {
 	uint16_t pid;
 	struct cassini_eq *eq;           /* of the PTE at 255 and of control commands */
 	struct cassini_pte *pte;         /* at 255 */
+	struct cassini_pte *alt_pte;     /* at 254, once a rendezvous by alt_read was sent; else NULL */
 	struct cassini_cmdq *cmdq;       /* control messages, match-complete notices */
 	struct cassini_cp *cp;
 	struct cxi_cps cps;
@@ -208,6 +210,8 @@ void cxi_portal_close(struct cxi_portal *p); /* contexts and regions are gone; d
 int cxi_portal_progress(struct cxi_portal *p);
 int cxi_portal_add_txc(struct cxi_portal *p, struct cxi_txc *t); /* 0; -FI_ENOSPC */
 void cxi_portal_del_txc(struct cxi_portal *p, struct cxi_txc *t);
+/** cxi_portal_alt() - Can a rendezvous of @p be fetched by restricted Gets? Not while a region has the index (said once). */
+bool cxi_portal_alt(struct cxi_portal *p);
 /** cxi_portal_dom() - The Domain for @vni; 0: the first. NULL: none. */
 struct cassini_dom *cxi_portal_dom(const struct cxi_portal *p, uint16_t vni);
 /** cxi_alive_watch() - The peer took @tx and has not matched it: from now on it is asked whether it lives. */

@@ -210,11 +210,6 @@ int cxi_params_get(struct cxi_params *p)
 			 p->rdzv_threshold);
 		p->rdzv_eager_size = p->rdzv_threshold;
 	}
-	if (!strcmp(p->rdzv_proto, "alt_read")) {
-		KIT_WARN(&g_cxi_prov, FI_LOG_CORE, "FI_CXI_RDZV_PROTO=alt_read needs portal table entries of its own, which the granule's map gives to "
-			 "memory regions; default is used\n");
-		snprintf(p->rdzv_proto, sizeof(p->rdzv_proto), "default");
-	}
 	inert_report();
 	return ret ? ret : ret2;
 }

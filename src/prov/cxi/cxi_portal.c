@@ -230,6 +230,39 @@ static int shared_pte_open(struct cxi_portal *p)
 	return ret ? ret : cassini_set_state(p->pte, CASSINI_PTE_ENABLED, CASSINI_DROP_IGNORE);
 }
 
+/* --- pid_idx 254: sources of alt_read --- */
+
+bool cxi_portal_alt(struct cxi_portal *p)
+{
+	static const struct cassini_pte_opts opts = {0};
+	const struct cassini_le_attr le = {
+		.list = CASSINI_PRIORITY,
+		.flags = CASSINI_LE_OP_GET | CASSINI_LE_EVENT_LINK_DISABLE | CASSINI_LE_EVENT_UNLINK_DISABLE | CASSINI_LE_EVENT_COMM_DISABLE,
+		.length = UINT64_MAX, /* of which a Get reaches what is offered to who sends it */
+		.match_id = CASSINI_MATCH_ID_ANY,
+	};
+	uint8_t *is_used = &p->opt_used[CXI_IDX_ALT - CXI_IDX_MR];
+	int ret = *is_used ? -FI_EADDRINUSE : 0;
+
+	if (likely(p->alt_pte != NULL))
+		return true;
+	ret = ret ? ret : cassini_pte_open(p->domain->lni, p->eq, &opts, &p->pte_req, &p->alt_pte);
+	for (int i = 0; i < p->dom_cnt && !ret; i++)
+		ret = cassini_pte_map(p->alt_pte, p->dom[i], CXI_IDX_ALT);
+	ret = ret ? ret : cassini_append(p->alt_pte, &le, NULL);
+	ret = ret ? ret : cassini_set_state(p->alt_pte, CASSINI_PTE_ENABLED, CASSINI_DROP_IGNORE);
+	if (!ret) {
+		*is_used = 1;
+		return true;
+	}
+	cassini_pte_close(p->alt_pte);
+	p->alt_pte = NULL;
+	if (p->domain->alt_read)
+		LOG_WARN("rendezvous protocol alt_read is left for default: %s", *is_used ? "a memory region has index 254 (key 238)" : strerror(-ret));
+	p->domain->alt_read = false;
+	return false;
+}
+
 /* --- open, close --- */
 
 /* One Domain per VNI, all with the same PID: that of the first. */
@@ -282,6 +315,7 @@ void cxi_portal_close(struct cxi_portal *p)
 		return;
 	cassini_cmdq_close(p->cmdq);
 	cassini_pte_close(p->pte); /* unmaps it */
+	cassini_pte_close(p->alt_pte);
 	for (int i = 0; i < p->dom_cnt; i++)
 		cassini_dom_close(p->dom[i]);
 	if (p->eq)

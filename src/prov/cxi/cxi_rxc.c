@@ -37,6 +37,7 @@ static int adapter_open(struct cxi_rxc *r, uint32_t slots)
 		.is_matching = true,
 		.en_flowctrl = !r->is_rnr && !r->ep->no_flow_control,
 		.lossless = r->domain->params.msg_lossless,
+		.no_rget = r->domain->alt_read,
 	};
 	struct cassini_cmdq_attr cmdq = {.depth = (uint32_t)r->domain->params.sw_rx_tx_init_max + CMDQ_SPARE};
 	int ret = cassini_eq_open(r->domain->lni, slots, 4, &r->eq);

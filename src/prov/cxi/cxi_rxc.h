@@ -32,7 +32,7 @@ struct cxi_rx {
 	uint32_t parts;                  /* multi-receive: messages in progress */
 	TAILQ_HEAD(, cxi_rx) part_list;  /* of those, by struct cxi_rx.link */
 	TAILQ_ENTRY(cxi_rx) wait;        /* rxc->stalled: a Get or a notice that found the queue full */
-	bool is_stalled, needs_get, needs_zbp;
+	bool is_stalled, needs_get, needs_zbp, needs_done;
 	uint64_t get_from;               /* software's Get: where in the source, and how much */
 	uint32_t get_len;
 	struct cassini_dom *dom;         /* where it arrived, i.e. where answers leave from */
