@@ -2,6 +2,7 @@
 // Memory regions of the cxi provider: match events, and keys after their regions are gone.
 #include "cxi_fix.h"
 #include "fi_cxi_ext.h"
+#include "fi_ext_softfabric.h"
 
 /* Two endpoints of one domain: @e[0] works on regions of @e[1]. */
 struct rma_fix {
@@ -133,6 +134,80 @@ static void match_events__close_takes_the_last(void **state)
 	close_both(&r);
 }
 
+/* --- flags and options of one-sided operations ---------------------------------------------------------------------------------------------- */
+
+static uint64_t restricted(const struct rma_fix *r)
+{
+	struct fi_softfabric_ops_stats *ops = NULL;
+	uint64_t v = 0;
+
+	assert_int_equal(fi_open_ops(&r->f.domain->fid, FI_SOFTFABRIC_STATS_OPS, 0, (void **)&ops, NULL), 0);
+	assert_int_equal(ops->read(r->f.domain, "ixe_rx_ptl_restricted_pkt", &v), 0);
+	return v;
+}
+
+static ssize_t write_flags(const struct rma_fix *r, uint64_t key, uint64_t flags)
+{
+	static uint64_t v = 9;
+	struct iovec iov = {&v, 8};
+	struct fi_rma_iov at = {0, 8, key};
+	struct fi_msg_rma m = {.msg_iov = &iov, .iov_count = 1, .addr = r->target, .rma_iov = &at, .rma_iov_count = 1};
+
+	return fi_writemsg(r->e[0].ep, &m, flags | FI_COMPLETION);
+}
+
+static ssize_t atomic_flags(const struct rma_fix *r, uint64_t key, uint64_t flags)
+{
+	static uint64_t v = 1;
+	struct fi_ioc ioc = {&v, 1};
+	struct fi_rma_ioc at = {0, 1, key};
+	struct fi_msg_atomic m = {.msg_iov = &ioc, .iov_count = 1, .addr = r->target, .rma_iov = &at, .rma_iov_count = 1, .datatype = FI_UINT64, .op = FI_SUM};
+
+	return fi_atomicmsg(r->e[0].ep, &m, flags | FI_COMPLETION);
+}
+
+/* Restricted and high-rate operations go to regions with an entry of their own only; an order that is asked for later ends them. */
+static void flags__restricted_and_high_rate(void **state)
+{
+	uint64_t mem[8] = {0}, order = FI_ORDER_RMA_WAW;
+	struct fi_fid_var var = {.name = (int)FI_OPT_CXI_SET_MSG_ORDER, .val = &order};
+	struct fid_mr *own, *shared;
+	struct rma_fix r;
+
+	(void)state;
+	cxi_fix_open_info(&r.f, info_for(FI_MR_ALLOCATED | FI_MR_ENDPOINT));
+	r.f.info->tx_attr->msg_order = r.f.info->rx_attr->msg_order = 0;
+	open_both(&r);
+	own = region(&r, mem, sizeof(mem), 3);
+	shared = region(&r, mem, sizeof(mem), 4711);
+	assert_int_equal(write_flags(&r, 3, 0), 0);
+	assert_int_equal(end_of_one(&r, true), 0);
+	assert_int_equal(restricted(&r), 1);
+	assert_int_equal(write_flags(&r, 4711, 0), 0);
+	assert_int_equal(end_of_one(&r, true), 0);
+	assert_int_equal(restricted(&r), 1);
+	assert_int_equal(write_flags(&r, 3, FI_CXI_HRP), 0);
+	assert_int_equal(end_of_one(&r, true), 0);
+	assert_int_equal(restricted(&r), 2);
+	assert_int_equal(mem[0], 9);
+	assert_int_equal(write_flags(&r, 4711, FI_CXI_HRP), -FI_EINVAL);
+	assert_int_equal(atomic_flags(&r, 3, 0), 0);
+	assert_int_equal(end_of_one(&r, true), 0);
+	assert_int_equal(restricted(&r), 2);
+	assert_int_equal(atomic_flags(&r, 3, FI_CXI_UNRELIABLE), 0);
+	assert_int_equal(end_of_one(&r, true), 0);
+	assert_int_equal(restricted(&r), 3);
+	assert_int_equal(mem[0], 11);
+	assert_int_equal(atomic_flags(&r, 3, FI_CXI_HRP), -FI_EINVAL); /* only with UNRELIABLE */
+	assert_int_equal(atomic_flags(&r, 3, FI_CXI_PCIE_AMO), -FI_EOPNOTSUPP);
+	assert_int_equal(fi_control(&r.e[0].ep->fid, FI_SET_VAL, &var), 0);
+	assert_int_equal(write_flags(&r, 3, 0), 0);
+	assert_int_equal(end_of_one(&r, true), 0);
+	assert_int_equal(restricted(&r), 3);
+	assert_int_equal(fi_close(&own->fid) | fi_close(&shared->fid), 0);
+	close_both(&r);
+}
+
 /* --- the cache of provider keys ---------------------------------------------------------------------------------------------------------- */
 
 static void open_prov_keys(struct rma_fix *r, bool cache)
@@ -245,6 +320,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(match_events__count_what_peers_do),
 		cmocka_unit_test(match_events__close_takes_the_last),
+		cmocka_unit_test(flags__restricted_and_high_rate),
 		cmocka_unit_test(key_cache__same_memory_same_key),
 		cmocka_unit_test(key_cache__not_shared),
 		cmocka_unit_test(stale_key__not_the_next_region),

@@ -202,6 +202,7 @@ static int set_val(struct cxi_ep *ep, const struct fi_fid_var *var)
 		return -FI_EINVAL;
 	switch (var->name) {
 	case FI_OPT_CXI_SET_TCLASS:
+		LOG_INFO("traffic class %u is accepted and has no effect: the soft network has no priorities", *(uint32_t *)var->val);
 		ep->tclass = *(uint32_t *)var->val;
 		return 0;
 	case FI_OPT_CXI_SET_MSG_ORDER:
