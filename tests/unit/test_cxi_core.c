@@ -154,11 +154,52 @@ static void messages__under_two_vnis(void **state)
 	cxi_fix_init(NULL);
 }
 
+/* Any PID will do: one that somebody has in the second VNI only is not it. */
+static void pid__free_under_all_vnis(void **state)
+{
+	struct cxi_fix f, other;
+	struct fi_info *h = hints(FI_MSG);
+	struct cxi_key key = {.svc_id = 2, .vni = 21};
+	fi_addr_t handle[VNIS];
+	struct cxi_fix_ep e;
+	struct peer a;
+	uint16_t pid;
+
+	(void)state;
+	setenv("SOFTFABRIC_CXI", "svc=2:vnis=20+21", 1);
+	setenv("SLINGSHOT_DEVICES", "cxi0", 1);
+	setenv("SLINGSHOT_SVC_IDS", "2", 1);
+	setenv("SLINGSHOT_VNIS", "20", 1);
+	cxi_fix_open_info(&f, cxi_fix_info(FI_VERSION(1, 20), hints(FI_MSG)));
+	peer_open(&a, &f, handle);
+	pid = cxi_addr_pid(&a.name);
+	cxi_fix_ep_close(&a.e);
+	/* somebody takes just that */
+	h->domain_attr->auth_key = memcpy(malloc(sizeof(key)), &key, sizeof(key));
+	h->domain_attr->auth_key_size = sizeof(key);
+	cxi_fix_open_info(&other, cxi_fix_info(FI_VERSION(1, 17), h));
+	assert_int_equal(fi_av_open(other.domain, &(struct fi_av_attr){0}, &e.av, NULL), 0);
+	assert_int_equal(fi_cq_open(other.domain, &(struct fi_cq_attr){0}, &e.cq, NULL), 0);
+	assert_int_equal(fi_endpoint(other.domain, other.info, &e.ep, NULL), 0);
+	cxi_ep_of(e.ep)->pid = pid;
+	assert_int_equal(fi_ep_bind(e.ep, &e.av->fid, 0), 0);
+	assert_int_equal(fi_ep_bind(e.ep, &e.cq->fid, FI_TRANSMIT | FI_RECV), 0);
+	assert_int_equal(fi_enable(e.ep), 0);
+	peer_open(&a, &f, handle);
+	assert_int_not_equal(cxi_addr_pid(&a.name), pid);
+	cxi_fix_ep_close(&a.e);
+	cxi_fix_ep_close(&e);
+	cxi_fix_close(&other);
+	cxi_fix_close(&f);
+	cxi_fix_init(NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(getinfo__keys_come_with_the_address_vector),
 		cmocka_unit_test(messages__under_two_vnis),
+		cmocka_unit_test(pid__free_under_all_vnis),
 	};
 
 	return cmocka_run_group_tests(tests, cxi_fix_init, NULL);

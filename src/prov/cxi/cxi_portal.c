@@ -266,7 +266,7 @@ bool cxi_portal_alt(struct cxi_portal *p)
 /* --- open, close --- */
 
 /* One Domain per VNI, all with the same PID: that of the first. */
-static int doms_open(struct cxi_portal *p, const struct cxi_key *keys, int key_cnt, uint16_t pid)
+static int doms_try(struct cxi_portal *p, const struct cxi_key *keys, int key_cnt, uint16_t pid)
 {
 	for (int i = 0; i < key_cnt; i++) {
 		struct cassini_dom_attr attr = {.vni = keys[i].vni, .pid = i ? p->pid : pid};
@@ -278,6 +278,24 @@ static int doms_open(struct cxi_portal *p, const struct cxi_key *keys, int key_c
 		p->pid = cassini_dom_pid(p->dom[0]);
 	}
 	return 0;
+}
+
+#define PID_TRIES 16
+
+/* A PID that is free in the first VNI may be taken in another. Any will do: while that one is kept, the next try gets the next. */
+static int doms_open(struct cxi_portal *p, const struct cxi_key *keys, int key_cnt, uint16_t pid)
+{
+	struct cassini_dom *kept[PID_TRIES];
+	int ret, n = 0;
+
+	while ((ret = doms_try(p, keys, key_cnt, pid)) == -FI_EADDRINUSE && pid == CASSINI_PID_ANY && p->dom_cnt && n < PID_TRIES) {
+		while (p->dom_cnt > 1)
+			cassini_dom_close(p->dom[--p->dom_cnt]);
+		kept[n++] = p->dom[--p->dom_cnt];
+	}
+	while (n)
+		cassini_dom_close(kept[--n]);
+	return ret;
 }
 
 int cxi_portal_open(struct cxi_domain *d, const struct cxi_key *keys, int key_cnt, uint16_t pid, struct cxi_ep *ep, struct cxi_portal **out)
