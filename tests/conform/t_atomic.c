@@ -395,7 +395,9 @@ static void atomic_valid(struct ct *c)
 
 				CHECK(dt >= DT_NUM || op >= OP_NUM || ret || may, "kind %d: datatype %u op %u is called valid", kind, dt, op);
 				CHECK(!ret || ret == -FI_EOPNOTSUPP || ret == -FI_EINVAL, "%s", ct_err(ret));
-				if (dt <= FI_UINT64 && may && !(c->p->no_atomic_ops >> op & 1))
+				if (c->p->no_atomic_ops >> op & 1 && dt < DT_NUM)
+					RET(-FI_EOPNOTSUPP, ret);
+				else if (dt <= FI_UINT64 && may)
 					CHECK(!ret, "kind %d: integer datatype %u op %u: %s", kind, dt, op, ct_err(ret));
 				if (ret && kind == BASE && dt < DT_NUM) {
 					ssize_t r = fi_atomic(c->ep, mem, 1, NULL, c->peer, (uintptr_t)mem, 1, (enum fi_datatype)dt,
@@ -523,7 +525,7 @@ static void atomic_order(struct ct *c)
 	struct fi_rma_iov at;
 	struct ct_buf b;
 
-	c->want.msg_order = FI_ORDER_ATOMIC_WAW | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_RAR | FI_ORDER_SAS;
+	c->want.msg_order = FI_ORDER_ATOMIC_WAW | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_RAR;
 	c->want.op_flags = FI_DELIVERY_COMPLETE;
 	ct_open(c);
 	CHECK(!(c->p->has & CT_HAS_ATOMIC_SIZES) || (c->info->ep_attr->max_order_waw_size >= 8 &&

@@ -43,9 +43,13 @@ static void info_versions(struct ct *c)
 	for (unsigned i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
 		struct fi_info *info = NULL, *h;
 
-		if (v[i] < c->p->min_version)
-			continue;
 		h = fi_allocinfo();
+		if (v[i] < c->p->min_version) {
+			h->fabric_attr->prov_name = strdup(c->prov);
+			RET(-FI_ENODATA, fi_getinfo(v[i], NULL, NULL, 0, h, &info));
+			fi_freeinfo(h);
+			continue;
+		}
 		OK(fi_getinfo(v[i], NULL, NULL, 0, NULL, &info));
 		CHECK(info && info->fabric_attr && info->domain_attr && info->tx_attr && info->rx_attr && info->ep_attr, "parts missing");
 		CHECK(info->fabric_attr->name && info->domain_attr->name && info->fabric_attr->prov_name, "names missing");

@@ -216,6 +216,7 @@ int cxi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_
 	d->prov_key = info->domain_attr->mr_mode & FI_MR_PROV_KEY;
 	d->tclass = info->domain_attr->tclass;
 	d->max_ep_auth_key = av_auth_keys(info->domain_attr);
+	d->alt_read = !strcmp(d->params.rdzv_proto, "alt_read");
 	d->auto_progress = info->domain_attr->data_progress == FI_PROGRESS_AUTO;
 	ret = kit_domain_init(&d->kit, f, info, &domain_fi_ops, &domain_ops, context);
 	if (ret)
