@@ -184,7 +184,6 @@ static const char *const inert[] = {
 
 static void inert_report(void)
 {
-
 	for (size_t i = 0; i < ARRAY_SIZE(inert); i++)
 		if (kit_param_is_set(&g_cxi_prov, inert[i]))
 			KIT_INFO(&g_cxi_prov, FI_LOG_CORE, "parameter %s is accepted and has no effect on the soft adapter\n", inert[i]);
