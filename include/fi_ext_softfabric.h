@@ -27,7 +27,7 @@
  *
  * Names of the cxi provider; the index of a counter is also its number for cntr_read() of fi_cxi_ext.h:
  *
- *   cq_put_cmds, lpe_append_ule ... the adapter's under their telemetry names, over all endpoints, closed ones included; soft_...: of the
+ *   soft_put_cmds, soft_ule_appends ... the adapter's under their telemetry names, over all endpoints, closed ones included; soft_...: of the
  *                                soft network
  *   fc_eq_full, fc_no_match, fc_unexp, fc_req_full   why receive contexts went into flow control, and how often
  *   sw_transitions               receive contexts that went to matching in software

@@ -1,8 +1,8 @@
 #!/bin/sh
 # sanitize.sh [-q] [DIR]: unit, conformance and fault tests under AddressSanitizer with its leak checker and UBSan (DIR/asan), unit and
-# conformance tests under ThreadSanitizer (DIR/tsan). -q: only the unit tests under the first, which `make test` has time for. Finds are
-# in the logs of the builds. What two processes share in memory the race checker cannot see; peers in one process and the adapter thread
-# it can. Memcheck is `meson test --setup=valgrind`.
+# conformance tests and the fault matrix under ThreadSanitizer (DIR/tsan). -q: only the unit tests under the first, which `make test`
+# has time for. Finds are in the logs of the builds. What two processes share in memory the race checker cannot see; peers in one
+# process and the adapter thread it can. Memcheck is `meson test --setup=valgrind`.
 set -u
 quick=
 [ "${1:-}" = -q ] && { quick=1; shift; }
@@ -21,12 +21,18 @@ build() { # name, b_sanitize
 	ninja -C "$top/$1" -j "$jobs" --quiet >"$top/$1.log" 2>&1 || { tail -20 "$top/$1.log"; return 1; }
 }
 
-# The provider is loaded by a program that has the runtime itself: conformance and fault programs of the same build.
-run() { # name, suites...
+tests() { # of which build, meson's choice...
 	dir=$top/$1
 	shift
-	for suite; do set -- "$@" --suite "$suite"; shift; done
 	meson test -C "$dir" --no-rebuild --print-errorlogs --num-processes "$jobs" --timeout-multiplier 6 "$@" || rc=1
+}
+
+# The provider is loaded by a program that has the runtime itself: conformance and fault programs of the same build.
+run() { # name, suites...
+	name=$1
+	shift
+	for suite; do set -- "$@" --suite "$suite"; shift; done
+	tests "$name" "$@"
 }
 
 mkdir -p "$top"
@@ -48,7 +54,12 @@ else
 fi
 if [ -z "$quick" ]; then
 	if probe thread; then
-		if build tsan thread; then run tsan unit conform; else rc=1; fi
+		if build tsan thread; then
+			run tsan unit conform
+			tests tsan fault_matrix fault_matrix_cxi fault_leave fault_leave_cxi
+		else
+			rc=1
+		fi
 	else
 		echo "SKIP: the compiler has no ThreadSanitizer"
 	fi

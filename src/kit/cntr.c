@@ -254,6 +254,22 @@ int kit_cntr_init(struct kit_cntr *c, struct kit_domain *d, const struct fi_cntr
 	return 0;
 }
 
+int kit_cntr_open(struct kit_domain *d, const struct fi_cntr_attr *attr, bool wait_ok, struct fid_cntr **cntr, void *context)
+{
+	struct kit_cntr *c = cntr ? mem_alloc(sizeof(*c)) : NULL;
+	int ret;
+
+	if (!c)
+		return cntr ? -FI_ENOMEM : -FI_EINVAL;
+	ret = kit_cntr_init(c, d, attr, wait_ok, context);
+	if (ret) {
+		mem_free(c);
+		return ret;
+	}
+	*cntr = &c->fid;
+	return 0;
+}
+
 int kit_cntr_fini(struct kit_cntr *c)
 {
 	struct kit_domain *d = c->domain;

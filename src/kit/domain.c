@@ -5,7 +5,7 @@
 #include "kit/compat.h"
 
 /* fi_domain_bind: an EQ, once; endpoints opened later use it unless they bind their own. */
-int kit_domain_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
+static int domain_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {
 	struct kit_domain *d = container_of(fid, struct kit_domain, fid.fid);
 	struct kit_eq *eq = (struct kit_eq *)bfid;
@@ -22,26 +22,28 @@ int kit_domain_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 	return 0;
 }
 
-static void domain_fi_ops_fill(struct fi_ops *ops)
+static void fi_ops_fill(struct fi_ops *ops)
 {
-	if (!ops->size)
-		ops->size = sizeof(*ops);
+	ops->size = sizeof(*ops);
 	if (!ops->close)
 		ops->close = kit_no_fi_ops.close;
 	if (!ops->bind)
-		ops->bind = kit_domain_bind;
+		ops->bind = domain_bind;
 	if (!ops->control)
 		ops->control = kit_no_control;
 	if (!ops->ops_open)
 		ops->ops_open = kit_no_ops_open;
+	if (!ops->tostr)
+		ops->tostr = kit_no_tostr;
+	if (!ops->ops_set)
+		ops->ops_set = kit_no_ops_set;
 }
 
-static void domain_ops_fill(struct fi_ops_domain *ops)
+static void ops_fill(struct fi_ops_domain *ops)
 {
 	const struct fi_ops_domain *no = &kit_no_domain_ops;
 
-	if (!ops->size)
-		ops->size = sizeof(*ops);
+	ops->size = sizeof(*ops);
 	if (!ops->av_open)
 		ops->av_open = no->av_open;
 	if (!ops->cq_open)
@@ -81,14 +83,16 @@ static uint64_t mr_mode_today(const struct fi_info *info)
 }
 
 int kit_domain_init(struct kit_domain *d, struct kit_fabric *f, const struct fi_info *info,
-		    struct fi_ops *fi_ops, struct fi_ops_domain *ops, void *context)
+		    const struct fi_ops *fi_ops, const struct fi_ops_domain *ops, void *context)
 {
 	const struct fi_domain_attr *a = info ? info->domain_attr : NULL;
 
 	if (!a || !fi_ops || !ops)
 		return -FI_EINVAL;
-	domain_fi_ops_fill(fi_ops);
-	domain_ops_fill(ops);
+	d->fi_ops = *fi_ops;
+	fi_ops_fill(&d->fi_ops);
+	d->ops = *ops;
+	ops_fill(&d->ops);
 	d->fabric = f;
 	d->prov = f->prov;
 	d->lock = (struct lock){0};
@@ -108,8 +112,8 @@ int kit_domain_init(struct kit_domain *d, struct kit_fabric *f, const struct fi_
 	d->mr_open = NULL;
 	d->fid.fid.fclass = FI_CLASS_DOMAIN;
 	d->fid.fid.context = context;
-	d->fid.fid.ops = fi_ops;
-	d->fid.ops = ops;
+	d->fid.fid.ops = &d->fi_ops;
+	d->fid.ops = &d->ops;
 	d->fid.mr = &kit_mr_ops;
 	kit_ref(&f->refs);
 	return 0;

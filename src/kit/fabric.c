@@ -1,64 +1,65 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The fabric object: where everything a provider opens hangs.
+// What a provider begins with: its registration, and the fabric object, where everything it opens hangs.
 #include "kit/kit_int.h"
 
-/*
- * Ops tables are the provider's static ones. Filling their gaps again for a second object writes
- * nothing, so opening from two threads is safe once the first open has finished; opens of the very
- * first object race harmlessly on equal values.
- */
-static void fi_ops_fill(struct fi_ops *ops)
+static void cleanup(void) {} /* objects own all resources; nothing outlives them */
+
+struct fi_provider *kit_prov_ini(struct fi_provider *prov, const struct kit_param *params, size_t param_cnt)
 {
-	if (!ops->size)
-		ops->size = sizeof(*ops);
-	if (!ops->close)
-		ops->close = kit_no_fi_ops.close;
-	if (!ops->bind)
-		ops->bind = kit_no_bind;
-	if (!ops->control)
-		ops->control = kit_no_control;
-	if (!ops->ops_open)
-		ops->ops_open = kit_no_ops_open;
+	static bool done;
+
+	if (done)
+		return NULL;
+	done = true;
+	kit_log_init(prov);
+	prov->fi_version = kit_core_version();
+	prov->cleanup = cleanup;
+	kit_params_define(prov, params, param_cnt);
+	return prov;
 }
 
-static void fabric_ops_fill(struct fi_ops_fabric *ops)
+static int fabric_close(struct fid *fid)
 {
-	if (!ops->size)
-		ops->size = sizeof(*ops);
-	if (!ops->domain)
-		ops->domain = kit_no_fabric_ops.domain;
-	if (!ops->passive_ep)
-		ops->passive_ep = kit_no_fabric_ops.passive_ep;
-	if (!ops->eq_open)
-		ops->eq_open = kit_eq_open;
-	if (!ops->wait_open)
-		ops->wait_open = kit_wait_open;
-	if (!ops->trywait)
-		ops->trywait = kit_trywait;
-	if (!ops->domain2)
-		ops->domain2 = kit_no_fabric_ops.domain2;
-}
+	struct kit_fabric *f = container_of(fid, struct kit_fabric, fid.fid);
 
-int kit_fabric_init(struct kit_fabric *f, const struct fi_provider *prov,
-		    const struct fi_fabric_attr *attr, struct fi_ops *fi_ops,
-		    struct fi_ops_fabric *ops, void *context)
-{
-	if (!attr || !fi_ops || !ops)
-		return -FI_EINVAL;
-	fi_ops_fill(fi_ops);
-	fabric_ops_fill(ops);
-	f->prov = prov;
-	f->api_version = attr->api_version;
-	atomic_store_explicit(&f->refs, 0, memory_order_relaxed);
-	f->fid.fid.fclass = FI_CLASS_FABRIC;
-	f->fid.fid.context = context;
-	f->fid.fid.ops = fi_ops;
-	f->fid.ops = ops;
-	f->fid.api_version = attr->api_version;
+	if (kit_busy(&f->refs))
+		return -FI_EBUSY;
+	mem_free(f);
 	return 0;
 }
 
-int kit_fabric_fini(struct kit_fabric *f)
+static struct fi_ops fabric_fi_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = fabric_close,
+	.bind = kit_no_bind,
+	.control = kit_no_control,
+	.ops_open = kit_no_ops_open,
+	.tostr = kit_no_tostr,
+	.ops_set = kit_no_ops_set,
+};
+
+int kit_fabric_open(const struct fi_provider *prov, kit_domain_open_fn *domain_open, const struct fi_fabric_attr *attr,
+		    struct fid_fabric **fabric, void *context)
 {
-	return kit_busy(&f->refs) ? -FI_EBUSY : 0;
+	struct kit_fabric *f;
+
+	if (!attr || !fabric || (attr->name && strncasecmp(attr->name, prov->name, strlen(prov->name))))
+		return -FI_EINVAL;
+	f = mem_alloc(sizeof(*f));
+	if (!f)
+		return -FI_ENOMEM;
+	f->prov = prov;
+	f->api_version = attr->api_version;
+	f->ops = kit_no_fabric_ops;
+	f->ops.domain = domain_open;
+	f->ops.eq_open = kit_eq_open;
+	f->ops.wait_open = kit_wait_open;
+	f->ops.trywait = kit_trywait;
+	f->fid.fid.fclass = FI_CLASS_FABRIC;
+	f->fid.fid.context = context;
+	f->fid.fid.ops = &fabric_fi_ops;
+	f->fid.ops = &f->ops;
+	f->fid.api_version = attr->api_version;
+	*fabric = &f->fid;
+	return 0;
 }

@@ -96,18 +96,29 @@ struct kit_nic_attr {
 };
 struct fid_nic *kit_nic_new(const struct kit_nic_attr *attr);
 
-/* --- fabric ------------------------------------------------------------------------------------------------------------- */
+/* --- provider and fabric ------------------------------------------------------------------------------------------------ */
+/* fi_provider.version: above every built-in provider of the same name, and a real version for programs that compare it. */
+#define KIT_PROV_VERSION FI_VERSION(1000, 0)
+/** fi_prov_ini() - What stock libfabric calls when it has loaded us: the one symbol of a module. Each provider's is kit_prov_ini(). */
+struct fi_provider *fi_prov_ini(void) __attribute__((visibility("default")));
+/**
+ * kit_prov_ini() - Complete @prov, of which version, name, getinfo and fabric are set. Runs in every libfabric process of a user who set
+ * FI_PROVIDER_PATH, whatever provider it uses: so it only fills in what is left and names the parameters.
+ * Return: @prov; NULL the second time: the library was found twice, which means "not available" then.
+ */
+struct fi_provider *kit_prov_ini(struct fi_provider *prov, const struct kit_param *params, size_t param_cnt);
+
 struct kit_fabric {
 	struct fid_fabric fid;
+	struct fi_ops_fabric ops;
 	const struct fi_provider *prov;
 	uint32_t api_version; /* of the caller: attr->api_version at fi_fabric */
 	_Atomic int refs;
 };
-/** kit_fabric_init() - @ops: provider's table (domain, passive_ep, eq_open ...); NULL entries become stubs. 0; -FI_EINVAL. */
-int kit_fabric_init(struct kit_fabric *f, const struct fi_provider *prov, const struct fi_fabric_attr *attr, struct fi_ops *fi_ops,
-		    struct fi_ops_fabric *ops, void *context);
-/** kit_fabric_fini() - -FI_EBUSY while domains or EQs are open. */
-int kit_fabric_fini(struct kit_fabric *f);
+typedef int kit_domain_open_fn(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain, void *context);
+/** kit_fabric_open() - fi_fabric of @prov, whose domains @domain_open opens. 0; -FI_EINVAL; -FI_ENOMEM. */
+int kit_fabric_open(const struct fi_provider *prov, kit_domain_open_fn *domain_open, const struct fi_fabric_attr *attr,
+		    struct fid_fabric **fabric, void *context);
 
 /* --- domain ------------------------------------------------------------------------------------------------------------- */
 struct kit_cq;
@@ -115,6 +126,8 @@ struct kit_ep;
 struct kit_mr_req;
 struct kit_domain {
 	struct fid_domain fid;
+	struct fi_ops fi_ops;
+	struct fi_ops_domain ops;
 	struct kit_fabric *fabric;
 	const struct fi_provider *prov;
 	struct lock lock;
@@ -134,10 +147,10 @@ struct kit_domain {
 	const volatile uint8_t *fork_mark; /* optional: a byte that is 0 where forked() is true, read in its place */
 	int (*mr_open)(struct kit_domain *d, const struct kit_mr_req *req, struct fid_mr **out); /* under the lock */
 };
-int kit_domain_init(struct kit_domain *d, struct kit_fabric *f, const struct fi_info *info, struct fi_ops *fi_ops,
-		    struct fi_ops_domain *ops, void *context);
+/** kit_domain_init() - @fi_ops, @ops: what the provider has; what is NULL there is the kit's, or fails cleanly. 0; -FI_EINVAL. */
+int kit_domain_init(struct kit_domain *d, struct kit_fabric *f, const struct fi_info *info, const struct fi_ops *fi_ops,
+		    const struct fi_ops_domain *ops, void *context);
 int kit_domain_fini(struct kit_domain *d); /* -FI_EBUSY while objects are open */
-int kit_domain_bind(struct fid *fid, struct fid *bfid, uint64_t flags); /* an EQ; -FI_EINVAL others */
 
 /* --- completion queue ----------------------------------------------------------------------------------------------------- */
 struct kit_cqe {
@@ -168,6 +181,10 @@ struct kit_cq {
 };
 /* @size_min: the provider's lower bound. wait objects other than NONE need @wait_ok. 0; -FI_ENOSYS wait object; -FI_EINVAL; -FI_ENOMEM. */
 int kit_cq_init(struct kit_cq *cq, struct kit_domain *d, const struct fi_cq_attr *attr, size_t size_min, bool wait_ok, void *context);
+/** kit_cq_open() - A CQ of a provider that adds nothing but @strerror to it, allocated, for fi_cq_open(). */
+typedef const char *kit_cq_strerror_fn(struct kit_cq *cq, int prov_errno, const void *err_data);
+int kit_cq_open(struct kit_domain *d, const struct fi_cq_attr *attr, size_t size_min, bool wait_ok, kit_cq_strerror_fn *strerror,
+		struct fid_cq **cq, void *context);
 /* fid.fid.ops: a close that is kit_cq_fini() and mem_free() of @cq itself; a provider with more to undo copies the table and sets its own. */
 extern const struct fi_ops kit_cq_fi_ops, kit_cntr_fi_ops, kit_av_fi_ops;
 extern const struct fi_ops_av kit_av_fid_ops; /* fid_av.ops after kit_av_init() */
@@ -209,6 +226,8 @@ struct kit_cntr {
 	void (*on_change)(struct kit_cntr *c); /* triggered operations later; NULL */
 };
 int kit_cntr_init(struct kit_cntr *c, struct kit_domain *d, const struct fi_cntr_attr *attr, bool wait_ok, void *context);
+/** kit_cntr_open() - One that needs nothing of the provider, allocated, for fi_cntr_open(). */
+int kit_cntr_open(struct kit_domain *d, const struct fi_cntr_attr *attr, bool wait_ok, struct fid_cntr **cntr, void *context);
 int kit_cntr_fini(struct kit_cntr *c);
 void kit_cntr_add(struct kit_cntr *c, uint64_t ok, uint64_t err); /* NULL is fine. Lock held. */
 /** kit_cntr_store() - The values of a counter that a device keeps have become these. Lock held. */

@@ -91,6 +91,7 @@ static struct {
 	pid_t pid;	       /* 0: nobody has asked in this process yet */
 	uint64_t token;	       /* names this process in slots */
 	struct bulk_tab *list;
+	bool is_exiting; /* no file is made any more: nobody would remove it */
 } g_tabs = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 /* A forked child, which has one thread as yet, starts with an empty list: fork copied the mutex in
@@ -346,7 +347,7 @@ int bulk_tab_create(uint64_t node_id, struct bulk_tab **out)
 	tab_name(name, sizeof(name), node_id);
 	tabs_lock();
 	tabs_reap();
-	rc = tab_file_create(t, name);
+	rc = g_tabs.is_exiting ? -ESHUTDOWN : tab_file_create(t, name);
 	if (!rc)
 		tabs_insert(t);
 	tabs_unlock();
@@ -449,6 +450,23 @@ void bulk_tab_put(struct bulk_tab *tab)
 	close(tab->fd);
 	mem_free(tab);
 out:
+	tabs_unlock();
+}
+
+/* exit() with tables open. Other threads may still use them, so that only the names go. */
+static __attribute__((destructor)) void tabs_at_exit(void)
+{
+	char name[TAB_NAME_LEN];
+
+	if (!exit_lock(&g_tabs.mutex))
+		return;
+	g_tabs.is_exiting = true;
+	for (struct bulk_tab *t = g_tabs.list; t; t = t->next) {
+		if (!t->is_own || t->pid != getpid())
+			continue;
+		tab_name(name, sizeof(name), t->node_id);
+		shm_unlink(name);
+	}
 	tabs_unlock();
 }
 

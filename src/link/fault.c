@@ -20,7 +20,7 @@
 
 #define HELD_BYTES_MAX	(64u << 20)
 #define REORDER_BEHIND	8		 /* a reordered datagram follows 1..8 later ones, */
-#define REORDER_WAIT_NS (2 * NS_PER_MS)	 /* or goes after so long if there are none */
+#define REORDER_WAIT_NS (2 * NS_PER_MS)	 /* or goes so much later if there are none */
 #define DELAY_NTH_NS	(20 * NS_PER_MS) /* of delay_nth, in rooms without delay */
 
 struct held {
@@ -40,6 +40,7 @@ struct fault {
 	struct held *gone;   /* given to the inner carrier, whose flush they must outlive */
 	struct held *behind; /* reordered: waits for @behind_cnt more; also in @delayed */
 	uint32_t behind_cnt;
+	uint64_t behind_ns; /* when the last of those that overtake it goes, where they are delayed */
 	uint64_t sent_cnt;
 	uint64_t held_bytes;
 };
@@ -159,25 +160,37 @@ static void spoil(struct fault *f, struct held *h, const struct fate *fate)
 }
 /* NOLINTEND(clang-analyzer-core.UndefinedBinaryOperatorResult) */
 
-/* Count down the reordered datagram, which may have to go now. */
-static void behind_step(struct fault *f)
+/* Count down the reordered datagram, which may have to go after this one, which goes at @due_ns. */
+static void behind_step(struct fault *f, uint64_t due_ns)
 {
-	if (f->behind && !--f->behind_cnt)
-		held_go(f, f->behind);
+	struct held *h = f->behind;
+
+	if (!h)
+		return;
+	f->behind_ns = MAX(f->behind_ns, due_ns);
+	if (--f->behind_cnt)
+		return;
+	if (f->behind_ns <= now_of(f)) {
+		held_go(f, h);
+	} else {
+		pq_update(&f->delayed, &h->node, f->behind_ns + 1);
+		f->behind = NULL;
+	}
 }
 
 static bool held_delay(struct fault *f, struct held *h, const struct fate *fate)
 {
 	struct link_stats *st = &f->c.port->stats;
 
-	h->node.key_ns = now_of(f) + (fate->delay ? fate->delay_ns : REORDER_WAIT_NS);
+	h->node.key_ns = now_of(f) + (fate->delay ? fate->delay_ns : 0) +
+			 (fate->reorder ? REORDER_WAIT_NS : 0);
 	if (pq_push(&f->delayed, &h->node))
 		return false;
-	if (fate->delay) {
-		st->fault_delay++;
-	} else {
+	st->fault_delay += fate->delay;
+	if (fate->reorder) {
 		f->behind = h;
 		f->behind_cnt = 1 + (uint32_t)(fate->dice >> 16) % REORDER_BEHIND;
+		f->behind_ns = 0;
 		st->fault_reorder++;
 	}
 	return true;
@@ -189,7 +202,8 @@ static int fault_send(struct carrier *c, const struct link_addr *dst, const stru
 	struct fault *f = to_fault(c);
 	struct link_stats *st = &c->port->stats;
 	struct fate fate;
-	struct held *h;
+	struct held *h = NULL;
+	uint64_t due = 0;
 	int rc = 0;
 
 	f->sent_cnt++;
@@ -200,26 +214,32 @@ static int fault_send(struct carrier *c, const struct link_addr *dst, const stru
 	}
 	if (fate.drop) {
 		st->fault_drop++;
-		behind_step(f);
+		behind_step(f, 0);
 		return 0;
 	}
-	fate.reorder &= !f->behind && !fate.delay;
+	fate.reorder &= !f->behind;
+	if (!fate.reorder && !fate.delay && !fate.corrupt && !fate.truncate) {
+		rc = f->inner->ops->send(f->inner, dst, iov, iov_cnt);
+		if (rc == -EAGAIN) { /* it comes again, and is the n-th then */
+			f->sent_cnt--;
+			return rc;
+		}
+	} else if ((h = held_new(f, dst, iov, iov_cnt))) {
+		spoil(f, h, &fate);
+		if ((fate.delay || fate.reorder) && held_delay(f, h, &fate))
+			due = h->node.key_ns;
+		else
+			held_go(f, h);
+	} else {
+		st->fault_drop++;
+	}
 	if (fate.dup) {
 		st->fault_dup++;
 		f->inner->ops->send(f->inner, dst, iov, iov_cnt);
 	}
-	if (!fate.reorder && !fate.delay && !fate.corrupt && !fate.truncate) {
-		rc = f->inner->ops->send(f->inner, dst, iov, iov_cnt);
-	} else if ((h = held_new(f, dst, iov, iov_cnt))) {
-		spoil(f, h, &fate);
-		if (!(fate.delay || fate.reorder) || !held_delay(f, h, &fate))
-			held_go(f, h);
-		if (f->behind == h)
-			return 0;
-	} else {
-		st->fault_drop++;
-	}
-	behind_step(f);
+	if (f->behind && f->behind == h)
+		return 0;
+	behind_step(f, due);
 	return rc;
 }
 

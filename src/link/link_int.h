@@ -176,6 +176,21 @@ void peer_sweep(struct link_port *p);
 /** peer_foreach() - @fn for all peers; it must not add or free any. */
 void peer_foreach(struct link_port *p, void (*fn)(struct link_peer *peer, void *arg), void *arg);
 
+/* --- exit() with objects open: destructors remove what others would find in /dev/shm --- */
+
+/**
+ * exit_lock() - Take @m in a destructor. Other threads still run and hold it for a moment only; not so the one that a signal handler
+ * interrupted which called exit(). Return: false: not to be had, and the files are left to a reaper.
+ */
+static inline bool exit_lock(pthread_mutex_t *m)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec++;
+	return pthread_mutex_timedlock(m, &until) == 0;
+}
+
 /* --- node.c --------------------------------------------------------------------------------------------------------- */
 
 #define LINK_ADDR_TEXT 64 /* bytes that link_addr_text() writes at most */

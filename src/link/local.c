@@ -102,17 +102,14 @@ static int local_send(struct carrier *c, const struct link_addr *dst, const stru
 	struct local *l = to_local(c);
 	struct shm_peer *sp = shm_of(l, dst);
 	struct link_stats *st = &c->port->stats;
-	int rc;
 
 	if (!sp && !c->port->net_off)
 		return l->inner->ops->send(l->inner, dst, iov, iov_cnt);
-	if (!sp) {
+	if (!sp)
 		refused_note(l, dst);
-		return 0;
-	}
-	rc = shm_send_dgram(sp, iov, iov_cnt);
-	if (rc)
-		return rc == -EAGAIN ? rc : 0; /* anything else is a loss */
+	else if (shm_send_dgram(sp, iov, iov_cnt) == -EAGAIN)
+		return -EAGAIN;
+	/* what nobody took was sent all the same, as on a wire */
 	st->net_tx_dgrams++;
 	for (int i = 0; i < iov_cnt; i++)
 		st->net_tx_bytes += iov[i].iov_len;

@@ -213,6 +213,8 @@ int shm_seg_create(const struct shm_seg_attr *a, struct shm_seg **out);
 /** shm_seg_attach() - Map the segment of @addr (nonce 0 = any). Return: 0; -ENOENT; -ENOMEM;
  * -errno. */
 int shm_seg_attach(const struct link_addr *addr, uint32_t flags, struct shm_seg **out);
+/** shm_seg_make_fifo() - Ours: a new FIFO at @path, which goes with its name. Return: 0; -ESHUTDOWN that has gone; -errno. */
+int shm_seg_make_fifo(const struct shm_seg *seg, const char *path);
 /** shm_seg_hide() - Ours: its name goes, so that who takes the address next can have one of that name; the rest stays until shm_seg_remove(). */
 void shm_seg_hide(struct shm_seg *seg);
 /** shm_seg_remove() - Ours: remove the files and release the liveness lock; nothing in a forked

@@ -23,6 +23,9 @@
  * has its own list; a file that looks dead but names our pid is therefore looked for in
  * /proc/self/maps, and if it is there the descriptor is leaked, not closed.
  *
+ * A process that ends by exit() removes its segments on the way, open ports or not; only who is killed
+ * leaves them to a reaper.
+ *
  * Birth against reaping: a reaper takes the lock itself before it unlinks, and checks that the name
  * still means the file that it has locked; the owner does the same check after it has locked its
  * new file, and starts again if it lost.
@@ -33,6 +36,7 @@
 
 static pthread_mutex_t g_own_mutex = PTHREAD_MUTEX_INITIALIZER; /* g_own, and shm_seg.refs of all */
 static struct shm_seg *g_own;
+static bool g_is_exiting; /* no file is made any more: nobody would remove it */
 
 /* A forked child has one thread as yet; the mutex came with it in whatever state another one had it. */
 static void own_in_child(void)
@@ -521,7 +525,7 @@ int shm_seg_create(const struct shm_seg_attr *a, struct shm_seg **out)
 	pthread_mutex_lock(&g_own_mutex);
 	/* of any network namespace: those that are gone have nobody else to clean up after them */
 	for_each_file(true, REAP_MAX, reap_cb, NULL);
-	rc = seg->fd = file_create(seg->path, &st);
+	rc = seg->fd = g_is_exiting ? -ESHUTDOWN : file_create(seg->path, &st);
 	if (rc < 0)
 		goto err_free;
 	seg->dev = st.st_dev; // NOLINT(clang-analyzer-core.uninitialized.Assign): errno is not 0
@@ -548,15 +552,35 @@ err_free:
 	return rc;
 }
 
+/* Peers see that it has left; its names go. g_own_mutex held. */
+static void own_hide(struct shm_seg *seg)
+{
+	if (seg->owner_pid != getpid())
+		return;
+	/* release: all that we published before; pairs with the acquire in shm_ring() */
+	atomic_fetch_or_explicit(&seg->hdr->state, SHM_ST_CLOSED, memory_order_release);
+	if (is_same_file(seg->path, seg->dev, seg->ino))
+		unlink_both(seg->path);
+}
+
+int shm_seg_make_fifo(const struct shm_seg *seg, const char *path)
+{
+	int rc = 0;
+
+	pthread_mutex_lock(&g_own_mutex);
+	if (atomic_load_explicit(&seg->hdr->state, memory_order_relaxed) & SHM_ST_CLOSED)
+		rc = -ESHUTDOWN; /* its names have gone already */
+	/* EEXIST: left by a dead owner whose segment was removed by hand */
+	else if (mkfifo(path, 0600) && (errno != EEXIST || unlink(path) || mkfifo(path, 0600)))
+		rc = -errno;
+	pthread_mutex_unlock(&g_own_mutex);
+	return rc;
+}
+
 void shm_seg_hide(struct shm_seg *seg)
 {
 	pthread_mutex_lock(&g_own_mutex);
-	if (seg->owner_pid == getpid()) {
-		/* release: all that we published before; pairs with the acquire in shm_ring() */
-		atomic_fetch_or_explicit(&seg->hdr->state, SHM_ST_CLOSED, memory_order_release);
-		if (is_same_file(seg->path, seg->dev, seg->ino))
-			unlink_both(seg->path);
-	}
+	own_hide(seg);
 	pthread_mutex_unlock(&g_own_mutex);
 }
 
@@ -569,14 +593,20 @@ void shm_seg_remove(struct shm_seg *seg)
 		pp = &(*pp)->next;
 	must(*pp);
 	*pp = seg->next;
-	if (seg->owner_pid == getpid()) {
-		/* release: all that we published before; pairs with the acquire in shm_ring() */
-		atomic_fetch_or_explicit(&seg->hdr->state, SHM_ST_CLOSED, memory_order_release);
-		if (is_same_file(seg->path, seg->dev, seg->ino))
-			unlink_both(seg->path);
-	}
+	own_hide(seg);
 	close(seg->fd);
 	seg->fd = -1;
+	pthread_mutex_unlock(&g_own_mutex);
+}
+
+/* exit() with ports open. Other threads may still use them, so that only the names go. */
+static __attribute__((destructor)) void own_at_exit(void)
+{
+	if (!exit_lock(&g_own_mutex))
+		return;
+	g_is_exiting = true;
+	for (struct shm_seg *s = g_own; s; s = s->next)
+		own_hide(s);
 	pthread_mutex_unlock(&g_own_mutex);
 }
 

@@ -77,13 +77,14 @@ static int fifo_open(const char *path, int flags)
 int shm_wake_open_rx(const struct shm_seg *seg)
 {
 	char path[SHM_NAME_MAX + 8];
-	int fd;
+	int fd, rc;
 
 	wake_path(seg, path);
-	/* EEXIST: left by a dead owner whose segment was removed by hand */
-	if (mkfifo(path, 0600) && errno == EEXIST && (unlink(path) || mkfifo(path, 0600))) {
-		LOG_WARN("mkfifo %s: %s", path, strerror(errno));
-		return -errno;
+	rc = shm_seg_make_fifo(seg, path);
+	if (rc) {
+		if (rc != -ESHUTDOWN)
+			LOG_WARN("mkfifo %s: %s", path, strerror(-rc));
+		return rc;
 	}
 	/* Also for writing: else the FIFO is at end of file, and readable for ever, when the last
 	 * sender leaves. */

@@ -69,6 +69,7 @@ struct ct_prov {
 	uint32_t no_atomic_ops; /* bit per fi_op that integers lack */
 	const char *addr_text; /* how the text of an address begins */
 	const char *err_text[2]; /* what err_data of a failed send contains; NULL: nothing */
+	struct { int err, prov_errno; const char *text; } gone; /* of a send to an address that nobody has any more; err 0: one of several */
 	void (*make_addr)(uint8_t *addr, uint32_t i); /* one's own address becomes the i-th other one */
 	const struct ct_variant *variants;
 };
@@ -280,7 +281,7 @@ extern const size_t ct_sizes[];
 
 /* --- the tables --- */
 extern const struct ct_test msg_tests[], tagged_tests[], rma_tests[], atomic_tests[], cq_tests[], cntr_tests[], info_tests[], av_tests[],
-	bad_tests[], life_tests[], dgram_tests[], thread_tests[], cxi_tests[], cxi_av_tests[], cxi_fc_tests[],
+	bad_tests[], life_tests[], dgram_tests[], thread_tests[], cxi_tests[], cxi_av_tests[], cxi_fc_tests[], cxi_wait_tests[],
 	efa_tests[], zcpy_tests[], meta_tests[];
 extern const struct ct_test *const ct_tables[];
 

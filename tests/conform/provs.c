@@ -39,16 +39,17 @@ static void cxi_addr(uint8_t *addr, uint32_t i)
 }
 
 #define CXI_PROTO_RNR 29
-/* RNR keeps no order between messages and has no unexpected ones, so sends to who does not receive end after a while; nothing is injected. */
-#define RNR_SKIP "@(*_@(order|flood|peek|unexpected)|cxi_shared)"
+/* RNR keeps no order between messages, has no unexpected ones that a peek could find, and nothing is injected. Tags make up for the order. */
+#define RNR_SKIP "@(msg_order|tagged_order|tagged_peek|msg_unexpected|cxi_shared)"
 static const struct ct_variant cxi_variants[] = {
 	/* software copies a message when the receiver's program comes by, the adapter's answer goes out before: delivery says less */
 	{.name = "software", .env = "FI_CXI_RX_MATCH_MODE=software", .flag = CT_GENS, .skip = "*_delivery"},
 	{.name = "hybrid", .env = "FI_CXI_RX_MATCH_MODE=hybrid", .flag = CT_GENS},
 	{.name = "stdmr", .env = "FI_CXI_OPTIMIZED_MRS=0", .flag = CT_GENS},
+	{.name = "altread", .env = "FI_CXI_RDZV_PROTO=alt_read", .flag = CT_GENS},
 	{.name = "clientkey", .flag = CT_GENS, .without_mr = FI_MR_PROV_KEY},
 	{.name = "rnr", .env = "FI_CXI_RNR_MAX_TIMEOUT_US=20000000", .flag = CT_GENS, .protocol = CXI_PROTO_RNR, .skip = RNR_SKIP},
-	{.name = "cassini2", .env = "SOFTFABRIC_CXI=gen=cassini2", .flag = CT_GENS},
+	{.name = "cassini1", .env = "SOFTFABRIC_CXI=gen=cassini1", .flag = CT_GENS},
 	{.name = "lossy", .env = "SOFTFABRIC_NET=paths=udp;loss=1%;reorder=5%;seed=7", .flag = CT_LOSSY},
 	{0},
 };
@@ -97,10 +98,11 @@ static const struct ct_prov provs[] = {
 	{.name = "cxi", .udp_env = "SOFTFABRIC_NET=paths=udp", .stat_shm = "soft_shm_tx_pkts", .stat_net = "soft_net_tx_pkts",
 	 .has = CT_HAS_RIGHTS | CT_HAS_CONTEXTS | CT_HAS_AV_EVENT | CT_HAS_WAIT_FD | CT_HAS_AV_USES, .on_request = FI_SOURCE | FI_SOURCE_ERR,
 	 .btl_mr_mode = FI_MR_ENDPOINT, .tx_max = 16384,
-	 .rx_max = 15360, .min_version = FI_VERSION(1, 5), .no_atomic_ops = 1u << FI_PROD, .addr_text = "fi_addr_cxi://0x", .make_addr = cxi_addr, .variants = cxi_variants},
+	 .rx_max = 15360, .min_version = FI_VERSION(1, 5), .no_atomic_ops = 1u << FI_PROD, .addr_text = "fi_addr_cxi://0x", .gone = {FI_EHOSTUNREACH, 2, "UNDELIVERABLE"},
+	 .make_addr = cxi_addr, .variants = cxi_variants},
 	{.name = "opx", .udp_env = "SOFTFABRIC_NET=paths=udp", .stat_shm = "shm_tx_pkts", .stat_net = "net_tx_pkts",
 	 .has = CT_HAS_RMA_DATA | CT_HAS_RIGHTS | CT_HAS_CONTEXTS | CT_HAS_WAIT_FD | CT_HAS_DC_MATCHED | CT_HAS_AUTO,
-	 .addr_text = "", .make_addr = opx_addr, .variants = opx_variants},
+	 .addr_text = "", .gone = {FI_ECONNREFUSED, 32, "nobody has this context"}, .make_addr = opx_addr, .variants = opx_variants},
 	{.make_addr = any_addr, .variants = none},
 };
 

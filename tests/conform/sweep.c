@@ -333,7 +333,11 @@ void ct_selective(struct ct *c, bool tagged)
 		r.mem = rb.mem, r.len = rb.len, r.buf = &rb, r.flags = asks ? FI_COMPLETION : 0;
 		ct_recv(c, &r);
 		ct_send(c, &s);
-		s.flags = r.flags = FI_COMPLETION; /* a second one that tells when the first is through */
+		/* The counter tells when they are through; only then, as some protocols do not keep the order of messages, the next. */
+		while (fi_cntr_read(c->cntr) < i * 4 + 2)
+			ct_progress(c);
+		ct_barrier(c);
+		s.flags = r.flags = FI_COMPLETION; /* those after silent ones, whose completions would come first */
 		s.ctx = &c->ctx[2], r.ctx = &c->ctx[3];
 		s.len = r.len = 0;
 		ct_recv(c, &r);
@@ -348,7 +352,6 @@ void ct_selective(struct ct *c, bool tagged)
 			ct_tx(c, &c->ctx[2], tx_flags(tagged));
 			ct_rx(c, &c->ctx[3], rx_flags(tagged), 0);
 		}
-		/* Completions come in any order; the counter tells when the silent ones are through too. */
 		while (fi_cntr_read(c->cntr) < (i + 1) * 4)
 			ct_progress(c);
 		ct_barrier(c);

@@ -395,7 +395,9 @@ static void atomic_valid(struct ct *c)
 
 				CHECK(dt >= DT_NUM || op >= OP_NUM || ret || may, "kind %d: datatype %u op %u is called valid", kind, dt, op);
 				CHECK(!ret || ret == -FI_EOPNOTSUPP || ret == -FI_EINVAL, "%s", ct_err(ret));
-				if (dt <= FI_UINT64 && may && !(c->p->no_atomic_ops >> op & 1))
+				if (c->p->no_atomic_ops >> op & 1 && dt < DT_NUM)
+					RET(-FI_EOPNOTSUPP, ret);
+				else if (dt <= FI_UINT64 && may)
 					CHECK(!ret, "kind %d: integer datatype %u op %u: %s", kind, dt, op, ct_err(ret));
 				if (ret && kind == BASE && dt < DT_NUM) {
 					ssize_t r = fi_atomic(c->ep, mem, 1, NULL, c->peer, (uintptr_t)mem, 1, (enum fi_datatype)dt,
@@ -523,7 +525,7 @@ static void atomic_order(struct ct *c)
 	struct fi_rma_iov at;
 	struct ct_buf b;
 
-	c->want.msg_order = FI_ORDER_ATOMIC_WAW | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_RAR | FI_ORDER_SAS;
+	c->want.msg_order = FI_ORDER_ATOMIC_WAW | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_RAR;
 	c->want.op_flags = FI_DELIVERY_COMPLETE;
 	ct_open(c);
 	CHECK(!(c->p->has & CT_HAS_ATOMIC_SIZES) || (c->info->ep_attr->max_order_waw_size >= 8 &&
@@ -574,6 +576,67 @@ static void atomic_self(struct ct *c)
 	ct_close(c);
 }
 
+static void must_fail(struct ct *c, const struct atom *a, const char *why)
+{
+	struct fi_cq_err_entry e;
+	ssize_t ret;
+
+	while ((ret = post(c, a)) == -FI_EAGAIN)
+		ct_progress(c);
+	if (ret == -FI_EKEYREJECTED) /* no key at all can look so */
+		return;
+	OK(ret);
+	e = ct_comp_err(c, c->txcq);
+	CHECK(e.op_context == a->ctx, "%s: context of another operation", why);
+	CHECK(e.err == FI_EINVAL || e.err == FI_EACCES || e.err == FI_EKEYREJECTED || e.err == FI_EIO || e.err == FI_EREMOTEIO ||
+	      e.err == FI_EPERM, "%s: kind %d: error %d (%s)", why, a->kind, e.err, fi_strerror(e.err));
+}
+
+/* Foreign and stale keys, and elements outside: told to the initiator, and no memory changes. */
+static void atomic_refused(struct ct *c)
+{
+	uint64_t v[4] = {1, 2, 3, 4};
+	struct fi_rma_iov at, stale;
+	struct ct_buf b, old;
+
+	c->want.op_flags = FI_DELIVERY_COMPLETE;
+	ct_open(c);
+	ct_buf(c, &b, 64, 0, ACCESS);
+	ct_buf(c, &old, 64, 0, ACCESS);
+	ct_fill(b.mem, 64, 5);
+	ct_fill(old.mem, 64, 6);
+	ct_share(c, &b, &at);
+	ct_share(c, &old, &stale);
+	OK(fi_close(&old.mr->fid));
+	old.mr = NULL;
+	ct_barrier(c);
+	for (int kind = BASE; c->rank == 0 && kind <= COMPARE; kind++) {
+		struct atom good = {.kind = (enum kind)kind, .dt = FI_UINT64, .op = kind == COMPARE ? FI_CSWAP : FI_SUM, .cnt = 1, .src = &v[0],
+				    .cmp = &v[1], .res = &v[2], .raddr = at.addr, .rkey = at.key, .ctx = &c->ctx[kind]}, bad;
+
+		bad = good, bad.rkey = at.key ^ 0x5a5a00;
+		must_fail(c, &bad, "foreign key");
+		bad = good, bad.rkey = stale.key, bad.raddr = stale.addr;
+		must_fail(c, &bad, "stale key");
+		bad = good, bad.raddr = at.addr + 64;
+		must_fail(c, &bad, "behind the end");
+		bad = good, bad.raddr = at.addr - 8;
+		must_fail(c, &bad, "before the start");
+		bad = good, bad.raddr = UINT64_MAX - 7;
+		must_fail(c, &bad, "range that wraps");
+		good.op = kind == COMPARE ? FI_CSWAP : FI_ATOMIC_READ;
+		if (kind != BASE)
+			act(c, &good); /* and the endpoint works on; no element is 2 */
+	}
+	ct_barrier(c);
+	ct_adapter_sync(c);
+	ct_verify(c, b.mem, 64, 5, "the region");
+	ct_verify(c, old.mem, 64, 6, "what was a region");
+	ct_buf_free(c, &b);
+	ct_buf_free(c, &old);
+	ct_close(c);
+}
+
 #define CAPS "FI_ATOMIC FI_READ FI_WRITE FI_REMOTE_READ FI_REMOTE_WRITE"
 #define ORDERS " order:FI_ORDER_ATOMIC_WAW order:FI_ORDER_ATOMIC_RAW order:FI_ORDER_ATOMIC_WAR order:FI_ORDER_ATOMIC_RAR"
 const struct ct_test atomic_tests[] = {
@@ -586,6 +649,7 @@ const struct ct_test atomic_tests[] = {
 	{"atomic_count", atomic_count, FI_ATOMIC, 0, CT_GENS | CT_LOSSY, CAPS},
 	{"atomic_order", atomic_order, FI_ATOMIC, 0, CT_GENS | CT_LOSSY,
 	 CAPS ORDERS " max_order_raw_size max_order_war_size max_order_waw_size"},
+	{"atomic_refused", atomic_refused, FI_ATOMIC, 0, CT_GENS | CT_LOSSY, CAPS},
 	{"atomic_self", atomic_self, FI_ATOMIC, 0, CT_SOLO | CT_ANY_PATH, CAPS},
 	{0},
 };

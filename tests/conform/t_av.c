@@ -2,6 +2,7 @@
 // Address vectors: insertion, lookup, removal, duplicates, errors, text form.
 #include "conform.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 
 /* Address @i: a copy of the endpoint's own that differs where each format allows it, in its last words. */
@@ -129,21 +130,40 @@ static void av_open_errors(struct ct *c)
 }
 
 /* Fifty thousand peers: quick, and the last is as good as the first. */
+/* Bytes of this process's heap that are in use. */
+static size_t heap_bytes(void)
+{
+	struct mallinfo2 m = mallinfo2();
+
+	return m.uordblks + m.hblkhd;
+}
+
+/* A hundred thousand peers: found again, and what they cost. */
 static void av_many(struct ct *c)
 {
-	uint64_t start = ct_now_ms();
+	enum { CNT = 100000 };
 	uint8_t addr[64], back[64];
 	fi_addr_t fa = 0;
-	size_t len = 64;
+	uint64_t start;
+	size_t len, before;
 
 	ct_open(c);
-	for (uint32_t i = 0; i < 50000; i++) {
+	before = heap_bytes();
+	start = ct_now_ms();
+	for (uint32_t i = 0; i < CNT; i++) {
 		make_addr(c, addr, i);
 		RET(1, fi_av_insert(c->av, addr, 1, &fa, 0, NULL));
 	}
-	OK(fi_av_lookup(c->av, fa, back, &len));
-	CHECK(!memcmp(addr, back, len), "the last one");
+	printf("    %d peers: %llu ms, %.1f bytes each\n", CNT, (unsigned long long)(ct_now_ms() - start),
+	       (double)(heap_bytes() - before) / CNT);
 	CHECK(ct_now_ms() - start < 20000, "%llu ms", (unsigned long long)(ct_now_ms() - start));
+	CHECK(heap_bytes() - before < CNT * 2000ull, "%zu bytes", heap_bytes() - before);
+	for (uint32_t i = 0; i < CNT; i += 9999) {
+		make_addr(c, addr, CNT - 1 - i);
+		len = sizeof(back);
+		OK(fi_av_lookup(c->av, fa - i, back, &len));
+		CHECK(!memcmp(addr, back, len), "peer %u is another one", CNT - 1 - i);
+	}
 	ct_close(c);
 }
 

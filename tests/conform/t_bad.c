@@ -199,6 +199,56 @@ static void mr_many(struct ct *c)
 	ct_close(c);
 }
 
+/* Attributes of objects: zero asks for the default, and no size is so huge that the call does not come back with a verdict. */
+static void bad_attrs(struct ct *c)
+{
+	static const size_t size[] = {0, 1, SIZE_MAX, SIZE_MAX / 2 + 1, (size_t)1 << 40};
+	struct fid_domain *domain = NULL;
+	struct fid_ep *ep = NULL;
+	struct fid_av *av = NULL;
+	struct fid_cq *cq = NULL;
+	struct fid_mr *mr = NULL;
+
+	ct_open(c);
+	for (unsigned i = 0; i < sizeof(size) / sizeof(size[0]); i++) {
+		struct fi_cq_attr cq_attr = {.size = size[i], .format = FI_CQ_FORMAT_TAGGED};
+		struct fi_av_attr av_attr = {.count = size[i], .type = FI_AV_TABLE};
+		struct fi_info *info = fi_dupinfo(c->info);
+		int ret = fi_cq_open(c->domain, &cq_attr, &cq, NULL);
+
+		CHECK(!ret || (size[i] > 1 && ret == -FI_EINVAL), "CQ of %zu: %s", size[i], ct_err(ret));
+		if (!ret)
+			OK(fi_close(&cq->fid));
+		ret = fi_av_open(c->domain, &av_attr, &av, NULL);
+		CHECK(ret == (size[i] > 1 ? -FI_EINVAL : 0), "AV for %zu: %s", size[i], ct_err(ret));
+		if (!ret)
+			OK(fi_close(&av->fid));
+		info->tx_attr->size = info->rx_attr->size = size[i];
+		ret = fi_endpoint(c->domain, info, &ep, NULL);
+		fi_freeinfo(info);
+		if (ret)
+			continue;
+		av_attr.count = 0;
+		OK(fi_av_open(c->domain, &av_attr, &av, NULL));
+		OK(fi_ep_bind(ep, &av->fid, 0));
+		OK(fi_ep_bind(ep, &c->txcq->fid, FI_TRANSMIT));
+		OK(fi_ep_bind(ep, &c->rxcq->fid, FI_RECV));
+		ret = fi_enable(ep);
+		CHECK(!ret || ret == -FI_EINVAL || ret == -FI_ENOMEM, "endpoint of %zu: %s", size[i], ct_err(ret));
+		CHECK(!ret || size[i] > 1, "endpoint of %zu: %s", size[i], ct_err(ret));
+		OK(fi_close(&ep->fid));
+		OK(fi_close(&av->fid));
+	}
+	REFUSED(fi_cq_open(c->domain, &(struct fi_cq_attr){.format = (enum fi_cq_format)99}, &cq, NULL));
+	REFUSED(fi_cq_open(c->domain, &(struct fi_cq_attr){.wait_obj = (enum fi_wait_obj)99}, &cq, NULL));
+	REFUSED(fi_cntr_open(c->domain, &(struct fi_cntr_attr){.events = (enum fi_cntr_events)99}, &c->cntr, NULL));
+	REFUSED(fi_av_open(c->domain, NULL, &av, NULL));
+	REFUSED(fi_endpoint(c->domain, NULL, &ep, NULL));
+	REFUSED(fi_domain(c->fabric, NULL, &domain, NULL));
+	REFUSED(fi_mr_reg(c->domain, NULL, 4096, FI_REMOTE_READ, 0, 0, 7, &mr, NULL));
+	ct_close(c);
+}
+
 /* --- wrong objects and unsupported calls ------------------------------------------------------------------------------------ */
 
 static void bad_objects(struct ct *c)
@@ -267,6 +317,7 @@ const struct ct_test bad_tests[] = {
 	{"bad_bind", bad_bind, FI_MSG, 0, 0, NULL},
 	{"bad_sizes", bad_sizes, FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC, 0, CT_SOLO, "tx.iov_limit rx.iov_limit"},
 	{"bad_mr", bad_mr, FI_MSG | FI_RMA, 0, CT_SOLO, "mr_iov_limit"},
+	{"bad_attrs", bad_attrs, FI_MSG, 0, CT_SOLO, NULL},
 	{"mr_many", mr_many, FI_RMA, 0, CT_SOLO | CT_ANY_PATH, "mr_cnt mr_key_size mr:FI_MR_PROV_KEY"},
 	{"bad_objects", bad_objects, FI_MSG, 0, CT_SOLO, NULL},
 	{"bad_domain", bad_domain, FI_MSG, 0, CT_SOLO, NULL},

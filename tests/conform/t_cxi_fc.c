@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "fi_cxi_ext.h"
+
 #define TAG 0x77u
 
 /* --- flow control ------------------------------------------------------------------------------------------------------------- */
@@ -70,8 +72,10 @@ static void cxi_fc_flood(struct ct *c)
 	else
 		flood_send(c, mem);
 	ct_barrier(c);
-	if (c->rank)
-		CHECK(ct_stat(c, "lpe_pte_disabled") + ct_stat(c, "lpe_le_exhausted"), "nothing ran out");
+	if (c->rank && getenv("FI_CXI_MSG_LOSSLESS"))
+		CHECK(ct_stat(c, "soft_lossless_pauses") && !ct_stat(c, "soft_pte_disabled"), "no sender waited, or one was refused");
+	else if (c->rank)
+		CHECK(ct_stat(c, "soft_pte_disabled") + ct_stat(c, "soft_le_exhausted"), "nothing ran out");
 	ct_barrier(c);
 	free(mem);
 	ct_close(c);
@@ -151,6 +155,40 @@ static void cxi_fc_posted(struct ct *c)
 	ct_close(c);
 }
 
+/*
+ * The receiver looks at nothing until its event queue is full of unexpected messages. The adapter then takes none any more, and says so when there is
+ * room; all of them come, in order.
+ */
+static void cxi_fc_eq(struct ct *c)
+{
+	enum { CNT = 5000 };
+	const struct timespec nap = {0, 1000 * 1000};
+	uint64_t v;
+
+	ct_open(c);
+	for (uint64_t until = ct_now_ms() + 20000; c->rank && !ct_stat(c, "lpe_err_pt_disabled_eq_full"); nanosleep(&nap, NULL))
+		CHECK(ct_now_ms() < until, "the event queue did not fill");
+	for (unsigned i = 0; i < CNT; i++) {
+		struct ct_msg m = {.tagged = true, .tag = TAG, .addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[0], .mem = (uint8_t *)&v, .len = 8};
+
+		v = i;
+		if (c->rank) {
+			ct_recv(c, &m);
+			ct_rx(c, &c->ctx[0], FI_RECV | FI_TAGGED, 8);
+			CHECK(v == i, "message %llu in place of %u", (unsigned long long)v, i);
+		} else {
+			m.call = CT_INJECT;
+			ct_send(c, &m);
+		}
+	}
+	ct_barrier(c);
+	if (c->rank)
+		CHECK(ct_stat(c, "fc_eq_full") && !ct_stat(c, "ee_events_dropped_ordinary_cntr_0"), "%llu times, %llu events lost",
+		      (unsigned long long)ct_stat(c, "fc_eq_full"), (unsigned long long)ct_stat(c, "ee_events_dropped_ordinary_cntr_0"));
+	ct_barrier(c);
+	ct_close(c);
+}
+
 /* --- RNR ----------------------------------------------------------------------------------------------------------------------------------- */
 
 #define PROTO_RNR 29
@@ -186,11 +224,15 @@ static void cxi_rnr_retry(struct ct *c)
 static void cxi_rnr_fails(struct ct *c)
 {
 	uint64_t start = ct_now_ms();
+	struct fi_msg_tagged peek = {.addr = FI_ADDR_UNSPEC, .tag = 1, .context = &c->ctx[1]};
 	struct fi_cq_err_entry e;
 	uint8_t mem[8] = {0};
 
 	c->want.protocol = PROTO_RNR;
 	ct_open(c);
+	OK(fi_trecvmsg(c->ep, &peek, FI_PEEK)); /* nothing is ever there before its receive */
+	e = ct_comp_err(c, c->rxcq);
+	CHECK(e.err == FI_ENOMSG && e.op_context == &c->ctx[1] && e.tag == 1, "error %d", e.err);
 	struct ct_msg m = {.addr = c->self, .ctx = &c->ctx[0], .mem = mem, .len = 8};
 	ct_send(c, &m);
 	e = ct_comp_err(c, c->txcq);
@@ -203,6 +245,66 @@ static void cxi_rnr_fails(struct ct *c)
 	if (!fi_cancel(&c->ep->fid, &c->ctx[0]))
 		CHECK(ct_comp_err(c, c->txcq).op_context == &c->ctx[0], "context");
 	ct_self(c, false);
+	ct_close(c);
+}
+
+/* More receives than the adapter has entries: those that find none are appended again when others have been used. */
+static void cxi_rnr_append(struct ct *c)
+{
+	enum { CNT = 150 };
+	uint64_t tries = 0, got[CNT], v[CNT];
+	size_t len = sizeof(tries);
+
+	c->want.protocol = PROTO_RNR;
+	ct_open(c);
+	for (unsigned i = 0; i < CNT && c->rank; i++) {
+		struct ct_msg m = {.tagged = true, .tag = i, .addr = FI_ADDR_UNSPEC, .ctx = &c->ctx[i], .mem = (uint8_t *)&got[i], .len = 8};
+
+		ct_recv(c, &m);
+	}
+	ct_barrier(c);
+	for (unsigned i = 0; i < CNT && !c->rank; i++) {
+		struct ct_msg m = {.tagged = true, .tag = i, .addr = c->peer, .ctx = &c->ctx[i], .mem = (uint8_t *)&v[i], .len = 8};
+
+		v[i] = i * 7;
+		ct_send(c, &m);
+	}
+	for (unsigned i = 0; i < CNT; i++)
+		ct_comp(c, c->rank ? c->rxcq : c->txcq);
+	for (unsigned i = 0; i < CNT && c->rank; i++)
+		CHECK(got[i] == i * 7, "receive %u got %llu", i, (unsigned long long)got[i]);
+	OK(fi_getopt(&c->ep->fid, FI_OPT_ENDPOINT, FI_OPT_CXI_GET_RNR_APPEND_RETRY_ATTEMPTS, &tries, &len));
+	CHECK(!c->rank == !tries && len == sizeof(tries), "%llu times appended again", (unsigned long long)tries);
+	ct_barrier(c);
+	ct_close(c);
+}
+
+/* Nothing is used up: after FI_CXI_RNR_APPEND_RETRY_TIMEOUT_US those beyond end with an error, and the others are still there. */
+static void cxi_rnr_append_fails(struct ct *c)
+{
+	enum { CNT = 100 };
+	uint64_t start = ct_now_ms(), v = 4711, got[CNT] = {0};
+	struct ct_msg m = {.tagged = true, .addr = c->self, .ctx = &c->ctx[0], .mem = (uint8_t *)&v, .len = 8};
+	struct fi_cq_err_entry e;
+	unsigned failed = 0;
+
+	c->want.protocol = PROTO_RNR;
+	ct_open(c);
+	m.addr = c->self;
+	for (unsigned i = 0; i < CNT; i++) {
+		struct ct_msg r = {.tagged = true, .tag = i, .addr = FI_ADDR_UNSPEC, .ctx = &c->ctx[i], .mem = (uint8_t *)&got[i], .len = 8};
+
+		ct_recv(c, &r);
+	}
+	e = ct_comp_err(c, c->rxcq);
+	CHECK(e.err == FI_ENOSPC && e.prov_errno == 16, "error %d, %d", e.err, e.prov_errno);
+	CHECK(ct_now_ms() - start >= 40, "gave up after %llu ms", (unsigned long long)(ct_now_ms() - start));
+	for (uint64_t until = ct_now_ms() + 200; ct_now_ms() < until; ct_progress(c))
+		failed += fi_cq_readerr(c->rxcq, &e, 0) == 1;
+	CHECK(failed + 1 >= CNT - 64 && failed < CNT - 40, "%u receives failed", failed + 1);
+	ct_send(c, &m);
+	ct_comp(c, c->txcq);
+	CHECK(ct_comp(c, c->rxcq).e.op_context == &c->ctx[0] && got[0] == 4711, "the first receive");
 	ct_close(c);
 }
 
@@ -380,6 +482,7 @@ static void cxi_rma_order(struct ct *c)
 #define HYBRID " FI_CXI_RX_MATCH_MODE=hybrid"
 #define OFLOW  "FI_CXI_OFLOW_BUF_SIZE=65536 FI_CXI_OFLOW_BUF_MIN_POSTED=2"
 #define REQ    " FI_CXI_REQ_BUF_SIZE=65536 FI_CXI_REQ_BUF_MIN_POSTED=2"
+#define LOSSLESS " FI_CXI_MSG_LOSSLESS=1"
 const struct ct_test cxi_fc_tests[] = {
 	{"cxi_fc_les", cxi_fc_flood, FI_TAGGED, 0, 0, NULL, "SOFTFABRIC_CXI=les=64", "cxi", 60},
 	{"cxi_fc_les_hybrid", cxi_fc_flood, FI_TAGGED, 0, 0, NULL, "SOFTFABRIC_CXI=les=64" HYBRID, "cxi", 60},
@@ -387,10 +490,16 @@ const struct ct_test cxi_fc_tests[] = {
 	{"cxi_fc_oflow_hybrid", cxi_fc_flood, FI_TAGGED, 0, 0, NULL, OFLOW HYBRID REQ, "cxi", 60},
 	{"cxi_fc_software", cxi_fc_flood, FI_TAGGED, 0, 0, NULL, "FI_CXI_RX_MATCH_MODE=software" REQ, "cxi", 60},
 	{"cxi_fc_software_max", cxi_fc_flood, FI_TAGGED, 0, 0, NULL, "FI_CXI_RX_MATCH_MODE=software FI_CXI_REQ_BUF_MAX_COUNT=4" REQ, "cxi", 60},
+	{"cxi_fc_lossless", cxi_fc_flood, FI_TAGGED, 0, 0, NULL, OFLOW LOSSLESS, "cxi", 60},
+	{"cxi_fc_lossless_software", cxi_fc_flood, FI_TAGGED, 0, 0, NULL, "FI_CXI_RX_MATCH_MODE=software" REQ LOSSLESS, "cxi", 60},
+	{"cxi_fc_eq", cxi_fc_eq, FI_TAGGED, 0, 0, NULL, NULL, "cxi", 60},
 	{"cxi_fc_posted", cxi_fc_posted, FI_TAGGED, 0, 0, "rx.size", "SOFTFABRIC_CXI=les=64", "cxi"},
 	{"cxi_fc_posted_hybrid", cxi_fc_posted, FI_TAGGED, 0, 0, "rx.size", "SOFTFABRIC_CXI=les=64" HYBRID, "cxi"},
 	{"cxi_rnr_retry", cxi_rnr_retry, FI_TAGGED | FI_MSG, 0, 0, NULL, NULL, "cxi"},
-	{"cxi_rnr_fails", cxi_rnr_fails, FI_MSG, 0, CT_SOLO | CT_ANY_PATH, NULL, "FI_CXI_RNR_MAX_TIMEOUT_US=30000", "cxi"},
+	{"cxi_rnr_fails", cxi_rnr_fails, FI_MSG | FI_TAGGED, 0, CT_SOLO | CT_ANY_PATH, NULL, "FI_CXI_RNR_MAX_TIMEOUT_US=30000", "cxi"},
+	{"cxi_rnr_append", cxi_rnr_append, FI_TAGGED, 0, 0, NULL, "SOFTFABRIC_CXI=les=64 FI_CXI_RNR_MAX_TIMEOUT_US=20000000", "cxi"},
+	{"cxi_rnr_append_fails", cxi_rnr_append_fails, FI_TAGGED, 0, CT_SOLO | CT_ANY_PATH, NULL,
+	 "SOFTFABRIC_CXI=les=64 FI_CXI_RNR_APPEND_RETRY_TIMEOUT_US=50000", "cxi"},
 	{"cxi_rma_order", cxi_rma_order, FI_RMA, 0, CT_GENS, "order:FI_ORDER_WAW order:FI_ORDER_RMA_WAW order:FI_ORDER_RMA_RAR", NULL, "cxi"},
 	{"cxi_trig", cxi_trig, FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_TRIGGER, 0, CT_GENS, "FI_TRIGGER", NULL, "cxi"},
 	{0},

@@ -3,6 +3,8 @@
 #include "conform.h"
 
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static int ask(struct ct *c, struct fi_info *hints, struct fi_info **info)
 {
@@ -41,9 +43,13 @@ static void info_versions(struct ct *c)
 	for (unsigned i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
 		struct fi_info *info = NULL, *h;
 
-		if (v[i] < c->p->min_version)
-			continue;
 		h = fi_allocinfo();
+		if (v[i] < c->p->min_version) {
+			h->fabric_attr->prov_name = strdup(c->prov);
+			RET(-FI_ENODATA, fi_getinfo(v[i], NULL, NULL, 0, h, &info));
+			fi_freeinfo(h);
+			continue;
+		}
 		OK(fi_getinfo(v[i], NULL, NULL, 0, NULL, &info));
 		CHECK(info && info->fabric_attr && info->domain_attr && info->tx_attr && info->rx_attr && info->ep_attr, "parts missing");
 		CHECK(info->fabric_attr->name && info->domain_attr->name && info->fabric_attr->prov_name, "names missing");
@@ -305,6 +311,66 @@ static void opt_flags(struct ct *c)
 	ct_close(c);
 }
 
+/* What a library logs during one fi_getinfo. Return: its result. */
+static int ask_aloud(struct ct *c, char *log, size_t size)
+{
+	struct fi_info *info = NULL, *hints = fi_allocinfo();
+	FILE *file = tmpfile();
+	int saved = dup(STDERR_FILENO), ret;
+	size_t got;
+
+	CHECK(file && saved >= 0, "no temporary file");
+	hints->fabric_attr->prov_name = strdup(c->prov);
+	hints->mode = ~0ULL;
+	dup2(fileno(file), STDERR_FILENO);
+	ret = ask(c, hints, &info);
+	dup2(saved, STDERR_FILENO);
+	close(saved);
+	fi_freeinfo(info);
+	fi_freeinfo(hints);
+	rewind(file);
+	got = fread(log, 1, size - 1, file);
+	log[got] = '\0';
+	fclose(file);
+	return ret;
+}
+
+/* Settings are read once per process, so each has one of its own. */
+static void bad_setting(struct ct *c, const char *name, const char *value)
+{
+	char log[65536];
+	pid_t pid = fork();
+	int st;
+
+	if (!pid) {
+		setenv(name, value, 1);
+		CHECK(ask_aloud(c, log, sizeof(log)) == -FI_ENODATA, "%s=%s is taken", name, value);
+		CHECK(strstr(log, name), "of %s=%s the log says nothing: %s", name, value, log);
+		exit(0);
+	}
+	CHECK(pid > 0 && waitpid(pid, &st, 0) == pid && WIFEXITED(st) && !WEXITSTATUS(st), "%s=%s: see above", name, value);
+}
+
+/* Settings that mean nothing: no adapter is offered with half of them in force, and a line says so. */
+static void info_bad_room(struct ct *c)
+{
+	static const char *const bad[] = {"loss=banana", "nosuchkey=1", "loss=1%;;=", "loss=\x01\xff", "delay=-5us", "dead_after=99999999999999999999s",
+					  "partition=5ms", "%s%s%n=1", "seed"};
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		bad_setting(c, "SOFTFABRIC_NET", bad[i]);
+	bad_setting(c, !strcmp(c->prov, "efa") ? "SOFTFABRIC_EFA" : "SOFTFABRIC_CXI", "gen=steam");
+}
+
+/* A parameter that cannot be read is left at its default, and a line says so. */
+static void info_bad_param(struct ct *c)
+{
+	char log[65536];
+
+	RET(0, ask_aloud(c, log, sizeof(log)));
+	CHECK(strstr(log, "TX_SIZE=\"banana\"") && strstr(log, "ignored"), "the log says: %s", log);
+}
+
 const struct ct_test info_tests[] = {
 	{"info_versions", info_versions, 0, 0, CT_SOLO, NULL},
 	{"info_null_parts", info_null_parts, 0, 0, CT_SOLO, NULL},
@@ -315,6 +381,8 @@ const struct ct_test info_tests[] = {
 	{"info_attrs", info_attrs, FI_MSG, 0, CT_SOLO, "rm:FI_RM_ENABLED"},
 	{"info_mpi", info_mpi, FI_TAGGED | FI_RMA | FI_ATOMIC, 0, CT_SOLO, "FI_LOCAL_COMM FI_REMOTE_COMM"},
 	{"info_dup", info_dup, FI_MSG, 0, CT_SOLO, NULL},
+	{"info_bad_room", info_bad_room, 0, 0, CT_SOLO, NULL, "FI_LOG_LEVEL=warn"},
+	{"info_bad_param", info_bad_param, 0, 0, CT_SOLO, NULL, "FI_LOG_LEVEL=warn FI_EFA_TX_SIZE=banana FI_CXI_DEFAULT_TX_SIZE=banana"},
 	{"name_get", name_get, FI_MSG, 0, CT_SOLO, NULL},
 	{"opt_min_multi_recv", opt_min_multi_recv, FI_MSG | FI_MULTI_RECV, 0, CT_SOLO, "FI_MULTI_RECV"},
 	{"opt_flags", opt_flags, FI_MSG, 0, 0, NULL},

@@ -49,6 +49,23 @@ static void life_again(struct ct *c)
 	}
 }
 
+/* Sends to one who has left end, whether it took them before or not. */
+static void sends_end(struct ct *c, unsigned cnt, uint64_t within_ms)
+{
+	uint64_t until = ct_now_ms() + within_ms;
+
+	for (unsigned ended = 0; ended < cnt;) {
+		struct fi_cq_err_entry e = {0};
+		struct fi_cq_tagged_entry t;
+		ssize_t ret = fi_cq_read(c->txcq, &t, 1);
+
+		CHECK(ct_now_ms() < until, "%u of %u sends ended", ended, cnt);
+		if (ret == -FI_EAVAIL)
+			RET(1, fi_cq_readerr(c->txcq, &e, 0));
+		ended += ret == 1 || ret == -FI_EAVAIL;
+	}
+}
+
 /* Closing with receives posted and messages unread; and unexpected messages of every protocol. */
 static void life_pending(struct ct *c)
 {
@@ -69,19 +86,8 @@ static void life_pending(struct ct *c)
 		OK(fi_close(&c->ep->fid));
 		ct_barrier_idle(c);
 	} else {
-		struct fi_cq_tagged_entry t;
-		unsigned ended = 0;
-
 		ct_barrier_idle(c);
-		for (uint64_t until = ct_now_ms() + 20000; ended < 5;) {
-			ssize_t ret = fi_cq_read(c->txcq, &t, 1);
-			struct fi_cq_err_entry e = {0};
-
-			CHECK(ct_now_ms() < until, "%u of 5 sends ended", ended);
-			if (ret == -FI_EAVAIL)
-				RET(1, fi_cq_readerr(c->txcq, &e, 0));
-			ended += ret == 1 || ret == -FI_EAVAIL;
-		}
+		sends_end(c, 5, 20000);
 		OK(fi_close(&c->ep->fid));
 	}
 	c->t = &(struct ct_test){.name = c->t->name, .flags = c->t->flags};
@@ -139,6 +145,38 @@ static void life_many_eps(struct ct *c)
 	ct_close(c);
 }
 
+/* --- what is left --------------------------------------------------------------------------------------------------------- */
+
+struct files {
+	char path[64][256];
+	unsigned n;
+};
+
+/* What this process maps of /dev/shm; other processes of the machine may come and go there at the same time. */
+static void files_list(struct files *fs)
+{
+	FILE *f = fopen("/proc/self/maps", "r");
+	char line[512];
+
+	fs->n = 0;
+	while (f && fs->n < 64 && fgets(line, sizeof(line), f)) {
+		char *at = strstr(line, "/dev/shm/");
+
+		if (at && !strstr(at, "(deleted)")) {
+			at[strcspn(at, "\n")] = '\0';
+			snprintf(fs->path[fs->n++], 256, "%.255s", at);
+		}
+	}
+	if (f)
+		fclose(f);
+}
+
+static void files_check(struct ct *c, const struct files *fs, bool is_there)
+{
+	for (unsigned i = 0; i < fs->n; i++)
+		CHECK(!access(fs->path[i], F_OK) == is_there, "%s is %s", fs->path[i], is_there ? "gone" : "still there");
+}
+
 /* --- fork ------------------------------------------------------------------------------------------------------------------- */
 
 static void wait_child(struct ct *c, pid_t pid)
@@ -160,8 +198,11 @@ static void wait_child(struct ct *c, pid_t pid)
 /* Children that exit, exec, close what they inherited, or open anew; the parent's traffic goes on in between and after. */
 static void life_fork(struct ct *c)
 {
+	struct files fs;
+
 	ct_open(c);
 	ct_sweep(c, false, CT_SEND, 0);
+	files_list(&fs);
 	for (int kind = 0; kind < 4; kind++) {
 		pid_t pid = fork();
 
@@ -192,6 +233,7 @@ static void life_fork(struct ct *c)
 		CHECK(pid > 0, "fork");
 		ct_sweep(c, false, CT_SEND, 0);
 		wait_child(c, pid);
+		files_check(c, &fs, true);
 		ct_sweep(c, false, CT_SEND, 0);
 	}
 	ct_close(c);
@@ -226,13 +268,37 @@ static void life_fork_fresh(struct ct *c)
 
 /* --- exit and unload ------------------------------------------------------------------------------------------------------------ */
 
-/* A rank that leaves without closing anything; the other one goes on with a third. */
+/* Rank 0 leaves in traffic without closing anything: what is under way with it ends soon, and nothing of it stays. */
 static void life_exit(struct ct *c)
 {
+	static const size_t len[] = {8000, 50000, 300000, 1500000}; /* the smallest may complete at once, and be told lost later */
+	static uint8_t big[1500000];
+	struct { struct files files; pid_t pid; } *first = (void *)c->shared;
+	const uint64_t until = ct_now_ms() + 15000;
+
 	ct_open(c);
 	ct_sweep(c, false, CT_SEND, 0);
+	if (c->rank == 0) {
+		files_list(&first->files);
+		first->pid = getpid();
+	}
 	ct_barrier(c);
-	exit(0); /* exit handlers and destructors run with everything open */
+	if (c->rank == 0) {
+		ct_barrier_idle(c);
+		exit(0); /* exit handlers and destructors run with everything open */
+	}
+	for (unsigned i = 0; i < 4; i++) {
+		struct ct_msg m = {.addr = c->peer, .ctx = &c->ctx[i], .mem = big, .len = len[i]};
+
+		ct_send(c, &m);
+	}
+	ct_barrier_idle(c);
+	while (!kill(first->pid, 0))
+		CHECK(ct_now_ms() < until, "its exit hangs");
+	sends_end(c, 4, c->mode == CT_UDP ? 20000 : 5000);
+	c->t = &(struct ct_test){.name = c->t->name, .flags = c->t->flags | CT_SOLO};
+	ct_close(c);
+	files_check(c, &first->files, false);
 }
 
 static void *load_core(struct ct *c)
@@ -256,39 +322,17 @@ static void life_dlclose(struct ct *c)
 	}
 }
 
-/* What this process maps of /dev/shm; other processes of the machine may come and go there at the same time. */
-static unsigned mapped_files(char (*path)[256], unsigned max)
-{
-	FILE *f = fopen("/proc/self/maps", "r");
-	char line[512];
-	unsigned n = 0;
-
-	while (f && n < max && fgets(line, sizeof(line), f)) {
-		char *at = strstr(line, "/dev/shm/");
-
-		if (at && !strstr(at, "(deleted)")) {
-			at[strcspn(at, "\n")] = '\0';
-			snprintf(path[n++], 256, "%.255s", at);
-		}
-	}
-	if (f)
-		fclose(f);
-	return n;
-}
-
 /* Nothing of a closed endpoint stays in /dev/shm. */
 static void life_no_files(struct ct *c)
 {
-	char path[64][256];
-	unsigned n;
+	struct files fs;
 
 	for (int i = 0; i < 3; i++) {
 		ct_open(c);
 		ct_self(c, false);
-		n = mapped_files(path, 64);
+		files_list(&fs);
 		ct_close(c);
-		for (unsigned k = 0; k < n; k++)
-			CHECK(access(path[k], F_OK), "%s is still there", path[k]);
+		files_check(c, &fs, false);
 	}
 }
 

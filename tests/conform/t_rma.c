@@ -170,6 +170,11 @@ static void rma_writemsg(struct ct *c)
 	if (c->p->has & CT_HAS_RMA_DATA) {
 		rma_sweep(c, R_WRITEMSG, FI_DELIVERY_COMPLETE | FI_REMOTE_CQ_DATA);
 		rma_sweep(c, R_WRITEMSG, FI_INJECT | FI_REMOTE_CQ_DATA);
+	} else {
+		struct fi_rma_iov none = {0};
+		struct fi_msg_rma m = {.addr = c->peer, .rma_iov = &none, .rma_iov_count = 1};
+
+		RET(-FI_EBADFLAGS, fi_writemsg(c->ep, &m, FI_REMOTE_CQ_DATA));
 	}
 	ct_close(c);
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 
 enum { NONE = 1, READS = 2, FULL = 4 }; /* efa: generations of the device */
-enum { HARD = 1, SOFT = 2, BOTH = 3 };  /* cxi: who matches */
+enum { HARD = 1, SOFT = 2, BOTH = 3, ALT = 4 }; /* cxi: who matches; the other rendezvous */
 
 /* FI_EFA_INTER_MIN_READ_MESSAGE_SIZE, FI_EFA_RUNT_SIZE */
 #define READ_FROM(min_, runt_) {"FI_EFA_INTER_MIN_READ_MESSAGE_SIZE", min_, "FI_EFA_RUNT_SIZE", runt_}
@@ -40,22 +40,22 @@ static const struct rig_oper efa_oper[] = {
 };
 
 static const struct rig_oper cxi_oper[] = {
-	{"inject", RIG_INJECT, 64, 0, BOTH, {0}, "cq_idc_cmds"},
-	{"zero", RIG_SEND, 0, 0, HARD, {0}, "cq_put_cmds"},
-	{"small", RIG_SEND, 150, 0, HARD, {0}, "cq_idc_cmds"},
-	{"eager", RIG_SEND, 4000, 0, BOTH, {0}, "cq_put_cmds"},
-	{"eager-frames", RIG_SEND, 16000, 0, BOTH, {0}, "cq_put_cmds"}, /* above what one frame carries */
-	{"eager-match", RIG_SEND, 4000, FI_MATCH_COMPLETE, BOTH, {0}, "cq_put_cmds"},
-	{"rendezvous", RIG_SEND, 200000, 0, BOTH, {0}, "cq_rendezvous_put_cmds"},
-	{"rendezvous-match", RIG_SEND, 40000, FI_MATCH_COMPLETE, HARD, {0}, "cq_rendezvous_put_cmds"},
-	{"write", RIG_WRITE, 4000, 0, HARD, {0}, "cq_put_cmds"},
-	{"write-frames", RIG_WRITE, 100000, DC, HARD, {0}, "cq_put_cmds"},
-	{"read", RIG_READ, 4000, 0, HARD, {0}, "cq_get_cmds"},
-	{"read-frames", RIG_READ, 100000, 0, HARD, {0}, "cq_get_cmds"},
-	{"atomic", RIG_ATOMIC, 8, 0, HARD, {0}, "cq_atomic_cmds"},
-	{"atomic-dc", RIG_ATOMIC, 8, DC, HARD, {0}, "cq_atomic_cmds"},
-	{"fetch", RIG_FETCH, 8, 0, HARD, {0}, "cq_fetching_atomic_cmds"},
-	{"compare", RIG_COMPARE, 8, 0, HARD, {0}, "cq_fetching_atomic_cmds"},
+	{"inject", RIG_INJECT, 64, 0, BOTH, {0}, "cq_num_idc_cmds_0"},
+	{"zero", RIG_SEND, 0, 0, HARD, {0}, "soft_put_cmds"},
+	{"small", RIG_SEND, 150, 0, HARD, {0}, "cq_num_idc_cmds_0"},
+	{"eager", RIG_SEND, 4000, 0, BOTH, {0}, "soft_put_cmds"},
+	{"eager-frames", RIG_SEND, 16000, 0, BOTH, {0}, "soft_put_cmds"}, /* above what one frame carries */
+	{"eager-match", RIG_SEND, 4000, FI_MATCH_COMPLETE, BOTH, {0}, "soft_put_cmds"},
+	{"rendezvous", RIG_SEND, 200000, 0, BOTH | ALT, {0}, "soft_rendezvous_put_cmds"},
+	{"rendezvous-match", RIG_SEND, 40000, FI_MATCH_COMPLETE, HARD | ALT, {0}, "soft_rendezvous_put_cmds"},
+	{"write", RIG_WRITE, 4000, 0, HARD, {0}, "soft_put_cmds"},
+	{"write-frames", RIG_WRITE, 100000, DC, HARD, {0}, "soft_put_cmds"},
+	{"read", RIG_READ, 4000, 0, HARD, {0}, "soft_get_cmds"},
+	{"read-frames", RIG_READ, 100000, 0, HARD, {0}, "soft_get_cmds"},
+	{"atomic", RIG_ATOMIC, 8, 0, HARD, {0}, "soft_atomic_cmds"},
+	{"atomic-dc", RIG_ATOMIC, 8, DC, HARD, {0}, "soft_atomic_cmds"},
+	{"fetch", RIG_FETCH, 8, 0, HARD, {0}, "soft_fetching_atomic_cmds"},
+	{"compare", RIG_COMPARE, 8, 0, HARD, {0}, "soft_fetching_atomic_cmds"},
 	{0},
 };
 
@@ -79,7 +79,9 @@ static const struct rig_prov provs[] = {
 		.mr_mode = FI_MR_ENDPOINT | FI_MR_ALLOCATED | FI_MR_PROV_KEY,
 		.match_complete = FI_MATCH_COMPLETE,
 		.oper = cxi_oper,
-		.gen = {{"hardware", {"FI_CXI_RX_MATCH_MODE", "hardware"}}, {"software", {"FI_CXI_RX_MATCH_MODE", "software"}}},
+		.gen = {{"hardware", {"FI_CXI_RX_MATCH_MODE", "hardware"}},
+			{"software", {"FI_CXI_RX_MATCH_MODE", "software"}},
+			{"alt_read", {"FI_CXI_RDZV_PROTO", "alt_read"}}},
 		.life = {{"hardware", {"FI_CXI_RX_MATCH_MODE", "hardware"}}, {"software", {"FI_CXI_RX_MATCH_MODE", "software"}}},
 		.udp_room = "udp;",
 		.stat_prefix = "soft_",

@@ -13,9 +13,9 @@ import sys
 
 # What the adapters call these counters: efa's names, then cassini's. Payload that left, that arrived, packets repeated, packets by path.
 NAMES = {
-    "tx_bytes": ["tx_bytes", "rdma_read_bytes", "hni_tx_bytes"],
-    "rx_bytes": ["rx_bytes", "rdma_write_recv_bytes", "hni_rx_bytes"],
-    "repeated": ["retrans_pkts", "pct_retry_pkts"],
+    "tx_bytes": ["tx_bytes", "rdma_read_bytes", "soft_tx_bytes"],
+    "rx_bytes": ["rx_bytes", "rdma_write_recv_bytes", "soft_rx_bytes"],
+    "repeated": ["retrans_pkts", "soft_net_retrans"],
     "shm": ["shm_tx_pkts", "soft_shm_tx_pkts"],
     "net": ["net_tx_pkts", "soft_net_tx_pkts"],
 }

@@ -126,7 +126,7 @@ static void receive(const char *path)
 			got++;
 	for (size_t i = 0; i < sizeof(w.mem); i++)
 		touched += w.mem[i / LEN][i % LEN] != 0;
-	printf("received %d touched %d vni_not_found %llu\n", got, touched, (unsigned long long)counter("rmu_vni_not_found"));
+	printf("received %d touched %d vni_not_found %llu\n", got, touched, (unsigned long long)counter("rmu_ptl_invld_vni_cntr"));
 }
 
 static void send_all(const char *path)

@@ -388,7 +388,7 @@ static void side_main(const struct cfg *cfg, struct pair *p, int me, int fd)
 		if (!me || cfg->test != TEST_PUT_IDLE)
 			io_all(fd, &answer, sizeof(answer), true);
 	}
-	_exit(0);
+	exit(0); /* not _exit(): providers remove their shared memory then */
 }
 
 /* --- the process that gives the turns
@@ -406,6 +406,7 @@ static void pair_start(const struct cfg *cfg, struct pair *p)
 	for (int me = 0; me < 2; me++) {
 		if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv))
 			bench_die("socketpair", -errno);
+		fflush(NULL); /* the child leaves by exit() */
 		p->pid[me] = fork();
 		if (!p->pid[me]) {
 			alarm(120);

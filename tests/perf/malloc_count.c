@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// LD_PRELOAD: counts allocations and says how many at exit, also at _exit().
+// LD_PRELOAD: counts allocations and says how many at exit(). What ends a program costs the same in every run.
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 /* The project hides symbols by default. */
@@ -57,13 +56,11 @@ int posix_memalign(void **out, size_t align, size_t len)
 	return *out ? 0 : 12; /* ENOMEM */
 }
 
-__attribute__((noreturn)) void _exit(int status)
+static __attribute__((destructor)) void say(void)
 {
 	char line[64];
 	int n = snprintf(line, sizeof(line), "allocations: %lu\n", atomic_load(&g_cnt));
 
 	if (write(2, line, (size_t)n) < 0)
-		status = 3;
-	for (;;)
-		syscall(SYS_exit_group, status);
+		_exit(3);
 }

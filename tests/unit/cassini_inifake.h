@@ -47,6 +47,7 @@ struct inifake {
 	uint32_t get_initiator;
 	uint64_t get_bits;
 	uint8_t get_rc;
+	uint64_t now_ns; /* of the node's clock */
 };
 extern struct inifake g_inifake;
 

@@ -58,21 +58,18 @@ struct fi_info *fix_info(void)
 
 void fix_open(struct fix *f, uint32_t version)
 {
-	static struct fi_ops fabric_fi_ops, domain_fi_ops;
-	static struct fi_ops_fabric fabric_ops;
-	static struct fi_ops_domain domain_ops;
+	static const struct fi_ops fi_ops;
+	static const struct fi_ops_domain ops;
+	struct fid_fabric *fabric;
 	struct fi_info *info;
 
 	memset(f, 0, sizeof(*f));
 	f->live = mem_live_count();
 	info = fix_info();
 	info->fabric_attr->api_version = version;
-	assert_int_equal(kit_fabric_init(&f->fabric, &g_fix_prov, info->fabric_attr, &fabric_fi_ops,
-					 &fabric_ops, NULL),
-			 0);
-	assert_int_equal(
-		kit_domain_init(&f->domain, &f->fabric, info, &domain_fi_ops, &domain_ops, NULL),
-		0);
+	assert_int_equal(kit_fabric_open(&g_fix_prov, kit_no_fabric_ops.domain, info->fabric_attr, &fabric, NULL), 0);
+	f->fabric = container_of(fabric, struct kit_fabric, fid);
+	assert_int_equal(kit_domain_init(&f->domain, f->fabric, info, &fi_ops, &ops, NULL), 0);
 	f->domain.idle = idle;
 	f->domain.forked = forked;
 	fi_freeinfo(info);
@@ -81,7 +78,7 @@ void fix_open(struct fix *f, uint32_t version)
 void fix_close(struct fix *f)
 {
 	assert_int_equal(kit_domain_fini(&f->domain), 0);
-	assert_int_equal(kit_fabric_fini(&f->fabric), 0);
+	assert_int_equal(fi_close(&f->fabric->fid.fid), 0);
 	assert_int_equal(mem_live_count(), f->live);
 }
 

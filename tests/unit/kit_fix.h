@@ -13,7 +13,7 @@ struct fix_ep {
 };
 
 struct fix {
-	struct kit_fabric fabric;
+	struct kit_fabric *fabric;
 	struct kit_domain domain;
 	int idle_cnt;
 	bool forked;

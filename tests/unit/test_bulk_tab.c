@@ -470,6 +470,30 @@ static void tab__owner_dies(void **state)
 	close(fd[1]);
 }
 
+/* exit() without close removes what this process made, and nothing that its parent made. */
+static void tab__exit(void **state)
+{
+	const uint64_t id = (uint64_t)getpid() << 32 | 0xabcdef03u;
+	char name[32];
+	pid_t pid;
+
+	snprintf(name, sizeof(name), "%016llx", (unsigned long long)id);
+	add(g_mem, LEN);
+	fflush(stdout);
+	pid = fork();
+	if (!pid) {
+		static struct bulk_tab *own, *parents;
+
+		alarm(60);
+		if (bulk_tab_create(id, &own) || bulk_tab_attach(bulk_node_id(fp.node[1].bulk), &parents) || files_named(name) != 1)
+			_exit(1);
+		exit(0);
+	}
+	assert_int_equal(reap(pid), 0);
+	assert_int_equal(files_named(name), 0);
+	assert_int_equal(files_of_node(1), 1);
+}
+
 #define T(f_) cmocka_unit_test_setup_teardown(f_, setup, teardown)
 
 int main(void)
@@ -486,6 +510,7 @@ int main(void)
 		T(tab__attach_checks),
 		T(tab__file_lives_as_long_as_the_node),
 		T(tab__owner_dies),
+		T(tab__exit),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

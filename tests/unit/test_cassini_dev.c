@@ -70,10 +70,11 @@ static void room__default(void **state)
 	assert_int_equal(cassini_dev_query(0, &info), 0);
 	assert_string_equal(info.name, "cxi0");
 	assert_in_range(info.nic, 1, CASSINI_NIC_MAX + 1 - CASSINI_DEV_MAX); /* says which host this is */
-	assert_int_equal(info.vendor_id, 0x17db);
-	assert_int_equal(info.device_id, 0x501);
-	assert_int_equal(info.version, 1);
-	assert_int_equal(info.speed_bps, 200000000000);
+	assert_int_equal(info.vendor_id, 0x1590); /* the newest generation */
+	assert_int_equal(info.device_id, 0x371);
+	assert_int_equal(info.device_rev, 1);
+	assert_int_equal(info.version, 2);
+	assert_int_equal(info.speed_bps, 400000000000);
 	assert_int_equal(info.mtu, 2112);
 	assert_true(info.link_up);
 	assert_int_equal(info.num_les, 16384);
@@ -119,6 +120,22 @@ static void room__adapters(void **state)
 	conf("nics=0");
 	assert_int_equal(cassini_dev_cnt(err, sizeof(err)), 0);
 	assert_string_equal(err, "");
+}
+
+static void room__older_generation(void **state)
+{
+	struct cassini_devinfo info;
+	char err[256];
+
+	(void)state;
+	conf("gen=cassini1");
+	assert_int_equal(cassini_dev_cnt(err, sizeof(err)), 1);
+	assert_int_equal(cassini_dev_query(0, &info), 0);
+	assert_int_equal(info.vendor_id, 0x17db);
+	assert_int_equal(info.device_id, 0x501);
+	assert_int_equal(info.device_rev, 2);
+	assert_int_equal(info.version, 1);
+	assert_int_equal(info.speed_bps, 200000000000);
 }
 
 static void room__refusals(void **state)
@@ -409,6 +426,32 @@ static void stats__names(void **state)
 	assert_null(cassini_stat_name(-1, &off));
 }
 
+/* A name is the telemetry's, for tools that look for it, or says that it is not. */
+static void stats__names_of_the_telemetry(void **state)
+{
+	static const char *const real[] = {
+		"cq_success_tx_cntr", "cq_num_idc_cmds_0", "ixe_rx_ptl_unrestricted_pkt", "ixe_rx_ptl_restricted_pkt", "lpe_plec_hits",
+		"lpe_net_match_priority_0", "lpe_net_match_overflow_0", "lpe_net_match_request_0", "lpe_rndzv_puts_offloaded_0",
+		"lpe_err_pt_disabled_no_match_in_overflow", "lpe_err_pt_disabled_req_empty", "lpe_err_pt_disabled_eq_full",
+		"ee_events_dropped_ordinary_cntr_0", "rmu_ptl_invld_vni_cntr", "rmu_ptl_no_ptlte_cntr",
+		"lpe_err_entry_not_found_no_match_in_overflow", "lpe_err_op_violation",
+	};
+	const char *name;
+	size_t off, found = 0;
+
+	(void)state;
+	for (int n = 0; (name = cassini_stat_name(n, &off)); n++) {
+		size_t i = 0;
+
+		while (i < ARRAY_SIZE(real) && strcmp(real[i], name))
+			i++;
+		found += i < ARRAY_SIZE(real);
+		if (i == ARRAY_SIZE(real) && strncmp(name, "soft_", 5))
+			fail_msg("%s is no counter of the telemetry", name);
+	}
+	assert_int_equal(found, ARRAY_SIZE(real));
+}
+
 static void stats__report(void **state)
 {
 	char prefix[64], path[96], line[4096] = "";
@@ -429,14 +472,15 @@ static void stats__report(void **state)
 	fclose(f);
 	unlink(path);
 	assert_non_null(strstr(line, "adapter=cxi0"));
-	assert_non_null(strstr(line, " cq_put_cmds=41 "));
+	assert_non_null(strstr(line, " soft_put_cmds=41 "));
 	assert_non_null(strstr(line, "soft_fault_partition=0\n"));
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(room__default),  cmocka_unit_test(room__adapters), cmocka_unit_test(room__refusals),
+		cmocka_unit_test(room__default),  cmocka_unit_test(room__adapters), cmocka_unit_test(room__older_generation),
+		cmocka_unit_test(room__refusals), cmocka_unit_test(stats__names_of_the_telemetry),
 		cmocka_unit_test(room__services), cmocka_unit_test(room__file),	    cmocka_unit_test(svc__access),
 		cmocka_unit_test(open__missing),  cmocka_unit_test(lni__services),
 		cmocka_unit_test(dom__another_host_on_loopback), cmocka_unit_test(rsrc__limits),

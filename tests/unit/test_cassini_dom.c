@@ -161,6 +161,33 @@ static void world_close(struct world *w)
 	assert_int_equal(mem_live_count(), w->live);
 }
 
+/* Set-ups of tests: over the simulated network or the real one, with the two Domains, with the queue of the first. */
+static int world_setup(void **state, bool is_sim, bool has_pair, bool has_queue)
+{
+	static struct world w;
+
+	world_open(&w, is_sim);
+	if (has_pair)
+		pair_open(&w);
+	if (has_queue)
+		queue_open(&w);
+	*state = &w;
+	return 0;
+}
+
+static int open_sim(void **state) { return world_setup(state, true, false, false); }
+static int open_sim_pair(void **state) { return world_setup(state, true, true, false); }
+static int open_sim_queue(void **state) { return world_setup(state, true, true, true); }
+static int open_real(void **state) { return world_setup(state, false, false, false); }
+static int open_real_pair(void **state) { return world_setup(state, false, true, false); }
+static int open_real_queue(void **state) { return world_setup(state, false, true, true); }
+
+static int teardown(void **state)
+{
+	world_close(*state);
+	return 0;
+}
+
 /* One round of everybody. */
 static int turn(struct world *w)
 {
@@ -234,33 +261,30 @@ static int pkt_send(struct world *w, struct cassini_dom *dom, uint32_t nic, uint
 
 static void pid__any_and_clash(void **state)
 {
+	struct world *w = *state;
 	struct cassini_dom *dom[4];
 	char pid[32];
-	struct world w;
 
-	(void)state;
-	world_open(&w, false);
-	assert_int_equal(dom_open(&w, 0, VNI, 1, &dom[0]), 0);
-	assert_int_equal(dom_open(&w, 0, VNI, CASSINI_PID_ANY, &dom[1]), 0);
+	assert_int_equal(dom_open(w, 0, VNI, 1, &dom[0]), 0);
+	assert_int_equal(dom_open(w, 0, VNI, CASSINI_PID_ANY, &dom[1]), 0);
 	assert_int_equal(cassini_dom_pid(dom[1]), 0);
-	assert_int_equal(dom_open(&w, 0, VNI, CASSINI_PID_ANY, &dom[2]), 0);
+	assert_int_equal(dom_open(w, 0, VNI, CASSINI_PID_ANY, &dom[2]), 0);
 	assert_int_equal(cassini_dom_pid(dom[2]), 2);
 	assert_int_equal(cassini_dom_vni(dom[2]), VNI);
 	assert_string_equal(g_log, ""); /* looking for a free one is nobody's business */
-	assert_int_equal(dom_open(&w, 1, VNI, 1, &dom[3]), 0); /* another NIC */
+	assert_int_equal(dom_open(w, 1, VNI, 1, &dom[3]), 0); /* another NIC */
 	cassini_dom_close(dom[3]);
-	assert_int_equal(dom_open(&w, 0, VNI, 1, &dom[3]), -EADDRINUSE);
+	assert_int_equal(dom_open(w, 0, VNI, 1, &dom[3]), -EADDRINUSE);
 	snprintf(pid, sizeof(pid), "process %d ", (int)getpid());
 	assert_non_null(strstr(g_log, pid));
 	assert_non_null(strstr(g_log, "PID 1 of VNI 10"));
 	cassini_dom_close(dom[1]);
-	assert_int_equal(dom_open(&w, 0, VNI, CASSINI_PID_ANY, &dom[1]), 0);
+	assert_int_equal(dom_open(w, 0, VNI, CASSINI_PID_ANY, &dom[1]), 0);
 	assert_int_equal(cassini_dom_pid(dom[1]), 0); /* the lowest again */
-	assert_int_equal(dom_open(&w, 0, VNI, 512, &dom[3]), -EINVAL);
-	assert_int_equal(dom_open(&w, 0, 0, 5, &dom[3]), -EACCES);
+	assert_int_equal(dom_open(w, 0, VNI, 512, &dom[3]), -EINVAL);
+	assert_int_equal(dom_open(w, 0, 0, 5, &dom[3]), -EACCES);
 	for (int i = 0; i < 3; i++)
 		cassini_dom_close(dom[i]);
-	world_close(&w);
 }
 
 static void pid__clash_names_the_process(void **state)
@@ -300,39 +324,33 @@ static void pid__clash_names_the_process(void **state)
 
 static void pid__none_left(void **state)
 {
+	struct world *w = *state;
 	struct cassini_dom *dom[CASSINI_PID_CNT], *more;
-	struct world w;
 
-	(void)state;
-	world_open(&w, true);
 	for (unsigned i = 0; i < CASSINI_PID_CNT; i++) {
-		assert_int_equal(dom_open(&w, 0, VNI, CASSINI_PID_ANY, &dom[i]), 0);
+		assert_int_equal(dom_open(w, 0, VNI, CASSINI_PID_ANY, &dom[i]), 0);
 		assert_int_equal(cassini_dom_pid(dom[i]), i);
 	}
-	assert_int_equal(dom_open(&w, 0, VNI, CASSINI_PID_ANY, &more), -ENOSPC);
-	assert_int_equal(dom_open(&w, 0, VNI + 24, CASSINI_PID_ANY, &more), -ENOSPC); /* the same ports */
-	assert_int_equal(dom_open(&w, 0, VNI + 1, CASSINI_PID_ANY, &more), 0);
+	assert_int_equal(dom_open(w, 0, VNI, CASSINI_PID_ANY, &more), -ENOSPC);
+	assert_int_equal(dom_open(w, 0, VNI + 24, CASSINI_PID_ANY, &more), -ENOSPC); /* the same ports */
+	assert_int_equal(dom_open(w, 0, VNI + 1, CASSINI_PID_ANY, &more), 0);
 	cassini_dom_close(more);
 	for (unsigned i = 0; i < CASSINI_PID_CNT; i++)
 		cassini_dom_close(dom[i]);
-	world_close(&w);
 }
 
 static void open__every_allocation_fails(void **state)
 {
-	struct world w;
+	struct world *w = *state;
 	int rc = -ENOMEM;
 
-	(void)state;
-	world_open(&w, true);
 	for (uint64_t n = 1; rc; n++) {
 		mem_fail_nth(n);
-		rc = dom_open(&w, 0, VNI, 3, &w.a);
+		rc = dom_open(w, 0, VNI, 3, &w->a);
 		assert_true((rc == 0 || rc == -ENOMEM) && n < 100);
 	}
 	mem_fail_nth(0);
 	cassini_dom_close(NULL);
-	world_close(&w);
 }
 
 /* --- frames and doors --- */
@@ -386,185 +404,155 @@ static void frames_try(struct world *w)
 
 static void frames__shm(void **state)
 {
+	struct world *w = *state;
 	struct cassini_stats stats;
-	struct world w;
 
-	(void)state;
-	world_open(&w, false);
-	frames_try(&w);
-	cassini_query_stats(w.nic[0], &stats);
+	frames_try(w);
+	cassini_query_stats(w->nic[0], &stats);
 	assert_int_equal(stats.net_tx_pkts, 0);
-	world_close(&w);
 }
 
 static void frames__udp(void **state)
 {
+	struct world *w = *state;
 	struct cassini_stats stats;
-	struct world w;
 
-	(void)state;
-	world_open(&w, false);
-	w.no_shm = true;
-	frames_try(&w);
-	cassini_query_stats(w.nic[0], &stats);
+	w->no_shm = true;
+	frames_try(w);
+	cassini_query_stats(w->nic[0], &stats);
 	assert_int_equal(stats.shm_tx_pkts, 0);
-	world_close(&w);
 }
 
 static void frames__sim(void **state)
 {
-	struct world w;
+	struct world *w = *state;
 
-	(void)state;
-	world_open(&w, true);
-	frames_try(&w);
-	world_close(&w);
+	frames_try(w);
 }
 
 static void door__another_vni(void **state)
 {
+	struct world *w = *state;
 	struct cassini_pkt_in pkt;
-	struct world w;
 
-	(void)state;
-	world_open(&w, true);
-	assert_int_equal(dom_open(&w, 0, 1, 3, &w.a), 0);
-	assert_int_equal(dom_open(&w, 1, 25, 4, &w.b), 0); /* has the UDP port that (VNI 1, PID 4) would have */
-	pkt = pkt_of(w.a, 4, CASSINI_PKT_PUT);
-	assert_int_equal(pkt_send(&w, w.a, g_nic2, 4, &pkt, 0), CASSINI_RC_VNI_NOT_FOUND);
-	assert_int_equal(w.nic[1]->stats.vni_not_found, 1);
+	assert_int_equal(dom_open(w, 0, 1, 3, &w->a), 0);
+	assert_int_equal(dom_open(w, 1, 25, 4, &w->b), 0); /* has the UDP port that (VNI 1, PID 4) would have */
+	pkt = pkt_of(w->a, 4, CASSINI_PKT_PUT);
+	assert_int_equal(pkt_send(w, w->a, g_nic2, 4, &pkt, 0), CASSINI_RC_VNI_NOT_FOUND);
+	assert_int_equal(w->nic[1]->stats.vni_not_found, 1);
 	assert_int_equal(g_tgt.frames, 0);
 	/* a frame that claims the VNI of the other side, from a port that belongs to it */
 	pkt.vni = 25;
-	assert_int_equal(pkt_send(&w, w.a, g_nic2, 4, &pkt, 0), 0);
+	assert_int_equal(pkt_send(w, w->a, g_nic2, 4, &pkt, 0), 0);
 	/* a port of a VNI that shares nothing */
-	assert_int_equal(dom_open(&w, 1, 2, 3, &w.c), 0);
-	pkt = pkt_of(w.c, 4, CASSINI_PKT_PUT);
+	assert_int_equal(dom_open(w, 1, 2, 3, &w->c), 0);
+	pkt = pkt_of(w->c, 4, CASSINI_PKT_PUT);
 	pkt.vni = 25;
-	w.c->vni = 25; /* what a hostile adapter would do: speak to ports of another VNI */
-	assert_int_equal(pkt_send(&w, w.c, g_nic2, 4, &pkt, 0), CASSINI_RC_PERM_VIOLATION);
-	assert_int_equal(w.nic[1]->stats.bad_initiator, 1);
-	world_close(&w);
+	w->c->vni = 25; /* what a hostile adapter would do: speak to ports of another VNI */
+	assert_int_equal(pkt_send(w, w->c, g_nic2, 4, &pkt, 0), CASSINI_RC_PERM_VIOLATION);
+	assert_int_equal(w->nic[1]->stats.bad_initiator, 1);
 }
 
 static void door__bad_initiator(void **state)
 {
+	struct world *w = *state;
 	struct cassini_pkt_in pkt;
-	struct world w;
 	const uint32_t lies[] = {
 		CASSINI_MATCH_ID(3, g_nic2), /* another NIC */
 		CASSINI_MATCH_ID(4, g_nic1), /* another PID */
 		CASSINI_MATCH_ID(0, 0),
 	};
 
-	(void)state;
-	world_open(&w, true);
-	pair_open(&w);
-	pkt = pkt_of(w.a, 4, CASSINI_PKT_PUT);
+	pkt = pkt_of(w->a, 4, CASSINI_PKT_PUT);
 	for (size_t i = 0; i < ARRAY_SIZE(lies); i++) {
 		pkt.initiator = lies[i];
-		assert_int_equal(pkt_send(&w, w.a, g_nic2, 4, &pkt, 0), CASSINI_RC_PERM_VIOLATION);
-		assert_int_equal(w.nic[1]->stats.bad_initiator, i + 1);
+		assert_int_equal(pkt_send(w, w->a, g_nic2, 4, &pkt, 0), CASSINI_RC_PERM_VIOLATION);
+		assert_int_equal(w->nic[1]->stats.bad_initiator, i + 1);
 	}
 	assert_int_equal(g_tgt.frames, 0);
-	pkt.initiator = w.a->match_id;
-	assert_int_equal(pkt_send(&w, w.a, g_nic2, 4, &pkt, 0), 0);
+	pkt.initiator = w->a->match_id;
+	assert_int_equal(pkt_send(w, w->a, g_nic2, 4, &pkt, 0), 0);
 	assert_int_equal(g_tgt.frames, 1);
-	world_close(&w);
 }
 
 static void door__malformed(void **state)
 {
+	struct world *w = *state;
 	struct cassini_pkt_in pkt;
-	struct world w;
 	struct probe p;
 	size_t len;
 
-	(void)state;
-	world_open(&w, true);
-	pair_open(&w);
-	pkt = pkt_of(w.a, 4, CASSINI_PKT_PUT);
+	pkt = pkt_of(w->a, 4, CASSINI_PKT_PUT);
 	len = cassini_pkt_encode(&pkt, p.frame);
 	p.frame[3] = 1;
-	assert_int_equal(frame_send(&w, w.a, g_nic2, 4, &p, len), CASSINI_RC_ILLEGAL_OP);
-	assert_int_equal(frame_send(&w, w.a, g_nic2, 4, &p, 3), CASSINI_RC_ILLEGAL_OP);
-	assert_int_equal(w.nic[1]->stats.malformed, 2);
+	assert_int_equal(frame_send(w, w->a, g_nic2, 4, &p, len), CASSINI_RC_ILLEGAL_OP);
+	assert_int_equal(frame_send(w, w->a, g_nic2, 4, &p, 3), CASSINI_RC_ILLEGAL_OP);
+	assert_int_equal(w->nic[1]->stats.malformed, 2);
 	pkt.pid = 5; /* arrived at PID 4 */
-	assert_int_equal(pkt_send(&w, w.a, g_nic2, 4, &pkt, 0), CASSINI_RC_INVALID_ENDPOINT);
-	assert_int_equal(w.nic[1]->stats.malformed, 3);
+	assert_int_equal(pkt_send(w, w->a, g_nic2, 4, &pkt, 0), CASSINI_RC_INVALID_ENDPOINT);
+	assert_int_equal(w->nic[1]->stats.malformed, 3);
 	assert_int_equal(g_tgt.frames, 0);
-	world_close(&w);
 }
 
 static void peer__nobody_there(void **state)
 {
+	struct world *w = *state;
 	struct cassini_pkt_in pkt;
 	struct cassini_peer *peer;
-	struct world w;
 
-	(void)state;
-	world_open(&w, true);
-	assert_int_equal(dom_open(&w, 0, VNI, 3, &w.a), 0);
-	pkt = pkt_of(w.a, 4, CASSINI_PKT_PING);
-	assert_int_equal(pkt_send(&w, w.a, g_nic2, 4, &pkt, 0), -ECONNREFUSED);
-	assert_int_equal(cassini_peer_get(w.a, 0x200000, 4, &peer), -ENETUNREACH);
-	world_close(&w);
+	assert_int_equal(dom_open(w, 0, VNI, 3, &w->a), 0);
+	pkt = pkt_of(w->a, 4, CASSINI_PKT_PING);
+	assert_int_equal(pkt_send(w, w->a, g_nic2, 4, &pkt, 0), -ECONNREFUSED);
+	assert_int_equal(cassini_peer_get(w->a, 0x200000, 4, &peer), -ENETUNREACH);
 }
 
 static void peer__table_grows(void **state)
 {
+	struct world *w = *state;
 	enum { CNT = 3000 };
 	static struct cassini_peer *peer[CNT];
 	struct cassini_peer *again;
-	struct world w;
 
-	(void)state;
-	world_open(&w, true);
-	assert_int_equal(dom_open(&w, 0, VNI, 3, &w.a), 0);
+	assert_int_equal(dom_open(w, 0, VNI, 3, &w->a), 0);
 	for (unsigned i = 0; i < CNT; i++)
-		assert_int_equal(cassini_peer_get(w.a, 1 + i / 500, (uint16_t)(i % 500), &peer[i]), 0);
+		assert_int_equal(cassini_peer_get(w->a, 1 + i / 500, (uint16_t)(i % 500), &peer[i]), 0);
 	for (unsigned i = 0; i < CNT; i++) {
-		assert_int_equal(cassini_peer_get(w.a, 1 + i / 500, (uint16_t)(i % 500), &again), 0);
+		assert_int_equal(cassini_peer_get(w->a, 1 + i / 500, (uint16_t)(i % 500), &again), 0);
 		assert_ptr_equal(again, peer[i]);
 		assert_int_equal(again->nic, 1 + i / 500);
 		assert_int_equal(again->pid, i % 500);
 	}
-	world_close(&w);
 }
 
 /* --- answers --- */
 
 static void answer__full_path(void **state)
 {
+	struct world *w = *state;
 	enum { CNT = 3000 };
 	static uint8_t data[CASSINI_FRAME_DATA];
 	struct cassini_pkt_in pkt = {.op = CASSINI_PKT_REPLY, .vni = VNI, .pid = 4, .rc = CASSINI_RC_OK, .request_len = sizeof(data)};
 	struct cassini_peer *peer;
 	unsigned unsent = 0;
-	struct world w;
 
-	(void)state;
-	world_open(&w, false);
-	pair_open(&w);
-	assert_int_equal(cassini_peer_get(w.a, g_nic2, 4, &peer), 0);
+	assert_int_equal(cassini_peer_get(w->a, g_nic2, 4, &peer), 0);
 	for (unsigned i = 0; i < CNT; i++) {
 		pkt.handle = i;
-		assert_int_equal(cassini_answer(w.a, peer, &pkt, data, i % 2 ? sizeof(data) : 8), 0);
-		unsent += !STAILQ_EMPTY(&w.a->unsent);
+		assert_int_equal(cassini_answer(w->a, peer, &pkt, data, i % 2 ? sizeof(data) : 8), 0);
+		unsent += !STAILQ_EMPTY(&w->a->unsent);
 	}
 	assert_true(unsent > 0); /* else this tests nothing */
-	assert_int_equal(w.nic[1]->stats.malformed, 0);
-	UNTIL(&w, w.nic[1]->stats.malformed == CNT && !w.a->answers_out); /* nobody asked for them; each came once */
+	assert_int_equal(w->nic[1]->stats.malformed, 0);
+	UNTIL(w, w->nic[1]->stats.malformed == CNT && !w->a->answers_out); /* nobody asked for them; each came once */
 	for (int i = 0; i < 100; i++)
-		turn(&w);
-	assert_int_equal(w.nic[1]->stats.malformed, CNT);
+		turn(w);
+	assert_int_equal(w->nic[1]->stats.malformed, CNT);
 	mem_fail_nth(1);
-	assert_int_equal(cassini_answer(w.a, peer, &pkt, data, sizeof(data)), -ENOMEM);
+	assert_int_equal(cassini_answer(w->a, peer, &pkt, data, sizeof(data)), -ENOMEM);
 	mem_fail_nth(0);
 	/* and what cannot leave before the end goes away with the Domain */
 	for (unsigned i = 0; i < CNT; i++)
-		assert_int_equal(cassini_answer(w.a, peer, &pkt, data, 8), 0);
-	world_close(&w);
+		assert_int_equal(cassini_answer(w->a, peer, &pkt, data, 8), 0);
 }
 
 /* --- the watch --- */
@@ -610,182 +598,164 @@ static void get_owed(struct world *w, uint8_t *buf, uint32_t len)
 
 static void watch__silent_peer_is_asked(void **state)
 {
+	struct world *w = *state;
 	struct cassini_pkt_in pkt = {.op = CASSINI_PKT_REPLY, .vni = VNI, .pid = 3, .rc = CASSINI_RC_OK, .request_len = 16};
 	uint64_t begin_ns, frames;
 	uint8_t buf[16] = {0};
-	struct world w;
 
-	(void)state;
-	world_open(&w, true);
-	pair_open(&w);
-	queue_open(&w);
-	get_owed(&w, buf, sizeof(buf));
-	frames = link_port_stats(w.a->port)->tx_frames;
-	begin_ns = link_now_ns(w.nic[0]->node);
-	assert_true(cassini_dom_deadline(w.a) <= begin_ns + 250 * NS_PER_MS);
-	UNTIL(&w, link_port_stats(w.a->port)->tx_frames > frames); /* a PING */
-	assert_in_range(link_now_ns(w.nic[0]->node) - begin_ns, 250 * NS_PER_MS, 600 * NS_PER_MS);
-	UNTIL(&w, link_now_ns(w.nic[0]->node) - begin_ns > 2 * NS_PER_SEC);
-	assert_in_range(link_port_stats(w.a->port)->tx_frames - frames, 4, 8); /* again and again, one at a time */
-	assert_null(cassini_eq_peek(w.eq));
+	get_owed(w, buf, sizeof(buf));
+	frames = link_port_stats(w->a->port)->tx_frames;
+	begin_ns = link_now_ns(w->nic[0]->node);
+	assert_true(cassini_dom_deadline(w->a) <= begin_ns + 250 * NS_PER_MS);
+	UNTIL(w, link_port_stats(w->a->port)->tx_frames > frames); /* a PING */
+	assert_in_range(link_now_ns(w->nic[0]->node) - begin_ns, 250 * NS_PER_MS, 600 * NS_PER_MS);
+	UNTIL(w, link_now_ns(w->nic[0]->node) - begin_ns > 2 * NS_PER_SEC);
+	assert_in_range(link_port_stats(w->a->port)->tx_frames - frames, 4, 8); /* again and again, one at a time */
+	assert_null(cassini_eq_peek(w->eq));
 	pkt.handle = g_tgt.pkt.handle;
-	assert_int_equal(cassini_answer(w.b, g_tgt.peer, &pkt, "fifteen letters", 16), 0);
-	UNTIL(&w, cassini_eq_peek(w.eq));
-	reply_expect(&w, CASSINI_RC_OK);
+	assert_int_equal(cassini_answer(w->b, g_tgt.peer, &pkt, "fifteen letters", 16), 0);
+	UNTIL(w, cassini_eq_peek(w->eq));
+	reply_expect(w, CASSINI_RC_OK);
 	assert_string_equal((char *)buf, "fifteen letters");
-	assert_true(LIST_EMPTY(&w.a->awaited));
-	assert_true(cassini_dom_deadline(w.a) == CLK_NEVER);
-	world_close(&w);
+	assert_true(LIST_EMPTY(&w->a->awaited));
+	assert_true(cassini_dom_deadline(w->a) == CLK_NEVER);
 }
 
 static void watch__peer_closed(void **state)
 {
+	struct world *w = *state;
 	uint8_t buf[16];
-	struct world w;
 
-	(void)state;
-	world_open(&w, true);
-	pair_open(&w);
-	queue_open(&w);
-	get_owed(&w, buf, sizeof(buf));
-	cassini_dom_close(w.b);
-	w.b = NULL;
-	UNTIL(&w, cassini_eq_peek(w.eq));
-	reply_expect(&w, CASSINI_RC_UNDELIVERABLE);
-	assert_int_equal(w.nic[0]->stats.unreachable, 1);
-	world_close(&w);
+	get_owed(w, buf, sizeof(buf));
+	cassini_dom_close(w->b);
+	w->b = NULL;
+	UNTIL(w, cassini_eq_peek(w->eq));
+	reply_expect(w, CASSINI_RC_UNDELIVERABLE);
+	assert_int_equal(w->nic[0]->stats.unreachable, 1);
 }
 
 static void watch__peer_cut_off(void **state)
 {
+	struct world *w = *state;
 	uint8_t buf[16];
 	uint64_t begin_ns;
-	struct world w;
 
-	(void)state;
-	world_open(&w, true);
-	pair_open(&w);
-	queue_open(&w);
-	get_owed(&w, buf, sizeof(buf));
-	get_owed(&w, buf, sizeof(buf));
-	sim_cut(w.sim, cassini_port_nr(VNI, 4), true);
-	begin_ns = link_now_ns(w.nic[0]->node);
-	UNTIL(&w, w.eq->wr - w.eq->rd == 2); /* silent for the room's dead_after */
-	assert_true(link_now_ns(w.nic[0]->node) - begin_ns >= 30 * NS_PER_SEC);
-	cassini_eq_pop(w.eq);
-	reply_expect(&w, CASSINI_RC_UNDELIVERABLE);
-	sim_cut(w.sim, cassini_port_nr(VNI, 4), false);
-	world_close(&w);
+	get_owed(w, buf, sizeof(buf));
+	get_owed(w, buf, sizeof(buf));
+	sim_cut(w->sim, cassini_port_nr(VNI, 4), true);
+	begin_ns = link_now_ns(w->nic[0]->node);
+	UNTIL(w, w->eq->wr - w->eq->rd == 2); /* silent for the room's dead_after */
+	assert_true(link_now_ns(w->nic[0]->node) - begin_ns >= 30 * NS_PER_SEC);
+	cassini_eq_pop(w->eq);
+	reply_expect(w, CASSINI_RC_UNDELIVERABLE);
+	sim_cut(w->sim, cassini_port_nr(VNI, 4), false);
 }
 
 /* Over shared memory a place without anything under way changes hands silently: what the old process owed is lost nevertheless. */
 static void life__place_changes_hands(void **state)
 {
+	struct world *w = *state;
 	struct cassini_pkt_in pkt;
 	struct cassini_peer *peer;
 	uint8_t buf[16];
-	struct world w;
 	uint32_t life;
 
-	(void)state;
-	world_open(&w, false);
-	pair_open(&w);
-	queue_open(&w);
-	get_owed(&w, buf, sizeof(buf));
-	assert_int_equal(cassini_peer_get(w.a, g_nic2, 4, &peer), 0);
+	get_owed(w, buf, sizeof(buf));
+	assert_int_equal(cassini_peer_get(w->a, g_nic2, 4, &peer), 0);
 	life = peer->life;
 	assert_int_not_equal(peer->nonce, 0);
-	cassini_dom_close(w.b);
-	assert_int_equal(dom_open(&w, 1, VNI, 4, &w.b), 0);
-	pkt = pkt_of(w.b, 3, CASSINI_PKT_PING); /* the new one speaks */
-	assert_int_equal(pkt_send(&w, w.b, g_nic1, 3, &pkt, 0), 0);
-	UNTIL(&w, cassini_eq_peek(w.eq));
-	reply_expect(&w, CASSINI_RC_UNDELIVERABLE);
+	cassini_dom_close(w->b);
+	assert_int_equal(dom_open(w, 1, VNI, 4, &w->b), 0);
+	pkt = pkt_of(w->b, 3, CASSINI_PKT_PING); /* the new one speaks */
+	assert_int_equal(pkt_send(w, w->b, g_nic1, 3, &pkt, 0), 0);
+	UNTIL(w, cassini_eq_peek(w->eq));
+	reply_expect(w, CASSINI_RC_UNDELIVERABLE);
 	assert_int_not_equal(peer->life, life);
 	/* and it is reached by the same address */
-	get_owed(&w, buf, sizeof(buf));
-	assert_ptr_equal(g_tgt.dom, w.b);
-	assert_null(cassini_eq_peek(w.eq));
-	world_close(&w);
+	get_owed(w, buf, sizeof(buf));
+	assert_ptr_equal(g_tgt.dom, w->b);
+	assert_null(cassini_eq_peek(w->eq));
 }
 
 static void life__answers_are_for_one_life(void **state)
 {
+	struct world *w = *state;
 	static uint8_t data[CASSINI_FRAME_DATA];
 	struct cassini_pkt_in pkt = {.op = CASSINI_PKT_REPLY, .vni = VNI, .pid = 4, .rc = CASSINI_RC_OK, .request_len = sizeof(data)};
 	struct cassini_peer *peer;
 	unsigned cnt = 0;
-	struct world w;
 
-	(void)state;
-	world_open(&w, false);
-	pair_open(&w);
-	assert_int_equal(cassini_peer_get(w.a, g_nic2, 4, &peer), 0);
-	for (; STAILQ_EMPTY(&w.a->unsent); cnt++) /* until the path is full */
-		assert_int_equal(cassini_answer(w.a, peer, &pkt, data, sizeof(data)), 0);
+	assert_int_equal(cassini_peer_get(w->a, g_nic2, 4, &peer), 0);
+	for (; STAILQ_EMPTY(&w->a->unsent); cnt++) /* until the path is full */
+		assert_int_equal(cassini_answer(w->a, peer, &pkt, data, sizeof(data)), 0);
 	cassini_peer_gone(peer, peer->life);
-	assert_int_equal(cassini_answer(w.a, peer, &pkt, data, 8), 0);
-	UNTIL(&w, !w.a->answers_out);
-	assert_int_equal(w.nic[1]->stats.malformed, cnt); /* the new one came, the unsent one did not */
-	world_close(&w);
+	assert_int_equal(cassini_answer(w->a, peer, &pkt, data, 8), 0);
+	UNTIL(w, !w->a->answers_out);
+	assert_int_equal(w->nic[1]->stats.malformed, cnt); /* the new one came, the unsent one did not */
 }
 
 static void close__with_everything_owed(void **state)
 {
+	struct world *w = *state;
 	uint8_t buf[16];
-	struct world w;
 
-	(void)state;
-	world_open(&w, true);
-	pair_open(&w);
-	queue_open(&w);
-	get_owed(&w, buf, sizeof(buf));
-	assert_int_equal(get_post(&w, buf, sizeof(buf)), 0); /* not even sent */
-	cassini_dom_close(w.a);
-	w.a = NULL;
+	get_owed(w, buf, sizeof(buf));
+	assert_int_equal(get_post(w, buf, sizeof(buf)), 0); /* not even sent */
+	cassini_dom_close(w->a);
+	w->a = NULL;
 	for (int i = 0; i < 2; i++) {
-		const struct cassini_event *ev = cassini_eq_peek(w.eq);
+		const struct cassini_event *ev = cassini_eq_peek(w->eq);
 
 		assert_non_null(ev);
 		assert_int_equal(ev->rc, CASSINI_RC_CANCELED);
-		cassini_eq_pop(w.eq);
+		cassini_eq_pop(w->eq);
 	}
-	assert_true(cassini_cmdq_is_idle(w.cq));
-	world_close(&w);
+	assert_true(cassini_cmdq_is_idle(w->cq));
 }
 
 static void wait__fd_and_arm(void **state)
 {
-	struct world w;
+	struct world *w = *state;
 
-	(void)state;
-	world_open(&w, false);
-	pair_open(&w);
-	assert_true(cassini_dom_wait_fd(w.a) >= 0);
-	for (int i = 0; i < 100 && cassini_dom_arm(w.a); i++)
-		turn(&w);
-	assert_int_equal(cassini_dom_arm(w.a), 0);
-	world_close(&w);
-	world_open(&w, true);
-	assert_int_equal(dom_open(&w, 0, VNI, 3, &w.a), 0);
-	assert_int_equal(cassini_dom_wait_fd(w.a), -ENOTSUP);
-	world_close(&w);
+	assert_true(cassini_dom_wait_fd(w->a) >= 0);
+	for (int i = 0; i < 100 && cassini_dom_arm(w->a); i++)
+		turn(w);
+	assert_int_equal(cassini_dom_arm(w->a), 0);
 }
+
+static void wait__not_in_simulation(void **state)
+{
+	struct world *w = *state;
+
+	assert_int_equal(cassini_dom_wait_fd(w->a), -ENOTSUP);
+}
+
+#define T(f_, setup_) cmocka_unit_test_setup_teardown(f_, setup_, teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		/* the first forks: before this process has anything open */
-		cmocka_unit_test(pid__clash_names_the_process), cmocka_unit_test(pid__any_and_clash),
-		cmocka_unit_test(pid__none_left), cmocka_unit_test(open__every_allocation_fails),
-		cmocka_unit_test(frames__shm), cmocka_unit_test(frames__udp),
-		cmocka_unit_test(frames__sim), cmocka_unit_test(door__another_vni),
-		cmocka_unit_test(door__bad_initiator), cmocka_unit_test(door__malformed),
-		cmocka_unit_test(peer__nobody_there), cmocka_unit_test(peer__table_grows),
-		cmocka_unit_test(answer__full_path), cmocka_unit_test(watch__silent_peer_is_asked),
-		cmocka_unit_test(watch__peer_closed), cmocka_unit_test(watch__peer_cut_off),
-		cmocka_unit_test(life__place_changes_hands), cmocka_unit_test(life__answers_are_for_one_life),
-		cmocka_unit_test(close__with_everything_owed), cmocka_unit_test(wait__fd_and_arm),
+		cmocka_unit_test(pid__clash_names_the_process), /* forks: before this process has anything open */
+		T(pid__any_and_clash, open_real),
+		T(pid__none_left, open_sim),
+		T(open__every_allocation_fails, open_sim),
+		T(frames__shm, open_real),
+		T(frames__udp, open_real),
+		T(frames__sim, open_sim),
+		T(door__another_vni, open_sim),
+		T(door__bad_initiator, open_sim_pair),
+		T(door__malformed, open_sim_pair),
+		T(peer__nobody_there, open_sim),
+		T(peer__table_grows, open_sim),
+		T(answer__full_path, open_real_pair),
+		T(watch__silent_peer_is_asked, open_sim_queue),
+		T(watch__peer_closed, open_sim_queue),
+		T(watch__peer_cut_off, open_sim_queue),
+		T(life__place_changes_hands, open_real_queue),
+		T(life__answers_are_for_one_life, open_real_pair),
+		T(close__with_everything_owed, open_sim_queue),
+		T(wait__fd_and_arm, open_real_pair),
+		T(wait__not_in_simulation, open_sim_pair),
 	};
 	char net[64];
 

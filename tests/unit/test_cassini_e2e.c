@@ -33,16 +33,35 @@ static void put__all_lengths(void **state)
 	on_all_paths(put_body);
 }
 
-static unsigned g_turns;
+static enum { FIRST_AT_ONCE, FIRST_IN_HANDSHAKE, FIRST_LATER, FIRST_NUM } g_first;
+static bool g_answered;
 
-/* Addresses have no nonce. Whoever is spoken to, and then speaks for the first time himself, speaks over the same pair. */
+static enum sim_fate dgram_look(void *ctx, const struct link_addr *src, const struct link_addr *dst, const void *buf, size_t len)
+{
+	uint8_t ip[16];
+
+	(void)ctx, (void)dst, (void)buf, (void)len;
+	memcpy(ip, cassini_info(g_w.b.nic)->ip, sizeof(ip));
+	g_answered |= !memcmp(src->ip, ip, sizeof(ip));
+	return SIM_PASS;
+}
+
+/*
+ * Addresses have no nonce. Whoever is spoken to, and then speaks for the first time himself, speaks over the same pair: when nothing has come yet, when
+ * the handshake was answered and no frame has come, and when it has. In between b knows the pair by the handshake only, under a's nonce.
+ */
 static void crossing_body(void)
 {
 	struct cassini_cmd a = cmd_of(&g_w.a, CASSINI_OP_PUT, REGION, g_w.a.mem, 8), b = cmd_of(&g_w.b, CASSINI_OP_PUT, REGION, g_w.b.mem, 8);
 
+	g_answered = false;
+	if (g_w.sim)
+		sim_set_filter(g_w.sim, dgram_look, NULL);
 	post(&g_w.a, &a);
-	for (unsigned i = 0; i < g_turns; i++)
-		turn();
+	if (g_w.sim && g_first == FIRST_IN_HANDSHAKE)
+		UNTIL(g_answered);
+	else if (g_first == FIRST_LATER)
+		settle();
 	post(&g_w.b, &b);
 	expect(g_w.a.eq, CASSINI_EV_ACK, CASSINI_RC_OK);
 	expect(g_w.b.eq, CASSINI_EV_ACK, CASSINI_RC_OK);
@@ -50,7 +69,7 @@ static void crossing_body(void)
 
 static void crossing__first_words(void **state)
 {
-	for (g_turns = 0; g_turns < 12; g_turns++)
+	for (g_first = FIRST_AT_ONCE; g_first < FIRST_NUM; g_first++)
 		on_all_paths(crossing_body);
 }
 
@@ -142,6 +161,55 @@ static void unexpected_body(void)
 static void message__unexpected(void **state)
 {
 	on_all_paths(unexpected_body);
+}
+
+/*
+ * A lossless PTE at index 1 of b that has no buffer: whatever comes waits at its sender, and none of it is lost, doubled or overtakes when there is
+ * one. The messages are short, in a frame, and larger than one.
+ */
+static void lossless_body(void)
+{
+	struct cassini_pte_opts opts = {.is_matching = true, .en_flowctrl = true, .lossless = true};
+	struct cassini_le_attr le = {.list = CASSINI_OVERFLOW, .flags = LE_QUIET | CASSINI_LE_MANAGE_LOCAL | CASSINI_LE_UNEXPECTED_HDR_DISABLE,
+				     .start = g_w.b.mem, .length = 1u << 20, .match_id = CASSINI_MATCH_ID_ANY, .ignore_bits = UINT64_MAX};
+	uint8_t *place[30] = {0};
+	struct cassini_stats stats;
+	struct cassini_pte *pte;
+
+	assert_int_equal(cassini_pte_open(g_w.b.lni, g_w.b.teq, &opts, NULL, &pte), 0);
+	assert_int_equal(cassini_pte_map(pte, g_w.b.dom, 1), 0);
+	assert_int_equal(cassini_set_state(pte, CASSINI_PTE_ENABLED, CASSINI_DROP_IGNORE), 0);
+	expect_state(&g_w.b);
+	for (unsigned i = 0; i < 30; i++) {
+		struct cassini_cmd cmd = cmd_of(&g_w.a, CASSINI_OP_PUT, 1, g_w.a.mem, (const uint32_t[]){8, 5000, 20000}[i % 3]);
+
+		cmd.header_data = i;
+		post(&g_w.a, &cmd);
+		if (i % 7 == 0)
+			settle();
+	}
+	settle();
+	none(g_w.a.eq);
+	none(g_w.b.teq);
+	assert_int_equal(cassini_append(pte, &le, NULL), 0);
+	for (unsigned i = 0; i < 30; i++) {
+		struct cassini_event ev = expect(g_w.b.teq, CASSINI_EV_PUT, CASSINI_RC_OK);
+
+		place[ev.header_data] = ev.start; /* large ones are reported when they have landed, but have their places in order */
+		expect(g_w.a.eq, CASSINI_EV_ACK, CASSINI_RC_OK);
+	}
+	for (unsigned i = 1; i < 30; i++)
+		assert_true(place[i] > place[i - 1]);
+	cassini_query_stats(g_w.b.nic, &stats);
+	assert_true(stats.lossless_pauses > 0);
+	assert_int_equal(stats.pte_disabled, 0);
+	cassini_pte_unmap(pte, g_w.b.dom, 1);
+	cassini_pte_close(pte);
+}
+
+static void lossless__waits_at_the_sender(void **state)
+{
+	on_all_paths(lossless_body);
 }
 
 /* --- rendezvous --- */
@@ -245,6 +313,72 @@ static void rdzv_software_body(void)
 static void rdzv__by_software(void **state)
 {
 	on_all_paths(rdzv_software_body);
+}
+
+/*
+ * The PTE leaves all Gets to software, which fetches by restricted ones from an entry without matching at the source: they can be repeated, and nothing
+ * ends before the receiver says so. What is not offered is not there.
+ */
+static void rdzv_restricted_body(void)
+{
+	struct cassini_pte_opts plain = {0}, soft = {.is_matching = true, .no_rget = true};
+	struct cassini_le_attr all = {.list = CASSINI_PRIORITY, .flags = LE_QUIET | CASSINI_LE_EVENT_COMM_DISABLE, .length = UINT64_MAX,
+				      .match_id = CASSINI_MATCH_ID_ANY};
+	struct cassini_le_attr recv = {.list = CASSINI_PRIORITY, .flags = LE_QUIET | CASSINI_LE_USE_ONCE, .start = g_w.b.mem, .length = 1u << 20,
+				       .match_id = CASSINI_MATCH_ID_ANY, .ignore_bits = UINT64_MAX, .user_ptr = 5};
+	const uint32_t len = 300000, eager = 2048;
+	uint32_t b_id = CASSINI_MATCH_ID(PID, cassini_info(g_w.b.nic)->nic);
+	struct cassini_pte *alt, *msg;
+	struct cassini_cmd put, get;
+	struct cassini_event ev;
+
+	assert_int_equal(cassini_pte_open(g_w.a.lni, NULL, &plain, NULL, &alt), 0);
+	assert_int_equal(cassini_pte_map(alt, g_w.a.dom, 254), 0);
+	assert_int_equal(cassini_append(alt, &all, NULL), 0);
+	assert_int_equal(cassini_set_state(alt, CASSINI_PTE_ENABLED, CASSINI_DROP_IGNORE), 0);
+	assert_int_equal(cassini_pte_open(g_w.b.lni, g_w.b.teq, &soft, NULL, &msg), 0);
+	assert_int_equal(cassini_pte_map(msg, g_w.b.dom, 1), 0);
+	assert_int_equal(cassini_append(msg, &recv, NULL), 0);
+	assert_int_equal(cassini_set_state(msg, CASSINI_PTE_ENABLED, CASSINI_DROP_IGNORE), 0);
+	expect_state(&g_w.b);
+	fill(g_w.a.mem, len, 9);
+	put = cmd_of(&g_w.a, CASSINI_OP_RENDEZVOUS_PUT, 1, g_w.a.mem, len);
+	put.eager_length = eager;
+	put.get_bits = GET_BITS;
+	post(&g_w.a, &put);
+	expect(g_w.a.eq, CASSINI_EV_ACK, CASSINI_RC_OK);
+	ev = expect(g_w.b.teq, CASSINI_EV_PUT, CASSINI_RC_OK);
+	assert_true(ev.rendezvous && !ev.get_issued && ev.auto_unlinked);
+	assert_int_equal(ev.mlength, eager);
+	get = cmd_of(&g_w.b, CASSINI_OP_GET, 254, g_w.b.mem + eager, len - eager);
+	get.flags = CASSINI_CMD_RESTRICTED;
+	get.match_bits = GET_BITS;
+	get.remote_offset = ev.remote_offset + eager;
+	for (int i = 0; i < 3; i++) {
+		memset(g_w.b.mem + eager, 0, len - eager);
+		post(&g_w.b, &get);
+		expect(g_w.b.eq, CASSINI_EV_REPLY, CASSINI_RC_OK);
+		assert_memory_equal(g_w.b.mem, g_w.a.mem, len);
+	}
+	none(g_w.a.teq); /* no Get ended it */
+	get.remote_offset += 1;
+	post(&g_w.b, &get);
+	expect(g_w.b.eq, CASSINI_EV_REPLY, CASSINI_RC_NO_TRANSLATION); /* beyond its end */
+	get.remote_offset -= 1;
+	cassini_rdzv_done(g_w.a.dom, b_id, GET_BITS);
+	post(&g_w.b, &get);
+	expect(g_w.b.eq, CASSINI_EV_REPLY, CASSINI_RC_NO_TRANSLATION);
+	cassini_rdzv_done(g_w.a.dom, b_id, GET_BITS); /* once more is counted, no more */
+	none(g_w.a.teq);
+	cassini_pte_unmap(alt, g_w.a.dom, 254);
+	cassini_pte_unmap(msg, g_w.b.dom, 1);
+	cassini_pte_close(alt);
+	cassini_pte_close(msg);
+}
+
+static void rdzv__by_restricted_gets(void **state)
+{
+	on_all_paths(rdzv_restricted_body);
 }
 
 /* --- atomics --- */
@@ -454,9 +588,11 @@ int main(void)
 		cmocka_unit_test(get__all_lengths),
 		cmocka_unit_test(message__expected),
 		cmocka_unit_test(message__unexpected),
+		cmocka_unit_test(lossless__waits_at_the_sender),
 		cmocka_unit_test(rdzv__expected),
 		cmocka_unit_test(rdzv__unexpected),
 		cmocka_unit_test(rdzv__by_software),
+		cmocka_unit_test(rdzv__by_restricted_gets),
 		cmocka_unit_test(atomic__and_fetch),
 		cmocka_unit_test(order__later_lands_later),
 		cmocka_unit_test(order__messages_match_in_order),

@@ -539,6 +539,9 @@ static void cassini_tgt_frame__match_event_first(void **state)
 	tf_no_event();
 	tf_bulk_end(0);
 	tf_event(CASSINI_EV_PUT, CASSINI_RC_OK);
+	tf_append(CASSINI_PRIORITY, TF_RECV | CASSINI_LE_EVENT_COMM_DISABLE, g_tf_dst, 64, 1, 2); /* who hears of nothing hears not of this */
+	assert_int_equal(tf_put(1, g_data, 20), 0);
+	tf_no_event();
 	tf_close();
 }
 

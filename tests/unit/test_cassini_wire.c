@@ -231,7 +231,7 @@ static void pokes(const struct poke *p, size_t cnt)
 static void check__reserved(void **state)
 {
 	static const struct poke p[] = {
-		{CASSINI_PKT_PUT, 1, 8, CASSINI_DROP_RESERVED},	      /* unknown flag */
+		{CASSINI_PKT_PUT, 1, 16, CASSINI_DROP_RESERVED},	      /* unknown flag */
 		{CASSINI_PKT_PUT, 1, 4, CASSINI_DROP_RESERVED},	      /* HRP, but not restricted */
 		{CASSINI_PKT_PUT, 1, 7, CASSINI_DROP_NONE},
 		{CASSINI_PKT_REPLY, 1, 1, CASSINI_DROP_RESERVED},

@@ -198,6 +198,58 @@ static void control__overrides_of_receiving(void **state)
 	cxi_fix_close(&f);
 }
 
+static char g_late[4096];
+
+static void said_late(enum log_level level, const char *func, int line, const char *text)
+{
+	(void)level, (void)func, (void)line;
+	if (strstr(text, "only before the first"))
+		strncat(g_late, "+", sizeof(g_late) - strlen(g_late) - 1);
+}
+
+/* Regions and contexts are made with what was set before: later it is refused, in one sentence each, and nothing has changed. */
+static void control__refused_once_objects_are_made(void **state)
+{
+	bool on = true, off = false;
+	size_t size = 1 << 20;
+	struct fid_mr *mr;
+	struct cxi_fix_ep e;
+	struct cxi_fix f;
+	char mem[8];
+
+	(void)state;
+	cxi_fix_open(&f);
+	log_set_hook(said_late);
+	assert_int_equal(fi_mr_reg(f.domain, mem, sizeof(mem), FI_REMOTE_READ, 0, 0, 0, &mr, NULL), 0);
+	assert_int_equal(fi_control(&f.domain->fid, FI_OPT_CXI_SET_MR_MATCH_EVENTS, &on), -FI_EOPBADSTATE);
+	assert_int_equal(fi_control(&f.domain->fid, FI_OPT_CXI_SET_OPTIMIZED_MRS, &off), -FI_EOPBADSTATE);
+	assert_int_equal(fi_control(&f.domain->fid, FI_OPT_CXI_SET_PROV_KEY_CACHE, &off), -FI_EOPBADSTATE);
+	assert_int_equal(dom_ops(&f, FI_CXI_DOM_OPS_6)->enable_optimized_mrs(&f.domain->fid, false), -FI_EOPBADSTATE);
+	assert_int_equal(dom_ops(&f, FI_CXI_DOM_OPS_5)->enable_mr_match_events(&f.domain->fid, true), -FI_EOPBADSTATE);
+	assert_string_equal(g_late, "+++++");
+	assert_int_equal(fi_close(&mr->fid), 0); /* there has been one */
+	assert_int_equal(fi_control(&f.domain->fid, FI_OPT_CXI_SET_OPTIMIZED_MRS, &off), -FI_EOPBADSTATE);
+	assert_true(cxi_fix_domain(&f)->params.optimized_mrs && cxi_fix_domain(&f)->params.prov_key_cache);
+	assert_false(cxi_fix_domain(&f)->params.mr_match_events);
+	/* contexts do not exist yet */
+	assert_int_equal(fi_control(&f.domain->fid, FI_OPT_CXI_SET_RX_MATCH_MODE_OVERRIDE, "hybrid"), 0);
+	assert_int_equal(fi_control(&f.domain->fid, FI_OPT_CXI_SET_REQ_BUF_SIZE_OVERRIDE, &size), 0);
+	cxi_fix_close(&f);
+
+	cxi_fix_open(&f);
+	*g_late = '\0';
+	cxi_fix_ep_open(&e, &f);
+	assert_int_equal(fi_control(&f.domain->fid, FI_OPT_CXI_SET_RX_MATCH_MODE_OVERRIDE, "hybrid"), -FI_EOPBADSTATE);
+	assert_int_equal(fi_control(&f.domain->fid, FI_OPT_CXI_SET_REQ_BUF_SIZE_OVERRIDE, &size), -FI_EOPBADSTATE);
+	assert_int_equal(fi_control(&f.domain->fid, FI_OPT_CXI_SET_MR_MATCH_EVENTS, &on), -FI_EOPBADSTATE);
+	assert_string_equal(g_late, "+++");
+	assert_int_equal(cxi_match_mode(cxi_fix_domain(&f)), CXI_MATCH_HARDWARE);
+	assert_int_equal(fi_control(&f.domain->fid, FI_OPT_CXI_SET_OPTIMIZED_MRS, &off), 0); /* of regions, of which there are none */
+	log_set_hook(NULL);
+	cxi_fix_ep_close(&e);
+	cxi_fix_close(&f);
+}
+
 /* --- unexpected messages --------------------------------------------------------------------------------------------------- */
 
 static void unexp_check(const char *mode)
@@ -317,7 +369,7 @@ static void telemetry__differences_at_close(void **state)
 
 	(void)state;
 	cxi_fix_open(&f);
-	snprintf(cxi_fix_domain(&f)->params.telemetry, KIT_PARAM_STR, "cq_put_cmds,nonsense,rmu_malformed");
+	snprintf(cxi_fix_domain(&f)->params.telemetry, KIT_PARAM_STR, "soft_put_cmds,nonsense,soft_malformed");
 	log_set_hook(said);
 	cxi_telemetry_start(cxi_fix_domain(&f));
 	assert_non_null(strstr(g_said, "\"nonsense\""));
@@ -332,8 +384,8 @@ static void telemetry__differences_at_close(void **state)
 	assert_string_equal(g_said, ""); /* another resource group is asked for */
 	cxi_fix_domain(&f)->params.telemetry_rgid = -1;
 	cxi_fix_close(&f);
-	assert_non_null(strstr(g_said, "cq_put_cmds: 3\n"));
-	assert_non_null(strstr(g_said, "rmu_malformed: 0\n"));
+	assert_non_null(strstr(g_said, "soft_put_cmds: 3\n"));
+	assert_non_null(strstr(g_said, "soft_malformed: 0\n"));
 	log_set_hook(NULL);
 }
 
@@ -346,6 +398,7 @@ int main(void)
 		cmocka_unit_test(dwq_depth__is_the_services_less_our_own),
 		cmocka_unit_test(control__flags_of_regions),
 		cmocka_unit_test(control__overrides_of_receiving),
+		cmocka_unit_test(control__refused_once_objects_are_made),
 		cmocka_unit_test(unexp__of_the_adapter),
 		cmocka_unit_test(unexp__of_software),
 		cmocka_unit_test(stats__transition_is_counted),

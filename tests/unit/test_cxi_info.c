@@ -166,12 +166,18 @@ static void forms__attributes(void **state)
 
 static void forms__fid_nic(void **state)
 {
-	struct fi_info *i = get(FI_VERSION(1, 17), NULL, 0), *dup = fi_dupinfo(i);
-	struct cxip_nic_attr *a = dup->nic->prov_attr;
-	uint32_t nic = nic_of(i);
+	struct cxip_nic_attr *a;
+	struct fi_info *i, *dup;
 	char text[16];
+	uint32_t nic;
 
 	(void)state;
+	setenv("SOFTFABRIC_CXI", "gen=cassini1", 1); /* as captured on one */
+	i = get(FI_VERSION(1, 17), NULL, 0);
+	unsetenv("SOFTFABRIC_CXI");
+	dup = fi_dupinfo(i);
+	a = dup->nic->prov_attr;
+	nic = nic_of(i);
 	assert_ptr_not_equal(i->nic, dup->nic);
 	fi_freeinfo(i);
 	assert_int_equal(a->version, 1);
@@ -180,6 +186,7 @@ static void forms__fid_nic(void **state)
 	assert_int_equal(a->default_vni, 10);
 	assert_string_equal(dup->nic->device_attr->name, "cxi0");
 	assert_string_equal(dup->nic->device_attr->vendor_id, "0x17db");
+	assert_string_equal(dup->nic->device_attr->device_id, "0x501");
 	assert_string_equal(dup->nic->device_attr->driver, "cxi_ss1");
 	assert_int_equal(dup->nic->bus_attr->bus_type, FI_BUS_PCI);
 	snprintf(text, sizeof(text), "0x%x", nic);

@@ -224,6 +224,32 @@ static void fault__reorder_is_bounded_and_ends(void **state)
 	world_close();
 }
 
+/* Delayed datagrams are overtaken too, however far apart they are sent. */
+static void fault__reorder_beside_delay(void **state)
+{
+	uint32_t late = 0;
+
+	(void)state;
+	world_open((struct link_room){.reorder_ppm = 100000, .delay_ns = 50 * NS_PER_US});
+	send_many(1000, 20 * NS_PER_US); /* eight at a time */
+	w.now_ns += NS_PER_SEC;
+	w.top->ops->flush(w.top);
+	assert_int_equal(w.sink.cnt, 1000);
+	assert_int_equal(w.port.stats.fault_delay, 1000);
+	assert_in_range(w.port.stats.fault_reorder, 40, 100);
+	world_close();
+	/* further apart than the delay is spread: only the reordered ones are late */
+	world_open((struct link_room){.reorder_ppm = 100000, .delay_ns = 50 * NS_PER_US});
+	send_many(1000, 100 * NS_PER_US);
+	w.now_ns += NS_PER_SEC;
+	w.top->ops->flush(w.top);
+	for (uint32_t i = 0; i < 1000; i++)
+		late += i > w.sink.id[i];
+	assert_int_equal(late, w.port.stats.fault_reorder);
+	assert_in_range(late, 40, 100);
+	world_close();
+}
+
 static void fault__delay_is_spread_around_its_value(void **state)
 {
 	uint64_t sent;
@@ -323,6 +349,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(fault__rates_and_counters),
 		cmocka_unit_test(fault__reorder_is_bounded_and_ends),
+		cmocka_unit_test(fault__reorder_beside_delay),
 		cmocka_unit_test(fault__delay_is_spread_around_its_value),
 		cmocka_unit_test(fault__exact_datagrams),
 		cmocka_unit_test(fault__partition_cuts_both_ways_and_heals),

@@ -132,17 +132,17 @@ static void cntr_trywait__tells_each_change_once(void **state)
 	struct pollfd p = {.events = POLLIN};
 
 	assert_int_equal(fi_control(fids[0], FI_GETWAIT, &p.fd), 0);
-	assert_int_equal(kit_trywait(&g_fix.fabric.fid, fids, 1), 0);
+	assert_int_equal(kit_trywait(&g_fix.fabric->fid, fids, 1), 0);
 	assert_int_equal(poll(&p, 1, 0), 0);
 	add(c, 0, 1);
 	assert_int_equal(poll(&p, 1, 0), 1);
-	assert_int_equal(kit_trywait(&g_fix.fabric.fid, fids, 1), -FI_EAGAIN);
-	assert_int_equal(kit_trywait(&g_fix.fabric.fid, fids, 1), 0);
+	assert_int_equal(kit_trywait(&g_fix.fabric->fid, fids, 1), -FI_EAGAIN);
+	assert_int_equal(kit_trywait(&g_fix.fabric->fid, fids, 1), 0);
 	assert_int_equal(poll(&p, 1, 0), 0);
 	/* What was read is no news. */
 	add(c, 1, 0);
 	assert_int_equal(fi_cntr_read(&c->fid), 1);
-	assert_int_equal(kit_trywait(&g_fix.fabric.fid, fids, 1), 0);
+	assert_int_equal(kit_trywait(&g_fix.fabric->fid, fids, 1), 0);
 	assert_int_equal(fi_close(fids[0]), 0);
 }
 
@@ -153,7 +153,7 @@ static void cntr__without_wait_object(void **state)
 
 	assert_int_equal(kit_cntr_init(c, &g_fix.domain, NULL, false, NULL), 0);
 	assert_int_equal(fi_cntr_wait(&c->fid, 1, 0), -FI_ENOSYS);
-	assert_int_equal(kit_trywait(&g_fix.fabric.fid, fids, 1), -FI_EINVAL);
+	assert_int_equal(kit_trywait(&g_fix.fabric->fid, fids, 1), -FI_EINVAL);
 	assert_int_equal(fi_close(&c->fid.fid), 0);
 }
 

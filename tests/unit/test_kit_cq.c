@@ -544,21 +544,21 @@ static void cq_trywait__arms_the_fd(void **state)
 	assert_int_equal(fi_control(fids[0], FI_GETWAIT, &fd), 0);
 	assert_int_equal(fi_control(fids[0], FI_GETWAITOBJ, &obj), 0);
 	assert_int_equal(obj, FI_WAIT_FD);
-	assert_int_equal(kit_trywait(&g_fix.fabric.fid, fids, 1), 0);
+	assert_int_equal(kit_trywait(&g_fix.fabric->fid, fids, 1), 0);
 	assert_false(readable(fd));
 	push(cq, 1);
 	assert_true(readable(fd));
-	assert_int_equal(kit_trywait(&g_fix.fabric.fid, fids, 1), -FI_EAGAIN);
+	assert_int_equal(kit_trywait(&g_fix.fabric->fid, fids, 1), -FI_EAGAIN);
 	assert_int_equal(fi_cq_read(&cq->fid, &e, 1), 1);
-	assert_int_equal(kit_trywait(&g_fix.fabric.fid, fids, 1), 0);
+	assert_int_equal(kit_trywait(&g_fix.fabric->fid, fids, 1), 0);
 	assert_false(readable(fd));
 	push(cq, 2);
 	assert_true(readable(fd));
 	assert_int_equal(fi_close(fids[0]), 0);
 	fids[0] = &g_cq->fid.fid;
-	assert_int_equal(kit_trywait(&g_fix.fabric.fid, fids, 1), -FI_EINVAL);
+	assert_int_equal(kit_trywait(&g_fix.fabric->fid, fids, 1), -FI_EINVAL);
 	fids[0] = &g_fix.domain.fid.fid;
-	assert_int_equal(kit_trywait(&g_fix.fabric.fid, fids, 1), -FI_EINVAL);
+	assert_int_equal(kit_trywait(&g_fix.fabric->fid, fids, 1), -FI_EINVAL);
 }
 
 static int g_dev_fd[2], g_arm_ret;
@@ -590,16 +590,16 @@ static void cq_trywait__includes_device_fds(void **state)
 	ep.kit.wait_arm = dev_wait_arm;
 	assert_int_equal(kit_ep_bind(&ep.kit, fids[0], FI_TRANSMIT), 0);
 	assert_int_equal(kit_ep_bind(&ep.kit, fids[0], FI_RECV), 0);
-	assert_int_equal(kit_trywait(&g_fix.fabric.fid, fids, 1), 0);
+	assert_int_equal(kit_trywait(&g_fix.fabric->fid, fids, 1), 0);
 	assert_false(readable(fd));
 	assert_int_equal(write(g_dev_fd[1], "x", 1), 1);
 	assert_true(readable(fd));
 	g_arm_ret = -FI_EAGAIN;
-	assert_int_equal(kit_trywait(&g_fix.fabric.fid, fids, 1), -FI_EAGAIN);
+	assert_int_equal(kit_trywait(&g_fix.fabric->fid, fids, 1), -FI_EAGAIN);
 	g_arm_ret = 0;
 	fix_ep_open(&g_fix, &plain);
 	assert_int_equal(kit_ep_bind(&plain.kit, fids[0], FI_RECV), 0);
-	assert_int_equal(kit_trywait(&g_fix.fabric.fid, fids, 1), -FI_EAGAIN);
+	assert_int_equal(kit_trywait(&g_fix.fabric->fid, fids, 1), -FI_EAGAIN);
 	kit_ep_fini(&plain.kit);
 	kit_ep_fini(&ep.kit);
 	assert_false(readable(fd));
@@ -640,14 +640,14 @@ static void waitset__ends_when_a_member_has_news(void **state)
 	struct fid *fids[1];
 	struct fid_wait *set;
 
-	assert_int_equal(fi_wait_open(&g_fix.fabric.fid, &wattr, &set), 0);
+	assert_int_equal(fi_wait_open(&g_fix.fabric->fid, &wattr, &set), 0);
 	attr.wait_set = set;
 	assert_int_equal(kit_cq_init(cq, &g_fix.domain, &attr, 0, true, NULL), 0);
 	assert_int_equal(fi_wait(set, 1), -FI_ETIMEDOUT);
 	fids[0] = &set->fid;
-	assert_int_equal(kit_trywait(&g_fix.fabric.fid, fids, 1), 0);
+	assert_int_equal(kit_trywait(&g_fix.fabric->fid, fids, 1), 0);
 	push(cq, 1);
-	assert_int_equal(kit_trywait(&g_fix.fabric.fid, fids, 1), -FI_EAGAIN);
+	assert_int_equal(kit_trywait(&g_fix.fabric->fid, fids, 1), -FI_EAGAIN);
 	assert_int_equal(fi_wait(set, 1000), 0);
 	assert_int_equal(fi_cq_read(&cq->fid, &e, 1), 1);
 	assert_int_equal(fi_wait(set, 1), -FI_ETIMEDOUT);

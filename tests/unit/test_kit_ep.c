@@ -116,7 +116,7 @@ static void ep_bind__av_eq_and_others(void **state)
 	assert_int_equal(kit_ep_bind(ep, &av->fid.fid, FI_SEND), -FI_EINVAL);
 	assert_int_equal(kit_ep_bind(ep, &av->fid.fid, 0), 0);
 	assert_int_equal(kit_ep_bind(ep, &av2->fid.fid, 0), -FI_EINVAL);
-	assert_int_equal(fi_eq_open(&g_other.fabric.fid, NULL, &eq, NULL), 0);
+	assert_int_equal(fi_eq_open(&g_other.fabric->fid, NULL, &eq, NULL), 0);
 	assert_int_equal(kit_ep_bind(ep, &eq->fid, 0), -FI_EINVAL);
 	assert_int_equal(kit_ep_bind(ep, &g_fix.domain.fid.fid, 0), -FI_EINVAL);
 	kit_ep_fini(ep);
@@ -226,7 +226,7 @@ static void ep_init__survives_every_failed_allocation(void **state)
 static void objects__are_busy_while_used(void **state)
 {
 	assert_int_equal(kit_domain_fini(&g_fix.domain), -FI_EBUSY);
-	assert_int_equal(kit_fabric_fini(&g_fix.fabric), -FI_EBUSY);
+	assert_int_equal(fi_close(&g_fix.fabric->fid.fid), -FI_EBUSY);
 }
 
 /* The old words become today's bits, which is what providers look at. */
@@ -242,8 +242,8 @@ static void domain_init__translates_mr_mode(void **state)
 		{FI_MR_SCALABLE, 0, 0},
 		{FI_MR_LOCAL | FI_MR_HMEM, 0, FI_MR_LOCAL | FI_MR_HMEM},
 	};
-	static struct fi_ops fi_ops;
-	static struct fi_ops_domain ops;
+	static const struct fi_ops fi_ops;
+	static const struct fi_ops_domain ops;
 
 	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
 		struct fi_info *info = fix_info();
@@ -251,7 +251,7 @@ static void domain_init__translates_mr_mode(void **state)
 
 		info->mode = row[i].mode;
 		info->domain_attr->mr_mode = row[i].mr_mode;
-		assert_int_equal(kit_domain_init(&d, &g_fix.fabric, info, &fi_ops, &ops, NULL), 0);
+		assert_int_equal(kit_domain_init(&d, g_fix.fabric, info, &fi_ops, &ops, NULL), 0);
 		assert_int_equal(d.mr_mode, row[i].want);
 		assert_int_equal(kit_domain_fini(&d), 0);
 		fi_freeinfo(info);
@@ -280,7 +280,9 @@ static void stubs__no_table_has_a_hole(void **state)
 	check_table(&kit_no_rma_ops, sizeof(kit_no_rma_ops));
 	check_table(&kit_no_atomic_ops, sizeof(kit_no_atomic_ops));
 	check_table(&kit_no_collective_ops, sizeof(kit_no_collective_ops));
-	check_table(g_fix.fabric.fid.ops, sizeof(struct fi_ops_fabric));
+	check_table(g_fix.fabric->fid.fid.ops, sizeof(struct fi_ops));
+	check_table(g_fix.fabric->fid.ops, sizeof(struct fi_ops_fabric));
+	check_table(g_fix.domain.fid.fid.ops, sizeof(struct fi_ops));
 	check_table(g_fix.domain.fid.ops, sizeof(struct fi_ops_domain));
 	check_table(g_fix.domain.fid.mr, sizeof(struct fi_ops_mr));
 }
@@ -300,7 +302,7 @@ static void stubs__answer_with_an_error(void **state)
 	assert_int_equal(fi_enable(ep), -FI_ENOSYS);
 	assert_int_equal(fi_close(&ep->fid), -FI_ENOSYS);
 	assert_int_equal(fi_srx_context(&g_fix.domain.fid, NULL, NULL, NULL), -FI_ENOSYS);
-	assert_int_equal(fi_passive_ep(&g_fix.fabric.fid, NULL, NULL, NULL), -FI_ENOSYS);
+	assert_int_equal(fi_passive_ep(&g_fix.fabric->fid, NULL, NULL, NULL), -FI_ENOSYS);
 }
 
 #define T(f_) cmocka_unit_test_setup_teardown(f_, setup, teardown)

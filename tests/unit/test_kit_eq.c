@@ -23,7 +23,7 @@ static int setup(void **state)
 	struct fi_eq_attr attr = {.wait_obj = FI_WAIT_FD};
 
 	fix_open(&g_fix, FI_VERSION(1, 17));
-	assert_int_equal(fi_eq_open(&g_fix.fabric.fid, &attr, &g_eq, NULL), 0);
+	assert_int_equal(fi_eq_open(&g_fix.fabric->fid, &attr, &g_eq, NULL), 0);
 	return 0;
 }
 
@@ -33,7 +33,7 @@ static int teardown(void **state)
 	/* The domain may hold the EQ: it goes first. */
 	assert_int_equal(kit_domain_fini(&g_fix.domain), 0);
 	assert_int_equal(fi_close(&g_eq->fid), 0);
-	assert_int_equal(kit_fabric_fini(&g_fix.fabric), 0);
+	assert_int_equal(fi_close(&g_fix.fabric->fid.fid), 0);
 	assert_int_equal(mem_live_count(), g_fix.live);
 	return 0;
 }
@@ -78,7 +78,7 @@ static void eq_readerr__fills_the_callers_err_data(void **state)
 	assert_ptr_equal(err.err_data, buf);
 	assert_int_equal(err.err_data_size, 2);
 	assert_memory_equal(buf, "wh###", 5);
-	g_fix.fabric.api_version = FI_VERSION(1, 4);
+	g_fix.fabric->api_version = FI_VERSION(1, 4);
 	assert_int_equal(kit_eq_push_err(to_kit(g_eq), &bad, "why", 4), 0);
 	assert_int_equal(fi_eq_readerr(g_eq, &err, 0), sizeof(err));
 	assert_string_equal(err.err_data, "why");
@@ -97,12 +97,12 @@ static void eq__refuses_bad_arguments(void **state)
 	assert_int_equal(fi_eq_write(g_eq, 1, NULL, 4, 0), -FI_EINVAL);
 	assert_int_equal(fi_eq_write(g_eq, 1, buf, SIZE_MAX, 0), -FI_EINVAL);
 	assert_int_equal(fi_eq_write(g_eq, 1, buf, 4, FI_MORE), -FI_EINVAL);
-	assert_int_equal(fi_eq_open(&g_fix.fabric.fid, &attr, &eq, NULL), -FI_EINVAL);
+	assert_int_equal(fi_eq_open(&g_fix.fabric->fid, &attr, &eq, NULL), -FI_EINVAL);
 	attr = (struct fi_eq_attr){.wait_obj = 99};
-	assert_int_equal(fi_eq_open(&g_fix.fabric.fid, &attr, &eq, NULL), -FI_EINVAL);
+	assert_int_equal(fi_eq_open(&g_fix.fabric->fid, &attr, &eq, NULL), -FI_EINVAL);
 	assert_int_equal(kit_eq_open((struct fid_fabric *)&g_fix.domain.fid, NULL, &eq, NULL),
 			 -FI_EINVAL);
-	assert_int_equal(fi_eq_open(&g_fix.fabric.fid, NULL, &eq, NULL), 0);
+	assert_int_equal(fi_eq_open(&g_fix.fabric->fid, NULL, &eq, NULL), 0);
 	assert_int_equal(fi_eq_sread(eq, &event, buf, 4, 0, 0), -FI_ENOSYS);
 	assert_int_equal(fi_control(&eq->fid, FI_GETWAIT, buf), -FI_ENODATA);
 	assert_int_equal(fi_close(&eq->fid), 0);
@@ -137,13 +137,13 @@ static void eq_trywait__arms_the_fd(void **state)
 	uint32_t event;
 
 	assert_int_equal(fi_control(&g_eq->fid, FI_GETWAIT, &p.fd), 0);
-	assert_int_equal(kit_trywait(&g_fix.fabric.fid, fids, 1), 0);
+	assert_int_equal(kit_trywait(&g_fix.fabric->fid, fids, 1), 0);
 	assert_int_equal(poll(&p, 1, 0), 0);
 	assert_int_equal(fi_eq_write(g_eq, 1, NULL, 0, 0), 0);
 	assert_int_equal(poll(&p, 1, 0), 1);
-	assert_int_equal(kit_trywait(&g_fix.fabric.fid, fids, 1), -FI_EAGAIN);
+	assert_int_equal(kit_trywait(&g_fix.fabric->fid, fids, 1), -FI_EAGAIN);
 	assert_int_equal(fi_eq_read(g_eq, &event, NULL, 0, 0), 0);
-	assert_int_equal(kit_trywait(&g_fix.fabric.fid, fids, 1), 0);
+	assert_int_equal(kit_trywait(&g_fix.fabric->fid, fids, 1), 0);
 }
 
 static void eq__is_shared_by_domain_and_endpoints(void **state)
@@ -151,9 +151,9 @@ static void eq__is_shared_by_domain_and_endpoints(void **state)
 	struct fid_eq *own;
 	struct fix_ep ep;
 
-	assert_int_equal(fi_eq_open(&g_fix.fabric.fid, NULL, &own, NULL), 0);
+	assert_int_equal(fi_eq_open(&g_fix.fabric->fid, NULL, &own, NULL), 0);
 	assert_int_equal(fi_domain_bind(&g_fix.domain.fid, &g_eq->fid, FI_REG_MR), -FI_EINVAL);
-	assert_int_equal(fi_domain_bind(&g_fix.domain.fid, &g_fix.fabric.fid.fid, 0), -FI_EINVAL);
+	assert_int_equal(fi_domain_bind(&g_fix.domain.fid, &g_fix.fabric->fid.fid, 0), -FI_EINVAL);
 	assert_int_equal(fi_domain_bind(&g_fix.domain.fid, &g_eq->fid, 0), 0);
 	assert_int_equal(fi_domain_bind(&g_fix.domain.fid, &own->fid, 0), -FI_EINVAL);
 	fix_ep_open(&g_fix, &ep);
@@ -203,7 +203,7 @@ static void eq__survives_failed_allocations(void **state)
 	for (int n = 1; n <= 2; n++) {
 		mem_fail_nth((uint64_t)n);
 		assert_int_equal(
-			kit_eq_open(&g_fix.fabric.fid, (struct fi_eq_attr *)&attr, &eq, NULL),
+			kit_eq_open(&g_fix.fabric->fid, (struct fi_eq_attr *)&attr, &eq, NULL),
 			-FI_ENOMEM);
 		assert_int_equal(mem_live_count(), live);
 	}

@@ -75,7 +75,7 @@ static void mr_reg__refuses_bad_arguments(void **state)
 	assert_int_equal(reg(buf, 1, 0, KIT_MR_DMABUF), -FI_EBADFLAGS);
 	g_fix.domain.api_version = FI_VERSION(1, 20);
 	assert_int_equal(reg(buf, 1, 0, KIT_MR_DMABUF), -FI_EOPNOTSUPP);
-	assert_int_equal(kit_mr_ops.reg(&g_fix.fabric.fid.fid, buf, 1, 0, 0, 0, 0, &mr, NULL),
+	assert_int_equal(kit_mr_ops.reg(&g_fix.fabric->fid.fid, buf, 1, 0, 0, 0, 0, &mr, NULL),
 			 -FI_EINVAL);
 	assert_int_equal(g_calls, 0);
 	g_fix.forked = true;

@@ -25,14 +25,17 @@ struct side {
 	struct link_node *node;
 	struct link_port *port;
 	struct link_peer *peer;
-	uint32_t got, sent, ended, failed, bulk_ended;
-	uint32_t last_life;
-	int last_status, bulk_status;
+	uint32_t sent;
+	/* the adapter thread counts, too */
+	_Atomic uint32_t got, ended, failed, bulk_ended;
+	_Atomic uint32_t last_life;
+	_Atomic int last_status;
 };
 
 /* What the children tell. */
 struct board {
 	struct link_addr addr[2]; /* parent's, child's: nonce 0 */
+	_Atomic uint32_t turn;	  /* the child to begin, of all tests */
 	_Atomic uint32_t life;	  /* the child is there */
 	_Atomic uint32_t leave, got;
 	_Atomic uint32_t key;
@@ -53,9 +56,11 @@ static struct board *board;
 static int on_frame(void *ctx, struct link_peer *peer, const struct view *frame)
 {
 	struct side *s = ctx;
+	uint32_t life = 0;
 
 	(void)peer;
-	view_copy(frame, 0, &s->last_life, sizeof(s->last_life));
+	view_copy(frame, 0, &life, sizeof(life));
+	s->last_life = life;
 	s->got++;
 	return 0;
 }
@@ -75,8 +80,8 @@ static void on_bulk(void *ctx, void *cookie, int status)
 	struct side *s = ctx;
 
 	(void)cookie;
+	(void)status;
 	s->bulk_ended++;
-	s->bulk_status = status;
 }
 
 static const struct link_ops ops = {on_frame, on_sent, on_bulk};
@@ -151,7 +156,6 @@ static void child(uint32_t life)
 	uint32_t key, answered = 0;
 	struct side s;
 
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	NEED(!side_open(&s, board->addr[1].port));
 	lock_acquire(&s.lock);
 	NEED(!link_region_add(s.node, mem, sizeof(mem), LINK_GET | LINK_PUT, &key));
@@ -169,19 +173,32 @@ static void child(uint32_t life)
 	_exit(0);
 }
 
-static pid_t child_start(uint32_t life)
+/*
+ * They are forked while this process has no threads, and wait for their turn: what a child of a process with threads may do is little,
+ * to begin threads of its own not among it for race checkers and emulators.
+ */
+static void children_fork(pid_t pid[LIVES], uint32_t first)
+{
+	for (uint32_t i = 0; i < LIVES; i++) {
+		pid[i] = fork();
+		if (pid[i])
+			continue;
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		while (atomic_load(&board->turn) != first + i)
+			nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+		child(i + 1);
+	}
+}
+
+static void child_start(uint32_t turn, uint32_t life)
 {
 	uint64_t end = clk_now_ns(NULL) + WAIT_NS;
-	pid_t pid;
 
 	atomic_store(&board->leave, 0);
-	pid = fork();
-	if (!pid)
-		child(life);
+	atomic_store(&board->turn, turn);
 	while (atomic_load(&board->life) != life)
 		if (clk_now_ns(NULL) > end)
 			fail_msg("life %u does not begin", life);
-	return pid;
 }
 
 /* Sends until this life has answered. Return: sends that failed. */
@@ -231,6 +248,8 @@ static void files_unlink(pid_t pid)
 static void place_run(const char *text, bool by_kill)
 {
 	static uint8_t mem[MEM_LEN];
+	static uint32_t turn;
+	pid_t children[LIVES];
 	uint64_t end;
 	struct side s;
 	char err[256];
@@ -238,13 +257,17 @@ static void place_run(const char *text, bool by_kill)
 	if (link_room_parse(text, &room, err, sizeof(err)))
 		fail_msg("%s", err);
 	memset(board, 0, sizeof(*board));
+	children_fork(children, turn + 1);
 	assert_int_equal(side_open(&s, 0), 0);
 	board->addr[0] = place_of(&s);
 	for (uint32_t life = 1; life <= LIVES; life++) {
-		pid_t pid = child_start(life);
-		uint32_t failed = reach(&s, life), bulk = s.bulk_ended;
+		pid_t pid = children[life - 1];
+		uint32_t failed, bulk;
 		int rc;
 
+		child_start(++turn, life);
+		failed = reach(&s, life);
+		bulk = s.bulk_ended;
 		if (failed)
 			print_message("life %u: reached after %u failures\n", life, failed);
 		/* something of every kind is under way when it goes */

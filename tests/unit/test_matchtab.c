@@ -416,8 +416,16 @@ static double unexp_cost(struct mt_node *nodes, uint32_t depth, enum pattern p, 
 	return (double)begin / OPS;
 }
 
-static void matchtab__print_costs(void **state)
+/* A walk along the list would cost thousands of times as much at the greatest depth; caches cost some tens. */
+static void cost_check(double shallow, double deep, const char *what, enum pattern p)
 {
+	if (deep > 200 * (shallow + 10))
+		fail_msg("%s, %s: %.0f ns at depth %u, %.0f at 1", what, g_pattern[p], deep, g_depth[ARRAY_SIZE(g_depth) - 1], shallow);
+}
+
+static void matchtab__costs(void **state)
+{
+	double posted[ARRAY_SIZE(g_depth)][PAT_NUM], unexp[ARRAY_SIZE(g_depth)][PAT_NUM];
 	uint32_t max = g_depth[ARRAY_SIZE(g_depth) - 1];
 	struct mt_node *nodes = aligned_alloc(CACHE_LINE, max * sizeof(*nodes));
 	struct rng r = unit_rng();
@@ -428,12 +436,17 @@ static void matchtab__print_costs(void **state)
 		print_message(" %15s", g_pattern[p]);
 	for (size_t i = 0; i < ARRAY_SIZE(g_depth); i++) {
 		print_message("\n%8u", g_depth[i]);
-		for (int p = 0; p < PAT_NUM; p++)
-			print_message(" %7.1f %7.1f",
-				      posted_cost(nodes, g_depth[i], (enum pattern)p, &r),
-				      unexp_cost(nodes, g_depth[i], (enum pattern)p, &r));
+		for (int p = 0; p < PAT_NUM; p++) {
+			posted[i][p] = posted_cost(nodes, g_depth[i], (enum pattern)p, &r);
+			unexp[i][p] = unexp_cost(nodes, g_depth[i], (enum pattern)p, &r);
+			print_message(" %7.1f %7.1f", posted[i][p], unexp[i][p]);
+		}
 	}
 	print_message("\n");
+	for (int p = 0; p < PAT_NUM; p++) {
+		cost_check(posted[0][p], posted[ARRAY_SIZE(g_depth) - 1][p], "posted", (enum pattern)p);
+		cost_check(unexp[0][p], unexp[ARRAY_SIZE(g_depth) - 1][p], "unexpected", (enum pattern)p);
+	}
 	free(nodes);
 }
 
@@ -446,7 +459,7 @@ int main(void)
 		cmocka_unit_test(mt_posted__random_against_list),
 		cmocka_unit_test(mt_unexp__random_against_list),
 		cmocka_unit_test(mt_unexp_find__adopts_the_mask_in_use),
-		cmocka_unit_test(matchtab__print_costs),
+		cmocka_unit_test(matchtab__costs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

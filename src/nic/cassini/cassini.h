@@ -57,7 +57,7 @@ enum cassini_rc {
 	CASSINI_RC_AMO_INVAL_OP_ERROR = 40, CASSINI_RC_AMO_ALIGN_ERROR = 41, CASSINI_RC_AMO_FP_INVALID = 42, CASSINI_RC_AMO_FP_UNDERFLOW = 43,
 	CASSINI_RC_AMO_FP_OVERFLOW = 44, CASSINI_RC_AMO_FP_INEXACT = 45, CASSINI_RC_ILLEGAL_OP = 46, CASSINI_RC_INVALID_ENDPOINT = 47,
 	CASSINI_RC_RESTRICTED_UNICAST = 48, CASSINI_RC_CMD_INVALID_ARG = 50, CASSINI_RC_ADDR_OUT_OF_RANGE = 52, CASSINI_RC_CONN_CLOSED = 53,
-	CASSINI_RC_CANCELED = 54, CASSINI_RC_AMO_LENGTH_ERROR = 58, CASSINI_RC_NUM = 63
+	CASSINI_RC_CANCELED = 54, CASSINI_RC_AMO_LENGTH_ERROR = 58, CASSINI_RC_RESOURCE_BUSY = 60, CASSINI_RC_NUM = 63
 };
 /** cassini_rc_str() - Its name without the prefix ("ENTRY_NOT_FOUND"); never NULL. */
 const char *cassini_rc_str(unsigned rc);
@@ -72,7 +72,7 @@ struct cassini_devinfo {
 	char name[16];        /* "cxi0" */
 	uint32_t nic;         /* 20-bit NIC address: host part of the interface's IPv4 address; on loopback it says which host */
 	uint8_t ip[16];       /* network order: the address it is reached by */
-	uint16_t vendor_id, device_id, device_rev; /* 0x17db, 0x501 */
+	uint16_t vendor_id, device_id, device_rev; /* 0x17db, 0x501, 2; Cassini 2: 0x1590, 0x371, 1 */
 	uint16_t pci_domain;
 	uint8_t pci_bus, pci_device, pci_function;
 	bool link_up;
@@ -269,6 +269,7 @@ enum { /* cassini_cmd.flags */
 	CASSINI_CMD_FLUSH = 64,            /* ACK only when the data is visible at the target (always so here; kept for the counters) */
 	CASSINI_CMD_HRP = 128,             /* high-rate Put: fire and forget, acknowledged by the switch */
 	CASSINI_CMD_MORE = 256,            /* more commands follow: the doorbell waits */
+	CASSINI_CMD_AGAIN = 512,           /* the adapter's own: the first one after a lossless PTE held its sender back */
 };
 struct cassini_cmd {
 	uint8_t opcode;                    /* enum cassini_opcode */
@@ -342,11 +343,8 @@ struct cassini_pte_opts {
 	bool is_matching;       /* else the first entry takes everything */
 	bool en_flowctrl;       /* no entry, no LE, EQ full: DISABLED with a reason instead of a loss */
 	bool en_event_match;    /* MATCH events before the data */
-	bool lossless;          /* a full list delays the sender instead of refusing */
-	bool en_match_on_vni;
-	bool use_logical;
-	bool en_sw_hw_st_chng;
-	bool do_space_check;
+	bool no_rget;           /* software issues the Gets of rendezvous: the driver's property rdzv_get_en is 0 */
+	bool lossless;          /* indices 0-15, with en_flowctrl: want of buffers or event slots holds back senders instead of DISABLED */
 };
 /** cassini_pte_open() - In state RESET, no entries. @eq: its events (NULL: none). Return: 0; -ENOSPC limit (logged); -ENOMEM. */
 int cassini_pte_open(struct cassini_lni *lni, struct cassini_eq *eq, const struct cassini_pte_opts *opts, void *user, struct cassini_pte **out);
@@ -390,6 +388,11 @@ int cassini_unlink(struct cassini_pte *pte, enum cassini_list list, uint64_t use
  * Return: 0 no copy touches its memory any more and @le is gone; -EAGAIN one still does: poll the Domain, call again; -ENOENT it was gone.
  */
 int cassini_invalidate(struct cassini_pte *pte, struct cassini_le *le);
+/**
+ * cassini_rdzv_done() - @initiator says that it has all of the RENDEZVOUS_PUT that it fetched by restricted Gets with @get_bits, which end nothing: the
+ * operation is over. What names none is counted as malformed.
+ */
+void cassini_rdzv_done(struct cassini_dom *dom, uint32_t initiator, uint64_t get_bits);
 struct cassini_search {
 	uint64_t match_bits, ignore_bits;
 	uint32_t match_id;
@@ -419,7 +422,7 @@ void cassini_pte_status(const struct cassini_pte *pte, struct cassini_pte_status
 
 /* --- statistics ------------------------------------------------------------------------------------------------------------------------ */
 
-/* Names follow the telemetry of the adapter where there is one. Monotonic. */
+/* cassini_stat_name() has the telemetry's name of each where the adapter counts the same. Monotonic. */
 struct cassini_stats {
 	uint64_t tx_cmds, tx_bytes, rx_bytes;      /* commands started; payload bytes of Puts, Gets, atomics by direction */
 	uint64_t puts, gets, rendezvous, atomics, fetching_atomics, idc;
@@ -427,7 +430,8 @@ struct cassini_stats {
 	uint64_t plec_hits;                        /* operations on PTEs without matching */
 	uint64_t priority_hits, overflow_hits, request_hits, ule_appends;
 	uint64_t rgets;                            /* Gets issued by the adapter for rendezvous */
-	uint64_t pte_disabled, pt_disabled_naks, no_match_drops, le_exhausted, eq_full, events_dropped;
+	uint64_t lossless_pauses;                  /* Puts that a lossless PTE has held back, each time */
+	uint64_t pte_disabled, pt_disabled_naks, no_match_drops, request_full, le_exhausted, eq_full, events_dropped;
 	uint64_t vni_not_found, ptlte_not_found, entry_not_found, op_violation, malformed, bad_initiator;
 	uint64_t triggered, triggered_cancelled;
 	uint64_t unreachable;                      /* commands that ended because their peer died */

@@ -4,6 +4,8 @@
 
 #include <errno.h>
 
+#include "base/bits.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 
@@ -17,6 +19,7 @@
  *   ordered write  is_ordered: an unrestricted write to a region, while a bulk Put of this Domain to the same peer still moves (peer->ordered);
  *                  the target fetches that one's data later than the frames that come after it, so this is the only place where order can be kept
  *   full path      the link had no room when the queue was worked off; a command that meets a full path with nothing held is refused instead
+ *   lossless       the target's PTE has no room for messages and lets its senders wait (peer->held); what it has sent back stands first, in order
  *
  * RESTRICTED commands have no order: they pass, unless a fence is held. The polls of the Domain of the first held command work the queue off
  * (cassini_cmdq_kick()); posting never does, so a post can be called from anywhere, also from a trigger that fires inside of a post.
@@ -150,10 +153,78 @@ static void unhold(struct cassini_cmdq *cq, struct cassini_op *op)
 	cq->held_fences -= op->is_fence;
 }
 
+/* Tries a lossless PTE that had no room again after so long; what is under way to it is looked for less often than each poll. */
+#define RESUME_NS (100 * NS_PER_US)
+#define LOOK_NS   (10 * NS_PER_US)
+
+struct under_way {
+	const struct cassini_op *op;
+	bool found;
+};
+
+static void look_under_way(void *obj, void *arg)
+{
+	const struct cassini_op *other = obj;
+	struct under_way *u = arg;
+
+	u->found |= other->state == CASSINI_OPS_SENT && other->peer == u->op->peer && other->cmd.pid_idx == u->op->cmd.pid_idx;
+}
+
+/* Held back by its target? The next try goes out alone: nothing that was sent before may come behind it. */
+static __attribute__((cold, noinline)) bool is_paused(const struct cassini_op *op)
+{
+	struct cassini_peer *peer = op->peer;
+	struct under_way u = {op, false};
+	uint64_t now_ns;
+
+	if (!cassini_is_lossless(&op->cmd) || !(peer->held & BIT(op->cmd.pid_idx)))
+		return false;
+	now_ns = link_now_ns(peer->dom->nic->node);
+	if (now_ns < peer->resume_ns)
+		return true;
+	slab_foreach(&peer->dom->ops, look_under_way, &u);
+	if (u.found)
+		peer->resume_ns = now_ns + LOOK_NS;
+	return u.found;
+}
+
+void cassini_pause_mark(struct cassini_op *op)
+{
+	op->is_again = cassini_is_lossless(&op->cmd) && op->peer->held & BIT(op->cmd.pid_idx);
+	op->cmd.flags &= ~(uint32_t)CASSINI_CMD_AGAIN;
+	op->cmd.flags |= op->is_again ? CASSINI_CMD_AGAIN : 0;
+}
+
+void cassini_cmdq_pause(struct cassini_op *op)
+{
+	struct cassini_cmdq *cq = op->cq;
+	struct cassini_peer *peer = op->peer;
+	struct cassini_op *at, *before = NULL;
+
+	peer->held |= (uint16_t)BIT(op->cmd.pid_idx);
+	peer->resume_ns = link_now_ns(peer->dom->nic->node) + RESUME_NS;
+	op->is_again = op->is_fence = false;
+	op->cmd.flags &= ~(uint32_t)CASSINI_CMD_AGAIN;
+	if (!op->refusal)
+		op->refusal = ++peer->refusals ? peer->refusals : ++peer->refusals;
+	/* in front of what has not been sent, behind what the same peer refused earlier */
+	STAILQ_FOREACH(at, &cq->held, held) {
+		if (!at->refusal || (at->peer == peer && (int32_t)(at->refusal - op->refusal) > 0))
+			break;
+		before = at;
+	}
+	if (before)
+		STAILQ_INSERT_AFTER(&cq->held, before, op, held);
+	else
+		STAILQ_INSERT_HEAD(&cq->held, op, held);
+	cq->held_cnt++;
+	cassini_cmdq_watch(cq);
+}
+
 /* Must @op, new or first of the held ones, wait for something else than the path? */
 static inline bool is_blocked(const struct cassini_op *op, uint32_t under_way)
 {
-	return (op->is_fence && under_way) || (op->is_ordered && op->peer->ordered);
+	return (op->is_fence && under_way) || (op->is_ordered && op->peer->ordered) || (unlikely(op->peer->held) && is_paused(op));
 }
 
 static int kick_one(struct cassini_cmdq *cq)
@@ -229,7 +300,8 @@ static inline void op_fill(struct cassini_op *op, struct cassini_cmdq *cq, const
 	op->cq = cq;
 	op->region = 0;
 	op->state = CASSINI_OPS_HELD;
-	op->is_fence = op->is_moving = op->in_rdzv = false;
+	op->is_fence = op->is_moving = op->in_rdzv = op->is_again = false;
+	op->refusal = 0;
 	op->is_ordered = is_ordered_write(cmd);
 	__builtin_memcpy(&op->cmd, cmd, offsetof(struct cassini_cmd, atomic_op));
 	if (unlikely(cmd->opcode >= CASSINI_OP_ATOMIC)) {

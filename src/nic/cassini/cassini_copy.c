@@ -419,7 +419,7 @@ void cassini_tgt_append_hit(struct cassini_le *le, struct cassini_ule *ule, uint
 	ev.type = (uint8_t)(ev.type + CASSINI_EV_PUT_OVERFLOW); /* GET_OVERFLOW and the others follow in the same order */
 	ev.user_ptr = le->attr.user_ptr;
 	ev.auto_unlinked = auto_unlinked;
-	ev.get_issued = ev.rendezvous;
+	ev.get_issued = ev.rendezvous && !le->pte->opts.no_rget;
 	if (ule->landing) {
 		mt_unexp_del(&le->pte->ules, &ule->mt);
 		ule->claimed = le;
@@ -430,7 +430,7 @@ void cassini_tgt_append_hit(struct cassini_le *le, struct cassini_ule *ule, uint
 	}
 	cassini_ule_free(le->pte, ule);
 	cassini_tgt_report(le, &ev, ev.mlength, false);
-	if (ev.rendezvous)
+	if (ev.get_issued)
 		cassini_rget_start(&src, le, &ev, offset, mlength);
 }
 

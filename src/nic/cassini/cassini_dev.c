@@ -234,7 +234,7 @@ static int room_read(struct room *room, char *err, size_t err_len)
 	char *rest = room->svc, *item;
 	int rc;
 
-	*room = (struct room){.nics = 1, .gen = 1u << GEN_CASSINI1};
+	*room = (struct room){.nics = 1, .gen = 1u << GEN_CASSINI2};
 	for (int r = 0; r < CASSINI_RSRC_NUM; r++)
 		room->max[r] = rsrc_row[r].max;
 	rc = file_read(room, err, err_len);
@@ -269,7 +269,7 @@ static int info_fill(const struct room *room, const struct link_room *net, int i
 	*out = (struct cassini_devinfo){
 		.vendor_id = is_2 ? 0x1590 : 0x17db,
 		.device_id = is_2 ? 0x0371 : 0x0501,
-		.device_rev = 2,
+		.device_rev = is_2 ? 1 : 2, /* what drivers know */
 		.pci_bus = slot_bus[idx],
 		.link_up = true,
 		.mtu = 2112,

@@ -150,6 +150,7 @@ void cassini_peer_gone(struct cassini_peer *peer, uint32_t life)
 		return;
 	peer->life++;
 	peer->nonce = 0;
+	peer->paused = peer->held = 0;
 	if (peer->link) {
 		struct link_peer *link = peer->link;
 
@@ -182,6 +183,15 @@ uint32_t cassini_peer_life(struct cassini_dom *dom, uint32_t nic, uint16_t pid)
 		return 0;
 	peer_look(peer);
 	return peer->life;
+}
+
+void cassini_rdzv_done(struct cassini_dom *dom, uint32_t initiator, uint64_t get_bits)
+{
+	struct cassini_peer *peer = peer_find(dom, CASSINI_MATCH_ID_NIC(initiator), (uint16_t)CASSINI_MATCH_ID_PID(initiator));
+
+	lock_assert_held(dom->nic->open.lock);
+	if (peer)
+		cassini_ini_got(dom, peer, 0, get_bits);
 }
 
 void cassini_peer_await(struct cassini_peer *peer, struct cassini_op *op)

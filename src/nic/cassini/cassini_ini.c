@@ -4,6 +4,7 @@
 
 #include <errno.h>
 
+#include "base/bits.h"
 #include "base/copy.h"
 
 /*
@@ -176,7 +177,7 @@ void cassini_ini_orphan(struct cassini_op *op)
 static inline uint8_t wire_flags(uint32_t flags)
 {
 	return (uint8_t)((flags & CASSINI_CMD_RESTRICTED ? CASSINI_PKTF_RESTRICTED : 0) | (flags & CASSINI_CMD_FLUSH ? CASSINI_PKTF_FLUSH : 0) |
-			 (flags & CASSINI_CMD_HRP ? CASSINI_PKTF_HRP : 0));
+			 (flags & CASSINI_CMD_HRP ? CASSINI_PKTF_HRP : 0) | (flags & CASSINI_CMD_AGAIN ? CASSINI_PKTF_AGAIN : 0));
 }
 
 /* What cassini_pkt_encode() makes of a PUT, in a row of stores; a test compares the two. */
@@ -380,19 +381,24 @@ int cassini_ini_start(struct cassini_op *op)
 	uint32_t flags = op->cmd.flags, len = op->cmd.request_len;
 	struct cassini_peer *peer = op->peer;
 	unsigned opcode = op->cmd.opcode;
+	bool is_first;
 	int rc;
 
 	if (unlikely(!peer->link) && cassini_peer_get(op->cmd.dom, peer->nic, peer->pid, &peer)) {
 		cassini_ini_drop(op, CASSINI_RC_UNDELIVERABLE);
 		return 0;
 	}
+	if (unlikely(peer->held))
+		cassini_pause_mark(op);
+	is_first = !op->refusal;
 	rc = try_send(op);
 	if (unlikely(rc)) {
 		rc = send_failed(op, rc);
 		if (rc)
 			return rc;
 	}
-	stats_started(stats, opcode, flags, len);
+	if (likely(is_first))
+		stats_started(stats, opcode, flags, len);
 	return 0;
 }
 
@@ -445,6 +451,12 @@ static __attribute__((noinline)) void on_taken(struct cassini_op *op, uint8_t li
 	}
 }
 
+/* Busy is an answer only to what can wait for better times. */
+static bool is_held_back(const struct cassini_op *op)
+{
+	return op->cq && op->state == CASSINI_OPS_SENT && cassini_is_lossless(&op->cmd) && !op->cmd.dom->closing && op->life == op->peer->life;
+}
+
 /* Every end of a frame but the good one of a Put. */
 static __attribute__((noinline)) void sent_other(struct cassini_op *op, int status)
 {
@@ -452,6 +464,16 @@ static __attribute__((noinline)) void sent_other(struct cassini_op *op, int stat
 	uint32_t life = op->life;
 	uint8_t list, rc = cassini_status_rc(status, &list);
 
+	if (unlikely(rc == CASSINI_RC_RESOURCE_BUSY && is_held_back(op))) {
+		unsend(op); /* may let go of the lock */
+		if (op->cq)
+			cassini_cmdq_pause(op);
+		else
+			cassini_ini_drop(op, CASSINI_RC_CANCELED);
+		return;
+	}
+	if (unlikely(op->is_again))
+		peer->held &= (uint16_t)~BIT(op->cmd.pid_idx);
 	if (status > 0 && op->cmd.flags & CASSINI_CMD_HRP && !has_reply(op))
 		rc = CASSINI_RC_OK; /* the switch acknowledges, whatever the target thinks of it */
 	if (op->state == CASSINI_OPS_GOT_REPLY)
@@ -468,7 +490,7 @@ void cassini_ini_sent(struct cassini_work *w, int status)
 {
 	struct cassini_op *op = container_of(w, struct cassini_op, work);
 
-	if (likely(status == 0 && op->cmd.opcode == CASSINI_OP_PUT && !op->region && op->state == CASSINI_OPS_SENT))
+	if (likely(status == 0 && op->cmd.opcode == CASSINI_OP_PUT && !op->region && op->state == CASSINI_OPS_SENT && !op->is_again))
 		op_end(op, CASSINI_RC_OK, CASSINI_PRIORITY);
 	else
 		sent_other(op, status);

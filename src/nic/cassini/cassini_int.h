@@ -121,6 +121,10 @@ struct cassini_peer {
 	LIST_ENTRY(cassini_peer) await;   /* dom->awaited while owed > 0 */
 	LIST_HEAD(, cassini_op) waiting;  /* accepted, REPLY or Get to come */
 	uint32_t ordered;                 /* unrestricted operations on regions whose data is still moving: later ones are held */
+	uint16_t paused;                  /* target: bit per lossless index at which its Puts are held back until one comes with AGAIN */
+	uint16_t held;                    /* initiator: the same at the peer, as far as its verdicts have told */
+	uint32_t refusals;                /* ... counts them */
+	uint64_t resume_ns;               /* ... when to try again */
 	bool ping_out;
 	bool has_spoken;                  /* a frame of it came since the last look of the watch */
 	uint32_t nonce;                   /* incarnation behind @link, as far as known; 0: not */
@@ -172,7 +176,9 @@ struct cassini_op {
 	bool is_moving;                   /* counted in peer->ordered */
 	bool in_rdzv;
 	bool owes_send;                   /* a slot is claimed for its SEND event */
+	bool is_again;                    /* under way as the first after a pause: CASSINI_CMD_AGAIN */
 	uint8_t rc, list;                 /* of a REPLY that overtook the verdict */
+	uint32_t refusal;                 /* peer->refusals when a lossless PTE first held it back; 0: never */
 	struct cassini_cmd cmd;           /* as posted; from atomic_op on for atomics only */
 	STAILQ_ENTRY(cassini_op) held;    /* cq->held */
 	LIST_ENTRY(cassini_op) await;     /* peer->waiting */
@@ -211,6 +217,15 @@ void cassini_ini_lost(struct cassini_op *op, uint8_t rc);
 void cassini_ini_drop(struct cassini_op *op, uint8_t rc);
 /** cassini_ini_orphan() - Its queue is closed: no event, no count, and nothing is written to the user's memory any more. */
 void cassini_ini_orphan(struct cassini_op *op);
+/** cassini_cmdq_pause() - @op, as if it had not been sent, goes back among the held ones: a lossless PTE asks its senders to wait. */
+void cassini_cmdq_pause(struct cassini_op *op);
+/** cassini_pause_mark() - @op is about to be sent to a peer that has held some back. */
+void cassini_pause_mark(struct cassini_op *op);
+/** cassini_is_lossless() - Could a lossless PTE hold back this operation? */
+static inline bool cassini_is_lossless(const struct cassini_cmd *cmd)
+{
+	return cmd->pid_idx < 16 && (cmd->opcode == CASSINI_OP_PUT || cmd->opcode == CASSINI_OP_RENDEZVOUS_PUT);
+}
 /** cassini_cmd_check() - What cassini_post() looks at first. 0; -EINVAL; -EACCES (logged). */
 int cassini_cmd_check(const struct cassini_cmdq *cq, const struct cassini_cmd *cmd);
 /**

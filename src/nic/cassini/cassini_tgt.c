@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // A packet's life at the target: refused, or matched, deposited or fetched, reported, answered.
+#include "base/bits.h"
 #include "nic/cassini/cassini_int.h"
 
 /*
@@ -41,6 +42,18 @@ static bool is_put(const struct cassini_pkt_in *pkt)
 
 /* --- events and counts --- */
 
+/* Of entries that tell of successes only: who does not hear of the end need not hear of the beginning. */
+static __attribute__((cold)) void match_report(const struct arrival *a)
+{
+	struct cassini_event match = a->ev;
+
+	if (a->hit.le->attr.flags & (CASSINI_LE_EVENT_COMM_DISABLE | CASSINI_LE_EVENT_SUCCESS_DISABLE))
+		return;
+	match.type = CASSINI_EV_MATCH;
+	match.auto_unlinked = false;
+	cassini_eq_push(a->pte->eq, &match, false);
+}
+
 static void event_fill(struct arrival *a)
 {
 	static const uint8_t type_of[CASSINI_PKT_NUM] = {
@@ -59,7 +72,7 @@ static void event_fill(struct arrival *a)
 		.ptl_list = a->hit.list,
 		.rendezvous = pkt->op == CASSINI_PKT_RPUT,
 		.rendezvous_id = pkt->rendezvous_id,
-		.get_issued = pkt->op == CASSINI_PKT_RPUT && a->hit.list == CASSINI_PRIORITY,
+		.get_issued = pkt->op == CASSINI_PKT_RPUT && a->hit.list == CASSINI_PRIORITY && !a->pte->opts.no_rget,
 		.auto_unlinked = a->hit.auto_unlinked,
 		.atomic_op = pkt->amo.op,
 		.atomic_type = pkt->amo.type,
@@ -75,13 +88,8 @@ static void event_fill(struct arrival *a)
 		.pte = a->pte,
 		.dom = a->dom,
 	};
-	if (a->pte->opts.en_event_match) {
-		struct cassini_event match = a->ev;
-
-		match.type = CASSINI_EV_MATCH;
-		match.auto_unlinked = false;
-		cassini_eq_push(a->pte->eq, &match, false);
-	}
+	if (unlikely(a->pte->opts.en_event_match))
+		match_report(a);
 }
 
 /* --- refusals --- */
@@ -94,9 +102,35 @@ static int drop(struct arrival *a)
 	return CASSINI_RC_PT_DISABLED;
 }
 
+/*
+ * Lossless: the sender keeps this one, and all behind it, until it may try again. What it has sent meanwhile comes here before that and must not
+ * overtake: only the first one of those that were held back says AGAIN, when nothing of them is under way.
+ */
+static __attribute__((cold)) int hold_back(struct arrival *a)
+{
+	a->peer->paused |= (uint16_t)BIT(a->pkt->pid_idx);
+	stats_of(a->dom)->lossless_pauses++;
+	return CASSINI_RC_RESOURCE_BUSY;
+}
+
+static __attribute__((cold)) bool must_hold_back(struct arrival *a)
+{
+	uint16_t bit = a->pkt->pid_idx < 16 && is_put(a->pkt) ? (uint16_t)BIT(a->pkt->pid_idx) : 0;
+
+	if (!(a->peer->paused & bit))
+		return false;
+	if (a->pte->opts.lossless && !(a->pkt->flags & CASSINI_PKTF_AGAIN))
+		return true;
+	a->peer->paused &= (uint16_t)~bit;
+	return false;
+}
+
 /* Flow control: better no packets at all than one that is lost. */
 static __attribute__((cold)) int stop(struct arrival *a, enum cassini_sc_reason why)
 {
+	/* for want of list entries software has to take over what is there, which only flow control asks for */
+	if (a->pte->opts.lossless && a->pkt->pid_idx < 16 && why != CASSINI_SC_FC_UNEXPECTED_FAIL)
+		return hold_back(a);
 	cassini_pte_set(a->pte, CASSINI_PTE_DISABLED, why, true);
 	return drop(a);
 }
@@ -108,9 +142,13 @@ static __attribute__((cold)) int refuse(struct arrival *a, uint8_t rc)
 
 	switch (rc) {
 	case CASSINI_RC_ENTRY_NOT_FOUND:
+		if (is_fc && a->pte->state == CASSINI_PTE_SOFTWARE_MANAGED) {
+			stats->request_full++;
+			return stop(a, CASSINI_SC_FC_REQUEST_FULL);
+		}
 		if (is_fc) {
 			stats->no_match_drops++;
-			return stop(a, a->pte->state == CASSINI_PTE_SOFTWARE_MANAGED ? CASSINI_SC_FC_REQUEST_FULL : CASSINI_SC_FC_NO_MATCH);
+			return stop(a, CASSINI_SC_FC_NO_MATCH);
 		}
 		stats->entry_not_found++;
 		break;
@@ -211,7 +249,7 @@ static int rput(struct arrival *a)
 	view_copy(a->payload, 0, a->ev.start, eager_len);
 	stats_of(a->dom)->rx_bytes += eager_len;
 	a->ev.mlength = eager_len;
-	if (a->hit.list != CASSINI_PRIORITY)
+	if (a->hit.list != CASSINI_PRIORITY || a->pte->opts.no_rget)
 		return put_done(a);
 	cassini_tgt_report(a->hit.le, &a->ev, 0, false);
 	cassini_rget_start(&src, a->hit.le, &a->ev, a->hit.offset, a->hit.mlength);
@@ -239,6 +277,12 @@ static struct cassini_op *source_of(const struct arrival *a)
 	return op;
 }
 
+/* A restricted Get may be repeated: who uses such ones says by cassini_rdzv_done() that he needs no more. */
+static bool ends_source(const struct arrival *a)
+{
+	return a->source && !(a->pkt->flags & CASSINI_PKTF_RESTRICTED);
+}
+
 static int get_bulk(struct arrival *a)
 {
 	struct cassini_copy *c = cassini_copy_new(a->dom, a->peer, a->hit.le, &a->ev);
@@ -250,7 +294,7 @@ static int get_bulk(struct arrival *a)
 	c->region = a->pkt->region;
 	c->handle = a->pkt->handle;
 	c->get_bits = a->pkt->match_bits;
-	c->is_rdzv_source = a->source;
+	c->is_rdzv_source = ends_source(a);
 	cassini_copy_start(c);
 	return 0;
 }
@@ -263,7 +307,7 @@ static int get(struct arrival *a)
 		return get_bulk(a);
 	cassini_tgt_reply(a->dom, a->peer, a->pkt->handle, &a->ev, a->ev.start);
 	cassini_tgt_report(a->hit.le, &a->ev, a->ev.mlength, false);
-	if (unlikely(a->source))
+	if (unlikely(ends_source(a)))
 		cassini_ini_got(a->dom, a->peer, 0, a->pkt->match_bits);
 	return 0;
 }
@@ -390,6 +434,8 @@ static int arrive(struct arrival *a)
 
 	if (unlikely(rc != CASSINI_RC_OK))
 		return refuse(a, rc);
+	if (unlikely(a->peer->paused && must_hold_back(a)))
+		return hold_back(a);
 	if (unlikely(a->pte->opts.en_flowctrl && is_put(a->pkt) && !cassini_eq_has_room(a->pte->eq, ARRIVE_SLOTS))) {
 		stats_of(a->dom)->eq_full++;
 		return stop(a, CASSINI_SC_FC_EQ_FULL);

@@ -50,7 +50,7 @@ enum cassini_pkt_op {
 };
 
 /* flags */
-enum { CASSINI_PKTF_RESTRICTED = 1, CASSINI_PKTF_FLUSH = 2, CASSINI_PKTF_HRP = 4, CASSINI_PKTF_ALL = 7 };
+enum { CASSINI_PKTF_RESTRICTED = 1, CASSINI_PKTF_FLUSH = 2, CASSINI_PKTF_HRP = 4, CASSINI_PKTF_AGAIN = 8, CASSINI_PKTF_ALL = 15 };
 
 struct cassini_hdr {
 	uint8_t ver_op;   /* version in the top four bits */

@@ -67,9 +67,7 @@ int cxi_key_check(int dev_idx, const void *key, size_t len, struct cxi_key *out)
 struct cxi_domain;
 int cxi_key_of_domain(const struct cxi_domain *d, const void *key, size_t len, struct cxi_key *out);
 
-/* --- fabric, domain ------------------------------------------------------------------------------------------------------------------ */
-struct cxi_fabric { struct kit_fabric kit; };
-
+/* --- domain -------------------------------------------------------------------------------------------------------------------------- */
 enum cxi_match_mode { CXI_MATCH_HARDWARE, CXI_MATCH_HYBRID, CXI_MATCH_SOFTWARE };
 struct cxi_mr;
 struct cxi_dwq;
@@ -89,12 +87,14 @@ struct cxi_domain {
 	size_t max_ep_auth_key;         /* FI_AV_AUTH_KEY: keys come with the address vectors, so many for an endpoint; 0: not so */
 	LIST_HEAD(, cxi_portal) portals; /* for the adapter thread */
 	LIST_HEAD(, cxi_cntr) cntrs;
-	struct cxi_mr **mr_tab;         /* cxi_mr.c: client keys in use; hash */
+	struct cxi_mr **mr_tab;         /* cxi_mr.c: client keys in use, or provider keys by address; hash */
 	uint32_t mr_cnt, mr_mask;
 	uint64_t *prov_ids;             /* cxi_mr.c: bitmap of provider key ids */
 	uint64_t key_seq;
 	struct cxi_dwq *dwq;            /* cxi_trig.c: deferred work; NULL until used */
 	struct cxi_fc_stats stats;
+	bool alt_read;                  /* FI_CXI_RDZV_PROTO */
+	bool has_eps, has_mrs;          /* since when some options cannot be set any more */
 	bool hybrid_mr_desc;            /* asked for; descriptors are optional here in any case */
 	struct cassini_stats telemetry; /* at open: cxi_ext.c prints differences */
 };
@@ -180,6 +180,7 @@ struct cxi_portal {
 	uint16_t pid;
 	struct cassini_eq *eq;           /* of the PTE at 255 and of control commands */
 	struct cassini_pte *pte;         /* at 255 */
+	struct cassini_pte *alt_pte;     /* at 254, once a rendezvous by alt_read was sent; else NULL */
 	struct cassini_cmdq *cmdq;       /* control messages, match-complete notices */
 	struct cassini_cp *cp;
 	struct cxi_cps cps;
@@ -193,6 +194,7 @@ struct cxi_portal {
 	int rxc_top;                     /* highest used + 1 */
 	LIST_HEAD(, cxi_mr) mrs;
 	uint8_t opt_used[CXI_MR_OPT_MAX]; /* pid_idx 16.. taken */
+	uint8_t opt_next;                /* provider keys: where to look for a free one */
 	struct cxi_ep *ep;               /* owner: EP or SEP */
 	uint32_t tx_id_cnt;              /* in use */
 	uint64_t ask_ns;                 /* cxi_alive.c: when to ask next */
@@ -206,6 +208,8 @@ void cxi_portal_close(struct cxi_portal *p); /* contexts and regions are gone; d
 int cxi_portal_progress(struct cxi_portal *p);
 int cxi_portal_add_txc(struct cxi_portal *p, struct cxi_txc *t); /* 0; -FI_ENOSPC */
 void cxi_portal_del_txc(struct cxi_portal *p, struct cxi_txc *t);
+/** cxi_portal_alt() - Can a rendezvous of @p be fetched by restricted Gets? Not while a region has the index (said once). */
+bool cxi_portal_alt(struct cxi_portal *p);
 /** cxi_portal_dom() - The Domain for @vni; 0: the first. NULL: none. */
 struct cassini_dom *cxi_portal_dom(const struct cxi_portal *p, uint16_t vni);
 /** cxi_alive_watch() - The peer took @tx and has not matched it: from now on it is asked whether it lives. */
@@ -396,6 +400,7 @@ struct cxi_rxc {
 	struct cxi_portal *portal[8];    /* where it is mapped; more than one when shared */
 	int portal_cnt;
 	struct cassini_cmdq *cmdq;       /* Gets that software issues, match-complete notices */
+	uint32_t tclass;                 /* of these: FI_CXI_RGET_TC or the endpoint's */
 	struct cassini_cp *cp;
 	struct cxi_cps cps;
 	struct slab rxs, uxs;            /* struct cxi_rx, struct cxi_ux */
@@ -411,6 +416,7 @@ struct cxi_rxc {
 	bool buf_short[2];               /* a buffer could not be posted: try again */
 	bool closing;
 	bool is_soft;                    /* went to software matching, for good */
+	bool preempts;                   /* hybrid: posting a receive may be the reason to */
 	size_t min_multi_recv;
 	void *fc;                        /* cxi_fc.c */
 	uint64_t append_retries;         /* RNR: receives whose entry did not fit at first */
@@ -460,9 +466,13 @@ struct cxi_mr {
 	struct cxi_ep *ep;
 	LIST_ENTRY(cxi_mr) link;         /* portal->mrs */
 	struct cxi_mr *hnext;
+	struct cxi_mr *shared_by;        /* FI_CXI_PROV_KEY_CACHE: ring of the regions that have one entry and key, or NULL */
+	bool is_cached;                  /* stands in domain->mr_tab under its address */
 	void *addr; size_t len;
 	uint64_t access, key;
 	bool enabled, optimized, rma_events;
+	bool counts_events;              /* FI_CXI_MR_MATCH_EVENTS: @matched and @ended count operations of peers */
+	uint32_t matched, ended;
 	struct cassini_pte *pte;         /* optimized: its own; else the portal's */
 	struct cassini_le *le, *le_sol;
 	unsigned pid_idx;

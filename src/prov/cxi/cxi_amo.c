@@ -123,6 +123,8 @@ static void build(struct cxi_tx *tx, const struct cxi_amo_args *a, const struct 
 	cmd->flags = rkey->optimized && (a->flags & FI_CXI_UNRELIABLE) && a->kind == CXI_TX_ATOMIC ? CASSINI_CMD_RESTRICTED : 0;
 	if (a->flags & (FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE))
 		cmd->flags |= CASSINI_CMD_FLUSH;
+	if (a->inject || (!a->work.trig && !tx->ep->domain->params.disable_non_inject_amo_idc))
+		cmd->flags |= CASSINI_CMD_INLINE;
 	cmd->ct = NULL;
 	cmd->local_addr = NULL;
 	cmd->remote_offset = a->addr;

@@ -481,7 +481,8 @@ int cxi_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_a
 	av->rx_ctx_bits = attr->rx_ctx_bits;
 	av->has_keys = d->max_ep_auth_key;
 	av->has_user_id = attr->flags & KIT_AV_USER_ID;
-	/* FI_SYMMETRIC is a promise that lets the adapter match by rank; it is matched by address here, which needs no promise. */
+	if (attr->flags & FI_SYMMETRIC) /* a promise that lets the adapter match by rank */
+		LOG_INFO("FI_SYMMETRIC is accepted and has no effect: the soft adapter matches by address");
 	av->kit.allowed_flags = FI_MORE | FI_SYNC_ERR | (av->has_keys ? KIT_AUTH_KEY : 0) | (av->has_keys || av->has_user_id ? 0 : KIT_AV_USER_ID);
 	pthread_once(&ops_once, fill_ops);
 	av->kit.fid.fid.ops = &av_fi_ops;

@@ -336,6 +336,7 @@ int cxi_stx_open(struct fid_domain *domain, struct fi_tx_attr *attr, struct fid_
 		return -FI_EIO;
 	pthread_once(&ops_once, fill_ops);
 	lock_acquire(&d->kit.lock);
+	d->has_eps = true;
 	ret = cxi_txc_open(d, &d->key, attr && attr->tclass ? attr->tclass : d->tclass, size, &t);
 	lock_release(&d->kit.lock);
 	if (ret)

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The cxi domain: an opened adapter, the resources of a service, parameters, and the objects made on it.
-#include <pthread.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -104,57 +103,37 @@ static const char *cq_strerror(struct kit_cq *cq, int prov_errno, const void *er
 	return cxi_strerror((unsigned)prov_errno);
 }
 
-static int cxi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq_out, void *context)
+static int cxi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq, void *context)
 {
 	struct cxi_domain *d = to_domain(domain);
 	struct fi_cq_attr a = attr ? *attr : (struct fi_cq_attr){0};
-	struct kit_cq *cq;
 	int ret;
 
-	if (!cq_out)
-		return -FI_EINVAL;
 	a.size = MIN(a.size ? a.size : d->params.default_cq_size, (size_t)CQ_START);
-	cq = mem_alloc(sizeof(*cq));
-	if (!cq)
-		return -FI_ENOMEM;
-	ret = kit_cq_init(cq, &d->kit, &a, 1, true, context);
-	if (ret) {
-		mem_free(cq);
-		return ret;
-	}
-	cq->strerror = cq_strerror;
-	if (cq->wait)
+	ret = kit_cq_open(&d->kit, &a, 1, true, cq_strerror, cq, context);
+	if (!ret && a.wait_obj != FI_WAIT_NONE)
 		cxi_domain_waits(d);
-	*cq_out = &cq->fid;
-	return 0;
+	return ret;
 }
 
 /* --- open ------------------------------------------------------------------------------------------------------------- */
 
-static struct fi_ops domain_fi_ops;
-static struct fi_ops_domain domain_ops;
+static const struct fi_ops domain_fi_ops = {
+	.close = domain_close,
+	.control = cxi_domain_control,
+	.ops_open = cxi_domain_ops_open,
+};
 
-/* Tables are filled once: other threads use them from then on. */
-static pthread_once_t ops_once = PTHREAD_ONCE_INIT;
-
-static void fill_ops(void)
-{
-	domain_fi_ops = kit_no_fi_ops;
-	domain_fi_ops.close = domain_close;
-	domain_fi_ops.bind = kit_domain_bind;
-	domain_fi_ops.control = cxi_domain_control;
-	domain_fi_ops.ops_open = cxi_domain_ops_open;
-	domain_ops = kit_no_domain_ops;
-	domain_ops.av_open = cxi_av_open;
-	domain_ops.cq_open = cxi_cq_open;
-	domain_ops.endpoint = cxi_ep_open;
-	domain_ops.scalable_ep = cxi_sep_open;
-	domain_ops.stx_ctx = cxi_stx_open;
-	domain_ops.srx_ctx = cxi_srx_open;
-	domain_ops.cntr_open = cxi_cntr_open;
-	domain_ops.poll_open = kit_poll_open;
-	domain_ops.query_atomic = cxi_query_atomic;
-}
+static const struct fi_ops_domain domain_ops = {
+	.av_open = cxi_av_open,
+	.cq_open = cxi_cq_open,
+	.endpoint = cxi_ep_open,
+	.scalable_ep = cxi_sep_open,
+	.stx_ctx = cxi_stx_open,
+	.srx_ctx = cxi_srx_open,
+	.cntr_open = cxi_cntr_open,
+	.query_atomic = cxi_query_atomic,
+};
 
 static int find_device(const char *name, struct cassini_devinfo *info)
 {
@@ -237,8 +216,8 @@ int cxi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_
 	d->prov_key = info->domain_attr->mr_mode & FI_MR_PROV_KEY;
 	d->tclass = info->domain_attr->tclass;
 	d->max_ep_auth_key = av_auth_keys(info->domain_attr);
+	d->alt_read = !strcmp(d->params.rdzv_proto, "alt_read");
 	d->auto_progress = info->domain_attr->data_progress == FI_PROGRESS_AUTO;
-	pthread_once(&ops_once, fill_ops);
 	ret = kit_domain_init(&d->kit, f, info, &domain_fi_ops, &domain_ops, context);
 	if (ret)
 		goto err_free;

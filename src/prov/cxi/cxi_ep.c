@@ -203,6 +203,7 @@ static int set_val(struct cxi_ep *ep, const struct fi_fid_var *var)
 		return -FI_EINVAL;
 	switch (var->name) {
 	case FI_OPT_CXI_SET_TCLASS:
+		LOG_INFO("traffic class %u is accepted and has no effect: the soft network has no priorities", *(uint32_t *)var->val);
 		ep->tclass = *(uint32_t *)var->val;
 		return 0;
 	case FI_OPT_CXI_SET_MSG_ORDER:
@@ -474,6 +475,9 @@ int cxi_ep_init(struct cxi_ep *ep, struct cxi_domain *d, enum cxi_ep_kind kind, 
 		ep->kit.info->tx_attr->size = d->params.default_tx_size;
 	if (!ep->kit.info->rx_attr->size)
 		ep->kit.info->rx_attr->size = d->params.default_rx_size;
+	lock_acquire(&d->kit.lock);
+	d->has_eps = true;
+	lock_release(&d->kit.lock);
 	ep->kit.wait_fd = cxi_ep_wait_fd;
 	ep->kit.wait_arm = cxi_ep_wait_arm;
 	ep->kit.fid.ops = &cxi_ep_ops;

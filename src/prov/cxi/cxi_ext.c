@@ -184,24 +184,67 @@ static int provider_keys_only(const struct cxi_domain *d, const char *what)
 	return -FI_EINVAL;
 }
 
-static int dom_match_events(struct fid *fid, bool enable)
+/* What objects are made of cannot change under them. @is_made: some were made of it already. */
+static int too_late(bool is_made, const char *what, const char *before)
+{
+	if (!is_made)
+		return 0;
+	LOG_WARN("%s can be set only before the first %s of the domain is made", what, before);
+	return -FI_EOPBADSTATE;
+}
+
+static int match_events_set(struct cxi_domain *d, bool enable)
+{
+	int ret = too_late(d->has_eps || d->has_mrs, "match events of regions", "endpoint or memory region");
+
+	if (!ret)
+		d->params.mr_match_events = enable;
+	return ret;
+}
+
+static int optimized_mrs_set(struct cxi_domain *d, bool enable)
+{
+	int ret = provider_keys_only(d, "optimized regions");
+
+	ret = ret ? ret : too_late(d->has_mrs, "optimized regions", "memory region");
+	if (!ret)
+		d->params.optimized_mrs = enable;
+	return ret;
+}
+
+static int key_cache_set(struct cxi_domain *d, bool enable)
+{
+	int ret = provider_keys_only(d, "the cache of provider keys");
+
+	ret = ret ? ret : too_late(d->has_mrs, "the cache of provider keys", "memory region");
+	if (!ret)
+		d->params.prov_key_cache = enable;
+	return ret;
+}
+
+static int set_locked(struct fid *fid, bool enable, int (*set)(struct cxi_domain *d, bool enable))
 {
 	struct cxi_domain *d = to_domain(fid);
+	int ret;
 
 	if (!d)
 		return -FI_EINVAL;
-	d->params.mr_match_events = enable;
-	return 0;
+	if (d->kit.forked(&d->kit))
+		return -FI_EIO;
+	lock_acquire(&d->kit.lock);
+	ret = set(d, enable);
+	lock_release(&d->kit.lock);
+	return ret;
+}
+
+static int dom_match_events(struct fid *fid, bool enable)
+{
+	return set_locked(fid, enable, match_events_set);
 }
 
 static int dom_optimized_mrs(struct fid *fid, bool enable)
 {
-	struct cxi_domain *d = to_domain(fid);
-	int ret = d ? provider_keys_only(d, "optimized regions") : -FI_EINVAL;
-
-	if (!ret)
-		d->params.optimized_mrs = enable;
-	return ret;
+	return set_locked(fid, enable, optimized_mrs_set);
 }
 
 /* Each version is the beginning of the next: one table serves all. */
@@ -243,6 +286,8 @@ static int match_mode_set(struct cxi_domain *d, const char *mode)
 {
 	const char *word = !strcasecmp(mode, "hardware") ? "hardware" : mode; /* in any case, as the real one; the others as written */
 
+	if (too_late(d->has_eps, "the receive match mode", "endpoint"))
+		return -FI_EOPBADSTATE;
 	if (strcmp(word, "hardware") && strcmp(word, "software") && strcmp(word, "hybrid")) {
 		LOG_WARN("receive match mode \"%.20s\" is not hardware, software or hybrid", mode);
 		return -FI_EINVAL;
@@ -255,6 +300,8 @@ static int req_buf_size_set(struct cxi_domain *d, size_t size)
 {
 	size_t least = d->params.rdzv_threshold + d->params.rdzv_get_min;
 
+	if (too_late(d->has_eps, "the size of request buffers", "endpoint"))
+		return -FI_EOPBADSTATE;
 	if (!size || size > UINT32_MAX)
 		return -FI_EINVAL;
 	d->params.req_buf_size = MAX(size, least); /* the largest eager message must fit */
@@ -266,14 +313,11 @@ static int option_set(struct cxi_domain *d, int command, const void *arg)
 {
 	switch (command) {
 	case FI_OPT_CXI_SET_MR_MATCH_EVENTS:
-		return dom_match_events(&d->kit.fid.fid, *(const bool *)arg);
+		return match_events_set(d, *(const bool *)arg);
 	case FI_OPT_CXI_SET_OPTIMIZED_MRS:
-		return dom_optimized_mrs(&d->kit.fid.fid, *(const bool *)arg);
+		return optimized_mrs_set(d, *(const bool *)arg);
 	case FI_OPT_CXI_SET_PROV_KEY_CACHE:
-		if (provider_keys_only(d, "the cache of provider keys"))
-			return -FI_EINVAL;
-		d->params.prov_key_cache = *(const bool *)arg;
-		return 0;
+		return key_cache_set(d, *(const bool *)arg);
 	case FI_OPT_CXI_SET_RX_MATCH_MODE_OVERRIDE:
 		return match_mode_set(d, arg);
 	case FI_OPT_CXI_SET_REQ_BUF_SIZE_OVERRIDE:

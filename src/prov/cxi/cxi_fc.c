@@ -429,11 +429,16 @@ void cxi_fc_append_failed(struct cxi_rx *rx, uint8_t rc)
 void cxi_fc_preempt(struct cxi_rxc *r, const struct cassini_event *ev)
 {
 	const struct cxi_params *p = &r->domain->params;
+	bool is_asked = ev ? p->hybrid_preemptive : p->hybrid_recv_preemptive;
 	struct cassini_pte_status st;
-	bool due = p->hybrid_preemptive && ev->le_used_pct > 50;
+	bool due = false;
 
 	if (r->state != CXI_RXC_ENABLED)
 		return;
+	if (is_asked) {
+		cassini_pte_status(r->pte, &st, NULL, 0);
+		due = st.les_used > st.les_max / 2;
+	}
 	due |= p->hybrid_posted_recv_preemptive && r->posted > r->max;
 	if (!due && p->hybrid_unexpected_msg_preemptive) {
 		cassini_pte_status(r->pte, &st, NULL, 0);

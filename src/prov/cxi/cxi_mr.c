@@ -11,11 +11,13 @@
 #define PROV_ID_CNT 65536u
 #define MR_FLAGS    (FI_RMA_EVENT | FI_RMA_PMEM | FI_HMEM_DEVICE_ONLY)
 
-/* --- keys of the program, unique in a domain ------------------------------------------------------------------------------ */
+/* --- regions of a domain, by the program's keys or, if the provider makes them, by address ---------------------------------- */
 
-static struct cxi_mr **bucket(const struct cxi_domain *d, uint64_t key)
+static struct cxi_mr **bucket(const struct cxi_domain *d, const struct cxi_mr *mr)
 {
-	return &d->mr_tab[(key * 0x9e3779b97f4a7c15ULL >> 40) & d->mr_mask];
+	uint64_t v = d->prov_key ? (uintptr_t)mr->addr : mr->key;
+
+	return &d->mr_tab[(v * 0x9e3779b97f4a7c15ULL >> 40) & d->mr_mask];
 }
 
 static int tab_grow(struct cxi_domain *d)
@@ -29,7 +31,7 @@ static int tab_grow(struct cxi_domain *d)
 	d->mr_mask = cnt - 1;
 	for (uint32_t i = 0; i < old_cnt; i++) {
 		while ((mr = old[i])) {
-			struct cxi_mr **to = bucket(d, mr->key);
+			struct cxi_mr **to = bucket(d, mr);
 
 			old[i] = mr->hnext;
 			mr->hnext = *to;
@@ -40,34 +42,89 @@ static int tab_grow(struct cxi_domain *d)
 	return 0;
 }
 
-static int client_key_add(struct cxi_domain *d, struct cxi_mr *mr)
+static int tab_add(struct cxi_domain *d, struct cxi_mr *mr)
 {
 	struct cxi_mr **at;
 	int ret = !d->mr_tab || d->mr_cnt > d->mr_mask ? tab_grow(d) : 0;
 
 	if (ret)
 		return ret;
-	at = bucket(d, mr->key);
-	for (struct cxi_mr *other = *at; other; other = other->hnext) {
-		if (other->key == mr->key) {
-			LOG_WARN("memory region key %#llx is in use", (unsigned long long)mr->key);
-			return -FI_ENOKEY;
-		}
-	}
+	at = bucket(d, mr);
 	mr->hnext = *at;
 	*at = mr;
 	d->mr_cnt++;
 	return 0;
 }
 
-static void client_key_del(struct cxi_domain *d, struct cxi_mr *mr)
+static int client_key_add(struct cxi_domain *d, struct cxi_mr *mr)
 {
-	struct cxi_mr **at = bucket(d, mr->key);
+	for (struct cxi_mr *other = d->mr_tab ? *bucket(d, mr) : NULL; other; other = other->hnext) {
+		if (other->key == mr->key) {
+			LOG_WARN("memory region key %#llx is in use", (unsigned long long)mr->key);
+			return -FI_ENOKEY;
+		}
+	}
+	return tab_add(d, mr);
+}
+
+static void tab_del(struct cxi_domain *d, struct cxi_mr *mr)
+{
+	struct cxi_mr **at = bucket(d, mr);
 
 	while (*at != mr)
 		at = &(*at)->hnext;
 	*at = mr->hnext;
 	d->mr_cnt--;
+}
+
+/* --- the cache of provider keys: the same memory with the same rights has one entry and one key --------------------------------- */
+
+/* Entries that tell of operations tell of those on one region. */
+static bool is_cacheable(const struct cxi_mr *mr)
+{
+	const struct cxi_params *p = &mr->domain->params;
+
+	return mr->domain->prov_key && p->prov_key_cache && !p->enable_writedata && !p->mr_match_events && !mr->cntr && !mr->rma_events;
+}
+
+/* Takes over what another region has. Return: there was one. */
+static bool cache_share(struct cxi_mr *mr)
+{
+	struct cxi_domain *d = mr->domain;
+	struct cxi_mr *other = d->mr_tab ? *bucket(d, mr) : NULL;
+
+	while (other && (other->addr != mr->addr || other->len != mr->len || other->access != mr->access || other->portal != mr->portal))
+		other = other->hnext;
+	if (!other)
+		return false;
+	mr->key = other->key;
+	mr->optimized = other->optimized;
+	mr->pid_idx = other->pid_idx;
+	mr->pte = other->pte;
+	mr->le = other->le;
+	mr->shared_by = other->shared_by ? other->shared_by : other;
+	other->shared_by = mr;
+	return true;
+}
+
+static void cache_drop(struct cxi_mr *mr)
+{
+	tab_del(mr->domain, mr);
+	mr->is_cached = false;
+}
+
+/* Return: others have the entry, which stays. */
+static bool cache_leave(struct cxi_mr *mr)
+{
+	struct cxi_mr *last = mr->shared_by;
+
+	if (!last)
+		return false;
+	while (last->shared_by != mr)
+		last = last->shared_by;
+	last->shared_by = mr->shared_by == last ? NULL : mr->shared_by;
+	mr->shared_by = NULL;
+	return true;
 }
 
 /* --- keys of the provider ---------------------------------------------------------------------------------------------------- */
@@ -125,16 +182,57 @@ refuse:
 
 /* --- entries -------------------------------------------------------------------------------------------------------------------- */
 
-/* A write with data came (FI_CXI_ENABLE_WRITEDATA): an entry in the receive queue of the endpoint, which no receive was posted for. */
+/*
+ * Events of a region's entries. With FI_CXI_MR_MATCH_EVENTS each operation has two, when it is matched and when it has ended. A write with
+ * data (FI_CXI_ENABLE_WRITEDATA) is an entry in the receive queue of the endpoint, which no receive was posted for.
+ */
 static void mr_on_event(struct cxi_req *req, const struct cassini_event *ev)
 {
 	struct cxi_mr *mr = container_of(req, struct cxi_mr, req);
 	struct kit_cq *cq = mr->ep->kit.rx_cq;
 
+	if (ev->type == CASSINI_EV_MATCH)
+		mr->matched++;
+	else if (mr->counts_events)
+		mr->ended++;
 	if (ev->type != CASSINI_EV_PUT || !(ev->match_bits & CXI_KEY_SOL) || ev->rc != CASSINI_RC_OK || !cq)
 		return;
 	kit_cq_push(cq, mr->fid.fid.context, FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA, ev->mlength, ev->start, ev->header_data, 0,
 		    FI_ADDR_NOTAVAIL);
+}
+
+/* On return no peer touches the memory. A copy in flight ends, at the latest when its peer counts as dead. */
+static void entry_kill(struct cxi_mr *mr, struct cassini_pte *pte, struct cassini_le *le)
+{
+	struct lock *lock = &mr->domain->kit.lock;
+
+	while (le && cassini_invalidate(pte, le) == -FI_EAGAIN) {
+		if (cxi_portal_progress(mr->portal))
+			continue;
+		lock_release(lock);
+		cassini_idle(mr->domain->nic);
+		lock_acquire(lock);
+	}
+}
+
+/* Nobody finds the entries any more and no copy flies: the events that lie in the queue are the last ones to name @mr. */
+static void events_take(struct cxi_mr *mr)
+{
+	cxi_drain(mr->portal->eq);
+	if (mr->matched != mr->ended)
+		LOG_INFO("memory region key %#llx: %u operations were matched and %u have ended; without progress at the target events were lost",
+			 (unsigned long long)mr->key, mr->matched, mr->ended);
+}
+
+/* Also after half of it failed. Events that name the region end here: it may be freed next. */
+static void standard_disable(struct cxi_mr *mr)
+{
+	entry_kill(mr, mr->portal->pte, mr->le);
+	entry_kill(mr, mr->portal->pte, mr->le_sol);
+	mr->le = mr->le_sol = NULL;
+	if (mr->domain->prov_key)
+		prov_id_put(mr->domain, (unsigned)FIELD_GET(CXI_KEY_ID, mr->key));
+	events_take(mr);
 }
 
 static struct cassini_le_attr entry_attr(struct cxi_mr *mr)
@@ -151,6 +249,8 @@ static struct cassini_le_attr entry_attr(struct cxi_mr *mr)
 		.user_ptr = (uintptr_t)&mr->req,
 	};
 
+	if (mr->counts_events)
+		a.flags &= ~(uint32_t)(CASSINI_LE_EVENT_SUCCESS_DISABLE | CASSINI_LE_EVENT_COMM_DISABLE);
 	if (mr->access & FI_REMOTE_READ)
 		a.flags |= CASSINI_LE_OP_GET;
 	if (mr->access & FI_REMOTE_WRITE)
@@ -174,15 +274,17 @@ static int optimized_enable(struct cxi_mr *mr)
 	ret = ret ? ret : cassini_append(mr->pte, &attr, &mr->le);
 	ret = ret ? ret : cassini_set_state(mr->pte, CASSINI_PTE_ENABLED, CASSINI_DROP_IGNORE);
 	if (ret) {
-		cassini_pte_close(mr->pte);
+		cassini_pte_close(mr->pte); /* with its entry */
 		mr->pte = NULL;
+		mr->le = NULL;
+		cxi_drain(p->eq);
 		return ret;
 	}
 	p->opt_used[mr->pid_idx - CXI_IDX_MR] = 1;
 	return 0;
 }
 
-static int standard_enable(struct cxi_mr *mr)
+static int standard_append(struct cxi_mr *mr)
 {
 	struct cassini_le_attr attr = entry_attr(mr);
 	int ret = cassini_append(mr->portal->pte, &attr, &mr->le);
@@ -197,6 +299,15 @@ static int standard_enable(struct cxi_mr *mr)
 	return ret ? ret : mr->le_sol ? 0 : -FI_ENOSPC;
 }
 
+static int standard_enable(struct cxi_mr *mr)
+{
+	int ret = standard_append(mr);
+
+	if (ret)
+		standard_disable(mr);
+	return ret;
+}
+
 /* The first free of the 239 indices; -1: none, or this region cannot be had so. */
 static int optimized_idx(const struct cxi_mr *mr)
 {
@@ -208,9 +319,15 @@ static int optimized_idx(const struct cxi_mr *mr)
 		return mr->key < CXI_MR_OPT_MAX ? (int)mr->key : -1;
 	if (p->enable_writedata || p->mr_match_events || mr->rma_events)
 		return -1;
-	for (unsigned i = 0; i < CXI_MR_OPT_MAX; i++)
-		if (!mr->portal->opt_used[i])
-			return (int)i;
+	/* as late as possible where a region has just been, whose key somebody may still have */
+	for (unsigned i = 0; i < CXI_MR_OPT_MAX; i++) {
+		unsigned at = (mr->portal->opt_next + i) % CXI_MR_OPT_MAX;
+
+		if (mr->portal->opt_used[at])
+			continue;
+		mr->portal->opt_next = (uint8_t)((at + 1) % CXI_MR_OPT_MAX);
+		return (int)at;
+	}
 	return -1;
 }
 
@@ -226,7 +343,7 @@ static int mr_key_make(struct cxi_mr *mr, int idx)
 	if (id < 0)
 		return id;
 	mr->key = CXI_KEY_PROV | FIELD_PREP(CXI_KEY_ID, (uint64_t)id) | FIELD_PREP(CXI_KEY_SEQ, ++mr->domain->key_seq) |
-		  (mr->optimized ? CXI_KEY_OPT : 0) | (mr->rma_events ? CXI_KEY_EVENTS : 0);
+		  (mr->optimized ? CXI_KEY_OPT : 0) | (mr->rma_events || mr->counts_events || mr->cntr ? CXI_KEY_EVENTS : 0);
 	return 0;
 }
 
@@ -240,12 +357,19 @@ static int mr_enable_locked(struct cxi_mr *mr)
 	}
 	if (mr->enabled)
 		return 0;
+	if (is_cacheable(mr)) {
+		mr->enabled = cache_share(mr);
+		mr->is_cached = !tab_add(mr->domain, mr); /* without memory nobody shares it */
+		if (mr->enabled)
+			return 0;
+	}
 	idx = optimized_idx(mr);
 	if (idx >= 0 && mr->portal->opt_used[idx]) {
 		LOG_WARN("memory region key %d is in use on this endpoint", idx);
 		return -FI_ENOKEY;
 	}
 	mr->optimized = idx >= 0;
+	mr->counts_events = !mr->optimized && mr->domain->params.mr_match_events;
 	mr->pid_idx = mr->optimized ? CXI_IDX_MR + (unsigned)idx : CXI_IDX_SHARED;
 	ret = mr_key_make(mr, idx);
 	if (ret)
@@ -259,6 +383,8 @@ static int mr_enable_locked(struct cxi_mr *mr)
 		ret = ret ? ret : standard_enable(mr);
 	}
 	mr->enabled = !ret;
+	if (ret && mr->is_cached)
+		cache_drop(mr);
 	return ret;
 }
 
@@ -336,32 +462,16 @@ static int mr_control(struct fid *fid, int command, void *arg)
 	return ret;
 }
 
-/* On return no peer touches the memory. A copy in flight ends, at the latest when its peer counts as dead. */
-static void entry_kill(struct cxi_mr *mr, struct cassini_pte *pte, struct cassini_le *le)
-{
-	struct lock *lock = &mr->domain->kit.lock;
-
-	while (le && cassini_invalidate(pte, le) == -FI_EAGAIN) {
-		if (cxi_portal_progress(mr->portal))
-			continue;
-		lock_release(lock);
-		cassini_idle(mr->domain->nic);
-		lock_acquire(lock);
-	}
-}
-
 static void mr_disable(struct cxi_mr *mr)
 {
-	struct cassini_pte *pte = mr->optimized ? mr->pte : mr->portal->pte;
-
-	entry_kill(mr, pte, mr->le);
-	entry_kill(mr, pte, mr->le_sol);
-	if (mr->optimized) {
-		cassini_pte_close(mr->pte);
-		mr->portal->opt_used[mr->pid_idx - CXI_IDX_MR] = 0;
-	} else if (mr->domain->prov_key) {
-		prov_id_put(mr->domain, (unsigned)FIELD_GET(CXI_KEY_ID, mr->key));
+	if (!mr->optimized) {
+		standard_disable(mr);
+		return;
 	}
+	entry_kill(mr, mr->pte, mr->le);
+	events_take(mr);
+	cassini_pte_close(mr->pte);
+	mr->portal->opt_used[mr->pid_idx - CXI_IDX_MR] = 0;
 }
 
 static int mr_close(struct fid *fid)
@@ -371,12 +481,14 @@ static int mr_close(struct fid *fid)
 
 	if (!d->kit.forked(&d->kit)) {
 		lock_acquire(&d->kit.lock);
-		if (mr->enabled)
+		if (mr->is_cached)
+			cache_drop(mr);
+		if (mr->enabled && !cache_leave(mr))
 			mr_disable(mr);
 		if (mr->portal)
 			LIST_REMOVE(mr, link);
 		if (!d->prov_key)
-			client_key_del(d, mr);
+			tab_del(d, mr);
 		lock_release(&d->kit.lock);
 	}
 	if (mr->cntr)
@@ -435,6 +547,7 @@ int cxi_mr_open(struct kit_domain *kd, const struct kit_mr_req *req, struct fid_
 	mr->access = req->access;
 	mr->rma_events = req->flags & FI_RMA_EVENT;
 	mr->key = d->prov_key ? FI_KEY_NOTAVAIL : req->requested_key;
+	d->has_mrs = true;
 	ret = d->prov_key ? 0 : client_key_add(d, mr);
 	if (ret) {
 		mem_free(mr);

@@ -65,11 +65,27 @@ void cxi_rdzv_on_event(struct cxi_req *req, const struct cassini_event *ev)
 	send_went(tx, CXI_WAIT_GET);
 }
 
+/* alt_read: the receiver has all of a rendezvous. */
+static void rdzv_on_done(struct cxi_portal *p, const struct cassini_event *ev)
+{
+	uint32_t id = cxi_sh_rdzv_id(ev->match_bits);
+	struct cxi_tx *tx = p->rdzv_id && id < CXI_RDZV_ID_CNT ? p->rdzv_id[id] : NULL;
+
+	if (!tx || ev->type != CASSINI_EV_PUT || !(tx->wait & CXI_WAIT_GET) || ev->initiator != CASSINI_MATCH_ID(tx->dest.pid, tx->dest.nic))
+		return;
+	cassini_rdzv_done(ev->dom, ev->initiator, cxi_sh_rdzv(id));
+	send_went(tx, CXI_WAIT_GET);
+}
+
 void cxi_zbp_on_event(struct cxi_req *req, const struct cassini_event *ev)
 {
 	struct cxi_portal *p = container_of(req, struct cxi_portal, zbp_req);
 	struct cxi_tx *tx = p->tx_id[FIELD_GET(CXI_SH_TX_ID, ev->match_bits)];
 
+	if (unlikely(ev->match_bits & CXI_SH_DONE)) {
+		rdzv_on_done(p, ev);
+		return;
+	}
 	if (!tx || ev->type != CASSINI_EV_PUT || !(tx->wait & CXI_WAIT_MATCH) ||
 	    ev->initiator != CASSINI_MATCH_ID(tx->dest.pid, tx->dest.nic))
 		return;
@@ -143,6 +159,8 @@ static int build(struct cxi_tx *tx, enum cxi_proto proto)
 		cmd->rendezvous_id = (uint8_t)tx->rdzv_id;
 		cmd->get_bits = cxi_sh_rdzv((uint32_t)tx->rdzv_id);
 		cmd->remote_offset = (uintptr_t)tx->buf;
+		if (tx->ep->domain->alt_read && cxi_portal_alt(tx->portal))
+			cmd->match_bits |= CXI_MB_ALT_READ;
 	}
 	return 0;
 }

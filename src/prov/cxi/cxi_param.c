@@ -3,6 +3,7 @@
 #include "prov/cxi/cxi_param.h"
 
 #include <limits.h>
+#include <pthread.h>
 
 #include "base/log.h"
 #include "prov/cxi/cxi.h"
@@ -40,7 +41,7 @@ const struct kit_param cxi_param_tab[] = {
 	ROW(req_buf_max_count, KIT_SIZE, 0, 65536, "Most request buffers; 0: no limit. (Default: 0)"),
 	ROW(optimized_mrs, KIT_BOOL, 0, 0, "Give memory regions with keys 0 to 238 a portal table entry each. (Default: 1)"),
 	ROW(mr_match_events, KIT_BOOL, 0, 0, "Count matched operations so that closing a region knows when they ended. (Default: 0)"),
-	ROW(prov_key_cache, KIT_BOOL, 0, 0, "Share one entry among cached regions with provider keys. (Default: 1)"),
+	ROW(prov_key_cache, KIT_BOOL, 0, 0, "Regions over the same memory with the same rights share one entry and provider key. (Default: 1)"),
 	ROW(enable_writedata, KIT_BOOL, 0, 0, "Offer fi_writedata; needs provider keys. (Default: 0)"),
 	ROW(mr_target_ordering, KIT_STRING, 0, 0, "Order of writes in the target's memory: default, strict or relaxed. (Default: default)"),
 	ROW(msg_lossless, KIT_BOOL, 0, 0, "Delay senders instead of refusing them while lists are full. (Default: 0)"),
@@ -165,20 +166,30 @@ static int words_check(struct cxi_params *p)
 	return ret ? ret : r2 ? r2 : r3;
 }
 
-/* What has no meaning here is said once, so that nobody measures its effect. */
+/* What has no meaning here is said once, so that nobody measures its effect; a test looks that each parameter is here or is used. */
+static const char *const inert[] = {
+	/* hardware that there is none of: address translation, huge pages, status write-back */
+	"ats", "iotlb", "ats_mlock_mode", "disable_alt_read_cmdq", "rdzv_aligned_sw_rget", "llring_mode", "cq_policy", "eq_ack_batch_size",
+	"disable_cq_hugetlb", "disable_eq_hugetlb", "cntr_trig_cmdq",
+	/* bytes are always written in order; a region always closes when nobody touches it; waits sleep; too much deferred work is always refused */
+	"mr_target_ordering", "mr_cache_events_disable_poll_nsecs", "mr_cache_events_disable_le_poll_nsecs", "cntr_spin_before_yield",
+	"enable_trig_op_limit",
+	/* FI_HMEM */
+	"disable_host_register", "safe_devmem_copy_threshold", "disable_hmem_dev_register", "force_ze_hmem_support", "force_dev_reg_copy",
+	"disable_cuda_sync_memops",
+	/* FI_COLLECTIVE */
+	"zbcoll_radix", "coll_job_id", "coll_job_step_id", "coll_mcast_token", "coll_fabric_mgr_url", "hwcoll_addrs_per_job", "hwcoll_min_nodes",
+	"coll_retry_usec", "coll_timeout_usec", "coll_use_dma_put",
+};
+
 static void inert_report(void)
 {
-	static const char *const inert[] = {"ats", "iotlb", "ats_mlock_mode", "disable_alt_read_cmdq", "rdzv_aligned_sw_rget", "disable_host_register",
-		"llring_mode", "cq_policy", "eq_ack_batch_size", "disable_cq_hugetlb", "disable_eq_hugetlb", "cntr_trig_cmdq", "coll_use_dma_put"};
-	static bool done;
-
-	if (done)
-		return;
-	done = true;
 	for (size_t i = 0; i < ARRAY_SIZE(inert); i++)
 		if (kit_param_is_set(&g_cxi_prov, inert[i]))
 			KIT_INFO(&g_cxi_prov, FI_LOG_CORE, "parameter %s is accepted and has no effect on the soft adapter\n", inert[i]);
 }
+
+static pthread_once_t inert_once = PTHREAD_ONCE_INIT;
 
 int cxi_params_get(struct cxi_params *p)
 {
@@ -197,11 +208,6 @@ int cxi_params_get(struct cxi_params *p)
 			 p->rdzv_threshold);
 		p->rdzv_eager_size = p->rdzv_threshold;
 	}
-	if (!strcmp(p->rdzv_proto, "alt_read")) {
-		KIT_WARN(&g_cxi_prov, FI_LOG_CORE, "FI_CXI_RDZV_PROTO=alt_read needs portal table entries of its own, which the granule's map gives to "
-			 "memory regions; default is used\n");
-		snprintf(p->rdzv_proto, sizeof(p->rdzv_proto), "default");
-	}
-	inert_report();
+	pthread_once(&inert_once, inert_report); /* threads may ask for information at the same time */
 	return ret ? ret : ret2;
 }

@@ -7,6 +7,8 @@
 #include "prov/cxi/cxi.h"
 
 #define CTRL_EQ_SLOTS   8192u
+#define CTRL_EQ_MIN     64u
+#define EVENT_BYTES     64u /* of a target event, which FI_CXI_CTRL_RX_EQ_MAX_SIZE counts in */
 #define CTRL_CMDQ_DEPTH 1024u
 
 struct cassini_dom *cxi_portal_dom(const struct cxi_portal *p, uint16_t vni)
@@ -211,7 +213,7 @@ static void pte_on_event(struct cxi_req *req, const struct cassini_event *ev)
 
 static int shared_pte_open(struct cxi_portal *p)
 {
-	static const struct cassini_pte_opts opts = {.is_matching = true};
+	const struct cassini_pte_opts opts = {.is_matching = true, .en_event_match = p->domain->params.mr_match_events};
 	int ret;
 
 	p->pte_req.on_event = pte_on_event;
@@ -228,10 +230,43 @@ static int shared_pte_open(struct cxi_portal *p)
 	return ret ? ret : cassini_set_state(p->pte, CASSINI_PTE_ENABLED, CASSINI_DROP_IGNORE);
 }
 
+/* --- pid_idx 254: sources of alt_read --- */
+
+bool cxi_portal_alt(struct cxi_portal *p)
+{
+	static const struct cassini_pte_opts opts = {0};
+	const struct cassini_le_attr le = {
+		.list = CASSINI_PRIORITY,
+		.flags = CASSINI_LE_OP_GET | CASSINI_LE_EVENT_LINK_DISABLE | CASSINI_LE_EVENT_UNLINK_DISABLE | CASSINI_LE_EVENT_COMM_DISABLE,
+		.length = UINT64_MAX, /* of which a Get reaches what is offered to who sends it */
+		.match_id = CASSINI_MATCH_ID_ANY,
+	};
+	uint8_t *is_used = &p->opt_used[CXI_IDX_ALT - CXI_IDX_MR];
+	int ret = *is_used ? -FI_EADDRINUSE : 0;
+
+	if (likely(p->alt_pte != NULL))
+		return true;
+	ret = ret ? ret : cassini_pte_open(p->domain->lni, p->eq, &opts, &p->pte_req, &p->alt_pte);
+	for (int i = 0; i < p->dom_cnt && !ret; i++)
+		ret = cassini_pte_map(p->alt_pte, p->dom[i], CXI_IDX_ALT);
+	ret = ret ? ret : cassini_append(p->alt_pte, &le, NULL);
+	ret = ret ? ret : cassini_set_state(p->alt_pte, CASSINI_PTE_ENABLED, CASSINI_DROP_IGNORE);
+	if (!ret) {
+		*is_used = 1;
+		return true;
+	}
+	cassini_pte_close(p->alt_pte);
+	p->alt_pte = NULL;
+	if (p->domain->alt_read)
+		LOG_WARN("rendezvous protocol alt_read is left for default: %s", *is_used ? "a memory region has index 254 (key 238)" : strerror(-ret));
+	p->domain->alt_read = false;
+	return false;
+}
+
 /* --- open, close --- */
 
 /* One Domain per VNI, all with the same PID: that of the first. */
-static int doms_open(struct cxi_portal *p, const struct cxi_key *keys, int key_cnt, uint16_t pid)
+static int doms_try(struct cxi_portal *p, const struct cxi_key *keys, int key_cnt, uint16_t pid)
 {
 	for (int i = 0; i < key_cnt; i++) {
 		struct cassini_dom_attr attr = {.vni = keys[i].vni, .pid = i ? p->pid : pid};
@@ -245,10 +280,29 @@ static int doms_open(struct cxi_portal *p, const struct cxi_key *keys, int key_c
 	return 0;
 }
 
+#define PID_TRIES 16
+
+/* A PID that is free in the first VNI may be taken in another. Any will do: while that one is kept, the next try gets the next. */
+static int doms_open(struct cxi_portal *p, const struct cxi_key *keys, int key_cnt, uint16_t pid)
+{
+	struct cassini_dom *kept[PID_TRIES];
+	int ret, n = 0;
+
+	while ((ret = doms_try(p, keys, key_cnt, pid)) == -FI_EADDRINUSE && pid == CASSINI_PID_ANY && p->dom_cnt && n < PID_TRIES) {
+		while (p->dom_cnt > 1)
+			cassini_dom_close(p->dom[--p->dom_cnt]);
+		kept[n++] = p->dom[--p->dom_cnt];
+	}
+	while (n)
+		cassini_dom_close(kept[--n]);
+	return ret;
+}
+
 int cxi_portal_open(struct cxi_domain *d, const struct cxi_key *keys, int key_cnt, uint16_t pid, struct cxi_ep *ep, struct cxi_portal **out)
 {
 	struct cxi_portal *p = mem_alloc(sizeof(*p));
 	struct cassini_cmdq_attr cmdq = {.depth = CTRL_CMDQ_DEPTH};
+	uint32_t slots = MAX(MIN(CTRL_EQ_SLOTS, (uint32_t)(d->params.ctrl_rx_eq_max_size / EVENT_BYTES)), CTRL_EQ_MIN);
 	int ret;
 
 	if (!p)
@@ -259,7 +313,7 @@ int cxi_portal_open(struct cxi_domain *d, const struct cxi_key *keys, int key_cn
 	LIST_INIT(&p->asks);
 	LIST_INSERT_HEAD(&d->portals, p, link);
 	ret = doms_open(p, keys, key_cnt, pid);
-	ret = ret ? ret : cassini_eq_open(d->lni, CTRL_EQ_SLOTS, 1, &p->eq);
+	ret = ret ? ret : cassini_eq_open(d->lni, slots, 1, &p->eq);
 	ret = ret ? ret : cassini_cp_open(d->lni, keys[0].vni, CASSINI_TC_BEST_EFFORT, CASSINI_TC_TYPE_DEFAULT, &p->cp);
 	cmdq.cp = p->cp;
 	ret = ret ? ret : cxi_cps_add(&p->cps, p, FI_TC_BEST_EFFORT);
@@ -279,6 +333,7 @@ void cxi_portal_close(struct cxi_portal *p)
 		return;
 	cassini_cmdq_close(p->cmdq);
 	cassini_pte_close(p->pte); /* unmaps it */
+	cassini_pte_close(p->alt_pte);
 	for (int i = 0; i < p->dom_cnt; i++)
 		cassini_dom_close(p->dom[i]);
 	if (p->eq)

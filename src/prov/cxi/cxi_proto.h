@@ -18,6 +18,7 @@
 #define CXI_IDX_MR       16u
 #define CXI_MR_OPT_MAX   239u /* keys 0..238 */
 #define CXI_IDX_SHARED   255u
+#define CXI_IDX_ALT      254u /* FI_CXI_RDZV_PROTO=alt_read: sources of rendezvous by restricted Get, in place of the region with key 238 */
 
 #define CXI_TAG_BITS     48
 #define CXI_TAG_MASK     GENMASK(47, 0)
@@ -31,7 +32,8 @@
 #define CXI_MB_RDZV_HI   GENMASK(54, 48) /* ... or, of a rendezvous, the high part of its id */
 #define CXI_MB_CQ_DATA   BIT(59)         /* header_data is FI_REMOTE_CQ_DATA */
 #define CXI_MB_TAGGED    BIT(60)
-#define CXI_MB_MATCH_COMP BIT(61)        /* the sender wants to know when it is matched */
+#define CXI_MB_MATCH_COMP BIT(61)        /* the sender wants to know when it is matched ... */
+#define CXI_MB_ALT_READ  BIT(61)         /* ... which every rendezvous tells: there it says that the rest is at CXI_IDX_ALT */
 #define CXI_MB_RDZV_DONE BIT(62)
 #define CXI_MB_LE_TYPE   BIT(63)         /* 0: a receive */
 /* What a receive never looks at. */
@@ -51,6 +53,7 @@ enum cxi_sh_kind { CXI_SH_RDZV, CXI_SH_ZBP, CXI_SH_CTRL, CXI_SH_MR };
 #define CXI_SH_RDZV_LO   GENMASK(7, 0)
 #define CXI_SH_RDZV_HI   GENMASK(54, 48)
 #define CXI_SH_TX_ID     GENMASK(10, 0)
+#define CXI_SH_DONE      BIT(61)         /* of a notice: a rendezvous was fetched by restricted Get; its id as CXI_SH_RDZV has it */
 #define CXI_SH_CTRL_TYPE GENMASK(61, 60)
 enum cxi_ctrl { CXI_CTRL_FC_NOTIFY, CXI_CTRL_FC_RESUME, CXI_CTRL_ASK }; /* ASK: is anybody there? Answered by the adapter */
 #define CXI_SH_CTRL_TXC  GENMASK(7, 0)   /* sender's TX context */
@@ -65,6 +68,10 @@ static inline uint64_t cxi_sh_rdzv(uint32_t id)
 static inline uint32_t cxi_sh_rdzv_id(uint64_t bits)
 {
 	return (uint32_t)(FIELD_GET(CXI_SH_RDZV_LO, bits) | FIELD_GET(CXI_SH_RDZV_HI, bits) << 8);
+}
+static inline uint64_t cxi_sh_done(uint32_t rdzv_id)
+{
+	return cxi_sh_rdzv(rdzv_id) | FIELD_PREP(CXI_SH_KIND, CXI_SH_ZBP) | CXI_SH_DONE;
 }
 static inline uint64_t cxi_sh_zbp(uint32_t tx_id)
 {

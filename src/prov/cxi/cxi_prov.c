@@ -2,31 +2,19 @@
 // What stock libfabric finds in libcxi-fi.so: one entry point, one provider struct.
 #include "prov/cxi/cxi.h"
 
-/* Above every built-in provider of the same name, and a real version for programs that compare it. */
-#define PROV_VERSION FI_VERSION(1000, 0)
-
-static void cleanup(void) {} /* objects own all resources; nothing outlives them */
+int cxi_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context)
+{
+	return kit_fabric_open(&g_cxi_prov, cxi_domain_open, attr, fabric, context);
+}
 
 struct fi_provider g_cxi_prov = {
-	.version = PROV_VERSION,
+	.version = KIT_PROV_VERSION,
 	.name = "cxi",
 	.getinfo = cxi_getinfo,
 	.fabric = cxi_fabric_open,
-	.cleanup = cleanup,
 };
 
-struct fi_provider *fi_prov_ini(void);
-
-/* Runs in every libfabric process of a user who set FI_PROVIDER_PATH; as in efa_prov.c. */
-__attribute__((visibility("default"))) struct fi_provider *fi_prov_ini(void)
+struct fi_provider *fi_prov_ini(void)
 {
-	static bool done;
-
-	if (done)
-		return NULL;
-	done = true;
-	kit_log_init(&g_cxi_prov);
-	g_cxi_prov.fi_version = kit_core_version();
-	kit_params_define(&g_cxi_prov, cxi_param_tab, cxi_param_cnt);
-	return &g_cxi_prov;
+	return kit_prov_ini(&g_cxi_prov, cxi_param_tab, cxi_param_cnt);
 }

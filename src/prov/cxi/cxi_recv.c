@@ -180,11 +180,22 @@ void cxi_rx_end(struct cxi_rx *rx)
 
 /* --- what a message needs from us: a Get by software, a notice that it was matched ---------------------------------------------------- */
 
+static uint32_t rdzv_id(const struct cxi_rx *rx)
+{
+	return (uint32_t)(rx->rendezvous_id | FIELD_GET(CXI_MB_RDZV_HI, rx->msg_bits) << 8);
+}
+
+static bool is_alt_read(const struct cxi_rx *rx)
+{
+	return rx->msg_bits & CXI_MB_ALT_READ;
+}
+
 static int get_post(struct cxi_rx *rx)
 {
 	struct cassini_cmd cmd = {
 		.opcode = CASSINI_OP_GET,
-		.pid_idx = CXI_IDX_SHARED,
+		.flags = is_alt_read(rx) ? CASSINI_CMD_RESTRICTED : 0,
+		.pid_idx = is_alt_read(rx) ? CXI_IDX_ALT : CXI_IDX_SHARED,
 		.pid = (uint16_t)CASSINI_MATCH_ID_PID(rx->initiator),
 		.nic = CASSINI_MATCH_ID_NIC(rx->initiator),
 		.request_len = rx->get_len,
@@ -192,13 +203,14 @@ static int get_post(struct cxi_rx *rx)
 		.eq = rx->rxc->eq,
 		.local_addr = rx->buf + rx->got,
 		.remote_offset = rx->get_from,
-		.match_bits = cxi_sh_rdzv((uint32_t)(rx->rendezvous_id | FIELD_GET(CXI_MB_RDZV_HI, rx->msg_bits) << 8)),
+		.match_bits = cxi_sh_rdzv(rdzv_id(rx)),
 		.user_ptr = (uintptr_t)&rx->req,
 	};
 
 	return cxi_cps_post(&rx->rxc->cps, rx->rxc->cmdq, &cmd);
 }
 
+/* To the sender: it was matched, or, by alt_read, it was fetched. */
 static int zbp_post(struct cxi_rx *rx)
 {
 	struct cassini_cmd cmd = {
@@ -207,7 +219,7 @@ static int zbp_post(struct cxi_rx *rx)
 		.pid = (uint16_t)CASSINI_MATCH_ID_PID(rx->initiator),
 		.nic = CASSINI_MATCH_ID_NIC(rx->initiator),
 		.dom = rx->dom,
-		.match_bits = cxi_sh_zbp((uint32_t)FIELD_GET(CXI_MB_TX_ID, rx->msg_bits)),
+		.match_bits = rx->needs_done ? cxi_sh_done(rdzv_id(rx)) : cxi_sh_zbp((uint32_t)FIELD_GET(CXI_MB_TX_ID, rx->msg_bits)),
 	};
 
 	return cxi_cps_post(&rx->rxc->cps, rx->rxc->cmdq, &cmd);
@@ -217,9 +229,10 @@ static int zbp_post(struct cxi_rx *rx)
 static void rx_step(struct cxi_rx *rx)
 {
 	struct cxi_rxc *r = rx->rxc;
-	int ret = rx->needs_zbp ? zbp_post(rx) : 0;
+	int ret = rx->needs_zbp || rx->needs_done ? zbp_post(rx) : 0;
 
-	rx->needs_zbp = ret == -FI_EAGAIN;
+	if (ret != -FI_EAGAIN)
+		rx->needs_zbp = rx->needs_done = false;
 	if (!ret && rx->needs_get) {
 		ret = get_post(rx);
 		rx->needs_get = ret == -FI_EAGAIN;
@@ -266,7 +279,7 @@ void cxi_rx_take(struct cxi_rx *rx, const struct cassini_event *ev, bool late)
 	rx->dom = ev->dom;
 	rx->ep = cxi_rx_ep(rx->rxc, ev);
 	rx->rc = ev->rc;
-	rx->needs_get = rx->needs_zbp = false;
+	rx->needs_get = rx->needs_zbp = rx->needs_done = false;
 	rx->got = (uint32_t)MIN((size_t)ev->mlength, room);
 	if (late) {
 		if (rx->got)
@@ -358,7 +371,12 @@ static void rx_on_reply(struct cxi_rx *rx, const struct cassini_event *ev)
 		rx->rc = ev->rc;
 	else
 		rx->got += ev->mlength;
-	cxi_rx_end(rx);
+	/* its own Gets say nothing to the sender of alt_read */
+	rx->needs_done = !ev->rendezvous && is_alt_read(rx);
+	if (unlikely(rx->needs_done))
+		rx_step(rx);
+	else
+		cxi_rx_end(rx);
 }
 
 static void rx_on_unlink(struct cxi_rx *rx, const struct cassini_event *ev)
@@ -518,6 +536,8 @@ ssize_t cxi_recv_common(struct cxi_ep *ep, const struct cxi_recv_args *a)
 	/* refused for want of an entry: later receives must not overtake it */
 	if (unlikely(!rx->le) && cxi_append_refused(rx) && !r->is_rnr)
 		cxi_rxc_set_state(r, CXI_RXC_PENDING_DISABLE);
+	if (unlikely(r->preempts))
+		cxi_fc_preempt(r, NULL);
 	return 0;
 }
 

@@ -7,7 +7,7 @@
 #include "prov/cxi/cxi_rxc.h"
 
 #define EQ_SLOTS_MIN 4096u
-#define CMDQ_DEPTH   1088u /* software's Gets and notices: FI_CXI_SW_RX_TX_INIT_MAX and a few */
+#define CMDQ_SPARE   64u /* notices, beside the Gets that FI_CXI_SW_RX_TX_INIT_MAX allows */
 
 static bool has_list(const struct cxi_rxc *r, int kind)
 {
@@ -16,17 +16,33 @@ static bool has_list(const struct cxi_rxc *r, int kind)
 	return kind ? r->mode != CXI_MATCH_HARDWARE : r->mode != CXI_MATCH_SOFTWARE;
 }
 
-static int adapter_open(struct cxi_rxc *r, uint32_t tclass, uint32_t slots)
+/* The class of the Gets that software issues. */
+static uint32_t get_tclass(const struct cxi_domain *d, uint32_t tclass)
+{
+	static const struct {
+		const char *name;
+		uint32_t tclass;
+	} row[] = {{"DEDICATED_ACCESS", FI_TC_DEDICATED_ACCESS}, {"LOW_LATENCY", FI_TC_LOW_LATENCY}, {"BULK_DATA", FI_TC_BULK_DATA},
+		   {"BEST_EFFORT", FI_TC_BEST_EFFORT}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(row); i++)
+		if (!strcasecmp(d->params.rget_tc, row[i].name))
+			return row[i].tclass;
+	return tclass;
+}
+
+static int adapter_open(struct cxi_rxc *r, uint32_t slots)
 {
 	const struct cassini_pte_opts opts = {
 		.is_matching = true,
 		.en_flowctrl = !r->is_rnr && !r->ep->no_flow_control,
 		.lossless = r->domain->params.msg_lossless,
+		.no_rget = r->domain->alt_read,
 	};
-	struct cassini_cmdq_attr cmdq = {.depth = CMDQ_DEPTH};
+	struct cassini_cmdq_attr cmdq = {.depth = (uint32_t)r->domain->params.sw_rx_tx_init_max + CMDQ_SPARE};
 	int ret = cassini_eq_open(r->domain->lni, slots, 4, &r->eq);
 
-	ret = ret ? ret : cassini_cp_open(r->domain->lni, r->ep->keys[0].vni, cxi_tc(tclass), CASSINI_TC_TYPE_DEFAULT, &r->cp);
+	ret = ret ? ret : cassini_cp_open(r->domain->lni, r->ep->keys[0].vni, cxi_tc(r->tclass), CASSINI_TC_TYPE_DEFAULT, &r->cp);
 	if (ret == -FI_EACCES)
 		ret = cassini_cp_open(r->domain->lni, r->ep->keys[0].vni, CASSINI_TC_BEST_EFFORT, CASSINI_TC_TYPE_DEFAULT, &r->cp);
 	cmdq.cp = r->cp;
@@ -47,6 +63,8 @@ int cxi_rxc_open(struct cxi_domain *d, struct cxi_ep *ep, unsigned idx, size_t s
 	r->is_rnr = ep->is_rnr;
 	r->mode = r->is_rnr ? CXI_MATCH_HARDWARE : cxi_match_mode(d);
 	r->max = (uint32_t)size;
+	r->tclass = get_tclass(d, ep->tclass);
+	r->preempts = r->mode == CXI_MATCH_HYBRID && (d->params.hybrid_recv_preemptive || d->params.hybrid_posted_recv_preemptive);
 	r->min_multi_recv = ep->min_multi_recv;
 	r->pte_req.on_event = cxi_fc_on_pte;
 	TAILQ_INIT(&r->rx_list);
@@ -56,7 +74,7 @@ int cxi_rxc_open(struct cxi_domain *d, struct cxi_ep *ep, unsigned idx, size_t s
 	mt_unexp_init(&r->sw_unexp);
 	ret = slab_init(&r->rxs, sizeof(struct cxi_rx), CACHE_LINE, 64, 0);
 	ret = ret ? ret : slab_init(&r->uxs, sizeof(struct cxi_ux), CACHE_LINE, 64, 0);
-	ret = ret ? ret : adapter_open(r, ep->tclass, MAX(EQ_SLOTS_MIN, (uint32_t)size * 4));
+	ret = ret ? ret : adapter_open(r, MAX(EQ_SLOTS_MIN, (uint32_t)size * 4));
 	if (ret) {
 		cxi_rxc_close(r);
 		return ret;
@@ -90,7 +108,7 @@ int cxi_rxc_map(struct cxi_rxc *r, struct cxi_portal *p, unsigned pid_idx)
 		LOG_WARN("shared receive context not bound: %zu endpoints use it, which is the limit", ARRAY_SIZE(r->portal));
 		return ret;
 	}
-	ret = cxi_cps_add(&r->cps, p, r->ep->tclass);
+	ret = cxi_cps_add(&r->cps, p, r->tclass);
 	for (i = 0; i < p->dom_cnt && !ret; i++)
 		ret = cassini_pte_map(r->pte, p->dom[i], pid_idx);
 	if (!ret && r->state == CXI_RXC_DISABLED)

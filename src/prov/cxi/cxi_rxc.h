@@ -32,7 +32,7 @@ struct cxi_rx {
 	uint32_t parts;                  /* multi-receive: messages in progress */
 	TAILQ_HEAD(, cxi_rx) part_list;  /* of those, by struct cxi_rx.link */
 	TAILQ_ENTRY(cxi_rx) wait;        /* rxc->stalled: a Get or a notice that found the queue full */
-	bool is_stalled, needs_get, needs_zbp;
+	bool is_stalled, needs_get, needs_zbp, needs_done;
 	uint64_t get_from;               /* software's Get: where in the source, and how much */
 	uint32_t get_len;
 	struct cassini_dom *dom;         /* where it arrived, i.e. where answers leave from */
@@ -132,7 +132,7 @@ void cxi_fc_append_failed(struct cxi_rx *rx, uint8_t rc);
 bool cxi_append_refused(const struct cxi_rx *rx);
 /** cxi_fc_hold_message() - Software-managed message of @ev that must wait until older ones are onloaded. True: kept. */
 bool cxi_fc_hold_message(struct cxi_rxc *r, const struct cassini_event *ev);
-/** cxi_fc_preempt() - Hybrid: is it time to go to software before entries run out? Called with target events. */
+/** cxi_fc_preempt() - Hybrid: is it time to go to software before entries run out? @ev: an unexpected message came; NULL: a receive was posted. */
 void cxi_fc_preempt(struct cxi_rxc *r, const struct cassini_event *ev);
 /** cxi_fc_rxc_timers() - What recovery waits for. Return: how many things were done. */
 int cxi_fc_rxc_timers(struct cxi_rxc *r, uint64_t now_ns);

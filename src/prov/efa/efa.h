@@ -41,11 +41,7 @@ const char *efa_addr_str(const struct efa_addr *a, char *buf, size_t *len); /* f
 /** efa_addr_give() - fi_getname: @self cut to *@len bytes, *@len set to what it takes. 0; -FI_ETOOSMALL; -FI_EINVAL: no @len. */
 int efa_addr_give(const struct efa_addr *self, void *addr, size_t *len);
 
-/* --- fabric, domain, AV, MR ------------------------------------------------------------------------ */
-struct efa_fabric {
-	struct kit_fabric kit;
-};
-
+/* --- domain, AV, MR -------------------------------------------------------------------------------- */
 enum efa_kind { EFA_RDM, EFA_DGRAM, EFA_DIRECT };
 
 struct efa_mr;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The efa domain: an opened adapter, its parameters, and the objects made on it.
-#include <pthread.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -71,12 +70,10 @@ static const char *cq_strerror(struct kit_cq *cq, int prov_errno, const void *er
 	return err_data ? err_data : efa_strerror((unsigned)prov_errno);
 }
 
-static int efa_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq_out, void *context)
+static int efa_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq, void *context)
 {
 	struct efa_domain *d = to_domain(domain);
 	size_t least = d->kind == EFA_RDM ? (size_t)d->params.cq_size : 1024;
-	struct kit_cq *cq;
-	int ret;
 
 	if (attr && attr->wait_obj != FI_WAIT_NONE) {
 		LOG_WARN("completion queue with a wait object refused: efa has none");
@@ -84,39 +81,18 @@ static int efa_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struc
 	}
 	if (attr && attr->format == FI_CQ_FORMAT_TAGGED && d->kind == EFA_DGRAM)
 		return -FI_ENOSYS;
-	cq = mem_alloc(sizeof(*cq));
-	if (!cq)
-		return -FI_ENOMEM;
-	ret = kit_cq_init(cq, &d->kit, attr, least, false, context);
-	if (ret) {
-		mem_free(cq);
-		return ret;
-	}
-	cq->strerror = cq_strerror;
-	*cq_out = &cq->fid;
-	return 0;
+	return kit_cq_open(&d->kit, attr, least, false, cq_strerror, cq, context);
 }
 
-static int efa_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **cntr_out, void *context)
+static int efa_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **cntr, void *context)
 {
 	struct efa_domain *d = to_domain(domain);
-	struct kit_cntr *c;
-	int ret;
 
 	if (d->kind == EFA_DGRAM) {
 		LOG_WARN("counter refused: efa offers none for FI_EP_DGRAM");
 		return -FI_ENOSYS;
 	}
-	c = mem_alloc(sizeof(*c));
-	if (!c)
-		return -FI_ENOMEM;
-	ret = kit_cntr_init(c, &d->kit, attr, true, context); /* MPI asks for FI_WAIT_UNSPEC and waits */
-	if (ret) {
-		mem_free(c);
-		return ret;
-	}
-	*cntr_out = &c->fid;
-	return 0;
+	return kit_cntr_open(&d->kit, attr, true, cntr, context); /* MPI asks for FI_WAIT_UNSPEC and waits */
 }
 
 static int efa_endpoint(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context)
@@ -136,26 +112,18 @@ static int efa_endpoint(struct fid_domain *domain, struct fi_info *info, struct 
 
 /* --- open ------------------------------------------------------------------------------------------------ */
 
-static struct fi_ops domain_fi_ops;
-static struct fi_ops_domain domain_ops;
+static const struct fi_ops domain_fi_ops = {
+	.close = domain_close,
+	.ops_open = efa_domain_ops_open,
+};
 
-/* Tables are filled once: other threads use them from then on. */
-static pthread_once_t ops_once = PTHREAD_ONCE_INIT;
-
-static void fill_ops(void)
-{
-	domain_fi_ops = kit_no_fi_ops;
-	domain_fi_ops.close = domain_close;
-	domain_fi_ops.bind = kit_domain_bind;
-	domain_fi_ops.ops_open = efa_domain_ops_open;
-	domain_ops = kit_no_domain_ops;
-	domain_ops.av_open = efa_av_open;
-	domain_ops.cq_open = efa_cq_open;
-	domain_ops.endpoint = efa_endpoint;
-	domain_ops.cntr_open = efa_cntr_open;
-	domain_ops.poll_open = kit_poll_open;
-	domain_ops.query_atomic = efa_query_atomic;
-}
+static const struct fi_ops_domain domain_ops = {
+	.av_open = efa_av_open,
+	.cq_open = efa_cq_open,
+	.endpoint = efa_endpoint,
+	.cntr_open = efa_cntr_open,
+	.query_atomic = efa_query_atomic,
+};
 
 enum efa_kind efa_kind_of(const struct fi_info *info)
 {
@@ -218,7 +186,6 @@ int efa_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_
 		ret = -FI_ENODATA;
 		goto err_free;
 	}
-	pthread_once(&ops_once, fill_ops);
 	ret = kit_domain_init(&d->kit, f, info, &domain_fi_ops, &domain_ops, context);
 	if (ret)
 		goto err_free;

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The cxi provider when the room's service has little of something, on two adapters, and with contexts that differ.
+#include <rdma/fi_trigger.h>
+
+#include "cxi_fix.h"
+#include "fi_cxi_ext.h"
+#include "fi_ext_softfabric.h"
+
+static void room(const char *text)
+{
+	assert_int_equal(setenv("SOFTFABRIC_CXI", text, 1), 0);
+}
+
+static struct fi_info *info_of(uint64_t caps, uint64_t mr_mode)
+{
+	struct fi_info *h = fi_allocinfo();
+
+	assert_non_null(h);
+	h->caps = caps;
+	h->domain_attr->mr_mode = mr_mode;
+	return cxi_fix_info(FI_VERSION(1, 17), h);
+}
+
+#define CLIENT_KEYS (FI_MR_ALLOCATED | FI_MR_ENDPOINT)
+#define PROV_KEYS   (CLIENT_KEYS | FI_MR_PROV_KEY)
+
+static uint64_t counter(const struct cxi_fix *f, const char *name)
+{
+	struct fi_softfabric_ops_stats *ops = NULL;
+	uint64_t v = 0;
+
+	assert_int_equal(fi_open_ops(&f->domain->fid, FI_SOFTFABRIC_STATS_OPS, 0, (void **)&ops, NULL), 0);
+	assert_int_equal(ops->read(f->domain, name, &v), 0);
+	return v;
+}
+
+/* --- exhaustion: refused with a code, and had again when something was given back ----------------------------------------------------- */
+
+/* An endpoint has 3 command queues, 3 event queues and 2 portal table entries. */
+static void caps__second_endpoint(void **state)
+{
+	static const char *const rooms[] = {"svc=1:txqs=5", "svc=1:eqs=5", "svc=1:ptes=3"};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rooms); i++) {
+		struct fi_av_attr av = {0};
+		struct cxi_fix_ep first, second;
+		struct cxi_fix f;
+
+		room(rooms[i]);
+		cxi_fix_open(&f);
+		cxi_fix_ep_open(&first, &f);
+		assert_int_equal(fi_av_open(f.domain, &av, &second.av, NULL), 0);
+		assert_int_equal(fi_cq_open(f.domain, &(struct fi_cq_attr){0}, &second.cq, NULL), 0);
+		assert_int_equal(fi_endpoint(f.domain, f.info, &second.ep, NULL), 0);
+		assert_int_equal(fi_ep_bind(second.ep, &second.av->fid, 0), 0);
+		assert_int_equal(fi_ep_bind(second.ep, &second.cq->fid, FI_TRANSMIT | FI_RECV), 0);
+		assert_int_equal(fi_enable(second.ep), -FI_ENOSPC);
+		assert_int_equal(fi_enable(second.ep), -FI_ENOSPC); /* and nothing of it was kept */
+		cxi_fix_ep_close(&first);
+		assert_int_equal(fi_enable(second.ep), 0);
+		cxi_fix_ep_close(&second);
+		cxi_fix_close(&f);
+	}
+}
+
+static void caps__counters(void **state)
+{
+	struct fid_cntr *a, *b;
+	struct cxi_fix f;
+
+	(void)state;
+	room("svc=1:cts=1");
+	cxi_fix_open(&f);
+	assert_int_equal(fi_cntr_open(f.domain, NULL, &a, NULL), 0);
+	assert_int_equal(fi_cntr_open(f.domain, NULL, &b, NULL), -FI_ENOSPC);
+	assert_int_equal(fi_close(&a->fid), 0);
+	assert_int_equal(fi_cntr_open(f.domain, NULL, &b, NULL), 0);
+	assert_int_equal(fi_close(&b->fid), 0);
+	cxi_fix_close(&f);
+}
+
+/* Of four regions two find a portal table entry of their own. Keys that the program gave name one; keys of the provider name what there is. */
+static void caps__regions(void **state)
+{
+	static uint64_t mem[4];
+
+	(void)state;
+	for (int prov = 0; prov < 2; prov++) {
+		struct fid_mr *mr[4];
+		struct cxi_fix_ep e;
+		struct cxi_fix f;
+		uint64_t v = 5;
+
+		room("svc=1:ptes=4");
+		cxi_fix_open_info(&f, info_of(FI_MSG | FI_RMA, prov ? PROV_KEYS : CLIENT_KEYS));
+		cxi_fix_ep_open(&e, &f);
+		for (unsigned i = 0; i < 4; i++) {
+			assert_int_equal(fi_mr_reg(f.domain, &mem[i], 8, FI_REMOTE_WRITE, 0, i, 0, &mr[i], NULL), 0);
+			assert_int_equal(fi_mr_bind(mr[i], &e.ep->fid, 0), 0);
+			assert_int_equal(fi_mr_enable(mr[i]), i < 2 || prov ? 0 : -FI_ENOSPC);
+			if (i < 2 || prov) {
+				assert_int_equal(fi_write(e.ep, &v, 8, NULL, 0, 0, fi_mr_key(mr[i]), NULL), 0);
+				cxi_fix_wait(&e, 1);
+				assert_int_equal(mem[i], 5);
+				mem[i] = 0;
+			}
+		}
+		assert_int_equal(fi_close(&mr[0]->fid), 0);
+		assert_int_equal(fi_mr_enable(mr[2]), 0);
+		for (unsigned i = 1; i < 4; i++)
+			assert_int_equal(fi_close(&mr[i]->fid), 0);
+		cxi_fix_ep_close(&e);
+		cxi_fix_close(&f);
+	}
+}
+
+static void caps__deferred_work(void **state)
+{
+	struct fi_op_cntr op = {.value = 1};
+	struct fi_deferred_work work[20];
+	struct fid_cntr *trig, *done;
+	struct cxi_fix f;
+	int queued = 0, ret = 0;
+
+	(void)state;
+	room("svc=1:tles=16");
+	cxi_fix_open(&f);
+	assert_int_equal(fi_cntr_open(f.domain, NULL, &trig, NULL), 0);
+	assert_int_equal(fi_cntr_open(f.domain, NULL, &done, NULL), 0);
+	op.cntr = done;
+	for (; queued < 20; queued++) {
+		work[queued] = (struct fi_deferred_work){.threshold = 1, .triggering_cntr = trig, .op_type = FI_OP_CNTR_ADD, .op.cntr = &op};
+		ret = fi_control(&f.domain->fid, FI_QUEUE_WORK, &work[queued]);
+		if (ret)
+			break;
+	}
+	assert_int_equal(ret, -FI_ENOSPC);
+	assert_in_range(queued, 8, 16);
+	assert_int_equal(fi_cntr_add(trig, 1), 0);
+	assert_int_equal(fi_cntr_read(done), queued); /* those that were queued run */
+	assert_int_equal(fi_control(&f.domain->fid, FI_QUEUE_WORK, &work[0]), 0);
+	assert_int_equal(fi_cntr_read(done), queued + 1);
+	assert_int_equal(fi_close(&trig->fid) | fi_close(&done->fid), 0);
+	cxi_fix_close(&f);
+}
+
+/* --- two adapters ------------------------------------------------------------------------------------------------------------------------ */
+
+static void two_adapters__speak_to_each_other(void **state)
+{
+	struct cxi_addr name;
+	size_t len = sizeof(name);
+	struct cxi_fix_ep e[2];
+	struct cxi_fix f[2];
+	fi_addr_t to;
+	char buf[8] = "";
+
+	(void)state;
+	room("nics=2");
+	for (int i = 0; i < 2; i++) {
+		struct fi_info *h = fi_allocinfo();
+
+		assert_non_null(h);
+		h->domain_attr->name = strdup(i ? "cxi1" : "cxi0");
+		cxi_fix_open_info(&f[i], cxi_fix_info(FI_VERSION(1, 17), h));
+		cxi_fix_ep_open(&e[i], &f[i]);
+	}
+	assert_int_not_equal(cxi_fix_domain(&f[0])->info.nic, cxi_fix_domain(&f[1])->info.nic);
+	assert_int_equal(cxi_ep_of(e[0].ep)->portal->pid, cxi_ep_of(e[1].ep)->portal->pid); /* PIDs are an adapter's own */
+	assert_int_equal(fi_getname(&e[1].ep->fid, &name, &len), 0);
+	assert_int_equal(fi_av_insert(e[0].av, &name, 1, &to, 0, NULL), 1);
+	assert_int_equal(fi_recv(e[1].ep, buf, sizeof(buf), NULL, FI_ADDR_UNSPEC, NULL), 0);
+	assert_int_equal(fi_send(e[0].ep, "over", 5, NULL, to, NULL), 0);
+	cxi_fix_wait(&e[0], 1);
+	cxi_fix_wait(&e[1], 1);
+	assert_string_equal(buf, "over");
+	for (int i = 0; i < 2; i++) {
+		cxi_fix_ep_close(&e[i]);
+		cxi_fix_close(&f[i]);
+	}
+}
+
+/* --- contexts that differ ------------------------------------------------------------------------------------------------------------------- */
+
+static void ep_open_fc(struct cxi_fix_ep *e, const struct cxi_fix *f, bool on)
+{
+	struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED};
+	struct fi_av_attr av = {0};
+	struct cxi_addr self;
+	size_t len = sizeof(self);
+
+	assert_int_equal(fi_av_open(f->domain, &av, &e->av, NULL), 0);
+	assert_int_equal(fi_cq_open(f->domain, &cq, &e->cq, NULL), 0);
+	assert_int_equal(fi_endpoint(f->domain, f->info, &e->ep, NULL), 0);
+	assert_int_equal(fi_setopt(&e->ep->fid, FI_OPT_ENDPOINT, FI_OPT_CXI_SET_RX_FLOW_CONTROL, &on, 1), 0);
+	assert_int_equal(fi_ep_bind(e->ep, &e->av->fid, 0), 0);
+	assert_int_equal(fi_ep_bind(e->ep, &e->cq->fid, FI_TRANSMIT | FI_RECV), 0);
+	assert_int_equal(fi_enable(e->ep), 0);
+	assert_int_equal(fi_setopt(&e->ep->fid, FI_OPT_ENDPOINT, FI_OPT_CXI_SET_RX_FLOW_CONTROL, &on, 1), -FI_EOPBADSTATE);
+	assert_int_equal(fi_getname(&e->ep->fid, &self, &len), 0);
+	assert_int_equal(fi_av_insert(e->av, &self, 1, NULL, 0, NULL), 1);
+}
+
+/* The seed's second use of contexts: where flow control is off, a message without room ends with an error and nobody waits. */
+static void flow_control__on_and_off(void **state)
+{
+	(void)state;
+	for (int on = 0; on < 2; on++) {
+		uint64_t until = clk_now_ns(NULL) + 10 * NS_PER_SEC;
+		struct fi_cq_err_entry err = {0};
+		struct fi_cq_tagged_entry entry;
+		unsigned ok = 0, failed = 0, sent = 0;
+		struct cxi_fix_ep e;
+		struct cxi_fix f;
+
+		room("svc=1:les=24");
+		cxi_fix_open(&f);
+		ep_open_fc(&e, &f, on);
+		while (sent < 50 && fi_send(e.ep, "abc", 3, NULL, 0, NULL) == 0)
+			sent++;
+		while (ok + failed < sent && !(on && counter(&f, "soft_pte_disabled"))) {
+			ssize_t ret = fi_cq_read(e.cq, &entry, 1);
+
+			assert_true(clk_now_ns(NULL) < until);
+			ok += ret == 1;
+			if (ret != -FI_EAVAIL)
+				continue;
+			assert_int_equal(fi_cq_readerr(e.cq, &err, 0), 1);
+			assert_int_equal(err.err, FI_EIO);
+			assert_true(err.prov_errno == CASSINI_RC_NO_SPACE || err.prov_errno == CASSINI_RC_ENTRY_NOT_FOUND);
+			failed++;
+		}
+		if (on)
+			assert_true(!failed && counter(&f, "soft_pte_disabled"));
+		else
+			assert_true(ok > 0 && failed > 0 && !counter(&f, "soft_pte_disabled"));
+		cxi_fix_ep_close(&e);
+		cxi_fix_close(&f);
+	}
+}
+
+/* FI_PROTO_CXI_RNR with FI_CXI_TRUNC_OK: less room than message is no error, and says so. */
+static void trunc_ok__is_a_flag(void **state)
+{
+	(void)state;
+	for (int ok = 0; ok < 2; ok++) {
+		uint64_t until = clk_now_ns(NULL) + 10 * NS_PER_SEC;
+		struct fi_info *h = fi_allocinfo();
+		struct fi_cq_tagged_entry entry;
+		struct fi_cq_err_entry err = {0};
+		bool seen = false;
+		char buf[4] = "";
+		struct cxi_fix_ep e;
+		struct cxi_fix f;
+
+		room("nics=1");
+		setenv("FI_CXI_TRUNC_OK", ok ? "1" : "0", 1);
+		assert_non_null(h);
+		h->ep_attr->protocol = 29;
+		cxi_fix_open_info(&f, cxi_fix_info(FI_VERSION(1, 17), h));
+		cxi_fix_ep_open(&e, &f);
+		assert_int_equal(fi_recv(e.ep, buf, sizeof(buf), NULL, FI_ADDR_UNSPEC, NULL), 0);
+		assert_int_equal(fi_send(e.ep, "abcdefgh", 8, NULL, 0, NULL), 0);
+		while (!seen) {
+			ssize_t ret = fi_cq_read(e.cq, &entry, 1);
+
+			assert_true(clk_now_ns(NULL) < until);
+			if (ret == 1 && entry.flags & FI_RECV) {
+				assert_true(ok && entry.flags & FI_CXI_TRUNC);
+				assert_int_equal(entry.len, 4);
+				seen = true;
+			} else if (ret == -FI_EAVAIL) {
+				assert_int_equal(fi_cq_readerr(e.cq, &err, 0), 1);
+				assert_true(!ok && err.err == FI_ETRUNC && err.olen == 4);
+				seen = true;
+			}
+		}
+		assert_memory_equal(buf, "abcd", 4);
+		unsetenv("FI_CXI_TRUNC_OK");
+		cxi_fix_ep_close(&e);
+		cxi_fix_close(&f);
+	}
+}
+
+/* fi_set_val of an endpoint that lives: the retries of RNR end sooner than the parameter says. */
+static void set_val__rnr_retry_time(void **state)
+{
+	uint64_t us = 1000, until = clk_now_ns(NULL) + 20 * NS_PER_SEC;
+	struct fi_fid_var var = {.name = (int)FI_OPT_CXI_SET_RNR_MAX_RETRY_TIME, .val = &us};
+	struct fi_info *h = fi_allocinfo();
+	struct fi_cq_err_entry err = {0};
+	struct fi_cq_tagged_entry entry;
+	struct cxi_fix_ep e;
+	struct cxi_fix f;
+	ssize_t ret;
+
+	(void)state;
+	room("nics=1");
+	setenv("FI_CXI_RNR_MAX_TIMEOUT_US", "60000000", 1);
+	assert_non_null(h);
+	h->ep_attr->protocol = 29;
+	cxi_fix_open_info(&f, cxi_fix_info(FI_VERSION(1, 17), h));
+	unsetenv("FI_CXI_RNR_MAX_TIMEOUT_US");
+	cxi_fix_ep_open(&e, &f);
+	assert_int_equal(fi_control(&e.ep->fid, FI_SET_VAL, &var), 0);
+	assert_int_equal(fi_send(e.ep, "abc", 3, NULL, 0, NULL), 0);
+	while ((ret = fi_cq_read(e.cq, &entry, 1)) == -FI_EAGAIN)
+		assert_true(clk_now_ns(NULL) < until);
+	assert_int_equal(ret, -FI_EAVAIL);
+	assert_int_equal(fi_cq_readerr(e.cq, &err, 0), 1);
+	assert_int_equal(err.prov_errno, CASSINI_RC_ENTRY_NOT_FOUND);
+	cxi_fix_ep_close(&e);
+	cxi_fix_close(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(caps__second_endpoint),
+		cmocka_unit_test(caps__counters),
+		cmocka_unit_test(caps__regions),
+		cmocka_unit_test(caps__deferred_work),
+		cmocka_unit_test(two_adapters__speak_to_each_other),
+		cmocka_unit_test(flow_control__on_and_off),
+		cmocka_unit_test(trunc_ok__is_a_flag),
+		cmocka_unit_test(set_val__rnr_retry_time),
+	};
+
+	return cmocka_run_group_tests(tests, cxi_fix_init, NULL);
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// A port that closes gives up its segment's name first and the memory last: who takes the address in between.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "shm_fake.h"
+
+static bool file_exists(const struct shm_seg *seg)
+{
+	return access(seg->path, F_OK) == 0;
+}
+
+/* In a child: the port at @at, until the pipe closes. */
+static void successor(const struct link_addr *at, int in, int out)
+{
+	struct fake *f = calloc(1, sizeof(*f));
+	char c = 'r';
+
+	alarm(60);
+	if (!f || fake_open(f, at) || write(out, &c, 1) != 1)
+		_exit(1);
+	if (read(in, &c, 1) != 0)
+		_exit(2);
+	fake_close(f);
+	free(f);
+	_exit(0);
+}
+
+static pid_t successor_start(const struct link_addr *at, int *end)
+{
+	int to[2], from[2];
+	char ready;
+	pid_t pid;
+
+	assert_int_equal(pipe(to) | pipe(from), 0);
+	pid = fork();
+	if (!pid) {
+		close(to[1]);
+		successor(at, to[0], from[1]);
+	}
+	assert_true(pid > 0);
+	close(to[0]);
+	close(from[1]);
+	assert_int_equal(read(from[0], &ready, 1), 1);
+	close(from[0]);
+	*end = to[1];
+	return pid;
+}
+
+static void shm_seg_hide__a_successor_has_the_name(void **state)
+{
+	struct link_addr at = fake_addr((uint32_t)getpid(), 1, 1001), second = at;
+	struct fake *f = calloc(1, sizeof(*f));
+	struct shm_seg *old, *seg;
+	int end, status;
+	pid_t pid;
+
+	(void)state;
+	assert_non_null(f);
+	assert_int_equal(fake_open(f, &at), 0);
+	assert_int_equal(shm_seg_attach(&at, SHM_F_LOSSLESS, &old), 0);
+	shm_seg_hide(f->s->seg);
+	assert_false(file_exists(f->s->seg));
+	assert_int_equal(shm_seg_attach(&at, SHM_F_LOSSLESS, &seg), -ENOENT);
+	assert_int_equal(old->hdr->addr.nonce, at.nonce); /* its memory stays for those who have it */
+	assert_true(atomic_load(&old->hdr->state) & SHM_ST_CLOSED);
+	second.nonce++;
+	pid = successor_start(&second, &end);
+	assert_true(file_exists(f->s->seg)); /* the name is the other's */
+	fake_close(f);
+	free(f);
+	/* what went at last was ours alone */
+	assert_int_equal(shm_seg_attach(&second, SHM_F_LOSSLESS, &seg), 0);
+	assert_true(shm_seg_is_alive(seg));
+	shm_seg_put(seg);
+	shm_seg_put(old);
+	close(end);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+/* A child has the segment of its parent, but it is not its own. */
+static void shm_seg_hide__not_in_a_child(void **state)
+{
+	struct link_addr at = fake_addr((uint32_t)getpid(), 2, 1002);
+	struct fake *f = calloc(1, sizeof(*f));
+	int status;
+	pid_t pid;
+
+	(void)state;
+	assert_non_null(f);
+	assert_int_equal(fake_open(f, &at), 0);
+	pid = fork();
+	if (!pid) {
+		shm_seg_hide(f->s->seg);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_true(file_exists(f->s->seg));
+	assert_false(atomic_load(&f->s->seg->hdr->state) & SHM_ST_CLOSED);
+	fake_close(f);
+	free(f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(shm_seg_hide__a_successor_has_the_name),
+		cmocka_unit_test(shm_seg_hide__not_in_a_child),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
