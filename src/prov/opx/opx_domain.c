@@ -114,26 +114,16 @@ static int domain_close(struct fid *fid)
 	return 0;
 }
 
-static struct fi_ops domain_fi_ops;
-static struct fi_ops_domain domain_ops;
 
-/* Tables are filled once: other threads use them from then on. */
-static pthread_once_t ops_once = PTHREAD_ONCE_INIT;
-
-static void fill_ops(void)
-{
-	domain_fi_ops = kit_no_fi_ops;
-	domain_fi_ops.close = domain_close;
-	domain_fi_ops.ops_open = opx_domain_ops_open;
-	domain_ops = kit_no_domain_ops;
-	domain_ops.av_open = opx_av_open;
-	domain_ops.cq_open = opx_cq_open;
-	domain_ops.endpoint = opx_ep_open;
-	domain_ops.scalable_ep = opx_sep_open;
-	domain_ops.cntr_open = opx_cntr_open;
-	domain_ops.poll_open = kit_poll_open;
-	domain_ops.query_atomic = opx_query_atomic;
-}
+static const struct fi_ops domain_fi_ops = {.close = domain_close, .ops_open = opx_domain_ops_open};
+static const struct fi_ops_domain domain_ops = {
+	.av_open = opx_av_open,
+	.cq_open = opx_cq_open,
+	.endpoint = opx_ep_open,
+	.scalable_ep = opx_sep_open,
+	.cntr_open = opx_cntr_open,
+	.query_atomic = opx_query_atomic,
+};
 
 /* Everything that can be refused, before anything is made. */
 static int domain_choose(struct opx_domain *d, const struct fi_domain_attr *attr)
@@ -165,7 +155,6 @@ int opx_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_
 	ret = domain_choose(d, info->domain_attr);
 	if (ret)
 		goto err_free;
-	pthread_once(&ops_once, fill_ops);
 	ret = kit_domain_init(&d->kit, f, info, &domain_fi_ops, &domain_ops, context);
 	if (ret)
 		goto err_free;
