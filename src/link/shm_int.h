@@ -273,7 +273,10 @@ struct shm_pend {
 	uint16_t grans; /* length of the run */
 	uint8_t kind;	/* enum link_kind */
 	uint8_t direct;	/* bytes of a frame of shm_direct_end(), which its slots keep; 0: any other */
-	void *cookie;	/* NULL: nobody waits, only the run or the slots are ours to remember */
+	union {
+		void *cookie;	/* NULL: nobody waits, only the run or the slots are ours to remember */
+		uint64_t owner_tag; /* direct */
+	};
 	/* direct: what its second and further slots begin with, which the receiver may have to clear (lane_scrub()) */
 	uint64_t word[LINK_DIRECT_MAX / LANE_SLOT];
 };
