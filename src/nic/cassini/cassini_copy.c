@@ -64,7 +64,7 @@ void cassini_tgt_report(const struct cassini_le *le, struct cassini_event *ev, u
 		if (claimed)
 			cassini_eq_unclaim(le->pte->eq);
 	} else {
-		ev->le_used_pct = cassini_le_used_pct(le->pte);
+		ev->le_used = cassini_le_used(le->pte);
 		cassini_eq_push(le->pte->eq, ev, claimed);
 	}
 	if (unlikely(is_counted(le, ev)))

@@ -74,9 +74,27 @@ static void event_put(const struct cassini_op *op, uint8_t type, uint8_t rc, uin
 		.type = type,
 		.rc = rc,
 		.ptl_list = list,
+		.rendezvous = false, /* to name them all is quicker than to zero the rest */
+		.get_issued = false,
+		.auto_unlinked = false,
+		.rendezvous_id = 0,
+		.state = 0,
+		.sc_reason = 0,
+		.nic_auto = false,
+		.atomic_op = 0,
+		.atomic_type = 0,
+		.vni = 0,
+		.le_used = 0,
+		.initiator = 0,
 		.mlength = op->cmd.request_len,
 		.rlength = op->cmd.request_len,
 		.user_ptr = op->cmd.user_ptr,
+		.match_bits = 0,
+		.header_data = 0,
+		.remote_offset = 0,
+		.start = NULL,
+		.pte = NULL,
+		.dom = NULL,
 	};
 }
 
@@ -96,6 +114,8 @@ static inline void report(struct cassini_op *op, uint8_t rc, uint8_t list)
 
 	if (unlikely(op->owes_send))
 		send_event_put(op, rc);
+	if (unlikely(op->is_lost) && rc != CASSINI_RC_OK)
+		cassini_quick_fail(op, rc);
 	if (!op->cmd.eq)
 		return;
 	if (rc == CASSINI_RC_OK && op->cmd.flags & CASSINI_CMD_NO_EVENT)
