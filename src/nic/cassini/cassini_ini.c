@@ -292,6 +292,15 @@ static int bulk_put(struct cassini_op *op)
 	return send_pkt(op, CASSINI_PKT_PUT_BULK, (uintptr_t)op->cmd.local_addr, 0);
 }
 
+/*
+ * The eager part saves the wait for the first bytes of a Get. To a peer whose adapter copies straight out of our memory it would be no more than another
+ * copy, and move the rest off the pages' borders.
+ */
+static uint32_t eager_len(const struct cassini_op *op)
+{
+	return op->peer->link && link_bulk_is_direct(op->peer->link) ? 0 : op->cmd.eager_length;
+}
+
 static int rendezvous_put(struct cassini_op *op)
 {
 	int rc = op->cmd.request_len ? memory_open(op, LINK_GET) : 0;
@@ -302,7 +311,7 @@ static int rendezvous_put(struct cassini_op *op)
 	op->rdzv.src = CASSINI_MATCH_ID(op->peer->pid, op->peer->nic);
 	mt_unexp_add(&op->cmd.dom->rdzv, &op->rdzv); /* before it is sent: the Get may come before the verdict */
 	op->in_rdzv = true;
-	return send_pkt(op, CASSINI_PKT_RPUT, 0, op->cmd.eager_length);
+	return send_pkt(op, CASSINI_PKT_RPUT, 0, eager_len(op));
 }
 
 static int get(struct cassini_op *op)
