@@ -183,7 +183,7 @@ void link_direct_end(struct link_port *p, struct link_peer *peer, uint8_t *frame
 bool link_direct_is_idle(const struct link_port *p);
 /** link_doorbell() - Push out what link_send() held back. */
 void link_doorbell(struct link_port *p);
-#define LINK_FRAME_MAX 10240u /* bytes, header included; every path takes this much */
+#define LINK_FRAME_MAX 18688u /* bytes, header included; every path takes this much */
 
 /* --- bulk: one-sided copies -------------------------------------------------------------------------------------- */
 

@@ -88,6 +88,12 @@ bool link_direct_is_idle(const struct link_port *p)
 	return !g_inifake.directs_out;
 }
 
+bool link_bulk_is_direct(const struct link_peer *peer)
+{
+	assert_non_null(peer);
+	return g_inifake.is_local;
+}
+
 void *link_peer_user(const struct link_peer *peer)
 {
 	return (void *)(uintptr_t)peer; /* as cassini_peer_get() makes them */

@@ -39,6 +39,7 @@ struct inifake {
 	int sync_status;
 	int region_rc, peer_rc;
 	bool has_direct; /* link_direct_begin() has room */
+	bool is_local; /* link_bulk_is_direct() */
 	/* what was seen */
 	struct fake_sent sent[FAKE_SENT_MAX];
 	unsigned sents, doorbells, peer_gets, gone;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Short Puts past the command queue: what they look like, when they are not for now, how they come back.
+// Peers on this host: short Puts past the command queue, what they look like, when they are not for now, how they come back; and copies.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -242,6 +242,59 @@ static void quick_lost__nobody_hears(void **state)
 	world_close(&w);
 }
 
+/* --- what else is different on this host --- */
+
+/* A copy on this host is quicker than a frame from less on, and a rendezvous brings nothing. */
+static void local__copies_begin_earlier(void **state)
+{
+	struct cassini_pkt_in pkt;
+	struct world w;
+
+	(void)state;
+	world_open(&w, 8, 8);
+	g_inifake.is_local = true;
+	assert_int_equal(post(&w, CASSINI_OP_PUT, 1, 10112, 0), 0);
+	assert_int_equal(sent_pkt(0).op, CASSINI_PKT_PUT);
+	assert_int_equal(post(&w, CASSINI_OP_PUT, 1, 10113, CASSINI_CMD_RESTRICTED), 0);
+	pkt = sent_pkt(1);
+	assert_int_equal(pkt.op, CASSINI_PKT_PUT_BULK);
+	assert_int_equal(post(&w, CASSINI_OP_GET, 1, 10112, 0), 0);
+	assert_int_equal(sent_pkt(2).region, 0);
+	assert_int_equal(post(&w, CASSINI_OP_GET, 1, 10113, 0), 0);
+	assert_int_equal(sent_pkt(3).region, 2);
+	/* what was begun one way ends that way, whatever the path is by then */
+	g_inifake.is_local = false;
+	for (unsigned i = 0; i < 4; i++)
+		sent_end(i, 0);
+	expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_OK, 10112);
+	expect_none(&w);
+	answer(&w, 1, CASSINI_RC_OK, CASSINI_PRIORITY, NULL, 10113);
+	expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_OK, 10113);
+	answer(&w, 2, CASSINI_RC_OK, CASSINI_PRIORITY, w.mem, 10112);
+	expect_event(&w, CASSINI_EV_REPLY, CASSINI_RC_OK, 10112);
+	answer(&w, 3, CASSINI_RC_OK, CASSINI_PRIORITY, NULL, 10113);
+	expect_event(&w, CASSINI_EV_REPLY, CASSINI_RC_OK, 10113);
+	world_close(&w);
+}
+
+static void rdzv__brings_nothing(void **state)
+{
+	struct cassini_cmd cmd;
+	struct world w;
+
+	(void)state;
+	world_open(&w, 8, 8);
+	g_inifake.is_local = true;
+	cmd = cmd_of(&w, CASSINI_OP_RENDEZVOUS_PUT, 0, 30000, 0);
+	cmd.eager_length = 2048;
+	assert_int_equal(cassini_post(w.cq, &cmd), 0);
+	assert_int_equal(sent_pkt(0).payload_len, 0);
+	assert_int_equal(sent_pkt(0).request_len, 30000);
+	sent_end(0, -ECONNREFUSED);
+	expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_UNDELIVERABLE, 30000);
+	world_close(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -251,6 +304,8 @@ int main(void)
 		cmocka_unit_test(fence__waits_for_quick_puts),
 		cmocka_unit_test(quick_lost__shows_what_was_given),
 		cmocka_unit_test(quick_lost__nobody_hears),
+		cmocka_unit_test(local__copies_begin_earlier),
+		cmocka_unit_test(rdzv__brings_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -295,7 +295,7 @@ static inline void op_fill(struct cassini_op *op, struct cassini_cmdq *cq, const
 	op->cq = cq;
 	op->region = 0;
 	op->state = CASSINI_OPS_HELD;
-	op->is_fence = op->is_moving = op->in_rdzv = op->is_again = op->is_lost = false;
+	op->is_fence = op->is_moving = op->in_rdzv = op->is_bulk = op->is_again = op->is_lost = false;
 	op->refusal = 0;
 	op->is_ordered = is_ordered_write(cmd);
 	__builtin_memcpy(&op->cmd, cmd, offsetof(struct cassini_cmd, atomic_op));

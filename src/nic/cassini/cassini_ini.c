@@ -24,9 +24,17 @@
  * link_region_del() may let go of the lock: an operation that ends is in state ENDING first, in no list, and no packet can name it any more.
  */
 
+/* Most bytes that travel in a frame. Over the network a copy costs a round trip more; on this host it is the quicker way for less. */
+#define LOCAL_DATA 10112u
+
+static uint32_t frame_data(const struct cassini_op *op)
+{
+	return op->peer->link && link_bulk_is_direct(op->peer->link) ? LOCAL_DATA : CASSINI_FRAME_DATA;
+}
+
 static inline bool is_bulk_put(const struct cassini_op *op)
 {
-	return op->cmd.opcode == CASSINI_OP_PUT && op->cmd.request_len > CASSINI_FRAME_DATA;
+	return op->cmd.opcode == CASSINI_OP_PUT && op->is_bulk;
 }
 
 /* Does a REPLY end it? */
@@ -287,6 +295,7 @@ static int bulk_put(struct cassini_op *op)
 
 	if (rc)
 		return rc;
+	op->is_bulk = true;
 	op->is_moving = op->is_ordered;
 	op->peer->ordered += op->is_moving;
 	return send_pkt(op, CASSINI_PKT_PUT_BULK, (uintptr_t)op->cmd.local_addr, 0);
@@ -298,7 +307,7 @@ static int bulk_put(struct cassini_op *op)
  */
 static uint32_t eager_len(const struct cassini_op *op)
 {
-	return op->peer->link && link_bulk_is_direct(op->peer->link) ? 0 : op->cmd.eager_length;
+	return frame_data(op) == LOCAL_DATA ? 0 : op->cmd.eager_length;
 }
 
 static int rendezvous_put(struct cassini_op *op)
@@ -318,17 +327,20 @@ static int get(struct cassini_op *op)
 {
 	int rc = 0;
 
-	if (op->cmd.request_len <= CASSINI_FRAME_DATA)
+	if (op->cmd.request_len <= frame_data(op))
 		return send_pkt(op, CASSINI_PKT_GET, 0, 0);
 	rc = memory_open(op, LINK_PUT);
-	return rc ? rc : send_pkt(op, CASSINI_PKT_GET, (uintptr_t)op->cmd.local_addr, 0);
+	if (rc)
+		return rc;
+	op->is_bulk = true;
+	return send_pkt(op, CASSINI_PKT_GET, (uintptr_t)op->cmd.local_addr, 0);
 }
 
 static __attribute__((noinline)) int send_other(struct cassini_op *op)
 {
 	switch ((enum cassini_opcode)op->cmd.opcode) {
 	case CASSINI_OP_PUT:
-		return is_bulk_put(op) ? bulk_put(op) : put_frame(op);
+		return op->cmd.request_len > frame_data(op) ? bulk_put(op) : put_frame(op);
 	case CASSINI_OP_GET:
 		return get(op);
 	case CASSINI_OP_RENDEZVOUS_PUT:
@@ -348,7 +360,7 @@ static void unsend(struct cassini_op *op)
 {
 	op->state = CASSINI_OPS_HELD;
 	op->peer->ordered -= op->is_moving;
-	op->is_moving = false;
+	op->is_moving = op->is_bulk = false;
 	memory_close(op);
 }
 
@@ -528,7 +540,7 @@ void cassini_ini_sent(struct cassini_work *w, int status)
 /* Does @pkt, with @payload_len bytes, fit what @op asked? */
 static bool reply_fits(const struct cassini_op *op, const struct cassini_pkt_in *pkt, uint32_t payload_len)
 {
-	bool in_frame = op->cmd.opcode == CASSINI_OP_FETCHING_ATOMIC || (op->cmd.opcode == CASSINI_OP_GET && op->cmd.request_len <= CASSINI_FRAME_DATA);
+	bool in_frame = op->cmd.opcode == CASSINI_OP_FETCHING_ATOMIC || (op->cmd.opcode == CASSINI_OP_GET && !op->is_bulk);
 
 	if (!has_reply(op) || pkt->rc == CASSINI_RC_NO_EVENT || pkt->rc >= CASSINI_RC_NUM || pkt->ptl_list >= CASSINI_LIST_NUM)
 		return false;

@@ -199,6 +199,7 @@ struct cassini_op {
 	bool is_ordered;                  /* an unrestricted write to a region: waits for peer->ordered */
 	bool is_moving;                   /* counted in peer->ordered */
 	bool in_rdzv;
+	bool is_bulk;                     /* its data moves by a copy of the target's, not in a frame */
 	bool owes_send;                   /* a slot is claimed for its SEND event */
 	bool is_again;                    /* under way as the first after a pause: CASSINI_CMD_AGAIN */
 	uint8_t rc, list;                 /* of a REPLY that overtook the verdict */
