@@ -33,6 +33,7 @@ static void quick_open(struct world *w)
 	w->cq->ctx = &g_lost;
 	memset(&g_lost, 0, sizeof(g_lost));
 	g_inifake.has_direct = true;
+	w->peer[1].took = 1u << 5;
 }
 
 static struct cassini_quick quick_of(struct world *w, uint32_t len)
@@ -124,6 +125,42 @@ static void put_quick__not_now(void **state)
 	expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_OK, 8);
 	expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_OK, 9);
 	g_inifake.directs_out = 0;
+	world_close(&w);
+}
+
+static void put_quick__only_where_one_was_taken(void **state)
+{
+	struct cassini_quick q;
+	struct world w;
+
+	(void)state;
+	quick_open(&w);
+	w.peer[1].took = 0;
+	assert_false(quick(&w, 8));
+	assert_int_equal(post(&w, CASSINI_OP_PUT, 5, 8, CASSINI_CMD_INLINE), 0);
+	assert_false(quick(&w, 8)); /* not answered yet */
+	sent_end(0, 0);
+	expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_OK, 8);
+	assert_true(quick(&w, 8));
+	q = quick_of(&w, 8);
+	q.pid_idx = 6;
+	assert_false(cassini_put_quick(w.cq, &q));
+	/* taken late is taken, too */
+	assert_true(cassini_put_quick_ack(w.cq, &q, w.eq, 1));
+	sent_end(1, CASSINI_VERDICT_LIST + CASSINI_OVERFLOW);
+	expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_OK, 1);
+	assert_true(cassini_put_quick(w.cq, &q));
+	/* refused: from then on one waits for the answer */
+	cassini_quick_lost(&w.dom, (void *)&w.peer[1], g_inifake.direct_tag, g_inifake.direct, g_inifake.direct_len, CASSINI_RC_PTLTE_NOT_FOUND);
+	assert_int_equal(g_lost.cnt, 1);
+	assert_false(cassini_put_quick(w.cq, &q));
+	assert_true(quick(&w, 8));
+	assert_true(cassini_put_quick_ack(w.cq, &q, w.eq, 2));
+	sent_end(2, CASSINI_RC_PTLTE_NOT_FOUND);
+	expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_PTLTE_NOT_FOUND, 2);
+	assert_false(cassini_put_quick(w.cq, &q));
+	q.pid_idx = 200; /* a region: nobody keeps account of these */
+	assert_false(cassini_put_quick(w.cq, &q));
 	world_close(&w);
 }
 
@@ -300,6 +337,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(put_quick__is_the_put_that_any_command_makes),
 		cmocka_unit_test(put_quick__not_now),
+		cmocka_unit_test(put_quick__only_where_one_was_taken),
 		cmocka_unit_test(put_quick_ack__is_a_command),
 		cmocka_unit_test(fence__waits_for_quick_puts),
 		cmocka_unit_test(quick_lost__shows_what_was_given),

@@ -331,7 +331,7 @@ struct cassini_quick {
 };
 /**
  * cassini_put_quick() - The quick way of cassini_post() for an inline Put that is to make an event only if it fails: straight into the memory of a peer on
- * this host, in order with the commands of @cq. It takes no place in the queue; its failure is told by cassini_cmdq_attr.on_lost.
+ * this host that has taken one there before, in order with the commands of @cq. It takes no place in the queue; its failure is told by on_lost.
  * Return: sent; false: nothing has happened, not to this peer or not now, cassini_post() knows more.
  */
 bool cassini_put_quick(struct cassini_cmdq *cq, const struct cassini_quick *quick);

@@ -151,6 +151,7 @@ void cassini_peer_gone(struct cassini_peer *peer, uint32_t life)
 	peer->life++;
 	peer->nonce = 0;
 	peer->paused = peer->held = 0;
+	peer->took = 0;
 	if (peer->link) {
 		struct link_peer *link = peer->link;
 

@@ -515,6 +515,8 @@ static __attribute__((noinline)) void sent_other(struct cassini_op *op, int stat
 	}
 	if (unlikely(op->is_again))
 		peer->held &= (uint16_t)~BIT(op->cmd.pid_idx);
+	if (op->cmd.opcode == CASSINI_OP_PUT)
+		cassini_peer_took(peer, op->cmd.pid_idx, rc == CASSINI_RC_OK);
 	if (status > 0 && op->cmd.flags & CASSINI_CMD_HRP && !has_reply(op))
 		rc = CASSINI_RC_OK; /* the switch acknowledges, whatever the target thinks of it */
 	if (op->state == CASSINI_OPS_GOT_REPLY)
@@ -531,10 +533,12 @@ void cassini_ini_sent(struct cassini_work *w, int status)
 {
 	struct cassini_op *op = container_of(w, struct cassini_op, work);
 
-	if (likely(status == 0 && op->cmd.opcode == CASSINI_OP_PUT && !op->region && op->state == CASSINI_OPS_SENT && !op->is_again))
+	if (likely(status == 0 && op->cmd.opcode == CASSINI_OP_PUT && !op->region && op->state == CASSINI_OPS_SENT && !op->is_again)) {
+		cassini_peer_took(op->peer, op->cmd.pid_idx, true);
 		op_end(op, CASSINI_RC_OK, CASSINI_PRIORITY);
-	else
+	} else {
 		sent_other(op, status);
+	}
 }
 
 /* Does @pkt, with @payload_len bytes, fit what @op asked? */

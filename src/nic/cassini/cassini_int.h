@@ -143,6 +143,7 @@ struct cassini_peer {
 	uint16_t held;                    /* initiator: the same at the peer, as far as its verdicts have told */
 	uint32_t refusals;                /* ... counts them */
 	uint64_t resume_ns;               /* ... when to try again */
+	uint32_t took;                    /* bit per pid_idx below 32: it has taken a Put of ours, and refused none since */
 	bool ping_out;
 	bool has_spoken;                  /* a frame of it came since the last look of the watch */
 	uint32_t nonce;                   /* incarnation behind @link, as far as known; 0: not */
@@ -273,6 +274,13 @@ static inline uint64_t cassini_put_word(uint16_t vni, uint16_t pid)
 void cassini_quick_fail(const struct cassini_op *op, uint8_t rc);
 /** cassini_quick_lost() - link_ops.on_lost. */
 void cassini_quick_lost(void *ctx, struct link_peer *from, uint64_t tag, const void *frame, size_t len, int status);
+/** cassini_peer_took() - An answer to a Put to @pid_idx of @peer. */
+static inline void cassini_peer_took(struct cassini_peer *peer, unsigned pid_idx, bool has_taken)
+{
+	uint32_t bit = pid_idx < 32 ? 1u << pid_idx : 0;
+
+	peer->took = has_taken ? peer->took | bit : peer->took & ~bit;
+}
 /** cassini_cmdq_peer() - The peer at (@nic, @pid) of @dom, which is mostly whom @cq's last command went to. 0; -EAGAIN for want of memory; -ENETUNREACH. */
 static inline int cassini_cmdq_peer(struct cassini_cmdq *cq, struct cassini_dom *dom, uint32_t nic, uint16_t pid, struct cassini_peer **out)
 {

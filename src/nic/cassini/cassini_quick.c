@@ -7,7 +7,8 @@
 /*
  * Theory of operation
  *
- * Most small messages want no event. On this host nothing is left to remember of such a Put once it lies in the peer's lane: the link keeps its bytes
+ * Most small messages want no event, or one at once. On this host, and once the target has taken a Put at that index, so that it is known to be there,
+ * nothing is left to remember of another one when it lies in the peer's lane: the link keeps its bytes
  * where they are, and shows them again if the target refuses it, as it does while its portal table entry is disabled. Then the caller gets it back
  * with the number that he gave it, which says where it stood in the order of his commands.
  *
@@ -32,8 +33,8 @@ static inline bool is_peer(const struct cassini_peer *peer, const struct cassini
 	return likely(peer && peer->pid == q->pid && peer->nic == q->nic && peer->dom == q->dom && peer->link);
 }
 
-/* The frame, written where the peer will read it; for link_direct_end(). NULL: not to this peer, or not now. */
-static inline uint8_t *frame_begin(struct cassini_cmdq *cq, const struct cassini_quick *q, struct cassini_peer **out)
+/* The frame, written where the peer will read it; for link_direct_end(). @took: what the peer must have taken. NULL: not to this peer, or not now. */
+static inline uint8_t *frame_begin(struct cassini_cmdq *cq, const struct cassini_quick *q, uint32_t took, struct cassini_peer **out)
 {
 	struct cassini_dom *dom = q->dom;
 	struct cassini_peer *peer;
@@ -45,7 +46,7 @@ static inline uint8_t *frame_begin(struct cassini_cmdq *cq, const struct cassini
 	if (unlikely(cq->held_cnt || cq->fence_next || cq->bell || q->len > CASSINI_IDC_MAX || (!is_peer(cq->last, q) && !peer_look(cq, q))))
 		return NULL;
 	peer = cq->last;
-	if (unlikely(peer->held))
+	if (unlikely((peer->took & took) != took || peer->held))
 		return NULL;
 	frame = link_direct_begin(dom->port, peer->link, CASSINI_PUT_HDR + q->len);
 	if (unlikely(!frame))
@@ -74,7 +75,7 @@ bool cassini_put_quick(struct cassini_cmdq *cq, const struct cassini_quick *q)
 {
 	struct cassini_dom *dom = q->dom;
 	struct cassini_peer *peer;
-	uint8_t *frame = likely(cq->on_lost != NULL) ? frame_begin(cq, q, &peer) : NULL;
+	uint8_t *frame = likely(cq->on_lost && q->pid_idx < 32) ? frame_begin(cq, q, 1u << q->pid_idx, &peer) : NULL;
 
 	if (unlikely(!frame))
 		return false;
@@ -118,7 +119,7 @@ bool cassini_put_quick_ack(struct cassini_cmdq *cq, const struct cassini_quick *
 	if (unlikely(cq->used >= cq->depth || cassini_eq_claim(eq)))
 		return false;
 	op = slab_get(&dom->ops);
-	frame = likely(op != NULL) ? frame_begin(cq, q, &peer) : NULL;
+	frame = likely(op != NULL) ? frame_begin(cq, q, 0, &peer) : NULL;
 	if (unlikely(!frame)) {
 		if (op)
 			slab_put(&dom->ops, op);
@@ -202,6 +203,8 @@ void cassini_quick_lost(void *ctx, struct link_peer *from, uint64_t tag, const v
 	memcpy(&h, frame, CASSINI_PUT_HDR);
 	if (rc == CASSINI_RC_UNDELIVERABLE)
 		dom->nic->stats.unreachable++;
+	if (is_current)
+		cassini_peer_took(peer, h.pid_idx, rc == CASSINI_RC_OK);
 	if (cq && peer && !dom->closing && rc != CASSINI_RC_OK) {
 		q = (struct cassini_quick){
 			.dom = dom,

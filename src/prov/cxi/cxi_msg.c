@@ -257,7 +257,7 @@ static inline bool is_quick(const struct cxi_ep *ep, const struct cxi_send_args 
 }
 
 /*
- * On this host a message that lies in the peer's lane has been sent, so it completes at once. Not if the caller asked for more than that, counts it, or
+ * On this host a message that lies in the peer's lane has been sent, so it completes at once, if its context has taken one before. Not if the caller asked for more than that, counts it, or
  * has not read the last ones: the queue must not grow by posting; nor while earlier operations have not ended: most programs like completions in order.
  */
 #define EARLY_NOT (LEVELS & ~FI_INJECT_COMPLETE)
@@ -306,11 +306,9 @@ static inline bool quick_send(struct cxi_ep *ep, const struct cxi_send_args *a)
 	q.len = (uint32_t)a->len;
 	q.pid = dest.pid;
 	q.pid_idx = dest.rx_idx;
-	if (unlikely(ep->kit.cntr[KIT_CNTR_SEND] || (wants_cqe && !is_early(ep, a))))
-		return quick_op(ep, &q, *a, dest);
 	q.seq = ++t->send_seq;
-	if (unlikely(!cassini_put_quick(t->cmdq, &q)))
-		return false;
+	if (unlikely(ep->kit.cntr[KIT_CNTR_SEND] || (wants_cqe && !is_early(ep, a)) || !cassini_put_quick(t->cmdq, &q)))
+		return quick_op(ep, &q, *a, dest);
 	if (wants_cqe)
 		kit_cq_push(ep->kit.tx_cq, a->context, FI_SEND | (a->tagged ? FI_TAGGED : FI_MSG), 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
 	return true;
