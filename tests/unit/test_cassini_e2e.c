@@ -463,7 +463,12 @@ static void order_body(void)
 		struct cassini_cmd cmd = cmd_of(&g_w.a, CASSINI_OP_PUT, REGION, g_w.a.mem, big);
 
 		memset(g_w.a.mem, (int)i, big);
+		memset(g_w.a.mem + big, (int)(100 + i), big);
 		g_w.b.mem[big] = 0;
+		post(&g_w.a, &cmd);
+		/* another large one over the middle of it */
+		cmd = cmd_of(&g_w.a, CASSINI_OP_PUT, REGION, g_w.a.mem + big, big / 2);
+		cmd.remote_offset = big / 4;
 		post(&g_w.a, &cmd);
 		cmd = cmd_of(&g_w.a, CASSINI_OP_PUT, REGION, &one, 1);
 		cmd.flags = CASSINI_CMD_INLINE;
@@ -472,9 +477,10 @@ static void order_body(void)
 		cmd.remote_offset = big;
 		post(&g_w.a, &cmd);
 		UNTIL(g_w.b.mem[big]);
+		memset(g_w.a.mem + big / 4, (int)(100 + i), big / 2);
 		g_w.a.mem[big / 2] = 1;
 		assert_memory_equal(g_w.b.mem, g_w.a.mem, big);
-		for (int k = 0; k < 3; k++)
+		for (int k = 0; k < 4; k++)
 			expect(g_w.a.eq, CASSINI_EV_ACK, CASSINI_RC_OK);
 	}
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Peers on this host: short Puts past the command queue, what they look like, when they are not for now, how they come back; and copies.
+// Peers on this host: short Puts past the command queue, what they look like, when they are not for now, how they come back; and copies, here and elsewhere.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -332,6 +332,37 @@ static void rdzv__brings_nothing(void **state)
 	world_close(&w);
 }
 
+/* --- elsewhere --- */
+
+/* The target keeps their order. What comes in a frame waits for all of them. */
+static void ordered__bulk_puts_follow_each_other(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_open(&w, 16, 16);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(post(&w, CASSINI_OP_PUT, 20 + i, 20000 + i, 0), 0);
+	assert_int_equal(g_inifake.sents, 3);
+	assert_int_equal(w.peer[1].ordered, 3);
+	assert_int_equal(post(&w, CASSINI_OP_PUT, 20, 8, 0), 0);
+	assert_int_equal(post(&w, CASSINI_OP_PUT, 20, 20003, 0), 0); /* behind it */
+	assert_int_equal(g_inifake.sents, 3);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(cassini_cmdq_kick(&w.dom), 0);
+		sent_end(i, 0);
+		answer(&w, i, CASSINI_RC_OK, CASSINI_PRIORITY, NULL, 20000 + i);
+		expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_OK, 20000 + i);
+	}
+	assert_int_equal(cassini_cmdq_kick(&w.dom), 2);
+	assert_int_equal(sent_pkt(3).request_len, 8);
+	sent_end(3, 0);
+	sent_end(4, CASSINI_RC_ENTRY_NOT_FOUND);
+	expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_OK, 8);
+	expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_ENTRY_NOT_FOUND, 20003);
+	world_close(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -344,6 +375,7 @@ int main(void)
 		cmocka_unit_test(quick_lost__nobody_hears),
 		cmocka_unit_test(local__copies_begin_earlier),
 		cmocka_unit_test(rdzv__brings_nothing),
+		cmocka_unit_test(ordered__bulk_puts_follow_each_other),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

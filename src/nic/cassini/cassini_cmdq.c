@@ -17,7 +17,8 @@
  *
  *   fence          is_fence: all commands before it have ended (nothing of the queue is under way, nor any quick Put)
  *   ordered write  is_ordered: an unrestricted write to a region, while a bulk Put of this Domain to the same peer still moves (peer->ordered);
- *                  the target fetches that one's data later than the frames that come after it, so this is the only place where order can be kept
+ *                  the target fetches that one's data later than the frames that come after it, so this is the only place where order can be kept.
+ *                  Another bulk Put need not wait: the target fetches one after the other (cassini_copy_chain())
  *   full path      the link had no room when the queue was worked off; a command that meets a full path with nothing held is refused instead
  *   lossless       the target's PTE has no room for messages and lets its senders wait (peer->held); what it has sent back stands first, in order
  *
@@ -236,7 +237,8 @@ static bool has_quick(const struct cassini_cmdq *cq)
 /* Must @op, new or first of the held ones, wait for something else than the path? */
 static inline bool is_blocked(const struct cassini_cmdq *cq, const struct cassini_op *op, uint32_t under_way)
 {
-	return (op->is_fence && (under_way || has_quick(cq))) || (op->is_ordered && op->peer->ordered) || (unlikely(op->peer->held) && is_paused(op));
+	return (op->is_fence && (under_way || has_quick(cq))) ||
+	       (op->is_ordered && op->peer->ordered && !cassini_ini_is_bulk(op)) || (unlikely(op->peer->held) && is_paused(op));
 }
 
 static int kick_one(struct cassini_cmdq *cq)

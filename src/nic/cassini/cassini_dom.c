@@ -82,6 +82,7 @@ static struct cassini_peer *peer_at(struct cassini_dom *dom, uint32_t nic, uint1
 		return NULL;
 	*peer = (struct cassini_peer){.dom = dom, .nic = nic, .pid = pid, .match_id = CASSINI_MATCH_ID(pid, nic), .put_word = cassini_put_word(dom->vni, pid)};
 	LIST_INIT(&peer->waiting);
+	STAILQ_INIT(&peer->chain);
 	if (dom->peer_cnt++ > dom->peer_mask)
 		peers_grow(dom);
 	peer_insert(dom, peer);

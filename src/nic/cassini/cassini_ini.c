@@ -32,6 +32,11 @@ static uint32_t frame_data(const struct cassini_op *op)
 	return op->peer->link && link_bulk_is_direct(op->peer->link) ? LOCAL_DATA : CASSINI_FRAME_DATA;
 }
 
+bool cassini_ini_is_bulk(const struct cassini_op *op)
+{
+	return op->cmd.opcode == CASSINI_OP_PUT && op->cmd.request_len > frame_data(op);
+}
+
 static inline bool is_bulk_put(const struct cassini_op *op)
 {
 	return op->cmd.opcode == CASSINI_OP_PUT && op->is_bulk;
@@ -340,7 +345,7 @@ static __attribute__((noinline)) int send_other(struct cassini_op *op)
 {
 	switch ((enum cassini_opcode)op->cmd.opcode) {
 	case CASSINI_OP_PUT:
-		return op->cmd.request_len > frame_data(op) ? bulk_put(op) : put_frame(op);
+		return cassini_ini_is_bulk(op) ? bulk_put(op) : put_frame(op);
 	case CASSINI_OP_GET:
 		return get(op);
 	case CASSINI_OP_RENDEZVOUS_PUT:

@@ -138,7 +138,9 @@ struct cassini_peer {
 	uint32_t owed;                    /* operations in @waiting */
 	LIST_ENTRY(cassini_peer) await;   /* dom->awaited while owed > 0 */
 	LIST_HEAD(, cassini_op) waiting;  /* accepted, REPLY or Get to come */
-	uint32_t ordered;                 /* unrestricted operations on regions whose data is still moving: later ones are held */
+	uint32_t ordered;                 /* bulk Puts to regions whose data is still moving: later writes in frames are held */
+	STAILQ_HEAD(, cassini_copy) chain; /* the other way round: those of it that we fetch, one after the other */
+	bool is_chain_going;
 	uint16_t paused;                  /* target: bit per lossless index at which its Puts are held back until one comes with AGAIN */
 	uint16_t held;                    /* initiator: the same at the peer, as far as its verdicts have told */
 	uint32_t refusals;                /* ... counts them */
@@ -234,6 +236,8 @@ struct cassini_cmdq {
 	LIST_HEAD(, cassini_trig) trigs;  /* all that name this queue */
 	struct cassini_trig *ready, *ready_last; /* fired, but the queue or the path was full */
 };
+/** cassini_ini_is_bulk() - Will the target fetch the data of @op, a Put? */
+bool cassini_ini_is_bulk(const struct cassini_op *op);
 /** cassini_ini_start() - Send @op's frame. 0; -EAGAIN the path is full; anything else has ended it with an event. */
 int cassini_ini_start(struct cassini_op *op);
 /** cassini_ini_sent() - work.on_sent of every operation. */
@@ -506,6 +510,7 @@ struct cassini_copy {
 	struct cassini_work work;         /* on_bulk */
 	STAILQ_ENTRY(cassini_copy) unsent; /* dom->copies: the path was full */
 	STAILQ_ENTRY(cassini_copy) order; /* pte->landing */
+	STAILQ_ENTRY(cassini_copy) chain; /* peer->chain, if is_chained */
 	struct cassini_dom *dom;
 	struct cassini_peer *peer;
 	uint32_t life;                    /* of the peer */
@@ -520,6 +525,7 @@ struct cassini_copy {
 	uint32_t region, handle;          /* the initiator's */
 	uint8_t link_op;                  /* LINK_GET, LINK_PUT */
 	bool has_slot, is_unsent, is_ordered, is_done;
+	bool is_chained, is_started;      /* writes to a region take effect in order */
 	bool is_rget;                     /* the adapter's own Get */
 	bool is_rdzv_source;
 };
@@ -535,6 +541,8 @@ bool cassini_copy_reserve(struct cassini_pte *pte);
 /** cassini_copy_new() - One that has been reserved; it refers to @le and claims a slot for @ev. cassini_copy_start(): do not look at it afterwards. */
 struct cassini_copy *cassini_copy_new(struct cassini_dom *dom, struct cassini_peer *peer, struct cassini_le *le, const struct cassini_event *ev);
 void cassini_copy_start(struct cassini_copy *c);
+/** cassini_copy_chain() - The same when all earlier ones of its peer's chain have ended. */
+void cassini_copy_chain(struct cassini_copy *c);
 /* Whose memory a rendezvous comes from; peer is NULL if that Domain is closed. */
 struct cassini_rget_src {
 	struct cassini_dom *dom;

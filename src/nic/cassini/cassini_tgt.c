@@ -17,6 +17,7 @@
  */
 
 #define ARRIVE_SLOTS 3u   /* most events of one packet: MATCH, PUT, REPLY */
+#define REGION_IDX   16u  /* writes at this pid_idx and above take effect in order; those below are messages, whose order is that of matching */
 
 /* A packet on its way through. */
 struct arrival {
@@ -237,7 +238,10 @@ static int put_bulk(struct arrival *a)
 		c->is_ordered = true;
 		STAILQ_INSERT_TAIL(&a->pte->landing, c, order);
 	}
-	cassini_copy_start(c);
+	if (a->pkt->pid_idx >= REGION_IDX && !(a->pkt->flags & CASSINI_PKTF_RESTRICTED))
+		cassini_copy_chain(c);
+	else
+		cassini_copy_start(c);
 	return 0;
 }
 
