@@ -431,6 +431,7 @@ struct cxi_rxc {
 	uint32_t buf_posted[2], buf_cnt[2];
 	bool buf_short[2];               /* a buffer could not be posted: try again */
 	bool closing;
+	bool is_plain;                   /* not closing; of one endpoint, which need not be told of unknown senders */
 	bool is_soft;                    /* went to software matching, for good */
 	bool preempts;                   /* hybrid: posting a receive may be the reason to */
 	size_t min_multi_recv;

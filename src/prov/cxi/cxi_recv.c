@@ -397,8 +397,7 @@ static inline bool quick_end(struct cxi_rx *rx, const struct cassini_event *ev)
 	struct cxi_ep *ep = r->ep;
 	fi_addr_t src;
 
-	if (unlikely(ev->rc != CASSINI_RC_OK || ev->rendezvous || ev->mlength != ev->rlength || rx->multi || rx->done || r->closing ||
-		     ep->kind == CXI_SRX || ep->source_err))
+	if (unlikely(ev->rc != CASSINI_RC_OK || ev->rendezvous || ev->mlength != ev->rlength || !rx->is_plain || !r->is_plain))
 		return false;
 	rx->msg_bits = ev->match_bits;
 	src = cxi_rx_source(ep, ev->initiator, ev->vni);
@@ -533,6 +532,7 @@ static inline __attribute__((always_inline)) struct cxi_rx *rx_get(struct cxi_ep
 	rx->flags = a->flags;
 	rx->tagged = a->tagged;
 	rx->multi = a->flags & FI_MULTI_RECV;
+	rx->is_plain = !rx->multi && !a->done;
 	rx->unlinked = rx->canceled = rx->is_stalled = rx->is_discard = false;
 	rx->rc = CASSINI_RC_OK;
 	rx->parts = 0;
