@@ -23,14 +23,18 @@ static size_t flood_len(unsigned i)
 
 static void flood_send(struct ct *c, uint8_t *mem)
 {
+	unsigned told = 0;
+
 	for (unsigned i = 0; i < FLOOD; i++) {
-		struct ct_msg m = {.call = CT_SENDDATA, .tagged = true, .tag = TAG, .data = i, .addr = c->peer, .ctx = &c->ctx[i],
-				   .mem = mem + i * 30000ul, .len = flood_len(i)};
+		bool quiet = flood_len(i) <= 192 && i % 4 < 3; /* nobody hears of these again: they must come in their place all the same */
+		struct ct_msg m = {.call = quiet ? CT_INJECTDATA : CT_SENDDATA, .tagged = true, .tag = TAG, .data = i, .addr = c->peer,
+				   .ctx = &c->ctx[i], .mem = mem + i * 30000ul, .len = flood_len(i)};
 
 		ct_fill(m.mem, m.len, i);
 		ct_send(c, &m);
+		told += !quiet;
 	}
-	for (unsigned i = 0; i < FLOOD; i++)
+	for (unsigned i = 0; i < told; i++)
 		ct_comp(c, c->txcq);
 }
 

@@ -185,7 +185,7 @@ static void shm_send__inline(void **state)
 
 static void shm_send__staged(void **state)
 {
-	run_one(20000, SHM_INLINE_MAX - 8, LINK_FRAME_MAX, 0, 0);
+	run_one(10000, SHM_INLINE_MAX - 8, LINK_FRAME_MAX, 0, 0);
 	(void)state;
 }
 
@@ -214,12 +214,12 @@ static void shm_send__shared_lane(void **state)
 	b->on_frame = check_frame;
 	for (uint16_t i = 0; i < 4; i++) {
 		a[i] = open_port(100 + i, 0);
-		flow_init(&t[i], a[i], 200, 3000, sizeof(struct msg_hdr), LINK_FRAME_MAX);
+		flow_init(&t[i], a[i], 200, 1500, sizeof(struct msg_hdr), LINK_FRAME_MAX);
 		a[i]->room.shm_budget = 1; /* from now on nothing more */
 	}
 	run_flows(t, 4, b, 0.2);
 	for (uint16_t i = 0; i < 4; i++) {
-		assert_int_equal(r.next[i], 3000);
+		assert_int_equal(r.next[i], 1500);
 		assert_int_equal(a[i]->peers[0].shm->tx_mode, SHM_TX_SHARED);
 		close_port(a[i]);
 	}
