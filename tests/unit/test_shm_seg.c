@@ -759,26 +759,6 @@ static void space__none(void **state)
 	(void)state;
 }
 
-static void space__budget_counts_all_ports(void **state)
-{
-	struct fake *f = open_port(1);
-	struct shm_space before = shm_space_get(1 << 20), after;
-	struct fake *g = open_port(2);
-
-	after = shm_space_get(1 << 20);
-	assert_int_equal(before.total, 1 << 20);
-	assert_true(after.used >= before.used + SHM_STAGE_GRANS_MIN * STAGE_GRAN);
-	after = (struct shm_space){.total = 1000, .used = 2000};
-	assert_int_equal(shm_space_lane_slots(&after), 0);
-	assert_int_equal(shm_space_stage_grans(&after), SHM_STAGE_GRANS_MIN);
-	after = (struct shm_space){.total = 1ull << 32};
-	assert_int_equal(shm_space_lane_slots(&after), SHM_SLOTS_BIG);
-	assert_int_equal(shm_space_stage_grans(&after), SHM_STAGE_GRANS_MAX);
-	close_port(f);
-	close_port(g);
-	(void)state;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -803,7 +783,6 @@ int main(void)
 		cmocka_unit_test(space__all_to_all_in_64_mb),
 		cmocka_unit_test(space__full_in_mid_run),
 		cmocka_unit_test(space__none),
-		cmocka_unit_test(space__budget_counts_all_ports),
 	};
 
 	signal(SIGPIPE, SIG_IGN);
