@@ -623,8 +623,8 @@ static inline __attribute__((always_inline)) bool quick_recv(struct cxi_ep *ep, 
 	struct cxi_rxc *r = ep->rxc;
 	struct cxi_rx *rx;
 
-	if (unlikely(r->state != CXI_RXC_ENABLED || a->flags & (FI_PEEK | FI_CLAIM | FI_DISCARD | FI_MULTI_RECV) || mt_unexp_cnt(&r->sw_unexp) ||
-		     args_check(ep, a)))
+	if (unlikely(r->state != CXI_RXC_ENABLED || r->preempts || a->flags & (FI_PEEK | FI_CLAIM | FI_DISCARD | FI_MULTI_RECV) ||
+		     mt_unexp_cnt(&r->sw_unexp) || args_check(ep, a)))
 		return false;
 	rx = rx_get(ep, a);
 	if (unlikely(!rx))
