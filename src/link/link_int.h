@@ -132,7 +132,7 @@ int port_deliver(struct link_port *p, struct link_peer *peer, enum link_kind kin
 /** port_sent() - A frame with a cookie has ended (status as link_ops.on_sent). Routes to the owner or to bulk.c by @kind. */
 void port_sent(struct link_port *p, enum link_kind kind, void *cookie, int status);
 /** port_lost() - A frame of link_direct_end() has failed. */
-void port_lost(struct link_port *p, struct link_peer *peer, const void *frame, size_t len, int status);
+void port_lost(struct link_port *p, struct link_peer *peer, uint64_t tag, const void *frame, size_t len, int status);
 /**
  * port_peer_dead() - A path found @peer gone (@status -errno): ends everything of it on every path, once.
  * A peer without nonce is as new afterwards; what its owner sends while this runs is refused with @status.
@@ -222,7 +222,7 @@ int shm_send(struct shm_peer *sp, enum link_kind kind, const void *hdr, size_t h
 int shm_send_one(struct shm_peer *sp, const void *frame, size_t len, void *cookie);
 /** shm_direct_begin() - link_direct_begin() through shared memory, shm_direct_end() its end. */
 uint8_t *shm_direct_begin(struct shm_peer *sp, size_t len);
-void shm_direct_end(struct shm_peer *sp, uint8_t *frame, size_t len);
+void shm_direct_end(struct shm_peer *sp, uint8_t *frame, size_t len, void *cookie, uint64_t tag);
 /** shm_raw_begin() - link_direct_begin() of a RAW port, shm_raw_end() its end. */
 uint8_t *shm_raw_begin(struct shm_peer *sp, size_t len);
 void shm_raw_end(struct shm_peer *sp, size_t len);

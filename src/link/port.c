@@ -338,15 +338,13 @@ uint8_t *link_direct_begin(struct link_port *p, struct link_peer *peer, size_t l
 	/* a peer with shared memory is alive, and its path is chosen */
 	if (unlikely(!peer->shm))
 		return NULL;
-	if (likely(p->cls == LINK_RELIABLE))
-		return shm_direct_begin(peer->shm, len);
-	return p->cls == LINK_RAW ? shm_raw_begin(peer->shm, len) : NULL;
+	return likely(p->cls != LINK_RAW) ? shm_direct_begin(peer->shm, len) : shm_raw_begin(peer->shm, len);
 }
 
-void link_direct_end(struct link_port *p, struct link_peer *peer, uint8_t *frame, size_t len)
+void link_direct_end(struct link_port *p, struct link_peer *peer, uint8_t *frame, size_t len, void *cookie, uint64_t tag)
 {
-	if (likely(p->cls == LINK_RELIABLE))
-		shm_direct_end(peer->shm, frame, len);
+	if (likely(p->cls != LINK_RAW))
+		shm_direct_end(peer->shm, frame, len, cookie, tag);
 	else
 		shm_raw_end(peer->shm, len);
 	p->stats.shm_tx_frames++;
@@ -400,10 +398,10 @@ void port_sent(struct link_port *p, enum link_kind kind, void *cookie, int statu
 		p->ops->on_sent(p->ctx, cookie, status);
 }
 
-void port_lost(struct link_port *p, struct link_peer *peer, const void *frame, size_t len, int status)
+void port_lost(struct link_port *p, struct link_peer *peer, uint64_t tag, const void *frame, size_t len, int status)
 {
 	p->events++;
-	p->ops->on_lost(p->ctx, peer, frame, len, status);
+	p->ops->on_lost(p->ctx, peer, tag, frame, len, status);
 }
 
 /* Top of the carrier stack. */

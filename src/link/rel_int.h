@@ -117,7 +117,7 @@ struct rel_asm {
 	struct rel_asm *next; /* hash chain */
 	uint64_t born_ns;
 	uint32_t frame, total, seg_len;
-	uint32_t got; /* bit per segment */
+	uint64_t got; /* bit per segment */
 	uint8_t seg_cnt, kind;
 	uint8_t buf[LINK_FRAME_MAX];
 };

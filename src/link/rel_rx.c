@@ -199,11 +199,11 @@ static bool seg_take(struct rel_peer *rp, uint32_t seq, const struct rel_rec_in 
 {
 	bool is_ok;
 
-	if (a->got & 1u << rec->seg_idx)
+	if (a->got & BIT(rec->seg_idx))
 		return true;
-	a->got |= 1u << rec->seg_idx;
+	a->got |= BIT(rec->seg_idx);
 	memcpy(a->buf + rec->off, rec->p, rec->len);
-	if (a->got != (uint32_t)((1ULL << a->seg_cnt) - 1))
+	if (a->got != UINT64_MAX >> (64 - a->seg_cnt))
 		return true;
 	/* out of the table first: the owner may drop the peer */
 	*asm_at(rp->win, a->frame) = a->next;

@@ -39,7 +39,7 @@
  * crc     CRC32C of the datagram with this field 0, if flag CRC is set; else 0
  */
 #define REL_MAGIC   0xb5
-#define REL_VERSION 1
+#define REL_VERSION 2
 
 enum rel_type {
 	REL_HELLO = 1, /* let us make a pair; carries our half of the nonce */
@@ -127,7 +127,7 @@ struct rel_seg {
 	le16_t total; /* bytes of the frame */
 };
 static_assert(sizeof(struct rel_seg) == 4, "no padding");
-#define REL_SEG_CNT_MAX 32
+#define REL_SEG_CNT_MAX 64
 #define REL_PAD_MAX     (REL_SEG_CNT_MAX - 1)
 
 struct rel_nak {

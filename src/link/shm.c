@@ -315,13 +315,19 @@ uint8_t *shm_direct_begin(struct shm_peer *sp, size_t len)
 	return own_reserve(sp, len);
 }
 
-void shm_direct_end(struct shm_peer *sp, uint8_t *frame, size_t len)
+void shm_direct_end(struct shm_peer *sp, uint8_t *frame, size_t len, void *cookie, uint64_t tag)
 {
-	uint32_t code = sp->pend_tail++ % SHM_PEND_CNT;
+	uint32_t code = sp->pend_tail % SHM_PEND_CNT;
 	struct shm_pend *e = &sp->pend[code];
 
+	if (cookie) { /* its owner still has the bytes */
+		inline_end(sp, LINK_K_NIC, SHM_FMT_NIC, len, cookie);
+		return;
+	}
+	sp->pend_tail++;
 	e->pos = sp->tx.pos;
-	e->direct = (uint8_t)len; /* says that the rest means nothing */
+	e->direct = (uint8_t)len; /* says that most of the rest means nothing */
+	e->owner_tag = tag;
 	for (size_t at = LANE_SLOT - LANE_WORD0; unlikely(at < len); at += LANE_SLOT)
 		memcpy(&e->word[at / LANE_SLOT], frame + at, sizeof(e->word[0]));
 	sp->s->outstanding++;

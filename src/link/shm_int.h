@@ -68,7 +68,7 @@
 #define SHM_LANE_OFF	    (SHM_CODES_OFF + SHM_BLOCK_CNT * SHM_BLOCK_CODES)
 #define SHM_STAGE_OFF	    (SHM_LANE_OFF + SHM_LANE_CNT * SHM_LANE_STRIDE)
 #define SHM_STAGE_GRANS_MAX 4096u /* 4 MiB */
-#define SHM_STAGE_GRANS_MIN 16u	  /* allocated with the segment: every frame fits, one at a time */
+#define SHM_STAGE_GRANS_MIN 32u	  /* allocated with the segment: every frame fits, one at a time */
 #define SHM_FILE_LEN                                                                               \
 	(SHM_STAGE_OFF + ALIGN_UP(SHM_STAGE_GRANS_MAX, 4096u) + SHM_STAGE_GRANS_MAX * STAGE_GRAN)
 
@@ -152,6 +152,7 @@ static_assert(SHM_U_ACK >= 2 * SHM_SLOTS_BIG,
 	      "positions in flight must be distinct in their low bits");
 static_assert(LINK_DIRECT_MAX + LANE_WORD0 <= (LINK_DIRECT_MAX / LANE_SLOT + 1) * LANE_SLOT, "struct shm_pend.word");
 static_assert(LINK_DIRECT_MAX <= SHM_INLINE_MAX && LINK_DIRECT_MAX <= UINT8_MAX, "struct shm_pend");
+static_assert(SHM_STAGE_GRANS_MIN * STAGE_GRAN >= LINK_FRAME_MAX, "every frame fits");
 static_assert(LANE_MSG_MAX <= SHM_U_LEN >> 15, "a length fits");
 static_assert(SHM_PEND_CNT == 256, "SHM_U_CODE");
 
@@ -273,7 +274,10 @@ struct shm_pend {
 	uint16_t grans; /* length of the run */
 	uint8_t kind;	/* enum link_kind */
 	uint8_t direct;	/* bytes of a frame of shm_direct_end(), which its slots keep; 0: any other */
-	void *cookie;	/* NULL: nobody waits, only the run or the slots are ours to remember */
+	union {
+		void *cookie;	/* NULL: nobody waits, only the run or the slots are ours to remember */
+		uint64_t owner_tag; /* direct */
+	};
 	/* direct: what its second and further slots begin with, which the receiver may have to clear (lane_scrub()) */
 	uint64_t word[LINK_DIRECT_MAX / LANE_SLOT];
 };

@@ -67,7 +67,7 @@ static __attribute__((noinline)) void direct_lost(struct shm_peer *sp, const str
 	memcpy(frame, slot, e->direct);
 	for (size_t at = LANE_SLOT - LANE_WORD0; at < e->direct; at += LANE_SLOT)
 		memcpy(frame + at, &e->word[at / LANE_SLOT], MIN(sizeof(e->word[0]), e->direct - at));
-	port_lost(sp->s->p, sp->peer, frame, e->direct, status);
+	port_lost(sp->s->p, sp->peer, e->owner_tag, frame, e->direct, status);
 }
 
 /* One that is acknowledged (@st: refusal code or 0), or ends with @st. */

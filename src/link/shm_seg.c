@@ -33,6 +33,7 @@
 
 #define REAP_MAX    64 /* files looked at per port that opens */
 #define NEWBORN_SEC 2  /* an unfinished file may be younger than its lock */
+#define REAPER_NAPS 500 /* of 1 ms: a reaper may stand in line for a CPU just while it holds a lock */
 
 static pthread_mutex_t g_own_mutex = PTHREAD_MUTEX_INITIALIZER; /* g_own, and shm_seg.refs of all */
 static struct shm_seg *g_own;
@@ -439,7 +440,7 @@ static bool is_owners_lock(const char *path)
 /* A new, locked, empty file at @path. g_own_mutex held. */
 static int file_create(const char *path, struct stat *st)
 {
-	for (int tries = 0; tries < 8; tries++) {
+	for (int tries = 0, naps = 0; tries < 8 && naps < REAPER_NAPS; tries++) {
 		int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 
 		if (fd < 0 && errno == EEXIST) {
@@ -447,9 +448,13 @@ static int file_create(const char *path, struct stat *st)
 				return -EADDRINUSE;
 			if (reap_one(path, true) || access(path, F_OK))
 				continue;
-			if (is_owners_lock(path))
+			if (is_owners_lock(path)) {
+				if (access(path, F_OK))
+					continue; /* it was removed before it could be judged */
 				return -EADDRINUSE;
+			}
 			nanosleep(&(struct timespec){.tv_nsec = NS_PER_MS}, NULL);
+			naps++, tries--;
 			continue;
 		}
 		if (fd < 0)

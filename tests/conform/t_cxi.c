@@ -139,7 +139,7 @@ static void cxi_sep(struct ct *c)
 			;
 		RET(-FI_EAVAIL, ret);
 		RET(1, fi_cq_readerr(s.txcq, &err, 0));
-		CHECK(err.op_context == &c->ctx[0] && err.err > 0, "error %d", err.err);
+		CHECK(err.op_context == &c->ctx[0] && err.err == FI_EIO && err.prov_errno == 26, "error %d, %d", err.err, err.prov_errno);
 	}
 	for (unsigned i = 0; c->rank && i < 300; i++)
 		drive(c, s.rxcq[0], NULL);

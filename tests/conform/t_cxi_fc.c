@@ -23,14 +23,18 @@ static size_t flood_len(unsigned i)
 
 static void flood_send(struct ct *c, uint8_t *mem)
 {
+	unsigned told = 0;
+
 	for (unsigned i = 0; i < FLOOD; i++) {
-		struct ct_msg m = {.call = CT_SENDDATA, .tagged = true, .tag = TAG, .data = i, .addr = c->peer, .ctx = &c->ctx[i],
-				   .mem = mem + i * 30000ul, .len = flood_len(i)};
+		bool quiet = flood_len(i) <= 192 && i % 4 < 3; /* nobody hears of these again: they must come in their place all the same */
+		struct ct_msg m = {.call = quiet ? CT_INJECTDATA : CT_SENDDATA, .tagged = true, .tag = TAG, .data = i, .addr = c->peer,
+				   .ctx = &c->ctx[i], .mem = mem + i * 30000ul, .len = flood_len(i)};
 
 		ct_fill(m.mem, m.len, i);
 		ct_send(c, &m);
+		told += !quiet;
 	}
-	for (unsigned i = 0; i < FLOOD; i++)
+	for (unsigned i = 0; i < told; i++)
 		ct_comp(c, c->txcq);
 }
 
@@ -182,7 +186,9 @@ static void cxi_fc_eq(struct ct *c)
 		}
 	}
 	ct_barrier(c);
-	if (c->rank)
+	if (c->rank && getenv("FI_CXI_MSG_LOSSLESS"))
+		CHECK(ct_stat(c, "soft_lossless_pauses") && !ct_stat(c, "fc_eq_full"), "no sender waited, or one was refused");
+	else if (c->rank)
 		CHECK(ct_stat(c, "fc_eq_full") && !ct_stat(c, "ee_events_dropped_ordinary_cntr_0"), "%llu times, %llu events lost",
 		      (unsigned long long)ct_stat(c, "fc_eq_full"), (unsigned long long)ct_stat(c, "ee_events_dropped_ordinary_cntr_0"));
 	ct_barrier(c);
@@ -493,6 +499,7 @@ const struct ct_test cxi_fc_tests[] = {
 	{"cxi_fc_lossless", cxi_fc_flood, FI_TAGGED, 0, 0, NULL, OFLOW LOSSLESS, "cxi", 60},
 	{"cxi_fc_lossless_software", cxi_fc_flood, FI_TAGGED, 0, 0, NULL, "FI_CXI_RX_MATCH_MODE=software" REQ LOSSLESS, "cxi", 60},
 	{"cxi_fc_eq", cxi_fc_eq, FI_TAGGED, 0, 0, NULL, NULL, "cxi", 60},
+	{"cxi_fc_lossless_eq", cxi_fc_eq, FI_TAGGED, 0, 0, NULL, "FI_CXI_MSG_LOSSLESS=1", "cxi", 60},
 	{"cxi_fc_posted", cxi_fc_posted, FI_TAGGED, 0, 0, "rx.size", "SOFTFABRIC_CXI=les=64", "cxi"},
 	{"cxi_fc_posted_hybrid", cxi_fc_posted, FI_TAGGED, 0, 0, "rx.size", "SOFTFABRIC_CXI=les=64" HYBRID, "cxi"},
 	{"cxi_rnr_retry", cxi_rnr_retry, FI_TAGGED | FI_MSG, 0, 0, NULL, NULL, "cxi"},

@@ -108,6 +108,8 @@ void tf_open(struct cassini_pte_opts opts, uint32_t slots, uint32_t les)
 	LIST_INSERT_HEAD(&t->nic.doms, &t->dom, link);
 	t->peer = (struct cassini_peer){.dom = &t->dom, .link = (void *)&t->peer, .nic = TF_NIC, .pid = TF_PID};
 	t->other = (struct cassini_peer){.dom = &t->dom, .link = (void *)&t->other, .nic = TF_NIC, .pid = TF_PID + 1};
+	STAILQ_INIT(&t->peer.chain);
+	STAILQ_INIT(&t->other.chain);
 	assert_int_equal(cassini_eq_open(lni, slots + 4, 4, &t->eq), 0);
 	assert_int_equal(cassini_pte_open(lni, t->eq, &opts, t, &t->pte), 0);
 	assert_int_equal(cassini_pte_map(t->pte, &t->dom, TF_IDX), 0);

@@ -27,6 +27,7 @@ struct item {
 	struct link_peer *peer; /* one reference */
 	void *cookie;
 	bool is_bulk, is_done, wants_verdict, is_direct;
+	uint64_t tag;
 	int verdict;
 	int op;
 	void *local;
@@ -307,7 +308,7 @@ static void item_end(struct item *it, int verdict)
 	bool is_bulk = it->is_bulk, wants = it->wants_verdict;
 
 	if (it->is_direct && verdict)
-		p->ops->on_lost(p->ctx, it->peer, it->buf, it->len, verdict);
+		p->ops->on_lost(p->ctx, it->peer, it->tag, it->buf, it->len, verdict);
 	wants &= !it->is_direct;
 	item_free(it);
 	if (!wants)
@@ -486,12 +487,14 @@ uint8_t *link_direct_begin(struct link_port *p, struct link_peer *peer, size_t l
 	return g_direct->buf;
 }
 
-void link_direct_end(struct link_port *p, struct link_peer *peer, uint8_t *frame, size_t len)
+void link_direct_end(struct link_port *p, struct link_peer *peer, uint8_t *frame, size_t len, void *cookie, uint64_t tag)
 {
 	struct item *it = item_add(p, peer, len, NULL);
 
+	must(!cookie); /* nobody has asked for it yet */
 	g_fake.directs++;
 	it->is_direct = it->wants_verdict = true;
+	it->tag = tag;
 	p->stats.tx_frames++;
 	p->stats.shm_tx_frames++;
 	memcpy(it->buf, frame, len);

@@ -127,9 +127,9 @@ FAKE uint8_t *shm_direct_begin(struct shm_peer *sp, size_t len)
 	return NULL;
 }
 
-FAKE void shm_direct_end(struct shm_peer *sp, uint8_t *frame, size_t len)
+FAKE void shm_direct_end(struct shm_peer *sp, uint8_t *frame, size_t len, void *cookie, uint64_t tag)
 {
-	(void)sp, (void)frame, (void)len;
+	(void)sp, (void)frame, (void)len, (void)cookie, (void)tag;
 }
 
 FAKE uint8_t *shm_raw_begin(struct shm_peer *sp, size_t len)

@@ -26,7 +26,7 @@ struct fake {
 	int (*on_frame)(struct fake *f, struct link_peer *peer, enum link_kind kind,
 			const struct view *v);
 	void (*on_sent)(struct fake *f, enum link_kind kind, void *cookie, int status);
-	void (*on_lost)(struct fake *f, struct link_peer *peer, const void *frame, size_t len);
+	void (*on_lost)(struct fake *f, struct link_peer *peer, uint64_t tag, const void *frame, size_t len);
 	void *ctx;
 	uint64_t rx_cnt, sent_cnt, sent_bad, lost_cnt;
 	int last_status;
@@ -81,14 +81,14 @@ void port_sent(struct link_port *p, enum link_kind kind, void *cookie, int statu
 		f->on_sent(f, kind, cookie, status);
 }
 
-void port_lost(struct link_port *p, struct link_peer *peer, const void *frame, size_t len, int status)
+void port_lost(struct link_port *p, struct link_peer *peer, uint64_t tag, const void *frame, size_t len, int status)
 {
 	struct fake *f = fake_of(p);
 
 	f->lost_cnt++;
 	f->last_status = status;
 	if (f->on_lost)
-		f->on_lost(f, peer, frame, len);
+		f->on_lost(f, peer, tag, frame, len);
 }
 
 void port_peer_dead(struct link_peer *peer, int status)

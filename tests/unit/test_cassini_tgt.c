@@ -169,6 +169,89 @@ static void cassini_put_bulk__request_events_in_order(void **state)
 	tf_close();
 }
 
+/* A bulk Put of @len bytes to region 20 by @initiator. */
+static void region_put(uint32_t initiator, uint32_t len, uint8_t flags)
+{
+	struct cassini_pkt_in pkt = tf_pkt(CASSINI_PKT_PUT_BULK, 1, len);
+
+	pkt.pid_idx = 20;
+	pkt.initiator = initiator;
+	pkt.flags = flags;
+	pkt.region = TF_REGION;
+	pkt.raddr = (uintptr_t)g_tf_src;
+	assert_int_equal(tf_send(&pkt, NULL), 0);
+}
+
+static void region_open(void)
+{
+	tf_open((struct cassini_pte_opts){0}, 32, 10);
+	tf_fill();
+	assert_int_equal(cassini_pte_map(g_tf.pte, &g_tf.dom, 20), 0);
+	tf_append(CASSINI_PRIORITY, TF_WINDOW, g_tf_dst, TF_BIG, 1, 1);
+}
+
+/* Writes to regions take effect in order: one copy after the other, of each peer. */
+static void cassini_put_bulk__one_after_the_other(void **state)
+{
+	region_open();
+	for (uint32_t i = 1; i <= 3; i++)
+		region_put(TF_PEER, 1000 * i, 0);
+	assert_int_equal(g_tf.bulk_cnt, 1);
+	region_put(CASSINI_MATCH_ID(TF_PID + 1, TF_NIC), 4000, 0);   /* another peer */
+	region_put(TF_PEER, 5000, CASSINI_PKTF_RESTRICTED); /* no order */
+	assert_int_equal(g_tf.bulk_cnt, 3);
+	tf_bulk_end(-EACCES); /* also a failure is an end */
+	assert_int_equal(tf_event(CASSINI_EV_PUT, CASSINI_RC_NO_TRANSLATION).rlength, 1000);
+	assert_int_equal(g_tf.bulk_cnt, 4);
+	assert_int_equal(g_tf.bulk[3].len, 2000);
+	tf_bulk_end(0);
+	tf_bulk_end(0);
+	assert_int_equal(g_tf.bulk_cnt, 4);
+	tf_bulk_end(0);
+	assert_int_equal(g_tf.bulk_cnt, 5);
+	assert_int_equal(g_tf.bulk[4].len, 3000);
+	tf_bulk_end(0);
+	assert_int_equal(tf_event(CASSINI_EV_PUT, CASSINI_RC_OK).rlength, 4000);
+	assert_int_equal(tf_event(CASSINI_EV_PUT, CASSINI_RC_OK).rlength, 5000);
+	assert_int_equal(tf_event(CASSINI_EV_PUT, CASSINI_RC_OK).rlength, 2000);
+	assert_int_equal(tf_event(CASSINI_EV_PUT, CASSINI_RC_OK).rlength, 3000);
+	tf_answer(5, CASSINI_PKT_REPLY);
+	tf_close();
+}
+
+/* However many wait when the peer dies or the path is full: each ends once, and the stack stays flat. */
+static void cassini_put_bulk__chain_ends_at_once(void **state)
+{
+	region_open();
+	for (uint32_t i = 1; i <= 10; i++)
+		region_put(TF_PEER, 1000 * i, 0);
+	g_tf.bulk_rc = -EHOSTUNREACH;
+	tf_bulk_end(-ETIMEDOUT);
+	for (uint32_t i = 1; i <= 10; i++)
+		assert_int_equal(tf_event(CASSINI_EV_PUT, CASSINI_RC_UNDELIVERABLE).rlength, 1000 * i);
+	assert_true(STAILQ_EMPTY(&g_tf.peer.chain));
+	g_tf.bulk_rc = -EAGAIN;
+	region_put(TF_PEER, 1, 0);
+	region_put(TF_PEER, 2, 0);
+	assert_int_equal(cassini_tgt_kick(&g_tf.dom), 0);
+	g_tf.bulk_rc = 0;
+	g_tf.bulk_sync = true;
+	assert_int_equal(cassini_tgt_kick(&g_tf.dom), 1);
+	assert_int_equal(tf_event(CASSINI_EV_PUT, CASSINI_RC_OK).rlength, 1);
+	assert_int_equal(tf_event(CASSINI_EV_PUT, CASSINI_RC_OK).rlength, 2);
+	tf_close();
+}
+
+/* The entry goes while some fly and some wait. */
+static void cassini_put_bulk__chain_and_a_closed_pte(void **state)
+{
+	region_open();
+	for (uint32_t i = 1; i <= 3; i++)
+		region_put(TF_PEER, 1000 * i, 0);
+	tf_close();
+	assert_true(STAILQ_EMPTY(&g_tf.peer.chain));
+}
+
 /* --- rendezvous --- */
 
 static void check_rget_done(unsigned answers, uint32_t len)
@@ -660,6 +743,9 @@ int main(void)
 		cmocka_unit_test(cassini_put_bulk__taken_while_it_lands),
 		cmocka_unit_test(cassini_put_bulk__lost_while_it_lands),
 		cmocka_unit_test(cassini_put_bulk__request_events_in_order),
+		cmocka_unit_test(cassini_put_bulk__one_after_the_other),
+		cmocka_unit_test(cassini_put_bulk__chain_ends_at_once),
+		cmocka_unit_test(cassini_put_bulk__chain_and_a_closed_pte),
 		cmocka_unit_test(cassini_rput__expected),
 		cmocka_unit_test(cassini_rput__truncated),
 		cmocka_unit_test(cassini_rput__unexpected),

@@ -357,7 +357,7 @@ static void tables__complete(void **state)
 	(void)state;
 	for (unsigned op = 1; op < CASSINI_PKT_NUM; op++) {
 		assert_non_null(cassini_pkt[op].name);
-		assert_true(cassini_pkt[op].hdr_len + cassini_pkt[op].payload_max <= 10240);
+		assert_true(cassini_pkt[op].hdr_len + cassini_pkt[op].payload_max <= 18688);
 	}
 	for (unsigned d = 0; d < CASSINI_DROP_NUM; d++)
 		assert_non_null(cassini_drop_name[d]);

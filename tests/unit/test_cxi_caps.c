@@ -240,6 +240,122 @@ static void flow_control__on_and_off(void **state)
 	}
 }
 
+/* A scalable endpoint with two receive contexts, flow control being on in the first only. */
+struct sep {
+	struct fid_ep *ep, *tx, *rx[2];
+	struct fid_cq *tx_cq, *rx_cq[2];
+	struct fid_av *av; /* entry 0: itself */
+};
+
+static void sep_open(struct sep *s, const struct cxi_fix *f)
+{
+	struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_TAGGED};
+	struct fi_av_attr av_attr = {.rx_ctx_bits = 1};
+	struct cxi_addr self;
+	size_t len = sizeof(self);
+
+	f->info->ep_attr->tx_ctx_cnt = 1;
+	f->info->ep_attr->rx_ctx_cnt = 2;
+	assert_int_equal(fi_av_open(f->domain, &av_attr, &s->av, NULL), 0);
+	assert_int_equal(fi_scalable_ep(f->domain, f->info, &s->ep, NULL), 0);
+	assert_int_equal(fi_scalable_ep_bind(s->ep, &s->av->fid, 0), 0);
+	assert_int_equal(fi_cq_open(f->domain, &cq_attr, &s->tx_cq, NULL), 0);
+	assert_int_equal(fi_tx_context(s->ep, 0, f->info->tx_attr, &s->tx, NULL), 0);
+	assert_int_equal(fi_ep_bind(s->tx, &s->tx_cq->fid, FI_TRANSMIT), 0);
+	for (int i = 0; i < 2; i++) {
+		bool on = !i;
+
+		assert_int_equal(fi_cq_open(f->domain, &cq_attr, &s->rx_cq[i], NULL), 0);
+		assert_int_equal(fi_rx_context(s->ep, i, f->info->rx_attr, &s->rx[i], NULL), 0);
+		assert_int_equal(fi_setopt(&s->rx[i]->fid, FI_OPT_ENDPOINT, FI_OPT_CXI_SET_RX_FLOW_CONTROL, &on, 1), 0);
+		assert_int_equal(fi_ep_bind(s->rx[i], &s->rx_cq[i]->fid, FI_RECV), 0);
+	}
+	assert_int_equal(fi_enable(s->ep), 0);
+	assert_int_equal(fi_enable(s->tx), 0);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(fi_enable(s->rx[i]), 0);
+	assert_int_equal(fi_getname(&s->ep->fid, &self, &len), 0);
+	assert_int_equal(fi_av_insert(s->av, &self, 1, NULL, 0, NULL), 1);
+}
+
+static void sep_close(struct sep *s)
+{
+	assert_int_equal(fi_close(&s->tx->fid) | fi_close(&s->rx[0]->fid) | fi_close(&s->rx[1]->fid) | fi_close(&s->ep->fid), 0);
+	assert_int_equal(fi_close(&s->tx_cq->fid) | fi_close(&s->rx_cq[0]->fid) | fi_close(&s->rx_cq[1]->fid) | fi_close(&s->av->fid), 0);
+}
+
+/* @cnt sends end, well or not. Return: how many not. */
+static unsigned sends_failed(const struct sep *s, unsigned cnt)
+{
+	uint64_t until = clk_now_ns(NULL) + 20 * NS_PER_SEC;
+	struct fi_cq_err_entry err = {0};
+	struct fi_cq_tagged_entry entry;
+	unsigned failed = 0;
+
+	while (cnt) {
+		ssize_t ret = fi_cq_read(s->tx_cq, &entry, 1);
+
+		assert_true(clk_now_ns(NULL) < until);
+		cnt -= ret != -FI_EAGAIN;
+		if (ret != -FI_EAVAIL)
+			continue;
+		assert_int_equal(fi_cq_readerr(s->tx_cq, &err, 0), 1);
+		failed++;
+	}
+	return failed;
+}
+
+/* The next message of context @i. */
+static void recv_one(const struct sep *s, int i, char *buf)
+{
+	uint64_t until = clk_now_ns(NULL) + 20 * NS_PER_SEC;
+	struct fi_cq_tagged_entry entry;
+
+	while (fi_recv(s->rx[i], buf, 8, NULL, FI_ADDR_UNSPEC, NULL) == -FI_EAGAIN) {
+		fi_cq_read(s->rx_cq[i], NULL, 0);
+		assert_true(clk_now_ns(NULL) < until);
+	}
+	while (fi_cq_read(s->rx_cq[i], &entry, 1) == -FI_EAGAIN) {
+		fi_cq_read(s->tx_cq, NULL, 0);
+		assert_true(clk_now_ns(NULL) < until);
+	}
+}
+
+static void flow_control__of_one_context(void **state)
+{
+	uint64_t until = clk_now_ns(NULL) + 20 * NS_PER_SEC;
+	struct fi_cq_tagged_entry entry;
+	unsigned failed;
+	struct cxi_fix f;
+	struct sep s;
+	char buf[8];
+
+	(void)state;
+	room("svc=1:les=40");
+	cxi_fix_open(&f);
+	sep_open(&s, &f);
+	/* the second one first: what finds no room there fails, and nothing is disabled */
+	for (int i = 0; i < 60; i++)
+		assert_int_equal(fi_send(s.tx, "abc", 4, NULL, fi_rx_addr(0, 1, 1), NULL), 0);
+	failed = sends_failed(&s, 60);
+	assert_true(failed > 0 && failed < 60);
+	assert_int_equal(counter(&f, "soft_pte_disabled"), 0);
+	/* there is none for the first either, but there a message waits for it */
+	assert_int_equal(fi_send(s.tx, "xyz", 4, NULL, fi_rx_addr(0, 0, 1), NULL), 0);
+	while (!counter(&f, "soft_pte_disabled")) {
+		assert_int_equal(fi_cq_read(s.tx_cq, &entry, 1), -FI_EAGAIN);
+		assert_true(clk_now_ns(NULL) < until);
+	}
+	for (unsigned i = failed; i < 60; i++)
+		recv_one(&s, 1, buf);
+	assert_string_equal(buf, "abc");
+	recv_one(&s, 0, buf);
+	assert_string_equal(buf, "xyz");
+	assert_int_equal(sends_failed(&s, 1), 0);
+	sep_close(&s);
+	cxi_fix_close(&f);
+}
+
 /* FI_PROTO_CXI_RNR with FI_CXI_TRUNC_OK: less room than message is no error, and says so. */
 static void trunc_ok__is_a_flag(void **state)
 {
@@ -323,6 +439,7 @@ int main(void)
 		cmocka_unit_test(caps__deferred_work),
 		cmocka_unit_test(two_adapters__speak_to_each_other),
 		cmocka_unit_test(flow_control__on_and_off),
+		cmocka_unit_test(flow_control__of_one_context),
 		cmocka_unit_test(trunc_ok__is_a_flag),
 		cmocka_unit_test(set_val__rnr_retry_time),
 	};

@@ -52,7 +52,7 @@ static int direct_taken(struct fake *f, struct link_peer *peer, enum link_kind k
 	return (int)h.refuse;
 }
 
-static void direct_lost(struct fake *f, struct link_peer *peer, const void *frame, size_t len)
+static void direct_lost(struct fake *f, struct link_peer *peer, uint64_t tag, const void *frame, size_t len)
 {
 	struct direct_run *d = f->ctx;
 	const uint8_t *p = frame;
@@ -61,6 +61,7 @@ static void direct_lost(struct fake *f, struct link_peer *peer, const void *fram
 	(void)peer;
 	memcpy(&h, p, sizeof(h));
 	assert_int_equal(h.len, len);
+	assert_int_equal(tag, h.seq + 0x500000000ULL);
 	assert_int_equal(f->last_status, d->refused[h.seq % 4096]);
 	assert_int_equal(h.refuse, f->last_status);
 	for (uint32_t i = sizeof(h); i < len; i++)
@@ -97,7 +98,7 @@ static void shm_direct__lost_ones_show_their_bytes(void **state)
 			memcpy(p, &h, sizeof(h));
 			for (uint32_t i = sizeof(h); i < h.len; i++)
 				p[i] = byte_at(h.seq, i);
-			shm_direct_end(fake_peer(a, &to)->shm, p, h.len);
+			shm_direct_end(fake_peer(a, &to)->shm, p, h.len, NULL, h.seq + 0x500000000ULL);
 			d->sent++;
 		}
 	}

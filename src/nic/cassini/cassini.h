@@ -192,7 +192,7 @@ struct cassini_event {
 	bool nic_auto;          /* STATE_CHANGE: the adapter did it, no command */
 	uint8_t atomic_op, atomic_type;
 	uint16_t vni;
-	uint16_t le_used_pct;   /* target events: LEs in use of the service's, in percent (lpe_stat) */
+	uint32_t le_used;       /* target events: LEs of the service's in use (lpe_stat) */
 	uint32_t initiator;     /* match id of who sent it */
 	uint32_t mlength, rlength; /* bytes moved, bytes asked; ACK and REPLY: what was asked. Rendezvous: PUT the eager bytes, REPLY the rest */
 	uint64_t user_ptr;      /* ACK, REPLY, SEND: of the command; target events: of the list entry */
@@ -294,8 +294,15 @@ struct cassini_cmd {
 	void *fetch_addr;                  /* FETCHING_ATOMIC: where the old value goes */
 };
 
+struct cassini_quick;
 struct cassini_cmdq_attr {
 	uint32_t depth;                    /* commands that have not ended */
+	/*
+	 * A Put of cassini_put_quick() has failed with @rc: it is shown as it was given, for this call only. Lock held, in a poll of its Domain. It may
+	 * post commands, but not poll. NULL: there are none.
+	 */
+	void (*on_lost)(void *ctx, const struct cassini_quick *lost, uint8_t rc);
+	void *ctx;
 	struct cassini_cp *cp;
 	bool has_trig;                     /* triggered commands may be posted */
 };
@@ -312,6 +319,26 @@ void cassini_cmdq_set_cp(struct cassini_cmdq *cq, struct cassini_cp *cp);
  * Return: 0; -EAGAIN the queue, the EQ or the path is full, nothing happened; -EINVAL malformed (logged); -EACCES VNI of dom is not the profile's.
  */
 int cassini_post(struct cassini_cmdq *cq, const struct cassini_cmd *cmd);
+/* A short Put: all that a message needs. */
+struct cassini_quick {
+	struct cassini_dom *dom;
+	const void *buf;
+	uint64_t match_bits, header_data;
+	uint64_t seq;                      /* the caller's, 48 bits, to know it again if it is lost; not of one with an ACK */
+	uint32_t nic, len;                 /* at most CASSINI_IDC_MAX bytes */
+	uint16_t pid;
+	uint8_t pid_idx;
+};
+/**
+ * cassini_put_quick() - The quick way of cassini_post() for an inline Put that is to make an event only if it fails: straight into the memory of a peer on
+ * this host that has taken one there before, in order with the commands of @cq. It takes no place in the queue; its failure is told by on_lost.
+ * Return: sent; false: nothing has happened, not to this peer or not now, cassini_post() knows more.
+ */
+bool cassini_put_quick(struct cassini_cmdq *cq, const struct cassini_quick *quick);
+/** cassini_put_quick_ack() - The same with an ACK event in @eq, as of any command; it takes its place in the queue, and on_lost does not hear of it. */
+bool cassini_put_quick_ack(struct cassini_cmdq *cq, const struct cassini_quick *quick, struct cassini_eq *eq, uint64_t user_ptr);
+/** cassini_quick_is_idle() - No quick Put of @dom can fail any more. */
+bool cassini_quick_is_idle(const struct cassini_dom *dom);
 /** cassini_fence() - Commands posted from now on start when all earlier ones of @cq have ended. Return: 0; -EAGAIN. */
 int cassini_fence(struct cassini_cmdq *cq);
 void cassini_doorbell(struct cassini_cmdq *cq);
@@ -381,6 +408,16 @@ struct cassini_le_attr {
  * Return: 0; -EAGAIN the EQ has no slot for what may follow, nothing happened; -EINVAL (logged).
  */
 int cassini_append(struct cassini_pte *pte, const struct cassini_le_attr *attr, struct cassini_le **le);
+/* What most entries are: PRIORITY; MANAGE_LOCAL, OP_PUT, USE_ONCE, UNRESTRICTED_*_RO; no LINK and no UNLINK event. */
+struct cassini_once {
+	void *start;
+	uint64_t length;
+	uint64_t match_bits, ignore_bits;
+	uint64_t user_ptr;
+	uint32_t match_id;
+};
+/** cassini_append_once() - cassini_append() of such an entry, the quick way. Return: NULL: nothing happened, cassini_append() knows more. */
+struct cassini_le *cassini_append_once(struct cassini_pte *pte, const struct cassini_once *once);
 /** cassini_unlink() - UNLINK event: OK, or ENTRY_NOT_FOUND if it was used up first. @user_ptr and @list name the entry. 0; -EAGAIN. */
 int cassini_unlink(struct cassini_pte *pte, enum cassini_list list, uint64_t user_ptr, struct cassini_le *le);
 /**

@@ -15,9 +15,10 @@
  * A command that nothing holds back goes out inside of cassini_post(); the link keeps the order from there on. What must wait stands in cq->held, and
  * then everything behind it does too:
  *
- *   fence          is_fence: all commands before it have ended (nothing of the queue is under way)
+ *   fence          is_fence: all commands before it have ended (nothing of the queue is under way, nor any quick Put)
  *   ordered write  is_ordered: an unrestricted write to a region, while a bulk Put of this Domain to the same peer still moves (peer->ordered);
- *                  the target fetches that one's data later than the frames that come after it, so this is the only place where order can be kept
+ *                  the target fetches that one's data later than the frames that come after it, so this is the only place where order can be kept.
+ *                  Another bulk Put need not wait: the target fetches one after the other (cassini_copy_chain())
  *   full path      the link had no room when the queue was worked off; a command that meets a full path with nothing held is refused instead
  *   lossless       the target's PTE has no room for messages and lets its senders wait (peer->held); what it has sent back stands first, in order
  *
@@ -182,6 +183,7 @@ static __attribute__((cold, noinline)) bool is_paused(const struct cassini_op *o
 	now_ns = link_now_ns(peer->dom->nic->node);
 	if (now_ns < peer->resume_ns)
 		return true;
+	u.found = !cassini_quick_is_idle(peer->dom);
 	slab_foreach(&peer->dom->ops, look_under_way, &u);
 	if (u.found)
 		peer->resume_ns = now_ns + LOOK_NS;
@@ -221,10 +223,22 @@ void cassini_cmdq_pause(struct cassini_op *op)
 	cassini_cmdq_watch(cq);
 }
 
-/* Must @op, new or first of the held ones, wait for something else than the path? */
-static inline bool is_blocked(const struct cassini_op *op, uint32_t under_way)
+/* Have all quick Puts ended? They are counted by Domain only. */
+static bool has_quick(const struct cassini_cmdq *cq)
 {
-	return (op->is_fence && under_way) || (op->is_ordered && op->peer->ordered) || (unlikely(op->peer->held) && is_paused(op));
+	struct cassini_dom *dom;
+
+	LIST_FOREACH(dom, &cq->lni->nic->doms, link)
+		if (!cassini_quick_is_idle(dom))
+			return true;
+	return false;
+}
+
+/* Must @op, new or first of the held ones, wait for something else than the path? */
+static inline bool is_blocked(const struct cassini_cmdq *cq, const struct cassini_op *op, uint32_t under_way)
+{
+	return (op->is_fence && (under_way || has_quick(cq))) ||
+	       (op->is_ordered && op->peer->ordered && !cassini_ini_is_bulk(op)) || (unlikely(op->peer->held) && is_paused(op));
 }
 
 static int kick_one(struct cassini_cmdq *cq)
@@ -232,7 +246,7 @@ static int kick_one(struct cassini_cmdq *cq)
 	struct cassini_op *op;
 	int n = 0;
 
-	while ((op = STAILQ_FIRST(&cq->held)) && !is_blocked(op, cq->used - cq->held_cnt)) {
+	while ((op = STAILQ_FIRST(&cq->held)) && !is_blocked(cq, op, cq->used - cq->held_cnt)) {
 		unhold(cq, op);
 		if (cassini_ini_start(op)) {
 			STAILQ_INSERT_HEAD(&cq->held, op, held);
@@ -260,23 +274,6 @@ int cassini_cmdq_kick(struct cassini_dom *dom)
 
 /* --- posting --- */
 
-/* The peer that @cmd goes to. -EAGAIN for want of memory; -ENETUNREACH. */
-static inline int peer_of(struct cassini_cmdq *cq, const struct cassini_cmd *cmd, struct cassini_peer **out)
-{
-	struct cassini_peer *last = cq->last;
-	int rc;
-
-	if (likely(last && last->pid == cmd->pid && last->nic == cmd->nic && last->dom == cmd->dom && last->link)) {
-		*out = last;
-		return 0;
-	}
-	rc = cassini_peer_get(cmd->dom, cmd->nic, cmd->pid, out);
-	if (rc)
-		return rc == -ENOMEM ? -EAGAIN : rc;
-	cq->last = *out;
-	return 0;
-}
-
 static int slots_claim(const struct cassini_cmd *cmd, bool *owes_send)
 {
 	int rc = cassini_eq_claim(cmd->eq);
@@ -300,7 +297,7 @@ static inline void op_fill(struct cassini_op *op, struct cassini_cmdq *cq, const
 	op->cq = cq;
 	op->region = 0;
 	op->state = CASSINI_OPS_HELD;
-	op->is_fence = op->is_moving = op->in_rdzv = op->is_again = false;
+	op->is_fence = op->is_moving = op->in_rdzv = op->is_bulk = op->is_again = op->is_lost = false;
 	op->refusal = 0;
 	op->is_ordered = is_ordered_write(cmd);
 	__builtin_memcpy(&op->cmd, cmd, offsetof(struct cassini_cmd, atomic_op));
@@ -318,8 +315,8 @@ static inline int launch(struct cassini_cmdq *cq, struct cassini_op *op)
 	bool is_restricted = op->cmd.flags & CASSINI_CMD_RESTRICTED;
 
 	if (unlikely(cq->fence_next))
-		op->is_fence = cq->used > 1;
-	if (unlikely(is_blocked(op, cq->used - cq->held_cnt - 1) || (cq->held_cnt && (!is_restricted || cq->held_fences || op->is_fence)))) {
+		op->is_fence = cq->used > 1 || has_quick(cq);
+	if (unlikely(is_blocked(cq, op, cq->used - cq->held_cnt - 1) || (cq->held_cnt && (!is_restricted || cq->held_fences || op->is_fence)))) {
 		hold(cq, op);
 		return 0;
 	}
@@ -349,7 +346,7 @@ int cassini_post(struct cassini_cmdq *cq, const struct cassini_cmd *cmd)
 		return rc;
 	if (unlikely(cq->used >= cq->depth))
 		return -EAGAIN;
-	rc = peer_of(cq, cmd, &peer);
+	rc = cassini_cmdq_peer(cq, dom, cmd->nic, cmd->pid, &peer);
 	if (unlikely(rc && rc != -ENETUNREACH))
 		return -EAGAIN;
 	if (unlikely(slots_claim(cmd, &owes_send)))
@@ -383,7 +380,7 @@ err_unclaim:
 int cassini_fence(struct cassini_cmdq *cq)
 {
 	lock_assert_held(cq->lni->nic->open.lock);
-	cq->fence_next = cq->used > 0;
+	cq->fence_next = true;
 	return 0;
 }
 
@@ -396,6 +393,19 @@ void cassini_doorbell(struct cassini_cmdq *cq)
 }
 
 /* --- the queue --- */
+
+static uint16_t id_get(struct cassini_lni *lni)
+{
+	struct cassini_cmdq *cq;
+
+	do {
+		lni->next_cmdq++;
+		LIST_FOREACH(cq, &lni->cmdqs, all)
+			if (cq->id == lni->next_cmdq)
+				break;
+	} while (cq);
+	return lni->next_cmdq;
+}
 
 int cassini_cmdq_open(struct cassini_lni *lni, const struct cassini_cmdq_attr *attr, struct cassini_cmdq **out)
 {
@@ -419,6 +429,9 @@ int cassini_cmdq_open(struct cassini_lni *lni, const struct cassini_cmdq_attr *a
 	cq->cp = attr->cp;
 	cq->depth = attr->depth;
 	cq->has_trig = attr->has_trig;
+	cq->on_lost = attr->on_lost;
+	cq->ctx = attr->ctx;
+	cq->id = id_get(lni);
 	STAILQ_INIT(&cq->held);
 	LIST_INIT(&cq->trigs);
 	LIST_INSERT_HEAD(&lni->cmdqs, cq, all);
@@ -497,11 +510,12 @@ void cassini_cmdq_set_cp(struct cassini_cmdq *cq, struct cassini_cp *cp)
 {
 	lock_assert_held(cq->lni->nic->open.lock);
 	cq->cp = cp;
+	cq->last = NULL;
 }
 
 uint32_t cassini_cmdq_free(const struct cassini_cmdq *cq)
 {
-	return cq->depth - cq->used;
+	return cq->depth - MIN(cq->used, cq->depth); /* lost quick Puts may be there besides */
 }
 
 bool cassini_cmdq_is_idle(const struct cassini_cmdq *cq)

@@ -64,7 +64,7 @@ void cassini_tgt_report(const struct cassini_le *le, struct cassini_event *ev, u
 		if (claimed)
 			cassini_eq_unclaim(le->pte->eq);
 	} else {
-		ev->le_used_pct = cassini_le_used_pct(le->pte);
+		ev->le_used = cassini_le_used(le->pte);
 		cassini_eq_push(le->pte->eq, ev, claimed);
 	}
 	if (unlikely(is_counted(le, ev)))
@@ -225,7 +225,29 @@ static void rget_finish(struct cassini_copy *c)
 	copy_free(c);
 }
 
-static void copy_end(struct cassini_copy *c, int status)
+/* Bulk Puts to regions: one after the other, so that they take effect in order. Flat however many end at once. */
+static void chain_go(struct cassini_peer *peer)
+{
+	struct cassini_copy *c;
+
+	if (peer->is_chain_going)
+		return;
+	peer->is_chain_going = true;
+	while ((c = STAILQ_FIRST(&peer->chain)) && !c->is_started) {
+		c->is_started = true;
+		cassini_copy_start(c);
+	}
+	peer->is_chain_going = false;
+}
+
+void cassini_copy_chain(struct cassini_copy *c)
+{
+	c->is_chained = true;
+	STAILQ_INSERT_TAIL(&c->peer->chain, c, chain);
+	chain_go(c->peer);
+}
+
+static void copy_finish(struct cassini_copy *c, int status)
 {
 	c->ev.rc = status_rc(status);
 	if (!status && c->link_op == LINK_GET)
@@ -245,12 +267,25 @@ static void copy_end(struct cassini_copy *c, int status)
 	}
 }
 
+static void copy_end(struct cassini_copy *c, int status)
+{
+	struct cassini_peer *peer = c->is_chained ? c->peer : NULL;
+
+	if (peer)
+		STAILQ_REMOVE(&peer->chain, c, cassini_copy, chain);
+	copy_finish(c, status);
+	if (peer)
+		chain_go(peer);
+}
+
 /* Return: 0 it flies; -EAGAIN; else it has failed, with that. Once it flies it may have ended: do not look at @c. */
 static int copy_issue(struct cassini_copy *c)
 {
 	struct cassini_peer *peer = c->peer;
 	int rc;
 
+	if (c->dom->closing)
+		return -ECANCELED;
 	if (!peer->link || peer->life != c->life)
 		return -EHOSTUNREACH;
 	rc = link_bulk(c->dom->port, peer->link, c->link_op, c->local, c->len, c->raddr, c->region, &c->work);
@@ -343,6 +378,8 @@ static void copy_orphan(void *obj, void *arg)
 	} else if (c->is_unsent) {
 		STAILQ_REMOVE(&c->dom->copies, c, cassini_copy, unsent);
 		c->is_unsent = false;
+		copy_end(c, -ECANCELED);
+	} else if (c->is_chained && !c->is_started) {
 		copy_end(c, -ECANCELED);
 	}
 }

@@ -31,11 +31,6 @@ static inline uint32_t taken(const struct cassini_eq_int *e)
 	return e->pub.wr - e->pub.rd + e->claimed;
 }
 
-static inline bool has_room(const struct cassini_eq_int *e, uint32_t n)
-{
-	return (uint64_t)taken(e) + e->fc_slots + n <= e->slots;
-}
-
 int cassini_eq_open(struct cassini_lni *lni, uint32_t slots, uint32_t fc_slots, struct cassini_eq **out)
 {
 	uint32_t ring_cnt = (uint32_t)roundup_pow2(slots);
@@ -122,7 +117,7 @@ bool cassini_eq_push(struct cassini_eq *eq, const struct cassini_event *ev, bool
 	if (claimed) {
 		assert(e->claimed);
 		e->claimed--;
-	} else if (unlikely(!has_room(e, 1))) {
+	} else if (unlikely(!cassini_eq_room(eq, 1))) {
 		return drop(e);
 	}
 	eq->ring[eq->wr++ & eq->mask] = *ev;
@@ -144,5 +139,5 @@ bool cassini_eq_push_fc(struct cassini_eq *eq, const struct cassini_event *ev)
 
 bool cassini_eq_has_room(const struct cassini_eq *eq, uint32_t n)
 {
-	return !eq || has_room(eq_int(eq), n);
+	return !eq || cassini_eq_room(eq, n);
 }

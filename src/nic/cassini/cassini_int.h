@@ -24,6 +24,7 @@
  *
  * File by file (each frame's life out and in can be read in this order):
  *   cassini_cmdq.c  commands in: checks, queues, fences, ordering holds      cassini_ini.c   an operation's life: frame, verdict, reply, event
+ *   cassini_quick.c  short Puts to peers on this host, past the queue
  *   cassini_wire.c  formats and door                                         cassini_dom.c   Domain, port, peers, dispatch of frames
  *   cassini_tgt.c   a packet's life at the target      cassini_copy.c  events, answers, bulk copies, rendezvous
  *   cassini_match.c  the four lists and their rules, nothing else
@@ -77,6 +78,7 @@ struct cassini_lni {
 	uint32_t id;
 	uint32_t used[CASSINI_RSRC_NUM];
 	LIST_HEAD(, cassini_cmdq) cmdqs;  /* all that are open */
+	uint16_t next_cmdq;
 	struct cassini_cp cp[CASSINI_LCID_MAX];
 	LIST_HEAD(, cassini_pte) waiting; /* PTEs with an unfinished run */
 };
@@ -93,6 +95,7 @@ struct cassini_dom {
 	struct link_port *port;
 	uint16_t vni, pid;
 	uint32_t match_id;                /* as initiator */
+	uint64_t put_word;                /* what the header of a plain Put to us begins with, pid_idx 0 */
 	bool closing, is_polling;
 	struct cassini_pte *pte[CASSINI_PID_IDX_CNT];
 	struct slab ops;                  /* struct cassini_op; its ids are the handles on the wire */
@@ -117,14 +120,19 @@ struct cassini_peer {
 	uint32_t life;                    /* counts cassini_peer_gone() */
 	uint32_t nic;
 	uint16_t pid;
+	uint32_t match_id;                /* of both */
+	uint64_t put_word;                /* as the Domain's, of a Put to it */
 	uint32_t owed;                    /* operations in @waiting */
 	LIST_ENTRY(cassini_peer) await;   /* dom->awaited while owed > 0 */
 	LIST_HEAD(, cassini_op) waiting;  /* accepted, REPLY or Get to come */
-	uint32_t ordered;                 /* unrestricted operations on regions whose data is still moving: later ones are held */
+	uint32_t ordered;                 /* bulk Puts to regions whose data is still moving: later writes in frames are held */
+	STAILQ_HEAD(, cassini_copy) chain; /* the other way round: those of it that we fetch, one after the other */
+	bool is_chain_going;
 	uint16_t paused;                  /* target: bit per lossless index at which its Puts are held back until one comes with AGAIN */
 	uint16_t held;                    /* initiator: the same at the peer, as far as its verdicts have told */
 	uint32_t refusals;                /* ... counts them */
 	uint64_t resume_ns;               /* ... when to try again */
+	uint32_t took;                    /* bit per pid_idx below 32: it has taken a Put of ours, and refused none since */
 	bool ping_out;
 	bool has_spoken;                  /* a frame of it came since the last look of the watch */
 	uint32_t nonce;                   /* incarnation behind @link, as far as known; 0: not */
@@ -175,9 +183,12 @@ struct cassini_op {
 	bool is_ordered;                  /* an unrestricted write to a region: waits for peer->ordered */
 	bool is_moving;                   /* counted in peer->ordered */
 	bool in_rdzv;
+	bool is_bulk;                     /* its data moves by a copy of the target's, not in a frame */
 	bool owes_send;                   /* a slot is claimed for its SEND event */
 	bool is_again;                    /* under way as the first after a pause: CASSINI_CMD_AGAIN */
 	uint8_t rc, list;                 /* of a REPLY that overtook the verdict */
+	bool is_lost;                     /* a quick Put that a lossless PTE held back: makes no event, a failure is told by cq->on_lost */
+	uint64_t lost_seq;                /* its number */
 	uint32_t refusal;                 /* peer->refusals when a lossless PTE first held it back; 0: never */
 	struct cassini_cmd cmd;           /* as posted; from atomic_op on for atomics only */
 	STAILQ_ENTRY(cassini_op) held;    /* cq->held */
@@ -194,15 +205,20 @@ struct cassini_cmdq {
 	LIST_ENTRY(cassini_cmdq) link;    /* watched_by->cmdqs while something waits */
 	struct cassini_dom *watched_by;
 	struct cassini_dom *bell;         /* has frames that wait for the doorbell (MORE) */
-	struct cassini_peer *last;        /* whom the last command went to: mostly the next one's, too */
+	struct cassini_peer *last;        /* whom the last command went to, under this profile, or NULL: mostly the next one's, too */
 	STAILQ_HEAD(, cassini_op) held;   /* in order: behind a fence, an ordered copy, or a full path */
 	uint32_t depth, used;             /* commands that have not ended */
+	uint16_t id;                      /* in the LNI, while it is open: in the tag of its quick Puts */
+	void (*on_lost)(void *ctx, const struct cassini_quick *lost, uint8_t rc);
+	void *ctx;
 	uint32_t held_cnt, held_fences;   /* of which held; of which begin behind a fence */
 	bool has_trig;
 	bool fence_next;                  /* cassini_fence() came, and no command since */
 	LIST_HEAD(, cassini_trig) trigs;  /* all that name this queue */
 	struct cassini_trig *ready, *ready_last; /* fired, but the queue or the path was full */
 };
+/** cassini_ini_is_bulk() - Will the target fetch the data of @op, a Put? */
+bool cassini_ini_is_bulk(const struct cassini_op *op);
 /** cassini_ini_start() - Send @op's frame. 0; -EAGAIN the path is full; anything else has ended it with an event. */
 int cassini_ini_start(struct cassini_op *op);
 /** cassini_ini_sent() - work.on_sent of every operation. */
@@ -233,6 +249,39 @@ int cassini_cmd_check(const struct cassini_cmdq *cq, const struct cassini_cmd *c
  * to @dom or its peers but the frames that the link has, and these end, CANCELED too, in link_port_close().
  */
 void cassini_ini_close(struct cassini_dom *dom);
+/** cassini_put_word() - What the header of a plain Put to pid_idx 0 of (@vni, @pid) begins with, as a number. */
+static inline uint64_t cassini_put_word(uint16_t vni, uint16_t pid)
+{
+	return (CASSINI_WIRE_VERSION << 4 | CASSINI_PKT_PUT) | (uint64_t)vni << 32 | (uint64_t)pid << 48;
+}
+#define CASSINI_PUT_IDX_SHIFT 16 /* of pid_idx in that word */
+/** cassini_quick_fail() - @op, is_lost, ends with @rc. */
+void cassini_quick_fail(const struct cassini_op *op, uint8_t rc);
+/** cassini_quick_lost() - link_ops.on_lost. */
+void cassini_quick_lost(void *ctx, struct link_peer *from, uint64_t tag, const void *frame, size_t len, int status);
+/** cassini_peer_took() - An answer to a Put to @pid_idx of @peer. */
+static inline void cassini_peer_took(struct cassini_peer *peer, unsigned pid_idx, bool has_taken)
+{
+	uint32_t bit = pid_idx < 32 ? 1u << pid_idx : 0;
+
+	peer->took = has_taken ? peer->took | bit : peer->took & ~bit;
+}
+/** cassini_cmdq_peer() - The peer at (@nic, @pid) of @dom, which is mostly whom @cq's last command went to. 0; -EAGAIN for want of memory; -ENETUNREACH. */
+static inline int cassini_cmdq_peer(struct cassini_cmdq *cq, struct cassini_dom *dom, uint32_t nic, uint16_t pid, struct cassini_peer **out)
+{
+	struct cassini_peer *last = cq->last;
+	int rc;
+
+	if (likely(last && last->pid == pid && last->nic == nic && last->dom == dom && last->link)) {
+		*out = last;
+		return 0;
+	}
+	rc = cassini_peer_get(dom, nic, pid, out);
+	if (rc)
+		return rc == -ENOMEM ? -EAGAIN : rc;
+	cq->last = *out;
+	return 0;
+}
 /** cassini_cmdq_kick() - Try held commands of @dom again; called by every poll. Return: commands started. */
 int cassini_cmdq_kick(struct cassini_dom *dom);
 /** cassini_status_rc() - Return code for a link status: 0 OK; > 0 a verdict; < 0 UNDELIVERABLE, or CANCELED when it was us. */
@@ -271,8 +320,14 @@ static inline struct cassini_event *cassini_eq_slot(struct cassini_eq *eq)
 	((struct cassini_eq_int *)eq)->claimed--;
 	return &eq->ring[eq->wr++ & eq->mask];
 }
-/** cassini_eq_has_room() - Can @n target events be appended? */
+/** cassini_eq_has_room() - Can @n target events be appended? NULL: true. */
 bool cassini_eq_has_room(const struct cassini_eq *eq, uint32_t n);
+static inline bool cassini_eq_room(const struct cassini_eq *eq, uint32_t n) /* the same of an EQ that is there */
+{
+	const struct cassini_eq_int *e = (const struct cassini_eq_int *)eq;
+
+	return (uint64_t)(eq->wr - eq->rd) + e->claimed + e->fc_slots + n <= e->slots;
+}
 
 
 /* A triggered list entry: waits on a CT, then in nic->fired, then perhaps in its queue's ready list. */
@@ -312,6 +367,7 @@ struct cassini_le {
 	struct cassini_le_attr attr;
 	uint64_t offset;                  /* MANAGE_LOCAL: bytes used */
 	uint32_t busy;                    /* copies in flight into or out of it */
+	bool is_plain;                    /* takes one Put and asks for no more than its event: most receives are so */
 	bool linked;                      /* else unlinked and only waiting for @busy */
 	bool is_unlinking;                /* UNLINK follows, in a claimed slot, when @busy is 0 */
 	bool is_held;                     /* cassini_invalidate() waits for it: its next call frees it */
@@ -345,6 +401,7 @@ struct cassini_pte {
 	void *user;
 	unsigned ptn;
 	uint8_t state;                    /* enum cassini_pte_state; cassini_pte_set() is the only writer */
+	bool is_quick;                    /* enabled, and Puts to plain entries need nothing but a match */
 	uint32_t drop_count;
 	uint32_t map_cnt;
 	uint32_t busy;                    /* copies in flight */
@@ -361,7 +418,7 @@ struct cassini_pte {
 void cassini_pte_set(struct cassini_pte *pte, enum cassini_pte_state state, enum cassini_sc_reason why, bool nic_auto);
 /** cassini_pte_kick() - Report search hits for which there is room now. Called by cassini_tgt_kick(). */
 void cassini_pte_kick(struct cassini_pte *pte);
-uint16_t cassini_le_used_pct(const struct cassini_pte *pte);
+uint32_t cassini_le_used(const struct cassini_pte *pte);
 /** cassini_pte_unbusy() - One copy in flight less; frees a PTE that was closed meanwhile: do not touch it afterwards. */
 void cassini_pte_unbusy(struct cassini_pte *pte);
 
@@ -382,11 +439,23 @@ struct cassini_hit {
 void cassini_match(struct cassini_pte *pte, const struct cassini_pkt_in *pkt, struct cassini_hit *hit);
 /** cassini_le_new() - An entry as @attr says, not listed. NULL: no LE left. */
 struct cassini_le *cassini_le_new(struct cassini_pte *pte, const struct cassini_le_attr *attr);
+/** cassini_le_once() - The same for what @once says. */
+struct cassini_le *cassini_le_once(struct cassini_pte *pte, const struct cassini_once *once);
 /** cassini_le_link(), cassini_le_unlink() - Into its list, behind all others; out of it (freed unless busy). */
 void cassini_le_link(struct cassini_le *le);
 void cassini_le_unlink(struct cassini_le *le);
 /** cassini_le_take() - @rlen bytes at @offset of @le (MANAGE_LOCAL: wherever it is) are used. Return: true: used up, to be unlinked. */
 bool cassini_le_take(struct cassini_le *le, uint64_t rlen, uint64_t *offset, uint32_t *mlength);
+/** cassini_le_consume() - The end of a plain entry that a packet has used: as cassini_le_unlink(). */
+static inline void cassini_le_consume(struct cassini_le *le)
+{
+	struct cassini_pte *pte = le->pte;
+
+	mt_posted_del(&pte->list[CASSINI_PRIORITY], &le->mt);
+	le->linked = false;
+	slab_put(&pte->le_slab, le);
+	pte->lni->used[CASSINI_RSRC_LE]--;
+}
 /** cassini_le_unlinked() - The UNLINK event that had to wait for copies. */
 void cassini_le_unlinked(struct cassini_le *le);
 /** cassini_le_unref() - A copy ended; frees an entry that was unlinked meanwhile. cassini_match() leaves one reference (busy) in hit->le. */
@@ -401,6 +470,11 @@ void cassini_ule_free(struct cassini_pte *pte, struct cassini_ule *ule);
 
 /** cassini_tgt_frame() - A packet for a PTE of @dom. Return: the verdict. */
 int cassini_tgt_frame(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt, const struct view *payload);
+/**
+ * cassini_tgt_quick() - A Put in one piece, @len bytes of @payload behind @h, of which everything but pid_idx and match_bits has been checked.
+ * Return: taken; false: nothing has happened, and cassini_tgt_frame() knows more.
+ */
+bool cassini_tgt_quick(struct cassini_dom *dom, const struct cassini_hdr *h, const uint8_t *payload, uint32_t len);
 /** cassini_tgt_kick() - Start copies that found the path full; report search hits. Called by every poll. Return: things done. */
 int cassini_tgt_kick(struct cassini_dom *dom);
 /** cassini_tgt_close() - @dom is closing: end the copies that were never started. After link_port_close(), which ends the others. */
@@ -417,6 +491,7 @@ struct cassini_copy {
 	struct cassini_work work;         /* on_bulk */
 	STAILQ_ENTRY(cassini_copy) unsent; /* dom->copies: the path was full */
 	STAILQ_ENTRY(cassini_copy) order; /* pte->landing */
+	STAILQ_ENTRY(cassini_copy) chain; /* peer->chain, if is_chained */
 	struct cassini_dom *dom;
 	struct cassini_peer *peer;
 	uint32_t life;                    /* of the peer */
@@ -431,6 +506,7 @@ struct cassini_copy {
 	uint32_t region, handle;          /* the initiator's */
 	uint8_t link_op;                  /* LINK_GET, LINK_PUT */
 	bool has_slot, is_unsent, is_ordered, is_done;
+	bool is_chained, is_started;      /* writes to a region take effect in order */
 	bool is_rget;                     /* the adapter's own Get */
 	bool is_rdzv_source;
 };
@@ -446,6 +522,8 @@ bool cassini_copy_reserve(struct cassini_pte *pte);
 /** cassini_copy_new() - One that has been reserved; it refers to @le and claims a slot for @ev. cassini_copy_start(): do not look at it afterwards. */
 struct cassini_copy *cassini_copy_new(struct cassini_dom *dom, struct cassini_peer *peer, struct cassini_le *le, const struct cassini_event *ev);
 void cassini_copy_start(struct cassini_copy *c);
+/** cassini_copy_chain() - The same when all earlier ones of its peer's chain have ended. */
+void cassini_copy_chain(struct cassini_copy *c);
 /* Whose memory a rendezvous comes from; peer is NULL if that Domain is closed. */
 struct cassini_rget_src {
 	struct cassini_dom *dom;

@@ -24,17 +24,30 @@ static struct cassini_le *le_of(struct mt_node *n)
 
 /* --- entries --- */
 
-struct cassini_le *cassini_le_new(struct cassini_pte *pte, const struct cassini_le_attr *attr)
+/* What is asked of a plain entry, and what may be asked of it besides. */
+#define PLAIN_FLAGS (CASSINI_LE_MANAGE_LOCAL | CASSINI_LE_OP_PUT | CASSINI_LE_USE_ONCE)
+#define PLAIN_MAYBE (CASSINI_LE_EVENT_LINK_DISABLE | CASSINI_LE_EVENT_UNLINK_DISABLE | CASSINI_LE_UNRESTRICTED_BODY_RO | CASSINI_LE_UNRESTRICTED_END_RO)
+
+static bool is_plain(const struct cassini_le_attr *attr)
+{
+	return (attr->flags & ~(uint32_t)PLAIN_MAYBE) == PLAIN_FLAGS && attr->list == CASSINI_PRIORITY && attr->length != UINT64_MAX;
+}
+
+/* NULL: no LE left. */
+static inline struct cassini_le *le_get(struct cassini_pte *pte)
 {
 	struct cassini_le *le;
 
-	if (cassini_rsrc_get(pte->lni, CASSINI_RSRC_LE))
+	if (unlikely(cassini_rsrc_get(pte->lni, CASSINI_RSRC_LE)))
 		return NULL;
 	le = slab_get(&pte->le_slab);
-	if (!le) {
+	if (unlikely(!le))
 		cassini_rsrc_put(pte->lni, CASSINI_RSRC_LE);
-		return NULL;
-	}
+	return le;
+}
+
+static inline void le_init(struct cassini_le *le, struct cassini_pte *pte, const struct cassini_le_attr *attr)
+{
 	le->mt.tag = attr->match_bits;
 	le->mt.ignore = attr->ignore_bits;
 	le->mt.src = mt_src(attr->match_id);
@@ -43,6 +56,34 @@ struct cassini_le *cassini_le_new(struct cassini_pte *pte, const struct cassini_
 	le->offset = 0;
 	le->busy = 0;
 	le->linked = le->is_held = le->is_unlinking = false;
+	le->is_plain = is_plain(attr);
+}
+
+struct cassini_le *cassini_le_new(struct cassini_pte *pte, const struct cassini_le_attr *attr)
+{
+	struct cassini_le *le = le_get(pte);
+
+	if (le)
+		le_init(le, pte, attr);
+	return le;
+}
+
+struct cassini_le *cassini_le_once(struct cassini_pte *pte, const struct cassini_once *once)
+{
+	const struct cassini_le_attr attr = {
+		.list = CASSINI_PRIORITY,
+		.flags = PLAIN_FLAGS | PLAIN_MAYBE,
+		.start = once->start,
+		.length = once->length,
+		.match_id = once->match_id,
+		.match_bits = once->match_bits,
+		.ignore_bits = once->ignore_bits,
+		.user_ptr = once->user_ptr,
+	};
+	struct cassini_le *le = le_get(pte);
+
+	if (likely(le != NULL))
+		le_init(le, pte, &attr);
 	return le;
 }
 

@@ -253,7 +253,7 @@ static void state_event(struct cassini_pte *pte, enum cassini_sc_reason why, boo
 		.sc_reason = (uint8_t)why,
 		.nic_auto = nic_auto,
 		.user_ptr = (uintptr_t)pte->user,
-		.le_used_pct = cassini_le_used_pct(pte),
+		.le_used = cassini_le_used(pte),
 		.pte = pte,
 	};
 
@@ -267,6 +267,7 @@ void cassini_pte_set(struct cassini_pte *pte, enum cassini_pte_state state, enum
 		nic_of(pte)->stats.pte_disabled += nic_auto;
 	}
 	pte->state = (uint8_t)state;
+	pte->is_quick = state == CASSINI_PTE_ENABLED && pte->opts.is_matching && !pte->opts.en_event_match && !pte->opts.lossless && pte->eq;
 	state_event(pte, why, nic_auto);
 }
 
@@ -302,11 +303,9 @@ int cassini_pte_transition_sm(struct cassini_pte *pte, uint32_t drop_count)
 	return 0;
 }
 
-uint16_t cassini_le_used_pct(const struct cassini_pte *pte)
+uint32_t cassini_le_used(const struct cassini_pte *pte)
 {
-	uint64_t used = pte->lni->used[CASSINI_RSRC_LE], max = pte->lni->svc.max[CASSINI_RSRC_LE];
-
-	return max ? (uint16_t)(used * 100 / max) : 0;
+	return pte->lni->used[CASSINI_RSRC_LE];
 }
 
 void cassini_pte_status(const struct cassini_pte *pte, struct cassini_pte_status *out, uint64_t *ule_offset, uint32_t max)
@@ -341,7 +340,7 @@ static void link_event(struct cassini_pte *pte, const struct cassini_le_attr *at
 		.user_ptr = attr->user_ptr,
 		.match_bits = attr->match_bits,
 		.start = attr->start,
-		.le_used_pct = cassini_le_used_pct(pte),
+		.le_used = cassini_le_used(pte),
 		.pte = pte,
 	};
 
@@ -401,7 +400,7 @@ static void search_event(struct cassini_pte *pte, const struct cassini_ule *ule,
 	ev.ptl_list = CASSINI_UNEXPECTED;
 	ev.user_ptr = s->user_ptr;
 	ev.auto_unlinked = false;
-	ev.le_used_pct = cassini_le_used_pct(pte);
+	ev.le_used = cassini_le_used(pte);
 	ev.pte = pte;
 	cassini_eq_push(pte->eq, &ev, claimed);
 }
@@ -535,6 +534,20 @@ int cassini_append(struct cassini_pte *pte, const struct cassini_le_attr *attr, 
 	return 0;
 }
 
+struct cassini_le *cassini_append_once(struct cassini_pte *pte, const struct cassini_once *once)
+{
+	struct cassini_le *le;
+
+	lock_assert_held(nic_of(pte)->open.lock);
+	if (unlikely(!pte->is_quick || pte->run.is_active || mt_unexp_cnt(&pte->ules) || !cassini_eq_room(pte->eq, 1) ||
+		     once->length > UINTPTR_MAX - (uintptr_t)once->start))
+		return NULL;
+	le = cassini_le_once(pte, once);
+	if (likely(le != NULL))
+		cassini_le_link(le);
+	return le;
+}
+
 /* The entry is named twice, because @le may have been used up, and used again, since its owner learnt of it. */
 static bool le_is(struct cassini_pte *pte, const struct cassini_le *le, enum cassini_list list, uint64_t user_ptr)
 {
@@ -559,7 +572,7 @@ static void unlink_event(struct cassini_pte *pte, enum cassini_list list, uint64
 		.rc = le ? CASSINI_RC_OK : CASSINI_RC_ENTRY_NOT_FOUND,
 		.ptl_list = (uint8_t)list,
 		.user_ptr = user_ptr,
-		.le_used_pct = cassini_le_used_pct(pte),
+		.le_used = cassini_le_used(pte),
 		.pte = pte,
 	};
 

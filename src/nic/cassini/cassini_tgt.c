@@ -17,6 +17,7 @@
  */
 
 #define ARRIVE_SLOTS 3u   /* most events of one packet: MATCH, PUT, REPLY */
+#define REGION_IDX   16u  /* writes at this pid_idx and above take effect in order; those below are messages, whose order is that of matching */
 
 /* A packet on its way through. */
 struct arrival {
@@ -237,7 +238,10 @@ static int put_bulk(struct arrival *a)
 		c->is_ordered = true;
 		STAILQ_INSERT_TAIL(&a->pte->landing, c, order);
 	}
-	cassini_copy_start(c);
+	if (a->pkt->pid_idx >= REGION_IDX && !(a->pkt->flags & CASSINI_PKTF_RESTRICTED))
+		cassini_copy_chain(c);
+	else
+		cassini_copy_start(c);
 	return 0;
 }
 
@@ -449,6 +453,57 @@ static int arrive(struct arrival *a)
 	ret = perform(a);
 	cassini_le_unref(le);
 	return ret;
+}
+
+bool cassini_tgt_quick(struct cassini_dom *dom, const struct cassini_hdr *h, const uint8_t *payload, uint32_t len)
+{
+	struct cassini_pte *pte = dom->pte[h->pid_idx];
+	struct cassini_stats *stats = stats_of(dom);
+	struct mt_node *n;
+	struct cassini_le *le;
+	struct cassini_event *ev;
+	uint32_t mlength;
+
+	if (unlikely(!pte || !pte->is_quick || !cassini_eq_room(pte->eq, ARRIVE_SLOTS)))
+		return false;
+	n = mt_posted_match(&pte->list[CASSINI_PRIORITY], le32_get(h->initiator), le64_get(h->match_bits));
+	le = n ? container_of(n, struct cassini_le, mt) : NULL;
+	if (unlikely(!le || !le->is_plain || le->busy))
+		return false;
+	mlength = (uint32_t)MIN(len, le->attr.length);
+	copy_bytes(le->attr.start, payload, mlength);
+	ev = &pte->eq->ring[pte->eq->wr++ & pte->eq->mask];
+	*ev = (struct cassini_event){
+		.type = CASSINI_EV_PUT,
+		.rc = CASSINI_RC_OK,
+		.ptl_list = CASSINI_PRIORITY,
+		.rendezvous = false, /* to name them all is quicker than to zero the rest */
+		.get_issued = false,
+		.auto_unlinked = true,
+		.rendezvous_id = 0,
+		.state = 0,
+		.sc_reason = 0,
+		.nic_auto = false,
+		.atomic_op = 0,
+		.atomic_type = 0,
+		.vni = dom->vni,
+		.le_used = cassini_le_used(pte),
+		.initiator = le32_get(h->initiator),
+		.mlength = mlength,
+		.rlength = len,
+		.user_ptr = le->attr.user_ptr,
+		.match_bits = le64_get(h->match_bits),
+		.header_data = le64_get(h->header_data),
+		.remote_offset = le64_get(h->remote_offset),
+		.start = le->attr.start,
+		.pte = pte,
+		.dom = dom,
+	};
+	stats->rx_unrestricted_pkts++;
+	stats->priority_hits++;
+	stats->rx_bytes += mlength;
+	cassini_le_consume(le);
+	return true;
 }
 
 int cassini_tgt_frame(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt, const struct view *payload)

@@ -32,7 +32,7 @@ const struct cassini_pkt_desc cassini_pkt[CASSINI_PKT_NUM] = {
 	ROW(RGET_DONE, HDR_MATCH + sizeof(le32_t), 0, 0, false),
 	ROW(PING, HDR_BASE, 0, 0, false),
 };
-static_assert(CASSINI_FRAME_DATA + CASSINI_HDR_MAX <= 10240, "fits a link frame");
+static_assert(CASSINI_FRAME_DATA + CASSINI_HDR_MAX <= 18688, "fits a link frame");
 
 const char *const cassini_drop_name[CASSINI_DROP_NUM] = {
 	[CASSINI_DROP_NONE] = "none", [CASSINI_DROP_SHORT] = "short",	    [CASSINI_DROP_VERSION] = "version",

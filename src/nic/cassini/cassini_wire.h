@@ -80,7 +80,7 @@ struct cassini_amo_wire {
 };
 static_assert(sizeof(struct cassini_amo_wire) == 40, "operands");
 
-#define CASSINI_FRAME_DATA 10112u /* most payload bytes of one frame: LINK_FRAME_MAX less the header, a multiple of 128 */
+#define CASSINI_FRAME_DATA 18560u /* most payload bytes of one frame: LINK_FRAME_MAX less the header, a multiple of 128 */
 
 /* Verdicts of on_frame: 0 taken, on the priority list; below 64 an enum cassini_rc; else taken, on list (v - 64). */
 #define CASSINI_VERDICT_LIST 64

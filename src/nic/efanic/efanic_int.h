@@ -210,7 +210,7 @@ extern const char *const efanic_qp_state_name[EFANIC_QPS_NUM];
 
 void efanic_tx_sent(void *ctx, void *cookie, int status); /* link_ops.on_sent */
 /* link_ops.on_lost */
-void efanic_tx_lost(void *ctx, struct link_peer *peer, const void *frame, size_t len, int status);
+void efanic_tx_lost(void *ctx, struct link_peer *peer, uint64_t tag, const void *frame, size_t len, int status);
 void efanic_tx_bulk(void *ctx, void *cookie, int status); /* link_ops.on_bulk */
 /** efanic_tx_retry() - Waiting lines and due RNR timers. Return: work requests moved. */
 int efanic_tx_retry(struct efanic_qp *qp);

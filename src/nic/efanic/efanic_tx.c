@@ -655,11 +655,11 @@ void efanic_direct_send(struct efanic_qp *qp, struct efanic_dst *dst, uint8_t *b
 {
 	qp->stats.send_wrs++;
 	qp->stats.send_bytes += len;
-	link_direct_end(qp->port, dst->peer, buf - sizeof(struct efanic_hdr), sizeof(struct efanic_hdr) + len);
+	link_direct_end(qp->port, dst->peer, buf - sizeof(struct efanic_hdr), sizeof(struct efanic_hdr) + len, NULL, 0);
 }
 
 /* From here on it is an inline request; the send queue has slots for all of its kind. */
-void efanic_tx_lost(void *ctx, struct link_peer *peer, const void *frame, size_t len, int status)
+void efanic_tx_lost(void *ctx, struct link_peer *peer, uint64_t tag, const void *frame, size_t len, int status)
 {
 	struct efanic_dst *dst = link_peer_user(peer);
 	struct efanic_qp *qp = ctx;

@@ -192,6 +192,8 @@ struct cxi_portal {
 	int txc_cnt;
 	struct cxi_rxc *rxc[CXI_CTX_MAX]; /* by pid_idx */
 	int rxc_top;                     /* highest used + 1 */
+	struct cassini_eq *eqs[1 + 2 * CXI_CTX_MAX]; /* of the portal and of all these: cxi_portal_eqs() */
+	int eq_cnt;
 	LIST_HEAD(, cxi_mr) mrs;
 	uint8_t opt_used[CXI_MR_OPT_MAX]; /* pid_idx 16.. taken */
 	uint8_t opt_next;                /* provider keys: where to look for a free one */
@@ -206,6 +208,10 @@ int cxi_portal_open(struct cxi_domain *d, const struct cxi_key *keys, int key_cn
 void cxi_portal_close(struct cxi_portal *p); /* contexts and regions are gone; drains; NULL is fine. Lock held. */
 /** cxi_portal_progress() - Poll its Domains, drain its EQs, run timers. Return: events. */
 int cxi_portal_progress(struct cxi_portal *p);
+/** cxi_portal_serve() - The same for a caller who comes seldom. */
+int cxi_portal_serve(struct cxi_portal *p);
+/** cxi_portal_eqs() - Contexts have come or gone. */
+void cxi_portal_eqs(struct cxi_portal *p);
 int cxi_portal_add_txc(struct cxi_portal *p, struct cxi_txc *t); /* 0; -FI_ENOSPC */
 void cxi_portal_del_txc(struct cxi_portal *p, struct cxi_txc *t);
 /** cxi_portal_alt() - Can a rendezvous of @p be fetched by restricted Gets? Not while a region has the index (said once). */
@@ -269,6 +275,7 @@ extern struct fi_ops_atomic cxi_atomic_ops;
 /* --- TX context (cxi_txc.c) ----------------------------------------------------------------------------------------------------------------------- */
 struct cxi_txc {
 	struct cxi_domain *domain;
+	struct cxi_ep *ep;               /* whose it is; NULL: shared */
 	struct fid_stx stx;              /* a shared context's fid */
 	uint32_t refs;                   /* endpoints using it */
 	uint8_t idx;
@@ -303,6 +310,7 @@ struct cxi_tx {
 	uint8_t kind;                    /* enum cxi_tx_kind */
 	bool tagged, wants_cqe, has_cntr, internal;
 	bool is_held;                    /* refused by flow control, waits to be sent again */
+	bool is_quick;                   /* @cmd has not been written */
 	uint8_t wait;                    /* sends: CXI_WAIT_*, what still has to come */
 	uint8_t rc;                      /* first return code that was not OK */
 	int16_t tx_id;                   /* match-complete id, -1 */
@@ -324,6 +332,7 @@ struct cxi_tx {
 };
 /** cxi_tx_get() - A fresh operation of @ep; not zeroed beyond the bookkeeping. NULL: tx_attr.size are outstanding or memory is short: -FI_EAGAIN. */
 struct cxi_tx *cxi_tx_get(struct cxi_ep *ep, enum cxi_tx_kind kind, uint64_t flags, void *context);
+struct cxi_tx *cxi_tx_more(struct cxi_ep *ep, enum cxi_tx_kind kind, uint64_t flags, void *context); /* also beyond tx_attr.size */
 /** cxi_tx_done() - It has ended with @rc: completion or error entry and counter as its flags say; freed. */
 void cxi_tx_done(struct cxi_tx *tx, uint8_t rc);
 void cxi_tx_fail(struct cxi_tx *tx, int err, int prov_errno); /* the same with a given error */
@@ -342,7 +351,13 @@ struct cxi_work {
 int cxi_tx_start(struct cxi_tx *tx, const struct cxi_work *work);
 
 /* What every entry point checks first: enabled, not forked, and the domain's lock. */
-int cxi_ep_state(struct cxi_ep *ep); /* 0; -FI_EOPBADSTATE; -FI_EIO in a child after fork */
+int cxi_ep_state_any(struct cxi_ep *ep); /* 0; -FI_EOPBADSTATE; -FI_EIO in a child after fork */
+static inline int cxi_ep_state(struct cxi_ep *ep)
+{
+	const volatile uint8_t *mark = ep->domain->kit.fork_mark;
+
+	return likely(mark && *mark && ep->kit.enabled) ? 0 : cxi_ep_state_any(ep);
+}
 int cxi_alias_sync(struct cxi_ep *ep); /* an alias takes over what its base has. 0; -FI_EOPBADSTATE: that is not enabled */
 /* The same for the calls of one direction: a context that lacks it says -FI_ENOSYS. */
 static inline int cxi_tx_state(struct cxi_ep *ep)
@@ -363,14 +378,15 @@ enum cxi_proto { CXI_P_ZERO, CXI_P_IDC, CXI_P_EAGER, CXI_P_RDZV };
 /** cxi_select_proto() - Which command carries a message of @len bytes. Pure. */
 enum cxi_proto cxi_select_proto(const struct cxi_params *p, size_t len, bool inject, bool triggered, bool rnr);
 struct cxi_send_args {
-	const void *buf; size_t len; void *desc; fi_addr_t dest; uint64_t tag, data; void *context; uint64_t flags;
+	const void *buf; size_t len; fi_addr_t dest; uint64_t tag, data; void *context; uint64_t flags;
+	const struct cxi_work *work;     /* NULL: at once */
 	bool tagged, inject, no_cqe;
-	struct cxi_work work;
 };
 /** cxi_send_common() - All sends. Lock held. 0 or the documented error. */
 ssize_t cxi_send_common(struct cxi_ep *ep, const struct cxi_send_args *a);
 void cxi_rdzv_on_event(struct cxi_req *req, const struct cassini_event *ev); /* GET at 255: a source was fetched */
 void cxi_zbp_on_event(struct cxi_req *req, const struct cassini_event *ev);  /* PUT at 255: a send was matched */
+void cxi_send_lost(void *txc, const struct cassini_quick *lost, uint8_t rc);   /* cassini_cmdq_attr.on_lost */
 /** cxi_rnr_retry() - ENTRY_NOT_FOUND: try again later or fail. cxi_rnr_cancel(): fi_cancel. */
 void cxi_rnr_retry(struct cxi_tx *tx);
 int cxi_rnr_cancel(struct cxi_txc *t, void *context);
@@ -415,6 +431,7 @@ struct cxi_rxc {
 	uint32_t buf_posted[2], buf_cnt[2];
 	bool buf_short[2];               /* a buffer could not be posted: try again */
 	bool closing;
+	bool is_plain;                   /* not closing; of one endpoint, which need not be told of unknown senders */
 	bool is_soft;                    /* went to software matching, for good */
 	bool preempts;                   /* hybrid: posting a receive may be the reason to */
 	size_t min_multi_recv;
@@ -427,7 +444,7 @@ void cxi_rxc_unmap(struct cxi_rxc *r, struct cxi_portal *p, unsigned pid_idx);
 void cxi_rxc_close(struct cxi_rxc *r); /* posted receives vanish without completions */
 int cxi_rxc_timers(struct cxi_rxc *r, uint64_t now_ns);
 struct cxi_recv_args {
-	void *buf; size_t len; void *desc; fi_addr_t src; uint64_t tag, ignore; void *context; uint64_t flags;
+	void *buf; size_t len; fi_addr_t src; uint64_t tag, ignore; void *context; uint64_t flags;
 	bool tagged;
 	struct cassini_ct *done;         /* deferred work: counts its end; NULL */
 };

@@ -19,7 +19,7 @@ static void service(void *ctx)
 	struct cxi_portal *p;
 
 	LIST_FOREACH(p, &d->portals, link)
-		cxi_portal_progress(p);
+		cxi_portal_serve(p);
 }
 
 /*

@@ -81,6 +81,8 @@ static int tx_enable(struct cxi_ep *ep)
 		ep->txc = ep->stx;
 	else
 		ret = cxi_txc_open(ep->domain, &ep->keys[0], ep->tclass, attr->size, &ep->txc);
+	if (!ret && !ep->stx)
+		ep->txc->ep = ep;
 	return ret ? ret : cxi_portal_add_txc(ep->portal, ep->txc);
 }
 
@@ -342,13 +344,23 @@ int cxi_ep_getname(fid_t fid, void *addr, size_t *addrlen)
 
 /* --- close --- */
 
+static bool has_sends(const struct cxi_ep *ep)
+{
+	if (!ep->txc || ep->stx)
+		return false;
+	for (int i = 0; i < ep->portal->dom_cnt; i++)
+		if (!cassini_quick_is_idle(ep->portal->dom[i]))
+			return true;
+	return ep->txc->used;
+}
+
 /* Operations in flight finish before the queue goes, within a bound; what software still holds for later never started and vanishes. */
 static void drain(struct cxi_ep *ep)
 {
 	uint64_t until = clk_now_ns(NULL) + CLOSE_WAIT_NS;
 	struct lock *lock = &ep->domain->kit.lock;
 
-	while (ep->txc && !ep->stx && ep->txc->used && clk_now_ns(NULL) < until) {
+	while (has_sends(ep) && clk_now_ns(NULL) < until) {
 		if (cxi_portal_progress(ep->portal))
 			continue;
 		lock_release(lock);

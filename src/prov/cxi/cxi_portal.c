@@ -63,6 +63,17 @@ void cxi_cps_switch(struct cxi_cps *c, struct cassini_cmdq *q, const struct cass
 
 /* --- contexts that a poll drains --- */
 
+void cxi_portal_eqs(struct cxi_portal *p)
+{
+	p->eq_cnt = 0;
+	p->eqs[p->eq_cnt++] = p->eq;
+	for (int i = 0; i < p->txc_cnt; i++)
+		p->eqs[p->eq_cnt++] = p->txc[i]->eq;
+	for (int i = 0; i < p->rxc_top; i++)
+		if (p->rxc[i])
+			p->eqs[p->eq_cnt++] = p->rxc[i]->eq;
+}
+
 int cxi_portal_add_txc(struct cxi_portal *p, struct cxi_txc *t)
 {
 	int ret;
@@ -73,9 +84,11 @@ int cxi_portal_add_txc(struct cxi_portal *p, struct cxi_txc *t)
 	if (p->txc_cnt == CXI_CTX_MAX)
 		return -FI_ENOSPC;
 	ret = cxi_cps_add(&t->cps, p, t->tclass);
-	if (!ret)
-		p->txc[p->txc_cnt++] = t;
-	return ret;
+	if (ret)
+		return ret;
+	p->txc[p->txc_cnt++] = t;
+	cxi_portal_eqs(p);
+	return 0;
 }
 
 void cxi_portal_del_txc(struct cxi_portal *p, struct cxi_txc *t)
@@ -86,41 +99,50 @@ void cxi_portal_del_txc(struct cxi_portal *p, struct cxi_txc *t)
 	for (int i = 0; i < p->txc_cnt; i++) {
 		if (p->txc[i] == t) {
 			p->txc[i] = p->txc[--p->txc_cnt];
+			cxi_portal_eqs(p);
 			return;
 		}
 	}
 }
 
-/* FI_MORE left a doorbell unrung, refused sends are due: rare, so looked at only every TIMER_SKIP polls or when nothing happens. */
+/* FI_MORE left a doorbell unrung, refused sends are due: rare, so looked at only every TIMER_SKIP polls, more often when nothing happens. */
 #define TIMER_SKIP 64
+#define TIMER_IDLE 16 /* an idle poll counts as many */
+
+static __attribute__((noinline)) int timers(struct cxi_portal *p)
+{
+	uint64_t now = cassini_now_ns(p->domain->nic);
+	int n = 0;
+
+	p->timer_skip = 0;
+	if (p->ctrl_wait != NULL)
+		n += cxi_ctrl_timers(p, now);
+	if (p->tx_id_cnt)
+		n += cxi_alive_timers(p, now);
+	for (int i = 0; i < p->txc_cnt; i++)
+		n += cxi_txc_timers(p->txc[i], now);
+	for (int i = 0; i < p->rxc_top; i++)
+		if (p->rxc[i])
+			n += cxi_rxc_timers(p->rxc[i], now);
+	return n;
+}
 
 int cxi_portal_progress(struct cxi_portal *p)
 {
-	int n = 0;
+	int n = cassini_dom_poll(p->dom[0]);
 
-	for (int i = 0; i < p->dom_cnt; i++)
+	for (int i = 1; i < p->dom_cnt; i++)
 		n += cassini_dom_poll(p->dom[i]);
-	n += cxi_drain(p->eq);
-	for (int i = 0; i < p->txc_cnt; i++)
-		n += cxi_drain(p->txc[i]->eq);
-	for (int i = 0; i < p->rxc_top; i++)
-		if (p->rxc[i])
-			n += cxi_drain(p->rxc[i]->eq);
-	if (unlikely(n == 0 || ++p->timer_skip >= TIMER_SKIP)) {
-		uint64_t now = cassini_now_ns(p->domain->nic);
+	for (int i = 0; i < p->eq_cnt; i++)
+		n += cxi_drain(p->eqs[i]);
+	p->timer_skip += n ? 1 : TIMER_IDLE;
+	return likely(p->timer_skip < TIMER_SKIP) ? n : n + timers(p);
+}
 
-		p->timer_skip = 0;
-		if (unlikely(p->ctrl_wait != NULL))
-			n += cxi_ctrl_timers(p, now);
-		if (unlikely(p->tx_id_cnt))
-			n += cxi_alive_timers(p, now);
-		for (int i = 0; i < p->txc_cnt; i++)
-			n += cxi_txc_timers(p->txc[i], now);
-		for (int i = 0; i < p->rxc_top; i++)
-			if (p->rxc[i])
-				n += cxi_rxc_timers(p->rxc[i], now);
-	}
-	return n;
+int cxi_portal_serve(struct cxi_portal *p)
+{
+	p->timer_skip = TIMER_SKIP;
+	return cxi_portal_progress(p);
 }
 
 /* --- ids --- */
@@ -319,6 +341,7 @@ int cxi_portal_open(struct cxi_domain *d, const struct cxi_key *keys, int key_cn
 	ret = ret ? ret : cxi_cps_add(&p->cps, p, FI_TC_BEST_EFFORT);
 	ret = ret ? ret : cassini_cmdq_open(d->lni, &cmdq, &p->cmdq);
 	ret = ret ? ret : shared_pte_open(p);
+	cxi_portal_eqs(p);
 	if (ret) {
 		cxi_portal_close(p);
 		return ret;

@@ -390,10 +390,35 @@ static void rx_on_unlink(struct cxi_rx *rx, const struct cassini_event *ev)
 		owner_cancelled(rx);
 }
 
+/* The end of most receives: the message is there, whole, and only the queue and the counter are to be told. */
+static inline bool quick_end(struct cxi_rx *rx, const struct cassini_event *ev)
+{
+	struct cxi_rxc *r = rx->rxc;
+	struct cxi_ep *ep = r->ep;
+	fi_addr_t src;
+
+	if (unlikely(ev->rc != CASSINI_RC_OK || ev->rendezvous || ev->mlength != ev->rlength || !rx->is_plain || !r->is_plain))
+		return false;
+	rx->msg_bits = ev->match_bits;
+	src = cxi_rx_source(ep, ev->initiator, ev->vni);
+	if (unlikely(ep->kit.cntr[KIT_CNTR_RECV] != NULL))
+		cxi_cntr_count(ep->kit.cntr[KIT_CNTR_RECV], ev->mlength, 1, 0);
+	if (likely(kit_rx_wants_cqe(&ep->kit, rx->flags))) {
+		uint64_t flags = msg_flags(rx);
+
+		kit_cq_push(ep->kit.rx_cq, rx->context, flags, ev->mlength, NULL, flags & FI_REMOTE_CQ_DATA ? ev->header_data : 0, msg_tag(rx), src);
+	}
+	cxi_rx_unpost(rx);
+	cxi_rx_free(rx);
+	return true;
+}
+
 void cxi_rx_on_event(struct cxi_req *req, const struct cassini_event *ev)
 {
 	struct cxi_rx *rx = container_of(req, struct cxi_rx, req);
 
+	if (likely(ev->type == CASSINI_EV_PUT) && likely(quick_end(rx, ev)))
+		return;
 	switch (ev->type) {
 	case CASSINI_EV_PUT:
 		hit(rx, ev, false);
@@ -412,6 +437,23 @@ void cxi_rx_on_event(struct cxi_req *req, const struct cassini_event *ev)
 			cxi_fc_append_failed(rx, ev->rc);
 		break;
 	}
+}
+
+/* The quick way, which fails when anything is in the way. */
+static inline bool append_once(struct cxi_rx *rx)
+{
+	const struct cassini_once once = {
+		.start = rx->buf,
+		.length = rx->len,
+		.match_bits = rx->match_bits,
+		.ignore_bits = rx->ignore,
+		.user_ptr = (uintptr_t)&rx->req,
+		.match_id = rx->match_id,
+	};
+
+	rx->state = RX_HW;
+	rx->le = cassini_append_once(rx->rxc->pte, &once);
+	return likely(rx->le != NULL);
 }
 
 int cxi_rx_append(struct cxi_rx *rx)
@@ -435,7 +477,7 @@ int cxi_rx_append(struct cxi_rx *rx)
 
 /* --- posting ------------------------------------------------------------------------------------------------------------------------------------ */
 
-void cxi_match_make(const struct cxi_ep *ep, const struct cxi_recv_args *a, struct cxi_match *m)
+static inline void match_make(const struct cxi_ep *ep, const struct cxi_recv_args *a, struct cxi_match *m)
 {
 	struct cxi_dest src;
 
@@ -452,7 +494,12 @@ void cxi_match_make(const struct cxi_ep *ep, const struct cxi_recv_args *a, stru
 		m->id = CASSINI_MATCH_ID(src.pid, src.nic);
 }
 
-static int args_check(const struct cxi_ep *ep, const struct cxi_recv_args *a)
+void cxi_match_make(const struct cxi_ep *ep, const struct cxi_recv_args *a, struct cxi_match *m)
+{
+	match_make(ep, a, m);
+}
+
+static inline int args_check(const struct cxi_ep *ep, const struct cxi_recv_args *a)
 {
 	uint64_t beyond = ~(ep->is_rnr ? CXI_RNR_TAG_MASK : CXI_TAG_MASK);
 
@@ -468,7 +515,7 @@ static int args_check(const struct cxi_ep *ep, const struct cxi_recv_args *a)
 	return 0;
 }
 
-struct cxi_rx *cxi_rx_get(struct cxi_ep *ep, const struct cxi_recv_args *a)
+static inline __attribute__((always_inline)) struct cxi_rx *rx_get(struct cxi_ep *ep, const struct cxi_recv_args *a)
 {
 	struct cxi_rxc *r = ep->rxc;
 	struct cxi_rx *rx = slab_get(&r->rxs);
@@ -476,7 +523,7 @@ struct cxi_rx *cxi_rx_get(struct cxi_ep *ep, const struct cxi_recv_args *a)
 
 	if (unlikely(!rx))
 		return NULL;
-	cxi_match_make(ep, a, &m);
+	match_make(ep, a, &m);
 	rx->req.on_event = cxi_rx_on_event;
 	rx->rxc = r;
 	rx->owner = NULL;
@@ -485,6 +532,7 @@ struct cxi_rx *cxi_rx_get(struct cxi_ep *ep, const struct cxi_recv_args *a)
 	rx->flags = a->flags;
 	rx->tagged = a->tagged;
 	rx->multi = a->flags & FI_MULTI_RECV;
+	rx->is_plain = !rx->multi && !a->done;
 	rx->unlinked = rx->canceled = rx->is_stalled = rx->is_discard = false;
 	rx->rc = CASSINI_RC_OK;
 	rx->parts = 0;
@@ -502,6 +550,11 @@ struct cxi_rx *cxi_rx_get(struct cxi_ep *ep, const struct cxi_recv_args *a)
 	TAILQ_INSERT_TAIL(&r->rx_list, rx, link);
 	r->posted++;
 	return rx;
+}
+
+struct cxi_rx *cxi_rx_get(struct cxi_ep *ep, const struct cxi_recv_args *a)
+{
+	return rx_get(ep, a);
 }
 
 ssize_t cxi_recv_common(struct cxi_ep *ep, const struct cxi_recv_args *a)
@@ -564,7 +617,32 @@ int cxi_recv_cancel(struct cxi_rxc *r, void *context)
 
 /* --- the calls ---------------------------------------------------------------------------------------------------------------------------------------- */
 
-static inline ssize_t do_recv(struct fid_ep *fid, const struct cxi_recv_args *a)
+/* Most receives: the adapter matches them, and has no message for them yet. Return: posted; else nothing has happened. */
+static inline __attribute__((always_inline)) bool quick_recv(struct cxi_ep *ep, const struct cxi_recv_args *a)
+{
+	struct cxi_rxc *r = ep->rxc;
+	struct cxi_rx *rx;
+
+	if (unlikely(r->state != CXI_RXC_ENABLED || r->preempts || a->flags & (FI_PEEK | FI_CLAIM | FI_DISCARD | FI_MULTI_RECV) ||
+		     mt_unexp_cnt(&r->sw_unexp) || args_check(ep, a)))
+		return false;
+	rx = rx_get(ep, a);
+	if (unlikely(!rx))
+		return false;
+	if (likely(append_once(rx)))
+		return true;
+	cxi_rx_unpost(rx);
+	cxi_rx_free(rx);
+	return false;
+}
+
+/* By value: the arguments of the quick way stay in registers. */
+static __attribute__((noinline)) ssize_t any_recv(struct cxi_ep *ep, struct cxi_recv_args a)
+{
+	return cxi_recv_common(ep, &a);
+}
+
+static inline __attribute__((always_inline)) ssize_t do_recv(struct fid_ep *fid, const struct cxi_recv_args *a)
 {
 	struct cxi_ep *ep = cxi_ep_of(fid);
 	ssize_t ret = cxi_rx_state(ep);
@@ -572,7 +650,7 @@ static inline ssize_t do_recv(struct fid_ep *fid, const struct cxi_recv_args *a)
 	if (unlikely(ret))
 		return ret;
 	lock_acquire(&ep->domain->kit.lock);
-	ret = cxi_recv_common(ep, a);
+	ret = likely(quick_recv(ep, a)) ? 0 : any_recv(ep, *a);
 	lock_release(&ep->domain->kit.lock);
 	return ret;
 }
@@ -586,7 +664,7 @@ static int iov_check(size_t count, const struct iovec *iov, uint64_t flags)
 
 ssize_t cxi_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src, void *context)
 {
-	return do_recv(fid, &(struct cxi_recv_args){.buf = buf, .len = len, .desc = desc, .src = src, .context = context,
+	return do_recv(fid, &(struct cxi_recv_args){.buf = buf, .len = len, .src = src, .context = context,
 						    .flags = cxi_ep_of(fid)->kit.rx_op_flags});
 }
 
@@ -612,7 +690,7 @@ ssize_t cxi_recvmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags
 
 ssize_t cxi_trecv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src, uint64_t tag, uint64_t ignore, void *context)
 {
-	return do_recv(fid, &(struct cxi_recv_args){.buf = buf, .len = len, .desc = desc, .src = src, .tag = tag, .ignore = ignore, .context = context,
+	return do_recv(fid, &(struct cxi_recv_args){.buf = buf, .len = len, .src = src, .tag = tag, .ignore = ignore, .context = context,
 						    .flags = cxi_ep_of(fid)->kit.rx_op_flags, .tagged = true});
 }
 

@@ -61,6 +61,7 @@ int cxi_rxc_open(struct cxi_domain *d, struct cxi_ep *ep, unsigned idx, size_t s
 	r->ep = ep;
 	r->idx = (uint8_t)idx;
 	r->is_rnr = ep->is_rnr;
+	r->is_plain = ep->kind != CXI_SRX && !ep->source_err;
 	r->mode = r->is_rnr ? CXI_MATCH_HARDWARE : cxi_match_mode(d);
 	r->max = (uint32_t)size;
 	r->tclass = get_tclass(d, ep->tclass);
@@ -121,6 +122,7 @@ int cxi_rxc_map(struct cxi_rxc *r, struct cxi_portal *p, unsigned pid_idx)
 	r->portal[r->portal_cnt++] = p;
 	p->rxc[pid_idx] = r;
 	p->rxc_top = MAX(p->rxc_top, (int)pid_idx + 1);
+	cxi_portal_eqs(p);
 	return 0;
 }
 
@@ -130,6 +132,7 @@ void cxi_rxc_unmap(struct cxi_rxc *r, struct cxi_portal *p, unsigned pid_idx)
 	for (int i = 0; i < p->dom_cnt; i++)
 		cassini_pte_unmap(r->pte, p->dom[i], pid_idx);
 	p->rxc[pid_idx] = NULL;
+	cxi_portal_eqs(p);
 	for (int i = 0; i < r->portal_cnt; i++) {
 		if (r->portal[i] == p) {
 			r->portal[i] = r->portal[--r->portal_cnt];
@@ -143,6 +146,7 @@ void cxi_rxc_close(struct cxi_rxc *r)
 	if (!r)
 		return;
 	r->closing = true; /* from here on nothing completes */
+	r->is_plain = false;
 	cassini_cmdq_close(r->cmdq);
 	cassini_pte_close(r->pte);
 	if (r->eq)

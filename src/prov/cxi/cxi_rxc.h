@@ -28,6 +28,7 @@ struct cxi_rx {
 	uint64_t flags;
 	uint8_t state;                   /* enum cxi_rx_state */
 	bool tagged, multi, unlinked, canceled, is_discard;
+	bool is_plain;                   /* one message, told by the queue and the counter alone */
 	uint8_t rc;                      /* of a failed part */
 	uint32_t parts;                  /* multi-receive: messages in progress */
 	TAILQ_HEAD(, cxi_rx) part_list;  /* of those, by struct cxi_rx.link */

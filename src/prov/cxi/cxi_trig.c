@@ -87,7 +87,7 @@ static ssize_t queue_send(struct cxi_domain *d, struct fid_ep *fid, const struct
 
 static ssize_t queue_msg(struct cxi_domain *d, const struct fi_op_msg *op, const struct cxi_work *w)
 {
-	struct cxi_send_args a = {.dest = op->msg.addr, .data = op->msg.data, .context = op->msg.context, .flags = op->flags, .work = *w};
+	struct cxi_send_args a = {.dest = op->msg.addr, .data = op->msg.data, .context = op->msg.context, .flags = op->flags, .work = w};
 
 	return queue_send(d, op->ep, op->msg.msg_iov, op->msg.iov_count, &a);
 }
@@ -95,7 +95,7 @@ static ssize_t queue_msg(struct cxi_domain *d, const struct fi_op_msg *op, const
 static ssize_t queue_tagged(struct cxi_domain *d, const struct fi_op_tagged *op, const struct cxi_work *w)
 {
 	struct cxi_send_args a = {.dest = op->msg.addr, .data = op->msg.data, .tag = op->msg.tag, .context = op->msg.context, .flags = op->flags,
-				  .tagged = true, .work = *w};
+				  .tagged = true, .work = w};
 
 	return queue_send(d, op->ep, op->msg.msg_iov, op->msg.iov_count, &a);
 }

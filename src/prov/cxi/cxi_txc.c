@@ -11,7 +11,7 @@ static const enum kit_cntr_kind cntr_of[CXI_TX_KIND_NUM] = {
 	[CXI_TX_ATOMIC] = KIT_CNTR_WRITE, [CXI_TX_FETCH] = KIT_CNTR_READ,
 };
 
-int cxi_ep_state(struct cxi_ep *ep)
+int cxi_ep_state_any(struct cxi_ep *ep)
 {
 	struct kit_domain *d = &ep->domain->kit;
 
@@ -26,12 +26,14 @@ int cxi_ep_state(struct cxi_ep *ep)
 
 struct cxi_tx *cxi_tx_get(struct cxi_ep *ep, enum cxi_tx_kind kind, uint64_t flags, void *context)
 {
-	struct cxi_txc *t = ep->txc;
-	struct cxi_tx *tx;
+	return likely(ep->txc->used < ep->txc->max) ? cxi_tx_more(ep, kind, flags, context) : NULL;
+}
 
-	if (unlikely(t->used >= t->max))
-		return NULL;
-	tx = slab_get(&t->txs);
+struct cxi_tx *cxi_tx_more(struct cxi_ep *ep, enum cxi_tx_kind kind, uint64_t flags, void *context)
+{
+	struct cxi_txc *t = ep->txc;
+	struct cxi_tx *tx = slab_get(&t->txs);
+
 	if (unlikely(!tx))
 		return NULL;
 	t->used++;
@@ -43,7 +45,7 @@ struct cxi_tx *cxi_tx_get(struct cxi_ep *ep, enum cxi_tx_kind kind, uint64_t fla
 	tx->kind = (uint8_t)kind;
 	tx->wants_cqe = kit_tx_wants_cqe(&ep->kit, flags);
 	tx->has_cntr = ep->kit.cntr[cntr_of[kind]] != NULL;
-	tx->internal = tx->canceled = tx->is_held = false;
+	tx->internal = tx->canceled = tx->is_held = tx->is_quick = false;
 	tx->done = NULL;
 	tx->wait = 0;
 	tx->rc = CASSINI_RC_OK;
@@ -150,9 +152,9 @@ int cxi_tx_start(struct cxi_tx *tx, const struct cxi_work *work)
 
 int cxi_txc_open(struct cxi_domain *d, const struct cxi_key *key, uint32_t tclass, size_t size, struct cxi_txc **out)
 {
-	struct cassini_cmdq_attr attr = {.depth = (uint32_t)size + 64};
-	uint32_t slots = (uint32_t)size * 2 + 64;
 	struct cxi_txc *t = mem_alloc(sizeof(*t));
+	struct cassini_cmdq_attr attr = {.depth = (uint32_t)size + 64, .on_lost = cxi_send_lost, .ctx = t};
+	uint32_t slots = (uint32_t)size * 2 + 64;
 	int ret;
 
 	if (!t)

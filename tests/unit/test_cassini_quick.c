@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Peers on this host: short Puts past the command queue, what they look like, when they are not for now, how they come back; and copies, here and elsewhere.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "cassini_inifake.h"
+
+/* What on_lost was told. */
+static struct lost {
+	unsigned cnt;
+	struct cassini_quick q;
+	uint8_t data[CASSINI_IDC_MAX];
+	uint8_t rc;
+} g_lost;
+
+static void on_lost(void *ctx, const struct cassini_quick *q, uint8_t rc)
+{
+	assert_ptr_equal(ctx, &g_lost);
+	g_lost.cnt++;
+	g_lost.q = *q;
+	g_lost.rc = rc;
+	memcpy(g_lost.data, q->buf, q->len);
+}
+
+static void quick_open(struct world *w)
+{
+	world_open(w, 8, 8);
+	w->cq->on_lost = on_lost;
+	w->cq->ctx = &g_lost;
+	memset(&g_lost, 0, sizeof(g_lost));
+	g_inifake.has_direct = true;
+	w->peer[1].took = 1u << 5;
+}
+
+static struct cassini_quick quick_of(struct world *w, uint32_t len)
+{
+	return (struct cassini_quick){
+		.dom = &w->dom,
+		.buf = w->mem,
+		.match_bits = 0x99aabbccddeeff00,
+		.header_data = 0x0123456789abcdef,
+		.seq = 0x123456789abc,
+		.nic = FAKE_NIC,
+		.len = len,
+		.pid = 1,
+		.pid_idx = 5,
+	};
+}
+
+static bool quick(struct world *w, uint32_t len)
+{
+	struct cassini_quick q = quick_of(w, len);
+
+	return cassini_put_quick(w->cq, &q);
+}
+
+static void put_quick__is_the_put_that_any_command_makes(void **state)
+{
+	static const uint32_t lens[] = {0, 1, 8, 100, CASSINI_IDC_MAX};
+	struct cassini_cmd cmd;
+	struct world w;
+
+	(void)state;
+	quick_open(&w);
+	for (size_t i = 0; i < ARRAY_SIZE(lens); i++) {
+		assert_true(quick(&w, lens[i]));
+		cmd = cmd_of(&w, CASSINI_OP_PUT, 5, lens[i], CASSINI_CMD_INLINE);
+		cmd.remote_offset = 0;
+		assert_int_equal(cassini_post(w.cq, &cmd), 0);
+		assert_int_equal(g_inifake.direct_len, g_inifake.sent[i].len);
+		assert_memory_equal(g_inifake.direct, g_inifake.sent[i].buf, g_inifake.direct_len);
+		sent_end((unsigned)i, 0);
+		expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_OK, lens[i]);
+	}
+	assert_int_equal(w.nic.stats.puts, 2 * ARRAY_SIZE(lens));
+	assert_int_equal(w.nic.stats.tx_cmds, 2 * ARRAY_SIZE(lens));
+	assert_int_equal(w.cq->used, 0);
+	world_close(&w);
+}
+
+static void put_quick__not_now(void **state)
+{
+	struct cassini_quick q;
+	struct cassini_cmd cmd;
+	struct world w;
+
+	(void)state;
+	quick_open(&w);
+	assert_true(quick(&w, 8));
+	g_inifake.directs_out = 0;
+	assert_false(quick(&w, CASSINI_IDC_MAX + 1));
+	g_inifake.has_direct = false;
+	assert_false(quick(&w, 8));
+	g_inifake.has_direct = true;
+	g_inifake.peer_rc = -ENETUNREACH;
+	w.cq->last = NULL;
+	assert_false(quick(&w, 8));
+	g_inifake.peer_rc = 0;
+	w.lni.cp[1] = *w.cp;
+	w.lni.cp[1].vni++;
+	cassini_cmdq_set_cp(w.cq, &w.lni.cp[1]);
+	assert_false(quick(&w, 8));
+	cassini_cmdq_set_cp(w.cq, w.cp);
+	w.dom.closing = true;
+	assert_false(quick(&w, 8));
+	w.dom.closing = false;
+	q = quick_of(&w, 8);
+	q.pid = CASSINI_PID_CNT;
+	assert_false(cassini_put_quick(w.cq, &q));
+	/* behind a fence, and behind what a fence holds */
+	assert_int_equal(post(&w, CASSINI_OP_PUT, 5, 8, CASSINI_CMD_INLINE), 0);
+	assert_int_equal(cassini_fence(w.cq), 0);
+	assert_false(quick(&w, 8));
+	cmd = cmd_of(&w, CASSINI_OP_PUT, 5, 9, CASSINI_CMD_INLINE);
+	assert_int_equal(cassini_post(w.cq, &cmd), 0);
+	assert_false(quick(&w, 8));
+	sent_end(0, 0);
+	assert_int_equal(cassini_cmdq_kick(&w.dom), 1);
+	assert_true(quick(&w, 8));
+	sent_end(1, 0);
+	expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_OK, 8);
+	expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_OK, 9);
+	g_inifake.directs_out = 0;
+	world_close(&w);
+}
+
+static void put_quick__only_where_one_was_taken(void **state)
+{
+	struct cassini_quick q;
+	struct world w;
+
+	(void)state;
+	quick_open(&w);
+	w.peer[1].took = 0;
+	assert_false(quick(&w, 8));
+	assert_int_equal(post(&w, CASSINI_OP_PUT, 5, 8, CASSINI_CMD_INLINE), 0);
+	assert_false(quick(&w, 8)); /* not answered yet */
+	sent_end(0, 0);
+	expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_OK, 8);
+	assert_true(quick(&w, 8));
+	q = quick_of(&w, 8);
+	q.pid_idx = 6;
+	assert_false(cassini_put_quick(w.cq, &q));
+	/* taken late is taken, too */
+	assert_true(cassini_put_quick_ack(w.cq, &q, w.eq, 1));
+	sent_end(1, CASSINI_VERDICT_LIST + CASSINI_OVERFLOW);
+	expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_OK, 1);
+	assert_true(cassini_put_quick(w.cq, &q));
+	/* refused: from then on one waits for the answer */
+	cassini_quick_lost(&w.dom, (void *)&w.peer[1], g_inifake.direct_tag, g_inifake.direct, g_inifake.direct_len, CASSINI_RC_PTLTE_NOT_FOUND);
+	assert_int_equal(g_lost.cnt, 1);
+	assert_false(cassini_put_quick(w.cq, &q));
+	assert_true(quick(&w, 8));
+	assert_true(cassini_put_quick_ack(w.cq, &q, w.eq, 2));
+	sent_end(2, CASSINI_RC_PTLTE_NOT_FOUND);
+	expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_PTLTE_NOT_FOUND, 2);
+	assert_false(cassini_put_quick(w.cq, &q));
+	q.pid_idx = 200; /* a region: nobody keeps account of these */
+	assert_false(cassini_put_quick(w.cq, &q));
+	world_close(&w);
+}
+
+static void put_quick_ack__is_a_command(void **state)
+{
+	struct cassini_quick q;
+	struct world w;
+
+	(void)state;
+	quick_open(&w);
+	q = quick_of(&w, 8);
+	for (unsigned i = 0; i < 8; i++)
+		assert_true(cassini_put_quick_ack(w.cq, &q, w.eq, 100 + i));
+	assert_false(cassini_put_quick_ack(w.cq, &q, w.eq, 108)); /* depth and slots */
+	assert_int_equal(w.cq->used, 8);
+	sent_end(0, 0);
+	expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_OK, 100);
+	sent_end(1, CASSINI_RC_PT_DISABLED);
+	expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_PT_DISABLED, 101);
+	sent_end(2, CASSINI_VERDICT_LIST + CASSINI_OVERFLOW);
+	assert_int_equal(cassini_eq_peek(w.eq)->ptl_list, CASSINI_OVERFLOW);
+	expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_OK, 102);
+	g_inifake.has_direct = false;
+	assert_false(cassini_put_quick_ack(w.cq, &q, w.eq, 109));
+	assert_int_equal(w.cq->used, 5);
+	sent_end(3, -ECONNREFUSED);
+	expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_UNDELIVERABLE, 103);
+	assert_int_equal(g_inifake.gone, 1);
+	cassini_cmdq_close(w.cq); /* those under way end without event */
+	for (unsigned i = 4; i < 8; i++)
+		sent_end(i, 0);
+	expect_none(&w);
+	assert_int_equal(g_lost.cnt, 0);
+	w.cq = NULL;
+	world_close(&w);
+}
+
+static void fence__waits_for_quick_puts(void **state)
+{
+	struct world w;
+
+	(void)state;
+	quick_open(&w);
+	assert_true(quick(&w, 8));
+	assert_int_equal(cassini_fence(w.cq), 0);
+	assert_int_equal(post(&w, CASSINI_OP_PUT, 5, 8, 0), 0);
+	assert_int_equal(g_inifake.sents, 0);
+	assert_int_equal(cassini_cmdq_kick(&w.dom), 0);
+	g_inifake.directs_out = 0;
+	assert_int_equal(cassini_cmdq_kick(&w.dom), 1);
+	assert_int_equal(g_inifake.sents, 1);
+	sent_end(0, 0);
+	expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_OK, 8);
+	world_close(&w);
+}
+
+static void lost(struct world *w, int status)
+{
+	cassini_quick_lost(&w->dom, (void *)&w->peer[1], g_inifake.direct_tag, g_inifake.direct, g_inifake.direct_len, status);
+}
+
+static void quick_lost__shows_what_was_given(void **state)
+{
+	struct world w;
+
+	(void)state;
+	quick_open(&w);
+	assert_true(quick(&w, 100));
+	lost(&w, CASSINI_RC_PT_DISABLED);
+	assert_int_equal(g_lost.cnt, 1);
+	assert_int_equal(g_lost.rc, CASSINI_RC_PT_DISABLED);
+	assert_ptr_equal(g_lost.q.dom, &w.dom);
+	assert_int_equal(g_lost.q.match_bits, 0x99aabbccddeeff00);
+	assert_int_equal(g_lost.q.header_data, 0x0123456789abcdef);
+	assert_int_equal(g_lost.q.seq, 0x123456789abc);
+	assert_int_equal(g_lost.q.nic, FAKE_NIC);
+	assert_int_equal(g_lost.q.pid, 1);
+	assert_int_equal(g_lost.q.pid_idx, 5);
+	assert_int_equal(g_lost.q.len, 100);
+	assert_memory_equal(g_lost.data, w.mem, 100);
+	assert_int_equal(g_inifake.gone, 0);
+	/* taken on another list is taken */
+	lost(&w, CASSINI_VERDICT_LIST + CASSINI_OVERFLOW);
+	assert_int_equal(g_lost.cnt, 1);
+	/* the peer has died */
+	lost(&w, -ECONNREFUSED);
+	assert_int_equal(g_lost.cnt, 2);
+	assert_int_equal(g_lost.rc, CASSINI_RC_UNDELIVERABLE);
+	assert_int_equal(g_inifake.gone, 1);
+	assert_int_equal(w.nic.stats.unreachable, 1);
+	lost(&w, -ECONNREFUSED); /* of the same life */
+	assert_int_equal(g_inifake.gone, 1);
+	world_close(&w);
+}
+
+static void quick_lost__nobody_hears(void **state)
+{
+	struct cassini_cmdq_attr attr = {.depth = 8, .on_lost = on_lost, .ctx = &g_lost};
+	struct cassini_cmdq *second;
+	struct world w;
+
+	(void)state;
+	quick_open(&w);
+	assert_true(quick(&w, 8));
+	w.dom.closing = true;
+	lost(&w, -ECANCELED);
+	assert_int_equal(g_lost.cnt, 0);
+	w.dom.closing = false;
+	/* its queue is closed, and another one is open */
+	attr.cp = w.cp;
+	assert_int_equal(cassini_cmdq_open(&w.lni, &attr, &second), 0);
+	cassini_cmdq_close(w.cq);
+	lost(&w, CASSINI_RC_PT_DISABLED);
+	assert_int_equal(g_lost.cnt, 0);
+	w.cq = second;
+	world_close(&w);
+}
+
+/* --- what else is different on this host --- */
+
+/* A copy on this host is quicker than a frame from less on, and a rendezvous brings nothing. */
+static void local__copies_begin_earlier(void **state)
+{
+	struct cassini_pkt_in pkt;
+	struct world w;
+
+	(void)state;
+	world_open(&w, 8, 8);
+	g_inifake.is_local = true;
+	assert_int_equal(post(&w, CASSINI_OP_PUT, 1, 10112, 0), 0);
+	assert_int_equal(sent_pkt(0).op, CASSINI_PKT_PUT);
+	assert_int_equal(post(&w, CASSINI_OP_PUT, 1, 10113, CASSINI_CMD_RESTRICTED), 0);
+	pkt = sent_pkt(1);
+	assert_int_equal(pkt.op, CASSINI_PKT_PUT_BULK);
+	assert_int_equal(post(&w, CASSINI_OP_GET, 1, 10112, 0), 0);
+	assert_int_equal(sent_pkt(2).region, 0);
+	assert_int_equal(post(&w, CASSINI_OP_GET, 1, 10113, 0), 0);
+	assert_int_equal(sent_pkt(3).region, 2);
+	/* what was begun one way ends that way, whatever the path is by then */
+	g_inifake.is_local = false;
+	for (unsigned i = 0; i < 4; i++)
+		sent_end(i, 0);
+	expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_OK, 10112);
+	expect_none(&w);
+	answer(&w, 1, CASSINI_RC_OK, CASSINI_PRIORITY, NULL, 10113);
+	expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_OK, 10113);
+	answer(&w, 2, CASSINI_RC_OK, CASSINI_PRIORITY, w.mem, 10112);
+	expect_event(&w, CASSINI_EV_REPLY, CASSINI_RC_OK, 10112);
+	answer(&w, 3, CASSINI_RC_OK, CASSINI_PRIORITY, NULL, 10113);
+	expect_event(&w, CASSINI_EV_REPLY, CASSINI_RC_OK, 10113);
+	world_close(&w);
+}
+
+static void rdzv__brings_nothing(void **state)
+{
+	struct cassini_cmd cmd;
+	struct world w;
+
+	(void)state;
+	world_open(&w, 8, 8);
+	g_inifake.is_local = true;
+	cmd = cmd_of(&w, CASSINI_OP_RENDEZVOUS_PUT, 0, 30000, 0);
+	cmd.eager_length = 2048;
+	assert_int_equal(cassini_post(w.cq, &cmd), 0);
+	assert_int_equal(sent_pkt(0).payload_len, 0);
+	assert_int_equal(sent_pkt(0).request_len, 30000);
+	sent_end(0, -ECONNREFUSED);
+	expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_UNDELIVERABLE, 30000);
+	world_close(&w);
+}
+
+/* --- elsewhere --- */
+
+/* The target keeps their order. What comes in a frame waits for all of them. */
+static void ordered__bulk_puts_follow_each_other(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_open(&w, 16, 16);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(post(&w, CASSINI_OP_PUT, 20 + i, 20000 + i, 0), 0);
+	assert_int_equal(g_inifake.sents, 3);
+	assert_int_equal(w.peer[1].ordered, 3);
+	assert_int_equal(post(&w, CASSINI_OP_PUT, 20, 8, 0), 0);
+	assert_int_equal(post(&w, CASSINI_OP_PUT, 20, 20003, 0), 0); /* behind it */
+	assert_int_equal(g_inifake.sents, 3);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(cassini_cmdq_kick(&w.dom), 0);
+		sent_end(i, 0);
+		answer(&w, i, CASSINI_RC_OK, CASSINI_PRIORITY, NULL, 20000 + i);
+		expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_OK, 20000 + i);
+	}
+	assert_int_equal(cassini_cmdq_kick(&w.dom), 2);
+	assert_int_equal(sent_pkt(3).request_len, 8);
+	sent_end(3, 0);
+	sent_end(4, CASSINI_RC_ENTRY_NOT_FOUND);
+	expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_OK, 8);
+	expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_ENTRY_NOT_FOUND, 20003);
+	world_close(&w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(put_quick__is_the_put_that_any_command_makes),
+		cmocka_unit_test(put_quick__not_now),
+		cmocka_unit_test(put_quick__only_where_one_was_taken),
+		cmocka_unit_test(put_quick_ack__is_a_command),
+		cmocka_unit_test(fence__waits_for_quick_puts),
+		cmocka_unit_test(quick_lost__shows_what_was_given),
+		cmocka_unit_test(quick_lost__nobody_hears),
+		cmocka_unit_test(local__copies_begin_earlier),
+		cmocka_unit_test(rdzv__brings_nothing),
+		cmocka_unit_test(ordered__bulk_puts_follow_each_other),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
