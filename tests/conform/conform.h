@@ -46,7 +46,10 @@ enum { /* ct_prov.has */
 	CT_HAS_ATOMIC_SIZES = 64, /* max_order_*_size say that atomics are in order */
 	CT_HAS_DC_MATCHED = 128,  /* delivery complete says more than that an unexpected message has come: it was matched */
 	CT_HAS_AUTO = 256,        /* FI_PROGRESS_AUTO */
-	CT_HAS_AV_USES = 512      /* an address inserted twice goes with the second removal */
+	CT_HAS_AV_USES = 512,     /* an address inserted twice goes with the second removal */
+	CT_NO_EQ_BIND = 1024,     /* endpoints take no EQ */
+	CT_AV_TWICE = 2048,       /* an address inserted twice into a table has two names */
+	CT_NO_SILENT = 4096       /* one-sided operations want the target's program to make progress, or FI_PROGRESS_AUTO */
 };
 struct ct_variant {
 	const char *name, *env;

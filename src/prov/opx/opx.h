@@ -382,6 +382,11 @@ extern const struct opx_rel_ops opx_peer_rel_ops;
 /** opx_op_get() - NULL: no memory. In peer->ops. */
 struct opx_op *opx_op_get(struct opx_peer *peer, enum opx_op_kind kind);
 static inline uint32_t opx_op_handle(struct opx_op *op) { return slab_id(&op->ep->op_slab, op); }
+/** opx_put_handle() - What the packets of a write name for their answer. */
+static inline uint32_t opx_put_handle(struct opx_op *op)
+{
+	return op->has_data ? OPX_DATA_HANDLE : op->needs_done ? opx_op_handle(op) : OPX_NO_HANDLE;
+}
 /** opx_op_find() - The live operation of @peer that handle @id from the wire names, or NULL. */
 struct opx_op *opx_op_find(struct opx_peer *peer, uint32_t id);
 /** opx_op_wait() - It waits for something of its peer: death must be noticed. Undone when it ends. */
