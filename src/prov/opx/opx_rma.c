@@ -115,7 +115,7 @@ int opx_rma_pump(struct opx_op *op)
 static int rma_start(struct opx_op *op)
 {
 	struct opx_flow *f = &op->peer->flow;
-	int rc = f->state == OPX_FLOW_OPEN ? 0 : opx_flow_open(f);
+	int rc = f->state == OPX_FLOW_OPEN ? 0 : opx_peer_open(op->peer);
 
 	if (!rc && op->flags & FI_INJECT && op->len)
 		rc = opx_op_take_copy(op);
