@@ -46,7 +46,11 @@ enum { /* ct_prov.has */
 	CT_HAS_ATOMIC_SIZES = 64, /* max_order_*_size say that atomics are in order */
 	CT_HAS_DC_MATCHED = 128,  /* delivery complete says more than that an unexpected message has come: it was matched */
 	CT_HAS_AUTO = 256,        /* FI_PROGRESS_AUTO */
-	CT_HAS_AV_USES = 512      /* an address inserted twice goes with the second removal */
+	CT_HAS_AV_USES = 512,     /* an address inserted twice goes with the second removal */
+	CT_NO_EQ_BIND = 1024,     /* endpoints take no EQ */
+	CT_AV_TWICE = 2048,       /* an address inserted twice into a table has two names */
+	CT_REFUSES = 8192,        /* a send to where nobody is fails at once; gone says how */
+	CT_NO_SILENT = 4096       /* one-sided operations want the target's program to make progress, or FI_PROGRESS_AUTO */
 };
 struct ct_variant {
 	const char *name, *env;
@@ -261,6 +265,8 @@ ssize_t ct_post_send(struct ct *c, const struct ct_msg *m);
 ssize_t ct_post_recv(struct ct *c, const struct ct_msg *m);
 void ct_send(struct ct *c, const struct ct_msg *m); /* retries */
 void ct_recv(struct ct *c, const struct ct_msg *m);
+/** ct_send_gone() - Post @m to where nobody is. False: it was refused, as this provider does, and completes nowhere. */
+bool ct_send_gone(struct ct *c, const struct ct_msg *m);
 /** ct_split() - @len bytes at @mem as @n random pieces, some of them empty. */
 void ct_split(struct ct *c, uint8_t *mem, size_t len, unsigned n, struct iovec *iov);
 bool ct_completes(const struct ct_msg *m); /* does this call write a completion? */

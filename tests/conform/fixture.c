@@ -513,3 +513,18 @@ void ct_recv(struct ct *c, const struct ct_msg *m)
 		ret = ct_post_recv(c, m);
 	while (ct_again(c, ret));
 }
+
+bool ct_send_gone(struct ct *c, const struct ct_msg *m)
+{
+	ssize_t ret;
+
+	if (!(c->p->has & CT_REFUSES)) {
+		ct_send(c, m);
+		return true;
+	}
+	while ((ret = ct_post_send(c, m)) == -FI_EAGAIN)
+		ct_progress(c);
+	RET(-c->p->gone.err, ret);
+	ct_no_comp(c, c->txcq);
+	return false;
+}

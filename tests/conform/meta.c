@@ -33,7 +33,8 @@ static const struct word mr_modes[] = {
 	P("mr:", FI_MR_LOCAL), P("mr:", FI_MR_RAW), P("mr:", FI_MR_VIRT_ADDR), P("mr:", FI_MR_ALLOCATED), P("mr:", FI_MR_PROV_KEY),
 	P("mr:", FI_MR_MMU_NOTIFY), P("mr:", FI_MR_RMA_EVENT), P("mr:", FI_MR_ENDPOINT), P("mr:", FI_MR_HMEM), {0},
 };
-static const struct word modes[] = {P("mode:", FI_MSG_PREFIX), P("mode:", FI_CONTEXT), P("mode:", FI_CONTEXT2), {0}};
+static const struct word modes[] = {P("mode:", FI_MSG_PREFIX), P("mode:", FI_CONTEXT), P("mode:", FI_CONTEXT2),
+				    P("mode:", FI_ASYNC_IOV), {0}};
 
 /* @word among the words of @list, which are separated by blanks. */
 static bool has_word(const char *list, const char *word)

@@ -101,8 +101,9 @@ static const struct ct_prov provs[] = {
 	 .rx_max = 15360, .min_version = FI_VERSION(1, 5), .no_atomic_ops = 1u << FI_PROD, .addr_text = "fi_addr_cxi://0x", .gone = {FI_EHOSTUNREACH, 2, "UNDELIVERABLE"},
 	 .make_addr = cxi_addr, .variants = cxi_variants},
 	{.name = "opx", .udp_env = "SOFTFABRIC_NET=paths=udp", .stat_shm = "shm_tx_pkts", .stat_net = "net_tx_pkts",
-	 .has = CT_HAS_RMA_DATA | CT_HAS_RIGHTS | CT_HAS_CONTEXTS | CT_HAS_WAIT_FD | CT_HAS_DC_MATCHED | CT_HAS_AUTO,
-	 .addr_text = "", .gone = {FI_ECONNREFUSED, 32, "nobody has this context"}, .make_addr = opx_addr, .variants = opx_variants},
+	 .has = CT_HAS_RMA_DATA | CT_HAS_RIGHTS | CT_HAS_CONTEXTS | CT_HAS_WAIT_FD | CT_HAS_DC_MATCHED | CT_HAS_AUTO | CT_NO_EQ_BIND | CT_AV_TWICE |
+		CT_NO_SILENT | CT_REFUSES, .addr_text = "", .gone = {.err = FI_ECONNREFUSED},
+	 .make_addr = opx_addr, .variants = opx_variants},
 	{.make_addr = any_addr, .variants = none},
 };
 

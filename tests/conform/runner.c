@@ -57,17 +57,19 @@ static void set_env(const char *pairs)
 }
 
 /*
- * Every run has a VNI of its own, as every job has on real machines: PIDs are used again and again, and a late frame of one run must not
- * reach the next.
+ * Every run has a VNI and a UUID of its own, as every job has on real machines: PIDs and contexts are used again and again, and a late frame
+ * of one run must not reach the next.
  */
 static unsigned runs; /* begun by this process */
 
-static void set_vni(void)
+static void set_job(void)
 {
-	char vni[16];
+	char vni[16], uuid[33];
 
 	snprintf(vni, sizeof(vni), "%u", 1000 + ((unsigned)getppid() * 37 + runs) % 60000);
 	setenv("FI_CXI_DEFAULT_VNI", vni, 1);
+	snprintf(uuid, sizeof(uuid), "%x%08x", (unsigned)getppid(), runs);
+	setenv("FI_OPX_UUID", uuid, 1);
 }
 
 static void *rank_main(void *arg)
@@ -89,7 +91,7 @@ static void child_main(struct ct *const c[2], bool threads)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	setenv("FI_PROVIDER", c[0]->prov, 1);
-	set_vni();
+	set_job();
 	if (c[0]->mode == CT_UDP)
 		set_env(c[0]->p->udp_env);
 	set_env(c[0]->v->env);

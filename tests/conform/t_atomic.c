@@ -342,6 +342,10 @@ static void all_pairs(struct ct *c, enum kind kind, unsigned forms)
 				if (valid(c, kind, dt, op, &max))
 					continue;
 				CHECK(max >= 1, "a valid pair with count %zu", max);
+				if (form == 3) /* as much as fits what may be injected */
+					max = c->info->tx_attr->inject_size / dt_size(dt) < max ? c->info->tx_attr->inject_size / dt_size(dt) : max;
+				if (!max)
+					continue;
 				a.cnt = 1 + (dt + op + form) % (max < CNT_MAX ? max : CNT_MAX);
 				pair(c, &a, &b, mem);
 				tested++;

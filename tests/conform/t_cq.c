@@ -177,7 +177,10 @@ static void cq_error(struct ct *c)
 	RET(1, fi_av_insert(c->av, gone.addr, 1, &to, 0, NULL));
 	ct_ep2_close(c, &gone);
 	struct ct_msg m = {.addr = to, .ctx = &c->ctx[5], .mem = mem, .len = sizeof(mem)};
-	ct_send(c, &m);
+	if (!ct_send_gone(c, &m)) {
+		ct_close(c);
+		return;
+	}
 	while ((ret = fi_cq_read(c->txcq, &t, 1)) == -FI_EAGAIN)
 		;
 	RET(-FI_EAVAIL, ret);
@@ -219,7 +222,8 @@ static void cq_err_data(struct ct *c)
 		struct ct_msg m = {.addr = to, .ctx = &c->ctx[5], .mem = mem, .len = sizeof(mem)};
 		ssize_t ret;
 
-		ct_send(c, &m);
+		if (!ct_send_gone(c, &m))
+			continue;
 		while ((ret = fi_cq_read(c->txcq, &t, 1)) == -FI_EAGAIN)
 			;
 		RET(-FI_EAVAIL, ret);

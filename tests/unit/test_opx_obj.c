@@ -84,7 +84,7 @@ static void enable__needs(void **state)
 	(void)state;
 	fake_open(&dom, NULL);
 	enable_check(true, FI_TRANSMIT | FI_RECV, 0);
-	enable_check(false, FI_TRANSMIT | FI_RECV, -FI_EINVAL);
+	enable_check(false, FI_TRANSMIT | FI_RECV, -FI_ENOAV);
 	enable_check(true, FI_RECV, -FI_ENOENT);
 	enable_check(true, 0, -FI_ENOENT);
 	rig_open(&r, true, FI_TRANSMIT | FI_SELECTIVE_COMPLETION); /* receives go where sends do */

@@ -126,7 +126,7 @@ static void sep__enabled_first(void **state)
 {
 	(void)state;
 	contexts_open();
-	assert_int_equal(fi_enable(r.sep), -FI_EINVAL); /* no AV */
+	assert_int_equal(fi_enable(r.sep), -FI_ENOAV);
 	assert_int_equal(fi_scalable_ep_bind(r.sep, &r.av->fid, 0), 0);
 	assert_int_equal(fi_enable(r.sep), 0);
 	assert_int_equal(g_fake.opened, CNT);

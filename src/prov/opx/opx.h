@@ -242,6 +242,9 @@ struct opx_peer {
 	LIST_HEAD(, opx_in) ins;       /* MP and RZV in progress, unexpected ones included */
 	LIST_HEAD(, opx_in) eager;     /* unexpected, complete */
 	uint32_t fences;               /* operations that later ones wait for (FI_FENCE) */
+	bool is_asked;                 /* a call was told to try again when the handshake is done */
+	uint8_t refusal;               /* enum opx_status: the handshake failed at refusal_ns: the next call is told; 0 */
+	uint64_t refusal_ns;
 };
 
 /* --- endpoint ---------------------------------------------------------------------------------------------------------------- */
@@ -363,6 +366,11 @@ static inline struct opx_peer *opx_peer_find(struct opx_ep *ep, fi_addr_t fi_add
 
 	return likely(p != NULL) ? p : opx_peer_get(ep, fi_addr);
 }
+/**
+ * opx_peer_open() - Before the first packet of a call to a flow that is not OPEN. Return: 0; -FI_EAGAIN; else why there is nobody: also if that became
+ * known between two calls.
+ */
+int opx_peer_open(struct opx_peer *peer);
 /** opx_peer_uid() - The source that a directed receive from @fi_addr matches; MT_ANY_SRC for FI_ADDR_UNSPEC; 0: no such address. Lock held. */
 uint64_t opx_peer_uid(struct opx_ep *ep, fi_addr_t fi_addr);
 /** opx_peer_name() - What to report as the source of @peer's messages. */
@@ -382,6 +390,11 @@ extern const struct opx_rel_ops opx_peer_rel_ops;
 /** opx_op_get() - NULL: no memory. In peer->ops. */
 struct opx_op *opx_op_get(struct opx_peer *peer, enum opx_op_kind kind);
 static inline uint32_t opx_op_handle(struct opx_op *op) { return slab_id(&op->ep->op_slab, op); }
+/** opx_put_handle() - What the packets of a write name for their answer. */
+static inline uint32_t opx_put_handle(struct opx_op *op)
+{
+	return op->has_data ? OPX_DATA_HANDLE : op->needs_done ? opx_op_handle(op) : OPX_NO_HANDLE;
+}
 /** opx_op_find() - The live operation of @peer that handle @id from the wire names, or NULL. */
 struct opx_op *opx_op_find(struct opx_peer *peer, uint32_t id);
 /** opx_op_wait() - It waits for something of its peer: death must be noticed. Undone when it ends. */

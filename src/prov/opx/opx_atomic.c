@@ -188,7 +188,7 @@ static int atomic_once(struct opx_ep *ep, enum opx_op_kind kind, const struct fi
 	op->needs_done = kind != OPX_OP_ATOMIC || op->wants_cqe || ep->kit.cntr[KIT_CNTR_WRITE];
 	rc = gather(op, m, a, operand);
 	if (rc >= 0 && peer->flow.state != OPX_FLOW_OPEN) {
-		int open = opx_flow_open(&peer->flow);
+		int open = opx_peer_open(peer);
 
 		rc = open ? open : rc;
 	}

@@ -135,7 +135,7 @@ static int ep_enable(struct opx_ep *ep)
 		return -FI_EIO;
 	if (!ep->kit.av) {
 		LOG_WARN("endpoint not enabled: no address vector is bound");
-		return -FI_EINVAL;
+		return -FI_ENOAV;
 	}
 	ret = opx_ep_cq_check(ep, FI_TRANSMIT | FI_RECV);
 	if (ret)

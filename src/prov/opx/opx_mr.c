@@ -115,7 +115,7 @@ static int request_check(const struct opx_domain *d, const struct kit_mr_req *re
 		LOG_WARN("memory region of %zu pieces refused: opx takes 1", req->iov_cnt);
 		return -FI_EINVAL;
 	}
-	if (req->access & ~(uint64_t)ACCESS_ALL || req->flags & FI_RMA_EVENT) {
+	if (req->access & ~(uint64_t)ACCESS_ALL || req->flags) {
 		LOG_WARN("memory region refused: access 0x%llx, flags 0x%llx", (unsigned long long)req->access, (unsigned long long)req->flags);
 		return -FI_EINVAL;
 	}

@@ -171,7 +171,7 @@ static void data_hdr(struct opx_op *op, struct hfi_hdr *h, uint64_t off)
 		h->tag = le64_put(0);
 		break;
 	case OPX_OP_WRITE:
-		opx_flow_hdr(f, h, OPX_RZV_DATA, OPX_SUB_PUT, op->needs_done && !op->has_data ? opx_op_handle(op) : OPX_NO_HANDLE);
+		opx_flow_hdr(f, h, OPX_RZV_DATA, OPX_SUB_PUT, opx_put_handle(op));
 		h->w[0] = le64_put(op->mr_off + off);
 		h->w[1] = le64_put(op->mr_key);
 		h->tag = le64_put(op->mr_off + op->len);

@@ -2,6 +2,7 @@
 // The peers of an endpoint: found by fi_addr_t when something is sent, by their flow when something arrives; and how they end.
 #include "prov/opx/opx.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 
@@ -114,6 +115,21 @@ struct opx_peer *opx_peer_get(struct opx_ep *ep, fi_addr_t fi_addr)
 	return p;
 }
 
+#define REFUSAL_NS NS_PER_SEC /* who tries again later begins anew */
+
+int opx_peer_open(struct opx_peer *peer)
+{
+	enum opx_status why = (enum opx_status)peer->refusal;
+	int rc;
+
+	peer->refusal = OPX_OK;
+	if (why && hfi_now_ns(peer->ep->hfi) - peer->refusal_ns < REFUSAL_NS)
+		return -opx_err_of(why);
+	rc = opx_flow_open(&peer->flow);
+	peer->is_asked = rc == -FI_EAGAIN;
+	return rc;
+}
+
 uint64_t opx_peer_uid(struct opx_ep *ep, fi_addr_t fi_addr)
 {
 	struct opx_addr a;
@@ -165,7 +181,7 @@ static void on_retired(void *ctx, struct opx_op *op, uint32_t cnt)
 static void on_room(void *ctx, struct opx_flow *f)
 {
 	(void)ctx;
-	(void)f; /* ep->pump is tried at every progress call */
+	peer_of(f)->is_asked = false; /* ep->pump is tried at every progress call */
 }
 
 static void on_dead(void *ctx, struct opx_flow *f, enum opx_status why)
@@ -175,6 +191,11 @@ static void on_dead(void *ctx, struct opx_flow *f, enum opx_status why)
 	struct opx_in *in, *next_in;
 
 	(void)ctx;
+	if (peer->is_asked) {
+		peer->is_asked = false;
+		peer->refusal = (uint8_t)why;
+		peer->refusal_ns = hfi_now_ns(peer->ep->hfi);
+	}
 	for (op = LIST_FIRST(&peer->ops); op; op = next_op) {
 		next_op = LIST_NEXT(op, link);
 		opx_op_fail(op, opx_err_of(why), why);

@@ -102,7 +102,7 @@ static const char *check_rma(const struct hfi_hdr *h, uint32_t payload_len)
 			return "offset out of range";
 		return is_pieces(payload_len) ? NULL : "pieces of a put";
 	case OPX_SUB_PUT_DATA:
-		return payload_len ? "data of a put without bytes" : NULL;
+		return payload_len == sizeof(le32_t) ? NULL : "handle of a put with data";
 	default:
 		return "unknown RMA";
 	}

@@ -24,11 +24,12 @@
  *                    GET        0         offset              handle (initiator)           len             bytes
  *                    FETCH      0         0                   handle (initiator)           0               old values
  *  RMA               PUT_LOCAL  handle    offset in the MR    key                          len             struct opx_piece [1..4] to read from
- *                    PUT_DATA   CQ data   len of the write    handle                       0
+ *                    PUT_DATA   CQ data   offset in the MR    key                          len of the write  le32_t handle
  *  ATOMIC            kind       handle    offset in the MR    key                          dt|op<<8|cnt<<16  operands, then compare operands
  *  DONE              0          0         handle              enum opx_status              0
  *
  * handle in PUT, PUT_LOCAL, PUT_DATA, ATOMIC: OPX_NO_HANDLE where nobody waits; then only a failure is answered (DONE with OPX_NO_HANDLE).
+ * OPX_DATA_HANDLE in PUT, PUT_LOCAL: nothing is answered, the PUT_DATA that follows is, for both.
  * A PUT packet is the last one when w[0] + payload == tag. UD packets: opx_flow.h.
  */
 
@@ -43,6 +44,7 @@ enum opx_sub { OPX_SUB_RZV, OPX_SUB_PUT, OPX_SUB_GET, OPX_SUB_FETCH = 4, OPX_SUB
 #define OPX_AUX_DATA  0x80u /* imm is remote CQ data */
 #define OPX_AUX_LEN   0x1fu /* INJECT */
 #define OPX_NO_HANDLE UINT32_MAX
+#define OPX_DATA_HANDLE (UINT32_MAX - 1)
 
 enum { OPX_RTS_LOCAL = 1, OPX_RTS_DONE = 2 /* the sender waits for DONE */ };
 

@@ -7,7 +7,7 @@
  *
  *  write   PUT packets, in order; the last one asks for DONE. Same host and more than a packet: PUT_LOCAL, the target fetches from our memory.
  *  read    GET; the answer is data packets. Same host and more than a packet: GET with the pieces of our exposed memory, which the target fills.
- *  data    PUT_DATA behind the write's packets; then it is the one that asks for DONE.
+ *  data    PUT_DATA behind the write's packets; then it is the one that asks for DONE, for all of them.
  *
  * Every operation whose end somebody wants to know ends with DONE or its data, so completion means placed at the target. The target works when
  * its program makes progress, as on hardware.
@@ -35,7 +35,7 @@ static int put_local(struct opx_op *op)
 	struct hfi_hdr h;
 	int rc = opx_op_expose(op, HFI_COPY_GET, pieces);
 
-	opx_flow_hdr(&op->peer->flow, &h, OPX_RMA, OPX_SUB_PUT_LOCAL, opx_op_handle(op));
+	opx_flow_hdr(&op->peer->flow, &h, OPX_RMA, OPX_SUB_PUT_LOCAL, op->has_data ? OPX_DATA_HANDLE : opx_op_handle(op));
 	h.w[0] = le64_put(op->mr_off);
 	h.w[1] = le64_put(op->mr_key);
 	h.tag = le64_put(op->len);
@@ -63,14 +63,16 @@ static int get_request(struct opx_op *op)
 
 static int put_data(struct opx_op *op)
 {
+	le32_t handle = le32_put(op->needs_done ? opx_op_handle(op) : OPX_NO_HANDLE);
+	struct iovec iov = {&handle, sizeof(handle)};
 	struct hfi_hdr h;
 	int rc;
 
 	opx_flow_hdr(&op->peer->flow, &h, OPX_RMA, OPX_SUB_PUT_DATA, (uint32_t)op->data);
-	h.w[0] = le64_put(op->len);
-	h.w[1] = le64_put(op->needs_done ? opx_op_handle(op) : OPX_NO_HANDLE);
-	h.tag = le64_put(0);
-	rc = opx_flow_post(&op->peer->flow, &h, NULL, 0, 0, NULL, NULL);
+	h.w[0] = le64_put(op->mr_off);
+	h.w[1] = le64_put(op->mr_key);
+	h.tag = le64_put(op->len);
+	rc = opx_flow_post(&op->peer->flow, &h, &iov, 1, 0, NULL, NULL);
 	op->is_posted = !rc;
 	return rc;
 }
@@ -81,7 +83,7 @@ static int put_empty(struct opx_op *op)
 	struct hfi_hdr h;
 	int rc;
 
-	opx_flow_hdr(&op->peer->flow, &h, OPX_RZV_DATA, OPX_SUB_PUT, op->needs_done && !op->has_data ? opx_op_handle(op) : OPX_NO_HANDLE);
+	opx_flow_hdr(&op->peer->flow, &h, OPX_RZV_DATA, OPX_SUB_PUT, opx_put_handle(op));
 	h.w[0] = h.tag = le64_put(op->mr_off);
 	h.w[1] = le64_put(op->mr_key);
 	rc = opx_flow_post(&op->peer->flow, &h, NULL, 0, 0, NULL, NULL);
@@ -113,7 +115,7 @@ int opx_rma_pump(struct opx_op *op)
 static int rma_start(struct opx_op *op)
 {
 	struct opx_flow *f = &op->peer->flow;
-	int rc = f->state == OPX_FLOW_OPEN ? 0 : opx_flow_open(f);
+	int rc = f->state == OPX_FLOW_OPEN ? 0 : opx_peer_open(op->peer);
 
 	if (!rc && op->flags & FI_INJECT && op->len)
 		rc = opx_op_take_copy(op);
@@ -181,7 +183,7 @@ static ssize_t rma(struct opx_ep *ep, enum opx_op_kind kind, const struct rma *r
 	if (r->iov_cnt > OPX_IOV_MAX || (r->iov_cnt && !r->iov))
 		return -FI_EINVAL;
 	len = kit_iov_len(r->iov, r->iov_cnt);
-	if (len == SIZE_MAX || (r->flags & FI_INJECT && len > ep->kit.inject_size))
+	if (len == SIZE_MAX || r->off > UINT64_MAX - len || (r->flags & FI_INJECT && len > ep->kit.inject_size))
 		return -FI_EINVAL;
 	lock_acquire(&ep->domain->kit.lock);
 	rc = rma_once(ep, kind, r, len);

@@ -35,7 +35,7 @@ static int hw_open(struct opx_sep *sep)
 		return -FI_EIO;
 	if (!sep->kit.av) {
 		LOG_WARN("scalable endpoint or context not enabled: no address vector is bound to the endpoint");
-		return -FI_EINVAL;
+		return -FI_ENOAV;
 	}
 	if (sep->kit.enabled)
 		return 0;

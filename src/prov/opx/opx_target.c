@@ -6,6 +6,8 @@
 
 static void answer(struct opx_peer *peer, uint32_t handle, enum opx_status st)
 {
+	if (handle == OPX_DATA_HANDLE)
+		return;
 	if (st)
 		LOG_INFO("one-sided request of context %u at LID %u refused: %s", peer->uid & 0xff, peer->uid >> 8, opx_strerror((int)st));
 	if (st || handle != OPX_NO_HANDLE)
@@ -35,14 +37,25 @@ void opx_on_put(struct opx_peer *peer, const struct hfi_hdr *h, const struct vie
 
 /* --- data that go by a copy between processes ------------------------------------------------------------------- */
 
+/* A write with CQ data of @len bytes is done. */
+static void data_done(struct opx_peer *peer, uint32_t handle, uint64_t len, uint32_t data)
+{
+	if (peer->ep->kit.rx_cq)
+		kit_cq_push(peer->ep->kit.rx_cq, NULL, FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA, len, NULL, data, 0, opx_peer_name(peer));
+	answer(peer, handle, OPX_OK);
+}
+
 static void on_copied(struct opx_copy *c, int status)
 {
 	struct opx_op *op = container_of(c, struct opx_op, cp);
 
 	op->is_copying = false;
 	if (!op->is_over) {
-		answer(op->peer, op->peer_handle, status ? OPX_ST_COPY : OPX_OK);
 		count(op->ep, c->op == HFI_COPY_GET ? KIT_CNTR_REMOTE_WRITE : KIT_CNTR_REMOTE_READ);
+		if (op->has_data && !status)
+			data_done(op->peer, op->peer_handle, op->len, (uint32_t)op->data);
+		else
+			answer(op->peer, op->peer_handle, status ? OPX_ST_COPY : OPX_OK);
 	}
 	op->is_posted = true;
 	opx_op_check(op);
@@ -92,19 +105,48 @@ static void serve_copy(struct opx_peer *peer, const struct hfi_hdr *h, const str
 	opx_copy_start(&op->cp);
 }
 
+/* The copy that fills @at, of a write whose data have not been announced yet: the oldest one. NULL: there is none. */
+static struct opx_op *copy_of(struct opx_peer *peer, const void *at, uint64_t len)
+{
+	struct opx_op *op, *oldest = NULL;
+
+	LIST_FOREACH(op, &peer->ops, link)
+		if (op->kind == OPX_OP_SERVE && op->is_copying && op->peer_handle == OPX_DATA_HANDLE && op->iov[0].iov_base == at && op->len == len)
+			oldest = op;
+	return oldest;
+}
+
+/* What it speaks of came before it; a copy may not have ended yet. */
+static void on_put_data(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data)
+{
+	uint64_t len = le64_get(h->tag);
+	enum opx_status why = OPX_OK;
+	uint32_t handle, value = le32_get(h->imm);
+	struct opx_op *op;
+	le32_t raw;
+	void *at;
+
+	view_copy(data, 0, &raw, sizeof(raw));
+	handle = le32_get(raw);
+	at = opx_mr_find(peer->ep->domain, le64_get(h->w[1]), le64_get(h->w[0]), len, FI_REMOTE_WRITE, &why);
+	op = at ? copy_of(peer, at, len) : NULL;
+	if (!at) {
+		answer(peer, handle, why);
+	} else if (op) {
+		op->has_data = true;
+		op->data = value;
+		op->peer_handle = handle;
+	} else {
+		data_done(peer, handle, len, value);
+	}
+}
+
 void opx_on_rma(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data)
 {
-	struct opx_ep *ep = peer->ep;
-
-	if (h->aux == OPX_SUB_PUT_LOCAL) {
+	if (h->aux == OPX_SUB_PUT_LOCAL)
 		serve_copy(peer, h, data, HFI_COPY_GET);
-		return;
-	}
-	/* PUT_DATA: what it speaks of came before it */
-	if (ep->kit.rx_cq)
-		kit_cq_push(ep->kit.rx_cq, NULL, FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA, le64_get(h->w[0]), NULL, le32_get(h->imm), 0,
-			    opx_peer_name(peer));
-	answer(peer, (uint32_t)le64_get(h->w[1]), OPX_OK);
+	else
+		on_put_data(peer, h, data);
 }
 
 void opx_on_get_request(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data)

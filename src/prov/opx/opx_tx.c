@@ -259,7 +259,7 @@ int opx_send(struct opx_peer *peer, const struct opx_send *s)
 	int rc;
 
 	if (unlikely(peer->flow.state != OPX_FLOW_OPEN)) {
-		rc = opx_flow_open(&peer->flow);
+		rc = opx_peer_open(peer);
 		if (rc)
 			return rc;
 	}
