@@ -5,13 +5,13 @@
 set -u
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 build=$(cd "${1:-build}" && pwd) || exit 1
-# Which provider: efa, cxi. A script that takes it as an argument sets it before it sources this file; all: every one that is
+# Which provider: efa, cxi, opx. A script that takes it as an argument sets it before it sources this file; all: every one that is
 # built, named in $providers, their modules in one folder as users have them.
 name=${name:-${SOFTFABRIC_NAME:-efa}}
 providers=$name
 if [ "$name" = all ]; then
 	export SOFTFABRIC_PROV=$build/src/prov
-	providers=$(for name in efa cxi; do [ -e "$SOFTFABRIC_PROV/lib$name-fi.so" ] && echo "$name"; done)
+	providers=$(for name in efa cxi opx; do [ -e "$SOFTFABRIC_PROV/lib$name-fi.so" ] && echo "$name"; done)
 	name=${providers%%[[:space:]]*}
 fi
 prov=${SOFTFABRIC_PROV:-$build/src/prov/$name}
@@ -44,7 +44,8 @@ LD_LIBRARY_PATH=$(printf %s "${LD_LIBRARY_PATH:-}" | tr : '\n' | grep -vxF "$pro
 export LD_LIBRARY_PATH
 export SEED=${SEED:-20261121}
 # Of this run alone, as every job has on real machines.
-export FI_CXI_DEFAULT_VNI=$((1000 + $$ % 60000))
+export FI_CXI_DEFAULT_VNI=$((1000 + $$ % 60000)) FI_OPX_UUID
+FI_OPX_UUID=$(printf %016x $$)
 ulimit -c 0
 # A room left over in the environment must not decide what is tested.
 unset SOFTFABRIC_NET SOFTFABRIC_CONF SOFTFABRIC_EFA SOFTFABRIC_CXI SOFTFABRIC_STATS FI_PROVIDER FI_LOG_LEVEL FI_EFA_ENABLE_SHM_TRANSFER

@@ -11,11 +11,12 @@ import re
 import sys
 
 
-# What the adapters call these counters: efa's names, then cassini's. Payload that left, that arrived, packets repeated, packets by path.
+# What the adapters call these counters: efa's names, cassini's, hfi1's. Payload that left, that arrived, packets repeated, packets by path.
+# Headers of hfi1 count, since they carry the shortest messages; its reliability is the provider's, which reports the repeated packets.
 NAMES = {
-    "tx_bytes": ["tx_bytes", "rdma_read_bytes", "soft_tx_bytes"],
-    "rx_bytes": ["rx_bytes", "rdma_write_recv_bytes", "soft_rx_bytes"],
-    "repeated": ["retrans_pkts", "soft_net_retrans"],
+    "tx_bytes": ["tx_bytes", "rdma_read_bytes", "soft_tx_bytes", "port_xmit_data", "copy_get_bytes", "copy_put_bytes"],
+    "rx_bytes": ["rx_bytes", "rdma_write_recv_bytes", "soft_rx_bytes", "port_rcv_data", "copy_get_bytes"],
+    "repeated": ["retrans_pkts", "soft_net_retrans", "rel_replays"],
     "shm": ["shm_tx_pkts", "soft_shm_tx_pkts"],
     "net": ["net_tx_pkts", "soft_net_tx_pkts"],
 }

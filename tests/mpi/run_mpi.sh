@@ -94,6 +94,7 @@ no_provider)
 	# Without our module nothing may carry the messages, or the other cases would prove nothing.
 	grep -qs 0x1d0f /sys/class/infiniband/*/device/vendor && skip "this host has a real EFA adapter"
 	[ -e /sys/class/cxi ] && skip "this host has a real Cassini adapter"
+	[ -e /sys/class/infiniband/hfi1_0 ] && skip "this host has a real HFI1 adapter"
 	mpi_build mpi_verify
 	unset FI_PROVIDER_PATH
 	must_fail "with FI_PROVIDER_PATH unset" "${mca_mtl[@]}" "$tmp/mpi_verify" 8

@@ -139,6 +139,7 @@ struct hfi_hdr {
 	le64_t tag;
 };
 static_assert(sizeof(struct hfi_hdr) == 64, "PBC and packet header");
+#define HFI_WIRE_HDR 56u /* of it without the key: what a real wire carries */
 #define HFI_PSN_MASK 0xffffffu
 
 static inline uint32_t hfi_hdr_psn(const struct hfi_hdr *h) { return le32_get(h->psn_tx) & HFI_PSN_MASK; }
@@ -312,6 +313,7 @@ struct hfi_stats {
 	uint64_t tid_updates, tid_stale;
 	uint64_t credit_waits;          /* PIO found no credits */
 	uint64_t copy_get_bytes, copy_put_bytes;
+	uint64_t port_xmit_data, port_rcv_data; /* bytes of packets, their headers of HFI_WIRE_HDR bytes included */
 	uint64_t shm_tx_pkts, net_tx_pkts; /* which path carried the packets */
 	uint64_t drop[HFI_DROP_NUM];
 	/* the soft network's own */

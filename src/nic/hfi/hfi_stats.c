@@ -13,6 +13,8 @@ void hfi_stats_derive(const struct hfi_ctxt *c, const struct link_stats *link, s
 	*out = c->stats;
 	out->copy_get_bytes = link->bulk_get_bytes;
 	out->copy_put_bytes = link->bulk_put_bytes;
+	out->port_xmit_data = out->pio_bytes + out->sdma_bytes + (out->pio_pkts + out->sdma_pkts) * HFI_WIRE_HDR;
+	out->port_rcv_data = out->rcv_bytes + (out->rcv_eager + out->rcv_expected) * HFI_WIRE_HDR;
 	out->shm_tx_pkts = link->shm_tx_frames;
 	out->net_tx_pkts = link->tx_frames - MIN(link->tx_frames, link->shm_tx_frames);
 	out->net_tx_dgrams = link->net_tx_dgrams;
@@ -53,6 +55,7 @@ static const struct stats_row row[] = {
 	ROW(pio_pkts), ROW(pio_bytes), ROW(sdma_reqs), ROW(sdma_pkts), ROW(sdma_bytes), ROW(exp_pkts_tx),
 	ROW(rcv_eager), ROW(rcv_expected), ROW(rcv_bytes), ROW(rcv_parked),
 	ROW(tid_updates), ROW(tid_stale), ROW(credit_waits), ROW(copy_get_bytes), ROW(copy_put_bytes),
+	ROW(port_xmit_data), ROW(port_rcv_data),
 	ROW(shm_tx_pkts), ROW(net_tx_pkts),
 	DROP(short, HFI_DROP_SHORT), DROP(length, HFI_DROP_LENGTH), DROP(lnh, HFI_DROP_LNH), DROP(dlid, HFI_DROP_DLID),
 	DROP(slid, HFI_DROP_SLID), DROP(pkey, HFI_DROP_PKEY), DROP(jkey, HFI_DROP_JKEY), DROP(uuid, HFI_DROP_UUID),

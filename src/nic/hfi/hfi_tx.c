@@ -19,7 +19,7 @@ static inline bool send_direct(struct hfi_ctxt *c, struct hfi_dst *dst, const st
 		copy_small(at, iov[i].iov_base, iov[i].iov_len);
 		at += iov[i].iov_len;
 	}
-	link_direct_end(c->claim.port, dst->peer, frame, sizeof(*hdr) + len);
+	link_direct_end(c->claim.port, dst->peer, frame, sizeof(*hdr) + len, NULL, 0);
 	return true;
 }
 

@@ -95,6 +95,8 @@ int opx_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_
 int opx_domain_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context);
 /** opx_stats_closed() - @ep closes: its counters stay the domain's. Lock held. */
 void opx_stats_closed(const struct opx_ep *ep);
+/** opx_stats_print() - One line of the counters of closed endpoints, if SOFTFABRIC_STATS asks for it. */
+void opx_stats_print(const struct opx_domain *d);
 /** opx_domain_hfi() - The opened unit. Not under the lock. 0; -errno of hfi_open(). */
 int opx_domain_hfi(struct opx_domain *d, int unit, struct hfi **out);
 

@@ -107,6 +107,8 @@ static int domain_close(struct fid *fid)
 		return ret;
 	for (int i = 0; i < HFI_UNIT_MAX; i++)
 		hfi_close(d->hfi[i]);
+	if (atomic_load_explicit(&d->idle_hfi, memory_order_relaxed)) /* one was opened; nobody else is here any more */
+		opx_stats_print(d);
 	pthread_mutex_destroy(&d->open_lock);
 	alive_close(d);
 	mem_free(d->mr_tab);

@@ -32,6 +32,22 @@ void opx_stats_closed(const struct opx_ep *ep)
 		stats_add(&ep->domain->closed_rel, opx_rel_stats(ep->rel), sizeof(struct opx_rel_stats));
 }
 
+void opx_stats_print(const struct opx_domain *d)
+{
+	struct stats_row row[ARRAY_SIZE(own_row) + ARRAY_SIZE(rel_row)];
+	struct {
+		struct opx_stats own;
+		struct opx_rel_stats rel;
+	} sum = {d->closed, d->closed_rel};
+	size_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(own_row); i++)
+		row[n++] = own_row[i];
+	for (size_t i = 0; i < ARRAY_SIZE(rel_row); i++)
+		row[n++] = (struct stats_row){rel_row[i].name, offsetof(typeof(sum), rel) + rel_row[i].off};
+	stats_report("opx", row, n, &sum);
+}
+
 /* The name of counter @index; NULL: there are no more. */
 static const char *name_at(size_t index)
 {
