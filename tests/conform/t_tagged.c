@@ -335,10 +335,10 @@ static void peek_recv_side(struct ct *c, size_t len, struct ct_buf *b)
 
 static void tagged_peek(struct ct *c)
 {
-	static const size_t lens[] = {0, 10, 8000, 50000, 300000, 1500000};
+	static const size_t lens[] = {0, 10, 8000, 12000, 50000, 300000, 1500000};
 
 	ct_open(c);
-	for (unsigned k = 0; k < 6; k++) {
+	for (unsigned k = 0; k < sizeof(lens) / sizeof(lens[0]); k++) {
 		struct ct_buf b;
 
 		ct_buf(c, &b, lens[k], 0, 0);
