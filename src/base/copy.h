@@ -45,7 +45,7 @@ static inline void copy_line(uint8_t *dst, const uint8_t *src)
 	COPY_MOVE_(dst + 48, &v[3], 16);
 }
 
-/* 0..15 bytes: the first and the last 8, 4 or 2, which overlap in the middle. */
+/* 0..16 bytes: the first and the last 8, 4 or 2, which overlap in the middle. */
 static inline void copy_tiny(uint8_t *dst, const uint8_t *src, size_t len)
 {
 	if (len >= 8) {

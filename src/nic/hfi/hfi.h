@@ -237,6 +237,8 @@ void hfi_dst_hdr(const struct hfi_dst *dst, struct hfi_hdr *out);
  * can be reached there.
  */
 int hfi_pio_send(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr, const struct iovec *iov, int iov_cnt);
+/** hfi_pio_send_hdr() - hfi_pio_send() of a packet without payload: the quick way. */
+int hfi_pio_send_hdr(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr);
 /** hfi_doorbell() - Push out what was held back; once per batch. */
 void hfi_doorbell(struct hfi_ctxt *c);
 

@@ -58,6 +58,24 @@ int hfi_pio_send(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr, c
 	return 0;
 }
 
+int hfi_pio_send_hdr(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr)
+{
+	int rc;
+
+	lock_assert_held(c->hfi->lock);
+	hdr->pktlen = be16_put(hfi_wire_pktlen(0));
+	hdr->bth1 = hfi_wire_pad(0);
+	if (unlikely(c->may_be_down) && !hfi_port_is_up(c->hfi) && !link_peer_is_local(dst->peer))
+		return -ENETDOWN;
+	rc = link_send_one(c->claim.port, dst->peer, hdr, sizeof(*hdr), NULL);
+	if (unlikely(rc)) {
+		c->stats.credit_waits += rc == -EAGAIN;
+		return rc;
+	}
+	c->stats.pio_pkts++;
+	return 0;
+}
+
 void hfi_doorbell(struct hfi_ctxt *c)
 {
 	link_doorbell(c->claim.port);

@@ -428,6 +428,45 @@ struct opx_send {
 	const struct iovec *iov; size_t iov_cnt; uint64_t len;
 	uint64_t tag, data; void *context; uint64_t flags; bool tagged;
 };
+#define OPX_DONE_FLAGS (FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE)
+
+static inline uint64_t opx_send_cq_flags(const struct opx_send *s)
+{
+	return FI_SEND | (s->tagged ? FI_TAGGED : FI_MSG);
+}
+/** opx_first_hdr() - The header of a message's first packet; @untagged: its opcode if it had no tag. */
+static inline void opx_first_hdr(const struct opx_flow *f, struct hfi_hdr *h, uint8_t untagged, const struct opx_send *s)
+{
+	bool has_data = s->flags & FI_REMOTE_CQ_DATA;
+
+	opx_flow_hdr(f, h, (uint8_t)(untagged + (s->tagged ? OPX_TAGGED_BIT : 0)), has_data ? OPX_AUX_DATA : 0, has_data ? (uint32_t)s->data : 0);
+	h->tag = le64_put(s->tag);
+}
+/** opx_sent() - The message has left or is in the reliability's hands: what the caller may reuse is his again. */
+static inline void opx_sent(struct opx_ep *ep, const struct opx_send *s)
+{
+	if (!(s->flags & OPX_NO_CQE) && kit_tx_wants_cqe(&ep->kit, s->flags))
+		kit_cq_push(ep->kit.tx_cq, s->context, opx_send_cq_flags(s), 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
+	if (unlikely(ep->kit.cntr[KIT_CNTR_SEND] != NULL))
+		kit_cntr_add(ep->kit.cntr[KIT_CNTR_SEND], 1, 0);
+}
+/** opx_inject() - The @s->len bytes at @buf, at most OPX_INJECT_MAX, in a header. Return: as opx_flow_post(). */
+static inline __attribute__((always_inline)) int opx_inject(struct opx_peer *peer, const struct opx_send *s, const void *buf)
+{
+	struct hfi_hdr h;
+	int rc;
+
+	opx_first_hdr(&peer->flow, &h, OPX_MSG_INJECT, s);
+	h.aux |= (uint8_t)s->len;
+	h.w[0] = h.w[1] = le64_put(0);
+	copy_tiny((uint8_t *)h.w, buf, s->len);
+	rc = opx_flow_post_hdr(&peer->flow, &h);
+	if (unlikely(rc))
+		return rc;
+	peer->ep->stats.tx_inject++;
+	opx_sent(peer->ep, s);
+	return 0;
+}
 /** opx_send() - Choose the protocol and begin. 0; -FI_EAGAIN and other codes: nothing happened. Lock held. */
 int opx_send(struct opx_peer *peer, const struct opx_send *s);
 void opx_on_cts(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data);

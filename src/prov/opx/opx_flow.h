@@ -203,6 +203,8 @@ static inline void opx_flow_hdr(const struct opx_flow *f, struct hfi_hdr *h, uin
  * it); -FI_ECONNREFUSED, -FI_EHOSTUNREACH, -FI_ENETUNREACH nobody there; -FI_EMSGSIZE; -FI_ENOMEM (CONTROL).
  */
 int opx_flow_post(struct opx_flow *f, struct hfi_hdr *h, const struct iovec *iov, int iov_cnt, unsigned flags, struct opx_op *op, uint32_t *refs);
+/** opx_flow_post_hdr() - opx_flow_post() of a packet without payload and flags: the quick way. */
+int opx_flow_post_hdr(struct opx_flow *f, struct hfi_hdr *h);
 /** opx_flow_room() - Packets of HFI_MTU bytes that the flow would take now; 0 starts the handshake if there was none. */
 uint32_t opx_flow_room(struct opx_flow *f);
 /**

@@ -166,7 +166,7 @@ bool opx_rel_rx(void *ctx, const struct hfi_pkt *pkt)
 
 	if (unlikely(pkt->is_service && h->opcode != OPX_UD))
 		return false;
-	if (unlikely(opx_pkt_check(h, pkt->data.len))) {
+	if (!likely(opx_pkt_is_inject(h, pkt->data.len)) && unlikely(opx_pkt_check(h, pkt->data.len))) {
 		rel->st.malformed++;
 		return true;
 	}

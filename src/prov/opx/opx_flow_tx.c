@@ -282,12 +282,30 @@ static __attribute__((noinline)) int post_slow(struct opx_flow *f, struct hfi_hd
 	return opx_flow_refused(f, rc);
 }
 
+static inline bool is_quick(const struct opx_flow *f)
+{
+	return likely(f->is_fast && ((f->tx_psn - f->tx_una) & HFI_PSN_MASK) < OPX_WINDOW_LOCAL);
+}
+
+int opx_flow_post_hdr(struct opx_flow *f, struct hfi_hdr *h)
+{
+	if (is_quick(f)) {
+		seal(f, h, f->tx_psn);
+		if (likely(!hfi_pio_send_hdr(f->rel->a.hw, f->dst, h))) {
+			f->tx_psn = psn_add(f->tx_psn, 1);
+			f->rel->st.tx_pkts++;
+			return 0;
+		}
+	}
+	return post_slow(f, h, &(struct post){0});
+}
+
 int opx_flow_post(struct opx_flow *f, struct hfi_hdr *h, const struct iovec *iov, int iov_cnt, unsigned flags, struct opx_op *op,
 		  uint32_t *refs)
 {
 	struct opx_rel *rel = f->rel;
 
-	if (likely(f->is_fast && ((f->tx_psn - f->tx_una) & HFI_PSN_MASK) < OPX_WINDOW_LOCAL)) {
+	if (is_quick(f)) {
 		seal(f, h, f->tx_psn);
 		if (flags & OPX_POST_ACK)
 			h->ecn |= OPX_ACK_REQ;

@@ -14,42 +14,71 @@ static __attribute__((noinline)) int send_again(struct opx_ep *ep, struct opx_pe
 	return opx_send(peer, s);
 }
 
-static inline __attribute__((always_inline)) ssize_t send_any(struct opx_ep *ep, fi_addr_t to, const struct opx_send *s)
+static int send_any(struct opx_ep *ep, fi_addr_t to, const struct opx_send *s)
 {
-	struct lock *lock = &ep->domain->kit.lock;
-	struct opx_peer *peer;
-	int rc;
+	struct opx_peer *peer = opx_peer_find(ep, to);
+	int rc = likely(peer != NULL) ? opx_send(peer, s) : -FI_EINVAL;
 
-	if (unlikely(opx_ep_state(ep)))
-		return opx_ep_state(ep);
-	if (unlikely(s->flags & FI_INJECT && s->len > ep->kit.inject_size))
-		return -FI_EINVAL;
-	lock_acquire(lock);
-	peer = opx_peer_find(ep, to);
-	rc = likely(peer != NULL) ? opx_send(peer, s) : -FI_EINVAL;
 	if (unlikely(rc == -FI_EAGAIN))
 		rc = send_again(ep, peer, s);
 	if (ep->need_doorbell && !(s->flags & FI_MORE)) {
 		ep->need_doorbell = false;
 		hfi_doorbell(ep->hw);
 	}
-	lock_release(lock);
 	return rc;
+}
+
+/* @s by value: only here need it be in memory. */
+static __attribute__((noinline)) int send_slow(struct opx_ep *ep, const void *buf, fi_addr_t to, struct opx_send s)
+{
+	struct iovec iov = {(void *)(uintptr_t)buf, s.len};
+
+	s.iov = &iov;
+	s.iov_cnt = 1;
+	return send_any(ep, to, &s);
+}
+
+static int send_check(const struct opx_ep *ep, uint64_t len, uint64_t flags)
+{
+	if (unlikely(opx_ep_state(ep)))
+		return opx_ep_state(ep);
+	return unlikely(flags & FI_INJECT && len > ep->kit.inject_size) ? -FI_EINVAL : 0;
+}
+
+/* A message that fits a header, to a peer who is near and ready. Return: it has left. */
+static inline __attribute__((always_inline)) bool send_quick(struct opx_ep *ep, const void *buf, fi_addr_t to, const struct opx_send *s)
+{
+	struct opx_peer *peer = likely(to < ep->by_addr_cap) ? ep->by_addr[to] : NULL;
+
+	if (s->len > OPX_INJECT_MAX || (s->flags & (OPX_DONE_FLAGS | FI_MORE)) || unlikely(!peer || !peer->flow.is_fast))
+		return false;
+	if (unlikely(opx_inject(peer, s, buf)))
+		return false;
+	ep->need_doorbell = false;
+	hfi_doorbell(ep->hw);
+	return true;
 }
 
 /* @s: what is said of the message besides its bytes. */
 static inline __attribute__((always_inline)) ssize_t send_buf(struct opx_ep *ep, const void *buf, size_t len, fi_addr_t to, struct opx_send s)
 {
-	struct iovec iov = {(void *)(uintptr_t)buf, len};
+	struct lock *lock = &ep->domain->kit.lock;
+	int rc = send_check(ep, len, s.flags);
 
-	s.iov = &iov;
-	s.iov_cnt = 1;
+	if (unlikely(rc))
+		return rc;
 	s.len = len;
-	return send_any(ep, to, &s);
+	lock_acquire(lock);
+	rc = likely(send_quick(ep, buf, to, &s)) ? 0 : send_slow(ep, buf, to, s);
+	lock_release(lock);
+	return rc;
 }
 
 static ssize_t send_iov(struct opx_ep *ep, const struct iovec *iov, size_t cnt, fi_addr_t to, struct opx_send s)
 {
+	struct lock *lock = &ep->domain->kit.lock;
+	int rc;
+
 	if (cnt > OPX_IOV_MAX || (cnt && !iov))
 		return -FI_EINVAL;
 	s.iov = iov;
@@ -57,7 +86,13 @@ static ssize_t send_iov(struct opx_ep *ep, const struct iovec *iov, size_t cnt, 
 	s.len = kit_iov_len(iov, cnt);
 	if (s.len == SIZE_MAX)
 		return -FI_EINVAL; /* the sum of the lengths wraps */
-	return send_any(ep, to, &s);
+	rc = send_check(ep, s.len, s.flags);
+	if (unlikely(rc))
+		return rc;
+	lock_acquire(lock);
+	rc = send_any(ep, to, &s);
+	lock_release(lock);
+	return rc;
 }
 
 /* The rest of what is said of a message. */

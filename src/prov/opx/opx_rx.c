@@ -114,38 +114,74 @@ static __attribute__((noinline)) void eager_unexpected(struct opx_peer *peer, co
 		opx_in_put(in);
 }
 
-/* A whole message, @data. */
-static void on_eager(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data)
+static inline struct kit_rx *eager_match(struct opx_peer *peer, const struct hfi_hdr *h, uint64_t len)
 {
 	bool tagged = h->opcode & OPX_TAGGED_BIT;
-	uint64_t tag = le64_get(h->tag);
-	struct kit_rx *rx = kit_srx_match(&peer->ep->srx, tagged, peer->uid, tagged ? tag : 0, data->len);
+
+	return kit_srx_match(&peer->ep->srx, tagged, peer->uid, tagged ? le64_get(h->tag) : 0, len);
+}
+
+static inline struct kit_rx_result eager_result(struct opx_peer *peer, const struct hfi_hdr *h, const struct kit_rx *rx, size_t len)
+{
+	bool tagged = h->opcode & OPX_TAGGED_BIT, has_data = h->aux & OPX_AUX_DATA;
+
+	return (struct kit_rx_result){.len = len, .data = has_data ? le32_get(h->imm) : 0, .tag = tagged ? le64_get(h->tag) : 0,
+				      .flags = has_data ? FI_REMOTE_CQ_DATA : 0, .src = opx_peer_name(peer), .buf = rx->iov[0].iov_base};
+}
+
+/* A whole message whose receive, if there is one, is not one piece or too small, or whose bytes are not in one piece. */
+static __attribute__((noinline)) void eager_rest(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data, struct kit_rx *rx)
+{
 	struct kit_rx_result r;
 
-	if (unlikely(!rx)) {
+	if (!rx) {
 		eager_unexpected(peer, h, data);
 		return;
 	}
-	r = (struct kit_rx_result){.len = data->len, .tag = tagged ? tag : 0, .src = opx_peer_name(peer), .buf = rx->iov[0].iov_base};
-	if (h->aux & OPX_AUX_DATA) {
-		r.data = le32_get(h->imm);
-		r.flags = FI_REMOTE_CQ_DATA;
-	}
 	kit_rx_copy(rx, 0, data, 0);
-	if (unlikely(data->len > rx->len)) {
-		r.len = rx->len;
+	r = eager_result(peer, h, rx, MIN((size_t)data->len, rx->len));
+	if (data->len > rx->len)
 		kit_rx_fail(rx, &r, FI_ETRUNC, OPX_ST_TRUNC, data->len - rx->len, NULL, 0);
+	else
+		kit_rx_done(rx, &r);
+}
+
+static void on_eager(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data)
+{
+	struct kit_rx *rx = eager_match(peer, h, data->len);
+	struct kit_rx_result r;
+
+	peer->ep->stats.rx_eager++;
+	if (unlikely(!rx || rx->iov_cnt != 1 || data->seg_cnt != 1 || data->len > rx->len)) {
+		eager_rest(peer, h, data, rx);
 		return;
 	}
+	copy_bytes(rx->iov[0].iov_base, data->seg[0].p, data->len);
+	r = eager_result(peer, h, rx, data->len);
 	kit_rx_done(rx, &r);
+}
+
+static __attribute__((noinline)) void inject_rest(struct opx_peer *peer, const struct hfi_hdr *h, struct kit_rx *rx)
+{
+	struct view data = view_of(h->w, h->aux & OPX_AUX_LEN);
+
+	eager_rest(peer, h, &data, rx);
 }
 
 static void on_inject(struct opx_peer *peer, const struct hfi_hdr *h)
 {
-	struct view data = view_of(h->w, h->aux & OPX_AUX_LEN);
+	uint32_t len = h->aux & OPX_AUX_LEN;
+	struct kit_rx *rx = eager_match(peer, h, len);
+	struct kit_rx_result r;
 
 	peer->ep->stats.rx_inject++;
-	on_eager(peer, h, &data);
+	if (unlikely(!rx || rx->iov_cnt != 1 || len > rx->len)) {
+		inject_rest(peer, h, rx);
+		return;
+	}
+	copy_tiny(rx->iov[0].iov_base, (const uint8_t *)h->w, len);
+	r = eager_result(peer, h, rx, len);
+	kit_rx_done(rx, &r);
 }
 
 /* --- multi-packet eager ------------------------------------------------------------------------------------------ */
@@ -320,7 +356,6 @@ void opx_deliver(void *ctx, struct opx_flow *f, const struct hfi_hdr *h, const s
 		break;
 	case OPX_MSG_EAGER:
 	case OPX_TAG_EAGER:
-		peer->ep->stats.rx_eager++;
 		on_eager(peer, h, data);
 		break;
 	default:

@@ -17,50 +17,12 @@
  * nothing has happened; later packets wait in the endpoint's pump. So first packets, which are what matches, leave in the order of the calls.
  */
 
-#define DONE_FLAGS (FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE)
-
-static uint8_t first_opcode(uint8_t untagged, const struct opx_send *s)
-{
-	return (uint8_t)(untagged + (s->tagged ? OPX_TAGGED_BIT : 0));
-}
-
-static uint64_t cq_flags(const struct opx_send *s)
-{
-	return FI_SEND | (s->tagged ? FI_TAGGED : FI_MSG);
-}
-
-static void first_hdr(const struct opx_flow *f, struct hfi_hdr *h, uint8_t untagged, const struct opx_send *s)
-{
-	bool has_data = s->flags & FI_REMOTE_CQ_DATA;
-
-	opx_flow_hdr(f, h, first_opcode(untagged, s), has_data ? OPX_AUX_DATA : 0, has_data ? (uint32_t)s->data : 0);
-	h->tag = le64_put(s->tag);
-}
-
-/* The message has left or is in the reliability's hands: what the caller may reuse is his again. */
-static void sent(struct opx_ep *ep, const struct opx_send *s)
-{
-	if (!(s->flags & OPX_NO_CQE) && kit_tx_wants_cqe(&ep->kit, s->flags))
-		kit_cq_push(ep->kit.tx_cq, s->context, cq_flags(s), 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
-	if (unlikely(ep->kit.cntr[KIT_CNTR_SEND] != NULL))
-		kit_cntr_add(ep->kit.cntr[KIT_CNTR_SEND], 1, 0);
-}
-
 static int send_inject(struct opx_peer *peer, const struct opx_send *s)
 {
-	struct hfi_hdr h;
-	int rc;
+	uint8_t bytes[OPX_INJECT_MAX];
 
-	first_hdr(&peer->flow, &h, OPX_MSG_INJECT, s);
-	h.aux |= (uint8_t)s->len;
-	h.w[0] = h.w[1] = le64_put(0);
-	kit_iov_copy_from(h.w, s->len, s->iov, s->iov_cnt, 0);
-	rc = opx_flow_post(&peer->flow, &h, NULL, 0, 0, NULL, NULL);
-	if (unlikely(rc))
-		return rc;
-	peer->ep->stats.tx_inject++;
-	sent(peer->ep, s);
-	return 0;
+	kit_iov_copy_from(bytes, s->len, s->iov, s->iov_cnt, 0);
+	return opx_inject(peer, s, bytes);
 }
 
 static int send_eager(struct opx_peer *peer, const struct opx_send *s)
@@ -68,14 +30,14 @@ static int send_eager(struct opx_peer *peer, const struct opx_send *s)
 	struct hfi_hdr h;
 	int rc;
 
-	first_hdr(&peer->flow, &h, OPX_MSG_EAGER, s);
+	opx_first_hdr(&peer->flow, &h, OPX_MSG_EAGER, s);
 	h.w[0] = le64_put(s->len);
 	h.w[1] = le64_put(0);
 	rc = opx_flow_post(&peer->flow, &h, s->iov, (int)s->iov_cnt, 0, NULL, NULL);
 	if (unlikely(rc))
 		return rc;
 	peer->ep->stats.tx_eager++;
-	sent(peer->ep, s);
+	opx_sent(peer->ep, s);
 	return 0;
 }
 
@@ -91,7 +53,7 @@ static struct opx_op *send_op(struct opx_peer *peer, const struct opx_send *s)
 	op->len = s->len;
 	op->tag = s->tag;
 	op->flags = s->flags;
-	op->cq_flags = cq_flags(s);
+	op->cq_flags = opx_send_cq_flags(s);
 	op->context = s->context;
 	op->wants_cqe = !(s->flags & OPX_NO_CQE) && kit_tx_wants_cqe(&peer->ep->kit, s->flags);
 	return op;
@@ -106,7 +68,7 @@ static int send_mp(struct opx_peer *peer, const struct opx_send *s)
 
 	if (!op)
 		return -FI_EAGAIN;
-	first_hdr(&peer->flow, &h, OPX_MSG_MP_EAGER_FIRST, s);
+	opx_first_hdr(&peer->flow, &h, OPX_MSG_MP_EAGER_FIRST, s);
 	h.w[0] = le64_put(s->len);
 	h.w[1] = le64_put(0);
 	op->is_mp = true;
@@ -133,7 +95,7 @@ static int send_rts(struct opx_peer *peer, const struct opx_send *s)
 	struct opx_piece pieces[OPX_PIECES];
 	struct iovec iov = {pieces, 0};
 	struct opx_op *op = send_op(peer, s);
-	uint32_t rts = s->flags & DONE_FLAGS ? OPX_RTS_DONE : 0;
+	uint32_t rts = s->flags & OPX_DONE_FLAGS ? OPX_RTS_DONE : 0;
 	struct hfi_hdr h;
 	int rc = 0;
 
@@ -147,7 +109,7 @@ static int send_rts(struct opx_peer *peer, const struct opx_send *s)
 		iov.iov_len = op->iov_cnt * sizeof(pieces[0]);
 	}
 	op->needs_done = rts & OPX_RTS_DONE;
-	first_hdr(&peer->flow, &h, OPX_MSG_RZV_RTS, s);
+	opx_first_hdr(&peer->flow, &h, OPX_MSG_RZV_RTS, s);
 	h.w[0] = le64_put(s->len);
 	h.w[1] = le64_put(opx_op_handle(op) | (uint64_t)rts << 32);
 	rc = rc ? rc : opx_flow_post(&peer->flow, &h, &iov, iov.iov_len != 0, 0, NULL, NULL);
@@ -264,7 +226,7 @@ int opx_send(struct opx_peer *peer, const struct opx_send *s)
 			return rc;
 	}
 	ep->need_doorbell = true;
-	if (unlikely(s->flags & DONE_FLAGS) || (s->len >= ep->rzv_min && s->len > OPX_INJECT_MAX))
+	if (unlikely(s->flags & OPX_DONE_FLAGS) || (s->len >= ep->rzv_min && s->len > OPX_INJECT_MAX))
 		return send_rts(peer, s);
 	if (s->len <= OPX_INJECT_MAX)
 		return send_inject(peer, s);
