@@ -360,7 +360,7 @@ static const char *cq_strerror(struct fid_cq *fid, int prov_errno, const void *e
 	return kit_text(text, buf, len);
 }
 
-static struct fi_ops_cq cq_ops = {
+const struct fi_ops_cq kit_cq_ops = {
 	.size = sizeof(struct fi_ops_cq),
 	.read = cq_read,
 	.readfrom = cq_readfrom,
@@ -486,7 +486,7 @@ int kit_cq_init(struct kit_cq *cq, struct kit_domain *d, const struct fi_cq_attr
 	cq->fid.fid.fclass = FI_CLASS_CQ;
 	cq->fid.fid.context = context;
 	cq->fid.fid.ops = (struct fi_ops *)&kit_cq_fi_ops;
-	cq->fid.ops = &cq_ops;
+	cq->fid.ops = (struct fi_ops_cq *)&kit_cq_ops;
 	kit_ref(&d->refs);
 	return 0;
 }

@@ -187,6 +187,7 @@ int kit_cq_open(struct kit_domain *d, const struct fi_cq_attr *attr, size_t size
 		struct fid_cq **cq, void *context);
 /* fid.fid.ops: a close that is kit_cq_fini() and mem_free() of @cq itself; a provider with more to undo copies the table and sets its own. */
 extern const struct fi_ops kit_cq_fi_ops, kit_cntr_fi_ops, kit_av_fi_ops;
+extern const struct fi_ops_cq kit_cq_ops; /* fid_cq.ops after kit_cq_init() */
 extern const struct fi_ops_av kit_av_fid_ops; /* fid_av.ops after kit_av_init() */
 int kit_cq_fini(struct kit_cq *cq); /* -FI_EBUSY while endpoints are bound; the provider frees the memory */
 int kit_cq_grow(struct kit_cq *cq);

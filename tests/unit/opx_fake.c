@@ -343,7 +343,7 @@ static ssize_t some_send(struct fid_ep *fid, const void *buf, size_t len, void *
 	return opx_ep_state(opx_ep_of(fid));
 }
 
-struct fi_ops_msg opx_msg_ops = {.size = sizeof(struct fi_ops_msg), .send = some_send, .recv = some_recv};
-struct fi_ops_tagged opx_tagged_ops = {.size = sizeof(struct fi_ops_tagged)};
-struct fi_ops_rma opx_rma_ops = {.size = sizeof(struct fi_ops_rma)};
-struct fi_ops_atomic opx_atomic_ops = {.size = sizeof(struct fi_ops_atomic)};
+const struct fi_ops_msg opx_msg_ops = {.size = sizeof(struct fi_ops_msg), .send = some_send, .recv = some_recv};
+const struct fi_ops_tagged opx_tagged_ops = {.size = sizeof(struct fi_ops_tagged)};
+const struct fi_ops_rma opx_rma_ops = {.size = sizeof(struct fi_ops_rma)};
+const struct fi_ops_atomic opx_atomic_ops = {.size = sizeof(struct fi_ops_atomic)};

@@ -383,7 +383,7 @@ int opx_query_atomic(struct fid_domain *domain, enum fi_datatype dt, enum fi_op 
 	return ret;
 }
 
-struct fi_ops_atomic opx_atomic_ops = {
+const struct fi_ops_atomic opx_atomic_ops = {
 	.size = sizeof(struct fi_ops_atomic),
 	.write = opx_atomic_write,
 	.writev = opx_atomic_writev,

@@ -328,13 +328,13 @@ static void fill_ops(void)
 static void set_data_ops(struct fid_ep *fid, uint64_t caps)
 {
 	if (caps & FI_MSG)
-		fid->msg = &opx_msg_ops;
+		fid->msg = (struct fi_ops_msg *)&opx_msg_ops;
 	if (caps & FI_TAGGED)
-		fid->tagged = &opx_tagged_ops;
+		fid->tagged = (struct fi_ops_tagged *)&opx_tagged_ops;
 	if (caps & FI_RMA)
-		fid->rma = &opx_rma_ops;
+		fid->rma = (struct fi_ops_rma *)&opx_rma_ops;
 	if (caps & FI_ATOMIC)
-		fid->atomic = &opx_atomic_ops;
+		fid->atomic = (struct fi_ops_atomic *)&opx_atomic_ops;
 }
 
 int opx_ep_init(struct opx_ep *ep, struct opx_domain *d, struct fi_info *info, void *context)

@@ -314,7 +314,7 @@ static ssize_t opx_tag_recvmsg(struct fid_ep *fid, const struct fi_msg_tagged *m
 	return recv_args(ep, TAG, &a);
 }
 
-struct fi_ops_msg opx_msg_ops = {
+const struct fi_ops_msg opx_msg_ops = {
 	.size = sizeof(struct fi_ops_msg),
 	.recv = opx_msg_recv,
 	.recvv = opx_msg_recvv,
@@ -327,7 +327,7 @@ struct fi_ops_msg opx_msg_ops = {
 	.injectdata = opx_msg_injectdata,
 };
 
-struct fi_ops_tagged opx_tagged_ops = {
+const struct fi_ops_tagged opx_tagged_ops = {
 	.size = sizeof(struct fi_ops_tagged),
 	.recv = opx_tag_recv,
 	.recvv = opx_tag_recvv,

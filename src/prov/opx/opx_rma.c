@@ -289,7 +289,7 @@ static ssize_t opx_rma_injectdata(struct fid_ep *fid, const void *buf, size_t le
 	return write_flags(fid, buf, len, data, dst, addr, key, NULL, FI_INJECT | FI_REMOTE_CQ_DATA | OPX_NO_CQE);
 }
 
-struct fi_ops_rma opx_rma_ops = {
+const struct fi_ops_rma opx_rma_ops = {
 	.size = sizeof(struct fi_ops_rma),
 	.read = opx_rma_read,
 	.readv = opx_rma_readv,

@@ -267,8 +267,8 @@ static int sep_tx_ctx(struct fid_ep *fid, int index, struct fi_tx_attr *attr, st
 		.cm = &ctx_cm_ops,
 		.msg = caps & FI_MSG ? &tx_msg_ops : (struct fi_ops_msg *)(uintptr_t)&kit_no_msg_ops,
 		.tagged = caps & FI_TAGGED ? &tx_tagged_ops : (struct fi_ops_tagged *)(uintptr_t)&kit_no_tagged_ops,
-		.rma = caps & FI_RMA ? &opx_rma_ops : (struct fi_ops_rma *)(uintptr_t)&kit_no_rma_ops,
-		.atomic = caps & FI_ATOMIC ? &opx_atomic_ops : (struct fi_ops_atomic *)(uintptr_t)&kit_no_atomic_ops,
+		.rma = caps & FI_RMA ? (struct fi_ops_rma *)&opx_rma_ops : (struct fi_ops_rma *)(uintptr_t)&kit_no_rma_ops,
+		.atomic = caps & FI_ATOMIC ? (struct fi_ops_atomic *)&opx_atomic_ops : (struct fi_ops_atomic *)(uintptr_t)&kit_no_atomic_ops,
 		.collective = (struct fi_ops_collective *)(uintptr_t)&kit_no_collective_ops,
 	};
 	if (attr && attr->op_flags)

@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Collective operations are libfabric's own: libfabric asks for this header, opx has nothing to say in it.
+#ifndef FI_DIRECT_COLLECTIVE_DEF_H
+#define FI_DIRECT_COLLECTIVE_DEF_H
+#endif
