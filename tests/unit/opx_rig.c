@@ -223,7 +223,7 @@ int rig_post(struct rig *g, uint32_t from, uint32_t to, uint32_t len, unsigned f
 	opx_flow_hdr(&p->f, &h, OPX_TAG_EAGER, 0, p->tx_stream);
 	h.w[0] = le64_put(len);
 	h.tag = le64_put(p->tx_id);
-	rc = opx_flow_post(&p->f, &h, iov, cnt, flags, op, &op->refs);
+	rc = cnt || flags ? opx_flow_post(&p->f, &h, iov, cnt, flags, op, &op->refs) : opx_flow_post_hdr(&p->f, &h);
 	memset(iov, 0xee, sizeof(iov));
 	if (!rc)
 		p->tx_id++;

@@ -173,6 +173,11 @@ int hfi_pio_send(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr, c
 	return 0;
 }
 
+int hfi_pio_send_hdr(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr)
+{
+	return hfi_pio_send(c, dst, hdr, NULL, 0);
+}
+
 int hfi_tid_hdr(struct hfi_hdr *hdr, const struct hfi_tid *tid, uint32_t off)
 {
 	if (off % 4)

@@ -26,7 +26,7 @@ static int send(const struct iovec *iov, int iov_cnt)
 
 	hfi_dst_hdr(g_fix.dst, &h);
 	h.opcode = 0xfc;
-	return hfi_pio_send(g_fix.c, g_fix.dst, &h, iov, iov_cnt);
+	return iov_cnt ? hfi_pio_send(g_fix.c, g_fix.dst, &h, iov, iov_cnt) : hfi_pio_send_hdr(g_fix.c, g_fix.dst, &h);
 }
 
 /* What a peer's door would say of it. */
