@@ -404,9 +404,9 @@ static void objects_open(void)
 
 static void objects_close(void)
 {
+	OK(fi_close(&g_mr->fid));
 	OK(fi_close(&g_a.ep->fid));
 	OK(fi_close(&g_b.ep->fid));
-	OK(fi_close(&g_mr->fid));
 	OK(fi_close(&g_a.cq->fid));
 	OK(fi_close(&g_b.cq->fid));
 	OK(fi_close(&g_cntr->fid));
@@ -478,8 +478,8 @@ static void check_refusals(void)
 	info->tx_attr->caps = info->rx_attr->caps = 0;
 	OK(fi_endpoint(g_domain, info, &ep, NULL));
 	RETURNS(-FI_EOPBADSTATE, fi_send(ep, g_src, 8, NULL, g_b.addr, NULL));
-	RETURNS(-FI_ENOSYS, fi_tsend(ep, g_src, 8, NULL, g_b.addr, 1, NULL));
-	RETURNS(-FI_ENOSYS, fi_write(ep, g_src, 8, NULL, g_b.addr, 0, KEY, NULL));
+	RETURNS(-FI_EOPNOTSUPP, fi_tsend(ep, g_src, 8, NULL, g_b.addr, 1, NULL));
+	RETURNS(-FI_EOPNOTSUPP, fi_write(ep, g_src, 8, NULL, g_b.addr, 0, KEY, NULL));
 	RETURNS(-FI_ENOSYS, fi_connect(ep, g_src, NULL, 0));
 	OK(fi_close(&ep->fid));
 	fi_freeinfo(info);

@@ -12,6 +12,8 @@ extern "C" {
 
 FI_OPX_DIRECT_MSG(FI_OPX_DIRECT_DECLARE)
 
+/* A fid is the first member of its object. */
+
 FI_OPX_DIRECT_BY_TABLE(int, fi_passive_ep, (struct fid_fabric *f, struct fi_info *info, struct fid_pep **pep, void *context),
 		       f->ops->passive_ep(f, info, pep, context))
 FI_OPX_DIRECT_BY_TABLE(int, fi_endpoint, (struct fid_domain *d, struct fi_info *info, struct fid_ep **ep, void *context),
@@ -30,11 +32,11 @@ FI_OPX_DIRECT_BY_TABLE(int, fi_scalable_ep_bind, (struct fid_ep *sep, struct fid
 		       sep->fid.ops->bind(&sep->fid, to, flags))
 FI_OPX_DIRECT_BY_TABLE(int, fi_enable, (struct fid_ep *ep), ep->fid.ops->control(&ep->fid, FI_ENABLE, NULL))
 FI_OPX_DIRECT_BY_TABLE(ssize_t, fi_cancel, (fid_t fid, void *context),
-		       container_of(fid, struct fid_ep, fid)->ops->cancel(fid, context))
+		       ((struct fid_ep *)fid)->ops->cancel(fid, context))
 FI_OPX_DIRECT_BY_TABLE(int, fi_setopt, (fid_t fid, int level, int name, const void *val, size_t len),
-		       container_of(fid, struct fid_ep, fid)->ops->setopt(fid, level, name, val, len))
+		       ((struct fid_ep *)fid)->ops->setopt(fid, level, name, val, len))
 FI_OPX_DIRECT_BY_TABLE(int, fi_getopt, (fid_t fid, int level, int name, void *val, size_t *len),
-		       container_of(fid, struct fid_ep, fid)->ops->getopt(fid, level, name, val, len))
+		       ((struct fid_ep *)fid)->ops->getopt(fid, level, name, val, len))
 FI_OPX_DIRECT_BY_TABLE(int, fi_tx_context, (struct fid_ep *ep, int idx, struct fi_tx_attr *attr, struct fid_ep **tx, void *context),
 		       ep->ops->tx_ctx(ep, idx, attr, tx, context))
 FI_OPX_DIRECT_BY_TABLE(int, fi_rx_context, (struct fid_ep *ep, int idx, struct fi_rx_attr *attr, struct fid_ep **rx, void *context),
@@ -52,7 +54,7 @@ static inline int fi_ep_alias(struct fid_ep *ep, struct fid_ep **alias, uint64_t
 	int ret = fi_alias(&ep->fid, &fid, flags);
 
 	if (!ret)
-		*alias = container_of(fid, struct fid_ep, fid);
+		*alias = (struct fid_ep *)fid;
 	return ret;
 }
 
