@@ -185,14 +185,13 @@ static void data_hdr(struct opx_op *op, struct hfi_hdr *h, uint64_t off)
 	}
 }
 
-/* Expected receive: the entry that holds byte @off, and how far into it. Return: entries from there on. */
-static int tid_at(const struct opx_op *op, uint64_t off, const struct hfi_tid **first, uint32_t *rest)
+/* Expected receive: the entry that holds byte @off, and how far into it. */
+static void tid_at(const struct opx_op *op, uint64_t off, const struct hfi_tid **first, uint32_t *rest)
 {
 	uint64_t i = off / HFI_TID_BYTES;
 
 	*first = &op->tids[i];
 	*rest = (uint32_t)(off % HFI_TID_BYTES);
-	return op->tid_cnt - (int)i;
 }
 
 static int pio_one(struct opx_op *op)
@@ -234,8 +233,9 @@ static int sdma_some(struct opx_op *op)
 		return -FI_EAGAIN;
 	data_hdr(op, &req.hdr, op->sent);
 	if (op->tid_cnt) {
-		req.tid_cnt = tid_at(op, op->sent, &req.tids, &req.tid_off);
-		n = MIN(n, (uint64_t)(req.tids->len - req.tid_off)); /* a request stays in its entry */
+		tid_at(op, op->sent, &req.tids, &req.tid_off);
+		req.tid_cnt = 1; /* a request stays in its entry */
+		n = MIN(n, (uint64_t)(req.tids->len - req.tid_off));
 	}
 	req.npkts = (uint32_t)((n + ep->mtu - 1) / ep->mtu);
 	req.iov_cnt = (int)kit_iov_slice(op->iov, op->iov_cnt, op->sent, n, iov, OPX_IOV_MAX);
