@@ -94,18 +94,23 @@ static bool wait_on(struct agent *a, int ep, uint64_t ns)
 	struct pollfd pfd = {.fd = ep, .events = POLLIN};
 	struct link_node *n = a->node;
 	struct timespec ts;
-	bool is_ready;
+	bool is_ready, is_hurried;
 
 	atomic_store_explicit(&n->agent_at_ns, clk_now_ns(&n->clk) + ns, memory_order_relaxed);
 	/* full fence; pairs with the one in agent_soon(): it sees for how long we sleep, or we see the hurry */
 	atomic_thread_fence(memory_order_seq_cst);
-	if (atomic_exchange_explicit(&n->hurry, 0, memory_order_relaxed))
+	is_hurried = ns > AGENT_SOON_NS && atomic_exchange_explicit(&n->hurry, 0, memory_order_relaxed);
+	if (is_hurried)
 		ns = MIN(ns, AGENT_SOON_NS);
 	ts = (struct timespec){.tv_sec = (time_t)(ns / NS_PER_SEC), .tv_nsec = (long)(ns % NS_PER_SEC)};
 	is_ready = ppoll(&pfd, 1, &ts, NULL) > 0;
 	atomic_store_explicit(&n->agent_at_ns, 0, memory_order_relaxed);
-	if (is_ready)
+	if (is_ready) {
 		kick_drain(a);
+		/* Cut short: the hurry is the next long sleep's, which may be a nap because of the very poll that hurried us. */
+		if (is_hurried)
+			atomic_store_explicit(&n->hurry, 1, memory_order_relaxed);
+	}
 	return is_ready;
 }
 
@@ -291,7 +296,10 @@ static void *agent_main(void *arg)
 		if (a->fruitless >
 		    FRUITLESS_OK) /* the reason does not go away: do not spin on it */
 			wait_on(a, a->kick, FRUITLESS_NS << (a->fruitless - FRUITLESS_OK));
-		woken = sleep_ns && wait_on(a, a->ep, sleep_ns);
+		woken = false;
+		/* relaxed: who polled meanwhile gets a nap, whose length is its hurry's; later ones cut the sleep short */
+		if (sleep_ns && atomic_load_explicit(&n->poll_epoch, memory_order_relaxed) == epoch)
+			woken = wait_on(a, a->ep, sleep_ns);
 	}
 	return NULL;
 }

@@ -279,6 +279,48 @@ static void quick_lost__nobody_hears(void **state)
 	world_close(&w);
 }
 
+/* A lossless entry lets its senders wait: those that come back go again in their order, the first one alone. */
+static void quick_lost__held_back(void **state)
+{
+	uint64_t tag[2];
+	struct world w;
+
+	(void)state;
+	quick_open(&w);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_true(quick(&w, 8 + i));
+		tag[i] = g_inifake.direct_tag;
+	}
+	/* the second one's bytes are in the fake: the first had eight of the same */
+	cassini_quick_lost(&w.dom, (void *)&w.peer[1], tag[0], g_inifake.direct, g_inifake.direct_len - 1, CASSINI_RC_RESOURCE_BUSY);
+	assert_int_equal(g_lost.cnt, 0);
+	assert_int_equal(w.cq->used, 1);
+	assert_false(quick(&w, 8)); /* not past it */
+	assert_int_equal(post(&w, CASSINI_OP_PUT, 5, 100, 0), 0);
+	cassini_quick_lost(&w.dom, (void *)&w.peer[1], tag[1], g_inifake.direct, g_inifake.direct_len, CASSINI_RC_RESOURCE_BUSY);
+	assert_int_equal(g_inifake.sents, 0);
+	g_inifake.now_ns += NS_PER_MS;
+	assert_int_equal(cassini_cmdq_kick(&w.dom), 0); /* quick ones are still under way */
+	g_inifake.directs_out = 0;
+	g_inifake.now_ns += NS_PER_MS;
+	assert_int_equal(cassini_cmdq_kick(&w.dom), 1);
+	assert_int_equal(sent_pkt(0).request_len, 8);
+	assert_int_equal(sent_pkt(0).flags, CASSINI_PKTF_AGAIN);
+	assert_true(sent_pkt(0).match_bits == 0x99aabbccddeeff00);
+	sent_end(0, 0);
+	assert_int_equal(cassini_cmdq_kick(&w.dom), 2);
+	assert_int_equal(sent_pkt(1).request_len, 9);
+	assert_int_equal(sent_pkt(2).request_len, 100);
+	sent_end(1, CASSINI_RC_PT_DISABLED); /* it is of those that are told of after all */
+	assert_int_equal(g_lost.cnt, 1);
+	assert_int_equal(g_lost.q.len, 9);
+	assert_int_equal(g_lost.q.seq, 0x123456789abc);
+	assert_memory_equal(g_lost.data, w.mem, 9);
+	sent_end(2, 0);
+	expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_OK, 100);
+	world_close(&w);
+}
+
 /* --- what else is different on this host --- */
 
 /* A copy on this host is quicker than a frame from less on, and a rendezvous brings nothing. */
@@ -373,6 +415,7 @@ int main(void)
 		cmocka_unit_test(fence__waits_for_quick_puts),
 		cmocka_unit_test(quick_lost__shows_what_was_given),
 		cmocka_unit_test(quick_lost__nobody_hears),
+		cmocka_unit_test(quick_lost__held_back),
 		cmocka_unit_test(local__copies_begin_earlier),
 		cmocka_unit_test(rdzv__brings_nothing),
 		cmocka_unit_test(ordered__bulk_puts_follow_each_other),
