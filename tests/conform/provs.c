@@ -74,7 +74,6 @@ static const struct ct_variant opx_variants[] = {
 	{.name = "smallrzv", .env = "FI_OPX_RZV_MIN_PAYLOAD_BYTES=64 FI_OPX_SDMA_MIN_PAYLOAD_BYTES=64", .flag = CT_GENS},
 	{.name = "nomp", .env = "FI_OPX_MP_EAGER_DISABLE=1", .flag = CT_GENS},
 	{.name = "bounce", .env = "FI_OPX_SDMA_BOUNCE_BUF_THRESHOLD=2000000", .flag = CT_GENS},
-	{.name = "noshm", .env = "FI_OPX_SHM_ENABLE=0", .flag = CT_GENS},
 	{.name = "map", .flag = CT_GENS, .av_type = FI_AV_MAP},
 	{.name = "auto", .flag = CT_GENS, .progress = FI_PROGRESS_AUTO},
 	{.name = "lossy", .env = "SOFTFABRIC_NET=paths=udp;loss=1%;reorder=5%;seed=7", .flag = CT_LOSSY},

@@ -67,7 +67,16 @@ static void opx_expected(struct ct *c)
 	ct_open(c);
 	one_message(c, 100003);
 	one_message(c, (size_t)12 << 20);
-	CHECK(ct_stat(c, c->rank ? "rcv_expected" : "tx_expected") > 100 == (c->mode == CT_UDP), "expected packets");
+	CHECK((ct_stat(c, c->rank ? "rcv_expected" : "tx_expected") > 100) == (c->mode == CT_UDP), "expected packets");
+	ct_close(c);
+}
+
+/* Peers on this host as if they were on another. */
+static void opx_no_shm(struct ct *c)
+{
+	ct_open(c);
+	ct_sweep(c, true, CT_SEND, 0);
+	CHECK(!ct_stat(c, "shm_tx_pkts") && ct_stat(c, "net_tx_pkts"), "shared memory carried something");
 	ct_close(c);
 }
 
@@ -528,6 +537,7 @@ static void opx_refusals(struct ct *c)
 const struct ct_test opx_tests[] = {
 	{"opx_protocols", opx_protocols, FI_TAGGED, 0, 0, "FI_TAGGED", NULL, "opx"},
 	{"opx_expected", opx_expected, FI_TAGGED, 0, 0, NULL, "FI_OPX_EXPECTED_RECEIVE_ENABLE=1", "opx"},
+	{"opx_no_shm", opx_no_shm, FI_TAGGED, 0, CT_ANY_PATH, NULL, "FI_OPX_SHM_ENABLE=0", "opx"},
 	{"opx_directed", opx_directed, FI_TAGGED | FI_DIRECTED_RECV | FI_SOURCE, 0, 0, "FI_DIRECTED_RECV FI_SOURCE", NULL, "opx", 60},
 	{"opx_multi_recv", opx_multi_recv, FI_MSG | FI_MULTI_RECV, 0, 0, "FI_MULTI_RECV", NULL, "opx"},
 	{"opx_sep", opx_sep, FI_MSG | FI_NAMED_RX_CTX, 0, 0, "FI_NAMED_RX_CTX max_ep_tx_ctx max_ep_rx_ctx", NULL, "opx"},
