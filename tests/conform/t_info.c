@@ -359,7 +359,10 @@ static void info_bad_room(struct ct *c)
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		bad_setting(c, "SOFTFABRIC_NET", bad[i]);
-	bad_setting(c, !strcmp(c->prov, "efa") ? "SOFTFABRIC_EFA" : "SOFTFABRIC_CXI", "gen=steam");
+	if (!strcmp(c->prov, "opx"))
+		bad_setting(c, "SOFTFABRIC_OPX", "state=steam");
+	else
+		bad_setting(c, !strcmp(c->prov, "efa") ? "SOFTFABRIC_EFA" : "SOFTFABRIC_CXI", "gen=steam");
 }
 
 /* A parameter that cannot be read is left at its default, and a line says so. */
@@ -368,7 +371,8 @@ static void info_bad_param(struct ct *c)
 	char log[65536];
 
 	RET(0, ask_aloud(c, log, sizeof(log)));
-	CHECK(strstr(log, "TX_SIZE=\"banana\"") && strstr(log, "ignored"), "the log says: %s", log);
+	CHECK(strstr(log, "_SIZE=\"banana\"") || strstr(log, "_BYTES=\"banana\""), "the log says: %s", log);
+	CHECK(strstr(log, "ignored"), "the log says: %s", log);
 }
 
 const struct ct_test info_tests[] = {
@@ -382,7 +386,8 @@ const struct ct_test info_tests[] = {
 	{"info_mpi", info_mpi, FI_TAGGED | FI_RMA | FI_ATOMIC, 0, CT_SOLO, "FI_LOCAL_COMM FI_REMOTE_COMM"},
 	{"info_dup", info_dup, FI_MSG, 0, CT_SOLO, NULL},
 	{"info_bad_room", info_bad_room, 0, 0, CT_SOLO, NULL, "FI_LOG_LEVEL=warn"},
-	{"info_bad_param", info_bad_param, 0, 0, CT_SOLO, NULL, "FI_LOG_LEVEL=warn FI_EFA_TX_SIZE=banana FI_CXI_DEFAULT_TX_SIZE=banana"},
+	{"info_bad_param", info_bad_param, 0, 0, CT_SOLO, NULL, "FI_LOG_LEVEL=warn FI_EFA_TX_SIZE=banana FI_CXI_DEFAULT_TX_SIZE=banana "
+	 "FI_OPX_SDMA_MIN_PAYLOAD_BYTES=banana"},
 	{"name_get", name_get, FI_MSG, 0, CT_SOLO, NULL},
 	{"opt_min_multi_recv", opt_min_multi_recv, FI_MSG | FI_MULTI_RECV, 0, CT_SOLO, "FI_MULTI_RECV"},
 	{"opt_flags", opt_flags, FI_MSG, 0, 0, NULL},

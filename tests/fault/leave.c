@@ -84,7 +84,7 @@ static void send_all(struct rig *r, uint32_t to)
 		ssize_t ret;
 
 		len = msg_len(seed);
-		if (i % 3 == 0 && len <= sizeof(small)) {
+		if (i % 3 == 0 && len <= MIN(sizeof(small), r->info->tx_attr->inject_size)) {
 			rig_fill(small, len, seed);
 			do
 				again(r, ret = fi_tinject(r->ep, small, len, r->to[to], i), "fi_tinject");

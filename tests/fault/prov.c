@@ -59,6 +59,29 @@ static const struct rig_oper cxi_oper[] = {
 	{0},
 };
 
+enum { PLAIN = 1, TID = 2, ALL = 3 }; /* opx: expected receive */
+
+#define SDMA_UP_TO(bounce_) {"FI_OPX_SDMA_DISABLE", "0", "FI_OPX_SDMA_BOUNCE_BUF_THRESHOLD", bounce_}
+#define NO_SDMA {"FI_OPX_SDMA_DISABLE", "1"}
+static const struct rig_oper opx_oper[] = {
+	{"inject", RIG_INJECT, 16, 0, ALL, SDMA_UP_TO("16385"), "tx_inject"},
+	{"eager", RIG_SEND, 4000, 0, ALL, SDMA_UP_TO("16385"), "tx_eager"},
+	{"multi-packet", RIG_SEND, 12000, 0, PLAIN, SDMA_UP_TO("16385"), "tx_mp"},
+	{"rendezvous-pio", RIG_SEND, 200000, 0, PLAIN, NO_SDMA, "pio_pkts"},
+	{"rendezvous-sdma", RIG_SEND, 200000, 0, PLAIN, SDMA_UP_TO("16385"), "sdma_pkts"},
+	{"rendezvous-bounce", RIG_SEND, 200000, 0, PLAIN, SDMA_UP_TO("300000"), "sdma_pkts"},
+	{"expected", RIG_SEND, 200000, 0, TID, SDMA_UP_TO("16385"), "exp_pkts_tx"},
+	{"write", RIG_WRITE, 4000, 0, PLAIN, SDMA_UP_TO("16385"), "pio_pkts"},
+	{"write-frames", RIG_WRITE, 100000, DC, PLAIN, SDMA_UP_TO("16385"), "sdma_pkts"},
+	{"read", RIG_READ, 4000, 0, PLAIN, SDMA_UP_TO("16385"), "pio_pkts"},
+	{"read-frames", RIG_READ, 100000, 0, PLAIN, SDMA_UP_TO("16385"), "pio_pkts"},
+	{"atomic", RIG_ATOMIC, 64, 0, PLAIN, SDMA_UP_TO("16385"), "pio_pkts"},
+	{"atomic-dc", RIG_ATOMIC, 64, DC, PLAIN, SDMA_UP_TO("16385"), "pio_pkts"},
+	{"fetch", RIG_FETCH, 64, 0, PLAIN, SDMA_UP_TO("16385"), "pio_pkts"},
+	{"compare", RIG_COMPARE, 64, 0, PLAIN, SDMA_UP_TO("16385"), "pio_pkts"},
+	{0},
+};
+
 static const struct rig_prov provs[] = {
 	{
 		.name = "efa",
@@ -86,6 +109,16 @@ static const struct rig_prov provs[] = {
 		.udp_room = "udp;",
 		.stat_prefix = "soft_",
 		.lost = {{2, FI_EHOSTUNREACH}},
+	},
+	{
+		.name = "opx",
+		.mode = FI_CONTEXT2 | FI_ASYNC_IOV,
+		.oper = opx_oper,
+		.gen = {{"eager", {"FI_OPX_EXPECTED_RECEIVE_ENABLE", "0"}}, {"expected", {"FI_OPX_EXPECTED_RECEIVE_ENABLE", "1"}}},
+		.life = {{"sdma", {"FI_OPX_SDMA_DISABLE", "0"}}, {"pio", {"FI_OPX_SDMA_DISABLE", "1"}}},
+		.udp_room = "udp;",
+		.stat_prefix = "",
+		.lost = {{32, FI_ECONNREFUSED}, {33, FI_ETIMEDOUT}, {34, FI_ECONNRESET}, {36, FI_EHOSTUNREACH}},
 	},
 };
 

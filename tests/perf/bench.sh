@@ -36,7 +36,12 @@ for p in $providers; do
 	all_net+=(-p "$p" "${net[@]}")
 	all_put+=(-p "$p")
 	[ "$p" = efa ] && all_put+=(-e FI_EFA_USE_DEVICE_RDMA=1)
-	row loss -t bw -s 1048576 -p "$p" -e "SOFTFABRIC_NET=udp;loss=1%;seed=7" -p "$p" "${net[@]}"
+	# Goodput under loss. The seed is one room's: the rows differ in what is lost alone.
+	losses=1
+	[ "$p" = opx ] && losses="1 5 20"
+	for loss in $losses; do
+		row "loss$loss" -t bw -s 1048576 -p "$p" -e "SOFTFABRIC_NET=udp;loss=$loss%;seed=7" -p "$p" "${net[@]}"
+	done
 done
 for size in 8 64 1024 4096 16384 65536 262144 1048576 4194304; do row local -t lat -s $size "${all[@]}" -p shm; done
 for size in 8 1024 16384 65536 1048576; do row local -t bw -s $size "${all[@]}" -p shm; done
@@ -50,6 +55,10 @@ timeout 100 "$ofi" -n 5 -c 0,0 -t lat -s 8 "${all[@]}" -p shm 2>/dev/null | sed 
 
 row posted/ -t lat -s 8 -p shm -d 1000 -p shm
 for p in $providers; do
+	if [ "$p" = opx ]; then
+		row posted/ -t lat -s 8 -p opx -d 1000 -p opx -d 10000 -p opx
+		continue
+	fi
 	if [ "$p" = efa ]; then
 		row posted/ -t lat -s 8 -p efa -d 1000 -p efa -d 10000 -e FI_EFA_RX_SIZE=20000 -p efa -d 100000 -e FI_EFA_RX_SIZE=200000 -p efa
 		continue

@@ -21,10 +21,18 @@ static size_t memory_used(void)
 }
 
 /* Names of peers that do not exist: the same adapter format, other numbers (efa: 16 bytes GID, 2
- * QPN, 4 Q_Key from 20; cxi: 9 bits PID, 20 bits NIC address). */
-static void name_of(const struct bench_name *mine, size_t idx, unsigned char out[BENCH_ADDR_MAX])
+ * QPN, 4 Q_Key from 20; cxi: 9 bits PID, 20 bits NIC address; opx: receive context, LID from 5). */
+static void name_of(const char *prov, const struct bench_name *mine, size_t idx, unsigned char out[BENCH_ADDR_MAX])
 {
 	memcpy(out, mine->addr, mine->addr_len);
+	if (!strcmp(prov, "opx")) {
+		size_t lid = idx / 160 + 1;
+
+		out[0] = out[2] = out[3] = out[7] = (unsigned char)(idx % 160);
+		out[5] = (unsigned char)(lid >> 8);
+		out[6] = (unsigned char)lid;
+		return;
+	}
 	if (mine->addr_len == 8) {
 		uint32_t at = (uint32_t)(idx % 500 | (idx / 500 + 2) << 9);
 
@@ -61,7 +69,7 @@ int main(int argc, char **argv)
 	names = calloc(1, sizeof(*names));
 	before = memory_used();
 	for (size_t i = 0; i < peer_cnt; i++) {
-		name_of(&mine, i, names[0]);
+		name_of(opt.prov, &mine, i, names[0]);
 		done += fi_av_insert(e[0].av, names[0], 1, &addr, 0, NULL) == 1;
 	}
 	mid = memory_used();
