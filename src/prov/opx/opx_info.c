@@ -378,6 +378,7 @@ int opx_getinfo(uint32_t version, const char *node, const char *service, uint64_
 {
 	struct query q = {.version = version, .unit = -1};
 	struct fi_info *usual = NULL;
+	struct opx_params prm;
 	char err[512] = "";
 	int cnt, ret;
 
@@ -385,9 +386,13 @@ int opx_getinfo(uint32_t version, const char *node, const char *service, uint64_
 	*info = NULL;
 	cnt = hfi_unit_cnt(err, sizeof(err));
 	if (cnt <= 0) {
-		LOG_INFO("no HFI: %s", err[0] ? err : "the soft room has none");
+		if (err[0])
+			LOG_WARN("no HFI: %s", err);
+		else
+			LOG_INFO("no HFI: the soft room has none");
 		return -FI_ENODATA;
 	}
+	opx_params_get(&prm); /* what is refused is said here already */
 	if (hints) {
 		usual = hints_usual(hints);
 		if (!usual)
