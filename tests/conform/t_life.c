@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -149,6 +150,7 @@ static void life_many_eps(struct ct *c)
 
 struct files {
 	char path[64][256];
+	ino_t ino[64];
 	unsigned n;
 };
 
@@ -157,6 +159,7 @@ static void files_list(struct files *fs)
 {
 	FILE *f = fopen("/proc/self/maps", "r");
 	char line[512];
+	struct stat st;
 
 	fs->n = 0;
 	while (f && fs->n < 64 && fgets(line, sizeof(line), f)) {
@@ -164,17 +167,21 @@ static void files_list(struct files *fs)
 
 		if (at && !strstr(at, "(deleted)")) {
 			at[strcspn(at, "\n")] = '\0';
-			snprintf(fs->path[fs->n++], 256, "%.255s", at);
+			snprintf(fs->path[fs->n], 256, "%.255s", at);
+			fs->ino[fs->n++] = stat(at, &st) ? 0 : st.st_ino;
 		}
 	}
 	if (f)
 		fclose(f);
 }
 
+/* By inode: a name of a context or PID is soon taken by the next process that opens it. */
 static void files_check(struct ct *c, const struct files *fs, bool is_there)
 {
+	struct stat st;
+
 	for (unsigned i = 0; i < fs->n; i++)
-		CHECK(!access(fs->path[i], F_OK) == is_there, "%s is %s", fs->path[i], is_there ? "gone" : "still there");
+		CHECK((!stat(fs->path[i], &st) && st.st_ino == fs->ino[i]) == is_there, "%s is %s", fs->path[i], is_there ? "gone" : "still there");
 }
 
 /* --- fork ------------------------------------------------------------------------------------------------------------------- */
