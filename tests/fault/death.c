@@ -185,6 +185,8 @@ static void post(struct run *x, struct op *op)
 	ret = op->kind == SEND ? post_send(x, op) : op->kind == RECV ? post_recv(x, op) : post_rma(x, op);
 	if (ret == -FI_EAGAIN)
 		return;
+	if (ret && rig_prov()->posts_tell && is_cut(x, op->peer))
+		x->is_known_dead[op->peer] = true;
 	x->after[op->peer] += x->is_known_dead[op->peer];
 	CHECK(!ret || (is_cut(x, op->peer) && x->is_known_dead[op->peer]), "post %u to rank %u: %zd (%s)", op->kind,
 	      op->peer, ret, fi_strerror((int)-ret));

@@ -112,6 +112,7 @@ static const struct rig_prov provs[] = {
 	},
 	{
 		.name = "opx",
+		.posts_tell = true,
 		.mode = FI_CONTEXT2 | FI_ASYNC_IOV,
 		.oper = opx_oper,
 		.gen = {{"eager", {"FI_OPX_EXPECTED_RECEIVE_ENABLE", "0"}}, {"expected", {"FI_OPX_EXPECTED_RECEIVE_ENABLE", "1"}}},

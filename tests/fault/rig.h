@@ -68,6 +68,7 @@ struct rig_prov {
 	const char *name;
 	uint64_t mode;
 	int mr_mode;
+	bool posts_tell;         /* a call may return the error of a peer that is gone before any completion says so */
 	uint64_t match_complete; /* FI_MATCH_COMPLETE if it has that level */
 	const struct rig_oper *oper;
 	struct rig_gen gen[RIG_GENS], life[2]; /* of the matrix; of deaths */
