@@ -64,6 +64,35 @@ static void cntr_only(struct ct *c)
 	ct_close(c);
 }
 
+/* OpenSHMEM libraries do so: an endpoint that serves already gets the counters of what it sends. Nothing else may come late. */
+static void cntr_late(struct ct *c)
+{
+	struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP, .wait_obj = FI_WAIT_UNSPEC};
+	struct fid_cntr *cntr;
+
+	ct_open(c);
+	traffic(c, 10);
+	for (unsigned i = 0; i < 10; i++)
+		ct_comp(c, c->rank ? c->rxcq : c->txcq);
+	OK(fi_cntr_open(c->domain, &attr, &cntr, NULL));
+	OK(fi_ep_bind(c->ep, &cntr->fid, c->rank ? FI_RECV : FI_SEND));
+	RET(-FI_EINVAL, fi_ep_bind(c->ep, &cntr->fid, c->rank ? FI_RECV : FI_SEND));
+	RET(-FI_EOPBADSTATE, fi_ep_bind(c->ep, &c->txcq->fid, FI_TRANSMIT));
+	ct_barrier(c);
+	traffic(c, 50);
+	for (unsigned i = 0; i < 50; i++)
+		ct_comp(c, c->rank ? c->rxcq : c->txcq);
+	OK(fi_cntr_wait(cntr, 50, 10000));
+	RET(50, (ssize_t)fi_cntr_read(cntr));
+	RET(-FI_EBUSY, fi_close(&cntr->fid));
+	ct_barrier(c);
+	OK(fi_close(&c->ep->fid));
+	OK(fi_close(&cntr->fid));
+	OK(fi_endpoint(c->domain, c->info, &c->ep, NULL)); /* for ct_close() */
+	c->traffic = false;
+	ct_close(c);
+}
+
 static void cntr_rma(struct ct *c)
 {
 	struct ct_window w;
@@ -262,6 +291,7 @@ static void poll_set(struct ct *c)
 const struct ct_test cntr_tests[] = {
 	{"cntr_msg", cntr_msg, FI_MSG, 0, 0, "cntr_cnt"},
 	{"cntr_only", cntr_only, FI_MSG, 0, 0, NULL},
+	{"cntr_late", cntr_late, FI_MSG, 0, 0, NULL},
 	{"cntr_rma", cntr_rma, FI_RMA, 0, CT_GENS, NULL},
 	{"cntr_set", cntr_set, FI_MSG, 0, CT_SOLO, NULL},
 	{"cntr_error", cntr_error, FI_MSG, 0, CT_SOLO | CT_ANY_PATH, NULL},
