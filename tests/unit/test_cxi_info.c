@@ -406,6 +406,24 @@ static void hints__levels(void **state)
 	ask(h, -FI_ENODATA);
 }
 
+/* Asked for by number or as FI_SHARED_CONTEXT, each direction by itself; told to nobody else. */
+static void hints__shared_contexts(void **state)
+{
+	(void)state;
+	for (int how = 0; how < 5; how++) {
+		struct fi_info *h = hints_new(FI_MSG), *i;
+
+		h->domain_attr->max_ep_stx_ctx = how == 1;
+		h->ep_attr->tx_ctx_cnt = how == 2 ? FI_SHARED_CONTEXT : 0;
+		h->domain_attr->max_ep_srx_ctx = how == 3;
+		h->ep_attr->rx_ctx_cnt = how == 4 ? FI_SHARED_CONTEXT : 0;
+		i = ask(h, 0);
+		assert_int_equal(i->domain_attr->max_ep_stx_ctx, how == 1 || how == 2);
+		assert_int_equal(i->domain_attr->max_ep_srx_ctx, how == 3 || how == 4);
+		fi_freeinfo(i);
+	}
+}
+
 static void hints__refused(void **state)
 {
 	for (int c = 0; c < 15; c++) {
@@ -674,6 +692,7 @@ int main(void)
 		cmocka_unit_test(hints__capabilities_that_cost_must_be_asked_for),
 		cmocka_unit_test(hints__orders_and_sizes),
 		cmocka_unit_test(hints__levels),
+		cmocka_unit_test(hints__shared_contexts),
 		cmocka_unit_test(hints__refused),
 		cmocka_unit_test(hints__null_parts),
 		cmocka_unit_test(node__destination),

@@ -339,6 +339,21 @@ static struct fi_info *lenient_hints(const struct fi_info *hints, const struct c
 	return h;
 }
 
+/*
+ * Shared contexts are told to those who ask for them, by either sign: OpenSHMEM libraries bind one to every endpoint, enabled ones too, of a domain that
+ * has any, and the provider of today has none.
+ */
+static void shared_adjust(struct fi_domain_attr *d, const struct fi_info *hints)
+{
+	const struct fi_domain_attr *hd = hints->domain_attr;
+	const struct fi_ep_attr *he = hints->ep_attr;
+
+	if (!(hd && hd->max_ep_stx_ctx) && !(he && he->tx_ctx_cnt == FI_SHARED_CONTEXT))
+		d->max_ep_stx_ctx = 0;
+	if (!(hd && hd->max_ep_srx_ctx) && !(he && he->rx_ctx_cnt == FI_SHARED_CONTEXT))
+		d->max_ep_srx_ctx = 0;
+}
+
 /* What the provider returns that plain narrowing does not give. Source: facts 1.6. */
 static void adjust(struct fi_info *i, const struct fi_info *hints, const struct cxi_params *prm)
 {
@@ -355,6 +370,7 @@ static void adjust(struct fi_info *i, const struct fi_info *hints, const struct 
 		i->caps &= ~(FI_SOURCE | FI_SOURCE_ERR);
 	if (!hints)
 		return;
+	shared_adjust(i->domain_attr, hints);
 	if (hints->caps)
 		i->caps &= ~((FI_RMA_EVENT | FI_FENCE | FI_HMEM | FI_SOURCE | FI_SOURCE_ERR) & ~hints->caps);
 	i->tx_attr->caps &= i->caps;
