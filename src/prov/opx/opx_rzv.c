@@ -174,8 +174,6 @@ void opx_rzv_on_rts(struct opx_peer *peer, const struct hfi_hdr *h, const struct
 		return;
 	}
 	opx_flow_wait(&peer->flow, 1);
-	if (peer->flow.state != OPX_FLOW_OPEN)
-		opx_flow_open(&peer->flow); /* the answer must not wait for a handshake that nobody polls for */
 	peer->ep->stats.rx_rzv++;
 	in->send_handle = (uint32_t)w1;
 	in->rts_flags = (uint8_t)(w1 >> 32);
