@@ -2,6 +2,7 @@
 // What only opx has: protocols by length, contexts that run out, ports, partitions and jobs, scalable endpoints, its refusals.
 #include "conform.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -58,6 +59,29 @@ static void opx_protocols(struct ct *c)
 		}
 		ct_barrier(c);
 	}
+	ct_close(c);
+}
+
+/*
+ * A receiver that has its message owes nothing more, although it was the first that it ever heard of its sender: it may go and compute. An empty one:
+ * it is complete when the first packet has come.
+ */
+static void opx_answered(struct ct *c)
+{
+	uint8_t none;
+	struct ct_msg m = {.call = CT_SENDMSG, .tagged = true, .ctx = &c->ctx[0], .mem = &none, .flags = FI_COMPLETION};
+
+	ct_open(c);
+	m.addr = c->rank ? FI_ADDR_UNSPEC : c->peer;
+	m.flags |= c->rank ? 0 : FI_DELIVERY_COMPLETE;
+	if (c->rank) {
+		ct_recv(c, &m);
+		ct_rx(c, &c->ctx[0], RXF, 0);
+	} else {
+		ct_send(c, &m);
+		ct_tx(c, &c->ctx[0], TXF);
+	}
+	ct_barrier_idle(c); /* of the receiver no call more until the sender has its completion */
 	ct_close(c);
 }
 
@@ -242,22 +266,32 @@ static void sep_comp(struct ct *c, struct sep *s, struct fid_cq *cq, void *conte
 	CHECK(e.op_context == context, "completion of another operation");
 }
 
+/* The other rank's. */
+static fi_addr_t sep_meet(struct ct *c, struct sep *s)
+{
+	uint8_t mine[64] = {0}, theirs[64];
+	size_t len = sizeof(mine);
+	fi_addr_t peer;
+
+	OK(fi_getname(&s->sep->fid, mine, &len));
+	CHECK(len == 8 && !mine[7], "address of %zu bytes, index %u", len, mine[7]);
+	ct_swap(c, mine, theirs, sizeof(mine));
+	RET(1, fi_av_insert(s->av, theirs, 1, &peer, 0, NULL));
+	return peer;
+}
+
 /* Every context of rank 0 sends to every context of rank 1, which fi_rx_addr() names; nothing comes to another one. */
 static void sep_all_pairs(struct ct *c, enum fi_av_type type)
 {
 	static const size_t lens[] = {8, 5000, 100000};
-	uint8_t mine[64] = {0}, theirs[64], *mem = malloc(100000);
-	size_t len = sizeof(mine);
 	struct fid_cq *own[2] = {c->txcq, c->rxcq};
+	uint8_t *mem = malloc(100000);
 	struct sep s = {0};
 	fi_addr_t peer;
 
 	sep_open(c, &s, type);
 	c->txcq = s.txcq; /* barriers drive it */
-	OK(fi_getname(&s.sep->fid, mine, &len));
-	CHECK(len == 8 && !mine[7], "address of %zu bytes, index %u", len, mine[7]);
-	ct_swap(c, mine, theirs, sizeof(mine));
-	RET(1, fi_av_insert(s.av, theirs, 1, &peer, 0, NULL));
+	peer = sep_meet(c, &s);
 	for (unsigned i = 0; i < CTXS * CTXS; i++) {
 		size_t n = lens[i % 3];
 
@@ -291,6 +325,67 @@ static void opx_sep(struct ct *c)
 	CHECK(c->info->domain_attr->max_ep_rx_ctx >= CTXS, "max_ep_rx_ctx %zu", c->info->domain_attr->max_ep_rx_ctx);
 	sep_all_pairs(c, FI_AV_MAP);
 	sep_all_pairs(c, FI_AV_TABLE);
+	ct_close(c);
+}
+
+/* Context @i, closed in both directions, is opened again. */
+static void sep_reopen(struct ct *c, struct sep *s, int i)
+{
+	OK(fi_close(&s->tx[i]->fid));
+	OK(fi_tx_context(s->sep, i, NULL, &s->tx[i], NULL));
+	OK(fi_rx_context(s->sep, i, NULL, &s->rx[i], NULL));
+	OK(fi_ep_bind(s->tx[i], &s->txcq->fid, FI_TRANSMIT));
+	OK(fi_ep_bind(s->rx[i], &s->rxcq[i]->fid, FI_RECV));
+	OK(fi_enable(s->rx[i]));
+	OK(fi_enable(s->tx[i]));
+}
+
+/*
+ * A context of rank 1 closes and opens again: rank 0 reaches it by the address that it has. What came for it while it was closed for receives has
+ * gone with it.
+ */
+static void opx_sep_again(struct ct *c)
+{
+	_Atomic uint8_t *done = (_Atomic uint8_t *)c->shared;
+	struct fid_cq *own[2];
+	struct sep s = {0};
+	fi_addr_t peer;
+	uint64_t v = 1;
+
+	ct_open(c);
+	own[0] = c->txcq;
+	own[1] = c->rxcq;
+	sep_open(c, &s, FI_AV_TABLE);
+	c->txcq = s.txcq;
+	c->rxcq = s.rxcq[1];
+	peer = fi_rx_addr(sep_meet(c, &s), 1, RX_BITS);
+	for (int round = 1; round <= 3; round++) {
+		if (c->rank) {
+			while (ct_again(c, fi_recv(s.rx[1], &v, sizeof(v), NULL, FI_ADDR_UNSPEC, &c->ctx[0])))
+				;
+			sep_comp(c, &s, s.rxcq[1], &c->ctx[0]);
+			CHECK(v == (uint64_t)round, "%llu in round %d", (unsigned long long)v, round);
+			OK(fi_close(&s.rx[1]->fid));
+			atomic_store(done, (uint8_t)round);
+			c->rxcq = s.rxcq[0];
+			ct_barrier(c);
+			sep_reopen(c, &s, 1);
+			ct_barrier(c);
+			continue;
+		}
+		for (v = (uint64_t)round; atomic_load(done) < round; sep_drive(c, &s)) {
+			ssize_t ret = fi_inject(s.tx[0], &v, sizeof(v), peer);
+
+			CHECK(!ret || ret == -FI_EAGAIN || ret == -FI_ECONNREFUSED || ret == -FI_ECONNRESET, "%s", ct_err(ret));
+		}
+		while (ct_again(c, fi_inject(s.tx[0], &v, sizeof(v), peer))) /* to nobody's receive */
+			;
+		ct_barrier(c);
+		ct_barrier(c);
+	}
+	c->txcq = own[0];
+	c->rxcq = own[1];
+	sep_close(c, &s);
 	ct_close(c);
 }
 
@@ -536,11 +631,13 @@ static void opx_refusals(struct ct *c)
 #define UNIT "FI_OPX_HFI_SELECT=7 SOFTFABRIC_OPX=units=8" /* a unit that no other test uses */
 const struct ct_test opx_tests[] = {
 	{"opx_protocols", opx_protocols, FI_TAGGED, 0, 0, "FI_TAGGED", NULL, "opx"},
+	{"opx_answered", opx_answered, FI_TAGGED, 0, 0, NULL, NULL, "opx"},
 	{"opx_expected", opx_expected, FI_TAGGED, 0, 0, NULL, "FI_OPX_EXPECTED_RECEIVE_ENABLE=1", "opx"},
 	{"opx_no_shm", opx_no_shm, FI_TAGGED, 0, CT_ANY_PATH, NULL, "FI_OPX_SHM_ENABLE=0", "opx"},
 	{"opx_directed", opx_directed, FI_TAGGED | FI_DIRECTED_RECV | FI_SOURCE, 0, 0, "FI_DIRECTED_RECV FI_SOURCE", NULL, "opx", 60},
 	{"opx_multi_recv", opx_multi_recv, FI_MSG | FI_MULTI_RECV, 0, 0, "FI_MULTI_RECV", NULL, "opx"},
 	{"opx_sep", opx_sep, FI_MSG | FI_NAMED_RX_CTX, 0, 0, "FI_NAMED_RX_CTX max_ep_tx_ctx max_ep_rx_ctx", NULL, "opx"},
+	{"opx_sep_again", opx_sep_again, FI_MSG | FI_NAMED_RX_CTX, 0, 0, NULL, NULL, "opx"},
 	{"opx_contexts", opx_contexts, FI_MSG, 0, SOLO, "ep_cnt", UNIT ";contexts=3", "opx"},
 	{"opx_port_inactive", opx_refused_enable, FI_MSG, 0, SOLO, NULL, "FI_OPX_HFI_SELECT=1 SOFTFABRIC_OPX=units=2;state=active,init", "opx"},
 	{"opx_unit_absent", opx_refused_enable, FI_MSG, 0, SOLO, NULL, "FI_OPX_HFI_SELECT=3 SOFTFABRIC_OPX=units=2", "opx"},

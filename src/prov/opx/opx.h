@@ -331,6 +331,8 @@ int opx_ep_setopt(struct opx_ep *ep, int level, int name, const void *val, size_
  * They are ready for traffic. Return: 0; -FI_EBUSY, whatever the reason, which is logged.
  */
 int opx_ctxt_open(struct opx_ep **eps, int cnt);
+/** opx_ctxt_reopen() - After opx_ctxt_stop() of a scalable endpoint's: the context with the same number, as peers know it. Errors as opx_ctxt_open(). */
+int opx_ctxt_reopen(struct opx_ep *ep);
 void opx_ctxt_stop(struct opx_ep *ep); /* undoes it: all that is on its way is lost. Lock held; drops and retakes it */
 /* opx_cq.c */
 int opx_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq, void *context);

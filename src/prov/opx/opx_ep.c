@@ -274,7 +274,6 @@ void opx_ep_drain(struct opx_ep *ep)
 
 void opx_ep_stop(struct opx_ep *ep)
 {
-	ep->kit.closing = true;
 	if (ep->kit.enabled)
 		opx_ep_drain(ep);
 	kit_srx_fini(&ep->srx);

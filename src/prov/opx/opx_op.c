@@ -286,17 +286,33 @@ void opx_op_choose_path(struct opx_op *op)
 
 /* --- waiting for room -------------------------------------------------------------------------------------- */
 
+/* Why a post failed. */
+static enum opx_status why_of(int rc)
+{
+	switch (rc) {
+	case -FI_ENETDOWN:
+		return OPX_ST_NET_DOWN;
+	case -FI_ENOMEM:
+		return OPX_ST_NOMEM;
+	case -FI_ECONNREFUSED:
+		return OPX_ST_PEER_GONE;
+	default:
+		return OPX_ST_UNREACH;
+	}
+}
+
 /* Post what can be posted of @op. Return: 0 all; -FI_EAGAIN; -errno it has failed. Both of the latter may free it. */
 static int pump_one(struct opx_op *op)
 {
 	bool is_data = op->kind == OPX_OP_SEND || op->kind == OPX_OP_SERVE;
-	int rc = is_data ? opx_data_send(op) : opx_rma_pump(op);
+	int rc = op->peer->flow.doom ? -FI_EAGAIN : is_data ? opx_data_send(op) : opx_rma_pump(op);
 
-	if (rc == -FI_EAGAIN)
-		return rc;
+	/* the flow is about to end: on_dead() knows why */
+	if (rc == -FI_EAGAIN || op->peer->flow.doom)
+		return -FI_EAGAIN;
 	pump_leave(op);
 	if (rc)
-		opx_op_fail(op, -rc, OPX_ST_UNREACH);
+		opx_op_fail(op, opx_err_of(why_of(rc)), why_of(rc));
 	else
 		opx_op_check(op);
 	return rc;
