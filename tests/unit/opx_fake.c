@@ -213,7 +213,7 @@ int hfi_ctxt_poll(struct hfi_ctxt *c)
 int hfi_ctxt_wait_fd(struct hfi_ctxt *c)
 {
 	(void)c;
-	return -ENOTSUP;
+	return g_fake.wait_fd ? g_fake.wait_fd : -ENOTSUP;
 }
 
 int hfi_ctxt_arm(struct hfi_ctxt *c)

@@ -275,6 +275,8 @@ struct opx_ep {
 	uint32_t pump_cnt;
 	TAILQ_HEAD(opx_copies, opx_copy) copies; /* those that the copy service had no room for */
 	bool need_doorbell;
+	int timer_fd;                  /* opx_wait.c */
+	uint64_t timer_ns;             /* when it is due; 0: never */
 	uint8_t mtu_shift;
 	uint32_t mtu;                  /* payload of a packet */
 	size_t eager_max;              /* one packet */
@@ -325,6 +327,13 @@ ssize_t opx_ep_cancel(struct opx_ep *ep, void *context);
 int opx_ep_name(const struct opx_addr *self, void *addr, size_t *addrlen);
 int opx_ep_getopt(struct opx_ep *ep, int level, int name, void *val, size_t *len);
 int opx_ep_setopt(struct opx_ep *ep, int level, int name, const void *val, size_t len);
+/* opx_wait.c: sleeping on an endpoint */
+void opx_wait_init(struct opx_ep *ep);
+void opx_wait_fini(struct opx_ep *ep);
+/* Of struct kit_ep. An endpoint that is not enabled has nothing to wait for. */
+int opx_wait_fd(struct kit_ep *kep);
+int opx_wait_timer_fd(struct kit_ep *kep);
+int opx_wait_arm(struct kit_ep *kep);
 /* opx_ctxt.c: the hardware contexts of endpoints */
 /**
  * opx_ctxt_open() - Contexts with consecutive numbers for @eps, on the unit that FI_OPX_HFI_SELECT or the default logic chooses. Not under the lock.
