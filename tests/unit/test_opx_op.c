@@ -194,6 +194,20 @@ static void op__error_of_a_post(void **state)
 	}
 }
 
+/* A copy between processes that ends with one of them is no failure of the copy. */
+static void op__error_of_a_copy(void **state)
+{
+	static const struct {
+		int rc;
+		enum opx_status why;
+	} row[] = {{-ECONNREFUSED, OPX_ST_PEER_GONE}, {-EOPNOTSUPP, OPX_ST_PEER_GONE}, {-ETIMEDOUT, OPX_ST_PEER_SILENT},
+		   {-ECANCELED, OPX_ST_CANCELED},     {-EACCES, OPX_ST_COPY},	       {-EIO, OPX_ST_COPY}};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(row); i++)
+		assert_int_equal(opx_status_of(row[i].rc, OPX_ST_COPY), row[i].why);
+}
+
 /* The flow is about to end, or ends by this very post: its end says why. */
 static void op__doomed_flow_tells_itself(void **state)
 {
@@ -223,6 +237,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(op__error_of_a_post, setup, teardown),
+		cmocka_unit_test(op__error_of_a_copy),
 		cmocka_unit_test_setup_teardown(op__doomed_flow_tells_itself, setup, teardown),
 	};
 

@@ -430,6 +430,8 @@ void opx_op_choose_path(struct opx_op *op);
 int opx_pump(struct opx_ep *ep);
 /** opx_data_send() - Post data packets of @op as far as the flow takes them, PIO or SDMA; sets op->sent. 0 all are posted; -FI_EAGAIN; else terminal. */
 int opx_data_send(struct opx_op *op);
+/** opx_status_of() - Why a post or a copy between processes failed with @rc: @other if it is nothing that has a status of its own. */
+enum opx_status opx_status_of(int rc, enum opx_status other);
 /** opx_err_of() - fi errno of a status; opx_strerror() its words. */
 int opx_err_of(enum opx_status st);
 const char *opx_strerror(int prov_errno);

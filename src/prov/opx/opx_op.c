@@ -286,21 +286,6 @@ void opx_op_choose_path(struct opx_op *op)
 
 /* --- waiting for room -------------------------------------------------------------------------------------- */
 
-/* Why a post failed. */
-static enum opx_status why_of(int rc)
-{
-	switch (rc) {
-	case -FI_ENETDOWN:
-		return OPX_ST_NET_DOWN;
-	case -FI_ENOMEM:
-		return OPX_ST_NOMEM;
-	case -FI_ECONNREFUSED:
-		return OPX_ST_PEER_GONE;
-	default:
-		return OPX_ST_UNREACH;
-	}
-}
-
 /* Post what can be posted of @op. Return: 0 all; -FI_EAGAIN; -errno it has failed. Both of the latter may free it. */
 static int pump_one(struct opx_op *op)
 {
@@ -312,7 +297,7 @@ static int pump_one(struct opx_op *op)
 		return -FI_EAGAIN;
 	pump_leave(op);
 	if (rc)
-		opx_op_fail(op, opx_err_of(why_of(rc)), why_of(rc));
+		opx_op_fail(op, opx_err_of(opx_status_of(rc, OPX_ST_UNREACH)), opx_status_of(rc, OPX_ST_UNREACH));
 	else
 		opx_op_check(op);
 	return rc;

@@ -31,7 +31,7 @@ static void on_copied(struct opx_copy *c, int status)
 		opx_in_put(in);
 	} else if (status) {
 		tell_sender(in, OPX_ST_COPY);
-		opx_in_fail(in, status == -ECONNREFUSED ? OPX_ST_PEER_GONE : OPX_ST_COPY);
+		opx_in_fail(in, opx_status_of(status, OPX_ST_COPY));
 	} else {
 		finish(in);
 	}
