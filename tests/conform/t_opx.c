@@ -95,6 +95,69 @@ static void opx_expected(struct ct *c)
 	ct_close(c);
 }
 
+/* What is fenced begins when all before it to the same peer has ended, and not before; what is not fenced need not wait. */
+static void opx_fence(struct ct *c)
+{
+	const size_t len = 100000;
+	struct ct_window w;
+	uint64_t one = 1;
+	ssize_t ret;
+
+	ct_open(c);
+	ct_window(c, &w, len, FI_REMOTE_READ | FI_REMOTE_WRITE);
+	if (c->rank) { /* serves nobody until it is told to */
+		ct_fill(w.b.mem, len, 1);
+		ct_barrier_idle(c);
+		ct_barrier_idle(c);
+		ct_barrier(c);
+		ct_barrier(c);
+		ct_verify(c, w.b.mem, len, 2, "written behind the fence");
+		ct_window_free(c, &w);
+		ct_close(c);
+		return;
+	}
+	struct ct_buf src;
+	ct_buf(c, &src, len, 0, 0);
+	struct iovec iov = {src.mem, len};
+	struct fi_rma_iov at = {w.at.addr, len, w.at.key};
+	struct fi_msg_rma m = {.msg_iov = &iov, .iov_count = 1, .addr = c->peer, .rma_iov = &at, .rma_iov_count = 1, .context = &c->ctx[1]};
+	struct fi_ioc ioc = {&one, 1}, res = {src.mem, 1};
+	struct fi_rma_ioc where = {w.at.addr, 1, w.at.key};
+	struct fi_msg_atomic a = {.msg_iov = &ioc, .iov_count = 1, .addr = c->peer, .rma_iov = &where, .rma_iov_count = 1, .datatype = FI_UINT64,
+				  .op = FI_SUM, .context = &c->ctx[2]};
+	struct ct_msg s = {.call = CT_SENDMSG, .addr = c->peer, .ctx = &c->ctx[3], .mem = src.mem, .len = 8, .buf = &src, .flags = FI_FENCE};
+
+	ct_fill(src.mem, len, 2);
+	ct_barrier_idle(c);
+	while (ct_again(c, fi_read(c->ep, w.mine.mem, len, NULL, c->peer, w.at.addr, w.at.key, &c->ctx[0])))
+		;
+	for (int i = 0; i < 200; i++) {
+		RET(-FI_EAGAIN, fi_writemsg(c->ep, &m, FI_FENCE));
+		RET(-FI_EAGAIN, fi_readmsg(c->ep, &m, FI_FENCE));
+		RET(-FI_EAGAIN, fi_fetch_atomicmsg(c->ep, &a, &res, NULL, 1, FI_FENCE));
+		RET(-FI_EAGAIN, ct_post_send(c, &s));
+	}
+	s.addr = c->self; /* another one */
+	s.flags |= FI_COMPLETION;
+	OK(fi_recv(c->ep, &one, sizeof(one), NULL, FI_ADDR_UNSPEC, &c->ctx[4]));
+	while (ct_again(c, ct_post_send(c, &s)))
+		;
+	ct_tx(c, &c->ctx[3], FI_SEND | FI_MSG);
+	ct_rx(c, &c->ctx[4], FI_RECV | FI_MSG, 8);
+	ct_barrier_idle(c);
+	while ((ret = fi_writemsg(c->ep, &m, FI_FENCE | FI_COMPLETION)) == -FI_EAGAIN)
+		;
+	OK(ret);
+	ct_tx(c, &c->ctx[0], FI_RMA | FI_READ);
+	ct_tx(c, &c->ctx[1], FI_RMA | FI_WRITE);
+	ct_verify(c, w.mine.mem, len, 1, "read before the fence");
+	ct_barrier(c);
+	ct_barrier(c);
+	ct_buf_free(c, &src);
+	ct_window_free(c, &w);
+	ct_close(c);
+}
+
 /* Peers on this host as if they were on another. */
 static void opx_no_shm(struct ct *c)
 {
@@ -632,6 +695,7 @@ static void opx_refusals(struct ct *c)
 const struct ct_test opx_tests[] = {
 	{"opx_protocols", opx_protocols, FI_TAGGED, 0, 0, "FI_TAGGED", NULL, "opx"},
 	{"opx_answered", opx_answered, FI_TAGGED, 0, 0, NULL, NULL, "opx"},
+	{"opx_fence", opx_fence, FI_MSG | FI_RMA | FI_ATOMIC, 0, 0, "op:FI_FENCE", NULL, "opx"},
 	{"opx_expected", opx_expected, FI_TAGGED, 0, 0, NULL, "FI_OPX_EXPECTED_RECEIVE_ENABLE=1", "opx"},
 	{"opx_no_shm", opx_no_shm, FI_TAGGED, 0, CT_ANY_PATH, NULL, "FI_OPX_SHM_ENABLE=0", "opx"},
 	{"opx_directed", opx_directed, FI_TAGGED | FI_DIRECTED_RECV | FI_SOURCE, 0, 0, "FI_DIRECTED_RECV FI_SOURCE", NULL, "opx", 60},

@@ -243,7 +243,6 @@ struct opx_peer {
 	LIST_HEAD(, opx_op) ops;
 	LIST_HEAD(, opx_in) ins;       /* MP and RZV in progress, unexpected ones included */
 	LIST_HEAD(, opx_in) eager;     /* unexpected, complete */
-	uint32_t fences;               /* operations that later ones wait for (FI_FENCE) */
 	bool is_asked;                 /* a call was told to try again when the handshake is done */
 	uint8_t refusal;               /* enum opx_status: the handshake failed at refusal_ns: the next call is told; 0 */
 	uint64_t refusal_ns;
@@ -408,6 +407,8 @@ static inline uint32_t opx_put_handle(struct opx_op *op)
 {
 	return op->has_data ? OPX_DATA_HANDLE : op->needs_done ? opx_op_handle(op) : OPX_NO_HANDLE;
 }
+/** opx_fence() - FI_FENCE among @flags: may an operation to @peer begin? 0; -FI_EAGAIN earlier ones to it have not ended. */
+int opx_fence(const struct opx_peer *peer, uint64_t flags);
 /** opx_op_find() - The live operation of @peer that handle @id from the wire names, or NULL. */
 struct opx_op *opx_op_find(struct opx_peer *peer, uint32_t id);
 /** opx_op_wait() - It waits for something of its peer: death must be noticed. Undone when it ends. */

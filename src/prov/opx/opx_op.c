@@ -25,6 +25,23 @@ struct opx_op *opx_op_get(struct opx_peer *peer, enum opx_op_kind kind)
 	return op;
 }
 
+/*
+ * What has ended for its caller and is still on its way comes before it anyhow: the stream is in order. So only operations that wait for something
+ * count, and of those not our answers to the peer.
+ */
+int opx_fence(const struct opx_peer *peer, uint64_t flags)
+{
+	const struct opx_op *op;
+
+	if (likely(!(flags & FI_FENCE)))
+		return 0;
+	LIST_FOREACH(op, &peer->ops, link) {
+		if (op->kind != OPX_OP_SERVE && !op->is_over)
+			return -FI_EAGAIN;
+	}
+	return 0;
+}
+
 struct opx_op *opx_op_find(struct opx_peer *peer, uint32_t id)
 {
 	struct opx_op *op = id == OPX_NO_HANDLE ? NULL : slab_find(&peer->ep->op_slab, id);
