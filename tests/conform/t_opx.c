@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What only opx has: protocols by length, contexts that run out, ports, partitions and jobs, scalable endpoints, its refusals.
+// What only opx has: protocols by length, fences, directed receives, scalable endpoints, its refusals.
 #include "conform.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <time.h>
 
 #define TXF (FI_SEND | FI_TAGGED)
 #define RXF (FI_RECV | FI_TAGGED)
@@ -452,134 +451,6 @@ static void opx_sep_again(struct ct *c)
 	ct_close(c);
 }
 
-/* --- contexts, ports, partitions, jobs --------------------------------------------------------------------------------------- */
-
-/* An endpoint that is ready to be enabled. */
-static void ep_almost(struct ct *c, struct ct_ep2 *e)
-{
-	OK(fi_endpoint(c->domain, c->info, &e->ep, NULL));
-	e->cq = ct_cq(c, 0, 0);
-	e->av = ct_av(c);
-	OK(fi_ep_bind(e->ep, &e->cq->fid, FI_TRANSMIT | FI_RECV));
-	OK(fi_ep_bind(e->ep, &e->av->fid, 0));
-}
-
-/* The unit has three contexts: a fourth endpoint is refused, until one of the others is closed. */
-static void opx_contexts(struct ct *c)
-{
-	struct ct_ep2 e[3];
-
-	ct_open(c);
-	ct_ep2_open(c, &e[0]);
-	ct_ep2_open(c, &e[1]);
-	ep_almost(c, &e[2]);
-	RET(-FI_EBUSY, fi_enable(e[2].ep));
-	RET(-FI_EBUSY, fi_enable(e[2].ep));
-	ct_ep2_close(c, &e[0]);
-	OK(fi_enable(e[2].ep));
-	ct_ep2_close(c, &e[1]);
-	ct_ep2_close(c, &e[2]);
-	ct_self(c, false);
-	ct_close(c);
-}
-
-/* An endpoint that cannot come up, for whatever reason of the adapter's. */
-static void opx_refused_enable(struct ct *c)
-{
-	struct ct_ep2 e;
-
-	ct_open_to_domain(c);
-	ep_almost(c, &e);
-	RET(-FI_EBUSY, fi_enable(e.ep));
-	CHECK(fi_inject(e.ep, "x", 1, 0) < 0, "a send of an endpoint that is not enabled");
-	ct_ep2_close(c, &e);
-	OK(fi_close(&c->domain->fid));
-	OK(fi_close(&c->fabric->fid));
-	fi_freeinfo(c->info);
-}
-
-/* A partition of one's own. */
-static void opx_pkey(struct ct *c)
-{
-	ct_open(c);
-	ct_sweep(c, false, CT_SEND, 0);
-	ct_close(c);
-}
-
-/* Rank 1 differs in @name: what rank 0 sends never gets through to it, and is counted there as @counter. */
-static void apart(struct ct *c, const char *name, const char *value, const char *counter)
-{
-	struct timespec nap = {0, 200000};
-	uint8_t mem[64];
-	int refused = 0;
-
-	if (c->rank)
-		setenv(name, value, 1);
-	ct_open(c);
-	if (c->rank) {
-		OK(fi_recv(c->ep, mem, sizeof(mem), NULL, FI_ADDR_UNSPEC, &c->ctx[0]));
-		ct_barrier(c);
-		CHECK(ct_stat(c, counter) > 0, "%s is 0", counter);
-		ct_no_comp(c, c->rxcq);
-		OK(fi_cancel(&c->ep->fid, &c->ctx[0]));
-		CHECK(ct_comp_err(c, c->rxcq).err == FI_ECANCELED, "canceled");
-	} else {
-		for (uint64_t until = ct_now_ms() + 500; ct_now_ms() < until; refused++) {
-			RET(-FI_EAGAIN, fi_send(c->ep, mem, sizeof(mem), NULL, c->peer, &c->ctx[0]));
-			ct_progress(c);
-			nanosleep(&nap, NULL);
-		}
-		CHECK(refused > 0, "not one try");
-		ct_barrier(c);
-	}
-	ct_close(c);
-}
-
-static void opx_uuid(struct ct *c)
-{
-	apart(c, "FI_OPX_UUID", "deadbeef", "drop_uuid");
-}
-
-static void opx_pkey_other(struct ct *c)
-{
-	apart(c, "FI_OPX_PKEY", "0x8002", "drop_pkey");
-}
-
-/* While the port is down sends to other hosts are refused or wait; what was accepted arrives, and afterwards all goes on. */
-static void opx_port_down(struct ct *c)
-{
-	uint64_t until, sent = 0, down = 0, after = 0, v;
-
-	ct_open(c);
-	ct_barrier(c);
-	until = ct_now_ms() + 2500;
-	if (c->rank == 0) {
-		struct timespec nap = {0, 1000000};
-
-		for (; ct_now_ms() < until; nanosleep(&nap, NULL)) {
-			int ret = (int)fi_inject(c->ep, &sent, sizeof(sent), c->peer);
-
-			CHECK(!ret || ret == -FI_EAGAIN || ret == -FI_ENETDOWN, "%s", ct_err(ret));
-			sent += !ret;
-			down += ret == -FI_ENETDOWN;
-			after += !ret && down;
-			ct_progress(c);
-		}
-		/* what goes by shared memory passes no port */
-		CHECK(c->mode == CT_UDP ? down > 0 && after > 0 : !down, "%llu sent, %llu refused, %llu sent after that", (unsigned long long)sent,
-		      (unsigned long long)down, (unsigned long long)after);
-	}
-	v = sent;
-	ct_swap(c, &v, &sent, sizeof(sent));
-	for (uint64_t i = 0; i < sent && c->rank; i++) {
-		while (ct_again(c, fi_recv(c->ep, &v, sizeof(v), NULL, FI_ADDR_UNSPEC, &c->ctx[0])))
-			;
-		ct_rx(c, &c->ctx[0], FI_RECV | FI_MSG, sizeof(v));
-		CHECK(v == i, "message %llu in place of %llu", (unsigned long long)v, (unsigned long long)i);
-	}
-	ct_close(c);
-}
-
 /* --- refusals ------------------------------------------------------------------------------------------------------------------ */
 
 static void rma_must_fail(struct ct *c, bool is_read, size_t len, const struct fi_rma_iov *at, int err)
@@ -691,7 +562,6 @@ static void opx_refusals(struct ct *c)
 }
 
 #define SOLO (CT_SOLO | CT_ANY_PATH)
-#define UNIT "FI_OPX_HFI_SELECT=7 SOFTFABRIC_OPX=units=8" /* a unit that no other test uses */
 const struct ct_test opx_tests[] = {
 	{"opx_protocols", opx_protocols, FI_TAGGED, 0, 0, "FI_TAGGED", NULL, "opx"},
 	{"opx_answered", opx_answered, FI_TAGGED, 0, 0, NULL, NULL, "opx"},
@@ -702,14 +572,6 @@ const struct ct_test opx_tests[] = {
 	{"opx_multi_recv", opx_multi_recv, FI_MSG | FI_MULTI_RECV, 0, 0, "FI_MULTI_RECV", NULL, "opx"},
 	{"opx_sep", opx_sep, FI_MSG | FI_NAMED_RX_CTX, 0, 0, "FI_NAMED_RX_CTX max_ep_tx_ctx max_ep_rx_ctx", NULL, "opx"},
 	{"opx_sep_again", opx_sep_again, FI_MSG | FI_NAMED_RX_CTX, 0, 0, NULL, NULL, "opx"},
-	{"opx_contexts", opx_contexts, FI_MSG, 0, SOLO, "ep_cnt", UNIT ";contexts=3", "opx"},
-	{"opx_port_inactive", opx_refused_enable, FI_MSG, 0, SOLO, NULL, "FI_OPX_HFI_SELECT=1 SOFTFABRIC_OPX=units=2;state=active,init", "opx"},
-	{"opx_unit_absent", opx_refused_enable, FI_MSG, 0, SOLO, NULL, "FI_OPX_HFI_SELECT=3 SOFTFABRIC_OPX=units=2", "opx"},
-	{"opx_pkey", opx_pkey, FI_MSG, 0, 0, NULL, "FI_OPX_PKEY=0x8002 SOFTFABRIC_OPX=pkeys=0x8001,0x8002", "opx"},
-	{"opx_pkey_absent", opx_refused_enable, FI_MSG, 0, SOLO, NULL, "FI_OPX_PKEY=0x8003 SOFTFABRIC_OPX=pkeys=0x8001,0x8002", "opx"},
-	{"opx_pkey_other", opx_pkey_other, FI_MSG, 0, CT_NO_ONE | CT_ANY_PATH, NULL, "SOFTFABRIC_OPX=pkeys=0x8001,0x8002", "opx"},
-	{"opx_uuid", opx_uuid, FI_MSG, 0, CT_NO_ONE | CT_ANY_PATH, NULL, NULL, "opx"},
-	{"opx_port_down", opx_port_down, FI_MSG, 0, 0, NULL, "SOFTFABRIC_OPX=down=500ms-1500ms", "opx"},
 	{"opx_rma_refused", opx_rma_refused, FI_RMA, 0, CT_ANY_PATH, NULL, NULL, "opx"},
 	{"opx_info", opx_info, FI_MSG, 0, SOLO | CT_RAW, "mode:FI_CONTEXT2 mode:FI_ASYNC_IOV", NULL, "opx"},
 	{"opx_refusals", opx_refusals, FI_MSG, 0, SOLO, NULL, NULL, "opx"},
