@@ -42,7 +42,8 @@
  *
  * Timers run in opx_rel_progress() only, that is, when somebody calls for progress, as in the real provider. Flows end there too (and when the
  * first packet of a new stream replaces an old one), never inside a call that posts. A flow between the cause of its end and its dead()
- * refuses posts with an error.
+ * refuses posts with an error. While nobody calls, UD packets are taken all the same (is_service): they are answered, what an ACK makes room for or a
+ * NACK asks for is sent, and who only asks for life, because he waits for something, is asked what he lacks.
  */
 
 enum opx_ud { OPX_UD_PING = 1, OPX_UD_ACK, OPX_UD_NACK, OPX_UD_INIT, OPX_UD_INIT_ACK, OPX_UD_RESYNCH, OPX_UD_BYE = 9, OPX_UD_NUM };
