@@ -123,7 +123,7 @@ static int cntr_can_sleep(struct kit_cntr *c)
 
 	if (!kit_enter(c->domain))
 		return 0;
-	ret = kit_can_sleep(c->domain, c->eps, c->ep_cnt);
+	ret = kit_can_sleep(c->domain, c->eps, c->ep_cnt, c->wait);
 	lock_release(&c->domain->lock);
 	return ret;
 }

@@ -271,7 +271,8 @@ static int cq_can_sleep(struct kit_cq *cq)
 
 	if (!kit_enter(cq->domain))
 		return 0;
-	ret = kit_cq_ready(cq) ? -FI_EAGAIN : kit_can_sleep(cq->domain, cq->eps, cq->ep_cnt);
+	ret = kit_cq_ready(cq) ? -FI_EAGAIN
+			       : kit_can_sleep(cq->domain, cq->eps, cq->ep_cnt, cq->wait);
 	lock_release(&cq->domain->lock);
 	return ret;
 }

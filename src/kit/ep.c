@@ -28,13 +28,13 @@ int kit_ep_init(struct kit_ep *ep, struct kit_domain *d, const struct fi_info *i
 	ep->av = NULL;
 	ep->tx_cq = ep->rx_cq = NULL;
 	memset(ep->cntr, 0, sizeof(ep->cntr));
-	ep->tx_selective = ep->rx_selective = ep->enabled = ep->closing = ep->binds_late = false;
+	ep->tx_selective = ep->rx_selective = ep->enabled = ep->closing = ep->binds_late = ep->is_driven = false;
 	ep->caps = info->caps;
 	ep->tx_op_flags = info->tx_attr->op_flags;
 	ep->rx_op_flags = info->rx_attr->op_flags;
 	ep->inject_size = info->tx_attr->inject_size;
 	ep->progress = progress;
-	ep->wait_fd = NULL;
+	ep->wait_fd = ep->timer_fd = NULL;
 	ep->wait_arm = NULL;
 	ep->eq = d->eq;
 	if (ep->eq)

@@ -313,6 +313,7 @@ struct kit_ep {
 	struct kit_cntr *cntr[KIT_CNTR_NUM];
 	bool tx_selective, rx_selective; /* bound with FI_SELECTIVE_COMPLETION */
 	bool enabled, closing;
+	bool is_driven;           /* by the provider: completions are made in progress() only, so that no other thread's wake a sleeper */
 	bool binds_late;          /* by the provider: bind although enabled; of the contexts of one endpoint, each is enabled on its own */
 	uint64_t caps;
 	uint64_t tx_op_flags, rx_op_flags;
@@ -322,6 +323,7 @@ struct kit_ep {
 	int (*progress)(struct kit_ep *ep);
 	/* provider, optional (NULL): lets a waiter sleep until the device has work, instead of driving it. Set before bind. */
 	int (*wait_fd)(struct kit_ep *ep);  /* fd, readable while the device has work for progress(); it stays ours to close */
+	int (*timer_fd)(struct kit_ep *ep); /* a second one, readable when it is time for progress() */
 	int (*wait_arm)(struct kit_ep *ep); /* before a sleep; lock held. 0; -FI_EAGAIN: there is work already */
 };
 int kit_ep_init(struct kit_ep *ep, struct kit_domain *d, const struct fi_info *info, int (*progress)(struct kit_ep *), void *context);

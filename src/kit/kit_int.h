@@ -72,9 +72,11 @@ static inline int kit_drive(struct kit_ep **eps, uint32_t cnt)
 	return events;
 }
 
-/** kit_can_sleep() - Will somebody else notice what arrives for @eps? 1; 0 the waiter must drive;
- * -FI_EAGAIN work is there. */
-int kit_can_sleep(struct kit_domain *d, struct kit_ep **eps, uint32_t cnt);
+struct kit_wait;
+/** kit_can_sleep() - Will somebody else notice what arrives for @eps, and end a sleep on @w? 1; 0 the
+ * waiter must drive; -FI_EAGAIN work is there. */
+int kit_can_sleep(struct kit_domain *d, struct kit_ep **eps, uint32_t cnt,
+		  const struct kit_wait *w);
 
 /* Something that a poll set or wait set looks at: a CQ, counter or (wait sets) EQ. */
 struct kit_watch {
@@ -91,8 +93,8 @@ bool kit_watch_del(struct kit_watch_list *l, struct fid *fid);
 /** kit_watch_ready() - Anything new? The domain's lock held for CQs and counters. */
 bool kit_watch_ready(struct kit_watch *w);
 /** kit_watch_ready_locking() - The same after one progress pass, taking what locks it needs.
- * @can_sleep as kit_can_sleep(). */
-bool kit_watch_ready_locking(struct kit_watch *w, int *can_sleep);
+ * @can_sleep as kit_can_sleep() for a sleep on @on. */
+bool kit_watch_ready_locking(struct kit_watch *w, const struct kit_wait *on, int *can_sleep);
 /** kit_polls_forget() - @fid is being closed: no poll set of its domain looks at it any more. Lock
  * held (or forked). */
 void kit_polls_forget(struct kit_domain *d, struct fid *fid);

@@ -79,7 +79,7 @@ static struct kit_domain *driven_by(struct fid *fid, struct kit_ep ***eps, uint3
 	return c->domain;
 }
 
-static bool ready_after_drive(struct kit_watch *w, int *can_sleep)
+static bool ready_after_drive(struct kit_watch *w, const struct kit_wait *on, int *can_sleep)
 {
 	struct kit_ep **eps;
 	uint32_t *cnt;
@@ -87,11 +87,11 @@ static bool ready_after_drive(struct kit_watch *w, int *can_sleep)
 
 	kit_drive(eps, *cnt);
 	if (can_sleep)
-		*can_sleep = kit_can_sleep(d, eps, *cnt);
+		*can_sleep = kit_can_sleep(d, eps, *cnt, on);
 	return kit_watch_ready(w);
 }
 
-bool kit_watch_ready_locking(struct kit_watch *w, int *can_sleep)
+bool kit_watch_ready_locking(struct kit_watch *w, const struct kit_wait *on, int *can_sleep)
 {
 	struct kit_domain *d;
 	struct kit_ep **eps;
@@ -104,7 +104,7 @@ bool kit_watch_ready_locking(struct kit_watch *w, int *can_sleep)
 	d = driven_by(w->fid, &eps, &cnt);
 	if (!kit_enter(d))
 		return false;
-	ready = ready_after_drive(w, can_sleep);
+	ready = ready_after_drive(w, on, can_sleep);
 	lock_release(&d->lock);
 	return ready;
 }
@@ -170,7 +170,7 @@ static int poll_run(struct fid_poll *fid, void **context, int count)
 		return -FI_EIO;
 	/* What does not fit is not looked at: a counter's news must not be lost. */
 	for (uint32_t i = 0; i < p->watch.cnt && n < count; i++) {
-		if (ready_after_drive(&p->watch.v[i], NULL))
+		if (ready_after_drive(&p->watch.v[i], NULL, NULL))
 			context[n++] = p->watch.v[i].fid->context;
 	}
 	lock_release(&p->domain->lock);

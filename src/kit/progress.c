@@ -34,12 +34,15 @@ void kit_eps_del(struct kit_ep **eps, uint32_t *cnt, struct kit_ep *ep)
 	}
 }
 
-int kit_can_sleep(struct kit_domain *d, struct kit_ep **eps, uint32_t cnt)
+int kit_can_sleep(struct kit_domain *d, struct kit_ep **eps, uint32_t cnt, const struct kit_wait *w)
 {
+	bool has_fd = !w || w->obj == FI_WAIT_FD;
 	int ret = 1;
 
 	for (uint32_t i = 0; i < cnt; i++) {
-		if (!eps[i]->wait_fd)
+		if (eps[i]->is_driven && !has_fd)
+			ret = 0;
+		else if (!eps[i]->wait_fd)
 			ret = d->progress == FI_PROGRESS_AUTO ? ret : 0;
 		else if (eps[i]->wait_arm && eps[i]->wait_arm(eps[i]))
 			return -FI_EAGAIN;

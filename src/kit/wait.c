@@ -139,10 +139,10 @@ void kit_wait_put(struct kit_wait *w, struct fid *member)
 	kit_unref(&w->refs);
 }
 
-int kit_wait_watch_ep(struct kit_wait *w, struct kit_ep *ep, bool on)
+static int watch_fd(struct kit_wait *w, struct kit_ep *ep, int (*get)(struct kit_ep *), bool on)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = ep};
-	int fd = w && w->obj == FI_WAIT_FD && ep->wait_fd ? ep->wait_fd(ep) : -1;
+	int fd = get ? get(ep) : -1;
 
 	if (fd < 0)
 		return 0;
@@ -151,6 +151,16 @@ int kit_wait_watch_ep(struct kit_wait *w, struct kit_ep *ep, bool on)
 	    errno != EEXIST)
 		return -errno;
 	return 0;
+}
+
+int kit_wait_watch_ep(struct kit_wait *w, struct kit_ep *ep, bool on)
+{
+	int ret;
+
+	if (!w || w->obj != FI_WAIT_FD)
+		return 0;
+	ret = watch_fd(w, ep, ep->wait_fd, on);
+	return ret ? ret : watch_fd(w, ep, ep->timer_fd, on);
 }
 
 /*

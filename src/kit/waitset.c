@@ -12,7 +12,7 @@ static int set_look(struct kit_wait *w)
 	for (uint32_t i = 0; i < w->members.cnt && ret >= 0; i++) {
 		int can_sleep;
 
-		if (kit_watch_ready_locking(&w->members.v[i], &can_sleep))
+		if (kit_watch_ready_locking(&w->members.v[i], w, &can_sleep))
 			ret = -FI_EAGAIN;
 		else
 			ret = MIN(ret, can_sleep);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What only opx has: protocols by length, contexts that run out, ports, partitions and jobs, scalable endpoints, its refusals.
+// What only opx has: protocols by length, fences, directed receives, scalable endpoints, its refusals.
 #include "conform.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
-#include <time.h>
 
 #define TXF (FI_SEND | FI_TAGGED)
 #define RXF (FI_RECV | FI_TAGGED)
@@ -61,6 +61,29 @@ static void opx_protocols(struct ct *c)
 	ct_close(c);
 }
 
+/*
+ * A receiver that has its message owes nothing more, although it was the first that it ever heard of its sender: it may go and compute. An empty one:
+ * it is complete when the first packet has come.
+ */
+static void opx_answered(struct ct *c)
+{
+	uint8_t none;
+	struct ct_msg m = {.call = CT_SENDMSG, .tagged = true, .ctx = &c->ctx[0], .mem = &none, .flags = FI_COMPLETION};
+
+	ct_open(c);
+	m.addr = c->rank ? FI_ADDR_UNSPEC : c->peer;
+	m.flags |= c->rank ? 0 : FI_DELIVERY_COMPLETE;
+	if (c->rank) {
+		ct_recv(c, &m);
+		ct_rx(c, &c->ctx[0], RXF, 0);
+	} else {
+		ct_send(c, &m);
+		ct_tx(c, &c->ctx[0], TXF);
+	}
+	ct_barrier_idle(c); /* of the receiver no call more until the sender has its completion */
+	ct_close(c);
+}
+
 /* Expected receive carries a rendezvous between hosts, in several entries of 2 MiB if it is long. */
 static void opx_expected(struct ct *c)
 {
@@ -68,6 +91,69 @@ static void opx_expected(struct ct *c)
 	one_message(c, 100003);
 	one_message(c, (size_t)12 << 20);
 	CHECK((ct_stat(c, c->rank ? "rcv_expected" : "tx_expected") > 100) == (c->mode == CT_UDP), "expected packets");
+	ct_close(c);
+}
+
+/* What is fenced begins when all before it to the same peer has ended, and not before; what is not fenced need not wait. */
+static void opx_fence(struct ct *c)
+{
+	const size_t len = 100000;
+	struct ct_window w;
+	uint64_t one = 1;
+	ssize_t ret;
+
+	ct_open(c);
+	ct_window(c, &w, len, FI_REMOTE_READ | FI_REMOTE_WRITE);
+	if (c->rank) { /* serves nobody until it is told to */
+		ct_fill(w.b.mem, len, 1);
+		ct_barrier_idle(c);
+		ct_barrier_idle(c);
+		ct_barrier(c);
+		ct_barrier(c);
+		ct_verify(c, w.b.mem, len, 2, "written behind the fence");
+		ct_window_free(c, &w);
+		ct_close(c);
+		return;
+	}
+	struct ct_buf src;
+	ct_buf(c, &src, len, 0, 0);
+	struct iovec iov = {src.mem, len};
+	struct fi_rma_iov at = {w.at.addr, len, w.at.key};
+	struct fi_msg_rma m = {.msg_iov = &iov, .iov_count = 1, .addr = c->peer, .rma_iov = &at, .rma_iov_count = 1, .context = &c->ctx[1]};
+	struct fi_ioc ioc = {&one, 1}, res = {src.mem, 1};
+	struct fi_rma_ioc where = {w.at.addr, 1, w.at.key};
+	struct fi_msg_atomic a = {.msg_iov = &ioc, .iov_count = 1, .addr = c->peer, .rma_iov = &where, .rma_iov_count = 1, .datatype = FI_UINT64,
+				  .op = FI_SUM, .context = &c->ctx[2]};
+	struct ct_msg s = {.call = CT_SENDMSG, .addr = c->peer, .ctx = &c->ctx[3], .mem = src.mem, .len = 8, .buf = &src, .flags = FI_FENCE};
+
+	ct_fill(src.mem, len, 2);
+	ct_barrier_idle(c);
+	while (ct_again(c, fi_read(c->ep, w.mine.mem, len, NULL, c->peer, w.at.addr, w.at.key, &c->ctx[0])))
+		;
+	for (int i = 0; i < 200; i++) {
+		RET(-FI_EAGAIN, fi_writemsg(c->ep, &m, FI_FENCE));
+		RET(-FI_EAGAIN, fi_readmsg(c->ep, &m, FI_FENCE));
+		RET(-FI_EAGAIN, fi_fetch_atomicmsg(c->ep, &a, &res, NULL, 1, FI_FENCE));
+		RET(-FI_EAGAIN, ct_post_send(c, &s));
+	}
+	s.addr = c->self; /* another one */
+	s.flags |= FI_COMPLETION;
+	OK(fi_recv(c->ep, &one, sizeof(one), NULL, FI_ADDR_UNSPEC, &c->ctx[4]));
+	while (ct_again(c, ct_post_send(c, &s)))
+		;
+	ct_tx(c, &c->ctx[3], FI_SEND | FI_MSG);
+	ct_rx(c, &c->ctx[4], FI_RECV | FI_MSG, 8);
+	ct_barrier_idle(c);
+	while ((ret = fi_writemsg(c->ep, &m, FI_FENCE | FI_COMPLETION)) == -FI_EAGAIN)
+		;
+	OK(ret);
+	ct_tx(c, &c->ctx[0], FI_RMA | FI_READ);
+	ct_tx(c, &c->ctx[1], FI_RMA | FI_WRITE);
+	ct_verify(c, w.mine.mem, len, 1, "read before the fence");
+	ct_barrier(c);
+	ct_barrier(c);
+	ct_buf_free(c, &src);
+	ct_window_free(c, &w);
 	ct_close(c);
 }
 
@@ -242,22 +328,32 @@ static void sep_comp(struct ct *c, struct sep *s, struct fid_cq *cq, void *conte
 	CHECK(e.op_context == context, "completion of another operation");
 }
 
+/* The other rank's. */
+static fi_addr_t sep_meet(struct ct *c, struct sep *s)
+{
+	uint8_t mine[64] = {0}, theirs[64];
+	size_t len = sizeof(mine);
+	fi_addr_t peer;
+
+	OK(fi_getname(&s->sep->fid, mine, &len));
+	CHECK(len == 8 && !mine[7], "address of %zu bytes, index %u", len, mine[7]);
+	ct_swap(c, mine, theirs, sizeof(mine));
+	RET(1, fi_av_insert(s->av, theirs, 1, &peer, 0, NULL));
+	return peer;
+}
+
 /* Every context of rank 0 sends to every context of rank 1, which fi_rx_addr() names; nothing comes to another one. */
 static void sep_all_pairs(struct ct *c, enum fi_av_type type)
 {
 	static const size_t lens[] = {8, 5000, 100000};
-	uint8_t mine[64] = {0}, theirs[64], *mem = malloc(100000);
-	size_t len = sizeof(mine);
 	struct fid_cq *own[2] = {c->txcq, c->rxcq};
+	uint8_t *mem = malloc(100000);
 	struct sep s = {0};
 	fi_addr_t peer;
 
 	sep_open(c, &s, type);
 	c->txcq = s.txcq; /* barriers drive it */
-	OK(fi_getname(&s.sep->fid, mine, &len));
-	CHECK(len == 8 && !mine[7], "address of %zu bytes, index %u", len, mine[7]);
-	ct_swap(c, mine, theirs, sizeof(mine));
-	RET(1, fi_av_insert(s.av, theirs, 1, &peer, 0, NULL));
+	peer = sep_meet(c, &s);
 	for (unsigned i = 0; i < CTXS * CTXS; i++) {
 		size_t n = lens[i % 3];
 
@@ -294,131 +390,64 @@ static void opx_sep(struct ct *c)
 	ct_close(c);
 }
 
-/* --- contexts, ports, partitions, jobs --------------------------------------------------------------------------------------- */
-
-/* An endpoint that is ready to be enabled. */
-static void ep_almost(struct ct *c, struct ct_ep2 *e)
+/* Context @i, closed in both directions, is opened again. */
+static void sep_reopen(struct ct *c, struct sep *s, int i)
 {
-	OK(fi_endpoint(c->domain, c->info, &e->ep, NULL));
-	e->cq = ct_cq(c, 0, 0);
-	e->av = ct_av(c);
-	OK(fi_ep_bind(e->ep, &e->cq->fid, FI_TRANSMIT | FI_RECV));
-	OK(fi_ep_bind(e->ep, &e->av->fid, 0));
+	OK(fi_close(&s->tx[i]->fid));
+	OK(fi_tx_context(s->sep, i, NULL, &s->tx[i], NULL));
+	OK(fi_rx_context(s->sep, i, NULL, &s->rx[i], NULL));
+	OK(fi_ep_bind(s->tx[i], &s->txcq->fid, FI_TRANSMIT));
+	OK(fi_ep_bind(s->rx[i], &s->rxcq[i]->fid, FI_RECV));
+	OK(fi_enable(s->rx[i]));
+	OK(fi_enable(s->tx[i]));
 }
 
-/* The unit has three contexts: a fourth endpoint is refused, until one of the others is closed. */
-static void opx_contexts(struct ct *c)
+/*
+ * A context of rank 1 closes and opens again: rank 0 reaches it by the address that it has. What came for it while it was closed for receives has
+ * gone with it.
+ */
+static void opx_sep_again(struct ct *c)
 {
-	struct ct_ep2 e[3];
+	_Atomic uint8_t *done = (_Atomic uint8_t *)c->shared;
+	struct fid_cq *own[2];
+	struct sep s = {0};
+	fi_addr_t peer;
+	uint64_t v = 1;
 
 	ct_open(c);
-	ct_ep2_open(c, &e[0]);
-	ct_ep2_open(c, &e[1]);
-	ep_almost(c, &e[2]);
-	RET(-FI_EBUSY, fi_enable(e[2].ep));
-	RET(-FI_EBUSY, fi_enable(e[2].ep));
-	ct_ep2_close(c, &e[0]);
-	OK(fi_enable(e[2].ep));
-	ct_ep2_close(c, &e[1]);
-	ct_ep2_close(c, &e[2]);
-	ct_self(c, false);
-	ct_close(c);
-}
-
-/* An endpoint that cannot come up, for whatever reason of the adapter's. */
-static void opx_refused_enable(struct ct *c)
-{
-	struct ct_ep2 e;
-
-	ct_open_to_domain(c);
-	ep_almost(c, &e);
-	RET(-FI_EBUSY, fi_enable(e.ep));
-	CHECK(fi_inject(e.ep, "x", 1, 0) < 0, "a send of an endpoint that is not enabled");
-	ct_ep2_close(c, &e);
-	OK(fi_close(&c->domain->fid));
-	OK(fi_close(&c->fabric->fid));
-	fi_freeinfo(c->info);
-}
-
-/* A partition of one's own. */
-static void opx_pkey(struct ct *c)
-{
-	ct_open(c);
-	ct_sweep(c, false, CT_SEND, 0);
-	ct_close(c);
-}
-
-/* Rank 1 differs in @name: what rank 0 sends never gets through to it, and is counted there as @counter. */
-static void apart(struct ct *c, const char *name, const char *value, const char *counter)
-{
-	struct timespec nap = {0, 200000};
-	uint8_t mem[64];
-	int refused = 0;
-
-	if (c->rank)
-		setenv(name, value, 1);
-	ct_open(c);
-	if (c->rank) {
-		OK(fi_recv(c->ep, mem, sizeof(mem), NULL, FI_ADDR_UNSPEC, &c->ctx[0]));
-		ct_barrier(c);
-		CHECK(ct_stat(c, counter) > 0, "%s is 0", counter);
-		ct_no_comp(c, c->rxcq);
-		OK(fi_cancel(&c->ep->fid, &c->ctx[0]));
-		CHECK(ct_comp_err(c, c->rxcq).err == FI_ECANCELED, "canceled");
-	} else {
-		for (uint64_t until = ct_now_ms() + 500; ct_now_ms() < until; refused++) {
-			RET(-FI_EAGAIN, fi_send(c->ep, mem, sizeof(mem), NULL, c->peer, &c->ctx[0]));
-			ct_progress(c);
-			nanosleep(&nap, NULL);
+	own[0] = c->txcq;
+	own[1] = c->rxcq;
+	sep_open(c, &s, FI_AV_TABLE);
+	c->txcq = s.txcq;
+	c->rxcq = s.rxcq[1];
+	peer = fi_rx_addr(sep_meet(c, &s), 1, RX_BITS);
+	for (int round = 1; round <= 3; round++) {
+		if (c->rank) {
+			while (ct_again(c, fi_recv(s.rx[1], &v, sizeof(v), NULL, FI_ADDR_UNSPEC, &c->ctx[0])))
+				;
+			sep_comp(c, &s, s.rxcq[1], &c->ctx[0]);
+			CHECK(v == (uint64_t)round, "%llu in round %d", (unsigned long long)v, round);
+			OK(fi_close(&s.rx[1]->fid));
+			atomic_store(done, (uint8_t)round);
+			c->rxcq = s.rxcq[0];
+			ct_barrier(c);
+			sep_reopen(c, &s, 1);
+			ct_barrier(c);
+			continue;
 		}
-		CHECK(refused > 0, "not one try");
-		ct_barrier(c);
-	}
-	ct_close(c);
-}
+		for (v = (uint64_t)round; atomic_load(done) < round; sep_drive(c, &s)) {
+			ssize_t ret = fi_inject(s.tx[0], &v, sizeof(v), peer);
 
-static void opx_uuid(struct ct *c)
-{
-	apart(c, "FI_OPX_UUID", "deadbeef", "drop_uuid");
-}
-
-static void opx_pkey_other(struct ct *c)
-{
-	apart(c, "FI_OPX_PKEY", "0x8002", "drop_pkey");
-}
-
-/* While the port is down sends to other hosts are refused or wait; what was accepted arrives, and afterwards all goes on. */
-static void opx_port_down(struct ct *c)
-{
-	uint64_t until, sent = 0, down = 0, after = 0, v;
-
-	ct_open(c);
-	ct_barrier(c);
-	until = ct_now_ms() + 2500;
-	if (c->rank == 0) {
-		struct timespec nap = {0, 1000000};
-
-		for (; ct_now_ms() < until; nanosleep(&nap, NULL)) {
-			int ret = (int)fi_inject(c->ep, &sent, sizeof(sent), c->peer);
-
-			CHECK(!ret || ret == -FI_EAGAIN || ret == -FI_ENETDOWN, "%s", ct_err(ret));
-			sent += !ret;
-			down += ret == -FI_ENETDOWN;
-			after += !ret && down;
-			ct_progress(c);
+			CHECK(!ret || ret == -FI_EAGAIN || ret == -FI_ECONNREFUSED || ret == -FI_ECONNRESET, "%s", ct_err(ret));
 		}
-		/* what goes by shared memory passes no port */
-		CHECK(c->mode == CT_UDP ? down > 0 && after > 0 : !down, "%llu sent, %llu refused, %llu sent after that", (unsigned long long)sent,
-		      (unsigned long long)down, (unsigned long long)after);
-	}
-	v = sent;
-	ct_swap(c, &v, &sent, sizeof(sent));
-	for (uint64_t i = 0; i < sent && c->rank; i++) {
-		while (ct_again(c, fi_recv(c->ep, &v, sizeof(v), NULL, FI_ADDR_UNSPEC, &c->ctx[0])))
+		while (ct_again(c, fi_inject(s.tx[0], &v, sizeof(v), peer))) /* to nobody's receive */
 			;
-		ct_rx(c, &c->ctx[0], FI_RECV | FI_MSG, sizeof(v));
-		CHECK(v == i, "message %llu in place of %llu", (unsigned long long)v, (unsigned long long)i);
+		ct_barrier(c);
+		ct_barrier(c);
 	}
+	c->txcq = own[0];
+	c->rxcq = own[1];
+	sep_close(c, &s);
 	ct_close(c);
 }
 
@@ -533,22 +562,16 @@ static void opx_refusals(struct ct *c)
 }
 
 #define SOLO (CT_SOLO | CT_ANY_PATH)
-#define UNIT "FI_OPX_HFI_SELECT=7 SOFTFABRIC_OPX=units=8" /* a unit that no other test uses */
 const struct ct_test opx_tests[] = {
 	{"opx_protocols", opx_protocols, FI_TAGGED, 0, 0, "FI_TAGGED", NULL, "opx"},
+	{"opx_answered", opx_answered, FI_TAGGED, 0, 0, NULL, NULL, "opx"},
+	{"opx_fence", opx_fence, FI_MSG | FI_RMA | FI_ATOMIC, 0, 0, "op:FI_FENCE", NULL, "opx"},
 	{"opx_expected", opx_expected, FI_TAGGED, 0, 0, NULL, "FI_OPX_EXPECTED_RECEIVE_ENABLE=1", "opx"},
 	{"opx_no_shm", opx_no_shm, FI_TAGGED, 0, CT_ANY_PATH, NULL, "FI_OPX_SHM_ENABLE=0", "opx"},
 	{"opx_directed", opx_directed, FI_TAGGED | FI_DIRECTED_RECV | FI_SOURCE, 0, 0, "FI_DIRECTED_RECV FI_SOURCE", NULL, "opx", 60},
 	{"opx_multi_recv", opx_multi_recv, FI_MSG | FI_MULTI_RECV, 0, 0, "FI_MULTI_RECV", NULL, "opx"},
 	{"opx_sep", opx_sep, FI_MSG | FI_NAMED_RX_CTX, 0, 0, "FI_NAMED_RX_CTX max_ep_tx_ctx max_ep_rx_ctx", NULL, "opx"},
-	{"opx_contexts", opx_contexts, FI_MSG, 0, SOLO, "ep_cnt", UNIT ";contexts=3", "opx"},
-	{"opx_port_inactive", opx_refused_enable, FI_MSG, 0, SOLO, NULL, "FI_OPX_HFI_SELECT=1 SOFTFABRIC_OPX=units=2;state=active,init", "opx"},
-	{"opx_unit_absent", opx_refused_enable, FI_MSG, 0, SOLO, NULL, "FI_OPX_HFI_SELECT=3 SOFTFABRIC_OPX=units=2", "opx"},
-	{"opx_pkey", opx_pkey, FI_MSG, 0, 0, NULL, "FI_OPX_PKEY=0x8002 SOFTFABRIC_OPX=pkeys=0x8001,0x8002", "opx"},
-	{"opx_pkey_absent", opx_refused_enable, FI_MSG, 0, SOLO, NULL, "FI_OPX_PKEY=0x8003 SOFTFABRIC_OPX=pkeys=0x8001,0x8002", "opx"},
-	{"opx_pkey_other", opx_pkey_other, FI_MSG, 0, CT_NO_ONE | CT_ANY_PATH, NULL, "SOFTFABRIC_OPX=pkeys=0x8001,0x8002", "opx"},
-	{"opx_uuid", opx_uuid, FI_MSG, 0, CT_NO_ONE | CT_ANY_PATH, NULL, NULL, "opx"},
-	{"opx_port_down", opx_port_down, FI_MSG, 0, 0, NULL, "SOFTFABRIC_OPX=down=500ms-1500ms", "opx"},
+	{"opx_sep_again", opx_sep_again, FI_MSG | FI_NAMED_RX_CTX, 0, 0, NULL, NULL, "opx"},
 	{"opx_rma_refused", opx_rma_refused, FI_RMA, 0, CT_ANY_PATH, NULL, NULL, "opx"},
 	{"opx_info", opx_info, FI_MSG, 0, SOLO | CT_RAW, "mode:FI_CONTEXT2 mode:FI_ASYNC_IOV", NULL, "opx"},
 	{"opx_refusals", opx_refusals, FI_MSG, 0, SOLO, NULL, NULL, "opx"},

@@ -32,6 +32,7 @@
 #define OPS       (RANKS * KINDS * WIN)
 #define AFTER_MAX 24         /* operations that are still tried with a peer that is known dead */
 #define EARLY_MS  300u       /* of traffic at least before the event */
+#define TRAFFIC_WORD 2048      /* of the world, and a word per rank: see has_traffic() */
 #define LATE      2          /* of strike(): that was not to be had */
 #define REGION    (PATTERN + RANKS * BUF_LEN + RANKS * 8u + (size_t)OPS * BUF_LEN + 4096)
 
@@ -264,10 +265,13 @@ static void on_done(struct run *x, const struct fi_cq_tagged_entry *e)
 		return;
 	if (op->kind == RMA && op->rma == WRITE)
 		x->write_seed[op->peer] = op->idx << 32 | op->len;
-	if (!at || now < at)
+	if (!at || now < at) {
 		x->ok_before++;
-	else if (now > at + DEAD_MS * RIG_NS_PER_MS)
+		atomic_store_explicit(&r->w->word[TRAFFIC_WORD + r->rank], 1, memory_order_relaxed);
+	} else if (now > at + DEAD_MS * RIG_NS_PER_MS) {
 		x->ok_after++;
+		atomic_store_explicit(&r->w->word[TRAFFIC_WORD + r->rank], 2, memory_order_relaxed);
+	}
 }
 
 static bool is_documented(const struct fi_cq_err_entry *e)
@@ -494,16 +498,27 @@ static bool some_ended(void)
 	return waitid(P_ALL, 0, &si, WEXITED | WNOHANG | WNOWAIT) || si.si_pid;
 }
 
+/* Have the survivors had completions among themselves, before the event (@when 1), or after its bound (2)? */
+static bool has_traffic(struct rig_world *w, const struct scenario *sc, uint64_t when)
+{
+	for (uint32_t i = 0; i < RANKS; i++)
+		if (i != sc->victim && atomic_load_explicit(&w->word[TRAFFIC_WORD + i], memory_order_relaxed) < when)
+			return false;
+	return true;
+}
+
 /* Return: 0 = done; 1; LATE: nothing was tested. */
 static int strike(struct rig_world *w, const struct scenario *sc, const pid_t *pid)
 {
 	uint64_t end = rig_now_ns() + 20000 * RIG_NS_PER_MS, at;
 
-	while (atomic_load(&w->arrived[1]) < RANKS) {
+	while (atomic_load(&w->arrived[1]) < RANKS || !has_traffic(w, sc, 1)) {
 		if (rig_now_ns() > end || some_ended()) {
 			printf("    the ranks did not get ready\n");
 			return 1;
 		}
+		if (sc->how == CUT && atomic_load(&w->event_ns) && rig_now_ns() > atomic_load(&w->event_ns))
+			return LATE;
 		rig_sleep_ms(1);
 	}
 	if (sc->how == CUT) {
@@ -516,8 +531,10 @@ static int strike(struct rig_world *w, const struct scenario *sc, const pid_t *p
 		atomic_store(&w->event_ns, at);
 		kill(pid[sc->victim], sc->how == KILL ? SIGKILL : SIGSTOP);
 	}
+	/* on a busy machine some ranks have their turn late: the end waits for what it asks for */
 	at += (DEAD_MS + SLACK_MS + 300) * RIG_NS_PER_MS;
-	while (rig_now_ns() < at)
+	end = at + 10000 * RIG_NS_PER_MS;
+	while (rig_now_ns() < at || (rig_now_ns() < end && !has_traffic(w, sc, 2)))
 		rig_sleep_ms(10);
 	atomic_store(&w->phase, 1);
 	return 0;

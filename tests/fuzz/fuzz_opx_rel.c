@@ -7,7 +7,7 @@
 static void forge_hdr(struct fuzz *f, const struct opx_flow *flow, struct hfi_hdr *h)
 {
 	static const uint8_t ops[] = {OPX_UD, OPX_UD, OPX_UD, OPX_MSG_EAGER, OPX_TAG_EAGER, OPX_RZV_DATA, OPX_DONE, OPX_MSG_RZV_RTS};
-	const uint64_t keys[] = {flow->rx_key, flow->rx_key_next, flow->tx_key, flow->cookie};
+	const uint64_t keys[] = {flow->rx_key, flow->rx_key_offer ? flow->rx_key_offer : flow->rx_key_next, flow->tx_key, flow->cookie};
 	uint8_t how = fuzz_u8(f);
 
 	fuzz_get(f, h, sizeof(*h));

@@ -22,6 +22,7 @@ struct fake_opx {
 	bool undrained;                      /* something is unacknowledged */
 	uint64_t now_ns;                     /* advances with each look */
 	uint64_t next_ns;                    /* opx_rel_next_ns() */
+	int wait_fd;                         /* of every context; 0: none */
 	struct hfi_ctxt_attr ctxt;           /* of the last context opened */
 };
 extern struct fake_opx g_fake;

@@ -453,3 +453,41 @@ const struct opx_rel_stats *rig_stats(struct rig *g, uint32_t i)
 {
 	return opx_rel_stats(g->n[i].rel);
 }
+
+/* --- what most tests begin with, and forged packets ---------------------------------------------------------------------- */
+
+void rig_pair(struct rig *g, uint64_t seed, bool is_local)
+{
+	rig_open(g, 2, seed, is_local);
+	rig_peer(g, 0, 1)->want = 20;
+	rig_peer(g, 1, 0)->want = 20;
+	assert_true(rig_run(g, NS_PER_SEC));
+}
+
+void rig_more(struct rig *g)
+{
+	rig_peer(g, 0, 1)->want += 200;
+	rig_peer(g, 1, 0)->want += 200;
+	assert_true(rig_run(g, 5 * NS_PER_SEC));
+}
+
+bool rig_forge(struct rig *g, uint32_t from, uint32_t at, struct hfi_hdr h)
+{
+	struct hfi_pkt pkt = {.src = g->n[at].dst[from], .hdr = &h, .data = view_of("", 0), .type = HFI_RCV_EAGER};
+
+	return opx_rel_rx(g->n[at].rel, &pkt);
+}
+
+struct hfi_hdr rig_ud(enum opx_ud aux, uint64_t key, uint64_t w0, uint64_t w1, uint32_t imm)
+{
+	struct hfi_hdr h = {.opcode = OPX_UD, .aux = (uint8_t)aux, .key = le64_put(key), .imm = le32_put(imm)};
+
+	h.w[0] = le64_put(w0);
+	h.w[1] = le64_put(w1);
+	return h;
+}
+
+uint64_t rig_range(uint32_t first, uint32_t cnt)
+{
+	return first | (uint64_t)cnt << 32;
+}

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Domain, endpoint, completion queues with their threads, counters of opx: what may be opened, bound, enabled and closed when, and on which unit.
+#include <poll.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -549,6 +551,124 @@ static void thread__none_with_manual(void **state)
 }
 
 /* The child has no thread and no adapter: calls fail, closing works. */
+/* An endpoint with a queue that sleeps on @obj. */
+static void waiter_open(struct rig *r, enum fi_wait_obj obj)
+{
+	struct fi_cq_attr attr = {.wait_obj = obj};
+	struct fi_av_attr av = {0};
+
+	g_fake.wait_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	assert_true(g_fake.wait_fd > 0);
+	fake_open(&dom, NULL);
+	*r = (struct rig){0};
+	assert_int_equal(fi_av_open(dom.domain, &av, &r->av, NULL), 0);
+	assert_int_equal(fi_cq_open(dom.domain, &attr, &r->cq, NULL), 0);
+	assert_int_equal(fi_endpoint(dom.domain, dom.info, &r->ep, NULL), 0);
+	assert_int_equal(fi_ep_bind(r->ep, &r->av->fid, 0), 0);
+	assert_int_equal(fi_ep_bind(r->ep, &r->cq->fid, FI_TRANSMIT | FI_RECV), 0);
+	assert_int_equal(fi_enable(r->ep), 0);
+}
+
+static void waiter_close(struct rig *r)
+{
+	rig_close(r);
+	fake_close(&dom);
+	close(g_fake.wait_fd);
+	g_fake.wait_fd = 0;
+}
+
+static int try_wait(struct rig *r)
+{
+	struct fid *fids[] = {&r->cq->fid};
+
+	return dom.fabric->ops->trywait(dom.fabric, fids, 1);
+}
+
+static bool is_readable(int fd, int ms)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	return poll(&p, 1, ms) == 1;
+}
+
+/* Who waits is woken when the reliability must do something, and not before. */
+static void wait__timer(void **state)
+{
+	struct rig r;
+	int fd;
+
+	(void)state;
+	waiter_open(&r, FI_WAIT_FD);
+	assert_int_equal(fi_control(&r.cq->fid, FI_GETWAIT, &fd), 0);
+	assert_int_equal(try_wait(&r), 0);
+	assert_false(is_readable(fd, 10));
+	g_fake.next_ns = g_fake.now_ns + 1000 * NS_PER_SEC;
+	assert_int_equal(try_wait(&r), 0);
+	assert_false(is_readable(fd, 10));
+	g_fake.next_ns = g_fake.now_ns + 10 * NS_PER_MS; /* earlier than what is set */
+	assert_int_equal(try_wait(&r), 0);
+	assert_true(is_readable(fd, 10000));
+	g_fake.now_ns = g_fake.next_ns;
+	assert_int_equal(try_wait(&r), -FI_EAGAIN); /* it is due */
+	g_fake.next_ns = g_fake.now_ns + 1000 * NS_PER_SEC;
+	assert_int_equal(try_wait(&r), 0);
+	assert_false(is_readable(fd, 10));
+	g_fake.next_ns = g_fake.now_ns + 10 * NS_PER_MS;
+	assert_int_equal(try_wait(&r), 0);
+	assert_true(is_readable(fd, 10000));
+	g_fake.now_ns = g_fake.next_ns;
+	g_fake.next_ns = CLK_NEVER;
+	assert_int_equal(try_wait(&r), 0); /* and what was due is forgotten */
+	assert_false(is_readable(fd, 10));
+	waiter_close(&r);
+}
+
+/* A blocking read sleeps while a timer is set: it looks a few times, not all the time. */
+static void wait__is_sleep(void **state)
+{
+	struct fi_cq_entry e;
+	struct rig r;
+	int polls;
+
+	(void)state;
+	waiter_open(&r, FI_WAIT_FD);
+	g_fake.next_ns = g_fake.now_ns + 1000 * NS_PER_SEC;
+	polls = atomic_load(&g_fake.polls);
+	assert_int_equal(fi_cq_sread(r.cq, &e, 1, NULL, 200), -FI_EAGAIN);
+	assert_true(atomic_load(&g_fake.polls) - polls < 40);
+	waiter_close(&r);
+}
+
+/* What waits for room sleeps if its flow tells when to look again; otherwise it is tried all the time. */
+static void wait__with_operations(void **state)
+{
+	struct opx_peer peer = {0};
+	struct opx_op op = {.peer = &peer};
+	struct opx_ep *ep;
+	struct rig r;
+
+	(void)state;
+	waiter_open(&r, FI_WAIT_FD);
+	ep = opx_ep_of(r.ep);
+	TAILQ_INSERT_TAIL(&ep->pump, &op, pump_link);
+	assert_int_equal(try_wait(&r), -FI_EAGAIN);
+	peer.flow.wants_room = true;
+	assert_int_equal(try_wait(&r), 0);
+	TAILQ_REMOVE(&ep->pump, &op, pump_link);
+	waiter_close(&r);
+}
+
+/* Nobody signals a condition variable while nobody makes progress: who waits for it has to, without and with timers. */
+static void wait__condition(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	waiter_open(&r, FI_WAIT_MUTEX_COND);
+	assert_int_equal(try_wait(&r), -FI_EAGAIN);
+	waiter_close(&r);
+}
+
 static void fork__child_can_close(void **state)
 {
 	struct fi_cq_tagged_entry e;
@@ -597,6 +717,10 @@ int main(void)
 		cmocka_unit_test_setup(thread__drives, setup),
 		cmocka_unit_test_setup(thread__interval, setup),
 		cmocka_unit_test_setup(thread__none_with_manual, setup),
+		cmocka_unit_test_setup(wait__timer, setup),
+		cmocka_unit_test_setup(wait__is_sleep, setup),
+		cmocka_unit_test_setup(wait__with_operations, setup),
+		cmocka_unit_test_setup(wait__condition, setup),
 		cmocka_unit_test_setup(fork__child_can_close, setup),
 	};
 

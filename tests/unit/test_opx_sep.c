@@ -247,6 +247,68 @@ static void ctx__receive_closes_first(void **state)
 	assert_int_equal(g_fake.opened, 0);
 }
 
+static void reopen(int i)
+{
+	assert_int_equal(fi_tx_context(r.sep, i, NULL, &r.tx[i], NULL), 0);
+	assert_int_equal(fi_rx_context(r.sep, i, NULL, &r.rx[i], NULL), 0);
+	assert_int_equal(fi_ep_bind(r.tx[i], &r.txcq->fid, FI_TRANSMIT), 0);
+	assert_int_equal(fi_ep_bind(r.rx[i], &r.rxcq->fid, FI_RECV), 0);
+}
+
+/* Closed in both directions and opened again, by the same number: its address stays what it was. */
+static void ctx__reopens(void **state)
+{
+	struct opx_addr a;
+
+	(void)state;
+	contexts_open();
+	contexts_enable();
+	a = name_of(r.rx[2]);
+	for (int k = 0; k < 3; k++) {
+		assert_int_equal(fi_close(&r.rx[2]->fid), 0);
+		assert_int_equal(fi_close(&r.tx[2]->fid), 0);
+		assert_int_equal(g_fake.opened, CNT - 1);
+		reopen(2);
+		assert_int_equal(fi_send(r.tx[2], NULL, 0, NULL, 0, NULL), -FI_EOPBADSTATE);
+		assert_int_equal(fi_enable(r.tx[2]), 0);
+		assert_int_equal(fi_enable(r.rx[2]), 0);
+		assert_int_equal(g_fake.opened, CNT);
+		assert_memory_equal(&a, (struct opx_addr[]){name_of(r.rx[2])}, sizeof(a));
+		assert_int_equal(fi_send(r.tx[2], NULL, 0, NULL, 0, NULL), 0);
+		assert_int_equal(fi_recv(r.rx[2], NULL, 0, NULL, FI_ADDR_UNSPEC, NULL), 0);
+	}
+	contexts_close();
+	for (int i = 0; i < CNT; i++)
+		reopen(i);
+	for (int i = CNT; i-- > 0;)
+		assert_int_equal(fi_enable(r.rx[i]), 0);
+	assert_int_equal(g_fake.opened, CNT);
+	assert_memory_equal(&a, (struct opx_addr[]){name_of(r.rx[2])}, sizeof(a));
+	contexts_close();
+	assert_int_equal(g_fake.opened, 0);
+}
+
+/* Somebody else has taken the number meanwhile: refused, until he gives it back. */
+static void ctx__reopen_refused(void **state)
+{
+	(void)state;
+	contexts_open();
+	contexts_enable();
+	assert_int_equal(fi_close(&r.rx[1]->fid), 0);
+	assert_int_equal(fi_close(&r.tx[1]->fid), 0);
+	reopen(1);
+	g_fake.busy[0][1] = true;
+	assert_int_equal(fi_enable(r.tx[1]), -FI_EBUSY);
+	g_fake.busy[0][1] = false;
+	g_fake.peers_err = -FI_ENOMEM;
+	assert_int_equal(fi_enable(r.tx[1]), -FI_EBUSY);
+	assert_int_equal(g_fake.opened, CNT - 1);
+	g_fake.peers_err = 0;
+	assert_int_equal(fi_enable(r.tx[1]), 0);
+	assert_int_equal(fi_enable(r.rx[1]), 0);
+	contexts_close();
+}
+
 static void memory__fails(void **state)
 {
 	struct fid_ep *sep = NULL;
@@ -276,6 +338,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(sep__indices, setup, teardown),
 		cmocka_unit_test_setup_teardown(sep__sizes, setup, teardown),
 		cmocka_unit_test_setup_teardown(ctx__receive_closes_first, setup, teardown),
+		cmocka_unit_test_setup_teardown(ctx__reopens, setup, teardown),
+		cmocka_unit_test_setup_teardown(ctx__reopen_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(memory__fails, setup, teardown),
 	};
 

@@ -243,7 +243,6 @@ struct opx_peer {
 	LIST_HEAD(, opx_op) ops;
 	LIST_HEAD(, opx_in) ins;       /* MP and RZV in progress, unexpected ones included */
 	LIST_HEAD(, opx_in) eager;     /* unexpected, complete */
-	uint32_t fences;               /* operations that later ones wait for (FI_FENCE) */
 	bool is_asked;                 /* a call was told to try again when the handshake is done */
 	uint8_t refusal;               /* enum opx_status: the handshake failed at refusal_ns: the next call is told; 0 */
 	uint64_t refusal_ns;
@@ -275,6 +274,8 @@ struct opx_ep {
 	uint32_t pump_cnt;
 	TAILQ_HEAD(opx_copies, opx_copy) copies; /* those that the copy service had no room for */
 	bool need_doorbell;
+	int timer_fd;                  /* opx_wait.c */
+	uint64_t timer_ns;             /* when it is due; 0: never */
 	uint8_t mtu_shift;
 	uint32_t mtu;                  /* payload of a packet */
 	size_t eager_max;              /* one packet */
@@ -325,12 +326,21 @@ ssize_t opx_ep_cancel(struct opx_ep *ep, void *context);
 int opx_ep_name(const struct opx_addr *self, void *addr, size_t *addrlen);
 int opx_ep_getopt(struct opx_ep *ep, int level, int name, void *val, size_t *len);
 int opx_ep_setopt(struct opx_ep *ep, int level, int name, const void *val, size_t len);
+/* opx_wait.c: sleeping on an endpoint */
+void opx_wait_init(struct opx_ep *ep);
+void opx_wait_fini(struct opx_ep *ep);
+/* Of struct kit_ep. An endpoint that is not enabled has nothing to wait for. */
+int opx_wait_fd(struct kit_ep *kep);
+int opx_wait_timer_fd(struct kit_ep *kep);
+int opx_wait_arm(struct kit_ep *kep);
 /* opx_ctxt.c: the hardware contexts of endpoints */
 /**
  * opx_ctxt_open() - Contexts with consecutive numbers for @eps, on the unit that FI_OPX_HFI_SELECT or the default logic chooses. Not under the lock.
  * They are ready for traffic. Return: 0; -FI_EBUSY, whatever the reason, which is logged.
  */
 int opx_ctxt_open(struct opx_ep **eps, int cnt);
+/** opx_ctxt_reopen() - After opx_ctxt_stop() of a scalable endpoint's: the context with the same number, as peers know it. Errors as opx_ctxt_open(). */
+int opx_ctxt_reopen(struct opx_ep *ep);
 void opx_ctxt_stop(struct opx_ep *ep); /* undoes it: all that is on its way is lost. Lock held; drops and retakes it */
 /* opx_cq.c */
 int opx_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq, void *context);
@@ -397,6 +407,8 @@ static inline uint32_t opx_put_handle(struct opx_op *op)
 {
 	return op->has_data ? OPX_DATA_HANDLE : op->needs_done ? opx_op_handle(op) : OPX_NO_HANDLE;
 }
+/** opx_fence() - FI_FENCE among @flags: may an operation to @peer begin? 0; -FI_EAGAIN earlier ones to it have not ended. */
+int opx_fence(const struct opx_peer *peer, uint64_t flags);
 /** opx_op_find() - The live operation of @peer that handle @id from the wire names, or NULL. */
 struct opx_op *opx_op_find(struct opx_peer *peer, uint32_t id);
 /** opx_op_wait() - It waits for something of its peer: death must be noticed. Undone when it ends. */
@@ -419,6 +431,8 @@ void opx_op_choose_path(struct opx_op *op);
 int opx_pump(struct opx_ep *ep);
 /** opx_data_send() - Post data packets of @op as far as the flow takes them, PIO or SDMA; sets op->sent. 0 all are posted; -FI_EAGAIN; else terminal. */
 int opx_data_send(struct opx_op *op);
+/** opx_status_of() - Why a post or a copy between processes failed with @rc: @other if it is nothing that has a status of its own. */
+enum opx_status opx_status_of(int rc, enum opx_status other);
 /** opx_err_of() - fi errno of a status; opx_strerror() its words. */
 int opx_err_of(enum opx_status st);
 const char *opx_strerror(int prov_errno);

@@ -175,7 +175,7 @@ static int post(struct opx_op *op, const struct fi_msg_atomic *m, void *operand,
 static int atomic_once(struct opx_ep *ep, enum opx_op_kind kind, const struct fi_msg_atomic *m, const struct atomic_args *a, uint64_t flags)
 {
 	struct opx_peer *peer = opx_peer_find(ep, m->addr);
-	struct opx_op *op = peer ? opx_op_get(peer, kind) : NULL;
+	struct opx_op *op = peer && !opx_fence(peer, flags) ? opx_op_get(peer, kind) : NULL;
 	uint8_t operand[HFI_MTU];
 	ssize_t rc;
 

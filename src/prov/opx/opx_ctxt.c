@@ -180,6 +180,18 @@ static void set_thresholds(struct opx_ep *ep)
 	ep->use_tid = p->expected_receive_enable;
 }
 
+static int start_one(struct opx_ep *ep)
+{
+	int ret;
+
+	set_thresholds(ep);
+	memset(&ep->stats, 0, sizeof(ep->stats));
+	ret = opx_peers_init(ep);
+	if (!ret)
+		LIST_INSERT_HEAD(&ep->domain->eps, ep, domain_link);
+	return ret;
+}
+
 static int start_all(struct opx_domain *d, struct opx_ep **eps, int cnt)
 {
 	int ret = 0, n = 0;
@@ -187,10 +199,7 @@ static int start_all(struct opx_domain *d, struct opx_ep **eps, int cnt)
 	lock_acquire(&d->kit.lock);
 	for (; n < cnt && !ret; n++) {
 		set_name(eps[n], hfi_ctxt_info(eps[0]->hw));
-		set_thresholds(eps[n]);
-		ret = opx_peers_init(eps[n]);
-		if (!ret)
-			LIST_INSERT_HEAD(&d->eps, eps[n], domain_link);
+		ret = start_one(eps[n]);
 	}
 	for (n--; ret && n-- > 0;) { /* without the one that failed */
 		LIST_REMOVE(eps[n], domain_link);
@@ -226,6 +235,21 @@ int opx_ctxt_open(struct opx_ep **eps, int cnt)
 	if (d->params.force_cpuaffinity)
 		force_affinity();
 	return 0;
+}
+
+int opx_ctxt_reopen(struct opx_ep *ep)
+{
+	struct lock *lock = &ep->domain->kit.lock;
+	int ret = open_one(ep, ep->self.hfi1_rx + ep->sep_index);
+
+	if (ret)
+		return -FI_EBUSY; /* logged */
+	lock_acquire(lock);
+	ret = start_one(ep);
+	if (ret)
+		hw_close(ep);
+	lock_release(lock);
+	return ret ? -FI_EBUSY : 0;
 }
 
 void opx_ctxt_stop(struct opx_ep *ep)

@@ -14,7 +14,7 @@ static struct opx_ep *to_ep(struct fid *fid)
 	return container_of(fid, struct opx_ep, kit.fid.fid);
 }
 
-/* --- progress and waiting ------------------------------------------------------------------------------------------------------ */
+/* --- progress ----------------------------------------------------------------------------------------------------------------------- */
 
 int opx_ep_progress(struct kit_ep *kep)
 {
@@ -32,25 +32,6 @@ int opx_ep_progress(struct kit_ep *kep)
 		hfi_doorbell(ep->hw);
 	}
 	return events;
-}
-
-static int ep_wait_fd(struct kit_ep *kep)
-{
-	struct opx_ep *ep = container_of(kep, struct opx_ep, kit);
-
-	return ep->hw ? hfi_ctxt_wait_fd(ep->hw) : -1;
-}
-
-/* Also asked of an endpoint that is not enabled: it has nothing to wait for. Timers run in progress calls only: while one is set, nobody sleeps. */
-static int ep_wait_arm(struct kit_ep *kep)
-{
-	struct opx_ep *ep = container_of(kep, struct opx_ep, kit);
-
-	if (!kep->enabled)
-		return 0;
-	if (!TAILQ_EMPTY(&ep->pump) || !TAILQ_EMPTY(&ep->copies) || opx_rel_next_ns(ep->rel) != CLK_NEVER)
-		return -FI_EAGAIN;
-	return hfi_ctxt_arm(ep->hw);
 }
 
 /* --- bind ------------------------------------------------------------------------------------------------------------------------ */
@@ -274,7 +255,6 @@ void opx_ep_drain(struct opx_ep *ep)
 
 void opx_ep_stop(struct opx_ep *ep)
 {
-	ep->kit.closing = true;
 	if (ep->kit.enabled)
 		opx_ep_drain(ep);
 	kit_srx_fini(&ep->srx);
@@ -285,6 +265,7 @@ void opx_ep_stop(struct opx_ep *ep)
 void opx_ep_fini(struct opx_ep *ep)
 {
 	kit_ep_fini(&ep->kit);
+	opx_wait_fini(ep);
 	mem_free(ep);
 }
 
@@ -354,8 +335,7 @@ int opx_ep_init(struct opx_ep *ep, struct opx_domain *d, struct fi_info *info, v
 	TAILQ_INIT(&ep->copies);
 	ep->min_multi_recv = ep->srx.min_multi_recv = OPX_MIN_MULTI_RECV;
 	ep->kit.inject_size = MIN(ep->kit.inject_size, (size_t)OPX_INJECT_MAX);
-	ep->kit.wait_fd = ep_wait_fd;
-	ep->kit.wait_arm = ep_wait_arm;
+	opx_wait_init(ep);
 	ep->kit.fid.fid.ops = &ep_fi_ops;
 	ep->kit.fid.ops = &ep_ops;
 	ep->kit.fid.cm = &ep_cm_ops;

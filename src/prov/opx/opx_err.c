@@ -27,6 +27,25 @@ int opx_err_of(enum opx_status st)
 	return (unsigned)st < ARRAY_SIZE(row) && row[st].text ? row[st].err : FI_EIO;
 }
 
+enum opx_status opx_status_of(int rc, enum opx_status other)
+{
+	switch (rc) {
+	case -FI_ENETDOWN:
+		return OPX_ST_NET_DOWN;
+	case -FI_ENOMEM:
+		return OPX_ST_NOMEM;
+	case -FI_ECONNREFUSED:
+	case -FI_EOPNOTSUPP: /* of a copy: the path that its request came by has ended */
+		return OPX_ST_PEER_GONE;
+	case -FI_ETIMEDOUT:
+		return OPX_ST_PEER_SILENT;
+	case -FI_ECANCELED:
+		return OPX_ST_CANCELED;
+	default:
+		return other;
+	}
+}
+
 const char *opx_strerror(int prov_errno)
 {
 	return prov_errno >= 0 && (unsigned)prov_errno < ARRAY_SIZE(row) && row[prov_errno].text ? row[prov_errno].text

@@ -69,7 +69,7 @@ static void flow_reset(struct opx_flow *f)
 	f->tx_key = 0;
 	f->tx_psn = f->tx_una = 0;
 	f->is_local = f->is_fast = f->is_armed = false;
-	f->rx_key = f->rx_cookie = 0;
+	f->rx_key = f->rx_cookie = f->rx_key_offer = 0;
 	f->rx_psn = OPX_PSN_NONE;
 	f->ack_mask = rel->pre_ack_mask;
 	f->owes_ack = f->rx_wrapped = false;
@@ -85,7 +85,7 @@ static void flow_reset(struct opx_flow *f)
 	f->hurries = 0;
 	f->cookie = f->peer_epoch = 0;
 	if (!f->rx_key_next)
-		f->epoch = 0;
+		f->epoch = f->tx_key_next = 0;
 }
 
 void opx_flow_init(struct opx_flow *f, struct opx_rel *rel, struct hfi_dst *dst)
@@ -180,7 +180,7 @@ void opx_flow_end(struct opx_flow *f, enum opx_status why)
 	rel->a.ops->dead(rel->a.ctx, f, why);
 }
 
-/* --- the two handshakes ------------------------------------------------------------------------------------------- */
+/* --- handshake ------------------------------------------------------------------------------------------- */
 
 uint64_t opx_flow_epoch(struct opx_flow *f)
 {
@@ -209,6 +209,7 @@ int opx_flow_open(struct opx_flow *f)
 		return rc;
 	f->is_local = hfi_dst_is_local(f->dst);
 	f->cookie = hfi_random(f->rel->a.hfi) | 1;
+	f->rx_key_offer = f->rx_key ? 0 : hfi_random(f->rel->a.hfi) | 1;
 	rc = opx_ud_init(f);
 	if (rc && rc != -FI_EAGAIN)
 		return rc;
@@ -219,13 +220,9 @@ int opx_flow_open(struct opx_flow *f)
 	return -FI_EAGAIN;
 }
 
-void opx_flow_opened(struct opx_flow *f, uint64_t key, uint64_t epoch)
+/* The stream out may use @key. */
+static void tx_open(struct opx_flow *f, uint64_t key)
 {
-	if (f->peer_epoch && f->peer_epoch != epoch) { /* who sends to us is gone; who has answered is another */
-		opx_flow_doom(f, OPX_ST_PEER_REPLACED);
-		return;
-	}
-	f->peer_epoch = epoch;
 	f->state = OPX_FLOW_OPEN;
 	f->tx_key = key;
 	f->hdr.key = le64_put(key);
@@ -235,8 +232,57 @@ void opx_flow_opened(struct opx_flow *f, uint64_t key, uint64_t epoch)
 	opx_flow_attend(f);
 }
 
-bool opx_flow_begin_rx(struct opx_flow *f)
+void opx_flow_opened(struct opx_flow *f, uint64_t key, uint64_t epoch)
 {
+	if (f->peer_epoch && f->peer_epoch != epoch) { /* who sends to us is gone; who has answered is another */
+		opx_flow_doom(f, OPX_ST_PEER_REPLACED);
+		return;
+	}
+	f->peer_epoch = epoch;
+	tx_open(f, key);
+}
+
+/* The stream in has @key. */
+static void rx_open(struct opx_flow *f, uint64_t key)
+{
+	f->rx_key = key;
+	f->rx_key_offer = 0;
+	f->rx_psn = 0;
+	f->rx_wrapped = false;
+	f->ack_mask = hfi_dst_is_local(f->dst) ? OPX_WINDOW_LOCAL / 4 - 1 : f->rel->pre_ack_mask;
+}
+
+/* With the key that we offered: our INIT_ACK has told who that is. An INIT of his that crossed ours has become meaningless. */
+static void begin_offered(struct opx_flow *f)
+{
+	rx_open(f, f->rx_key_offer);
+	if (!f->rx_key_next || f->epoch_next != f->peer_epoch)
+		return;
+	f->rx_cookie = f->rx_cookie_next;
+	f->rx_key_next = f->tx_key_next = 0;
+}
+
+/* With the key that we gave in an INIT_ACK. Who has it offered one, which opens our stream to him if nothing else has. */
+static void begin_announced(struct opx_flow *f)
+{
+	rx_open(f, f->rx_key_next);
+	f->rx_cookie = f->rx_cookie_next;
+	f->peer_epoch = f->epoch_next;
+	f->peer_addr = f->addr_next;
+	if (f->state != OPX_FLOW_OPEN && f->tx_key_next && !hfi_dst_connect(f->dst)) {
+		f->is_local = hfi_dst_is_local(f->dst);
+		f->cookie = 0; /* of an INIT of ours: its answer comes too late */
+		tx_open(f, f->tx_key_next);
+	}
+	f->rx_key_next = f->tx_key_next = 0;
+}
+
+bool opx_flow_begin_rx(struct opx_flow *f, uint64_t key)
+{
+	if (key != f->rx_key_next) {
+		begin_offered(f);
+		return true;
+	}
 	if (f->rx_key || f->doom || (f->peer_epoch && f->peer_epoch != f->epoch_next)) {
 		opx_sdma_reap(f->rel);
 		if (opx_sdma_oldest(f->rel, f)) { /* it cannot end now; the packet will come again */
@@ -245,14 +291,7 @@ bool opx_flow_begin_rx(struct opx_flow *f)
 		}
 		opx_flow_end(f, f->doom ? (enum opx_status)f->doom : OPX_ST_PEER_REPLACED);
 	}
-	f->rx_key = f->rx_key_next;
-	f->rx_cookie = f->rx_cookie_next;
-	f->peer_epoch = f->epoch_next;
-	f->rx_key_next = 0;
-	f->rx_psn = 0;
-	f->rx_wrapped = false;
-	f->peer_addr = f->addr_next;
-	f->ack_mask = hfi_dst_is_local(f->dst) ? OPX_WINDOW_LOCAL / 4 - 1 : f->rel->pre_ack_mask;
+	begin_announced(f);
 	return true;
 }
 

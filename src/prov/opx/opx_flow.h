@@ -22,6 +22,10 @@
  * and counted; to data and PING with an unknown key the answer is RESYNCH with that key: the receiver is not who the sender talked to, and the
  * sender's flow ends (REPLACED).
  *
+ * One handshake opens both directions: INIT also offers a key for the stream back. The receiver takes it when the first packet with its own key
+ * comes (which shows who sent the INIT), so that it can answer that very packet, whether or not anybody calls for progress there ever again. Where
+ * two INITs cross, each end uses the one key that it may use first, that of an INIT_ACK or the offered one, and the other key is forgotten.
+ *
  * A flow ends as a whole, both streams, and has a new epoch afterwards: a peer that sees another epoch than it knew ends its flow, too, so that
  * both ends always speak of the same incarnations. It keeps its own epoch then (and wherever the peer has already announced itself anew), for
  * that is what the peer has just been told.
@@ -38,13 +42,14 @@
  *
  * Timers run in opx_rel_progress() only, that is, when somebody calls for progress, as in the real provider. Flows end there too (and when the
  * first packet of a new stream replaces an old one), never inside a call that posts. A flow between the cause of its end and its dead()
- * refuses posts with an error.
+ * refuses posts with an error. While nobody calls, UD packets are taken all the same (is_service): they are answered, what an ACK makes room for or a
+ * NACK asks for is sent, and who only asks for life, because he waits for something, is asked what he lacks.
  */
 
 enum opx_ud { OPX_UD_PING = 1, OPX_UD_ACK, OPX_UD_NACK, OPX_UD_INIT, OPX_UD_INIT_ACK, OPX_UD_RESYNCH, OPX_UD_BYE = 9, OPX_UD_NUM };
 /*
  *  UD       key          w[0]                     w[1]             tag             imm
- *  INIT     0            epoch                    cookie           own address     0
+ *  INIT     key offered  epoch                    cookie           own address     0        key 0: none offered
  *  INIT_ACK cookie       epoch of the answerer    key issued       own address     0
  *  PING     tx key       first PSN | count << 32  0                0               number   count 0: only asks for life
  *  ACK      rx key       first PSN | count << 32  0                0               of PING  count 0: "I am here"
@@ -149,6 +154,8 @@ struct opx_flow {
 	/* rx */
 	uint64_t rx_cookie;
 	uint64_t rx_key_next, rx_cookie_next, epoch_next, addr_next; /* of the stream that is announced, and not begun yet; key 0: none */
+	uint64_t tx_key_next;        /* that its sender offers for ours; 0: none */
+	uint64_t rx_key_offer;       /* that our INIT offers for the stream in; 0: none, or not to be used any more */
 	bool owes_ack;
 	bool rx_wrapped;             /* more than 2^24 packets have come */
 	/* lossy; a local flow has only packets in its queue that found no room */

@@ -115,8 +115,16 @@ void opx_flow_end(struct opx_flow *f, enum opx_status why);
 uint64_t opx_flow_epoch(struct opx_flow *f);
 /** opx_flow_opened() - INIT_ACK has come with the key, from a peer of @epoch. */
 void opx_flow_opened(struct opx_flow *f, uint64_t key, uint64_t epoch);
-/** opx_flow_begin_rx() - The first packet with the announced key has come: the old stream is history. Return: false: not yet, drop it. */
-bool opx_flow_begin_rx(struct opx_flow *f);
+/** opx_flow_knows() - Is @key that of the stream in, or may that stream begin with it? */
+static inline bool opx_flow_knows(const struct opx_flow *f, uint64_t key)
+{
+	if (!key)
+		return false;
+	/* who may use what we offered has answered us */
+	return key == f->rx_key || key == f->rx_key_next || (key == f->rx_key_offer && f->state == OPX_FLOW_OPEN);
+}
+/** opx_flow_begin_rx() - The first packet with @key has come, known and not rx_key: the old stream is history. Return: false: not yet, drop it. */
+bool opx_flow_begin_rx(struct opx_flow *f, uint64_t key);
 
 /* --- opx_flow_tx.c --- */
 

@@ -133,13 +133,13 @@ static __attribute__((noinline)) void rx_slow(struct opx_rel *rel, struct opx_fl
 	uint32_t psn = hfi_hdr_psn(h);
 	int32_t off;
 
-	if (!key || !f || (key != f->rx_key && key != f->rx_key_next)) {
+	if (!f || !opx_flow_knows(f, key)) {
 		rel->st.bad_key++;
 		if (key)
 			opx_ud_resynch(rel, pkt->src, key);
 		return;
 	}
-	if (key != f->rx_key && !opx_flow_begin_rx(f))
+	if (key != f->rx_key && !opx_flow_begin_rx(f, key))
 		return;
 	f->heard = true;
 	off = psn_diff(psn, f->rx_psn);

@@ -36,7 +36,8 @@ static uint64_t range_put(uint32_t first, uint32_t cnt)
 int opx_ud_init(struct opx_flow *f)
 {
 	int rc = ud_send(f->rel, f->dst,
-			 &(struct opx_ud_pkt){.ud = OPX_UD_INIT, .w0 = opx_flow_epoch(f), .w1 = f->cookie, .tag = f->rel->a.own_addr});
+			 &(struct opx_ud_pkt){.ud = OPX_UD_INIT, .key = f->rx_key_offer, .w0 = opx_flow_epoch(f), .w1 = f->cookie,
+					      .tag = f->rel->a.own_addr});
 
 	f->rel->st.inits_tx += !rc;
 	return rc;
@@ -135,8 +136,10 @@ static void rx_init(struct opx_rel *rel, struct opx_flow *f, const struct hfi_pk
 	if (f->rx_key && epoch == f->peer_epoch && cookie == f->rx_cookie) {
 		u.w1 = f->rx_key;
 	} else {
-		if (!f->rx_key_next || epoch != f->epoch_next || cookie != f->rx_cookie_next)
+		if (!f->rx_key_next || epoch != f->epoch_next || cookie != f->rx_cookie_next) {
 			f->rx_key_next = hfi_random(rel->a.hfi) | 1;
+			f->tx_key_next = le64_get(pkt->hdr->key);
+		}
 		f->epoch_next = epoch;
 		f->rx_cookie_next = cookie;
 		f->addr_next = le64_get(pkt->hdr->tag);
@@ -190,6 +193,18 @@ static bool range_get(uint64_t w, uint32_t *first, uint32_t *cnt)
 	return *first <= HFI_PSN_MASK && *cnt <= HFI_PSN_MASK / 2;
 }
 
+/* Its owner computes: what lies in the header queue has not been seen. Say what is certain, and that there is somebody. */
+static void service_ping(struct opx_flow *f, uint64_t key, uint32_t cnt, uint32_t serial)
+{
+	if (key == f->rx_key)
+		opx_ud_ack(f, serial);
+	else
+		ack_send(f, key, 0, serial);
+	/* Who only asks for life waits for something of ours, which may have been lost. Who asks for more gets no question back: two might go on for ever. */
+	if (!cnt && f->state == OPX_FLOW_OPEN && !f->doom && !f->is_local && f->tx_una != flow_sent_psn(f))
+		opx_flow_refused(f, opx_ud_ping(f));
+}
+
 static void rx_ping(struct opx_rel *rel, struct opx_flow *f, const struct hfi_pkt *pkt)
 {
 	uint64_t key = le64_get(pkt->hdr->key);
@@ -200,7 +215,7 @@ static void rx_ping(struct opx_rel *rel, struct opx_flow *f, const struct hfi_pk
 		rel->st.malformed++;
 		return;
 	}
-	if (!key || !f || (key != f->rx_key && key != f->rx_key_next)) {
+	if (!f || !opx_flow_knows(f, key)) {
 		rel->st.bad_key++;
 		if (key)
 			opx_ud_resynch(rel, pkt->src, key);
@@ -208,14 +223,10 @@ static void rx_ping(struct opx_rel *rel, struct opx_flow *f, const struct hfi_pk
 	}
 	f->heard = true;
 	if (pkt->is_service) {
-		/* what lies in the header queue has not been seen: say what is certain, and that there is somebody */
-		if (key == f->rx_key)
-			opx_ud_ack(f, serial);
-		else
-			ack_send(f, key, 0, serial);
+		service_ping(f, key, cnt, serial);
 		return;
 	}
-	if (key != f->rx_key && !opx_flow_begin_rx(f))
+	if (key != f->rx_key && !opx_flow_begin_rx(f, key))
 		return;
 	opx_ud_ack(f, serial);
 	answer_ranges(f, first, cnt, serial);
@@ -261,19 +272,30 @@ static bool rx_bye(struct opx_rel *rel, struct opx_flow *f, const struct hfi_pkt
 {
 	uint64_t key = le64_get(pkt->hdr->key);
 
-	if (!key || !f || (key != f->rx_key && key != f->rx_key_next && (f->state != OPX_FLOW_OPEN || key != f->tx_key))) {
+	if (!key || !f || (!opx_flow_knows(f, key) && (f->state != OPX_FLOW_OPEN || key != f->tx_key))) {
 		rel->st.bad_key++;
 		return true;
 	}
 	if (pkt->is_service)
 		return false;
 	if (key == f->rx_key_next) {
-		f->rx_key_next = 0;
+		f->rx_key_next = f->tx_key_next = 0;
 		if (!f->rx_key && f->state == OPX_FLOW_NEW && !f->waits)
 			return true;
 	}
 	opx_flow_doom(f, OPX_ST_PEER_GONE);
 	return true;
+}
+
+/* Nobody else will: send what found no room while its owner made progress, and ring. */
+static void service_end(struct opx_rel *rel, struct opx_flow *f)
+{
+	if (f && f->state == OPX_FLOW_OPEN && !f->doom)
+		opx_flow_push(f);
+	if (!rel->is_dirty)
+		return;
+	rel->is_dirty = false;
+	hfi_doorbell(rel->a.hw);
 }
 
 bool opx_ud_rx(struct opx_rel *rel, struct opx_flow *f, const struct hfi_pkt *pkt)
@@ -304,9 +326,7 @@ bool opx_ud_rx(struct opx_rel *rel, struct opx_flow *f, const struct hfi_pkt *pk
 	case OPX_UD_NUM:
 		break;
 	}
-	if (pkt->is_service && rel->is_dirty) { /* nobody else will ring */
-		rel->is_dirty = false;
-		hfi_doorbell(rel->a.hw);
-	}
+	if (pkt->is_service)
+		service_end(rel, hfi_dst_user(pkt->src));
 	return is_taken;
 }

@@ -50,7 +50,7 @@ static inline __attribute__((always_inline)) bool send_quick(struct opx_ep *ep, 
 {
 	struct opx_peer *peer = likely(to < ep->by_addr_cap) ? ep->by_addr[to] : NULL;
 
-	if (s->len > OPX_INJECT_MAX || (s->flags & (OPX_DONE_FLAGS | FI_MORE)) || unlikely(!peer || !peer->flow.is_fast))
+	if (s->len > OPX_INJECT_MAX || (s->flags & (OPX_DONE_FLAGS | FI_MORE | FI_FENCE)) || unlikely(!peer || !peer->flow.is_fast))
 		return false;
 	if (unlikely(opx_inject(peer, s, buf)))
 		return false;

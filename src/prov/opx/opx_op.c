@@ -25,6 +25,23 @@ struct opx_op *opx_op_get(struct opx_peer *peer, enum opx_op_kind kind)
 	return op;
 }
 
+/*
+ * What has ended for its caller and is still on its way comes before it anyhow: the stream is in order. So only operations that wait for something
+ * count, and of those not our answers to the peer.
+ */
+int opx_fence(const struct opx_peer *peer, uint64_t flags)
+{
+	const struct opx_op *op;
+
+	if (likely(!(flags & FI_FENCE)))
+		return 0;
+	LIST_FOREACH(op, &peer->ops, link) {
+		if (op->kind != OPX_OP_SERVE && !op->is_over)
+			return -FI_EAGAIN;
+	}
+	return 0;
+}
+
 struct opx_op *opx_op_find(struct opx_peer *peer, uint32_t id)
 {
 	struct opx_op *op = id == OPX_NO_HANDLE ? NULL : slab_find(&peer->ep->op_slab, id);
@@ -290,13 +307,14 @@ void opx_op_choose_path(struct opx_op *op)
 static int pump_one(struct opx_op *op)
 {
 	bool is_data = op->kind == OPX_OP_SEND || op->kind == OPX_OP_SERVE;
-	int rc = is_data ? opx_data_send(op) : opx_rma_pump(op);
+	int rc = op->peer->flow.doom ? -FI_EAGAIN : is_data ? opx_data_send(op) : opx_rma_pump(op);
 
-	if (rc == -FI_EAGAIN)
-		return rc;
+	/* the flow is about to end: on_dead() knows why */
+	if (rc == -FI_EAGAIN || op->peer->flow.doom)
+		return -FI_EAGAIN;
 	pump_leave(op);
 	if (rc)
-		opx_op_fail(op, -rc, OPX_ST_UNREACH);
+		opx_op_fail(op, opx_err_of(opx_status_of(rc, OPX_ST_UNREACH)), opx_status_of(rc, OPX_ST_UNREACH));
 	else
 		opx_op_check(op);
 	return rc;

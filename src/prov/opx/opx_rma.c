@@ -167,6 +167,8 @@ static int rma_once(struct opx_ep *ep, enum opx_op_kind kind, const struct rma *
 
 	if (!peer)
 		return -FI_EINVAL;
+	if (opx_fence(peer, r->flags))
+		return -FI_EAGAIN;
 	op = rma_op(peer, kind, r, len);
 	return op ? rma_start(op) : -FI_EAGAIN;
 }

@@ -31,7 +31,7 @@ static void on_copied(struct opx_copy *c, int status)
 		opx_in_put(in);
 	} else if (status) {
 		tell_sender(in, OPX_ST_COPY);
-		opx_in_fail(in, status == -ECONNREFUSED ? OPX_ST_PEER_GONE : OPX_ST_COPY);
+		opx_in_fail(in, opx_status_of(status, OPX_ST_COPY));
 	} else {
 		finish(in);
 	}
@@ -174,8 +174,6 @@ void opx_rzv_on_rts(struct opx_peer *peer, const struct hfi_hdr *h, const struct
 		return;
 	}
 	opx_flow_wait(&peer->flow, 1);
-	if (peer->flow.state != OPX_FLOW_OPEN)
-		opx_flow_open(&peer->flow); /* the answer must not wait for a handshake that nobody polls for */
 	peer->ep->stats.rx_rzv++;
 	in->send_handle = (uint32_t)w1;
 	in->rts_flags = (uint8_t)(w1 >> 32);

@@ -39,6 +39,7 @@ static int hw_open(struct opx_sep *sep)
 	}
 	if (sep->kit.enabled)
 		return 0;
+	/* now the numbers are the endpoint's, whatever becomes of its contexts */
 	for (int i = 0; i < sep->cnt; i++)
 		sep->ep[i]->av = container_of(sep->kit.av, struct opx_av, kit);
 	int ret = opx_ctxt_open(sep->ep, sep->cnt);
@@ -59,12 +60,12 @@ static int ctx_enable(struct opx_ep *ep, uint64_t dir)
 		return 0;
 	ret = opx_ep_cq_check(ep, dir);
 	ret = ret ? ret : hw_open(ep->sep);
+	if (!ret && !ep->hw) /* both contexts of this number had been closed */
+		ret = opx_ctxt_reopen(ep);
 	if (ret)
 		return ret;
 	lock_acquire(&ep->domain->kit.lock);
-	if (!ep->hw) {
-		ret = -FI_EOPBADSTATE; /* the other context of this number was the last to close */
-	} else if (!ep->kit.enabled) {
+	if (!ep->kit.enabled) {
 		ep->kit.enabled = true;
 		ret = kit_ep_watch(&ep->kit, true);
 		ep->kit.enabled = !ret;
@@ -166,17 +167,18 @@ static ssize_t ctx_cancel(fid_t fid, void *context)
 
 /* --- close ------------------------------------------------------------------------------------------------------------------------------ */
 
-/* One direction ends; with the second the context has nobody left. It stays the endpoint's until that is closed, as its number is. */
+/* One direction ends; with the second the HFI context has nobody left. Either may be opened again. */
 static void ctx_end(struct opx_ep *ep, uint64_t dir)
 {
-	ep->kit.closing = !(ep->opened & ~dir);
+	bool is_last = !(ep->opened & ~dir);
+
 	if (!ep->kit.enabled)
 		return;
 	opx_ep_drain(ep);
-	if (dir == FI_RECV)
+	if (dir == FI_RECV || is_last) /* what came unexpected since the receive context was closed goes with the HFI context */
 		kit_srx_clear(&ep->srx);
 	ep->on &= ~dir;
-	if (!ep->on && ep->kit.closing)
+	if (!ep->on && is_last)
 		opx_ctxt_stop(ep);
 }
 
@@ -243,8 +245,8 @@ static struct opx_ep *ctx_take(struct opx_sep *sep, int index, uint64_t dir, siz
 		LOG_WARN("%s context %d refused: the scalable endpoint has %zu", what, index, cnt);
 		return NULL;
 	}
-	if ((ep->opened & dir) || ep->kit.closing) {
-		LOG_WARN("%s context %d of a scalable endpoint is open already, or was closed", what, index);
+	if (ep->opened & dir) {
+		LOG_WARN("%s context %d of a scalable endpoint is open already", what, index);
 		return NULL;
 	}
 	return ep;
@@ -271,8 +273,7 @@ static int sep_tx_ctx(struct fid_ep *fid, int index, struct fi_tx_attr *attr, st
 		.atomic = caps & FI_ATOMIC ? (struct fi_ops_atomic *)&opx_atomic_ops : (struct fi_ops_atomic *)(uintptr_t)&kit_no_atomic_ops,
 		.collective = (struct fi_ops_collective *)(uintptr_t)&kit_no_collective_ops,
 	};
-	if (attr && attr->op_flags)
-		ep->kit.tx_op_flags = attr->op_flags;
+	ep->kit.tx_op_flags = attr && attr->op_flags ? attr->op_flags : sep->kit.info->tx_attr->op_flags;
 	ep->opened |= FI_TRANSMIT;
 	*out = &ep->tx_fid;
 	return 0;
@@ -294,8 +295,8 @@ static int sep_rx_ctx(struct fid_ep *fid, int index, struct fi_rx_attr *attr, st
 	ep->kit.fid.tagged = caps & FI_TAGGED ? &rx_tagged_ops : (struct fi_ops_tagged *)(uintptr_t)&kit_no_tagged_ops;
 	ep->kit.fid.rma = (struct fi_ops_rma *)(uintptr_t)&kit_no_rma_ops;
 	ep->kit.fid.atomic = (struct fi_ops_atomic *)(uintptr_t)&kit_no_atomic_ops;
-	if (attr && attr->op_flags)
-		ep->kit.rx_op_flags = attr->op_flags;
+	ep->kit.rx_op_flags = attr && attr->op_flags ? attr->op_flags : sep->kit.info->rx_attr->op_flags;
+	ep->min_multi_recv = ep->srx.min_multi_recv = OPX_MIN_MULTI_RECV;
 	ep->opened |= FI_RECV;
 	*out = &ep->kit.fid;
 	return 0;

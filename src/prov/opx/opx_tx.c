@@ -225,6 +225,8 @@ int opx_send(struct opx_peer *peer, const struct opx_send *s)
 		if (rc)
 			return rc;
 	}
+	if (opx_fence(peer, s->flags))
+		return -FI_EAGAIN;
 	ep->need_doorbell = true;
 	if (unlikely(s->flags & OPX_DONE_FLAGS) || (s->len >= ep->rzv_min && s->len > OPX_INJECT_MAX))
 		return send_rts(peer, s);
