@@ -184,6 +184,8 @@ struct opx_op {
 	bool is_ref;                   /* packets refer to the user's memory: complete only when refs is 0 */
 	bool is_mp;                    /* SEND: multi-packet eager, its first packet has PSN mp_psn */
 	bool is_sdma;
+	uint8_t why;                   /* enum opx_status: it has failed, which is told when nothing refers to the user's memory any more */
+	int err;                       /* fi_errno of @why; 0: it has not */
 	bool has_data, was_empty;      /* WRITE: CQ data follow; nothing to write, which was posted */
 	uint32_t mp_psn;
 	uint32_t refs;                 /* replays that refer to its memory */
@@ -405,7 +407,7 @@ void opx_op_wait(struct opx_op *op);
 void opx_op_pump(struct opx_op *op);
 /** opx_op_check() - Complete it if nothing is missing; may free it. */
 void opx_op_check(struct opx_op *op);
-/** opx_op_fail() - End it for the user with an error entry, once; may free it. */
+/** opx_op_fail() - End it for the user with an error entry, once, when no packet refers to his memory; may free it. */
 void opx_op_fail(struct opx_op *op, int err, enum opx_status why);
 /** opx_op_abandon() - It failed to start: gone without a completion. */
 void opx_op_abandon(struct opx_op *op);

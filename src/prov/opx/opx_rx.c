@@ -188,7 +188,7 @@ static void on_inject(struct opx_peer *peer, const struct hfi_hdr *h)
 
 static void mp_bytes(struct opx_in *in, uint64_t off, const struct view *data)
 {
-	if (off > in->len || data->len > in->len - off) {
+	if (off != in->got || data->len > in->len - off) { /* they are sent, and delivered, in order */
 		in->ep->stats.rx_malformed++;
 		return;
 	}

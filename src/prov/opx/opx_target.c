@@ -226,7 +226,7 @@ void opx_on_get_data(struct opx_peer *peer, const struct hfi_hdr *h, const struc
 
 	if (!op)
 		return;
-	if (op->kind != OPX_OP_READ || off > op->len || data->len > op->len - off) {
+	if (op->kind != OPX_OP_READ || off != op->got || data->len > op->len - off) { /* they are sent, and delivered, in order */
 		peer->ep->stats.rx_malformed++;
 		return;
 	}
