@@ -4,15 +4,17 @@
 
 bool opx_pieces_take(struct opx_copy *c, const struct view *data, uint64_t len)
 {
+	size_t cnt = data->len / sizeof(struct opx_piece);
 	uint64_t sum = 0;
 
-	c->piece_cnt = (uint8_t)(data->len / sizeof(struct opx_piece));
-	if (!c->piece_cnt || c->piece_cnt > OPX_PIECES || data->len % sizeof(struct opx_piece))
+	if (!cnt || cnt > OPX_PIECES || data->len % sizeof(struct opx_piece))
 		return false;
-	view_copy(data, 0, c->pieces, data->len);
-	for (int i = 0; i < c->piece_cnt; i++)
+	c->piece_cnt = (uint8_t)cnt;
+	for (size_t i = 0; i < cnt; i++) {
+		view_copy(data, i * sizeof(c->pieces[i]), &c->pieces[i], sizeof(c->pieces[i]));
 		if (__builtin_add_overflow(sum, le64_get(c->pieces[i].len), &sum))
 			return false;
+	}
 	return sum == len;
 }
 
