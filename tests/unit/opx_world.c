@@ -73,7 +73,8 @@ static struct fi_info *world_info(unsigned how)
 	static struct fi_provider *prov;
 	struct fi_info *h = fi_allocinfo(), *info;
 
-	setenv("SOFTFABRIC_NET", how & WORLD_UDP ? "paths=udp;linger=1ms" : "linger=1ms", 1);
+	setenv("SOFTFABRIC_NET", "linger=1ms", 1); /* read once */
+	setenv("FI_OPX_SHM_ENABLE", how & WORLD_UDP ? "0" : "1", 1);
 	setenv("FI_OPX_EXPECTED_RECEIVE_ENABLE", how & WORLD_TID ? "1" : "0", 1);
 	setenv("FI_OPX_RZV_MIN_PAYLOAD_BYTES", how & WORLD_SMALL_RZV ? "64" : "16385", 1);
 	setenv("FI_OPX_SDMA_MIN_PAYLOAD_BYTES", how & WORLD_SMALL_SDMA ? "64" : "16385", 1);

@@ -489,6 +489,97 @@ static void refused__while_packets_refer(void **state)
 	world_close(&w);
 }
 
+/* --- copies within the host, and ends --------------------------------------------------------------------------------------------- */
+
+/* A piece of endpoint 1's memory that the victim may read: of a message that is on its way. */
+static struct opx_piece exposed(const uint8_t *mem)
+{
+	struct find f = {.context = mem};
+
+	assert_int_equal(fi_tsend(w.ep[1], mem, LEN, NULL, w.to[0], 9, (void *)(uintptr_t)mem), 0);
+	slab_foreach(&world_ep(&w, 1)->op_slab, look_op, &f);
+	assert_true(f.op && f.op->key_cnt == 1);
+	return (struct opx_piece){.addr = le64_put((uintptr_t)mem), .len = le64_put(LEN), .key = le32_put(f.op->keys[0])};
+}
+
+/* The reliability says that endpoint 1 is gone. */
+static void end_of_peer(void)
+{
+	struct opx_ep *ep = world_ep(&w, 0);
+
+	lock_acquire(&ep->domain->kit.lock);
+	opx_peer_rel_ops.dead(ep, &world_peer(&w, 1)->flow, OPX_ST_PEER_SILENT);
+	lock_release(&ep->domain->kit.lock);
+}
+
+/* The receive buffer is its owner's again when nobody writes to it any more. */
+static void dead__while_copy_writes(void **state)
+{
+	static uint8_t buf[LEN], src[LEN];
+	struct fi_cq_err_entry err;
+	struct opx_piece piece;
+	struct opx_in *in;
+	struct hfi_hdr h;
+	uint32_t id;
+
+	(void)state;
+	world_open(&w, 0);
+	piece = exposed(src);
+	assert_int_equal(fi_recv(w.ep[0], buf, LEN, NULL, FI_ADDR_UNSPEC, buf), 0);
+	h = world_hdr(&w, OPX_MSG_RZV_RTS, 0, 0);
+	h.w[0] = le64_put(LEN);
+	h.w[1] = le64_put((uint64_t)OPX_RTS_LOCAL << 32);
+	assert_true(take(&h, &piece, sizeof(piece)));
+	in = in_of(1);
+	assert_true(in && in->is_copying && in->cp.inflight);
+	id = slab_id(&in->ep->in_slab, in);
+	end_of_peer();
+	end_of_peer();
+	assert_null(world_ep(&w, 0)->kit.rx_cq->err_head);
+	assert_ptr_equal(slab_find(&world_ep(&w, 0)->in_slab, id), in);
+	assert_int_equal(finish(buf, &err), -1);
+	assert_int_equal(err.prov_errno, OPX_ST_PEER_SILENT);
+	assert_null(slab_find(&world_ep(&w, 0)->in_slab, id));
+	world_close(&w);
+}
+
+static void look_serve(void *obj, void *arg)
+{
+	*(bool *)arg |= ((struct opx_op *)obj)->kind == OPX_OP_SERVE;
+}
+
+static bool serves(void)
+{
+	bool is_there = false;
+
+	slab_foreach(&world_ep(&w, 0)->op_slab, look_serve, &is_there);
+	return is_there;
+}
+
+/* A region is its owner's again when it is closed, whoever still wrote to it. */
+static void region__closed_while_copy_writes(void **state)
+{
+	static uint8_t src[LEN], mem[LEN];
+	struct opx_piece piece;
+	struct fid_mr *mr;
+	struct hfi_hdr h;
+
+	(void)state;
+	world_open(&w, 0);
+	assert_int_equal(fi_mr_reg(w.domain, mem, LEN, FI_REMOTE_WRITE, 0, WORLD_KEY + 9, 0, &mr, NULL), 0);
+	piece = exposed(src);
+	h = world_hdr(&w, OPX_RMA, OPX_SUB_PUT_LOCAL, OPX_NO_HANDLE);
+	h.w[1] = le64_put(WORLD_KEY + 9);
+	h.tag = le64_put(LEN);
+	assert_true(take(&h, &piece, sizeof(piece)));
+	assert_true(serves());
+	end_of_peer();
+	assert_true(serves()); /* the copy is not over because its initiator is */
+	assert_int_equal(fi_close(&mr->fid), 0);
+	assert_false(serves());
+	world_close(&w);
+}
+
 /* --- the door itself ------------------------------------------------------------------------------------------------------------------- */
 
 static void expected__of_another_kind(void **state)
@@ -533,6 +624,8 @@ int main(void)
 		cmocka_unit_test(atomic__nonsense),
 		cmocka_unit_test(answer__not_asked_for),
 		cmocka_unit_test(refused__while_packets_refer),
+		cmocka_unit_test(dead__while_copy_writes),
+		cmocka_unit_test(region__closed_while_copy_writes),
 		cmocka_unit_test(expected__of_another_kind),
 	};
 

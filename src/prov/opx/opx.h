@@ -225,6 +225,7 @@ struct opx_in {
 	uint64_t want;                 /* RZV: bytes asked for */
 	struct kit_rx *krx;            /* the matched receive */
 	bool is_copying;               /* cp runs */
+	uint8_t why;                   /* enum opx_status: it has failed, which is told when the copy into the receive has ended */
 	bool is_misplaced;             /* an expected packet named no entry of ours */
 	struct opx_copy cp;            /* RTS_LOCAL */
 	struct hfi_tid *tids;          /* expected receive; mem_free */
@@ -493,7 +494,7 @@ struct opx_in *opx_in_get(struct opx_peer *peer, enum opx_in_kind kind, const st
 void opx_in_put(struct opx_in *in);
 /** opx_in_done() - All that was wanted is in the receive buffer: completion (FI_ETRUNC if there was more), and it is freed. */
 void opx_in_done(struct opx_in *in);
-/** opx_in_fail() - Its peer is gone: error entry if it was matched, else nobody hears of it. Freed, if need be when its copies have ended. */
+/** opx_in_fail() - Error entry if it was matched, else nobody hears of it; and it is freed. Both when its copies have ended. */
 void opx_in_fail(struct opx_in *in, enum opx_status why);
 
 /* opx_rma.c, opx_atomic.c, opx_target.c */

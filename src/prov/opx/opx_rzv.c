@@ -27,8 +27,8 @@ static void on_copied(struct opx_copy *c, int status)
 	struct opx_in *in = container_of(c, struct opx_in, cp);
 
 	in->is_copying = false;
-	if (in->discarded) { /* its peer is gone */
-		opx_in_put(in);
+	if (in->why) {
+		opx_in_fail(in, (enum opx_status)in->why);
 	} else if (status) {
 		tell_sender(in, OPX_ST_COPY);
 		opx_in_fail(in, status == -ECONNREFUSED ? OPX_ST_PEER_GONE : OPX_ST_COPY);

@@ -190,8 +190,26 @@ static void gone_look(void *obj, void *arg)
 	struct gone *g = arg;
 	uintptr_t at = (uintptr_t)op->iov[0].iov_base, lo = (uintptr_t)g->mr->addr;
 
-	if (op->kind == OPX_OP_SERVE && !op->is_over && at >= lo && at - lo <= g->mr->len && op->mr_key == g->mr->key)
+	if (op->kind == OPX_OP_SERVE && (!op->is_over || op->is_copying) && at >= lo && at - lo <= g->mr->len && op->mr_key == g->mr->key)
 		g->op = op;
+}
+
+/* End @op, for its initiator and as a user of the region. */
+static void gone_end(struct opx_ep *ep, struct opx_op *op)
+{
+	uint32_t id = opx_op_handle(op);
+
+	if (!op->is_over) {
+		opx_done_send(op->peer, op->peer_handle, OPX_ST_KEY);
+		opx_op_fail(op, FI_EKEYREJECTED, OPX_ST_KEY);
+	}
+	/* a copy in flight is short: the copy service cuts long ones */
+	for (int i = 0; i < GONE_POLLS && slab_find(&ep->op_slab, id); i++)
+		hfi_ctxt_poll(ep->hw);
+	if (!slab_find(&ep->op_slab, id))
+		return;
+	LOG_WARN("region 0x%llx closed while a process that does not answer copies to or from it", (unsigned long long)op->mr_key);
+	op->mr_key = UINT64_MAX; /* no region has it */
 }
 
 void opx_mr_gone(struct opx_mr *mr)
@@ -200,19 +218,10 @@ void opx_mr_gone(struct opx_mr *mr)
 
 	LIST_FOREACH(ep, &mr->domain->eps, domain_link) {
 		struct gone g = {.mr = mr};
-		uint32_t id;
 
-		for (;;) {
+		while (slab_foreach(&ep->op_slab, gone_look, &g), g.op) {
+			gone_end(ep, g.op);
 			g.op = NULL;
-			slab_foreach(&ep->op_slab, gone_look, &g);
-			if (!g.op)
-				break;
-			id = opx_op_handle(g.op);
-			opx_done_send(g.op->peer, g.op->peer_handle, OPX_ST_KEY);
-			opx_op_fail(g.op, FI_EKEYREJECTED, OPX_ST_KEY);
-			/* a copy in flight is short: the copy service cuts long ones */
-			for (int i = 0; i < GONE_POLLS && slab_find(&ep->op_slab, id); i++)
-				hfi_ctxt_poll(ep->hw);
 		}
 	}
 }
