@@ -6,6 +6,8 @@
 
 #include <rdma/fi_atomic.h>
 
+#include "base/mem.h"
+
 #define STEPS   64
 #define BUF_MAX 70000u
 
@@ -295,8 +297,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	world_open(&p->w, fuzz_u8(&f));
 	for (int i = 0; i < STEPS && f.left; i++) {
-		uint8_t what = fuzz_u8(&f) % 16;
+		uint8_t byte = fuzz_u8(&f), what = byte % 16;
 
+		mem_fail_nth(byte >> 4 == 15 ? 1 + i % 3 : 0); /* now and then memory is short */
 		if (what < 4)
 			call(&f, p);
 		else if (what < 6)
@@ -306,6 +309,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		else
 			forge(&f, p);
 	}
+	mem_fail_nth(0);
 	poll_all(p, 50);
 	world_close(&p->w);
 	for (unsigned i = 0; i < p->buf_cnt; i++)
