@@ -543,6 +543,32 @@ static void dead__while_copy_writes(void **state)
 	world_close(&w);
 }
 
+/* The announcement of CQ data does not make a write of one whose bytes could not be fetched. */
+static void put_data__of_failed_copy(void **state)
+{
+	struct opx_piece piece = {.len = le64_put(LEN / 10), .key = le32_put(12345)};
+	uint64_t end = end_ns();
+	uint8_t handle[4];
+	struct hfi_hdr h;
+	struct opx_op *op;
+
+	(void)state;
+	world_open(&w, 0);
+	memset(handle, 0xff, sizeof(handle));
+	h = world_hdr(&w, OPX_RMA, OPX_SUB_PUT_LOCAL, OPX_DATA_HANDLE);
+	h.w[1] = le64_put(WORLD_KEY);
+	h.tag = le64_put(LEN / 10);
+	assert_true(take(&h, &piece, sizeof(piece)));
+	op = op_of(NULL);
+	while (op->is_copying && clk_now_ns(NULL) < end)
+		fi_cq_read(w.cq[0], NULL, 0);
+	assert_false(op->is_copying);
+	h.aux = OPX_SUB_PUT_DATA;
+	must_refuse(&h, handle, sizeof(handle), OPX_ST_COPY);
+	assert_int_equal(fi_cq_read(w.cq[0], &(struct fi_cq_tagged_entry){0}, 1), -FI_EAGAIN);
+	world_close(&w);
+}
+
 static void look_serve(void *obj, void *arg)
 {
 	*(bool *)arg |= ((struct opx_op *)obj)->kind == OPX_OP_SERVE;
@@ -625,6 +651,7 @@ int main(void)
 		cmocka_unit_test(answer__not_asked_for),
 		cmocka_unit_test(refused__while_packets_refer),
 		cmocka_unit_test(dead__while_copy_writes),
+		cmocka_unit_test(put_data__of_failed_copy),
 		cmocka_unit_test(region__closed_while_copy_writes),
 		cmocka_unit_test(expected__of_another_kind),
 	};
