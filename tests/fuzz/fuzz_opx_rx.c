@@ -7,6 +7,7 @@
 #include <rdma/fi_atomic.h>
 
 #include "base/mem.h"
+#include "prov/opx/opx_flow_int.h"
 
 #define STEPS   64
 #define BUF_MAX 70000u
@@ -150,11 +151,11 @@ static uint32_t pieces(struct fuzz *f, struct play *p, uint8_t *out, uint64_t le
 static uint32_t tids(struct fuzz *f, uint8_t *out, uint64_t len)
 {
 	struct opx_wire_tid t[4];
-	uint32_t cnt = 1 + fuzz_u8(f) % 4;
+	uint32_t cnt = fuzz_u8(f) % 4 ? 1 : 1 + fuzz_u8(f) % 4;
 
 	for (uint32_t i = 0; i < cnt; i++)
 		t[i] = (struct opx_wire_tid){.idx = le16_put(fuzz_u16(f) % 1100), .len = le32_put((uint32_t)len)};
-	if (fuzz_u8(f) % 2)
+	if (cnt > 1 && fuzz_u8(f) % 2)
 		t[0].len = le32_put(HFI_TID_BYTES);
 	memcpy(out, t, cnt * sizeof(t[0]));
 	return cnt * (uint32_t)sizeof(t[0]);
@@ -290,6 +291,18 @@ static void mr_close(struct fuzz *f, struct play *p)
 	p->w.mem = NULL;
 }
 
+/* The reliability says that the flow of the one with the bad packets has ended; its packets may go on with another one. */
+static void peer_end(struct fuzz *f, struct play *p)
+{
+	struct opx_ep *ep = world_ep(&p->w, 0);
+
+	if (fuzz_u8(f) % 4)
+		return;
+	lock_acquire(&ep->domain->kit.lock);
+	opx_flow_doom(&world_peer(&p->w, 1)->flow, OPX_ST_PEER_SILENT);
+	lock_release(&ep->domain->kit.lock);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct play *p = calloc(1, sizeof(*p));
@@ -306,6 +319,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			poll_all(p, 1 + fuzz_u8(&f) % 4);
 		else if (what == 6)
 			mr_close(&f, p);
+		else if (what == 7)
+			peer_end(&f, p);
 		else
 			forge(&f, p);
 	}
