@@ -124,8 +124,8 @@ void opx_on_copy(void *ctx, void *cookie, int status)
 	struct opx_ep *ep = ctx;
 	struct opx_copy *c = cookie;
 
-	if (!ep->peer_tab)
-		return; /* the endpoint is closing: nobody is left to be told */
+	if (!ep->kit.enabled)
+		return; /* the endpoint is closing, which may drop the lock: nobody is left to be told, the receives are gone */
 	if (status && !c->status)
 		c->status = status;
 	unpin(c);
