@@ -56,7 +56,7 @@ if [ -z "$quick" ]; then
 	if probe thread; then
 		if build tsan thread; then
 			run tsan unit conform
-			tests tsan fault_matrix fault_matrix_cxi fault_leave fault_leave_cxi
+			tests tsan fault_matrix fault_matrix_cxi fault_leave fault_leave_cxi fault_matrix_opx fault_leave_opx
 		else
 			rc=1
 		fi

@@ -73,11 +73,10 @@ static void world_open(struct world *w)
 		len = sizeof(addr[i]);
 		FUZZ_CHECK(!fi_getname(&w->side[i].ep->fid, addr[i], &len));
 	}
-	w->base = (uintptr_t)w->mem;
+	w->base = FUZZ_MR_MODE & FI_MR_VIRT_ADDR ? (uintptr_t)w->mem : 0;
 	if (FUZZ_MR_MODE & FI_MR_ENDPOINT) { /* reached at one of the two, by offsets */
 		FUZZ_CHECK(!fi_mr_bind(w->mr, &w->side[0].ep->fid, 0));
 		FUZZ_CHECK(!fi_mr_enable(w->mr));
-		w->base = 0;
 	}
 	for (int i = 0; i < 4; i++)
 		FUZZ_CHECK(fi_av_insert(w->side[i / 2].av, addr[i % 2], 1, &w->side[i / 2].to[i % 2], 0, NULL) == 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What the targets that go through a provider must know of it: efa, or cxi with FUZZ_CXI.
+// What the targets that go through a provider must know of it: efa, or cxi with FUZZ_CXI, or opx with FUZZ_OPX.
 #ifndef SF_TESTS_FUZZ_PROV_H
 #define SF_TESTS_FUZZ_PROV_H
 
@@ -14,6 +14,12 @@ struct fi_provider *fi_prov_ini(void);
 #define FUZZ_MR_MODE  (FI_MR_ENDPOINT | FI_MR_ALLOCATED | FI_MR_PROV_KEY)
 #define FUZZ_CQ_DATA  8
 #define FUZZ_PROTO    1 /* protocol_version */
+#elif defined(FUZZ_OPX)
+#define FUZZ_NAMES    "opx", "OPX-100", "ib0", "hfi1_0", "", "ib999"
+#define FUZZ_MODE     (FI_CONTEXT2 | FI_ASYNC_IOV)
+#define FUZZ_MR_MODE  0
+#define FUZZ_CQ_DATA  4
+#define FUZZ_PROTO    1
 #else
 #define FUZZ_NAMES    "efa", "efa-direct", "rdmap0s6-rdm", "rdmap0s6-dgrm", "", "shm"
 #define FUZZ_MODE     (FI_CONTEXT | FI_CONTEXT2)

@@ -1,6 +1,6 @@
 #!/bin/sh
 # run_fuzz.sh BUILD TARGET [SECONDS]: builds tests/fuzz/fuzz_TARGET.c with clang's libFuzzer and runs it; TARGET "lib" only builds
-# what the others link, cxi_X is fuzz_X.c with that provider. Finds stay in BUILD/fuzz/TARGET. Exit 77: no clang, or no fuzzer runtime.
+# what the others link, cxi_X and opx_X are fuzz_X.c with that provider. Finds stay in BUILD/fuzz/TARGET. Exit 77: no clang, or no fuzzer runtime.
 set -u
 build=$1 target=$2 seconds=${3:-4}
 src=$(cd "$(dirname "$0")/../.." && pwd)
@@ -17,13 +17,14 @@ if ! $cc -fsanitize=fuzzer,address "$dir/probe.c" -o "$dir/probe" 2>/dev/null; t
 fi
 lib() {
 	cd "$src" || exit 1
-	find src/base src/link src/nic/efanic src/nic/cassini src/nic/hfi src/kit src/prov/efa src/prov/cxi -name '*.c' | FLAGS="$flags $san" DIR="$dir" CC_="$cc" \
+	find src/base src/link src/nic/efanic src/nic/cassini src/nic/hfi src/kit src/prov/efa src/prov/cxi src/prov/opx -name '*.c' | FLAGS="$flags $san" DIR="$dir" CC_="$cc" \
 		xargs -P "${FUZZ_JOBS:-2}" -I{} sh -c 'o=$DIR/$(echo {} | tr / _).o
 			[ "$o" -nt {} ] && [ -z "$(find src -name "*.h" -newer "$o" | head -1)" ] && exit 0
 			$CC_ $FLAGS -fsanitize=fuzzer-no-link -c {} -o "$o" || exit 255' || exit 1
 	rm -f "$dir"/lib*.a
 	# each provider has the entry point that libfabric calls
 	ar rcs "$dir/libefa.a" "$dir"/src_prov_efa_*.o && ar rcs "$dir/libcxi.a" "$dir"/src_prov_cxi_*.o &&
+		ar rcs "$dir/libopx.a" "$dir"/src_prov_opx_*.o &&
 		ar rcs "$dir/libsf.a" $(ls "$dir"/src_*.o | grep -v src_prov_) || exit 1
 }
 if [ "$target" = lib ]; then
@@ -32,13 +33,16 @@ if [ "$target" = lib ]; then
 fi
 [ -f "$dir/libsf.a" ] || lib
 cd "$src" || exit 1
-prov=efa def= more=
+prov=efa def= more= file=$target
 case $target in
-cxi_*) prov=cxi def=-DFUZZ_CXI ;;
+cxi_*) prov=cxi def=-DFUZZ_CXI file=${target#cxi_} ;;
+opx_info | opx_ops) prov=opx def=-DFUZZ_OPX file=${target#opx_} ;;
+opx_text) prov=opx ;;
+opx_rx) prov=opx more=tests/unit/opx_world.c ;;
 opx_rel) more="$(ls src/prov/opx/opx_flow*.c) src/prov/opx/opx_proto.c tests/unit/opx_rig.c tests/unit/opx_wire.c" ;;
 esac
 # shellcheck disable=SC2086
-$cc $flags $san -fsanitize=fuzzer $def "tests/fuzz/fuzz_${target#cxi_}.c" $more "$dir/lib$prov.a" "$dir/libsf.a" -o "$dir/fuzz_$target" \
+$cc $flags $san -fsanitize=fuzzer $def "tests/fuzz/fuzz_$file.c" $more "$dir/lib$prov.a" "$dir/libsf.a" -o "$dir/fuzz_$target" \
 	-lfabric -lcmocka -lpthread -lm -lrt || exit 1
 mkdir -p "$dir/$target"
 cd "$dir/$target" || exit 1

@@ -463,28 +463,17 @@ static inline int dispatch(struct cassini_dom *dom, struct cassini_peer *peer, c
 	return CASSINI_RC_ILLEGAL_OP; /* the door lets no such op pass */
 }
 
-/*
- * The first eight bytes of a header as a number: version, op, no flags, any pid_idx, no argument, VNI and PID of the Domain; and the next eight: who
- * sends it, and as many bytes as there are. Nothing else of a plain Put is to be checked.
- */
-#define PUT_IDX ((uint64_t)UINT8_MAX << CASSINI_PUT_IDX_SHIFT)
-static_assert(offsetof(struct cassini_hdr, pid_idx) == 2 && offsetof(struct cassini_hdr, vni) == 4 && offsetof(struct cassini_hdr, pid) == 6,
-	      "cassini_put_word()");
-static_assert(offsetof(struct cassini_hdr, initiator) == 8 && offsetof(struct cassini_hdr, request_len) == 12, "the next eight");
-
 /* A plain Put of a peer that we know: most frames are. Return: it was one, and an entry has taken it. */
 static inline bool quick_put(struct cassini_dom *dom, struct link_peer *from, const struct view *frame)
 {
 	struct cassini_peer *peer = link_peer_user(from);
 	uint32_t len = frame->len - CASSINI_PUT_HDR;
 	struct cassini_hdr h;
-	le64_t word[2];
 
 	if (unlikely(frame->seg_cnt != 1 || len > CASSINI_FRAME_DATA || !peer || peer->link != from || dom->closing))
 		return false;
 	__builtin_memcpy(&h, frame->seg[0].p, CASSINI_PUT_HDR);
-	__builtin_memcpy(word, &h, sizeof(word));
-	if (unlikely((le64_get(word[0]) & ~PUT_IDX) != dom->put_word || le64_get(word[1]) != (peer->match_id | (uint64_t)len << 32)))
+	if (unlikely(!cassini_is_plain_put(&h, len, dom->put_word, peer->match_id)))
 		return false;
 	peer->has_spoken = true;
 	return cassini_tgt_quick(dom, &h, frame->seg[0].p + CASSINI_PUT_HDR, len);

@@ -255,6 +255,21 @@ static inline uint64_t cassini_put_word(uint16_t vni, uint16_t pid)
 	return (CASSINI_WIRE_VERSION << 4 | CASSINI_PKT_PUT) | (uint64_t)vni << 32 | (uint64_t)pid << 48;
 }
 #define CASSINI_PUT_IDX_SHIFT 16 /* of pid_idx in that word */
+static_assert(offsetof(struct cassini_hdr, pid_idx) == 2 && offsetof(struct cassini_hdr, vni) == 4 && offsetof(struct cassini_hdr, pid) == 6,
+	      "cassini_put_word()");
+static_assert(offsetof(struct cassini_hdr, initiator) == 8 && offsetof(struct cassini_hdr, request_len) == 12, "the next eight");
+/**
+ * cassini_is_plain_put() - Is @h, with @len bytes behind it, a Put without flags to a @put_word, and by initiator @match_id? Any pid_idx. Nothing else
+ * of such a frame is to be checked: as cassini_pkt_check(), never looser.
+ */
+static inline bool cassini_is_plain_put(const struct cassini_hdr *h, uint32_t len, uint64_t put_word, uint32_t match_id)
+{
+	const uint64_t pid_idx = (uint64_t)UINT8_MAX << CASSINI_PUT_IDX_SHIFT;
+	le64_t word[2];
+
+	__builtin_memcpy(word, h, sizeof(word));
+	return (le64_get(word[0]) & ~pid_idx) == put_word && le64_get(word[1]) == (match_id | (uint64_t)len << 32);
+}
 /** cassini_quick_fail() - @op, is_lost, ends with @rc. */
 void cassini_quick_fail(const struct cassini_op *op, uint8_t rc);
 /** cassini_quick_lost() - link_ops.on_lost. */

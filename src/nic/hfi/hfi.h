@@ -262,6 +262,8 @@ void hfi_tid_free(struct hfi_ctxt *c, const struct hfi_tid *list, int cnt);
  * Return: 0; -EINVAL @off not representable: not a multiple of 4, or of 64 beyond 128 KiB.
  */
 int hfi_tid_hdr(struct hfi_hdr *hdr, const struct hfi_tid *tid, uint32_t off);
+/** hfi_hdr_tid() - The entry that the header of an expected packet names. */
+uint16_t hfi_hdr_tid(const struct hfi_hdr *hdr);
 /** hfi_tid_place() - Write an expected packet's payload where its TID says; @gen as the provider's packet says. Return: bytes; -ENOENT no such TID now; -ERANGE. */
 int hfi_tid_place(struct hfi_ctxt *c, const struct hfi_pkt *pkt, uint16_t gen);
 

@@ -74,6 +74,11 @@ int hfi_tid_hdr(struct hfi_hdr *hdr, const struct hfi_tid *tid, uint32_t off)
 	return 0;
 }
 
+uint16_t hfi_hdr_tid(const struct hfi_hdr *hdr)
+{
+	return (uint16_t)HFI_KDETH_TID(le32_get(hdr->kdeth));
+}
+
 int hfi_tid_place(struct hfi_ctxt *c, const struct hfi_pkt *pkt, uint16_t gen)
 {
 	uint32_t kdeth = le32_get(pkt->hdr->kdeth);

@@ -184,6 +184,8 @@ struct opx_op {
 	bool is_ref;                   /* packets refer to the user's memory: complete only when refs is 0 */
 	bool is_mp;                    /* SEND: multi-packet eager, its first packet has PSN mp_psn */
 	bool is_sdma;
+	uint8_t why;                   /* enum opx_status: it has failed, which is told when nothing refers to the user's memory any more */
+	int err;                       /* fi_errno of @why; 0: it has not */
 	bool has_data, was_empty;      /* WRITE: CQ data follow; nothing to write, which was posted */
 	uint32_t mp_psn;
 	uint32_t refs;                 /* replays that refer to its memory */
@@ -223,6 +225,7 @@ struct opx_in {
 	uint64_t want;                 /* RZV: bytes asked for */
 	struct kit_rx *krx;            /* the matched receive */
 	bool is_copying;               /* cp runs */
+	uint8_t why;                   /* enum opx_status: it has failed, which is told when the copy into the receive has ended */
 	bool is_misplaced;             /* an expected packet named no entry of ours */
 	struct opx_copy cp;            /* RTS_LOCAL */
 	struct hfi_tid *tids;          /* expected receive; mem_free */
@@ -417,7 +420,7 @@ void opx_op_wait(struct opx_op *op);
 void opx_op_pump(struct opx_op *op);
 /** opx_op_check() - Complete it if nothing is missing; may free it. */
 void opx_op_check(struct opx_op *op);
-/** opx_op_fail() - End it for the user with an error entry, once; may free it. */
+/** opx_op_fail() - End it for the user with an error entry, once, when no packet refers to his memory; may free it. */
 void opx_op_fail(struct opx_op *op, int err, enum opx_status why);
 /** opx_op_abandon() - It failed to start: gone without a completion. */
 void opx_op_abandon(struct opx_op *op);
@@ -505,7 +508,7 @@ struct opx_in *opx_in_get(struct opx_peer *peer, enum opx_in_kind kind, const st
 void opx_in_put(struct opx_in *in);
 /** opx_in_done() - All that was wanted is in the receive buffer: completion (FI_ETRUNC if there was more), and it is freed. */
 void opx_in_done(struct opx_in *in);
-/** opx_in_fail() - Its peer is gone: error entry if it was matched, else nobody hears of it. Freed, if need be when its copies have ended. */
+/** opx_in_fail() - Error entry if it was matched, else nobody hears of it; and it is freed. Both when its copies have ended. */
 void opx_in_fail(struct opx_in *in, enum opx_status why);
 
 /* opx_rma.c, opx_atomic.c, opx_target.c */

@@ -4,15 +4,17 @@
 
 bool opx_pieces_take(struct opx_copy *c, const struct view *data, uint64_t len)
 {
+	size_t cnt = data->len / sizeof(struct opx_piece);
 	uint64_t sum = 0;
 
-	c->piece_cnt = (uint8_t)(data->len / sizeof(struct opx_piece));
-	if (!c->piece_cnt || c->piece_cnt > OPX_PIECES || data->len % sizeof(struct opx_piece))
+	if (!cnt || cnt > OPX_PIECES || data->len % sizeof(struct opx_piece))
 		return false;
-	view_copy(data, 0, c->pieces, data->len);
-	for (int i = 0; i < c->piece_cnt; i++)
+	c->piece_cnt = (uint8_t)cnt;
+	for (size_t i = 0; i < cnt; i++) {
+		view_copy(data, i * sizeof(c->pieces[i]), &c->pieces[i], sizeof(c->pieces[i]));
 		if (__builtin_add_overflow(sum, le64_get(c->pieces[i].len), &sum))
 			return false;
+	}
 	return sum == len;
 }
 
@@ -122,8 +124,8 @@ void opx_on_copy(void *ctx, void *cookie, int status)
 	struct opx_ep *ep = ctx;
 	struct opx_copy *c = cookie;
 
-	if (!ep->peer_tab)
-		return; /* the endpoint is closing: nobody is left to be told */
+	if (!ep->kit.enabled)
+		return; /* the endpoint is closing, which may drop the lock: nobody is left to be told, the receives are gone */
 	if (status && !c->status)
 		c->status = status;
 	unpin(c);

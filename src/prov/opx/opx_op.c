@@ -7,8 +7,9 @@
 /*
  * Theory of operation
  *
- * An operation is over for the user when it has completed or failed, which happens once. It is freed when besides nobody refers to it: no replay
- * (refs), no copy between processes, not the pump. What the wire says of it names it by its handle, so that late packets find nothing.
+ * An operation is over for the user when it has completed or failed, which happens once, and not before his memory is his again: packets that
+ * refer to it (is_ref) may still have to be sent. It is freed when besides nobody refers to it: no replay (refs), no copy between processes, not
+ * the pump. What the wire says of it names it by its handle, so that late packets find nothing.
  */
 
 struct opx_op *opx_op_get(struct opx_peer *peer, enum opx_op_kind kind)
@@ -121,28 +122,40 @@ static void op_complete(struct opx_op *op)
 
 static bool op_is_complete(const struct opx_op *op)
 {
-	return op->is_posted && (!op->needs_done || op->is_done) && (!op->is_ref || !op->refs) && !op->is_copying;
+	return !op->err && op->is_posted && (!op->needs_done || op->is_done) && (!op->is_ref || !op->refs) && !op->is_copying;
+}
+
+/* It has failed: say so, or when its last packet has been retired. */
+static void op_failed(struct opx_op *op)
+{
+	struct fi_cq_err_entry e = {
+		.op_context = op->context, .flags = op->cq_flags, .len = 0, .tag = op->tag, .err = op->err, .prov_errno = op->why};
+
+	if (op->is_ref && op->refs)
+		return;
+	op_over(op);
+	if (op->kind != OPX_OP_SERVE && op->ep->kit.tx_cq)
+		kit_cq_push_err(op->ep->kit.tx_cq, &e, NULL, 0);
+	kit_cntr_add(cntr_of(op), 0, 1);
 }
 
 void opx_op_check(struct opx_op *op)
 {
-	if (!op->is_over && op_is_complete(op))
+	if (!op->is_over && op->err)
+		op_failed(op);
+	else if (!op->is_over && op_is_complete(op))
 		op_complete(op);
 	free_if_unused(op);
 }
 
 void opx_op_fail(struct opx_op *op, int err, enum opx_status why)
 {
-	struct fi_cq_err_entry e = {
-		.op_context = op->context, .flags = op->cq_flags, .len = 0, .tag = op->tag, .err = err, .prov_errno = (int)why};
-
-	if (!op->is_over) {
-		op_over(op);
-		if (op->kind != OPX_OP_SERVE && op->ep->kit.tx_cq)
-			kit_cq_push_err(op->ep->kit.tx_cq, &e, NULL, 0);
-		kit_cntr_add(cntr_of(op), 0, 1);
+	pump_leave(op);
+	if (!op->err) {
+		op->err = err;
+		op->why = (uint8_t)why;
 	}
-	free_if_unused(op);
+	opx_op_check(op);
 }
 
 void opx_op_abandon(struct opx_op *op)

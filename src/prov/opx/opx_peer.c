@@ -184,10 +184,21 @@ static void on_room(void *ctx, struct opx_flow *f)
 	peer_of(f)->is_asked = false; /* ep->pump is tried at every progress call */
 }
 
+/* One that has not ended yet. NULL: none. */
+static struct opx_op *live_op(const struct opx_peer *peer)
+{
+	struct opx_op *op;
+
+	LIST_FOREACH(op, &peer->ops, link)
+		if (!op->is_over && !op->err)
+			break;
+	return op;
+}
+
 static void on_dead(void *ctx, struct opx_flow *f, enum opx_status why)
 {
 	struct opx_peer *peer = peer_of(f);
-	struct opx_op *op, *next_op;
+	struct opx_op *op;
 	struct opx_in *in, *next_in;
 
 	(void)ctx;
@@ -196,10 +207,9 @@ static void on_dead(void *ctx, struct opx_flow *f, enum opx_status why)
 		peer->refusal = (uint8_t)why;
 		peer->refusal_ns = hfi_now_ns(peer->ep->hfi);
 	}
-	for (op = LIST_FIRST(&peer->ops); op; op = next_op) {
-		next_op = LIST_NEXT(op, link);
+	/* hiding its memory from a stopped process may drop the lock: the list is another one then */
+	while ((op = live_op(peer)))
 		opx_op_fail(op, opx_err_of(why), why);
-	}
 	for (in = LIST_FIRST(&peer->ins); in; in = next_in) {
 		next_in = LIST_NEXT(in, link);
 		opx_in_fail(in, why);

@@ -68,16 +68,17 @@ void opx_in_fail(struct opx_in *in, enum opx_status why)
 {
 	struct kit_rx_result r;
 
+	if (in->is_copying && !opx_copy_cancel(&in->cp)) { /* the receive's memory is not its owner's yet */
+		in->why = in->why ? in->why : (uint8_t)why;
+		return;
+	}
 	if (in->krx) {
 		r = result(in, 0);
 		kit_rx_fail(in->krx, &r, opx_err_of(why), (int)why, 0, NULL, 0);
-		in->krx = NULL;
 	} else if (!in->discarded) {
 		kit_srx_lose(&in->ep->srx, &in->ux);
 	}
-	in->discarded = true;
-	if (!in->is_copying || opx_copy_cancel(&in->cp))
-		opx_in_put(in);
+	opx_in_put(in);
 }
 
 static int buf_reserve(struct opx_in *in)
@@ -188,7 +189,7 @@ static void on_inject(struct opx_peer *peer, const struct hfi_hdr *h)
 
 static void mp_bytes(struct opx_in *in, uint64_t off, const struct view *data)
 {
-	if (off > in->len || data->len > in->len - off) {
+	if (off != in->got || data->len > in->len - off) { /* they are sent, and delivered, in order */
 		in->ep->stats.rx_malformed++;
 		return;
 	}

@@ -27,8 +27,8 @@ static void on_copied(struct opx_copy *c, int status)
 	struct opx_in *in = container_of(c, struct opx_in, cp);
 
 	in->is_copying = false;
-	if (in->discarded) { /* its peer is gone */
-		opx_in_put(in);
+	if (in->why) {
+		opx_in_fail(in, (enum opx_status)in->why);
 	} else if (status) {
 		tell_sender(in, OPX_ST_COPY);
 		opx_in_fail(in, opx_status_of(status, OPX_ST_COPY));
@@ -100,17 +100,26 @@ static struct opx_in *in_find(struct opx_peer *peer, uint64_t handle)
 	return NULL;
 }
 
+/* Write it where its header says. False: that is not the place of these bytes of @in. */
+static bool place(struct opx_in *in, const struct hfi_pkt *pkt)
+{
+	uint64_t off = le64_get(pkt->hdr->w[0]), i = off / HFI_TID_BYTES;
+	uint16_t gen = (uint16_t)(le64_get(pkt->hdr->w[1]) >> 32);
+
+	return i < in->tid_cnt && hfi_hdr_tid(pkt->hdr) == in->tids[i].idx &&
+	       hfi_tid_place(in->ep->hw, pkt, gen) == (int)pkt->data.len;
+}
+
 bool opx_place(void *ctx, struct opx_flow *f, const struct hfi_pkt *pkt)
 {
 	struct opx_peer *peer = container_of(f, struct opx_peer, flow);
-	uint64_t w1 = le64_get(pkt->hdr->w[1]);
 	struct opx_in *in;
 
 	(void)ctx;
 	if (pkt->hdr->opcode != OPX_RZV_DATA || pkt->hdr->aux != OPX_SUB_RZV)
 		return true; /* only data of a rendezvous have a place */
-	in = in_find(peer, w1);
-	if (in && (!in->tid_cnt || hfi_tid_place(peer->ep->hw, pkt, (uint16_t)(w1 >> 32)) != (int)pkt->data.len))
+	in = in_find(peer, le64_get(pkt->hdr->w[1]));
+	if (in && !place(in, pkt))
 		in->is_misplaced = true;
 	return true; /* also for a transfer that is gone: its packets count */
 }
@@ -122,7 +131,7 @@ void opx_rzv_data(struct opx_peer *peer, const struct hfi_hdr *h, const struct v
 
 	if (!in)
 		return;
-	if (off > in->want || data->len > in->want - off) {
+	if (off != in->got || data->len > in->want - off) { /* they are sent, and delivered, in order */
 		peer->ep->stats.rx_malformed++;
 		return;
 	}

@@ -50,8 +50,13 @@ static void on_copied(struct opx_copy *c, int status)
 	struct opx_op *op = container_of(c, struct opx_op, cp);
 
 	op->is_copying = false;
+	if (!op->is_over && status && op->peer_handle == OPX_DATA_HANDLE) {
+		op->why = OPX_ST_COPY; /* told when its data are announced */
+		return;
+	}
 	if (!op->is_over) {
-		count(op->ep, c->op == HFI_COPY_GET ? KIT_CNTR_REMOTE_WRITE : KIT_CNTR_REMOTE_READ);
+		if (!status)
+			count(op->ep, c->op == HFI_COPY_GET ? KIT_CNTR_REMOTE_WRITE : KIT_CNTR_REMOTE_READ);
 		if (op->has_data && !status)
 			data_done(op->peer, op->peer_handle, op->len, (uint32_t)op->data);
 		else
@@ -105,13 +110,13 @@ static void serve_copy(struct opx_peer *peer, const struct hfi_hdr *h, const str
 	opx_copy_start(&op->cp);
 }
 
-/* The copy that fills @at, of a write whose data have not been announced yet: the oldest one. NULL: there is none. */
+/* The copy that fills @at, or could not, of a write whose data have not been announced yet: the oldest one. NULL: there is none. */
 static struct opx_op *copy_of(struct opx_peer *peer, const void *at, uint64_t len)
 {
 	struct opx_op *op, *oldest = NULL;
 
 	LIST_FOREACH(op, &peer->ops, link)
-		if (op->kind == OPX_OP_SERVE && op->is_copying && op->peer_handle == OPX_DATA_HANDLE && op->iov[0].iov_base == at && op->len == len)
+		if (op->kind == OPX_OP_SERVE && !op->is_over && op->peer_handle == OPX_DATA_HANDLE && op->iov[0].iov_base == at && op->len == len)
 			oldest = op;
 	return oldest;
 }
@@ -132,6 +137,9 @@ static void on_put_data(struct opx_peer *peer, const struct hfi_hdr *h, const st
 	op = at ? copy_of(peer, at, len) : NULL;
 	if (!at) {
 		answer(peer, handle, why);
+	} else if (op && op->why) {
+		answer(peer, handle, (enum opx_status)op->why);
+		opx_op_abandon(op);
 	} else if (op) {
 		op->has_data = true;
 		op->data = value;
@@ -190,8 +198,26 @@ static void gone_look(void *obj, void *arg)
 	struct gone *g = arg;
 	uintptr_t at = (uintptr_t)op->iov[0].iov_base, lo = (uintptr_t)g->mr->addr;
 
-	if (op->kind == OPX_OP_SERVE && !op->is_over && at >= lo && at - lo <= g->mr->len && op->mr_key == g->mr->key)
+	if (op->kind == OPX_OP_SERVE && (!op->is_over || op->is_copying) && at >= lo && at - lo <= g->mr->len && op->mr_key == g->mr->key)
 		g->op = op;
+}
+
+/* End @op, for its initiator and as a user of the region. */
+static void gone_end(struct opx_ep *ep, struct opx_op *op)
+{
+	uint32_t id = opx_op_handle(op);
+
+	if (!op->is_over) {
+		answer(op->peer, op->peer_handle, OPX_ST_KEY);
+		opx_op_fail(op, FI_EKEYREJECTED, OPX_ST_KEY);
+	}
+	/* a copy in flight is short: the copy service cuts long ones */
+	for (int i = 0; i < GONE_POLLS && slab_find(&ep->op_slab, id); i++)
+		hfi_ctxt_poll(ep->hw);
+	if (!slab_find(&ep->op_slab, id))
+		return;
+	LOG_WARN("region 0x%llx closed while a process that does not answer copies to or from it", (unsigned long long)op->mr_key);
+	op->mr_key = UINT64_MAX; /* no region has it */
 }
 
 void opx_mr_gone(struct opx_mr *mr)
@@ -200,19 +226,10 @@ void opx_mr_gone(struct opx_mr *mr)
 
 	LIST_FOREACH(ep, &mr->domain->eps, domain_link) {
 		struct gone g = {.mr = mr};
-		uint32_t id;
 
-		for (;;) {
+		while (slab_foreach(&ep->op_slab, gone_look, &g), g.op) {
+			gone_end(ep, g.op);
 			g.op = NULL;
-			slab_foreach(&ep->op_slab, gone_look, &g);
-			if (!g.op)
-				break;
-			id = opx_op_handle(g.op);
-			opx_done_send(g.op->peer, g.op->peer_handle, OPX_ST_KEY);
-			opx_op_fail(g.op, FI_EKEYREJECTED, OPX_ST_KEY);
-			/* a copy in flight is short: the copy service cuts long ones */
-			for (int i = 0; i < GONE_POLLS && slab_find(&ep->op_slab, id); i++)
-				hfi_ctxt_poll(ep->hw);
 		}
 	}
 }
@@ -226,7 +243,7 @@ void opx_on_get_data(struct opx_peer *peer, const struct hfi_hdr *h, const struc
 
 	if (!op)
 		return;
-	if (op->kind != OPX_OP_READ || off > op->len || data->len > op->len - off) {
+	if (op->kind != OPX_OP_READ || off != op->got || data->len > op->len - off) { /* they are sent, and delivered, in order */
 		peer->ep->stats.rx_malformed++;
 		return;
 	}

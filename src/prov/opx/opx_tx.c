@@ -130,8 +130,12 @@ void opx_on_cts(struct opx_peer *peer, const struct hfi_hdr *h, const struct vie
 	struct opx_op *op = opx_op_find(peer, (uint32_t)le64_get(h->w[0]));
 	uint32_t tids = le32_get(h->imm);
 
-	if (!op || op->kind != OPX_OP_SEND || op->is_mp || op->is_posted || op->sent || want > op->len)
+	if (!op)
 		return;
+	if (op->kind != OPX_OP_SEND || op->is_mp || op->is_posted || op->in_pump || op->err || want > op->len) {
+		peer->ep->stats.rx_malformed++; /* nobody has asked, or it was answered before */
+		return;
+	}
 	op->len = want;
 	op->peer_handle = (uint32_t)w1;
 	op->tid_gen = (uint32_t)(w1 >> 32);
@@ -171,19 +175,25 @@ void opx_on_done(struct opx_peer *peer, const struct hfi_hdr *h)
 {
 	uint32_t id = (uint32_t)le64_get(h->w[0]);
 	uint64_t st = le64_get(h->w[1]);
-	struct opx_op *op = opx_op_find(peer, id);
+	struct opx_op *op;
 
-	if (!op || !op->needs_done) {
-		if (id == OPX_NO_HANDLE && st && st < OPX_ST_WIRE_NUM)
-			opx_refused(peer, (enum opx_status)st);
+	if (id == OPX_NO_HANDLE && st) {
+		opx_refused(peer, (enum opx_status)st);
+		return;
+	}
+	op = opx_op_find(peer, id);
+	if (!op) {
+		peer->ep->stats.done_late++;
+		return;
+	}
+	if (!op->needs_done) {
+		peer->ep->stats.rx_malformed++;
 		return;
 	}
 	op->is_done = true;
 	op->is_posted |= op->kind == OPX_OP_SEND; /* the receiver wants nothing more, perhaps nothing at all */
 	if (st) {
-		enum opx_status why = st < OPX_ST_WIRE_NUM ? (enum opx_status)st : OPX_ST_COPY;
-
-		opx_op_fail(op, opx_err_of(why), why);
+		opx_op_fail(op, opx_err_of((enum opx_status)st), (enum opx_status)st);
 		return;
 	}
 	opx_op_check(op);
