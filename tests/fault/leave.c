@@ -173,6 +173,11 @@ static void wait_one(struct rig *r, uint64_t end, const char *what)
 		CHECK(rig_now_ns() < end, "%s did not complete while the target computes", what);
 }
 
+/* A post may have to wait for the handshake, which the target's adapter or its thread answers. */
+#define POST(r_, end_, call_, what_)                                                                                                                  \
+	for (ssize_t ret_; (ret_ = (call_)) != 0; again(r_, ret_, what_))                                                                            \
+	CHECK(rig_now_ns() < end_, "%s is not taken while the target computes", what_)
+
 static void busy_partner(struct rig *r, const struct args *a)
 {
 	uint64_t end = rig_now_ns() + a->idle_s * 800 * RIG_NS_PER_MS, last = rig_now_ns();
@@ -187,16 +192,17 @@ static void busy_partner(struct rig *r, const struct args *a)
 		uint64_t soon = rig_now_ns() + 2000 * RIG_NS_PER_MS;
 
 		rig_fill(r->region, len, i);
-		OK(fi_write(r->ep, r->region, len, desc, r->to[0], t->mem + BUF_LEN, t->key, &ctx));
+		POST(r, soon, fi_write(r->ep, r->region, len, desc, r->to[0], t->mem + BUF_LEN, t->key, &ctx), "a write");
 		wait_one(r, soon, "a write");
 		memset(r->region + BUF_LEN, 0, len);
-		OK(fi_read(r->ep, r->region + BUF_LEN, len, desc, r->to[0], t->mem + BUF_LEN, t->key, &ctx));
+		POST(r, soon, fi_read(r->ep, r->region + BUF_LEN, len, desc, r->to[0], t->mem + BUF_LEN, t->key, &ctx), "a read");
 		wait_one(r, soon, "a read");
 		CHECK(rig_is_filled(r->region + BUF_LEN, len, i) < 0, "read back something else");
 		if (sent < IDLE_MSGS) {
 			rig_fill(r->region, 64, msg_seed(r, 1, sent));
-			OK(fi_tsend(r->ep, r->region, 64, desc, r->to[0], sent++, &ctx));
+			POST(r, soon, fi_tsend(r->ep, r->region, 64, desc, r->to[0], sent, &ctx), "a send");
 			wait_one(r, soon, "a send");
+			sent++;
 		}
 		if (rig_now_ns() - last > 100 * RIG_NS_PER_MS)
 			rig_sleep_ms(rig_below(&r->rng, a->idle_s * 20));
@@ -213,7 +219,7 @@ static int idle_main(struct rig *r, const void *arg)
 	uint64_t sent;
 	size_t len;
 
-	r->progress = FI_PROGRESS_MANUAL;
+	r->progress = rig_prov()->idle ? rig_prov()->idle : FI_PROGRESS_MANUAL;
 	rig_open(r, 4 * BUF_LEN);
 	rig_barrier(r, 1, 2); /* the idle one has not polled even once: its adapter has to introduce itself */
 	if (r->rank == 1) {

@@ -66,6 +66,7 @@ enum { PLAIN = 1, TID = 2, ALL = 3 }; /* opx: expected receive */
 static const struct rig_oper opx_oper[] = {
 	{"inject", RIG_INJECT, 16, 0, ALL, SDMA_UP_TO("16385"), "tx_inject"},
 	{"eager", RIG_SEND, 4000, 0, ALL, SDMA_UP_TO("16385"), "tx_eager"},
+	{"eager-dc", RIG_SEND, 4000, DC, PLAIN, SDMA_UP_TO("16385"), "tx_rzv"},
 	{"multi-packet", RIG_SEND, 12000, 0, PLAIN, SDMA_UP_TO("16385"), "tx_mp"},
 	{"rendezvous-pio", RIG_SEND, 200000, 0, PLAIN, NO_SDMA, "pio_pkts"},
 	{"rendezvous-sdma", RIG_SEND, 200000, 0, PLAIN, SDMA_UP_TO("16385"), "sdma_pkts"},
@@ -112,6 +113,7 @@ static const struct rig_prov provs[] = {
 	},
 	{
 		.name = "opx",
+		.idle = FI_PROGRESS_AUTO,
 		.posts_tell = true,
 		.mode = FI_CONTEXT2 | FI_ASYNC_IOV,
 		.oper = opx_oper,

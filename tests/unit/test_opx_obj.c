@@ -535,6 +535,54 @@ static void thread__interval(void **state)
 	fake_close(&dom);
 }
 
+#define POLLS_PER_MS 4 /* far more than a thread makes that sleeps between them, far fewer than one that does not; load only lowers them */
+
+/* A thread for which there is nothing to do does next to nothing. */
+static void thread__sleeps_while_nothing_comes(void **state)
+{
+	uint64_t begin;
+	struct rig r;
+	int from;
+
+	(void)state;
+	fake_open(&dom, hints_auto());
+	rig_open(&r, true, FI_TRANSMIT | FI_RECV);
+	assert_int_equal(fi_enable(r.ep), 0);
+	assert_true(polled_within(20, 10 * NS_PER_SEC));
+	begin = clk_now_ns(NULL);
+	from = atomic_load(&g_fake.polls);
+	usleep(100000);
+	assert_true((uint64_t)(atomic_load(&g_fake.polls) - from) <= 50 + POLLS_PER_MS * (clk_now_ns(NULL) - begin) / NS_PER_MS);
+	assert_true(polled_within(1, 10 * NS_PER_SEC));
+	rig_close(&r);
+	fake_close(&dom);
+}
+
+/* An application that polls needs no help: the thread would only take the lock, and the core, from it. */
+static void thread__leaves_a_polling_application_alone(void **state)
+{
+	uint64_t begin, now;
+	int from, own = 0;
+	struct rig r;
+
+	(void)state;
+	fake_open(&dom, hints_auto());
+	rig_open(&r, true, FI_TRANSMIT | FI_RECV);
+	assert_int_equal(fi_enable(r.ep), 0);
+	assert_true(polled_within(1, 10 * NS_PER_SEC));
+	begin = clk_now_ns(NULL);
+	from = atomic_load(&g_fake.polls);
+	do {
+		assert_int_equal(fi_cq_read(r.cq, NULL, 0), -FI_EAGAIN);
+		own++;
+		now = clk_now_ns(NULL);
+	} while (now - begin < 100 * NS_PER_MS);
+	assert_true((uint64_t)(atomic_load(&g_fake.polls) - from - own) <= 50 + POLLS_PER_MS * (now - begin) / NS_PER_MS);
+	assert_true(polled_within(20, 10 * NS_PER_SEC)); /* which stops */
+	rig_close(&r);
+	fake_close(&dom);
+}
+
 static void thread__none_with_manual(void **state)
 {
 	struct rig r;
@@ -716,6 +764,8 @@ int main(void)
 		cmocka_unit_test_setup(domain__refusals, setup),
 		cmocka_unit_test_setup(thread__drives, setup),
 		cmocka_unit_test_setup(thread__interval, setup),
+		cmocka_unit_test_setup(thread__sleeps_while_nothing_comes, setup),
+		cmocka_unit_test_setup(thread__leaves_a_polling_application_alone, setup),
 		cmocka_unit_test_setup(thread__none_with_manual, setup),
 		cmocka_unit_test_setup(wait__timer, setup),
 		cmocka_unit_test_setup(wait__is_sleep, setup),

@@ -279,6 +279,8 @@ struct opx_ep {
 	bool need_doorbell;
 	int timer_fd;                  /* opx_wait.c */
 	uint64_t timer_ns;             /* when it is due; 0: never */
+	bool is_dozing;                /* FI_PROGRESS_AUTO: its threads sleep for long: the application's next poll kicks them */
+	uint32_t driven;               /* how often the application has polled */
 	uint8_t mtu_shift;
 	uint32_t mtu;                  /* payload of a packet */
 	size_t eager_max;              /* one packet */
@@ -316,7 +318,9 @@ struct opx_sep {
 /* opx_ep.c, opx_sep.c */
 int opx_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context);
 int opx_sep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **sep, void *context);
-int opx_ep_progress(struct kit_ep *kep);
+int opx_ep_progress(struct kit_ep *kep); /* the application polls */
+int opx_ep_drive(struct opx_ep *ep);     /* the same by whoever else does. Lock held. Return: events */
+void opx_ep_kick(const struct opx_ep *ep); /* to the threads that drive it: look again */
 int opx_ep_init(struct opx_ep *ep, struct opx_domain *d, struct fi_info *info, void *context);
 void opx_ep_fini(struct opx_ep *ep); /* stopped */
 void opx_ep_stop(struct opx_ep *ep); /* drains, drops receives, closes the context. Lock held; drops and retakes it */
@@ -345,7 +349,16 @@ int opx_ctxt_open(struct opx_ep **eps, int cnt);
 /** opx_ctxt_reopen() - After opx_ctxt_stop() of a scalable endpoint's: the context with the same number, as peers know it. Errors as opx_ctxt_open(). */
 int opx_ctxt_reopen(struct opx_ep *ep);
 void opx_ctxt_stop(struct opx_ep *ep); /* undoes it: all that is on its way is lost. Lock held; drops and retakes it */
+/* opx_auto.c: the thread of a completion queue */
+struct opx_auto;
+/** opx_auto_start() - Drive the endpoints bound to @cq from now on. 0; -errno, logged. */
+int opx_auto_start(struct opx_domain *d, struct kit_cq *cq, struct opx_auto **out);
+/** opx_auto_stop() - Not under the lock. @has_thread: not in a child after fork. */
+void opx_auto_stop(struct opx_auto *a, bool has_thread);
+/** opx_auto_kick() - Whatever it sleeps on: look again. */
+void opx_auto_kick(struct opx_auto *a);
 /* opx_cq.c */
+void opx_cq_kick(struct kit_cq *cq); /* to its thread, if it has one; NULL: no queue */
 int opx_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq, void *context);
 int opx_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **cntr, void *context);
 /* opx_info.c, opx_fabric.c, opx_select.c */

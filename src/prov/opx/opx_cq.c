@@ -1,125 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Completion queues with their progress threads, and counters. Source: facts/opx.md 7.
-#include <errno.h>
-#include <sched.h>
-#include <signal.h>
-#include <string.h>
-#include <sys/prctl.h>
-#include <unistd.h>
-
-#include "base/clock.h"
+// Completion queues and counters. Source: facts/opx.md 7.
 #include "base/log.h"
 #include "base/mem.h"
 #include "prov/opx/opx.h"
 
-/*
- * FI_PROGRESS_AUTO is one thread per completion queue, which drives the endpoints bound to it as a reading application would, and completes nothing
- * itself: the application reads. While no endpoint is bound there is nothing to do, and the thread looks rarely.
- */
 struct opx_cq {
 	struct kit_cq kit;
 	struct opx_domain *domain;
-	pthread_t thread;
-	bool has_thread;
-	_Atomic bool stop;
+	struct opx_auto *thread; /* NULL: manual progress */
 };
 
 #define CQ_START 512       /* entries that a queue begins with: it grows, and a small ring stays in the cache */
-#define EMPTY_NS 200000ULL /* between two looks for an endpoint */
-#define PIECE_NS 10000000ULL
-
-/* --- the thread -------------------------------------------------------------------------------------------------------------- */
-
-static void pin(const struct opx_cores *c)
-{
-	int last = MIN(c->end, (int)sysconf(_SC_NPROCESSORS_CONF) - 1);
-	cpu_set_t set;
-
-	if (c->start > last)
-		return;
-	CPU_ZERO(&set);
-	for (int i = c->start; i <= last && i < CPU_SETSIZE; i += c->stride)
-		CPU_SET(i, &set);
-	if (sched_setaffinity(0, sizeof(set), &set))
-		LOG_WARN("progress thread not bound to the cores of FI_OPX_PROG_AFFINITY: %s", strerror(errno));
-}
-
-/* Return: is there anything to drive? */
-static bool drive(struct opx_cq *cq)
-{
-	bool some = false;
-
-	lock_acquire(&cq->domain->kit.lock);
-	for (uint32_t i = 0; i < cq->kit.ep_cnt; i++) {
-		struct kit_ep *ep = cq->kit.eps[i];
-
-		some |= ep->enabled;
-		ep->progress(ep);
-	}
-	lock_release(&cq->domain->kit.lock);
-	return some;
-}
-
-static bool is_stopped(struct opx_cq *cq)
-{
-	/* relaxed: only the stop itself is told, the join orders the rest */
-	return atomic_load_explicit(&cq->stop, memory_order_relaxed);
-}
-
-/* In pieces, so that a close need not wait for the end of a long interval. */
-static void rest(struct opx_cq *cq, uint64_t ns)
-{
-	while (ns && !is_stopped(cq)) {
-		uint64_t piece = MIN(ns, PIECE_NS);
-		struct timespec ts = {.tv_nsec = (long)piece};
-
-		nanosleep(&ts, NULL);
-		ns -= piece;
-	}
-}
-
-static void *thread_main(void *arg)
-{
-	struct opx_cq *cq = arg;
-	uint64_t ns = (uint64_t)MAX(cq->domain->params.auto_progress_interval_usec, (int64_t)1) * NS_PER_US;
-
-	pin(&cq->domain->cores);
-	prctl(PR_SET_TIMERSLACK, 1UL); /* else each rest is 50 us longer */
-	while (!is_stopped(cq))
-		rest(cq, drive(cq) ? ns : EMPTY_NS);
-	return NULL;
-}
-
-/* Signals are the application's threads' business. */
-static int thread_start(struct opx_cq *cq)
-{
-	uint32_t seq = atomic_fetch_add_explicit(&cq->domain->cq_seq, 1, memory_order_relaxed);
-	sigset_t all, old;
-	char name[16];
-	int ret;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	ret = pthread_create(&cq->thread, NULL, thread_main, cq);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (ret) {
-		LOG_WARN("progress thread not started: %s", strerror(ret));
-		return -ret;
-	}
-	snprintf(name, sizeof(name), "opx-cq%u", seq % 1000000);
-	pthread_setname_np(cq->thread, name);
-	cq->has_thread = true;
-	return 0;
-}
-
-static void thread_stop(struct opx_cq *cq)
-{
-	if (!cq->has_thread)
-		return;
-	atomic_store_explicit(&cq->stop, true, memory_order_relaxed);
-	pthread_join(cq->thread, NULL);
-	cq->has_thread = false;
-}
 
 /* --- completion queues ------------------------------------------------------------------------------------------------------- */
 
@@ -132,12 +23,21 @@ static int cq_close(struct fid *fid)
 
 	if (cq->kit.refs)
 		return -FI_EBUSY;
-	if (!d->forked(d))
-		thread_stop(cq);
+	if (cq->thread)
+		opx_auto_stop(cq->thread, !d->forked(d));
+	cq->thread = NULL;
 	ret = kit_cq_fini(&cq->kit);
 	if (!ret)
 		mem_free(cq);
 	return ret;
+}
+
+void opx_cq_kick(struct kit_cq *kcq)
+{
+	struct opx_cq *cq = kcq ? container_of(kcq, struct opx_cq, kit) : NULL;
+
+	if (cq && cq->thread)
+		opx_auto_kick(cq->thread);
 }
 
 static const char *cq_strerror(struct kit_cq *cq, int prov_errno, const void *err_data)
@@ -180,7 +80,7 @@ int opx_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_c
 	pthread_once(&ops_once, fill_ops);
 	cq->kit.fid.fid.ops = &cq_fi_ops;
 	cq->kit.strerror = cq_strerror;
-	ret = d->auto_progress ? thread_start(cq) : 0;
+	ret = d->auto_progress ? opx_auto_start(d, &cq->kit, &cq->thread) : 0;
 	if (ret)
 		goto err_cq;
 	*cq_out = &cq->kit.fid;

@@ -16,12 +16,30 @@ static struct opx_ep *to_ep(struct fid *fid)
 
 /* --- progress ----------------------------------------------------------------------------------------------------------------------- */
 
+void opx_ep_kick(const struct opx_ep *ep)
+{
+	opx_cq_kick(ep->kit.tx_cq);
+	if (ep->kit.rx_cq != ep->kit.tx_cq)
+		opx_cq_kick(ep->kit.rx_cq);
+}
+
 int opx_ep_progress(struct kit_ep *kep)
 {
 	struct opx_ep *ep = container_of(kep, struct opx_ep, kit);
+
+	ep->driven++;
+	if (unlikely(ep->is_dozing)) {
+		ep->is_dozing = false;
+		opx_ep_kick(ep);
+	}
+	return opx_ep_drive(ep);
+}
+
+int opx_ep_drive(struct opx_ep *ep)
+{
 	int events;
 
-	if (unlikely(!kep->enabled))
+	if (unlikely(!ep->kit.enabled))
 		return 0;
 	events = hfi_ctxt_poll(ep->hw);
 	events += opx_rel_progress(ep->rel);
@@ -131,6 +149,7 @@ static int ep_enable(struct opx_ep *ep)
 	if (ret)
 		opx_ctxt_stop(ep);
 	lock_release(&ep->domain->kit.lock);
+	opx_ep_kick(ep);
 	return ret ? -FI_EBUSY : 0;
 }
 

@@ -73,6 +73,7 @@ static int ctx_enable(struct opx_ep *ep, uint64_t dir)
 	if (!ret)
 		ep->on |= dir;
 	lock_release(&ep->domain->kit.lock);
+	opx_ep_kick(ep);
 	return ret;
 }
 

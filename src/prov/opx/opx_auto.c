@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// FI_PROGRESS_AUTO: the thread of a completion queue. Source: facts/opx.md 7.
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "prov/opx/opx.h"
+
+/*
+ * Theory of operation
+ *
+ * One thread per completion queue drives the endpoints bound to it as a reading application would, and completes nothing itself: the application
+ * reads. FI_OPX_AUTO_PROGRESS_INTERVAL_USEC is the least time between two of its polls. A thread that did nothing but poll every microsecond would
+ * take the core, or the lock, from the program that it is to help wherever there are not cores to spare. So it has three ways to be:
+ *
+ * napping: the application has driven these endpoints since the last look, or holds the lock. It needs no help; look again after NAP_MIN_NS, then
+ * longer, up to NAP_MAX_NS, which is how long a peer waits when the application turns to something else.
+ *
+ * hot: it does not, and something came. Poll, at the interval, until HOT_POLLS in a row found nothing.
+ *
+ * dozing: nothing comes. The contexts are armed and the thread sleeps until something arrives, a timer of the reliability is due, or it is kicked. The
+ * application's next poll takes the arming back and wakes nobody: so a doze ends by itself after a share of the time that the application has been
+ * quiet, and one that is longer than NAP_MAX_NS is cut short by that poll (opx_ep_driven()).
+ */
+struct opx_auto {
+	struct opx_domain *domain;
+	struct kit_cq *cq;
+	pthread_t thread;
+	int kick; /* eventfd */
+	_Atomic bool is_stopped;
+	/* the thread's own */
+	uint64_t interval_ns, next_ns; /* no poll before next_ns */
+	uint64_t nap_ns, quiet_ns;     /* of the last nap; since when the application has not polled */
+	uint32_t seen;                 /* polls of the application up to the last look */
+	uint32_t empty;                /* own polls in a row that found nothing */
+};
+
+#define NAP_MIN_NS (50 * NS_PER_US)
+#define NAP_MAX_NS NS_PER_MS
+#define HOT_POLLS  8u
+#define DOZE_MAX_NS NS_PER_SEC
+#define DOZE_SHARE 16
+#define ROOM_NS    (50 * NS_PER_US) /* something waits for room: look again, whatever comes */
+#define LOCK_TRIES 4
+
+struct doze {
+	uint64_t ns;
+	nfds_t cnt;
+	struct pollfd fd[1 + OPX_CQ_EPS]; /* the first is the kick's */
+};
+
+static struct opx_ep *ep_at(const struct opx_auto *a, uint32_t i)
+{
+	return container_of(a->cq->eps[i], struct opx_ep, kit);
+}
+
+static bool is_stopped(struct opx_auto *a)
+{
+	/* relaxed: only the stop itself is told, the join orders the rest */
+	return atomic_load_explicit(&a->is_stopped, memory_order_relaxed);
+}
+
+static void sleep_on(struct opx_auto *a, struct pollfd *fd, nfds_t cnt, uint64_t ns)
+{
+	struct timespec ts = {.tv_sec = (time_t)(ns / NS_PER_SEC), .tv_nsec = (long)(ns % NS_PER_SEC)};
+	eventfd_t kicks;
+
+	fd[0] = (struct pollfd){.fd = a->kick, .events = POLLIN};
+	if (ppoll(fd, cnt, &ts, NULL) > 0 && fd[0].revents)
+		eventfd_read(a->kick, &kicks);
+}
+
+/* Until the next poll is allowed, whatever comes. */
+static void pace(struct opx_auto *a)
+{
+	struct pollfd kick;
+	uint64_t now;
+
+	while ((now = clk_now_ns(NULL)) < a->next_ns && !is_stopped(a))
+		sleep_on(a, &kick, 1, a->next_ns - now);
+}
+
+/* --- under the lock ---------------------------------------------------------------------------------------------------------------------- */
+
+/* Has the application polled since the last look? Whoever dozed is awake. */
+static bool is_helped(struct opx_auto *a)
+{
+	uint32_t sum = 0, seen = a->seen;
+
+	for (uint32_t i = 0; i < a->cq->ep_cnt; i++) {
+		sum += ep_at(a, i)->driven;
+		ep_at(a, i)->is_dozing = false;
+	}
+	a->seen = sum;
+	return sum != seen;
+}
+
+/* How long @ep, armed, can be left alone if nothing comes. 0: not at all. */
+static uint64_t ep_patience(struct opx_ep *ep, uint64_t now)
+{
+	uint64_t at;
+
+	if (hfi_ctxt_arm(ep->hw))
+		return 0;
+	if (!TAILQ_EMPTY(&ep->pump) || !TAILQ_EMPTY(&ep->copies))
+		return ROOM_NS;
+	at = opx_rel_next_ns(ep->rel);
+	return at > now ? at - now : 0;
+}
+
+static void fall_asleep(struct opx_auto *a, struct doze *z)
+{
+	uint64_t share = (clk_now_ns(NULL) - a->quiet_ns) / DOZE_SHARE;
+
+	z->ns = MIN(MAX(share, NAP_MAX_NS), DOZE_MAX_NS);
+	for (uint32_t i = 0; i < a->cq->ep_cnt; i++) {
+		struct opx_ep *ep = ep_at(a, i);
+		int fd = ep->kit.enabled ? hfi_ctxt_wait_fd(ep->hw) : -1;
+
+		if (!ep->kit.enabled)
+			continue;
+		z->ns = MIN(z->ns, fd < 0 ? NAP_MAX_NS : ep_patience(ep, hfi_now_ns(ep->hfi)));
+		if (fd >= 0 && z->cnt < ARRAY_SIZE(z->fd))
+			z->fd[z->cnt++] = (struct pollfd){.fd = fd, .events = POLLIN};
+	}
+	for (uint32_t i = 0; i < a->cq->ep_cnt && z->ns > NAP_MAX_NS; i++)
+		ep_at(a, i)->is_dozing = true;
+}
+
+static void look(struct opx_auto *a, struct doze *z)
+{
+	int enabled = 0, events = 0;
+
+	if (is_helped(a)) {
+		a->nap_ns = MIN(a->nap_ns * 2, NAP_MAX_NS);
+		a->quiet_ns = clk_now_ns(NULL);
+		a->empty = 0;
+		z->ns = a->nap_ns;
+		return;
+	}
+	a->nap_ns = NAP_MIN_NS / 2;
+	for (uint32_t i = 0; i < a->cq->ep_cnt; i++) {
+		enabled += ep_at(a, i)->kit.enabled;
+		events += opx_ep_drive(ep_at(a, i));
+	}
+	a->next_ns = clk_now_ns(NULL) + a->interval_ns;
+	a->empty = events ? 0 : a->empty + 1;
+	if (!enabled)
+		z->ns = DOZE_MAX_NS; /* whoever enables one kicks */
+	else if (a->empty > HOT_POLLS)
+		fall_asleep(a, z);
+}
+
+/* --- the thread ---------------------------------------------------------------------------------------------------------------------------- */
+
+static void pin(const struct opx_cores *c)
+{
+	int last = MIN(c->end, (int)sysconf(_SC_NPROCESSORS_CONF) - 1);
+	cpu_set_t set;
+
+	if (c->start > last)
+		return;
+	CPU_ZERO(&set);
+	for (int i = c->start; i <= last && i < CPU_SETSIZE; i += c->stride)
+		CPU_SET(i, &set);
+	if (sched_setaffinity(0, sizeof(set), &set))
+		LOG_WARN("progress thread not bound to the cores of FI_OPX_PROG_AFFINITY: %s", strerror(errno));
+}
+
+static bool lock_tries(struct lock *l)
+{
+	for (int i = 0; i < LOCK_TRIES; i++) {
+		if (lock_try(l))
+			return true;
+		sched_yield();
+	}
+	return false;
+}
+
+static void *thread_main(void *arg)
+{
+	struct opx_auto *a = arg;
+	struct lock *lock = &a->domain->kit.lock;
+
+	pin(&a->domain->cores);
+	prctl(PR_SET_TIMERSLACK, 1UL); /* else each rest is 50 us longer */
+	for (pace(a); !is_stopped(a); pace(a)) {
+		struct doze z = {.cnt = 1};
+
+		if (lock_tries(lock)) {
+			look(a, &z);
+			lock_release(lock);
+		} else {
+			a->nap_ns = MIN(a->nap_ns * 2, NAP_MAX_NS);
+			z.ns = a->nap_ns;
+		}
+		/* at least a moment: whoever waits for the lock or the core gets it */
+		sleep_on(a, z.fd, z.cnt, MAX(z.ns, (uint64_t)NS_PER_US));
+	}
+	return NULL;
+}
+
+/* Signals are the application's threads' business. */
+static int thread_start(struct opx_auto *a)
+{
+	uint32_t seq = atomic_fetch_add_explicit(&a->domain->cq_seq, 1, memory_order_relaxed);
+	sigset_t all, old;
+	char name[16];
+	int ret;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	ret = pthread_create(&a->thread, NULL, thread_main, a);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (ret)
+		return -ret;
+	snprintf(name, sizeof(name), "opx-cq%u", seq % 1000000);
+	pthread_setname_np(a->thread, name);
+	return 0;
+}
+
+int opx_auto_start(struct opx_domain *d, struct kit_cq *cq, struct opx_auto **out)
+{
+	struct opx_auto *a = mem_alloc(sizeof(*a));
+	int ret;
+
+	if (!a)
+		return -FI_ENOMEM;
+	a->domain = d;
+	a->cq = cq;
+	a->interval_ns = (uint64_t)MAX(d->params.auto_progress_interval_usec, (int64_t)1) * NS_PER_US;
+	a->nap_ns = NAP_MIN_NS / 2;
+	a->quiet_ns = clk_now_ns(NULL);
+	a->kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	ret = a->kick < 0 ? -errno : thread_start(a);
+	if (!ret) {
+		*out = a;
+		return 0;
+	}
+	LOG_WARN("progress thread not started: %s", strerror(-ret));
+	if (a->kick >= 0)
+		close(a->kick);
+	mem_free(a);
+	return ret;
+}
+
+void opx_auto_kick(struct opx_auto *a)
+{
+	if (eventfd_write(a->kick, 1))
+		LOG_WARN("cannot wake a progress thread: %s", strerror(errno));
+}
+
+void opx_auto_stop(struct opx_auto *a, bool has_thread)
+{
+	if (has_thread) {
+		atomic_store_explicit(&a->is_stopped, true, memory_order_relaxed);
+		opx_auto_kick(a);
+		pthread_join(a->thread, NULL);
+	}
+	close(a->kick);
+	mem_free(a);
+}
