@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Domain, endpoint, completion queues with their threads, counters of opx: what may be opened, bound, enabled and closed when, and on which unit.
+#include <sched.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -109,6 +110,7 @@ static void enable__every_failure_is_busy(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(errs); i++) {
 		g_fake.open_err = errs[i];
 		enable_check(true, FI_TRANSMIT | FI_RECV, -FI_EBUSY);
+		assert_int_equal(fake_log_cnt("--mca btl ^ofi"), 1); /* of the first only: the remedy where contexts ran out */
 	}
 	g_fake.peers_err = -FI_ENOMEM;
 	enable_check(true, FI_TRANSMIT | FI_RECV, -FI_EBUSY);
@@ -202,6 +204,24 @@ static void context__gets_parameters(void **state)
 	assert_int_equal(g_fake.ctxt.subctxt_cnt, 0);
 	rig_close(&r);
 	fake_close(&dom);
+}
+
+static void affinity__of_the_thread_that_opens(void **state)
+{
+	cpu_set_t before, set;
+
+	(void)state;
+	assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
+	for (int force = 0; force < 2; force++) {
+		setenv("FI_OPX_FORCE_CPUAFFINITY", force ? "yes" : "no", 1);
+		fake_open(&dom, NULL);
+		enable_check(true, FI_TRANSMIT | FI_RECV, 0);
+		fake_close(&dom);
+		assert_int_equal(sched_getaffinity(0, sizeof(set), &set), 0);
+		assert_int_equal(CPU_COUNT(&set), force ? 1 : CPU_COUNT(&before));
+	}
+	assert_true(CPU_ISSET(sched_getcpu(), &set));
+	assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
 }
 
 static void name__of_a_context(void **state)
@@ -584,6 +604,7 @@ int main(void)
 		cmocka_unit_test_setup(enable__again_after_failure, setup),
 		cmocka_unit_test_setup(unit__selected, setup),
 		cmocka_unit_test_setup(context__gets_parameters, setup),
+		cmocka_unit_test_setup(affinity__of_the_thread_that_opens, setup),
 		cmocka_unit_test_setup(name__of_a_context, setup),
 		cmocka_unit_test_setup(thresholds__follow, setup),
 		cmocka_unit_test_setup(options__known_ones, setup),

@@ -29,6 +29,7 @@ int opx_err_of(enum opx_status st)
 
 const char *opx_strerror(int prov_errno)
 {
-	return prov_errno >= 0 && (unsigned)prov_errno < ARRAY_SIZE(row) && row[prov_errno].text ? row[prov_errno].text
-												 : "unknown status";
+	if (prov_errno >= 0 && (unsigned)prov_errno < ARRAY_SIZE(row) && row[prov_errno].text)
+		return row[prov_errno].text;
+	return fi_strerror(prov_errno < 0 ? -prov_errno : prov_errno); /* of the kit: a cancelled receive, a peek that found nothing */
 }
