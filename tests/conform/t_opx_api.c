@@ -303,6 +303,80 @@ static void opx_cntr_wait(struct ct *c)
 	ct_close(c);
 }
 
+/* --- counters of what peers do ------------------------------------------------------------------------------------------------- */
+
+enum { PUT, GET, ADD, FETCH, COMPARE, REFUSED_PUT, KINDS };
+
+static ssize_t one_sided(struct ct *c, int kind, uint8_t *mem, size_t len, const struct fi_rma_iov *at)
+{
+	uint8_t *res = mem + len;
+
+	switch (kind) {
+	case PUT:
+		return fi_write(c->ep, mem, len, NULL, c->peer, at->addr, at->key, &c->ctx[0]);
+	case REFUSED_PUT:
+		return fi_write(c->ep, mem, len, NULL, c->peer, at->addr, at->key + 1000, &c->ctx[0]);
+	case GET:
+		return fi_read(c->ep, mem, len, NULL, c->peer, at->addr, at->key, &c->ctx[0]);
+	case ADD:
+		return fi_atomic(c->ep, mem, 1, NULL, c->peer, at->addr, at->key, FI_UINT64, FI_SUM, &c->ctx[0]);
+	case FETCH:
+		return fi_fetch_atomic(c->ep, mem, 1, NULL, res, NULL, c->peer, at->addr, at->key, FI_UINT64, FI_SUM, &c->ctx[0]);
+	default:
+		return fi_compare_atomic(c->ep, mem, 1, NULL, mem + 8, NULL, res, NULL, c->peer, at->addr, at->key, FI_UINT64, FI_CSWAP, &c->ctx[0]);
+	}
+}
+
+/* Each operation counts once at its target, and with its initiator, whatever its length; one that is refused counts as an error, and there only. */
+static void opx_cntr_remote(struct ct *c)
+{
+	static const size_t lens[] = {0, 8, 8192, 8193, 100000};
+	static const uint64_t flag[] = {FI_WRITE, FI_READ, FI_REMOTE_WRITE, FI_REMOTE_READ};
+	struct fi_cntr_attr attr = {0};
+	struct fid_cntr *cntr[4];
+	uint64_t want[4] = {0};
+	struct ct_window w;
+
+	c->want.no_enable = true;
+	ct_open(c);
+	for (int i = 0; i < 4; i++) {
+		OK(fi_cntr_open(c->domain, &attr, &cntr[i], NULL));
+		OK(fi_ep_bind(c->ep, &cntr[i]->fid, flag[i]));
+	}
+	OK(fi_enable(c->ep));
+	ct_connect(c);
+	c->traffic = true;
+	ct_window(c, &w, 200016, FI_REMOTE_READ | FI_REMOTE_WRITE);
+	for (int kind = PUT; kind < KINDS; kind++)
+		for (unsigned i = 0; i < 5; i++) {
+			bool is_read = kind == GET || kind == FETCH || kind == COMPARE;
+
+			if (!c->rank) {
+				while (ct_again(c, one_sided(c, kind, w.mine.mem, lens[i], &w.at)))
+					;
+				if (kind == REFUSED_PUT)
+					CHECK(ct_comp_err(c, c->txcq).err == FI_EKEYREJECTED, "length %zu", lens[i]);
+				else
+					ct_comp(c, c->txcq);
+			}
+			if (kind != REFUSED_PUT)
+				want[(c->rank ? 2 : 0) + is_read]++;
+			ct_barrier(c);
+			for (int k = 0; k < 4; k++)
+				CHECK(fi_cntr_read(cntr[k]) == want[k], "kind %d, length %zu: counter %d is %llu", kind, lens[i], k,
+				      (unsigned long long)fi_cntr_read(cntr[k]));
+			ct_barrier(c);
+		}
+	CHECK(fi_cntr_readerr(cntr[0]) == (c->rank ? 0 : 5) && !fi_cntr_readerr(cntr[2]), "errors: %llu, %llu",
+	      (unsigned long long)fi_cntr_readerr(cntr[0]), (unsigned long long)fi_cntr_readerr(cntr[2]));
+	ct_window_free(c, &w);
+	OK(fi_close(&c->ep->fid));
+	for (int i = 0; i < 4; i++)
+		OK(fi_close(&cntr[i]->fid));
+	OK(fi_endpoint(c->domain, c->info, &c->ep, NULL)); /* for ct_close() */
+	ct_close(c);
+}
+
 /* --- nobody answers ------------------------------------------------------------------------------------------------------------ */
 
 /* A peer of another job never answers: whoever goes on trying is told so when it has been silent for long enough. */
@@ -331,6 +405,7 @@ const struct ct_test opx_api_tests[] = {
 	{"opx_cq_data", opx_cq_data, FI_MSG | FI_TAGGED | FI_RMA, 0, 0, "cq_data_size", NULL, "opx"},
 	{"opx_strerror", opx_strerror, FI_MSG, 0, CT_SOLO | CT_ANY_PATH, NULL, NULL, "opx"},
 	{"opx_cntr_wait", opx_cntr_wait, FI_MSG, 0, 0, NULL, NULL, "opx"},
+	{"opx_cntr_remote", opx_cntr_remote, FI_RMA | FI_ATOMIC, 0, CT_ANY_PATH, "FI_REMOTE_READ FI_REMOTE_WRITE", NULL, "opx"},
 	{"opx_multi_next", opx_multi_next, FI_MSG | FI_MULTI_RECV, 0, 0, "FI_MULTI_RECV", NULL, "opx"},
 	{"opx_unreachable", opx_unreachable, FI_MSG, 0, CT_NO_ONE | CT_ANY_PATH, NULL, "SOFTFABRIC_NET=dead_after=1s", "opx"},
 	{0},

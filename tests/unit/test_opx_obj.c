@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Domain, endpoint, completion queues with their threads, counters of opx: what may be opened, bound, enabled and closed when, and on which unit.
+#include <dirent.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -553,6 +554,42 @@ static void thread__interval(void **state)
 	fake_close(&dom);
 }
 
+static int threads(void)
+{
+	DIR *d = opendir("/proc/self/task");
+	int n = 0;
+
+	assert_non_null(d);
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
+}
+
+/* Of two domains at once only the one that asked for it has threads, as many as it has queues. */
+static void thread__by_domain(void **state)
+{
+	struct fi_cq_attr attr = {0};
+	struct fake_dom manual;
+	struct fid_cq *cq[3];
+	int before = threads();
+
+	(void)state;
+	fake_open(&dom, hints_auto());
+	fake_open(&manual, NULL);
+	assert_int_equal(fi_cq_open(manual.domain, &attr, &cq[0], NULL), 0);
+	assert_int_equal(threads(), before);
+	assert_int_equal(fi_cq_open(dom.domain, &attr, &cq[1], NULL), 0);
+	assert_int_equal(threads(), before + 1);
+	assert_int_equal(fi_cq_open(dom.domain, &attr, &cq[2], NULL), 0);
+	assert_int_equal(threads(), before + 2);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(fi_close(&cq[i]->fid), 0);
+	assert_int_equal(threads(), before);
+	fake_close(&manual);
+	fake_close(&dom);
+}
+
 static void thread__none_with_manual(void **state)
 {
 	struct rig r;
@@ -617,6 +654,7 @@ int main(void)
 		cmocka_unit_test_setup(domain__refusals, setup),
 		cmocka_unit_test_setup(thread__drives, setup),
 		cmocka_unit_test_setup(thread__interval, setup),
+		cmocka_unit_test_setup(thread__by_domain, setup),
 		cmocka_unit_test_setup(thread__none_with_manual, setup),
 		cmocka_unit_test_setup(fork__child_can_close, setup),
 	};

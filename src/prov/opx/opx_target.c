@@ -51,7 +51,8 @@ static void on_copied(struct opx_copy *c, int status)
 
 	op->is_copying = false;
 	if (!op->is_over) {
-		count(op->ep, c->op == HFI_COPY_GET ? KIT_CNTR_REMOTE_WRITE : KIT_CNTR_REMOTE_READ);
+		if (!status)
+			count(op->ep, c->op == HFI_COPY_GET ? KIT_CNTR_REMOTE_WRITE : KIT_CNTR_REMOTE_READ);
 		if (op->has_data && !status)
 			data_done(op->peer, op->peer_handle, op->len, (uint32_t)op->data);
 		else
@@ -162,6 +163,8 @@ void opx_on_get_request(struct opx_peer *peer, const struct hfi_hdr *h, const st
 		return;
 	}
 	at = opx_mr_find(peer->ep->domain, le64_get(h->w[1]), le64_get(h->w[0]), len, FI_REMOTE_READ, &why);
+	if (at && !len)
+		count(peer->ep, KIT_CNTR_REMOTE_READ);
 	if (!at || !len) {
 		answer(peer, handle, why);
 		return;
