@@ -133,14 +133,16 @@ static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 	struct kit_cntr *c = to_cntr(fid);
 	struct kit_nap nap = kit_nap_start(timeout);
 	uint64_t err = value(&c->err);
-	uint32_t token;
-	int can_sleep, ret;
+	uint32_t token = 0;
+	int can_sleep = -1, ret;
 
-	if (!c->wait)
+	if (!c->wait && !c->waits_by_poll)
 		return -FI_ENOSYS;
 	do {
-		token = kit_wait_arm(c->wait);
-		can_sleep = cntr_can_sleep(c);
+		if (c->wait) {
+			token = kit_wait_arm(c->wait);
+			can_sleep = cntr_can_sleep(c);
+		}
 		ret = drive(c);
 		if (ret)
 			return ret;
@@ -244,6 +246,7 @@ int kit_cntr_init(struct kit_cntr *c, struct kit_domain *d, const struct fi_cntr
 	value_set(&c->told_err, 0);
 	c->eps = NULL;
 	c->ep_cnt = c->ep_cap = 0;
+	c->waits_by_poll = false;
 	c->on_change = NULL;
 	atomic_store_explicit(&c->refs, 0, memory_order_relaxed);
 	c->fid.fid.fclass = FI_CLASS_CNTR;

@@ -66,6 +66,8 @@ bool kit_param_is_set(const struct fi_provider *prov, const char *name);
 /* --- log: base/log.h lines go to fi_log of @prov ------------------------------------------------------------------------- */
 void kit_log_init(const struct fi_provider *prov);
 #define KIT_WARN(prov_, subsys_, ...) FI_WARN(prov_, subsys_, __VA_ARGS__)
+/** kit_warn_once() - A warning line about the user's settings, which programs make us read again and again: each text once in a process. */
+void kit_warn_once(const struct fi_provider *prov, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 #define KIT_INFO(prov_, subsys_, ...) FI_INFO(prov_, subsys_, __VA_ARGS__)
 
 /* --- fi_getinfo ------------------------------------------------------------------------------------------------------------ */
@@ -224,6 +226,7 @@ struct kit_cntr {
 	uint32_t ep_cnt, ep_cap;
 	struct kit_wait *wait;
 	_Atomic int refs;
+	bool waits_by_poll;         /* by the provider: fi_cntr_wait() without a wait object looks again and again, and is no error */
 	void (*on_change)(struct kit_cntr *c); /* triggered operations later; NULL */
 };
 int kit_cntr_init(struct kit_cntr *c, struct kit_domain *d, const struct fi_cntr_attr *attr, bool wait_ok, void *context);

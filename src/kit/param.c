@@ -153,7 +153,7 @@ static void refuse(const struct fi_provider *prov, const struct kit_param *p, co
 		snprintf(expect, sizeof(expect), "a whole number%s",
 			 p->type == KIT_SIZE ? ", not negative" : "");
 	env_name(prov, p->name, env, sizeof(env));
-	KIT_WARN(prov, FI_LOG_CORE, "%s=\"%.256s\" is ignored: expected %s\n", env, text, expect);
+	kit_warn_once(prov, "%s=\"%.256s\" is ignored: expected %s", env, text, expect);
 }
 
 /*

@@ -189,7 +189,31 @@ size_t kit_rx_copy(struct kit_rx *rx, size_t off, const struct view *v, size_t v
 
 /* --- a message arrives ----------------------------------------------------------------------------------------- */
 
-struct kit_rx *kit_srx_slice(struct kit_srx *s, struct kit_rx *owner, uint64_t len)
+static void multi_leave(struct kit_srx *s, struct kit_rx *owner)
+{
+	mt_posted_del(&s->posted[owner->tagged], &owner->mt);
+	owner->posted = false;
+	s->posted_cnt--;
+}
+
+/* Is what is left of @owner too short for a message that a whole buffer may hold? Then that is the message's, and @owner goes back to its program. */
+static bool multi_skip(struct kit_srx *s, struct kit_rx *owner, uint64_t len)
+{
+	struct kit_ep *ep = s->ep;
+
+	if (!s->multi_whole || !owner->is_begun || len <= owner->len)
+		return false;
+	multi_leave(s, owner);
+	if (owner->slices)
+		return true; /* the last of them tells that the buffer is free */
+	if (ep->rx_cq)
+		kit_cq_push(ep->rx_cq, owner->context, FI_MULTI_RECV, 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
+	rx_free(owner);
+	return true;
+}
+
+/* A slice of the multi-receive buffer @owner for a message of @len bytes. NULL: no memory. */
+static struct kit_rx *slice_new(struct kit_srx *s, struct kit_rx *owner, uint64_t len)
 {
 	struct kit_rx *rx = slab_get(&s->slab);
 	size_t part = MIN(len, owner->len);
@@ -207,14 +231,19 @@ struct kit_rx *kit_srx_slice(struct kit_srx *s, struct kit_rx *owner, uint64_t l
 	rx->desc[0] = owner->desc[0];
 	rx->len = part;
 	owner->slices++;
+	owner->is_begun = true;
 	owner->iov[0].iov_base = (char *)owner->iov[0].iov_base + part;
 	owner->len -= part;
-	if (owner->len < s->min_multi_recv || !owner->len) {
-		mt_posted_del(&s->posted[owner->tagged], &owner->mt);
-		owner->posted = false;
-		s->posted_cnt--;
-	}
+	if (owner->len < s->min_multi_recv || !owner->len)
+		multi_leave(s, owner);
 	return rx;
+}
+
+struct kit_rx *kit_srx_match_multi(struct kit_srx *s, struct kit_rx *rx, fi_addr_t src, uint64_t tag, uint64_t len)
+{
+	bool tagged = rx->tagged;
+
+	return multi_skip(s, rx, len) ? kit_srx_match(s, tagged, src, tag, len) : slice_new(s, rx, len);
 }
 
 int kit_srx_unexpected(struct kit_srx *s, struct kit_ux *ux)
@@ -355,7 +384,7 @@ static int post_multi(struct kit_srx *s, struct kit_rx *rx)
 		return ret;
 	while (is_left && (n = mt_unexp_find(&s->unexp[tagged], want.src, want.tag, want.ignore))) {
 		struct kit_ux *ux = container_of(n, struct kit_ux, mt);
-		struct kit_rx *slice = kit_srx_slice(s, rx, ux->msg_len);
+		struct kit_rx *slice = multi_skip(s, rx, ux->msg_len) ? NULL : slice_new(s, rx, ux->msg_len);
 
 		if (!slice)
 			break;

@@ -20,7 +20,8 @@ struct kit_rx {
 	struct kit_rx *next, *prev; /* context index for cancel */
 	void *context;
 	uint64_t flags;            /* FI_COMPLETION, FI_MULTI_RECV, FI_CLAIM ... */
-	bool tagged, posted, multi_done;
+	bool tagged, posted;
+	bool is_begun;             /* multi-receive: some of the buffer is used */
 	uint8_t iov_cnt;
 	uint32_t slices;           /* multi-receive: slices in progress */
 	size_t len;                /* bytes the buffer holds */
@@ -57,6 +58,7 @@ struct kit_srx {
 	uint32_t posted_cnt, posted_max; /* receives beyond posted_max: -FI_EAGAIN */
 	size_t min_multi_recv;
 	bool directed;                 /* FI_DIRECTED_RECV: honour src_addr of receives */
+	bool multi_whole;              /* by the provider: what the rest of a multi-receive buffer is too short for goes to the next one, uncut */
 };
 int kit_srx_init(struct kit_srx *s, struct kit_ep *ep, const struct kit_srx_ops *ops, size_t rx_extra, uint32_t posted_max, bool directed);
 void kit_srx_fini(struct kit_srx *s); /* discards everything without completions */
@@ -93,7 +95,7 @@ static inline void kit_rx_init(struct kit_rx *rx, struct kit_srx *s, bool tagged
 	rx->context = a->context;
 	rx->flags = a->flags;
 	rx->tagged = tagged;
-	rx->posted = false;
+	rx->posted = rx->is_begun = false;
 	rx->slices = 0;
 }
 /**
@@ -119,8 +121,8 @@ static inline int kit_srx_recv_buf(struct kit_srx *s, bool tagged, void *buf, si
 	s->posted_cnt++;
 	return mt_posted_add(&s->posted[tagged], &rx->mt);
 }
-/* A slice of the multi-receive buffer @owner for a message of @len bytes; for kit_srx_match() only. NULL: no memory. */
-struct kit_rx *kit_srx_slice(struct kit_srx *s, struct kit_rx *owner, uint64_t len);
+/* kit_srx_match() where the oldest receive that matches is the multi-receive buffer @rx. */
+struct kit_rx *kit_srx_match_multi(struct kit_srx *s, struct kit_rx *rx, fi_addr_t src, uint64_t tag, uint64_t len);
 /**
  * kit_srx_match() - A message arrived: take the oldest posted receive that matches off the list (or a slice of a multi-receive buffer).
  * @len: whole message; a slice is cut to min(@len, what is left). NULL: unexpected, call kit_srx_unexpected().
@@ -134,7 +136,7 @@ static inline struct kit_rx *kit_srx_match(struct kit_srx *s, bool tagged, fi_ad
 		return NULL;
 	rx = container_of(n, struct kit_rx, mt);
 	if (unlikely(rx->flags & FI_MULTI_RECV))
-		return kit_srx_slice(s, rx, len);
+		return kit_srx_match_multi(s, rx, src, tag, len);
 	mt_posted_del(&s->posted[tagged], n);
 	rx->posted = false;
 	s->posted_cnt--;

@@ -224,6 +224,31 @@ static void rma_local(struct ct *c)
 	ct_close(c);
 }
 
+/* An endpoint's flags for data that go out are none of its reads'. */
+static void rma_read_flags(struct ct *c)
+{
+	static const size_t lens[] = {8, 16, 5000, 100000};
+	uint64_t flags = FI_TRANSMIT | FI_INJECT | FI_REMOTE_CQ_DATA | FI_COMPLETION;
+	struct ct_window w;
+
+	ct_open(c);
+	ct_window(c, &w, 100000, ACCESS);
+	ct_fill(w.b.mem, w.b.len, 5);
+	OK(fi_control(&c->ep->fid, FI_SETOPSFLAG, &flags));
+	ct_barrier(c);
+	for (unsigned i = 0; i < 4 && !c->rank; i++)
+		for (enum rma_call call = R_READ; call <= R_READV; call++) {
+			struct rma r = {.call = call, .mem = w.mine.mem, .len = lens[i], .buf = &w.mine, .iov_cnt = 1, .raddr = w.at.addr,
+					.rkey = w.at.key, .ctx = &c->ctx[0]};
+
+			memset(w.mine.mem, 0, lens[i]);
+			rma_do(c, &r);
+			ct_verify(c, w.mine.mem, lens[i], 5, "read");
+		}
+	ct_window_free(c, &w);
+	ct_close(c);
+}
+
 /* --- random operations against a model ----------------------------------------------------------------------------------- */
 
 #define ZONES    24
@@ -464,6 +489,7 @@ const struct ct_test rma_tests[] = {
 	{"rma_writedata", rma_writedata, RMA, 0, EVERYWHERE, CAPS " cq_data_size"},
 	{"rma_read", rma_read, RMA, 0, EVERYWHERE, CAPS},
 	{"rma_readv", rma_readv, RMA, 0, EVERYWHERE, CAPS " tx.iov_limit"},
+	{"rma_read_flags", rma_read_flags, FI_RMA, 0, CT_GENS, NULL},
 	{"rma_local", rma_local, RMA, 0, CT_GENS, CAPS " mr:FI_MR_LOCAL"},
 	{"rma_model", rma_model, RMA, 0, EVERYWHERE, CAPS, NULL, NULL, 60},
 	{"rma_refused", rma_refused, RMA, 0, CT_GENS, CAPS},

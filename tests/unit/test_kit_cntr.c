@@ -153,6 +153,11 @@ static void cntr__without_wait_object(void **state)
 
 	assert_int_equal(kit_cntr_init(c, &g_fix.domain, NULL, false, NULL), 0);
 	assert_int_equal(fi_cntr_wait(&c->fid, 1, 0), -FI_ENOSYS);
+	c->waits_by_poll = true;
+	assert_int_equal(fi_cntr_wait(&c->fid, 1, 0), -FI_ETIMEDOUT);
+	assert_int_equal(fi_cntr_wait(&c->fid, 1, 5), -FI_ETIMEDOUT);
+	assert_int_equal(fi_cntr_set(&c->fid, 1), 0);
+	assert_int_equal(fi_cntr_wait(&c->fid, 1, -1), 0);
 	assert_int_equal(kit_trywait(&g_fix.fabric->fid, fids, 1), -FI_EINVAL);
 	assert_int_equal(fi_close(&c->fid.fid), 0);
 }

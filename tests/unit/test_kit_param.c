@@ -158,6 +158,9 @@ static void params__bad_values_change_nothing_and_say_why(void **state)
 		assert_non_null(strstr(g_fix_log.last, row[i].env));
 		assert_non_null(strstr(g_fix_log.last, row[i].text));
 		assert_non_null(strstr(g_fix_log.last, row[i].expect));
+		/* Programs ask for information often. */
+		assert_int_equal(load(&v), -FI_EINVAL);
+		assert_int_equal(g_fix_log.cnt, 1);
 	}
 }
 

@@ -440,6 +440,9 @@ static void node__text(void **state)
 	for (size_t k = 0; k < ARRAY_SIZE(bad); k++)
 		get(V, bad[k], 0, NULL, -FI_EINVAL);
 	get(V, "127.0.0.1", 0, NULL, -FI_ENODATA);
+	get(V, "127.0.0.1", FI_NUMERICHOST, NULL, -FI_ENODATA);
+	fi_freeinfo(get(V, "fi_addr_opx://0102030405060708", FI_NUMERICHOST, NULL, 0));
+	fi_freeinfo(get(V, NULL, FI_SOURCE, NULL, 0));
 	get(V, "fi_addr_cxi://0x0000000000000000", FI_SOURCE, NULL, -FI_ENODATA);
 }
 
@@ -458,6 +461,29 @@ static void hints__addresses(void **state)
 	assert_memory_equal(i->src_addr, &src, 8);
 	assert_memory_equal(i->dest_addr, &dest, 8);
 	LIST(i, "ib1 manual", "ib1 auto");
+}
+
+/* An open domain stands for its unit, by whatever other hints. */
+static void hints__open_domain(void **state)
+{
+	struct fid_domain other = {.fid = {.fclass = FI_CLASS_DOMAIN}, .ops = (struct fi_ops_domain *)(uintptr_t)&kit_no_domain_ops};
+	struct fi_info *h = hints_new();
+	struct fake_dom f;
+
+	(void)state;
+	h->domain_attr->name = strdup("ib1");
+	fake_open(&f, h);
+	h = hints_new();
+	h->domain_attr->domain = f.domain;
+	LIST(ask(h, 0), "ib1 manual", "ib1 auto");
+	h = hints_new();
+	h->domain_attr->domain = f.domain;
+	h->domain_attr->name = strdup("ib0");
+	refused(h);
+	h = hints_new();
+	h->domain_attr->domain = &other;
+	refused(h);
+	fake_close(&f);
 }
 
 /* What comes back is good as hints. */
@@ -518,6 +544,7 @@ int main(void)
 		cmocka_unit_test_setup(mr__by_version, setup),
 		cmocka_unit_test_setup(node__text, setup),
 		cmocka_unit_test_setup(hints__addresses, setup),
+		cmocka_unit_test_setup(hints__open_domain, setup),
 		cmocka_unit_test_setup(hints__own_result, setup),
 		cmocka_unit_test_setup(memory__fails, setup),
 	};

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Domain, endpoint, completion queues with their threads, counters of opx: what may be opened, bound, enabled and closed when, and on which unit.
+#include <dirent.h>
 #include <poll.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/wait.h>
@@ -111,6 +113,7 @@ static void enable__every_failure_is_busy(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(errs); i++) {
 		g_fake.open_err = errs[i];
 		enable_check(true, FI_TRANSMIT | FI_RECV, -FI_EBUSY);
+		assert_int_equal(fake_log_cnt("--mca btl ^ofi"), 1); /* of the first only: the remedy where contexts ran out */
 	}
 	g_fake.peers_err = -FI_ENOMEM;
 	enable_check(true, FI_TRANSMIT | FI_RECV, -FI_EBUSY);
@@ -204,6 +207,24 @@ static void context__gets_parameters(void **state)
 	assert_int_equal(g_fake.ctxt.subctxt_cnt, 0);
 	rig_close(&r);
 	fake_close(&dom);
+}
+
+static void affinity__of_the_thread_that_opens(void **state)
+{
+	cpu_set_t before, set;
+
+	(void)state;
+	assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
+	for (int force = 0; force < 2; force++) {
+		setenv("FI_OPX_FORCE_CPUAFFINITY", force ? "yes" : "no", 1);
+		fake_open(&dom, NULL);
+		enable_check(true, FI_TRANSMIT | FI_RECV, 0);
+		fake_close(&dom);
+		assert_int_equal(sched_getaffinity(0, sizeof(set), &set), 0);
+		assert_int_equal(CPU_COUNT(&set), force ? 1 : CPU_COUNT(&before));
+	}
+	assert_true(CPU_ISSET(sched_getcpu(), &set));
+	assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
 }
 
 static void name__of_a_context(void **state)
@@ -583,6 +604,42 @@ static void thread__leaves_a_polling_application_alone(void **state)
 	fake_close(&dom);
 }
 
+static int threads(void)
+{
+	DIR *d = opendir("/proc/self/task");
+	int n = 0;
+
+	assert_non_null(d);
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
+}
+
+/* Of two domains at once only the one that asked for it has threads, as many as it has queues. */
+static void thread__by_domain(void **state)
+{
+	struct fi_cq_attr attr = {0};
+	struct fake_dom manual;
+	struct fid_cq *cq[3];
+	int before = threads();
+
+	(void)state;
+	fake_open(&dom, hints_auto());
+	fake_open(&manual, NULL);
+	assert_int_equal(fi_cq_open(manual.domain, &attr, &cq[0], NULL), 0);
+	assert_int_equal(threads(), before);
+	assert_int_equal(fi_cq_open(dom.domain, &attr, &cq[1], NULL), 0);
+	assert_int_equal(threads(), before + 1);
+	assert_int_equal(fi_cq_open(dom.domain, &attr, &cq[2], NULL), 0);
+	assert_int_equal(threads(), before + 2);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(fi_close(&cq[i]->fid), 0);
+	assert_int_equal(threads(), before);
+	fake_close(&manual);
+	fake_close(&dom);
+}
+
 static void thread__none_with_manual(void **state)
 {
 	struct rig r;
@@ -752,6 +809,7 @@ int main(void)
 		cmocka_unit_test_setup(enable__again_after_failure, setup),
 		cmocka_unit_test_setup(unit__selected, setup),
 		cmocka_unit_test_setup(context__gets_parameters, setup),
+		cmocka_unit_test_setup(affinity__of_the_thread_that_opens, setup),
 		cmocka_unit_test_setup(name__of_a_context, setup),
 		cmocka_unit_test_setup(thresholds__follow, setup),
 		cmocka_unit_test_setup(options__known_ones, setup),
@@ -766,6 +824,7 @@ int main(void)
 		cmocka_unit_test_setup(thread__interval, setup),
 		cmocka_unit_test_setup(thread__sleeps_while_nothing_comes, setup),
 		cmocka_unit_test_setup(thread__leaves_a_polling_application_alone, setup),
+		cmocka_unit_test_setup(thread__by_domain, setup),
 		cmocka_unit_test_setup(thread__none_with_manual, setup),
 		cmocka_unit_test_setup(wait__timer, setup),
 		cmocka_unit_test_setup(wait__is_sleep, setup),

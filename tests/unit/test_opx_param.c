@@ -219,6 +219,9 @@ static void uuid__precedence(void **state)
 	setenv("I_MPI_HYDRA_UUID", "abc", 1);
 	get(0);
 	job_check("00000000000000000000000000000abc");
+	setenv("I_MPI_HYDRA_UUID", "3dc80000-e4d5-a1fe-7fbf-050001B4d7b4", 1); /* as Intel MPI writes it */
+	get(0);
+	job_check("3dc80000e4d5a1fe7fbf050001b4d7b4");
 	setenv("SLURM_JOB_ID", "4711", 1);
 	get(0);
 	job_check("00000000000000000000000000004711");

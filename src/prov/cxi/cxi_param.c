@@ -149,7 +149,7 @@ static int word_check(const char *name, char *value, const char *dflt, const cha
 	for (const char *const *w = words; *w; w++)
 		if (!strcmp(value, *w) || (!strcmp(*w, "hardware") && !strcasecmp(value, *w)))
 			return 0;
-	KIT_WARN(&g_cxi_prov, FI_LOG_CORE, "FI_CXI_%s=%s is not understood; %s is used\n", name, value, dflt);
+	kit_warn_once(&g_cxi_prov, "FI_CXI_%s=%s is not understood; %s is used", name, value, dflt);
 	snprintf(value, KIT_PARAM_STR, "%s", dflt);
 	return -FI_EINVAL;
 }
@@ -204,8 +204,8 @@ int cxi_params_get(struct cxi_params *p)
 		p->oflow_buf_max_cached = 3 * p->oflow_buf_min_posted;
 	p->odp |= p->force_odp;
 	if (p->rdzv_eager_size > p->rdzv_threshold) {
-		KIT_WARN(&g_cxi_prov, FI_LOG_CORE, "FI_CXI_RDZV_EAGER_SIZE %zu is above RDZV_THRESHOLD %zu, which is used\n", p->rdzv_eager_size,
-			 p->rdzv_threshold);
+		kit_warn_once(&g_cxi_prov, "FI_CXI_RDZV_EAGER_SIZE %zu is above RDZV_THRESHOLD %zu, which is used", p->rdzv_eager_size,
+			      p->rdzv_threshold);
 		p->rdzv_eager_size = p->rdzv_threshold;
 	}
 	pthread_once(&inert_once, inert_report); /* threads may ask for information at the same time */

@@ -108,6 +108,6 @@ int efa_params_get(struct efa_params *p)
 	if (kit_param_is_set(&g_efa_prov, "rx_window_size") && !kit_param_is_set(&g_efa_prov, "tx_min_credits"))
 		p->tx_min_credits = p->rx_window_size;
 	if (kit_param_is_set(&g_efa_prov, "mtu_size"))
-		KIT_WARN(&g_efa_prov, FI_LOG_CORE, "FI_EFA_MTU_SIZE is no longer supported and ignored\n");
+		kit_warn_once(&g_efa_prov, "FI_EFA_MTU_SIZE is no longer supported and ignored");
 	return ret;
 }

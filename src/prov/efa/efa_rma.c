@@ -350,8 +350,11 @@ static struct efa_ep *to_ep(struct fid_ep *fid)
 static ssize_t rma_iov(struct fid_ep *fid, enum efa_tx_kind kind, const struct fi_msg_rma *m, uint64_t extra)
 {
 	struct efa_ep *ep = to_ep(fid);
+	uint64_t flags = ep->kit.tx_op_flags | extra;
 
-	return rma(ep, kind, m, ep->kit.tx_op_flags | extra);
+	if (kind == EFA_TX_READ) /* an endpoint's flags for data that go out are none of its reads' */
+		flags &= ~(uint64_t)(FI_INJECT | FI_REMOTE_CQ_DATA);
+	return rma(ep, kind, m, flags);
 }
 
 static ssize_t efa_readv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count, fi_addr_t src_addr,

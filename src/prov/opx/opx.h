@@ -64,7 +64,7 @@ static inline uint32_t opx_addr_uid(const struct opx_addr *a)
 /* --- domain, AV, MR ----------------------------------------------------------------------------------------------------- */
 
 struct opx_stats { /* per protocol, for tests, logs and the demo */
-	uint64_t tx_inject, tx_eager, tx_mp, tx_rzv, tx_rzv_local, tx_pio_data, tx_sdma_data, tx_expected;
+	uint64_t tx_inject, tx_eager, tx_mp, tx_rzv, tx_rzv_local, tx_pio_data, tx_sdma_data, tx_bounce, tx_expected;
 	uint64_t rx_inject, rx_eager, rx_mp, rx_rzv, rx_unexpected, rx_stale, rx_malformed;
 	uint64_t rma_refused, done_late;
 };
@@ -307,6 +307,9 @@ static inline int opx_ep_state(const struct opx_ep *ep)
 		return likely(*d->fork_mark) ? 0 : -FI_EIO;
 	return d->forked && d->forked(d) ? -FI_EIO : 0;
 }
+
+/** opx_mtu() - Payload of our packets where the port's MTU is @mtu: a power of two, at most HFI_MTU. */
+static inline uint32_t opx_mtu(uint32_t mtu) { return 1u << (31 - __builtin_clz(MIN(mtu, HFI_MTU))); }
 
 struct opx_sep {
 	struct kit_ep kit;             /* never progressed: the contexts are */

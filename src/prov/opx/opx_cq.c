@@ -131,6 +131,7 @@ int opx_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct f
 		goto err_free;
 	pthread_once(&ops_once, fill_ops);
 	c->fid.fid.ops = &cntr_fi_ops;
+	c->waits_by_poll = true;
 	*cntr_out = &c->fid;
 	return 0;
 

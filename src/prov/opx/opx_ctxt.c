@@ -169,8 +169,8 @@ static void set_thresholds(struct opx_ep *ep)
 	const struct hfi_ctxt_info *c = hfi_ctxt_info(ep->hw);
 	const struct opx_params *p = &ep->domain->params;
 
-	ep->mtu_shift = (uint8_t)(31 - __builtin_clz(MIN(c->mtu, HFI_MTU)));
-	ep->mtu = 1u << ep->mtu_shift;
+	ep->mtu = opx_mtu(c->mtu);
+	ep->mtu_shift = (uint8_t)__builtin_ctz(ep->mtu);
 	ep->eager_max = MIN((size_t)OPX_EAGER_MAX, ((size_t)MAX(c->credits, 2u) - 1) * HFI_PIO_BLOCK);
 	ep->eager_max = MIN(ep->eager_max, (size_t)ep->mtu);
 	ep->rzv_min = (size_t)p->rzv_min_payload_bytes;
@@ -226,6 +226,9 @@ int opx_ctxt_open(struct opx_ep **eps, int cnt)
 		if (!ret && order[i] != d->unit)
 			LOG_INFO("context of domain ib%d opened on unit %d", d->unit, order[i]);
 	}
+	if (ret == -EBUSY) /* who holds them was logged */
+		LOG_WARN("context not opened: none is free on %s; a process of Open MPI opens one for mtl/ofi and one for btl/ofi, and "
+			 "\"--mca btl ^ofi\" saves the second", n > 1 ? "any ACTIVE unit" : "the unit");
 	if (ret)
 		return -FI_EBUSY;
 	if (start_all(d, eps, cnt)) {

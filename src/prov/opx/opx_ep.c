@@ -353,6 +353,7 @@ int opx_ep_init(struct opx_ep *ep, struct opx_domain *d, struct fi_info *info, v
 	TAILQ_INIT(&ep->pump);
 	TAILQ_INIT(&ep->copies);
 	ep->min_multi_recv = ep->srx.min_multi_recv = OPX_MIN_MULTI_RECV;
+	ep->srx.multi_whole = true;
 	ep->kit.inject_size = MIN(ep->kit.inject_size, (size_t)OPX_INJECT_MAX);
 	opx_wait_init(ep);
 	ep->kit.fid.fid.ops = &ep_fi_ops;

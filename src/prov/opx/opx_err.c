@@ -48,6 +48,7 @@ enum opx_status opx_status_of(int rc, enum opx_status other)
 
 const char *opx_strerror(int prov_errno)
 {
-	return prov_errno >= 0 && (unsigned)prov_errno < ARRAY_SIZE(row) && row[prov_errno].text ? row[prov_errno].text
-												 : "unknown status";
+	if (prov_errno >= 0 && (unsigned)prov_errno < ARRAY_SIZE(row) && row[prov_errno].text)
+		return row[prov_errno].text;
+	return fi_strerror(prov_errno < 0 ? -prov_errno : prov_errno); /* of the kit: a cancelled receive, a peek that found nothing */
 }

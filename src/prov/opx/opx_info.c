@@ -28,7 +28,7 @@ struct query {
 	const struct fi_info *hints;       /* names in their usual spelling; NULL: none */
 	struct opx_addr node;
 	bool has_node, node_is_src;
-	int unit;                          /* wanted; -1: any */
+	int unit, only;                    /* wanted: by an address, by an open domain; -1: any */
 	uint64_t extra_caps;
 	struct fi_info *head, **tail;
 };
@@ -223,6 +223,21 @@ static int hint_addrs(struct query *q)
 	return 0;
 }
 
+/* An opened domain among the hints: what it is open on is wanted, and nothing else. */
+static int hint_domain(struct query *q)
+{
+	const struct fid_domain *fid = q->hints->domain_attr ? q->hints->domain_attr->domain : NULL;
+
+	if (!fid)
+		return 0;
+	if (fid->fid.fclass != FI_CLASS_DOMAIN || fid->ops->av_open != opx_av_open) {
+		LOG_INFO("the open domain of the hints is none of opx");
+		return -FI_ENODATA;
+	}
+	q->only = container_of(fid, struct opx_domain, kit.fid)->unit;
+	return 0;
+}
+
 /* Addresses of the result: the node's, else the hints'. */
 static int addrs_set(struct fi_info *i, const struct query *q)
 {
@@ -334,7 +349,7 @@ static int try_unit(struct query *q, const struct hfi_unit_attr *u)
 	enum fi_progress want = q->hints && q->hints->domain_attr ? q->hints->domain_attr->data_progress : FI_PROGRESS_UNSPEC;
 	int ret = 0;
 
-	if (q->unit >= 0 && q->unit != u->unit)
+	if ((q->unit >= 0 && q->unit != u->unit) || (q->only >= 0 && q->only != u->unit))
 		return 0;
 	if (want != FI_PROGRESS_AUTO)
 		ret = try_form(q, u, FI_PROGRESS_MANUAL);
@@ -365,6 +380,7 @@ static int query_run(struct query *q, const char *node, uint64_t flags, int cnt)
 	if (q->hints) {
 		ret = hints_check(q->hints);
 		ret = ret ? ret : hint_addrs(q);
+		ret = ret ? ret : hint_domain(q);
 		if (ret)
 			return ret;
 		q->extra_caps = extra_caps(q->hints);
@@ -376,7 +392,7 @@ static int query_run(struct query *q, const char *node, uint64_t flags, int cnt)
 
 int opx_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints, struct fi_info **info)
 {
-	struct query q = {.version = version, .unit = -1};
+	struct query q = {.version = version, .unit = -1, .only = -1};
 	struct fi_info *usual = NULL;
 	struct opx_params prm;
 	char err[512] = "";

@@ -308,10 +308,12 @@ void opx_op_choose_path(struct opx_op *op)
 	op->is_sdma = !op->peer->flow.is_local && op->len >= ep->sdma_min;
 	if (!op->is_sdma || op->copy)
 		return;
-	if (op->len >= ep->bounce_max)
+	if (op->len > ep->bounce_max)
 		op->is_ref = true;
 	else if (opx_op_take_copy(op))
 		op->is_sdma = false; /* no memory for the bounce buffer: PIO copies packet by packet */
+	else
+		ep->stats.tx_bounce++;
 }
 
 /* --- waiting for room -------------------------------------------------------------------------------------- */

@@ -31,7 +31,7 @@ const struct kit_param opx_param_tab[] = {
 	    "core:unit:cores, of which the first that matches the caller counts. (Default: none)"),
 	ROW(delivery_completion_threshold, KIT_INT, 16385, BYTES_MAX, "Older name of SDMA_BOUNCE_BUF_THRESHOLD. (Default: 16385)"),
 	ROW(sdma_bounce_buf_threshold, KIT_INT, 16385, BYTES_MAX,
-	    "Messages shorter than this are copied before SDMA sends them, and their sends complete at once, bytes. (Default: 16385)"),
+	    "Longest message that is copied before SDMA sends it, so that the send completes at once, bytes. (Default: 16385)"),
 	ROW(sdma_disable, KIT_FLAG, 0, 0, "Do not use SDMA. (Default: 0)"),
 	ROW(sdma_min_payload_bytes, KIT_INT, 64, BYTES_MAX, "Least length of a message that SDMA sends, bytes. (Default: 16385)"),
 	ROW(rzv_min_payload_bytes, KIT_INT, 64, 65536, "Least length of a message that goes by rendezvous, bytes. (Default: 16385)"),
@@ -91,18 +91,32 @@ void opx_params_default(struct opx_params *p)
 	job_set(p, p->uuid);
 }
 
+/* Intel MPI's launcher writes eight digits, four, four, four and twelve, with dashes between them. */
+static const char *no_dashes(const char *text, char out[KIT_PARAM_STR])
+{
+	size_t n = 0;
+
+	for (; *text && n < KIT_PARAM_STR - 1; text++)
+		if (*text != '-')
+			out[n++] = *text;
+	out[n] = '\0';
+	return out;
+}
+
 /* Who names the job: our variable, the launcher's, nobody. A name that is none is not replaced by the next one's: ranks would disagree. */
 static int uuid_choose(struct opx_params *p)
 {
 	const char *from = kit_param_is_set(&g_opx_prov, "uuid") ? "FI_OPX_UUID" : getenv("SLURM_JOB_ID") ? "SLURM_JOB_ID" : "I_MPI_HYDRA_UUID";
 	const char *text = !strcmp(from, "FI_OPX_UUID") ? p->uuid : getenv(from);
+	char plain[KIT_PARAM_STR];
 	int ret = 0;
 
 	if (!text)
 		text = UUID_DEFAULT;
+	else if (!strcmp(from, "I_MPI_HYDRA_UUID"))
+		text = no_dashes(text, plain);
 	if (!uuid_ok(text)) {
-		KIT_WARN(&g_opx_prov, FI_LOG_CORE, "%s=\"%s\" is ignored: expected 1 to 32 hexadecimal digits; the job is " UUID_DEFAULT "\n", from,
-			 text);
+		kit_warn_once(&g_opx_prov, "%s=\"%s\" is ignored: expected 1 to 32 hexadecimal digits; the job is " UUID_DEFAULT, from, text);
 		text = UUID_DEFAULT;
 		ret = -FI_EINVAL;
 	}
@@ -118,7 +132,7 @@ static int clamp(const char *name, int64_t *v, int64_t min)
 {
 	if (*v >= min)
 		return 0;
-	KIT_WARN(&g_opx_prov, FI_LOG_CORE, "FI_OPX_%s=%lld is too small: %lld is used\n", name, (long long)*v, (long long)min);
+	kit_warn_once(&g_opx_prov, "FI_OPX_%s=%lld is too small: %lld is used", name, (long long)*v, (long long)min);
 	*v = min;
 	return -FI_EINVAL;
 }
@@ -129,8 +143,8 @@ static int pre_ack_check(struct opx_params *p)
 
 	if (!(v & (v - 1)))
 		return 0;
-	KIT_WARN(&g_opx_prov, FI_LOG_CORE,
-		 "FI_OPX_RELIABILITY_SERVICE_PRE_ACK_RATE=%lld is ignored: expected 0 or a power of two from 1 to 32768; 64 is used\n", (long long)v);
+	kit_warn_once(&g_opx_prov, "FI_OPX_RELIABILITY_SERVICE_PRE_ACK_RATE=%lld is ignored: expected 0 or a power of two from 1 to 32768; 64 is used",
+		      (long long)v);
 	p->reliability_service_pre_ack_rate = 64;
 	return -FI_EINVAL;
 }

@@ -206,11 +206,14 @@ static uint64_t msg_flags(const struct opx_ep *ep, uint64_t flags)
 	return flags | (ep->kit.tx_selective ? 0 : FI_COMPLETION);
 }
 
+/* Flags of an endpoint, or of a call, that speak of data which go out. */
+#define NOT_OF_READS (FI_REMOTE_CQ_DATA | FI_INJECT)
+
 static ssize_t opx_rma_readv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t cnt, fi_addr_t src, uint64_t addr, uint64_t key,
 			     void *context)
 {
 	struct opx_ep *ep = opx_ep_of(fid);
-	struct rma r = {iov, cnt, src, addr, key, 0, context, ep->kit.tx_op_flags};
+	struct rma r = {iov, cnt, src, addr, key, 0, context, ep->kit.tx_op_flags & ~(uint64_t)NOT_OF_READS};
 
 	(void)desc;
 	return rma(ep, OPX_OP_READ, &r);
@@ -238,7 +241,7 @@ static ssize_t msg(struct opx_ep *ep, enum opx_op_kind kind, const struct fi_msg
 
 static ssize_t opx_rma_readmsg(struct fid_ep *fid, const struct fi_msg_rma *m, uint64_t flags)
 {
-	return msg(opx_ep_of(fid), OPX_OP_READ, m, flags & ~(uint64_t)(FI_REMOTE_CQ_DATA | FI_INJECT));
+	return msg(opx_ep_of(fid), OPX_OP_READ, m, flags & ~(uint64_t)NOT_OF_READS);
 }
 
 static ssize_t opx_rma_writev(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t cnt, fi_addr_t dst, uint64_t addr, uint64_t key,

@@ -170,6 +170,8 @@ void opx_on_get_request(struct opx_peer *peer, const struct hfi_hdr *h, const st
 		return;
 	}
 	at = opx_mr_find(peer->ep->domain, le64_get(h->w[1]), le64_get(h->w[0]), len, FI_REMOTE_READ, &why);
+	if (at && !len)
+		count(peer->ep, KIT_CNTR_REMOTE_READ);
 	if (!at || !len) {
 		answer(peer, handle, why);
 		return;

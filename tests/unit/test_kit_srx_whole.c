@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Tests of kit/srx.c: multi-receive buffers where the provider wants messages whole.
+#include "unit.h"
+
+#include "base/mem.h"
+#include "kit/srx.h"
+#include "kit_fix.h"
+
+static struct fix g_fix;
+static struct fix_ep g_ep;
+static struct kit_cq *g_cq;
+static struct kit_srx g_srx;
+
+static void end_start(struct kit_ep *ep, struct kit_rx *rx, struct kit_ux *ux)
+{
+	(void)ep;
+	kit_rx_done(rx, &(struct kit_rx_result){.len = ux->msg_len});
+}
+
+static void no_discard(struct kit_ep *ep, struct kit_ux *ux)
+{
+	(void)ep, (void)ux;
+	fail();
+}
+
+static const struct kit_srx_ops end_ops = {.start = end_start, .discard = no_discard};
+
+static void rig_open(void)
+{
+	struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_TAGGED, .size = 16};
+
+	fix_open(&g_fix, FI_VERSION(1, 17));
+	fix_ep_open(&g_fix, &g_ep);
+	g_cq = mem_alloc(sizeof(*g_cq));
+	assert_int_equal(kit_cq_init(g_cq, &g_fix.domain, &attr, 16, false, NULL), 0);
+	assert_int_equal(kit_ep_bind(&g_ep.kit, &g_cq->fid.fid, FI_RECV), 0);
+	assert_int_equal(kit_srx_init(&g_srx, &g_ep.kit, &end_ops, 0, 16, false), 0);
+	g_srx.min_multi_recv = 16;
+	g_srx.multi_whole = true;
+}
+
+static void rig_close(void)
+{
+	struct fi_cq_tagged_entry e;
+
+	assert_int_equal(fi_cq_read(&g_cq->fid, &e, 1), -FI_EAGAIN);
+	assert_int_equal(g_srx.posted_cnt, 0);
+	assert_int_equal(g_srx.slab.used, 0);
+	kit_srx_fini(&g_srx);
+	kit_ep_fini(&g_ep.kit);
+	assert_int_equal(fi_close(&g_cq->fid.fid), 0);
+	fix_close(&g_fix);
+}
+
+static void expect_entry(void *context, uint64_t flags, void *buf, size_t len)
+{
+	struct fi_cq_tagged_entry e;
+
+	assert_int_equal(fi_cq_read(&g_cq->fid, &e, 1), 1);
+	assert_ptr_equal(e.op_context, context);
+	assert_int_equal(e.flags, flags);
+	assert_ptr_equal(e.buf, buf);
+	assert_int_equal(e.len, len);
+}
+
+/* Where the provider wants messages whole, what the rest of a buffer is too short for is the next one's; the first is told to be free, once. */
+static void whole__messages_go_to_the_next_buffer(void **state)
+{
+	uint8_t buf[2][100];
+	struct kit_recv_args a = {.src = FI_ADDR_UNSPEC, .context = &buf[0], .flags = FI_MULTI_RECV};
+	struct kit_rx *rx[2];
+
+	rig_open();
+	lock_acquire(&g_fix.domain.lock);
+	assert_int_equal(kit_srx_recv_buf(&g_srx, false, buf[0], 100, NULL, &a), 0);
+	a.context = &buf[1];
+	assert_int_equal(kit_srx_recv_buf(&g_srx, false, buf[1], 100, NULL, &a), 0);
+	rx[0] = kit_srx_match(&g_srx, false, 1, 0, 60);
+	rx[1] = kit_srx_match(&g_srx, false, 1, 0, 50); /* 40 are left */
+	assert_int_equal(g_srx.posted_cnt, 1);
+	kit_rx_done(rx[0], &(struct kit_rx_result){.len = 60});
+	kit_rx_done(rx[1], &(struct kit_rx_result){.len = 50});
+	assert_null(kit_srx_match(&g_srx, false, 1, 0, 60)); /* 50 are left, and no other buffer */
+	assert_int_equal(g_srx.posted_cnt, 0);
+	lock_release(&g_fix.domain.lock);
+	expect_entry(&buf[0], FI_RECV | FI_MSG | FI_MULTI_RECV, buf[0], 60);
+	expect_entry(&buf[1], FI_RECV | FI_MSG, buf[1], 50);
+	expect_entry(&buf[1], FI_MULTI_RECV, NULL, 0);
+	rig_close();
+}
+
+static void whole__messages_that_wait(void **state)
+{
+	uint8_t buf[100];
+	struct kit_ux ux[3] = {{.msg_len = 60}, {.msg_len = 60}, {.msg_len = 150}};
+	struct kit_recv_args a = {.src = FI_ADDR_UNSPEC, .context = &a, .flags = FI_MULTI_RECV};
+
+	rig_open();
+	lock_acquire(&g_fix.domain.lock);
+	for (int i = 0; i < 3; i++)
+		kit_srx_unexpected(&g_srx, &ux[i]);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(kit_srx_recv_buf(&g_srx, false, buf, sizeof(buf), NULL, &a), 0);
+		assert_int_equal(mt_unexp_cnt(&g_srx.unexp[0]), 2 - i);
+		assert_int_equal(g_srx.posted_cnt, 0);
+	}
+	lock_release(&g_fix.domain.lock);
+	for (int i = 0; i < 2; i++) {
+		expect_entry(&a, FI_RECV | FI_MSG, buf, 60);
+		expect_entry(&a, FI_MULTI_RECV, NULL, 0);
+	}
+	expect_entry(&a, FI_RECV | FI_MSG | FI_MULTI_RECV, buf, 150); /* no buffer is long enough: the provider cuts it */
+	rig_close();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(whole__messages_go_to_the_next_buffer),
+		cmocka_unit_test(whole__messages_that_wait),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
