@@ -261,7 +261,7 @@ int rig_sdma(struct rig *g, uint32_t from, uint32_t to, uint32_t npkts, uint32_t
 		req.tid_cnt = 1;
 		hfi_tid_hdr(&req.hdr, &tid, 0);
 	}
-	rc = opx_flow_post_sdma(&p->f, &req, op, &op->refs);
+	rc = opx_flow_post_sdma(&p->f, &req, OPX_POST_ACK, op, &op->refs);
 	memset(iov, 0xee, sizeof(iov));
 	if (rc) {
 		assert_int_equal(op->refs, 0);

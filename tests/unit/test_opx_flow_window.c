@@ -382,11 +382,11 @@ static void opx_flow__sdma_limits(void **state)
 
 	(void)state;
 	pair_open(&g, 10, false);
-	assert_int_equal(opx_flow_post_sdma(rig_flow(&g, 0, 1), &req, NULL, &refs), -EINVAL);
+	assert_int_equal(opx_flow_post_sdma(rig_flow(&g, 0, 1), &req, 0, NULL, &refs), -EINVAL);
 	req.npkts = 32;
-	assert_int_equal(opx_flow_post_sdma(rig_flow(&g, 0, 1), &req, NULL, &refs), -EINVAL);
+	assert_int_equal(opx_flow_post_sdma(rig_flow(&g, 0, 1), &req, 0, NULL, &refs), -EINVAL);
 	req.npkts = 0;
-	assert_int_equal(opx_flow_post_sdma(rig_flow(&g, 0, 1), &req, NULL, &refs), -EINVAL);
+	assert_int_equal(opx_flow_post_sdma(rig_flow(&g, 0, 1), &req, 0, NULL, &refs), -EINVAL);
 	assert_int_equal(refs, 0);
 	g.n[0].hw.is_stalled = true;
 	for (int i = 0; i < RIG_RING; i++)

@@ -217,9 +217,9 @@ int opx_flow_post_hdr(struct opx_flow *f, struct hfi_hdr *h);
 uint32_t opx_flow_room(struct opx_flow *f);
 /**
  * opx_flow_post_sdma() - @req->npkts packets of the stream by one SDMA request (lossy flows only), kept for replay by reference to @op's memory.
- * @req: dst, PSN, key and comp_idx are set here. As opx_flow_post() with POST_REF; -FI_EAGAIN also when the ring is full.
+ * @req: dst, PSN, key, last_ecn and comp_idx are set here. @flags: 0 or OPX_POST_ACK. As opx_flow_post() with POST_REF; -FI_EAGAIN also when the ring is full.
  */
-int opx_flow_post_sdma(struct opx_flow *f, struct hfi_sdma_req *req, struct opx_op *op, uint32_t *refs);
+int opx_flow_post_sdma(struct opx_flow *f, struct hfi_sdma_req *req, unsigned flags, struct opx_op *op, uint32_t *refs);
 /** opx_flow_wait() - @delta +1/-1: an operation waits for something of this peer: its death must be noticed. */
 void opx_flow_wait(struct opx_flow *f, int delta);
 /** opx_flow_open() - Start or go on with the handshake. Return: 0 it is done; -FI_EAGAIN; else as opx_flow_post(). */

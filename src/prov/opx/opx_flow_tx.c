@@ -456,7 +456,7 @@ static int sdma_ready(struct opx_flow *f, const struct hfi_sdma_req *req, uint32
 	return -FI_EAGAIN;
 }
 
-int opx_flow_post_sdma(struct opx_flow *f, struct hfi_sdma_req *req, struct opx_op *op, uint32_t *refs)
+int opx_flow_post_sdma(struct opx_flow *f, struct hfi_sdma_req *req, unsigned flags, struct opx_op *op, uint32_t *refs)
 {
 	struct opx_replay_q q = STAILQ_HEAD_INITIALIZER(q);
 	uint32_t len = iov_len(req->iov, req->iov_cnt), cost = len + req->npkts * (uint32_t)sizeof(struct hfi_hdr);
@@ -472,7 +472,7 @@ int opx_flow_post_sdma(struct opx_flow *f, struct hfi_sdma_req *req, struct opx_
 		rc = sdma_keep(f, req, len, &q);
 	if (!rc) {
 		req->dst = f->dst;
-		req->last_ecn = OPX_ACK_REQ; /* its memory is not free before */
+		req->last_ecn = flags & OPX_POST_ACK || must_ask(f, cost) ? OPX_ACK_REQ : 0;
 		req->comp_idx = (uint16_t)((rel->sdma_head + rel->sdma_used) % rel->sdma_cnt);
 		seal(f, &req->hdr, f->tx_psn);
 		rc = hfi_sdma_post(rel->a.hw, req);
@@ -497,7 +497,7 @@ int opx_flow_post_sdma(struct opx_flow *f, struct hfi_sdma_req *req, struct opx_
 		f->bytes_out += pkt_cost(r->len);
 		replay_add(f, r, op, refs);
 	}
-	if (!rc)
+	if (!rc && req->last_ecn)
 		opx_flow_asked(f, psn_add(f->tx_psn, HFI_PSN_MASK));
 	return opx_flow_refused(f, rc);
 }
