@@ -196,6 +196,12 @@ void link_direct_end(struct link_port *p, struct link_peer *peer, uint8_t *frame
 bool link_direct_is_idle(const struct link_port *p);
 /** link_doorbell() - Push out what link_send() held back. */
 void link_doorbell(struct link_port *p);
+/**
+ * link_borrow() - RAW: from here to link_borrow_end(), which pushes everything out, the payload of link_send() stays unchanged: frames to other
+ * hosts need not be copied. Nothing else is done with @p meanwhile.
+ */
+void link_borrow(struct link_port *p);
+void link_borrow_end(struct link_port *p);
 #define LINK_FRAME_MAX 18688u /* bytes, header included; every path takes this much */
 
 /* --- bulk: one-sided copies -------------------------------------------------------------------------------------- */

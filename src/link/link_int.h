@@ -116,6 +116,7 @@ struct link_port {
 	bool in_guard;             /* the agent watches the socket */
 	bool is_refusal_said;      /* an address that the room does not reach has been logged */
 	bool is_dirty;             /* frames were given to rel since its last flush */
+	bool is_borrowing;         /* RAW: payloads stay until rel_carrier_flush() */
 	bool by_place;             /* link_port_attr: all peers have nonce 0 */
 	bool closing;
 	bool is_cancelled;         /* link_port_close() ends what is left: no frame is taken any more */
@@ -301,6 +302,8 @@ void rel_refused(struct rel *r, const struct link_addr *dst, uint64_t now_ns);
 bool rel_may_wait(const struct rel *r, uint64_t now_ns);
 /** rel_flush() - Send what windows allow, owed acknowledgements, and due retransmissions. */
 void rel_flush(struct rel *r, uint64_t now_ns);
+/** rel_carrier_flush() - What has been handed to the carrier leaves: nothing refers to its bytes afterwards. */
+void rel_carrier_flush(struct rel *r);
 uint64_t rel_next_deadline(struct rel *r);
 /** rel_peer_drop() - Forget a peer; outstanding frames end with @status. */
 void rel_peer_drop(struct rel *r, struct link_peer *peer, int status);

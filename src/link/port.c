@@ -367,6 +367,19 @@ void link_doorbell(struct link_port *p)
 	soon_check(p, p->out_ns);
 }
 
+void link_borrow(struct link_port *p)
+{
+	lock_assert_held(p->node->lock);
+	p->is_borrowing = true;
+}
+
+void link_borrow_end(struct link_port *p)
+{
+	p->is_borrowing = false;
+	if (p->is_dirty)
+		rel_carrier_flush(p->rel);
+}
+
 /* --- in -------------------------------------------------------------------------------------- */
 
 /* While the port drains, frames still go to its owner: it exists until link_port_close() returns

@@ -292,7 +292,6 @@ void rel_control(struct rel_peer *rp, enum rel_type type, uint64_t now_ns);
 int rel_emit(struct rel *r, const struct link_addr *dst, const struct rel_pkt *pkt);
 /** rel_peer_flush() - All that windows allow. Return: false if the carrier has no room. */
 bool rel_peer_flush(struct rel_peer *rp, uint64_t now_ns);
-void rel_carrier_flush(struct rel *r);
 /** rel_frame_new() - NULL: none left. */
 struct rel_frame *rel_frame_new(struct rel *r);
 void rel_frame_free(struct rel *r, struct rel_frame *f);
@@ -306,7 +305,7 @@ void rel_slot_arrived(struct rel_peer *rp, struct rel_slot *s);
 void rel_slot_lost(struct rel_peer *rp, struct rel_slot *s);
 /** rel_tx_reset() - Forget slots and queues; their frames are appended to *@done. */
 void rel_tx_reset(struct rel_peer *rp, struct rel_frame **done);
-/** rel_raw_send() - @f by copy; small ones share datagrams until rel_carrier_flush(). Return: 0; -EAGAIN. */
+/** rel_raw_send() - @f by copy unless the port borrows; small ones share datagrams until rel_carrier_flush(). Return: 0; -EAGAIN. */
 int rel_raw_send(struct rel_peer *rp, struct rel_frame *f);
 /** rel_raw_close() - Hand the open datagram over. Return: 0, also if there is none; -EAGAIN it is still open. */
 int rel_raw_close(struct rel *r);

@@ -88,7 +88,7 @@ static void out_copy(struct rel *r, struct rel_out *o, const void *p, size_t len
 static void out_bytes(struct rel *r, struct rel_out *o, const struct rel_frame *f, uint32_t off,
 		      uint32_t len)
 {
-	bool by_copy = f->len <= REL_COPY_MAX || r->port->cls == LINK_RAW;
+	bool by_copy = f->len <= REL_COPY_MAX || (r->port->cls == LINK_RAW && !r->port->is_borrowing);
 
 	if (off < f->hdr_len) {
 		uint32_t n = MIN(len, f->hdr_len - off);
@@ -624,7 +624,9 @@ static int raw_send_whole(struct rel_peer *rp, const struct rel_frame *f, uint32
 	struct rel *r = rp->r;
 	uint32_t len = (uint32_t)sizeof(struct rel_rec) + f->len;
 
-	if (r->raw_to && (r->raw_to != rp || r->raw.len + len > r->raw_mtu) && rel_raw_close(r))
+	bool is_full = r->raw.len + len > r->raw_mtu || r->raw.iov_cnt + 1 + f->iov_cnt > REL_IOV_CNT;
+
+	if (r->raw_to && (r->raw_to != rp || is_full) && rel_raw_close(r))
 		return -EAGAIN;
 	if (!r->raw_to) {
 		out_init(r, &r->raw, mtu);

@@ -37,10 +37,8 @@ for p in $providers; do
 	all_put+=(-p "$p")
 	[ "$p" = efa ] && all_put+=(-e FI_EFA_USE_DEVICE_RDMA=1)
 	# Goodput under loss. The seed is one room's: the rows differ in what is lost alone.
-	losses=1
-	[ "$p" = opx ] && losses="1 5 20"
-	for loss in $losses; do
-		row "loss$loss" -t bw -s 1048576 -p "$p" -e "SOFTFABRIC_NET=udp;loss=$loss%;seed=7" -p "$p" "${net[@]}"
+	for loss in 1 5 20; do
+		row "loss$loss" -n $((rounds / 4 + 1)) -t bw -s 1048576 -p "$p" -e "SOFTFABRIC_NET=udp;loss=$loss%;seed=7" -p "$p" "${net[@]}"
 	done
 done
 for size in 8 64 1024 4096 16384 65536 262144 1048576 4194304; do row local -t lat -s $size "${all[@]}" -p shm; done

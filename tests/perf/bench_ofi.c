@@ -122,12 +122,33 @@ struct side {
 	unsigned turns; /* this one included */
 };
 
+static void poll_once(struct side *s)
+{
+	struct fi_cq_tagged_entry wc[16];
+	struct fi_cq_err_entry err = {0};
+	ssize_t rc = fi_cq_read(s->e.cq, wc, 16);
+
+	for (ssize_t i = 0; i < rc; i++) {
+		if (wc[i].flags & FI_RECV)
+			s->got++;
+		else
+			s->sent++;
+	}
+	if (rc < 0 && rc != -FI_EAGAIN) {
+		fi_cq_readerr(s->e.cq, &err, 0);
+		bench_die("completion", -err.err);
+	}
+}
+
+/* Who waits still answers the other: what it sent last may have to go again, which only its own calls do where progress is manual. */
 static void meet(struct side *s)
 {
 	s->at++;
 	atomic_store(&s->meet->arrived[s->me], s->at);
-	while (atomic_load(&s->meet->arrived[!s->me]) < s->at)
+	while (atomic_load(&s->meet->arrived[!s->me]) < s->at) {
+		poll_once(s);
 		sched_yield();
+	}
 }
 
 static enum place probe(struct side *s)
@@ -155,24 +176,6 @@ static enum place probe(struct side *s)
 		best = ns < best ? ns : best;
 	}
 	return best < 38 ? PLACE_SMT : best < 110 ? PLACE_NEAR : best < 400 ? PLACE_FAR : PLACE_BAD;
-}
-
-static void poll_once(struct side *s)
-{
-	struct fi_cq_tagged_entry wc[16];
-	struct fi_cq_err_entry err = {0};
-	ssize_t rc = fi_cq_read(s->e.cq, wc, 16);
-
-	for (ssize_t i = 0; i < rc; i++) {
-		if (wc[i].flags & FI_RECV)
-			s->got++;
-		else
-			s->sent++;
-	}
-	if (rc < 0 && rc != -FI_EAGAIN) {
-		fi_cq_readerr(s->e.cq, &err, 0);
-		bench_die("completion", -err.err);
-	}
 }
 
 static void post_recv(struct side *s, size_t len, struct fi_context2 *ctx)
@@ -388,6 +391,7 @@ static void side_main(const struct cfg *cfg, struct pair *p, int me, int fd)
 		if (!me || cfg->test != TEST_PUT_IDLE)
 			io_all(fd, &answer, sizeof(answer), true);
 	}
+	bench_ep_close(&s.e); /* with SOFTFABRIC_STATS the counters are printed */
 	exit(0); /* not _exit(): providers remove their shared memory then */
 }
 

@@ -442,6 +442,7 @@ int link_send(struct link_port *p, struct link_peer *peer, const void *hdr, size
 
 	must(hdr_len <= LINK_HDR_MAX && iov_cnt <= LINK_IOV_MAX && peer->port == p);
 	g_fake.sends++;
+	g_fake.borrowed += g_fake.is_borrowing;
 	if (take(&g_fake.send_rc_cnt))
 		return g_fake.send_rc;
 	for (int i = 0; i < iov_cnt; i++)
@@ -523,6 +524,18 @@ const volatile uint8_t *link_fork_mark(const struct link_node *n)
 void link_doorbell(struct link_port *p)
 {
 	g_fake.doorbells++;
+}
+
+void link_borrow(struct link_port *p)
+{
+	must(!g_fake.is_borrowing);
+	g_fake.is_borrowing = true;
+}
+
+void link_borrow_end(struct link_port *p)
+{
+	must(g_fake.is_borrowing);
+	g_fake.is_borrowing = false;
 }
 
 /* --- bulk --- */

@@ -30,6 +30,8 @@ struct fake_ctl {
 	bool has_direct; /* link_direct_begin() has room */
 	/* what was seen */
 	unsigned sends, directs, doorbells, bulks, polls;
+	unsigned borrowed; /* sends between link_borrow() and link_borrow_end() */
+	bool is_borrowing;
 	int ports, peers, regions, nodes; /* alive */
 	uint16_t last_port_no_shm;
 };

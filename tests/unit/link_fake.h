@@ -25,7 +25,7 @@ static struct {
 	struct fake_shm_send last_shm;
 	int (*on_shm_poll)(void); /* what shm_poll() returns */
 	uint32_t shm_outstanding;
-	uint32_t rel_sends, rel_inputs, rel_refusals, rel_flushes, rel_drops;
+	uint32_t rel_sends, rel_inputs, rel_refusals, rel_flushes, carrier_flushes, rel_drops;
 	uint32_t rel_outstanding;
 	uint64_t rel_deadline;
 	int rel_drop_status;
@@ -294,6 +294,12 @@ FAKE void rel_refused(struct rel *r, const struct link_addr *dst, uint64_t now_n
 	(void)r, (void)now_ns;
 	fake.rel_refusals++;
 	fake.last_src = *dst;
+}
+
+FAKE void rel_carrier_flush(struct rel *r)
+{
+	(void)r;
+	fake.carrier_flushes++;
 }
 
 FAKE void rel_flush(struct rel *r, uint64_t now_ns)

@@ -163,7 +163,8 @@ void rig_node_close(struct rig *g, uint32_t i, bool is_killed)
 
 void rig_open(struct rig *g, uint32_t cnt, uint64_t seed, bool is_local)
 {
-	*g = (struct rig){.cnt = cnt, .is_local = is_local, .nth = -1, .max_len = 600, .usec_max = 500, .pre_ack = 64, .now = NS_PER_SEC};
+	*g = (struct rig){.cnt = cnt, .is_local = is_local, .nth = -1, .max_len = 600, .usec_max = 500, .pre_ack = 64, .now = NS_PER_SEC,
+			  .burst = 1, .latency = RIG_LATENCY};
 	rng_seed(&g->rng, seed);
 	TAILQ_INIT(&g->wire);
 	for (uint32_t i = 0; i < cnt; i++)
@@ -260,7 +261,7 @@ int rig_sdma(struct rig *g, uint32_t from, uint32_t to, uint32_t npkts, uint32_t
 		req.tid_cnt = 1;
 		hfi_tid_hdr(&req.hdr, &tid, 0);
 	}
-	rc = opx_flow_post_sdma(&p->f, &req, op, &op->refs);
+	rc = opx_flow_post_sdma(&p->f, &req, OPX_POST_ACK, op, &op->refs);
 	memset(iov, 0xee, sizeof(iov));
 	if (rc) {
 		assert_int_equal(op->refs, 0);

@@ -111,8 +111,12 @@ struct rig {
 	struct rig_node n[RIG_MAX];
 	struct rig_pkts wire;
 	uint64_t sent; /* packets put on the wire, by anybody */
+	bool is_bad;   /* the datagram begun at fate_at with packet fate_from is lost */
+	uint64_t fate_at, fate_from;
 	/* faults */
 	double loss, dup, reorder, eagain;
+	uint32_t burst;     /* so many packets in a row share the fate of the first, as those of one datagram do */
+	uint64_t latency;   /* one way, ns */
 	int64_t nth; /* this one meets its fate; -1: none */
 	enum rig_fate fate;
 	bool is_local, is_lenient, no_driver;

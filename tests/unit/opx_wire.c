@@ -46,9 +46,14 @@ static void wire_send(struct rig *g, uint32_t from, uint32_t to, const struct hf
 	if (h->opcode != OPX_UD)
 		g->n[from].wire_data++;
 	p->is_local = g->is_local;
-	p->at = g->now + RIG_LATENCY;
+	p->at = g->now + g->latency;
 	if (!g->is_local) {
-		if (rng_chance(&g->rng, g->loss))
+		if (g->fate_at != g->now || g->sent - g->fate_from >= g->burst) {
+			g->is_bad = rng_chance(&g->rng, g->loss);
+			g->fate_at = g->now;
+			g->fate_from = g->sent;
+		}
+		if (g->is_bad)
 			fate = RIG_DROP;
 		else if (rng_chance(&g->rng, g->dup))
 			fate = RIG_DUP;
@@ -63,12 +68,12 @@ static void wire_send(struct rig *g, uint32_t from, uint32_t to, const struct hf
 		return;
 	}
 	if (fate == RIG_DELAY)
-		p->at += 1 + rng_below(&g->rng, 20 * RIG_LATENCY);
+		p->at += 1 + rng_below(&g->rng, 20 * g->latency);
 	if (fate == RIG_DUP) {
 		struct rig_pkt *q = wire_pkt(from, to, h, iov, iov_cnt);
 
 		q->is_local = false;
-		q->at = p->at + rng_below(&g->rng, 4 * RIG_LATENCY);
+		q->at = p->at + rng_below(&g->rng, 4 * g->latency);
 		wire_put(g, q);
 	}
 	wire_put(g, p);

@@ -74,6 +74,8 @@ static void post__headers(void **state)
 		assert_int_equal(be16_get(h->pktlen), hfi_wire_pktlen(got[i].len));
 		off += got[i].len;
 	}
+	assert_int_equal(g_fake.borrowed, 3); /* the adapter reads where the bytes are */
+	assert_false(g_fake.is_borrowing);    /* and is done when it says so */
 	assert_int_equal(stats_now().sdma_reqs, 1);
 	assert_int_equal(stats_now().sdma_pkts, 3);
 	assert_int_equal(stats_now().sdma_bytes, 2524);

@@ -314,6 +314,26 @@ static void send__network_when_no_segment(void **state)
 	assert_true(link_next_deadline(port) == CLK_NEVER);
 }
 
+/* What is borrowed has left when it is given back, even where a doorbell would wait for more. */
+static void send__borrowed(void **state)
+{
+	struct link_addr a = addr4(LOOP, 1000, 1);
+	struct link_peer *peer = peer_get(&a);
+
+	(void)state;
+	link_borrow(port);
+	assert_true(port->is_borrowing);
+	assert_int_equal(send1(peer, &a), 0);
+	assert_int_equal(fake.carrier_flushes, 0);
+	link_borrow_end(port);
+	assert_false(port->is_borrowing);
+	assert_int_equal(fake.carrier_flushes, 1);
+	link_doorbell(port);
+	link_borrow(port); /* nothing is held back */
+	link_borrow_end(port);
+	assert_int_equal(fake.carrier_flushes, 1);
+}
+
 static void send__shared_memory_when_it_opens(void **state)
 {
 	struct link_addr a = addr4(LOOP, 1000, 1);
@@ -644,6 +664,7 @@ int main(void)
 		T_(peer_in__bounded),
 		T_(peer_put__swept_when_unused),
 		T_(send__network_when_no_segment),
+		T_(send__borrowed),
 		T_(send__shared_memory_when_it_opens),
 		T_(send__raw_has_no_cookie),
 		T_(send__faults_never_go_straight),

@@ -109,8 +109,10 @@ static int run(struct hfi_ctxt *c, struct hfi_sdma_slot *s)
 {
 	int rc = 0;
 
+	link_borrow(c->claim.port); /* its memory stays until it is complete */
 	while (!rc && s->sent < s->req.npkts)
 		rc = pkt_send(c, s);
+	link_borrow_end(c->claim.port);
 	return rc;
 }
 

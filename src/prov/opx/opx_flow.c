@@ -76,6 +76,11 @@ static void flow_reset(struct opx_flow *f)
 	STAILQ_INIT(&f->queue);
 	f->unsent = NULL;
 	f->bytes_out = 0;
+	f->seen_cnt = OPX_LOSS_MEMORY / 4; /* good until proved bad */
+	f->lost_cnt = 0;
+	f->ask_ns = 0;
+	f->ask_last = OPX_PSN_NONE;
+	f->srtt_ns = f->rttvar_ns = 0;
 	f->cwnd = OPX_CWND_FIRST;
 	f->ssthresh = OPX_WINDOW_BYTES;
 	f->recover = 0;
@@ -399,6 +404,10 @@ static uint64_t flow_run(struct opx_flow *f, uint64_t now, int *events)
 		if (flow_room(f) || opx_flow_is_stuck(f))
 			is_soon = true;
 	}
+	if (now >= opx_flow_due_ns(f)) { /* the question is lost, or its answer is */
+		f->hurries++;
+		f->asks = true;
+	}
 	if (f->asks) {
 		f->asks = false;
 		opx_flow_refused(f, opx_ud_ping(f));
@@ -414,7 +423,7 @@ static uint64_t flow_run(struct opx_flow *f, uint64_t now, int *events)
 	}
 	if (f->doom)
 		return now;
-	return is_soon ? MIN(f->ping_ns, now + OPX_RETRY_NS) : f->ping_ns;
+	return MIN(MIN(f->ping_ns, opx_flow_due_ns(f)), is_soon ? now + OPX_RETRY_NS : CLK_NEVER);
 }
 
 static int run_all(struct opx_rel *rel, uint64_t now)

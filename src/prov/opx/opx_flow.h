@@ -34,11 +34,12 @@
  * at most OPX_WINDOW_LOCAL packets are unacknowledged, which bounds what waits at a computing receiver, who acknowledges every quarter
  * of it. *lossy* (network): each packet is kept
  * (copied, or a reference to memory that stays) until an ACK retires it; congestion window between OPX_CWND_MIN and the documented
- * 7,340,032 bytes, halved by a NACK, grown by ACKs; the packet that fills half of the window asks for an ACK.
+ * 7,340,032 bytes, halved when a third of the packets are lost, grown by ACKs; the packet that fills half of the window asks for an ACK.
  *
  * A NACK says which PING it answers, and only what was sent before that PING is sent again: nothing is repeated while its repetition may still
  * be on its way. A NACK of a gap just seen answers none and counts only for what was sent once. Repetitions are followed by a PING at once if
- * none is unanswered: one that is lost again is missed after a round trip. All other PINGs are sent by the timer.
+ * none is unanswered: one that is lost again is missed after a round trip. Who asks, by a PING or by a packet, and hears nothing for longer than
+ * round trips have taken so far (opx_flow_pace.c) asks by a PING. All other PINGs are sent by the timer: what asks for nothing waits for it.
  *
  * Timers run in opx_rel_progress() only, that is, when somebody calls for progress, as in the real provider. Flows end there too (and when the
  * first packet of a new stream replaces an old one), never inside a call that posts. A flow between the cause of its end and its dead()
@@ -163,13 +164,20 @@ struct opx_flow {
 	struct opx_replay *unsent;
 	uint32_t bytes_out, cwnd, ssthresh;
 	uint32_t recover;            /* losses before this PSN have halved the window already */
+	uint32_t seen_cnt, lost_cnt; /* of the last packets whose fate is known, how many were lost */
 	uint32_t resends;            /* replays that wait to be sent again */
 	uint32_t serial;             /* of the last PING */
 	uint32_t again;              /* unacknowledged packets that were sent more than once */
 	bool is_answered;            /* the last PING has been answered */
 	bool asks;                   /* a PING at the next progress */
-	uint8_t hurries;             /* such PINGs since something was acknowledged */
+	uint8_t hurries;             /* such PINGs, and those out of impatience, since something was acknowledged */
 	struct opx_replay_q ahead;   /* received before their turn, in PSN order */
+	/* the question whose answer is awaited */
+	bool ask_is_timed;           /* ask_ns is when it left */
+	uint32_t ask_psn;            /* the packet that asks; OPX_PSN_NONE: a PING */
+	uint32_t ask_last;           /* the last packet that did; OPX_PSN_NONE: there was none */
+	uint32_t srtt_ns, rttvar_ns; /* round trips; 0: not known yet */
+	uint64_t ask_ns;             /* 0: there is none */
 	/* timers */
 	uint32_t waits;              /* opx_flow_wait() */
 	uint32_t fruitless;          /* PINGs since something was acknowledged */
@@ -216,9 +224,9 @@ int opx_flow_post_hdr(struct opx_flow *f, struct hfi_hdr *h);
 uint32_t opx_flow_room(struct opx_flow *f);
 /**
  * opx_flow_post_sdma() - @req->npkts packets of the stream by one SDMA request (lossy flows only), kept for replay by reference to @op's memory.
- * @req: dst, PSN, key and comp_idx are set here. As opx_flow_post() with POST_REF; -FI_EAGAIN also when the ring is full.
+ * @req: dst, PSN, key, last_ecn and comp_idx are set here. @flags: 0 or OPX_POST_ACK. As opx_flow_post() with POST_REF; -FI_EAGAIN also when the ring is full.
  */
-int opx_flow_post_sdma(struct opx_flow *f, struct hfi_sdma_req *req, struct opx_op *op, uint32_t *refs);
+int opx_flow_post_sdma(struct opx_flow *f, struct hfi_sdma_req *req, unsigned flags, struct opx_op *op, uint32_t *refs);
 /** opx_flow_wait() - @delta +1/-1: an operation waits for something of this peer: its death must be noticed. */
 void opx_flow_wait(struct opx_flow *f, int delta);
 /** opx_flow_open() - Start or go on with the handshake. Return: 0 it is done; -FI_EAGAIN; else as opx_flow_post(). */

@@ -8,7 +8,9 @@
 
 #define OPX_COPY_SMALL 512u /* payload of the smaller of the two sizes of copies, bytes */
 #define OPX_CTL_COPIES (8 * OPX_REPLAY_COPIES) /* more than the pool, for CONTROL packets only */
-#define OPX_ANSWERS    32u  /* NACKs, and ACKs of ranges, that one PING or gap may cause */
+#define OPX_ANSWERS    32u  /* NACKs, and ACKs of ranges, that one PING or gap may cause, */
+#define OPX_ANSWERS_FEW 4u  /* and a packet before its turn that asks */
+#define OPX_LOSS_MEMORY 1024u /* packets after which half of what was learned of losses is forgotten */
 #define OPX_ACK_BACK   OPX_RX_AHEAD /* packets that a cumulative ACK reaches back: no window is larger */
 #define OPX_INIT_NS    NS_PER_MS /* INIT is repeated after this, then twice, 4 times... */
 #define OPX_INIT_SHIFT 6
@@ -147,6 +149,19 @@ void opx_sdma_reap(struct opx_rel *rel);
 const struct opx_sdma *opx_sdma_oldest(const struct opx_rel *rel, const struct opx_flow *f);
 void opx_sdma_forget(struct opx_rel *rel, const struct opx_flow *f);
 
+/* --- opx_flow_pace.c --- */
+
+/** opx_flow_asked() - The packet @psn, or with OPX_PSN_NONE a PING, asks the peer for an answer. */
+void opx_flow_asked(struct opx_flow *f, uint32_t psn);
+/** opx_flow_answered() - The last PING has been answered (@is_ping), or tx_una has moved. */
+void opx_flow_answered(struct opx_flow *f, bool is_ping);
+/** opx_flow_due_ns() - When an answer should have come. CLK_NEVER: none is missed, or the timer asks soon enough. */
+uint64_t opx_flow_due_ns(const struct opx_flow *f);
+/** opx_flow_grow() - @pkts packets of @bytes have been acknowledged. */
+void opx_flow_grow(struct opx_flow *f, uint32_t pkts, uint32_t bytes);
+/** opx_flow_shrink() - @pkts packets from @psn on are lost: once for all that was on its way when that was seen. */
+void opx_flow_shrink(struct opx_flow *f, uint32_t psn, uint32_t pkts);
+
 /* --- opx_flow_rx.c --- */
 
 void opx_flow_ahead_drop(struct opx_flow *f);
@@ -158,6 +173,11 @@ int opx_ud_ping(struct opx_flow *f);
 /** opx_ud_ack() - All that has come in order, in answer to PING @serial. What cannot go now goes at the next progress. */
 void opx_ud_ack(struct opx_flow *f, uint32_t serial);
 void opx_ud_ack_range(struct opx_flow *f, uint32_t first, uint32_t cnt, uint32_t serial);
+/**
+ * opx_ud_answer() - What there is of [@first, +@cnt), which the peer has sent, and what is not, in answer to PING @serial.
+ * @max: ACKs of ranges, and NACKs.
+ */
+void opx_ud_answer(struct opx_flow *f, uint32_t first, uint32_t cnt, uint32_t serial, uint32_t max);
 /** opx_ud_nack() - [@first, +@cnt), in as many NACKs as it takes, at most @max. Return: NACKs. */
 uint32_t opx_ud_nack(struct opx_flow *f, uint32_t first, uint32_t cnt, uint32_t serial, uint32_t max);
 void opx_ud_resynch(struct opx_rel *rel, struct hfi_dst *dst, uint64_t key);

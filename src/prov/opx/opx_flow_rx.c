@@ -118,7 +118,9 @@ static void rx_ahead(struct opx_flow *f, const struct hfi_pkt *pkt, uint32_t psn
 	f->ahead_cnt++;
 	f->rel->ahead++;
 	f->rel->st.ahead++;
-	if (prev == last && gap != psn)
+	if (pkt->hdr->ecn & OPX_ACK_REQ)
+		opx_ud_answer(f, f->rx_psn, (uint32_t)off + 1, 0, OPX_ANSWERS_FEW);
+	else if (prev == last && gap != psn)
 		opx_ud_nack(f, gap, (psn - gap) & HFI_PSN_MASK, 0, OPX_ANSWERS);
 	else if (f->ahead_cnt % NACK_AGAIN == 0) /* it may have been lost; told twice it does no harm */
 		opx_ud_nack(f, f->rx_psn, (STAILQ_FIRST(&f->ahead)->psn - f->rx_psn) & HFI_PSN_MASK, 0, 1);

@@ -46,29 +46,6 @@ void opx_flow_set_fast(struct opx_flow *f)
 	f->is_fast = f->state == OPX_FLOW_OPEN && f->is_local && !f->doom && !f->unsent;
 }
 
-static void window_grow(struct opx_flow *f, uint32_t acked)
-{
-	if (psn_diff(f->tx_una, f->recover) > 0)
-		f->recover = f->tx_una;
-	if (f->bytes_out + acked < f->cwnd / 2) /* not what holds it back */
-		return;
-	if (f->cwnd < f->ssthresh)
-		f->cwnd += acked;
-	else
-		f->cwnd += (uint32_t)((uint64_t)HFI_MTU * acked / f->cwnd);
-	f->cwnd = MIN(f->cwnd, OPX_WINDOW_BYTES);
-}
-
-/* Once for all that was on its way when the loss was seen. */
-static void window_shrink(struct opx_flow *f, uint32_t lost)
-{
-	if (psn_diff(lost, f->recover) < 0)
-		return;
-	f->cwnd = MAX(f->cwnd / 2, OPX_CWND_MIN);
-	f->ssthresh = f->cwnd;
-	f->recover = flow_sent_psn(f);
-}
-
 /* --- one packet --------------------------------------------------------------------------------------------------- */
 
 static uint32_t iov_len(const struct iovec *iov, int cnt)
@@ -223,6 +200,8 @@ static int post_lossy(struct opx_flow *f, struct hfi_hdr *h, const struct post *
 	replay_fill(r, h, p->iov, p->iov_cnt);
 	replay_add(f, r, p->op, p->refs);
 	f->bytes_out += pkt_cost(p->len);
+	if (h->ecn & OPX_ACK_REQ)
+		opx_flow_asked(f, r->psn);
 	return 0;
 }
 
@@ -477,7 +456,7 @@ static int sdma_ready(struct opx_flow *f, const struct hfi_sdma_req *req, uint32
 	return -FI_EAGAIN;
 }
 
-int opx_flow_post_sdma(struct opx_flow *f, struct hfi_sdma_req *req, struct opx_op *op, uint32_t *refs)
+int opx_flow_post_sdma(struct opx_flow *f, struct hfi_sdma_req *req, unsigned flags, struct opx_op *op, uint32_t *refs)
 {
 	struct opx_replay_q q = STAILQ_HEAD_INITIALIZER(q);
 	uint32_t len = iov_len(req->iov, req->iov_cnt), cost = len + req->npkts * (uint32_t)sizeof(struct hfi_hdr);
@@ -493,7 +472,7 @@ int opx_flow_post_sdma(struct opx_flow *f, struct hfi_sdma_req *req, struct opx_
 		rc = sdma_keep(f, req, len, &q);
 	if (!rc) {
 		req->dst = f->dst;
-		req->last_ecn = OPX_ACK_REQ; /* its memory is not free before */
+		req->last_ecn = flags & OPX_POST_ACK || must_ask(f, cost) ? OPX_ACK_REQ : 0;
 		req->comp_idx = (uint16_t)((rel->sdma_head + rel->sdma_used) % rel->sdma_cnt);
 		seal(f, &req->hdr, f->tx_psn);
 		rc = hfi_sdma_post(rel->a.hw, req);
@@ -518,6 +497,8 @@ int opx_flow_post_sdma(struct opx_flow *f, struct hfi_sdma_req *req, struct opx_
 		f->bytes_out += pkt_cost(r->len);
 		replay_add(f, r, op, refs);
 	}
+	if (!rc && req->last_ecn)
+		opx_flow_asked(f, psn_add(f->tx_psn, HFI_PSN_MASK));
 	return opx_flow_refused(f, rc);
 }
 
@@ -565,6 +546,8 @@ static int push_new(struct opx_flow *f)
 		f->unsent = STAILQ_NEXT(r, next);
 		if (!f->is_local) {
 			f->bytes_out += pkt_cost(r->len);
+			if (r->hdr.ecn & OPX_ACK_REQ)
+				opx_flow_asked(f, r->psn);
 			continue;
 		}
 		STAILQ_REMOVE_HEAD(&f->queue, next);
@@ -606,7 +589,7 @@ bool opx_flow_acked(struct opx_flow *f, uint32_t first, uint32_t cnt)
 	int32_t from = psn_diff(first, f->tx_una), end = from + (int32_t)cnt;
 	struct opx_replay_q q = STAILQ_HEAD_INITIALIZER(q);
 	struct opx_replay *r, *prev = NULL, *next;
-	uint32_t bytes = 0;
+	uint32_t bytes = 0, pkts = 0;
 
 	if (end > (int32_t)in_flight(f) || (f->is_local && from > 0 && cnt))
 		return false;
@@ -635,14 +618,16 @@ bool opx_flow_acked(struct opx_flow *f, uint32_t first, uint32_t cnt)
 		f->resends -= r->wants_again;
 		f->again -= r->is_again;
 		bytes += pkt_cost(r->len);
+		pkts++;
 	}
 	if (!bytes)
 		return true;
 	r = STAILQ_FIRST(&f->queue);
 	f->tx_una = r ? r->psn : f->tx_psn;
 	f->bytes_out -= bytes;
-	window_grow(f, bytes);
+	opx_flow_grow(f, pkts, bytes);
 	after_ack(f);
+	opx_flow_answered(f, false);
 	opx_flow_retire(f->rel, &q, true);
 	return true;
 }
@@ -651,7 +636,7 @@ bool opx_flow_nacked(struct opx_flow *f, uint32_t first, uint32_t cnt, uint32_t 
 {
 	int32_t from = psn_diff(first, f->tx_una), end = from + (int32_t)cnt;
 	struct opx_replay *r;
-	bool is_lost = false;
+	uint32_t lost = 0;
 
 	if (f->is_local || !cnt || cnt > OPX_NACK_MAX || end > (int32_t)in_flight(f) || (int32_t)(f->serial - serial) < 0)
 		return false;
@@ -663,12 +648,13 @@ bool opx_flow_nacked(struct opx_flow *f, uint32_t first, uint32_t cnt, uint32_t 
 			break;
 		if (at < from || r->wants_again || (serial ? (int32_t)(serial - r->serial) <= 0 : r->is_again) || is_pinned(f->rel, r))
 			continue;
-		r->wants_again = is_lost = true;
+		r->wants_again = true;
 		f->resends++;
+		lost++;
 	}
-	if (!is_lost)
+	if (!lost)
 		return true;
-	window_shrink(f, first);
+	opx_flow_shrink(f, first, lost);
 	if (push_again(f) && f->is_answered && f->hurries < OPX_HURRY_MAX) {
 		f->hurries++;
 		f->asks = true;

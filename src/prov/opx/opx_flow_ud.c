@@ -57,6 +57,8 @@ int opx_ud_ping(struct opx_flow *f)
 	u.imm = f->serial;
 	u.w0 = range_put(f->tx_una, cnt > 0 ? (uint32_t)cnt : 0);
 	f->is_answered = false;
+	if (!f->is_local)
+		opx_flow_asked(f, OPX_PSN_NONE);
 	rc = ud_send(f->rel, f->dst, &u);
 	f->rel->st.pings_tx += !rc;
 	return rc;
@@ -157,8 +159,8 @@ static void rx_init_ack(struct opx_flow *f, const struct hfi_hdr *h)
 	opx_flow_opened(f, le64_get(h->w[1]), le64_get(h->w[0]));
 }
 
-/* What there is of the [@first, +@cnt) that the peer has sent, beyond what is in order. */
-static void answer_ranges(struct opx_flow *f, uint32_t first, uint32_t cnt, uint32_t serial)
+/* What there is of it beyond what is in order. */
+static void answer_ranges(struct opx_flow *f, uint32_t first, uint32_t cnt, uint32_t serial, uint32_t max)
 {
 	int32_t end = MIN(psn_diff(first, f->rx_psn) + (int32_t)cnt, (int32_t)OPX_RX_AHEAD);
 	uint32_t acks = 0, nacks = 0, at = 0, run = 0; /* offsets from rx_psn: [run, at) has come */
@@ -173,17 +175,23 @@ static void answer_ranges(struct opx_flow *f, uint32_t first, uint32_t cnt, uint
 		if (off >= (uint32_t)end)
 			break;
 		if (off > at) {
-			if (at > run && acks++ < OPX_ANSWERS)
+			if (at > run && acks++ < max)
 				opx_ud_ack_range(f, psn_add(f->rx_psn, run), at - run, serial);
-			nacks += opx_ud_nack(f, psn_add(f->rx_psn, at), off - at, serial, OPX_ANSWERS - nacks);
+			nacks += opx_ud_nack(f, psn_add(f->rx_psn, at), off - at, serial, max - nacks);
 			run = off;
 		}
 		at = off + 1;
 	}
-	if (at > run && acks < OPX_ANSWERS)
+	if (at > run && acks < max)
 		opx_ud_ack_range(f, psn_add(f->rx_psn, run), at - run, serial);
 	if ((uint32_t)end > at)
-		opx_ud_nack(f, psn_add(f->rx_psn, at), (uint32_t)end - at, serial, OPX_ANSWERS - nacks);
+		opx_ud_nack(f, psn_add(f->rx_psn, at), (uint32_t)end - at, serial, max - nacks);
+}
+
+void opx_ud_answer(struct opx_flow *f, uint32_t first, uint32_t cnt, uint32_t serial, uint32_t max)
+{
+	opx_ud_ack(f, serial);
+	answer_ranges(f, first, cnt, serial, max);
 }
 
 static bool range_get(uint64_t w, uint32_t *first, uint32_t *cnt)
@@ -228,8 +236,7 @@ static void rx_ping(struct opx_rel *rel, struct opx_flow *f, const struct hfi_pk
 	}
 	if (key != f->rx_key && !opx_flow_begin_rx(f, key))
 		return;
-	opx_ud_ack(f, serial);
-	answer_ranges(f, first, cnt, serial);
+	opx_ud_answer(f, first, cnt, serial, OPX_ANSWERS);
 }
 
 static void rx_answer(struct opx_rel *rel, struct opx_flow *f, const struct hfi_hdr *h)
@@ -242,8 +249,10 @@ static void rx_answer(struct opx_rel *rel, struct opx_flow *f, const struct hfi_
 		return;
 	}
 	f->heard = true;
-	if (f->serial && le32_get(h->imm) == f->serial)
+	if (f->serial && le32_get(h->imm) == f->serial && !f->is_answered) {
 		f->is_answered = true;
+		opx_flow_answered(f, true);
+	}
 	if (is_ack)
 		rel->st.acks_rx++;
 	else

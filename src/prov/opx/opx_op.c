@@ -270,7 +270,7 @@ static int sdma_some(struct opx_op *op)
 	req.npkts = (uint32_t)((n + ep->mtu - 1) / ep->mtu);
 	req.iov_cnt = (int)kit_iov_slice(op->iov, op->iov_cnt, op->sent, n, iov, OPX_IOV_MAX);
 	req.iov = iov;
-	rc = opx_flow_post_sdma(&op->peer->flow, &req, op, &op->refs);
+	rc = opx_flow_post_sdma(&op->peer->flow, &req, op->sent + n == op->len ? OPX_POST_ACK : 0, op, &op->refs);
 	if (rc)
 		return rc;
 	op->sent += n;
