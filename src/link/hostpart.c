@@ -7,12 +7,12 @@
 #include <fcntl.h>
 #include <ifaddrs.h>
 #include <netinet/in.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/conf.h"
 #include "base/rng.h"
 
 #define LOOP_NET   0x7f000000u
@@ -43,17 +43,6 @@ static const char *ip_text(const uint8_t ip[16], char out[INET6_ADDRSTRLEN])
 	return inet_ntop(ip_v4(ip, &v4) ? AF_INET : AF_INET6, ip_v4(ip, &v4) ? ip + 12 : ip, out, INET6_ADDRSTRLEN);
 }
 
-static int __printf_like(3, 4) refuse(char *err, size_t err_len, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	if (err_len)
-		vsnprintf(err, err_len, fmt, ap);
-	va_end(ap);
-	return -EINVAL;
-}
-
 /* --- the keys net= and map= --- */
 
 static bool ip_parse(const char *text, uint8_t ip[16])
@@ -66,23 +55,11 @@ static bool ip_parse(const char *text, uint8_t ip[16])
 	return true;
 }
 
-/* A number that fills @text and is at most @max. */
-static bool number_parse(const char *text, unsigned long max, unsigned long *out)
-{
-	char *end;
-
-	if (*text < '0' || *text > '9')
-		return false;
-	errno = 0;
-	*out = strtoul(text, &end, 0);
-	return !*end && !errno && *out <= max;
-}
-
 /* "5->10.0.0.5:20480", "5->fd00::5", "5->[fd00::5]:20480". @item is cut up. */
 static bool map_item(char *item, uint16_t below, struct hostpart_row *row)
 {
 	char *ip = strstr(item, "->"), *base = NULL;
-	unsigned long nr, port = HOSTPART_BASE;
+	long nr, port = HOSTPART_BASE;
 
 	if (!ip)
 		return false;
@@ -100,9 +77,9 @@ static bool map_item(char *item, uint16_t below, struct hostpart_row *row)
 	} else {
 		base = NULL;
 	}
-	if (!number_parse(item, HOSTPART_MAX, &nr) || !ip_parse(ip, row->ip))
+	if (!conf_long(item, 0, HOSTPART_MAX, &nr) || !ip_parse(ip, row->ip))
 		return false;
-	if (base && *base && (!number_parse(base, HOSTPART_BASE_MAX, &port) || port < HOSTPART_BASE_MIN))
+	if (base && *base && !conf_long(base, HOSTPART_BASE_MIN, HOSTPART_BASE_MAX, &port))
 		return false;
 	row->nr = (uint32_t)nr;
 	row->base = (uint16_t)(port - below);
@@ -124,12 +101,12 @@ static int map_parse(const char *map, struct hostpart *h, char *err, size_t err_
 			continue;
 		snprintf(show, sizeof(show), "%s", item);
 		if (h->row_cnt == HOSTPART_ROWS)
-			return refuse(err, err_len, "SOFTFABRIC_NET: map= has more than %u entries", HOSTPART_ROWS);
+			return conf_refuse(-EINVAL, err, err_len, "SOFTFABRIC_NET: map= has more than %u entries", HOSTPART_ROWS);
 		if (!map_item(item, h->kind->below, &h->row[h->row_cnt]))
-			return refuse(err, err_len,
-				      "SOFTFABRIC_NET: map item %s is not %s->IP or %s->IP:BASE, such as 5->10.0.0.5:20480 (%s up to 0x%x, "
-				      "BASE from %u to %u)",
-				      show, word, word, word, h->kind->max, HOSTPART_BASE_MIN, HOSTPART_BASE_MAX);
+			return conf_refuse(-EINVAL, err, err_len,
+					   "SOFTFABRIC_NET: map item %s is not %s->IP or %s->IP:BASE, such as 5->10.0.0.5:20480 (%s up to 0x%x, "
+					   "BASE from %u to %u)",
+					   show, word, word, word, h->kind->max, HOSTPART_BASE_MIN, HOSTPART_BASE_MAX);
 		h->row_cnt++;
 	}
 	return 0;
@@ -138,15 +115,15 @@ static int map_parse(const char *map, struct hostpart *h, char *err, size_t err_
 static int net_parse(const char *net, struct hostpart *h, char *err, size_t err_len)
 {
 	char text[sizeof(((struct link_room *)0)->net)], *slash;
-	unsigned long bits = 0;
+	long bits;
 	uint8_t ip[16];
 
 	snprintf(text, sizeof(text), "%s", net);
 	slash = strchr(text, '/');
 	if (slash)
 		*slash++ = '\0';
-	if (!slash || !number_parse(slash, 31, &bits) || !bits || !ip_parse(text, ip) || !ip_v4(ip, &h->net))
-		return refuse(err, err_len, "SOFTFABRIC_NET: net=%s is not an IPv4 prefix, such as 10.1.0.0/16", net);
+	if (!slash || !conf_long(slash, 1, 31, &bits) || !ip_parse(text, ip) || !ip_v4(ip, &h->net))
+		return conf_refuse(-EINVAL, err, err_len, "SOFTFABRIC_NET: net=%s is not an IPv4 prefix, such as 10.1.0.0/16", net);
 	h->mask = UINT32_MAX << (32 - bits);
 	h->net &= h->mask;
 	return 0;
@@ -256,15 +233,16 @@ static int own_check(const struct hostpart *h, const struct link_room *room, con
 	uint16_t base;
 
 	if (!ip_v4(own, &v4) || (!h->mask && !h->loop))
-		return refuse(err, err_len, "%s has no %s: it needs an IPv4 address, or an entry in SOFTFABRIC_NET=\"map=%s->IP,...\"",
-			      ip_text(own, text), k->name, k->word);
+		return conf_refuse(-EINVAL, err, err_len,
+				   "%s has no %s: it needs an IPv4 address, or an entry in SOFTFABRIC_NET=\"map=%s->IP,...\"",
+				   ip_text(own, text), k->name, k->word);
 	if ((v4 & h->mask) != h->net)
-		return refuse(err, err_len, "SOFTFABRIC_NET: our address %s is not in net=%s", ip_text(own, text), room->net);
+		return conf_refuse(-EINVAL, err, err_len, "SOFTFABRIC_NET: our address %s is not in net=%s", ip_text(own, text), room->net);
 	if (hostpart_nr(h, own, 0, &nr, &base) || h->mask == UINT32_MAX)
-		return refuse(err, err_len,
-			      "%s has no %s: the part behind its network's prefix must have 1 to %u bits and be from 0x%x to 0x%x, but is 0x%x; "
-			      "SOFTFABRIC_NET=\"net=PREFIX\" or \"map=%s->IP,...\" name another",
-			      ip_text(own, text), k->name, bits_of(k->max), k->min, k->max, v4 & ~h->mask, k->word);
+		return conf_refuse(-EINVAL, err, err_len,
+				   "%s has no %s: the part behind its network's prefix must have 1 to %u bits and be from 0x%x to 0x%x, but is 0x%x; "
+				   "SOFTFABRIC_NET=\"net=PREFIX\" or \"map=%s->IP,...\" name another",
+				   ip_text(own, text), k->name, bits_of(k->max), k->min, k->max, v4 & ~h->mask, k->word);
 	return 0;
 }
 
@@ -286,11 +264,11 @@ int hostpart_init(struct hostpart *h, const struct hostpart_kind *kind, const st
 	if (!row && own_check(h, room, own, err, err_len))
 		return -EINVAL;
 	if (row && !is_nr(kind, row->nr))
-		return refuse(err, err_len, "SOFTFABRIC_NET: map= gives %s the number 0x%x, which is no %s: those go from 0x%x to 0x%x",
-			      ip_text(own, text), row->nr, kind->name, kind->min, kind->max);
+		return conf_refuse(-EINVAL, err, err_len, "SOFTFABRIC_NET: map= gives %s the number 0x%x, which is no %s: those go from 0x%x to 0x%x",
+				   ip_text(own, text), row->nr, kind->name, kind->min, kind->max);
 	if (!hostpart_nr(h, own, 0, &nr, &base) && !hostpart_ip(h, nr, ip, &base) && memcmp(ip, own, 16))
-		return refuse(err, err_len, "SOFTFABRIC_NET: map= gives our %s 0x%x to another IP address than ours, %s", kind->name, nr,
-			      ip_text(own, text));
+		return conf_refuse(-EINVAL, err, err_len, "SOFTFABRIC_NET: map= gives our %s 0x%x to another IP address than ours, %s",
+				   kind->name, nr, ip_text(own, text));
 	return 0;
 }
 

@@ -153,7 +153,7 @@ static void room_get__file_then_env(void **state)
 	assert_true(fd >= 0);
 	assert_int_equal(write(fd, text, sizeof(text) - 1), sizeof(text) - 1);
 	close(fd);
-	setenv(ROOM_CONF_ENV, path, 1);
+	setenv("SOFTFABRIC_CONF", path, 1);
 	setenv(ROOM_ENV, "seed=9", 1);
 	if (room_get(&r, err, sizeof(err)))
 		fail_msg("%s", err);
@@ -172,7 +172,7 @@ static void room_get__file_then_env(void **state)
 	err[0] = '\0';
 	assert_int_equal(link_room_get(&r, err, sizeof(err)), -EINVAL);
 	assert_non_null(strstr(err, path));
-	unsetenv(ROOM_CONF_ENV);
+	unsetenv("SOFTFABRIC_CONF");
 	unsetenv(ROOM_ENV);
 	assert_int_equal(room_get(&r, NULL, 0), 0);
 	assert_false(r->has_faults);
