@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The room: what SOFTFABRIC_NET and SOFTFABRIC_CONF say about paths and conditions, and which
 // address an adapter takes.
-#include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
-#include <netinet/in.h>
 #include <pthread.h>
 #include <string.h>
 
 #include "base/base.h"
 #include "base/conf.h"
 #include "base/log.h"
+#include "link/ip.h"
 #include "link/link.h"
 
 #define ROOM_ENV       "SOFTFABRIC_NET"
@@ -176,60 +175,17 @@ int link_room_get(const struct link_room **out, char *err, size_t err_len)
 
 /* --- the address of an adapter --------------------------------------------------------------- */
 
-static void ip_from_v4(uint32_t host_order, uint8_t ip[16])
-{
-	const uint32_t be = htonl(host_order);
-
-	memset(ip, 0, 10);
-	memset(ip + 10, 0xff, 2);
-	memcpy(ip + 12, &be, 4);
-}
-
-static bool ip_is_v4(const uint8_t ip[16])
-{
-	static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
-
-	return !memcmp(ip, prefix, sizeof(prefix));
-}
-
 /* False for families and scopes that peers cannot be given: anything but IP, and fe80::/10. */
-static bool ip_from_sockaddr(const struct sockaddr *sa, uint8_t ip[16])
+static bool ip_usable(const struct sockaddr *sa, uint8_t ip[16])
 {
-	struct sockaddr_in in4;
-	struct sockaddr_in6 in6;
-
-	if (!sa)
-		return false;
-	if (sa->sa_family == AF_INET) {
-		memcpy(&in4, sa, sizeof(in4));
-		ip_from_v4(ntohl(in4.sin_addr.s_addr), ip);
-		return true;
-	}
-	if (sa->sa_family != AF_INET6)
-		return false;
-	memcpy(&in6, sa, sizeof(in6));
-	if (IN6_IS_ADDR_LINKLOCAL(&in6.sin6_addr))
-		return false;
-	memcpy(ip, &in6.sin6_addr, 16);
-	return true;
-}
-
-static bool ip_parse(const char *text, uint8_t ip[16])
-{
-	struct in_addr in4;
-
-	if (inet_pton(AF_INET, text, &in4) == 1) {
-		ip_from_v4(ntohl(in4.s_addr), ip);
-		return true;
-	}
-	return inet_pton(AF_INET6, text, ip) == 1;
+	return link_ip_of(sa, ip) && !(ip[0] == 0xfe && (ip[1] & 0xc0) == 0x80);
 }
 
 static int loop_ip(uint32_t base, unsigned n, uint8_t ip[16], char *err, size_t err_len)
 {
 	if (n >= ROOM_LOOP_NUM - (base - ROOM_LOOP_BASE))
 		return conf_refuse(-ENODEV, err, err_len, "lo has no address for adapter %u", n);
-	ip_from_v4(base + n, ip);
+	link_ip_from_v4(base + n, ip);
 	return 0;
 }
 
@@ -265,14 +221,14 @@ static unsigned if_addrs(const struct ifaddrs *ifa, const char *ifname, uint8_t 
 	uint8_t ip[16];
 
 	for (; ifa; ifa = ifa->ifa_next) {
-		if (strcmp(ifa->ifa_name, ifname) || !ip_from_sockaddr(ifa->ifa_addr, ip) ||
+		if (strcmp(ifa->ifa_name, ifname) || !ip_usable(ifa->ifa_addr, ip) ||
 		    n >= ROOM_ADDR_MAX)
 			continue;
-		if (ip_is_v4(ip) && !n4)
+		if (link_ip_is_v4(ip) && !n4)
 			n = 0;
-		if (ip_is_v4(ip) || !n4)
+		if (link_ip_is_v4(ip) || !n4)
 			memcpy(out[n++], ip, 16);
-		n4 += ip_is_v4(ip);
+		n4 += link_ip_is_v4(ip);
 	}
 	return n;
 }
@@ -282,7 +238,7 @@ static const char *if_of_addr(const struct ifaddrs *ifa, const uint8_t want[16])
 	uint8_t ip[16];
 
 	for (; ifa; ifa = ifa->ifa_next)
-		if (ip_from_sockaddr(ifa->ifa_addr, ip) && !memcmp(ip, want, 16))
+		if (ip_usable(ifa->ifa_addr, ip) && !memcmp(ip, want, 16))
 			return ifa->ifa_name;
 	return NULL;
 }
@@ -298,7 +254,7 @@ static void if_list(const struct ifaddrs *ifa, char *out, size_t len)
 		size_t l = strlen(ifa->ifa_name);
 		const char *hit = strstr(out, ifa->ifa_name);
 
-		if (!ip_from_sockaddr(ifa->ifa_addr, ip) || (hit && (!hit[l] || hit[l] == ',')) ||
+		if (!ip_usable(ifa->ifa_addr, ip) || (hit && (!hit[l] || hit[l] == ',')) ||
 		    at + l + 3 > len)
 			continue;
 		at += (size_t)snprintf(out + at, len - at, "%s%s", at ? ", " : "", ifa->ifa_name);
@@ -327,7 +283,7 @@ static int if_ip(const struct ifaddrs *all, const char *spec, unsigned n, uint8_
 	char names[256];
 	unsigned cnt;
 
-	if (ip_parse(spec, want)) {
+	if (link_ip_parse(spec, want)) {
 		ifname = if_of_addr(all, want);
 		if (!ifname)
 			return conf_refuse(-ENODEV, err, err_len,
@@ -363,7 +319,7 @@ int link_room_ip(const struct link_room *room, unsigned n, uint8_t ip[16], char 
 		err_len = 0;
 	if (!*spec || !strcmp(spec, "lo"))
 		return loop_ip(ROOM_LOOP_BASE, n, ip, err, err_len);
-	if (ip_parse(spec, want) && ip_is_v4(want) && want[12] == 127)
+	if (link_ip_parse(spec, want) && link_ip_is_v4(want) && want[12] == 127)
 		return loop_ip((uint32_t)want[12] << 24 | want[13] << 16 | want[14] << 8 | want[15],
 			       n, ip, err, err_len);
 	if (!strcmp(spec, "auto")) {

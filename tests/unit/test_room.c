@@ -2,6 +2,7 @@
 // Unit tests of link/room.c: settings, refusals, and the choice of an address.
 #include "unit.h"
 
+#include <arpa/inet.h>
 #include <unistd.h>
 
 #include "../../src/link/room.c"
@@ -198,7 +199,7 @@ static void ip_is(const struct link_room *r, unsigned n, uint32_t want)
 
 	if (link_room_ip(r, n, ip, err, sizeof(err)))
 		fail_msg("%s", err);
-	ip_from_v4(want, expect);
+	link_ip_from_v4(want, expect);
 	assert_memory_equal(ip, expect, 16);
 }
 
@@ -254,7 +255,7 @@ static void room_ip__made_up_host(void **state)
 	inet_pton(AF_INET6, "fd00::3", &c6.sin6_addr);
 	inet_pton(AF_INET6, "fe80::1", &ll.sin6_addr);
 	assert_int_equal(if_ip(i, "eth0", 0, ip, err, sizeof(err)), 0);
-	ip_from_v4(0x0a000001, want);
+	link_ip_from_v4(0x0a000001, want);
 	assert_memory_equal(ip, want, 16);
 	assert_int_equal(if_ip(i, "eth0", 1, ip, err, sizeof(err)), 0);
 	assert_int_equal(ip[15], 2);
