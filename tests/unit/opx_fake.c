@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "kit/stubs.h"
 
 struct fake_opx g_fake;
 
@@ -349,6 +350,10 @@ static ssize_t some_send(struct fid_ep *fid, const void *buf, size_t len, void *
 }
 
 const struct fi_ops_msg opx_msg_ops = {.size = sizeof(struct fi_ops_msg), .send = some_send, .recv = some_recv};
+const struct fi_ops_msg opx_msg_tx_ops = {.size = sizeof(struct fi_ops_msg), .send = some_send, KIT_NO_MSG_RX};
+const struct fi_ops_msg opx_msg_rx_ops = {.size = sizeof(struct fi_ops_msg), KIT_NO_MSG_TX, .recv = some_recv};
 const struct fi_ops_tagged opx_tagged_ops = {.size = sizeof(struct fi_ops_tagged)};
+const struct fi_ops_tagged opx_tagged_tx_ops = {.size = sizeof(struct fi_ops_tagged), KIT_NO_TAGGED_RX};
+const struct fi_ops_tagged opx_tagged_rx_ops = {.size = sizeof(struct fi_ops_tagged), KIT_NO_TAGGED_TX};
 const struct fi_ops_rma opx_rma_ops = {.size = sizeof(struct fi_ops_rma)};
 const struct fi_ops_atomic opx_atomic_ops = {.size = sizeof(struct fi_ops_atomic)};

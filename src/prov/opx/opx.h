@@ -505,8 +505,9 @@ void opx_on_rma(struct opx_peer *peer, const struct hfi_hdr *h, const struct vie
 void opx_on_atomic(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data); /* OPX_ATOMIC */
 void opx_on_fetched(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data);
 
-extern const struct fi_ops_msg opx_msg_ops;
-extern const struct fi_ops_tagged opx_tagged_ops;
+/* _tx, _rx: of a context of a scalable endpoint, which only sends, or only receives. */
+extern const struct fi_ops_msg opx_msg_ops, opx_msg_tx_ops, opx_msg_rx_ops;
+extern const struct fi_ops_tagged opx_tagged_ops, opx_tagged_tx_ops, opx_tagged_rx_ops;
 extern const struct fi_ops_rma opx_rma_ops;
 extern const struct fi_ops_atomic opx_atomic_ops;
 int opx_query_atomic(struct fid_domain *domain, enum fi_datatype dt, enum fi_op op, struct fi_atomic_attr *attr, uint64_t flags);
