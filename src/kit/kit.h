@@ -142,6 +142,7 @@ struct kit_domain {
 	struct kit_eq *eq;      /* bound EQ or NULL */
 	struct kit_poll *polls; /* open poll sets; lock */
 	/* set by the provider before first use */
+	const struct kit_stats_group *stats; /* kit/stats.h */
 	void (*idle)(struct kit_domain *d);                                      /* poll found nothing; not under the lock */
 	bool (*forked)(struct kit_domain *d);                                    /* true in a child after fork: calls return -FI_EIO */
 	const volatile uint8_t *fork_mark; /* optional: a byte that is 0 where forked() is true, read in its place */

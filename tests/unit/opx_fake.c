@@ -309,6 +309,8 @@ int opx_mr_open(struct kit_domain *d, const struct kit_mr_req *req, struct fid_m
 	return -FI_ENOSYS;
 }
 
+const struct kit_stats_group opx_stats_groups[] = {{0}};
+
 int opx_domain_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context)
 {
 	(void)fid, (void)name, (void)flags, (void)ops, (void)context;

@@ -8,6 +8,7 @@
 
 #include "kit/kit.h"
 #include "kit/srx.h"
+#include "kit/stats.h"
 #include "nic/hfi/hfi.h"
 #include "prov/opx/opx_flow.h"
 #include "prov/opx/opx_param.h"
@@ -91,7 +92,8 @@ struct opx_domain {
 };
 
 int opx_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain, void *context);
-/* opx_ext.c: fi_open_ops() of a domain, struct fi_softfabric_ops_stats */
+/* opx_ext.c: fi_open_ops() of a domain, its counters */
+extern const struct kit_stats_group opx_stats_groups[];
 int opx_domain_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context);
 /** opx_stats_closed() - @ep closes: its counters stay the domain's. Lock held. */
 void opx_stats_closed(const struct opx_ep *ep);
