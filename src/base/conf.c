@@ -14,11 +14,13 @@
 #include "base/clock.h"
 #include "base/log.h"
 
+#define FILE_ENV      "SOFTFABRIC_CONF"
 #define PPM_ONE	      1000000ULL
 #define NANO	      1000000000ULL
 #define SHOW_MAX      64   /* characters of the user's text repeated in an error */
 #define NAME_LEN_MAX  32   /* longer names get no "did you mean" */
 #define FILE_LINE_MAX 1024 /* bytes with newline and final 0 */
+#define SECTION_MAX   4096 /* bytes of a section, with the final 0 */
 
 /* Part of a string, not terminated. */
 struct str {
@@ -508,6 +510,29 @@ int conf_parse(const char *what, const char *text, const struct conf_key *keys, 
 	return walk(&p, text);
 }
 
+int conf_refuse(int rc, char *err, size_t err_len, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (!err_len)
+		return rc;
+	va_start(ap, fmt);
+	vsnprintf(err, err_len, fmt, ap);
+	va_end(ap);
+	return rc;
+}
+
+bool conf_long(const char *text, long min, long max, long *out)
+{
+	char *end;
+
+	if (!isdigit((unsigned char)*text) && *text != '-')
+		return false;
+	errno = 0;
+	*out = strtol(text, &end, 0);
+	return end != text && !*end && !errno && *out >= min && *out <= max;
+}
+
 int conf_span(const char *what, const char *key, const char *text, uint64_t out[2], char *err,
 	      size_t err_len)
 {
@@ -519,21 +544,16 @@ int conf_span(const char *what, const char *key, const char *text, uint64_t out[
 	char pair[CONF_STR_MAX + 16], name[64];
 	uint64_t ns[2] = {0, 0};
 
-	if (!dash) {
-		if (err_len)
-			snprintf(err, err_len, "%s: %s=%s is not FROM-TO, such as 1s-3s", what, key,
-				 text);
-		return -EINVAL;
-	}
+	if (!dash)
+		return conf_refuse(-EINVAL, err, err_len,
+				   "%s: %s=%s is not FROM-TO, such as 1s-3s", what, key, text);
 	snprintf(pair, sizeof(pair), "from=%.*s;to=%s", (int)(dash - text), text, dash + 1);
 	snprintf(name, sizeof(name), "%s: %s", what, key);
 	if (conf_parse(name, pair, keys, ARRAY_SIZE(keys), ns, sizeof(ns), err, err_len))
 		return -EINVAL;
-	if (ns[0] >= ns[1]) {
-		if (err_len)
-			snprintf(err, err_len, "%s: %s=%s ends before it begins", what, key, text);
-		return -EINVAL;
-	}
+	if (ns[0] >= ns[1])
+		return conf_refuse(-EINVAL, err, err_len, "%s: %s=%s ends before it begins", what,
+				   key, text);
 	memcpy(out, ns, sizeof(ns));
 	return 0;
 }
@@ -606,4 +626,24 @@ int conf_file_section(const char *path, const char *section, char *text, size_t 
 	if (ret)
 		text[0] = 0;
 	return ret;
+}
+
+int conf_read(const struct conf_src *src, void *out, size_t out_len, char *err, size_t err_len)
+{
+	const char *path = getenv(FILE_ENV);
+	char text[SECTION_MAX], what[256];
+	int rc;
+
+	if (path && *path) {
+		rc = conf_file_section(path, src->section, text, sizeof(text));
+		if (rc)
+			return conf_refuse(-EINVAL, err, err_len, FILE_ENV "=%s cannot be read: %s",
+					   path, strerror(-rc));
+		snprintf(what, sizeof(what), "%s [%s]", path, src->section);
+		rc = conf_parse(what, text, src->keys, src->key_cnt, out, out_len, err, err_len);
+		if (rc)
+			return rc;
+	}
+	return conf_parse(src->env, getenv(src->env), src->keys, src->key_cnt, out, out_len, err,
+			  err_len);
 }

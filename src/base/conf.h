@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/base.h"
+
 #define CONF_STR_MAX 256 /* bytes with the final 0 */
 
 /* What a value looks like, and the type of the struct member it is stored in. */
@@ -44,6 +46,27 @@ struct conf_key {
  */
 int conf_parse(const char *what, const char *text, const struct conf_key *keys, size_t key_cnt,
 	       void *out, size_t out_len, char *err, size_t err_len);
+
+/* Settings of one kind: who gives them, and what they may be. */
+struct conf_src {
+	const char *env, *section; /* of the environment; in the file that SOFTFABRIC_CONF names */
+	const struct conf_key *keys;
+	size_t key_cnt;
+};
+
+/**
+ * conf_read() - Settings as the user gives them now: the file first, then the variable, so that one
+ * run can differ from the file.
+ * @out:    as conf_parse(), @out_len as well; @err holds one sentence.
+ * Return:  0; -EINVAL: as conf_parse(), or the file cannot be read.
+ */
+int conf_read(const struct conf_src *src, void *out, size_t out_len, char *err, size_t err_len);
+
+/** conf_refuse() - The sentence of an error @rc into @err, which is NULL if @err_len is 0. Return: @rc. */
+int __printf_like(4, 5) conf_refuse(int rc, char *err, size_t err_len, const char *fmt, ...);
+
+/** conf_long() - Is @text, all of it, a number in C's notation from @min to @max? Then it is *@out. */
+bool conf_long(const char *text, long min, long max, long *out);
 
 /**
  * conf_span() - "1s-2.5s", "1s-never": two CONF_NS, of which the first is the smaller one.

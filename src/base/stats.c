@@ -11,6 +11,14 @@
 
 #define REPORT_ENV "SOFTFABRIC_STATS"
 
+uint64_t stats_value(const void *stats, size_t off)
+{
+	uint64_t v;
+
+	memcpy(&v, (const char *)stats + off, sizeof(v));
+	return v;
+}
+
 void stats_add(void *sum, const void *more, size_t size)
 {
 	const uint64_t *from = more;
@@ -27,17 +35,14 @@ void stats_report(const char *adapter, const struct stats_row *row, size_t cnt, 
 	const char *where = getenv(REPORT_ENV);
 	const bool to_stderr = where && !strcmp(where, "stderr");
 	char path[512], line[4096];
-	uint64_t value;
 	size_t at;
 	FILE *f;
 
 	if (!where || !*where)
 		return;
 	at = (size_t)snprintf(line, sizeof(line), "softfabric-stats: adapter=%s pid=%ld", adapter, (long)getpid());
-	for (size_t i = 0; i < cnt && at < sizeof(line); i++) {
-		memcpy(&value, (const char *)stats + row[i].off, sizeof(value));
-		at += (size_t)snprintf(line + at, sizeof(line) - at, " %s=%" PRIu64, row[i].name, value);
-	}
+	for (size_t i = 0; i < cnt && at < sizeof(line); i++)
+		at += (size_t)snprintf(line + at, sizeof(line) - at, " %s=%" PRIu64, row[i].name, stats_value(stats, row[i].off));
 	snprintf(path, sizeof(path), "%s.%ld", where, (long)getpid());
 	f = to_stderr ? stderr : fopen(path, "ae");
 	if (!f) {

@@ -11,6 +11,9 @@ struct stats_row {
 	size_t off;
 };
 
+/** stats_value() - The counter at @off of @stats. */
+uint64_t stats_value(const void *stats, size_t off);
+
 /** stats_add() - Add each counter of @more to that of @sum; @size of the structures, bytes. */
 void stats_add(void *sum, const void *more, size_t size);
 

@@ -504,7 +504,7 @@ static int av_close(struct fid *fid)
 }
 
 /* An EQ, once: with FI_EVENT that is where the results of insertions go. */
-static int av_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
+int kit_av_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {
 	struct kit_av *av = container_of(fid, struct kit_av, fid.fid);
 	struct kit_eq *eq = (struct kit_eq *)bfid;
@@ -522,15 +522,7 @@ static int av_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 	return 0;
 }
 
-const struct fi_ops kit_av_fi_ops = {
-	.size = sizeof(struct fi_ops),
-	.close = av_close,
-	.bind = av_bind,
-	.control = kit_no_control,
-	.ops_open = kit_no_ops_open,
-	.tostr = kit_no_tostr,
-	.ops_set = kit_no_ops_set,
-};
+static struct fi_ops av_fi_ops = KIT_FI_OPS(av_close, kit_av_bind, kit_no_control);
 
 static int av_attr_check(struct kit_domain *d, const struct fi_av_attr *attr,
 			 const struct kit_av_ops *ops)
@@ -577,7 +569,7 @@ int kit_av_init(struct kit_av *av, struct kit_domain *d, const struct fi_av_attr
 		return ret;
 	av->fid.fid.fclass = FI_CLASS_AV;
 	av->fid.fid.context = context;
-	av->fid.fid.ops = (struct fi_ops *)&kit_av_fi_ops;
+	av->fid.fid.ops = &av_fi_ops;
 	av->fid.ops = (struct fi_ops_av *)&kit_av_fid_ops;
 	kit_ref(&d->refs);
 	return 0;

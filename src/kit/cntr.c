@@ -63,7 +63,7 @@ static int drive(struct kit_cntr *c)
 	return 0;
 }
 
-static uint64_t cntr_read(struct fid_cntr *fid)
+uint64_t kit_cntr_fid_read(struct fid_cntr *fid)
 {
 	struct kit_cntr *c = to_cntr(fid);
 
@@ -75,7 +75,7 @@ static uint64_t cntr_read(struct fid_cntr *fid)
 	return v;
 }
 
-static uint64_t cntr_readerr(struct fid_cntr *fid)
+uint64_t kit_cntr_fid_readerr(struct fid_cntr *fid)
 {
 	struct kit_cntr *c = to_cntr(fid);
 
@@ -128,7 +128,7 @@ static int cntr_can_sleep(struct kit_cntr *c)
 	return ret;
 }
 
-static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
+int kit_cntr_fid_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 {
 	struct kit_cntr *c = to_cntr(fid);
 	struct kit_nap nap = kit_nap_start(timeout);
@@ -177,16 +177,16 @@ int kit_cntr_trywait(struct kit_cntr *c)
 
 static struct fi_ops_cntr cntr_ops = {
 	.size = sizeof(struct fi_ops_cntr),
-	.read = cntr_read,
-	.readerr = cntr_readerr,
+	.read = kit_cntr_fid_read,
+	.readerr = kit_cntr_fid_readerr,
 	.add = cntr_add,
 	.set = cntr_set,
-	.wait = cntr_wait,
+	.wait = kit_cntr_fid_wait,
 	.adderr = cntr_adderr,
 	.seterr = cntr_seterr,
 };
 
-static int cntr_control(struct fid *fid, int command, void *arg)
+int kit_cntr_control(struct fid *fid, int command, void *arg)
 {
 	struct kit_cntr *c = container_of(fid, struct kit_cntr, fid.fid);
 
@@ -203,15 +203,7 @@ static int cntr_close(struct fid *fid)
 	return ret;
 }
 
-const struct fi_ops kit_cntr_fi_ops = {
-	.size = sizeof(struct fi_ops),
-	.close = cntr_close,
-	.bind = kit_no_bind,
-	.control = cntr_control,
-	.ops_open = kit_no_ops_open,
-	.tostr = kit_no_tostr,
-	.ops_set = kit_no_ops_set,
-};
+static struct fi_ops cntr_fi_ops = KIT_FI_OPS(cntr_close, kit_no_bind, kit_cntr_control);
 
 int kit_cntr_init(struct kit_cntr *c, struct kit_domain *d, const struct fi_cntr_attr *attr,
 		  bool wait_ok, void *context)
@@ -251,7 +243,7 @@ int kit_cntr_init(struct kit_cntr *c, struct kit_domain *d, const struct fi_cntr
 	atomic_store_explicit(&c->refs, 0, memory_order_relaxed);
 	c->fid.fid.fclass = FI_CLASS_CNTR;
 	c->fid.fid.context = context;
-	c->fid.fid.ops = (struct fi_ops *)&kit_cntr_fi_ops;
+	c->fid.fid.ops = &cntr_fi_ops;
 	c->fid.ops = &cntr_ops;
 	kit_ref(&d->refs);
 	return 0;

@@ -372,7 +372,7 @@ const struct fi_ops_cq kit_cq_ops = {
 	.strerror = cq_strerror,
 };
 
-static int cq_control(struct fid *fid, int command, void *arg)
+int kit_cq_control(struct fid *fid, int command, void *arg)
 {
 	struct kit_cq *cq = container_of(fid, struct kit_cq, fid.fid);
 
@@ -389,15 +389,7 @@ static int cq_close(struct fid *fid)
 	return ret;
 }
 
-const struct fi_ops kit_cq_fi_ops = {
-	.size = sizeof(struct fi_ops),
-	.close = cq_close,
-	.bind = kit_no_bind,
-	.control = cq_control,
-	.ops_open = kit_no_ops_open,
-	.tostr = kit_no_tostr,
-	.ops_set = kit_no_ops_set,
-};
+static struct fi_ops cq_fi_ops = KIT_FI_OPS(cq_close, kit_no_bind, kit_cq_control);
 
 static int cq_attr_check(struct kit_domain *d, const struct fi_cq_attr *attr, bool wait_ok)
 {
@@ -486,7 +478,7 @@ int kit_cq_init(struct kit_cq *cq, struct kit_domain *d, const struct fi_cq_attr
 	}
 	cq->fid.fid.fclass = FI_CLASS_CQ;
 	cq->fid.fid.context = context;
-	cq->fid.fid.ops = (struct fi_ops *)&kit_cq_fi_ops;
+	cq->fid.fid.ops = &cq_fi_ops;
 	cq->fid.ops = (struct fi_ops_cq *)&kit_cq_ops;
 	kit_ref(&d->refs);
 	return 0;

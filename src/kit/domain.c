@@ -106,6 +106,7 @@ int kit_domain_init(struct kit_domain *d, struct kit_fabric *f, const struct fi_
 	d->resource_mgmt = a->resource_mgmt;
 	d->eq = NULL;
 	d->polls = NULL;
+	d->stats = NULL;
 	d->idle = NULL;
 	d->forked = NULL;
 	d->fork_mark = NULL;

@@ -300,15 +300,7 @@ static int eq_control(struct fid *fid, int command, void *arg)
 	return eq->wait ? kit_wait_control(eq->wait, command, arg) : -FI_ENODATA;
 }
 
-static struct fi_ops eq_fi_ops = {
-	.size = sizeof(struct fi_ops),
-	.close = eq_close,
-	.bind = kit_no_bind,
-	.control = eq_control,
-	.ops_open = kit_no_ops_open,
-	.tostr = kit_no_tostr,
-	.ops_set = kit_no_ops_set,
-};
+static struct fi_ops eq_fi_ops = KIT_FI_OPS(eq_close, kit_no_bind, eq_control);
 
 int kit_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **out,
 		void *context)

@@ -28,15 +28,7 @@ static int fabric_close(struct fid *fid)
 	return 0;
 }
 
-static struct fi_ops fabric_fi_ops = {
-	.size = sizeof(struct fi_ops),
-	.close = fabric_close,
-	.bind = kit_no_bind,
-	.control = kit_no_control,
-	.ops_open = kit_no_ops_open,
-	.tostr = kit_no_tostr,
-	.ops_set = kit_no_ops_set,
-};
+static struct fi_ops fabric_fi_ops = KIT_FI_OPS(fabric_close, kit_no_bind, kit_no_control);
 
 int kit_fabric_open(const struct fi_provider *prov, kit_domain_open_fn *domain_open, const struct fi_fabric_attr *attr,
 		    struct fid_fabric **fabric, void *context)

@@ -144,6 +144,7 @@ struct kit_domain {
 	struct kit_eq *eq;      /* bound EQ or NULL */
 	struct kit_poll *polls; /* open poll sets; lock */
 	/* set by the provider before first use */
+	const struct kit_stats_group *stats; /* kit/stats.h */
 	void (*idle)(struct kit_domain *d);                                      /* poll found nothing; not under the lock */
 	bool (*forked)(struct kit_domain *d);                                    /* true in a child after fork: calls return -FI_EIO */
 	const volatile uint8_t *fork_mark; /* optional: a byte that is 0 where forked() is true, read in its place */
@@ -187,8 +188,17 @@ int kit_cq_init(struct kit_cq *cq, struct kit_domain *d, const struct fi_cq_attr
 typedef const char *kit_cq_strerror_fn(struct kit_cq *cq, int prov_errno, const void *err_data);
 int kit_cq_open(struct kit_domain *d, const struct fi_cq_attr *attr, size_t size_min, bool wait_ok, kit_cq_strerror_fn *strerror,
 		struct fid_cq **cq, void *context);
-/* fid.fid.ops: a close that is kit_cq_fini() and mem_free() of @cq itself; a provider with more to undo copies the table and sets its own. */
-extern const struct fi_ops kit_cq_fi_ops, kit_cntr_fi_ops, kit_av_fi_ops;
+/*
+ * fid.fid.ops after kit_cq_init(), kit_cntr_init(), kit_av_init(): a close that is kit_cq_fini() ... and mem_free() of @cq itself. A provider with more to
+ * undo sets a table of its own, of these.
+ */
+int kit_cq_control(struct fid *fid, int command, void *arg);
+int kit_cntr_control(struct fid *fid, int command, void *arg);
+int kit_av_bind(struct fid *fid, struct fid *bfid, uint64_t flags);
+/* Entries of fid_cntr.ops, for a counter whose value a device keeps. */
+uint64_t kit_cntr_fid_read(struct fid_cntr *fid);
+uint64_t kit_cntr_fid_readerr(struct fid_cntr *fid);
+int kit_cntr_fid_wait(struct fid_cntr *fid, uint64_t threshold, int timeout);
 extern const struct fi_ops_cq kit_cq_ops; /* fid_cq.ops after kit_cq_init() */
 extern const struct fi_ops_av kit_av_fid_ops; /* fid_av.ops after kit_av_init() */
 int kit_cq_fini(struct kit_cq *cq); /* -FI_EBUSY while endpoints are bound; the provider frees the memory */
@@ -373,7 +383,7 @@ extern struct fi_ops_mr kit_mr_ops;
 int kit_poll_open(struct fid_domain *domain, struct fi_poll_attr *attr, struct fid_poll **pollset);
 int kit_trywait(struct fid_fabric *fabric, struct fid **fids, int count);
 int kit_wait_open(struct fid_fabric *fabric, struct fi_wait_attr *attr, struct fid_wait **wait);
-/* Full tables whose every entry fails cleanly (-FI_ENOSYS, or -FI_EOPNOTSUPP for data); providers copy and replace. */
+/* Full tables whose every entry fails cleanly (-FI_ENOSYS, or -FI_EOPNOTSUPP for data). kit/stubs.h has the entries. */
 extern const struct fi_ops kit_no_fi_ops;
 extern const struct fi_ops_fabric kit_no_fabric_ops;
 extern const struct fi_ops_domain kit_no_domain_ops;

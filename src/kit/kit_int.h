@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "kit/kit.h"
+#include "kit/stubs.h"
 
 static inline bool kit_is_forked(struct kit_domain *d)
 {
@@ -158,13 +159,6 @@ int kit_cntr_trywait(struct kit_cntr *c);
 /** kit_eq_forget() - @fid is being closed: its unread events go. */
 void kit_eq_forget(struct kit_eq *eq, const struct fid *fid);
 struct kit_fabric *kit_eq_fabric(const struct kit_eq *eq);
-
-/* Entries of struct fi_ops that say -FI_ENOSYS. */
-int kit_no_bind(struct fid *fid, struct fid *bfid, uint64_t flags);
-int kit_no_control(struct fid *fid, int command, void *arg);
-int kit_no_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context);
-int kit_no_tostr(const struct fid *fid, char *buf, size_t len);
-int kit_no_ops_set(struct fid *fid, const char *name, uint64_t flags, void *ops, void *context);
 
 /** kit_text() - @text into the caller's buffer, if there is one, cut and terminated. Return: what
  * to hand to the caller. */

@@ -205,15 +205,7 @@ static int poll_close(struct fid *fid)
 	return 0;
 }
 
-static struct fi_ops poll_fi_ops = {
-	.size = sizeof(struct fi_ops),
-	.close = poll_close,
-	.bind = kit_no_bind,
-	.control = kit_no_control,
-	.ops_open = kit_no_ops_open,
-	.tostr = kit_no_tostr,
-	.ops_set = kit_no_ops_set,
-};
+static struct fi_ops poll_fi_ops = KIT_FI_OPS(poll_close, kit_no_bind, kit_no_control);
 
 int kit_poll_open(struct fid_domain *domain, struct fi_poll_attr *attr, struct fid_poll **pollset)
 {

@@ -8,7 +8,7 @@
 
 #include <rdma/fi_collective.h>
 
-static int fid_close(struct fid *fid)
+int kit_no_close(struct fid *fid)
 {
 	return -FI_ENOSYS;
 }
@@ -38,15 +38,7 @@ int kit_no_ops_set(struct fid *fid, const char *name, uint64_t flags, void *ops,
 	return -FI_ENOSYS;
 }
 
-const struct fi_ops kit_no_fi_ops = {
-	.size = sizeof(struct fi_ops),
-	.close = fid_close,
-	.bind = kit_no_bind,
-	.control = kit_no_control,
-	.ops_open = kit_no_ops_open,
-	.tostr = kit_no_tostr,
-	.ops_set = kit_no_ops_set,
-};
+const struct fi_ops kit_no_fi_ops = KIT_FI_OPS(kit_no_close, kit_no_bind, kit_no_control);
 
 static int fabric_domain(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **dom,
 			 void *context)
@@ -174,159 +166,159 @@ const struct fi_ops_domain kit_no_domain_ops = {
 	.endpoint2 = domain_endpoint2,
 };
 
-static ssize_t ep_cancel(struct fid *fid, void *context)
+ssize_t kit_no_cancel(struct fid *fid, void *context)
 {
 	return -FI_ENOSYS;
 }
 
-static int ep_getopt(struct fid *fid, int level, int optname, void *optval, size_t *optlen)
+int kit_no_getopt(struct fid *fid, int level, int optname, void *optval, size_t *optlen)
 {
 	return -FI_ENOPROTOOPT;
 }
 
-static int ep_setopt(struct fid *fid, int level, int optname, const void *optval, size_t optlen)
+int kit_no_setopt(struct fid *fid, int level, int optname, const void *optval, size_t optlen)
 {
 	return -FI_ENOPROTOOPT;
 }
 
-static int ep_tx_ctx(struct fid_ep *sep, int index, struct fi_tx_attr *attr, struct fid_ep **tx_ep,
-		     void *context)
+int kit_no_tx_ctx(struct fid_ep *sep, int index, struct fi_tx_attr *attr, struct fid_ep **tx_ep,
+		  void *context)
 {
 	return -FI_ENOSYS;
 }
 
-static int ep_rx_ctx(struct fid_ep *sep, int index, struct fi_rx_attr *attr, struct fid_ep **rx_ep,
-		     void *context)
+int kit_no_rx_ctx(struct fid_ep *sep, int index, struct fi_rx_attr *attr, struct fid_ep **rx_ep,
+		  void *context)
 {
 	return -FI_ENOSYS;
 }
 
-static ssize_t ep_rx_size_left(struct fid_ep *ep)
+ssize_t kit_no_rx_size_left(struct fid_ep *ep)
 {
 	return -FI_ENOSYS;
 }
 
-static ssize_t ep_tx_size_left(struct fid_ep *ep)
+ssize_t kit_no_tx_size_left(struct fid_ep *ep)
 {
 	return -FI_ENOSYS;
 }
 
 const struct fi_ops_ep kit_no_ep_ops = {
 	.size = sizeof(struct fi_ops_ep),
-	.cancel = ep_cancel,
-	.getopt = ep_getopt,
-	.setopt = ep_setopt,
-	.tx_ctx = ep_tx_ctx,
-	.rx_ctx = ep_rx_ctx,
-	.rx_size_left = ep_rx_size_left,
-	.tx_size_left = ep_tx_size_left,
+	.cancel = kit_no_cancel,
+	.getopt = kit_no_getopt,
+	.setopt = kit_no_setopt,
+	.tx_ctx = kit_no_tx_ctx,
+	.rx_ctx = kit_no_rx_ctx,
+	.rx_size_left = kit_no_rx_size_left,
+	.tx_size_left = kit_no_tx_size_left,
 };
 
-static int cm_setname(struct fid *fid, void *addr, size_t addrlen)
+int kit_no_setname(struct fid *fid, void *addr, size_t addrlen)
 {
 	return -FI_ENOSYS;
 }
 
-static int cm_getname(struct fid *fid, void *addr, size_t *addrlen)
+int kit_no_getname(struct fid *fid, void *addr, size_t *addrlen)
 {
 	return -FI_ENOSYS;
 }
 
-static int cm_getpeer(struct fid_ep *ep, void *addr, size_t *addrlen)
+int kit_no_getpeer(struct fid_ep *ep, void *addr, size_t *addrlen)
 {
 	return -FI_ENOSYS;
 }
 
-static int cm_connect(struct fid_ep *ep, const void *addr, const void *param, size_t paramlen)
+int kit_no_connect(struct fid_ep *ep, const void *addr, const void *param, size_t paramlen)
 {
 	return -FI_ENOSYS;
 }
 
-static int cm_listen(struct fid_pep *pep)
+int kit_no_listen(struct fid_pep *pep)
 {
 	return -FI_ENOSYS;
 }
 
-static int cm_accept(struct fid_ep *ep, const void *param, size_t paramlen)
+int kit_no_accept(struct fid_ep *ep, const void *param, size_t paramlen)
 {
 	return -FI_ENOSYS;
 }
 
-static int cm_reject(struct fid_pep *pep, fid_t handle, const void *param, size_t paramlen)
+int kit_no_reject(struct fid_pep *pep, fid_t handle, const void *param, size_t paramlen)
 {
 	return -FI_ENOSYS;
 }
 
-static int cm_shutdown(struct fid_ep *ep, uint64_t flags)
+int kit_no_shutdown(struct fid_ep *ep, uint64_t flags)
 {
 	return -FI_ENOSYS;
 }
 
-static int cm_join(struct fid_ep *ep, const void *addr, uint64_t flags, struct fid_mc **mc,
-		   void *context)
+int kit_no_join(struct fid_ep *ep, const void *addr, uint64_t flags, struct fid_mc **mc,
+		void *context)
 {
 	return -FI_ENOSYS;
 }
 
 const struct fi_ops_cm kit_no_cm_ops = {
 	.size = sizeof(struct fi_ops_cm),
-	.setname = cm_setname,
-	.getname = cm_getname,
-	.getpeer = cm_getpeer,
-	.connect = cm_connect,
-	.listen = cm_listen,
-	.accept = cm_accept,
-	.reject = cm_reject,
-	.shutdown = cm_shutdown,
-	.join = cm_join,
+	.setname = kit_no_setname,
+	.getname = kit_no_getname,
+	.getpeer = kit_no_getpeer,
+	.connect = kit_no_connect,
+	.listen = kit_no_listen,
+	.accept = kit_no_accept,
+	.reject = kit_no_reject,
+	.shutdown = kit_no_shutdown,
+	.join = kit_no_join,
 };
 
-static ssize_t msg_recv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t src_addr,
+ssize_t kit_no_msg_recv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t src_addr,
 			void *context)
 {
 	return -FI_EOPNOTSUPP;
 }
 
-static ssize_t msg_recvv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
+ssize_t kit_no_msg_recvv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
 			 fi_addr_t src_addr, void *context)
 {
 	return -FI_EOPNOTSUPP;
 }
 
-static ssize_t msg_recvmsg(struct fid_ep *ep, const struct fi_msg *msg, uint64_t flags)
+ssize_t kit_no_msg_recvmsg(struct fid_ep *ep, const struct fi_msg *msg, uint64_t flags)
 {
 	return -FI_EOPNOTSUPP;
 }
 
-static ssize_t msg_send(struct fid_ep *ep, const void *buf, size_t len, void *desc,
+ssize_t kit_no_msg_send(struct fid_ep *ep, const void *buf, size_t len, void *desc,
 			fi_addr_t dest_addr, void *context)
 {
 	return -FI_EOPNOTSUPP;
 }
 
-static ssize_t msg_sendv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
+ssize_t kit_no_msg_sendv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
 			 fi_addr_t dest_addr, void *context)
 {
 	return -FI_EOPNOTSUPP;
 }
 
-static ssize_t msg_sendmsg(struct fid_ep *ep, const struct fi_msg *msg, uint64_t flags)
+ssize_t kit_no_msg_sendmsg(struct fid_ep *ep, const struct fi_msg *msg, uint64_t flags)
 {
 	return -FI_EOPNOTSUPP;
 }
 
-static ssize_t msg_inject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t dest_addr)
+ssize_t kit_no_msg_inject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t dest_addr)
 {
 	return -FI_EOPNOTSUPP;
 }
 
-static ssize_t msg_senddata(struct fid_ep *ep, const void *buf, size_t len, void *desc,
+ssize_t kit_no_msg_senddata(struct fid_ep *ep, const void *buf, size_t len, void *desc,
 			    uint64_t data, fi_addr_t dest_addr, void *context)
 {
 	return -FI_EOPNOTSUPP;
 }
 
-static ssize_t msg_injectdata(struct fid_ep *ep, const void *buf, size_t len, uint64_t data,
+ssize_t kit_no_msg_injectdata(struct fid_ep *ep, const void *buf, size_t len, uint64_t data,
 			      fi_addr_t dest_addr)
 {
 	return -FI_EOPNOTSUPP;
@@ -334,64 +326,64 @@ static ssize_t msg_injectdata(struct fid_ep *ep, const void *buf, size_t len, ui
 
 const struct fi_ops_msg kit_no_msg_ops = {
 	.size = sizeof(struct fi_ops_msg),
-	.recv = msg_recv,
-	.recvv = msg_recvv,
-	.recvmsg = msg_recvmsg,
-	.send = msg_send,
-	.sendv = msg_sendv,
-	.sendmsg = msg_sendmsg,
-	.inject = msg_inject,
-	.senddata = msg_senddata,
-	.injectdata = msg_injectdata,
+	.recv = kit_no_msg_recv,
+	.recvv = kit_no_msg_recvv,
+	.recvmsg = kit_no_msg_recvmsg,
+	.send = kit_no_msg_send,
+	.sendv = kit_no_msg_sendv,
+	.sendmsg = kit_no_msg_sendmsg,
+	.inject = kit_no_msg_inject,
+	.senddata = kit_no_msg_senddata,
+	.injectdata = kit_no_msg_injectdata,
 };
 
-static ssize_t tagged_recv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t src_addr,
+ssize_t kit_no_tagged_recv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t src_addr,
 			   uint64_t tag, uint64_t ignore, void *context)
 {
 	return -FI_EOPNOTSUPP;
 }
 
-static ssize_t tagged_recvv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
+ssize_t kit_no_tagged_recvv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
 			    fi_addr_t src_addr, uint64_t tag, uint64_t ignore, void *context)
 {
 	return -FI_EOPNOTSUPP;
 }
 
-static ssize_t tagged_recvmsg(struct fid_ep *ep, const struct fi_msg_tagged *msg, uint64_t flags)
+ssize_t kit_no_tagged_recvmsg(struct fid_ep *ep, const struct fi_msg_tagged *msg, uint64_t flags)
 {
 	return -FI_EOPNOTSUPP;
 }
 
-static ssize_t tagged_send(struct fid_ep *ep, const void *buf, size_t len, void *desc,
+ssize_t kit_no_tagged_send(struct fid_ep *ep, const void *buf, size_t len, void *desc,
 			   fi_addr_t dest_addr, uint64_t tag, void *context)
 {
 	return -FI_EOPNOTSUPP;
 }
 
-static ssize_t tagged_sendv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
+ssize_t kit_no_tagged_sendv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
 			    fi_addr_t dest_addr, uint64_t tag, void *context)
 {
 	return -FI_EOPNOTSUPP;
 }
 
-static ssize_t tagged_sendmsg(struct fid_ep *ep, const struct fi_msg_tagged *msg, uint64_t flags)
+ssize_t kit_no_tagged_sendmsg(struct fid_ep *ep, const struct fi_msg_tagged *msg, uint64_t flags)
 {
 	return -FI_EOPNOTSUPP;
 }
 
-static ssize_t tagged_inject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t dest_addr,
+ssize_t kit_no_tagged_inject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t dest_addr,
 			     uint64_t tag)
 {
 	return -FI_EOPNOTSUPP;
 }
 
-static ssize_t tagged_senddata(struct fid_ep *ep, const void *buf, size_t len, void *desc,
+ssize_t kit_no_tagged_senddata(struct fid_ep *ep, const void *buf, size_t len, void *desc,
 			       uint64_t data, fi_addr_t dest_addr, uint64_t tag, void *context)
 {
 	return -FI_EOPNOTSUPP;
 }
 
-static ssize_t tagged_injectdata(struct fid_ep *ep, const void *buf, size_t len, uint64_t data,
+ssize_t kit_no_tagged_injectdata(struct fid_ep *ep, const void *buf, size_t len, uint64_t data,
 				 fi_addr_t dest_addr, uint64_t tag)
 {
 	return -FI_EOPNOTSUPP;
@@ -399,15 +391,15 @@ static ssize_t tagged_injectdata(struct fid_ep *ep, const void *buf, size_t len,
 
 const struct fi_ops_tagged kit_no_tagged_ops = {
 	.size = sizeof(struct fi_ops_tagged),
-	.recv = tagged_recv,
-	.recvv = tagged_recvv,
-	.recvmsg = tagged_recvmsg,
-	.send = tagged_send,
-	.sendv = tagged_sendv,
-	.sendmsg = tagged_sendmsg,
-	.inject = tagged_inject,
-	.senddata = tagged_senddata,
-	.injectdata = tagged_injectdata,
+	.recv = kit_no_tagged_recv,
+	.recvv = kit_no_tagged_recvv,
+	.recvmsg = kit_no_tagged_recvmsg,
+	.send = kit_no_tagged_send,
+	.sendv = kit_no_tagged_sendv,
+	.sendmsg = kit_no_tagged_sendmsg,
+	.inject = kit_no_tagged_inject,
+	.senddata = kit_no_tagged_senddata,
+	.injectdata = kit_no_tagged_injectdata,
 };
 
 static ssize_t rma_read(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t src_addr,

@@ -65,15 +65,7 @@ static int set_control(struct fid *fid, int command, void *arg)
 	return kit_wait_control(container_of(fid, struct kit_wait, fid.fid), command, arg);
 }
 
-static struct fi_ops set_fi_ops = {
-	.size = sizeof(struct fi_ops),
-	.close = set_close,
-	.bind = kit_no_bind,
-	.control = set_control,
-	.ops_open = kit_no_ops_open,
-	.tostr = kit_no_tostr,
-	.ops_set = kit_no_ops_set,
-};
+static struct fi_ops set_fi_ops = KIT_FI_OPS(set_close, kit_no_bind, set_control);
 
 int kit_wait_open(struct fid_fabric *fabric, struct fi_wait_attr *attr, struct fid_wait **out)
 {

@@ -2,87 +2,29 @@
 // Numbers of hosts as IP addresses and first UDP ports, both ways; the keys net= and map=.
 #include "link/hostpart.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ifaddrs.h>
-#include <netinet/in.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/conf.h"
 #include "base/rng.h"
+#include "link/ip.h"
 
 #define LOOP_NET   0x7f000000u
 #define LOOP_MASK  0xff000000u
 #define LOOP_FIRST (LOOP_NET | 1u) /* adapter 0 of a host on loopback */
 
-static const uint8_t v4_prefix[12] = {[10] = 0xff, [11] = 0xff};
-
-static bool ip_v4(const uint8_t ip[16], uint32_t *v4)
-{
-	if (memcmp(ip, v4_prefix, sizeof(v4_prefix)))
-		return false;
-	*v4 = (uint32_t)ip[12] << 24 | (uint32_t)ip[13] << 16 | (uint32_t)ip[14] << 8 | ip[15];
-	return true;
-}
-
-static void v4_ip(uint32_t v4, uint8_t ip[16])
-{
-	memcpy(ip, v4_prefix, sizeof(v4_prefix));
-	for (int i = 0; i < 4; i++)
-		ip[12 + i] = (uint8_t)(v4 >> (24 - 8 * i));
-}
-
-static const char *ip_text(const uint8_t ip[16], char out[INET6_ADDRSTRLEN])
-{
-	uint32_t v4;
-
-	return inet_ntop(ip_v4(ip, &v4) ? AF_INET : AF_INET6, ip_v4(ip, &v4) ? ip + 12 : ip, out, INET6_ADDRSTRLEN);
-}
-
-static int __printf_like(3, 4) refuse(char *err, size_t err_len, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	if (err_len)
-		vsnprintf(err, err_len, fmt, ap);
-	va_end(ap);
-	return -EINVAL;
-}
-
 /* --- the keys net= and map= --- */
-
-static bool ip_parse(const char *text, uint8_t ip[16])
-{
-	struct in_addr in4;
-
-	if (inet_pton(AF_INET, text, &in4) != 1)
-		return inet_pton(AF_INET6, text, ip) == 1;
-	v4_ip(ntohl(in4.s_addr), ip);
-	return true;
-}
-
-/* A number that fills @text and is at most @max. */
-static bool number_parse(const char *text, unsigned long max, unsigned long *out)
-{
-	char *end;
-
-	if (*text < '0' || *text > '9')
-		return false;
-	errno = 0;
-	*out = strtoul(text, &end, 0);
-	return !*end && !errno && *out <= max;
-}
 
 /* "5->10.0.0.5:20480", "5->fd00::5", "5->[fd00::5]:20480". @item is cut up. */
 static bool map_item(char *item, uint16_t below, struct hostpart_row *row)
 {
 	char *ip = strstr(item, "->"), *base = NULL;
-	unsigned long nr, port = HOSTPART_BASE;
+	long nr, port = HOSTPART_BASE;
 
 	if (!ip)
 		return false;
@@ -100,9 +42,9 @@ static bool map_item(char *item, uint16_t below, struct hostpart_row *row)
 	} else {
 		base = NULL;
 	}
-	if (!number_parse(item, HOSTPART_MAX, &nr) || !ip_parse(ip, row->ip))
+	if (!conf_long(item, 0, HOSTPART_MAX, &nr) || !link_ip_parse(ip, row->ip))
 		return false;
-	if (base && *base && (!number_parse(base, HOSTPART_BASE_MAX, &port) || port < HOSTPART_BASE_MIN))
+	if (base && *base && !conf_long(base, HOSTPART_BASE_MIN, HOSTPART_BASE_MAX, &port))
 		return false;
 	row->nr = (uint32_t)nr;
 	row->base = (uint16_t)(port - below);
@@ -124,12 +66,12 @@ static int map_parse(const char *map, struct hostpart *h, char *err, size_t err_
 			continue;
 		snprintf(show, sizeof(show), "%s", item);
 		if (h->row_cnt == HOSTPART_ROWS)
-			return refuse(err, err_len, "SOFTFABRIC_NET: map= has more than %u entries", HOSTPART_ROWS);
+			return conf_refuse(-EINVAL, err, err_len, "SOFTFABRIC_NET: map= has more than %u entries", HOSTPART_ROWS);
 		if (!map_item(item, h->kind->below, &h->row[h->row_cnt]))
-			return refuse(err, err_len,
-				      "SOFTFABRIC_NET: map item %s is not %s->IP or %s->IP:BASE, such as 5->10.0.0.5:20480 (%s up to 0x%x, "
-				      "BASE from %u to %u)",
-				      show, word, word, word, h->kind->max, HOSTPART_BASE_MIN, HOSTPART_BASE_MAX);
+			return conf_refuse(-EINVAL, err, err_len,
+					   "SOFTFABRIC_NET: map item %s is not %s->IP or %s->IP:BASE, such as 5->10.0.0.5:20480 (%s up to 0x%x, "
+					   "BASE from %u to %u)",
+					   show, word, word, word, h->kind->max, HOSTPART_BASE_MIN, HOSTPART_BASE_MAX);
 		h->row_cnt++;
 	}
 	return 0;
@@ -138,15 +80,15 @@ static int map_parse(const char *map, struct hostpart *h, char *err, size_t err_
 static int net_parse(const char *net, struct hostpart *h, char *err, size_t err_len)
 {
 	char text[sizeof(((struct link_room *)0)->net)], *slash;
-	unsigned long bits = 0;
+	long bits;
 	uint8_t ip[16];
 
 	snprintf(text, sizeof(text), "%s", net);
 	slash = strchr(text, '/');
 	if (slash)
 		*slash++ = '\0';
-	if (!slash || !number_parse(slash, 31, &bits) || !bits || !ip_parse(text, ip) || !ip_v4(ip, &h->net))
-		return refuse(err, err_len, "SOFTFABRIC_NET: net=%s is not an IPv4 prefix, such as 10.1.0.0/16", net);
+	if (!slash || !conf_long(slash, 1, 31, &bits) || !link_ip_parse(text, ip) || !link_ip_v4(ip, &h->net))
+		return conf_refuse(-EINVAL, err, err_len, "SOFTFABRIC_NET: net=%s is not an IPv4 prefix, such as 10.1.0.0/16", net);
 	h->mask = UINT32_MAX << (32 - bits);
 	h->net &= h->mask;
 	return 0;
@@ -154,27 +96,24 @@ static int net_parse(const char *net, struct hostpart *h, char *err, size_t err_
 
 /* --- our network --- */
 
-static uint32_t sockaddr_v4(const struct sockaddr *sa)
+/* The address of an interface as a number, if it is an IPv4 address. */
+static bool sockaddr_v4(const struct sockaddr *sa, uint32_t *v4)
 {
-	struct sockaddr_in in4;
+	uint8_t ip[16];
 
-	memcpy(&in4, sa, sizeof(in4));
-	return ntohl(in4.sin_addr.s_addr);
+	return link_ip_of(sa, ip) && link_ip_v4(ip, v4);
 }
 
 static bool mask_find(uint32_t own, uint32_t *mask)
 {
 	struct ifaddrs *all;
 	bool found = false;
+	uint32_t v4;
 
 	if (getifaddrs(&all))
 		return false;
-	for (struct ifaddrs *ifa = all; ifa && !found; ifa = ifa->ifa_next) {
-		if (!ifa->ifa_addr || !ifa->ifa_netmask || ifa->ifa_addr->sa_family != AF_INET || sockaddr_v4(ifa->ifa_addr) != own)
-			continue;
-		*mask = sockaddr_v4(ifa->ifa_netmask);
-		found = true;
-	}
+	for (struct ifaddrs *ifa = all; ifa && !found; ifa = ifa->ifa_next)
+		found = sockaddr_v4(ifa->ifa_addr, &v4) && v4 == own && sockaddr_v4(ifa->ifa_netmask, mask);
 	freeifaddrs(all);
 	return found;
 }
@@ -251,20 +190,21 @@ static unsigned bits_of(uint32_t max)
 static int own_check(const struct hostpart *h, const struct link_room *room, const uint8_t own[16], char *err, size_t err_len)
 {
 	const struct hostpart_kind *k = h->kind;
-	char text[INET6_ADDRSTRLEN];
+	char text[LINK_IP_TEXT];
 	uint32_t v4 = 0, nr;
 	uint16_t base;
 
-	if (!ip_v4(own, &v4) || (!h->mask && !h->loop))
-		return refuse(err, err_len, "%s has no %s: it needs an IPv4 address, or an entry in SOFTFABRIC_NET=\"map=%s->IP,...\"",
-			      ip_text(own, text), k->name, k->word);
+	if (!link_ip_v4(own, &v4) || (!h->mask && !h->loop))
+		return conf_refuse(-EINVAL, err, err_len,
+				   "%s has no %s: it needs an IPv4 address, or an entry in SOFTFABRIC_NET=\"map=%s->IP,...\"",
+				   link_ip_text(own, text), k->name, k->word);
 	if ((v4 & h->mask) != h->net)
-		return refuse(err, err_len, "SOFTFABRIC_NET: our address %s is not in net=%s", ip_text(own, text), room->net);
+		return conf_refuse(-EINVAL, err, err_len, "SOFTFABRIC_NET: our address %s is not in net=%s", link_ip_text(own, text), room->net);
 	if (hostpart_nr(h, own, 0, &nr, &base) || h->mask == UINT32_MAX)
-		return refuse(err, err_len,
-			      "%s has no %s: the part behind its network's prefix must have 1 to %u bits and be from 0x%x to 0x%x, but is 0x%x; "
-			      "SOFTFABRIC_NET=\"net=PREFIX\" or \"map=%s->IP,...\" name another",
-			      ip_text(own, text), k->name, bits_of(k->max), k->min, k->max, v4 & ~h->mask, k->word);
+		return conf_refuse(-EINVAL, err, err_len,
+				   "%s has no %s: the part behind its network's prefix must have 1 to %u bits and be from 0x%x to 0x%x, but is 0x%x; "
+				   "SOFTFABRIC_NET=\"net=PREFIX\" or \"map=%s->IP,...\" name another",
+				   link_ip_text(own, text), k->name, bits_of(k->max), k->min, k->max, v4 & ~h->mask, k->word);
 	return 0;
 }
 
@@ -272,11 +212,11 @@ int hostpart_init(struct hostpart *h, const struct hostpart_kind *kind, const st
 		  size_t err_len)
 {
 	const struct hostpart_row *row;
-	char text[INET6_ADDRSTRLEN];
+	char text[LINK_IP_TEXT];
 	uint32_t v4 = 0, nr;
 	uint16_t base;
 	uint8_t ip[16];
-	bool is_v4 = ip_v4(own, &v4);
+	bool is_v4 = link_ip_v4(own, &v4);
 
 	*h = (struct hostpart){.kind = kind};
 	if (map_parse(room->map, h, err, err_len) || (*room->net && net_parse(room->net, h, err, err_len)))
@@ -286,11 +226,11 @@ int hostpart_init(struct hostpart *h, const struct hostpart_kind *kind, const st
 	if (!row && own_check(h, room, own, err, err_len))
 		return -EINVAL;
 	if (row && !is_nr(kind, row->nr))
-		return refuse(err, err_len, "SOFTFABRIC_NET: map= gives %s the number 0x%x, which is no %s: those go from 0x%x to 0x%x",
-			      ip_text(own, text), row->nr, kind->name, kind->min, kind->max);
+		return conf_refuse(-EINVAL, err, err_len, "SOFTFABRIC_NET: map= gives %s the number 0x%x, which is no %s: those go from 0x%x to 0x%x",
+				   link_ip_text(own, text), row->nr, kind->name, kind->min, kind->max);
 	if (!hostpart_nr(h, own, 0, &nr, &base) && !hostpart_ip(h, nr, ip, &base) && memcmp(ip, own, 16))
-		return refuse(err, err_len, "SOFTFABRIC_NET: map= gives our %s 0x%x to another IP address than ours, %s", kind->name, nr,
-			      ip_text(own, text));
+		return conf_refuse(-EINVAL, err, err_len, "SOFTFABRIC_NET: map= gives our %s 0x%x to another IP address than ours, %s",
+				   kind->name, nr, link_ip_text(own, text));
 	return 0;
 }
 
@@ -311,12 +251,12 @@ int hostpart_ip(const struct hostpart *h, uint32_t nr, uint8_t ip[16], uint16_t 
 	if (h->loop) {
 		if (nr - h->loop >= h->kind->dev_max)
 			return -ENETUNREACH;
-		v4_ip(LOOP_FIRST + nr - h->loop, ip);
+		link_ip_from_v4(LOOP_FIRST + nr - h->loop, ip);
 		return 0;
 	}
 	if (!h->mask || nr & h->mask)
 		return -ENETUNREACH;
-	v4_ip(h->net | nr, ip);
+	link_ip_from_v4(h->net | nr, ip);
 	return 0;
 }
 
@@ -331,7 +271,7 @@ int hostpart_nr(const struct hostpart *h, const uint8_t ip[16], uint16_t port, u
 		return 0;
 	}
 	*base = (uint16_t)(HOSTPART_BASE - h->kind->below);
-	if (!ip_v4(ip, &v4))
+	if (!link_ip_v4(ip, &v4))
 		return -ERANGE;
 	if (h->loop) {
 		*nr = h->loop + v4 - LOOP_FIRST;

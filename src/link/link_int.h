@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/slab.h"
+#include "link/ip.h"
 #include "link/link.h"
 
 /*
@@ -198,10 +199,6 @@ static inline bool exit_lock(pthread_mutex_t *m)
 
 /** link_addr_text() - "192.0.2.1:5000" or "[fd00::2]:5000" in @out, which is returned. */
 const char *link_addr_text(const struct link_addr *a, char out[LINK_ADDR_TEXT]);
-/** link_ip_is_v4() - Whether @ip is an IPv4-mapped address. */
-bool link_ip_is_v4(const uint8_t ip[16]);
-/** link_ip_is_loopback() - 127/8 or ::1. */
-bool link_ip_is_loopback(const uint8_t ip[16]);
 /** host_ip_is_local() - Whether @ip is an address of this host; may ask the system again, at most once a second. */
 bool host_ip_is_local(struct link_node *n, const uint8_t ip[16]);
 /** idle_crowd() - More local pollers than CPUs are known: yield early from now on. (idle.c) */

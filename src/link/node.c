@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // One soft adapter in one process: its clock, randomness, fork check, and what it knows of this
 // host.
-#include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
-#include <netinet/in.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -24,27 +22,12 @@ struct host_addrs {
 
 /* --- addresses ------------------------------------------------------------------------------- */
 
-bool link_ip_is_v4(const uint8_t ip[16])
-{
-	static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
-
-	return !memcmp(ip, prefix, sizeof(prefix));
-}
-
-bool link_ip_is_loopback(const uint8_t ip[16])
-{
-	static const uint8_t one[16] = {[15] = 1};
-
-	return link_ip_is_v4(ip) ? ip[12] == 127 : !memcmp(ip, one, sizeof(one));
-}
-
 const char *link_addr_text(const struct link_addr *a, char out[LINK_ADDR_TEXT])
 {
-	char ip[INET6_ADDRSTRLEN] = "?";
-	bool is_v4 = link_ip_is_v4(a->ip);
+	char ip[LINK_IP_TEXT];
 
-	inet_ntop(is_v4 ? AF_INET : AF_INET6, is_v4 ? a->ip + 12 : a->ip, ip, sizeof(ip));
-	snprintf(out, LINK_ADDR_TEXT, is_v4 ? "%s:%u" : "[%s]:%u", ip, a->port);
+	snprintf(out, LINK_ADDR_TEXT, link_ip_is_v4(a->ip) ? "%s:%u" : "[%s]:%u",
+		 link_ip_text(a->ip, ip), a->port);
 	return out;
 }
 
@@ -67,23 +50,14 @@ static void host_add(struct host_addrs *h, const uint8_t ip[16])
 static void host_read(struct host_addrs *h)
 {
 	struct ifaddrs *all;
-	struct sockaddr_in6 in6;
-	struct sockaddr_in in4;
-	uint8_t ip[16] = {[10] = 0xff, [11] = 0xff};
+	uint8_t ip[16];
 
 	if (getifaddrs(&all))
 		return;
 	h->cnt = 0;
-	for (struct ifaddrs *i = all; i; i = i->ifa_next) {
-		if (i->ifa_addr && i->ifa_addr->sa_family == AF_INET) {
-			memcpy(&in4, i->ifa_addr, sizeof(in4));
-			memcpy(ip + 12, &in4.sin_addr, 4);
+	for (struct ifaddrs *i = all; i; i = i->ifa_next)
+		if (link_ip_of(i->ifa_addr, ip))
 			host_add(h, ip);
-		} else if (i->ifa_addr && i->ifa_addr->sa_family == AF_INET6) {
-			memcpy(&in6, i->ifa_addr, sizeof(in6));
-			host_add(h, in6.sin6_addr.s6_addr);
-		}
-	}
 	freeifaddrs(all);
 }
 

@@ -1,24 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The room: what SOFTFABRIC_NET and SOFTFABRIC_CONF say about paths and conditions, and which
 // address an adapter takes.
-#include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
-#include <netinet/in.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <string.h>
 
 #include "base/base.h"
 #include "base/conf.h"
 #include "base/log.h"
+#include "link/ip.h"
 #include "link/link.h"
 
 #define ROOM_ENV       "SOFTFABRIC_NET"
-#define ROOM_CONF_ENV  "SOFTFABRIC_CONF"
 #define ROOM_ERR_MAX   512
-#define ROOM_TEXT_MAX  4096
 #define ROOM_MTU_MIN   512u
 #define ROOM_MTU_MAX   61440u
 #define ROOM_LOOP_BASE 0x7f000001u /* 127.0.0.1 */
@@ -75,18 +71,6 @@ static struct {
 	struct link_room room;
 } g_room = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-static int __printf_like(4, 5) refuse(int rc, char *err, size_t err_len, const char *fmt, ...)
-{
-	va_list ap;
-
-	if (!err_len)
-		return rc;
-	va_start(ap, fmt);
-	vsnprintf(err, err_len, fmt, ap);
-	va_end(ap);
-	return rc;
-}
-
 static void conf_defaults(struct room_conf *c)
 {
 	memset(c, 0, sizeof(*c));
@@ -96,35 +80,35 @@ static void conf_defaults(struct room_conf *c)
 }
 
 /* @key: for the sentence. Copies a text value into a member that is smaller than the parser's. */
-static int take_text(const char *what, const char *key, const char *v, char *dst, size_t dst_len,
-		     char *err, size_t err_len)
+static int take_text(const char *key, const char *v, char *dst, size_t dst_len, char *err,
+		     size_t err_len)
 {
 	if (strlen(v) >= dst_len)
-		return refuse(-EINVAL, err, err_len, "%s: %s= takes at most %zu characters", what,
-			      key, dst_len - 1);
+		return conf_refuse(-EINVAL, err, err_len,
+				   ROOM_ENV ": %s= takes at most %zu characters", key, dst_len - 1);
 	strcpy(dst, v);
 	return 0;
 }
 
 /* What the table cannot check, and what follows from the settings. */
-static int conf_finish(const char *what, struct room_conf *c, struct link_room *out, char *err,
-		       size_t err_len)
+static int conf_finish(struct room_conf *c, struct link_room *out, char *err, size_t err_len)
 {
 	struct link_room *r = &c->r;
 	int rc;
 
 	if (*c->partition) {
-		rc = conf_span(what, "partition", c->partition, r->partition_ns, err, err_len);
+		rc = conf_span(ROOM_ENV, "partition", c->partition, r->partition_ns, err,
+			       err_len);
 		if (rc)
 			return rc;
 	}
-	rc = take_text(what, "if", c->ifname, r->ifname, sizeof(r->ifname), err, err_len);
+	rc = take_text("if", c->ifname, r->ifname, sizeof(r->ifname), err, err_len);
 	if (!rc)
-		rc = take_text(what, "net", c->net, r->net, sizeof(r->net), err, err_len);
+		rc = take_text("net", c->net, r->net, sizeof(r->net), err, err_len);
 	if (!rc)
-		rc = take_text(what, "map", c->map, r->map, sizeof(r->map), err, err_len);
+		rc = take_text("map", c->map, r->map, sizeof(r->map), err, err_len);
 	if (!rc)
-		rc = take_text(what, "pcap", c->pcap, r->pcap, sizeof(r->pcap), err, err_len);
+		rc = take_text("pcap", c->pcap, r->pcap, sizeof(r->pcap), err, err_len);
 	if (rc)
 		return rc;
 	r->has_faults = r->drop_ppm || r->dup_ppm || r->reorder_ppm || r->corrupt_ppm ||
@@ -134,12 +118,7 @@ static int conf_finish(const char *what, struct room_conf *c, struct link_room *
 	return 0;
 }
 
-static int parse_into(const char *what, const char *text, struct room_conf *c, char *err,
-		      size_t err_len)
-{
-	return conf_parse(what, text, room_keys, ARRAY_SIZE(room_keys), c, sizeof(*c), err,
-			  err_len);
-}
+static const struct conf_src room_src = {ROOM_ENV, "net", room_keys, ARRAY_SIZE(room_keys)};
 
 int link_room_parse(const char *text, struct link_room *out, char *err, size_t err_len)
 {
@@ -149,31 +128,19 @@ int link_room_parse(const char *text, struct link_room *out, char *err, size_t e
 	if (!err)
 		err_len = 0;
 	conf_defaults(&c);
-	rc = parse_into(ROOM_ENV, text, &c, err, err_len);
-	return rc ? rc : conf_finish(ROOM_ENV, &c, out, err, err_len);
+	rc = conf_parse(ROOM_ENV, text, room_keys, ARRAY_SIZE(room_keys), &c, sizeof(c), err,
+			err_len);
+	return rc ? rc : conf_finish(&c, out, err, err_len);
 }
 
-/* File first, variable on top. */
 static int room_load(struct link_room *out, char *err, size_t err_len)
 {
-	const char *path = getenv(ROOM_CONF_ENV), *env = getenv(ROOM_ENV);
-	char text[ROOM_TEXT_MAX], what[256];
 	struct room_conf c;
 	int rc;
 
 	conf_defaults(&c);
-	if (path && *path) {
-		rc = conf_file_section(path, "net", text, sizeof(text));
-		if (rc)
-			return refuse(-EINVAL, err, err_len, ROOM_CONF_ENV "=%s cannot be used: %s",
-				      path, strerror(-rc));
-		snprintf(what, sizeof(what), "%s [net]", path);
-		rc = parse_into(what, text, &c, err, err_len);
-		if (rc)
-			return rc;
-	}
-	rc = parse_into(ROOM_ENV, env, &c, err, err_len);
-	return rc ? rc : conf_finish(ROOM_ENV, &c, out, err, err_len);
+	rc = conf_read(&room_src, &c, sizeof(c), err, err_len);
+	return rc ? rc : conf_finish(&c, out, err, err_len);
 }
 
 /* A forked child has one thread as yet; another one may have had the mutex at that moment. */
@@ -201,67 +168,24 @@ int link_room_get(const struct link_room **out, char *err, size_t err_len)
 	}
 	pthread_mutex_unlock(&g_room.mutex);
 	if (g_room.rc)
-		return refuse(g_room.rc, err, err ? err_len : 0, "%s", g_room.err);
+		return conf_refuse(g_room.rc, err, err ? err_len : 0, "%s", g_room.err);
 	*out = &g_room.room;
 	return 0;
 }
 
 /* --- the address of an adapter --------------------------------------------------------------- */
 
-static void ip_from_v4(uint32_t host_order, uint8_t ip[16])
-{
-	const uint32_t be = htonl(host_order);
-
-	memset(ip, 0, 10);
-	memset(ip + 10, 0xff, 2);
-	memcpy(ip + 12, &be, 4);
-}
-
-static bool ip_is_v4(const uint8_t ip[16])
-{
-	static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
-
-	return !memcmp(ip, prefix, sizeof(prefix));
-}
-
 /* False for families and scopes that peers cannot be given: anything but IP, and fe80::/10. */
-static bool ip_from_sockaddr(const struct sockaddr *sa, uint8_t ip[16])
+static bool ip_usable(const struct sockaddr *sa, uint8_t ip[16])
 {
-	struct sockaddr_in in4;
-	struct sockaddr_in6 in6;
-
-	if (!sa)
-		return false;
-	if (sa->sa_family == AF_INET) {
-		memcpy(&in4, sa, sizeof(in4));
-		ip_from_v4(ntohl(in4.sin_addr.s_addr), ip);
-		return true;
-	}
-	if (sa->sa_family != AF_INET6)
-		return false;
-	memcpy(&in6, sa, sizeof(in6));
-	if (IN6_IS_ADDR_LINKLOCAL(&in6.sin6_addr))
-		return false;
-	memcpy(ip, &in6.sin6_addr, 16);
-	return true;
-}
-
-static bool ip_parse(const char *text, uint8_t ip[16])
-{
-	struct in_addr in4;
-
-	if (inet_pton(AF_INET, text, &in4) == 1) {
-		ip_from_v4(ntohl(in4.s_addr), ip);
-		return true;
-	}
-	return inet_pton(AF_INET6, text, ip) == 1;
+	return link_ip_of(sa, ip) && !(ip[0] == 0xfe && (ip[1] & 0xc0) == 0x80);
 }
 
 static int loop_ip(uint32_t base, unsigned n, uint8_t ip[16], char *err, size_t err_len)
 {
 	if (n >= ROOM_LOOP_NUM - (base - ROOM_LOOP_BASE))
-		return refuse(-ENODEV, err, err_len, "lo has no address for adapter %u", n);
-	ip_from_v4(base + n, ip);
+		return conf_refuse(-ENODEV, err, err_len, "lo has no address for adapter %u", n);
+	link_ip_from_v4(base + n, ip);
 	return 0;
 }
 
@@ -284,10 +208,8 @@ static int default_ifname(char *out, char *err, size_t err_len)
 	if (f)
 		fclose(f);
 	if (best == ~0UL)
-		return refuse(
-			-ENODEV, err, err_len,
-			ROOM_ENV
-			": if=auto found no default route; name an interface, such as if=eth0");
+		return conf_refuse(-ENODEV, err, err_len,
+				   ROOM_ENV ": if=auto found no default route; name an interface, such as if=eth0");
 	return 0;
 }
 
@@ -299,14 +221,14 @@ static unsigned if_addrs(const struct ifaddrs *ifa, const char *ifname, uint8_t 
 	uint8_t ip[16];
 
 	for (; ifa; ifa = ifa->ifa_next) {
-		if (strcmp(ifa->ifa_name, ifname) || !ip_from_sockaddr(ifa->ifa_addr, ip) ||
+		if (strcmp(ifa->ifa_name, ifname) || !ip_usable(ifa->ifa_addr, ip) ||
 		    n >= ROOM_ADDR_MAX)
 			continue;
-		if (ip_is_v4(ip) && !n4)
+		if (link_ip_is_v4(ip) && !n4)
 			n = 0;
-		if (ip_is_v4(ip) || !n4)
+		if (link_ip_is_v4(ip) || !n4)
 			memcpy(out[n++], ip, 16);
-		n4 += ip_is_v4(ip);
+		n4 += link_ip_is_v4(ip);
 	}
 	return n;
 }
@@ -316,7 +238,7 @@ static const char *if_of_addr(const struct ifaddrs *ifa, const uint8_t want[16])
 	uint8_t ip[16];
 
 	for (; ifa; ifa = ifa->ifa_next)
-		if (ip_from_sockaddr(ifa->ifa_addr, ip) && !memcmp(ip, want, 16))
+		if (ip_usable(ifa->ifa_addr, ip) && !memcmp(ip, want, 16))
 			return ifa->ifa_name;
 	return NULL;
 }
@@ -332,7 +254,7 @@ static void if_list(const struct ifaddrs *ifa, char *out, size_t len)
 		size_t l = strlen(ifa->ifa_name);
 		const char *hit = strstr(out, ifa->ifa_name);
 
-		if (!ip_from_sockaddr(ifa->ifa_addr, ip) || (hit && (!hit[l] || hit[l] == ',')) ||
+		if (!ip_usable(ifa->ifa_addr, ip) || (hit && (!hit[l] || hit[l] == ',')) ||
 		    at + l + 3 > len)
 			continue;
 		at += (size_t)snprintf(out + at, len - at, "%s%s", at ? ", " : "", ifa->ifa_name);
@@ -361,11 +283,11 @@ static int if_ip(const struct ifaddrs *all, const char *spec, unsigned n, uint8_
 	char names[256];
 	unsigned cnt;
 
-	if (ip_parse(spec, want)) {
+	if (link_ip_parse(spec, want)) {
 		ifname = if_of_addr(all, want);
 		if (!ifname)
-			return refuse(-ENODEV, err, err_len,
-				      ROOM_ENV ": if=%s is not an address of this host", spec);
+			return conf_refuse(-ENODEV, err, err_len,
+					   ROOM_ENV ": if=%s is not an address of this host", spec);
 	}
 	cnt = if_addrs(all, ifname, addr);
 	if (ifname != spec)
@@ -375,13 +297,13 @@ static int if_ip(const struct ifaddrs *all, const char *spec, unsigned n, uint8_
 		return 0;
 	}
 	if (cnt)
-		return refuse(-ENODEV, err, err_len,
-			      "interface %s has %u usable address%s: none is left for adapter %u",
-			      ifname, cnt, cnt == 1 ? "" : "es", n);
+		return conf_refuse(-ENODEV, err, err_len,
+				   "interface %s has %u usable address%s: none is left for adapter %u",
+				   ifname, cnt, cnt == 1 ? "" : "es", n);
 	if_list(all, names, sizeof(names));
-	return refuse(-ENODEV, err, err_len,
-		      ROOM_ENV ": if=%s is no interface with an IP address; there are: %s", ifname,
-		      names);
+	return conf_refuse(-ENODEV, err, err_len,
+			   ROOM_ENV ": if=%s is no interface with an IP address; there are: %s",
+			   ifname, names);
 }
 
 int link_room_ip(const struct link_room *room, unsigned n, uint8_t ip[16], char *err,
@@ -397,7 +319,7 @@ int link_room_ip(const struct link_room *room, unsigned n, uint8_t ip[16], char 
 		err_len = 0;
 	if (!*spec || !strcmp(spec, "lo"))
 		return loop_ip(ROOM_LOOP_BASE, n, ip, err, err_len);
-	if (ip_parse(spec, want) && ip_is_v4(want) && want[12] == 127)
+	if (link_ip_parse(spec, want) && link_ip_is_v4(want) && want[12] == 127)
 		return loop_ip((uint32_t)want[12] << 24 | want[13] << 16 | want[14] << 8 | want[15],
 			       n, ip, err, err_len);
 	if (!strcmp(spec, "auto")) {
@@ -407,8 +329,8 @@ int link_room_ip(const struct link_room *room, unsigned n, uint8_t ip[16], char 
 		spec = route;
 	}
 	if (getifaddrs(&all))
-		return refuse(-ENODEV, err, err_len, "cannot list this host's addresses: %s",
-			      strerror(errno));
+		return conf_refuse(-ENODEV, err, err_len, "cannot list this host's addresses: %s",
+				   strerror(errno));
 	rc = if_ip(all, spec, n, ip, err, err_len);
 	freeifaddrs(all);
 	return rc;

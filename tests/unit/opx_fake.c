@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "kit/stubs.h"
 
 struct fake_opx g_fake;
 
@@ -308,6 +309,8 @@ int opx_mr_open(struct kit_domain *d, const struct kit_mr_req *req, struct fid_m
 	return -FI_ENOSYS;
 }
 
+const struct kit_stats_group opx_stats_groups[] = {{0}};
+
 int opx_domain_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context)
 {
 	(void)fid, (void)name, (void)flags, (void)ops, (void)context;
@@ -349,6 +352,10 @@ static ssize_t some_send(struct fid_ep *fid, const void *buf, size_t len, void *
 }
 
 const struct fi_ops_msg opx_msg_ops = {.size = sizeof(struct fi_ops_msg), .send = some_send, .recv = some_recv};
+const struct fi_ops_msg opx_msg_tx_ops = {.size = sizeof(struct fi_ops_msg), .send = some_send, KIT_NO_MSG_RX};
+const struct fi_ops_msg opx_msg_rx_ops = {.size = sizeof(struct fi_ops_msg), KIT_NO_MSG_TX, .recv = some_recv};
 const struct fi_ops_tagged opx_tagged_ops = {.size = sizeof(struct fi_ops_tagged)};
+const struct fi_ops_tagged opx_tagged_tx_ops = {.size = sizeof(struct fi_ops_tagged), KIT_NO_TAGGED_RX};
+const struct fi_ops_tagged opx_tagged_rx_ops = {.size = sizeof(struct fi_ops_tagged), KIT_NO_TAGGED_TX};
 const struct fi_ops_rma opx_rma_ops = {.size = sizeof(struct fi_ops_rma)};
 const struct fi_ops_atomic opx_atomic_ops = {.size = sizeof(struct fi_ops_atomic)};

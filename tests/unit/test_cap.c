@@ -22,14 +22,6 @@ static struct {
 	uint32_t rx_cnt;
 } w;
 
-/* node.c's, which this test does not link */
-bool link_ip_is_v4(const uint8_t ip[16])
-{
-	static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
-
-	return !memcmp(ip, prefix, sizeof(prefix));
-}
-
 static void on_rx(void *ctx, const struct link_addr *src, const void *buf, size_t len)
 {
 	(void)ctx, (void)src, (void)buf, (void)len;

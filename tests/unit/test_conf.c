@@ -3,6 +3,7 @@
 #include "unit.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -427,6 +428,91 @@ static void conf_span__both_ways(void **state)
 	}
 }
 
+static void conf_long__all_of_the_text(void **state)
+{
+	static const struct {
+		const char *text;
+		long min, max, want; /* @want of a refusal: LONG_MIN */
+	} row[] = {
+		{"5", 0, 9, 5},		{"0x10", 0, 16, 16},	  {"-1", -1, 5, -1},	{"0", 0, 0, 0},
+		{"5", 6, 9, LONG_MIN},	{"5", 0, 4, LONG_MIN},	  {"-1", 0, 9, LONG_MIN}, {"", 0, 9, LONG_MIN},
+		{"-", 0, 9, LONG_MIN},	{"5x", 0, 9, LONG_MIN},	  {" 5", 0, 9, LONG_MIN}, {"+5", 0, 9, LONG_MIN},
+		{"x", 0, 99, LONG_MIN}, {"99999999999999999999", 0, LONG_MAX, LONG_MIN},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
+		long v = LONG_MIN;
+		bool ok = conf_long(row[i].text, row[i].min, row[i].max, &v);
+
+		if (ok != (row[i].want != LONG_MIN) || (ok && v != row[i].want))
+			fail_msg("\"%s\" from %ld to %ld: %s %ld", row[i].text, row[i].min, row[i].max, ok ? "is" : "refused,", v);
+	}
+}
+
+static void conf_refuse__fits_the_buffer(void **state)
+{
+	char err[8] = "";
+
+	(void)state;
+	assert_int_equal(conf_refuse(-EPERM, err, sizeof(err), "%s", "a long sentence"), -EPERM);
+	assert_string_equal(err, "a long ");
+	assert_int_equal(conf_refuse(-EPERM, NULL, 0, "%s", "x"), -EPERM);
+}
+
+static const struct conf_src src = {"TEST_NET", "net", net_key, ARRAY_SIZE(net_key)};
+
+static int read_src(struct net *out)
+{
+	*out = (struct net){.seed = 1, .mtu = 2000};
+	memset(g_err, 0, sizeof(g_err));
+	return conf_read(&src, out, sizeof(*out), g_err, sizeof(g_err));
+}
+
+static void file_set(char path[], const char *text)
+{
+	int fd = mkstemp(path);
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+	close(fd);
+	setenv("SOFTFABRIC_CONF", path, 1);
+}
+
+/* The section first, then the variable; either may be missing. */
+static void conf_read__file_then_env(void **state)
+{
+	char good[] = "/tmp/sf_conf_XXXXXX", bad[] = "/tmp/sf_conf_XXXXXX", want[64];
+	struct net n;
+
+	(void)state;
+	unsetenv("SOFTFABRIC_CONF");
+	unsetenv("TEST_NET");
+	assert_int_equal(read_src(&n), 0);
+	assert_int_equal(n.seed, 1);
+	setenv("SOFTFABRIC_CONF", "", 1);
+	assert_int_equal(read_src(&n), 0);
+	file_set(good, "[other]\nnics = 9\n[net]\nseed = 3\nmtu = 3000\n");
+	setenv("TEST_NET", "seed=4", 1);
+	assert_int_equal(read_src(&n), 0);
+	assert_int_equal(n.seed, 4);
+	assert_int_equal(n.mtu, 3000);
+	setenv("TEST_NET", "sed=4", 1);
+	assert_int_equal(read_src(&n), -EINVAL);
+	assert_int_equal(strncmp(g_err, "TEST_NET: ", 10), 0);
+	unlink(good);
+	assert_int_equal(read_src(&n), -EINVAL);
+	assert_non_null(strstr(g_err, good));
+	assert_non_null(strstr(g_err, "cannot be read"));
+	file_set(bad, "[net]\nseed = x\n");
+	unsetenv("TEST_NET");
+	assert_int_equal(read_src(&n), -EINVAL);
+	snprintf(want, sizeof(want), "%s [net]: ", bad);
+	assert_int_equal(strncmp(g_err, want, strlen(want)), 0);
+	unlink(bad);
+	unsetenv("SOFTFABRIC_CONF");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -443,6 +529,9 @@ int main(void)
 		cmocka_unit_test(conf_parse__short_err_buffer),
 		cmocka_unit_test(conf_parse__garbage),
 		cmocka_unit_test(conf_span__both_ways),
+		cmocka_unit_test(conf_long__all_of_the_text),
+		cmocka_unit_test(conf_refuse__fits_the_buffer),
+		cmocka_unit_test(conf_read__file_then_env),
 		cmocka_unit_test(conf_file_section__joins_lines),
 		cmocka_unit_test(conf_file_section__absent_section_is_empty),
 		cmocka_unit_test(conf_file_section__every_buffer_size),

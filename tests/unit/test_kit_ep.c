@@ -6,6 +6,7 @@
 #include <rdma/fi_collective.h>
 
 #include "base/mem.h"
+#include "kit/stubs.h"
 #include "kit_fix.h"
 
 static struct fix g_fix, g_other;
@@ -287,6 +288,29 @@ static void stubs__no_table_has_a_hole(void **state)
 	check_table(g_fix.domain.fid.mr, sizeof(struct fi_ops_mr));
 }
 
+/* What a provider leaves out is there in the tables that it makes of the macros. */
+static void stubs__partial_tables_have_no_hole(void **state)
+{
+	static struct fi_ops fi_ops = KIT_FI_OPS(kit_no_close, kit_av_bind, kit_no_control);
+	static struct fi_ops_ep ep_ops = KIT_EP_OPS(kit_no_cancel, kit_no_getopt, kit_no_setopt);
+	static struct fi_ops_ep sep_ops = KIT_SEP_OPS(kit_no_tx_ctx, kit_no_rx_ctx);
+	static struct fi_ops_cm cm_ops = KIT_CM_OPS(kit_no_getname);
+	static struct fi_ops_msg msg_ops = {.size = sizeof(msg_ops), KIT_NO_MSG_TX, KIT_NO_MSG_RX};
+	static struct fi_ops_tagged tagged_ops = {.size = sizeof(tagged_ops), KIT_NO_TAGGED_TX, KIT_NO_TAGGED_RX};
+
+	(void)state;
+	check_table(&fi_ops, sizeof(fi_ops));
+	assert_ptr_equal(fi_ops.bind, kit_av_bind);
+	check_table(&ep_ops, sizeof(ep_ops));
+	check_table(&sep_ops, sizeof(sep_ops));
+	check_table(&cm_ops, sizeof(cm_ops));
+	assert_memory_equal(&ep_ops, &kit_no_ep_ops, sizeof(ep_ops));
+	assert_memory_equal(&sep_ops, &kit_no_ep_ops, sizeof(sep_ops));
+	assert_memory_equal(&cm_ops, &kit_no_cm_ops, sizeof(cm_ops));
+	assert_memory_equal(&msg_ops, &kit_no_msg_ops, sizeof(msg_ops));
+	assert_memory_equal(&tagged_ops, &kit_no_tagged_ops, sizeof(tagged_ops));
+}
+
 static void stubs__answer_with_an_error(void **state)
 {
 	struct fid_ep *ep = &g_ep.kit.fid;
@@ -320,6 +344,7 @@ int main(void)
 		T(objects__are_busy_while_used),
 		T(domain_init__translates_mr_mode),
 		T(stubs__no_table_has_a_hole),
+		T(stubs__partial_tables_have_no_hole),
 		T(stubs__answer_with_an_error),
 	};
 

@@ -2,6 +2,7 @@
 // Unit tests of link/room.c: settings, refusals, and the choice of an address.
 #include "unit.h"
 
+#include <arpa/inet.h>
 #include <unistd.h>
 
 #include "../../src/link/room.c"
@@ -153,7 +154,7 @@ static void room_get__file_then_env(void **state)
 	assert_true(fd >= 0);
 	assert_int_equal(write(fd, text, sizeof(text) - 1), sizeof(text) - 1);
 	close(fd);
-	setenv(ROOM_CONF_ENV, path, 1);
+	setenv("SOFTFABRIC_CONF", path, 1);
 	setenv(ROOM_ENV, "seed=9", 1);
 	if (room_get(&r, err, sizeof(err)))
 		fail_msg("%s", err);
@@ -172,7 +173,7 @@ static void room_get__file_then_env(void **state)
 	err[0] = '\0';
 	assert_int_equal(link_room_get(&r, err, sizeof(err)), -EINVAL);
 	assert_non_null(strstr(err, path));
-	unsetenv(ROOM_CONF_ENV);
+	unsetenv("SOFTFABRIC_CONF");
 	unsetenv(ROOM_ENV);
 	assert_int_equal(room_get(&r, NULL, 0), 0);
 	assert_false(r->has_faults);
@@ -198,7 +199,7 @@ static void ip_is(const struct link_room *r, unsigned n, uint32_t want)
 
 	if (link_room_ip(r, n, ip, err, sizeof(err)))
 		fail_msg("%s", err);
-	ip_from_v4(want, expect);
+	link_ip_from_v4(want, expect);
 	assert_memory_equal(ip, expect, 16);
 }
 
@@ -254,7 +255,7 @@ static void room_ip__made_up_host(void **state)
 	inet_pton(AF_INET6, "fd00::3", &c6.sin6_addr);
 	inet_pton(AF_INET6, "fe80::1", &ll.sin6_addr);
 	assert_int_equal(if_ip(i, "eth0", 0, ip, err, sizeof(err)), 0);
-	ip_from_v4(0x0a000001, want);
+	link_ip_from_v4(0x0a000001, want);
 	assert_memory_equal(ip, want, 16);
 	assert_int_equal(if_ip(i, "eth0", 1, ip, err, sizeof(err)), 0);
 	assert_int_equal(ip[15], 2);

@@ -5,6 +5,7 @@
 
 #include "base/base.h"
 #include "base/lock.h"
+#include "base/stats.h"
 
 /*
  * Theory of operation
@@ -459,7 +460,7 @@ void cassini_pte_status(const struct cassini_pte *pte, struct cassini_pte_status
 
 /* --- statistics ------------------------------------------------------------------------------------------------------------------------ */
 
-/* cassini_stat_name() has the telemetry's name of each where the adapter counts the same. Monotonic. */
+/* Monotonic. */
 struct cassini_stats {
 	uint64_t tx_cmds, tx_bytes, rx_bytes;      /* commands started; payload bytes of Puts, Gets, atomics by direction */
 	uint64_t puts, gets, rendezvous, atomics, fetching_atomics, idc;
@@ -479,7 +480,7 @@ struct cassini_stats {
 };
 /** cassini_query_stats() - Sum over the adapter's Domains, closed ones included. */
 void cassini_query_stats(const struct cassini *nic, struct cassini_stats *out);
-/** cassini_stat_name() - The n-th counter's telemetry name and its offset in struct cassini_stats; NULL: there are no more. */
-const char *cassini_stat_name(int n, size_t *off);
+/* Their names, one row for each: the telemetry's where the adapter counts the same. */
+extern const struct stats_row cassini_stat_row[sizeof(struct cassini_stats) / sizeof(uint64_t)];
 
 #endif

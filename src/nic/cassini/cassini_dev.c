@@ -2,7 +2,6 @@
 // The soft room's Cassini adapters: SOFTFABRIC_CXI, services, LNIs, profiles, resources.
 #include "nic/cassini/cassini_int.h"
 
-#include <stdarg.h>
 #include <unistd.h>
 
 #include "base/conf.h"
@@ -100,40 +99,19 @@ static const struct conf_key svc_key[] = {
 	SVC_KEY("acs", AC, "addressing contexts"),
 };
 
-static int __printf_like(4, 5) refuse(int rc, char *err, size_t err_len, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	if (err_len)
-		vsnprintf(err, err_len, fmt, ap);
-	va_end(ap);
-	return rc;
-}
-
-static bool number_parse(const char *text, unsigned long max, unsigned long *out)
-{
-	char *end;
-
-	if (*text < '0' || *text > '9')
-		return false;
-	errno = 0;
-	*out = strtoul(text, &end, 0);
-	return !*end && !errno && *out <= max;
-}
-
 /* "1+10" */
 static int vnis_parse(const char *list, struct cassini_svc_desc *d, char *err, size_t err_len)
 {
 	char text[CONF_STR_MAX], *rest = text, *item;
-	unsigned long vni;
+	long vni;
 
 	snprintf(text, sizeof(text), "%s", list);
 	d->vni_cnt = 0;
 	while ((item = strsep(&rest, "+"))) {
-		if (d->vni_cnt == CASSINI_SVC_VNI_MAX || !number_parse(item, UINT16_MAX, &vni) || !vni)
-			return refuse(-EINVAL, err, err_len, ROOM_ENV ": service %u: vnis=%.40s is not one to %u VNIs from 1 to 65535, such as 1+10",
-				      d->svc_id, list, CASSINI_SVC_VNI_MAX);
+		if (d->vni_cnt == CASSINI_SVC_VNI_MAX || !conf_long(item, 1, UINT16_MAX, &vni))
+			return conf_refuse(-EINVAL, err, err_len,
+					   ROOM_ENV ": service %u: vnis=%.40s is not one to %u VNIs from 1 to 65535, such as 1+10",
+					   d->svc_id, list, CASSINI_SVC_VNI_MAX);
 		d->vni[d->vni_cnt++] = (uint16_t)vni;
 	}
 	d->restricted_vnis = true;
@@ -161,8 +139,8 @@ static int svc_take(const struct room *room, const struct svc_conf *c, struct ca
 	d->tcs = (uint8_t)c->tcs;
 	for (int r = 0; r < CASSINI_RSRC_NUM; r++) {
 		if (c->max[r] > room->max[r])
-			return refuse(-EINVAL, err, err_len, ROOM_ENV ": service %u: %llu %s are more than the %llu of the adapter", d->svc_id,
-				      (unsigned long long)c->max[r], rsrc_row[r].what, (unsigned long long)room->max[r]);
+			return conf_refuse(-EINVAL, err, err_len, ROOM_ENV ": service %u: %llu %s are more than the %llu of the adapter", d->svc_id,
+					   (unsigned long long)c->max[r], rsrc_row[r].what, (unsigned long long)room->max[r]);
 		d->max[r] = (uint32_t)c->max[r];
 	}
 	return *c->vnis ? vnis_parse(c->vnis, d, err, err_len) : 0;
@@ -186,23 +164,24 @@ static int svc_parse(struct room *room, char *text, char *err, size_t err_len)
 	char *fields = strchr(text, ':'), what[48];
 	struct cassini_svc_desc *d;
 	struct svc_conf c = {.uid = UINT64_MAX, .gid = UINT64_MAX};
-	unsigned long id;
+	long id;
 	int rc;
 
 	if (fields)
 		*fields++ = '\0';
-	if (!number_parse(text, SVC_ID_MAX, &id) || !id)
-		return refuse(-EINVAL, err, err_len, ROOM_ENV ": svc=%.40s does not begin with a service id from 1 to %u, as in svc=2:vnis=1+10:uid=1000",
-			      text, SVC_ID_MAX);
+	if (!conf_long(text, 1, SVC_ID_MAX, &id))
+		return conf_refuse(-EINVAL, err, err_len,
+				   ROOM_ENV ": svc=%.40s does not begin with a service id from 1 to %u, as in svc=2:vnis=1+10:uid=1000",
+				   text, SVC_ID_MAX);
 	d = svc_entry(room, (uint32_t)id);
 	if (!d)
-		return refuse(-EINVAL, err, err_len, ROOM_ENV ": svc= names more than %u services", SVC_MAX);
+		return conf_refuse(-EINVAL, err, err_len, ROOM_ENV ": svc= names more than %u services", SVC_MAX);
 	c.enabled = d->enabled;
 	c.is_system = d->is_system;
 	c.tcs = d->tcs;
 	for (int r = 0; r < CASSINI_RSRC_NUM; r++)
 		c.max[r] = d->max[r];
-	snprintf(what, sizeof(what), ROOM_ENV " service %lu", id);
+	snprintf(what, sizeof(what), ROOM_ENV " service %ld", id);
 	for (char *p = fields; p && *p; p++)
 		if (*p == ':')
 			*p = ';';
@@ -213,22 +192,8 @@ static int svc_parse(struct room *room, char *text, char *err, size_t err_len)
 	return rc ? rc : svc_take(room, &c, d, err, err_len);
 }
 
-static int file_read(struct room *room, char *err, size_t err_len)
-{
-	const char *path = getenv("SOFTFABRIC_CONF");
-	char text[4096], what[256];
-	int rc;
+static const struct conf_src room_src = {ROOM_ENV, "cxi", room_key, ARRAY_SIZE(room_key)};
 
-	if (!path || !*path)
-		return 0;
-	rc = conf_file_section(path, "cxi", text, sizeof(text));
-	if (rc)
-		return refuse(rc, err, err_len, "SOFTFABRIC_CONF=%s cannot be read: %s", path, strerror(-rc));
-	snprintf(what, sizeof(what), "%s [cxi]", path);
-	return conf_parse(what, text, room_key, ARRAY_SIZE(room_key), room, OFF(svc_cnt), err, err_len);
-}
-
-/* The file first, then the variable, so that one run can differ from the file. */
 static int room_read(struct room *room, char *err, size_t err_len)
 {
 	char *rest = room->svc, *item;
@@ -237,13 +202,11 @@ static int room_read(struct room *room, char *err, size_t err_len)
 	*room = (struct room){.nics = 1, .gen = 1u << GEN_CASSINI2};
 	for (int r = 0; r < CASSINI_RSRC_NUM; r++)
 		room->max[r] = rsrc_row[r].max;
-	rc = file_read(room, err, err_len);
-	if (!rc)
-		rc = conf_parse(ROOM_ENV, getenv(ROOM_ENV), room_key, ARRAY_SIZE(room_key), room, OFF(svc_cnt), err, err_len);
+	rc = conf_read(&room_src, room, OFF(svc_cnt), err, err_len);
 	if (rc)
 		return rc;
 	if (!IS_POW2(room->gen))
-		return refuse(-EINVAL, err, err_len, ROOM_ENV ": gen takes one of cassini1,cassini2");
+		return conf_refuse(-EINVAL, err, err_len, ROOM_ENV ": gen takes one of cassini1,cassini2");
 	svc_entry(room, 1);
 	while (!rc && (item = strsep(&rest, ","))) {
 		if (*item)
@@ -257,14 +220,16 @@ static int room_read(struct room *room, char *err, size_t err_len)
 /* Where adapters sit. Source: facts/cxi.md 1.5: four of them on a node. */
 static const uint8_t slot_bus[CASSINI_DEV_MAX] = {0x21, 0x61, 0xa1, 0xe1, 0x22, 0x62, 0xa2, 0xe2};
 
-static int info_fill(const struct room *room, const struct link_room *net, int idx, struct cassini_devinfo *out, char *err, size_t err_len)
+static int info_fill(const struct room *room, int idx, struct cassini_devinfo *out, char *err, size_t err_len)
 {
 	const bool is_2 = room->gen == 1u << GEN_CASSINI2;
+	const struct link_room *net;
 	struct hostpart addr;
 	uint16_t base;
 	uint8_t ip[16];
 
-	if (link_room_ip(net, (unsigned)idx, ip, err, err_len) || hostpart_init(&addr, &cassini_nic_kind, net, ip, err, err_len))
+	if (link_room_get(&net, err, err_len) || link_room_ip(net, (unsigned)idx, ip, err, err_len) ||
+	    hostpart_init(&addr, &cassini_nic_kind, net, ip, err, err_len))
 		return -ENODEV;
 	*out = (struct cassini_devinfo){
 		.vendor_id = is_2 ? 0x1590 : 0x17db,
@@ -292,29 +257,27 @@ static int info_fill(const struct room *room, const struct link_room *net, int i
 
 int cassini_dev_cnt(char *err, size_t err_len)
 {
-	const struct link_room *net;
 	struct cassini_devinfo info;
 	struct room room;
 
 	if (err_len)
 		err[0] = '\0';
-	if (room_read(&room, err, err_len) || link_room_get(&net, err, err_len))
+	if (room_read(&room, err, err_len))
 		return 0;
 	for (int i = 0; i < (int)room.nics; i++)
-		if (info_fill(&room, net, i, &info, err, err_len))
+		if (info_fill(&room, i, &info, err, err_len))
 			return 0;
 	return (int)room.nics;
 }
 
 int cassini_dev_query(int idx, struct cassini_devinfo *out)
 {
-	const struct link_room *net;
 	struct room room;
 	char err[512];
 
-	if (room_read(&room, err, sizeof(err)) || idx < 0 || (uint64_t)idx >= room.nics || link_room_get(&net, err, sizeof(err)))
+	if (room_read(&room, err, sizeof(err)) || idx < 0 || (uint64_t)idx >= room.nics)
 		return -ENODEV;
-	return info_fill(&room, net, idx, out, err, sizeof(err));
+	return info_fill(&room, idx, out, err, sizeof(err));
 }
 
 /* --- services --- */
@@ -345,11 +308,11 @@ static const char *tc_name(unsigned tc)
 static int svc_member(const struct cassini_svc_desc *svc, char *why, size_t why_len)
 {
 	if (!svc->enabled)
-		return refuse(-EACCES, why, why_len, "service %u is disabled", svc->svc_id);
+		return conf_refuse(-EACCES, why, why_len, "service %u is disabled", svc->svc_id);
 	if (!svc->restricted_members || (svc->uid >= 0 && (uid_t)svc->uid == geteuid()) || (svc->gid >= 0 && (gid_t)svc->gid == getegid()))
 		return 0;
-	return refuse(-EACCES, why, why_len, "user %u with group %u is not a member of service %u (uid %d, gid %d; -1: any other)",
-		      (unsigned)geteuid(), (unsigned)getegid(), svc->svc_id, svc->uid, svc->gid);
+	return conf_refuse(-EACCES, why, why_len, "user %u with group %u is not a member of service %u (uid %d, gid %d; -1: any other)",
+			   (unsigned)geteuid(), (unsigned)getegid(), svc->svc_id, svc->uid, svc->gid);
 }
 
 static bool has_vni(const struct cassini_svc_desc *svc, uint16_t vni)
@@ -378,11 +341,11 @@ int cassini_svc_why(const struct cassini_svc_desc *svc, uint16_t vni, int tc, ch
 		return rc;
 	if (!vni || !has_vni(svc, vni)) {
 		vni_list(svc, list, sizeof(list));
-		return refuse(-EACCES, why, why_len, "VNI %u is not in service %u, which has %s", vni, svc->svc_id,
-			      svc->restricted_vnis ? list : "all from 1 to 65535");
+		return conf_refuse(-EACCES, why, why_len, "VNI %u is not in service %u, which has %s", vni, svc->svc_id,
+				   svc->restricted_vnis ? list : "all from 1 to 65535");
 	}
 	if (tc >= 0 && (tc >= CASSINI_TC_NUM || !(svc->tcs & 1u << tc)))
-		return refuse(-EACCES, why, why_len, "traffic class %d (%s) is not in service %u", tc, tc_name((unsigned)tc), svc->svc_id);
+		return conf_refuse(-EACCES, why, why_len, "traffic class %d (%s) is not in service %u", tc, tc_name((unsigned)tc), svc->svc_id);
 	return 0;
 }
 
@@ -397,7 +360,8 @@ static int svc_find(int idx, uint32_t svc_id, struct cassini_svc_desc *out, char
 			return 0;
 		}
 	}
-	return refuse(-EINVAL, why, why_len, "adapter cxi%d has no service %u; " ROOM_ENV "=\"svc=%u:vnis=...\" would make one", idx, svc_id, svc_id);
+	return conf_refuse(-EINVAL, why, why_len,
+			   "adapter cxi%d has no service %u; " ROOM_ENV "=\"svc=%u:vnis=...\" would make one", idx, svc_id, svc_id);
 }
 
 int cassini_svc_check(int idx, uint32_t svc_id, uint16_t vni, int tc, char *why, size_t why_len)

@@ -2,14 +2,12 @@
 // Counters of an adapter, by their telemetry names.
 #include "nic/cassini/cassini_int.h"
 
-#include "base/stats.h"
-
 /*
  * Blocks of the adapter: cq commands, ixe arrivals, lpe list processing, ee events, rmu portals. It numbers the counters of its parallel engines; here is
  * one of each, 0. What begins with soft_ is counted here only, or not in the same way there.
  */
 #define ROW(name_, member_) {name_, offsetof(struct cassini_stats, member_)}
-static const struct stats_row row[] = {
+const struct stats_row cassini_stat_row[] = {
 	ROW("cq_success_tx_cntr", tx_cmds),
 	ROW("cq_num_idc_cmds_0", idc),
 	ROW("soft_put_cmds", puts),
@@ -60,15 +58,6 @@ static const struct stats_row row[] = {
 	ROW("soft_fault_truncate", fault_truncate),
 	ROW("soft_fault_partition", fault_partition),
 };
-static_assert(ARRAY_SIZE(row) * sizeof(uint64_t) == sizeof(struct cassini_stats), "every counter");
-
-const char *cassini_stat_name(int n, size_t *off)
-{
-	if (n < 0 || (size_t)n >= ARRAY_SIZE(row))
-		return NULL;
-	*off = row[n].off;
-	return row[n].name;
-}
 
 void cassini_stats_closed(struct cassini *nic, const struct link_stats *link)
 {
@@ -111,5 +100,5 @@ void cassini_stats_report(const struct cassini *nic)
 	struct cassini_stats stats;
 
 	cassini_query_stats(nic, &stats);
-	stats_report(nic->info.name, row, ARRAY_SIZE(row), &stats);
+	stats_report(nic->info.name, cassini_stat_row, ARRAY_SIZE(cassini_stat_row), &stats);
 }

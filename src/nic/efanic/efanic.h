@@ -5,6 +5,7 @@
 
 #include "base/base.h"
 #include "base/lock.h"
+#include "base/stats.h"
 #include "base/view.h"
 
 /*
@@ -263,6 +264,8 @@ struct efanic_stats {
 	uint64_t net_tx_dgrams, net_rx_dgrams, net_rx_dups, net_rx_drops;
 	uint64_t fault_drop, fault_dup, fault_reorder, fault_delay, fault_corrupt, fault_truncate, fault_partition;
 };
+/* Their names, one row for each: those of hw_counters. */
+extern const struct stats_row efanic_stat_row[sizeof(struct efanic_stats) / sizeof(uint64_t)];
 /** efanic_query_stats() - Sum over the adapter's queue pairs, closed ones included. */
 void efanic_query_stats(const struct efanic *nic, struct efanic_stats *out);
 void efanic_qp_query_stats(const struct efanic_qp *qp, struct efanic_stats *out);

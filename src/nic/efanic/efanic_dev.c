@@ -11,7 +11,8 @@
 
 /* --- the room --- */
 
-#define DEV_MAX 8
+#define ROOM_ENV "SOFTFABRIC_EFA"
+#define DEV_MAX	 8
 
 /* As parsed; every number is settable so that its exhaustion can be tested. */
 struct room {
@@ -74,40 +75,18 @@ static const struct room room_default = {
 	.rq = 32768,
 };
 
-static int file_read(struct room *room, char *err, size_t err_len)
-{
-	const char *path = getenv("SOFTFABRIC_CONF");
-	char text[4096];
-	int rc;
+static const struct conf_src room_src = {ROOM_ENV, "efa", room_key, ARRAY_SIZE(room_key)};
 
-	if (!path || !*path)
-		return 0;
-	rc = conf_file_section(path, "efa", text, sizeof(text));
-	if (rc) {
-		snprintf(err, err_len, "SOFTFABRIC_CONF=%s cannot be read: %s", path,
-			 strerror(-rc));
-		return rc;
-	}
-	return conf_parse(path, text, room_key, ARRAY_SIZE(room_key), room, sizeof(*room), err,
-			  err_len);
-}
-
-/* The file first, then the variable, so that one run can differ from the file. */
 static int room_read(struct room *room, char *err, size_t err_len)
 {
 	int rc;
 
 	*room = room_default;
-	rc = file_read(room, err, err_len);
-	if (!rc)
-		rc = conf_parse("SOFTFABRIC_EFA", getenv("SOFTFABRIC_EFA"), room_key,
-				ARRAY_SIZE(room_key), room, sizeof(*room), err, err_len);
+	rc = conf_read(&room_src, room, sizeof(*room), err, err_len);
 	if (rc)
 		return rc;
-	if (!IS_POW2(room->gen)) {
-		snprintf(err, err_len, "SOFTFABRIC_EFA: gen takes one of %s", GEN_WORDS);
-		return -EINVAL;
-	}
+	if (!IS_POW2(room->gen))
+		return conf_refuse(-EINVAL, err, err_len, ROOM_ENV ": gen takes one of " GEN_WORDS);
 	return 0;
 }
 
@@ -118,11 +97,16 @@ static enum gen room_gen(const struct room *room)
 	return word < GEN_NUM ? (enum gen)word : (enum gen)(word - 2);
 }
 
-static void attr_fill(const struct room *room, int idx, const uint8_t ip[16],
-		      struct efanic_dev_attr *out)
+static int attr_fill(const struct room *room, int idx, struct efanic_dev_attr *out, char *err,
+		     size_t err_len)
 {
 	const struct gen_row *gen = &gen_row[room_gen(room)];
+	const struct link_room *net;
+	uint8_t ip[16];
 
+	if (link_room_get(&net, err, err_len) ||
+	    link_room_ip(net, (unsigned)idx, ip, err, err_len))
+		return -ENODEV;
 	*out = (struct efanic_dev_attr){
 		.vendor_id = 0x1d0f,
 		.vendor_part_id = gen->part_id,
@@ -149,37 +133,32 @@ static void attr_fill(const struct room *room, int idx, const uint8_t ip[16],
 	};
 	snprintf(out->name, sizeof(out->name), "rdmap%us%u", slot[idx].bus, slot[idx].device);
 	memcpy(out->gid, ip, 16);
+	return 0;
 }
 
 int efanic_dev_cnt(char *err, size_t err_len)
 {
-	const struct link_room *net;
+	struct efanic_dev_attr attr;
 	struct room room;
-	uint8_t ip[16];
 
 	if (err_len)
 		err[0] = '\0';
-	if (room_read(&room, err, err_len) || link_room_get(&net, err, err_len))
+	if (room_read(&room, err, err_len))
 		return 0;
-	for (unsigned i = 0; i < room.nics; i++)
-		if (link_room_ip(net, i, ip, err, err_len))
+	for (int i = 0; i < (int)room.nics; i++)
+		if (attr_fill(&room, i, &attr, err, err_len))
 			return 0;
 	return (int)room.nics;
 }
 
 int efanic_dev_query(int idx, struct efanic_dev_attr *out)
 {
-	const struct link_room *net;
 	struct room room;
 	char err[256];
-	uint8_t ip[16];
 
-	if (room_read(&room, err, sizeof(err)) || idx < 0 || (uint64_t)idx >= room.nics ||
-	    link_room_get(&net, err, sizeof(err)) ||
-	    link_room_ip(net, (unsigned)idx, ip, err, sizeof(err)))
+	if (room_read(&room, err, sizeof(err)) || idx < 0 || (uint64_t)idx >= room.nics)
 		return -ENODEV;
-	attr_fill(&room, idx, ip, out);
-	return 0;
+	return attr_fill(&room, idx, out, err, sizeof(err));
 }
 
 /* --- an open adapter --- */

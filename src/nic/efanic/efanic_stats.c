@@ -3,8 +3,6 @@
 // counts.
 #include "nic/efanic/efanic_int.h"
 
-#include "base/stats.h"
-
 void efanic_stats_add(struct efanic_stats *sum, const struct efanic_stats *more)
 {
 	stats_add(sum, more, sizeof(*sum));
@@ -67,7 +65,7 @@ void efanic_query_stats(const struct efanic *nic, struct efanic_stats *out)
 }
 
 #define ROW(name_) {#name_, offsetof(struct efanic_stats, name_)}
-static const struct stats_row report_rows[] = {
+const struct stats_row efanic_stat_row[] = {
 	ROW(tx_bytes), ROW(tx_pkts), ROW(rx_bytes), ROW(rx_pkts), ROW(rx_drops),
 	ROW(send_bytes), ROW(send_wrs), ROW(recv_bytes), ROW(recv_wrs),
 	ROW(rdma_read_wrs), ROW(rdma_read_bytes), ROW(rdma_read_wr_err), ROW(rdma_read_resp_bytes),
@@ -79,14 +77,13 @@ static const struct stats_row report_rows[] = {
 	ROW(fault_drop), ROW(fault_dup), ROW(fault_reorder), ROW(fault_delay), ROW(fault_corrupt), ROW(fault_truncate),
 	ROW(fault_partition),
 };
-static_assert(ARRAY_SIZE(report_rows) * sizeof(uint64_t) == sizeof(struct efanic_stats), "every counter");
 
 void efanic_stats_report(const struct efanic *nic)
 {
 	struct efanic_stats sum;
 
 	efanic_query_stats(nic, &sum);
-	stats_report(nic->attr.name, report_rows, ARRAY_SIZE(report_rows), &sum);
+	stats_report(nic->attr.name, efanic_stat_row, ARRAY_SIZE(efanic_stat_row), &sum);
 }
 
 const char *efanic_status_str(unsigned status)

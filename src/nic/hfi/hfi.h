@@ -8,6 +8,7 @@
 #include "base/base.h"
 #include "base/le.h"
 #include "base/lock.h"
+#include "base/stats.h"
 #include "base/view.h"
 
 /*
@@ -327,7 +328,7 @@ struct hfi_stats {
 void hfi_ctxt_query_stats(const struct hfi_ctxt *c, struct hfi_stats *out);
 /** hfi_query_stats() - Sum over the unit's contexts in this process, closed ones included. */
 void hfi_query_stats(const struct hfi *hfi, struct hfi_stats *out);
-/** hfi_stat_name() - The n-th counter's name and its offset in struct hfi_stats; NULL: there are no more. */
-const char *hfi_stat_name(int n, size_t *off);
+/* Their names, one row for each. */
+extern const struct stats_row hfi_stat_row[sizeof(struct hfi_stats) / sizeof(uint64_t)];
 
 #endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Counters: what a context counts itself, and what follows from its port's counts.
-#include "base/stats.h"
 #include "nic/hfi/hfi_int.h"
 
 void hfi_stats_add(struct hfi_stats *sum, const struct hfi_stats *more)
@@ -51,7 +50,7 @@ void hfi_query_stats(const struct hfi *hfi, struct hfi_stats *out)
 
 #define ROW(name_) {#name_, offsetof(struct hfi_stats, name_)}
 #define DROP(name_, why_) {"drop_" #name_, offsetof(struct hfi_stats, drop) + sizeof(uint64_t) * (why_)}
-static const struct stats_row row[] = {
+const struct stats_row hfi_stat_row[] = {
 	ROW(pio_pkts), ROW(pio_bytes), ROW(sdma_reqs), ROW(sdma_pkts), ROW(sdma_bytes), ROW(exp_pkts_tx),
 	ROW(rcv_eager), ROW(rcv_expected), ROW(rcv_bytes), ROW(rcv_parked),
 	ROW(tid_updates), ROW(tid_stale), ROW(credit_waits), ROW(copy_get_bytes), ROW(copy_put_bytes),
@@ -64,20 +63,11 @@ static const struct stats_row row[] = {
 	ROW(net_tx_dgrams), ROW(net_rx_dgrams), ROW(net_drops),
 	ROW(fault_drop), ROW(fault_dup), ROW(fault_reorder), ROW(fault_delay), ROW(fault_corrupt), ROW(fault_truncate), ROW(fault_partition),
 };
-static_assert(ARRAY_SIZE(row) * sizeof(uint64_t) == sizeof(struct hfi_stats), "every counter");
-
-const char *hfi_stat_name(int n, size_t *off)
-{
-	if (n < 0 || (size_t)n >= ARRAY_SIZE(row))
-		return NULL;
-	*off = row[n].off;
-	return row[n].name;
-}
 
 void hfi_stats_print(const struct hfi *hfi)
 {
 	struct hfi_stats sum;
 
 	hfi_query_stats(hfi, &sum);
-	stats_report(hfi->attr.name, row, ARRAY_SIZE(row), &sum);
+	stats_report(hfi->attr.name, hfi_stat_row, ARRAY_SIZE(hfi_stat_row), &sum);
 }

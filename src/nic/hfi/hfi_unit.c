@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The soft room's HFIs: SOFTFABRIC_OPX, what sysfs shows of units and ports, job keys.
 #include <errno.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,33 +56,7 @@ static const struct conf_key room_key[] = {
 	{"sc2vl", CONF_STR, OFF(sc2vl), "SC:VL,...", 0, 0, NULL},
 };
 
-static int __printf_like(4, 5) refuse(int rc, char *err, size_t err_len, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	if (err_len)
-		vsnprintf(err, err_len, fmt, ap);
-	va_end(ap);
-	return rc;
-}
-
 /* --- the room --- */
-
-static int file_read(struct room *room, char *err, size_t err_len)
-{
-	const char *path = getenv("SOFTFABRIC_CONF");
-	char text[4096], what[256];
-	int rc;
-
-	if (!path || !*path)
-		return 0;
-	rc = conf_file_section(path, "opx", text, sizeof(text));
-	if (rc)
-		return refuse(rc, err, err_len, "SOFTFABRIC_CONF=%s cannot be read: %s", path, strerror(-rc));
-	snprintf(what, sizeof(what), "%s [opx]", path);
-	return conf_parse(what, text, room_key, ARRAY_SIZE(room_key), room, sizeof(*room), err, err_len);
-}
 
 /* What the table cannot say. */
 static int room_check(const struct room *room, char *err, size_t err_len)
@@ -91,16 +64,18 @@ static int room_check(const struct room *room, char *err, size_t err_len)
 	const uint64_t blocks = 1 + room->mtu / HFI_PIO_BLOCK;
 
 	if (!IS_POW2(room->mtu))
-		return refuse(-EINVAL, err, err_len, ROOM_ENV ": mtu=%llu is not one of 2048, 4096, 8192", (unsigned long long)room->mtu);
+		return conf_refuse(-EINVAL, err, err_len, ROOM_ENV ": mtu=%llu is not one of 2048, 4096, 8192", (unsigned long long)room->mtu);
 	if (room->credits < blocks)
-		return refuse(-EINVAL, err, err_len, ROOM_ENV ": credits=%llu hold no packet of mtu=%llu bytes: at least %llu",
-			      (unsigned long long)room->credits, (unsigned long long)room->mtu, (unsigned long long)blocks);
+		return conf_refuse(-EINVAL, err, err_len, ROOM_ENV ": credits=%llu hold no packet of mtu=%llu bytes: at least %llu",
+				   (unsigned long long)room->credits, (unsigned long long)room->mtu, (unsigned long long)blocks);
 	if (room->rcvhdrq % 32)
-		return refuse(-EINVAL, err, err_len, ROOM_ENV ": rcvhdrq=%llu is not a multiple of 32", (unsigned long long)room->rcvhdrq);
+		return conf_refuse(-EINVAL, err, err_len, ROOM_ENV ": rcvhdrq=%llu is not a multiple of 32", (unsigned long long)room->rcvhdrq);
 	return 0;
 }
 
-/* The file first, then the variable, so that one run can differ from the file. Defaults: the driver's. Source: facts/opx.md 2.2 */
+static const struct conf_src room_src = {ROOM_ENV, "opx", room_key, ARRAY_SIZE(room_key)};
+
+/* Defaults: the driver's. Source: facts/opx.md 2.2 */
 static int room_read(struct room *room, char *err, size_t err_len)
 {
 	int rc;
@@ -117,9 +92,7 @@ static int room_read(struct room *room, char *err, size_t err_len)
 		.pkey_check = true,
 		.pkeys = "0x8001,0x7fff",
 	};
-	rc = file_read(room, err, err_len);
-	if (!rc)
-		rc = conf_parse(ROOM_ENV, getenv(ROOM_ENV), room_key, ARRAY_SIZE(room_key), room, sizeof(*room), err, err_len);
+	rc = conf_read(&room_src, room, sizeof(*room), err, err_len);
 	return rc ? rc : room_check(room, err, err_len);
 }
 
@@ -150,18 +123,6 @@ static void entry_at(const char *list, int idx, char out[CONF_STR_MAX])
 	snprintf(out, CONF_STR_MAX, "%s", item);
 }
 
-/* A number that fills @text and is from @min to @max. */
-static bool number_parse(const char *text, long min, long max, long *out)
-{
-	char *end;
-
-	if ((*text < '0' || *text > '9') && *text != '-')
-		return false;
-	errno = 0;
-	*out = strtol(text, &end, 0);
-	return end != text && !*end && !errno && *out >= min && *out <= max;
-}
-
 static int state_parse(const char *list, int unit, enum hfi_port_state *out, char *err, size_t err_len)
 {
 	static const char *const word[] = {
@@ -182,7 +143,7 @@ static int state_parse(const char *list, int unit, enum hfi_port_state *out, cha
 			return 0;
 		}
 	}
-	return refuse(-EINVAL, err, err_len, ROOM_ENV ": state=%.60s: %.40s is not " STATE_WORDS, list, item);
+	return conf_refuse(-EINVAL, err, err_len, ROOM_ENV ": state=%.60s: %.40s is not " STATE_WORDS, list, item);
 }
 
 static int numa_parse(const char *list, int unit, int *out, char *err, size_t err_len)
@@ -191,9 +152,10 @@ static int numa_parse(const char *list, int unit, int *out, char *err, size_t er
 	long node = -1;
 
 	entry_at(list, unit, item);
-	if (*item && !number_parse(item, -1, NUMA_MAX, &node))
-		return refuse(-EINVAL, err, err_len, ROOM_ENV ": numa=%.60s: %.40s is not a NUMA node from 0 to %d, or -1 for unknown", list, item,
-			      NUMA_MAX);
+	if (*item && !conf_long(item, -1, NUMA_MAX, &node))
+		return conf_refuse(-EINVAL, err, err_len,
+				   ROOM_ENV ": numa=%.60s: %.40s is not a NUMA node from 0 to %d, or -1 for unknown", list, item,
+				   NUMA_MAX);
 	*out = (int)node;
 	return 0;
 }
@@ -205,9 +167,10 @@ static int pkeys_parse(const char *list, struct hfi_unit_attr *u, char *err, siz
 
 	snprintf(text, sizeof(text), "%s", list);
 	while ((item = entry_next(&rest))) {
-		if (u->pkey_cnt == HFI_PKEY_MAX || !number_parse(item, 1, UINT16_MAX, &pkey))
-			return refuse(-EINVAL, err, err_len, ROOM_ENV ": pkeys=%.60s is not one to %u P_Keys from 0x1 to 0xffff, such as 0x8001,0x8002",
-				      list, HFI_PKEY_MAX);
+		if (u->pkey_cnt == HFI_PKEY_MAX || !conf_long(item, 1, UINT16_MAX, &pkey))
+			return conf_refuse(-EINVAL, err, err_len,
+					   ROOM_ENV ": pkeys=%.60s is not one to %u P_Keys from 0x1 to 0xffff, such as 0x8001,0x8002",
+					   list, HFI_PKEY_MAX);
 		u->pkeys[u->pkey_cnt++] = (uint16_t)pkey;
 	}
 	return 0;
@@ -224,9 +187,10 @@ static int pairs_parse(const char *key, const char *list, long max, uint8_t tab[
 		to = strchr(item, ':');
 		if (to)
 			*to++ = '\0';
-		if (!to || !number_parse(item, 0, HFI_SL_MAX - 1, &from) || !number_parse(to, 0, max, &value))
-			return refuse(-EINVAL, err, err_len, ROOM_ENV ": %s=%.60s is not FROM:TO,..., such as 3:%s with FROM up to %d, TO up to %ld", key,
-				      list, max == SC_MANAGE ? "2" : "5", HFI_SL_MAX - 1, max);
+		if (!to || !conf_long(item, 0, HFI_SL_MAX - 1, &from) || !conf_long(to, 0, max, &value))
+			return conf_refuse(-EINVAL, err, err_len,
+					   ROOM_ENV ": %s=%.60s is not FROM:TO,..., such as 3:%s with FROM up to %d, TO up to %ld", key,
+					   list, max == SC_MANAGE ? "2" : "5", HFI_SL_MAX - 1, max);
 		tab[from] = (uint8_t)value;
 	}
 	return 0;
@@ -245,8 +209,8 @@ static int tables_fill(const struct room *room, struct hfi_unit_attr *u, char *e
 		return -EINVAL;
 	for (unsigned i = 0; i < HFI_SL_MAX; i++)
 		if (u->sc2vl[i] >= DATA_VL_CNT && u->sc2vl[i] != SC_MANAGE)
-			return refuse(-EINVAL, err, err_len, ROOM_ENV ": sc2vl=%.60s: VL %u is none of 0 to %u and 15", room->sc2vl, u->sc2vl[i],
-				      DATA_VL_CNT - 1);
+			return conf_refuse(-EINVAL, err, err_len, ROOM_ENV ": sc2vl=%.60s: VL %u is none of 0 to %u and 15", room->sc2vl, u->sc2vl[i],
+					   DATA_VL_CNT - 1);
 	return 0;
 }
 
@@ -277,14 +241,16 @@ static void gid_fill(struct hfi_unit_attr *u)
 	u->gid[15] = (uint8_t)u->lid;
 }
 
-static int unit_fill(const struct room *room, const struct link_room *net, int unit, struct hfi_unit_attr *out, char *err, size_t err_len)
+static int unit_fill(const struct room *room, int unit, struct hfi_unit_attr *out, char *err, size_t err_len)
 {
+	const struct link_room *net;
 	struct hostpart map;
 	uint32_t lid;
 	uint16_t base;
 	uint8_t ip[16];
 
-	if (link_room_ip(net, (unsigned)unit, ip, err, err_len) || hostpart_init(&map, &hfi_lid_kind, net, ip, err, err_len))
+	if (link_room_get(&net, err, err_len) || link_room_ip(net, (unsigned)unit, ip, err, err_len) ||
+	    hostpart_init(&map, &hfi_lid_kind, net, ip, err, err_len))
 		return -ENODEV;
 	*out = (struct hfi_unit_attr){
 		.unit = unit,
@@ -313,29 +279,27 @@ static int unit_fill(const struct room *room, const struct link_room *net, int u
 
 int hfi_unit_cnt(char *err, size_t err_len)
 {
-	const struct link_room *net;
 	struct hfi_unit_attr attr;
 	struct room room;
 
 	if (err_len)
 		err[0] = '\0';
-	if (room_read(&room, err, err_len) || link_room_get(&net, err, err_len))
+	if (room_read(&room, err, err_len))
 		return 0;
 	for (int i = 0; i < (int)room.units; i++)
-		if (unit_fill(&room, net, i, &attr, err, err_len))
+		if (unit_fill(&room, i, &attr, err, err_len))
 			return 0;
 	return (int)room.units;
 }
 
 int hfi_unit_query(int unit, struct hfi_unit_attr *out)
 {
-	const struct link_room *net;
 	struct room room;
 	char err[512];
 
-	if (room_read(&room, err, sizeof(err)) || unit < 0 || (uint64_t)unit >= room.units || link_room_get(&net, err, sizeof(err)))
+	if (room_read(&room, err, sizeof(err)) || unit < 0 || (uint64_t)unit >= room.units)
 		return -ENODEV;
-	return unit_fill(&room, net, unit, out, err, sizeof(err));
+	return unit_fill(&room, unit, out, err, sizeof(err));
 }
 
 int hfi_unit_free_ctxts(int unit)

@@ -10,6 +10,7 @@
 #include "base/pqueue.h"
 #include "base/slab.h"
 #include "kit/kit.h"
+#include "kit/stats.h"
 #include "nic/cassini/cassini.h"
 #include "prov/cxi/cxi_param.h"
 #include "prov/cxi/cxi_proto.h"
@@ -549,6 +550,7 @@ int cxi_errno(unsigned rc);              /* facts 8.2; 0 for OK */
 const char *cxi_strerror(unsigned prov_errno);
 /** cxi_unexp_list() - Messages that came to @ep and no receive has taken: up to @max entries and their senders. Return: how many there are; -FI_E... */
 ssize_t cxi_unexp_list(struct cxi_ep *ep, struct fi_cq_tagged_entry *entry, fi_addr_t *src, size_t max);
+extern const struct kit_stats_group cxi_stats_groups[];
 int cxi_domain_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context);
 int cxi_domain_control(struct fid *fid, int command, void *arg);
 void cxi_telemetry_start(struct cxi_domain *d);

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "kit/compat.h"
+#include "kit/stubs.h"
 #include "prov/cxi/cxi_av_shm.h"
 
 #define AV_COUNT_MIN 64
@@ -382,14 +383,14 @@ static int av_close(struct fid *fid)
 	return 0;
 }
 
-static struct fi_ops av_fi_ops;
+static struct fi_ops av_fi_ops = KIT_FI_OPS(av_close, kit_av_bind, kit_no_control);
 static struct kit_ops_av_ext av_fid_ops;
 
-/* Tables are filled once: other threads use them from then on. */
+/* The table is filled once: other threads use it from then on. */
 static pthread_once_t ops_once = PTHREAD_ONCE_INIT;
 
 /* Behind the kit's table go the calls of newer cores, which look at its size. */
-static void fill_fid_ops(void)
+static void fill_ops(void)
 {
 	struct fi_ops_av old = kit_av_fid_ops;
 
@@ -399,13 +400,6 @@ static void fill_fid_ops(void)
 	av_fid_ops.insert_auth_key = av_insert_auth_key;
 	av_fid_ops.lookup_auth_key = av_lookup_auth_key;
 	av_fid_ops.set_user_id = av_set_user_id;
-}
-
-static void fill_ops(void)
-{
-	av_fi_ops = kit_av_fi_ops;
-	av_fi_ops.close = av_close;
-	fill_fid_ops();
 }
 
 /* What is wanted, checked; what goes together with what. */

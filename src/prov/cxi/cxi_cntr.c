@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Counters over the adapter's counting events. Source: facts/cxi.md 5.1.
-#include <pthread.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/mem.h"
 #include "fi_cxi_ext.h"
+#include "kit/stubs.h"
 #include "prov/cxi/cxi.h"
 
 static struct cxi_cntr *to_cntr(struct fid *fid)
@@ -138,27 +138,17 @@ static int cntr_close(struct fid *fid)
 	return 0;
 }
 
-static struct fi_ops cntr_fi_ops;
-static struct fi_ops_cntr cntr_ops;
-
-/* Tables are filled once: other threads use them from then on. */
-static pthread_mutex_t ops_lock = PTHREAD_MUTEX_INITIALIZER;
-
-static void fill_ops(const struct fi_ops_cntr *kit)
-{
-	pthread_mutex_lock(&ops_lock);
-	if (!cntr_ops.size) {
-		cntr_fi_ops = kit_cntr_fi_ops;
-		cntr_fi_ops.close = cntr_close;
-		cntr_fi_ops.ops_open = cntr_ops_open;
-		cntr_ops = *kit;
-		cntr_ops.add = cntr_add;
-		cntr_ops.adderr = cntr_adderr;
-		cntr_ops.set = cntr_set;
-		cntr_ops.seterr = cntr_seterr;
-	}
-	pthread_mutex_unlock(&ops_lock);
-}
+static struct fi_ops cntr_fi_ops = KIT_FI_OPS_OPEN(cntr_close, kit_no_bind, kit_cntr_control, cntr_ops_open);
+static struct fi_ops_cntr cntr_ops = {
+	.size = sizeof(struct fi_ops_cntr),
+	.read = kit_cntr_fid_read,
+	.readerr = kit_cntr_fid_readerr,
+	.add = cntr_add,
+	.set = cntr_set,
+	.wait = kit_cntr_fid_wait,
+	.adderr = cntr_adderr,
+	.seterr = cntr_seterr,
+};
 
 static int attr_check(const struct fi_cntr_attr *attr)
 {
@@ -188,7 +178,6 @@ int cxi_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct f
 	ret = kit_cntr_init(&c->kit, &d->kit, &a, true, context);
 	if (ret)
 		goto err_free;
-	fill_ops(c->kit.fid.ops);
 	lock_acquire(&d->kit.lock);
 	ret = cassini_ct_open(d->lni, &c->wb, &c->ct);
 	if (!ret) {

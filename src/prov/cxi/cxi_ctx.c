@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Scalable endpoints and their contexts, shared contexts, endpoint aliases.
-#include <pthread.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "kit/stubs.h"
 #include "prov/cxi/cxi_ep_int.h"
 
 static struct cxi_ep *to_ep(struct fid *fid)
@@ -46,7 +46,7 @@ static void context_caps(struct cxi_ep *ep, enum cxi_ep_kind kind)
 	cxi_ep_set_ops(ep);
 }
 
-static struct fi_ops ctx_fi_ops;
+static struct fi_ops ctx_fi_ops; /* below */
 
 static int ctx_open(struct cxi_ep *sep, enum cxi_ep_kind kind, int index, uint64_t caps, struct cxi_ep **out, void *context)
 {
@@ -268,29 +268,11 @@ static int srx_close(struct fid *fid)
 	return 0;
 }
 
-static struct fi_ops sep_fi_ops, stx_fi_ops, srx_fi_ops, alias_fi_ops;
-static struct fi_ops_ep stx_ep_ops, sep_ep_ops;
-
-static int alias_close(struct fid *fid);
-
-/* Tables are filled once: other threads use them from then on. */
-static pthread_once_t ops_once = PTHREAD_ONCE_INIT;
-
-static void fill_ops(void)
-{
-	ctx_fi_ops = sep_fi_ops = stx_fi_ops = srx_fi_ops = alias_fi_ops = kit_no_fi_ops;
-	ctx_fi_ops.close = ctx_close;
-	ctx_fi_ops.bind = sep_fi_ops.bind = ctx_bind;
-	ctx_fi_ops.control = sep_fi_ops.control = srx_fi_ops.control = alias_fi_ops.control = cxi_ep_control;
-	sep_fi_ops.close = sep_close;
-	stx_fi_ops.close = stx_close;
-	srx_fi_ops.close = srx_close;
-	alias_fi_ops.close = alias_close;
-	stx_ep_ops = kit_no_ep_ops;
-	sep_ep_ops = kit_no_ep_ops;
-	sep_ep_ops.tx_ctx = sep_tx_ctx;
-	sep_ep_ops.rx_ctx = sep_rx_ctx;
-}
+static struct fi_ops ctx_fi_ops = KIT_FI_OPS(ctx_close, ctx_bind, cxi_ep_control);
+static struct fi_ops sep_fi_ops = KIT_FI_OPS(sep_close, ctx_bind, cxi_ep_control);
+static struct fi_ops_ep sep_ep_ops = KIT_SEP_OPS(sep_tx_ctx, sep_rx_ctx);
+static struct fi_ops stx_fi_ops = KIT_FI_OPS(stx_close, kit_no_bind, kit_no_control);
+static struct fi_ops srx_fi_ops = KIT_FI_OPS(srx_close, kit_no_bind, cxi_ep_control);
 
 int cxi_sep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **sep_out, void *context)
 {
@@ -308,7 +290,6 @@ int cxi_sep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep 
 	sep = mem_alloc(sizeof(*sep));
 	if (!sep)
 		return -FI_ENOMEM;
-	pthread_once(&ops_once, fill_ops);
 	ret = cxi_ep_init(sep, d, CXI_SEP, info, context);
 	if (ret) {
 		mem_free(sep);
@@ -334,7 +315,6 @@ int cxi_stx_open(struct fid_domain *domain, struct fi_tx_attr *attr, struct fid_
 		return -FI_EINVAL;
 	if (d->kit.forked(&d->kit))
 		return -FI_EIO;
-	pthread_once(&ops_once, fill_ops);
 	lock_acquire(&d->kit.lock);
 	d->has_eps = true;
 	ret = cxi_txc_open(d, &d->key, attr && attr->tclass ? attr->tclass : d->tclass, size, &t);
@@ -342,7 +322,7 @@ int cxi_stx_open(struct fid_domain *domain, struct fi_tx_attr *attr, struct fid_
 	if (ret)
 		return ret;
 	t->stx.fid = (struct fid){.fclass = FI_CLASS_STX_CTX, .context = context, .ops = &stx_fi_ops};
-	t->stx.ops = &stx_ep_ops;
+	t->stx.ops = (struct fi_ops_ep *)&kit_no_ep_ops;
 	atomic_fetch_add(&d->kit.refs, 1);
 	*stx = &t->stx;
 	return 0;
@@ -373,7 +353,6 @@ int cxi_srx_open(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_
 
 	if (!rx || (attr && attr->size > CXI_RX_MAX))
 		return -FI_EINVAL;
-	pthread_once(&ops_once, fill_ops);
 	ep = mem_alloc(sizeof(*ep));
 	info = srx_info(d, attr);
 	if (ep && info)
@@ -471,6 +450,8 @@ static int alias_close(struct fid *fid)
 	return 0;
 }
 
+static struct fi_ops alias_fi_ops = KIT_FI_OPS(alias_close, kit_no_bind, cxi_ep_control);
+
 int cxi_alias_open(struct cxi_ep *base, void *arg)
 {
 	const struct fi_alias *a = arg;
@@ -486,7 +467,6 @@ int cxi_alias_open(struct cxi_ep *base, void *arg)
 		LOG_WARN("alias refused: it is for FI_TRANSMIT or for FI_RECV");
 		return -FI_EINVAL;
 	}
-	pthread_once(&ops_once, fill_ops);
 	ep = mem_alloc(sizeof(*ep));
 	if (!ep)
 		return -FI_ENOMEM;

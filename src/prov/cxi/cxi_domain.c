@@ -221,6 +221,7 @@ int cxi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_
 	ret = kit_domain_init(&d->kit, f, info, &domain_fi_ops, &domain_ops, context);
 	if (ret)
 		goto err_free;
+	d->kit.stats = cxi_stats_groups;
 	d->kit.mr_open = cxi_mr_open;
 	ret = open_nic(d, info->domain_attr);
 	if (ret)

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Endpoints: open, bind, enable, options, close. Scalable endpoints and shared contexts are in cxi_ctx.c.
-#include <pthread.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -8,6 +7,7 @@
 #include "base/mem.h"
 #include "fi_cxi_ext.h"
 #include "kit/compat.h"
+#include "kit/stubs.h"
 #include "prov/cxi/cxi_ep_int.h"
 
 #define CLOSE_WAIT_NS (5 * NS_PER_SEC) /* fi_close lets operations finish for this long; then they end with the adapter's objects */
@@ -401,26 +401,9 @@ static int ep_close(struct fid *fid)
 
 /* --- open --- */
 
-static struct fi_ops ep_fi_ops;
-struct fi_ops_ep cxi_ep_ops;
-struct fi_ops_cm cxi_ep_cm_ops;
-
-/* Tables are filled once: other threads use them from then on. */
-static pthread_once_t ops_once = PTHREAD_ONCE_INIT;
-
-static void fill_ops(void)
-{
-	ep_fi_ops = kit_no_fi_ops;
-	ep_fi_ops.close = ep_close;
-	ep_fi_ops.bind = ep_bind;
-	ep_fi_ops.control = cxi_ep_control;
-	cxi_ep_ops = kit_no_ep_ops;
-	cxi_ep_ops.cancel = ep_cancel;
-	cxi_ep_ops.getopt = ep_getopt;
-	cxi_ep_ops.setopt = ep_setopt;
-	cxi_ep_cm_ops = kit_no_cm_ops;
-	cxi_ep_cm_ops.getname = cxi_ep_getname;
-}
+static struct fi_ops ep_fi_ops = KIT_FI_OPS(ep_close, ep_bind, cxi_ep_control);
+static struct fi_ops_ep ep_ops = KIT_EP_OPS(ep_cancel, ep_getopt, ep_setopt);
+static struct fi_ops_cm ep_cm_ops = KIT_CM_OPS(cxi_ep_getname);
 
 /* Keys of the endpoint, else the domain's. */
 static int choose_keys(struct cxi_ep *ep, const struct fi_ep_attr *attr)
@@ -481,7 +464,6 @@ int cxi_ep_init(struct cxi_ep *ep, struct cxi_domain *d, enum cxi_ep_kind kind, 
 	ret = ret ? ret : kit_ep_init(&ep->kit, &d->kit, info, cxi_ep_progress, context);
 	if (ret)
 		return ret;
-	pthread_once(&ops_once, fill_ops);
 	ep->kit.inject_size = ep->is_rnr ? 0 : MIN(info->tx_attr->inject_size, (size_t)CXI_INJECT_MAX);
 	if (!ep->kit.info->tx_attr->size)
 		ep->kit.info->tx_attr->size = d->params.default_tx_size;
@@ -492,8 +474,8 @@ int cxi_ep_init(struct cxi_ep *ep, struct cxi_domain *d, enum cxi_ep_kind kind, 
 	lock_release(&d->kit.lock);
 	ep->kit.wait_fd = cxi_ep_wait_fd;
 	ep->kit.wait_arm = cxi_ep_wait_arm;
-	ep->kit.fid.ops = &cxi_ep_ops;
-	ep->kit.fid.cm = &cxi_ep_cm_ops;
+	ep->kit.fid.ops = &ep_ops;
+	ep->kit.fid.cm = &ep_cm_ops;
 	return 0;
 }
 

@@ -12,8 +12,6 @@ int cxi_ep_init(struct cxi_ep *ep, struct cxi_domain *d, enum cxi_ep_kind kind, 
 void cxi_ep_set_ops(struct cxi_ep *ep);
 int cxi_ep_control(struct fid *fid, int command, void *arg);
 int cxi_ep_getname(fid_t fid, void *addr, size_t *addrlen);
-extern struct fi_ops_ep cxi_ep_ops;
-extern struct fi_ops_cm cxi_ep_cm_ops;
 int cxi_ep_wait_fd(struct kit_ep *ep);
 int cxi_ep_wait_arm(struct kit_ep *ep);
 

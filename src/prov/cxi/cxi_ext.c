@@ -5,7 +5,6 @@
 
 #include "base/log.h"
 #include "fi_cxi_ext.h"
-#include "fi_ext_softfabric.h"
 #include "prov/cxi/cxi.h"
 
 #define TLE_OWN 8 /* triggered list entries that the provider keeps for itself */
@@ -13,10 +12,7 @@
 /* --- counters: the adapter's by their telemetry names, then ours ---------------------------------------------------------- */
 
 #define ROW(member_) {#member_, offsetof(struct cxi_fc_stats, member_)}
-static const struct {
-	const char *name;
-	size_t off;
-} own_row[] = {
+static const struct stats_row own_row[] = {
 	ROW(fc_eq_full), ROW(fc_no_match), ROW(fc_unexp), ROW(fc_req_full), ROW(sw_transitions),
 };
 static_assert(ARRAY_SIZE(own_row) * sizeof(uint64_t) == sizeof(struct cxi_fc_stats), "every counter");
@@ -26,75 +22,23 @@ static struct cxi_domain *to_domain(struct fid *fid)
 	return fid && fid->fclass == FI_CLASS_DOMAIN ? container_of(fid, struct cxi_domain, kit.fid.fid) : NULL;
 }
 
-/* The name of counter @index; NULL: there are no more. */
-static const char *name_at(size_t index)
-{
-	size_t off;
-	int cnt = 0;
-
-	while ((size_t)cnt <= index && cassini_stat_name(cnt, &off))
-		cnt++;
-	if (index < (size_t)cnt)
-		return cassini_stat_name((int)index, &off);
-	return index - (size_t)cnt < ARRAY_SIZE(own_row) ? own_row[index - (size_t)cnt].name : NULL;
-}
-
-static int value_of(struct cxi_domain *d, const char *name, uint64_t *value)
+static uint64_t hw_read(struct kit_domain *d, size_t off)
 {
 	struct cassini_stats s;
-	const char *known;
-	size_t off;
 
-	for (size_t i = 0; i < ARRAY_SIZE(own_row); i++) {
-		if (!strcmp(own_row[i].name, name)) {
-			memcpy(value, (const char *)&d->stats + own_row[i].off, sizeof(*value));
-			return 0;
-		}
-	}
-	for (int i = 0; (known = cassini_stat_name(i, &off)); i++) {
-		if (strcmp(known, name))
-			continue;
-		cassini_query_stats(d->nic, &s);
-		memcpy(value, (const char *)&s + off, sizeof(*value));
-		return 0;
-	}
-	return -FI_ENOENT;
+	cassini_query_stats(container_of(d, struct cxi_domain, kit)->nic, &s);
+	return stats_value(&s, off);
 }
 
-static int stats_read(struct fid_domain *domain, const char *name, uint64_t *value)
+static uint64_t own_read(struct kit_domain *d, size_t off)
 {
-	struct cxi_domain *d = domain ? to_domain(&domain->fid) : NULL;
-	int ret;
-
-	if (!d || !name || !*name || !value)
-		return -FI_EINVAL;
-	if (d->kit.forked(&d->kit))
-		return -FI_EIO;
-	lock_acquire(&d->kit.lock);
-	ret = value_of(d, name, value);
-	lock_release(&d->kit.lock);
-	return ret;
+	return stats_value(&container_of(d, struct cxi_domain, kit)->stats, off);
 }
 
-static int stats_name(struct fid_domain *domain, size_t index, char *buf, size_t len)
-{
-	const char *name;
-
-	if (!domain || !buf)
-		return -FI_EINVAL;
-	name = name_at(index);
-	if (!name)
-		return -FI_ENOENT;
-	if (strlen(name) >= len)
-		return -FI_ETOOSMALL;
-	memcpy(buf, name, strlen(name) + 1);
-	return 0;
-}
-
-static struct fi_softfabric_ops_stats stats_ops = {
-	.size = sizeof(struct fi_softfabric_ops_stats),
-	.read = stats_read,
-	.name = stats_name,
+const struct kit_stats_group cxi_stats_groups[] = {
+	{cassini_stat_row, ARRAY_SIZE(cassini_stat_row), NULL, hw_read},
+	{own_row, ARRAY_SIZE(own_row), NULL, own_read},
+	{0},
 };
 
 /* --- domain operations ----------------------------------------------------------------------------------------------------- */
@@ -103,13 +47,13 @@ static struct fi_softfabric_ops_stats stats_ops = {
 static int dom_cntr_read(struct fid *fid, unsigned int cntr, uint64_t *value, struct timespec *ts)
 {
 	struct cxi_domain *d = to_domain(fid);
-	const char *name = name_at(cntr);
+	char name[KIT_STAT_NAME];
 
-	if (!d || !value || !name)
+	if (!d || !value || kit_stats_ops.name(&d->kit.fid, cntr, name, sizeof(name)))
 		return -FI_EINVAL;
 	if (ts)
 		clock_gettime(CLOCK_REALTIME, ts);
-	return stats_read(&d->kit.fid, name, value);
+	return kit_stats_ops.read(&d->kit.fid, name, value);
 }
 
 /* A dragonfly's address: group 9 bits, switch 5, port 6. */
@@ -267,7 +211,7 @@ int cxi_domain_ops_open(struct fid *fid, const char *name, uint64_t flags, void 
 	if (!name || !ops)
 		return -FI_EINVAL;
 	if (!strcmp(name, FI_SOFTFABRIC_STATS_OPS)) {
-		*ops = &stats_ops;
+		*ops = &kit_stats_ops;
 		return 0;
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(version); i++) {
@@ -379,21 +323,19 @@ static void telemetry_each(struct cxi_domain *d, const struct cassini_stats *now
 
 	snprintf(list, sizeof(list), "%s", d->params.telemetry);
 	while ((name = strsep(&rest, ","))) {
-		const char *known;
 		uint64_t was, is;
-		size_t off;
-		int i = 0;
+		size_t i = 0;
 
-		while ((known = cassini_stat_name(i, &off)) && strcmp(known, name))
+		while (i < ARRAY_SIZE(cassini_stat_row) && strcmp(cassini_stat_row[i].name, name))
 			i++;
-		if (!known) {
+		if (i == ARRAY_SIZE(cassini_stat_row)) {
 			if (!now && *name)
 				LOG_WARN("FI_CXI_TELEMETRY: the adapter has no counter \"%s\"", name);
 			continue;
 		}
-		memcpy(&was, (const char *)&d->telemetry + off, sizeof(was));
+		was = stats_value(&d->telemetry, cassini_stat_row[i].off);
 		if (now) {
-			memcpy(&is, (const char *)now + off, sizeof(is));
+			is = stats_value(now, cassini_stat_row[i].off);
 			LOG_WARN("%s telemetry: %s: %llu", d->info.name, name, (unsigned long long)(is - was));
 		}
 	}

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Memory regions: keys, entries, bind, enable and close. Source: facts/cxi.md 4.1, 4.2.
-#include <pthread.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "kit/stubs.h"
 #include "prov/cxi/cxi.h"
 
 #define PROV_ID_CNT 65536u
@@ -498,18 +498,7 @@ static int mr_close(struct fid *fid)
 	return 0;
 }
 
-static struct fi_ops mr_fi_ops;
-
-/* Tables are filled once: other threads use them from then on. */
-static pthread_once_t ops_once = PTHREAD_ONCE_INIT;
-
-static void fill_ops(void)
-{
-	mr_fi_ops = kit_no_fi_ops;
-	mr_fi_ops.close = mr_close;
-	mr_fi_ops.bind = mr_bind;
-	mr_fi_ops.control = mr_control;
-}
+static struct fi_ops mr_fi_ops = KIT_FI_OPS(mr_close, mr_bind, mr_control);
 
 static int req_check(const struct cxi_domain *d, const struct kit_mr_req *req)
 {
@@ -539,7 +528,6 @@ int cxi_mr_open(struct kit_domain *kd, const struct kit_mr_req *req, struct fid_
 	mr = mem_alloc(sizeof(*mr));
 	if (!mr)
 		return -FI_ENOMEM;
-	pthread_once(&ops_once, fill_ops);
 	mr->req.on_event = mr_on_event;
 	mr->domain = d;
 	mr->addr = req->iov[0].iov_base;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Address vectors of the efa provider: 32-byte addresses, one address handle per GID. Source: facts 1.5, 1.6.
 #include <arpa/inet.h>
-#include <pthread.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "kit/stubs.h"
 #include "prov/efa/efa.h"
 
 #define AV_COUNT_MIN 16384u
@@ -119,15 +119,7 @@ static int av_close(struct fid *fid)
 	return 0;
 }
 
-static struct fi_ops av_fi_ops;
-/* Tables are filled once: other threads use them from then on. */
-static pthread_once_t ops_once = PTHREAD_ONCE_INIT;
-
-static void fill_ops(void)
-{
-	av_fi_ops = kit_av_fi_ops;
-	av_fi_ops.close = av_close;
-}
+static struct fi_ops av_fi_ops = KIT_FI_OPS(av_close, kit_av_bind, kit_no_control);
 
 int efa_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av_out, void *context)
 {
@@ -166,7 +158,6 @@ int efa_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_a
 	}
 	av->kit.dedup = true;
 	av->kit.allowed_flags = FI_MORE | FI_SYNC_ERR;
-	pthread_once(&ops_once, fill_ops);
 	av->kit.fid.fid.ops = &av_fi_ops;
 	attr->type = FI_AV_TABLE;
 	*av_out = &av->kit.fid;

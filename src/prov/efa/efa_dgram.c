@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The DGRAM endpoint: FI_MSG over an unreliable datagram queue pair, with the 40-byte message prefix. Source: facts 1.2, 1.6.
-#include <pthread.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "kit/stubs.h"
 #include "prov/efa/efa_obj.h"
 
 /* A work request of the endpoint; its address is the wr_id. */
@@ -319,30 +319,20 @@ static int dg_close(struct fid *fid)
 	return 0;
 }
 
-static struct fi_ops dg_fi_ops;
-static struct fi_ops_cm dg_cm_ops;
-static struct fi_ops_msg dg_msg_ops;
-
-/* Tables are filled once: other threads use them from then on. */
-static pthread_once_t ops_once = PTHREAD_ONCE_INIT;
-
-static void fill_ops(void)
-{
-	dg_fi_ops = kit_no_fi_ops;
-	dg_fi_ops.close = dg_close;
-	dg_fi_ops.bind = dg_bind;
-	dg_fi_ops.control = dg_control;
-	dg_cm_ops = kit_no_cm_ops;
-	dg_cm_ops.getname = dg_getname;
-	dg_msg_ops = kit_no_msg_ops; /* no inject: the man page says so */
-	dg_msg_ops.recv = dg_recv;
-	dg_msg_ops.recvv = dg_recvv;
-	dg_msg_ops.recvmsg = dg_recvmsg;
-	dg_msg_ops.send = dg_send;
-	dg_msg_ops.sendv = dg_sendv;
-	dg_msg_ops.sendmsg = dg_sendmsg;
-	dg_msg_ops.senddata = dg_senddata;
-}
+static struct fi_ops dg_fi_ops = KIT_FI_OPS(dg_close, dg_bind, dg_control);
+static struct fi_ops_cm dg_cm_ops = KIT_CM_OPS(dg_getname);
+static struct fi_ops_msg dg_msg_ops = {
+	.size = sizeof(struct fi_ops_msg),
+	.recv = dg_recv,
+	.recvv = dg_recvv,
+	.recvmsg = dg_recvmsg,
+	.send = dg_send,
+	.sendv = dg_sendv,
+	.sendmsg = dg_sendmsg,
+	.inject = kit_no_msg_inject, /* the man page says so */
+	.senddata = dg_senddata,
+	.injectdata = kit_no_msg_injectdata,
+};
 
 int efa_dgram_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep_out, void *context)
 {
@@ -365,7 +355,6 @@ int efa_dgram_open(struct fid_domain *domain, struct fi_info *info, struct fid_e
 		mem_free(ep);
 		return ret;
 	}
-	pthread_once(&ops_once, fill_ops);
 	ep->kit.fid.fid.ops = &dg_fi_ops;
 	ep->kit.fid.cm = &dg_cm_ops;
 	ep->kit.fid.msg = &dg_msg_ops;

@@ -190,6 +190,7 @@ int efa_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_
 	if (ret)
 		goto err_free;
 	d->auto_progress = info->domain_attr->data_progress == FI_PROGRESS_AUTO && d->kind == EFA_RDM;
+	d->kit.stats = efa_stats_groups;
 	d->kit.mr_open = efa_mr_open;
 	ret = open_nic(d, info->domain_attr->name);
 	if (ret)

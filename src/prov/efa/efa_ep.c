@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The RDM endpoint as an object: open, enable, progress, close.
-#include <pthread.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "kit/stubs.h"
 #include "prov/efa/efa_obj.h"
 
 #define WATCH_SKIP 256 /* busy progress calls between two readings of the clock, */
@@ -233,26 +233,9 @@ static int ep_getname(fid_t fid, void *addr, size_t *addrlen)
 	return efa_addr_give(&to_ep(fid)->self, addr, addrlen);
 }
 
-static struct fi_ops ep_fi_ops;
-static struct fi_ops_ep ep_ops;
-static struct fi_ops_cm ep_cm_ops;
-
-/* Tables are filled once: other threads use them from then on. */
-static pthread_once_t ops_once = PTHREAD_ONCE_INIT;
-
-static void fill_ops(void)
-{
-	ep_fi_ops = kit_no_fi_ops;
-	ep_fi_ops.close = ep_close;
-	ep_fi_ops.bind = ep_bind;
-	ep_fi_ops.control = ep_control;
-	ep_ops = kit_no_ep_ops;
-	ep_ops.cancel = ep_cancel;
-	ep_ops.getopt = efa_ep_getopt;
-	ep_ops.setopt = efa_ep_setopt;
-	ep_cm_ops = kit_no_cm_ops;
-	ep_cm_ops.getname = ep_getname;
-}
+static struct fi_ops ep_fi_ops = KIT_FI_OPS(ep_close, ep_bind, ep_control);
+static struct fi_ops_ep ep_ops = KIT_EP_OPS(ep_cancel, efa_ep_getopt, efa_ep_setopt);
+static struct fi_ops_cm ep_cm_ops = KIT_CM_OPS(ep_getname);
 
 /* --- open ---------------------------------------------------------------------------------------------------- */
 
@@ -336,7 +319,6 @@ int efa_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep *
 	if (ret)
 		goto err_ep;
 	ep->srx.min_multi_recv = EFA_INJECT_NET;
-	pthread_once(&ops_once, fill_ops);
 	ep->kit.fid.fid.ops = &ep_fi_ops;
 	ep->kit.fid.ops = &ep_ops;
 	ep->kit.fid.cm = &ep_cm_ops;

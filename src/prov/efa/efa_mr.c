@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Memory regions of the efa provider: registration with the device, and the key table for packet-emulated RMA.
-#include <pthread.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "kit/stubs.h"
 #include "prov/efa/efa.h"
 
 #define HASH_MIN 64u
@@ -67,15 +67,7 @@ static int mr_close(struct fid *fid)
 	return 0;
 }
 
-static struct fi_ops mr_fi_ops;
-/* Tables are filled once: other threads use them from then on. */
-static pthread_once_t ops_once = PTHREAD_ONCE_INIT;
-
-static void fill_ops(void)
-{
-	mr_fi_ops = kit_no_fi_ops;
-	mr_fi_ops.close = mr_close;
-}
+static struct fi_ops mr_fi_ops = KIT_FI_OPS(mr_close, kit_no_bind, kit_no_control);
 
 /* The real provider grants what the device can, whatever was asked: programs rely on it. */
 static unsigned device_access(const struct efa_domain *d)
@@ -116,7 +108,6 @@ int efa_mr_open(struct kit_domain *kd, const struct kit_mr_req *req, struct fid_
 	key = efanic_mr_rkey(mr->dev);
 	if (!key)
 		key = efanic_mr_lkey(mr->dev);
-	pthread_once(&ops_once, fill_ops);
 	mr->fid.fid.fclass = FI_CLASS_MR;
 	mr->fid.fid.context = req->context;
 	mr->fid.fid.ops = &mr_fi_ops;

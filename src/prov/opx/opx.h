@@ -8,6 +8,7 @@
 
 #include "kit/kit.h"
 #include "kit/srx.h"
+#include "kit/stats.h"
 #include "nic/hfi/hfi.h"
 #include "prov/opx/opx_flow.h"
 #include "prov/opx/opx_param.h"
@@ -91,7 +92,8 @@ struct opx_domain {
 };
 
 int opx_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain, void *context);
-/* opx_ext.c: fi_open_ops() of a domain, struct fi_softfabric_ops_stats */
+/* opx_ext.c: fi_open_ops() of a domain, its counters */
+extern const struct kit_stats_group opx_stats_groups[];
 int opx_domain_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context);
 /** opx_stats_closed() - @ep closes: its counters stay the domain's. Lock held. */
 void opx_stats_closed(const struct opx_ep *ep);
@@ -538,8 +540,9 @@ void opx_on_rma(struct opx_peer *peer, const struct hfi_hdr *h, const struct vie
 void opx_on_atomic(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data); /* OPX_ATOMIC */
 void opx_on_fetched(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data);
 
-extern const struct fi_ops_msg opx_msg_ops;
-extern const struct fi_ops_tagged opx_tagged_ops;
+/* _tx, _rx: of a context of a scalable endpoint, which only sends, or only receives. */
+extern const struct fi_ops_msg opx_msg_ops, opx_msg_tx_ops, opx_msg_rx_ops;
+extern const struct fi_ops_tagged opx_tagged_ops, opx_tagged_tx_ops, opx_tagged_rx_ops;
 extern const struct fi_ops_rma opx_rma_ops;
 extern const struct fi_ops_atomic opx_atomic_ops;
 int opx_query_atomic(struct fid_domain *domain, enum fi_datatype dt, enum fi_op op, struct fi_atomic_attr *attr, uint64_t flags);

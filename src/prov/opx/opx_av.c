@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Address vectors of the opx provider: 8-byte addresses, which with FI_AV_MAP are the fi_addr_t themselves. Source: facts/opx.md 1.6, 1.9.
-#include <pthread.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -157,27 +156,6 @@ int opx_av_type(enum fi_av_type only, enum fi_av_type asked, enum fi_av_type *ou
 	return 0;
 }
 
-static int av_close(struct fid *fid)
-{
-	struct opx_av *av = container_of(fid, struct opx_av, kit.fid.fid);
-	int ret = kit_av_fini(&av->kit);
-
-	if (!ret)
-		mem_free(av);
-	return ret;
-}
-
-static struct fi_ops av_fi_ops;
-
-/* Tables are filled once: other threads use them from then on. */
-static pthread_once_t ops_once = PTHREAD_ONCE_INIT;
-
-static void fill_ops(void)
-{
-	av_fi_ops = kit_av_fi_ops;
-	av_fi_ops.close = av_close;
-}
-
 static int attr_check(const struct fi_av_attr *attr)
 {
 	if (attr->name) {
@@ -216,8 +194,6 @@ int opx_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_a
 	ret = av->is_map ? kit_av_count_uses(&av->kit) : 0; /* one address is one fi_addr_t, however often it is inserted */
 	if (ret)
 		goto err_av;
-	pthread_once(&ops_once, fill_ops);
-	av->kit.fid.fid.ops = &av_fi_ops;
 	attr->type = a.type;
 	*av_out = &av->kit.fid;
 	return 0;

@@ -2,6 +2,7 @@
 // Completion queues and counters. Source: facts/opx.md 7.
 #include "base/log.h"
 #include "base/mem.h"
+#include "kit/stubs.h"
 #include "prov/opx/opx.h"
 
 struct opx_cq {
@@ -46,19 +47,7 @@ static const char *cq_strerror(struct kit_cq *cq, int prov_errno, const void *er
 	return opx_strerror(prov_errno);
 }
 
-static struct fi_ops cq_fi_ops, cntr_fi_ops;
-static int cntr_close(struct fid *fid);
-
-/* Tables are filled once: other threads use them from then on. */
-static pthread_once_t ops_once = PTHREAD_ONCE_INIT;
-
-static void fill_ops(void)
-{
-	cq_fi_ops = kit_cq_fi_ops;
-	cq_fi_ops.close = cq_close;
-	cntr_fi_ops = kit_cntr_fi_ops;
-	cntr_fi_ops.close = cntr_close;
-}
+static struct fi_ops cq_fi_ops = KIT_FI_OPS(cq_close, kit_no_bind, kit_cq_control);
 
 int opx_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq_out, void *context)
 {
@@ -77,7 +66,6 @@ int opx_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_c
 	ret = kit_cq_init(&cq->kit, &d->kit, &a, 1, true, context);
 	if (ret)
 		goto err_free;
-	pthread_once(&ops_once, fill_ops);
 	cq->kit.fid.fid.ops = &cq_fi_ops;
 	cq->kit.strerror = cq_strerror;
 	ret = d->auto_progress ? opx_auto_start(d, &cq->kit, &cq->thread) : 0;
@@ -108,6 +96,8 @@ static int cntr_close(struct fid *fid)
 	return 0;
 }
 
+static struct fi_ops cntr_fi_ops = KIT_FI_OPS(cntr_close, kit_no_bind, kit_cntr_control);
+
 int opx_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **cntr_out, void *context)
 {
 	struct opx_domain *d = container_of(domain, struct opx_domain, kit.fid);
@@ -129,7 +119,6 @@ int opx_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct f
 	ret = kit_cntr_init(c, &d->kit, &a, true, context);
 	if (ret)
 		goto err_free;
-	pthread_once(&ops_once, fill_ops);
 	c->fid.fid.ops = &cntr_fi_ops;
 	c->waits_by_poll = true;
 	*cntr_out = &c->fid;

@@ -85,7 +85,9 @@ int opx_domain_hfi(struct opx_domain *d, int unit, struct hfi **out)
 	if (!d->hfi[unit]) {
 		ret = hfi_open(&attr, &hfi);
 		if (!ret) {
+			lock_acquire(&d->kit.lock); /* for who reads counters */
 			d->hfi[unit] = hfi;
+			lock_release(&d->kit.lock);
 			/* release; pairs with the acquire in domain_idle() */
 			if (!atomic_load_explicit(&d->idle_hfi, memory_order_relaxed))
 				atomic_store_explicit(&d->idle_hfi, hfi, memory_order_release);
@@ -163,6 +165,7 @@ int opx_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_
 	LIST_INIT(&d->eps);
 	pthread_mutex_init(&d->open_lock, NULL);
 	alive_open(d);
+	d->kit.stats = opx_stats_groups;
 	d->kit.mr_open = opx_mr_open;
 	d->kit.idle = domain_idle;
 	d->kit.forked = domain_forked;

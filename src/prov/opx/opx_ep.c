@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Endpoints: open, bind, enable, progress, options, close. Scalable ones are in opx_sep.c, their hardware contexts in opx_ctxt.c.
-#include <pthread.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "kit/compat.h"
+#include "kit/stubs.h"
 #include "prov/opx/opx.h"
 
 static struct opx_ep *to_ep(struct fid *fid)
@@ -304,26 +304,9 @@ static int ep_close(struct fid *fid)
 
 /* --- open ------------------------------------------------------------------------------------------------------------------------------ */
 
-static struct fi_ops ep_fi_ops;
-static struct fi_ops_ep ep_ops;
-static struct fi_ops_cm ep_cm_ops;
-
-/* Tables are filled once: other threads use them from then on. */
-static pthread_once_t ops_once = PTHREAD_ONCE_INIT;
-
-static void fill_ops(void)
-{
-	ep_fi_ops = kit_no_fi_ops;
-	ep_fi_ops.close = ep_close;
-	ep_fi_ops.bind = ep_bind;
-	ep_fi_ops.control = ep_control;
-	ep_ops = kit_no_ep_ops;
-	ep_ops.cancel = ep_cancel;
-	ep_ops.getopt = ep_getopt;
-	ep_ops.setopt = ep_setopt;
-	ep_cm_ops = kit_no_cm_ops;
-	ep_cm_ops.getname = ep_getname;
-}
+static struct fi_ops ep_fi_ops = KIT_FI_OPS(ep_close, ep_bind, ep_control);
+static struct fi_ops_ep ep_ops = KIT_EP_OPS(ep_cancel, ep_getopt, ep_setopt);
+static struct fi_ops_cm ep_cm_ops = KIT_CM_OPS(ep_getname);
 
 static void set_data_ops(struct fid_ep *fid, uint64_t caps)
 {
@@ -348,7 +331,6 @@ int opx_ep_init(struct opx_ep *ep, struct opx_domain *d, struct fi_info *info, v
 		kit_ep_fini(&ep->kit);
 		return ret;
 	}
-	pthread_once(&ops_once, fill_ops);
 	ep->domain = d;
 	TAILQ_INIT(&ep->pump);
 	TAILQ_INIT(&ep->copies);

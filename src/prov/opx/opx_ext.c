@@ -3,8 +3,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/stats.h"
-#include "fi_ext_softfabric.h"
 #include "prov/opx/opx.h"
 
 #define ROW(name_) {#name_, offsetof(struct opx_stats, name_)}
@@ -48,33 +46,9 @@ void opx_stats_print(const struct opx_domain *d)
 	stats_report("opx", row, n, &sum);
 }
 
-/* The name of counter @index; NULL: there are no more. */
-static const char *name_at(size_t index)
+static uint64_t hw_read(struct kit_domain *kd, size_t off)
 {
-	size_t off;
-	int cnt = 0;
-
-	while ((size_t)cnt <= index && hfi_stat_name(cnt, &off))
-		cnt++;
-	if (index < (size_t)cnt)
-		return hfi_stat_name((int)index, &off);
-	index -= (size_t)cnt;
-	if (index < ARRAY_SIZE(own_row))
-		return own_row[index].name;
-	index -= ARRAY_SIZE(own_row);
-	return index < ARRAY_SIZE(rel_row) ? rel_row[index].name : NULL;
-}
-
-static uint64_t value_in(const void *stats, size_t off)
-{
-	uint64_t v;
-
-	memcpy(&v, (const char *)stats + off, sizeof(v));
-	return v;
-}
-
-static uint64_t hw_sum(const struct opx_domain *d, size_t off)
-{
+	const struct opx_domain *d = container_of(kd, struct opx_domain, kit);
 	struct hfi_stats s;
 	uint64_t sum = 0;
 
@@ -82,80 +56,38 @@ static uint64_t hw_sum(const struct opx_domain *d, size_t off)
 		if (!d->hfi[i])
 			continue;
 		hfi_query_stats(d->hfi[i], &s);
-		sum += value_in(&s, off);
+		sum += stats_value(&s, off);
 	}
 	return sum;
 }
 
-/* Lock held. */
-static int value_of(struct opx_domain *d, const char *name, uint64_t *value)
+static uint64_t own_read(struct kit_domain *kd, size_t off)
 {
+	const struct opx_domain *d = container_of(kd, struct opx_domain, kit);
+	uint64_t sum = stats_value(&d->closed, off);
 	const struct opx_ep *ep;
-	const char *known;
-	size_t off;
 
-	for (size_t i = 0; i < ARRAY_SIZE(own_row); i++) {
-		if (strcmp(own_row[i].name, name))
-			continue;
-		*value = value_in(&d->closed, own_row[i].off);
-		LIST_FOREACH(ep, &d->eps, domain_link)
-			*value += value_in(&ep->stats, own_row[i].off);
-		return 0;
-	}
-	for (size_t i = 0; i < ARRAY_SIZE(rel_row); i++) {
-		if (strcmp(rel_row[i].name, name))
-			continue;
-		*value = value_in(&d->closed_rel, rel_row[i].off);
-		LIST_FOREACH(ep, &d->eps, domain_link)
-			*value += value_in(opx_rel_stats(ep->rel), rel_row[i].off);
-		return 0;
-	}
-	for (int i = 0; (known = hfi_stat_name(i, &off)); i++) {
-		if (strcmp(known, name))
-			continue;
-		*value = hw_sum(d, off);
-		return 0;
-	}
-	return -FI_ENOENT;
+	LIST_FOREACH(ep, &d->eps, domain_link)
+		sum += stats_value(&ep->stats, off);
+	return sum;
 }
 
-static int stats_read(struct fid_domain *domain, const char *name, uint64_t *value)
+static uint64_t rel_read(struct kit_domain *kd, size_t off)
 {
-	struct opx_domain *d;
-	int ret;
+	const struct opx_domain *d = container_of(kd, struct opx_domain, kit);
+	uint64_t sum = stats_value(&d->closed_rel, off);
+	const struct opx_ep *ep;
 
-	if (!domain || domain->fid.fclass != FI_CLASS_DOMAIN || !name || !*name || !value)
-		return -FI_EINVAL;
-	d = container_of(domain, struct opx_domain, kit.fid);
-	if (d->kit.forked(&d->kit))
-		return -FI_EIO;
-	pthread_mutex_lock(&d->open_lock); /* units may be opened just now */
-	lock_acquire(&d->kit.lock);
-	ret = value_of(d, name, value);
-	lock_release(&d->kit.lock);
-	pthread_mutex_unlock(&d->open_lock);
-	return ret;
+	LIST_FOREACH(ep, &d->eps, domain_link)
+		sum += stats_value(opx_rel_stats(ep->rel), off);
+	return sum;
 }
 
-static int stats_name(struct fid_domain *domain, size_t index, char *buf, size_t len)
-{
-	const char *name;
-
-	if (!domain || !buf)
-		return -FI_EINVAL;
-	name = name_at(index);
-	if (!name)
-		return -FI_ENOENT;
-	if (strlen(name) >= len)
-		return -FI_ETOOSMALL;
-	memcpy(buf, name, strlen(name) + 1);
-	return 0;
-}
-
-static struct fi_softfabric_ops_stats stats_ops = {
-	.size = sizeof(struct fi_softfabric_ops_stats),
-	.read = stats_read,
-	.name = stats_name,
+const struct kit_stats_group opx_stats_groups[] = {
+	{hfi_stat_row, ARRAY_SIZE(hfi_stat_row), NULL, hw_read},
+	{own_row, ARRAY_SIZE(own_row), NULL, own_read},
+	{rel_row, ARRAY_SIZE(rel_row), NULL, rel_read},
+	{0},
 };
 
 int opx_domain_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context)
@@ -167,6 +99,6 @@ int opx_domain_ops_open(struct fid *fid, const char *name, uint64_t flags, void 
 		LOG_INFO("operations \"%s\" are not known: an opx domain has " FI_SOFTFABRIC_STATS_OPS, name);
 		return -FI_EINVAL;
 	}
-	*ops = &stats_ops;
+	*ops = &kit_stats_ops;
 	return 0;
 }

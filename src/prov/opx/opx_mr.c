@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Memory regions: named by keys that the application chooses, addressed by offset. Source: facts/opx.md 5.3.
-#include <pthread.h>
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "kit/stubs.h"
 #include "prov/opx/opx.h"
 
 #define HASH_MIN 64u
@@ -95,17 +95,7 @@ static int mr_control(struct fid *fid, int command, void *arg)
 	return command == FI_ENABLE || command == FI_REFRESH ? 0 : -FI_ENOSYS;
 }
 
-static struct fi_ops mr_fi_ops;
-/* The table is filled once: other threads use it from then on. */
-static pthread_once_t ops_once = PTHREAD_ONCE_INIT;
-
-static void fill_ops(void)
-{
-	mr_fi_ops = kit_no_fi_ops;
-	mr_fi_ops.close = mr_close;
-	mr_fi_ops.bind = mr_bind;
-	mr_fi_ops.control = mr_control;
-}
+static struct fi_ops mr_fi_ops = KIT_FI_OPS(mr_close, mr_bind, mr_control);
 
 #define ACCESS_ALL (FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
 
@@ -146,7 +136,6 @@ int opx_mr_open(struct kit_domain *kd, const struct kit_mr_req *req, struct fid_
 	mr = d->mr_tab ? mem_alloc(sizeof(*mr)) : NULL;
 	if (!mr)
 		return -FI_ENOMEM;
-	pthread_once(&ops_once, fill_ops);
 	mr->fid.fid.fclass = FI_CLASS_MR;
 	mr->fid.fid.context = req->context;
 	mr->fid.fid.ops = &mr_fi_ops;

@@ -2,6 +2,8 @@
 // FI_MSG and FI_TAGGED: the calls themselves, each a few lines in front of opx_send() and kit_srx_recv().
 #include "prov/opx/opx.h"
 
+#include "kit/stubs.h"
+
 #define MSG false
 #define TAG true
 
@@ -314,28 +316,19 @@ static ssize_t opx_tag_recvmsg(struct fid_ep *fid, const struct fi_msg_tagged *m
 	return recv_args(ep, TAG, &a);
 }
 
-const struct fi_ops_msg opx_msg_ops = {
-	.size = sizeof(struct fi_ops_msg),
-	.recv = opx_msg_recv,
-	.recvv = opx_msg_recvv,
-	.recvmsg = opx_msg_recvmsg,
-	.send = opx_msg_send,
-	.sendv = opx_msg_sendv,
-	.sendmsg = opx_msg_sendmsg,
-	.inject = opx_msg_inject,
-	.senddata = opx_msg_senddata,
-	.injectdata = opx_msg_injectdata,
-};
+/* A context of a scalable endpoint has half of them. */
+#define MSG_TX                                                                                                                   \
+	.send = opx_msg_send, .sendv = opx_msg_sendv, .sendmsg = opx_msg_sendmsg, .inject = opx_msg_inject,                      \
+	.senddata = opx_msg_senddata, .injectdata = opx_msg_injectdata
+#define MSG_RX .recv = opx_msg_recv, .recvv = opx_msg_recvv, .recvmsg = opx_msg_recvmsg
+const struct fi_ops_msg opx_msg_ops = {.size = sizeof(struct fi_ops_msg), MSG_TX, MSG_RX};
+const struct fi_ops_msg opx_msg_tx_ops = {.size = sizeof(struct fi_ops_msg), MSG_TX, KIT_NO_MSG_RX};
+const struct fi_ops_msg opx_msg_rx_ops = {.size = sizeof(struct fi_ops_msg), KIT_NO_MSG_TX, MSG_RX};
 
-const struct fi_ops_tagged opx_tagged_ops = {
-	.size = sizeof(struct fi_ops_tagged),
-	.recv = opx_tag_recv,
-	.recvv = opx_tag_recvv,
-	.recvmsg = opx_tag_recvmsg,
-	.send = opx_tag_send,
-	.sendv = opx_tag_sendv,
-	.sendmsg = opx_tag_sendmsg,
-	.inject = opx_tag_inject,
-	.senddata = opx_tag_senddata,
-	.injectdata = opx_tag_injectdata,
-};
+#define TAG_TX                                                                                                                   \
+	.send = opx_tag_send, .sendv = opx_tag_sendv, .sendmsg = opx_tag_sendmsg, .inject = opx_tag_inject,                      \
+	.senddata = opx_tag_senddata, .injectdata = opx_tag_injectdata
+#define TAG_RX .recv = opx_tag_recv, .recvv = opx_tag_recvv, .recvmsg = opx_tag_recvmsg
+const struct fi_ops_tagged opx_tagged_ops = {.size = sizeof(struct fi_ops_tagged), TAG_TX, TAG_RX};
+const struct fi_ops_tagged opx_tagged_tx_ops = {.size = sizeof(struct fi_ops_tagged), TAG_TX, KIT_NO_TAGGED_RX};
+const struct fi_ops_tagged opx_tagged_rx_ops = {.size = sizeof(struct fi_ops_tagged), KIT_NO_TAGGED_TX, TAG_RX};

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Scalable endpoints: up to OPX_SEP_MAX HFI contexts with consecutive numbers; transmit and receive context i share the i-th. Source: facts/opx.md 1.9.
-#include <pthread.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "kit/stubs.h"
 #include "prov/opx/opx.h"
 
 #define TX_CNTR (FI_SEND | FI_READ | FI_WRITE)
@@ -230,12 +230,9 @@ static int sep_close(struct fid *fid)
 
 /* --- open: contexts ----------------------------------------------------------------------------------------------------------------------- */
 
-static struct fi_ops sep_fi_ops, ctx_fi_ops;
-static struct fi_ops_ep sep_ops, ctx_ops;
-static struct fi_ops_cm sep_cm_ops, ctx_cm_ops;
-/* A transmit context posts no receives, a receive context no sends. */
-static struct fi_ops_msg tx_msg_ops, rx_msg_ops;
-static struct fi_ops_tagged tx_tagged_ops, rx_tagged_ops;
+static struct fi_ops ctx_fi_ops = KIT_FI_OPS(ctx_close, ctx_bind, ctx_control);
+static struct fi_ops_ep ctx_ops = KIT_EP_OPS(ctx_cancel, ctx_getopt, ctx_setopt);
+static struct fi_ops_cm ctx_cm_ops = KIT_CM_OPS(ctx_getname);
 
 static struct opx_ep *ctx_take(struct opx_sep *sep, int index, uint64_t dir, size_t cnt)
 {
@@ -268,11 +265,11 @@ static int sep_tx_ctx(struct fid_ep *fid, int index, struct fi_tx_attr *attr, st
 		.fid = {.fclass = FI_CLASS_TX_CTX, .context = context, .ops = &ctx_fi_ops},
 		.ops = &ctx_ops,
 		.cm = &ctx_cm_ops,
-		.msg = caps & FI_MSG ? &tx_msg_ops : (struct fi_ops_msg *)(uintptr_t)&kit_no_msg_ops,
-		.tagged = caps & FI_TAGGED ? &tx_tagged_ops : (struct fi_ops_tagged *)(uintptr_t)&kit_no_tagged_ops,
-		.rma = caps & FI_RMA ? (struct fi_ops_rma *)&opx_rma_ops : (struct fi_ops_rma *)(uintptr_t)&kit_no_rma_ops,
-		.atomic = caps & FI_ATOMIC ? (struct fi_ops_atomic *)&opx_atomic_ops : (struct fi_ops_atomic *)(uintptr_t)&kit_no_atomic_ops,
-		.collective = (struct fi_ops_collective *)(uintptr_t)&kit_no_collective_ops,
+		.msg = (struct fi_ops_msg *)(caps & FI_MSG ? &opx_msg_tx_ops : &kit_no_msg_ops),
+		.tagged = (struct fi_ops_tagged *)(caps & FI_TAGGED ? &opx_tagged_tx_ops : &kit_no_tagged_ops),
+		.rma = (struct fi_ops_rma *)(caps & FI_RMA ? &opx_rma_ops : &kit_no_rma_ops),
+		.atomic = (struct fi_ops_atomic *)(caps & FI_ATOMIC ? &opx_atomic_ops : &kit_no_atomic_ops),
+		.collective = (struct fi_ops_collective *)&kit_no_collective_ops,
 	};
 	ep->kit.tx_op_flags = attr && attr->op_flags ? attr->op_flags : sep->kit.info->tx_attr->op_flags;
 	ep->opened |= FI_TRANSMIT;
@@ -292,10 +289,10 @@ static int sep_rx_ctx(struct fid_ep *fid, int index, struct fi_rx_attr *attr, st
 	if (!ep)
 		return -FI_EINVAL;
 	ep->kit.fid.fid.context = context;
-	ep->kit.fid.msg = caps & FI_MSG ? &rx_msg_ops : (struct fi_ops_msg *)(uintptr_t)&kit_no_msg_ops;
-	ep->kit.fid.tagged = caps & FI_TAGGED ? &rx_tagged_ops : (struct fi_ops_tagged *)(uintptr_t)&kit_no_tagged_ops;
-	ep->kit.fid.rma = (struct fi_ops_rma *)(uintptr_t)&kit_no_rma_ops;
-	ep->kit.fid.atomic = (struct fi_ops_atomic *)(uintptr_t)&kit_no_atomic_ops;
+	ep->kit.fid.msg = (struct fi_ops_msg *)(caps & FI_MSG ? &opx_msg_rx_ops : &kit_no_msg_ops);
+	ep->kit.fid.tagged = (struct fi_ops_tagged *)(caps & FI_TAGGED ? &opx_tagged_rx_ops : &kit_no_tagged_ops);
+	ep->kit.fid.rma = (struct fi_ops_rma *)&kit_no_rma_ops;
+	ep->kit.fid.atomic = (struct fi_ops_atomic *)&kit_no_atomic_ops;
 	ep->kit.rx_op_flags = attr && attr->op_flags ? attr->op_flags : sep->kit.info->rx_attr->op_flags;
 	ep->min_multi_recv = ep->srx.min_multi_recv = OPX_MIN_MULTI_RECV;
 	ep->opened |= FI_RECV;
@@ -304,54 +301,6 @@ static int sep_rx_ctx(struct fid_ep *fid, int index, struct fi_rx_attr *attr, st
 }
 
 /* --- open: the endpoint ---------------------------------------------------------------------------------------------------------------------- */
-
-/* Tables are filled once: other threads use them from then on. */
-static pthread_once_t ops_once = PTHREAD_ONCE_INIT;
-
-static void fill_data_ops(void)
-{
-	tx_msg_ops = rx_msg_ops = opx_msg_ops;
-	tx_msg_ops.recv = kit_no_msg_ops.recv;
-	tx_msg_ops.recvv = kit_no_msg_ops.recvv;
-	tx_msg_ops.recvmsg = kit_no_msg_ops.recvmsg;
-	rx_msg_ops.send = kit_no_msg_ops.send;
-	rx_msg_ops.sendv = kit_no_msg_ops.sendv;
-	rx_msg_ops.sendmsg = kit_no_msg_ops.sendmsg;
-	rx_msg_ops.inject = kit_no_msg_ops.inject;
-	rx_msg_ops.senddata = kit_no_msg_ops.senddata;
-	rx_msg_ops.injectdata = kit_no_msg_ops.injectdata;
-	tx_tagged_ops = rx_tagged_ops = opx_tagged_ops;
-	tx_tagged_ops.recv = kit_no_tagged_ops.recv;
-	tx_tagged_ops.recvv = kit_no_tagged_ops.recvv;
-	tx_tagged_ops.recvmsg = kit_no_tagged_ops.recvmsg;
-	rx_tagged_ops.send = kit_no_tagged_ops.send;
-	rx_tagged_ops.sendv = kit_no_tagged_ops.sendv;
-	rx_tagged_ops.sendmsg = kit_no_tagged_ops.sendmsg;
-	rx_tagged_ops.inject = kit_no_tagged_ops.inject;
-	rx_tagged_ops.senddata = kit_no_tagged_ops.senddata;
-	rx_tagged_ops.injectdata = kit_no_tagged_ops.injectdata;
-}
-
-static void fill_ops(void)
-{
-	fill_data_ops();
-	sep_fi_ops = ctx_fi_ops = kit_no_fi_ops;
-	sep_fi_ops.close = sep_close;
-	sep_fi_ops.bind = sep_bind;
-	sep_fi_ops.control = sep_control;
-	ctx_fi_ops.close = ctx_close;
-	ctx_fi_ops.bind = ctx_bind;
-	ctx_fi_ops.control = ctx_control;
-	sep_ops = ctx_ops = kit_no_ep_ops;
-	sep_ops.tx_ctx = sep_tx_ctx;
-	sep_ops.rx_ctx = sep_rx_ctx;
-	ctx_ops.cancel = ctx_cancel;
-	ctx_ops.getopt = ctx_getopt;
-	ctx_ops.setopt = ctx_setopt;
-	sep_cm_ops = ctx_cm_ops = kit_no_cm_ops;
-	sep_cm_ops.getname = sep_getname;
-	ctx_cm_ops.getname = ctx_getname;
-}
 
 static int contexts_init(struct opx_sep *sep, struct fi_info *info)
 {
@@ -384,6 +333,10 @@ static int no_progress(struct kit_ep *kep)
 	return 0;
 }
 
+static struct fi_ops sep_fi_ops = KIT_FI_OPS(sep_close, sep_bind, sep_control);
+static struct fi_ops_ep sep_ops = KIT_SEP_OPS(sep_tx_ctx, sep_rx_ctx);
+static struct fi_ops_cm sep_cm_ops = KIT_CM_OPS(sep_getname);
+
 int opx_sep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **sep_out, void *context)
 {
 	struct opx_domain *d = container_of(domain, struct opx_domain, kit.fid);
@@ -403,7 +356,6 @@ int opx_sep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep 
 	sep = mem_alloc(sizeof(*sep));
 	if (!sep)
 		return -FI_ENOMEM;
-	pthread_once(&ops_once, fill_ops);
 	sep->domain = d;
 	sep->cnt = (int)cnt;
 	ret = kit_ep_init(&sep->kit, &d->kit, info, no_progress, context);

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// IP addresses in 16 bytes, IPv4 as IPv4-mapped IPv6: what they are, from text and from the system, and as text.
+#ifndef SF_LINK_IP_H
+#define SF_LINK_IP_H
+
+#include "base/base.h"
+
+struct sockaddr;
+
+#define LINK_IP_TEXT 46 /* bytes that link_ip_text() writes at most */
+
+/** link_ip_is_v4() - Whether @ip is an IPv4-mapped address. */
+bool link_ip_is_v4(const uint8_t ip[16]);
+/** link_ip_is_loopback() - 127/8 or ::1. */
+bool link_ip_is_loopback(const uint8_t ip[16]);
+/** link_ip_v4() - @ip as a number in host order, if it is an IPv4 address. link_ip_from_v4() - The reverse. */
+bool link_ip_v4(const uint8_t ip[16], uint32_t *v4);
+void link_ip_from_v4(uint32_t v4, uint8_t ip[16]);
+/** link_ip_parse() - An IPv4 or IPv6 literal. */
+bool link_ip_parse(const char *text, uint8_t ip[16]);
+/** link_ip_of() - Of an address that the system gave; false for NULL and families other than IPv4 and IPv6. */
+bool link_ip_of(const struct sockaddr *sa, uint8_t ip[16]);
+/** link_ip_text() - "192.0.2.1" or "fd00::2" in @out, which is returned. */
+const char *link_ip_text(const uint8_t ip[16], char out[LINK_IP_TEXT]);
+
+#endif
