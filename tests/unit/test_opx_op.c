@@ -26,9 +26,9 @@ int opx_flow_post(struct opx_flow *f, struct hfi_hdr *h, const struct iovec *iov
 	return flow_post(f);
 }
 
-int opx_flow_post_sdma(struct opx_flow *f, struct hfi_sdma_req *req, struct opx_op *op, uint32_t *refs)
+int opx_flow_post_sdma(struct opx_flow *f, struct hfi_sdma_req *req, unsigned flags, struct opx_op *op, uint32_t *refs)
 {
-	(void)req, (void)op, (void)refs;
+	(void)req, (void)flags, (void)op, (void)refs;
 	return flow_post(f);
 }
 
