@@ -131,6 +131,8 @@ static void fall_asleep(struct opx_auto *a, struct doze *z)
 		if (fd >= 0 && z->cnt < ARRAY_SIZE(z->fd))
 			z->fd[z->cnt++] = (struct pollfd){.fd = fd, .events = POLLIN};
 	}
+	/* a reason to look again at once that does not go away, a peer without room perhaps, must not become a loop */
+	z->ns = MAX(z->ns, MIN((uint64_t)(a->empty - HOT_POLLS) * NS_PER_US, NAP_MIN_NS));
 	for (uint32_t i = 0; i < a->cq->ep_cnt && z->ns > NAP_MAX_NS; i++)
 		ep_at(a, i)->is_dozing = true;
 }
