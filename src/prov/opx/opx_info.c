@@ -11,6 +11,10 @@
 #define REMOTE_CAPS (FI_REMOTE_READ | FI_REMOTE_WRITE)
 #define TX_CAPS     (BASE_CAPS | FI_SEND | FI_READ | FI_WRITE | REMOTE_CAPS)
 #define RX_CAPS     (BASE_CAPS | FI_RECV | FI_DIRECTED_RECV | FI_MULTI_RECV | REMOTE_CAPS)
+/* What fi_endpoint(3) knows of each direction: so much is shown, though more may be asked. */
+#define BOTH_SHOWN (FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_HMEM)
+#define TX_SHOWN   (BOTH_SHOWN | FI_NAMED_RX_CTX | FI_SEND | FI_READ | FI_WRITE | FI_FENCE)
+#define RX_SHOWN   (BOTH_SHOWN | FI_RECV | REMOTE_CAPS | FI_DIRECTED_RECV | FI_MULTI_RECV | FI_SOURCE)
 #define EXTRA_CAPS  FI_FENCE /* for who asks; not shown to others */
 #define MODES       (FI_CONTEXT2 | FI_ASYNC_IOV)
 #define TX_OP_FLAGS                                                                                                                                  \
@@ -301,6 +305,8 @@ static void adjust(struct fi_info *i, const struct query *q)
 	struct fi_domain_attr *d = i->domain_attr;
 
 	i->mode = h ? MODES & h->mode : MODES;
+	i->tx_attr->caps &= TX_SHOWN;
+	i->rx_attr->caps &= RX_SHOWN;
 	i->tx_attr->msg_order = i->rx_attr->msg_order = ORDER;
 	i->tx_attr->inject_size = OPX_INJECT_MAX;
 	d->mr_cnt = 0;
