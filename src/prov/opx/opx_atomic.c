@@ -197,6 +197,7 @@ static int atomic_once(struct opx_ep *ep, enum opx_op_kind kind, const struct fi
 		opx_op_abandon(op);
 		return (int)rc;
 	}
+	peer->silent += !op->needs_done;
 	opx_op_wait(op);
 	opx_op_check(op);
 	return 0;
