@@ -431,6 +431,22 @@ static void atomic__nonsense(void **state)
 	world_close(&w);
 }
 
+/* Nothing happens where the old values could not be sent back. */
+static void atomic__result_beyond_mtu(void **state)
+{
+	struct hfi_hdr h;
+
+	(void)state;
+	setenv("SOFTFABRIC_OPX", "units=1;mtu=2048", 1);
+	world_open(&w, WORLD_UDP);
+	h = world_hdr(&w, OPX_ATOMIC, KIT_ATOMIC_FETCH, OPX_NO_HANDLE);
+	h.w[1] = le64_put(WORLD_KEY);
+	h.tag = le64_put(FI_UINT64 | FI_ATOMIC_READ << 8 | (2048 / 8 + 1) << 16);
+	must_refuse(&h, NULL, 0, OPX_ST_ATOMIC);
+	world_close(&w);
+	setenv("SOFTFABRIC_OPX", "units=1", 1);
+}
+
 /* --- answers to what was never asked ------------------------------------------------------------------------------------------------ */
 
 /* Operations of the victim with endpoint 2 are none of endpoint 1's business, and those with itself end once and as what they are. */
@@ -711,6 +727,7 @@ int main(void)
 		cmocka_unit_test(mp__gap_and_overlap),
 		cmocka_unit_test(rma__bad_place),
 		cmocka_unit_test(atomic__nonsense),
+		cmocka_unit_test(atomic__result_beyond_mtu),
 		cmocka_unit_test(answer__not_asked_for),
 		cmocka_unit_test(refused__while_packets_refer),
 		cmocka_unit_test(refused__nothing_was_asked),
