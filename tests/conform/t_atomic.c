@@ -467,6 +467,7 @@ static void atomic_limits(struct ct *c)
 		CHECK(ret == -FI_EINVAL || ret == -FI_EMSGSIZE, "count %zu, one too many: %zd", a.cnt, ret);
 	}
 	ct_barrier(c);
+	ct_adapter_sync(c);
 	for (size_t i = 0; c->rank && i < max[2]; i++)
 		CHECK(((uint64_t *)(void *)b.mem)[i] == i, "element %zu after sum, fetching sum and swap is %llu", i,
 		      (unsigned long long)((uint64_t *)(void *)b.mem)[i]);
@@ -513,6 +514,7 @@ static void atomic_count(struct ct *c)
 		done++;
 	}
 	ct_barrier(c);
+	ct_adapter_sync(c);
 	memcpy(&sum, b.mem, 8);
 	CHECK(sum == ADDS, "%llu of %u additions took place", (unsigned long long)sum, ADDS);
 	memcpy(&seen, res.mem, 8);
@@ -553,6 +555,7 @@ static void atomic_order(struct ct *c)
 			CHECK(got[i] == i + 1, "fetch %u behind write %u saw %llu", i, i + 1, (unsigned long long)got[i]);
 	}
 	ct_barrier(c);
+	ct_adapter_sync(c);
 	CHECK(!c->rank || *(uint64_t *)(void *)b.mem == 200, "the last write did not win: %llu",
 	      (unsigned long long)*(uint64_t *)(void *)b.mem);
 	ct_buf_free(c, &b);

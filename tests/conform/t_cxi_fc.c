@@ -478,6 +478,7 @@ static void cxi_rma_order(struct ct *c)
 	for (unsigned i = 0; i < 2 * CNT && !c->rank; i++)
 		ct_comp(c, c->txcq);
 	ct_barrier(c);
+	ct_adapter_sync(c);
 	for (unsigned i = 1; i < CNT && !c->rank; i++)
 		CHECK(got[i] >= got[i - 1], "read %u saw %llu after %llu", i, (unsigned long long)got[i], (unsigned long long)got[i - 1]);
 	CHECK(!c->rank || mem[1] == CNT, "the last write did not win: %llu", (unsigned long long)mem[1]);

@@ -2,6 +2,7 @@
 // The world: opened, closed, and driven by the thread of the test.
 #include "opx_world.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include <rdma/providers/fi_prov.h>
@@ -87,6 +88,16 @@ static struct fi_info *world_info(unsigned how)
 	return info;
 }
 
+/* The adapter without its thread: all happens in calls of the test, which may look at everything. */
+static void unit_open(struct world *w)
+{
+	struct opx_domain *d = container_of(w->domain, struct opx_domain, kit.fid);
+	struct hfi_open_attr attr = {.unit = d->unit, .lock = &d->kit.lock, .no_shm = !d->params.shm_enable, .no_thread = true};
+
+	assert_int_equal(hfi_open(&attr, &d->hfi[d->unit]), 0);
+	atomic_store(&d->idle_hfi, d->hfi[d->unit]);
+}
+
 void world_open(struct world *w, unsigned how)
 {
 	struct fi_info *info = world_info(how);
@@ -96,6 +107,7 @@ void world_open(struct world *w, unsigned how)
 	memset(w, 0, sizeof(*w));
 	assert_int_equal(opx_fabric_open(info->fabric_attr, &w->fabric, NULL), 0);
 	assert_int_equal(fi_domain(w->fabric, info, &w->domain, NULL), 0);
+	unit_open(w);
 	mr_open(w);
 	for (int i = 0; i < WORLD_EPS; i++)
 		ep_open(w, info, i);

@@ -313,6 +313,16 @@ static void mp__gap_and_overlap(void **state)
 
 /* --- one-sided ----------------------------------------------------------------------------------------------------------------------- */
 
+/* Endpoint 1 has sent the victim something that nobody waits for. */
+static void did_send_silently(void)
+{
+	struct opx_ep *ep = world_ep(&w, 1);
+
+	lock_acquire(&ep->domain->kit.lock);
+	opx_peer_find(ep, w.to[0])->silent++;
+	lock_release(&ep->domain->kit.lock);
+}
+
 /* Every request that is refused is answered: the initiator hears of it. */
 static void must_refuse(const struct hfi_hdr *h, const void *data, uint32_t len, enum opx_status why)
 {
@@ -321,6 +331,7 @@ static void must_refuse(const struct hfi_hdr *h, const void *data, uint32_t len,
 	void *ctx;
 	int rc = 0;
 
+	did_send_silently();
 	assert_true(take(h, data, len));
 	while (!rc && clk_now_ns(NULL) < end) {
 		rc = world_poll(&w, 1, &ctx, &err);
@@ -418,6 +429,22 @@ static void atomic__nonsense(void **state)
 		must_refuse(&h, bytes, bad[i].len, OPX_ST_ATOMIC);
 	}
 	world_close(&w);
+}
+
+/* Nothing happens where the old values could not be sent back. */
+static void atomic__result_beyond_mtu(void **state)
+{
+	struct hfi_hdr h;
+
+	(void)state;
+	setenv("SOFTFABRIC_OPX", "units=1;mtu=2048", 1);
+	world_open(&w, WORLD_UDP);
+	h = world_hdr(&w, OPX_ATOMIC, KIT_ATOMIC_FETCH, OPX_NO_HANDLE);
+	h.w[1] = le64_put(WORLD_KEY);
+	h.tag = le64_put(FI_UINT64 | FI_ATOMIC_READ << 8 | (2048 / 8 + 1) << 16);
+	must_refuse(&h, NULL, 0, OPX_ST_ATOMIC);
+	world_close(&w);
+	setenv("SOFTFABRIC_OPX", "units=1", 1);
 }
 
 /* --- answers to what was never asked ------------------------------------------------------------------------------------------------ */
@@ -561,7 +588,7 @@ static void put_data__of_failed_copy(void **state)
 	assert_true(take(&h, &piece, sizeof(piece)));
 	op = op_of(NULL);
 	while (op->is_copying && clk_now_ns(NULL) < end)
-		fi_cq_read(w.cq[0], NULL, 0);
+		world_run(&w, 1);
 	assert_false(op->is_copying);
 	h.aux = OPX_SUB_PUT_DATA;
 	must_refuse(&h, handle, sizeof(handle), OPX_ST_COPY);
@@ -603,6 +630,58 @@ static void region__closed_while_copy_writes(void **state)
 	assert_true(serves()); /* the copy is not over because its initiator is */
 	assert_int_equal(fi_close(&mr->fid), 0);
 	assert_false(serves());
+	world_close(&w);
+}
+
+/* --- refusals that nobody waits for ------------------------------------------------------------------------------------------------------ */
+
+/* They are errors without a context in the queue: no more of them than what was sent. */
+static void refused__nothing_was_asked(void **state)
+{
+	struct fi_cq_err_entry err;
+	struct hfi_hdr h;
+	unsigned sent, n = 0;
+	void *ctx;
+
+	(void)state;
+	world_open(&w, WORLD_UDP);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(fi_inject_write(w.ep[0], "", 1, w.to[1], 0, WORLD_KEY), 0);
+	sent = (unsigned)world_peer(&w, 1)->silent;
+	assert_true(sent >= 2 && sent < 20);
+	h = world_hdr(&w, OPX_DONE, 0, 0);
+	h.w[0] = le64_put(OPX_NO_HANDLE);
+	must_count(&h, NULL, 0); /* no refusal at all */
+	h.w[1] = le64_put(OPX_ST_KEY);
+	for (unsigned i = 0; i < sent; i++)
+		assert_true(take(&h, NULL, 0));
+	must_count(&h, NULL, 0);
+	while (world_poll(&w, 0, &ctx, &err) == -1)
+		n++;
+	assert_int_equal(n, sent);
+	world_close(&w);
+}
+
+/* One write, one error, however many packets it has. */
+static void refused__silent_write_of_many_packets(void **state)
+{
+	static uint8_t mem[40000];
+	struct iovec iov = {mem, sizeof(mem)};
+	struct fi_rma_iov at = {.len = sizeof(mem), .key = WORLD_KEY + 100};
+	struct fi_msg_rma m = {.msg_iov = &iov, .iov_count = 1, .rma_iov = &at, .rma_iov_count = 1, .context = mem};
+	struct fi_cq_err_entry err;
+	void *ctx;
+
+	(void)state;
+	world_open(&w, WORLD_UDP);
+	world_ep(&w, 0)->kit.tx_selective = true;
+	m.addr = w.to[1];
+	assert_int_equal(fi_writemsg(w.ep[0], &m, 0), 0);
+	assert_int_equal(finish(mem, &err), -1);
+	assert_int_equal(err.prov_errno, OPX_ST_KEY);
+	for (int i = 0; i < 1000 * (int)unit_slow() || !opx_rel_drained(world_ep(&w, 1)->rel); i++)
+		world_run(&w, 1);
+	assert_int_equal(world_poll(&w, 0, &ctx, &err), 0);
 	world_close(&w);
 }
 
@@ -648,8 +727,11 @@ int main(void)
 		cmocka_unit_test(mp__gap_and_overlap),
 		cmocka_unit_test(rma__bad_place),
 		cmocka_unit_test(atomic__nonsense),
+		cmocka_unit_test(atomic__result_beyond_mtu),
 		cmocka_unit_test(answer__not_asked_for),
 		cmocka_unit_test(refused__while_packets_refer),
+		cmocka_unit_test(refused__nothing_was_asked),
+		cmocka_unit_test(refused__silent_write_of_many_packets),
 		cmocka_unit_test(dead__while_copy_writes),
 		cmocka_unit_test(put_data__of_failed_copy),
 		cmocka_unit_test(region__closed_while_copy_writes),

@@ -243,6 +243,7 @@ struct opx_peer {
 	struct opx_ep *ep;
 	struct opx_peer *hnext;        /* ep->peer_tab */
 	uint32_t uid;                  /* opx_addr_uid() */
+	uint64_t silent;               /* writes and atomics that nobody waits for, of a packet each: no more can be refused */
 	fi_addr_t fi_addr;             /* source to report, as of av_gen */
 	uint32_t av_gen;
 	LIST_HEAD(, opx_op) ops;

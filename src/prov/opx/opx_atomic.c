@@ -26,8 +26,8 @@ struct request {
 	bool read_only;
 };
 
-/* What a packet asks for. False: it makes no sense. */
-static bool decode(const struct hfi_hdr *h, uint32_t payload, struct request *r)
+/* What a packet asks for; the answer is one of at most @mtu bytes. False: it makes no sense. */
+static bool decode(const struct hfi_hdr *h, uint32_t payload, uint32_t mtu, struct request *r)
 {
 	uint64_t tag = le64_get(h->tag);
 	size_t dt_size, operands;
@@ -42,7 +42,7 @@ static bool decode(const struct hfi_hdr *h, uint32_t payload, struct request *r)
 	dt_size = kit_dt_size(r->dt);
 	r->len = r->count * dt_size;
 	operands = r->read_only ? 0 : r->kind == KIT_ATOMIC_COMPARE ? 2 * r->len : r->len;
-	return r->count && r->len <= HFI_MTU && operands == payload;
+	return r->count && r->len <= mtu && operands == payload;
 }
 
 static void reply(struct opx_peer *peer, uint32_t handle, void *result, size_t len)
@@ -66,7 +66,7 @@ void opx_on_atomic(struct opx_peer *peer, const struct hfi_hdr *h, const struct 
 	uint64_t access;
 	void *at;
 
-	if (data->len > sizeof(operand) || !decode(h, data->len, &r)) {
+	if (data->len > sizeof(operand) || !decode(h, data->len, peer->ep->mtu, &r)) {
 		LOG_INFO("atomic refused: datatype and operation 0x%llx", (unsigned long long)le64_get(h->tag));
 		opx_done_send(peer, handle, OPX_ST_ATOMIC);
 		return;
@@ -197,6 +197,7 @@ static int atomic_once(struct opx_ep *ep, enum opx_op_kind kind, const struct fi
 		opx_op_abandon(op);
 		return (int)rc;
 	}
+	peer->silent += !op->needs_done;
 	opx_op_wait(op);
 	opx_op_check(op);
 	return 0;

@@ -202,6 +202,7 @@ static void on_dead(void *ctx, struct opx_flow *f, enum opx_status why)
 	struct opx_in *in, *next_in;
 
 	(void)ctx;
+	peer->silent = 0;
 	if (peer->is_asked) {
 		peer->is_asked = false;
 		peer->refusal = (uint8_t)why;

@@ -126,6 +126,7 @@ static int rma_start(struct opx_op *op)
 		opx_op_abandon(op);
 		return rc;
 	}
+	op->peer->silent += !op->needs_done;
 	opx_op_wait(op);
 	if (rc)
 		opx_op_pump(op); /* it has begun: the rest as there is room */
@@ -154,8 +155,8 @@ static struct opx_op *rma_op(struct opx_peer *peer, enum opx_op_kind kind, const
 	op->context = r->context;
 	op->cq_flags = FI_RMA | (kind == OPX_OP_WRITE ? FI_WRITE : FI_READ);
 	op->wants_cqe = !(r->flags & OPX_NO_CQE) && kit_tx_wants_cqe(&peer->ep->kit, r->flags);
-	op->needs_done = kind == OPX_OP_READ || op->wants_cqe || peer->ep->kit.cntr[KIT_CNTR_WRITE] ||
-			 (peer->flow.is_local && len > peer->ep->mtu);
+	/* each packet is refused by itself: of several ones the first refusal must be known to be this write's */
+	op->needs_done = kind == OPX_OP_READ || op->wants_cqe || peer->ep->kit.cntr[KIT_CNTR_WRITE] || len > peer->ep->mtu;
 	return op;
 }
 

@@ -177,7 +177,8 @@ void opx_on_done(struct opx_peer *peer, const struct hfi_hdr *h)
 	uint64_t st = le64_get(h->w[1]);
 	struct opx_op *op;
 
-	if (id == OPX_NO_HANDLE && st) {
+	if (id == OPX_NO_HANDLE && st && peer->silent) {
+		peer->silent--;
 		opx_refused(peer, (enum opx_status)st);
 		return;
 	}
