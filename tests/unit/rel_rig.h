@@ -381,7 +381,7 @@ static void rig_run_for(struct rig *g, uint64_t ns)
 }
 
 /* For whoever looks into a failure. */
-static void rig_dump(struct rig *g)
+static inline void rig_dump(struct rig *g)
 {
 	for (uint32_t i = 0; i < g->cnt; i++) {
 		for (struct link_peer *peer = g->n[i].is_closed ? NULL : g->n[i].peers; peer;
@@ -404,7 +404,7 @@ static void rig_dump(struct rig *g)
 }
 
 /* Until all frames have ended or @ns have passed. Return: whether all have. */
-static bool rig_run(struct rig *g, uint64_t ns)
+static inline bool rig_run(struct rig *g, uint64_t ns)
 {
 	uint64_t end = rig_now(g) + ns;
 
@@ -414,7 +414,7 @@ static bool rig_run(struct rig *g, uint64_t ns)
 }
 
 /* Drain for at most @linger_ns as link_port_close() does, then close. Return: drained. */
-static bool rig_node_close(struct rig *g, uint32_t i, uint64_t linger_ns)
+static inline bool rig_node_close(struct rig *g, uint32_t i, uint64_t linger_ns)
 {
 	uint64_t end = rig_now(g) + linger_ns;
 	bool is_done;

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The reliability module as a mere carrier: RAW frames, of which nobody keeps anything.
+#include "rel_rig.h"
+
+static void rel_raw__frames_arrive_without_a_pair(void **state)
+{
+	struct sim_attr attr = {.seed = 27};
+	struct link_peer *peer;
+	struct rig g;
+
+	(void)state;
+	rig_open(&g, 2, LINK_RAW, &attr, NULL);
+	for (uint32_t len = 16; len <= LINK_FRAME_MAX; len += 100) {
+		assert_int_equal(rig_send(&g, 0, 1, len), 0);
+		rig_step(&g, rig_now(&g) + 10 * NS_PER_US);
+	}
+	rig_run_for(&g, NS_PER_MS);
+	assert_int_equal(g.n[1].delivered, g.frame_cnt);
+	assert_int_equal(g.n[1].port.stats.net_tx_dgrams, 0); /* nothing comes back */
+	/* another incarnation's frames are dropped */
+	peer = rig_peer(&g, 0, 1);
+	g.n[1].port.self.nonce ^= 2;
+	assert_int_equal(
+		rel_send(g.n[0].port.rel, peer, LINK_K_NIC, "x", 1, NULL, 0, NULL, rig_now(&g)), 0);
+	rig_run_for(&g, NS_PER_MS);
+	assert_int_equal(g.n[1].port.stats.drop_nonce, 1);
+	rig_close(&g);
+}
+
+/* One frame of @len bytes in @cnt pieces, whose bytes are right only before rel_send() or only after it. */
+static void raw_borrow(struct rig *g, uint32_t len, int cnt, bool is_late)
+{
+	struct rig_frame *f = rig_frame_new(g, 0, 1, len);
+	uint32_t part = len / (uint32_t)cnt;
+	uint8_t *keep = malloc(len);
+	struct iovec iov[LINK_IOV_MAX];
+
+	for (int i = 0; i < cnt; i++)
+		iov[i] = (struct iovec){f->mem + part * (uint32_t)i, part};
+	iov[cnt - 1].iov_len += len - part * (uint32_t)cnt;
+	memcpy(keep, f->mem, len);
+	if (is_late)
+		memset(f->mem, 0xbb, len);
+	assert_int_equal(rel_send(g->n[0].port.rel, rig_peer(g, 0, 1), f->id % 3 ? LINK_K_NIC : LINK_K_BULK, NULL, 0, iov, cnt, f, rig_now(g)), 0);
+	if (is_late)
+		memcpy(f->mem, keep, len);
+	else if (!g->n[0].port.is_borrowing)
+		memset(f->mem, 0xbb, len);
+	free(keep);
+	f->ended = true;
+	g->ended++;
+}
+
+/* A borrowed payload is read when its datagram goes, no later than the flush; another one at once. The rig checks what arrives. */
+static void rel_raw__borrowed_bytes(void **state)
+{
+	struct sim_attr attr = {.seed = 30, .mtu = 60000};
+	struct rig g;
+
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		bool borrows = i & 1;
+
+		attr.mtu = i & 2 ? 1472 : 60000;
+		rig_open(&g, 2, LINK_RAW, &attr, NULL);
+		g.n[0].port.is_borrowing = borrows;
+		for (int k = 0; k < 20; k++) /* of more pieces together than a datagram may have */
+			raw_borrow(&g, 2000, LINK_IOV_MAX, borrows && attr.mtu == 60000);
+		raw_borrow(&g, LINK_FRAME_MAX, 1, borrows && attr.mtu == 60000);
+		rel_carrier_flush(g.n[0].port.rel);
+		for (uint32_t k = 0; k < g.frame_cnt; k++)
+			memset(g.frame[k]->mem, 0xcc, g.frame[k]->len);
+		rig_run_for(&g, NS_PER_MS);
+		assert_int_equal(g.n[1].delivered, g.frame_cnt);
+		rig_close(&g);
+	}
+}
+
+static void rel_raw__lost_segments_leave_nothing_behind(void **state)
+{
+	struct sim_attr attr = {
+		.seed = 28, .drop_ppm = 100000, .dup_ppm = 50000, .reorder_ppm = 50000};
+	struct rig g;
+
+	(void)state;
+	rig_open(&g, 2, LINK_RAW, &attr, NULL);
+	for (uint32_t i = 0; i < 1000; i++) {
+		assert_int_equal(rig_send(&g, 0, 1, 5000),
+				 0); /* 4 datagrams: about two thirds arrive */
+		rig_run_for(&g, 10 * NS_PER_US);
+	}
+	rig_run_for(&g, NS_PER_SEC);
+	assert_in_range(g.n[1].delivered, 500, 900);
+	assert_null(rig_peer(&g, 1, 0)->rel->win);
+	assert_int_equal(slab_used(&g.n[1].port.rel->asms), 0);
+	assert_int_equal(rel_next_deadline(g.n[1].port.rel), CLK_NEVER);
+	rig_close(&g);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(rel_raw__frames_arrive_without_a_pair),
+		cmocka_unit_test(rel_raw__borrowed_bytes),
+		cmocka_unit_test(rel_raw__lost_segments_leave_nothing_behind),
+	};
+
+	return cmocka_run_group_tests_name("rel_raw", tests, NULL, NULL);
+}
