@@ -2,7 +2,6 @@
 // Domain, endpoint, counters of opx: what may be opened, bound, enabled and closed when, and on which unit.
 #include <sched.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/clock.h"
