@@ -358,4 +358,4 @@ const struct fi_ops_tagged opx_tagged_ops = {.size = sizeof(struct fi_ops_tagged
 const struct fi_ops_tagged opx_tagged_tx_ops = {.size = sizeof(struct fi_ops_tagged), KIT_NO_TAGGED_RX};
 const struct fi_ops_tagged opx_tagged_rx_ops = {.size = sizeof(struct fi_ops_tagged), KIT_NO_TAGGED_TX};
 const struct fi_ops_rma opx_rma_ops = {.size = sizeof(struct fi_ops_rma)};
-const struct fi_ops_atomic opx_atomic_ops = {.size = sizeof(struct fi_ops_atomic)};
+const struct kit_atomic_ops opx_atomic_ops = {.ops = {.size = sizeof(struct fi_ops_atomic)}};

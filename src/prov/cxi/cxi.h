@@ -9,6 +9,7 @@
 #include "base/matchtab.h"
 #include "base/pqueue.h"
 #include "base/slab.h"
+#include "kit/atomic_call.h"
 #include "kit/kit.h"
 #include "kit/stats.h"
 #include "nic/cassini/cassini.h"
@@ -271,7 +272,7 @@ int cxi_ep_progress(struct kit_ep *ep);
 extern struct fi_ops_msg cxi_msg_ops;
 extern struct fi_ops_tagged cxi_tagged_ops;
 extern struct fi_ops_rma cxi_rma_ops;
-extern struct fi_ops_atomic cxi_atomic_ops;
+extern const struct kit_atomic_ops cxi_atomic_ops;
 
 /* --- TX context (cxi_txc.c) ----------------------------------------------------------------------------------------------------------------------- */
 struct cxi_txc {

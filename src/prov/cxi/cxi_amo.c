@@ -19,7 +19,7 @@ static const uint8_t type_of[TYPES] = {
 };
 
 /* Which datatypes (bit per enum fi_datatype) an operation takes, and in which of the three call families. */
-enum { PLAIN = 1, FETCH = 2, COMPARE = 4 };
+enum { PLAIN = BIT(KIT_ATOMIC_BASE), FETCH = BIT(KIT_ATOMIC_FETCH), COMPARE = BIT(KIT_ATOMIC_COMPARE) };
 #define INTS	0x00ffu
 #define REALS	0x03ffu
 #define NUMBERS 0x0fffu
@@ -182,26 +182,6 @@ ssize_t cxi_amo_common(struct cxi_ep *ep, const struct cxi_amo_args *a)
 
 /* --- the calls -------------------------------------------------------------------------------------------------------------------- */
 
-static inline ssize_t do_amo(struct fid_ep *fid, size_t count, const struct cxi_amo_args *a)
-{
-	struct cxi_ep *ep = cxi_ep_of(fid);
-	ssize_t ret = cxi_tx_state(ep);
-
-	if (unlikely(ret))
-		return ret;
-	if (unlikely(count != 1))
-		return -FI_EINVAL;
-	lock_acquire(&ep->domain->kit.lock);
-	ret = cxi_amo_common(ep, a);
-	lock_release(&ep->domain->kit.lock);
-	return ret;
-}
-
-static inline uint64_t default_flags(struct fid_ep *fid)
-{
-	return cxi_ep_of(fid)->kit.tx_op_flags;
-}
-
 int cxi_amo_from_msg(const struct fi_msg_atomic *msg, const struct fi_msg_fetch *fetch, const struct fi_msg_compare *compare, uint64_t flags,
 		     struct cxi_amo_args *out)
 {
@@ -236,105 +216,29 @@ int cxi_amo_from_msg(const struct fi_msg_atomic *msg, const struct fi_msg_fetch 
 	return 0;
 }
 
-static ssize_t amo_write(struct fid_ep *fid, const void *buf, size_t count, void *desc, fi_addr_t dest, uint64_t addr, uint64_t key,
-			 enum fi_datatype type, enum fi_op op, void *context)
+static ssize_t call(struct fid_ep *fid, const struct kit_atomic_req *req)
 {
-	(void)desc;
-	return do_amo(fid, count, &(struct cxi_amo_args){.kind = CXI_TX_ATOMIC, .type = type, .op = op, .buf = buf, .dest = dest, .addr = addr,
-							 .key = key, .context = context, .flags = default_flags(fid)});
-}
-
-static ssize_t amo_writev(struct fid_ep *fid, const struct fi_ioc *iov, void **desc, size_t count, fi_addr_t dest, uint64_t addr,
-			  uint64_t key, enum fi_datatype type, enum fi_op op, void *context)
-{
-	if (count != 1 || !iov)
-		return -FI_EINVAL;
-	return amo_write(fid, iov->addr, iov->count, desc ? *desc : NULL, dest, addr, key, type, op, context);
-}
-
-static ssize_t amo_writemsg(struct fid_ep *fid, const struct fi_msg_atomic *msg, uint64_t flags)
-{
+	struct cxi_ep *ep = cxi_ep_of(fid);
 	struct cxi_amo_args a;
-	int ret = cxi_amo_from_msg(msg, NULL, NULL, flags, &a);
+	ssize_t ret = cxi_amo_from_msg(req->msg, req->kind == KIT_ATOMIC_BASE ? NULL : &req->res, req->kind == KIT_ATOMIC_COMPARE ? &req->cmp : NULL,
+				       req->flags, &a);
 
-	return ret ? ret : do_amo(fid, 1, &a);
+	ret = ret ? ret : cxi_tx_state(ep);
+	if (unlikely(ret))
+		return ret;
+	if (req->form == KIT_ATOMIC_BY_INJECT)
+		a.inject = a.no_cqe = true;
+	if (req->form != KIT_ATOMIC_BY_MSG)
+		a.flags = a.inject ? FI_INJECT : ep->kit.tx_op_flags;
+	lock_acquire(&ep->domain->kit.lock);
+	ret = cxi_amo_common(ep, &a);
+	lock_release(&ep->domain->kit.lock);
+	return ret;
 }
 
-static ssize_t amo_inject(struct fid_ep *fid, const void *buf, size_t count, fi_addr_t dest, uint64_t addr, uint64_t key,
-			  enum fi_datatype type, enum fi_op op)
+static int ask(struct fid_ep *fid, enum kit_atomic_kind kind, enum fi_datatype type, enum fi_op op, size_t *count)
 {
-	return do_amo(fid, count, &(struct cxi_amo_args){.kind = CXI_TX_ATOMIC, .type = type, .op = op, .buf = buf, .dest = dest, .addr = addr,
-							 .key = key, .flags = FI_INJECT, .inject = true, .no_cqe = true});
-}
-
-static ssize_t amo_readwrite(struct fid_ep *fid, const void *buf, size_t count, void *desc, void *result, void *result_desc, fi_addr_t dest,
-			     uint64_t addr, uint64_t key, enum fi_datatype type, enum fi_op op, void *context)
-{
-	(void)desc, (void)result_desc;
-	return do_amo(fid, count, &(struct cxi_amo_args){.kind = CXI_TX_FETCH, .type = type, .op = op, .buf = buf, .result = result,
-							 .dest = dest, .addr = addr, .key = key, .context = context,
-							 .flags = default_flags(fid)});
-}
-
-static ssize_t amo_readwritev(struct fid_ep *fid, const struct fi_ioc *iov, void **desc, size_t count, struct fi_ioc *resultv,
-			      void **result_desc, size_t result_count, fi_addr_t dest, uint64_t addr, uint64_t key, enum fi_datatype type,
-			      enum fi_op op, void *context)
-{
-	bool reads = op == FI_ATOMIC_READ;
-
-	if (result_count != 1 || !resultv || resultv->count != 1 || (!reads && (count != 1 || !iov || iov->count != 1)))
-		return -FI_EINVAL;
-	return amo_readwrite(fid, reads ? NULL : iov->addr, 1, desc && count ? *desc : NULL, resultv->addr, result_desc ? *result_desc : NULL,
-			     dest, addr, key, type, op, context);
-}
-
-static ssize_t amo_readwritemsg(struct fid_ep *fid, const struct fi_msg_atomic *msg, struct fi_ioc *resultv, void **result_desc,
-				size_t result_count, uint64_t flags)
-{
-	struct fi_msg_fetch fetch = {.msg_iov = resultv, .desc = result_desc, .iov_count = result_count};
-	struct cxi_amo_args a;
-	int ret = cxi_amo_from_msg(msg, &fetch, NULL, flags, &a);
-
-	return ret ? ret : do_amo(fid, 1, &a);
-}
-
-static ssize_t amo_compwrite(struct fid_ep *fid, const void *buf, size_t count, void *desc, const void *compare, void *compare_desc,
-			     void *result, void *result_desc, fi_addr_t dest, uint64_t addr, uint64_t key, enum fi_datatype type,
-			     enum fi_op op, void *context)
-{
-	(void)desc, (void)compare_desc, (void)result_desc;
-	if (!compare)
-		return -FI_EINVAL;
-	return do_amo(fid, count, &(struct cxi_amo_args){.kind = CXI_TX_FETCH, .type = type, .op = op, .buf = buf, .compare = compare,
-							 .result = result, .dest = dest, .addr = addr, .key = key, .context = context,
-							 .flags = default_flags(fid)});
-}
-
-static ssize_t amo_compwritev(struct fid_ep *fid, const struct fi_ioc *iov, void **desc, size_t count, const struct fi_ioc *comparev,
-			      void **compare_desc, size_t compare_count, struct fi_ioc *resultv, void **result_desc, size_t result_count,
-			      fi_addr_t dest, uint64_t addr, uint64_t key, enum fi_datatype type, enum fi_op op, void *context)
-{
-	(void)desc, (void)compare_desc, (void)result_desc;
-	if (count != 1 || !iov || compare_count != 1 || !comparev || comparev->count != 1 || result_count != 1 || !resultv ||
-	    resultv->count != 1)
-		return -FI_EINVAL;
-	return amo_compwrite(fid, iov->addr, iov->count, NULL, comparev->addr, NULL, resultv->addr, NULL, dest, addr, key, type, op, context);
-}
-
-static ssize_t amo_compwritemsg(struct fid_ep *fid, const struct fi_msg_atomic *msg, const struct fi_ioc *comparev, void **compare_desc,
-				size_t compare_count, struct fi_ioc *resultv, void **result_desc, size_t result_count, uint64_t flags)
-{
-	struct fi_msg_fetch fetch = {.msg_iov = resultv, .desc = result_desc, .iov_count = result_count};
-	struct fi_msg_compare compare = {.msg_iov = comparev, .desc = compare_desc, .iov_count = compare_count};
-	struct cxi_amo_args a;
-	int ret = cxi_amo_from_msg(msg, &fetch, &compare, flags, &a);
-
-	return ret ? ret : do_amo(fid, 1, &a);
-}
-
-static int ask(struct fid_ep *fid, enum fi_datatype type, enum fi_op op, size_t *count, uint8_t family)
-{
-	int ret = valid(type, op, family);
+	int ret = valid(type, op, (uint8_t)BIT(kind));
 
 	(void)fid;
 	if (!count)
@@ -344,34 +248,4 @@ static int ask(struct fid_ep *fid, enum fi_datatype type, enum fi_op op, size_t 
 	return ret;
 }
 
-static int amo_writevalid(struct fid_ep *fid, enum fi_datatype type, enum fi_op op, size_t *count)
-{
-	return ask(fid, type, op, count, PLAIN);
-}
-
-static int amo_readwritevalid(struct fid_ep *fid, enum fi_datatype type, enum fi_op op, size_t *count)
-{
-	return ask(fid, type, op, count, FETCH);
-}
-
-static int amo_compwritevalid(struct fid_ep *fid, enum fi_datatype type, enum fi_op op, size_t *count)
-{
-	return ask(fid, type, op, count, COMPARE);
-}
-
-struct fi_ops_atomic cxi_atomic_ops = {
-	.size = sizeof(struct fi_ops_atomic),
-	.write = amo_write,
-	.writev = amo_writev,
-	.writemsg = amo_writemsg,
-	.inject = amo_inject,
-	.readwrite = amo_readwrite,
-	.readwritev = amo_readwritev,
-	.readwritemsg = amo_readwritemsg,
-	.compwrite = amo_compwrite,
-	.compwritev = amo_compwritev,
-	.compwritemsg = amo_compwritemsg,
-	.writevalid = amo_writevalid,
-	.readwritevalid = amo_readwritevalid,
-	.compwritevalid = amo_compwritevalid,
-};
+const struct kit_atomic_ops cxi_atomic_ops = KIT_ATOMIC_OPS(call, ask);

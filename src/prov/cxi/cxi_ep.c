@@ -442,7 +442,7 @@ void cxi_ep_set_ops(struct cxi_ep *ep)
 	if (caps & FI_RMA)
 		ep->kit.fid.rma = &cxi_rma_ops;
 	if (caps & FI_ATOMIC)
-		ep->kit.fid.atomic = &cxi_atomic_ops;
+		ep->kit.fid.atomic = (struct fi_ops_atomic *)&cxi_atomic_ops.ops;
 }
 
 int cxi_ep_init(struct cxi_ep *ep, struct cxi_domain *d, enum cxi_ep_kind kind, struct fi_info *info, void *context)

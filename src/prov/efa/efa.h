@@ -6,6 +6,7 @@
 #include <bsd/sys/queue.h>
 
 #include "base/slab.h"
+#include "kit/atomic_call.h"
 #include "kit/kit.h"
 #include "kit/srx.h"
 #include "nic/efanic/efanic.h"
@@ -469,7 +470,7 @@ int efa_atomic_start(struct efa_tx *tx);
 extern const struct fi_ops_msg efa_msg_ops;
 extern const struct fi_ops_tagged efa_tagged_ops;
 extern const struct fi_ops_rma efa_rma_ops;
-extern const struct fi_ops_atomic efa_atomic_ops;
+extern const struct kit_atomic_ops efa_atomic_ops;
 int efa_query_atomic(struct fid_domain *domain, enum fi_datatype dt, enum fi_op op, struct fi_atomic_attr *attr,
 		     uint64_t flags);
 

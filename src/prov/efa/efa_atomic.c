@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "kit/atomic.h"
+#include "kit/atomic_call.h"
 
 /* --- initiator ----------------------------------------------------------------------------------------- */
 
@@ -164,24 +164,9 @@ void efa_atomic_on_rta(struct efa_peer *peer, const struct efa_hdr *h, const str
 
 /* --- calls --------------------------------------------------------------------------------------------------- */
 
-struct atomic_args {
-	const struct fi_ioc *cmp, *res;
-	size_t cmp_cnt, res_cnt;
-};
-
-static size_t to_iov(struct iovec *iov, const struct fi_ioc *ioc, size_t cnt, size_t dt_size)
+static int fill(struct efa_tx *tx, const struct kit_atomic_req *req, size_t dt_size)
 {
-	size_t len = 0;
-
-	for (size_t i = 0; i < cnt; i++) {
-		iov[i] = (struct iovec){ioc[i].addr, ioc[i].count * dt_size};
-		len += iov[i].iov_len;
-	}
-	return len;
-}
-
-static int fill(struct efa_tx *tx, const struct fi_msg_atomic *m, const struct atomic_args *a, size_t dt_size)
-{
+	const struct fi_msg_atomic *m = req->msg;
 	bool has_operand = m->op != FI_ATOMIC_READ;
 	size_t rlen = 0;
 
@@ -192,21 +177,23 @@ static int fill(struct efa_tx *tx, const struct fi_msg_atomic *m, const struct a
 	}
 	tx->len = rlen;
 	tx->iov_cnt = has_operand ? (uint8_t)m->iov_count : 0;
-	tx->cmp_cnt = (uint8_t)a->cmp_cnt;
-	tx->res_cnt = (uint8_t)a->res_cnt;
+	tx->cmp_cnt = (uint8_t)req->cmp.iov_count;
+	tx->res_cnt = (uint8_t)req->res.iov_count;
 	tx->atomic_dt = m->datatype;
 	tx->atomic_op = m->op;
-	if ((has_operand && to_iov(tx->iov, m->msg_iov, m->iov_count, dt_size) != rlen) ||
-	    (a->cmp_cnt && to_iov(tx->cmp, a->cmp, a->cmp_cnt, dt_size) != rlen) ||
-	    (a->res_cnt && to_iov(tx->res, a->res, a->res_cnt, dt_size) != rlen))
+	if ((has_operand && kit_ioc_to_iov(tx->iov, m->msg_iov, m->iov_count, dt_size) != rlen) ||
+	    (tx->cmp_cnt && kit_ioc_to_iov(tx->cmp, req->cmp.msg_iov, tx->cmp_cnt, dt_size) != rlen) ||
+	    (tx->res_cnt && kit_ioc_to_iov(tx->res, req->res.msg_iov, tx->res_cnt, dt_size) != rlen))
 		return -FI_EINVAL;
 	return rlen > (tx->kind == EFA_TX_COMPARE ? EFA_ATOMIC_MAX / 2 : EFA_ATOMIC_MAX) ? -FI_EINVAL : 0;
 }
 
-static ssize_t atomic(struct fid_ep *fid, enum efa_tx_kind kind, const struct fi_msg_atomic *m,
-		      const struct atomic_args *a, uint64_t flags)
+static ssize_t atomic(struct fid_ep *fid, const struct kit_atomic_req *req)
 {
 	struct efa_ep *ep = container_of(fid, struct efa_ep, kit.fid);
+	enum efa_tx_kind kind = (enum efa_tx_kind)(EFA_TX_ATOMIC + req->kind);
+	uint64_t flags = kit_atomic_flags(&ep->kit, req) | (req->form == KIT_ATOMIC_BY_INJECT ? EFA_NO_CQE : 0);
+	const struct fi_msg_atomic *m = req->msg;
 	size_t dt_size = kit_dt_size(m->datatype);
 	struct efa_peer *peer;
 	struct efa_tx *tx;
@@ -216,10 +203,10 @@ static ssize_t atomic(struct fid_ep *fid, enum efa_tx_kind kind, const struct fi
 		return efa_ep_state(&ep->kit);
 	if (!(ep->kit.caps & FI_ATOMIC))
 		return -FI_EOPNOTSUPP;
-	ret = kit_atomic_valid((enum kit_atomic_kind)(kind - EFA_TX_ATOMIC), m->datatype, m->op);
+	ret = kit_atomic_valid(req->kind, m->datatype, m->op);
 	if (ret || m->datatype == 14 || m->datatype == 15)
 		return -FI_EOPNOTSUPP;
-	if (m->iov_count > 4 || a->cmp_cnt > 4 || a->res_cnt > 4 || m->rma_iov_count > EFA_IOV_MAX || !m->rma_iov_count)
+	if (m->iov_count > 4 || req->cmp.iov_count > 4 || req->res.iov_count > 4 || m->rma_iov_count > EFA_IOV_MAX || !m->rma_iov_count)
 		return -FI_EINVAL;
 	lock_acquire(&ep->domain->kit.lock);
 	peer = efa_peer_find(ep, m->addr);
@@ -236,7 +223,7 @@ static ssize_t atomic(struct fid_ep *fid, enum efa_tx_kind kind, const struct fi
 	tx->tag = 0;
 	tx->has_data = false;
 	tx->data = 0;
-	ret = fill(tx, m, a, dt_size);
+	ret = fill(tx, req, dt_size);
 	if (!ret && (flags & FI_INJECT) && tx->len > ep->inject_atomic)
 		ret = -FI_EINVAL;
 	if (ret)
@@ -249,151 +236,14 @@ static ssize_t atomic(struct fid_ep *fid, enum efa_tx_kind kind, const struct fi
 	return ret;
 }
 
-static uint64_t op_flags(struct fid_ep *fid)
-{
-	return container_of(fid, struct efa_ep, kit.fid)->kit.tx_op_flags;
-}
-
-static uint64_t msg_flags(struct fid_ep *fid, uint64_t flags)
-{
-	return flags | (container_of(fid, struct efa_ep, kit.fid)->kit.tx_selective ? 0 : FI_COMPLETION);
-}
-
-static ssize_t efa_atomic_writev(struct fid_ep *fid, const struct fi_ioc *iov, void **desc, size_t count,
-				 fi_addr_t dest_addr, uint64_t addr, uint64_t key, enum fi_datatype datatype,
-				 enum fi_op op, void *context)
-{
-	struct fi_rma_ioc r = {.addr = addr, .key = key};
-	struct fi_msg_atomic m = {.msg_iov = iov, .desc = desc, .iov_count = count, .addr = dest_addr, .rma_iov = &r,
-				  .rma_iov_count = 1, .datatype = datatype, .op = op, .context = context};
-
-	for (size_t i = 0; i < count; i++)
-		r.count += iov[i].count;
-	return atomic(fid, EFA_TX_ATOMIC, &m, &(struct atomic_args){0}, op_flags(fid));
-}
-
-static ssize_t efa_atomic_write(struct fid_ep *fid, const void *buf, size_t count, void *desc, fi_addr_t dest_addr,
-				uint64_t addr, uint64_t key, enum fi_datatype datatype, enum fi_op op, void *context)
-{
-	struct fi_ioc iov = {(void *)(uintptr_t)buf, count};
-
-	return efa_atomic_writev(fid, &iov, &desc, 1, dest_addr, addr, key, datatype, op, context);
-}
-
-static ssize_t efa_atomic_writemsg(struct fid_ep *fid, const struct fi_msg_atomic *msg, uint64_t flags)
-{
-	return atomic(fid, EFA_TX_ATOMIC, msg, &(struct atomic_args){0}, msg_flags(fid, flags));
-}
-
-static ssize_t efa_atomic_inject(struct fid_ep *fid, const void *buf, size_t count, fi_addr_t dest_addr, uint64_t addr,
-				 uint64_t key, enum fi_datatype datatype, enum fi_op op)
-{
-	struct fi_ioc iov = {(void *)(uintptr_t)buf, count};
-	struct fi_rma_ioc r = {addr, count, key};
-	struct fi_msg_atomic m = {.msg_iov = &iov, .iov_count = 1, .addr = dest_addr, .rma_iov = &r, .rma_iov_count = 1,
-				  .datatype = datatype, .op = op};
-
-	return atomic(fid, EFA_TX_ATOMIC, &m, &(struct atomic_args){0}, op_flags(fid) | FI_INJECT | EFA_NO_CQE);
-}
-
-static ssize_t efa_atomic_readwritev(struct fid_ep *fid, const struct fi_ioc *iov, void **desc, size_t count,
-				     struct fi_ioc *resultv, void **result_desc, size_t result_count,
-				     fi_addr_t dest_addr, uint64_t addr, uint64_t key, enum fi_datatype datatype,
-				     enum fi_op op, void *context)
-{
-	struct fi_rma_ioc r = {.addr = addr, .key = key};
-	struct fi_msg_atomic m = {.msg_iov = iov, .desc = desc, .iov_count = op == FI_ATOMIC_READ ? 0 : count,
-				  .addr = dest_addr, .rma_iov = &r, .rma_iov_count = 1, .datatype = datatype, .op = op,
-				  .context = context};
-
-	(void)result_desc;
-	for (size_t i = 0; i < result_count; i++)
-		r.count += resultv[i].count;
-	return atomic(fid, EFA_TX_FETCH, &m, &(struct atomic_args){.res = resultv, .res_cnt = result_count}, op_flags(fid));
-}
-
-static ssize_t efa_atomic_readwrite(struct fid_ep *fid, const void *buf, size_t count, void *desc, void *result,
-				    void *result_desc, fi_addr_t dest_addr, uint64_t addr, uint64_t key,
-				    enum fi_datatype datatype, enum fi_op op, void *context)
-{
-	struct fi_ioc iov = {(void *)(uintptr_t)buf, count}, res = {result, count};
-
-	return efa_atomic_readwritev(fid, &iov, &desc, 1, &res, &result_desc, 1, dest_addr, addr, key, datatype, op, context);
-}
-
-static ssize_t efa_atomic_readwritemsg(struct fid_ep *fid, const struct fi_msg_atomic *msg, struct fi_ioc *resultv,
-				       void **result_desc, size_t result_count, uint64_t flags)
-{
-	(void)result_desc;
-	return atomic(fid, EFA_TX_FETCH, msg, &(struct atomic_args){.res = resultv, .res_cnt = result_count},
-		      msg_flags(fid, flags));
-}
-
-static ssize_t efa_atomic_compwritev(struct fid_ep *fid, const struct fi_ioc *iov, void **desc, size_t count,
-				     const struct fi_ioc *comparev, void **compare_desc, size_t compare_count,
-				     struct fi_ioc *resultv, void **result_desc, size_t result_count,
-				     fi_addr_t dest_addr, uint64_t addr, uint64_t key, enum fi_datatype datatype,
-				     enum fi_op op, void *context)
-{
-	struct fi_rma_ioc r = {.addr = addr, .key = key};
-	struct fi_msg_atomic m = {.msg_iov = iov, .desc = desc, .iov_count = count, .addr = dest_addr, .rma_iov = &r,
-				  .rma_iov_count = 1, .datatype = datatype, .op = op, .context = context};
-
-	(void)compare_desc, (void)result_desc;
-	for (size_t i = 0; i < count; i++)
-		r.count += iov[i].count;
-	return atomic(fid, EFA_TX_COMPARE, &m,
-		      &(struct atomic_args){.cmp = comparev, .cmp_cnt = compare_count, .res = resultv,
-					    .res_cnt = result_count},
-		      op_flags(fid));
-}
-
-static ssize_t efa_atomic_compwrite(struct fid_ep *fid, const void *buf, size_t count, void *desc, const void *compare,
-				    void *compare_desc, void *result, void *result_desc, fi_addr_t dest_addr,
-				    uint64_t addr, uint64_t key, enum fi_datatype datatype, enum fi_op op, void *context)
-{
-	struct fi_ioc iov = {(void *)(uintptr_t)buf, count}, cmp = {(void *)(uintptr_t)compare, count}, res = {result, count};
-
-	return efa_atomic_compwritev(fid, &iov, &desc, 1, &cmp, &compare_desc, 1, &res, &result_desc, 1, dest_addr, addr,
-				     key, datatype, op, context);
-}
-
-static ssize_t efa_atomic_compwritemsg(struct fid_ep *fid, const struct fi_msg_atomic *msg, const struct fi_ioc *comparev,
-				       void **compare_desc, size_t compare_count, struct fi_ioc *resultv,
-				       void **result_desc, size_t result_count, uint64_t flags)
-{
-	(void)compare_desc, (void)result_desc;
-	return atomic(fid, EFA_TX_COMPARE, msg,
-		      &(struct atomic_args){.cmp = comparev, .cmp_cnt = compare_count, .res = resultv,
-					    .res_cnt = result_count},
-		      msg_flags(fid, flags));
-}
-
-static int valid(enum kit_atomic_kind kind, enum fi_datatype dt, enum fi_op op, size_t *count)
+static int valid(struct fid_ep *fid, enum kit_atomic_kind kind, enum fi_datatype dt, enum fi_op op, size_t *count)
 {
 	int ret = dt == 14 || dt == 15 ? -FI_EOPNOTSUPP : kit_atomic_valid(kind, dt, op);
 
+	(void)fid;
 	if (!ret && count)
 		*count = (kind == KIT_ATOMIC_COMPARE ? EFA_ATOMIC_MAX / 2 : EFA_ATOMIC_MAX) / kit_dt_size(dt);
 	return ret;
-}
-
-static int efa_writevalid(struct fid_ep *fid, enum fi_datatype dt, enum fi_op op, size_t *count)
-{
-	(void)fid;
-	return valid(KIT_ATOMIC_BASE, dt, op, count);
-}
-
-static int efa_readwritevalid(struct fid_ep *fid, enum fi_datatype dt, enum fi_op op, size_t *count)
-{
-	(void)fid;
-	return valid(KIT_ATOMIC_FETCH, dt, op, count);
-}
-
-static int efa_compwritevalid(struct fid_ep *fid, enum fi_datatype dt, enum fi_op op, size_t *count)
-{
-	(void)fid;
-	return valid(KIT_ATOMIC_COMPARE, dt, op, count);
 }
 
 int efa_query_atomic(struct fid_domain *domain, enum fi_datatype dt, enum fi_op op, struct fi_atomic_attr *attr,
@@ -402,7 +252,7 @@ int efa_query_atomic(struct fid_domain *domain, enum fi_datatype dt, enum fi_op 
 	enum kit_atomic_kind kind = flags & FI_COMPARE_ATOMIC ? KIT_ATOMIC_COMPARE
 				    : flags & FI_FETCH_ATOMIC ? KIT_ATOMIC_FETCH
 							      : KIT_ATOMIC_BASE;
-	int ret = valid(kind, dt, op, NULL);
+	int ret = valid(NULL, kind, dt, op, NULL);
 
 	(void)domain;
 	if (!attr || (flags & ~(FI_COMPARE_ATOMIC | FI_FETCH_ATOMIC | FI_TAGGED)))
@@ -416,19 +266,4 @@ int efa_query_atomic(struct fid_domain *domain, enum fi_datatype dt, enum fi_op 
 	return ret;
 }
 
-const struct fi_ops_atomic efa_atomic_ops = {
-	.size = sizeof(struct fi_ops_atomic),
-	.write = efa_atomic_write,
-	.writev = efa_atomic_writev,
-	.writemsg = efa_atomic_writemsg,
-	.inject = efa_atomic_inject,
-	.readwrite = efa_atomic_readwrite,
-	.readwritev = efa_atomic_readwritev,
-	.readwritemsg = efa_atomic_readwritemsg,
-	.compwrite = efa_atomic_compwrite,
-	.compwritev = efa_atomic_compwritev,
-	.compwritemsg = efa_atomic_compwritemsg,
-	.writevalid = efa_writevalid,
-	.readwritevalid = efa_readwritevalid,
-	.compwritevalid = efa_compwritevalid,
-};
+const struct kit_atomic_ops efa_atomic_ops = KIT_ATOMIC_OPS(atomic, valid);

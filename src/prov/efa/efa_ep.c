@@ -325,7 +325,7 @@ int efa_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep *
 	ep->kit.fid.msg = (struct fi_ops_msg *)(uintptr_t)&efa_msg_ops;
 	ep->kit.fid.tagged = (struct fi_ops_tagged *)(uintptr_t)&efa_tagged_ops;
 	ep->kit.fid.rma = (struct fi_ops_rma *)(uintptr_t)&efa_rma_ops;
-	ep->kit.fid.atomic = (struct fi_ops_atomic *)(uintptr_t)&efa_atomic_ops;
+	ep->kit.fid.atomic = (struct fi_ops_atomic *)(uintptr_t)&efa_atomic_ops.ops;
 	*ep_out = &ep->kit.fid;
 	return 0;
 

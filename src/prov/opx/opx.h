@@ -6,6 +6,7 @@
 #include <bsd/sys/queue.h>
 #include <pthread.h>
 
+#include "kit/atomic_call.h"
 #include "kit/kit.h"
 #include "kit/srx.h"
 #include "kit/stats.h"
@@ -545,7 +546,7 @@ void opx_on_fetched(struct opx_peer *peer, const struct hfi_hdr *h, const struct
 extern const struct fi_ops_msg opx_msg_ops, opx_msg_tx_ops, opx_msg_rx_ops;
 extern const struct fi_ops_tagged opx_tagged_ops, opx_tagged_tx_ops, opx_tagged_rx_ops;
 extern const struct fi_ops_rma opx_rma_ops;
-extern const struct fi_ops_atomic opx_atomic_ops;
+extern const struct kit_atomic_ops opx_atomic_ops;
 int opx_query_atomic(struct fid_domain *domain, enum fi_datatype dt, enum fi_op op, struct fi_atomic_attr *attr, uint64_t flags);
 
 #endif

@@ -3,7 +3,7 @@
 #include "prov/opx/opx.h"
 
 #include "base/log.h"
-#include "kit/atomic.h"
+#include "kit/atomic_call.h"
 
 static size_t count_max(const struct opx_ep *ep, enum kit_atomic_kind kind, size_t dt_size)
 {
@@ -107,50 +107,35 @@ void opx_on_fetched(struct opx_peer *peer, const struct hfi_hdr *h, const struct
 	opx_op_check(op);
 }
 
-struct atomic_args {
-	const struct fi_ioc *cmp, *res;
-	size_t cmp_cnt, res_cnt;
-};
-
-static size_t to_iov(struct iovec *iov, const struct fi_ioc *ioc, size_t cnt, size_t dt_size)
-{
-	size_t len = 0;
-
-	for (size_t i = 0; i < cnt; i++) {
-		iov[i] = (struct iovec){ioc[i].addr, ioc[i].count * dt_size};
-		len += iov[i].iov_len;
-	}
-	return len;
-}
-
 static enum kit_atomic_kind kind_of(enum opx_op_kind kind)
 {
 	return kind == OPX_OP_ATOMIC ? KIT_ATOMIC_BASE : kind == OPX_OP_FETCH ? KIT_ATOMIC_FETCH : KIT_ATOMIC_COMPARE;
 }
 
 /* What an atomic carries, gathered, and its limits. Return: bytes of @operand; -FI_EINVAL. */
-static ssize_t gather(struct opx_op *op, const struct fi_msg_atomic *m, const struct atomic_args *a, uint8_t operand[HFI_MTU])
+static ssize_t gather(struct opx_op *op, const struct kit_atomic_req *req, uint8_t operand[HFI_MTU])
 {
-	size_t dt_size = kit_dt_size(m->datatype), max = count_max(op->ep, kind_of((enum opx_op_kind)op->kind), dt_size) * dt_size;
+	const struct fi_msg_atomic *m = req->msg;
+	size_t dt_size = kit_dt_size(m->datatype), max = count_max(op->ep, req->kind, dt_size) * dt_size;
 	struct iovec cmp[OPX_IOV_MAX];
 
 	op->len = m->rma_iov[0].count * dt_size;
 	op->iov_cnt = m->op == FI_ATOMIC_READ ? 0 : (uint8_t)m->iov_count;
-	op->res_cnt = (uint8_t)a->res_cnt;
+	op->res_cnt = (uint8_t)req->res.iov_count;
 	if (!op->len || m->rma_iov[0].count > max / dt_size || (op->flags & FI_INJECT && op->len > op->ep->kit.inject_size) ||
-	    (m->op != FI_ATOMIC_READ && to_iov(op->iov, m->msg_iov, m->iov_count, dt_size) != op->len) ||
-	    (a->cmp_cnt && to_iov(cmp, a->cmp, a->cmp_cnt, dt_size) != op->len) ||
-	    (a->res_cnt && to_iov(op->res, a->res, a->res_cnt, dt_size) != op->len))
+	    (m->op != FI_ATOMIC_READ && kit_ioc_to_iov(op->iov, m->msg_iov, m->iov_count, dt_size) != op->len) ||
+	    (req->cmp.iov_count && kit_ioc_to_iov(cmp, req->cmp.msg_iov, req->cmp.iov_count, dt_size) != op->len) ||
+	    (op->res_cnt && kit_ioc_to_iov(op->res, req->res.msg_iov, op->res_cnt, dt_size) != op->len))
 		return -FI_EINVAL;
-	if (op->kind != OPX_OP_ATOMIC && !a->res_cnt)
+	if (op->kind != OPX_OP_ATOMIC && !op->res_cnt)
 		return -FI_EINVAL;
-	if (op->kind == OPX_OP_COMPARE && !a->cmp_cnt)
+	if (op->kind == OPX_OP_COMPARE && !req->cmp.iov_count)
 		return -FI_EINVAL;
 	if (m->op == FI_ATOMIC_READ)
 		return 0;
 	kit_iov_copy_from(operand, op->len, op->iov, op->iov_cnt, 0);
 	if (op->kind == OPX_OP_COMPARE)
-		kit_iov_copy_from(operand + op->len, op->len, cmp, a->cmp_cnt, 0);
+		kit_iov_copy_from(operand + op->len, op->len, cmp, req->cmp.iov_count, 0);
 	return (ssize_t)(op->kind == OPX_OP_COMPARE ? 2 * op->len : op->len);
 }
 
@@ -172,8 +157,12 @@ static int post(struct opx_op *op, const struct fi_msg_atomic *m, void *operand,
 }
 
 /* One try. Lock held. */
-static int atomic_once(struct opx_ep *ep, enum opx_op_kind kind, const struct fi_msg_atomic *m, const struct atomic_args *a, uint64_t flags)
+static int atomic_once(struct opx_ep *ep, const struct kit_atomic_req *req, uint64_t flags)
 {
+	static const enum opx_op_kind kinds[] = {
+		[KIT_ATOMIC_BASE] = OPX_OP_ATOMIC, [KIT_ATOMIC_FETCH] = OPX_OP_FETCH, [KIT_ATOMIC_COMPARE] = OPX_OP_COMPARE};
+	const struct fi_msg_atomic *m = req->msg;
+	enum opx_op_kind kind = kinds[req->kind];
 	struct opx_peer *peer = opx_peer_find(ep, m->addr);
 	struct opx_op *op = peer && !opx_fence(peer, flags) ? opx_op_get(peer, kind) : NULL;
 	uint8_t operand[HFI_MTU];
@@ -186,7 +175,7 @@ static int atomic_once(struct opx_ep *ep, enum opx_op_kind kind, const struct fi
 	op->cq_flags = FI_ATOMIC | (kind == OPX_OP_ATOMIC ? FI_WRITE : FI_READ);
 	op->wants_cqe = !(flags & OPX_NO_CQE) && kit_tx_wants_cqe(&ep->kit, flags);
 	op->needs_done = kind != OPX_OP_ATOMIC || op->wants_cqe || ep->kit.cntr[KIT_CNTR_WRITE];
-	rc = gather(op, m, a, operand);
+	rc = gather(op, req, operand);
 	if (rc >= 0 && peer->flow.state != OPX_FLOW_OPEN) {
 		int open = opx_peer_open(peer);
 
@@ -203,22 +192,24 @@ static int atomic_once(struct opx_ep *ep, enum opx_op_kind kind, const struct fi
 	return 0;
 }
 
-static ssize_t atomic(struct fid_ep *fid, enum opx_op_kind kind, const struct fi_msg_atomic *m, const struct atomic_args *a, uint64_t flags)
+static ssize_t atomic(struct fid_ep *fid, const struct kit_atomic_req *req)
 {
 	struct opx_ep *ep = opx_ep_of(fid);
+	uint64_t flags = kit_atomic_flags(&ep->kit, req) | (req->form == KIT_ATOMIC_BY_INJECT ? OPX_NO_CQE : 0);
+	const struct fi_msg_atomic *m = req->msg;
 	int rc;
 
 	if (unlikely(opx_ep_state(ep)))
 		return opx_ep_state(ep);
-	if (!(ep->kit.caps & FI_ATOMIC) || check(kind_of(kind), m->datatype, m->op))
+	if (!(ep->kit.caps & FI_ATOMIC) || check(req->kind, m->datatype, m->op))
 		return -FI_EOPNOTSUPP;
-	if (m->iov_count > OPX_IOV_MAX || a->cmp_cnt > OPX_IOV_MAX || a->res_cnt > OPX_IOV_MAX || m->rma_iov_count != 1 || !m->rma_iov)
+	if (m->iov_count > OPX_IOV_MAX || req->cmp.iov_count > OPX_IOV_MAX || req->res.iov_count > OPX_IOV_MAX || m->rma_iov_count != 1 || !m->rma_iov)
 		return -FI_EINVAL;
 	lock_acquire(&ep->domain->kit.lock);
-	rc = atomic_once(ep, kind, m, a, flags);
+	rc = atomic_once(ep, req, flags);
 	if (rc == -FI_EAGAIN) {
 		opx_ep_progress(&ep->kit);
-		rc = atomic_once(ep, kind, m, a, flags);
+		rc = atomic_once(ep, req, flags);
 	}
 	if (ep->need_doorbell && !(flags & FI_MORE)) {
 		ep->need_doorbell = false;
@@ -228,142 +219,15 @@ static ssize_t atomic(struct fid_ep *fid, enum opx_op_kind kind, const struct fi
 	return rc;
 }
 
-/* --- calls --------------------------------------------------------------------------------------------------- */
+/* --- what there is ------------------------------------------------------------------------------------------- */
 
-static uint64_t op_flags(struct fid_ep *fid)
-{
-	return opx_ep_of(fid)->kit.tx_op_flags;
-}
-
-static uint64_t msg_flags(struct fid_ep *fid, uint64_t flags)
-{
-	return flags | (opx_ep_of(fid)->kit.tx_selective ? 0 : FI_COMPLETION);
-}
-
-static size_t elements(const struct fi_ioc *ioc, size_t cnt)
-{
-	size_t sum = 0;
-
-	for (size_t i = 0; i < cnt; i++)
-		sum += ioc[i].count;
-	return sum;
-}
-
-static ssize_t opx_atomic_writev(struct fid_ep *fid, const struct fi_ioc *iov, void **desc, size_t count, fi_addr_t dst, uint64_t addr,
-				 uint64_t key, enum fi_datatype dt, enum fi_op op, void *context)
-{
-	struct fi_rma_ioc r = {addr, elements(iov, count), key};
-	struct fi_msg_atomic m = {.msg_iov = iov, .desc = desc, .iov_count = count, .addr = dst, .rma_iov = &r, .rma_iov_count = 1,
-				  .datatype = dt, .op = op, .context = context};
-
-	return atomic(fid, OPX_OP_ATOMIC, &m, &(struct atomic_args){0}, op_flags(fid));
-}
-
-static ssize_t opx_atomic_write(struct fid_ep *fid, const void *buf, size_t count, void *desc, fi_addr_t dst, uint64_t addr, uint64_t key,
-				enum fi_datatype dt, enum fi_op op, void *context)
-{
-	struct fi_ioc iov = {(void *)(uintptr_t)buf, count};
-
-	return opx_atomic_writev(fid, &iov, &desc, 1, dst, addr, key, dt, op, context);
-}
-
-static ssize_t opx_atomic_writemsg(struct fid_ep *fid, const struct fi_msg_atomic *m, uint64_t flags)
-{
-	return atomic(fid, OPX_OP_ATOMIC, m, &(struct atomic_args){0}, msg_flags(fid, flags));
-}
-
-static ssize_t opx_atomic_inject(struct fid_ep *fid, const void *buf, size_t count, fi_addr_t dst, uint64_t addr, uint64_t key,
-				 enum fi_datatype dt, enum fi_op op)
-{
-	struct fi_ioc iov = {(void *)(uintptr_t)buf, count};
-	struct fi_rma_ioc r = {addr, count, key};
-	struct fi_msg_atomic m = {.msg_iov = &iov, .iov_count = 1, .addr = dst, .rma_iov = &r, .rma_iov_count = 1, .datatype = dt, .op = op};
-
-	return atomic(fid, OPX_OP_ATOMIC, &m, &(struct atomic_args){0}, op_flags(fid) | FI_INJECT | OPX_NO_CQE);
-}
-
-static ssize_t opx_atomic_readwritev(struct fid_ep *fid, const struct fi_ioc *iov, void **desc, size_t count, struct fi_ioc *resultv,
-				     void **result_desc, size_t result_count, fi_addr_t dst, uint64_t addr, uint64_t key, enum fi_datatype dt,
-				     enum fi_op op, void *context)
-{
-	struct fi_rma_ioc r = {addr, elements(resultv, result_count), key};
-	struct fi_msg_atomic m = {.msg_iov = iov, .desc = desc, .iov_count = op == FI_ATOMIC_READ ? 0 : count, .addr = dst, .rma_iov = &r,
-				  .rma_iov_count = 1, .datatype = dt, .op = op, .context = context};
-
-	(void)result_desc;
-	return atomic(fid, OPX_OP_FETCH, &m, &(struct atomic_args){.res = resultv, .res_cnt = result_count}, op_flags(fid));
-}
-
-static ssize_t opx_atomic_readwrite(struct fid_ep *fid, const void *buf, size_t count, void *desc, void *result, void *result_desc,
-				    fi_addr_t dst, uint64_t addr, uint64_t key, enum fi_datatype dt, enum fi_op op, void *context)
-{
-	struct fi_ioc iov = {(void *)(uintptr_t)buf, count}, res = {result, count};
-
-	return opx_atomic_readwritev(fid, &iov, &desc, 1, &res, &result_desc, 1, dst, addr, key, dt, op, context);
-}
-
-static ssize_t opx_atomic_readwritemsg(struct fid_ep *fid, const struct fi_msg_atomic *m, struct fi_ioc *resultv, void **result_desc,
-				       size_t result_count, uint64_t flags)
-{
-	(void)result_desc;
-	return atomic(fid, OPX_OP_FETCH, m, &(struct atomic_args){.res = resultv, .res_cnt = result_count}, msg_flags(fid, flags));
-}
-
-static ssize_t opx_atomic_compwritev(struct fid_ep *fid, const struct fi_ioc *iov, void **desc, size_t count, const struct fi_ioc *comparev,
-				     void **compare_desc, size_t compare_count, struct fi_ioc *resultv, void **result_desc, size_t result_count,
-				     fi_addr_t dst, uint64_t addr, uint64_t key, enum fi_datatype dt, enum fi_op op, void *context)
-{
-	struct fi_rma_ioc r = {addr, elements(iov, count), key};
-	struct fi_msg_atomic m = {.msg_iov = iov, .desc = desc, .iov_count = count, .addr = dst, .rma_iov = &r, .rma_iov_count = 1,
-				  .datatype = dt, .op = op, .context = context};
-
-	(void)compare_desc;
-	(void)result_desc;
-	return atomic(fid, OPX_OP_COMPARE, &m,
-		      &(struct atomic_args){.cmp = comparev, .cmp_cnt = compare_count, .res = resultv, .res_cnt = result_count}, op_flags(fid));
-}
-
-static ssize_t opx_atomic_compwrite(struct fid_ep *fid, const void *buf, size_t count, void *desc, const void *compare, void *compare_desc,
-				    void *result, void *result_desc, fi_addr_t dst, uint64_t addr, uint64_t key, enum fi_datatype dt,
-				    enum fi_op op, void *context)
-{
-	struct fi_ioc iov = {(void *)(uintptr_t)buf, count}, cmp = {(void *)(uintptr_t)compare, count}, res = {result, count};
-
-	return opx_atomic_compwritev(fid, &iov, &desc, 1, &cmp, &compare_desc, 1, &res, &result_desc, 1, dst, addr, key, dt, op, context);
-}
-
-static ssize_t opx_atomic_compwritemsg(struct fid_ep *fid, const struct fi_msg_atomic *m, const struct fi_ioc *comparev, void **compare_desc,
-				       size_t compare_count, struct fi_ioc *resultv, void **result_desc, size_t result_count, uint64_t flags)
-{
-	(void)compare_desc;
-	(void)result_desc;
-	return atomic(fid, OPX_OP_COMPARE, m,
-		      &(struct atomic_args){.cmp = comparev, .cmp_cnt = compare_count, .res = resultv, .res_cnt = result_count},
-		      msg_flags(fid, flags));
-}
-
-static int valid(const struct opx_ep *ep, enum kit_atomic_kind kind, enum fi_datatype dt, enum fi_op op, size_t *count)
+static int valid(struct fid_ep *fid, enum kit_atomic_kind kind, enum fi_datatype dt, enum fi_op op, size_t *count)
 {
 	int ret = check(kind, dt, op);
 
 	if (!ret && count)
-		*count = count_max(ep, kind, kit_dt_size(dt));
+		*count = count_max(opx_ep_of(fid), kind, kit_dt_size(dt));
 	return ret;
-}
-
-static int opx_writevalid(struct fid_ep *fid, enum fi_datatype dt, enum fi_op op, size_t *count)
-{
-	return valid(opx_ep_of(fid), KIT_ATOMIC_BASE, dt, op, count);
-}
-
-static int opx_readwritevalid(struct fid_ep *fid, enum fi_datatype dt, enum fi_op op, size_t *count)
-{
-	return valid(opx_ep_of(fid), KIT_ATOMIC_FETCH, dt, op, count);
-}
-
-static int opx_compwritevalid(struct fid_ep *fid, enum fi_datatype dt, enum fi_op op, size_t *count)
-{
-	return valid(opx_ep_of(fid), KIT_ATOMIC_COMPARE, dt, op, count);
 }
 
 int opx_query_atomic(struct fid_domain *domain, enum fi_datatype dt, enum fi_op op, struct fi_atomic_attr *attr, uint64_t flags)
@@ -388,19 +252,4 @@ int opx_query_atomic(struct fid_domain *domain, enum fi_datatype dt, enum fi_op 
 	return 0;
 }
 
-const struct fi_ops_atomic opx_atomic_ops = {
-	.size = sizeof(struct fi_ops_atomic),
-	.write = opx_atomic_write,
-	.writev = opx_atomic_writev,
-	.writemsg = opx_atomic_writemsg,
-	.inject = opx_atomic_inject,
-	.readwrite = opx_atomic_readwrite,
-	.readwritev = opx_atomic_readwritev,
-	.readwritemsg = opx_atomic_readwritemsg,
-	.compwrite = opx_atomic_compwrite,
-	.compwritev = opx_atomic_compwritev,
-	.compwritemsg = opx_atomic_compwritemsg,
-	.writevalid = opx_writevalid,
-	.readwritevalid = opx_readwritevalid,
-	.compwritevalid = opx_compwritevalid,
-};
+const struct kit_atomic_ops opx_atomic_ops = KIT_ATOMIC_OPS(atomic, valid);

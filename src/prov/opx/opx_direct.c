@@ -19,7 +19,7 @@
 #define DIRECT_MSG(...)    DIRECT(opx_msg_ops, __VA_ARGS__)
 #define DIRECT_TAGGED(...) DIRECT(opx_tagged_ops, __VA_ARGS__)
 #define DIRECT_RMA(...)    DIRECT(opx_rma_ops, __VA_ARGS__)
-#define DIRECT_ATOMIC(...) DIRECT(opx_atomic_ops, __VA_ARGS__)
+#define DIRECT_ATOMIC(...) DIRECT(opx_atomic_ops.ops, __VA_ARGS__)
 #define DIRECT_CQ(...)     DIRECT(kit_cq_ops, __VA_ARGS__)
 
 FI_OPX_DIRECT_MSG(DIRECT_MSG)

@@ -317,7 +317,7 @@ static void set_data_ops(struct fid_ep *fid, uint64_t caps)
 	if (caps & FI_RMA)
 		fid->rma = (struct fi_ops_rma *)&opx_rma_ops;
 	if (caps & FI_ATOMIC)
-		fid->atomic = (struct fi_ops_atomic *)&opx_atomic_ops;
+		fid->atomic = (struct fi_ops_atomic *)&opx_atomic_ops.ops;
 }
 
 int opx_ep_init(struct opx_ep *ep, struct opx_domain *d, struct fi_info *info, void *context)

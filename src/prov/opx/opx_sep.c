@@ -268,7 +268,7 @@ static int sep_tx_ctx(struct fid_ep *fid, int index, struct fi_tx_attr *attr, st
 		.msg = (struct fi_ops_msg *)(caps & FI_MSG ? &opx_msg_tx_ops : &kit_no_msg_ops),
 		.tagged = (struct fi_ops_tagged *)(caps & FI_TAGGED ? &opx_tagged_tx_ops : &kit_no_tagged_ops),
 		.rma = (struct fi_ops_rma *)(caps & FI_RMA ? &opx_rma_ops : &kit_no_rma_ops),
-		.atomic = (struct fi_ops_atomic *)(caps & FI_ATOMIC ? &opx_atomic_ops : &kit_no_atomic_ops),
+		.atomic = (struct fi_ops_atomic *)(caps & FI_ATOMIC ? &opx_atomic_ops.ops : &kit_no_atomic_ops),
 		.collective = (struct fi_ops_collective *)&kit_no_collective_ops,
 	};
 	ep->kit.tx_op_flags = attr && attr->op_flags ? attr->op_flags : sep->kit.info->tx_attr->op_flags;
