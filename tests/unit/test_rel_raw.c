@@ -68,8 +68,10 @@ static void rel_raw__borrowed_bytes(void **state)
 			raw_borrow(&g, 2000, LINK_IOV_MAX, borrows && attr.mtu == 60000);
 		raw_borrow(&g, LINK_FRAME_MAX, 1, borrows && attr.mtu == 60000);
 		rel_carrier_flush(g.n[0].port.rel);
-		for (uint32_t k = 0; k < g.frame_cnt; k++)
+		for (uint32_t k = 0; k < g.frame_cnt; k++) { /* the owner may do so now */
 			memset(g.frame[k]->mem, 0xcc, g.frame[k]->len);
+			free(g.frame[k]->mem);
+		}
 		rig_run_for(&g, NS_PER_MS);
 		assert_int_equal(g.n[1].delivered, g.frame_cnt);
 		rig_close(&g);
