@@ -109,7 +109,7 @@ static inline ssize_t do_rma(struct fid_ep *fid, const struct cxi_rma_args *a)
 
 static inline uint64_t default_flags(struct fid_ep *fid)
 {
-	return cxi_ep_of(fid)->kit.tx_op_flags;
+	return cxi_ep_of(fid)->kit.tx_op_flags & ~FI_REMOTE_CQ_DATA; /* the calls that have data say so */
 }
 
 int cxi_rma_msg_check(const struct fi_msg_rma *msg, uint64_t flags, bool is_write)
