@@ -107,5 +107,5 @@ int main(void)
 		cmocka_unit_test(rel_raw__lost_segments_leave_nothing_behind),
 	};
 
-	return cmocka_run_group_tests_name("rel_raw", tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, NULL, NULL);
 }
