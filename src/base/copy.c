@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The copy loops, one per vector width, over whole destination lines; the ends are handled once.
+// The copy loops, one per vector width, over whole destination lines.
 #include "base/copy.h"
 
 #include <stdatomic.h>
@@ -64,22 +64,6 @@ __attribute__((target("avx512f"))) static void lines_avx512(uint8_t *dst, const 
 		_mm512_store_si512(dst, _mm512_loadu_si512(src));
 }
 
-/* Four 16-byte stores fill a write-combining buffer; wider ones measured the same (22 GB/s). */
-static void lines_nt(uint8_t *dst, const uint8_t *src, size_t cnt)
-{
-	for (; cnt; cnt--, dst += LINE, src += LINE) {
-		__m128i a = _mm_loadu_si128((const __m128i *)src);
-		__m128i b = _mm_loadu_si128((const __m128i *)(src + 16));
-		__m128i c = _mm_loadu_si128((const __m128i *)(src + 32));
-		__m128i d = _mm_loadu_si128((const __m128i *)(src + 48));
-
-		_mm_stream_si128((__m128i *)dst, a);
-		_mm_stream_si128((__m128i *)(dst + 16), b);
-		_mm_stream_si128((__m128i *)(dst + 32), c);
-		_mm_stream_si128((__m128i *)(dst + 48), d);
-	}
-}
-
 /* VBMI2 came after the generations that lower the clock much for 512-bit registers. */
 static lines_fn best_lines(void)
 {
@@ -118,39 +102,10 @@ void copy_cached(void *dst_, const void *src_, size_t len)
 {
 	uint8_t *dst = dst_;
 	const uint8_t *src = src_;
-	size_t skew = -(uintptr_t)dst & (LINE - 1); /* bytes up to the first whole line */
+	size_t skew = MIN(-(uintptr_t)dst & (LINE - 1), len); /* bytes up to the first whole line */
+	size_t body = ALIGN_DOWN(len - skew, LINE);
 
-	if (len <= COPY_SMALL_MAX) {
-		copy_small(dst, src, len);
-		return;
-	}
-	/* The ends overlap the first and the last whole line, which costs less than branches. */
-	copy_line(dst, src);
-	copy_line(dst + len - LINE, src + len - LINE);
-	atomic_load_explicit(&g_lines, memory_order_relaxed)(dst + skew, src + skew,
-							     (len - skew) / LINE);
+	copy_once(dst, src, skew);
+	atomic_load_explicit(&g_lines, memory_order_relaxed)(dst + skew, src + skew, body / LINE);
+	copy_once(dst + skew + body, src + skew + body, len - skew - body);
 }
-
-#if defined(__x86_64__)
-void copy_nt(void *dst_, const void *src_, size_t len)
-{
-	uint8_t *dst = dst_;
-	const uint8_t *src = src_;
-	size_t skew = -(uintptr_t)dst & (LINE - 1), body;
-
-	/* Here the ends are exact: a line written both ways would be fetched and evicted again. */
-	if (skew > len)
-		skew = len;
-	body = ALIGN_DOWN(len - skew, LINE);
-	copy_small(dst, src, skew);
-	lines_nt(dst + skew, src + skew, body / LINE);
-	copy_small(dst + skew + body, src + skew + body, len - skew - body);
-	/* Streaming stores are not ordered by a release store on x86. */
-	_mm_sfence();
-}
-#else
-void copy_nt(void *dst, const void *src, size_t len)
-{
-	copy_cached(dst, src, len);
-}
-#endif

@@ -4,8 +4,13 @@
 // Why not memcpy(): where (dst - src) mod 4096 is 1..15, rep movsb runs at 3 GB/s in place of 50 on
 // Zen 3 and 4, and the offsets of user buffers are not ours to choose (facts/perf.md A2.1; glibc
 // bug 30994). Vector loops are immune. No function here accepts overlapping ranges.
+//
+// Nor may payload be stored as memcpy() stores it, the ends twice: whoever waits for a remote write by
+// looking at its memory sees the value, answers, overwrites it, and the second store puts it back.
 #ifndef SF_BASE_COPY_H
 #define SF_BASE_COPY_H
+
+#include <stdatomic.h>
 
 #include "base/base.h"
 
@@ -14,16 +19,8 @@
 /** copy_init() - Choose the kernels by what the CPU can do; else the first copy does it. */
 void copy_init(void);
 
-/** copy_cached() - Copy @len bytes, any length and alignment, with ordinary stores. */
+/** copy_cached() - As copy_bytes(), out of line. */
 void copy_cached(void *dst, const void *src, size_t len);
-
-/**
- * copy_nt() - Copy @len bytes with stores that bypass this core's cache; for a reader behind
- * another L3. Later stores of this thread, e.g. of a flag, are seen after the copy by everybody: it
- * ends with a store fence. Best with a 64-byte aligned @dst. Where the CPU has no such stores, as
- * copy_cached().
- */
-void copy_nt(void *dst, const void *src, size_t len);
 
 /* Of constant size: single instructions, any alignment and type. */
 #define COPY_MOVE_(dst_, src_, len_) __builtin_memcpy(dst_, src_, len_)
@@ -64,7 +61,7 @@ static inline void copy_tiny(uint8_t *dst, const uint8_t *src, size_t len)
 
 /**
  * copy_small() - Copy @len bytes without a call; meant for up to COPY_SMALL_MAX, right for any.
- * Touches no byte outside the two ranges.
+ * Touches no byte outside the two ranges. For memory at which nobody looks meanwhile: stores bytes twice.
  */
 static inline void copy_small(void *dst_, const void *src_, size_t len)
 {
@@ -86,11 +83,57 @@ static inline void copy_small(void *dst_, const void *src_, size_t len)
 	}
 }
 
-/** copy_bytes() - Copy @len bytes, any length: in line if few, else with copy_cached(). */
-static inline void copy_bytes(void *dst, const void *src, size_t len)
+/* One store of @n_ bytes, not moved past others. */
+#define COPY_STEP_(when_, n_) \
+	if (when_) { \
+		COPY_MOVE_(dst, src, n_); \
+		atomic_signal_fence(memory_order_seq_cst); \
+		dst += (n_); \
+		src += (n_); \
+		len -= (n_); \
+	}
+
+/* copy_bytes() for few. */
+static inline void copy_once(uint8_t *dst, const uint8_t *src, size_t len)
+{
+	atomic_thread_fence(memory_order_release);
+	if ((uintptr_t)dst & 7) {
+		COPY_STEP_((uintptr_t)dst & 1 && len, 1)
+		COPY_STEP_((uintptr_t)dst & 2 && len >= 2, 2)
+		COPY_STEP_((uintptr_t)dst & 4 && len >= 4, 4)
+	}
+	if (len >= 64) {
+		for (; len >= 64; dst += 64, src += 64, len -= 64)
+			copy_line(dst, src);
+		atomic_thread_fence(memory_order_release);
+	}
+	COPY_STEP_(len & 32, 32)
+	COPY_STEP_(len & 16, 16)
+	COPY_STEP_(len & 8, 8)
+	if (!(len & 7))
+		return;
+	COPY_STEP_(len & 4, 4)
+	COPY_STEP_(len & 2, 2)
+	COPY_STEP_(len & 1, 1)
+}
+
+/** copy_private() - Copy @len bytes to memory at which nobody looks meanwhile, e.g. a slot that is not published yet. */
+static inline void copy_private(void *dst, const void *src, size_t len)
 {
 	if (len <= COPY_SMALL_MAX)
 		copy_small(dst, src, len);
+	else
+		copy_cached(dst, src, len);
+}
+
+/**
+ * copy_bytes() - Copy @len bytes, any length, in line if few. Its target may be watched, as that of a remote write is: each byte is
+ * stored once, aligned words of 2, 4 and 8 bytes are stored whole, the last bytes are seen last, and after what was stored before.
+ */
+static inline void copy_bytes(void *dst, const void *src, size_t len)
+{
+	if (len <= COPY_SMALL_MAX)
+		copy_once(dst, src, len);
 	else
 		copy_cached(dst, src, len);
 }

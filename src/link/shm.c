@@ -61,7 +61,7 @@ static inline void gather(uint8_t *dst, const void *hdr, size_t hdr_len, const s
 	copy_small(dst, hdr, hdr_len);
 	dst += hdr_len;
 	for (int i = 0; i < iov_cnt; i++) {
-		copy_bytes(dst, iov[i].iov_base, iov[i].iov_len);
+		copy_private(dst, iov[i].iov_base, iov[i].iov_len);
 		dst += iov[i].iov_len;
 	}
 }

@@ -230,6 +230,77 @@ static void progress_auto(struct ct *c)
 	ct_close(c);
 }
 
+/* --- memory that is watched ------------------------------------------------------------------------------------------------- */
+
+#define WATCH_CNT 2000
+#define WATCH_MAX 70000
+
+/* In c->shared: what the initiator has been told of, what the watcher has seen, what the target has checked. */
+enum { W_DONE, W_SEEN, W_CHECKED };
+
+static _Atomic uint64_t *watch_word(struct ct *c, int i)
+{
+	return (_Atomic uint64_t *)(void *)c->shared + i;
+}
+
+static _Atomic uint64_t *g_watched;
+
+/* Waits for the word as a SHMEM program does, and puts it back to 0. */
+static void *watcher(void *arg)
+{
+	struct ct *c = arg;
+
+	for (uint64_t i = 1; i <= WATCH_CNT; i++) {
+		while (!atomic_load_explicit(g_watched, memory_order_acquire))
+			;
+		CHECK(atomic_load(g_watched) == i, "%llu seen, not %llu", (unsigned long long)atomic_load(g_watched), (unsigned long long)i);
+		atomic_store(g_watched, 0);
+		atomic_store(watch_word(c, W_SEEN), i);
+	}
+	return NULL;
+}
+
+/* A write is stored once: what the watcher of its last word puts there stays. */
+static void progress_watched(struct ct *c)
+{
+	static const size_t len[] = {8, 16, 8, 12, 100, 1000, 8, 5000, 30000, WATCH_MAX};
+	struct ct_window w;
+	pthread_t th;
+
+	c->want.op_flags = FI_DELIVERY_COMPLETE;
+	ct_open(c);
+	ct_window(c, &w, WATCH_MAX, FI_REMOTE_WRITE);
+	if (c->rank) {
+		g_watched = (_Atomic uint64_t *)(void *)(w.b.mem + WATCH_MAX - 8);
+		atomic_store(g_watched, 0);
+		OK(pthread_create(&th, NULL, watcher, c));
+	}
+	ct_barrier(c);
+	for (uint64_t i = 1; i <= WATCH_CNT; i++) {
+		size_t n = len[i % (sizeof(len) / sizeof(len[0]))];
+		uint8_t *from = w.mine.mem + WATCH_MAX - n;
+
+		if (c->rank) {
+			while (atomic_load(watch_word(c, W_DONE)) < i || atomic_load(watch_word(c, W_SEEN)) < i)
+				ct_progress(c);
+			CHECK(!atomic_load(g_watched), "%zu bytes were stored twice", n);
+			atomic_store(watch_word(c, W_CHECKED), i);
+			continue;
+		}
+		memcpy(from + n - 8, &i, 8);
+		while (ct_again(c, fi_write(c->ep, from, n, w.mine.desc, c->peer, w.at.addr + WATCH_MAX - n, w.at.key, &c->ctx[0])))
+			;
+		ct_tx(c, &c->ctx[0], FI_WRITE | FI_RMA);
+		atomic_store(watch_word(c, W_DONE), i);
+		while (atomic_load(watch_word(c, W_CHECKED)) < i)
+			ct_progress(c);
+	}
+	if (c->rank)
+		pthread_join(th, NULL);
+	ct_window_free(c, &w);
+	ct_close(c);
+}
+
 /* Sends to a receiver that is busy elsewhere for seconds are accepted meanwhile and all arrive afterwards. */
 static void progress_sleepy(struct ct *c)
 {
@@ -260,6 +331,7 @@ const struct ct_test thread_tests[] = {
 	{"thread_churn", thread_churn, FI_MSG | FI_RMA, 0, CT_SOLO | CT_ANY_PATH, "threading:FI_THREAD_SAFE"},
 	{"progress_rma", progress_rma, FI_RMA | FI_MSG, 0, 0, "progress:FI_PROGRESS_MANUAL"},
 	{"progress_auto", progress_auto, FI_RMA | FI_MSG | FI_ATOMIC, 0, CT_GENS | CT_LOSSY, "progress:FI_PROGRESS_AUTO"},
+	{"progress_watched", progress_watched, FI_RMA, 0, CT_GENS | CT_LOSSY, "rma:stored once"},
 	{"progress_sleepy", progress_sleepy, FI_MSG, 0, 0, "rx.size rm:FI_RM_ENABLED"},
 	{0},
 };

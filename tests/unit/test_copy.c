@@ -2,6 +2,8 @@
 // Tests of base/copy.[ch]: every kernel, small length and offset, guarded; and a table of speeds.
 #include "unit.h"
 
+#include <pthread.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -23,6 +25,11 @@ static void inline_bytes(void *dst, const void *src, size_t len)
 	copy_bytes(dst, src, len);
 }
 
+static void inline_private(void *dst, const void *src, size_t len)
+{
+	copy_private(dst, src, len);
+}
+
 static const struct {
 	const char *name;
 	copy_fn fn;
@@ -31,7 +38,7 @@ static const struct {
 } g_kernel[] = {
 	{"copy_small", inline_small, NULL, NULL},
 	{"copy_bytes", inline_bytes, NULL, NULL},
-	{"copy_nt", copy_nt, NULL, NULL},
+	{"copy_private", inline_private, NULL, NULL},
 	{"cached, not initialised", copy_cached, lines_first, NULL},
 	{"cached v16", copy_cached, lines_v16, NULL},
 #if defined(__x86_64__)
@@ -158,6 +165,60 @@ static void copy__touches_nothing_outside(void **state)
 	for_each_kernel(check_fences);
 }
 
+/* --- a target that somebody watches ---------------------------------------------------------- */
+
+#define WATCH_MAX  1024
+#define WATCH_CNT  400000
+#define WATCH_NS   (2 * NS_PER_SEC) /* with fewer processors than threads each round takes a slice */
+
+static struct {
+	uint8_t at[WATCH_MAX];
+	_Atomic uint64_t word; /* the last of what is copied to at[] */
+	_Atomic uint64_t seen;
+} g_watched __attribute__((aligned(64)));
+
+/* Waits for the word to become 1, 2, 3..., each time puts it back to 0, and says so. */
+static void *watcher(void *arg)
+{
+	(void)arg;
+	for (uint64_t i = 1; atomic_load(&g_watched.seen) != UINT64_MAX; i++) {
+		uint64_t seen;
+
+		while (!atomic_load_explicit(&g_watched.word, memory_order_relaxed))
+			if (atomic_load_explicit(&g_watched.seen, memory_order_relaxed) == UINT64_MAX)
+				return NULL;
+		atomic_store_explicit(&g_watched.word, 0, memory_order_relaxed);
+		seen = i - 1;
+		atomic_compare_exchange_strong(&g_watched.seen, &seen, i);
+	}
+	return NULL;
+}
+
+/* The word stays 0 once it has been put back: it was stored once. */
+static void copy__stores_each_byte_once(void **state)
+{
+	static const size_t len[] = {8, 8, 8, 9, 12, 16, 20, 24, 31, 40, 64, 72, 100, 256, 300, 1000};
+	uint64_t end = clk_now_ns(NULL) + WATCH_NS, src[WATCH_MAX / 8 + 1];
+	bool is_once = true;
+	pthread_t t;
+
+	assert_int_equal(pthread_create(&t, NULL, watcher, NULL), 0);
+	for (uint64_t i = 1; i <= WATCH_CNT && is_once && clk_now_ns(NULL) < end; i++) {
+		size_t n = len[i % ARRAY_SIZE(len)];
+
+		memset(src, 0xee, sizeof(src));
+		memcpy((uint8_t *)src + n - 8, &i, 8);
+		copy_bytes((uint8_t *)&g_watched + WATCH_MAX + 8 - n, src, n);
+		while (atomic_load_explicit(&g_watched.seen, memory_order_relaxed) < i)
+			sched_yield();
+		is_once = !atomic_load(&g_watched.word) && atomic_load(&g_watched.seen) == i;
+	}
+	atomic_store(&g_watched.seen, UINT64_MAX);
+	pthread_join(t, NULL);
+	assert_true(is_once);
+	(void)state;
+}
+
 static void libc_copy(void *dst, const void *src, size_t len)
 {
 	memcpy(dst, src, len);
@@ -191,7 +252,7 @@ static void copy__print_speeds(void **state)
 	memset(b, 2, room);
 	copy_init();
 	print_message(
-		"GB/s: memcpy / copy_bytes / copy_nt, by length and (dst - src) mod 4096\n%8s", "");
+		"GB/s: memcpy / copy_bytes / copy_private, by length and (dst - src) mod 4096\n%8s", "");
 	for (size_t o = 0; o < ARRAY_SIZE(off); o++)
 		print_message(" %12s+%-5zu", "", off[o]);
 	for (size_t i = 0; i < ARRAY_SIZE(len); i++) {
@@ -199,7 +260,7 @@ static void copy__print_speeds(void **state)
 		for (size_t o = 0; o < ARRAY_SIZE(off); o++)
 			print_message(" %6.1f%6.1f%6.1f", speed(libc_copy, b + off[o], a, len[i]),
 				      speed(inline_bytes, b + off[o], a, len[i]),
-				      speed(copy_nt, b + off[o], a, len[i]));
+				      speed(inline_private, b + off[o], a, len[i]));
 	}
 	print_message("\n");
 	free(a);
@@ -212,6 +273,7 @@ int main(void)
 		cmocka_unit_test(copy__small_lengths_times_offsets),
 		cmocka_unit_test(copy__random_lengths_times_offsets),
 		cmocka_unit_test(copy__touches_nothing_outside),
+		cmocka_unit_test(copy__stores_each_byte_once),
 		cmocka_unit_test(copy__print_speeds),
 	};
 
