@@ -250,6 +250,8 @@ void link_node_served(const struct link_node *n, uint64_t *get_bytes, uint64_t *
 int link_wait_fd(struct link_port *p);
 /** link_arm() - About to sleep on link_wait_fd(). Return: 0 sleep; -EAGAIN there is work, or was since the last link_poll(), which disarms. */
 int link_arm(struct link_port *p);
+/** link_is_armed() - Has nobody polled @p, nor been woken by the adapter thread, since link_arm()? Then it need not be called again. */
+bool link_is_armed(const struct link_port *p);
 /** link_wake() - Make link_wait_fd() readable until the next link_poll() if the application sleeps on @p. */
 void link_wake(struct link_port *p);
 

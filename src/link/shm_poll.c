@@ -517,6 +517,8 @@ int shm_poll(struct shm_port *s, int budget,
 
 		if (s->has_ready || is_look || s->outstanding > LOOK_STREAM)
 			n += poll_acks(s, is_look);
+	} else {
+		s->has_ready = false; /* whoever acknowledged owes us nothing more: it must not keep us awake */
 	}
 	if (unlikely(s->has_doom))
 		shm_peer_run_doom(s);

@@ -224,14 +224,14 @@ static void ring_due(struct shm_port *s)
 
 int shm_arm(struct shm_port *s)
 {
-	uint32_t bits = SHM_ST_SLEEPING | (s->outstanding ? SHM_ST_ACKS : 0);
+	uint32_t bits = SHM_ST_SLEEPING | (s->outstanding ? SHM_ST_ACKS : 0), state;
 
 	if (shm_wait_fd(s) < 0)
 		return -EAGAIN; /* cannot be woken: stay awake */
 	/* A second sleeper on the same bell: what has been rung is for both, so nothing is drained.
 	 */
-	if (s->is_armed &&
-	    !(atomic_load_explicit(&s->seg->hdr->state, memory_order_relaxed) & SHM_ST_SLEEPING))
+	state = s->is_armed ? atomic_load_explicit(&s->seg->hdr->state, memory_order_relaxed) : 0;
+	if (s->is_armed && !(state & SHM_ST_SLEEPING))
 		return -EAGAIN;
 	if (s->is_wake_dirty && !s->is_armed) {
 		s->is_wake_dirty = false;
@@ -239,8 +239,10 @@ int shm_arm(struct shm_port *s)
 	}
 	ring_due(s);
 	s->is_armed = true;
-	atomic_fetch_or_explicit(&s->seg->hdr->state, bits, memory_order_seq_cst); /* R1 */
-	shm_wake_barrier(s->has_membarrier);
+	if ((state & bits) != bits) { /* else R1 and the barrier are behind us, and whoever comes rings */
+		atomic_fetch_or_explicit(&s->seg->hdr->state, bits, memory_order_seq_cst); /* R1 */
+		shm_wake_barrier(s->has_membarrier);
+	}
 	if (!has_work(s)) /* R2 */
 		return 0;
 	shm_disarm(s);

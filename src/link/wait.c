@@ -147,6 +147,12 @@ int link_arm(struct link_port *p)
 	return rc;
 }
 
+bool link_is_armed(const struct link_port *p)
+{
+	lock_assert_held(p->node->lock);
+	return p->armed & PORT_ARM_APP;
+}
+
 static void wake_drain(struct link_port *p)
 {
 	eventfd_t cnt;

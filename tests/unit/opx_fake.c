@@ -208,6 +208,7 @@ int hfi_ctxt_poll(struct hfi_ctxt *c)
 	sched_getaffinity(0, sizeof(cpus), &cpus);
 	g_fake.cpus = CPU_COUNT(&cpus);
 	atomic_fetch_add(&g_fake.polls, 1);
+	g_fake.is_armed = false;
 	return 0;
 }
 
@@ -220,7 +221,14 @@ int hfi_ctxt_wait_fd(struct hfi_ctxt *c)
 int hfi_ctxt_arm(struct hfi_ctxt *c)
 {
 	(void)c;
+	g_fake.is_armed = true;
 	return 0;
+}
+
+bool hfi_ctxt_is_armed(const struct hfi_ctxt *c)
+{
+	(void)c;
+	return g_fake.is_armed;
 }
 
 void hfi_doorbell(struct hfi_ctxt *c)

@@ -23,6 +23,7 @@ struct fake_opx {
 	uint64_t now_ns;                     /* advances with each look */
 	uint64_t next_ns;                    /* opx_rel_next_ns() */
 	int wait_fd;                         /* of every context; 0: none */
+	bool is_armed;                       /* the last one that was, since the last poll */
 	struct hfi_ctxt_attr ctxt;           /* of the last context opened */
 };
 extern struct fake_opx g_fake;

@@ -99,6 +99,31 @@ static void thread__sleeps_while_nothing_comes(void **state)
 	fake_close(&dom);
 }
 
+/* While what it has armed stands, nothing has come: it looks at that, no further. */
+static void thread__does_not_poll_while_armed(void **state)
+{
+	struct rig r;
+	eventfd_t n;
+
+	(void)state;
+	g_fake.wait_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	assert_true(g_fake.wait_fd > 0);
+	fake_open(&dom, hints_auto());
+	rig_open(&r, true, FI_TRANSMIT | FI_RECV);
+	assert_int_equal(fi_enable(r.ep), 0);
+	assert_true(polled_within(1, 10 * NS_PER_SEC));
+	while (polled_within(1, 50 * NS_PER_MS))
+		; /* until it dozes; with a poll after each doze there would be about 90 */
+	assert_true(atomic_load(&g_fake.polls) <= 40);
+	assert_int_equal(eventfd_write(g_fake.wait_fd, 1), 0);
+	assert_true(polled_within(1, 10 * NS_PER_SEC));
+	assert_int_equal(eventfd_read(g_fake.wait_fd, &n), 0);
+	rig_close(&r);
+	fake_close(&dom);
+	close(g_fake.wait_fd);
+	g_fake.wait_fd = 0;
+}
+
 /* An application that polls needs no help: the thread would only take the lock, and the core, from it. */
 static void thread__leaves_a_polling_application_alone(void **state)
 {
@@ -355,6 +380,7 @@ int main(void)
 		cmocka_unit_test_setup(thread__drives, setup),
 		cmocka_unit_test_setup(thread__interval, setup),
 		cmocka_unit_test_setup(thread__sleeps_while_nothing_comes, setup),
+		cmocka_unit_test_setup(thread__does_not_poll_while_armed, setup),
 		cmocka_unit_test_setup(thread__leaves_a_polling_application_alone, setup),
 		cmocka_unit_test_setup(thread__by_domain, setup),
 		cmocka_unit_test_setup(thread__none_with_manual, setup),

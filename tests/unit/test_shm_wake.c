@@ -114,6 +114,32 @@ static void shm_arm__acknowledgements_wake(void **state)
 	(void)state;
 }
 
+/* What a frame says of frames of ours that have ended before is no reason to stay awake. */
+static void shm_arm__acknowledged_already(void **state)
+{
+	struct fake *a = open_port(1), *b = open_port(2);
+	struct link_addr to_a = addr_of(1), to_b = addr_of(2);
+	uint64_t x = 1;
+
+	for (uint64_t i = 1; i <= 4; i++) { /* the first ones take the shared lane */
+		assert_int_equal(fake_send(a, &to_b, &x, 8, &x), 0);
+		while (b->rx_cnt < i)
+			fake_poll(b);
+		while (a->sent_cnt < i)
+			fake_poll(a);
+		assert_int_equal(fake_send(b, &to_a, &x, 8, NULL), 0);
+		while (a->rx_cnt < i)
+			fake_poll(a);
+		while (fake_poll(a))
+			;
+		assert_int_equal(shm_arm(a->s), 0);
+		shm_disarm(a->s);
+	}
+	close_port(a);
+	close_port(b);
+	(void)state;
+}
+
 /* A second sleeper on the same bell neither takes nor drains the first one's byte. */
 static void shm_arm__two_sleepers(void **state)
 {
@@ -273,6 +299,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(shm_arm__one_byte_per_sleep),
 		cmocka_unit_test(shm_arm__acknowledgements_wake),
+		cmocka_unit_test(shm_arm__acknowledged_already),
 		cmocka_unit_test(shm_arm__two_sleepers),
 		cmocka_unit_test(stress__membarrier),
 		cmocka_unit_test(stress__fences),

@@ -208,6 +208,8 @@ int hfi_ctxt_poll(struct hfi_ctxt *c);
 int hfi_ctxt_wait_fd(struct hfi_ctxt *c);
 /** hfi_ctxt_arm() - About to sleep. Return: 0; -EAGAIN there is work. */
 int hfi_ctxt_arm(struct hfi_ctxt *c);
+/** hfi_ctxt_is_armed() - As link_is_armed(). */
+bool hfi_ctxt_is_armed(const struct hfi_ctxt *c);
 
 /* --- destinations -------------------------------------------------------------------------------------------------- */
 

@@ -201,3 +201,8 @@ int hfi_ctxt_arm(struct hfi_ctxt *c)
 	lock_assert_held(c->hfi->lock);
 	return c->parked ? -EAGAIN : link_arm(c->claim.port);
 }
+
+bool hfi_ctxt_is_armed(const struct hfi_ctxt *c)
+{
+	return !c->parked && link_is_armed(c->claim.port);
+}

@@ -21,14 +21,16 @@
  * reads. FI_OPX_AUTO_PROGRESS_INTERVAL_USEC is the least time between two of its polls. A thread that did nothing but poll every microsecond would
  * take the core, or the lock, from the program that it is to help wherever there are not cores to spare. So it has three ways to be:
  *
- * napping: the application has driven these endpoints since the last look, or holds the lock. It needs no help; look again after NAP_MIN_NS, then
- * longer, up to NAP_MAX_NS, which is how long a peer waits when the application turns to something else.
+ * napping: the application has driven these endpoints since the last look. It needs no help; look again after NAP_MIN_NS, then longer, up to
+ * NAP_MAX_NS, which is how long a peer waits when the application turns to something else. Whoever holds the lock then is probably the application
+ * at it again; but one that only drives other endpoints holds it most of the time, too: so the lock is waited for unless the last look has found help.
  *
  * hot: it does not, and something came. Poll, at the interval, until HOT_POLLS in a row found nothing.
  *
  * dozing: nothing comes. The contexts are armed and the thread sleeps until something arrives, a timer of the reliability is due, or it is kicked. The
  * application's next poll takes the arming back and wakes nobody: so a doze ends by itself after a share of the time that the application has been
- * quiet, and one that is longer than NAP_MAX_NS is cut short by that poll (opx_ep_driven()).
+ * quiet, and one that is longer than NAP_MAX_NS is cut short by that poll (opx_ep_progress()). If then the arming stands, nothing has come: it dozes on
+ * without a poll, for to arm is dear, and all threads of a domain share its lock.
  */
 struct opx_auto {
 	struct opx_domain *domain;
@@ -39,6 +41,8 @@ struct opx_auto {
 	/* the thread's own */
 	uint64_t interval_ns, next_ns; /* no poll before next_ns */
 	uint64_t nap_ns, quiet_ns;     /* of the last nap; since when the application has not polled */
+	bool may_nap;                  /* the last look has found that the application polls */
+	bool is_called;                /* something was readable, so that the last rest was cut short */
 	uint32_t seen;                 /* polls of the application up to the last look */
 	uint32_t empty;                /* own polls in a row that found nothing */
 };
@@ -74,7 +78,8 @@ static void sleep_on(struct opx_auto *a, struct pollfd *fd, nfds_t cnt, uint64_t
 	eventfd_t kicks;
 
 	fd[0] = (struct pollfd){.fd = a->kick, .events = POLLIN};
-	if (ppoll(fd, cnt, &ts, NULL) > 0 && fd[0].revents)
+	a->is_called = ppoll(fd, cnt, &ts, NULL) > 0;
+	if (a->is_called && fd[0].revents)
 		eventfd_read(a->kick, &kicks);
 }
 
@@ -108,7 +113,7 @@ static uint64_t ep_patience(struct opx_ep *ep, uint64_t now)
 {
 	uint64_t at;
 
-	if (hfi_ctxt_arm(ep->hw))
+	if (!hfi_ctxt_is_armed(ep->hw) && hfi_ctxt_arm(ep->hw))
 		return 0;
 	if (!TAILQ_EMPTY(&ep->pump) || !TAILQ_EMPTY(&ep->copies))
 		return ROOM_NS;
@@ -137,6 +142,19 @@ static void fall_asleep(struct opx_auto *a, struct doze *z)
 		ep_at(a, i)->is_dozing = true;
 }
 
+/* Was the doze over before anything came? */
+static bool is_undisturbed(const struct opx_auto *a)
+{
+	for (uint32_t i = 0; i < a->cq->ep_cnt; i++) {
+		const struct opx_ep *ep = ep_at(a, i);
+
+		if (!ep->kit.enabled || !hfi_ctxt_is_armed(ep->hw) || opx_rel_next_ns(ep->rel) <= hfi_now_ns(ep->hfi) || !TAILQ_EMPTY(&ep->pump) ||
+		    !TAILQ_EMPTY(&ep->copies))
+			return false;
+	}
+	return a->cq->ep_cnt && !a->is_called;
+}
+
 static void look(struct opx_auto *a, struct doze *z)
 {
 	int enabled = 0, events = 0;
@@ -145,10 +163,16 @@ static void look(struct opx_auto *a, struct doze *z)
 		a->nap_ns = MIN(a->nap_ns * 2, NAP_MAX_NS);
 		a->quiet_ns = clk_now_ns(NULL);
 		a->empty = 0;
+		a->may_nap = true;
 		z->ns = a->nap_ns;
 		return;
 	}
 	a->nap_ns = NAP_MIN_NS / 2;
+	a->may_nap = false;
+	if (is_undisturbed(a)) {
+		fall_asleep(a, z);
+		return;
+	}
 	for (uint32_t i = 0; i < a->cq->ep_cnt; i++) {
 		enabled += ep_at(a, i)->kit.enabled;
 		events += opx_ep_drive(ep_at(a, i));
@@ -177,14 +201,20 @@ static void pin(const struct opx_cores *c)
 		LOG_WARN("progress thread not bound to the cores of FI_OPX_PROG_AFFINITY: %s", strerror(errno));
 }
 
-static bool lock_tries(struct lock *l)
+/* Return: false: have another nap instead. */
+static bool look_begin(struct opx_auto *a, struct lock *l)
 {
-	for (int i = 0; i < LOCK_TRIES; i++) {
+	for (int i = 0; a->may_nap && i < LOCK_TRIES; i++) {
 		if (lock_try(l))
 			return true;
 		sched_yield();
 	}
-	return false;
+	if (a->may_nap) {
+		a->may_nap = false;
+		return false;
+	}
+	lock_acquire(l);
+	return true;
 }
 
 static void *thread_main(void *arg)
@@ -197,7 +227,7 @@ static void *thread_main(void *arg)
 	for (pace(a); !is_stopped(a); pace(a)) {
 		struct doze z = {.cnt = 1};
 
-		if (lock_tries(lock)) {
+		if (look_begin(a, lock)) {
 			look(a, &z);
 			lock_release(lock);
 		} else {
