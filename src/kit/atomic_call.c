@@ -131,3 +131,12 @@ int kit_atomic_compwritevalid(struct fid_ep *fid, enum fi_datatype dt, enum fi_o
 {
 	return ops_of(fid)->valid(fid, KIT_ATOMIC_COMPARE, dt, op, count);
 }
+
+int kit_atomic_query_kind(const struct fi_atomic_attr *attr, uint64_t flags)
+{
+	if (!attr || (flags & ~(FI_COMPARE_ATOMIC | FI_FETCH_ATOMIC | FI_TAGGED)))
+		return -FI_EINVAL;
+	if (flags & FI_TAGGED)
+		return -FI_EOPNOTSUPP;
+	return flags & FI_COMPARE_ATOMIC ? KIT_ATOMIC_COMPARE : flags & FI_FETCH_ATOMIC ? KIT_ATOMIC_FETCH : KIT_ATOMIC_BASE;
+}

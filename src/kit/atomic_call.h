@@ -47,6 +47,9 @@ extern KIT_ATOMIC_CALL(writevalid);
 extern KIT_ATOMIC_CALL(readwritevalid);
 extern KIT_ATOMIC_CALL(compwritevalid);
 
+/** kit_atomic_query_kind() - What fi_query_atomic() with @flags asks about. Return: enum kit_atomic_kind; -FI_EINVAL; -FI_EOPNOTSUPP tagged ones. */
+int kit_atomic_query_kind(const struct fi_atomic_attr *attr, uint64_t flags);
+
 /** kit_atomic_flags() - The flags of @req on @ep; FI_COMPLETION where nothing selects. */
 static inline uint64_t kit_atomic_flags(const struct kit_ep *ep, const struct kit_atomic_req *req)
 {

@@ -249,21 +249,15 @@ static int valid(struct fid_ep *fid, enum kit_atomic_kind kind, enum fi_datatype
 int efa_query_atomic(struct fid_domain *domain, enum fi_datatype dt, enum fi_op op, struct fi_atomic_attr *attr,
 		     uint64_t flags)
 {
-	enum kit_atomic_kind kind = flags & FI_COMPARE_ATOMIC ? KIT_ATOMIC_COMPARE
-				    : flags & FI_FETCH_ATOMIC ? KIT_ATOMIC_FETCH
-							      : KIT_ATOMIC_BASE;
-	int ret = valid(NULL, kind, dt, op, NULL);
+	int kind = kit_atomic_query_kind(attr, flags);
+	int ret = kind < 0 ? kind : valid(NULL, (enum kit_atomic_kind)kind, dt, op, NULL);
 
 	(void)domain;
-	if (!attr || (flags & ~(FI_COMPARE_ATOMIC | FI_FETCH_ATOMIC | FI_TAGGED)))
-		return -FI_EINVAL;
-	if (flags & FI_TAGGED)
-		return -FI_EOPNOTSUPP;
-	if (!ret) {
-		attr->size = kit_dt_size(dt);
-		attr->count = (kind == KIT_ATOMIC_COMPARE ? EFA_ATOMIC_MAX / 2 : EFA_ATOMIC_MAX) / attr->size;
-	}
-	return ret;
+	if (ret)
+		return ret;
+	attr->size = kit_dt_size(dt);
+	attr->count = (kind == KIT_ATOMIC_COMPARE ? EFA_ATOMIC_MAX / 2 : EFA_ATOMIC_MAX) / attr->size;
+	return 0;
 }
 
 const struct kit_atomic_ops efa_atomic_ops = KIT_ATOMIC_OPS(atomic, valid);

@@ -232,23 +232,19 @@ static int valid(struct fid_ep *fid, enum kit_atomic_kind kind, enum fi_datatype
 
 int opx_query_atomic(struct fid_domain *domain, enum fi_datatype dt, enum fi_op op, struct fi_atomic_attr *attr, uint64_t flags)
 {
-	enum kit_atomic_kind kind = flags & FI_COMPARE_ATOMIC ? KIT_ATOMIC_COMPARE : flags & FI_FETCH_ATOMIC ? KIT_ATOMIC_FETCH : KIT_ATOMIC_BASE;
 	const struct opx_domain *d = container_of(domain, struct opx_domain, kit.fid);
+	int kind = kit_atomic_query_kind(attr, flags);
+	int ret = kind < 0 ? kind : check((enum kit_atomic_kind)kind, dt, op);
 	struct hfi_unit_attr unit;
 	struct opx_ep any = {0};
-	int ret = check(kind, dt, op);
 
-	if (!attr || (flags & ~(FI_COMPARE_ATOMIC | FI_FETCH_ATOMIC | FI_TAGGED)))
-		return -FI_EINVAL;
-	if (flags & FI_TAGGED)
-		return -FI_EOPNOTSUPP;
 	if (ret)
 		return ret;
 	if (hfi_unit_query(d->unit, &unit))
 		return -FI_ENODEV;
 	any.mtu = opx_mtu(unit.mtu);
 	attr->size = kit_dt_size(dt);
-	attr->count = count_max(&any, kind, attr->size);
+	attr->count = count_max(&any, (enum kit_atomic_kind)kind, attr->size);
 	return 0;
 }
 

@@ -150,10 +150,12 @@ static void rx_init(struct opx_rel *rel, struct opx_flow *f, const struct hfi_pk
 	ud_send(rel, f->dst, &u);
 }
 
-static void rx_init_ack(struct opx_flow *f, const struct hfi_hdr *h)
+static void rx_init_ack(struct opx_rel *rel, struct opx_flow *f, const struct hfi_hdr *h)
 {
-	if (!f || f->state != OPX_FLOW_INIT || le64_get(h->key) != f->cookie || !le64_get(h->w[1]) || f->doom)
+	if (!f || f->state != OPX_FLOW_INIT || le64_get(h->key) != f->cookie || !le64_get(h->w[1]) || f->doom) {
+		rel->st.bad_key++; /* also an answer to an INIT that was sent twice */
 		return;
+	}
 	f->heard = true;
 	f->peer_addr = le64_get(h->tag);
 	opx_flow_opened(f, le64_get(h->w[1]), le64_get(h->w[0]));
@@ -317,7 +319,7 @@ bool opx_ud_rx(struct opx_rel *rel, struct opx_flow *f, const struct hfi_pkt *pk
 		rx_init(rel, f, pkt);
 		break;
 	case OPX_UD_INIT_ACK:
-		rx_init_ack(f, h);
+		rx_init_ack(rel, f, h);
 		break;
 	case OPX_UD_PING:
 		rx_ping(rel, f, pkt);
