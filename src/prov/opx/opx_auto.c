@@ -42,7 +42,7 @@ struct opx_auto {
 	uint64_t interval_ns, next_ns; /* no poll before next_ns */
 	uint64_t nap_ns, quiet_ns;     /* of the last nap; since when the application has not polled */
 	bool may_nap;                  /* the last look has found that the application polls */
-	bool is_called;                /* something was readable, so that the last rest was cut short */
+	bool is_called;                /* something was readable since the last look */
 	uint32_t seen;                 /* polls of the application up to the last look */
 	uint32_t empty;                /* own polls in a row that found nothing */
 };
@@ -78,8 +78,10 @@ static void sleep_on(struct opx_auto *a, struct pollfd *fd, nfds_t cnt, uint64_t
 	eventfd_t kicks;
 
 	fd[0] = (struct pollfd){.fd = a->kick, .events = POLLIN};
-	a->is_called = ppoll(fd, cnt, &ts, NULL) > 0;
-	if (a->is_called && fd[0].revents)
+	if (ppoll(fd, cnt, &ts, NULL) <= 0)
+		return;
+	a->is_called = true;
+	if (fd[0].revents)
 		eventfd_read(a->kick, &kicks);
 }
 
@@ -137,12 +139,12 @@ static void fall_asleep(struct opx_auto *a, struct doze *z)
 			z->fd[z->cnt++] = (struct pollfd){.fd = fd, .events = POLLIN};
 	}
 	/* a reason to look again at once that does not go away, a peer without room perhaps, must not become a loop */
-	z->ns = MAX(z->ns, MIN((uint64_t)(a->empty - HOT_POLLS) * NS_PER_US, NAP_MIN_NS));
+	z->ns = MAX(z->ns, MIN((uint64_t)(a->empty - MIN(a->empty, HOT_POLLS)) * NS_PER_US, NAP_MIN_NS));
 	for (uint32_t i = 0; i < a->cq->ep_cnt && z->ns > NAP_MAX_NS; i++)
 		ep_at(a, i)->is_dozing = true;
 }
 
-/* Was the doze over before anything came? */
+/* Has nothing come while it dozed? */
 static bool is_undisturbed(const struct opx_auto *a)
 {
 	for (uint32_t i = 0; i < a->cq->ep_cnt; i++) {
@@ -152,13 +154,15 @@ static bool is_undisturbed(const struct opx_auto *a)
 		    !TAILQ_EMPTY(&ep->copies))
 			return false;
 	}
-	return a->cq->ep_cnt && !a->is_called;
+	return a->cq->ep_cnt;
 }
 
 static void look(struct opx_auto *a, struct doze *z)
 {
+	bool is_called = a->is_called;
 	int enabled = 0, events = 0;
 
+	a->is_called = false;
 	if (is_helped(a)) {
 		a->nap_ns = MIN(a->nap_ns * 2, NAP_MAX_NS);
 		a->quiet_ns = clk_now_ns(NULL);
@@ -169,7 +173,7 @@ static void look(struct opx_auto *a, struct doze *z)
 	}
 	a->nap_ns = NAP_MIN_NS / 2;
 	a->may_nap = false;
-	if (is_undisturbed(a)) {
+	if (!is_called && is_undisturbed(a)) {
 		fall_asleep(a, z);
 		return;
 	}
