@@ -202,6 +202,7 @@ static int64_t op_turn(struct bulk_port *b, struct bulk_op *op, uint64_t turn_le
 			return 0;
 	}
 	rc = op_step(b, op, turn_len);
+	bulk_help_resume(op);
 	if (rc < 0 && rc != -EAGAIN) {
 		bulk_op_end(b, op, (int)rc);
 		return 0;
@@ -280,7 +281,8 @@ static void on_timer(struct bulk_port *b, struct bulk_op *op)
 		else if (!op->unsent_cnt)
 			queue_ended(b, op);
 	} else if (op->help_key) {
-		bulk_learn_silence(op, bulk_now(b));
+		if (op->is_asked)
+			bulk_learn_silence(op, bulk_now(b));
 		bulk_help_failed(b, op);
 	} else if (op->state == BULK_ASK) { /* the target was busy, or the link full */
 		op_begin(b, op, bulk_now(b));

@@ -7,8 +7,9 @@
 // beginning itself. Whoever was waited for gets less to do the next time, so the share follows what
 // the two cores can do. The owner holds a lease on the region while it copies, as for any PUT by
 // the kernel, so the initiator can take the region back at any time and do the rest alone: an owner
-// that dies, sleeps or is stopped costs time, not safety. The operation does not end before the
-// region is free again.
+// that dies, sleeps or is stopped costs time, not safety. The owner notes beside the region how much
+// is there, so that nothing is copied twice. The operation does not end before the region is free
+// again.
 //
 // Of many operations only the foremost are helped with: the owner always has a next part to go to,
 // and what it is too slow for is copied by the initiator alone.
@@ -78,12 +79,27 @@ static void note_answer(struct bulk_op *op)
 	op->target->asked_bytes -= op->len - op->copy_end;
 }
 
+/* Return: nobody touches the region any more; @filled: as bulk_region_try_free(). */
+static bool take_back(struct bulk_port *b, struct bulk_op *op, uint64_t *filled)
+{
+	uint64_t now = bulk_now(b);
+
+	if (!bulk_region_try_free(b->node, op->help_key, filled)) {
+		if (!op->recall_ns)
+			op->recall_ns = now;
+		bulk_region_break(b->node, op->help_key, now - op->recall_ns);
+		return false;
+	}
+	op->help_key = 0;
+	op->recall_ns = 0;
+	op->unsent_cnt--;
+	return true;
+}
+
 void bulk_help_check(struct bulk_port *b, struct bulk_op *op)
 {
-	if (!op->help_key || !bulk_region_try_free(b->node, op->help_key))
-		return;
-	op->help_key = 0;
-	op->unsent_cnt--;
+	if (op->help_key)
+		take_back(b, op, NULL);
 }
 
 void bulk_help_stop(struct bulk_port *b, struct bulk_op *op, bool is_done)
@@ -91,8 +107,10 @@ void bulk_help_stop(struct bulk_port *b, struct bulk_op *op, bool is_done)
 	if (!op->help_key)
 		return;
 	note_answer(op);
-	if (!is_done)
+	if (!is_done) {
 		op->copy_end = op->len;
+		op->has_rest = false;
+	}
 	bulk_region_retract(b->node, op->help_key);
 	bulk_help_check(b, op);
 }
@@ -122,12 +140,37 @@ void bulk_help_wait(struct bulk_port *b, struct bulk_op *op)
 		       op->ready_ns + BULK_SWITCH_NS + op->target->asked_bytes / HELP_SLOWEST);
 }
 
-/* The owner is silent, or cannot: the rest is ours. */
+void bulk_help_resume(struct bulk_op *op)
+{
+	if (!op->has_rest || op->pos != op->copy_end)
+		return;
+	op->has_rest = false;
+	op->pos = op->rest;
+	op->copy_end = op->len;
+}
+
+/*
+ * The owner is silent, or cannot: what it has not copied is ours. Not a byte more: whoever watches the memory may have seen what it
+ * has copied, and have put something else there. So if it is at it, it is waited for.
+ */
 void bulk_help_failed(struct bulk_port *b, struct bulk_op *op)
 {
+	uint64_t filled;
+
 	bulk_busy_leave(op, false, bulk_now(b));
-	bulk_help_stop(b, op, false);
+	note_answer(op);
+	bulk_region_retract(b->node, op->help_key);
 	bulk_tag_renew(b, op); /* its answer may still come */
+	if (!take_back(b, op, &filled)) {
+		if (op->queue == BULK_Q_NONE)
+			bulk_timer_set(b, op, bulk_now(b) + BULK_SWITCH_NS);
+		return;
+	}
+	filled = MIN(filled, op->len - op->copy_end);
+	b->port->stats.bulk_cma_bytes += filled;
+	op->rest = op->copy_end + filled;
+	op->has_rest = true;
+	bulk_help_resume(op);
 	if (op->queue == BULK_Q_NONE)
 		bulk_queue_active(b, op);
 }
@@ -163,7 +206,7 @@ void bulk_help_tidy(struct bulk_port *b)
 
 	for (uint32_t i = 0; i < b->done_cnt; i++) {
 		bulk_region_retract(b->node, b->done_key[i]);
-		if (!bulk_region_try_free(b->node, b->done_key[i]))
+		if (!bulk_region_try_free(b->node, b->done_key[i], NULL))
 			b->done_key[kept++] = b->done_key[i];
 	}
 	b->done_cnt = kept;

@@ -69,6 +69,10 @@ int bulk_lease_take(struct bulk_tab *tab, int slot, uint32_t key, int op, uint64
 int bulk_lease_drop(struct bulk_tab *tab, int slot);
 /** bulk_lease_note() - Initiator: @op has moved @len bytes, which the owner cannot see otherwise. */
 void bulk_lease_note(struct bulk_tab *tab, int slot, int op, uint64_t len);
+/** bulk_lease_fill() - Initiator, with a lease on region @key: its first @len bytes are there. */
+void bulk_lease_fill(struct bulk_tab *tab, uint32_t key, uint64_t len);
+/** bulk_tab_filled() - Owner, after retract and without leases: what was noted so, unchecked. */
+uint64_t bulk_tab_filled(const struct bulk_tab *tab, uint32_t idx);
 /** bulk_tab_moved() - Owner: bytes that initiators have noted for @op. */
 uint64_t bulk_tab_moved(const struct bulk_tab *tab, int op);
 
@@ -153,8 +157,13 @@ struct bulk_node {
 
 /** bulk_region_retract() - First half of deleting @key: no new lease begins after this. */
 void bulk_region_retract(struct bulk_node *b, uint32_t key);
-/** bulk_region_try_free() - Second half: true when nobody touches it any more and it is gone. */
-bool bulk_region_try_free(struct bulk_node *b, uint32_t key);
+/**
+ * bulk_region_try_free() - Second half: true when nobody touches it any more and it is gone. @filled: out, bytes
+ * from its beginning that were filled, unchecked; may be NULL.
+ */
+bool bulk_region_try_free(struct bulk_node *b, uint32_t key, uint64_t *filled);
+/** bulk_region_break() - Between them, after @waited_ns: who is stopped loses its lease once that is long. */
+void bulk_region_break(struct bulk_node *b, uint32_t key, uint64_t waited_ns);
 /** bulk_region_wait_free() - The same, waiting. */
 void bulk_region_wait_free(struct bulk_node *b, uint32_t key);
 /** bulk_region_check() - Whether @key lets a peer do @op to [@addr, +@len). Any values. */
@@ -239,6 +248,9 @@ struct bulk_op {
 	uint32_t help_key; /* HELPED: the region that the owner fills; 0 = not (any more) */
 	bool is_helped;	   /* HELPED: the owner's part is done */
 	uint64_t ready_ns; /* HELPED: when our part was ready */
+	uint64_t recall_ns; /* HELPED: since when the region has been wanted back */
+	bool has_rest;	    /* HELPED: the owner has given up; after @copy_end ours goes on at @rest */
+	uint64_t rest;
 	/* what an owner does for a peer's HELPED */
 	bool is_help;
 	uint32_t src_key, peer_id, peer_tag;
@@ -347,8 +359,10 @@ void bulk_help_check(struct bulk_port *b, struct bulk_op *op);
 void bulk_help_tidy(struct bulk_port *b);
 /** bulk_help_wait() - Our part is copied, the owner's is not. */
 void bulk_help_wait(struct bulk_port *b, struct bulk_op *op);
-/** bulk_help_failed() - The owner is silent, or cannot: the rest is ours. */
+/** bulk_help_failed() - The owner is silent, or cannot: the rest is ours, at once or when it has let go. Call it again then. */
 void bulk_help_failed(struct bulk_port *b, struct bulk_op *op);
+/** bulk_help_resume() - Where our part ends, go on where the owner's copy ends, if it has given up. */
+void bulk_help_resume(struct bulk_op *op);
 /** bulk_help_on_reply() - Return: false if it contradicts what was asked for. */
 bool bulk_help_on_reply(struct bulk_port *b, struct bulk_op *op, const struct bulk_pkt *pkt);
 /** bulk_help_on_request() - Owner: help, or answer why not. */

@@ -142,6 +142,13 @@ int link_region_add(struct link_node *n, void *addr, size_t len, unsigned rights
 	return 0;
 }
 
+static void break_stopped(struct bulk_node *b, uint32_t idx, uint64_t waited_ns)
+{
+	if (waited_ns > b->n->room->dead_after_ns && bulk_tab_break(b->tab, idx))
+		LOG_WARN("a stopped process has held region %u for %llu ms: taken away", idx,
+			 (unsigned long long)(waited_ns / NS_PER_MS));
+}
+
 /*
  * Wait until no initiator touches @idx. A running one lets go within microseconds; a dead one is
  * noticed by its lock; a stopped one (SIGSTOP, debugger) holds its lease until it counts as dead
@@ -159,10 +166,7 @@ static void wait_leases(struct bulk_node *b, uint32_t idx, bool may_unlock)
 			sched_yield();
 			continue;
 		}
-		if (n->room->dead_after_ns != CLK_NEVER && waited_ns > n->room->dead_after_ns &&
-		    bulk_tab_break(b->tab, idx))
-			LOG_WARN("a stopped process has held region %u for %llu ms: taken away",
-				 idx, (unsigned long long)(waited_ns / NS_PER_MS));
+		break_stopped(b, idx, waited_ns);
 		if (may_unlock)
 			lock_release(n->lock);
 		nanosleep(&nap, NULL);
@@ -197,13 +201,23 @@ void bulk_region_retract(struct bulk_node *b, uint32_t key)
 		bulk_tab_retract(b->tab, idx);
 }
 
-bool bulk_region_try_free(struct bulk_node *b, uint32_t key)
+void bulk_region_break(struct bulk_node *b, uint32_t key, uint64_t waited_ns)
+{
+	uint32_t idx = (uint32_t)FIELD_GET(BULK_KEY_IDX, key);
+
+	if (is_shared(b, idx))
+		break_stopped(b, idx, waited_ns);
+}
+
+bool bulk_region_try_free(struct bulk_node *b, uint32_t key, uint64_t *filled)
 {
 	uint32_t idx = (uint32_t)FIELD_GET(BULK_KEY_IDX, key);
 
 	if (is_shared(b, idx) && bulk_tab_is_leased(b->tab, idx, false) &&
 	    bulk_tab_is_leased(b->tab, idx, true))
 		return false;
+	if (filled)
+		*filled = is_shared(b, idx) ? bulk_tab_filled(b->tab, idx) : 0;
 	free_push(b, idx);
 	return true;
 }

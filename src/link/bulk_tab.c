@@ -60,7 +60,7 @@ struct tab_slot {
 struct tab_entry {
 	_Atomic uint64_t addr, len;
 	_Atomic uint32_t key, rights;
-	uint64_t rsvd;
+	_Atomic uint64_t filled; /* bytes from @addr on that are there; written by whoever fills it */
 };
 static_assert(sizeof(struct tab_hdr) <= TAB_HDR_LEN, "layout");
 static_assert(sizeof(struct tab_slot) == CACHE_LINE, "layout");
@@ -499,6 +499,7 @@ void bulk_tab_publish(struct bulk_tab *tab, uint32_t key, uint64_t addr, uint64_
 	atomic_store_explicit(&e->addr, addr, memory_order_relaxed);
 	atomic_store_explicit(&e->len, len, memory_order_relaxed);
 	atomic_store_explicit(&e->rights, rights, memory_order_relaxed);
+	atomic_store_explicit(&e->filled, 0, memory_order_relaxed);
 	/* release; pairs with the acquire in bulk_lease_take(): who sees the key sees its fields */
 	atomic_store_explicit(&e->key, key, memory_order_release);
 }
@@ -660,6 +661,17 @@ void bulk_lease_note(struct bulk_tab *tab, int slot, int op, uint64_t len)
 
 	/* relaxed, no read-modify-write: a count, and the slot is ours alone */
 	atomic_store_explicit(at, atomic_load_explicit(at, memory_order_relaxed) + len, memory_order_relaxed);
+}
+
+void bulk_lease_fill(struct bulk_tab *tab, uint32_t key, uint64_t len)
+{
+	/* relaxed: ordered by the lease, which is dropped after this */
+	atomic_store_explicit(&tab->entry[FIELD_GET(BULK_KEY_IDX, key)].filled, len, memory_order_relaxed);
+}
+
+uint64_t bulk_tab_filled(const struct bulk_tab *tab, uint32_t idx)
+{
+	return atomic_load_explicit(&tab->entry[idx].filled, memory_order_relaxed);
 }
 
 uint64_t bulk_tab_moved(const struct bulk_tab *tab, int op)
