@@ -162,7 +162,7 @@ void bulk_region_retract(struct bulk_node *b, uint32_t key);
  * from its beginning that were filled, unchecked; may be NULL.
  */
 bool bulk_region_try_free(struct bulk_node *b, uint32_t key, uint64_t *filled);
-/** bulk_region_break() - Between them, after @waited_ns: who is stopped loses its lease once that is long. */
+/** bulk_region_break() - Between them, after @waited_ns: whoever is stopped loses its lease once that is long. */
 void bulk_region_break(struct bulk_node *b, uint32_t key, uint64_t waited_ns);
 /** bulk_region_wait_free() - The same, waiting. */
 void bulk_region_wait_free(struct bulk_node *b, uint32_t key);

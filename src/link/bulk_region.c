@@ -142,17 +142,20 @@ int link_region_add(struct link_node *n, void *addr, size_t len, unsigned rights
 	return 0;
 }
 
+/* In time for the operation that waits for it to end soon after its peer counts as dead. */
+#define STOPPED_SHARE 4
+
 static void break_stopped(struct bulk_node *b, uint32_t idx, uint64_t waited_ns)
 {
-	if (waited_ns > b->n->room->dead_after_ns && bulk_tab_break(b->tab, idx))
+	if (waited_ns > b->n->room->dead_after_ns / STOPPED_SHARE && bulk_tab_break(b->tab, idx))
 		LOG_WARN("a stopped process has held region %u for %llu ms: taken away", idx,
 			 (unsigned long long)(waited_ns / NS_PER_MS));
 }
 
 /*
  * Wait until no initiator touches @idx. A running one lets go within microseconds; a dead one is
- * noticed by its lock; a stopped one (SIGSTOP, debugger) holds its lease until it counts as dead
- * like any silent peer. A long wait is without the node's lock.
+ * noticed by its lock; a stopped one (SIGSTOP, debugger) loses its lease after a quarter of the
+ * time after which a silent peer counts as dead. A long wait is without the node's lock.
  */
 static void wait_leases(struct bulk_node *b, uint32_t idx, bool may_unlock)
 {

@@ -23,10 +23,11 @@
 // provider) is told by what is mapped, and its files are not opened. For the same reason the names
 // are none that shm_seg.c's reaper would look into.
 //
-// What remains: a holder that is *stopped* for dead_after loses its lease. A stop takes effect when
-// a process returns from the kernel, i.e. after a copy that had begun; only one stopped in the few
-// instructions between its look at the key and the system call, and continued after dead_after,
-// could still copy. The alternative is to wait for a debugger for ever.
+// What remains: a holder that is *stopped* while the region is wanted back, for a quarter of
+// dead_after, loses its lease. A stop takes effect when a process returns from the kernel, i.e.
+// after a copy that had begun; only one stopped in the few instructions between its look at the key
+// and the system call, and continued after that, could still copy. The alternative is to wait for a
+// debugger for ever.
 #include "link/bulk_int.h"
 
 #include <dirent.h>
