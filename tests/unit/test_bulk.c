@@ -716,77 +716,6 @@ static void bulk__help_that_does_not_come(void **state)
 	free(mem);
 }
 
-/* The owner's frames stay where they are; the initiator runs until its operation ends. */
-static void run_deaf(const struct fp_done *d)
-{
-	for (int i = 0; i < PASSES && !d->cnt; i++)
-		fp_pass_without(1);
-}
-
-/* What the owner has copied before the initiator gave it up is not copied again: somebody may have changed it. */
-static void bulk__help_is_not_repeated(void **state)
-{
-	uint8_t *local = malloc(MIB), *mem = malloc(MIB), last;
-	uint64_t end = MIB - 1;
-	struct rng r = unit_rng();
-	struct bulk_target *t;
-	struct bulk_op *op;
-	struct fp_done d;
-	uint32_t key;
-
-	(void)state;
-	if (!has_cma())
-		skip();
-	open_mode(HELPED);
-	fill(&r, mem, MIB);
-	key = region(1, mem, MIB, LINK_GET);
-	/* all of it, or its first slice, but the answer does not come in time */
-	for (int polls = 1; polls <= 8; polls += 7) {
-		memset(local, 0, MIB);
-		assert_int_equal(bulk(0, 1, LINK_GET, local, MIB, mem, key, &d), 0);
-		op = TAILQ_FIRST(&fp.port[0].bulk->active);
-		end = polls == 1 ? op->copy_end : MIB - 1;
-		fp_move_one();
-		for (int i = 0; i < polls; i++)
-			bulk_poll(fp.port[1].bulk, fp.now_ns);
-		assert_int_equal(local[end], mem[end]);
-		last = local[end] ^= 0xff;
-		run_deaf(&d);
-		assert_int_equal(d.cnt, 1);
-		assert_int_equal(d.status, 0);
-		assert_int_equal(local[end], last);
-		local[end] = mem[end];
-		assert_memory_equal(local, mem, MIB);
-		for (int i = 0; i < 100; i++)
-			fp_pass(); /* what was held back finds nobody */
-	}
-	/* it is at it when the initiator gives it up: it is waited for */
-	memset(local, 0, MIB);
-	assert_int_equal(bulk(0, 1, LINK_GET, local, MIB, mem, key, &d), 0);
-	op = TAILQ_FIRST(&fp.port[0].bulk->active);
-	t = bulk_target_get(fp.node[1].bulk, &fp.peer[1][0], fp.now_ns);
-	assert_int_equal(bulk_lease_take(t->tab, t->slot, op->help_key, LINK_PUT, (uintptr_t)local + op->copy_end, 1), 0);
-	end = op->copy_end;
-	for (int i = 0; i < 1000; i++)
-		fp_pass_without(1);
-	assert_int_equal(d.cnt, 0);
-	assert_int_equal(local[end], 0);
-	bulk_lease_fill(t->tab, op->help_key, 1);
-	assert_int_equal(bulk_lease_drop(t->tab, t->slot), 0);
-	run_deaf(&d);
-	assert_int_equal(d.cnt, 1);
-	assert_int_equal(local[end], 0);
-	local[end] = mem[end];
-	assert_memory_equal(local, mem, MIB);
-	for (int i = 0; i < 100; i++)
-		fp_pass();
-	for (int i = 0; i < 2; i++)
-		assert_int_equal(bulk_outstanding(fp.port[i].bulk), 0);
-	fp_close();
-	free(local);
-	free(mem);
-}
-
 static void bulk__kernel_forbids(void **state)
 {
 	static uint8_t local[1000], mem[1000];
@@ -998,7 +927,6 @@ int main(void)
 		cmocka_unit_test(bulk__busy_target_is_asked_again),
 		cmocka_unit_test(bulk__the_choice_follows_the_measured_speed),
 		cmocka_unit_test(bulk__help_that_does_not_come),
-		cmocka_unit_test(bulk__help_is_not_repeated),
 		cmocka_unit_test(bulk__kernel_forbids),
 		cmocka_unit_test(bulk__unmapped_region),
 		cmocka_unit_test(bulk_on_frame__hostile),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The choice between methods, against a model of what they cost by an injected clock; and help with
-// many operations at once.
+// The choice between methods, against a model of what they cost by an injected clock; help with many
+// operations at once, and help that ends early.
 #include "unit.h"
 
 #include "fake_path.h"
@@ -248,6 +248,86 @@ static void bulk_help__many(void **state)
 	fp_close();
 }
 
+/* --- help that the initiator gives up --------------------------------------------------------- */
+
+/* The owner's frames stay where they are; the initiator runs until its operation ends. */
+static void run_deaf(const struct fp_done *d)
+{
+	for (int i = 0; i < PASSES && !d->cnt; i++)
+		fp_pass_without(1);
+	assert_int_equal(d->cnt, 1);
+	assert_int_equal(d->status, 0);
+}
+
+/* Return: the operation, which has asked for help with all from its copy_end on. */
+static struct bulk_op *ask(uint32_t key, struct fp_done *d)
+{
+	memset(g_local[0], 0, MIB);
+	*d = (struct fp_done){0};
+	assert_int_equal(link_bulk(&fp.port[0], &fp.peer[0][1], LINK_GET, g_local[0], MIB, (uintptr_t)g_mem[0], key, d), 0);
+	return TAILQ_FIRST(&fp.port[0].bulk->active);
+}
+
+/* All but byte @at, which somebody has set to @was, are there; what was held back finds nobody. */
+static void check_but(uint64_t at, uint8_t was)
+{
+	assert_int_equal(g_local[0][at], was);
+	g_local[0][at] = g_mem[0][at];
+	assert_memory_equal(g_local[0], g_mem[0], MIB);
+	for (int i = 0; i < 100; i++)
+		fp_pass();
+}
+
+/* What the owner has copied by then is not copied again: whoever watches it may have changed it. */
+static void bulk_help__is_not_repeated(void **state)
+{
+	uint8_t *local = g_local[0], *mem = g_mem[0];
+	struct rng r = unit_rng();
+	struct bulk_target *t;
+	struct bulk_op *op;
+	struct fp_done d;
+	uint64_t at;
+	uint32_t key;
+	int a = 1, b = 0;
+
+	(void)state;
+	if (bulk_cma_copy(getpid(), LINK_GET, &b, (uintptr_t)&a, sizeof(a)) != sizeof(a))
+		skip();
+	for (size_t i = 0; i < MIB; i++)
+		mem[i] = (uint8_t)(1 + rng_below(&r, 255));
+	fp_open(LINK_ORDERED, true);
+	fp_force(BULK_HELPED);
+	assert_int_equal(link_region_add(&fp.node[1], mem, MIB, LINK_GET, &key), 0);
+	/* its first slice, or all of it, but the answer does not come in time */
+	for (int polls = 1; polls <= 8; polls += 7) {
+		op = ask(key, &d);
+		at = polls == 1 ? op->copy_end : MIB - 1;
+		fp_move_one();
+		for (int i = 0; i < polls; i++)
+			bulk_poll(fp.port[1].bulk, fp.now_ns);
+		assert_int_equal(local[at], mem[at]);
+		local[at] = 0;
+		run_deaf(&d);
+		check_but(at, 0);
+	}
+	/* it is at it when the initiator gives it up: it is waited for */
+	op = ask(key, &d);
+	t = bulk_target_get(fp.node[1].bulk, &fp.peer[1][0], fp.now_ns);
+	at = op->copy_end;
+	assert_int_equal(bulk_lease_take(t->tab, t->slot, op->help_key, LINK_PUT, (uintptr_t)local + at, 1), 0);
+	for (int i = 0; i < 1000; i++)
+		fp_pass_without(1);
+	assert_int_equal(d.cnt, 0);
+	assert_int_equal(local[at], 0);
+	bulk_lease_fill(t->tab, op->help_key, 1);
+	assert_int_equal(bulk_lease_drop(t->tab, t->slot), 0);
+	run_deaf(&d);
+	check_but(at, 0);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(bulk_outstanding(fp.port[i].bulk), 0);
+	fp_close();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -258,6 +338,7 @@ int main(void)
 		cmocka_unit_test(bulk_pick__notices_change),
 		cmocka_unit_test(bulk_pick__who_did_not_help_is_left_alone),
 		cmocka_unit_test(bulk_help__many),
+		cmocka_unit_test(bulk_help__is_not_repeated),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
