@@ -66,6 +66,7 @@ static void op_begin(struct bulk_port *b, struct bulk_op *op, uint64_t now_ns)
 {
 	op->method = bulk_pick(b, op, now_ns);
 	op->copy_end = op->len;
+	op->has_rest = false;
 	if (op->method != BULK_FRAMES)
 		op->state = BULK_COPY;
 	else

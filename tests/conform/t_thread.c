@@ -331,7 +331,7 @@ static void progress_sleepy(struct ct *c)
 
 const struct ct_test thread_tests[] = {
 	{"thread_safe", thread_safe, FI_TAGGED, 0, CT_GENS | CT_LOSSY, "threading:FI_THREAD_SAFE", NULL, NULL, 60},
-	{"thread_churn", thread_churn, FI_MSG | FI_RMA, 0, CT_SOLO | CT_ANY_PATH, "threading:FI_THREAD_SAFE"},
+	{"thread_churn", thread_churn, FI_MSG | FI_RMA, 0, CT_SOLO | CT_ANY_PATH, "threading:FI_THREAD_SAFE", NULL, NULL, 180},
 	{"progress_rma", progress_rma, FI_RMA | FI_MSG, 0, 0, "progress:FI_PROGRESS_MANUAL"},
 	{"progress_auto", progress_auto, FI_RMA | FI_MSG | FI_ATOMIC, 0, CT_GENS | CT_LOSSY, "progress:FI_PROGRESS_AUTO"},
 	{"progress_watched", progress_watched, FI_RMA, 0, CT_GENS | CT_LOSSY, "rma:stored once"},
