@@ -345,7 +345,7 @@ static void life_no_files(struct ct *c)
 
 const struct ct_test life_tests[] = {
 	{"life_busy", life_busy, FI_MSG, 0, CT_SOLO, NULL},
-	{"life_again", life_again, FI_MSG, 0, CT_GENS, NULL},
+	{"life_again", life_again, FI_MSG, 0, CT_GENS, NULL, NULL, NULL, 90},
 	{"life_pending", life_pending, FI_TAGGED, 0, CT_GENS | CT_ANY_PATH, NULL},
 	{"life_many_eps", life_many_eps, FI_MSG, 0, CT_SOLO | CT_ANY_PATH, "ep_cnt"},
 	{"life_fork", life_fork, FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC, 0, CT_NO_ONE, NULL, NULL, NULL, 60},
