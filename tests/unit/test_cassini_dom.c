@@ -299,6 +299,22 @@ static void pid__any_and_clash(void **state)
 		cassini_dom_close(dom[i]);
 }
 
+/* The search begins where the opener says and comes round. */
+static void pid__any_goes_round(void **state)
+{
+	static const unsigned pid[3] = {509, 510, 0};
+	struct cassini_dom_attr attr = {.vni = VNI, .pid = CASSINI_PID_ANY, .first = CASSINI_PID_CNT * 7 + 509};
+	struct world *w = *state;
+	struct cassini_dom *dom[3];
+
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(cassini_dom_open(w->lni[0], &attr, &dom[i]), 0);
+		assert_int_equal(cassini_dom_pid(dom[i]), pid[i]);
+	}
+	for (int i = 0; i < 3; i++)
+		cassini_dom_close(dom[i]);
+}
+
 static void pid__clash_names_the_process(void **state)
 {
 	int up[2], down[2], rc;
@@ -750,6 +766,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(pid__clash_names_the_process), /* forks: before this process has anything open */
 		T(pid__any_and_clash, open_real),
+		T(pid__any_goes_round, open_real),
 		T(pid__none_left, open_sim),
 		T(open__every_allocation_fails, open_sim),
 		T(frames__shm, open_real),

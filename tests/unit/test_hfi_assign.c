@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -167,6 +168,25 @@ static void any__lowest_first(void **state)
 	for (unsigned i = 0; i < 3; i++)
 		give_back(&s, &c[i]);
 	assert_int_equal(free_cnt(&s), 8);
+	side_close(&s);
+}
+
+/* The search begins where the opener says and comes round. */
+static void any__goes_round(void **state)
+{
+	struct hfi_claim c[4];
+	struct side s;
+
+	(void)state;
+	side_open(&s, NULL);
+	s.want.first = 8 * 1000 + 6;
+	got(&s, &c[0], 6, 0);
+	got(&s, &c[1], 7, 0);
+	got(&s, &c[2], 0, 0);
+	s.want.first = UINT_MAX; /* 7 of 8 */
+	got(&s, &c[3], 1, 0);
+	for (unsigned i = 0; i < 4; i++)
+		give_back(&s, &c[i]);
 	side_close(&s);
 }
 
@@ -575,7 +595,8 @@ static void sim__is_apart(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(any__lowest_first),  cmocka_unit_test(any__exhausted),	      cmocka_unit_test(any__foreign_port),
+		cmocka_unit_test(any__lowest_first),  cmocka_unit_test(any__goes_round),
+		cmocka_unit_test(any__exhausted),	      cmocka_unit_test(any__foreign_port),
 		cmocka_unit_test(wanted__one),	      cmocka_unit_test(check__refusals),      cmocka_unit_test(shared__join),
 		cmocka_unit_test(shared__groups),     cmocka_unit_test(procs__holder_is_named), cmocka_unit_test(procs__dead_founder),
 		cmocka_unit_test(procs__race_any),    cmocka_unit_test(procs__race_shared),   cmocka_unit_test(procs__lock_waits),

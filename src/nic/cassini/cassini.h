@@ -146,7 +146,8 @@ void cassini_cp_close(struct cassini_cp *cp);
 
 struct cassini_dom_attr {
 	uint16_t vni;
-	uint16_t pid;   /* CASSINI_PID_ANY: the lowest free one */
+	uint16_t pid;   /* CASSINI_PID_ANY: one that is free */
+	unsigned first; /* any: the search begins here, modulo their number */
 	bool no_shm;    /* tests: treat peers on this host as remote */
 };
 /**

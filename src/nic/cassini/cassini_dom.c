@@ -620,8 +620,8 @@ static int port_open(struct cassini_dom *dom, const struct cassini_dom_attr *att
 			clash_log(dom->nic, attr->vni, attr->pid);
 		return rc;
 	}
-	for (unsigned pid = 0; pid < CASSINI_PID_CNT && rc == -EADDRINUSE; pid++)
-		rc = port_try(dom, attr, (uint16_t)pid);
+	for (unsigned i = 0; i < CASSINI_PID_CNT && rc == -EADDRINUSE; i++)
+		rc = port_try(dom, attr, (uint16_t)((attr->first % CASSINI_PID_CNT + i) % CASSINI_PID_CNT));
 	if (rc != -EADDRINUSE)
 		return rc;
 	LOG_WARN("%s: all %u PIDs of VNI %u are taken", dom->nic->info.name, CASSINI_PID_CNT, attr->vni);

@@ -164,6 +164,7 @@ typedef bool (*hfi_pkt_fn)(void *ctx, const struct hfi_pkt *pkt);
 struct hfi_ctxt_attr {
 	uint8_t uuid[16];      /* of the job */
 	int ctxt;              /* this one; -1: any */
+	unsigned first;        /* any: the search for a free one begins here, modulo their number */
 	uint16_t pkey;
 	uint8_t sl;
 	bool selinux;          /* read the job key once more after the P_Key */

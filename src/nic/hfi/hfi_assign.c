@@ -333,7 +333,10 @@ static int free_take(const struct search *s, struct hfi_claim *claim)
 {
 	const struct hfi_assign_attr *a = s->attr;
 
-	for (uint32_t ctxt = s->first; ctxt < s->end; ctxt++) {
+	const uint32_t cnt = s->end - s->first;
+
+	for (uint32_t i = 0; i < cnt; i++) {
+		uint32_t ctxt = s->first + (a->want->first % cnt + i) % cnt;
 		int rc;
 
 		if (ctxt_holder(s->probe, a->unit, a->map, a->scope, ctxt) >= 0)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Portals: a libcxi Domain per VNI and the portal table entry at pid_idx 255.
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/mem.h"
@@ -287,11 +288,21 @@ bool cxi_portal_alt(struct cxi_portal *p)
 
 /* --- open, close --- */
 
+/*
+ * Where the search for a free PID begins. Jobs of a cluster have a VNI each from their launcher; on a desk two jobs of
+ * a user share the default one, and then a message to a process that has just died would reach whoever has its PID
+ * next. So PIDs go round with the numbers of processes.
+ */
+static unsigned first_pid(void)
+{
+	return (unsigned)getpid();
+}
+
 /* One Domain per VNI, all with the same PID: that of the first. */
 static int doms_try(struct cxi_portal *p, const struct cxi_key *keys, int key_cnt, uint16_t pid)
 {
 	for (int i = 0; i < key_cnt; i++) {
-		struct cassini_dom_attr attr = {.vni = keys[i].vni, .pid = i ? p->pid : pid};
+		struct cassini_dom_attr attr = {.vni = keys[i].vni, .pid = i ? p->pid : pid, .first = first_pid()};
 		int ret = cassini_dom_open(p->domain->lni, &attr, &p->dom[i]);
 
 		if (ret)

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/bits.h"
 #include "base/log.h"
@@ -62,11 +63,23 @@ static int candidates(struct opx_domain *d, int *order)
 
 /* --- opening ------------------------------------------------------------------------------------------------------------------ */
 
-static int open_one(struct opx_ep *ep, int ctxt)
+/*
+ * Where the search for a free context begins. Jobs of a cluster have a UUID each; on a desk two jobs of a user mostly
+ * share the default one, and then a message to a process that has just died would reach whoever has its context next.
+ * So contexts go round with the numbers of processes. Those of a scalable endpoint have consecutive numbers, for which
+ * the search begins at the first.
+ */
+static unsigned first_ctxt(bool is_alone)
+{
+	return is_alone ? (unsigned)getpid() : 0;
+}
+
+static int open_one(struct opx_ep *ep, int ctxt, unsigned first)
 {
 	const struct opx_params *prm = &ep->domain->params;
 	struct hfi_ctxt_attr attr = {
 		.ctxt = ctxt,
+		.first = first,
 		.pkey = (uint16_t)prm->pkey,
 		.sl = (uint8_t)prm->sl,
 		.selinux = prm->selinux,
@@ -102,7 +115,7 @@ static void close_all(struct opx_ep **eps, int cnt)
 static int open_run(struct opx_ep **eps, int cnt, int base, int *tried)
 {
 	for (int i = 0; i < cnt; i++) {
-		int ret = open_one(eps[i], base < 0 ? -1 : base + i);
+		int ret = open_one(eps[i], base < 0 ? -1 : base + i, first_ctxt(cnt == 1));
 
 		if (ret) {
 			*tried = base + i + 1;
@@ -243,7 +256,7 @@ int opx_ctxt_open(struct opx_ep **eps, int cnt)
 int opx_ctxt_reopen(struct opx_ep *ep)
 {
 	struct lock *lock = &ep->domain->kit.lock;
-	int ret = open_one(ep, ep->self.hfi1_rx + ep->sep_index);
+	int ret = open_one(ep, ep->self.hfi1_rx + ep->sep_index, 0);
 
 	if (ret)
 		return -FI_EBUSY; /* logged */
