@@ -71,7 +71,8 @@ struct ct_prov {
 	size_t tx_max, rx_max; /* largest context sizes; 0: those of the info */
 	uint32_t min_version;  /* of the API: below it no memory registration mode of the provider can be named */
 	uint32_t no_atomic_ops; /* bit per fi_op that integers lack */
-	const char *addr_text; /* how the text of an address begins */
+	const char *addr_bytes, *addr_text; /* an address, and its text as the real provider writes it */
+	bool (*parse_addr)(const char *text, uint8_t *addr); /* as programs read a text back; its scheme is the provider's name */
 	const char *err_text[2]; /* what err_data of a failed send contains; NULL: nothing */
 	struct { int err, prov_errno; const char *text; } gone; /* of a send to an address that nobody has any more; err 0: one of several */
 	void (*make_addr)(uint8_t *addr, uint32_t i); /* one's own address becomes the i-th other one */
