@@ -237,8 +237,8 @@ struct ct_comp {
 };
 /** ct_comp() - The next completion of @cq, which must be a success. */
 struct ct_comp ct_comp(struct ct *c, struct fid_cq *cq);
-/** ct_comp_err() - The next entry of @cq, which must be an error. */
-struct fi_cq_err_entry ct_comp_err(struct ct *c, struct fid_cq *cq);
+/** ct_comp_err() - The next entry of @cq, which must be an error with the flags @flags, those that a success would have; 0: the caller looks. */
+struct fi_cq_err_entry ct_comp_err(struct ct *c, struct fid_cq *cq, uint64_t flags);
 /** ct_tx() - The next completion of the transmit CQ has this context and these flags. */
 void ct_tx(struct ct *c, void *context, uint64_t flags);
 struct ct_comp ct_rx(struct ct *c, void *context, uint64_t flags, size_t len);
