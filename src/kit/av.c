@@ -473,6 +473,8 @@ static const char *av_straddr(struct fid_av *fid, const void *addr, char *buf, s
 
 	if (!av->ops->straddr || !addr || !len)
 		return NULL;
+	if (!buf)
+		*len = 0; /* only the length is asked for */
 	return av->ops->straddr(av, addr, buf, len);
 }
 

@@ -71,7 +71,8 @@ struct ct_prov {
 	size_t tx_max, rx_max; /* largest context sizes; 0: those of the info */
 	uint32_t min_version;  /* of the API: below it no memory registration mode of the provider can be named */
 	uint32_t no_atomic_ops; /* bit per fi_op that integers lack */
-	const char *addr_text; /* how the text of an address begins */
+	const char *addr_bytes, *addr_text; /* an address, and its text as the real provider writes it */
+	bool (*parse_addr)(const char *text, uint8_t *addr); /* as programs read a text back; its scheme is the provider's name */
 	const char *err_text[2]; /* what err_data of a failed send contains; NULL: nothing */
 	struct { int err, prov_errno; const char *text; } gone; /* of a send to an address that nobody has any more; err 0: one of several */
 	void (*make_addr)(uint8_t *addr, uint32_t i); /* one's own address becomes the i-th other one */
@@ -236,8 +237,8 @@ struct ct_comp {
 };
 /** ct_comp() - The next completion of @cq, which must be a success. */
 struct ct_comp ct_comp(struct ct *c, struct fid_cq *cq);
-/** ct_comp_err() - The next entry of @cq, which must be an error. */
-struct fi_cq_err_entry ct_comp_err(struct ct *c, struct fid_cq *cq);
+/** ct_comp_err() - The next entry of @cq, which must be an error with the flags @flags, those that a success would have; 0: the caller looks. */
+struct fi_cq_err_entry ct_comp_err(struct ct *c, struct fid_cq *cq, uint64_t flags);
 /** ct_tx() - The next completion of the transmit CQ has this context and these flags. */
 void ct_tx(struct ct *c, void *context, uint64_t flags);
 struct ct_comp ct_rx(struct ct *c, void *context, uint64_t flags, size_t len);

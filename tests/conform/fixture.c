@@ -317,7 +317,7 @@ struct ct_comp ct_comp(struct ct *c, struct fid_cq *cq)
 	return r;
 }
 
-struct fi_cq_err_entry ct_comp_err(struct ct *c, struct fid_cq *cq)
+struct fi_cq_err_entry ct_comp_err(struct ct *c, struct fid_cq *cq, uint64_t flags)
 {
 	struct fi_cq_err_entry e = {0};
 	struct fi_cq_tagged_entry t;
@@ -329,6 +329,8 @@ struct fi_cq_err_entry ct_comp_err(struct ct *c, struct fid_cq *cq)
 	      ret == 1 ? (unsigned long long)t.flags : 0);
 	RET(1, fi_cq_readerr(cq, &e, 0));
 	CHECK(e.err > 0, "error entry without error code");
+	CHECK(!flags || (e.flags & ~FI_COMPLETION) == flags, "the entry of error %d (%s) has flags %#llx, not %#llx", e.err, fi_strerror(e.err),
+	      (unsigned long long)e.flags, (unsigned long long)flags);
 	return e;
 }
 

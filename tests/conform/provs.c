@@ -2,6 +2,9 @@
 // What the suite knows of each provider beforehand.
 #include "conform.h"
 
+#include <arpa/inet.h>
+#include <inttypes.h>
+
 /* --- efa ------------------------------------------------------------------------------------------------------------------ */
 
 /* Words behind the GID: queue pair number and key. */
@@ -12,6 +15,24 @@ static void efa_addr(uint8_t *addr, uint32_t i)
 
 	memcpy(addr + 16, &qpn, 2);
 	memcpy(addr + 20, &qkey, 4);
+}
+
+static const char efa_bytes[] = "\xfe\x80\0\0\0\0\0\0\x04\x4d\xf8\xff\xfe\x9c\xf0\x6d"
+				"\x34\x12\0\0\x78\x56\x34\x12\0\0\0\0\0\0\0";
+
+/* As libfabric itself reads FI_ADDR_STR. */
+static bool efa_parse(const char *text, uint8_t *addr)
+{
+	char gid[INET6_ADDRSTRLEN] = "";
+	uint16_t qpn = 0;
+	uint32_t qkey = 0;
+
+	memset(addr, 0, sizeof(efa_bytes));
+	if (sscanf(text, "efa://[%45[^]]]:%" SCNu16 ":%" SCNu32, gid, &qpn, &qkey) != 3 || inet_pton(AF_INET6, gid, addr) != 1)
+		return false;
+	memcpy(addr + 16, &qpn, 2);
+	memcpy(addr + 20, &qkey, 4);
+	return true;
 }
 
 static const struct ct_variant efa_variants[] = {
@@ -36,6 +57,18 @@ static void cxi_addr(uint8_t *addr, uint32_t i)
 	uint32_t v = (1 + i % 500) | (0x100 + i / 500) << 9;
 
 	memcpy(addr, &v, 4);
+}
+
+/* As Mercury does: NIC and PID are one word; the VNI, which the text lacks, is the endpoint's own where the address has none. */
+static bool cxi_parse(const char *text, uint8_t *addr)
+{
+	uint32_t v;
+
+	if (sscanf(text, "cxi://%" SCNx32, &v) != 1)
+		return false;
+	memset(addr, 0, 8);
+	memcpy(addr, &v, 4);
+	return true;
 }
 
 #define CXI_PROTO_RNR 29
@@ -68,6 +101,18 @@ static void opx_addr(uint8_t *addr, uint32_t i)
 	addr[6] = (uint8_t)lid;
 }
 
+/* As Mercury does: each field goes into the address as the number that the text says, the LID too. */
+static bool opx_parse(const char *text, uint8_t *addr)
+{
+	uint16_t lid, id;
+
+	if (sscanf(text, "opx://%04hx.%04hx.%02hhx.%02hhx.%02hhx.%02hhx", &lid, &id, &addr[7], &addr[0], &addr[1], &addr[2]) != 6)
+		return false;
+	memcpy(addr + 3, &id, 2);
+	memcpy(addr + 5, &lid, 2);
+	return true;
+}
+
 static const struct ct_variant opx_variants[] = {
 	{.name = "nosdma", .env = "FI_OPX_SDMA_DISABLE=1", .flag = CT_GENS},
 	{.name = "tid", .env = "FI_OPX_EXPECTED_RECEIVE_ENABLE=1", .flag = CT_GENS},
@@ -92,16 +137,19 @@ static void any_addr(uint8_t *addr, uint32_t i)
 
 static const struct ct_prov provs[] = {
 	{.name = "efa", .udp_env = "FI_EFA_ENABLE_SHM_TRANSFER=0", .stat_shm = "shm_tx_pkts", .stat_net = "net_tx_pkts",
-	 .has = CT_HAS_RMA_DATA | CT_HAS_ERR_DATA | CT_HAS_ATOMIC_SIZES | CT_HAS_DC_MATCHED | CT_HAS_AUTO, .addr_text = "fi_addr_efa://[",
+	 .has = CT_HAS_RMA_DATA | CT_HAS_ERR_DATA | CT_HAS_ATOMIC_SIZES | CT_HAS_DC_MATCHED | CT_HAS_AUTO, .addr_bytes = efa_bytes,
+	 .addr_text = "fi_addr_efa://[fe80::44d:f8ff:fe9c:f06d]:4660:305419896", .parse_addr = efa_parse,
 	 .err_text = {"My EFA addr: fi_addr_efa://[", "Peer EFA addr: fi_addr_efa://["}, .make_addr = efa_addr, .variants = efa_variants},
 	{.name = "cxi", .udp_env = "SOFTFABRIC_NET=paths=udp", .stat_shm = "soft_shm_tx_pkts", .stat_net = "soft_net_tx_pkts",
 	 .has = CT_HAS_RIGHTS | CT_HAS_CONTEXTS | CT_HAS_AV_EVENT | CT_HAS_WAIT_FD | CT_HAS_AV_USES, .on_request = FI_SOURCE | FI_SOURCE_ERR,
 	 .btl_mr_mode = FI_MR_ENDPOINT, .tx_max = 16384,
-	 .rx_max = 15360, .min_version = FI_VERSION(1, 5), .no_atomic_ops = 1u << FI_PROD, .addr_text = "fi_addr_cxi://0x", .gone = {FI_EHOSTUNREACH, 2, "UNDELIVERABLE"},
+	 .rx_max = 15360, .min_version = FI_VERSION(1, 5), .no_atomic_ops = 1u << FI_PROD, .addr_bytes = "\x55\xbd\x79\x05\x34\x12\0", .addr_text = "fi_addr_cxi://0x0579bd55",
+	 .parse_addr = cxi_parse, .gone = {FI_EHOSTUNREACH, 2, "UNDELIVERABLE"},
 	 .make_addr = cxi_addr, .variants = cxi_variants},
 	{.name = "opx", .udp_env = "SOFTFABRIC_NET=paths=udp", .stat_shm = "shm_tx_pkts", .stat_net = "net_tx_pkts",
 	 .has = CT_HAS_RMA_DATA | CT_HAS_RIGHTS | CT_HAS_CONTEXTS | CT_HAS_WAIT_FD | CT_HAS_DC_MATCHED | CT_HAS_AUTO | CT_NO_EQ_BIND | CT_AV_TWICE |
-		CT_NO_SILENT | CT_REFUSES, .addr_text = "", .gone = {.err = FI_ECONNREFUSED},
+		CT_NO_SILENT | CT_REFUSES, .addr_bytes = "\x56\xbc\x56\x9a\x78\x12\x34\xde", .addr_text = "3412.789a.de.56.bc.56",
+	 .parse_addr = opx_parse, .gone = {.err = FI_ECONNREFUSED},
 	 .make_addr = opx_addr, .variants = opx_variants},
 	{.make_addr = any_addr, .variants = none},
 };

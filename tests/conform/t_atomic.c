@@ -593,7 +593,7 @@ static void must_fail(struct ct *c, const struct atom *a, const char *why)
 	if (ret == -FI_EKEYREJECTED) /* no key at all can look so */
 		return;
 	OK(ret);
-	e = ct_comp_err(c, c->txcq);
+	e = ct_comp_err(c, c->txcq, done_flags(a->kind));
 	CHECK(e.op_context == a->ctx, "%s: context of another operation", why);
 	CHECK(e.err == FI_EINVAL || e.err == FI_EACCES || e.err == FI_EKEYREJECTED || e.err == FI_EIO || e.err == FI_EREMOTEIO ||
 	      e.err == FI_EPERM, "%s: kind %d: error %d (%s)", why, a->kind, e.err, fi_strerror(e.err));

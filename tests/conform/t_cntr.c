@@ -156,7 +156,7 @@ static void cntr_error(struct ct *c)
 		ret = fi_cntr_wait(c->cntr, 1, 10000);
 		RET(-FI_EAVAIL, ret);
 		CHECK(fi_cntr_readerr(c->cntr) == 1 && !fi_cntr_read(c->cntr), "%llu errors", (unsigned long long)fi_cntr_readerr(c->cntr));
-		ct_comp_err(c, c->txcq);
+		ct_comp_err(c, c->txcq, FI_SEND | FI_MSG);
 	}
 	ct_close(c);
 }

@@ -191,7 +191,7 @@ static void cq_error(struct ct *c)
 	CHECK(e.op_context == &c->ctx[5], "context of another operation");
 	CHECK(e.err == FI_ENOTCONN || e.err == FI_ECONNABORTED || e.err == FI_EHOSTUNREACH || e.err == FI_ECONNREFUSED ||
 	      e.err == FI_EIO, "error %d (%s)", e.err, fi_strerror(e.err));
-	CHECK(e.flags & FI_SEND, "flags %#llx", (unsigned long long)e.flags);
+	CHECK((e.flags & ~FI_COMPLETION) == (FI_SEND | FI_MSG), "flags %#llx", (unsigned long long)e.flags);
 	text = fi_cq_strerror(c->txcq, e.prov_errno, e.err_data, buf, sizeof(buf));
 	CHECK(text && *text, "no text");
 	CHECK(!c->p->gone.err || (e.err == c->p->gone.err && e.prov_errno == c->p->gone.prov_errno && !strcmp(text, c->p->gone.text)),

@@ -331,7 +331,7 @@ static void cxi_vni(struct ct *c)
 	RET(1, fi_av_insert(c->av, e.addr, 1, &to, 0, NULL));
 	OK(fi_recv(e.ep, in, 8, NULL, FI_ADDR_UNSPEC, &c->ctx[1]));
 	OK(fi_send(c->ep, out, 8, NULL, to, &c->ctx[0]));
-	err = ct_comp_err(c, c->txcq);
+	err = ct_comp_err(c, c->txcq, FI_SEND | FI_MSG);
 	CHECK(err.err == FI_EHOSTUNREACH || err.err == FI_ENOTCONN || err.err == FI_EIO, "error %d (%s)", err.err, fi_strerror(err.err));
 	ct_no_comp(c, e.cq);
 	ct_ep2_close(c, &e);
@@ -439,7 +439,7 @@ static void cxi_prov_keys(struct ct *c)
 		for (unsigned k = 0; k < 4; k++) {
 			while (ct_again(c, fi_read(c->ep, &v, 8, NULL, c->peer, off[k], key, &c->ctx[k])))
 				;
-			CHECK(ct_comp_err(c, c->txcq).err == FI_EIO, "read at offset %#llx", (unsigned long long)off[k]);
+			CHECK(ct_comp_err(c, c->txcq, FI_RMA | FI_READ).err == FI_EIO, "read at offset %#llx", (unsigned long long)off[k]);
 		}
 	}
 	for (unsigned i = 0; i < N; i++)
@@ -487,7 +487,7 @@ static void cxi_writedata(struct ct *c)
 	RET(-FI_EINVAL, fi_writedata(c->ep, &v, 8, NULL, 1, c->peer, 0, 4711, NULL)); /* a client's key says nothing of it */
 	if (c->rank) {
 		OK(fi_cancel(&c->ep->fid, &c->ctx[0])); /* it is still there */
-		CHECK(ct_comp_err(c, c->rxcq).err == FI_ECANCELED, "the receive");
+		CHECK(ct_comp_err(c, c->rxcq, FI_RECV | FI_MSG).err == FI_ECANCELED, "the receive");
 	}
 	ct_barrier(c);
 	OK(fi_close(&mr->fid));

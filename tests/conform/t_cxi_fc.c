@@ -237,11 +237,11 @@ static void cxi_rnr_fails(struct ct *c)
 	c->want.protocol = PROTO_RNR;
 	ct_open(c);
 	OK(fi_trecvmsg(c->ep, &peek, FI_PEEK)); /* nothing is ever there before its receive */
-	e = ct_comp_err(c, c->rxcq);
+	e = ct_comp_err(c, c->rxcq, FI_RECV | FI_TAGGED);
 	CHECK(e.err == FI_ENOMSG && e.op_context == &c->ctx[1] && e.tag == 1, "error %d", e.err);
 	struct ct_msg m = {.addr = c->self, .ctx = &c->ctx[0], .mem = mem, .len = 8};
 	ct_send(c, &m);
-	e = ct_comp_err(c, c->txcq);
+	e = ct_comp_err(c, c->txcq, FI_SEND | FI_MSG);
 	CHECK(e.prov_errno == 18 && e.op_context == &c->ctx[0], "prov_errno %d", e.prov_errno);
 	CHECK(!strcmp(fi_cq_strerror(c->txcq, e.prov_errno, NULL, NULL, 0), "ENTRY_NOT_FOUND"), "text");
 	CHECK(ct_now_ms() - start >= 20, "gave up after %llu ms", (unsigned long long)(ct_now_ms() - start));
@@ -249,7 +249,7 @@ static void cxi_rnr_fails(struct ct *c)
 	for (unsigned i = 0; i < 50; i++)
 		ct_progress(c);
 	if (!fi_cancel(&c->ep->fid, &c->ctx[0]))
-		CHECK(ct_comp_err(c, c->txcq).op_context == &c->ctx[0], "context");
+		CHECK(ct_comp_err(c, c->txcq, FI_SEND | FI_MSG).op_context == &c->ctx[0], "context");
 	ct_self(c, false);
 	ct_close(c);
 }
@@ -302,7 +302,7 @@ static void cxi_rnr_append_fails(struct ct *c)
 
 		ct_recv(c, &r);
 	}
-	e = ct_comp_err(c, c->rxcq);
+	e = ct_comp_err(c, c->rxcq, FI_RECV | FI_TAGGED);
 	CHECK(e.err == FI_ENOSPC && e.prov_errno == 16, "error %d, %d", e.err, e.prov_errno);
 	CHECK(ct_now_ms() - start >= 40, "gave up after %llu ms", (unsigned long long)(ct_now_ms() - start));
 	for (uint64_t until = ct_now_ms() + 200; ct_now_ms() < until; ct_progress(c))

@@ -258,8 +258,8 @@ static void multi_recv_side(struct ct *c)
 	for (unsigned k = 0; k < 3; k++) {
 		struct fi_cq_err_entry e;
 
-		OK(fi_cancel(&c->ep->fid, &c->ctx[k]));
-		e = ct_comp_err(c, c->rxcq);
+		OK(fi_cancel(&c->ep->fid, &c->ctx[k])); /* an error, and the buffer is ours again */
+		e = ct_comp_err(c, c->rxcq, FI_RECV | FI_MSG | FI_MULTI_RECV);
 		CHECK(e.err == FI_ECANCELED && e.op_context == &c->ctx[k], "error %d", e.err);
 		ct_buf_free(c, &b[k]);
 	}
@@ -287,6 +287,126 @@ static void msg_multi_recv(struct ct *c)
 	}
 	ct_barrier(c);
 	ct_buf_free(c, &b);
+	ct_close(c);
+}
+
+/* A buffer ends by an error: one cancelled untouched, one cancelled half full, one whose only message is too long. Each is given back. */
+static void multi_errors(struct ct *c, size_t len)
+{
+	struct fi_cq_err_entry e;
+	struct ct_buf b, out;
+
+	ct_buf(c, &b, 4 * len, 0, 0);
+	ct_buf(c, &out, 5 * len, 0, 0);
+	struct ct_msg m = {.addr = c->peer, .ctx = &c->ctx[1], .mem = out.mem, .len = len, .buf = &out};
+
+	for (unsigned had = 0; had < 4; had++) {
+		if (c->rank)
+			multi_post(c, &b, &c->ctx[0]);
+		ct_barrier(c);
+		for (unsigned i = 0; i < had && !c->rank; i++) {
+			ct_send(c, &m);
+			ct_tx(c, &c->ctx[1], FI_SEND | FI_MSG);
+		}
+		if (c->rank) {
+			for (unsigned i = 0; i < had; i++)
+				ct_rx(c, &c->ctx[0], FI_RECV | FI_MSG, len);
+			OK(fi_cancel(&c->ep->fid, &c->ctx[0]));
+			e = ct_comp_err(c, c->rxcq, FI_RECV | FI_MSG | FI_MULTI_RECV);
+			CHECK(e.err == FI_ECANCELED && e.op_context == &c->ctx[0], "error %d", e.err);
+			ct_no_comp(c, c->rxcq);
+			multi_post(c, &b, &c->ctx[0]);
+		}
+		ct_barrier(c);
+		m.len = out.len;
+		if (c->rank) {
+			e = ct_comp_err(c, c->rxcq, FI_RECV | FI_MSG | FI_MULTI_RECV);
+			CHECK(e.err == FI_ETRUNC && e.op_context == &c->ctx[0] && e.len == b.len, "error %d, %zu bytes", e.err, e.len);
+		} else {
+			ct_send(c, &m);
+			ct_tx(c, &c->ctx[1], FI_SEND | FI_MSG);
+		}
+		m.len = len;
+		ct_barrier(c);
+	}
+	ct_buf_free(c, &b);
+	ct_buf_free(c, &out);
+}
+
+static void msg_multi_errors(struct ct *c)
+{
+	static const size_t lens[] = {8, 3000, 70000, 1100000};
+
+	ct_open(c);
+	for (unsigned i = 0; i < 4; i++) {
+		size_t min = 1;
+
+		OK(fi_setopt(&c->ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &min, sizeof(min)));
+		multi_errors(c, lens[i]);
+	}
+	ct_close(c);
+}
+
+/* Until the multi-receive buffer of c->ctx[0], which was cancelled, is given back: once, by its last entry. Return: messages of @len bytes in it. */
+static unsigned multi_end(struct ct *c, size_t len)
+{
+	unsigned taken = 0, errs = 0;
+	uint64_t flags = 0;
+
+	while (!(flags & FI_MULTI_RECV)) {
+		struct fi_cq_err_entry e = {0};
+		struct fi_cq_tagged_entry t;
+		ssize_t ret = fi_cq_read(c->rxcq, &t, 1);
+
+		if (ret == -FI_EAVAIL) {
+			RET(1, fi_cq_readerr(c->rxcq, &e, 0));
+			CHECK(e.err == FI_ECANCELED && !errs++ && e.op_context == &c->ctx[0], "error %d", e.err);
+			flags = e.flags;
+		} else if (ret == 1) {
+			CHECK(t.op_context == &c->ctx[0] && t.len == len, "%zu bytes", t.len);
+			taken++;
+			flags = t.flags;
+		} else {
+			RET(-FI_EAGAIN, ret);
+			ct_progress(c);
+		}
+	}
+	CHECK(errs == 1, "no entry says that it was cancelled");
+	return taken;
+}
+
+/* Cancelled while messages arrive: those that it has come to their end before the buffer is given back, the others go elsewhere. */
+static void msg_multi_cancel(struct ct *c)
+{
+	enum { CNT = 6, LEN = 300000 };
+	struct ct_buf b, out;
+
+	ct_open(c);
+	ct_buf(c, &b, 2 * CNT * LEN, 0, 0);
+	ct_buf(c, &out, LEN, 0, 0);
+	for (unsigned round = 0; round < 16; round++) {
+		struct ct_msg m = {.addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[1], .mem = out.mem, .len = LEN, .buf = &out};
+
+		if (c->rank)
+			multi_post(c, &b, &c->ctx[0]);
+		ct_barrier(c);
+		for (unsigned i = 0; i < CNT && !c->rank; i++)
+			ct_send(c, &m);
+		for (unsigned i = 0; i < CNT && !c->rank; i++)
+			ct_tx(c, &c->ctx[1], FI_SEND | FI_MSG);
+		if (c->rank) {
+			for (unsigned i = 0; i < 4 * round; i++)
+				ct_progress(c);
+			fi_cancel(&c->ep->fid, &c->ctx[0]);
+			for (unsigned i = multi_end(c, LEN); i < CNT; i++) {
+				ct_recv(c, &m);
+				ct_rx(c, &c->ctx[1], FI_RECV | FI_MSG, LEN);
+			}
+		}
+		ct_barrier(c);
+	}
+	ct_buf_free(c, &b);
+	ct_buf_free(c, &out);
 	ct_close(c);
 }
 
@@ -487,6 +607,8 @@ const struct ct_test msg_tests[] = {
 	{"msg_flood", msg_flood, MSG, 0, CT_GENS, "tx.size rm:FI_RM_ENABLED"},
 	{"msg_big", msg_big, MSG, 0, CT_GENS, "max_msg_size", NULL, NULL, 60},
 	{"msg_more", msg_more, MSG, 0, CT_GENS, "op:FI_MORE"},
+	{"msg_multi_errors", msg_multi_errors, MSG | FI_MULTI_RECV, 0, EVERYWHERE, NULL},
+	{"msg_multi_cancel", msg_multi_cancel, MSG | FI_MULTI_RECV, 0, EVERYWHERE, NULL},
 	{"msg_multi_recv", msg_multi_recv, MSG | FI_MULTI_RECV, 0, EVERYWHERE, "FI_MULTI_RECV op:FI_MULTI_RECV"},
 	{"msg_directed", msg_directed, MSG | FI_DIRECTED_RECV | FI_SOURCE, 0, 0, "FI_DIRECTED_RECV"},
 	{"msg_source", msg_source, MSG | FI_SOURCE, 0, 0, "FI_SOURCE"},

@@ -468,7 +468,7 @@ static void rma_must_fail(struct ct *c, bool is_read, size_t len, const struct f
 	while (ct_again(c, is_read ? fi_read(c->ep, mem, len, NULL, c->peer, at->addr, at->key, &c->ctx[3])
 				   : fi_write(c->ep, mem, len, NULL, c->peer, at->addr, at->key, &c->ctx[3])))
 		;
-	e = ct_comp_err(c, c->txcq);
+	e = ct_comp_err(c, c->txcq, FI_RMA | (is_read ? FI_READ : FI_WRITE));
 	CHECK(e.err == err && e.op_context == &c->ctx[3], "%s of %zu bytes: error %d (%s), not %d", is_read ? "read" : "write", len, e.err,
 	      fi_strerror(e.err), err);
 	CHECK(e.prov_errno && strlen(fi_cq_strerror(c->txcq, e.prov_errno, NULL, text, sizeof(text))) > 10, "no reason");

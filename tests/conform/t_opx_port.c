@@ -78,7 +78,7 @@ static void apart(struct ct *c, const char *counter)
 		CHECK(ct_stat(c, counter) > 0, "%s is 0", counter);
 		ct_no_comp(c, c->rxcq);
 		OK(fi_cancel(&c->ep->fid, &c->ctx[0]));
-		CHECK(ct_comp_err(c, c->rxcq).err == FI_ECANCELED, "canceled");
+		CHECK(ct_comp_err(c, c->rxcq, FI_RECV | FI_MSG).err == FI_ECANCELED, "canceled");
 	} else {
 		for (uint64_t until = ct_now_ms() + 500; ct_now_ms() < until; refused++) {
 			RET(-FI_EAGAIN, fi_send(c->ep, mem, sizeof(mem), NULL, c->peer, &c->ctx[0]));
@@ -117,7 +117,7 @@ static void apart_domains(struct ct *c, const char *name, const char *value, con
 		RET(-FI_EAGAIN, fi_cq_read(e.cq, &entry, 1));
 	}
 	OK(fi_cancel(&e.ep->fid, &c->ctx[0]));
-	CHECK(ct_comp_err(&other, e.cq).err == FI_ECANCELED, "canceled");
+	CHECK(ct_comp_err(&other, e.cq, FI_RECV | FI_MSG).err == FI_ECANCELED, "canceled");
 	ct_ep2_close(&other, &e);
 	OK(fi_close(&other.domain->fid));
 	ct_barrier(c);
@@ -206,7 +206,7 @@ static void ended_by_port(struct ct *c, struct fid_cq *cq, const bool *is_mine, 
 	bool seen[8] = {0};
 
 	for (size_t left = cnt; left; left--) {
-		struct fi_cq_err_entry e = ct_comp_err(c, cq);
+		struct fi_cq_err_entry e = ct_comp_err(c, cq, 0);
 		size_t i = (size_t)((struct fi_context2 *)e.op_context - c->ctx);
 
 		CHECK(i < 8 && is_mine[i] && !seen[i], "an error of another operation, or twice");

@@ -348,6 +348,8 @@ static void must_fail(struct ct *c, const struct rma *r, const char *why)
 		CHECK(ret == -FI_EAVAIL, "%s: %s of %zu bytes succeeded", why, rma_is_read(r->call) ? "read" : "write", r->len);
 		RET(1, fi_cq_readerr(c->txcq, &e, 0));
 		CHECK(e.op_context == r->ctx, "%s: context of another operation", why);
+		CHECK((e.flags & ~FI_COMPLETION) == (FI_RMA | (rma_is_read(r->call) ? FI_READ : FI_WRITE)), "%s: flags %#llx", why,
+		      (unsigned long long)e.flags);
 		CHECK(e.err == FI_EINVAL || e.err == FI_EACCES || e.err == FI_EKEYREJECTED || e.err == FI_EIO ||
 		      e.err == FI_EREMOTEIO || e.err == FI_EPERM, "%s: error %d (%s)", why, e.err, fi_strerror(e.err));
 	}

@@ -206,7 +206,7 @@ static void match_check(struct ct *c, const struct match_plan *p, struct ct_buf 
 	for (unsigned r = 0; r < MATCH_CNT; r++)
 		if (p->msg_of[r] < 0) {
 			OK(fi_cancel(&c->ep->fid, &c->ctx[r]));
-			CHECK(ct_comp_err(c, c->rxcq).err == FI_ECANCELED, "cancelled receive");
+			CHECK(ct_comp_err(c, c->rxcq, FI_RECV | FI_TAGGED).err == FI_ECANCELED, "cancelled receive");
 		}
 }
 
@@ -265,7 +265,7 @@ static void peek_misses(struct ct *c, uint64_t tag, uint64_t flags)
 	struct fi_cq_err_entry e;
 
 	peek(c, tag, flags, &c->ctx[9]);
-	e = ct_comp_err(c, c->rxcq);
+	e = ct_comp_err(c, c->rxcq, FI_RECV | FI_TAGGED);
 	CHECK(e.err == FI_ENOMSG, "error %d (%s)", e.err, fi_strerror(e.err));
 	CHECK(e.op_context == &c->ctx[9], "context of another operation");
 }

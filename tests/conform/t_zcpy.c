@@ -115,7 +115,7 @@ static void efa_zcpy_limits(struct ct *c)
 		ct_fill(b.mem, 100, 5);
 		while (ct_again(c, fi_send(c->ep, b.mem, 51, b.desc, c->peer, &c->ctx[2])))
 			;
-		e = ct_comp_err(c, c->txcq);
+		e = ct_comp_err(c, c->txcq, FI_SEND | FI_MSG);
 		CHECK(e.err == FI_EMSGSIZE && e.op_context == &c->ctx[2], "error %d (%s)", e.err, fi_strerror(e.err));
 		while (ct_again(c, fi_send(c->ep, b.mem, 50, b.desc, c->peer, &c->ctx[3])))
 			;

@@ -289,6 +289,9 @@ static void av_straddr__asks_the_provider(void **state)
 
 	assert_string_equal(fi_av_straddr(&g_av->fid, addr, buf, &len), "fix://x");
 	assert_int_equal(len, 8);
+	len = 32;
+	assert_null(fi_av_straddr(&g_av->fid, addr, NULL, &len));
+	assert_int_equal(len, 8);
 }
 
 static void av_init__refuses_bad_attributes(void **state)

@@ -56,7 +56,9 @@ static void owner_release(struct cxi_rx *owner, bool was_said)
 
 static void owner_cancelled(struct cxi_rx *owner)
 {
-	struct fi_cq_err_entry e = {.op_context = owner->context, .flags = FI_RECV | (owner->tagged ? FI_TAGGED : FI_MSG), .err = FI_ECANCELED};
+	struct fi_cq_err_entry e = {.op_context = owner->context,
+				    .flags = FI_RECV | (owner->tagged ? FI_TAGGED : FI_MSG) | (owner->multi ? FI_MULTI_RECV : 0),
+				    .err = FI_ECANCELED};
 	struct cxi_ep *ep = owner->ep ? owner->ep : owner->rxc->ep;
 
 	if (ep->kit.rx_cq && !owner->rxc->closing)

@@ -134,7 +134,8 @@ int opx_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_a
 bool opx_av_get(const struct opx_av *av, fi_addr_t fi_addr, struct opx_addr *out);
 /** opx_av_name() - What to report as the source for context @addr: FI_ADDR_NOTAVAIL if it is not in the table. Lock held. */
 fi_addr_t opx_av_name(const struct opx_av *av, const struct opx_addr *addr);
-const char *opx_straddr(struct kit_av *av, const void *addr, char *buf, size_t *len); /* lid.endpoint_id.rx_index.hfi1_rx.hfi1_unit.reliability_rx */
+/** opx_straddr() - lid.endpoint_id.rx_index.hfi1_rx.hfi1_unit.reliability_rx, each as it lies in memory. Source: facts/opx.md 1.6. */
+const char *opx_straddr(struct kit_av *av, const void *addr, char *buf, size_t *len);
 
 /* --- outgoing operations ------------------------------------------------------------------------------------------------- */
 

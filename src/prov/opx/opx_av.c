@@ -30,11 +30,14 @@ bool opx_addr_ok(const struct opx_addr *a)
 const char *opx_straddr(struct kit_av *av, const void *addr, char *buf, size_t *len)
 {
 	struct opx_addr a;
+	uint16_t lid;
 	int n;
 
 	(void)av;
 	memcpy(&a, addr, sizeof(a));
-	n = snprintf(buf, *len, "%04x.%04x.%02x.%02x.%02x.%02x", be16_get(a.lid), le16_get(a.endpoint_id), a.rx_index, a.hfi1_rx, a.hfi1_unit,
+	/* as it lies in the address, where it is big-endian: programs that read the text back put the number there as it is */
+	memcpy(&lid, &a.lid, sizeof(lid));
+	n = snprintf(buf, *len, "%04x.%04x.%02x.%02x.%02x.%02x", lid, le16_get(a.endpoint_id), a.rx_index, a.hfi1_rx, a.hfi1_unit,
 		     a.reliability_rx);
 	*len = n < 0 ? 0 : (size_t)n + 1;
 	return buf;
@@ -95,8 +98,8 @@ static int av_check(struct kit_av *kav, const void *addr)
 	memcpy(&a, addr, sizeof(a));
 	if (opx_addr_ok(&a))
 		return 0;
-	LOG_WARN("address %s refused: the LID must be 1 to %#x, the receive context 0 to %u", opx_straddr(kav, addr, text, &len), HFI_LID_MAX,
-		 HFI_CTXT_MAX - 1);
+	LOG_WARN("address %s refused: its LID is %#x and must be 1 to %#x, its receive context is %u and must be 0 to %u",
+		 opx_straddr(kav, addr, text, &len), be16_get(a.lid), HFI_LID_MAX, a.hfi1_rx, HFI_CTXT_MAX - 1);
 	return -FI_EINVAL;
 }
 
