@@ -89,6 +89,9 @@ bool kit_mr_mode_ok(uint32_t version, const struct fi_info *have, const struct f
 /* nic: one object per info, with close/control(FI_DUP)/tostr. */
 struct kit_nic_attr {
 	const char *name, *device_id, *device_version, *vendor_id, *driver, *firmware;
+	/* Shown as FI_BUS_PCI if @pci_always, or if sysfs has a device of this vendor and kind
+	 * there; otherwise the bus is FI_BUS_UNKNOWN. */
+	bool pci_always;
 	uint16_t pci_domain; uint8_t pci_bus, pci_device, pci_function;
 	const char *link_address, *network_type; size_t mtu, speed;
 	bool link_down;

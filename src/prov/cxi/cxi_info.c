@@ -155,6 +155,7 @@ static struct fid_nic *make_nic(int idx, const struct cassini_devinfo *dev, cons
 		.vendor_id = vendor,
 		.driver = "cxi_ss1",
 		.firmware = "",
+		.pci_always = dev->pci_always,
 		.pci_domain = dev->pci_domain,
 		.pci_bus = dev->pci_bus,
 		.pci_device = dev->pci_device,

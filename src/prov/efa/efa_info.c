@@ -95,6 +95,7 @@ static struct fid_nic *make_nic(const struct efanic_dev_attr *dev)
 		.vendor_id = "0x1d0f",
 		.driver = dev->driver,
 		.firmware = dev->fw_ver,
+		.pci_always = dev->pci_always,
 		.pci_domain = dev->pci_domain,
 		.pci_bus = dev->pci_bus,
 		.pci_device = dev->pci_device,

@@ -97,6 +97,7 @@ static struct fid_nic *make_nic(const struct hfi_unit_attr *u)
 		.vendor_id = vendor,
 		.driver = "hfi1",
 		.firmware = "",
+		.pci_always = u->pci_always,
 		.pci_domain = u->pci_domain,
 		.pci_bus = u->pci_bus,
 		.pci_device = u->pci_device,
