@@ -8,6 +8,75 @@
 #include "kit/kit_int.h"
 
 #define TEXT_MAX 512
+#define WHY_MAX	 (2 * TEXT_MAX + 256)
+
+/* The reason of the fi_getinfo() that runs. The first one: what an adapter offers first is what it
+ * does best, and what a program most likely meant. But that an adapter is not the one that is asked
+ * for by name explains nothing where another one is, so any other reason takes its place. */
+static _Thread_local struct {
+	char text[WHY_MAX];
+	bool is_other; /* another adapter is meant */
+} g_why;
+
+static void __printf_like(3, 0)
+	why_put(const struct fi_provider *prov, bool is_other, const char *fmt, va_list ap)
+{
+	char text[WHY_MAX];
+
+	vsnprintf(text, sizeof(text), fmt, ap);
+	if (!g_why.text[0] || (g_why.is_other && !is_other)) {
+		memcpy(g_why.text, text, sizeof(text));
+		g_why.is_other = is_other;
+	}
+	KIT_INFO(prov, FI_LOG_CORE, "%s\n", text);
+}
+
+int kit_info_no(const struct fi_provider *prov, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	why_put(prov, false, fmt, ap);
+	va_end(ap);
+	return -FI_ENODATA;
+}
+
+int kit_info_other(const struct fi_provider *prov, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	why_put(prov, true, fmt, ap);
+	va_end(ap);
+	return -FI_ENODATA;
+}
+
+void kit_info_begin(void)
+{
+	g_why.text[0] = '\0';
+}
+
+/* prov_name is one name, or some of layered providers with semicolons between them. */
+static bool names_it(const struct fi_info *hints, const char *name)
+{
+	const char *at = hints && hints->fabric_attr ? hints->fabric_attr->prov_name : NULL;
+	size_t len = strlen(name);
+
+	for (; at; at = strchr(at, ';')) {
+		at += *at == ';';
+		if (!strncasecmp(at, name, len) && (!at[len] || at[len] == ';'))
+			return true;
+	}
+	return false;
+}
+
+int kit_info_end(const struct fi_provider *prov, const struct fi_info *hints, int ret)
+{
+	if (ret == -FI_ENODATA && g_why.text[0] && names_it(hints, prov->name))
+		kit_warn_once(prov, "nothing of %s fits the hints of fi_getinfo: %s", prov->name,
+			      g_why.text);
+	return ret;
+}
 
 struct check {
 	const struct fi_provider *prov;
@@ -17,20 +86,22 @@ struct check {
 
 static int no(const struct check *c, const char *fmt, ...) __printf_like(2, 3);
 
-static int no(const struct check *c, const char *fmt, ...)
+static const char *name_of(const struct check *c)
 {
 	const struct fi_domain_attr *d = c->have->domain_attr;
-	char text[2 * TEXT_MAX + 256];
+
+	return d && d->name ? d->name : "this adapter";
+}
+
+static int no(const struct check *c, const char *fmt, ...)
+{
+	char text[WHY_MAX];
 	va_list ap;
 
-	if (fi_log_enabled(c->prov, FI_LOG_INFO, FI_LOG_CORE)) {
-		va_start(ap, fmt);
-		vsnprintf(text, sizeof(text), fmt, ap);
-		va_end(ap);
-		KIT_INFO(c->prov, FI_LOG_CORE, "%s does not match: %s\n",
-			 d && d->name ? d->name : "this adapter", text);
-	}
-	return -FI_ENODATA;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	return kit_info_no(c->prov, "%s does not match: %s", name_of(c), text);
 }
 
 static int at_most(const struct check *c, const char *name, uint64_t hint, uint64_t have)
@@ -167,7 +238,8 @@ static int name_check(const struct check *c, const char *what, const char *hint,
 {
 	if (!hint || !have || !strcmp(hint, have))
 		return 0;
-	return no(c, "%s is \"%s\" in the hints, \"%s\" here", what, hint, have);
+	return kit_info_other(c->prov, "%s does not match: %s is \"%s\" in the hints, \"%s\" here",
+			      name_of(c), what, hint, have);
 }
 
 static int check_fabric(const struct check *c)

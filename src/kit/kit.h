@@ -81,6 +81,22 @@ struct fi_info *kit_info_dup(const struct fi_info *info);
  * ep, rx, tx attributes, MR modes old and new. Return: 0; -FI_ENODATA, with one FI_INFO line that names the attribute, both values and why.
  */
 int kit_info_check(const struct fi_provider *prov, uint32_t version, const struct fi_info *have, const struct fi_info *hints);
+/**
+ * kit_info_no() - One sentence why something does not fit the hints. Every way to -FI_ENODATA has
+ * one, here or as a warning. It is an info line. kit_info_other() - The same where the hints or
+ * settings name another adapter. Return: -FI_ENODATA.
+ */
+int kit_info_no(const struct fi_provider *prov, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+int kit_info_other(const struct fi_provider *prov, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+/**
+ * kit_info_begin(), kit_info_end() - Around all of a provider's getinfo, which returns @ret. To a
+ * program whose hints name @prov its -FI_ENODATA is a surprise: the first reason since
+ * kit_info_begin(), other adapters' last, is a warning then, each once in a process. Return: @ret.
+ */
+void kit_info_begin(void);
+int kit_info_end(const struct fi_provider *prov, const struct fi_info *hints, int ret);
 /** kit_info_alter() - Narrow a returned info to what the hints asked (caps, orders, sizes, threading, mr_mode by version). */
 void kit_info_alter(struct fi_info *info, const struct fi_info *hints, uint32_t version);
 /** kit_mr_mode_ok() - The MR-mode rule alone (old and new style); exposed for tests. */
@@ -89,6 +105,9 @@ bool kit_mr_mode_ok(uint32_t version, const struct fi_info *have, const struct f
 /* nic: one object per info, with close/control(FI_DUP)/tostr. */
 struct kit_nic_attr {
 	const char *name, *device_id, *device_version, *vendor_id, *driver, *firmware;
+	/* Shown as FI_BUS_PCI if @pci_always, or if sysfs has a device of this vendor and kind
+	 * there; otherwise the bus is FI_BUS_UNKNOWN. */
+	bool pci_always;
 	uint16_t pci_domain; uint8_t pci_bus, pci_device, pci_function;
 	const char *link_address, *network_type; size_t mtu, speed;
 	bool link_down;

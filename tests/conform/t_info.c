@@ -311,17 +311,25 @@ static void opt_flags(struct ct *c)
 	ct_close(c);
 }
 
-/* What a library logs during one fi_getinfo. Return: its result. */
-static int ask_aloud(struct ct *c, char *log, size_t size)
+/* Hints that name the provider and offer every mode. */
+static struct fi_info *named(struct ct *c)
 {
-	struct fi_info *info = NULL, *hints = fi_allocinfo();
+	struct fi_info *hints = fi_allocinfo();
+
+	hints->fabric_attr->prov_name = strdup(c->prov);
+	hints->mode = ~0ULL;
+	return hints;
+}
+
+/* What a library logs during one fi_getinfo with @hints, which are freed. Return: its result. */
+static int ask_aloud(struct ct *c, struct fi_info *hints, char *log, size_t size)
+{
+	struct fi_info *info = NULL;
 	FILE *file = tmpfile();
 	int saved = dup(STDERR_FILENO), ret;
 	size_t got;
 
 	CHECK(file && saved >= 0, "no temporary file");
-	hints->fabric_attr->prov_name = strdup(c->prov);
-	hints->mode = ~0ULL;
 	dup2(fileno(file), STDERR_FILENO);
 	ret = ask(c, hints, &info);
 	dup2(saved, STDERR_FILENO);
@@ -344,7 +352,8 @@ static void bad_setting(struct ct *c, const char *name, const char *value)
 
 	if (!pid) {
 		setenv(name, value, 1);
-		CHECK(ask_aloud(c, log, sizeof(log)) == -FI_ENODATA, "%s=%s is taken", name, value);
+		CHECK(ask_aloud(c, named(c), log, sizeof(log)) == -FI_ENODATA, "%s=%s is taken",
+		      name, value);
 		CHECK(strstr(log, name), "of %s=%s the log says nothing: %s", name, value, log);
 		exit(0);
 	}
@@ -370,9 +379,57 @@ static void info_bad_param(struct ct *c)
 {
 	char log[65536];
 
-	RET(0, ask_aloud(c, log, sizeof(log)));
+	RET(0, ask_aloud(c, named(c), log, sizeof(log)));
 	CHECK(strstr(log, "_SIZE=\"banana\"") || strstr(log, "_BYTES=\"banana\""), "the log says: %s", log);
 	CHECK(strstr(log, "ignored"), "the log says: %s", log);
+}
+
+/* @hints are refused, and the log says what @want says, once, if they name the provider. */
+static void reason(struct ct *c, struct fi_info *hints, const char *want)
+{
+	struct fi_info *again = fi_dupinfo(hints), *stranger = fi_dupinfo(hints);
+	char log[65536], sign[64];
+
+	snprintf(sign, sizeof(sign), "nothing of %s fits", c->prov);
+	free(stranger->fabric_attr->prov_name);
+	stranger->fabric_attr->prov_name = NULL;
+	ask_aloud(c, stranger, log, sizeof(log)); /* other providers may have something */
+	CHECK(!strstr(log, sign), "%s: hints that name nobody: %s", want, log);
+	RET(-FI_ENODATA, ask_aloud(c, hints, log, sizeof(log)));
+	CHECK(strstr(log, sign) && strstr(strstr(log, sign), want), "%s: the log says: %s", want,
+	      log);
+	RET(-FI_ENODATA, ask_aloud(c, again, log, sizeof(log)));
+	CHECK(!strstr(log, sign), "%s: said twice: %s", want, log);
+}
+
+/* A program that names its provider and gets nothing is told why. */
+static void info_reasons(struct ct *c)
+{
+	struct fi_info *h = named(c);
+	const uint8_t addr[3] = {1};
+
+	h->caps = FI_MSG | 1ULL << 60;
+	reason(c, h, "caps");
+	h = named(c);
+	h->ep_attr->type = FI_EP_MSG;
+	reason(c, h, "endpoint type");
+	h = named(c);
+	h->domain_attr->name = strdup("nowhere");
+	reason(c, h, "\"nowhere\" in the hints");
+	h = named(c);
+	h->fabric_attr->name = strdup("nothing");
+	reason(c, h, "\"nothing\" in the hints");
+	h = named(c);
+	h->ep_attr->protocol = 4711;
+	reason(c, h, "ep_attr->protocol");
+	h = named(c);
+	h->tx_attr->inject_size = 1 << 20;
+	reason(c, h, "inject_size is 1048576 in the hints");
+	h = named(c);
+	h->src_addr = malloc(sizeof(addr));
+	memcpy(h->src_addr, addr, sizeof(addr));
+	h->src_addrlen = sizeof(addr);
+	reason(c, h, "of the hints");
 }
 
 const struct ct_test info_tests[] = {
@@ -380,16 +437,22 @@ const struct ct_test info_tests[] = {
 	{"info_null_parts", info_null_parts, 0, 0, CT_SOLO, NULL},
 	{"info_caps", info_caps, 0, 0, CT_SOLO, NULL},
 	{"info_limits", info_limits, FI_MSG | FI_RMA | FI_ATOMIC, 0, CT_SOLO,
-	 "inject_size tx.size rx.size tx.iov_limit rx.iov_limit tx.rma_iov_limit cq_data_size mr_iov_limit tx_ctx_cnt rx_ctx_cnt "
-	 "max_ep_tx_ctx max_ep_rx_ctx max_order_raw_size max_order_war_size max_order_waw_size mr_key_size"},
+	 "inject_size tx.size rx.size tx.iov_limit rx.iov_limit tx.rma_iov_limit cq_data_size "
+	 "mr_iov_limit tx_ctx_cnt rx_ctx_cnt "
+	 "max_ep_tx_ctx max_ep_rx_ctx max_order_raw_size max_order_war_size max_order_waw_size "
+	 "mr_key_size"},
 	{"info_attrs", info_attrs, FI_MSG, 0, CT_SOLO, "rm:FI_RM_ENABLED"},
-	{"info_mpi", info_mpi, FI_TAGGED | FI_RMA | FI_ATOMIC, 0, CT_SOLO, "FI_LOCAL_COMM FI_REMOTE_COMM"},
+	{"info_mpi", info_mpi, FI_TAGGED | FI_RMA | FI_ATOMIC, 0, CT_SOLO,
+	 "FI_LOCAL_COMM FI_REMOTE_COMM"},
 	{"info_dup", info_dup, FI_MSG, 0, CT_SOLO, NULL},
 	{"info_bad_room", info_bad_room, 0, 0, CT_SOLO, NULL, "FI_LOG_LEVEL=warn"},
-	{"info_bad_param", info_bad_param, 0, 0, CT_SOLO, NULL, "FI_LOG_LEVEL=warn FI_EFA_TX_SIZE=banana FI_CXI_DEFAULT_TX_SIZE=banana "
+	{"info_reasons", info_reasons, 0, 0, CT_SOLO, NULL, "FI_LOG_LEVEL=warn"},
+	{"info_bad_param", info_bad_param, 0, 0, CT_SOLO, NULL,
+	 "FI_LOG_LEVEL=warn FI_EFA_TX_SIZE=banana FI_CXI_DEFAULT_TX_SIZE=banana "
 	 "FI_OPX_SDMA_MIN_PAYLOAD_BYTES=banana"},
 	{"name_get", name_get, FI_MSG, 0, CT_SOLO, NULL},
-	{"opt_min_multi_recv", opt_min_multi_recv, FI_MSG | FI_MULTI_RECV, 0, CT_SOLO, "FI_MULTI_RECV"},
+	{"opt_min_multi_recv", opt_min_multi_recv, FI_MSG | FI_MULTI_RECV, 0, CT_SOLO,
+	 "FI_MULTI_RECV"},
 	{"opt_flags", opt_flags, FI_MSG, 0, 0, NULL},
 	{0},
 };

@@ -30,6 +30,7 @@ void fi_log(const struct fi_provider *prov, enum fi_log_level level, enum fi_log
 	vsnprintf(g_fix_log.last, sizeof(g_fix_log.last), fmt, ap);
 	va_end(ap);
 	g_fix_log.cnt++;
+	g_fix_log.warnings += level == FI_LOG_WARN;
 }
 
 static void idle(struct kit_domain *d)

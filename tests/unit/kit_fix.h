@@ -32,7 +32,7 @@ void fix_ep_open(struct fix *f, struct fix_ep *ep);
 
 struct fix_log {
 	char last[1024]; /* the last line logged by kit/ */
-	int cnt;
+	int cnt, warnings;
 };
 extern struct fix_log g_fix_log;
 

@@ -172,7 +172,7 @@ static void forms__fid_nic(void **state)
 	uint32_t nic;
 
 	(void)state;
-	setenv("SOFTFABRIC_CXI", "gen=cassini1", 1); /* as captured on one */
+	setenv("SOFTFABRIC_CXI", "gen=cassini1;pci=yes", 1); /* as captured on one */
 	i = get(FI_VERSION(1, 17), NULL, 0);
 	unsetenv("SOFTFABRIC_CXI");
 	dup = fi_dupinfo(i);
@@ -189,6 +189,7 @@ static void forms__fid_nic(void **state)
 	assert_string_equal(dup->nic->device_attr->device_id, "0x501");
 	assert_string_equal(dup->nic->device_attr->driver, "cxi_ss1");
 	assert_int_equal(dup->nic->bus_attr->bus_type, FI_BUS_PCI);
+	assert_int_equal(dup->nic->bus_attr->attr.pci.bus_id, 0x21);
 	snprintf(text, sizeof(text), "0x%x", nic);
 	assert_string_equal(dup->nic->link_attr->address, text);
 	assert_int_equal(dup->nic->link_attr->mtu, 2112);
@@ -205,6 +206,9 @@ static void forms__fid_nic(void **state)
 	assert_int_not_equal(fi_control(&dup->nic->fid, FI_OPT_CXI_NIC_REFRESH_ATTR, NULL), 0);
 	unsetenv("SOFTFABRIC_CXI");
 	fi_freeinfo(dup);
+	i = get(FI_VERSION(1, 17), NULL, 0);
+	assert_int_equal(i->nic->bus_attr->bus_type, FI_BUS_UNKNOWN); /* no such device is here */
+	fi_freeinfo(i);
 }
 
 /* --- hints -------------------------------------------------------------------------------------------------------------------- */

@@ -98,6 +98,13 @@ static void rdm__attributes(void **state)
 	assert_string_equal(i->nic->device_attr->vendor_id, "0x1d0f");
 	assert_int_equal(i->nic->link_attr->mtu, 8928);
 	assert_int_equal(i->nic->link_attr->state, FI_LINK_UP);
+	assert_int_equal(i->nic->bus_attr->bus_type, FI_BUS_UNKNOWN); /* no such device is here */
+	fi_freeinfo(i);
+	setenv("SOFTFABRIC_EFA", "pci=yes", 1);
+	i = get(FI_VERSION(2, 1), NULL, 0);
+	unsetenv("SOFTFABRIC_EFA");
+	assert_int_equal(i->nic->bus_attr->bus_type, FI_BUS_PCI);
+	assert_int_equal(i->nic->bus_attr->attr.pci.device_id, 6);
 	fi_freeinfo(i);
 }
 

@@ -56,6 +56,7 @@ static void room__default(void **state)
 	assert_in_range(u.lid, 1, HFI_LID_MAX + 1 - HFI_UNIT_MAX); /* says which host this is */
 	assert_memory_equal(u.gid, gid, sizeof(gid));
 	assert_int_equal(u.gid[14] << 8 | u.gid[15], u.lid);
+	assert_false(u.pci_always);
 	assert_int_equal(u.ip[12], 127);
 	assert_int_equal(u.ip[15], 1);
 	assert_int_equal(u.state, HFI_PORT_ACTIVE);
@@ -80,6 +81,10 @@ static void room__default(void **state)
 	conf("units=0");
 	assert_int_equal(hfi_unit_cnt(err, sizeof(err)), 0);
 	assert_string_equal(err, "");
+	conf("pci=yes");
+	u = unit_of(0);
+	assert_true(u.pci_always);
+	assert_int_equal(u.pci_bus, 0x18);
 }
 
 static void room__numbers(void **state)

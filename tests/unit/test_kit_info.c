@@ -217,6 +217,61 @@ static void info_check__the_sentence_has_both_values(void **state)
 	fi_freeinfo(hints);
 }
 
+/* One fi_getinfo that is refused for @strong, else for @weak. Return: warnings. */
+static int refusal(const char *prov_name, const char *weak, const char *strong, int ret)
+{
+	struct fi_info *hints = hints_new();
+	int before = g_fix_log.warnings;
+
+	free(hints->fabric_attr->prov_name);
+	hints->fabric_attr->prov_name = prov_name ? strdup(prov_name) : NULL;
+	kit_info_begin();
+	if (weak)
+		assert_int_equal(kit_info_other(&g_fix_prov, "%s", weak), -FI_ENODATA);
+	if (strong)
+		assert_int_equal(kit_info_no(&g_fix_prov, "%s", strong), -FI_ENODATA);
+	if (weak)
+		kit_info_other(&g_fix_prov, "later: %s", weak);
+	if (strong)
+		kit_info_no(&g_fix_prov, "later: %s", strong);
+	assert_int_equal(g_fix_log.warnings, before);
+	assert_int_equal(kit_info_end(&g_fix_prov, hints, ret), ret);
+	fi_freeinfo(hints);
+	return g_fix_log.warnings - before;
+}
+
+#define FIX_NOTHING "nothing of fix fits the hints of fi_getinfo: "
+
+static void info_end__the_reason_is_a_warning_to_who_named_us(void **state)
+{
+	static const char *const ours[] = {"fix", "FIX", "fix;ofi_rxd", "ofi_rxd;fix"};
+	static const char *const others[] = {NULL,	"",	  "fixed",   "fi",
+					     "ofi_rxd", "prefix", "fix-x;fi"};
+	char text[32];
+
+	for (size_t i = 0; i < ARRAY_SIZE(ours); i++) {
+		snprintf(text, sizeof(text), "named %zu", i);
+		assert_int_equal(refusal(ours[i], NULL, text, -FI_ENODATA), 1);
+		assert_non_null(strstr(g_fix_log.last, FIX_NOTHING));
+		assert_non_null(strstr(g_fix_log.last, text));
+		assert_null(strstr(g_fix_log.last, "later"));
+		assert_int_equal(refusal(ours[i], NULL, text, -FI_ENODATA), 0); /* once */
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		assert_int_equal(refusal(others[i], NULL, "not named", -FI_ENODATA), 0);
+	assert_int_equal(refusal("fix", NULL, "something was left", 0), 0);
+	assert_int_equal(refusal("fix", NULL, "another error", -FI_ENOMEM), 0);
+	assert_int_equal(refusal("fix", NULL, NULL, -FI_ENODATA), 0); /* said by a warning */
+}
+
+static void info_end__another_adapter_is_no_reason_if_there_is_one(void **state)
+{
+	assert_int_equal(refusal("fix", "other", "what", -FI_ENODATA), 1);
+	assert_string_equal(g_fix_log.last, FIX_NOTHING "what\n");
+	assert_int_equal(refusal("fix", "other", NULL, -FI_ENODATA), 1);
+	assert_string_equal(g_fix_log.last, FIX_NOTHING "other\n");
+}
+
 static void info_check__names(void **state)
 {
 	struct fi_info *have = have_new(), *hints = hints_new();
@@ -664,6 +719,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(info_check__each_attribute),
 		cmocka_unit_test(info_check__the_sentence_has_both_values),
+		cmocka_unit_test(info_end__the_reason_is_a_warning_to_who_named_us),
+		cmocka_unit_test(info_end__another_adapter_is_no_reason_if_there_is_one),
 		cmocka_unit_test(info_check__names),
 		cmocka_unit_test(info_check__mode_bits),
 		cmocka_unit_test(info__hints_may_lack_anything),

@@ -2,6 +2,10 @@
 // Tests of kit/nic.c.
 #include "unit.h"
 
+#include <errno.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
 #include "base/mem.h"
 #include "kit_fix.h"
 
@@ -10,6 +14,7 @@ static const struct kit_nic_attr g_attr = {
 	.device_id = "0x1",
 	.vendor_id = "0x2",
 	.driver = "fixdrv",
+	.pci_always = true,
 	.pci_domain = 1,
 	.pci_bus = 2,
 	.pci_device = 3,
@@ -132,6 +137,68 @@ static void nic_new__provider_attributes_travel(void **state)
 	assert_int_equal(mem_live_count(), live);
 }
 
+/* One device with its vendor and kind in a made-up sysfs. */
+static void sysfs_put(const char *root, const char *file, const char *text)
+{
+	static const char *const dirs[] = {"", "/bus", "/bus/pci", "/bus/pci/devices",
+					   "/bus/pci/devices/0001:02:03.4"};
+	char path[256];
+	FILE *f;
+
+	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
+		snprintf(path, sizeof(path), "%s%s", root, dirs[i]);
+		assert_true(!mkdir(path, 0700) || errno == EEXIST);
+	}
+	snprintf(path, sizeof(path), "%s%s/%s", root, dirs[4], file);
+	f = fopen(path, "w");
+	assert_non_null(f);
+	fputs(text, f);
+	fclose(f);
+}
+
+static void bus_is(const struct kit_nic_attr *a, enum fi_bus_type want)
+{
+	struct fid_nic *n = kit_nic_new(a), *dup = NULL;
+	char text[2048] = "";
+
+	assert_non_null(n);
+	assert_int_equal(fi_control(&n->fid, FI_DUP, &dup), 0);
+	fi_close(&n->fid);
+	assert_int_equal(dup->bus_attr->bus_type, want);
+	assert_int_equal(dup->bus_attr->attr.pci.bus_id, want == FI_BUS_PCI ? 2 : 0);
+	assert_int_equal(dup->fid.ops->tostr(&dup->fid, text, sizeof(text)), 0);
+	assert_int_equal(!!strstr(text, "bus_type: FI_BUS_PCI\n            fi_pci_attr:\n"),
+			 want == FI_BUS_PCI);
+	assert_int_equal(!!strstr(text, "bus_type: FI_BUS_UNKNOWN\n        fi_link_attr:\n"),
+			 want == FI_BUS_UNKNOWN);
+	fi_close(&dup->fid);
+}
+
+/* MPICH ends a program whose adapter is not where its PCI address says. */
+static void nic_bus__is_told_where_the_machine_has_it(void **state)
+{
+	char root[] = "/tmp/test_kit_nic.XXXXXX", cmd[64];
+	struct kit_nic_attr a = g_attr;
+
+	assert_non_null(mkdtemp(root));
+	setenv("SYSFS_PATH", root, 1);
+	a.pci_always = false;
+	bus_is(&a, FI_BUS_UNKNOWN); /* nothing there */
+	sysfs_put(root, "vendor", "0x0002\n");
+	bus_is(&a, FI_BUS_UNKNOWN);
+	sysfs_put(root, "device", "0x0007\n"); /* another device of that vendor */
+	bus_is(&a, FI_BUS_UNKNOWN);
+	sysfs_put(root, "device", "0x0001\n");
+	bus_is(&a, FI_BUS_PCI);
+	sysfs_put(root, "vendor", "");
+	bus_is(&a, FI_BUS_UNKNOWN);
+	a.pci_always = true;
+	bus_is(&a, FI_BUS_PCI);
+	unsetenv("SYSFS_PATH");
+	snprintf(cmd, sizeof(cmd), "rm -r %s", root);
+	assert_int_equal(system(cmd), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -139,6 +206,7 @@ int main(void)
 		cmocka_unit_test(nic_new__holds_copies),
 		cmocka_unit_test(nic_control__dup_is_another_object),
 		cmocka_unit_test(nic__core_can_copy_and_print_it),
+		cmocka_unit_test(nic_bus__is_told_where_the_machine_has_it),
 		cmocka_unit_test(nic_tostr__appends_and_stays_inside),
 	};
 

@@ -242,6 +242,13 @@ static void nic__filled(void **state)
 	assert_string_equal(n->link_attr->address, "0x2");
 	assert_int_equal(n->link_attr->mtu, 8192);
 	assert_int_equal(n->link_attr->speed, 100000000000);
+	assert_int_equal(n->bus_attr->bus_type, FI_BUS_UNKNOWN); /* no such device is here */
+	fi_freeinfo(i);
+	g_fake.unit[0].pci_always = true;
+	g_fake.unit[0].pci_bus = 0x18;
+	i = get(V, NULL, 0, NULL, 0);
+	assert_int_equal(i->nic->bus_attr->bus_type, FI_BUS_PCI);
+	assert_int_equal(i->nic->bus_attr->attr.pci.bus_id, 0x18);
 	fi_freeinfo(i);
 }
 

@@ -74,6 +74,7 @@ struct cassini_devinfo {
 	uint32_t nic;         /* 20-bit NIC address: host part of the interface's IPv4 address; on loopback it says which host */
 	uint8_t ip[16];       /* network order: the address it is reached by */
 	uint16_t vendor_id, device_id, device_rev; /* 0x17db, 0x501, 2; Cassini 2: 0x1590, 0x371, 1 */
+	bool pci_always; /* tell the address also where the machine has no such device */
 	uint16_t pci_domain;
 	uint8_t pci_bus, pci_device, pci_function;
 	bool link_up;

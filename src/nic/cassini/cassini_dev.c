@@ -36,6 +36,7 @@ struct room {
 	uint64_t nics;
 	uint32_t gen; /* bit of a word */
 	uint64_t max[CASSINI_RSRC_NUM];
+	bool pci;
 	char svc[CONF_STR_MAX];
 	int svc_cnt;
 	struct cassini_svc_desc list[SVC_MAX];
@@ -60,7 +61,8 @@ static const struct rsrc_row {
 static const struct conf_key room_key[] = {
 	{"nics", CONF_U64, OFF(nics), "adapters", 0, CASSINI_DEV_MAX, NULL},
 	{"gen", CONF_WORDS, OFF(gen), "hardware generation", 0, 0, "cassini1,cassini2"},
-	{"ptes", CONF_U64, OFF(max) + CASSINI_RSRC_PTE * sizeof(uint64_t), "portal table entries", 0, CASSINI_PTN_CNT, NULL},
+	{"ptes", CONF_U64, OFF(max) + CASSINI_RSRC_PTE * sizeof(uint64_t), "portal table entries",
+	 0, CASSINI_PTN_CNT, NULL},
 	MAX_KEY("txqs", TXQ, "transmit queues"),
 	MAX_KEY("tgqs", TGQ, "target queues"),
 	MAX_KEY("eqs", EQ, "event queues"),
@@ -68,7 +70,9 @@ static const struct conf_key room_key[] = {
 	MAX_KEY("les", LE, "list entries"),
 	MAX_KEY("tles", TLE, "triggered list entries"),
 	MAX_KEY("acs", AC, "addressing contexts"),
-	{"svc", CONF_STR, OFF(svc), "services: ID:vnis=1+10:uid=1000:tcs=best_effort,...", 0, 0, NULL},
+	{"pci", CONF_BOOL, OFF(pci), "yes: tell the PCI address, which is not here", 0, 0, NULL},
+	{"svc", CONF_STR, OFF(svc), "services: ID:vnis=1+10:uid=1000:tcs=best_effort,...", 0, 0,
+	 NULL},
 };
 
 /* One service as parsed. */
@@ -235,6 +239,7 @@ static int info_fill(const struct room *room, int idx, struct cassini_devinfo *o
 		.vendor_id = is_2 ? 0x1590 : 0x17db,
 		.device_id = is_2 ? 0x0371 : 0x0501,
 		.device_rev = is_2 ? 1 : 2, /* what drivers know */
+		.pci_always = room->pci,
 		.pci_bus = slot_bus[idx],
 		.link_up = true,
 		.mtu = 2112,

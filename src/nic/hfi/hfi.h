@@ -75,6 +75,7 @@ struct hfi_unit_attr {
 	uint8_t sl2sc[HFI_SL_MAX], sc2vl[HFI_SL_MAX];
 	uint16_t vendor_id, device_id;
 	uint8_t revision;
+	bool pci_always; /* tell the address also where the machine has no such device */
 	uint16_t pci_domain;
 	uint8_t pci_bus, pci_device, pci_function;
 };

@@ -32,7 +32,7 @@
 
 struct room {
 	uint64_t units, contexts, credits, rcvhdrq, egr, sdma_ring, mtu, rate;
-	bool pkey_check;
+	bool pkey_check, pci;
 	char state[CONF_STR_MAX], numa[CONF_STR_MAX], down[CONF_STR_MAX];
 	char pkeys[CONF_STR_MAX], sl2sc[CONF_STR_MAX], sc2vl[CONF_STR_MAX];
 };
@@ -41,15 +41,20 @@ struct room {
 static const struct conf_key room_key[] = {
 	{"units", CONF_U64, OFF(units), "adapters", 0, HFI_UNIT_MAX, NULL},
 	{"contexts", CONF_U64, OFF(contexts), "user contexts of a unit", 0, HFI_CTXT_MAX, NULL},
-	{"credits", CONF_U64, OFF(credits), "PIO blocks of 64 bytes of a context", 0, CREDITS_MAX, NULL},
-	{"rcvhdrq", CONF_U64, OFF(rcvhdrq), "entries of a receive header queue, a multiple of 32", 32, 16384, NULL},
+	{"credits", CONF_U64, OFF(credits), "PIO blocks of 64 bytes of a context", 0, CREDITS_MAX,
+	 NULL},
+	{"rcvhdrq", CONF_U64, OFF(rcvhdrq), "entries of a receive header queue, a multiple of 32",
+	 32, 16384, NULL},
 	{"egr", CONF_U64, OFF(egr), "bytes of a context's eager buffers", HFI_MTU, 1u << 28, NULL},
-	{"sdma_ring", CONF_U64, OFF(sdma_ring), "entries of an SDMA completion ring", 2, 1024, NULL},
-	{"mtu", CONF_U64, OFF(mtu), "payload bytes of a packet: 2048, 4096, 8192", MTU_MIN, HFI_MTU, NULL},
+	{"sdma_ring", CONF_U64, OFF(sdma_ring), "entries of an SDMA completion ring", 2, 1024,
+	 NULL},
+	{"mtu", CONF_U64, OFF(mtu), "payload bytes of a packet: 2048, 4096, 8192", MTU_MIN, HFI_MTU,
+	 NULL},
 	{"rate", CONF_U64, OFF(rate), "Gbit/s that the port claims", 1, 400, NULL},
 	{"state", CONF_STR, OFF(state), "port states: active,down,init,armed", 0, 0, NULL},
 	{"numa", CONF_STR, OFF(numa), "NUMA nodes, -1 unknown: 0,1", 0, 0, NULL},
 	{"down", CONF_STR, OFF(down), "FROM-TO after opening: the port is down", 0, 0, NULL},
+	{"pci", CONF_BOOL, OFF(pci), "yes: tell the PCI address, which is not here", 0, 0, NULL},
 	{"pkeys", CONF_STR, OFF(pkeys), "the port's P_Keys: 0x8001,0x8002", 0, 0, NULL},
 	{"pkey_check", CONF_BOOL, OFF(pkey_check), "no: P_Keys cannot be set", 0, 0, NULL},
 	{"sl2sc", CONF_STR, OFF(sl2sc), "SL:SC,...", 0, 0, NULL},
@@ -265,6 +270,7 @@ static int unit_fill(const struct room *room, int unit, struct hfi_unit_attr *ou
 		.vendor_id = 0x8086,
 		.device_id = 0x24f0,
 		.revision = 0x11,
+		.pci_always = room->pci,
 		.pci_bus = (uint8_t)(0x18 + 8 * unit),
 	};
 	if (lists_fill(room, out, err, err_len))

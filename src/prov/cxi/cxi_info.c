@@ -155,6 +155,7 @@ static struct fid_nic *make_nic(int idx, const struct cassini_devinfo *dev, cons
 		.vendor_id = vendor,
 		.driver = "cxi_ss1",
 		.firmware = "",
+		.pci_always = dev->pci_always,
 		.pci_domain = dev->pci_domain,
 		.pci_bus = dev->pci_bus,
 		.pci_device = dev->pci_device,
@@ -264,6 +265,13 @@ static int want_from(struct wanted *w, const char *node, const char *service, ui
 	return 0;
 }
 
+static int addr_refused(const char *which, size_t len)
+{
+	return kit_info_no(&g_cxi_prov,
+			   "%s_addr of the hints has %zu bytes, an address of cxi has %zu", which,
+			   len, sizeof(struct cxi_addr));
+}
+
 static int addrs_set(struct fi_info *i, const struct wanted *w, const struct fi_info *hints)
 {
 	struct cxi_addr a;
@@ -275,12 +283,12 @@ static int addrs_set(struct fi_info *i, const struct wanted *w, const struct fi_
 		memcpy(i->src_addr, &a, sizeof(a));
 	} else if (hints && hints->src_addr && !w->is_source) {
 		if (hints->src_addrlen != sizeof(a))
-			return -FI_ENODATA;
+			return addr_refused("src", hints->src_addrlen);
 		memcpy(i->src_addr, hints->src_addr, sizeof(a));
 	}
 	if ((w->has_nic && !w->is_source) || (hints && hints->dest_addr)) {
 		if (!(w->has_nic && !w->is_source) && hints->dest_addrlen != sizeof(a))
-			return -FI_ENODATA;
+			return addr_refused("dest", hints->dest_addrlen);
 		dst = calloc(1, sizeof(*dst));
 		if (!dst)
 			return -FI_ENOMEM;
@@ -400,7 +408,10 @@ static bool keys_ok(int idx, const struct fi_info *hints, uint32_t version)
 		return false;
 	if (!ep || !ep->auth_key || ep_key.svc_id == domain_key.svc_id)
 		return true;
-	LOG_INFO("authorisation keys of endpoint and domain name services %u and %u: a domain works through one", ep_key.svc_id, domain_key.svc_id);
+	kit_info_no(&g_cxi_prov,
+		    "authorisation keys of endpoint and domain name services %u and %u: a domain "
+		    "works through one",
+		    ep_key.svc_id, domain_key.svc_id);
 	return false;
 }
 
@@ -438,8 +449,6 @@ static int try_form(struct query *q, int idx, const struct cassini_devinfo *dev,
 	struct fi_info *i, *lenient = NULL;
 	int ret = 0;
 
-	if (!form_wanted(f, &q->prm, q->hints))
-		return 0;
 	i = make_info(q, idx, dev, f);
 	if (!i)
 		return -FI_ENOMEM;
@@ -455,7 +464,10 @@ static int try_form(struct query *q, int idx, const struct cassini_devinfo *dev,
 	kit_info_alter(i, lenient, q->version);
 	adjust(i, q->hints, &q->prm);
 	if (q->hints && (q->hints->caps & (FI_RMA | FI_ATOMIC)) && !i->domain_attr->mr_mode) {
-		LOG_INFO("%s: FI_RMA and FI_ATOMIC need memory registration modes, of which the hints allow none", dev->name);
+		kit_info_no(&g_cxi_prov,
+			    "%s: FI_RMA and FI_ATOMIC need memory registration modes, of which the "
+			    "hints allow none",
+			    dev->name);
 		goto drop;
 	}
 	ret = addrs_set(i, &q->want, q->hints);
@@ -476,15 +488,26 @@ drop:
 /* With hints only the best form of each adapter is kept. */
 static int try_device(struct query *q, int idx, const struct cassini_devinfo *dev)
 {
+	bool is_any = false;
+
 	for (int k = 0; k < FORM_CNT; k++) {
 		struct form f = form_at(k);
-		int ret = try_form(q, idx, dev, &f);
+		int ret;
 
+		if (!form_wanted(&f, &q->prm, q->hints))
+			continue;
+		is_any = true;
+		ret = try_form(q, idx, dev, &f);
 		if (ret < 0)
 			return ret;
 		if (ret && q->hints)
 			break;
 	}
+	if (!is_any)
+		kit_info_no(&g_cxi_prov,
+			    "%s has no such ep_attr->protocol as the hints ask for, or it does not "
+			    "go with FI_AV_AUTH_KEY in this libfabric",
+			    dev->name);
 	return 0;
 }
 
@@ -500,7 +523,8 @@ static int try_all(struct query *q, int cnt)
 			continue;
 		found = true;
 		if (!name_listed(q->prm.device_name, dev.name)) {
-			LOG_INFO("%s is not in FI_CXI_DEVICE_NAME", dev.name);
+			kit_info_other(&g_cxi_prov, "%s is not in FI_CXI_DEVICE_NAME=%s", dev.name,
+				       q->prm.device_name);
 			continue;
 		}
 		if (!dev.link_up) {
@@ -518,7 +542,8 @@ static int try_all(struct query *q, int cnt)
 	return q->head ? 0 : -FI_ENODATA;
 }
 
-int cxi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints, struct fi_info **info)
+static int getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
+		   const struct fi_info *hints, struct fi_info **info)
 {
 	struct query q = {.version = version, .hints = hints};
 	enum fi_ep_type type = hints && hints->ep_attr ? hints->ep_attr->type : FI_EP_UNSPEC;
@@ -526,12 +551,12 @@ int cxi_getinfo(uint32_t version, const char *node, const char *service, uint64_
 	int cnt, ret;
 
 	*info = NULL;
-	if (type != FI_EP_UNSPEC && type != FI_EP_RDM) {
-		LOG_INFO("endpoint type %d is not offered: cxi has FI_EP_RDM", (int)type);
-		return -FI_ENODATA;
-	}
+	if (type != FI_EP_UNSPEC && type != FI_EP_RDM)
+		return kit_info_no(&g_cxi_prov,
+				   "endpoint type %d is not offered: cxi has FI_EP_RDM", (int)type);
 	if (hints && (hints->caps & FI_SOURCE_ERR) && !(hints->caps & FI_SOURCE))
-		return -FI_ENODATA;
+		return kit_info_no(&g_cxi_prov,
+				   "caps of the hints has FI_SOURCE_ERR without FI_SOURCE");
 	cnt = cassini_dev_cnt(err, sizeof(err));
 	if (cnt <= 0) {
 		LOG_WARN("no Cassini adapter: %s", err[0] ? err : "the soft room has none");
@@ -549,4 +574,12 @@ int cxi_getinfo(uint32_t version, const char *node, const char *service, uint64_
 	}
 	*info = q.head;
 	return 0;
+}
+
+int cxi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
+		const struct fi_info *hints, struct fi_info **info)
+{
+	kit_info_begin();
+	return kit_info_end(&g_cxi_prov, hints,
+			    getinfo(version, node, service, flags, hints, info));
 }

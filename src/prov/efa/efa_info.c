@@ -95,6 +95,7 @@ static struct fid_nic *make_nic(const struct efanic_dev_attr *dev)
 		.vendor_id = "0x1d0f",
 		.driver = dev->driver,
 		.firmware = dev->fw_ver,
+		.pci_always = dev->pci_always,
 		.pci_domain = dev->pci_domain,
 		.pci_bus = dev->pci_bus,
 		.pci_device = dev->pci_device,
@@ -202,6 +203,13 @@ struct wanted {
 	struct efa_addr src, dst;
 };
 
+static int addr_refused(const char *which, size_t len)
+{
+	return kit_info_no(&g_efa_prov,
+			   "%s_addr of the hints has %zu bytes, an address of efa has %u", which,
+			   len, (unsigned)EFA_ADDR_LEN);
+}
+
 static int want_from(struct wanted *w, const char *node, const char *service, uint64_t flags, const struct fi_info *hints)
 {
 	int ret;
@@ -219,13 +227,13 @@ static int want_from(struct wanted *w, const char *node, const char *service, ui
 		return 0;
 	if (hints->src_addr && !(flags & FI_SOURCE)) {
 		if (hints->src_addrlen != EFA_ADDR_LEN)
-			return -FI_ENODATA;
+			return addr_refused("src", hints->src_addrlen);
 		memcpy(&w->src, hints->src_addr, EFA_ADDR_LEN);
 		w->has_src = true;
 	}
 	if (hints->dest_addr && !w->has_dst) {
 		if (hints->dest_addrlen != EFA_ADDR_LEN)
-			return -FI_ENODATA;
+			return addr_refused("dest", hints->dest_addrlen);
 		memcpy(&w->dst, hints->dest_addr, EFA_ADDR_LEN);
 		w->has_dst = true;
 	}
@@ -334,13 +342,21 @@ static int try_one(struct query *q, const struct efanic_dev_attr *dev, enum efa_
 	struct fi_info *i, *lenient = NULL;
 	int ret = 0;
 
-	if (!iface_listed(q->prm.iface, dev->name) || !type_wanted(kind, q->hints))
+	if (!type_wanted(kind, q->hints))
 		return 0;
+	if (!iface_listed(q->prm.iface, dev->name)) {
+		kit_info_other(&g_efa_prov, "%s is not in FI_EFA_IFACE=%s", dev->name,
+			       q->prm.iface);
+		return 0;
+	}
 	i = make_info(dev, kind, &q->prm, q->version);
 	if (!i)
 		return -FI_ENOMEM;
-	if (!src_matches(&q->want, i))
+	if (!src_matches(&q->want, i)) {
+		kit_info_other(&g_efa_prov, "%s does not have the source address that is asked for",
+			       i->domain_attr->name);
 		goto drop;
+	}
 	if (q->hints) {
 		lenient = lenient_hints(q->hints, kind);
 		if (!lenient) {
@@ -390,18 +406,19 @@ static int try_all(struct query *q)
 	return q->head ? 0 : -FI_ENODATA;
 }
 
-int efa_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints,
-		struct fi_info **info)
+static int getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
+		   const struct fi_info *hints, struct fi_info **info)
 {
 	struct query q = {.version = version, .hints = hints};
 	enum fi_ep_type type = hints && hints->ep_attr ? hints->ep_attr->type : FI_EP_UNSPEC;
 	int ret;
 
 	*info = NULL;
-	if (type != FI_EP_UNSPEC && type != FI_EP_RDM && type != FI_EP_DGRAM) {
-		LOG_INFO("endpoint type %d is not offered: efa has FI_EP_RDM and FI_EP_DGRAM", (int)type);
-		return -FI_ENODATA;
-	}
+	if (type != FI_EP_UNSPEC && type != FI_EP_RDM && type != FI_EP_DGRAM)
+		return kit_info_no(
+			&g_efa_prov,
+			"endpoint type %d is not offered: efa has FI_EP_RDM and FI_EP_DGRAM",
+			(int)type);
 	ret = want_from(&q.want, node, service, flags, hints);
 	if (ret)
 		return ret;
@@ -415,4 +432,12 @@ int efa_getinfo(uint32_t version, const char *node, const char *service, uint64_
 	}
 	*info = q.head;
 	return 0;
+}
+
+int efa_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
+		const struct fi_info *hints, struct fi_info **info)
+{
+	kit_info_begin();
+	return kit_info_end(&g_efa_prov, hints,
+			    getinfo(version, node, service, flags, hints, info));
 }

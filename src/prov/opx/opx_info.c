@@ -97,6 +97,7 @@ static struct fid_nic *make_nic(const struct hfi_unit_attr *u)
 		.vendor_id = vendor,
 		.driver = "hfi1",
 		.firmware = "",
+		.pci_always = u->pci_always,
 		.pci_domain = u->pci_domain,
 		.pci_bus = u->pci_bus,
 		.pci_device = u->pci_device,
@@ -191,10 +192,8 @@ static int parse_node(struct query *q, const char *node, uint64_t flags)
 	static const char scheme[] = "fi_addr_opx://";
 	const char *digits = node + strlen(scheme);
 
-	if (strncmp(node, scheme, strlen(scheme))) {
-		LOG_INFO("node \"%s\" is no opx address", node);
-		return -FI_ENODATA;
-	}
+	if (strncmp(node, scheme, strlen(scheme)))
+		return kit_info_no(&g_opx_prov, "node \"%s\" is no opx address", node);
 	if (strlen(digits) != 16 || strspn(digits, "0123456789abcdefABCDEF") != 16) {
 		LOG_WARN("node \"%s\" refused: expected %s and 16 hexadecimal digits", node, scheme);
 		return -FI_EINVAL;
@@ -216,10 +215,12 @@ static int hint_addrs(struct query *q)
 	const struct fi_info *h = q->hints;
 	struct opx_addr a;
 
-	if ((h->src_addr && h->src_addrlen != sizeof(a)) || (h->dest_addr && h->dest_addrlen != sizeof(a))) {
-		LOG_INFO("an address of the hints is none of opx: %zu and %zu bytes, not %zu", h->src_addrlen, h->dest_addrlen, sizeof(a));
-		return -FI_ENODATA;
-	}
+	if ((h->src_addr && h->src_addrlen != sizeof(a)) ||
+	    (h->dest_addr && h->dest_addrlen != sizeof(a)))
+		return kit_info_no(
+			&g_opx_prov,
+			"an address of the hints is none of opx: %zu and %zu bytes, not %zu",
+			h->src_addrlen, h->dest_addrlen, sizeof(a));
 	if (!h->src_addr || q->node_is_src)
 		return 0;
 	memcpy(&a, h->src_addr, sizeof(a));
@@ -234,10 +235,8 @@ static int hint_domain(struct query *q)
 
 	if (!fid)
 		return 0;
-	if (fid->fid.fclass != FI_CLASS_DOMAIN || fid->ops->av_open != opx_av_open) {
-		LOG_INFO("the open domain of the hints is none of opx");
-		return -FI_ENODATA;
-	}
+	if (fid->fid.fclass != FI_CLASS_DOMAIN || fid->ops->av_open != opx_av_open)
+		return kit_info_no(&g_opx_prov, "the open domain of the hints is none of opx");
 	q->only = container_of(fid, struct opx_domain, kit.fid)->unit;
 	return 0;
 }
@@ -264,16 +263,17 @@ static bool caps_within(const char *what, uint64_t side, uint64_t all)
 		all |= FI_READ | FI_WRITE | REMOTE_CAPS;
 	if (!all || !(side & ~all))
 		return true;
-	LOG_INFO("%s->caps asks for %#llx, which caps of the hints does not", what, (unsigned long long)(side & ~all));
+	kit_info_no(&g_opx_prov, "%s->caps asks for %#llx, which caps of the hints does not", what,
+		    (unsigned long long)(side & ~all));
 	return false;
 }
 
 static int hints_check(const struct fi_info *h)
 {
-	if (h->ep_attr && h->ep_attr->type != FI_EP_UNSPEC && h->ep_attr->type != FI_EP_RDM) {
-		LOG_INFO("endpoint type %d is not offered: opx has FI_EP_RDM", (int)h->ep_attr->type);
-		return -FI_ENODATA;
-	}
+	if (h->ep_attr && h->ep_attr->type != FI_EP_UNSPEC && h->ep_attr->type != FI_EP_RDM)
+		return kit_info_no(&g_opx_prov,
+				   "endpoint type %d is not offered: opx has FI_EP_RDM",
+				   (int)h->ep_attr->type);
 	if ((h->mode & FI_CONTEXT) && !(h->mode & FI_CONTEXT2)) {
 		LOG_WARN("hints with mode FI_CONTEXT and without FI_CONTEXT2 refused: opx has FI_CONTEXT2");
 		return -FI_ENODATA;
@@ -355,8 +355,13 @@ static int try_unit(struct query *q, const struct hfi_unit_attr *u)
 	enum fi_progress want = q->hints && q->hints->domain_attr ? q->hints->domain_attr->data_progress : FI_PROGRESS_UNSPEC;
 	int ret = 0;
 
-	if ((q->unit >= 0 && q->unit != u->unit) || (q->only >= 0 && q->only != u->unit))
+	if ((q->unit >= 0 && q->unit != u->unit) || (q->only >= 0 && q->only != u->unit)) {
+		kit_info_other(&g_opx_prov,
+			       "unit %d is not the one that an address or an open domain of the "
+			       "hints names",
+			       u->unit);
 		return 0;
+	}
 	if (want != FI_PROGRESS_AUTO)
 		ret = try_form(q, u, FI_PROGRESS_MANUAL);
 	if (!ret && (want == FI_PROGRESS_AUTO || want == FI_PROGRESS_UNSPEC))
@@ -396,7 +401,8 @@ static int query_run(struct query *q, const char *node, uint64_t flags, int cnt)
 	return try_all(q, cnt);
 }
 
-int opx_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints, struct fi_info **info)
+static int getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
+		   const struct fi_info *hints, struct fi_info **info)
 {
 	struct query q = {.version = version, .unit = -1, .only = -1};
 	struct fi_info *usual = NULL;
@@ -407,11 +413,10 @@ int opx_getinfo(uint32_t version, const char *node, const char *service, uint64_
 	(void)service; /* means nothing here */
 	*info = NULL;
 	cnt = hfi_unit_cnt(err, sizeof(err));
+	if (cnt <= 0 && !err[0])
+		return kit_info_no(&g_opx_prov, "no HFI: the soft room has none");
 	if (cnt <= 0) {
-		if (err[0])
-			LOG_WARN("no HFI: %s", err);
-		else
-			LOG_INFO("no HFI: the soft room has none");
+		LOG_WARN("no HFI: %s", err);
 		return -FI_ENODATA;
 	}
 	opx_params_get(&prm); /* what is refused is said here already */
@@ -430,4 +435,12 @@ int opx_getinfo(uint32_t version, const char *node, const char *service, uint64_
 	}
 	*info = q.head;
 	return 0;
+}
+
+int opx_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
+		const struct fi_info *hints, struct fi_info **info)
+{
+	kit_info_begin();
+	return kit_info_end(&g_opx_prov, hints,
+			    getinfo(version, node, service, flags, hints, info));
 }
