@@ -119,6 +119,13 @@ static void info_limits(struct ct *c)
 		all->tx_attr->size = c->p->tx_max;
 	if (c->p->rx_max)
 		all->rx_attr->size = c->p->rx_max;
+	if (c->p->has & CT_HAS_CONTEXTS) { /* how many there are may be told only to those who ask for more than one */
+		h = ct_hints(c), h->ep_attr->tx_ctx_cnt = h->ep_attr->rx_ctx_cnt = 2;
+		h = granted(c, h, "two contexts");
+		all->domain_attr->max_ep_tx_ctx = h->domain_attr->max_ep_tx_ctx;
+		all->domain_attr->max_ep_rx_ctx = h->domain_attr->max_ep_rx_ctx;
+		fi_freeinfo(h);
+	}
 	all->ep_attr->tx_ctx_cnt = all->domain_attr->max_ep_tx_ctx;
 	all->ep_attr->rx_ctx_cnt = all->domain_attr->max_ep_rx_ctx;
 

@@ -410,6 +410,25 @@ static void hints__levels(void **state)
 	ask(h, -FI_ENODATA);
 }
 
+/* Asked for by number, in whichever attribute, or by the capability that names them; told to nobody else, nor to who asks for a shared one. */
+static void hints__scalable_contexts(void **state)
+{
+	(void)state;
+	for (int how = 0; how < 7; how++) {
+		struct fi_info *h = hints_new(how == 5 ? FI_MSG | FI_NAMED_RX_CTX : FI_MSG), *i;
+		size_t want = how && how < 6 ? 16 : 1;
+
+		h->ep_attr->tx_ctx_cnt = how == 1 ? 2 : how == 6 ? FI_SHARED_CONTEXT : 1;
+		h->ep_attr->rx_ctx_cnt = how == 2 ? 16 : 0;
+		h->domain_attr->max_ep_tx_ctx = how == 3 ? 16 : 1;
+		h->domain_attr->max_ep_rx_ctx = how == 4 ? 2 : 0;
+		i = ask(h, 0);
+		assert_int_equal(i->domain_attr->max_ep_tx_ctx, want);
+		assert_int_equal(i->domain_attr->max_ep_rx_ctx, want);
+		fi_freeinfo(i);
+	}
+}
+
 /* Asked for by number or as FI_SHARED_CONTEXT, each direction by itself; told to nobody else. */
 static void hints__shared_contexts(void **state)
 {
@@ -696,6 +715,7 @@ int main(void)
 		cmocka_unit_test(hints__capabilities_that_cost_must_be_asked_for),
 		cmocka_unit_test(hints__orders_and_sizes),
 		cmocka_unit_test(hints__levels),
+		cmocka_unit_test(hints__scalable_contexts),
 		cmocka_unit_test(hints__shared_contexts),
 		cmocka_unit_test(hints__refused),
 		cmocka_unit_test(hints__null_parts),

@@ -32,8 +32,6 @@ static int context_init(struct cxi_ep *ep, struct cxi_ep *sep, enum cxi_ep_kind 
 	fi_freeinfo(info);
 	if (ret)
 		return ret;
-	memcpy(ep->keys, sep->keys, sizeof(ep->keys));
-	ep->key_cnt = sep->key_cnt;
 	ep->parent = sep;
 	return 0;
 }
@@ -132,38 +130,45 @@ static int sep_rx_ctx(struct fid_ep *fid, int index, struct fi_rx_attr *attr, st
 
 /* --- enable, bind, close --------------------------------------------------------------------------------------------------- */
 
+/*
+ * The scalable endpoint's portal opens with the first of its objects to be enabled. The manual gives no order, and programs differ: Open MPI's btl/ofi
+ * enables the contexts first, Chapel nothing but contexts.
+ */
 static int sep_enable(struct cxi_ep *sep)
 {
-	int ret;
+	int ret = 0;
 
-	if (!sep->kit.av)
+	if (!sep->kit.av) {
+		LOG_WARN("scalable endpoint or context not enabled: no address vector is bound to the endpoint");
 		return -FI_ENOAV;
-	lock_acquire(&sep->domain->kit.lock);
-	ret = cxi_ep_keys(sep);
-	ret = ret ? ret : cxi_portal_open(sep->domain, sep->keys, sep->key_cnt, sep->pid, sep, &sep->portal);
-	if (!ret) {
-		sep->pid = sep->portal->pid;
-		sep->kit.enabled = true;
 	}
+	lock_acquire(&sep->domain->kit.lock);
+	if (!sep->kit.enabled) {
+		ret = cxi_ep_keys(sep);
+		ret = ret ? ret : cxi_portal_open(sep->domain, sep->keys, sep->key_cnt, sep->pid, sep, &sep->portal);
+		sep->kit.enabled = !ret;
+	}
+	if (!ret)
+		sep->pid = sep->portal->pid;
 	lock_release(&sep->domain->kit.lock);
 	return ret;
 }
 
-/* A context uses its parent's address vector. */
+/* A context takes from its scalable endpoint, once that has it all, the address vector, the keys and the portal. */
 static int context_enable(struct cxi_ep *ep)
 {
-	int ret;
+	struct cxi_ep *sep = ep->parent;
+	int ret = sep_enable(sep);
 
-	if (!ep->parent->portal) {
-		LOG_WARN("context not enabled: its scalable endpoint is not");
-		return -FI_EOPBADSTATE;
-	}
-	ret = ep->kit.av ? 0 : kit_ep_bind(&ep->kit, &ep->parent->kit.av->fid.fid, 0);
+	if (!ret && !ep->kit.av)
+		ret = kit_ep_bind(&ep->kit, &sep->kit.av->fid.fid, 0);
 	ret = ret ? ret : kit_ep_enable_check(&ep->kit);
 	if (ret)
 		return ret;
+	memcpy(ep->keys, sep->keys, sizeof(ep->keys));
+	ep->key_cnt = sep->key_cnt;
 	lock_acquire(&ep->domain->kit.lock);
-	ep->portal = ep->parent->portal;
+	ep->portal = sep->portal;
 	ret = cxi_contexts_enable(ep);
 	if (ret)
 		ep->portal = NULL;

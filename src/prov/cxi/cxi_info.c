@@ -347,18 +347,28 @@ static struct fi_info *lenient_hints(const struct fi_info *hints, const struct c
 	return h;
 }
 
-/*
- * Shared contexts are told to those who ask for them, by either sign: OpenSHMEM libraries bind one to every endpoint, enabled ones too, of a domain that
- * has any, and the provider of today has none.
- */
-static void shared_adjust(struct fi_domain_attr *d, const struct fi_info *hints)
+static bool is_plural(size_t cnt)
 {
-	const struct fi_domain_attr *hd = hints->domain_attr;
-	const struct fi_ep_attr *he = hints->ep_attr;
+	return cnt > 1 && cnt != FI_SHARED_CONTEXT;
+}
 
-	if (!(hd && hd->max_ep_stx_ctx) && !(he && he->tx_ctx_cnt == FI_SHARED_CONTEXT))
+/*
+ * Contexts beyond the endpoint's own are told to those who ask for them. Programs use them wherever they see them: OpenSHMEM libraries bind a shared
+ * one to every endpoint, enabled ones too, Open MPI's btl/ofi and Chapel open a scalable endpoint; and the provider of today has neither.
+ */
+static void ctx_adjust(struct fi_domain_attr *d, const struct fi_info *hints)
+{
+	static const struct fi_domain_attr no_domain;
+	static const struct fi_ep_attr no_ep;
+	const struct fi_domain_attr *hd = hints->domain_attr ? hints->domain_attr : &no_domain;
+	const struct fi_ep_attr *he = hints->ep_attr ? hints->ep_attr : &no_ep;
+
+	if (!(hints->caps & FI_NAMED_RX_CTX) && !is_plural(he->tx_ctx_cnt) && !is_plural(he->rx_ctx_cnt) && !is_plural(hd->max_ep_tx_ctx) &&
+	    !is_plural(hd->max_ep_rx_ctx))
+		d->max_ep_tx_ctx = d->max_ep_rx_ctx = 1;
+	if (!hd->max_ep_stx_ctx && he->tx_ctx_cnt != FI_SHARED_CONTEXT)
 		d->max_ep_stx_ctx = 0;
-	if (!(hd && hd->max_ep_srx_ctx) && !(he && he->rx_ctx_cnt == FI_SHARED_CONTEXT))
+	if (!hd->max_ep_srx_ctx && he->rx_ctx_cnt != FI_SHARED_CONTEXT)
 		d->max_ep_srx_ctx = 0;
 }
 
@@ -378,7 +388,7 @@ static void adjust(struct fi_info *i, const struct fi_info *hints, const struct 
 		i->caps &= ~(FI_SOURCE | FI_SOURCE_ERR);
 	if (!hints)
 		return;
-	shared_adjust(i->domain_attr, hints);
+	ctx_adjust(i->domain_attr, hints);
 	if (hints->caps)
 		i->caps &= ~((FI_RMA_EVENT | FI_FENCE | FI_HMEM | FI_SOURCE | FI_SOURCE_ERR) & ~hints->caps);
 	i->tx_attr->caps &= i->caps;

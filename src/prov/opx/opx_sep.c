@@ -101,6 +101,9 @@ static int ctx_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 		return -FI_ENOSYS;
 	if (bfid->fclass == FI_CLASS_MR)
 		return 0;
+	/* Chapel names both directions for a context of either kind, which the real provider takes. The other one is not this context's. */
+	if (bfid->fclass == FI_CLASS_CQ && (flags & dir))
+		flags &= ~(uint64_t)(FI_TRANSMIT | FI_RECV) | dir;
 	allowed = bfid->fclass == FI_CLASS_CQ ? dir | FI_SELECTIVE_COMPLETION : dir == FI_TRANSMIT ? TX_CNTR : RX_CNTR;
 	if ((bfid->fclass != FI_CLASS_CQ && bfid->fclass != FI_CLASS_CNTR) || (flags & ~allowed)) {
 		LOG_WARN("a %s context takes a completion queue and counters of its direction; the rest is bound to the scalable endpoint",
