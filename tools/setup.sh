@@ -1,12 +1,19 @@
 #!/bin/sh
-# Installs the Debian packages that building, testing and the demo need, if any is missing; prints nothing when all are there.
+# setup.sh FOR...: installs the Debian packages that building ("build"), the demo ("demo") and the tests ("test") need, if any of them
+# is missing; prints nothing when all are there. Only names that every release has: where Debian puts a version into the name of a
+# package, the one without a version depends on the release's own (libclang-rt-dev: libclang-rt-14-dev in 12, -19- in 13).
 set -eu
-packages="gcc clang meson ninja-build pkg-config make python3 git
-libfabric-dev libfabric-bin libcmocka-dev libbsd-dev
-openmpi-bin libopenmpi-dev netpipe-openmpi python3-mpi4py hpcc gnuplot-nox
-iproute2 tshark universal-ctags libclang-rt-14-dev
-gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
 [ -n "${SOFTFABRIC_NO_INSTALL:-}" ] && exit 0
+packages=""
+for what in "$@"; do
+	case $what in
+	build) packages="$packages gcc libc6-dev make meson ninja-build pkg-config libfabric-dev libbsd-dev" ;;
+	demo) packages="$packages python3 libfabric-bin openmpi-bin libopenmpi-dev netpipe-openmpi iproute2 gnuplot-nox" ;;
+	test) packages="$packages python3 libcmocka-dev openmpi-bin libopenmpi-dev netpipe-openmpi python3-mpi4py hpcc iproute2 tshark
+		universal-ctags clang libclang-rt-dev gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user" ;;
+	*) echo "setup.sh: unknown: $what" >&2; exit 1 ;;
+	esac
+done
 missing=""
 for p in $packages; do
 	[ "$(dpkg-query -W -f='${db:Status-Abbrev}' "$p" 2>/dev/null)" = "ii " ] || missing="$missing $p"

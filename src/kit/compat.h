@@ -9,6 +9,7 @@
 #ifndef SF_KIT_COMPAT_H
 #define SF_KIT_COMPAT_H
 
+#include "kit/deprecated.h"
 #include "kit/kit.h"
 
 #define KIT_INFO_SLACK                                                                             \
@@ -52,12 +53,6 @@ static_assert(offsetof(struct kit_ops_av_ext, insert_auth_key) ==
 	      "fi_ops_av ended with av_set in 1.17");
 #define KIT_AV_USER_ID (1ULL << 41) /* FI_AV_USER_ID, 1.20 */
 #define KIT_AUTH_KEY   (1ULL << 57) /* FI_AUTH_KEY, 1.20 */
-
-/* Names that 2.0 deprecated, at the cost of a warning each; old programs still send the values. */
-#define KIT_MR_UNSPEC	0
-#define KIT_MR_BASIC	1
-#define KIT_MR_SCALABLE 2
-#define KIT_LOCAL_MR	(1ULL << 55) /* mode bit */
 
 #define KIT_MR_DMABUF	     (1ULL << 40) /* FI_MR_DMABUF, 1.20: mr_iov is not an iovec */
 #define KIT_AV_AUTH_KEY	     SIZE_MAX	  /* FI_AV_AUTH_KEY, 1.20: keys come with the addresses */

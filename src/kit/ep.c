@@ -138,7 +138,7 @@ void kit_ep_fini(struct kit_ep *ep)
 		kit_eq_unref(ep->eq);
 	}
 	ep->eq = NULL;
-	fi_freeinfo(ep->info);
+	kit_info_free(ep->info);
 	ep->info = NULL;
 	kit_unref(&d->refs);
 }

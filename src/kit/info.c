@@ -2,8 +2,8 @@
 // fi_info objects: made with room for newer cores, copied, and narrowed to what the hints asked
 // for.
 //
-// Infos end in fi_freeinfo(), that is free(3), hence mem_disown(). The core copies them with its
-// own, possibly larger, struct sizes, hence the slack behind each block.
+// Infos end in the caller's fi_freeinfo(), that is free(3), hence mem_disown(). The core copies them
+// with its own, possibly larger, struct sizes, hence the slack behind each block.
 #include "kit/compat.h"
 #include "kit/kit_int.h"
 #include "kit/info_int.h"
@@ -34,6 +34,35 @@ static bool str_dup(char **out, const char *src)
 	return !src || bytes_dup(out, src, strlen(src) + 1);
 }
 
+void kit_info_free(struct fi_info *info)
+{
+	struct fi_info *next;
+
+	for (; info; info = next) {
+		next = info->next;
+		if (info->ep_attr)
+			free(info->ep_attr->auth_key);
+		if (info->domain_attr) {
+			free(info->domain_attr->auth_key);
+			free(info->domain_attr->name);
+		}
+		if (info->fabric_attr) {
+			free(info->fabric_attr->name);
+			free(info->fabric_attr->prov_name);
+		}
+		if (info->nic)
+			fi_close(&info->nic->fid);
+		free(info->src_addr);
+		free(info->dest_addr);
+		free(info->tx_attr);
+		free(info->rx_attr);
+		free(info->ep_attr);
+		free(info->domain_attr);
+		free(info->fabric_attr);
+		free(info);
+	}
+}
+
 struct fi_info *kit_info_new(void)
 {
 	struct fi_info *i = block_dup(NULL, 0, sizeof(*i));
@@ -47,7 +76,7 @@ struct fi_info *kit_info_new(void)
 	i->fabric_attr = block_dup(NULL, 0, sizeof(*i->fabric_attr));
 	if (i->tx_attr && i->rx_attr && i->ep_attr && i->domain_attr && i->fabric_attr)
 		return i;
-	fi_freeinfo(i);
+	kit_info_free(i);
 	return NULL;
 }
 
@@ -122,7 +151,7 @@ struct fi_info *kit_info_dup(const struct fi_info *src)
 	    !bytes_dup(&d->dest_addr, src->dest_addr, src->dest_addrlen) ||
 	    !ep_attr_dup(d, src->ep_attr) || !domain_attr_dup(d, src->domain_attr) ||
 	    !fabric_attr_dup(d, src->fabric_attr) || !nic_dup(d, src->nic)) {
-		fi_freeinfo(d);
+		kit_info_free(d);
 		return NULL;
 	}
 	return d;

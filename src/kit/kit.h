@@ -73,6 +73,11 @@ void kit_warn_once(const struct fi_provider *prov, const char *fmt, ...) __attri
 /* --- fi_getinfo ------------------------------------------------------------------------------------------------------------ */
 /** kit_info_new() - A zeroed fi_info with all attributes, over-allocated so that any core may read its own newer fields. NULL: no memory. */
 struct fi_info *kit_info_new(void);
+/**
+ * kit_info_free() - A list of infos goes, as by fi_freeinfo(). That function has a new symbol version with each growth of the structs, so a
+ * module that calls it loads only under cores from the release on that it was built with.
+ */
+void kit_info_free(struct fi_info *info);
 /** kit_info_dup() - Deep copy for us to change: names, addresses, nic (through its ops) included. */
 struct fi_info *kit_info_dup(const struct fi_info *info);
 /**

@@ -21,6 +21,7 @@
 #include <rdma/fi_tagged.h>
 
 #include "fi_ext_softfabric.h"
+#include "kit/deprecated.h"
 
 /*
  * Theory of operation

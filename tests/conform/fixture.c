@@ -206,7 +206,7 @@ struct fid_mr *ct_mr(struct ct *c, void *mem, size_t len, uint64_t access, uint6
 
 uint64_t ct_base(const struct ct *c, const void *mem)
 {
-	return c->info->domain_attr->mr_mode & (FI_MR_VIRT_ADDR | FI_MR_BASIC) ? (uintptr_t)mem : 0;
+	return c->info->domain_attr->mr_mode & (FI_MR_VIRT_ADDR | KIT_MR_BASIC) ? (uintptr_t)mem : 0;
 }
 
 static void buf_register(struct ct *c, struct ct_buf *b, uint64_t access)

@@ -138,7 +138,7 @@ static unsigned check_info(const struct ct *c, const struct fi_info *list)
 		missing += check_bits(c, i, "caps", i->caps | c->p->on_request, caps);
 		missing += check_bits(c, i, "msg_order", i->tx_attr->msg_order | i->rx_attr->msg_order, orders);
 		missing += check_bits(c, i, "op_flags", i->tx_attr->op_flags | i->rx_attr->op_flags, op_flags);
-		missing += check_bits(c, i, "mr_mode", (uint64_t)i->domain_attr->mr_mode & ~(uint64_t)(FI_MR_BASIC | FI_MR_SCALABLE), mr_modes);
+		missing += check_bits(c, i, "mr_mode", (uint64_t)i->domain_attr->mr_mode & ~(uint64_t)(KIT_MR_BASIC | KIT_MR_SCALABLE), mr_modes);
 		missing += check_bits(c, i, "mode", i->mode, modes);
 		missing += check_limits(c, i);
 	}
@@ -156,7 +156,7 @@ static void meta_coverage(struct ct *c)
 	fi_freeinfo(info);
 	hints->fabric_attr->prov_name = strdup(c->prov);
 	hints->mode = ~0ULL;
-	hints->domain_attr->mr_mode = ~(FI_MR_BASIC | FI_MR_SCALABLE);
+	hints->domain_attr->mr_mode = ~(KIT_MR_BASIC | KIT_MR_SCALABLE);
 	OK(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info));
 	missing += check_info(c, info);
 	fi_freeinfo(info);

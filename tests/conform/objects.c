@@ -74,7 +74,7 @@ static void get_info(struct ct *c)
 	hints->ep_attr->type = type_of(c);
 	hints->ep_attr->protocol = protocol_of(c);
 	hints->mode = ~0ULL;
-	hints->domain_attr->mr_mode = ~(FI_MR_BASIC | FI_MR_SCALABLE);
+	hints->domain_attr->mr_mode = ~(KIT_MR_BASIC | KIT_MR_SCALABLE);
 	ret = fi_getinfo(version_of(c), NULL, NULL, 0, hints, &all);
 	CHECK(!ret || ret == -FI_ENODATA, "fi_getinfo: %s", ct_err(ret));
 	fi_freeinfo(hints);

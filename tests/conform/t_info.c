@@ -59,7 +59,7 @@ static void info_versions(struct ct *c)
 		OK(fi_getinfo(v[i], NULL, NULL, 0, h, &info));
 		for (struct fi_info *p = info; p; p = p->next)
 			if (v[i] < FI_VERSION(1, 5))
-				CHECK(p->domain_attr->mr_mode == FI_MR_BASIC || p->domain_attr->mr_mode == FI_MR_SCALABLE,
+				CHECK(p->domain_attr->mr_mode == KIT_MR_BASIC || p->domain_attr->mr_mode == KIT_MR_SCALABLE,
 				      "mr_mode %#x for version %#x", p->domain_attr->mr_mode, v[i]);
 		fi_freeinfo(info);
 		fi_freeinfo(h);
@@ -174,7 +174,7 @@ static void info_attrs(struct ct *c)
 	refused(c, h, "a foreign fabric");
 	h = ct_hints(c), h->tx_attr->msg_order = 1ULL << 60;
 	refused(c, h, "an unknown order");
-	h = ct_hints(c), h->tx_attr->comp_order = FI_ORDER_STRICT | FI_ORDER_DATA;
+	h = ct_hints(c), h->tx_attr->comp_order = KIT_ORDER_STRICT | KIT_ORDER_DATA;
 	refused(c, h, "a completion order");
 	for (int t = FI_THREAD_UNSPEC; t <= FI_THREAD_ENDPOINT; t++) {
 		h = ct_hints(c), h->domain_attr->threading = (enum fi_threading)t;

@@ -270,8 +270,8 @@ static void hints__memory_modes(void **state)
 		{FI_RMA | FI_READ | FI_WRITE, FI_MR_ALLOCATED, -FI_ENODATA, 0},
 		{FI_MSG | FI_TAGGED, FI_MR_ALLOCATED, 0, 0}, /* who only sends needs none */
 		{FI_MSG, FI_MR_LOCAL, 0, 0},
-		{FI_RMA, FI_MR_BASIC, -FI_ENODATA, 0},
-		{FI_RMA, FI_MR_SCALABLE, -FI_ENODATA, 0},
+		{FI_RMA, KIT_MR_BASIC, -FI_ENODATA, 0},
+		{FI_RMA, KIT_MR_SCALABLE, -FI_ENODATA, 0},
 	};
 
 	(void)state;
@@ -308,7 +308,7 @@ static void hints__old_versions(void **state)
 	for (size_t k = 0; k < ARRAY_SIZE(versions); k++) {
 		struct fi_info *h = hints_new(FI_MSG);
 
-		h->domain_attr->mr_mode = FI_MR_BASIC; /* not what endpoint-bound regions are */
+		h->domain_attr->mr_mode = KIT_MR_BASIC; /* not what endpoint-bound regions are */
 		get(versions[k], h, -FI_ENODATA);
 		fi_freeinfo(h);
 	}
@@ -462,7 +462,7 @@ static void hints__refused(void **state)
 		case 5: h->tx_attr->iov_limit = 2; break;
 		case 6: h->domain_attr->cq_data_size = 9; break;
 		case 7: h->ep_attr->max_msg_size = 1ULL << 32; break;
-		case 8: h->tx_attr->comp_order = FI_ORDER_STRICT; break;
+		case 8: h->tx_attr->comp_order = KIT_ORDER_STRICT; break;
 		case 9: h->tx_attr->msg_order = FI_ORDER_RAR | FI_ORDER_RAW | FI_ORDER_SAR; break;
 		case 10: h->ep_attr->tx_ctx_cnt = 17; break;
 		case 11: h->ep_attr->max_order_raw_size = 1; break;

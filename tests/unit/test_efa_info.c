@@ -2,6 +2,7 @@
 // fi_getinfo of the provider, called directly so that API versions beyond the local libfabric are covered. Source: facts 1.2, 1.4.
 #include <string.h>
 
+#include "kit/deprecated.h"
 #include "prov/efa/efa_obj.h"
 #include "unit.h"
 
@@ -58,7 +59,7 @@ static void no_hints__old_versions_get_old_mr_modes(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(versions); i++) {
 		struct fi_info *info = get(versions[i], NULL, 0);
 
-		assert_int_equal(info->domain_attr->mr_mode, FI_MR_BASIC);
+		assert_int_equal(info->domain_attr->mr_mode, KIT_MR_BASIC);
 		fi_freeinfo(info);
 	}
 }
@@ -146,8 +147,8 @@ static void hints__refused(void **state)
 		case 7: h->rx_attr->size = 1 << 20; break;
 		case 8: h->ep_attr->protocol = FI_PROTO_PSMX2; break;
 		case 9: h->addr_format = FI_SOCKADDR_IN; break;
-		case 10: h->domain_attr->mr_mode = FI_MR_SCALABLE; break;
-		case 11: h->tx_attr->comp_order = FI_ORDER_STRICT; break;
+		case 10: h->domain_attr->mr_mode = KIT_MR_SCALABLE; break;
+		case 11: h->tx_attr->comp_order = KIT_ORDER_STRICT; break;
 		case 12: h->domain_attr->name = strdup("rdmap9s9-rdm"); break;
 		case 13: h->ep_attr->tx_ctx_cnt = 4; break;
 		}

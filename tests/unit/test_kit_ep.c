@@ -6,6 +6,7 @@
 #include <rdma/fi_collective.h>
 
 #include "base/mem.h"
+#include "kit/deprecated.h"
 #include "kit/stubs.h"
 #include "kit_fix.h"
 
@@ -237,10 +238,10 @@ static void domain_init__translates_mr_mode(void **state)
 		int mr_mode;
 		uint64_t mode, want;
 	} row[] = {
-		{FI_MR_BASIC, 0, FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY},
-		{FI_MR_BASIC, FI_LOCAL_MR,
+		{KIT_MR_BASIC, 0, FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY},
+		{KIT_MR_BASIC, KIT_LOCAL_MR,
 		 FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY},
-		{FI_MR_SCALABLE, 0, 0},
+		{KIT_MR_SCALABLE, 0, 0},
 		{FI_MR_LOCAL | FI_MR_HMEM, 0, FI_MR_LOCAL | FI_MR_HMEM},
 	};
 	static const struct fi_ops fi_ops;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "kit/deprecated.h"
 #include "kit_fix.h"
 
 static struct fix g_fix;
@@ -152,7 +153,7 @@ static void eq__is_shared_by_domain_and_endpoints(void **state)
 	struct fix_ep ep;
 
 	assert_int_equal(fi_eq_open(&g_fix.fabric->fid, NULL, &own, NULL), 0);
-	assert_int_equal(fi_domain_bind(&g_fix.domain.fid, &g_eq->fid, FI_REG_MR), -FI_EINVAL);
+	assert_int_equal(fi_domain_bind(&g_fix.domain.fid, &g_eq->fid, KIT_REG_MR), -FI_EINVAL);
 	assert_int_equal(fi_domain_bind(&g_fix.domain.fid, &g_fix.fabric->fid.fid, 0), -FI_EINVAL);
 	assert_int_equal(fi_domain_bind(&g_fix.domain.fid, &g_eq->fid, 0), 0);
 	assert_int_equal(fi_domain_bind(&g_fix.domain.fid, &own->fid, 0), -FI_EINVAL);

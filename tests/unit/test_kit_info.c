@@ -144,7 +144,7 @@ static const struct row {
 	{"tx_attr->caps", TX, AT(fi_tx_attr, caps), FI_MSG | FI_RECV, FI_FENCE, 0, 0},
 	{"tx_attr->op_flags", TX, AT(fi_tx_attr, op_flags), FI_INJECT, FI_COMMIT_COMPLETE, 0, 0},
 	{"tx_attr->msg_order", TX, AT(fi_tx_attr, msg_order), FI_ORDER_SAS, FI_ORDER_RAR, 0, 0},
-	{"tx_attr->comp_order", TX, AT(fi_tx_attr, comp_order), 0, FI_ORDER_STRICT, 0, 0},
+	{"tx_attr->comp_order", TX, AT(fi_tx_attr, comp_order), 0, KIT_ORDER_STRICT, 0, 0},
 	{"inject_size", TX, AT(fi_tx_attr, inject_size), 4096, 4097, 0, 0},
 	{"tx_attr->size", TX, AT(fi_tx_attr, size), 1024, 1025, 0, 0},
 	{"tx_attr->iov_limit", TX, AT(fi_tx_attr, iov_limit), 4, 5, 0, 0},
@@ -153,7 +153,7 @@ static const struct row {
 	{"rx_attr->caps", RX, AT(fi_rx_attr, caps), FI_MSG | FI_SEND, FI_COLLECTIVE, 0, 0},
 	{"rx_attr->op_flags", RX, AT(fi_rx_attr, op_flags), FI_MULTI_RECV, FI_INJECT, 0, 0},
 	{"rx_attr->msg_order", RX, AT(fi_rx_attr, msg_order), ORDER, FI_ORDER_SAW, 0, 0},
-	{"rx_attr->comp_order", RX, AT(fi_rx_attr, comp_order), 0, FI_ORDER_DATA, 0, 0},
+	{"rx_attr->comp_order", RX, AT(fi_rx_attr, comp_order), 0, KIT_ORDER_DATA, 0, 0},
 	{"total_buffered_recv", RX, AT(fi_rx_attr, total_buffered_recv), 0, 1, 0, 0},
 	{"rx_attr->size", RX, AT(fi_rx_attr, size), 2048, 4096, 0, 0},
 	{"rx_attr->iov_limit", RX, AT(fi_rx_attr, iov_limit), 1, 9, 0, 0},
@@ -371,25 +371,25 @@ static const struct mr_row {
 	int result;
 } g_mr_row[] = {
 	/* the old words, of old and of new programs */
-	{BASIC, V14, RMA_CAPS, 0, FI_MR_UNSPEC, true, FI_MR_BASIC},
-	{BASIC, V14, RMA_CAPS, 0, FI_MR_BASIC, true, FI_MR_BASIC},
-	{BASIC, V14, RMA_CAPS, 0, FI_MR_SCALABLE, false, 0},
+	{BASIC, V14, RMA_CAPS, 0, KIT_MR_UNSPEC, true, KIT_MR_BASIC},
+	{BASIC, V14, RMA_CAPS, 0, KIT_MR_BASIC, true, KIT_MR_BASIC},
+	{BASIC, V14, RMA_CAPS, 0, KIT_MR_SCALABLE, false, 0},
 	{BASIC, V14, RMA_CAPS, 0, BASIC, false, 0},
-	{0, V14, RMA_CAPS, 0, FI_MR_UNSPEC, true, FI_MR_SCALABLE},
-	{0, 0, RMA_CAPS, 0, FI_MR_SCALABLE, true, FI_MR_SCALABLE},
-	{0, V14, RMA_CAPS, 0, FI_MR_BASIC, false, 0},
-	{FI_MR_BASIC | FI_MR_SCALABLE, V14, RMA_CAPS, 0, FI_MR_BASIC, true, FI_MR_BASIC},
-	{FI_MR_BASIC | FI_MR_SCALABLE, V14, RMA_CAPS, 0, FI_MR_SCALABLE, true, FI_MR_SCALABLE},
-	{FI_MR_RMA_EVENT, V14, RMA_CAPS, 0, FI_MR_UNSPEC, false, 0},
-	{BASIC, V15, RMA_CAPS, 0, FI_MR_BASIC, true, FI_MR_BASIC},
-	{BASIC, V15, RMA_CAPS, 0, FI_MR_SCALABLE, false, 0},
-	{BASIC, V15, RMA_CAPS, 0, FI_MR_BASIC | FI_MR_HMEM, false, 0},
-	{0, V15, RMA_CAPS, 0, FI_MR_SCALABLE, true, FI_MR_SCALABLE},
+	{0, V14, RMA_CAPS, 0, KIT_MR_UNSPEC, true, KIT_MR_SCALABLE},
+	{0, 0, RMA_CAPS, 0, KIT_MR_SCALABLE, true, KIT_MR_SCALABLE},
+	{0, V14, RMA_CAPS, 0, KIT_MR_BASIC, false, 0},
+	{KIT_MR_BASIC | KIT_MR_SCALABLE, V14, RMA_CAPS, 0, KIT_MR_BASIC, true, KIT_MR_BASIC},
+	{KIT_MR_BASIC | KIT_MR_SCALABLE, V14, RMA_CAPS, 0, KIT_MR_SCALABLE, true, KIT_MR_SCALABLE},
+	{FI_MR_RMA_EVENT, V14, RMA_CAPS, 0, KIT_MR_UNSPEC, false, 0},
+	{BASIC, V15, RMA_CAPS, 0, KIT_MR_BASIC, true, KIT_MR_BASIC},
+	{BASIC, V15, RMA_CAPS, 0, KIT_MR_SCALABLE, false, 0},
+	{BASIC, V15, RMA_CAPS, 0, KIT_MR_BASIC | FI_MR_HMEM, false, 0},
+	{0, V15, RMA_CAPS, 0, KIT_MR_SCALABLE, true, KIT_MR_SCALABLE},
 	/* bits: all that is needed, or nothing said */
 	{BASIC, V15, RMA_CAPS, 0, BASIC, true, BASIC},
 	{BASIC, V15, RMA_CAPS, 0, BASIC | FI_MR_ENDPOINT | FI_MR_LOCAL, true, BASIC},
 	{BASIC, V15, RMA_CAPS, 0, FI_MR_VIRT_ADDR, false, 0},
-	{BASIC, V15, RMA_CAPS, 0, FI_MR_UNSPEC, true, 0},
+	{BASIC, V15, RMA_CAPS, 0, KIT_MR_UNSPEC, true, 0},
 	{BASIC, V15, FI_MSG, 0, FI_MR_ENDPOINT, true, 0},
 	{BASIC, V15, FI_RMA | FI_READ, 0, FI_MR_ENDPOINT, true, 0},
 	{BASIC, V15, FI_RMA | FI_REMOTE_READ, 0, FI_MR_ENDPOINT, false, 0},
@@ -398,14 +398,14 @@ static const struct mr_row {
 	{BASIC | FI_MR_HMEM, V15, RMA_CAPS | FI_HMEM, 0, BASIC | FI_MR_HMEM, true,
 	 BASIC | FI_MR_HMEM},
 	/* local registration is never waived */
-	{BASIC | FI_MR_LOCAL, V15, FI_MSG, 0, FI_MR_UNSPEC, false, 0},
-	{BASIC | FI_MR_LOCAL, V15, FI_MSG, FI_LOCAL_MR, FI_MR_UNSPEC, true, 0},
+	{BASIC | FI_MR_LOCAL, V15, FI_MSG, 0, KIT_MR_UNSPEC, false, 0},
+	{BASIC | FI_MR_LOCAL, V15, FI_MSG, KIT_LOCAL_MR, KIT_MR_UNSPEC, true, 0},
 	{BASIC | FI_MR_LOCAL, V15, FI_MSG, 0, FI_MR_LOCAL, false, 0},
 	{BASIC | FI_MR_LOCAL, V15, FI_MSG, 0, FI_MR_LOCAL | FI_MR_ALLOCATED, true,
 	 FI_MR_LOCAL | FI_MR_ALLOCATED},
-	{BASIC | FI_MR_LOCAL, V15, RMA_CAPS, FI_LOCAL_MR, FI_MR_BASIC, true, FI_MR_BASIC},
-	{BASIC | FI_MR_LOCAL, V14, RMA_CAPS, FI_LOCAL_MR, FI_MR_BASIC, true, FI_MR_BASIC},
-	{BASIC | FI_MR_LOCAL, V14, RMA_CAPS, 0, FI_MR_BASIC, false, 0},
+	{BASIC | FI_MR_LOCAL, V15, RMA_CAPS, KIT_LOCAL_MR, KIT_MR_BASIC, true, KIT_MR_BASIC},
+	{BASIC | FI_MR_LOCAL, V14, RMA_CAPS, KIT_LOCAL_MR, KIT_MR_BASIC, true, KIT_MR_BASIC},
+	{BASIC | FI_MR_LOCAL, V14, RMA_CAPS, 0, KIT_MR_BASIC, false, 0},
 };
 
 static void mr_mode__each_rule(void **state)
@@ -442,11 +442,11 @@ static void mr_mode__without_hints(void **state)
 		uint32_t version;
 		int want;
 	} row[] = {
-		{BASIC | FI_MR_HMEM, 0, FI_MR_BASIC},
-		{0, V14, FI_MR_SCALABLE},
+		{BASIC | FI_MR_HMEM, 0, KIT_MR_BASIC},
+		{0, V14, KIT_MR_SCALABLE},
 		{BASIC | FI_MR_HMEM, V15, BASIC | FI_MR_HMEM},
-		{FI_MR_BASIC | BASIC, V15, BASIC},
-		{FI_MR_SCALABLE, V15, 0},
+		{KIT_MR_BASIC | BASIC, V15, BASIC},
+		{KIT_MR_SCALABLE, V15, 0},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
@@ -468,11 +468,11 @@ static void mr_mode__old_style_local(void **state)
 	have->domain_attr->mr_mode |= FI_MR_LOCAL;
 	hints->mode = 0;
 	assert_int_equal(kit_info_check(&g_fix_prov, V14, have, hints), -FI_ENODATA);
-	hints->mode = FI_LOCAL_MR;
+	hints->mode = KIT_LOCAL_MR;
 	assert_int_equal(kit_info_check(&g_fix_prov, V14, have, hints), 0);
 	kit_info_alter(have, hints, V14);
-	assert_int_equal(have->mode, FI_LOCAL_MR);
-	assert_int_equal(have->domain_attr->mr_mode, FI_MR_BASIC);
+	assert_int_equal(have->mode, KIT_LOCAL_MR);
+	assert_int_equal(have->domain_attr->mr_mode, KIT_MR_BASIC);
 	fi_freeinfo(have);
 	fi_freeinfo(hints);
 }

@@ -161,7 +161,7 @@ static void attrs_tx_rx(const struct fi_info *i)
 	assert_int_equal(i->rx_attr->total_buffered_recv, 8192);
 	assert_true(i->tx_attr->msg_order == ORDERS);
 	assert_true(i->rx_attr->msg_order == ORDERS);
-	assert_true(i->tx_attr->comp_order == FI_ORDER_NONE);
+	assert_true(i->tx_attr->comp_order == KIT_ORDER_NONE);
 	assert_true(i->rx_attr->op_flags == 0);
 }
 
@@ -293,8 +293,8 @@ static void refuse__values(void **state)
 {
 	(void)state;
 	REFUSE(h->tx_attr->inject_size = 17);
-	REFUSE(h->tx_attr->comp_order = FI_ORDER_STRICT);
-	REFUSE(h->rx_attr->comp_order = FI_ORDER_STRICT);
+	REFUSE(h->tx_attr->comp_order = KIT_ORDER_STRICT);
+	REFUSE(h->rx_attr->comp_order = KIT_ORDER_STRICT);
 	REFUSE(h->tx_attr->iov_limit = 5);
 	REFUSE(h->tx_attr->rma_iov_limit = 2);
 	REFUSE(h->rx_attr->total_buffered_recv = 8193);

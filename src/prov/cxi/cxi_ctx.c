@@ -29,7 +29,7 @@ static int context_init(struct cxi_ep *ep, struct cxi_ep *sep, enum cxi_ep_kind 
 	info->caps |= caps & (kind == CXI_TX_CTX ? TX_ONLY : RX_ONLY) & sep->kit.info->caps;
 	info->caps &= kind == CXI_TX_CTX ? ~RX_ONLY : ~TX_ONLY;
 	ret = cxi_ep_init(ep, sep->domain, kind, info, context);
-	fi_freeinfo(info);
+	kit_info_free(info);
 	if (ret)
 		return ret;
 	ep->parent = sep;
@@ -362,7 +362,7 @@ int cxi_srx_open(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_
 	info = srx_info(d, attr);
 	if (ep && info)
 		ret = cxi_ep_init(ep, d, CXI_SRX, info, context);
-	fi_freeinfo(info);
+	kit_info_free(info);
 	if (ret)
 		goto err_free;
 	lock_acquire(&d->kit.lock);

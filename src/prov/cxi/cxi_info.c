@@ -196,7 +196,7 @@ static struct fi_info *make_info(const struct query *q, int idx, const struct ca
 	i->src_addrlen = sizeof(*src);
 	i->nic = make_nic(idx, dev, &q->prm);
 	if (!i->domain_attr->name || !i->fabric_attr->name || !src || !i->nic) {
-		fi_freeinfo(i);
+		kit_info_free(i);
 		return NULL;
 	}
 	*src = cxi_addr_make(dev->nic, CASSINI_PID_ANY, 0);
@@ -486,12 +486,12 @@ static int try_form(struct query *q, int idx, const struct cassini_devinfo *dev,
 		goto drop;
 	*q->tail = i;
 	q->tail = &i->next;
-	fi_freeinfo(lenient);
+	kit_info_free(lenient);
 	return 1;
 
 drop:
-	fi_freeinfo(lenient);
-	fi_freeinfo(i);
+	kit_info_free(lenient);
+	kit_info_free(i);
 	return ret == -FI_ENODATA ? 0 : ret;
 }
 
@@ -579,7 +579,7 @@ static int getinfo(uint32_t version, const char *node, const char *service, uint
 	q.tail = &q.head;
 	ret = try_all(&q, cnt);
 	if (ret) {
-		fi_freeinfo(q.head);
+		kit_info_free(q.head);
 		return ret;
 	}
 	*info = q.head;

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "fi_ext_efa.h"
+#include "kit/deprecated.h"
 #include "prov/efa/efa_obj.h"
 
 #define RDM_TX_CAPS (FI_MSG | FI_RMA | FI_TAGGED | FI_ATOMIC | FI_READ | FI_WRITE | FI_SEND)
@@ -138,7 +139,7 @@ static struct fi_info *make_info(const struct efanic_dev_attr *dev, enum efa_kin
 	i->src_addrlen = EFA_ADDR_LEN;
 	i->nic = make_nic(dev);
 	if (!i->domain_attr->name || !i->fabric_attr->name || !src || !i->nic) {
-		fi_freeinfo(i);
+		kit_info_free(i);
 		return NULL;
 	}
 	memcpy(src->gid, dev->gid, sizeof(src->gid));
@@ -306,8 +307,8 @@ static void adjust(struct fi_info *i, const struct fi_info *hints, enum efa_kind
 	if (kind == EFA_RDM && hints->domain_attr) {
 		if (hints->domain_attr->resource_mgmt != FI_RM_UNSPEC)
 			i->domain_attr->resource_mgmt = hints->domain_attr->resource_mgmt;
-		if ((hints->domain_attr->mr_mode & FI_MR_LOCAL) && i->domain_attr->mr_mode != FI_MR_BASIC &&
-		    i->domain_attr->mr_mode != FI_MR_SCALABLE)
+		if ((hints->domain_attr->mr_mode & FI_MR_LOCAL) && i->domain_attr->mr_mode != KIT_MR_BASIC &&
+		    i->domain_attr->mr_mode != KIT_MR_SCALABLE)
 			i->domain_attr->mr_mode |= FI_MR_LOCAL;
 	}
 	if ((hints->caps & FI_REMOTE_COMM) && !(hints->caps & FI_LOCAL_COMM))
@@ -374,13 +375,13 @@ static int try_one(struct query *q, const struct efanic_dev_attr *dev, enum efa_
 	*q->tail = i;
 	q->tail = &i->next;
 	if (lenient)
-		fi_freeinfo(lenient);
+		kit_info_free(lenient);
 	return 0;
 
 drop:
 	if (lenient)
-		fi_freeinfo(lenient);
-	fi_freeinfo(i);
+		kit_info_free(lenient);
+	kit_info_free(i);
 	return ret;
 }
 
@@ -427,7 +428,7 @@ static int getinfo(uint32_t version, const char *node, const char *service, uint
 	ret = try_all(&q);
 	if (ret) {
 		if (q.head)
-			fi_freeinfo(q.head);
+			kit_info_free(q.head);
 		return ret;
 	}
 	*info = q.head;

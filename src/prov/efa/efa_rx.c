@@ -472,10 +472,13 @@ static __attribute__((noinline)) void eager_kept(struct efa_peer *peer, const st
 						 const uint8_t *pkt, uint32_t len)
 {
 	struct view data = view_of(pkt, len);
-	struct efa_hdr h;
+	const struct efa_hdr h = {
+		.type = efa_eager_type(e->tagged),
+		.flags = efa_eager_flags(e->tagged),
+		.msg_id = e->msg_id,
+		.tag = e->tag,
+	};
 
-	h.type = efa_eager_type(e->tagged), h.flags = efa_eager_flags(e->tagged);
-	h.msg_id = e->msg_id, h.tag = e->tag, h.send_id = 0;
 	first_packet(peer, &h, &data, e->hdr_len, krx, len - e->hdr_len);
 }
 

@@ -144,7 +144,7 @@ static struct fi_info *make_info(const struct query *q, const struct hfi_unit_at
 	i->fabric_attr->api_version = q->version;
 	i->nic = make_nic(u);
 	if (addr_set(&i->src_addr, &i->src_addrlen, &src) || !i->domain_attr->name || !i->fabric_attr->name || !i->nic) {
-		fi_freeinfo(i);
+		kit_info_free(i);
 		return NULL;
 	}
 	return i;
@@ -182,7 +182,7 @@ static struct fi_info *hints_usual(const struct fi_info *hints)
 	}
 	if (!ret)
 		return h;
-	fi_freeinfo(h);
+	kit_info_free(h);
 	return NULL;
 }
 
@@ -346,7 +346,7 @@ static int try_form(struct query *q, const struct hfi_unit_attr *u, enum fi_prog
 	return 0;
 
 drop:
-	fi_freeinfo(i);
+	kit_info_free(i);
 	return ret;
 }
 
@@ -428,9 +428,9 @@ static int getinfo(uint32_t version, const char *node, const char *service, uint
 	q.hints = usual;
 	q.tail = &q.head;
 	ret = query_run(&q, node, flags, cnt);
-	fi_freeinfo(usual);
+	kit_info_free(usual);
 	if (ret) {
-		fi_freeinfo(q.head);
+		kit_info_free(q.head);
 		return ret;
 	}
 	*info = q.head;
