@@ -117,62 +117,63 @@ static int cntr_seterr(struct fid_cntr *fid, uint64_t v)
 	return cntr_change(to_cntr(fid), &to_cntr(fid)->err, v, false);
 }
 
-static int cntr_can_sleep(struct kit_cntr *c)
-{
-	int ret;
+/* What fi_cntr_wait waits for. */
+struct goal {
+	struct kit_cntr *c;
+	uint64_t ok, err; /* the threshold; the errors when it began */
+};
 
-	if (!kit_enter(c->domain))
-		return 0;
-	ret = kit_can_sleep(c->domain, c->eps, c->ep_cnt, c->wait);
-	lock_release(&c->domain->lock);
-	return ret;
+static bool goal_is_reached(void *arg)
+{
+	const struct goal *g = arg;
+
+	return value(&g->c->ok) >= g->ok || value(&g->c->err) != g->err;
+}
+
+static enum kit_look goal_look(void *arg, enum kit_arm arm)
+{
+	struct goal *g = arg;
+
+	return kit_look(kit_cntr_driven(g->c), goal_is_reached, g, arm);
 }
 
 int kit_cntr_fid_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 {
 	struct kit_cntr *c = to_cntr(fid);
-	struct kit_nap nap = kit_nap_start(timeout);
-	uint64_t err = value(&c->err);
-	uint32_t token = 0;
-	int can_sleep = -1, ret;
+	struct goal goal = {c, threshold, value(&c->err)};
+	int ret;
 
 	if (!c->wait && !c->waits_by_poll)
 		return -FI_ENOSYS;
-	do {
-		if (c->wait) {
-			token = kit_wait_arm(c->wait);
-			can_sleep = cntr_can_sleep(c);
-		}
-		ret = drive(c);
-		if (ret)
-			return ret;
-		if (value(&c->ok) >= threshold)
-			return 0;
-		if (value(&c->err) != err)
-			return -FI_EAVAIL;
-	} while (kit_nap(&nap, can_sleep < 0 ? NULL : c->wait, token, can_sleep));
-	return -FI_ETIMEDOUT;
+	if (kit_is_forked(c->domain))
+		return -FI_EIO;
+	ret = kit_wait_for(c->wait, goal_look, &goal, timeout);
+	return ret || value(&c->ok) >= threshold ? ret : -FI_EAVAIL;
+}
+
+static bool has_news(void *arg)
+{
+	struct kit_cntr *c = arg;
+	uint64_t ok = value(&c->ok), err = value(&c->err);
+	bool is_new = ok != value(&c->told_ok) || err != value(&c->told_err);
+
+	value_set(&c->told_ok, ok);
+	value_set(&c->told_err, err);
+	return is_new;
+}
+
+static enum kit_look news_look(void *arg, enum kit_arm arm)
+{
+	struct kit_cntr *c = arg;
+
+	return kit_look(kit_cntr_driven(c), has_news, c, arm);
 }
 
 int kit_cntr_trywait(struct kit_cntr *c)
 {
-	uint64_t ok, err;
-	int ret;
-
 	if (!c->wait)
 		return -FI_EINVAL;
-	kit_wait_arm(c->wait);
-	ret = drive(c);
-	if (ret)
-		return ret;
-	ok = value(&c->ok);
-	err = value(&c->err);
-	if (ok != value(&c->told_ok) || err != value(&c->told_err)) {
-		value_set(&c->told_ok, ok);
-		value_set(&c->told_err, err);
-		return -FI_EAGAIN;
-	}
-	return cntr_can_sleep(c) == 1 ? 0 : -FI_EAGAIN;
+	return kit_is_forked(c->domain) ? -FI_EIO : kit_wait_try(c->wait, news_look, c);
 }
 
 static struct fi_ops_cntr cntr_ops = {

@@ -142,16 +142,20 @@ static inline ssize_t take(struct kit_cq *cq, uint8_t *dst, size_t count, fi_add
 	return (ssize_t)n;
 }
 
+/* What a read that took nothing returns; 0: it asked for no entry, and there is one. */
+static ssize_t nothing_taken(const struct kit_cq *cq)
+{
+	if (cq->tail == cq->head)
+		return cq->overrun ? -FI_EAVAIL : -FI_EAGAIN;
+	return head_is_err(cq) ? -FI_EAVAIL : 0;
+}
+
 /* Ends a read that took nothing. @events: of its progress pass. */
 static __attribute__((noinline)) ssize_t found_nothing(struct kit_cq *cq, int events)
 {
 	struct kit_domain *d = cq->domain;
-	ssize_t ret = 0; /* it asked for progress only */
+	ssize_t ret = nothing_taken(cq);
 
-	if (cq->tail == cq->head)
-		ret = cq->overrun ? -FI_EAVAIL : -FI_EAGAIN;
-	else if (head_is_err(cq))
-		ret = -FI_EAVAIL;
 	lock_release(&d->lock);
 	if (!events && d->idle && ret == -FI_EAGAIN)
 		d->idle(d);
@@ -263,49 +267,46 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *out, uint6
 	return ret;
 }
 
-/* May the caller sleep? Taken after kit_wait_arm(), so that nothing slips between looking and
- * sleeping. */
-static int cq_can_sleep(struct kit_cq *cq)
-{
-	int ret;
+/* A blocking read. */
+struct sread {
+	struct kit_cq *cq;
+	void *buf;
+	size_t count;
+	fi_addr_t *src;
+	ssize_t ret;
+};
 
-	if (!kit_enter(cq->domain))
-		return 0;
-	ret = kit_cq_ready(cq) ? -FI_EAGAIN
-			       : kit_can_sleep(cq->domain, cq->eps, cq->ep_cnt, cq->wait);
-	lock_release(&cq->domain->lock);
-	return ret;
+static bool sread_ends(void *arg)
+{
+	struct sread *r = arg;
+	struct kit_cq *cq = r->cq;
+
+	r->ret = cq->tail != cq->head && r->count ? take(cq, r->buf, r->count, r->src) : nothing_taken(cq);
+	/* sequentially consistent; pairs with cq_signal(): armed before this, it signals; or this sees its store */
+	return r->ret != -FI_EAGAIN || (atomic_load(&cq->signaled) && atomic_exchange(&cq->signaled, 0));
+}
+
+static enum kit_look sread_look(void *arg, enum kit_arm arm)
+{
+	struct sread *r = arg;
+
+	return kit_look(kit_cq_driven(r->cq), sread_ends, r, arm);
 }
 
 /* @cond is a hint about batching that fi_cq(3) lets a provider ignore. */
 static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src,
 			    const void *cond, int timeout)
 {
-	struct kit_cq *cq = to_cq(fid);
-	struct kit_nap nap;
+	struct sread r = {to_cq(fid), buf, count, src, -FI_EAGAIN};
 	ssize_t ret;
 
-	if (!cq->wait)
+	if (!r.cq->wait)
 		return -FI_ENOSYS;
-	ret = cq_readfrom(fid, buf, count, src);
+	ret = cq_readfrom(fid, buf, count, src); /* what is there costs no progress */
 	if (ret != -FI_EAGAIN)
 		return ret;
-	nap = kit_nap_start(timeout);
-	for (;;) {
-		uint32_t token = kit_wait_arm(cq->wait);
-		int can_sleep = cq_can_sleep(cq);
-
-		/* acquire; pairs with the release in cq_signal() */
-		if (atomic_exchange_explicit(&cq->signaled, 0, memory_order_acquire))
-			return -FI_EAGAIN;
-		if (can_sleep >= 0 && !kit_nap(&nap, cq->wait, token, can_sleep))
-			return -FI_EAGAIN;
-		ret = cq_readfrom(fid, buf, count, src);
-		if (ret != -FI_EAGAIN)
-			return ret;
-		if (can_sleep < 0 && !kit_nap(&nap, NULL, 0, 0)) /* another thread took it */
-			return -FI_EAGAIN;
-	}
+	kit_wait_for(r.cq->wait, sread_look, &r, timeout);
+	return r.ret;
 }
 
 static ssize_t cq_sread(struct fid_cq *fid, void *buf, size_t count, const void *cond, int timeout)
@@ -319,27 +320,28 @@ static int cq_signal(struct fid_cq *fid)
 
 	if (!cq->wait)
 		return -FI_ENOSYS;
-	/* release; pairs with the acquire in cq_sreadfrom() */
-	atomic_store_explicit(&cq->signaled, 1, memory_order_release);
+	atomic_store(&cq->signaled, 1);
 	kit_wait_signal(cq->wait);
 	return 0;
 }
 
+static bool is_ready(void *arg)
+{
+	return kit_cq_ready(arg);
+}
+
+static enum kit_look ready_look(void *arg, enum kit_arm arm)
+{
+	struct kit_cq *cq = arg;
+
+	return kit_look(kit_cq_driven(cq), is_ready, cq, arm);
+}
+
 int kit_cq_trywait(struct kit_cq *cq)
 {
-	bool ready;
-
 	if (!cq->wait)
 		return -FI_EINVAL;
-	if (!kit_enter(cq->domain))
-		return -FI_EIO;
-	kit_drive(cq->eps, cq->ep_cnt);
-	ready = kit_cq_ready(cq);
-	lock_release(&cq->domain->lock);
-	if (ready)
-		return -FI_EAGAIN;
-	kit_wait_arm(cq->wait);
-	return cq_can_sleep(cq) == 1 ? 0 : -FI_EAGAIN;
+	return kit_is_forked(cq->domain) ? -FI_EIO : kit_wait_try(cq->wait, ready_look, cq);
 }
 
 const char *kit_text(const char *text, char *buf, size_t len)

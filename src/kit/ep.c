@@ -34,7 +34,7 @@ int kit_ep_init(struct kit_ep *ep, struct kit_domain *d, const struct fi_info *i
 	ep->rx_op_flags = info->rx_attr->op_flags;
 	ep->inject_size = info->tx_attr->inject_size;
 	ep->progress = progress;
-	ep->wait_fd = ep->timer_fd = NULL;
+	ep->wait_fd = NULL;
 	ep->wait_arm = NULL;
 	ep->eq = d->eq;
 	if (ep->eq)

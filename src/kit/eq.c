@@ -201,33 +201,52 @@ bool kit_eq_ready(struct kit_eq *eq)
 	return ready;
 }
 
+static enum kit_look ready_look(void *arg, enum kit_arm arm)
+{
+	(void)arm; /* whoever makes an event signals */
+	return kit_eq_ready(arg) ? KIT_FOUND : KIT_SLEEP;
+}
+
 int kit_eq_trywait(struct kit_eq *eq)
 {
 	if (!eq->wait)
 		return -FI_EINVAL;
 	if (eq->pid != getpid())
 		return -FI_EIO;
-	kit_wait_arm(eq->wait);
-	return kit_eq_ready(eq) ? -FI_EAGAIN : 0;
+	return kit_wait_try(eq->wait, ready_look, eq);
+}
+
+/* A blocking read. */
+struct sread {
+	struct fid_eq *fid;
+	uint32_t *event;
+	void *buf;
+	size_t len;
+	uint64_t flags;
+	ssize_t ret;
+};
+
+static enum kit_look read_look(void *arg, enum kit_arm arm)
+{
+	struct sread *r = arg;
+
+	(void)arm;
+	r->ret = eq_read(r->fid, r->event, r->buf, r->len, r->flags);
+	return r->ret == -FI_EAGAIN ? KIT_SLEEP : KIT_FOUND;
 }
 
 static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, int timeout,
 			uint64_t flags)
 {
+	struct sread r = {fid, event, buf, len, flags, -FI_EAGAIN};
 	struct kit_eq *eq = to_eq(fid);
-	struct kit_nap nap = kit_nap_start(timeout);
-	uint32_t token;
-	ssize_t ret;
 
 	if (!eq->wait)
 		return -FI_ENOSYS;
 	if (eq->pid != getpid())
 		return -FI_EIO;
-	do {
-		token = kit_wait_arm(eq->wait);
-		ret = eq_read(fid, event, buf, len, flags);
-	} while (ret == -FI_EAGAIN && kit_nap(&nap, eq->wait, token, 1));
-	return ret;
+	kit_wait_for(eq->wait, read_look, &r, timeout);
+	return r.ret;
 }
 
 static const char *eq_strerror(struct fid_eq *fid, int prov_errno, const void *err_data, char *buf,

@@ -350,7 +350,7 @@ struct kit_ep {
 	struct kit_cntr *cntr[KIT_CNTR_NUM];
 	bool tx_selective, rx_selective; /* bound with FI_SELECTIVE_COMPLETION */
 	bool enabled, closing;
-	bool is_driven;           /* by the provider: completions are made in progress() only, so that no other thread's wake a sleeper */
+	bool is_driven;           /* by the provider: completions are made in progress() only, so that no thread of ours wakes who cannot sleep on wait_fd() */
 	bool binds_late;          /* by the provider: bind although enabled; of the contexts of one endpoint, each is enabled on its own */
 	uint64_t caps;
 	uint64_t tx_op_flags, rx_op_flags;
@@ -359,15 +359,18 @@ struct kit_ep {
 	/* provider: drive this endpoint; lock held. Return: events, 0 = idle. */
 	int (*progress)(struct kit_ep *ep);
 	/* provider, optional (NULL): lets a waiter sleep until the device has work, instead of driving it. Set before bind. */
-	int (*wait_fd)(struct kit_ep *ep);  /* fd, readable while the device has work for progress(); it stays ours to close */
-	int (*timer_fd)(struct kit_ep *ep); /* a second one, readable when it is time for progress() */
-	int (*wait_arm)(struct kit_ep *ep); /* before a sleep; lock held. 0; -FI_EAGAIN: there is work already */
+	int (*wait_fd)(struct kit_ep *ep, unsigned i); /* the i-th of its fds, readable while there is work for progress(); -errno: there are no more. Its to close */
+	/*
+	 * Before a sleep, after progress() in the same hold of the lock: 0, and from now on work makes an fd readable, until the next wait_arm(),
+	 * whoever calls progress() meanwhile; -FI_EAGAIN: there is work already. Set with wait_fd.
+	 */
+	int (*wait_arm)(struct kit_ep *ep);
 };
 int kit_ep_init(struct kit_ep *ep, struct kit_domain *d, const struct fi_info *info, int (*progress)(struct kit_ep *), void *context);
 void kit_ep_fini(struct kit_ep *ep); /* unbinds everything */
 /**
- * kit_ep_watch() - The endpoint's wait_fd() has become valid (@on), or is about to become invalid, after objects with wait objects were bound.
- * Lock held. 0; -errno.
+ * kit_ep_watch() - The endpoint's wait_fd() have become valid (@on), or are about to become invalid, after objects with wait objects were bound.
+ * Who sleeps on these already looks, and arms it too. Lock held. 0; -errno.
  */
 int kit_ep_watch(struct kit_ep *ep, bool on);
 /**

@@ -73,11 +73,46 @@ static inline int kit_drive(struct kit_ep **eps, uint32_t cnt)
 	return events;
 }
 
-struct kit_wait;
-/** kit_can_sleep() - Will somebody else notice what arrives for @eps, and end a sleep on @w? 1; 0 the
- * waiter must drive; -FI_EAGAIN work is there. */
-int kit_can_sleep(struct kit_domain *d, struct kit_ep **eps, uint32_t cnt,
-		  const struct kit_wait *w);
+/*
+ * What a look at an object finds, whoever looks: a blocking read, a counter's wait, a wait set, fi_trywait. In this order: of several
+ * objects the least counts.
+ */
+enum kit_look {
+	KIT_FOUND, /* what is waited for */
+	KIT_WORK,  /* not yet, and a device has work: look again at once */
+	KIT_NAP,   /* nothing wakes us: look again after a while */
+	KIT_SLEEP, /* whatever comes ends a sleep: only if everything was armed */
+};
+
+/* What a look does where it finds nothing. */
+enum kit_arm {
+	KIT_ARM_NONE, /* no more */
+	KIT_ARM_FD,   /* arms the devices, for one who sleeps on their descriptors */
+	KIT_ARM_COND, /* the same, for one who is woken by our threads' signals alone */
+};
+
+/* The endpoints that drive a CQ or a counter: pointers, since they are bound and unbound under the domain's lock. */
+struct kit_driven {
+	struct kit_domain *domain;
+	struct kit_ep **const *eps;
+	const uint32_t *cnt;
+};
+
+/**
+ * kit_look() - One look at what the endpoints of @by drive: a progress pass, then @is_ready(@arg), and only if that finds nothing the devices are
+ * armed, all of it in one hold of the domain's lock. The one place where this order is made.
+ * KIT_FOUND in a child after fork, too: nobody sleeps there.
+ */
+typedef bool kit_ready_fn(void *arg);
+enum kit_look kit_look(struct kit_driven by, kit_ready_fn *is_ready, void *arg, enum kit_arm arm);
+static inline struct kit_driven kit_cq_driven(const struct kit_cq *cq)
+{
+	return (struct kit_driven){cq->domain, &cq->eps, &cq->ep_cnt};
+}
+static inline struct kit_driven kit_cntr_driven(const struct kit_cntr *c)
+{
+	return (struct kit_driven){c->domain, &c->eps, &c->ep_cnt};
+}
 
 /* Something that a poll set or wait set looks at: a CQ, counter or (wait sets) EQ. */
 struct kit_watch {
@@ -93,27 +128,31 @@ int kit_watch_add(struct kit_watch_list *l, struct fid *fid); /* -FI_ENOMEM */
 bool kit_watch_del(struct kit_watch_list *l, struct fid *fid);
 /** kit_watch_ready() - Anything new? The domain's lock held for CQs and counters. */
 bool kit_watch_ready(struct kit_watch *w);
-/** kit_watch_ready_locking() - The same after one progress pass, taking what locks it needs.
- * @can_sleep as kit_can_sleep() for a sleep on @on. */
-bool kit_watch_ready_locking(struct kit_watch *w, const struct kit_wait *on, int *can_sleep);
+/** kit_watch_look() - The same as a look, taking what locks it needs. */
+enum kit_look kit_watch_look(struct kit_watch *w, enum kit_arm arm);
 /** kit_polls_forget() - @fid is being closed: no poll set of its domain looks at it any more. Lock
  * held (or forked). */
 void kit_polls_forget(struct kit_domain *d, struct fid *fid);
 
+/* An eventfd that is written once until it is armed again, and an epoll descriptor of it and of the devices' fds. */
+struct kit_bell {
+	int epfd, evfd;
+	_Atomic bool signaled; /* also where there is no evfd */
+};
+
 /*
- * A wait object, private to one CQ, counter or EQ, or shared as a wait set. FD: an epoll fd over
- * our event fd and the fds of devices, so that the number given to the application never changes.
- * An event is signalled once until the next arm().
+ * A wait object, private to one CQ, counter or EQ, or shared as a wait set.
  */
 struct kit_wait {
 	struct fid_wait fid;
 	struct kit_fabric *fabric; /* of a wait set; NULL: private */
 	enum fi_wait_obj obj;	   /* FI_WAIT_FD, FI_WAIT_MUTEX_COND or FI_WAIT_YIELD */
 	bool is_pollfd;		   /* an FD shown as FI_WAIT_POLLFD */
-	int epfd, evfd;
-	_Atomic bool signaled;
-	_Atomic uint32_t seq; /* signals; written under mutex */
-	pthread_mutex_t mutex;
+	struct kit_bell app;	   /* FD: what the application sleeps on by itself, after fi_trywait; its number never changes */
+	struct kit_bell call;	   /* not YIELD: what our blocking calls sleep on */
+	uint32_t calls;		   /* blocking calls that have armed @call and not disarmed it; calls_lock */
+	struct lock calls_lock;	   /* the last of all locks */
+	pthread_mutex_t mutex;	   /* MUTEX_COND: the application's */
 	pthread_cond_t cond;
 	struct lock lock; /* members; taken before a domain's lock */
 	struct kit_watch_list members;
@@ -122,7 +161,6 @@ struct kit_wait {
 
 int kit_wait_new(struct kit_wait **out, enum fi_wait_obj obj); /* errors as kit_wait_get() */
 void kit_wait_free(struct kit_wait *w);
-int kit_waitset_trywait(struct kit_wait *w);
 /**
  * kit_wait_get() - The wait object an attribute struct asks for.
  * @obj: FI_WAIT_*; @set: for FI_WAIT_SET. @member: CQ, counter or EQ that will signal it.
@@ -133,29 +171,28 @@ int kit_wait_get(struct kit_wait **out, enum fi_wait_obj obj, struct fid_wait *s
 		 struct fid *member);
 void kit_wait_put(struct kit_wait *w, struct fid *member); /* NULL is fine */
 void kit_wait_signal(struct kit_wait *w);
-/** kit_wait_arm() - Before looking for events a last time: what is signalled from now on ends
- * kit_nap(token). */
-uint32_t kit_wait_arm(struct kit_wait *w);
 int kit_wait_control(struct kit_wait *w, int command, void *arg);
 /** kit_wait_watch_ep() - An endpoint was bound to (@on) or unbound from an object with @w (may be
  * NULL). */
 int kit_wait_watch_ep(struct kit_wait *w, struct kit_ep *ep, bool on);
 
-/* A blocking call in progress. */
-struct kit_nap {
-	uint64_t end_ns;
-	uint32_t rounds;
-};
-struct kit_nap kit_nap_start(int timeout_ms);
-/** kit_nap() - Sleep a little; until a signal after kit_wait_arm() if @can_sleep == 1. false: time
- * is up. */
-bool kit_nap(struct kit_nap *nap, struct kit_wait *w, uint32_t token, int can_sleep);
+/* A look at something, perhaps kit_look(), that arms as told. */
+typedef enum kit_look kit_look_fn(void *arg, enum kit_arm arm);
+/**
+ * kit_wait_for() - Sleep on @w until @look finds something: all blocking calls are this. @w NULL: yields between the looks.
+ * @timeout_ms: < 0 no end; 0 looks once.   Return: 0 found; -FI_ETIMEDOUT.
+ */
+int kit_wait_for(struct kit_wait *w, kit_look_fn *look, void *arg, int timeout_ms);
+/** kit_wait_try() - fi_trywait: may the application sleep on what FI_GETWAIT gave it? 0; -FI_EAGAIN. */
+int kit_wait_try(struct kit_wait *w, kit_look_fn *look, void *arg);
 
 bool kit_cq_ready(const struct kit_cq *cq); /* lock held */
 bool kit_eq_ready(struct kit_eq *eq);
+/* fi_trywait of each class. 0; -FI_EAGAIN; -FI_EINVAL no wait object; -FI_EIO after fork. */
 int kit_eq_trywait(struct kit_eq *eq);
 int kit_cq_trywait(struct kit_cq *cq);
 int kit_cntr_trywait(struct kit_cntr *c);
+int kit_waitset_trywait(struct kit_wait *w);
 /** kit_eq_forget() - @fid is being closed: its unread events go. */
 void kit_eq_forget(struct kit_eq *eq, const struct fid *fid);
 struct kit_fabric *kit_eq_fabric(const struct kit_eq *eq);

@@ -62,51 +62,23 @@ bool kit_watch_ready(struct kit_watch *w)
 	return ready;
 }
 
-/* CQs and counters: their domain and the endpoints that they drive. */
-static struct kit_domain *driven_by(struct fid *fid, struct kit_ep ***eps, uint32_t **cnt)
+static struct kit_driven driven_by(struct fid *fid)
 {
-	if (fid->fclass == FI_CLASS_CQ) {
-		struct kit_cq *cq = container_of(fid, struct kit_cq, fid.fid);
-
-		*eps = cq->eps;
-		*cnt = &cq->ep_cnt;
-		return cq->domain;
-	}
-	struct kit_cntr *c = container_of(fid, struct kit_cntr, fid.fid);
-
-	*eps = c->eps;
-	*cnt = &c->ep_cnt;
-	return c->domain;
+	if (fid->fclass == FI_CLASS_CQ)
+		return kit_cq_driven(container_of(fid, struct kit_cq, fid.fid));
+	return kit_cntr_driven(container_of(fid, struct kit_cntr, fid.fid));
 }
 
-static bool ready_after_drive(struct kit_watch *w, const struct kit_wait *on, int *can_sleep)
+static bool watch_is_ready(void *arg)
 {
-	struct kit_ep **eps;
-	uint32_t *cnt;
-	struct kit_domain *d = driven_by(w->fid, &eps, &cnt);
-
-	kit_drive(eps, *cnt);
-	if (can_sleep)
-		*can_sleep = kit_can_sleep(d, eps, *cnt, on);
-	return kit_watch_ready(w);
+	return kit_watch_ready(arg);
 }
 
-bool kit_watch_ready_locking(struct kit_watch *w, const struct kit_wait *on, int *can_sleep)
+enum kit_look kit_watch_look(struct kit_watch *w, enum kit_arm arm)
 {
-	struct kit_domain *d;
-	struct kit_ep **eps;
-	uint32_t *cnt;
-	bool ready;
-
-	*can_sleep = 1;
 	if (w->fid->fclass == FI_CLASS_EQ)
-		return kit_watch_ready(w);
-	d = driven_by(w->fid, &eps, &cnt);
-	if (!kit_enter(d))
-		return false;
-	ready = ready_after_drive(w, on, can_sleep);
-	lock_release(&d->lock);
-	return ready;
+		return kit_watch_ready(w) ? KIT_FOUND : KIT_SLEEP;
+	return kit_look(driven_by(w->fid), watch_is_ready, w, arm);
 }
 
 void kit_polls_forget(struct kit_domain *d, struct fid *fid)
@@ -117,9 +89,6 @@ void kit_polls_forget(struct kit_domain *d, struct fid *fid)
 
 static int poll_check(struct kit_poll *p, struct fid *fid, uint64_t flags)
 {
-	struct kit_ep **eps;
-	uint32_t *cnt;
-
 	if (!fid || flags)
 		return -FI_EINVAL;
 	if (fid->fclass != FI_CLASS_CQ && fid->fclass != FI_CLASS_CNTR) {
@@ -128,7 +97,7 @@ static int poll_check(struct kit_poll *p, struct fid *fid, uint64_t flags)
 			 fid->fclass);
 		return -FI_EINVAL;
 	}
-	return driven_by(fid, &eps, &cnt) == p->domain ? 0 : -FI_EINVAL;
+	return driven_by(fid).domain == p->domain ? 0 : -FI_EINVAL;
 }
 
 static int poll_add(struct fid_poll *fid, struct fid *event_fid, uint64_t flags)
@@ -170,7 +139,10 @@ static int poll_run(struct fid_poll *fid, void **context, int count)
 		return -FI_EIO;
 	/* What does not fit is not looked at: a counter's news must not be lost. */
 	for (uint32_t i = 0; i < p->watch.cnt && n < count; i++) {
-		if (ready_after_drive(&p->watch.v[i], NULL, NULL))
+		struct kit_driven by = driven_by(p->watch.v[i].fid);
+
+		kit_drive(*by.eps, *by.cnt);
+		if (kit_watch_ready(&p->watch.v[i]))
 			context[n++] = p->watch.v[i].fid->context;
 	}
 	lock_release(&p->domain->lock);

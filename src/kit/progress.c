@@ -34,19 +34,38 @@ void kit_eps_del(struct kit_ep **eps, uint32_t *cnt, struct kit_ep *ep)
 	}
 }
 
-int kit_can_sleep(struct kit_domain *d, struct kit_ep **eps, uint32_t cnt, const struct kit_wait *w)
+/* Lock held, after a progress pass that brought nothing: will what comes for @eps wake us? */
+static enum kit_look devices_arm(const struct kit_domain *d, struct kit_ep **eps, uint32_t cnt, bool has_fd)
 {
-	bool has_fd = !w || w->obj == FI_WAIT_FD;
-	int ret = 1;
+	enum kit_look ret = KIT_SLEEP;
 
 	for (uint32_t i = 0; i < cnt; i++) {
 		if (eps[i]->is_driven && !has_fd)
-			ret = 0;
-		else if (!eps[i]->wait_fd)
-			ret = d->progress == FI_PROGRESS_AUTO ? ret : 0;
-		else if (eps[i]->wait_arm && eps[i]->wait_arm(eps[i]))
-			return -FI_EAGAIN;
+			ret = KIT_NAP;
+		else if (!eps[i]->wait_arm)
+			ret = d->progress == FI_PROGRESS_AUTO ? ret : KIT_NAP;
+		else if (eps[i]->wait_arm(eps[i]))
+			return KIT_WORK;
 	}
+	return ret;
+}
+
+enum kit_look kit_look(struct kit_driven by, kit_ready_fn *is_ready, void *arg, enum kit_arm arm)
+{
+	struct kit_domain *d = by.domain;
+	enum kit_look ret = KIT_NAP;
+	int events;
+
+	if (!kit_enter(d))
+		return KIT_FOUND;
+	events = kit_drive(*by.eps, *by.cnt);
+	if (is_ready(arg))
+		ret = KIT_FOUND;
+	else if (arm != KIT_ARM_NONE)
+		ret = devices_arm(d, *by.eps, *by.cnt, arm == KIT_ARM_FD);
+	lock_release(&d->lock);
+	if (ret == KIT_NAP && !events && d->idle)
+		d->idle(d);
 	return ret;
 }
 

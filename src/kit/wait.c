@@ -1,17 +1,27 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Wait objects, wait sets, fi_trywait, and how a blocking call sleeps.
+// Wait objects, fi_trywait, and how a blocking call sleeps.
 //
-// Theory of operation: a waiter arms, looks for events, and only then sleeps; a signaller makes its
-// event visible, then signals. FD: arm drains the event fd and clears @signaled; signal sets it
-// and, if it was clear, writes. Either the waiter's look sees the event, or the signaller sees the
-// cleared flag. Drain comes before clear: the other way round could swallow the write of a
-// signaller in between and leave the flag set with nothing to read.
+// Theory of operation: whoever wants to sleep arms, looks once more, and only then sleeps; whoever makes an event makes it visible first, then
+// signals. That is all of kit_wait_for(), which every blocking call is, and of kit_wait_try(), which fi_trywait is. Why no wake-up is lost:
 //
-// Two threads that wait on one object may take each other's drain, therefore no sleep is longer
-// than SLEEP_NS_MAX.
+// An event of software (a completion that another thread's progress made, fi_cntr_add, fi_eq_write, fi_cq_signal): arming drains the eventfd, then
+// clears @signaled; a signal sets it and, if it was clear, writes. Either the look after the arming sees the event, or its maker sees the cleared flag
+// and makes the descriptor readable. Drain comes before clear: the other way round could swallow the write of a signaller in between and leave
+// the flag set with nothing to read.
 //
-// Where nothing would wake us (manual progress, no device fd) the waiter itself drives the
-// endpoints between naps.
+// An event of a device: a look is a progress pass, then a look at the object, then wait_arm() of the endpoints, in one hold of the domain's lock
+// (kit_look()), so nobody else can make progress in between. wait_arm() looks at the device itself after having armed it, and what comes later makes
+// the endpoint's descriptor readable until somebody arms again. The lock is released before the sleep. An endpoint that is enabled or bound while somebody
+// sleeps signals (kit_wait_watch_ep()), so that he looks again and arms it, too.
+//
+// Several sleepers: none may drain what another has not seen yet. Blocking calls have a bell of their own, and count those that have armed it;
+// a bell that was rung is drained only when all who were armed then have been woken and are gone, until then the others look again (call_arm()). What they
+// armed at a device the device's interface keeps for them. The application's descriptor is armed by fi_trywait alone, which rings it again
+// unless it has found nothing.
+//
+// A sleep ends by itself after HEARTBEAT_NS: an endpoint's progress pass also asks, now and then, whether silent peers live. No wake-up depends on it.
+//
+// Where nothing would wake us (manual progress, no device fd) the waiter itself drives the endpoints between naps.
 #include "kit/kit_int.h"
 
 #include <fcntl.h>
@@ -19,38 +29,75 @@
 #include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
-#define SLEEP_NS_MAX (20 * NS_PER_MS)
+#define HEARTBEAT_NS (20 * NS_PER_MS)
 #define NAP_NS	     (50 * NS_PER_US) /* between two looks of a waiter that drives ... */
 #define NAP_YIELDS   2000 /* ... after so many looks with nothing but a yield in between */
 #define MUTEX_TRIES  1000
 
-static int fds_open(struct kit_wait *w)
+/* --- bells -------------------------------------------------------------------------------------------------------- */
+
+static int bell_open(struct kit_bell *b)
 {
-	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = w};
-	int ret;
+	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = b};
 
-	w->evfd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (w->evfd < 0)
+	b->evfd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (b->evfd < 0)
 		return -errno;
-	w->epfd = epoll_create1(EPOLL_CLOEXEC);
-	if (w->epfd < 0) {
-		ret = -errno;
-		goto err_evfd;
-	}
-	if (epoll_ctl(w->epfd, EPOLL_CTL_ADD, w->evfd, &ev)) {
-		ret = -errno;
-		goto err_epfd;
-	}
+	b->epfd = epoll_create1(EPOLL_CLOEXEC);
+	if (b->epfd < 0 || epoll_ctl(b->epfd, EPOLL_CTL_ADD, b->evfd, &ev))
+		return -errno;
 	return 0;
+}
 
-err_epfd:
-	close(w->epfd);
-err_evfd:
-	close(w->evfd);
-	return ret;
+static void bell_close(struct kit_bell *b)
+{
+	if (b->epfd >= 0)
+		close(b->epfd);
+	if (b->evfd >= 0)
+		close(b->evfd);
+}
+
+static void bell_ring(struct kit_bell *b)
+{
+	const uint64_t one = 1;
+
+	/* sequentially consistent: event before flag; pairs with flag before look in bell_arm() */
+	if (atomic_load_explicit(&b->signaled, memory_order_seq_cst) || atomic_exchange_explicit(&b->signaled, true, memory_order_seq_cst))
+		return;
+	if (write(b->evfd, &one, sizeof(one)) < 0)
+		return; /* EAGAIN: the counter is full, hence readable */
+}
+
+/* Return: it had been rung. */
+static bool bell_arm(struct kit_bell *b)
+{
+	uint64_t cnt;
+
+	/* sequentially consistent, both; pair with bell_ring() */
+	if (!atomic_load_explicit(&b->signaled, memory_order_seq_cst))
+		return false;
+	if (read(b->evfd, &cnt, sizeof(cnt)) < 0)
+		cnt = 0; /* EAGAIN: rung, and not written yet; then it will be readable for nothing */
+	atomic_exchange_explicit(&b->signaled, false, memory_order_seq_cst);
+	return true;
+}
+
+static void bell_sleep(const struct kit_bell *b, uint64_t ns)
+{
+	struct pollfd p = {.fd = b->epfd, .events = POLLIN};
+	struct timespec ts = {.tv_sec = (time_t)(ns / NS_PER_SEC), .tv_nsec = (long)(ns % NS_PER_SEC)};
+
+	ppoll(&p, 1, &ts, NULL); /* EINTR: the caller looks again */
+}
+
+/* --- wait objects --------------------------------------------------------------------------------------------------- */
+
+static void bells_close(struct kit_wait *w)
+{
+	bell_close(&w->app);
+	bell_close(&w->call);
 }
 
 int kit_wait_new(struct kit_wait **out, enum fi_wait_obj obj)
@@ -76,12 +123,17 @@ int kit_wait_new(struct kit_wait **out, enum fi_wait_obj obj)
 		return -FI_ENOMEM;
 	w->obj = obj;
 	w->is_pollfd = is_pollfd;
-	w->evfd = w->epfd = -1;
-	ret = obj == FI_WAIT_FD ? fds_open(w) : 0;
+	w->app = w->call = (struct kit_bell){.epfd = -1, .evfd = -1, .signaled = true};
+	ret = obj == FI_WAIT_FD ? bell_open(&w->app) : 0;
+	if (!ret && obj != FI_WAIT_YIELD)
+		ret = bell_open(&w->call);
 	if (ret) {
+		bells_close(w);
 		mem_free(w);
 		return ret;
 	}
+	/* A program that does not call fi_trywait before its first sleep is woken all the same. */
+	w->app.signaled = obj != FI_WAIT_FD;
 	pthread_mutex_init(&w->mutex, NULL);
 	pthread_cond_init(&w->cond, NULL);
 	*out = w;
@@ -90,10 +142,7 @@ int kit_wait_new(struct kit_wait **out, enum fi_wait_obj obj)
 
 void kit_wait_free(struct kit_wait *w)
 {
-	if (w->obj == FI_WAIT_FD) {
-		close(w->epfd);
-		close(w->evfd);
-	}
+	bells_close(w);
 	pthread_cond_destroy(&w->cond);
 	pthread_mutex_destroy(&w->mutex);
 	mem_free(w->members.v);
@@ -139,17 +188,18 @@ void kit_wait_put(struct kit_wait *w, struct fid *member)
 	kit_unref(&w->refs);
 }
 
-static int watch_fd(struct kit_wait *w, struct kit_ep *ep, int (*get)(struct kit_ep *), bool on)
+static int watch(struct kit_bell *b, struct kit_ep *ep, bool on)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = ep};
-	int fd = get ? get(ep) : -1;
+	int fd;
 
-	if (fd < 0)
+	if (b->epfd < 0 || !ep->wait_fd)
 		return 0;
-	/* EEXIST: bound twice to one wait set. Removal may find it gone for the same reason. */
-	if (epoll_ctl(w->epfd, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, fd, &ev) && on &&
-	    errno != EEXIST)
-		return -errno;
+	for (unsigned i = 0; (fd = ep->wait_fd(ep, i)) >= 0; i++) {
+		/* EEXIST: bound twice to one wait set. Removal may find it gone for the same reason. */
+		if (epoll_ctl(b->epfd, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, fd, &ev) && on && errno != EEXIST)
+			return -errno;
+	}
 	return 0;
 }
 
@@ -157,10 +207,13 @@ int kit_wait_watch_ep(struct kit_wait *w, struct kit_ep *ep, bool on)
 {
 	int ret;
 
-	if (!w || w->obj != FI_WAIT_FD)
+	if (!w)
 		return 0;
-	ret = watch_fd(w, ep, ep->wait_fd, on);
-	return ret ? ret : watch_fd(w, ep, ep->timer_fd, on);
+	ret = watch(&w->app, ep, on);
+	ret = ret ? ret : watch(&w->call, ep, on);
+	if (on && !ret)
+		kit_wait_signal(w);
+	return ret;
 }
 
 /*
@@ -177,8 +230,6 @@ static void cond_signal(struct kit_wait *w)
 		if (!locked)
 			sched_yield();
 	}
-	/* release; pairs with the acquire in kit_wait_arm() */
-	atomic_fetch_add_explicit(&w->seq, 1, memory_order_release);
 	pthread_cond_broadcast(&w->cond);
 	if (locked)
 		pthread_mutex_unlock(&w->mutex);
@@ -186,82 +237,86 @@ static void cond_signal(struct kit_wait *w)
 
 void kit_wait_signal(struct kit_wait *w)
 {
-	const uint64_t one = 1;
-
-	if (w->obj == FI_WAIT_MUTEX_COND) {
+	if (w->obj == FI_WAIT_MUTEX_COND)
 		cond_signal(w);
-	} else if (w->obj == FI_WAIT_FD) {
-		/* sequentially consistent: event before flag; pairs with flag before look in arm */
-		if (atomic_load_explicit(&w->signaled, memory_order_seq_cst) ||
-		    atomic_exchange_explicit(&w->signaled, true, memory_order_seq_cst))
-			return;
-		if (write(w->evfd, &one, sizeof(one)) < 0)
-			return; /* EAGAIN: the counter is full, hence readable */
+	bell_ring(&w->app);
+	bell_ring(&w->call);
+}
+
+/* --- sleeping ----------------------------------------------------------------------------------------------------------- */
+
+/*
+ * False: it has been rung, and somebody who was armed has still to see it: he is awake or about to be, and goes (call_disarm()) before he arms again.
+ * Then the caller, who is not among those counted, looks again.
+ */
+static bool call_arm(struct kit_wait *w)
+{
+	bool is_armed;
+
+	lock_acquire(&w->calls_lock);
+	/* acquire; pairs with the exchange in bell_ring(). One that comes now rings for those who are counted. */
+	is_armed = !w->calls || !atomic_load_explicit(&w->call.signaled, memory_order_acquire);
+	if (is_armed) {
+		bell_arm(&w->call);
+		w->calls++;
+	}
+	lock_release(&w->calls_lock);
+	return is_armed;
+}
+
+static void call_disarm(struct kit_wait *w)
+{
+	lock_acquire(&w->calls_lock);
+	w->calls--;
+	lock_release(&w->calls_lock);
+}
+
+int kit_wait_for(struct kit_wait *w, kit_look_fn *look, void *arg, int timeout_ms)
+{
+	uint64_t end = timeout_ms < 0 ? UINT64_MAX : clk_now_ns(NULL) + (uint64_t)timeout_ms * NS_PER_MS, now;
+	bool can_sleep = w && w->call.epfd >= 0;
+	uint32_t yields = 0;
+
+	for (;;) {
+		enum kit_look l = look(arg, KIT_ARM_NONE);
+		bool is_armed;
+
+		if (l == KIT_FOUND)
+			return 0;
+		now = clk_now_ns(NULL);
+		if (now >= end)
+			return -FI_ETIMEDOUT;
+		is_armed = can_sleep && call_arm(w);
+		l = is_armed ? look(arg, KIT_ARM_FD) : KIT_NAP;
+		if (l == KIT_SLEEP) {
+			bell_sleep(&w->call, MIN(HEARTBEAT_NS, end - now));
+			yields = 0;
+		} else if (is_armed && l != KIT_FOUND && yields >= NAP_YIELDS) {
+			bell_sleep(&w->call, MIN(NAP_NS, end - now));
+		} else if (l != KIT_FOUND) {
+			sched_yield();
+			yields++;
+		}
+		if (is_armed)
+			call_disarm(w);
+		if (l == KIT_FOUND)
+			return 0;
 	}
 }
 
-uint32_t kit_wait_arm(struct kit_wait *w)
+int kit_wait_try(struct kit_wait *w, kit_look_fn *look, void *arg)
 {
-	uint64_t cnt;
+	bool is_fd = w->obj == FI_WAIT_FD;
+	bool was_rung = is_fd && bell_arm(&w->app);
 
-	if (w->obj == FI_WAIT_FD) {
-		if (read(w->evfd, &cnt, sizeof(cnt)) < 0)
-			cnt = 0; /* EAGAIN: nothing was signalled */
-		/* sequentially consistent; pairs with kit_wait_signal() */
-		atomic_exchange_explicit(&w->signaled, false, memory_order_seq_cst);
-	}
-	/* acquire; pairs with the release in cond_signal() */
-	return atomic_load_explicit(&w->seq, memory_order_acquire);
+	if (look(arg, is_fd ? KIT_ARM_FD : KIT_ARM_COND) == KIT_SLEEP)
+		return 0;
+	if (was_rung)
+		bell_ring(&w->app);
+	return -FI_EAGAIN;
 }
 
-struct kit_nap kit_nap_start(int timeout_ms)
-{
-	struct kit_nap nap = {.end_ns = UINT64_MAX};
-
-	if (timeout_ms >= 0)
-		nap.end_ns = clk_now_ns(NULL) + (uint64_t)timeout_ms * NS_PER_MS;
-	return nap;
-}
-
-static struct timespec to_timespec(uint64_t ns)
-{
-	return (struct timespec){.tv_sec = (time_t)(ns / NS_PER_SEC),
-				 .tv_nsec = (long)(ns % NS_PER_SEC)};
-}
-
-static void cond_sleep(struct kit_wait *w, uint32_t token, uint64_t ns)
-{
-	struct timespec ts;
-
-	/* The condition variable's clock is the default one, since the application waits on it as
-	 * well. */
-	clock_gettime(CLOCK_REALTIME, &ts);
-	ts = to_timespec((uint64_t)ts.tv_sec * NS_PER_SEC + (uint64_t)ts.tv_nsec + ns);
-	pthread_mutex_lock(&w->mutex);
-	if (atomic_load_explicit(&w->seq, memory_order_acquire) == token)
-		pthread_cond_timedwait(&w->cond, &w->mutex, &ts);
-	pthread_mutex_unlock(&w->mutex);
-}
-
-bool kit_nap(struct kit_nap *nap, struct kit_wait *w, uint32_t token, int can_sleep)
-{
-	uint64_t now = clk_now_ns(NULL), ns = can_sleep == 1 ? SLEEP_NS_MAX : NAP_NS;
-
-	if (now >= nap->end_ns)
-		return false;
-	ns = MIN(ns, nap->end_ns - now);
-	if (!w || w->obj == FI_WAIT_YIELD || (can_sleep != 1 && nap->rounds++ < NAP_YIELDS)) {
-		sched_yield();
-	} else if (w->obj == FI_WAIT_MUTEX_COND) {
-		cond_sleep(w, token, ns);
-	} else {
-		struct pollfd p = {.fd = w->epfd, .events = POLLIN};
-		struct timespec ts = to_timespec(ns);
-
-		ppoll(&p, 1, &ts, NULL); /* EINTR: the caller looks again */
-	}
-	return true;
-}
+/* --- what the application asks for ------------------------------------------------------------------------------------------ */
 
 static int get_fd(const struct kit_wait *w, void *arg)
 {
@@ -269,7 +324,7 @@ static int get_fd(const struct kit_wait *w, void *arg)
 	size_t room;
 
 	if (!w->is_pollfd) {
-		memcpy(arg, &w->epfd, sizeof(w->epfd));
+		memcpy(arg, &w->app.epfd, sizeof(w->app.epfd));
 		return 0;
 	}
 	room = set->nfds;
@@ -277,7 +332,7 @@ static int get_fd(const struct kit_wait *w, void *arg)
 	if (room < 1 || !set->fd)
 		return -FI_ETOOSMALL;
 	set->change_index = 1;
-	set->fd[0] = (struct pollfd){.fd = w->epfd, .events = POLLIN};
+	set->fd[0] = (struct pollfd){.fd = w->app.epfd, .events = POLLIN};
 	return 0;
 }
 

@@ -2,20 +2,16 @@
 // Wait sets: one wait object that several CQs, counters and EQs signal.
 #include "kit/kit_int.h"
 
-/* -FI_EAGAIN: a member has news, or a device has work; 1: the caller may sleep; 0: it must drive.
- */
-static int set_look(struct kit_wait *w)
+static enum kit_look set_look(void *arg, enum kit_arm arm)
 {
-	int ret = 1;
+	struct kit_wait *w = arg;
+	enum kit_look ret = KIT_SLEEP;
 
 	lock_acquire(&w->lock);
-	for (uint32_t i = 0; i < w->members.cnt && ret >= 0; i++) {
-		int can_sleep;
+	for (uint32_t i = 0; i < w->members.cnt && ret != KIT_FOUND; i++) {
+		enum kit_look l = kit_watch_look(&w->members.v[i], arm);
 
-		if (kit_watch_ready_locking(&w->members.v[i], w, &can_sleep))
-			ret = -FI_EAGAIN;
-		else
-			ret = MIN(ret, can_sleep);
+		ret = MIN(ret, l);
 	}
 	lock_release(&w->lock);
 	return ret;
@@ -23,24 +19,14 @@ static int set_look(struct kit_wait *w)
 
 int kit_waitset_trywait(struct kit_wait *w)
 {
-	kit_wait_arm(w);
-	return set_look(w) == 1 ? 0 : -FI_EAGAIN;
+	return kit_wait_try(w, set_look, w);
 }
 
 static int set_wait(struct fid_wait *fid, int timeout)
 {
 	struct kit_wait *w = container_of(fid, struct kit_wait, fid);
-	struct kit_nap nap = kit_nap_start(timeout);
-	uint32_t token;
-	int ret;
 
-	do {
-		token = kit_wait_arm(w);
-		ret = set_look(w);
-		if (ret < 0)
-			return 0;
-	} while (kit_nap(&nap, w, token, ret));
-	return -FI_ETIMEDOUT;
+	return kit_wait_for(w, set_look, w, timeout);
 }
 
 static struct fi_ops_wait set_ops = {

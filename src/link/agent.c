@@ -164,10 +164,12 @@ static bool arm_all(struct link_node *n, uint64_t *deadline)
 static bool gives_way(struct agent *a)
 {
 	struct link_node *n = a->node;
+	uint32_t epoch = atomic_load_explicit(&n->poll_epoch, memory_order_relaxed);
 	bool is_asleep = false;
 
+	/* who armed and polls again does not sleep */
 	for (struct link_port *p = n->ports; p; p = p->next)
-		is_asleep |= p->armed & PORT_ARM_APP;
+		is_asleep |= (p->armed & PORT_ARM_APP) && p->epoch_armed == epoch;
 	a->has_given_way = is_asleep && !a->has_given_way;
 	return a->has_given_way;
 }
@@ -397,7 +399,7 @@ void agent_disarm(struct link_node *n)
 		return;
 	for (struct link_port *p = n->ports; p; p = p->next)
 		if (p->armed & PORT_ARM_AGENT)
-			port_disarm(p, PORT_ARM_AGENT);
+			port_disarm(p);
 }
 
 void agent_kick(struct link_node *n)

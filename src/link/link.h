@@ -235,24 +235,25 @@ void link_node_served(const struct link_node *n, uint64_t *get_bytes, uint64_t *
 /* --- wake-up ----------------------------------------------------------------------------------------------------- */
 
 /*
- * Who wakes whom. An application that wants to sleep looks at its own queues, calls link_arm() under the same hold of the
+ * Who wakes whom. An application that wants to sleep polls, looks at its own queues, calls link_arm() under the same hold of the
  * lock, and after 0 sleeps on link_wait_fd(). It is woken by
  *  - its peers: a frame, a completion or a datagram makes the descriptor readable;
  *  - the adapter thread: it works for ports whose application sleeps, too, and may take what woke both before the application
- *    looks. If a service round has made any callback of the port since link_arm(), the descriptor becomes readable and stays so
- *    until the application's next link_poll(), whether or not there is anything left to poll then;
+ *    looks. If a service round has made any callback of the port since link_arm(), the descriptor becomes readable, whether or not
+ *    there is anything left to poll;
  *  - whoever calls link_wake(): the owner, when its service() has made something that no callback of the link told of.
- * link_poll() of one application thread ends the sleep of none: it takes what has come and puts up the bell for the next
- * link_arm(). With several threads on one port the owner wakes those whom its callbacks concern. Being woken for nothing is possible.
+ * The descriptor stays readable until the next link_arm(). Any number of threads may sleep on one port, each after a link_arm() of
+ * its own, while others poll it: neither takes another's arming back (wait.c says why none is forgotten). What one of them takes
+ * for another its callbacks learn, and the owner wakes those whom they concern. Being woken for nothing is possible.
  */
 
 /** link_wait_fd() - Readable when link_poll() may have work, after link_arm(). One per port; -ENOTSUP in sim. */
 int link_wait_fd(struct link_port *p);
 /** link_arm() - About to sleep on link_wait_fd(). Return: 0 sleep; -EAGAIN there is work, or was since the last link_poll(), which disarms. */
 int link_arm(struct link_port *p);
-/** link_is_armed() - Has nobody polled @p, nor been woken by the adapter thread, since link_arm()? Then it need not be called again. */
+/** link_is_armed() - Has no bell been rung, nor the application been woken by the adapter thread, since link_arm()? Then it need not be called again. */
 bool link_is_armed(const struct link_port *p);
-/** link_wake() - Make link_wait_fd() readable until the next link_poll() if the application sleeps on @p. */
+/** link_wake() - Make link_wait_fd() readable until the next link_arm() if the application sleeps on @p. */
 void link_wake(struct link_port *p);
 
 /* --- statistics -------------------------------------------------------------------------------------------------- */

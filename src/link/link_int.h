@@ -109,6 +109,7 @@ struct link_port {
 	int wait_fd, wake_fd;      /* the application's: epoll of src_fd and of this eventfd; -1 = not asked for yet */
 	uint8_t armed;             /* PORT_ARM_*: who sleeps */
 	uint32_t events_armed;     /* @events when the application went to sleep */
+	uint32_t epoch_armed;      /* node->poll_epoch then */
 	bool net_used;             /* sockets are polled; else the agent watches them and sets this */
 	bool net_look;             /* look at the sockets in the next poll, used or not */
 	bool net_off;              /* the room has no udp: whom shared memory does not reach nothing does */
@@ -144,8 +145,12 @@ void port_peer_dead(struct link_peer *peer, int status);
 int port_frame_out(struct link_port *p, struct link_peer *peer, enum link_kind kind, const void *hdr, size_t hdr_len,
 		   const struct iovec *iov, int iov_cnt, void *cookie);
 
-/* WOKEN: the application was asleep; its wait_fd stays readable until it polls. */
-enum { PORT_ARM_APP = 1, PORT_ARM_AGENT = 2, PORT_ARM_WOKEN = 4 };
+/*
+ * APP: threads of the application may sleep. WOKEN: they were woken in place of a bell, and nobody has polled since. CALLED: therefore
+ * wait_fd is readable, until the next link_arm().
+ */
+enum { PORT_ARM_APP = 1, PORT_ARM_AGENT = 2, PORT_ARM_WOKEN = 4, PORT_ARM_CALLED = 8 };
+#define PORT_ARM_POLL (PORT_ARM_AGENT | PORT_ARM_WOKEN) /* what a poll takes back */
 
 /** port_flush() - Hand all that is due to the carrier, and have it sent. */
 void port_flush(struct link_port *p, uint64_t now_ns);
@@ -160,8 +165,8 @@ void port_net_use(struct link_port *p);
 void port_awake(struct link_port *p);
 /** port_arm() - link_arm() for @who (PORT_ARM_*). */
 int port_arm(struct link_port *p, uint8_t who);
-/** port_disarm() - @who does not sleep any more. */
-void port_disarm(struct link_port *p, uint8_t who);
+/** port_disarm() - The agent does not sleep on @p any more. */
+void port_disarm(struct link_port *p);
 /** port_src_fd() - Readable when something has come, for the agent. -errno. */
 int port_src_fd(struct link_port *p);
 /** port_served() - The agent has polled: whoever sleeps on @p must learn what it took. */
@@ -235,6 +240,7 @@ void shm_timer(struct shm_port *s, uint64_t now_ns);
 int shm_wait_fd(struct shm_port *s);
 int shm_arm(struct shm_port *s); /* 0; -EAGAIN something is there */
 void shm_disarm(struct shm_port *s);
+bool shm_is_armed(const struct shm_port *s); /* the bell is up and has not been rung since */
 /* For bulk.c: can we copy from/to the peer's memory by process_vm_*; is its owner polling right now. */
 pid_t shm_peer_pid(const struct shm_peer *sp);
 /** shm_peer_nonce() - Of the incarnation whose segment it is. */

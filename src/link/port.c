@@ -486,7 +486,7 @@ int link_poll(struct link_port *p)
 				      atomic_load_explicit(&n->poll_epoch, memory_order_relaxed) +
 					      1,
 				      memory_order_relaxed);
-	if (unlikely(p->armed || n->agent_runs ||
+	if (unlikely((p->armed & PORT_ARM_POLL) || n->agent_runs ||
 		     atomic_load_explicit(&n->armed, memory_order_relaxed)))
 		port_awake(p);
 	p->now_ns = 0;

@@ -228,25 +228,26 @@ int shm_arm(struct shm_port *s)
 
 	if (shm_wait_fd(s) < 0)
 		return -EAGAIN; /* cannot be woken: stay awake */
-	/* A second sleeper on the same bell: what has been rung is for both, so nothing is drained.
-	 */
-	state = s->is_armed ? atomic_load_explicit(&s->seg->hdr->state, memory_order_relaxed) : 0;
-	if (s->is_armed && !(state & SHM_ST_SLEEPING))
-		return -EAGAIN;
-	if (s->is_wake_dirty && !s->is_armed) {
-		s->is_wake_dirty = false;
-		shm_wake_drain(s->wake_fd);
-	}
 	ring_due(s);
+	if (has_work(s))
+		return -EAGAIN;
+	/* Another one who sleeps on the same bell: what it has been rung for was taken by now, or the last look finds it. */
+	state = s->is_armed ? atomic_load_explicit(&s->seg->hdr->state, memory_order_relaxed) : 0;
+	if (s->is_armed ? !(state & SHM_ST_SLEEPING) : s->is_wake_dirty)
+		shm_wake_drain(s->wake_fd);
+	s->is_wake_dirty = false;
 	s->is_armed = true;
 	if ((state & bits) != bits) { /* else R1 and the barrier are behind us, and whoever comes rings */
 		atomic_fetch_or_explicit(&s->seg->hdr->state, bits, memory_order_seq_cst); /* R1 */
 		shm_wake_barrier(s->has_membarrier);
 	}
-	if (!has_work(s)) /* R2 */
-		return 0;
-	shm_disarm(s);
-	return -EAGAIN;
+	/* R2; the bell stays up, others may sleep on it */
+	return has_work(s) ? -EAGAIN : 0;
+}
+
+bool shm_is_armed(const struct shm_port *s)
+{
+	return s->is_armed && (atomic_load_explicit(&s->seg->hdr->state, memory_order_relaxed) & SHM_ST_SLEEPING);
 }
 
 void shm_disarm(struct shm_port *s)

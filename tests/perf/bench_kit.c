@@ -83,7 +83,7 @@ static void buf_open(struct bench_ep *e, const struct bench_opt *opt)
 static void ep_open(struct bench_ep *e, const struct bench_opt *opt)
 {
 	struct fi_av_attr av = {.type = FI_AV_TABLE, .count = 16};
-	struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED, .size = 4096};
+	struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED, .size = 4096, .wait_obj = opt->cq_wait};
 	int rc, tries = 0;
 
 	BENCH_CHECK(fi_av_open(e->domain, &av, &e->av, NULL));
@@ -91,6 +91,12 @@ static void ep_open(struct bench_ep *e, const struct bench_opt *opt)
 	BENCH_CHECK(fi_endpoint(e->domain, e->info, &e->ep, NULL));
 	BENCH_CHECK(fi_ep_bind(e->ep, &e->av->fid, 0));
 	BENCH_CHECK(fi_ep_bind(e->ep, &e->cq->fid, FI_TRANSMIT | FI_RECV));
+	if (opt->cntr) {
+		struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP, .wait_obj = FI_WAIT_UNSPEC};
+
+		BENCH_CHECK(fi_cntr_open(e->domain, &attr, &e->cntr, NULL));
+		BENCH_CHECK(fi_ep_bind(e->ep, &e->cntr->fid, FI_RECV));
+	}
 	/* Stock shm is busy for a moment when another process opens the same. */
 	while ((rc = fi_enable(e->ep)) == -FI_EBUSY && tries++ < 1000)
 		sched_yield();
@@ -138,6 +144,8 @@ void bench_ep_close(struct bench_ep *e)
 	fi_close(&e->ep->fid);
 	if (e->mr)
 		fi_close(&e->mr->fid);
+	if (e->cntr)
+		fi_close(&e->cntr->fid);
 	fi_close(&e->cq->fid);
 	fi_close(&e->av->fid);
 	if (e->fabric) {

@@ -27,6 +27,7 @@ struct bench_ep {
 	struct fid_domain *domain;
 	struct fid_av *av;
 	struct fid_cq *cq;
+	struct fid_cntr *cntr; /* of receives; NULL without bench_opt.cntr */
 	struct fid_ep *ep;
 	struct fid_mr *mr;
 	char *buf; /* tx_len bytes to send, then rx_len bytes to receive into */
@@ -42,6 +43,8 @@ struct bench_opt {
 	size_t buf_len;
 	size_t rx_depth; /* receives that will be posted at once; 0: the provider's default */
 	bool rma;
+	enum fi_wait_obj cq_wait; /* of the queue; 0: it is polled */
+	bool cntr;                /* a counter of receives that can be waited for */
 };
 
 /* What a peer must know. */

@@ -6,6 +6,7 @@
 #include "bench_kit.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
@@ -22,11 +23,12 @@
  * turn a pair measures how far its cores are apart. A round counts only if that was the same for
  * all pairs and did not change; medians are per distance ("place").
  *
- * Values: lat, lat_dirty (the sender rewrites its buffer first), put: ns one way or per operation; bw: bytes per second; rate: messages per second.
+ * Values: lat, lat_dirty (the sender rewrites its buffer first), wake_* (both sides sleep for each message: in fi_cq_sread, in fi_cntr_wait, in poll(2) on
+ * the queue's descriptor), put: ns one way or per operation; bw: bytes per second; rate: messages per second.
  */
 
-enum test { TEST_LAT, TEST_LAT_DIRTY, TEST_BW, TEST_RATE, TEST_PUT, TEST_PUT_IDLE, TEST_PLACE, TEST_NUM };
-static const char *const test_name[TEST_NUM] = {"lat", "lat_dirty", "bw", "rate", "put", "put_idle", "place"};
+enum test { TEST_LAT, TEST_LAT_DIRTY, TEST_WAKE_CQ, TEST_WAKE_CNTR, TEST_WAKE_FD, TEST_BW, TEST_RATE, TEST_PUT, TEST_PUT_IDLE, TEST_PLACE, TEST_NUM };
+static const char *const test_name[TEST_NUM] = {"lat", "lat_dirty", "wake_cq", "wake_cntr", "wake_fd", "bw", "rate", "put", "put_idle", "place"};
 
 enum place { PLACE_SMT, PLACE_NEAR, PLACE_FAR, PLACE_BAD, PLACE_SAME, PLACE_NUM };
 static const char *const place_name[PLACE_NUM] = {"smt", "near", "far", "bad", "same"};
@@ -37,6 +39,7 @@ static const char *const place_name[PLACE_NUM] = {"smt", "near", "far", "bad", "
 #define WINDOW	  64
 #define TURN_NS	  5000000.0
 #define PROBE_CNT 800
+#define WAKE_MS	  1000
 #define TAG	  7
 #define TAG_OTHER 1000000 /* of receives that never match */
 
@@ -117,16 +120,26 @@ struct side {
 	size_t inject_max;
 	char *tx, *rx;
 	int got, sent; /* completions not yet used */
+	uint64_t counted; /* receives that fi_cntr_wait has told of */
 	struct fi_context2 *ctx;
 	uint64_t probes;
 	unsigned turns; /* this one included */
 };
 
-static void poll_once(struct side *s)
+/* A test in which each message is slept for, of those that measure one at a time. */
+static bool is_wake(const struct side *s)
 {
-	struct fi_cq_tagged_entry wc[16];
+	return s->cfg->test >= TEST_WAKE_CQ && s->cfg->test <= TEST_WAKE_FD;
+}
+
+static bool is_lat(const struct side *s)
+{
+	return s->cfg->test <= TEST_WAKE_FD;
+}
+
+static void took(struct side *s, const struct fi_cq_tagged_entry *wc, ssize_t rc)
+{
 	struct fi_cq_err_entry err = {0};
-	ssize_t rc = fi_cq_read(s->e.cq, wc, 16);
 
 	for (ssize_t i = 0; i < rc; i++) {
 		if (wc[i].flags & FI_RECV)
@@ -138,6 +151,42 @@ static void poll_once(struct side *s)
 		fi_cq_readerr(s->e.cq, &err, 0);
 		bench_die("completion", -err.err);
 	}
+}
+
+static void poll_once(struct side *s)
+{
+	struct fi_cq_tagged_entry wc[16];
+
+	took(s, wc, fi_cq_read(s->e.cq, wc, 16));
+}
+
+static void sleep_on_fd(struct side *s)
+{
+	struct fid *fid = &s->e.cq->fid;
+	struct pollfd p = {.events = POLLIN};
+
+	BENCH_CHECK(fi_control(fid, FI_GETWAIT, &p.fd));
+	if (!fi_trywait(s->e.fabric, &fid, 1) && poll(&p, 1, WAKE_MS) == 0)
+		bench_die("poll", -FI_ETIMEDOUT);
+}
+
+/* Sleeps until something has come, or for a second: a wake-up that is lost shows as a large number. */
+static void sleep_once(struct side *s)
+{
+	struct fi_cq_tagged_entry wc[16];
+
+	if (s->cfg->test == TEST_WAKE_CQ) {
+		took(s, wc, fi_cq_sread(s->e.cq, wc, 16, NULL, WAKE_MS));
+		return;
+	}
+	if (s->cfg->test == TEST_WAKE_CNTR) {
+		BENCH_CHECK(fi_cntr_wait(s->e.cntr, ++s->counted, WAKE_MS));
+		poll_once(s);
+		return;
+	}
+	poll_once(s);
+	if (!s->got)
+		sleep_on_fd(s);
 }
 
 /* Who waits still answers the other: what it sent last may have to go again, which only its own calls do where progress is manual. */
@@ -209,7 +258,7 @@ static int post_send(struct side *s, size_t len, struct fi_context2 *ctx)
 static void wait_for(struct side *s, int got, int sent)
 {
 	while (s->got < got || s->sent < sent)
-		poll_once(s);
+		is_wake(s) && s->got < got ? sleep_once(s) : poll_once(s);
 	s->got -= got;
 	s->sent -= sent;
 }
@@ -308,7 +357,7 @@ static void turn(struct side *s, uint64_t ops, struct answer *out)
 		atomic_store(&s->meet->put_done, false);
 	meet(s);
 	t = bench_now_ns();
-	if (s->cfg->test <= TEST_LAT_DIRTY)
+	if (is_lat(s))
 		run_lat(s, ops);
 	else if (s->cfg->test < TEST_PUT)
 		run_windows(s, ops);
@@ -318,7 +367,7 @@ static void turn(struct side *s, uint64_t ops, struct answer *out)
 	/* An idle target is asleep by now. */
 	out->after = s->cfg->test == TEST_PUT_IDLE ? out->before : (uint32_t)probe(s);
 	out->ns_per_op = (double)t / (double)ops;
-	if (s->cfg->test <= TEST_LAT_DIRTY)
+	if (is_lat(s))
 		out->value = out->ns_per_op / 2;
 	else if (s->cfg->test == TEST_BW)
 		out->value = (double)s->cfg->size * 1e9 / out->ns_per_op;
@@ -371,6 +420,8 @@ static void side_main(const struct cfg *cfg, struct pair *p, int me, int fd)
 	cpu_pin(cfg->cpu[me]);
 	for (int i = 0; i < p->env_cnt; i++)
 		putenv((char *)p->env[i]);
+	opt.cq_wait = cfg->test == TEST_WAKE_CQ ? FI_WAIT_UNSPEC : cfg->test == TEST_WAKE_FD ? FI_WAIT_FD : FI_WAIT_NONE;
+	opt.cntr = cfg->test == TEST_WAKE_CNTR;
 	if (p->depth > 512)
 		opt.rx_depth = p->depth + 2 * WINDOW;
 	bench_ep_open(&s.e, &opt);
@@ -566,7 +617,7 @@ static void args_get(int argc, char **argv, struct cfg *cfg)
 	}
 	if (cfg->test == TEST_NUM || (!cfg->pair_cnt && cfg->test != TEST_PLACE) ||
 	    cfg->rounds < 1 || cfg->rounds > ROUND_MAX) {
-		fprintf(stderr, "usage: bench_ofi -t lat|lat_dirty|bw|rate|put|put_idle|place -s SIZE [-n "
+		fprintf(stderr, "usage: bench_ofi -t lat|lat_dirty|wake_cq|wake_cntr|wake_fd|bw|rate|put|put_idle|place -s SIZE [-n "
 				"ROUNDS] [-c CPU,CPU] "
 				"[-p PROVIDER [-d DEPTH] [-u UNEXPECTED] [-e NAME=VALUE]...]...\n");
 		exit(1);

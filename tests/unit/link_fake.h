@@ -181,6 +181,11 @@ FAKE int shm_arm(struct shm_port *s)
 	fake.shm_armed += !fake.shm_arm_rc;
 	return fake.shm_arm_rc;
 }
+FAKE bool shm_is_armed(const struct shm_port *s)
+{
+	(void)s;
+	return fake.shm_armed;
+}
 FAKE void shm_disarm(struct shm_port *s)
 {
 	(void)s;

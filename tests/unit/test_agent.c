@@ -248,7 +248,7 @@ static void wait_fd__readable_after_the_agent_took_it(void **state)
 		assert_int_equal(send(sock, "x", 1, 0), 1);
 		await(&frames, i); /* nobody but the thread */
 		assert_true(is_readable(fd, 1000));
-		assert_true(is_readable(fd, 0)); /* until the next poll */
+		assert_true(is_readable(fd, 0)); /* until the next link_arm() after a poll */
 		lock_acquire(&lock);
 		assert_int_equal(link_arm(port), -EAGAIN);
 		lock_release(&lock);
@@ -270,7 +270,10 @@ static void wake__makes_it_readable_once(void **state)
 	link_wake(port);
 	link_wake(port);
 	assert_true(is_readable(fd, 0));
+	assert_int_equal(link_arm(port), -EAGAIN); /* there may be something to poll */
 	link_poll(port);
+	assert_true(is_readable(fd, 0)); /* another thread may have polled */
+	assert_int_equal(link_arm(port), 0);
 	assert_false(is_readable(fd, 0));
 	lock_release(&lock);
 }

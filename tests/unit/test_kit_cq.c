@@ -563,9 +563,9 @@ static void cq_trywait__arms_the_fd(void **state)
 
 static int g_dev_fd[2], g_arm_ret;
 
-static int dev_wait_fd(struct kit_ep *ep)
+static int dev_wait_fd(struct kit_ep *ep, unsigned i)
 {
-	return g_dev_fd[0];
+	return i ? -1 : g_dev_fd[0];
 }
 
 static int dev_wait_arm(struct kit_ep *ep)
@@ -600,8 +600,10 @@ static void cq_trywait__includes_device_fds(void **state)
 	fix_ep_open(&g_fix, &plain);
 	assert_int_equal(kit_ep_bind(&plain.kit, fids[0], FI_RECV), 0);
 	assert_int_equal(kit_trywait(&g_fix.fabric->fid, fids, 1), -FI_EAGAIN);
+	assert_true(readable(fd)); /* whoever sleeps looks at the new one, too */
 	kit_ep_fini(&plain.kit);
 	kit_ep_fini(&ep.kit);
+	assert_int_equal(kit_trywait(&g_fix.fabric->fid, fids, 1), 0);
 	assert_false(readable(fd));
 	assert_int_equal(fi_close(fids[0]), 0);
 	close(g_dev_fd[0]);

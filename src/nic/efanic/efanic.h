@@ -251,6 +251,10 @@ bool efanic_refuse(struct efanic_qp *qp);
  * Return: number of events, 0 = idle.
  */
 int efanic_poll(struct efanic_qp *qp);
+/** efanic_wait_fd() - Readable when efanic_poll() may have work, after efanic_arm(). -ENOTSUP in the simulator. */
+int efanic_wait_fd(struct efanic_qp *qp);
+/** efanic_arm() - About to sleep on efanic_wait_fd(). Return: 0 sleep; -EAGAIN there is work. */
+int efanic_arm(struct efanic_qp *qp);
 
 /* hw_counters of the adapter and of one queue pair; monotonic. Source: facts/efa.md 4.6. */
 struct efanic_stats {

@@ -385,3 +385,18 @@ int efanic_poll(struct efanic_qp *qp)
 	qp->is_polling = false;
 	return n;
 }
+
+int efanic_wait_fd(struct efanic_qp *qp)
+{
+	lock_assert_held(qp->nic->lock);
+	return link_wait_fd(qp->port);
+}
+
+/* What waits for room or for time is tried again by whoever polls, and tells nobody when it ends. */
+int efanic_arm(struct efanic_qp *qp)
+{
+	lock_assert_held(qp->nic->lock);
+	if (qp->parked || qp->done.head != SQ_NONE || qp->waiters || pq_peek(&qp->rnr))
+		return -EAGAIN;
+	return link_arm(qp->port);
+}

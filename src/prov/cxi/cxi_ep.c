@@ -21,11 +21,12 @@ int cxi_ep_progress(struct kit_ep *kep)
 	return likely(kep->enabled) ? cxi_portal_progress(ep->portal) : 0;
 }
 
-int cxi_ep_wait_fd(struct kit_ep *kep)
+/* One for each VNI. */
+int cxi_ep_wait_fd(struct kit_ep *kep, unsigned i)
 {
 	struct cxi_ep *ep = container_of(kep, struct cxi_ep, kit);
 
-	return ep->portal ? cassini_dom_wait_fd(ep->portal->dom[0]) : -1;
+	return ep->portal && i < (unsigned)ep->portal->dom_cnt ? cassini_dom_wait_fd(ep->portal->dom[i]) : -1;
 }
 
 /* Also asked of an endpoint that is not enabled: it has nothing to wait for. */

@@ -12,7 +12,7 @@ int cxi_ep_init(struct cxi_ep *ep, struct cxi_domain *d, enum cxi_ep_kind kind, 
 void cxi_ep_set_ops(struct cxi_ep *ep);
 int cxi_ep_control(struct fid *fid, int command, void *arg);
 int cxi_ep_getname(fid_t fid, void *addr, size_t *addrlen);
-int cxi_ep_wait_fd(struct kit_ep *ep);
+int cxi_ep_wait_fd(struct kit_ep *ep, unsigned i);
 int cxi_ep_wait_arm(struct kit_ep *ep);
 
 /** cxi_contexts_enable() - TX and RX contexts of an endpoint whose portal is open; undone on error. Lock held. */

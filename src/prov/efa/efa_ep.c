@@ -46,6 +46,26 @@ int efa_ep_progress(struct kit_ep *kep)
 	return events;
 }
 
+static int wait_fd(struct kit_ep *kep, unsigned i)
+{
+	struct efa_ep *ep = container_of(kep, struct efa_ep, kit);
+	struct efanic_qp *qp[] = {ep->qp, ep->user_qp};
+
+	return i < ARRAY_SIZE(qp) && qp[i] ? efanic_wait_fd(qp[i]) : -1;
+}
+
+/* What waits for room is tried again by progress alone. */
+static int wait_arm(struct kit_ep *kep)
+{
+	struct efa_ep *ep = container_of(kep, struct efa_ep, kit);
+
+	if (!kep->enabled)
+		return 0;
+	if (!STAILQ_EMPTY(&ep->queued) || !TAILQ_EMPTY(&ep->pump) || ep->has_lost || efanic_arm(ep->qp))
+		return -FI_EAGAIN;
+	return ep->user_qp ? efanic_arm(ep->user_qp) : 0;
+}
+
 void efa_ep_event(struct efa_ep *ep, int err, int prov_errno, const char *why)
 {
 	struct fi_eq_err_entry e = {
@@ -66,6 +86,16 @@ static bool shm_allowed(const struct efa_ep *ep)
 {
 	return ep->domain->params.enable_shm_transfer && ep->shm_permitted &&
 	       !((ep->kit.caps & FI_REMOTE_COMM) && !(ep->kit.caps & FI_LOCAL_COMM));
+}
+
+static void qps_close(struct efa_ep *ep)
+{
+	kit_ep_watch(&ep->kit, false);
+	LIST_REMOVE(ep, domain_link);
+	ep->kit.enabled = false;
+	efa_zcpy_close(ep);
+	efanic_qp_close(ep->qp);
+	ep->qp = NULL;
 }
 
 static int ep_enable(struct efa_ep *ep)
@@ -117,6 +147,9 @@ static int ep_enable(struct efa_ep *ep)
 			  (ep->unsolicited ? EFA_X_UNSOLICITED_WRITE_RECV : 0) | (ep->zcpy_rx ? EFA_X_USER_RECV_QP : 0);
 	LIST_INSERT_HEAD(&ep->domain->eps, ep, domain_link);
 	ep->kit.enabled = true;
+	ret = kit_ep_watch(&ep->kit, true);
+	if (ret)
+		qps_close(ep);
 out:
 	lock_release(&ep->domain->kit.lock);
 	return ret;
@@ -182,11 +215,7 @@ static void ep_stop(struct efa_ep *ep)
 	ep->kit.closing = true;
 	if (ep->kit.enabled) {
 		drain(ep);
-		LIST_REMOVE(ep, domain_link);
-		ep->kit.enabled = false;
-		efa_zcpy_close(ep);
-		efanic_qp_close(ep->qp);
-		ep->qp = NULL;
+		qps_close(ep);
 	}
 	while ((pkt = STAILQ_FIRST(&ep->queued))) {
 		STAILQ_REMOVE_HEAD(&ep->queued, link);
@@ -314,6 +343,9 @@ int efa_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep *
 	ret = kit_ep_init(&ep->kit, &d->kit, info, efa_ep_progress, context);
 	if (ret)
 		goto err_slabs;
+	ep->kit.wait_fd = wait_fd;
+	ep->kit.wait_arm = wait_arm;
+	ep->kit.is_driven = !d->auto_progress;
 	ret = kit_srx_init(&ep->srx, &ep->kit, &srx_ops, 0, (uint32_t)info->rx_attr->size,
 			   info->caps & FI_DIRECTED_RECV);
 	if (ret)

@@ -345,8 +345,7 @@ int opx_ep_setopt(struct opx_ep *ep, int level, int name, const void *val, size_
 void opx_wait_init(struct opx_ep *ep);
 void opx_wait_fini(struct opx_ep *ep);
 /* Of struct kit_ep. An endpoint that is not enabled has nothing to wait for. */
-int opx_wait_fd(struct kit_ep *kep);
-int opx_wait_timer_fd(struct kit_ep *kep);
+int opx_wait_fd(struct kit_ep *kep, unsigned i);
 int opx_wait_arm(struct kit_ep *kep);
 /* opx_ctxt.c: the hardware contexts of endpoints */
 /**

@@ -17,17 +17,8 @@ static struct opx_ep *to_ep(struct kit_ep *kep)
 	return container_of(kep, struct opx_ep, kit);
 }
 
-int opx_wait_fd(struct kit_ep *kep)
+static int timer_fd(struct opx_ep *ep)
 {
-	return to_ep(kep)->hw ? hfi_ctxt_wait_fd(to_ep(kep)->hw) : -1;
-}
-
-int opx_wait_timer_fd(struct kit_ep *kep)
-{
-	struct opx_ep *ep = to_ep(kep);
-
-	if (!ep->hw)
-		return -1;
 	if (ep->timer_fd == TIMER_NONE) {
 		ep->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 		if (ep->timer_fd < 0) {
@@ -38,11 +29,19 @@ int opx_wait_timer_fd(struct kit_ep *kep)
 	return ep->timer_fd;
 }
 
+int opx_wait_fd(struct kit_ep *kep, unsigned i)
+{
+	struct opx_ep *ep = to_ep(kep);
+
+	if (!ep->hw || i > 1)
+		return -1;
+	return i ? timer_fd(ep) : hfi_ctxt_wait_fd(ep->hw);
+}
+
 void opx_wait_init(struct opx_ep *ep)
 {
 	ep->timer_fd = TIMER_NONE;
 	ep->kit.wait_fd = opx_wait_fd;
-	ep->kit.timer_fd = opx_wait_timer_fd;
 	ep->kit.wait_arm = opx_wait_arm;
 	ep->kit.is_driven = !ep->domain->auto_progress;
 }
