@@ -436,6 +436,7 @@ void efa_rx_packet(struct efa_peer *peer, const struct efa_hdr *h, const struct 
 bool efa_on_eager(void *ctx, void *src, const uint8_t *pkt, uint32_t len);
 void efa_rx_start(struct kit_ep *ep, struct kit_rx *krx, struct kit_ux *ux);
 void efa_rx_discard(struct kit_ep *ep, struct kit_ux *ux);
+fi_addr_t efa_rx_source(const struct kit_ux *ux);
 struct efa_rx *efa_rx_get(struct efa_ep *ep, struct efa_peer *peer, enum efa_rx_kind kind);
 void efa_rx_put(struct efa_rx *rx);
 void efa_rx_abandon(struct efa_rx *rx);

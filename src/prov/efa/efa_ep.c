@@ -258,7 +258,7 @@ static int choose_rdma(struct efa_ep *ep)
 	return 0;
 }
 
-static const struct kit_srx_ops srx_ops = {.start = efa_rx_start, .discard = efa_rx_discard};
+static const struct kit_srx_ops srx_ops = {.start = efa_rx_start, .discard = efa_rx_discard, .source = efa_rx_source};
 
 static int init_slabs(struct efa_ep *ep)
 {
