@@ -304,6 +304,8 @@ int efa_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep *
 	TAILQ_INIT(&ep->pump);
 	LIST_INIT(&ep->orphans);
 	LIST_INIT(&ep->rx_orphans);
+	LIST_INIT(&ep->all_peers);
+	TAILQ_INIT(&ep->strangers);
 	TAILQ_INIT(&ep->past);
 	init_limits(ep, info);
 	ret = choose_rdma(ep);
