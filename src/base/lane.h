@@ -208,8 +208,11 @@ static inline void lane_publish(struct lane_rx *rx)
  * @user40:    receives lane_commit()'s @user40.
  * Return:     the payload, 8-byte aligned; the peer may still change it. NULL if there is none (the
  *             out-parameters are unchanged), or if the lane is broken.
+ *
+ * Each poll asks, so it is inlined however large the rest of a module is: optimising all of it at
+ * once the compiler has a limit on what inlining may add, and 30 instructions per message hang on it.
  */
-static inline void *lane_peek(struct lane_rx *rx, uint32_t *cap_bytes, uint64_t *user40)
+static inline __attribute__((always_inline)) void *lane_peek(struct lane_rx *rx, uint32_t *cap_bytes, uint64_t *user40)
 {
 	uint32_t idx = rx->pos & rx->mask, nslots;
 	/* acquire; pairs with the release in lane_commit() */

@@ -353,6 +353,19 @@ void mt_unexp_del(struct mt_unexp *t, struct mt_node *node)
 		t->is_hashed = false;
 }
 
+void mt_unexp_set_src(struct mt_unexp *t, struct mt_node *node, uint64_t src)
+{
+	struct key k;
+
+	if (t->is_hashed)
+		hash_del(&t->hash[1], node, 1);
+	node->src = src;
+	if (!t->is_hashed)
+		return;
+	k = unexp_key(t, src, node->tag, 1);
+	hash_push(&t->hash[1], node, &k, 1);
+}
+
 /* Walk the ordered list. @steps: receives how many nodes were looked at. */
 static struct mt_node *list_find(const struct mt_unexp *t, uint64_t src, uint64_t tag,
 				 uint64_t ignore, uint64_t *steps)

@@ -337,7 +337,7 @@ static inline const void *kit_av_addr(const struct kit_av *av, fi_addr_t fi_addr
 }
 /** kit_av_find() - Place of a raw address in the table, which mostly is its fi_addr; FI_ADDR_NOTAVAIL if absent. Lock held. */
 fi_addr_t kit_av_find(const struct kit_av *av, const void *addr);
-/** kit_av_add_locked() - Insert one (a sender nobody inserted). 0; -FI_ENOMEM; -FI_EINVAL. */
+/** kit_av_add_locked() - Insert one, for the program: nothing else may take an index that it counts on. 0; -FI_ENOMEM; -FI_EINVAL. */
 int kit_av_add_locked(struct kit_av *av, const void *addr, fi_addr_t *fi_addr);
 
 /* --- endpoint --------------------------------------------------------------------------------------------------------------- */

@@ -83,7 +83,7 @@ static void forget_src(struct kit_srx *s, struct mt_unexp *t, fi_addr_t src)
 		struct kit_ux *ux = container_of(n, struct kit_ux, mt);
 
 		next = mt_unexp_next(n);
-		if (ux->src != src)
+		if (ux->mt.src != src)
 			continue;
 		mt_unexp_del(t, n);
 		s->ops->discard(s->ep, ux);
@@ -97,9 +97,27 @@ void kit_srx_forget_src(struct kit_srx *s, fi_addr_t src)
 	forget_src(s, &s->claimed, src);
 }
 
+static struct mt_unexp *table_of(struct kit_srx *s, const struct kit_ux *ux)
+{
+	return ux->is_claimed ? &s->claimed : &s->unexp[ux->tagged];
+}
+
+void kit_srx_know(struct kit_srx *s, struct kit_ux *ux, fi_addr_t src)
+{
+	struct kit_rx *rx = ux->is_claimed ? NULL : kit_srx_match(s, ux->tagged, src, ux->mt.tag, ux->msg_len);
+
+	if (!rx) {
+		mt_unexp_set_src(table_of(s, ux), &ux->mt, src);
+		return;
+	}
+	mt_unexp_del(table_of(s, ux), &ux->mt);
+	ux->mt.src = src;
+	s->ops->start(s->ep, rx, ux);
+}
+
 void kit_srx_lose(struct kit_srx *s, struct kit_ux *ux)
 {
-	mt_unexp_del(ux->is_claimed ? &s->claimed : &s->unexp[ux->tagged], &ux->mt);
+	mt_unexp_del(table_of(s, ux), &ux->mt);
 }
 
 /* --- completion --------------------------------------------------------------------------------------------- */
@@ -280,7 +298,7 @@ static void complete_peek(struct kit_srx *s, bool tagged, const struct kit_recv_
 	if (kit_rx_wants_cqe(ep, a->flags))
 		kit_cq_push(ep->rx_cq, a->context,
 			    FI_RECV | (tagged ? FI_TAGGED : FI_MSG) | (ux->has_data ? FI_REMOTE_CQ_DATA : 0), ux->msg_len,
-			    NULL, ux->data, ux->mt.tag, ux->src);
+			    NULL, ux->data, ux->mt.tag, s->ops->source(ux));
 	if (ep->cntr[KIT_CNTR_RECV] && (!(a->flags & FI_CLAIM) || a->flags & FI_DISCARD))
 		kit_cntr_add(ep->cntr[KIT_CNTR_RECV], 1, 0);
 }

@@ -31,8 +31,7 @@ struct kit_rx {
 
 /* An unexpected message; embedded in the provider's object, which owns the bytes. */
 struct kit_ux {
-	struct mt_node mt;   /* tag, src (KIT_SRC_UNKNOWN allowed) */
-	fi_addr_t src;
+	struct mt_node mt;   /* tag, src (FI_ADDR_NOTAVAIL: no receive can name it) */
 	uint64_t msg_len;    /* of the whole message */
 	uint64_t data;       /* CQ data */
 	bool has_data, tagged;
@@ -45,6 +44,8 @@ struct kit_srx_ops {
 	void (*start)(struct kit_ep *ep, struct kit_rx *rx, struct kit_ux *ux);
 	/* @ux is thrown away (FI_DISCARD, or close). */
 	void (*discard)(struct kit_ep *ep, struct kit_ux *ux);
+	/* Whom a completion names as the sender of @ux; FI_ADDR_NOTAVAIL. Asked late: it may have been inserted since it sent. */
+	fi_addr_t (*source)(const struct kit_ux *ux);
 };
 
 struct kit_srx {
@@ -145,6 +146,11 @@ static inline struct kit_rx *kit_srx_match(struct kit_srx *s, bool tagged, fi_ad
 int kit_srx_unexpected(struct kit_srx *s, struct kit_ux *ux);
 /** kit_srx_forget_src() - Address @src was removed: its unexpected messages are discarded. */
 void kit_srx_forget_src(struct kit_srx *s, fi_addr_t src);
+/**
+ * kit_srx_know() - The sender of @ux, which waits here and had FI_ADDR_NOTAVAIL, is @src from now on: address vectors learn of some
+ * senders late. A receive that names @src takes it at once. Of several messages of one sender the oldest goes first.
+ */
+void kit_srx_know(struct kit_srx *s, struct kit_ux *ux, fi_addr_t src);
 /** kit_srx_lose() - @ux will never be complete: no receive finds it any more. Its owner frees it. */
 void kit_srx_lose(struct kit_srx *s, struct kit_ux *ux);
 /** kit_srx_cancel() - fi_cancel: a posted receive with @context ends with an FI_ECANCELED error entry. 0; -FI_ENOENT none. */

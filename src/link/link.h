@@ -148,6 +148,8 @@ uint64_t link_next_deadline(struct link_port *p);
  * Return: 0; -ENOMEM; -ENETUNREACH: another host, but this port is bound to loopback (logged, names the key `if=`).
  */
 int link_peer_get(struct link_port *p, const struct link_addr *addr, struct link_peer **out);
+/** link_peer_find() - The peer at @addr if there is one, without a reference; NULL. */
+struct link_peer *link_peer_find(struct link_port *p, const struct link_addr *addr);
 /** link_peer_put() - Drop a reference; outstanding frames still complete. */
 void link_peer_put(struct link_peer *peer);
 const struct link_addr *link_peer_addr(const struct link_peer *peer);

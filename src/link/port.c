@@ -187,6 +187,14 @@ int link_peer_get(struct link_port *p, const struct link_addr *addr, struct link
 	return 0;
 }
 
+struct link_peer *link_peer_find(struct link_port *p, const struct link_addr *addr)
+{
+	struct link_addr a = peer_addr(p, addr);
+
+	lock_assert_held(p->node->lock);
+	return port_peer_find(p, &a);
+}
+
 /* The first frame: shared memory if the peer has some for us. Return: 0; the status of a peer that no
  * path reaches. */
 static int peer_choose_path(struct link_peer *peer)

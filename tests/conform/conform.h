@@ -124,6 +124,7 @@ struct ct {
 		enum fi_progress progress;
 		enum fi_threading threading;
 		enum fi_resource_mgmt rm;
+		enum fi_av_type av_type;
 		bool one_cq, eq, no_enable;
 	} want;
 	/* objects of ct_open() */
@@ -243,6 +244,10 @@ struct fi_cq_err_entry ct_comp_err(struct ct *c, struct fid_cq *cq, uint64_t fla
 /** ct_tx() - The next completion of the transmit CQ has this context and these flags. */
 void ct_tx(struct ct *c, void *context, uint64_t flags);
 struct ct_comp ct_rx(struct ct *c, void *context, uint64_t flags, size_t len);
+/** ct_peek() - fi_trecvmsg() with FI_PEEK, FI_CLAIM or FI_DISCARD among @flags. */
+void ct_peek(struct ct *c, uint64_t tag, uint64_t flags, void *ctx);
+/** ct_peeked() - The message with @tag, which may be on its way still: ct_peek() until it is there. */
+struct ct_comp ct_peeked(struct ct *c, uint64_t tag, uint64_t flags);
 void ct_no_comp(struct ct *c, struct fid_cq *cq); /* nothing now and nothing after a while */
 uint64_t ct_stat(struct ct *c, const char *name);
 bool ct_has_stats(const struct ct *c);

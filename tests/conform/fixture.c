@@ -354,6 +354,40 @@ struct ct_comp ct_rx(struct ct *c, void *context, uint64_t flags, size_t len)
 	return r;
 }
 
+void ct_peek(struct ct *c, uint64_t tag, uint64_t flags, void *ctx)
+{
+	struct fi_msg_tagged m = {.addr = FI_ADDR_UNSPEC, .tag = tag, .context = ctx};
+	ssize_t ret;
+
+	do
+		ret = fi_trecvmsg(c->ep, &m, flags);
+	while (ct_again(c, ret));
+}
+
+struct ct_comp ct_peeked(struct ct *c, uint64_t tag, uint64_t flags)
+{
+	struct fi_cq_tagged_entry t;
+	struct fi_cq_err_entry e;
+	struct ct_comp r = {0};
+	ssize_t ret;
+
+	for (;;) {
+		ct_peek(c, tag, flags, &c->ctx[8]);
+		while ((ret = fi_cq_readfrom(c->rxcq, &t, 1, &r.src)) == -FI_EAGAIN)
+			;
+		if (ret == 1)
+			break;
+		CHECK(ret == -FI_EAVAIL, "%s", ct_err(ret));
+		RET(1, fi_cq_readerr(c->rxcq, &e, 0));
+		CHECK(e.err == FI_ENOMSG, "error %d", e.err);
+		ct_progress(c);
+	}
+	r.e = t;
+	CHECK(t.op_context == &c->ctx[8], "context of another operation");
+	CHECK(t.tag == tag, "tag %#llx", (unsigned long long)t.tag);
+	return r;
+}
+
 void ct_no_comp(struct ct *c, struct fid_cq *cq)
 {
 	struct fi_cq_tagged_entry e;

@@ -138,7 +138,7 @@ struct fid_cq *ct_cq(struct ct *c, size_t size, enum fi_cq_format format)
 
 struct fid_av *ct_av(struct ct *c)
 {
-	struct fi_av_attr attr = {.type = c->v->av_type ? c->v->av_type : FI_AV_TABLE, .count = 16};
+	struct fi_av_attr attr = {.type = c->want.av_type ? c->want.av_type : c->v->av_type ? c->v->av_type : FI_AV_TABLE, .count = 16};
 	struct fid_av *av;
 
 	OK(fi_av_open(c->domain, &attr, &av, NULL));

@@ -73,7 +73,7 @@ static bool cxi_parse(const char *text, uint8_t *addr)
 
 #define CXI_PROTO_RNR 29
 /* RNR keeps no order between messages, has no unexpected ones that a peek could find, and nothing is injected. Tags make up for the order. */
-#define RNR_SKIP "@(msg_order|tagged_order|tagged_peek|msg_unexpected|cxi_shared)"
+#define RNR_SKIP "@(msg_order|tagged_order|tagged_peek|msg_unexpected|cxi_shared|av_stranger|av_early)"
 static const struct ct_variant cxi_variants[] = {
 	/* software copies a message when the receiver's program comes by, the adapter's answer goes out before: delivery says less */
 	{.name = "software", .env = "FI_CXI_RX_MATCH_MODE=software", .flag = CT_GENS, .skip = "*_delivery"},

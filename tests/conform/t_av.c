@@ -3,7 +3,9 @@
 #include "conform.h"
 
 #include <malloc.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 /* Address @i: a copy of the endpoint's own that differs where each format allows it, in its last words. */
 static void make_addr(const struct ct *c, uint8_t *out, uint32_t i)
@@ -201,6 +203,425 @@ static void av_many(struct ct *c)
 	ct_close(c);
 }
 
+/* --- senders whom nobody has inserted yet -------------------------------------------------------------------------------- */
+
+#define EARLY_CAPS (FI_TAGGED | FI_DIRECTED_RECV | FI_SOURCE)
+#define EARLY_CNT  4
+static const size_t early_len[EARLY_CNT] = {16, 20000, 300000, 1500000};
+
+struct early {
+	struct ct_buf b[EARLY_CNT];
+};
+
+/* Enabled, and no address inserted: rank 1 knows both, in the order self, peer. */
+static void early_open(struct ct *c, struct early *e)
+{
+	c->want.no_enable = true;
+	c->want.msg_order = FI_ORDER_SAS;
+	ct_open(c);
+	OK(fi_enable(c->ep));
+	ct_get_name(c, c->ep, c->addr, &c->addr_len);
+	ct_swap(c, c->addr, c->peer_addr, sizeof(c->addr));
+	for (unsigned i = 0; i < EARLY_CNT; i++)
+		ct_buf(c, &e->b[i], early_len[i], 0, 0);
+	if (!c->rank)
+		return;
+	RET(1, fi_av_insert(c->av, c->addr, 1, &c->self, 0, NULL));
+	RET(1, fi_av_insert(c->av, c->peer_addr, 1, &c->peer, 0, NULL));
+}
+
+static void early_close(struct ct *c, struct early *e)
+{
+	for (unsigned i = 0; i < EARLY_CNT; i++)
+		ct_buf_free(c, &e->b[i]);
+	ct_close(c);
+}
+
+static void early_send(struct ct *c, struct early *e)
+{
+	for (unsigned i = 0; i < EARLY_CNT; i++) {
+		struct ct_msg m = {.tagged = true, .tag = i + 1, .addr = c->peer, .ctx = &c->ctx[i], .mem = e->b[i].mem, .len = early_len[i],
+				   .buf = &e->b[i]};
+
+		ct_fill(m.mem, m.len, m.tag);
+		ct_send(c, &m);
+		atomic_fetch_add((_Atomic uint8_t *)c->shared, 1);
+	}
+}
+
+/* Both addresses, in the order of ranks, have the places that every program counts on. */
+static void insert_both(struct ct *c)
+{
+	uint8_t both[128], back[64];
+	fi_addr_t fa[2];
+
+	memcpy(both, c->addr, c->addr_len);
+	memcpy(both + c->addr_len, c->peer_addr, c->addr_len);
+	RET(2, fi_av_insert(c->av, both, 2, fa, 0, NULL));
+	if (strcmp(c->prov, "opx") || (c->want.av_type != FI_AV_MAP && c->v->av_type != FI_AV_MAP)) /* those are addresses */
+		CHECK(fa[0] == 0 && fa[1] == 1, "places %llu and %llu", (unsigned long long)fa[0], (unsigned long long)fa[1]);
+	for (unsigned i = 0; i < 2; i++) {
+		size_t len = sizeof(back);
+
+		OK(fi_av_lookup(c->av, fa[i], back, &len));
+		CHECK(len == c->addr_len && !memcmp(back, both + i * len, len), "address %u is another one", i);
+	}
+	c->self = fa[0];
+	c->peer = fa[1];
+}
+
+static void take_from(struct ct *c, struct early *e, unsigned i, fi_addr_t from, fi_addr_t want)
+{
+	struct ct_msg m = {.tagged = true, .tag = i + 1, .addr = from, .ctx = &c->ctx[i], .mem = e->b[i].mem, .len = early_len[i],
+			   .buf = &e->b[i]};
+	struct ct_comp r;
+
+	memset(m.mem, 0, m.len);
+	ct_recv(c, &m);
+	r = ct_rx(c, m.ctx, FI_RECV | FI_TAGGED, m.len);
+	CHECK(r.src == want, "message %u comes from %llu, not %llu", i, (unsigned long long)r.src, (unsigned long long)want);
+	ct_verify(c, m.mem, m.len, m.tag, "an early message");
+}
+
+static void early_sent(struct ct *c)
+{
+	for (unsigned i = 0; i < EARLY_CNT; i++)
+		ct_comp(c, c->txcq);
+}
+
+/* Rank 0 lets its adapter, and its thread, have the first messages of rank 1 before it inserts anybody. */
+static void early_run(struct ct *c)
+{
+	uint64_t until;
+	struct early e;
+
+	early_open(c, &e);
+	if (c->rank) {
+		early_send(c, &e);
+		early_sent(c);
+	} else {
+		/* opx shakes hands first, for which both sides have to poll: there it cannot be early */
+		for (until = ct_now_ms() + 500; !atomic_load((_Atomic uint8_t *)c->shared) && ct_now_ms() < until;)
+			usleep(1000);
+		usleep(100000); /* what the adapter's thread does in the meantime must not matter */
+		insert_both(c);
+		for (unsigned i = 0; i < EARLY_CNT; i++)
+			take_from(c, &e, i, c->peer, c->peer);
+	}
+	ct_barrier(c);
+	early_close(c, &e);
+}
+
+static void av_early(struct ct *c)
+{
+	early_run(c);
+}
+
+static void av_early_map(struct ct *c)
+{
+	c->want.av_type = FI_AV_MAP;
+	early_run(c);
+}
+
+static void av_early_auto(struct ct *c)
+{
+	if (!(c->p->has & CT_HAS_AUTO))
+		ct_skip(c, "no automatic progress");
+	c->want.progress = FI_PROGRESS_AUTO;
+	early_run(c);
+}
+
+static void receive(struct ct *c, fi_addr_t from, uint64_t ignore, void *ctx, struct ct_buf *b)
+{
+	struct ct_msg m = {.tagged = true, .tag = 1, .ignore = ct_tag(c, ignore), .addr = from, .ctx = ctx, .mem = b->mem, .len = b->len,
+			   .buf = b};
+
+	ct_recv(c, &m);
+}
+
+/* Rank 0 has seen the messages, and has taken one, before it inserts their sender; the others are his by name then. */
+static void stranger_run(struct ct *c)
+{
+	struct ct_buf own;
+	struct early e;
+
+	early_open(c, &e);
+	ct_buf(c, &own, 8, 0, 0);
+	if (c->rank) {
+		early_send(c, &e);
+		early_sent(c);
+	} else {
+		for (unsigned i = 0; i < EARLY_CNT; i++)
+			CHECK(ct_peeked(c, i + 1, FI_PEEK).src == FI_ADDR_NOTAVAIL, "a stranger has a name");
+		take_from(c, &e, 0, FI_ADDR_UNSPEC, FI_ADDR_NOTAVAIL);
+		insert_both(c);
+		receive(c, c->self, ~0ULL, &c->ctx[20], &own); /* this one is not for them */
+		for (unsigned i = 1; i < EARLY_CNT; i++)
+			CHECK(ct_peeked(c, i + 1, FI_PEEK).src == c->peer, "message %u has no name", i);
+		for (unsigned i = EARLY_CNT - 1; i; i--)
+			take_from(c, &e, i, c->peer, c->peer);
+		receive(c, c->self, 0, &c->ctx[21], &own);
+		ct_send(c, &(struct ct_msg){.tagged = true, .tag = 77, .addr = c->self, .ctx = &c->ctx[2], .mem = own.mem, .len = 8, .buf = &own});
+		ct_comp(c, c->txcq);
+		CHECK(ct_rx(c, &c->ctx[20], FI_RECV | FI_TAGGED, 8).src == c->self, "one's own message");
+		OK(fi_cancel(&c->ep->fid, &c->ctx[21]));
+		ct_comp_err(c, c->rxcq);
+	}
+	ct_barrier(c);
+	ct_buf_free(c, &own);
+	early_close(c, &e);
+}
+
+static void av_stranger(struct ct *c)
+{
+	stranger_run(c);
+}
+
+static void av_stranger_map(struct ct *c)
+{
+	c->want.av_type = FI_AV_MAP;
+	stranger_run(c);
+}
+
+/* Receives that name an index which the program is about to give take what has come before it does. */
+static void av_foreseen(struct ct *c)
+{
+	struct early e;
+
+	early_open(c, &e);
+	if (c->rank) {
+		early_send(c, &e);
+		early_sent(c);
+	} else {
+		for (unsigned i = 0; i < EARLY_CNT; i++) {
+			struct ct_msg m = {.tagged = true, .tag = i + 1, .addr = 1, .ctx = &c->ctx[i], .mem = e.b[i].mem, .len = early_len[i],
+					   .buf = &e.b[i]};
+
+			ct_recv(c, &m);
+		}
+		ct_peeked(c, 2, FI_PEEK | FI_CLAIM); /* of the second, its context has the claim: it is no receive's any more */
+		ct_peeked(c, 4, FI_PEEK);
+		insert_both(c);
+		for (unsigned i = 0; i < EARLY_CNT - 1; i++) {
+			struct ct_comp r = ct_comp(c, c->rxcq);
+
+			CHECK(r.src == c->peer && r.e.tag != 2, "tag %llu from %llu", (unsigned long long)r.e.tag, (unsigned long long)r.src);
+			ct_verify(c, e.b[r.e.tag - 1].mem, early_len[r.e.tag - 1], r.e.tag, "foreseen");
+		}
+		OK(fi_cancel(&c->ep->fid, &c->ctx[1]));
+		ct_comp_err(c, c->rxcq);
+		ct_recv(c, &(struct ct_msg){.call = CT_SENDMSG, .tagged = true, .tag = 2, .flags = FI_CLAIM, .addr = FI_ADDR_UNSPEC,
+					    .ctx = &c->ctx[8], .mem = e.b[1].mem, .len = early_len[1], .buf = &e.b[1]});
+		CHECK(ct_comp(c, c->rxcq).src == c->peer, "what was claimed has no name");
+		ct_verify(c, e.b[1].mem, early_len[1], 2, "claimed");
+	}
+	ct_barrier(c);
+	early_close(c, &e);
+}
+
+static void say(struct ct *c, struct ct_buf *b, uint64_t tag, bool is_told)
+{
+	struct ct_msg m = {.call = CT_SENDMSG, .flags = is_told ? FI_DELIVERY_COMPLETE : 0, .tagged = true, .tag = tag, .addr = c->peer,
+			   .ctx = &c->ctx[0], .mem = b->mem, .len = b->len, .buf = b};
+
+	ct_fill(b->mem, b->len, tag);
+	ct_send(c, &m);
+	ct_comp(c, c->txcq);
+}
+
+static void hear(struct ct *c, struct ct_buf *b, uint64_t tag, fi_addr_t from, fi_addr_t want)
+{
+	struct ct_msg m = {.tagged = true, .tag = tag, .addr = from, .ctx = &c->ctx[1], .mem = b->mem, .len = b->len, .buf = b};
+	struct ct_comp r;
+
+	ct_recv(c, &m);
+	r = ct_rx(c, &c->ctx[1], FI_RECV | FI_TAGGED, b->len);
+	CHECK(r.src == want, "tag %llu comes from %llu", (unsigned long long)tag, (unsigned long long)r.src);
+	ct_verify(c, b->mem, b->len, tag, "heard");
+}
+
+/* Removed while it talks, twice; what it says in between is dropped or a stranger's, and never shifts an index. */
+static void av_removed(struct ct *c)
+{
+	struct ct_buf b, end;
+
+	ct_open(c);
+	ct_buf(c, &b, 64, 0, 0);
+	ct_buf(c, &end, 100000, 0, 0);
+	for (uint64_t i = 0; i < 6; i++) {
+		if (c->rank) {
+			for (uint64_t k = 0; k < 10; k++)
+				say(c, &b, 100 * i + k, false);
+		} else {
+			uint8_t none[64];
+
+			for (uint64_t k = ct_below(c, 300); k; k--) /* somewhere in the middle */
+				ct_progress(c);
+			OK(fi_av_remove(c->av, &c->peer, 1, 0));
+			make_addr(c, none, 40000 + (uint32_t)i);
+			for (unsigned k = 0; k < 50; k++)
+				ct_progress(c);
+			RET(1, fi_av_insert(c->av, none, 1, &c->peer, 0, NULL));
+			CHECK(c->peer == 1 + i, "somebody has taken place %llu", (unsigned long long)(1 + i));
+			RET(1, fi_av_insert(c->av, c->peer_addr, 1, &c->peer, 0, NULL));
+			CHECK(c->peer == 2 + i, "place %llu", (unsigned long long)c->peer);
+			RET(1, fi_av_insert(c->av, c->peer_addr, 1, &c->peer, 0, NULL));
+			CHECK(c->peer == 2 + i, "a second time place %llu", (unsigned long long)c->peer);
+		}
+		ct_barrier(c);
+		/* both ways, and what needs a handshake */
+		c->rank ? say(c, &end, 1000 + i, true) : hear(c, &end, 1000 + i, c->peer, c->peer);
+		c->rank ? hear(c, &end, 2000 + i, c->peer, c->peer) : say(c, &end, 2000 + i, true);
+		ct_barrier(c);
+	}
+	ct_buf_free(c, &b);
+	ct_buf_free(c, &end);
+	ct_close(c);
+}
+
+static void ep2_say(struct ct *c, struct ct_ep2 *e, uint64_t tag, bool ends)
+{
+	uint64_t text[2] = {tag, ~tag};
+	ssize_t ret;
+
+	while ((ret = fi_tsend(e->ep, text, sizeof(text), NULL, 0, tag, &c->ctx[0])) == -FI_EAGAIN)
+		fi_cq_read(e->cq, NULL, 0);
+	OK(ret);
+	if (ends)
+		ct_comp(c, e->cq);
+}
+
+static void ep2_open_to(struct ct *c, struct ct_ep2 *e)
+{
+	fi_addr_t to;
+
+	ct_ep2_open(c, e);
+	RET(1, fi_av_insert(e->av, c->peer_addr, 1, &to, 0, NULL));
+}
+
+/* A stranger and, when it is gone, another one, who may have got its queue pair or context: each is inserted later and has its own. */
+static void av_successor(struct ct *c)
+{
+	uint8_t addr[2][64] = {{0}};
+	struct ct_buf b;
+	bool is_same;
+
+	c->want.av_type = FI_AV_TABLE;
+	ct_open(c);
+	ct_buf(c, &b, 16, 0, 0);
+	for (unsigned i = 0; i < 2; i++) {
+		struct ct_ep2 e;
+
+		if (c->rank) {
+			ep2_open_to(c, &e);
+			memcpy(addr[i], e.addr, e.addr_len);
+			ep2_say(c, &e, 10 + i, true);
+		} else {
+			CHECK(ct_peeked(c, 10 + i, FI_PEEK).src == FI_ADDR_NOTAVAIL, "a stranger has a name");
+		}
+		ct_barrier(c);
+		if (c->rank)
+			ct_ep2_close(c, &e);
+	}
+	ct_swap(c, addr, addr, sizeof(addr));
+	is_same = !memcmp(addr[0], addr[1], sizeof(addr[0]));
+	for (unsigned i = 2; !c->rank && i--;) {
+		struct ct_msg m = {.tagged = true, .tag = 10 + i, .ctx = &c->ctx[1], .mem = b.mem, .len = b.len, .buf = &b};
+
+		RET(1, fi_av_insert(c->av, addr[i], 1, &m.addr, 0, NULL));
+		ct_recv(c, &m);
+		CHECK(ct_rx(c, &c->ctx[1], FI_RECV | FI_TAGGED, 16).src == m.addr || is_same, "message of endpoint %u", i);
+		CHECK(((uint64_t *)(void *)b.mem)[0] == 10 + i, "message of another endpoint");
+	}
+	ct_buf_free(c, &b);
+	ct_close(c);
+}
+
+#define CROWD 5
+
+static void crowd_hear(struct ct *c, struct ct_buf *b, uint64_t tag, fi_addr_t from, fi_addr_t want)
+{
+	struct ct_msg m = {.tagged = true, .tag = tag, .addr = from, .ctx = &c->ctx[1], .mem = b->mem, .len = b->len, .buf = b};
+
+	ct_recv(c, &m);
+	CHECK(ct_rx(c, &c->ctx[1], FI_RECV | FI_TAGGED, 16).src == want, "tag %llu has another source", (unsigned long long)tag);
+	CHECK(((uint64_t *)(void *)b->mem)[0] == tag, "another message");
+}
+
+/* Five strangers where two are remembered: whoever comes back is known again, and nothing is lost, also when it gets its name at last. */
+static void av_forgotten(struct ct *c)
+{
+	struct ct_ep2 e[CROWD] = {{0}};
+	struct ct_buf b;
+
+	ct_open(c);
+	ct_buf(c, &b, 16, 0, 0);
+	for (unsigned i = 0; c->rank && i < CROWD; i++)
+		ep2_open_to(c, &e[i]);
+	for (uint64_t round = 0; round < 4; round++)
+		for (unsigned i = 0; i < CROWD; i++) {
+			c->rank ? ep2_say(c, &e[i], 10 * round + i, true) : crowd_hear(c, &b, 10 * round + i, FI_ADDR_UNSPEC, FI_ADDR_NOTAVAIL);
+			ct_barrier(c);
+		}
+	ct_swap(c, e[0].addr, e[0].addr, sizeof(e[0].addr));
+	if (c->rank) {
+		struct ct_buf in;
+
+		ct_buf(c, &in, 100000, 0, 0);
+		OK(fi_trecv(e[0].ep, in.mem, in.len, in.mr ? fi_mr_desc(in.mr) : NULL, FI_ADDR_UNSPEC, 500, 0, &c->ctx[1]));
+		CHECK(ct_comp(c, e[0].cq).e.len == in.len, "length");
+		ct_verify(c, in.mem, in.len, 500, "to a stranger that was forgotten");
+		ep2_say(c, &e[0], 501, true);
+		ct_buf_free(c, &in);
+	} else {
+		struct ct_buf out;
+
+		CHECK(ct_stat(c, "implicit_forgotten") >= 4 * CROWD - 2 - CROWD, "%llu forgotten",
+		      (unsigned long long)ct_stat(c, "implicit_forgotten"));
+		RET(1, fi_av_insert(c->av, e[0].addr, 1, &c->peer, 0, NULL));
+		CHECK(c->peer == 2, "place %llu", (unsigned long long)c->peer);
+		ct_buf(c, &out, 100000, 0, 0);
+		say(c, &out, 500, true);
+		ct_buf_free(c, &out);
+		crowd_hear(c, &b, 501, c->peer, c->peer);
+	}
+	ct_barrier(c);
+	for (unsigned i = 0; c->rank && i < CROWD; i++)
+		ct_ep2_close(c, &e[i]);
+	ct_buf_free(c, &b);
+	ct_close(c);
+}
+
+/* As many messages wait as strangers are remembered: the next ones have to wait at their senders, and come when there is room. */
+static void av_crowded(struct ct *c)
+{
+	struct ct_ep2 e[CROWD] = {{0}};
+	struct ct_buf b;
+
+	ct_open(c);
+	ct_buf(c, &b, 16, 0, 0);
+	for (unsigned i = 0; c->rank && i < CROWD; i++) {
+		ep2_open_to(c, &e[i]);
+		ep2_say(c, &e[i], 10 + i, false);
+	}
+	/* unless the adapter's thread has accepted all of them before we look: then they are all here */
+	while (!c->rank && !ct_stat(c, "implicit_refused") && ct_stat(c, "implicit_peers") < CROWD)
+		ct_progress(c);
+	if (!c->rank)
+		atomic_store((_Atomic uint8_t *)c->shared, 1);
+	while (!atomic_load((_Atomic uint8_t *)c->shared))
+		for (unsigned i = 0; i < CROWD; i++)
+			fi_cq_read(e[i].cq, NULL, 0);
+	ct_barrier(c);
+	for (unsigned i = 0; i < CROWD; i++)
+		c->rank ? (void)ct_comp(c, e[i].cq) : crowd_hear(c, &b, 10 + i, FI_ADDR_UNSPEC, FI_ADDR_NOTAVAIL);
+	ct_barrier(c);
+	for (unsigned i = 0; c->rank && i < CROWD; i++)
+		ct_ep2_close(c, &e[i]);
+	ct_buf_free(c, &b);
+	ct_close(c);
+}
+
 const struct ct_test av_tests[] = {
 	{"av_insert", av_insert, FI_MSG, 0, CT_SOLO, NULL},
 	{"av_text", av_text, FI_MSG, 0, 0, NULL},
@@ -208,5 +629,15 @@ const struct ct_test av_tests[] = {
 	{"av_reinsert", av_reinsert, FI_MSG, 0, CT_GENS, NULL},
 	{"av_open_errors", av_open_errors, FI_MSG, 0, CT_SOLO, NULL},
 	{"av_many", av_many, FI_MSG, 0, CT_SOLO, NULL},
+	{"av_early", av_early, EARLY_CAPS, 0, CT_GENS | CT_LOSSY, NULL},
+	{"av_early_map", av_early_map, EARLY_CAPS, 0, 0, NULL},
+	{"av_early_auto", av_early_auto, EARLY_CAPS, 0, CT_GENS, NULL},
+	{"av_stranger", av_stranger, EARLY_CAPS, 0, CT_GENS | CT_LOSSY, NULL},
+	{"av_stranger_map", av_stranger_map, EARLY_CAPS, 0, 0, NULL},
+	{"av_foreseen", av_foreseen, EARLY_CAPS, 0, CT_GENS, NULL, NULL, "efa"},
+	{"av_removed", av_removed, EARLY_CAPS, 0, CT_GENS, NULL, NULL, "efa"},
+	{"av_successor", av_successor, EARLY_CAPS, 0, 0, NULL},
+	{"av_forgotten", av_forgotten, EARLY_CAPS, 0, 0, NULL, "FI_EFA_IMPLICIT_AV_SIZE=2", "efa"},
+	{"av_crowded", av_crowded, EARLY_CAPS, 0, 0, NULL, "FI_EFA_IMPLICIT_AV_SIZE=2", "efa"},
 	{0},
 };

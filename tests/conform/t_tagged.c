@@ -250,49 +250,14 @@ static void tagged_match_unexpected(struct ct *c)
 
 /* --- peek, claim, discard ------------------------------------------------------------------------------------------------ */
 
-static void peek(struct ct *c, uint64_t tag, uint64_t flags, void *ctx)
-{
-	struct fi_msg_tagged m = {.addr = FI_ADDR_UNSPEC, .tag = tag, .context = ctx};
-	ssize_t ret;
-
-	do
-		ret = fi_trecvmsg(c->ep, &m, flags);
-	while (ct_again(c, ret));
-}
-
 static void peek_misses(struct ct *c, uint64_t tag, uint64_t flags)
 {
 	struct fi_cq_err_entry e;
 
-	peek(c, tag, flags, &c->ctx[9]);
+	ct_peek(c, tag, flags, &c->ctx[9]);
 	e = ct_comp_err(c, c->rxcq, FI_RECV | FI_TAGGED);
 	CHECK(e.err == FI_ENOMSG, "error %d (%s)", e.err, fi_strerror(e.err));
 	CHECK(e.op_context == &c->ctx[9], "context of another operation");
-}
-
-/* The message is on its way, perhaps: peek until it is there. */
-static struct ct_comp peek_hits(struct ct *c, uint64_t tag, uint64_t flags)
-{
-	struct fi_cq_tagged_entry t;
-	struct fi_cq_err_entry e;
-	struct ct_comp r = {0};
-	ssize_t ret;
-
-	for (;;) {
-		peek(c, tag, flags, &c->ctx[8]);
-		while ((ret = fi_cq_readfrom(c->rxcq, &t, 1, &r.src)) == -FI_EAGAIN)
-			;
-		if (ret == 1)
-			break;
-		CHECK(ret == -FI_EAVAIL, "%s", ct_err(ret));
-		RET(1, fi_cq_readerr(c->rxcq, &e, 0));
-		CHECK(e.err == FI_ENOMSG, "error %d", e.err);
-		ct_progress(c);
-	}
-	r.e = t;
-	CHECK(t.op_context == &c->ctx[8], "context of another operation");
-	CHECK(t.tag == tag, "tag %#llx", (unsigned long long)t.tag);
-	return r;
 }
 
 static void take(struct ct *c, uint64_t tag, uint64_t flags, void *ctx, struct ct_buf *b, size_t len)
@@ -312,23 +277,23 @@ static void peek_recv_side(struct ct *c, size_t len, struct ct_buf *b)
 	peek_misses(c, 99, FI_PEEK);
 	peek_misses(c, 99, FI_PEEK | FI_CLAIM);
 	peek_misses(c, 99, FI_PEEK | FI_DISCARD);
-	r = peek_hits(c, 1, FI_PEEK);
+	r = ct_peeked(c, 1, FI_PEEK);
 	CHECK(r.e.len == len, "peeked length %zu of %zu", r.e.len, len);
 	CHECK(r.e.flags & FI_REMOTE_CQ_DATA && r.e.data == 1, "peeked data %llu", (unsigned long long)r.e.data);
-	peek_hits(c, 1, FI_PEEK); /* still there */
+	ct_peeked(c, 1, FI_PEEK); /* still there */
 	take(c, 1, 0, &c->ctx[1], b, len);
 	peek_misses(c, 1, FI_PEEK);
 
-	r = peek_hits(c, 2, FI_PEEK | FI_CLAIM);
+	r = ct_peeked(c, 2, FI_PEEK | FI_CLAIM);
 	CHECK(r.e.len == len, "claimed length %zu", r.e.len);
 	peek_misses(c, 2, FI_PEEK); /* claimed: hidden from everyone else */
 	take(c, 2, FI_CLAIM, &c->ctx[8], b, len);
 
-	peek_hits(c, 3, FI_PEEK | FI_CLAIM);
-	peek(c, 3, FI_CLAIM | FI_DISCARD, &c->ctx[8]);
+	ct_peeked(c, 3, FI_PEEK | FI_CLAIM);
+	ct_peek(c, 3, FI_CLAIM | FI_DISCARD, &c->ctx[8]);
 	CHECK(ct_comp(c, c->rxcq).e.op_context == &c->ctx[8], "discarding a claimed message completes");
 
-	peek_hits(c, 4, FI_PEEK | FI_DISCARD);
+	ct_peeked(c, 4, FI_PEEK | FI_DISCARD);
 	peek_misses(c, 4, FI_PEEK);
 	take(c, 5, 0, &c->ctx[1], b, len); /* the rest of the order is unharmed */
 }

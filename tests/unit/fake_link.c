@@ -163,15 +163,22 @@ uint64_t fake_deadline(void)
 
 /* --- peers --- */
 
+struct link_peer *link_peer_find(struct link_port *p, const struct link_addr *addr)
+{
+	struct link_peer *peer = p->peers;
+
+	while (peer && memcmp(&peer->addr, addr, sizeof(*addr)))
+		peer = peer->next;
+	return peer;
+}
+
 static struct link_peer *peer_of(struct link_port *p, const struct link_addr *addr)
 {
-	struct link_peer *peer;
+	struct link_peer *peer = link_peer_find(p, addr);
 
-	for (peer = p->peers; peer; peer = peer->next) {
-		if (!memcmp(&peer->addr, addr, sizeof(*addr))) {
-			peer->refs++;
-			return peer;
-		}
+	if (peer) {
+		peer->refs++;
+		return peer;
 	}
 	peer = zalloc(sizeof(*peer));
 	peer->port = p;

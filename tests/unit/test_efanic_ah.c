@@ -115,15 +115,22 @@ static void ah__random_against_list(void **state)
 static void dst__shared_and_counted(void **state)
 {
 	struct efanic_dst *one, *two, *other;
+	const uint8_t *gid;
 	struct world w;
 
 	world_open(&w, NULL);
 	pair_open(&w, 0);
+	gid = efanic_attr(w.nic)->gid;
+	assert_null(efanic_dst_find(w.a.qp, gid, 50, 1));
 	assert_int_equal(efanic_dst_get(w.a.qp, w.ahn, 50, 1, &one), 0);
 	assert_int_equal(efanic_dst_get(w.a.qp, w.ahn, 50, 1, &two), 0);
 	assert_int_equal(efanic_dst_get(w.a.qp, w.ahn, 50, 2, &other), 0);
 	assert_ptr_equal(one, two);
 	assert_ptr_not_equal(one, other);
+	assert_ptr_equal(efanic_dst_find(w.a.qp, gid, 50, 1), one);
+	assert_ptr_equal(efanic_dst_find(w.a.qp, gid, 50, 2), other);
+	assert_null(efanic_dst_find(w.a.qp, gid, 50, 3));
+	assert_null(efanic_dst_find(w.a.qp, gid, 51, 1));
 	assert_null(efanic_dst_user(one));
 	efanic_dst_set_user(one, &w);
 	assert_ptr_equal(efanic_dst_user(two), &w);
@@ -134,6 +141,7 @@ static void dst__shared_and_counted(void **state)
 	efanic_dst_put(one);
 	efanic_dst_put(two);
 	efanic_dst_put(other);
+	assert_null(efanic_dst_find(w.a.qp, gid, 50, 1));
 	/* made anew, it knows nothing */
 	assert_int_equal(efanic_dst_get(w.a.qp, w.ahn, 50, 1, &one), 0);
 	assert_null(efanic_dst_user(one));
@@ -162,6 +170,7 @@ static void dst__ud_chain(void **state)
 			assert_int_equal(efanic_dst_get(w.a.qp, w.ahn, 50, i, &again), 0);
 			assert_ptr_equal(dst[i], again);
 			efanic_dst_put(again);
+			assert_ptr_equal(efanic_dst_find(w.a.qp, efanic_attr(w.nic)->gid, 50, i), again);
 		}
 		for (int i = 0; i < 3; i++)
 			efanic_dst_put(dst[order[k][i]]);

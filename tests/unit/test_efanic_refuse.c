@@ -5,6 +5,7 @@
 static uint8_t g_byte = 1;
 static unsigned g_refusals_left;
 static uint16_t g_peek_from;
+static struct efanic_qp *g_peek_at;
 
 static void refuse_some(struct end *e, const struct efanic_wc *wc)
 {
@@ -64,6 +65,7 @@ static void count_peeked(void *ctx, const struct efanic_wc *wc)
 	assert_int_equal(wc->opcode, EFANIC_OP_RECV);
 	assert_int_equal(wc->data.len, 1);
 	assert_int_equal(wc->src_qpn, g_peek_from);
+	assert_false(efanic_refuse(g_peek_at)); /* it was accepted */
 	++*(unsigned *)ctx;
 }
 
@@ -76,6 +78,7 @@ static void peek__shows_each_packet_once(void **state)
 	world_open(&w, NULL);
 	pair_open(&w, 4);
 	g_peek_from = efanic_qp_qpn(w.a.qp);
+	g_peek_at = w.b.qp;
 	efanic_peek(w.b.qp, count_peeked, &seen);
 	assert_int_equal(seen, 0);
 	for (uint64_t i = 0; i < 3; i++) {

@@ -14,6 +14,7 @@
 #define MIN_MULTI  16
 #define MSG_LEN	   300
 #define GAP	   3 /* bytes between the pieces of a buffer */
+#define LATE	   3 /* who had no name at first */
 #define CANARY	   0xee
 
 struct msg {
@@ -75,7 +76,7 @@ static struct {
 static bool agrees(const struct recv *r, const struct kit_ux *ux)
 {
 	return r->tagged == ux->tagged && !((r->tag ^ ux->mt.tag) & ~r->ignore) &&
-	       (!g_srx.directed || r->src == FI_ADDR_UNSPEC || r->src == ux->src);
+	       (!g_srx.directed || r->src == FI_ADDR_UNSPEC || r->src == ux->mt.src);
 }
 
 static size_t find_unexp(const struct recv *r)
@@ -142,8 +143,7 @@ static struct msg *msg_new(void)
 	assert_non_null(m);
 	memset(m, 0xa5, sizeof(*m));
 	m->ux.tagged = rng_chance(&g_rng, 0.6);
-	m->ux.src = rng_chance(&g_rng, 0.1) ? FI_ADDR_NOTAVAIL : rng_below(&g_rng, 3);
-	m->ux.mt.src = m->ux.src;
+	m->ux.mt.src = rng_chance(&g_rng, 0.1) ? FI_ADDR_NOTAVAIL : rng_below(&g_rng, LATE);
 	m->ux.mt.tag = m->ux.tagged ? rng_below(&g_rng, 8) : 0;
 	m->ux.msg_len = len;
 	m->ux.has_data = rng_chance(&g_rng, 0.3);
@@ -170,7 +170,7 @@ static struct kit_rx_result result_of(const struct flight *f)
 		.data = f->m->ux.data,
 		.tag = f->m->ux.mt.tag,
 		.flags = f->m->ux.has_data ? FI_REMOTE_CQ_DATA : 0,
-		.src = f->m->ux.src,
+		.src = f->m->ux.mt.src,
 	};
 }
 
@@ -236,7 +236,7 @@ static void flight_end(struct flight f)
 	copy_in(&f);
 	check_bytes(&f);
 	if (is_cut || is_reported(f.r->flags) || (is_multi && is_last))
-		want(&e, f.m->ux.src);
+		want(&e, f.m->ux.mt.src);
 	*(is_cut ? &g_m.err : &g_m.ok) += 1;
 	if (is_cut)
 		kit_rx_fail(f.rx, &res, FI_ETRUNC, 99, e.olen, NULL, 0);
@@ -304,7 +304,12 @@ static void on_discard(struct kit_ep *ep, struct kit_ux *ux)
 	msg_free(m);
 }
 
-static const struct kit_srx_ops srx_ops = {.start = on_start, .discard = on_discard};
+static fi_addr_t source(const struct kit_ux *ux)
+{
+	return ux->mt.src;
+}
+
+static const struct kit_srx_ops srx_ops = {.start = on_start, .discard = on_discard, .source = source};
 
 /* --- what came of it
  * --------------------------------------------------------------------------------- */
@@ -357,7 +362,7 @@ static void recv_wish(struct recv *r)
 	static const uint64_t ignore[] = {0, 0, 0, 1, 6, UINT64_MAX};
 
 	r->tagged = rng_chance(&g_rng, 0.6);
-	r->src = rng_chance(&g_rng, 0.5) ? FI_ADDR_UNSPEC : rng_below(&g_rng, 4);
+	r->src = rng_chance(&g_rng, 0.5) ? FI_ADDR_UNSPEC : rng_below(&g_rng, LATE + 1);
 	r->tag = r->tagged ? rng_below(&g_rng, 8) : 0;
 	r->ignore = r->tagged ? ignore[rng_below(&g_rng, ARRAY_SIZE(ignore))] : 0;
 	r->flags = rng_chance(&g_rng, 0.5) ? FI_COMPLETION : 0;
@@ -414,7 +419,7 @@ static void do_arrive(void)
 	size_t i = find_recv(m);
 	struct kit_rx *rx;
 
-	rx = kit_srx_match(&g_srx, m->ux.tagged, m->ux.src, m->ux.mt.tag, m->ux.msg_len);
+	rx = kit_srx_match(&g_srx, m->ux.tagged, m->ux.mt.src, m->ux.mt.tag, m->ux.msg_len);
 	if (i < g_m.recv_cnt) {
 		take(g_m.recv[i], m, rx);
 		return;
@@ -439,7 +444,7 @@ static void want_peeked(struct recv *r, const struct msg *m, uint64_t flags)
 	};
 
 	if (is_reported(r->flags))
-		want(&e, m->ux.src);
+		want(&e, m->ux.mt.src);
 	if (!(flags & FI_CLAIM) || flags & FI_DISCARD)
 		g_m.ok++;
 }
@@ -551,16 +556,16 @@ static void do_end(void)
 
 static void do_forget(void)
 {
-	fi_addr_t src = rng_below(&g_rng, 3);
+	fi_addr_t src = rng_below(&g_rng, LATE + 1);
 	uint64_t discards = g_m.discards, cnt = 0;
 
 	for (size_t i = g_m.unexp_cnt; i--;)
-		if (g_m.unexp[i]->ux.src == src) {
+		if (g_m.unexp[i]->ux.mt.src == src) {
 			TAKE_OUT(unexp, i);
 			cnt++;
 		}
 	for (size_t i = g_m.claimed_cnt; i--;)
-		if (g_m.claimed[i].m->ux.src == src) {
+		if (g_m.claimed[i].m->ux.mt.src == src) {
 			recv_free(g_m.claimed[i].r);
 			TAKE_OUT(claimed, i);
 			cnt++;
@@ -568,6 +573,49 @@ static void do_forget(void)
 	g_m.may_discard = NULL;
 	kit_srx_forget_src(&g_srx, src);
 	assert_int_equal(g_m.discards - discards, cnt);
+}
+
+static bool has_of(fi_addr_t src)
+{
+	for (size_t i = 0; i < g_m.unexp_cnt; i++)
+		if (g_m.unexp[i]->ux.mt.src == src)
+			return true;
+	for (size_t i = 0; i < g_m.claimed_cnt; i++)
+		if (g_m.claimed[i].m->ux.mt.src == src)
+			return true;
+	return false;
+}
+
+/* The sender who had no name is LATE from now on: receives that name it take what waits, the oldest first. */
+static void do_know(void)
+{
+	if (has_of(LATE))
+		return; /* of the one before */
+	for (size_t i = 0; i < g_m.unexp_cnt;) {
+		struct msg *m = g_m.unexp[i];
+		size_t at;
+
+		if (m->ux.mt.src != FI_ADDR_NOTAVAIL) {
+			i++;
+			continue;
+		}
+		m->ux.mt.src = LATE;
+		at = find_recv(m);
+		m->ux.mt.src = FI_ADDR_NOTAVAIL;
+		if (at < g_m.recv_cnt) {
+			g_m.cur = g_m.recv[at];
+			g_m.claiming = m;
+			TAKE_OUT(unexp, i);
+		} else {
+			i++;
+		}
+		kit_srx_know(&g_srx, &m->ux, LATE);
+		g_m.claiming = NULL;
+	}
+	for (size_t i = 0; i < g_m.claimed_cnt; i++)
+		if (g_m.claimed[i].m->ux.mt.src == FI_ADDR_NOTAVAIL)
+			kit_srx_know(&g_srx, &g_m.claimed[i].m->ux, LATE);
+	assert_false(has_of(FI_ADDR_NOTAVAIL));
 }
 
 static void step(unsigned bias)
@@ -589,6 +637,8 @@ static void step(unsigned bias)
 		do_end();
 	else if (rng_chance(&g_rng, 0.2))
 		do_forget();
+	else if (rng_chance(&g_rng, 0.3))
+		do_know();
 	lock_release(&g_fix.domain.lock);
 	check_cq();
 }
@@ -737,61 +787,12 @@ static void srx_multi__cancelled_buffer_is_free_with_its_last_slice(void **state
 	rig_close();
 }
 
-static void srx_recv__refuses_what_makes_no_sense(void **state)
-{
-	uint8_t buf[8];
-	struct iovec iov[KIT_RX_IOV_MAX + 1] = {{buf, 1}, {buf, 1}, {buf, 1}, {buf, 1}, {buf, 1}};
-	struct kit_recv_args a = {.iov = iov, .iov_cnt = KIT_RX_IOV_MAX + 1, .src = FI_ADDR_UNSPEC};
-
-	rig_open(false, false, false);
-	lock_acquire(&g_fix.domain.lock);
-	assert_int_equal(kit_srx_recv(&g_srx, true, &a), -FI_EINVAL);
-	a.iov_cnt = 2;
-	a.flags = FI_MULTI_RECV;
-	assert_int_equal(kit_srx_recv(&g_srx, true, &a), -FI_EINVAL);
-	a.flags = FI_DISCARD;
-	assert_int_equal(kit_srx_recv(&g_srx, true, &a), -FI_EINVAL);
-	a.flags = FI_CLAIM;
-	assert_int_equal(kit_srx_recv(&g_srx, true, &a), -FI_EINVAL);
-	a.flags = 0;
-	a.iov = NULL;
-	assert_int_equal(kit_srx_recv(&g_srx, true, &a), -FI_EINVAL);
-	a.iov_cnt = 0;
-	assert_int_equal(kit_srx_recv(&g_srx, true, &a), 0);
-	assert_int_equal(g_srx.slab.used, 1);
-	lock_release(&g_fix.domain.lock);
-	rig_close();
-}
-
-/* No memory for a receive: nothing is lost, and the call can be repeated. */
-static void srx_recv__survives_want_of_memory(void **state)
-{
-	uint8_t buf[8];
-	struct kit_ux ux = {.msg_len = 4};
-	struct kit_recv_args a = {.src = FI_ADDR_UNSPEC, .context = &a};
-
-	rig_open(false, false, false);
-	g_srx.ops = &end_ops;
-	lock_acquire(&g_fix.domain.lock);
-	kit_srx_unexpected(&g_srx, &ux);
-	mem_fail_nth(1);
-	assert_int_equal(kit_srx_recv_buf(&g_srx, false, buf, 8, NULL, &a), -FI_EAGAIN);
-	assert_int_equal(mt_unexp_cnt(&g_srx.unexp[0]), 1);
-	assert_int_equal(kit_srx_recv_buf(&g_srx, false, buf, 8, NULL, &a), 0);
-	lock_release(&g_fix.domain.lock);
-	expect_entry(&a, FI_RECV | FI_MSG, NULL, 4);
-	check_cq();
-	rig_close();
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(srx__as_the_model),
 		cmocka_unit_test(srx_multi__last_of_the_waiting_messages_tells_the_end),
 		cmocka_unit_test(srx_multi__cancelled_buffer_is_free_with_its_last_slice),
-		cmocka_unit_test(srx_recv__refuses_what_makes_no_sense),
-		cmocka_unit_test(srx_recv__survives_want_of_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Tests of kit/srx.c: multi-receive buffers where the provider wants messages whole.
+// Tests of kit/srx.c: multi-receive buffers where the provider wants messages whole; calls that fail.
 #include "unit.h"
 
 #include "base/mem.h"
@@ -113,11 +113,59 @@ static void whole__messages_that_wait(void **state)
 	rig_close();
 }
 
+static void srx_recv__refuses_what_makes_no_sense(void **state)
+{
+	uint8_t buf[8];
+	struct iovec iov[KIT_RX_IOV_MAX + 1] = {{buf, 1}, {buf, 1}, {buf, 1}, {buf, 1}, {buf, 1}};
+	struct kit_recv_args a = {.iov = iov, .iov_cnt = KIT_RX_IOV_MAX + 1, .src = FI_ADDR_UNSPEC};
+
+	rig_open();
+	lock_acquire(&g_fix.domain.lock);
+	assert_int_equal(kit_srx_recv(&g_srx, true, &a), -FI_EINVAL);
+	a.iov_cnt = 2;
+	a.flags = FI_MULTI_RECV;
+	assert_int_equal(kit_srx_recv(&g_srx, true, &a), -FI_EINVAL);
+	a.flags = FI_DISCARD;
+	assert_int_equal(kit_srx_recv(&g_srx, true, &a), -FI_EINVAL);
+	a.flags = FI_CLAIM;
+	assert_int_equal(kit_srx_recv(&g_srx, true, &a), -FI_EINVAL);
+	a.flags = 0;
+	a.iov = NULL;
+	assert_int_equal(kit_srx_recv(&g_srx, true, &a), -FI_EINVAL);
+	a.iov_cnt = 0;
+	assert_int_equal(kit_srx_recv(&g_srx, true, &a), 0);
+	assert_int_equal(g_srx.slab.used, 1);
+	kit_srx_clear(&g_srx);
+	lock_release(&g_fix.domain.lock);
+	rig_close();
+}
+
+/* No memory for a receive: nothing is lost, and the call can be repeated. */
+static void srx_recv__survives_want_of_memory(void **state)
+{
+	uint8_t buf[8];
+	struct kit_ux ux = {.msg_len = 4};
+	struct kit_recv_args a = {.src = FI_ADDR_UNSPEC, .context = &a};
+
+	rig_open();
+	lock_acquire(&g_fix.domain.lock);
+	kit_srx_unexpected(&g_srx, &ux);
+	mem_fail_nth(1);
+	assert_int_equal(kit_srx_recv_buf(&g_srx, false, buf, 8, NULL, &a), -FI_EAGAIN);
+	assert_int_equal(mt_unexp_cnt(&g_srx.unexp[0]), 1);
+	assert_int_equal(kit_srx_recv_buf(&g_srx, false, buf, 8, NULL, &a), 0);
+	lock_release(&g_fix.domain.lock);
+	expect_entry(&a, FI_RECV | FI_MSG, NULL, 4);
+	rig_close();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(whole__messages_go_to_the_next_buffer),
 		cmocka_unit_test(whole__messages_that_wait),
+		cmocka_unit_test(srx_recv__refuses_what_makes_no_sense),
+		cmocka_unit_test(srx_recv__survives_want_of_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -232,8 +232,17 @@ static void run_posted(struct rng *r, const struct mix *x)
 	mt_posted_fini(&t);
 }
 
+/* All that had no known sender are of @src now. */
+static void know_src(struct mt_unexp *t, const struct model *m, uint64_t src)
+{
+	for (uint32_t i = 0; i < m->cnt; i++)
+		if (m->node[i]->src == MT_ANY_SRC)
+			mt_unexp_set_src(t, m->node[i], src);
+}
+
 static void run_unexp(struct rng *r, const struct mix *x)
 {
+	uint64_t late = 1u << 20; /* no drawn source */
 	struct model m = {0};
 	struct mt_unexp t;
 	uint32_t i;
@@ -244,7 +253,7 @@ static void run_unexp(struct rng *r, const struct mix *x)
 		struct mt_node *n = NULL;
 
 		if (want_add(r, &m, x, op)) {
-			n = node_new(src, tag, rng_u64(r));
+			n = node_new(rng_below(r, 6) ? src : MT_ANY_SRC, tag, rng_u64(r));
 			if (!rng_below(r, 50))
 				mem_fail_nth(1);
 			assert_int_equal(mt_unexp_add(&t, n), 0);
@@ -256,6 +265,8 @@ static void run_unexp(struct rng *r, const struct mix *x)
 
 			if (!rng_below(r, 3))
 				src = MT_ANY_SRC;
+			else if (!rng_below(r, 4))
+				src = late;
 			n = mt_unexp_find(&t, src, tag, ignore);
 			i = model_find(&m, src, tag, ignore, false);
 			assert_ptr_equal(n, i < m.cnt ? m.node[i] : NULL);
@@ -268,6 +279,8 @@ static void run_unexp(struct rng *r, const struct mix *x)
 			model_del(&m, i);
 			free(n);
 		}
+		if (!rng_below(r, 200))
+			know_src(&t, &m, ++late);
 		if (!rng_below(r, 1000))
 			check_order(mt_unexp_first(&t), &m, false);
 		assert_int_equal(mt_unexp_cnt(&t), m.cnt);

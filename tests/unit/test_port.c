@@ -151,6 +151,8 @@ static void peer_get__same_address_same_peer(void **state)
 	int user;
 
 	(void)state;
+	assert_ptr_equal(link_peer_find(port, &a), pa);
+	assert_null(link_peer_find(port, &b));
 	assert_ptr_equal(peer_get(&a), pa);
 	assert_ptr_not_equal(peer_get(&b), pa); /* the nonce is part of the address */
 	assert_ptr_not_equal(peer_get(&c), pa);

@@ -177,6 +177,8 @@ int efanic_qp_to_rts(struct efanic_qp *qp, uint8_t rnr_retry);
 /** efanic_dst_get() - What (AH, QPN, Q_Key) names, as seen by @qp; one reference. Return: 0; -EINVAL no such AH; -ENOMEM; -ENETUNREACH. */
 int efanic_dst_get(struct efanic_qp *qp, uint16_t ahn, uint16_t qpn, uint32_t qkey, struct efanic_dst **out);
 void efanic_dst_put(struct efanic_dst *dst);
+/** efanic_dst_find() - The same by GID, if somebody holds one: no reference, no address handle needed. NULL: nobody does. */
+struct efanic_dst *efanic_dst_find(struct efanic_qp *qp, const uint8_t gid[16], uint16_t qpn, uint32_t qkey);
 /**
  * efanic_dst_hold() - Keep a wc->src beyond its handler call: one reference, for efanic_dst_put().
  * @out: the handle to use from then on; a sender that nobody has asked for has its user pointer only from there.
@@ -243,7 +245,7 @@ int efanic_post_recv(struct efanic_qp *qp, uint64_t wr_id, const struct efanic_s
 void efanic_peek(struct efanic_qp *qp, efanic_wc_fn fn, void *ctx);
 /**
  * efanic_refuse() - From on_wc: the SEND that a credit receive brought is not taken; its sender is told that there was no receive.
- * The credit is the caller's to give back all the same. False: too late, it was accepted while nobody polled.
+ * The credit is the caller's to give back all the same. False: too late, it was accepted while nobody polled; always so from efanic_peek().
  */
 bool efanic_refuse(struct efanic_qp *qp);
 /**

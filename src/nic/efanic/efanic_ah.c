@@ -204,6 +204,21 @@ int efanic_dst_get(struct efanic_qp *qp, uint16_t ahn, uint16_t qpn, uint32_t qk
 	return 0;
 }
 
+struct efanic_dst *efanic_dst_find(struct efanic_qp *qp, const uint8_t gid[16], uint16_t qpn, uint32_t qkey)
+{
+	struct link_addr addr = {.port = qpn, .nonce = qp->is_ud ? 0 : qkey};
+	struct efanic_dst *dst;
+	struct link_peer *peer;
+
+	lock_assert_held(qp->nic->lock);
+	memcpy(addr.ip, gid, 16);
+	peer = link_peer_find(qp->port, &addr);
+	dst = peer ? link_peer_user(peer) : NULL;
+	while (dst && dst->qkey != qkey)
+		dst = dst->next;
+	return dst;
+}
+
 /* A lasting destination for the sender of the packet that is being handled. */
 static int stranger_settle(struct efanic_qp *qp, struct efanic_dst **out)
 {

@@ -171,11 +171,13 @@ static void parked_clear(struct efanic_qp *qp)
 void efanic_peek(struct efanic_qp *qp, efanic_wc_fn fn, void *ctx)
 {
 	lock_assert_held(qp->nic->lock);
+	qp->is_reporting = true;
 	for (; *qp->unpeeked; qp->unpeeked = &(*qp->unpeeked)->next) {
 		parked_fill(qp, *qp->unpeeked, &qp->wc_rx);
 		fn(ctx, &qp->wc_rx);
 		qp->stranger.peer = NULL;
 	}
+	qp->is_reporting = false;
 }
 
 static struct efanic_rwr *rq_peek(struct efanic_qp *qp)

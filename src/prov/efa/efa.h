@@ -20,6 +20,7 @@
 #define EFA_INJECT_NET   (EFA_MTU - EFA_HDR_WORST)
 #define EFA_ATOMIC_MAX   (EFA_MTU - 24 - 32 - 4 * 24) /* 8776: max_order_*_size */
 #define EFA_PARKED_MAX   16                      /* operations waiting for a handshake, per endpoint */
+#define EFA_STRANGERS_MAX 65536                  /* default of implicit_av_size: as many queue pairs as one host has */
 #define EFA_HELD_SMALL   512u                    /* bytes of the smaller kind of struct efa_held */
 #define EFA_MSG_PREFIX   40                      /* DGRAM */
 #define EFA_ENOMR        270                     /* FI_ENOMR, which 1.17 headers lack: no region to be had */
@@ -128,21 +129,27 @@ struct efa_held {
 };
 TAILQ_HEAD(efa_held_q, efa_held);
 
-/* Where the numbering of a removed peer stood: both sides go on from there if the application inserts it again. */
+/* Where we stood with a peer that was removed or forgotten: both sides go on from there if it comes back. */
 struct efa_past {
 	TAILQ_ENTRY(efa_past) link; /* ep->past, latest first */
 	struct efa_addr addr;
 	uint32_t next_msg_id, exp_msg_id;
+	bool was_stranger;          /* nobody removed it: its next packet is welcome, with or without a raw address */
+	bool has_greeted;           /* its handshake said: */
+	uint64_t extra, host_id;
+	uint32_t device_version, user_qkey;
+	uint16_t user_qpn;
 };
 #define EFA_PAST_MAX 4096 /* kept per endpoint */
 
 struct efa_peer {
 	struct efa_ep *ep;
-	fi_addr_t fi_addr;
+	fi_addr_t fi_addr;                 /* FI_ADDR_NOTAVAIL: a stranger, whom nobody has inserted (yet) */
 	struct efanic_dst *dst, *user_dst; /* user_dst: zero-copy receive queue pair */
 	uint32_t flags;                    /* EFA_PEER_* */
-	uint32_t qkey;
-	uint16_t qpn, ahn;
+	uint16_t user_qpn;                 /* of user_dst, from its handshake */
+	uint32_t user_qkey;
+	uint16_t ahn;                      /* of the address vector's entry; a stranger has none */
 	bool is_self;
 	uint8_t lost_status;               /* enum efanic_status: it is dead and what waits for it is about to end */
 	uint32_t next_msg_id;              /* to send */
@@ -161,7 +168,10 @@ struct efa_peer {
 	STAILQ_HEAD(, efa_tx) parked;      /* operations waiting for its handshake */
 	uint32_t unstarted;                /* of those, unparked and waiting in ep->pump for room: nothing may overtake them */
 	LIST_HEAD(, efa_tx) txs;           /* live outgoing transfers */
-	LIST_HEAD(, efa_rx) rxs;           /* live incoming transfers */
+	LIST_HEAD(, efa_rx) rxs;           /* live incoming transfers, latest first */
+	LIST_ENTRY(efa_peer) ep_link;      /* ep->all_peers */
+	TAILQ_ENTRY(efa_peer) stranger_link; /* ep->strangers */
+	struct efa_addr addr;
 };
 
 /* --- outgoing transfer --------------------------------------------------------------------------------- */
@@ -242,7 +252,8 @@ struct efa_rx {
 /* --- endpoint --------------------------------------------------------------------------------------------------- */
 struct efa_stats { /* per protocol, for tests, logs and the demo */
 	uint64_t tx_pkts[256], rx_pkts[256];
-	uint64_t drop[EFA_DROP_NUM], drop_unknown_peer, drop_stale_id, drop_duplicate, drop_early, drop_zcpy, early_refused, rnr_queued, implicit_peers;
+	uint64_t drop[EFA_DROP_NUM], drop_unknown_peer, drop_stale_id, drop_duplicate, drop_early, drop_zcpy, early_refused, rnr_queued, implicit_peers,
+		implicit_forgotten, implicit_refused;
 };
 
 struct efa_ep {
@@ -255,7 +266,10 @@ struct efa_ep {
 	struct kit_srx srx;
 	struct efa_peer **peers;         /* by fi_addr */
 	uint32_t peers_cap;
-	TAILQ_HEAD(efa_past_q, efa_past) past; /* removed peers */
+	uint32_t stranger_cnt;
+	LIST_HEAD(, efa_peer) all_peers; /* strangers included */
+	TAILQ_HEAD(efa_stranger_q, efa_peer) strangers; /* longest known first */
+	TAILQ_HEAD(efa_past_q, efa_past) past; /* removed and forgotten peers */
 	uint32_t past_cnt;
 	struct slab tx_slab, rx_slab, pkt_small, pkt_large, held_small, held_large, peer_slab;
 	STAILQ_HEAD(, efa_pkt) queued;   /* packets that must go out later */
@@ -325,8 +339,12 @@ static inline struct efa_peer *efa_peer_find(struct efa_ep *ep, fi_addr_t fi_add
 
 	return likely(p != NULL) ? p : efa_peer_get(ep, fi_addr);
 }
-/** efa_peer_of_packet() - Who sent this packet; implicit AV insertion from its raw address. NULL: drop it. */
+/** efa_peer_of_packet() - Who sent this packet; somebody new is a stranger from then on. NULL: not to be taken (counted). */
 struct efa_peer *efa_peer_of_packet(struct efa_ep *ep, const struct efanic_wc *wc, const struct efa_hdr *h);
+/** efa_peer_reserve() - Make room for efa_peer_named(), which cannot fail then. 0; -FI_ENOMEM. Lock held. */
+int efa_peer_reserve(struct efa_ep *ep, fi_addr_t fi_addr);
+/** efa_peer_named() - @addr was inserted as @fi_addr: if a stranger has it, that peer and all it has sent get the name. Lock held. */
+void efa_peer_named(struct efa_ep *ep, fi_addr_t fi_addr, const struct efa_addr *addr);
 void efa_peer_removed(struct efa_ep *ep, fi_addr_t fi_addr); /* AV removal: ends and forgets everything */
 void efa_peer_free(struct efa_peer *peer); /* a removed one, when its last work request ended */
 void efa_peers_fini(struct efa_ep *ep);
@@ -436,6 +454,7 @@ void efa_rx_packet(struct efa_peer *peer, const struct efa_hdr *h, const struct 
 bool efa_on_eager(void *ctx, void *src, const uint8_t *pkt, uint32_t len);
 void efa_rx_start(struct kit_ep *ep, struct kit_rx *krx, struct kit_ux *ux);
 void efa_rx_discard(struct kit_ep *ep, struct kit_ux *ux);
+fi_addr_t efa_rx_source(const struct kit_ux *ux);
 struct efa_rx *efa_rx_get(struct efa_ep *ep, struct efa_peer *peer, enum efa_rx_kind kind);
 void efa_rx_put(struct efa_rx *rx);
 void efa_rx_abandon(struct efa_rx *rx);

@@ -54,10 +54,25 @@ static int av_check(struct kit_av *av, const void *addr)
 	return -FI_EINVAL;
 }
 
+static struct efa_ep *ep_at(const struct kit_av *kav, uint32_t i)
+{
+	return container_of(kav->eps[i], struct efa_ep, kit);
+}
+
+static int reserve_peers(const struct kit_av *kav, fi_addr_t fi_addr)
+{
+	int ret = 0;
+
+	for (uint32_t i = 0; !ret && i < kav->ep_cnt; i++)
+		ret = efa_peer_reserve(ep_at(kav, i), fi_addr);
+	return ret;
+}
+
 static int av_added(struct kit_av *kav, fi_addr_t fi_addr, const void *addr)
 {
 	struct efa_av *av = container_of(kav, struct efa_av, kit);
 	struct efa_domain *d = container_of(kav->domain, struct efa_domain, kit);
+	int ret = 0;
 
 	if (fi_addr >= av->ahn_cap) {
 		uint32_t cap = (uint32_t)roundup_pow2(MAX(fi_addr + 1, (fi_addr_t)64));
@@ -71,7 +86,12 @@ static int av_added(struct kit_av *kav, fi_addr_t fi_addr, const void *addr)
 		av->ahn = ahn;
 		av->ahn_cap = cap;
 	}
-	return efanic_ah_open(d->nic, addr, &av->ahn[fi_addr]);
+	if (d->kind == EFA_RDM)
+		ret = reserve_peers(kav, fi_addr);
+	ret = ret ? ret : efanic_ah_open(d->nic, addr, &av->ahn[fi_addr]);
+	for (uint32_t i = 0; !ret && d->kind == EFA_RDM && i < kav->ep_cnt; i++)
+		efa_peer_named(ep_at(kav, i), fi_addr, addr);
+	return ret;
 }
 
 static void av_removed(struct kit_av *kav, fi_addr_t fi_addr, const void *addr)
@@ -81,10 +101,8 @@ static void av_removed(struct kit_av *kav, fi_addr_t fi_addr, const void *addr)
 
 	(void)addr;
 	for (uint32_t i = 0; i < kav->ep_cnt; i++) {
-		struct efa_ep *ep = container_of(kav->eps[i], struct efa_ep, kit);
-
 		if (d->kind == EFA_RDM)
-			efa_peer_removed(ep, fi_addr);
+			efa_peer_removed(ep_at(kav, i), fi_addr);
 	}
 	efanic_ah_close(d->nic, av->ahn[fi_addr]);
 }

@@ -287,7 +287,7 @@ static int choose_rdma(struct efa_ep *ep)
 	return 0;
 }
 
-static const struct kit_srx_ops srx_ops = {.start = efa_rx_start, .discard = efa_rx_discard};
+static const struct kit_srx_ops srx_ops = {.start = efa_rx_start, .discard = efa_rx_discard, .source = efa_rx_source};
 
 static int init_slabs(struct efa_ep *ep)
 {
@@ -333,6 +333,8 @@ int efa_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep *
 	TAILQ_INIT(&ep->pump);
 	LIST_INIT(&ep->orphans);
 	LIST_INIT(&ep->rx_orphans);
+	LIST_INIT(&ep->all_peers);
+	TAILQ_INIT(&ep->strangers);
 	TAILQ_INIT(&ep->past);
 	init_limits(ep, info);
 	ret = choose_rdma(ep);

@@ -144,14 +144,12 @@ size_t efa_err_data(const struct efa_ep *ep, const struct efa_peer *peer, unsign
 {
 	char self[96] = "N/A", other[96] = "N/A";
 	size_t len = sizeof(self);
-	struct efa_addr a;
 	int n;
 
 	efa_addr_str(&ep->self, self, &len);
-	if (peer && !(peer->flags & EFA_PEER_REMOVED) && kit_av_addr(ep->kit.av, peer->fi_addr)) {
-		memcpy(&a, kit_av_addr(ep->kit.av, peer->fi_addr), sizeof(a));
+	if (peer && !(peer->flags & EFA_PEER_REMOVED)) {
 		len = sizeof(other);
-		efa_addr_str(&a, other, &len);
+		efa_addr_str(&peer->addr, other, &len);
 	}
 	n = snprintf(buf, cap, "%s%s My EFA addr: %s My host id: i-%017llx Peer EFA addr: %s Peer host id: i-%017llx",
 		     efa_strerror(prov_errno), hint(ep, peer, prov_errno), self, (unsigned long long)efa_host_id(), other,

@@ -25,6 +25,9 @@ const struct kit_param efa_param_tab[] = {
 	ROW(tx_queue_size, KIT_INT, 0, INT_MAX,
 	    "Depth of the send queue opened with the device; never above the device's limit, 0 takes it. (Default: 0)"),
 	ROW(recvwin_size, KIT_INT, 1, INT_MAX, "Packets per peer in the reorder window; those beyond are sent again. (Default: 16384)"),
+	ROW(implicit_av_size, KIT_SIZE, 0, 0,
+	    "Most senders remembered whom the program has not inserted into its address vector, per endpoint; 0 takes 65536. "
+	    "(Default: 0)"),
 	ROW(cq_size, KIT_INT, 1, INT_MAX, "Least depth of a completion queue, entries. (Default: 8192)"),
 	ROW(mr_cache_enable, KIT_BOOL, 0, 0,
 	    "Register user buffers in line for large messages; off leaves the packet protocols. (Default: 1)"),

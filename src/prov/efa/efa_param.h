@@ -11,6 +11,7 @@ struct efa_params {
 	size_t tx_size, rx_size;          /* entries; 0 = the device's */
 	int64_t rx_window_size, tx_min_credits; /* packets; tx_min_credits is the window of a long message */
 	int64_t tx_queue_size, recvwin_size, cq_size; /* entries */
+	size_t implicit_av_size;          /* entries; 0 = EFA_STRANGERS_MAX */
 	bool mr_cache_enable;
 	size_t mr_max_cached_count, mr_max_cached_size, max_memcpy_size, mtu_size;
 	bool rx_copy_unexp, rx_copy_ooo;

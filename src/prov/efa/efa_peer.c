@@ -23,7 +23,7 @@ static int peers_grow(struct efa_ep *ep, fi_addr_t fi_addr)
 	return 0;
 }
 
-/* --- numbering outlives removal ------------------------------------------------------------------- */
+/* --- where we stood with those that are gone ------------------------------------------------------ */
 
 static struct efa_past *past_find(struct efa_ep *ep, const struct efa_addr *addr)
 {
@@ -42,75 +42,279 @@ static void past_forget(struct efa_ep *ep, struct efa_past *past)
 	mem_free(past);
 }
 
-static void past_keep(const struct efa_peer *peer, const struct efa_addr *addr)
+static void past_keep(const struct efa_peer *peer)
 {
+	bool is_stranger = peer->fi_addr == FI_ADDR_NOTAVAIL;
 	struct efa_ep *ep = peer->ep;
 	struct efa_past *past;
 
-	if (!peer->next_msg_id && !peer->exp_msg_id)
+	if (!is_stranger && !peer->next_msg_id && !peer->exp_msg_id)
 		return;
 	past = mem_alloc(sizeof(*past));
 	if (!past)
 		return; /* then it must not come back */
-	past->addr = *addr;
+	past->addr = peer->addr;
 	past->next_msg_id = peer->next_msg_id;
 	past->exp_msg_id = peer->exp_msg_id;
+	past->was_stranger = is_stranger;
+	past->has_greeted = peer->flags & EFA_PEER_HS_RCVD;
+	past->user_qpn = peer->user_qpn;
+	past->user_qkey = peer->user_qkey;
+	past->extra = peer->extra;
+	past->host_id = peer->host_id;
+	past->device_version = peer->device_version;
 	TAILQ_INSERT_HEAD(&ep->past, past, link);
 	if (++ep->past_cnt > EFA_PAST_MAX)
 		past_forget(ep, TAILQ_LAST(&ep->past, efa_past_q));
 }
 
-/* A message that is dropped because its sender was removed counts all the same. */
-static void past_dropped(struct efa_ep *ep, const struct efa_addr *addr, const struct efa_hdr *h)
+static void past_resume(struct efa_peer *peer, struct efa_past *past)
 {
-	struct efa_past *past = efa_pkt_tab[h->type].props & (EFA_P_RTM | EFA_P_RTA) ? past_find(ep, addr) : NULL;
+	peer->next_msg_id = past->next_msg_id;
+	peer->exp_msg_id = past->exp_msg_id;
+	if (past->has_greeted) { /* once is all it will */
+		peer->flags |= EFA_PEER_HS_RCVD;
+		peer->extra = past->extra;
+		peer->user_qpn = past->user_qpn;
+		peer->user_qkey = past->user_qkey;
+		peer->host_id = past->host_id;
+		peer->device_version = past->device_version;
+	}
+	past_forget(peer->ep, past);
+}
 
-	if (past && (int32_t)(h->msg_id - past->exp_msg_id) >= 0)
+/* A message that is dropped because its sender was removed counts all the same. */
+static void past_dropped(struct efa_past *past, const struct efa_hdr *h)
+{
+	if (past && efa_pkt_tab[h->type].props & (EFA_P_RTM | EFA_P_RTA) && (int32_t)(h->msg_id - past->exp_msg_id) >= 0)
 		past->exp_msg_id = h->msg_id + 1;
+}
+
+/* --- peers with a name ---------------------------------------------------------------------------- */
+
+/* Takes over the reference on @dst. NULL: no memory. */
+static struct efa_peer *peer_new(struct efa_ep *ep, const struct efa_addr *addr, struct efanic_dst *dst)
+{
+	struct efa_past *past = past_find(ep, addr);
+	struct efa_peer *peer = slab_get(&ep->peer_slab);
+
+	if (!peer) {
+		efanic_dst_put(dst);
+		return NULL;
+	}
+	memset(peer, 0, sizeof(*peer));
+	peer->ep = ep;
+	peer->fi_addr = FI_ADDR_NOTAVAIL;
+	peer->dst = dst;
+	peer->addr = *addr;
+	TAILQ_INIT(&peer->ahead);
+	STAILQ_INIT(&peer->parked);
+	LIST_INIT(&peer->multi);
+	LIST_INIT(&peer->txs);
+	LIST_INIT(&peer->rxs);
+	LIST_INSERT_HEAD(&ep->all_peers, peer, ep_link);
+	peer->is_self = !memcmp(addr, &ep->self, EFA_ADDR_LEN);
+	if (peer->is_self) { /* which gets no handshake */
+		peer->extra = ep->local_extra;
+		peer->user_qpn = ep->user_qp ? efanic_qp_qpn(ep->user_qp) : 0;
+		peer->user_qkey = ep->user_qkey;
+	}
+	if (unlikely(past != NULL))
+		past_resume(peer, past);
+	efanic_dst_set_user(dst, peer);
+	return peer;
+}
+
+static void peer_name(struct efa_peer *peer, fi_addr_t fi_addr)
+{
+	peer->fi_addr = fi_addr;
+	peer->ahn = container_of(peer->ep->kit.av, struct efa_av, kit)->ahn[fi_addr];
+	peer->ep->peers[fi_addr] = peer;
 }
 
 struct efa_peer *efa_peer_get(struct efa_ep *ep, fi_addr_t fi_addr)
 {
 	struct efa_av *av = container_of(ep->kit.av, struct efa_av, kit);
 	const struct efa_addr *addr = kit_av_addr(&av->kit, fi_addr);
-	struct efa_past *past;
+	struct efanic_dst *dst;
 	struct efa_peer *peer;
 
 	if (!addr || (fi_addr >= ep->peers_cap && peers_grow(ep, fi_addr)))
 		return NULL;
 	if (ep->peers[fi_addr])
 		return ep->peers[fi_addr];
-	peer = slab_get(&ep->peer_slab);
-	if (!peer)
+	if (efanic_dst_get(ep->qp, av->ahn[fi_addr], addr->qpn, addr->qkey, &dst))
 		return NULL;
-	memset(peer, 0, sizeof(*peer));
-	if (efanic_dst_get(ep->qp, av->ahn[fi_addr], addr->qpn, addr->qkey, &peer->dst)) {
-		slab_put(&ep->peer_slab, peer);
-		return NULL;
-	}
-	peer->ep = ep;
-	peer->fi_addr = fi_addr;
-	peer->qkey = addr->qkey;
-	peer->qpn = addr->qpn;
-	peer->ahn = av->ahn[fi_addr];
-	TAILQ_INIT(&peer->ahead);
-	STAILQ_INIT(&peer->parked);
-	LIST_INIT(&peer->multi);
-	LIST_INIT(&peer->txs);
-	LIST_INIT(&peer->rxs);
-	peer->is_self = !memcmp(addr, &ep->self, EFA_ADDR_LEN);
-	if (peer->is_self)
-		peer->extra = ep->local_extra;
-	past = past_find(ep, addr);
-	if (unlikely(past != NULL)) {
-		peer->next_msg_id = past->next_msg_id;
-		peer->exp_msg_id = past->exp_msg_id;
-		past_forget(ep, past);
-	}
-	efanic_dst_set_user(peer->dst, peer);
-	ep->peers[fi_addr] = peer;
+	peer = peer_new(ep, addr, dst);
+	if (peer)
+		peer_name(peer, fi_addr);
 	return peer;
 }
+
+/* --- the end of a peer ---------------------------------------------------------------------------- */
+
+static void stranger_leave(struct efa_peer *peer)
+{
+	TAILQ_REMOVE(&peer->ep->strangers, peer, stranger_link);
+	peer->ep->stranger_cnt--;
+}
+
+void efa_peer_free(struct efa_peer *peer)
+{
+	slab_put(&peer->ep->peer_slab, peer);
+}
+
+static void peer_end(struct efa_peer *peer)
+{
+	struct efa_ep *ep = peer->ep;
+	struct efa_held *held;
+	struct efa_tx *tx;
+	struct efa_rx *rx;
+
+	while ((tx = STAILQ_FIRST(&peer->parked))) {
+		STAILQ_REMOVE_HEAD(&peer->parked, park_link);
+		ep->parked_cnt--;
+	}
+	while ((held = TAILQ_FIRST(&peer->ahead))) {
+		TAILQ_REMOVE(&peer->ahead, held, link);
+		efa_held_put(ep, held);
+	}
+	while ((tx = LIST_FIRST(&peer->txs)))
+		efa_tx_abandon(tx);
+	while ((rx = LIST_FIRST(&peer->rxs)))
+		efa_rx_abandon(rx);
+	LIST_REMOVE(peer, ep_link);
+	if (peer->fi_addr == FI_ADDR_NOTAVAIL)
+		stranger_leave(peer);
+	else
+		ep->peers[peer->fi_addr] = NULL;
+	peer->flags |= EFA_PEER_REMOVED;
+	efanic_dst_set_user(peer->dst, NULL);
+	efanic_dst_put(peer->dst);
+	if (peer->user_dst)
+		efanic_dst_put(peer->user_dst);
+	if (!peer->pkts)
+		efa_peer_free(peer);
+}
+
+/* --- strangers ------------------------------------------------------------------------------------ */
+
+/*
+ * Whoever sends without having been inserted is a peer like any other, but has no index of the program's address vector: the program
+ * counts on those. Its completions have FI_ADDR_NOTAVAIL as their source, and no receive can name it, until fi_av_insert() gives it
+ * its name (efa_peer_named()); then what it sent before is matched by that name, too. It needs no address handle.
+ *
+ * Their number is limited. Who comes when there is no room takes the place of the one that has been known longest of those of whom
+ * nothing is under way; of that one only its struct efa_past is kept, from which it may go on. Where there is none, the packet is
+ * refused as if there were no receive for it, and comes again. Packets that the adapter has accepted in the meantime cannot be refused
+ * any more: their senders are let in above the limit, no more of them than the adapter has receives.
+ */
+#define STRANGER_LOOKS 64 /* at the oldest, per newcomer */
+
+static bool is_idle(const struct efa_peer *peer)
+{
+	return !peer->pkts && LIST_EMPTY(&peer->txs) && LIST_EMPTY(&peer->rxs) && TAILQ_EMPTY(&peer->ahead) &&
+	       STAILQ_EMPTY(&peer->parked);
+}
+
+static bool forget_one(struct efa_ep *ep)
+{
+	for (unsigned i = 0; i < STRANGER_LOOKS && i < ep->stranger_cnt; i++) {
+		struct efa_peer *peer = TAILQ_FIRST(&ep->strangers);
+
+		if (is_idle(peer)) {
+			if (!ep->stats.implicit_forgotten++)
+				LOG_INFO("%u senders that nobody inserted (FI_EFA_IMPLICIT_AV_SIZE): the oldest is forgotten",
+					 ep->stranger_cnt);
+			past_keep(peer);
+			peer_end(peer);
+			return true;
+		}
+		TAILQ_REMOVE(&ep->strangers, peer, stranger_link);
+		TAILQ_INSERT_TAIL(&ep->strangers, peer, stranger_link);
+	}
+	return false;
+}
+
+static bool has_room_for_stranger(struct efa_ep *ep)
+{
+	size_t max = ep->domain->params.implicit_av_size;
+
+	if (ep->stranger_cnt < (max ? max : EFA_STRANGERS_MAX) || forget_one(ep))
+		return true;
+	if (!efanic_refuse(ep->qp))
+		return true;
+	if (!ep->stats.implicit_refused++)
+		LOG_WARN("a sender that nobody inserted has to wait: %u others, the limit (FI_EFA_IMPLICIT_AV_SIZE), have messages here",
+			 ep->stranger_cnt);
+	return false;
+}
+
+/* A packet from nobody in the address vector. */
+static struct efa_peer *stranger_get(struct efa_ep *ep, const struct efanic_wc *wc, const struct efa_hdr *h,
+				     const struct efa_addr *addr)
+{
+	struct efa_past *past = past_find(ep, addr);
+	struct efanic_dst *dst;
+	struct efa_peer *peer;
+
+	/* Who leaves out its raw address counts on being known. It may be one that the program has removed. */
+	if (!(h->flags & EFA_FLAG_RAW_ADDR) && !(past && past->was_stranger)) {
+		past_dropped(past, h);
+		if (!ep->stats.drop_unknown_peer++)
+			LOG_INFO("dropped a %s packet: its sender is not in the address vector", efa_pkt_name(h->type));
+		return NULL;
+	}
+	if (!has_room_for_stranger(ep))
+		return NULL;
+	peer = efanic_dst_hold(ep->qp, wc->src, &dst) ? NULL : peer_new(ep, addr, dst);
+	if (!peer) {
+		efa_ep_event(ep, FI_ENOMEM, 4110, "no memory for a sender that nobody inserted");
+		return NULL;
+	}
+	TAILQ_INSERT_TAIL(&ep->strangers, peer, stranger_link);
+	ep->stranger_cnt++;
+	ep->stats.implicit_peers++;
+	return peer;
+}
+
+int efa_peer_reserve(struct efa_ep *ep, fi_addr_t fi_addr)
+{
+	return ep->stranger_cnt && fi_addr >= ep->peers_cap ? peers_grow(ep, fi_addr) : 0;
+}
+
+/* Its messages that wait for a receive have its name now, too: the oldest first. */
+static void name_messages(struct efa_peer *peer)
+{
+	LIST_HEAD(, efa_rx) oldest_first = LIST_HEAD_INITIALIZER(oldest_first);
+	struct efa_rx *rx;
+
+	while ((rx = LIST_FIRST(&peer->rxs))) {
+		LIST_REMOVE(rx, peer_link);
+		LIST_INSERT_HEAD(&oldest_first, rx, peer_link);
+	}
+	while ((rx = LIST_FIRST(&oldest_first))) {
+		LIST_REMOVE(rx, peer_link);
+		LIST_INSERT_HEAD(&peer->rxs, rx, peer_link);
+		if (rx->kind == EFA_RX_MSG && !rx->matched && !rx->ended)
+			kit_srx_know(&peer->ep->srx, &rx->ux, peer->fi_addr);
+	}
+}
+
+void efa_peer_named(struct efa_ep *ep, fi_addr_t fi_addr, const struct efa_addr *addr)
+{
+	struct efanic_dst *dst = ep->stranger_cnt ? efanic_dst_find(ep->qp, addr->gid, addr->qpn, addr->qkey) : NULL;
+	struct efa_peer *peer = dst ? efanic_dst_user(dst) : NULL;
+
+	if (!peer || peer->fi_addr != FI_ADDR_NOTAVAIL)
+		return;
+	stranger_leave(peer);
+	peer->addr = *addr;
+	peer_name(peer, fi_addr);
+	name_messages(peer);
+}
+
+/* --- who sent it ---------------------------------------------------------------------------------- */
 
 /* The sender's address from what the packet and the adapter say; false if they contradict each other. */
 static bool sender_addr(const struct efanic_wc *wc, const struct efa_hdr *h, struct efa_addr *a)
@@ -136,19 +340,13 @@ struct efa_peer *efa_peer_of_packet(struct efa_ep *ep, const struct efanic_wc *w
 
 	if (likely(peer != NULL))
 		return peer;
-	if (!sender_addr(wc, h, &a))
+	if (!wc->src || !sender_addr(wc, h, &a)) {
+		ep->stats.drop_unknown_peer++;
 		return NULL;
-	fi_addr = kit_av_find(ep->kit.av, &a);
-	if (fi_addr == FI_ADDR_NOTAVAIL) {
-		/* Nobody inserted this sender: its raw address makes it known, as the real provider does. */
-		if (!(h->flags & EFA_FLAG_RAW_ADDR) || kit_av_add_locked(ep->kit.av, &a, &fi_addr)) {
-			past_dropped(ep, &a, h);
-			return NULL;
-		}
-		ep->stats.implicit_peers++;
 	}
-	peer = efa_peer_get(ep, fi_addr);
-	if (peer && wc->src && !efanic_dst_user(wc->src))
+	fi_addr = kit_av_find(ep->kit.av, &a);
+	peer = fi_addr != FI_ADDR_NOTAVAIL ? efa_peer_get(ep, fi_addr) : stranger_get(ep, wc, h, &a);
+	if (peer && !efanic_dst_user(wc->src))
 		efanic_dst_set_user(wc->src, peer);
 	return peer;
 }
@@ -187,6 +385,8 @@ static void greet(void *ctx, const struct efanic_wc *wc)
 
 	if (wc->status != EFANIC_OK || wc->opcode != EFANIC_OP_RECV || efa_pkt_decode(&wc->data, &h, &payload_off))
 		return;
+	if (!(h.flags & EFA_FLAG_RAW_ADDR))
+		return; /* it has our handshake */
 	peer = efa_peer_of_packet(ctx, wc, &h);
 	if (peer && !(peer->flags & EFA_PEER_HS_SENT))
 		efa_handshake_send(peer);
@@ -211,9 +411,10 @@ void efa_handshake_received(struct efa_peer *peer, const struct efa_hdr *h)
 		peer->device_version = h->device_version;
 	if (h->flags & EFA_FLAG_HS_HOST_ID)
 		peer->host_id = h->host_id;
-	if ((h->flags & EFA_FLAG_HS_USER_RECV_QP) && !peer->user_dst &&
-	    efanic_dst_get(ep->qp, peer->ahn, (uint16_t)h->user_recv_qpn, h->user_recv_qkey, &peer->user_dst))
-		LOG_WARN("no memory for the zero-copy queue pair of a peer");
+	if (h->flags & EFA_FLAG_HS_USER_RECV_QP) {
+		peer->user_qpn = (uint16_t)h->user_recv_qpn;
+		peer->user_qkey = h->user_recv_qkey;
+	}
 	peer->flags |= EFA_PEER_HS_RCVD;
 	while ((tx = STAILQ_FIRST(&peer->parked))) {
 		STAILQ_REMOVE_HEAD(&peer->parked, park_link);
@@ -283,6 +484,7 @@ static bool is_awaited(const struct efa_peer *peer)
 
 void efa_peers_watch(struct efa_ep *ep)
 {
+	struct efa_peer *peer;
 	uint64_t now;
 
 	if (!ep->tx_outstanding && !slab_used(&ep->tx_slab) && !slab_used(&ep->rx_slab))
@@ -291,10 +493,8 @@ void efa_peers_watch(struct efa_ep *ep)
 	if (now < ep->watch_ns)
 		return;
 	ep->watch_ns = now + WATCH_NS;
-	for (uint32_t i = 0; i < ep->peers_cap; i++) {
-		struct efa_peer *peer = ep->peers[i];
-
-		if (!peer || peer->is_self)
+	LIST_FOREACH(peer, &ep->all_peers, ep_link) {
+		if (peer->is_self)
 			continue;
 		if (peer->pkts || !is_awaited(peer))
 			peer->flags &= ~(uint32_t)EFA_PEER_AWAITED;
@@ -335,10 +535,11 @@ static void bury(struct efa_peer *peer, unsigned status)
 
 void efa_peers_bury(struct efa_ep *ep)
 {
+	struct efa_peer *peer;
+
 	ep->has_lost = false;
-	for (uint32_t i = 0; i < ep->peers_cap; i++) {
-		struct efa_peer *peer = ep->peers[i];
-		unsigned status = peer ? peer->lost_status : 0;
+	LIST_FOREACH(peer, &ep->all_peers, ep_link) {
+		unsigned status = peer->lost_status;
 
 		if (!status)
 			continue;
@@ -347,57 +548,21 @@ void efa_peers_bury(struct efa_ep *ep)
 	}
 }
 
-/* --- the end -------------------------------------------------------------------------------------- */
-
-void efa_peer_free(struct efa_peer *peer)
-{
-	slab_put(&peer->ep->peer_slab, peer);
-}
-
-static void peer_end(struct efa_peer *peer)
-{
-	struct efa_ep *ep = peer->ep;
-	struct efa_held *held;
-	struct efa_tx *tx;
-	struct efa_rx *rx;
-
-	while ((tx = STAILQ_FIRST(&peer->parked))) {
-		STAILQ_REMOVE_HEAD(&peer->parked, park_link);
-		ep->parked_cnt--;
-	}
-	while ((held = TAILQ_FIRST(&peer->ahead))) {
-		TAILQ_REMOVE(&peer->ahead, held, link);
-		efa_held_put(ep, held);
-	}
-	while ((tx = LIST_FIRST(&peer->txs)))
-		efa_tx_abandon(tx);
-	while ((rx = LIST_FIRST(&peer->rxs)))
-		efa_rx_abandon(rx);
-	ep->peers[peer->fi_addr] = NULL;
-	peer->flags |= EFA_PEER_REMOVED;
-	efanic_dst_set_user(peer->dst, NULL);
-	efanic_dst_put(peer->dst);
-	if (peer->user_dst)
-		efanic_dst_put(peer->user_dst);
-	if (!peer->pkts)
-		efa_peer_free(peer);
-}
+/* --- from outside --------------------------------------------------------------------------------- */
 
 void efa_peer_removed(struct efa_ep *ep, fi_addr_t fi_addr)
 {
 	if (fi_addr >= ep->peers_cap || !ep->peers[fi_addr])
 		return;
 	kit_srx_forget_src(&ep->srx, fi_addr);
-	if (kit_av_addr(ep->kit.av, fi_addr))
-		past_keep(ep->peers[fi_addr], kit_av_addr(ep->kit.av, fi_addr));
+	past_keep(ep->peers[fi_addr]);
 	peer_end(ep->peers[fi_addr]);
 }
 
 void efa_peers_fini(struct efa_ep *ep)
 {
-	for (uint32_t i = 0; i < ep->peers_cap; i++)
-		if (ep->peers[i])
-			peer_end(ep->peers[i]);
+	while (!LIST_EMPTY(&ep->all_peers))
+		peer_end(LIST_FIRST(&ep->all_peers));
 	while (!TAILQ_EMPTY(&ep->past))
 		past_forget(ep, TAILQ_FIRST(&ep->past));
 	mem_free(ep->peers);

@@ -147,7 +147,7 @@ static void pkt_requeue_rnr(struct efa_pkt *pkt)
 
 		if (!(peer->flags & EFA_PEER_RNR) || now >= peer->rnr_until_ns) {
 			uint64_t base = prm->timeout_interval ? (uint64_t)prm->timeout_interval
-							      : 40 + (peer->qkey + peer->next_msg_id) % 80;
+							      : 40 + (peer->addr.qkey + peer->next_msg_id) % 80;
 			peer->rnr_wait_ns = peer->rnr_wait_ns ? peer->rnr_wait_ns * 2 : base * NS_PER_US;
 			peer->rnr_wait_ns = MIN(peer->rnr_wait_ns, (uint64_t)prm->max_timeout * NS_PER_US);
 			peer->rnr_until_ns = now + peer->rnr_wait_ns;
@@ -277,11 +277,8 @@ static __attribute__((noinline)) void on_packet(struct efa_ep *ep, const struct 
 	}
 	ep->stats.rx_pkts[h.type]++;
 	peer = efa_peer_of_packet(ep, wc, &h);
-	if (unlikely(!peer)) {
-		if (!ep->stats.drop_unknown_peer++)
-			LOG_INFO("dropped a %s packet: its sender is not in the address vector", efa_pkt_name(h.type));
+	if (unlikely(!peer))
 		return;
-	}
 	if (unlikely(!(peer->flags & EFA_PEER_HS_SENT)))
 		efa_handshake_send(peer);
 	efa_rx_packet(peer, &h, &wc->data, payload_off);

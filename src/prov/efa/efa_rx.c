@@ -393,7 +393,6 @@ static void keep_unexpected(struct efa_rx *rx, const struct efa_hdr *h, const st
 	}
 	rx->ux.mt.tag = rx->tag;
 	rx->ux.mt.src = rx->peer->fi_addr;
-	rx->ux.src = rx->peer->fi_addr;
 	rx->ux.msg_len = rx->len;
 	rx->ux.has_data = rx->has_data;
 	rx->ux.data = rx->data;
@@ -572,6 +571,11 @@ void efa_rx_start(struct kit_ep *kep, struct kit_rx *krx, struct kit_ux *ux)
 		efa_held_put(rx->ep, held);
 	}
 	efa_rx_go_on(rx);
+}
+
+fi_addr_t efa_rx_source(const struct kit_ux *ux)
+{
+	return container_of(ux, struct efa_rx, ux)->peer->fi_addr;
 }
 
 /* Bytes of a CTS-based message that came before it was discarded; the rest goes nowhere too. */

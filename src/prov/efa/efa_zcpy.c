@@ -153,8 +153,7 @@ int efa_zcpy_send(struct efa_tx *tx)
 		return EFA_ZCPY_NOT;
 	if (tx->len > EFA_MTU)
 		return -FI_EMSGSIZE;
-	if (peer->is_self && !peer->user_dst &&
-	    efanic_dst_get(ep->qp, peer->ahn, efanic_qp_qpn(ep->user_qp), ep->user_qkey, &peer->user_dst))
+	if (!peer->user_dst && efanic_dst_get(ep->qp, peer->ahn, peer->user_qpn, peer->user_qkey, &peer->user_dst))
 		peer->user_dst = NULL;
 	pkt = peer->user_dst ? make_packet(tx) : NULL;
 	if (!pkt)

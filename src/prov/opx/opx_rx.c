@@ -25,7 +25,6 @@ struct opx_in *opx_in_get(struct opx_peer *peer, enum opx_in_kind kind, const st
 	in->ux.has_data = h->aux & OPX_AUX_DATA;
 	in->ux.data = in->ux.has_data ? le32_get(h->imm) : 0;
 	in->ux.tagged = h->opcode & OPX_TAGGED_BIT;
-	in->ux.src = opx_peer_name(peer);
 	if (kind == OPX_IN_EAGER)
 		LIST_INSERT_HEAD(&peer->eager, in, link);
 	else
@@ -277,7 +276,12 @@ static void srx_discard(struct kit_ep *kep, struct kit_ux *ux)
 		opx_in_put(in);
 }
 
-const struct kit_srx_ops opx_srx_ops = {.start = srx_start, .discard = srx_discard};
+static fi_addr_t srx_source(const struct kit_ux *ux)
+{
+	return opx_peer_name(container_of(ux, struct opx_in, ux)->peer);
+}
+
+const struct kit_srx_ops opx_srx_ops = {.start = srx_start, .discard = srx_discard, .source = srx_source};
 
 /* --- dispatch --------------------------------------------------------------------------------------------------------- */
 

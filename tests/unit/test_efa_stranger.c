@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Senders that nobody has inserted, seen from inside: one address vector for two endpoints, want of memory, what is left behind.
+#include <string.h>
+
+#include <rdma/providers/fi_prov.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "prov/efa/efa.h"
+#include "unit.h"
+
+#define WAIT_NS (20000ull * NS_PER_MS)
+
+struct fi_provider *fi_prov_ini(void);
+static struct fi_provider *g_prov;
+
+struct side {
+	struct fid_ep *ep;
+	struct fid_cq *cq;
+	uint8_t addr[EFA_ADDR_LEN];
+};
+
+struct rig {
+	struct fi_info *info;
+	struct fid_fabric *fabric;
+	struct fid_domain *domain;
+	struct fid_av *av, *sender_av;
+	struct side s[2], sender; /* both of s[] use av */
+	fi_addr_t to[2];
+};
+
+static struct efa_ep *inner(const struct side *s)
+{
+	return container_of(s->ep, struct efa_ep, kit.fid);
+}
+
+static void side_open(struct rig *r, struct side *s, struct fid_av *av)
+{
+	struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_NONE};
+	size_t len = sizeof(s->addr);
+
+	assert_int_equal(fi_endpoint(r->domain, r->info, &s->ep, NULL), 0);
+	assert_int_equal(fi_cq_open(r->domain, &cq, &s->cq, NULL), 0);
+	assert_int_equal(fi_ep_bind(s->ep, &s->cq->fid, FI_TRANSMIT | FI_RECV), 0);
+	assert_int_equal(fi_ep_bind(s->ep, &av->fid, 0), 0);
+	assert_int_equal(fi_enable(s->ep), 0);
+	assert_int_equal(fi_getname(&s->ep->fid, s->addr, &len), 0);
+}
+
+static void domain_open(struct rig *r, uint32_t version)
+{
+	struct fi_info *hints = fi_allocinfo();
+
+	hints->caps = FI_TAGGED | FI_DIRECTED_RECV | FI_SOURCE;
+	hints->ep_attr->type = FI_EP_RDM;
+	hints->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+	assert_int_equal(g_prov->getinfo(version, NULL, NULL, 0, hints, &r->info), 0);
+	fi_freeinfo(hints);
+	assert_int_equal(g_prov->fabric(r->info->fabric_attr, &r->fabric, NULL), 0);
+	assert_int_equal(fi_domain(r->fabric, r->info, &r->domain, NULL), 0);
+}
+
+static void domain_close(struct rig *r)
+{
+	assert_int_equal(fi_close(&r->domain->fid), 0);
+	assert_int_equal(fi_close(&r->fabric->fid), 0);
+	fi_freeinfo(r->info);
+}
+
+static void rig_open(struct rig *r)
+{
+	struct fi_av_attr attr = {.type = FI_AV_TABLE};
+
+	*r = (struct rig){0};
+	domain_open(r, FI_VERSION(2, 2));
+	assert_int_equal(fi_av_open(r->domain, &attr, &r->av, NULL), 0);
+	assert_int_equal(fi_av_open(r->domain, &attr, &r->sender_av, NULL), 0);
+	side_open(r, &r->s[0], r->av);
+	side_open(r, &r->s[1], r->av);
+	side_open(r, &r->sender, r->sender_av);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(fi_av_insert(r->sender_av, r->s[i].addr, 1, &r->to[i], 0, NULL), 1);
+}
+
+static void side_close(struct side *s)
+{
+	assert_int_equal(fi_close(&s->ep->fid), 0);
+	assert_int_equal(fi_close(&s->cq->fid), 0);
+}
+
+static void rig_close(struct rig *r)
+{
+	side_close(&r->s[0]);
+	side_close(&r->s[1]);
+	side_close(&r->sender);
+	assert_int_equal(fi_close(&r->av->fid), 0);
+	assert_int_equal(fi_close(&r->sender_av->fid), 0);
+	domain_close(r);
+}
+
+static void drive(struct rig *r)
+{
+	fi_cq_read(r->s[0].cq, NULL, 0);
+	fi_cq_read(r->s[1].cq, NULL, 0);
+	fi_cq_read(r->sender.cq, NULL, 0);
+}
+
+/* One message to each, with a tag of its own; they wait there. */
+static void send_both(struct rig *r, uint64_t tag)
+{
+	uint64_t until = clk_now_ns(NULL) + WAIT_NS, text = tag;
+	uint32_t waiting = mt_unexp_cnt(&inner(&r->s[0])->srx.unexp[1]) + 1;
+
+	for (int i = 0; i < 2; i++)
+		while (fi_tinject(r->sender.ep, &text, sizeof(text), r->to[i], tag) == -FI_EAGAIN)
+			drive(r);
+	for (int i = 0; i < 2; i++)
+		while (mt_unexp_cnt(&inner(&r->s[i])->srx.unexp[1]) < waiting) {
+			assert_true(clk_now_ns(NULL) < until);
+			drive(r);
+		}
+}
+
+static void take(struct rig *r, int i, uint64_t tag, fi_addr_t from, fi_addr_t want)
+{
+	uint64_t until = clk_now_ns(NULL) + WAIT_NS, text = 0;
+	struct fi_cq_tagged_entry e;
+	fi_addr_t src = 4711;
+	ssize_t ret;
+
+	assert_int_equal(fi_trecv(r->s[i].ep, &text, sizeof(text), NULL, from, tag, 0, NULL), 0);
+	while ((ret = fi_cq_readfrom(r->s[i].cq, &e, 1, &src)) == -FI_EAGAIN)
+		assert_true(clk_now_ns(NULL) < until);
+	assert_int_equal(ret, 1);
+	assert_int_equal(e.tag, tag);
+	assert_int_equal(text, tag);
+	assert_int_equal(src, want);
+}
+
+static void strangers(const struct rig *r, uint32_t cnt)
+{
+	assert_int_equal(inner(&r->s[0])->stranger_cnt, cnt);
+	assert_int_equal(inner(&r->s[1])->stranger_cnt, cnt);
+}
+
+/* What a removed peer says is dropped, and counts. */
+static void say_in_vain(struct rig *r)
+{
+	uint64_t until = clk_now_ns(NULL) + WAIT_NS, before = inner(&r->s[0])->stats.drop_unknown_peer;
+
+	while (fi_tinject(r->sender.ep, &before, 8, r->to[0], 99) == -FI_EAGAIN)
+		drive(r);
+	while (inner(&r->s[0])->stats.drop_unknown_peer == before) {
+		assert_true(clk_now_ns(NULL) < until);
+		drive(r);
+	}
+	strangers(r, 0);
+}
+
+static void one_stranger(struct rig *r, fi_addr_t want)
+{
+	uint8_t other[EFA_ADDR_LEN];
+	size_t len = sizeof(other);
+	fi_addr_t name;
+
+	send_both(r, 1);
+	send_both(r, 2);
+	strangers(r, 1);
+	assert_int_equal(fi_av_lookup(r->av, want, other, &len), -FI_EINVAL);
+	take(r, 0, 1, FI_ADDR_UNSPEC, FI_ADDR_NOTAVAIL);
+	memcpy(other, r->sender.addr, sizeof(other));
+	other[16] ^= 1; /* another queue pair */
+	assert_int_equal(fi_av_insert(r->av, other, 1, &name, 0, NULL), 1);
+	assert_int_equal(name, want);
+	strangers(r, 1);
+	assert_int_equal(fi_av_insert(r->av, r->sender.addr, 1, &name, 0, NULL), 1);
+	assert_int_equal(name, want + 1);
+	strangers(r, 0);
+	take(r, 1, 2, name, name);
+	take(r, 0, 2, name, name);
+	assert_int_equal(fi_av_remove(r->av, &name, 1, 0), 0);
+	assert_int_equal(mt_unexp_cnt(&inner(&r->s[1])->srx.unexp[1]), 0); /* its message 1, which nobody has taken */
+	say_in_vain(r);
+	assert_int_equal(fi_av_insert(r->av, r->sender.addr, 1, &name, 0, NULL), 1);
+	assert_int_equal(name, want + 1);
+	send_both(r, 3);
+	take(r, 0, 3, name, name);
+	take(r, 1, 3, FI_ADDR_UNSPEC, name);
+}
+
+/* Strangers to two endpoints of one address vector get their names at both, and lose them at both. */
+static void stranger__of_a_shared_vector(void **state)
+{
+	struct rig r;
+
+	rig_open(&r);
+	for (fi_addr_t i = 0; i < 3; i++) {
+		one_stranger(&r, 2 * i);
+		side_close(&r.sender);
+		side_open(&r, &r.sender, r.sender_av);
+	}
+	rig_close(&r);
+}
+
+/* Without memory the address is not inserted and the stranger stays one; then it is. */
+static void stranger__want_of_memory(void **state)
+{
+	int64_t live;
+	struct rig r;
+
+	rig_open(&r);
+	rig_close(&r);
+	live = mem_live_count();
+	for (uint64_t n = 1, refused = 1; refused; n++) {
+		fi_addr_t name = 0;
+		int ret;
+
+		rig_open(&r);
+		send_both(&r, 1);
+		mem_fail_nth(n);
+		ret = fi_av_insert(r.av, r.sender.addr, 1, &name, 0, NULL);
+		refused = !ret;
+		mem_fail_nth(0);
+		if (refused) {
+			assert_int_equal(name, FI_ADDR_NOTAVAIL);
+			strangers(&r, 1);
+			assert_int_equal(fi_av_insert(r.av, r.sender.addr, 1, &name, 0, NULL), 1);
+		} else {
+			assert_true(n > 3); /* the address handles' table and both tables of peers */
+		}
+		assert_int_equal(name, 0);
+		strangers(&r, 0);
+		take(&r, 0, 1, name, name);
+		take(&r, 1, 1, name, name);
+		rig_close(&r);
+		assert_int_equal(mem_live_count(), live);
+	}
+}
+
+/* One endpoint per vector for programs of earlier versions. */
+static void shared__from_2_2_on(void **state)
+{
+	struct fi_av_attr attr = {.type = FI_AV_TABLE};
+	struct fid_ep *ep;
+	struct rig r = {0};
+
+	domain_open(&r, FI_VERSION(2, 1));
+	assert_int_equal(fi_av_open(r.domain, &attr, &r.av, NULL), 0);
+	side_open(&r, &r.s[0], r.av);
+	assert_int_equal(fi_endpoint(r.domain, r.info, &ep, NULL), 0);
+	assert_int_equal(fi_ep_bind(ep, &r.av->fid, 0), -FI_ENOSYS);
+	assert_int_equal(fi_close(&ep->fid), 0);
+	side_close(&r.s[0]);
+	assert_int_equal(fi_close(&r.av->fid), 0);
+	domain_close(&r);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(stranger__of_a_shared_vector),
+		cmocka_unit_test(stranger__want_of_memory),
+		cmocka_unit_test(shared__from_2_2_on),
+	};
+
+	g_prov = fi_prov_ini();
+	return g_prov ? cmocka_run_group_tests(tests, NULL, NULL) : 1;
+}
