@@ -365,7 +365,7 @@ static void stranger_run(struct ct *c)
 		ct_comp(c, c->txcq);
 		CHECK(ct_rx(c, &c->ctx[20], FI_RECV | FI_TAGGED, 8).src == c->self, "one's own message");
 		OK(fi_cancel(&c->ep->fid, &c->ctx[21]));
-		ct_comp_err(c, c->rxcq);
+		ct_comp_err(c, c->rxcq, FI_RECV | FI_TAGGED);
 	}
 	ct_barrier(c);
 	ct_buf_free(c, &own);
@@ -409,7 +409,7 @@ static void av_foreseen(struct ct *c)
 			ct_verify(c, e.b[r.e.tag - 1].mem, early_len[r.e.tag - 1], r.e.tag, "foreseen");
 		}
 		OK(fi_cancel(&c->ep->fid, &c->ctx[1]));
-		ct_comp_err(c, c->rxcq);
+		ct_comp_err(c, c->rxcq, FI_RECV | FI_TAGGED);
 		ct_recv(c, &(struct ct_msg){.call = CT_SENDMSG, .tagged = true, .tag = 2, .flags = FI_CLAIM, .addr = FI_ADDR_UNSPEC,
 					    .ctx = &c->ctx[8], .mem = e.b[1].mem, .len = early_len[1], .buf = &e.b[1]});
 		CHECK(ct_comp(c, c->rxcq).src == c->peer, "what was claimed has no name");
