@@ -403,6 +403,12 @@ struct kit_mr_req {
 	void *context;
 	enum fi_hmem_iface iface; uint64_t device;
 };
+#define KIT_MR_LOCAL_WRITE (FI_RECV | FI_READ | FI_REMOTE_WRITE) /* access for which an adapter writes to the region */
+/**
+ * kit_mr_pin() - What an adapter's driver does before it registers: is all of the memory there, and writable if @is_write?
+ * Return: 0; -FI_EFAULT, as from drivers, with a sentence in the log; -FI_ENOMEM.
+ */
+int kit_mr_pin(const struct kit_domain *d, const struct kit_mr_req *r, bool is_write);
 /** kit_mr_ops - fi_mr_reg, regv, regattr: checks by API version, then domain->mr_open. */
 extern struct fi_ops_mr kit_mr_ops;
 

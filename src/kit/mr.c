@@ -2,6 +2,7 @@
 // Memory registration: the three calls, checked once, become one request to the provider.
 #include "kit/kit_int.h"
 
+#include "base/guard.h"
 #include "kit/compat.h"
 
 #define ACCESS_ALL                                                                                 \
@@ -32,6 +33,22 @@ static int req_check(const struct kit_domain *d, const struct kit_mr_req *r)
 	return 0;
 }
 
+int kit_mr_pin(const struct kit_domain *d, const struct kit_mr_req *r, bool is_write)
+{
+	for (size_t i = 0; i < r->iov_cnt; i++) {
+		int ret = guard_mapped(r->iov[i].iov_base, r->iov[i].iov_len, is_write);
+
+		if (ret == -EFAULT)
+			return refuse(d, -FI_EFAULT,
+				      is_write ? "not all of it is mapped, writable and in its file"
+					       : "not all of it is mapped, readable and in its file",
+				      (uintptr_t)r->iov[i].iov_base);
+		if (ret)
+			return refuse(d, ret, "no pages for it", (uintptr_t)r->iov[i].iov_base);
+	}
+	return 0;
+}
+
 static int mr_open(struct fid *fid, struct kit_mr_req *r, struct fid_mr **mr)
 {
 	struct kit_domain *d = container_of(fid, struct kit_domain, fid.fid);
@@ -47,6 +64,7 @@ static int mr_open(struct fid *fid, struct kit_mr_req *r, struct fid_mr **mr)
 	ret = req_check(d, r);
 	if (ret)
 		return ret;
+	guard_init(); /* before peers may name it */
 	if (!(d->caps & FI_HMEM)) {
 		r->iface = FI_HMEM_SYSTEM;
 		r->device = 0;

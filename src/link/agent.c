@@ -9,6 +9,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/guard.h"
 #include "link/link_int.h"
 
 /*
@@ -337,7 +338,7 @@ static int thread_start(struct agent *a)
 	sigset_t all, old;
 	int rc;
 
-	sigfillset(&all);
+	guard_thread_signals(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	rc = pthread_create(&a->thread, NULL, agent_main, a);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);

@@ -292,6 +292,7 @@ struct link_room {
 	char net[64];                        /* net=: prefix of the hosts (for 20-bit and 16-bit addresses) */
 	char map[256];                       /* map=: NIC or LID -> IP[:base],... */
 	char pcap[256];                      /* capture file, "" = none */
+	bool has_guard;                      /* guard=: accesses to memory that has gone fail, see base/guard.h */
 	bool has_faults;                     /* derived: any fault key set */
 };
 enum { LINK_PATH_SHM = 1, LINK_PATH_UDP = 2 };

@@ -9,6 +9,7 @@
 
 #include "base/base.h"
 #include "base/conf.h"
+#include "base/guard.h"
 #include "base/log.h"
 #include "link/ip.h"
 #include "link/link.h"
@@ -61,6 +62,8 @@ static const struct conf_key room_keys[] = {
 	{"net", CONF_STR, T_(net), "Prefix of the hosts' addresses.", 0, 0, NULL},
 	{"map", CONF_STR, T_(map), "Address table: NIC or LID -> IP[:base],...", 0, 0, NULL},
 	{"pcap", CONF_STR, T_(pcap), "Capture file.", 0, 0, NULL},
+	{"guard", CONF_BOOL, R_(has_guard), "Survive accesses to memory that has gone.", 0, 0,
+	 NULL},
 };
 
 static struct {
@@ -77,6 +80,7 @@ static void conf_defaults(struct room_conf *c)
 	c->r.paths = LINK_PATH_SHM | LINK_PATH_UDP;
 	c->r.dead_after_ns = 30 * NS_PER_SEC;
 	c->r.linger_ns = NS_PER_SEC;
+	c->r.has_guard = true;
 }
 
 /* @key: for the sentence. Copies a text value into a member that is smaller than the parser's. */
@@ -165,6 +169,7 @@ int link_room_get(const struct link_room **out, char *err, size_t err_len)
 		g_room.is_parsed = true;
 		if (g_room.rc)
 			LOG_WARN("%s", g_room.err);
+		guard_allow(g_room.room.has_guard);
 	}
 	pthread_mutex_unlock(&g_room.mutex);
 	if (g_room.rc)

@@ -38,6 +38,7 @@ static void room_parse__defaults(void **state)
 	assert_int_equal(r.linger_ns, NS_PER_SEC);
 	assert_int_equal(r.mtu, 0);
 	assert_false(r.has_faults);
+	assert_true(r.has_guard);
 	assert_string_equal(r.ifname, "");
 	assert_string_equal(r.pcap, "");
 }
@@ -49,9 +50,10 @@ static void room_parse__all_keys(void **state)
 		"seed=7;"
 		"dead_after=3s; linger=10ms; partition=1s-2.5s; drop_nth=3; dup_nth=4; delay_nth=5;"
 		"shm_budget=16Mi; mtu=1472; if=eth7; net=10.0.0.0/8; map=1=10.0.0.1; "
-		"pcap=x.pcapng");
+		"pcap=x.pcapng; guard=no");
 
 	(void)state;
+	assert_false(r.has_guard);
 	assert_int_equal(r.paths, LINK_PATH_UDP);
 	assert_int_equal(r.drop_ppm, 10000);
 	assert_int_equal(r.dup_ppm, 5000);

@@ -523,6 +523,7 @@ int cxi_mr_open(struct kit_domain *kd, const struct kit_mr_req *req, struct fid_
 	struct cxi_mr *mr;
 	int ret = req_check(d, req);
 
+	ret = ret ? ret : kit_mr_pin(kd, req, req->access & KIT_MR_LOCAL_WRITE);
 	if (ret)
 		return ret;
 	mr = mem_alloc(sizeof(*mr));

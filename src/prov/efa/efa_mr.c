@@ -93,6 +93,10 @@ int efa_mr_open(struct kit_domain *kd, const struct kit_mr_req *req, struct fid_
 		return -FI_EBADFLAGS;
 	if (req->iface != FI_HMEM_SYSTEM)
 		return -FI_ENOSYS;
+	/* nothing asked is, to the real provider, what messages need */
+	ret = kit_mr_pin(kd, req, !req->access || req->access & KIT_MR_LOCAL_WRITE);
+	if (ret)
+		return ret;
 	if (!d->mr_tab || d->mr_cnt > d->mr_mask)
 		table_grow(d);
 	mr = d->mr_tab ? mem_alloc(sizeof(*mr)) : NULL;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/guard.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "prov/opx/opx.h"
@@ -252,7 +253,7 @@ static int thread_start(struct opx_auto *a)
 	char name[16];
 	int ret;
 
-	sigfillset(&all);
+	guard_thread_signals(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	ret = pthread_create(&a->thread, NULL, thread_main, a);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
