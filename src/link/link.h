@@ -134,6 +134,8 @@ int link_port_open(const struct link_port_attr *attr, struct link_port **out);
 void link_port_close(struct link_port *p);
 /** link_port_holder() - Who has @ip and @port on this host: process id as that process sees it; 0 = nobody of ours, or not known. System calls. */
 int link_port_holder(const uint8_t ip[16], uint16_t port);
+/** link_port_set_label() - What peers on this host may know of us before they send anything: the owner's own matter, not 0. */
+void link_port_set_label(struct link_port *p, uint64_t label);
 /** link_port_addr() - Our own address as peers must use it. */
 const struct link_addr *link_port_addr(const struct link_port *p);
 /** link_poll() - Receive, acknowledge, retransmit, complete. Return: number of events handled, 0 = idle. */
@@ -162,6 +164,8 @@ int link_peer_connect(struct link_peer *peer);
 bool link_peer_is_local(const struct link_peer *peer);
 /** link_peer_nonce() - Nonce of the port that @peer's frames reach now: of its address, else as the path learned it; 0 = not known (yet). */
 uint32_t link_peer_nonce(const struct link_peer *peer);
+/** link_peer_label() - link_port_set_label() of a peer that shared memory reaches; 0: of no other, or it has none yet. */
+uint64_t link_peer_label(const struct link_peer *peer);
 /** link_peer_is_host() - Is its address one of this host's? May ask the system, at most once a second. */
 bool link_peer_is_host(const struct link_peer *peer);
 /* One pointer for the port's owner, NULL at first. */

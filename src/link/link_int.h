@@ -243,6 +243,8 @@ void shm_disarm(struct shm_port *s);
 bool shm_is_armed(const struct shm_port *s); /* the bell is up and has not been rung since */
 /* For bulk.c: can we copy from/to the peer's memory by process_vm_*; is its owner polling right now. */
 pid_t shm_peer_pid(const struct shm_peer *sp);
+void shm_port_set_label(struct shm_port *s, uint64_t label);
+uint64_t shm_peer_label(const struct shm_peer *sp);
 /** shm_peer_nonce() - Of the incarnation whose segment it is. */
 uint32_t shm_peer_nonce(const struct shm_peer *sp);
 /** shm_addr_pid() - Process that has the live segment for @addr (nonce ignored); 0: none. System calls. */

@@ -156,6 +156,11 @@ bool link_peer_is_local(const struct link_peer *peer)
 	return peer->shm;
 }
 
+uint64_t link_peer_label(const struct link_peer *peer)
+{
+	return peer->shm ? shm_peer_label(peer->shm) : 0;
+}
+
 bool link_peer_is_host(const struct link_peer *peer)
 {
 	return host_ip_is_local(peer->port->node, peer->addr.ip);

@@ -741,6 +741,13 @@ void link_port_close(struct link_port *p)
 	mem_free(p);
 }
 
+void link_port_set_label(struct link_port *p, uint64_t label)
+{
+	lock_assert_held(p->node->lock);
+	if (p->shm)
+		shm_port_set_label(p->shm, label);
+}
+
 const struct link_addr *link_port_addr(const struct link_port *p)
 {
 	return &p->self;

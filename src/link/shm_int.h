@@ -107,6 +107,7 @@ struct shm_hdr {
 	struct link_addr addr;
 	uint32_t shared_slots;
 	uint32_t rsvd;
+	_Atomic uint64_t label; /* link_port_set_label(); 0: none yet */
 
 	/* Read by senders at every frame, hence alone on its line and rarely written. */
 	_Alignas(CACHE_LINE) _Atomic uint32_t state;

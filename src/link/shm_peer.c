@@ -50,6 +50,11 @@ int shm_port_open(struct link_port *p, struct shm_port **out)
 	return 0;
 }
 
+void shm_port_set_label(struct shm_port *s, uint64_t label)
+{
+	atomic_store_explicit(&s->seg->hdr->label, label, memory_order_relaxed);
+}
+
 int shm_port_stage(struct shm_port *s)
 {
 	struct shm_space space = shm_space_get(s->p->node->room->shm_budget);
@@ -524,6 +529,11 @@ pid_t shm_peer_pid(const struct shm_peer *sp)
 uint32_t shm_peer_nonce(const struct shm_peer *sp)
 {
 	return sp->addr.nonce;
+}
+
+uint64_t shm_peer_label(const struct shm_peer *sp)
+{
+	return atomic_load_explicit(&sp->seg->hdr->label, memory_order_relaxed);
 }
 
 uint64_t shm_peer_node(const struct shm_peer *sp)

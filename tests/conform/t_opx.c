@@ -369,6 +369,7 @@ static void sep_all_pairs(struct ct *c, enum fi_av_type type)
 			ct_fill(mem, n, i);
 			do {
 				ret = fi_send(s.tx[i % CTXS], mem, n, NULL, fi_rx_addr(peer, (int)(i / CTXS), RX_BITS), &c->ctx[i]);
+				CHECK(!ret || c->mode == CT_UDP, "the first message of a context: %s", ct_err(ret)); /* t_opx_first.c */
 				sep_drive(c, &s);
 			} while (ct_again(c, ret));
 			sep_comp(c, &s, s.txcq, &c->ctx[i]);

@@ -50,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct rig *g = malloc(sizeof(*g));
 	uint8_t how = fuzz_u8(&f);
 
-	rig_open(g, 3, how, how & 1);
+	rig_open(g, 3, how, (how & 1) + (how & 4 && how & 1));
 	g->is_lenient = true;
 	g->loss = how & 2 ? 0.1 : 0;
 	for (int i = 0; i < 200 && f.left; i++) {

@@ -233,6 +233,18 @@ bool link_peer_is_local(const struct link_peer *peer)
 	return !g_fake.is_remote;
 }
 
+void link_port_set_label(struct link_port *p, uint64_t label)
+{
+	(void)p;
+	(void)label;
+}
+
+uint64_t link_peer_label(const struct link_peer *peer)
+{
+	(void)peer;
+	return 0;
+}
+
 bool link_peer_is_host(const struct link_peer *peer)
 {
 	return peer->addr.ip[12] == 127;

@@ -79,7 +79,7 @@ static void on_copy(void *ctx, void *cookie, int status)
 void pair_env(void)
 {
 	setenv("SOFTFABRIC_NET", "shm,udp;linger=200ms", 1);
-	setenv("SOFTFABRIC_OPX", "units=2;rcvhdrq=32;egr=65536;sdma_ring=4", 1);
+	setenv("SOFTFABRIC_OPX", "units=2;rcvhdrq=32;egr=65536;sdma_ring=4;pkeys=0x8001,0x7fff,0x8002", 1);
 }
 
 int side_ctxt_open(struct side *s, int ctxt)

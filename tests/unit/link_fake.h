@@ -95,6 +95,12 @@ FAKE void shm_peer_detach(struct shm_peer *sp)
 	mem_free(sp);
 }
 
+FAKE void shm_port_set_label(struct shm_port *s, uint64_t label)
+{
+	(void)s;
+	(void)label;
+}
+
 FAKE void shm_port_hide(struct shm_port *s)
 {
 	(void)s;
@@ -191,6 +197,12 @@ FAKE void shm_disarm(struct shm_port *s)
 	(void)s;
 	fake.shm_disarms++;
 }
+FAKE uint64_t shm_peer_label(const struct shm_peer *sp)
+{
+	(void)sp;
+	return 0;
+}
+
 FAKE uint32_t shm_peer_nonce(const struct shm_peer *sp)
 {
 	return sp->peer->addr.nonce;

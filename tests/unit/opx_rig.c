@@ -161,9 +161,9 @@ void rig_node_close(struct rig *g, uint32_t i, bool is_killed)
 	}
 }
 
-void rig_open(struct rig *g, uint32_t cnt, uint64_t seed, bool is_local)
+void rig_open(struct rig *g, uint32_t cnt, uint64_t seed, int where)
 {
-	*g = (struct rig){.cnt = cnt, .is_local = is_local, .nth = -1, .max_len = 600, .usec_max = 500, .pre_ack = 64, .now = NS_PER_SEC,
+	*g = (struct rig){.cnt = cnt, .is_local = where != RIG_FAR, .is_admitted = where == RIG_NEAR, .nth = -1, .max_len = 600, .usec_max = 500, .pre_ack = 64, .now = NS_PER_SEC,
 			  .burst = 1, .latency = RIG_LATENCY};
 	rng_seed(&g->rng, seed);
 	TAILQ_INIT(&g->wire);
@@ -457,9 +457,9 @@ const struct opx_rel_stats *rig_stats(struct rig *g, uint32_t i)
 
 /* --- what most tests begin with, and forged packets ---------------------------------------------------------------------- */
 
-void rig_pair(struct rig *g, uint64_t seed, bool is_local)
+void rig_pair(struct rig *g, uint64_t seed, int where)
 {
-	rig_open(g, 2, seed, is_local);
+	rig_open(g, 2, seed, where);
 	rig_peer(g, 0, 1)->want = 20;
 	rig_peer(g, 1, 0)->want = 20;
 	assert_true(rig_run(g, NS_PER_SEC));

@@ -21,6 +21,9 @@
 #define RIG_PARKED   4096
 #define RIG_DEAD     (2 * NS_PER_SEC)
 
+/* Where the endpoints are: on several hosts; on one; on one and known to admit each other (hfi_dst_admits()). */
+enum { RIG_FAR, RIG_LOCAL, RIG_NEAR, RIG_WHERE_NUM };
+
 struct rig;
 struct rig_node;
 
@@ -119,7 +122,7 @@ struct rig {
 	uint64_t latency;   /* one way, ns */
 	int64_t nth; /* this one meets its fate; -1: none */
 	enum rig_fate fate;
-	bool is_local, is_lenient, no_driver;
+	bool is_local, is_admitted, is_lenient, no_driver;
 	uint32_t max_len;
 	uint32_t usec_max, pre_ack;
 	void (*on_deliver)(struct rig_node *n, uint32_t from); /* may be NULL */
@@ -148,7 +151,7 @@ struct opx_flow *rig_meet(struct rig *g, uint32_t at, uint32_t of);
 void rig_node_open(struct rig *g, uint32_t i);
 /** rig_node_close() - Without a word if @is_killed. */
 void rig_node_close(struct rig *g, uint32_t i, bool is_killed);
-void rig_open(struct rig *g, uint32_t cnt, uint64_t seed, bool is_local);
+void rig_open(struct rig *g, uint32_t cnt, uint64_t seed, int where);
 /** rig_knobs() - All again with other knobs. */
 void rig_knobs(struct rig *g, uint32_t usec_max, uint32_t pre_ack);
 void rig_close(struct rig *g);
@@ -165,7 +168,7 @@ bool rig_is_done(struct rig *g);
 bool rig_run(struct rig *g, uint64_t ns);
 const struct opx_rel_stats *rig_stats(struct rig *g, uint32_t i);
 /** rig_pair() - Two endpoints, each with a stream to the other; timers have come to rest. */
-void rig_pair(struct rig *g, uint64_t seed, bool is_local);
+void rig_pair(struct rig *g, uint64_t seed, int where);
 /** rig_more() - More packets, both ways, arrive as they should. */
 void rig_more(struct rig *g);
 /** rig_forge() - A packet that nobody sent arrives at @at as if from @from. */

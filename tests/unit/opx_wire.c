@@ -144,6 +144,16 @@ bool hfi_dst_is_local(const struct hfi_dst *dst)
 	return dst->from->g->is_local;
 }
 
+bool hfi_dst_admits(const struct hfi_dst *dst)
+{
+	return dst->from->g->is_local && dst->from->g->is_admitted;
+}
+
+bool hfi_dst_is_host(const struct hfi_dst *dst)
+{
+	return dst->from->g->is_local;
+}
+
 int hfi_dst_connect(struct hfi_dst *dst)
 {
 	struct rig *g = dst->from->g;

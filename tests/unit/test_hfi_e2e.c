@@ -179,6 +179,36 @@ static void connect__chooses_path(void **state)
 	pair_close();
 }
 
+/* A context of this host tells who may come in, before anything is sent: its own job, in its own partition. */
+static void connect__knows_who_admits_us(void **state)
+{
+	struct hfi_ctxt_attr attr = {.uuid = {1, 2, 3}, .pkey = HFI_PKEY_DEFAULT, .ctx = &g_w.b};
+	struct side *a = &g_w.a, *b = &g_w.b;
+
+	for (enum path path = PATH_SHM; path <= PATH_UDP; path++) {
+		pair_open(path);
+		assert_false(hfi_dst_admits(a->dst)); /* not before it is connected */
+		assert_int_equal(hfi_dst_connect(a->dst), 0);
+		assert_int_equal(hfi_dst_admits(a->dst), path == PATH_SHM);
+		pair_close();
+	}
+	for (int i = 0; i < 3; i++) { /* the same as before; of another job; in another partition */
+		pair_open(PATH_SHM);
+		attr.ctxt = hfi_ctxt_info(b->c)->ctxt;
+		attr.uuid[0] = i == 1 ? 9 : 1;
+		attr.pkey = i == 2 ? 0x8002 : HFI_PKEY_DEFAULT;
+		attr.on_pkt = b->c->on_pkt;
+		side_ctxt_close(b);
+		lock_release(&b->lock);
+		assert_int_equal(hfi_ctxt_open(b->hfi, &attr, &b->c), 0);
+		lock_acquire(&b->lock);
+		assert_int_equal(hfi_dst_connect(a->dst), 0);
+		assert_true(hfi_dst_is_local(a->dst));
+		assert_int_equal(hfi_dst_admits(a->dst), i == 0);
+		pair_close();
+	}
+}
+
 /* A destination outlives its context, and a stranger his packet. */
 static void dst__lives_as_long_as_it_is_held(void **state)
 {
@@ -357,6 +387,7 @@ int main(void)
 		cmocka_unit_test(computing__nothing_local_is_lost),
 		cmocka_unit_test(computing__natural_loss),
 		cmocka_unit_test(connect__chooses_path),
+		cmocka_unit_test(connect__knows_who_admits_us),
 		cmocka_unit_test(dst__lives_as_long_as_it_is_held),
 		cmocka_unit_test(gone__told_once),
 		cmocka_unit_test(gone__before_its_successor),

@@ -207,6 +207,13 @@ static void pair_run(const char *text, enum link_class cls, bool no_shm, bool wa
 	lock_acquire(&a.l.lock);
 	assert_int_equal(link_port_stats(a.l.port)->shm_tx_frames, want_shm ? cnt + 1 : 0);
 	assert_true(want_shm == link_peer_is_local(a.peer));
+	assert_int_equal(link_peer_label(a.peer), 0);
+	lock_release(&a.l.lock);
+	lock_acquire(&b.l.lock);
+	link_port_set_label(b.l.port, 0x123456789abcdef0);
+	lock_release(&b.l.lock);
+	lock_acquire(&a.l.lock);
+	assert_true(link_peer_label(a.peer) == (want_shm ? 0x123456789abcdef0 : 0));
 	if (!want_shm)
 		assert_true(link_port_stats(a.l.port)->net_tx_dgrams > 0);
 	lock_release(&a.l.lock);

@@ -27,8 +27,8 @@ static void opx_flow__wrong_keys(void **state)
 	struct rig g;
 
 	(void)state;
-	for (int local = 0; local < 2; local++) {
-		rig_pair(&g, 7, local);
+	for (int where = 0; where < RIG_WHERE_NUM; where++) {
+		rig_pair(&g, 7, where);
 		g.n[1].refuses_strangers = true; /* only INIT asks for one */
 		for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
 			uint64_t bad = rig_stats(&g, 1)->bad_key;
@@ -75,8 +75,8 @@ static void opx_flow__hostile_ranges(void **state)
 	struct rig g;
 
 	(void)state;
-	for (int local = 0; local < 2; local++) {
-		rig_pair(&g, 9, local);
+	for (int where = 0; where < RIG_WHERE_NUM; where++) {
+		rig_pair(&g, 9, where);
 		for (size_t i = 0; i < ARRAY_SIZE(firsts) * ARRAY_SIZE(counts); i++) {
 			uint64_t w = rig_range(firsts[i % ARRAY_SIZE(firsts)], counts[i / ARRAY_SIZE(firsts)]);
 			uint64_t sent = g.sent;
@@ -181,8 +181,8 @@ static void opx_flow__bye(void **state)
 	struct rig g;
 
 	(void)state;
-	for (int local = 0; local < 2; local++) {
-		rig_pair(&g, 13, local);
+	for (int where = 0; where < RIG_WHERE_NUM; where++) {
+		rig_pair(&g, 13, where);
 		rig_node_close(&g, 0, false);
 		rig_run_for(&g, 10 * NS_PER_MS);
 		assert_int_equal(rig_peer(&g, 1, 0)->deads, 1);
@@ -214,8 +214,8 @@ static void opx_flow__bye_does_not_overtake(void **state)
 	struct rig g;
 
 	(void)state;
-	for (int local = 0; local < 2; local++) {
-		rig_pair(&g, 15, local);
+	for (int where = 0; where < RIG_WHERE_NUM; where++) {
+		rig_pair(&g, 15, where);
 		g.n[1].is_computing = true;
 		rig_peer(&g, 0, 1)->want = 50;
 		rig_run_for(&g, NS_PER_MS);
@@ -302,8 +302,8 @@ static void opx_flow__computing_is_not_silence(void **state)
 	struct rig g;
 
 	(void)state;
-	for (int local = 0; local < 2; local++) {
-		rig_pair(&g, 18, local);
+	for (int where = 0; where < RIG_WHERE_NUM; where++) {
+		rig_pair(&g, 18, where);
 		g.n[1].is_computing = true;
 		opx_flow_wait(rig_flow(&g, 0, 1), 1);
 		rig_peer(&g, 0, 1)->want = 30;
@@ -324,8 +324,8 @@ static void opx_flow__handshake_with_a_computing_peer(void **state)
 	struct rig g;
 
 	(void)state;
-	for (int local = 0; local < 2; local++) {
-		rig_open(&g, 2, 19, local);
+	for (int where = 0; where < RIG_WHERE_NUM; where++) {
+		rig_open(&g, 2, 19, where);
 		g.n[1].is_computing = true;
 		rig_peer(&g, 0, 1)->want = 30;
 		opx_flow_wait(rig_meet(&g, 0, 1), 1);
@@ -345,8 +345,8 @@ static void opx_flow__own_sleep_is_not_the_peers_silence(void **state)
 	struct rig g;
 
 	(void)state;
-	for (int local = 0; local < 2; local++) {
-		rig_pair(&g, 20, local);
+	for (int where = 0; where < RIG_WHERE_NUM; where++) {
+		rig_pair(&g, 20, where);
 		opx_flow_wait(rig_flow(&g, 0, 1), 1);
 		rig_run_for(&g, NS_PER_MS);
 		g.n[0].is_computing = true;
@@ -385,8 +385,8 @@ static void opx_flow__gone(void **state)
 	struct rig g;
 
 	(void)state;
-	for (int local = 0; local < 2; local++) {
-		rig_pair(&g, 22, local);
+	for (int where = 0; where < RIG_WHERE_NUM; where++) {
+		rig_pair(&g, 22, where);
 		rig_node_close(&g, 1, true);
 		rig_peer(&g, 0, 1)->want = 5;
 		rig_run_for(&g, 10 * NS_PER_MS);
@@ -431,9 +431,9 @@ static void opx_flow__send_errors(void **state)
 	struct rig g;
 
 	(void)state;
-	for (int local = 0; local < 2; local++) {
+	for (int where = 0; where < RIG_WHERE_NUM; where++) {
 		for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
-			rig_pair(&g, 24, local);
+			rig_pair(&g, 24, where);
 			g.n[0].pio_err = row[i].err;
 			assert_int_equal(rig_post(&g, 0, 1, 10, 0), row[i].err);
 			assert_int_equal(rig_peer(&g, 0, 1)->deads, 0); /* never inside a post */
@@ -485,11 +485,11 @@ static void opx_flow__one_sided_end(void **state)
 	struct rig g;
 
 	(void)state;
-	for (uint32_t i = 0; i < 2 * 3 * 3 * 2; i++) {
-		bool local = i & 1, restart = i / 18;
-		uint32_t had = 1 + i / 2 % 3, speaks = 1 + i / 6 % 3; /* bit 0: from 0, bit 1: from 1 */
+	for (uint32_t i = 0; i < RIG_WHERE_NUM * 3 * 3 * 2; i++) {
+		bool restart = i / 27;
+		uint32_t had = 1 + i / 3 % 3, speaks = 1 + i / 9 % 3; /* bit 0: from 0, bit 1: from 1 */
 
-		rig_open(&g, 2, 26 + i, local);
+		rig_open(&g, 2, 26 + i, (int)(i % RIG_WHERE_NUM));
 		rig_peer(&g, 0, 1)->want = had & 1 ? 30 : 0;
 		rig_peer(&g, 1, 0)->want = had & 2 ? 30 : 0;
 		assert_true(rig_run(&g, NS_PER_SEC));
@@ -527,7 +527,7 @@ static void opx_flow__random_ends(void **state)
 
 	(void)state;
 	for (int i = 0; i < 60; i++) {
-		rig_open(&g, 3, rng_u64(&r), i % 3 == 0);
+		rig_open(&g, 3, rng_u64(&r), i % RIG_WHERE_NUM);
 		g.loss = i % 2 ? 0.05 : 0;
 		g.dup = g.reorder = i % 4 == 1 ? 0.05 : 0;
 		for (int k = 0; k < 30; k++) {

@@ -2,9 +2,9 @@
 // Limits of opx flows: windows, pools, credits, SDMA, memory, PSNs that wrap, and the two knobs of the reliability.
 #include "opx_rig.h"
 
-static void pair_open(struct rig *g, uint64_t seed, bool is_local)
+static void pair_open(struct rig *g, uint64_t seed, int where)
 {
-	rig_open(g, 2, seed, is_local);
+	rig_open(g, 2, seed, where);
 	rig_peer(g, 0, 1)->want = 1;
 	rig_peer(g, 1, 0)->want = 1;
 	assert_true(rig_run(g, NS_PER_SEC));
@@ -74,8 +74,8 @@ static void opx_flow__no_credits_lose_no_psn(void **state)
 	struct rig g;
 
 	(void)state;
-	for (int local = 0; local < 2; local++) {
-		rig_open(&g, 2, 2, local);
+	for (int where = 0; where < RIG_WHERE_NUM; where++) {
+		rig_open(&g, 2, 2, where);
 		g.eagain = 0.3;
 		rig_peer(&g, 0, 1)->want = 4000;
 		rig_peer(&g, 1, 0)->want = 4000;
@@ -282,10 +282,10 @@ static void opx_flow__length_limits(void **state)
 	struct rig g;
 
 	(void)state;
-	for (int local = 0; local < 2; local++) {
-		pair_open(&g, 7, local);
+	for (int where = 0; where < RIG_WHERE_NUM; where++) {
+		pair_open(&g, 7, where);
 		opx_flow_hdr(rig_flow(&g, 0, 1), &h, OPX_MSG_EAGER, 0, 0);
-		if (!local)
+		if (!where)
 			assert_int_equal(opx_flow_post(rig_flow(&g, 0, 1), &h, &iov, 1, 0, NULL, NULL), -EMSGSIZE);
 		assert_int_equal(rig_post(&g, 0, 1, HFI_MTU, 0), 0);
 		assert_true(rig_run(&g, NS_PER_SEC));
@@ -482,7 +482,7 @@ static void opx_flow__without_memory(void **state)
 	for (uint64_t n = 1; n < 60; n++) {
 		int enomem = 0;
 
-		rig_open(&g, 2, 14, n & 1);
+		rig_open(&g, 2, 14, (int)(n % RIG_WHERE_NUM));
 		g.loss = 0.05;
 		g.no_driver = true;
 		mem_fail_nth(n);

@@ -226,6 +226,11 @@ void *hfi_dst_user(const struct hfi_dst *dst);
 void hfi_dst_set_user(struct hfi_dst *dst, void *user);
 /** hfi_dst_is_local() - Does shared memory carry its packets, i.e. is nothing lost? Chosen when the first packet is sent or has come. */
 bool hfi_dst_is_local(const struct hfi_dst *dst);
+/**
+ * hfi_dst_admits() - Is it certain that the context admits our packets, being of the same job, job key and P_Key? Only of one on this host can it
+ * be, after hfi_dst_connect(); false: it may.
+ */
+bool hfi_dst_admits(const struct hfi_dst *dst);
 /** hfi_dst_is_host() - Is its LID one of this host's? */
 bool hfi_dst_is_host(const struct hfi_dst *dst);
 /** hfi_dst_connect() - Choose the path now, sending nothing. Return: hfi_dst_is_local() is final until on_gone: 0; -ECONNREFUSED nobody there. */

@@ -129,6 +129,7 @@ int hfi_ctxt_open(struct hfi *hfi, const struct hfi_ctxt_attr *attr, struct hfi_
 	lock_acquire(hfi->lock);
 	info_fill(c, jkey);
 	like_fill(c);
+	link_port_set_label(c->claim.port, hfi_door_label(&c->like));
 	c->next = hfi->ctxts;
 	hfi->ctxts = c;
 	lock_release(hfi->lock);

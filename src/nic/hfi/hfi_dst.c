@@ -155,6 +155,11 @@ bool hfi_dst_is_local(const struct hfi_dst *dst)
 	return dst->peer && link_peer_is_local(dst->peer);
 }
 
+bool hfi_dst_admits(const struct hfi_dst *dst)
+{
+	return dst->peer && link_peer_label(dst->peer) == hfi_door_label(&dst->c->like);
+}
+
 bool hfi_dst_is_host(const struct hfi_dst *dst)
 {
 	return dst->is_host;

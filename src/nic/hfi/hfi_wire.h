@@ -84,6 +84,15 @@ static inline bool hfi_door_is_plain(const struct hfi_door *door, const struct h
 /** hfi_door_init() - Packets must be like @like, the fields marked A but for length and padding. */
 void hfi_door_init(struct hfi_door *door, const struct hfi_hdr *like);
 
+/**
+ * hfi_door_label() - What a context tells this host's others of its door, from the header @like of its own packets: who has an equal label may come
+ * in. Never 0.
+ */
+static inline uint64_t hfi_door_label(const struct hfi_hdr *like)
+{
+	return 1ull << 48 | (uint64_t)be16_get(like->pkey) << 32 | (uint32_t)le16_get(like->hcrc) << 16 | le16_get(like->jkey);
+}
+
 #define HFI_DOOR_PASS HFI_DROP_NUM
 /** hfi_door_check() - The same for all packets. Return: HFI_DOOR_PASS and @type; else why it is dropped. */
 enum hfi_drop hfi_door_check(const struct hfi_door *door, const struct hfi_hdr *h, uint32_t payload, enum hfi_rcv_type *type);

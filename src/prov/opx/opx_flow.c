@@ -68,7 +68,7 @@ static void flow_reset(struct opx_flow *f)
 	f->doom = OPX_OK;
 	f->tx_key = 0;
 	f->tx_psn = f->tx_una = 0;
-	f->is_local = f->is_fast = f->is_armed = false;
+	f->is_local = f->is_fast = f->is_armed = f->is_keyed = false;
 	f->rx_key = f->rx_cookie = f->rx_key_offer = 0;
 	f->rx_psn = OPX_PSN_NONE;
 	f->ack_mask = rel->pre_ack_mask;
@@ -89,8 +89,10 @@ static void flow_reset(struct opx_flow *f)
 	f->asks = false;
 	f->hurries = 0;
 	f->cookie = f->peer_epoch = 0;
-	if (!f->rx_key_next)
-		f->epoch = f->tx_key_next = 0;
+	if (f->rx_key_next)
+		return;
+	f->epoch = f->tx_key_next = 0;
+	f->owes_init_ack = false;
 }
 
 void opx_flow_init(struct opx_flow *f, struct opx_rel *rel, struct hfi_dst *dst)
@@ -194,37 +196,6 @@ uint64_t opx_flow_epoch(struct opx_flow *f)
 	return f->epoch;
 }
 
-int opx_flow_open(struct opx_flow *f)
-{
-	static const int err[] = {[OPX_ST_PEER_GONE] = -FI_ECONNREFUSED, [OPX_ST_PEER_SILENT] = -FI_ETIMEDOUT,
-				  [OPX_ST_PEER_REPLACED] = -FI_ECONNRESET, [OPX_ST_NET_DOWN] = -FI_ENETDOWN,
-				  [OPX_ST_UNREACH] = -FI_EHOSTUNREACH, [OPX_ST_TRUNC] = -FI_ECONNREFUSED};
-	int rc;
-
-	if (f->doom)
-		return err[f->doom];
-	if (f->state == OPX_FLOW_OPEN)
-		return 0;
-	if (f->state == OPX_FLOW_INIT) {
-		opx_flow_want(f);
-		return -FI_EAGAIN;
-	}
-	rc = hfi_dst_connect(f->dst);
-	if (rc)
-		return rc;
-	f->is_local = hfi_dst_is_local(f->dst);
-	f->cookie = hfi_random(f->rel->a.hfi) | 1;
-	f->rx_key_offer = f->rx_key ? 0 : hfi_random(f->rel->a.hfi) | 1;
-	rc = opx_ud_init(f);
-	if (rc && rc != -FI_EAGAIN)
-		return rc;
-	f->state = OPX_FLOW_INIT;
-	opx_flow_want(f);
-	f->is_armed = false;
-	f->rel->next_ns = 0;
-	return -FI_EAGAIN;
-}
-
 /* The stream out may use @key. */
 static void tx_open(struct opx_flow *f, uint64_t key)
 {
@@ -237,6 +208,58 @@ static void tx_open(struct opx_flow *f, uint64_t key)
 	opx_flow_attend(f);
 }
 
+/* Return: as hfi_pio_send(). */
+static int init_send(struct opx_flow *f)
+{
+	int rc = opx_ud_init(f);
+
+	if (!rc && f->is_keyed)
+		tx_open(f, f->cookie);
+	return rc;
+}
+
+/* Whom is it sent to, and on what terms? Return: as hfi_dst_connect(). */
+static int init_prepare(struct opx_flow *f)
+{
+	int rc = hfi_dst_connect(f->dst);
+
+	if (rc)
+		return rc;
+	f->is_local = hfi_dst_is_local(f->dst);
+	f->is_keyed = f->is_local && hfi_dst_admits(f->dst);
+	f->cookie = hfi_random(f->rel->a.hfi) | 1;
+	f->rx_key_offer = f->is_keyed || f->rx_key ? 0 : hfi_random(f->rel->a.hfi) | 1;
+	return 0;
+}
+
+int opx_flow_open(struct opx_flow *f)
+{
+	static const int err[] = {[OPX_ST_PEER_GONE] = -FI_ECONNREFUSED, [OPX_ST_PEER_SILENT] = -FI_ETIMEDOUT,
+				  [OPX_ST_PEER_REPLACED] = -FI_ECONNRESET, [OPX_ST_NET_DOWN] = -FI_ENETDOWN,
+				  [OPX_ST_UNREACH] = -FI_EHOSTUNREACH, [OPX_ST_TRUNC] = -FI_ECONNREFUSED};
+	int rc = 0;
+
+	if (f->doom)
+		return err[f->doom];
+	if (f->state == OPX_FLOW_OPEN)
+		return 0;
+	if (f->state == OPX_FLOW_INIT && !f->is_keyed) {
+		opx_flow_want(f);
+		return -FI_EAGAIN;
+	}
+	if (f->state == OPX_FLOW_NEW)
+		rc = init_prepare(f);
+	if (!rc)
+		rc = init_send(f);
+	if (f->state == OPX_FLOW_OPEN || (rc && rc != -FI_EAGAIN))
+		return rc;
+	f->state = OPX_FLOW_INIT;
+	opx_flow_want(f);
+	f->is_armed = false;
+	f->rel->next_ns = 0;
+	return -FI_EAGAIN;
+}
+
 void opx_flow_opened(struct opx_flow *f, uint64_t key, uint64_t epoch)
 {
 	if (f->peer_epoch && f->peer_epoch != epoch) { /* who sends to us is gone; who has answered is another */
@@ -244,7 +267,8 @@ void opx_flow_opened(struct opx_flow *f, uint64_t key, uint64_t epoch)
 		return;
 	}
 	f->peer_epoch = epoch;
-	tx_open(f, key);
+	if (f->state != OPX_FLOW_OPEN)
+		tx_open(f, key);
 }
 
 /* The stream in has @key. */
@@ -277,6 +301,7 @@ static void begin_announced(struct opx_flow *f)
 	if (f->state != OPX_FLOW_OPEN && f->tx_key_next && !hfi_dst_connect(f->dst)) {
 		f->is_local = hfi_dst_is_local(f->dst);
 		f->cookie = 0; /* of an INIT of ours: its answer comes too late */
+		f->is_keyed = false;
 		tx_open(f, f->tx_key_next);
 	}
 	f->rx_key_next = f->tx_key_next = 0;
@@ -356,7 +381,7 @@ static bool flow_timer(struct opx_flow *f, uint64_t now)
 		return true;
 	} else if (f->state == OPX_FLOW_INIT) {
 		f->fruitless++;
-		opx_flow_refused(f, opx_ud_init(f));
+		opx_flow_refused(f, init_send(f));
 	} else if (f->is_local || f->ping_una == f->tx_una) {
 		f->fruitless++;
 		opx_flow_refused(f, opx_ud_ping(f));
@@ -398,6 +423,10 @@ static uint64_t flow_run(struct opx_flow *f, uint64_t now, int *events)
 	if (f->owes_ack) {
 		opx_ud_ack(f, 0);
 		is_soon = f->owes_ack;
+	}
+	if (f->owes_init_ack) {
+		opx_ud_init_ack(f);
+		is_soon |= f->owes_init_ack;
 	}
 	if (f->state == OPX_FLOW_OPEN) {
 		*events += opx_flow_push(f);

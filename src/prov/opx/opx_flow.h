@@ -26,6 +26,11 @@
  * comes (which shows who sent the INIT), so that it can answer that very packet, whether or not anybody calls for progress there ever again. Where
  * two INITs cross, each end uses the one key that it may use first, that of an INIT_ACK or the offered one, and the other key is forgotten.
  *
+ * On one host nobody waits for an answer. What goes through shared memory comes in order and whole, so what follows an INIT comes behind it; and whether
+ * it will be let in is known beforehand (hfi_dst_admits()). There INIT says that its cookie is the key, and the stream begins with the next packet,
+ * whatever the receiver does meanwhile: computes, sleeps, sends us its own INIT, or is stopped. INIT_ACK still tells whose flow of which epoch that is.
+ * The receiver believes such an INIT from this host only: nobody else's packets can have such a source. It offers no key: the way back is as quickly opened.
+ *
  * A flow ends as a whole, both streams, and has a new epoch afterwards: a peer that sees another epoch than it knew ends its flow, too, so that
  * both ends always speak of the same incarnations. It keeps its own epoch then (and wherever the peer has already announced itself anew), for
  * that is what the peer has just been told.
@@ -51,6 +56,7 @@ enum opx_ud { OPX_UD_PING = 1, OPX_UD_ACK, OPX_UD_NACK, OPX_UD_INIT, OPX_UD_INIT
 /*
  *  UD       key          w[0]                     w[1]             tag             imm
  *  INIT     key offered  epoch                    cookie           own address     0        key 0: none offered
+ *  INIT     peer's epoch epoch                    cookie           own address     1        the cookie is the key, from now on; peer's 0: not known
  *  INIT_ACK cookie       epoch of the answerer    key issued       own address     0
  *  PING     tx key       first PSN | count << 32  0                0               number   count 0: only asks for life
  *  ACK      rx key       first PSN | count << 32  0                0               of PING  count 0: "I am here"
@@ -148,6 +154,8 @@ struct opx_flow {
 	bool is_fast;                /* OPEN, local, not doomed, nothing queued */
 	/* tx */
 	bool is_local, wants_room, is_listed;
+	bool is_keyed;               /* our INIT's cookie is the key: it opens the stream when it leaves */
+	bool owes_init_ack;          /* to such an INIT, which is sent once */
 	bool is_armed;               /* ping_ns holds */
 	uint8_t state;               /* enum opx_flow_state */
 	uint8_t doom;                /* enum opx_status: it ends at the next progress; 0 */

@@ -20,6 +20,8 @@
 #define OPX_PING_MAX_NS  (100 * NS_PER_MS)
 #define OPX_RETRY_NS     (5 * NS_PER_US) /* no credits, SDMA is busy, or the port is down: look again */
 
+#define OPX_INIT_KEYED   1u /* INIT: the cookie is the key */
+
 enum opx_replay_kind { OPX_REP_SMALL, OPX_REP_BIG, OPX_REP_REF, OPX_REP_NUM };
 
 /* A packet that is kept: to be sent, sent and not acknowledged, or come before its turn. Its payload or its iovec follows. */
@@ -115,7 +117,7 @@ int opx_flow_refused(struct opx_flow *f, int rc);
 void opx_flow_end(struct opx_flow *f, enum opx_status why);
 /** opx_flow_epoch() - Its own, which is chosen when it is first told to the peer. */
 uint64_t opx_flow_epoch(struct opx_flow *f);
-/** opx_flow_opened() - INIT_ACK has come with the key, from a peer of @epoch. */
+/** opx_flow_opened() - INIT_ACK has come with the key, which the stream may have begun with already, from a peer of @epoch. */
 void opx_flow_opened(struct opx_flow *f, uint64_t key, uint64_t epoch);
 /** opx_flow_knows() - Is @key that of the stream in, or may that stream begin with it? */
 static inline bool opx_flow_knows(const struct opx_flow *f, uint64_t key)
@@ -169,6 +171,8 @@ void opx_flow_ahead_drop(struct opx_flow *f);
 /* --- opx_flow_ud.c --- */
 
 int opx_ud_init(struct opx_flow *f);
+/** opx_ud_init_ack() - Answer the last keyed INIT, now or when there is room: it is not sent again. */
+void opx_ud_init_ack(struct opx_flow *f);
 int opx_ud_ping(struct opx_flow *f);
 /** opx_ud_ack() - All that has come in order, in answer to PING @serial. What cannot go now goes at the next progress. */
 void opx_ud_ack(struct opx_flow *f, uint32_t serial);

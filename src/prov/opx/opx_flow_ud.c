@@ -36,11 +36,26 @@ static uint64_t range_put(uint32_t first, uint32_t cnt)
 int opx_ud_init(struct opx_flow *f)
 {
 	int rc = ud_send(f->rel, f->dst,
-			 &(struct opx_ud_pkt){.ud = OPX_UD_INIT, .key = f->rx_key_offer, .w0 = opx_flow_epoch(f), .w1 = f->cookie,
-					      .tag = f->rel->a.own_addr});
+			 &(struct opx_ud_pkt){.ud = OPX_UD_INIT, .key = f->is_keyed ? f->peer_epoch : f->rx_key_offer, .w0 = opx_flow_epoch(f), .w1 = f->cookie,
+					      .tag = f->rel->a.own_addr, .imm = f->is_keyed ? OPX_INIT_KEYED : 0});
 
 	f->rel->st.inits_tx += !rc;
 	return rc;
+}
+
+static int init_ack_send(struct opx_flow *f, uint64_t cookie, uint64_t key)
+{
+	return ud_send(f->rel, f->dst,
+		       &(struct opx_ud_pkt){.ud = OPX_UD_INIT_ACK, .key = cookie, .w0 = opx_flow_epoch(f), .w1 = key, .tag = f->rel->a.own_addr});
+}
+
+void opx_ud_init_ack(struct opx_flow *f)
+{
+	uint64_t cookie = f->rx_key_next ? f->rx_cookie_next : f->rx_cookie, key = f->rx_key_next ? f->rx_key_next : f->rx_key;
+
+	f->owes_init_ack = key && init_ack_send(f, cookie, key) == -FI_EAGAIN;
+	if (f->owes_init_ack)
+		opx_flow_attend(f);
 }
 
 int opx_ud_ping(struct opx_flow *f)
@@ -124,41 +139,61 @@ void opx_ud_bye(struct opx_flow *f)
 
 /* --- in ----------------------------------------------------------------------------------------------------------- */
 
+/* An INIT names a stream, and perhaps its key: then what follows it may lie right behind it. Return: the key. */
+static uint64_t announce(struct opx_flow *f, const struct hfi_hdr *h, bool is_keyed)
+{
+	uint64_t epoch = le64_get(h->w[0]), cookie = le64_get(h->w[1]);
+
+	if (f->rx_key && epoch == f->peer_epoch && cookie == f->rx_cookie)
+		return f->rx_key;
+	if (!f->rx_key_next || epoch != f->epoch_next || cookie != f->rx_cookie_next) {
+		f->rx_key_next = is_keyed ? cookie : hfi_random(f->rel->a.hfi) | 1;
+		f->tx_key_next = is_keyed ? 0 : le64_get(h->key);
+	}
+	f->epoch_next = epoch;
+	f->rx_cookie_next = cookie;
+	f->addr_next = le64_get(h->tag);
+	return f->rx_key_next;
+}
+
 static void rx_init(struct opx_rel *rel, struct opx_flow *f, const struct hfi_pkt *pkt)
 {
-	uint64_t epoch = le64_get(pkt->hdr->w[0]), cookie = le64_get(pkt->hdr->w[1]);
-	struct opx_ud_pkt u = {.ud = OPX_UD_INIT_ACK, .key = cookie, .tag = rel->a.own_addr};
+	bool is_keyed = le32_get(pkt->hdr->imm) == OPX_INIT_KEYED;
+	uint64_t key, cookie = le64_get(pkt->hdr->w[1]);
 
 	rel->st.inits_rx++;
+	if (is_keyed && (!cookie || (!hfi_dst_is_local(pkt->src) && !hfi_dst_is_host(pkt->src)))) {
+		rel->st.malformed++;
+		return;
+	}
 	if (!f)
 		f = rel->a.ops->stranger(rel->a.ctx, pkt->src);
 	if (!f)
 		return;
-	u.w0 = opx_flow_epoch(f);
-	if (f->rx_key && epoch == f->peer_epoch && cookie == f->rx_cookie) {
-		u.w1 = f->rx_key;
-	} else {
-		if (!f->rx_key_next || epoch != f->epoch_next || cookie != f->rx_cookie_next) {
-			f->rx_key_next = hfi_random(rel->a.hfi) | 1;
-			f->tx_key_next = le64_get(pkt->hdr->key);
-		}
-		f->epoch_next = epoch;
-		f->rx_cookie_next = cookie;
-		f->addr_next = le64_get(pkt->hdr->tag);
-		u.w1 = f->rx_key_next;
+	/* Who means the flow that there was before this one learns it by the answer, and what it has sent behind is not let in. */
+	if (is_keyed && le64_get(pkt->hdr->key) && le64_get(pkt->hdr->key) != opx_flow_epoch(f)) {
+		init_ack_send(f, cookie, cookie);
+		return;
 	}
-	ud_send(rel, f->dst, &u);
+	key = announce(f, pkt->hdr, is_keyed);
+	if (is_keyed)
+		opx_ud_init_ack(f);
+	else
+		init_ack_send(f, cookie, key);
 }
 
 static void rx_init_ack(struct opx_rel *rel, struct opx_flow *f, const struct hfi_hdr *h)
 {
-	if (!f || f->state != OPX_FLOW_INIT || le64_get(h->key) != f->cookie || !le64_get(h->w[1]) || f->doom) {
+	uint64_t key = le64_get(h->w[1]);
+	bool is_due = f && (f->is_keyed ? f->state == OPX_FLOW_OPEN && key == f->tx_key : f->state == OPX_FLOW_INIT);
+
+	if (!is_due || le64_get(h->key) != f->cookie || !key || f->doom) {
 		rel->st.bad_key++; /* also an answer to an INIT that was sent twice */
 		return;
 	}
 	f->heard = true;
 	f->peer_addr = le64_get(h->tag);
-	opx_flow_opened(f, le64_get(h->w[1]), le64_get(h->w[0]));
+	opx_flow_opened(f, key, le64_get(h->w[0]));
 }
 
 /* What there is of it beyond what is in order. */
@@ -301,7 +336,7 @@ static bool rx_bye(struct opx_rel *rel, struct opx_flow *f, const struct hfi_pkt
 /* Nobody else will: send what found no room while its owner made progress, and ring. */
 static void service_end(struct opx_rel *rel, struct opx_flow *f)
 {
-	if (f && f->state == OPX_FLOW_OPEN && !f->doom)
+	if (f && f->state != OPX_FLOW_NEW && !opx_flow_open(f))
 		opx_flow_push(f);
 	if (!rel->is_dirty)
 		return;
