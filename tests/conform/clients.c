@@ -231,6 +231,12 @@ static void adios(struct fi_info *h, const struct fi_info *plain, int try)
 	h->domain_attr->threading = FI_THREAD_SAFE;
 }
 
+static void amend_adios(struct fi_info *h)
+{
+	h->domain_attr->mr_mode |= FI_MR_ENDPOINT;
+	h->domain_attr->control_progress = FI_PROGRESS_MANUAL;
+}
+
 /* Built for Slingshot, and with an authorisation key, without which it goes the other way. */
 static void adios_cxi(struct fi_info *h, const struct fi_info *plain, int try)
 {
@@ -274,21 +280,21 @@ const struct client client_tab[] = {
 	{"ompi4_btl", "open-mpi/ompi v4.1.8 opal/mca/btl/ofi/btl_ofi_component.c", CL_ALL, ONCE(V(1, 5)), btl4, CL_CXI, amend_endpoint},
 	{"ompi5_btl", "open-mpi/ompi v5.0.8 opal/mca/btl/ofi/btl_ofi_component.c", CL_ALL, TWICE(V(1, 18), V(1, 18)), btl5, 0, NULL},
 	{"ompi5_btl_old", "the same, with a libfabric before 1.18", CL_ALL, TWICE(V(1, 9), V(1, 9)), btl5, 0, NULL},
-	{"mpich", "pmodels/mpich v5.0 src/mpid/ch4/netmod/ofi/init_settings.c", CL_ALL, {0, 0, 0, NO_TRY}, mpich, 0, NULL},
-	{"sos", "Sandia-OpenSHMEM/SOS v1.5.3 src/transport_ofi.c", CL_ALL, ONCE(V(1, 5)), sos, 0, NULL},
-	{"gasnet", "GASNet-EX 2023.9 ofi-conduit/gasnet_ofi.c", CL_ALL, TWICE(V(1, 9), V(1, 9)), gasnet, CL_OPX, amend_context2},
-	{"chapel", "chapel-lang/chapel 2.5 runtime/src/comm/ofi/comm-ofi.c", CL_ALL, {0, 0, 0, NO_TRY}, chapel, 0, NULL},
-	{"nccl_sendrecv", "aws/aws-ofi-nccl 1.17 src/nccl_ofi_sendrecv.cpp", CL_ALL, {V(1, 18), V(1, 6), V(1, 6), NO_TRY}, nccl_sendrecv, 0, NULL},
-	{"nccl_rdma", "aws/aws-ofi-nccl 1.17 src/nccl_ofi_rdma.cpp", CL_ALL, ONCE(V(1, 18)), nccl_rdma, CL_ALL, amend_hmem},
+	{"mpich", "pmodels/mpich 6a79bf65 src/mpid/ch4/netmod/ofi/init_settings.c", CL_ALL, {0, 0, 0, NO_TRY}, mpich, 0, NULL},
+	{"sos", "Sandia-OpenSHMEM/SOS 8649160d src/transport_ofi.c", CL_ALL, ONCE(V(1, 5)), sos, 0, NULL},
+	{"gasnet", "GASNet-EX ofi-conduit/gasnet_ofi.c, with memory kinds", CL_ALL, TWICE(V(1, 9), V(1, 9)), gasnet, CL_OPX, amend_context2},
+	{"chapel", "chapel-lang/chapel runtime/src/comm/ofi/comm-ofi.c", CL_ALL, {0, 0, 0, NO_TRY}, chapel, 0, NULL},
+	{"nccl_sendrecv", "aws/aws-ofi-nccl 2daf7d30 src/nccl_ofi_sendrecv.cpp", CL_ALL, {V(1, 18), V(1, 6), V(1, 6), NO_TRY}, nccl_sendrecv, 0, NULL},
+	{"nccl_rdma", "aws/aws-ofi-nccl 2daf7d30 src/nccl_ofi_rdma.cpp", CL_ALL, ONCE(V(1, 18)), nccl_rdma, CL_ALL, amend_hmem},
 	{"nccl_rdma_gdaki", "the same, with the adapter's counters", CL_ALL, ONCE(V(2, 5)), nccl_rdma, CL_ALL, amend_hmem},
 	{"nvshmem", "NVIDIA/nvshmem 3.4.5 src/modules/transport/libfabric/libfabric.cpp", CL_EFA | CL_CXI, ONCE(V(1, 5)), nvshmem,
 	 CL_ALL, amend_hmem},
-	{"nixl", "ai-dynamo/nixl 1.4 src/utils/libfabric/libfabric_rail.cpp", CL_ALL, TWICE(V(1, 18), V(1, 18)), nixl, CL_OPX, amend_context2},
-	{"mercury", "mercury-hpc/mercury 2.4.1 src/na/na_ofi.c", CL_CXI | CL_OPX, ONCE(V(1, 13)), mercury, 0, NULL},
+	{"nixl", "ai-dynamo/nixl 8770b655 src/utils/libfabric/libfabric_rail.cpp", CL_ALL, TWICE(V(1, 18), V(1, 18)), nixl, CL_OPX, amend_context2},
+	{"mercury", "mercury-hpc/mercury f62eeb52 src/na/na_ofi.c", CL_CXI | CL_OPX, ONCE(V(1, 13)), mercury, 0, NULL},
 	{"mercury_new", "the same, with headers of 1.20 and later", CL_CXI | CL_OPX, ONCE(V(1, 20)), mercury_user, 0, NULL},
-	{"adios", "ornladios/ADIOS2 2.11 source/adios2/toolkit/sst/dp/rdma_dp.c", CL_EFA | CL_OPX, ONCE(V(1, 5)), adios, 0, NULL},
+	{"adios", "ornladios/ADIOS2 ecf587ce source/adios2/toolkit/sst/dp/rdma_dp.c", CL_ALL, ONCE(V(1, 5)), adios, CL_CXI, amend_adios},
 	{"adios_cxi", "the same, built with SST_HAVE_CRAY_CXI", CL_CXI, ONCE(V(1, 11)), adios_cxi, 0, NULL},
-	{"charm", "charmplusplus/charm 8.1 src/arch/ofi/machine.C", CL_EFA | CL_OPX, ONCE(V(1, 0)), charm, CL_OPX, amend_context2},
+	{"charm", "charmplusplus/charm 2ff9e155 src/arch/ofi/machine.C", CL_EFA | CL_OPX, ONCE(V(1, 0)), charm, CL_OPX, amend_context2},
 	{"charm_cxi", "the same, built for cxi", CL_CXI, ONCE(0), charm, 0, NULL},
 	{0},
 };
