@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
 # Our providers beside the stock ones, interleaved turn by turn, as ratios: bench.sh BUILD [OUTPUT_FOLDER]. Table on the terminal, CSV and
-# plots in OUTPUT_FOLDER (BUILD/bench). local: against shm; net: against tcp (and udp;ofi_rxd) over loopback, shared memory off.
+# plots in OUTPUT_FOLDER (BUILD/bench). local: against shm; net: against tcp (and udp;ofi_rxd) over loopback, shared memory off; wake:
+# sleeping for messages, on this host, against tcp.
 name=all
 . "$(dirname "$0")/../lib.sh"
 out=${2:-$build/bench}
@@ -49,6 +50,11 @@ row idle -t put_idle -s 8 "${all_put[@]}"
 for size in 8 1024 16384 65536 1048576; do row net -t lat -s $size "${all_net[@]}" -p "udp;ofi_rxd" -p tcp; done
 for size in 1024 65536 1048576; do row net -t bw -s $size "${all_net[@]}" -p "udp;ofi_rxd" -p tcp; done
 row net -t rate -s 8 "${all_net[@]}" -p "udp;ofi_rxd" -p tcp
+# Both sides sleep for each message. efa's queues have no wait objects.
+row wake -t wake_cntr -s 8 "${all[@]}" -p tcp
+all_cq=()
+for p in $providers; do [ "$p" = efa ] || all_cq+=(-p "$p"); done
+for test in wake_cq wake_fd; do [ ${#all_cq[@]} = 0 ] || row wake -t $test -s 8 "${all_cq[@]}" -p tcp; done
 timeout 100 "$ofi" -n 5 -c 0,0 -t lat -s 8 "${all[@]}" -p shm 2>/dev/null | sed 's/^/local,/' >>"$csv"
 
 row posted/ -t lat -s 8 -p shm -d 1000 -p shm

@@ -19,6 +19,7 @@ GOALS = {
     ("net", "lat", 65536, "udp;ofi_rxd"): 0.1, ("net", "lat", 1048576, "tcp"): 1.0, ("net", "lat", 1048576, "udp;ofi_rxd"): 0.07,
     ("net", "bw", 1048576, "tcp"): 0.9, ("net", "bw", 1048576, "udp;ofi_rxd"): 12, ("net", "rate", 8, "tcp"): 10,
     ("net", "rate", 8, "udp;ofi_rxd"): 10,
+    ("wake", "wake_cntr", 8, "tcp"): 1.5, ("wake", "wake_cq", 8, "tcp"): 1.5, ("wake", "wake_fd", 8, "tcp"): 1.5,
 }
 GOAL_FAR = {"lat": 1.0, "bw": 1.0, "rate": 1.0}
 GOAL_SAME = 0.001
