@@ -1,24 +1,41 @@
-# Two commands are the whole set-up on a fresh Debian 12: make demo, make test. Both install what is missing (tools/setup.sh).
+# Two commands are the whole set-up on a fresh Debian 12 or 13: make demo, make test. Each target installs what it needs (tools/setup.sh).
 BUILD ?= build
 
-.PHONY: all setup build demo test bench soak cross sanitize tidy format cppcheck clang-tidy clean
+.PHONY: all build tests demo test bench soak debian12 debian13 cross sanitize tidy format cppcheck clang-tidy clean
 all: build
-setup:
-	@tools/setup.sh
-build: setup
+build:
+	@tools/setup.sh build
 	@[ -f $(BUILD)/build.ninja ] || meson setup $(BUILD) >/dev/null
 	@ninja -C $(BUILD) --quiet
+# The same with warnings as errors and with what is built only where its packages are: a build folder that is there already is
+# set up once more.
+tests:
+	@tools/setup.sh build test
+	@meson setup $$([ ! -f $(BUILD)/build.ninja ] || echo --reconfigure) -Dwerror=true $(BUILD) >/dev/null
+	@ninja -C $(BUILD) --quiet
 demo: build
+	@tools/setup.sh demo
 	@tools/demo.sh $(BUILD)
-test: build
+test: tests
 	@tools/test.sh $(BUILD)
 bench: build
+	@tools/setup.sh demo
 	@tests/perf/bench.sh $(BUILD)
-sanitize: setup
+sanitize:
+	@tools/setup.sh build test
 	@tools/sanitize.sh $(BUILD)-sanitize
-cross: setup
+cross:
+	@tools/setup.sh build test
 	@tools/cross.sh $(BUILD)-arm
-soak: build
+# make demo and make test on a machine with nothing but a minimal Debian; tools/clean_root.sh says how, and when it is skipped.
+debian12:
+	@tools/setup.sh root
+	@tools/clean_root.sh bookworm
+debian13:
+	@tools/setup.sh root
+	@tools/clean_root.sh trixie
+soak: tests
+	@tools/setup.sh root
 	@meson test -C $(BUILD) --no-rebuild --benchmark --suite soak --print-errorlogs
 tidy:
 	@python3 tools/tidy.py
@@ -26,7 +43,8 @@ format:
 	@git ls-files '*.c' '*.h' | xargs clang-format -i
 cppcheck:
 	@tools/cppcheck.sh
-clang-tidy: setup
+clang-tidy:
+	@tools/setup.sh build
 	@tools/clang_tidy.sh $(BUILD)-clang
 clean:
 	@rm -rf $(BUILD) $(BUILD)-*

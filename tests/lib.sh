@@ -59,9 +59,24 @@ mpi_build() {
 	done
 }
 
-# Open MPI refuses root unless told, and wants a quiet temporary folder of its own.
+# Debian 12's libfabric brings libinfinipath along, which would turn each crash into an exit status and leave a backtrace where the
+# program was started. Meson's tests have it from tests/meson.build.
+export IPATH_NO_BACKTRACE=1
+
+# await_port PORT - waits until a server listens there: fi_pingpong says nothing when it does
+await_port() {
+	local hex until=$((SECONDS + 30))
+	hex=$(printf %04X "$1")
+	while ! grep -qi ":$hex .* 0A " /proc/net/tcp /proc/net/tcp6 2>/dev/null; do
+		[ $SECONDS -lt $until ] || return 1
+		sleep 0.05
+	done
+}
+
+# Open MPI refuses root unless told, and wants a quiet temporary folder of its own. Its starter is ORTE (OMPI_MCA_orte_...) up to Open MPI 4 and
+# PRRTE (PRTE_MCA_prte_...) from 5 on; each knows only its own names.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-export OMPI_MCA_orte_tmpdir_base=$tmp OMPI_MCA_mpi_show_help_aggregate=0
+export OMPI_MCA_orte_tmpdir_base=$tmp PRTE_MCA_prte_tmpdir_base=$tmp OMPI_MCA_mpi_show_help_aggregate=0
 # What carries messages: mtl = matching by libfabric, btl = one-sided by libfabric, two-sided by ob1 on top of it.
 mca_mtl=(--mca pml cm --mca mtl ofi --mca opal_common_ofi_provider_include "$name" --mca btl ^openib)
 mca_btl=(--mca pml ob1 --mca btl "ofi,self" --mca btl_ofi_mode 2 --mca opal_common_ofi_provider_include "$name"

@@ -7,6 +7,6 @@ for tool in clang meson ninja; do
 done
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/softfabric-clang.XXXXXX")
 trap 'rm -rf "$tmp"' EXIT
-CC=clang nice meson setup "$tmp/b" "$here" >"$tmp/log" 2>&1 || { cat "$tmp/log"; exit 1; }
+CC=clang nice meson setup -Dwerror=true "$tmp/b" "$here" >"$tmp/log" 2>&1 || { cat "$tmp/log"; exit 1; }
 nice ninja -C "$tmp/b" -j2 src/prov/efa/libefa-fi.so >"$tmp/log" 2>&1 || { grep -vE '^\[[0-9]+/' "$tmp/log"; exit 1; }
 ! grep -E 'warning:' "$tmp/log"

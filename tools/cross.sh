@@ -11,7 +11,7 @@ for tool in aarch64-linux-gnu-gcc qemu-aarch64; do
 done
 [ -d /usr/aarch64-linux-gnu/lib ] || { echo "SKIP: no C library for aarch64 in /usr/aarch64-linux-gnu"; exit 77; }
 
-[ -f "$build/build.ninja" ] || meson setup --cross-file "$here/tools/aarch64.ini" "$build" "$here" >/dev/null
+[ -f "$build/build.ninja" ] || meson setup -Dwerror=true --cross-file "$here/tools/aarch64.ini" "$build" "$here" >/dev/null
 nice ninja -C "$build" --quiet
 
 # What qemu's user mode cannot do; process_vm_readv() is missing too, but those tests see that for themselves.

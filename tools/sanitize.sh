@@ -14,10 +14,10 @@ rc=0
 # GCC's runtimes may be missing where clang's are there, and the other way round.
 probe() { echo 'int main(void) { return 0; }' | ${CC:-cc} -x c -fsanitize="$1" - -o "$top/probe" 2>/dev/null && "$top/probe"; }
 
-# Sanitizers make GCC see things (-Wnonnull after an inlined check): warnings are for the plain build.
+# Sanitizers make GCC see things (-Wnonnull after an inlined check): warnings are errors in the plain build only.
 build() { # name, b_sanitize
 	[ -f "$top/$1/build.ninja" ] || meson setup "$top/$1" "$src" -Dbuildtype=debugoptimized -Doptimization=1 -Db_sanitize="$2" \
-		-Dc_args=-fno-sanitize-recover=all -Db_lundef=false -Dfuzz=false -Dwerror=false >"$top/$1.log" 2>&1 || { cat "$top/$1.log"; return 1; }
+		-Dc_args=-fno-sanitize-recover=all -Db_lundef=false -Dfuzz=false >"$top/$1.log" 2>&1 || { cat "$top/$1.log"; return 1; }
 	ninja -C "$top/$1" -j "$jobs" --quiet >"$top/$1.log" 2>&1 || { tail -20 "$top/$1.log"; return 1; }
 }
 

@@ -12,7 +12,7 @@ san="-fsanitize=address,undefined -fno-sanitize-recover=undefined"
 mkdir -p "$dir"
 echo 'int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n) { return n > 1 && d[0] == 1 ? 0 : 0; }' >"$dir/probe.c"
 if ! $cc -fsanitize=fuzzer,address "$dir/probe.c" -o "$dir/probe" 2>/dev/null; then
-	echo "SKIP: $cc has no fuzzer runtime (Debian: libclang-rt-14-dev)"
+	echo "SKIP: $cc has no fuzzer runtime (Debian: libclang-rt-dev)"
 	exit 77
 fi
 lib() {

@@ -12,7 +12,9 @@ verify() {
 	local path=$1 ranks=$2 limit=$3
 	shift 3
 	export SOFTFABRIC_STATS=$tmp/stats
-	mpi_run "$ranks" "$limit" "$@" >"$tmp/out" 2>&1 || { tail -40 "$tmp/out"; fail "$case: exit status $? of mpirun"; }
+	mpi_run "$ranks" "$limit" "$@" >"$tmp/out" 2>&1
+	local rc=$?
+	[ $rc = 0 ] || { tail -40 "$tmp/out"; fail "$case: exit status $rc of mpirun"; }
 	grep -v '^payload: ' "$tmp/out"
 	# shellcheck disable=SC2086
 	python3 "$here/mpi/proof.py" "$tmp/out" "$tmp/stats" $path || fail "$case: the adapters did not carry it"
@@ -37,6 +39,14 @@ python_mpi() {
 	done
 	return 1
 }
+
+# has_osc NAME - does this Open MPI have that one-sided component? Open MPI 5 dropped pt2pt.
+has_osc() { ompi_info --parsable | grep -q "^mca:osc:$1:"; }
+
+# rma: by whatever this Open MPI has for the provider. The btl/ofi of Open MPI 4 asks for FI_MR_VIRT_ADDR, which cxi's regions have not.
+if [ "$case" = rma ]; then
+	if [ "$name" = cxi ] && has_osc pt2pt; then case=rma_pt2pt; else case=rma_btl; fi
+fi
 
 case $case in
 p2p)
@@ -74,6 +84,7 @@ rma_btl_loss)
 	verify "net retrans" 4 120 "${mca_btl[@]}" "$tmp/mpi_rma" 1048576
 	;;
 rma_pt2pt)
+	has_osc pt2pt || skip "this Open MPI has no osc/pt2pt"
 	mpi_build mpi_rma
 	verify shm 4 120 "${mca_mtl[@]}" --mca osc pt2pt "$tmp/mpi_rma"
 	;;
@@ -95,11 +106,12 @@ no_provider)
 	grep -qs 0x1d0f /sys/class/infiniband/*/device/vendor && skip "this host has a real EFA adapter"
 	[ -e /sys/class/cxi ] && skip "this host has a real Cassini adapter"
 	[ -e /sys/class/infiniband/hfi1_0 ] && skip "this host has a real HFI1 adapter"
+	# The same run with and without it is the proof: what Open MPI says about it differs from release to release.
 	mpi_build mpi_verify
+	verify shm 4 120 "${mca_mtl[@]}" "$tmp/mpi_verify" 8 >/dev/null
 	unset FI_PROVIDER_PATH
 	must_fail "with FI_PROVIDER_PATH unset" "${mca_mtl[@]}" "$tmp/mpi_verify" 8
-	grep -qi "PML cm cannot be selected\|no available\|unreachable\|cm.*not.*selected" "$tmp/out" || {
-		tail -40 "$tmp/out"; fail "$case: ended for another reason"; }
+	! grep -q '^  ok ' "$tmp/out" || { tail -40 "$tmp/out"; fail "$case: messages went without the module"; }
 	;;
 spoiled_payload)
 	# The programs' own checks: one wrong bit in one message must end the job.
@@ -111,9 +123,8 @@ spoiled_payload)
 netpipe)
 	need NPopenmpi
 	cd "$tmp" || exit 1
-	mpi_run 2 120 "${mca_mtl[@]}" NPopenmpi -i -u 1048576 -o "$tmp/np.i" >"$tmp/out" 2>&1 || { tail "$tmp/out"; fail netpipe; }
-	grep -q "Integrity check passed" "$tmp/out" || { tail "$tmp/out"; fail "$case: no integrity check"; }
-	grep -qi "integrity check failed" "$tmp/out" && { tail "$tmp/out"; fail "$case: wrong data"; }
+	# -i: it compares every byte, and a wrong one ends it with an error
+	mpi_run 2 120 "${mca_mtl[@]}" NPopenmpi -i -u 1048576 -o "$tmp/np.i" >"$tmp/out" 2>&1 || { tail "$tmp/out"; fail "$case: wrong data"; }
 	mpi_run 2 120 "${mca_mtl[@]}" NPopenmpi -u 4194304 -n 40 -o "$tmp/np" >"$tmp/out" 2>&1 || { tail "$tmp/out"; fail netpipe; }
 	awk '{ printf "  %8d B %10.3f us %10.1f Mb/s\n", $1, $3 * 1e6, $2 }' "$tmp/np" | awk 'NR % 12 == 1'
 	;;

@@ -76,8 +76,7 @@ ranks() {
 	local per=$1 limit=$2 list='' h
 	shift 2
 	for h in $hosts; do list=$list,$h:$per; done
-	mpi_run $((per * 3)) "$limit" --host "${list#,}" --map-by slot --mca plm rsh --mca plm_rsh_agent "$here/netns/agent.sh" \
-		--mca oob_tcp_if_include 10.77.0.0/24 --mca orte_keep_fqdn_hostnames 1 "$@"
+	mpi_run $((per * 3)) "$limit" --host "${list#,}" --map-by slot "$@"
 }
 
 # verify PATH[ retrans] PER_HOST SECONDS ARGUMENTS...
@@ -85,12 +84,18 @@ verify() {
 	local path=$1
 	shift
 	export SOFTFABRIC_STATS=$tmp/stats
-	ranks "$@" >"$tmp/out" 2>&1 || { tail -40 "$tmp/out"; fail "$case: exit status $? of mpirun"; }
+	ranks "$@" >"$tmp/out" 2>&1
+	local rc=$?
+	[ $rc = 0 ] || { tail -40 "$tmp/out"; fail "$case: exit status $rc of mpirun"; }
 	grep -v '^payload: ' "$tmp/out"
 	# shellcheck disable=SC2086
 	python3 "$here/mpi/proof.py" "$tmp/out" "$tmp/stats" $path || fail "$case: the adapters did not carry it"
 }
 
+# How mpirun reaches the hosts, in the words of Open MPI 4 and of Open MPI 5.
+export OMPI_MCA_plm_rsh_agent=$here/netns/agent.sh PRTE_MCA_plm_ssh_agent=$here/netns/agent.sh
+export OMPI_MCA_oob_tcp_if_include=10.77.0.0/24 PRTE_MCA_prte_if_include=10.77.0.0/24
+export OMPI_MCA_orte_keep_fqdn_hostnames=1 PRTE_MCA_prte_keep_fqdn_hostnames=1
 export SOFTFABRIC_NET="shm,udp;if=eth0"
 case $case in
 clear)
