@@ -135,6 +135,9 @@ static void prey_close(struct ct *c, struct prey *p)
 
 enum op { WRITE, READ, WRITEDATA, SUM, FETCH, SWAP, OP_NUM };
 static const char *const op_name[OP_NUM] = {"write", "read", "write with data", "atomic", "fetch", "compare and swap"};
+/* of its completion, and of its failure */
+static const uint64_t op_flags[OP_NUM] = {FI_RMA | FI_WRITE, FI_RMA | FI_READ, FI_RMA | FI_WRITE,
+					  FI_ATOMIC | FI_WRITE, FI_ATOMIC | FI_READ, FI_ATOMIC | FI_READ};
 
 static ssize_t post(struct ct *c, enum op op, const struct ct_buf *b, size_t len, const struct fi_rma_iov *at)
 {
@@ -177,7 +180,7 @@ static void fails(struct ct *c, enum op op, const struct ct_buf *b, size_t len, 
 	struct fi_cq_err_entry e;
 
 	begin(c, op, b, len, at);
-	e = ct_comp_err(c, c->txcq);
+	e = ct_comp_err(c, c->txcq, op_flags[op]);
 	CHECK(e.op_context == &c->ctx[0] && e.err == c->p->lost.err && e.prov_errno == c->p->lost.prov_errno,
 	      "%s of %zu bytes, %s: error %d (%s), of the provider %d", op_name[op], len, what, e.err, fi_strerror(e.err), e.prov_errno);
 }
@@ -189,6 +192,7 @@ static void works(struct ct *c, enum op op, const struct ct_buf *b, size_t len, 
 	begin(c, op, b, len, at);
 	r = ct_comp(c, c->txcq);
 	CHECK(r.e.op_context == &c->ctx[0], "%s of %zu bytes: context", op_name[op], len);
+	CHECK((r.e.flags & ~FI_COMPLETION) == op_flags[op], "%s: flags %#llx", op_name[op], (unsigned long long)r.e.flags);
 }
 
 /* Rank 0 does each of @ops to memory of rank 1 that has gone, and once more when it is back. */
@@ -288,7 +292,7 @@ static void rma_gone_local(struct ct *c)
 
 		prey_lose(c, &p, UNMAPPED);
 		begin(c, READ, &own, lens[i], &p.at);
-		e = ct_comp_err(c, c->txcq);
+		e = ct_comp_err(c, c->txcq, op_flags[READ]);
 		CHECK(e.op_context == &c->ctx[0] && e.err, "read of %zu bytes: error %d", lens[i], e.err);
 		prey_back(c, &p);
 	}
