@@ -177,7 +177,7 @@ static void fails(struct ct *c, enum op op, const struct ct_buf *b, size_t len, 
 	struct fi_cq_err_entry e;
 
 	begin(c, op, b, len, at);
-	e = ct_comp_err(c, c->txcq);
+	e = ct_comp_err(c, c->txcq, 0);
 	CHECK(e.op_context == &c->ctx[0] && e.err == c->p->lost.err && e.prov_errno == c->p->lost.prov_errno,
 	      "%s of %zu bytes, %s: error %d (%s), of the provider %d", op_name[op], len, what, e.err, fi_strerror(e.err), e.prov_errno);
 }
@@ -288,7 +288,7 @@ static void rma_gone_local(struct ct *c)
 
 		prey_lose(c, &p, UNMAPPED);
 		begin(c, READ, &own, lens[i], &p.at);
-		e = ct_comp_err(c, c->txcq);
+		e = ct_comp_err(c, c->txcq, 0);
 		CHECK(e.op_context == &c->ctx[0] && e.err, "read of %zu bytes: error %d", lens[i], e.err);
 		prey_back(c, &p);
 	}
