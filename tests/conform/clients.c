@@ -60,6 +60,13 @@ static void btl5(struct fi_info *h, const struct fi_info *plain, int try)
 	h->caps |= try ? 0 : FI_HMEM;
 }
 
+/* What it does with a scalable endpoint, where one is told only to those who ask. */
+static void btl5_sep(struct fi_info *h, const struct fi_info *plain, int try)
+{
+	btl5(h, plain, try);
+	h->caps |= FI_NAMED_RX_CTX;
+}
+
 static void amend_endpoint(struct fi_info *h)
 {
 	h->domain_attr->mr_mode |= FI_MR_ENDPOINT;
@@ -280,6 +287,7 @@ const struct client client_tab[] = {
 	{"ompi4_btl", "open-mpi/ompi v4.1.8 opal/mca/btl/ofi/btl_ofi_component.c", CL_ALL, ONCE(V(1, 5)), btl4, CL_CXI, amend_endpoint},
 	{"ompi5_btl", "open-mpi/ompi v5.0.8 opal/mca/btl/ofi/btl_ofi_component.c", CL_ALL, TWICE(V(1, 18), V(1, 18)), btl5, 0, NULL},
 	{"ompi5_btl_old", "the same, with a libfabric before 1.18", CL_ALL, TWICE(V(1, 9), V(1, 9)), btl5, 0, NULL},
+	{"ompi5_btl_sep", "the same, but asking for a scalable endpoint", CL_CXI | CL_OPX, TWICE(V(1, 18), V(1, 18)), btl5_sep, 0, NULL},
 	{"mpich", "pmodels/mpich 6a79bf65 src/mpid/ch4/netmod/ofi/init_settings.c", CL_ALL, {0, 0, 0, NO_TRY}, mpich, 0, NULL},
 	{"sos", "Sandia-OpenSHMEM/SOS 8649160d src/transport_ofi.c", CL_ALL, ONCE(V(1, 5)), sos, 0, NULL},
 	{"gasnet", "GASNet-EX ofi-conduit/gasnet_ofi.c, with memory kinds", CL_ALL, TWICE(V(1, 9), V(1, 9)), gasnet, CL_OPX, amend_context2},

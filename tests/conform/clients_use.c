@@ -71,7 +71,6 @@ fi_addr_t cl_meet(struct ct *c, struct fid_ep *ep, struct fid_av *av)
 		RET(1, fi_av_insert(av, name[i], 1, &addr[i], 0, NULL));
 	c->ep = ep;
 	c->self = addr[c->rank];
-	ct_barrier_idle(c);
 	return addr[!c->rank];
 }
 

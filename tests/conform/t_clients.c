@@ -46,6 +46,7 @@ static void ompi_btl(struct ct *c)
 	CHECK(c->info->domain_attr->mr_mode == FI_MR_BASIC || c->info->domain_attr->mr_mode == FI_MR_SCALABLE ||
 		      !(c->info->domain_attr->mr_mode & ~(FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT | FI_MR_HMEM)),
 	      "mr_mode %#x, which it does not take", (unsigned)c->info->domain_attr->mr_mode);
+	CHECK(!(c->info->caps & FI_NAMED_RX_CTX) || c->info->domain_attr->max_ep_tx_ctx > 1, "contexts asked for, none offered");
 	cl_domain(c);
 	av = cl_av(c, FI_AV_MAP, 0, 0);
 	if (c->info->domain_attr->max_ep_tx_ctx > 1) { /* it uses a scalable endpoint wherever there is one, and enables that last */
@@ -678,6 +679,7 @@ static const struct {
 	{"ompi5_mtl", ompi_mtl},
 	{"ompi4_btl", ompi_btl},
 	{"ompi5_btl", ompi_btl},
+	{"ompi5_btl_sep", ompi_btl},
 	{"mpich", mpich},
 	{"sos", sos},
 	{"gasnet", gasnet},
@@ -724,6 +726,7 @@ const struct ct_test clients_tests[] = {
 	{"clients_ompi5_mtl", clients_run, 0, 0, CL_FLAGS, NULL},
 	{"clients_ompi4_btl", clients_run, 0, 0, CL_FLAGS, NULL},
 	{"clients_ompi5_btl", clients_run, 0, 0, CL_FLAGS, NULL},
+	{"clients_ompi5_btl_sep", clients_run, 0, 0, CL_FLAGS, NULL},
 	{"clients_mpich", clients_run, 0, 0, CL_FLAGS, NULL},
 	{"clients_sos", clients_run, 0, 0, CL_FLAGS, NULL},
 	{"clients_gasnet", clients_run, 0, 0, CL_FLAGS, NULL},
