@@ -99,6 +99,19 @@ static void cntr_unbind(struct kit_ep *ep, struct kit_cntr **slot, bool was_fork
 	kit_unref(&c->refs);
 }
 
+int kit_cntr_drive(struct kit_cntr *c, struct kit_ep *ep, bool on)
+{
+	int ret;
+
+	if (has_cntr(ep, c))
+		return 0;
+	ret = on ? kit_eps_add(&c->eps, &c->ep_cnt, &c->ep_cap, ep) : 0;
+	ret = ret ? ret : kit_wait_watch_ep(c->wait, ep, on);
+	if (!on || ret)
+		kit_eps_del(c->eps, &c->ep_cnt, ep);
+	return ret;
+}
+
 static void unbind_locked(struct kit_ep *ep, uint64_t dirs, bool was_forked)
 {
 	static const uint64_t tx = FI_SEND | FI_READ | FI_WRITE;

@@ -268,6 +268,11 @@ int kit_cntr_init(struct kit_cntr *c, struct kit_domain *d, const struct fi_cntr
 int kit_cntr_open(struct kit_domain *d, const struct fi_cntr_attr *attr, bool wait_ok, struct fid_cntr **cntr, void *context);
 int kit_cntr_fini(struct kit_cntr *c);
 void kit_cntr_add(struct kit_cntr *c, uint64_t ok, uint64_t err); /* NULL is fine. Lock held. */
+/**
+ * kit_cntr_drive() - @ep makes what @c counts although @c is bound to something else (a region): who reads or waits for @c drives @ep (@on), or does so
+ * no longer, unless @c is bound to it as well. Any number of times. Lock held. 0; -FI_ENOMEM; -errno of making it wake.
+ */
+int kit_cntr_drive(struct kit_cntr *c, struct kit_ep *ep, bool on);
 /** kit_cntr_store() - The values of a counter that a device keeps have become these. Lock held. */
 void kit_cntr_store(struct kit_cntr *c, uint64_t ok, uint64_t err);
 

@@ -539,6 +539,63 @@ static void wait_software(struct ct *c)
 	ct_close(c);
 }
 
+/* --- a region's counter --- */
+
+static struct fi_rma_iov g_target;
+
+static void write_one(struct ct *c, struct waits *w)
+{
+	struct fi_cq_tagged_entry e;
+	ssize_t ret;
+
+	while ((ret = fi_write(w->from.ep, w->mem, 8, NULL, w->to, g_target.addr, g_target.key,
+			       &c->ctx[9])) == -FI_EAGAIN)
+		fi_cq_read(w->from.cq, &e, 0);
+	OK(ret);
+	for (int i = 0; i < 200; i++)
+		fi_cq_read(w->from.cq, &e, 0);
+}
+
+static void a_write(struct pause *p)
+{
+	if (!p->sleeps)
+		write_one(p->c, p->w);
+}
+
+/* It is bound to the region alone; the region's endpoint is what has to be driven, and wakes. */
+static void wait_region(struct ct *c)
+{
+	struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP, .wait_obj = FI_WAIT_UNSPEC};
+	struct pause p = {.c = c, .event = a_write};
+	static uint8_t mem[64];
+	struct fid_mr *mr;
+	struct waits w;
+
+	open_waits(c, &w, SREAD, FI_WAIT_UNSPEC);
+	p.w = &w;
+	OK(fi_cntr_open(c->domain, &attr, &g_cntr, NULL));
+	OK(fi_mr_reg(c->domain, mem, sizeof(mem), FI_REMOTE_WRITE, 0, 3, FI_RMA_EVENT, &mr, NULL));
+	OK(fi_mr_bind(mr, &c->ep->fid, 0));
+	OK(fi_mr_bind(mr, &g_cntr->fid, FI_REMOTE_WRITE));
+	OK(fi_mr_enable(mr));
+	g_target = (struct fi_rma_iov){.addr = ct_base(c, mem), .key = fi_mr_key(mr)};
+	write_one(c, &w);
+	while (fi_cntr_read(g_cntr) < 1)
+		fi_cq_read(w.from.cq, NULL, 0);
+	ct_comp(c, w.from.cq);
+	for (uint64_t i = 2; i < 6; i++) {
+		p.sleeps = 0;
+		g_pause = &p;
+		OK(fi_cntr_wait(g_cntr, i, -1));
+		g_pause = NULL;
+		CHECK(p.sleeps, "fi_cntr_wait did not sleep");
+		ct_comp(c, w.from.cq);
+	}
+	OK(fi_close(&mr->fid));
+	OK(fi_close(&g_cntr->fid));
+	close_waits(c, &w);
+}
+
 /* --- in real time
  * ------------------------------------------------------------------------------------------------------------------------
  */
@@ -625,6 +682,7 @@ const struct ct_test wait_tests[] = {
 	{"wait_waiters", wait_waiters, FI_MSG, 0, CT_SOLO, NULL},
 	{"wait_enable", wait_enable, FI_MSG, 0, CT_SOLO, NULL},
 	{"wait_software", wait_software, FI_MSG, 0, CT_SOLO, NULL},
+	{"wait_region", wait_region, FI_MSG | FI_RMA | FI_RMA_EVENT, 0, CT_SOLO, NULL, NULL, "cxi"},
 	{"wait_pingpong", wait_pingpong, FI_MSG, 0, 0, NULL},
 	{0},
 };

@@ -357,6 +357,9 @@ static int mr_enable_locked(struct cxi_mr *mr)
 	}
 	if (mr->enabled)
 		return 0;
+	ret = mr->cntr ? kit_cntr_drive(&mr->cntr->kit, &mr->ep->kit, true) : 0;
+	if (ret)
+		return ret;
 	if (is_cacheable(mr)) {
 		mr->enabled = cache_share(mr);
 		mr->is_cached = !tab_add(mr->domain, mr); /* without memory nobody shares it */
@@ -474,6 +477,19 @@ static void mr_disable(struct cxi_mr *mr)
 	mr->portal->opt_used[mr->pid_idx - CXI_IDX_MR] = 0;
 }
 
+/* The counter is waited for by making progress at the endpoint as long as one of its regions counts there. */
+static void cntr_leave(struct cxi_mr *mr)
+{
+	struct cxi_mr *other;
+
+	if (!mr->cntr || !mr->portal)
+		return;
+	LIST_FOREACH(other, &mr->portal->mrs, link)
+		if (other != mr && other->cntr == mr->cntr && other->ep == mr->ep)
+			return;
+	kit_cntr_drive(&mr->cntr->kit, &mr->ep->kit, false);
+}
+
 static int mr_close(struct fid *fid)
 {
 	struct cxi_mr *mr = container_of(fid, struct cxi_mr, fid.fid);
@@ -485,6 +501,7 @@ static int mr_close(struct fid *fid)
 			cache_drop(mr);
 		if (mr->enabled && !cache_leave(mr))
 			mr_disable(mr);
+		cntr_leave(mr);
 		if (mr->portal)
 			LIST_REMOVE(mr, link);
 		if (!d->prov_key)
