@@ -237,6 +237,61 @@ static void stranger__want_of_memory(void **state)
 	}
 }
 
+static void inject(struct rig *r, struct side *s, uint64_t tag)
+{
+	while (fi_tinject(s->ep, &tag, sizeof(tag), r->to[0], tag) == -FI_EAGAIN)
+		drive(r);
+}
+
+/* Where one is remembered and has a message here, the next one is refused, unless the adapter's thread had accepted it. True: it was. */
+static bool is_refused(struct rig *r, struct side *next)
+{
+	uint64_t until = clk_now_ns(NULL) + WAIT_NS;
+	struct efa_ep *ep = inner(&r->s[0]);
+	bool was_refused;
+
+	inject(r, &r->sender, 1);
+	while (mt_unexp_cnt(&ep->srx.unexp[1]) < 1) {
+		assert_true(clk_now_ns(NULL) < until);
+		drive(r);
+	}
+	inject(r, next, 2);
+	while (!ep->stats.implicit_refused && mt_unexp_cnt(&ep->srx.unexp[1]) < 2) {
+		assert_true(clk_now_ns(NULL) < until);
+		drive(r);
+		fi_cq_read(next->cq, NULL, 0);
+	}
+	was_refused = ep->stats.implicit_refused;
+	if (was_refused)
+		assert_int_equal(ep->stranger_cnt, 1);
+	take(r, 0, 1, FI_ADDR_UNSPEC, FI_ADDR_NOTAVAIL);
+	while (mt_unexp_cnt(&ep->srx.unexp[1]) < 1) { /* now there is room */
+		assert_true(clk_now_ns(NULL) < until);
+		drive(r);
+		fi_cq_read(next->cq, NULL, 0);
+	}
+	take(r, 0, 2, FI_ADDR_UNSPEC, FI_ADDR_NOTAVAIL);
+	return was_refused;
+}
+
+static void stranger__waits_where_there_is_no_room(void **state)
+{
+	bool was_refused = false;
+
+	for (int i = 0; i < 50 && !was_refused; i++) {
+		struct side next;
+		struct rig r;
+
+		rig_open(&r);
+		side_open(&r, &next, r.sender_av);
+		inner(&next)->domain->params.implicit_av_size = 1;
+		was_refused = is_refused(&r, &next);
+		side_close(&next);
+		rig_close(&r);
+	}
+	assert_true(was_refused);
+}
+
 /* One endpoint per vector for programs of earlier versions. */
 static void shared__from_2_2_on(void **state)
 {
@@ -260,6 +315,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(stranger__of_a_shared_vector),
 		cmocka_unit_test(stranger__want_of_memory),
+		cmocka_unit_test(stranger__waits_where_there_is_no_room),
 		cmocka_unit_test(shared__from_2_2_on),
 	};
 
