@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Lists of memory pieces: total length, copies at an offset, sub-ranges.
 #include "base/copy.h"
+#include "base/guard.h"
 #include "kit/srx.h"
 
 size_t kit_iov_len(const struct iovec *iov, size_t cnt)
@@ -65,7 +66,8 @@ size_t kit_iov_copy_to(const struct iovec *iov, size_t cnt, size_t off, const vo
 			continue;
 		}
 		part = MIN(part - off, len - done);
-		copy_bytes((char *)iov[i].iov_base + off, (const char *)src + done, part);
+		if (unlikely(!guard_write((char *)iov[i].iov_base + off, (const char *)src + done, part)))
+			break;
 		done += part;
 		off = 0;
 	}

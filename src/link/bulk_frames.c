@@ -5,6 +5,8 @@
 
 #include <errno.h>
 
+#include "base/guard.h"
+
 #define PUT_WINDOW 262144u	     /* bytes in the ring that the owner has not replied to */
 #define BUSY_NS	   (100 * NS_PER_US) /* before asking a busy target again */
 
@@ -66,9 +68,12 @@ static int64_t put_chunk(struct bulk_port *b, struct bulk_op *op)
 	int rc;
 
 	op->is_ring = link_peer_is_local(op->peer);
+	/* what the link has taken must be sent: the time to find out is now */
+	if (!op->is_ring && !guard_touch(op->local + op->pos, len))
+		return -EACCES;
 	rc = bulk_frame(b, op->peer, &pkt, op->local + op->pos, len, op->is_ring ? NULL : op);
 	if (rc)
-		return rc;
+		return rc == -EFAULT ? -EACCES : rc; /* as of the kernel's copies, see bulk_cma.c */
 	op->unsent_cnt += !op->is_ring;
 	op->pos += len;
 	op->sent += len;
@@ -138,7 +143,10 @@ bool bulk_frames_on_data(struct bulk_port *b, struct bulk_op *op, const struct b
 	if (op->state != BULK_ASKED || pkt->off > op->ask_len ||
 	    pkt->payload_len > op->ask_len - pkt->off)
 		return false;
-	view_copy(frame, pkt->hdr_len, op->local + op->pos + pkt->off, pkt->payload_len);
+	if (!guard_view(frame, pkt->hdr_len, op->local + op->pos + pkt->off, pkt->payload_len)) {
+		bulk_op_end(b, op, -EACCES);
+		return true;
+	}
 	op->has_news = true;
 	if (op->target)
 		op->target->heard_ns = b->last_ns;

@@ -12,6 +12,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/guard.h"
+
 #define TURN_LEN      (6 * BULK_CHUNK) /* bytes per turn of a stream: what one datagram of the loopback holds */
 #define REPLY_CAP_MIN 16u
 #define REPLY_CAP_MAX 65536u
@@ -152,7 +154,7 @@ static void stream_stop(struct bulk_port *b, struct bulk_stream *s)
 		stream_free(b, s);
 }
 
-/* Return: 0; -EAGAIN; the peer's terminal status. */
+/* Return: 0; -EAGAIN; -EFAULT the memory has gone; the peer's terminal status. */
 static int chunk_send(struct bulk_port *b, struct bulk_stream *s, uint32_t len)
 {
 	struct bulk_pkt pkt = {.type = BULK_T_DATA, .id = s->id, .tag = s->tag, .off = s->pos};
@@ -169,13 +171,22 @@ static int chunk_send(struct bulk_port *b, struct bulk_stream *s, uint32_t len)
 		return -EAGAIN;
 	buf->ref = BULK_REF_BUF;
 	buf->stream = s;
-	copy_bytes(buf->data, src, len);
-	rc = bulk_frame(b, s->peer, &pkt, buf->data, len, buf);
+	rc = guard_read(buf->data, src, len)
+		     ? bulk_frame(b, s->peer, &pkt, buf->data, len, buf)
+		     : -EFAULT;
 	if (rc)
 		slab_put(&b->bufs, buf);
 	else
 		s->unsent_cnt++;
 	return rc;
+}
+
+/* Its reader gets no more. */
+static void stream_refuse(struct bulk_port *b, struct bulk_stream *s)
+{
+	struct bulk_pkt pkt = {.id = s->id, .tag = s->tag};
+
+	reply_push(b, s->peer, &pkt, BULK_S_ACCESS, 0);
 }
 
 /* One turn of @s. Return: bytes sent; 0: @s is gone; -EAGAIN: nothing sent, it is still there. */
@@ -197,6 +208,8 @@ static int64_t stream_turn(struct bulk_port *b, struct bulk_stream *s)
 	}
 	sent = (int64_t)(s->pos - start);
 	if (s->pos == s->len || (rc && rc != -EAGAIN)) {
+		if (rc == -EFAULT)
+			stream_refuse(b, s);
 		stream_stop(b, s);
 		stream_release(b, s);
 		return sent;
@@ -267,7 +280,11 @@ void bulk_serve_put(struct bulk_port *b, struct link_peer *peer, const struct bu
 		return;
 	}
 	/* the door has checked that off + payload_len <= len */
-	view_copy(frame, pkt->hdr_len, (void *)(uintptr_t)(pkt->addr + pkt->off), pkt->payload_len);
+	if (!guard_view(frame, pkt->hdr_len, (void *)(uintptr_t)(pkt->addr + pkt->off),
+			pkt->payload_len)) {
+		reply_push(b, peer, pkt, BULK_S_ACCESS, 0);
+		return;
+	}
 	b->node->put_served += pkt->payload_len;
 	reply_push(b, peer, pkt, BULK_S_OK, pkt->payload_len);
 }
@@ -318,12 +335,10 @@ void bulk_serve_region_gone(struct bulk_port *b, uint32_t key)
 
 	bulk_help_region_gone(b, key);
 	for (; s; s = next) {
-		struct bulk_pkt pkt = {.id = s->id, .tag = s->tag};
-
 		next = TAILQ_NEXT(s, entry);
 		if (s->key != key)
 			continue;
-		reply_push(b, s->peer, &pkt, BULK_S_ACCESS, 0);
+		stream_refuse(b, s);
 		stream_stop(b, s);
 	}
 }

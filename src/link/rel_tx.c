@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/guard.h"
 #include "link/rel_int.h"
 
 static const uint8_t zeros[REL_PAD_MAX];
@@ -84,6 +85,18 @@ static void out_copy(struct rel *r, struct rel_out *o, const void *p, size_t len
 		memcpy(out_stage(r, o, len), p, len);
 }
 
+/*
+ * The same of a caller's memory. It may have been unmapped since it was given to us, or before a repetition: the bytes are numbered
+ * and expected by then, so something has to come in their place.
+ */
+static void out_copy_user(struct rel *r, struct rel_out *o, const void *p, size_t len)
+{
+	void *to = out_stage(r, o, len);
+
+	if (unlikely(!guard_read(to, p, len)))
+		memset(to, 0, len);
+}
+
 /* The bytes [@off, +@len) of @f: its header by copy, its payload by copy or by reference. */
 static void out_bytes(struct rel *r, struct rel_out *o, const struct rel_frame *f, uint32_t off,
 		      uint32_t len)
@@ -109,7 +122,7 @@ static void out_bytes(struct rel *r, struct rel_out *o, const struct rel_frame *
 		}
 		n = MIN(n - off, len);
 		if (by_copy)
-			out_copy(r, o, p + off, n);
+			out_copy_user(r, o, p + off, n);
 		else
 			out_ref(o, p + off, n);
 		len -= n;

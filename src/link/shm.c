@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/guard.h"
+
 #define LANE_RETRY_NS (200 * NS_PER_MS)
 
 /* What one send is about. */
@@ -55,15 +57,22 @@ static inline uint64_t user_word(const struct shm_peer *sp, enum shm_fmt fmt, ui
 	return u;
 }
 
-static inline void gather(uint8_t *dst, const void *hdr, size_t hdr_len, const struct iovec *iov,
-			  int iov_cnt)
+/*
+ * The frame to @dst, which is not published yet. What the bulk service sends is memory that a peer has asked for, and may have gone.
+ * Return: whether it was there.
+ */
+static inline bool gather(uint8_t *dst, const struct out *o)
 {
-	copy_small(dst, hdr, hdr_len);
-	dst += hdr_len;
-	for (int i = 0; i < iov_cnt; i++) {
-		copy_private(dst, iov[i].iov_base, iov[i].iov_len);
-		dst += iov[i].iov_len;
+	copy_small(dst, o->hdr, o->hdr_len);
+	dst += o->hdr_len;
+	for (int i = 0; i < o->iov_cnt; i++) {
+		if (likely(o->kind != LINK_K_BULK))
+			copy_private(dst, o->iov[i].iov_base, o->iov[i].iov_len);
+		else if (!guard_read(dst, o->iov[i].iov_base, o->iov[i].iov_len))
+			return false;
+		dst += o->iov[i].iov_len;
 	}
+	return true;
 }
 
 static inline bool has_pend_room(const struct shm_peer *sp)
@@ -106,7 +115,7 @@ static inline void *own_reserve(struct shm_peer *sp, size_t len)
 	return likely(slot) ? slot : own_reserve_slow(sp, (uint32_t)len);
 }
 
-/* The frame into a staging run, its place into the lane at @slot. Return: 0; -EAGAIN. */
+/* The frame into a staging run, its place into the lane at @slot. Return: 0; -EAGAIN; -EFAULT. */
 static int stage_frame(struct shm_peer *sp, void *slot, const struct out *o)
 {
 	struct shm_port *s = sp->s;
@@ -123,7 +132,10 @@ static int stage_frame(struct shm_peer *sp, void *slot, const struct out *o)
 	dst = stage_alloc(&s->stage, o->len, &ref.gran);
 	if (!dst)
 		return -EAGAIN;
-	gather(dst, o->hdr, o->hdr_len, o->iov, o->iov_cnt);
+	if (unlikely(!gather(dst, o))) {
+		stage_cancel(&s->stage, ref.gran);
+		return -EFAULT;
+	}
 	memcpy(slot, &ref, sizeof(ref));
 	e = pend_push(sp, o->kind, o->cookie);
 	e->gran = ref.gran;
@@ -136,12 +148,14 @@ static int stage_frame(struct shm_peer *sp, void *slot, const struct out *o)
 static int send_own_staged(struct shm_peer *sp, const struct out *o)
 {
 	void *slot;
+	int rc;
 
 	if (unlikely(!has_pend_room(sp)))
 		return -EAGAIN;
 	slot = own_reserve(sp, sizeof(struct shm_staged));
-	if (unlikely(!slot || stage_frame(sp, slot, o)))
-		return -EAGAIN;
+	rc = slot ? stage_frame(sp, slot, o) : -EAGAIN;
+	if (unlikely(rc))
+		return rc;
 	lane_commit(&sp->tx, user_word(sp, o->fmt + 1, 0, o->cookie));
 	ring_if_wanted(sp);
 	return 0;
@@ -170,7 +184,8 @@ static int send_own_inline(struct shm_peer *sp, const struct out *o)
 
 	if (unlikely(!slot))
 		return -EAGAIN;
-	gather(slot, o->hdr, o->hdr_len, o->iov, o->iov_cnt);
+	if (unlikely(!gather(slot, o)))
+		return -EFAULT;
 	inline_end(sp, o->kind, o->fmt, o->len, o->cookie);
 	return 0;
 }
@@ -181,6 +196,7 @@ static int send_locked(struct shm_peer *sp, const struct out *o)
 	struct shm_from from = {.src = sp->s->p->self, .block = sp->block};
 	bool is_staged = o->len + sizeof(from) > SHM_INLINE_MAX;
 	uint8_t *slot;
+	int rc;
 
 	if ((is_staged || o->cookie) && !has_pend_room(sp))
 		return -EAGAIN;
@@ -191,12 +207,14 @@ static int send_locked(struct shm_peer *sp, const struct out *o)
 	shm_shared_note(sp);
 	memcpy(slot, &from, sizeof(from));
 	if (is_staged) {
-		if (stage_frame(sp, slot + sizeof(from), o))
-			return -EAGAIN;
+		rc = stage_frame(sp, slot + sizeof(from), o);
+		if (rc)
+			return rc;
 		lane_commit(&sp->tx, user_word(sp, o->fmt + 1, 0, o->cookie));
 		return 0;
 	}
-	gather(slot + sizeof(from), o->hdr, o->hdr_len, o->iov, o->iov_cnt);
+	if (!gather(slot + sizeof(from), o))
+		return -EFAULT;
 	if (o->cookie)
 		pend_push(sp, o->kind, o->cookie);
 	lane_commit(&sp->tx, user_word(sp, o->fmt, (uint32_t)o->len, o->cookie));

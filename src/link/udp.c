@@ -13,6 +13,7 @@
 
 #include <linux/errqueue.h>
 
+#include "base/guard.h"
 #include "link/link_int.h"
 
 /*
@@ -306,6 +307,31 @@ static void send_fragments(struct udp *u)
 	pmtu_discover(u, true);
 }
 
+/*
+ * The system cannot read all of the first message: memory of a caller has been unmapped since the link took it. The receiver
+ * waits for these bytes, and repeating would not make them readable: zeroes go in their place. Return: whether there was such a piece.
+ */
+static bool fill_unreadable(struct udp *u)
+{
+	static const uint8_t zeroes[RX_BUF_LEN];
+	struct tx_batch *b = &u->tx;
+	bool found = false;
+
+	for (uint32_t d = b->first[0]; d < b->first[1]; d++) {
+		struct iovec *iov = &b->iov[b->dgram[d].iov_at];
+
+		for (uint32_t i = 0; i < b->dgram[d].iov_cnt; i++) {
+			if (iov[i].iov_base == zeroes || guard_mapped(iov[i].iov_base, iov[i].iov_len, false) != -EFAULT)
+				continue;
+			LOG_WARN("memory of an operation under way was unmapped: %zu bytes at %p are sent as zeroes",
+				 iov[i].iov_len, iov[i].iov_base);
+			iov[i].iov_base = (void *)(uintptr_t)zeroes;
+			found = true;
+		}
+	}
+	return found;
+}
+
 /* The first message could not be sent. Return: whether to try it again (it may have been cut up). */
 static bool on_send_error(struct udp *u, int err)
 {
@@ -336,6 +362,8 @@ static bool on_send_error(struct udp *u, int err)
 		return is_train; /* now no train any more, see train_len() */
 	case EINTR:
 		return true;
+	case EFAULT:
+		return fill_unreadable(u);
 	case EAGAIN:
 	case ENOBUFS:
 		u->is_full = true;

@@ -51,6 +51,7 @@ enum { /* ct_prov.has */
 	CT_NO_EQ_BIND = 1024,     /* endpoints take no EQ */
 	CT_AV_TWICE = 2048,       /* an address inserted twice into a table has two names */
 	CT_REFUSES = 8192,        /* a send to where nobody is fails at once; gone says how */
+	CT_NO_PIN = 16384,        /* registration does not look at the memory */
 	CT_NO_SILENT = 4096       /* one-sided operations want the target's program to make progress, or FI_PROGRESS_AUTO */
 };
 struct ct_variant {
@@ -76,6 +77,7 @@ struct ct_prov {
 	bool (*parse_addr)(const char *text, uint8_t *addr); /* as programs read a text back; its scheme is the provider's name */
 	const char *err_text[2]; /* what err_data of a failed send contains; NULL: nothing */
 	struct { int err, prov_errno; const char *text; } gone; /* of a send to an address that nobody has any more; err 0: one of several */
+	struct { int err, prov_errno; } lost; /* of one-sided operations whose target's memory has gone */
 	void (*make_addr)(uint8_t *addr, uint32_t i); /* one's own address becomes the i-th other one */
 	const struct ct_variant *variants;
 };
@@ -296,7 +298,7 @@ extern const size_t ct_sizes[];
 extern const struct ct_test msg_tests[], tagged_tests[], rma_tests[], atomic_tests[], cq_tests[], cntr_tests[], info_tests[], av_tests[],
 	bad_tests[], life_tests[], dgram_tests[], thread_tests[], cxi_tests[], cxi_av_tests[], cxi_fc_tests[], cxi_wait_tests[],
 	efa_tests[], opx_tests[], opx_port_tests[], opx_proto_tests[], opx_api_tests[], zcpy_tests[], wait_tests[],
-	clients_table_tests[], clients_tests[], meta_tests[];
+	clients_table_tests[], clients_tests[], gone_tests[], meta_tests[];
 extern const struct ct_test *const ct_tables[];
 
 #endif

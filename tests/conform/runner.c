@@ -21,7 +21,7 @@
 const struct ct_test *const ct_tables[] = {
 	msg_tests, tagged_tests, rma_tests, atomic_tests, cq_tests, cntr_tests, info_tests, av_tests, bad_tests, life_tests,
 	dgram_tests, thread_tests, cxi_tests, cxi_av_tests, cxi_fc_tests, cxi_wait_tests, efa_tests, opx_tests, opx_port_tests, opx_proto_tests,
-	opx_api_tests, zcpy_tests, wait_tests, clients_table_tests, clients_tests, meta_tests, NULL,
+	opx_api_tests, zcpy_tests, wait_tests, clients_table_tests, clients_tests, gone_tests, meta_tests, NULL,
 };
 
 static const char *const mode_name[CT_MODE_NUM] = {"one", "two", "udp"};

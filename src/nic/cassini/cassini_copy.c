@@ -73,7 +73,7 @@ void cassini_tgt_report(const struct cassini_le *le, struct cassini_event *ev, u
 
 /* --- answers --- */
 
-void cassini_tgt_reply(struct cassini_dom *dom, struct cassini_peer *peer, uint32_t handle, const struct cassini_event *ev, const void *data)
+int cassini_tgt_reply(struct cassini_dom *dom, struct cassini_peer *peer, uint32_t handle, const struct cassini_event *ev, const void *data)
 {
 	struct cassini_pkt_in pkt = {
 		.op = CASSINI_PKT_REPLY,
@@ -86,7 +86,7 @@ void cassini_tgt_reply(struct cassini_dom *dom, struct cassini_peer *peer, uint3
 	};
 
 	pkt.payload_len = data ? pkt.request_len : 0;
-	cassini_answer(dom, peer, &pkt, data, pkt.payload_len);
+	return cassini_answer(dom, peer, &pkt, data, pkt.payload_len);
 }
 
 static void rget_done(struct cassini_dom *dom, struct cassini_peer *peer, uint32_t handle, uint64_t get_bits, uint32_t len, uint8_t rc)

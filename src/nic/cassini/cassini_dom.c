@@ -2,8 +2,10 @@
 // Domains: a link port each, their peers, and where received frames go.
 #include "nic/cassini/cassini_int.h"
 
+#include <errno.h>
 #include <sched.h>
 
+#include "base/guard.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/rng.h"
@@ -295,8 +297,10 @@ int cassini_answer(struct cassini_dom *dom, struct cassini_peer *peer, const str
 	ans->life = peer->life;
 	ans->nonce = peer->link ? link_peer_nonce(peer->link) : 0;
 	ans->len = (uint32_t)cassini_pkt_encode(pkt, ans->frame);
-	if (len)
-		memcpy(ans->frame + ans->len, data, len);
+	if (len && !guard_read(ans->frame + ans->len, data, len)) {
+		ans_free(ans);
+		return -EFAULT;
+	}
 	ans->len += (uint32_t)len;
 	if (pkt->op == CASSINI_PKT_PING)
 		ans->is_ping = peer->ping_out = true;

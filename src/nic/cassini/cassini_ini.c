@@ -6,6 +6,7 @@
 
 #include "base/bits.h"
 #include "base/copy.h"
+#include "base/guard.h"
 
 /*
  * Theory of operation
@@ -561,6 +562,7 @@ static bool reply_fits(const struct cassini_op *op, const struct cassini_pkt_in 
 void cassini_ini_reply(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt, const struct view *payload)
 {
 	struct cassini_op *op = slab_find(&dom->ops, pkt->handle);
+	uint8_t rc = pkt->rc;
 	void *to;
 
 	if (!op || op->peer != peer || (op->state != CASSINI_OPS_SENT && op->state != CASSINI_OPS_WAIT) || !reply_fits(op, pkt, payload->len)) {
@@ -568,18 +570,18 @@ void cassini_ini_reply(struct cassini_dom *dom, struct cassini_peer *peer, const
 		return;
 	}
 	to = op->cmd.opcode == CASSINI_OP_GET ? (void *)(uintptr_t)op->cmd.local_addr : op->cmd.fetch_addr;
-	if (payload->len && to)
-		view_copy(payload, 0, to, payload->len);
-	if (op->cmd.opcode != CASSINI_OP_PUT && pkt->rc == CASSINI_RC_OK)
+	if (payload->len && to && !guard_view(payload, 0, to, payload->len))
+		rc = CASSINI_RC_NO_TRANSLATION;
+	if (op->cmd.opcode != CASSINI_OP_PUT && rc == CASSINI_RC_OK)
 		dom->nic->stats.rx_bytes += pkt->request_len;
 	if (op->state == CASSINI_OPS_SENT) {
 		op->state = CASSINI_OPS_GOT_REPLY;
-		op->rc = pkt->rc;
+		op->rc = rc;
 		op->list = pkt->ptl_list;
 		return;
 	}
 	cassini_peer_unawait(peer, op);
-	op_end(op, pkt->rc, pkt->ptl_list);
+	op_end(op, rc, pkt->ptl_list);
 }
 
 void cassini_ini_got(struct cassini_dom *dom, struct cassini_peer *peer, uint32_t handle, uint64_t get_bits)

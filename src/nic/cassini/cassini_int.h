@@ -530,8 +530,8 @@ char *cassini_le_place(const struct cassini_le *le, uint64_t offset);
 void cassini_tgt_report(const struct cassini_le *le, struct cassini_event *ev, uint64_t bytes, bool claimed);
 /** cassini_put_report() - The same for a PUT, which makes no event if it is unexpected and brought no data. */
 void cassini_put_report(struct cassini_le *le, struct cassini_event *ev, bool claimed);
-/** cassini_tgt_reply() - REPLY as @ev says, with its mlength bytes of @data, NULL: none. */
-void cassini_tgt_reply(struct cassini_dom *dom, struct cassini_peer *peer, uint32_t handle, const struct cassini_event *ev, const void *data);
+/** cassini_tgt_reply() - REPLY as @ev says, with its mlength bytes of @data, NULL: none. Return: as cassini_answer(). */
+int cassini_tgt_reply(struct cassini_dom *dom, struct cassini_peer *peer, uint32_t handle, const struct cassini_event *ev, const void *data);
 /** cassini_copy_reserve() - Return: false: no memory for another one. */
 bool cassini_copy_reserve(struct cassini_pte *pte);
 /** cassini_copy_new() - One that has been reserved; it refers to @le and claims a slot for @ev. cassini_copy_start(): do not look at it afterwards. */
@@ -564,7 +564,7 @@ struct cassini_ans {
 	bool is_ping, is_short;
 	uint8_t frame[];
 };
-/** cassini_answer() - Send @pkt with @len bytes of @data (copied) to @peer, later if the path is full. -ENOMEM: the peer will time out (counted). */
+/** cassini_answer() - Send @pkt with @len bytes of @data (copied) to @peer, later if the path is full. -ENOMEM: the peer will time out (counted); -EFAULT: @data is not there. */
 int cassini_answer(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt, const void *data, size_t len);
 
 /* --- arithmetic (cassini_amo.c) --- */

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // A packet's life at the target: refused, or matched, deposited or fetched, reported, answered.
+#include <errno.h>
+
 #include "base/bits.h"
+#include "base/guard.h"
 #include "nic/cassini/cassini_int.h"
 
 /*
@@ -213,9 +216,32 @@ static int put_done(struct arrival *a)
 	return verdict(a);
 }
 
+/* The operation fails: its event says so, and so does the acknowledgement. */
+static int fail(struct arrival *a, uint8_t rc)
+{
+	a->ev.rc = rc;
+	a->ev.rendezvous = a->ev.get_issued = false;
+	if (unlikely(a->hit.ule)) {
+		header_fill(a, false);
+		cassini_ule_free(a->pte, a->hit.ule);
+	}
+	cassini_tgt_report(a->hit.le, &a->ev, a->ev.mlength, false);
+	return rc;
+}
+
+/* The first @len bytes of the payload to their place: memory of the program if the list is its own, else ours. Return: it is there. */
+static bool deposit(struct arrival *a, uint32_t len)
+{
+	if (a->hit.list == CASSINI_PRIORITY)
+		return guard_view(a->payload, 0, a->ev.start, len);
+	view_copy(a->payload, 0, a->ev.start, len);
+	return true;
+}
+
 static int put(struct arrival *a)
 {
-	view_copy(a->payload, 0, a->ev.start, a->hit.mlength);
+	if (unlikely(!deposit(a, a->hit.mlength)))
+		return fail(a, CASSINI_RC_NO_TRANSLATION);
 	stats_of(a->dom)->rx_bytes += a->hit.mlength;
 	return put_done(a);
 }
@@ -250,7 +276,8 @@ static int rput(struct arrival *a)
 	struct cassini_rget_src src = {a->dom, a->peer, a->pkt->handle, a->pkt->region, a->pkt->get_bits};
 	uint32_t eager_len = MIN(a->payload->len, a->hit.mlength);
 
-	view_copy(a->payload, 0, a->ev.start, eager_len);
+	if (unlikely(!deposit(a, eager_len)))
+		return fail(a, CASSINI_RC_NO_TRANSLATION);
 	stats_of(a->dom)->rx_bytes += eager_len;
 	a->ev.mlength = eager_len;
 	if (a->hit.list != CASSINI_PRIORITY || a->pte->opts.no_rget)
@@ -309,7 +336,10 @@ static int get(struct arrival *a)
 		header_fill(a, false);
 	if (a->pkt->region)
 		return get_bulk(a);
-	cassini_tgt_reply(a->dom, a->peer, a->pkt->handle, &a->ev, a->ev.start);
+	if (unlikely(cassini_tgt_reply(a->dom, a->peer, a->pkt->handle, &a->ev, a->ev.start) == -EFAULT)) {
+		a->ev.rc = CASSINI_RC_NO_TRANSLATION;
+		cassini_tgt_reply(a->dom, a->peer, a->pkt->handle, &a->ev, NULL);
+	}
 	cassini_tgt_report(a->hit.le, &a->ev, a->ev.mlength, false);
 	if (unlikely(ends_source(a)))
 		cassini_ini_got(a->dom, a->peer, 0, a->pkt->match_bits);
@@ -318,27 +348,37 @@ static int get(struct arrival *a)
 
 /* --- atomics --- */
 
+struct amo_run {
+	const struct cassini_amo_in *amo;
+	void *target;
+	uint8_t old[16];
+	uint8_t rc;
+};
+
+static void amo_run(void *arg)
+{
+	struct amo_run *r = arg;
+
+	r->rc = cassini_amo_exec(r->amo, r->target, r->old);
+}
+
 static int atomic(struct arrival *a)
 {
-	uint8_t old[16];
+	struct amo_run r = {.amo = &a->pkt->amo, .target = a->ev.start};
 
 	if (a->hit.mlength != a->pkt->request_len)
-		a->ev.rc = CASSINI_RC_ADDR_OUT_OF_RANGE; /* it was cut: half an operation is none */
-	else
-		a->ev.rc = cassini_amo_exec(&a->pkt->amo, a->ev.start, old);
-	if (unlikely(a->hit.ule)) {
+		return fail(a, CASSINI_RC_ADDR_OUT_OF_RANGE); /* it was cut: half an operation is none */
+	if (unlikely(!guard_call(r.target, a->hit.mlength, amo_run, &r)))
+		r.rc = CASSINI_RC_NO_TRANSLATION;
+	if (r.rc != CASSINI_RC_OK)
+		return fail(a, r.rc);
+	if (unlikely(a->hit.ule))
 		header_fill(a, false);
-		if (a->ev.rc != CASSINI_RC_OK)
-			cassini_ule_free(a->pte, a->hit.ule);
-	}
-	if (a->ev.rc == CASSINI_RC_OK)
-		stats_of(a->dom)->rx_bytes += a->hit.mlength;
+	stats_of(a->dom)->rx_bytes += a->hit.mlength;
 	cassini_tgt_report(a->hit.le, &a->ev, a->ev.mlength, false);
-	if (a->ev.rc != CASSINI_RC_OK)
-		return a->ev.rc;
 	if (a->pkt->op == CASSINI_PKT_ATOMIC)
 		return verdict(a);
-	cassini_tgt_reply(a->dom, a->peer, a->pkt->handle, &a->ev, old);
+	cassini_tgt_reply(a->dom, a->peer, a->pkt->handle, &a->ev, r.old);
 	return 0;
 }
 
@@ -471,7 +511,11 @@ bool cassini_tgt_quick(struct cassini_dom *dom, const struct cassini_hdr *h, con
 	if (unlikely(!le || !le->is_plain || le->busy))
 		return false;
 	mlength = (uint32_t)MIN(len, le->attr.length);
-	copy_bytes(le->attr.start, payload, mlength);
+	/* to guard these, too, would cost the shortest messages 3 % of their instructions: a receive is the program's own, not a region */
+	if (likely(mlength <= COPY_SMALL_MAX))
+		copy_bytes(le->attr.start, payload, mlength);
+	else if (unlikely(!guard_write(le->attr.start, payload, mlength)))
+		return false; /* who takes it then finds out, too, and says so */
 	ev = &pte->eq->ring[pte->eq->wr++ & pte->eq->mask];
 	*ev = (struct cassini_event){
 		.type = CASSINI_EV_PUT,

@@ -464,11 +464,13 @@ void efa_rx_orphan(const struct efa_tx *tx);
 struct efa_held *efa_held_get(struct efa_ep *ep, const struct view *pkt, uint32_t msg_id);
 void efa_held_put(struct efa_ep *ep, struct efa_held *held);
 void efa_rx_wr_done(struct efa_rx *rx, struct efa_pkt *pkt, unsigned status);
-/** efa_rx_bytes() - Payload of a transfer arrived at @off of the message; false: out of its range, dropped. */
+/** efa_rx_bytes() - Payload of a transfer arrived at @off of the message. False: out of its range, dropped; or its memory has gone, and so has @rx. */
 /** efa_rx_ordered() - A message or atomic packet: it takes effect when its msg_id is due. */
 void efa_rx_ordered(struct efa_peer *peer, const struct efa_hdr *h, const struct view *data, size_t payload_off);
 /** efa_refuse() - Report that @h named memory that @peer may not touch: here, and to the initiator if it wants to know and waits. */
 void efa_refuse(struct efa_peer *peer, const struct efa_hdr *h, const char *why);
+/** efa_refuse_send() - The latter only. */
+void efa_refuse_send(struct efa_peer *peer, const struct efa_hdr *h);
 bool efa_rx_bytes(struct efa_rx *rx, uint64_t off, const struct view *data, size_t payload_off);
 void efa_rx_fail(struct efa_rx *rx, int err, unsigned prov_errno);
 void efa_rx_check(struct efa_rx *rx); /* completes, or asks for more; may free @rx */

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/guard.h"
 #include "kit/atomic_call.h"
 
 /* --- initiator ----------------------------------------------------------------------------------------- */
@@ -74,6 +75,10 @@ void efa_atomic_on_rsp(struct efa_tx *tx, const struct efa_hdr *h, const struct 
 	view_skip(&v, payload_off);
 	for (unsigned i = 0; i < v.seg_cnt; i++)
 		at += kit_iov_copy_to(tx->res, tx->res_cnt, at, v.seg[i].p, v.seg[i].len);
+	if (unlikely(at < v.len)) {
+		efa_tx_fail(tx, efa_errno(EFANIC_LOCAL_INVALID_LKEY), EFANIC_LOCAL_INVALID_LKEY);
+		return;
+	}
 	efa_tx_on_response(tx);
 }
 
@@ -118,6 +123,22 @@ static void respond(struct efa_peer *peer, const struct efa_hdr *req, const uint
 	efa_pkt_post_or_queue(pkt);
 }
 
+struct apply {
+	enum kit_atomic_kind kind;
+	unsigned dt, op;
+	void *at;
+	const uint8_t *src, *cmp;
+	uint8_t *result;
+	size_t count;
+};
+
+static void apply_run(void *arg)
+{
+	const struct apply *a = arg;
+
+	kit_atomic_apply(a->kind, a->dt, a->op, a->at, a->src, a->cmp, a->result, a->count);
+}
+
 void efa_atomic_on_rta(struct efa_peer *peer, const struct efa_hdr *h, const struct view *data, size_t payload_off)
 {
 	enum kit_atomic_kind kind = h->type == EFA_PKT_FETCH_RTA     ? KIT_ATOMIC_FETCH
@@ -147,8 +168,13 @@ void efa_atomic_on_rta(struct efa_peer *peer, const struct efa_hdr *h, const str
 	for (uint32_t i = 0; i < h->rma_iov_cnt; i++) {
 		const struct efa_rma_iov *r = &h->rma_iov[i];
 
-		kit_atomic_apply(kind, h->atomic_dt, h->atomic_op, (void *)(uintptr_t)r->addr, operand + at,
-				 operand + total + at, result + at, r->len / dt_size);
+		struct apply a = {kind, h->atomic_dt, h->atomic_op, (void *)(uintptr_t)r->addr, operand + at,
+				  operand + total + at, result + at, r->len / dt_size};
+
+		if (unlikely(!guard_call(a.at, r->len, apply_run, &a))) {
+			efa_refuse(peer, h, "an atomic of a peer met memory that is not there any more");
+			return;
+		}
 		at += r->len;
 	}
 	kit_cntr_add(peer->ep->kit.cntr[kind == KIT_ATOMIC_BASE ? KIT_CNTR_REMOTE_WRITE : KIT_CNTR_REMOTE_READ], 1, 0);

@@ -177,11 +177,10 @@ int efa_rma_start(struct efa_tx *tx)
 
 /* --- the target of packets ----------------------------------------------------------------------------- */
 
-void efa_refuse(struct efa_peer *peer, const struct efa_hdr *h, const char *why)
+void efa_refuse_send(struct efa_peer *peer, const struct efa_hdr *h)
 {
 	struct efa_hdr r = {.type = EFA_PKT_REFUSED, .send_id = EFA_ID_NONE, .recv_id = EFA_ID_NONE};
 
-	efa_ep_event(peer->ep, FI_EINVAL, 4111, why);
 	if (!efa_peer_has(peer, EFA_X_REFUSED) && !peer->is_self)
 		return;
 	switch (h->type) {
@@ -201,6 +200,12 @@ void efa_refuse(struct efa_peer *peer, const struct efa_hdr *h, const char *why)
 	}
 	if (efa_ctrl_send(peer, &r, NULL))
 		efa_ep_event(peer->ep, FI_ENOMEM, 4105, "no memory to answer a peer");
+}
+
+void efa_refuse(struct efa_peer *peer, const struct efa_hdr *h, const char *why)
+{
+	efa_ep_event(peer->ep, FI_EINVAL, 4111, why);
+	efa_refuse_send(peer, h);
 }
 
 /* Every piece of a request must lie in a region with @access; fills @iov. Return: total bytes, or -1 (reported). */
@@ -249,8 +254,8 @@ void efa_rma_on_rtw(struct efa_peer *peer, const struct efa_hdr *h, const struct
 	rx->send_id_known = props & EFA_P_LONGCTS;
 	rx->iov_cnt = (uint8_t)h->rma_iov_cnt;
 	memcpy(rx->iov, iov, h->rma_iov_cnt * sizeof(iov[0]));
-	efa_rx_bytes(rx, 0, data, payload_off);
-	efa_rx_go_on(rx);
+	if (efa_rx_bytes(rx, 0, data, payload_off))
+		efa_rx_go_on(rx);
 }
 
 void efa_rma_on_rtr(struct efa_peer *peer, const struct efa_hdr *h)

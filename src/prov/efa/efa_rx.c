@@ -81,6 +81,16 @@ static struct kit_rx_result result_of(const struct efa_rx *rx)
 	};
 }
 
+/* Its peer waits to hear that we have read it all. Where the peer is the reason, it cannot be told. */
+static void write_failed(struct efa_rx *rx, int err, unsigned prov_errno)
+{
+	struct efa_hdr h = {.type = rx->type, .send_id = rx->send_id};
+
+	efa_ep_event(rx->ep, err, (int)prov_errno, "a write of a peer could not be finished");
+	if (prov_errno == EFANIC_REMOTE_BAD_ADDRESS) /* of either side: the device reads one into the other */
+		efa_refuse_send(rx->peer, &h);
+}
+
 void efa_rx_fail(struct efa_rx *rx, int err, unsigned prov_errno)
 {
 	struct kit_rx_result res = result_of(rx);
@@ -95,7 +105,7 @@ void efa_rx_fail(struct efa_rx *rx, int err, unsigned prov_errno)
 		kit_rx_fail(rx->krx, &res, err, (int)prov_errno, 0, text,
 			    efa_err_data(rx->ep, rx->peer, prov_errno, text, sizeof(text)));
 	else if (rx->kind == EFA_RX_WRITE)
-		efa_ep_event(rx->ep, err, (int)prov_errno, "a write of a peer could not be finished");
+		write_failed(rx, err, prov_errno);
 	if (rx->kind == EFA_RX_READ)
 		efa_tx_fail(rx->tx, err, prov_errno); /* ends @rx, too */
 	else
@@ -129,6 +139,19 @@ void efa_rx_abandon(struct efa_rx *rx)
 
 /* --- payload ---------------------------------------------------------------------------------------------- */
 
+/* The memory for them is not there any more: @rx ends. */
+static __attribute__((cold)) void bytes_lost(struct efa_rx *rx)
+{
+	struct efa_hdr h = {.type = rx->type, .send_id = rx->send_id};
+
+	if (rx->kind == EFA_RX_WRITE) {
+		efa_refuse(rx->peer, &h, "a peer wrote to memory that is not there any more");
+		end(rx);
+	} else {
+		efa_rx_fail(rx, efa_errno(EFANIC_LOCAL_INVALID_LKEY), EFANIC_LOCAL_INVALID_LKEY);
+	}
+}
+
 bool efa_rx_bytes(struct efa_rx *rx, uint64_t off, const struct view *data, size_t payload_off)
 {
 	uint64_t len = data->len - payload_off;
@@ -143,7 +166,12 @@ bool efa_rx_bytes(struct efa_rx *rx, uint64_t off, const struct view *data, size
 
 		view_skip(&v, payload_off);
 		for (unsigned i = 0; i < v.seg_cnt; i++) {
-			kit_iov_copy_to(rx->iov, rx->iov_cnt, at, v.seg[i].p, v.seg[i].len);
+			size_t n = kit_iov_copy_to(rx->iov, rx->iov_cnt, at, v.seg[i].p, v.seg[i].len);
+
+			if (unlikely(n < v.seg[i].len && rx->kind != EFA_RX_SINK)) {
+				bytes_lost(rx);
+				return false;
+			}
 			at += v.seg[i].len;
 		}
 	}

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/guard.h"
 #include "base/mem.h"
 
 /* A message up to this long that needs no descriptor is copied next to its header: one piece to gather, nothing to keep. */
@@ -195,15 +196,38 @@ void efa_tx_gather(struct efa_pkt *pkt, const struct efa_tx *tx, uint64_t off, u
 	}
 }
 
-/* One packet of @tx: header @h, then @len bytes from @off. NULL: no memory. */
-static struct efa_pkt *make_packet(struct efa_tx *tx, struct efa_hdr *h, uint64_t off, uint64_t len)
+static inline void copy_own(uint8_t *to, const struct efa_tx *tx, uint64_t off, uint64_t len)
 {
-	bool copy = tx->injected || (len <= COPY_MAX && !tx->desc[0]);
+	if (likely(tx->iov_cnt == 1))
+		copy_bytes(to, (char *)tx->iov[0].iov_base + off, len);
+	else if (len)
+		kit_iov_copy_from(to, len, tx->iov, tx->iov_cnt, off);
+}
+
+/* What a peer reads may have gone: it must not be found out by who sends it. One piece at a time. Return: it was there. */
+static bool copy_for_peer(uint8_t *to, const struct efa_tx *tx, uint64_t off, uint64_t len)
+{
+	struct iovec piece[ARRAY_SIZE(tx->iov)];
+	size_t cnt = kit_iov_slice(tx->iov, tx->iov_cnt, off, len, piece, ARRAY_SIZE(piece));
+
+	for (size_t i = 0; i < cnt; i++) {
+		if (!guard_read(to, piece[i].iov_base, piece[i].iov_len))
+			return false;
+		to += piece[i].iov_len;
+	}
+	return true;
+}
+
+/* One packet of @tx: header @h, then @len bytes from @off. Return: 0; -FI_EAGAIN no memory; -FI_EFAULT the bytes are not there. */
+static int make_packet(struct efa_tx *tx, struct efa_hdr *h, uint64_t off, uint64_t len, struct efa_pkt **out)
+{
+	bool is_rsp = tx->kind == EFA_TX_READRSP, copy = is_rsp || tx->injected || (len <= COPY_MAX && !tx->desc[0]);
 	struct efa_pkt *pkt = efa_pkt_get(tx->ep, tx->peer, copy && len > COPY_MAX);
 	size_t hdr_len;
 
 	if (unlikely(!pkt))
-		return NULL;
+		return -FI_EAGAIN;
+	*out = pkt;
 	pkt->type = h->type;
 	pkt->tx = tx;
 	pkt->payload_len = (uint32_t)len;
@@ -212,14 +236,16 @@ static struct efa_pkt *make_packet(struct efa_tx *tx, struct efa_hdr *h, uint64_
 	pkt->sge_cnt = 1;
 	if (!copy) {
 		efa_tx_gather(pkt, tx, off, len);
-		return pkt;
+		return 0;
 	}
-	if (likely(tx->iov_cnt == 1))
-		copy_bytes(pkt->buf + hdr_len, (char *)tx->iov[0].iov_base + off, len);
-	else if (len)
-		kit_iov_copy_from(pkt->buf + hdr_len, len, tx->iov, tx->iov_cnt, off);
+	if (unlikely(is_rsp && !copy_for_peer(pkt->buf + hdr_len, tx, off, len))) {
+		efa_pkt_put(pkt);
+		return -FI_EFAULT;
+	}
+	if (likely(!is_rsp))
+		copy_own(pkt->buf + hdr_len, tx, off, len);
 	pkt->sge[0].len += (uint32_t)len;
-	return pkt;
+	return 0;
 }
 
 static void sent_packet(struct efa_tx *tx, uint64_t len)
@@ -231,11 +257,11 @@ static void sent_packet(struct efa_tx *tx, uint64_t len)
 
 int efa_tx_send_packet(struct efa_tx *tx, struct efa_hdr *h, uint64_t off, uint64_t len)
 {
-	struct efa_pkt *pkt = make_packet(tx, h, off, len);
-	int ret;
+	struct efa_pkt *pkt;
+	int ret = make_packet(tx, h, off, len, &pkt);
 
-	if (unlikely(!pkt))
-		return -FI_EAGAIN;
+	if (unlikely(ret))
+		return ret;
 	ret = efa_pkt_post(pkt);
 	if (unlikely(ret)) {
 		efa_pkt_put(pkt);
@@ -245,12 +271,24 @@ int efa_tx_send_packet(struct efa_tx *tx, struct efa_hdr *h, uint64_t off, uint6
 	return 0;
 }
 
+/* What it reads is not there any more. */
+static void refuse_reader(const struct efa_tx *tx)
+{
+	struct efa_hdr h = {.type = EFA_PKT_SHORT_RTR, .recv_id = tx->recv_id};
+
+	efa_refuse(tx->peer, &h, "a peer read memory that is not there any more");
+}
+
 void efa_tx_respond(struct efa_tx *tx, struct efa_hdr *h, uint64_t window)
 {
-	struct efa_pkt *pkt = make_packet(tx, h, 0, h->seg_len);
+	struct efa_pkt *pkt;
+	int ret = make_packet(tx, h, 0, h->seg_len, &pkt);
 
-	if (!pkt) {
-		efa_ep_event(tx->ep, FI_ENOMEM, 4105, "no memory to answer a peer");
+	if (ret) {
+		if (ret == -FI_EFAULT)
+			refuse_reader(tx);
+		else
+			efa_ep_event(tx->ep, FI_ENOMEM, 4105, "no memory to answer a peer");
 		efa_tx_put(tx);
 		return;
 	}
@@ -574,6 +612,7 @@ void efa_tx_unpark(struct efa_tx *tx)
 static void send_data(struct efa_tx *tx)
 {
 	struct efa_hdr h = {.type = EFA_PKT_CTSDATA, .recv_id = tx->recv_id};
+	int ret;
 
 	if (efa_peer_has(tx->peer, EFA_X_CONNID_HDR)) {
 		h.flags = EFA_FLAG_CONNID;
@@ -582,7 +621,12 @@ static void send_data(struct efa_tx *tx)
 	for (int i = 0; i < PUMP_BATCH && tx->window; i++) {
 		h.seg_len = MIN(tx->window, (uint64_t)EFA_CTSDATA_CAP);
 		h.seg_off = tx->sent;
-		if (efa_tx_send_packet(tx, &h, tx->sent, h.seg_len))
+		ret = efa_tx_send_packet(tx, &h, tx->sent, h.seg_len);
+		if (ret == -FI_EFAULT) {
+			refuse_reader(tx);
+			efa_tx_fail(tx, FI_EFAULT, EFANIC_LOCAL_INVALID_LKEY);
+		}
+		if (ret)
 			return;
 		tx->window -= h.seg_len;
 	}

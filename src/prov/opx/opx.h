@@ -254,6 +254,8 @@ struct opx_peer {
 	bool is_asked;                 /* a call was told to try again when the handshake is done */
 	uint8_t refusal;               /* enum opx_status: the handshake failed at refusal_ns: the next call is told; 0 */
 	uint64_t refusal_ns;
+	bool lost_put;                 /* a write to [.., lost_end) of region lost_key met memory that is not there; its data are still to be announced */
+	uint64_t lost_key, lost_end;
 };
 
 /* --- endpoint ---------------------------------------------------------------------------------------------------------------- */

@@ -2,6 +2,7 @@
 // FI_ATOMIC: one packet there, one back; both sides. Source: facts/opx.md 5.2.
 #include "prov/opx/opx.h"
 
+#include "base/guard.h"
 #include "base/log.h"
 #include "kit/atomic_call.h"
 
@@ -57,6 +58,20 @@ static void reply(struct opx_peer *peer, uint32_t handle, void *result, size_t l
 	peer->ep->need_doorbell = true;
 }
 
+struct apply {
+	const struct request *r;
+	void *at;
+	const uint8_t *src, *cmp;
+	uint8_t *result;
+};
+
+static void apply_run(void *arg)
+{
+	const struct apply *a = arg;
+
+	kit_atomic_apply(a->r->kind, a->r->dt, a->r->op, a->at, a->src, a->cmp, a->result, a->r->count);
+}
+
 void opx_on_atomic(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data)
 {
 	uint8_t operand[HFI_MTU], result[HFI_MTU];
@@ -64,6 +79,7 @@ void opx_on_atomic(struct opx_peer *peer, const struct hfi_hdr *h, const struct 
 	enum opx_status why = OPX_OK;
 	struct request r;
 	uint64_t access;
+	struct apply a;
 	void *at;
 
 	if (data->len > sizeof(operand) || !decode(h, data->len, peer->ep->mtu, &r)) {
@@ -79,7 +95,11 @@ void opx_on_atomic(struct opx_peer *peer, const struct hfi_hdr *h, const struct 
 		return;
 	}
 	view_copy(data, 0, operand, data->len);
-	kit_atomic_apply(r.kind, r.dt, r.op, at, r.read_only ? NULL : operand, operand + r.len, result, r.count);
+	a = (struct apply){&r, at, r.read_only ? NULL : operand, operand + r.len, result};
+	if (unlikely(!guard_call(at, r.len, apply_run, &a))) {
+		opx_done_send(peer, handle, OPX_ST_GONE);
+		return;
+	}
 	if (peer->ep->kit.cntr[r.kind == KIT_ATOMIC_BASE ? KIT_CNTR_REMOTE_WRITE : KIT_CNTR_REMOTE_READ])
 		kit_cntr_add(peer->ep->kit.cntr[r.kind == KIT_ATOMIC_BASE ? KIT_CNTR_REMOTE_WRITE : KIT_CNTR_REMOTE_READ], 1, 0);
 	if (r.kind != KIT_ATOMIC_BASE)
@@ -103,6 +123,10 @@ void opx_on_fetched(struct opx_peer *peer, const struct hfi_hdr *h, const struct
 	}
 	for (uint32_t i = 0; i < data->seg_cnt; i++)
 		at += kit_iov_copy_to(op->res, op->res_cnt, at, data->seg[i].p, data->seg[i].len);
+	if (unlikely(at < data->len)) {
+		opx_op_fail(op, opx_err_of(OPX_ST_GONE), OPX_ST_GONE);
+		return;
+	}
 	op->is_done = true;
 	opx_op_check(op);
 }

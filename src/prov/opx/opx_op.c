@@ -2,6 +2,7 @@
 // The life of an outgoing operation: what it waits for, its data packets, its one completion.
 #include "prov/opx/opx.h"
 
+#include "base/guard.h"
 #include "base/mem.h"
 
 /*
@@ -229,6 +230,7 @@ static int pio_one(struct opx_op *op)
 	struct opx_ep *ep = op->ep;
 	uint64_t n = MIN(op->len - op->sent, (uint64_t)ep->mtu);
 	struct iovec iov[OPX_IOV_MAX];
+	uint8_t served[HFI_MTU];
 	const struct hfi_tid *tid;
 	struct hfi_hdr h;
 	uint32_t rest;
@@ -241,6 +243,11 @@ static int pio_one(struct opx_op *op)
 		must(!hfi_tid_hdr(&h, tid, rest));
 	}
 	cnt = (int)kit_iov_slice(op->iov, op->iov_cnt, op->sent, n, iov, OPX_IOV_MAX);
+	if (op->kind == OPX_OP_SERVE) { /* one piece of a region, which may have gone */
+		if (unlikely(!guard_read(served, iov[0].iov_base, n)))
+			return -FI_EFAULT;
+		iov[0].iov_base = served;
+	}
 	rc = opx_flow_post(&op->peer->flow, &h, iov, cnt, op->sent + n == op->len ? OPX_POST_ACK : 0, op, &op->refs);
 	if (rc)
 		return rc;
@@ -328,6 +335,8 @@ static int pump_one(struct opx_op *op)
 	if (rc == -FI_EAGAIN || op->peer->flow.doom)
 		return -FI_EAGAIN;
 	pump_leave(op);
+	if (rc == -FI_EFAULT && op->kind == OPX_OP_SERVE)
+		opx_done_send(op->peer, op->peer_handle, OPX_ST_GONE);
 	if (rc)
 		opx_op_fail(op, opx_err_of(opx_status_of(rc, OPX_ST_UNREACH)), opx_status_of(rc, OPX_ST_UNREACH));
 	else

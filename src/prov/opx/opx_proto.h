@@ -50,7 +50,8 @@ enum { OPX_RTS_LOCAL = 1, OPX_RTS_DONE = 2 /* the sender waits for DONE */ };
 
 /* Why a peer did not do what it was asked; also prov_errno of error entries. */
 enum opx_status {
-	OPX_OK, OPX_ST_KEY = 1, OPX_ST_RANGE, OPX_ST_ACCESS, OPX_ST_ATOMIC, OPX_ST_CANCELED, OPX_ST_NOMEM, OPX_ST_COPY, OPX_ST_WIRE_NUM,
+	OPX_OK, OPX_ST_KEY = 1, OPX_ST_RANGE, OPX_ST_ACCESS, OPX_ST_ATOMIC, OPX_ST_CANCELED, OPX_ST_NOMEM, OPX_ST_COPY, OPX_ST_GONE,
+	OPX_ST_WIRE_NUM,
 	/* not on the wire */
 	OPX_ST_PEER_GONE = 32, OPX_ST_PEER_SILENT, OPX_ST_PEER_REPLACED, OPX_ST_NET_DOWN, OPX_ST_UNREACH, OPX_ST_TRUNC
 };

@@ -30,7 +30,7 @@ static void on_copied(struct opx_copy *c, int status)
 	if (in->why) {
 		opx_in_fail(in, (enum opx_status)in->why);
 	} else if (status) {
-		tell_sender(in, OPX_ST_COPY);
+		tell_sender(in, status == -FI_EACCES ? OPX_ST_GONE : OPX_ST_COPY);
 		opx_in_fail(in, opx_status_of(status, OPX_ST_COPY));
 	} else {
 		finish(in);

@@ -2,6 +2,7 @@
 // FI_RMA, target's side: every packet's key, range and right are checked; and what comes back to the initiator of a read.
 #include "prov/opx/opx.h"
 
+#include "base/guard.h"
 #include "base/log.h"
 
 static void answer(struct opx_peer *peer, uint32_t handle, enum opx_status st)
@@ -20,6 +21,22 @@ static void count(struct opx_ep *ep, enum kit_cntr_kind kind)
 		kit_cntr_add(ep->kit.cntr[kind], 1, 0);
 }
 
+/* Of a write whose data are still to be announced: that will be refused. */
+static void lost_note(struct opx_peer *peer, uint64_t key, uint64_t end)
+{
+	peer->lost_put = true;
+	peer->lost_key = key;
+	peer->lost_end = end;
+}
+
+static bool lost_take(struct opx_peer *peer, uint64_t key, uint64_t end)
+{
+	bool is_lost = unlikely(peer->lost_put) && peer->lost_key == key && peer->lost_end == end;
+
+	peer->lost_put &= !is_lost;
+	return is_lost;
+}
+
 void opx_on_put(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data)
 {
 	uint64_t off = le64_get(h->w[0]), end = le64_get(h->tag);
@@ -27,8 +44,11 @@ void opx_on_put(struct opx_peer *peer, const struct hfi_hdr *h, const struct vie
 	enum opx_status why = OPX_OK;
 	void *at = opx_mr_find(peer->ep->domain, le64_get(h->w[1]), off, data->len, FI_REMOTE_WRITE, &why);
 
-	if (at)
-		view_copy(data, 0, at, data->len);
+	if (at && unlikely(!guard_view(data, 0, at, data->len))) {
+		why = OPX_ST_GONE;
+		lost_note(peer, le64_get(h->w[1]), end);
+		at = NULL;
+	}
 	if (is_last && at)
 		count(peer->ep, KIT_CNTR_REMOTE_WRITE);
 	if (is_last || why)
@@ -45,13 +65,20 @@ static void data_done(struct opx_peer *peer, uint32_t handle, uint64_t len, uint
 	answer(peer, handle, OPX_OK);
 }
 
+static enum opx_status copy_status(int status)
+{
+	if (!status)
+		return OPX_OK;
+	return status == -FI_EACCES ? OPX_ST_GONE : OPX_ST_COPY; /* no more than that is said on the wire */
+}
+
 static void on_copied(struct opx_copy *c, int status)
 {
 	struct opx_op *op = container_of(c, struct opx_op, cp);
 
 	op->is_copying = false;
 	if (!op->is_over && status && op->peer_handle == OPX_DATA_HANDLE) {
-		op->why = OPX_ST_COPY; /* told when its data are announced */
+		op->why = copy_status(status); /* told when its data are announced */
 		return;
 	}
 	if (!op->is_over) {
@@ -60,7 +87,7 @@ static void on_copied(struct opx_copy *c, int status)
 		if (op->has_data && !status)
 			data_done(op->peer, op->peer_handle, op->len, (uint32_t)op->data);
 		else
-			answer(op->peer, op->peer_handle, status ? OPX_ST_COPY : OPX_OK);
+			answer(op->peer, op->peer_handle, copy_status(status));
 	}
 	op->is_posted = true;
 	opx_op_check(op);
@@ -135,7 +162,9 @@ static void on_put_data(struct opx_peer *peer, const struct hfi_hdr *h, const st
 	handle = le32_get(raw);
 	at = opx_mr_find(peer->ep->domain, le64_get(h->w[1]), le64_get(h->w[0]), len, FI_REMOTE_WRITE, &why);
 	op = at ? copy_of(peer, at, len) : NULL;
-	if (!at) {
+	if (at && lost_take(peer, le64_get(h->w[1]), le64_get(h->w[0]) + len)) {
+		answer(peer, handle, OPX_ST_GONE);
+	} else if (!at) {
 		answer(peer, handle, why);
 	} else if (op && op->why) {
 		answer(peer, handle, (enum opx_status)op->why);
@@ -249,9 +278,11 @@ void opx_on_get_data(struct opx_peer *peer, const struct hfi_hdr *h, const struc
 		peer->ep->stats.rx_malformed++;
 		return;
 	}
-	for (uint32_t i = 0; i < data->seg_cnt; i++) {
-		kit_iov_copy_to(op->iov, op->iov_cnt, off, data->seg[i].p, data->seg[i].len);
-		off += data->seg[i].len;
+	for (uint32_t i = 0; i < data->seg_cnt; i++)
+		off += kit_iov_copy_to(op->iov, op->iov_cnt, off, data->seg[i].p, data->seg[i].len);
+	if (unlikely(off < op->got + data->len)) {
+		opx_op_fail(op, opx_err_of(OPX_ST_GONE), OPX_ST_GONE);
+		return;
 	}
 	op->got += data->len;
 	if (op->got < op->len)
