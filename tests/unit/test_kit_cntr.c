@@ -82,6 +82,33 @@ static void cntr_read__drives_the_endpoints(void **state)
 	kit_ep_fini(&ep.kit);
 }
 
+/* Of a region: its endpoint is driven although the counter is not bound to it, and as long as it is bound, if it is. */
+static void cntr_drive__by_what_it_is_not_bound_to(void **state)
+{
+	struct fix_ep ep;
+
+	fix_ep_open(&g_fix, &ep);
+	lock_acquire(&g_fix.domain.lock);
+	assert_int_equal(kit_cntr_drive(g_c, &ep.kit, true), 0);
+	assert_int_equal(kit_cntr_drive(g_c, &ep.kit, true), 0);
+	lock_release(&g_fix.domain.lock);
+	assert_int_equal(fi_cntr_read(&g_c->fid), 0);
+	assert_int_equal(ep.progress_cnt, 1);
+	lock_acquire(&g_fix.domain.lock);
+	assert_int_equal(kit_cntr_drive(g_c, &ep.kit, false), 0);
+	lock_release(&g_fix.domain.lock);
+	assert_int_equal(fi_cntr_read(&g_c->fid), 0);
+	assert_int_equal(ep.progress_cnt, 1);
+	assert_int_equal(kit_ep_bind(&ep.kit, &g_c->fid.fid, FI_SEND), 0);
+	lock_acquire(&g_fix.domain.lock);
+	assert_int_equal(kit_cntr_drive(g_c, &ep.kit, true), 0);
+	assert_int_equal(kit_cntr_drive(g_c, &ep.kit, false), 0);
+	lock_release(&g_fix.domain.lock);
+	assert_int_equal(fi_cntr_read(&g_c->fid), 0);
+	assert_int_equal(ep.progress_cnt, 2);
+	kit_ep_fini(&ep.kit);
+}
+
 static void script_fail(struct fix_ep *ep)
 {
 	kit_cntr_add(ep->kit.cntr[KIT_CNTR_RECV], 0, 1);
@@ -218,6 +245,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(cntr__adds_sets_and_reads),
 		T(cntr_read__drives_the_endpoints),
+		T(cntr_drive__by_what_it_is_not_bound_to),
 		T(cntr_wait__ends_with_threshold_error_or_timeout),
 		T(cntr_wait__wakes_for_another_thread),
 		T(cntr_trywait__tells_each_change_once),
