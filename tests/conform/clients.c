@@ -362,7 +362,7 @@ static bool has_hmem(struct ct *c)
 
 	h->caps = FI_MSG | FI_HMEM;
 	h->mode = ~0ULL;
-	h->domain_attr->mr_mode = ~(FI_MR_BASIC | FI_MR_SCALABLE);
+	h->domain_attr->mr_mode = ~(KIT_MR_BASIC | KIT_MR_SCALABLE);
 	ret = ask(c, V(1, 18), h, &info);
 	fi_freeinfo(h);
 	if (!ret)

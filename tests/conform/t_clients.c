@@ -43,7 +43,7 @@ static void ompi_btl(struct ct *c)
 	fi_addr_t peer;
 	struct cl_mem m;
 
-	CHECK(c->info->domain_attr->mr_mode == FI_MR_BASIC || c->info->domain_attr->mr_mode == FI_MR_SCALABLE ||
+	CHECK(c->info->domain_attr->mr_mode == KIT_MR_BASIC || c->info->domain_attr->mr_mode == KIT_MR_SCALABLE ||
 		      !(c->info->domain_attr->mr_mode & ~(FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT | FI_MR_HMEM)),
 	      "mr_mode %#x, which it does not take", (unsigned)c->info->domain_attr->mr_mode);
 	CHECK(!(c->info->caps & FI_NAMED_RX_CTX) || c->info->domain_attr->max_ep_tx_ctx > 1, "contexts asked for, none offered");
@@ -323,7 +323,7 @@ static void chapel_open(struct ct *c, struct chapel *s)
 /* Where no mode of registration asks for more, the whole address space is one region and an address its own offset. */
 static void chapel_mem(struct ct *c, struct cl_mem *m, struct fid_ep *ep)
 {
-	const uint64_t some = FI_MR_BASIC | FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+	const uint64_t some = KIT_MR_BASIC | FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
 	bool all = !(c->info->domain_attr->mr_mode & some);
 	uint64_t access = FI_RECV | CL_REMOTE | (c->info->domain_attr->mr_mode & FI_MR_LOCAL ? CL_LOCAL : 0);
 
@@ -609,7 +609,7 @@ static void adios(struct ct *c)
 	struct cl_mem m;
 	ssize_t ret;
 
-	if (c->info->domain_attr->mr_mode != FI_MR_BASIC)
+	if (c->info->domain_attr->mr_mode != KIT_MR_BASIC)
 		c->info->domain_attr->mr_mode = FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_LOCAL |
 						(c->info->domain_attr->mr_mode & (FI_MR_ENDPOINT | FI_MR_VIRT_ADDR));
 	cl_domain(c);
