@@ -257,6 +257,10 @@ static int check_models(const struct check *c)
 {
 	const struct fi_domain_attr *hint = c->hints->domain_attr, *have = c->have->domain_attr;
 
+	if (c->version >= KIT_V(2, 0) &&
+	    (hint->threading == FI_THREAD_FID || hint->threading == FI_THREAD_ENDPOINT))
+		return no(c, "domain_attr->threading is %u in the hints, which 2.0 dropped",
+			  (unsigned)hint->threading);
 	if (rank_check(c, "domain_attr->threading", thread_rank, hint->threading,
 		       have->threading) ||
 	    rank_check(c, "domain_attr->control_progress", progress_rank, hint->control_progress,

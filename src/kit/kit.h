@@ -374,8 +374,10 @@ void kit_ep_fini(struct kit_ep *ep); /* unbinds everything */
  */
 int kit_ep_watch(struct kit_ep *ep, bool on);
 /**
- * kit_ep_bind() - fi_ep_bind: CQ, counter, AV, EQ with all their rules. Counters may come to an enabled endpoint, as with the real providers: OpenSHMEM's
- * default context adds them to the endpoint of its targets. -FI_EINVAL another domain's, bound twice, bad flags; -FI_EOPBADSTATE enabled.
+ * kit_ep_bind() - fi_ep_bind: CQ, counter, AV, EQ with all their rules. Counters and EQs may come
+ * to an enabled endpoint, as with the real providers: OpenSHMEM's default context adds counters to
+ * the endpoint of its targets. -FI_EINVAL another domain's, bound twice, bad flags; -FI_EOPBADSTATE
+ * enabled.
  */
 int kit_ep_bind(struct kit_ep *ep, struct fid *bfid, uint64_t flags);
 /** kit_ep_unbind() - Undo what was bound for directions @dirs (FI_TRANSMIT, FI_RECV): CQs and counters. */

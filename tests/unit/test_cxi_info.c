@@ -131,7 +131,8 @@ static void forms__attributes(void **state)
 	assert_int_equal(i->rx_attr->iov_limit, 1);
 	assert_int_equal(i->tx_attr->msg_order, i->rx_attr->msg_order);
 	assert_int_equal(i->tx_attr->comp_order, 0);
-	assert_int_equal(i->tx_attr->op_flags, 0);
+	assert_int_equal(i->tx_attr->op_flags, CXI_TX_OP_FLAGS);
+	assert_int_equal(i->rx_attr->op_flags, CXI_RX_OP_FLAGS);
 	assert_int_equal(i->ep_attr->protocol_version, 1);
 	assert_int_equal(i->ep_attr->max_msg_size, UINT32_MAX);
 	assert_true(i->ep_attr->mem_tag_format == 0xAAAAAAAAAAAAULL);
@@ -481,7 +482,7 @@ static void hints__null_parts(void **state)
 	(void)state;
 	i = get(FI_VERSION(1, 17), &h, 0);
 	assert_true(i->caps & FI_TAGGED);
-	assert_int_equal(i->tx_attr->op_flags, 0);
+	assert_int_equal(i->tx_attr->op_flags, CXI_TX_OP_FLAGS);
 	fi_freeinfo(i);
 }
 
