@@ -403,7 +403,6 @@ struct kit_mr_req {
 	const struct iovec *iov; size_t iov_cnt;
 	uint64_t access, offset, requested_key, flags;
 	void *context;
-	enum fi_hmem_iface iface; uint64_t device;
 };
 #define KIT_MR_LOCAL_WRITE (FI_RECV | FI_READ | FI_REMOTE_WRITE) /* access for which an adapter writes to the region */
 /**

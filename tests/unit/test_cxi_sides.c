@@ -60,9 +60,9 @@ static void sides_check(const struct fi_info *i, uint64_t asked)
 
 static void caps__of_each_side(void **state)
 {
-	static const uint64_t bits[] = {FI_MSG,		 FI_TAGGED,	   FI_RMA,    FI_ATOMIC,
-					FI_NAMED_RX_CTX, FI_DIRECTED_RECV, FI_SOURCE, FI_SOURCE_ERR,
-					FI_LOCAL_COMM,	 FI_REMOTE_COMM};
+	static const uint64_t bits[] = {FI_MSG,	       FI_TAGGED,	FI_RMA,		  FI_ATOMIC,
+					FI_HMEM,       FI_NAMED_RX_CTX, FI_DIRECTED_RECV, FI_SOURCE,
+					FI_SOURCE_ERR, FI_LOCAL_COMM,	FI_REMOTE_COMM};
 	static const uint32_t versions[] = {FI_VERSION(1, 5), FI_VERSION(1, 17), FI_VERSION(2, 6)};
 	struct fi_info *i;
 
@@ -148,11 +148,41 @@ static void op_flags__listed_are_no_defaults(void **state)
 	fi_freeinfo(h);
 }
 
+/* Offered to all who know the bit, without an MR mode of its own; given to those who ask. */
+static void hmem__always_for_who_knows_it(void **state)
+{
+	static const uint32_t versions[] = {FI_VERSION(1, 5), FI_VERSION(1, 8), FI_VERSION(1, 9),
+					    FI_VERSION(1, 17), FI_VERSION(2, 6)};
+
+	(void)state;
+	for (size_t v = 0; v < ARRAY_SIZE(versions); v++) {
+		bool known = versions[v] >= FI_VERSION(1, 9);
+		struct fi_info *h = hints_new(FI_MSG | FI_RMA | FI_HMEM), *i;
+
+		i = get(versions[v], NULL, 0);
+		assert_int_equal(!!(i->caps & i->tx_attr->caps & i->rx_attr->caps & FI_HMEM),
+				 known);
+		assert_false(i->domain_attr->mr_mode & FI_MR_HMEM);
+		fi_freeinfo(i);
+		i = get(versions[v], h, known ? 0 : -FI_ENODATA);
+		assert_true(!i || (i->caps & i->tx_attr->caps & i->rx_attr->caps & FI_HMEM));
+		fi_freeinfo(i);
+		h->domain_attr->mr_mode |= FI_MR_HMEM; /* does no harm */
+		fi_freeinfo(get(versions[v], h, known ? 0 : -FI_ENODATA));
+		h->caps = FI_MSG;
+		i = get(versions[v], h, 0);
+		assert_false((i->caps | i->tx_attr->caps | i->rx_attr->caps) & FI_HMEM);
+		fi_freeinfo(i);
+		fi_freeinfo(h);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(caps__of_each_side),
 		cmocka_unit_test(caps__of_sides_in_hints),
+		cmocka_unit_test(hmem__always_for_who_knows_it),
 		cmocka_unit_test(hints__threading_by_version),
 		cmocka_unit_test(op_flags__listed_are_no_defaults),
 	};

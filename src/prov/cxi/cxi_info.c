@@ -50,13 +50,20 @@ struct query {
 
 /* --- what one adapter offers -------------------------------------------------------------------------------------- */
 
-static void fill_caps(struct fi_info *i, const struct form *f)
+static void fill_caps(struct fi_info *i, const struct form *f, uint32_t version)
 {
 	uint64_t order = f->rnr ? ORDER & ~FI_ORDER_SAS : ORDER;
 
 	i->caps = PRIMARY_TX | PRIMARY_RX | DOMAIN_CAPS | SEC_TX | SEC_RX;
 	i->tx_attr->caps = PRIMARY_TX | SEC_TX | COMM_CAPS;
 	i->rx_attr->caps = PRIMARY_RX | SEC_RX | COMM_CAPS;
+	/* Older callers do not know the bit, and have no fi_mr_attr->iface. No MR mode goes with
+	 * it. */
+	if (version >= KIT_V(1, 9)) {
+		i->caps |= FI_HMEM;
+		i->tx_attr->caps |= FI_HMEM;
+		i->rx_attr->caps |= FI_HMEM;
+	}
 	if (f->multi_key) { /* the VNI is what a receive can be restricted to */
 		i->caps &= ~FI_DIRECTED_RECV;
 		i->rx_attr->caps &= ~FI_DIRECTED_RECV;
@@ -182,7 +189,7 @@ static struct fi_info *make_info(const struct query *q, int idx, const struct ca
 
 	if (!i)
 		return NULL;
-	fill_caps(i, f);
+	fill_caps(i, f, q->version);
 	fill_sizes(i, f);
 	fill_domain(i, f);
 	i->addr_format = FI_ADDR_CXI;
