@@ -100,7 +100,12 @@ int kit_info_other(const struct fi_provider *prov, const char *fmt, ...)
  * program whose hints name @prov its -FI_ENODATA is a surprise: the first reason since
  * kit_info_begin(), other adapters' last, is a warning then, each once in a process. Return: @ret.
  */
-void kit_info_begin(void);
+#define KIT_WHY_MAX 1280
+struct kit_why {
+	char text[KIT_WHY_MAX];
+	bool is_other;
+};
+void kit_info_begin(struct kit_why *why); /* on the caller's stack: little thread-local memory is left to a module that is loaded late */
 int kit_info_end(const struct fi_provider *prov, const struct fi_info *hints, int ret);
 /** kit_info_alter() - Narrow a returned info to what the hints asked (caps, orders, sizes, threading, mr_mode by version). */
 void kit_info_alter(struct fi_info *info, const struct fi_info *hints, uint32_t version);

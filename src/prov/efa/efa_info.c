@@ -464,7 +464,9 @@ static int getinfo(uint32_t version, const char *node, const char *service, uint
 int efa_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
 		const struct fi_info *hints, struct fi_info **info)
 {
-	kit_info_begin();
+	struct kit_why why;
+
+	kit_info_begin(&why);
 	return kit_info_end(&g_efa_prov, hints,
 			    getinfo(version, node, service, flags, hints, info));
 }
