@@ -282,7 +282,8 @@ int kit_ep_bind(struct kit_ep *ep, struct fid *bfid, uint64_t flags)
 		return -FI_EINVAL;
 	if (!kit_enter(ep->domain))
 		return -FI_EIO;
-	if (ep->enabled && !ep->binds_late && bfid->fclass != FI_CLASS_CNTR) {
+	if (ep->enabled && !ep->binds_late && bfid->fclass != FI_CLASS_CNTR &&
+	    bfid->fclass != FI_CLASS_EQ) {
 		lock_release(&ep->domain->lock);
 		return -FI_EOPBADSTATE;
 	}

@@ -8,15 +8,12 @@
 #include "kit/kit_int.h"
 
 #define TEXT_MAX 512
-#define WHY_MAX	 (2 * TEXT_MAX + 256)
+#define WHY_MAX	 KIT_WHY_MAX
 
 /* The reason of the fi_getinfo() that runs. The first one: what an adapter offers first is what it
  * does best, and what a program most likely meant. But that an adapter is not the one that is asked
  * for by name explains nothing where another one is, so any other reason takes its place. */
-static _Thread_local struct {
-	char text[WHY_MAX];
-	bool is_other; /* another adapter is meant */
-} g_why;
+static _Thread_local struct kit_why *g_why;
 
 static void __printf_like(3, 0)
 	why_put(const struct fi_provider *prov, bool is_other, const char *fmt, va_list ap)
@@ -24,9 +21,9 @@ static void __printf_like(3, 0)
 	char text[WHY_MAX];
 
 	vsnprintf(text, sizeof(text), fmt, ap);
-	if (!g_why.text[0] || (g_why.is_other && !is_other)) {
-		memcpy(g_why.text, text, sizeof(text));
-		g_why.is_other = is_other;
+	if (g_why && (!g_why->text[0] || (g_why->is_other && !is_other))) {
+		memcpy(g_why->text, text, sizeof(text));
+		g_why->is_other = is_other;
 	}
 	KIT_INFO(prov, FI_LOG_CORE, "%s\n", text);
 }
@@ -51,9 +48,10 @@ int kit_info_other(const struct fi_provider *prov, const char *fmt, ...)
 	return -FI_ENODATA;
 }
 
-void kit_info_begin(void)
+void kit_info_begin(struct kit_why *why)
 {
-	g_why.text[0] = '\0';
+	why->text[0] = '\0';
+	g_why = why;
 }
 
 /* prov_name is one name, or some of layered providers with semicolons between them. */
@@ -72,9 +70,12 @@ static bool names_it(const struct fi_info *hints, const char *name)
 
 int kit_info_end(const struct fi_provider *prov, const struct fi_info *hints, int ret)
 {
-	if (ret == -FI_ENODATA && g_why.text[0] && names_it(hints, prov->name))
+	const struct kit_why *why = g_why;
+
+	g_why = NULL;
+	if (ret == -FI_ENODATA && why->text[0] && names_it(hints, prov->name))
 		kit_warn_once(prov, "nothing of %s fits the hints of fi_getinfo: %s", prov->name,
-			      g_why.text);
+			      why->text);
 	return ret;
 }
 
@@ -257,6 +258,10 @@ static int check_models(const struct check *c)
 {
 	const struct fi_domain_attr *hint = c->hints->domain_attr, *have = c->have->domain_attr;
 
+	if (c->version >= KIT_V(2, 0) &&
+	    (hint->threading == FI_THREAD_FID || hint->threading == FI_THREAD_ENDPOINT))
+		return no(c, "domain_attr->threading is %u in the hints, which 2.0 dropped",
+			  (unsigned)hint->threading);
 	if (rank_check(c, "domain_attr->threading", thread_rank, hint->threading,
 		       have->threading) ||
 	    rank_check(c, "domain_attr->control_progress", progress_rank, hint->control_progress,

@@ -100,7 +100,12 @@ int kit_info_other(const struct fi_provider *prov, const char *fmt, ...)
  * program whose hints name @prov its -FI_ENODATA is a surprise: the first reason since
  * kit_info_begin(), other adapters' last, is a warning then, each once in a process. Return: @ret.
  */
-void kit_info_begin(void);
+#define KIT_WHY_MAX 1280
+struct kit_why {
+	char text[KIT_WHY_MAX];
+	bool is_other;
+};
+void kit_info_begin(struct kit_why *why); /* on the caller's stack: little thread-local memory is left to a module that is loaded late */
 int kit_info_end(const struct fi_provider *prov, const struct fi_info *hints, int ret);
 /** kit_info_alter() - Narrow a returned info to what the hints asked (caps, orders, sizes, threading, mr_mode by version). */
 void kit_info_alter(struct fi_info *info, const struct fi_info *hints, uint32_t version);
@@ -379,8 +384,10 @@ void kit_ep_fini(struct kit_ep *ep); /* unbinds everything */
  */
 int kit_ep_watch(struct kit_ep *ep, bool on);
 /**
- * kit_ep_bind() - fi_ep_bind: CQ, counter, AV, EQ with all their rules. Counters may come to an enabled endpoint, as with the real providers: OpenSHMEM's
- * default context adds them to the endpoint of its targets. -FI_EINVAL another domain's, bound twice, bad flags; -FI_EOPBADSTATE enabled.
+ * kit_ep_bind() - fi_ep_bind: CQ, counter, AV, EQ with all their rules. Counters and EQs may come
+ * to an enabled endpoint, as with the real providers: OpenSHMEM's default context adds counters to
+ * the endpoint of its targets. -FI_EINVAL another domain's, bound twice, bad flags; -FI_EOPBADSTATE
+ * enabled.
  */
 int kit_ep_bind(struct kit_ep *ep, struct fid *bfid, uint64_t flags);
 /** kit_ep_unbind() - Undo what was bound for directions @dirs (FI_TRANSMIT, FI_RECV): CQs and counters. */
@@ -406,7 +413,6 @@ struct kit_mr_req {
 	const struct iovec *iov; size_t iov_cnt;
 	uint64_t access, offset, requested_key, flags;
 	void *context;
-	enum fi_hmem_iface iface; uint64_t device;
 };
 #define KIT_MR_LOCAL_WRITE (FI_RECV | FI_READ | FI_REMOTE_WRITE) /* access for which an adapter writes to the region */
 /**

@@ -49,6 +49,18 @@ int kit_mr_pin(const struct kit_domain *d, const struct kit_mr_req *r, bool is_w
 	return 0;
 }
 
+/* Without FI_HMEM the field may hold anything, and 1.9 appended it. With it, memory that we do not
+ * serve is told apart from what is no memory at all, as upstream does. */
+static int iface_check(const struct kit_domain *d, unsigned iface)
+{
+	if (!(d->caps & FI_HMEM) || iface == FI_HMEM_SYSTEM)
+		return 0;
+	if (iface > FI_HMEM_SYNAPSEAI) /* the last one in 2.6, too */
+		return refuse(d, -FI_EINVAL, "unknown fi_mr_attr.iface", iface);
+	return refuse(d, -FI_ENOSYS, "only memory of FI_HMEM_SYSTEM is served, not of iface",
+		      iface);
+}
+
 static int mr_open(struct fid *fid, struct kit_mr_req *r, struct fid_mr **mr)
 {
 	struct kit_domain *d = container_of(fid, struct kit_domain, fid.fid);
@@ -65,10 +77,6 @@ static int mr_open(struct fid *fid, struct kit_mr_req *r, struct fid_mr **mr)
 	if (ret)
 		return ret;
 	guard_init(); /* before peers may name it */
-	if (!(d->caps & FI_HMEM)) {
-		r->iface = FI_HMEM_SYSTEM;
-		r->device = 0;
-	}
 	if (!d->mr_open)
 		return -FI_ENOSYS;
 	if (!kit_enter(d))
@@ -106,19 +114,22 @@ static int mr_reg(struct fid *fid, const void *buf, size_t len, uint64_t access,
 static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags,
 		      struct fid_mr **mr)
 {
+	const struct kit_domain *d = container_of(fid, struct kit_domain, fid.fid);
 	struct kit_mr_req r;
+	int ret;
 
-	if (!attr)
+	if (!attr || !fid || fid->fclass != FI_CLASS_DOMAIN)
 		return -FI_EINVAL;
+	ret = d->api_version >= KIT_V(1, 9) ? iface_check(d, (unsigned)attr->iface) : 0;
+	if (ret)
+		return ret;
 	r = (struct kit_mr_req){.iov = attr->mr_iov,
 				.iov_cnt = attr->iov_count,
 				.access = attr->access,
 				.offset = attr->offset,
 				.requested_key = attr->requested_key,
 				.flags = flags,
-				.context = attr->context,
-				.iface = attr->iface,
-				.device = attr->device.reserved};
+				.context = attr->context};
 	return mr_open(fid, &r, mr);
 }
 

@@ -68,7 +68,7 @@ struct ct_prov {
 	const char *udp_env;   /* turns shared memory off; NULL: no mode udp */
 	const char *stat_shm, *stat_net; /* counters of frames by path */
 	unsigned has;
-	uint64_t on_request;   /* capabilities that an info has only if hints ask for them */
+	uint64_t on_request;   /* capabilities that an info of FI_EP_RDM has only if hints ask for them */
 	uint64_t btl_mr_mode;  /* what Open MPI's btl/ofi must ask besides what it always does */
 	size_t tx_max, rx_max; /* largest context sizes; 0: those of the info */
 	uint32_t min_version;  /* of the API: below it no memory registration mode of the provider can be named */

@@ -135,7 +135,7 @@ static unsigned check_info(const struct ct *c, const struct fi_info *list)
 		if (strcmp(i->fabric_attr->prov_name, c->prov))
 			continue;
 		seen++;
-		missing += check_bits(c, i, "caps", i->caps | c->p->on_request, caps);
+		missing += check_bits(c, i, "caps", i->caps | (i->ep_attr->type == FI_EP_RDM ? c->p->on_request : 0), caps);
 		missing += check_bits(c, i, "msg_order", i->tx_attr->msg_order | i->rx_attr->msg_order, orders);
 		missing += check_bits(c, i, "op_flags", i->tx_attr->op_flags | i->rx_attr->op_flags, op_flags);
 		missing += check_bits(c, i, "mr_mode", (uint64_t)i->domain_attr->mr_mode & ~(uint64_t)(KIT_MR_BASIC | KIT_MR_SCALABLE), mr_modes);

@@ -138,7 +138,7 @@ static void any_addr(uint8_t *addr, uint32_t i)
 static const struct ct_prov provs[] = {
 	{.name = "efa", .udp_env = "FI_EFA_ENABLE_SHM_TRANSFER=0", .stat_shm = "shm_tx_pkts", .stat_net = "net_tx_pkts",
 	 .has = CT_HAS_RMA_DATA | CT_HAS_ERR_DATA | CT_HAS_ATOMIC_SIZES | CT_HAS_DC_MATCHED | CT_HAS_AUTO, .addr_bytes = efa_bytes,
-	 .addr_text = "fi_addr_efa://[fe80::44d:f8ff:fe9c:f06d]:4660:305419896", .parse_addr = efa_parse,
+	 .on_request = FI_HMEM, .addr_text = "fi_addr_efa://[fe80::44d:f8ff:fe9c:f06d]:4660:305419896", .parse_addr = efa_parse,
 	 .err_text = {"My EFA addr: fi_addr_efa://[", "Peer EFA addr: fi_addr_efa://["}, .lost = {FI_EINVAL, 7}, .make_addr = efa_addr, .variants = efa_variants},
 	{.name = "cxi", .udp_env = "SOFTFABRIC_NET=paths=udp", .stat_shm = "soft_shm_tx_pkts", .stat_net = "soft_net_tx_pkts",
 	 .has = CT_HAS_RIGHTS | CT_HAS_CONTEXTS | CT_HAS_AV_EVENT | CT_HAS_WAIT_FD | CT_HAS_AV_USES, .on_request = FI_SOURCE | FI_SOURCE_ERR,
@@ -148,7 +148,7 @@ static const struct ct_prov provs[] = {
 	 .make_addr = cxi_addr, .variants = cxi_variants},
 	{.name = "opx", .udp_env = "SOFTFABRIC_NET=paths=udp", .stat_shm = "shm_tx_pkts", .stat_net = "net_tx_pkts",
 	 .has = CT_HAS_RMA_DATA | CT_HAS_RIGHTS | CT_HAS_CONTEXTS | CT_HAS_WAIT_FD | CT_HAS_DC_MATCHED | CT_HAS_AUTO | CT_NO_EQ_BIND | CT_AV_TWICE |
-		CT_NO_SILENT | CT_REFUSES | CT_NO_PIN, .addr_bytes = "\x56\xbc\x56\x9a\x78\x12\x34\xde", .addr_text = "3412.789a.de.56.bc.56",
+		CT_NO_SILENT | CT_REFUSES | CT_NO_PIN, .addr_bytes = "\x56\xbc\x56\x9a\x78\x12\x34\xde", .on_request = FI_HMEM, .addr_text = "3412.789a.de.56.bc.56",
 	 .parse_addr = opx_parse, .gone = {.err = FI_ECONNREFUSED},
 	 .lost = {FI_EFAULT, 8}, .make_addr = opx_addr, .variants = opx_variants},
 	{.make_addr = any_addr, .variants = none},

@@ -253,6 +253,21 @@ static void eq_bound(struct ct *c)
 	ct_close(c);
 }
 
+/* The real providers take an EQ after fi_enable, too. */
+static void eq_bound_late(struct ct *c)
+{
+	struct fi_eq_attr attr = {.wait_obj = FI_WAIT_NONE};
+
+	if (c->p->has & CT_NO_EQ_BIND)
+		ct_skip(c, "endpoints have no events");
+	ct_open(c);
+	OK(fi_eq_open(c->fabric, &attr, &c->eq, NULL));
+	OK(fi_ep_bind(c->ep, &c->eq->fid, 0));
+	CHECK(fi_close(&c->eq->fid) == -FI_EBUSY, "a bound EQ closes");
+	ct_sweep(c, false, CT_SEND, 0);
+	ct_close(c);
+}
+
 /* --- poll sets -------------------------------------------------------------------------------------------------------------- */
 
 static void poll_set(struct ct *c)
@@ -298,6 +313,7 @@ const struct ct_test cntr_tests[] = {
 	{"eq_write", eq_write, FI_MSG, 0, CT_SOLO, NULL},
 	{"eq_wake", eq_wake, FI_MSG, 0, CT_SOLO, NULL},
 	{"eq_bound", eq_bound, FI_MSG, 0, 0, NULL},
+	{"eq_bound_late", eq_bound_late, FI_MSG, 0, 0, NULL},
 	{"poll_set", poll_set, FI_MSG, 0, 0, NULL},
 	{0},
 };

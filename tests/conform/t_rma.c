@@ -483,10 +483,39 @@ static void rma_self(struct ct *c)
 #define RMA FI_RMA
 #define CAPS "FI_RMA FI_READ FI_WRITE FI_REMOTE_READ FI_REMOTE_WRITE mr:FI_MR_VIRT_ADDR mr:FI_MR_PROV_KEY mr:FI_MR_ALLOCATED mr:FI_MR_ENDPOINT mr_key_size"
 #define EVERYWHERE (CT_GENS | CT_LOSSY)
+/* Programs for GPUs tell what memory a region is, of host memory too. */
+static void rma_hmem(struct ct *c)
+{
+	static uint8_t mem[4096];
+	struct iovec iov = {mem, sizeof(mem)};
+	struct fi_mr_attr attr = {.mr_iov = &iov,
+				  .iov_count = 1,
+				  .access = FI_REMOTE_READ | FI_REMOTE_WRITE,
+				  .requested_key = 9,
+				  .iface = FI_HMEM_CUDA};
+	struct fid_mr *mr;
+
+	c->want.mr_mode =
+		FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT | FI_MR_HMEM;
+	ct_open(c);
+	CHECK(c->info->caps & c->info->tx_attr->caps & c->info->rx_attr->caps & FI_HMEM, "FI_HMEM");
+	RET(-FI_ENOSYS, fi_mr_regattr(c->domain, &attr, 0, &mr));
+	attr.iface = (enum fi_hmem_iface)99;
+	RET(-FI_EINVAL, fi_mr_regattr(c->domain, &attr, 0, &mr));
+	attr.iface = FI_HMEM_SYSTEM;
+	OK(fi_mr_regattr(c->domain, &attr, 0, &mr));
+	OK(fi_close(&mr->fid));
+	ct_sweep(c, false, CT_SEND, 0);
+	ct_close(c);
+}
+
 const struct ct_test rma_tests[] = {
+	{"rma_hmem", rma_hmem, FI_MSG | FI_RMA | FI_HMEM, 0, 0, "FI_HMEM mr:FI_MR_HMEM",
+	 "SOFTFABRIC_EFA=hmem=yes FI_HMEM=system"},
 	{"rma_write", rma_write, RMA, 0, EVERYWHERE, CAPS " op:FI_DELIVERY_COMPLETE"},
 	{"rma_writev", rma_writev, RMA, 0, EVERYWHERE, CAPS " tx.rma_iov_limit tx.iov_limit"},
-	{"rma_writemsg", rma_writemsg, RMA, 0, EVERYWHERE, CAPS " tx.rma_iov_limit", NULL, NULL, 60},
+	{"rma_writemsg", rma_writemsg, RMA, 0, EVERYWHERE, CAPS " tx.rma_iov_limit", NULL, NULL,
+	 60},
 	{"rma_inject", rma_inject, RMA, 0, EVERYWHERE, CAPS " inject_size"},
 	{"rma_writedata", rma_writedata, RMA, 0, EVERYWHERE, CAPS " cq_data_size"},
 	{"rma_read", rma_read, RMA, 0, EVERYWHERE, CAPS},

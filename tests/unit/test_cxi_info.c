@@ -115,9 +115,11 @@ static void forms__attributes(void **state)
 	struct fi_info *i = get(FI_VERSION(2, 1), NULL, 0);
 
 	(void)state;
-	assert_int_equal(i->caps, FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE |
-					  FI_DIRECTED_RECV | FI_NAMED_RX_CTX | FI_LOCAL_COMM | FI_REMOTE_COMM | FI_RMA_EVENT | FI_MULTI_RECV |
-					  FI_FENCE | FI_TRIGGER | FI_SHARED_AV | FI_AV_USER_ID);
+	assert_int_equal(i->caps, FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_SEND | FI_RECV |
+					  FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE |
+					  FI_DIRECTED_RECV | FI_NAMED_RX_CTX | FI_LOCAL_COMM |
+					  FI_REMOTE_COMM | FI_RMA_EVENT | FI_MULTI_RECV | FI_FENCE |
+					  FI_TRIGGER | FI_SHARED_AV | FI_AV_USER_ID | FI_HMEM);
 	assert_int_equal(i->mode, 0);
 	assert_int_equal(i->addr_format, FI_ADDR_CXI);
 	assert_int_equal(pid_of(i), CASSINI_PID_ANY);
@@ -131,7 +133,8 @@ static void forms__attributes(void **state)
 	assert_int_equal(i->rx_attr->iov_limit, 1);
 	assert_int_equal(i->tx_attr->msg_order, i->rx_attr->msg_order);
 	assert_int_equal(i->tx_attr->comp_order, 0);
-	assert_int_equal(i->tx_attr->op_flags, 0);
+	assert_int_equal(i->tx_attr->op_flags, CXI_TX_OP_FLAGS);
+	assert_int_equal(i->rx_attr->op_flags, CXI_RX_OP_FLAGS);
 	assert_int_equal(i->ep_attr->protocol_version, 1);
 	assert_int_equal(i->ep_attr->max_msg_size, UINT32_MAX);
 	assert_true(i->ep_attr->mem_tag_format == 0xAAAAAAAAAAAAULL);
@@ -481,7 +484,7 @@ static void hints__null_parts(void **state)
 	(void)state;
 	i = get(FI_VERSION(1, 17), &h, 0);
 	assert_true(i->caps & FI_TAGGED);
-	assert_int_equal(i->tx_attr->op_flags, 0);
+	assert_int_equal(i->tx_attr->op_flags, CXI_TX_OP_FLAGS);
 	fi_freeinfo(i);
 }
 

@@ -225,6 +225,62 @@ static void wrong_address_length(void **state)
 	fi_freeinfo(h);
 }
 
+/* For who asks, if the room has it: 0, or the capabilities. */
+static uint64_t hmem(const char *room, uint32_t version, uint64_t caps, int mr_mode)
+{
+	struct fi_info *h = hints_new(), *i = NULL;
+	uint64_t got = 0;
+	int ret;
+
+	h->ep_attr->type = FI_EP_RDM;
+	h->caps = caps;
+	h->domain_attr->mr_mode = mr_mode;
+	setenv("SOFTFABRIC_EFA", room, 1);
+	ret = efa_getinfo(version, NULL, NULL, 0, h, &i);
+	unsetenv("SOFTFABRIC_EFA");
+	assert_int_equal(ret, i ? 0 : -FI_ENODATA);
+	if (i) {
+		got = i->caps;
+		assert_int_equal(!!(i->domain_attr->mr_mode & FI_MR_HMEM), !!(caps & FI_HMEM));
+		assert_int_equal(!!(i->tx_attr->caps & i->rx_attr->caps & FI_HMEM),
+				 !!(caps & FI_HMEM));
+	}
+	fi_freeinfo(h);
+	fi_freeinfo(i);
+	return got;
+}
+
+#define MR_BITS (FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY)
+
+static void hmem__where_the_room_has_it(void **state)
+{
+	static const uint64_t rma = FI_MSG | FI_RMA | FI_HMEM;
+	struct fi_info *i;
+
+	(void)state;
+	assert_int_equal(hmem("", FI_VERSION(1, 18), rma, MR_BITS | FI_MR_HMEM), 0);
+	assert_true(hmem("hmem=yes", FI_VERSION(1, 17), rma, MR_BITS | FI_MR_HMEM) & FI_HMEM);
+	assert_true(hmem("hmem=yes", FI_VERSION(2, 6), rma, MR_BITS | FI_MR_HMEM) & FI_HMEM);
+	assert_int_equal(hmem("hmem=yes", FI_VERSION(2, 6), rma, MR_BITS),
+			 0); /* the mode is required */
+	assert_int_equal(hmem("hmem=yes", FI_VERSION(2, 6), FI_MSG, MR_BITS | FI_MR_HMEM) & FI_HMEM,
+			 0);
+	/* before 1.18: no atomics on it, and RDMA read */
+	assert_int_equal(hmem("hmem=yes", FI_VERSION(1, 17), rma | FI_ATOMIC, MR_BITS | FI_MR_HMEM),
+			 0);
+	assert_true(hmem("hmem=yes", FI_VERSION(1, 18), rma | FI_ATOMIC, MR_BITS | FI_MR_HMEM) &
+		    FI_ATOMIC);
+	assert_int_equal(
+		hmem("hmem=yes;gen=efa0-none", FI_VERSION(1, 17), rma, MR_BITS | FI_MR_HMEM), 0);
+	assert_true(hmem("hmem=yes;gen=efa0-none", FI_VERSION(1, 18), rma, MR_BITS | FI_MR_HMEM) &
+		    FI_HMEM);
+	setenv("SOFTFABRIC_EFA", "hmem=yes", 1);
+	i = get(FI_VERSION(2, 6), NULL, 0);
+	unsetenv("SOFTFABRIC_EFA");
+	assert_false(i->caps & FI_HMEM); /* on request only */
+	fi_freeinfo(i);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -233,6 +289,7 @@ int main(void)
 		cmocka_unit_test(rdm__attributes),
 		cmocka_unit_test(dgram__attributes),
 		cmocka_unit_test(hints__refused),
+		cmocka_unit_test(hmem__where_the_room_has_it),
 		cmocka_unit_test(hints__null_parts),
 		cmocka_unit_test(hints__av_map_becomes_table),
 		cmocka_unit_test(hints__msg_prefix_on_rdm),

@@ -60,6 +60,7 @@ static void ep_bind__cq_rules(void **state)
 {
 	struct kit_cq *tx = cq_open(&g_fix), *rx = cq_open(&g_fix), *far = cq_open(&g_other);
 	struct kit_ep *ep = &g_ep.kit;
+	struct fid_eq *eq;
 
 	assert_int_equal(kit_ep_bind(ep, NULL, FI_RECV), -FI_EINVAL);
 	assert_int_equal(kit_ep_bind(ep, &far->fid.fid, FI_RECV), -FI_EINVAL);
@@ -78,7 +79,11 @@ static void ep_bind__cq_rules(void **state)
 	assert_true(kit_rx_wants_cqe(ep, 0));
 	ep->enabled = true;
 	assert_int_equal(kit_ep_bind(ep, &rx->fid.fid, FI_RECV), -FI_EOPBADSTATE);
+	assert_int_equal(fi_eq_open(&g_fix.fabric->fid, &(struct fi_eq_attr){0}, &eq, NULL), 0);
+	assert_int_equal(kit_ep_bind(ep, &eq->fid, 0), 0);
+	assert_int_equal(fi_close(&eq->fid), -FI_EBUSY);
 	kit_ep_fini(ep);
+	assert_int_equal(fi_close(&eq->fid), 0);
 	assert_int_equal(fi_close(&tx->fid.fid), 0);
 	assert_int_equal(fi_close(&rx->fid.fid), 0);
 	assert_int_equal(fi_close(&far->fid.fid), 0);

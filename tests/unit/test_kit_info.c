@@ -222,10 +222,11 @@ static int refusal(const char *prov_name, const char *weak, const char *strong, 
 {
 	struct fi_info *hints = hints_new();
 	int before = g_fix_log.warnings;
+	struct kit_why why;
 
 	free(hints->fabric_attr->prov_name);
 	hints->fabric_attr->prov_name = prov_name ? strdup(prov_name) : NULL;
-	kit_info_begin();
+	kit_info_begin(&why);
 	if (weak)
 		assert_int_equal(kit_info_other(&g_fix_prov, "%s", weak), -FI_ENODATA);
 	if (strong)

@@ -85,21 +85,39 @@ static void mr_reg__refuses_bad_arguments(void **state)
 	assert_int_equal(reg(buf, 1, 0, 0), -FI_ENOSYS);
 }
 
-/* Callers that did not negotiate FI_HMEM have no defined value in these fields. */
-static void mr_regattr__device_memory_only_if_negotiated(void **state)
+static int reg_iface(uint32_t version, uint64_t caps, int iface)
 {
 	struct iovec iov = {(void *)0x1000, 16};
 	struct fi_mr_attr attr = {
-		.mr_iov = &iov, .iov_count = 1, .iface = FI_HMEM_CUDA, .device.cuda = 5};
+		.mr_iov = &iov, .iov_count = 1, .iface = (enum fi_hmem_iface)iface};
 	struct fid_mr *mr;
+	int before = g_calls, ret;
 
-	assert_int_equal(fi_mr_regattr(&g_fix.domain.fid, &attr, 0, &mr), 0);
-	assert_int_equal(g_req.iface, FI_HMEM_SYSTEM);
-	assert_int_equal(g_req.device, 0);
-	g_fix.domain.caps |= FI_HMEM;
-	assert_int_equal(fi_mr_regattr(&g_fix.domain.fid, &attr, 0, &mr), 0);
-	assert_int_equal(g_req.iface, FI_HMEM_CUDA);
-	assert_int_equal(g_req.device, 5);
+	g_fix.domain.api_version = version;
+	g_fix.domain.caps = caps;
+	ret = fi_mr_regattr(&g_fix.domain.fid, &attr, 0, &mr);
+	assert_int_equal(g_calls - before, !ret);
+	return ret;
+}
+
+/* Callers that did not negotiate FI_HMEM have no defined value there, and older ones no such field.
+ */
+static void mr_regattr__device_memory_only_if_negotiated(void **state)
+{
+	static const int iface[] = {FI_HMEM_CUDA, FI_HMEM_ROCR, FI_HMEM_SYNAPSEAI, 6, -1};
+	static const uint32_t version[] = {FI_VERSION(1, 9), FI_VERSION(1, 17), FI_VERSION(2, 6)};
+
+	for (size_t i = 0; i < ARRAY_SIZE(iface); i++) {
+		assert_int_equal(reg_iface(FI_VERSION(1, 8), FI_MSG | FI_HMEM, iface[i]), 0);
+		for (size_t v = 0; v < ARRAY_SIZE(version); v++) {
+			assert_int_equal(reg_iface(version[v], FI_MSG, iface[i]), 0);
+			assert_int_equal(reg_iface(version[v], FI_MSG | FI_HMEM, FI_HMEM_SYSTEM),
+					 0);
+			assert_int_equal(reg_iface(version[v], FI_MSG | FI_HMEM, iface[i]),
+					 i < 3 ? -FI_ENOSYS : -FI_EINVAL);
+			assert_non_null(strstr(g_fix_log.last, "iface"));
+		}
+	}
 }
 
 #define T(f_) cmocka_unit_test_setup_teardown(f_, setup, teardown)

@@ -162,7 +162,6 @@ static void attrs_tx_rx(const struct fi_info *i)
 	assert_true(i->tx_attr->msg_order == ORDERS);
 	assert_true(i->rx_attr->msg_order == ORDERS);
 	assert_true(i->tx_attr->comp_order == KIT_ORDER_NONE);
-	assert_true(i->rx_attr->op_flags == 0);
 }
 
 static void attrs_ep(const struct fi_info *i)
@@ -181,7 +180,6 @@ static void attrs_domain(const struct fi_info *i)
 {
 	const struct fi_domain_attr *d = i->domain_attr;
 
-	assert_int_equal(d->threading, FI_THREAD_ENDPOINT);
 	assert_int_equal(d->control_progress, FI_PROGRESS_MANUAL);
 	assert_int_equal(d->resource_mgmt, FI_RM_ENABLED);
 	assert_int_equal(d->av_type, FI_AV_UNSPEC);
@@ -215,6 +213,10 @@ static void attrs__all(void **state)
 			attrs_ep(i);
 			attrs_domain(i);
 			assert_true(i->tx_attr->op_flags == (with ? 0 : FI_TRANSMIT_COMPLETE));
+			assert_true(i->rx_attr->op_flags == (with ? 0 : FI_MULTI_RECV));
+			assert_int_equal(i->domain_attr->threading, versions[v] < FI_VERSION(2, 0)
+									    ? FI_THREAD_ENDPOINT
+									    : FI_THREAD_DOMAIN);
 			assert_true(i->mode == (FI_CONTEXT2 | FI_ASYNC_IOV));
 			assert_int_equal(i->addr_format, FI_ADDR_OPX);
 			assert_int_equal(i->src_addrlen, sizeof(a));
@@ -315,6 +317,9 @@ static void refuse__values(void **state)
 
 	struct fi_info *h = hints_new();
 
+	h->domain_attr->threading = FI_THREAD_ENDPOINT;
+	fi_freeinfo(get(FI_VERSION(1, 22), NULL, 0, h, 0));
+	get(FI_VERSION(2, 0), NULL, 0, h, -FI_EINVAL);
 	h->domain_attr->threading = (enum fi_threading)77;
 	ask(h, -FI_EINVAL);
 }

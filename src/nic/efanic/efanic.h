@@ -79,6 +79,7 @@ struct efanic_dev_attr {
 	uint32_t max_qp, max_cq, max_ah, max_mr, max_pd;
 	uint64_t max_mr_size;
 	uint64_t speed_bps;
+	bool has_hmem;	 /* the instance has GPUs, so that its provider offers FI_HMEM */
 	bool pci_always; /* tell the address also where the machine has no such device */
 	uint16_t pci_domain;
 	uint8_t pci_bus, pci_device, pci_function;

@@ -33,6 +33,10 @@
 #define CXI_ADDR_LEN     8u
 #define CXI_MSG_MAX      UINT32_MAX /* max_msg_size */
 #define CXI_INJECT_MAX   CASSINI_IDC_MAX
+#define CXI_TX_OP_FLAGS                                                                            \
+	(FI_INJECT | FI_COMPLETION | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE |                   \
+	 FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE | FI_REMOTE_CQ_DATA | FI_MORE | FI_FENCE)
+#define CXI_RX_OP_FLAGS	   (FI_COMPLETION | FI_MULTI_RECV | FI_MORE)
 #define CXI_TX_MAX       16384u
 #define CXI_RX_MAX       15360u
 #define CXI_TX_MIN       16u

@@ -91,7 +91,7 @@ static int sep_tx_ctx(struct fid_ep *fid, int index, struct fi_tx_attr *attr, st
 		if (attr->size)
 			ep->kit.info->tx_attr->size = MIN(attr->size, (size_t)CXI_TX_MAX);
 		if (attr->op_flags)
-			ep->kit.tx_op_flags = attr->op_flags;
+			ep->kit.tx_op_flags = cxi_defaults(attr->op_flags, CXI_TX_OP_FLAGS);
 		if (attr->msg_order)
 			ep->msg_order = attr->msg_order;
 		if (attr->tclass)
@@ -119,7 +119,7 @@ static int sep_rx_ctx(struct fid_ep *fid, int index, struct fi_rx_attr *attr, st
 		if (attr->size)
 			ep->kit.info->rx_attr->size = MIN(attr->size, (size_t)CXI_RX_MAX);
 		if (attr->op_flags)
-			ep->kit.rx_op_flags = attr->op_flags;
+			ep->kit.rx_op_flags = cxi_defaults(attr->op_flags, CXI_RX_OP_FLAGS);
 		attr->size = ep->kit.info->rx_attr->size;
 		attr->op_flags = ep->kit.rx_op_flags;
 		attr->caps = ep->kit.caps;

@@ -8,6 +8,16 @@
 #define CXI_PROTO_RNR  29u              /* FI_PROTO_CXI_RNR, which 1.17 headers lack */
 #define CXI_SOURCE_ERR FI_SOURCE_ERR
 
+/**
+ * cxi_defaults() - Default flags of operations from those of an info or a context's attributes.
+ * fi_getinfo lists @all there to programs that gave no attributes of their own, as the real
+ * provider does; none of them wants every send to be injected and to wait for its match.
+ */
+static inline uint64_t cxi_defaults(uint64_t flags, uint64_t all)
+{
+	return flags == all ? 0 : flags;
+}
+
 int cxi_ep_init(struct cxi_ep *ep, struct cxi_domain *d, enum cxi_ep_kind kind, struct fi_info *info, void *context);
 void cxi_ep_set_ops(struct cxi_ep *ep);
 int cxi_ep_control(struct fid *fid, int command, void *arg);

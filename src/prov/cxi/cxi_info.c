@@ -9,15 +9,13 @@
 #include "prov/cxi/cxi_ep_int.h"
 
 #define PRIMARY_TX (FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_SEND | FI_READ | FI_WRITE | FI_NAMED_RX_CTX)
-#define PRIMARY_RX (FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_DIRECTED_RECV | FI_NAMED_RX_CTX)
-#define DOMAIN_CAPS (FI_LOCAL_COMM | FI_REMOTE_COMM | FI_SHARED_AV | FI_AV_USER_ID)
-#define SECONDARY  (DOMAIN_CAPS | FI_TRIGGER)
+#define PRIMARY_RX                                                                                 \
+	(FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE |    \
+	 FI_DIRECTED_RECV)
+#define COMM_CAPS   (FI_LOCAL_COMM | FI_REMOTE_COMM)
+#define DOMAIN_CAPS (COMM_CAPS | FI_SHARED_AV | FI_AV_USER_ID)
 #define SEC_TX     (FI_FENCE | FI_TRIGGER)
-#define SEC_RX     (FI_SOURCE | FI_SOURCE_ERR | FI_RMA_EVENT | FI_MULTI_RECV)
-#define TX_OP_FLAGS                                                                                                                       \
-	(FI_INJECT | FI_COMPLETION | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE | FI_REMOTE_CQ_DATA | \
-	 FI_MORE | FI_FENCE)
-#define RX_OP_FLAGS (FI_COMPLETION | FI_MULTI_RECV | FI_MORE)
+#define SEC_RX	    (FI_SOURCE | FI_SOURCE_ERR | FI_RMA_EVENT | FI_MULTI_RECV | FI_TRIGGER)
 #define ORDER                                                                                                                            \
 	(FI_ORDER_SAS | FI_ORDER_WAW | FI_ORDER_RMA_WAW | FI_ORDER_RMA_RAR | FI_ORDER_ATOMIC_WAW | FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_RAW | \
 	 FI_ORDER_ATOMIC_RAR)
@@ -52,19 +50,26 @@ struct query {
 
 /* --- what one adapter offers -------------------------------------------------------------------------------------- */
 
-static void fill_caps(struct fi_info *i, const struct form *f)
+static void fill_caps(struct fi_info *i, const struct form *f, uint32_t version)
 {
 	uint64_t order = f->rnr ? ORDER & ~FI_ORDER_SAS : ORDER;
 
-	i->caps = PRIMARY_TX | PRIMARY_RX | SECONDARY | SEC_TX | SEC_RX;
-	i->tx_attr->caps = PRIMARY_TX | SEC_TX;
-	i->rx_attr->caps = PRIMARY_RX | SEC_RX;
+	i->caps = PRIMARY_TX | PRIMARY_RX | DOMAIN_CAPS | SEC_TX | SEC_RX;
+	i->tx_attr->caps = PRIMARY_TX | SEC_TX | COMM_CAPS;
+	i->rx_attr->caps = PRIMARY_RX | SEC_RX | COMM_CAPS;
+	/* Older callers do not know the bit, and have no fi_mr_attr->iface. No MR mode goes with
+	 * it. */
+	if (version >= KIT_V(1, 9)) {
+		i->caps |= FI_HMEM;
+		i->tx_attr->caps |= FI_HMEM;
+		i->rx_attr->caps |= FI_HMEM;
+	}
 	if (f->multi_key) { /* the VNI is what a receive can be restricted to */
 		i->caps &= ~FI_DIRECTED_RECV;
 		i->rx_attr->caps &= ~FI_DIRECTED_RECV;
 	}
-	i->tx_attr->op_flags = TX_OP_FLAGS;
-	i->rx_attr->op_flags = RX_OP_FLAGS;
+	i->tx_attr->op_flags = CXI_TX_OP_FLAGS;
+	i->rx_attr->op_flags = CXI_RX_OP_FLAGS;
 	i->tx_attr->msg_order = i->rx_attr->msg_order = order;
 }
 
@@ -184,7 +189,7 @@ static struct fi_info *make_info(const struct query *q, int idx, const struct ca
 
 	if (!i)
 		return NULL;
-	fill_caps(i, f);
+	fill_caps(i, f, q->version);
 	fill_sizes(i, f);
 	fill_domain(i, f);
 	i->addr_format = FI_ADDR_CXI;
@@ -375,24 +380,24 @@ static void ctx_adjust(struct fi_domain_attr *d, const struct fi_info *hints)
 /* What the provider returns that plain narrowing does not give. Source: facts 1.6. */
 static void adjust(struct fi_info *i, const struct fi_info *hints, const struct cxi_params *prm)
 {
+	uint64_t asked = hints ? hints->caps : 0;
+
 	if (!hints || !hints->tx_attr || !hints->tx_attr->size)
 		i->tx_attr->size = prm->default_tx_size;
 	if (!hints || !hints->rx_attr || !hints->rx_attr->size)
 		i->rx_attr->size = prm->default_rx_size;
-	/* These are defaults of operations: a program that asked for none does not want every send to be injected and to wait for its match. */
-	if (!hints || !hints->tx_attr)
-		i->tx_attr->op_flags = 0;
-	if (!hints || !hints->rx_attr)
-		i->rx_attr->op_flags = 0;
 	if (!hints || !hints->caps)
 		i->caps &= ~(FI_SOURCE | FI_SOURCE_ERR);
+	else
+		i->caps &= ~((FI_RMA_EVENT | FI_FENCE | FI_HMEM | FI_SOURCE | FI_SOURCE_ERR) &
+			     ~hints->caps);
+	/* fi_endpoint(3) has no FI_LOCAL_COMM and FI_REMOTE_COMM for these, and fabtests looks; the
+	 * adapter's provider has. So who asks is told. */
+	i->tx_attr->caps &= i->caps & ~(COMM_CAPS & ~asked);
+	i->rx_attr->caps &= i->caps & ~(COMM_CAPS & ~asked);
 	if (!hints)
 		return;
 	ctx_adjust(i->domain_attr, hints);
-	if (hints->caps)
-		i->caps &= ~((FI_RMA_EVENT | FI_FENCE | FI_HMEM | FI_SOURCE | FI_SOURCE_ERR) & ~hints->caps);
-	i->tx_attr->caps &= i->caps;
-	i->rx_attr->caps &= i->caps;
 	if (hints->tx_attr) {
 		i->tx_attr->msg_order = hints->tx_attr->msg_order;
 		if (hints->tx_attr->inject_size)
@@ -589,7 +594,9 @@ static int getinfo(uint32_t version, const char *node, const char *service, uint
 int cxi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
 		const struct fi_info *hints, struct fi_info **info)
 {
-	kit_info_begin();
+	struct kit_why why;
+
+	kit_info_begin(&why);
 	return kit_info_end(&g_cxi_prov, hints,
 			    getinfo(version, node, service, flags, hints, info));
 }

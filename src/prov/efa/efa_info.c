@@ -86,6 +86,30 @@ static void fill_domain(struct fi_info *i, const struct efanic_dev_attr *dev)
 	d->caps = COMM_CAPS;
 }
 
+/*
+ * FI_HMEM for who asks, who then has to offer FI_MR_HMEM. GPUs and adapter reach each other here.
+ * Below 1.18 their memory goes by RDMA read only, and there are no atomics on it: who asks for both
+ * gets nothing.
+ */
+static void add_hmem(struct fi_info *i, const struct efanic_dev_attr *dev, uint32_t version,
+		     const struct fi_info *hints)
+{
+	bool is_old = version < KIT_V(1, 18);
+
+	if (!dev->has_hmem || !hints || !(hints->caps & FI_HMEM) ||
+	    (is_old && !(dev->device_caps & EFANIC_CAP_RDMA_READ)))
+		return;
+	i->caps |= FI_HMEM;
+	i->tx_attr->caps |= FI_HMEM;
+	i->rx_attr->caps |= FI_HMEM;
+	i->domain_attr->mr_mode |= FI_MR_HMEM;
+	if (!is_old)
+		return;
+	i->caps &= ~FI_ATOMIC;
+	i->tx_attr->caps &= ~FI_ATOMIC;
+	i->rx_attr->caps &= ~FI_ATOMIC;
+}
+
 static struct fid_nic *make_nic(const struct efanic_dev_attr *dev)
 {
 	char id[16], gid[INET6_ADDRSTRLEN], link[64];
@@ -353,6 +377,8 @@ static int try_one(struct query *q, const struct efanic_dev_attr *dev, enum efa_
 	i = make_info(dev, kind, &q->prm, q->version);
 	if (!i)
 		return -FI_ENOMEM;
+	if (kind == EFA_RDM)
+		add_hmem(i, dev, q->version, q->hints);
 	if (!src_matches(&q->want, i)) {
 		kit_info_other(&g_efa_prov, "%s does not have the source address that is asked for",
 			       i->domain_attr->name);
@@ -438,7 +464,9 @@ static int getinfo(uint32_t version, const char *node, const char *service, uint
 int efa_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
 		const struct fi_info *hints, struct fi_info **info)
 {
-	kit_info_begin();
+	struct kit_why why;
+
+	kit_info_begin(&why);
 	return kit_info_end(&g_efa_prov, hints,
 			    getinfo(version, node, service, flags, hints, info));
 }

@@ -91,8 +91,6 @@ int efa_mr_open(struct kit_domain *kd, const struct kit_mr_req *req, struct fid_
 	}
 	if (req->flags & ~(FI_HMEM_DEVICE_ONLY | (1ULL << 49)))
 		return -FI_EBADFLAGS;
-	if (req->iface != FI_HMEM_SYSTEM)
-		return -FI_ENOSYS;
 	/* nothing asked is, to the real provider, what messages need */
 	ret = kit_mr_pin(kd, req, !req->access || req->access & KIT_MR_LOCAL_WRITE);
 	if (ret)

@@ -268,7 +268,15 @@ static bool caps_within(const char *what, uint64_t side, uint64_t all)
 	return false;
 }
 
-static int hints_check(const struct fi_info *h)
+/* 2.0 dropped FI_THREAD_FID and FI_THREAD_ENDPOINT, which then print as "Unknown". */
+static bool thread_known(enum fi_threading t, uint32_t version)
+{
+	if (version >= KIT_V(2, 0) && (t == FI_THREAD_FID || t == FI_THREAD_ENDPOINT))
+		return false;
+	return (unsigned)t <= FI_THREAD_ENDPOINT;
+}
+
+static int hints_check(const struct fi_info *h, uint32_t version)
 {
 	if (h->ep_attr && h->ep_attr->type != FI_EP_UNSPEC && h->ep_attr->type != FI_EP_RDM)
 		return kit_info_no(&g_opx_prov,
@@ -278,7 +286,7 @@ static int hints_check(const struct fi_info *h)
 		LOG_WARN("hints with mode FI_CONTEXT and without FI_CONTEXT2 refused: opx has FI_CONTEXT2");
 		return -FI_ENODATA;
 	}
-	if (h->domain_attr && (unsigned)h->domain_attr->threading > FI_THREAD_ENDPOINT) {
+	if (h->domain_attr && !thread_known(h->domain_attr->threading, version)) {
 		LOG_WARN("domain_attr->threading %d of the hints is unknown", (int)h->domain_attr->threading);
 		return -FI_EINVAL;
 	}
@@ -313,13 +321,13 @@ static void adjust(struct fi_info *i, const struct query *q)
 	if (!h || !h->tx_attr)
 		i->tx_attr->op_flags = h ? 0 : FI_TRANSMIT_COMPLETE;
 	if (!h || !h->rx_attr)
-		i->rx_attr->op_flags = 0; /* nobody wants every receive to be a multi-receive */
+		i->rx_attr->op_flags = h ? 0 : FI_MULTI_RECV;
 	if (h && h->rx_attr && h->rx_attr->total_buffered_recv)
 		i->rx_attr->total_buffered_recv = h->rx_attr->total_buffered_recv;
 	if (h && h->ep_attr && h->ep_attr->max_msg_size)
 		i->ep_attr->max_msg_size = h->ep_attr->max_msg_size;
 	if (!h || !h->domain_attr || !h->domain_attr->threading)
-		d->threading = FI_THREAD_ENDPOINT;
+		d->threading = q->version >= KIT_V(2, 0) ? FI_THREAD_DOMAIN : FI_THREAD_ENDPOINT;
 	if (!h || !h->domain_attr || !h->domain_attr->control_progress)
 		d->control_progress = FI_PROGRESS_MANUAL;
 	if (!h || !h->domain_attr)
@@ -389,7 +397,7 @@ static int query_run(struct query *q, const char *node, uint64_t flags, int cnt)
 	if (ret)
 		return ret;
 	if (q->hints) {
-		ret = hints_check(q->hints);
+		ret = hints_check(q->hints, q->version);
 		ret = ret ? ret : hint_addrs(q);
 		ret = ret ? ret : hint_domain(q);
 		if (ret)
@@ -440,7 +448,9 @@ static int getinfo(uint32_t version, const char *node, const char *service, uint
 int opx_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
 		const struct fi_info *hints, struct fi_info **info)
 {
-	kit_info_begin();
+	struct kit_why why;
+
+	kit_info_begin(&why);
 	return kit_info_end(&g_opx_prov, hints,
 			    getinfo(version, node, service, flags, hints, info));
 }

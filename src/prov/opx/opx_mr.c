@@ -109,8 +109,6 @@ static int request_check(const struct opx_domain *d, const struct kit_mr_req *re
 		LOG_WARN("memory region refused: access 0x%llx, flags 0x%llx", (unsigned long long)req->access, (unsigned long long)req->flags);
 		return -FI_EINVAL;
 	}
-	if (req->iface != FI_HMEM_SYSTEM)
-		return -FI_ENOSYS;
 	if (req->requested_key == UINT64_MAX) {
 		LOG_WARN("memory region refused: the key UINT64_MAX is reserved");
 		return -FI_EKEYREJECTED;
