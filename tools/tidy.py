@@ -32,8 +32,8 @@ WORDS = [
     (re.compile(r"\babort\s*\("), "abort(): errors are return codes or completions", ("src",)),
     (re.compile(r"\b(TODO|FIXME|XXX)\b"), "unfinished business belongs in an issue", CODE),
     # outside comments; a machine with an older libfabric shows no warning
-    (re.compile(r"^(?!\s*(//|/?\*)).*\bFI_(MR_(UNSPEC|BASIC|SCALABLE)|LOCAL_MR|ORDER_(NONE|STRICT|DATA)|REG_MR)\b(?!.*\*/)"),
-     "libfabric 2's headers warn of it, kit/deprecated.h has the name to use", CODE),
+    (re.compile(r"^(?!\s*(//|/?\*)).*\bFI_(MR_(UNSPEC|BASIC|SCALABLE)|LOCAL_MR|ORDER_(NONE|STRICT|DATA)|REG_MR|VARIABLE_MSG|RESTRICTED_COMP|EP_SOCK_STREAM)\b(?!.*\*/)"),
+     "libfabric 2's headers warn of it or have it as 0, kit/deprecated.h has the name to use", CODE),
 ]
 
 

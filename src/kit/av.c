@@ -5,6 +5,7 @@
 // The hash holds index + 1 with linear probing, at most half full; removal moves later entries of a
 // run back instead of leaving tombstones. Its seed is random, because senders that nobody inserted
 // may choose their addresses.
+#include "kit/compat.h"
 #include "kit/kit_int.h"
 
 #include "base/rng.h"
@@ -485,7 +486,7 @@ static int av_set(struct fid_av *fid, struct fi_av_set_attr *attr, struct fid_av
 }
 
 const struct fi_ops_av kit_av_fid_ops = {
-	.size = sizeof(struct fi_ops_av),
+	.size = sizeof(((struct kit_ops_av_ext *)0)->base), /* what is behind it in newer headers is NULL */
 	.insert = av_insert,
 	.insertsvc = av_insertsvc,
 	.insertsym = av_insertsym,

@@ -84,7 +84,7 @@ static void mpich(struct fi_info *h, const struct fi_info *plain, int try)
 	set_progress(h, FI_PROGRESS_MANUAL);
 	h->domain_attr->resource_mgmt = FI_RM_ENABLED;
 	h->domain_attr->av_type = FI_AV_TABLE;
-	h->domain_attr->mode = FI_RESTRICTED_COMP;
+	h->domain_attr->mode = KIT_RESTRICTED_COMP;
 	h->domain_attr->mr_mode = try > 1 ? plain->domain_attr->mr_mode : FI_MR_HMEM | FI_MR_ENDPOINT | (cxi ? FI_MR_ALLOCATED : 0);
 	h->tx_attr->op_flags = FI_COMPLETION | FI_DELIVERY_COMPLETE;
 	h->tx_attr->msg_order = try > 0 ? plain->tx_attr->msg_order

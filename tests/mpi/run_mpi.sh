@@ -43,7 +43,7 @@ python_mpi() {
 # has_osc NAME - does this Open MPI have that one-sided component? Open MPI 5 dropped pt2pt.
 has_osc() { ompi_info --parsable | grep -q "^mca:osc:$1:"; }
 
-# rma: by whatever this Open MPI has for the provider. The btl/ofi of Open MPI 4 asks for FI_MR_VIRT_ADDR, which cxi's regions have not.
+# rma: by whatever this Open MPI has for the provider. The btl/ofi of Open MPI 4 does not offer FI_MR_ENDPOINT, which cxi needs.
 if [ "$case" = rma ]; then
 	if [ "$name" = cxi ] && has_osc pt2pt; then case=rma_pt2pt; else case=rma_btl; fi
 fi

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "kit/compat.h"
 #include "prov/cxi/cxi.h"
 #include "unit.h"
 
@@ -38,6 +39,15 @@ static inline struct fi_info *cxi_fix_info(uint32_t version, struct fi_info *hin
 	assert_non_null(info);
 	fi_freeinfo(hints);
 	return info;
+}
+
+/* Keys come with the address vectors, as many as there may be: 0 says so where the core has the field, 1 is what getinfo gives. */
+static inline void cxi_fix_av_keys(struct fi_info *info)
+{
+	size_t at = offsetof(struct kit_domain_attr_ext, max_ep_auth_key);
+
+	info->domain_attr->auth_key_size = KIT_AV_AUTH_KEY;
+	memset((uint8_t *)info->domain_attr + at, 0, sizeof(size_t));
 }
 
 static inline struct cxi_domain *cxi_fix_domain(const struct cxi_fix *f)

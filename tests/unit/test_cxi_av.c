@@ -212,7 +212,7 @@ static void auth_key__addresses_under_several_vnis(void **state)
 	struct cxi_fix f;
 
 	(void)state;
-	info->domain_attr->auth_key_size = KIT_AV_AUTH_KEY;
+	cxi_fix_av_keys(info);
 	cxi_fix_open_info(&f, info);
 	av = av_open(&f, (struct fi_av_attr){0});
 	cav = container_of(av, struct cxi_av, kit.fid);

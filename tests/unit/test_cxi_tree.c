@@ -111,7 +111,7 @@ static void multi_open(struct cxi_fix *f, struct cxi_fix_ep *e, const uint16_t *
 	memcpy(&self, info->src_addr, sizeof(self));
 	self = cxi_addr_make(cxi_addr_nic(&self), MULTI_PID, 0); /* which nobody has under another VNI */
 	memcpy(info->src_addr, &self, sizeof(self));
-	info->domain_attr->auth_key_size = KIT_AV_AUTH_KEY;
+	cxi_fix_av_keys(info);
 	cxi_fix_open_info(f, info);
 	assert_int_equal(fi_av_open(f->domain, &av, &e->av, NULL), 0);
 	assert_int_equal(fi_cq_open(f->domain, &cq, &e->cq, NULL), 0);

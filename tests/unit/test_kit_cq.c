@@ -176,7 +176,8 @@ static void cq_readerr__writes_what_the_version_has(void **state)
 		out.e.err_data = NULL;
 		out.e.err_data_size = 0;
 		push_err(g_cq, 2, FI_EIO, "why");
-		assert_int_equal(fi_cq_readerr(&g_cq->fid, &out.e, 0), 1);
+		/* not fi_cq_readerr(): that of newer headers writes src_addr itself */
+		assert_int_equal(g_cq->fid.ops->readerr(&g_cq->fid, &out.e, 0), 1);
 		assert_int_equal(out.e.err, FI_EIO);
 		assert_string_equal(out.e.err_data, "why");
 		assert_int_equal(out.e.err_data_size, row[i].len >= 80 ? 4 : 0);

@@ -258,9 +258,9 @@ static void nic__filled(void **state)
 
 static void refuse__kinds(void **state)
 {
-	static const uint64_t caps[] = {FI_TRIGGER, FI_RMA_EVENT, FI_MULTICAST, FI_COLLECTIVE, FI_VARIABLE_MSG, FI_SHARED_AV, FI_RMA_PMEM, FI_SOURCE_ERR,
+	static const uint64_t caps[] = {FI_TRIGGER, FI_RMA_EVENT, FI_MULTICAST, FI_COLLECTIVE, KIT_VARIABLE_MSG, FI_SHARED_AV, FI_RMA_PMEM, FI_SOURCE_ERR,
 					FI_HMEM, 1ULL << 60};
-	static const enum fi_ep_type types[] = {FI_EP_MSG, FI_EP_DGRAM, FI_EP_SOCK_STREAM};
+	static const enum fi_ep_type types[] = {FI_EP_MSG, FI_EP_DGRAM, KIT_EP_SOCK_STREAM};
 
 	(void)state;
 	for (size_t k = 0; k < ARRAY_SIZE(caps); k++) {
