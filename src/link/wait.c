@@ -25,7 +25,7 @@
  *    bell, a socket stays readable as long as there are any.
  *  - wait_fd is readable: the bell has been rung and nobody has drained it, or the eventfd was written and nobody has drained it.
  * Only two ever drain: link_arm() and the adapter thread. Both put the bell up again in the same hold of the lock, look into the
- * lanes once more, and write the eventfd if they find something there (port_arm(), port_served()). So a drained byte is never the
+ * lanes once more, and write the eventfd if they find something there or cannot (link_arm(), port_arm(), port_served()). So a drained byte is never the
  * only trace of something that is still to be taken; and what a poll has taken in the place of a sleeper, its owner's callbacks
  * have told to whom it concerns.
  *
@@ -153,12 +153,12 @@ void port_disarm(struct link_port *p)
 		shm_disarm(p->shm);
 }
 
-/* Readable for what has been seen by now: the caller looks at everything before he sleeps. */
+/* Readable for what has been seen by now: the caller looks at everything before he sleeps. Others whom it was to wake may sleep on. */
 static void wake_drain(struct link_port *p)
 {
 	eventfd_t cnt;
 
-	p->armed &= (uint8_t)~PORT_ARM_CALLED;
+	p->armed = (uint8_t)((p->armed & ~PORT_ARM_CALLED) | PORT_ARM_APP);
 	/* EAGAIN: there was no descriptor when it was woken */
 	eventfd_read(p->wake_fd, &cnt);
 }
@@ -176,6 +176,8 @@ int link_arm(struct link_port *p)
 	p->events_armed = p->events;
 	p->epoch_armed = atomic_load_explicit(&p->node->poll_epoch, memory_order_relaxed);
 	rc = port_arm(p, PORT_ARM_APP);
+	if (rc)
+		link_wake(p); /* the caller looks again and may never come back, but others sleep, and what told them may be drained */
 	/* or the flush in port_arm() has ended something */
 	return rc || p->events != p->events_armed ? -EAGAIN : 0;
 }

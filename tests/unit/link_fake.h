@@ -33,6 +33,7 @@ static struct {
 	bool rel_owes;	  /* rel_drain() is not done */
 	struct link_addr last_src;
 	uint32_t bulk_outstanding, bulk_polls, bulk_frames, bulk_deaths;
+	bool is_bulk_due;
 	uint32_t agent_marker;
 } fake = {.attach_rc = -ENOENT, .rel_deadline = CLK_NEVER};
 
@@ -424,7 +425,7 @@ FAKE int bulk_poll(struct bulk_port *b, uint64_t now_ns)
 FAKE uint64_t bulk_next_deadline(const struct bulk_port *b)
 {
 	(void)b;
-	return CLK_NEVER;
+	return fake.is_bulk_due ? 0 : CLK_NEVER;
 }
 FAKE uint32_t bulk_outstanding(const struct bulk_port *b)
 {

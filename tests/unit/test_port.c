@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <malloc.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -558,6 +559,33 @@ static void arm__outlasts_polls(void **state)
 	assert_int_equal(link_wait_fd(port), link_wait_fd(port));
 }
 
+/* Who arms and is told to look again may find what he waits for and never come back. Whom else the eventfd was to wake may not have run yet. */
+static void arm__failed_leaves_the_eventfd(void **state)
+{
+	struct pollfd pfd = {.events = POLLIN};
+
+	(void)state;
+	pfd.fd = link_wait_fd(port);
+	for (int is_bulk = 0; is_bulk < 2; is_bulk++) {
+		assert_int_equal(link_arm(port), 0);
+		assert_int_equal(poll(&pfd, 1, 0), 0);
+		link_wake(port);
+		link_poll(port);
+		assert_int_equal(poll(&pfd, 1, 0), 1);
+		fake.shm_arm_rc = is_bulk ? 0 : -EAGAIN;
+		fake.bulk_outstanding = (uint32_t)is_bulk;
+		fake.is_bulk_due = is_bulk;
+		assert_int_equal(link_arm(port), -EAGAIN);
+		assert_int_equal(poll(&pfd, 1, 0), 1);
+		fake.shm_arm_rc = 0;
+		fake.bulk_outstanding = 0;
+		fake.is_bulk_due = false;
+		link_poll(port);
+	}
+	assert_int_equal(link_arm(port), 0);
+	assert_int_equal(poll(&pfd, 1, 0), 0);
+}
+
 /* --- open and close -------------------------------------------------------------------------- */
 
 static void close__bounded_by_linger(void **state)
@@ -684,6 +712,7 @@ int main(void)
 		T_(poll__work_resets_idle_count),
 		T_(poll__timers_and_bulk),
 		T_(arm__outlasts_polls),
+		T_(arm__failed_leaves_the_eventfd),
 		T_(close__bounded_by_linger),
 		T_(close__null_and_rest_by_node),
 		T_(open__address_in_use),
