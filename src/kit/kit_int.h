@@ -138,6 +138,7 @@ void kit_polls_forget(struct kit_domain *d, struct fid *fid);
 struct kit_bell {
 	int epfd, evfd;
 	_Atomic bool signaled; /* also where there is no evfd */
+	_Atomic int32_t owed;  /* writes of rings that somebody has armed after already: by ringers who have not come to it yet */
 };
 
 /*

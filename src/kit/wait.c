@@ -70,17 +70,23 @@ static void bell_ring(struct kit_bell *b)
 		return; /* EAGAIN: the counter is full, hence readable */
 }
 
-/* Return: it had been rung. */
+/*
+ * Return: it had been rung. A ringer may be late with his one write: then there is nothing to drain now, but later, or it would be readable for
+ * nothing until the next ring, and nobody sleep.
+ */
 static bool bell_arm(struct kit_bell *b)
 {
+	bool was_rung;
 	uint64_t cnt;
 
-	/* sequentially consistent, both; pair with bell_ring() */
-	if (!atomic_load_explicit(&b->signaled, memory_order_seq_cst))
+	/* sequentially consistent, both of @signaled; pair with bell_ring(). @owed is relaxed: a count, seen late it is drained late. */
+	if (!atomic_load_explicit(&b->signaled, memory_order_seq_cst) && !atomic_load_explicit(&b->owed, memory_order_relaxed))
 		return false;
 	if (read(b->evfd, &cnt, sizeof(cnt)) < 0)
-		cnt = 0; /* EAGAIN: rung, and not written yet; then it will be readable for nothing */
-	atomic_exchange_explicit(&b->signaled, false, memory_order_seq_cst);
+		cnt = 0; /* EAGAIN: not written yet */
+	was_rung = atomic_exchange_explicit(&b->signaled, false, memory_order_seq_cst);
+	if (was_rung != cnt)
+		atomic_fetch_add_explicit(&b->owed, (int32_t)was_rung - (int32_t)cnt, memory_order_relaxed);
 	return true;
 }
 
@@ -123,7 +129,7 @@ int kit_wait_new(struct kit_wait **out, enum fi_wait_obj obj)
 		return -FI_ENOMEM;
 	w->obj = obj;
 	w->is_pollfd = is_pollfd;
-	w->app = w->call = (struct kit_bell){.epfd = -1, .evfd = -1, .signaled = true};
+	w->app = w->call = (struct kit_bell){.epfd = -1, .evfd = -1, .signaled = true, .owed = -1}; /* as if rung, by nobody who writes */
 	ret = obj == FI_WAIT_FD ? bell_open(&w->app) : 0;
 	if (!ret && obj != FI_WAIT_YIELD)
 		ret = bell_open(&w->call);
@@ -133,7 +139,8 @@ int kit_wait_new(struct kit_wait **out, enum fi_wait_obj obj)
 		return ret;
 	}
 	/* A program that does not call fi_trywait before its first sleep is woken all the same. */
-	w->app.signaled = obj != FI_WAIT_FD;
+	if (obj == FI_WAIT_FD)
+		w->app.signaled = w->app.owed = 0;
 	pthread_mutex_init(&w->mutex, NULL);
 	pthread_cond_init(&w->cond, NULL);
 	*out = w;
