@@ -29,13 +29,10 @@ cross:
 	@tools/cross.sh $(BUILD)-arm
 # make demo and make test on a machine with nothing but a minimal Debian; tools/clean_root.sh says how, and when it is skipped.
 debian12:
-	@tools/setup.sh root
 	@tools/clean_root.sh bookworm
 debian13:
-	@tools/setup.sh root
 	@tools/clean_root.sh trixie
 soak: tests
-	@tools/setup.sh root
 	@meson test -C $(BUILD) --no-rebuild --benchmark --suite soak --print-errorlogs
 tidy:
 	@python3 tools/tidy.py

@@ -31,7 +31,8 @@ release=${1:?the name of a Debian release}
 shift
 [ $# -gt 0 ] || set -- demo test
 [ "$(id -u)" = 0 ] || skip "a root of its own can be made by root only"
-command -v debootstrap >/dev/null || skip "debootstrap is not installed"
+command -v debootstrap >/dev/null || "$src/tools/setup.sh" root || :
+command -v debootstrap >/dev/null || skip "debootstrap is not installed, and cannot be"
 unshare -m --propagation private --pid --fork --ipc true 2>/dev/null || skip "this system forbids mount namespaces"
 # The archive that this machine's own release comes from.
 own=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")

@@ -153,6 +153,19 @@ static void pass_on(int sig, siginfo_t *info, void *uc)
 	}
 }
 
+/* The system begins a handler on x86 with the default rounding, exceptions and handling of denormal
+ * numbers. A return from it would bring back the program's; a jump has to do that itself. */
+static void restore_float_modes(const ucontext_t *uc)
+{
+#ifdef __x86_64__
+	if (uc->uc_mcontext.fpregs)
+		__asm__ volatile("ldmxcsr %0\n\tfldcw %1"
+				 :
+				 : "m"(uc->uc_mcontext.fpregs->mxcsr),
+				   "m"(uc->uc_mcontext.fpregs->cwd));
+#endif
+}
+
 static void on_fault(int sig, siginfo_t *info, void *uc)
 {
 	struct guard *g = t_guard;
@@ -163,6 +176,7 @@ static void on_fault(int sig, siginfo_t *info, void *uc)
 	}
 	t_guard = NULL;
 	pthread_sigmask(SIG_SETMASK, &((ucontext_t *)uc)->uc_sigmask, NULL);
+	restore_float_modes(uc);
 	__builtin_longjmp(g->resume, 1);
 }
 

@@ -274,6 +274,39 @@ static void rma_gone_half(struct ct *c)
 	ct_close(c);
 }
 
+/* A write that met no memory has failed, and that is all: the next one to the same place, whose data are announced, is another one. */
+static void rma_gone_back(struct ct *c)
+{
+	static const size_t lens[] = {8, 300, 5000, 200000};
+	struct ct_buf b;
+	struct prey p;
+
+	if (!(c->p->has & CT_HAS_RMA_DATA))
+		ct_skip(c, "writes carry no data");
+	c->want.op_flags = FI_DELIVERY_COMPLETE;
+	ct_open(c);
+	ct_buf(c, &b, REGION, 0, 0);
+	prey_open(c, &p);
+	for (unsigned i = 0; i < 4; i++) {
+		if (c->rank)
+			prey_lose(c, &p, UNMAPPED);
+		ct_barrier(c);
+		if (!c->rank)
+			fails(c, WRITE, &b, lens[i], &p.at, "not accessible");
+		ct_barrier(c);
+		if (c->rank)
+			prey_back(c, &p);
+		ct_barrier(c);
+		if (c->rank)
+			CHECK(ct_comp(c, c->rxcq).e.data == 5, "%zu bytes: data", lens[i]);
+		else
+			works(c, WRITEDATA, &b, lens[i], &p.at);
+	}
+	prey_close(c, &p);
+	ct_buf_free(c, &b);
+	ct_close(c);
+}
+
 /* Where the initiator's own memory has gone, the operation fails there. */
 static void rma_gone_local(struct ct *c)
 {
@@ -340,6 +373,7 @@ const struct ct_test gone_tests[] = {
 	{"mr_overflow", mr_overflow, FI_RMA, 0, CT_SOLO, CAPS},
 	{"rma_gone", rma_gone, FI_RMA, 0, CT_GENS, CAPS},
 	{"rma_gone_half", rma_gone_half, FI_RMA, 0, CT_GENS, CAPS},
+	{"rma_gone_back", rma_gone_back, FI_RMA, 0, 0, CAPS},
 	{"rma_gone_local", rma_gone_local, FI_RMA, 0, 0, CAPS},
 	{"atomic_gone", atomic_gone, FI_ATOMIC, 0, CT_GENS, "FI_ATOMIC"},
 	{"cxi_gone", cxi_gone, FI_TAGGED | FI_RMA, 0, 0, "FI_TAGGED FI_RECV", NULL, "cxi"},

@@ -4,6 +4,7 @@
 #include "unit.h"
 
 #include <errno.h>
+#include <fenv.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
@@ -151,6 +152,33 @@ static int mask(void)
 static void guard__keeps_the_mask(void **state)
 {
 	assert_int_equal(in_child(mask), 0);
+}
+
+/* So are the modes of floating-point arithmetic: who rounds upwards goes on so. */
+static int float_modes(void)
+{
+	uint8_t byte = 0, *m = map_pages(1, PROT_NONE);
+	fenv_t before, after;
+
+	guard_init();
+	MUST(!fesetround(FE_UPWARD));
+	fegetenv(&before);
+#ifdef __x86_64__
+	before.__mxcsr |= 0x8040; /* denormal numbers are zero, as -ffast-math has it */
+	fesetenv(&before);
+#endif
+	MUST(!guard_write(m, &byte, 1));
+	MUST(fegetround() == FE_UPWARD);
+	fegetenv(&after);
+#ifdef __x86_64__
+	MUST(after.__mxcsr == before.__mxcsr && after.__control_word == before.__control_word);
+#endif
+	return 0;
+}
+
+static void guard__keeps_the_float_modes(void **state)
+{
+	assert_int_equal(in_child(float_modes), 0);
 }
 
 static void *thread_main(void *arg)
@@ -353,6 +381,7 @@ int main(void)
 		cmocka_unit_test(guard__unmapped_and_protected),
 		cmocka_unit_test(guard__truncated_file),
 		cmocka_unit_test(guard__keeps_the_mask),
+		cmocka_unit_test(guard__keeps_the_float_modes),
 		cmocka_unit_test(guard__threads),
 		cmocka_unit_test(guard__faults_of_others_kill),
 		cmocka_unit_test(guard__calls_who_was_before),

@@ -46,7 +46,8 @@ void opx_on_put(struct opx_peer *peer, const struct hfi_hdr *h, const struct vie
 
 	if (at && unlikely(!guard_view(data, 0, at, data->len))) {
 		why = OPX_ST_GONE;
-		lost_note(peer, le64_get(h->w[1]), end);
+		if (le32_get(h->imm) == OPX_DATA_HANDLE) /* others are told now */
+			lost_note(peer, le64_get(h->w[1]), end);
 		at = NULL;
 	}
 	if (is_last && at)
