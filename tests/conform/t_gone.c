@@ -301,6 +301,39 @@ static void rma_gone_local(struct ct *c)
 	ct_close(c);
 }
 
+/* The adapter writes receives: one whose buffer has gone fails, for both ends. (On efa and opx the program itself copies what came.) */
+static void cxi_gone(struct ct *c)
+{
+	static const size_t lens[] = {1000, 8000, 200000};
+	struct ct_buf b;
+	struct prey p;
+
+	ct_open(c);
+	ct_buf(c, &b, REGION, 0, 0);
+	prey_open(c, &p);
+	for (unsigned i = 0; i < 3; i++) {
+		struct ct_msg m = {.tagged = true, .tag = i, .addr = c->peer, .ctx = &c->ctx[1], .mem = c->rank ? p.mem : b.mem, .len = lens[i]};
+		struct fi_cq_err_entry e;
+
+		if (c->rank) {
+			ct_recv(c, &m);
+			prey_lose(c, &p, UNMAPPED);
+		}
+		ct_barrier(c);
+		if (!c->rank)
+			ct_send(c, &m);
+		e = ct_comp_err(c, c->rank ? c->rxcq : c->txcq, FI_TAGGED | (c->rank ? FI_RECV : FI_SEND));
+		CHECK(e.op_context == &c->ctx[1] && e.err == c->p->lost.err && e.prov_errno == c->p->lost.prov_errno,
+		      "%zu bytes: error %d, of the provider %d", lens[i], e.err, e.prov_errno);
+		ct_barrier(c);
+		if (c->rank)
+			prey_back(c, &p);
+	}
+	prey_close(c, &p);
+	ct_buf_free(c, &b);
+	ct_close(c);
+}
+
 #define CAPS "FI_RMA FI_READ FI_WRITE FI_REMOTE_READ FI_REMOTE_WRITE"
 const struct ct_test gone_tests[] = {
 	{"mr_there", mr_there, FI_RMA, 0, CT_SOLO | CT_GENS, CAPS},
@@ -309,5 +342,6 @@ const struct ct_test gone_tests[] = {
 	{"rma_gone_half", rma_gone_half, FI_RMA, 0, CT_GENS, CAPS},
 	{"rma_gone_local", rma_gone_local, FI_RMA, 0, 0, CAPS},
 	{"atomic_gone", atomic_gone, FI_ATOMIC, 0, CT_GENS, "FI_ATOMIC"},
+	{"cxi_gone", cxi_gone, FI_TAGGED | FI_RMA, 0, 0, "FI_TAGGED FI_RECV", NULL, "cxi"},
 	{0},
 };

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Outgoing operations of opx that cannot go on: each ends once, with the error that its reason has.
 #include <string.h>
+#include <sys/mman.h>
 
+#include "base/guard.h"
 #include "base/mem.h"
 #include "opx_fake.h"
 
@@ -46,6 +48,21 @@ void opx_flow_wait(struct opx_flow *f, int delta)
 int opx_rma_pump(struct opx_op *op)
 {
 	return flow_post(&op->peer->flow);
+}
+
+/* What the peer was told. */
+static struct {
+	int cnt;
+	uint32_t handle;
+	enum opx_status st;
+} g_done;
+
+void opx_done_send(struct opx_peer *peer, uint32_t handle, enum opx_status st)
+{
+	(void)peer;
+	g_done.cnt++;
+	g_done.handle = handle;
+	g_done.st = st;
 }
 
 int opx_copies_retry(struct opx_ep *ep)
@@ -201,7 +218,7 @@ static void op__error_of_a_copy(void **state)
 		int rc;
 		enum opx_status why;
 	} row[] = {{-ECONNREFUSED, OPX_ST_PEER_GONE}, {-EOPNOTSUPP, OPX_ST_PEER_GONE}, {-ETIMEDOUT, OPX_ST_PEER_SILENT},
-		   {-ECANCELED, OPX_ST_CANCELED},     {-EACCES, OPX_ST_COPY},	       {-EIO, OPX_ST_COPY}};
+		   {-ECANCELED, OPX_ST_CANCELED},     {-EACCES, OPX_ST_GONE},	       {-EFAULT, OPX_ST_GONE}, {-EIO, OPX_ST_COPY}};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(row); i++)
@@ -233,11 +250,33 @@ static void op__doomed_flow_tells_itself(void **state)
 	r.peer.flow.doom = OPX_OK;
 }
 
+/* What a peer reads has been unmapped: nothing is posted, and it is told why. */
+static void op__served_memory_gone(void **state)
+{
+	uint8_t *m = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct opx_op *op = op_new(OPX_OP_SERVE, false);
+
+	(void)state;
+	assert_ptr_not_equal(m, MAP_FAILED);
+	guard_init();
+	memset(&g_done, 0, sizeof(g_done));
+	op->iov[0].iov_base = m;
+	op->peer_handle = 77;
+	opx_op_wait(op);
+	opx_op_pump(op);
+	assert_int_equal(g_flow.posts, 0);
+	assert_int_equal(g_done.cnt, 1);
+	assert_int_equal(g_done.handle, 77);
+	assert_int_equal(g_done.st, OPX_ST_GONE);
+	munmap(m, 4096);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(op__error_of_a_post, setup, teardown),
 		cmocka_unit_test(op__error_of_a_copy),
+		cmocka_unit_test_setup_teardown(op__served_memory_gone, setup, teardown),
 		cmocka_unit_test_setup_teardown(op__doomed_flow_tells_itself, setup, teardown),
 	};
 
