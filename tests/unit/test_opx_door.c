@@ -591,7 +591,7 @@ static void put_data__of_failed_copy(void **state)
 		world_run(&w, 1);
 	assert_false(op->is_copying);
 	h.aux = OPX_SUB_PUT_DATA;
-	must_refuse(&h, handle, sizeof(handle), OPX_ST_COPY);
+	must_refuse(&h, handle, sizeof(handle), OPX_ST_GONE);
 	assert_int_equal(fi_cq_read(w.cq[0], &(struct fi_cq_tagged_entry){0}, 1), -FI_EAGAIN);
 	world_close(&w);
 }
