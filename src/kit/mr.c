@@ -49,11 +49,12 @@ int kit_mr_pin(const struct kit_domain *d, const struct kit_mr_req *r, bool is_w
 	return 0;
 }
 
-/* Without FI_HMEM the field may hold anything, and 1.9 appended it. With it, memory that we do not
- * serve is told apart from what is no memory at all, as upstream does. */
+/* Only with FI_HMEM, which nobody has who does not know it: else the field may hold anything, and
+ * before 1.9 there was none. Memory that we do not serve is told apart from what is no memory at all,
+ * as upstream does. */
 static int iface_check(const struct kit_domain *d, unsigned iface)
 {
-	if (!(d->caps & FI_HMEM) || iface == FI_HMEM_SYSTEM)
+	if (iface == FI_HMEM_SYSTEM)
 		return 0;
 	if (iface > FI_HMEM_SYNAPSEAI) /* the last one in 2.6, too */
 		return refuse(d, -FI_EINVAL, "unknown fi_mr_attr.iface", iface);
@@ -120,7 +121,7 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t f
 
 	if (!attr || !fid || fid->fclass != FI_CLASS_DOMAIN)
 		return -FI_EINVAL;
-	ret = d->api_version >= KIT_V(1, 9) ? iface_check(d, (unsigned)attr->iface) : 0;
+	ret = d->caps & FI_HMEM ? iface_check(d, (unsigned)attr->iface) : 0;
 	if (ret)
 		return ret;
 	r = (struct kit_mr_req){.iov = attr->mr_iov,

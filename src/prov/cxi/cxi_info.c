@@ -50,16 +50,16 @@ struct query {
 
 /* --- what one adapter offers -------------------------------------------------------------------------------------- */
 
-static void fill_caps(struct fi_info *i, const struct form *f, uint32_t version)
+static void fill_caps(struct fi_info *i, const struct form *f, uint32_t version, bool asks_hmem)
 {
 	uint64_t order = f->rnr ? ORDER & ~FI_ORDER_SAS : ORDER;
 
 	i->caps = PRIMARY_TX | PRIMARY_RX | DOMAIN_CAPS | SEC_TX | SEC_RX;
 	i->tx_attr->caps = PRIMARY_TX | SEC_TX | COMM_CAPS;
 	i->rx_attr->caps = PRIMARY_RX | SEC_RX | COMM_CAPS;
-	/* Older callers do not know the bit, and have no fi_mr_attr->iface. No MR mode goes with
-	 * it. */
-	if (version >= KIT_V(1, 9)) {
+	/* Not told to callers who may not know the bit: they have no fi_mr_attr->iface. Who asks for it
+	 * knows it, whatever version he names (NVSHMEM: 1.5). No MR mode goes with it. */
+	if (version >= KIT_V(1, 9) || asks_hmem) {
 		i->caps |= FI_HMEM;
 		i->tx_attr->caps |= FI_HMEM;
 		i->rx_attr->caps |= FI_HMEM;
@@ -189,7 +189,7 @@ static struct fi_info *make_info(const struct query *q, int idx, const struct ca
 
 	if (!i)
 		return NULL;
-	fill_caps(i, f, q->version);
+	fill_caps(i, f, q->version, q->hints && (q->hints->caps & FI_HMEM));
 	fill_sizes(i, f);
 	fill_domain(i, f);
 	i->addr_format = FI_ADDR_CXI;
