@@ -5,13 +5,13 @@ BUILD ?= build
 all: build
 build:
 	@tools/setup.sh build
-	@[ -f $(BUILD)/build.ninja ] || meson setup $(BUILD) >/dev/null
+	@[ -f $(BUILD)/build.ninja ] || { said=$$(meson setup $(BUILD)) || { echo "$$said"; exit 1; }; }
 	@ninja -C $(BUILD) --quiet
 # The same with warnings as errors and with what is built only where its packages are: a build folder that is there already is
 # set up once more.
 tests:
 	@tools/setup.sh build test
-	@meson setup $$([ ! -f $(BUILD)/build.ninja ] || echo --reconfigure) -Dwerror=true $(BUILD) >/dev/null
+	@said=$$(meson setup $$([ ! -f $(BUILD)/build.ninja ] || echo --reconfigure) -Dwerror=true $(BUILD)) || { echo "$$said"; exit 1; }
 	@ninja -C $(BUILD) --quiet
 demo: build
 	@tools/setup.sh demo

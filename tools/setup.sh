@@ -1,7 +1,8 @@
 #!/bin/sh
-# setup.sh FOR...: installs the Debian packages that building ("build"), the demo and the benchmarks ("demo"), the tests ("test") and clean
-# roots ("root") need, if any of them is missing; prints nothing when all are there. Only names that every release has: where Debian puts a version into the name of a
-# package, the one without a version depends on the release's own (libclang-rt-dev: libclang-rt-14-dev in 12, -19- in 13).
+# setup.sh FOR...: installs the Debian packages that building ("build"), the demo and the benchmarks ("demo"), the tests
+# ("test") and clean roots ("root") need, if any of them is missing; prints nothing when all are there. Only names that every
+# release has: where Debian puts a version into the name of a package, the one without a version depends on the release's own
+# (libclang-rt-dev: libclang-rt-14-dev in 12, -19- in 13).
 set -eu
 [ -n "${SOFTFABRIC_NO_INSTALL:-}" ] && exit 0
 packages=""
@@ -20,10 +21,9 @@ for p in $packages; do
 	[ "$(dpkg-query -W -f='${db:Status-Abbrev}' "$p" 2>/dev/null)" = "ii " ] || missing="$missing $p"
 done
 [ -z "$missing" ] && exit 0
-sudo=""
-[ "$(id -u)" = 0 ] || sudo="sudo"
+run="env DEBIAN_FRONTEND=noninteractive" # behind sudo, which drops the environment
+[ "$(id -u)" = 0 ] || run="sudo $run"
 echo "installing:$missing"
-export DEBIAN_FRONTEND=noninteractive
 # shellcheck disable=SC2086
-$sudo apt-get install -y -qq --no-install-recommends $missing >/dev/null 2>&1 ||
-	{ $sudo apt-get update -qq && $sudo apt-get install -y -qq --no-install-recommends $missing >/dev/null; }
+$run apt-get install -y -qq --no-install-recommends $missing >/dev/null 2>&1 ||
+	{ $run apt-get update -qq && $run apt-get install -y -qq --no-install-recommends $missing >/dev/null; }
