@@ -53,8 +53,8 @@ void end_record(void *ctx, const struct efanic_wc *wc)
 		struct seen *s = &e->seen[e->cnt];
 
 		s->wc = *wc;
-		if (wc->src_gid)
-			memcpy(s->gid, wc->src_gid, 16);
+		if (wc->src_ip)
+			efanic_wc_gid(wc, s->gid);
 		s->data_len = (uint32_t)view_copy(&wc->data, 0, s->data, sizeof(s->data));
 		assert_int_equal(s->data_len, wc->data.len);
 	}

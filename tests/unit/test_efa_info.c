@@ -96,6 +96,7 @@ static void rdm__attributes(void **state)
 	assert_int_equal(i->domain_attr->mr_cnt, 262144);
 	assert_non_null(i->nic);
 	assert_string_equal(i->nic->device_attr->name, "rdmap0s6");
+	assert_string_equal(i->nic->link_attr->address, "EFA-fe80::5f:7fff:fe00:1");
 	assert_string_equal(i->nic->device_attr->vendor_id, "0x1d0f");
 	assert_int_equal(i->nic->link_attr->mtu, 8928);
 	assert_int_equal(i->nic->link_attr->state, FI_LINK_UP);
@@ -196,15 +197,27 @@ static void hints__msg_prefix_on_rdm(void **state)
 
 static void node__addresses(void **state)
 {
+	static const char *const same[] = {"127.0.0.1", "::ffff:127.0.0.1", "fe80::5f:7fff:fe00:1"};
+	static const uint8_t gid[16] = {0xfe, 0x80, [9] = 0x5f, 127, 0xff, 0xfe, 0, 0, 1};
 	struct fi_info *info = NULL;
 	struct efa_addr *a;
 
 	(void)state;
-	assert_int_equal(efa_getinfo(FI_VERSION(1, 17), "::ffff:127.0.0.1", "4711", 0, NULL, &info), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(same); i++) {
+		assert_int_equal(efa_getinfo(FI_VERSION(1, 17), same[i], "4711", 0, NULL, &info), 0);
+		a = info->dest_addr;
+		assert_int_equal(info->dest_addrlen, 32);
+		assert_int_equal(a->qpn, 4711);
+		assert_memory_equal(a->gid, gid, sizeof(gid));
+		assert_memory_equal(((struct efa_addr *)info->src_addr)->gid, gid, sizeof(gid));
+		fi_freeinfo(info);
+		/* the same as our own */
+		assert_int_equal(efa_getinfo(FI_VERSION(1, 17), same[i], NULL, FI_SOURCE, NULL, &info), 0);
+		fi_freeinfo(info);
+	}
+	assert_int_equal(efa_getinfo(FI_VERSION(1, 17), "2001:db8::5", NULL, 0, NULL, &info), 0);
 	a = info->dest_addr;
-	assert_int_equal(info->dest_addrlen, 32);
-	assert_int_equal(a->qpn, 4711);
-	assert_int_equal(a->gid[12], 127);
+	assert_int_equal(a->gid[15], 5);
 	fi_freeinfo(info);
 	assert_int_equal(efa_getinfo(FI_VERSION(1, 17), NULL, "4711", 0, NULL, &info), -FI_EINVAL);
 	assert_int_equal(efa_getinfo(FI_VERSION(1, 17), "127.0.0.1", "x", 0, NULL, &info), -FI_EINVAL);

@@ -5,16 +5,34 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/mem.h"
+
+static void ip_of(uint32_t n, uint8_t ip[16])
+{
+	memset(ip, 0, 16);
+	ip[10] = ip[11] = 0xff;
+	ip[12] = 10;
+	ip[13] = (uint8_t)(n >> 16);
+	ip[14] = (uint8_t)(n >> 8);
+	ip[15] = (uint8_t)n;
+}
 
 static void gid_of(uint32_t n, uint8_t gid[16])
 {
-	memset(gid, 0, 16);
-	gid[10] = gid[11] = 0xff;
-	gid[12] = 10;
-	gid[13] = (uint8_t)(n >> 16);
-	gid[14] = (uint8_t)(n >> 8);
-	gid[15] = (uint8_t)n;
+	uint8_t ip[16];
+
+	ip_of(n, ip);
+	efanic_gid_of_ip(ip, gid);
+}
+
+/* What is open for it: an index, max_ah if nothing. */
+static uint16_t found(const struct world *w, uint32_t n)
+{
+	uint8_t ip[16];
+
+	ip_of(n, ip);
+	return efanic_ah_find(w->nic, ip);
 }
 
 static void ah__one_per_gid(void **state)
@@ -32,10 +50,9 @@ static void ah__one_per_gid(void **state)
 	assert_int_equal(efanic_ah_open(w.nic, gid, &other), 0);
 	assert_int_not_equal(one, other);
 	efanic_ah_close(w.nic, one);
-	gid_of(1, gid);
-	assert_int_equal(efanic_ah_find(w.nic, gid), one); /* one reference is left */
+	assert_int_equal(found(&w, 1), one); /* one reference is left */
 	efanic_ah_close(w.nic, one);
-	assert_int_equal(efanic_ah_find(w.nic, gid), w.nic->attr.max_ah);
+	assert_int_equal(found(&w, 1), w.nic->attr.max_ah);
 	efanic_ah_close(w.nic, one); /* logged, harmless */
 	efanic_ah_close(w.nic, EFANIC_AHN_UNKNOWN);
 	world_close(&w);
@@ -64,15 +81,32 @@ static void ah__limit(void **state)
 	world_close(&w);
 }
 
+static char g_line[512];
+
+static void keep_line(enum log_level lvl, const char *func, int line, const char *msg)
+{
+	(void)func;
+	(void)line;
+	assert_int_equal(lvl, LOG_LVL_WARN);
+	snprintf(g_line, sizeof(g_line), "%s", msg);
+}
+
 static void ah__unusable(void **state)
 {
-	const uint8_t zero[16] = {0}, multicast[16] = {0xff, 2};
+	const uint8_t zero[16] = {0}, multicast[16] = {0xff, 2},
+		      mapped[16] = {[10] = 0xff, 0xff, 10, 0, 0, 9};
 	struct world w;
 	uint16_t ahn;
 
 	world_open(&w, NULL);
 	assert_int_equal(efanic_ah_open(w.nic, zero, &ahn), -ENETUNREACH);
 	assert_int_equal(efanic_ah_open(w.nic, multicast, &ahn), -ENETUNREACH);
+	log_set_hook(keep_line);
+	assert_int_equal(efanic_ah_open(w.nic, mapped, &ahn), -ENETUNREACH);
+	log_set_hook(NULL);
+	assert_non_null(strstr(g_line, "no address handle for ::ffff:10.0.0.9: no adapter has a "
+				       "GID that is an IPv4 address"));
+	assert_non_null(strstr(g_line, "fe80::5f:aaff:febb:ccdd"));
 	world_close(&w);
 }
 
@@ -93,7 +127,7 @@ static void ah__random_against_list(void **state)
 		int rc;
 
 		gid_of(k, gid);
-		assert_int_equal(efanic_ah_find(w.nic, gid), refs[k] ? ahn[k] : 40);
+		assert_int_equal(found(&w, k), refs[k] ? ahn[k] : 40);
 		if (rng_below(&rng, 2) && refs[k]) {
 			efanic_ah_close(w.nic, ahn[k]);
 			open -= !--refs[k];
@@ -114,6 +148,7 @@ static void ah__random_against_list(void **state)
 
 static void dst__shared_and_counted(void **state)
 {
+	const uint8_t mapped[16] = {[10] = 0xff, 0xff, 127, 0, 0, 1};
 	struct efanic_dst *one, *two, *other;
 	const uint8_t *gid;
 	struct world w;
@@ -128,6 +163,7 @@ static void dst__shared_and_counted(void **state)
 	assert_ptr_equal(one, two);
 	assert_ptr_not_equal(one, other);
 	assert_ptr_equal(efanic_dst_find(w.a.qp, gid, 50, 1), one);
+	assert_null(efanic_dst_find(w.a.qp, mapped, 50, 1)); /* no GID */
 	assert_ptr_equal(efanic_dst_find(w.a.qp, gid, 50, 2), other);
 	assert_null(efanic_dst_find(w.a.qp, gid, 50, 3));
 	assert_null(efanic_dst_find(w.a.qp, gid, 51, 1));
@@ -170,7 +206,8 @@ static void dst__ud_chain(void **state)
 			assert_int_equal(efanic_dst_get(w.a.qp, w.ahn, 50, i, &again), 0);
 			assert_ptr_equal(dst[i], again);
 			efanic_dst_put(again);
-			assert_ptr_equal(efanic_dst_find(w.a.qp, efanic_attr(w.nic)->gid, 50, i), again);
+			assert_ptr_equal(efanic_dst_find(w.a.qp, efanic_attr(w.nic)->gid, 50, i),
+					 again);
 		}
 		for (int i = 0; i < 3; i++)
 			efanic_dst_put(dst[order[k][i]]);

@@ -152,8 +152,8 @@ static void stranger__can_be_answered_and_held(void **state)
 
 static void stranger__ahn_follows_handles(void **state)
 {
-	const uint8_t other[16] = {[10] = 0xff, 0xff, 10, 0, 0, 9};
-	struct link_addr from = {.port = 99, .nonce = 3};
+	struct link_addr from = {.ip = {[10] = 0xff, 0xff, 10, 0, 0, 9}, .port = 99, .nonce = 3};
+	uint8_t other[16];
 	uint8_t frame[EFANIC_HDR_MAX];
 	struct efanic_dst *held;
 	struct world w;
@@ -163,7 +163,7 @@ static void stranger__ahn_follows_handles(void **state)
 	world_open(&w, NULL);
 	pair_open(&w, 16);
 	len = efanic_pkt_encode(EFANIC_PKT_SEND, QKEY_B, 0, 0, frame);
-	memcpy(from.ip, other, 16);
+	efanic_gid_of_ip(from.ip, other);
 	w.b.qp->deliver = true;
 	assert_int_equal(fake_inject(w.b.qp->port, &from, frame, len), 0);
 	assert_int_equal(last(&w.b)->wc.src_ahn, EFANIC_AHN_UNKNOWN);
@@ -196,8 +196,8 @@ static void hold(struct end *e, const struct efanic_wc *wc)
 /* A held destination without an address handle gets its number when one is opened. */
 static void stranger__held_before_its_handle(void **state)
 {
-	const uint8_t other[16] = {[10] = 0xff, 0xff, 10, 0, 0, 9};
-	struct link_addr from = {.port = 99, .nonce = 3};
+	struct link_addr from = {.ip = {[10] = 0xff, 0xff, 10, 0, 0, 9}, .port = 99, .nonce = 3};
+	uint8_t other[16];
 	uint8_t frame[EFANIC_HDR_MAX];
 	struct world w;
 	uint16_t ahn;
@@ -206,7 +206,7 @@ static void stranger__held_before_its_handle(void **state)
 	world_open(&w, NULL);
 	pair_open(&w, 16);
 	len = efanic_pkt_encode(EFANIC_PKT_SEND, QKEY_B, 0, 0, frame);
-	memcpy(from.ip, other, 16);
+	efanic_gid_of_ip(from.ip, other);
 	w.b.hook = hold;
 	w.b.qp->deliver = true;
 	assert_int_equal(fake_inject(w.b.qp->port, &from, frame, len), 0);

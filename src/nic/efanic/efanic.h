@@ -7,6 +7,7 @@
 #include "base/lock.h"
 #include "base/stats.h"
 #include "base/view.h"
+#include "nic/efanic/efanic_gid.h"
 
 /*
  * Theory of operation
@@ -69,7 +70,7 @@ enum { EFANIC_ACCESS_LOCAL_WRITE = 1, EFANIC_ACCESS_REMOTE_WRITE = 2, EFANIC_ACC
 /* One adapter of the soft room, opened or not (ibv_query_device + efadv_query_device + sysfs). */
 struct efanic_dev_attr {
 	char name[32];            /* ibdev name, "rdmap0s6" */
-	uint8_t gid[16];          /* network order; the address it sends from, IPv4-mapped or IPv6 */
+	uint8_t gid[16];          /* network order; says what address it sends from (efanic_gid.h) */
 	uint16_t vendor_id;       /* 0x1d0f */
 	uint16_t vendor_part_id;  /* 0xefa0 .. 0xefa4 */
 	uint32_t device_caps;     /* EFANIC_CAP_* */
@@ -114,7 +115,7 @@ bool efanic_forked(const struct efanic *nic);
 const volatile uint8_t *efanic_fork_mark(const struct efanic *nic);
 
 /* --- address handles ---- one AH number per distinct GID, reference counted ------------------------------------------ */
-/** efanic_ah_open() - Return: 0; -ENOMEM: max_ah reached; -ENETUNREACH (logged). */
+/** efanic_ah_open() - Return: 0; -ENOMEM: max_ah reached; -ENETUNREACH: no adapter can have @gid (logged). */
 int efanic_ah_open(struct efanic *nic, const uint8_t gid[16], uint16_t *ahn);
 void efanic_ah_close(struct efanic *nic, uint16_t ahn);
 
@@ -138,10 +139,15 @@ struct efanic_wc {
 	uint32_t imm;
 	uint32_t byte_len;         /* receive side, payload bytes (UD: GRH included) */
 	uint16_t src_qpn, src_ahn; /* receive side; EFANIC_AHN_UNKNOWN: no AH for that GID */
-	const uint8_t *src_gid;    /* 16 bytes */
+	const uint8_t *src_ip;     /* 16 bytes: for efanic_wc_gid() */
 	struct efanic_dst *src;    /* receive side: where an answer would go (Q_Key as the sender's port announced it) */
 	struct view data;          /* receive side without posted buffers: the packet */
 };
+/** efanic_wc_gid() - Receive side: the sender's GID. All zero: nobody sent it, the status is an error of our own. */
+static inline void efanic_wc_gid(const struct efanic_wc *wc, uint8_t gid[16])
+{
+	efanic_gid_of_ip(wc->src_ip, gid);
+}
 typedef void (*efanic_wc_fn)(void *ctx, const struct efanic_wc *wc);
 /*
  * A received SEND without immediate, in one piece, in a queue pair with credits: the short cut for what nearly every completion is.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Address handles (one number per distinct GID, counted) and destinations (what AH, QPN and Q_Key
-// together name).
+// Address handles (one number per distinct GID, counted; found by the IP address that it stands
+// for) and destinations (what AH, QPN and Q_Key together name).
 #include "nic/efanic/efanic_int.h"
 
 #include <errno.h>
@@ -17,12 +17,12 @@
  * otherwise.
  */
 
-static uint32_t gid_hash(const uint8_t gid[16])
+static uint32_t ip_hash(const uint8_t ip[16])
 {
 	uint64_t a, b;
 
-	memcpy(&a, gid, 8);
-	memcpy(&b, gid + 8, 8);
+	memcpy(&a, ip, 8);
+	memcpy(&b, ip + 8, 8);
 	a = (a ^ (b >> 32) ^ b) * 0x9e3779b97f4a7c15ULL;
 	return (uint32_t)(a >> 32);
 }
@@ -55,11 +55,11 @@ void efanic_ah_tab_fini(struct efanic *nic)
 	mem_free(nic->ah);
 }
 
-uint16_t efanic_ah_find(const struct efanic *nic, const uint8_t gid[16])
+uint16_t efanic_ah_find(const struct efanic *nic, const uint8_t ip[16])
 {
-	uint16_t i = nic->ah_bucket[gid_hash(gid) & nic->ah_mask];
+	uint16_t i = nic->ah_bucket[ip_hash(ip) & nic->ah_mask];
 
-	while (i != AH_NONE && memcmp(nic->ah[i].gid, gid, 16))
+	while (i != AH_NONE && memcmp(nic->ah[i].ip, ip, 16))
 		i = nic->ah[i].hnext;
 	return i != AH_NONE ? i : (uint16_t)nic->attr.max_ah;
 }
@@ -72,23 +72,29 @@ static bool gid_is_unusable(const uint8_t gid[16])
 	return !memcmp(gid, zero, 16) || gid[0] == 0xff;
 }
 
-int efanic_ah_open(struct efanic *nic, const uint8_t gid[16], uint16_t *ahn)
+/* Where the adapter with @gid is. */
+static int ip_of_gid(const struct efanic *nic, const uint8_t gid[16], uint8_t ip[16])
 {
-	uint16_t *bucket = &nic->ah_bucket[gid_hash(gid) & nic->ah_mask];
-	uint16_t i = efanic_ah_find(nic, gid);
-	struct efanic_ah *ah;
-
-	lock_assert_held(nic->lock);
-	if (i != nic->attr.max_ah) {
-		nic->ah[i].refs++;
-		*ahn = i;
-		return 0;
-	}
 	if (gid_is_unusable(gid)) {
 		LOG_WARN("%s: no address handle for an unspecified or multicast GID",
 			 nic->attr.name);
 		return -ENETUNREACH;
 	}
+	if (!efanic_ip_of_gid(gid, ip)) {
+		LOG_WARN("%s: no address handle for ::ffff:%u.%u.%u.%u: no adapter has a GID that "
+			 "is an IPv4 address; the one at such an address has fe80::5f:aaff:febb:ccdd",
+			 nic->attr.name, gid[12], gid[13], gid[14], gid[15]);
+		return -ENETUNREACH;
+	}
+	return 0;
+}
+
+/* A new entry in @bucket. */
+static int ah_add(struct efanic *nic, const uint8_t ip[16], uint16_t *bucket, uint16_t *ahn)
+{
+	struct efanic_ah *ah;
+	uint16_t i;
+
 	if (nic->ah_free != AH_NONE) {
 		i = nic->ah_free;
 		nic->ah_free = nic->ah[i].hnext;
@@ -100,12 +106,29 @@ int efanic_ah_open(struct efanic *nic, const uint8_t gid[16], uint16_t *ahn)
 		return -ENOMEM;
 	}
 	ah = &nic->ah[i];
-	memcpy(ah->gid, gid, 16);
+	memcpy(ah->ip, ip, 16);
 	ah->refs = 1;
 	ah->ahn = i;
 	ah->hnext = *bucket;
 	*bucket = i;
 	nic->ah[nic->attr.max_ah].gen++;
+	*ahn = i;
+	return 0;
+}
+
+int efanic_ah_open(struct efanic *nic, const uint8_t gid[16], uint16_t *ahn)
+{
+	uint8_t ip[16];
+	int rc = ip_of_gid(nic, gid, ip);
+	uint16_t i;
+
+	lock_assert_held(nic->lock);
+	if (rc)
+		return rc;
+	i = efanic_ah_find(nic, ip);
+	if (i == nic->attr.max_ah)
+		return ah_add(nic, ip, &nic->ah_bucket[ip_hash(ip) & nic->ah_mask], ahn);
+	nic->ah[i].refs++;
 	*ahn = i;
 	return 0;
 }
@@ -123,7 +146,7 @@ void efanic_ah_close(struct efanic *nic, uint16_t ahn)
 	ah = &nic->ah[ahn];
 	if (--ah->refs)
 		return;
-	link = &nic->ah_bucket[gid_hash(ah->gid) & nic->ah_mask];
+	link = &nic->ah_bucket[ip_hash(ah->ip) & nic->ah_mask];
 	while (*link != ahn)
 		link = &nic->ah[*link].hnext;
 	*link = ah->hnext;
@@ -190,7 +213,7 @@ int efanic_dst_get(struct efanic_qp *qp, uint16_t ahn, uint16_t qpn, uint32_t qk
 	lock_assert_held(nic->lock);
 	if (ahn >= nic->attr.max_ah || !nic->ah[ahn].refs)
 		return -EINVAL;
-	memcpy(addr.ip, nic->ah[ahn].gid, 16);
+	memcpy(addr.ip, nic->ah[ahn].ip, 16);
 	/* A UD port's nonce is its own secret: Q_Keys there may be 0 and may change. */
 	addr.nonce = qp->is_ud ? 0 : qkey;
 	rc = link_peer_get(qp->port, &addr, &peer);
@@ -204,14 +227,16 @@ int efanic_dst_get(struct efanic_qp *qp, uint16_t ahn, uint16_t qpn, uint32_t qk
 	return 0;
 }
 
-struct efanic_dst *efanic_dst_find(struct efanic_qp *qp, const uint8_t gid[16], uint16_t qpn, uint32_t qkey)
+struct efanic_dst *efanic_dst_find(struct efanic_qp *qp, const uint8_t gid[16], uint16_t qpn,
+				   uint32_t qkey)
 {
 	struct link_addr addr = {.port = qpn, .nonce = qp->is_ud ? 0 : qkey};
 	struct efanic_dst *dst;
 	struct link_peer *peer;
 
 	lock_assert_held(qp->nic->lock);
-	memcpy(addr.ip, gid, 16);
+	if (!efanic_ip_of_gid(gid, addr.ip))
+		return NULL;
 	peer = link_peer_find(qp->port, &addr);
 	dst = peer ? link_peer_user(peer) : NULL;
 	while (dst && dst->qkey != qkey)

@@ -137,7 +137,7 @@ static int attr_fill(const struct room *room, int idx, struct efanic_dev_attr *o
 		.hw_abi = "6",
 	};
 	snprintf(out->name, sizeof(out->name), "rdmap%us%u", slot[idx].bus, slot[idx].device);
-	memcpy(out->gid, ip, 16);
+	efanic_gid_of_ip(ip, out->gid);
 	return 0;
 }
 

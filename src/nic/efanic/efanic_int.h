@@ -110,7 +110,7 @@ struct efanic_dst {
 static_assert(sizeof(struct efanic_dst) <= 64, "one per peer: keep it small");
 
 struct efanic_ah {
-	uint8_t gid[16];
+	uint8_t ip[16];
 	uint32_t refs;
 	uint32_t gen;	/* changes whenever the entry's meaning does */
 	uint16_t ahn;	/* its index; EFANIC_AHN_UNKNOWN for the last entry */
@@ -135,7 +135,7 @@ struct efanic {
 	uint32_t qp_cnt;
 	struct slab mrs, dsts;
 	struct efanic_ah *ah; /* [max_ah + 1]; the last stands for "no address handle" */
-	uint16_t *ah_bucket;  /* [ah_mask + 1] by hash of the GID */
+	uint16_t *ah_bucket;  /* [ah_mask + 1] by hash of the IP address */
 	uint32_t ah_mask;
 	uint16_t ah_free, ah_fresh; /* free list; first entry never used */
 	struct rng rng;
@@ -245,8 +245,8 @@ bool efanic_mr_check(struct efanic *nic, uint32_t lkey, const void *addr, uint64
 
 int efanic_ah_tab_init(struct efanic *nic);
 void efanic_ah_tab_fini(struct efanic *nic);
-/** efanic_ah_find() - Index of the open entry for @gid; max_ah (none) if there is not one. */
-uint16_t efanic_ah_find(const struct efanic *nic, const uint8_t gid[16]);
+/** efanic_ah_find() - Index of the open entry for the GID of @ip; max_ah (none) if there is not one. */
+uint16_t efanic_ah_find(const struct efanic *nic, const uint8_t ip[16]);
 /* Was the address handle behind @dst closed? Never so for a destination without one. */
 static inline bool efanic_dst_is_stale(const struct efanic *nic, const struct efanic_dst *dst)
 {

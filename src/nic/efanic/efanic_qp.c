@@ -238,7 +238,7 @@ static int port_open(struct efanic_qp *qp, const struct efanic_qp_attr *attr)
 	};
 	int rc;
 
-	memcpy(port.ip, qp->nic->attr.gid, sizeof(port.ip));
+	must(efanic_ip_of_gid(qp->nic->attr.gid, port.ip));
 	rc = link_port_open(&port, &qp->port);
 	if (!rc)
 		qp->qpn = link_port_addr(qp->port)->port;

@@ -84,7 +84,7 @@ static inline void src_fill(struct efanic_qp *qp, struct link_peer *peer, struct
 	struct efanic_dst *dst = link_peer_user(peer);
 	const struct link_addr *addr = link_peer_addr(peer);
 
-	wc->src_gid = addr->ip;
+	wc->src_ip = addr->ip;
 	wc->src_qpn = addr->port;
 	if (unlikely(!dst)) {
 		src_stranger(qp, peer, wc);
@@ -96,9 +96,9 @@ static inline void src_fill(struct efanic_qp *qp, struct link_peer *peer, struct
 
 static void src_none(struct efanic_wc *wc)
 {
-	static const uint8_t no_gid[16];
+	static const uint8_t no_ip[16];
 
-	wc->src_gid = no_gid;
+	wc->src_ip = no_ip;
 	wc->src_qpn = 0;
 	wc->src_ahn = EFANIC_AHN_UNKNOWN;
 	wc->src = NULL;
@@ -374,11 +374,12 @@ static void rwr_write(struct efanic_qp *qp, struct link_peer *peer, const struct
 {
 	const struct efanic_rwr *w = rq_peek(qp);
 	struct efanic_grh grh;
+	uint8_t sgid[16];
 	struct view head;
 
 	if (qp->is_ud) {
-		efanic_grh_encode(&grh, link_peer_addr(peer)->ip, qp->nic->attr.gid,
-				  pkt->payload_len);
+		efanic_gid_of_ip(link_peer_addr(peer)->ip, sgid);
+		efanic_grh_encode(&grh, sgid, qp->nic->attr.gid, pkt->payload_len);
 		head = view_of(&grh, sizeof(grh));
 		rwr_fill(w, 0, &head, 0, sizeof(grh));
 	}

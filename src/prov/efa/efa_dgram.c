@@ -34,7 +34,7 @@ static fi_addr_t source_of(const struct efa_dgram *ep, const struct efanic_wc *w
 {
 	struct efa_addr a = {.qpn = wc->src_qpn};
 
-	memcpy(a.gid, wc->src_gid, sizeof(a.gid));
+	efanic_wc_gid(wc, a.gid);
 	return kit_av_find(ep->kit.av, &a);
 }
 

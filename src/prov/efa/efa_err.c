@@ -130,7 +130,7 @@ static const char *hint(const struct efa_ep *ep, const struct efa_peer *peer, un
 {
 	struct in6_addr self;
 
-	memcpy(&self, ep->self.gid, sizeof(self));
+	must(efanic_ip_of_gid(ep->self.gid, self.s6_addr));
 	if (prov_errno != EFANIC_REMOTE_BAD_DEST_QPN && prov_errno != EFANIC_LOCAL_UNREACH_REMOTE && prov_errno != 4126)
 		return "";
 	if (!peer || peer->is_self || (peer->flags & EFA_PEER_HS_RCVD) || peer->exp_msg_id)

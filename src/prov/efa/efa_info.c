@@ -172,18 +172,18 @@ static struct fi_info *make_info(const struct efanic_dev_attr *dev, enum efa_kin
 
 /* --- addresses in the hints ------------------------------------------------------------------------------ */
 
-/* @node: an IPv6 literal (a GID), an IPv4 literal, or a name that resolves. */
-static int parse_node(const char *node, uint8_t gid[16])
+/* @node: a GID or another IPv6 literal, an IPv4 literal, or a name that resolves. @ip: IPv4 as IPv4-mapped. */
+static int parse_node(const char *node, uint8_t ip[16])
 {
 	struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_DGRAM}, *res = NULL;
 	struct in_addr v4;
 
-	if (inet_pton(AF_INET6, node, gid) == 1)
+	if (inet_pton(AF_INET6, node, ip) == 1)
 		return 0;
-	memset(gid, 0, 16);
-	gid[10] = gid[11] = 0xff;
+	memset(ip, 0, 16);
+	ip[10] = ip[11] = 0xff;
 	if (inet_pton(AF_INET, node, &v4) == 1) {
-		memcpy(gid + 12, &v4, 4);
+		memcpy(ip + 12, &v4, 4);
 		return 0;
 	}
 	if (getaddrinfo(node, NULL, &hints, &res) || !res) {
@@ -191,9 +191,9 @@ static int parse_node(const char *node, uint8_t gid[16])
 		return -FI_EINVAL;
 	}
 	if (res->ai_family == AF_INET6)
-		memcpy(gid, &((struct sockaddr_in6 *)(void *)res->ai_addr)->sin6_addr, 16);
+		memcpy(ip, &((struct sockaddr_in6 *)(void *)res->ai_addr)->sin6_addr, 16);
 	else
-		memcpy(gid + 12, &((struct sockaddr_in *)(void *)res->ai_addr)->sin_addr, 4);
+		memcpy(ip + 12, &((struct sockaddr_in *)(void *)res->ai_addr)->sin_addr, 4);
 	freeaddrinfo(res);
 	return 0;
 }
@@ -202,6 +202,7 @@ static int parse_addr(const char *node, const char *service, struct efa_addr *a)
 {
 	char *end;
 	unsigned long qpn = 0;
+	uint8_t ip[16];
 	int ret;
 
 	memset(a, 0, sizeof(*a));
@@ -209,9 +210,10 @@ static int parse_addr(const char *node, const char *service, struct efa_addr *a)
 		LOG_WARN("service \"%s\" without a node names no queue pair", service);
 		return -FI_EINVAL;
 	}
-	ret = parse_node(node, a->gid);
+	ret = parse_node(node, ip);
 	if (ret)
 		return ret;
+	efanic_gid_of_ip(ip, a->gid);
 	if (service) {
 		qpn = strtoul(service, &end, 10);
 		if (!*service || *end || qpn > UINT16_MAX) {

@@ -319,14 +319,17 @@ void efa_peer_named(struct efa_ep *ep, fi_addr_t fi_addr, const struct efa_addr 
 /* The sender's address from what the packet and the adapter say; false if they contradict each other. */
 static bool sender_addr(const struct efanic_wc *wc, const struct efa_hdr *h, struct efa_addr *a)
 {
+	uint8_t gid[16];
+
 	memset(a, 0, sizeof(*a));
+	efanic_wc_gid(wc, gid);
 	if ((efa_pkt_tab[h->type].props & EFA_P_REQ) && (h->flags & EFA_FLAG_RAW_ADDR)) {
 		memcpy(a, h->raw_addr, sizeof(*a));
-		return !memcmp(a->gid, wc->src_gid, 16) && a->qpn == wc->src_qpn;
+		return !memcmp(a->gid, gid, sizeof(gid)) && a->qpn == wc->src_qpn;
 	}
 	if (!(h->flags & EFA_FLAG_CONNID))
 		return false;
-	memcpy(a->gid, wc->src_gid, 16);
+	memcpy(a->gid, gid, sizeof(gid));
 	a->qpn = wc->src_qpn;
 	a->qkey = h->connid;
 	return true;

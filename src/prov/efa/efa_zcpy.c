@@ -40,7 +40,7 @@ static fi_addr_t sender_of(const struct efa_ep *ep, const struct efanic_wc *wc)
 {
 	struct efa_addr a = {.qpn = wc->src_qpn, .qkey = efanic_dst_qkey(wc->src)};
 
-	memcpy(a.gid, wc->src_gid, sizeof(a.gid));
+	efanic_wc_gid(wc, a.gid);
 	return kit_av_find(ep->kit.av, &a);
 }
 
