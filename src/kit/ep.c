@@ -78,7 +78,7 @@ static void cq_unbind(struct kit_ep *ep, struct kit_cq **slot, bool was_forked)
 		return;
 	if (!has_cq(ep, cq)) {
 		if (!was_forked)
-			kit_wait_watch_ep(cq->wait, ep, false);
+			kit_wait_watch_ep(cq->wait, cq, ep, false);
 		kit_eps_del(cq->eps, &cq->ep_cnt, ep);
 	}
 	kit_unref(&cq->refs);
@@ -93,7 +93,7 @@ static void cntr_unbind(struct kit_ep *ep, struct kit_cntr **slot, bool was_fork
 		return;
 	if (!has_cntr(ep, c)) {
 		if (!was_forked)
-			kit_wait_watch_ep(c->wait, ep, false);
+			kit_wait_watch_ep(c->wait, c, ep, false);
 		kit_eps_del(c->eps, &c->ep_cnt, ep);
 	}
 	kit_unref(&c->refs);
@@ -106,7 +106,7 @@ int kit_cntr_drive(struct kit_cntr *c, struct kit_ep *ep, bool on)
 	if (has_cntr(ep, c))
 		return 0;
 	ret = on ? kit_eps_add(&c->eps, &c->ep_cnt, &c->ep_cap, ep) : 0;
-	ret = ret ? ret : kit_wait_watch_ep(c->wait, ep, on);
+	ret = ret ? ret : kit_wait_watch_ep(c->wait, c, ep, on);
 	if (!on || ret)
 		kit_eps_del(c->eps, &c->ep_cnt, ep);
 	return ret;
@@ -158,13 +158,13 @@ void kit_ep_fini(struct kit_ep *ep)
 
 int kit_ep_watch(struct kit_ep *ep, bool on)
 {
-	int ret = ep->tx_cq ? kit_wait_watch_ep(ep->tx_cq->wait, ep, on) : 0;
+	int ret = ep->tx_cq ? kit_wait_watch_ep(ep->tx_cq->wait, ep->tx_cq, ep, on) : 0;
 
 	if (!ret && ep->rx_cq && ep->rx_cq != ep->tx_cq)
-		ret = kit_wait_watch_ep(ep->rx_cq->wait, ep, on);
+		ret = kit_wait_watch_ep(ep->rx_cq->wait, ep->rx_cq, ep, on);
 	for (int i = 0; i < KIT_CNTR_NUM && !ret; i++)
 		if (ep->cntr[i])
-			ret = kit_wait_watch_ep(ep->cntr[i]->wait, ep, on);
+			ret = kit_wait_watch_ep(ep->cntr[i]->wait, ep->cntr[i], ep, on);
 	return ret;
 }
 
@@ -190,7 +190,7 @@ static int bind_cq(struct kit_ep *ep, struct kit_cq *cq, uint64_t flags)
 	ret = kit_eps_add(&cq->eps, &cq->ep_cnt, &cq->ep_cap, ep);
 	if (ret)
 		return ret;
-	ret = kit_wait_watch_ep(cq->wait, ep, true);
+	ret = kit_wait_watch_ep(cq->wait, cq, ep, true);
 	if (ret) {
 		if (ep->tx_cq != cq && ep->rx_cq != cq)
 			kit_eps_del(cq->eps, &cq->ep_cnt, ep);
@@ -229,7 +229,7 @@ static int bind_cntr(struct kit_ep *ep, struct kit_cntr *c, uint64_t flags)
 	ret = kit_eps_add(&c->eps, &c->ep_cnt, &c->ep_cap, ep);
 	if (ret)
 		return ret;
-	ret = kit_wait_watch_ep(c->wait, ep, true);
+	ret = kit_wait_watch_ep(c->wait, c, ep, true);
 	if (ret) {
 		if (!known)
 			kit_eps_del(c->eps, &c->ep_cnt, ep);

@@ -141,6 +141,13 @@ struct kit_bell {
 	_Atomic int32_t owed;  /* writes of rings that somebody has armed after already: by ringers who have not come to it yet */
 };
 
+/* A descriptor that a wait object watches because @ep has work when it is readable, and @ep makes what is new at @who, a CQ or counter. */
+struct kit_source {
+	const void *who;
+	const struct kit_ep *ep;
+	int fd;
+};
+
 /*
  * A wait object, private to one CQ, counter or EQ, or shared as a wait set.
  */
@@ -152,6 +159,8 @@ struct kit_wait {
 	struct kit_bell app;	   /* FD: what the application sleeps on by itself, after fi_trywait; its number never changes */
 	struct kit_bell call;	   /* not YIELD: what our blocking calls sleep on */
 	uint32_t calls;		   /* blocking calls that have armed @call and not disarmed it; calls_lock */
+	struct kit_source *src;	   /* no two the same, but several may have one descriptor; calls_lock */
+	uint32_t src_cnt, src_cap;
 	struct lock calls_lock;	   /* the last of all locks */
 	pthread_mutex_t mutex;	   /* MUTEX_COND: the application's */
 	pthread_cond_t cond;
@@ -173,9 +182,12 @@ int kit_wait_get(struct kit_wait **out, enum fi_wait_obj obj, struct fid_wait *s
 void kit_wait_put(struct kit_wait *w, struct fid *member); /* NULL is fine */
 void kit_wait_signal(struct kit_wait *w);
 int kit_wait_control(struct kit_wait *w, int command, void *arg);
-/** kit_wait_watch_ep() - An endpoint was bound to (@on) or unbound from an object with @w (may be
- * NULL). */
-int kit_wait_watch_ep(struct kit_wait *w, struct kit_ep *ep, bool on);
+/**
+ * kit_wait_watch_ep() - @w (may be NULL) of @who, a CQ or counter, watches the descriptors that @ep has now (@on), or no longer what it
+ * watched for these two. A descriptor that others need as well stays. Any number of times, in any order.
+ * Return: 0; -FI_ENOMEM or -errno: then it watches nothing for these two.
+ */
+int kit_wait_watch_ep(struct kit_wait *w, const void *who, struct kit_ep *ep, bool on);
 
 /* A look at something, perhaps kit_look(), that arms as told. */
 typedef enum kit_look kit_look_fn(void *arg, enum kit_arm arm);

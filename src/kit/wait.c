@@ -90,14 +90,6 @@ static bool bell_arm(struct kit_bell *b)
 	return true;
 }
 
-static void bell_sleep(const struct kit_bell *b, uint64_t ns)
-{
-	struct pollfd p = {.fd = b->epfd, .events = POLLIN};
-	struct timespec ts = {.tv_sec = (time_t)(ns / NS_PER_SEC), .tv_nsec = (long)(ns % NS_PER_SEC)};
-
-	ppoll(&p, 1, &ts, NULL); /* EINTR: the caller looks again */
-}
-
 /* --- wait objects --------------------------------------------------------------------------------------------------- */
 
 static void bells_close(struct kit_wait *w)
@@ -153,6 +145,7 @@ void kit_wait_free(struct kit_wait *w)
 	pthread_cond_destroy(&w->cond);
 	pthread_mutex_destroy(&w->mutex);
 	mem_free(w->members.v);
+	mem_free(w->src);
 	mem_free(w);
 }
 
@@ -195,38 +188,126 @@ void kit_wait_put(struct kit_wait *w, struct fid *member)
 	kit_unref(&w->refs);
 }
 
-static int watch(struct kit_bell *b, struct kit_ep *ep, bool on)
-{
-	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = ep};
-	int fd;
+/* --- what they watch
+ * ---------------------------------------------------------------------------------------------------
+ */
 
-	if (b->epfd < 0 || !ep->wait_fd)
+static bool has_source(const struct kit_wait *w, const struct kit_source *s)
+{
+	for (uint32_t i = 0; i < w->src_cnt; i++)
+		if (w->src[i].who == s->who && w->src[i].ep == s->ep && w->src[i].fd == s->fd)
+			return true;
+	return false;
+}
+
+static bool has_fd(const struct kit_wait *w, int fd)
+{
+	for (uint32_t i = 0; i < w->src_cnt; i++)
+		if (w->src[i].fd == fd)
+			return true;
+	return false;
+}
+
+static int source_note(struct kit_wait *w, const struct kit_source *s)
+{
+	uint32_t cap = w->src_cap ? w->src_cap * 2 : 4;
+	struct kit_source *more;
+
+	if (has_source(w, s))
 		return 0;
-	for (unsigned i = 0; (fd = ep->wait_fd(ep, i)) >= 0; i++) {
-		/* EEXIST: bound twice to one wait set. Removal may find it gone for the same reason. */
-		if (epoll_ctl(b->epfd, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, fd, &ev) && on && errno != EEXIST)
-			return -errno;
+	if (w->src_cnt == w->src_cap) {
+		more = mem_alloc(cap * sizeof(*more));
+		if (!more)
+			return -FI_ENOMEM;
+		if (w->src_cnt)
+			memcpy(more, w->src, w->src_cnt * sizeof(*more));
+		mem_free(w->src);
+		w->src = more;
+		w->src_cap = cap;
 	}
+	w->src[w->src_cnt++] = *s;
 	return 0;
 }
 
-int kit_wait_watch_ep(struct kit_wait *w, struct kit_ep *ep, bool on)
+/* 0, also if it is there already: others need it, too. -errno. */
+static int bell_watch(const struct kit_bell *b, int fd)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.fd = fd};
+
+	if (b->epfd < 0 || !epoll_ctl(b->epfd, EPOLL_CTL_ADD, fd, &ev) || errno == EEXIST)
+		return 0;
+	return -errno;
+}
+
+/* A descriptor that its owner has closed has gone by itself. */
+static void bell_unwatch(const struct kit_bell *b, int fd)
+{
+	if (b->epfd >= 0)
+		epoll_ctl(b->epfd, EPOLL_CTL_DEL, fd, NULL);
+}
+
+static int source_add(struct kit_wait *w, const struct kit_source *s)
 {
 	int ret;
 
+	lock_acquire(&w->calls_lock);
+	ret = source_note(w, s);
+	ret = ret ? ret : bell_watch(&w->app, s->fd);
+	ret = ret ? ret : bell_watch(&w->call, s->fd);
+	lock_release(&w->calls_lock);
+	return ret;
+}
+
+/*
+ * Endpoints share descriptors (the contexts of a scalable endpoint), and so do the objects of a
+ * wait set that are bound to one endpoint; epoll knows a descriptor once. So it goes with the last
+ * who needed it.
+ */
+static void sources_del(struct kit_wait *w, const void *who, const struct kit_ep *ep)
+{
+	lock_acquire(&w->calls_lock);
+	for (uint32_t i = 0; i < w->src_cnt;) {
+		int fd = w->src[i].fd;
+
+		if (w->src[i].who != who || w->src[i].ep != ep) {
+			i++;
+			continue;
+		}
+		w->src[i] = w->src[--w->src_cnt];
+		if (!has_fd(w, fd)) {
+			bell_unwatch(&w->app, fd);
+			bell_unwatch(&w->call, fd);
+		}
+	}
+	lock_release(&w->calls_lock);
+}
+
+int kit_wait_watch_ep(struct kit_wait *w, const void *who, struct kit_ep *ep, bool on)
+{
+	struct kit_source s = {.who = who, .ep = ep};
+	int ret = 0;
+
 	if (!w)
 		return 0;
-	ret = watch(&w->app, ep, on);
-	ret = ret ? ret : watch(&w->call, ep, on);
+	for (unsigned i = 0; on && !ret && ep->wait_fd && (s.fd = ep->wait_fd(ep, i)) >= 0; i++)
+		ret = source_add(w, &s);
+	if (!on || ret)
+		sources_del(w, who, ep);
 	if (on && !ret)
 		kit_wait_signal(w);
 	return ret;
 }
 
+/* --- signals
+ * ------------------------------------------------------------------------------------------------------------
+ */
+
 /*
  * The mutex is the application's too: it may hold it while it waits for the domain's lock, which
- * our caller has. So we never block on it. Not getting it for long means just that, and then the
- * application is about to look anyway.
+ * our caller has. So we never block on it, and after MUTEX_TRIES we broadcast without it. If its
+ * holder is in a call of ours then, he is about to look. But if he was interrupted between
+ * fi_trywait() and pthread_cond_wait() for as long as our tries take, nothing tells him of this
+ * event: he sleeps until the next one (doc/limits.md).
  */
 static void cond_signal(struct kit_wait *w)
 {
@@ -278,14 +359,46 @@ static void call_disarm(struct kit_wait *w)
 	lock_release(&w->calls_lock);
 }
 
-int kit_wait_for(struct kit_wait *w, kit_look_fn *look, void *arg, int timeout_ms)
+static void cancelled(void *arg)
 {
-	uint64_t end = timeout_ms < 0 ? UINT64_MAX : clk_now_ns(NULL) + (uint64_t)timeout_ms * NS_PER_MS, now;
+	if (arg)
+		call_disarm(arg);
+}
+
+/*
+ * Between two looks. @armed: the object on whose bell to sleep, or NULL. @ns 0: let others run, no
+ * more. Only here a blocking call's thread may be cancelled: a look has locks.
+ */
+static void rest(struct kit_wait *armed, uint64_t ns, int cancel_state)
+{
+	struct pollfd p = {.fd = armed ? armed->call.epfd : -1, .events = POLLIN};
+	struct timespec ts = {.tv_sec = (time_t)(ns / NS_PER_SEC),
+			      .tv_nsec = (long)(ns % NS_PER_SEC)};
+
+	pthread_cleanup_push(cancelled, armed);
+	pthread_setcancelstate(cancel_state, NULL);
+	if (ns)
+		ppoll(&p, 1, &ts, NULL); /* EINTR: the caller looks again */
+	else
+		sched_yield();
+	pthread_testcancel();
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+	pthread_cleanup_pop(0);
+}
+
+/*
+ * Who cannot arm, since somebody who was woken has still to go, naps, too: that one may wait for
+ * our processor, and under SCHED_FIFO a yield does not give it to him.
+ */
+static int wait_for(struct kit_wait *w, kit_look_fn *look, void *arg, uint64_t end,
+		    int cancel_state)
+{
 	bool can_sleep = w && w->call.epfd >= 0;
 	uint32_t yields = 0;
 
 	for (;;) {
 		enum kit_look l = look(arg, KIT_ARM_NONE);
+		uint64_t now, ns = 0;
 		bool is_armed;
 
 		if (l == KIT_FOUND)
@@ -295,20 +408,30 @@ int kit_wait_for(struct kit_wait *w, kit_look_fn *look, void *arg, int timeout_m
 			return -FI_ETIMEDOUT;
 		is_armed = can_sleep && call_arm(w);
 		l = is_armed ? look(arg, KIT_ARM_FD) : KIT_NAP;
-		if (l == KIT_SLEEP) {
-			bell_sleep(&w->call, MIN(HEARTBEAT_NS, end - now));
-			yields = 0;
-		} else if (is_armed && l != KIT_FOUND && yields >= NAP_YIELDS) {
-			bell_sleep(&w->call, MIN(NAP_NS, end - now));
-		} else if (l != KIT_FOUND) {
-			sched_yield();
-			yields++;
-		}
+		if (l == KIT_SLEEP)
+			ns = HEARTBEAT_NS;
+		else if (can_sleep && yields >= NAP_YIELDS)
+			ns = NAP_NS;
+		yields = l == KIT_SLEEP ? 0 : yields + !ns;
+		if (l != KIT_FOUND)
+			rest(is_armed ? w : NULL, MIN(ns, end - now), cancel_state);
 		if (is_armed)
 			call_disarm(w);
 		if (l == KIT_FOUND)
 			return 0;
 	}
+}
+
+int kit_wait_for(struct kit_wait *w, kit_look_fn *look, void *arg, int timeout_ms)
+{
+	uint64_t end =
+		timeout_ms < 0 ? UINT64_MAX : clk_now_ns(NULL) + (uint64_t)timeout_ms * NS_PER_MS;
+	int ret, state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	ret = wait_for(w, look, arg, end, state);
+	pthread_setcancelstate(state, NULL);
+	return ret;
 }
 
 int kit_wait_try(struct kit_wait *w, kit_look_fn *look, void *arg)
