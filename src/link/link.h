@@ -255,7 +255,10 @@ void link_node_served(const struct link_node *n, uint64_t *get_bytes, uint64_t *
 
 /** link_wait_fd() - Readable when link_poll() may have work, after link_arm(). One per port; -ENOTSUP in sim. */
 int link_wait_fd(struct link_port *p);
-/** link_arm() - About to sleep on link_wait_fd(). Return: 0 sleep; -EAGAIN there is work, or was since the last link_poll(), which disarms. */
+/**
+ * link_arm() - About to sleep on link_wait_fd(). A poll does not take it back.
+ * Return: 0 sleep; -EAGAIN poll and look again: there is work, or the application has been woken (link_wake(), the adapter thread) and nobody has polled since.
+ */
 int link_arm(struct link_port *p);
 /** link_is_armed() - Has no bell been rung, nor the application been woken by the adapter thread, since link_arm()? Then it need not be called again. */
 bool link_is_armed(const struct link_port *p);
