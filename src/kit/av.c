@@ -43,7 +43,7 @@ static fi_addr_t av_place(const struct kit_av *av, fi_addr_t fi_addr)
 	return kit_av_find(av, addr);
 }
 
-static uint32_t hash_of(const struct kit_av *av, const void *addr)
+uint32_t kit_av_hash(const struct kit_av *av, const void *addr)
 {
 	const uint8_t *p = addr;
 	uint64_t h = av->hash_seed, w;
@@ -61,7 +61,7 @@ static uint32_t hash_of(const struct kit_av *av, const void *addr)
 
 fi_addr_t kit_av_find(const struct kit_av *av, const void *addr)
 {
-	uint32_t pos = hash_of(av, addr) & av->hash_mask;
+	uint32_t pos = kit_av_hash(av, addr) & av->hash_mask;
 
 	for (; av->hash[pos]; pos = (pos + 1) & av->hash_mask) {
 		if (!memcmp(entry(av, av->hash[pos] - 1), addr, av->addr_len))
@@ -80,12 +80,12 @@ static void hash_put(uint32_t *hash, uint32_t mask, uint32_t pos, uint32_t idx)
 
 static void hash_del(struct kit_av *av, uint32_t idx)
 {
-	uint32_t mask = av->hash_mask, hole = hash_of(av, entry(av, idx)) & mask, pos;
+	uint32_t mask = av->hash_mask, hole = kit_av_hash(av, entry(av, idx)) & mask, pos;
 
 	while (av->hash[hole] != idx + 1)
 		hole = (hole + 1) & mask;
 	for (pos = (hole + 1) & mask; av->hash[pos]; pos = (pos + 1) & mask) {
-		uint32_t home = hash_of(av, entry(av, av->hash[pos] - 1)) & mask;
+		uint32_t home = kit_av_hash(av, entry(av, av->hash[pos] - 1)) & mask;
 
 		/* An entry may fill the hole unless that would put it before its home. */
 		if (((pos - home) & mask) >= ((pos - hole) & mask)) {
@@ -136,7 +136,7 @@ static int av_grow(struct kit_av *av, uint32_t cap)
 	av->cap = cap;
 	for (uint32_t i = 0; i < av->high; i++) {
 		if (used[i])
-			hash_put(hash, av->hash_mask, hash_of(av, entry(av, i)), i);
+			hash_put(hash, av->hash_mask, kit_av_hash(av, entry(av, i)), i);
 	}
 	return 0;
 }
@@ -172,7 +172,7 @@ static int entry_new(struct kit_av *av, const void *addr, uint32_t *out)
 	av->cnt++;
 	av->high = MAX(av->high, idx + 1);
 	av->free_hint = idx + 1;
-	hash_put(av->hash, av->hash_mask, hash_of(av, addr), idx);
+	hash_put(av->hash, av->hash_mask, kit_av_hash(av, addr), idx);
 	*out = idx;
 	return 0;
 }

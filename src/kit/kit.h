@@ -345,6 +345,8 @@ static inline const void *kit_av_addr(const struct kit_av *av, fi_addr_t fi_addr
 {
 	return fi_addr < av->high && av->used[fi_addr] ? av->table + fi_addr * av->addr_len : NULL;
 }
+/** kit_av_hash() - Of a raw address, seeded: who chooses addresses cannot choose where they go. */
+uint32_t kit_av_hash(const struct kit_av *av, const void *addr);
 /** kit_av_find() - Place of a raw address in the table, which mostly is its fi_addr; FI_ADDR_NOTAVAIL if absent. Lock held. */
 fi_addr_t kit_av_find(const struct kit_av *av, const void *addr);
 /** kit_av_add_locked() - Insert one, for the program: nothing else may take an index that it counts on. 0; -FI_ENOMEM; -FI_EINVAL. */

@@ -30,6 +30,26 @@ static void open__what_is_known(void **state)
 	cxi_fix_close(&f);
 }
 
+/* Upstream's answer, which is not that of other providers. */
+static void wait__what_cannot_be(void **state)
+{
+	struct fi_cntr_attr none = {.wait_obj = FI_WAIT_NONE};
+	struct fid_cntr *c;
+	struct cxi_fix f;
+
+	(void)state;
+	cxi_fix_open(&f);
+	assert_int_equal(fi_cntr_open(f.domain, &none, &c, NULL), 0);
+	assert_int_equal(fi_cntr_wait(c, 0, 0), -FI_EINVAL);
+	assert_int_equal(fi_close(&c->fid), 0);
+	c = cntr_open(&f, FI_CNTR_EVENTS_COMP, 0);
+	assert_int_equal(fi_cntr_wait(c, FI_CXI_CNTR_SUCCESS_MAX + 1, 0), -FI_EINVAL);
+	assert_int_equal(fi_cntr_wait(c, FI_CXI_CNTR_SUCCESS_MAX, 0), -FI_ETIMEDOUT);
+	assert_int_equal(fi_cntr_wait(c, 0, 0), 0);
+	assert_int_equal(fi_close(&c->fid), 0);
+	cxi_fix_close(&f);
+}
+
 /* Messages of all protocols, and writes: what is counted is bytes, in both directions. */
 static void events_bytes__are_counted(void **state)
 {
@@ -118,6 +138,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(open__what_is_known),
+		cmocka_unit_test(wait__what_cannot_be),
 		cmocka_unit_test(events_bytes__are_counted),
 		cmocka_unit_test(counter_ops__write_back),
 	};

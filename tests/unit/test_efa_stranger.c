@@ -292,6 +292,59 @@ static void stranger__waits_where_there_is_no_room(void **state)
 	assert_true(was_refused);
 }
 
+/* A peer that differs from the sender in its connection id only. The lock is held. */
+static struct efa_peer *double_of_sender(struct rig *r, uint32_t id, fi_addr_t *name)
+{
+	struct efa_addr a;
+	struct efa_peer *peer;
+
+	memcpy(&a, r->sender.addr, sizeof(a));
+	a.qkey ^= id;
+	assert_int_equal(fi_av_insert(r->av, &a, 1, name, 0, NULL), 1);
+	lock_acquire(&inner(&r->s[0])->domain->kit.lock);
+	peer = efa_peer_get(inner(&r->s[0]), *name);
+	assert_non_null(peer);
+	return peer;
+}
+
+/* What is kept of many that were removed is found, but for the oldest ones, and where anybody may ask for it no search is long. */
+static void past__of_many(void **state)
+{
+	enum { MORE = 100 };
+	struct efa_ep *ep;
+	uint32_t found = 0;
+	struct rig r;
+
+	rig_open(&r);
+	ep = inner(&r.s[0]);
+	for (uint32_t i = 1; i <= EFA_PAST_MAX + MORE; i++) {
+		fi_addr_t name;
+
+		double_of_sender(&r, i, &name)->next_msg_id = i;
+		lock_release(&ep->domain->kit.lock);
+		assert_int_equal(fi_av_remove(r.av, &name, 1, 0), 0);
+	}
+	assert_int_equal(ep->past_cnt, EFA_PAST_MAX);
+	for (uint32_t i = 0; i < EFA_PAST_BUCKETS; i++) {
+		struct efa_past *past;
+		uint32_t chain = 0;
+
+		LIST_FOREACH(past, &ep->past_by[i], by)
+			chain++;
+		assert_true(chain <= 40); /* 4 on the average */
+		found += chain;
+	}
+	assert_int_equal(found, EFA_PAST_MAX);
+	for (uint32_t i = MORE - 5; i <= MORE + 5; i++) {
+		fi_addr_t name;
+
+		assert_int_equal(double_of_sender(&r, i, &name)->next_msg_id, i > MORE ? i : 0);
+		lock_release(&ep->domain->kit.lock);
+	}
+	assert_int_equal(ep->past_cnt, EFA_PAST_MAX - 5);
+	rig_close(&r);
+}
+
 /* One endpoint per vector for programs of earlier versions. */
 static void shared__from_2_2_on(void **state)
 {
@@ -316,6 +369,7 @@ int main(void)
 		cmocka_unit_test(stranger__of_a_shared_vector),
 		cmocka_unit_test(stranger__want_of_memory),
 		cmocka_unit_test(stranger__waits_where_there_is_no_room),
+		cmocka_unit_test(past__of_many),
 		cmocka_unit_test(shared__from_2_2_on),
 	};
 

@@ -555,6 +555,71 @@ static void opx_flow__random_ends(void **state)
 	}
 }
 
+/* --- a successor on this host ------------------------------------------------------------------------------------- */
+
+/*
+ * Our packets to the peer took the network, and SDMA still reads some; its successor is near, sends, and keeps no copy of what it sends, perhaps
+ * closes at once. All of it is delivered, in order, after the end of what there was before, whether or not anything comes behind it.
+ */
+static void opx_flow__successor_while_sdma_reads(void **state)
+{
+	struct rig g;
+
+	(void)state;
+	for (int where = RIG_LOCAL; where < RIG_WHERE_NUM; where++)
+		for (int closes = 0; closes < 2; closes++) {
+			rig_pair(&g, 21, RIG_FAR);
+			g.n[0].hw.is_stalled = true;
+			assert_int_equal(rig_sdma(&g, 0, 1, 4, 128, false), 0);
+			rig_node_close(&g, 1, true);
+			g.is_local = true;
+			g.is_admitted = where == RIG_NEAR;
+			rig_node_open(&g, 1);
+			rig_peer(&g, 0, 1)->delivered = 0;
+			rig_peer(&g, 1, 0)->want = 20;
+			rig_run_for(&g, 5 * NS_PER_MS);
+			assert_int_equal(rig_peer(&g, 1, 0)->want, 0);
+			assert_int_equal(rig_peer(&g, 0, 1)->delivered, 0);
+			assert_int_equal(rig_peer(&g, 0, 1)->deads, 0);
+			if (closes)
+				rig_node_close(&g, 1, false);
+			rig_run_for(&g, NS_PER_MS);
+			g.n[0].hw.is_stalled = false;
+			rig_run_for(&g, NS_PER_MS);
+			assert_int_equal(rig_peer(&g, 0, 1)->delivered, 20);
+			assert_int_equal(rig_peer(&g, 0, 1)->deads, 1 + closes);
+			assert_true(LIST_EMPTY(&g.n[0].ops));
+			if (!closes)
+				rig_more(&g);
+			rig_close(&g);
+		}
+}
+
+/* Where there is no room to keep them, the successor is told so: it ends with an error, not with a hole. */
+static void opx_flow__successor_without_room(void **state)
+{
+	struct rig g;
+
+	(void)state;
+	rig_pair(&g, 22, RIG_FAR);
+	g.n[0].hw.is_stalled = true;
+	assert_int_equal(rig_sdma(&g, 0, 1, 4, 128, false), 0);
+	rig_node_close(&g, 1, true);
+	g.is_local = g.is_admitted = true;
+	rig_node_open(&g, 1);
+	g.n[0].rel->ahead += OPX_RX_AHEAD;
+	rig_peer(&g, 1, 0)->want = 1;
+	rig_run_for(&g, NS_PER_MS);
+	g.n[0].rel->ahead -= OPX_RX_AHEAD;
+	g.n[0].hw.is_stalled = false;
+	rig_run_for(&g, NS_PER_MS);
+	assert_int_equal(rig_stats(&g, 0)->ahead_drops, 1);
+	assert_int_equal(rig_peer(&g, 1, 0)->deads, 1);
+	assert_int_equal(rig_peer(&g, 1, 0)->why, OPX_ST_PEER_REPLACED);
+	rig_more(&g);
+	rig_close(&g);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -580,6 +645,8 @@ int main(void)
 		cmocka_unit_test(opx_flow__port_down),
 		cmocka_unit_test(opx_flow__one_sided_end),
 		cmocka_unit_test(opx_flow__random_ends),
+		cmocka_unit_test(opx_flow__successor_while_sdma_reads),
+		cmocka_unit_test(opx_flow__successor_without_room),
 	};
 
 	return cmocka_run_group_tests_name("opx_flow_life", tests, NULL, NULL);

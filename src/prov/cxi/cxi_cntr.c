@@ -83,6 +83,19 @@ static int cntr_seterr(struct fid_cntr *fid, uint64_t v)
 	return change(fid, v, true, false);
 }
 
+static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
+{
+	if (!to_cntr(&fid->fid)->kit.wait) {
+		LOG_INFO("fi_cntr_wait() refused: the counter was opened with FI_WAIT_NONE");
+		return -FI_EINVAL;
+	}
+	if (threshold > CASSINI_CT_SUCCESS_MAX) {
+		LOG_INFO("fi_cntr_wait() for %#llx refused: the adapter counts 48 bits", (unsigned long long)threshold);
+		return -FI_EINVAL;
+	}
+	return kit_cntr_fid_wait(fid, threshold, timeout);
+}
+
 /* --- "cxi_counter_ops" --------------------------------------------------------------------------------------------------------- */
 
 static int set_wb_buffer(struct fid *fid, void *buf, size_t len)
@@ -145,7 +158,7 @@ static struct fi_ops_cntr cntr_ops = {
 	.readerr = kit_cntr_fid_readerr,
 	.add = cntr_add,
 	.set = cntr_set,
-	.wait = kit_cntr_fid_wait,
+	.wait = cntr_wait,
 	.adderr = cntr_adderr,
 	.seterr = cntr_seterr,
 };

@@ -132,6 +132,7 @@ TAILQ_HEAD(efa_held_q, efa_held);
 /* Where we stood with a peer that was removed or forgotten: both sides go on from there if it comes back. */
 struct efa_past {
 	TAILQ_ENTRY(efa_past) link; /* ep->past, latest first */
+	LIST_ENTRY(efa_past) by;    /* ep->past_by */
 	struct efa_addr addr;
 	uint32_t next_msg_id, exp_msg_id;
 	bool was_stranger;          /* nobody removed it: its next packet is welcome, with or without a raw address */
@@ -140,7 +141,9 @@ struct efa_past {
 	uint32_t device_version, user_qkey;
 	uint16_t user_qpn;
 };
-#define EFA_PAST_MAX 4096 /* kept per endpoint */
+#define EFA_PAST_MAX     4096 /* kept per endpoint */
+#define EFA_PAST_BUCKETS 1024
+LIST_HEAD(efa_past_list, efa_past);
 
 struct efa_peer {
 	struct efa_ep *ep;
@@ -270,6 +273,7 @@ struct efa_ep {
 	LIST_HEAD(, efa_peer) all_peers; /* strangers included */
 	TAILQ_HEAD(efa_stranger_q, efa_peer) strangers; /* longest known first */
 	TAILQ_HEAD(efa_past_q, efa_past) past; /* removed and forgotten peers */
+	struct efa_past_list past_by[EFA_PAST_BUCKETS]; /* the same by address: any packet may ask for one */
 	uint32_t past_cnt;
 	struct slab tx_slab, rx_slab, pkt_small, pkt_large, held_small, held_large, peer_slab;
 	STAILQ_HEAD(, efa_pkt) queued;   /* packets that must go out later */

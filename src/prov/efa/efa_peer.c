@@ -25,11 +25,16 @@ static int peers_grow(struct efa_ep *ep, fi_addr_t fi_addr)
 
 /* --- where we stood with those that are gone ------------------------------------------------------ */
 
+static struct efa_past_list *past_bucket(struct efa_ep *ep, const struct efa_addr *addr)
+{
+	return &ep->past_by[kit_av_hash(ep->kit.av, addr) % EFA_PAST_BUCKETS];
+}
+
 static struct efa_past *past_find(struct efa_ep *ep, const struct efa_addr *addr)
 {
 	struct efa_past *past;
 
-	TAILQ_FOREACH(past, &ep->past, link)
+	LIST_FOREACH(past, past_bucket(ep, addr), by)
 		if (!memcmp(&past->addr, addr, sizeof(*addr)))
 			return past;
 	return NULL;
@@ -38,6 +43,7 @@ static struct efa_past *past_find(struct efa_ep *ep, const struct efa_addr *addr
 static void past_forget(struct efa_ep *ep, struct efa_past *past)
 {
 	TAILQ_REMOVE(&ep->past, past, link);
+	LIST_REMOVE(past, by);
 	ep->past_cnt--;
 	mem_free(past);
 }
@@ -64,6 +70,7 @@ static void past_keep(const struct efa_peer *peer)
 	past->host_id = peer->host_id;
 	past->device_version = peer->device_version;
 	TAILQ_INSERT_HEAD(&ep->past, past, link);
+	LIST_INSERT_HEAD(past_bucket(ep, &past->addr), past, by);
 	if (++ep->past_cnt > EFA_PAST_MAX)
 		past_forget(ep, TAILQ_LAST(&ep->past, efa_past_q));
 }

@@ -103,6 +103,7 @@ void opx_flow_init(struct opx_flow *f, struct opx_rel *rel, struct hfi_dst *dst)
 	hfi_dst_hold(dst);
 	hfi_dst_set_user(dst, f);
 	STAILQ_INIT(&f->ahead);
+	STAILQ_INIT(&f->held);
 	flow_reset(f);
 	LIST_INSERT_HEAD(&rel->all, f, all);
 }
@@ -113,6 +114,7 @@ void opx_flow_fini(struct opx_flow *f)
 
 	opx_flow_retire(rel, &f->queue, false);
 	opx_flow_ahead_drop(f);
+	opx_flow_held_drop(f);
 	opx_sdma_forget(rel, f);
 	if (f->is_listed)
 		LIST_REMOVE(f, active);
@@ -315,13 +317,14 @@ bool opx_flow_begin_rx(struct opx_flow *f, uint64_t key)
 	}
 	if (f->rx_key || f->doom || (f->peer_epoch && f->peer_epoch != f->epoch_next)) {
 		opx_sdma_reap(f->rel);
-		if (opx_sdma_oldest(f->rel, f)) { /* it cannot end now; the packet will come again */
+		if (opx_sdma_oldest(f->rel, f)) { /* it cannot end now: what SDMA still reads must stay what it is */
 			opx_flow_doom(f, OPX_ST_PEER_REPLACED);
 			return false;
 		}
 		opx_flow_end(f, f->doom ? (enum opx_status)f->doom : OPX_ST_PEER_REPLACED);
 	}
 	begin_announced(f);
+	opx_flow_held_take(f);
 	return true;
 }
 
@@ -417,6 +420,7 @@ static uint64_t flow_run(struct opx_flow *f, uint64_t now, int *events)
 		if (opx_sdma_oldest(f->rel, f))
 			return now + OPX_RETRY_NS;
 		opx_flow_end(f, (enum opx_status)f->doom);
+		opx_flow_held_take(f);
 		++*events;
 		return now;
 	}

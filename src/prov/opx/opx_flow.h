@@ -29,7 +29,8 @@
  * On one host nobody waits for an answer. What goes through shared memory comes in order and whole, so what follows an INIT comes behind it; and whether
  * it will be let in is known beforehand (hfi_dst_admits()). There INIT says that its cookie is the key, and the stream begins with the next packet,
  * whatever the receiver does meanwhile: computes, sleeps, sends us its own INIT, or is stopped. INIT_ACK still tells whose flow of which epoch that is.
- * The receiver believes such an INIT from this host only: nobody else's packets can have such a source. It offers no key: the way back is as quickly opened.
+ * The receiver believes such an INIT from this host only: nobody of another user can send it packets with such a source. One of the same user can (in
+ * the shared lane the source is what the sender says), who could as well write to the memory of either. It offers no key: the way back is as quickly opened.
  *
  * A flow ends as a whole, both streams, and has a new epoch afterwards: a peer that sees another epoch than it knew ends its flow, too, so that
  * both ends always speak of the same incarnations. It keeps its own epoch then (and wherever the peer has already announced itself anew), for
@@ -180,6 +181,7 @@ struct opx_flow {
 	bool asks;                   /* a PING at the next progress */
 	uint8_t hurries;             /* such PINGs, and those out of impatience, since something was acknowledged */
 	struct opx_replay_q ahead;   /* received before their turn, in PSN order */
+	struct opx_replay_q held;    /* of the next stream, which cannot begin yet, as they came */
 	/* the question whose answer is awaited */
 	bool ask_is_timed;           /* ask_ns is when it left */
 	uint32_t ask_psn;            /* the packet that asks; OPX_PSN_NONE: a PING */

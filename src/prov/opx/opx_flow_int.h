@@ -127,7 +127,7 @@ static inline bool opx_flow_knows(const struct opx_flow *f, uint64_t key)
 	/* who may use what we offered has answered us */
 	return key == f->rx_key || key == f->rx_key_next || (key == f->rx_key_offer && f->state == OPX_FLOW_OPEN);
 }
-/** opx_flow_begin_rx() - The first packet with @key has come, known and not rx_key: the old stream is history. Return: false: not yet, drop it. */
+/** opx_flow_begin_rx() - The first packet with @key has come, known and not rx_key: the old stream is history. Return: false: not yet, opx_flow_hold() it. */
 bool opx_flow_begin_rx(struct opx_flow *f, uint64_t key);
 
 /* --- opx_flow_tx.c --- */
@@ -167,6 +167,11 @@ void opx_flow_shrink(struct opx_flow *f, uint32_t psn, uint32_t pkts);
 /* --- opx_flow_rx.c --- */
 
 void opx_flow_ahead_drop(struct opx_flow *f);
+/** opx_flow_hold() - @pkt is of the next stream, which cannot begin yet. Where that cannot be kept, its sender is told that there is no such stream. */
+void opx_flow_hold(struct opx_flow *f, const struct hfi_pkt *pkt);
+/** opx_flow_held_take() - What was held, as if it came now: the old stream has ended. */
+void opx_flow_held_take(struct opx_flow *f);
+void opx_flow_held_drop(struct opx_flow *f);
 
 /* --- opx_flow_ud.c --- */
 

@@ -126,6 +126,67 @@ static void rx_ahead(struct opx_flow *f, const struct hfi_pkt *pkt, uint32_t psn
 		opx_ud_nack(f, f->rx_psn, (STAILQ_FIRST(&f->ahead)->psn - f->rx_psn) & HFI_PSN_MASK, 0, 1);
 }
 
+/* --- packets before their stream ---------------------------------------------------------------------------------- */
+
+/*
+ * A flow cannot end while SDMA reads what belongs to it, and the first packets of its peer's next stream may already come. A peer on another host
+ * would send them again; one on this host keeps no copy, whichever way our own packets take to it. So they wait for the end of the flow.
+ */
+void opx_flow_hold(struct opx_flow *f, const struct hfi_pkt *pkt)
+{
+	struct opx_rel *rel = f->rel;
+	struct opx_replay *r = NULL;
+
+	if (pkt->type == HFI_RCV_EXPECTED) { /* for entries of the old stream: the new one has been given none */
+		rel->st.ahead_drops++;
+		return;
+	}
+	if (rel->ahead < OPX_RX_AHEAD)
+		r = opx_replay_new(rel, pkt->data.len, false);
+	if (!r) { /* a stream with a hole must not begin */
+		rel->st.ahead_drops++;
+		f->rx_key_next = f->tx_key_next = 0;
+		opx_ud_resynch(rel, f->dst, le64_get(pkt->hdr->key));
+		return;
+	}
+	r->hdr = *pkt->hdr;
+	view_copy(&pkt->data, 0, opx_replay_buf(r), r->len);
+	STAILQ_INSERT_TAIL(&f->held, r, next);
+	rel->ahead++;
+	rel->st.ahead++;
+}
+
+static void held_free(struct opx_flow *f, struct opx_replay *r)
+{
+	f->rel->ahead--;
+	opx_replay_free(f->rel, r);
+}
+
+void opx_flow_held_take(struct opx_flow *f)
+{
+	struct opx_replay_q q = STAILQ_HEAD_INITIALIZER(q);
+	struct opx_replay *r;
+
+	STAILQ_CONCAT(&q, &f->held);
+	while ((r = STAILQ_FIRST(&q))) {
+		struct hfi_pkt pkt = {.src = f->dst, .hdr = &r->hdr, .data = view_of(opx_replay_buf(r), r->len), .type = HFI_RCV_EAGER};
+
+		STAILQ_REMOVE_HEAD(&q, next);
+		opx_rel_rx(f->rel, &pkt);
+		held_free(f, r);
+	}
+}
+
+void opx_flow_held_drop(struct opx_flow *f)
+{
+	struct opx_replay *r;
+
+	while ((r = STAILQ_FIRST(&f->held))) {
+		STAILQ_REMOVE_HEAD(&f->held, next);
+		held_free(f, r);
+	}
+}
+
 /* --- the door ----------------------------------------------------------------------------------------------------- */
 
 static __attribute__((noinline)) void rx_slow(struct opx_rel *rel, struct opx_flow *f, const struct hfi_pkt *pkt)
@@ -141,8 +202,10 @@ static __attribute__((noinline)) void rx_slow(struct opx_rel *rel, struct opx_fl
 			opx_ud_resynch(rel, pkt->src, key);
 		return;
 	}
-	if (key != f->rx_key && !opx_flow_begin_rx(f, key))
+	if (key != f->rx_key && !opx_flow_begin_rx(f, key)) {
+		opx_flow_hold(f, pkt);
 		return;
+	}
 	f->heard = true;
 	off = psn_diff(psn, f->rx_psn);
 	if (off < 0) {

@@ -324,6 +324,10 @@ static bool rx_bye(struct opx_rel *rel, struct opx_flow *f, const struct hfi_pkt
 	}
 	if (pkt->is_service)
 		return false;
+	if (!STAILQ_EMPTY(&f->held)) { /* what it has sent before comes first */
+		opx_flow_hold(f, pkt);
+		return true;
+	}
 	if (key == f->rx_key_next) {
 		f->rx_key_next = f->tx_key_next = 0;
 		if (!f->rx_key && f->state == OPX_FLOW_NEW && !f->waits)
