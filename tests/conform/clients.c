@@ -72,10 +72,15 @@ static void amend_endpoint(struct fi_info *h)
 	h->domain_attr->mr_mode |= FI_MR_ENDPOINT;
 }
 
-/* The set for cxi, or the default one; caps are those of the provider's own info. Then the order is relaxed, then the mode of registration. */
+/*
+ * The set for cxi, or the default one; caps are those of the provider's own info. Then the order is
+ * relaxed, then the mode of registration. The default set takes its bits of registration from that
+ * info; releases up to 5.0 do not, and are told them by variables (doc/clients.md).
+ */
 static void mpich(struct fi_info *h, const struct fi_info *plain, int try)
 {
 	bool cxi = is_prov(h, "cxi");
+	int bits = cxi ? FI_MR_ALLOCATED : plain->domain_attr->mr_mode & MR_BASIC_BITS;
 
 	h->mode = FI_CONTEXT | FI_ASYNC_IOV | FI_RX_CQ_DATA | FI_CONTEXT2;
 	h->caps = plain->caps;
@@ -85,7 +90,8 @@ static void mpich(struct fi_info *h, const struct fi_info *plain, int try)
 	h->domain_attr->resource_mgmt = FI_RM_ENABLED;
 	h->domain_attr->av_type = FI_AV_TABLE;
 	h->domain_attr->mode = KIT_RESTRICTED_COMP;
-	h->domain_attr->mr_mode = try > 1 ? plain->domain_attr->mr_mode : FI_MR_HMEM | FI_MR_ENDPOINT | (cxi ? FI_MR_ALLOCATED : 0);
+	h->domain_attr->mr_mode =
+		try > 1 ? plain->domain_attr->mr_mode : FI_MR_HMEM | FI_MR_ENDPOINT | bits;
 	h->tx_attr->op_flags = FI_COMPLETION | FI_DELIVERY_COMPLETE;
 	h->tx_attr->msg_order = try > 0 ? plain->tx_attr->msg_order
 					: FI_ORDER_SAS | FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_WAW;

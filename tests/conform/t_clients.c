@@ -97,6 +97,49 @@ static void mpich_contexts(struct ct *c, struct fid_ep *ep, struct fid_cq *cq, s
 	OK(fi_enable(*rx));
 }
 
+/*
+ * A window: a put, a small put and a fetch-and-add at the peer, which are counted and not reported.
+ * Address or offset, the provider's key or one that all chose alike: it goes by the bits of the
+ * info, and knows no words.
+ */
+static void mpich_window(struct ct *c, struct fid_ep *ep, struct fid_ep *tx, fi_addr_t to,
+			 struct fid_cntr *cntr)
+{
+	struct iovec iov = {.iov_len = CL_LEN};
+	struct fi_rma_iov at = {.len = CL_LEN};
+	struct fi_msg_rma put = {
+		.msg_iov = &iov, .iov_count = 1, .addr = to, .rma_iov = &at, .rma_iov_count = 1};
+	struct fi_rma_ioc sum_at = {.count = 1};
+	struct fi_ioc sum = {.count = 1}, old = {.count = 1};
+	struct fi_msg_atomic fetch = {.msg_iov = &sum,
+				      .iov_count = 1,
+				      .addr = to,
+				      .rma_iov = &sum_at,
+				      .rma_iov_count = 1,
+				      .datatype = FI_UINT64,
+				      .op = FI_SUM};
+	uint64_t one = 5, was = 99;
+	struct cl_mem m;
+
+	CHECK(!(c->info->domain_attr->mr_mode & (KIT_MR_BASIC | KIT_MR_SCALABLE)),
+	      "mr_mode %#x is a word", (unsigned)c->info->domain_attr->mr_mode);
+	cl_mem_open(c, &m, ep, CL_REMOTE);
+	iov.iov_base = m.p, at.addr = m.peer.addr, at.key = m.peer.key;
+	sum.addr = &one, old.addr = &was, sum_at.addr = m.peer.addr + CL_BIG / 2,
+	sum_at.key = m.peer.key;
+	while (ct_again(c, fi_writemsg(tx, &put, FI_DELIVERY_COMPLETE)))
+		;
+	while (ct_again(c,
+			fi_inject_write(tx, m.p + CL_LEN, 8, to, m.peer.addr + CL_LEN, m.peer.key)))
+		;
+	while (ct_again(c, fi_fetch_atomicmsg(tx, &fetch, &old, NULL, 1, FI_DELIVERY_COMPLETE)))
+		;
+	cl_wait_cntr(c, cntr, 3);
+	CHECK(!was, "fetched %llu", (unsigned long long)was);
+	cl_wait_put(c, &m, CL_LEN + 8);
+	cl_mem_close(c, &m);
+}
+
 /* Scalable endpoints where there are some, but by its settings not for cxi. */
 static void mpich(struct ct *c)
 {
@@ -135,6 +178,7 @@ static void mpich(struct ct *c)
 	memset(m.in, 0, CL_LEN);
 	cl_post_multi(c, rx, &m, FI_COMPLETION);
 	cl_am(c, tx, to, cq, &m, 64);
+	mpich_window(c, ep, tx, to, cntr);
 	if (sep)
 		cl_finish(c, &tx->fid, &rx->fid, &cq->fid, &ep->fid, &av->fid, &cntr->fid, NULL);
 	else

@@ -273,6 +273,7 @@ static void hints__memory_modes(void **state)
 		{FI_RMA | FI_READ | FI_WRITE, FI_MR_ALLOCATED, -FI_ENODATA, 0},
 		{FI_MSG | FI_TAGGED, FI_MR_ALLOCATED, 0, 0}, /* who only sends needs none */
 		{FI_MSG, FI_MR_LOCAL, 0, 0},
+		{FI_MSG, PROV | FI_MR_LOCAL | FI_MR_RAW | FI_MR_VIRT_ADDR, 0, PROV}, /* who takes all is told all */
 		{FI_RMA, KIT_MR_BASIC, -FI_ENODATA, 0},
 		{FI_RMA, KIT_MR_SCALABLE, -FI_ENODATA, 0},
 	};
