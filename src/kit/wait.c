@@ -131,8 +131,10 @@ int kit_wait_new(struct kit_wait **out, enum fi_wait_obj obj)
 		return ret;
 	}
 	/* A program that does not call fi_trywait before its first sleep is woken all the same. */
-	if (obj == FI_WAIT_FD)
-		w->app.signaled = w->app.owed = 0;
+	if (obj == FI_WAIT_FD) {
+		w->app.signaled = false;
+		w->app.owed = 0;
+	}
 	pthread_mutex_init(&w->mutex, NULL);
 	pthread_cond_init(&w->cond, NULL);
 	*out = w;
