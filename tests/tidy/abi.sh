@@ -23,7 +23,7 @@ complain "exported" "$(nm -D --defined-only "$so" | awk '{print $3}' |
 	grep -vxE "fi_prov_ini$([[ $so = *libopx* ]] && echo '|opx_fi_[a-z_]+')" || true)"
 # The loader is the C library's: it owns __tls_get_addr().
 complain "libraries that are not meant to be needed" "$(readelf -dW "$so" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' |
-	grep -vxE 'libfabric\.so\.1|libm\.so\.6|libc\.so\.6|ld-linux.*\.so\.[0-9]+' || true)"
+	grep -vxE 'libfabric\.so\.1|libsodium\.so\.[0-9]+|libm\.so\.6|libc\.so\.6|ld-linux.*\.so\.[0-9]+' || true)"
 readelf -dW "$so" | grep -q '(NEEDED).*\[libfabric\.so\.1\]' || complain "not needed" "libfabric.so.1"
 known='fi_(log|log_enabled|param_define|param_get|strerror|tostr|version)@FABRIC_1\.0
 fi_tostr_r@FABRIC_1\.4'
