@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -24,9 +25,20 @@
 
 /* --- a running access --- */
 
+/* The built-in saves no more than where to go on: a third of what setjmp() takes. Clang has it for
+ * few processors. */
+#if defined(__clang__) && !defined(__x86_64__)
+typedef jmp_buf resume_t;
+#define mark_resume(r_) _setjmp(r_)
+#define resume_at(r_)   _longjmp(r_, 1)
+#else
+typedef void *resume_t[5];
+#define mark_resume(r_) __builtin_setjmp(r_)
+#define resume_at(r_)   __builtin_longjmp(r_, 1)
+#endif
+
 struct guard {
-	void *resume[5]; /* of __builtin_setjmp(), which saves no more than where to go on: a third
-			    of what setjmp() takes */
+	resume_t resume;
 	uintptr_t addr;
 	size_t len;
 };
@@ -67,7 +79,7 @@ __attribute__((noinline)) bool guard_call(const void *user, size_t len, void (*f
 {
 	struct guard g;
 
-	if (unlikely(__builtin_setjmp(g.resume)))
+	if (unlikely(mark_resume(g.resume)))
 		return has_gone(user, len);
 	enter(&g, user, len);
 	fn(arg);
@@ -177,25 +189,29 @@ static void on_fault(int sig, siginfo_t *info, void *uc)
 	t_guard = NULL;
 	pthread_sigmask(SIG_SETMASK, &((ucontext_t *)uc)->uc_sigmask, NULL);
 	restore_float_modes(uc);
-	__builtin_longjmp(g->resume, 1);
+	resume_at(g->resume);
 }
 
 static atomic_bool g_is_forbidden;
 static pthread_once_t g_once = PTHREAD_ONCE_INIT;
 
 /* With the mask and the flags of those before us, who may rely on them, and on the alternate stack
- * if there is one: theirs may have overflowed. */
+ * if there is one: theirs may have overflowed. Only the second call knows for sure whom it replaces:
+ * another module, which has a copy of this file, may take the signals at the same time. Faults of
+ * the moment between go to whom the first call found. */
 static void take_signals(void)
 {
 	for (int i = 0; i < 2; i++) {
-		struct sigaction sa;
+		struct sigaction sa, replaced;
 
 		if (sigaction(sig_of[i], NULL, &g_before[i]))
 			continue;
 		sa = g_before[i];
 		sa.sa_sigaction = on_fault;
 		sa.sa_flags = (sa.sa_flags & ~(int)SA_RESETHAND) | SA_SIGINFO | SA_ONSTACK;
-		sigaction(sig_of[i], &sa, NULL);
+		if (!sigaction(sig_of[i], &sa, &replaced) &&
+		    replaced.sa_sigaction != g_before[i].sa_sigaction)
+			g_before[i] = replaced;
 	}
 }
 

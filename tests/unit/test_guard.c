@@ -303,6 +303,51 @@ static void guard__calls_who_was_before(void **state)
 	assert_int_equal(in_child(chained), 0);
 }
 
+static bool g_is_other_next; /* another module takes SIGSEGV between the two looks of ours at it */
+
+/* The linker gives all calls of sigaction() in this program to __wrap_. */
+int __real_sigaction(int sig, const struct sigaction *act, struct sigaction *old);
+int __wrap_sigaction(int sig, const struct sigaction *act, struct sigaction *old);
+
+int __wrap_sigaction(int sig, const struct sigaction *act, struct sigaction *old)
+{
+	int rc = __real_sigaction(sig, act, old);
+
+	if (g_is_other_next && sig == SIGSEGV && !act) {
+		struct sigaction sa = {.sa_sigaction = collector, .sa_flags = SA_SIGINFO};
+
+		g_is_other_next = false;
+		sigaddset(&sa.sa_mask, SIGUSR1);
+		rc |= __real_sigaction(sig, &sa, NULL);
+	}
+	return rc;
+}
+
+static int at_once(void)
+{
+	uint8_t byte = 3, *gone = map_pages(1, PROT_NONE);
+	sigset_t set;
+
+	g_page = map_pages(1, PROT_NONE);
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1); /* the collector looks for it */
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	g_is_other_next = true;
+	guard_init();
+	MUST(!g_is_other_next);
+	*(volatile uint8_t *)g_page = 9;
+	MUST(g_calls == 1 && *g_page == 9);
+	MUST(!guard_write(gone, &byte, 1));
+	MUST(g_calls == 1);
+	return 0;
+}
+
+/* Two modules, each with a copy of this, take the signals at the same time: none is lost. */
+static void guard__two_at_once(void **state)
+{
+	assert_int_equal(in_child(at_once), 0);
+}
+
 /* A signal handler of the program that interrupts a guarded access and faults elsewhere is not
  * taken for it. */
 static void in_handler(int sig)
@@ -385,6 +430,7 @@ int main(void)
 		cmocka_unit_test(guard__threads),
 		cmocka_unit_test(guard__faults_of_others_kill),
 		cmocka_unit_test(guard__calls_who_was_before),
+		cmocka_unit_test(guard__two_at_once),
 		cmocka_unit_test(guard__interrupted),
 		cmocka_unit_test(check__small_and_large),
 		cmocka_unit_test(check__short_file),
