@@ -367,6 +367,54 @@ static void cxi_gone(struct ct *c)
 	ct_close(c);
 }
 
+/* What fails because the beginning of its memory has gone does not count at its target, though its last packet found the rest. */
+static void opx_gone_uncounted(struct ct *c)
+{
+	static const uint64_t flag[] = {FI_REMOTE_WRITE, FI_REMOTE_READ};
+	static const enum op ops[] = {WRITE, READ, WRITEDATA};
+	struct fi_cntr_attr attr = {0};
+	struct fid_cntr *cntr[2];
+	struct ct_buf b;
+	struct prey p;
+
+	c->want.no_enable = true;
+	ct_open(c);
+	for (int i = 0; i < 2; i++) {
+		OK(fi_cntr_open(c->domain, &attr, &cntr[i], NULL));
+		OK(fi_ep_bind(c->ep, &cntr[i]->fid, flag[i]));
+	}
+	OK(fi_enable(c->ep));
+	ct_connect(c);
+	ct_buf(c, &b, REGION, 0, 0);
+	prey_open(c, &p);
+	for (unsigned round = 0; round < 2; round++) {
+		if (c->rank && !round)
+			CHECK(!mprotect(p.mem, PAGE, PROT_NONE), "mprotect");
+		ct_barrier(c);
+		for (unsigned i = 0; !c->rank && i < 3; i++) {
+			if (!round)
+				fails(c, ops[i], &b, REGION, &p.at, "without its beginning");
+			else
+				works(c, ops[i], &b, REGION, &p.at);
+		}
+		ct_barrier(c);
+		for (int i = 0; c->rank && i < 2; i++)
+			CHECK(fi_cntr_read(cntr[i]) == (round ? 2u - (unsigned)i : 0) && !fi_cntr_readerr(cntr[i]), "round %u, counter %d: %llu",
+			      round, i, (unsigned long long)fi_cntr_read(cntr[i]));
+		if (c->rank)
+			prey_back(c, &p);
+	}
+	if (c->rank)
+		ct_comp(c, c->rxcq); /* the write with data */
+	prey_close(c, &p);
+	ct_buf_free(c, &b);
+	OK(fi_close(&c->ep->fid));
+	for (int i = 0; i < 2; i++)
+		OK(fi_close(&cntr[i]->fid));
+	OK(fi_endpoint(c->domain, c->info, &c->ep, NULL)); /* for ct_close() */
+	ct_close(c);
+}
+
 #define CAPS "FI_RMA FI_READ FI_WRITE FI_REMOTE_READ FI_REMOTE_WRITE"
 const struct ct_test gone_tests[] = {
 	{"mr_there", mr_there, FI_RMA, 0, CT_SOLO | CT_GENS, CAPS},
@@ -377,5 +425,6 @@ const struct ct_test gone_tests[] = {
 	{"rma_gone_local", rma_gone_local, FI_RMA, 0, 0, CAPS},
 	{"atomic_gone", atomic_gone, FI_ATOMIC, 0, CT_GENS, "FI_ATOMIC"},
 	{"cxi_gone", cxi_gone, FI_TAGGED | FI_RMA, 0, 0, "FI_TAGGED FI_RECV", NULL, "cxi"},
+	{"opx_gone_uncounted", opx_gone_uncounted, FI_RMA, 0, CT_ANY_PATH, "FI_REMOTE_READ FI_REMOTE_WRITE", NULL, "opx"},
 	{0},
 };

@@ -240,6 +240,12 @@ struct opx_in {
 
 /* --- peer -------------------------------------------------------------------------------------------------------------------- */
 
+struct opx_lost { /* a peer's write by @handle to [.., @end) of region @key met memory that is not there */
+	bool is_set;
+	uint32_t handle;
+	uint64_t key, end;
+};
+
 struct opx_peer {
 	struct opx_flow flow;          /* first: hfi_dst_user() is the flow */
 	struct opx_ep *ep;
@@ -254,8 +260,7 @@ struct opx_peer {
 	bool is_asked;                 /* a call was told to try again when the handshake is done */
 	uint8_t refusal;               /* enum opx_status: the handshake failed at refusal_ns: the next call is told; 0 */
 	uint64_t refusal_ns;
-	bool lost_put;                 /* a write to [.., lost_end) of region lost_key met memory that is not there; its data are still to be announced */
-	uint64_t lost_key, lost_end;
+	struct opx_lost lost[2];       /* of writes in several packets the last one; [1]: of those whose data are still to be announced */
 };
 
 /* --- endpoint ---------------------------------------------------------------------------------------------------------------- */

@@ -21,39 +21,46 @@ static void count(struct opx_ep *ep, enum kit_cntr_kind kind)
 		kit_cntr_add(ep->kit.cntr[kind], 1, 0);
 }
 
-/* Of a write whose data are still to be announced: that will be refused. */
-static void lost_note(struct opx_peer *peer, uint64_t key, uint64_t end)
+/* Of a write to [.., @end) by @handle: packets of it may still come, and do not make it whole. If its data are still to be announced, that will
+ * be refused. */
+static void lost_note(struct opx_peer *peer, uint32_t handle, uint64_t key, uint64_t end)
 {
-	peer->lost_put = true;
-	peer->lost_key = key;
-	peer->lost_end = end;
+	struct opx_lost *l = &peer->lost[handle == OPX_DATA_HANDLE];
+
+	*l = (struct opx_lost){.is_set = true, .handle = handle, .key = key, .end = end};
 }
 
-static bool lost_take(struct opx_peer *peer, uint64_t key, uint64_t end)
+static bool is_lost(const struct opx_peer *peer, uint32_t handle, uint64_t key, uint64_t end)
 {
-	bool is_lost = unlikely(peer->lost_put) && peer->lost_key == key && peer->lost_end == end;
+	const struct opx_lost *l = &peer->lost[handle == OPX_DATA_HANDLE];
 
-	peer->lost_put &= !is_lost;
-	return is_lost;
+	return unlikely(l->is_set) && l->handle == handle && l->key == key && l->end == end;
+}
+
+static bool lost_take(struct opx_peer *peer, uint32_t handle, uint64_t key, uint64_t end)
+{
+	bool yes = is_lost(peer, handle, key, end);
+
+	peer->lost[handle == OPX_DATA_HANDLE].is_set &= !yes;
+	return yes;
 }
 
 void opx_on_put(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data)
 {
-	uint64_t off = le64_get(h->w[0]), end = le64_get(h->tag);
+	uint64_t off = le64_get(h->w[0]), key = le64_get(h->w[1]), end = le64_get(h->tag);
+	uint32_t handle = le32_get(h->imm);
 	bool is_last = off + data->len == end;
 	enum opx_status why = OPX_OK;
-	void *at = opx_mr_find(peer->ep->domain, le64_get(h->w[1]), off, data->len, FI_REMOTE_WRITE, &why);
+	void *at = opx_mr_find(peer->ep->domain, key, off, data->len, FI_REMOTE_WRITE, &why);
 
-	if (at && unlikely(!guard_view(data, 0, at, data->len))) {
+	if (at && unlikely(!guard_view(data, 0, at, data->len)))
 		why = OPX_ST_GONE;
-		if (le32_get(h->imm) == OPX_DATA_HANDLE) /* others are told now */
-			lost_note(peer, le64_get(h->w[1]), end);
-		at = NULL;
-	}
-	if (is_last && at)
+	if (unlikely(why == OPX_ST_GONE) && (!is_last || handle == OPX_DATA_HANDLE))
+		lost_note(peer, handle, key, end);
+	if (is_last && !why && !is_lost(peer, handle, key, end))
 		count(peer->ep, KIT_CNTR_REMOTE_WRITE);
 	if (is_last || why)
-		answer(peer, le32_get(h->imm), why);
+		answer(peer, handle, why);
 }
 
 /* --- data that go by a copy between processes ------------------------------------------------------------------- */
@@ -163,7 +170,7 @@ static void on_put_data(struct opx_peer *peer, const struct hfi_hdr *h, const st
 	handle = le32_get(raw);
 	at = opx_mr_find(peer->ep->domain, le64_get(h->w[1]), le64_get(h->w[0]), len, FI_REMOTE_WRITE, &why);
 	op = at ? copy_of(peer, at, len) : NULL;
-	if (at && lost_take(peer, le64_get(h->w[1]), le64_get(h->w[0]) + len)) {
+	if (at && lost_take(peer, OPX_DATA_HANDLE, le64_get(h->w[1]), le64_get(h->w[0]) + len)) {
 		answer(peer, handle, OPX_ST_GONE);
 	} else if (!at) {
 		answer(peer, handle, why);
@@ -211,7 +218,6 @@ void opx_on_get_request(struct opx_peer *peer, const struct hfi_hdr *h, const st
 		answer(peer, handle, OPX_ST_NOMEM);
 		return;
 	}
-	count(peer->ep, KIT_CNTR_REMOTE_READ);
 	opx_op_pump(op);
 }
 
