@@ -17,4 +17,13 @@ void log_line(enum log_level lvl, const char *func, int line, const char *fmt, .
 #define LOG_INFO(...)  log_line(LOG_LVL_INFO, __func__, __LINE__, __VA_ARGS__)
 #define LOG_DEBUG(...) log_line(LOG_LVL_DEBUG, __func__, __LINE__, __VA_ARGS__)
 
+/** LOG_FEW() - What peers can cause as often as they like: @cnt_, of one object and under its lock, counts the lines that were said. */
+#define LOG_FEW_MAX 8
+#define LOG_FEW(lvl_, cnt_, fmt_, ...)                                                             \
+	do {                                                                                       \
+		if ((cnt_) < LOG_FEW_MAX)                                                          \
+			log_line(lvl_, __func__, __LINE__, fmt_ "%s", __VA_ARGS__,                 \
+				 ++(cnt_) == LOG_FEW_MAX ? " (more of these are not said)" : "");  \
+	} while (0)
+
 #endif

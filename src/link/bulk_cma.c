@@ -75,8 +75,10 @@ int64_t bulk_cma_turn(struct bulk_port *b, struct bulk_op *op, uint64_t turn_len
 		op->no_cma = true;
 		return bulk_op_again(b, op);
 	}
-	if (rc)
+	if (rc) {
+		bulk_tell_refused(b->node, "this process", op->key, op->op, op->raddr, op->len);
 		return rc;
+	}
 	if (len)
 		n = bulk_cma_copy(shm_peer_pid(op->peer->shm), op->op, op->local + op->pos,
 				  op->raddr + op->pos, len);

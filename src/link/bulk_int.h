@@ -151,6 +151,7 @@ struct bulk_node {
 	struct bulk_tab *tab;	       /* NULL: none, then only frames reach the regions */
 	bool tab_tried;
 	uint64_t get_served, put_served; /* bytes that this process has moved for peers */
+	uint32_t refused_told;		 /* for LOG_FEW(): accesses refused, peers' and ours */
 	struct bulk_target *target[BULK_TARGET_BUCKETS];
 	uint32_t target_cnt, target_gc_at;
 };
@@ -166,6 +167,9 @@ bool bulk_region_try_free(struct bulk_node *b, uint32_t key, uint64_t *filled);
 void bulk_region_break(struct bulk_node *b, uint32_t key, uint64_t waited_ns);
 /** bulk_region_wait_free() - The same, waiting. */
 void bulk_region_wait_free(struct bulk_node *b, uint32_t key);
+/** bulk_tell_refused() - In the log: @key is not good for that. @who asked, "a peer" or "this process". */
+void bulk_tell_refused(struct bulk_node *b, const char *who, uint32_t key, int op, uint64_t addr,
+		       uint64_t len);
 /** bulk_region_check() - Whether @key lets a peer do @op to [@addr, +@len). Any values. */
 bool bulk_region_check(const struct bulk_node *b, uint32_t key, int op, uint64_t addr,
 		       uint64_t len);

@@ -44,6 +44,18 @@ bool bulk_region_check(const struct bulk_node *b, uint32_t key, int op, uint64_t
 	       addr - r->addr <= r->len - len;
 }
 
+/* Not a warning: regions of messages that are cancelled go while a peer fetches them. */
+__attribute__((cold, noinline)) void bulk_tell_refused(struct bulk_node *b, const char *who,
+						       uint32_t key, int op, uint64_t addr,
+						       uint64_t len)
+{
+	LOG_FEW(LOG_LVL_INFO, b->refused_told,
+		"%s wants to %s %llu bytes at 0x%llx by key 0x%x: refused, no region has this key, "
+		"range and right",
+		who, op == LINK_GET ? "read" : "write", (unsigned long long)len,
+		(unsigned long long)addr, key);
+}
+
 static void free_push(struct bulk_node *b, uint32_t idx)
 {
 	region_at(b, idx)->next = IDX_NONE;

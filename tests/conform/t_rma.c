@@ -3,6 +3,7 @@
 #include "conform.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #define WRF (FI_WRITE | FI_RMA)
 #define RDF (FI_READ | FI_RMA)
@@ -398,6 +399,59 @@ static void rma_refused(struct ct *c)
 	ct_close(c);
 }
 
+/* What was written to @file: lines that have both strings. */
+static unsigned lines_with(FILE *file, const char *a, const char *b)
+{
+	char line[4096];
+	unsigned cnt = 0;
+
+	rewind(file);
+	while (fgets(line, sizeof(line), file))
+		cnt += strstr(line, a) && strstr(line, b);
+	return cnt;
+}
+
+/*
+ * The log says what was refused: of the target, or where the initiator sees the target's regions by itself, its own. A few times only: the peer
+ * could go on for ever.
+ */
+static void rma_refused_said(struct ct *c)
+{
+	int saved = dup(STDERR_FILENO);
+	unsigned said[2], other[2];
+	struct fi_rma_iov at;
+	FILE *log = tmpfile();
+	char where[32], key[32];
+	struct ct_buf b;
+
+	CHECK(log && saved >= 0, "no temporary file");
+	c->want.op_flags = FI_DELIVERY_COMPLETE;
+	ct_open(c);
+	ct_buf(c, &b, 4096, 0, ACCESS);
+	ct_share(c, &b, &at);
+	dup2(fileno(log), STDERR_FILENO);
+	for (unsigned i = 0; c->rank == 0 && i < 20; i++) {
+		struct rma bad = {.call = i % 2 ? R_READ : R_WRITE, .mem = b.mem, .len = 8, .buf = &b, .raddr = at.addr + 4090, .rkey = at.key,
+				  .ctx = &c->ctx[0]};
+
+		must_fail(c, &bad, "beyond the end");
+	}
+	ct_barrier(c);
+	dup2(saved, STDERR_FILENO);
+	close(saved);
+	if (c->rank)
+		at = (struct fi_rma_iov){ct_base(c, b.mem), 4096, fi_mr_key(b.mr)};
+	snprintf(where, sizeof(where), "0x%llx", (unsigned long long)at.addr + 4090);
+	snprintf(key, sizeof(key), "0x%llx", (unsigned long long)at.key);
+	said[0] = lines_with(log, "refused", where);
+	said[1] = strcmp(c->prov, "cxi") ? lines_with(log, "refused", key) : said[0]; /* by index and match bits there */
+	fclose(log);
+	ct_swap(c, said, other, sizeof(said));
+	CHECK(said[0] + other[0] && said[0] <= 8 && said[0] == said[1], "%u and %u lines, %u with the key", said[0], other[0], said[1]);
+	ct_buf_free(c, &b);
+	ct_close(c);
+}
+
 /* --- rights: upstream's efa grants every region everything, so this asks only of providers that keep them apart ------------------ */
 static void rma_rights(struct ct *c)
 {
@@ -524,6 +578,7 @@ const struct ct_test rma_tests[] = {
 	{"rma_local", rma_local, RMA, 0, CT_GENS, CAPS " mr:FI_MR_LOCAL"},
 	{"rma_model", rma_model, RMA, 0, EVERYWHERE, CAPS, NULL, NULL, 60},
 	{"rma_refused", rma_refused, RMA, 0, CT_GENS, CAPS},
+	{"rma_refused_said", rma_refused_said, RMA, 0, CT_NO_ONE, CAPS, "FI_LOG_LEVEL=info"},
 	{"rma_rights", rma_rights, RMA, 0, CT_GENS, CAPS},
 	{"rma_mixed", rma_mixed, RMA | FI_MSG, 0, EVERYWHERE, CAPS},
 	{"rma_self", rma_self, RMA, 0, CT_GENS | CT_SOLO | CT_ANY_PATH, CAPS},

@@ -110,6 +110,7 @@ struct cassini_dom {
 	struct cassini_peer **peer_tab;   /* [peer_mask + 1] chains by match id */
 	uint32_t peer_mask, peer_cnt;
 	uint32_t polls;                   /* wraps */
+	uint32_t refused_told;            /* for LOG_FEW(): accesses to regions refused */
 	STAILQ_HEAD(, cassini_copy) copies; /* of cassini_tgt.c: bulk copies that found the path full */
 };
 

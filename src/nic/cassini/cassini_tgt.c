@@ -4,6 +4,7 @@
 
 #include "base/bits.h"
 #include "base/guard.h"
+#include "base/log.h"
 #include "nic/cassini/cassini_int.h"
 
 /*
@@ -139,11 +140,25 @@ static __attribute__((cold)) int stop(struct arrival *a, enum cassini_sc_reason 
 	return drop(a);
 }
 
+/* Of accesses to regions, that is: of messages, waiting for a receive is the ordinary case. */
+static __attribute__((cold, noinline)) void tell_refused(const struct arrival *a, uint8_t rc)
+{
+	const struct cassini_pkt_in *pkt = a->pkt;
+	const char *what = is_put(pkt) ? "write" : pkt->op == CASSINI_PKT_GET ? "read" : "atomic";
+
+	if (pkt->pid_idx >= REGION_IDX)
+		LOG_FEW(LOG_LVL_WARN, a->dom->refused_told,
+			"a peer's %s of %u bytes at offset 0x%llx of the region at index %u, match bits 0x%llx, refused: %s", what,
+			pkt->request_len, (unsigned long long)pkt->remote_offset, pkt->pid_idx, (unsigned long long)pkt->match_bits,
+			cassini_rc_str(rc));
+}
+
 static __attribute__((cold)) int refuse(struct arrival *a, uint8_t rc)
 {
 	struct cassini_stats *stats = stats_of(a->dom);
 	bool is_fc = a->pte->opts.en_flowctrl && is_put(a->pkt);
 
+	tell_refused(a, rc);
 	switch (rc) {
 	case CASSINI_RC_ENTRY_NOT_FOUND:
 		if (is_fc && a->pte->state == CASSINI_PTE_SOFTWARE_MANAGED) {
@@ -560,6 +575,7 @@ int cassini_tgt_frame(struct cassini_dom *dom, struct cassini_peer *peer, const 
 		stats_of(dom)->rx_unrestricted_pkts++;
 	if (unlikely(!a.pte)) {
 		stats_of(dom)->ptlte_not_found++;
+		tell_refused(&a, CASSINI_RC_PTLTE_NOT_FOUND);
 		return CASSINI_RC_PTLTE_NOT_FOUND;
 	}
 	switch ((enum cassini_pte_state)a.pte->state) {

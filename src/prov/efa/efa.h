@@ -55,6 +55,7 @@ struct efa_domain {
 	struct efa_params params;  /* as at fi_domain */
 	struct efa_mr **mr_tab;    /* hash by key, for packet-emulated RMA; kit.lock */
 	uint32_t mr_cnt, mr_mask;
+	uint32_t refused_told;     /* for LOG_FEW(): peers' accesses refused */
 	uint32_t reads_in_flight;  /* LONGREAD/RUNTREAD messages being received: RUNTREAD only when 0 */
 	LIST_HEAD(, efa_ep) eps;   /* for automatic progress; kit.lock */
 	bool auto_progress;

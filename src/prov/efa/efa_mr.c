@@ -35,16 +35,31 @@ static void table_grow(struct efa_domain *d)
 	mem_free(old);
 }
 
+static __attribute__((cold, noinline)) void refused(struct efa_domain *d, const struct efa_mr *mr, uint64_t key, uint64_t addr,
+						    uint64_t len, uint64_t access)
+{
+	const char *what = access == FI_REMOTE_READ ? "read" : access == FI_REMOTE_WRITE ? "write" : "atomic";
+
+	if (mr)
+		LOG_FEW(LOG_LVL_WARN, d->refused_told, "a peer's %s of %llu bytes at 0x%llx by key 0x%llx refused: it is for %zu bytes at %p, access 0x%llx",
+			what, (unsigned long long)len, (unsigned long long)addr, (unsigned long long)key, mr->len, mr->addr,
+			(unsigned long long)mr->access);
+	else
+		LOG_FEW(LOG_LVL_WARN, d->refused_told, "a peer's %s of %llu bytes at 0x%llx by key 0x%llx refused: no region has it", what,
+			(unsigned long long)len, (unsigned long long)addr, (unsigned long long)key);
+}
+
 struct efa_mr *efa_mr_check(struct efa_domain *d, uint64_t key, uint64_t addr, uint64_t len, uint64_t access)
 {
 	struct efa_mr *mr = d->mr_tab ? d->mr_tab[slot_of(d, key)] : NULL;
 
 	while (mr && mr->key != key)
 		mr = mr->hnext;
-	if (!mr || (mr->access & access) != access || addr < (uintptr_t)mr->addr || len > mr->len ||
-	    addr - (uintptr_t)mr->addr > mr->len - len)
-		return NULL;
-	return mr;
+	if (mr && (mr->access & access) == access && addr >= (uintptr_t)mr->addr && len <= mr->len &&
+	    addr - (uintptr_t)mr->addr <= mr->len - len)
+		return mr;
+	refused(d, mr, key, addr, len, access);
+	return NULL;
 }
 
 static int mr_close(struct fid *fid)

@@ -80,6 +80,7 @@ struct opx_domain {
 	struct hfi *hfi[HFI_UNIT_MAX]; /* opened when the first context of the unit is; opx_domain_hfi() */
 	struct opx_mr **mr_tab;        /* hash by key; kit.lock */
 	uint32_t mr_cnt, mr_mask;
+	uint32_t refused_told;         /* for LOG_FEW(): peers' accesses refused */
 	LIST_HEAD(, opx_ep) eps;       /* enabled ones; kit.lock */
 	bool auto_progress;            /* one thread per CQ */
 	struct opx_cores cores;        /* of these threads */

@@ -41,23 +41,34 @@ static struct opx_mr *by_key(const struct opx_domain *d, uint64_t key)
 	return mr;
 }
 
+static __attribute__((cold, noinline)) void refused(struct opx_domain *d, const struct opx_mr *mr, uint64_t key, uint64_t off, uint64_t len,
+						    uint64_t access)
+{
+	const char *what = access == FI_REMOTE_READ ? "read" : access == FI_REMOTE_WRITE ? "write" : "atomic";
+
+	if (mr)
+		LOG_FEW(LOG_LVL_WARN, d->refused_told, "a peer's %s of %llu bytes at 0x%llx of region 0x%llx refused: it has %llu bytes from 0x%llx, access 0x%llx",
+			what, (unsigned long long)len, (unsigned long long)off, (unsigned long long)key, (unsigned long long)mr->len,
+			(unsigned long long)mr->offset, (unsigned long long)mr->access);
+	else
+		LOG_FEW(LOG_LVL_WARN, d->refused_told, "a peer's %s of %llu bytes at 0x%llx of region 0x%llx refused: no region has this key", what,
+			(unsigned long long)len, (unsigned long long)off, (unsigned long long)key);
+}
+
 void *opx_mr_find(struct opx_domain *d, uint64_t key, uint64_t off, uint64_t len, uint64_t access, enum opx_status *why)
 {
 	struct opx_mr *mr = by_key(d, key);
 
-	if (!mr) {
+	if (!mr)
 		*why = OPX_ST_KEY;
-		return NULL;
-	}
-	if ((mr->access & access) != access) {
+	else if ((mr->access & access) != access)
 		*why = OPX_ST_ACCESS;
-		return NULL;
-	}
-	if (off < mr->offset || len > mr->len || off - mr->offset > mr->len - len) {
+	else if (off < mr->offset || len > mr->len || off - mr->offset > mr->len - len)
 		*why = OPX_ST_RANGE;
-		return NULL;
-	}
-	return (void *)((uintptr_t)mr->addr + (uintptr_t)(off - mr->offset));
+	else
+		return (void *)((uintptr_t)mr->addr + (uintptr_t)(off - mr->offset));
+	refused(d, mr, key, off, len, access);
+	return NULL;
 }
 
 static int mr_close(struct fid *fid)
