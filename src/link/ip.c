@@ -3,7 +3,9 @@
 #include "link/ip.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <string.h>
 
 static_assert(LINK_IP_TEXT == INET6_ADDRSTRLEN, "any address");
@@ -69,4 +71,30 @@ const char *link_ip_text(const uint8_t ip[16], char out[LINK_IP_TEXT])
 	const bool is_v4 = link_ip_is_v4(ip);
 
 	return inet_ntop(is_v4 ? AF_INET : AF_INET6, is_v4 ? ip + 12 : ip, out, LINK_IP_TEXT);
+}
+
+/* The kernel writes each word of an address as a number in the host's order. */
+int link_ip_user(const uint8_t ip[16], uint16_t port, uint32_t *uid)
+{
+	const bool is_v4 = link_ip_is_v4(ip);
+	unsigned at_port, at_uid;
+	char want[33], hex[33], line[512];
+	int rc = -ENOENT, n = 0;
+	uint32_t word;
+	FILE *f = fopen(is_v4 ? "/proc/net/udp" : "/proc/net/udp6", "re");
+
+	if (!f)
+		return -errno;
+	for (int i = is_v4 ? 12 : 0; i < 16; i += 4) {
+		memcpy(&word, ip + i, 4);
+		n += snprintf(want + n, sizeof(want) - (size_t)n, "%08X", (unsigned)word);
+	}
+	while (rc && fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%*s %32[0-9A-F]:%x %*s %*s %*s %*s %*s %u", hex, &at_port, &at_uid) != 3 || at_port != port || strcmp(hex, want))
+			continue;
+		*uid = at_uid;
+		rc = 0;
+	}
+	fclose(f);
+	return rc;
 }

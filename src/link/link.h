@@ -134,6 +134,8 @@ int link_port_open(const struct link_port_attr *attr, struct link_port **out);
 void link_port_close(struct link_port *p);
 /** link_port_holder() - Who has @ip and @port on this host: process id as that process sees it; 0 = nobody of ours, or not known. System calls. */
 int link_port_holder(const uint8_t ip[16], uint16_t port);
+/** link_port_user() - The user whose UDP socket is bound there, ours or not. 0; -ENOENT nobody; -errno cannot be told. System calls. */
+int link_port_user(const uint8_t ip[16], uint16_t port, uint32_t *uid);
 /** link_port_set_label() - What peers on this host may know of us before they send anything: the owner's own matter, not 0. */
 void link_port_set_label(struct link_port *p, uint64_t label);
 /** link_port_addr() - Our own address as peers must use it. */

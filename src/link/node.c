@@ -198,3 +198,8 @@ int link_port_holder(const uint8_t ip[16], uint16_t port)
 	memcpy(addr.ip, ip, sizeof(addr.ip));
 	return shm_addr_pid(&addr);
 }
+
+int link_port_user(const uint8_t ip[16], uint16_t port, uint32_t *uid)
+{
+	return link_ip_user(ip, port, uid);
+}

@@ -218,6 +218,14 @@ uint32_t link_peer_nonce(const struct link_peer *peer)
 	return peer->addr.nonce;
 }
 
+int link_port_user(const uint8_t ip[16], uint16_t port, uint32_t *uid)
+{
+	(void)ip;
+	(void)port;
+	(void)uid;
+	return -ENOENT;
+}
+
 int link_port_holder(const uint8_t ip[16], uint16_t port)
 {
 	return 0;

@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -535,7 +536,157 @@ static void procs__race_shared(void **state)
 		race(12, 8, 4, 8);
 }
 
-/* Somebody else is opening: wait for it. */
+/* --- locks, and other users --- */
+
+#define NOBODY 65534
+
+/* A socket that listens at the @nr-th name of the lock of user @uid. */
+static int lock_take(unsigned uid, int nr)
+{
+	struct sockaddr_un name = {.sun_family = AF_UNIX};
+	int n = snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "sf-hfi-lock-%u-%d", uid, nr);
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0 || bind(fd, (struct sockaddr *)&name, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) || listen(fd, 8))
+		_exit(8);
+	return fd;
+}
+
+/* What somebody else may do to us, until he is told to stop. */
+enum trick { TRICK_FLOCK, TRICK_LOCK, TRICK_MUTE, TRICK_GROUP };
+
+static pid_t trickster(struct board *b, enum trick trick, unsigned uid)
+{
+	const unsigned own = getuid();
+	struct sockaddr_un name = {.sun_family = AF_UNIX};
+	struct hfi_claim c;
+	struct side s;
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	log_set_hook(NULL);
+	if (uid != own && (setgid(uid) || setuid(uid)))
+		_exit(7);
+	if (trick == TRICK_FLOCK) {
+		if (flock(open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC), LOCK_EX))
+			_exit(6);
+	} else if (trick == TRICK_LOCK) {
+		for (int i = 0; i < (uid == own ? 1 : 7); i++)
+			lock_take(own, i);
+	} else if (trick == TRICK_MUTE) { /* has the name, and never says whose it is */
+		int n = snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "sf-hfi-lock-%u-0", own);
+
+		if (bind(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), (struct sockaddr *)&name,
+			 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)))
+			_exit(5);
+	} else {
+		side_open(&s, NULL);
+		s.want.subctxt_cnt = 3;
+		if (hfi_assign_open(&s.attr, &c))
+			_exit(4);
+	}
+	atomic_store(&b->opened, 1);
+	until(&b->closing, 1);
+	_exit(0);
+}
+
+/* While @trick lasts each kind of opener gets its context, the shared one in context @ctxt. */
+static void opens_despite(enum trick trick, unsigned uid, unsigned ctxt)
+{
+	struct board *b = board_new();
+	struct hfi_claim shared, alone;
+	struct side s;
+	pid_t pid = trickster(b, trick, uid);
+
+	until(&b->opened, 1);
+	side_open(&s, NULL);
+	s.want.subctxt_cnt = 3;
+	got(&s, &shared, ctxt, 0);
+	s.want.subctxt_cnt = 0;
+	got(&s, &alone, ctxt + 1, 0);
+	give_back(&s, &alone);
+	give_back(&s, &shared);
+	side_close(&s);
+	assert_int_equal(waitpid(pid, NULL, WNOHANG), 0); /* all that while he was at it */
+	atomic_store(&b->closing, 1);
+	child_end(pid, 0);
+	munmap(b, sizeof(*b));
+}
+
+/* Anybody may lock the network namespace's file. */
+static void others__flock(void **state)
+{
+	(void)state;
+	opens_despite(TRICK_FLOCK, getuid(), 0);
+}
+
+/* One of our own user that was stopped while he opened. */
+static void others__stopped(void **state)
+{
+	(void)state;
+	opens_despite(TRICK_LOCK, getuid(), 0);
+	assert_non_null(strstr(g_log, "may have been stopped"));
+}
+
+static void others__mute(void **state)
+{
+	(void)state;
+	opens_despite(TRICK_MUTE, getuid(), 0);
+}
+
+static bool may_be_nobody(void)
+{
+	if (!getuid())
+		return true;
+	print_message("SKIP: only root can be another user\n");
+	return false;
+}
+
+static void others__names(void **state)
+{
+	(void)state;
+	if (!may_be_nobody())
+		skip();
+	g_warnings = 0;
+	opens_despite(TRICK_LOCK, NOBODY, 0);
+	assert_int_equal(g_warnings, 0); /* nothing was waited for */
+}
+
+/* The names of a group say who is in it to those who can read them: another user's context of that name is none of ours. */
+static void others__group(void **state)
+{
+	struct board *b = board_new();
+	struct hfi_claim c;
+	struct side s;
+	pid_t pid;
+
+	(void)state;
+	if (!may_be_nobody())
+		skip();
+	opens_despite(TRICK_GROUP, NOBODY, 1);
+	pid = trickster(b, TRICK_GROUP, NOBODY);
+	until(&b->opened, 1);
+	side_open(&s, NULL);
+	s.want.ctxt = 0;
+	refused(&s, -EBUSY, "context 0 is held|user 65534");
+	s.want.ctxt = -1;
+	s.unit.nctxts = 1;
+	s.want.subctxt_cnt = 3;
+	refused(&s, -EBUSY, "all 1|user 65534");
+	s.want.subctxt_cnt = 0;
+	s.unit.nctxts = 8;
+	got(&s, &c, 1, 0);
+	give_back(&s, &c);
+	side_close(&s);
+	atomic_store(&b->closing, 1);
+	child_end(pid, 0);
+	munmap(b, sizeof(*b));
+}
+
+/* Another of our user is opening a shared context: wait for it. */
 static void procs__lock_waits(void **state)
 {
 	const struct timespec nap = {.tv_nsec = 50000000};
@@ -546,13 +697,11 @@ static void procs__lock_waits(void **state)
 
 	(void)state;
 	side_open(&s, NULL);
+	s.want.subctxt_cnt = 3;
 	pid = fork();
 	assert_true(pid >= 0);
 	if (!pid) {
-		int fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
-
-		if (flock(fd, LOCK_EX))
-			_exit(1);
+		lock_take(getuid(), 0);
 		atomic_store(&b->opened, 1);
 		nanosleep(&nap, NULL);
 		atomic_store(&b->is_unlocked, 1);
@@ -600,6 +749,8 @@ int main(void)
 		cmocka_unit_test(wanted__one),	      cmocka_unit_test(check__refusals),      cmocka_unit_test(shared__join),
 		cmocka_unit_test(shared__groups),     cmocka_unit_test(procs__holder_is_named), cmocka_unit_test(procs__dead_founder),
 		cmocka_unit_test(procs__race_any),    cmocka_unit_test(procs__race_shared),   cmocka_unit_test(procs__lock_waits),
+		cmocka_unit_test(others__flock),      cmocka_unit_test(others__stopped),      cmocka_unit_test(others__mute),
+		cmocka_unit_test(others__names),      cmocka_unit_test(others__group),
 		cmocka_unit_test(sim__is_apart),
 	};
 	uint8_t ip[16];

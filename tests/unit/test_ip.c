@@ -2,8 +2,11 @@
 // Tests of link/ip.c.
 #include "unit.h"
 
+#include <errno.h>
 #include <netinet/in.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "link/ip.h"
 
@@ -64,12 +67,43 @@ static void ip_of__what_the_system_gives(void **state)
 	assert_false(link_ip_of(NULL, ip));
 }
 
+/* The user of a UDP socket of each family; nobody's where none is. */
+static void ip_user__both_families(void **state)
+{
+	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+	struct sockaddr_in in4 = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr *const name[] = {(struct sockaddr *)&in4, (struct sockaddr *)&in6};
+	socklen_t len[] = {sizeof(in4), sizeof(in6)};
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		int fd = socket(name[i]->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+		uint32_t uid = UINT32_MAX;
+		uint16_t port;
+		uint8_t ip[16];
+
+		if (fd < 0 || bind(fd, name[i], len[i])) { /* no IPv6 here */
+			assert_int_equal(i, 1);
+			close(fd);
+			continue;
+		}
+		assert_int_equal(getsockname(fd, name[i], &len[i]), 0);
+		port = ntohs(i ? in6.sin6_port : in4.sin_port);
+		assert_true(link_ip_of(name[i], ip));
+		assert_int_equal(link_ip_user(ip, port, &uid), 0);
+		assert_int_equal(uid, geteuid());
+		close(fd);
+		assert_int_equal(link_ip_user(ip, 0, &uid), -ENOENT);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ip_parse__and_back),
 		cmocka_unit_test(ip_is_loopback__both_families),
 		cmocka_unit_test(ip_of__what_the_system_gives),
+		cmocka_unit_test(ip_user__both_families),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,9 +3,8 @@
 #include "nic/hfi/hfi_assign.h"
 
 #include <errno.h>
-#include <fcntl.h>
+#include <poll.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <time.h>
@@ -29,18 +28,25 @@
  * namespace, as UDP ports do, and go with the last process that has the socket: there is no file, and nothing to clean up after a crash. (A child
  * that was forked without exec keeps its parent's names, as it keeps its ports.)
  *
- * Races. All that takes slots does so under one lock, flock() on the network namespace's own file, which every process there can open and which a
- * dead holder releases. So two openers never see each other half-way: one founds the group, the other finds it. Slots are given back without the
- * lock, the port first; an opener may then find a slot still taken, never free too early.
+ * Races. Who takes a slot binds its name first, which only one can, and looks afterwards whether somebody has come to another slot of the context
+ * meanwhile: of two that do this one sees the other at least, and lets go. That needs no lock. Only members of one group that open at the same time
+ * would found it twice; they take turns (group_lock()). Slots are given back without the lock, the port first; an opener may then find a slot still
+ * taken, never free too early.
+ *
+ * Other users. Whoever may open a socket can take names, as he can take the contexts themselves, of which all users have one set. Nobody is waited for
+ * but a process of the same user: the lock's name is passed over where somebody else has it, and a group's name counts only where the UDP port of that
+ * slot is one of our user.
  *
  * A context is free if all its slots are. So members of a group whose founder has died keep their context: nobody else is put into it, the founder's
  * slot is the next one to be given to a joiner, and the group is over when its last member is gone.
  */
 
 #define NAME_PREFIX    "sf-hfi-"
-#define LOCK_WAIT_NS   (10 * NS_PER_SEC)
-#define LOCK_NAP_NS    100000u
-#define LOCK_NAP_MAX   2000000u
+#define LOCK_NAMES     8                   /* of others' hands one is enough */
+#define LOCK_WAIT_NS   (2 * NS_PER_SEC)    /* for a process of our user, which may have been stopped */
+#define LOCK_BIRTH_NS  (200 * NS_PER_MS)   /* for all that do not say whose they are */
+#define LOCK_NAP_NS    200000u
+#define CLASH_TRIES    8
 #define HOLDERS_SHOWN  8
 #define PKEY_LIM_MGMT  0x7fffu
 #define PKEY_FULL_MGMT 0xffffu
@@ -148,48 +154,80 @@ unsigned hfi_assign_free(const struct hfi_unit_attr *unit, const struct hostpart
 	return cnt;
 }
 
-/* --- the lock of this host's assignments --- */
+/* --- the lock of the groups of our user --- */
 
-/* Return: its descriptor; -EBUSY, -errno (logged). */
-static int host_lock(const char *unit)
+/*
+ * A listening socket with an abstract name is the lock. The kernel tells who connects which user listens there, and ends the connection when the holder
+ * lets go or dies. Where another user has taken the name the next one is the lock. If such a one comes and goes just then two of us may hold different
+ * names; all that this costs is a group with two contexts.
+ */
+static socklen_t lock_name(int nr, struct sockaddr_un *out)
 {
-	const uint64_t give_up_ns = clk_now_ns(NULL) + LOCK_WAIT_NS;
-	struct timespec nap = {.tv_nsec = LOCK_NAP_NS};
-	int fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC), rc;
+	*out = (struct sockaddr_un){.sun_family = AF_UNIX};
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
+			   (size_t)snprintf(out->sun_path + 1, sizeof(out->sun_path) - 1, NAME_PREFIX "lock-%u-%d", (unsigned)geteuid(), nr));
+}
+
+/* Who has @name. Return: 0 nobody any more, or he let go by @until_ns; -ETIMEDOUT he has not; -EACCES another user; -EAGAIN he does not say (yet). */
+static int lock_wait(const char *unit, const struct sockaddr_un *name, socklen_t len, uint64_t until_ns)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), rc = -EAGAIN;
+	struct pollfd pfd = {.fd = fd};
+	struct ucred who = {0};
+	socklen_t who_len = sizeof(who);
+	uint64_t now;
 
 	if (fd < 0)
-		fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* no /proc: nearly as good */
-	if (fd < 0) {
-		rc = -errno;
-		LOG_WARN("%s: cannot open the network namespace's file: %s", unit, strerror(-rc));
-		return rc;
+		return -EACCES; /* without a descriptor there is nothing to wait with */
+	if (!connect(fd, (const struct sockaddr *)name, len)) {
+		rc = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &who_len) || who.uid != geteuid() ? -EACCES : -ETIMEDOUT;
+		if (rc == -EACCES)
+			LOG_INFO("%s: user %u has our user's name for a lock: another one is taken", unit, (unsigned)who.uid);
+		while (rc == -ETIMEDOUT && (now = clk_now_ns(NULL)) < until_ns)
+			if (poll(&pfd, 1, (int)((until_ns - now) / NS_PER_MS) + 1) > 0) /* he has hung up */
+				rc = 0;
+		if (rc == -ETIMEDOUT)
+			LOG_WARN("%s: process %d has been opening a shared context for long and may have been stopped: not waiting for it", unit,
+				 (int)who.pid);
+	} else if (errno == EAGAIN) { /* his queue of those who wait is full */
+		rc = -EACCES;
 	}
-	while (flock(fd, LOCK_EX | LOCK_NB)) {
-		rc = -errno;
-		if (rc != -EWOULDBLOCK && rc != -EINTR) {
-			LOG_WARN("%s: cannot lock the network namespace's file: %s", unit, strerror(-rc));
-			goto err_close;
-		}
-		if (clk_now_ns(NULL) > give_up_ns) {
-			LOG_WARN("%s: another process has been opening a context for %llu s and may have been stopped; /proc/locks names it", unit,
-				 LOCK_WAIT_NS / NS_PER_SEC);
-			rc = -EBUSY;
-			goto err_close;
-		}
-		nanosleep(&nap, NULL);
-		nap.tv_nsec = MIN(2 * nap.tv_nsec, (long)LOCK_NAP_MAX);
-	}
-	return fd;
-
-err_close:
 	close(fd);
 	return rc;
 }
 
-/* Not by close() alone: a child that another thread forks meanwhile has the descriptor, too. */
-static void host_unlock(int fd)
+/* Return: the socket that is the lock; -1: there is none to be had, and nobody is kept out. */
+static int group_lock(const char *unit)
 {
-	flock(fd, LOCK_UN);
+	const uint64_t until_ns = clk_now_ns(NULL) + LOCK_WAIT_NS, birth_ns = clk_now_ns(NULL) + LOCK_BIRTH_NS;
+	struct sockaddr_un name;
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), nr = 0;
+
+	while (fd >= 0 && nr < LOCK_NAMES) {
+		socklen_t len = lock_name(nr, &name);
+		int rc;
+
+		if (!bind(fd, (const struct sockaddr *)&name, len) && !listen(fd, SOMAXCONN))
+			return fd;
+		rc = errno == EADDRINUSE ? lock_wait(unit, &name, len, until_ns) : -ETIMEDOUT;
+		if (rc == -ETIMEDOUT)
+			break;
+		if (rc == -EACCES || (rc == -EAGAIN && clk_now_ns(NULL) > birth_ns))
+			nr++;
+		else if (rc == -EAGAIN)
+			nanosleep(&(struct timespec){.tv_nsec = LOCK_NAP_NS}, NULL);
+	}
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
+/* Not by close() alone: a child that another thread forks meanwhile has the descriptor, too. */
+static void group_unlock(int fd)
+{
+	if (fd < 0)
+		return;
+	shutdown(fd, SHUT_RDWR);
 	close(fd);
 }
 
@@ -298,7 +336,24 @@ static void names_drop(struct hfi_claim *claim)
 	*claim = (struct hfi_claim){.fd = {-1, -1}};
 }
 
-/* Under the host's lock. Return: 0; -EADDRINUSE somebody has it, quietly; -errno. */
+/* Whether @ctxt, of which slot @sub is ours, has somebody else in it who is not of our group. */
+static bool is_clash(const struct search *s, uint32_t ctxt, uint32_t sub)
+{
+	const struct hfi_assign_attr *a = s->attr;
+	struct sockaddr_un name;
+	struct link_addr slot;
+
+	for (uint32_t i = 0; i < HFI_SUBCTXT_MAX; i++) {
+		if (i == sub || !slot_is_taken(s->probe, a->unit, a->map, a->scope, ctxt, i))
+			continue;
+		if (!a->want->subctxt_cnt || hfi_addr_of(a->map, a->unit->lid, (uint16_t)ctxt, (uint16_t)i, &slot) ||
+		    !name_is_taken(s->probe, &name, name_of(&slot, a->scope, a->want, a->jkey, &name)))
+			return true;
+	}
+	return false;
+}
+
+/* Return: 0; -EADDRINUSE somebody has it, quietly; -EAGAIN somebody else came at the same time; -errno. */
 static int slot_take(const struct search *s, uint32_t ctxt, uint32_t sub, struct hfi_claim *claim)
 {
 	const struct hfi_assign_attr *a = s->attr;
@@ -318,7 +373,7 @@ static int slot_take(const struct search *s, uint32_t ctxt, uint32_t sub, struct
 			LOG_WARN("%s: context %u cannot be marked as held: %s", a->unit->name, ctxt, strerror(-rc));
 		goto err_names;
 	}
-	rc = port_open(a, &slot, claim); /* logs */
+	rc = is_clash(s, ctxt, sub) ? -EAGAIN : port_open(a, &slot, claim); /* logs */
 	if (rc)
 		goto err_names;
 	return 0;
@@ -342,10 +397,19 @@ static int free_take(const struct search *s, struct hfi_claim *claim)
 		if (ctxt_holder(s->probe, a->unit, a->map, a->scope, ctxt) >= 0)
 			continue;
 		rc = slot_take(s, ctxt, 0, claim);
-		if (rc != -EADDRINUSE)
+		if (rc != -EADDRINUSE && rc != -EAGAIN)
 			return rc;
 	}
 	return -EBUSY;
+}
+
+/* Whether the slot, whose names somebody has, is held by our user: who may bind names need not be one of the group. */
+static bool is_ours(const struct search *s, const struct link_addr *slot)
+{
+	uint32_t uid = geteuid();
+	int rc = s->attr->scope ? -ENOSYS : link_port_user(slot->ip, slot->port, &uid);
+
+	return rc != -ENOENT && uid == (uint32_t)geteuid();
 }
 
 static bool is_group(const struct search *s, uint32_t ctxt)
@@ -356,7 +420,7 @@ static bool is_group(const struct search *s, uint32_t ctxt)
 
 	for (uint16_t sub = 0; sub < a->want->subctxt_cnt; sub++)
 		if (!hfi_addr_of(a->map, a->unit->lid, (uint16_t)ctxt, sub, &slot) &&
-		    name_is_taken(s->probe, &name, name_of(&slot, a->scope, a->want, a->jkey, &name)))
+		    name_is_taken(s->probe, &name, name_of(&slot, a->scope, a->want, a->jkey, &name)) && is_ours(s, &slot))
 			return true;
 	return false;
 }
@@ -384,6 +448,8 @@ static int shared_take(struct search *s, struct hfi_claim *claim)
 
 struct holders {
 	unsigned cnt, unknown;
+	unsigned strange;    /* of the unknown: those of other users ... */
+	uint32_t uid;        /* ... such as this one */
 	struct {
 		int pid;
 		unsigned ctxts;
@@ -393,10 +459,14 @@ struct holders {
 static void holder_add(const struct hfi_assign_attr *a, struct holders *h, uint32_t ctxt, uint32_t sub)
 {
 	struct link_addr slot;
+	uint32_t uid = geteuid();
 	int pid = 0;
 
-	if (!a->scope && !hfi_addr_of(a->map, a->unit->lid, (uint16_t)ctxt, (uint16_t)sub, &slot))
+	if (!a->scope && !hfi_addr_of(a->map, a->unit->lid, (uint16_t)ctxt, (uint16_t)sub, &slot)) {
 		pid = link_port_holder(slot.ip, slot.port);
+		if (!link_port_user(slot.ip, slot.port, &uid) && uid != (uint32_t)geteuid())
+			h->uid = uid, h->strange++;
+	}
 	for (unsigned i = 0; pid && i < h->cnt; i++) {
 		if (h->list[i].pid == pid) {
 			h->list[i].ctxts++;
@@ -411,16 +481,20 @@ static void holder_add(const struct hfi_assign_attr *a, struct holders *h, uint3
 	h->list[h->cnt++].ctxts = 1;
 }
 
-/* "process 12 has 3, process 14 has 1, others 2" */
-static const char *holders_text(const struct holders *h, char out[HOLDERS_SHOWN * 40])
+#define HOLDERS_TEXT (HOLDERS_SHOWN * 40 + 80)
+
+/* "process 12 has 3, process 14 has 1, others have 2" */
+static const char *holders_text(const struct holders *h, char out[HOLDERS_TEXT])
 {
-	size_t at = 0, len = HOLDERS_SHOWN * 40;
+	size_t at = 0, len = HOLDERS_TEXT;
 
 	*out = '\0';
 	for (unsigned i = 0; i < h->cnt; i++)
 		at += (size_t)snprintf(out + at, len - at, "%sprocess %d has %u", i ? ", " : "", h->list[i].pid, h->list[i].ctxts);
 	if (h->unknown)
-		snprintf(out + at, len - at, "%sothers have %u", at ? ", " : "", h->unknown);
+		at += (size_t)snprintf(out + at, len - at, "%sothers have %u", at ? ", " : "", h->unknown);
+	if (h->strange)
+		snprintf(out + at, len - at, " (%u are of user %u or others)", h->strange, h->uid);
 	return out;
 }
 
@@ -428,7 +502,7 @@ static void busy_log(const struct search *s)
 {
 	const struct hfi_assign_attr *a = s->attr;
 	const struct hfi_unit_attr *u = a->unit;
-	char text[HOLDERS_SHOWN * 40];
+	char text[HOLDERS_TEXT];
 	struct holders h = {0};
 
 	if (s->group >= 0) {
@@ -460,6 +534,7 @@ int hfi_assign_open(const struct hfi_assign_attr *attr, struct hfi_claim *claim)
 		.group = -1,
 	};
 	int rc = want_check(attr), lock;
+	unsigned tries = 0;
 
 	*claim = (struct hfi_claim){.fd = {-1, -1}};
 	if (!rc)
@@ -471,14 +546,14 @@ int hfi_assign_open(const struct hfi_assign_attr *attr, struct hfi_claim *claim)
 		LOG_WARN("%s: cannot look for a free context: %s", attr->unit->name, strerror(-s.probe));
 		return s.probe;
 	}
-	lock = host_lock(attr->unit->name);
-	rc = lock;
-	if (lock >= 0) {
+	do {
+		lock = want->subctxt_cnt ? group_lock(attr->unit->name) : -1;
 		rc = want->subctxt_cnt ? shared_take(&s, claim) : free_take(&s, claim);
-		host_unlock(lock);
-		if (rc == -EBUSY)
-			busy_log(&s);
-	}
+		group_unlock(lock);
+	} while (rc == -EAGAIN && ++tries < CLASH_TRIES);
+	rc = rc == -EAGAIN ? -EBUSY : rc;
+	if (rc == -EBUSY)
+		busy_log(&s);
 	close(s.probe);
 	return rc;
 }
