@@ -27,11 +27,12 @@ sanitize:
 cross:
 	@tools/setup.sh build test
 	@tools/cross.sh $(BUILD)-arm
-# make demo and make test on a machine with nothing but a minimal Debian; tools/clean_root.sh says how, and when it is skipped.
+# make demo and make test on a machine with nothing but a minimal Debian; tools/clean_root.sh says how, and when it is skipped,
+# which is no failure (77).
 debian12:
-	@tools/clean_root.sh bookworm
+	@tools/clean_root.sh bookworm || [ $$? = 77 ]
 debian13:
-	@tools/clean_root.sh trixie
+	@tools/clean_root.sh trixie || [ $$? = 77 ]
 soak: tests
 	@ninja -C $(BUILD) --quiet meson-benchmark-prereq
 	@meson test -C $(BUILD) --no-rebuild --benchmark --suite soak --print-errorlogs

@@ -46,12 +46,14 @@ root=${ROOT:-}
 # The namespace and with it all mounts are gone before this runs; --one-file-system is for the case that they are not.
 trap '[ -z "$top" ] || rm -rf --one-file-system "$top"' EXIT
 trap 'exit 130' INT TERM
-if [ ! -x "$root/usr/bin/apt-get" ]; then
+# debootstrap's own folder is gone when it is done.
+if [ ! -x "$root/usr/bin/apt-get" ] || [ -d "$root/debootstrap" ]; then
 	mkdir -p "$root"
 	debootstrap --variant=minbase --include=ca-certificates --force-check-gpg "$release" "$root" "$mirror" >"$root.log" 2>&1 ||
 		skip "debootstrap from $mirror: $(tail -1 "$root.log")"
 fi
 cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
+echo force-unsafe-io >"$root/etc/dpkg/dpkg.cfg.d/unsafe-io" # nothing here has to outlive a power failure
 apt-config dump | grep -i '^Acquire::https\?::Proxy' >"$root/etc/apt/apt.conf.d/99proxy"
 mkdir -p "$root/src"
 tar -C "$src" --exclude-vcs --exclude='./build*' -c . | tar -C "$root/src" -x || exit 1

@@ -27,6 +27,7 @@
 
 struct link_node;
 struct link_port;
+struct link_stats;
 struct link_peer;
 
 /* Where a port is: an IPv6 or IPv4-mapped address (network order) and a UDP port (host order). 24 bytes, no padding. */
@@ -132,6 +133,8 @@ int link_port_open(const struct link_port_attr *attr, struct link_port **out);
  * for, bounded by the room's linger; says goodbye. Drops and retakes the lock while it waits. NULL is fine.
  */
 void link_port_close(struct link_port *p);
+/** link_port_close_stats() - The same; *@last: what its counters came to, with all that draining and goodbye have sent. */
+void link_port_close_stats(struct link_port *p, struct link_stats *last);
 /** link_port_holder() - Who has @ip and @port on this host: process id as that process sees it; 0 = nobody of ours, or not known. System calls. */
 int link_port_holder(const uint8_t ip[16], uint16_t port);
 /** link_port_user() - The user whose UDP socket is bound there, ours or not. 0; -ENOENT nobody; -errno cannot be told. System calls. */

@@ -715,9 +715,18 @@ static void port_unlink(struct link_port *p)
 
 void link_port_close(struct link_port *p)
 {
+	struct link_stats last;
+
+	if (p)
+		link_port_close_stats(p, &last);
+}
+
+void link_port_close_stats(struct link_port *p, struct link_stats *last)
+{
 	int fds[3];
 
-	if (!p || link_forked(p->node))
+	*last = p->stats;
+	if (link_forked(p->node))
 		return;
 	lock_assert_held(p->node->lock);
 	fds[0] = p->src_fd, fds[1] = p->wait_fd, fds[2] = p->wake_fd;
@@ -738,6 +747,7 @@ void link_port_close(struct link_port *p)
 		if (fds[i] >= 0)
 			close(fds[i]);
 	peer_tab_close(p);
+	*last = p->stats;
 	mem_free(p);
 }
 

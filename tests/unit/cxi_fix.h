@@ -41,6 +41,25 @@ static inline struct fi_info *cxi_fix_info(uint32_t version, struct fi_info *hin
 	return info;
 }
 
+/* The infos for @hints (NULL: none): @want is what fi_getinfo() has to say. */
+static inline struct fi_info *cxi_fix_get(uint32_t version, struct fi_info *hints, int want)
+{
+	struct fi_info *info = NULL;
+
+	assert_int_equal(cxi_getinfo(version, NULL, NULL, 0, hints, &info), want);
+	assert_int_equal(info != NULL, want == 0);
+	return info;
+}
+
+/* The same; @hints are freed. */
+static inline struct fi_info *cxi_fix_ask(struct fi_info *hints, int want)
+{
+	struct fi_info *info = cxi_fix_get(FI_VERSION(1, 17), hints, want);
+
+	fi_freeinfo(hints);
+	return info;
+}
+
 /* Keys come with the address vectors, as many as there may be: 0 says so where the core has the field, 1 is what getinfo gives. */
 static inline void cxi_fix_av_keys(struct fi_info *info)
 {
@@ -82,28 +101,40 @@ struct cxi_fix_ep {
 	struct fid_ep *ep;
 };
 
-static inline void cxi_fix_ep_open(struct cxi_fix_ep *e, const struct cxi_fix *f)
+static inline void cxi_fix_ep_close(struct cxi_fix_ep *e)
+{
+	assert_int_equal(fi_close(&e->ep->fid), 0);
+	assert_int_equal(fi_close(&e->cq->fid), 0);
+	assert_int_equal(fi_close(&e->av->fid), 0);
+}
+
+/* Return: what fi_enable() says; unless 0, nothing is open. */
+static inline int cxi_fix_ep_try(struct cxi_fix_ep *e, const struct cxi_fix *f)
 {
 	struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED};
 	struct fi_av_attr av = {0};
 	struct cxi_addr self;
 	size_t len = sizeof(self);
+	int ret;
 
 	assert_int_equal(fi_av_open(f->domain, &av, &e->av, NULL), 0);
 	assert_int_equal(fi_cq_open(f->domain, &cq, &e->cq, NULL), 0);
 	assert_int_equal(fi_endpoint(f->domain, f->info, &e->ep, NULL), 0);
 	assert_int_equal(fi_ep_bind(e->ep, &e->av->fid, 0), 0);
 	assert_int_equal(fi_ep_bind(e->ep, &e->cq->fid, FI_TRANSMIT | FI_RECV), 0);
-	assert_int_equal(fi_enable(e->ep), 0);
+	ret = fi_enable(e->ep);
+	if (ret) {
+		cxi_fix_ep_close(e);
+		return ret;
+	}
 	assert_int_equal(fi_getname(&e->ep->fid, &self, &len), 0);
 	assert_int_equal(fi_av_insert(e->av, &self, 1, NULL, 0, NULL), 1);
+	return 0;
 }
 
-static inline void cxi_fix_ep_close(struct cxi_fix_ep *e)
+static inline void cxi_fix_ep_open(struct cxi_fix_ep *e, const struct cxi_fix *f)
 {
-	assert_int_equal(fi_close(&e->ep->fid), 0);
-	assert_int_equal(fi_close(&e->cq->fid), 0);
-	assert_int_equal(fi_close(&e->av->fid), 0);
+	assert_int_equal(cxi_fix_ep_try(e, f), 0);
 }
 
 /* @n completions; a wrong one, or none for 10 s, fails. */

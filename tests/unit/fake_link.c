@@ -357,6 +357,13 @@ static struct item *first_of(const struct link_port *p)
 
 void link_port_close(struct link_port *p)
 {
+	struct link_stats last;
+
+	link_port_close_stats(p, &last);
+}
+
+void link_port_close_stats(struct link_port *p, struct link_stats *last)
+{
 	struct link_port **link = &g_ports;
 	struct item *it;
 
@@ -367,6 +374,8 @@ void link_port_close(struct link_port *p)
 	*link = p->next;
 	must(!p->peers); /* somebody kept a reference */
 	g_fake.ports--;
+	p->stats.net_tx_dgrams++; /* the goodbye */
+	*last = p->stats;
 	free(p);
 }
 

@@ -555,6 +555,7 @@ static void trigger_body(void)
 	struct cassini_le_attr le = {.flags = LE_QUIET | CASSINI_LE_EVENT_COMM_DISABLE | CASSINI_LE_EVENT_CT_COMM, .start = g_w.b.mem, .length = MEM_LEN,
 				     .match_id = CASSINI_MATCH_ID_ANY, .ignore_bits = UINT64_MAX};
 	const struct cassini_ct_cmd event = {.op = CASSINI_CT_EVENT, .eq = g_w.a.eq, .user_ptr = 42};
+	struct cassini_stats before, after;
 	uint64_t wb = 0;
 
 	assert_int_equal(cassini_ct_open(g_w.a.lni, &wb, &acks), 0);
@@ -581,7 +582,10 @@ static void trigger_body(void)
 	assert_memory_equal(g_w.a.mem, "answered", 8);
 	assert_int_equal(wb, 1ULL << 63 | 3);
 	none(g_w.a.eq);
+	cassini_query_stats(g_w.b.nic, &before);
 	dom_close(&g_w.b); /* whose entry counts */
+	cassini_query_stats(g_w.b.nic, &after);
+	assert_true(after.net_tx_dgrams > before.net_tx_dgrams || !before.net_tx_dgrams); /* and so does the goodbye */
 	cassini_ct_close(acks);
 	cassini_ct_close(arrived);
 }

@@ -8,15 +8,6 @@
 #define PIN  (FI_MR_ALLOCATED | FI_MR_ENDPOINT)
 #define PROV (PIN | FI_MR_PROV_KEY)
 
-static struct fi_info *get(uint32_t version, struct fi_info *hints, int want)
-{
-	struct fi_info *info = NULL;
-
-	assert_int_equal(cxi_getinfo(version, NULL, NULL, 0, hints, &info), want);
-	assert_int_equal(info != NULL, want == 0);
-	return info;
-}
-
 static struct fi_info *hints_new(uint64_t caps)
 {
 	struct fi_info *h = fi_allocinfo();
@@ -26,15 +17,6 @@ static struct fi_info *hints_new(uint64_t caps)
 	h->ep_attr->type = FI_EP_RDM;
 	h->domain_attr->mr_mode = PROV;
 	return h;
-}
-
-/* The hints as a changed copy each: what comes back, or that nothing does. */
-static struct fi_info *ask(struct fi_info *h, int want)
-{
-	struct fi_info *i = get(FI_VERSION(1, 17), h, want);
-
-	fi_freeinfo(h);
-	return i;
 }
 
 static int count(const struct fi_info *i)
@@ -79,7 +61,7 @@ static void forms_check(uint32_t version, const char *odp, const char *force, co
 
 	setenv("FI_CXI_ODP", odp, 1);
 	setenv("FI_CXI_FORCE_ODP", force, 1);
-	info = i = get(version, NULL, 0);
+	info = i = cxi_fix_get(version, NULL, 0);
 	for (int proto = 0; proto < 2; proto++) {
 		for (int keys = 0; keys < (keyed ? 2 : 1); keys++) {
 			for (int k = 0; k < cnt; k++, i = i->next) {
@@ -112,7 +94,7 @@ static void forms__in_order_of_preference(void **state)
 
 static void forms__attributes(void **state)
 {
-	struct fi_info *i = get(FI_VERSION(2, 1), NULL, 0);
+	struct fi_info *i = cxi_fix_get(FI_VERSION(2, 1), NULL, 0);
 
 	(void)state;
 	assert_int_equal(i->caps, FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_SEND | FI_RECV |
@@ -176,7 +158,7 @@ static void forms__fid_nic(void **state)
 
 	(void)state;
 	setenv("SOFTFABRIC_CXI", "gen=cassini1;pci=yes", 1); /* as captured on one */
-	i = get(FI_VERSION(1, 17), NULL, 0);
+	i = cxi_fix_get(FI_VERSION(1, 17), NULL, 0);
 	unsetenv("SOFTFABRIC_CXI");
 	dup = fi_dupinfo(i);
 	a = dup->nic->prov_attr;
@@ -209,7 +191,7 @@ static void forms__fid_nic(void **state)
 	assert_int_not_equal(fi_control(&dup->nic->fid, FI_OPT_CXI_NIC_REFRESH_ATTR, NULL), 0);
 	unsetenv("SOFTFABRIC_CXI");
 	fi_freeinfo(dup);
-	i = get(FI_VERSION(1, 17), NULL, 0);
+	i = cxi_fix_get(FI_VERSION(1, 17), NULL, 0);
 	assert_int_equal(i->nic->bus_attr->bus_type, FI_BUS_UNKNOWN); /* no such device is here */
 	fi_freeinfo(i);
 }
@@ -222,7 +204,7 @@ static void hints__only_the_best_form_of_each_adapter(void **state)
 
 	(void)state;
 	setenv("SOFTFABRIC_CXI", "nics=2", 1);
-	i = ask(hints_new(FI_MSG), 0);
+	i = cxi_fix_ask(hints_new(FI_MSG), 0);
 	assert_int_equal(count(i), 2);
 	assert_string_equal(i->domain_attr->name, "cxi0");
 	assert_string_equal(i->next->domain_attr->name, "cxi1");
@@ -239,22 +221,22 @@ static void hints__device_names(void **state)
 	(void)state;
 	setenv("SOFTFABRIC_CXI", "nics=3", 1);
 	setenv("FI_CXI_DEVICE_NAME", "cxi2,cxi0", 1);
-	i = ask(hints_new(FI_MSG), 0);
+	i = cxi_fix_ask(hints_new(FI_MSG), 0);
 	assert_int_equal(count(i), 2);
 	assert_string_equal(i->next->domain_attr->name, "cxi2");
 	fi_freeinfo(i);
 	setenv("FI_CXI_DEVICE_NAME", "cxi", 1); /* a name, not a beginning of names */
-	ask(hints_new(FI_MSG), -FI_ENODATA);
+	cxi_fix_ask(hints_new(FI_MSG), -FI_ENODATA);
 	unsetenv("FI_CXI_DEVICE_NAME");
 	h = hints_new(FI_MSG);
 	h->domain_attr->name = strdup("cxi1");
-	i = ask(h, 0);
+	i = cxi_fix_ask(h, 0);
 	assert_int_equal(count(i), 1);
 	assert_string_equal(i->domain_attr->name, "cxi1");
 	fi_freeinfo(i);
 	h = hints_new(FI_MSG);
 	h->domain_attr->name = strdup("cxi7");
-	ask(h, -FI_ENODATA);
+	cxi_fix_ask(h, -FI_ENODATA);
 	unsetenv("SOFTFABRIC_CXI");
 }
 
@@ -283,7 +265,7 @@ static void hints__memory_modes(void **state)
 		struct fi_info *h = hints_new(row[k].caps), *i;
 
 		h->domain_attr->mr_mode = row[k].mode;
-		i = ask(h, row[k].want);
+		i = cxi_fix_ask(h, row[k].want);
 		if (i)
 			assert_int_equal(i->domain_attr->mr_mode, row[k].result);
 		fi_freeinfo(i);
@@ -298,7 +280,7 @@ static void hints__memory_modes_without_pinning(void **state)
 	setenv("FI_CXI_ODP", "1", 1);
 	h = hints_new(FI_RMA);
 	h->domain_attr->mr_mode = FI_MR_ENDPOINT;
-	i = ask(h, 0);
+	i = cxi_fix_ask(h, 0);
 	assert_int_equal(i->domain_attr->mr_mode, FI_MR_ENDPOINT); /* no kindness: it is to be had as asked */
 	fi_freeinfo(i);
 	unsetenv("FI_CXI_ODP");
@@ -313,7 +295,7 @@ static void hints__old_versions(void **state)
 		struct fi_info *h = hints_new(FI_MSG);
 
 		h->domain_attr->mr_mode = KIT_MR_BASIC; /* not what endpoint-bound regions are */
-		get(versions[k], h, -FI_ENODATA);
+		cxi_fix_get(versions[k], h, -FI_ENODATA);
 		fi_freeinfo(h);
 	}
 }
@@ -325,23 +307,23 @@ static void hints__protocol(void **state)
 	(void)state;
 	h = hints_new(FI_MSG);
 	h->ep_attr->protocol = CXI_PROTO_RNR;
-	i = ask(h, 0);
+	i = cxi_fix_ask(h, 0);
 	assert_int_equal(i->ep_attr->protocol, CXI_PROTO_RNR);
 	assert_int_equal(i->tx_attr->inject_size, 0);
 	fi_freeinfo(i);
 	h = hints_new(FI_MSG);
 	h->ep_attr->protocol = FI_PROTO_PSMX2;
-	ask(h, -FI_ENODATA);
+	cxi_fix_ask(h, -FI_ENODATA);
 	h = hints_new(FI_TAGGED);
 	h->ep_attr->protocol = CXI_PROTO_RNR;
 	h->ep_attr->mem_tag_format = CXI_TAG_FORMAT; /* 48 bits where there are 40 */
-	ask(h, -FI_ENODATA);
+	cxi_fix_ask(h, -FI_ENODATA);
 }
 
 static void hints__capabilities_that_cost_must_be_asked_for(void **state)
 {
 	static const uint64_t dear = FI_RMA_EVENT | FI_FENCE | FI_SOURCE | FI_SOURCE_ERR | FI_HMEM;
-	struct fi_info *i = ask(hints_new(FI_MSG | FI_RMA), 0);
+	struct fi_info *i = cxi_fix_ask(hints_new(FI_MSG | FI_RMA), 0);
 
 	(void)state;
 	assert_int_equal(i->caps & dear, 0);
@@ -350,19 +332,19 @@ static void hints__capabilities_that_cost_must_be_asked_for(void **state)
 	assert_int_equal(i->caps & (FI_TAGGED | FI_ATOMIC | FI_DIRECTED_RECV | FI_AV_USER_ID), 0); /* primary ones, not asked for */
 	assert_true(i->caps & FI_SHARED_AV);
 	fi_freeinfo(i);
-	i = ask(hints_new(FI_MSG | FI_RMA | FI_RMA_EVENT | FI_FENCE | FI_SOURCE | FI_SOURCE_ERR | FI_AV_USER_ID), 0);
+	i = cxi_fix_ask(hints_new(FI_MSG | FI_RMA | FI_RMA_EVENT | FI_FENCE | FI_SOURCE | FI_SOURCE_ERR | FI_AV_USER_ID), 0);
 	assert_int_equal(i->caps & dear, FI_RMA_EVENT | FI_FENCE | FI_SOURCE | FI_SOURCE_ERR);
 	assert_true(i->caps & FI_AV_USER_ID);
 	assert_true(i->domain_attr->caps & FI_AV_USER_ID);
 	assert_true(i->rx_attr->caps & FI_SOURCE);
 	fi_freeinfo(i);
-	ask(hints_new(FI_MSG | FI_SOURCE_ERR), -FI_ENODATA); /* an error about what was not asked for */
-	ask(hints_new(FI_COLLECTIVE), -FI_ENODATA);
-	ask(hints_new(FI_MULTICAST), -FI_ENODATA);
-	i = get(FI_VERSION(1, 17), NULL, 0);
+	cxi_fix_ask(hints_new(FI_MSG | FI_SOURCE_ERR), -FI_ENODATA); /* an error about what was not asked for */
+	cxi_fix_ask(hints_new(FI_COLLECTIVE), -FI_ENODATA);
+	cxi_fix_ask(hints_new(FI_MULTICAST), -FI_ENODATA);
+	i = cxi_fix_get(FI_VERSION(1, 17), NULL, 0);
 	assert_int_equal(i->caps & (FI_SOURCE | FI_SOURCE_ERR), 0);
 	fi_freeinfo(i);
-	i = ask(hints_new(0), 0);
+	i = cxi_fix_ask(hints_new(0), 0);
 	assert_int_equal(i->caps & (FI_SOURCE | FI_SOURCE_ERR), 0);
 	assert_true(i->caps & FI_ATOMIC);
 	fi_freeinfo(i);
@@ -375,7 +357,7 @@ static void hints__orders_and_sizes(void **state)
 	(void)state;
 	setenv("FI_CXI_DEFAULT_TX_SIZE", "2048", 1);
 	setenv("FI_CXI_DEFAULT_RX_SIZE", "512", 1);
-	i = ask(h, 0);
+	i = cxi_fix_ask(h, 0);
 	assert_int_equal(i->tx_attr->msg_order, 0); /* none promised: the adapter may reorder */
 	assert_int_equal(i->tx_attr->size, 2048);
 	assert_int_equal(i->rx_attr->size, 512);
@@ -388,7 +370,7 @@ static void hints__orders_and_sizes(void **state)
 	h->tx_attr->inject_size = 16;
 	h->tx_attr->size = 16384;
 	h->rx_attr->size = 15360;
-	i = ask(h, 0);
+	i = cxi_fix_ask(h, 0);
 	assert_int_equal(i->tx_attr->msg_order, FI_ORDER_SAS | FI_ORDER_RMA_WAW);
 	assert_int_equal(i->tx_attr->inject_size, 16);
 	assert_int_equal(i->tx_attr->size, 16384);
@@ -405,13 +387,13 @@ static void hints__levels(void **state)
 	h->domain_attr->threading = FI_THREAD_DOMAIN;
 	h->domain_attr->data_progress = h->domain_attr->control_progress = FI_PROGRESS_MANUAL;
 	h->domain_attr->av_type = FI_AV_MAP;
-	i = ask(h, 0);
+	i = cxi_fix_ask(h, 0);
 	assert_int_equal(i->domain_attr->threading, FI_THREAD_DOMAIN);
 	assert_int_equal(i->domain_attr->av_type, FI_AV_MAP);
 	fi_freeinfo(i);
 	h = hints_new(FI_MSG);
 	h->domain_attr->data_progress = FI_PROGRESS_AUTO; /* as the real one: somebody has to call */
-	ask(h, -FI_ENODATA);
+	cxi_fix_ask(h, -FI_ENODATA);
 }
 
 /* Asked for by number, in whichever attribute, or by the capability that names them; told to nobody else, nor to who asks for a shared one. */
@@ -426,7 +408,7 @@ static void hints__scalable_contexts(void **state)
 		h->ep_attr->rx_ctx_cnt = how == 2 ? 16 : 0;
 		h->domain_attr->max_ep_tx_ctx = how == 3 ? 16 : 1;
 		h->domain_attr->max_ep_rx_ctx = how == 4 ? 2 : 0;
-		i = ask(h, 0);
+		i = cxi_fix_ask(h, 0);
 		assert_int_equal(i->domain_attr->max_ep_tx_ctx, want);
 		assert_int_equal(i->domain_attr->max_ep_rx_ctx, want);
 		fi_freeinfo(i);
@@ -444,7 +426,7 @@ static void hints__shared_contexts(void **state)
 		h->ep_attr->tx_ctx_cnt = how == 2 ? FI_SHARED_CONTEXT : 0;
 		h->domain_attr->max_ep_srx_ctx = how == 3;
 		h->ep_attr->rx_ctx_cnt = how == 4 ? FI_SHARED_CONTEXT : 0;
-		i = ask(h, 0);
+		i = cxi_fix_ask(h, 0);
 		assert_int_equal(i->domain_attr->max_ep_stx_ctx, how == 1 || how == 2);
 		assert_int_equal(i->domain_attr->max_ep_srx_ctx, how == 3 || how == 4);
 		fi_freeinfo(i);
@@ -474,7 +456,7 @@ static void hints__refused(void **state)
 		case 13: h->domain_attr->mr_iov_limit = 2; break;
 		case 14: h->fabric_attr->name = strdup("efa"); break;
 		}
-		ask(h, -FI_ENODATA);
+		cxi_fix_ask(h, -FI_ENODATA);
 	}
 }
 
@@ -483,7 +465,7 @@ static void hints__null_parts(void **state)
 	struct fi_info h = {.caps = FI_TAGGED}, *i;
 
 	(void)state;
-	i = get(FI_VERSION(1, 17), &h, 0);
+	i = cxi_fix_get(FI_VERSION(1, 17), &h, 0);
 	assert_true(i->caps & FI_TAGGED);
 	assert_int_equal(i->tx_attr->op_flags, CXI_TX_OP_FLAGS);
 	fi_freeinfo(i);
@@ -586,7 +568,7 @@ static void addresses__of_the_hints(void **state)
 	memcpy(h->dest_addr, &dst, sizeof(dst));
 	h->src_addrlen = h->dest_addrlen = sizeof(src);
 	h->addr_format = FI_ADDR_CXI;
-	i = get(FI_VERSION(1, 17), h, 0);
+	i = cxi_fix_get(FI_VERSION(1, 17), h, 0);
 	assert_memory_equal(i->src_addr, &src, sizeof(src));
 	assert_memory_equal(i->dest_addr, &dst, sizeof(dst));
 	fi_freeinfo(i);
@@ -600,10 +582,10 @@ static void addresses__of_the_hints(void **state)
 	assert_int_equal(cxi_addr_nic(&a), 0x77);
 	fi_freeinfo(i);
 	h->src_addrlen = 4;
-	get(FI_VERSION(1, 17), h, -FI_ENODATA);
+	cxi_fix_get(FI_VERSION(1, 17), h, -FI_ENODATA);
 	h->src_addrlen = sizeof(src);
 	h->dest_addrlen = 4;
-	get(FI_VERSION(1, 17), h, -FI_ENODATA);
+	cxi_fix_get(FI_VERSION(1, 17), h, -FI_ENODATA);
 	fi_freeinfo(h);
 }
 
@@ -627,7 +609,7 @@ static void keys__of_the_endpoint_are_the_domains_too(void **state)
 	(void)state;
 	h->ep_attr->auth_key = key(1, 55);
 	h->ep_attr->auth_key_size = sizeof(k);
-	i = ask(h, 0);
+	i = cxi_fix_ask(h, 0);
 	assert_int_equal(i->domain_attr->auth_key_size, sizeof(k));
 	memcpy(&k, i->domain_attr->auth_key, sizeof(k));
 	assert_int_equal(k.vni, 55);
@@ -636,7 +618,7 @@ static void keys__of_the_endpoint_are_the_domains_too(void **state)
 	h = hints_new(FI_MSG);
 	h->domain_attr->auth_key = key(1, 56);
 	h->domain_attr->auth_key_size = sizeof(k);
-	i = ask(h, 0);
+	i = cxi_fix_ask(h, 0);
 	memcpy(&k, i->domain_attr->auth_key, sizeof(k));
 	assert_int_equal(k.vni, 56);
 	assert_null(i->ep_attr->auth_key);
@@ -653,20 +635,20 @@ static void keys__refused(void **state)
 	h = hints_new(FI_MSG);
 	h->ep_attr->auth_key = key(2, 4); /* not in that service */
 	h->ep_attr->auth_key_size = 8;
-	ask(h, -FI_ENODATA);
+	cxi_fix_ask(h, -FI_ENODATA);
 	h = hints_new(FI_MSG);
 	h->domain_attr->auth_key = key(9, 3); /* no such service */
 	h->domain_attr->auth_key_size = 8;
-	ask(h, -FI_ENODATA);
+	cxi_fix_ask(h, -FI_ENODATA);
 	h = hints_new(FI_MSG);
 	h->domain_attr->auth_key = key(2, 3);
 	h->domain_attr->auth_key_size = 6; /* wrong size */
-	ask(h, -FI_ENODATA);
+	cxi_fix_ask(h, -FI_ENODATA);
 	h = hints_new(FI_MSG);
 	h->domain_attr->auth_key = key(2, 3);
 	h->ep_attr->auth_key = key(1, 3); /* two services */
 	h->domain_attr->auth_key_size = h->ep_attr->auth_key_size = 8;
-	ask(h, -FI_ENODATA);
+	cxi_fix_ask(h, -FI_ENODATA);
 	unsetenv("SOFTFABRIC_CXI");
 }
 
@@ -679,7 +661,7 @@ static void keys__of_the_address_vector(void **state)
 
 	(void)state;
 	h->domain_attr->auth_key_size = KIT_AV_AUTH_KEY;
-	i = get(FI_VERSION(1, 20), h, newer ? 0 : -FI_ENODATA);
+	i = cxi_fix_get(FI_VERSION(1, 20), h, newer ? 0 : -FI_ENODATA);
 	fi_freeinfo(h);
 	if (!newer)
 		return;
@@ -690,7 +672,7 @@ static void keys__of_the_address_vector(void **state)
 	fi_freeinfo(i);
 	h = hints_new(FI_MSG | FI_DIRECTED_RECV);
 	h->domain_attr->auth_key_size = KIT_AV_AUTH_KEY;
-	get(FI_VERSION(1, 20), h, -FI_ENODATA);
+	cxi_fix_get(FI_VERSION(1, 20), h, -FI_ENODATA);
 	fi_freeinfo(h);
 }
 
@@ -700,7 +682,7 @@ static void room__without_adapters(void **state)
 {
 	(void)state;
 	setenv("SOFTFABRIC_CXI", "no such key=1", 1);
-	get(FI_VERSION(1, 17), NULL, -FI_ENODATA);
+	cxi_fix_get(FI_VERSION(1, 17), NULL, -FI_ENODATA);
 	unsetenv("SOFTFABRIC_CXI");
 }
 

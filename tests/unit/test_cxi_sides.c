@@ -4,15 +4,6 @@
 #include "cxi_fix.h"
 #include "prov/cxi/cxi_ep_int.h"
 
-static struct fi_info *get(uint32_t version, struct fi_info *hints, int want)
-{
-	struct fi_info *info = NULL;
-
-	assert_int_equal(cxi_getinfo(version, NULL, NULL, 0, hints, &info), want);
-	assert_int_equal(info != NULL, want == 0);
-	return info;
-}
-
 static struct fi_info *hints_new(uint64_t caps)
 {
 	struct fi_info *h = fi_allocinfo();
@@ -21,14 +12,6 @@ static struct fi_info *hints_new(uint64_t caps)
 	h->caps = caps;
 	h->domain_attr->mr_mode = FI_MR_ALLOCATED | FI_MR_ENDPOINT | FI_MR_PROV_KEY;
 	return h;
-}
-
-static struct fi_info *ask(struct fi_info *h, int want)
-{
-	struct fi_info *i = get(FI_VERSION(1, 17), h, want);
-
-	fi_freeinfo(h);
-	return i;
 }
 
 #define BOTH_SIDES (FI_MSG | FI_RMA | FI_TAGGED | FI_ATOMIC | FI_HMEM | FI_TRIGGER)
@@ -68,7 +51,7 @@ static void caps__of_each_side(void **state)
 
 	(void)state;
 	for (size_t v = 0; v < ARRAY_SIZE(versions); v++) {
-		i = get(versions[v], NULL, 0);
+		i = cxi_fix_get(versions[v], NULL, 0);
 		sides_check(i, 0);
 		fi_freeinfo(i);
 	}
@@ -78,10 +61,10 @@ static void caps__of_each_side(void **state)
 		for (size_t b = 0; b < ARRAY_SIZE(bits); b++)
 			h->caps |= m >> b & 1 ? bits[b] : 0;
 		if ((h->caps & FI_SOURCE_ERR) && !(h->caps & FI_SOURCE)) {
-			ask(h, -FI_ENODATA);
+			cxi_fix_ask(h, -FI_ENODATA);
 			continue;
 		}
-		i = get(FI_VERSION(1, 17), h, 0);
+		i = cxi_fix_get(FI_VERSION(1, 17), h, 0);
 		sides_check(i, h->caps);
 		fi_freeinfo(h);
 		fi_freeinfo(i);
@@ -95,7 +78,7 @@ static void caps__of_sides_in_hints(void **state)
 
 	(void)state;
 	h->tx_attr->caps = h->rx_attr->caps = FI_MSG | FI_LOCAL_COMM | FI_TRIGGER | FI_NAMED_RX_CTX;
-	i = ask(h, 0);
+	i = cxi_fix_ask(h, 0);
 	assert_true(i->tx_attr->caps & FI_LOCAL_COMM);
 	assert_false(i->rx_attr->caps & FI_NAMED_RX_CTX);
 	fi_freeinfo(i);
@@ -111,9 +94,9 @@ static void hints__threading_by_version(void **state)
 		struct fi_info *h = hints_new(FI_MSG);
 
 		h->domain_attr->threading = dropped[k];
-		fi_freeinfo(get(FI_VERSION(1, 22), h, 0));
-		get(FI_VERSION(2, 0), h, -FI_ENODATA);
-		get(FI_VERSION(2, 6), h, -FI_ENODATA);
+		fi_freeinfo(cxi_fix_get(FI_VERSION(1, 22), h, 0));
+		cxi_fix_get(FI_VERSION(2, 0), h, -FI_ENODATA);
+		cxi_fix_get(FI_VERSION(2, 6), h, -FI_ENODATA);
 		fi_freeinfo(h);
 	}
 }
@@ -138,13 +121,13 @@ static void op_flags__listed_are_no_defaults(void **state)
 	struct fi_info *h = hints_new(FI_MSG);
 
 	(void)state;
-	assert_int_equal(defaults_of(get(FI_VERSION(1, 17), NULL, 0), FI_TRANSMIT), 0);
-	assert_int_equal(defaults_of(get(FI_VERSION(1, 17), NULL, 0), FI_RECV), 0);
+	assert_int_equal(defaults_of(cxi_fix_get(FI_VERSION(1, 17), NULL, 0), FI_TRANSMIT), 0);
+	assert_int_equal(defaults_of(cxi_fix_get(FI_VERSION(1, 17), NULL, 0), FI_RECV), 0);
 	h->tx_attr->op_flags = FI_INJECT | FI_DELIVERY_COMPLETE;
 	h->rx_attr->op_flags = FI_MULTI_RECV;
-	assert_int_equal(defaults_of(get(FI_VERSION(1, 17), h, 0), FI_TRANSMIT),
+	assert_int_equal(defaults_of(cxi_fix_get(FI_VERSION(1, 17), h, 0), FI_TRANSMIT),
 			 h->tx_attr->op_flags);
-	assert_int_equal(defaults_of(get(FI_VERSION(1, 17), h, 0), FI_RECV), FI_MULTI_RECV);
+	assert_int_equal(defaults_of(cxi_fix_get(FI_VERSION(1, 17), h, 0), FI_RECV), FI_MULTI_RECV);
 	fi_freeinfo(h);
 }
 
@@ -159,18 +142,18 @@ static void hmem__always_for_who_knows_it(void **state)
 		bool known = versions[v] >= FI_VERSION(1, 9);
 		struct fi_info *h = hints_new(FI_MSG | FI_RMA | FI_HMEM), *i;
 
-		i = get(versions[v], NULL, 0);
+		i = cxi_fix_get(versions[v], NULL, 0);
 		assert_int_equal(!!(i->caps & i->tx_attr->caps & i->rx_attr->caps & FI_HMEM),
 				 known);
 		assert_false(i->domain_attr->mr_mode & FI_MR_HMEM);
 		fi_freeinfo(i);
-		i = get(versions[v], h, 0);
+		i = cxi_fix_get(versions[v], h, 0);
 		assert_true(i->caps & i->tx_attr->caps & i->rx_attr->caps & FI_HMEM);
 		fi_freeinfo(i);
 		h->domain_attr->mr_mode |= FI_MR_HMEM; /* does no harm */
-		fi_freeinfo(get(versions[v], h, 0));
+		fi_freeinfo(cxi_fix_get(versions[v], h, 0));
 		h->caps = FI_MSG;
-		i = get(versions[v], h, 0);
+		i = cxi_fix_get(versions[v], h, 0);
 		assert_false((i->caps | i->tx_attr->caps | i->rx_attr->caps) & FI_HMEM);
 		fi_freeinfo(i);
 		fi_freeinfo(h);

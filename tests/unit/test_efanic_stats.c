@@ -57,6 +57,7 @@ static void query__closed_queue_pairs_count(void **state)
 	efanic_qp_close(w.a.qp);
 	w.a.qp = NULL;
 	efanic_query_stats(w.nic, &after);
+	before.net_tx_dgrams++; /* what closing itself has sent counts */
 	assert_memory_equal(&before, &after, sizeof(before));
 	world_close(&w);
 }

@@ -110,8 +110,10 @@ static void side_close(struct side *s)
 
 static void give_back(struct side *s, struct hfi_claim *c)
 {
+	struct link_stats last;
+
 	lock_acquire(&s->lock);
-	hfi_assign_close(c);
+	hfi_assign_close(c, &last);
 	lock_release(&s->lock);
 	assert_null(c->port);
 }
@@ -137,6 +139,7 @@ static void got(struct side *s, struct hfi_claim *c, unsigned ctxt, unsigned sub
 static void refused(struct side *s, int rc, const char *words)
 {
 	char list[256], *rest = list, *word;
+	struct link_stats last;
 	struct hfi_claim c;
 
 	g_warnings = 0;
@@ -147,7 +150,7 @@ static void refused(struct side *s, int rc, const char *words)
 	while ((word = strsep(&rest, "|")))
 		if (!strstr(g_log, word))
 			fail_msg("'%s' is not in: %s", word, g_log);
-	hfi_assign_close(&c); /* nothing */
+	hfi_assign_close(&c, &last); /* nothing */
 }
 
 /* --- contexts of one opener --- */

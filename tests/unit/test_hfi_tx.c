@@ -253,6 +253,7 @@ static void stats__sum(void **state)
 	hfi_query_stats(g_fix.hfi, &sum);
 	assert_int_equal(sum.fault_drop, 7);
 	assert_int_equal(sum.tid_stale, 2);
+	assert_int_equal(sum.net_tx_dgrams, 1); /* what closing itself has sent */
 }
 
 static void stats__line(void **state)

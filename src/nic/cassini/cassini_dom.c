@@ -749,6 +749,7 @@ static void unsent_drop(struct cassini_dom *dom)
 
 void cassini_dom_close(struct cassini_dom *dom)
 {
+	struct link_stats last;
 	struct cassini *nic;
 
 	if (!dom)
@@ -762,11 +763,11 @@ void cassini_dom_close(struct cassini_dom *dom)
 	cassini_ini_close(dom); /* sets closing */
 	unsent_drop(dom);
 	dom->is_polling = true; /* not by the adapter thread either, while the port lets go of the lock */
-	cassini_stats_closed(nic, link_port_stats(dom->port));
 	slab_foreach(&dom->peers, peer_unlink, NULL);
-	link_port_close(dom->port);
-	cassini_tgt_close(dom);
+	link_port_close_stats(dom->port, &last);
 	LIST_REMOVE(dom, link);
+	cassini_stats_closed(nic, &last);
+	cassini_tgt_close(dom);
 	assert(!dom->answers_out);
 	tabs_fini(dom);
 }

@@ -333,11 +333,10 @@ void efanic_qp_close(struct efanic_qp *qp)
 	/* From here on nothing new comes in or out, and what the link does not hold ends. */
 	set_state(qp, qp->state == EFANIC_QPS_RESET ? EFANIC_QPS_RESET : EFANIC_QPS_ERR);
 	report_all(qp);
-	link = *link_port_stats(qp->port);
 	efanic_dst_orphan_all(qp);
 	/* The port drops the lock while it drains: whoever polls us then finds nothing to do. */
 	qp->is_polling = true;
-	link_port_close(qp->port);
+	link_port_close_stats(qp->port, &link);
 	report_all(qp);
 	assert(qp->sq_used == 0);
 	list_remove(qp);

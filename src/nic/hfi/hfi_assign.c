@@ -558,10 +558,11 @@ int hfi_assign_open(const struct hfi_assign_attr *attr, struct hfi_claim *claim)
 	return rc;
 }
 
-void hfi_assign_close(struct hfi_claim *claim)
+void hfi_assign_close(struct hfi_claim *claim, struct link_stats *last)
 {
+	*last = (struct link_stats){0};
 	if (!claim->port)
 		return;
-	link_port_close(claim->port); /* first: whoever finds the name free must find the port free */
+	link_port_close_stats(claim->port, last); /* first: whoever finds the name free must find the port free */
 	names_drop(claim);
 }

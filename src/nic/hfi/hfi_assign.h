@@ -33,8 +33,8 @@ struct hfi_assign_attr {
  * in the port's table; -EBUSY no free context, the wanted one is held, or all sub-contexts are; -errno. Each logged once, with the reason and what helps.
  */
 int hfi_assign_open(const struct hfi_assign_attr *attr, struct hfi_claim *claim);
-/** hfi_assign_close() - Closes the port, then gives back the context. Drops and retakes the lock as link_port_close(). Nothing if claim->port is NULL. */
-void hfi_assign_close(struct hfi_claim *claim);
+/** hfi_assign_close() - Closes the port as link_port_close_stats(), then gives back the context. Nothing, and zeroes, if claim->port is NULL. */
+void hfi_assign_close(struct hfi_claim *claim, struct link_stats *last);
 
 /** hfi_assign_free() - Contexts of @unit that nobody on this host holds. System calls. */
 unsigned hfi_assign_free(const struct hfi_unit_attr *unit, const struct hostpart *map, uint32_t scope);

@@ -152,18 +152,19 @@ void hfi_ctxt_close(struct hfi_ctxt *c)
 {
 	struct hfi *hfi = c->hfi;
 	struct hfi_stats stats;
+	struct link_stats link;
 
 	lock_assert_held(hfi->lock);
 	assert(!c->is_polling);
-	hfi_ctxt_query_stats(c, &stats);
-	hfi_stats_add(&hfi->closed, &stats);
 	/* The port drops the lock while it drains: from here on nothing comes in or goes out. */
 	c->is_closing = true;
 	hfi_sdma_gone(c, NULL, -ECANCELED);
 	hfi_rx_drop(c);
 	hfi_dst_orphan_all(c);
-	hfi_assign_close(&c->claim);
+	hfi_assign_close(&c->claim, &link);
 	list_remove(c);
+	hfi_stats_derive(c, &link, &stats);
+	hfi_stats_add(&hfi->closed, &stats);
 	ctxt_free(c);
 }
 

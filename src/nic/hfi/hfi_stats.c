@@ -41,8 +41,6 @@ void hfi_query_stats(const struct hfi *hfi, struct hfi_stats *out)
 	lock_assert_held(hfi->lock);
 	*out = hfi->closed;
 	for (const struct hfi_ctxt *c = hfi->ctxts; c; c = c->next) {
-		if (c->is_closing) /* its counts are in hfi->closed already */
-			continue;
 		hfi_ctxt_query_stats(c, &one);
 		hfi_stats_add(out, &one);
 	}

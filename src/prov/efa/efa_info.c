@@ -455,8 +455,7 @@ static int getinfo(uint32_t version, const char *node, const char *service, uint
 	q.tail = &q.head;
 	ret = try_all(&q);
 	if (ret) {
-		if (q.head)
-			kit_info_free(q.head);
+		kit_info_free(q.head);
 		return ret;
 	}
 	*info = q.head;
