@@ -161,7 +161,8 @@ struct link_peer *link_peer_find(struct link_port *p, const struct link_addr *ad
 void link_peer_put(struct link_peer *peer);
 const struct link_addr *link_peer_addr(const struct link_peer *peer);
 /**
- * link_peer_connect() - Choose the path of @peer's frames now, which the first one would do; sends nothing.
+ * link_peer_connect() - Choose the path of @peer's frames now, which the first one would do; sends nothing. RAW: looks again whether shared
+ * memory reaches it, since the process there may be another one by now; for who begins anew with it.
  * Return: 0; the peer's terminal status (as on_sent).
  */
 int link_peer_connect(struct link_peer *peer);

@@ -141,6 +141,12 @@ void port_lost(struct link_port *p, struct link_peer *peer, uint64_t tag, const 
  * A peer without nonce is as new afterwards; what its owner sends while this runs is refused with @status.
  */
 void port_peer_dead(struct link_peer *peer, int status);
+/**
+ * port_peer_is_other() - Frames of incarnation @nonce at @peer's place have come through shared memory. Is it another one than whom ours
+ * reach over the network, or can that not be told (RAW)? port_peer_renew(): then the path is chosen anew.
+ */
+bool port_peer_is_other(const struct link_peer *peer, uint32_t nonce);
+void port_peer_renew(struct link_peer *peer);
 /** port_frame_out() - link_send() for any kind; bulk.c uses it with LINK_K_BULK. Same contract. */
 int port_frame_out(struct link_port *p, struct link_peer *peer, enum link_kind kind, const void *hdr, size_t hdr_len,
 		   const struct iovec *iov, int iov_cnt, void *cookie);
@@ -247,6 +253,8 @@ void shm_port_set_label(struct shm_port *s, uint64_t label);
 uint64_t shm_peer_label(const struct shm_peer *sp);
 /** shm_peer_nonce() - Of the incarnation whose segment it is. */
 uint32_t shm_peer_nonce(const struct shm_peer *sp);
+/** shm_peer_is_void() - It was found dead, and its holder has not been told: what is sent there is swallowed. */
+bool shm_peer_is_void(const struct shm_peer *sp);
 /** shm_addr_pid() - Process that has the live segment for @addr (nonce ignored); 0: none. System calls. */
 pid_t shm_addr_pid(const struct link_addr *addr);
 bool shm_peer_cma_ok(struct shm_peer *sp);
@@ -288,6 +296,8 @@ int local_open(struct link_port *p, struct carrier *inner, struct carrier **out)
 void local_input(struct carrier *c, const struct link_addr *src, const void *buf, size_t len);
 /** local_peer_drop() - The peer at @addr is dead: let go of its segment. */
 void local_peer_drop(struct carrier *c, const struct link_addr *addr);
+/** local_peer_renew() - Another process may be at @addr: look again for a segment, unless there is a live one. */
+void local_peer_renew(struct carrier *c, const struct link_addr *addr);
 int fault_open(struct link_port *p, struct carrier *inner, struct carrier **out);
 int cap_open(struct link_port *p, struct carrier *inner, struct carrier **out);
 int sim_open(struct link_port *p, struct sim *sim, struct carrier **out);

@@ -69,6 +69,10 @@ static struct shm_peer *shm_of(struct local *l, const struct link_addr *dst)
 	if (!p->shm || !host_ip_is_local(p->node, dst->ip))
 		return NULL;
 	at = peer_at(l, dst);
+	if (*at && unlikely((*at)->shm && shm_peer_is_void((*at)->shm))) {
+		local_peer_drop(&l->c, dst); /* whoever is there now has another segment */
+		at = peer_at(l, dst);
+	}
 	if (*at)
 		return (*at)->shm;
 	peer = port_peer_find(p, dst);
@@ -198,6 +202,14 @@ void local_peer_drop(struct carrier *c, const struct link_addr *addr)
 	if (lp->shm)
 		shm_peer_detach(lp->shm);
 	mem_free(lp);
+}
+
+void local_peer_renew(struct carrier *c, const struct link_addr *addr)
+{
+	const struct local_peer *lp = *peer_at(to_local(c), addr);
+
+	if (lp && !lp->shm)
+		local_peer_drop(c, addr);
 }
 
 static const struct carrier_ops local_ops = {

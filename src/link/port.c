@@ -11,7 +11,9 @@
  *
  * The first frame to a peer decides its path for good: its segment, if it can be attached and
  * nothing forbids it, else the reliability module over the carrier stack. Frames of one peer never
- * change path, so order survives.
+ * change path, so order survives. Where a peer is a place, that is said of each process there: the
+ * path is chosen anew when one has gone, when frames of another one arrive through shared memory,
+ * and, on a RAW port, which keeps no order and hears of no end, at each link_peer_connect().
  *
  * Looking at an empty socket costs more than a whole shared-memory message. A port whose peers are
  * all local therefore leaves its socket to the adapter thread, which sleeps on it anyway (net_used
@@ -117,6 +119,23 @@ void port_peer_dead(struct link_peer *peer, int status)
 
 	if (peer_end(peer, status) && p->ops->on_gone && !p->is_cancelled)
 		p->ops->on_gone(p->ctx, peer, status);
+}
+
+bool port_peer_is_other(const struct link_peer *peer, uint32_t nonce)
+{
+	uint32_t known = peer->rel ? rel_peer_nonce(peer->rel) : 0;
+
+	if (peer->shm || peer->addr.nonce || !peer->port->by_place)
+		return false;
+	return peer->port->cls == LINK_RAW || (known && known != nonce);
+}
+
+void port_peer_renew(struct link_peer *peer)
+{
+	if (peer->port->cls == LINK_RAW)
+		peer->shm_tried = false; /* nothing is in order here, and its owner finds out who is there */
+	else
+		port_peer_dead(peer, -ECONNREFUSED);
 }
 
 /* The address under which @p knows who is at @addr. */
@@ -232,10 +251,17 @@ static int peer_choose_path(struct link_peer *peer)
 
 int link_peer_connect(struct link_peer *peer)
 {
-	lock_assert_held(peer->port->node->lock);
+	struct link_port *p = peer->port;
+
+	lock_assert_held(p->node->lock);
 	if (peer->dead)
 		return peer->dead;
-	return peer->shm_tried ? 0 : peer_choose_path(peer);
+	/* RAW: nobody tells when the process there has become another one, which shared memory may reach */
+	if (peer->shm || (peer->shm_tried && p->cls != LINK_RAW))
+		return 0;
+	if (p->local)
+		local_peer_renew(p->local, &peer->addr);
+	return peer_choose_path(peer);
 }
 
 /* --- out ------------------------------------------------------------------------------------- */

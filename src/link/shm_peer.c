@@ -243,6 +243,9 @@ struct link_peer *shm_peer_link(struct shm_peer *sp)
 		if (sp->s->p->ops->on_gone)
 			return NULL; /* which the owner hears before anything of the new one */
 	}
+	/* Ours take another way to the place of this one, who is the later one of the two if it lives. */
+	if (peer && n->lossless && peer->shm_tried && port_peer_is_other(peer, sp->addr.nonce) && shm_seg_is_alive(sp->seg))
+		port_peer_renew(peer);
 	/* Its owner will want to answer the same way; unless it has already chosen another one, for
 	 * good. */
 	if (peer && n->lossless && !peer->shm_tried && !peer->dead) {
@@ -529,6 +532,11 @@ pid_t shm_peer_pid(const struct shm_peer *sp)
 uint32_t shm_peer_nonce(const struct shm_peer *sp)
 {
 	return sp->addr.nonce;
+}
+
+bool shm_peer_is_void(const struct shm_peer *sp)
+{
+	return sp->is_void;
 }
 
 uint64_t shm_peer_label(const struct shm_peer *sp)

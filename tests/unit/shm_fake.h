@@ -56,6 +56,17 @@ struct link_peer *port_peer_in(struct link_port *p, const struct link_addr *addr
 	return fake_of(p)->is_full ? NULL : fake_peer(fake_of(p), addr);
 }
 
+bool port_peer_is_other(const struct link_peer *peer, uint32_t nonce)
+{
+	(void)peer, (void)nonce;
+	return false;
+}
+
+void port_peer_renew(struct link_peer *peer)
+{
+	(void)peer;
+}
+
 struct link_peer *port_peer_find(struct link_port *p, const struct link_addr *addr)
 {
 	return fake_peer(fake_of(p), addr);

@@ -40,6 +40,17 @@ static void must_count(const struct hfi_hdr *h, const void *data, uint32_t len)
 	assert_int_equal(counted(), before + 1);
 }
 
+/* It is counted, and its sender is answered: he waits for nothing. */
+static void must_answer(const struct hfi_hdr *h, const void *data, uint32_t len)
+{
+	uint64_t end = end_ns(), before = world_ep(&w, 1)->stats.done_late;
+
+	must_count(h, data, len);
+	while (world_ep(&w, 1)->stats.done_late == before && clk_now_ns(NULL) < end)
+		world_run(&w, 1);
+	assert_int_equal(world_ep(&w, 1)->stats.done_late, before + 1);
+}
+
 /* --- what the victim waits for --------------------------------------------------------------------------------------------- */
 
 struct find {
@@ -242,15 +253,15 @@ static void rts__pieces_from_far(void **state)
 	h = world_hdr(&w, OPX_MSG_RZV_RTS, 0, 0);
 	h.w[0] = le64_put(LEN);
 	h.w[1] = le64_put((uint64_t)(OPX_RTS_LOCAL | OPX_RTS_DONE) << 32);
-	must_count(&h, &piece, sizeof(piece));
-	h = world_hdr(&w, OPX_RZV_CTS, OPX_SUB_GET, OPX_NO_HANDLE);
+	must_answer(&h, &piece, sizeof(piece));
+	h = world_hdr(&w, OPX_RZV_CTS, OPX_SUB_GET, 12345);
 	h.w[1] = le64_put(WORLD_KEY);
 	h.tag = le64_put(64);
 	piece.len = le64_put(64);
-	must_count(&h, &piece, sizeof(piece));
+	must_answer(&h, &piece, sizeof(piece));
 	h.opcode = OPX_RMA;
 	h.aux = OPX_SUB_PUT_LOCAL;
-	must_count(&h, &piece, sizeof(piece));
+	must_answer(&h, &piece, sizeof(piece));
 	world_close(&w);
 }
 
@@ -270,9 +281,50 @@ static void rts__pieces_that_lie(void **state)
 		h.w[1] = le64_put((uint64_t)(OPX_RTS_LOCAL | OPX_RTS_DONE) << 32);
 		piece[0].len = le64_put(len[i][0]);
 		piece[1].len = le64_put(len[i][1]);
-		must_count(&h, piece, sizeof(piece));
+		must_answer(&h, piece, sizeof(piece));
 	}
 	world_close(&w);
+}
+
+/* A receiver without memory says so also where its sender waits for CTS. */
+static void rts__refused_instead_of_cts(void **state)
+{
+	static uint8_t mem[LARGE];
+	struct fi_cq_err_entry err;
+	struct hfi_hdr h;
+
+	(void)state;
+	world_open(&w, WORLD_UDP);
+	assert_int_equal(fi_send(w.ep[0], mem, LARGE, NULL, w.to[1], mem), 0);
+	h = world_hdr(&w, OPX_DONE, 0, 0);
+	h.w[0] = le64_put(opx_op_handle(op_of(mem)));
+	must_count(&h, NULL, 0); /* success without data there is none */
+	h.w[1] = le64_put(OPX_ST_NOMEM);
+	assert_true(take(&h, NULL, 0));
+	assert_int_equal(finish(mem, &err), -1);
+	assert_int_equal(err.prov_errno, OPX_ST_NOMEM);
+	world_close(&w);
+}
+
+/* A receiver without memory for the message itself: the sender's operation ends with that, whatever it waits for. */
+static void rts__receiver_without_memory(void **state)
+{
+	static uint8_t mem[LARGE];
+	struct fi_cq_err_entry err;
+	struct opx_ep *ep;
+
+	(void)state;
+	for (int udp = 0; udp < 2; udp++) {
+		world_open(&w, udp ? WORLD_UDP : 0);
+		ep = world_ep(&w, 1);
+		slab_fini(&ep->in_slab);
+		assert_int_equal(slab_init(&ep->in_slab, sizeof(struct opx_in), CACHE_LINE, 1, 1), 0);
+		assert_non_null(slab_get(&ep->in_slab)); /* all there is */
+		assert_int_equal(fi_send(w.ep[0], mem, LARGE, NULL, w.to[1], mem), 0);
+		assert_int_equal(finish(mem, &err), -1);
+		assert_int_equal(err.prov_errno, OPX_ST_NOMEM);
+		world_close(&w);
+	}
 }
 
 /* --- multi-packet eager ---------------------------------------------------------------------------------------------------------- */
@@ -724,6 +776,8 @@ int main(void)
 		cmocka_unit_test(rzv__gap_and_overlap),
 		cmocka_unit_test(rts__pieces_from_far),
 		cmocka_unit_test(rts__pieces_that_lie),
+		cmocka_unit_test(rts__refused_instead_of_cts),
+		cmocka_unit_test(rts__receiver_without_memory),
 		cmocka_unit_test(mp__gap_and_overlap),
 		cmocka_unit_test(rma__bad_place),
 		cmocka_unit_test(atomic__nonsense),

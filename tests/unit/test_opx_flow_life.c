@@ -96,6 +96,22 @@ static void opx_flow__hostile_ranges(void **state)
 	}
 }
 
+/* Nobody has kept a packet between contexts of one host: where the receiver lacks one, it says so by a NACK, and both flows end. */
+static void opx_flow__hole_on_one_host(void **state)
+{
+	struct opx_flow *f;
+	struct rig g;
+
+	(void)state;
+	rig_pair(&g, 9, RIG_LOCAL);
+	f = rig_flow(&g, 0, 1);
+	assert_true(f->is_local && !rig_post(&g, 0, 1, 10, 0));
+	rig_forge(&g, 1, 0, rig_ud(OPX_UD_NACK, f->tx_key, rig_range((f->tx_psn - 1) & HFI_PSN_MASK, 1), 0, 0));
+	rig_run_for(&g, 10 * NS_PER_MS);
+	assert_int_equal(rig_peer(&g, 0, 1)->deads, 1);
+	rig_close(&g);
+}
+
 /* Nobody can acknowledge what has not been sent. */
 static void opx_flow__ack_beyond_what_was_sent(void **state)
 {
@@ -627,6 +643,7 @@ int main(void)
 		cmocka_unit_test(opx_flow__wrong_keys),
 		cmocka_unit_test(opx_flow__no_stream_no_packet),
 		cmocka_unit_test(opx_flow__hostile_ranges),
+		cmocka_unit_test(opx_flow__hole_on_one_host),
 		cmocka_unit_test(opx_flow__ack_beyond_what_was_sent),
 		cmocka_unit_test(opx_flow__psn_far_ahead_is_dropped),
 		cmocka_unit_test(opx_flow__ahead_is_bounded),

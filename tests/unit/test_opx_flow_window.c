@@ -243,6 +243,9 @@ static void opx_flow__control_has_an_end(void **state)
 		n++;
 	assert_int_equal(n, OPX_CTL_COPIES);
 	assert_int_equal(rig_post(&g, 0, 1, 10, OPX_POST_CONTROL), -ENOMEM);
+	/* the peer waits for what could not be kept: the flow ends, so that it hears of an end */
+	rig_run_for(&g, 10 * NS_PER_MS);
+	assert_int_equal(rig_peer(&g, 0, 1)->deads, 1);
 	g.loss = 0;
 	assert_true(rig_run(&g, 60 * NS_PER_SEC));
 	rig_close(&g);

@@ -40,6 +40,11 @@ uint32_t opx_flow_room(struct opx_flow *f)
 	return 1;
 }
 
+void opx_flow_doom(struct opx_flow *f, enum opx_status why)
+{
+	f->doom = (uint8_t)why;
+}
+
 void opx_flow_wait(struct opx_flow *f, int delta)
 {
 	f->waits += (uint32_t)delta;
@@ -208,6 +213,9 @@ static void op__error_of_a_post(void **state)
 		assert_int_equal(e.prov_errno, row[i].why);
 		assert_ptr_equal(e.op_context, op);
 		assert_int_equal(next_entry().err, -1);
+		/* the receiver of a message waits for the rest of it, and must hear of an end */
+		assert_int_equal(r.peer.flow.doom, kinds[k % ARRAY_SIZE(kinds)].kind == OPX_OP_SEND ? row[i].why : OPX_OK);
+		r.peer.flow.doom = OPX_OK;
 	}
 }
 

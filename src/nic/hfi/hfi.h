@@ -175,7 +175,8 @@ struct hfi_ctxt_attr {
 	/*
 	 * The process at @dst is gone (seen: closed, killed, or its port refuses): @status -ECONNREFUSED or -ETIMEDOUT. What was on its way is lost;
 	 * whoever opens there next is another one. Comes after all that @dst has sent and, through shared memory, before anything of its successor:
-	 * in hfi_ctxt_poll(), or from the adapter's thread if nothing of @dst waits. May be NULL.
+	 * in hfi_ctxt_poll(), or from the adapter's thread if nothing of @dst waits. May be NULL. @status -ENOMEM, at any time: a packet of @dst that
+	 * nobody sends again found no memory.
 	 */
 	void (*on_gone)(void *ctx, struct hfi_dst *dst, int status);
 	/* A hfi_copy() has ended: 0; -EACCES key or range wrong at its owner; -ECONNREFUSED, -ETIMEDOUT, -ECANCELED. May be NULL. */
@@ -233,7 +234,10 @@ bool hfi_dst_is_local(const struct hfi_dst *dst);
 bool hfi_dst_admits(const struct hfi_dst *dst);
 /** hfi_dst_is_host() - Is its LID one of this host's? */
 bool hfi_dst_is_host(const struct hfi_dst *dst);
-/** hfi_dst_connect() - Choose the path now, sending nothing. Return: hfi_dst_is_local() is final until on_gone: 0; -ECONNREFUSED nobody there. */
+/**
+ * hfi_dst_connect() - Choose the path now, sending nothing, for whoever is there now. Once hfi_dst_is_local() is true it is final until on_gone;
+ * it becomes true, too, when a packet comes through shared memory. Return: 0; -ECONNREFUSED nobody there.
+ */
 int hfi_dst_connect(struct hfi_dst *dst);
 /** hfi_dst_hdr() - A header with everything that the adapter marks A and that does not change from packet to packet. */
 void hfi_dst_hdr(const struct hfi_dst *dst, struct hfi_hdr *out);

@@ -65,6 +65,9 @@ static bool park_pkt(struct hfi_ctxt *c, const struct hfi_pkt *pkt, bool is_loca
 
 	if (!e) {
 		drop(c, why == HFI_DOOR_PASS ? HFI_DROP_RCVHDRQ_FULL : why);
+		/* no memory, and nobody sends it again: what its sender waits for must not be waited for */
+		if (is_local && c->attr.on_gone)
+			c->attr.on_gone(c->ctx, pkt->src, -ENOMEM);
 		return false;
 	}
 	e->dst = pkt->src;

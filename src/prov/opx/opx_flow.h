@@ -241,5 +241,10 @@ int opx_flow_post_sdma(struct opx_flow *f, struct hfi_sdma_req *req, unsigned fl
 void opx_flow_wait(struct opx_flow *f, int delta);
 /** opx_flow_open() - Start or go on with the handshake. Return: 0 it is done; -FI_EAGAIN; else as opx_flow_post(). */
 int opx_flow_open(struct opx_flow *f);
+/**
+ * opx_flow_doom() - It ends at the next progress; the first reason counts. Also the answer to a peer that waits for what cannot be had any more: its next
+ * question, within an eighth of dead_after if it waits, is answered with RESYNCH, and all that it waits for ends.
+ */
+void opx_flow_doom(struct opx_flow *f, enum opx_status why);
 
 #endif

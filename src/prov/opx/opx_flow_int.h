@@ -110,8 +110,6 @@ void opx_replay_free(struct opx_rel *rel, struct opx_replay *r);
 void opx_flow_attend(struct opx_flow *f);
 /** opx_flow_want() - Its owner waits for room(). */
 void opx_flow_want(struct opx_flow *f);
-/** opx_flow_doom() - It ends at the next progress. The first reason counts. */
-void opx_flow_doom(struct opx_flow *f, enum opx_status why);
 /** opx_flow_refused() - A packet could not be sent with error @rc. Return: @rc; the flow is doomed where that is final. */
 int opx_flow_refused(struct opx_flow *f, int rc);
 void opx_flow_end(struct opx_flow *f, enum opx_status why);

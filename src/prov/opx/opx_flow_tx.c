@@ -254,8 +254,12 @@ static __attribute__((noinline)) int post_slow(struct opx_flow *f, struct hfi_hd
 		f->rel->st.tx_pkts++;
 		return 0;
 	}
-	if ((p->flags & OPX_POST_CONTROL) && (rc == -FI_EAGAIN || rc == -FI_ENETDOWN))
-		return post_later(f, h, p);
+	if ((p->flags & OPX_POST_CONTROL) && (rc == -FI_EAGAIN || rc == -FI_ENETDOWN)) {
+		rc = post_later(f, h, p);
+		if (rc) /* the peer waits for it: let it hear of an end at least */
+			opx_flow_doom(f, OPX_ST_NOMEM);
+		return rc;
+	}
 	if (rc == -FI_EAGAIN)
 		opx_flow_want(f);
 	return opx_flow_refused(f, rc);
@@ -638,8 +642,13 @@ bool opx_flow_nacked(struct opx_flow *f, uint32_t first, uint32_t cnt, uint32_t 
 	struct opx_replay *r;
 	uint32_t lost = 0;
 
-	if (f->is_local || !cnt || cnt > OPX_NACK_MAX || end > (int32_t)in_flight(f) || (int32_t)(f->serial - serial) < 0)
+	if (!cnt || cnt > OPX_NACK_MAX || end > (int32_t)in_flight(f) || (int32_t)(f->serial - serial) < 0)
 		return false;
+	if (f->is_local) { /* the receiver had no memory for it, and nobody has kept it */
+		if (from >= 0)
+			opx_flow_doom(f, OPX_ST_NOMEM);
+		return from >= 0;
+	}
 	STAILQ_FOREACH(r, &f->queue, next)
 	{
 		int32_t at = psn_diff(r->psn, f->tx_una);

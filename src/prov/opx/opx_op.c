@@ -335,9 +335,11 @@ static int pump_one(struct opx_op *op)
 	if (rc == -FI_EAGAIN || op->peer->flow.doom)
 		return -FI_EAGAIN;
 	pump_leave(op);
-	if (rc == -FI_EFAULT && op->kind == OPX_OP_SERVE)
-		opx_done_send(op->peer, op->peer_handle, OPX_ST_GONE);
-	if (!rc && op->kind == OPX_OP_SERVE)
+	if (rc && op->kind == OPX_OP_SERVE)
+		opx_done_send(op->peer, op->peer_handle, rc == -FI_EFAULT ? OPX_ST_GONE : OPX_ST_COPY);
+	else if (rc && op->kind == OPX_OP_SEND) /* the receiver waits for data that will not come */
+		opx_flow_doom(&op->peer->flow, opx_status_of(rc, OPX_ST_UNREACH));
+	else if (op->kind == OPX_OP_SERVE)
 		kit_cntr_add(op->ep->kit.cntr[KIT_CNTR_REMOTE_READ], 1, 0);
 	if (rc)
 		opx_op_fail(op, opx_err_of(opx_status_of(rc, OPX_ST_UNREACH)), opx_status_of(rc, OPX_ST_UNREACH));

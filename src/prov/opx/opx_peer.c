@@ -203,6 +203,7 @@ static void on_dead(void *ctx, struct opx_flow *f, enum opx_status why)
 
 	(void)ctx;
 	peer->silent = 0;
+	peer->lost_put = false;
 	if (peer->is_asked) {
 		peer->is_asked = false;
 		peer->refusal = (uint8_t)why;

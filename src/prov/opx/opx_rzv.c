@@ -171,6 +171,12 @@ void opx_rzv_discard(struct opx_in *in)
 	opx_in_put(in);
 }
 
+/* Whatever its sender waits for, DONE or CTS, a verdict ends it. */
+static void refuse(struct opx_peer *peer, uint64_t w1, enum opx_status st)
+{
+	opx_done_send(peer, (uint32_t)w1, st);
+}
+
 void opx_rzv_on_rts(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data)
 {
 	uint64_t len = le64_get(h->w[0]), w1 = le64_get(h->w[1]);
@@ -178,8 +184,7 @@ void opx_rzv_on_rts(struct opx_peer *peer, const struct hfi_hdr *h, const struct
 
 	if (!in) {
 		LOG_WARN("no memory for a message of %llu bytes: refused", (unsigned long long)len);
-		if (w1 >> 32 & OPX_RTS_DONE)
-			opx_done_send(peer, (uint32_t)w1, OPX_ST_NOMEM);
+		refuse(peer, w1, OPX_ST_NOMEM);
 		return;
 	}
 	opx_flow_wait(&peer->flow, 1);
@@ -189,6 +194,7 @@ void opx_rzv_on_rts(struct opx_peer *peer, const struct hfi_hdr *h, const struct
 	/* by the path that it came; our own flow to its sender may be new */
 	if (in->rts_flags & OPX_RTS_LOCAL && (!hfi_dst_is_local(peer->flow.dst) || !opx_pieces_take(&in->cp, data, len))) {
 		peer->ep->stats.rx_malformed++;
+		refuse(peer, w1, OPX_ST_COPY);
 		opx_in_put(in);
 		return;
 	}
@@ -200,6 +206,7 @@ void opx_rzv_on_rts(struct opx_peer *peer, const struct hfi_hdr *h, const struct
 	peer->ep->stats.rx_unexpected++;
 	if (kit_srx_unexpected(&peer->ep->srx, &in->ux)) {
 		LOG_WARN("no memory for an unexpected message: it is refused");
-		opx_rzv_discard(in);
+		refuse(peer, w1, OPX_ST_NOMEM);
+		opx_in_put(in);
 	}
 }

@@ -141,6 +141,7 @@ void opx_on_cts(struct opx_peer *peer, const struct hfi_hdr *h, const struct vie
 	op->tid_gen = (uint32_t)(w1 >> 32);
 	if (tids && opx_take_tids(op, data, tids)) {
 		opx_op_fail(op, FI_EIO, OPX_ST_RANGE);
+		opx_flow_doom(&peer->flow, OPX_ST_NOMEM); /* the receiver waits for data that will not come */
 		return;
 	}
 	opx_op_choose_path(op);
@@ -187,7 +188,8 @@ void opx_on_done(struct opx_peer *peer, const struct hfi_hdr *h)
 		peer->ep->stats.done_late++;
 		return;
 	}
-	if (!op->needs_done) {
+	/* a rendezvous that waits for CTS may be refused instead */
+	if (!op->needs_done && (!st || op->kind != OPX_OP_SEND || op->is_mp || op->is_posted || op->in_pump)) {
 		peer->ep->stats.rx_malformed++;
 		return;
 	}
@@ -220,7 +222,7 @@ void opx_done_send(struct opx_peer *peer, uint32_t handle, enum opx_status st)
 	h.w[0] = le64_put(handle);
 	h.w[1] = le64_put(st);
 	h.tag = le64_put(0);
-	opx_flow_post(&peer->flow, &h, NULL, 0, OPX_POST_CONTROL, NULL, NULL); /* without memory the peer waits in vain, as for a dead one */
+	opx_flow_post(&peer->flow, &h, NULL, 0, OPX_POST_CONTROL, NULL, NULL); /* without memory the flow ends, and the peer hears of that */
 	peer->ep->need_doorbell = true;
 }
 
