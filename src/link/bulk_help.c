@@ -41,7 +41,7 @@ void bulk_help_ask(struct bulk_port *b, struct bulk_op *op)
 			       .dst = (uintptr_t)op->local + own};
 
 	op->wants_help = false;
-	if (op->help_key || link_region_add(b->n, op->local + own, pkt.len, LINK_PUT, &op->help_key))
+	if (op->help_key || link_port_region_add(b->port, op->local + own, pkt.len, LINK_PUT, &op->help_key))
 		return;
 	op->unsent_cnt++;
 	op->copy_end = own;
@@ -242,7 +242,7 @@ void bulk_help_on_request(struct bulk_port *b, struct link_peer *peer, const str
 {
 	struct bulk_op *op = NULL;
 
-	if (!bulk_region_check(b->node, pkt->key, LINK_GET, pkt->addr, pkt->len)) {
+	if (!bulk_region_check(b->node, pkt->key, b->port->self.port, LINK_GET, pkt->addr, pkt->len)) {
 		bulk_serve_answer(b, peer, pkt, BULK_S_ACCESS, 0);
 		return;
 	}

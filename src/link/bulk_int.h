@@ -12,12 +12,15 @@
 #include "link/bulk_wire.h"
 #include "link/link_int.h"
 
-/* A key: never 0, since no generation is 0. */
-#define BULK_KEY_IDX	 GENMASK(19, 0)
-#define BULK_KEY_GEN	 GENMASK(31, 20)
-#define BULK_GEN_MAX	 4095u
-#define BULK_REGION_MAX	 (1u << 20)
-#define BULK_REGION_STEP 256u /* regions by which the table grows */
+/*
+ * A key is 32 random bits, never 0. Its low bits say where its region is in a table of a power of two of entries, so that owner and
+ * initiator find it without an index: there, or, if the table has doubled since, where it would have been in a smaller one.
+ */
+#define BULK_ENTRY_MAX	(1u << 20) /* of the table */
+#define BULK_ENTRY_MIN	256u
+#define BULK_LEVEL_NUM	13u	   /* sizes that the table may have */
+#define BULK_REGION_MAX (BULK_ENTRY_MAX / 4 * 3)
+static_assert(BULK_ENTRY_MIN << (BULK_LEVEL_NUM - 1) == BULK_ENTRY_MAX, "one level per size");
 #define BULK_SLOT_NUM	 512u /* nodes that may copy from one table's regions by themselves */
 
 /* --- bulk_tab.c: the table that initiators on this host read ---------------------------------- */
@@ -39,8 +42,8 @@ void bulk_tab_put(struct bulk_tab *tab);
 int bulk_tab_grow(struct bulk_tab *tab, uint32_t cnt);
 uint32_t bulk_tab_entry_cnt(const struct bulk_tab *tab);
 /** bulk_tab_publish() - Owner: show a region; its index is below bulk_tab_entry_cnt(). */
-void bulk_tab_publish(struct bulk_tab *tab, uint32_t key, uint64_t addr, uint64_t len,
-		      unsigned rights);
+void bulk_tab_publish(struct bulk_tab *tab, uint32_t idx, uint32_t key, uint64_t addr, uint64_t len,
+		      unsigned rights, uint16_t scope);
 /** bulk_tab_retract() - Owner: no new lease on region @idx can begin after this; full fence. */
 void bulk_tab_retract(struct bulk_tab *tab, uint32_t idx);
 /**
@@ -65,12 +68,14 @@ void bulk_tab_slot_release(struct bulk_tab *tab, int slot);
  */
 int bulk_lease_take(struct bulk_tab *tab, int slot, uint32_t key, int op, uint64_t addr,
 		    uint64_t len);
+/** bulk_lease_admits() - Initiator, with a lease: is its region open to peers of the owner's UDP port @port? */
+bool bulk_lease_admits(const struct bulk_tab *tab, int slot, uint16_t port);
 /** bulk_lease_drop() - Return: 0; -EACCES: the owner had lost patience and taken it away. */
 int bulk_lease_drop(struct bulk_tab *tab, int slot);
 /** bulk_lease_note() - Initiator: @op has moved @len bytes, which the owner cannot see otherwise. */
 void bulk_lease_note(struct bulk_tab *tab, int slot, int op, uint64_t len);
-/** bulk_lease_fill() - Initiator, with a lease on region @key: its first @len bytes are there. */
-void bulk_lease_fill(struct bulk_tab *tab, uint32_t key, uint64_t len);
+/** bulk_lease_fill() - Initiator, with a lease: the first @len bytes of its region are there. */
+void bulk_lease_fill(struct bulk_tab *tab, int slot, uint64_t len);
 /** bulk_tab_filled() - Owner, after retract and without leases: what was noted so, unchecked. */
 uint64_t bulk_tab_filled(const struct bulk_tab *tab, uint32_t idx);
 /** bulk_tab_moved() - Owner: bytes that initiators have noted for @op. */
@@ -87,10 +92,10 @@ bool bulk_cma_is_slow(int op, const void *local, uint64_t raddr);
 
 struct bulk_region {
 	uint64_t addr, len;
-	uint32_t key; /* 0 = free */
-	uint32_t rights;
-	uint32_t gen;  /* of the current or, if free, the last key */
-	uint32_t next; /* free list */
+	uint32_t key;	/* 0 = free */
+	uint16_t scope; /* UDP port of the only port whose peers may use it; 0 = any of the node */
+	uint8_t rights;
+	bool is_gone; /* nobody gets in any more; the place is not free yet */
 };
 
 enum bulk_method { BULK_FRAMES, BULK_CMA, BULK_HELPED, BULK_METHOD_NUM };
@@ -145,9 +150,9 @@ struct bulk_target {
 struct bulk_node {
 	struct link_node *n;
 	uint64_t id;
-	struct bulk_region **chunk; /* [chunk_cap] arrays of BULK_REGION_STEP */
-	uint32_t chunk_cnt, chunk_cap;
-	uint32_t free_head, free_tail; /* FIFO: keys come back late; UINT32_MAX = empty */
+	struct bulk_region *level[BULK_LEVEL_NUM]; /* entries below BULK_ENTRY_MIN, then each as many as all before it */
+	uint32_t entry_cnt, region_cnt;
+	uint32_t random[64], random_cnt; /* for the next keys */
 	struct bulk_tab *tab;	       /* NULL: none, then only frames reach the regions */
 	bool tab_tried;
 	uint64_t get_served, put_served; /* bytes that this process has moved for peers */
@@ -170,8 +175,8 @@ void bulk_region_wait_free(struct bulk_node *b, uint32_t key);
 /** bulk_tell_refused() - In the log: @key is not good for that. @who asked, "a peer" or "this process". */
 void bulk_tell_refused(struct bulk_node *b, const char *who, uint32_t key, int op, uint64_t addr,
 		       uint64_t len);
-/** bulk_region_check() - Whether @key lets a peer do @op to [@addr, +@len). Any values. */
-bool bulk_region_check(const struct bulk_node *b, uint32_t key, int op, uint64_t addr,
+/** bulk_region_check() - Whether @key lets a peer of UDP port @scope do @op to [@addr, +@len). Any values. */
+bool bulk_region_check(const struct bulk_node *b, uint32_t key, uint16_t scope, int op, uint64_t addr,
 		       uint64_t len);
 /** bulk_target_get() - The node of local @peer, attached if possible. NULL: unknown, no memory. */
 struct bulk_target *bulk_target_get(struct bulk_node *b, struct link_peer *peer, uint64_t now_ns);

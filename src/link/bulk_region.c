@@ -13,35 +13,47 @@
 #include <time.h>
 #include <unistd.h>
 
-#define IDX_NONE	UINT32_MAX
+#include "base/keyed.h"
+
 #define TARGET_RETRY_NS (10 * NS_PER_MS)
 #define DEL_SPIN_NS	(200 * NS_PER_US) /* then the lock is lent out while waiting */
 #define DEL_NAP_NS	(100 * NS_PER_US)
 
 /* --- regions ---------------------------------------------------------------------------------- */
 
+static uint32_t level_of(uint32_t idx)
+{
+	return idx < BULK_ENTRY_MIN ? 0 : 32 - (uint32_t)__builtin_clz(idx / BULK_ENTRY_MIN);
+}
+
 static struct bulk_region *region_at(const struct bulk_node *b, uint32_t idx)
 {
-	return &b->chunk[idx / BULK_REGION_STEP][idx % BULK_REGION_STEP];
+	uint32_t level = level_of(idx);
+
+	return &b->level[level][level ? idx - (BULK_ENTRY_MIN << (level - 1)) : idx];
 }
 
-static struct bulk_region *region_find(const struct bulk_node *b, uint32_t key)
+/* Where @key's region is; NULL: nowhere. */
+static struct bulk_region *region_find(const struct bulk_node *b, uint32_t key, uint32_t *idx)
 {
-	uint32_t idx = (uint32_t)FIELD_GET(BULK_KEY_IDX, key);
-	struct bulk_region *r;
+	*idx = 0;
+	for (uint32_t cnt = b->entry_cnt; key && cnt >= BULK_ENTRY_MIN; cnt /= 2) {
+		struct bulk_region *r = region_at(b, key & (cnt - 1));
 
-	if (!key || idx >= b->chunk_cnt * BULK_REGION_STEP)
-		return NULL;
-	r = region_at(b, idx);
-	return r->key == key ? r : NULL;
+		*idx = key & (cnt - 1);
+		if (r->key == key)
+			return r;
+	}
+	return NULL;
 }
 
-bool bulk_region_check(const struct bulk_node *b, uint32_t key, int op, uint64_t addr, uint64_t len)
+bool bulk_region_check(const struct bulk_node *b, uint32_t key, uint16_t scope, int op, uint64_t addr, uint64_t len)
 {
-	const struct bulk_region *r = region_find(b, key);
+	uint32_t idx;
+	const struct bulk_region *r = region_find(b, key, &idx);
 
-	return r && (r->rights & (unsigned)op) && addr >= r->addr && len <= r->len &&
-	       addr - r->addr <= r->len - len;
+	return r && !r->is_gone && (!r->scope || r->scope == scope) && (r->rights & (unsigned)op) && addr >= r->addr &&
+	       len <= r->len && addr - r->addr <= r->len - len;
 }
 
 /* Not a warning: regions of messages that are cancelled go while a peer fetches them. */
@@ -56,46 +68,48 @@ __attribute__((cold, noinline)) void bulk_tell_refused(struct bulk_node *b, cons
 		(unsigned long long)addr, key);
 }
 
-static void free_push(struct bulk_node *b, uint32_t idx)
+/* The place is free from now on. */
+static void region_free(struct bulk_node *b, struct bulk_region *r)
 {
-	region_at(b, idx)->next = IDX_NONE;
-	if (b->free_head == IDX_NONE)
-		b->free_head = idx;
-	else
-		region_at(b, b->free_tail)->next = idx;
-	b->free_tail = idx;
+	r->key = 0;
+	b->region_cnt--;
 }
 
-static int grow_chunk_array(struct bulk_node *b)
-{
-	uint32_t cap = b->chunk_cap ? 2 * b->chunk_cap : 8;
-	struct bulk_region **chunk = mem_alloc(cap * sizeof(struct bulk_region *));
-
-	if (!chunk)
-		return -ENOMEM;
-	if (b->chunk)
-		memcpy(chunk, b->chunk, b->chunk_cnt * sizeof(struct bulk_region *));
-	mem_free(b->chunk);
-	b->chunk = chunk;
-	b->chunk_cap = cap;
-	return 0;
-}
-
+/* Twice as many entries: those that are there stay where they are. */
 static int grow(struct bulk_node *b)
 {
-	uint32_t first = b->chunk_cnt * BULK_REGION_STEP;
+	uint32_t cnt = b->entry_cnt ? b->entry_cnt : BULK_ENTRY_MIN;
+	struct bulk_region **level = &b->level[level_of(b->entry_cnt)];
 
-	if (first >= BULK_REGION_MAX)
-		return -ENOSPC;
-	if (b->chunk_cnt == b->chunk_cap && grow_chunk_array(b))
+	if (b->entry_cnt >= BULK_ENTRY_MAX)
+		return 0;
+	*level = mem_alloc(cnt * sizeof(struct bulk_region));
+	if (!*level)
 		return -ENOMEM;
-	b->chunk[b->chunk_cnt] = mem_alloc(BULK_REGION_STEP * sizeof(struct bulk_region));
-	if (!b->chunk[b->chunk_cnt])
-		return -ENOMEM;
-	b->chunk_cnt++;
-	for (uint32_t i = 0; i < BULK_REGION_STEP; i++)
-		free_push(b, first + i);
+	b->entry_cnt += cnt;
 	return 0;
+}
+
+/* Tests that replay a simulation get the same keys again. */
+static uint32_t random_bits(struct bulk_node *b)
+{
+	if (b->n->attr.sim)
+		return (uint32_t)rng_u64(&b->n->rng);
+	if (!b->random_cnt) {
+		keyed_secret(b->random, sizeof(b->random));
+		b->random_cnt = ARRAY_SIZE(b->random);
+	}
+	return b->random[--b->random_cnt];
+}
+
+/* A key whose place is free, of which there are many: at least a quarter. */
+static struct bulk_region *key_new(struct bulk_node *b, uint32_t *key, uint32_t *idx)
+{
+	do {
+		*key = random_bits(b);
+		*idx = *key & (b->entry_cnt - 1);
+	} while (!*key || region_at(b, *idx)->key);
+	return region_at(b, *idx);
 }
 
 /* The shared table, made when first needed. Without it only frames reach our regions. */
@@ -112,8 +126,8 @@ static void share(struct bulk_node *b)
 			LOG_INFO("no shared region table: %s; peers copy through the owner",
 				 strerror(-rc));
 	}
-	if (b->tab && bulk_tab_entry_cnt(b->tab) < b->chunk_cnt * BULK_REGION_STEP &&
-	    bulk_tab_grow(b->tab, b->chunk_cnt * BULK_REGION_STEP))
+	if (b->tab && bulk_tab_entry_cnt(b->tab) < b->entry_cnt &&
+	    bulk_tab_grow(b->tab, b->entry_cnt))
 		LOG_INFO("/dev/shm is full: regions from %u on are not in the shared table",
 			 bulk_tab_entry_cnt(b->tab));
 }
@@ -123,35 +137,38 @@ static bool is_shared(const struct bulk_node *b, uint32_t idx)
 	return b->tab && idx < bulk_tab_entry_cnt(b->tab);
 }
 
-int link_region_add(struct link_node *n, void *addr, size_t len, unsigned rights, uint32_t *key)
+static int region_add(struct link_node *n, uint16_t scope, void *addr, size_t len, unsigned rights, uint32_t *key)
 {
 	struct bulk_node *b = n->bulk;
 	struct bulk_region *r;
 	uint32_t idx;
-	int rc;
 
 	lock_assert_held(n->lock);
-	if (b->free_head == IDX_NONE) {
-		rc = grow(b);
-		if (rc)
-			return rc;
+	if (b->region_cnt >= BULK_REGION_MAX)
+		return -ENOSPC;
+	if (2 * b->region_cnt >= b->entry_cnt) {
+		if (grow(b) && 4 * (b->region_cnt + 1) > 3 * b->entry_cnt)
+			return -ENOMEM;
 		share(b);
 	}
-	idx = b->free_head;
-	r = region_at(b, idx);
-	b->free_head = r->next;
-
-	r->gen = r->gen % BULK_GEN_MAX + 1;
-	r->key = (uint32_t)(FIELD_PREP(BULK_KEY_GEN, r->gen) | FIELD_PREP(BULK_KEY_IDX, idx));
-	r->addr = (uintptr_t)addr;
-	r->len = len;
-	r->rights = rights;
+	r = key_new(b, key, &idx);
+	*r = (struct bulk_region){.addr = (uintptr_t)addr, .len = len, .key = *key, .scope = scope, .rights = (uint8_t)rights};
+	b->region_cnt++;
 	if (is_shared(b, idx))
-		bulk_tab_publish(b->tab, r->key, r->addr, r->len, rights);
+		bulk_tab_publish(b->tab, idx, *key, r->addr, len, rights, scope);
 	if (rights)
 		agent_start(n);
-	*key = r->key;
 	return 0;
+}
+
+int link_region_add(struct link_node *n, void *addr, size_t len, unsigned rights, uint32_t *key)
+{
+	return region_add(n, 0, addr, len, rights, key);
+}
+
+int link_port_region_add(struct link_port *p, void *addr, size_t len, unsigned rights, uint32_t *key)
+{
+	return region_add(p->node, p->self.port, addr, len, rights, key);
 }
 
 /* In time for the operation that waits for it to end soon after its peer counts as dead. */
@@ -190,67 +207,72 @@ static void wait_leases(struct bulk_node *b, uint32_t idx, bool may_unlock)
 	}
 }
 
-static void region_del(struct bulk_node *b, uint32_t key, bool may_unlock)
+static void region_del(struct bulk_node *b, struct bulk_region *r, uint32_t idx, bool may_unlock)
 {
 	struct link_node *n = b->n;
-	uint32_t idx = (uint32_t)FIELD_GET(BULK_KEY_IDX, key);
 
-	region_at(b, idx)->key = 0;
+	r->is_gone = true;
 	for (struct link_port *p = n->ports; p; p = p->next) {
 		if (p->bulk)
-			bulk_serve_region_gone(p->bulk, key);
+			bulk_serve_region_gone(p->bulk, r->key);
 	}
 	if (is_shared(b, idx)) {
 		bulk_tab_retract(b->tab, idx);
 		wait_leases(b, idx, may_unlock);
 	}
-	free_push(b, idx);
+	region_free(b, r);
 }
 
 void bulk_region_retract(struct bulk_node *b, uint32_t key)
 {
-	uint32_t idx = (uint32_t)FIELD_GET(BULK_KEY_IDX, key);
+	uint32_t idx;
+	struct bulk_region *r = region_find(b, key, &idx);
 
-	region_at(b, idx)->key = 0;
+	r->is_gone = true;
 	if (is_shared(b, idx))
 		bulk_tab_retract(b->tab, idx);
 }
 
 void bulk_region_break(struct bulk_node *b, uint32_t key, uint64_t waited_ns)
 {
-	uint32_t idx = (uint32_t)FIELD_GET(BULK_KEY_IDX, key);
+	uint32_t idx;
 
-	if (is_shared(b, idx))
+	if (region_find(b, key, &idx) && is_shared(b, idx))
 		break_stopped(b, idx, waited_ns);
 }
 
 bool bulk_region_try_free(struct bulk_node *b, uint32_t key, uint64_t *filled)
 {
-	uint32_t idx = (uint32_t)FIELD_GET(BULK_KEY_IDX, key);
+	uint32_t idx;
+	struct bulk_region *r = region_find(b, key, &idx);
 
 	if (is_shared(b, idx) && bulk_tab_is_leased(b->tab, idx, false) &&
 	    bulk_tab_is_leased(b->tab, idx, true))
 		return false;
 	if (filled)
 		*filled = is_shared(b, idx) ? bulk_tab_filled(b->tab, idx) : 0;
-	free_push(b, idx);
+	region_free(b, r);
 	return true;
 }
 
 void bulk_region_wait_free(struct bulk_node *b, uint32_t key)
 {
-	uint32_t idx = (uint32_t)FIELD_GET(BULK_KEY_IDX, key);
+	uint32_t idx;
+	struct bulk_region *r = region_find(b, key, &idx);
 
 	if (is_shared(b, idx))
 		wait_leases(b, idx, false);
-	free_push(b, idx);
+	region_free(b, r);
 }
 
 void link_region_del(struct link_node *n, uint32_t key)
 {
+	uint32_t idx;
+	struct bulk_region *r = region_find(n->bulk, key, &idx);
+
 	lock_assert_held(n->lock);
-	if (region_find(n->bulk, key))
-		region_del(n->bulk, key, true);
+	if (r && !r->is_gone)
+		region_del(n->bulk, r, idx, true);
 }
 
 /* --- other nodes on this host ----------------------------------------------------------------- */
@@ -343,7 +365,6 @@ int bulk_node_open(struct link_node *n, struct bulk_node **out)
 	b->n = n;
 	b->id = rng_entropy();
 	b->id += !b->id;
-	b->free_head = b->free_tail = IDX_NONE;
 	b->target_gc_at = BULK_TARGET_BUCKETS;
 	if (!n->attr.sim)
 		bulk_tab_reap();
@@ -354,15 +375,14 @@ int bulk_node_open(struct link_node *n, struct bulk_node **out)
 /* Also of regions that nobody deleted: the memory behind them may be freed as soon as we return. */
 static void regions_fini(struct bulk_node *b)
 {
-	for (uint32_t idx = 0; idx < b->chunk_cnt * BULK_REGION_STEP; idx++) {
-		uint32_t key = region_at(b, idx)->key;
+	for (uint32_t idx = 0; idx < b->entry_cnt; idx++) {
+		struct bulk_region *r = region_at(b, idx);
 
-		if (key)
-			region_del(b, key, false);
+		if (r->key)
+			region_del(b, r, idx, false);
 	}
-	for (uint32_t i = 0; i < b->chunk_cnt; i++)
-		mem_free(b->chunk[i]);
-	mem_free(b->chunk);
+	for (uint32_t i = 0; i < BULK_LEVEL_NUM; i++)
+		mem_free(b->level[i]);
 }
 
 void bulk_node_close(struct bulk_node *b)

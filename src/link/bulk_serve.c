@@ -248,7 +248,7 @@ void bulk_serve_get(struct bulk_port *b, struct link_peer *peer, const struct bu
 {
 	struct bulk_stream *s;
 
-	if (!bulk_region_check(b->node, pkt->key, LINK_GET, pkt->addr, pkt->len)) {
+	if (!bulk_region_check(b->node, pkt->key, b->port->self.port, LINK_GET, pkt->addr, pkt->len)) {
 		bulk_tell_refused(b->node, "a peer", pkt->key, LINK_GET, pkt->addr, pkt->len);
 		reply_push(b, peer, pkt, BULK_S_ACCESS, 0);
 		return;
@@ -276,7 +276,7 @@ void bulk_serve_get(struct bulk_port *b, struct link_peer *peer, const struct bu
 void bulk_serve_put(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt,
 		    const struct view *frame)
 {
-	if (!bulk_region_check(b->node, pkt->key, LINK_PUT, pkt->addr, pkt->len)) {
+	if (!bulk_region_check(b->node, pkt->key, b->port->self.port, LINK_PUT, pkt->addr, pkt->len)) {
 		bulk_tell_refused(b->node, "a peer", pkt->key, LINK_PUT, pkt->addr, pkt->len);
 		reply_push(b, peer, pkt, BULK_S_ACCESS, 0);
 		return;

@@ -40,7 +40,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define TAB_MAGIC   0x3142617446746653ULL
+#define TAB_MAGIC   0x3242617446746653ULL
 #define TAB_HDR_LEN 4096u
 
 /* All fields little or big as the host; both sides are this host. */
@@ -50,6 +50,7 @@ struct tab_hdr {
 	uint32_t slot_num, entry_len;
 	_Atomic uint32_t entry_cnt; /* entries that have memory; only grows */
 	_Atomic uint32_t slot_top;  /* slots that were ever claimed lie below; only grows */
+	_Atomic uint32_t is_partial; /* some regions are not here: there was no memory */
 };
 
 struct tab_slot {
@@ -60,7 +61,8 @@ struct tab_slot {
 
 struct tab_entry {
 	_Atomic uint64_t addr, len;
-	_Atomic uint32_t key, rights;
+	_Atomic uint32_t key;
+	_Atomic uint16_t rights, scope;
 	_Atomic uint64_t filled; /* bytes from @addr on that are there; written by whoever fills it */
 };
 static_assert(sizeof(struct tab_hdr) <= TAB_HDR_LEN, "layout");
@@ -68,7 +70,7 @@ static_assert(sizeof(struct tab_slot) == CACHE_LINE, "layout");
 static_assert(sizeof(struct tab_entry) == 32, "layout");
 
 #define TAB_ENTRY_OFF (TAB_HDR_LEN + BULK_SLOT_NUM * sizeof(struct tab_slot))
-#define TAB_LEN	      (TAB_ENTRY_OFF + BULK_REGION_MAX * sizeof(struct tab_entry))
+#define TAB_LEN	      (TAB_ENTRY_OFF + BULK_ENTRY_MAX * sizeof(struct tab_entry))
 #define TAB_NAME_LEN  80
 #define TAB_DIR	      "/dev/shm"
 #define TAB_NEW_TRIES 1000
@@ -476,7 +478,7 @@ uint32_t bulk_tab_entry_cnt(const struct bulk_tab *tab)
 	/* acquire; pairs with the release in bulk_tab_grow(): the entries below have memory */
 	uint32_t cnt = atomic_load_explicit(&tab->hdr->entry_cnt, memory_order_acquire);
 
-	return MIN(cnt, BULK_REGION_MAX);
+	return MIN(cnt, BULK_ENTRY_MAX);
 }
 
 int bulk_tab_grow(struct bulk_tab *tab, uint32_t cnt)
@@ -486,20 +488,23 @@ int bulk_tab_grow(struct bulk_tab *tab, uint32_t cnt)
 
 	if (cnt <= have)
 		return 0;
-	if (posix_fallocate(tab->fd, (off_t)(TAB_ENTRY_OFF + have * sizeof(struct tab_entry)), len))
+	if (posix_fallocate(tab->fd, (off_t)(TAB_ENTRY_OFF + have * sizeof(struct tab_entry)), len)) {
+		atomic_store_explicit(&tab->hdr->is_partial, 1, memory_order_relaxed);
 		return -ENOSPC;
+	}
 	atomic_store_explicit(&tab->hdr->entry_cnt, cnt, memory_order_release);
 	return 0;
 }
 
-void bulk_tab_publish(struct bulk_tab *tab, uint32_t key, uint64_t addr, uint64_t len,
-		      unsigned rights)
+void bulk_tab_publish(struct bulk_tab *tab, uint32_t idx, uint32_t key, uint64_t addr, uint64_t len,
+		      unsigned rights, uint16_t scope)
 {
-	struct tab_entry *e = &tab->entry[FIELD_GET(BULK_KEY_IDX, key)];
+	struct tab_entry *e = &tab->entry[idx];
 
 	atomic_store_explicit(&e->addr, addr, memory_order_relaxed);
 	atomic_store_explicit(&e->len, len, memory_order_relaxed);
-	atomic_store_explicit(&e->rights, rights, memory_order_relaxed);
+	atomic_store_explicit(&e->rights, (uint16_t)rights, memory_order_relaxed);
+	atomic_store_explicit(&e->scope, scope, memory_order_relaxed);
 	atomic_store_explicit(&e->filled, 0, memory_order_relaxed);
 	/* release; pairs with the acquire in bulk_lease_take(): who sees the key sees its fields */
 	atomic_store_explicit(&e->key, key, memory_order_release);
@@ -622,20 +627,34 @@ void bulk_tab_slot_release(struct bulk_tab *tab, int slot)
 	tabs_unlock();
 }
 
+/* As the owner's region_find(). A key that is just being published or retracted may be missed. */
+static struct tab_entry *entry_find(const struct bulk_tab *tab, uint32_t key)
+{
+	uint32_t cnt = bulk_tab_entry_cnt(tab);
+
+	for (cnt = cnt ? 1u << (31 - __builtin_clz(cnt)) : 0; key && cnt >= BULK_ENTRY_MIN; cnt /= 2) {
+		struct tab_entry *e = &tab->entry[key & (cnt - 1)];
+
+		if (atomic_load_explicit(&e->key, memory_order_relaxed) == key)
+			return e;
+	}
+	return NULL;
+}
+
 int bulk_lease_take(struct bulk_tab *tab, int slot, uint32_t key, int op, uint64_t addr,
 		    uint64_t len)
 {
-	uint32_t idx = (uint32_t)FIELD_GET(BULK_KEY_IDX, key);
-	struct tab_entry *e = &tab->entry[idx];
+	struct tab_entry *e = entry_find(tab, key);
+	uint32_t idx = e ? (uint32_t)(e - tab->entry) : 0;
 	uint64_t start, size;
 
-	if (idx >= bulk_tab_entry_cnt(tab))
-		return -ENOENT;
+	if (!e)
+		return atomic_load_explicit(&tab->hdr->is_partial, memory_order_relaxed) ? -ENOENT : -EACCES;
 	atomic_store_explicit(&tab->slot[slot].lease, idx + 1, memory_order_relaxed);
 	/* full fence; pairs with the one in bulk_tab_retract(): the owner sees the lease, or we see
 	 * that the key is gone */
 	atomic_thread_fence(memory_order_seq_cst);
-	if (key == 0 || atomic_load_explicit(&e->key, memory_order_acquire) != key)
+	if (atomic_load_explicit(&e->key, memory_order_acquire) != key)
 		goto refuse;
 	start = atomic_load_explicit(&e->addr, memory_order_relaxed);
 	size = atomic_load_explicit(&e->len, memory_order_relaxed);
@@ -647,6 +666,17 @@ int bulk_lease_take(struct bulk_tab *tab, int slot, uint32_t key, int op, uint64
 refuse:
 	atomic_store_explicit(&tab->slot[slot].lease, 0, memory_order_release);
 	return -EACCES;
+}
+
+bool bulk_lease_admits(const struct bulk_tab *tab, int slot, uint16_t port)
+{
+	uint32_t lease = atomic_load_explicit(&tab->slot[slot].lease, memory_order_relaxed);
+	uint16_t scope;
+
+	if (!lease || lease > bulk_tab_entry_cnt(tab)) /* taken away: to drop it will tell */
+		return true;
+	scope = atomic_load_explicit(&tab->entry[lease - 1].scope, memory_order_relaxed);
+	return !scope || scope == port;
 }
 
 int bulk_lease_drop(struct bulk_tab *tab, int slot)
@@ -664,10 +694,13 @@ void bulk_lease_note(struct bulk_tab *tab, int slot, int op, uint64_t len)
 	atomic_store_explicit(at, atomic_load_explicit(at, memory_order_relaxed) + len, memory_order_relaxed);
 }
 
-void bulk_lease_fill(struct bulk_tab *tab, uint32_t key, uint64_t len)
+void bulk_lease_fill(struct bulk_tab *tab, int slot, uint64_t len)
 {
-	/* relaxed: ordered by the lease, which is dropped after this */
-	atomic_store_explicit(&tab->entry[FIELD_GET(BULK_KEY_IDX, key)].filled, len, memory_order_relaxed);
+	uint32_t lease = atomic_load_explicit(&tab->slot[slot].lease, memory_order_relaxed);
+
+	/* the key may have been retracted, but not the place given to another region, unless the lease was taken away */
+	if (lease && lease <= bulk_tab_entry_cnt(tab)) /* relaxed: ordered by the lease, which is dropped after this */
+		atomic_store_explicit(&tab->entry[lease - 1].filled, len, memory_order_relaxed);
 }
 
 uint64_t bulk_tab_filled(const struct bulk_tab *tab, uint32_t idx)

@@ -222,9 +222,11 @@ enum { LINK_GET = 1, LINK_PUT = 2 }; /* rights of a region, and the two operatio
 
 /**
  * link_region_add() - Let peers of all ports of @n read (LINK_GET) and/or write (LINK_PUT) [@addr, +@len).
- * @key: out; index and generation, never 0, never reused soon.   Return: 0; -ENOMEM; -ENOSPC table full.
+ * @key: out; 32 bits from the kernel's generator, not 0: who knows one key knows nothing of another.   Return: 0; -ENOMEM; -ENOSPC table full.
  */
 int link_region_add(struct link_node *n, void *addr, size_t len, unsigned rights, uint32_t *key);
+/** link_port_region_add() - The same for peers of @p alone: to those of the node's other ports the key is unknown. link_region_del() ends it. */
+int link_port_region_add(struct link_port *p, void *addr, size_t len, unsigned rights, uint32_t *key);
 /**
  * link_region_del() - On return no peer touches the memory any more (waits, bounded, for copies in flight).
  * Drops and retakes the lock if that takes long, which only a stopped process on this host can cause.

@@ -67,8 +67,8 @@ int rel_open(struct link_port *p, struct carrier *net, struct rel **out)
 	/* cannot fail: the sizes are constants within slab_init()'s bounds */
 	must(!slab_init(&r->frames, sizeof(struct rel_frame), _Alignof(struct rel_frame), 64, 0));
 	must(!slab_init(&r->peers, sizeof(struct rel_peer), _Alignof(struct rel_peer), 16, 0));
-	must(!slab_init(&r->asms, sizeof(struct rel_asm), _Alignof(struct rel_asm), 4,
-			REL_ASM_MAX));
+	must(!slab_init(&r->asms, sizeof(struct rel_asm), _Alignof(struct rel_asm), 4, 0));
+	keyed_fresh(&r->source_key);
 	r->tab_mask = TAB_MIN - 1;
 	r->tab = mem_alloc(TAB_MIN * sizeof(*r->tab));
 	r->stage = mem_alloc(REL_STAGE_LEN);
@@ -164,7 +164,7 @@ int rel_send(struct rel *r, struct link_peer *peer, enum link_kind kind, const v
 		frame_fill(&raw, kind, hdr, hdr_len, iov, iov_cnt);
 		return rel_raw_send(rp, &raw);
 	}
-	if (r->frame_cnt >= REL_FRAMES_MAX || rp->frame_cnt >= REL_FRAMES_PEER ||
+	if ((r->frame_cnt >= REL_FRAMES_MAX && rp->frame_cnt >= REL_FRAMES_OWN) || rp->frame_cnt >= REL_FRAMES_PEER ||
 	    !(f = rel_frame_new(r)))
 		return -EAGAIN;
 	frame_fill(f, kind, hdr, hdr_len, iov, iov_cnt);

@@ -73,7 +73,9 @@ static void frames_final(struct rel_peer *rp, struct rel_frame *f)
 
 	for (; f; f = next) {
 		next = f->next;
-		if (!f->is_nak)
+		if (f->is_nak)
+			rel_quota_put(rp, REL_Q_NAK, 1);
+		else
 			rel_frame_end(rp, f, 0);
 		rel_frame_free(rp->r, f);
 	}

@@ -3,6 +3,7 @@
 #ifndef SF_LINK_REL_INT_H
 #define SF_LINK_REL_INT_H
 
+#include "base/keyed.h"
 #include "base/pqueue.h"
 #include "link/link_int.h"
 #include "link/rel_wire.h"
@@ -14,10 +15,10 @@
 #define REL_COPY_MAX    1024u         /* frames up to this size are gathered by copying */
 #define REL_IOV_CNT     32            /* pieces of one datagram */
 #define REL_STAGE_LEN   (160u * 1024) /* headers and small frames between two carrier flushes */
-#define REL_FRAMES_MAX  65536u        /* the owner's frames in all, and per peer */
-#define REL_FRAMES_PEER 4096u
-#define REL_ASM_MAX     4096u         /* unfinished frames of all peers, and of one */
-#define REL_ASM_PEER    256u
+#define REL_FRAMES_MAX  65536u        /* the owner's frames in all, ... */
+#define REL_FRAMES_PEER 4096u         /* ... per peer, ... */
+#define REL_FRAMES_OWN  64u           /* ... and per peer whatever others have */
+#define REL_ASM_PEER    256u          /* unfinished frames of one peer; of others see rel_quota.c */
 #define REL_RAW_ASM_CNT 8u            /* the same of one RAW peer */
 #define REL_ASM_HASH    32
 #define REL_SEQ_FIRST   (0u - 200)    /* first DATA and frame: wrapping is nothing special */
@@ -95,6 +96,22 @@ struct rel_frame {
 	struct iovec iov[LINK_IOV_MAX];
 };
 
+/* What is bounded per peer, per source address and in all (rel_quota.c). */
+enum rel_quota {
+	REL_Q_ASM,   /* unfinished frames */
+	REL_Q_STASH, /* bytes that wait for earlier ones */
+	REL_Q_NAK,   /* frames that are, or may have to be, refused */
+	REL_Q_NUM
+};
+
+/* Peers that one may be behind: those of one IPv4 address or one IPv6 network. */
+struct rel_source {
+	struct rel_source *next;
+	uint8_t net[16];
+	uint32_t refs; /* peers */
+	uint32_t own[REL_Q_NUM], pool[REL_Q_NUM];
+};
+
 enum rel_slot_state { SLOT_UNSENT, SLOT_FLIGHT, SLOT_LOST, SLOT_SACKED };
 
 #define REL_NIL UINT16_MAX
@@ -125,6 +142,7 @@ struct rel_asm {
 /* A datagram that waits for earlier ones (ORDERED). */
 struct rel_stash {
 	struct rel_stash *next; /* by seq */
+	uint64_t born_ns;
 	uint32_t seq, len, rec_cnt;
 	uint8_t recs[];
 };
@@ -142,8 +160,9 @@ struct rel_win {
 	uint16_t hold[REL_WINDOW];     /* reasons why an arrived DATA is not final yet */
 	struct rel_stash *stash, *stash_tail; /* ORDERED: what arrived too early, by seq */
 	struct rel_asm *spare;         /* ORDERED: for the one frame in assembly */
-	uint32_t stash_bytes;
 	uint32_t asm_cnt;
+	uint8_t old_looks;             /* how often something looked too old */
+	uint64_t old_ns;               /* nothing in assembly or stash is older */
 	struct rel_asm *asm_tab[REL_ASM_HASH];
 };
 
@@ -153,6 +172,8 @@ struct rel_peer {
 	struct rel_peer *hnext;       /* by address */
 	struct rel_peer *ready_next;  /* in r->ready while is_ready */
 	struct rel_win *win;          /* NULL while idle */
+	struct rel_source *source;
+	uint32_t used[REL_Q_NUM];
 	struct pq_node timer;
 	uint64_t pair, half;          /* 0 = not yet */
 	uint64_t peer_half;
@@ -217,6 +238,9 @@ struct rel {
 	uint64_t refuse_ms;       /* rate limit of answers to strangers: the millisecond, */
 	uint32_t refuse_cnt;      /* and answers in it */
 	uint32_t stash_recs;      /* records in all stashes: each may become a refusal */
+	struct rel_source *sources[256]; /* hash */
+	struct keyed source_key;
+	uint32_t pool[REL_Q_NUM]; /* in use beyond peers' own shares */
 	uint32_t raw_id;
 	struct rel_peer *raw_to;  /* RAW: whose datagram is open in @raw; NULL: none is */
 	struct rel_out raw;
@@ -284,6 +308,17 @@ static inline uint32_t rel_cwnd_min(const struct rel_peer *rp)
 	return MAX(REL_CWND_MIN, (REL_REORDER + 2) * (rp->mtu + REL_SKB_COST));
 }
 
+/* --- rel_quota.c --- */
+
+/** rel_source_get() - @rp is one of those behind @ip, until rel_source_put(). Return: false: no memory. */
+bool rel_source_get(struct rel_peer *rp, const uint8_t ip[16]);
+void rel_source_put(struct rel_peer *rp);
+/** rel_quota_has() - Would rel_quota_take() succeed? */
+bool rel_quota_has(const struct rel_peer *rp, enum rel_quota q, uint32_t n);
+/** rel_quota_take() - @n more are kept for @rp. Return: false: they may not be. */
+bool rel_quota_take(struct rel_peer *rp, enum rel_quota q, uint32_t n);
+void rel_quota_put(struct rel_peer *rp, enum rel_quota q, uint32_t n);
+
 /* --- rel_tx.c: frames out --- */
 
 /** rel_control() - Send a datagram of @type without records. Loss is silent. */
@@ -331,6 +366,10 @@ void rel_rx_reset(struct rel_peer *rp);
 bool rel_rx_idle(const struct rel_peer *rp);
 /** rel_ack_fill() - Acknowledgement fields of @pkt. */
 void rel_ack_fill(struct rel_peer *rp, struct rel_pkt *pkt, uint64_t now_ns);
+/** rel_rx_old_ns() - Since when the oldest unfinished frame or early datagram has waited, or before; CLK_NEVER: none. @exact: not before. */
+uint64_t rel_rx_old_ns(struct rel_peer *rp, bool exact);
+/** rel_asm_put() - Give back what an assembly took. */
+void rel_asm_put(struct rel_peer *rp, struct rel_asm *a);
 void rel_raw_expire(struct rel_peer *rp, uint64_t now_ns);
 
 #endif

@@ -128,6 +128,10 @@ struct rel_peer *rel_peer_new(struct rel *r, struct link_peer *peer)
 		.cwnd = REL_CWND_FIRST,
 		.frame_next = REL_SEQ_FIRST,
 	};
+	if (!rel_source_get(rp, peer->addr.ip)) {
+		slab_put(&r->peers, rp);
+		return NULL;
+	}
 	fresh_half(rp);
 	rp->serial = ++r->serial;
 	if (r->peer_cnt > r->tab_mask)
@@ -183,7 +187,7 @@ static void win_free(struct rel_peer *rp)
 	if (!rp->win)
 		return;
 	if (rp->win->spare)
-		slab_put(&rp->r->asms, rp->win->spare);
+		rel_asm_put(rp, rp->win->spare);
 	mem_free(rp->win->slot);
 	mem_free(rp->win);
 	rp->win = NULL;
@@ -198,7 +202,7 @@ int rel_win_get(struct rel_peer *rp)
 	w = mem_alloc(sizeof(*w));
 	if (!w)
 		return -ENOMEM;
-	w->loss_ns = CLK_NEVER;
+	w->loss_ns = w->old_ns = CLK_NEVER;
 	w->fl_head = w->fl_tail = w->lost_head = w->lost_tail = REL_NIL;
 	rp->win = w;
 	return 0;
@@ -215,8 +219,10 @@ bool rel_peer_unpin(struct rel_peer *rp)
 	rp->pins--;
 	if (rp->peer)
 		return true;
-	if (!rp->pins)
+	if (!rp->pins) {
+		rel_source_put(rp);
 		slab_put(&rp->r->peers, rp);
+	}
 	return false;
 }
 
@@ -234,7 +240,9 @@ void rel_peer_fail(struct rel_peer *rp, int status)
 	rel_peer_pin(rp);
 	while ((f = done)) {
 		done = f->next;
-		if (!f->is_nak)
+		if (f->is_nak)
+			rel_quota_put(rp, REL_Q_NAK, 1);
+		else
 			rel_frame_end(rp, f, status);
 		rel_frame_free(rp->r, f);
 	}
@@ -600,6 +608,37 @@ static uint64_t stuck_ns(const struct rel_peer *rp)
 	return rp->heard_ns + after + rp->probes * REL_PTO_MAX_NS;
 }
 
+/*
+ * When a peer has to answer for something that it began and never ends, though it is heard: alive and honest, it would have repeated what
+ * is missing. A few looks, as above. CLK_NEVER: there is nothing.
+ */
+static uint64_t old_ns(struct rel_peer *rp)
+{
+	uint64_t after = rp->r->port->node->room->dead_after_ns, old = rp->win ? rel_rx_old_ns(rp, false) : CLK_NEVER;
+
+	if (after == CLK_NEVER || old == CLK_NEVER)
+		return CLK_NEVER;
+	return old + after + rp->win->old_looks * REL_PTO_MAX_NS;
+}
+
+/* Return: false: it did not, and is no peer any more. */
+static bool old_check(struct rel_peer *rp, uint64_t now_ns)
+{
+	char text[LINK_ADDR_TEXT];
+
+	if (old_ns(rp) > now_ns)
+		return true;
+	rp->win->old_ns = rel_rx_old_ns(rp, true);
+	if (old_ns(rp) > now_ns)
+		rp->win->old_looks = 0;
+	else if (rp->win->old_looks++ >= REL_PROBES_DEAD) {
+		LOG_WARN("%s goes on sending, but does not finish what it began: dropped", link_addr_text(&rp->peer->addr, text));
+		rel_peer_kill(rp, -ETIMEDOUT);
+		return false;
+	}
+	return true;
+}
+
 static uint64_t probe_ns(const struct rel_peer *rp)
 {
 	const struct rel_win *w = rp->win;
@@ -617,7 +656,7 @@ static uint64_t idle_ns(const struct rel_peer *rp)
 	return rp->win && !rel_busy(rp) && rel_rx_idle(rp) ? rp->used_ns + REL_IDLE_NS : CLK_NEVER;
 }
 
-static uint64_t next_ns(const struct rel_peer *rp)
+static uint64_t next_ns(struct rel_peer *rp)
 {
 	uint64_t at = idle_ns(rp);
 
@@ -627,7 +666,7 @@ static uint64_t next_ns(const struct rel_peer *rp)
 		return MIN(rp->hello_ns + hello_wait_ns(rp), dead_ns(rp));
 	if (rp->state != REL_S_OPEN)
 		return at;
-	at = MIN(MIN(at, stuck_ns(rp)), MIN(probe_ns(rp), dead_ns(rp)));
+	at = MIN(MIN(at, stuck_ns(rp)), MIN(probe_ns(rp), MIN(dead_ns(rp), old_ns(rp))));
 	if (rp->owes_ack && !rp->ack_now)
 		at = MIN(at, rp->ack_due_ns);
 	return rp->win ? MIN(at, rp->win->loss_ns) : at;
@@ -689,6 +728,8 @@ static void on_timer(struct rel_peer *rp, uint64_t now_ns)
 		rel_peer_kill(rp, -ETIMEDOUT);
 		return;
 	}
+	if (!old_check(rp, now_ns))
+		return;
 	if (rp->win && rp->win->loss_ns <= now_ns)
 		rel_find_lost(rp, now_ns);
 	if (probe_ns(rp) <= now_ns)

@@ -96,7 +96,7 @@ static void nak_queue(struct rel_peer *rp, uint32_t seq, uint32_t frame, int cod
 {
 	struct rel_frame *f = rel_frame_new(rp->r);
 
-	must(f); /* reserved in rel_on_data() */
+	must(f && rel_quota_take(rp, REL_Q_NAK, 1)); /* reserved in rel_on_data() */
 	f->next = NULL;
 	f->cookie = NULL;
 	f->id = frame;
@@ -153,6 +153,44 @@ static struct rel_asm **asm_at(struct rel_win *w, uint32_t frame)
 	return at;
 }
 
+void rel_asm_put(struct rel_peer *rp, struct rel_asm *a)
+{
+	rel_quota_put(rp, REL_Q_ASM, 1);
+	slab_put(&rp->r->asms, a);
+}
+
+static struct rel_asm *asm_new(struct rel_peer *rp)
+{
+	struct rel_asm *a = rel_quota_has(rp, REL_Q_ASM, 1) ? slab_get(&rp->r->asms) : NULL;
+
+	if (a)
+		rel_quota_take(rp, REL_Q_ASM, 1);
+	return a;
+}
+
+/* Something has to wait from now on. */
+static void old_note(struct rel_win *w, uint64_t now_ns)
+{
+	if (w->old_ns == CLK_NEVER)
+		w->old_ns = now_ns;
+}
+
+uint64_t rel_rx_old_ns(struct rel_peer *rp, bool exact)
+{
+	struct rel_win *w = rp->win;
+	uint64_t old = CLK_NEVER;
+
+	if (!exact)
+		return w->old_ns;
+	for (const struct rel_stash *s = w->stash; s; s = s->next)
+		old = MIN(old, s->born_ns);
+	for (uint32_t i = 0; i < REL_ASM_HASH; i++) {
+		for (const struct rel_asm *a = w->asm_tab[i]; a; a = a->next)
+			old = MIN(old, a->born_ns);
+	}
+	return old;
+}
+
 /* A place for the frame of @rec, new if need be. NULL: none left, or the frame's segments disagree
  * about it. */
 static struct rel_asm *asm_get(struct rel_peer *rp, const struct rel_rec_in *rec, uint32_t cnt_max,
@@ -168,8 +206,9 @@ static struct rel_asm *asm_get(struct rel_peer *rp, const struct rel_rec_in *rec
 			       : NULL;
 	a = w->spare;
 	w->spare = NULL;
-	if (!a && (w->asm_cnt >= cnt_max || !(a = slab_get(&rp->r->asms))))
+	if (!a && (w->asm_cnt >= cnt_max || !(a = asm_new(rp))))
 		return NULL;
+	old_note(w, now_ns);
 	a->next = NULL;
 	a->born_ns = now_ns;
 	a->frame = rec->frame;
@@ -189,7 +228,7 @@ static void asm_free(struct rel_peer *rp, struct rel_asm **at)
 
 	*at = a->next;
 	rp->win->asm_cnt--;
-	slab_put(&rp->r->asms, a);
+	rel_asm_put(rp, a);
 }
 
 /* Take one segment; deliver the frame when it was the last. Return: false if the pair ended in the
@@ -209,7 +248,7 @@ static bool seg_take(struct rel_peer *rp, uint32_t seq, const struct rel_rec_in 
 	*asm_at(rp->win, a->frame) = a->next;
 	rp->win->asm_cnt--;
 	is_ok = deliver(rp, seq, rec, a->buf, a->total);
-	slab_put(&rp->r->asms, a);
+	rel_asm_put(rp, a);
 	return is_ok;
 }
 
@@ -256,17 +295,26 @@ static bool recs_process(struct rel_peer *rp, uint32_t seq, const uint8_t *recs,
 	return true;
 }
 
-static bool stash_put(struct rel_peer *rp, const struct rel_pkt *pkt)
+static uint32_t stash_cost(uint32_t len)
+{
+	return (uint32_t)sizeof(struct rel_stash) + len;
+}
+
+static bool stash_put(struct rel_peer *rp, const struct rel_pkt *pkt, uint64_t now_ns)
 {
 	struct rel_win *w = rp->win;
 	struct rel_stash *s, **at = &w->stash;
 
 	/* an honest peer never has more on its way than it has credit for */
-	if (w->stash_bytes + pkt->recs_len > REL_RCVBUF + REL_DGRAM_MAX)
+	if (!rel_quota_has(rp, REL_Q_STASH, stash_cost(pkt->recs_len)) || !rel_quota_has(rp, REL_Q_NAK, pkt->rec_cnt))
 		return false;
-	s = mem_alloc(sizeof(*s) + pkt->recs_len);
+	s = mem_alloc(stash_cost(pkt->recs_len));
 	if (!s)
 		return false;
+	rel_quota_take(rp, REL_Q_STASH, stash_cost(pkt->recs_len));
+	rel_quota_take(rp, REL_Q_NAK, pkt->rec_cnt);
+	old_note(w, now_ns);
+	s->born_ns = now_ns;
 	s->seq = pkt->seq;
 	s->len = pkt->recs_len;
 	s->rec_cnt = pkt->rec_cnt;
@@ -279,7 +327,6 @@ static bool stash_put(struct rel_peer *rp, const struct rel_pkt *pkt)
 	*at = s;
 	if (!s->next)
 		w->stash_tail = s;
-	w->stash_bytes += s->len;
 	rp->r->stash_recs += s->rec_cnt;
 	return true;
 }
@@ -292,7 +339,8 @@ static struct rel_stash *stash_pop(struct rel_peer *rp)
 	w->stash = s->next;
 	if (!w->stash)
 		w->stash_tail = NULL;
-	w->stash_bytes -= s->len;
+	rel_quota_put(rp, REL_Q_STASH, stash_cost(s->len));
+	rel_quota_put(rp, REL_Q_NAK, s->rec_cnt);
 	rp->r->stash_recs -= s->rec_cnt;
 	return s;
 }
@@ -322,7 +370,8 @@ static bool data_reserve(struct rel_peer *rp, const struct rel_pkt *pkt, uint64_
 	struct rel_rec_in rec;
 
 	/* each frame may be refused */
-	if (slab_reserve(&r->frames, slab_used(&r->frames) + r->stash_recs + pkt->rec_cnt))
+	if (!rel_quota_has(rp, REL_Q_NAK, pkt->rec_cnt) ||
+	    slab_reserve(&r->frames, slab_used(&r->frames) + r->stash_recs + pkt->rec_cnt))
 		return false;
 	if (!rel_rec_next(&rd, &rec) || !(rec.flags & REL_REC_SEG))
 		return true;
@@ -330,7 +379,7 @@ static bool data_reserve(struct rel_peer *rp, const struct rel_pkt *pkt, uint64_
 		/* segments are processed in order, so one frame at a time: it is being assembled,
 		 * or will need the spare */
 		if (!rp->win->spare && !rp->win->asm_cnt)
-			rp->win->spare = slab_get(&r->asms);
+			rp->win->spare = asm_new(rp);
 		return rp->win->spare || rp->win->asm_cnt;
 	}
 	return asm_get(rp, &rec, REL_ASM_PEER, now_ns) || *asm_at(rp->win, rec.frame);
@@ -393,7 +442,7 @@ void rel_on_data(struct rel_peer *rp, const struct rel_pkt *pkt, size_t len, uin
 	if (!data_is_new(rp, pkt, now_ns))
 		return;
 	is_turn = !is_ordered || pkt->seq == rp->rx_proc;
-	if (!is_turn && !stash_put(rp, pkt)) {
+	if (!is_turn && !stash_put(rp, pkt, now_ns)) {
 		r->port->stats.drop_full++;
 		return;
 	}
@@ -486,7 +535,8 @@ static void raw_process(struct rel_peer *rp, const struct rel_pkt *pkt, uint64_t
 		} else {
 			if (rel_win_get(rp))
 				return;
-			if (rp->win->asm_cnt >= REL_RAW_ASM_CNT && !*asm_at(rp->win, rec.frame))
+			if (!*asm_at(rp->win, rec.frame) && rp->win->asm_cnt &&
+			    (rp->win->asm_cnt >= REL_RAW_ASM_CNT || !rel_quota_has(rp, REL_Q_ASM, 1)))
 				raw_evict_oldest(rp);
 			rp->used_ns = now_ns;
 			a = asm_get(rp, &rec, REL_RAW_ASM_CNT, now_ns);

@@ -452,6 +452,60 @@ static void rma_refused_said(struct ct *c)
 	ct_close(c);
 }
 
+/*
+ * Who was told a key and the address learns nothing of other keys: those next to it are refused though there are many regions, and so is
+ * the key of a region of another domain of the same process.
+ */
+#define HIDDEN 100
+#define HIDDEN_LEN 4096u
+static void rma_keys(struct ct *c)
+{
+	static uint8_t early[HIDDEN_LEN];
+	struct ct other = {.t = c->t, .p = c->p, .v = c->v, .prov = c->prov};
+	struct fid_mr *mr[HIDDEN], *foreign;
+	uint64_t key, foreign_key;
+	struct ct_window w;
+	struct ct_ep2 e;
+
+	ct_open(c);
+	other.info = c->info;
+	OK(fi_domain(c->fabric, c->info, &other.domain, NULL));
+	ct_ep2_open(&other, &e);
+	other.ep = e.ep;
+	for (unsigned i = 0; i < HIDDEN; i++) {
+		if (i == HIDDEN / 2)
+			ct_window(c, &w, HIDDEN_LEN, ACCESS);
+		mr[i] = ct_mr(c, i < HIDDEN / 2 ? early : w.b.mem, HIDDEN_LEN, ACCESS, 1000 + i);
+	}
+	foreign = ct_mr(&other, w.b.mem, HIDDEN_LEN, ACCESS, 77777);
+	key = fi_mr_key(foreign);
+	ct_swap(c, &key, &foreign_key, sizeof(key));
+	for (unsigned i = 0; c->rank == 0 && i < 2; i++) {
+		struct rma good = {.call = i ? R_READ : R_WRITE, .mem = w.mine.mem, .len = 64, .buf = &w.mine, .raddr = w.at.addr,
+				   .rkey = w.at.key, .ctx = &c->ctx[0]}, bad = good;
+
+		bad.rkey = foreign_key;
+		must_fail(c, &bad, "key of another domain");
+		for (uint64_t n = 1; n <= 20 && c->info->domain_attr->mr_mode & FI_MR_PROV_KEY; n++) {
+			uint64_t guess[] = {w.at.key + n, w.at.key - n, w.at.key + (n << 16) + n, w.at.key - (n << 16) - n, w.at.key + (n << 20)};
+
+			for (unsigned k = 0; k < sizeof(guess) / sizeof(guess[0]); k++) {
+				bad.rkey = guess[k];
+				must_fail(c, &bad, "guessed key");
+			}
+		}
+		rma_do(c, &good);
+	}
+	ct_barrier(c);
+	for (unsigned i = 0; i < HIDDEN; i++)
+		OK(fi_close(&mr[i]->fid));
+	OK(fi_close(&foreign->fid));
+	ct_ep2_close(&other, &e);
+	OK(fi_close(&other.domain->fid));
+	ct_window_free(c, &w);
+	ct_close(c);
+}
+
 /* --- rights: upstream's efa grants every region everything, so this asks only of providers that keep them apart ------------------ */
 static void rma_rights(struct ct *c)
 {
@@ -579,6 +633,7 @@ const struct ct_test rma_tests[] = {
 	{"rma_model", rma_model, RMA, 0, EVERYWHERE, CAPS, NULL, NULL, 60},
 	{"rma_refused", rma_refused, RMA, 0, CT_GENS, CAPS},
 	{"rma_refused_said", rma_refused_said, RMA, 0, CT_NO_ONE, CAPS, "FI_LOG_LEVEL=info"},
+	{"rma_keys", rma_keys, RMA, 0, CT_NO_ONE, CAPS, "FI_CXI_OPTIMIZED_MRS=0 FI_CXI_PROV_KEY_CACHE=0"},
 	{"rma_rights", rma_rights, RMA, 0, CT_GENS, CAPS},
 	{"rma_mixed", rma_mixed, RMA | FI_MSG, 0, EVERYWHERE, CAPS},
 	{"rma_self", rma_self, RMA, 0, CT_GENS | CT_SOLO | CT_ANY_PATH, CAPS},

@@ -105,11 +105,11 @@ void link_doorbell(struct link_port *p)
 	g_inifake.doorbells++;
 }
 
-int link_region_add(struct link_node *n, void *addr, size_t len, unsigned rights, uint32_t *key)
+int link_port_region_add(struct link_port *p, void *addr, size_t len, unsigned rights, uint32_t *key)
 {
 	struct inifake *f = &g_inifake;
 
-	(void)n;
+	(void)p;
 	if (f->region_rc)
 		return f->region_rc;
 	assert_in_range(f->regions, 0, FAKE_SENT_MAX - 1);

@@ -10,60 +10,10 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "fake_path.h"
+#include "bulk_modes.h"
 
-#define MIB	 (1u << 20)
-#define PASSES	 20000
 #define LANES	 8
 #define LANE_LEN (256u << 10)
-
-enum mode { RING, KERNEL, HELPED, MIXED, NET, NET_REORDERED, MODE_NUM };
-static const char *const mode_name[MODE_NUM] = {"ring", "kernel", "helped", "mixed", "net", "net reordered"};
-
-static void open_mode(enum mode m)
-{
-	fp_open(m == NET || m == NET_REORDERED ? LINK_RELIABLE : LINK_ORDERED, m < NET);
-	fp_force(m == RING ? BULK_FRAMES : m == KERNEL ? BULK_CMA : m == HELPED ? BULK_HELPED : -1);
-	fp.is_reordering = m == NET_REORDERED;
-}
-
-static bool has_cma(void)
-{
-	int a = 1, b = 0;
-
-	if (bulk_cma_copy(getpid(), LINK_GET, &b, (uintptr_t)&a, sizeof(a)) == sizeof(a))
-		return true;
-	print_message("the kernel forbids cross memory attach here\n");
-	return false;
-}
-
-static int bulk(int from, int to, int op, void *local, size_t len, const void *remote, uint32_t key,
-		struct fp_done *d)
-{
-	*d = (struct fp_done){0};
-	return link_bulk(&fp.port[from], &fp.peer[from][to], op, local, len, (uintptr_t)remote, key,
-			 d);
-}
-
-/* One operation, run to its end. Return: its status. */
-static int bulk_run(int op, void *local, size_t len, const void *remote, uint32_t key)
-{
-	struct fp_done d;
-
-	assert_int_equal(bulk(0, 1, op, local, len, remote, key, &d), 0);
-	assert_true(fp_run(&d, PASSES));
-	assert_int_equal(d.cnt, 1);
-	return d.status;
-}
-
-static uint32_t region(int node, void *addr, size_t len, unsigned rights)
-{
-	uint32_t key = 0;
-
-	assert_int_equal(link_region_add(&fp.node[node], addr, len, rights, &key), 0);
-	assert_int_not_equal(key, 0);
-	return key;
-}
 
 static void fill(struct rng *r, uint8_t *p, size_t len)
 {
@@ -271,71 +221,6 @@ static void bulk__rights_range_and_key(void **state)
 		assert_memory_equal(mem, zero, sizeof(mem));
 		fp_close();
 	}
-}
-
-static void bulk__stale_key_is_refused(void **state)
-{
-	static uint8_t mem[64], local[64];
-
-	for (enum mode m = 0; m < MODE_NUM; m++) {
-		uint32_t old, key, tries = 0;
-
-		if ((m == KERNEL || m == HELPED) && !has_cma())
-			continue;
-		open_mode(m);
-		old = region(1, mem, sizeof(mem), LINK_GET);
-		link_region_del(&fp.node[1], old);
-		assert_int_equal(bulk_run(LINK_GET, local, 1, mem, old), -EACCES);
-		/* until the same index is in use again, by the same memory */
-		do {
-			key = region(1, mem, sizeof(mem), LINK_GET);
-			assert_true(++tries <= BULK_REGION_STEP);
-		} while (FIELD_GET(BULK_KEY_IDX, key) != FIELD_GET(BULK_KEY_IDX, old));
-		assert_int_not_equal(key, old);
-		assert_int_equal(bulk_run(LINK_GET, local, 64, mem, old), -EACCES);
-		assert_int_equal(bulk_run(LINK_GET, local, 64, mem, key), 0);
-		fp_close();
-	}
-}
-
-static void link_region_add__keys_come_back_late(void **state)
-{
-	uint32_t first, key = 0;
-	int x = 0;
-
-	open_mode(RING);
-	first = region(1, &x, sizeof(x), LINK_GET);
-	link_region_del(&fp.node[1], first);
-	for (int i = 0; i < 500000; i++) {
-		key = region(1, &x, sizeof(x), LINK_GET);
-		assert_int_not_equal(key, first);
-		link_region_del(&fp.node[1], key);
-	}
-	link_region_del(&fp.node[1], first); /* unknown keys are no error */
-	link_region_del(&fp.node[1], 0);
-	fp_close();
-}
-
-static void link_region_add__many(void **state)
-{
-	static uint32_t key[5000];
-	static uint8_t mem[5000], got[5000];
-
-	if (!has_cma())
-		skip();
-	open_mode(MIXED);
-	for (uint32_t i = 0; i < ARRAY_SIZE(key); i++) {
-		mem[i] = (uint8_t)(i * 7);
-		key[i] = region(1, mem + i, 1, LINK_GET);
-	}
-	for (uint32_t i = 0; i < ARRAY_SIZE(key); i += 3) {
-		fp.shm[0][1].is_polling = i % 2;
-		assert_int_equal(bulk_run(LINK_GET, got + i, 1, mem + i, key[i]), 0);
-		assert_int_equal(got[i], mem[i]);
-		link_region_del(&fp.node[1], key[i]);
-		assert_int_equal(bulk_run(LINK_GET, got + i, 1, mem + i, key[i]), -EACCES);
-	}
-	fp_close();
 }
 
 static void bulk__raw_needs_a_local_peer(void **state)
@@ -912,9 +797,6 @@ int main(void)
 		cmocka_unit_test(bulk__4_mib_at_every_odd_alignment),
 		cmocka_unit_test(bulk__self),
 		cmocka_unit_test(bulk__rights_range_and_key),
-		cmocka_unit_test(bulk__stale_key_is_refused),
-		cmocka_unit_test(link_region_add__keys_come_back_late),
-		cmocka_unit_test(link_region_add__many),
 		cmocka_unit_test(bulk__raw_needs_a_local_peer),
 		cmocka_unit_test(bulk__region_goes_in_the_middle),
 		cmocka_unit_test(bulk__peer_dies_in_the_middle),

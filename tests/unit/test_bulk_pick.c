@@ -319,7 +319,7 @@ static void bulk_help__is_not_repeated(void **state)
 		fp_pass_without(1);
 	assert_int_equal(d.cnt, 0);
 	assert_int_equal(local[at], 0);
-	bulk_lease_fill(t->tab, op->help_key, 1);
+	bulk_lease_fill(t->tab, t->slot, 1);
 	assert_int_equal(bulk_lease_drop(t->tab, t->slot), 0);
 	run_deaf(&d);
 	check_but(at, 0);

@@ -290,7 +290,7 @@ static int send_pkt(struct cassini_op *op, enum cassini_pkt_op pkt_op, uint64_t 
 /* The local memory becomes a region. No room in the table is a reason to wait. */
 static int memory_open(struct cassini_op *op, unsigned rights)
 {
-	int rc = link_region_add(op->cmd.dom->nic->node, (void *)(uintptr_t)op->cmd.local_addr, op->cmd.request_len, rights, &op->region);
+	int rc = link_port_region_add(op->cmd.dom->port, (void *)(uintptr_t)op->cmd.local_addr, op->cmd.request_len, rights, &op->region);
 
 	return rc ? -EAGAIN : 0;
 }

@@ -9,7 +9,7 @@ static_assert((int)HFI_COPY_GET == (int)LINK_GET && (int)HFI_COPY_PUT == (int)LI
 int hfi_expose(struct hfi_ctxt *c, void *addr, size_t len, unsigned rights, uint32_t *key)
 {
 	lock_assert_held(c->hfi->lock);
-	return link_region_add(c->hfi->node, addr, len, rights, key);
+	return link_port_region_add(c->claim.port, addr, len, rights, key);
 }
 
 void hfi_conceal(struct hfi_ctxt *c, uint32_t key)

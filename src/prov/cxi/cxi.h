@@ -96,7 +96,6 @@ struct cxi_domain {
 	struct cxi_mr **mr_tab;         /* cxi_mr.c: client keys in use, or provider keys by address; hash */
 	uint32_t mr_cnt, mr_mask;
 	uint64_t *prov_ids;             /* cxi_mr.c: bitmap of provider key ids */
-	uint64_t key_seq;
 	struct cxi_dwq *dwq;            /* cxi_trig.c: deferred work; NULL until used */
 	struct cxi_fc_stats stats;
 	bool alt_read;                  /* FI_CXI_RDZV_PROTO */

@@ -2,9 +2,9 @@
 // Memory regions: keys, entries, bind, enable and close. Source: facts/cxi.md 4.1, 4.2.
 
 #include "base/clock.h"
+#include "base/keyed.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/rng.h"
 #include "kit/stubs.h"
 #include "prov/cxi/cxi.h"
 
@@ -135,8 +135,6 @@ static int prov_id_get(struct cxi_domain *d)
 		d->prov_ids = mem_alloc(PROV_ID_CNT / 8);
 	if (!d->prov_ids)
 		return -FI_ENOMEM;
-	if (!d->key_seq)
-		d->key_seq = rng_entropy();
 	for (uint32_t w = 0; w < PROV_ID_CNT / 64; w++) {
 		int bit;
 
@@ -333,16 +331,16 @@ static int optimized_idx(const struct cxi_mr *mr)
 
 static int mr_key_make(struct cxi_mr *mr, int idx)
 {
+	uint64_t seq;
 	int id;
 
 	if (!mr->domain->prov_key)
 		return 0;
-	if (!mr->domain->key_seq)
-		mr->domain->key_seq = rng_entropy();
 	id = mr->optimized ? idx : prov_id_get(mr->domain);
 	if (id < 0)
 		return id;
-	mr->key = CXI_KEY_PROV | FIELD_PREP(CXI_KEY_ID, (uint64_t)id) | FIELD_PREP(CXI_KEY_SEQ, ++mr->domain->key_seq) |
+	keyed_secret(&seq, sizeof(seq)); /* the real provider counts up from a random number: who knows a key knows the next */
+	mr->key = CXI_KEY_PROV | FIELD_PREP(CXI_KEY_ID, (uint64_t)id) | FIELD_PREP(CXI_KEY_SEQ, seq) |
 		  (mr->optimized ? CXI_KEY_OPT : 0) | (mr->rma_events || mr->counts_events || mr->cntr ? CXI_KEY_EVENTS : 0);
 	return 0;
 }

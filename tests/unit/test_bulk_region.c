@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Keys of regions: not to be guessed, good until the region goes, and for the ports that it is for.
+#include "bulk_modes.h"
+
+static void bulk__stale_key_is_refused(void **state)
+{
+	static uint8_t mem[64], local[64];
+
+	for (enum mode m = 0; m < MODE_NUM; m++) {
+		uint32_t old, key, tries = 0;
+
+		if ((m == KERNEL || m == HELPED) && !has_cma())
+			continue;
+		open_mode(m);
+		old = region(1, mem, sizeof(mem), LINK_GET);
+		link_region_del(&fp.node[1], old);
+		assert_int_equal(bulk_run(LINK_GET, local, 1, mem, old), -EACCES);
+		/* until the same place is in use again, by the same memory */
+		do {
+			key = region(1, mem, sizeof(mem), LINK_GET);
+			assert_true(++tries <= 100 * BULK_ENTRY_MIN);
+			if ((key ^ old) % BULK_ENTRY_MIN)
+				link_region_del(&fp.node[1], key);
+		} while ((key ^ old) % BULK_ENTRY_MIN);
+		assert_int_not_equal(key, old);
+		assert_int_equal(bulk_run(LINK_GET, local, 64, mem, old), -EACCES);
+		assert_int_equal(bulk_run(LINK_GET, local, 64, mem, key), 0);
+		fp_close();
+	}
+}
+
+static void link_region_add__keys_come_back_late(void **state)
+{
+	uint32_t first, key = 0;
+	int x = 0;
+
+	open_mode(RING);
+	first = region(1, &x, sizeof(x), LINK_GET);
+	link_region_del(&fp.node[1], first);
+	for (int i = 0; i < 500000; i++) {
+		key = region(1, &x, sizeof(x), LINK_GET);
+		assert_int_not_equal(key, first);
+		link_region_del(&fp.node[1], key);
+	}
+	link_region_del(&fp.node[1], first); /* unknown keys are no error */
+	link_region_del(&fp.node[1], 0);
+	fp_close();
+}
+
+/* Who was told keys, and what they open, knows nothing of the others: each bit of each is a coin of its own. */
+static void link_region_add__keys_are_not_guessed(void **state)
+{
+	static uint8_t mem[64], local[64];
+	uint32_t ones[32] = {0}, equal[32] = {0}, last = 0, key[100];
+
+	open_mode(RING);
+	for (int n = 0; n < 4000; n++) {
+		uint32_t k = region(1, mem, sizeof(mem), LINK_GET);
+
+		for (int i = 0; i < 32; i++) {
+			ones[i] += k >> i & 1;
+			equal[i] += ~(k ^ last) >> i & 1;
+		}
+		last = k;
+		link_region_del(&fp.node[1], k);
+	}
+	for (int i = 0; i < 32; i++) { /* 2000 +- 8 sigma */
+		assert_in_range(ones[i], 1750, 2250);
+		assert_in_range(equal[i], 1750, 2250);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(key); i++)
+		key[i] = region(1, mem, sizeof(mem), LINK_GET);
+	for (uint32_t n = 1; n <= 1000; n++) { /* one in 20,000 runs meets a key of the hundred by chance: ask again then */
+		uint32_t guess[] = {key[50] + n, key[50] - n, key[50] ^ n << 20, key[50] + (n << 12)};
+
+		for (size_t i = 0; i < ARRAY_SIZE(guess); i++) {
+			bool is_key = false;
+
+			for (size_t k = 0; k < ARRAY_SIZE(key); k++)
+				is_key |= key[k] == guess[i];
+			assert_true(is_key || bulk_run(LINK_GET, local, 1, mem, guess[i]) == -EACCES);
+		}
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(key); i++)
+		assert_int_equal(bulk_run(LINK_GET, local, sizeof(mem), mem, key[i]), 0);
+	fp_close();
+}
+
+/* A region of one port is unknown to the peers of the node's other ports, on every path. */
+static void link_port_region_add__is_for_one_port(void **state)
+{
+	static uint8_t mem[MIB], local[MIB];
+
+	for (enum mode m = 0; m < MODE_NUM; m++) {
+		uint32_t own, any;
+
+		if ((m == KERNEL || m == HELPED) && !has_cma())
+			continue;
+		open_mode(m);
+		fp.port[0].self.port = fp.peer[1][0].addr.port = 6000; /* HELPED: the initiator's region, too */
+		fp.port[1].self.port = fp.peer[0][1].addr.port = 7000;
+		assert_int_equal(link_port_region_add(&fp.port[1], mem, sizeof(mem), LINK_GET | LINK_PUT, &own), 0);
+		any = region(1, mem, sizeof(mem), LINK_GET | LINK_PUT);
+		assert_int_equal(bulk_run(LINK_GET, local, sizeof(mem), mem, own), 0);
+		fp.port[1].self.port = fp.peer[0][1].addr.port = 7001; /* as another port of that node */
+		for (int op = LINK_GET; op <= LINK_PUT; op++) {
+			assert_int_equal(bulk_run(op, local, sizeof(mem), mem, own), -EACCES);
+			assert_int_equal(bulk_run(op, local, 0, mem, own), -EACCES);
+			assert_int_equal(bulk_run(op, local, sizeof(mem), mem, any), 0);
+		}
+		fp.port[1].self.port = fp.peer[0][1].addr.port = 7000;
+		assert_int_equal(bulk_run(LINK_PUT, local, sizeof(mem), mem, own), 0);
+		link_region_del(&fp.node[1], own);
+		assert_int_equal(bulk_run(LINK_GET, local, sizeof(mem), mem, own), -EACCES);
+		fp_close();
+	}
+}
+
+static void link_region_add__many(void **state)
+{
+	static uint32_t key[5000];
+	static uint8_t mem[5000], got[5000];
+
+	if (!has_cma())
+		skip();
+	open_mode(MIXED);
+	for (uint32_t i = 0; i < ARRAY_SIZE(key); i++) {
+		mem[i] = (uint8_t)(i * 7);
+		key[i] = region(1, mem + i, 1, LINK_GET);
+	}
+	for (uint32_t i = 0; i < ARRAY_SIZE(key); i += 3) {
+		fp.shm[0][1].is_polling = i % 2;
+		assert_int_equal(bulk_run(LINK_GET, got + i, 1, mem + i, key[i]), 0);
+		assert_int_equal(got[i], mem[i]);
+		link_region_del(&fp.node[1], key[i]);
+		assert_int_equal(bulk_run(LINK_GET, got + i, 1, mem + i, key[i]), -EACCES);
+	}
+	fp_close();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(bulk__stale_key_is_refused),
+		cmocka_unit_test(link_region_add__keys_come_back_late),
+		cmocka_unit_test(link_region_add__keys_are_not_guessed),
+		cmocka_unit_test(link_port_region_add__is_for_one_port),
+		cmocka_unit_test(link_region_add__many),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
