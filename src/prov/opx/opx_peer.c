@@ -203,7 +203,7 @@ static void on_dead(void *ctx, struct opx_flow *f, enum opx_status why)
 
 	(void)ctx;
 	peer->silent = 0;
-	peer->lost_put = false;
+	memset(peer->lost, 0, sizeof(peer->lost));
 	if (peer->is_asked) {
 		peer->is_asked = false;
 		peer->refusal = (uint8_t)why;

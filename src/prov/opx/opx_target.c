@@ -133,7 +133,7 @@ static void serve_copy(struct opx_peer *peer, const struct hfi_hdr *h, const str
 	if (!hfi_dst_is_local(peer->flow.dst) || !opx_pieces_take(&op->cp, data, len)) {
 		peer->ep->stats.rx_malformed++;
 		if (handle == OPX_DATA_HANDLE) /* told when its data are announced */
-			lost_note(peer, le64_get(h->w[1]), le64_get(h->w[0]) + len);
+			lost_note(peer, handle, le64_get(h->w[1]), le64_get(h->w[0]) + len);
 		answer(peer, handle, OPX_ST_COPY);
 		opx_op_abandon(op);
 		return;
