@@ -35,7 +35,12 @@ pingpong() {
 	server=$!
 	children+=($server)
 	await_port $port || { cat "$tmp/server"; return 1; }
-	timeout 120 fi_pingpong -p "$1" -e rdm -c -P $port -I 100 -S all 127.0.0.1 >"$tmp/client" 2>&1 || { cat "$tmp/client"; return 1; }
+	timeout 120 fi_pingpong -p "$1" -e rdm -c -P $port -I 100 -S all 127.0.0.1 >"$tmp/client" 2>&1 || {
+		local rc=$?
+		cat "$tmp/client"
+		[ $rc != 124 ] || echo "not done in 120 s: both processes spin, beside a load of $(cut -d' ' -f1 /proc/loadavg) on $(nproc) CPUs"
+		return 1
+	}
 	wait $server || { cat "$tmp/server"; return 1; }
 	awk 'NR == 1 || $1 ~ /^(64|1k|8k|64k|1m|4m|8m)$/' "$tmp/client"
 }
