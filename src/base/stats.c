@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/limits.h"
 #include "base/log.h"
 
 #define REPORT_ENV "SOFTFABRIC_STATS"
@@ -32,7 +33,7 @@ void stats_add(void *sum, const void *more, size_t size)
 /* One write for the whole line, so that lines of several processes do not mix. */
 void stats_report(const char *adapter, const struct stats_row *row, size_t cnt, const void *stats)
 {
-	const char *where = getenv(REPORT_ENV);
+	const char *where = secure_getenv(REPORT_ENV);
 	const bool to_stderr = where && !strcmp(where, "stderr");
 	char path[512], line[4096];
 	size_t at;
@@ -49,7 +50,10 @@ void stats_report(const char *adapter, const struct stats_row *row, size_t cnt, 
 		LOG_WARN("%s: %s cannot be written: %s", REPORT_ENV, path, strerror(errno));
 		return;
 	}
-	fprintf(f, "%s\n", line);
+	if (limits_append(fileno(f), strlen(line) + 1))
+		fprintf(f, "%s\n", line);
+	else
+		LOG_WARN("%s: %s would be longer than this process may write (ulimit -f)", REPORT_ENV, to_stderr ? "stderr" : path);
 	if (!to_stderr)
 		fclose(f);
 }

@@ -3,13 +3,12 @@
 // polls.
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "base/guard.h"
+#include "base/limits.h"
 #include "link/link_int.h"
 
 /*
@@ -332,19 +331,13 @@ static void agent_free(struct agent *a)
 	mem_free(a);
 }
 
-/* Signals are the application's: its handlers must not run here, where the lock may be held. */
 static int thread_start(struct agent *a)
 {
-	sigset_t all, old;
-	int rc;
+	int rc = limits_thread(&a->thread, agent_main, a);
 
-	guard_thread_signals(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = pthread_create(&a->thread, NULL, agent_main, a);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (!rc)
 		pthread_setname_np(a->thread, "softfabric");
-	return -rc;
+	return rc;
 }
 
 void agent_start(struct link_node *n)

@@ -40,6 +40,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/limits.h"
+
 #define TAB_MAGIC   0x3242617446746653ULL
 #define TAB_HDR_LEN 4096u
 
@@ -75,6 +77,7 @@ static_assert(sizeof(struct tab_entry) == 32, "layout");
 #define TAB_DIR	      "/dev/shm"
 #define TAB_NEW_TRIES 1000
 #define TAB_REAP_MAX  64 /* files looked at per table made */
+#define TAB_NAMES_MAX 65536 /* names, which others may make */
 
 struct bulk_tab {
 	struct bulk_tab *next; /* g_tabs.list */
@@ -231,10 +234,9 @@ static int tab_file_create(struct bulk_tab *t, const char *name)
 
 	if (rc)
 		return rc;
-	if (ftruncate(t->fd, (off_t)TAB_LEN))
-		rc = -errno;
+	rc = limits_truncate(t->fd, TAB_LEN);
 	if (!rc) /* a full /dev/shm must be an error here, not SIGBUS later */
-		rc = -posix_fallocate(t->fd, 0, (off_t)TAB_ENTRY_OFF);
+		rc = limits_allocate(t->fd, 0, TAB_ENTRY_OFF);
 	if (!rc)
 		rc = tab_map(t);
 	if (rc) {
@@ -285,8 +287,8 @@ static bool is_mapped_here(const char *maps, const char *name)
 }
 
 /* Remove one file if its owner has died. Never one that this process has open: closing it would
- * drop our locks on it. */
-static void tab_reap_one(const char *maps, uint64_t node_id)
+ * drop our locks on it. Return: whether it is of our user. */
+static bool tab_reap_one(const char *maps, uint64_t node_id)
 {
 	char path[sizeof(TAB_DIR) + TAB_NAME_LEN], *name = path + strlen(TAB_DIR);
 	struct stat st;
@@ -294,16 +296,18 @@ static void tab_reap_one(const char *maps, uint64_t node_id)
 
 	strcpy(path, TAB_DIR);
 	tab_name(name, TAB_NAME_LEN, node_id);
-	if (lstat(path, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
-	    tabs_find(node_id) || is_mapped_here(maps, name))
-		return;
+	if (lstat(path, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid())
+		return false;
+	if (tabs_find(node_id) || is_mapped_here(maps, name))
+		return true;
 	fd = shm_open(name, O_RDWR, 0);
 	if (fd < 0)
-		return;
+		return true;
 	/* without a name it was reaped by another, and the name may mean a new file by now */
-	if (!byte_lock(fd, 0, F_WRLCK) && !fstat(fd, &st) && st.st_nlink)
+	if (!byte_lock(fd, 0, F_WRLCK) && !fstat(fd, &st) && st.st_nlink && st.st_uid == geteuid())
 		shm_unlink(name);
 	close(fd); /* the lock, too */
+	return true;
 }
 
 static void tabs_reap(void)
@@ -311,19 +315,19 @@ static void tabs_reap(void)
 	char prefix[TAB_NAME_LEN - 20], *maps = NULL;
 	DIR *dir = opendir(TAB_DIR);
 	struct dirent *e;
-	int looks = 0;
+	int looks = 0, names = 0;
 
 	name_prefix(prefix, sizeof(prefix));
-	while (dir && looks < TAB_REAP_MAX && (e = readdir(dir))) {
+	while (dir && looks < TAB_REAP_MAX && names++ < TAB_NAMES_MAX && (e = readdir(dir))) {
 		const char *hex = e->d_name + strlen(prefix);
 		unsigned long long id;
 
 		if (strncmp(e->d_name, prefix, strlen(prefix)) || strlen(hex) != 16 ||
 		    sscanf(hex, "%16llx", &id) != 1)
 			continue;
-		if (!looks++)
+		if (!maps)
 			maps = maps_read();
-		tab_reap_one(maps, id);
+		looks += tab_reap_one(maps, id);
 	}
 	if (dir)
 		closedir(dir);
@@ -484,11 +488,10 @@ uint32_t bulk_tab_entry_cnt(const struct bulk_tab *tab)
 int bulk_tab_grow(struct bulk_tab *tab, uint32_t cnt)
 {
 	uint32_t have = bulk_tab_entry_cnt(tab);
-	off_t len = (off_t)(cnt - have) * (off_t)sizeof(struct tab_entry);
 
 	if (cnt <= have)
 		return 0;
-	if (posix_fallocate(tab->fd, (off_t)(TAB_ENTRY_OFF + have * sizeof(struct tab_entry)), len)) {
+	if (limits_allocate(tab->fd, TAB_ENTRY_OFF + have * sizeof(struct tab_entry), (cnt - have) * sizeof(struct tab_entry))) {
 		atomic_store_explicit(&tab->hdr->is_partial, 1, memory_order_relaxed);
 		return -ENOSPC;
 	}

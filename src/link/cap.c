@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/le.h"
+#include "base/limits.h"
 #include "base/wire.h"
 #include "link/link_int.h"
 
@@ -172,7 +173,8 @@ static void file_open(struct cap_file *f, const struct link_node *n)
 	}
 	LOG_INFO("capturing to %s", name);
 	len = head_encode(head, sizeof(head));
-	if (write(f->fd, head, len) != (ssize_t)len) {
+	errno = EFBIG;
+	if (!limits_append(f->fd, len) || write(f->fd, head, len) != (ssize_t)len) {
 		file_fail(f, "write", name);
 		return;
 	}
@@ -300,7 +302,8 @@ static void packet_write(struct cap *c, enum cap_dir dir, const struct link_addr
 	put_u32(&w, total);
 	must(w.ok);
 	out[2 + iov_cnt] = (struct iovec){tail, (size_t)(w.p - tail)};
-	if (writev(f->fd, out, iov_cnt + 3) != (ssize_t)total)
+	errno = EFBIG;
+	if (!limits_append(f->fd, total) || writev(f->fd, out, iov_cnt + 3) != (ssize_t)total)
 		file_fail(f, "write", n->room->pcap);
 }
 

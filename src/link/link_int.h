@@ -130,6 +130,8 @@ struct link_port {
 
 /** port_peer_in() - The peer at @addr for something that arrived; made if new. NULL: out of memory or too many strangers. */
 struct link_peer *port_peer_in(struct link_port *p, const struct link_addr *addr);
+/** port_met_by_net() - @peer has come by the network: unless a path was chosen our answers go that way, since it may be unable to open our segment. */
+void port_met_by_net(struct link_peer *peer);
 /** port_deliver() - A whole frame arrived. Return: 0 taken, > 0 refusal code for the sender. */
 int port_deliver(struct link_port *p, struct link_peer *peer, enum link_kind kind, const struct view *frame);
 /** port_sent() - A frame with a cookie has ended (status as link_ops.on_sent). Routes to the owner or to bulk.c by @kind. */

@@ -146,6 +146,19 @@ void link_peer_put(struct link_peer *peer)
 		peer->port->peer_free_cnt++;
 }
 
+void port_met_by_net(struct link_peer *peer)
+{
+	struct link_port *p = peer->port;
+	char text[LINK_ADDR_TEXT];
+
+	if (peer->shm_tried || !p->node->lossless)
+		return;
+	peer->shm_tried = true;
+	if (p->shm && host_ip_is_local(p->node, peer->addr.ip))
+		LOG_INFO("%s is on this host and came by UDP (another user or /dev/shm, or out of memory or descriptors there): so go our answers",
+			 link_addr_text(&peer->addr, text));
+}
+
 const struct link_addr *link_peer_addr(const struct link_peer *peer)
 {
 	return &peer->addr;

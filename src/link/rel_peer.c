@@ -345,6 +345,7 @@ static void pair_make(struct rel_peer *rp, const struct rel_pkt *pkt, uint64_t n
 		rp->pair = 1;
 	rp->has_crc = rp->r->wants_crc || pkt->hello.settings & REL_SET_CRC;
 	rp->has_heard = rp->peer->is_met = true;
+	port_met_by_net(rp->peer);
 	rp->heard_ns = rp->pto_base_ns = rp->used_ns = now_ns;
 	rp->probes = 0;
 	rp->tx_seq = rp->tx_una = rp->rx_next = rp->rx_proc = rp->rx_top = REL_SEQ_FIRST;

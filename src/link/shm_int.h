@@ -48,9 +48,10 @@
  */
 
 #define SHM_MAGIC    0x6d68732d74666f73ull /* "soft-shm" in a little-endian dump */
-#define SHM_VERSION  1u
+#define SHM_VERSION  2u
 #define SHM_DIR	     "/dev/shm"
 #define SHM_NAME_MAX 128
+#define SHM_WAKE_MAX (SHM_NAME_MAX + 16) /* the doorbell's */
 
 #define SHM_LANE_CNT	1024u
 #define SHM_SLOTS_BIG	256u
@@ -106,7 +107,7 @@ struct shm_hdr {
 	uint64_t file_len;
 	struct link_addr addr;
 	uint32_t shared_slots;
-	uint32_t rsvd;
+	uint32_t wake; /* random: part of the doorbell's name */
 	_Atomic uint64_t label; /* link_port_set_label(); 0: none yet */
 
 	/* Read by senders at every frame, hence alone on its line and rarely written. */
@@ -196,6 +197,7 @@ struct shm_seg {
 	pid_t peer_pid;	 /* as the header said when we attached */
 	uint64_t peer_node, peer_self_addr;
 	uint32_t peer_flags, shared_slots;
+	uint32_t wake; /* as in the header */
 	uint32_t refs;
 	struct shm_seg *next; /* registry of our own ones */
 };
@@ -231,6 +233,17 @@ bool shm_seg_is_alive(const struct shm_seg *seg);
 int shm_seg_reserve(const struct shm_seg *seg, size_t off, size_t len);
 /** shm_seg_punch() - Give the memory of [@off, +@len) of our own segment back. */
 void shm_seg_punch(const struct shm_seg *seg, size_t off, size_t len);
+/** shm_spare_fill() - A descriptor in reserve, if @is_wanted from now on until shm_spare_drop(). Return: whether there is one. */
+bool shm_spare_fill(bool is_wanted);
+void shm_spare_drop(void);
+/**
+ * shm_fd_open() - open() of a file that is closed soon, by shm_fd_close(): without a free descriptor the one in reserve is taken, *@is_spare then.
+ * Never waits, follows no link.
+ */
+int shm_fd_open(const char *path, int flags, bool *is_spare);
+void shm_fd_close(int fd);
+/** shm_wake_path() - Name of the doorbell of the segment at @path. */
+void shm_wake_path(const char *path, uint32_t wake, char out[SHM_WAKE_MAX]);
 /** shm_seg_find_tag() - Is there a live segment whose address has this shm_tag()? System calls. */
 bool shm_seg_find_tag(uint32_t tag);
 /** shm_tag() - Short name of a port, never 0; two ports may share one. */

@@ -12,6 +12,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/limits.h"
+
 /*
  * Theory of operation
  *
@@ -29,9 +31,14 @@
  * Birth against reaping: a reaper takes the lock itself before it unlinks, and checks that the name
  * still means the file that it has locked; the owner does the same check after it has locked its
  * new file, and starts again if it lost.
+ *
+ * Other users may make files in the same directory, of any name and in any number. What is not of our user is none of ours: it is not opened for writing,
+ * not counted, and looked at SHM_NAMES_MAX times at most; the name of a segment that somebody else has taken costs that port its shared memory, and
+ * who it was is said. The doorbell's name has a random part, so that nobody can have it before us.
  */
 
 #define REAP_MAX    64 /* files looked at per port that opens */
+#define SHM_NAMES_MAX 65536 /* names in the directory */
 #define NEWBORN_SEC 2  /* an unfinished file may be younger than its lock */
 #define REAPER_NAPS 500 /* of 1 ms: a reaper may stand in line for a CPU just while it holds a lock */
 
@@ -146,7 +153,8 @@ static struct shm_seg *own_find(const char *path)
  */
 static int open_checked(const char *path, int *fd_out, struct stat *st, struct shm_hdr *hdr)
 {
-	int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	bool is_spare;
+	int fd = shm_fd_open(path, O_RDWR, &is_spare);
 	ssize_t n;
 
 	if (fd < 0) {
@@ -154,8 +162,8 @@ static int open_checked(const char *path, int *fd_out, struct stat *st, struct s
 
 		return err == EMFILE || err == ENFILE || err == ENOMEM ? -err : -ENOENT;
 	}
-	if (fstat(fd, st) || !S_ISREG(st->st_mode) || st->st_uid != geteuid()) {
-		close(fd);
+	if (fstat(fd, st) || !S_ISREG(st->st_mode) || st->st_uid != geteuid() || (st->st_mode & 077)) {
+		shm_fd_close(fd);
 		return -ENOENT;
 	}
 	memset(hdr, 0, sizeof(*hdr));
@@ -171,12 +179,17 @@ static int open_checked(const char *path, int *fd_out, struct stat *st, struct s
 	return -ESTALE;
 }
 
-static void unlink_both(const char *path)
+void shm_wake_path(const char *path, uint32_t wake, char out[SHM_WAKE_MAX])
 {
-	char wake[SHM_NAME_MAX + 8];
+	snprintf(out, SHM_WAKE_MAX, "%s.%08x.wake", path, (unsigned)wake);
+}
 
-	snprintf(wake, sizeof(wake), "%s.wake", path);
-	unlink(wake);
+static void unlink_both(const char *path, uint32_t wake)
+{
+	char fifo[SHM_WAKE_MAX];
+
+	shm_wake_path(path, wake, fifo);
+	unlink(fifo);
 	unlink(path);
 }
 
@@ -195,16 +208,16 @@ static bool reap_one(const char *path, bool is_mine)
 		return false;
 	rc = open_checked(path, &fd, &st, &hdr);
 	if (rc == 0)
-		close(fd);
+		shm_fd_close(fd);
 	if (rc != -ESTALE)
 		return false;
 	is_newborn = hdr.magic != SHM_MAGIC && time(NULL) - st.st_mtime < NEWBORN_SEC;
 	if ((is_mine || !is_newborn) && lock_get(fd, false) &&
 	    is_same_file(path, st.st_dev, st.st_ino)) {
-		unlink_both(path);
+		unlink_both(path, hdr.wake);
 		done = true;
 	}
-	close(fd);
+	shm_fd_close(fd);
 	if (done)
 		LOG_INFO("removed %s: its owner (pid %d) is gone", path, (int)hdr.pid);
 	return done;
@@ -219,32 +232,37 @@ static bool is_wake_name(const char *name)
 
 /* Calls @fn for up to @max files of our uid until it returns true. Return: whether it did. */
 static bool for_each_file(bool any_netns, unsigned max,
-			  bool (*fn)(const char *path, const char *name, void *arg), void *arg)
+			  bool (*fn)(const char *path, const char *name, const struct stat *st, void *arg), void *arg)
 {
 	char prefix[64], path[SHM_NAME_MAX];
 	DIR *d = opendir(SHM_DIR);
 	struct dirent *de;
+	uint32_t names = 0;
 	bool stop = false;
+	struct stat st;
 
 	if (!d)
 		return false;
 	name_prefix(prefix, sizeof(prefix), any_netns);
-	while (!stop && max && (de = readdir(d))) {
+	while (!stop && max && names++ < SHM_NAMES_MAX && (de = readdir(d))) {
 		if (strncmp(de->d_name, prefix, strlen(prefix)) || is_wake_name(de->d_name) ||
 		    strlen(de->d_name) >= sizeof(path) - sizeof(SHM_DIR))
 			continue;
-		max--;
 		snprintf(path, sizeof(path), SHM_DIR "/%.*s",
 			 SHM_NAME_MAX - (int)sizeof(SHM_DIR) - 1, de->d_name);
-		stop = fn(path, de->d_name, arg);
+		if (lstat(path, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid())
+			continue;
+		max--;
+		stop = fn(path, de->d_name, &st, arg);
 	}
 	closedir(d);
 	return stop;
 }
 
-static bool reap_cb(const char *path, const char *name, void *arg)
+static bool reap_cb(const char *path, const char *name, const struct stat *st, void *arg)
 {
 	(void)name;
+	(void)st;
 	(void)arg;
 	reap_one(path, false);
 	return false;
@@ -261,7 +279,7 @@ bool shm_seg_is_alive(const struct shm_seg *seg)
 			 SHM_ST_CLOSED);
 	rc = open_checked(seg->path, &fd, &st, &hdr);
 	if (rc == 0 || rc == -ESTALE)
-		close(fd);
+		shm_fd_close(fd);
 	if (rc && rc != -ESTALE && rc != -ENOENT)
 		return true; /* out of descriptors: cannot tell */
 	return rc == 0 && st.st_dev == seg->dev && st.st_ino == seg->ino;
@@ -282,7 +300,7 @@ pid_t shm_addr_pid(const struct link_addr *addr)
 	} else {
 		rc = open_checked(path, &fd, &st, &hdr);
 		if (rc == 0 || rc == -ESTALE)
-			close(fd);
+			shm_fd_close(fd);
 		if (rc == 0 && hdr.magic == SHM_MAGIC)
 			pid = hdr.pid;
 	}
@@ -294,7 +312,7 @@ struct tag_query {
 	uint32_t tag;
 };
 
-static bool tag_cb(const char *path, const char *name, void *arg)
+static bool tag_cb(const char *path, const char *name, const struct stat *seen, void *arg)
 {
 	const struct tag_query *q = arg;
 	struct shm_hdr hdr;
@@ -304,6 +322,7 @@ static bool tag_cb(const char *path, const char *name, void *arg)
 	int fd = -1, rc;
 	char hex[33];
 
+	(void)seen;
 	if (sscanf(name, "softfabric-%*u-%*u-%32[0-9a-f]-%u", hex, &port) != 2 || strlen(hex) != 32)
 		return false;
 	for (int i = 0; i < 16; i++)
@@ -314,7 +333,7 @@ static bool tag_cb(const char *path, const char *name, void *arg)
 		return true;
 	rc = open_checked(path, &fd, &st, &hdr);
 	if (rc == 0 || rc == -ESTALE)
-		close(fd);
+		shm_fd_close(fd);
 	return rc == 0;
 }
 
@@ -332,14 +351,13 @@ bool shm_seg_find_tag(uint32_t tag)
 /* --- budget
  * ------------------------------------------------------------------------------------------ */
 
-static bool space_cb(const char *path, const char *name, void *arg)
+static bool space_cb(const char *path, const char *name, const struct stat *st, void *arg)
 {
 	struct shm_space *sp = arg;
-	struct stat st;
 
+	(void)path;
 	(void)name;
-	if (lstat(path, &st) == 0 && S_ISREG(st.st_mode))
-		sp->used += (uint64_t)st.st_blocks * 512;
+	sp->used += (uint64_t)st->st_blocks * 512;
 	return false;
 }
 
@@ -382,16 +400,6 @@ uint32_t shm_space_stage_grans(const struct shm_space *sp)
 	return SHM_STAGE_GRANS_MIN;
 }
 
-static int reserve_fd(int fd, size_t off, size_t len)
-{
-	int rc;
-
-	do
-		rc = posix_fallocate(fd, (off_t)off, (off_t)len);
-	while (rc == EINTR);
-	return -rc;
-}
-
 int shm_seg_reserve(const struct shm_seg *seg, size_t off, size_t len)
 {
 	struct shm_hdr hdr;
@@ -399,16 +407,16 @@ int shm_seg_reserve(const struct shm_seg *seg, size_t off, size_t len)
 	int fd = -1, rc;
 
 	if (seg->owner_pid)
-		return reserve_fd(seg->fd, off, len);
+		return limits_allocate(seg->fd, off, len);
 	rc = open_checked(seg->path, &fd, &st, &hdr);
 	if (rc == -ESTALE) {
-		close(fd);
+		shm_fd_close(fd);
 		return -ENOENT;
 	}
 	if (rc)
 		return rc;
-	rc = st.st_dev == seg->dev && st.st_ino == seg->ino ? reserve_fd(fd, off, len) : -ENOENT;
-	close(fd);
+	rc = st.st_dev == seg->dev && st.st_ino == seg->ino ? limits_allocate(fd, off, len) : -ENOENT;
+	shm_fd_close(fd);
 	return rc;
 }
 
@@ -433,8 +441,19 @@ static bool is_owners_lock(const char *path)
 	if (rc && rc != -ESTALE)
 		return true; /* not to be judged, so not to be waited for */
 	is_owners = !fcntl(fd, F_GETLK, &fl) && fl.l_type != F_UNLCK && fl.l_pid == (pid_t)hdr.pid;
-	close(fd);
+	shm_fd_close(fd);
 	return is_owners;
+}
+
+/* Whether another user has made something of the name @path, which his is for as long as he likes. */
+static bool is_squatted(const char *path)
+{
+	struct stat st;
+
+	if (lstat(path, &st) || st.st_uid == geteuid())
+		return false;
+	LOG_WARN("%s belongs to user %u: whoever can write to " SHM_DIR " can take a name there; it has to be removed", path, (unsigned)st.st_uid);
+	return true;
 }
 
 /* A new, locked, empty file at @path. g_own_mutex held. */
@@ -446,6 +465,8 @@ static int file_create(const char *path, struct stat *st)
 		if (fd < 0 && errno == EEXIST) {
 			if (own_find(path))
 				return -EADDRINUSE;
+			if (is_squatted(path))
+				return -EACCES;
 			if (reap_one(path, true) || access(path, F_OK))
 				continue;
 			if (is_owners_lock(path)) {
@@ -481,6 +502,7 @@ static void hdr_fill(struct shm_seg *seg, const struct shm_seg_attr *a)
 	h->file_len = SHM_FILE_LEN;
 	h->addr = seg->addr;
 	h->shared_slots = seg->shared_slots;
+	h->wake = seg->wake = (uint32_t)rng_entropy();
 	lane_shm_init(seg->base + SHM_SHARED_OFF, seg->shared_slots);
 	/* release; pairs with the check of the magic in shm_seg_attach() */
 	atomic_store_explicit(&h->magic, SHM_MAGIC, memory_order_release);
@@ -494,17 +516,18 @@ static int file_map(struct shm_seg *seg, uint64_t budget)
 	int rc;
 
 	seg->shared_slots = slots ? slots : SHM_SLOTS_SMALL;
-	if (ftruncate(seg->fd, SHM_FILE_LEN))
-		return -errno;
+	rc = limits_truncate(seg->fd, SHM_FILE_LEN);
+	if (rc)
+		return rc;
 	if (space_left(&space) < SHM_STAGE_GRANS_MIN * STAGE_GRAN * 2)
 		return -ENOSPC;
-	rc = reserve_fd(seg->fd, 0, SHM_SHARED_OFF + SHM_LANE_BYTES(seg->shared_slots));
+	rc = limits_allocate(seg->fd, 0, SHM_SHARED_OFF + SHM_LANE_BYTES(seg->shared_slots));
 	if (rc == 0)
-		rc = reserve_fd(seg->fd, SHM_DESC_OFF, 4096);
+		rc = limits_allocate(seg->fd, SHM_DESC_OFF, 4096);
 	if (rc == 0)
-		rc = reserve_fd(seg->fd, SHM_CODES_OFF, 4096);
+		rc = limits_allocate(seg->fd, SHM_CODES_OFF, 4096);
 	if (rc == 0)
-		rc = reserve_fd(seg->fd, SHM_STAGE_OFF, stage_shm_size(SHM_STAGE_GRANS_MIN));
+		rc = limits_allocate(seg->fd, SHM_STAGE_OFF, stage_shm_size(SHM_STAGE_GRANS_MIN));
 	if (rc)
 		return rc;
 	seg->base = mmap(NULL, SHM_FILE_LEN, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
@@ -530,7 +553,8 @@ int shm_seg_create(const struct shm_seg_attr *a, struct shm_seg **out)
 	pthread_mutex_lock(&g_own_mutex);
 	/* of any network namespace: those that are gone have nobody else to clean up after them */
 	for_each_file(true, REAP_MAX, reap_cb, NULL);
-	rc = seg->fd = g_is_exiting ? -ESHUTDOWN : file_create(seg->path, &st);
+	rc = g_is_exiting ? -ESHUTDOWN : shm_spare_fill(true) ? 0 : -EMFILE;
+	rc = seg->fd = rc ? rc : file_create(seg->path, &st);
 	if (rc < 0)
 		goto err_free;
 	seg->dev = st.st_dev; // NOLINT(clang-analyzer-core.uninitialized.Assign): errno is not 0
@@ -548,9 +572,11 @@ int shm_seg_create(const struct shm_seg_attr *a, struct shm_seg **out)
 	return 0;
 
 err_file:
-	unlink_both(seg->path);
+	unlink_both(seg->path, 0);
 	close(seg->fd);
 err_free:
+	if (!g_own)
+		shm_spare_drop();
 	pthread_mutex_unlock(&g_own_mutex);
 	LOG_INFO("no shared memory for this port: %s: %s", seg->path, strerror(-rc));
 	mem_free(seg);
@@ -565,7 +591,7 @@ static void own_hide(struct shm_seg *seg)
 	/* release: all that we published before; pairs with the acquire in shm_ring() */
 	atomic_fetch_or_explicit(&seg->hdr->state, SHM_ST_CLOSED, memory_order_release);
 	if (is_same_file(seg->path, seg->dev, seg->ino))
-		unlink_both(seg->path);
+		unlink_both(seg->path, seg->wake);
 }
 
 int shm_seg_make_fifo(const struct shm_seg *seg, const char *path)
@@ -601,6 +627,8 @@ void shm_seg_remove(struct shm_seg *seg)
 	own_hide(seg);
 	close(seg->fd);
 	seg->fd = -1;
+	if (!g_own)
+		shm_spare_drop();
 	pthread_mutex_unlock(&g_own_mutex);
 }
 
@@ -663,6 +691,7 @@ static int seg_map_peer(int fd, const struct stat *st, const struct shm_hdr *h, 
 	seg->peer_self_addr = h->self_addr;
 	seg->peer_flags = h->flags;
 	seg->shared_slots = h->shared_slots;
+	seg->wake = h->wake;
 	seg->refs = 1;
 	return 0;
 }
@@ -679,7 +708,7 @@ static int attach_file(const struct link_addr *addr, uint32_t flags, struct shm_
 		rc = hdr_check(&hdr, addr, flags, seg->path);
 	if (rc == 0)
 		rc = seg_map_peer(fd, &st, &hdr, seg);
-	close(fd);
+	shm_fd_close(fd);
 	return rc == -ESTALE ? -ENOENT : rc;
 }
 

@@ -55,20 +55,16 @@ void shm_wake_barrier(bool has_membarrier)
 		membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED);
 }
 
-static void wake_path(const struct shm_seg *seg, char out[SHM_NAME_MAX + 8])
+/* *@is_spare: it has to be closed by shm_fd_close(), soon. */
+static int fifo_open(const char *path, int flags, bool *is_spare)
 {
-	snprintf(out, SHM_NAME_MAX + 8, "%s.wake", seg->path);
-}
-
-static int fifo_open(const char *path, int flags)
-{
-	int fd = open(path, flags | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
+	int fd = shm_fd_open(path, flags, is_spare);
 	struct stat st;
 
 	if (fd < 0)
 		return -errno;
-	if (fstat(fd, &st) || !S_ISFIFO(st.st_mode) || st.st_uid != geteuid()) {
-		close(fd);
+	if (fstat(fd, &st) || !S_ISFIFO(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 077)) {
+		shm_fd_close(fd);
 		return -EACCES;
 	}
 	return fd;
@@ -76,10 +72,11 @@ static int fifo_open(const char *path, int flags)
 
 int shm_wake_open_rx(const struct shm_seg *seg)
 {
-	char path[SHM_NAME_MAX + 8];
+	char path[SHM_WAKE_MAX];
+	bool is_spare;
 	int fd, rc;
 
-	wake_path(seg, path);
+	shm_wake_path(seg->path, seg->wake, path);
 	rc = shm_seg_make_fifo(seg, path);
 	if (rc) {
 		if (rc != -ESHUTDOWN)
@@ -88,7 +85,11 @@ int shm_wake_open_rx(const struct shm_seg *seg)
 	}
 	/* Also for writing: else the FIFO is at end of file, and readable for ever, when the last
 	 * sender leaves. */
-	fd = fifo_open(path, O_RDWR);
+	fd = fifo_open(path, O_RDWR, &is_spare);
+	if (fd >= 0 && is_spare) { /* this one stays open */
+		shm_fd_close(fd);
+		fd = -EMFILE;
+	}
 	if (fd < 0)
 		LOG_WARN("open %s: %s", path, strerror(-fd));
 	return fd;
@@ -96,15 +97,16 @@ int shm_wake_open_rx(const struct shm_seg *seg)
 
 void shm_wake_ring(const struct shm_seg *seg, int *fd)
 {
+	bool is_spare = false;
 	ssize_t n;
 
 	if (*fd < 0) {
-		char path[SHM_NAME_MAX + 8];
+		char path[SHM_WAKE_MAX];
 
-		wake_path(seg, path);
+		shm_wake_path(seg->path, seg->wake, path);
 		/* Also for reading: a write to a FIFO that its only reader has closed would raise
 		 * SIGPIPE. */
-		*fd = fifo_open(path, O_RDWR);
+		*fd = fifo_open(path, O_RDWR, &is_spare);
 		if (*fd < 0) {
 			LOG_INFO("cannot wake %s: %s", path, strerror(-*fd));
 			*fd = -1;
@@ -115,6 +117,10 @@ void shm_wake_ring(const struct shm_seg *seg, int *fd)
 	do
 		n = write(*fd, "", 1);
 	while (n < 0 && errno == EINTR);
+	if (is_spare) {
+		shm_fd_close(*fd);
+		*fd = -1;
+	}
 }
 
 void shm_wake_drain(int fd)

@@ -5,6 +5,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <glob.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <poll.h>
@@ -458,9 +459,13 @@ static void names_of(pid_t pid, struct names *out)
 static void names_unlink(struct names *n)
 {
 	for (int i = 0; i < n->cnt; i++) {
+		glob_t found;
+
 		unlink(n->path[i]);
-		strcat(n->path[i], ".wake");
-		unlink(n->path[i]);
+		strcat(n->path[i], ".*.wake");
+		if (!glob(n->path[i], 0, NULL, &found))
+			unlink(found.gl_pathv[0]);
+		globfree(&found);
 	}
 }
 

@@ -4,6 +4,7 @@
 #include "unit.h"
 
 #include <errno.h>
+#include <glob.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -228,6 +229,7 @@ static uint32_t reach(struct side *s, uint32_t life)
 static void files_unlink(pid_t pid)
 {
 	char file[64], line[512], path[300];
+	glob_t found;
 	FILE *f;
 
 	snprintf(file, sizeof(file), "/proc/%d/maps", pid);
@@ -238,8 +240,10 @@ static void files_unlink(pid_t pid)
 		if (!at || sscanf(at, "%290s", path) != 1)
 			continue;
 		unlink(path);
-		strcat(path, ".wake");
-		unlink(path);
+		strcat(path, ".*.wake");
+		if (!glob(path, 0, NULL, &found))
+			unlink(found.gl_pathv[0]);
+		globfree(&found);
 	}
 	if (f)
 		fclose(f);

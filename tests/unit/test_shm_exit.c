@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // exit() with ports open: nothing of the process stays in /dev/shm, peers learn of it soon, and a forked child's exit takes nothing away.
+#include <glob.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -41,9 +42,13 @@ static void close_port(struct fake *f)
 static int files(const char *path)
 {
 	char wake[2 * SHM_NAME_MAX];
+	glob_t found;
+	int n;
 
-	snprintf(wake, sizeof(wake), "%.*s.wake", SHM_NAME_MAX, path);
-	return !access(path, F_OK) + !access(wake, F_OK);
+	snprintf(wake, sizeof(wake), "%.*s.*.wake", SHM_NAME_MAX, path);
+	n = glob(wake, 0, NULL, &found) ? 0 : (int)found.gl_pathc;
+	globfree(&found);
+	return !access(path, F_OK) + n;
 }
 
 /* The name that port @b has, where @path is that of port 1. */

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/rng.h"
@@ -201,11 +202,11 @@ bool cxi_av_shm_get(const struct cxi_av_shared *s, fi_addr_t fi_addr, struct cxi
 
 static int backed(const struct cxi_av_shared *s, uint64_t off, uint64_t len)
 {
-	int err = posix_fallocate(s->fd, (off_t)off, (off_t)len);
+	int rc = limits_allocate(s->fd, off, len);
 
-	if (err)
-		LOG_WARN("named address vector: %llu bytes of shared memory are not to be had (%s)", (unsigned long long)len, strerror(err));
-	return err == ENOSPC ? -FI_ENOSPC : -err;
+	if (rc)
+		LOG_WARN("named address vector: %llu bytes of shared memory are not to be had (%s)", (unsigned long long)len, strerror(-rc));
+	return rc;
 }
 
 /* Give @level memory and a hash of what the table holds, then publish it. */
@@ -424,8 +425,12 @@ static int object_init(struct cxi_av_shared *s, size_t count, void *map_addr)
 	struct header *h;
 	int ret;
 
-	if (ftruncate(s->fd, 0) || ftruncate(s->fd, SIZE))
-		return -errno;
+	ret = limits_truncate(s->fd, 0);
+	ret = ret ? ret : limits_truncate(s->fd, SIZE);
+	if (ret) {
+		LOG_WARN("named address vector %s cannot have %u bytes: %s%s", s->path, SIZE, strerror(-ret), ret == -EFBIG ? " (ulimit -f)" : "");
+		return ret;
+	}
 	ret = backed(s, 0, TABLE);
 	ret = ret ? ret : object_map(s, map_addr);
 	if (ret)

@@ -3,14 +3,13 @@
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/guard.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "prov/opx/opx.h"
@@ -245,20 +244,14 @@ static void *thread_main(void *arg)
 	return NULL;
 }
 
-/* Signals are the application's threads' business. */
 static int thread_start(struct opx_auto *a)
 {
 	uint32_t seq = atomic_fetch_add_explicit(&a->domain->cq_seq, 1, memory_order_relaxed);
-	sigset_t all, old;
 	char name[16];
-	int ret;
+	int ret = limits_thread(&a->thread, thread_main, a);
 
-	guard_thread_signals(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	ret = pthread_create(&a->thread, NULL, thread_main, a);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (ret)
-		return -ret;
+		return ret;
 	snprintf(name, sizeof(name), "opx-cq%u", seq % 1000000);
 	pthread_setname_np(a->thread, name);
 	return 0;
