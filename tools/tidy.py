@@ -30,6 +30,7 @@ NIC_OF = {"efa": "efanic", "cxi": "cassini", "opx": "hfi"}
 
 WORDS = [
     (re.compile(r"\babort\s*\("), "abort(): errors are return codes or completions", ("src",)),
+    (re.compile(r"\bgetenv\s*\("), "secure_getenv(): who starts a program with other rights than his own chooses nothing", ("src",)),
     (re.compile(r"\b(TODO|FIXME|XXX)\b"), "unfinished business belongs in an issue", CODE),
     # outside comments; a machine with an older libfabric shows no warning
     (re.compile(r"^(?!\s*(//|/?\*)).*\bFI_(MR_(UNSPEC|BASIC|SCALABLE)|LOCAL_MR|ORDER_(NONE|STRICT|DATA)|REG_MR|VARIABLE_MSG|RESTRICTED_COMP|EP_SOCK_STREAM)\b(?!.*\*/)"),

@@ -630,7 +630,7 @@ int conf_file_section(const char *path, const char *section, char *text, size_t 
 
 int conf_read(const struct conf_src *src, void *out, size_t out_len, char *err, size_t err_len)
 {
-	const char *path = getenv(FILE_ENV);
+	const char *path = secure_getenv(FILE_ENV);
 	char text[SECTION_MAX], what[256];
 	int rc;
 
@@ -644,6 +644,6 @@ int conf_read(const struct conf_src *src, void *out, size_t out_len, char *err, 
 		if (rc)
 			return rc;
 	}
-	return conf_parse(src->env, getenv(src->env), src->keys, src->key_cnt, out, out_len, err,
+	return conf_parse(src->env, secure_getenv(src->env), src->keys, src->key_cnt, out, out_len, err,
 			  err_len);
 }

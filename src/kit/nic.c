@@ -138,7 +138,7 @@ static char *text_put(char **at, const char *s)
 /* A file of one number beside the PCI device, as "0x1d0f". */
 static bool sysfs_is(const struct kit_nic_attr *a, const char *file, const char *want)
 {
-	const char *root = getenv("SYSFS_PATH"); /* as the tools of real adapters take it */
+	const char *root = secure_getenv("SYSFS_PATH"); /* as the tools of real adapters take it */
 	char path[512], text[32];
 	ssize_t len;
 	int fd;

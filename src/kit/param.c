@@ -192,7 +192,7 @@ static int conf_text(const struct fi_provider *prov, const struct kit_param *p, 
 /* The environment, unless the system's configuration is told to win. */
 static const char *env_text(const struct fi_provider *prov, const char *name)
 {
-	const char *prefer = getenv("FI_PREFER_SYSCONFIG");
+	const char *prefer = secure_getenv("FI_PREFER_SYSCONFIG");
 	bool sysconfig = false;
 	char env[ENV_MAX];
 
@@ -200,7 +200,7 @@ static const char *env_text(const struct fi_provider *prov, const char *name)
 	    kit_core_version() >= KIT_V(2, 0))
 		return NULL;
 	env_name(prov, name, env, sizeof(env));
-	return getenv(env);
+	return secure_getenv(env);
 }
 
 static int param_load(const struct fi_provider *prov, const struct kit_param *p, void *out)

@@ -35,7 +35,7 @@ static bool csv_number(const char *csv, int n, unsigned long max, unsigned long 
 /* What the launcher says: this adapter's place in SLINGSHOT_DEVICES names its service; the first VNI is the job step's. */
 static bool key_slingshot(const struct cassini_devinfo *info, struct cxi_key *out)
 {
-	const char *devices = getenv("SLINGSHOT_DEVICES"), *vnis = getenv("SLINGSHOT_VNIS"), *svcs = getenv("SLINGSHOT_SVC_IDS");
+	const char *devices = secure_getenv("SLINGSHOT_DEVICES"), *vnis = secure_getenv("SLINGSHOT_VNIS"), *svcs = secure_getenv("SLINGSHOT_SVC_IDS");
 	char name[32];
 	unsigned long vni, svc;
 

@@ -299,7 +299,7 @@ static int hints_check(const struct fi_info *h, uint32_t version)
 /* Capabilities that only those get who ask. Programs of Intel MPI always ask for FI_HMEM; FI_HMEM=system says that they mean plain memory. */
 static uint64_t extra_caps(const struct fi_info *h)
 {
-	const char *hmem = getenv("FI_HMEM");
+	const char *hmem = secure_getenv("FI_HMEM");
 
 	return (h->caps & EXTRA_CAPS) | (hmem && !strcmp(hmem, "system") ? h->caps & FI_HMEM : 0);
 }

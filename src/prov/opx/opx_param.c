@@ -106,8 +106,8 @@ static const char *no_dashes(const char *text, char out[KIT_PARAM_STR])
 /* Who names the job: our variable, the launcher's, nobody. A name that is none is not replaced by the next one's: ranks would disagree. */
 static int uuid_choose(struct opx_params *p)
 {
-	const char *from = kit_param_is_set(&g_opx_prov, "uuid") ? "FI_OPX_UUID" : getenv("SLURM_JOB_ID") ? "SLURM_JOB_ID" : "I_MPI_HYDRA_UUID";
-	const char *text = !strcmp(from, "FI_OPX_UUID") ? p->uuid : getenv(from);
+	const char *from = kit_param_is_set(&g_opx_prov, "uuid") ? "FI_OPX_UUID" : secure_getenv("SLURM_JOB_ID") ? "SLURM_JOB_ID" : "I_MPI_HYDRA_UUID";
+	const char *text = !strcmp(from, "FI_OPX_UUID") ? p->uuid : secure_getenv(from);
 	char plain[KIT_PARAM_STR];
 	int ret = 0;
 
