@@ -282,7 +282,7 @@ struct link_stats {
 	uint64_t net_tx_dgrams, net_rx_dgrams, net_tx_bytes, net_rx_bytes; /* datagrams, reliability's own included */
 	uint64_t retrans, dup_rx, naks_tx, naks_rx, acks_tx;
 	uint64_t probes, timeouts;                                 /* a peer was silent: asked; and it had lost something */
-	uint64_t drop_malformed, drop_nonce, drop_source, drop_version, drop_full;
+	uint64_t drop_malformed, drop_nonce, drop_source, drop_version, drop_full, drop_seal;
 	uint64_t fault_drop, fault_dup, fault_reorder, fault_delay, fault_corrupt, fault_truncate, fault_partition;
 	uint64_t bulk_get_bytes, bulk_put_bytes, bulk_cma_bytes, bulk_ring_bytes, bulk_frame_bytes;
 	uint64_t peers_dead, wakeups_tx;
@@ -308,6 +308,9 @@ struct link_room {
 	char map[256];                       /* map=: NIC or LID -> IP[:base],... */
 	char pcap[256];                      /* capture file, "" = none */
 	bool has_guard;                      /* guard=: accesses to memory that has gone fail, see base/guard.h */
+	bool secrecy;                        /* secrecy=: sealed datagrams are encrypted, too */
+	bool is_sealed;                      /* derived: there is a key= */
+	uint8_t seal_key[32];                /* derived: from the file that key= names, see link/seal.h */
 	bool has_faults;                     /* derived: any fault key set */
 };
 enum { LINK_PATH_SHM = 1, LINK_PATH_UDP = 2 };

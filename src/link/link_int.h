@@ -19,7 +19,7 @@
  *                                  link_send (port.c) -> rel_send (rel.c) -> carrier_send       everything else
  * and in:                          link_poll (port.c) -> shm_poll -> port_deliver
  *                                                     -> carrier poll -> rel_input -> port_deliver
- * A carrier stack is built by port.c:  cap -> fault -> { udp | shm datagrams | sim }; the decorators are absent unless asked for.
+ * A carrier stack is built by port.c:  cap -> fault -> { seal -> udp | shm datagrams | sim }; the decorators are absent unless asked for.
  */
 
 /* What a frame is for. The kind travels with the frame on every path. */
@@ -117,6 +117,7 @@ struct link_port {
 	bool in_agent;             /* the agent watches src_fd */
 	bool in_guard;             /* the agent watches the socket */
 	bool is_refusal_said;      /* an address that the room does not reach has been logged */
+	bool is_seal_said;         /* so has a sealed datagram that cannot be read */
 	bool is_dirty;             /* frames were given to rel since its last flush */
 	bool is_borrowing;         /* RAW: payloads stay until rel_carrier_flush() */
 	bool by_place;             /* link_port_attr: all peers have nonce 0 */

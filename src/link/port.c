@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "link/link_int.h"
+#include "link/seal.h"
 
 /*
  * Theory of operation
@@ -561,7 +562,7 @@ uint64_t link_next_deadline(struct link_port *p)
 
 /* --- open and close -------------------------------------------------------------------------- */
 
-/* cap -> fault -> local -> udp, or sim at the bottom. On failure what was built is closed. */
+/* cap -> fault -> local -> seal -> udp, or sim at the bottom. On failure what was built is closed. */
 static int carrier_build(struct link_port *p)
 {
 	const struct link_room *room = p->node->room;
@@ -570,6 +571,11 @@ static int carrier_build(struct link_port *p)
 
 	if (rc)
 		return rc;
+	if (room->is_sealed) {
+		rc = seal_open(p, c, &c);
+		if (rc)
+			goto err_close;
+	}
 	if (p->shm_wanted && !p->node->lossless) {
 		rc = local_open(p, c, &c);
 		if (rc)

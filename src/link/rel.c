@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "link/rel_int.h"
+#include "link/seal.h"
 
 /*
  * Theory of operation
@@ -255,6 +256,7 @@ void rel_input(struct rel *r, const struct link_addr *src, const void *buf, size
 	case REL_BAD_FORM:
 	case REL_CHECK_NUM:
 		st->drop_malformed++;
+		seal_hint(r->port, src, buf, len);
 		return;
 	}
 	if (pkt.type == REL_HELLO) {

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "link/ip.h"
 #include "link/link.h"
+#include "link/seal.h"
 
 #define ROOM_ENV       "SOFTFABRIC_NET"
 #define ROOM_ERR_MAX   512
@@ -26,6 +27,7 @@
 struct room_conf {
 	struct link_room r;
 	char ifname[CONF_STR_MAX], net[CONF_STR_MAX], map[CONF_STR_MAX], pcap[CONF_STR_MAX];
+	char key[CONF_STR_MAX];
 	char partition[CONF_STR_MAX];
 };
 
@@ -62,6 +64,8 @@ static const struct conf_key room_keys[] = {
 	{"net", CONF_STR, T_(net), "Prefix of the hosts' addresses.", 0, 0, NULL},
 	{"map", CONF_STR, T_(map), "Address table: NIC or LID -> IP[:base],...", 0, 0, NULL},
 	{"pcap", CONF_STR, T_(pcap), "Capture file.", 0, 0, NULL},
+	{"key", CONF_STR, T_(key), "File with the key that datagrams are sealed with.", 0, 0, NULL},
+	{"secrecy", CONF_BOOL, R_(secrecy), "Sealed datagrams are encrypted, too.", 0, 0, NULL},
 	{"guard", CONF_BOOL, R_(has_guard), "Survive accesses to memory that has gone.", 0, 0,
 	 NULL},
 };
@@ -113,8 +117,13 @@ static int conf_finish(struct room_conf *c, struct link_room *out, char *err, si
 		rc = take_text("map", c->map, r->map, sizeof(r->map), err, err_len);
 	if (!rc)
 		rc = take_text("pcap", c->pcap, r->pcap, sizeof(r->pcap), err, err_len);
+	if (!rc && *c->key)
+		rc = seal_key_load(c->key, r->seal_key, err, err_len);
+	else if (!rc && r->secrecy)
+		rc = conf_refuse(-EINVAL, err, err_len, ROOM_ENV ": secrecy=yes needs key=FILE");
 	if (rc)
 		return rc;
+	r->is_sealed = *c->key;
 	r->has_faults = r->drop_ppm || r->dup_ppm || r->reorder_ppm || r->corrupt_ppm ||
 			r->truncate_ppm || r->delay_ns || r->partition_ns[1] || r->drop_nth ||
 			r->dup_nth || r->delay_nth;

@@ -46,6 +46,8 @@ static const struct ct_variant efa_variants[] = {
 	 .flag = CT_GENS},
 	{.name = "nocache", .env = "FI_EFA_MR_CACHE_ENABLE=0", .flag = CT_GENS},
 	{.name = "lossy", .env = "SOFTFABRIC_NET=loss=1%;reorder=5%;seed=7", .flag = CT_LOSSY},
+	{.name = "sealed", .env = "SOFTFABRIC_NET=key=%K", .flag = CT_LOSSY},
+	{.name = "secret", .env = "SOFTFABRIC_NET=key=%K;secrecy=yes", .flag = CT_LOSSY},
 	{0},
 };
 
@@ -84,6 +86,8 @@ static const struct ct_variant cxi_variants[] = {
 	{.name = "rnr", .env = "FI_CXI_RNR_MAX_TIMEOUT_US=20000000", .flag = CT_GENS, .protocol = CXI_PROTO_RNR, .skip = RNR_SKIP},
 	{.name = "cassini1", .env = "SOFTFABRIC_CXI=gen=cassini1", .flag = CT_GENS},
 	{.name = "lossy", .env = "SOFTFABRIC_NET=paths=udp;loss=1%;reorder=5%;seed=7", .flag = CT_LOSSY},
+	{.name = "sealed", .env = "SOFTFABRIC_NET=paths=udp;key=%K", .flag = CT_LOSSY},
+	{.name = "secret", .env = "SOFTFABRIC_NET=paths=udp;key=%K;secrecy=yes", .flag = CT_LOSSY},
 	{0},
 };
 
@@ -122,6 +126,8 @@ static const struct ct_variant opx_variants[] = {
 	{.name = "map", .flag = CT_GENS, .av_type = FI_AV_MAP},
 	{.name = "auto", .flag = CT_GENS, .progress = FI_PROGRESS_AUTO},
 	{.name = "lossy", .env = "SOFTFABRIC_NET=paths=udp;loss=1%;reorder=5%;seed=7", .flag = CT_LOSSY},
+	{.name = "sealed", .env = "SOFTFABRIC_NET=paths=udp;key=%K", .flag = CT_LOSSY},
+	{.name = "secret", .env = "SOFTFABRIC_NET=paths=udp;key=%K;secrecy=yes", .flag = CT_LOSSY},
 	{0},
 };
 

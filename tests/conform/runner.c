@@ -42,6 +42,43 @@ struct totals {
 
 /* --- the ranks ------------------------------------------------------------------------------------------------- */
 
+static char key_file[] = "/tmp/conform-key.XXXXXX"; /* of variants whose environment says %K */
+
+static pid_t key_owner;
+
+static void key_drop(void)
+{
+	if (getpid() == key_owner) /* the ranks leave by exit(), too */
+		unlink(key_file);
+}
+
+/* Nobody else may read it, as mkstemp() makes it. */
+static void key_make(const char *env)
+{
+	uint8_t key[32];
+	int fd;
+
+	if (key_owner || !env || !strstr(env, "%K"))
+		return;
+	key_owner = getpid();
+	fd = mkstemp(key_file);
+	if (fd < 0 || getrandom(key, sizeof(key), 0) != sizeof(key) || write(fd, key, sizeof(key)) != sizeof(key)) {
+		perror(key_file);
+		exit(1);
+	}
+	close(fd);
+	atexit(key_drop);
+}
+
+static void set_one(const char *name, const char *value)
+{
+	const char *key = strstr(value, "%K");
+	char text[256];
+
+	snprintf(text, sizeof(text), "%.*s%s%s", (int)(key ? key - value : 0), value, key ? key_file : "", key ? key + 2 : value);
+	setenv(name, text, 1);
+}
+
 static void set_env(const char *pairs)
 {
 	char *copy = pairs ? strdup(pairs) : NULL, *save = NULL;
@@ -51,7 +88,7 @@ static void set_env(const char *pairs)
 
 		if (eq) {
 			*eq = '\0';
-			setenv(p, eq + 1, 1);
+			set_one(p, eq + 1);
 		}
 	}
 	free(copy);
@@ -211,6 +248,7 @@ static int run(const struct args *a, const struct ct_test *t, enum ct_mode mode,
 	uint8_t *shared;
 	int fd[2], ret;
 
+	key_make(v->env);
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd))
 		return 1;
 	shared = mmap(NULL, CT_SHARED, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -371,7 +371,8 @@ static void bad_setting(struct ct *c, const char *name, const char *value)
 static void info_bad_room(struct ct *c)
 {
 	static const char *const bad[] = {"loss=banana", "nosuchkey=1", "loss=1%;;=", "loss=\x01\xff", "delay=-5us", "dead_after=99999999999999999999s",
-					  "partition=5ms", "%s%s%n=1", "seed"};
+					  "partition=5ms", "%s%s%n=1", "seed", "key=/nowhere/at/all", "key=/dev/zero", "key=/proc/self/exe",
+					  "secrecy=yes"};
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		bad_setting(c, "SOFTFABRIC_NET", bad[i]);

@@ -169,6 +169,47 @@ vni)
 	grep -q '^sent 0 failed 10 errno 2$' "$tmp/at11.send" && grep -q '^received 0 touched 0 vni_not_found 0$' "$tmp/at11.recv" ||
 		fail "$case: another VNI on other ports"
 	;;
+seal)
+	# Two hosts with one key exchange messages; with no key, another key or another setting of secrecy at one of them nothing gets through:
+	# an end in bounded time, and a line that says why.
+	need fi_pingpong
+	hosts_up
+	for k in one two; do
+		head -c 32 /dev/urandom >"$tmp/$k"
+		chmod 600 "$tmp/$k"
+	done
+	export FI_LOG_LEVEL=warn
+	base="udp;if=eth0;dead_after=2s"
+	# exchange ROOM1 ROOM2 - what h1 and h2 say to each other
+	exchange() {
+		SOFTFABRIC_NET=$1 timeout 60 ip netns exec h1 fi_pingpong -p "$name" -e rdm -I 100 -S 65536 >"$tmp/h1" 2>&1 &
+		local server=$!
+		for _ in $(seq 100); do
+			ip netns exec h1 ss -ltn | grep -q :47592 && break
+			sleep 0.1
+		done
+		SOFTFABRIC_NET=$2 timeout 60 ip netns exec h2 fi_pingpong -p "$name" -e rdm -I 100 -S 65536 10.77.0.1 >"$tmp/h2" 2>&1
+		local rc=$?
+		kill "$server" 2>/dev/null
+		wait "$server"
+		return $rc
+	}
+	exchange "$base;key=$tmp/one" "$base;key=$tmp/one" || { cat "$tmp/h1" "$tmp/h2"; fail "$case: one key at both hosts"; }
+	exchange "$base;key=$tmp/one;secrecy=yes" "$base;key=$tmp/one;secrecy=yes" || { cat "$tmp/h1" "$tmp/h2"; fail "$case: secrecy at both hosts"; }
+	while read -r room1 room2 why; do
+		exchange "$base$room1" "$base$room2"
+		rc=$?
+		[ $rc = 0 ] && fail "$case: $room1 and $room2 understand each other"
+		[ $rc = 124 ] && { cat "$tmp/h1" "$tmp/h2"; fail "$case: $room1 and $room2: hung"; }
+		cat "$tmp/h1" "$tmp/h2" | grep -q "$why" || { cat "$tmp/h1" "$tmp/h2"; fail "$case: $room1 and $room2: nothing says $why"; }
+		echo "  ${room1##*/} and ${room2##*/}: $why"
+	done <<-EOT
+		;key=$tmp/one ; has.no.seal
+		; ;key=$tmp/one has.no.key=
+		;key=$tmp/one ;key=$tmp/two sealed.with.another.key
+		;key=$tmp/one ;key=$tmp/one;secrecy=yes another.setting.of.secrecy
+	EOT
+	;;
 *)
 	fail "no case $case"
 	;;

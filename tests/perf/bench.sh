@@ -29,6 +29,8 @@ row() {
 }
 
 rm -f "$out/failed.txt"
+head -c 32 /dev/urandom >"$tmp/key"
+chmod 600 "$tmp/key"
 all=() all_net=() all_put=()
 for p in $providers; do
 	net=(-e SOFTFABRIC_NET=udp)
@@ -40,6 +42,15 @@ for p in $providers; do
 	# Goodput under loss. The seed is one room's: the rows differ in what is lost alone.
 	for loss in 1 5 20; do
 		row "loss$loss" -n $((rounds / 4 + 1)) -t bw -s 1048576 -p "$p" -e "SOFTFABRIC_NET=udp;loss=$loss%;seed=7" -p "$p" "${net[@]}"
+	done
+	# Protection on the wire beside none.
+	for seal in "" ";secrecy=yes"; do
+		suite=seal
+		[ -z "$seal" ] || suite=secret
+		for size in 8 65536; do
+			row "$suite" -n $((rounds / 4 + 1)) -t lat -s $size -p "$p" -e "SOFTFABRIC_NET=udp;key=$tmp/key$seal" -p "$p" -e SOFTFABRIC_NET=udp
+		done
+		row "$suite" -n $((rounds / 4 + 1)) -t bw -s 1048576 -p "$p" -e "SOFTFABRIC_NET=udp;key=$tmp/key$seal" -p "$p" -e SOFTFABRIC_NET=udp
 	done
 done
 for size in 8 64 1024 4096 16384 65536 262144 1048576 4194304; do row local -t lat -s $size "${all[@]}" -p shm; done

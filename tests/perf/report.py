@@ -88,6 +88,14 @@ def special_rows(rows):
              "%.3f" % bad["ratio"], "-" if ok is None else ">= %g" % GOAL_LOSS, ok)
 
 
+def seal_rows(rows):
+    """Datagrams sealed, or encrypted as well, beside those in clear."""
+    for (suite, test, size, prov, place), (sealed, clear) in grouped((r for r in rows if r["suite"] in ("seal", "secret")),
+                                                                     "suite", "test", "size", "prov", "place"):
+        line("net %s %s, %s" % (test, size_name(size), "sealed" if suite == "seal" else "secret"), place, prov, human(test, sealed["value"]),
+             "in clear " + human(test, clear["value"]), "%.3f" % sealed["ratio"], "-", None)
+
+
 def depth_rows(rows):
     """Suites KIND/VARIANT: posted receives or unexpected messages in front of the ones that count; the last row has none."""
     for (suite, test, prov, place), g in grouped((r for r in rows if "/" in r["suite"]), "suite", "test", "prov", "place"):
@@ -149,6 +157,7 @@ def main():
     line("what", "cores", "", "ours", "stock", "ratio", "goal", None)
     compare_rows([r for r in rows if r["suite"] in ("local", "net")])
     special_rows(rows)
+    seal_rows(rows)
     depth_rows(rows)
     count_rows(lines)
     plots_write(rows, sys.argv[2])

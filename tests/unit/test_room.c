@@ -39,6 +39,7 @@ static void room_parse__defaults(void **state)
 	assert_int_equal(r.mtu, 0);
 	assert_false(r.has_faults);
 	assert_true(r.has_guard);
+	assert_false(r.is_sealed || r.secrecy);
 	assert_string_equal(r.ifname, "");
 	assert_string_equal(r.pcap, "");
 }
@@ -121,6 +122,9 @@ static void room_parse__refusals(void **state)
 	refused("loss=2", "loss");
 	refused("delay=20", "delay");
 	refused("mtu=100", "mtu");
+	refused("secrecy=yes", "needs key=");
+	refused("key=/nowhere/at/all", "key=/nowhere/at/all");
+	refused("key=/dev/null", "key=/dev/null");
 	refused("mtu=70000", "mtu");
 	refused("partition=1s", "FROM-TO");
 	refused("partition=2s-1s", "ends before");
