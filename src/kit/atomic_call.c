@@ -17,7 +17,7 @@ static size_t elements(const struct fi_ioc *ioc, size_t cnt)
 	size_t sum = 0;
 
 	for (size_t i = 0; ioc && i < cnt; i++)
-		sum += ioc[i].count;
+		sum = kit_count_bytes(sum, ioc[i].count, 1);
 	return sum;
 }
 

@@ -57,14 +57,22 @@ static inline uint64_t kit_atomic_flags(const struct kit_ep *ep, const struct ki
 		return req->flags | (ep->tx_selective ? 0 : FI_COMPLETION);
 	return ep->tx_op_flags | (req->form == KIT_ATOMIC_BY_INJECT ? FI_INJECT : 0);
 }
-/** kit_ioc_to_iov() - @cnt vectors of elements of @dt_size bytes. Return: bytes in all. */
+/** kit_count_bytes() - @count elements of @dt_size bytes behind @len bytes. Return: bytes in all; SIZE_MAX: no memory is so large. */
+static inline size_t kit_count_bytes(size_t len, size_t count, size_t dt_size)
+{
+	size_t more;
+
+	return __builtin_mul_overflow(count, dt_size, &more) || __builtin_add_overflow(len, more, &len) ? SIZE_MAX : len;
+}
+
+/** kit_ioc_to_iov() - @cnt vectors of elements of @dt_size bytes. Return: bytes in all; SIZE_MAX: no memory is so large. */
 static inline size_t kit_ioc_to_iov(struct iovec *iov, const struct fi_ioc *ioc, size_t cnt, size_t dt_size)
 {
 	size_t len = 0;
 
 	for (size_t i = 0; i < cnt; i++) {
 		iov[i] = (struct iovec){ioc[i].addr, ioc[i].count * dt_size};
-		len += iov[i].iov_len;
+		len = kit_count_bytes(len, ioc[i].count, dt_size);
 	}
 	return len;
 }

@@ -167,6 +167,12 @@ int bulk_op_again(struct bulk_port *b, struct bulk_op *op)
 		return -EACCES;
 	bulk_help_stop(b, op, false);
 	bulk_tag_renew(b, op);
+	op->is_again = op->help_key;
+	if (op->is_again) { /* the owner is at it: nothing begins before it has let go, see bulk_help_failed() */
+		bulk_queue_leave(b, op);
+		bulk_timer_set(b, op, bulk_now(b) + BULK_SWITCH_NS);
+		return -EAGAIN;
+	}
 	op_begin(b, op, bulk_now(b));
 	return -EAGAIN;
 }
@@ -188,8 +194,14 @@ static int64_t op_step(struct bulk_port *b, struct bulk_op *op, uint64_t turn_le
 	case BULK_STATE_NUM:
 		break;
 	}
-	must(0);
-	return -EAGAIN;
+	/* It waits, and has no turn. If what a peer wrote into shared memory led here, that costs it its pair, and nobody else anything. */
+	LOG_WARN("one-sided operation of state %d had a turn; its peer is dropped", op->state);
+	bulk_queue_leave(b, op);
+	if (op->state == BULK_ENDED && !op->unsent_cnt)
+		queue_ended(b, op);
+	if (!op->peer->dead)
+		port_peer_dead(op->peer, -EPROTO);
+	return -EPROTO;
 }
 
 /* One turn of an active operation, and what follows from it. Return: as op_step(). */
@@ -287,7 +299,8 @@ static void on_timer(struct bulk_port *b, struct bulk_op *op)
 		bulk_help_failed(b, op);
 	} else if (op->state == BULK_ASK) { /* the target was busy, or the link full */
 		op_begin(b, op, bulk_now(b));
-		bulk_queue_active(b, op);
+		if (op->state != BULK_ENDED) /* asking for help may find the peer dead */
+			bulk_queue_active(b, op);
 	} else if (op->has_news || is_heard(b, op)) {
 		bulk_timer_arm(b, op, bulk_now(b));
 	} else if (has_more && bulk_can_cma(b, op)) {

@@ -166,6 +166,12 @@ void bulk_help_failed(struct bulk_port *b, struct bulk_op *op)
 			bulk_timer_set(b, op, bulk_now(b) + BULK_SWITCH_NS);
 		return;
 	}
+	if (op->is_again) {
+		bulk_op_again(b, op);
+		if (op->state != BULK_ENDED)
+			bulk_queue_active(b, op);
+		return;
+	}
 	filled = MIN(filled, op->len - op->copy_end);
 	b->port->stats.bulk_cma_bytes += filled;
 	op->rest = op->copy_end + filled;

@@ -258,6 +258,7 @@ struct bulk_op {
 	bool is_helped;	   /* HELPED: the owner's part is done */
 	uint64_t ready_ns; /* HELPED: when our part was ready */
 	uint64_t recall_ns; /* HELPED: since when the region has been wanted back */
+	bool is_again;	    /* HELPED: by another method once the region is back */
 	bool has_rest;	    /* HELPED: the owner has given up; after @copy_end ours goes on at @rest */
 	uint64_t rest;
 	/* what an owner does for a peer's HELPED */

@@ -134,6 +134,21 @@ static void bad_sizes(struct ct *c)
 	REFUSED(fi_inject_write(c->ep, mem, SIZE_MAX, c->peer, 0, 0));
 	huge[0] = huge[1] = (struct iovec){mem, SIZE_MAX / 2 + 2}; /* their sum wraps */
 	REFUSED(fi_writev(c->ep, huge, NULL, 2, c->peer, 0, 0, NULL));
+	/* as many elements as one, modulo 2^64 bytes; in all or in one of several pieces */
+	REFUSED(fi_atomic(c->ep, mem, (1ULL << 61) + 1, NULL, c->peer, 0, 0, FI_UINT64, FI_SUM, NULL));
+	REFUSED(fi_inject_atomic(c->ep, mem, (1ULL << 61) + 1, c->peer, 0, 0, FI_UINT64, FI_SUM));
+	REFUSED(fi_fetch_atomic(c->ep, mem, (1ULL << 61) + 1, NULL, mem, NULL, c->peer, 0, 0, FI_UINT64, FI_SUM, NULL));
+	REFUSED(fi_compare_atomic(c->ep, mem, (1ULL << 61) + 1, NULL, mem, NULL, mem, NULL, c->peer, 0, 0, FI_UINT64, FI_CSWAP, NULL));
+	REFUSED(fi_atomicv(c->ep, (struct fi_ioc[]){{mem, 1ULL << 63}, {mem, (1ULL << 63) + 1}}, NULL, 2, c->peer, 0, 0, FI_UINT64, FI_SUM, NULL));
+	REFUSED(fi_atomicmsg(c->ep,
+			     &(struct fi_msg_atomic){.msg_iov = &(struct fi_ioc){mem, 1},
+						     .iov_count = 1,
+						     .addr = c->peer,
+						     .rma_iov = &(struct fi_rma_ioc){0, (1ULL << 61) + 1, 0},
+						     .rma_iov_count = 1,
+						     .datatype = FI_UINT64,
+						     .op = FI_SUM},
+			     0));
 	REFUSED(fi_atomic(c->ep, mem, SIZE_MAX / 4, NULL, c->peer, 0, 0, FI_UINT64, FI_SUM, NULL));
 	REFUSED(fi_atomic(c->ep, mem, 1, NULL, c->peer, 0, 0, (enum fi_datatype)99, FI_SUM, NULL));
 	REFUSED(fi_atomic(c->ep, mem, 1, NULL, c->peer, 0, 0, FI_UINT64, (enum fi_op)99, NULL));

@@ -39,7 +39,7 @@ static int bulk(int from, int to, int op, void *local, size_t len, const void *r
 }
 
 /* One operation, run to its end. Return: its status. */
-static int bulk_run(int op, void *local, size_t len, const void *remote, uint32_t key)
+static inline int bulk_run(int op, void *local, size_t len, const void *remote, uint32_t key)
 {
 	struct fp_done d;
 

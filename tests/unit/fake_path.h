@@ -249,6 +249,16 @@ static void fp_peer_dead(int i, int k, int status)
 	bulk_peer_dead(fp.port[i].bulk, &fp.peer[i][k], status);
 }
 
+void port_peer_dead(struct link_peer *peer, int status)
+{
+	for (int i = 0; i < FP_PORTS; i++) {
+		for (int k = 0; k < FP_PORTS; k++) {
+			if (peer == &fp.peer[i][k])
+				fp_peer_dead(i, k, status);
+		}
+	}
+}
+
 /* --- open and close --------------------------------------------------------------------------- */
 
 static void fp_open(enum link_class cls, bool is_local)

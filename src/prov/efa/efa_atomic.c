@@ -199,7 +199,7 @@ static int fill(struct efa_tx *tx, const struct kit_atomic_req *req, size_t dt_s
 	tx->rma_iov_cnt = (uint8_t)m->rma_iov_count;
 	for (size_t i = 0; i < m->rma_iov_count; i++) {
 		tx->rma_iov[i] = (struct efa_rma_iov){m->rma_iov[i].addr, m->rma_iov[i].count * dt_size, m->rma_iov[i].key};
-		rlen += tx->rma_iov[i].len;
+		rlen = kit_count_bytes(rlen, m->rma_iov[i].count, dt_size);
 	}
 	tx->len = rlen;
 	tx->iov_cnt = has_operand ? (uint8_t)m->iov_count : 0;

@@ -143,7 +143,7 @@ static ssize_t gather(struct opx_op *op, const struct kit_atomic_req *req, uint8
 	size_t dt_size = kit_dt_size(m->datatype), max = count_max(op->ep, req->kind, dt_size) * dt_size;
 	struct iovec cmp[OPX_IOV_MAX];
 
-	op->len = m->rma_iov[0].count * dt_size;
+	op->len = kit_count_bytes(0, m->rma_iov[0].count, dt_size);
 	op->iov_cnt = m->op == FI_ATOMIC_READ ? 0 : (uint8_t)m->iov_count;
 	op->res_cnt = (uint8_t)req->res.iov_count;
 	if (!op->len || m->rma_iov[0].count > max / dt_size || (op->flags & FI_INJECT && op->len > op->ep->kit.inject_size) ||
