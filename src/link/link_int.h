@@ -265,6 +265,8 @@ bool shm_peer_is_polling(struct shm_peer *sp);
 /** shm_peer_node() - Random id of the peer's node, to find its region table; 0 = unknown. */
 uint64_t shm_peer_node(const struct shm_peer *sp);
 uint32_t shm_outstanding(const struct shm_port *s);
+/** shm_untaken() - Peers that live and have not yet taken all that lies in their lanes. */
+uint32_t shm_untaken(struct shm_port *s);
 
 /* --- carriers: unreliable datagrams ---------------------------------------------------------------------------------- */
 

@@ -686,7 +686,8 @@ static bool is_drained(struct link_port *p, uint64_t now)
 {
 	bool is_quiet = rel_drain(p->rel, now);
 
-	return is_quiet && !(p->shm && shm_outstanding(p->shm)) && !bulk_outstanding(p->bulk);
+	/* untaken: the lane's receiver may have to see our segment first */
+	return is_quiet && !(p->shm && (shm_outstanding(p->shm) || shm_untaken(p->shm))) && !bulk_outstanding(p->bulk);
 }
 
 static void drain_wait(struct link_port *p, uint32_t round)

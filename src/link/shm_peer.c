@@ -554,6 +554,22 @@ uint32_t shm_outstanding(const struct shm_port *s)
 	return s->outstanding;
 }
 
+uint32_t shm_untaken(struct shm_port *s)
+{
+	uint32_t cnt = 0;
+
+	for (struct shm_peer *sp = s->all; sp; sp = sp->all_next) {
+		if (sp->is_void || sp->is_zombie || sp->doom || !shm_tx_in_flight(sp))
+			continue;
+		shm_read_acked(sp);
+		if (shm_has_done(sp))
+			s->has_ready = true;
+		/* relaxed: who sees it late asks once more */
+		cnt += shm_tx_in_flight(sp) && !(atomic_load_explicit(&sp->seg->hdr->state, memory_order_relaxed) & SHM_ST_CLOSED);
+	}
+	return cnt;
+}
+
 bool shm_peer_cma_ok(struct shm_peer *sp)
 {
 	struct link_addr got = {0};

@@ -343,11 +343,53 @@ static void life_no_files(struct ct *c)
 	}
 }
 
+#define LAST 4
+
+/* Who closes his endpoint as soon as his send has completed has sent it: to somebody who makes no call meanwhile, and has not seen him before. */
+static void life_last_words(struct ct *c)
+{
+	uint8_t theirs[64], byte[LAST];
+	unsigned seen = 0; /* of several senders, in any order */
+	struct fi_cq_tagged_entry t;
+	struct ct_ep2 e;
+	fi_addr_t to;
+
+	ct_open(c);
+	for (int i = 0; c->rank && i < LAST; i++)
+		OK(fi_recv(c->ep, &byte[i], 1, NULL, FI_ADDR_UNSPEC, &c->ctx[i]));
+	ct_swap(c, c->addr, theirs, sizeof(theirs));
+	ct_barrier_idle(c);
+	for (uint8_t i = 0; !c->rank && i < LAST; i++) {
+		ssize_t ret;
+
+		ct_ep2_open(c, &e);
+		RET(1, fi_av_insert(e.av, theirs, 1, &to, 0, NULL));
+		for (ret = -FI_EAGAIN; ret == -FI_EAGAIN; (void)fi_cq_read(e.cq, NULL, 0))
+			ret = fi_send(e.ep, &i, 1, NULL, to, &c->ctx[i]);
+		OK((int)ret);
+		for (ret = -FI_EAGAIN; ret == -FI_EAGAIN;)
+			ret = fi_cq_read(e.cq, &t, 1);
+		RET(1, ret);
+		ct_ep2_close(c, &e);
+	}
+	if (c->mode == CT_UDP) /* where a newcomer may have to wait for a handshake */
+		ct_barrier(c);
+	else
+		ct_barrier_idle(c);
+	for (int i = 0; c->rank && i < LAST; i++)
+		ct_comp(c, c->rxcq);
+	for (int i = 0; c->rank && i < LAST; i++)
+		seen |= 1u << byte[i];
+	CHECK(!c->rank || seen == (1u << LAST) - 1, "messages %#x", seen);
+	ct_close(c);
+}
+
 const struct ct_test life_tests[] = {
 	{"life_busy", life_busy, FI_MSG, 0, CT_SOLO, NULL},
 	{"life_again", life_again, FI_MSG, 0, CT_GENS, NULL, NULL, NULL, 90},
 	{"life_pending", life_pending, FI_TAGGED, 0, CT_GENS | CT_ANY_PATH, NULL},
 	{"life_many_eps", life_many_eps, FI_MSG, 0, CT_SOLO | CT_ANY_PATH, "ep_cnt"},
+	{"life_last_words", life_last_words, FI_MSG, 0, CT_ANY_PATH, NULL},
 	{"life_fork", life_fork, FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC, 0, CT_NO_ONE, NULL, NULL, NULL, 60},
 	{"life_fork_fresh", life_fork_fresh, FI_MSG, 0, CT_SOLO | CT_ANY_PATH, NULL},
 	{"life_exit", life_exit, FI_MSG, 0, CT_NO_ONE | CT_GENS, NULL},

@@ -24,7 +24,7 @@ static struct {
 	int shm_arm_rc;
 	struct fake_shm_send last_shm;
 	int (*on_shm_poll)(void); /* what shm_poll() returns */
-	uint32_t shm_outstanding;
+	uint32_t shm_outstanding, shm_untaken;
 	uint32_t rel_sends, rel_inputs, rel_refusals, rel_flushes, carrier_flushes, rel_drops;
 	uint32_t rel_outstanding;
 	uint64_t rel_deadline;
@@ -238,6 +238,11 @@ FAKE uint32_t shm_outstanding(const struct shm_port *s)
 {
 	(void)s;
 	return fake.shm_outstanding;
+}
+FAKE uint32_t shm_untaken(struct shm_port *s)
+{
+	(void)s;
+	return fake.shm_untaken;
 }
 
 FAKE int fault_open(struct link_port *p, struct carrier *inner, struct carrier **out)
