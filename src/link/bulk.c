@@ -22,8 +22,6 @@
 #define PING_NS	   NS_PER_SEC /* silence after which the link is asked whether the peer lives */
 #define STALL_NS   (20 * NS_PER_US)  /* before trying a full path again */
 #define OP_MAX	   (1u << 20)
-#define STREAM_MAX 4096u
-#define BUF_MAX	   1024u
 
 /* --- queues and timers ------------------------------------------------------------------------ */
 
@@ -368,7 +366,7 @@ uint64_t bulk_next_deadline(const struct bulk_port *b)
 
 uint32_t bulk_outstanding(const struct bulk_port *b)
 {
-	return slab_used(&b->ops) + slab_used(&b->streams) + b->reply_cnt + b->done_cnt;
+	return slab_used(&b->ops) + slab_used(&b->streams) + slab_used(&b->replies) + b->done_cnt;
 }
 
 /* --- what comes in ---------------------------------------------------------------------------- */
@@ -546,12 +544,13 @@ int bulk_port_open(struct link_port *p, struct bulk_port **out)
 	b->force = -1;
 	TAILQ_INIT(&b->active);
 	TAILQ_INIT(&b->ended);
-	TAILQ_INIT(&b->serving);
+	TAILQ_INIT(&b->clients);
 	pq_init(&b->timers);
 	must(!slab_init(&b->ops, sizeof(struct bulk_op), _Alignof(struct bulk_op), 64, OP_MAX));
-	must(!slab_init(&b->streams, sizeof(struct bulk_stream), _Alignof(struct bulk_stream), 16,
-			STREAM_MAX));
-	must(!slab_init(&b->bufs, sizeof(struct bulk_buf), CACHE_LINE, 16, BUF_MAX));
+	must(!slab_init(&b->streams, sizeof(struct bulk_stream), _Alignof(struct bulk_stream), 16, 0));
+	must(!slab_init(&b->bufs, sizeof(struct bulk_buf), CACHE_LINE, 16, 0));
+	must(!slab_init(&b->replies, sizeof(struct bulk_reply), _Alignof(struct bulk_reply), 16, 0));
+	must(!slab_init(&b->client_slab, sizeof(struct bulk_client), _Alignof(struct bulk_client), 16, 0));
 	*out = b;
 	return 0;
 }
@@ -588,5 +587,7 @@ void bulk_port_close(struct bulk_port *b)
 	slab_fini(&b->ops);
 	slab_fini(&b->streams);
 	slab_fini(&b->bufs);
+	slab_fini(&b->replies);
+	slab_fini(&b->client_slab);
 	mem_free(b);
 }

@@ -270,7 +270,7 @@ TAILQ_HEAD(bulk_op_list, bulk_op);
 /* Target's side of a GET: what is still to be sent. */
 struct bulk_stream {
 	TAILQ_ENTRY(bulk_stream) entry;
-	struct link_peer *peer; /* referenced */
+	struct bulk_client *client;
 	uint32_t id, tag, key;
 	uint64_t addr, len, pos;
 	uint32_t unsent_cnt; /* chunks in the hands of the link */
@@ -287,11 +287,24 @@ struct bulk_buf {
 
 /* A REPLY that waits for bulk_poll(). Consecutive pieces of one PUT share one. */
 struct bulk_reply {
-	struct link_peer *peer; /* referenced */
+	TAILQ_ENTRY(bulk_reply) entry;
 	uint32_t id, tag;
 	enum bulk_status status;
 	uint64_t bytes;
 };
+
+/* A peer that is owed something. Peers have turns; each has a share of what there is for all. */
+struct bulk_client {
+	TAILQ_ENTRY(bulk_client) entry; /* port->clients while there is something to send */
+	struct link_peer *peer;		/* referenced */
+	struct bulk_stream_list serving;
+	TAILQ_HEAD(bulk_reply_list, bulk_reply) replies;
+	uint32_t reply_cnt, buf_cnt;
+	uint32_t stream_cnt; /* also those that only wait for their chunks, and uses on the stack */
+	bool is_queued;
+	bool is_lost; /* it has let so many answers lie that there is no room: it ends */
+};
+TAILQ_HEAD(bulk_client_list, bulk_client);
 
 #define BULK_DONE_MAX 8u
 
@@ -299,13 +312,11 @@ struct bulk_port {
 	struct link_port *port;
 	struct link_node *n;
 	struct bulk_node *node;
-	struct slab ops, streams, bufs;
+	struct slab ops, streams, bufs, replies, client_slab;
 	struct bulk_op_list active, ended;
-	struct bulk_stream_list serving;
+	struct bulk_client_list clients;
 	struct pq timers;
 	uint32_t next_tag;
-	struct bulk_reply *reply; /* ring of reply_cap (power of two) */
-	uint32_t reply_head, reply_cnt, reply_cap;
 	uint64_t last_ns; /* time of the last bulk_poll() */
 	bool is_stalled;  /* that poll could not send anything that it had */
 	uint64_t last_rx; /* frames seen by the last bulk_poll(), to tell a quiet port */

@@ -15,8 +15,25 @@
 #include "base/guard.h"
 
 #define TURN_LEN      (6 * BULK_CHUNK) /* bytes per turn of a stream: what one datagram of the loopback holds */
-#define REPLY_CAP_MIN 16u
-#define REPLY_CAP_MAX 65536u
+#define REPLY_TURN    64u		 /* answers per turn of a peer */
+#define REPLY_WORK    256u	 /* bytes that one counts for */
+#define VISIT_MAX     64	 /* peers that cannot be sent to which one poll tries */
+
+/*
+ * What one peer always has, and what there is beyond that for all, of which a peer gets at most as much as it leaves. See doc/security.md,
+ * "Network: quotas". More streams: BUSY, ask again. More chunks: later. More answers: whoever lets so many lie is no peer any more.
+ */
+#define REPLY_OWN  1024u
+#define REPLY_ALL  65536u
+#define STREAM_OWN 8u
+#define STREAM_ALL 4096u
+#define BUF_OWN	   8u
+#define BUF_ALL	   1024u
+
+static bool has_share(uint32_t mine, uint32_t own, uint32_t used, uint32_t all)
+{
+	return mine < own || (used < all && mine - own < all - used);
+}
 
 int bulk_frame(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt,
 	       const void *data, size_t len, void *cookie)
@@ -28,63 +45,83 @@ int bulk_frame(struct bulk_port *b, struct link_peer *peer, const struct bulk_pk
 	return port_frame_out(b->port, peer, LINK_K_BULK, hdr, hdr_len, &iov, len ? 1 : 0, cookie);
 }
 
+/* --- clients ---------------------------------------------------------------------------------- */
+
+static struct bulk_client *client_get(struct bulk_port *b, struct link_peer *peer)
+{
+	struct bulk_client *c = peer->bulk;
+
+	if (c)
+		return c;
+	c = slab_get(&b->client_slab);
+	if (!c)
+		return NULL;
+	*c = (struct bulk_client){.peer = bulk_peer_ref(peer)};
+	TAILQ_INIT(&c->serving);
+	TAILQ_INIT(&c->replies);
+	peer->bulk = c;
+	return c;
+}
+
+/* After any change: @c has turns while there is something to send, and goes when nothing is left of it. */
+static void client_settle(struct bulk_port *b, struct bulk_client *c)
+{
+	struct link_peer *peer = c->peer;
+	bool has_work = c->reply_cnt || !TAILQ_EMPTY(&c->serving) || c->is_lost;
+
+	if (has_work && !c->is_queued)
+		TAILQ_INSERT_TAIL(&b->clients, c, entry);
+	else if (!has_work && c->is_queued)
+		TAILQ_REMOVE(&b->clients, c, entry);
+	c->is_queued = has_work;
+	if (has_work || c->stream_cnt)
+		return;
+	peer->bulk = NULL;
+	slab_put(&b->client_slab, c);
+	link_peer_put(peer);
+}
+
+static void client_unpin(struct bulk_port *b, struct bulk_client *c)
+{
+	c->stream_cnt--;
+	client_settle(b, c);
+}
+
 /* --- replies ---------------------------------------------------------------------------------- */
 
-static struct bulk_reply *reply_at(struct bulk_port *b, uint32_t i)
+static struct bulk_reply *reply_take(struct bulk_client *c)
 {
-	return &b->reply[(b->reply_head + i) & (b->reply_cap - 1)];
-}
+	struct bulk_reply *r = TAILQ_FIRST(&c->replies);
 
-static int replies_grow(struct bulk_port *b)
-{
-	uint32_t cap = b->reply_cap ? 2 * b->reply_cap : REPLY_CAP_MIN;
-	struct bulk_reply *v = cap <= REPLY_CAP_MAX ? mem_alloc(cap * sizeof(*v)) : NULL;
-
-	if (!v)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < b->reply_cnt; i++)
-		v[i] = *reply_at(b, i);
-	mem_free(b->reply);
-	b->reply = v;
-	b->reply_cap = cap;
-	b->reply_head = 0;
-	return 0;
-}
-
-static struct bulk_reply reply_take(struct bulk_port *b)
-{
-	struct bulk_reply r = *reply_at(b, 0);
-
-	b->reply_head = (b->reply_head + 1) & (b->reply_cap - 1);
-	b->reply_cnt--;
+	TAILQ_REMOVE(&c->replies, r, entry);
+	c->reply_cnt--;
 	return r;
-}
-
-static void reply_append(struct bulk_port *b, struct bulk_reply r)
-{
-	b->reply_cnt++;
-	*reply_at(b, b->reply_cnt - 1) = r;
 }
 
 static void reply_push(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt,
 		       enum bulk_status status, uint64_t bytes)
 {
-	struct bulk_reply *last = b->reply_cnt ? reply_at(b, b->reply_cnt - 1) : NULL;
+	struct bulk_client *c = client_get(b, peer);
+	struct bulk_reply *r = c ? TAILQ_LAST(&c->replies, bulk_reply_list) : NULL;
 
-	if (last && last->peer == peer && last->id == pkt->id && last->tag == pkt->tag &&
-	    last->status == status) {
-		last->bytes += bytes;
+	if (!c) {
+		b->port->stats.drop_full++;
 		return;
 	}
-	if (b->reply_cnt == b->reply_cap && replies_grow(b)) {
+	if (r && r->id == pkt->id && r->tag == pkt->tag && r->status == status) {
+		r->bytes += bytes;
+		return;
+	}
+	r = has_share(c->reply_cnt, REPLY_OWN, slab_used(&b->replies), REPLY_ALL) ? slab_get(&b->replies) : NULL;
+	if (r) {
+		*r = (struct bulk_reply){.id = pkt->id, .tag = pkt->tag, .status = status, .bytes = bytes};
+		TAILQ_INSERT_TAIL(&c->replies, r, entry);
+		c->reply_cnt++;
+	} else {
 		b->port->stats.drop_full++; /* so many only if somebody means it */
-		return;
+		c->is_lost = true;
 	}
-	reply_append(b, (struct bulk_reply){.peer = bulk_peer_ref(peer),
-					    .id = pkt->id,
-					    .tag = pkt->tag,
-					    .status = status,
-					    .bytes = bytes});
+	client_settle(b, c);
 }
 
 void bulk_serve_answer(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt,
@@ -100,27 +137,26 @@ void bulk_serve_answer(struct bulk_port *b, struct link_peer *peer, const struct
 		reply_push(b, peer, pkt, status, bytes);
 }
 
-/* A reply that finds no room goes to the end, so that one full peer does not hold up the others. */
-static int replies_step(struct bulk_port *b)
+/* Up to REPLY_TURN of them. Return: how many were sent; @is_blocked: out, there is no room for more. */
+static uint32_t replies_turn(struct bulk_port *b, struct bulk_client *c, bool *is_blocked)
 {
-	int sent = 0, blocked = 0;
+	uint32_t sent = 0;
 
-	/* sending may find the peer dead, which takes its other replies away */
-	for (uint32_t todo = b->reply_cnt; todo && b->reply_cnt && blocked < BULK_VISIT_MAX;
-	     todo--) {
-		struct bulk_reply r = reply_take(b);
+	while (c->reply_cnt && sent < REPLY_TURN && !*is_blocked) {
+		struct bulk_reply *r = reply_take(c); /* sending may find the peer dead, which takes its other replies away */
 		struct bulk_pkt pkt = {.type = BULK_T_REPLY,
-				       .status = r.status,
-				       .id = r.id,
-				       .tag = r.tag,
-				       .bytes = r.bytes};
+				       .status = r->status,
+				       .id = r->id,
+				       .tag = r->tag,
+				       .bytes = r->bytes};
 
-		if (bulk_frame(b, r.peer, &pkt, NULL, 0, NULL) == -EAGAIN) {
-			reply_append(b, r);
-			blocked++;
+		if (bulk_frame(b, c->peer, &pkt, NULL, 0, NULL) == -EAGAIN) {
+			TAILQ_INSERT_HEAD(&c->replies, r, entry);
+			c->reply_cnt++;
+			*is_blocked = true;
 			continue;
 		}
-		link_peer_put(r.peer);
+		slab_put(&b->replies, r);
 		sent++;
 	}
 	return sent;
@@ -130,10 +166,10 @@ static int replies_step(struct bulk_port *b)
 
 static void stream_free(struct bulk_port *b, struct bulk_stream *s)
 {
-	struct link_peer *peer = s->peer;
+	struct bulk_client *c = s->client;
 
 	slab_put(&b->streams, s);
-	link_peer_put(peer);
+	client_unpin(b, c);
 }
 
 static void stream_release(struct bulk_port *b, struct bulk_stream *s)
@@ -148,9 +184,11 @@ static void stream_stop(struct bulk_port *b, struct bulk_stream *s)
 {
 	if (s->is_stopped)
 		return;
-	TAILQ_REMOVE(&b->serving, s, entry);
+	TAILQ_REMOVE(&s->client->serving, s, entry);
 	s->is_stopped = true;
-	if (!s->unsent_cnt)
+	if (s->unsent_cnt)
+		client_settle(b, s->client);
+	else
 		stream_free(b, s);
 }
 
@@ -162,9 +200,9 @@ static int chunk_send(struct bulk_port *b, struct bulk_stream *s, uint32_t len)
 	struct bulk_buf *buf;
 	int rc;
 
-	if (link_peer_is_local(s->peer))
-		return bulk_frame(b, s->peer, &pkt, src, len, NULL);
-	if (s->unsent_cnt >= BULK_UNSENT_MAX)
+	if (link_peer_is_local(s->client->peer))
+		return bulk_frame(b, s->client->peer, &pkt, src, len, NULL);
+	if (s->unsent_cnt >= BULK_UNSENT_MAX || !has_share(s->client->buf_cnt, BUF_OWN, slab_used(&b->bufs), BUF_ALL))
 		return -EAGAIN;
 	buf = slab_get(&b->bufs);
 	if (!buf)
@@ -172,13 +210,15 @@ static int chunk_send(struct bulk_port *b, struct bulk_stream *s, uint32_t len)
 	buf->ref = BULK_REF_BUF;
 	buf->stream = s;
 	rc = guard_read(buf->data, src, len)
-		     ? bulk_frame(b, s->peer, &pkt, buf->data, len, buf)
+		     ? bulk_frame(b, s->client->peer, &pkt, buf->data, len, buf)
 		     : -EFAULT;
-	if (rc)
+	if (rc) {
 		slab_put(&b->bufs, buf);
-	else
-		s->unsent_cnt++;
-	return rc;
+		return rc;
+	}
+	s->unsent_cnt++;
+	s->client->buf_cnt++;
+	return 0;
 }
 
 /* Its reader gets no more. */
@@ -186,7 +226,7 @@ static void stream_refuse(struct bulk_port *b, struct bulk_stream *s)
 {
 	struct bulk_pkt pkt = {.id = s->id, .tag = s->tag};
 
-	reply_push(b, s->peer, &pkt, BULK_S_ACCESS, 0);
+	reply_push(b, s->client->peer, &pkt, BULK_S_ACCESS, 0);
 }
 
 /* One turn of @s. Return: bytes sent; 0: @s is gone; -EAGAIN: nothing sent, it is still there. */
@@ -207,7 +247,7 @@ static int64_t stream_turn(struct bulk_port *b, struct bulk_stream *s)
 		b->node->get_served += len;
 	}
 	sent = (int64_t)(s->pos - start);
-	if (s->pos == s->len || (rc && rc != -EAGAIN)) {
+	if (s->is_stopped || s->pos == s->len || (rc && rc != -EAGAIN)) {
 		if (rc == -EFAULT)
 			stream_refuse(b, s);
 		stream_stop(b, s);
@@ -215,37 +255,63 @@ static int64_t stream_turn(struct bulk_port *b, struct bulk_stream *s)
 		return sent;
 	}
 	s->unsent_cnt--;
-	TAILQ_REMOVE(&b->serving, s, entry);
-	TAILQ_INSERT_TAIL(&b->serving, s, entry);
+	TAILQ_REMOVE(&s->client->serving, s, entry);
+	TAILQ_INSERT_TAIL(&s->client->serving, s, entry);
 	return sent ? sent : -EAGAIN;
+}
+
+/* What @c, which is pinned, gets before the next has its turn. Return: work done; -EAGAIN: nothing could be sent. */
+static int64_t client_turn(struct bulk_port *b, struct bulk_client *c, int *events)
+{
+	struct bulk_stream *s;
+	bool is_blocked = false;
+	uint32_t replies;
+	int64_t sent = 0;
+
+	if (c->is_lost) {
+		LOG_WARN("a peer lets %u answers lie: dropped", c->reply_cnt);
+		c->is_lost = false;
+		if (!c->peer->dead)
+			port_peer_dead(c->peer, -ENOBUFS);
+		return 0;
+	}
+	replies = replies_turn(b, c, &is_blocked);
+	s = TAILQ_FIRST(&c->serving);
+	if (s && !is_blocked)
+		sent = stream_turn(b, s);
+	*events += (int)replies + (s && !is_blocked && sent != -EAGAIN);
+	if (!replies && (is_blocked || sent == -EAGAIN))
+		return -EAGAIN;
+	return MAX(sent, (int64_t)0) + replies * REPLY_WORK;
 }
 
 int bulk_serve_step(struct bulk_port *b)
 {
-	struct bulk_stream *s, *first_blocked = NULL;
-	int events = replies_step(b), blocked = 0;
+	struct bulk_client *c, *first_blocked = NULL;
+	int events = 0, blocked = 0;
 	uint64_t work = 0;
 
-	while (work < BULK_WORK_MAX && blocked < BULK_VISIT_MAX) {
-		int64_t sent;
+	while (work < BULK_WORK_MAX && blocked < VISIT_MAX) {
+		int64_t done;
 
-		s = TAILQ_FIRST(&b->serving);
-		if (!s || s == first_blocked)
+		c = TAILQ_FIRST(&b->clients);
+		if (!c || c == first_blocked)
 			break;
-		sent = stream_turn(b, s);
-		if (sent == -EAGAIN) {
-			if (!blocked++)
-				first_blocked = s;
-			continue;
-		}
-		work += (uint64_t)sent;
-		events++;
+		TAILQ_REMOVE(&b->clients, c, entry);
+		TAILQ_INSERT_TAIL(&b->clients, c, entry);
+		c->stream_cnt++;
+		done = client_turn(b, c, &events);
+		if (done == -EAGAIN && !blocked++)
+			first_blocked = c;
+		work += (uint64_t)MAX(done, (int64_t)0);
+		client_unpin(b, c);
 	}
 	return events;
 }
 
 void bulk_serve_get(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt)
 {
+	struct bulk_client *c;
 	struct bulk_stream *s;
 
 	if (!bulk_region_check(b->node, pkt->key, b->port->self.port, LINK_GET, pkt->addr, pkt->len)) {
@@ -257,20 +323,23 @@ void bulk_serve_get(struct bulk_port *b, struct link_peer *peer, const struct bu
 		reply_push(b, peer, pkt, BULK_S_OK, 0);
 		return;
 	}
-	s = slab_get(&b->streams);
+	c = client_get(b, peer);
+	s = c && has_share(c->stream_cnt, STREAM_OWN, slab_used(&b->streams), STREAM_ALL) ? slab_get(&b->streams) : NULL;
 	if (!s) {
 		reply_push(b, peer, pkt, BULK_S_BUSY, 0);
 		return;
 	}
+	c->stream_cnt++;
 	*s = (struct bulk_stream){
-		.peer = bulk_peer_ref(peer),
+		.client = c,
 		.id = pkt->id,
 		.tag = pkt->tag,
 		.key = pkt->key,
 		.addr = pkt->addr,
 		.len = pkt->len,
 	};
-	TAILQ_INSERT_TAIL(&b->serving, s, entry);
+	TAILQ_INSERT_TAIL(&c->serving, s, entry);
+	client_settle(b, c);
 }
 
 void bulk_serve_put(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt,
@@ -293,15 +362,12 @@ void bulk_serve_put(struct bulk_port *b, struct link_peer *peer, const struct bu
 
 void bulk_serve_stop(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt)
 {
-	struct bulk_stream *s;
+	struct bulk_stream *s = peer->bulk ? TAILQ_FIRST(&peer->bulk->serving) : NULL;
 
-	TAILQ_FOREACH(s, &b->serving, entry)
-	{
-		if (s->peer == peer && s->id == pkt->id && s->tag == pkt->tag) {
-			stream_stop(b, s);
-			return;
-		}
-	}
+	while (s && (s->id != pkt->id || s->tag != pkt->tag))
+		s = TAILQ_NEXT(s, entry);
+	if (s)
+		stream_stop(b, s);
 }
 
 void bulk_serve_on_sent(struct bulk_port *b, struct bulk_buf *buf)
@@ -309,45 +375,50 @@ void bulk_serve_on_sent(struct bulk_port *b, struct bulk_buf *buf)
 	struct bulk_stream *s = buf->stream;
 
 	slab_put(&b->bufs, buf);
+	s->client->buf_cnt--;
 	stream_release(b, s);
+}
+
+static void client_end(struct bulk_port *b, struct bulk_client *c)
+{
+	c->stream_cnt++; /* keep it */
+	while (!TAILQ_EMPTY(&c->serving))
+		stream_stop(b, TAILQ_FIRST(&c->serving));
+	while (c->reply_cnt)
+		slab_put(&b->replies, reply_take(c));
+	c->is_lost = false;
+	client_unpin(b, c);
 }
 
 void bulk_serve_peer_dead(struct bulk_port *b, struct link_peer *peer)
 {
-	struct bulk_stream *s = TAILQ_FIRST(&b->serving), *next;
-
-	for (; s; s = next) {
-		next = TAILQ_NEXT(s, entry);
-		if (s->peer == peer)
-			stream_stop(b, s);
-	}
-	for (uint32_t todo = b->reply_cnt; todo; todo--) {
-		struct bulk_reply r = reply_take(b);
-
-		if (r.peer == peer)
-			link_peer_put(peer);
-		else
-			reply_append(b, r);
-	}
+	if (peer->bulk)
+		client_end(b, peer->bulk);
 }
 
 void bulk_serve_region_gone(struct bulk_port *b, uint32_t key)
 {
-	struct bulk_stream *s = TAILQ_FIRST(&b->serving), *next;
+	struct bulk_client *c = TAILQ_FIRST(&b->clients), *next_client;
+	struct bulk_stream *s, *next;
 
 	bulk_help_region_gone(b, key);
-	for (; s; s = next) {
-		next = TAILQ_NEXT(s, entry);
-		if (s->key != key)
-			continue;
-		stream_refuse(b, s);
-		stream_stop(b, s);
+	for (; c; c = next_client) {
+		next_client = TAILQ_NEXT(c, entry);
+		c->stream_cnt++;
+		for (s = TAILQ_FIRST(&c->serving); s; s = next) {
+			next = TAILQ_NEXT(s, entry);
+			if (s->key != key)
+				continue;
+			stream_refuse(b, s);
+			stream_stop(b, s);
+		}
+		client_unpin(b, c);
 	}
 }
 
 bool bulk_serve_is_idle(const struct bulk_port *b)
 {
-	return !b->reply_cnt && TAILQ_EMPTY(&b->serving);
+	return TAILQ_EMPTY(&b->clients);
 }
 
 static void stream_drop(void *obj, void *arg)
@@ -355,12 +426,10 @@ static void stream_drop(void *obj, void *arg)
 	stream_free(arg, obj);
 }
 
+/* The paths are closed: no chunk comes back. */
 void bulk_serve_fini(struct bulk_port *b)
 {
-	while (b->reply_cnt)
-		link_peer_put(reply_take(b).peer);
-	mem_free(b->reply);
-	b->reply = NULL;
+	while (!TAILQ_EMPTY(&b->clients))
+		client_end(b, TAILQ_FIRST(&b->clients));
 	slab_foreach(&b->streams, stream_drop, b);
-	TAILQ_INIT(&b->serving);
 }

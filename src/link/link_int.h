@@ -35,6 +35,7 @@ struct rel;
 struct rel_peer;
 struct bulk_node;
 struct bulk_port;
+struct bulk_client;
 struct carrier;
 struct sim;
 
@@ -78,6 +79,7 @@ struct link_peer {
 	bool is_met;               /* it once answered over the network */
 	struct shm_peer *shm;      /* set: frames go straight through shared memory */
 	struct rel_peer *rel;      /* set at the first frame that needs repair */
+	struct bulk_client *bulk;  /* while it is owed data or answers */
 	struct link_peer *hnext;   /* hash chain of port->peer_tab */
 };
 

@@ -317,6 +317,8 @@ void rel_source_put(struct rel_peer *rp);
 bool rel_quota_has(const struct rel_peer *rp, enum rel_quota q, uint32_t n);
 /** rel_quota_take() - @n more are kept for @rp. Return: false: they may not be. */
 bool rel_quota_take(struct rel_peer *rp, enum rel_quota q, uint32_t n);
+/** rel_quota_add() - The same for what was granted before: rel_quota_has() said so, or it was given back for just this. */
+void rel_quota_add(struct rel_peer *rp, enum rel_quota q, uint32_t n);
 void rel_quota_put(struct rel_peer *rp, enum rel_quota q, uint32_t n);
 
 /* --- rel_tx.c: frames out --- */

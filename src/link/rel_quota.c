@@ -89,20 +89,26 @@ bool rel_quota_has(const struct rel_peer *rp, enum rel_quota q, uint32_t n)
 		return false;
 	if (!pool)
 		return true;
-	return s->pool[q] + pool <= MIN(limit[q].source, limit[q].all - rp->r->pool[q]) &&
-	       beyond_own(q, was + n) <= limit[q].source - s->pool[q];
+	/* as it will be then: so each part of @n, taken alone, is there too */
+	return s->pool[q] + pool <= limit[q].source && s->pool[q] + 2 * pool <= limit[q].all - rp->r->pool[q] &&
+	       beyond_own(q, was + n) + s->pool[q] + pool <= limit[q].source;
 }
 
-bool rel_quota_take(struct rel_peer *rp, enum rel_quota q, uint32_t n)
+void rel_quota_add(struct rel_peer *rp, enum rel_quota q, uint32_t n)
 {
 	uint32_t was = rp->used[q], pool = beyond_own(q, was + n) - beyond_own(q, was);
 
-	if (!rel_quota_has(rp, q, n))
-		return false;
 	rp->used[q] += n;
 	rp->source->own[q] += n - pool;
 	rp->source->pool[q] += pool;
 	rp->r->pool[q] += pool;
+}
+
+bool rel_quota_take(struct rel_peer *rp, enum rel_quota q, uint32_t n)
+{
+	if (!rel_quota_has(rp, q, n))
+		return false;
+	rel_quota_add(rp, q, n);
 	return true;
 }
 

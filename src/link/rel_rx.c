@@ -96,7 +96,8 @@ static void nak_queue(struct rel_peer *rp, uint32_t seq, uint32_t frame, int cod
 {
 	struct rel_frame *f = rel_frame_new(rp->r);
 
-	must(f && rel_quota_take(rp, REL_Q_NAK, 1)); /* reserved in rel_on_data() */
+	must(f); /* reserved in rel_on_data() */
+	rel_quota_add(rp, REL_Q_NAK, 1);
 	f->next = NULL;
 	f->cookie = NULL;
 	f->id = frame;
@@ -164,7 +165,7 @@ static struct rel_asm *asm_new(struct rel_peer *rp)
 	struct rel_asm *a = rel_quota_has(rp, REL_Q_ASM, 1) ? slab_get(&rp->r->asms) : NULL;
 
 	if (a)
-		rel_quota_take(rp, REL_Q_ASM, 1);
+		rel_quota_add(rp, REL_Q_ASM, 1);
 	return a;
 }
 
@@ -311,8 +312,8 @@ static bool stash_put(struct rel_peer *rp, const struct rel_pkt *pkt, uint64_t n
 	s = mem_alloc(stash_cost(pkt->recs_len));
 	if (!s)
 		return false;
-	rel_quota_take(rp, REL_Q_STASH, stash_cost(pkt->recs_len));
-	rel_quota_take(rp, REL_Q_NAK, pkt->rec_cnt);
+	rel_quota_add(rp, REL_Q_STASH, stash_cost(pkt->recs_len));
+	rel_quota_add(rp, REL_Q_NAK, pkt->rec_cnt);
 	old_note(w, now_ns);
 	s->born_ns = now_ns;
 	s->seq = pkt->seq;

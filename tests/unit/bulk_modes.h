@@ -20,7 +20,7 @@ static void open_mode(enum mode m)
 	fp.is_reordering = m == NET_REORDERED;
 }
 
-static bool has_cma(void)
+static inline bool has_cma(void)
 {
 	int a = 1, b = 0;
 
@@ -49,7 +49,7 @@ static inline int bulk_run(int op, void *local, size_t len, const void *remote, 
 	return d.status;
 }
 
-static uint32_t region(int node, void *addr, size_t len, unsigned rights)
+static inline uint32_t region(int node, void *addr, size_t len, unsigned rights)
 {
 	uint32_t key = 0;
 

@@ -120,6 +120,12 @@ const struct link_stats *link_port_stats(const struct link_port *p)
 
 static void fp_peer_dead(int i, int k, int status);
 
+/* A peer that a test made beside those of the ports: it takes nothing. */
+static bool fp_is_deaf(const struct link_peer *peer)
+{
+	return peer < &fp.peer[0][0] || peer > &fp.peer[FP_PORTS - 1][FP_PORTS - 1];
+}
+
 int port_frame_out(struct link_port *p, struct link_peer *peer, enum link_kind kind,
 		   const void *hdr, size_t hdr_len, const struct iovec *iov, int iov_cnt,
 		   void *cookie)
@@ -128,6 +134,8 @@ int port_frame_out(struct link_port *p, struct link_peer *peer, enum link_kind k
 	int from = (int)(p - fp.port), to = (int)(peer - fp.peer[from]);
 	size_t len = iov_cnt ? iov->iov_len : 0;
 
+	if (fp_is_deaf(peer))
+		return peer->dead ? peer->dead : -EAGAIN;
 	must(kind == LINK_K_BULK && hdr_len <= LINK_HDR_MAX && hdr_len + len <= LINK_FRAME_MAX);
 	peer->shm_tried = true;
 	if (fp.dies_at_send && !--fp.dies_at_send)
@@ -251,6 +259,10 @@ static void fp_peer_dead(int i, int k, int status)
 
 void port_peer_dead(struct link_peer *peer, int status)
 {
+	if (fp_is_deaf(peer)) {
+		peer->dead = (int16_t)status;
+		bulk_peer_dead(peer->port->bulk, peer, status);
+	}
 	for (int i = 0; i < FP_PORTS; i++) {
 		for (int k = 0; k < FP_PORTS; k++) {
 			if (peer == &fp.peer[i][k])

@@ -104,6 +104,17 @@ const char *link_addr_text(const struct link_addr *a, char out[LINK_ADDR_TEXT])
 	return out;
 }
 
+void port_met_by_net(struct link_peer *peer)
+{
+	(void)peer; /* there is one path only */
+}
+
+bool link_forked(const struct link_node *n)
+{
+	(void)n;
+	return false;
+}
+
 int port_deliver(struct link_port *p, struct link_peer *peer, enum link_kind kind,
 		 const struct view *v)
 {

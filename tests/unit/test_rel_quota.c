@@ -192,6 +192,34 @@ static void rel_quota__refusals(void **state)
 	rig_close(&g);
 }
 
+/* What waits may be refused later, whatever has become of the pool: room was kept for it. */
+static void rel_quota__early_and_refused(void **state)
+{
+	struct sim_attr attr = {.seed = 12, .mtu = 1472, .is_silent = true};
+	struct rel_peer *first[4];
+	struct rig g;
+
+	rig_open(&g, 2, LINK_ORDERED, &attr, NULL);
+	g.is_lenient = true;
+	for (uint32_t i = 0; i < ARRAY_SIZE(first); i++) {
+		first[i] = stranger(&g, 100 + i, 1);
+		inject_tiny(&g, first[i], 1); /* waits for number 0 */
+		assert_in_range(first[i]->used[REL_Q_NAK], TINY_CNT, TINY_CNT);
+	}
+	mob_open(&g);
+	for (uint32_t s = 0; s < 40; s++)
+		inject_tiny(&g, stranger(&g, 200 + s % 50, 200 + s), 1);
+	for (int i = 0; i < 5; i++)
+		mob_act(&g, inject_tiny, 1, 1);
+	for (uint32_t i = 0; i < ARRAY_SIZE(first); i++) {
+		struct rel_rec rec = {le32_put(1), le16_put(0), LINK_K_NIC, 0};
+
+		inject(&g, first[i], REL_DATA, 0, &rec, sizeof(rec));
+		assert_in_range(first[i]->used[REL_Q_NAK], 1, TINY_CNT); /* half of them, about, were refused */
+	}
+	rig_close(&g);
+}
+
 /* Who is heard, but never finishes what he began, is no peer for ever. */
 static void rel_quota__what_never_ends(void **state)
 {
@@ -272,6 +300,7 @@ int main(void)
 		cmocka_unit_test(rel_quota__unfinished_frames),
 		cmocka_unit_test(rel_quota__early_datagrams),
 		cmocka_unit_test(rel_quota__refusals),
+		cmocka_unit_test(rel_quota__early_and_refused),
 		cmocka_unit_test(rel_quota__what_never_ends),
 	};
 

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Peers that ask for much and take no answer: what lies for them is bounded, and others are served as if they were not there.
+#include "bulk_modes.h"
+
+#define DEAF 100
+
+static struct link_peer g_deaf[DEAF];
+static uint8_t g_mem[MIB], g_local[MIB];
+
+/* @cnt requests of @peer to port 1. */
+static void ask(struct link_peer *peer, uint32_t cnt, uint32_t key, uint64_t len)
+{
+	for (uint32_t i = 0; i < cnt && !peer->dead; i++) {
+		struct bulk_pkt pkt = {.type = BULK_T_GET, .id = i, .tag = i, .key = key, .addr = (uintptr_t)g_mem, .len = len};
+		uint8_t buf[BULK_HDR_MAX];
+		struct view v = view_of(buf, (uint32_t)bulk_pkt_encode(&pkt, buf));
+
+		assert_int_equal(bulk_on_frame(fp.port[1].bulk, peer, &v), 0);
+	}
+}
+
+/* Passes that @cnt reads and writes of port 0 take. */
+static uint32_t honest(uint32_t cnt, uint32_t key, bool is_beset)
+{
+	uint32_t passes = 0;
+
+	for (uint32_t i = 0; i < cnt; i++) {
+		struct fp_done d;
+
+		assert_int_equal(bulk(0, 1, i % 2 ? LINK_GET : LINK_PUT, g_local, 100000, g_mem, key, &d), 0);
+		for (; !d.cnt && passes < 100 * cnt; passes++) {
+			fp_pass();
+			for (int k = 0; is_beset && k < DEAF; k++)
+				ask(&g_deaf[k], 3, 1, 64);
+		}
+		assert_int_equal(d.cnt, 1);
+		assert_int_equal(d.status, 0);
+	}
+	return passes;
+}
+
+static void bulk__deaf_peers_hold_up_nobody(void **state)
+{
+	static const enum mode modes[] = {RING, NET};
+
+	for (size_t n = 0; n < ARRAY_SIZE(modes); n++) {
+		enum mode m = modes[n];
+		uint32_t key, alone, beset;
+		struct bulk_port *b;
+
+		open_mode(m);
+		b = fp.port[1].bulk;
+		key = region(1, g_mem, MIB, LINK_GET | LINK_PUT);
+		alone = honest(100, key, false);
+		for (int i = 0; i < DEAF; i++) {
+			g_deaf[i] = (struct link_peer){.port = &fp.port[1], .shm_tried = true};
+			ask(&g_deaf[i], 100, key, MIB);	 /* data */
+			ask(&g_deaf[i], 400, 1, 64); /* refusals */
+		}
+		beset = honest(100, key, true);
+		print_message("%s: 100 operations in %u polls, beset in %u; %u answers, %u streams, %u chunks\n", mode_name[m], alone, beset,
+			      slab_used(&b->replies), slab_used(&b->streams), slab_used(&b->bufs));
+		assert_true(beset <= 2 * alone);
+		assert_in_range(b->replies.cap, 0, 65536 + DEAF * 1024);
+		assert_in_range(b->streams.cap, 0, 4096 + DEAF * 8);
+		assert_in_range(b->bufs.cap, 0, 1024 + DEAF * 8);
+		ask(&g_deaf[0], 200000, 1, 64); /* more than there is room for: the end of this one */
+		fp_pass();
+		assert_int_equal(g_deaf[0].dead, -ENOBUFS);
+		assert_null(g_deaf[0].bulk);
+		assert_int_equal(honest(10, key, false) > 0, 1);
+		for (int i = 1; i < DEAF; i++)
+			port_peer_dead(&g_deaf[i], -ECONNREFUSED);
+		for (int i = 0; i < 5; i++)
+			fp_pass();
+		assert_int_equal(bulk_outstanding(b), 0);
+		fp_close();
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(bulk__deaf_peers_hold_up_nobody),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
