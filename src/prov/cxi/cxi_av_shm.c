@@ -3,6 +3,7 @@
 #include "prov/cxi/cxi_av_shm.h"
 
 #include <ctype.h>
+#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <sched.h>
@@ -54,6 +55,8 @@
 #define BYTE_GATE  1
 #define BYTE_WRITE 2
 #define LOCK_WAIT_NS NS_PER_SEC
+#define REAP_MAX  64    /* objects looked at per domain that opens */
+#define NAMES_MAX 65536 /* names in the directory, which others may make */
 
 struct header {
 	_Atomic uint64_t magic; /* written last */
@@ -350,6 +353,41 @@ static int path_make(struct cxi_av_shared *s, const char *domain, const char *na
 		return 0;
 	LOG_WARN("an address vector's name has 1 to about 150 characters: \"%.40s\" refused", name);
 	return -FI_EINVAL;
+}
+
+/* Removes @name ("/softfabric-...") if it is of our user and nobody has it open. Return: whether it is of our user. */
+static bool reap_one(const char *name)
+{
+	int fd = shm_open(name, O_RDWR | O_NONBLOCK, 0);
+	struct stat st;
+	bool is_ours = fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_uid == geteuid();
+
+	/* who opens it takes the gate, and then looks whether it still has its name */
+	if (is_ours && !flock_try(fd, BYTE_GATE, F_WRLCK) && !flock_try(fd, BYTE_USED, F_WRLCK) && !fstat(fd, &st) && st.st_nlink) {
+		shm_unlink(name);
+		LOG_INFO("removed %s: nobody has it open", name);
+	}
+	if (fd >= 0)
+		close(fd); /* the locks, too */
+	return is_ours;
+}
+
+void cxi_av_shm_reap(void)
+{
+	char prefix[64], name[NAME_MAX + 2];
+	DIR *dir = opendir("/dev/shm");
+	int looks = 0, names = 0;
+	struct dirent *e;
+
+	snprintf(prefix, sizeof(prefix), "softfabric-cxi-av-%u-", (unsigned)geteuid());
+	while (dir && looks < REAP_MAX && names++ < NAMES_MAX && (e = readdir(dir))) {
+		if (strncmp(e->d_name, prefix, strlen(prefix)))
+			continue;
+		snprintf(name, sizeof(name), "/%s", e->d_name);
+		looks += reap_one(name);
+	}
+	if (dir)
+		closedir(dir);
 }
 
 /* 1: it is ours alone; 0: others use it; -errno. On return >= 0 the gate is held. -FI_EAGAIN: it vanished meanwhile. */

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "kit/compat.h"
 #include "prov/cxi/cxi.h"
+#include "prov/cxi/cxi_av_shm.h"
 
 static struct cxi_domain *to_domain(struct fid_domain *fid)
 {
@@ -230,6 +231,7 @@ int cxi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_
 	d->kit.forked = domain_forked;
 	d->kit.fork_mark = cassini_fork_mark(d->nic);
 	cxi_telemetry_start(d);
+	cxi_av_shm_reap();
 	*domain = &d->kit.fid;
 	return 0;
 
