@@ -53,7 +53,7 @@
  */
 
 #define SHM_MAGIC    0x6d68732d74666f73ull /* "soft-shm" in a little-endian dump */
-#define SHM_VERSION  2u
+#define SHM_VERSION  3u
 #define SHM_DIR	     "/dev/shm"
 #define SHM_NAME_MAX 128
 #define SHM_WAKE_MAX (SHM_NAME_MAX + 16) /* the doorbell's */
