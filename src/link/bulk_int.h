@@ -51,11 +51,23 @@ void bulk_tab_retract(struct bulk_tab *tab, uint32_t idx);
  * @reap: also ask the kernel whether the holders live, and break the leases of those that do not.
  */
 bool bulk_tab_is_leased(struct bulk_tab *tab, uint32_t idx, bool reap);
+/* How long a region is wanted back already. */
+struct bulk_wait {
+	uint64_t now_ns, waited_ns;
+	uint64_t patience_ns; /* for a holder that does not move; BULK_PATIENCES of it for any */
+};
+#define BULK_PATIENCES 4
 /**
- * bulk_tab_break() - Owner: take region @idx away from holders that are stopped.
+ * bulk_tab_break() - Owner, again and again: take region @idx away from holders that are stuck. They touch nothing of it afterwards.
  * Return: whether there was one.
  */
-bool bulk_tab_break(struct bulk_tab *tab, uint32_t idx);
+bool bulk_tab_break(struct bulk_tab *tab, uint32_t idx, const struct bulk_wait *w);
+/* What each kernel copy begins with, see bulk_tab.c. */
+struct bulk_guard {
+	uint64_t at, token;
+};
+/** bulk_tab_guard() - Initiator, before bulk_lease_take(). */
+struct bulk_guard bulk_tab_guard(const struct bulk_tab *tab);
 /** bulk_tab_owner_is_alive() - Initiator: one system call. */
 bool bulk_tab_owner_is_alive(struct bulk_tab *tab);
 /** bulk_tab_slot_claim() - Initiator: a place for leases, one at a time. Return: slot; -ENOSPC. */
@@ -83,8 +95,11 @@ uint64_t bulk_tab_moved(const struct bulk_tab *tab, int op);
 
 /* --- bulk_cma.c ------------------------------------------------------------------------------- */
 
-/** bulk_cma_copy() - One process_vm_readv/writev. Return: bytes copied, > 0; -errno. */
-ssize_t bulk_cma_copy(pid_t pid, int op, void *local, uint64_t raddr, size_t len);
+/**
+ * bulk_cma_copy() - One process_vm_readv/writev. @g: NULL: none.
+ * Return: bytes copied, > 0; -ESTALE: the guard is not there, nothing was written; -errno.
+ */
+ssize_t bulk_cma_copy(pid_t pid, int op, const struct bulk_guard *g, void *local, uint64_t raddr, size_t len);
 /** bulk_cma_is_slow() - Offsets at which `rep movsb`, hence the kernel, may crawl (Zen 3 and 4). */
 bool bulk_cma_is_slow(int op, const void *local, uint64_t raddr);
 

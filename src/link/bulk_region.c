@@ -171,20 +171,20 @@ int link_port_region_add(struct link_port *p, void *addr, size_t len, unsigned r
 	return region_add(p->node, p->self.port, addr, len, rights, key);
 }
 
-/* In time for the operation that waits for it to end soon after its peer counts as dead. */
-#define STOPPED_SHARE 4
-
+/* A quarter of dead_after: in time for the operation that waits for it to end soon after its peer counts as dead. */
 static void break_stopped(struct bulk_node *b, uint32_t idx, uint64_t waited_ns)
 {
-	if (waited_ns > b->n->room->dead_after_ns / STOPPED_SHARE && bulk_tab_break(b->tab, idx))
+	struct bulk_wait w = {clk_now_ns(NULL), waited_ns, b->n->room->dead_after_ns / BULK_PATIENCES};
+
+	if (bulk_tab_break(b->tab, idx, &w))
 		LOG_WARN("a stopped process has held region %u for %llu ms: taken away", idx,
 			 (unsigned long long)(waited_ns / NS_PER_MS));
 }
 
 /*
  * Wait until no initiator touches @idx. A running one lets go within microseconds; a dead one is
- * noticed by its lock; a stopped one (SIGSTOP, debugger) loses its lease after a quarter of the
- * time after which a silent peer counts as dead. A long wait is without the node's lock.
+ * noticed by its lock; a stopped one (SIGSTOP, debugger, frozen cgroup) loses its lease after a quarter of the
+ * time after which a silent peer counts as dead, any other after all of it. A long wait is without the node's lock.
  */
 static void wait_leases(struct bulk_node *b, uint32_t idx, bool may_unlock)
 {

@@ -7,6 +7,7 @@
 // after the owner deregistered the region, so it says first what it is about to touch:
 //
 //	initiator				owner
+//	look where the guard is (see below)
 //	slot.lease = index + 1			entry.key = 0
 //	full fence				full fence
 //	entry.key == mine?  else drop, refuse	any slot.lease == index + 1?  then wait
@@ -23,11 +24,16 @@
 // provider) is told by what is mapped, and its files are not opened. For the same reason the names
 // are none that shm_seg.c's reaper would look into.
 //
-// What remains: a holder that is *stopped* while the region is wanted back, for a quarter of
-// dead_after, loses its lease. A stop takes effect when a process returns from the kernel, i.e.
-// after a copy that had begun; only one stopped in the few instructions between its look at the key
-// and the system call, and continued after that, could still copy. The alternative is to wait for a
-// debugger for ever.
+// A holder may be stopped while the region is wanted back (SIGSTOP, a debugger, a frozen cgroup: only the first two show in its
+// state). One that has not moved for a quarter of dead_after, state T or its CPU time unchanged, loses its lease, any holder after
+// dead_after (bulk_tab_break()). It could go on, between its look at the key and its system call; therefore the guard:
+//
+// The guard is a page of the owner, at an address drawn by lot, with a random token. Each kernel copy begins with it: a read reads
+// the token in the same call and compares it, a write writes it. The kernel takes the address space once per call and goes through
+// the pieces in order, up to the first that is not mapped. So a call touches nothing of an owner that has replaced its image by
+// exec(), or of another process with its pid; and before a lease is broken the guard moves, so that nothing is written by who had
+// looked before. What remains is a holder that had begun its system call and sleeps in it, for a page that its own memory is
+// waiting for: a stop or a freeze takes effect when a process returns from the kernel, after the copy.
 #include "link/bulk_int.h"
 
 #include <dirent.h>
@@ -42,7 +48,7 @@
 
 #include "base/limits.h"
 
-#define TAB_MAGIC   0x3242617446746653ULL
+#define TAB_MAGIC   0x3342617446746653ULL
 #define TAB_HDR_LEN 4096u
 
 /* All fields little or big as the host; both sides are this host. */
@@ -53,6 +59,8 @@ struct tab_hdr {
 	_Atomic uint32_t entry_cnt; /* entries that have memory; only grows */
 	_Atomic uint32_t slot_top;  /* slots that were ever claimed lie below; only grows */
 	_Atomic uint32_t is_partial; /* some regions are not here: there was no memory */
+	uint64_t token;
+	_Atomic uint64_t guard; /* where the owner has @token now; 0: nowhere */
 };
 
 struct tab_slot {
@@ -89,6 +97,13 @@ struct bulk_tab {
 	struct tab_hdr *hdr;
 	struct tab_slot *slot;
 	struct tab_entry *entry;
+	struct bulk_watch *watch; /* owner: [BULK_SLOT_NUM], made when first needed */
+};
+
+/* A holder that is waited for. */
+struct bulk_watch {
+	uint64_t look_ns, since_ns, cpu; /* the last look; since when its CPU time is @cpu */
+	uint32_t lease;
 };
 
 /* The tables that this process has open. Cold paths only: open, close, claim, release. */
@@ -196,6 +211,44 @@ static int tab_map(struct bulk_tab *t)
 	return 0;
 }
 
+/* A page with the token where no other process, nor another image of this one, is likely to have any. NULL: no memory. */
+static uint64_t *guard_map(uint64_t token)
+{
+	uint64_t *page = MAP_FAILED;
+
+	for (int i = 0; i < 32 && page == MAP_FAILED; i++) {
+		uint64_t at = (rng_entropy() >> (i < 16 ? 17 : 26)) & ~4095ULL; /* 47 bits of address, or 38 where there are no more */
+
+		page = mmap((void *)(uintptr_t)at, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	}
+	if (page == MAP_FAILED)
+		page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (page == MAP_FAILED)
+		return NULL;
+	madvise(page, 4096, MADV_DONTFORK);
+	*page = token;
+	return page;
+}
+
+static void guard_unmap(uint64_t at)
+{
+	if (at)
+		munmap((void *)(uintptr_t)at, 4096);
+}
+
+/* Copies that have not begun by now touch nothing. Others look where the guard is now, and try again. */
+static void guard_move(struct bulk_tab *tab)
+{
+	uint64_t *page = guard_map(tab->hdr->token);
+
+	guard_unmap(atomic_exchange(&tab->hdr->guard, (uintptr_t)page));
+}
+
+struct bulk_guard bulk_tab_guard(const struct bulk_tab *tab)
+{
+	return (struct bulk_guard){.at = atomic_load(&tab->hdr->guard), .token = tab->hdr->token};
+}
+
 /* Under the mutex: remember a table that is complete. */
 static void tabs_insert(struct bulk_tab *t)
 {
@@ -247,6 +300,8 @@ static int tab_file_create(struct bulk_tab *t, const char *name)
 	t->hdr->node_id = t->node_id;
 	t->hdr->slot_num = BULK_SLOT_NUM;
 	t->hdr->entry_len = sizeof(struct tab_entry);
+	t->hdr->token = rng_entropy();
+	atomic_store(&t->hdr->guard, (uintptr_t)guard_map(t->hdr->token));
 	/* release: whoever maps or reads it sees the rest, and the lock */
 	atomic_store_explicit(&t->hdr->magic, TAB_MAGIC, memory_order_release);
 	return 0;
@@ -453,8 +508,11 @@ void bulk_tab_put(struct bulk_tab *tab)
 		tab_name(name, sizeof(name), tab->node_id);
 		shm_unlink(name);
 	}
+	if (tab->is_own)
+		guard_unmap(atomic_exchange(&tab->hdr->guard, 0));
 	munmap(tab->hdr, TAB_LEN);
 	close(tab->fd);
+	mem_free(tab->watch);
 	mem_free(tab);
 out:
 	tabs_unlock();
@@ -547,36 +605,71 @@ bool bulk_tab_is_leased(struct bulk_tab *tab, uint32_t idx, bool reap)
 	return busy;
 }
 
-/* By SIGSTOP or a debugger. A process of another pid namespace cannot be asked and counts as
- * stopped. */
-static bool process_is_stopped(pid_t pid)
+/* State letter and CPU time of @pid; 0 and 0: of another pid namespace, or not told. */
+static char process_look(pid_t pid, uint64_t *cpu)
 {
-	char path[32], line[256] = "";
-	const char *state = NULL;
+	unsigned long long user = 0, sys = 0;
+	char path[32], line[1024] = "", state = 0;
+	const char *rest = NULL;
 	FILE *f;
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
 	f = pid > 0 ? fopen(path, "re") : NULL;
 	if (f && fgets(line, sizeof(line), f))
-		state = strrchr(line, ')'); /* the name before it may contain anything */
+		rest = strrchr(line, ')'); /* the name before it may contain anything */
 	if (f)
 		fclose(f);
-	return !state || strlen(state) < 3 || state[2] == 'T' || state[2] == 't';
+	if (!rest || sscanf(rest, ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu %llu", &state, &user, &sys) != 3)
+		state = 0, user = sys = 0;
+	*cpu = user + sys;
+	return state;
 }
 
-bool bulk_tab_break(struct bulk_tab *tab, uint32_t idx)
+/* Has the holder, @pid, of slot @i not moved for @patience_ns? */
+static bool is_stuck(struct bulk_tab *tab, uint32_t i, pid_t pid, const struct bulk_wait *w)
+{
+	struct bulk_watch *watch = &tab->watch[i];
+	uint32_t lease = atomic_load_explicit(&tab->slot[i].lease, memory_order_relaxed);
+	bool is_new = watch->lease != lease || w->now_ns - watch->look_ns > w->patience_ns;
+	uint64_t cpu;
+	char state;
+
+	if (w->waited_ns > BULK_PATIENCES * w->patience_ns)
+		return true; /* a copy does not take that long, whatever else its process does */
+	if (!is_new && w->now_ns - watch->look_ns < w->patience_ns / 16)
+		return false;
+	state = process_look(pid, &cpu);
+	watch->look_ns = w->now_ns;
+	/* one that stands in line for a CPU may be in the middle of the copy */
+	if (is_new || cpu != watch->cpu || state == 'R') {
+		watch->lease = lease;
+		watch->cpu = cpu;
+		watch->since_ns = w->now_ns;
+	}
+	if (state == 'T' || state == 't')
+		return w->waited_ns > w->patience_ns;
+	return w->now_ns - watch->since_ns >= w->patience_ns;
+}
+
+bool bulk_tab_break(struct bulk_tab *tab, uint32_t idx, const struct bulk_wait *w)
 {
 	bool broken = false;
 
-	for (uint32_t i = 0; i < slot_top(tab); i++) {
+	if (!tab->watch)
+		tab->watch = mem_alloc(BULK_SLOT_NUM * sizeof(*tab->watch));
+	for (uint32_t i = 0; tab->watch && i < slot_top(tab); i++) {
 		uint32_t lease = idx + 1;
 		pid_t pid;
 
 		if (atomic_load_explicit(&tab->slot[i].lease, memory_order_acquire) != lease ||
 		    atomic_load_explicit(&tab->slot[i].owner, memory_order_relaxed) == g_tabs.token)
 			continue;
-		if (byte_is_locked_by(tab->fd, 1 + i, &pid) && process_is_stopped(pid))
-			broken |= atomic_compare_exchange_strong(&tab->slot[i].lease, &lease, 0);
+		if (!byte_is_locked_by(tab->fd, 1 + i, &pid) || !is_stuck(tab, i, pid, w))
+			continue;
+		if (!broken)
+			guard_move(tab);
+		broken = true;
+		atomic_compare_exchange_strong(&tab->slot[i].lease, &lease, 0);
 	}
 	return broken;
 }

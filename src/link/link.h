@@ -47,7 +47,7 @@ enum link_class {
 
 #define LINK_HDR_MAX 64 /* bytes of header that link_send() copies */
 #define LINK_IOV_MAX 6  /* payload pieces of one frame */
-#define LINK_NAK_MAX 255
+#define LINK_NAK_MAX 254
 
 /* What a port tells its owner. All called with the node's lock held; none may close the port. */
 struct link_ops {

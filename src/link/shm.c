@@ -115,6 +115,14 @@ static inline void *own_reserve(struct shm_peer *sp, size_t len)
 	return likely(slot) ? slot : own_reserve_slow(sp, (uint32_t)len);
 }
 
+/* Stalled peers must not hold all of the arena: each has half of what the others have left. */
+static bool is_share_used(const struct shm_peer *sp, uint32_t grans)
+{
+	uint32_t others = sp->s->staged_grans - sp->staged_grans, all = sp->s->stage.gran_cnt;
+
+	return sp->staged_grans && (others >= all || sp->staged_grans + grans > (all - others) / 2);
+}
+
 /* The frame into a staging run, its place into the lane at @slot. Return: 0; -EAGAIN; -EFAULT. */
 static int stage_frame(struct shm_peer *sp, void *slot, const struct out *o)
 {
@@ -126,9 +134,12 @@ static int stage_frame(struct shm_peer *sp, void *slot, const struct out *o)
 
 	if (unlikely(!s->has_stage) && shm_port_stage(s))
 		return -EAGAIN;
-	/* One stalled peer must not hold all of it. */
-	if (sp->staged_grans && sp->staged_grans + grans > s->stage.gran_cnt / 2)
+	if (is_share_used(sp, grans))
 		return -EAGAIN;
+	if (unlikely(!STAILQ_EMPTY(&s->held)) && shm_is_held(sp)) {
+		sp->is_blocked = true;
+		return -EAGAIN;
+	}
 	dst = stage_alloc(&s->stage, o->len, &ref.gran);
 	if (!dst)
 		return -EAGAIN;
@@ -142,6 +153,7 @@ static int stage_frame(struct shm_peer *sp, void *slot, const struct out *o)
 	e->grans = (uint16_t)grans;
 	e->tag = s->gran_tag[ref.gran] = ++s->run_cnt;
 	sp->staged_grans += grans;
+	s->staged_grans += grans;
 	return 0;
 }
 

@@ -3,6 +3,8 @@
 #ifndef SF_LINK_SHM_INT_H
 #define SF_LINK_SHM_INT_H
 
+#include <sys/queue.h>
+
 #include "base/bits.h"
 #include "base/lane.h"
 #include "base/stage.h"
@@ -42,13 +44,16 @@
  * them is remembered. The head itself is read rarely, because reading takes the line away from the
  * receiver: frames of the other direction carry the low bits of it.
  *
+ * Memory has one writer, whoever is declared dead: what a living process may still touch is not given
+ * to another one. See shm_gone.c.
+ *
  * Trust: a segment belongs to a process of our uid, which could ptrace us anyway; it could also
  * truncate its file under us. Against everything else that it may write (positions, lengths,
  * granules, counts) we check before use, once, on a private copy.
  */
 
 #define SHM_MAGIC    0x6d68732d74666f73ull /* "soft-shm" in a little-endian dump */
-#define SHM_VERSION  2u
+#define SHM_VERSION  3u
 #define SHM_DIR	     "/dev/shm"
 #define SHM_NAME_MAX 128
 #define SHM_WAKE_MAX (SHM_NAME_MAX + 16) /* the doorbell's */
@@ -89,10 +94,18 @@
 #define SHM_ST_BITMAP	4u  /* many lanes: mark yours in @active after writing to it */
 #define SHM_ST_BROKEN	8u  /* the shared lane is unusable: a producer wrote nonsense */
 #define SHM_ST_ACKS	16u /* with SLEEPING: also ring when frames of ours have been consumed */
+#define SHM_ST_LEFT	32u /* with CLOSED: and touches nobody's memory any more */
 
 /* Bits of shm_hdr.flags. */
 #define SHM_F_LOSSLESS 1u /* frames may come straight through lanes */
 #define SHM_F_FENCE    2u /* owner has no membarrier(2): senders fence before they look at @state */
+
+/* A process as others can find out whether it still exists. */
+struct shm_proc {
+	int32_t pid;	/* 0: nobody knows */
+	uint32_t ns;	/* in which namespaces @pid and @start mean something */
+	uint64_t start; /* as /proc/PID/stat has it */
+};
 
 /* Bytes 0..SHM_SHARED_OFF of a segment. Written by the owner only, unless said otherwise. */
 struct shm_hdr {
@@ -109,6 +122,7 @@ struct shm_hdr {
 	uint32_t shared_slots;
 	uint32_t wake; /* random: part of the doorbell's name */
 	_Atomic uint64_t label; /* link_port_set_label(); 0: none yet */
+	struct shm_proc proc;
 
 	/* Read by senders at every frame, hence alone on its line and rarely written. */
 	_Alignas(CACHE_LINE) _Atomic uint32_t state;
@@ -125,8 +139,11 @@ struct shm_hdr {
 };
 static_assert(sizeof(struct shm_hdr) <= SHM_SHARED_OFF, "header runs into the shared lane");
 
-/* Life: FREE -> CLAIMED -> ACTIVE -> CLOSING by the sender, -> FREE by the segment's owner. */
-enum shm_desc_state { SHM_D_FREE, SHM_D_CLAIMED, SHM_D_ACTIVE, SHM_D_CLOSING };
+/*
+ * Life: FREE -> CLAIMED -> ACTIVE -> CLOSING by the sender, -> FREE by the segment's owner. An owner that declares the sender
+ * dead makes REVOKED of ACTIVE; CLOSING is then the sender's answer that it writes no more.
+ */
+enum shm_desc_state { SHM_D_FREE, SHM_D_CLAIMED, SHM_D_ACTIVE, SHM_D_CLOSING, SHM_D_REVOKED };
 
 struct shm_desc {
 	_Atomic uint32_t state;
@@ -134,7 +151,9 @@ struct shm_desc {
 	uint32_t color;	    /* 1..SHM_COLOR_NUM: acknowledgements of this lane carry it */
 	uint32_t is_second; /* the sender has an older lane from the same address here */
 	struct link_addr src;
-	uint8_t unused[24];
+	struct shm_proc proc;  /* of the sender */
+	_Atomic uint32_t turn; /* by the owner: senders that had the lane and have it no more */
+	uint8_t unused[4];
 };
 static_assert(sizeof(struct shm_desc) == CACHE_LINE, "one writer per line");
 static_assert(SHM_DESC_OFF + SHM_LANE_CNT * sizeof(struct shm_desc) <= SHM_CODES_OFF, "layout");
@@ -157,6 +176,10 @@ static_assert(LINK_DIRECT_MAX <= SHM_INLINE_MAX && LINK_DIRECT_MAX <= UINT8_MAX,
 static_assert(SHM_STAGE_GRANS_MIN * STAGE_GRAN >= LINK_FRAME_MAX, "every frame fits");
 static_assert(LANE_MSG_MAX <= SHM_U_LEN >> 15, "a length fits");
 static_assert(SHM_PEND_CNT == 256, "SHM_U_CODE");
+
+/* A refusal by who has declared the sender dead: its frames are not taken any more. Greater than what an owner can say. */
+#define SHM_CODE_GONE 255u
+static_assert(LINK_NAK_MAX < SHM_CODE_GONE, "codes");
 
 /* What a message in a shared lane begins with. */
 struct shm_from {
@@ -198,6 +221,7 @@ struct shm_seg {
 	uint64_t peer_node, peer_self_addr;
 	uint32_t peer_flags, shared_slots;
 	uint32_t wake; /* as in the header */
+	struct shm_proc proc; /* as the header said */
 	uint32_t refs;
 	struct shm_seg *next; /* registry of our own ones */
 };
@@ -224,10 +248,14 @@ void shm_seg_hide(struct shm_seg *seg);
 /** shm_seg_remove() - Ours: remove the files and release the liveness lock; nothing in a forked
  * child. */
 void shm_seg_remove(struct shm_seg *seg);
+/** shm_seg_get() - One more reference. */
+struct shm_seg *shm_seg_get(struct shm_seg *seg);
 /** shm_seg_put() - Drop a reference; the last one unmaps. NULL is fine. */
 void shm_seg_put(struct shm_seg *seg);
-/** shm_seg_is_alive() - Does the owner of this very incarnation still run? System calls. */
+/** shm_seg_is_alive() - Does the owner of this very incarnation still run? If in doubt: no. System calls. */
 bool shm_seg_is_alive(const struct shm_seg *seg);
+/** shm_seg_is_gone() - Can its owner touch nothing any more, whatever happens? If in doubt: no. System calls. */
+bool shm_seg_is_gone(const struct shm_seg *seg);
 /** shm_seg_reserve() - Make [@off, +@len) safe to touch. Return: 0; -ENOSPC; -ENOENT the file is
  * gone; -errno. */
 int shm_seg_reserve(const struct shm_seg *seg, size_t off, size_t len);
@@ -303,9 +331,12 @@ enum shm_tx_mode { SHM_TX_NONE, SHM_TX_OWN, SHM_TX_SHARED };
 struct shm_rx {
 	struct lane_rx lane;
 	_Atomic uint8_t *codes; /* [SHM_PEND_CNT] */
-	struct shm_peer *sp;	/* who writes */
+	struct shm_peer *sp;	/* who writes; NULL: in shm_port.limbo */
 	uint32_t idx;		/* of its descriptor */
 	uint32_t color;
+	STAILQ_ENTRY(shm_rx) entry; /* limbo: */
+	struct shm_seg *seg;	/* of the writer, referenced; NULL: not known */
+	struct shm_proc proc;	/* without @seg */
 	bool is_closing;  /* the sender gives it back once it is empty */
 	bool is_gone;	  /* do not look at it any more; freed at the end of the pass */
 	bool is_wake_due; /* consumed frames; tell a sleeping sender at the next idle pass */
@@ -328,7 +359,8 @@ struct shm_peer {
 	_Atomic uint8_t *codes; /* [code_mask + 1], where refusals of our frames are written */
 	uint32_t code_mask;
 	uint32_t block; /* of our segment's codes, for the shared lane; SHM_NO_BLOCK: none yet */
-	uint32_t lane_idx, color, color_next;
+	uint32_t lane_idx, color;
+	uint32_t lane_turn; /* of the descriptor while it is ours */
 	uint32_t acked;		/* slots of the current lane known to be consumed */
 	uint32_t look_pos;	/* tx.pos when we last looked at the head */
 	bool has_fence;		/* a full fence before looking at the peer's state */
@@ -346,6 +378,7 @@ struct shm_peer {
 	bool is_void;	    /* dead, but its holder does not care: takes frames, moves none */
 	bool is_detaching;  /* frames end because of us: accept no new ones */
 	bool is_lock_stuck; /* the last try to get the shared lane's lock failed */
+	bool is_blocked;    /* frames are held back: its process may still touch what we lent it in an earlier life */
 	uint32_t doom_wait; /* passes that the doom has waited for its last frames to be taken */
 	int wake_fd;
 	/* in */
@@ -371,6 +404,19 @@ struct shm_peer {
 
 #define SHM_HASH 256u
 
+/* What of our memory a peer may still touch that was declared dead: it is not used until the peer is really gone, or done. */
+struct shm_held {
+	STAILQ_ENTRY(shm_held) entry;
+	struct shm_seg *seg;  /* of the peer, referenced */
+	uint32_t idx, turn;   /* of the lane through which it learnt of the memory; idx SHM_LANE_CNT: the shared one */
+	uint32_t pos;	      /* shared lane: where our last frame ends */
+	uint32_t block;	      /* SHM_NO_BLOCK: none */
+	uint32_t grans, cnt;
+	struct {
+		uint32_t gran, tag;
+	} run[];
+};
+
 struct shm_port {
 	struct link_port *p;
 	struct shm_seg *seg;
@@ -387,12 +433,16 @@ struct shm_port {
 	bool has_rescan;     /* a descriptor could not be attached for now: look again */
 	bool has_gone;	     /* some rx is_gone */
 	uint64_t pending[SHM_LANE_CNT / 64]; /* bitmap mode: not yet empty */
+	STAILQ_HEAD(, shm_rx) limbo; /* revoked lanes whose writers have not agreed and are not gone */
 	bool is_shared_wake_due, is_shared_broken;
 	/* out */
 	struct stage stage;
 	bool has_stage;
 	uint32_t *gran_tag; /* [stage.gran_cnt] number of the last run that began there */
 	uint32_t run_cnt;
+	uint32_t staged_grans; /* of all peers, and held */
+	uint32_t color_next;
+	STAILQ_HEAD(, shm_held) held;
 	uint64_t block_used[SHM_BLOCK_CNT / 64];
 	struct shm_peer *busy; /* list by busy_next: have unacknowledged frames to complete */
 	uint32_t outstanding;  /* cookies */
@@ -419,9 +469,11 @@ int shm_lane_claim(struct shm_peer *sp);
 void shm_lane_give_back(struct shm_peer *sp);
 /** shm_lane_refresh() - Our descriptors changed: look for new lanes and for those given back. */
 void shm_lane_refresh(struct shm_port *s);
-/** shm_lane_free_rx() - Forget @rx and make its descriptor free again. Not while it is being
+/** shm_lane_free_rx() - Forget @rx, and make its descriptor free as soon as nobody writes there. Not while it is being
  * polled. */
 void shm_lane_free_rx(struct shm_port *s, struct shm_rx *rx);
+/** shm_desc_free() - Nobody writes to the lane any more: who wants it may have it. */
+void shm_desc_free(struct shm_port *s, uint32_t idx, uint32_t slot_cnt);
 /** shm_block_put() - @sp uses no shared lane any more, or not now. */
 void shm_block_put(struct shm_peer *sp);
 /** shm_shared_lock() - Become the producer of @sp's shared lane, @sp->tx ready. Return: 0; -EAGAIN;
@@ -434,6 +486,31 @@ void shm_shared_unlock(struct shm_peer *sp, bool is_sent);
 /** shm_shared_unstick() - The lock has been held for long: free it if its holder is dead. System
  * calls. */
 void shm_shared_unstick(struct shm_peer *sp);
+
+/* --- shm_gone.c: what the dead may still touch --- */
+
+/** shm_proc_self() - This process. */
+struct shm_proc shm_proc_self(void);
+/** shm_proc_is_gone() - It has ended, for sure. */
+bool shm_proc_is_gone(const struct shm_proc *proc);
+/** shm_revoke_all() - @sp is declared dead: its lanes are not read any more, and it is told. */
+void shm_revoke_all(struct shm_peer *sp);
+/** shm_revoke() - A lane without a reader, @rx being NULL or out of the port's list. Frees it at once if it can be. Return: 0; -ENOMEM. */
+int shm_revoke(struct shm_port *s, uint32_t idx, struct shm_rx *rx, struct shm_seg *seg);
+/** shm_limbo_agreed() - The writer of a lane in limbo writes no more. */
+void shm_limbo_agreed(struct shm_port *s, struct shm_rx *rx);
+/** shm_is_revoked() - Has @sp declared us dead? */
+bool shm_is_revoked(const struct shm_peer *sp);
+/** shm_revoked_look() - Find those that have. */
+void shm_revoked_look(struct shm_port *s);
+/** shm_hold() - The frames of @sp are about to end unread: what it may touch of our memory stays out of use, or is free if it is gone. */
+void shm_hold(struct shm_peer *sp);
+/** shm_is_held() - Does the process of @sp still hold something from an earlier life? */
+bool shm_is_held(const struct shm_peer *sp);
+/** shm_gone_tick() - Take back what can be. System calls. */
+void shm_gone_tick(struct shm_port *s);
+/** shm_gone_fini() - Forget it all: the segment goes. */
+void shm_gone_fini(struct shm_port *s);
 
 /* --- shm_peer.c: ports and peers
  * ----------------------------------------------------------------------- */
@@ -489,6 +566,14 @@ static inline bool shm_has_done(const struct shm_peer *sp)
 {
 	return sp->pend_head != sp->pend_tail &&
 	       (int32_t)(sp->acked - sp->pend[sp->pend_head % SHM_PEND_CNT].pos) > 0;
+}
+
+/** shm_desc_change() - Of a descriptor in a peer's segment: its owner will look. */
+static inline void shm_desc_change(const struct shm_seg *seg, struct shm_desc *d, enum shm_desc_state state)
+{
+	/* release, both: what we wrote to the lane and the descriptor; pair with shm_lane_refresh() */
+	atomic_store_explicit(&d->state, state, memory_order_release);
+	atomic_fetch_add_explicit(&seg->hdr->lane_gen, 1, memory_order_release);
 }
 
 static inline struct shm_desc *shm_desc_at(const struct shm_seg *seg, uint32_t idx)

@@ -48,14 +48,6 @@ static int desc_claim(const struct shm_seg *seg)
 				  : -ENOSPC; /* EAGAIN: others were faster, there may be more */
 }
 
-static void desc_change(const struct shm_seg *seg, struct shm_desc *d, enum shm_desc_state state)
-{
-	/* release, both: what we wrote to the lane and the descriptor; pair with shm_lane_refresh()
-	 */
-	atomic_store_explicit(&d->state, state, memory_order_release);
-	atomic_fetch_add_explicit(&seg->hdr->lane_gen, 1, memory_order_release);
-}
-
 int shm_lane_claim(struct shm_peer *sp)
 {
 	struct shm_seg *seg = sp->seg;
@@ -89,22 +81,28 @@ int shm_lane_claim(struct shm_peer *sp)
 	sp->code_mask = SHM_PEND_CNT - 1;
 	memset((void *)sp->codes, 0, SHM_PEND_CNT);
 	sp->lane_idx = (uint32_t)idx;
-	sp->color = 1 + sp->color_next++ % SHM_COLOR_NUM;
+	/* of all our lanes, not of this peer's: acknowledgements of its last one may still be on their way */
+	sp->color = 1 + sp->s->color_next++ % SHM_COLOR_NUM;
+	sp->lane_turn = atomic_load_explicit(&d->turn, memory_order_relaxed);
 	sp->acked = sp->look_pos = 0;
 	sp->tx_mode = SHM_TX_OWN;
 	d->slot_cnt = slots;
 	d->color = sp->color;
 	d->is_second = sp->is_second;
 	d->src = sp->s->p->self;
+	d->proc = sp->s->seg->proc;
 	raise_hwm(seg->hdr, (uint32_t)idx + 1);
-	desc_change(seg, d, SHM_D_ACTIVE);
+	shm_desc_change(seg, d, SHM_D_ACTIVE);
 	return 0;
 }
 
 void shm_lane_give_back(struct shm_peer *sp)
 {
-	if (sp->tx_mode == SHM_TX_OWN)
-		desc_change(sp->seg, shm_desc_at(sp->seg, sp->lane_idx), SHM_D_CLOSING);
+	struct shm_desc *d = shm_desc_at(sp->seg, sp->lane_idx);
+
+	/* the turn has moved: its owner took us for gone, and it is not ours to give */
+	if (sp->tx_mode == SHM_TX_OWN && atomic_load_explicit(&d->turn, memory_order_relaxed) == sp->lane_turn)
+		shm_desc_change(sp->seg, d, SHM_D_CLOSING);
 	sp->tx_mode = SHM_TX_NONE;
 }
 
@@ -121,12 +119,15 @@ static void set_bitmap_mode(struct shm_port *s)
 					  memory_order_relaxed);
 }
 
-static void desc_free(struct shm_port *s, uint32_t idx, uint32_t slot_cnt)
+void shm_desc_free(struct shm_port *s, uint32_t idx, uint32_t slot_cnt)
 {
+	struct shm_desc *d = shm_desc_at(s->seg, idx);
+
 	shm_seg_punch(s->seg, SHM_LANE_OFF + (size_t)idx * SHM_LANE_STRIDE,
 		      SHM_LANE_BYTES(slot_cnt));
-	/* release: we are done with the lane; pairs with the acquire in desc_claim() */
-	atomic_store_explicit(&shm_desc_at(s->seg, idx)->state, SHM_D_FREE, memory_order_release);
+	/* release: we are done with the lane, and with what its frames named; pair with held_is_done() and desc_claim() */
+	atomic_fetch_add_explicit(&d->turn, 1, memory_order_release);
+	atomic_store_explicit(&d->state, SHM_D_FREE, memory_order_release);
 	atomic_store_explicit(&s->seg->hdr->lanes_wanted, 0, memory_order_relaxed);
 }
 
@@ -150,6 +151,11 @@ static int rx_attach(struct shm_port *s, uint32_t idx)
 		s->p->stats.drop_source += rc == -ENOENT;
 		return rc;
 	}
+	/* A lane of its next life: what was between us has to end first. */
+	if (!sp->doom && shm_is_revoked(sp))
+		shm_peer_doom(sp, -ETIMEDOUT);
+	if (sp->doom)
+		return -EAGAIN;
 	rc = shm_seg_reserve(s->seg, SHM_LANE_OFF + (size_t)idx * SHM_LANE_STRIDE,
 			     SHM_LANE_BYTES(d.slot_cnt));
 	if (rc)
@@ -172,23 +178,38 @@ static int rx_attach(struct shm_port *s, uint32_t idx)
 	return 0;
 }
 
+/* Its sender writes no more there. */
+static void rx_closing(struct shm_port *s, struct shm_rx *rx)
+{
+	if (!rx->sp) {
+		shm_limbo_agreed(s, rx);
+		return;
+	}
+	rx->is_closing = true;
+	if (rx->sp->rx == rx)
+		rx->sp->rx = NULL; /* nobody waits for acknowledgements of it, and its color may be another one's */
+}
+
 static void desc_look(struct shm_port *s, uint32_t idx)
 {
 	/* acquire; pairs with desc_change() */
 	uint32_t state =
 		atomic_load_explicit(&shm_desc_at(s->seg, idx)->state, memory_order_acquire);
+	struct shm_rx *rx = s->rx_by_idx[idx];
 	int rc = 0;
 
 	if (state != SHM_D_ACTIVE && state != SHM_D_CLOSING)
 		return;
-	if (!s->rx_by_idx[idx])
+	if (!rx) {
 		rc = rx_attach(s, idx);
-	if (rc == -ENOENT)
-		desc_free(s, idx, SHM_SLOTS_BIG);
-	else if (rc)
+		if (rc == -ENOENT)
+			rc = shm_revoke(s, idx, NULL, NULL);
+		rx = s->rx_by_idx[idx];
+	}
+	if (rc)
 		s->has_rescan = true;
-	else if (state == SHM_D_CLOSING)
-		s->rx_by_idx[idx]->is_closing = true;
+	else if (rx && state == SHM_D_CLOSING)
+		rx_closing(s, rx);
 }
 
 void shm_lane_refresh(struct shm_port *s)
@@ -198,6 +219,7 @@ void shm_lane_refresh(struct shm_port *s)
 	/* acquire; pairs with desc_change(). Read first: a change after it brings us here again. */
 	s->gen_seen = atomic_load_explicit(&s->seg->hdr->lane_gen, memory_order_acquire);
 	s->has_rescan = false;
+	shm_revoked_look(s);
 	hwm = desc_hwm(s->seg);
 	if (hwm > s->desc_ready) {
 		if (shm_seg_reserve(s->seg, SHM_DESC_OFF,
@@ -218,7 +240,6 @@ void shm_lane_free_rx(struct shm_port *s, struct shm_rx *rx)
 		i++;
 	s->rx[i] = s->rx[--s->rx_cnt];
 	s->rx_last = 0;
-	s->rx_by_idx[rx->idx] = NULL;
 	s->pending[rx->idx / 64] &= ~BIT(rx->idx % 64);
 	if (sp->rx == rx)
 		sp->rx = NULL;
@@ -226,9 +247,8 @@ void shm_lane_free_rx(struct shm_port *s, struct shm_rx *rx)
 		sp->is_zombie = true;
 		s->has_zombie = true;
 	}
-	desc_free(s, rx->idx, rx->lane.mask + 1);
 	set_bitmap_mode(s);
-	mem_free(rx);
+	shm_revoke(s, rx->idx, rx, shm_seg_get(sp->seg));
 }
 
 /* --- the shared lane
@@ -263,10 +283,8 @@ void shm_block_put(struct shm_peer *sp)
 {
 	if (sp->block == SHM_NO_BLOCK)
 		return;
-	/* A receiver that still has frames of ours may write there some day: then it stays taken
-	 * for ever. */
-	if (!shm_tx_in_flight(sp))
-		sp->s->block_used[sp->block / 64] &= ~BIT(sp->block % 64);
+	/* a receiver that still has frames of ours may write there some day: see shm_hold() */
+	sp->s->block_used[sp->block / 64] &= ~BIT(sp->block % 64);
 	sp->block = SHM_NO_BLOCK;
 }
 
@@ -297,8 +315,11 @@ int shm_shared_lock(struct shm_peer *sp)
 	bool in_flight = sp->tx_mode == SHM_TX_SHARED && shm_tx_in_flight(sp);
 	uint32_t end = sp->tx.pos, expect = 0, head;
 
-	if (sp->block == SHM_NO_BLOCK && block_get(sp))
-		return -EAGAIN;
+	if (sp->block == SHM_NO_BLOCK) {
+		sp->is_blocked = !STAILQ_EMPTY(&sp->s->held) && shm_is_held(sp);
+		if (sp->is_blocked || block_get(sp))
+			return -EAGAIN;
+	}
 	/* acquire; pairs with the release in shm_shared_unlock() */
 	if (!atomic_compare_exchange_strong_explicit(&h->shared_lock, &expect,
 						     shm_tag(p->self.ip, p->self.port),

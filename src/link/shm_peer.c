@@ -46,6 +46,8 @@ int shm_port_open(struct link_port *p, struct shm_port **out)
 		return rc;
 	}
 	lane_rx_init(&s->shared, s->seg->base + SHM_SHARED_OFF, s->seg->shared_slots);
+	STAILQ_INIT(&s->limbo);
+	STAILQ_INIT(&s->held);
 	*out = s;
 	return 0;
 }
@@ -161,6 +163,7 @@ void shm_port_close(struct shm_port *s)
 	}
 	while (s->all)
 		peer_free(s->all);
+	shm_gone_fini(s);
 	shm_seg_remove(s->seg);
 	shm_seg_put(s->seg);
 	if (s->wake_fd >= 0)
@@ -288,21 +291,12 @@ int shm_peer_attach(struct shm_port *s, struct link_peer *peer, struct shm_peer 
 	return 0;
 }
 
-/* Nothing more is taken from @sp's lanes. */
-static void rx_drop(struct shm_peer *sp)
-{
-	struct shm_port *s = sp->s;
-
-	for (uint32_t i = 0; i < s->rx_cnt; i++)
-		if (s->rx[i]->sp == sp)
-			s->has_gone = s->rx[i]->is_gone = true;
-}
-
 /* All frames of @sp end; then the lane goes, whose slots hold what is shown of the direct ones. */
 static void end_frames(struct shm_peer *sp, int status)
 {
 	enum shm_tx_mode mode = sp->tx_mode;
 
+	shm_hold(sp);
 	sp->tx_mode = SHM_TX_NONE; /* nothing more through it */
 	shm_complete(sp, status);
 	sp->tx_mode = mode;
@@ -322,9 +316,9 @@ void shm_peer_detach(struct shm_peer *sp)
 	status = peer && peer->dead ? peer->dead : -ECANCELED;
 	s->in_poll++;
 	shm_read_acked(sp);
-	shm_block_put(sp);
 	sp->is_detaching = true; /* callbacks may try to send */
 	end_frames(sp, status);
+	shm_block_put(sp);
 	sp->is_detaching = false;
 	sp->doom = 0;
 	if (peer && peer->shm == sp) {
@@ -334,7 +328,7 @@ void shm_peer_detach(struct shm_peer *sp)
 	sp->peer = NULL;
 	sp->is_attached = false;
 	if (peer && peer->dead)
-		rx_drop(sp);
+		shm_revoke_all(sp);
 	if (!sp->rx_cnt)
 		s->has_zombie = sp->is_zombie = true;
 	if (--s->in_poll == 0)
@@ -351,11 +345,14 @@ void shm_peer_doom(struct shm_peer *sp, int status)
 /* May its last frames still be on their way to our owner? */
 static bool has_unread(struct shm_peer *sp)
 {
+	struct shm_port *s = sp->s;
 	uint32_t cap;
 	uint64_t user;
 
-	return sp->rx && !sp->rx->is_gone && lane_peek(&sp->rx->lane, &cap, &user) &&
-	       ++sp->doom_wait < DOOM_WAIT_MAX;
+	for (uint32_t i = 0; i < s->rx_cnt; i++)
+		if (s->rx[i]->sp == sp && !s->rx[i]->is_gone && lane_peek(&s->rx[i]->lane, &cap, &user))
+			return ++sp->doom_wait < DOOM_WAIT_MAX;
+	return false;
 }
 
 static void doom_one(struct shm_peer *sp)
@@ -366,7 +363,7 @@ static void doom_one(struct shm_peer *sp)
 	bool is_told;
 
 	sp->doom = 0;
-	rx_drop(sp);
+	shm_revoke_all(sp);
 	if (!sp->is_attached) {
 		if (!sp->rx_cnt)
 			sp->s->has_zombie = sp->is_zombie = true;
@@ -404,6 +401,8 @@ void shm_peer_run_doom(struct shm_port *s)
 			doom_one(sp);
 	}
 	s->has_doom = is_left;
+	if (s->has_rescan)
+		s->gen_seen--; /* a lane of the next life of one of them may wait */
 }
 
 /* --- timer --- */
@@ -454,9 +453,12 @@ static void tick_lock(struct shm_peer *sp, uint64_t now)
 
 static void tick_peer(struct shm_peer *sp, uint64_t now)
 {
+	bool is_waiting;
 	uint32_t state = atomic_load_explicit(&sp->seg->hdr->state, memory_order_acquire);
 
 	tick_lock(sp, now);
+	is_waiting = sp->is_blocked || shm_tx_in_flight(sp);
+	sp->is_blocked = false; /* until the next try */
 	if (shm_tx_in_flight(sp)) {
 		shm_read_acked(sp);
 		if (shm_has_done(sp))
@@ -464,7 +466,7 @@ static void tick_peer(struct shm_peer *sp, uint64_t now)
 	}
 	if (state & SHM_ST_CLOSED)
 		shm_peer_doom(sp, -ECONNREFUSED);
-	else if (shm_tx_in_flight(sp))
+	else if (is_waiting)
 		tick_stalled(sp, now);
 	else
 		tick_idle(sp, now);
@@ -501,6 +503,8 @@ void shm_timer(struct shm_port *s, uint64_t now_ns)
 	s->in_poll++;
 	if (s->has_rescan)
 		shm_lane_refresh(s);
+	shm_revoked_look(s);
+	shm_gone_tick(s);
 	for (struct shm_peer *sp = s->all; sp; sp = sp->all_next)
 		if (!sp->is_zombie && !sp->is_void)
 			tick_peer(sp, now_ns);
@@ -516,7 +520,7 @@ uint64_t shm_next_deadline(struct shm_port *s)
 	if (s->has_doom || s->has_ready)
 		return 0;
 	for (struct shm_peer *sp = s->all; sp; sp = sp->all_next)
-		if (shm_tx_in_flight(sp) || sp->is_lock_stuck)
+		if (shm_tx_in_flight(sp) || sp->is_lock_stuck || sp->is_blocked)
 			return s->tick_ns;
 	return CLK_NEVER;
 }

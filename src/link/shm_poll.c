@@ -38,24 +38,19 @@ void shm_read_acked(struct shm_peer *sp)
 	sp->look_pos = sp->tx.pos;
 }
 
-/* A staged run of a receiver that died: nobody else will give it back. */
-static void cancel_run(struct shm_port *s, const struct shm_pend *e)
-{
-	/* Unless it was given back before the death, and perhaps taken again: then it is not that
-	 * run any more. */
-	if (s->gran_tag[e->gran] == e->tag && s->stage.run[e->gran])
-		stage_cancel(&s->stage, e->gran);
-}
-
 static int refusal_of(struct shm_peer *sp, uint32_t idx)
 {
 	_Atomic uint8_t *code = &sp->codes[idx & sp->code_mask];
 	/* relaxed: ordered by the acquire that showed us the acknowledgement */
 	uint8_t refused = atomic_load_explicit(code, memory_order_relaxed);
 
-	if (unlikely(refused))
-		atomic_store_explicit(code, 0, memory_order_relaxed);
-	return refused;
+	if (likely(!refused))
+		return 0;
+	atomic_store_explicit(code, 0, memory_order_relaxed);
+	if (refused != SHM_CODE_GONE)
+		return refused;
+	shm_peer_doom(sp, -ETIMEDOUT); /* it has declared us dead */
+	return -ETIMEDOUT;
 }
 
 /* A direct frame was refused, or ends with its peer. Its slots may be written again after the call only. */
@@ -84,6 +79,7 @@ static void end_one(struct shm_peer *sp, const struct shm_pend *e, int st)
 		return;
 	}
 	sp->staged_grans -= e->grans;
+	s->staged_grans -= e->grans;
 	sp->pend_head++; /* before the call: it may send, and reuse the entry */
 	if (!cookie)
 		return;
@@ -108,8 +104,6 @@ int shm_complete(struct shm_peer *sp, int status)
 			}
 		} else if (!status) {
 			break;
-		} else if (!e->direct && e->gran != SHM_NO_GRAN && status == -ECONNREFUSED) {
-			cancel_run(sp->s, e);
 		}
 		end_one(sp, e, st);
 	}
@@ -200,8 +194,8 @@ static __attribute__((cold, noinline)) void refuse(_Atomic uint8_t *codes, uint3
 	/* relaxed: published by the head, or by an acknowledgement in a frame of ours, both with
 	 * release */
 	if (code > 0 && (user & SHM_U_WANT))
-		atomic_store_explicit(&codes[FIELD_GET(SHM_U_CODE, user) & code_mask],
-				      (uint8_t)MIN(code, LINK_NAK_MAX), memory_order_relaxed);
+		atomic_store_explicit(&codes[FIELD_GET(SHM_U_CODE, user) & code_mask], (uint8_t)code,
+				      memory_order_relaxed);
 }
 
 /* A frame of @peer, alive, to its owner. Return: what the owner says. */
@@ -229,11 +223,13 @@ static bool give_frame(struct poll_ctx *c, const struct in *m, enum link_kind ki
 		if (!peer)
 			return false;
 	}
-	if (unlikely(peer->dead))
-		return true; /* we have told everybody that it is gone */
+	if (unlikely(peer->dead)) { /* we have told everybody that it is gone: it must not take this for a success */
+		refuse(m->codes, m->code_mask, m->user, SHM_CODE_GONE);
+		return true;
+	}
 	code = give_up(c->s, peer, kind, p, len);
 	if (unlikely(code))
-		refuse(m->codes, m->code_mask, m->user, code);
+		refuse(m->codes, m->code_mask, m->user, MIN(code, LINK_NAK_MAX));
 	return true;
 }
 
@@ -319,7 +315,7 @@ static inline bool take_own(struct poll_ctx *c, struct shm_rx *rx, const uint8_t
 	note_ack(c->s, rx->sp, user);
 	code = give_up(c->s, peer, LINK_K_NIC, p, len);
 	if (unlikely(code))
-		refuse(rx->codes, SHM_PEND_CNT - 1, user, code);
+		refuse(rx->codes, SHM_PEND_CNT - 1, user, MIN(code, LINK_NAK_MAX));
 	return true;
 }
 

@@ -268,21 +268,43 @@ static bool reap_cb(const char *path, const char *name, const struct stat *st, v
 	return false;
 }
 
-bool shm_seg_is_alive(const struct shm_seg *seg)
+/* MISSING: its file has another name, or none. */
+enum seg_life { SEG_LIVES, SEG_DEAD, SEG_MISSING };
+
+static enum seg_life seg_life(const struct shm_seg *seg)
 {
 	struct shm_hdr hdr;
 	struct stat st;
-	int fd = -1, rc;
+	int fd = -1, rc = open_checked(seg->path, &fd, &st, &hdr);
 
-	if (seg->owner_pid)
-		return !(atomic_load_explicit(&seg->hdr->state, memory_order_relaxed) &
-			 SHM_ST_CLOSED);
-	rc = open_checked(seg->path, &fd, &st, &hdr);
 	if (rc == 0 || rc == -ESTALE)
 		shm_fd_close(fd);
 	if (rc && rc != -ESTALE && rc != -ENOENT)
-		return true; /* out of descriptors: cannot tell */
-	return rc == 0 && st.st_dev == seg->dev && st.st_ino == seg->ino;
+		return SEG_LIVES; /* out of descriptors: cannot tell */
+	if (rc == -ENOENT || st.st_dev != seg->dev || st.st_ino != seg->ino)
+		return SEG_MISSING;
+	return rc ? SEG_DEAD : SEG_LIVES;
+}
+
+bool shm_seg_is_alive(const struct shm_seg *seg)
+{
+	if (seg->owner_pid)
+		return !(atomic_load_explicit(&seg->hdr->state, memory_order_relaxed) &
+			 SHM_ST_CLOSED);
+	return seg_life(seg) == SEG_LIVES;
+}
+
+bool shm_seg_is_gone(const struct shm_seg *seg)
+{
+	enum seg_life life;
+
+	/* acquire: all that it did; pairs with the release in shm_seg_remove() */
+	if (atomic_load_explicit(&seg->hdr->state, memory_order_acquire) & SHM_ST_LEFT)
+		return true;
+	if (seg->owner_pid)
+		return false;
+	life = seg_life(seg);
+	return life == SEG_DEAD || (life == SEG_MISSING && shm_proc_is_gone(&seg->proc));
 }
 
 pid_t shm_addr_pid(const struct link_addr *addr)
@@ -503,6 +525,7 @@ static void hdr_fill(struct shm_seg *seg, const struct shm_seg_attr *a)
 	h->addr = seg->addr;
 	h->shared_slots = seg->shared_slots;
 	h->wake = seg->wake = (uint32_t)rng_entropy();
+	h->proc = seg->proc = shm_proc_self();
 	lane_shm_init(seg->base + SHM_SHARED_OFF, seg->shared_slots);
 	/* release; pairs with the check of the magic in shm_seg_attach() */
 	atomic_store_explicit(&h->magic, SHM_MAGIC, memory_order_release);
@@ -625,6 +648,9 @@ void shm_seg_remove(struct shm_seg *seg)
 	must(*pp);
 	*pp = seg->next;
 	own_hide(seg);
+	/* release: all that we did with what others lent us; pairs with the acquire in shm_seg_is_gone() */
+	if (seg->owner_pid == getpid())
+		atomic_fetch_or_explicit(&seg->hdr->state, SHM_ST_LEFT, memory_order_release);
 	close(seg->fd);
 	seg->fd = -1;
 	if (!g_own)
@@ -690,6 +716,7 @@ static int seg_map_peer(int fd, const struct stat *st, const struct shm_hdr *h, 
 	seg->peer_node = h->node_id;
 	seg->peer_self_addr = h->self_addr;
 	seg->peer_flags = h->flags;
+	seg->proc = h->proc;
 	seg->shared_slots = h->shared_slots;
 	seg->wake = h->wake;
 	seg->refs = 1;
@@ -738,6 +765,14 @@ int shm_seg_attach(const struct link_addr *addr, uint32_t flags, struct shm_seg 
 	if (rc == 0)
 		*out = seg;
 	return rc;
+}
+
+struct shm_seg *shm_seg_get(struct shm_seg *seg)
+{
+	pthread_mutex_lock(&g_own_mutex);
+	seg->refs++;
+	pthread_mutex_unlock(&g_own_mutex);
+	return seg;
 }
 
 void shm_seg_put(struct shm_seg *seg)

@@ -24,7 +24,7 @@ static inline bool has_cma(void)
 {
 	int a = 1, b = 0;
 
-	if (bulk_cma_copy(getpid(), LINK_GET, &b, (uintptr_t)&a, sizeof(a)) == sizeof(a))
+	if (bulk_cma_copy(getpid(), LINK_GET, NULL, &b, (uintptr_t)&a, sizeof(a)) == sizeof(a))
 		return true;
 	print_message("the kernel forbids cross memory attach here\n");
 	return false;

@@ -201,7 +201,7 @@ static void bulk_help__many(void **state)
 	uint64_t moved = 0, x;
 	int a = 1, b = 0;
 
-	if (bulk_cma_copy(getpid(), LINK_GET, &b, (uintptr_t)&a, sizeof(a)) != sizeof(a))
+	if (bulk_cma_copy(getpid(), LINK_GET, NULL, &b, (uintptr_t)&a, sizeof(a)) != sizeof(a))
 		skip();
 	for (size_t i = 0; i < sizeof(g_mem); i += sizeof(x)) {
 		x = rng_u64(&r);
@@ -291,7 +291,7 @@ static void bulk_help__is_not_repeated(void **state)
 	int a = 1, b = 0;
 
 	(void)state;
-	if (bulk_cma_copy(getpid(), LINK_GET, &b, (uintptr_t)&a, sizeof(a)) != sizeof(a))
+	if (bulk_cma_copy(getpid(), LINK_GET, NULL, &b, (uintptr_t)&a, sizeof(a)) != sizeof(a))
 		skip();
 	for (size_t i = 0; i < MIB; i++)
 		mem[i] = (uint8_t)(1 + rng_below(&r, 255));

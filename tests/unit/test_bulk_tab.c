@@ -41,7 +41,7 @@ static bool has_cma(void)
 {
 	int a = 1, b = 0;
 
-	return bulk_cma_copy(getpid(), LINK_GET, &b, (uintptr_t)&a, sizeof(a)) == sizeof(a);
+	return bulk_cma_copy(getpid(), LINK_GET, NULL, &b, (uintptr_t)&a, sizeof(a)) == sizeof(a);
 }
 
 /* A child that is attached to node 1's table. The child never returns. */
@@ -219,6 +219,190 @@ static void del__stopped_holder(void **state)
 	assert_int_equal(reap(pid), 0);
 }
 
+static void take_and_sleep(struct bulk_tab *tab, int slot, uint32_t key, void *addr)
+{
+	if (bulk_lease_take(tab, slot, key, LINK_GET, (uintptr_t)addr, LEN))
+		_exit(12);
+	atomic_store(&g_sh->step, 1);
+	while (!atomic_load(&g_sh->go))
+		pause();
+	_exit(0);
+}
+
+/* A frozen cgroup shows as one that sleeps, or waits for a disk. */
+static void del__sleeping_holder(void **state)
+{
+	uint32_t key = add(g_mem, LEN);
+	pid_t pid = child(take_and_sleep, key, g_mem);
+
+	wait_step(1);
+	fp.room.dead_after_ns = 800 * NS_PER_MS;
+	assert_in_range(timed_del(key), 200 * NS_PER_MS, 20 * NS_PER_SEC);
+	kill(pid, SIGKILL);
+	reap(pid);
+}
+
+static void take_and_spin(struct bulk_tab *tab, int slot, uint32_t key, void *addr)
+{
+	if (bulk_lease_take(tab, slot, key, LINK_GET, (uintptr_t)addr, LEN))
+		_exit(12);
+	atomic_store(&g_sh->step, 1);
+	while (!atomic_load(&g_sh->go))
+		;
+	_exit(0);
+}
+
+/* One that runs but does not let go: another thread of it may be what runs. */
+static void del__busy_holder(void **state)
+{
+	uint32_t key = add(g_mem, LEN);
+	pid_t pid = child(take_and_spin, key, g_mem);
+
+	wait_step(1);
+	fp.room.dead_after_ns = 600 * NS_PER_MS;
+	assert_in_range(timed_del(key), 150 * NS_PER_MS, 20 * NS_PER_SEC);
+	kill(pid, SIGKILL);
+	reap(pid);
+}
+
+/* Stops where no look helps: between its look at the key and its copy. */
+static void take_stop_and_put(struct bulk_tab *tab, int slot, uint32_t key, void *addr)
+{
+	static uint8_t src[4096];
+	struct bulk_guard g;
+	ssize_t n;
+
+	memset(src, 0xee, sizeof(src));
+	g = bulk_tab_guard(tab);
+	if (bulk_lease_take(tab, slot, key, LINK_PUT, (uintptr_t)addr, LEN))
+		_exit(12);
+	raise(SIGSTOP);
+	n = bulk_cma_copy(getppid(), LINK_PUT, &g, src, (uintptr_t)addr, sizeof(src));
+	_exit(n == -ESTALE && bulk_lease_drop(tab, slot) == -EACCES ? 0 : 13);
+}
+
+static void del__stopped_before_its_copy(void **state)
+{
+	uint32_t key = add(g_mem, LEN);
+	pid_t pid;
+	int status;
+
+	if (!has_cma())
+		skip();
+	pid = child(take_stop_and_put, key, g_mem);
+	assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+	assert_true(WIFSTOPPED(status));
+	fp.room.dead_after_ns = 400 * NS_PER_MS;
+	timed_del(key);
+	memset(g_mem, 0x11, 4096);
+	kill(pid, SIGCONT);
+	assert_int_equal(reap(pid), 0);
+	for (int i = 0; i < 4096; i++)
+		assert_int_equal(((uint8_t *)g_mem)[i], 0x11);
+}
+
+/* --- an owner that replaces its image --- */
+
+#define IMAGE_AT  0x3f5500000000ULL
+#define IMAGE_KEY 0x77770001u /* in place 1 of the table */
+
+/* The page at the same address, of the old image and of the new one, whose program is this, too. */
+static uint8_t *image_page(void)
+{
+	void *at = (void *)(uintptr_t)IMAGE_AT;
+	uint8_t *p = mmap(at, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+
+	return p == at ? p : NULL;
+}
+
+static void image_new(int out, int in)
+{
+	uint8_t *p = image_page();
+	char c = p ? 'n' : 'x';
+
+	alarm(60);
+	if (p)
+		memset(p, 0x11, 4096);
+	if (write(out, &c, 1) != 1 || read(in, &c, 1) != 1 || !p)
+		_exit(2);
+	for (int i = 0; i < 4096; i++)
+		if (p[i] != 0x11)
+			_exit(1);
+	_exit(0);
+}
+
+static void image_old(uint64_t id, int out, int in)
+{
+	char a[16], b[16], c = 'o', *argv[] = {(char *)(uintptr_t)"test_bulk_tab", (char *)(uintptr_t)"image", a, b, NULL};
+	struct bulk_tab *tab;
+
+	alarm(60);
+	snprintf(a, sizeof(a), "%d", out);
+	snprintf(b, sizeof(b), "%d", in);
+	if (!image_page() || bulk_tab_create(id, &tab) || bulk_tab_grow(tab, BULK_ENTRY_MIN))
+		c = 'x';
+	else
+		bulk_tab_publish(tab, 1, IMAGE_KEY, IMAGE_AT, 4096, LINK_GET | LINK_PUT, 0);
+	if (write(out, &c, 1) == 1 && read(in, &c, 1) == 1)
+		execv("/proc/self/exe", argv);
+	_exit(3);
+}
+
+/* The owner's exec() between an initiator's checks and its copy. Return: what the new image says of its memory: 0, or 1: changed. */
+static int exec_between(uint64_t id, bool is_guarded, ssize_t *n)
+{
+	static uint8_t src[4096];
+	int to[2], from[2], slot, status;
+	struct bulk_guard g;
+	struct bulk_tab *tab;
+	pid_t pid;
+	char c = 0;
+
+	memset(src, 0xee, sizeof(src));
+	assert_int_equal(pipe(to) | pipe(from), 0);
+	fflush(stdout);
+	pid = fork();
+	if (!pid)
+		image_old(id, from[1], to[0]);
+	assert_int_equal(read(from[0], &c, 1), 1);
+	assert_int_equal(c, 'o');
+	assert_int_equal(bulk_tab_attach(id, &tab), 0);
+	slot = bulk_tab_slot_claim(tab);
+	g = bulk_tab_guard(tab);
+	assert_int_equal(bulk_lease_take(tab, slot, IMAGE_KEY, LINK_PUT, IMAGE_AT, sizeof(src)), 0);
+	assert_true(bulk_tab_owner_is_alive(tab));
+	assert_int_equal(write(to[1], "e", 1), 1);
+	assert_int_equal(read(from[0], &c, 1), 1);
+	assert_int_equal(c, 'n');
+	*n = bulk_cma_copy(pid, LINK_PUT, is_guarded ? &g : NULL, src, IMAGE_AT, sizeof(src));
+	if (is_guarded)
+		assert_int_equal(bulk_cma_copy(pid, LINK_GET, &g, src, IMAGE_AT, sizeof(src)), -ESTALE);
+	assert_false(bulk_tab_owner_is_alive(tab));
+	assert_int_equal(write(to[1], "l", 1), 1);
+	status = reap(pid);
+	assert_true(WIFEXITED(status));
+	bulk_tab_slot_release(tab, slot);
+	bulk_tab_put(tab);
+	for (int i = 0; i < 2; i++)
+		close(to[i]), close(from[i]);
+	return WEXITSTATUS(status);
+}
+
+static void exec__new_image_is_not_touched(void **state)
+{
+	const uint64_t id = (uint64_t)getpid() << 32 | 0xabcdef07u;
+	ssize_t n;
+
+	if (!has_cma())
+		skip();
+	for (int i = 0; i < 5; i++) {
+		assert_int_equal(exec_between(id + (uint64_t)i, true, &n), 0);
+		assert_int_equal(n, -ESTALE);
+	}
+	assert_int_equal(exec_between(id + 8, false, &n), 1); /* as it would be without the guard */
+	assert_int_equal(n, 4096);
+}
+
 static void take_twice(struct bulk_tab *tab, int slot, uint32_t key, void *addr)
 {
 	if (bulk_lease_take(tab, slot, key, LINK_GET, (uintptr_t)addr, LEN))
@@ -285,7 +469,7 @@ static void put_forever(struct bulk_tab *tab, int slot, uint32_t key, void *addr
 				usleep(100);
 			_exit(0);
 		}
-		if (bulk_cma_copy(getppid(), LINK_PUT, src, (uintptr_t)addr + at, sizeof(src)) < 0)
+		if (bulk_cma_copy(getppid(), LINK_PUT, NULL, src, (uintptr_t)addr + at, sizeof(src)) < 0)
 			_exit(15);
 		bulk_lease_drop(tab, slot);
 		atomic_fetch_add(&g_sh->step, 1);
@@ -496,7 +680,7 @@ static void tab__exit(void **state)
 
 #define T(f_) cmocka_unit_test_setup_teardown(f_, setup, teardown)
 
-int main(void)
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		T(del__waits_for_a_live_lease),
@@ -504,6 +688,10 @@ int main(void)
 		T(del__killed_holder),
 		T(del__killed_holder_with_living_child),
 		T(del__stopped_holder),
+		T(del__sleeping_holder),
+		T(del__busy_holder),
+		T(del__stopped_before_its_copy),
+		T(exec__new_image_is_not_touched),
 		T(take__after_del),
 		T(slot__each_once_and_again_after_death),
 		T(del__in_the_middle_of_copies),
@@ -513,5 +701,7 @@ int main(void)
 		T(tab__exit),
 	};
 
+	if (argc == 4 && !strcmp(argv[1], "image"))
+		image_new(atoi(argv[2]), atoi(argv[3]));
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// What a peer that was declared dead may still touch: nobody else gets it before it is really gone, or has agreed.
+#include "link/shm_int.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/*
+ * Theory of operation
+ *
+ * A peer that gives no sign of life for dead_after is declared dead. It may only have been stopped (SIGSTOP, a debugger, a frozen
+ * cgroup), between any two instructions, and go on later. No check before a store helps against that, so the argument is who may
+ * write: memory that a living process could write, or read as ours, is not used for anything else.
+ *
+ *   lanes in our segment    The owner makes REVOKED of ACTIVE and stops reading (shm_revoke()). The lane waits in @limbo until its
+ *                           writer answers CLOSING, or is gone. The head stands still, so the writer counts no success meanwhile.
+ *   staging runs, codes     What frames to the peer named of our own segment waits in @held (shm_hold()) until the peer's side of
+ *                           the lane is finished with them (@turn of the descriptor has moved; the shared lane's head has passed),
+ *                           or the peer is gone.
+ *   a second life           While something is held from a peer's process, it is lent nothing more: it cannot take all by dying often.
+ *
+ * Gone means: its port was closed in order (SHM_ST_LEFT), or the kernel has given up the lock on its segment, or, if that has no
+ * name any more, no process has its pid and its start time. In doubt it is not gone. Hence, where a process of another pid
+ * namespace is killed and its file removed before we have looked, its lane stays out of use as long as our port is open.
+ *
+ * A writer learns of it by lane_gen of its own segment, which the owner moves after it has revoked, at its next poll; it looks at
+ * its descriptors then, also in each tick and before it attaches a new lane of that owner. What it has under way fails, the lane
+ * is given back, and a new one may be asked for.
+ */
+
+#define GONE_LOOKS 2 /* of a kind, per tick */
+
+/* --- processes --- */
+
+static uint64_t ns_id(const char *what)
+{
+	char path[32];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/self/ns/%s", what);
+	return stat(path, &st) ? 0 : st.st_ino;
+}
+
+/* Return: false: no such process, or it is only waited for. *@start: as in its stat file, 0: not known. */
+static bool proc_start(int32_t pid, uint64_t *start)
+{
+	char path[40], line[1024] = "";
+	unsigned long long at = 0;
+	const char *rest = NULL;
+	long threads = 0;
+	char state = '?';
+	FILE *f;
+
+	*start = 0;
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	f = fopen(path, "re");
+	if (!f)
+		return errno != ENOENT && errno != ESRCH;
+	if (fgets(line, sizeof(line), f))
+		rest = strrchr(line, ')'); /* the name before it may contain anything */
+	fclose(f);
+	if (!rest)
+		return true;
+	if (sscanf(rest, ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %ld %*s %llu", &state, &threads, &at) != 3)
+		return true;
+	*start = at;
+	/* a leader that has left its threads behind is a zombie, too */
+	return !(state == 'X' || (state == 'Z' && threads <= 1));
+}
+
+struct shm_proc shm_proc_self(void)
+{
+	struct shm_proc p = {.pid = getpid()};
+
+	p.ns = (uint32_t)(ns_id("pid") * 31 + ns_id("time"));
+	if (!proc_start(p.pid, &p.start) || !p.start)
+		p.pid = 0;
+	return p;
+}
+
+bool shm_proc_is_gone(const struct shm_proc *proc)
+{
+	struct shm_proc self = shm_proc_self();
+	uint64_t start;
+
+	if (proc->pid <= 0 || !self.pid || proc->ns != self.ns)
+		return false; /* not to be known from here */
+	return !proc_start(proc->pid, &start) || (start && start != proc->start);
+}
+
+/* --- lanes in our segment --- */
+
+static void limbo_free(struct shm_port *s, struct shm_rx *rx)
+{
+	STAILQ_REMOVE(&s->limbo, rx, shm_rx, entry);
+	s->rx_by_idx[rx->idx] = NULL;
+	shm_desc_free(s, rx->idx, rx->lane.mask ? rx->lane.mask + 1 : SHM_SLOTS_BIG);
+	shm_seg_put(rx->seg);
+	mem_free(rx);
+}
+
+static bool writer_is_gone(const struct shm_rx *rx)
+{
+	return rx->seg ? shm_seg_is_gone(rx->seg) : shm_proc_is_gone(&rx->proc);
+}
+
+/* Return: false: the writer has given it back already. */
+static bool desc_revoke(struct shm_port *s, uint32_t idx)
+{
+	struct shm_desc *d = shm_desc_at(s->seg, idx);
+	uint32_t was = SHM_D_ACTIVE;
+
+	/* acquire: the writer's last stores before our next use; pairs with shm_desc_change() */
+	return atomic_compare_exchange_strong_explicit(&d->state, &was, SHM_D_REVOKED, memory_order_acq_rel, memory_order_acquire) ||
+	       was == SHM_D_REVOKED;
+}
+
+int shm_revoke(struct shm_port *s, uint32_t idx, struct shm_rx *rx, struct shm_seg *seg)
+{
+	bool is_new = !rx;
+
+	if (is_new) {
+		rx = mem_alloc(sizeof(*rx));
+		if (!rx)
+			return -ENOMEM;
+		memcpy(&rx->proc, &shm_desc_at(s->seg, idx)->proc, sizeof(rx->proc));
+		rx->idx = idx;
+	}
+	rx->sp = NULL;
+	rx->seg = seg;
+	s->rx_by_idx[idx] = rx;
+	STAILQ_INSERT_TAIL(&s->limbo, rx, entry);
+	if (!desc_revoke(s, idx) || writer_is_gone(rx))
+		limbo_free(s, rx);
+	return 0;
+}
+
+void shm_limbo_agreed(struct shm_port *s, struct shm_rx *rx)
+{
+	limbo_free(s, rx);
+}
+
+void shm_revoke_all(struct shm_peer *sp)
+{
+	struct shm_port *s = sp->s;
+	bool is_told = false;
+	uint32_t state;
+
+	for (uint32_t i = 0; i < s->rx_cnt; i++) {
+		struct shm_rx *rx = s->rx[i];
+
+		if (rx->sp != sp)
+			continue;
+		s->has_gone = rx->is_gone = true;
+		is_told |= desc_revoke(s, rx->idx);
+	}
+	if (!is_told)
+		return;
+	/* release: who sees this sees REVOKED; pairs with the acquire in shm_lane_refresh() */
+	atomic_fetch_add_explicit(&sp->seg->hdr->lane_gen, 1, memory_order_release);
+	atomic_thread_fence(memory_order_seq_cst); /* S1 before S2, see shm_wake.c */
+	state = atomic_load_explicit(&sp->seg->hdr->state, memory_order_relaxed);
+	if (state & SHM_ST_SLEEPING)
+		shm_ring(sp, SHM_ST_SLEEPING);
+}
+
+/* --- our lanes in others' segments --- */
+
+bool shm_is_revoked(const struct shm_peer *sp)
+{
+	const struct shm_desc *d = shm_desc_at(sp->seg, sp->lane_idx);
+
+	if (sp->tx_mode != SHM_TX_OWN)
+		return false;
+	/* relaxed: the memory is ours until we say otherwise */
+	return atomic_load_explicit(&d->state, memory_order_relaxed) == SHM_D_REVOKED ||
+	       atomic_load_explicit(&d->turn, memory_order_relaxed) != sp->lane_turn;
+}
+
+void shm_revoked_look(struct shm_port *s)
+{
+	for (struct shm_peer *sp = s->all; sp; sp = sp->all_next) {
+		if (sp->is_zombie || sp->doom || !shm_is_revoked(sp))
+			continue;
+		LOG_WARN("%s: its owner has declared us dead; what is under way there fails", sp->seg->path);
+		shm_peer_doom(sp, -ETIMEDOUT);
+	}
+}
+
+/* --- our memory that others know of --- */
+
+/* A run that nobody reads any more: unless it was given back, and perhaps taken again. */
+static void run_free(struct shm_port *s, uint32_t gran, uint32_t tag)
+{
+	if (s->gran_tag[gran] == tag && s->stage.run[gran])
+		stage_cancel(&s->stage, gran);
+}
+
+static void block_free(struct shm_port *s, uint32_t block)
+{
+	if (block != SHM_NO_BLOCK)
+		s->block_used[block / 64] &= ~BIT(block % 64);
+}
+
+static void held_free(struct shm_port *s, struct shm_held *h)
+{
+	for (uint32_t i = 0; i < h->cnt; i++)
+		run_free(s, h->run[i].gran, h->run[i].tag);
+	s->staged_grans -= h->grans;
+	block_free(s, h->block);
+	shm_seg_put(h->seg);
+	mem_free(h);
+}
+
+/* Runs of frames that the peer has not taken, by @h; NULL: only count. */
+static uint32_t runs_of(const struct shm_peer *sp, struct shm_held *h)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = sp->pend_head; i != sp->pend_tail; i++) {
+		const struct shm_pend *e = &sp->pend[i % SHM_PEND_CNT];
+
+		if ((int32_t)(sp->acked - e->pos) > 0 || e->direct || e->gran == SHM_NO_GRAN)
+			continue;
+		if (h) {
+			h->run[n].gran = e->gran;
+			h->run[n].tag = e->tag;
+			h->grans += e->grans;
+		}
+		n++;
+	}
+	return n;
+}
+
+void shm_hold(struct shm_peer *sp)
+{
+	struct shm_port *s = sp->s;
+	bool has_block = sp->block != SHM_NO_BLOCK && shm_tx_in_flight(sp);
+	uint32_t cnt = runs_of(sp, NULL);
+	struct shm_held *h;
+
+	if (sp->tx_mode == SHM_TX_NONE || (!cnt && !has_block))
+		return;
+	h = mem_alloc(sizeof(*h) + cnt * sizeof(h->run[0]));
+	if (!h) { /* the peer gives the runs back if it ever runs again; a block is lost for this port's life */
+		if (has_block)
+			sp->block = SHM_NO_BLOCK;
+		return;
+	}
+	h->block = SHM_NO_BLOCK;
+	h->idx = sp->tx_mode == SHM_TX_OWN ? sp->lane_idx : SHM_LANE_CNT;
+	h->turn = sp->lane_turn;
+	h->pos = sp->tx.pos;
+	h->cnt = runs_of(sp, h);
+	s->staged_grans += h->grans;
+	if (has_block) {
+		h->block = sp->block;
+		sp->block = SHM_NO_BLOCK;
+	}
+	h->seg = shm_seg_get(sp->seg);
+	if (shm_seg_is_gone(h->seg))
+		held_free(s, h);
+	else
+		STAILQ_INSERT_TAIL(&s->held, h, entry);
+}
+
+/* Has the peer's side of the lane finished with it? */
+static bool held_is_done(const struct shm_held *h)
+{
+	const struct lane_shm *shared = (const struct lane_shm *)(const void *)(h->seg->base + SHM_SHARED_OFF);
+
+	/* acquire, both: its last reads before our next writes; pair with shm_desc_free() and lane_publish() */
+	if (h->idx < SHM_LANE_CNT)
+		return atomic_load_explicit(&shm_desc_at(h->seg, h->idx)->turn, memory_order_acquire) != h->turn;
+	return (int32_t)(atomic_load_explicit(&shared->head, memory_order_acquire) - h->pos) >= 0;
+}
+
+bool shm_is_held(const struct shm_peer *sp)
+{
+	const struct shm_held *h;
+
+	STAILQ_FOREACH(h, &sp->s->held, entry)
+		if (h->seg->dev == sp->seg->dev && h->seg->ino == sp->seg->ino && !held_is_done(h))
+			return true;
+	return false;
+}
+
+/* --- by and by --- */
+
+void shm_gone_tick(struct shm_port *s)
+{
+	struct shm_held *h;
+	struct shm_rx *rx;
+
+	for (int i = 0; i < GONE_LOOKS && (rx = STAILQ_FIRST(&s->limbo)); i++) {
+		STAILQ_REMOVE_HEAD(&s->limbo, entry);
+		STAILQ_INSERT_TAIL(&s->limbo, rx, entry);
+		if (writer_is_gone(rx))
+			limbo_free(s, rx);
+	}
+	for (int i = 0; i < GONE_LOOKS && (h = STAILQ_FIRST(&s->held)); i++) {
+		STAILQ_REMOVE_HEAD(&s->held, entry);
+		if (held_is_done(h) || shm_seg_is_gone(h->seg))
+			held_free(s, h);
+		else
+			STAILQ_INSERT_TAIL(&s->held, h, entry);
+	}
+}
+
+void shm_gone_fini(struct shm_port *s)
+{
+	struct shm_held *h;
+	struct shm_rx *rx;
+
+	while ((rx = STAILQ_FIRST(&s->limbo))) {
+		STAILQ_REMOVE_HEAD(&s->limbo, entry);
+		shm_seg_put(rx->seg);
+		mem_free(rx);
+	}
+	while ((h = STAILQ_FIRST(&s->held))) {
+		STAILQ_REMOVE_HEAD(&s->held, entry);
+		shm_seg_put(h->seg);
+		mem_free(h);
+	}
+}
