@@ -12,9 +12,8 @@
  *
  * The first frame to a peer decides its path for good: its segment, if it can be attached and
  * nothing forbids it, else the reliability module over the carrier stack. Frames of one peer never
- * change path, so order survives. Where a peer is a place, that is said of each process there: the
- * path is chosen anew when one has gone, when frames of another one arrive through shared memory,
- * and, on a RAW port, which keeps no order and hears of no end, at each link_peer_connect().
+ * change path, so order survives. Where a peer is a place, that is said of each process there: the path is chosen anew when one has gone,
+ * when frames of another one come through shared memory, and, on a RAW port, which hears of no end, at each link_peer_connect().
  *
  * Looking at an empty socket costs more than a whole shared-memory message. A port whose peers are
  * all local therefore leaves its socket to the adapter thread, which sleeps on it anyway (net_used
@@ -571,11 +570,8 @@ static int carrier_build(struct link_port *p)
 
 	if (rc)
 		return rc;
-	if (room->is_sealed) {
-		rc = seal_open(p, c, &c);
-		if (rc)
-			goto err_close;
-	}
+	if (room->is_sealed && (rc = seal_open(p, c, &c)))
+		goto err_close;
 	if (p->shm_wanted && !p->node->lossless) {
 		rc = local_open(p, c, &c);
 		if (rc)

@@ -237,6 +237,18 @@ static void pair_input(struct rel_peer *rp, const struct rel_pkt *pkt, size_t le
 		rel_timer_update(rp, now_ns);
 }
 
+/* What cannot be read begins like a sealed datagram, and this room has no key. */
+static void seal_hint(struct link_port *p, const struct link_addr *src, const uint8_t *buf, size_t len)
+{
+	char text[LINK_ADDR_TEXT];
+
+	if (p->is_seal_said || p->node->room->is_sealed || len < SEAL_OVERHEAD || *buf != SEAL_MAGIC)
+		return;
+	p->is_seal_said = true;
+	LOG_WARN("a datagram from %s is sealed, and SOFTFABRIC_NET has no key= here; it is dropped, as further ones will be",
+		 link_addr_text(src, text));
+}
+
 void rel_input(struct rel *r, const struct link_addr *src, const void *buf, size_t len,
 	       uint64_t now_ns)
 {

@@ -550,14 +550,3 @@ int seal_open(struct link_port *p, struct carrier *inner, struct carrier **out)
 	*out = &s->c;
 	return 0;
 }
-
-void seal_hint(struct link_port *p, const struct link_addr *src, const void *buf, size_t len)
-{
-	char text[LINK_ADDR_TEXT];
-	const uint8_t *b = buf;
-
-	if (p->is_seal_said || p->node->room->is_sealed || len < SEAL_OVERHEAD || b[0] != SEAL_MAGIC)
-		return;
-	p->is_seal_said = true;
-	LOG_WARN("a datagram from %s is sealed, and SOFTFABRIC_NET has no key= here; it is dropped, as further ones will be", link_addr_text(src, text));
-}

@@ -99,7 +99,5 @@ enum seal_verdict seal_check(struct seal_rx *rx, const struct link_addr *src, co
 struct carrier;
 /** seal_open() - A carrier that seals what goes through @inner, which it owns then. Return: 0; -ENOMEM. */
 int seal_open(struct link_port *p, struct carrier *inner, struct carrier **out);
-/** seal_hint() - What cannot be read begins like a sealed datagram, and this room has no key: said once per port. */
-void seal_hint(struct link_port *p, const struct link_addr *src, const void *buf, size_t len);
 
 #endif

@@ -595,6 +595,12 @@ int link_region_add(struct link_node *n, void *addr, size_t len, unsigned rights
 	return 0;
 }
 
+int link_port_region_add(struct link_port *p, void *addr, size_t len, unsigned rights, uint32_t *key)
+{
+	(void)p;
+	return link_region_add(NULL, addr, len, rights, key);
+}
+
 void link_region_del(struct link_node *n, uint32_t key)
 {
 	struct region **link = &g_regions, *r;
