@@ -100,7 +100,8 @@ struct rel_frame {
 enum rel_quota {
 	REL_Q_ASM,   /* unfinished frames */
 	REL_Q_STASH, /* bytes that wait for earlier ones */
-	REL_Q_NAK,   /* frames that are, or may have to be, refused */
+	REL_Q_EARLY, /* frames in these: each may have to be refused, and is REL_Q_NAK then whatever else is */
+	REL_Q_NAK,   /* frames that are refused, or may have to be now */
 	REL_Q_NUM
 };
 

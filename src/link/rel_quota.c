@@ -20,7 +20,8 @@ static const struct {
 } limit[REL_Q_NUM] = {
 	[REL_Q_ASM] = {2, REL_ASM_PEER, 256, 4096},
 	[REL_Q_STASH] = {0, REL_RCVBUF + REL_DGRAM_MAX, 4u << 20, 64u << 20},
-	[REL_Q_NAK] = {256, 16384, 16384, 262144},
+	[REL_Q_EARLY] = {0, 16384, 16384, 131072},
+	[REL_Q_NAK] = {256, 16384, 16384, 131072},
 };
 
 static struct rel_source **bucket(struct rel *r, const uint8_t net[16])
@@ -90,7 +91,7 @@ bool rel_quota_has(const struct rel_peer *rp, enum rel_quota q, uint32_t n)
 	if (!pool)
 		return true;
 	/* as it will be then: so each part of @n, taken alone, is there too */
-	return s->pool[q] + pool <= limit[q].source && s->pool[q] + 2 * pool <= limit[q].all - rp->r->pool[q] &&
+	return s->pool[q] + pool <= limit[q].source && s->pool[q] + 2 * pool + rp->r->pool[q] <= limit[q].all &&
 	       beyond_own(q, was + n) + s->pool[q] + pool <= limit[q].source;
 }
 

@@ -307,13 +307,13 @@ static bool stash_put(struct rel_peer *rp, const struct rel_pkt *pkt, uint64_t n
 	struct rel_stash *s, **at = &w->stash;
 
 	/* an honest peer never has more on its way than it has credit for */
-	if (!rel_quota_has(rp, REL_Q_STASH, stash_cost(pkt->recs_len)) || !rel_quota_has(rp, REL_Q_NAK, pkt->rec_cnt))
+	if (!rel_quota_has(rp, REL_Q_STASH, stash_cost(pkt->recs_len)) || !rel_quota_has(rp, REL_Q_EARLY, pkt->rec_cnt))
 		return false;
 	s = mem_alloc(stash_cost(pkt->recs_len));
 	if (!s)
 		return false;
 	rel_quota_add(rp, REL_Q_STASH, stash_cost(pkt->recs_len));
-	rel_quota_add(rp, REL_Q_NAK, pkt->rec_cnt);
+	rel_quota_add(rp, REL_Q_EARLY, pkt->rec_cnt);
 	old_note(w, now_ns);
 	s->born_ns = now_ns;
 	s->seq = pkt->seq;
@@ -341,7 +341,7 @@ static struct rel_stash *stash_pop(struct rel_peer *rp)
 	if (!w->stash)
 		w->stash_tail = NULL;
 	rel_quota_put(rp, REL_Q_STASH, stash_cost(s->len));
-	rel_quota_put(rp, REL_Q_NAK, s->rec_cnt);
+	rel_quota_put(rp, REL_Q_EARLY, s->rec_cnt);
 	rp->r->stash_recs -= s->rec_cnt;
 	return s;
 }
