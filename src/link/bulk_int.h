@@ -29,6 +29,8 @@ struct bulk_tab;
 
 /** bulk_tab_reap() - Remove tables whose owners died. A node may never make one of its own, which does that, too. */
 void bulk_tab_reap(void);
+/** bulk_maps_read() - /proc/self/maps as a string, to find out which tables this process has open; NULL if it cannot be had. mem_free() it. */
+char *bulk_maps_read(void);
 /** bulk_tab_create() - Make the table of node @node_id. Return: 0; -ENOSPC; -errno. */
 int bulk_tab_create(uint64_t node_id, struct bulk_tab **out);
 /**

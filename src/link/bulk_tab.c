@@ -307,33 +307,6 @@ static int tab_file_create(struct bulk_tab *t, const char *name)
 	return 0;
 }
 
-/* /proc/self/maps as a string, to find out which tables this process has open; NULL if it cannot be
- * had. */
-static char *maps_read(void)
-{
-	FILE *f = fopen("/proc/self/maps", "re");
-	size_t len = 0, cap = 65536;
-	char *buf = f ? mem_alloc(cap) : NULL;
-
-	while (buf) {
-		size_t n = fread(buf + len, 1, cap - len - 1, f);
-		char *more;
-
-		len += n;
-		if (len < cap - 1)
-			break;
-		more = mem_alloc(2 * cap);
-		if (more)
-			memcpy(more, buf, len);
-		mem_free(buf);
-		buf = more;
-		cap *= 2;
-	}
-	if (f)
-		fclose(f);
-	return buf;
-}
-
 /* Whether another copy of this code in this process has @name ("/softfabric-...") open. Unknown
  * counts as yes. */
 static bool is_mapped_here(const char *maps, const char *name)
@@ -381,7 +354,7 @@ static void tabs_reap(void)
 		    sscanf(hex, "%16llx", &id) != 1)
 			continue;
 		if (!maps)
-			maps = maps_read();
+			maps = bulk_maps_read();
 		looks += tab_reap_one(maps, id);
 	}
 	if (dir)
@@ -436,7 +409,7 @@ static int tab_file_check(const struct bulk_tab *t)
 
 static int tab_file_attach(struct bulk_tab *t, const char *name)
 {
-	char *maps = maps_read();
+	char *maps = bulk_maps_read();
 	bool is_elsewhere = is_mapped_here(maps, name);
 	int rc;
 

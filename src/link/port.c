@@ -64,9 +64,7 @@ static bool is_lost_on_loopback(const struct link_peer *peer, int status)
 {
 	struct link_port *p = peer->port;
 
-	if (p->is_refusal_said || p->node->attr.sim)
-		return false;
-	if (status != -ECONNREFUSED && status != -EHOSTUNREACH)
+	if (p->is_refusal_said || p->node->attr.sim || (status != -ECONNREFUSED && status != -EHOSTUNREACH))
 		return false;
 	return link_ip_is_loopback(p->self.ip) && !peer->shm && !peer->is_met;
 }
