@@ -714,10 +714,8 @@ static void port_drain(struct link_port *p)
 		now = clk_now_ns(&p->node->clk);
 		if (now < end)
 			continue;
-		LOG_INFO("%s closes with %u frames and %u copies unfinished",
-			 link_addr_text(&p->self, text),
-			 rel_outstanding(p->rel) + (p->shm ? shm_outstanding(p->shm) : 0),
-			 bulk_outstanding(p->bulk));
+		LOG_INFO("%s closes with %u frames and %u copies unfinished", link_addr_text(&p->self, text),
+			 rel_outstanding(p->rel) + (p->shm ? shm_outstanding(p->shm) : 0), bulk_outstanding(p->bulk));
 		break;
 	}
 	port_flush(p, now); /* the goodbyes */
