@@ -329,12 +329,12 @@ static void cap_rx(void *ctx, const struct link_addr *src, const void *buf, size
 	cap->c.rx(cap->c.rx_ctx, src, buf, len);
 }
 
-static void cap_refused(void *ctx, const struct link_addr *dst)
+static void cap_error(void *ctx, const struct link_addr *dst, const struct carrier_error *e)
 {
 	struct cap *cap = ctx;
 
-	if (cap->c.refused)
-		cap->c.refused(cap->c.rx_ctx, dst);
+	if (cap->c.error)
+		cap->c.error(cap->c.rx_ctx, dst, e);
 }
 
 static void cap_flush(struct carrier *c)
@@ -430,7 +430,7 @@ int cap_open(struct link_port *p, struct carrier *inner, struct carrier **out)
 	cap->inner = inner;
 	inner->rx = cap_rx;
 	inner->rx_ctx = cap;
-	inner->refused = cap_refused;
+	inner->error = cap_error;
 	*out = &cap->c;
 	return 0;
 }

@@ -288,12 +288,12 @@ static void fault_rx(void *ctx, const struct link_addr *src, const void *buf, si
 		f->c.rx(f->c.rx_ctx, src, buf, len);
 }
 
-static void fault_refused(void *ctx, const struct link_addr *dst)
+static void fault_error(void *ctx, const struct link_addr *dst, const struct carrier_error *e)
 {
 	struct fault *f = ctx;
 
-	if (f->c.refused && !is_cut(f))
-		f->c.refused(f->c.rx_ctx, dst);
+	if (f->c.error && !is_cut(f))
+		f->c.error(f->c.rx_ctx, dst, e);
 }
 
 static uint32_t fault_mtu(struct carrier *c, const struct link_addr *dst)
@@ -365,7 +365,7 @@ int fault_open(struct link_port *p, struct carrier *inner, struct carrier **out)
 	f->room = p->node->room;
 	inner->rx = fault_rx;
 	inner->rx_ctx = f;
-	inner->refused = fault_refused;
+	inner->error = fault_error;
 	*out = &f->c;
 	return 0;
 }

@@ -34,9 +34,12 @@ struct link_peer;
 struct link_addr {
 	uint8_t ip[16];
 	uint16_t port;
-	uint16_t rsvd;  /* 0 */
+	uint16_t flags; /* 0; beside a datagram LINK_ADDR_* */
 	uint32_t nonce; /* tells incarnations of one port number apart; 0 = not known */
 };
+
+#define LINK_ADDR_CUT  1 /* on its way out: it may be cut up, since its length was chosen before the path's was known */
+#define LINK_ADDR_NEAR 2 /* on its way in: it came through shared memory, where nobody forges addresses */
 
 enum link_class {
 	LINK_RAW,      /* may lose, duplicate, reorder (hfi, EFA UD) */
@@ -283,6 +286,9 @@ struct link_stats {
 	uint64_t retrans, dup_rx, naks_tx, naks_rx, acks_tx;
 	uint64_t probes, timeouts;                                 /* a peer was silent: asked; and it had lost something */
 	uint64_t drop_malformed, drop_nonce, drop_source, drop_version, drop_full, drop_seal;
+	uint64_t drop_hello;                                       /* of another pair than the one that is open */
+	uint64_t drop_quote;                                       /* ICMP errors about nothing that we sent */
+	uint64_t half_expired;                                     /* strangers that said HELLO and nothing more */
 	uint64_t fault_drop, fault_dup, fault_reorder, fault_delay, fault_corrupt, fault_truncate, fault_partition;
 	uint64_t bulk_get_bytes, bulk_put_bytes, bulk_cma_bytes, bulk_ring_bytes, bulk_frame_bytes;
 	uint64_t peers_dead, wakeups_tx;

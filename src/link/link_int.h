@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
+#include "base/keyed.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/rng.h"
@@ -69,6 +70,17 @@ struct link_node {
 	_Atomic uint64_t idle_short_ns; /* since when all yields were short; 0 = the last was not */
 };
 
+/** link_secret() - Bytes that nobody can guess; under the simulator those of its seed, so that runs repeat. */
+static inline void link_secret(struct link_node *n, void *out, size_t len)
+{
+	uint8_t *p = out;
+
+	if (!n->clk.virt_ns)
+		keyed_secret(out, len);
+	for (size_t i = 0; n->clk.virt_ns && i < len; i++)
+		p[i] = (uint8_t)rng_u64(&n->rng);
+}
+
 struct link_peer {
 	struct link_port *port;
 	struct link_addr addr;
@@ -97,7 +109,7 @@ struct link_port {
 	struct link_peer **peer_tab; /* hash by address; grows */
 	uint32_t peer_cnt, peer_mask;
 	struct slab peer_slab;
-	uint64_t hash_seed;
+	struct keyed hash_key;
 	uint32_t peer_free_cnt;    /* peers without references that the next sweep may free */
 	uint32_t idle_skip;        /* polls until the next look at the sockets */
 	uint32_t net_busy;         /* polls for which the sockets are looked at each time: something arrived lately */
@@ -135,6 +147,10 @@ struct link_port {
 struct link_peer *port_peer_in(struct link_port *p, const struct link_addr *addr);
 /** port_met_by_net() - @peer has come by the network: unless a path was chosen our answers go that way, since it may be unable to open our segment. */
 void port_met_by_net(struct link_peer *peer);
+/** port_peer_status() - Terminal status of the peer at @addr; 0: it has none, or is not known. */
+int port_peer_status(struct link_port *p, const struct link_addr *addr);
+/** port_peer_unused() - A path has given up its state of @peer: it goes with the next sweep if nobody else needs it. */
+void port_peer_unused(struct link_peer *peer);
 /** port_deliver() - A whole frame arrived. Return: 0 taken, > 0 refusal code for the sender. */
 int port_deliver(struct link_port *p, struct link_peer *peer, enum link_kind kind, const struct view *frame);
 /** port_sent() - A frame with a cookie has ended (status as link_ops.on_sent). Routes to the owner or to bulk.c by @kind. */
@@ -274,8 +290,17 @@ uint32_t shm_untaken(struct shm_port *s);
 
 typedef void (*carrier_rx_fn)(void *ctx, const struct link_addr *src, const void *buf, size_t len);
 
+/* Anybody can send an ICMP error: it means something only if it quotes what a stranger cannot know. */
+struct carrier_error {
+	int err;              /* ECONNREFUSED nobody listens there; EMSGSIZE too long for the path */
+	uint32_t mtu;         /* EMSGSIZE: the path takes so many bytes */
+	const uint8_t *quote; /* first bytes of the datagram; NULL: this system says so itself */
+	size_t quote_len;
+};
+#define CARRIER_QUOTE_MAX 64u
+
 struct carrier_ops {
-	/* Queue one datagram (gathered, total <= mtu). The bytes must stay until flush. Loss is silent. 0; -EAGAIN; -ENETUNREACH */
+	/* Queue one datagram (gathered, total <= mtu unless @dst says LINK_ADDR_CUT). The bytes must stay until flush. Loss is silent. 0; -EAGAIN; -ENETUNREACH */
 	int (*send)(struct carrier *c, const struct link_addr *dst, const struct iovec *iov, int iov_cnt);
 	void (*flush)(struct carrier *c);
 	/* Hand up to @budget datagrams to c->rx; @buf is borrowed. Return: how many. */
@@ -291,8 +316,8 @@ struct carrier {
 	struct link_port *port;
 	carrier_rx_fn rx;
 	void *rx_ctx;
-	/* the peer's system says that nobody listens at @dst (ICMP port unreachable); may be NULL */
-	void (*refused)(void *ctx, const struct link_addr *dst);
+	/* an error came back about something that was sent to @dst; may be NULL. Told by poll() only. */
+	void (*error)(void *ctx, const struct link_addr *dst, const struct carrier_error *e);
 };
 
 /** udp_open() - Binds @p->self.ip and port (0 = any; the bound one is written to p->self.port). 0; -EADDRINUSE; -errno. */
@@ -318,8 +343,8 @@ int rel_send(struct rel *r, struct link_peer *peer, enum link_kind kind, const v
 	     const struct iovec *iov, int iov_cnt, void *cookie, uint64_t now_ns);
 /** rel_input() - A datagram arrived; anything may be in it. */
 void rel_input(struct rel *r, const struct link_addr *src, const void *buf, size_t len, uint64_t now_ns);
-/** rel_refused() - The peer's host says nobody listens there. */
-void rel_refused(struct rel *r, const struct link_addr *dst, uint64_t now_ns);
+/** rel_error() - An error came back about a datagram to @dst; anything may be in it. */
+void rel_error(struct rel *r, const struct link_addr *dst, const struct carrier_error *e, uint64_t now_ns);
 /** rel_may_wait() - What was sent since the last flush is the middle of a burst: it may wait for the next poll. */
 bool rel_may_wait(const struct rel *r, uint64_t now_ns);
 /** rel_flush() - Send what windows allow, owed acknowledgements, and due retransmissions. */

@@ -21,6 +21,8 @@
 #define LOCAL_BUCKETS 256u /* power of two; peers on one host are few */
 #define LOCAL_REFUSED 16
 
+static const struct carrier_error refused = {.err = ECONNREFUSED};
+
 struct local_peer {
 	struct local_peer *next;
 	struct link_addr addr;
@@ -135,8 +137,8 @@ static int local_poll(struct carrier *c, int budget)
 
 	memcpy(dst, l->refused, n * sizeof(*dst));
 	l->refused_cnt = 0;
-	for (uint32_t i = 0; i < n && c->refused; i++)
-		c->refused(c->rx_ctx, &dst[i]);
+	for (uint32_t i = 0; i < n && c->error; i++)
+		c->error(c->rx_ctx, &dst[i], &refused);
 	return c->port->net_off ? 0 : l->inner->ops->poll(l->inner, budget);
 }
 
@@ -179,12 +181,12 @@ static void on_inner_rx(void *ctx, const struct link_addr *src, const void *buf,
 	local_input(ctx, src, buf, len);
 }
 
-static void on_inner_refused(void *ctx, const struct link_addr *dst)
+static void on_inner_error(void *ctx, const struct link_addr *dst, const struct carrier_error *e)
 {
 	struct carrier *c = ctx;
 
-	if (c->refused)
-		c->refused(c->rx_ctx, dst);
+	if (c->error)
+		c->error(c->rx_ctx, dst, e);
 }
 
 void local_input(struct carrier *c, const struct link_addr *src, const void *buf, size_t len)
@@ -232,7 +234,7 @@ int local_open(struct link_port *p, struct carrier *inner, struct carrier **out)
 	l->c.port = p;
 	l->inner = inner;
 	inner->rx = on_inner_rx;
-	inner->refused = on_inner_refused;
+	inner->error = on_inner_error;
 	inner->rx_ctx = &l->c;
 	*out = &l->c;
 	return 0;

@@ -3,13 +3,14 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/keyed.h"
 #include "link/link_int.h"
 
 /*
  * Theory of operation
  *
  * Chained hashing with 72-byte peers from a slab; the table doubles when chains average two, so an
- * idle peer costs about 96 bytes in all. The hash is seeded per port: senders choose their
+ * idle peer costs about 96 bytes in all. The hash has a key per port: senders choose their
  * addresses, but not their chains.
  *
  * A peer lives while it has references or state on a path. One that lost both may still be in use
@@ -24,15 +25,11 @@
 
 static uint32_t addr_hash(const struct link_port *p, const struct link_addr *a)
 {
-	uint64_t w[3], h = p->hash_seed;
+	uint64_t w[3];
 
 	memcpy(w, a->ip, 16);
 	w[2] = (uint64_t)a->port << 32 | a->nonce;
-	for (int i = 0; i < 3; i++) {
-		h = (h ^ w[i]) * 0x9e3779b97f4a7c15ULL;
-		h ^= h >> 32;
-	}
-	return (uint32_t)h;
+	return (uint32_t)keyed_hash(&p->hash_key, w, sizeof(w));
 }
 
 static bool addr_eq(const struct link_addr *a, const struct link_addr *b)
@@ -46,7 +43,7 @@ int peer_tab_open(struct link_port *p)
 	if (!p->peer_tab)
 		return -ENOMEM;
 	p->peer_mask = PEER_TAB_MIN - 1;
-	p->hash_seed = rng_u64(&p->node->rng);
+	link_secret(p->node, &p->hash_key, sizeof(p->hash_key));
 	return slab_init(&p->peer_slab, sizeof(struct link_peer), 8, 64, PEER_MAX);
 }
 
@@ -65,6 +62,17 @@ struct link_peer *port_peer_find(struct link_port *p, const struct link_addr *ad
 	while (peer && !addr_eq(&peer->addr, addr))
 		peer = peer->hnext;
 	return peer;
+}
+
+int port_peer_status(struct link_port *p, const struct link_addr *addr)
+{
+	struct link_addr a = *addr;
+	struct link_peer *peer;
+
+	if (p->by_place)
+		a.nonce = 0;
+	peer = port_peer_find(p, &a);
+	return peer ? peer->dead : 0;
 }
 
 /* Failure only makes chains longer. */
@@ -108,6 +116,12 @@ struct link_peer *peer_add(struct link_port *p, const struct link_addr *addr)
 static bool peer_is_free(const struct link_peer *peer)
 {
 	return !peer->refs && !peer->shm && !peer->rel;
+}
+
+void port_peer_unused(struct link_peer *peer)
+{
+	if (peer_is_free(peer))
+		peer->port->peer_free_cnt++;
 }
 
 void peer_sweep(struct link_port *p)

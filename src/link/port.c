@@ -27,7 +27,7 @@
 #define NET_SKIP	15 /* idle polls between two looks at the sockets */
 #define NET_BUSY_POLLS	64 /* looks that go on after the last datagram */
 #define SHM_TIMER_POLLS 64
-#define STRANGERS_MAX	1000000u
+#define STRANGERS_MAX	(1u << 18) /* peers in all above which none comes by itself */
 #define DRAIN_YIELDS	64 /* then the drain sleeps between polls */
 #define DRAIN_NAP_NS	50000
 
@@ -177,8 +177,7 @@ static int addr_check(struct link_port *p, const struct link_addr *addr)
 			 "to an interface, an address or auto",
 			 link_addr_text(addr, text), link_addr_text(&p->self, self));
 	else
-		log_line(lvl, __func__, __LINE__,
-			 "%s is on another host, but SOFTFABRIC_NET has no path udp",
+		log_line(lvl, __func__, __LINE__, "%s is on another host, but SOFTFABRIC_NET has no path udp",
 			 link_addr_text(addr, text));
 	return -ENETUNREACH;
 }
@@ -212,8 +211,7 @@ struct link_peer *link_peer_find(struct link_port *p, const struct link_addr *ad
 	return port_peer_find(p, &a);
 }
 
-/* The first frame: shared memory if the peer has some for us. Return: 0; the status of a peer that no
- * path reaches. */
+/* The first frame: shared memory if the peer has some for us. Return: 0; the status of a peer that no path reaches. */
 static int peer_choose_path(struct link_peer *peer)
 {
 	struct link_port *p = peer->port;
@@ -458,11 +456,11 @@ static void on_net_rx(void *ctx, const struct link_addr *src, const void *buf, s
 	rel_input(p->rel, src, buf, len, port_now(p));
 }
 
-static void on_net_refused(void *ctx, const struct link_addr *dst)
+static void on_net_error(void *ctx, const struct link_addr *dst, const struct carrier_error *e)
 {
 	struct link_port *p = ctx;
 
-	rel_refused(p->rel, dst, port_now(p));
+	rel_error(p->rel, dst, e, port_now(p));
 }
 
 /* Datagrams of a peer whose room has conditions; ours may have none, then the answers take the
@@ -472,6 +470,7 @@ static void on_shm_dgram(void *ctx, const struct link_addr *src, const void *buf
 	struct link_port *p = ctx;
 	struct link_addr from = *src;
 
+	from.flags = LINK_ADDR_NEAR;
 	from.nonce = 0; /* rel believes only what a datagram itself proves, as with UDP */
 	p->stats.net_rx_dgrams++;
 	p->stats.net_rx_bytes += len;
@@ -587,7 +586,7 @@ static int carrier_build(struct link_port *p)
 			goto err_close;
 	}
 	c->rx = on_net_rx;
-	c->refused = on_net_refused;
+	c->error = on_net_error;
 	c->rx_ctx = p;
 	p->net = c;
 	return 0;

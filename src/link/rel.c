@@ -11,10 +11,10 @@
 /*
  * Theory of operation
  *
- * Two ports that talk form a *pair*: each gives a random half of a 64-bit nonce in HELLO and
+ * Two ports that talk form a *pair*: each gives a half of a 64-bit nonce in HELLO and
  * HELLO_ACK, and everything after that carries the sum. Who cannot see the traffic cannot guess it,
  * and datagrams of an earlier incarnation do not have it. HELLOs that cross make the same pair,
- * since both sides know both halves.
+ * since both sides know both halves. rel_hello.c has the rest of it.
  *
  * Frames are put into DATA datagrams, small ones together, large ones in segments. A DATA keeps its
  * number (seq) and its contents in every retransmission, so that a bitmap at the receiver makes
@@ -63,7 +63,7 @@ int rel_open(struct link_port *p, struct carrier *net, struct rel **out)
 	r->ready_end = &r->ready;
 	r->wants_crc = room->corrupt_ppm || room->truncate_ppm;
 	r->raw_id = REL_SEQ_FIRST;
-	r->hash_seed = rng_u64(&p->node->rng);
+	link_secret(p->node, &r->hash_key, sizeof(r->hash_key));
 	pq_init(&r->timers);
 	/* cannot fail: the sizes are constants within slab_init()'s bounds */
 	must(!slab_init(&r->frames, sizeof(struct rel_frame), _Alignof(struct rel_frame), 64, 0));
@@ -81,25 +81,16 @@ int rel_open(struct link_port *p, struct carrier *net, struct rel **out)
 	return 0;
 }
 
-static struct rel_peer *any_peer(struct rel *r)
-{
-	for (uint32_t i = 0; r->tab && r->peer_cnt && i <= r->tab_mask; i++) {
-		if (r->tab[i])
-			return r->tab[i];
-	}
-	return NULL;
-}
-
 void rel_close(struct rel *r)
 {
-	struct rel_peer *rp;
-
 	if (!r)
 		return;
 	r->draining = true;
 	r->in_flush = true; /* no flush from callbacks */
-	while ((rp = any_peer(r)))
-		rel_peer_drop(r, rp->peer, -ECANCELED);
+	for (uint32_t i = 0; r->tab && i <= r->tab_mask; i++) {
+		while (r->tab[i]) /* no new ones come: rel_send() takes nothing */
+			rel_peer_drop(r, r->tab[i]->peer, -ECANCELED);
+	}
 	if (r->stage)
 		rel_carrier_flush(r);
 	pq_fini(&r->timers);
@@ -157,6 +148,8 @@ int rel_send(struct rel *r, struct link_peer *peer, enum link_kind kind, const v
 		return -ECANCELED;
 	if (!rp && !(rp = rel_peer_new(r, peer)))
 		return -EAGAIN;
+	if (unlikely(rp->is_half))
+		rel_half_end(rp);
 	if (rp->state == REL_S_CLOSED || rp->state == REL_S_BYE)
 		return -ECONNREFUSED;
 	if (r->port->cls == LINK_RAW) {
@@ -194,17 +187,22 @@ bool rel_may_wait(const struct rel *r, uint64_t now_ns)
 	return !r->has_urgent && r->fresh_bytes < REL_CORK_BYTES && now_ns - r->sent_ns < REL_BURST_NS;
 }
 
-/* The pair of @src with nonce @pair; *known: some peer lives at @src, *waiting: and its handshake
- * is not done. */
+/* The pair of @src with nonce @pair; *known: some peer lives at @src, *waiting: and has not said that it has the pair. */
 static struct rel_peer *find_pair(struct rel *r, const struct link_addr *src, uint64_t pair,
 				  bool *known, bool *waiting)
 {
+	struct rel_peer *rp = r->found;
+
 	*known = *waiting = false;
-	for (struct rel_peer *rp = rel_peer_first(r, src); rp; rp = rel_peer_next(rp)) {
-		if (pair && rp->pair == pair)
+	if (likely(rp && pair && rp->pair == pair && !memcmp(&rp->peer->addr, src, offsetof(struct link_addr, flags))))
+		return rp;
+	for (rp = rel_peer_first(r, src); rp; rp = rel_peer_next(rp)) {
+		if (pair && rp->pair == pair) {
+			r->found = rp;
 			return rp;
+		}
 		*known = true;
-		*waiting |= rp->state == REL_S_HELLO;
+		*waiting |= rp->state == REL_S_OPEN && !rp->is_sure;
 	}
 	return NULL;
 }
@@ -219,7 +217,7 @@ static void pair_input(struct rel_peer *rp, const struct rel_pkt *pkt, size_t le
 	}
 	rel_peer_pin(rp);
 	rp->heard_ns = now_ns;
-	rp->has_heard = true;
+	rp->has_heard = rp->is_sure = true;
 	if (pkt->type == REL_BYE) {
 		rel_on_bye(rp, pkt, now_ns);
 	} else if (pkt->type == REL_BYE_ACK) {
@@ -271,7 +269,9 @@ void rel_input(struct rel *r, const struct link_addr *src, const void *buf, size
 		seal_hint(r->port, src, buf, len);
 		return;
 	}
-	if (pkt.type == REL_HELLO) {
+	if (pkt.type == REL_HELLO && r->port->cls == LINK_RAW && pkt.hello.cls == LINK_RAW) {
+		st->drop_malformed++;
+	} else if (pkt.type == REL_HELLO) {
 		rel_on_hello(r, src, &pkt, now_ns);
 	} else if (pkt.type == REL_HELLO_ACK) {
 		rel_on_hello_ack(r, src, &pkt, now_ns);
@@ -288,31 +288,79 @@ void rel_input(struct rel *r, const struct link_addr *src, const void *buf, size
 			st->drop_nonce++;
 		else
 			st->drop_source++;
-		if (!waiting && pkt.type != REL_BYE_ACK)
+		if (!waiting && pkt.type != REL_BYE_ACK && !(pkt.flags & REL_F_NEW))
 			rel_refuse(r, src, &pkt, REL_R_GONE, now_ns);
 	}
 }
 
-void rel_refused(struct rel *r, const struct link_addr *dst, uint64_t now_ns)
+/* Does @e quote something that only @rp and we, or who sees our traffic, can know? */
+static bool quote_is_ours(const struct rel_peer *rp, const struct carrier_error *e)
 {
-	struct rel_peer *rp = rel_peer_first(r, dst);
+	struct wire_rd rd = wire_rd(e->quote, e->quote_len);
+	bool is_sure = rp->state == REL_S_OPEN ? rp->is_sure : rp->state != REL_S_HELLO;
+	struct rel_base b;
+	le64_t half;
 
-	if (r->port->cls == LINK_RAW) {
-		if (rp && r->port->ops->on_gone)
-			rel_peer_kill(rp, -ECONNREFUSED); /* one for each place, and a callback may make it anew */
+	if (!e->quote)
+		return true;
+	if (!WIRE_GET(&rd, &b) || b.magic != REL_MAGIC || b.version != REL_VERSION)
+		return false;
+	if (rp->r->port->cls == LINK_RAW)
+		return b.type == REL_RAW && (uint32_t)le64_get(b.nonce) == rp->r->port->self.nonce;
+	if (b.type != REL_HELLO)
+		return rp->pair && le64_get(b.nonce) == rp->pair;
+	return !is_sure && WIRE_GET(&rd, &half) && le64_get(half) == rp->half;
+}
+
+static void path_lower(struct rel_peer *rp, uint32_t to, uint64_t now_ns)
+{
+	char text[LINK_ADDR_TEXT];
+
+	to = MAX(to, (uint32_t)REL_MTU_MIN);
+	if (to >= rp->mtu)
 		return;
+	LOG_INFO("datagrams of %u bytes are too big for the path to %s: %u for a while", rp->mtu,
+		 link_addr_text(&rp->peer->addr, text), to);
+	rp->mtu = rp->path_mtu = to;
+	rp->path_ns = now_ns;
+}
+
+/* Nobody listens where @rp is. */
+static void peer_refused(struct rel_peer *rp, uint64_t now_ns)
+{
+	if (rp->state == REL_S_BYE) {
+		rel_set_state(rp, REL_S_CLOSED);
+		rel_timer_update(rp, now_ns);
+	} else if (rp->state == REL_S_HELLO || rp->state == REL_S_OPEN) {
+		rel_peer_kill(rp, -ECONNREFUSED);
 	}
-	while (rp) {
-		if (rp->state == REL_S_BYE) {
-			rel_set_state(rp, REL_S_CLOSED);
-			rel_timer_update(rp, now_ns);
-		} else if (rp->state == REL_S_HELLO || rp->state == REL_S_OPEN) {
-			rel_peer_kill(rp, -ECONNREFUSED);
-			rp = rel_peer_first(r, dst); /* the chain may have changed */
+}
+
+void rel_error(struct rel *r, const struct link_addr *dst, const struct carrier_error *e, uint64_t now_ns)
+{
+	struct rel_peer *rp = rel_peer_first(r, dst), *next;
+	bool is_ours = false;
+
+	for (; rp; rp = next) {
+		next = rel_peer_next(rp);
+		if (!quote_is_ours(rp, e))
 			continue;
+		is_ours = true;
+		if (e->err == EMSGSIZE) {
+			path_lower(rp, e->mtu, now_ns);
+		} else if (r->port->cls != LINK_RAW) {
+			rel_peer_pin(rp);
+			peer_refused(rp, now_ns);
+			rel_peer_unpin(rp);
+			if (e->quote) /* of this one alone */
+				break;
+			next = NULL; /* the chain may have changed: the next error tells the others */
+		} else if (r->port->ops->on_gone) {
+			rel_peer_kill(rp, -ECONNREFUSED); /* one for each place, and a callback may make it anew */
+			break;
 		}
-		rp = rel_peer_next(rp);
 	}
+	r->port->stats.drop_quote += !is_ours;
 }
 
 static struct rel_peer *ready_pop(struct rel *r)
@@ -374,6 +422,8 @@ uint64_t rel_next_deadline(struct rel *r)
 	struct pq_node *first = pq_peek(&r->timers);
 	uint64_t at = first ? first->key_ns : CLK_NEVER;
 
+	if (r->half_head)
+		at = MIN(at, r->half_head->made_ns + REL_HALF_NS);
 	if (r->stage_at) /* something was handed to the carrier and not flushed */
 		return 0;
 	return r->ready ? MIN(at, r->retry_ns) : at;

@@ -64,18 +64,29 @@
 #define REL_IDLE_NS      NS_PER_SEC        /* windows are given back after so long */
 #define REL_RAW_ASM_NS   (50 * NS_PER_MS)  /* an unfinished RAW frame is given up */
 #define REL_EPOCH_NS     (8 * NS_PER_MS)   /* over which active senders are counted */
-#define REL_REFUSE_BURST 64                /* answers to strangers per millisecond */
+
+/* What strangers may cost: see rel_hello.c, and rel_peer.c for the peers that they become. */
+#define REL_ANSWER_BURST 64                /* answers of a kind per millisecond */
+#define REL_PATH_NS      (600 * NS_PER_SEC) /* then larger datagrams are tried again */
+#define REL_COOKIE_NS    (60 * NS_PER_SEC) /* a half that was given is taken for one to two times so long */
+#define REL_HALF_MAX     4096u             /* peers that have not sent any DATA yet, */
+#define REL_HALF_NS      (5 * NS_PER_SEC)  /* and how long they may do without */
+#define REL_PLACE_MAX    16u               /* peers at one address and port that came by themselves, */
+#define REL_HOST_MAX     16384u            /* the same of one host, for IPv6 of one /64, */
+#define REL_HOST_CNT     1024u             /* counted in so many boxes: hosts that share one share the number */
 
 /*
  * State of a pair, seen from one side.
  *
  * NONE   nothing agreed. Frames may wait in the queue; the next flush sends HELLO.
- * HELLO  our HELLO is out and repeated. Datagrams with an unknown nonce from there are ignored, not
- *        refused: the answer may have been overtaken.
- * OPEN   the pair nonce is known; data flows.
+ * HELLO  our HELLO is out and repeated.
+ * OPEN   the pair nonce is known; data flows. Not is_sure: the other side may not know it yet.
  * BYE    our goodbye is out and repeated; nothing is taken any more.
  * CLOSED one side said goodbye, or the peer is dead; only an old goodbye is still answered.
  */
+/* WRONG: HELLOs with a wrong nonce, which nobody shall find out by trying. */
+enum rel_answer { REL_A_HELLO, REL_A_REFUSE, REL_A_WRONG, REL_A_NUM };
+
 enum rel_state { REL_S_NONE, REL_S_HELLO, REL_S_OPEN, REL_S_BYE, REL_S_CLOSED, REL_S_NUM };
 
 /* A frame of ours, or a refusal (is_nak), from rel_send() until it is final. */
@@ -175,7 +186,9 @@ struct rel_peer {
 	struct rel_win *win;          /* NULL while idle */
 	struct rel_source *source;
 	uint32_t used[REL_Q_NUM];
+	struct rel_peer *half_prev, *half_next; /* by age, while is_half */
 	struct pq_node timer;
+	uint64_t made_ns;             /* while is_half */
 	uint64_t pair, half;          /* 0 = not yet */
 	uint64_t peer_half;
 	uint64_t heard_ns;            /* last valid datagram of the pair */
@@ -189,7 +202,9 @@ struct rel_peer {
 	uint32_t q_bytes;
 	uint32_t frame_cnt;           /* owner's frames that have not ended */
 	uint32_t serial, peer_serial, peer_nonce;
-	uint32_t mtu;
+	uint32_t mtu;                 /* of the next DATA */
+	uint32_t path_mtu;            /* what a router said at path_ns; 0 = nothing, or long ago */
+	uint64_t path_ns;
 	uint32_t tx_seq, tx_una;      /* next DATA; oldest that is not final */
 	uint32_t frame_next;          /* id of the next frame */
 	uint32_t flight_bytes, flight_cnt; /* sent and neither arrived nor lost */
@@ -213,6 +228,9 @@ struct rel_peer {
 	bool owes_ack, ack_now;       /* now: with the next flush, else at ack_due_ns */
 	bool has_echo_rx, has_echo_tx; /* echo_rx, echo_tx mean something */
 	bool has_crc, has_heard;
+	bool is_sure;                 /* OPEN: the other side has the pair, too */
+	bool is_half;                 /* came by itself, and has sent nothing but HELLO; RAW: and the owner does not know it */
+	bool is_counted;              /* in r->host_cnt */
 };
 
 /* A datagram being gathered; pieces point into r->stage or the owner's memory. */
@@ -230,14 +248,20 @@ struct rel {
 	uint32_t frame_cnt;       /* owner's frames that have not ended, all peers */
 	struct rel_peer **tab;    /* hash by address */
 	uint32_t tab_mask, peer_cnt;
-	uint64_t hash_seed;
+	struct keyed hash_key;
+	struct rel_peer *found;   /* last one of find_pair(): datagrams come in trains */
+	struct rel_peer *half_head, *half_tail; /* is_half, oldest first */
+	uint32_t half_cnt;
+	uint16_t host_cnt[REL_HOST_CNT]; /* peers that came by themselves, by host */
+	struct keyed cookie[2];   /* our halves are made with the first, and with the second were before */
+	uint64_t cookie_ns;       /* since when; 0 = there are none */
 	struct pq timers;
 	struct rel_peer *ready, **ready_end; /* peers that the next flush must look at */
 	uint64_t retry_ns;        /* when to try again what is ready; 0 = now */
 	uint32_t serial;          /* of the last HELLO */
 	uint32_t rx_epoch, rx_active, rx_active_prev; /* senders in this and the last epoch */
-	uint64_t refuse_ms;       /* rate limit of answers to strangers: the millisecond, */
-	uint32_t refuse_cnt;      /* and answers in it */
+	uint64_t answer_ms;       /* rate limit of answers to strangers: the millisecond, */
+	uint32_t answer_cnt[REL_A_NUM]; /* and answers in it */
 	uint32_t stash_recs;      /* records in all stashes: each may become a refusal */
 	struct rel_source *sources[256]; /* hash */
 	struct keyed source_key;
@@ -255,7 +279,7 @@ struct rel {
 	uint32_t stage_at;
 };
 
-/* --- rel_peer.c: peers, handshake, goodbye, timers --- */
+/* --- rel_peer.c: peers, timers --- */
 
 /** rel_peer_find() - The peer at @addr whose port has @nonce, or whose nonce its link_addr leaves open. */
 struct rel_peer *rel_peer_find(struct rel *r, const struct link_addr *addr, uint32_t nonce);
@@ -263,6 +287,10 @@ struct rel_peer *rel_peer_find(struct rel *r, const struct link_addr *addr, uint
 struct rel_peer *rel_peer_first(struct rel *r, const struct link_addr *addr);
 struct rel_peer *rel_peer_next(struct rel_peer *rp);
 struct rel_peer *rel_peer_new(struct rel *r, struct link_peer *peer);
+/** rel_peer_arrived() - A new peer, half-open, for something that came from @addr. NULL: no memory, or there are too many (counted). */
+struct rel_peer *rel_peer_arrived(struct rel *r, const struct link_addr *addr, uint64_t now_ns);
+/** rel_half_end() - @rp is more than a stranger from now on. */
+void rel_half_end(struct rel_peer *rp);
 /** rel_peer_kill() - The peer is gone: everything of it ends with @status. May free @rp unless it is pinned. */
 void rel_peer_kill(struct rel_peer *rp, int status);
 /** rel_peer_fail() - All frames end with @status, windows are emptied; the peer stays. */
@@ -279,6 +307,11 @@ void rel_timers_run(struct rel *r, uint64_t now_ns);
 int rel_win_get(struct rel_peer *rp);
 /** rel_busy() - Something of ours at the peer has not ended. */
 bool rel_busy(const struct rel_peer *rp);
+
+/* --- rel_hello.c: handshake, goodbye, refusals --- */
+
+/** rel_hello_again() - HELLO to @rp, whose state says which. */
+void rel_hello_again(struct rel_peer *rp, uint64_t now_ns);
 void rel_hello_start(struct rel_peer *rp, uint64_t now_ns);
 void rel_bye_start(struct rel_peer *rp, uint64_t now_ns);
 void rel_on_hello(struct rel *r, const struct link_addr *src, const struct rel_pkt *pkt,

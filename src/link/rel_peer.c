@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Peers of the reliability module: table, handshake, goodbye, refusals, timers.
+// Peers of the reliability module: table, strangers, timers.
 #include "link/link_int.h"
 
 #include <errno.h>
@@ -30,18 +30,10 @@ void rel_set_state(struct rel_peer *rp, enum rel_state to)
 
 /* --- table ------------------------------------------------------------------------------------ */
 
-/* Seeded: senders choose their addresses, but not their chains. */
+/* Keyed: senders choose their addresses, but not their chains. Those of one place share a chain, which REL_PLACE_MAX bounds. */
 static uint32_t addr_hash(const struct rel *r, const struct link_addr *a)
 {
-	uint64_t lo, hi;
-
-	memcpy(&lo, a->ip, 8);
-	memcpy(&hi, a->ip + 8, 8);
-	lo = (lo ^ hi * 0x9e3779b97f4a7c15ULL) * 0x165667b19e3779f9ULL;
-	lo ^= lo >> 32 ^ r->hash_seed;
-	lo ^= (uint64_t)a->port * 0xc2b2ae3d27d4eb4fULL;
-	lo *= 0x165667b19e3779f9ULL;
-	return (uint32_t)(lo >> 32);
+	return (uint32_t)keyed_hash(&r->hash_key, a, offsetof(struct link_addr, flags));
 }
 
 static bool same_place(const struct link_addr *a, const struct link_addr *b)
@@ -103,8 +95,34 @@ static void tab_grow(struct rel *r)
 static void fresh_half(struct rel_peer *rp)
 {
 	do {
-		rp->half = rng_u64(&rp->r->port->node->rng);
+		link_secret(rp->r->port->node, &rp->half, sizeof(rp->half));
 	} while (!rp->half);
+}
+
+/* Where the peers of @a's host are counted. Keyed, too: nobody chooses with whom he shares. */
+static uint16_t *host_cnt(struct rel *r, const struct link_addr *a)
+{
+	size_t len = link_ip_is_v4(a->ip) ? sizeof(a->ip) : sizeof(a->ip) / 2;
+
+	return &r->host_cnt[keyed_hash(&r->hash_key, a->ip, len) % REL_HOST_CNT];
+}
+
+void rel_half_end(struct rel_peer *rp)
+{
+	struct rel *r = rp->r;
+
+	if (!rp->is_half)
+		return;
+	rp->is_half = false;
+	if (rp->half_prev)
+		rp->half_prev->half_next = rp->half_next;
+	else
+		r->half_head = rp->half_next;
+	if (rp->half_next)
+		rp->half_next->half_prev = rp->half_prev;
+	else
+		r->half_tail = rp->half_prev;
+	r->half_cnt--;
 }
 
 uint32_t rel_peer_nonce(const struct rel_peer *rp)
@@ -153,6 +171,99 @@ static void tab_remove(struct rel_peer *rp)
 		at = &(*at)->hnext;
 	*at = rp->hnext;
 	r->peer_cnt--;
+	if (r->found == rp)
+		r->found = NULL;
+	rel_half_end(rp);
+	if (rp->is_counted)
+		(*host_cnt(r, &rp->peer->addr))--;
+	rp->is_counted = false;
+}
+
+/* --- strangers -------------------------------------------------------------------------------- */
+
+static void half_begin(struct rel_peer *rp, uint64_t now_ns)
+{
+	struct rel *r = rp->r;
+
+	rp->is_half = true;
+	rp->made_ns = now_ns;
+	rp->half_next = NULL;
+	rp->half_prev = r->half_tail;
+	if (r->half_tail)
+		r->half_tail->half_next = rp;
+	else
+		r->half_head = rp;
+	r->half_tail = rp;
+	r->half_cnt++;
+}
+
+/* The oldest goes, unless somebody came to know it. */
+static void half_evict(struct rel *r)
+{
+	struct rel_peer *rp = r->half_head;
+	struct link_peer *peer = rp->peer;
+
+	rel_half_end(rp);
+	if (peer->refs || rel_busy(rp) || rp->pins)
+		return;
+	r->port->stats.half_expired++;
+	rel_peer_drop(r, peer, -ETIMEDOUT);
+	port_peer_unused(peer);
+}
+
+/* How many there are at the place of @addr that came by themselves. */
+static uint32_t place_cnt(struct rel *r, const struct link_addr *addr)
+{
+	uint32_t cnt = 0;
+
+	for (struct rel_peer *rp = rel_peer_first(r, addr); rp; rp = rel_peer_next(rp))
+		cnt += rp->is_counted;
+	return cnt;
+}
+
+/* One of so many at a place: an address and port have one owner, so most have gone. The oldest is asked. */
+static void place_ask(struct rel *r, const struct link_addr *addr, uint64_t now_ns)
+{
+	struct rel_peer *oldest = NULL;
+
+	for (struct rel_peer *rp = rel_peer_first(r, addr); rp; rp = rel_peer_next(rp)) {
+		if (rp->is_counted) /* the newest comes first */
+			oldest = rp;
+	}
+	if (oldest && !oldest->pins && (oldest->is_half || (r->port->cls == LINK_RAW && !oldest->peer->refs)))
+		rel_peer_drop(r, oldest->peer, -ETIMEDOUT);
+	else if (oldest && oldest->pair)
+		rel_control(oldest, REL_ACK, now_ns);
+}
+
+struct rel_peer *rel_peer_arrived(struct rel *r, const struct link_addr *addr, uint64_t now_ns)
+{
+	struct link_addr at = *addr;
+	struct link_peer *peer;
+	struct rel_peer *rp;
+
+	at.flags = 0;
+	if (*host_cnt(r, addr) >= REL_HOST_MAX || place_cnt(r, addr) >= REL_PLACE_MAX) {
+		r->port->stats.drop_full++;
+		place_ask(r, addr, now_ns);
+		return NULL;
+	}
+	if (r->half_cnt >= REL_HALF_MAX)
+		half_evict(r);
+	peer = port_peer_in(r->port, &at);
+	if (!peer || peer->dead)
+		return NULL;
+	if (peer->rel)
+		return peer->rel;
+	rp = rel_peer_new(r, peer);
+	if (!rp) {
+		port_peer_unused(peer);
+		return NULL;
+	}
+	rp->is_counted = true;
+	++*host_cnt(r, addr);
+	half_begin(rp, now_ns);
+	return rp;
 }
 
 static void ready_remove(struct rel_peer *rp)
@@ -285,298 +396,6 @@ bool rel_busy(const struct rel_peer *rp)
 	return rp->frame_cnt || rp->nak_head || rp->tx_una != rp->tx_seq;
 }
 
-/* --- handshake and goodbye -------------------------------------------------------------------- */
-
-static uint8_t own_settings(const struct rel *r)
-{
-	return r->wants_crc ? REL_SET_CRC : 0;
-}
-
-static void hello_send(struct rel_peer *rp, enum rel_type type)
-{
-	struct rel *r = rp->r;
-	struct rel_pkt pkt = {
-		.type = type,
-		.flags = REL_F_CRC,
-		.hello =
-			{
-				.half = rp->half,
-				.echo_half = type == REL_HELLO_ACK ? rp->peer_half : 0,
-				.src_nonce = r->port->self.nonce,
-				.dst_nonce = rp->peer_nonce,
-				.serial = rp->serial,
-				.cls = (uint8_t)r->port->cls,
-				.settings = own_settings(r),
-			},
-	};
-
-	rel_emit(r, &rp->peer->addr, &pkt);
-}
-
-void rel_hello_start(struct rel_peer *rp, uint64_t now_ns)
-{
-	rel_set_state(rp, REL_S_HELLO);
-	rp->probes = 0;
-	rp->hello_ns = now_ns;
-	hello_send(rp, REL_HELLO);
-}
-
-void rel_bye_start(struct rel_peer *rp, uint64_t now_ns)
-{
-	rel_set_state(rp, REL_S_BYE);
-	rp->probes = 0;
-	rp->hello_ns = now_ns;
-	rel_control(rp, REL_BYE, now_ns);
-	rel_timer_update(rp, now_ns);
-}
-
-/* Both halves are known: the pair exists. */
-static void pair_make(struct rel_peer *rp, const struct rel_pkt *pkt, uint64_t now_ns)
-{
-	if (rp->state == REL_S_HELLO && !rp->probes)
-		rp->srtt_ns = (uint32_t)MIN(MAX(now_ns - rp->hello_ns, NS_PER_US),
-					    (uint64_t)REL_PTO_MAX_NS);
-	rel_set_state(rp, REL_S_OPEN);
-	rp->peer_half = pkt->hello.half;
-	rp->peer_serial = pkt->hello.serial;
-	rp->peer_nonce = pkt->hello.src_nonce;
-	rp->pair = rp->half + rp->peer_half;
-	if (!rp->pair)
-		rp->pair = 1;
-	rp->has_crc = rp->r->wants_crc || pkt->hello.settings & REL_SET_CRC;
-	rp->has_heard = rp->peer->is_met = true;
-	port_met_by_net(rp->peer);
-	rp->heard_ns = rp->pto_base_ns = rp->used_ns = now_ns;
-	rp->probes = 0;
-	rp->tx_seq = rp->tx_una = rp->rx_next = rp->rx_proc = rp->rx_top = REL_SEQ_FIRST;
-	rp->has_echo_rx = rp->has_echo_tx = rp->owes_ack = rp->ack_now = false;
-	rp->rx_dgrams = rp->rx_bytes = 0;
-	if (rp->q_head)
-		rel_ready(rp);
-}
-
-/* Why a HELLO cannot lead to a pair; 0 = it can. */
-static enum rel_reason hello_refusal(struct rel *r, const struct link_addr *src,
-				     const struct rel_pkt *pkt)
-{
-	char text[LINK_ADDR_TEXT];
-
-	if (pkt->hello.dst_nonce && pkt->hello.dst_nonce != r->port->self.nonce)
-		return REL_R_GONE;
-	if (pkt->hello.cls == r->port->cls)
-		return 0;
-	if (!r->class_said)
-		LOG_WARN("%s speaks service class %u, this port %u: refused",
-			 link_addr_text(src, text), pkt->hello.cls, r->port->cls);
-	r->class_said = true;
-	return REL_R_CLASS;
-}
-
-/* May the HELLO in @pkt make a (new) pair with @rp, which we know already? *answer: the old pair is
- * meant, repeat ours. */
-static bool hello_is_new(const struct rel_peer *rp, const struct rel_pkt *pkt, bool *answer)
-{
-	bool is_newer = rp->peer_nonce != pkt->hello.src_nonce ||
-			rel_seq_before(rp->peer_serial, pkt->hello.serial);
-
-	*answer = false;
-	switch ((enum rel_state)rp->state) {
-	case REL_S_NONE:
-	case REL_S_HELLO:
-		return true;
-	case REL_S_OPEN:
-		*answer =
-			rp->peer_nonce == pkt->hello.src_nonce && rp->peer_half == pkt->hello.half;
-		return !*answer && is_newer;
-	case REL_S_BYE:
-		return false;
-	case REL_S_CLOSED:
-		return is_newer && !rp->r->draining;
-	case REL_S_NUM:
-		break;
-	}
-	must(0);
-}
-
-/* The peer that a HELLO is from, new if need be. NULL: none; *why: what to answer, 0 = nothing (no
- * memory for strangers now). */
-static struct rel_peer *hello_peer(struct rel *r, const struct link_addr *src,
-				   const struct rel_pkt *pkt, enum rel_reason *why)
-{
-	struct rel_peer *rp = rel_peer_find(r, src, pkt->hello.src_nonce);
-	struct link_addr addr = *src;
-	struct link_peer *peer;
-
-	if (rp)
-		return rp;
-	*why = REL_R_GONE;
-	if (r->draining)
-		return NULL;
-	addr.nonce = pkt->hello.src_nonce;
-	peer = port_peer_in(r->port, &addr);
-	if (peer && peer->dead)
-		return NULL;
-	*why = 0;
-	return peer ? peer->rel ? peer->rel : rel_peer_new(r, peer) : NULL;
-}
-
-/* Take the pair that @rp offers; an older one ends. */
-static void hello_adopt(struct rel_peer *rp, const struct rel_pkt *pkt, uint64_t now_ns)
-{
-	if (rp->state == REL_S_OPEN || rp->state == REL_S_CLOSED) {
-		/* its port forgot the old pair: what was outstanding may or may not have arrived */
-		rel_peer_fail(rp, -ECONNREFUSED);
-		fresh_half(rp);
-		rel_set_state(rp, REL_S_NONE);
-	}
-	if (rp->peer)
-		pair_make(rp, pkt, now_ns);
-}
-
-/*
- * A HELLO that is not of the pair at hand has come from @rp, which is pinned. Without a nonce this may be another process: then the
- * old one is gone, on every path. Return: the peer to make a pair with, pinned in place of @rp; NULL: no memory.
- */
-static struct rel_peer *hello_successor(struct rel_peer *rp)
-{
-	struct link_peer *peer = rp->peer;
-	struct rel *r = rp->r;
-
-	if (peer->addr.nonce || rp->state != REL_S_OPEN)
-		return rp;
-	rel_peer_kill(rp, -ECONNREFUSED);
-	rel_peer_unpin(rp);
-	if (r->draining || peer->dead)
-		return NULL;
-	rp = peer->rel ? peer->rel : rel_peer_new(r, peer);
-	if (rp)
-		rel_peer_pin(rp);
-	return rp;
-}
-
-void rel_on_hello(struct rel *r, const struct link_addr *src, const struct rel_pkt *pkt,
-		  uint64_t now_ns)
-{
-	enum rel_reason why = hello_refusal(r, src, pkt);
-	struct rel_peer *rp = why ? NULL : hello_peer(r, src, pkt, &why);
-	bool answer = false;
-
-	if (!rp) {
-		if (why)
-			rel_refuse(r, src, pkt, why, now_ns);
-		return;
-	}
-	rel_peer_pin(rp);
-	if (hello_is_new(rp, pkt, &answer)) {
-		rp = hello_successor(rp);
-		if (!rp)
-			return;
-		hello_adopt(rp, pkt, now_ns);
-		answer = rp->peer != NULL;
-	} else if (rp->state == REL_S_BYE || rp->state == REL_S_CLOSED) {
-		rel_refuse(r, src, pkt, REL_R_GONE, now_ns);
-	}
-	if (answer)
-		hello_send(rp, REL_HELLO_ACK);
-	if (rel_peer_unpin(rp))
-		rel_timer_update(rp, now_ns);
-}
-
-void rel_on_hello_ack(struct rel *r, const struct link_addr *src, const struct rel_pkt *pkt,
-		      uint64_t now_ns)
-{
-	for (struct rel_peer *rp = rel_peer_first(r, src); rp; rp = rel_peer_next(rp)) {
-		if (rp->half != pkt->hello.echo_half)
-			continue;
-		if (rp->state == REL_S_HELLO && pkt->hello.cls == r->port->cls &&
-		    (!rp->peer_nonce || rp->peer_nonce == pkt->hello.src_nonce)) {
-			pair_make(rp, pkt, now_ns);
-			rel_timer_update(rp, now_ns);
-		}
-		return;
-	}
-	r->port->stats.drop_nonce++;
-}
-
-void rel_refuse(struct rel *r, const struct link_addr *src, const struct rel_pkt *pkt,
-		enum rel_reason why, uint64_t now_ns)
-{
-	bool is_hello = pkt->type == REL_HELLO;
-	struct rel_pkt out = {
-		.type = REL_REFUSE,
-		.flags = REL_F_CRC,
-		.nonce = is_hello ? 0 : pkt->nonce,
-		.refuse =
-			{
-				.half = is_hello ? pkt->hello.half : 0,
-				.reason = (uint8_t)why,
-				.version = REL_VERSION,
-				.cls = (uint8_t)r->port->cls,
-			},
-	};
-
-	/* never longer than what caused it, and bounded, so that nobody can use us to flood others
-	 */
-	if (r->refuse_ms != now_ns / NS_PER_MS) {
-		r->refuse_ms = now_ns / NS_PER_MS;
-		r->refuse_cnt = 0;
-	}
-	if (r->refuse_cnt++ < REL_REFUSE_BURST)
-		rel_emit(r, src, &out);
-}
-
-static bool refuse_means(const struct rel_peer *rp, const struct rel_pkt *pkt)
-{
-	if (rp->state == REL_S_HELLO)
-		return !pkt->nonce && pkt->refuse.half == rp->half;
-	return pkt->nonce && pkt->nonce == rp->pair;
-}
-
-void rel_on_refuse(struct rel *r, const struct link_addr *src, const struct rel_pkt *pkt,
-		   uint64_t now_ns)
-{
-	struct rel_peer *rp = rel_peer_first(r, src);
-	char text[LINK_ADDR_TEXT];
-
-	while (rp && !refuse_means(rp, pkt))
-		rp = rel_peer_next(rp);
-	if (!rp) {
-		r->port->stats.drop_nonce++;
-		return;
-	}
-	if (rp->state == REL_S_BYE || rp->state == REL_S_CLOSED) {
-		rel_set_state(rp, REL_S_CLOSED);
-		rel_timer_update(rp, now_ns);
-		return;
-	}
-	if (pkt->refuse.reason == REL_R_VERSION)
-		LOG_WARN("%s speaks wire version %u, we speak %u: install the same release on both "
-			 "hosts",
-			 link_addr_text(src, text), pkt->refuse.version, REL_VERSION);
-	if (pkt->refuse.reason == REL_R_CLASS)
-		LOG_WARN("%s offers service class %u, this port needs %u: another kind of adapter "
-			 "listens there",
-			 link_addr_text(src, text), pkt->refuse.cls, r->port->cls);
-	rel_peer_kill(rp, pkt->refuse.reason == REL_R_GONE ? -ECONNREFUSED : -EPROTO);
-}
-
-void rel_on_bye(struct rel_peer *rp, const struct rel_pkt *pkt, uint64_t now_ns)
-{
-	uint64_t pair = rp->pair;
-
-	if (rp->state == REL_S_OPEN && !rel_on_ack(rp, pkt, now_ns)) {
-		rp->r->port->stats.drop_malformed++;
-		return;
-	}
-	if (rp->pair != pair) /* a callback dropped it */
-		return;
-	rel_control(rp, REL_BYE_ACK, now_ns);
-	if (rp->state == REL_S_BYE)
-		rel_set_state(rp, REL_S_CLOSED); /* both close: this is answer enough */
-	else if (rp->state == REL_S_OPEN)
-		rel_peer_kill(rp, -ECONNREFUSED);
-}
-
 /* --- timers ----------------------------------------------------------------------------------- */
 
 static uint64_t hello_wait_ns(const struct rel_peer *rp)
@@ -700,7 +519,7 @@ static void on_hello_timer(struct rel_peer *rp, uint64_t now_ns)
 	rp->probes += rp->probes < UINT8_MAX;
 	rp->hello_ns = now_ns;
 	if (rp->state == REL_S_HELLO)
-		hello_send(rp, REL_HELLO);
+		rel_hello_again(rp, now_ns);
 	else
 		rel_control(rp, REL_BYE, now_ns);
 }
@@ -745,6 +564,8 @@ void rel_timers_run(struct rel *r, uint64_t now_ns)
 {
 	struct pq_node *node;
 
+	while (r->half_head && r->half_head->made_ns + REL_HALF_NS <= now_ns)
+		half_evict(r);
 	while ((node = pq_peek(&r->timers)) && node->key_ns <= now_ns) {
 		struct rel_peer *rp = container_of(node, struct rel_peer, timer);
 

@@ -447,6 +447,8 @@ void rel_on_data(struct rel_peer *rp, const struct rel_pkt *pkt, size_t len, uin
 		r->port->stats.drop_full++;
 		return;
 	}
+	if (unlikely(rp->is_half))
+		rel_half_end(rp);
 	echo_note(rp, pkt->tx, now_ns);
 	/* held while callbacks run: no acknowledgement sent meanwhile may call it final */
 	rp->win->hold[pkt->seq % REL_WINDOW]++;
@@ -554,7 +556,6 @@ void rel_on_raw(struct rel *r, const struct link_addr *src, const struct rel_pkt
 {
 	uint32_t src_nonce = (uint32_t)pkt->nonce, dst_nonce = (uint32_t)(pkt->nonce >> 32);
 	struct rel_peer *rp;
-	struct link_peer *peer;
 	struct link_addr addr = *src;
 
 	if ((dst_nonce && dst_nonce != r->port->self.nonce) || !src_nonce) {
@@ -568,10 +569,9 @@ void rel_on_raw(struct rel *r, const struct link_addr *src, const struct rel_pkt
 	rp = rel_peer_find(r, src, src_nonce);
 	if (!rp) {
 		addr.nonce = src_nonce;
-		peer = port_peer_in(r->port, &addr);
-		rp = !peer || peer->dead ? NULL : peer->rel ? peer->rel : rel_peer_new(r, peer);
+		rp = rel_peer_arrived(r, &addr, now_ns);
 	}
-	if (!rp) /* counted by port_peer_in() */
+	if (!rp) /* counted */
 		return;
 	rel_peer_pin(rp);
 	raw_process(rp, pkt, now_ns);

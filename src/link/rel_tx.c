@@ -193,9 +193,9 @@ int rel_emit(struct rel *r, const struct link_addr *dst, const struct rel_pkt *p
 	struct rel_out o;
 
 	out_init(r, &o, sizeof(struct rel_base) + sizeof(struct rel_hello) + sizeof(pkt->sack));
-	if (pkt->type == REL_REFUSE)
+	if (pkt->type == REL_REFUSE && !pkt->nonce)
 		rel_refuse_encode(pkt, out_stage(r, &o, sizeof(struct rel_refuse)));
-	else if (rel_desc[pkt->type].part_len)
+	else if (pkt->type != REL_REFUSE && rel_desc[pkt->type].part_len)
 		rel_hello_encode(pkt, out_stage(r, &o, sizeof(struct rel_hello)));
 	if (rel_desc[pkt->type].flags & REL_D_SACK) {
 		int words = REL_SACK_MORE;
@@ -215,7 +215,7 @@ static void pkt_init(struct rel_peer *rp, struct rel_pkt *pkt, enum rel_type typ
 {
 	*pkt = (struct rel_pkt){
 		.type = type,
-		.flags = rp->has_crc ? REL_F_CRC : 0,
+		.flags = (rp->has_crc ? REL_F_CRC : 0) | (rp->is_sure ? 0 : REL_F_NEW),
 		.nonce = rp->pair,
 		.seq = rp->tx_seq,
 	};
@@ -362,9 +362,12 @@ static bool slot_send(struct rel_peer *rp, struct rel_slot *s, uint32_t seq, uin
 {
 	struct rel *r = rp->r;
 	const struct rel_frame *f = s->frame;
+	struct link_addr dst = rp->peer->addr;
 	struct rel_pkt pkt;
 	struct rel_out o;
 
+	if (unlikely(s->len > rp->mtu)) /* the path has become too small for it */
+		dst.flags = LINK_ADDR_CUT;
 	pkt_init(rp, &pkt, REL_DATA, now_ns);
 	pkt.seq = seq;
 	pkt.tx = (uint16_t)(rp->tx_no + 1);
@@ -376,7 +379,7 @@ static bool slot_send(struct rel_peer *rp, struct rel_slot *s, uint32_t seq, uin
 			out_whole(r, &o, f);
 	}
 	assert(o.len == s->len);
-	if (out_send(r, &o, &rp->peer->addr, &pkt))
+	if (out_send(r, &o, &dst, &pkt))
 		return false;
 	rp->tx_no++;
 	s->tx = pkt.tx;
@@ -544,13 +547,26 @@ static bool queue_flush(struct rel_peer *rp, uint64_t now_ns)
 	return true;
 }
 
+static uint32_t mtu_of(struct rel_peer *rp, uint64_t now_ns)
+{
+	uint32_t mtu = rp->r->net->ops->mtu(rp->r->net, &rp->peer->addr);
+
+	if (unlikely(rp->path_mtu)) {
+		if (now_ns - rp->path_ns < REL_PATH_NS)
+			mtu = MIN(mtu, rp->path_mtu);
+		else
+			rp->path_mtu = 0;
+	}
+	return MAX(mtu, (uint32_t)REL_MTU_MIN);
+}
+
 bool rel_peer_flush(struct rel_peer *rp, uint64_t now_ns)
 {
 	if (rp->state == REL_S_NONE && rp->q_head)
 		rel_hello_start(rp, now_ns);
 	if (rp->state != REL_S_OPEN)
 		return true;
-	rp->mtu = MAX(rp->r->net->ops->mtu(rp->r->net, &rp->peer->addr), (uint32_t)REL_MTU_MIN);
+	rp->mtu = mtu_of(rp, now_ns);
 	if (rp->nak_head || rp->q_head || rp->tx_una != rp->tx_seq) {
 		if (rel_win_get(rp) || !lost_flush(rp, now_ns) || !queue_flush(rp, now_ns))
 			return false;
@@ -571,6 +587,8 @@ void rel_probe(struct rel_peer *rp, uint64_t now_ns)
 	rp->probes += rp->probes < UINT8_MAX;
 	if (rp->probes > 1)
 		rp->cwnd = MAX(rp->cwnd / 2, rel_cwnd_min(rp));
+	if (!rp->is_sure)
+		rel_hello_again(rp, now_ns);
 	/* the gap in tx makes the answer's echo prove that what left before and is not in it is lost */
 	rp->tx_no += REL_REORDER;
 	pkt_init(rp, &pkt, REL_DATA, now_ns);
@@ -654,7 +672,7 @@ static int raw_send_whole(struct rel_peer *rp, const struct rel_frame *f, uint32
 int rel_raw_send(struct rel_peer *rp, struct rel_frame *f)
 {
 	struct rel *r = rp->r;
-	uint32_t mtu = r->raw_to == rp ? r->raw_mtu : MAX(r->net->ops->mtu(r->net, &rp->peer->addr), (uint32_t)REL_MTU_MIN);
+	uint32_t mtu = r->raw_to == rp ? r->raw_mtu : mtu_of(rp, rp->path_mtu ? clk_now_ns(&r->port->node->clk) : 0);
 	uint32_t room = mtu - (uint32_t)(sizeof(struct rel_base) + REL_REC_OVERHEAD);
 	struct rel_pkt pkt;
 	uint8_t cnt;

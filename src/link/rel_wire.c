@@ -121,6 +121,10 @@ static enum rel_check refuse_check(struct wire_rd *r, struct rel_pkt *out)
 {
 	struct rel_refuse h;
 
+	if (out->nonce) {
+		out->refuse.reason = REL_R_GONE;
+		return wire_left(r) ? REL_BAD_FORM : REL_OK;
+	}
 	if (!WIRE_GET(r, &h) || !h.reason || h.reason >= REL_R_NUM)
 		return REL_BAD_FORM;
 	out->refuse.half = le64_get(h.half);

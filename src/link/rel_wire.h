@@ -25,7 +25,7 @@
  *  |    delay_us     |   credit_kib    |                crc                |
  *  +--------+--------+--------+--------+--------+--------+--------+--------+
  *
- * nonce   the pair's nonce, made from one random half of each side; 0 in HELLO, HELLO_ACK and in
+ * nonce   the pair's nonce, the sum of a half of each side; 0 in HELLO, HELLO_ACK and in
  *         REFUSE of a HELLO. RAW: nonce of the sender's port in the low 32 bits, of the receiver's in
  *         the high ones (0 = not known)
  * seq     DATA: number of this datagram, the same in every retransmission; else the number that the
@@ -39,11 +39,11 @@
  * crc     CRC32C of the datagram with this field 0, if flag CRC is set; else 0
  */
 #define REL_MAGIC   0xb5
-#define REL_VERSION 2
+#define REL_VERSION 3
 
 enum rel_type {
-	REL_HELLO = 1, /* let us make a pair; carries our half of the nonce */
-	REL_HELLO_ACK, /* here is my half */
+	REL_HELLO = 1, /* let us make a pair; carries our half of the nonce, and the other one once it is known */
+	REL_HELLO_ACK, /* here is my half; say it, and we have a pair */
 	REL_REFUSE,    /* there is no pair and will be none, or not any more */
 	REL_DATA,      /* records */
 	REL_ACK,       /* acknowledgement alone; up to REL_SACK_MORE more words of sack follow */
@@ -54,7 +54,8 @@ enum rel_type {
 };
 
 #define REL_F_CRC     0x01
-#define REL_F_ALL     0x01
+#define REL_F_NEW     0x02 /* you may not have this pair yet: do not refuse it, I shall tell you again */
+#define REL_F_ALL     0x03
 #define REL_SACK_MORE 7                          /* words; with the header's they cover the window */
 #define REL_WINDOW    (64 * (1 + REL_SACK_MORE)) /* DATA that may be unacknowledged */
 
@@ -74,10 +75,14 @@ static_assert(sizeof(struct rel_base) == 40, "no padding");
 static_assert(offsetof(struct rel_base, seq) == 12, "wire layout");
 static_assert(offsetof(struct rel_base, crc) == 36, "wire layout");
 
-/* HELLO and HELLO_ACK. The receiver's port must have @dst_nonce, unless that is 0. */
+/*
+ * HELLO and HELLO_ACK, of one length: an answer is no longer than its question. The receiver's port must have @dst_nonce, unless that is 0,
+ * which ports with a nonce in their address do not answer. A HELLO without @echo_half makes no state; one with the half that HELLO_ACK gave is
+ * not answered.
+ */
 struct rel_hello {
-	le64_t half;       /* sender's random half */
-	le64_t echo_half;  /* HELLO_ACK: the half of the HELLO; HELLO: 0 */
+	le64_t half;       /* sender's half */
+	le64_t echo_half;  /* HELLO_ACK: the half of the HELLO; HELLO: that of the HELLO_ACK, 0 before there was one */
 	le32_t src_nonce;  /* of the sender's port */
 	le32_t dst_nonce;  /* of the port meant; 0 = whoever listens there */
 	le32_t serial;     /* grows with every pair of the sender's port: an older one is a late copy */
@@ -89,9 +94,12 @@ static_assert(sizeof(struct rel_hello) == 32, "no padding");
 #define REL_SET_CRC 0x01 /* I want CRCs; one side is enough */
 #define REL_SET_ALL 0x01
 
-/* REFUSE. This layout, magic and the places of version and type are the same in all wire versions. */
+/*
+ * REFUSE of a HELLO. This layout, magic and the places of version and type are the same in all wire versions. REFUSE of anything else is the
+ * base header alone, with the nonce that is refused: reason GONE.
+ */
 struct rel_refuse {
-	le64_t half;    /* of the HELLO refused; 0 if the base header's nonce says what is refused */
+	le64_t half;    /* of the HELLO refused */
 	uint8_t reason; /* enum rel_reason */
 	uint8_t version, cls; /* of the refusing port */
 	uint8_t rsvd;   /* 0 */

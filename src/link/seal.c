@@ -510,12 +510,21 @@ static void on_inner_rx(void *ctx, const struct link_addr *src, const void *buf,
 		refuse(s, src, v);
 }
 
-static void on_inner_refused(void *ctx, const struct link_addr *dst)
+/* What is quoted is sealed, and may be secret: that the datagram was one of ours our id shows, which only those with the key have seen. */
+static void on_inner_error(void *ctx, const struct link_addr *dst, const struct carrier_error *e)
 {
 	struct seal *s = ctx;
+	struct carrier_error out = {.err = e->err, .mtu = e->mtu - MIN(e->mtu, (uint32_t)SEAL_OVERHEAD)};
+	struct seal_hdr h = {0};
 
-	if (s->c.refused)
-		s->c.refused(s->c.rx_ctx, dst);
+	if (e->quote && e->quote_len >= sizeof(h))
+		memcpy(&h, e->quote, sizeof(h));
+	if (e->quote && memcmp(h.id, s->tx.hdr.id, sizeof(h.id))) {
+		s->c.port->stats.drop_quote++;
+		return;
+	}
+	if (s->c.error)
+		s->c.error(s->c.rx_ctx, dst, &out);
 }
 
 static const struct carrier_ops seal_ops = {
@@ -545,7 +554,7 @@ int seal_open(struct link_port *p, struct carrier *inner, struct carrier **out)
 	seal_tx_init(&s->tx, room->seal_key, mode, id);
 	seal_rx_init(&s->rx, room->seal_key, mode);
 	inner->rx = on_inner_rx;
-	inner->refused = on_inner_refused;
+	inner->error = on_inner_error;
 	inner->rx_ctx = s;
 	*out = &s->c;
 	return 0;

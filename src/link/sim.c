@@ -172,14 +172,16 @@ static void deliver(struct sim *s, struct sim_port *from, struct sim_port *to,
 }
 
 /* Tell the sender, as ICMP does. */
-static void refuse(struct sim *s, struct sim_port *from, const struct link_addr *dst)
+static void refuse(struct sim *s, struct sim_port *from, const struct pending *pd, uint32_t len)
 {
 	struct dgram *d = s->attr.is_silent
 				  ? NULL
-				  : enqueue(from, dst, 0, s->now_ns + 2 * s->attr.latency_ns);
+				  : enqueue(from, &pd->dst, len, s->now_ns + 2 * s->attr.latency_ns);
 
-	if (d)
-		d->is_refusal = true;
+	if (!d)
+		return;
+	d->is_refusal = true;
+	gather(pd, d->buf);
 }
 
 static enum sim_fate fate_of(struct sim *s, struct sim_port *from, const struct pending *pd,
@@ -216,7 +218,7 @@ static void pending_go(struct sim_port *from, const struct pending *pd)
 		return;
 	to = find_port(s, &pd->dst);
 	if (!to) {
-		refuse(s, from, &pd->dst);
+		refuse(s, from, pd, len);
 		return;
 	}
 	if (to->is_cut)
@@ -276,8 +278,10 @@ static int sim_poll(struct carrier *c, int budget)
 			c->port->stats.net_rx_dgrams++;
 			c->port->stats.net_rx_bytes += d->len;
 			c->rx(c->rx_ctx, &d->src, d->buf, d->len);
-		} else if (c->refused) {
-			c->refused(c->rx_ctx, &d->src);
+		} else if (c->error) {
+			struct carrier_error e = {.err = ECONNREFUSED, .quote = d->buf, .quote_len = MIN(d->len, CARRIER_QUOTE_MAX)};
+
+			c->error(c->rx_ctx, &d->src, &e);
 		}
 		mem_free(d);
 		cnt++;

@@ -25,13 +25,16 @@
  * to one destination into trains and hands all trains to one sendmmsg(). Trains are an offload that
  * can fail at run time (old kernel, odd device): then they are turned off for good.
  *
- * Datagrams never exceed what the path takes whole (IP_PMTUDISC_DO): one lost fragment would lose
- * all. Where the system says "too big", the size is lowered for everybody. A datagram that was made
- * before that keeps its length in every retransmission, so it alone goes in fragments.
+ * Datagrams never exceed what the path takes whole: one lost fragment would lose all. The system's own
+ * notes of path MTUs are not asked (IP_PMTUDISC_PROBE): it believes every ICMP error that names our port.
+ * Only where the interface itself is too small the size is lowered for everybody, and tried again after
+ * MTU_AGAIN_NS. What a path takes the reliability module learns from error(), which shows it the quoted
+ * bytes. A datagram that was made before that keeps its length in every retransmission: LINK_ADDR_CUT, and
+ * it alone goes in fragments.
  *
  * ICMP errors arrive on the socket's error queue. Reading it costs a system call, so it is done
  * only when an ordinary call has reported an error, which the kernel promises to do for each queued
- * one. Refusals are told from poll() only: a caller in the middle of sending must not lose the peer
+ * one. They are told from poll() only: a caller in the middle of sending must not lose the peer
  * it sends to.
  */
 
@@ -46,7 +49,8 @@
 #define SOCK_BUF_LEN (4 << 20)
 #define MTU_LOOP     61440u /* lo: largest payload we use; a multiple of the page, below IP's limit */
 #define MTU_MIN	     548u   /* every IPv4 host takes 576 bytes */
-#define REFUSED_MAX  16	    /* refusals kept for the next poll */
+#define MTU_AGAIN_NS (600 * NS_PER_SEC)
+#define ERRORS_MAX   16	    /* kept for the next poll */
 #define ERR_RETRIES  64	    /* errors reported by one flush or poll before we let go */
 
 /* cmsg areas must be aligned; one integer of payload each. */
@@ -83,6 +87,14 @@ struct rx_batch {
 	uint8_t buf[RX_MSGS][RX_BUF_LEN];
 };
 
+/* An ICMP error, not yet told. */
+struct udp_error {
+	struct link_addr dst;
+	int err;
+	uint32_t mtu, quote_len;
+	uint8_t quote[CARRIER_QUOTE_MAX];
+};
+
 struct udp {
 	struct carrier c;
 	int fd;
@@ -91,9 +103,10 @@ struct udp {
 	bool is_full;	  /* the socket buffer was full at the last flush */
 	bool mtu_is_said; /* "too big" has been logged */
 	uint32_t mtu;	  /* bytes of UDP payload */
-	uint32_t refused_cnt;
-	struct link_addr refused[REFUSED_MAX]; /* not yet told; one that finds no room is told at
-						  the next refusal */
+	uint32_t mtu_top; /* before it was lowered, at mtu_ns */
+	uint64_t mtu_ns;
+	uint32_t error_cnt;
+	struct udp_error error[ERRORS_MAX]; /* one that finds no room comes again with the next datagram */
 	struct rx_batch *rx;
 	struct tx_batch tx;
 };
@@ -146,10 +159,11 @@ static void mtu_lower(struct udp *u, uint32_t to)
 	if (to >= u->mtu)
 		return;
 	if (!u->mtu_is_said)
-		LOG_INFO("datagrams of %u bytes are too big for a path: %u from now on", u->mtu,
+		LOG_INFO("datagrams of %u bytes are too big for the interface: %u from now on", u->mtu,
 			 to);
 	u->mtu_is_said = true;
 	u->mtu = to;
+	u->mtu_ns = clk_now_ns(NULL);
 }
 
 static bool same_dst(const struct link_addr *a, const struct link_addr *b)
@@ -157,36 +171,50 @@ static bool same_dst(const struct link_addr *a, const struct link_addr *b)
 	return a->port == b->port && !memcmp(a->ip, b->ip, sizeof(a->ip));
 }
 
-static void refused_note(struct udp *u, const struct link_addr *dst)
+static void error_note(struct udp *u, const struct udp_error *e)
 {
-	for (uint32_t i = 0; i < u->refused_cnt; i++)
-		if (same_dst(&u->refused[i], dst))
+	for (uint32_t i = 0; i < u->error_cnt; i++)
+		if (!memcmp(&u->error[i], e, sizeof(*e)))
 			return;
-	if (u->refused_cnt < REFUSED_MAX)
-		u->refused[u->refused_cnt++] = *dst;
+	if (u->error_cnt < ERRORS_MAX)
+		u->error[u->error_cnt++] = *e;
 }
 
-static void refused_tell(struct udp *u)
+static void errors_tell(struct udp *u)
 {
-	struct link_addr dst[REFUSED_MAX];
-	uint32_t n = u->refused_cnt;
+	struct udp_error all[ERRORS_MAX];
+	uint32_t n = u->error_cnt;
 
-	memcpy(dst, u->refused, n * sizeof(*dst));
-	u->refused_cnt = 0;
-	for (uint32_t i = 0; i < n && u->c.refused; i++)
-		u->c.refused(u->c.rx_ctx, &dst[i]);
+	memcpy(all, u->error, n * sizeof(*all));
+	u->error_cnt = 0;
+	for (uint32_t i = 0; i < n && u->c.error; i++) {
+		struct carrier_error e = {.err = all[i].err, .mtu = all[i].mtu, .quote = all[i].quote, .quote_len = all[i].quote_len};
+
+		u->c.error(u->c.rx_ctx, &all[i].dst, &e);
+	}
 }
 
-static void on_icmp(struct udp *u, const struct sock_extended_err *e,
-		    const struct sockaddr_in6 *name)
+/* @e came with the first @len bytes of a datagram to @name. */
+static void on_error(struct udp *u, const struct sock_extended_err *e, const struct sockaddr_in6 *name, const uint8_t *quote, size_t len)
 {
-	uint32_t head = u->is_v4 ? 28 : 48;
-	struct link_addr dst;
+	uint32_t head = u->is_v4 ? 28 : 48, mtu = e->ee_info > head ? e->ee_info - head : 0;
+	struct udp_error out;
 
-	if (e->ee_errno == EMSGSIZE && e->ee_info > head)
-		mtu_lower(u, e->ee_info - head);
-	else if (e->ee_errno == ECONNREFUSED && addr_of(name, &dst))
-		refused_note(u, &dst);
+	if (e->ee_origin == SO_EE_ORIGIN_LOCAL) { /* nobody can forge these */
+		if (e->ee_errno == EMSGSIZE && mtu)
+			mtu_lower(u, mtu);
+		return;
+	}
+	if (e->ee_errno != ECONNREFUSED && (e->ee_errno != EMSGSIZE || !mtu))
+		return;
+	memset(&out, 0, sizeof(out));
+	if (!addr_of(name, &out.dst))
+		return;
+	out.err = (int)e->ee_errno;
+	out.mtu = e->ee_errno == EMSGSIZE ? mtu : 0;
+	out.quote_len = (uint32_t)MIN(len, sizeof(out.quote));
+	memcpy(out.quote, quote, out.quote_len);
+	error_note(u, &out);
 }
 
 /* Reads the error queue to its end. */
@@ -199,7 +227,7 @@ static void errqueue_drain(struct udp *u)
 
 	for (int i = 0; i < ERR_RETRIES; i++) {
 		struct sockaddr_in6 name = {0};
-		uint8_t quoted[64];
+		uint8_t quoted[CARRIER_QUOTE_MAX];
 		struct iovec iov = {quoted, sizeof(quoted)};
 		struct msghdr m = {.msg_name = &name,
 				   .msg_namelen = sizeof(name),
@@ -208,8 +236,9 @@ static void errqueue_drain(struct udp *u)
 				   .msg_control = ctl.b,
 				   .msg_controllen = sizeof(ctl.b)};
 		struct sock_extended_err e;
+		ssize_t got = recvmsg(u->fd, &m, MSG_ERRQUEUE | MSG_DONTWAIT);
 
-		if (recvmsg(u->fd, &m, MSG_ERRQUEUE | MSG_DONTWAIT) < 0)
+		if (got < 0)
 			return;
 		for (struct cmsghdr *h = CMSG_FIRSTHDR(&m); h; h = CMSG_NXTHDR(&m, h)) {
 			bool is_err = (h->cmsg_level == SOL_IP && h->cmsg_type == IP_RECVERR) ||
@@ -218,7 +247,7 @@ static void errqueue_drain(struct udp *u)
 			if (!is_err || h->cmsg_len < CMSG_LEN(sizeof(e)))
 				continue;
 			memcpy(&e, CMSG_DATA(h), sizeof(e));
-			on_icmp(u, &e, &name);
+			on_error(u, &e, &name, quoted, (size_t)got);
 		}
 	}
 }
@@ -232,13 +261,13 @@ static uint32_t train_len(const struct udp *u, uint32_t at)
 	const struct tx_dgram *d = &b->dgram[at];
 	uint32_t n = 1, bytes = d->len;
 
-	if (!u->has_trains || !d->len || d->len > u->mtu)
+	if (!u->has_trains || !d->len || d->len > u->mtu || (d->dst.flags & LINK_ADDR_CUT))
 		return 1;
 	while (at + n < b->cnt && n < TRAIN_SEGS) {
 		const struct tx_dgram *e = &b->dgram[at + n];
 
 		if (!e->len || e->len > d->len || bytes + e->len > TRAIN_BYTES ||
-		    !same_dst(&e->dst, &d->dst))
+		    !same_dst(&e->dst, &d->dst) || (e->dst.flags & LINK_ADDR_CUT))
 			break;
 		bytes += e->len;
 		n++;
@@ -278,7 +307,7 @@ static uint32_t trains_build(struct udp *u, uint32_t at)
 {
 	uint32_t t = 0;
 
-	while (at < u->tx.cnt) {
+	while (at < u->tx.cnt && (!t || !(u->tx.dgram[at].dst.flags & LINK_ADDR_CUT))) { /* one to cut up is a batch of its own */
 		uint32_t n = train_len(u, at);
 
 		train_build(u, t++, at, n);
@@ -289,8 +318,8 @@ static uint32_t trains_build(struct udp *u, uint32_t at)
 
 static void pmtu_discover(struct udp *u, bool is_on)
 {
-	int v4 = is_on ? IP_PMTUDISC_DO : IP_PMTUDISC_DONT;
-	int v6 = is_on ? IPV6_PMTUDISC_DO : IPV6_PMTUDISC_DONT;
+	int v4 = is_on ? IP_PMTUDISC_PROBE : IP_PMTUDISC_DONT;
+	int v6 = is_on ? IPV6_PMTUDISC_PROBE : IPV6_PMTUDISC_DONT;
 
 	if (u->is_v4)
 		setsockopt(u->fd, SOL_IP, IP_MTU_DISCOVER, &v4, sizeof(v4));
@@ -393,6 +422,12 @@ static void udp_flush(struct carrier *c)
 		int sent;
 
 		trains = trains_build(u, at);
+		if (unlikely(b->dgram[at].dst.flags & LINK_ADDR_CUT)) {
+			send_fragments(u);
+			count_sent(u, at, at + 1);
+			at++;
+			continue;
+		}
 		sent = sendmmsg(u->fd, b->msg, trains, MSG_DONTWAIT | MSG_NOSIGNAL);
 		if (sent > 0) {
 			count_sent(u, at, b->first[sent]);
@@ -548,8 +583,8 @@ static int udp_poll(struct carrier *c, int budget)
 		if (got < RX_MSGS)
 			break;
 	}
-	if (unlikely(u->refused_cnt))
-		refused_tell(u);
+	if (unlikely(u->error_cnt))
+		errors_tell(u);
 	return done;
 }
 
@@ -633,8 +668,12 @@ static int sock_bind(struct udp *u, struct link_addr *self)
 
 static uint32_t udp_mtu(struct carrier *c, const struct link_addr *dst)
 {
-	(void)dst; /* one size for all: the interface's, until a path complains */
-	return to_udp(c)->mtu;
+	struct udp *u = to_udp(c);
+
+	(void)dst; /* one size for all: the interface's */
+	if (unlikely(u->mtu != u->mtu_top) && clk_now_ns(NULL) - u->mtu_ns > MTU_AGAIN_NS)
+		u->mtu = u->mtu_top;
+	return u->mtu;
 }
 
 static uint64_t udp_next_deadline(struct carrier *c)
@@ -689,6 +728,7 @@ int udp_open(struct link_port *p, struct carrier **out)
 	if (rc)
 		goto err_socket;
 	u->mtu = p->node->room->mtu ? (uint32_t)p->node->room->mtu : mtu_of(p, u->fd);
+	u->mtu_top = u->mtu;
 	*out = &u->c;
 	return 0;
 

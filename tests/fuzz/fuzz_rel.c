@@ -6,6 +6,8 @@
 
 #include "link/rel_int.h"
 
+static uint64_t said;
+
 /* A datagram that fits the pair of @n with its peer but for what the fuzzer changes: else everything ends at the nonce. */
 static size_t forge(struct fuzz *f, struct rig *g, uint8_t *buf, size_t cap)
 {
@@ -15,9 +17,55 @@ static size_t forge(struct fuzz *f, struct rig *g, uint8_t *buf, size_t cap)
 	fuzz_get(f, buf, len);
 	for (; peer && !peer->rel; peer = peer->hnext)
 		;
-	if (peer && len >= 16 && (buf[0] & 1))
-		memcpy(buf + 8, &peer->rel->pair, 8);
+	if (peer && len >= 16 && (buf[0] & 1)) {
+		memcpy(buf + 4, &peer->rel->pair, 8);
+		buf[0] = REL_MAGIC;
+		buf[1] = REL_VERSION;
+	}
 	return len;
+}
+
+/* HELLO or an ICMP error as the fuzzer likes it, but for what lets it in: our nonce, the half of the last answer, the quoted nonce. */
+static void forge_hello(struct fuzz *f, struct rig *g, const struct link_addr *src)
+{
+	struct link_peer *peer = g->n[0].peers;
+	struct rel_pkt pkt = {.type = fuzz_u8(f) & 1 ? REL_HELLO : REL_HELLO_ACK};
+	uint8_t how = fuzz_u8(f), buf[sizeof(struct rel_base) + sizeof(struct rel_hello)];
+	struct carrier_error e = {.err = how & 8 ? EMSGSIZE : ECONNREFUSED, .mtu = fuzz_u16(f), .quote = buf, .quote_len = sizeof(buf)};
+	struct rel_base b;
+	struct rel_hello h;
+
+	pkt.hello.half = fuzz_u8(f);
+	pkt.hello.echo_half = how & 1 ? said : fuzz_u8(f);
+	pkt.hello.src_nonce = 1 + fuzz_u8(f) % 4;
+	pkt.hello.dst_nonce = how & 2 ? g->n[0].port.self.nonce : fuzz_u8(f);
+	pkt.hello.serial = fuzz_u8(f);
+	pkt.hello.cls = how & 4 ? (uint8_t)g->cls : fuzz_u8(f) % LINK_CLASS_NUM;
+	for (; how & 16 && peer && !peer->rel; peer = peer->hnext)
+		;
+	if (how & 16 && peer)
+		pkt.nonce = peer->rel->pair;
+	rel_base_encode(&pkt, &b);
+	rel_hello_encode(&pkt, &h);
+	memcpy(buf, &b, sizeof(b));
+	memcpy(buf + sizeof(b), &h, sizeof(h));
+	if (how & 32)
+		rel_error(g->n[0].port.rel, src, &e, rig_now(g));
+	else
+		rel_input(g->n[0].port.rel, src, buf, sizeof(buf), rig_now(g));
+	rel_flush(g->n[0].port.rel, rig_now(g));
+}
+
+/* The half that node 0 gave last: the fuzzer's sender can hear its answers. */
+static enum sim_fate hear(void *ctx, const struct link_addr *src, const struct link_addr *dst, const void *buf, size_t len)
+{
+	const struct rig *g = ctx;
+	struct rel_pkt pkt;
+
+	(void)dst;
+	if (src->port == g->n[0].port.self.port && rel_pkt_check(buf, len, &pkt) == REL_OK && pkt.type == REL_HELLO_ACK)
+		said = pkt.hello.half;
+	return SIM_PASS;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -29,8 +77,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	rig_open(g, 3, (enum link_class)(fuzz_u8(&f) % LINK_CLASS_NUM), &attr, NULL);
 	g->is_lenient = true;
+	g->n[0].port.by_place = fuzz_u8(&f) & 1;
+	said = 0;
+	sim_set_filter(g->sim, hear, g);
 	for (int i = 0; i < 64 && f.left; i++) {
-		switch (fuzz_u8(&f) % 4) {
+		switch (fuzz_u8(&f) % 5) {
 		case 0:
 			rig_send(g, fuzz_u8(&f) % 2, 2, 32 + fuzz_u16(&f) % 4000);
 			break;
@@ -42,6 +93,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			break;
 		case 3:
 			rig_run_for(g, (uint64_t)fuzz_u16(&f) * 100000);
+			break;
+		case 4:
+			forge_hello(&f, g, &g->n[fuzz_u8(&f) % 3].port.self);
 			break;
 		}
 	}

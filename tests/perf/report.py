@@ -131,6 +131,14 @@ def count_rows(lines):
         line("MPI barrier, 16 ranks on 2 cores", "", prov, "%.0f us" % ours, "Open MPI's vader %.0f us" % stock, "%.3f" % (ours / stock), "-", None)
 
 
+def flood_rows(lines):
+    """hello_flood: one line per rate, names and values in turn."""
+    for l in (l for l in lines if l[0] == "flood"):
+        v = dict(zip(l[2::2], map(int, l[3::2])))
+        line("HELLO flood, %s/s" % l[1], "", "link", "connect %d us (max %d)" % (v["connect_us"], v["connect_max_us"]),
+             "poll gap %d us, close %d ms" % (v["gap_us"], v["close_ms"]), "", "all connect", v["connects"] > 0 and not v["failed"])
+
+
 def plots_write(rows, folder):
     """Best place per size, so that one line is one kind of place as far as possible."""
     for test, name, scale in (("lat", "latency", 1e-3), ("bw", "bandwidth", 1e-9)):
@@ -153,13 +161,14 @@ def main():
     lines = [l.strip().split(",") for l in open(sys.argv[1]) if l.strip()]
     keys = ("suite", "test", "size", "depth", "place", "prov", "rounds", "value", "ratio")
     kinds = (str, str, int, int, str, str, int, float, float)
-    rows = [dict(zip(keys, (k(v) for k, v in zip(kinds, l)))) for l in lines if l[0] not in ("count", "memory", "mpi")]
+    rows = [dict(zip(keys, (k(v) for k, v in zip(kinds, l)))) for l in lines if l[0] not in ("count", "memory", "mpi", "flood")]
     line("what", "cores", "", "ours", "stock", "ratio", "goal", None)
     compare_rows([r for r in rows if r["suite"] in ("local", "net")])
     special_rows(rows)
     seal_rows(rows)
     depth_rows(rows)
     count_rows(lines)
+    flood_rows(lines)
     plots_write(rows, sys.argv[2])
 
 

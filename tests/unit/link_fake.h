@@ -318,9 +318,9 @@ FAKE void rel_input(struct rel *r, const struct link_addr *src, const void *buf,
 		port_deliver(r->p, peer, LINK_K_NIC, &v);
 }
 
-FAKE void rel_refused(struct rel *r, const struct link_addr *dst, uint64_t now_ns)
+FAKE void rel_error(struct rel *r, const struct link_addr *dst, const struct carrier_error *e, uint64_t now_ns)
 {
-	(void)r, (void)now_ns;
+	(void)r, (void)e, (void)now_ns;
 	fake.rel_refusals++;
 	fake.last_src = *dst;
 }

@@ -24,7 +24,7 @@ struct rig_node {
 	uint32_t idx;
 	uint64_t paused_until;	 /* not scheduled before */
 	bool is_closed, is_dark; /* dark: port closed without a word (kill -9) */
-	uint32_t delivered, ok, nak, err, peers_dead;
+	uint32_t delivered, ok, nak, err, peers_dead, unused;
 	int last_status;
 };
 
@@ -95,7 +95,43 @@ static struct link_peer *rig_peer_at(struct rig_node *n, const struct link_addr 
 
 struct link_peer *port_peer_in(struct link_port *p, const struct link_addr *addr)
 {
-	return rig_peer_at(rig_of(p), addr);
+	struct link_addr a = *addr;
+
+	if (p->by_place)
+		a.nonce = 0;
+	return rig_peer_at(rig_of(p), &a);
+}
+
+bool link_forked(const struct link_node *n)
+{
+	(void)n;
+	return false;
+}
+
+void port_met_by_net(struct link_peer *peer)
+{
+	(void)peer;
+}
+
+int port_peer_status(struct link_port *p, const struct link_addr *addr)
+{
+	struct link_peer *peer = rig_of(p)->peers;
+
+	while (peer && memcmp(&peer->addr, addr, sizeof(*addr)))
+		peer = peer->hnext;
+	return peer ? peer->dead : 0;
+}
+
+void port_peer_unused(struct link_peer *peer)
+{
+	struct rig_node *n = rig_of(peer->port);
+	struct link_peer **at = &n->peers;
+
+	n->unused++;
+	while (*at != peer)
+		at = &(*at)->hnext;
+	*at = peer->hnext;
+	free(peer);
 }
 
 const char *link_addr_text(const struct link_addr *a, char out[LINK_ADDR_TEXT])
@@ -202,11 +238,11 @@ static void rig_rx(void *ctx, const struct link_addr *src, const void *buf, size
 	rel_input(n->port.rel, src, buf, len, rig_now(n->rig));
 }
 
-static void rig_refused(void *ctx, const struct link_addr *dst)
+static void rig_error(void *ctx, const struct link_addr *dst, const struct carrier_error *e)
 {
 	struct rig_node *n = ctx;
 
-	rel_refused(n->port.rel, dst, rig_now(n->rig));
+	rel_error(n->port.rel, dst, e, rig_now(n->rig));
 }
 
 static const struct link_ops no_ops;
@@ -233,7 +269,7 @@ static void rig_node_open(struct rig *g, uint32_t i, uint16_t udp_port,
 		assert_int_equal(fault_open(&n->port, c, &c), 0);
 	c->rx = rig_rx;
 	c->rx_ctx = n;
-	c->refused = rig_refused;
+	c->error = rig_error;
 	n->port.net = c;
 	assert_int_equal(rel_open(&n->port, c, &n->port.rel), 0);
 }

@@ -65,11 +65,12 @@ static int sink_send(struct carrier *c, const struct link_addr *dst, const struc
 
 static int sink_poll(struct carrier *c, int budget)
 {
+	const struct carrier_error refused = {.err = ECONNREFUSED};
 	struct link_addr src = {.port = 77};
 
 	(void)budget;
 	c->rx(c->rx_ctx, &src, "x", 1);
-	c->refused(c->rx_ctx, &src);
+	c->error(c->rx_ctx, &src, &refused);
 	return 1;
 }
 
@@ -105,9 +106,10 @@ static void on_rx(void *ctx, const struct link_addr *src, const void *buf, size_
 	w.rx_cnt++;
 }
 
-static void on_refused(void *ctx, const struct link_addr *dst)
+static void on_error(void *ctx, const struct link_addr *dst, const struct carrier_error *e)
 {
 	(void)ctx, (void)dst;
+	assert_int_equal(e->err, ECONNREFUSED);
 	w.refused_cnt++;
 }
 
@@ -126,7 +128,7 @@ static void world_open(struct link_room room)
 	w.sink.c.ops = &sink_ops;
 	assert_int_equal(fault_open(&w.port, &w.sink.c, &w.top), 0);
 	w.top->rx = on_rx;
-	w.top->refused = on_refused;
+	w.top->error = on_error;
 }
 
 static void world_close(void)

@@ -95,6 +95,8 @@ static void rel_raw__lost_segments_leave_nothing_behind(void **state)
 	assert_in_range(g.n[1].delivered, 500, 900);
 	assert_null(rig_peer(&g, 1, 0)->rel->win);
 	assert_int_equal(slab_used(&g.n[1].port.rel->asms), 0);
+	rig_run_for(&g, REL_HALF_NS); /* nobody else knows it */
+	assert_int_equal(g.n[1].port.rel->peer_cnt, 0);
 	assert_int_equal(rel_next_deadline(g.n[1].port.rel), CLK_NEVER);
 	rig_close(&g);
 }

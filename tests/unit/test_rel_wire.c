@@ -11,7 +11,7 @@
 /* The vectors stand as they were worked out: a field, or some zeros, a line. */
 /* clang-format off */
 #define BASE(type_, flags_)                                                                        \
-	0xb5, 0x02, type_, flags_,                                                                 \
+	0xb5, 0x03, type_, flags_,                                                                 \
 	0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, /* nonce 0x1122334455667788 */             \
 	0x04, 0x03, 0x02, 0x01,                         /* seq 0x01020304 */                       \
 	0x08, 0x07, 0x06, 0x05,                         /* ack 0x05060708 */                       \
@@ -26,7 +26,7 @@ static const uint8_t ack_hex[] = {
 };
 
 static const uint8_t hello_hex[] = {
-	0xb5, 0x02, REL_HELLO_ACK, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+	0xb5, 0x03, REL_HELLO_ACK, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
 	0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
 	0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, /* half */
 	0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, /* echo_half */
@@ -266,7 +266,7 @@ static void door__rows(void **state)
 	for (unsigned type = 0; type < 256; type++) {
 		bool has_recs = type == REL_DATA || type == REL_RAW,
 		     may_be_bare = type == REL_ACK || type == REL_BYE || type == REL_BYE_ACK ||
-				   type == REL_DATA;
+				   type == REL_DATA || type == REL_REFUSE;
 
 		buf[2] = (uint8_t)type;
 		assert_int_equal(rel_pkt_check(buf, 40, &got) == REL_OK, may_be_bare);
@@ -294,7 +294,7 @@ static void door__flipped_fields(void **state)
 	assert_int_equal(rel_pkt_check(buf, sizeof(buf), &got), REL_BAD_FORM);
 	buf[0]--, buf[1]++;
 	assert_int_equal(rel_pkt_check(buf, sizeof(buf), &got), REL_BAD_VERSION);
-	buf[1]--, buf[3] = 2;
+	buf[1]--, buf[3] = 4;
 	assert_int_equal(rel_pkt_check(buf, sizeof(buf), &got), REL_BAD_FORM);
 	buf[3] = 0, buf[36] = 1; /* a CRC that is not announced */
 	assert_int_equal(rel_pkt_check(buf, sizeof(buf), &got), REL_BAD_FORM);

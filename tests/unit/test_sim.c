@@ -30,9 +30,11 @@ static void on_rx(void *ctx, const struct link_addr *src, const void *buf, size_
 	w.got_ns = *sim_clock(w.sim);
 }
 
-static void on_refused(void *ctx, const struct link_addr *dst)
+static void on_error(void *ctx, const struct link_addr *dst, const struct carrier_error *e)
 {
 	(void)ctx;
+	assert_int_equal(e->err, ECONNREFUSED);
+	assert_true(e->quote && e->quote_len);
 	assert_int_equal(dst->port, 9);
 	w.refused_cnt++;
 }
@@ -48,7 +50,7 @@ static void world_open(struct sim_attr attr)
 		w.port[i].self.nonce = 5;
 		assert_int_equal(sim_open(&w.port[i], w.sim, &w.net[i]), 0);
 		w.net[i]->rx = on_rx;
-		w.net[i]->refused = on_refused;
+		w.net[i]->error = on_error;
 		w.net[i]->rx_ctx = &w;
 	}
 }

@@ -38,7 +38,9 @@ static int test_sendmmsg(int fd, struct mmsghdr *msg, unsigned cnt, int flags)
 struct end {
 	struct link_port p;
 	struct carrier *c;
-	uint32_t got, bytes, refused;
+	uint32_t got, bytes, refused, too_big, path_mtu;
+	uint8_t quote[CARRIER_QUOTE_MAX];
+	size_t quote_len;
 	uint32_t first_word[GOT_MAX], len[GOT_MAX];
 	struct link_addr src, refused_dst;
 };
@@ -60,12 +62,20 @@ static void on_rx(void *ctx, const struct link_addr *src, const void *buf, size_
 	e->bytes += (uint32_t)len;
 }
 
-static void on_refused(void *ctx, const struct link_addr *dst)
+static void on_carrier_error(void *ctx, const struct link_addr *dst, const struct carrier_error *err)
 {
 	struct end *e = ctx;
 
-	e->refused++;
+	if (err->err == EMSGSIZE) {
+		e->too_big++;
+		e->path_mtu = err->mtu;
+	} else {
+		assert_int_equal(err->err, ECONNREFUSED);
+		e->refused++;
+	}
 	e->refused_dst = *dst;
+	e->quote_len = err->quote_len;
+	memcpy(e->quote, err->quote, err->quote_len);
 }
 
 static void set_ip(struct link_port *p, const char *text)
@@ -82,7 +92,7 @@ static void end_open(struct end *e, const char *ip)
 	set_ip(&e->p, ip);
 	assert_int_equal(udp_open(&e->p, &e->c), 0);
 	e->c->rx = on_rx;
-	e->c->refused = on_refused;
+	e->c->error = on_carrier_error;
 	e->c->rx_ctx = e;
 }
 
@@ -129,6 +139,12 @@ static void await(struct end *e, uint32_t want)
 }
 
 static uint8_t body[65536];
+
+static void put16(uint8_t *p, uint32_t v)
+{
+	p[0] = (uint8_t)(v >> 8);
+	p[1] = (uint8_t)v;
+}
 
 static void udp_send__arrives_with_kernels_source(void **state)
 {
@@ -311,7 +327,86 @@ static void udp_poll__refused_port(void **state)
 	assert_memory_equal(a.refused_dst.ip, dst.ip, 16);
 	assert_int_equal(a.refused_dst.port, dst.port);
 	assert_int_equal(a.refused_dst.nonce, 0);
+	assert_int_equal(a.quote_len, sizeof(num)); /* what was sent, as far as the error quotes it */
+	assert_memory_equal(a.quote, &num, sizeof(num));
 	await(&b, 20);
+}
+
+/*
+ * Who may make ICMP errors up: "too big" with any bytes quoted lowers nothing here; it is shown with them to those who can judge, and datagrams go
+ * on at full length, whatever the system has noted of the path.
+ */
+static void udp_poll__forged_too_big(void **state)
+{
+	struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	int fd = socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_ICMP);
+	uint64_t end = clk_now_ns(NULL) + 2 * NS_PER_SEC;
+	uint8_t icmp[8 + 20 + 8 + 32] = {3, 4}; /* fragmentation needed */
+	uint32_t sum = 0;
+
+	(void)state;
+	if (fd < 0) {
+		print_message("no raw sockets: %s\n", strerror(errno));
+		skip();
+	}
+	put16(icmp + 6, 600);
+	icmp[8] = 0x45; /* as if we had sent 9000 bytes */
+	put16(icmp + 8 + 2, 20 + 8 + 9000);
+	icmp[8 + 8] = 64, icmp[8 + 9] = IPPROTO_UDP;
+	memcpy(icmp + 8 + 12, &to.sin_addr, 4);
+	memcpy(icmp + 8 + 16, &to.sin_addr, 4);
+	put16(icmp + 28, a.p.self.port);
+	put16(icmp + 30, b.p.self.port);
+	put16(icmp + 32, 8 + 9000);
+	memset(icmp + 36, 0x5a, 32);
+	for (size_t i = 0; i < sizeof(icmp); i += 2)
+		sum += (uint32_t)icmp[i] << 8 | icmp[i + 1];
+	sum = (sum & 0xffff) + (sum >> 16);
+	put16(icmp + 2, ~(sum + (sum >> 16)));
+	assert_int_equal(sendto(fd, icmp, sizeof(icmp), 0, (struct sockaddr *)&to, sizeof(to)), sizeof(icmp));
+	while (!a.too_big && clk_now_ns(NULL) < end)
+		a.c->ops->poll(a.c, 64);
+	close(fd);
+	assert_int_equal(a.too_big, 1);
+	assert_int_equal(a.path_mtu, 600 - 28);
+	assert_int_equal(a.quote_len, 32);
+	assert_int_equal(a.quote[31], 0x5a);
+	assert_int_equal(a.c->ops->mtu(a.c, &b.p.self), MTU_LOOP);
+	assert_int_equal(send_num(1, body, 9000), 0);
+	flush();
+	await(&b, 1);
+	assert_int_equal(b.len[0], 9000);
+}
+
+/* A datagram that may be cut up, between others that may not. */
+static void udp_flush__may_be_cut(void **state)
+{
+	struct link_addr cut = b.p.self;
+	uint32_t num = 2;
+	struct iovec iov[2] = {{&num, sizeof(num)}, {body, 8996}};
+
+	(void)state;
+	cut.flags = LINK_ADDR_CUT;
+	assert_int_equal(send_num(1, body, 9000), 0);
+	assert_int_equal(a.c->ops->send(a.c, &cut, iov, 2), 0);
+	assert_int_equal(send_num(3, body, 9000), 0);
+	flush();
+	await(&b, 3);
+	for (uint32_t i = 0; i < 3; i++) {
+		assert_int_equal(b.first_word[i], i + 1);
+		assert_int_equal(b.len[i], 9000);
+	}
+	assert_int_equal(a.p.stats.net_tx_dgrams, 3);
+}
+
+/* Only the interface speaks for the whole port, and not for ever. */
+static void udp_mtu__is_tried_again(void **state)
+{
+	(void)state;
+	mtu_lower(to_udp(a.c), 3000);
+	assert_int_equal(a.c->ops->mtu(a.c, &b.p.self), 3000);
+	to_udp(a.c)->mtu_ns -= MTU_AGAIN_NS + 1;
+	assert_int_equal(a.c->ops->mtu(a.c, &b.p.self), MTU_LOOP);
 }
 
 static void udp_mtu__of_room(void **state)
@@ -413,6 +508,9 @@ int main(void)
 		T_(udp_flush__socket_buffer_full),
 		T_(udp_flush__too_big_for_path),
 		T_(udp_poll__refused_port),
+		T_(udp_poll__forged_too_big),
+		T_(udp_flush__may_be_cut),
+		T_(udp_mtu__is_tried_again),
 		T_(udp_mtu__of_room),
 		T_(udp_send__impossible),
 		T_(udp_open__errors),

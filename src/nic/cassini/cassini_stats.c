@@ -73,7 +73,7 @@ static void derive(const struct link_stats *link, struct cassini_stats *out)
 	out->net_rx_dgrams = link->net_rx_dgrams;
 	out->net_retrans = link->retrans;
 	out->net_rx_dups = link->dup_rx;
-	out->net_rx_drops = link->drop_malformed + link->drop_nonce + link->drop_source + link->drop_version + link->drop_full + link->drop_seal;
+	out->net_rx_drops = link->drop_malformed + link->drop_nonce + link->drop_source + link->drop_version + link->drop_full + link->drop_seal + link->drop_hello;
 	out->bulk_bytes = link->bulk_get_bytes + link->bulk_put_bytes;
 	out->fault_drop = link->fault_drop;
 	out->fault_dup = link->fault_dup;

@@ -35,7 +35,7 @@ void efanic_stats_derive(const struct efanic_qp *qp, const struct link_stats *li
 	out->net_rx_dgrams = link->net_rx_dgrams;
 	out->net_rx_dups = link->dup_rx;
 	out->net_rx_drops = link->drop_malformed + link->drop_nonce + link->drop_source + link->drop_version +
-			    link->drop_full + link->drop_seal;
+			    link->drop_full + link->drop_seal + link->drop_hello;
 	out->fault_drop = link->fault_drop;
 	out->fault_dup = link->fault_dup;
 	out->fault_reorder = link->fault_reorder;

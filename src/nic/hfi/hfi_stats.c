@@ -18,7 +18,7 @@ void hfi_stats_derive(const struct hfi_ctxt *c, const struct link_stats *link, s
 	out->net_tx_pkts = link->tx_frames - MIN(link->tx_frames, link->shm_tx_frames);
 	out->net_tx_dgrams = link->net_tx_dgrams;
 	out->net_rx_dgrams = link->net_rx_dgrams;
-	out->net_drops = link->drop_malformed + link->drop_nonce + link->drop_source + link->drop_version + link->drop_full + link->drop_seal;
+	out->net_drops = link->drop_malformed + link->drop_nonce + link->drop_source + link->drop_version + link->drop_full + link->drop_seal + link->drop_hello;
 	out->fault_drop = link->fault_drop;
 	out->fault_dup = link->fault_dup;
 	out->fault_reorder = link->fault_reorder;

@@ -1,0 +1,560 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The handshake of the reliability module against strangers: who gets state, who gets an answer, what ends a pair, and
+// how much of anything there may be.
+#include "rel_rig.h"
+
+/* --- what the tests say and hear -------------------------------------------------------------- */
+
+/* Everything that left the port of node 0, by type; the last of each. */
+struct ear {
+	uint16_t port; /* whose datagrams */
+	uint32_t cnt[REL_TYPE_NUM], bytes;
+	struct rel_pkt last[REL_TYPE_NUM];
+};
+
+static enum sim_fate ear_hear(void *ctx, const struct link_addr *src, const struct link_addr *dst, const void *buf, size_t len)
+{
+	struct ear *e = ctx;
+	struct rel_pkt pkt;
+
+	(void)dst;
+	if (src->port != e->port)
+		return SIM_PASS;
+	assert_int_equal(rel_pkt_check(buf, len, &pkt), REL_OK);
+	e->cnt[pkt.type]++;
+	e->bytes += (uint32_t)len;
+	e->last[pkt.type] = pkt;
+	return SIM_PASS;
+}
+
+static uint32_t ear_all(const struct ear *e)
+{
+	uint32_t all = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(e->cnt); i++)
+		all += e->cnt[i];
+	return all;
+}
+
+static size_t pkt_encode(const struct rel_pkt *pkt, uint8_t *buf)
+{
+	struct rel_base b;
+	struct rel_hello h;
+
+	rel_base_encode(pkt, &b);
+	memcpy(buf, &b, sizeof(b));
+	if (pkt->type != REL_HELLO && pkt->type != REL_HELLO_ACK)
+		return sizeof(b);
+	rel_hello_encode(pkt, &h);
+	memcpy(buf + sizeof(b), &h, sizeof(h));
+	return sizeof(b) + sizeof(h);
+}
+
+/* @pkt comes to node 0 from @src, and what it makes node 0 do is done. */
+static void say(struct rig *g, const struct link_addr *src, const struct rel_pkt *pkt)
+{
+	uint8_t buf[128];
+	size_t len = pkt_encode(pkt, buf);
+
+	rel_input(g->n[0].port.rel, src, buf, len, rig_now(g));
+	rel_flush(g->n[0].port.rel, rig_now(g));
+}
+
+static struct rel_pkt hello_of(struct rig *g, uint64_t half, uint64_t echo)
+{
+	return (struct rel_pkt){.type = REL_HELLO,
+				.hello = {.half = half,
+					  .echo_half = echo,
+					  .src_nonce = 5,
+					  .dst_nonce = g->n[0].port.self.nonce,
+					  .serial = 1,
+					  .cls = (uint8_t)g->cls}};
+}
+
+static struct link_addr stranger(uint32_t i)
+{
+	return (struct link_addr){.ip = {[10] = 0xff, [11] = 0xff, [12] = 10, [13] = (uint8_t)(i >> 24), [14] = (uint8_t)(i >> 16), [15] = 1},
+				  .port = (uint16_t)(1 + i % 65000)};
+}
+
+static void ear_open(struct rig *g, struct ear *e)
+{
+	*e = (struct ear){.port = g->n[0].port.self.port};
+	sim_set_filter(g->sim, ear_hear, e);
+}
+
+/* A stranger that can hear the answers makes a pair, and no more. */
+static void shake(struct rig *g, struct ear *e, const struct link_addr *src, uint64_t half)
+{
+	struct rel_pkt pkt = hello_of(g, half, 0);
+
+	say(g, src, &pkt);
+	pkt.hello.echo_half = e->last[REL_HELLO_ACK].hello.half;
+	say(g, src, &pkt);
+}
+
+/* --- cookies ---------------------------------------------------------------------------------- */
+
+static void hello__unproved_makes_no_state(void **state)
+{
+	struct sim_attr attr = {.seed = 1};
+	struct rel_pkt pkt;
+	struct link_addr src = stranger(7), other;
+	uint64_t given;
+	struct ear ear;
+	struct rig g;
+
+	(void)state;
+	rig_open(&g, 1, LINK_ORDERED, &attr, NULL);
+	ear_open(&g, &ear);
+	pkt = hello_of(&g, 77, 0);
+	say(&g, &src, &pkt);
+	assert_int_equal(ear.cnt[REL_HELLO_ACK], 1);
+	assert_int_equal(ear.last[REL_HELLO_ACK].hello.echo_half, 77);
+	assert_int_equal(g.n[0].port.rel->peer_cnt, 0);
+	assert_null(g.n[0].peers);
+	given = ear.last[REL_HELLO_ACK].hello.half;
+	/* each of these was not given to who names it: a guess, another half, serial, nonce, port or address */
+	for (int i = 0; i < 6; i++) {
+		other = src;
+		pkt = hello_of(&g, 77 + (i == 1), given + (i == 0));
+		pkt.hello.serial += i == 2;
+		pkt.hello.src_nonce += i == 3;
+		other.port += i == 4;
+		other.ip[15] += i == 5;
+		say(&g, &other, &pkt);
+		assert_int_equal(g.n[0].port.rel->peer_cnt, 0);
+	}
+	shake(&g, &ear, &src, 77);
+	assert_int_equal(g.n[0].port.rel->peer_cnt, 1);
+	rig_close(&g);
+}
+
+static void hello__key_is_renewed(void **state)
+{
+	struct sim_attr attr = {.seed = 2};
+	struct link_addr src = stranger(7);
+	struct ear ear;
+	struct rig g;
+
+	(void)state;
+	for (uint32_t periods = 0; periods < 4; periods++) {
+		struct rel_pkt pkt;
+
+		rig_open(&g, 1, LINK_ORDERED, &attr, NULL);
+		ear_open(&g, &ear);
+		pkt = hello_of(&g, 77, 0);
+		say(&g, &src, &pkt);
+		pkt.hello.echo_half = ear.last[REL_HELLO_ACK].hello.half;
+		rig_run_for(&g, periods * REL_COOKIE_NS);
+		say(&g, &src, &pkt);
+		assert_int_equal(g.n[0].port.rel->peer_cnt, periods < 2);
+		rig_close(&g);
+	}
+}
+
+/* Where addresses have a nonce, it is part of the secret that lets anybody in, and answers would tell it. */
+static void hello__without_the_nonce_is_silence(void **state)
+{
+	struct sim_attr attr = {.seed = 3};
+	struct link_addr src = stranger(7);
+	struct ear ear;
+	struct rig g;
+
+	(void)state;
+	for (int by_place = 0; by_place < 2; by_place++) {
+		rig_open(&g, 1, LINK_RELIABLE, &attr, NULL);
+		g.n[0].port.by_place = by_place;
+		ear_open(&g, &ear);
+		for (uint64_t echo = 0; echo < 2; echo++) {
+			struct rel_pkt pkt = hello_of(&g, 77, echo);
+
+			pkt.hello.dst_nonce = 0;
+			say(&g, &src, &pkt);
+		}
+		assert_int_equal(ear_all(&ear), by_place ? 2 : 0);
+		assert_int_equal(g.n[0].port.stats.drop_nonce, by_place ? 0 : 2);
+		/* a wrong one is told that it is wrong, as silence would, and nothing else */
+		for (uint32_t i = 1; i < 30; i++) {
+			struct rel_pkt pkt = hello_of(&g, 77, 0);
+
+			pkt.hello.dst_nonce ^= 1u << i;
+			say(&g, &src, &pkt);
+		}
+		assert_int_equal(ear.cnt[REL_REFUSE], 29);
+		assert_int_equal(ear.cnt[REL_HELLO_ACK], by_place ? 2 : 0);
+		rig_close(&g);
+	}
+}
+
+/* Trying all nonces takes as long whether or not the answers are listened to: the right one is not looked at after many wrong ones. */
+static void hello__nonces_are_not_to_be_tried(void **state)
+{
+	struct sim_attr attr = {.seed = 14};
+	struct link_addr src = stranger(7);
+	struct ear ear;
+	struct rig g;
+
+	(void)state;
+	rig_open(&g, 1, LINK_RELIABLE, &attr, NULL);
+	ear_open(&g, &ear);
+	for (uint32_t i = 1; i < 100; i++) {
+		struct rel_pkt pkt = hello_of(&g, i, 0);
+
+		pkt.hello.dst_nonce += i < REL_ANSWER_BURST + 1 ? i : 0;
+		say(&g, &src, &pkt);
+	}
+	assert_int_equal(ear.cnt[REL_HELLO_ACK], 0);
+	rig_run_for(&g, NS_PER_MS);
+	shake(&g, &ear, &src, 77);
+	assert_int_equal(g.n[0].port.rel->peer_cnt, 1);
+	rig_close(&g);
+}
+
+/* No answer is longer than its question, and there is at most one; in a millisecond there are so many. */
+static void hello__answers_are_bounded(void **state)
+{
+	struct sim_attr attr = {.seed = 4};
+	struct link_addr src = stranger(7);
+	uint8_t buf[128];
+	struct ear ear;
+	struct rig g;
+
+	(void)state;
+	rig_open(&g, 1, LINK_ORDERED, &attr, NULL);
+	ear_open(&g, &ear);
+	for (unsigned type = REL_HELLO; type < REL_TYPE_NUM; type++) {
+		for (int draining = 0; draining < 2; draining++) {
+			struct rel_pkt pkt = hello_of(&g, 77, 0);
+			uint32_t bytes = ear.bytes, cnt = ear_all(&ear);
+
+			g.n[0].port.rel->draining = draining;
+			pkt.type = (enum rel_type)type;
+			if (type != REL_HELLO && type != REL_HELLO_ACK)
+				pkt.nonce = 1234;
+			say(&g, &src, &pkt);
+			assert_true(ear.bytes - bytes <= pkt_encode(&pkt, buf));
+			assert_true(ear_all(&ear) - cnt <= 1);
+			rig_run_for(&g, NS_PER_MS);
+		}
+	}
+	g.n[0].port.rel->draining = false;
+	assert_true(ear.cnt[REL_HELLO_ACK] && ear.cnt[REL_REFUSE]);
+	memset(ear.cnt, 0, sizeof(ear.cnt));
+	for (uint32_t i = 0; i < 10000; i++) {
+		struct rel_pkt pkt = hello_of(&g, i, 0);
+
+		src = stranger(i);
+		say(&g, &src, &pkt);
+	}
+	assert_int_equal(ear.cnt[REL_HELLO_ACK], REL_ANSWER_BURST);
+	assert_int_equal(g.n[0].port.rel->peer_cnt, 0);
+	rig_close(&g);
+}
+
+/* A pair of a stranger that said nothing but HELLO is told once that we close, and nobody waits for its answer. */
+static void hello__goodbye_to_strangers_is_said_once(void **state)
+{
+	struct sim_attr attr = {.seed = 5, .is_silent = true};
+	uint64_t begin;
+	struct ear ear;
+	struct rig g;
+
+	(void)state;
+	rig_open(&g, 1, LINK_ORDERED, &attr, NULL);
+	ear_open(&g, &ear);
+	for (uint32_t i = 0; i < 50; i++) {
+		struct link_addr src = stranger(i);
+
+		shake(&g, &ear, &src, 77);
+	}
+	assert_int_equal(g.n[0].port.rel->peer_cnt, 50);
+	begin = rig_now(&g);
+	assert_true(rig_node_close(&g, 0, NS_PER_SEC));
+	assert_true(rig_now(&g) - begin < NS_PER_MS);
+	assert_int_equal(ear.cnt[REL_BYE], 50);
+	rig_close(&g);
+}
+
+/* --- how many ---------------------------------------------------------------------------------- */
+
+static void half__expires(void **state)
+{
+	struct sim_attr attr = {.seed = 6, .is_silent = true};
+	struct link_addr src = stranger(7);
+	struct ear ear;
+	struct rig g;
+
+	(void)state;
+	rig_open(&g, 2, LINK_RELIABLE, &attr, NULL);
+	ear_open(&g, &ear);
+	shake(&g, &ear, &src, 77);
+	assert_int_equal(rig_send(&g, 1, 0, 100), 0); /* this one means it */
+	assert_true(rig_run(&g, NS_PER_SEC));
+	assert_int_equal(g.n[0].port.rel->peer_cnt, 2);
+	assert_int_equal(g.n[0].port.rel->half_cnt, 1);
+	rig_run_for(&g, REL_HALF_NS);
+	assert_int_equal(g.n[0].port.rel->peer_cnt, 1);
+	assert_int_equal(g.n[0].port.rel->half_cnt, 0);
+	assert_int_equal(g.n[0].port.stats.half_expired, 1);
+	assert_int_equal(g.n[0].unused, 1);
+	assert_int_equal(rig_send(&g, 1, 0, 100), 0);
+	assert_true(rig_run(&g, NS_PER_SEC));
+	assert_int_equal(g.n[1].ok, 2);
+	rig_close(&g);
+}
+
+/* Whoever has many addresses: the oldest make room, and who comes then gets in. */
+static void half__oldest_makes_room(void **state)
+{
+	struct sim_attr attr = {.seed = 7, .is_silent = true};
+	struct ear ear;
+	struct rig g;
+
+	(void)state;
+	rig_open(&g, 2, LINK_RELIABLE, &attr, NULL);
+	ear_open(&g, &ear);
+	assert_int_equal(rig_send(&g, 1, 0, 100), 0);
+	assert_true(rig_run(&g, NS_PER_SEC));
+	for (uint32_t i = 0; i < REL_HALF_MAX + 1000; i++) {
+		struct link_addr src = stranger(i << 16 | i);
+
+		if (i % 16 == 0) /* answers are bounded */
+			rig_run_for(&g, NS_PER_MS);
+		shake(&g, &ear, &src, 77);
+		assert_in_range(g.n[0].port.rel->half_cnt, 0, REL_HALF_MAX);
+	}
+	assert_int_equal(g.n[0].port.rel->peer_cnt, REL_HALF_MAX + 1);
+	assert_int_equal(rig_send(&g, 1, 0, 100), 0);
+	assert_true(rig_run(&g, NS_PER_SEC));
+	assert_int_equal(g.n[1].ok, 2);
+	rig_close(&g);
+}
+
+/* Many at one address and port, which has one owner: they would all be in one chain. */
+static void place__is_bounded(void **state)
+{
+	struct sim_attr attr = {.seed = 8, .is_silent = true};
+	struct link_addr src = stranger(7);
+	struct ear ear;
+	struct rig g;
+
+	(void)state;
+	rig_open(&g, 1, LINK_RELIABLE, &attr, NULL);
+	ear_open(&g, &ear);
+	for (uint32_t i = 0; i < 1000; i++) {
+		struct rel_pkt pkt = hello_of(&g, 77, 0);
+
+		if (i % 16 == 0)
+			rig_run_for(&g, NS_PER_MS);
+		pkt.hello.src_nonce = i + 1;
+		say(&g, &src, &pkt);
+		pkt.hello.echo_half = ear.last[REL_HELLO_ACK].hello.half;
+		say(&g, &src, &pkt);
+		assert_in_range(g.n[0].port.rel->peer_cnt, 1, REL_PLACE_MAX);
+	}
+	assert_true(g.n[0].port.stats.drop_full);
+	rig_close(&g);
+}
+
+/* --- pairs that are open ------------------------------------------------------------------------ */
+
+/* A HELLO with the peer's address, any nonce and half, with and without an echo: nobody's pair ends, nothing is lost. */
+static void forged__hello_does_not_end_a_pair(void **state)
+{
+	struct sim_attr attr = {.seed = 9};
+	struct ear ear;
+	struct rig g;
+
+	(void)state;
+	for (enum link_class cls = LINK_RELIABLE; cls <= LINK_ORDERED; cls++) {
+		struct link_addr src, open;
+		struct link_peer *peer;
+
+		rig_open(&g, 2, cls, &attr, NULL);
+		g.n[0].port.by_place = g.n[1].port.by_place = true;
+		ear_open(&g, &ear);
+		open = g.n[0].port.self;
+		open.nonce = 0;
+		peer = rig_peer_at(&g.n[1], &open);
+		g.is_lenient = true;
+		src = g.n[1].port.self;
+		src.nonce = 0;
+		for (uint32_t i = 0; i < 100; i++) {
+			struct rel_pkt pkt = hello_of(&g, 77 + i, i % 2 ? ear.last[REL_HELLO_ACK].hello.half : 0);
+
+			assert_int_equal(rel_send(g.n[1].port.rel, peer, LINK_K_NIC, "x", 1, NULL, 0, NULL, rig_now(&g)), 0);
+			rig_run_for(&g, 50 * NS_PER_US);
+			pkt.hello.src_nonce += i % 3;
+			pkt.hello.serial = i;
+			pkt.hello.dst_nonce = i % 5 ? pkt.hello.dst_nonce : 0;
+			say(&g, &src, &pkt);
+			rig_run_for(&g, 50 * NS_PER_US);
+		}
+		assert_int_equal(g.n[0].delivered, 100);
+		assert_int_equal(g.n[0].peers_dead + g.n[1].peers_dead, 0);
+		assert_int_equal(g.n[0].port.rel->peer_cnt, 1);
+		assert_int_equal(g.n[0].port.stats.drop_hello, 100);
+		rig_close(&g);
+	}
+}
+
+/* ICMP errors that quote no pair, half a header, or the nonce of another pair: nothing. The right one ends it. */
+static void forged__icmp_needs_the_nonce(void **state)
+{
+	struct sim_attr attr = {.seed = 10, .mtu = 8972};
+	uint8_t quote[128];
+	struct carrier_error right = {.err = ECONNREFUSED, .quote = quote};
+	struct rel_pkt pkt = {.type = REL_DATA};
+	struct link_addr dst;
+	struct rel_peer *rp;
+	struct rig g;
+
+	(void)state;
+	rig_open(&g, 2, LINK_RELIABLE, &attr, NULL);
+	assert_int_equal(rig_send(&g, 0, 1, 100), 0);
+	assert_true(rig_run(&g, NS_PER_SEC));
+	rp = rig_peer(&g, 0, 1)->rel;
+	dst = g.n[1].port.self;
+	dst.nonce = 0;
+	for (int err = 0; err < 2; err++) {
+		struct carrier_error e = {.err = err ? EMSGSIZE : ECONNREFUSED, .mtu = 600, .quote = quote};
+
+		for (uint32_t bit = 0; bit < 64; bit++) {
+			pkt.nonce = rp->pair ^ 1ull << bit;
+			e.quote_len = pkt_encode(&pkt, quote);
+			rel_error(g.n[0].port.rel, &dst, &e, rig_now(&g));
+		}
+		pkt.nonce = rp->pair;
+		for (uint32_t len = 0; len < 40; len++) {
+			pkt_encode(&pkt, quote);
+			e.quote_len = len;
+			rel_error(g.n[0].port.rel, &dst, &e, rig_now(&g));
+		}
+		assert_int_equal(g.n[0].port.stats.drop_quote, 104 * (err + 1));
+		assert_int_equal(g.n[0].peers_dead, 0);
+		assert_int_equal(rp->mtu, 8972);
+	}
+	/* as little as a router likes, but not less than we promise */
+	for (uint32_t mtu = 1400; mtu; mtu -= 350) {
+		struct carrier_error e = {.err = EMSGSIZE, .mtu = mtu, .quote = quote, .quote_len = pkt_encode(&pkt, quote)};
+
+		rel_error(g.n[0].port.rel, &dst, &e, rig_now(&g));
+		assert_int_equal(rp->mtu, MAX(mtu, (uint32_t)REL_MTU_MIN));
+		assert_int_equal(rig_send(&g, 0, 1, 18000), 0);
+		assert_true(rig_run(&g, NS_PER_SEC));
+	}
+	/* and not for good */
+	rig_run_for(&g, REL_PATH_NS);
+	assert_int_equal(rig_send(&g, 0, 1, 18000), 0);
+	assert_true(rig_run(&g, NS_PER_SEC));
+	assert_int_equal(rp->mtu, 8972);
+	assert_int_equal(g.n[0].err, 0);
+	right.quote_len = pkt_encode(&pkt, quote);
+	rel_error(g.n[0].port.rel, &dst, &right, rig_now(&g));
+	assert_int_equal(g.n[0].peers_dead, 1);
+	rig_close(&g);
+}
+
+/* Before there is a pair, the half of our HELLO is what nobody else knows. */
+static void forged__icmp_about_hello(void **state)
+{
+	struct sim_attr attr = {.seed = 11, .is_silent = true};
+	uint8_t quote[128];
+	struct rel_pkt pkt;
+	struct link_addr dst;
+	struct rig g;
+
+	(void)state;
+	rig_open(&g, 2, LINK_RELIABLE, &attr, NULL);
+	sim_cut(g.sim, g.n[1].port.self.port, true);
+	assert_int_equal(rig_send(&g, 0, 1, 100), 0);
+	rel_flush(g.n[0].port.rel, rig_now(&g));
+	dst = g.n[1].port.self;
+	dst.nonce = 0;
+	for (int is_right = 0; is_right < 2; is_right++) {
+		struct carrier_error e = {.err = ECONNREFUSED, .quote = quote};
+
+		pkt = hello_of(&g, rig_peer(&g, 0, 1)->rel->half ^ (uint64_t)!is_right, 0);
+		e.quote_len = MIN(pkt_encode(&pkt, quote), (size_t)CARRIER_QUOTE_MAX);
+		rel_error(g.n[0].port.rel, &dst, &e, rig_now(&g));
+		assert_int_equal(g.n[0].peers_dead, is_right);
+	}
+	assert_int_equal(g.n[0].last_status, -ECONNREFUSED);
+	rig_close(&g);
+}
+
+/* --- the third step ----------------------------------------------------------------------------- */
+
+/* Drops the first @left HELLOs that name a half. */
+static enum sim_fate third_drop(void *ctx, const struct link_addr *src, const struct link_addr *dst, const void *buf, size_t len)
+{
+	uint32_t *left = ctx;
+	struct rel_pkt pkt;
+
+	(void)src, (void)dst;
+	if (!*left || rel_pkt_check(buf, len, &pkt) != REL_OK || pkt.type != REL_HELLO || !pkt.hello.echo_half)
+		return SIM_PASS;
+	--*left;
+	return SIM_DROP;
+}
+
+static void third_step__may_be_lost(void **state)
+{
+	struct sim_attr attr = {.seed = 12};
+
+	(void)state;
+	for (uint32_t drop = 0; drop < 6; drop++) {
+		uint32_t left = drop;
+		struct rig g;
+
+		rig_open(&g, 2, drop % 2 ? LINK_RELIABLE : LINK_ORDERED, &attr, NULL);
+		sim_set_filter(g.sim, third_drop, &left);
+		for (uint32_t i = 0; i < 20; i++)
+			assert_int_equal(rig_send(&g, 0, 1, 16 + 300 * i), 0);
+		assert_true(rig_run(&g, NS_PER_SEC));
+		assert_int_equal(left, 0);
+		assert_int_equal(g.n[0].ok, 20);
+		rig_close(&g);
+	}
+}
+
+/* The handshake costs no round trip more than it ever did: the frame is there after one and a half. */
+static void third_step__costs_no_round_trip(void **state)
+{
+	struct sim_attr attr = {.seed = 13, .latency_ns = 100 * NS_PER_US};
+	uint64_t begin;
+	struct rig g;
+
+	(void)state;
+	rig_open(&g, 2, LINK_RELIABLE, &attr, NULL);
+	begin = rig_now(&g);
+	assert_int_equal(rig_send(&g, 0, 1, 100), 0);
+	while (!g.n[1].delivered)
+		assert_true(rig_step(&g, rig_now(&g) + NS_PER_SEC));
+	assert_in_range(rig_now(&g) - begin, 300 * NS_PER_US, 301 * NS_PER_US);
+	assert_true(rig_run(&g, NS_PER_SEC));
+	rig_close(&g);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(hello__unproved_makes_no_state),
+		cmocka_unit_test(hello__key_is_renewed),
+		cmocka_unit_test(hello__without_the_nonce_is_silence),
+		cmocka_unit_test(hello__nonces_are_not_to_be_tried),
+		cmocka_unit_test(hello__answers_are_bounded),
+		cmocka_unit_test(hello__goodbye_to_strangers_is_said_once),
+		cmocka_unit_test(half__expires),
+		cmocka_unit_test(half__oldest_makes_room),
+		cmocka_unit_test(place__is_bounded),
+		cmocka_unit_test(forged__hello_does_not_end_a_pair),
+		cmocka_unit_test(forged__icmp_needs_the_nonce),
+		cmocka_unit_test(forged__icmp_about_hello),
+		cmocka_unit_test(third_step__may_be_lost),
+		cmocka_unit_test(third_step__costs_no_round_trip),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
