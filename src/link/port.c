@@ -56,10 +56,8 @@ static const char *dead_reason(int status)
 	}
 }
 
-/*
- * Two hosts that both are on loopback look like one: the peer's address is then local and nobody has
- * it. Says once per port which key helps.
- */
+/* Two hosts that both are on loopback look like one: the peer's address is then local and nobody has it. Says once per port which key
+ * helps. */
 static bool is_lost_on_loopback(const struct link_peer *peer, int status)
 {
 	struct link_port *p = peer->port;

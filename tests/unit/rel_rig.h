@@ -102,17 +102,6 @@ struct link_peer *port_peer_in(struct link_port *p, const struct link_addr *addr
 	return rig_peer_at(rig_of(p), &a);
 }
 
-bool link_forked(const struct link_node *n)
-{
-	(void)n;
-	return false;
-}
-
-void port_met_by_net(struct link_peer *peer)
-{
-	(void)peer;
-}
-
 int port_peer_status(struct link_port *p, const struct link_addr *addr)
 {
 	struct link_peer *peer = rig_of(p)->peers;
