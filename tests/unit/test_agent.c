@@ -4,6 +4,7 @@
 #include "unit.h"
 
 #include <arpa/inet.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
