@@ -179,13 +179,27 @@ bool shm_is_revoked(const struct shm_peer *sp)
 	       atomic_load_explicit(&d->turn, memory_order_relaxed) != sp->lane_turn;
 }
 
+bool shm_has_left(const struct shm_peer *sp)
+{
+	/* acquire: pairs with the release in own_hide(), which comes before a port that closes gives up its lanes */
+	return atomic_load_explicit(&sp->seg->hdr->state, memory_order_acquire) & SHM_ST_CLOSED;
+}
+
+void shm_revoked_doom(struct shm_peer *sp)
+{
+	bool has_left = shm_has_left(sp); /* who closes gives everything up, too: that is no death */
+
+	if (!has_left)
+		LOG_WARN("%s: its owner has declared us dead; what is under way there fails", sp->seg->path);
+	shm_peer_doom(sp, has_left ? -ECONNREFUSED : -ETIMEDOUT);
+}
+
 void shm_revoked_look(struct shm_port *s)
 {
 	for (struct shm_peer *sp = s->all; sp; sp = sp->all_next) {
 		if (sp->is_zombie || sp->doom || !shm_is_revoked(sp))
 			continue;
-		LOG_WARN("%s: its owner has declared us dead; what is under way there fails", sp->seg->path);
-		shm_peer_doom(sp, -ETIMEDOUT);
+		shm_revoked_doom(sp);
 	}
 }
 

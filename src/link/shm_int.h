@@ -501,6 +501,10 @@ int shm_revoke(struct shm_port *s, uint32_t idx, struct shm_rx *rx, struct shm_s
 void shm_limbo_agreed(struct shm_port *s, struct shm_rx *rx);
 /** shm_is_revoked() - Has @sp declared us dead? */
 bool shm_is_revoked(const struct shm_peer *sp);
+/** shm_has_left() - Has the port of @sp closed? */
+bool shm_has_left(const struct shm_peer *sp);
+/** shm_revoked_doom() - @sp has revoked our lane: what is under way there ends, and why is said. */
+void shm_revoked_doom(struct shm_peer *sp);
 /** shm_revoked_look() - Find those that have. */
 void shm_revoked_look(struct shm_port *s);
 /** shm_hold() - The frames of @sp are about to end unread: what it may touch of our memory stays out of use, or is free if it is gone. */

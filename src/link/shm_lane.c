@@ -153,8 +153,8 @@ static int rx_attach(struct shm_port *s, uint32_t idx)
 	}
 	/* A lane of its next life: what was between us has to end first. */
 	if (!sp->doom && shm_is_revoked(sp))
-		shm_peer_doom(sp, -ETIMEDOUT);
-	if (sp->doom)
+		shm_revoked_doom(sp);
+	if (sp->doom && !shm_has_left(sp)) /* who has left has no next life: these are its last words */
 		return -EAGAIN;
 	rc = shm_seg_reserve(s->seg, SHM_LANE_OFF + (size_t)idx * SHM_LANE_STRIDE,
 			     SHM_LANE_BYTES(d.slot_cnt));
