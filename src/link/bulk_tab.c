@@ -93,6 +93,7 @@ struct bulk_tab {
 	uint32_t refs; /* g_tabs.mutex */
 	bool is_own;   /* this process made it */
 	pid_t pid;     /* of the process that opened it */
+	uint64_t guard, token; /* owner: what it has told in @hdr, which others can write */
 	int fd;
 	struct tab_hdr *hdr;
 	struct tab_slot *slot;
@@ -239,9 +240,11 @@ static void guard_unmap(uint64_t at)
 /* Copies that have not begun by now touch nothing. Others look where the guard is now, and try again. */
 static void guard_move(struct bulk_tab *tab)
 {
-	uint64_t *page = guard_map(tab->hdr->token);
+	uint64_t was = tab->guard;
 
-	guard_unmap(atomic_exchange(&tab->hdr->guard, (uintptr_t)page));
+	tab->guard = (uintptr_t)guard_map(tab->token);
+	atomic_store(&tab->hdr->guard, tab->guard);
+	guard_unmap(was);
 }
 
 struct bulk_guard bulk_tab_guard(const struct bulk_tab *tab)
@@ -300,8 +303,9 @@ static int tab_file_create(struct bulk_tab *t, const char *name)
 	t->hdr->node_id = t->node_id;
 	t->hdr->slot_num = BULK_SLOT_NUM;
 	t->hdr->entry_len = sizeof(struct tab_entry);
-	t->hdr->token = rng_entropy();
-	atomic_store(&t->hdr->guard, (uintptr_t)guard_map(t->hdr->token));
+	t->hdr->token = t->token = rng_entropy();
+	t->guard = (uintptr_t)guard_map(t->token);
+	atomic_store(&t->hdr->guard, t->guard);
 	/* release: whoever maps or reads it sees the rest, and the lock */
 	atomic_store_explicit(&t->hdr->magic, TAB_MAGIC, memory_order_release);
 	return 0;
@@ -481,8 +485,10 @@ void bulk_tab_put(struct bulk_tab *tab)
 		tab_name(name, sizeof(name), tab->node_id);
 		shm_unlink(name);
 	}
-	if (tab->is_own)
-		guard_unmap(atomic_exchange(&tab->hdr->guard, 0));
+	if (tab->is_own) {
+		atomic_store(&tab->hdr->guard, 0);
+		guard_unmap(tab->guard);
+	}
 	munmap(tab->hdr, TAB_LEN);
 	close(tab->fd);
 	mem_free(tab->watch);
@@ -612,6 +618,8 @@ static bool is_stuck(struct bulk_tab *tab, uint32_t i, pid_t pid, const struct b
 	if (!is_new && w->now_ns - watch->look_ns < w->patience_ns / 16)
 		return false;
 	state = process_look(pid, &cpu);
+	if (!state)
+		return false; /* not to be seen from here: the bound above is for it */
 	watch->look_ns = w->now_ns;
 	/* one that stands in line for a CPU may be in the middle of the copy */
 	if (is_new || cpu != watch->cpu || state == 'R') {

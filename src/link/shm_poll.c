@@ -171,21 +171,28 @@ struct in {
 	struct shm_peer *sp;
 };
 
-static bool stage_view(struct shm_peer *sp)
+/* Did @rc come of a want that may pass? What could not be looked at for that is not thrown away. */
+static bool is_want(int rc)
+{
+	return rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM;
+}
+
+/* Return: 0; -EPROTO nonsense; -errno. */
+static int stage_view(struct shm_peer *sp)
 {
 	/* acquire; pairs with the release in shm_port_stage() */
 	uint32_t grans = atomic_load_explicit(&sp->seg->hdr->stage_grans, memory_order_acquire);
 	int rc;
 
 	if (!grans || grans > SHM_STAGE_GRANS_MAX)
-		return false;
+		return -EPROTO;
 	rc = shm_seg_reserve(sp->seg, SHM_STAGE_OFF, stage_shm_size(grans));
 	if (rc &&
 	    rc != -ENOENT) /* gone: but then it had been allocated, and stays while we map it */
-		return false;
+		return rc;
 	stage_rx_init(&sp->stage, sp->seg->base + SHM_STAGE_OFF, grans);
 	sp->has_stage = true;
-	return true;
+	return 0;
 }
 
 /* Its owner refuses a frame: tell the sender, if it wants to know. */
@@ -275,6 +282,7 @@ static __attribute__((noinline)) bool take(struct poll_ctx *c, const struct in *
 	struct shm_peer *sp = m->sp;
 	struct shm_staged ref;
 	const uint8_t *p;
+	int rc;
 
 	note_ack(c->s, sp, m->user);
 	if (fmt == SHM_FMT_NIC || fmt == SHM_FMT_BULK || fmt == SHM_FMT_DGRAM) {
@@ -285,8 +293,11 @@ static __attribute__((noinline)) bool take(struct poll_ctx *c, const struct in *
 	if (fmt == 0 || fmt >= SHM_FMT_NUM || m->cap < sizeof(ref))
 		goto err_malformed;
 	memcpy(&ref, m->p, sizeof(ref));
-	if (unlikely(!sp->has_stage) && !stage_view(sp))
+	if (unlikely(!sp->has_stage) && (rc = stage_view(sp))) {
+		if (is_want(rc))
+			return false;
 		goto err_malformed;
+	}
 	p = stage_rx_ptr(&sp->stage, ref.gran, ref.len);
 	if (!p || ref.len > SHM_LEN_MAX)
 		goto err_malformed;
@@ -363,16 +374,19 @@ static inline int poll_rx(struct poll_ctx *c, struct shm_rx *rx, int quota)
 }
 
 /* The codes of a sender through our shared lane; NULL: what it says makes no sense. */
-static _Atomic uint8_t *block_of(struct shm_peer *sp, uint32_t block)
+static _Atomic uint8_t *block_of(struct shm_peer *sp, uint32_t block, int *err)
 {
+	*err = 0;
 	if (block >= SHM_BLOCK_CNT)
 		return NULL;
 	if (block >= sp->blocks_ready) {
 		int rc = shm_seg_reserve(sp->seg, SHM_CODES_OFF,
 					 (size_t)(block + 1) * SHM_BLOCK_CODES);
 
-		if (rc && rc != -ENOENT) /* gone: see stage_view() */
+		if (rc && rc != -ENOENT) { /* gone: see stage_view() */
+			*err = rc;
 			return NULL;
+		}
 		sp->blocks_ready = block + 1;
 	}
 	return shm_block_at(sp->seg, block);
@@ -394,8 +408,10 @@ static bool take_shared(struct poll_ctx *c, struct in *m)
 		c->s->p->stats.drop_source += err == -ENOENT;
 		return err == -ENOENT;
 	}
-	m->codes = block_of(m->sp, from.block);
+	m->codes = block_of(m->sp, from.block, &err);
 	if (!m->codes) {
+		if (is_want(err))
+			return false;
 		c->s->p->stats.drop_malformed++;
 		return true;
 	}
@@ -470,7 +486,8 @@ static __attribute__((noinline)) int poll_marked(struct poll_ctx *c, int budget)
 		for (todo = s->pending[w]; todo && n < budget; todo &= todo - 1) {
 			uint32_t bit = (uint32_t)__builtin_ctzll(todo);
 			struct shm_rx *rx = s->rx_by_idx[w * 64 + bit];
-			int got = rx ? poll_rx(c, rx, MIN(budget - n, LANE_QUOTA)) : 0;
+			/* without a peer it has been revoked, and is not read */
+			int got = rx && rx->sp ? poll_rx(c, rx, MIN(budget - n, LANE_QUOTA)) : 0;
 
 			/* once more after the last message, for what an empty lane still owes its
 			 * sender */

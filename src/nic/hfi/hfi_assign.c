@@ -199,7 +199,8 @@ static int lock_wait(const char *unit, const struct sockaddr_un *name, socklen_t
 /* Return: the socket that is the lock; -1: there is none to be had, and nobody is kept out. */
 static int group_lock(const char *unit)
 {
-	const uint64_t until_ns = clk_now_ns(NULL) + LOCK_WAIT_NS, birth_ns = clk_now_ns(NULL) + LOCK_BIRTH_NS;
+	const uint64_t until_ns = clk_now_ns(NULL) + LOCK_WAIT_NS;
+	uint64_t birth_ns = clk_now_ns(NULL) + LOCK_BIRTH_NS;
 	struct sockaddr_un name;
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), nr = 0;
 
@@ -212,6 +213,8 @@ static int group_lock(const char *unit)
 		rc = errno == EADDRINUSE ? lock_wait(unit, &name, len, until_ns) : -ETIMEDOUT;
 		if (rc == -ETIMEDOUT)
 			break;
+		if (!rc) /* it was one of ours; the next one has just come, too */
+			birth_ns = clk_now_ns(NULL) + LOCK_BIRTH_NS;
 		if (rc == -EACCES || (rc == -EAGAIN && clk_now_ns(NULL) > birth_ns))
 			nr++;
 		else if (rc == -EAGAIN)
