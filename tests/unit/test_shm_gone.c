@@ -541,6 +541,41 @@ static void lent__to_the_killed(void **state)
 	(void)state;
 }
 
+/* With many lanes those are polled that their senders marked: not one that was revoked before it was ever seen. */
+static void limbo__is_not_polled(void **state)
+{
+	enum { SENDERS = SHM_SWEEP_MAX + 2, FREE = SENDERS + 3 };
+	static struct fake f[1 + SENDERS];
+	struct link_addr self = addr_of(40);
+	struct shm_desc *d;
+	uint8_t frame[64] = {0};
+
+	assert_int_equal(fake_open(&f[0], &self), 0);
+	for (uint32_t i = 1; i <= SENDERS; i++) {
+		struct link_addr a = addr_of(40 + i);
+
+		assert_int_equal(fake_open(&f[i], &a), 0);
+		assert_int_equal(fake_send(&f[i], &self, frame, sizeof(frame), NULL), 0);
+	}
+	for (int i = 0; i < 100; i++)
+		fake_poll(&f[0]);
+	assert_int_equal(f[0].s->rx_cnt, SENDERS);
+	/* a process that lives has announced a lane, and its segment is not to be had */
+	d = shm_desc_at(f[0].s->seg, FREE);
+	d->proc = f[0].s->seg->proc;
+	atomic_store(&d->state, SHM_D_ACTIVE);
+	assert_int_equal(shm_revoke(f[0].s, FREE, NULL, NULL), 0);
+	assert_false(STAILQ_EMPTY(&f[0].s->limbo));
+	for (int i = 0; i < 100; i++) {
+		atomic_fetch_or(&f[0].s->seg->hdr->active[FREE / 64], BIT(FREE % 64));
+		fake_poll(&f[0]);
+	}
+	assert_int_equal(atomic_load(&d->state), SHM_D_REVOKED);
+	for (uint32_t i = 0; i <= SENDERS; i++)
+		fake_close(&f[SENDERS - i]);
+	(void)state;
+}
+
 static int setup(void **state)
 {
 	g_sh = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -556,6 +591,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(processes__stop_and_go_on),
 		cmocka_unit_test(lent__until_it_is_gone),
 		cmocka_unit_test(lent__to_the_killed),
+		cmocka_unit_test(limbo__is_not_polled),
 	};
 
 	if (argc > 1)
