@@ -217,13 +217,14 @@ static void on_error(struct udp *u, const struct sock_extended_err *e, const str
 	error_note(u, &out);
 }
 
-/* Reads the error queue to its end. */
-static void errqueue_drain(struct udp *u)
+/* Reads the error queue to its end. Return: whether something came from outside; an ordinary call that has just failed may have told of that. */
+static bool errqueue_drain(struct udp *u)
 {
 	union {
 		struct cmsghdr align;
 		char b[512];
 	} ctl;
+	bool is_foreign = false;
 
 	for (int i = 0; i < ERR_RETRIES; i++) {
 		struct sockaddr_in6 name = {0};
@@ -239,7 +240,7 @@ static void errqueue_drain(struct udp *u)
 		ssize_t got = recvmsg(u->fd, &m, MSG_ERRQUEUE | MSG_DONTWAIT);
 
 		if (got < 0)
-			return;
+			break;
 		for (struct cmsghdr *h = CMSG_FIRSTHDR(&m); h; h = CMSG_NXTHDR(&m, h)) {
 			bool is_err = (h->cmsg_level == SOL_IP && h->cmsg_type == IP_RECVERR) ||
 				      (h->cmsg_level == SOL_IPV6 && h->cmsg_type == IPV6_RECVERR);
@@ -248,8 +249,10 @@ static void errqueue_drain(struct udp *u)
 				continue;
 			memcpy(&e, CMSG_DATA(h), sizeof(e));
 			on_error(u, &e, &name, quoted, (size_t)got);
+			is_foreign |= e.ee_origin != SO_EE_ORIGIN_LOCAL;
 		}
 	}
+	return is_foreign;
 }
 
 /* --- out ------------------------------------------------------------------------------------- */
@@ -327,11 +330,11 @@ static void pmtu_discover(struct udp *u, bool is_on)
 		setsockopt(u->fd, SOL_IPV6, IPV6_MTU_DISCOVER, &v6, sizeof(v6));
 }
 
-/* The first message, one datagram that is too big for its path. Failure is loss. */
+/* The first message, one datagram that is too big for its path. Tried twice, see on_send_error(); then failure is loss. */
 static void send_fragments(struct udp *u)
 {
 	pmtu_discover(u, false);
-	if (sendmsg(u->fd, &u->tx.msg[0].msg_hdr, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+	for (int i = 0; i < 2 && sendmsg(u->fd, &u->tx.msg[0].msg_hdr, MSG_DONTWAIT | MSG_NOSIGNAL) < 0; i++)
 		errqueue_drain(u);
 	pmtu_discover(u, true);
 }
@@ -361,19 +364,20 @@ static bool fill_unreadable(struct udp *u)
 	return found;
 }
 
-/* The first message could not be sent. Return: whether to try it again (it may have been cut up). */
-static bool on_send_error(struct udp *u, int err)
+/*
+ * The first message could not be sent. The error may be what somebody's ICMP says of an earlier datagram, or of none: then the message has
+ * not been tried. Such an error stands in the queue; where the queue had no room it does not, so only the second of a message is believed.
+ * Return: whether to try it again (it may have been cut up).
+ */
+static bool on_send_error(struct udp *u, int err, bool is_second)
 {
 	const struct tx_batch *b = &u->tx;
 	uint32_t len = b->dgram[b->first[0]].len;
 	bool is_train = b->first[1] - b->first[0] > 1;
 
+	if (err != EAGAIN && err != ENOBUFS && err != EINTR && err != EFAULT && (errqueue_drain(u) || !is_second))
+		return true;
 	switch (err) {
-	case ECONNREFUSED: /* tells of an earlier datagram; this one has not been tried */
-	case EHOSTUNREACH:
-	case ENETUNREACH:
-		errqueue_drain(u);
-		return err == ECONNREFUSED;
 	case EINVAL:
 	case EIO:
 	case EOPNOTSUPP:
@@ -382,13 +386,13 @@ static bool on_send_error(struct udp *u, int err)
 		LOG_INFO("segment trains do not work here (%s): off", strerror(err));
 		u->has_trains = false;
 		return true;
-	case EMSGSIZE:
-		errqueue_drain(u); /* usually says which size would do */
+	case EMSGSIZE: /* the queue usually has said which size would do */
 		if (len <= u->mtu)
 			mtu_lower(u, len / 2);
 		if (!is_train)
 			send_fragments(u);
 		return is_train; /* now no train any more, see train_len() */
+	case ECONNREFUSED: /* never of the datagram at hand */
 	case EINTR:
 		return true;
 	case EFAULT:
@@ -416,7 +420,7 @@ static void udp_flush(struct carrier *c)
 {
 	struct udp *u = to_udp(c);
 	struct tx_batch *b = &u->tx;
-	uint32_t at = 0, trains, retries = 0;
+	uint32_t at = 0, failed = UINT32_MAX, trains, retries = 0;
 
 	while (at < b->cnt && !u->is_full) {
 		int sent;
@@ -438,8 +442,10 @@ static void udp_flush(struct carrier *c)
 				errqueue_drain(u);
 			continue;
 		}
-		if ((!on_send_error(u, errno) || ++retries > ERR_RETRIES) && !u->is_full)
+		if ((!on_send_error(u, errno, failed == at) || ++retries > ERR_RETRIES) && !u->is_full)
 			at = b->first[1];
+		else
+			failed = at;
 	}
 	/* what a full socket buffer did not take is lost, as on a wire; send() refuses until there
 	 * is room again */

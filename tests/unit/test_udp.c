@@ -15,12 +15,19 @@
 /* Errors for the next calls of sendmmsg(), in order; 0 = really send. */
 static int inject[8], inject_at;
 static int send_calls;
+static int forge_cnt; /* so many calls of sendmmsg() meet a forged ICMP error each */
+
+static void forge(uint8_t code);
 
 static int test_sendmmsg(int fd, struct mmsghdr *msg, unsigned cnt, int flags)
 {
 	int err = inject_at < (int)ARRAY_SIZE(inject) ? inject[inject_at++] : 0;
 
 	send_calls++;
+	if (forge_cnt) {
+		forge_cnt--;
+		forge(4);
+	}
 	if (err) {
 		errno = err;
 		return -1;
@@ -101,7 +108,7 @@ static int setup(void **state)
 	(void)state;
 	memset(&room, 0, sizeof(room));
 	memset(inject, 0, sizeof(inject));
-	inject_at = send_calls = 0;
+	inject_at = send_calls = forge_cnt = 0;
 	end_open(&a, "::ffff:127.0.0.1");
 	end_open(&b, "::ffff:127.0.0.1");
 	return 0;
@@ -226,10 +233,10 @@ static void udp_flush__train_fails_at_run_time(void **state)
 {
 	(void)state;
 	to_udp(a.c)->has_trains = true;
-	inject[0] = EIO;
+	inject[0] = inject[1] = EIO; /* the first may be of something else */
 	train_of(30, 1472, 500);
 	assert_false(to_udp(a.c)->has_trains);
-	assert_int_equal(send_calls, 2);
+	assert_int_equal(send_calls, 3);
 }
 
 static void udp_flush__mixed_sizes_and_destinations(void **state)
@@ -293,7 +300,7 @@ static void udp_flush__too_big_for_path(void **state)
 	to_udp(a.c)->has_trains = false;
 	assert_int_equal(send_num(1, body, 9000), 0);
 	assert_int_equal(send_num(2, body, 100), 0);
-	inject[0] = EMSGSIZE;
+	inject[0] = inject[1] = EMSGSIZE; /* the first may be of something else */
 	flush();
 	assert_int_equal(a.c->ops->mtu(a.c, &b.p.self), 4500);
 	await(&b, 2); /* it went in fragments, the one behind it as ever */
@@ -332,25 +339,21 @@ static void udp_poll__refused_port(void **state)
 	await(&b, 20);
 }
 
-/*
- * Who may make ICMP errors up: "too big" with any bytes quoted lowers nothing here; it is shown with them to those who can judge, and datagrams go
- * on at full length, whatever the system has noted of the path.
- */
-static void udp_poll__forged_too_big(void **state)
+/* Makes up an ICMP error "unreachable" of @code that says that @a sent @b 9000 bytes, and waits until it has come. Skips the test where it may not. */
+static void forge(uint8_t code)
 {
 	struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
 	int fd = socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_ICMP);
-	uint64_t end = clk_now_ns(NULL) + 2 * NS_PER_SEC;
-	uint8_t icmp[8 + 20 + 8 + 32] = {3, 4}; /* fragmentation needed */
+	struct pollfd pfd = {.fd = to_udp(a.c)->fd};
+	uint8_t icmp[8 + 20 + 8 + 32] = {3, code};
 	uint32_t sum = 0;
 
-	(void)state;
 	if (fd < 0) {
 		print_message("no raw sockets: %s\n", strerror(errno));
 		skip();
 	}
 	put16(icmp + 6, 600);
-	icmp[8] = 0x45; /* as if we had sent 9000 bytes */
+	icmp[8] = 0x45;
 	put16(icmp + 8 + 2, 20 + 8 + 9000);
 	icmp[8 + 8] = 64, icmp[8 + 9] = IPPROTO_UDP;
 	memcpy(icmp + 8 + 12, &to.sin_addr, 4);
@@ -364,9 +367,23 @@ static void udp_poll__forged_too_big(void **state)
 	sum = (sum & 0xffff) + (sum >> 16);
 	put16(icmp + 2, ~(sum + (sum >> 16)));
 	assert_int_equal(sendto(fd, icmp, sizeof(icmp), 0, (struct sockaddr *)&to, sizeof(to)), sizeof(icmp));
+	close(fd);
+	assert_int_equal(poll(&pfd, 1, 2000), 1);
+	assert_int_equal(pfd.revents & POLLERR, POLLERR);
+}
+
+/*
+ * Who may make ICMP errors up: "too big" with any bytes quoted lowers nothing here; it is shown with them to those who can judge, and datagrams go
+ * on at full length, whatever the system has noted of the path.
+ */
+static void udp_poll__forged_too_big(void **state)
+{
+	uint64_t end = clk_now_ns(NULL) + 2 * NS_PER_SEC;
+
+	(void)state;
+	forge(4);
 	while (!a.too_big && clk_now_ns(NULL) < end)
 		a.c->ops->poll(a.c, 64);
-	close(fd);
 	assert_int_equal(a.too_big, 1);
 	assert_int_equal(a.path_mtu, 600 - 28);
 	assert_int_equal(a.quote_len, 32);
@@ -376,6 +393,60 @@ static void udp_poll__forged_too_big(void **state)
 	flush();
 	await(&b, 1);
 	assert_int_equal(b.len[0], 9000);
+}
+
+/* Ten datagrams leave as they ever do although an error stands at the socket that is not about them. */
+static void unhurt(bool had_trains)
+{
+	b.got = 0;
+	for (uint32_t i = 0; i < 10; i++)
+		assert_int_equal(send_num(i, body, 1400), 0);
+	flush();
+	await(&b, 10);
+	assert_int_equal(a.c->ops->mtu(a.c, &b.p.self), MTU_LOOP);
+	assert_int_equal(to_udp(a.c)->has_trains, had_trains);
+}
+
+/* The forged error meets a flush, not a poll. Every code that the system knows. */
+static void udp_flush__forged(void **state)
+{
+	bool had_trains = to_udp(a.c)->has_trains;
+	struct link_addr cut = b.p.self;
+	struct iovec iov = {body, 9000};
+
+	(void)state;
+	cut.flags = LINK_ADDR_CUT;
+	for (uint8_t code = 0; code <= 15; code++) {
+		forge(code);
+		unhurt(had_trains);
+	}
+	forge_cnt = 10; /* again and again */
+	unhurt(had_trains);
+	forge(4);
+	b.got = 0;
+	assert_int_equal(a.c->ops->send(a.c, &cut, &iov, 1), 0);
+	flush();
+	await(&b, 1);
+}
+
+/* The same while the socket's receive buffer is full: then the system notes no details. */
+static void udp_flush__forged_unnoted(void **state)
+{
+	bool had_trains = to_udp(a.c)->has_trains;
+	struct sockaddr_in6 to;
+	socklen_t to_len = sockaddr_of(&a.p.self, &to);
+	int fd = to_udp(a.c)->fd, len = 1;
+	uint8_t byte;
+
+	(void)state;
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &len, sizeof(len)), 0);
+	for (int i = 0; i < 64; i++)
+		assert_int_equal(sendto(to_udp(b.c)->fd, body, 64, 0, (struct sockaddr *)&to, to_len), 64);
+	for (uint8_t code = 0; code <= 15; code++) {
+		forge(code);
+		assert_int_equal(recv(fd, &byte, 1, MSG_ERRQUEUE | MSG_DONTWAIT), -1);
+		unhurt(had_trains);
+	}
 }
 
 /* A datagram that may be cut up, between others that may not. */
@@ -509,6 +580,8 @@ int main(void)
 		T_(udp_flush__too_big_for_path),
 		T_(udp_poll__refused_port),
 		T_(udp_poll__forged_too_big),
+		T_(udp_flush__forged),
+		T_(udp_flush__forged_unnoted),
 		T_(udp_flush__may_be_cut),
 		T_(udp_mtu__is_tried_again),
 		T_(udp_mtu__of_room),
