@@ -230,10 +230,14 @@ static void place_ask(struct rel *r, const struct link_addr *addr, uint64_t now_
 		if (rp->is_counted) /* the newest comes first */
 			oldest = rp;
 	}
-	if (oldest && !oldest->pins && (oldest->is_half || (r->port->cls == LINK_RAW && !oldest->peer->refs)))
-		rel_peer_drop(r, oldest->peer, -ETIMEDOUT);
-	else if (oldest && oldest->pair)
+	if (oldest && !oldest->pins && (oldest->is_half || (r->port->cls == LINK_RAW && !oldest->peer->refs))) {
+		struct link_peer *peer = oldest->peer;
+
+		rel_peer_drop(r, peer, -ETIMEDOUT);
+		port_peer_unused(peer);
+	} else if (oldest && oldest->pair) {
 		rel_control(oldest, REL_ACK, now_ns);
+	}
 }
 
 struct rel_peer *rel_peer_arrived(struct rel *r, const struct link_addr *addr, uint64_t now_ns)

@@ -26,6 +26,7 @@ struct rig_node {
 	bool is_closed, is_dark; /* dark: port closed without a word (kill -9) */
 	uint32_t delivered, ok, nak, err, peers_dead, unused;
 	int last_status;
+	uint32_t peer_max; /* of these, above which none comes by itself; 0 = any number */
 };
 
 /* One frame of the checking owner: tracked until both ends have reported. */
@@ -95,11 +96,15 @@ static struct link_peer *rig_peer_at(struct rig_node *n, const struct link_addr 
 
 struct link_peer *port_peer_in(struct link_port *p, const struct link_addr *addr)
 {
+	struct rig_node *n = rig_of(p);
 	struct link_addr a = *addr;
+	uint32_t cnt = 0;
 
 	if (p->by_place)
 		a.nonce = 0;
-	return rig_peer_at(rig_of(p), &a);
+	for (const struct link_peer *peer = n->peers; peer && n->peer_max; peer = peer->hnext)
+		cnt += memcmp(&peer->addr, &a, sizeof(a)) != 0;
+	return n->peer_max && cnt >= n->peer_max ? NULL : rig_peer_at(n, &a);
 }
 
 int port_peer_status(struct link_port *p, const struct link_addr *addr)
@@ -116,6 +121,8 @@ void port_peer_unused(struct link_peer *peer)
 	struct rig_node *n = rig_of(peer->port);
 	struct link_peer **at = &n->peers;
 
+	if (peer->refs || peer->rel)
+		return;
 	n->unused++;
 	while (*at != peer)
 		at = &(*at)->hnext;

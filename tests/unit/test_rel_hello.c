@@ -341,6 +341,7 @@ static void place__is_bounded(void **state)
 
 	(void)state;
 	rig_open(&g, 1, LINK_RELIABLE, &attr, NULL);
+	g.n[0].peer_max = 2 * REL_PLACE_MAX;
 	ear_open(&g, &ear);
 	for (uint32_t i = 0; i < 1000; i++) {
 		struct rel_pkt pkt = hello_of(&g, 77, 0);
@@ -354,6 +355,7 @@ static void place__is_bounded(void **state)
 		assert_in_range(g.n[0].port.rel->peer_cnt, 1, REL_PLACE_MAX);
 	}
 	assert_true(g.n[0].port.stats.drop_full);
+	assert_true(g.n[0].unused); /* those who made room are nobody's */
 	rig_close(&g);
 }
 

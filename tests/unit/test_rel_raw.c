@@ -101,12 +101,47 @@ static void rel_raw__lost_segments_leave_nothing_behind(void **state)
 	rig_close(&g);
 }
 
+/* One frame of whoever says that he is @nonce at @port. */
+static void raw_say(struct rig *g, uint16_t port, uint32_t nonce)
+{
+	struct rel_pkt pkt = {.type = REL_RAW, .nonce = (uint64_t)g->n[0].port.self.nonce << 32 | nonce};
+	struct {
+		struct rel_base base;
+		struct rel_rec rec;
+	} d = {.rec = {.kind = LINK_K_NIC}};
+	struct link_addr addr = {.ip = {[10] = 0xff, 0xff, 10, 0, 0, 1}, .port = port};
+
+	rel_base_encode(&pkt, &d.base);
+	rel_input(g->n[0].port.rel, &addr, &d, sizeof(d), rig_now(g));
+}
+
+/* Who calls himself another with each datagram leaves nothing behind that would keep newcomers out. */
+static void rel_raw__many_at_one_place(void **state)
+{
+	struct sim_attr attr = {.seed = 31, .is_silent = true};
+	uint32_t came;
+	struct rig g;
+
+	(void)state;
+	rig_open(&g, 1, LINK_RAW, &attr, NULL);
+	g.is_lenient = true;
+	g.n[0].peer_max = 4 * REL_PLACE_MAX;
+	for (uint32_t i = 1; i <= 1000; i++)
+		raw_say(&g, 77, i);
+	assert_in_range(g.n[0].port.rel->peer_cnt, 1, REL_PLACE_MAX);
+	came = g.n[0].port.rel->peer_cnt;
+	raw_say(&g, 78, 1);
+	assert_int_equal(g.n[0].port.rel->peer_cnt, came + 1);
+	rig_close(&g);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rel_raw__frames_arrive_without_a_pair),
 		cmocka_unit_test(rel_raw__borrowed_bytes),
 		cmocka_unit_test(rel_raw__lost_segments_leave_nothing_behind),
+		cmocka_unit_test(rel_raw__many_at_one_place),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
