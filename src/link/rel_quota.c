@@ -13,6 +13,8 @@
 #include "link/rel_int.h"
 
 #define SOURCE_OWNS 1024u /* own shares that one source may have in use */
+#define NAK_OWN	    256u
+static_assert(REL_RECS_MAX <= NAK_OWN, "an honest datagram arrives, whatever others hold");
 
 /* See doc/security.md, "Network: quotas". */
 static const struct {
@@ -21,7 +23,7 @@ static const struct {
 	[REL_Q_ASM] = {2, REL_ASM_PEER, 256, 4096},
 	[REL_Q_STASH] = {0, REL_RCVBUF + REL_DGRAM_MAX, 4u << 20, 64u << 20},
 	[REL_Q_EARLY] = {0, 16384, 16384, 131072},
-	[REL_Q_NAK] = {256, 16384, 16384, 131072},
+	[REL_Q_NAK] = {NAK_OWN, 16384, 16384, 131072},
 };
 
 static struct rel_source **bucket(struct rel *r, const uint8_t net[16])

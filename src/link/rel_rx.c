@@ -307,18 +307,18 @@ static bool stash_put(struct rel_peer *rp, const struct rel_pkt *pkt, uint64_t n
 	struct rel_stash *s, **at = &w->stash;
 
 	/* an honest peer never has more on its way than it has credit for */
-	if (!rel_quota_has(rp, REL_Q_STASH, stash_cost(pkt->recs_len)) || !rel_quota_has(rp, REL_Q_EARLY, pkt->rec_cnt))
+	if (!rel_quota_has(rp, REL_Q_STASH, stash_cost(pkt->recs_len)) || !rel_quota_has(rp, REL_Q_EARLY, pkt->frame_cnt))
 		return false;
 	s = mem_alloc(stash_cost(pkt->recs_len));
 	if (!s)
 		return false;
 	rel_quota_add(rp, REL_Q_STASH, stash_cost(pkt->recs_len));
-	rel_quota_add(rp, REL_Q_EARLY, pkt->rec_cnt);
+	rel_quota_add(rp, REL_Q_EARLY, pkt->frame_cnt);
 	old_note(w, now_ns);
 	s->born_ns = now_ns;
 	s->seq = pkt->seq;
 	s->len = pkt->recs_len;
-	s->rec_cnt = pkt->rec_cnt;
+	s->rec_cnt = pkt->frame_cnt;
 	memcpy(s->recs, pkt->recs, pkt->recs_len);
 	if (w->stash_tail && rel_seq_before(w->stash_tail->seq, s->seq))
 		at = &w->stash_tail->next;
@@ -370,9 +370,9 @@ static bool data_reserve(struct rel_peer *rp, const struct rel_pkt *pkt, uint64_
 	struct wire_rd rd = wire_rd(pkt->recs, pkt->recs_len);
 	struct rel_rec_in rec;
 
-	/* each frame may be refused */
-	if (!rel_quota_has(rp, REL_Q_NAK, pkt->rec_cnt) ||
-	    slab_reserve(&r->frames, slab_used(&r->frames) + r->stash_recs + pkt->rec_cnt))
+	/* each frame may be refused; refusals are not, or two sides that owe many would never hear of each other's */
+	if (!rel_quota_has(rp, REL_Q_NAK, pkt->frame_cnt) ||
+	    slab_reserve(&r->frames, slab_used(&r->frames) + r->stash_recs + pkt->frame_cnt))
 		return false;
 	if (!rel_rec_next(&rd, &rec) || !(rec.flags & REL_REC_SEG))
 		return true;

@@ -458,14 +458,14 @@ static void slot_add(struct rel_slot *s, struct rel_frame **tail, struct rel_fra
 	s->frame_cnt++;
 }
 
-/* Whole frames into slot @s, as many as fit. */
+/* Whole frames into slot @s, as many as fit, and as its receiver has room of its own to refuse. */
 static void slot_take_whole(struct rel_peer *rp, struct rel_slot *s, uint32_t seq)
 {
 	struct rel_frame *tail = NULL, *f;
 	bool is_open = true; /* the last piece is in the stage and may grow */
 	int pieces = 1;
 
-	while ((f = rp->nak_head)) {
+	while ((f = rp->nak_head) && s->frame_cnt < REL_RECS_MAX) {
 		uint32_t len = sizeof(struct rel_rec) + sizeof(struct rel_nak);
 
 		if (s->len + len > rp->mtu)
@@ -477,7 +477,7 @@ static void slot_take_whole(struct rel_peer *rp, struct rel_slot *s, uint32_t se
 		slot_add(s, &tail, f);
 		s->len += len;
 	}
-	while ((f = rp->q_head) && !rp->q_seg && s->frame_cnt < UINT16_MAX) {
+	while ((f = rp->q_head) && !rp->q_seg && s->frame_cnt < REL_RECS_MAX) {
 		uint32_t len = (uint32_t)sizeof(struct rel_rec) + f->len;
 		bool by_ref = f->len > REL_COPY_MAX;
 		int more = !is_open + (by_ref ? f->iov_cnt : 0);

@@ -198,6 +198,7 @@ static enum rel_check recs_check(struct wire_rd *r, struct rel_pkt *out)
 		if (!rel_rec_next(r, &rec))
 			return REL_BAD_FORM;
 		out->rec_cnt++;
+		out->frame_cnt += !(rec.flags & REL_REC_NAK);
 		if (rec.flags & REL_REC_NAK && !may_nak)
 			return REL_BAD_FORM;
 		may_nak = rec.flags & REL_REC_NAK;

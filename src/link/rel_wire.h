@@ -146,6 +146,7 @@ static_assert(sizeof(struct rel_nak) == 4, "no padding");
 #define REL_REC_OVERHEAD (sizeof(struct rel_rec) + sizeof(struct rel_seg))
 #define REL_MTU_MIN      512 /* carriers take this much: LINK_FRAME_MAX in REL_SEG_CNT_MAX segments */
 #define REL_DGRAM_MAX    65535u
+#define REL_RECS_MAX     256u /* records that we put in one datagram: what a receiver always has room to refuse */
 
 /* One row per type; flags: REL_D_*. */
 struct rel_desc {
@@ -178,6 +179,7 @@ struct rel_pkt {
 	} refuse;
 	const uint8_t *recs; /* DATA, RAW: the records, in the datagram */
 	uint32_t recs_len, rec_cnt;
+	uint32_t frame_cnt;  /* of the records, those that are no refusals */
 };
 
 struct rel_rec_in {

@@ -250,6 +250,46 @@ static void rel_quota__what_never_ends(void **state)
 	}
 }
 
+#define NAK_ALL 131072u
+
+/* Others hold all that there is for refusals: what an honest sender gathers while he has to wait still arrives. */
+static void rel_quota__full_datagram(void **state)
+{
+	for (enum link_class cls = LINK_RELIABLE; cls <= LINK_ORDERED; cls++) {
+		struct sim_attr attr = {.seed = 13, .mtu = 61440, .is_silent = true};
+		struct rig g;
+
+		rig_open(&g, 2, cls, &attr, NULL);
+		g.n[0].port.rel->pool[REL_Q_NAK] += NAK_ALL;
+		honest(&g, 4000, 16, NULL, 0);
+		assert_int_equal(g.n[0].port.stats.drop_full, 0);
+		g.n[0].port.rel->pool[REL_Q_NAK] -= NAK_ALL;
+		rig_close(&g);
+	}
+}
+
+/* A refusal needs no room: it arrives where none is left. */
+static void rel_quota__refusal_arrives(void **state)
+{
+	struct {
+		struct rel_rec rec;
+		struct rel_nak nak;
+	} d = {{le32_put(1), le16_put(sizeof(struct rel_nak)), 5, REL_REC_NAK}, {le32_put(REL_SEQ_FIRST)}};
+	struct sim_attr attr = {.seed = 14, .is_silent = true};
+	struct rel_peer *rp;
+	struct rig g;
+
+	rig_open(&g, 1, LINK_RELIABLE, &attr, NULL);
+	g.is_lenient = true;
+	rp = stranger(&g, 1, 1);
+	while (rel_quota_take(rp, REL_Q_NAK, 1))
+		;
+	inject(&g, rp, REL_DATA, 0, &d, sizeof(d));
+	assert_int_equal(g.n[0].port.stats.drop_full, 0);
+	assert_int_equal(rp->rx_next, REL_SEQ_FIRST + 1);
+	rig_close(&g);
+}
+
 /* Shares of their own, of a source, and of all; what is given back is there again. */
 static void rel_quota__shares(void **state)
 {
@@ -304,6 +344,8 @@ int main(void)
 		cmocka_unit_test(rel_quota__refusals),
 		cmocka_unit_test(rel_quota__early_and_refused),
 		cmocka_unit_test(rel_quota__what_never_ends),
+		cmocka_unit_test(rel_quota__full_datagram),
+		cmocka_unit_test(rel_quota__refusal_arrives),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
