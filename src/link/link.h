@@ -165,8 +165,9 @@ void link_peer_put(struct link_peer *peer);
 const struct link_addr *link_peer_addr(const struct link_peer *peer);
 /**
  * link_peer_connect() - Choose the path of @peer's frames now, which the first one would do; sends nothing. RAW: looks again whether shared
- * memory reaches it, since the process there may be another one by now; for who begins anew with it.
- * Return: 0; the peer's terminal status (as on_sent).
+ * memory reaches it, since the process there may be another one by now; for who begins anew with it. The end of one that was there before,
+ * and has left, is told first (on_gone).
+ * Return: 0; -EAGAIN that end has to wait for a poll; the peer's terminal status (as on_sent).
  */
 int link_peer_connect(struct link_peer *peer);
 /** link_peer_is_local() - True when shared memory carries its frames now. */

@@ -282,6 +282,11 @@ bool shm_peer_cma_ok(struct shm_peer *sp);
 bool shm_peer_is_polling(struct shm_peer *sp);
 /** shm_peer_node() - Random id of the peer's node, to find its region table; 0 = unknown. */
 uint64_t shm_peer_node(const struct shm_peer *sp);
+/**
+ * shm_peer_expire() - Looks whether the owner of @sp still lives. If not, its end is told now, or, if it has sent something that is still to
+ * be read, by a poll behind that. May ask the system. Return: it has left.
+ */
+bool shm_peer_expire(struct shm_peer *sp);
 uint32_t shm_outstanding(const struct shm_port *s);
 /** shm_untaken() - Peers that live and have not yet taken all that lies in their lanes. */
 uint32_t shm_untaken(struct shm_port *s);

@@ -250,6 +250,9 @@ int link_peer_connect(struct link_peer *peer)
 	lock_assert_held(p->node->lock);
 	if (peer->dead)
 		return peer->dead;
+	/* Whoever is there now is meant, and the one that we have met may have left since. */
+	if (peer->shm && !peer->addr.nonce && shm_peer_expire(peer->shm) && peer->shm)
+		return -EAGAIN;
 	/* RAW: nobody tells when the process there has become another one, which shared memory may reach */
 	if (peer->shm || (peer->shm_tried && p->cls != LINK_RAW))
 		return 0;

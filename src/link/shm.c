@@ -107,11 +107,25 @@ static __attribute__((noinline)) void *own_reserve_slow(struct shm_peer *sp, uin
 	return lane_reserve_seen(&sp->tx, len);
 }
 
-/* Slots of our own lane. NULL: none free now. */
+/*
+ * Has the owner of @sp closed? Nobody would take what we put there, and who sends it may mean the next one at this place: the
+ * next poll tells of the end. relaxed: where another message has told of the end, or of the next one, that message orders the two.
+ */
+static inline bool has_closed(struct shm_peer *sp)
+{
+	if (likely(!(atomic_load_explicit(&sp->seg->hdr->state, memory_order_relaxed) & SHM_ST_CLOSED)))
+		return false;
+	shm_peer_doom(sp, -ECONNREFUSED);
+	return true;
+}
+
+/* Slots of our own lane. NULL: none free now, or nobody is there any more. */
 static inline void *own_reserve(struct shm_peer *sp, size_t len)
 {
 	void *slot = lane_reserve_seen(&sp->tx, (uint32_t)len);
 
+	if (unlikely(has_closed(sp)))
+		return NULL;
 	return likely(slot) ? slot : own_reserve_slow(sp, (uint32_t)len);
 }
 
@@ -291,6 +305,8 @@ static __attribute__((noinline)) int send_slow(struct shm_peer *sp, const struct
 		return -EAGAIN;
 	if (sp->is_void)
 		return -ECONNREFUSED;
+	if (has_closed(sp))
+		return -EAGAIN;
 	if (want_lane(sp))
 		return -EAGAIN;
 	if (sp->tx_mode != SHM_TX_OWN)

@@ -386,6 +386,16 @@ static void doom_one(struct shm_peer *sp)
 	port_peer_dead(peer, status); /* ends in shm_peer_detach() */
 }
 
+bool shm_peer_expire(struct shm_peer *sp)
+{
+	if (sp->is_zombie || sp->is_void || shm_seg_is_alive(sp->seg))
+		return false;
+	shm_peer_doom(sp, -ECONNREFUSED);
+	if (!has_unread(sp))
+		doom_one(sp);
+	return true;
+}
+
 void shm_peer_run_doom(struct shm_port *s)
 {
 	bool is_left = false;

@@ -193,6 +193,15 @@ static void unlink_both(const char *path, uint32_t wake)
 	unlink(path);
 }
 
+/* Who still has the segment of the dead mapped sees that it has left, as if it had closed, before another one takes its place. */
+static void mark_closed(int fd, const struct shm_hdr *hdr)
+{
+	uint32_t state = atomic_load_explicit(&hdr->state, memory_order_relaxed) | SHM_ST_CLOSED;
+
+	if (hdr->magic == SHM_MAGIC && pwrite(fd, &state, sizeof(state), offsetof(struct shm_hdr, state)) < 0)
+		LOG_DEBUG("a dead peer's segment cannot be marked: %s", strerror(errno));
+}
+
 /*
  * Remove the file at @path if its owner is dead. @is_mine: nobody else may be making it just now.
  * g_own_mutex held. Return: true if it is gone.
@@ -214,6 +223,7 @@ static bool reap_one(const char *path, bool is_mine)
 	is_newborn = hdr.magic != SHM_MAGIC && time(NULL) - st.st_mtime < NEWBORN_SEC;
 	if ((is_mine || !is_newborn) && lock_get(fd, false) &&
 	    is_same_file(path, st.st_dev, st.st_ino)) {
+		mark_closed(fd, &hdr);
 		unlink_both(path, hdr.wake);
 		done = true;
 	}

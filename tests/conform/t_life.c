@@ -384,12 +384,103 @@ static void life_last_words(struct ct *c)
 	ct_close(c);
 }
 
+/* Rank 1: one that sends, or is sent to, and ends, and then the next one, which gets its place where places are given again. */
+static void successor_own(struct ct *c, bool is_sender)
+{
+	struct fi_cq_tagged_entry t;
+	uint8_t byte = 1, in = 0;
+	struct ct_ep2 e;
+	fi_addr_t to;
+
+	ct_ep2_open(c, &e);
+	memcpy(c->shared, e.addr, sizeof(e.addr));
+	RET(1, fi_av_insert(e.av, c->peer_addr, 1, &to, 0, NULL));
+	OK(is_sender ? 0 : (int)fi_recv(e.ep, &in, 1, NULL, FI_ADDR_UNSPEC, &c->ctx[0]));
+	ct_barrier(c);
+	for (ssize_t ret = -FI_EAGAIN; is_sender && ret == -FI_EAGAIN; (void)fi_cq_read(e.cq, NULL, 0))
+		ret = fi_send(e.ep, &byte, 1, NULL, to, &c->ctx[0]);
+	while (fi_cq_read(e.cq, &t, 1) != 1)
+		;
+	ct_barrier(c);
+	ct_ep2_close(c, &e);
+	ct_ep2_open(c, &e);
+	memcpy(c->shared, e.addr, sizeof(e.addr));
+	OK(fi_recv(e.ep, &in, 1, NULL, FI_ADDR_UNSPEC, &c->ctx[0]));
+	ct_barrier_idle(c);
+	while (fi_cq_read(e.cq, &t, 1) != 1)
+		;
+	CHECK(t.op_context == &c->ctx[0] && in == 2, "byte %u", in);
+	ct_barrier(c);
+	ct_ep2_close(c, &e);
+}
+
+/*
+ * Who has sent something to the one may be told that it has gone, and sends once more: each protocol knows whom it talks to, not only where. Who has not
+ * must not hear of it.
+ */
+static bool successor_has_got(struct ct *c, bool is_sender)
+{
+	struct fi_cq_err_entry err = {0};
+	struct fi_cq_tagged_entry t;
+	ssize_t ret;
+
+	do
+		ret = fi_cq_read(c->txcq, &t, 1);
+	while (ret == -FI_EAGAIN);
+	if (ret == -FI_EAVAIL)
+		RET(1, fi_cq_readerr(c->txcq, &err, 0));
+	CHECK(ret == 1 || (ret == -FI_EAVAIL && !is_sender), "%zd (%s), error %d", ret, ct_err(ret), err.err);
+	CHECK((ret == 1 ? t.op_context : err.op_context) == &c->ctx[0], "of another operation");
+	return ret == 1;
+}
+
+/* Rank 0: makes no call between the end of the one and its first message to the other. */
+static void successor_peer(struct ct *c, bool is_sender)
+{
+	uint8_t byte = 1, in = 0;
+	fi_addr_t to = FI_ADDR_UNSPEC;
+
+	OK(is_sender ? (int)fi_recv(c->ep, &in, 1, NULL, FI_ADDR_UNSPEC, &c->ctx[0]) : 0);
+	ct_barrier(c);
+	if (is_sender) {
+		ct_rx(c, &c->ctx[0], FI_RECV | FI_MSG, 1);
+	} else {
+		RET(1, fi_av_insert(c->av, c->shared, 1, &to, 0, NULL));
+		while (ct_again(c, fi_send(c->ep, &byte, 1, NULL, to, &c->ctx[0])))
+			;
+		ct_tx(c, &c->ctx[0], FI_SEND | FI_MSG);
+		OK(fi_av_remove(c->av, &to, 1, 0));
+	}
+	ct_barrier(c);
+	ct_barrier_idle(c);
+	byte = 2;
+	RET(1, fi_av_insert(c->av, c->shared, 1, &to, 0, NULL));
+	do {
+		while (ct_again(c, fi_send(c->ep, &byte, 1, NULL, to, &c->ctx[0])))
+			;
+	} while (!successor_has_got(c, is_sender));
+	ct_barrier(c);
+}
+
+/*
+ * A message to a place goes to who is there when it is sent, not to who was there before and has sent or got one. Only opx may lose it between hosts, as
+ * the real one does: its handshake outlives the peer, and a message is complete once it is copied.
+ */
+static void life_successor(struct ct *c)
+{
+	ct_open(c);
+	for (int is_sender = 0; is_sender < 2 && !(c->mode == CT_UDP && !strcmp(c->prov, "opx")); is_sender++)
+		(c->rank ? successor_own : successor_peer)(c, is_sender);
+	ct_close(c);
+}
+
 const struct ct_test life_tests[] = {
 	{"life_busy", life_busy, FI_MSG, 0, CT_SOLO, NULL},
 	{"life_again", life_again, FI_MSG, 0, CT_GENS, NULL, NULL, NULL, 90},
 	{"life_pending", life_pending, FI_TAGGED, 0, CT_GENS | CT_ANY_PATH, NULL},
 	{"life_many_eps", life_many_eps, FI_MSG, 0, CT_SOLO | CT_ANY_PATH, "ep_cnt"},
 	{"life_last_words", life_last_words, FI_MSG, 0, CT_ANY_PATH, NULL},
+	{"life_successor", life_successor, FI_MSG, 0, CT_ANY_PATH, NULL},
 	{"life_fork", life_fork, FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC, 0, CT_NO_ONE, NULL, NULL, NULL, 60},
 	{"life_fork_fresh", life_fork_fresh, FI_MSG, 0, CT_SOLO | CT_ANY_PATH, NULL},
 	{"life_exit", life_exit, FI_MSG, 0, CT_NO_ONE | CT_GENS, NULL},

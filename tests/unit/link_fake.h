@@ -198,6 +198,12 @@ FAKE void shm_disarm(struct shm_port *s)
 	(void)s;
 	fake.shm_disarms++;
 }
+FAKE bool shm_peer_expire(struct shm_peer *sp)
+{
+	(void)sp;
+	return false;
+}
+
 FAKE bool shm_peer_is_void(const struct shm_peer *sp)
 {
 	(void)sp;

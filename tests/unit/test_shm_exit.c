@@ -140,6 +140,40 @@ static void exit__with_a_peer_in_traffic(void **state)
 	(void)state;
 }
 
+/*
+ * The port of a killed process, whose address another one takes: nothing is put into the lane that nobody will read, and the next frame after its end
+ * was told reaches the next one.
+ */
+static void exit__successor_of_a_killed(void **state)
+{
+	struct link_addr mine = addr_of(1), to = addr_of(2), next = to;
+	struct fake *f = open_at(&mine), *g;
+	uint64_t end = clk_now_ns(NULL) + DEADLINE_NS, refused = 0;
+	uint8_t buf[8] = {0};
+	int go;
+	pid_t pid = child_start(&go);
+
+	assert_non_null(f);
+	assert_int_equal(fake_send(f, &to, buf, sizeof(buf), buf), 0);
+	kill(pid, SIGKILL);
+	assert_int_equal(status_of(pid), SIGKILL);
+	next.nonce++;
+	g = open_at(&next);
+	assert_non_null(g);
+	for (int i = 0; i < 4; i++)
+		refused += fake_send(f, &to, buf, sizeof(buf), buf) == -EAGAIN;
+	assert_int_equal(refused, 4);
+	while (!f->dead_cnt && clk_now_ns(NULL) < end)
+		fake_poll(f);
+	assert_int_equal(f->dead_cnt, 1);
+	assert_int_equal(f->sent_cnt, 1);
+	assert_int_equal(f->last_status, -ECONNREFUSED);
+	close_port(g);
+	close_port(f);
+	close(go);
+	(void)state;
+}
+
 /* Also one that has a port of its own. */
 static void exit__of_a_forked_child(void **state)
 {
@@ -220,6 +254,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(exit__with_a_peer_in_traffic),
+		cmocka_unit_test(exit__successor_of_a_killed),
 		cmocka_unit_test(exit__of_a_forked_child),
 		cmocka_unit_test(exit__beside_a_busy_thread),
 	};

@@ -167,8 +167,11 @@ bool hfi_dst_is_host(const struct hfi_dst *dst)
 
 int hfi_dst_connect(struct hfi_dst *dst)
 {
+	int rc;
+
 	lock_assert_held(hfi_of(dst)->lock);
-	return dst->peer ? link_peer_connect(dst->peer) : -ECONNREFUSED;
+	rc = dst->peer ? link_peer_connect(dst->peer) : -ECONNREFUSED;
+	return !rc && dst->is_gone_parked ? -EAGAIN : rc;
 }
 
 void hfi_dst_hdr(const struct hfi_dst *dst, struct hfi_hdr *out)

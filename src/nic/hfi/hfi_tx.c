@@ -23,12 +23,24 @@ static inline bool send_direct(struct hfi_ctxt *c, struct hfi_dst *dst, const st
 	return true;
 }
 
+/* Return: 0; -EAGAIN who was there has gone, which is to be told first: this would go to the next one, whom nobody knows yet; -ENETDOWN. */
+static inline int tx_check(struct hfi_ctxt *c, const struct hfi_dst *dst)
+{
+	if (likely(!(c->may_be_down | dst->is_gone_parked)))
+		return 0;
+	if (dst->is_gone_parked)
+		return -EAGAIN;
+	return hfi_port_is_up(c->hfi) || link_peer_is_local(dst->peer) ? 0 : -ENETDOWN;
+}
+
 int hfi_tx_send(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr, const struct iovec *iov, int iov_cnt, size_t len)
 {
+	int rc = tx_check(c, dst);
+
+	if (unlikely(rc))
+		return rc;
 	hdr->pktlen = be16_put(hfi_wire_pktlen((uint32_t)len));
 	hdr->bth1 = hfi_wire_pad((uint32_t)len);
-	if (unlikely(c->may_be_down) && !hfi_port_is_up(c->hfi) && !link_peer_is_local(dst->peer))
-		return -ENETDOWN;
 	if (likely(!len))
 		return link_send_one(c->claim.port, dst->peer, hdr, sizeof(*hdr), NULL);
 	if (likely(len <= DIRECT_MAX) && send_direct(c, dst, hdr, iov, iov_cnt, len))
@@ -60,13 +72,13 @@ int hfi_pio_send(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr, c
 
 int hfi_pio_send_hdr(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr)
 {
-	int rc;
+	int rc = tx_check(c, dst);
 
 	lock_assert_held(c->hfi->lock);
+	if (unlikely(rc))
+		return rc;
 	hdr->pktlen = be16_put(hfi_wire_pktlen(0));
 	hdr->bth1 = hfi_wire_pad(0);
-	if (unlikely(c->may_be_down) && !hfi_port_is_up(c->hfi) && !link_peer_is_local(dst->peer))
-		return -ENETDOWN;
 	rc = link_send_one(c->claim.port, dst->peer, hdr, sizeof(*hdr), NULL);
 	if (unlikely(rc)) {
 		c->stats.credit_waits += rc == -EAGAIN;

@@ -249,8 +249,11 @@ int opx_flow_open(struct opx_flow *f)
 		opx_flow_want(f);
 		return -FI_EAGAIN;
 	}
-	if (f->state == OPX_FLOW_NEW)
+	if (f->state == OPX_FLOW_NEW) {
 		rc = init_prepare(f);
+		if (f->doom || rc == -FI_EAGAIN) /* with who was there before: the next one is meant, when that is done */
+			return -FI_EAGAIN;
+	}
 	if (!rc)
 		rc = init_send(f);
 	if (f->state == OPX_FLOW_OPEN || (rc && rc != -FI_EAGAIN))

@@ -126,7 +126,7 @@ int opx_peer_open(struct opx_peer *peer)
 	if (why && hfi_now_ns(peer->ep->hfi) - peer->refusal_ns < REFUSAL_NS)
 		return -opx_err_of(why);
 	rc = opx_flow_open(&peer->flow);
-	peer->is_asked = rc == -FI_EAGAIN;
+	peer->is_asked = peer->flow.state == OPX_FLOW_INIT;
 	return rc;
 }
 
