@@ -215,6 +215,7 @@ static void pair_make(struct rel_peer *rp, const struct rel_pkt *pkt, bool is_su
 	if (rp->state != REL_S_OPEN) {
 		rel_set_state(rp, REL_S_OPEN);
 		rp->tx_seq = rp->tx_una = rp->rx_next = rp->rx_proc = rp->rx_top = REL_SEQ_FIRST;
+		rp->nak_una = rp->nak_tx = rp->nak_end = rp->nak_rx = REL_SEQ_FIRST;
 		rp->has_echo_rx = rp->has_echo_tx = rp->owes_ack = rp->ack_now = false;
 		rp->rx_dgrams = rp->rx_bytes = 0;
 		rp->probes = 0;

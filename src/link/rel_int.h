@@ -89,22 +89,29 @@ enum rel_answer { REL_A_HELLO, REL_A_REFUSE, REL_A_WRONG, REL_A_NUM };
 
 enum rel_state { REL_S_NONE, REL_S_HELLO, REL_S_OPEN, REL_S_BYE, REL_S_CLOSED, REL_S_NUM };
 
-/* A frame of ours, or a refusal (is_nak), from rel_send() until it is final. */
+/* A frame of ours, from rel_send() until it is final. */
 struct rel_frame {
 	struct rel_frame *next; /* in the peer's queue, then in its slot */
 	void *cookie;           /* NULL: nobody cares, or told already */
-	uint32_t id;            /* NAK: of the refused frame */
+	uint32_t id;
 	uint32_t len;           /* header and payload */
 	uint32_t first_seq;     /* DATA that carries its first segment */
-	uint32_t nak_seq;       /* NAK: DATA that is held back until this one is acknowledged */
 	uint16_t seg_len;       /* of all segments but the last */
 	uint8_t seg_cnt;
 	uint8_t segs_left;      /* not yet final */
-	uint8_t kind;           /* enum link_kind; NAK: the code */
+	uint8_t kind;           /* enum link_kind */
 	uint8_t hdr_len, iov_cnt;
-	bool is_nak, is_done;   /* done: the owner knows its end, its memory is not read any more */
+	bool is_done;           /* the owner knows its end, its memory is not read any more */
 	uint8_t hdr[LINK_HDR_MAX];
 	struct iovec iov[LINK_IOV_MAX];
+};
+
+/* A refusal that the peer has not confirmed yet. */
+struct rel_owed {
+	struct rel_owed *next;
+	uint32_t seq;   /* DATA that is held back meanwhile */
+	uint32_t frame; /* refused */
+	uint8_t code;
 };
 
 /* What is bounded per peer, per source address and in all (rel_quota.c). */
@@ -198,7 +205,9 @@ struct rel_peer {
 	uint64_t used_ns;             /* last DATA in or out */
 	uint64_t ack_due_ns;          /* while owes_ack */
 	struct rel_frame *q_head, *q_tail;     /* frames not yet in a slot */
-	struct rel_frame *nak_head, *nak_tail; /* refusals not yet in a slot */
+	struct rel_owed *nak_head, *nak_tail;  /* refusals not yet confirmed */
+	struct rel_owed *nak_next;    /* to be sent; NULL: all are on their way */
+	uint64_t nak_ns;              /* when the oldest that is on its way was sent, or one was confirmed since */
 	uint32_t q_bytes;
 	uint32_t frame_cnt;           /* owner's frames that have not ended */
 	uint32_t serial, peer_serial, peer_nonce;
@@ -207,6 +216,8 @@ struct rel_peer {
 	uint64_t path_ns;
 	uint32_t tx_seq, tx_una;      /* next DATA; oldest that is not final */
 	uint32_t frame_next;          /* id of the next frame */
+	uint32_t nak_una, nak_tx, nak_end; /* numbers of the oldest refusal, of @nak_next, and of the next one to come */
+	uint32_t nak_rx;              /* number of the peer's next refusal */
 	uint32_t flight_bytes, flight_cnt; /* sent and neither arrived nor lost */
 	uint32_t open_bytes;          /* of all slots: sent and not final */
 	uint32_t cwnd, credit;        /* bytes */
@@ -226,6 +237,7 @@ struct rel_peer {
 	uint8_t pins;                 /* uses on the stack: not freed before 0 */
 	bool is_ready;
 	bool owes_ack, ack_now;       /* now: with the next flush, else at ack_due_ns */
+	bool has_naks;                /* refusals have come since our last ACK */
 	bool has_echo_rx, has_echo_tx; /* echo_rx, echo_tx mean something */
 	bool has_crc, has_heard;
 	bool is_sure;                 /* OPEN: the other side has the pair, too */
@@ -244,7 +256,7 @@ struct rel_out {
 struct rel {
 	struct link_port *port;
 	struct carrier *net;
-	struct slab frames, peers, asms;
+	struct slab frames, peers, asms, naks;
 	uint32_t frame_cnt;       /* owner's frames that have not ended, all peers */
 	struct rel_peer **tab;    /* hash by address */
 	uint32_t tab_mask, peer_cnt;
@@ -370,6 +382,8 @@ void rel_frame_free(struct rel *r, struct rel_frame *f);
 void rel_frame_end(struct rel_peer *rp, struct rel_frame *f, int status);
 /** rel_probe() - Nothing was acknowledged for long: ask, without records, what has arrived. */
 void rel_probe(struct rel_peer *rp, uint64_t now_ns);
+/** rel_send_naks() - @cnt refusals, the first of which has number @first. Return: 0; -EAGAIN. */
+int rel_send_naks(struct rel_peer *rp, uint32_t first, const struct rel_nak *nak, uint32_t cnt, uint64_t now_ns);
 /** rel_slot_arrived() - The datagram of @s has arrived there: its frames' memory is never read again. */
 void rel_slot_arrived(struct rel_peer *rp, struct rel_slot *s);
 /** rel_slot_lost() - Send @s, which is in flight, again. */
@@ -385,11 +399,26 @@ int rel_raw_close(struct rel *r);
 
 /** rel_on_ack() - Acknowledgements in @pkt. Return: false if they make no sense. May call back. */
 bool rel_on_ack(struct rel_peer *rp, const struct rel_pkt *pkt, uint64_t now_ns);
-void rel_on_nak(struct rel_peer *rp, const struct rel_rec_in *rec);
 /** rel_find_lost() - Send again what later transmissions have overtaken. */
 void rel_find_lost(struct rel_peer *rp, uint64_t now_ns);
 /** rel_pto_ns() - How long nothing may be acknowledged before the next probe. */
 uint64_t rel_pto_ns(const struct rel_peer *rp);
+
+/* --- rel_nak.c: refusals --- */
+
+/** rel_nak_owe() - @frame, which DATA @seq completed, is refused with @code; room for it has been reserved. */
+void rel_nak_owe(struct rel_peer *rp, uint32_t seq, uint32_t frame, int code);
+/** rel_nak_flush() - Send what is owed. Return: false if the carrier has no room. */
+bool rel_nak_flush(struct rel_peer *rp, uint64_t now_ns);
+/** rel_nak_due_ns() - When refusals go again; CLK_NEVER: none is on its way. */
+uint64_t rel_nak_due_ns(const struct rel_peer *rp);
+void rel_nak_timer(struct rel_peer *rp, uint64_t now_ns);
+/** rel_nak_confirmed() - The peer has taken all refusals below @next. */
+void rel_nak_confirmed(struct rel_peer *rp, uint32_t next, uint64_t now_ns);
+/** rel_nak_reset() - Forget what is owed. */
+void rel_nak_reset(struct rel_peer *rp);
+/** rel_on_naks() - Refusals of our frames. May call back. */
+void rel_on_naks(struct rel_peer *rp, const struct rel_pkt *pkt);
 
 /* --- rel_rx.c: frames in --- */
 

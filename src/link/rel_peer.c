@@ -346,6 +346,7 @@ void rel_peer_fail(struct rel_peer *rp, int status)
 	struct rel_frame *done = NULL, *f;
 
 	rel_tx_reset(rp, &done);
+	rel_nak_reset(rp);
 	rel_rx_reset(rp);
 	win_free(rp);
 	rp->pair = 0;
@@ -355,10 +356,7 @@ void rel_peer_fail(struct rel_peer *rp, int status)
 	rel_peer_pin(rp);
 	while ((f = done)) {
 		done = f->next;
-		if (f->is_nak)
-			rel_quota_put(rp, REL_Q_NAK, 1);
-		else
-			rel_frame_end(rp, f, status);
+		rel_frame_end(rp, f, status);
 		rel_frame_free(rp->r, f);
 	}
 	rel_peer_unpin(rp);
@@ -491,6 +489,7 @@ static uint64_t next_ns(struct rel_peer *rp)
 	if (rp->state != REL_S_OPEN)
 		return at;
 	at = MIN(MIN(at, stuck_ns(rp)), MIN(probe_ns(rp), MIN(dead_ns(rp), old_ns(rp))));
+	at = MIN(at, rel_nak_due_ns(rp));
 	if (rp->owes_ack && !rp->ack_now)
 		at = MIN(at, rp->ack_due_ns);
 	return rp->win ? MIN(at, rp->win->loss_ns) : at;
@@ -558,6 +557,7 @@ static void on_timer(struct rel_peer *rp, uint64_t now_ns)
 		rel_find_lost(rp, now_ns);
 	if (probe_ns(rp) <= now_ns)
 		rel_probe(rp, now_ns);
+	rel_nak_timer(rp, now_ns);
 	if (rp->owes_ack && !rp->ack_now && rp->ack_due_ns <= now_ns) {
 		rp->ack_now = true;
 		rel_ready(rp);

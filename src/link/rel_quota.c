@@ -2,10 +2,10 @@
 // What peers may make us keep for them: so much each, so much for all behind one address, so much in all.
 //
 // Theory of operation: what has arrived (is acknowledged) is kept until it can be delivered, so nothing of it may ever be thrown away
-// again. What would be too much is therefore refused before it counts as arrived: an honest sender repeats it. Each pair has a share of its
-// own, which nobody else can use up and which is enough to get on, if slowly; beyond that it draws from a pool: a source address at most as
-// much as it leaves there, and a pair at most as much as it leaves of its source's part. For how many pairs of a source own shares are kept is bounded, too. What is kept for too long ends
-// its pair.
+// again. What would be too much is therefore refused before it counts as arrived: an honest sender repeats it. Each pair has a share of
+// its own, which nobody else can use up and which is enough to get on, if slowly (rel_nak.c says why); beyond that it draws from a pool: a
+// source address at most as much as it leaves there, and a pair at most as much as it leaves of its source's part. For how many pairs of a
+// source own shares are kept is bounded, too. What is kept for too long ends its pair.
 #include "link/link_int.h"
 
 #include <string.h>
