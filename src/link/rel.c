@@ -196,7 +196,7 @@ static struct rel_peer *find_pair(struct rel *r, const struct link_addr *src, ui
 	struct rel_peer *rp = r->found;
 
 	*known = *waiting = false;
-	if (likely(rp && pair && rp->pair == pair && !memcmp(&rp->peer->addr, src, offsetof(struct link_addr, flags))))
+	if (likely(rp && pair && rp->pair == pair && link_same_place(&rp->peer->addr, src)))
 		return rp;
 	for (rp = rel_peer_first(r, src); rp; rp = rel_peer_next(rp)) {
 		if (pair && rp->pair == pair) {

@@ -36,14 +36,9 @@ static uint32_t addr_hash(const struct rel *r, const struct link_addr *a)
 	return (uint32_t)keyed_hash(&r->hash_key, a, offsetof(struct link_addr, flags));
 }
 
-static bool same_place(const struct link_addr *a, const struct link_addr *b)
-{
-	return a->port == b->port && !memcmp(a->ip, b->ip, sizeof(a->ip));
-}
-
 static struct rel_peer *first_at(struct rel_peer *rp, const struct link_addr *addr)
 {
-	while (rp && !same_place(&rp->peer->addr, addr))
+	while (rp && !link_same_place(&rp->peer->addr, addr))
 		rp = rp->hnext;
 	return rp;
 }

@@ -166,11 +166,6 @@ static void mtu_lower(struct udp *u, uint32_t to)
 	u->mtu_ns = clk_now_ns(NULL);
 }
 
-static bool same_dst(const struct link_addr *a, const struct link_addr *b)
-{
-	return a->port == b->port && !memcmp(a->ip, b->ip, sizeof(a->ip));
-}
-
 static void error_note(struct udp *u, const struct udp_error *e)
 {
 	for (uint32_t i = 0; i < u->error_cnt; i++)
@@ -270,7 +265,7 @@ static uint32_t train_len(const struct udp *u, uint32_t at)
 		const struct tx_dgram *e = &b->dgram[at + n];
 
 		if (!e->len || e->len > d->len || bytes + e->len > TRAIN_BYTES ||
-		    !same_dst(&e->dst, &d->dst) || (e->dst.flags & LINK_ADDR_CUT))
+		    !link_same_place(&e->dst, &d->dst) || (e->dst.flags & LINK_ADDR_CUT))
 			break;
 		bytes += e->len;
 		n++;
