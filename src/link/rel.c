@@ -268,7 +268,7 @@ void rel_input(struct rel *r, const struct link_addr *src, const void *buf, size
 		break;
 	case REL_BAD_VERSION:
 		st->drop_version++;
-		if (pkt.type == REL_HELLO)
+		if (pkt.type == REL_HELLO && len >= sizeof(struct rel_base) + sizeof(struct rel_refuse)) /* no answer is longer than its question */
 			rel_refuse(r, src, &pkt, REL_R_VERSION, now_ns);
 		return;
 	case REL_BAD_FORM:

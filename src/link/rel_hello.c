@@ -291,7 +291,7 @@ static void hello_in_pair(struct rel_peer *rp, const struct link_addr *src, cons
 	}
 	r->port->stats.drop_hello++;
 	if (answer_may(r, REL_A_HELLO, now_ns))
-		rel_control(rp, REL_ACK, now_ns);
+		rel_ask(rp, now_ns);
 }
 
 /* Nothing may come of a HELLO for @rp; NULL: of one for nobody that we know. */

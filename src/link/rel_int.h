@@ -3,6 +3,8 @@
 #ifndef SF_LINK_REL_INT_H
 #define SF_LINK_REL_INT_H
 
+#include <sys/queue.h>
+
 #include "base/keyed.h"
 #include "base/pqueue.h"
 #include "link/link_int.h"
@@ -72,8 +74,9 @@
 #define REL_HALF_MAX     4096u             /* peers that have not sent any DATA yet, */
 #define REL_HALF_NS      (5 * NS_PER_SEC)  /* and how long they may do without */
 #define REL_PLACE_MAX    16u               /* peers at one address and port that came by themselves, */
-#define REL_HOST_MAX     16384u            /* the same of one host, for IPv6 of one /64, */
-#define REL_HOST_CNT     1024u             /* counted in so many boxes: hosts that share one share the number */
+#define REL_HOST_MAX     16384u            /* the same of one source (struct rel_source) */
+#define REL_HOST_ASKS    16u               /* of these are asked in turn, while newcomers find it full, */
+#define REL_ASK_NS       (100 * NS_PER_MS) /* and how often each */
 
 /*
  * State of a pair, seen from one side.
@@ -127,7 +130,9 @@ enum rel_quota {
 struct rel_source {
 	struct rel_source *next;
 	uint8_t net[16];
-	uint32_t refs; /* peers */
+	uint32_t refs; /* peers, */
+	uint32_t guest_cnt; /* and those of them that came by themselves: in @guests, first those that are asked whether they live */
+	TAILQ_HEAD(, rel_peer) guests;
 	uint32_t own[REL_Q_NUM], pool[REL_Q_NUM];
 };
 
@@ -195,6 +200,8 @@ struct rel_peer {
 	uint32_t used[REL_Q_NUM];
 	struct rel_peer *half_prev, *half_next; /* by age, while is_half */
 	struct pq_node timer;
+	TAILQ_ENTRY(rel_peer) guest;  /* in source->guests, while is_guest */
+	uint64_t asked_ns;            /* is_guest: when it was asked first, for lack of room */
 	uint64_t made_ns;             /* while is_half */
 	uint64_t pair, half;          /* 0 = not yet */
 	uint64_t peer_half;
@@ -242,7 +249,8 @@ struct rel_peer {
 	bool has_crc, has_heard;
 	bool is_sure;                 /* OPEN: the other side has the pair, too */
 	bool is_half;                 /* came by itself, and has sent nothing but HELLO; RAW: and the owner does not know it */
-	bool is_counted;              /* in r->host_cnt */
+	bool is_guest;                /* came by itself */
+	uint8_t asks;                 /* since asked_ns */
 };
 
 /* A datagram being gathered; pieces point into r->stage or the owner's memory. */
@@ -264,7 +272,6 @@ struct rel {
 	struct rel_peer *found;   /* last one of find_pair(): datagrams come in trains */
 	struct rel_peer *half_head, *half_tail; /* is_half, oldest first */
 	uint32_t half_cnt;
-	uint16_t host_cnt[REL_HOST_CNT]; /* peers that came by themselves, by host */
 	struct keyed cookie[2];   /* our halves are made with the first, and with the second were before */
 	uint64_t cookie_ns;       /* since when; 0 = there are none */
 	struct pq timers;
@@ -275,7 +282,7 @@ struct rel {
 	uint64_t answer_ms;       /* rate limit of answers to strangers: the millisecond, */
 	uint32_t answer_cnt[REL_A_NUM]; /* and answers in it */
 	uint32_t stash_recs;      /* records in all stashes: each may become a refusal */
-	struct rel_source *sources[256]; /* hash */
+	struct rel_source *sources[1024]; /* hash */
 	struct keyed source_key;
 	uint32_t pool[REL_Q_NUM]; /* in use beyond peers' own shares */
 	uint32_t raw_id;
@@ -356,6 +363,8 @@ static inline uint32_t rel_cwnd_min(const struct rel_peer *rp)
 
 /* --- rel_quota.c --- */
 
+/** rel_source_find() - Those behind @ip; NULL: there are none. */
+struct rel_source *rel_source_find(struct rel *r, const uint8_t ip[16]);
 /** rel_source_get() - @rp is one of those behind @ip, until rel_source_put(). Return: false: no memory. */
 bool rel_source_get(struct rel_peer *rp, const uint8_t ip[16]);
 void rel_source_put(struct rel_peer *rp);
@@ -371,6 +380,8 @@ void rel_quota_put(struct rel_peer *rp, enum rel_quota q, uint32_t n);
 
 /** rel_control() - Send a datagram of @type without records. Loss is silent. */
 void rel_control(struct rel_peer *rp, enum rel_type type, uint64_t now_ns);
+/** rel_ask() - ACK of the base header alone: who lives there and knows of no such pair refuses it. */
+void rel_ask(struct rel_peer *rp, uint64_t now_ns);
 /** rel_emit() - Send host-form @pkt with its fixed part to @dst. Return: 0; -EAGAIN. */
 int rel_emit(struct rel *r, const struct link_addr *dst, const struct rel_pkt *pkt);
 /** rel_peer_flush() - All that windows allow. Return: false if the carrier has no room. */

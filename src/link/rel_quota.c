@@ -41,21 +41,28 @@ static void net_of(const uint8_t ip[16], uint8_t net[16])
 	memcpy(net, ip, is_host ? 16 : 8);
 }
 
-bool rel_source_get(struct rel_peer *rp, const uint8_t ip[16])
+struct rel_source *rel_source_find(struct rel *r, const uint8_t ip[16])
 {
-	struct rel *r = rp->r;
+	struct rel_source *s;
 	uint8_t net[16];
-	struct rel_source *s, **at;
 
 	net_of(ip, net);
-	at = bucket(r, net);
-	for (s = *at; s && memcmp(s->net, net, sizeof(net)); s = s->next)
+	for (s = *bucket(r, net); s && memcmp(s->net, net, sizeof(net)); s = s->next)
 		;
+	return s;
+}
+
+bool rel_source_get(struct rel_peer *rp, const uint8_t ip[16])
+{
+	struct rel_source *s = rel_source_find(rp->r, ip), **at;
+
 	if (!s) {
 		s = mem_alloc(sizeof(*s));
 		if (!s)
 			return false;
-		memcpy(s->net, net, sizeof(net));
+		net_of(ip, s->net);
+		TAILQ_INIT(&s->guests);
+		at = bucket(rp->r, s->net);
 		s->next = *at;
 		*at = s;
 	}

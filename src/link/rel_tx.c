@@ -237,6 +237,15 @@ void rel_control(struct rel_peer *rp, enum rel_type type, uint64_t now_ns)
 	ack_sent(rp);
 }
 
+void rel_ask(struct rel_peer *rp, uint64_t now_ns)
+{
+	struct rel_pkt pkt;
+
+	pkt_init(rp, &pkt, REL_ACK, now_ns);
+	memset(&pkt.sack[1], 0, REL_SACK_MORE * sizeof(pkt.sack[1])); /* it may answer somebody's 72 bytes */
+	rel_emit(rp->r, &rp->peer->addr, &pkt);
+}
+
 int rel_send_naks(struct rel_peer *rp, uint32_t first, const struct rel_nak *nak, uint32_t cnt, uint64_t now_ns)
 {
 	struct rel_pkt pkt;

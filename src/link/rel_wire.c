@@ -266,6 +266,8 @@ enum rel_check rel_pkt_check(const void *buf, size_t len, struct rel_pkt *out)
 	}
 	if (b.flags & ~REL_F_ALL || (!(b.flags & REL_F_CRC) && le32_get(b.crc)))
 		return REL_BAD_FORM;
+	if (desc->flags & REL_D_PAIR && !out->nonce) /* that of no pair */
+		return REL_BAD_FORM;
 	if (desc->part_len)
 		return out->nonce ? REL_BAD_FORM : hello_check(&r, out);
 	if (desc->flags & REL_D_RECS)
