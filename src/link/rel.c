@@ -220,6 +220,7 @@ static void pair_input(struct rel_peer *rp, const struct rel_pkt *pkt, size_t le
 	rel_peer_pin(rp);
 	rp->heard_ns = now_ns;
 	rp->has_heard = rp->is_sure = true;
+	rp->is_proved = false;
 	if (pkt->type == REL_BYE) {
 		rel_on_bye(rp, pkt, now_ns);
 	} else if (pkt->type == REL_BYE_ACK) {

@@ -23,6 +23,9 @@
  * may be of the half that B means, which is settled once B keeps anything. A's datagrams have flag NEW, by which B does not refuse them. (Tried: B
  * refuses, A repeats the third step. A refusal that comes late, when A is sure, then ends a pair that both have.)
  *
+ * A proof may be a late copy, or one that somebody kept, of a process that was there before: as long as nothing else has come from the other side
+ * of a pair, another proof takes its place. What was sent meanwhile nobody has, and it goes again.
+ *
  * While a pair is open and sure, a HELLO of another one from its address changes nothing. Where the old one is gone, whoever is there now
  * refuses its nonce: the HELLO only makes us send an acknowledgement with that nonce, and the next HELLO finds what came of it.
  *
@@ -227,7 +230,7 @@ static void pair_make(struct rel_peer *rp, const struct rel_pkt *pkt, bool is_su
 	rp->pair = rp->half + rp->peer_half;
 	if (!rp->pair)
 		rp->pair = 1;
-	rp->is_sure = is_sure;
+	rp->is_sure = rp->is_proved = is_sure;
 	rp->has_crc = rp->r->wants_crc || pkt->hello.settings & REL_SET_CRC;
 	rp->has_heard = rp->peer->is_met = true;
 	port_met_by_net(rp->peer);
@@ -253,7 +256,7 @@ static enum rel_reason hello_refusal(struct rel *r, const struct link_addr *src,
 	return REL_R_CLASS;
 }
 
-/* @src has proved that it is there and wants a pair with our half @half. Return: the peer to make it with, which has no sure one; NULL: no room. */
+/* @src has proved that it is there and wants a pair with our half @half. Return: the peer to make it with, which has none of which more came than a proof; NULL: no room. */
 static struct rel_peer *hello_peer(struct rel *r, struct rel_peer *rp, const struct link_addr *src, const struct rel_pkt *pkt, uint64_t half,
 				   uint64_t now_ns)
 {
@@ -277,6 +280,14 @@ static struct rel_peer *hello_peer(struct rel *r, struct rel_peer *rp, const str
 static bool is_of_pair(const struct rel_peer *rp, const struct rel_pkt *pkt)
 {
 	return rp->peer_nonce == pkt->hello.src_nonce && rp->peer_half == pkt->hello.half;
+}
+
+/* A pair was made with a proof, and @pkt is of another one, not older as far as can be told: whoever proves more has it. */
+static bool may_follow(const struct rel_peer *rp, const struct rel_pkt *pkt)
+{
+	if (!rp->is_proved || is_of_pair(rp, pkt))
+		return false;
+	return rp->peer_nonce != pkt->hello.src_nonce || rel_seq_before(rp->peer_serial, pkt->hello.serial);
 }
 
 /* A HELLO from where a pair is open: of that pair, or of another one, about which only the end of this one decides. */
@@ -345,7 +356,7 @@ void rel_on_hello(struct rel *r, const struct link_addr *src, const struct rel_p
 		rel_refuse(r, src, pkt, why, now_ns);
 		return;
 	}
-	if (rp && rp->state == REL_S_OPEN && rp->is_sure) {
+	if (rp && rp->state == REL_S_OPEN && rp->is_sure && !may_follow(rp, pkt)) {
 		hello_in_pair(rp, src, pkt, now_ns);
 		return;
 	}

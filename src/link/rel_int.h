@@ -248,6 +248,7 @@ struct rel_peer {
 	bool has_echo_rx, has_echo_tx; /* echo_rx, echo_tx mean something */
 	bool has_crc, has_heard;
 	bool is_sure;                 /* OPEN: the other side has the pair, too */
+	bool is_proved;               /* OPEN: so its HELLO says, which may be a late copy; nothing else has come */
 	bool is_half;                 /* came by itself, and has sent nothing but HELLO; RAW: and the owner does not know it */
 	bool is_guest;                /* came by itself */
 	uint8_t asks;                 /* since asked_ns */
