@@ -325,12 +325,16 @@ static void path_lower(struct rel_peer *rp, uint32_t to, uint64_t now_ns)
 {
 	char text[LINK_ADDR_TEXT];
 
-	to = MAX(to, (uint32_t)REL_MTU_MIN);
-	if (to >= rp->mtu)
+	to = MAX(to, 1u);
+	if (to >= rp->mtu && (!rp->path_mtu || to >= rp->path_mtu))
 		return;
 	LOG_INFO("datagrams of %u bytes are too big for the path to %s: %u for a while", rp->mtu,
 		 link_addr_text(&rp->peer->addr, text), to);
-	rp->mtu = rp->path_mtu = to;
+	if (to < REL_MTU_MIN)
+		LOG_WARN("the path to %s takes %u bytes whole, less than %u: datagrams are cut up for it, which is slow",
+			 link_addr_text(&rp->peer->addr, text), to, REL_MTU_MIN);
+	rp->mtu = MAX(to, (uint32_t)REL_MTU_MIN);
+	rp->path_mtu = to;
 	rp->path_ns = now_ns;
 }
 

@@ -106,6 +106,7 @@ static uint64_t half_for(struct rel *r, const struct rel_peer *rp, const struct 
 static void hello_send(struct rel_peer *rp)
 {
 	struct rel *r = rp->r;
+	struct link_addr dst = rel_dst(rp, REL_CTL_MAX);
 	struct rel_pkt pkt = {
 		.type = REL_HELLO,
 		.flags = REL_F_CRC,
@@ -121,7 +122,7 @@ static void hello_send(struct rel_peer *rp)
 			},
 	};
 
-	rel_emit(r, &rp->peer->addr, &pkt);
+	rel_emit(r, &dst, &pkt);
 }
 
 void rel_hello_again(struct rel_peer *rp, uint64_t now_ns)

@@ -219,7 +219,7 @@ struct rel_peer {
 	uint32_t frame_cnt;           /* owner's frames that have not ended */
 	uint32_t serial, peer_serial, peer_nonce;
 	uint32_t mtu;                 /* of the next DATA */
-	uint32_t path_mtu;            /* what a router said at path_ns; 0 = nothing, or long ago */
+	uint32_t path_mtu;            /* what a router said at path_ns, which may be less than @mtu; 0 = nothing, or long ago */
 	uint64_t path_ns;
 	uint32_t tx_seq, tx_una;      /* next DATA; oldest that is not final */
 	uint32_t frame_next;          /* id of the next frame */
@@ -350,6 +350,9 @@ static inline struct rel_slot *rel_slot_at(const struct rel_win *w, uint32_t seq
 	return &w->slot[seq & (w->slot_cnt - 1)];
 }
 
+/* The longest datagram but for DATA, RAW and NAK. */
+#define REL_CTL_MAX ((uint32_t)(sizeof(struct rel_base) + REL_SACK_MORE * sizeof(uint64_t)))
+
 /* Bytes that a datagram in flight takes of credit and window. */
 static inline uint32_t rel_slot_cost(const struct rel_slot *s)
 {
@@ -383,6 +386,8 @@ void rel_quota_put(struct rel_peer *rp, enum rel_quota q, uint32_t n);
 void rel_control(struct rel_peer *rp, enum rel_type type, uint64_t now_ns);
 /** rel_ask() - ACK of the base header alone: who lives there and knows of no such pair refuses it. */
 void rel_ask(struct rel_peer *rp, uint64_t now_ns);
+/** rel_dst() - Where @len bytes for @rp go: what is longer than its path takes whole may be cut up. */
+struct link_addr rel_dst(const struct rel_peer *rp, uint32_t len);
 /** rel_emit() - Send host-form @pkt with its fixed part to @dst. Return: 0; -EAGAIN. */
 int rel_emit(struct rel *r, const struct link_addr *dst, const struct rel_pkt *pkt);
 /** rel_peer_flush() - All that windows allow. Return: false if the carrier has no room. */

@@ -181,6 +181,15 @@ static void out_init(struct rel *r, struct rel_out *o, uint32_t len)
 	o->base = out_stage(r, o, sizeof(*o->base));
 }
 
+struct link_addr rel_dst(const struct rel_peer *rp, uint32_t len)
+{
+	struct link_addr dst = rp->peer->addr;
+
+	if (unlikely(len > rp->mtu || (rp->path_mtu && len > rp->path_mtu)))
+		dst.flags = LINK_ADDR_CUT;
+	return dst;
+}
+
 int rel_emit(struct rel *r, const struct link_addr *dst, const struct rel_pkt *pkt)
 {
 	struct rel_out o;
@@ -203,6 +212,13 @@ int rel_emit(struct rel *r, const struct link_addr *dst, const struct rel_pkt *p
 	}
 	out_copy(r, &o, pkt->recs, pkt->recs_len);
 	return out_send(r, &o, dst, pkt);
+}
+
+static int emit_to(struct rel_peer *rp, const struct rel_pkt *pkt)
+{
+	struct link_addr dst = rel_dst(rp, pkt->recs_len ? (uint32_t)sizeof(struct rel_base) + pkt->recs_len : REL_CTL_MAX);
+
+	return rel_emit(rp->r, &dst, pkt);
 }
 
 static void pkt_init(struct rel_peer *rp, struct rel_pkt *pkt, enum rel_type type, uint64_t now_ns)
@@ -228,7 +244,7 @@ void rel_control(struct rel_peer *rp, enum rel_type type, uint64_t now_ns)
 	struct rel_pkt pkt;
 
 	pkt_init(rp, &pkt, type, now_ns);
-	if (rel_emit(rp->r, &rp->peer->addr, &pkt))
+	if (emit_to(rp, &pkt))
 		return;
 	if (type == REL_ACK) {
 		rp->r->port->stats.acks_tx++;
@@ -243,7 +259,7 @@ void rel_ask(struct rel_peer *rp, uint64_t now_ns)
 
 	pkt_init(rp, &pkt, REL_ACK, now_ns);
 	memset(&pkt.sack[1], 0, REL_SACK_MORE * sizeof(pkt.sack[1])); /* it may answer somebody's 72 bytes */
-	rel_emit(rp->r, &rp->peer->addr, &pkt);
+	emit_to(rp, &pkt);
 }
 
 int rel_send_naks(struct rel_peer *rp, uint32_t first, const struct rel_nak *nak, uint32_t cnt, uint64_t now_ns)
@@ -254,7 +270,7 @@ int rel_send_naks(struct rel_peer *rp, uint32_t first, const struct rel_nak *nak
 	pkt.seq = first;
 	pkt.recs = (const uint8_t *)nak;
 	pkt.recs_len = cnt * (uint32_t)sizeof(*nak);
-	if (rel_emit(rp->r, &rp->peer->addr, &pkt))
+	if (emit_to(rp, &pkt))
 		return -EAGAIN;
 	ack_sent(rp);
 	return 0;
@@ -378,12 +394,10 @@ static bool slot_send(struct rel_peer *rp, struct rel_slot *s, uint32_t seq, uin
 {
 	struct rel *r = rp->r;
 	const struct rel_frame *f = s->frame;
-	struct link_addr dst = rp->peer->addr;
+	struct link_addr dst = rel_dst(rp, s->len); /* the path may have become too small for it */
 	struct rel_pkt pkt;
 	struct rel_out o;
 
-	if (unlikely(s->len > rp->mtu)) /* the path has become too small for it */
-		dst.flags = LINK_ADDR_CUT;
 	pkt_init(rp, &pkt, REL_DATA, now_ns);
 	pkt.seq = seq;
 	pkt.tx = (uint16_t)(rp->tx_no + 1);
@@ -599,7 +613,7 @@ void rel_probe(struct rel_peer *rp, uint64_t now_ns)
 	pkt_init(rp, &pkt, REL_DATA, now_ns);
 	pkt.seq = rp->tx_una;
 	pkt.tx = ++rp->tx_no;
-	if (!rel_emit(rp->r, &rp->peer->addr, &pkt))
+	if (!emit_to(rp, &pkt))
 		ack_sent(rp);
 }
 
@@ -640,12 +654,14 @@ static struct rel_pkt raw_pkt(const struct rel *r, const struct rel_peer *to, ui
 int rel_raw_close(struct rel *r)
 {
 	struct rel_peer *to = r->raw_to;
+	struct link_addr dst;
 	struct rel_pkt pkt;
 
 	if (!to)
 		return 0;
+	dst = rel_dst(to, r->raw.len);
 	pkt = raw_pkt(r, to, r->raw_seq);
-	if (out_send(r, &r->raw, &to->peer->addr, &pkt))
+	if (out_send(r, &r->raw, &dst, &pkt))
 		return -EAGAIN;
 	r->raw_to = NULL;
 	return 0;
@@ -692,11 +708,13 @@ int rel_raw_send(struct rel_peer *rp, struct rel_frame *f)
 	f->seg_cnt = (uint8_t)DIV_ROUND_UP(f->len, (uint32_t)f->seg_len);
 	pkt = raw_pkt(r, rp, f->id);
 	for (uint8_t i = 0; i < f->seg_cnt; i++) {
+		struct link_addr dst;
 		struct rel_out o;
 
 		out_init(r, &o, mtu);
 		out_seg(r, &o, f, i);
-		if (out_send(r, &o, &rp->peer->addr, &pkt))
+		dst = rel_dst(rp, o.len);
+		if (out_send(r, &o, &dst, &pkt))
 			return i ? 0 : -EAGAIN; /* the rest of it counts as lost */
 	}
 	return 0;

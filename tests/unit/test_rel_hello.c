@@ -600,6 +600,70 @@ static void forged__icmp_needs_the_nonce(void **state)
 	rig_close(&g);
 }
 
+/* A path that takes @most bytes whole, and says so; what may be cut up passes. */
+struct narrow {
+	struct rig *g;
+	uint32_t most, too_big, cut;
+	struct link_addr dst;
+	uint8_t quote[CARRIER_QUOTE_MAX];
+};
+
+static enum sim_fate narrow_see(void *ctx, const struct link_addr *src, const struct link_addr *dst, const void *buf, size_t len)
+{
+	struct narrow *n = ctx;
+
+	if (len <= n->most || src->port != n->g->n[0].port.self.port)
+		return SIM_PASS;
+	if (dst->flags & LINK_ADDR_CUT) {
+		n->cut++;
+		return SIM_PASS;
+	}
+	n->too_big++;
+	n->dst = *dst;
+	memcpy(n->quote, buf, MIN(len, sizeof(n->quote)));
+	return SIM_DROP;
+}
+
+/* Below the least that we make, too: then datagrams are cut up, those without frames as well. */
+static void path__may_be_narrow(void **state)
+{
+	static const uint32_t most[] = {1400, 400, 60};
+
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(most); i++) {
+		struct sim_attr attr = {.seed = 17, .mtu = 8972, .is_silent = true};
+		enum link_class cls = i % 2 ? LINK_RELIABLE : LINK_ORDERED;
+		struct narrow n;
+		struct rig g;
+		uint64_t end;
+
+		rig_open(&g, 2, cls, &attr, NULL);
+		assert_int_equal(rig_send(&g, 0, 1, 100), 0);
+		assert_true(rig_run(&g, NS_PER_SEC));
+		n = (struct narrow){.g = &g, .most = most[i / 2]};
+		sim_set_filter(g.sim, narrow_see, &n);
+		g.nak_percent = 50;
+		for (uint32_t k = 0; k < 100; k++) {
+			assert_int_equal(rig_send(&g, 0, 1, 16 + k * 180), 0);
+			assert_int_equal(rig_send(&g, 1, 0, 16 + k * 180), 0);
+		}
+		end = rig_now(&g) + NS_PER_SEC;
+		for (uint32_t told = 0; g.ended < g.frame_cnt && rig_now(&g) < end;) {
+			struct carrier_error e = {.err = EMSGSIZE, .mtu = n.most, .quote = n.quote, .quote_len = sizeof(n.quote)};
+
+			rig_step(&g, end);
+			if (told == n.too_big)
+				continue;
+			told = n.too_big;
+			rel_error(g.n[0].port.rel, &n.dst, &e, rig_now(&g));
+		}
+		assert_int_equal(g.ended, g.frame_cnt);
+		assert_int_equal(g.n[0].err + g.n[1].err, 0);
+		assert_true(n.too_big && (n.cut || n.most > REL_MTU_MIN));
+		sim_set_filter(g.sim, NULL, NULL);
+		rig_close(&g);
+	}
+}
+
 /* Before there is a pair, the half of our HELLO is what nobody else knows. */
 static void forged__icmp_about_hello(void **state)
 {
@@ -697,6 +761,7 @@ int main(void)
 		cmocka_unit_test(host__dead_make_room),
 		cmocka_unit_test(forged__hello_does_not_end_a_pair),
 		cmocka_unit_test(forged__icmp_needs_the_nonce),
+		cmocka_unit_test(path__may_be_narrow),
 		cmocka_unit_test(forged__icmp_about_hello),
 		cmocka_unit_test(third_step__may_be_lost),
 		cmocka_unit_test(third_step__costs_no_round_trip),
