@@ -3,6 +3,7 @@
 #ifndef SF_LINK_LINK_H
 #define SF_LINK_LINK_H
 
+#include <string.h>
 #include <sys/uio.h>
 
 #include "base/base.h"
@@ -37,6 +38,12 @@ struct link_addr {
 	uint16_t flags; /* 0; beside a datagram LINK_ADDR_* */
 	uint32_t nonce; /* tells incarnations of one port number apart; 0 = not known */
 };
+
+/** link_same_place() - Whether @a and @b are one address and port, whoever lives there. */
+static inline bool link_same_place(const struct link_addr *a, const struct link_addr *b)
+{
+	return a->port == b->port && !memcmp(a->ip, b->ip, sizeof(a->ip));
+}
 
 #define LINK_ADDR_CUT  1 /* on its way out: it may be cut up, since its length was chosen before the path's was known */
 #define LINK_ADDR_NEAR 2 /* on its way in: it came through shared memory, where nobody forges addresses */

@@ -53,8 +53,7 @@ static struct local_peer **peer_at(struct local *l, const struct link_addr *a)
 {
 	struct local_peer **at = bucket_of(l, a);
 
-	while (*at && ((*at)->addr.port != a->port || (*at)->addr.nonce != a->nonce ||
-		       memcmp((*at)->addr.ip, a->ip, sizeof(a->ip))))
+	while (*at && ((*at)->addr.nonce != a->nonce || !link_same_place(&(*at)->addr, a)))
 		at = &(*at)->next;
 	return at;
 }

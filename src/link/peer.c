@@ -34,7 +34,7 @@ static uint32_t addr_hash(const struct link_port *p, const struct link_addr *a)
 
 static bool addr_eq(const struct link_addr *a, const struct link_addr *b)
 {
-	return a->port == b->port && a->nonce == b->nonce && !memcmp(a->ip, b->ip, sizeof(a->ip));
+	return a->nonce == b->nonce && link_same_place(a, b);
 }
 
 int peer_tab_open(struct link_port *p)

@@ -27,7 +27,7 @@
  * *Arrived* (sack) and *final* (ack) differ. What has arrived is not sent again; what is final has
  * been taken by the peer's owner, or its refusal has been delivered. on_sent(0) follows from final
  * only, hence a refusal can never be overtaken by a success: the DATA that completed a refused
- * frame is not final before the NAK record for it has arrived.
+ * frame is not final before the refusal has been confirmed (rel_nak.c).
  *
  * ORDERED processes DATA in order of seq and stashes what is early, so its senders count bytes
  * against the credit until they are final; RELIABLE processes on arrival. Nothing else differs.
@@ -69,6 +69,7 @@ int rel_open(struct link_port *p, struct carrier *net, struct rel **out)
 	must(!slab_init(&r->frames, sizeof(struct rel_frame), _Alignof(struct rel_frame), 64, 0));
 	must(!slab_init(&r->peers, sizeof(struct rel_peer), _Alignof(struct rel_peer), 16, 0));
 	must(!slab_init(&r->asms, sizeof(struct rel_asm), _Alignof(struct rel_asm), 4, 0));
+	must(!slab_init(&r->naks, sizeof(struct rel_owed), _Alignof(struct rel_owed), 64, 0));
 	keyed_fresh(&r->source_key);
 	r->tab_mask = TAB_MIN - 1;
 	r->tab = mem_alloc(TAB_MIN * sizeof(*r->tab));
@@ -94,6 +95,7 @@ void rel_close(struct rel *r)
 	if (r->stage)
 		rel_carrier_flush(r);
 	pq_fini(&r->timers);
+	slab_fini(&r->naks);
 	slab_fini(&r->asms);
 	slab_fini(&r->peers);
 	slab_fini(&r->frames);
@@ -110,7 +112,7 @@ static void frame_fill(struct rel_frame *f, enum link_kind kind, const void *hdr
 	f->hdr_len = (uint8_t)hdr_len;
 	f->iov_cnt = (uint8_t)iov_cnt;
 	f->seg_cnt = f->segs_left = 0;
-	f->is_nak = f->is_done = false;
+	f->is_done = false;
 	f->len = (uint32_t)hdr_len;
 	if (hdr_len)
 		memcpy(f->hdr, hdr, hdr_len);
@@ -194,7 +196,7 @@ static struct rel_peer *find_pair(struct rel *r, const struct link_addr *src, ui
 	struct rel_peer *rp = r->found;
 
 	*known = *waiting = false;
-	if (likely(rp && pair && rp->pair == pair && !memcmp(&rp->peer->addr, src, offsetof(struct link_addr, flags))))
+	if (likely(rp && pair && rp->pair == pair && link_same_place(&rp->peer->addr, src)))
 		return rp;
 	for (rp = rel_peer_first(r, src); rp; rp = rel_peer_next(rp)) {
 		if (pair && rp->pair == pair) {
@@ -218,6 +220,7 @@ static void pair_input(struct rel_peer *rp, const struct rel_pkt *pkt, size_t le
 	rel_peer_pin(rp);
 	rp->heard_ns = now_ns;
 	rp->has_heard = rp->is_sure = true;
+	rp->is_proved = false;
 	if (pkt->type == REL_BYE) {
 		rel_on_bye(rp, pkt, now_ns);
 	} else if (pkt->type == REL_BYE_ACK) {
@@ -228,8 +231,14 @@ static void pair_input(struct rel_peer *rp, const struct rel_pkt *pkt, size_t le
 
 		if (!rel_on_ack(rp, pkt, now_ns))
 			st->drop_malformed++;
-		else if (pkt->type == REL_DATA && rp->pair == pair && rp->state == REL_S_OPEN)
+		else if (rp->pair != pair || rp->state != REL_S_OPEN) /* a callback ended it */
+			;
+		else if (pkt->type == REL_DATA)
 			rel_on_data(rp, pkt, len, now_ns);
+		else if (pkt->type == REL_NAK)
+			rel_on_naks(rp, pkt);
+		else
+			rel_nak_confirmed(rp, pkt->seq, now_ns);
 	}
 	if (rel_peer_unpin(rp))
 		rel_timer_update(rp, now_ns);
@@ -260,7 +269,7 @@ void rel_input(struct rel *r, const struct link_addr *src, const void *buf, size
 		break;
 	case REL_BAD_VERSION:
 		st->drop_version++;
-		if (pkt.type == REL_HELLO)
+		if (pkt.type == REL_HELLO && len >= sizeof(struct rel_base) + sizeof(struct rel_refuse)) /* no answer is longer than its question */
 			rel_refuse(r, src, &pkt, REL_R_VERSION, now_ns);
 		return;
 	case REL_BAD_FORM:
@@ -316,12 +325,16 @@ static void path_lower(struct rel_peer *rp, uint32_t to, uint64_t now_ns)
 {
 	char text[LINK_ADDR_TEXT];
 
-	to = MAX(to, (uint32_t)REL_MTU_MIN);
-	if (to >= rp->mtu)
+	to = MAX(to, 1u);
+	if (to >= rp->mtu && (!rp->path_mtu || to >= rp->path_mtu))
 		return;
 	LOG_INFO("datagrams of %u bytes are too big for the path to %s: %u for a while", rp->mtu,
 		 link_addr_text(&rp->peer->addr, text), to);
-	rp->mtu = rp->path_mtu = to;
+	if (to < REL_MTU_MIN)
+		LOG_WARN("the path to %s takes %u bytes whole, less than %u: datagrams are cut up for it, which is slow",
+			 link_addr_text(&rp->peer->addr, text), to, REL_MTU_MIN);
+	rp->mtu = MAX(to, (uint32_t)REL_MTU_MIN);
+	rp->path_mtu = to;
 	rp->path_ns = now_ns;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What acknowledgements and refusals do to frames in flight: ends, round trips, the window, losses.
+// What acknowledgements do to frames in flight: ends, round trips, the window, losses.
 #include "link/link_int.h"
 
 #include "link/rel_int.h"
@@ -73,10 +73,7 @@ static void frames_final(struct rel_peer *rp, struct rel_frame *f)
 
 	for (; f; f = next) {
 		next = f->next;
-		if (f->is_nak)
-			rel_quota_put(rp, REL_Q_NAK, 1);
-		else
-			rel_frame_end(rp, f, 0);
+		rel_frame_end(rp, f, 0);
 		rel_frame_free(rp->r, f);
 	}
 }
@@ -173,41 +170,8 @@ bool rel_on_ack(struct rel_peer *rp, const struct rel_pkt *pkt, uint64_t now_ns)
 	}
 	if (has_news || sum.cnt)
 		rel_find_lost(rp, now_ns);
-	if (rp->q_head || rp->nak_head || rp->win->lost_head != REL_NIL)
+	if (rp->q_head || rp->win->lost_head != REL_NIL)
 		rel_ready(rp);
 	frames_final(rp, done);
 	return true;
-}
-
-static struct rel_frame *slot_find(const struct rel_slot *s, uint32_t id)
-{
-	struct rel_frame *f = s->frame;
-
-	for (uint32_t i = 0; i < s->frame_cnt; i++, f = f->next) {
-		if (!f->is_nak && f->id == id)
-			return f;
-	}
-	return NULL;
-}
-
-void rel_on_nak(struct rel_peer *rp, const struct rel_rec_in *rec)
-{
-	struct link_stats *st = &rp->r->port->stats;
-	uint32_t off = rec->nak_seq - rp->tx_una;
-	struct rel_frame *f;
-
-	if (off >= rp->tx_seq - rp->tx_una ||
-	    !(f = slot_find(rel_slot_at(rp->win, rec->nak_seq), rec->frame)) || f->is_done ||
-	    f->first_seq + f->seg_cnt - rp->tx_una > rp->tx_seq - rp->tx_una) {
-		st->drop_malformed++;
-		return;
-	}
-	st->naks_rx++;
-	/* all of it arrived, whether or not the acknowledgement did: its memory goes back to the
-	 * owner now */
-	for (uint32_t seq = f->first_seq; seq != f->first_seq + f->seg_cnt; seq++) {
-		if (!rel_seq_before(seq, rp->tx_una))
-			rel_slot_arrived(rp, rel_slot_at(rp->win, seq));
-	}
-	rel_frame_end(rp, f, rec->kind);
 }

@@ -23,6 +23,9 @@
  * may be of the half that B means, which is settled once B keeps anything. A's datagrams have flag NEW, by which B does not refuse them. (Tried: B
  * refuses, A repeats the third step. A refusal that comes late, when A is sure, then ends a pair that both have.)
  *
+ * A proof may be a late copy, or one that somebody kept, of a process that was there before: as long as nothing else has come from the other side
+ * of a pair, another proof takes its place. What was sent meanwhile nobody has, and it goes again.
+ *
  * While a pair is open and sure, a HELLO of another one from its address changes nothing. Where the old one is gone, whoever is there now
  * refuses its nonce: the HELLO only makes us send an acknowledgement with that nonce, and the next HELLO finds what came of it.
  *
@@ -103,6 +106,7 @@ static uint64_t half_for(struct rel *r, const struct rel_peer *rp, const struct 
 static void hello_send(struct rel_peer *rp)
 {
 	struct rel *r = rp->r;
+	struct link_addr dst = rel_dst(rp, REL_CTL_MAX);
 	struct rel_pkt pkt = {
 		.type = REL_HELLO,
 		.flags = REL_F_CRC,
@@ -118,7 +122,7 @@ static void hello_send(struct rel_peer *rp)
 			},
 	};
 
-	rel_emit(r, &rp->peer->addr, &pkt);
+	rel_emit(r, &dst, &pkt);
 }
 
 void rel_hello_again(struct rel_peer *rp, uint64_t now_ns)
@@ -215,6 +219,7 @@ static void pair_make(struct rel_peer *rp, const struct rel_pkt *pkt, bool is_su
 	if (rp->state != REL_S_OPEN) {
 		rel_set_state(rp, REL_S_OPEN);
 		rp->tx_seq = rp->tx_una = rp->rx_next = rp->rx_proc = rp->rx_top = REL_SEQ_FIRST;
+		rp->nak_una = rp->nak_tx = rp->nak_end = rp->nak_rx = REL_SEQ_FIRST;
 		rp->has_echo_rx = rp->has_echo_tx = rp->owes_ack = rp->ack_now = false;
 		rp->rx_dgrams = rp->rx_bytes = 0;
 		rp->probes = 0;
@@ -226,7 +231,7 @@ static void pair_make(struct rel_peer *rp, const struct rel_pkt *pkt, bool is_su
 	rp->pair = rp->half + rp->peer_half;
 	if (!rp->pair)
 		rp->pair = 1;
-	rp->is_sure = is_sure;
+	rp->is_sure = rp->is_proved = is_sure;
 	rp->has_crc = rp->r->wants_crc || pkt->hello.settings & REL_SET_CRC;
 	rp->has_heard = rp->peer->is_met = true;
 	port_met_by_net(rp->peer);
@@ -252,7 +257,7 @@ static enum rel_reason hello_refusal(struct rel *r, const struct link_addr *src,
 	return REL_R_CLASS;
 }
 
-/* @src has proved that it is there and wants a pair with our half @half. Return: the peer to make it with, which has no sure one; NULL: no room. */
+/* @src has proved that it is there and wants a pair with our half @half. Return: the peer to make it with, which has none of which more came than a proof; NULL: no room. */
 static struct rel_peer *hello_peer(struct rel *r, struct rel_peer *rp, const struct link_addr *src, const struct rel_pkt *pkt, uint64_t half,
 				   uint64_t now_ns)
 {
@@ -278,6 +283,14 @@ static bool is_of_pair(const struct rel_peer *rp, const struct rel_pkt *pkt)
 	return rp->peer_nonce == pkt->hello.src_nonce && rp->peer_half == pkt->hello.half;
 }
 
+/* A pair was made with a proof, and @pkt is of another one, not older as far as can be told: whoever proves more has it. */
+static bool may_follow(const struct rel_peer *rp, const struct rel_pkt *pkt)
+{
+	if (!rp->is_proved || is_of_pair(rp, pkt))
+		return false;
+	return rp->peer_nonce != pkt->hello.src_nonce || rel_seq_before(rp->peer_serial, pkt->hello.serial);
+}
+
 /* A HELLO from where a pair is open: of that pair, or of another one, about which only the end of this one decides. */
 static void hello_in_pair(struct rel_peer *rp, const struct link_addr *src, const struct rel_pkt *pkt, uint64_t now_ns)
 {
@@ -290,7 +303,7 @@ static void hello_in_pair(struct rel_peer *rp, const struct link_addr *src, cons
 	}
 	r->port->stats.drop_hello++;
 	if (answer_may(r, REL_A_HELLO, now_ns))
-		rel_control(rp, REL_ACK, now_ns);
+		rel_ask(rp, now_ns);
 }
 
 /* Nothing may come of a HELLO for @rp; NULL: of one for nobody that we know. */
@@ -344,7 +357,7 @@ void rel_on_hello(struct rel *r, const struct link_addr *src, const struct rel_p
 		rel_refuse(r, src, pkt, why, now_ns);
 		return;
 	}
-	if (rp && rp->state == REL_S_OPEN && rp->is_sure) {
+	if (rp && rp->state == REL_S_OPEN && rp->is_sure && !may_follow(rp, pkt)) {
 		hello_in_pair(rp, src, pkt, now_ns);
 		return;
 	}

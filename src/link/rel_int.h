@@ -3,6 +3,8 @@
 #ifndef SF_LINK_REL_INT_H
 #define SF_LINK_REL_INT_H
 
+#include <sys/queue.h>
+
 #include "base/keyed.h"
 #include "base/pqueue.h"
 #include "link/link_int.h"
@@ -72,8 +74,9 @@
 #define REL_HALF_MAX     4096u             /* peers that have not sent any DATA yet, */
 #define REL_HALF_NS      (5 * NS_PER_SEC)  /* and how long they may do without */
 #define REL_PLACE_MAX    16u               /* peers at one address and port that came by themselves, */
-#define REL_HOST_MAX     16384u            /* the same of one host, for IPv6 of one /64, */
-#define REL_HOST_CNT     1024u             /* counted in so many boxes: hosts that share one share the number */
+#define REL_HOST_MAX     16384u            /* the same of one source (struct rel_source) */
+#define REL_HOST_ASKS    16u               /* of these are asked in turn, while newcomers find it full, */
+#define REL_ASK_NS       (100 * NS_PER_MS) /* and how often each */
 
 /*
  * State of a pair, seen from one side.
@@ -89,22 +92,29 @@ enum rel_answer { REL_A_HELLO, REL_A_REFUSE, REL_A_WRONG, REL_A_NUM };
 
 enum rel_state { REL_S_NONE, REL_S_HELLO, REL_S_OPEN, REL_S_BYE, REL_S_CLOSED, REL_S_NUM };
 
-/* A frame of ours, or a refusal (is_nak), from rel_send() until it is final. */
+/* A frame of ours, from rel_send() until it is final. */
 struct rel_frame {
 	struct rel_frame *next; /* in the peer's queue, then in its slot */
 	void *cookie;           /* NULL: nobody cares, or told already */
-	uint32_t id;            /* NAK: of the refused frame */
+	uint32_t id;
 	uint32_t len;           /* header and payload */
 	uint32_t first_seq;     /* DATA that carries its first segment */
-	uint32_t nak_seq;       /* NAK: DATA that is held back until this one is acknowledged */
 	uint16_t seg_len;       /* of all segments but the last */
 	uint8_t seg_cnt;
 	uint8_t segs_left;      /* not yet final */
-	uint8_t kind;           /* enum link_kind; NAK: the code */
+	uint8_t kind;           /* enum link_kind */
 	uint8_t hdr_len, iov_cnt;
-	bool is_nak, is_done;   /* done: the owner knows its end, its memory is not read any more */
+	bool is_done;           /* the owner knows its end, its memory is not read any more */
 	uint8_t hdr[LINK_HDR_MAX];
 	struct iovec iov[LINK_IOV_MAX];
+};
+
+/* A refusal that the peer has not confirmed yet. */
+struct rel_owed {
+	struct rel_owed *next;
+	uint32_t seq;   /* DATA that is held back meanwhile */
+	uint32_t frame; /* refused */
+	uint8_t code;
 };
 
 /* What is bounded per peer, per source address and in all (rel_quota.c). */
@@ -120,7 +130,9 @@ enum rel_quota {
 struct rel_source {
 	struct rel_source *next;
 	uint8_t net[16];
-	uint32_t refs; /* peers */
+	uint32_t refs; /* peers, */
+	uint32_t guest_cnt; /* and those of them that came by themselves: in @guests, first those that are asked whether they live */
+	TAILQ_HEAD(, rel_peer) guests;
 	uint32_t own[REL_Q_NUM], pool[REL_Q_NUM];
 };
 
@@ -188,6 +200,8 @@ struct rel_peer {
 	uint32_t used[REL_Q_NUM];
 	struct rel_peer *half_prev, *half_next; /* by age, while is_half */
 	struct pq_node timer;
+	TAILQ_ENTRY(rel_peer) guest;  /* in source->guests, while is_guest */
+	uint64_t asked_ns;            /* is_guest: when it was asked first, for lack of room */
 	uint64_t made_ns;             /* while is_half */
 	uint64_t pair, half;          /* 0 = not yet */
 	uint64_t peer_half;
@@ -198,15 +212,19 @@ struct rel_peer {
 	uint64_t used_ns;             /* last DATA in or out */
 	uint64_t ack_due_ns;          /* while owes_ack */
 	struct rel_frame *q_head, *q_tail;     /* frames not yet in a slot */
-	struct rel_frame *nak_head, *nak_tail; /* refusals not yet in a slot */
+	struct rel_owed *nak_head, *nak_tail;  /* refusals not yet confirmed */
+	struct rel_owed *nak_next;    /* to be sent; NULL: all are on their way */
+	uint64_t nak_ns;              /* when the oldest that is on its way was sent, or one was confirmed since */
 	uint32_t q_bytes;
 	uint32_t frame_cnt;           /* owner's frames that have not ended */
 	uint32_t serial, peer_serial, peer_nonce;
 	uint32_t mtu;                 /* of the next DATA */
-	uint32_t path_mtu;            /* what a router said at path_ns; 0 = nothing, or long ago */
+	uint32_t path_mtu;            /* what a router said at path_ns, which may be less than @mtu; 0 = nothing, or long ago */
 	uint64_t path_ns;
 	uint32_t tx_seq, tx_una;      /* next DATA; oldest that is not final */
 	uint32_t frame_next;          /* id of the next frame */
+	uint32_t nak_una, nak_tx, nak_end; /* numbers of the oldest refusal, of @nak_next, and of the next one to come */
+	uint32_t nak_rx;              /* number of the peer's next refusal */
 	uint32_t flight_bytes, flight_cnt; /* sent and neither arrived nor lost */
 	uint32_t open_bytes;          /* of all slots: sent and not final */
 	uint32_t cwnd, credit;        /* bytes */
@@ -226,11 +244,14 @@ struct rel_peer {
 	uint8_t pins;                 /* uses on the stack: not freed before 0 */
 	bool is_ready;
 	bool owes_ack, ack_now;       /* now: with the next flush, else at ack_due_ns */
+	bool has_naks;                /* refusals have come since our last ACK */
 	bool has_echo_rx, has_echo_tx; /* echo_rx, echo_tx mean something */
 	bool has_crc, has_heard;
 	bool is_sure;                 /* OPEN: the other side has the pair, too */
+	bool is_proved;               /* OPEN: so its HELLO says, which may be a late copy; nothing else has come */
 	bool is_half;                 /* came by itself, and has sent nothing but HELLO; RAW: and the owner does not know it */
-	bool is_counted;              /* in r->host_cnt */
+	bool is_guest;                /* came by itself */
+	uint8_t asks;                 /* since asked_ns */
 };
 
 /* A datagram being gathered; pieces point into r->stage or the owner's memory. */
@@ -244,7 +265,7 @@ struct rel_out {
 struct rel {
 	struct link_port *port;
 	struct carrier *net;
-	struct slab frames, peers, asms;
+	struct slab frames, peers, asms, naks;
 	uint32_t frame_cnt;       /* owner's frames that have not ended, all peers */
 	struct rel_peer **tab;    /* hash by address */
 	uint32_t tab_mask, peer_cnt;
@@ -252,7 +273,6 @@ struct rel {
 	struct rel_peer *found;   /* last one of find_pair(): datagrams come in trains */
 	struct rel_peer *half_head, *half_tail; /* is_half, oldest first */
 	uint32_t half_cnt;
-	uint16_t host_cnt[REL_HOST_CNT]; /* peers that came by themselves, by host */
 	struct keyed cookie[2];   /* our halves are made with the first, and with the second were before */
 	uint64_t cookie_ns;       /* since when; 0 = there are none */
 	struct pq timers;
@@ -263,7 +283,7 @@ struct rel {
 	uint64_t answer_ms;       /* rate limit of answers to strangers: the millisecond, */
 	uint32_t answer_cnt[REL_A_NUM]; /* and answers in it */
 	uint32_t stash_recs;      /* records in all stashes: each may become a refusal */
-	struct rel_source *sources[256]; /* hash */
+	struct rel_source *sources[1024]; /* hash */
 	struct keyed source_key;
 	uint32_t pool[REL_Q_NUM]; /* in use beyond peers' own shares */
 	uint32_t raw_id;
@@ -330,6 +350,9 @@ static inline struct rel_slot *rel_slot_at(const struct rel_win *w, uint32_t seq
 	return &w->slot[seq & (w->slot_cnt - 1)];
 }
 
+/* The longest datagram but for DATA, RAW and NAK. */
+#define REL_CTL_MAX ((uint32_t)(sizeof(struct rel_base) + REL_SACK_MORE * sizeof(uint64_t)))
+
 /* Bytes that a datagram in flight takes of credit and window. */
 static inline uint32_t rel_slot_cost(const struct rel_slot *s)
 {
@@ -344,6 +367,8 @@ static inline uint32_t rel_cwnd_min(const struct rel_peer *rp)
 
 /* --- rel_quota.c --- */
 
+/** rel_source_find() - Those behind @ip; NULL: there are none. */
+struct rel_source *rel_source_find(struct rel *r, const uint8_t ip[16]);
 /** rel_source_get() - @rp is one of those behind @ip, until rel_source_put(). Return: false: no memory. */
 bool rel_source_get(struct rel_peer *rp, const uint8_t ip[16]);
 void rel_source_put(struct rel_peer *rp);
@@ -359,6 +384,10 @@ void rel_quota_put(struct rel_peer *rp, enum rel_quota q, uint32_t n);
 
 /** rel_control() - Send a datagram of @type without records. Loss is silent. */
 void rel_control(struct rel_peer *rp, enum rel_type type, uint64_t now_ns);
+/** rel_ask() - ACK of the base header alone: who lives there and knows of no such pair refuses it. */
+void rel_ask(struct rel_peer *rp, uint64_t now_ns);
+/** rel_dst() - Where @len bytes for @rp go: what is longer than its path takes whole may be cut up. */
+struct link_addr rel_dst(const struct rel_peer *rp, uint32_t len);
 /** rel_emit() - Send host-form @pkt with its fixed part to @dst. Return: 0; -EAGAIN. */
 int rel_emit(struct rel *r, const struct link_addr *dst, const struct rel_pkt *pkt);
 /** rel_peer_flush() - All that windows allow. Return: false if the carrier has no room. */
@@ -370,6 +399,8 @@ void rel_frame_free(struct rel *r, struct rel_frame *f);
 void rel_frame_end(struct rel_peer *rp, struct rel_frame *f, int status);
 /** rel_probe() - Nothing was acknowledged for long: ask, without records, what has arrived. */
 void rel_probe(struct rel_peer *rp, uint64_t now_ns);
+/** rel_send_naks() - @cnt refusals, the first of which has number @first. Return: 0; -EAGAIN. */
+int rel_send_naks(struct rel_peer *rp, uint32_t first, const struct rel_nak *nak, uint32_t cnt, uint64_t now_ns);
 /** rel_slot_arrived() - The datagram of @s has arrived there: its frames' memory is never read again. */
 void rel_slot_arrived(struct rel_peer *rp, struct rel_slot *s);
 /** rel_slot_lost() - Send @s, which is in flight, again. */
@@ -385,11 +416,26 @@ int rel_raw_close(struct rel *r);
 
 /** rel_on_ack() - Acknowledgements in @pkt. Return: false if they make no sense. May call back. */
 bool rel_on_ack(struct rel_peer *rp, const struct rel_pkt *pkt, uint64_t now_ns);
-void rel_on_nak(struct rel_peer *rp, const struct rel_rec_in *rec);
 /** rel_find_lost() - Send again what later transmissions have overtaken. */
 void rel_find_lost(struct rel_peer *rp, uint64_t now_ns);
 /** rel_pto_ns() - How long nothing may be acknowledged before the next probe. */
 uint64_t rel_pto_ns(const struct rel_peer *rp);
+
+/* --- rel_nak.c: refusals --- */
+
+/** rel_nak_owe() - @frame, which DATA @seq completed, is refused with @code; room for it has been reserved. */
+void rel_nak_owe(struct rel_peer *rp, uint32_t seq, uint32_t frame, int code);
+/** rel_nak_flush() - Send what is owed. Return: false if the carrier has no room. */
+bool rel_nak_flush(struct rel_peer *rp, uint64_t now_ns);
+/** rel_nak_due_ns() - When refusals go again; CLK_NEVER: none is on its way. */
+uint64_t rel_nak_due_ns(const struct rel_peer *rp);
+void rel_nak_timer(struct rel_peer *rp, uint64_t now_ns);
+/** rel_nak_confirmed() - The peer has taken all refusals below @next. */
+void rel_nak_confirmed(struct rel_peer *rp, uint32_t next, uint64_t now_ns);
+/** rel_nak_reset() - Forget what is owed. */
+void rel_nak_reset(struct rel_peer *rp);
+/** rel_on_naks() - Refusals of our frames. May call back. */
+void rel_on_naks(struct rel_peer *rp, const struct rel_pkt *pkt);
 
 /* --- rel_rx.c: frames in --- */
 

@@ -36,14 +36,9 @@ static uint32_t addr_hash(const struct rel *r, const struct link_addr *a)
 	return (uint32_t)keyed_hash(&r->hash_key, a, offsetof(struct link_addr, flags));
 }
 
-static bool same_place(const struct link_addr *a, const struct link_addr *b)
-{
-	return a->port == b->port && !memcmp(a->ip, b->ip, sizeof(a->ip));
-}
-
 static struct rel_peer *first_at(struct rel_peer *rp, const struct link_addr *addr)
 {
-	while (rp && !same_place(&rp->peer->addr, addr))
+	while (rp && !link_same_place(&rp->peer->addr, addr))
 		rp = rp->hnext;
 	return rp;
 }
@@ -97,14 +92,6 @@ static void fresh_half(struct rel_peer *rp)
 	do {
 		link_secret(rp->r->port->node, &rp->half, sizeof(rp->half));
 	} while (!rp->half);
-}
-
-/* Where the peers of @a's host are counted. Keyed, too: nobody chooses with whom he shares. */
-static uint16_t *host_cnt(struct rel *r, const struct link_addr *a)
-{
-	size_t len = link_ip_is_v4(a->ip) ? sizeof(a->ip) : sizeof(a->ip) / 2;
-
-	return &r->host_cnt[keyed_hash(&r->hash_key, a->ip, len) % REL_HOST_CNT];
 }
 
 void rel_half_end(struct rel_peer *rp)
@@ -174,9 +161,11 @@ static void tab_remove(struct rel_peer *rp)
 	if (r->found == rp)
 		r->found = NULL;
 	rel_half_end(rp);
-	if (rp->is_counted)
-		(*host_cnt(r, &rp->peer->addr))--;
-	rp->is_counted = false;
+	if (rp->is_guest) {
+		TAILQ_REMOVE(&rp->source->guests, rp, guest);
+		rp->source->guest_cnt--;
+	}
+	rp->is_guest = false;
 }
 
 /* --- strangers -------------------------------------------------------------------------------- */
@@ -197,18 +186,25 @@ static void half_begin(struct rel_peer *rp, uint64_t now_ns)
 	r->half_cnt++;
 }
 
+/* @rp, whom the owner does not know, or did not when it came, is forgotten. */
+static void guest_end(struct rel_peer *rp)
+{
+	struct link_peer *peer = rp->peer;
+
+	rel_peer_drop(rp->r, peer, -ETIMEDOUT);
+	port_peer_unused(peer);
+}
+
 /* The oldest goes, unless somebody came to know it. */
 static void half_evict(struct rel *r)
 {
 	struct rel_peer *rp = r->half_head;
-	struct link_peer *peer = rp->peer;
 
 	rel_half_end(rp);
-	if (peer->refs || rel_busy(rp) || rp->pins)
+	if (rp->peer->refs || rel_busy(rp) || rp->pins)
 		return;
 	r->port->stats.half_expired++;
-	rel_peer_drop(r, peer, -ETIMEDOUT);
-	port_peer_unused(peer);
+	guest_end(rp);
 }
 
 /* How many there are at the place of @addr that came by themselves. */
@@ -217,7 +213,7 @@ static uint32_t place_cnt(struct rel *r, const struct link_addr *addr)
 	uint32_t cnt = 0;
 
 	for (struct rel_peer *rp = rel_peer_first(r, addr); rp; rp = rel_peer_next(rp))
-		cnt += rp->is_counted;
+		cnt += rp->is_guest;
 	return cnt;
 }
 
@@ -227,29 +223,71 @@ static void place_ask(struct rel *r, const struct link_addr *addr, uint64_t now_
 	struct rel_peer *oldest = NULL;
 
 	for (struct rel_peer *rp = rel_peer_first(r, addr); rp; rp = rel_peer_next(rp)) {
-		if (rp->is_counted) /* the newest comes first */
+		if (rp->is_guest) /* the newest comes first */
 			oldest = rp;
 	}
-	if (oldest && !oldest->pins && (oldest->is_half || (r->port->cls == LINK_RAW && !oldest->peer->refs))) {
-		struct link_peer *peer = oldest->peer;
+	if (oldest && !oldest->pins && (oldest->is_half || (r->port->cls == LINK_RAW && !oldest->peer->refs)))
+		guest_end(oldest);
+	else if (oldest && oldest->pair)
+		rel_ask(oldest, now_ns);
+}
 
-		rel_peer_drop(r, peer, -ETIMEDOUT);
-		port_peer_unused(peer);
-	} else if (oldest && oldest->pair) {
-		rel_control(oldest, REL_ACK, now_ns);
+static void guest_to_end(struct rel_peer *rp)
+{
+	TAILQ_REMOVE(&rp->source->guests, rp, guest);
+	TAILQ_INSERT_TAIL(&rp->source->guests, rp, guest);
+	rp->asks = 0;
+}
+
+/*
+ * As many came from @s as may: some may have gone without a word. One of the first few is asked: whose port is closed has that said by his
+ * system, who lives there by now refuses the nonce, and who is silent for as long as a peer with work for us might be is forgotten, unless the
+ * owner knows him. Who lives goes to the end, so that all are asked in turn; who has work has his own clock. RAW has nobody to ask.
+ */
+static void source_ask(struct rel_source *s, uint64_t now_ns)
+{
+	struct rel_peer *rp = TAILQ_FIRST(&s->guests), *next;
+
+	for (uint32_t i = 0; rp && i < REL_HOST_ASKS; i++, rp = next) {
+		bool is_raw = rp->r->port->cls == LINK_RAW, is_new;
+		uint64_t age = now_ns - rp->asked_ns;
+
+		next = TAILQ_NEXT(rp, guest);
+		is_new = rp->heard_ns + REL_IDLE_NS > now_ns || (rp->asks && rp->heard_ns >= rp->asked_ns);
+		if (rp->pins || rel_busy(rp) || (!is_raw && (is_new || rp->state != REL_S_OPEN))) {
+			guest_to_end(rp);
+		} else if (is_raw || (rp->asks >= REL_PROBES_DEAD && age >= rp->r->port->node->room->dead_after_ns)) {
+			if (!rp->peer->refs) {
+				guest_end(rp);
+				return;
+			}
+			guest_to_end(rp);
+		} else if (!rp->asks || age >= rp->asks * REL_ASK_NS) {
+			if (!rp->asks)
+				rp->asked_ns = now_ns;
+			rp->asks += rp->asks < UINT8_MAX;
+			rel_ask(rp, now_ns);
+			return; /* one datagram for one */
+		}
 	}
 }
 
 struct rel_peer *rel_peer_arrived(struct rel *r, const struct link_addr *addr, uint64_t now_ns)
 {
+	struct rel_source *source = rel_source_find(r, addr->ip);
 	struct link_addr at = *addr;
 	struct link_peer *peer;
 	struct rel_peer *rp;
 
 	at.flags = 0;
-	if (*host_cnt(r, addr) >= REL_HOST_MAX || place_cnt(r, addr) >= REL_PLACE_MAX) {
+	if (place_cnt(r, addr) >= REL_PLACE_MAX) {
 		r->port->stats.drop_full++;
 		place_ask(r, addr, now_ns);
+		return NULL;
+	}
+	if (source && source->guest_cnt >= REL_HOST_MAX) {
+		r->port->stats.drop_full++;
+		source_ask(source, now_ns);
 		return NULL;
 	}
 	if (r->half_cnt >= REL_HALF_MAX)
@@ -264,8 +302,9 @@ struct rel_peer *rel_peer_arrived(struct rel *r, const struct link_addr *addr, u
 		port_peer_unused(peer);
 		return NULL;
 	}
-	rp->is_counted = true;
-	++*host_cnt(r, addr);
+	rp->is_guest = true;
+	rp->source->guest_cnt++;
+	TAILQ_INSERT_TAIL(&rp->source->guests, rp, guest);
 	half_begin(rp, now_ns);
 	return rp;
 }
@@ -346,6 +385,7 @@ void rel_peer_fail(struct rel_peer *rp, int status)
 	struct rel_frame *done = NULL, *f;
 
 	rel_tx_reset(rp, &done);
+	rel_nak_reset(rp);
 	rel_rx_reset(rp);
 	win_free(rp);
 	rp->pair = 0;
@@ -355,10 +395,7 @@ void rel_peer_fail(struct rel_peer *rp, int status)
 	rel_peer_pin(rp);
 	while ((f = done)) {
 		done = f->next;
-		if (f->is_nak)
-			rel_quota_put(rp, REL_Q_NAK, 1);
-		else
-			rel_frame_end(rp, f, status);
+		rel_frame_end(rp, f, status);
 		rel_frame_free(rp->r, f);
 	}
 	rel_peer_unpin(rp);
@@ -491,6 +528,7 @@ static uint64_t next_ns(struct rel_peer *rp)
 	if (rp->state != REL_S_OPEN)
 		return at;
 	at = MIN(MIN(at, stuck_ns(rp)), MIN(probe_ns(rp), MIN(dead_ns(rp), old_ns(rp))));
+	at = MIN(at, rel_nak_due_ns(rp));
 	if (rp->owes_ack && !rp->ack_now)
 		at = MIN(at, rp->ack_due_ns);
 	return rp->win ? MIN(at, rp->win->loss_ns) : at;
@@ -558,6 +596,7 @@ static void on_timer(struct rel_peer *rp, uint64_t now_ns)
 		rel_find_lost(rp, now_ns);
 	if (probe_ns(rp) <= now_ns)
 		rel_probe(rp, now_ns);
+	rel_nak_timer(rp, now_ns);
 	if (rp->owes_ack && !rp->ack_now && rp->ack_due_ns <= now_ns) {
 		rp->ack_now = true;
 		rel_ready(rp);

@@ -2,10 +2,10 @@
 // What peers may make us keep for them: so much each, so much for all behind one address, so much in all.
 //
 // Theory of operation: what has arrived (is acknowledged) is kept until it can be delivered, so nothing of it may ever be thrown away
-// again. What would be too much is therefore refused before it counts as arrived: an honest sender repeats it. Each pair has a share of its
-// own, which nobody else can use up and which is enough to get on, if slowly; beyond that it draws from a pool: a source address at most as
-// much as it leaves there, and a pair at most as much as it leaves of its source's part. For how many pairs of a source own shares are kept is bounded, too. What is kept for too long ends
-// its pair.
+// again. What would be too much is therefore refused before it counts as arrived: an honest sender repeats it. Each pair has a share of
+// its own, which nobody else can use up and which is enough to get on, if slowly (rel_nak.c says why); beyond that it draws from a pool: a
+// source address at most as much as it leaves there, and a pair at most as much as it leaves of its source's part. For how many pairs of a
+// source own shares are kept is bounded, too. What is kept for too long ends its pair.
 #include "link/link_int.h"
 
 #include <string.h>
@@ -41,21 +41,28 @@ static void net_of(const uint8_t ip[16], uint8_t net[16])
 	memcpy(net, ip, is_host ? 16 : 8);
 }
 
-bool rel_source_get(struct rel_peer *rp, const uint8_t ip[16])
+struct rel_source *rel_source_find(struct rel *r, const uint8_t ip[16])
 {
-	struct rel *r = rp->r;
+	struct rel_source *s;
 	uint8_t net[16];
-	struct rel_source *s, **at;
 
 	net_of(ip, net);
-	at = bucket(r, net);
-	for (s = *at; s && memcmp(s->net, net, sizeof(net)); s = s->next)
+	for (s = *bucket(r, net); s && memcmp(s->net, net, sizeof(net)); s = s->next)
 		;
+	return s;
+}
+
+bool rel_source_get(struct rel_peer *rp, const uint8_t ip[16])
+{
+	struct rel_source *s = rel_source_find(rp->r, ip), **at;
+
 	if (!s) {
 		s = mem_alloc(sizeof(*s));
 		if (!s)
 			return false;
-		memcpy(s->net, net, sizeof(net));
+		net_of(ip, s->net);
+		TAILQ_INIT(&s->guests);
+		at = bucket(rp->r, s->net);
 		s->next = *at;
 		*at = s;
 	}

@@ -92,32 +92,6 @@ void rel_unhold(struct rel_peer *rp, uint32_t seq)
 
 /* --- delivery --------------------------------------------------------------------------------- */
 
-static void nak_queue(struct rel_peer *rp, uint32_t seq, uint32_t frame, int code)
-{
-	struct rel_frame *f = rel_frame_new(rp->r);
-
-	must(f); /* reserved in rel_on_data() */
-	rel_quota_add(rp, REL_Q_NAK, 1);
-	f->next = NULL;
-	f->cookie = NULL;
-	f->id = frame;
-	f->nak_seq = seq;
-	f->kind = (uint8_t)MIN(code, LINK_NAK_MAX);
-	f->is_nak = true;
-	f->is_done = false;
-	f->hdr_len = f->iov_cnt = 0;
-	f->seg_cnt = f->segs_left = 0;
-	f->len = 0;
-	if (rp->nak_tail)
-		rp->nak_tail->next = f;
-	else
-		rp->nak_head = f;
-	rp->nak_tail = f;
-	rp->win->hold[seq % REL_WINDOW]++;
-	rp->r->port->stats.naks_tx++;
-	rel_ready(rp);
-}
-
 /* Return: false if the pair ended in the callback. */
 static bool deliver(struct rel_peer *rp, uint32_t seq, const struct rel_rec_in *rec, const void *p,
 		    uint32_t len)
@@ -139,7 +113,7 @@ static bool deliver(struct rel_peer *rp, uint32_t seq, const struct rel_rec_in *
 		rp->since_ns = rp->heard_ns;
 		rp->probes = 0;
 	}
-	nak_queue(rp, seq, rec->frame, code);
+	rel_nak_owe(rp, seq, rec->frame, code);
 	return true;
 }
 
@@ -255,22 +229,6 @@ static bool seg_take(struct rel_peer *rp, uint32_t seq, const struct rel_rec_in 
 
 /* --- the way of a DATA ------------------------------------------------------------------------ */
 
-/* Refusals take effect when they arrive, in whatever order. Return: false if the pair ended in a
- * callback. */
-static bool naks_process(struct rel_peer *rp, const struct rel_pkt *pkt)
-{
-	struct wire_rd rd = wire_rd(pkt->recs, pkt->recs_len);
-	struct rel_rec_in rec;
-	uint64_t pair = rp->pair;
-
-	while (rel_rec_next(&rd, &rec) && rec.flags & REL_REC_NAK) {
-		rel_on_nak(rp, &rec);
-		if (!rp->peer || rp->pair != pair)
-			return false;
-	}
-	return true;
-}
-
 /* Return: false if the pair ended in a callback. */
 static bool recs_process(struct rel_peer *rp, uint32_t seq, const uint8_t *recs, uint32_t len,
 			 uint64_t now_ns)
@@ -281,9 +239,7 @@ static bool recs_process(struct rel_peer *rp, uint32_t seq, const uint8_t *recs,
 	while (rel_rec_next(&rd, &rec)) {
 		struct rel_asm *a;
 
-		if (rec.flags & REL_REC_NAK) {
-			continue;
-		} else if (!(rec.flags & REL_REC_SEG)) {
+		if (!(rec.flags & REL_REC_SEG)) {
 			if (!deliver(rp, seq, &rec, rec.p, rec.len))
 				return false;
 		} else if ((a = asm_get(rp, &rec, REL_ASM_PEER, now_ns))) {
@@ -307,18 +263,18 @@ static bool stash_put(struct rel_peer *rp, const struct rel_pkt *pkt, uint64_t n
 	struct rel_stash *s, **at = &w->stash;
 
 	/* an honest peer never has more on its way than it has credit for */
-	if (!rel_quota_has(rp, REL_Q_STASH, stash_cost(pkt->recs_len)) || !rel_quota_has(rp, REL_Q_EARLY, pkt->frame_cnt))
+	if (!rel_quota_has(rp, REL_Q_STASH, stash_cost(pkt->recs_len)) || !rel_quota_has(rp, REL_Q_EARLY, pkt->rec_cnt))
 		return false;
 	s = mem_alloc(stash_cost(pkt->recs_len));
 	if (!s)
 		return false;
 	rel_quota_add(rp, REL_Q_STASH, stash_cost(pkt->recs_len));
-	rel_quota_add(rp, REL_Q_EARLY, pkt->frame_cnt);
+	rel_quota_add(rp, REL_Q_EARLY, pkt->rec_cnt);
 	old_note(w, now_ns);
 	s->born_ns = now_ns;
 	s->seq = pkt->seq;
 	s->len = pkt->recs_len;
-	s->rec_cnt = pkt->frame_cnt;
+	s->rec_cnt = pkt->rec_cnt;
 	memcpy(s->recs, pkt->recs, pkt->recs_len);
 	if (w->stash_tail && rel_seq_before(w->stash_tail->seq, s->seq))
 		at = &w->stash_tail->next;
@@ -370,9 +326,9 @@ static bool data_reserve(struct rel_peer *rp, const struct rel_pkt *pkt, uint64_
 	struct wire_rd rd = wire_rd(pkt->recs, pkt->recs_len);
 	struct rel_rec_in rec;
 
-	/* each frame may be refused; refusals are not, or two sides that owe many would never hear of each other's */
-	if (!rel_quota_has(rp, REL_Q_NAK, pkt->frame_cnt) ||
-	    slab_reserve(&r->frames, slab_used(&r->frames) + r->stash_recs + pkt->frame_cnt))
+	/* each frame may be refused */
+	if (!rel_quota_has(rp, REL_Q_NAK, pkt->rec_cnt) ||
+	    slab_reserve(&r->naks, slab_used(&r->naks) + r->stash_recs + pkt->rec_cnt))
 		return false;
 	if (!rel_rec_next(&rd, &rec) || !(rec.flags & REL_REC_SEG))
 		return true;
@@ -458,8 +414,7 @@ void rel_on_data(struct rel_peer *rp, const struct rel_pkt *pkt, size_t len, uin
 	ack_owe(rp, pkt->seq != rp->rx_top || rp->rx_dgrams >= REL_ACK_SOON, now_ns);
 	if (!rel_seq_before(pkt->seq, rp->rx_top))
 		rp->rx_top = pkt->seq + 1;
-	if (!naks_process(rp, pkt) ||
-	    (is_turn && !recs_process(rp, pkt->seq, pkt->recs, pkt->recs_len, now_ns)))
+	if (is_turn && !recs_process(rp, pkt->seq, pkt->recs, pkt->recs_len, now_ns))
 		return;
 	rp->win->hold[pkt->seq % REL_WINDOW]--;
 	if (is_ordered && is_turn) {
@@ -530,9 +485,7 @@ static void raw_process(struct rel_peer *rp, const struct rel_pkt *pkt, uint64_t
 	while (rel_rec_next(&rd, &rec)) {
 		struct rel_asm *a;
 
-		if (rec.flags & REL_REC_NAK) {
-			rp->r->port->stats.drop_malformed++;
-		} else if (!(rec.flags & REL_REC_SEG)) {
+		if (!(rec.flags & REL_REC_SEG)) {
 			if (!deliver(rp, 0, &rec, rec.p, rec.len))
 				return;
 		} else {

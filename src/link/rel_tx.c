@@ -134,19 +134,12 @@ static void out_whole(struct rel *r, struct rel_out *o, const struct rel_frame *
 {
 	struct rel_rec rec = {
 		.frame = le32_put(f->id),
-		.len = le16_put((uint16_t)(f->is_nak ? sizeof(struct rel_nak) : f->len)),
+		.len = le16_put((uint16_t)f->len),
 		.kind = f->kind,
-		.flags = f->is_nak ? REL_REC_NAK : 0,
 	};
 
 	out_copy(r, o, &rec, sizeof(rec));
-	if (f->is_nak) {
-		struct rel_nak nak = {.seq = le32_put(f->nak_seq)};
-
-		out_copy(r, o, &nak, sizeof(nak));
-	} else {
-		out_bytes(r, o, f, 0, f->len);
-	}
+	out_bytes(r, o, f, 0, f->len);
 }
 
 static void out_seg(struct rel *r, struct rel_out *o, const struct rel_frame *f, uint8_t idx)
@@ -188,11 +181,20 @@ static void out_init(struct rel *r, struct rel_out *o, uint32_t len)
 	o->base = out_stage(r, o, sizeof(*o->base));
 }
 
+struct link_addr rel_dst(const struct rel_peer *rp, uint32_t len)
+{
+	struct link_addr dst = rp->peer->addr;
+
+	if (unlikely(len > rp->mtu || (rp->path_mtu && len > rp->path_mtu)))
+		dst.flags = LINK_ADDR_CUT;
+	return dst;
+}
+
 int rel_emit(struct rel *r, const struct link_addr *dst, const struct rel_pkt *pkt)
 {
 	struct rel_out o;
 
-	out_init(r, &o, sizeof(struct rel_base) + sizeof(struct rel_hello) + sizeof(pkt->sack));
+	out_init(r, &o, sizeof(struct rel_base) + sizeof(struct rel_hello) + sizeof(pkt->sack) + pkt->recs_len);
 	if (pkt->type == REL_REFUSE && !pkt->nonce)
 		rel_refuse_encode(pkt, out_stage(r, &o, sizeof(struct rel_refuse)));
 	else if (pkt->type != REL_REFUSE && rel_desc[pkt->type].part_len)
@@ -208,7 +210,15 @@ int rel_emit(struct rel *r, const struct link_addr *dst, const struct rel_pkt *p
 			out_copy(r, &o, &word, sizeof(word));
 		}
 	}
+	out_copy(r, &o, pkt->recs, pkt->recs_len);
 	return out_send(r, &o, dst, pkt);
+}
+
+static int emit_to(struct rel_peer *rp, const struct rel_pkt *pkt)
+{
+	struct link_addr dst = rel_dst(rp, pkt->recs_len ? (uint32_t)sizeof(struct rel_base) + pkt->recs_len : REL_CTL_MAX);
+
+	return rel_emit(rp->r, &dst, pkt);
 }
 
 static void pkt_init(struct rel_peer *rp, struct rel_pkt *pkt, enum rel_type type, uint64_t now_ns)
@@ -217,7 +227,7 @@ static void pkt_init(struct rel_peer *rp, struct rel_pkt *pkt, enum rel_type typ
 		.type = type,
 		.flags = (rp->has_crc ? REL_F_CRC : 0) | (rp->is_sure ? 0 : REL_F_NEW),
 		.nonce = rp->pair,
-		.seq = rp->tx_seq,
+		.seq = type == REL_ACK ? rp->nak_rx : rp->tx_seq,
 	};
 	rel_ack_fill(rp, pkt, now_ns);
 }
@@ -234,10 +244,36 @@ void rel_control(struct rel_peer *rp, enum rel_type type, uint64_t now_ns)
 	struct rel_pkt pkt;
 
 	pkt_init(rp, &pkt, type, now_ns);
-	if (rel_emit(rp->r, &rp->peer->addr, &pkt))
+	if (emit_to(rp, &pkt))
 		return;
-	rp->r->port->stats.acks_tx += type == REL_ACK;
+	if (type == REL_ACK) {
+		rp->r->port->stats.acks_tx++;
+		rp->has_naks = false;
+	}
 	ack_sent(rp);
+}
+
+void rel_ask(struct rel_peer *rp, uint64_t now_ns)
+{
+	struct rel_pkt pkt;
+
+	pkt_init(rp, &pkt, REL_ACK, now_ns);
+	memset(&pkt.sack[1], 0, REL_SACK_MORE * sizeof(pkt.sack[1])); /* it may answer somebody's 72 bytes */
+	emit_to(rp, &pkt);
+}
+
+int rel_send_naks(struct rel_peer *rp, uint32_t first, const struct rel_nak *nak, uint32_t cnt, uint64_t now_ns)
+{
+	struct rel_pkt pkt;
+
+	pkt_init(rp, &pkt, REL_NAK, now_ns);
+	pkt.seq = first;
+	pkt.recs = (const uint8_t *)nak;
+	pkt.recs_len = cnt * (uint32_t)sizeof(*nak);
+	if (emit_to(rp, &pkt))
+		return -EAGAIN;
+	ack_sent(rp);
+	return 0;
 }
 
 /* --- slots ------------------------------------------------------------------------------------ */
@@ -312,10 +348,6 @@ void rel_slot_arrived(struct rel_peer *rp, struct rel_slot *s)
 	else
 		lost_remove(rp->win, s);
 	s->state = SLOT_SACKED;
-	/* Refusals come first in a slot and take effect on arrival. If they had to be final, two
-	   peers that refuse each other's frames would each wait for the other. */
-	for (struct rel_frame *f = s->frame; f && f->is_nak; f = f->next)
-		rel_unhold(rp, f->nak_seq);
 }
 
 void rel_slot_lost(struct rel_peer *rp, struct rel_slot *s)
@@ -362,12 +394,10 @@ static bool slot_send(struct rel_peer *rp, struct rel_slot *s, uint32_t seq, uin
 {
 	struct rel *r = rp->r;
 	const struct rel_frame *f = s->frame;
-	struct link_addr dst = rp->peer->addr;
+	struct link_addr dst = rel_dst(rp, s->len); /* the path may have become too small for it */
 	struct rel_pkt pkt;
 	struct rel_out o;
 
-	if (unlikely(s->len > rp->mtu)) /* the path has become too small for it */
-		dst.flags = LINK_ADDR_CUT;
 	pkt_init(rp, &pkt, REL_DATA, now_ns);
 	pkt.seq = seq;
 	pkt.tx = (uint16_t)(rp->tx_no + 1);
@@ -432,8 +462,7 @@ static bool lost_flush(struct rel_peer *rp, uint64_t now_ns)
  * them. */
 static bool is_corked(const struct rel_peer *rp)
 {
-	return rp->flight_cnt >= REL_CORK && !rp->nak_head && !rp->q_seg &&
-	       rp->q_bytes < MIN(rp->mtu, REL_CORK_BYTES);
+	return rp->flight_cnt >= REL_CORK && !rp->q_seg && rp->q_bytes < MIN(rp->mtu, REL_CORK_BYTES);
 }
 
 static void q_pop(struct rel_peer *rp)
@@ -465,18 +494,6 @@ static void slot_take_whole(struct rel_peer *rp, struct rel_slot *s, uint32_t se
 	bool is_open = true; /* the last piece is in the stage and may grow */
 	int pieces = 1;
 
-	while ((f = rp->nak_head) && s->frame_cnt < REL_RECS_MAX) {
-		uint32_t len = sizeof(struct rel_rec) + sizeof(struct rel_nak);
-
-		if (s->len + len > rp->mtu)
-			return;
-		rp->nak_head = f->next;
-		if (!rp->nak_head)
-			rp->nak_tail = NULL;
-		f->next = NULL;
-		slot_add(s, &tail, f);
-		s->len += len;
-	}
 	while ((f = rp->q_head) && !rp->q_seg && s->frame_cnt < REL_RECS_MAX) {
 		uint32_t len = (uint32_t)sizeof(struct rel_rec) + f->len;
 		bool by_ref = f->len > REL_COPY_MAX;
@@ -522,7 +539,7 @@ static bool queue_flush(struct rel_peer *rp, uint64_t now_ns)
 {
 	struct rel_win *w = rp->win;
 
-	while (rp->nak_head || rp->q_head) {
+	while (rp->q_head) {
 		uint32_t seq = rp->tx_seq, used = seq - rp->tx_una;
 		struct rel_slot *s;
 
@@ -567,11 +584,13 @@ bool rel_peer_flush(struct rel_peer *rp, uint64_t now_ns)
 	if (rp->state != REL_S_OPEN)
 		return true;
 	rp->mtu = mtu_of(rp, now_ns);
-	if (rp->nak_head || rp->q_head || rp->tx_una != rp->tx_seq) {
+	if (rp->nak_next && !rel_nak_flush(rp, now_ns))
+		return false;
+	if (rp->q_head || rp->tx_una != rp->tx_seq) {
 		if (rel_win_get(rp) || !lost_flush(rp, now_ns) || !queue_flush(rp, now_ns))
 			return false;
 	}
-	if (rp->owes_ack && rp->ack_now)
+	if ((rp->owes_ack && rp->ack_now) || rp->has_naks)
 		rel_control(rp, REL_ACK, now_ns);
 	return true;
 }
@@ -594,7 +613,7 @@ void rel_probe(struct rel_peer *rp, uint64_t now_ns)
 	pkt_init(rp, &pkt, REL_DATA, now_ns);
 	pkt.seq = rp->tx_una;
 	pkt.tx = ++rp->tx_no;
-	if (!rel_emit(rp->r, &rp->peer->addr, &pkt))
+	if (!emit_to(rp, &pkt))
 		ack_sent(rp);
 }
 
@@ -614,10 +633,7 @@ void rel_tx_reset(struct rel_peer *rp, struct rel_frame **done)
 		}
 	}
 	*end = rp->q_head;
-	while (*end)
-		end = &(*end)->next;
-	*end = rp->nak_head;
-	rp->q_head = rp->q_tail = rp->nak_head = rp->nak_tail = NULL;
+	rp->q_head = rp->q_tail = NULL;
 	rp->q_bytes = rp->q_seg = 0;
 	rp->flight_bytes = rp->flight_cnt = rp->open_bytes = 0;
 	rp->tx_una = rp->tx_seq;
@@ -638,12 +654,14 @@ static struct rel_pkt raw_pkt(const struct rel *r, const struct rel_peer *to, ui
 int rel_raw_close(struct rel *r)
 {
 	struct rel_peer *to = r->raw_to;
+	struct link_addr dst;
 	struct rel_pkt pkt;
 
 	if (!to)
 		return 0;
+	dst = rel_dst(to, r->raw.len);
 	pkt = raw_pkt(r, to, r->raw_seq);
-	if (out_send(r, &r->raw, &to->peer->addr, &pkt))
+	if (out_send(r, &r->raw, &dst, &pkt))
 		return -EAGAIN;
 	r->raw_to = NULL;
 	return 0;
@@ -690,11 +708,13 @@ int rel_raw_send(struct rel_peer *rp, struct rel_frame *f)
 	f->seg_cnt = (uint8_t)DIV_ROUND_UP(f->len, (uint32_t)f->seg_len);
 	pkt = raw_pkt(r, rp, f->id);
 	for (uint8_t i = 0; i < f->seg_cnt; i++) {
+		struct link_addr dst;
 		struct rel_out o;
 
 		out_init(r, &o, mtu);
 		out_seg(r, &o, f, i);
-		if (out_send(r, &o, &rp->peer->addr, &pkt))
+		dst = rel_dst(rp, o.len);
+		if (out_send(r, &o, &dst, &pkt))
 			return i ? 0 : -EAGAIN; /* the rest of it counts as lost */
 	}
 	return 0;

@@ -14,6 +14,7 @@ const struct rel_desc rel_desc[REL_TYPE_NUM] = {
 	[REL_BYE] = {.name = "bye", .flags = REL_D_PAIR | REL_D_SACK},
 	[REL_BYE_ACK] = {.name = "bye-ack", .flags = REL_D_PAIR},
 	[REL_RAW] = {.name = "raw", .flags = REL_D_RECS},
+	[REL_NAK] = {.name = "nak", .flags = REL_D_PAIR | REL_D_NAKS},
 };
 
 static_assert(LINK_FRAME_MAX <= UINT16_MAX, "struct rel_seg.total");
@@ -160,7 +161,6 @@ static bool seg_check(struct wire_rd *r, struct rel_rec_in *out)
 bool rel_rec_next(struct wire_rd *r, struct rel_rec_in *out)
 {
 	struct rel_rec rec;
-	struct rel_nak nak;
 
 	if (!WIRE_GET(r, &rec))
 		return false;
@@ -171,12 +171,6 @@ bool rel_rec_next(struct wire_rd *r, struct rel_rec_in *out)
 		.seg_cnt = 1,
 		.len = le16_get(rec.len),
 	};
-	if (rec.flags == REL_REC_NAK) {
-		if (!rec.kind || out->len != sizeof(nak) || !WIRE_GET(r, &nak))
-			return false;
-		out->nak_seq = le32_get(nak.seq);
-		return true;
-	}
 	if (rec.flags & ~REL_REC_SEG || !rec.kind || rec.kind >= LINK_K_NUM ||
 	    out->len > LINK_FRAME_MAX)
 		return false;
@@ -190,7 +184,6 @@ bool rel_rec_next(struct wire_rd *r, struct rel_rec_in *out)
 static enum rel_check recs_check(struct wire_rd *r, struct rel_pkt *out)
 {
 	struct rel_rec_in rec;
-	bool may_nak = true;
 
 	out->recs = r->p;
 	out->recs_len = (uint32_t)wire_left(r);
@@ -198,10 +191,6 @@ static enum rel_check recs_check(struct wire_rd *r, struct rel_pkt *out)
 		if (!rel_rec_next(r, &rec))
 			return REL_BAD_FORM;
 		out->rec_cnt++;
-		out->frame_cnt += !(rec.flags & REL_REC_NAK);
-		if (rec.flags & REL_REC_NAK && !may_nak)
-			return REL_BAD_FORM;
-		may_nak = rec.flags & REL_REC_NAK;
 		if (rec.flags & REL_REC_SEG) {
 			if (out->rec_cnt > 1 || wire_left(r) > REL_PAD_MAX)
 				return REL_BAD_FORM;
@@ -211,6 +200,20 @@ static enum rel_check recs_check(struct wire_rd *r, struct rel_pkt *out)
 	}
 	/* DATA without records asks for an acknowledgement of @seq */
 	return out->rec_cnt || out->type == REL_DATA ? REL_OK : REL_BAD_FORM;
+}
+
+static enum rel_check naks_check(struct wire_rd *r, struct rel_pkt *out)
+{
+	struct rel_nak nak;
+
+	out->recs = r->p;
+	out->recs_len = (uint32_t)wire_left(r);
+	while (WIRE_GET(r, &nak)) {
+		if (!nak.code || nak.rsvd[0] || nak.rsvd[1] || nak.rsvd[2])
+			return REL_BAD_FORM;
+		out->rec_cnt++;
+	}
+	return out->rec_cnt && !wire_left(r) ? REL_OK : REL_BAD_FORM;
 }
 
 static enum rel_check sack_check(struct wire_rd *r, struct rel_pkt *out)
@@ -263,10 +266,14 @@ enum rel_check rel_pkt_check(const void *buf, size_t len, struct rel_pkt *out)
 	}
 	if (b.flags & ~REL_F_ALL || (!(b.flags & REL_F_CRC) && le32_get(b.crc)))
 		return REL_BAD_FORM;
+	if (desc->flags & REL_D_PAIR && !out->nonce) /* that of no pair */
+		return REL_BAD_FORM;
 	if (desc->part_len)
 		return out->nonce ? REL_BAD_FORM : hello_check(&r, out);
 	if (desc->flags & REL_D_RECS)
 		return recs_check(&r, out);
+	if (desc->flags & REL_D_NAKS)
+		return naks_check(&r, out);
 	if (desc->flags & REL_D_SACK)
 		return sack_check(&r, out);
 	return wire_left(&r) ? REL_BAD_FORM : REL_OK;

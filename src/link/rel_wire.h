@@ -28,8 +28,8 @@
  * nonce   the pair's nonce, the sum of a half of each side; 0 in HELLO, HELLO_ACK and in
  *         REFUSE of a HELLO. RAW: nonce of the sender's port in the low 32 bits, of the receiver's in
  *         the high ones (0 = not known)
- * seq     DATA: number of this datagram, the same in every retransmission; else the number that the
- *         next DATA will have
+ * seq     DATA: number of this datagram, the same in every retransmission. NAK: number of its first refusal. ACK: refusals of the receiver of
+ *         this datagram below this number have been taken. Else the number that the next DATA will have
  * ack     all DATA below are final: processed, and no refusal is on its way
  * sack    bit i: DATA ack + i has arrived, do not send it again
  * tx      DATA: number of this transmission, different in every retransmission
@@ -39,7 +39,7 @@
  * crc     CRC32C of the datagram with this field 0, if flag CRC is set; else 0
  */
 #define REL_MAGIC   0xb5
-#define REL_VERSION 3
+#define REL_VERSION 4
 
 enum rel_type {
 	REL_HELLO = 1, /* let us make a pair; carries our half of the nonce, and the other one once it is known */
@@ -50,6 +50,7 @@ enum rel_type {
 	REL_BYE,       /* I close; ack and sack are final */
 	REL_BYE_ACK,
 	REL_RAW,       /* records outside of any pair */
+	REL_NAK,       /* refusals; answered by ACK */
 	REL_TYPE_NUM
 };
 
@@ -115,19 +116,17 @@ enum rel_reason {
 };
 
 /*
- * DATA and RAW: one or more records, refusals first, each followed by @len bytes; or one record with
- * flag SEG, followed by struct rel_seg, @len bytes and up to REL_PAD_MAX bytes of padding (datagrams
- * of one length make longer segment trains).
+ * DATA and RAW: one or more records, each followed by @len bytes; or one record with flag SEG, followed by struct rel_seg, @len bytes and up
+ * to REL_PAD_MAX bytes of padding (datagrams of one length make longer segment trains).
  */
 struct rel_rec {
-	le32_t frame;  /* number of the frame; NAK: of the frame refused */
+	le32_t frame;  /* number of the frame */
 	le16_t len;
-	uint8_t kind;  /* enum link_kind; NAK: the refusal's code */
+	uint8_t kind;  /* enum link_kind */
 	uint8_t flags; /* REL_REC_* */
 };
 static_assert(sizeof(struct rel_rec) == 8, "no padding");
 #define REL_REC_SEG 0x01 /* one segment of a frame */
-#define REL_REC_NAK 0x02 /* refusal; the bytes are struct rel_nak */
 
 /* All segments but the last have the same length; segment i begins at i times that. */
 struct rel_seg {
@@ -138,10 +137,15 @@ static_assert(sizeof(struct rel_seg) == 4, "no padding");
 #define REL_SEG_CNT_MAX 64
 #define REL_PAD_MAX     (REL_SEG_CNT_MAX - 1)
 
+/* NAK: one or more of these. */
 struct rel_nak {
-	le32_t seq; /* of the DATA that completed the refused frame */
+	le32_t seq;      /* of the DATA that completed the refused frame */
+	le32_t frame;    /* its number */
+	uint8_t code;    /* 1 .. LINK_NAK_MAX */
+	uint8_t rsvd[3]; /* 0 */
 };
-static_assert(sizeof(struct rel_nak) == 4, "no padding");
+static_assert(sizeof(struct rel_nak) == 12, "no padding");
+#define REL_NAKS_MAX 100 /* that we put in one datagram */
 
 #define REL_REC_OVERHEAD (sizeof(struct rel_rec) + sizeof(struct rel_seg))
 #define REL_MTU_MIN      512 /* carriers take this much: LINK_FRAME_MAX in REL_SEG_CNT_MAX segments */
@@ -157,6 +161,7 @@ struct rel_desc {
 #define REL_D_PAIR 0x01 /* the nonce must be the pair's */
 #define REL_D_RECS 0x02 /* records follow */
 #define REL_D_SACK 0x04 /* words of sack follow */
+#define REL_D_NAKS 0x08 /* refusals follow */
 extern const struct rel_desc rel_desc[REL_TYPE_NUM];
 
 /* --- host form, filled by the door ------------------------------------------------------------- */
@@ -177,19 +182,17 @@ struct rel_pkt {
 		uint64_t half;
 		uint8_t reason, version, cls;
 	} refuse;
-	const uint8_t *recs; /* DATA, RAW: the records, in the datagram */
+	const uint8_t *recs; /* DATA, RAW, NAK: the records or refusals, in the datagram */
 	uint32_t recs_len, rec_cnt;
-	uint32_t frame_cnt;  /* of the records, those that are no refusals */
 };
 
 struct rel_rec_in {
 	uint32_t frame;
-	uint8_t kind; /* NAK: code */
+	uint8_t kind;
 	uint8_t flags;
 	uint8_t seg_idx, seg_cnt; /* 0, 1 without flag SEG */
 	uint32_t total, off;      /* of the frame, and where these bytes belong */
 	uint32_t seg_len;         /* of every segment but the last */
-	uint32_t nak_seq;
 	const uint8_t *p;         /* in the datagram */
 	uint32_t len;
 };

@@ -694,7 +694,7 @@ static int hdr_check(const struct shm_hdr *h, const struct link_addr *addr, uint
 			 path, h->version, SHM_VERSION);
 		return -ENOENT;
 	}
-	if (memcmp(h->addr.ip, addr->ip, sizeof(addr->ip)) || h->addr.port != addr->port)
+	if (!link_same_place(&h->addr, addr))
 		return -ENOENT;
 	if ((addr->nonce && h->addr.nonce != addr->nonce) || (h->state & SHM_ST_CLOSED))
 		return -ENOENT;

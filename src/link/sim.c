@@ -110,8 +110,7 @@ static struct sim_port *find_port(struct sim *s, const struct link_addr *a)
 {
 	struct sim_port *p = s->ports;
 
-	while (p && (p->c.port->self.port != a->port ||
-		     memcmp(p->c.port->self.ip, a->ip, sizeof(a->ip))))
+	while (p && !link_same_place(&p->c.port->self, a))
 		p = p->next;
 	return p;
 }

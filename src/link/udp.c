@@ -30,7 +30,7 @@
  * Only where the interface itself is too small the size is lowered for everybody, and tried again after
  * MTU_AGAIN_NS. What a path takes the reliability module learns from error(), which shows it the quoted
  * bytes. A datagram that was made before that keeps its length in every retransmission: LINK_ADDR_CUT, and
- * it alone goes in fragments.
+ * it alone goes in fragments; so do all where not even MTU_MIN bytes pass whole.
  *
  * ICMP errors arrive on the socket's error queue. Reading it costs a system call, so it is done
  * only when an ordinary call has reported an error, which the kernel promises to do for each queued
@@ -102,7 +102,7 @@ struct udp {
 	bool has_trains;  /* UDP_SEGMENT works here */
 	bool is_full;	  /* the socket buffer was full at the last flush */
 	bool mtu_is_said; /* "too big" has been logged */
-	uint32_t mtu;	  /* bytes of UDP payload */
+	uint32_t mtu;	  /* bytes of UDP payload that the interface takes whole; it may be less than what others make, MTU_MIN */
 	uint32_t mtu_top; /* before it was lowered, at mtu_ns */
 	uint64_t mtu_ns;
 	uint32_t error_cnt;
@@ -155,20 +155,14 @@ static bool addr_of(const struct sockaddr_in6 *name, struct link_addr *out)
 
 static void mtu_lower(struct udp *u, uint32_t to)
 {
-	to = MAX(to, MTU_MIN);
 	if (to >= u->mtu)
 		return;
 	if (!u->mtu_is_said)
-		LOG_INFO("datagrams of %u bytes are too big for the interface: %u from now on", u->mtu,
-			 to);
+		LOG_INFO("datagrams of %u bytes are too big for the interface: %u from now on%s", u->mtu, to,
+			 to < MTU_MIN ? ", and longer ones in fragments, which is slow" : "");
 	u->mtu_is_said = true;
 	u->mtu = to;
 	u->mtu_ns = clk_now_ns(NULL);
-}
-
-static bool same_dst(const struct link_addr *a, const struct link_addr *b)
-{
-	return a->port == b->port && !memcmp(a->ip, b->ip, sizeof(a->ip));
 }
 
 static void error_note(struct udp *u, const struct udp_error *e)
@@ -270,7 +264,7 @@ static uint32_t train_len(const struct udp *u, uint32_t at)
 		const struct tx_dgram *e = &b->dgram[at + n];
 
 		if (!e->len || e->len > d->len || bytes + e->len > TRAIN_BYTES ||
-		    !same_dst(&e->dst, &d->dst) || (e->dst.flags & LINK_ADDR_CUT))
+		    !link_same_place(&e->dst, &d->dst) || (e->dst.flags & LINK_ADDR_CUT))
 			break;
 		bytes += e->len;
 		n++;
@@ -679,7 +673,7 @@ static uint32_t udp_mtu(struct carrier *c, const struct link_addr *dst)
 	(void)dst; /* one size for all: the interface's */
 	if (unlikely(u->mtu != u->mtu_top) && clk_now_ns(NULL) - u->mtu_ns > MTU_AGAIN_NS)
 		u->mtu = u->mtu_top;
-	return u->mtu;
+	return MAX(u->mtu, MIN(MTU_MIN, u->mtu_top));
 }
 
 static uint64_t udp_next_deadline(struct carrier *c)

@@ -252,6 +252,67 @@ static void hello__answers_are_bounded(void **state)
 	rig_close(&g);
 }
 
+/* The first @len bytes of @pkt, of wire version @version, come to node 0. Return: bytes that it answers. */
+static uint32_t say_part(struct rig *g, struct ear *e, const struct link_addr *src, const struct rel_pkt *pkt, uint8_t version, size_t len)
+{
+	uint32_t before = e->bytes;
+	uint8_t buf[128] = {0};
+
+	pkt_encode(pkt, buf);
+	buf[1] = version;
+	rel_input(g->n[0].port.rel, src, buf, len, rig_now(g));
+	rel_flush(g->n[0].port.rel, rig_now(g));
+	rig_run_for(g, NS_PER_MS);
+	return e->bytes - before;
+}
+
+/* The same of short ones: of each length, type and version, with any nonce or that of no pair, and into a pair with gaps. */
+static void hello__answers_are_no_longer(void **state)
+{
+	struct sim_attr attr = {.seed = 15, .is_silent = true};
+	struct link_addr src = stranger(7);
+	struct {
+		struct rel_rec rec;
+		struct rel_seg seg;
+		uint8_t data[5];
+	} half = {{le32_put(1), le16_put(5), LINK_K_NIC, REL_REC_SEG}, {0, 2, le16_put(10)}, {0}}; /* of a frame */
+	struct ear ear;
+	struct rig g;
+
+	rig_open(&g, 1, LINK_RELIABLE, &attr, NULL);
+	ear_open(&g, &ear);
+	for (uint8_t version = REL_VERSION; version < REL_VERSION + 2; version++) {
+		for (unsigned type = REL_HELLO; type < REL_TYPE_NUM; type++) {
+			struct rel_pkt pkt = hello_of(&g, 77, 0);
+
+			pkt.type = (enum rel_type)type;
+			for (size_t len = sizeof(struct rel_base); len <= sizeof(struct rel_base) + sizeof(struct rel_hello); len++) {
+				for (pkt.nonce = 0; pkt.nonce < 2; pkt.nonce++)
+					assert_in_range(say_part(&g, &ear, &src, &pkt, version, len), 0, len);
+			}
+		}
+	}
+	assert_true(ear.cnt[REL_REFUSE] > 10);
+	/* who shares a place with a peer that we miss much of: we ask that peer, briefly */
+	shake(&g, &ear, &src, 78);
+	for (uint32_t i = 1; i < REL_WINDOW; i += 50) {
+		struct rel_pkt pkt = {.type = REL_DATA, .nonce = g.n[0].peers->rel->pair, .seq = REL_SEQ_FIRST + i, .ack = REL_SEQ_FIRST};
+		uint8_t buf[128];
+
+		pkt_encode(&pkt, buf);
+		half.rec.frame = le32_put(i);
+		memcpy(buf + sizeof(struct rel_base), &half, 17);
+		rel_input(g.n[0].port.rel, &src, buf, sizeof(struct rel_base) + 17, rig_now(&g));
+	}
+	rig_run_for(&g, NS_PER_MS);
+	for (uint64_t other = 79; other < 85; other++) {
+		struct rel_pkt pkt = hello_of(&g, other, other % 2);
+
+		assert_in_range(say_part(&g, &ear, &src, &pkt, REL_VERSION, sizeof(struct rel_base) + sizeof(struct rel_hello)), 40, 72);
+	}
+	rig_close(&g);
+}
+
 /* A pair of a stranger that said nothing but HELLO is told once that we close, and nobody waits for its answer. */
 static void hello__goodbye_to_strangers_is_said_once(void **state)
 {
@@ -359,6 +420,87 @@ static void place__is_bounded(void **state)
 	rig_close(&g);
 }
 
+/* Half of those of a full host have gone without a word. */
+struct crowd {
+	struct rig *g;
+	struct ear ear;
+	uint32_t asked;
+};
+
+#define CROWD	    40u
+#define CROWD_ALIVE 20u /* of these */
+
+static enum sim_fate crowd_hear(void *ctx, const struct link_addr *src, const struct link_addr *dst, const void *buf, size_t len)
+{
+	struct crowd *c = ctx;
+	struct rel_pkt pkt;
+
+	ear_hear(&c->ear, src, dst, buf, len);
+	assert_int_equal(rel_pkt_check(buf, len, &pkt), REL_OK);
+	if (pkt.type == REL_ACK && dst->port <= CROWD) {
+		struct rel_pkt answer = {.type = REL_ACK, .nonce = pkt.nonce, .seq = REL_SEQ_FIRST, .ack = REL_SEQ_FIRST};
+		uint8_t out[128];
+
+		c->asked++;
+		if (dst->port <= CROWD_ALIVE)
+			sim_inject(c->g->sim, dst, src, out, pkt_encode(&answer, out));
+	}
+	return SIM_PASS;
+}
+
+/* A host that has as many peers as it may: the dead make room for newcomers, the living stay. */
+static void host__dead_make_room(void **state)
+{
+	struct sim_attr attr = {.seed = 16, .is_silent = true};
+	uint32_t in = 0, cnt;
+	struct crowd c = {0};
+	uint64_t end;
+	struct rig g;
+
+	rig_open(&g, 1, LINK_RELIABLE, &attr, NULL);
+	c.g = &g;
+	c.ear.port = g.n[0].port.self.port;
+	sim_set_filter(g.sim, crowd_hear, &c);
+	for (uint32_t i = 0; i < CROWD; i++) {
+		struct link_addr src = stranger(i);
+
+		shake(&g, &c.ear, &src, 77);
+		rel_half_end(g.n[0].peers->rel); /* they were more than strangers once */
+		rig_run_for(&g, NS_PER_MS);
+	}
+	rig_run_for(&g, 2 * REL_IDLE_NS);
+	g.n[0].peers->rel->source->guest_cnt += REL_HOST_MAX - CROWD;
+	end = rig_now(&g) + 30 * NS_PER_SEC;
+	c.asked = 0;
+	for (cnt = 0; in < CROWD - CROWD_ALIVE; cnt++) {
+		struct link_addr src = stranger(CROWD + in);
+		uint32_t said = ear_all(&c.ear);
+
+		shake(&g, &c.ear, &src, 77);
+		assert_in_range(ear_all(&c.ear) - said, 0, 2); /* one for one */
+		for (const struct link_peer *p = g.n[0].peers; p; p = p->hnext) {
+			if (p->addr.port == src.port) {
+				rel_half_end(p->rel);
+				in++;
+				break;
+			}
+		}
+		assert_true(rig_now(&g) < end);
+		rig_run_for(&g, 20 * NS_PER_MS);
+	}
+	assert_int_equal(g.n[0].port.rel->peer_cnt, CROWD);
+	for (uint16_t port = 1; port <= CROWD_ALIVE; port++) {
+		const struct link_peer *p = g.n[0].peers;
+
+		while (p && p->addr.port != port)
+			p = p->hnext;
+		assert_non_null(p);
+		assert_int_equal(p->rel->state, REL_S_OPEN);
+	}
+	g.n[0].peers->rel->source->guest_cnt -= REL_HOST_MAX - CROWD;
+	rig_close(&g);
+}
+
 /* --- pairs that are open ------------------------------------------------------------------------ */
 
 /* A HELLO with the peer's address, any nonce and half, with and without an echo: nobody's pair ends, nothing is lost. */
@@ -458,6 +600,70 @@ static void forged__icmp_needs_the_nonce(void **state)
 	rig_close(&g);
 }
 
+/* A path that takes @most bytes whole, and says so; what may be cut up passes. */
+struct narrow {
+	struct rig *g;
+	uint32_t most, too_big, cut;
+	struct link_addr dst;
+	uint8_t quote[CARRIER_QUOTE_MAX];
+};
+
+static enum sim_fate narrow_see(void *ctx, const struct link_addr *src, const struct link_addr *dst, const void *buf, size_t len)
+{
+	struct narrow *n = ctx;
+
+	if (len <= n->most || src->port != n->g->n[0].port.self.port)
+		return SIM_PASS;
+	if (dst->flags & LINK_ADDR_CUT) {
+		n->cut++;
+		return SIM_PASS;
+	}
+	n->too_big++;
+	n->dst = *dst;
+	memcpy(n->quote, buf, MIN(len, sizeof(n->quote)));
+	return SIM_DROP;
+}
+
+/* Below the least that we make, too: then datagrams are cut up, those without frames as well. */
+static void path__may_be_narrow(void **state)
+{
+	static const uint32_t most[] = {1400, 400, 60};
+
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(most); i++) {
+		struct sim_attr attr = {.seed = 17, .mtu = 8972, .is_silent = true};
+		enum link_class cls = i % 2 ? LINK_RELIABLE : LINK_ORDERED;
+		struct narrow n;
+		struct rig g;
+		uint64_t end;
+
+		rig_open(&g, 2, cls, &attr, NULL);
+		assert_int_equal(rig_send(&g, 0, 1, 100), 0);
+		assert_true(rig_run(&g, NS_PER_SEC));
+		n = (struct narrow){.g = &g, .most = most[i / 2]};
+		sim_set_filter(g.sim, narrow_see, &n);
+		g.nak_percent = 50;
+		for (uint32_t k = 0; k < 100; k++) {
+			assert_int_equal(rig_send(&g, 0, 1, 16 + k * 180), 0);
+			assert_int_equal(rig_send(&g, 1, 0, 16 + k * 180), 0);
+		}
+		end = rig_now(&g) + NS_PER_SEC;
+		for (uint32_t told = 0; g.ended < g.frame_cnt && rig_now(&g) < end;) {
+			struct carrier_error e = {.err = EMSGSIZE, .mtu = n.most, .quote = n.quote, .quote_len = sizeof(n.quote)};
+
+			rig_step(&g, end);
+			if (told == n.too_big)
+				continue;
+			told = n.too_big;
+			rel_error(g.n[0].port.rel, &n.dst, &e, rig_now(&g));
+		}
+		assert_int_equal(g.ended, g.frame_cnt);
+		assert_int_equal(g.n[0].err + g.n[1].err, 0);
+		assert_true(n.too_big && (n.cut || n.most > REL_MTU_MIN));
+		sim_set_filter(g.sim, NULL, NULL);
+		rig_close(&g);
+	}
+}
+
 /* Before there is a pair, the half of our HELLO is what nobody else knows. */
 static void forged__icmp_about_hello(void **state)
 {
@@ -547,12 +753,15 @@ int main(void)
 		cmocka_unit_test(hello__without_the_nonce_is_silence),
 		cmocka_unit_test(hello__nonces_are_not_to_be_tried),
 		cmocka_unit_test(hello__answers_are_bounded),
+		cmocka_unit_test(hello__answers_are_no_longer),
 		cmocka_unit_test(hello__goodbye_to_strangers_is_said_once),
 		cmocka_unit_test(half__expires),
 		cmocka_unit_test(half__oldest_makes_room),
 		cmocka_unit_test(place__is_bounded),
+		cmocka_unit_test(host__dead_make_room),
 		cmocka_unit_test(forged__hello_does_not_end_a_pair),
 		cmocka_unit_test(forged__icmp_needs_the_nonce),
+		cmocka_unit_test(path__may_be_narrow),
 		cmocka_unit_test(forged__icmp_about_hello),
 		cmocka_unit_test(third_step__may_be_lost),
 		cmocka_unit_test(third_step__costs_no_round_trip),

@@ -273,6 +273,68 @@ static void rel_place__next_process_speaks_first(void **state)
 	}
 }
 
+/* Keeps the last HELLO of node 1 that names a half, and says the one kept before as soon as node 0 gives a half again. */
+struct copy {
+	struct place pl;
+	uint8_t buf[128], late[128];
+	size_t len, late_len;
+};
+
+static enum sim_fate copy_see(void *ctx, const struct link_addr *src, const struct link_addr *dst, const void *buf, size_t len)
+{
+	struct copy *c = ctx;
+	struct rel_pkt pkt;
+
+	assert_int_equal(rel_pkt_check(buf, len, &pkt), REL_OK);
+	if (pkt.type == REL_HELLO && pkt.hello.echo_half && len <= sizeof(c->buf)) {
+		memcpy(c->buf, buf, len);
+		c->len = len;
+	}
+	if (pkt.type == REL_HELLO_ACK && c->late_len) {
+		sim_inject(c->pl.g.sim, dst, src, c->late, c->late_len);
+		c->late_len = 0;
+	}
+	return SIM_PASS;
+}
+
+/* A proof of an earlier process comes late, before that of the one that is there now. */
+static void rel_place__late_proof(void **state)
+{
+	for (enum link_class cls = LINK_RELIABLE; cls <= LINK_ORDERED; cls++) {
+		for (int answers = 0; answers < 2; answers++) {
+			static struct copy c;
+			struct place *pl = &c.pl;
+			struct link_addr a;
+
+			memset(&c, 0, sizeof(c));
+			place_open(pl, cls);
+			pl->g.is_lenient = true;
+			a = pl->g.n[0].port.self;
+			a.nonce = 0;
+			sim_set_filter(pl->g.sim, copy_see, &c);
+			for (uint32_t life = 0; life < 3; life++) {
+				assert_int_equal(rel_send(pl->g.n[1].port.rel, rig_peer_at(&pl->g.n[1], &a), LINK_K_NIC, "x", 1, NULL, 0, NULL,
+							  rig_now(&pl->g)),
+						 0);
+				while (life && c.late_len) /* until the copy is there */
+					rig_step(&pl->g, CLK_NEVER);
+				rig_poll(&pl->g, 0);
+				if (answers && life) /* to whom it believes to be there */
+					place_send(pl);
+				rig_run_for(&pl->g, 20 * NS_PER_MS);
+				assert_int_equal(pl->g.n[0].delivered, life + 1);
+				assert_int_equal(rel_outstanding(pl->g.n[0].port.rel) + rel_outstanding(pl->g.n[1].port.rel), 0);
+				assert_int_equal(pl->g.n[1].delivered, answers && life);
+				assert_true(rig_node_close(&pl->g, 1, NS_PER_SEC));
+				place_reopen(pl);
+				memcpy(c.late, c.buf, c.len);
+				c.late_len = c.len;
+			}
+			rig_close(&pl->g);
+		}
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -282,6 +344,7 @@ int main(void)
 		cmocka_unit_test(rel_may_wait__in_the_middle_of_a_burst),
 		cmocka_unit_test(rel_place__next_process_is_reached),
 		cmocka_unit_test(rel_place__next_process_speaks_first),
+		cmocka_unit_test(rel_place__late_proof),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Strangers with a pair each who begin much and finish nothing: what is kept for them is bounded, and honest peers get on. Work and
-// time are the simulator's, so that every run is the same.
+// Strangers with a pair each who begin much and finish nothing: what is kept for them is bounded, and honest peers get on, with little room,
+// with windows full of refused frames and without memory. Work and time are the simulator's, so that every run is the same.
 #include "rel_rig.h"
 
 #define SOURCES 10u
@@ -24,6 +24,7 @@ static struct rel_peer *stranger(struct rig *g, uint32_t source, uint32_t n)
 	rp->has_heard = true;
 	rp->heard_ns = rp->pto_base_ns = rp->used_ns = rig_now(g);
 	rp->tx_seq = rp->tx_una = rp->rx_next = rp->rx_proc = rp->rx_top = REL_SEQ_FIRST;
+	rp->nak_una = rp->nak_tx = rp->nak_end = rp->nak_rx = REL_SEQ_FIRST;
 	return rp;
 }
 
@@ -159,10 +160,10 @@ static void rel_quota__early_datagrams(void **state)
 		mob_act(&g, inject_tiny, 1, 1);
 	beset = honest(&g, 4000, 100, inject_tiny, 1);
 	print_message("4000 frames in %llu us, beset in %llu us, %u bytes wait, room for %u refusals\n", (unsigned long long)alone / 1000,
-		      (unsigned long long)beset / 1000, r->pool[REL_Q_STASH], r->frames.cap);
+		      (unsigned long long)beset / 1000, r->pool[REL_Q_STASH], r->naks.cap);
 	assert_true(beset <= 2 * alone);
 	assert_in_range(r->pool[REL_Q_STASH], 0, 32u << 20);
-	assert_in_range(r->frames.cap, 0, 262144 + 256 * SOURCES * PAIRS + 8192 + REL_FRAMES_PEER);
+	assert_in_range(r->naks.cap, 0, 262144 + 256 * SOURCES * PAIRS + 8192 + REL_FRAMES_PEER);
 	rig_close(&g);
 	assert_int_equal(g.n[1].ok, 8001);
 }
@@ -186,9 +187,9 @@ static void rel_quota__refusals(void **state)
 		mob_act(&g, inject_tiny, 0, 1);
 	beset = honest(&g, 4000, 100, inject_tiny, 0);
 	print_message("4000 frames in %llu us, beset in %llu us, %u refusals\n", (unsigned long long)alone / 1000, (unsigned long long)beset / 1000,
-		      slab_used(&r->frames));
+		      slab_used(&r->naks));
 	assert_true(beset <= 2 * alone);
-	assert_in_range(r->frames.cap, 0, 262144 + 256 * SOURCES * PAIRS + 8192);
+	assert_in_range(r->naks.cap, 0, 262144 + 256 * SOURCES * PAIRS + 8192);
 	rig_close(&g);
 }
 
@@ -271,10 +272,7 @@ static void rel_quota__full_datagram(void **state)
 /* A refusal needs no room: it arrives where none is left. */
 static void rel_quota__refusal_arrives(void **state)
 {
-	struct {
-		struct rel_rec rec;
-		struct rel_nak nak;
-	} d = {{le32_put(1), le16_put(sizeof(struct rel_nak)), 5, REL_REC_NAK}, {le32_put(REL_SEQ_FIRST)}};
+	struct rel_nak nak = {le32_put(REL_SEQ_FIRST), le32_put(1), 5, {0}};
 	struct sim_attr attr = {.seed = 14, .is_silent = true};
 	struct rel_peer *rp;
 	struct rig g;
@@ -284,9 +282,89 @@ static void rel_quota__refusal_arrives(void **state)
 	rp = stranger(&g, 1, 1);
 	while (rel_quota_take(rp, REL_Q_NAK, 1))
 		;
-	inject(&g, rp, REL_DATA, 0, &d, sizeof(d));
+	inject(&g, rp, REL_NAK, 0, &nak, sizeof(nak));
 	assert_int_equal(g.n[0].port.stats.drop_full, 0);
-	assert_int_equal(rp->rx_next, REL_SEQ_FIRST + 1);
+	assert_int_equal(rp->nak_rx, REL_SEQ_FIRST + 1);
+	rig_close(&g);
+}
+
+/* Two sides refuse what the other one sends, and neither has more room for refusals than is the pair's own: each gets on with the other. */
+static void rel_quota__both_refuse(void **state)
+{
+	for (enum link_class cls = LINK_RELIABLE; cls <= LINK_ORDERED; cls++) {
+		struct sim_attr attr = {.seed = 15 + cls, .mtu = 8972, .drop_ppm = 10000, .is_silent = true};
+		struct rig g;
+
+		rig_open(&g, 2, cls, &attr, NULL);
+		g.nak_percent = 100;
+		for (uint32_t i = 0; i < 2; i++) {
+			g.n[i].port.rel->pool[REL_Q_NAK] += NAK_ALL;
+			for (uint32_t k = 0; k < 2000; k++)
+				assert_int_equal(rig_send(&g, i, 1 - i, 16), 0);
+		}
+		assert_true(rig_run(&g, NS_PER_SEC));
+		for (uint32_t i = 0; i < 2; i++) {
+			assert_int_equal(g.n[i].nak, 2000);
+			g.n[i].port.rel->pool[REL_Q_NAK] -= NAK_ALL;
+		}
+		rig_run_for(&g, NS_PER_SEC);
+		for (uint32_t i = 0; i < 2; i++)
+			assert_int_equal(g.n[i].port.rel->pool[REL_Q_NAK] + slab_used(&g.n[i].port.rel->naks), 0);
+		rig_close(&g);
+	}
+}
+
+/* Windows full of refused frames both ways, or of one who talks to himself: what is refused keeps its place, refusals need none. */
+static void rel_quota__full_windows(void **state)
+{
+	for (uint64_t seed = 1; seed <= 8; seed++) {
+		struct sim_attr attr = {.seed = seed, .mtu = REL_MTU_MIN, .drop_ppm = 50000, .is_silent = true};
+		struct rig g;
+
+		rig_open(&g, 2, seed % 2 ? LINK_RELIABLE : LINK_ORDERED, &attr, NULL);
+		g.nak_percent = 100;
+		for (uint32_t i = 0; i < 300; i++) {
+			assert_int_equal(rig_send(&g, 0, seed & 2 ? 0 : 1, 16 + i * 20), 0);
+			assert_int_equal(rig_send(&g, 1, seed & 2 ? 1 : 0, 16 + i * 20), 0);
+		}
+		assert_true(rig_run(&g, 2 * NS_PER_SEC));
+		assert_int_equal(g.n[0].nak + g.n[1].nak, 600); /* also of those whose segments had company */
+		rig_close(&g);
+	}
+}
+
+static void answer_and_fail(struct rig_node *n, struct link_peer *peer)
+{
+	struct rig *g = n->rig;
+
+	(void)peer;
+	if (n->idx)
+		return;
+	for (int i = 0; i < 8; i++) {
+		mem_fail_nth(0);
+		rig_send(g, 0, 1, 16);
+	}
+	mem_fail_nth(1);
+}
+
+/* Memory for the refusals of a datagram is there before its first frame is delivered, and its owner's own frames do not take it. */
+static void rel_quota__refused_without_memory(void **state)
+{
+	struct sim_attr attr = {.seed = 17, .mtu = 8972};
+	struct rig g;
+
+	rig_open(&g, 2, LINK_RELIABLE, &attr, NULL);
+	honest(&g, 1, 100, NULL, 0);
+	g.on_frame = answer_and_fail;
+	g.nak_percent = 100;
+	for (uint32_t i = 0; i < 200; i++)
+		assert_int_equal(rig_send(&g, 1, 0, 16), 0);
+	while (g.n[1].nak < 200) {
+		mem_fail_nth(0);
+		assert_true(rig_now(&g) < NS_PER_SEC * 10 && rig_step(&g, rig_now(&g) + NS_PER_MS));
+	}
+	mem_fail_nth(0);
+	assert_true(rig_run(&g, NS_PER_SEC));
 	rig_close(&g);
 }
 
@@ -346,6 +424,9 @@ int main(void)
 		cmocka_unit_test(rel_quota__what_never_ends),
 		cmocka_unit_test(rel_quota__full_datagram),
 		cmocka_unit_test(rel_quota__refusal_arrives),
+		cmocka_unit_test(rel_quota__both_refuse),
+		cmocka_unit_test(rel_quota__full_windows),
+		cmocka_unit_test(rel_quota__refused_without_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

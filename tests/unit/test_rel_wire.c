@@ -11,7 +11,7 @@
 /* The vectors stand as they were worked out: a field, or some zeros, a line. */
 /* clang-format off */
 #define BASE(type_, flags_)                                                                        \
-	0xb5, 0x03, type_, flags_,                                                                 \
+	0xb5, 0x04, type_, flags_,                                                                 \
 	0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, /* nonce 0x1122334455667788 */             \
 	0x04, 0x03, 0x02, 0x01,                         /* seq 0x01020304 */                       \
 	0x08, 0x07, 0x06, 0x05,                         /* ack 0x05060708 */                       \
@@ -26,7 +26,7 @@ static const uint8_t ack_hex[] = {
 };
 
 static const uint8_t hello_hex[] = {
-	0xb5, 0x03, REL_HELLO_ACK, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+	0xb5, 0x04, REL_HELLO_ACK, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
 	0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
 	0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, /* half */
 	0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, /* echo_half */
@@ -46,11 +46,15 @@ static const uint8_t refuse_hex[] = {
 
 static const uint8_t data_hex[] = {
 	BASE(REL_DATA, 0),
-	0x0d, 0x0c, 0x0b, 0x0a, 0x04, 0x00, 0xfe, 0x02, /* frame 0x0a0b0c0d refused with 254 */
-	0x44, 0x33, 0x22, 0x11,                         /* which DATA 0x11223344 completed */
 	0x01, 0x00, 0x00, 0x00, 0x03, 0x00, 0x01, 0x00, /* frame 1, 3 bytes, for the NIC */
 	'a', 'b', 'c',
 	0x02, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0x00, /* frame 2, empty, for bulk */
+};
+
+static const uint8_t nak_hex[] = {
+	BASE(REL_NAK, 0),
+	0x44, 0x33, 0x22, 0x11, 0x0d, 0x0c, 0x0b, 0x0a, 0xfe, 0x00, 0x00, 0x00, /* frame 0x0a0b0c0d of DATA 0x11223344: 254 */
+	0x45, 0x33, 0x22, 0x11, 0x0e, 0x0c, 0x0b, 0x0a, 0x01, 0x00, 0x00, 0x00,
 };
 /* clang-format on */
 
@@ -167,13 +171,8 @@ static void golden__data(void **state)
 	(void)state;
 	assert_int_equal(rel_pkt_check(data_hex, sizeof(data_hex), &got), REL_OK);
 	check_base(&got, REL_DATA);
-	assert_int_equal(got.rec_cnt, 3);
+	assert_int_equal(got.rec_cnt, 2);
 	r = wire_rd(got.recs, got.recs_len);
-	assert_true(rel_rec_next(&r, &rec));
-	assert_int_equal(rec.flags, REL_REC_NAK);
-	assert_int_equal(rec.frame, 0x0a0b0c0d);
-	assert_int_equal(rec.kind, 254);
-	assert_int_equal(rec.nak_seq, 0x11223344);
 	assert_true(rel_rec_next(&r, &rec));
 	assert_int_equal(rec.frame, 1);
 	assert_int_equal(rec.kind, LINK_K_NIC);
@@ -184,6 +183,31 @@ static void golden__data(void **state)
 	assert_int_equal(rec.kind, LINK_K_BULK);
 	assert_int_equal(rec.len, 0);
 	assert_false(rel_rec_next(&r, &rec));
+}
+
+static void golden__nak(void **state)
+{
+	uint8_t buf[sizeof(nak_hex) + 1] = {0};
+	const struct rel_nak *nak;
+	struct rel_pkt got;
+
+	memcpy(buf, nak_hex, sizeof(nak_hex));
+	assert_int_equal(rel_pkt_check(buf, sizeof(nak_hex), &got), REL_OK);
+	check_base(&got, REL_NAK);
+	assert_int_equal(got.rec_cnt, 2);
+	assert_ptr_equal(got.recs, buf + sizeof(struct rel_base));
+	nak = (const struct rel_nak *)(const void *)got.recs;
+	assert_int_equal(le32_get(nak->seq), 0x11223344);
+	assert_int_equal(le32_get(nak->frame), 0x0a0b0c0d);
+	assert_int_equal(nak->code, 254);
+	/* whole refusals, at least one, each with a code, nothing in the rest */
+	for (size_t len = 40; len <= sizeof(buf); len++)
+		assert_int_equal(rel_pkt_check(buf, len, &got) == REL_OK, len == 52 || len == 64);
+	for (size_t at = 60; at < 64; at++) {
+		buf[at] ^= 1;
+		assert_int_equal(rel_pkt_check(buf, sizeof(nak_hex), &got), REL_BAD_FORM);
+		buf[at] ^= 1;
+	}
 }
 
 /* One segment in a DATA; 0..@cut bytes of it are given. */
@@ -285,7 +309,7 @@ static void door__flipped_fields(void **state)
 
 	(void)state;
 	for (size_t len = 0; len < sizeof(data_hex); len++) {
-		bool is_whole = len == 40 || len == 52 || len == 63;
+		bool is_whole = len == 40 || len == 51;
 
 		assert_int_equal(rel_pkt_check(data_hex, len, &got) == REL_OK, is_whole);
 	}
@@ -298,15 +322,13 @@ static void door__flipped_fields(void **state)
 	assert_int_equal(rel_pkt_check(buf, sizeof(buf), &got), REL_BAD_FORM);
 	buf[3] = 0, buf[36] = 1; /* a CRC that is not announced */
 	assert_int_equal(rel_pkt_check(buf, sizeof(buf), &got), REL_BAD_FORM);
-	buf[36] = 0, buf[40 + 6] = 0; /* a refusal with code 0 */
+	buf[36] = 0, buf[40 + 6] = 0; /* no kind */
 	assert_int_equal(rel_pkt_check(buf, sizeof(buf), &got), REL_BAD_FORM);
-	buf[40 + 6] = 1, buf[52 + 7] = REL_REC_NAK; /* and one that is not first */
+	buf[40 + 6] = LINK_K_NUM;
 	assert_int_equal(rel_pkt_check(buf, sizeof(buf), &got), REL_BAD_FORM);
-	buf[52 + 7] = 4;
+	buf[40 + 6] = LINK_K_NIC, buf[40 + 7] = 2; /* no such flag */
 	assert_int_equal(rel_pkt_check(buf, sizeof(buf), &got), REL_BAD_FORM);
-	buf[52 + 7] = 0, buf[52 + 6] = LINK_K_NUM;
-	assert_int_equal(rel_pkt_check(buf, sizeof(buf), &got), REL_BAD_FORM);
-	buf[52 + 6] = LINK_K_NIC;
+	buf[40 + 7] = 0;
 	assert_int_equal(rel_pkt_check(buf, sizeof(buf), &got), REL_OK);
 }
 
@@ -364,21 +386,22 @@ static void door__fuzz(void **state)
 		for (size_t k = 0; k < len; k++)
 			buf[k] = (uint8_t)rng_u64(&rng);
 		if (i % 2)
-			memcpy(buf, data_hex, MIN(len, sizeof(data_hex)));
+			memcpy(buf, i % 4 == 1 ? data_hex : nak_hex, MIN(len, i % 4 == 1 ? sizeof(data_hex) : sizeof(nak_hex)));
 		if (len > 3 && rng_below(&rng, 8)) {
 			buf[0] = REL_MAGIC, buf[1] = REL_VERSION, buf[3] = 0;
 			buf[2] = (uint8_t)rng_below(&rng, REL_TYPE_NUM);
 		}
 		for (uint64_t n = rng_below(&rng, 3); n && len; n--)
 			buf[rng_below(&rng, len)] = (uint8_t)rng_u64(&rng);
-		if (rel_pkt_check(buf, len, &got) == REL_OK && got.recs) {
+		if (rel_pkt_check(buf, len, &got) == REL_OK && got.recs && got.type == REL_NAK) {
+			assert_ptr_equal(got.recs + got.rec_cnt * sizeof(struct rel_nak), buf + len);
+		} else if (rel_pkt_check(buf, len, &got) == REL_OK && got.recs) {
 			uint32_t cnt = 0;
 
 			r = wire_rd(got.recs, got.recs_len);
 			while (rel_rec_next(&r, &rec)) {
 				cnt++;
-				assert_true(rec.off + rec.len <= rec.total ||
-					    rec.flags == REL_REC_NAK);
+				assert_true(rec.off + rec.len <= rec.total);
 				assert_true(rec.total <= LINK_FRAME_MAX);
 				assert_true(!rec.len ||
 					    (rec.p >= buf && rec.p + rec.len <= buf + len) ||
@@ -397,6 +420,7 @@ int main(void)
 		cmocka_unit_test(golden__hello),
 		cmocka_unit_test(golden__refuse),
 		cmocka_unit_test(golden__data),
+		cmocka_unit_test(golden__nak),
 		cmocka_unit_test(door__segments),
 		cmocka_unit_test(door__rows),
 		cmocka_unit_test(door__flipped_fields),

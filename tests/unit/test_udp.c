@@ -7,7 +7,9 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sched.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 
 #include "link/link_int.h"
 #include "link_fake.h"
@@ -480,6 +482,53 @@ static void udp_mtu__is_tried_again(void **state)
 	assert_int_equal(a.c->ops->mtu(a.c, &b.p.self), MTU_LOOP);
 }
 
+/* In a network of its own whose interface takes less than the least that we make. Return: 0; 77 not allowed; 1 + how many arrived. */
+static int narrow_run(uint32_t len)
+{
+	struct ifreq req = {.ifr_name = "lo"};
+	int fd;
+
+	if (unshare(CLONE_NEWNET) && unshare(CLONE_NEWUSER | CLONE_NEWNET))
+		return 77;
+	fd = socket(AF_INET, SOCK_DGRAM, 0);
+	req.ifr_flags = IFF_UP;
+	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &req))
+		return 77;
+	req.ifr_mtu = 400;
+	if (ioctl(fd, SIOCSIFMTU, &req))
+		return 77;
+	end_open(&a, "::ffff:127.0.0.1");
+	end_open(&b, "::ffff:127.0.0.1");
+	for (uint32_t round = 0; round < 3; round++) {
+		uint64_t end = clk_now_ns(NULL) + 2 * NS_PER_SEC;
+
+		for (uint32_t i = 0; i < 20; i++)
+			send_num(i, body, len);
+		flush();
+		while (b.got < 20 * (round + 1) && clk_now_ns(NULL) < end)
+			b.c->ops->poll(b.c, 64);
+	}
+	return b.got == 60 ? 0 : 1 + (int)b.got;
+}
+
+static void udp_flush__narrow_interface(void **state)
+{
+	for (uint32_t len = 200; len < 600; len += 174) { /* whole, and in two pieces */
+		pid_t pid = fork();
+		int status;
+
+		if (!pid)
+			_exit(narrow_run(len));
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_true(WIFEXITED(status));
+		if (WEXITSTATUS(status) == 77) {
+			print_message("needs the right to make a network namespace\n");
+			skip();
+		}
+		assert_int_equal(WEXITSTATUS(status), 0);
+	}
+}
+
 static void udp_mtu__of_room(void **state)
 {
 	struct end e;
@@ -584,6 +633,7 @@ int main(void)
 		T_(udp_flush__forged_unnoted),
 		T_(udp_flush__may_be_cut),
 		T_(udp_mtu__is_tried_again),
+		T_(udp_flush__narrow_interface),
 		T_(udp_mtu__of_room),
 		T_(udp_send__impossible),
 		T_(udp_open__errors),
