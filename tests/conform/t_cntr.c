@@ -378,8 +378,14 @@ static void eq_late_send(struct ct *c)
 	ct_barrier_idle(c);
 	c->traffic = true;
 	for (unsigned i = 0; !c->rank && i < 3; i++) {
-		sends += fi_send(c->ep, out, 8, NULL, to, &c->ctx[0]) == 0;
-		injects += fi_inject(c->ep, out, 8, to) == 0;
+		ssize_t ret;
+
+		while ((ret = fi_send(c->ep, out, 8, NULL, to, &c->ctx[0])) == -FI_EAGAIN)
+			late_look(c, &l);
+		sends += !ret;
+		while ((ret = fi_inject(c->ep, out, 8, to)) == -FI_EAGAIN)
+			late_look(c, &l);
+		injects += !ret;
 	}
 	if (!c->rank && !(c->p->has & CT_REFUSES))
 		late_wait(c, &l, sends, injects);
