@@ -2,6 +2,10 @@
 // Endpoints: what may be bound to them, when, and what must be bound before they are enabled.
 #include "kit/kit_int.h"
 
+#include <string.h>
+
+#include "base/log.h"
+
 #define CQ_FLAGS   (FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION)
 #define CNTR_FLAGS (FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
 
@@ -324,6 +328,23 @@ int kit_ep_enable_check(struct kit_ep *ep)
 	if (!ep->av)
 		return -FI_ENOAV;
 	return (needs_tx && !ep->tx_cq) || (needs_rx && !ep->rx_cq) ? -FI_ENOCQ : 0;
+}
+
+void kit_ep_late_error(struct kit_ep *ep, int err, int prov_errno, const char *what)
+{
+	const struct fi_eq_err_entry e = {
+		.fid = &ep->fid.fid,
+		.context = ep->fid.fid.context,
+		.err = err,
+		.prov_errno = prov_errno,
+	};
+
+	ep->late_cnt++;
+	ep->late_errno = prov_errno;
+	if (ep->eq && kit_eq_unread(ep->eq) < KIT_LATE_MAX)
+		kit_eq_push_err(ep->eq, &e, what, strlen(what) + 1);
+	LOG_FEW(LOG_LVL_WARN, ep->late_told, "an operation that was over for its caller, or asked for no completion, has failed: error %d (%s), %s", prov_errno,
+		fi_strerror(err), what);
 }
 
 static uint64_t *op_flags(struct kit_ep *ep, uint64_t which)

@@ -20,6 +20,7 @@ struct kit_eq {
 	struct kit_fabric *fabric;
 	struct lock lock; /* the list and @shown */
 	struct event *head, **tail;
+	size_t cnt; /* of them */
 	struct event *shown; /* the last error read: owns the err_data that the caller was given */
 	struct kit_wait *wait;
 	_Atomic int refs;
@@ -63,6 +64,7 @@ static int push(struct kit_eq *eq, struct event *ev)
 	}
 	*eq->tail = ev;
 	eq->tail = &ev->next;
+	eq->cnt++;
 	lock_release(&eq->lock);
 	if (eq->wait)
 		kit_wait_signal(eq->wait);
@@ -102,6 +104,17 @@ int kit_eq_push_err(struct kit_eq *eq, const struct fi_eq_err_entry *err, const 
 	return push(eq, ev);
 }
 
+size_t kit_eq_unread(struct kit_eq *eq)
+{
+	size_t n;
+
+	if (!enter(eq))
+		return 0;
+	n = eq->cnt;
+	lock_release(&eq->lock);
+	return n;
+}
+
 static struct event *pop(struct kit_eq *eq)
 {
 	struct event *ev = eq->head;
@@ -109,6 +122,7 @@ static struct event *pop(struct kit_eq *eq)
 	eq->head = ev->next;
 	if (!eq->head)
 		eq->tail = &eq->head;
+	eq->cnt--;
 	return ev;
 }
 
@@ -288,6 +302,7 @@ void kit_eq_forget(struct kit_eq *eq, const struct fid *fid)
 
 		if (event_of(ev, fid)) {
 			*link = ev->next;
+			eq->cnt--;
 			mem_free(ev);
 		} else {
 			link = &ev->next;

@@ -288,6 +288,8 @@ void kit_eq_ref(struct kit_eq *eq);
 void kit_eq_unref(struct kit_eq *eq);
 int kit_eq_push(struct kit_eq *eq, uint32_t event, const void *buf, size_t len);
 int kit_eq_push_err(struct kit_eq *eq, const struct fi_eq_err_entry *err, const void *err_data, size_t len);
+/** kit_eq_unread() - How many events wait to be read. */
+size_t kit_eq_unread(struct kit_eq *eq);
 
 /* --- address vector ------------------------------------------------------------------------------------------------------- */
 struct kit_av;
@@ -377,6 +379,9 @@ struct kit_ep {
 	 * whoever calls progress() meanwhile; -FI_EAGAIN: there is work already. Set with wait_fd.
 	 */
 	int (*wait_arm)(struct kit_ep *ep);
+	uint32_t late_told;       /* for LOG_FEW(): operations that failed after their end */
+	uint32_t late_cnt;        /* they are counted, and */
+	int late_errno;           /* this is the provider's code of the last */
 };
 int kit_ep_init(struct kit_ep *ep, struct kit_domain *d, const struct fi_info *info, int (*progress)(struct kit_ep *), void *context);
 void kit_ep_fini(struct kit_ep *ep); /* unbinds everything */
@@ -405,6 +410,12 @@ static inline bool kit_rx_wants_cqe(const struct kit_ep *ep, uint64_t flags)
 {
 	return ep->rx_cq && (!ep->rx_selective || (flags & FI_COMPLETION));
 }
+#define KIT_LATE_MAX 1024 /* unread events above which late errors are only logged */
+/**
+ * kit_ep_late_error() - An operation has failed that no completion can name: it asked for none, or has had it. What the program once gave as its
+ * context may be freed or in use again, so this is an event of the endpoint (its event queue's error entry with @what), and a line in the log. Lock held.
+ */
+void kit_ep_late_error(struct kit_ep *ep, int err, int prov_errno, const char *what);
 /** kit_ep_control() - fi_control(FI_GETOPSFLAG, FI_SETOPSFLAG ...) on endpoints; -FI_ENOSYS others. FI_ENABLE is the provider's. */
 int kit_ep_control(struct kit_ep *ep, int command, void *arg);
 /** kit_progress() - Drive endpoints @eps once, taking the domain's lock; adaptive wait if nothing happened. */

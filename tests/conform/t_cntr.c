@@ -268,6 +268,132 @@ static void eq_bound_late(struct ct *c)
 	ct_close(c);
 }
 
+/*
+ * An operation that asked for no completion, or has had it, and fails afterwards, is an event of the endpoint: what its caller gave as the context may
+ * be somebody else's by now. Endpoints without events only log it. Rank 0 looks for the sends with ctx[0], which alone may end with an error entry.
+ */
+struct late {
+	unsigned done, failed, events;
+};
+
+static void late_look(struct ct *c, struct late *l)
+{
+	struct fi_cq_err_entry e = {0};
+	struct fi_eq_err_entry q = {0};
+	struct fi_cq_tagged_entry t;
+	ssize_t ret = fi_cq_read(c->txcq, &t, 1);
+
+	l->done += ret == 1;
+	if (ret == -FI_EAVAIL) {
+		RET(1, fi_cq_readerr(c->txcq, &e, 0));
+		CHECK(e.op_context == &c->ctx[0], "error %d/%d of an operation without context", e.err, e.prov_errno);
+		l->failed++;
+	}
+	if (!c->eq || fi_eq_readerr(c->eq, &q, 0) <= 0)
+		return;
+	CHECK(q.fid == &c->ep->fid && q.err && q.prov_errno, "event of %p: error %d/%d", (void *)q.fid, q.err, q.prov_errno);
+	l->events++;
+}
+
+/* @sends of those with a context were accepted, @injects of the others. */
+static void late_wait(struct ct *c, struct late *l, unsigned sends, unsigned injects)
+{
+	uint64_t until = ct_now_ms() + 20000;
+
+	while (l->done + l->failed < sends || (c->eq && l->events < injects + l->done)) {
+		CHECK(ct_now_ms() < until, "of %u and %u: %u done, %u failed, %u events", sends, injects, l->done, l->failed, l->events);
+		late_look(c, l);
+		ct_progress(c);
+	}
+	for (until = ct_now_ms() + 50; ct_now_ms() < until; ct_progress(c))
+		late_look(c, l);
+	CHECK(l->done + l->failed == sends && (!c->eq || l->events == injects + l->done), "of %u and %u: %u done, %u failed, %u events", sends, injects,
+	      l->done, l->failed, l->events);
+}
+
+/* Writes to a region that is not there any more. */
+static void eq_late_write(struct ct *c)
+{
+	struct late l = {0};
+	uint64_t v = 5;
+	struct ct_buf b, mine;
+	struct fi_rma_iov at;
+
+	c->want.eq = !(c->p->has & CT_NO_EQ_BIND);
+	ct_open(c);
+	ct_buf(c, &b, 64, 0, FI_REMOTE_WRITE);
+	ct_buf(c, &mine, 64, 0, 0);
+	ct_share(c, &b, &at);
+	if (c->rank)
+		ct_buf_free(c, &b);
+	ct_barrier(c);
+	if (!c->rank) {
+		while (ct_again(c, fi_inject_write(c->ep, &v, 8, c->peer, at.addr, at.key)))
+			;
+		while (ct_again(c, fi_write(c->ep, mine.mem, 8, mine.desc, c->peer, at.addr, at.key, &c->ctx[0])))
+			;
+		late_wait(c, &l, 1, 1);
+		CHECK(l.failed == 1, "a write to no memory was done");
+		ct_buf_free(c, &b);
+	}
+	ct_barrier(c);
+	ct_buf_free(c, &mine);
+	ct_close(c);
+}
+
+/* Short sends to one that has just gone: those that complete at once have completed, whatever comes of them. */
+static void eq_late_send(struct ct *c)
+{
+	uint8_t addr[64], out[8] = {1}, in[4][8];
+	struct ct_ep2 e2 = {0};
+	struct late l = {0};
+	unsigned sends = 0, injects = 0;
+	fi_addr_t to;
+
+	c->want.eq = !(c->p->has & CT_NO_EQ_BIND);
+	ct_open(c);
+	if (c->rank)
+		ct_ep2_open(c, &e2);
+	ct_swap(c, e2.addr, addr, sizeof(addr));
+	for (unsigned i = 0; i < 4; i++) {
+		struct fi_cq_tagged_entry t;
+
+		if (c->rank) {
+			OK(fi_recv(e2.ep, in[i], 8, NULL, FI_ADDR_UNSPEC, &c->ctx[i]));
+			ct_barrier(c);
+			while (fi_cq_read(e2.cq, &t, 1) == -FI_EAGAIN)
+				ct_progress(c);
+		} else {
+			if (!i)
+				RET(1, fi_av_insert(c->av, addr, 1, &to, 0, NULL));
+			ct_barrier(c);
+			while (ct_again(c, fi_send(c->ep, out, 8, NULL, to, &c->ctx[1])))
+				;
+			ct_tx(c, &c->ctx[1], FI_SEND | FI_MSG);
+		}
+		ct_barrier(c);
+	}
+	if (c->rank)
+		ct_ep2_close(c, &e2);
+	ct_barrier_idle(c);
+	c->traffic = true;
+	for (unsigned i = 0; !c->rank && i < 3; i++) {
+		ssize_t ret;
+
+		while ((ret = fi_send(c->ep, out, 8, NULL, to, &c->ctx[0])) == -FI_EAGAIN)
+			late_look(c, &l);
+		sends += !ret;
+		while ((ret = fi_inject(c->ep, out, 8, to)) == -FI_EAGAIN)
+			late_look(c, &l);
+		injects += !ret;
+	}
+	if (!c->rank && !(c->p->has & CT_REFUSES))
+		late_wait(c, &l, sends, injects);
+	else if (!c->rank)
+		late_wait(c, &l, sends, 0);
+	ct_close(c);
+}
+
 /* --- poll sets -------------------------------------------------------------------------------------------------------------- */
 
 static void poll_set(struct ct *c)
@@ -314,6 +440,8 @@ const struct ct_test cntr_tests[] = {
 	{"eq_wake", eq_wake, FI_MSG, 0, CT_SOLO, NULL},
 	{"eq_bound", eq_bound, FI_MSG, 0, 0, NULL},
 	{"eq_bound_late", eq_bound_late, FI_MSG, 0, 0, NULL},
+	{"eq_late_write", eq_late_write, FI_RMA, 0, 0, NULL},
+	{"eq_late_send", eq_late_send, FI_MSG, 0, CT_ANY_PATH, NULL},
 	{"poll_set", poll_set, FI_MSG, 0, 0, NULL},
 	{0},
 };

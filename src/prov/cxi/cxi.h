@@ -316,6 +316,7 @@ struct cxi_tx {
 	bool tagged, wants_cqe, has_cntr, internal;
 	bool is_held;                    /* refused by flow control, waits to be sent again */
 	bool is_quick;                   /* @cmd has not been written */
+	bool is_silent;                  /* no completion may name it: an inject call's, or it has had it */
 	uint8_t wait;                    /* sends: CXI_WAIT_*, what still has to come */
 	uint8_t rc;                      /* first return code that was not OK */
 	int16_t tx_id;                   /* match-complete id, -1 */

@@ -169,8 +169,10 @@ ssize_t cxi_amo_common(struct cxi_ep *ep, const struct cxi_amo_args *a)
 	tx->buf = NULL;
 	tx->tag = 0;
 	tx->dest = dest;
-	if (a->no_cqe)
+	if (a->no_cqe) {
 		tx->wants_cqe = false;
+		tx->is_silent = true;
+	}
 	build(tx, a, &rkey);
 	tx->len = tx->cmd.request_len;
 	tx->cmd.dom = cxi_portal_dom(tx->portal, dest.vni);

@@ -210,6 +210,7 @@ static inline struct cxi_tx *send_new(struct cxi_ep *ep, const struct cxi_send_a
 	tx->seq = ++tx->txc->send_seq;
 	if (unlikely(a->inject)) {
 		tx->wants_cqe = tx->wants_cqe && !a->no_cqe;
+		tx->is_silent = a->no_cqe;
 		copy_bytes(tx->inject, a->buf, a->len); /* it may have to be sent again */
 		tx->buf = tx->inject;
 	}
@@ -326,6 +327,7 @@ void cxi_send_lost(void *txc, const struct cassini_quick *lost, uint8_t rc)
 	}
 	tx->req.on_event = send_on_ack;
 	tx->wants_cqe = false;
+	tx->is_silent = true;
 	tx->tagged = lost->match_bits & CXI_MB_TAGGED;
 	tx->cqe_flags = FI_SEND | (tx->tagged ? FI_TAGGED : FI_MSG);
 	tx->len = lost->len;

@@ -82,8 +82,10 @@ ssize_t cxi_rma_common(struct cxi_ep *ep, const struct cxi_rma_args *a)
 	tx->buf = a->buf;
 	tx->tag = 0;
 	tx->dest = dest;
-	if (a->no_cqe)
+	if (a->no_cqe) {
 		tx->wants_cqe = false;
+		tx->is_silent = true;
+	}
 	build(tx, a, &rkey);
 	tx->cmd.dom = cxi_portal_dom(tx->portal, dest.vni);
 	ret = tx->cmd.dom ? cxi_tx_start(tx, &a->work) : -FI_EINVAL;

@@ -45,7 +45,7 @@ struct cxi_tx *cxi_tx_more(struct cxi_ep *ep, enum cxi_tx_kind kind, uint64_t fl
 	tx->kind = (uint8_t)kind;
 	tx->wants_cqe = kit_tx_wants_cqe(&ep->kit, flags);
 	tx->has_cntr = ep->kit.cntr[cntr_of[kind]] != NULL;
-	tx->internal = tx->canceled = tx->is_held = tx->is_quick = false;
+	tx->internal = tx->canceled = tx->is_held = tx->is_quick = tx->is_silent = false;
 	tx->done = NULL;
 	tx->wait = 0;
 	tx->rc = CASSINI_RC_OK;
@@ -91,7 +91,9 @@ void cxi_tx_fail(struct cxi_tx *tx, int err, int prov_errno)
 		if (err != FI_ECANCELED)
 			LOG_INFO("request to NIC %#x PID %u: error %d (%s)", tx->dest.nic, tx->dest.pid, prov_errno, cxi_strerror((unsigned)prov_errno));
 		count(tx, 0, 1);
-		if (ep->kit.tx_cq && !ep->kit.closing)
+		if (tx->is_silent && !ep->kit.closing)
+			kit_ep_late_error(&ep->kit, err, prov_errno, cxi_strerror((unsigned)prov_errno));
+		else if (ep->kit.tx_cq && !ep->kit.closing)
 			kit_cq_push_err(ep->kit.tx_cq, &e, NULL, 0);
 	}
 	cxi_tx_put(tx);

@@ -11,6 +11,7 @@
 struct dgram_wr {
 	void *context;
 	bool wants_cqe, is_recv;
+	bool is_silent; /* an inject call's: no completion may name it */
 };
 
 struct efa_dgram {
@@ -48,8 +49,9 @@ static void push_error(struct efa_dgram *ep, struct kit_cq *cq, const struct dgr
 	};
 	const char *text = efa_strerror(status);
 
-	(void)ep;
-	if (cq)
+	if (wr->is_silent)
+		kit_ep_late_error(&ep->kit, e.err, e.prov_errno, text);
+	else if (cq)
 		kit_cq_push_err(cq, &e, text, strlen(text) + 1);
 }
 
@@ -152,6 +154,7 @@ static ssize_t dgram_send(struct efa_dgram *ep, const struct fi_msg *m, uint64_t
 	mine = wr_new(ep, m->context, false, kit_tx_wants_cqe(&ep->kit, flags) && !(flags & EFA_NO_CQE));
 	if (!mine)
 		goto out;
+	mine->is_silent = flags & EFA_NO_CQE;
 	wr.wr_id = (uintptr_t)mine;
 	ret = efanic_post_send(ep->qp, &wr);
 	if (ret) {

@@ -147,10 +147,13 @@ void efa_tx_fail(struct efa_tx *tx, int err, unsigned prov_errno)
 	if (tx->kind == EFA_TX_READ && !tx->reported)
 		efa_rx_orphan(tx);
 	if (!tx->reported && tx->kind != EFA_TX_READRSP) {
+		size_t len = efa_err_data(ep, tx->peer, prov_errno, text, sizeof(text));
+
 		e.tag = tx->kind == EFA_TX_SEND ? tx->tag : 0;
-		if (ep->kit.tx_cq)
-			kit_cq_push_err(ep->kit.tx_cq, &e, text,
-					efa_err_data(ep, tx->peer, prov_errno, text, sizeof(text)));
+		if (unlikely(tx->flags & EFA_NO_CQE))
+			kit_ep_late_error(&ep->kit, err, (int)prov_errno, text);
+		else if (ep->kit.tx_cq)
+			kit_cq_push_err(ep->kit.tx_cq, &e, text, len);
 		kit_cntr_add(ep->kit.cntr[cntr_of_kind[tx->kind]], 0, 1);
 	}
 	tx->reported = true;

@@ -205,11 +205,9 @@ void opx_on_done(struct opx_peer *peer, const struct hfi_hdr *h)
 void opx_refused(struct opx_peer *peer, enum opx_status why)
 {
 	struct opx_ep *ep = peer->ep;
-	struct fi_cq_err_entry e = {.err = opx_err_of(why), .prov_errno = (int)why, .flags = FI_RMA | FI_WRITE};
 
 	ep->stats.rma_refused++;
-	if (ep->kit.tx_cq)
-		kit_cq_push_err(ep->kit.tx_cq, &e, NULL, 0);
+	kit_ep_late_error(&ep->kit, opx_err_of(why), (int)why, opx_strerror((int)why));
 	if (ep->kit.cntr[KIT_CNTR_WRITE])
 		kit_cntr_add(ep->kit.cntr[KIT_CNTR_WRITE], 0, 1);
 }
