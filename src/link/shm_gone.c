@@ -264,7 +264,7 @@ void shm_hold(struct shm_peer *sp)
 		return;
 	}
 	h->block = SHM_NO_BLOCK;
-	h->idx = sp->tx_mode == SHM_TX_OWN ? sp->lane_idx : SHM_LANE_CNT;
+	h->idx = sp->tx_mode == SHM_TX_OWN ? sp->lane_idx : SHM_LANE_CNT + sp->shared_idx;
 	h->turn = sp->lane_turn;
 	h->pos = sp->tx.pos;
 	h->cnt = runs_of(sp, h);
@@ -283,11 +283,12 @@ void shm_hold(struct shm_peer *sp)
 /* Has the peer's side of the lane finished with it? */
 static bool held_is_done(const struct shm_held *h)
 {
-	const struct lane_shm *shared = (const struct lane_shm *)(const void *)(h->seg->base + SHM_SHARED_OFF);
+	const struct lane_shm *shared;
 
 	/* acquire, both: its last reads before our next writes; pair with shm_desc_free() and lane_publish() */
 	if (h->idx < SHM_LANE_CNT)
 		return atomic_load_explicit(&shm_desc_at(h->seg, h->idx)->turn, memory_order_acquire) != h->turn;
+	shared = shm_shared_at(h->seg, h->idx - SHM_LANE_CNT);
 	return (int32_t)(atomic_load_explicit(&shared->head, memory_order_acquire) - h->pos) >= 0;
 }
 

@@ -15,7 +15,7 @@
  *
  * Every port owns one file in /dev/shm, its *segment*, and is reached by what others write there:
  *
- *   0        header (identity, state, doorbell words), then the shared lane
+ *   0        header (identity, state, doorbell words), then the shared lanes
  *   64 KiB   lane descriptors, 64 B each
  *   128 KiB  refusal codes for the owner as a sender through shared lanes
  *   192 KiB  lanes, one stride each
@@ -26,9 +26,15 @@
  *
  * A sender claims a descriptor in the receiver's segment (CAS), makes the lane, names itself and
  * announces it. One producer, one consumer, no lock: see base/lane.h. Where no lane is to be had,
- * frames go through the receiver's shared lane: the same format, its producers take turns under a
- * lock word, and each frame begins with the sender's address. A sender changes from one to the
- * other only when all that it sent before has been consumed, so its order is kept.
+ * frames go through a shared lane of the receiver: the same format, its producers take turns under a
+ * lock word, and each frame begins with the sender's address. A sender changes from one lane to
+ * another only when all that it sent before has been consumed, so its order is kept.
+ *
+ * Whoever holds the lock of a shared lane may be stopped there, and nobody else may write where it
+ * may go on writing. Hence there are several: one who has waited LOCK_STUCK_NS for a lock whose
+ * holder lives goes to the next lane. Only the first is used until that happens, and only that
+ * is looked at in each poll. With all of them held by who stands still, a sender waits for
+ * dead_after, then its peer counts as dead.
  *
  * A frame of up to SHM_INLINE_MAX bytes lies in the lane; of a longer one the lane carries
  * {granule, length} of a run in the sender's staging arena.
@@ -53,7 +59,7 @@
  */
 
 #define SHM_MAGIC    0x6d68732d74666f73ull /* "soft-shm" in a little-endian dump */
-#define SHM_VERSION  3u
+#define SHM_VERSION  4u
 #define SHM_DIR	     "/dev/shm"
 #define SHM_NAME_MAX 128
 #define SHM_WAKE_MAX (SHM_NAME_MAX + 16) /* the doorbell's */
@@ -68,6 +74,7 @@
 #define SHM_LANE_STRIDE	       ALIGN_UP(SHM_LANE_BYTES(SHM_SLOTS_BIG), (size_t)4096)
 
 #define SHM_SHARED_OFF	    1024u
+#define SHM_SHARED_CNT	    4u /* those after the first are small */
 #define SHM_DESC_OFF	    65536u
 #define SHM_CODES_OFF	    131072u
 #define SHM_BLOCK_CNT	    1024u /* of codes: peers that we send to through their shared lanes */
@@ -107,6 +114,13 @@ struct shm_proc {
 	uint64_t start; /* as /proc/PID/stat has it */
 };
 
+/* What the producers of a shared lane have in common. */
+struct shm_shared {
+	_Alignas(CACHE_LINE) _Atomic uint64_t lock; /* 0, or shm_holder() of who writes */
+	_Atomic uint32_t pos;			    /* under @lock: next record */
+	_Atomic uint32_t resv;			    /* under @lock: as lane_tx.resv */
+};
+
 /* Bytes 0..SHM_SHARED_OFF of a segment. Written by the owner only, unless said otherwise. */
 struct shm_hdr {
 	_Atomic uint64_t magic; /* last: all else is valid */
@@ -131,10 +145,8 @@ struct shm_hdr {
 	_Alignas(CACHE_LINE) _Atomic uint32_t lane_gen; /* by senders: a descriptor has changed */
 	_Atomic uint32_t lane_hwm;			/* by senders: descriptors ever used */
 	_Atomic uint32_t lanes_wanted;			/* by senders: one found no lane */
-	/* by senders: 0, or shm_tag() of the holder */
-	_Alignas(CACHE_LINE) _Atomic uint32_t shared_lock;
-	_Atomic uint32_t shared_pos;  /* under shared_lock: next record */
-	_Atomic uint32_t shared_resv; /* under shared_lock: as lane_tx.resv */
+	_Atomic uint32_t shared_top;			/* by senders: shared lanes after the first ever used */
+	struct shm_shared shared[SHM_SHARED_CNT];	/* by senders */
 	_Alignas(CACHE_LINE) _Atomic uint64_t active[SHM_LANE_CNT / 64]; /* set by senders */
 };
 static_assert(sizeof(struct shm_hdr) <= SHM_SHARED_OFF, "header runs into the shared lane");
@@ -156,6 +168,7 @@ struct shm_desc {
 	uint8_t unused[4];
 };
 static_assert(sizeof(struct shm_desc) == CACHE_LINE, "one writer per line");
+static_assert(SHM_SHARED_OFF + SHM_LANE_BYTES(SHM_SLOTS_BIG) + (SHM_SHARED_CNT - 1) * SHM_LANE_BYTES(SHM_SLOTS_SMALL) <= SHM_DESC_OFF, "layout");
 static_assert(SHM_DESC_OFF + SHM_LANE_CNT * sizeof(struct shm_desc) <= SHM_CODES_OFF, "layout");
 
 /* lane_commit()'s user40. */
@@ -272,8 +285,10 @@ int shm_fd_open(const char *path, int flags, bool *is_spare);
 void shm_fd_close(int fd);
 /** shm_wake_path() - Name of the doorbell of the segment at @path. */
 void shm_wake_path(const char *path, uint32_t wake, char out[SHM_WAKE_MAX]);
-/** shm_seg_find_tag() - Is there a live segment whose address has this shm_tag()? System calls. */
-bool shm_seg_find_tag(uint32_t tag);
+/** shm_holder() - Of a shared lane's lock: this life of a port. Never 0. */
+uint64_t shm_holder(const struct link_addr *addr);
+/** shm_seg_find_holder() - May it live? If in doubt: yes. System calls. */
+bool shm_seg_find_holder(uint64_t holder);
 /** shm_tag() - Short name of a port, never 0; two ports may share one. */
 uint32_t shm_tag(const uint8_t ip[16], uint16_t port);
 
@@ -355,6 +370,7 @@ struct shm_peer {
 	enum shm_tx_mode tx_mode;
 	struct lane_tx
 		tx; /* SHARED: valid while we hold the lock; pos is the end of our last frame */
+	uint32_t shared_idx;	/* which of the peer's shared lanes */
 	uint32_t shared_end;	/* tx.pos before the lock was taken */
 	_Atomic uint8_t *codes; /* [code_mask + 1], where refusals of our frames are written */
 	uint32_t code_mask;
@@ -378,6 +394,8 @@ struct shm_peer {
 	bool is_void;	    /* dead, but its holder does not care: takes frames, moves none */
 	bool is_detaching;  /* frames end because of us: accept no new ones */
 	bool is_lock_stuck; /* the last try to get the shared lane's lock failed */
+	bool was_shut;	    /* one did since the last tick */
+	bool is_moving;	    /* to another shared lane, as soon as the last one has none of our frames */
 	bool is_blocked;    /* frames are held back: its process may still touch what we lent it in an earlier life */
 	uint32_t doom_wait; /* passes that the doom has waited for its last frames to be taken */
 	int wake_fd;
@@ -393,6 +411,7 @@ struct shm_peer {
 	uint64_t silent_ns; /* since when the owner gives no sign of life at all */
 	uint64_t idle_ns;   /* since when our lane has not been used; 0 = in use */
 	uint64_t lock_ns;   /* since when the shared lane's lock has not been ours; 0 = not */
+	uint64_t shut_ns;   /* the same of all shared lanes */
 	uint32_t tick_acked, tick_pos, tick_epoch;
 	bool was_used; /* in either direction since the last liveness look */
 	/* probes for bulk */
@@ -408,7 +427,7 @@ struct shm_peer {
 struct shm_held {
 	STAILQ_ENTRY(shm_held) entry;
 	struct shm_seg *seg;  /* of the peer, referenced */
-	uint32_t idx, turn;   /* of the lane through which it learnt of the memory; idx SHM_LANE_CNT: the shared one */
+	uint32_t idx, turn;   /* of the lane through which it learnt of the memory; idx from SHM_LANE_CNT on: a shared one */
 	uint32_t pos;	      /* shared lane: where our last frame ends */
 	uint32_t block;	      /* SHM_NO_BLOCK: none */
 	uint32_t grans, cnt;
@@ -417,10 +436,17 @@ struct shm_held {
 	} run[];
 };
 
+enum shm_due {
+	SHM_DUE_WAKE = 1, /* senders that sleep may wait for what was consumed */
+	SHM_DUE_MORE = 2, /* more than one is in use */
+};
+
 struct shm_port {
 	struct link_port *p;
 	struct shm_seg *seg;
-	struct lane_rx shared;
+	struct lane_rx shared[SHM_SHARED_CNT];
+	uint32_t shared_cnt; /* in use */
+	unsigned shared_due; /* enum shm_due: look at them in any case */
 	bool has_membarrier;
 	bool is_armed, is_wake_dirty;
 	int wake_fd;
@@ -434,7 +460,7 @@ struct shm_port {
 	bool has_gone;	     /* some rx is_gone */
 	uint64_t pending[SHM_LANE_CNT / 64]; /* bitmap mode: not yet empty */
 	STAILQ_HEAD(, shm_rx) limbo; /* revoked lanes whose writers have not agreed and are not gone */
-	bool is_shared_wake_due, is_shared_broken;
+	bool is_shared_broken;
 	/* out */
 	struct stage stage;
 	bool has_stage;
@@ -476,15 +502,15 @@ void shm_lane_free_rx(struct shm_port *s, struct shm_rx *rx);
 void shm_desc_free(struct shm_port *s, uint32_t idx, uint32_t slot_cnt);
 /** shm_block_put() - @sp uses no shared lane any more, or not now. */
 void shm_block_put(struct shm_peer *sp);
-/** shm_shared_lock() - Become the producer of @sp's shared lane, @sp->tx ready. Return: 0; -EAGAIN;
+/** shm_shared_lock() - Become the producer of a shared lane of @sp, @sp->tx ready. Return: 0; -EAGAIN;
  * -EPROTO. */
 int shm_shared_lock(struct shm_peer *sp);
 /** shm_shared_note() - A reservation was made in @sp->tx, its bytes come now. */
 void shm_shared_note(struct shm_peer *sp);
 /** shm_shared_unlock() - @is_sent: a frame was committed. */
 void shm_shared_unlock(struct shm_peer *sp, bool is_sent);
-/** shm_shared_unstick() - The lock has been held for long: free it if its holder is dead. System
- * calls. */
+/** shm_shared_unstick() - The lock has been held for long: free it if its holder is dead, else go to another
+ * lane. System calls. */
 void shm_shared_unstick(struct shm_peer *sp);
 
 /* --- shm_gone.c: what the dead may still touch --- */
@@ -588,6 +614,16 @@ static inline struct shm_desc *shm_desc_at(const struct shm_seg *seg, uint32_t i
 static inline void *shm_lane_at(const struct shm_seg *seg, uint32_t idx)
 {
 	return seg->base + SHM_LANE_OFF + (size_t)idx * SHM_LANE_STRIDE;
+}
+
+static inline uint32_t shm_shared_slots(const struct shm_seg *seg, uint32_t k)
+{
+	return k ? SHM_SLOTS_SMALL : seg->shared_slots;
+}
+
+static inline void *shm_shared_at(const struct shm_seg *seg, uint32_t k)
+{
+	return seg->base + SHM_SHARED_OFF + (k ? SHM_LANE_BYTES(seg->shared_slots) + (k - 1) * SHM_LANE_BYTES(SHM_SLOTS_SMALL) : 0);
 }
 
 static inline _Atomic uint8_t *shm_codes_at(void *lane, uint32_t slot_cnt)

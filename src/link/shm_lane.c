@@ -86,6 +86,7 @@ int shm_lane_claim(struct shm_peer *sp)
 	sp->lane_turn = atomic_load_explicit(&d->turn, memory_order_relaxed);
 	sp->acked = sp->look_pos = 0;
 	sp->tx_mode = SHM_TX_OWN;
+	sp->is_lock_stuck = sp->is_moving = false;
 	d->slot_cnt = slots;
 	d->color = sp->color;
 	d->is_second = sp->is_second;
@@ -212,6 +213,17 @@ static void desc_look(struct shm_port *s, uint32_t idx)
 		rx_closing(s, rx);
 }
 
+/* Is a further shared lane in use? */
+static void shared_look(struct shm_port *s)
+{
+	/* relaxed: ordered by lane_gen, which moves after it. Clamped: others write it. */
+	uint32_t top = atomic_load_explicit(&s->seg->hdr->shared_top, memory_order_relaxed);
+
+	s->shared_cnt = 1 + MIN(top, SHM_SHARED_CNT - 1);
+	if (s->shared_cnt > 1)
+		s->shared_due |= SHM_DUE_MORE;
+}
+
 void shm_lane_refresh(struct shm_port *s)
 {
 	uint32_t hwm;
@@ -220,6 +232,7 @@ void shm_lane_refresh(struct shm_port *s)
 	s->gen_seen = atomic_load_explicit(&s->seg->hdr->lane_gen, memory_order_acquire);
 	s->has_rescan = false;
 	shm_revoked_look(s);
+	shared_look(s);
 	hwm = desc_hwm(s->seg);
 	if (hwm > s->desc_ready) {
 		if (shm_seg_reserve(s->seg, SHM_DESC_OFF,
@@ -251,8 +264,7 @@ void shm_lane_free_rx(struct shm_port *s, struct shm_rx *rx)
 	shm_revoke(s, rx->idx, rx, shm_seg_get(sp->seg));
 }
 
-/* --- the shared lane
- * -------------------------------------------------------------------------------------- */
+/* --- the shared lanes --- */
 
 /*
  * Pass over what a holder published who died before it could say so. Word0 of the slot at @pos has
@@ -307,30 +319,54 @@ static int block_get(struct shm_peer *sp)
 	return 0;
 }
 
-int shm_shared_lock(struct shm_peer *sp)
+/* The next shared lane. Return: whether that was possible: all frames in the last one have ended. */
+static bool shared_move(struct shm_peer *sp)
 {
 	struct shm_hdr *h = sp->seg->hdr;
-	struct link_port *p = sp->s->p;
-	uint8_t *mem = sp->seg->base + SHM_SHARED_OFF;
+	uint32_t idx = (sp->shared_idx + 1) % SHM_SHARED_CNT, top;
+
+	if (sp->tx_mode == SHM_TX_SHARED)
+		shm_read_acked(sp);
+	if ((sp->tx_mode == SHM_TX_SHARED && shm_tx_in_flight(sp)) || sp->pend_head != sp->pend_tail)
+		return false;
+	sp->is_moving = false;
+	sp->shared_idx = idx;
+	/* relaxed: whoever sees it late sees lane_gen move, release, before anything is there */
+	top = atomic_load_explicit(&h->shared_top, memory_order_relaxed);
+	while (top < idx && !atomic_compare_exchange_weak_explicit(&h->shared_top, &top, idx, memory_order_relaxed, memory_order_relaxed))
+		;
+	if (top < idx)
+		atomic_fetch_add_explicit(&h->lane_gen, 1, memory_order_release);
+	return true;
+}
+
+int shm_shared_lock(struct shm_peer *sp)
+{
+	struct shm_shared *sh = &sp->seg->hdr->shared[sp->shared_idx];
 	bool in_flight = sp->tx_mode == SHM_TX_SHARED && shm_tx_in_flight(sp);
-	uint32_t end = sp->tx.pos, expect = 0, head;
+	uint32_t end = sp->tx.pos, head;
+	uint64_t expect = 0;
 
 	if (sp->block == SHM_NO_BLOCK) {
 		sp->is_blocked = !STAILQ_EMPTY(&sp->s->held) && shm_is_held(sp);
 		if (sp->is_blocked || block_get(sp))
 			return -EAGAIN;
 	}
-	/* acquire; pairs with the release in shm_shared_unlock() */
-	if (!atomic_compare_exchange_strong_explicit(&h->shared_lock, &expect,
-						     shm_tag(p->self.ip, p->self.port),
-						     memory_order_acquire, memory_order_relaxed)) {
-		sp->is_lock_stuck = true;
-		return -EAGAIN;
+	if (unlikely(sp->is_moving)) {
+		if (!shared_move(sp))
+			goto err_shut;
+		sh = &sp->seg->hdr->shared[sp->shared_idx];
+		in_flight = false;
 	}
+	/* acquire; pairs with the release in shm_shared_unlock() */
+	if (!atomic_compare_exchange_strong_explicit(&sh->lock, &expect, shm_holder(&sp->s->p->self),
+						     memory_order_acquire, memory_order_relaxed))
+		goto err_shut;
 	sp->is_lock_stuck = false;
-	lane_tx_init(&sp->tx, mem, sp->seg->shared_slots);
-	sp->tx.pos = atomic_load_explicit(&h->shared_pos, memory_order_relaxed);
-	sp->tx.resv = MIN(atomic_load_explicit(&h->shared_resv, memory_order_relaxed),
+	sp->lock_ns = sp->shut_ns = 0;
+	lane_tx_init(&sp->tx, shm_shared_at(sp->seg, sp->shared_idx), shm_shared_slots(sp->seg, sp->shared_idx));
+	sp->tx.pos = atomic_load_explicit(&sh->pos, memory_order_relaxed);
+	sp->tx.resv = MIN(atomic_load_explicit(&sh->resv, memory_order_relaxed),
 			  (uint32_t)LANE_SLOTS_MAX);
 	sp->tx.avail = 0;
 	sp->codes = shm_block_at(sp->s->seg, sp->block);
@@ -353,40 +389,45 @@ err_broken:
 	sp->shared_end = end;
 	shm_shared_unlock(sp, false);
 	return -EPROTO;
+
+err_shut:
+	sp->is_lock_stuck = sp->was_shut = true;
+	return -EAGAIN;
 }
 
 void shm_shared_note(struct shm_peer *sp)
 {
 	/* Relaxed: read only by who gets the lock after us, or after our death, when all our stores
 	 * are done. */
-	atomic_store_explicit(&sp->seg->hdr->shared_resv, sp->tx.resv, memory_order_relaxed);
+	atomic_store_explicit(&sp->seg->hdr->shared[sp->shared_idx].resv, sp->tx.resv, memory_order_relaxed);
 	atomic_signal_fence(memory_order_seq_cst); /* no payload before this */
 }
 
 void shm_shared_unlock(struct shm_peer *sp, bool is_sent)
 {
-	struct shm_hdr *h = sp->seg->hdr;
-	struct link_port *p = sp->s->p;
-	uint32_t mine = shm_tag(p->self.ip, p->self.port);
+	struct shm_shared *sh = &sp->seg->hdr->shared[sp->shared_idx];
+	uint64_t mine = shm_holder(&sp->s->p->self);
 
-	atomic_store_explicit(&h->shared_pos, sp->tx.pos, memory_order_relaxed);
-	atomic_store_explicit(&h->shared_resv, sp->tx.resv, memory_order_relaxed);
+	atomic_store_explicit(&sh->pos, sp->tx.pos, memory_order_relaxed);
+	atomic_store_explicit(&sh->resv, sp->tx.resv, memory_order_relaxed);
 	/* release; pairs with the acquire in shm_shared_lock() */
-	atomic_compare_exchange_strong_explicit(&h->shared_lock, &mine, 0, memory_order_release,
-						memory_order_relaxed);
+	atomic_compare_exchange_strong_explicit(&sh->lock, &mine, 0, memory_order_release, memory_order_relaxed);
 	if (!is_sent)
 		sp->tx.pos = sp->shared_end;
 }
 
 void shm_shared_unstick(struct shm_peer *sp)
 {
-	struct shm_hdr *h = sp->seg->hdr;
-	uint32_t tag = atomic_load_explicit(&h->shared_lock, memory_order_relaxed);
+	struct shm_shared *sh = &sp->seg->hdr->shared[sp->shared_idx];
+	uint64_t holder = atomic_load_explicit(&sh->lock, memory_order_relaxed);
 
-	if (!tag || shm_seg_find_tag(tag))
+	if (!holder)
 		return;
+	if (shm_seg_find_holder(holder)) {
+		sp->is_moving = true;
+		return;
+	}
 	/* relaxed: the next holder finds out from the lane itself what the dead one has done */
-	if (atomic_compare_exchange_strong_explicit(&h->shared_lock, &tag, 0, memory_order_relaxed,
-						    memory_order_relaxed))
+	if (atomic_compare_exchange_strong_explicit(&sh->lock, &holder, 0, memory_order_relaxed, memory_order_relaxed))
 		LOG_INFO("%s: broke the lock of a dead sender", sp->seg->path);
 }

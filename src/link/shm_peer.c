@@ -45,7 +45,9 @@ int shm_port_open(struct link_port *p, struct shm_port **out)
 		mem_free(s);
 		return rc;
 	}
-	lane_rx_init(&s->shared, s->seg->base + SHM_SHARED_OFF, s->seg->shared_slots);
+	s->shared_cnt = 1;
+	for (uint32_t k = 0; k < SHM_SHARED_CNT; k++)
+		lane_rx_init(&s->shared[k], shm_shared_at(s->seg, k), shm_shared_slots(s->seg, k));
 	STAILQ_INIT(&s->limbo);
 	STAILQ_INIT(&s->held);
 	*out = s;
@@ -451,14 +453,26 @@ static void tick_idle(struct shm_peer *sp, uint64_t now)
 		shm_lane_give_back(sp);
 }
 
+/* Whoever holds a shared lane may have died, or stand still: then another one is tried, and after all of them for long enough none. */
 static void tick_lock(struct shm_peer *sp, uint64_t now)
 {
-	if (!sp->is_lock_stuck)
-		sp->lock_ns = 0;
-	else if (!sp->lock_ns)
+	if (!sp->is_lock_stuck) {
+		sp->lock_ns = sp->shut_ns = 0;
+		return;
+	}
+	if (!sp->was_shut || !sp->shut_ns) /* nobody wants to send any more, or the first try */
+		sp->shut_ns = now;
+	sp->was_shut = false;
+	if (!sp->lock_ns)
 		sp->lock_ns = now;
-	else if (now - sp->lock_ns >= LOCK_STUCK_NS)
+	if (now - sp->lock_ns >= LOCK_STUCK_NS && !sp->is_moving) {
 		shm_shared_unstick(sp);
+		sp->lock_ns = now;
+	}
+	if (now - sp->shut_ns < sp->s->p->node->room->dead_after_ns)
+		return;
+	LOG_WARN("%s: processes that stand still hold all its shared lanes", sp->seg->path);
+	shm_peer_doom(sp, -ETIMEDOUT);
 }
 
 static void tick_peer(struct shm_peer *sp, uint64_t now)

@@ -422,32 +422,42 @@ static bool take_shared(struct poll_ctx *c, struct in *m)
 	return take(c, m);
 }
 
-static __attribute__((noinline)) int poll_shared(struct poll_ctx *c, int quota)
+static int poll_shared_one(struct poll_ctx *c, struct lane_rx *lane, int quota)
 {
 	struct shm_port *s = c->s;
 	struct in m = {.code_mask = SHM_BLOCK_CODES - 1};
 	int n = 0;
 
-	while (n < quota && (m.p = lane_peek(&s->shared, &m.cap, &m.user))) {
+	while (n < quota && (m.p = lane_peek(lane, &m.cap, &m.user))) {
 		if (!take_shared(c, &m))
 			break;
-		lane_next(&s->shared);
+		lane_next(lane);
 		n++;
 	}
-	if (n) {
-		lane_publish(&s->shared);
-		s->is_shared_wake_due = true;
-	} else if (unlikely(s->is_shared_wake_due)) {
-		shm_ring_shared(s);
-	}
-	if (unlikely(s->shared.broken) && !s->is_shared_broken) {
+	if (n)
+		lane_publish(lane);
+	if (unlikely(lane->broken) && !s->is_shared_broken) {
 		s->is_shared_broken = true;
 		s->p->stats.drop_malformed++;
-		LOG_WARN("the shared lane of %s is broken; only peers with a lane of their own "
+		LOG_WARN("a shared lane of %s is broken; only peers with a lane of their own "
 			 "reach it",
 			 s->seg->path);
 		atomic_fetch_or_explicit(&s->seg->hdr->state, SHM_ST_BROKEN, memory_order_relaxed);
 	}
+	return n;
+}
+
+static __attribute__((noinline)) int poll_shared(struct poll_ctx *c, int quota)
+{
+	struct shm_port *s = c->s;
+	int n = 0;
+
+	for (uint32_t k = 0; k < s->shared_cnt && n < quota; k++)
+		n += poll_shared_one(c, &s->shared[k], quota - n);
+	if (n)
+		s->shared_due |= SHM_DUE_WAKE;
+	else if (s->shared_due & SHM_DUE_WAKE)
+		shm_ring_shared(s);
 	return n;
 }
 
@@ -523,7 +533,7 @@ int shm_poll(struct shm_port *s, int budget,
 		n = poll_marked(&c, budget);
 	/* Who has a lane of his own speaks there; a busy one does not keep the others waiting for long. */
 	if ((!n || s->pass % SHARED_EVERY == 0) &&
-	    unlikely(s->is_shared_wake_due || lane_peek(&s->shared, &cap, &user) || s->shared.broken) && n < budget)
+	    unlikely(s->shared_due || lane_peek(&s->shared[0], &cap, &user) || s->shared[0].broken) && n < budget)
 		n += poll_shared(&c, budget - n);
 	if (s->busy) {
 		bool is_look = is_look_due(s, n);

@@ -240,8 +240,10 @@ static bool is_wake_name(const char *name)
 	return n > 5 && strcmp(name + n - 5, ".wake") == 0;
 }
 
-/* Calls @fn for up to @max files of our uid until it returns true. Return: whether it did. */
-static bool for_each_file(bool any_netns, unsigned max,
+enum files { FILES_NONE, FILES_STOPPED, FILES_UNSEEN };
+
+/* Calls @fn for up to @max files of our uid until it returns true. Return: whether it did; UNSEEN: not all could be looked at. */
+static enum files for_each_file(bool any_netns, unsigned max,
 			  bool (*fn)(const char *path, const char *name, const struct stat *st, void *arg), void *arg)
 {
 	char prefix[64], path[SHM_NAME_MAX];
@@ -252,7 +254,7 @@ static bool for_each_file(bool any_netns, unsigned max,
 	struct stat st;
 
 	if (!d)
-		return false;
+		return FILES_UNSEEN;
 	name_prefix(prefix, sizeof(prefix), any_netns);
 	while (!stop && max && names++ < SHM_NAMES_MAX && (de = readdir(d))) {
 		if (strncmp(de->d_name, prefix, strlen(prefix)) || is_wake_name(de->d_name) ||
@@ -266,7 +268,7 @@ static bool for_each_file(bool any_netns, unsigned max,
 		stop = fn(path, de->d_name, &st, arg);
 	}
 	closedir(d);
-	return stop;
+	return stop ? FILES_STOPPED : max && names < SHM_NAMES_MAX ? FILES_NONE : FILES_UNSEEN;
 }
 
 static bool reap_cb(const char *path, const char *name, const struct stat *st, void *arg)
@@ -340,13 +342,15 @@ pid_t shm_addr_pid(const struct link_addr *addr)
 	return pid;
 }
 
-struct tag_query {
-	uint32_t tag;
-};
-
-static bool tag_cb(const char *path, const char *name, const struct stat *seen, void *arg)
+uint64_t shm_holder(const struct link_addr *addr)
 {
-	const struct tag_query *q = arg;
+	return (uint64_t)shm_tag(addr->ip, addr->port) << 32 | addr->nonce;
+}
+
+static bool holder_cb(const char *path, const char *name, const struct stat *seen, void *arg)
+{
+	const uint64_t *holder = arg;
+	const struct shm_seg *own;
 	struct shm_hdr hdr;
 	uint8_t ip[16];
 	struct stat st;
@@ -359,23 +363,24 @@ static bool tag_cb(const char *path, const char *name, const struct stat *seen, 
 		return false;
 	for (int i = 0; i < 16; i++)
 		sscanf(hex + 2 * i, "%2hhx", &ip[i]);
-	if (shm_tag(ip, (uint16_t)port) != q->tag)
+	if (shm_tag(ip, (uint16_t)port) != *holder >> 32)
 		return false;
-	if (own_find(path))
-		return true;
+	own = own_find(path);
+	if (own)
+		return own->addr.nonce == (uint32_t)*holder;
 	rc = open_checked(path, &fd, &st, &hdr);
 	if (rc == 0 || rc == -ESTALE)
 		shm_fd_close(fd);
-	return rc == 0;
+	/* another life at its place is not the holder; what cannot be read may be */
+	return rc ? rc != -ESTALE : hdr.magic != SHM_MAGIC || hdr.addr.nonce == (uint32_t)*holder;
 }
 
-bool shm_seg_find_tag(uint32_t tag)
+bool shm_seg_find_holder(uint64_t holder)
 {
-	struct tag_query q = {tag};
 	bool found;
 
 	pthread_mutex_lock(&g_own_mutex);
-	found = for_each_file(false, UINT32_MAX, tag_cb, &q);
+	found = for_each_file(false, UINT32_MAX, holder_cb, &holder) != FILES_NONE;
 	pthread_mutex_unlock(&g_own_mutex);
 	return found;
 }
@@ -536,7 +541,8 @@ static void hdr_fill(struct shm_seg *seg, const struct shm_seg_attr *a)
 	h->shared_slots = seg->shared_slots;
 	h->wake = seg->wake = (uint32_t)rng_entropy();
 	h->proc = seg->proc = shm_proc_self();
-	lane_shm_init(seg->base + SHM_SHARED_OFF, seg->shared_slots);
+	for (uint32_t k = 0; k < SHM_SHARED_CNT; k++)
+		lane_shm_init(shm_shared_at(seg, k), shm_shared_slots(seg, k));
 	/* release; pairs with the check of the magic in shm_seg_attach() */
 	atomic_store_explicit(&h->magic, SHM_MAGIC, memory_order_release);
 }
@@ -554,7 +560,7 @@ static int file_map(struct shm_seg *seg, uint64_t budget)
 		return rc;
 	if (space_left(&space) < SHM_STAGE_GRANS_MIN * STAGE_GRAN * 2)
 		return -ENOSPC;
-	rc = limits_allocate(seg->fd, 0, SHM_SHARED_OFF + SHM_LANE_BYTES(seg->shared_slots));
+	rc = limits_allocate(seg->fd, 0, SHM_SHARED_OFF + SHM_LANE_BYTES(seg->shared_slots) + (SHM_SHARED_CNT - 1) * SHM_LANE_BYTES(SHM_SLOTS_SMALL));
 	if (rc == 0)
 		rc = limits_allocate(seg->fd, SHM_DESC_OFF, 4096);
 	if (rc == 0)

@@ -173,7 +173,7 @@ void shm_ring_acked(struct shm_peer *sp)
 
 void shm_ring_shared(struct shm_port *s)
 {
-	s->is_shared_wake_due = false;
+	s->shared_due &= ~(unsigned)SHM_DUE_WAKE;
 	for (struct shm_peer *sp = s->all; sp; sp = sp->all_next) {
 		if (!sp->is_wake_due || sp->is_zombie)
 			continue;
@@ -202,9 +202,11 @@ static bool has_work(struct shm_port *s)
 	uint32_t cap;
 	uint64_t user;
 
-	if (s->has_doom || s->has_ready || lane_peek(&s->shared, &cap, &user) ||
-	    atomic_load_explicit(&s->seg->hdr->lane_gen, memory_order_relaxed) != s->gen_seen)
+	if (s->has_doom || s->has_ready || atomic_load_explicit(&s->seg->hdr->lane_gen, memory_order_relaxed) != s->gen_seen)
 		return true;
+	for (uint32_t k = 0; k < s->shared_cnt; k++)
+		if (lane_peek(&s->shared[k], &cap, &user))
+			return true;
 	for (uint32_t i = 0; i < s->rx_cnt; i++)
 		if (lane_peek(&s->rx[i]->lane, &cap, &user))
 			return true;

@@ -8,7 +8,7 @@
 static void scribble(struct fuzz *f, struct fake *to)
 {
 	struct shm_seg *seg = to->s->seg;
-	size_t top = SHM_SHARED_OFF + lane_shm_size(seg->shared_slots);
+	size_t top = (size_t)((uint8_t *)shm_shared_at(seg, SHM_SHARED_CNT) - seg->base);
 	size_t at = fuzz_u16(f) % 4 ? fuzz_u16(f) % sizeof(struct shm_hdr) : (size_t)fuzz_u64(f) % top, n = fuzz_u8(f);
 
 	if (at < top)

@@ -625,15 +625,15 @@ static void hostile__shared_lane(void **state)
 	int rc;
 
 	a->room.shm_budget = 1;
-	atomic_store(&b->s->seg->hdr->shared_pos, 12345678); /* far from the head */
+	atomic_store(&b->s->seg->hdr->shared[0].pos, 12345678); /* far from the head */
 	rc = fake_send(a, &to, &x, 8, &x);
 	assert_int_equal(rc, -EAGAIN);
 	while (!a->dead_cnt && clk_now_ns(NULL) < end)
 		fake_poll(a);
 	assert_int_equal(a->peers[0].dead, -EPROTO);
 	/* garbage in it: the owner says so, and those who use it learn it */
-	atomic_store(lane_word0(b->s->shared.slots, 0),
-		     (uint64_t)b->s->shared.lap << LANE_LAP_SHIFT);
+	atomic_store(lane_word0(b->s->shared[0].slots, 0),
+		     (uint64_t)b->s->shared[0].lap << LANE_LAP_SHIFT);
 	fake_poll(b);
 	assert_true(b->s->is_shared_broken);
 	assert_true(atomic_load(&b->s->seg->hdr->state) & SHM_ST_BROKEN);
@@ -676,7 +676,7 @@ static void shm_shared__dead_holder(void **state)
 				lane_commit(&sp->tx, FIELD_PREP(SHM_U_FMT, SHM_FMT_NIC) |
 							     FIELD_PREP(SHM_U_LEN, 8));
 			if (when == 3)
-				atomic_store(&sp->seg->hdr->shared_pos, sp->tx.pos);
+				atomic_store(&sp->seg->hdr->shared[0].pos, sp->tx.pos);
 			_exit(0);
 		}
 		assert_int_equal(waitpid(pid, &status, 0), pid);

@@ -10,125 +10,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-#include "shm_fake.h"
-
-#define DEADLINE_NS (20 * NS_PER_SEC)
-
-enum { W, B, X, PORTS }; /* the one that is stopped; the owner that declares it dead; an innocent one */
-enum { DIRECT_LEN = 100, STAGED_LEN = 3000, SEQ_MAX = 64 };
-
-/* What a frame from @port says; all its bytes follow from that. */
-struct msg {
-	uint32_t port, seq, len;
-};
-
-static uint8_t byte_at(const struct msg *m, uint32_t i)
-{
-	return (uint8_t)(m->port * 97 + m->seq * 31 + i * 7);
-}
-
-static void msg_write(uint8_t *p, uint32_t port, uint32_t seq, uint32_t len)
-{
-	struct msg m = {port, seq, len};
-
-	memcpy(p, &m, sizeof(m));
-	for (uint32_t i = sizeof(m); i < len; i++)
-		p[i] = byte_at(&m, i);
-}
-
-/* Return: whether it is what it says. */
-static bool msg_read(const struct view *v, struct msg *m)
-{
-	static uint8_t buf[LINK_FRAME_MAX];
-
-	if (v->len < sizeof(*m) || view_copy(v, 0, buf, sizeof(buf)) != v->len)
-		return false;
-	memcpy(m, buf, sizeof(*m));
-	for (uint32_t i = sizeof(*m); i < v->len; i++)
-		if (buf[i] != byte_at(m, i))
-			return false;
-	return m->len == v->len;
-}
-
-/* --- the model: real ports, each step of each by itself, in every order --- */
-
-static struct fake *g_port[PORTS];
-static struct {
-	uint32_t next[PORTS];		/* number of its next frame to B */
-	uint8_t taken[PORTS][SEQ_MAX];	/* by B */
-	uint8_t ended[PORTS][SEQ_MAX];	/* times; with cookie or direct */
-	uint8_t good[PORTS][SEQ_MAX];
-	uint8_t *slot;			/* of W's push that has begun */
-	uint32_t slot_seq;
-	const char *name;
-} m;
-
-static struct link_addr addr_of(uint32_t port)
-{
-	return fake_addr((uint32_t)getpid(), (uint16_t)(100 + port), 1000 + port);
-}
-
-static int on_frame(struct fake *f, struct link_peer *peer, enum link_kind kind, const struct view *v)
-{
-	struct msg got;
-
-	(void)kind;
-	if (!msg_read(v, &got))
-		fail_msg("%s: a frame of port %d is not what was sent", m.name, peer->addr.port);
-	assert_int_equal(got.port, peer->addr.port - 100);
-	if (f == g_port[B]) {
-		assert_true(got.seq < SEQ_MAX);
-		assert_int_equal(m.taken[got.port][got.seq]++, 0);
-	}
-	return 0;
-}
-
-static void on_end(uint32_t port, uint32_t seq, int status)
-{
-	assert_true(seq < SEQ_MAX);
-	m.ended[port][seq]++;
-	m.good[port][seq] = status == 0;
-}
-
-static void on_sent(struct fake *f, enum link_kind kind, void *cookie, int status)
-{
-	(void)kind;
-	if (f != g_port[B])
-		on_end(f->port.self.port - 100u, (uint32_t)(uintptr_t)cookie - 1, status);
-}
-
-static void on_lost(struct fake *f, struct link_peer *peer, uint64_t tag, const void *frame, size_t len)
-{
-	(void)peer, (void)frame, (void)len;
-	on_end(f->port.self.port - 100u, (uint32_t)tag, f->last_status);
-}
-
-static void send_one(uint32_t from, uint32_t to, uint32_t len)
-{
-	static uint8_t buf[STAGED_LEN];
-	struct link_addr a = addr_of(to);
-	uint32_t seq = m.next[from];
-
-	msg_write(buf, from, seq, len);
-	if (fake_send(g_port[from], &a, buf, len, (void *)(uintptr_t)(seq + 1)) == 0)
-		m.next[from]++;
-}
-
-static struct shm_peer *sp_of(uint32_t at, uint32_t who)
-{
-	struct link_addr a = addr_of(who);
-
-	for (struct shm_peer *sp = g_port[at]->s->all; sp; sp = sp->all_next)
-		if (!sp->is_zombie && memcmp(&sp->addr, &a, sizeof(a)) == 0)
-			return sp;
-	return NULL;
-}
-
-static void poll_one(uint32_t i)
-{
-	g_port[i]->virt_ns += 60 * NS_PER_MS;
-	fake_poll(g_port[i]);
-}
+#include "shm_model.h"
 
 static bool staged; /* W's second frame */
 
@@ -199,25 +81,13 @@ static void check_end(void)
 		assert_true(!s->stage.run[i] || !atomic_load(&s->stage.busy[i]));
 }
 
-static void run_order(const uint8_t *order, uint32_t n, uint64_t budget)
+static void run_order(const uint8_t *order, uint32_t n, bool is_shared)
 {
 	static char name[64];
 	uint32_t k[PORTS] = {0};
 
-	memset(&m, 0, sizeof(m));
-	m.name = name;
-	for (uint32_t i = 0; i < PORTS; i++) {
-		struct link_addr a = addr_of(i);
-
-		g_port[i] = calloc(1, sizeof(**g_port));
-		g_port[i]->on_frame = on_frame;
-		g_port[i]->on_sent = on_sent;
-		g_port[i]->on_lost = on_lost;
-		g_port[i]->virt_ns = NS_PER_SEC;
-		g_port[i]->node.clk.virt_ns = &g_port[i]->virt_ns;
-		assert_int_equal(fake_open(g_port[i], &a), 0);
-		g_port[i]->room.shm_budget = budget;
-	}
+	staged = !staged;
+	ports_open(is_shared, name);
 	for (uint32_t i = 0; i < n; i++)
 		snprintf(name + 2 * i, sizeof(name) - 2 * i, "%c%x", "WBX"[order[i]], k[order[i]]++);
 	memset(k, 0, sizeof(k));
@@ -233,46 +103,26 @@ static void run_order(const uint8_t *order, uint32_t n, uint64_t budget)
 		check_writers();
 	}
 	check_end();
-	for (uint32_t i = 0; i < PORTS; i++) {
-		fake_close(g_port[i]);
-		free(g_port[i]);
-	}
-}
-
-/* All merges of @left[] steps of each. Return: how many. */
-static uint32_t merge(uint8_t *order, uint32_t n, uint8_t *left, uint64_t budget)
-{
-	uint32_t cnt = 0;
-
-	for (uint8_t i = 0; i < PORTS; i++) {
-		if (!left[i])
-			continue;
-		left[i]--;
-		order[n] = i;
-		cnt += merge(order, n + 1, left, budget);
-		left[i]++;
-	}
-	if (!cnt) {
-		staged = !staged;
-		run_order(order, n, budget);
-		cnt = 1;
-	}
-	return cnt;
+	ports_close();
 }
 
 static void model__own_lanes(void **state)
 {
 	uint8_t order[16], left[PORTS] = {5, 2, 2};
+	struct merged all = {.run = run_order};
 
-	assert_int_equal(merge(order, 0, left, 0), 756); /* 9! / (5! 2! 2!) */
+	merge(order, 0, left, &all);
+	assert_int_equal(all.cnt, 756); /* 9! / (5! 2! 2!) */
 	(void)state;
 }
 
 static void model__shared_lane(void **state)
 {
 	uint8_t order[16], left[PORTS] = {5, 2, 1};
+	struct merged all = {.run = run_order, .arg = true};
 
-	assert_int_equal(merge(order, 0, left, 1), 168);
+	merge(order, 0, left, &all);
+	assert_int_equal(all.cnt, 168);
 	(void)state;
 }
 
@@ -324,34 +174,6 @@ static void w_main(struct link_addr self, struct link_addr to)
 	atomic_store(&g_sh->is_dead, 1);
 	fake_close(f);
 	_exit(0);
-}
-
-struct owner {
-	uint32_t taken[PORTS];
-	uint32_t next_x;
-};
-
-static int b_frame(struct fake *f, struct link_peer *peer, enum link_kind kind, const struct view *v)
-{
-	struct owner *o = f->ctx;
-	struct msg got;
-
-	(void)kind;
-	if (!msg_read(v, &got) || (got.port != W && got.port != X))
-		fail_msg("a frame of port %d is not what was sent", peer->addr.port);
-	if (got.port == X)
-		assert_int_equal(got.seq, o->next_x++);
-	o->taken[got.port]++;
-	return 0;
-}
-
-static void x_send(struct fake *x, const struct link_addr *to, uint32_t *seq)
-{
-	static uint8_t buf[STAGED_LEN];
-	uint32_t len = *seq % 3 ? DIRECT_LEN : STAGED_LEN;
-
-	msg_write(buf, X, *seq, len);
-	*seq += fake_send(x, to, buf, len, buf) == 0;
 }
 
 static void stop_round(uint32_t round)

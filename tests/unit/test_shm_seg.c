@@ -290,7 +290,7 @@ static _Atomic bool looks;
 static void *look_on(void *arg)
 {
 	while (atomic_load(&looks))
-		shm_seg_find_tag(1);
+		shm_seg_find_holder(1);
 	return arg;
 }
 

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Senders that share a lane: one of them that stands still does not hold up the others, and is told when it was declared dead.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include "shm_model.h"
+
+/* --- a shared lane whose lock is held by one that is stopped --- */
+
+enum { HELD_POLLS = 12 }; /* of 60 ms each, in which an innocent one's frame is through whoever stands still */
+
+/* W's send through the shared lane in its parts; X sends whole frames meanwhile, and B may declare W dead. */
+static void held_step(uint32_t i, uint32_t k)
+{
+	struct link_addr b = addr_of(B);
+	struct shm_peer *sp = fake_peer(g_port[W], &b)->shm;
+	struct shm_from from = {.src = addr_of(W)};
+	uint32_t was = m.next[X];
+
+	switch (i << 4 | k) {
+	case W << 4 | 0:
+		m.slot = sp && shm_shared_lock(sp) == 0 ? lane_reserve(&sp->tx, sizeof(from) + DIRECT_LEN) : NULL;
+		break;
+	case W << 4 | 1:
+		if (!m.slot)
+			break;
+		from.block = sp->block;
+		shm_shared_note(sp);
+		memcpy(m.slot, &from, sizeof(from));
+		msg_write(m.slot + sizeof(from), W, m.next[W], DIRECT_LEN);
+		break;
+	case W << 4 | 2:
+		if (m.slot)
+			lane_commit(&sp->tx, FIELD_PREP(SHM_U_FMT, SHM_FMT_NIC) | FIELD_PREP(SHM_U_LEN, DIRECT_LEN));
+		break;
+	case W << 4 | 3:
+		if (m.slot)
+			shm_shared_unlock(sp, true), m.next[W]++;
+		break;
+	case B << 4 | 0:
+		if (sp_of(B, W))
+			shm_peer_doom(sp_of(B, W), -ETIMEDOUT);
+		poll_one(B);
+		break;
+	default:
+		for (int n = 0; m.next[X] == was; n++) {
+			if (n == HELD_POLLS)
+				fail_msg("%s: stalled", m.name);
+			send_one(X, B, k == 1 ? STAGED_LEN : DIRECT_LEN);
+			poll_one(X), poll_one(B);
+		}
+	}
+}
+
+static void held_check(bool is_doomed)
+{
+	for (uint32_t k = 0; k < SHM_SHARED_CNT; k++)
+		assert_int_equal(atomic_load(&g_port[B]->s->seg->hdr->shared[k].lock), 0);
+	for (uint32_t seq = 0; seq < m.next[X]; seq++)
+		if (!m.taken[X][seq] || m.ended[X][seq] != 1 || !m.good[X][seq])
+			fail_msg("%s: frame %u: taken %u, ended %u", m.name, seq, m.taken[X][seq], m.ended[X][seq]);
+	for (uint32_t seq = 0; !is_doomed && seq < m.next[W]; seq++)
+		if (!m.taken[W][seq])
+			fail_msg("%s: W's frame %u was lost", m.name, seq);
+	assert_int_equal(sp_of(X, B)->tx_mode, SHM_TX_SHARED);
+}
+
+static void held_order(const uint8_t *order, uint32_t n, bool is_doomed)
+{
+	static char name[64];
+	uint32_t k[PORTS] = {0};
+
+	ports_open(1, name);
+	for (uint32_t i = 0; i < n; i++)
+		snprintf(name + 2 * i, sizeof(name) - 2 * i, "%c%x", "WBX"[order[i]], k[order[i]]++);
+	memset(k, 0, sizeof(k));
+	send_one(W, B, DIRECT_LEN);
+	poll_one(B), poll_one(W);
+	for (uint32_t i = 0; i < n; i++)
+		held_step(order[i], k[order[i]]++);
+	for (int i = 0; i < 40; i++)
+		poll_one((uint32_t)i % PORTS);
+	held_check(is_doomed);
+	ports_close();
+}
+
+static void held_orders(const uint8_t *left, bool is_doomed, uint32_t want)
+{
+	uint8_t order[16], rest[PORTS];
+	struct merged all = {.run = held_order, .arg = is_doomed};
+
+	memcpy(rest, left, sizeof(rest));
+	merge(order, 0, rest, &all);
+	assert_int_equal(all.cnt, want);
+}
+
+static void model__stopped_holder(void **state)
+{
+	held_orders((uint8_t[PORTS]){4, 0, 3}, false, 35); /* 7! / (4! 3!) */
+	held_orders((uint8_t[PORTS]){4, 1, 3}, true, 280);
+	(void)state;
+}
+
+/* Takes the lock of shared lane @k at @to, stops, and sends a frame when it goes on. */
+static void holder_main(struct link_addr self, struct link_addr to, uint32_t k)
+{
+	static uint8_t buf[DIRECT_LEN];
+	struct fake *f = calloc(1, sizeof(*f));
+	struct link_peer *peer;
+	uint8_t *slot;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* an alarm does not end who is stopped */
+	alarm(60);
+	if (!f || fake_open(f, &self))
+		_exit(1);
+	f->room.shm_budget = 1;
+	peer = fake_peer(f, &to);
+	if (shm_peer_attach(f->s, peer, &peer->shm))
+		_exit(2);
+	peer->shm->shared_idx = k ? k - 1 : 0;
+	peer->shm->is_moving = k != 0;
+	if (shm_shared_lock(peer->shm) || peer->shm->shared_idx != k)
+		_exit(3);
+	slot = lane_reserve(&peer->shm->tx, sizeof(struct shm_from) + sizeof(buf));
+	shm_shared_note(peer->shm);
+	memcpy(slot, &(struct shm_from){.src = self, .block = peer->shm->block}, sizeof(struct shm_from));
+	raise(SIGSTOP);
+	msg_write(slot + sizeof(struct shm_from), W, k, sizeof(buf));
+	lane_commit(&peer->shm->tx, FIELD_PREP(SHM_U_FMT, SHM_FMT_NIC) | FIELD_PREP(SHM_U_LEN, sizeof(buf)));
+	shm_shared_unlock(peer->shm, true);
+	for (uint64_t end = clk_now_ns(NULL) + DEADLINE_NS; shm_tx_in_flight(peer->shm) && clk_now_ns(NULL) < end;)
+		shm_read_acked(peer->shm), fake_poll(f);
+	fake_close(f);
+	_exit(0);
+}
+
+/* Frames of an innocent one to @b: through whatever holders are stopped, or an error when all lanes are held. */
+static void held_send(struct fake *b, struct fake *x, const struct link_addr *to, uint32_t holders)
+{
+	uint64_t end = clk_now_ns(NULL) + DEADLINE_NS;
+	uint32_t seq = 0;
+
+	while (!fake_peer(x, to)->dead && x->sent_cnt < 30) {
+		if (seq < 30)
+			x_send(x, to, &seq);
+		fake_poll(b), fake_poll(x), assert_true(clk_now_ns(NULL) < end);
+	}
+	assert_int_equal(fake_peer(x, to)->dead, holders < SHM_SHARED_CNT ? 0 : -ETIMEDOUT);
+	assert_int_equal(x->sent_bad, 0);
+	assert_int_equal(((struct owner *)b->ctx)->taken[X], holders < SHM_SHARED_CNT ? 30 : 0);
+}
+
+static void held_processes(uint32_t holders, uint16_t port)
+{
+	struct link_addr to = addr_of(port), self = addr_of(port + 1u);
+	struct fake *b = calloc(1, sizeof(*b)), *x = calloc(1, sizeof(*x));
+	uint64_t end = clk_now_ns(NULL) + DEADLINE_NS;
+	pid_t pid[SHM_SHARED_CNT];
+	struct owner o = {0};
+	int status;
+
+	b->ctx = &o;
+	b->on_frame = b_frame;
+	x->room.dead_after_ns = (holders < SHM_SHARED_CNT ? 10000 : 300) * NS_PER_MS;
+	assert_int_equal(fake_open(b, &to) | fake_open(x, &self), 0);
+	x->room.shm_budget = 1;
+	fflush(stdout);
+	for (uint32_t k = 0; k < holders; k++) {
+		pid[k] = fork();
+		if (!pid[k])
+			holder_main(addr_of(port + 2u + k), to, k);
+		assert_int_equal(waitpid(pid[k], &status, WUNTRACED), pid[k]);
+		assert_true(WIFSTOPPED(status));
+	}
+	held_send(b, x, &to, holders);
+	for (uint32_t k = 0; k < holders; k++)
+		kill(pid[k], SIGCONT);
+	while (o.taken[W] < holders)
+		fake_poll(b), assert_true(clk_now_ns(NULL) < end);
+	for (uint32_t k = 0; k < holders; k++) {
+		while (waitpid(pid[k], &status, WNOHANG) == 0)
+			fake_poll(b), assert_true(clk_now_ns(NULL) < end);
+		assert_int_equal(status, 0);
+		assert_int_equal(atomic_load(&b->s->seg->hdr->shared[k].lock), 0);
+	}
+	fake_close(x);
+	fake_close(b);
+	free(x);
+	free(b);
+}
+
+static void processes__stopped_holders(void **state)
+{
+	held_processes(1, 60);
+	held_processes(SHM_SHARED_CNT - 1, 70);
+	held_processes(SHM_SHARED_CNT, 80);
+	(void)state;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(model__stopped_holder),
+		cmocka_unit_test(processes__stopped_holders),
+	};
+
+	signal(SIGPIPE, SIG_IGN);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
