@@ -16,6 +16,7 @@ static void cxi_named_av(struct ct *c)
 	struct fid_av *av;
 	size_t len = c->addr_len;
 	uint32_t event;
+	const fi_addr_t *shown;
 	fi_addr_t fi[2];
 	char name[64];
 
@@ -41,6 +42,8 @@ static void cxi_named_av(struct ct *c)
 		OK(fi_av_open(c->domain, &attr, &av, NULL));
 		OK(fi_av_lookup(av, 0, got, &len));
 		CHECK(!memcmp(got, c->peer_addr, len), "address 0 is not rank 0's");
+		shown = attr.map_addr; /* how who reads learns them */
+		CHECK(shown && shown[0] == 0 && shown[1] == 1 && shown[2] == FI_ADDR_NOTAVAIL, "map_addr does not show fi_addr 0 and 1");
 		RET(0, fi_av_insert(av, c->addr, 1, fi, 0, NULL)); /* it may only look */
 	}
 	len = c->addr_len;

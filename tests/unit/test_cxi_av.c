@@ -286,6 +286,7 @@ static void named__another_process_reads(void **state)
 	if (!pid) { /* before anything is open here; the exit status says which step failed */
 		struct cxi_fix cf;
 		size_t len = sizeof(got);
+		const fi_addr_t *shown;
 
 		alarm(60);
 		if (read(go[0], &c, 1) != 1)
@@ -300,6 +301,9 @@ static void named__another_process_reads(void **state)
 			_exit(4);
 		if (cxi_av_source(container_of(av, struct cxi_av, kit.fid), 5, 1, 0) != 0)
 			_exit(5);
+		shown = ro.map_addr; /* the only way to learn them */
+		if (shown[0] != 0 || shown[1] != 1 || shown[2] != FI_ADDR_NOTAVAIL)
+			_exit(8);
 		if (fi_av_insert(av, a, 1, fi, 0, NULL) != 0 || fi[0] != FI_ADDR_NOTAVAIL || fi_av_remove(av, &(fi_addr_t){0}, 1, 0) != -FI_EPERM)
 			_exit(6);
 		_exit(fi_close(&av->fid) ? 7 : 0);
@@ -346,10 +350,11 @@ static void named__map_addr_is_taken(void **state)
 /* One writes random insertions and removals; a reader beside it must agree with a plain table at every step, through all growths. */
 static void named__readers_agree_while_it_grows(void **state)
 {
-	enum { STEPS = 20000, NICS = 6000 };
+	enum { STEPS = 20000, NICS = 6000, LEVEL_FIRST = 512 };
 	static int32_t idx_of[NICS], uses[NICS];
 	static int32_t nic_at[NICS];
 	struct rng rng = unit_rng();
+	const fi_addr_t *shown;
 	struct cxi_av_shared *w, *r;
 	struct cxi_addr a, got;
 	fi_addr_t fi;
@@ -360,6 +365,7 @@ static void named__readers_agree_while_it_grows(void **state)
 	memset(nic_at, -1, sizeof(nic_at));
 	assert_int_equal(cxi_av_shm_open("cxi0", "unit3", false, 1, NULL, &w), 0);
 	assert_int_equal(cxi_av_shm_open("cxi0", "unit3", true, 1, NULL, &r), 0);
+	shown = cxi_av_shm_base(r);
 	for (int i = 0; i < STEPS; i++) {
 		uint32_t nic = (uint32_t)(rng_u64(&rng) % NICS);
 		bool del = rng_u64(&rng) % 4 == 0;
@@ -381,8 +387,12 @@ static void named__readers_agree_while_it_grows(void **state)
 			nic_at[fi] = (int32_t)nic;
 		}
 		assert_true(cxi_av_shm_find(r, &a) == (uses[nic] ? (fi_addr_t)idx_of[nic] : FI_ADDR_NOTAVAIL));
+		if (uses[nic])
+			assert_int_equal(shown[idx_of[nic]], idx_of[nic]);
 		fi = rng_u64(&rng) % NICS;
 		assert_int_equal(cxi_av_shm_get(r, fi, &got), nic_at[fi] >= 0);
+		if (cxi_av_shm_get(r, fi, &got) || fi < LEVEL_FIRST) /* farther away there is nothing yet */
+			assert_true(shown[fi] == (nic_at[fi] >= 0 ? fi : FI_ADDR_NOTAVAIL));
 		if (nic_at[fi] >= 0)
 			assert_int_equal(cxi_addr_nic(&got), nic_at[fi]);
 	}

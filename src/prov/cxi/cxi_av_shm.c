@@ -30,9 +30,14 @@
  * before it is published, so that no access can fail for want of it. Each level has a hash of its own; the one before stays for those who look at
  * it right now.
  *
- *   0                 header
+ *   0                 for each address its fi_addr, or FI_ADDR_NOTAVAIL: what fi_av_attr.map_addr shows
+ *   HEAD              header
  *   TABLE             a word for each address
  *   HASH + 8 * 2^k    2 * 2^k slots of level k: index + 1, 0 free, TOMB removed
+ *
+ * fi_av(3) does not say what lies at map_addr. All who ever had named address vectors, this provider's own first releases among them, had an array of
+ * fi_addr_t there, and programs read it (fabtests' rdm_shared_av): a process that opens the vector with FI_READ has no other way to learn them. It is
+ * the program's; nothing here reads it.
  *
  * Locks are byte range locks of the open file, which the kernel drops with the process. Byte USED is held, shared, by everyone who has the object open:
  * who gets it exclusively is alone, and an object without any is what a crash has left. GATE is held while opening and closing, WRITE while changing.
@@ -41,10 +46,12 @@
 
 #define LEVEL_MIN 9u  /* the first sizes that fill pages */
 #define LEVEL_MAX 20u
-#define TABLE     4096u
+#define HEAD      (8u << LEVEL_MAX)
+#define HEAD_LEN  4096u
+#define TABLE     (HEAD + HEAD_LEN)
 #define HASH      (TABLE + (8u << LEVEL_MAX))
 #define SIZE      (HASH + (16u << LEVEL_MAX))
-#define MAGIC     0x5346435841560001ULL /* also the version of this layout */
+#define MAGIC     0x5346435841560002ULL /* also the version of this layout */
 #define TOMB      UINT32_MAX
 
 #define WORD_ADDR GENMASK(47, 0) /* pid_nic, vni */
@@ -65,7 +72,7 @@ struct header {
 	uint32_t hint;          /* no free index is lower; under WRITE, as all below */
 	uint32_t cnt, tombs;
 };
-static_assert(sizeof(struct header) <= TABLE, "the header is a page at most");
+static_assert(sizeof(struct header) <= HEAD_LEN, "the header is a page at most");
 
 struct cxi_av_shared {
 	uint8_t *base;
@@ -103,7 +110,13 @@ static void flock_drop(int fd, int byte)
 
 static struct header *head_of(const struct cxi_av_shared *s)
 {
-	return (struct header *)s->base;
+	return (struct header *)(s->base + HEAD);
+}
+
+static void shown_set(const struct cxi_av_shared *s, uint32_t idx, fi_addr_t value)
+{
+	/* relaxed: who may look at it has been told so by other means */
+	atomic_store_explicit(&((_Atomic fi_addr_t *)s->base)[idx], value, memory_order_relaxed);
 }
 
 static _Atomic uint64_t *table_of(const struct cxi_av_shared *s)
@@ -220,8 +233,11 @@ static int level_ready(struct cxi_av_shared *s, uint32_t level)
 	int ret = backed(s, TABLE, 8u << level);
 
 	ret = ret ? ret : backed(s, HASH + (8u << level), 8u << level);
+	ret = ret ? ret : backed(s, 0, 8u << level);
 	if (ret)
 		return ret;
+	for (uint32_t i = old ? 1u << old : 0; i < 1u << level; i++)
+		shown_set(s, i, FI_ADDR_NOTAVAIL);
 	for (uint32_t i = 0; old && i < 1u << old; i++) {
 		uint64_t word = word_at(s, i);
 
@@ -277,6 +293,7 @@ static int add_new(struct cxi_av_shared *s, uint32_t level, uint64_t word, fi_ad
 	/* relaxed: hash_set() releases it to those who come by the hash; who has the index has it from us by other means */
 	atomic_store_explicit(&table_of(s)[idx], word | WORD_USED | FIELD_PREP(WORD_USES, 1), memory_order_relaxed);
 	hash_set(s, level, pos, idx + 1);
+	shown_set(s, idx, idx);
 	h->hint = idx + 1;
 	h->cnt++;
 	*out = idx;
@@ -328,6 +345,7 @@ int cxi_av_shm_del(struct cxi_av_shared *s, fi_addr_t fi_addr)
 			h->tombs++;
 		}
 		atomic_store_explicit(&table_of(s)[fi_addr], 0, memory_order_relaxed);
+		shown_set(s, (uint32_t)fi_addr, FI_ADDR_NOTAVAIL);
 		h->hint = MIN(h->hint, (uint32_t)fi_addr);
 		h->cnt -= h->cnt > 0;
 	}
@@ -469,7 +487,7 @@ static int object_init(struct cxi_av_shared *s, size_t count, void *map_addr)
 		LOG_WARN("named address vector %s cannot have %u bytes: %s%s", s->path, SIZE, strerror(-ret), ret == -EFBIG ? " (ulimit -f)" : "");
 		return ret;
 	}
-	ret = backed(s, 0, TABLE);
+	ret = backed(s, HEAD, HEAD_LEN);
 	ret = ret ? ret : object_map(s, map_addr);
 	if (ret)
 		return ret;

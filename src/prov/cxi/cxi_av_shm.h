@@ -19,7 +19,7 @@ int cxi_av_shm_open(const char *domain, const char *name, bool read_only, size_t
 void cxi_av_shm_reap(void);
 /** cxi_av_shm_close() - The last one takes the object away. @forked: we are a child that only lets go. NULL is fine. */
 void cxi_av_shm_close(struct cxi_av_shared *s, bool forked);
-void *cxi_av_shm_base(const struct cxi_av_shared *s); /* where it is mapped */
+void *cxi_av_shm_base(const struct cxi_av_shared *s); /* where it is mapped: an array of the fi_addr_t in use, NOTAVAIL between them */
 /** cxi_av_shm_add() - Insert, or one more use of an address that is there. 0; -FI_EPERM read only; -FI_ENOSPC; -FI_EBUSY; -FI_EIO damaged. */
 int cxi_av_shm_add(struct cxi_av_shared *s, const struct cxi_addr *addr, fi_addr_t *out);
 /** cxi_av_shm_del() - One use less. 0; -FI_EINVAL not there; -FI_EPERM; -FI_EBUSY; -FI_EIO. */
