@@ -202,10 +202,7 @@ static void mark_closed(int fd, const struct shm_hdr *hdr)
 		LOG_DEBUG("a dead peer's segment cannot be marked: %s", strerror(errno));
 }
 
-/*
- * Remove the file at @path if its owner is dead. @is_mine: nobody else may be making it just now.
- * g_own_mutex held. Return: true if it is gone.
- */
+/* Remove the file at @path if its owner is dead. @is_mine: nobody else may be making it now. g_own_mutex held. Return: it is gone. */
 static bool reap_one(const char *path, bool is_mine)
 {
 	struct shm_hdr hdr;
@@ -221,8 +218,7 @@ static bool reap_one(const char *path, bool is_mine)
 	if (rc != -ESTALE)
 		return false;
 	is_newborn = hdr.magic != SHM_MAGIC && time(NULL) - st.st_mtime < NEWBORN_SEC;
-	if ((is_mine || !is_newborn) && lock_get(fd, false) &&
-	    is_same_file(path, st.st_dev, st.st_ino)) {
+	if ((is_mine || !is_newborn) && lock_get(fd, false) && is_same_file(path, st.st_dev, st.st_ino)) {
 		mark_closed(fd, &hdr);
 		unlink_both(path, hdr.wake);
 		done = true;
