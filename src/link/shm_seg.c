@@ -513,8 +513,7 @@ static int file_create(const char *path, struct stat *st)
 		}
 		if (fd < 0)
 			return -errno;
-		if (lock_get(fd, false) && fstat(fd, st) == 0 &&
-		    is_same_file(path, st->st_dev, st->st_ino))
+		if (lock_get(fd, false) && fstat(fd, st) == 0 && is_same_file(path, st->st_dev, st->st_ino))
 			return fd;
 		close(fd);
 	}
@@ -565,8 +564,7 @@ static int file_map(struct shm_seg *seg, uint64_t budget)
 		rc = limits_allocate(seg->fd, SHM_STAGE_OFF, stage_shm_size(SHM_STAGE_GRANS_MIN));
 	if (rc)
 		return rc;
-	seg->base = mmap(NULL, SHM_FILE_LEN, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-			 seg->fd, 0);
+	seg->base = mmap(NULL, SHM_FILE_LEN, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, seg->fd, 0);
 	if (seg->base == MAP_FAILED)
 		return -errno;
 	seg->hdr = (struct shm_hdr *)(void *)seg->base;
@@ -684,11 +682,9 @@ static __attribute__((destructor)) void own_at_exit(void)
 /* --- those of others
  * ------------------------------------------------------------------------------------ */
 
-static int hdr_check(const struct shm_hdr *h, const struct link_addr *addr, uint32_t flags,
-		     const char *path)
+static int hdr_check(const struct shm_hdr *h, const struct link_addr *addr, uint32_t flags, const char *path)
 {
-	if (h->magic != SHM_MAGIC || h->uid != geteuid() || h->file_len != SHM_FILE_LEN ||
-	    h->netns != netns_id())
+	if (h->magic != SHM_MAGIC || h->uid != geteuid() || h->file_len != SHM_FILE_LEN || h->netns != netns_id())
 		return -ENOENT;
 	if (h->version != SHM_VERSION) {
 		LOG_WARN("%s has layout version %u, this process has %u: no shared memory between "
