@@ -11,9 +11,12 @@ size_t lane_shm_size(uint32_t slot_cnt)
 
 void lane_shm_init(void *mem, uint32_t slot_cnt)
 {
+	struct lane_shm *shm = mem;
+
 	assert(((uintptr_t)mem & (CACHE_LINE - 1)) == 0);
 	/* Word0 of 0 is no header: a lap tag is never 0. */
 	memset(mem, 0, lane_shm_size(slot_cnt));
+	atomic_init(&shm->head, lane_first(slot_cnt));
 }
 
 static void check_slot_cnt(uint32_t slot_cnt)
@@ -33,6 +36,8 @@ void lane_tx_init(struct lane_tx *tx, void *mem, uint32_t slot_cnt)
 		.head = &shm->head,
 		.mask = slot_cnt - 1,
 		.lap_shift = (uint32_t)__builtin_ctz(slot_cnt),
+		.pos = lane_first(slot_cnt),
+		.head_seen = lane_first(slot_cnt),
 		.avail = slot_cnt,
 	};
 }
@@ -47,7 +52,9 @@ void lane_rx_init(struct lane_rx *rx, void *mem, uint32_t slot_cnt)
 		.head = &shm->head,
 		.mask = slot_cnt - 1,
 		.lap_shift = (uint32_t)__builtin_ctz(slot_cnt),
-		.lap = lane_lap_tag(0, 0),
+		.pos = lane_first(slot_cnt),
+		.published = lane_first(slot_cnt),
+		.lap = lane_lap_tag(lane_first(slot_cnt), (uint32_t)__builtin_ctz(slot_cnt)),
 	};
 }
 

@@ -113,6 +113,12 @@ static inline _Atomic uint64_t *lane_word0(uint8_t *slots, uint32_t idx)
 	return (_Atomic uint64_t *)(void *)(slots + (size_t)idx * LANE_SLOT);
 }
 
+/** lane_first() - Where the positions of a lane of @slot_cnt slots begin: a lap before they wrap, so that this is nothing special. */
+static inline uint32_t lane_first(uint32_t slot_cnt)
+{
+	return 0u - slot_cnt;
+}
+
 static inline uint32_t lane_lap_tag(uint32_t pos, uint32_t lap_shift)
 {
 	return (uint16_t)(pos >> lap_shift) | LANE_LAP_SET;

@@ -542,6 +542,7 @@ int bulk_port_open(struct link_port *p, struct bulk_port **out)
 	b->n = p->node;
 	b->node = p->node->bulk;
 	b->force = -1;
+	b->next_tag = 0u - 64; /* wrapping is nothing special */
 	TAILQ_INIT(&b->active);
 	TAILQ_INIT(&b->ended);
 	TAILQ_INIT(&b->clients);

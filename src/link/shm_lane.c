@@ -84,7 +84,7 @@ int shm_lane_claim(struct shm_peer *sp)
 	/* of all our lanes, not of this peer's: acknowledgements of its last one may still be on their way */
 	sp->color = 1 + sp->s->color_next++ % SHM_COLOR_NUM;
 	sp->lane_turn = atomic_load_explicit(&d->turn, memory_order_relaxed);
-	sp->acked = sp->look_pos = 0;
+	sp->acked = sp->look_pos = sp->tx.pos;
 	sp->tx_mode = SHM_TX_OWN;
 	sp->is_lock_stuck = sp->is_moving = false;
 	d->slot_cnt = slots;

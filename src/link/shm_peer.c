@@ -36,6 +36,7 @@ int shm_port_open(struct link_port *p, struct shm_port **out)
 	s->p = p;
 	s->wake_fd = -1;
 	s->look_after = 8;
+	s->run_cnt = 0u - 64; /* wrapping is nothing special */
 	s->desc_ready = 4096 / sizeof(struct shm_desc);
 	s->has_membarrier = shm_wake_has_membarrier();
 	attr.flags = port_flags(s);
@@ -200,6 +201,7 @@ static int peer_make(struct shm_port *s, struct shm_seg *seg, struct shm_peer **
 		mem_free(sp);
 		return -ENOMEM;
 	}
+	sp->pend_head = sp->pend_tail = 0u - SHM_PEND_CNT / 2; /* wrapping is nothing special */
 	sp->s = s;
 	sp->seg = seg;
 	sp->addr = seg->addr;

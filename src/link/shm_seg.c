@@ -536,8 +536,10 @@ static void hdr_fill(struct shm_seg *seg, const struct shm_seg_attr *a)
 	h->shared_slots = seg->shared_slots;
 	h->wake = seg->wake = (uint32_t)rng_entropy();
 	h->proc = seg->proc = shm_proc_self();
-	for (uint32_t k = 0; k < SHM_SHARED_CNT; k++)
+	for (uint32_t k = 0; k < SHM_SHARED_CNT; k++) {
 		lane_shm_init(shm_shared_at(seg, k), shm_shared_slots(seg, k));
+		atomic_init(&h->shared[k].pos, lane_first(shm_shared_slots(seg, k)));
+	}
 	/* release; pairs with the check of the magic in shm_seg_attach() */
 	atomic_store_explicit(&h->magic, SHM_MAGIC, memory_order_release);
 }

@@ -363,6 +363,36 @@ static void shared__from_2_2_on(void **state)
 	domain_close(&r);
 }
 
+static struct efa_peer *peer_of(struct side *s, fi_addr_t name)
+{
+	struct efa_peer *peer;
+
+	lock_acquire(&inner(s)->domain->kit.lock);
+	peer = efa_peer_get(inner(s), name);
+	lock_release(&inner(s)->domain->kit.lock);
+	assert_non_null(peer);
+	return peer;
+}
+
+/* Message ids have 32 bits and begin at 0, as on the real adapter: here, a few before they begin again. */
+static void ids__begin_again(void **state)
+{
+	fi_addr_t from;
+	struct rig r;
+
+	rig_open(&r);
+	assert_int_equal(fi_av_insert(r.av, r.sender.addr, 1, &from, 0, NULL), 1);
+	peer_of(&r.sender, r.to[0])->next_msg_id = UINT32_MAX - 2;
+	peer_of(&r.s[0], from)->exp_msg_id = UINT32_MAX - 2;
+	for (uint64_t tag = 1; tag <= 8; tag++)
+		inject(&r, &r.sender, tag);
+	for (uint64_t tag = 1; tag <= 8; tag++)
+		take(&r, 0, tag, from, from);
+	assert_int_equal(peer_of(&r.sender, r.to[0])->next_msg_id, 5);
+	rig_close(&r);
+	(void)state;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -370,6 +400,7 @@ int main(void)
 		cmocka_unit_test(stranger__want_of_memory),
 		cmocka_unit_test(stranger__waits_where_there_is_no_room),
 		cmocka_unit_test(past__of_many),
+		cmocka_unit_test(ids__begin_again),
 		cmocka_unit_test(shared__from_2_2_on),
 	};
 
