@@ -317,9 +317,11 @@ struct bulk_client {
 	struct bulk_stream_list serving;
 	TAILQ_HEAD(bulk_reply_list, bulk_reply) replies;
 	uint32_t reply_cnt, buf_cnt;
+	uint32_t over_cnt;   /* of the replies, those beyond its share */
+	uint64_t blocked_ns; /* since when it has taken no answer; 0 = it does */
 	uint32_t stream_cnt; /* also those that only wait for their chunks, and uses on the stack */
 	bool is_queued;
-	bool is_lost; /* it has let so many answers lie that there is no room: it ends */
+	bool is_lost; /* it lets answers lie, and there is no room: it ends */
 };
 TAILQ_HEAD(bulk_client_list, bulk_client);
 
@@ -334,6 +336,7 @@ struct bulk_port {
 	struct bulk_client_list clients;
 	struct pq timers;
 	uint32_t next_tag;
+	uint32_t reply_over; /* of the replies, those beyond their peers' shares */
 	uint64_t last_ns; /* time of the last bulk_poll() */
 	bool is_stalled;  /* that poll could not send anything that it had */
 	uint64_t last_rx; /* frames seen by the last bulk_poll(), to tell a quiet port */

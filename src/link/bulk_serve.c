@@ -21,10 +21,12 @@
 
 /*
  * What one peer always has, and what there is beyond that for all, of which a peer gets at most as much as it leaves. See doc/security.md,
- * "Network: quotas". More streams: BUSY, ask again. More chunks: later. More answers: whoever lets so many lie is no peer any more.
+ * "Network: quotas". More streams: BUSY, ask again. More chunks: later. More answers: for those who take none for a moment there is some room
+ * besides, since each request that has been served must be answered; who takes none for long, or more than that, is no peer any more.
  */
 #define REPLY_OWN  1024u
 #define REPLY_ALL  65536u
+#define REPLY_OVER 32768u
 #define STREAM_OWN 8u
 #define STREAM_ALL 4096u
 #define BUF_OWN	   8u
@@ -89,13 +91,41 @@ static void client_unpin(struct bulk_port *b, struct bulk_client *c)
 
 /* --- replies ---------------------------------------------------------------------------------- */
 
-static struct bulk_reply *reply_take(struct bulk_client *c)
+static struct bulk_reply *reply_take(struct bulk_port *b, struct bulk_client *c)
 {
 	struct bulk_reply *r = TAILQ_FIRST(&c->replies);
 
 	TAILQ_REMOVE(&c->replies, r, entry);
 	c->reply_cnt--;
+	if (c->over_cnt) {
+		c->over_cnt--;
+		b->reply_over--;
+	}
 	return r;
+}
+
+/* An answer that is not of @c's share. NULL: there is no room, or @c has been at rest for too long. */
+static struct bulk_reply *reply_beyond(struct bulk_port *b, struct bulk_client *c)
+{
+	bool is_long = c->blocked_ns && bulk_now(b) - c->blocked_ns >= b->n->room->dead_after_ns / 4;
+	struct bulk_reply *r = !is_long && has_share(c->over_cnt, 0, b->reply_over, REPLY_OVER) ? slab_get(&b->replies) : NULL;
+
+	if (r) {
+		c->over_cnt++;
+		b->reply_over++;
+	}
+	return r;
+}
+
+/* @r, just taken, could not be sent; it @was_over. */
+static void reply_back(struct bulk_port *b, struct bulk_client *c, struct bulk_reply *r, bool was_over)
+{
+	TAILQ_INSERT_HEAD(&c->replies, r, entry);
+	c->reply_cnt++;
+	c->over_cnt += was_over;
+	b->reply_over += was_over;
+	if (!c->blocked_ns)
+		c->blocked_ns = bulk_now(b);
 }
 
 static void reply_push(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt,
@@ -112,13 +142,13 @@ static void reply_push(struct bulk_port *b, struct link_peer *peer, const struct
 		r->bytes += bytes;
 		return;
 	}
-	r = has_share(c->reply_cnt, REPLY_OWN, slab_used(&b->replies), REPLY_ALL) ? slab_get(&b->replies) : NULL;
+	r = has_share(c->reply_cnt, REPLY_OWN, slab_used(&b->replies), REPLY_ALL) ? slab_get(&b->replies) : reply_beyond(b, c);
 	if (r) {
 		*r = (struct bulk_reply){.id = pkt->id, .tag = pkt->tag, .status = status, .bytes = bytes};
 		TAILQ_INSERT_TAIL(&c->replies, r, entry);
 		c->reply_cnt++;
 	} else {
-		b->port->stats.drop_full++; /* so many only if somebody means it */
+		b->port->stats.drop_full++;
 		c->is_lost = true;
 	}
 	client_settle(b, c);
@@ -143,7 +173,8 @@ static uint32_t replies_turn(struct bulk_port *b, struct bulk_client *c, bool *i
 	uint32_t sent = 0;
 
 	while (c->reply_cnt && sent < REPLY_TURN && !*is_blocked) {
-		struct bulk_reply *r = reply_take(c); /* sending may find the peer dead, which takes its other replies away */
+		bool was_over = c->over_cnt;
+		struct bulk_reply *r = reply_take(b, c); /* sending may find the peer dead, which takes its other replies away */
 		struct bulk_pkt pkt = {.type = BULK_T_REPLY,
 				       .status = r->status,
 				       .id = r->id,
@@ -151,12 +182,12 @@ static uint32_t replies_turn(struct bulk_port *b, struct bulk_client *c, bool *i
 				       .bytes = r->bytes};
 
 		if (bulk_frame(b, c->peer, &pkt, NULL, 0, NULL) == -EAGAIN) {
-			TAILQ_INSERT_HEAD(&c->replies, r, entry);
-			c->reply_cnt++;
+			reply_back(b, c, r, was_over);
 			*is_blocked = true;
 			continue;
 		}
 		slab_put(&b->replies, r);
+		c->blocked_ns = 0;
 		sent++;
 	}
 	return sent;
@@ -385,7 +416,7 @@ static void client_end(struct bulk_port *b, struct bulk_client *c)
 	while (!TAILQ_EMPTY(&c->serving))
 		stream_stop(b, TAILQ_FIRST(&c->serving));
 	while (c->reply_cnt)
-		slab_put(&b->replies, reply_take(c));
+		slab_put(&b->replies, reply_take(b, c));
 	c->is_lost = false;
 	client_unpin(b, c);
 }

@@ -690,11 +690,14 @@ static int raw_send_whole(struct rel_peer *rp, const struct rel_frame *f, uint32
 int rel_raw_send(struct rel_peer *rp, struct rel_frame *f)
 {
 	struct rel *r = rp->r;
-	uint32_t mtu = r->raw_to == rp ? r->raw_mtu : mtu_of(rp, rp->path_mtu ? clk_now_ns(&r->port->node->clk) : 0);
-	uint32_t room = mtu - (uint32_t)(sizeof(struct rel_base) + REL_REC_OVERHEAD);
+	uint32_t mtu, room;
 	struct rel_pkt pkt;
 	uint8_t cnt;
 
+	if (r->raw_to != rp)
+		rp->mtu = mtu_of(rp, rp->path_mtu ? clk_now_ns(&r->port->node->clk) : 0);
+	mtu = r->raw_to == rp ? r->raw_mtu : rp->mtu;
+	room = mtu - (uint32_t)(sizeof(struct rel_base) + REL_REC_OVERHEAD);
 	f->id = r->raw_id++;
 	r->fresh_bytes += f->len;
 	if (f->len <= room) {

@@ -32,8 +32,6 @@ static void forge_hello(struct fuzz *f, struct rig *g, const struct link_addr *s
 	struct rel_pkt pkt = {.type = fuzz_u8(f) & 1 ? REL_HELLO : REL_HELLO_ACK};
 	uint8_t how = fuzz_u8(f), buf[sizeof(struct rel_base) + sizeof(struct rel_hello)];
 	struct carrier_error e = {.err = how & 8 ? EMSGSIZE : ECONNREFUSED, .mtu = fuzz_u16(f), .quote = buf, .quote_len = sizeof(buf)};
-	struct rel_base b;
-	struct rel_hello h;
 
 	pkt.hello.half = fuzz_u8(f);
 	pkt.hello.echo_half = how & 1 ? said : fuzz_u8(f);
@@ -45,10 +43,7 @@ static void forge_hello(struct fuzz *f, struct rig *g, const struct link_addr *s
 		;
 	if (how & 16 && peer)
 		pkt.nonce = peer->rel->pair;
-	rel_base_encode(&pkt, &b);
-	rel_hello_encode(&pkt, &h);
-	memcpy(buf, &b, sizeof(b));
-	memcpy(buf + sizeof(b), &h, sizeof(h));
+	rig_encode(&pkt, NULL, 0, buf);
 	if (how & 32)
 		rel_error(g->n[0].port.rel, src, &e, rig_now(g));
 	else

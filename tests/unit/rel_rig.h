@@ -381,6 +381,25 @@ static int rig_send(struct rig *g, uint32_t from, uint32_t to, uint32_t len)
 	return rc;
 }
 
+/* @pkt with its fixed part and @len bytes of @body behind that, as it comes off the wire, in @buf. Return: bytes. */
+static inline size_t rig_encode(const struct rel_pkt *pkt, const void *body, size_t len, uint8_t *buf)
+{
+	size_t at = sizeof(struct rel_base);
+	struct rel_base b;
+	struct rel_hello h;
+
+	rel_base_encode(pkt, &b);
+	memcpy(buf, &b, sizeof(b));
+	if (pkt->type == REL_HELLO || pkt->type == REL_HELLO_ACK) {
+		rel_hello_encode(pkt, &h);
+		memcpy(buf + at, &h, sizeof(h));
+		at += sizeof(h);
+	}
+	if (len)
+		memcpy(buf + at, body, len);
+	return at + len;
+}
+
 static void rig_poll(struct rig *g, uint32_t i)
 {
 	struct rig_node *n = &g->n[i];

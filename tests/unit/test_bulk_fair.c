@@ -78,10 +78,45 @@ static void bulk__deaf_peers_hold_up_nobody(void **state)
 	}
 }
 
+/* Others hold all room for answers, and one who takes them asks for more at once than the path takes: it is not ended for that. */
+static void bulk__many_at_once_from_an_honest_peer(void **state)
+{
+	static const enum mode modes[] = {RING, NET};
+
+	for (size_t n = 0; n < ARRAY_SIZE(modes); n++) {
+		struct link_peer *honest_peer;
+
+		open_mode(modes[n]);
+		honest_peer = &fp.peer[1][0];
+		for (int i = 0; i < DEAF; i++) {
+			g_deaf[i] = (struct link_peer){.port = &fp.port[1], .shm_tried = true};
+			ask(&g_deaf[i], 1000, 1, 64);
+		}
+		ask(honest_peer, 6000, 1, 64);
+		for (int i = 0; honest_peer->bulk && i < 2000; i++)
+			fp_pass();
+		assert_int_equal(honest_peer->dead, 0);
+		assert_null(honest_peer->bulk);
+		/* who takes none for long is, as soon as there is no room */
+		assert_int_equal(g_deaf[0].dead, 0);
+		fp.now_ns += fp.node[1].room->dead_after_ns / 2;
+		fp_pass();
+		ask(&g_deaf[0], 100, 1, 64);
+		fp_pass();
+		assert_int_equal(g_deaf[0].dead, -ENOBUFS);
+		for (int i = 1; i < DEAF; i++)
+			port_peer_dead(&g_deaf[i], -ECONNREFUSED);
+		for (int i = 0; i < 5; i++)
+			fp_pass();
+		fp_close();
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bulk__deaf_peers_hold_up_nobody),
+		cmocka_unit_test(bulk__many_at_once_from_an_honest_peer),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -36,25 +36,11 @@ static uint32_t ear_all(const struct ear *e)
 	return all;
 }
 
-static size_t pkt_encode(const struct rel_pkt *pkt, uint8_t *buf)
-{
-	struct rel_base b;
-	struct rel_hello h;
-
-	rel_base_encode(pkt, &b);
-	memcpy(buf, &b, sizeof(b));
-	if (pkt->type != REL_HELLO && pkt->type != REL_HELLO_ACK)
-		return sizeof(b);
-	rel_hello_encode(pkt, &h);
-	memcpy(buf + sizeof(b), &h, sizeof(h));
-	return sizeof(b) + sizeof(h);
-}
-
 /* @pkt comes to node 0 from @src, and what it makes node 0 do is done. */
 static void say(struct rig *g, const struct link_addr *src, const struct rel_pkt *pkt)
 {
 	uint8_t buf[128];
-	size_t len = pkt_encode(pkt, buf);
+	size_t len = rig_encode(pkt, NULL, 0, buf);
 
 	rel_input(g->n[0].port.rel, src, buf, len, rig_now(g));
 	rel_flush(g->n[0].port.rel, rig_now(g));
@@ -233,7 +219,7 @@ static void hello__answers_are_bounded(void **state)
 			if (type != REL_HELLO && type != REL_HELLO_ACK)
 				pkt.nonce = 1234;
 			say(&g, &src, &pkt);
-			assert_true(ear.bytes - bytes <= pkt_encode(&pkt, buf));
+			assert_true(ear.bytes - bytes <= rig_encode(&pkt, NULL, 0, buf));
 			assert_true(ear_all(&ear) - cnt <= 1);
 			rig_run_for(&g, NS_PER_MS);
 		}
@@ -258,7 +244,7 @@ static uint32_t say_part(struct rig *g, struct ear *e, const struct link_addr *s
 	uint32_t before = e->bytes;
 	uint8_t buf[128] = {0};
 
-	pkt_encode(pkt, buf);
+	rig_encode(pkt, NULL, 0, buf);
 	buf[1] = version;
 	rel_input(g->n[0].port.rel, src, buf, len, rig_now(g));
 	rel_flush(g->n[0].port.rel, rig_now(g));
@@ -299,10 +285,8 @@ static void hello__answers_are_no_longer(void **state)
 		struct rel_pkt pkt = {.type = REL_DATA, .nonce = g.n[0].peers->rel->pair, .seq = REL_SEQ_FIRST + i, .ack = REL_SEQ_FIRST};
 		uint8_t buf[128];
 
-		pkt_encode(&pkt, buf);
 		half.rec.frame = le32_put(i);
-		memcpy(buf + sizeof(struct rel_base), &half, 17);
-		rel_input(g.n[0].port.rel, &src, buf, sizeof(struct rel_base) + 17, rig_now(&g));
+		rel_input(g.n[0].port.rel, &src, buf, rig_encode(&pkt, &half, 17, buf), rig_now(&g));
 	}
 	rig_run_for(&g, NS_PER_MS);
 	for (uint64_t other = 79; other < 85; other++) {
@@ -443,7 +427,7 @@ static enum sim_fate crowd_hear(void *ctx, const struct link_addr *src, const st
 
 		c->asked++;
 		if (dst->port <= CROWD_ALIVE)
-			sim_inject(c->g->sim, dst, src, out, pkt_encode(&answer, out));
+			sim_inject(c->g->sim, dst, src, out, rig_encode(&answer, NULL, 0, out));
 	}
 	return SIM_PASS;
 }
@@ -566,12 +550,12 @@ static void forged__icmp_needs_the_nonce(void **state)
 
 		for (uint32_t bit = 0; bit < 64; bit++) {
 			pkt.nonce = rp->pair ^ 1ull << bit;
-			e.quote_len = pkt_encode(&pkt, quote);
+			e.quote_len = rig_encode(&pkt, NULL, 0, quote);
 			rel_error(g.n[0].port.rel, &dst, &e, rig_now(&g));
 		}
 		pkt.nonce = rp->pair;
 		for (uint32_t len = 0; len < 40; len++) {
-			pkt_encode(&pkt, quote);
+			rig_encode(&pkt, NULL, 0, quote);
 			e.quote_len = len;
 			rel_error(g.n[0].port.rel, &dst, &e, rig_now(&g));
 		}
@@ -581,7 +565,7 @@ static void forged__icmp_needs_the_nonce(void **state)
 	}
 	/* as little as a router likes, but not less than we promise */
 	for (uint32_t mtu = 1400; mtu; mtu -= 350) {
-		struct carrier_error e = {.err = EMSGSIZE, .mtu = mtu, .quote = quote, .quote_len = pkt_encode(&pkt, quote)};
+		struct carrier_error e = {.err = EMSGSIZE, .mtu = mtu, .quote = quote, .quote_len = rig_encode(&pkt, NULL, 0, quote)};
 
 		rel_error(g.n[0].port.rel, &dst, &e, rig_now(&g));
 		assert_int_equal(rp->mtu, MAX(mtu, (uint32_t)REL_MTU_MIN));
@@ -594,7 +578,7 @@ static void forged__icmp_needs_the_nonce(void **state)
 	assert_true(rig_run(&g, NS_PER_SEC));
 	assert_int_equal(rp->mtu, 8972);
 	assert_int_equal(g.n[0].err, 0);
-	right.quote_len = pkt_encode(&pkt, quote);
+	right.quote_len = rig_encode(&pkt, NULL, 0, quote);
 	rel_error(g.n[0].port.rel, &dst, &right, rig_now(&g));
 	assert_int_equal(g.n[0].peers_dead, 1);
 	rig_close(&g);
@@ -684,7 +668,7 @@ static void forged__icmp_about_hello(void **state)
 		struct carrier_error e = {.err = ECONNREFUSED, .quote = quote};
 
 		pkt = hello_of(&g, rig_peer(&g, 0, 1)->rel->half ^ (uint64_t)!is_right, 0);
-		e.quote_len = MIN(pkt_encode(&pkt, quote), (size_t)CARRIER_QUOTE_MAX);
+		e.quote_len = MIN(rig_encode(&pkt, NULL, 0, quote), (size_t)CARRIER_QUOTE_MAX);
 		rel_error(g.n[0].port.rel, &dst, &e, rig_now(&g));
 		assert_int_equal(g.n[0].peers_dead, is_right);
 	}

@@ -34,13 +34,8 @@ static void inject(struct rig *g, struct rel_peer *rp, enum rel_type type, uint3
 	struct rel_pkt pkt = {.type = type, .nonce = rp->pair, .seq = REL_SEQ_FIRST + n, .ack = rp->tx_una, .tx = (uint16_t)n, .credit_kib = 64};
 	struct link_addr addr = rp->peer->addr;
 	static uint8_t buf[REL_DGRAM_MAX];
-	struct rel_base b;
 
-	rel_base_encode(&pkt, &b);
-	memcpy(buf, &b, sizeof(b));
-	if (len)
-		memcpy(buf + sizeof(b), recs, len);
-	rel_input(g->n[0].port.rel, &addr, buf, sizeof(b) + len, rig_now(g));
+	rel_input(g->n[0].port.rel, &addr, buf, rig_encode(&pkt, recs, len, buf), rig_now(g));
 }
 
 /* As that, the first segment of a frame. */

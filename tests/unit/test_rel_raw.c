@@ -135,6 +135,55 @@ static void rel_raw__many_at_one_place(void **state)
 	rig_close(&g);
 }
 
+/* What the path said of one peer's datagrams is forgotten after a while; only what is longer than that may be cut up. */
+struct ruler {
+	uint32_t longest, cut;
+	struct rel_base last;
+};
+
+static enum sim_fate ruler_see(void *ctx, const struct link_addr *src, const struct link_addr *dst, const void *buf, size_t len)
+{
+	struct ruler *r = ctx;
+
+	r->longest = MAX(r->longest, (uint32_t)len);
+	r->cut += dst->flags == LINK_ADDR_CUT;
+	memcpy(&r->last, buf, sizeof(r->last));
+	return SIM_PASS;
+}
+
+static void rel_raw__path(void **state)
+{
+	static const struct {
+		uint32_t says, longest;
+		bool is_cut;
+	} row[] = {{0, 1472, false}, {600, 600, false}, {300, 512, true}, {0, 1472, false}};
+	struct sim_attr attr = {.seed = 32, .mtu = 1472};
+	struct ruler r = {0};
+	struct rig g;
+
+	rig_open(&g, 2, LINK_RAW, &attr, NULL);
+	sim_set_filter(g.sim, ruler_see, &r);
+	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
+		struct carrier_error e = {.err = EMSGSIZE, .mtu = row[i].says, .quote_len = sizeof(r.last)};
+		struct rel_base quoted = r.last;
+
+		e.quote = (const uint8_t *)&quoted;
+		if (row[i].says)
+			rel_error(g.n[0].port.rel, &g.n[1].port.self, &e, rig_now(&g));
+		else
+			rig_run_for(&g, REL_PATH_NS);
+		r.longest = r.cut = 0;
+		for (uint32_t k = 0; k < 20; k++) {
+			assert_int_equal(rig_send(&g, 0, 1, k % 2 ? 1400 : 8000), 0);
+			rig_run_for(&g, NS_PER_MS);
+		}
+		assert_in_range(r.longest, row[i].longest - 60, row[i].longest);
+		assert_int_equal(r.cut != 0, row[i].is_cut);
+	}
+	assert_int_equal(g.n[1].delivered, g.frame_cnt);
+	rig_close(&g);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -142,6 +191,7 @@ int main(void)
 		cmocka_unit_test(rel_raw__borrowed_bytes),
 		cmocka_unit_test(rel_raw__lost_segments_leave_nothing_behind),
 		cmocka_unit_test(rel_raw__many_at_one_place),
+		cmocka_unit_test(rel_raw__path),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
