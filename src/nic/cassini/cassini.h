@@ -470,6 +470,7 @@ struct cassini_stats {
 	uint64_t plec_hits;                        /* operations on PTEs without matching */
 	uint64_t priority_hits, overflow_hits, request_hits, ule_appends;
 	uint64_t rgets;                            /* Gets issued by the adapter for rendezvous */
+	uint64_t owed_busy, owed_ended;            /* Gets that had to come again, initiators that took no answers: cassini_owe.c */
 	uint64_t lossless_pauses;                  /* Puts that a lossless PTE has held back, each time */
 	uint64_t pte_disabled, pt_disabled_naks, no_match_drops, request_full, le_exhausted, eq_full, events_dropped;
 	uint64_t vni_not_found, ptlte_not_found, entry_not_found, op_violation, malformed, bad_initiator;

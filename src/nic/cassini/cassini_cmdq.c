@@ -20,6 +20,7 @@
  *                  the target fetches that one's data later than the frames that come after it, so this is the only place where order can be kept.
  *                  Another bulk Put need not wait: the target fetches one after the other (cassini_copy_chain())
  *   full path      the link had no room when the queue was worked off; a command that meets a full path with nothing held is refused instead
+ *   asked again    the target of a Get had no room for the answer (is_busy); it stands first
  *   lossless       the target's PTE has no room for messages and lets its senders wait (peer->held); what it has sent back stands first, in order
  *
  * RESTRICTED commands have no order: they pass, unless a fence is held. The polls of the Domain of the first held command work the queue off
@@ -223,6 +224,18 @@ void cassini_cmdq_pause(struct cassini_op *op)
 	cassini_cmdq_watch(cq);
 }
 
+void cassini_cmdq_again(struct cassini_op *op)
+{
+	struct cassini_cmdq *cq = op->cq;
+
+	op->peer->resume_ns = link_now_ns(op->peer->dom->nic->node) + RESUME_NS;
+	op->is_busy = true;
+	op->is_fence = false;
+	STAILQ_INSERT_HEAD(&cq->held, op, held); /* a fence behind it waits for it */
+	cq->held_cnt++;
+	cassini_cmdq_watch(cq);
+}
+
 /* Have all quick Puts ended? They are counted by Domain only. */
 static bool has_quick(const struct cassini_cmdq *cq)
 {
@@ -238,7 +251,8 @@ static bool has_quick(const struct cassini_cmdq *cq)
 static inline bool is_blocked(const struct cassini_cmdq *cq, const struct cassini_op *op, uint32_t under_way)
 {
 	return (op->is_fence && (under_way || has_quick(cq))) ||
-	       (op->is_ordered && op->peer->ordered && !cassini_ini_is_bulk(op)) || (unlikely(op->peer->held) && is_paused(op));
+	       (op->is_ordered && op->peer->ordered && !cassini_ini_is_bulk(op)) || (unlikely(op->peer->held) && is_paused(op)) ||
+	       (unlikely(op->is_busy) && link_now_ns(op->peer->dom->nic->node) < op->peer->resume_ns);
 }
 
 static int kick_one(struct cassini_cmdq *cq)
@@ -297,7 +311,7 @@ static inline void op_fill(struct cassini_op *op, struct cassini_cmdq *cq, const
 	op->cq = cq;
 	op->region = 0;
 	op->state = CASSINI_OPS_HELD;
-	op->is_fence = op->is_moving = op->in_rdzv = op->is_bulk = op->is_again = op->is_lost = false;
+	op->is_fence = op->is_moving = op->in_rdzv = op->is_bulk = op->is_again = op->is_lost = op->is_busy = false;
 	op->refusal = 0;
 	op->is_ordered = is_ordered_write(cmd);
 	__builtin_memcpy(&op->cmd, cmd, offsetof(struct cassini_cmd, atomic_op));

@@ -129,6 +129,8 @@ struct cassini_copy *cassini_copy_new(struct cassini_dom *dom, struct cassini_pe
 	};
 	le->busy++;
 	le->pte->busy++;
+	if (peer)
+		cassini_owe(peer, 0);
 	return c;
 }
 
@@ -141,6 +143,8 @@ static void copy_free(struct cassini_copy *c)
 {
 	struct cassini_pte *pte = c->pte;
 
+	if (c->peer)
+		cassini_owe_less(c->peer, 0);
 	cassini_le_unref(c->le);
 	slab_put(&pte->copy_slab, c);
 	cassini_pte_unbusy(pte);

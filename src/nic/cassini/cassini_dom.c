@@ -230,6 +230,7 @@ static void ans_free(struct cassini_ans *ans)
 	if (ans->is_ping)
 		ans->peer->ping_out = false;
 	dom->answers_out--;
+	cassini_owe_less(ans->peer, ans->cost);
 	if (ans->is_short)
 		slab_put(&dom->answers, ans);
 	else
@@ -269,7 +270,7 @@ static int ans_send(struct cassini_ans *ans)
 	return 0;
 }
 
-static struct cassini_ans *ans_new(struct cassini_dom *dom, size_t len)
+static struct cassini_ans *ans_new(struct cassini_dom *dom, struct cassini_peer *peer, size_t len)
 {
 	struct cassini_ans *ans = len <= SHORT_MAX ? slab_get(&dom->answers) : mem_alloc(sizeof(*ans) + len);
 
@@ -278,6 +279,9 @@ static struct cassini_ans *ans_new(struct cassini_dom *dom, size_t len)
 	ans->work = (struct cassini_work){ans_sent, NULL};
 	ans->is_short = len <= SHORT_MAX;
 	ans->is_ping = false;
+	ans->peer = peer;
+	ans->cost = (uint32_t)(sizeof(*ans) + len);
+	cassini_owe(peer, ans->cost);
 	dom->answers_out++;
 	return ans;
 }
@@ -290,10 +294,9 @@ int cassini_answer(struct cassini_dom *dom, struct cassini_peer *peer, const str
 	must(len <= CASSINI_FRAME_DATA);
 	if (dom->closing)
 		return 0; /* nobody hears it */
-	ans = ans_new(dom, CASSINI_ENCODE_MAX + len);
+	ans = ans_new(dom, peer, CASSINI_ENCODE_MAX + len);
 	if (!ans)
 		return -ENOMEM;
-	ans->peer = peer;
 	ans->life = peer->life;
 	ans->nonce = peer->link ? link_peer_nonce(peer->link) : 0;
 	ans->len = (uint32_t)cassini_pkt_encode(pkt, ans->frame);

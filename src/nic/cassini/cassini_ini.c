@@ -437,7 +437,7 @@ int cassini_ini_start(struct cassini_op *op)
 	}
 	if (unlikely(peer->held))
 		cassini_pause_mark(op);
-	is_first = !op->refusal;
+	is_first = !op->refusal && !op->is_busy;
 	rc = try_send(op);
 	if (unlikely(rc)) {
 		rc = send_failed(op, rc);
@@ -504,6 +504,24 @@ static bool is_held_back(const struct cassini_op *op)
 	return op->cq && op->state == CASSINI_OPS_SENT && cassini_is_lossless(&op->cmd) && !op->cmd.dom->closing && op->life == op->peer->life;
 }
 
+/* Our target owes us so much already that we should take some of it first. */
+static bool is_to_ask_again(const struct cassini_op *op)
+{
+	return op->cmd.opcode == CASSINI_OP_GET && op->cq && op->state == CASSINI_OPS_SENT && !op->cmd.dom->closing && op->life == op->peer->life;
+}
+
+/* As if it had not been sent. */
+static void take_back(struct cassini_op *op)
+{
+	unsend(op); /* may let go of the lock */
+	if (!op->cq)
+		cassini_ini_drop(op, CASSINI_RC_CANCELED);
+	else if (op->cmd.opcode == CASSINI_OP_GET)
+		cassini_cmdq_again(op);
+	else
+		cassini_cmdq_pause(op);
+}
+
 /* Every end of a frame but the good one of a Put. */
 static __attribute__((noinline)) void sent_other(struct cassini_op *op, int status)
 {
@@ -511,12 +529,8 @@ static __attribute__((noinline)) void sent_other(struct cassini_op *op, int stat
 	uint32_t life = op->life;
 	uint8_t list, rc = cassini_status_rc(status, &list);
 
-	if (unlikely(rc == CASSINI_RC_RESOURCE_BUSY && is_held_back(op))) {
-		unsend(op); /* may let go of the lock */
-		if (op->cq)
-			cassini_cmdq_pause(op);
-		else
-			cassini_ini_drop(op, CASSINI_RC_CANCELED);
+	if (unlikely(rc == CASSINI_RC_RESOURCE_BUSY && (is_held_back(op) || is_to_ask_again(op)))) {
+		take_back(op);
 		return;
 	}
 	if (unlikely(op->is_again))

@@ -106,6 +106,8 @@ struct cassini_dom {
 	STAILQ_HEAD(, cassini_ans) unsent; /* answers that found the path full */
 	struct slab answers;              /* short ones; the others come from the heap */
 	uint32_t answers_out;             /* that the link has or that are unsent */
+	uint32_t owe_cnt;                 /* to all peers */
+	uint64_t owe_bytes;
 	struct slab peers;
 	struct cassini_peer **peer_tab;   /* [peer_mask + 1] chains by match id */
 	uint32_t peer_mask, peer_cnt;
@@ -124,6 +126,8 @@ struct cassini_peer {
 	uint32_t match_id;                /* of both */
 	uint64_t put_word;                /* as the Domain's, of a Put to it */
 	uint32_t owed;                    /* operations in @waiting */
+	uint32_t owe_cnt;                 /* answers and copies that we owe it: cassini_owe.c */
+	uint64_t owe_bytes;
 	LIST_ENTRY(cassini_peer) await;   /* dom->awaited while owed > 0 */
 	LIST_HEAD(, cassini_op) waiting;  /* accepted, REPLY or Get to come */
 	uint32_t ordered;                 /* bulk Puts to regions whose data is still moving: later writes in frames are held */
@@ -190,6 +194,7 @@ struct cassini_op {
 	uint8_t rc, list;                 /* of a REPLY that overtook the verdict */
 	bool is_lost;                     /* a quick Put that a lossless PTE held back: makes no event, a failure is told by cq->on_lost */
 	uint64_t lost_seq;                /* its number */
+	bool is_busy;                     /* a Get that its target had no room for: not before peer->resume_ns */
 	uint32_t refusal;                 /* peer->refusals when a lossless PTE first held it back; 0: never */
 	struct cassini_cmd cmd;           /* as posted; from atomic_op on for atomics only */
 	STAILQ_ENTRY(cassini_op) held;    /* cq->held */
@@ -236,6 +241,8 @@ void cassini_ini_drop(struct cassini_op *op, uint8_t rc);
 void cassini_ini_orphan(struct cassini_op *op);
 /** cassini_cmdq_pause() - @op, as if it had not been sent, goes back among the held ones: a lossless PTE asks its senders to wait. */
 void cassini_cmdq_pause(struct cassini_op *op);
+/** cassini_cmdq_again() - The same of a Get, whose target owes us too much: first of the held ones, a little later. */
+void cassini_cmdq_again(struct cassini_op *op);
 /** cassini_pause_mark() - @op is about to be sent to a peer that has held some back. */
 void cassini_pause_mark(struct cassini_op *op);
 /** cassini_is_lossless() - Could a lossless PTE hold back this operation? */
@@ -562,11 +569,29 @@ struct cassini_ans {
 	struct cassini_peer *peer;
 	uint32_t life, nonce;             /* of the peer that it is for: another one does not get it */
 	uint32_t len;                     /* bytes of @frame */
+	uint32_t cost;                    /* counted in peer->owe_bytes */
 	bool is_ping, is_short;
 	uint8_t frame[];
 };
 /** cassini_answer() - Send @pkt with @len bytes of @data (copied) to @peer, later if the path is full. -ENOMEM: the peer will time out (counted); -EFAULT: @data is not there. */
 int cassini_answer(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt, const void *data, size_t len);
+
+/* --- what is owed (cassini_owe.c) --- */
+
+/** cassini_owe(), cassini_owe_less() - An answer of @bytes to @peer, or a copy (0 bytes), begins; has ended. */
+void cassini_owe(struct cassini_peer *peer, uint32_t bytes);
+void cassini_owe_less(struct cassini_peer *peer, uint32_t bytes);
+#define CASSINI_OWE_BYTES (256u << 10) /* that each may have, whatever others do */
+#define CASSINI_OWE_CNT	  512u
+/** cassini_owe_is_much() - Is it worth a look whether @peer has too much? */
+static inline bool cassini_owe_is_much(const struct cassini_peer *peer)
+{
+	return peer->owe_cnt >= CASSINI_OWE_CNT || peer->owe_bytes >= CASSINI_OWE_BYTES;
+}
+/** cassini_owe_has_room() - May @peer ask for more data? */
+bool cassini_owe_has_room(const struct cassini_peer *peer);
+/** cassini_owe_is_too_much() - No honest peer lets so much lie. */
+bool cassini_owe_is_too_much(const struct cassini_peer *peer);
 
 /* --- arithmetic (cassini_amo.c) --- */
 

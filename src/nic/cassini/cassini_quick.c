@@ -93,7 +93,7 @@ static inline void op_fill(struct cassini_op *op, struct cassini_cmdq *cq, struc
 	op->life = peer->life;
 	op->region = op->refusal = 0;
 	op->state = CASSINI_OPS_SENT;
-	op->is_fence = op->is_ordered = op->is_moving = op->in_rdzv = op->is_bulk = op->owes_send = op->is_again = op->is_lost = false;
+	op->is_fence = op->is_ordered = op->is_moving = op->in_rdzv = op->is_bulk = op->owes_send = op->is_again = op->is_lost = op->is_busy = false;
 	op->cmd.opcode = CASSINI_OP_PUT;
 	op->cmd.pid_idx = q->pid_idx;
 	op->cmd.pid = q->pid;

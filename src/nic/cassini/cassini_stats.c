@@ -50,6 +50,8 @@ const struct stats_row cassini_stat_row[] = {
 	ROW("soft_net_rx_drops", net_rx_drops),
 	ROW("soft_bulk_bytes", bulk_bytes),
 	ROW("soft_lossless_pauses", lossless_pauses),
+	ROW("soft_owed_busy", owed_busy),
+	ROW("soft_owed_ended", owed_ended),
 	ROW("soft_fault_drop", fault_drop),
 	ROW("soft_fault_dup", fault_dup),
 	ROW("soft_fault_reorder", fault_reorder),

@@ -418,6 +418,24 @@ static uint8_t pkt_refusal(const struct arrival *a)
 	return pkt->request_len == cassini_amo_type_size(pkt->amo.type) ? CASSINI_RC_OK : CASSINI_RC_AMO_LENGTH_ERROR;
 }
 
+/* Its initiator takes no answers. Return: RESOURCE_BUSY, ask again; RC_OK: it may go on; else the end. */
+static __attribute__((cold, noinline)) uint8_t owed_refusal(struct arrival *a)
+{
+	struct cassini_stats *stats = stats_of(a->dom);
+
+	if (a->pkt->op == CASSINI_PKT_GET && !cassini_owe_has_room(a->peer)) {
+		stats->owed_busy++;
+		return CASSINI_RC_RESOURCE_BUSY;
+	}
+	if (a->pkt->op == CASSINI_PKT_PUT || a->pkt->op == CASSINI_PKT_ATOMIC || !cassini_owe_is_too_much(a->peer))
+		return CASSINI_RC_OK;
+	stats->owed_ended++;
+	LOG_FEW(LOG_LVL_WARN, a->dom->refused_told, "PID %u at NIC 0x%x does not take its %u answers: it is no peer any more", a->peer->pid, a->peer->nic,
+		a->peer->owe_cnt);
+	cassini_peer_gone(a->peer, a->peer->life);
+	return CASSINI_RC_UNDELIVERABLE;
+}
+
 /* Is there room for what it will lead to? */
 static bool is_reserved(const struct arrival *a)
 {
@@ -493,6 +511,8 @@ static int arrive(struct arrival *a)
 
 	if (unlikely(rc != CASSINI_RC_OK))
 		return refuse(a, rc);
+	if (unlikely(cassini_owe_is_much(a->peer)) && (rc = owed_refusal(a)) != CASSINI_RC_OK)
+		return rc;
 	if (unlikely(a->peer->paused && must_hold_back(a)))
 		return hold_back(a);
 	if (unlikely(a->pte->opts.en_flowctrl && is_put(a->pkt) && !cassini_eq_has_room(a->pte->eq, ARRIVE_SLOTS))) {

@@ -102,6 +102,7 @@ struct efa_pkt {
 	uint8_t opcode;              /* enum efanic_opcode */
 	uint8_t rnr_cnt;
 	bool is_large, posted;
+	bool is_answer;              /* counted in the peer's EFA_Q_WORK */
 	uint8_t sge_cnt;
 	bool has_imm;
 	uint32_t imm;
@@ -118,7 +119,20 @@ enum { EFA_WR_READ = 250, EFA_WR_WRITE = 251, EFA_WR_USER = 252 /* headerless, t
 
 /* --- peer -------------------------------------------------------------------------------------------- */
 enum { EFA_PEER_HS_SENT = 1, EFA_PEER_HS_RCVD = 2, EFA_PEER_REQ_SENT = 4, EFA_PEER_RNR = 8, EFA_PEER_REMOVED = 16,
-       EFA_PEER_AWAITED = 32 /* at the last look of efa_peers_watch() */ };
+       EFA_PEER_AWAITED = 32 /* at the last look of efa_peers_watch() */, EFA_PEER_FULL = 64 /* it may have too much here: efa_quota.c */ };
+
+/* What a peer can make us keep, and how much of it: its own, and of the pool for all (efa_quota.c). */
+enum efa_quota {
+	EFA_Q_EARLY, /* bytes of packets before their turn */
+	EFA_Q_KEPT,  /* bytes of messages without a receive */
+	EFA_Q_OPEN,  /* messages of several packets that are not complete */
+	EFA_Q_WORK,  /* its writes and reads that we serve, and our answers on their way */
+	EFA_Q_NUM
+};
+struct efa_limit {
+	uint64_t own, all;
+};
+extern const struct efa_limit efa_limits[EFA_Q_NUM];
 
 /* A received packet that could not be used at once, copied out of the adapter. */
 struct efa_held {
@@ -165,6 +179,7 @@ struct efa_peer {
 	/* receive: messages ahead of exp_msg_id, sorted by msg_id; and multi-packet messages in progress */
 	struct efa_held_q ahead;
 	uint32_t ahead_cnt;
+	uint64_t used[EFA_Q_NUM];          /* efa_quota.c */
 	LIST_HEAD(, efa_rx) multi;
 	/* receiver-not-ready backoff */
 	uint64_t rnr_until_ns, rnr_wait_ns;
@@ -230,6 +245,7 @@ struct efa_rx {
 	uint8_t kind;                    /* enum efa_rx_kind */
 	uint8_t type;                    /* request packet type */
 	bool in_multi, matched, has_data, nacked, want_nack, failed, reading, ended;
+	bool is_write;                   /* counted in its peer's EFA_Q_WORK */
 	bool send_id_known;              /* the sender waits for our CTS */
 	uint32_t id;                     /* our handle on the wire */
 	uint32_t send_id;                /* peer's handle */
@@ -251,12 +267,14 @@ struct efa_rx {
 	uint64_t last_ns;                /* when anything of it last arrived or was asked for */
 	struct efanic_mr *tmp_mr[4];
 	struct efa_held_q held;          /* packets that came before the match */
+	uint64_t held_len;               /* bytes of them */
+	uint32_t kept;                   /* counted in its peer's EFA_Q_KEPT */
 };
 
 /* --- endpoint --------------------------------------------------------------------------------------------------- */
 struct efa_stats { /* per protocol, for tests, logs and the demo */
 	uint64_t tx_pkts[256], rx_pkts[256];
-	uint64_t drop[EFA_DROP_NUM], drop_unknown_peer, drop_stale_id, drop_duplicate, drop_early, drop_zcpy, early_refused, rnr_queued, implicit_peers,
+	uint64_t drop[EFA_DROP_NUM], drop_unknown_peer, drop_stale_id, drop_duplicate, drop_early, drop_zcpy, early_refused, quota_refused, rnr_queued, implicit_peers,
 		implicit_forgotten, implicit_refused;
 };
 
@@ -276,6 +294,8 @@ struct efa_ep {
 	TAILQ_HEAD(efa_past_q, efa_past) past; /* removed and forgotten peers */
 	struct efa_past_list past_by[EFA_PAST_BUCKETS]; /* the same by address: any packet may ask for one */
 	uint32_t past_cnt;
+	uint64_t pool[EFA_Q_NUM];        /* what peers have beyond their own */
+	struct efa_limit limit[EFA_Q_NUM]; /* efa_limits, but in tests */
 	struct slab tx_slab, rx_slab, pkt_small, pkt_large, held_small, held_large, peer_slab;
 	STAILQ_HEAD(, efa_pkt) queued;   /* packets that must go out later */
 	TAILQ_HEAD(efa_tx_pump_head, efa_tx) pump; /* transfers with data to send */
@@ -365,6 +385,13 @@ void efa_peers_watch(struct efa_ep *ep);
 void efa_peer_lost(struct efa_peer *peer, unsigned status);
 /** efa_peers_bury() - End all that waits for lost peers; after a poll, when their last packets have been taken. */
 void efa_peers_bury(struct efa_ep *ep);
+/* efa_quota.c */
+/** efa_quota_has() - Is there room for @n more of @peer? */
+bool efa_quota_has(const struct efa_peer *peer, enum efa_quota q, uint64_t n);
+void efa_quota_add(struct efa_peer *peer, enum efa_quota q, uint64_t n);
+void efa_quota_put(struct efa_peer *peer, enum efa_quota q, uint64_t n);
+/** efa_quota_refuse() - Of an EFA_PEER_FULL: has its packet been sent back, to come again? */
+bool efa_quota_refuse(struct efa_peer *peer, const struct efa_hdr *h);
 /** efa_hdr_identity() - Set the raw address or connid part of a request header for @peer. */
 static inline void efa_hdr_identity(const struct efa_ep *ep, const struct efa_peer *peer, struct efa_hdr *h)
 {
@@ -468,6 +495,10 @@ void efa_rx_orphan(const struct efa_tx *tx);
 /** efa_held_get() - A copy of a received packet. NULL: no memory. */
 struct efa_held *efa_held_get(struct efa_ep *ep, const struct view *pkt, uint32_t msg_id);
 void efa_held_put(struct efa_ep *ep, struct efa_held *held);
+static inline uint32_t efa_held_size(const struct efa_held *held)
+{
+	return (uint32_t)sizeof(*held) + (held->is_large ? EFA_MTU : EFA_HELD_SMALL);
+}
 void efa_rx_wr_done(struct efa_rx *rx, struct efa_pkt *pkt, unsigned status);
 /** efa_rx_bytes() - Payload of a transfer arrived at @off of the message. False: out of its range, dropped; or its memory has gone, and so has @rx. */
 /** efa_rx_ordered() - A message or atomic packet: it takes effect when its msg_id is due. */

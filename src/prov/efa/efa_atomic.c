@@ -115,6 +115,8 @@ static void respond(struct efa_peer *peer, const struct efa_hdr *req, const uint
 		efa_ep_event(ep, FI_ENOMEM, 4105, "no memory to answer an atomic of a peer");
 		return;
 	}
+	pkt->is_answer = true;
+	efa_quota_add(peer, EFA_Q_WORK, 1);
 	pkt->type = h.type;
 	at = efa_pkt_encode(&h, pkt->buf, EFA_PKT_LARGE);
 	memcpy(pkt->buf + at, result, len);

@@ -75,7 +75,7 @@ void efa_ep_event(struct efa_ep *ep, int err, int prov_errno, const char *why)
 		.prov_errno = prov_errno,
 	};
 
-	if (ep->kit.eq)
+	if (ep->kit.eq && kit_eq_unread(ep->kit.eq) < KIT_LATE_MAX) /* peers can cause some of these as often as they like */
 		kit_eq_push_err(ep->kit.eq, &e, why, strlen(why) + 1);
 	LOG_WARN("endpoint event %d (%s): %s", prov_errno, efa_strerror((unsigned)prov_errno), why);
 }
@@ -329,6 +329,7 @@ int efa_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep *
 		return -FI_ENOMEM;
 	ep->domain = d;
 	ep->kind = d->kind;
+	memcpy(ep->limit, efa_limits, sizeof(ep->limit));
 	STAILQ_INIT(&ep->queued);
 	TAILQ_INIT(&ep->pump);
 	LIST_INIT(&ep->orphans);

@@ -25,7 +25,7 @@ static const struct stats_row ep_row[] = {
 	EP("drop.COUNT", drop[EFA_DROP_COUNT]), EP("drop.ADDR_LEN", drop[EFA_DROP_ADDR_LEN]),
 	EP("drop.LENGTH", drop[EFA_DROP_LENGTH]), EP("drop.unknown_peer", drop_unknown_peer),
 	EP("drop.stale_id", drop_stale_id), EP("drop.duplicate", drop_duplicate), EP("drop.early", drop_early),
-	EP("drop.zcpy", drop_zcpy), EP("early_refused", early_refused), EP("rnr_queued", rnr_queued),
+	EP("drop.zcpy", drop_zcpy), EP("early_refused", early_refused), EP("quota_refused", quota_refused), EP("rnr_queued", rnr_queued),
 	EP("implicit_peers", implicit_peers), EP("implicit_forgotten", implicit_forgotten),
 	EP("implicit_refused", implicit_refused),
 };

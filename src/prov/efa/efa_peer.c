@@ -184,6 +184,7 @@ static void peer_end(struct efa_peer *peer)
 	}
 	while ((held = TAILQ_FIRST(&peer->ahead))) {
 		TAILQ_REMOVE(&peer->ahead, held, link);
+		efa_quota_put(peer, EFA_Q_EARLY, efa_held_size(held));
 		efa_held_put(ep, held);
 	}
 	while ((tx = LIST_FIRST(&peer->txs)))

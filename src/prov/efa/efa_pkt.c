@@ -42,7 +42,7 @@ struct efa_pkt *efa_pkt_get(struct efa_ep *ep, struct efa_peer *peer, bool large
 	pkt->opcode = EFANIC_OP_SEND;
 	pkt->rnr_cnt = 0;
 	pkt->is_large = large;
-	pkt->posted = false;
+	pkt->posted = pkt->is_answer = false;
 	pkt->has_imm = false;
 	pkt->sge_cnt = 0;
 	pkt->payload_len = 0;
@@ -53,6 +53,8 @@ void efa_pkt_put(struct efa_pkt *pkt)
 {
 	struct efa_peer *peer = pkt->peer;
 
+	if (unlikely(pkt->is_answer))
+		efa_quota_put(peer, EFA_Q_WORK, 1);
 	slab_put(pkt->is_large ? &pkt->ep->pkt_large : &pkt->ep->pkt_small, pkt);
 	if (unlikely(!--peer->pkts && (peer->flags & EFA_PEER_REMOVED)))
 		efa_peer_free(peer);
@@ -167,6 +169,8 @@ int efa_ctrl_send(struct efa_peer *peer, struct efa_hdr *h, struct efa_rx *rx)
 		return -FI_ENOMEM;
 	h->flags |= EFA_FLAG_CONNID;
 	h->connid = ep->self.qkey;
+	pkt->is_answer = true;
+	efa_quota_add(peer, EFA_Q_WORK, 1);
 	pkt->type = h->type;
 	pkt->rx = rx;
 	if (rx)
@@ -278,6 +282,8 @@ static __attribute__((noinline)) void on_packet(struct efa_ep *ep, const struct 
 	ep->stats.rx_pkts[h.type]++;
 	peer = efa_peer_of_packet(ep, wc, &h);
 	if (unlikely(!peer))
+		return;
+	if (unlikely(peer->flags & EFA_PEER_FULL) && efa_quota_refuse(peer, &h))
 		return;
 	if (unlikely(!(peer->flags & EFA_PEER_HS_SENT)))
 		efa_handshake_send(peer);

@@ -22,27 +22,42 @@ struct efa_rx *efa_rx_get(struct efa_ep *ep, struct efa_peer *peer, enum efa_rx_
 	rx->id = slab_id(&ep->rx_slab, rx);
 	TAILQ_INIT(&rx->held);
 	LIST_INSERT_HEAD(&peer->rxs, rx, peer_link);
+	rx->is_write = kind == EFA_RX_WRITE;
+	if (rx->is_write)
+		efa_quota_add(peer, EFA_Q_WORK, 1);
 	return rx;
 }
 
 static void leave_multi(struct efa_rx *rx)
 {
-	if (rx->in_multi)
-		LIST_REMOVE(rx, multi_link);
+	if (!rx->in_multi)
+		return;
+	LIST_REMOVE(rx, multi_link);
+	efa_quota_put(rx->peer, EFA_Q_OPEN, 1);
 	rx->in_multi = false;
 }
 
 static void enter_multi(struct efa_rx *rx)
 {
-	if (!rx->in_multi)
-		LIST_INSERT_HEAD(&rx->peer->multi, rx, multi_link);
+	if (rx->in_multi)
+		return;
+	LIST_INSERT_HEAD(&rx->peer->multi, rx, multi_link);
+	efa_quota_add(rx->peer, EFA_Q_OPEN, 1);
 	rx->in_multi = true;
+}
+
+static void unkeep(struct efa_rx *rx)
+{
+	if (rx->kept)
+		efa_quota_put(rx->peer, EFA_Q_KEPT, rx->kept);
+	rx->kept = 0;
 }
 
 static void drop_held(struct efa_rx *rx)
 {
 	struct efa_held *held;
 
+	unkeep(rx);
 	while ((held = TAILQ_FIRST(&rx->held))) {
 		TAILQ_REMOVE(&rx->held, held, link);
 		efa_held_put(rx->ep, held);
@@ -58,6 +73,8 @@ void efa_rx_put(struct efa_rx *rx)
 	if (rx->reading)
 		rx->ep->domain->reads_in_flight--;
 	LIST_REMOVE(rx, peer_link);
+	if (rx->is_write)
+		efa_quota_put(rx->peer, EFA_Q_WORK, 1);
 	slab_put(&rx->ep->rx_slab, rx);
 }
 
@@ -404,11 +421,14 @@ static bool hold(struct efa_rx *rx, const struct efa_hdr *h, const struct view *
 {
 	struct efa_held *held = efa_held_get(rx->ep, data, h->msg_id);
 
-	if (held)
-		TAILQ_INSERT_TAIL(&rx->held, held, link);
-	else
+	if (!held) {
 		efa_ep_event(rx->ep, FI_ENOMEM, 4105, "no memory for an unexpected message");
-	return held;
+		return false;
+	}
+	TAILQ_INSERT_TAIL(&rx->held, held, link);
+	rx->kept += efa_held_size(held);
+	efa_quota_add(rx->peer, EFA_Q_KEPT, efa_held_size(held));
+	return true;
 }
 
 static void keep_unexpected(struct efa_rx *rx, const struct efa_hdr *h, const struct view *data)
@@ -419,6 +439,8 @@ static void keep_unexpected(struct efa_rx *rx, const struct efa_hdr *h, const st
 		end(rx);
 		return;
 	}
+	rx->kept += sizeof(*rx);
+	efa_quota_add(rx->peer, EFA_Q_KEPT, sizeof(*rx));
 	rx->ux.mt.tag = rx->tag;
 	rx->ux.mt.src = rx->peer->fi_addr;
 	rx->ux.msg_len = rx->len;
@@ -518,7 +540,7 @@ bool efa_on_eager(void *ctx, void *src, const uint8_t *pkt, uint32_t len)
 	struct efa_eager e;
 	struct kit_rx *krx;
 
-	if (unlikely(!peer || !(peer->flags & EFA_PEER_HS_SENT) || !efa_eager_decode(pkt, len, &e)))
+	if (unlikely(!peer || (peer->flags & (EFA_PEER_HS_SENT | EFA_PEER_FULL)) != EFA_PEER_HS_SENT || !efa_eager_decode(pkt, len, &e)))
 		return false;
 	if (unlikely(e.msg_id != peer->exp_msg_id || !TAILQ_EMPTY(&peer->ahead)))
 		return false;
@@ -542,9 +564,12 @@ bool efa_on_eager(void *ctx, void *src, const uint8_t *pkt, uint32_t len)
 /* A further packet of a message of several. */
 static void on_more(struct efa_rx *rx, const struct efa_hdr *h, const struct view *data, size_t payload_off)
 {
-	if (h->type != rx->type || h->msg_len != rx->len) {
+	uint64_t len = data->len - payload_off;
+
+	if (h->type != rx->type || h->msg_len != rx->len || (!rx->matched && (!len || len > rx->len - MIN(rx->held_len, rx->len)))) {
 		rx->ep->stats.drop[EFA_DROP_LENGTH]++;
 	} else if (!rx->matched) {
+		rx->held_len += len;
 		hold(rx, h, data);
 	} else if (efa_rx_bytes(rx, h->seg_off, data, payload_off)) {
 		efa_rx_check(rx);
@@ -598,6 +623,7 @@ void efa_rx_start(struct kit_ep *kep, struct kit_rx *krx, struct kit_ux *ux)
 			efa_rx_bytes(rx, seg_off(&h), &v, payload_off);
 		efa_held_put(rx->ep, held);
 	}
+	unkeep(rx);
 	efa_rx_go_on(rx);
 }
 
@@ -613,6 +639,7 @@ static void sink(struct efa_rx *rx)
 	struct efa_hdr h;
 	size_t payload_off;
 
+	unkeep(rx);
 	rx->kind = EFA_RX_SINK;
 	rx->iov_cnt = 0;
 	while ((held = TAILQ_FIRST(&rx->held))) {
@@ -665,12 +692,12 @@ static void ordered_now(struct efa_peer *peer, const struct efa_hdr *h, const st
  * backs off and tries again, the one that everybody waits for is always taken. Those that the adapter accepted while nobody polled
  * are owed a place; there are no more of them than receives.
  */
-static bool has_room_ahead(struct efa_peer *peer, uint32_t ahead)
+static bool has_room_ahead(struct efa_peer *peer, uint32_t ahead, uint32_t len)
 {
 	struct efa_ep *ep = peer->ep;
 	uint32_t window = (uint32_t)ep->domain->params.recvwin_size;
 
-	if (likely(ahead < window && peer->ahead_cnt < window))
+	if (likely(ahead < window && peer->ahead_cnt < window && efa_quota_has(peer, EFA_Q_EARLY, len)))
 		return true;
 	if (efanic_refuse(ep->qp)) {
 		ep->stats.early_refused++;
@@ -699,6 +726,7 @@ static void keep_ahead(struct efa_peer *peer, const struct efa_hdr *h, const str
 	else
 		TAILQ_INSERT_HEAD(&peer->ahead, held, link);
 	peer->ahead_cnt++;
+	efa_quota_add(peer, EFA_Q_EARLY, efa_held_size(held));
 }
 
 static void ordered_late(struct efa_peer *peer, const struct efa_hdr *h, const struct view *data, size_t payload_off)
@@ -721,7 +749,7 @@ void efa_rx_ordered(struct efa_peer *peer, const struct efa_hdr *h, const struct
 		return;
 	}
 	if (unlikely(ahead > 0)) {
-		if (has_room_ahead(peer, (uint32_t)ahead))
+		if (has_room_ahead(peer, (uint32_t)ahead, data->len))
 			keep_ahead(peer, h, data);
 		return;
 	}
@@ -739,6 +767,7 @@ void efa_rx_ordered(struct efa_peer *peer, const struct efa_hdr *h, const struct
 
 		TAILQ_REMOVE(&peer->ahead, held, link);
 		peer->ahead_cnt--;
+		efa_quota_put(peer, EFA_Q_EARLY, efa_held_size(held));
 		if (efa_pkt_decode(&v, &hh, &off)) {
 			/* cannot be: it passed the door once and is our copy */
 		} else if (hh.msg_id == peer->exp_msg_id) {

@@ -38,8 +38,10 @@ static inline struct efa_tx *tx_new(struct efa_ep *ep, struct efa_peer *peer, en
 	tx->tmp_mr[0] = NULL;
 	tx->copy = NULL;
 	LIST_INSERT_HEAD(&peer->txs, tx, peer_link);
-	if (kind != EFA_TX_READRSP)
+	if (likely(kind != EFA_TX_READRSP))
 		ep->tx_outstanding++;
+	else
+		efa_quota_add(peer, EFA_Q_WORK, 1);
 	return tx;
 }
 
@@ -87,8 +89,10 @@ void efa_tx_put(struct efa_tx *tx)
 		drop_tmp_mrs(tx);
 	mem_free(tx->copy);
 	LIST_REMOVE(tx, peer_link);
-	if (tx->kind != EFA_TX_READRSP)
+	if (likely(tx->kind != EFA_TX_READRSP))
 		ep->tx_outstanding--;
+	else
+		efa_quota_put(tx->peer, EFA_Q_WORK, 1);
 	slab_put(&ep->tx_slab, tx);
 }
 

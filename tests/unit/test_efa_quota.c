@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// What one peer can make an endpoint keep: a bound for each kind, others get on, and nothing that was taken is lost.
+#include <string.h>
+
+#include <rdma/providers/fi_prov.h>
+
+#include "base/clock.h"
+#include "prov/efa/efa.h"
+#include "unit.h"
+
+#define WAIT_NS (20000ull * NS_PER_MS)
+#define RQ	64u   /* packets that the adapter may take while nobody polls: these cannot be refused */
+#define ROUNDS	20000 /* polls in which the hostile one says what it has to say */
+
+struct fi_provider *fi_prov_ini(void);
+static struct fi_provider *g_prov;
+
+enum { VICTIM, BAD, GOOD, SIDES };
+
+static struct rig {
+	struct fi_info *info;
+	struct fid_fabric *fabric;
+	struct fid_domain *domain;
+	struct fid_ep *ep[SIDES];
+	struct fid_cq *cq[SIDES];
+	struct fid_av *av[SIDES];
+	fi_addr_t victim[SIDES]; /* as the others know it */
+	fi_addr_t name[SIDES];	 /* as it knows the others */
+	struct fid_mr *mr;
+	uint8_t mem[4096];
+} r;
+
+static struct efa_ep *inner(int i)
+{
+	return container_of(r.ep[i], struct efa_ep, kit.fid);
+}
+
+static void drive(void)
+{
+	for (int i = 0; i < SIDES; i++)
+		fi_cq_read(r.cq[i], NULL, 0);
+}
+
+static void side_open(int i)
+{
+	struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_NONE};
+	struct fi_av_attr av = {.type = FI_AV_TABLE};
+
+	assert_int_equal(fi_endpoint(r.domain, r.info, &r.ep[i], NULL), 0);
+	assert_int_equal(fi_cq_open(r.domain, &cq, &r.cq[i], NULL), 0);
+	assert_int_equal(fi_av_open(r.domain, &av, &r.av[i], NULL), 0);
+	assert_int_equal(fi_ep_bind(r.ep[i], &r.cq[i]->fid, FI_TRANSMIT | FI_RECV), 0);
+	assert_int_equal(fi_ep_bind(r.ep[i], &r.av[i]->fid, 0), 0);
+	assert_int_equal(fi_enable(r.ep[i]), 0);
+}
+
+static void inject(int from, uint64_t tag)
+{
+	while (fi_tinject(r.ep[from], &tag, sizeof(tag), r.victim[from], tag) == -FI_EAGAIN)
+		drive();
+}
+
+/* The next message of @from has @tag. */
+static void take(int from, uint64_t tag)
+{
+	uint64_t until = clk_now_ns(NULL) + WAIT_NS, text = 0;
+	struct fi_cq_tagged_entry e;
+	ssize_t ret;
+
+	assert_int_equal(fi_trecv(r.ep[VICTIM], &text, sizeof(text), NULL, r.name[from], 0, UINT64_MAX, NULL), 0);
+	while ((ret = fi_cq_read(r.cq[VICTIM], &e, 1)) == -FI_EAGAIN) {
+		assert_true(clk_now_ns(NULL) < until);
+		drive();
+	}
+	assert_int_equal(ret, 1);
+	assert_int_equal(text, tag);
+}
+
+static void greet(int from)
+{
+	const struct efa_peer *peer;
+
+	inject(from, 1000);
+	take(from, 1000);
+	peer = inner(from)->peers[r.victim[from]];
+	while (!(peer->flags & EFA_PEER_HS_RCVD))
+		drive();
+}
+
+static int setup(void **state)
+{
+	struct fi_info *hints = fi_allocinfo();
+
+	(void)state;
+	memset(&r, 0, sizeof(r));
+	hints->caps = FI_MSG | FI_TAGGED | FI_RMA | FI_DIRECTED_RECV;
+	hints->ep_attr->type = FI_EP_RDM;
+	hints->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_LOCAL;
+	hints->rx_attr->size = RQ;
+	assert_int_equal(g_prov->getinfo(FI_VERSION(2, 2), NULL, NULL, 0, hints, &r.info), 0);
+	fi_freeinfo(hints);
+	r.info->rx_attr->size = RQ;
+	assert_int_equal(g_prov->fabric(r.info->fabric_attr, &r.fabric, NULL), 0);
+	assert_int_equal(fi_domain(r.fabric, r.info, &r.domain, NULL), 0);
+	assert_int_equal(fi_mr_reg(r.domain, r.mem, sizeof(r.mem), FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &r.mr, NULL), 0);
+	for (int i = 0; i < SIDES; i++)
+		side_open(i);
+	for (int i = BAD; i < SIDES; i++) {
+		uint8_t addr[EFA_ADDR_LEN];
+		size_t len = sizeof(addr);
+
+		assert_int_equal(fi_getname(&r.ep[VICTIM]->fid, addr, &len), 0);
+		assert_int_equal(fi_av_insert(r.av[i], addr, 1, &r.victim[i], 0, NULL), 1);
+		assert_int_equal(fi_getname(&r.ep[i]->fid, addr, &len), 0);
+		assert_int_equal(fi_av_insert(r.av[VICTIM], addr, 1, &r.name[i], 0, NULL), 1);
+	}
+	greet(BAD);
+	greet(GOOD);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	for (int i = 0; i < SIDES; i++) {
+		assert_int_equal(fi_close(&r.ep[i]->fid), 0);
+		assert_int_equal(fi_close(&r.cq[i]->fid), 0);
+		assert_int_equal(fi_close(&r.av[i]->fid), 0);
+	}
+	assert_int_equal(fi_close(&r.mr->fid), 0);
+	assert_int_equal(fi_close(&r.domain->fid), 0);
+	assert_int_equal(fi_close(&r.fabric->fid), 0);
+	fi_freeinfo(r.info);
+	return 0;
+}
+
+static void limit(enum efa_quota q, uint64_t own, uint64_t all)
+{
+	inner(VICTIM)->limit[q] = (struct efa_limit){own, all};
+}
+
+static const struct efa_peer *bad_peer(void)
+{
+	return inner(VICTIM)->peers[r.name[BAD]];
+}
+
+/* At most half of the pool besides its own, one packet more, and what could not be refused. */
+static void assert_bounded(enum efa_quota q, uint64_t each)
+{
+	const struct efa_limit *l = &inner(VICTIM)->limit[q];
+
+	assert_in_range(bad_peer()->used[q], 1, l->own + l->all / 2 + (RQ + 1) * each);
+}
+
+static void assert_others_get_on(void)
+{
+	for (uint64_t i = 0; i < 20; i++)
+		inject(GOOD, i);
+	for (uint64_t i = 0; i < 20; i++)
+		take(GOOD, i);
+}
+
+/* A packet that no efa would send. */
+static bool send_made_up(struct efa_hdr *h, size_t payload)
+{
+	struct efa_ep *ep = inner(BAD);
+	struct efa_peer *peer = ep->peers[r.victim[BAD]];
+	struct efa_pkt *pkt;
+	size_t len;
+	int ret;
+
+	lock_acquire(&ep->domain->kit.lock);
+	pkt = efa_pkt_get(ep, peer, true);
+	assert_non_null(pkt);
+	efa_hdr_identity(ep, peer, h);
+	len = efa_pkt_encode(h, pkt->buf, EFA_PKT_LARGE);
+	memset(pkt->buf + len, 7, payload);
+	pkt->type = h->type;
+	pkt->sge[0] = (struct efanic_sge){pkt->buf, (uint32_t)(len + payload), EFANIC_LKEY_INTERNAL};
+	pkt->sge_cnt = 1;
+	ret = STAILQ_EMPTY(&ep->queued) ? efa_pkt_post(pkt) : -FI_EAGAIN;
+	if (ret)
+		efa_pkt_put(pkt);
+	efanic_doorbell(ep->qp);
+	lock_release(&ep->domain->kit.lock);
+	return !ret;
+}
+
+static void kept__messages_without_a_receive(void **state)
+{
+	uint64_t sent = 0;
+
+	(void)state;
+	limit(EFA_Q_KEPT, 32768, 32768);
+	for (int i = 0; i < ROUNDS && sent < 2000; i++) {
+		sent += fi_tinject(r.ep[BAD], &sent, sizeof(sent), r.victim[BAD], sent) == 0;
+		drive();
+	}
+	assert_bounded(EFA_Q_KEPT, 2048);
+	assert_true(inner(VICTIM)->stats.quota_refused);
+	assert_others_get_on();
+	for (uint64_t i = 0; i < sent; i++)
+		take(BAD, i);
+	assert_int_equal(bad_peer()->used[EFA_Q_KEPT], 0);
+	assert_int_equal(inner(VICTIM)->pool[EFA_Q_KEPT], 0);
+}
+
+static void early__behind_a_gap(void **state)
+{
+	uint64_t sent = 0;
+
+	(void)state;
+	limit(EFA_Q_EARLY, 32768, 32768);
+	inner(BAD)->peers[r.victim[BAD]]->next_msg_id++;
+	for (int i = 0; i < ROUNDS && sent < 2000; i++) {
+		sent += fi_tinject(r.ep[BAD], &sent, sizeof(sent), r.victim[BAD], sent) == 0;
+		drive();
+	}
+	assert_bounded(EFA_Q_EARLY, 1024);
+	assert_true(inner(VICTIM)->stats.early_refused);
+	assert_others_get_on();
+}
+
+static void open__messages_that_do_not_end(void **state)
+{
+	struct efa_peer *peer = inner(BAD)->peers[r.victim[BAD]];
+
+	(void)state;
+	limit(EFA_Q_OPEN, 32, 32);
+	for (int i = 0; i < ROUNDS && peer->next_msg_id < 2000; i++) {
+		struct efa_hdr h = {.type = EFA_PKT_MEDIUM_MSGRTM, .flags = EFA_FLAG_MSG, .msg_id = peer->next_msg_id, .msg_len = 20000};
+
+		peer->next_msg_id += send_made_up(&h, 8);
+		drive();
+	}
+	assert_bounded(EFA_Q_OPEN, 1);
+	assert_others_get_on();
+}
+
+/* Of one message more bytes than it has. */
+static void open__the_same_bytes_again(void **state)
+{
+	uint32_t id = inner(BAD)->peers[r.victim[BAD]]->next_msg_id++;
+
+	(void)state;
+	for (int i = 0; i < 3000; i++) {
+		struct efa_hdr h = {.type = EFA_PKT_MEDIUM_MSGRTM, .flags = EFA_FLAG_MSG, .msg_id = id, .msg_len = 20000, .seg_off = 8};
+
+		send_made_up(&h, i ? 1000 : 8);
+		drive();
+	}
+	assert_in_range(bad_peer()->used[EFA_Q_KEPT], 1, 40 * 10000);
+	assert_true(inner(VICTIM)->stats.drop[EFA_DROP_LENGTH] > 100);
+	assert_others_get_on();
+}
+
+static void work__writes_that_do_not_end(void **state)
+{
+	(void)state;
+	limit(EFA_Q_WORK, 32, 32);
+	for (uint32_t i = 0; i < ROUNDS / 4; i++) {
+		struct efa_hdr h = {.type = EFA_PKT_LONGCTS_RTW, .send_id = i, .msg_len = 4096, .credit = 1, .rma_iov_cnt = 1};
+
+		h.rma_iov[0] = (struct efa_rma_iov){(uintptr_t)r.mem, 4096, fi_mr_key(r.mr)};
+		send_made_up(&h, 8);
+		drive();
+	}
+	assert_bounded(EFA_Q_WORK, 2);
+	assert_true(inner(VICTIM)->stats.quota_refused);
+	assert_others_get_on();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(kept__messages_without_a_receive, setup, teardown),
+		cmocka_unit_test_setup_teardown(early__behind_a_gap, setup, teardown),
+		cmocka_unit_test_setup_teardown(open__messages_that_do_not_end, setup, teardown),
+		cmocka_unit_test_setup_teardown(open__the_same_bytes_again, setup, teardown),
+		cmocka_unit_test_setup_teardown(work__writes_that_do_not_end, setup, teardown),
+	};
+
+	g_prov = fi_prov_ini();
+	return g_prov ? cmocka_run_group_tests(tests, NULL, NULL) : 1;
+}
