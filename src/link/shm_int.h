@@ -4,6 +4,7 @@
 #define SF_LINK_SHM_INT_H
 
 #include <sys/queue.h>
+#include <sys/stat.h>
 
 #include "base/bits.h"
 #include "base/lane.h"
@@ -16,6 +17,7 @@
  * Every port owns one file in /dev/shm, its *segment*, and is reached by what others write there:
  *
  *   0        header (identity, state, doorbell words), then the shared lanes
+ *   32 KiB   who has declared the owner dead, see shm_gone.c
  *   64 KiB   lane descriptors, 64 B each
  *   128 KiB  refusal codes for the owner as a sender through shared lanes
  *   192 KiB  lanes, one stride each
@@ -75,6 +77,8 @@
 
 #define SHM_SHARED_OFF	    1024u
 #define SHM_SHARED_CNT	    4u /* those after the first are small */
+#define SHM_TOLD_OFF	    32768u
+#define SHM_TOLD_CNT	    256u /* peers that have declared us dead since we last looked */
 #define SHM_DESC_OFF	    65536u
 #define SHM_CODES_OFF	    131072u
 #define SHM_BLOCK_CNT	    1024u /* of codes: peers that we send to through their shared lanes */
@@ -103,6 +107,10 @@
 #define SHM_ST_ACKS	16u /* with SLEEPING: also ring when frames of ours have been consumed */
 #define SHM_ST_LEFT	32u /* with CLOSED: and touches nobody's memory any more */
 
+/* Bits of shm_hdr.told. */
+#define SHM_TOLD_SOME 1u
+#define SHM_TOLD_ALL  2u /* the list was full */
+
 /* Bits of shm_hdr.flags. */
 #define SHM_F_LOSSLESS 1u /* frames may come straight through lanes */
 #define SHM_F_FENCE    2u /* owner has no membarrier(2): senders fence before they look at @state */
@@ -111,7 +119,8 @@
 struct shm_proc {
 	int32_t pid;	/* 0: nobody knows */
 	uint32_t ns;	/* in which namespaces @pid and @start mean something */
-	uint64_t start; /* as /proc/PID/stat has it */
+	uint32_t start; /* as /proc/PID/stat has it, its low bits */
+	uint32_t image; /* changes with exec(); 0: nobody knows */
 };
 
 /* What the producers of a shared lane have in common. */
@@ -146,6 +155,7 @@ struct shm_hdr {
 	_Atomic uint32_t lane_hwm;			/* by senders: descriptors ever used */
 	_Atomic uint32_t lanes_wanted;			/* by senders: one found no lane */
 	_Atomic uint32_t shared_top;			/* by senders: shared lanes after the first ever used */
+	_Atomic uint32_t told;				/* by peers: SHM_TOLD_*, look at the list */
 	struct shm_shared shared[SHM_SHARED_CNT];	/* by senders */
 	_Alignas(CACHE_LINE) _Atomic uint64_t active[SHM_LANE_CNT / 64]; /* set by senders */
 };
@@ -168,7 +178,8 @@ struct shm_desc {
 	uint8_t unused[4];
 };
 static_assert(sizeof(struct shm_desc) == CACHE_LINE, "one writer per line");
-static_assert(SHM_SHARED_OFF + SHM_LANE_BYTES(SHM_SLOTS_BIG) + (SHM_SHARED_CNT - 1) * SHM_LANE_BYTES(SHM_SLOTS_SMALL) <= SHM_DESC_OFF, "layout");
+static_assert(SHM_SHARED_OFF + SHM_LANE_BYTES(SHM_SLOTS_BIG) + (SHM_SHARED_CNT - 1) * SHM_LANE_BYTES(SHM_SLOTS_SMALL) <= SHM_TOLD_OFF, "layout");
+static_assert(SHM_TOLD_OFF + SHM_TOLD_CNT * sizeof(uint64_t) <= SHM_DESC_OFF, "layout");
 static_assert(SHM_DESC_OFF + SHM_LANE_CNT * sizeof(struct shm_desc) <= SHM_CODES_OFF, "layout");
 
 /* lane_commit()'s user40. */
@@ -283,6 +294,12 @@ void shm_spare_drop(void);
  */
 int shm_fd_open(const char *path, int flags, bool *is_spare);
 void shm_fd_close(int fd);
+/** shm_fd_is_mapped() - Has this process mapped a segment that is file @ino? */
+bool shm_fd_is_mapped(ino_t ino);
+/** shm_fd_is_kept() - Is the file at @path one of those of shm_fd_keep(), which must not be opened? */
+bool shm_fd_is_kept(const char *path);
+/** shm_fd_keep() - Do not close @fd, open to a file of another copy of this code in our process, before that has removed it. */
+void shm_fd_keep(int fd, const struct stat *st);
 /** shm_wake_path() - Name of the doorbell of the segment at @path. */
 void shm_wake_path(const char *path, uint32_t wake, char out[SHM_WAKE_MAX]);
 /** shm_holder() - Of a shared lane's lock: this life of a port. Never 0. */
@@ -391,6 +408,8 @@ struct shm_peer {
 	bool is_busy;	    /* on s->busy */
 	bool is_zombie;	    /* freed at the end of the pass */
 	bool is_attached;   /* somebody above holds a pointer until shm_peer_detach() */
+	bool was_told;	    /* it has declared us dead */
+	bool has_told;	    /* we have told it so */
 	bool is_void;	    /* dead, but its holder does not care: takes frames, moves none */
 	bool is_detaching;  /* frames end because of us: accept no new ones */
 	bool is_lock_stuck; /* the last try to get the shared lane's lock failed */
@@ -482,7 +501,7 @@ struct shm_port {
 	bool has_zombie;
 	uint32_t in_poll;
 	/* timer */
-	uint64_t tick_ns;
+	uint64_t tick_ns, ticked_ns; /* the next one, the last one */
 	uint32_t live_skip; /* peers to pass over before the next liveness look */
 };
 
@@ -531,7 +550,8 @@ bool shm_is_revoked(const struct shm_peer *sp);
 bool shm_has_left(const struct shm_peer *sp);
 /** shm_revoked_doom() - @sp has revoked our lane: what is under way there ends, and why is said. */
 void shm_revoked_doom(struct shm_peer *sp);
-/** shm_revoked_look() - Find those that have. */
+/** shm_revoked_look() - Find those that have. shm_told_look(): in the list only. */
+void shm_told_look(struct shm_port *s);
 void shm_revoked_look(struct shm_port *s);
 /** shm_hold() - The frames of @sp are about to end unread: what it may touch of our memory stays out of use, or is free if it is gone. */
 void shm_hold(struct shm_peer *sp);
@@ -614,6 +634,11 @@ static inline struct shm_desc *shm_desc_at(const struct shm_seg *seg, uint32_t i
 static inline void *shm_lane_at(const struct shm_seg *seg, uint32_t idx)
 {
 	return seg->base + SHM_LANE_OFF + (size_t)idx * SHM_LANE_STRIDE;
+}
+
+static inline _Atomic uint64_t *shm_told_at(const struct shm_seg *seg)
+{
+	return (_Atomic uint64_t *)(void *)(seg->base + SHM_TOLD_OFF);
 }
 
 static inline uint32_t shm_shared_slots(const struct shm_seg *seg, uint32_t k)
