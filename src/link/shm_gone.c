@@ -175,6 +175,8 @@ void shm_revoke_all(struct shm_peer *sp)
 	/* Who closes is seen to have closed: that tells it at its next tick, and only who waits for us to take something is woken. */
 	if (s->p->is_cancelled ? !is_unread : !is_told && !told_put(sp))
 		return;
+	if (is_told) /* release: REVOKED first; pairs with the acquire in shm_told_look() */
+		atomic_fetch_or_explicit(&sp->seg->hdr->told, SHM_TOLD_LANES, memory_order_release);
 	/* release: who sees this sees REVOKED; pairs with the acquire in shm_lane_refresh() */
 	atomic_fetch_add_explicit(&sp->seg->hdr->lane_gen, 1, memory_order_release);
 	atomic_thread_fence(memory_order_seq_cst); /* S1 before S2, see shm_wake.c */
@@ -192,7 +194,7 @@ bool shm_is_revoked(const struct shm_peer *sp)
 	if (sp->tx_mode != SHM_TX_OWN)
 		return false;
 	/* relaxed: the memory is ours until we say otherwise */
-	return atomic_load_explicit(&d->state, memory_order_relaxed) == SHM_D_REVOKED ||
+	return atomic_load_explicit(&d->state, memory_order_relaxed) >= SHM_D_REVOKED ||
 	       atomic_load_explicit(&d->turn, memory_order_relaxed) != sp->lane_turn;
 }
 
@@ -206,8 +208,10 @@ void shm_revoked_doom(struct shm_peer *sp)
 {
 	bool has_left = shm_has_left(sp); /* who closes gives everything up, too: that is no death */
 
+	sp->is_unseen = sp->tx_mode == SHM_TX_OWN && atomic_load_explicit(&shm_desc_at(sp->seg, sp->lane_idx)->state, memory_order_relaxed) == SHM_D_UNSEEN;
 	if (!has_left)
-		LOG_WARN("%s: its owner has declared us dead; what is under way there fails", sp->seg->path);
+		LOG_WARN("%s: its owner has %s; what is under way there fails", sp->seg->path,
+			 sp->is_unseen ? "no memory, address space or descriptors to map our segment" : "declared us dead");
 	sp->was_told = true;
 	shm_peer_doom(sp, has_left ? -ECONNREFUSED : -ETIMEDOUT);
 }
@@ -216,6 +220,16 @@ static void told_by(struct shm_peer *sp)
 {
 	if (sp->is_attached && !sp->is_zombie && !sp->is_void && !sp->doom)
 		shm_revoked_doom(sp);
+}
+
+/* A line of each peer: once per tick, or when somebody has told so. */
+static void lanes_look(struct shm_port *s)
+{
+	for (struct shm_peer *sp = s->all; sp; sp = sp->all_next) {
+		if (sp->is_zombie || sp->doom || !shm_is_revoked(sp))
+			continue;
+		shm_revoked_doom(sp);
+	}
 }
 
 void shm_told_look(struct shm_port *s)
@@ -228,7 +242,9 @@ void shm_told_look(struct shm_port *s)
 		return;
 	/* acquire; pairs with told_put() */
 	what = atomic_exchange_explicit(&s->seg->hdr->told, 0, memory_order_acquire);
-	for (uint32_t i = 0; i < SHM_TOLD_CNT; i++) {
+	if (what & SHM_TOLD_LANES)
+		lanes_look(s);
+	for (uint32_t i = 0; i < SHM_TOLD_CNT && what != SHM_TOLD_LANES; i++) {
 		uint64_t who = atomic_exchange_explicit(&slot[i], 0, memory_order_relaxed);
 
 		for (struct shm_peer *sp = who ? s->tab[(who >> 32) % SHM_HASH] : NULL; sp; sp = sp->hnext)
@@ -244,11 +260,7 @@ void shm_told_look(struct shm_port *s)
 void shm_revoked_look(struct shm_port *s)
 {
 	shm_told_look(s);
-	for (struct shm_peer *sp = s->all; sp; sp = sp->all_next) {
-		if (sp->is_zombie || sp->doom || !shm_is_revoked(sp))
-			continue;
-		shm_revoked_doom(sp);
-	}
+	lanes_look(s);
 }
 
 /* --- our memory that others know of --- */

@@ -110,6 +110,7 @@
 /* Bits of shm_hdr.told. */
 #define SHM_TOLD_SOME 1u
 #define SHM_TOLD_ALL  2u /* the list was full */
+#define SHM_TOLD_LANES 4u /* a lane of the owner's was revoked */
 
 /* Bits of shm_hdr.flags. */
 #define SHM_F_LOSSLESS 1u /* frames may come straight through lanes */
@@ -163,9 +164,10 @@ static_assert(sizeof(struct shm_hdr) <= SHM_SHARED_OFF, "header runs into the sh
 
 /*
  * Life: FREE -> CLAIMED -> ACTIVE -> CLOSING by the sender, -> FREE by the segment's owner. An owner that declares the sender
- * dead makes REVOKED of ACTIVE; CLOSING is then the sender's answer that it writes no more.
+ * dead makes REVOKED of ACTIVE; CLOSING is then the sender's answer that it writes no more. UNSEEN: the same by an owner that has not got
+ * the sender's segment mapped, for want of memory or the like, and never read the lane.
  */
-enum shm_desc_state { SHM_D_FREE, SHM_D_CLAIMED, SHM_D_ACTIVE, SHM_D_CLOSING, SHM_D_REVOKED };
+enum shm_desc_state { SHM_D_FREE, SHM_D_CLAIMED, SHM_D_ACTIVE, SHM_D_CLOSING, SHM_D_REVOKED, SHM_D_UNSEEN };
 
 struct shm_desc {
 	_Atomic uint32_t state;
@@ -412,6 +414,7 @@ struct shm_peer {
 	bool has_told;	    /* we have told it so */
 	bool is_void;	    /* dead, but its holder does not care: takes frames, moves none */
 	bool is_detaching;  /* frames end because of us: accept no new ones */
+	bool is_unseen;	    /* it cannot have our segment mapped: the network takes over */
 	bool is_lock_stuck; /* the last try to get the shared lane's lock failed */
 	bool was_shut;	    /* one did since the last tick */
 	bool is_moving;	    /* to another shared lane, as soon as the last one has none of our frames */
@@ -476,6 +479,8 @@ struct shm_port {
 	uint32_t gen_seen;
 	uint32_t desc_ready; /* descriptors whose memory we made sure of */
 	bool has_rescan;     /* a descriptor could not be attached for now: look again */
+	uint64_t want_ns;    /* since when one could not for want of something of ours; 0 = not */
+	uint64_t shut_ns;    /* the same of a sender through a shared lane */
 	bool has_gone;	     /* some rx is_gone */
 	uint64_t pending[SHM_LANE_CNT / 64]; /* bitmap mode: not yet empty */
 	STAILQ_HEAD(, shm_rx) limbo; /* revoked lanes whose writers have not agreed and are not gone */
@@ -550,7 +555,7 @@ bool shm_is_revoked(const struct shm_peer *sp);
 bool shm_has_left(const struct shm_peer *sp);
 /** shm_revoked_doom() - @sp has revoked our lane: what is under way there ends, and why is said. */
 void shm_revoked_doom(struct shm_peer *sp);
-/** shm_revoked_look() - Find those that have. shm_told_look(): in the list only. */
+/** shm_revoked_look() - Find those that have. shm_told_look(): if one has said so. */
 void shm_told_look(struct shm_port *s);
 void shm_revoked_look(struct shm_port *s);
 /** shm_hold() - The frames of @sp are about to end unread: what it may touch of our memory stays out of use, or is free if it is gone. */
@@ -575,6 +580,8 @@ void shm_peer_reap(struct shm_port *s);
 /** shm_port_stage() - Make the staging arena at the first frame that needs it. Return: 0; -errno.
  */
 int shm_port_stage(struct shm_port *s);
+/** shm_is_hopeless() - Something of ours that was wanting at *@since_ns, 0 = had not been, has been so for too long. */
+bool shm_is_hopeless(struct shm_port *s, uint64_t *since_ns);
 /** shm_peer_doom() - @sp was found dead: port_peer_dead() at the next poll, with @status. */
 void shm_peer_doom(struct shm_peer *sp, int status);
 void shm_peer_run_doom(struct shm_port *s);

@@ -12,6 +12,7 @@
 #define STALL_NS	 (100 * NS_PER_MS) /* nothing acknowledged for so long: is the owner alive? */
 #define LANE_IDLE_NS	 NS_PER_SEC
 #define LOCK_STUCK_NS	 (100 * NS_PER_MS)
+#define UNSEEN_NS	 (2 * NS_PER_SEC) /* a sender waits so long for us to have room for its segment */
 #define LIVE_LOOKS	 2   /* liveness looks at idle peers per tick */
 #define DOOM_WAIT_MAX	 256 /* polls in which a dead peer's last frames may still be taken */
 #define GAP_SHARE	 4 /* a pause of ours counts as silence of others up to this part of dead_after */
@@ -340,6 +341,15 @@ void shm_peer_detach(struct shm_peer *sp)
 		shm_peer_reap(s);
 }
 
+bool shm_is_hopeless(struct shm_port *s, uint64_t *since_ns)
+{
+	uint64_t now = clk_now_ns(&s->p->node->clk);
+
+	if (!*since_ns)
+		*since_ns = now;
+	return now - *since_ns >= UNSEEN_NS;
+}
+
 void shm_peer_doom(struct shm_peer *sp, int status)
 {
 	if (!sp->doom)
@@ -493,6 +503,8 @@ static void tick_peer(struct shm_peer *sp, uint64_t now)
 	}
 	if (state & SHM_ST_CLOSED)
 		shm_peer_doom(sp, -ECONNREFUSED);
+	else if ((state & SHM_ST_BROKEN) && sp->tx_mode == SHM_TX_SHARED && is_waiting)
+		shm_peer_doom(sp, -EPROTO);
 	else if (is_waiting)
 		tick_stalled(sp, now);
 	else
@@ -592,6 +604,11 @@ uint32_t shm_peer_nonce(const struct shm_peer *sp)
 bool shm_peer_is_void(const struct shm_peer *sp)
 {
 	return sp->is_void;
+}
+
+bool shm_peer_is_unseen(const struct shm_peer *sp)
+{
+	return sp->is_unseen;
 }
 
 uint64_t shm_peer_label(const struct shm_peer *sp)

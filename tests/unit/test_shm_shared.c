@@ -8,6 +8,7 @@
 #include <cmocka.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "shm_model.h"
@@ -244,6 +245,67 @@ static void told__without_a_lane(void **state)
 	(void)state;
 }
 
+/* --- an owner that does not get the sender's segment mapped --- */
+
+/* Sends one frame and waits for what becomes of it. Return: as an exit code. */
+static int unseen_main(struct link_addr self, struct link_addr to, uint64_t budget)
+{
+	static uint8_t buf[DIRECT_LEN];
+	struct fake *f = calloc(1, sizeof(*f));
+	struct link_peer *peer = fake_peer(f, &to);
+
+	alarm(60);
+	if (fake_open(f, &self))
+		return 1;
+	f->room.shm_budget = budget;
+	if (fake_send(f, &to, buf, sizeof(buf), buf))
+		return 2;
+	while (!peer->dead)
+		fake_poll(f), usleep(50);
+	fake_close(f);
+	return f->sent_bad != 1 || peer->dead != (budget ? -EPROTO : -ETIMEDOUT);
+}
+
+static void unseen(uint64_t budget, uint16_t port)
+{
+	struct link_addr to = addr_of(port), self = addr_of(port + 1u);
+	struct fake *b = calloc(1, sizeof(*b));
+	uint64_t end = clk_now_ns(NULL) + DEADLINE_NS;
+	struct rlimit was, none;
+	int status;
+	pid_t pid;
+
+	b->virt_ns = NS_PER_SEC;
+	b->node.clk.virt_ns = &b->virt_ns;
+	assert_int_equal(fake_open(b, &to), 0);
+	fflush(stdout);
+	pid = fork();
+	if (!pid)
+		_exit(unseen_main(self, to, budget));
+	getrlimit(RLIMIT_NOFILE, &was);
+	none = (struct rlimit){0, was.rlim_max};
+	setrlimit(RLIMIT_NOFILE, &none);
+	while (waitpid(pid, &status, WNOHANG) == 0) {
+		b->virt_ns += NS_PER_MS;
+		fake_poll(b);
+		usleep(50);
+		if (clk_now_ns(NULL) > end)
+			kill(pid, SIGKILL);
+	}
+	setrlimit(RLIMIT_NOFILE, &was);
+	assert_int_equal(status, 0);
+	assert_int_equal(b->rx_cnt, 0);
+	fake_close(b);
+	free(b);
+}
+
+static void unseen__is_told(void **state)
+{
+	unseen(0, 90);
+	unseen(1, 94);
+	(void)state;
+}
+
 /* --- our own stop, and our own end --- */
 
 /* All stand still for an hour: nobody was silent for long then. One who stays so is, in the end. */
@@ -315,6 +377,7 @@ int main(void)
 		cmocka_unit_test(model__stopped_holder),
 		cmocka_unit_test(processes__stopped_holders),
 		cmocka_unit_test(told__without_a_lane),
+		cmocka_unit_test(unseen__is_told),
 		cmocka_unit_test(tick__own_stop_is_not_silence),
 		cmocka_unit_test(close__wakes_who_needs_it),
 	};
