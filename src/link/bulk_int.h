@@ -88,8 +88,8 @@ bool bulk_lease_admits(const struct bulk_tab *tab, int slot, uint16_t port);
 int bulk_lease_drop(struct bulk_tab *tab, int slot);
 /** bulk_lease_note() - Initiator: @op has moved @len bytes, which the owner cannot see otherwise. */
 void bulk_lease_note(struct bulk_tab *tab, int slot, int op, uint64_t len);
-/** bulk_lease_fill() - Initiator, with a lease: the first @len bytes of its region are there. */
-void bulk_lease_fill(struct bulk_tab *tab, int slot, uint64_t len);
+/** bulk_lease_fill() - Initiator, with a lease on @key: the first @len bytes of its region are there. */
+void bulk_lease_fill(struct bulk_tab *tab, int slot, uint32_t key, uint64_t len);
 /** bulk_tab_filled() - Owner, after retract and without leases: what was noted so, unchecked. */
 uint64_t bulk_tab_filled(const struct bulk_tab *tab, uint32_t idx);
 /** bulk_tab_moved() - Owner: bytes that initiators have noted for @op. */

@@ -47,8 +47,9 @@
 #include <unistd.h>
 
 #include "base/limits.h"
+#include "base/proc.h"
 
-#define TAB_MAGIC   0x3342617446746653ULL
+#define TAB_MAGIC   0x3442617446746653ULL
 #define TAB_HDR_LEN 4096u
 
 /* All fields little or big as the host; both sides are this host. */
@@ -73,8 +74,10 @@ struct tab_entry {
 	_Atomic uint64_t addr, len;
 	_Atomic uint32_t key;
 	_Atomic uint16_t rights, scope;
-	_Atomic uint64_t filled; /* bytes from @addr on that are there; written by whoever fills it */
+	_Atomic uint64_t filled; /* FILL_*: how much from @addr on is there; written by whoever fills it */
 };
+#define FILL_OF	 GENMASK(63, 40) /* low bits of the key: one who is late must not speak of the next region here */
+#define FILL_LEN GENMASK(39, 0)	 /* bytes */
 static_assert(sizeof(struct tab_hdr) <= TAB_HDR_LEN, "layout");
 static_assert(sizeof(struct tab_slot) == CACHE_LINE, "layout");
 static_assert(sizeof(struct tab_entry) == 32, "layout");
@@ -545,7 +548,7 @@ void bulk_tab_publish(struct bulk_tab *tab, uint32_t idx, uint32_t key, uint64_t
 	atomic_store_explicit(&e->len, len, memory_order_relaxed);
 	atomic_store_explicit(&e->rights, (uint16_t)rights, memory_order_relaxed);
 	atomic_store_explicit(&e->scope, scope, memory_order_relaxed);
-	atomic_store_explicit(&e->filled, 0, memory_order_relaxed);
+	atomic_store_explicit(&e->filled, FIELD_PREP(FILL_OF, key & 0xffffff), memory_order_relaxed);
 	/* release; pairs with the acquire in bulk_lease_take(): who sees the key sees its fields */
 	atomic_store_explicit(&e->key, key, memory_order_release);
 }
@@ -584,50 +587,30 @@ bool bulk_tab_is_leased(struct bulk_tab *tab, uint32_t idx, bool reap)
 	return busy;
 }
 
-/* State letter and CPU time of @pid; 0 and 0: of another pid namespace, or not told. */
-static char process_look(pid_t pid, uint64_t *cpu)
-{
-	unsigned long long user = 0, sys = 0;
-	char path[32], line[1024] = "", state = 0;
-	const char *rest = NULL;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	f = pid > 0 ? fopen(path, "re") : NULL;
-	if (f && fgets(line, sizeof(line), f))
-		rest = strrchr(line, ')'); /* the name before it may contain anything */
-	if (f)
-		fclose(f);
-	if (!rest || sscanf(rest, ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu %llu", &state, &user, &sys) != 3)
-		state = 0, user = sys = 0;
-	*cpu = user + sys;
-	return state;
-}
-
 /* Has the holder, @pid, of slot @i not moved for @patience_ns? */
 static bool is_stuck(struct bulk_tab *tab, uint32_t i, pid_t pid, const struct bulk_wait *w)
 {
 	struct bulk_watch *watch = &tab->watch[i];
 	uint32_t lease = atomic_load_explicit(&tab->slot[i].lease, memory_order_relaxed);
 	bool is_new = watch->lease != lease || w->now_ns - watch->look_ns > w->patience_ns;
-	uint64_t cpu;
-	char state;
+	struct proc_stat st = {0};
 
 	if (w->waited_ns > BULK_PATIENCES * w->patience_ns)
 		return true; /* a copy does not take that long, whatever else its process does */
 	if (!is_new && w->now_ns - watch->look_ns < w->patience_ns / 16)
 		return false;
-	state = process_look(pid, &cpu);
-	if (!state)
+	if (pid > 0) /* 0: of another pid namespace */
+		proc_look(pid, &st);
+	if (!st.state)
 		return false; /* not to be seen from here: the bound above is for it */
 	watch->look_ns = w->now_ns;
 	/* one that stands in line for a CPU may be in the middle of the copy */
-	if (is_new || cpu != watch->cpu || state == 'R') {
+	if (is_new || st.cpu_ticks != watch->cpu || st.state == 'R') {
 		watch->lease = lease;
-		watch->cpu = cpu;
+		watch->cpu = st.cpu_ticks;
 		watch->since_ns = w->now_ns;
 	}
-	if (state == 'T' || state == 't')
+	if (st.state == 'T' || st.state == 't')
 		return w->waited_ns > w->patience_ns;
 	return w->now_ns - watch->since_ns >= w->patience_ns;
 }
@@ -771,18 +754,23 @@ void bulk_lease_note(struct bulk_tab *tab, int slot, int op, uint64_t len)
 	atomic_store_explicit(at, atomic_load_explicit(at, memory_order_relaxed) + len, memory_order_relaxed);
 }
 
-void bulk_lease_fill(struct bulk_tab *tab, int slot, uint64_t len)
+void bulk_lease_fill(struct bulk_tab *tab, int slot, uint32_t key, uint64_t len)
 {
 	uint32_t lease = atomic_load_explicit(&tab->slot[slot].lease, memory_order_relaxed);
+	uint64_t was, now = FIELD_PREP(FILL_OF, key & 0xffffff) | MIN(len, FILL_LEN);
 
-	/* the key may have been retracted, but not the place given to another region, unless the lease was taken away */
-	if (lease && lease <= bulk_tab_entry_cnt(tab)) /* relaxed: ordered by the lease, which is dropped after this */
-		atomic_store_explicit(&tab->entry[lease - 1].filled, len, memory_order_relaxed);
+	if (!lease || lease > bulk_tab_entry_cnt(tab)) /* taken away */
+		return;
+	/* It may be taken away here, too, and the place given to another region: then @was is of that one.
+	 * relaxed: ordered by the lease, which is dropped after this */
+	was = atomic_load_explicit(&tab->entry[lease - 1].filled, memory_order_relaxed);
+	if ((was & FILL_OF) == (now & FILL_OF))
+		atomic_compare_exchange_strong_explicit(&tab->entry[lease - 1].filled, &was, now, memory_order_relaxed, memory_order_relaxed);
 }
 
 uint64_t bulk_tab_filled(const struct bulk_tab *tab, uint32_t idx)
 {
-	return atomic_load_explicit(&tab->entry[idx].filled, memory_order_relaxed);
+	return atomic_load_explicit(&tab->entry[idx].filled, memory_order_relaxed) & FILL_LEN;
 }
 
 uint64_t bulk_tab_moved(const struct bulk_tab *tab, int op)

@@ -274,6 +274,8 @@ void shm_port_set_label(struct shm_port *s, uint64_t label);
 uint64_t shm_peer_label(const struct shm_peer *sp);
 /** shm_peer_nonce() - Of the incarnation whose segment it is. */
 uint32_t shm_peer_nonce(const struct shm_peer *sp);
+/** shm_peer_is_unseen() - It has said that it cannot map our segment. */
+bool shm_peer_is_unseen(const struct shm_peer *sp);
 /** shm_peer_is_void() - It was found dead, and its holder has not been told: what is sent there is swallowed. */
 bool shm_peer_is_void(const struct shm_peer *sp);
 /** shm_addr_pid() - Process that has the live segment for @addr (nonce ignored); 0: none. System calls. */

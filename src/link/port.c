@@ -72,6 +72,7 @@ static bool peer_end(struct link_peer *peer, int status)
 {
 	struct link_port *p = peer->port;
 	struct shm_peer *sp = peer->shm;
+	bool is_unseen = sp && shm_peer_is_unseen(sp) && !p->net_off;
 	char text[LINK_ADDR_TEXT];
 
 	lock_assert_held(p->node->lock);
@@ -105,7 +106,7 @@ static bool peer_end(struct link_peer *peer, int status)
 		return true;
 	/* whoever opens there next is meant as well */
 	peer->dead = 0;
-	peer->shm_tried = false;
+	peer->shm_tried = is_unseen; /* the network may reach who cannot map us */
 	return true;
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The descriptor in reserve.
+// The descriptor in reserve, and those that must not be closed.
 #include "link/shm_int.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -79,4 +80,72 @@ void shm_fd_close(int fd)
 {
 	close(fd);
 	shm_spare_fill(false); /* fails if another thread was faster: then it is the next time's */
+}
+
+/* --- files of another copy of this code in our process: to close one would give up the locks of its owner, who is we --- */
+
+#define KEPT_MAX 256 /* beyond that each look keeps one more */
+
+static struct {
+	dev_t dev; /* the descriptor keeps the number from being another file's */
+	ino_t ino;
+	int fd;
+} g_kept[KEPT_MAX]; /* under g_spare_mutex, as the rest */
+static uint32_t g_kept_cnt;
+
+/* What its owner has removed needs no lock any more. */
+static void kept_sweep(void)
+{
+	struct stat st;
+
+	for (uint32_t i = 0; i < g_kept_cnt;) {
+		if (fstat(g_kept[i].fd, &st) || st.st_nlink) {
+			i++;
+			continue;
+		}
+		close(g_kept[i].fd);
+		g_kept[i] = g_kept[--g_kept_cnt];
+	}
+}
+
+bool shm_fd_is_mapped(ino_t ino)
+{
+	FILE *f = fopen("/proc/self/maps", "re");
+	char line[512];
+	bool found = false;
+
+	while (f && !found && fgets(line, sizeof(line), f)) {
+		unsigned long long n;
+
+		found = strstr(line, "/softfabric-") &&
+			sscanf(line, "%*s %*s %*s %*s %llu", &n) == 1 && n == ino;
+	}
+	if (f)
+		fclose(f);
+	return found;
+}
+
+bool shm_fd_is_kept(const char *path)
+{
+	bool is_kept = false;
+	struct stat st;
+
+	pthread_mutex_lock(&g_spare_mutex);
+	if (unlikely(g_kept_cnt != 0) && !lstat(path, &st))
+		for (uint32_t i = 0; i < g_kept_cnt; i++)
+			is_kept |= g_kept[i].dev == st.st_dev && g_kept[i].ino == st.st_ino;
+	pthread_mutex_unlock(&g_spare_mutex);
+	return is_kept;
+}
+
+void shm_fd_keep(int fd, const struct stat *st)
+{
+	pthread_mutex_lock(&g_spare_mutex);
+	kept_sweep();
+	if (g_kept_cnt < KEPT_MAX) {
+		g_kept[g_kept_cnt].dev = st->st_dev;
+		g_kept[g_kept_cnt].ino = st->st_ino;
+		g_kept[g_kept_cnt++].fd = fd;
+	}
+	pthread_mutex_unlock(&g_spare_mutex);
 }

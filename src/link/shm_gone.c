@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/proc.h"
+
 /*
  * Theory of operation
  *
@@ -22,12 +24,14 @@
  *   a second life           While something is held from a peer's process, it is lent nothing more: it cannot take all by dying often.
  *
  * Gone means: its port was closed in order (SHM_ST_LEFT), or the kernel has given up the lock on its segment, or, if that has no
- * name any more, no process has its pid and its start time. In doubt it is not gone. Hence, where a process of another pid
+ * name any more, no process has its pid, its start time and the place of its stack, which exec() changes. In doubt it is not gone. Hence, where a process of another pid
  * namespace is killed and its file removed before we have looked, its lane stays out of use as long as our port is open.
  *
  * A writer learns of it by lane_gen of its own segment, which the owner moves after it has revoked, at its next poll; it looks at
  * its descriptors then, also in each tick and before it attaches a new lane of that owner. What it has under way fails, the lane
- * is given back, and a new one may be asked for.
+ * is given back, and a new one may be asked for. One that had no lane, because it shared one, or had given it back, is told in
+ * a list of its own segment (shm_seg.told); it reads that list before it knows a new life of anybody, so that an old verdict
+ * meets nothing new. Who was told does not tell in turn.
  */
 
 #define GONE_LOOKS 2 /* of a kind, per tick */
@@ -43,51 +47,36 @@ static uint64_t ns_id(const char *what)
 	return stat(path, &st) ? 0 : st.st_ino;
 }
 
-/* Return: false: no such process, or it is only waited for. *@start: as in its stat file, 0: not known. */
-static bool proc_start(int32_t pid, uint64_t *start)
+static uint32_t image_of(const struct proc_stat *st)
 {
-	char path[40], line[1024] = "";
-	unsigned long long at = 0;
-	const char *rest = NULL;
-	long threads = 0;
-	char state = '?';
-	FILE *f;
-
-	*start = 0;
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	f = fopen(path, "re");
-	if (!f)
-		return errno != ENOENT && errno != ESRCH;
-	if (fgets(line, sizeof(line), f))
-		rest = strrchr(line, ')'); /* the name before it may contain anything */
-	fclose(f);
-	if (!rest)
-		return true;
-	if (sscanf(rest, ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %ld %*s %llu", &state, &threads, &at) != 3)
-		return true;
-	*start = at;
-	/* a leader that has left its threads behind is a zombie, too */
-	return !(state == 'X' || (state == 'Z' && threads <= 1));
+	return (uint32_t)(st->stack >> 4); /* its alignment */
 }
 
 struct shm_proc shm_proc_self(void)
 {
 	struct shm_proc p = {.pid = getpid()};
+	struct proc_stat st;
 
 	p.ns = (uint32_t)(ns_id("pid") * 31 + ns_id("time"));
-	if (!proc_start(p.pid, &p.start) || !p.start)
+	if (!proc_look(p.pid, &st) || !st.start)
 		p.pid = 0;
+	p.start = (uint32_t)st.start;
+	p.image = image_of(&st);
 	return p;
 }
 
 bool shm_proc_is_gone(const struct shm_proc *proc)
 {
 	struct shm_proc self = shm_proc_self();
-	uint64_t start;
+	struct proc_stat st;
+	uint32_t image;
 
 	if (proc->pid <= 0 || !self.pid || proc->ns != self.ns)
 		return false; /* not to be known from here */
-	return !proc_start(proc->pid, &start) || (start && start != proc->start);
+	if (!proc_look(proc->pid, &st) || st.is_over || (st.start && (uint32_t)st.start != proc->start))
+		return true;
+	image = image_of(&st);
+	return image && proc->image && image != proc->image;
 }
 
 /* --- lanes in our segment --- */
@@ -142,11 +131,37 @@ void shm_limbo_agreed(struct shm_port *s, struct shm_rx *rx)
 	limbo_free(s, rx);
 }
 
+/*
+ * Into the list in its segment: it has no lane here, and may wait for an answer all the same. Return: whether it has to look.
+ */
+static bool told_put(struct shm_peer *sp)
+{
+	struct shm_hdr *h = sp->seg->hdr;
+	uint64_t self = shm_holder(&sp->s->p->self);
+	unsigned bit = SHM_TOLD_ALL;
+
+	if (sp->was_told || sp->has_told || shm_has_left(sp))
+		return false;
+	sp->has_told = true;
+	for (uint32_t i = 0; i < SHM_TOLD_CNT && bit == SHM_TOLD_ALL; i++) {
+		_Atomic uint64_t *slot = &shm_told_at(sp->seg)[(self + i) % SHM_TOLD_CNT];
+		uint64_t was = 0;
+
+		/* relaxed: ordered by @told */
+		if (atomic_compare_exchange_strong_explicit(slot, &was, self, memory_order_relaxed, memory_order_relaxed) || was == self)
+			bit = SHM_TOLD_SOME;
+	}
+	/* release: the slot first; pairs with the acquire in told_look() */
+	atomic_fetch_or_explicit(&h->told, bit, memory_order_release);
+	return true;
+}
+
 void shm_revoke_all(struct shm_peer *sp)
 {
 	struct shm_port *s = sp->s;
-	bool is_told = false;
-	uint32_t state;
+	bool is_told = false, is_unread = false;
+	uint32_t state, cap;
+	uint64_t user;
 
 	for (uint32_t i = 0; i < s->rx_cnt; i++) {
 		struct shm_rx *rx = s->rx[i];
@@ -154,10 +169,14 @@ void shm_revoke_all(struct shm_peer *sp)
 		if (rx->sp != sp)
 			continue;
 		s->has_gone = rx->is_gone = true;
+		is_unread |= lane_peek(&rx->lane, &cap, &user) != NULL;
 		is_told |= desc_revoke(s, rx->idx);
 	}
-	if (!is_told)
+	/* Who closes is seen to have closed: that tells it at its next tick, and only who waits for us to take something is woken. */
+	if (s->p->is_cancelled ? !is_unread : !is_told && !told_put(sp))
 		return;
+	if (is_told) /* release: REVOKED first; pairs with the acquire in shm_told_look() */
+		atomic_fetch_or_explicit(&sp->seg->hdr->told, SHM_TOLD_LANES, memory_order_release);
 	/* release: who sees this sees REVOKED; pairs with the acquire in shm_lane_refresh() */
 	atomic_fetch_add_explicit(&sp->seg->hdr->lane_gen, 1, memory_order_release);
 	atomic_thread_fence(memory_order_seq_cst); /* S1 before S2, see shm_wake.c */
@@ -175,7 +194,7 @@ bool shm_is_revoked(const struct shm_peer *sp)
 	if (sp->tx_mode != SHM_TX_OWN)
 		return false;
 	/* relaxed: the memory is ours until we say otherwise */
-	return atomic_load_explicit(&d->state, memory_order_relaxed) == SHM_D_REVOKED ||
+	return atomic_load_explicit(&d->state, memory_order_relaxed) >= SHM_D_REVOKED ||
 	       atomic_load_explicit(&d->turn, memory_order_relaxed) != sp->lane_turn;
 }
 
@@ -189,18 +208,59 @@ void shm_revoked_doom(struct shm_peer *sp)
 {
 	bool has_left = shm_has_left(sp); /* who closes gives everything up, too: that is no death */
 
+	sp->is_unseen = sp->tx_mode == SHM_TX_OWN && atomic_load_explicit(&shm_desc_at(sp->seg, sp->lane_idx)->state, memory_order_relaxed) == SHM_D_UNSEEN;
 	if (!has_left)
-		LOG_WARN("%s: its owner has declared us dead; what is under way there fails", sp->seg->path);
+		LOG_WARN("%s: its owner has %s; what is under way there fails", sp->seg->path,
+			 sp->is_unseen ? "no memory, address space or descriptors to map our segment" : "declared us dead");
+	sp->was_told = true;
 	shm_peer_doom(sp, has_left ? -ECONNREFUSED : -ETIMEDOUT);
 }
 
-void shm_revoked_look(struct shm_port *s)
+static void told_by(struct shm_peer *sp)
+{
+	if (sp->is_attached && !sp->is_zombie && !sp->is_void && !sp->doom)
+		shm_revoked_doom(sp);
+}
+
+/* A line of each peer: once per tick, or when somebody has told so. */
+static void lanes_look(struct shm_port *s)
 {
 	for (struct shm_peer *sp = s->all; sp; sp = sp->all_next) {
 		if (sp->is_zombie || sp->doom || !shm_is_revoked(sp))
 			continue;
 		shm_revoked_doom(sp);
 	}
+}
+
+void shm_told_look(struct shm_port *s)
+{
+	_Atomic uint64_t *slot = shm_told_at(s->seg);
+	/* relaxed: none is the rule, and who comes now moves lane_gen */
+	unsigned what = atomic_load_explicit(&s->seg->hdr->told, memory_order_relaxed);
+
+	if (likely(!what))
+		return;
+	/* acquire; pairs with told_put() */
+	what = atomic_exchange_explicit(&s->seg->hdr->told, 0, memory_order_acquire);
+	if (what & SHM_TOLD_LANES)
+		lanes_look(s);
+	for (uint32_t i = 0; i < SHM_TOLD_CNT && what != SHM_TOLD_LANES; i++) {
+		uint64_t who = atomic_exchange_explicit(&slot[i], 0, memory_order_relaxed);
+
+		for (struct shm_peer *sp = who ? s->tab[(who >> 32) % SHM_HASH] : NULL; sp; sp = sp->hnext)
+			if (shm_holder(&sp->addr) == who)
+				told_by(sp);
+	}
+	/* more than the list has room for have declared us dead: then all may have that cannot say so by a lane */
+	for (struct shm_peer *sp = what & SHM_TOLD_ALL ? s->all : NULL; sp; sp = sp->all_next)
+		if (sp->tx_mode != SHM_TX_OWN)
+			told_by(sp);
+}
+
+void shm_revoked_look(struct shm_port *s)
+{
+	shm_told_look(s);
+	lanes_look(s);
 }
 
 /* --- our memory that others know of --- */

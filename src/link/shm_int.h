@@ -4,6 +4,7 @@
 #define SF_LINK_SHM_INT_H
 
 #include <sys/queue.h>
+#include <sys/stat.h>
 
 #include "base/bits.h"
 #include "base/lane.h"
@@ -16,6 +17,7 @@
  * Every port owns one file in /dev/shm, its *segment*, and is reached by what others write there:
  *
  *   0        header (identity, state, doorbell words), then the shared lanes
+ *   32 KiB   who has declared the owner dead, see shm_gone.c
  *   64 KiB   lane descriptors, 64 B each
  *   128 KiB  refusal codes for the owner as a sender through shared lanes
  *   192 KiB  lanes, one stride each
@@ -75,6 +77,8 @@
 
 #define SHM_SHARED_OFF	    1024u
 #define SHM_SHARED_CNT	    4u /* those after the first are small */
+#define SHM_TOLD_OFF	    32768u
+#define SHM_TOLD_CNT	    256u /* peers that have declared us dead since we last looked */
 #define SHM_DESC_OFF	    65536u
 #define SHM_CODES_OFF	    131072u
 #define SHM_BLOCK_CNT	    1024u /* of codes: peers that we send to through their shared lanes */
@@ -103,6 +107,11 @@
 #define SHM_ST_ACKS	16u /* with SLEEPING: also ring when frames of ours have been consumed */
 #define SHM_ST_LEFT	32u /* with CLOSED: and touches nobody's memory any more */
 
+/* Bits of shm_hdr.told. */
+#define SHM_TOLD_SOME 1u
+#define SHM_TOLD_ALL  2u /* the list was full */
+#define SHM_TOLD_LANES 4u /* a lane of the owner's was revoked */
+
 /* Bits of shm_hdr.flags. */
 #define SHM_F_LOSSLESS 1u /* frames may come straight through lanes */
 #define SHM_F_FENCE    2u /* owner has no membarrier(2): senders fence before they look at @state */
@@ -111,7 +120,8 @@
 struct shm_proc {
 	int32_t pid;	/* 0: nobody knows */
 	uint32_t ns;	/* in which namespaces @pid and @start mean something */
-	uint64_t start; /* as /proc/PID/stat has it */
+	uint32_t start; /* as /proc/PID/stat has it, its low bits */
+	uint32_t image; /* changes with exec(); 0: nobody knows */
 };
 
 /* What the producers of a shared lane have in common. */
@@ -146,6 +156,7 @@ struct shm_hdr {
 	_Atomic uint32_t lane_hwm;			/* by senders: descriptors ever used */
 	_Atomic uint32_t lanes_wanted;			/* by senders: one found no lane */
 	_Atomic uint32_t shared_top;			/* by senders: shared lanes after the first ever used */
+	_Atomic uint32_t told;				/* by peers: SHM_TOLD_*, look at the list */
 	struct shm_shared shared[SHM_SHARED_CNT];	/* by senders */
 	_Alignas(CACHE_LINE) _Atomic uint64_t active[SHM_LANE_CNT / 64]; /* set by senders */
 };
@@ -153,9 +164,10 @@ static_assert(sizeof(struct shm_hdr) <= SHM_SHARED_OFF, "header runs into the sh
 
 /*
  * Life: FREE -> CLAIMED -> ACTIVE -> CLOSING by the sender, -> FREE by the segment's owner. An owner that declares the sender
- * dead makes REVOKED of ACTIVE; CLOSING is then the sender's answer that it writes no more.
+ * dead makes REVOKED of ACTIVE; CLOSING is then the sender's answer that it writes no more. UNSEEN: the same by an owner that has not got
+ * the sender's segment mapped, for want of memory or the like, and never read the lane.
  */
-enum shm_desc_state { SHM_D_FREE, SHM_D_CLAIMED, SHM_D_ACTIVE, SHM_D_CLOSING, SHM_D_REVOKED };
+enum shm_desc_state { SHM_D_FREE, SHM_D_CLAIMED, SHM_D_ACTIVE, SHM_D_CLOSING, SHM_D_REVOKED, SHM_D_UNSEEN };
 
 struct shm_desc {
 	_Atomic uint32_t state;
@@ -168,7 +180,8 @@ struct shm_desc {
 	uint8_t unused[4];
 };
 static_assert(sizeof(struct shm_desc) == CACHE_LINE, "one writer per line");
-static_assert(SHM_SHARED_OFF + SHM_LANE_BYTES(SHM_SLOTS_BIG) + (SHM_SHARED_CNT - 1) * SHM_LANE_BYTES(SHM_SLOTS_SMALL) <= SHM_DESC_OFF, "layout");
+static_assert(SHM_SHARED_OFF + SHM_LANE_BYTES(SHM_SLOTS_BIG) + (SHM_SHARED_CNT - 1) * SHM_LANE_BYTES(SHM_SLOTS_SMALL) <= SHM_TOLD_OFF, "layout");
+static_assert(SHM_TOLD_OFF + SHM_TOLD_CNT * sizeof(uint64_t) <= SHM_DESC_OFF, "layout");
 static_assert(SHM_DESC_OFF + SHM_LANE_CNT * sizeof(struct shm_desc) <= SHM_CODES_OFF, "layout");
 
 /* lane_commit()'s user40. */
@@ -283,6 +296,12 @@ void shm_spare_drop(void);
  */
 int shm_fd_open(const char *path, int flags, bool *is_spare);
 void shm_fd_close(int fd);
+/** shm_fd_is_mapped() - Has this process mapped a segment that is file @ino? */
+bool shm_fd_is_mapped(ino_t ino);
+/** shm_fd_is_kept() - Is the file at @path one of those of shm_fd_keep(), which must not be opened? */
+bool shm_fd_is_kept(const char *path);
+/** shm_fd_keep() - Do not close @fd, open to a file of another copy of this code in our process, before that has removed it. */
+void shm_fd_keep(int fd, const struct stat *st);
 /** shm_wake_path() - Name of the doorbell of the segment at @path. */
 void shm_wake_path(const char *path, uint32_t wake, char out[SHM_WAKE_MAX]);
 /** shm_holder() - Of a shared lane's lock: this life of a port. Never 0. */
@@ -391,8 +410,11 @@ struct shm_peer {
 	bool is_busy;	    /* on s->busy */
 	bool is_zombie;	    /* freed at the end of the pass */
 	bool is_attached;   /* somebody above holds a pointer until shm_peer_detach() */
+	bool was_told;	    /* it has declared us dead */
+	bool has_told;	    /* we have told it so */
 	bool is_void;	    /* dead, but its holder does not care: takes frames, moves none */
 	bool is_detaching;  /* frames end because of us: accept no new ones */
+	bool is_unseen;	    /* it cannot have our segment mapped: the network takes over */
 	bool is_lock_stuck; /* the last try to get the shared lane's lock failed */
 	bool was_shut;	    /* one did since the last tick */
 	bool is_moving;	    /* to another shared lane, as soon as the last one has none of our frames */
@@ -457,6 +479,8 @@ struct shm_port {
 	uint32_t gen_seen;
 	uint32_t desc_ready; /* descriptors whose memory we made sure of */
 	bool has_rescan;     /* a descriptor could not be attached for now: look again */
+	uint64_t want_ns;    /* since when one could not for want of something of ours; 0 = not */
+	uint64_t shut_ns;    /* the same of a sender through a shared lane */
 	bool has_gone;	     /* some rx is_gone */
 	uint64_t pending[SHM_LANE_CNT / 64]; /* bitmap mode: not yet empty */
 	STAILQ_HEAD(, shm_rx) limbo; /* revoked lanes whose writers have not agreed and are not gone */
@@ -482,7 +506,7 @@ struct shm_port {
 	bool has_zombie;
 	uint32_t in_poll;
 	/* timer */
-	uint64_t tick_ns;
+	uint64_t tick_ns, ticked_ns; /* the next one, the last one */
 	uint32_t live_skip; /* peers to pass over before the next liveness look */
 };
 
@@ -531,7 +555,8 @@ bool shm_is_revoked(const struct shm_peer *sp);
 bool shm_has_left(const struct shm_peer *sp);
 /** shm_revoked_doom() - @sp has revoked our lane: what is under way there ends, and why is said. */
 void shm_revoked_doom(struct shm_peer *sp);
-/** shm_revoked_look() - Find those that have. */
+/** shm_revoked_look() - Find those that have. shm_told_look(): if one has said so. */
+void shm_told_look(struct shm_port *s);
 void shm_revoked_look(struct shm_port *s);
 /** shm_hold() - The frames of @sp are about to end unread: what it may touch of our memory stays out of use, or is free if it is gone. */
 void shm_hold(struct shm_peer *sp);
@@ -555,6 +580,8 @@ void shm_peer_reap(struct shm_port *s);
 /** shm_port_stage() - Make the staging arena at the first frame that needs it. Return: 0; -errno.
  */
 int shm_port_stage(struct shm_port *s);
+/** shm_is_hopeless() - Something of ours that was wanting at *@since_ns, 0 = had not been, has been so for too long. */
+bool shm_is_hopeless(struct shm_port *s, uint64_t *since_ns);
 /** shm_peer_doom() - @sp was found dead: port_peer_dead() at the next poll, with @status. */
 void shm_peer_doom(struct shm_peer *sp, int status);
 void shm_peer_run_doom(struct shm_port *s);
@@ -614,6 +641,11 @@ static inline struct shm_desc *shm_desc_at(const struct shm_seg *seg, uint32_t i
 static inline void *shm_lane_at(const struct shm_seg *seg, uint32_t idx)
 {
 	return seg->base + SHM_LANE_OFF + (size_t)idx * SHM_LANE_STRIDE;
+}
+
+static inline _Atomic uint64_t *shm_told_at(const struct shm_seg *seg)
+{
+	return (_Atomic uint64_t *)(void *)(seg->base + SHM_TOLD_OFF);
 }
 
 static inline uint32_t shm_shared_slots(const struct shm_seg *seg, uint32_t k)

@@ -191,7 +191,20 @@ static void rx_closing(struct shm_port *s, struct shm_rx *rx)
 		rx->sp->rx = NULL; /* nobody waits for acknowledgements of it, and its color may be another one's */
 }
 
-static void desc_look(struct shm_port *s, uint32_t idx)
+/* We do not get the segment of its sender mapped, who waits for us to read the lane. */
+static int revoke_unseen(struct shm_port *s, uint32_t idx)
+{
+	uint32_t was = SHM_D_REVOKED;
+	int rc = shm_revoke(s, idx, NULL, NULL);
+
+	if (rc)
+		return rc;
+	LOG_WARN("%s: no memory, address space or descriptors for the segment of a sender: its frames are not taken", s->seg->path);
+	atomic_compare_exchange_strong_explicit(&shm_desc_at(s->seg, idx)->state, &was, SHM_D_UNSEEN, memory_order_release, memory_order_relaxed);
+	return 0;
+}
+
+static void desc_look(struct shm_port *s, uint32_t idx, bool *is_wanting)
 {
 	/* acquire; pairs with desc_change() */
 	uint32_t state =
@@ -205,6 +218,9 @@ static void desc_look(struct shm_port *s, uint32_t idx)
 		rc = rx_attach(s, idx);
 		if (rc == -ENOENT)
 			rc = shm_revoke(s, idx, NULL, NULL);
+		else if (rc && rc != -EAGAIN && shm_is_hopeless(s, &s->want_ns))
+			rc = revoke_unseen(s, idx);
+		*is_wanting |= rc && rc != -EAGAIN;
 		rx = s->rx_by_idx[idx];
 	}
 	if (rc)
@@ -226,12 +242,13 @@ static void shared_look(struct shm_port *s)
 
 void shm_lane_refresh(struct shm_port *s)
 {
+	bool is_wanting = false;
 	uint32_t hwm;
 
 	/* acquire; pairs with desc_change(). Read first: a change after it brings us here again. */
 	s->gen_seen = atomic_load_explicit(&s->seg->hdr->lane_gen, memory_order_acquire);
 	s->has_rescan = false;
-	shm_revoked_look(s);
+	shm_told_look(s);
 	shared_look(s);
 	hwm = desc_hwm(s->seg);
 	if (hwm > s->desc_ready) {
@@ -241,7 +258,9 @@ void shm_lane_refresh(struct shm_port *s)
 		s->desc_ready = hwm;
 	}
 	for (uint32_t i = 0; i < hwm; i++)
-		desc_look(s, i);
+		desc_look(s, i, &is_wanting);
+	if (!is_wanting)
+		s->want_ns = 0;
 }
 
 void shm_lane_free_rx(struct shm_port *s, struct shm_rx *rx)

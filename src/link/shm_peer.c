@@ -12,8 +12,10 @@
 #define STALL_NS	 (100 * NS_PER_MS) /* nothing acknowledged for so long: is the owner alive? */
 #define LANE_IDLE_NS	 NS_PER_SEC
 #define LOCK_STUCK_NS	 (100 * NS_PER_MS)
+#define UNSEEN_NS	 (2 * NS_PER_SEC) /* a sender waits so long for us to have room for its segment */
 #define LIVE_LOOKS	 2   /* liveness looks at idle peers per tick */
 #define DOOM_WAIT_MAX	 256 /* polls in which a dead peer's last frames may still be taken */
+#define GAP_SHARE	 4 /* a pause of ours counts as silence of others up to this part of dead_after */
 #define POLLING_OLD_NS	 NS_PER_MS
 #define POLLING_FRESH_NS (20 * NS_PER_US) /* to look takes the line from its owner */
 #define POLLING_GRACE_NS (50 * NS_PER_US) /* it posts, or copies, between two polls */
@@ -225,6 +227,7 @@ struct shm_peer *shm_peer_of(struct shm_port *s, const struct link_addr *addr, i
 
 	if (sp)
 		return sp;
+	shm_told_look(s);
 	*err = addr->nonce ? shm_seg_attach(addr, port_flags(s), &seg) : -ENOENT;
 	if (*err)
 		return NULL;
@@ -272,6 +275,7 @@ int shm_peer_attach(struct shm_port *s, struct link_peer *peer, struct shm_peer 
 	struct shm_peer *sp, *first;
 	int rc;
 
+	shm_told_look(s); /* of an earlier life, not of this one */
 	/* Also when we know this address already: it tells whether the peer still lives. */
 	rc = shm_seg_attach(&peer->addr, port_flags(s), &seg);
 	if (rc)
@@ -337,6 +341,15 @@ void shm_peer_detach(struct shm_peer *sp)
 		s->has_zombie = sp->is_zombie = true;
 	if (--s->in_poll == 0)
 		shm_peer_reap(s);
+}
+
+bool shm_is_hopeless(struct shm_port *s, uint64_t *since_ns)
+{
+	uint64_t now = clk_now_ns(&s->p->node->clk);
+
+	if (!*since_ns)
+		*since_ns = now;
+	return now - *since_ns >= UNSEEN_NS;
 }
 
 void shm_peer_doom(struct shm_peer *sp, int status)
@@ -492,6 +505,8 @@ static void tick_peer(struct shm_peer *sp, uint64_t now)
 	}
 	if (state & SHM_ST_CLOSED)
 		shm_peer_doom(sp, -ECONNREFUSED);
+	else if ((state & SHM_ST_BROKEN) && sp->tx_mode == SHM_TX_SHARED && is_waiting)
+		shm_peer_doom(sp, -EPROTO);
 	else if (is_waiting)
 		tick_stalled(sp, now);
 	else
@@ -521,11 +536,35 @@ static void look_at_idle(struct shm_port *s)
 		s->live_skip = 0;
 }
 
+static void clock_shift(uint64_t *since_ns, uint64_t by)
+{
+	if (*since_ns)
+		*since_ns += by;
+}
+
+/*
+ * Nobody has looked for a while. We may have been stopped, perhaps with all others, who had no chance to be heard then: little of
+ * it counts as theirs. Some does, for a program that polls rarely.
+ */
+static void tick_gap(struct shm_port *s, uint64_t now)
+{
+	uint64_t most = MAX(s->p->node->room->dead_after_ns / GAP_SHARE, 2 * TICK_NS), gap = s->ticked_ns ? now - s->ticked_ns : 0;
+
+	s->ticked_ns = now;
+	for (struct shm_peer *sp = gap > most ? s->all : NULL; sp; sp = sp->all_next) {
+		clock_shift(&sp->stall_ns, gap - most);
+		clock_shift(&sp->silent_ns, gap - most);
+		clock_shift(&sp->lock_ns, gap - most);
+		clock_shift(&sp->shut_ns, gap - most);
+	}
+}
+
 void shm_timer(struct shm_port *s, uint64_t now_ns)
 {
 	if (now_ns < s->tick_ns)
 		return;
 	s->tick_ns = now_ns + TICK_NS;
+	tick_gap(s, now_ns);
 	s->in_poll++;
 	if (s->has_rescan)
 		shm_lane_refresh(s);
@@ -567,6 +606,11 @@ uint32_t shm_peer_nonce(const struct shm_peer *sp)
 bool shm_peer_is_void(const struct shm_peer *sp)
 {
 	return sp->is_void;
+}
+
+bool shm_peer_is_unseen(const struct shm_peer *sp)
+{
+	return sp->is_unseen;
 }
 
 uint64_t shm_peer_label(const struct shm_peer *sp)

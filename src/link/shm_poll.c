@@ -406,6 +406,8 @@ static bool take_shared(struct poll_ctx *c, struct in *m)
 	m->sp = shm_peer_of(c->s, &from.src, &err);
 	if (!m->sp) {
 		c->s->p->stats.drop_source += err == -ENOENT;
+		if (err != -ENOENT)
+			shm_is_hopeless(c->s, &c->s->shut_ns);
 		return err == -ENOENT;
 	}
 	m->codes = block_of(m->sp, from.block, &err);
@@ -434,14 +436,16 @@ static int poll_shared_one(struct poll_ctx *c, struct lane_rx *lane, int quota)
 		lane_next(lane);
 		n++;
 	}
-	if (n)
+	if (n) {
 		lane_publish(lane);
-	if (unlikely(lane->broken) && !s->is_shared_broken) {
+		s->shut_ns = 0;
+	}
+	/* or its first frame is of one whose segment we do not get mapped, and all others wait behind it */
+	if (unlikely(lane->broken || (s->shut_ns && shm_is_hopeless(s, &s->shut_ns))) && !s->is_shared_broken) {
 		s->is_shared_broken = true;
-		s->p->stats.drop_malformed++;
-		LOG_WARN("a shared lane of %s is broken; only peers with a lane of their own "
-			 "reach it",
-			 s->seg->path);
+		s->p->stats.drop_malformed += lane->broken;
+		LOG_WARN("a shared lane of %s is %s; only peers with a lane of their own reach it", s->seg->path,
+			 lane->broken ? "broken" : "stuck: no memory, address space or descriptors for the segment of a sender");
 		atomic_fetch_or_explicit(&s->seg->hdr->state, SHM_ST_BROKEN, memory_order_relaxed);
 	}
 	return n;

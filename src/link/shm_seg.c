@@ -23,7 +23,7 @@
  * loses its locks on it. So a process never opens its own segments: g_own lists them, and attaching
  * to one shares the owner's mapping. A second copy of this code in the process (another provider)
  * has its own list; a file that looks dead but names our pid is therefore looked for in
- * /proc/self/maps, and if it is there the descriptor is leaked, not closed.
+ * /proc/self/maps, and if it is there the descriptor is kept (shm_fd_keep()), not closed.
  *
  * A process that ends by exit() removes its segments on the way, open ports or not; only who is killed
  * leaves them to a reaper.
@@ -118,23 +118,6 @@ static bool is_same_file(const char *path, dev_t dev, ino_t ino)
 	return lstat(path, &st) == 0 && st.st_dev == dev && st.st_ino == ino;
 }
 
-static bool is_mapped_here(ino_t ino)
-{
-	FILE *f = fopen("/proc/self/maps", "re");
-	char line[512];
-	bool found = false;
-
-	while (f && !found && fgets(line, sizeof(line), f)) {
-		unsigned long long n;
-
-		found = strstr(line, "/softfabric-") &&
-			sscanf(line, "%*s %*s %*s %*s %llu", &n) == 1 && n == ino;
-	}
-	if (f)
-		fclose(f);
-	return found;
-}
-
 /* g_own_mutex held */
 static struct shm_seg *own_find(const char *path)
 {
@@ -154,9 +137,12 @@ static struct shm_seg *own_find(const char *path)
 static int open_checked(const char *path, int *fd_out, struct stat *st, struct shm_hdr *hdr)
 {
 	bool is_spare;
-	int fd = shm_fd_open(path, O_RDWR, &is_spare);
 	ssize_t n;
+	int fd;
 
+	if (shm_fd_is_kept(path))
+		return -ENOENT;
+	fd = shm_fd_open(path, O_RDWR, &is_spare);
 	if (fd < 0) {
 		int err = errno;
 
@@ -173,10 +159,10 @@ static int open_checked(const char *path, int *fd_out, struct stat *st, struct s
 	*fd_out = fd;
 	if (lock_get(fd, true))
 		return 0;
-	if (hdr->pid == getpid() && is_mapped_here(st->st_ino))
-		return -ENOENT; /* of another copy of this code in our process: leak the descriptor
-				 */
-	return -ESTALE;
+	if (hdr->pid != getpid() || !shm_fd_is_mapped(st->st_ino))
+		return -ESTALE;
+	shm_fd_keep(fd, st);
+	return -ENOENT;
 }
 
 void shm_wake_path(const char *path, uint32_t wake, char out[SHM_WAKE_MAX])
@@ -558,6 +544,8 @@ static int file_map(struct shm_seg *seg, uint64_t budget)
 	if (space_left(&space) < SHM_STAGE_GRANS_MIN * STAGE_GRAN * 2)
 		return -ENOSPC;
 	rc = limits_allocate(seg->fd, 0, SHM_SHARED_OFF + SHM_LANE_BYTES(seg->shared_slots) + (SHM_SHARED_CNT - 1) * SHM_LANE_BYTES(SHM_SLOTS_SMALL));
+	if (rc == 0)
+		rc = limits_allocate(seg->fd, SHM_TOLD_OFF, SHM_TOLD_CNT * sizeof(uint64_t));
 	if (rc == 0)
 		rc = limits_allocate(seg->fd, SHM_DESC_OFF, 4096);
 	if (rc == 0)

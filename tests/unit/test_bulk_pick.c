@@ -287,7 +287,7 @@ static void bulk_help__is_not_repeated(void **state)
 	struct bulk_op *op;
 	struct fp_done d;
 	uint64_t at;
-	uint32_t key;
+	uint32_t key, lent;
 	int a = 1, b = 0;
 
 	(void)state;
@@ -314,12 +314,13 @@ static void bulk_help__is_not_repeated(void **state)
 	op = ask(key, &d);
 	t = bulk_target_get(fp.node[1].bulk, &fp.peer[1][0], fp.now_ns);
 	at = op->copy_end;
-	assert_int_equal(bulk_lease_take(t->tab, t->slot, op->help_key, LINK_PUT, (uintptr_t)local + at, 1), 0);
+	lent = op->help_key;
+	assert_int_equal(bulk_lease_take(t->tab, t->slot, lent, LINK_PUT, (uintptr_t)local + at, 1), 0);
 	for (int i = 0; i < 1000; i++)
 		fp_pass_without(1);
 	assert_int_equal(d.cnt, 0);
 	assert_int_equal(local[at], 0);
-	bulk_lease_fill(t->tab, t->slot, 1);
+	bulk_lease_fill(t->tab, t->slot, lent, 1);
 	assert_int_equal(bulk_lease_drop(t->tab, t->slot), 0);
 	run_deaf(&d);
 	check_but(at, 0);

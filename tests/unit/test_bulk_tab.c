@@ -678,6 +678,28 @@ static void tab__exit(void **state)
 	assert_int_equal(files_of_node(1), 1);
 }
 
+/* One whose lease was taken away in the middle of bulk_lease_fill(), and whose place another region has by then. */
+static void fill__is_of_one_region(void **state)
+{
+	uint32_t key = add(g_mem, LEN), next = key ^ 0x100, idx = 0;
+	struct bulk_tab *tab = fp.node[1].bulk->tab;
+	int slot = bulk_tab_slot_claim(tab);
+
+	assert_true(slot >= 0);
+	assert_int_equal(bulk_lease_take(tab, slot, key, LINK_PUT, (uintptr_t)g_mem, LEN), 0);
+	bulk_lease_fill(tab, slot, key, 100);
+	while (bulk_tab_filled(tab, idx) != 100)
+		assert_true(++idx < bulk_tab_entry_cnt(tab));
+	bulk_tab_publish(tab, idx, next, (uintptr_t)g_mem, LEN, LINK_PUT, 0);
+	bulk_lease_fill(tab, slot, key, 200);
+	assert_int_equal(bulk_tab_filled(tab, idx), 0);
+	bulk_lease_fill(tab, slot, next, 300);
+	assert_int_equal(bulk_tab_filled(tab, idx), 300);
+	assert_int_equal(bulk_lease_drop(tab, slot), 0);
+	bulk_tab_slot_release(tab, slot);
+	link_region_del(&fp.node[1], key);
+}
+
 #define T(f_) cmocka_unit_test_setup_teardown(f_, setup, teardown)
 
 int main(int argc, char **argv)
@@ -693,6 +715,7 @@ int main(int argc, char **argv)
 		T(del__stopped_before_its_copy),
 		T(exec__new_image_is_not_touched),
 		T(take__after_del),
+		T(fill__is_of_one_region),
 		T(slot__each_once_and_again_after_death),
 		T(del__in_the_middle_of_copies),
 		T(tab__attach_checks),

@@ -398,6 +398,40 @@ static void limbo__is_not_polled(void **state)
 	(void)state;
 }
 
+/* Its pid and start time stay, its image does not: who has replaced it touches nothing of ours any more. */
+static void gone__after_exec(void **state)
+{
+	uint64_t end = clk_now_ns(NULL) + DEADLINE_NS;
+	static char arg[2048];
+	struct shm_proc self;
+	int pipes[2];
+	pid_t pid;
+
+	memset(arg, 'x', sizeof(arg) - 1); /* the stack begins elsewhere, whether or not addresses are random */
+	assert_int_equal(pipe(pipes), 0);
+	fflush(stdout);
+	pid = fork();
+	if (!pid) {
+		self = shm_proc_self();
+		alarm(60);
+		if (write(pipes[1], &self, sizeof(self)) == sizeof(self))
+			execl("/bin/sh", "sh", "-c", "kill -STOP $$", arg, NULL);
+		_exit(1);
+	}
+	assert_int_equal(read(pipes[0], &self, sizeof(self)), sizeof(self));
+	assert_int_equal(self.pid, pid);
+	while (!shm_proc_is_gone(&self))
+		usleep(1000), assert_true(clk_now_ns(NULL) < end);
+	assert_int_equal(kill(pid, 0), 0);
+	self = shm_proc_self();
+	assert_false(shm_proc_is_gone(&self));
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	close(pipes[0]);
+	close(pipes[1]);
+	(void)state;
+}
+
 static int setup(void **state)
 {
 	g_sh = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -414,6 +448,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(lent__until_it_is_gone),
 		cmocka_unit_test(lent__to_the_killed),
 		cmocka_unit_test(limbo__is_not_polled),
+		cmocka_unit_test(gone__after_exec),
 	};
 
 	if (argc > 1)

@@ -6,6 +6,9 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -109,11 +112,61 @@ static void shm_seg_hide__not_in_a_child(void **state)
 	free(f);
 }
 
+static unsigned open_files(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	unsigned n = 0;
+
+	assert_non_null(d);
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
+}
+
+/* A segment of another copy of this code in our process: to open and close it would give up its lock. It is looked at once. */
+static void copy__is_opened_once(void **state)
+{
+	struct link_addr at = fake_addr((uint32_t)getpid(), 3, 7), other = fake_addr((uint32_t)getpid(), 4, 7);
+	struct fake *f = calloc(1, sizeof(*f));
+	char path[SHM_NAME_MAX];
+	struct shm_hdr *hdr;
+	unsigned before;
+	int fd;
+
+	assert_int_equal(fake_open(f, &at), 0);
+	memcpy(path, f->s->seg->path, sizeof(path));
+	fake_close(f);
+	for (int round = 0; round < 3; round++) {
+		fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+		assert_true(fd >= 0);
+		assert_int_equal(ftruncate(fd, SHM_FILE_LEN), 0);
+		hdr = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		hdr->magic = SHM_MAGIC;
+		hdr->pid = getpid();
+		close(fd);
+		for (int i = 0; i < 50; i++) {
+			if (!round && i == 1)
+				before = open_files();
+			assert_int_equal(shm_addr_pid(&at), 0);
+		}
+		assert_int_equal(open_files(), before); /* that of the round before has been removed */
+		munmap(hdr, 4096);
+		unlink(path);
+	}
+	assert_int_equal(fake_open(f, &at), 0); /* the name is anybody's now */
+	fake_close(f);
+	assert_int_equal(shm_addr_pid(&other), 0);
+	free(f);
+	(void)state;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(shm_seg_hide__a_successor_has_the_name),
 		cmocka_unit_test(shm_seg_hide__not_in_a_child),
+		cmocka_unit_test(copy__is_opened_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

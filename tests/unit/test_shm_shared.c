@@ -8,6 +8,7 @@
 #include <cmocka.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "shm_model.h"
@@ -204,11 +205,181 @@ static void processes__stopped_holders(void **state)
 	(void)state;
 }
 
+/* --- who was declared dead is told, with or without a lane --- */
+
+/* W has sent through the shared lane, and all of it was taken: it only waits for an answer, when B declares it dead. */
+static void told(bool is_crowd)
+{
+	struct link_addr w = addr_of(W), b = addr_of(B);
+	_Atomic uint64_t *list;
+
+	ports_open(1, "told");
+	send_one(W, B, DIRECT_LEN);
+	for (int i = 0; i < 6; i++)
+		poll_one(B), poll_one(W);
+	assert_int_equal(m.taken[W][0] + m.good[W][0], 2);
+	assert_int_equal(sp_of(W, B)->tx_mode, SHM_TX_SHARED);
+	list = shm_told_at(g_port[W]->s->seg);
+	for (uint32_t i = 0; is_crowd && i < SHM_TOLD_CNT; i++) /* of those that W does not know, or not any more */
+		atomic_store(&list[i], 1 + i);
+	shm_peer_doom(sp_of(B, W), -ETIMEDOUT);
+	for (int i = 0; i < 3; i++)
+		poll_one(B), poll_one(W);
+	assert_int_equal(fake_peer(g_port[W], &b)->dead, -ETIMEDOUT);
+	/* the next life of both is another one, and nobody is told twice */
+	fake_peer(g_port[W], &b)->dead = fake_peer(g_port[B], &w)->dead = 0;
+	send_one(W, B, DIRECT_LEN);
+	send_one(B, W, DIRECT_LEN);
+	for (int i = 0; i < 20; i++)
+		poll_one(B), poll_one(W);
+	assert_int_equal(m.taken[W][1], 1);
+	assert_int_equal(g_port[W]->dead_cnt, 1);
+	assert_int_equal(g_port[B]->dead_cnt, 1);
+	ports_close();
+}
+
+static void told__without_a_lane(void **state)
+{
+	told(false);
+	told(true);
+	(void)state;
+}
+
+/* --- an owner that does not get the sender's segment mapped --- */
+
+/* Sends one frame and waits for what becomes of it. Return: as an exit code. */
+static int unseen_main(struct link_addr self, struct link_addr to, uint64_t budget)
+{
+	static uint8_t buf[DIRECT_LEN];
+	struct fake *f = calloc(1, sizeof(*f));
+	struct link_peer *peer = fake_peer(f, &to);
+
+	alarm(60);
+	if (fake_open(f, &self))
+		return 1;
+	f->room.shm_budget = budget;
+	if (fake_send(f, &to, buf, sizeof(buf), buf))
+		return 2;
+	while (!peer->dead)
+		fake_poll(f), usleep(50);
+	fake_close(f);
+	return f->sent_bad != 1 || peer->dead != (budget ? -EPROTO : -ETIMEDOUT);
+}
+
+static void unseen(uint64_t budget, uint16_t port)
+{
+	struct link_addr to = addr_of(port), self = addr_of(port + 1u);
+	struct fake *b = calloc(1, sizeof(*b));
+	uint64_t end = clk_now_ns(NULL) + DEADLINE_NS;
+	struct rlimit was, none;
+	int status;
+	pid_t pid;
+
+	b->virt_ns = NS_PER_SEC;
+	b->node.clk.virt_ns = &b->virt_ns;
+	assert_int_equal(fake_open(b, &to), 0);
+	fflush(stdout);
+	pid = fork();
+	if (!pid)
+		_exit(unseen_main(self, to, budget));
+	getrlimit(RLIMIT_NOFILE, &was);
+	none = (struct rlimit){0, was.rlim_max};
+	setrlimit(RLIMIT_NOFILE, &none);
+	while (waitpid(pid, &status, WNOHANG) == 0) {
+		b->virt_ns += NS_PER_MS;
+		fake_poll(b);
+		usleep(50);
+		if (clk_now_ns(NULL) > end)
+			kill(pid, SIGKILL);
+	}
+	setrlimit(RLIMIT_NOFILE, &was);
+	assert_int_equal(status, 0);
+	assert_int_equal(b->rx_cnt, 0);
+	fake_close(b);
+	free(b);
+}
+
+static void unseen__is_told(void **state)
+{
+	unseen(0, 90);
+	unseen(1, 94);
+	(void)state;
+}
+
+/* --- our own stop, and our own end --- */
+
+/* All stand still for an hour: nobody was silent for long then. One who stays so is, in the end. */
+static void tick__own_stop_is_not_silence(void **state)
+{
+	struct link_addr b = addr_of(B);
+
+	ports_open(0, "stop");
+	send_one(W, B, DIRECT_LEN);
+	for (int i = 0; i < 4; i++)
+		poll_one(W);
+	g_port[W]->virt_ns += 3600 * NS_PER_SEC;
+	for (int i = 0; i < 4; i++)
+		poll_one(W);
+	assert_int_equal(fake_peer(g_port[W], &b)->dead, 0);
+	for (int i = 0; i < 600 && !fake_peer(g_port[W], &b)->dead; i++) /* 36 s; dead_after is 30 */
+		poll_one(W);
+	assert_int_equal(fake_peer(g_port[W], &b)->dead, -ETIMEDOUT);
+	/* and who polls rarely finds out as well */
+	fake_peer(g_port[W], &b)->dead = 0;
+	send_one(W, B, DIRECT_LEN);
+	for (int i = 0; i < 12 && !fake_peer(g_port[W], &b)->dead; i++) {
+		g_port[W]->virt_ns += 20 * NS_PER_SEC;
+		poll_one(W);
+	}
+	assert_int_equal(fake_peer(g_port[W], &b)->dead, -ETIMEDOUT);
+	ports_close();
+	(void)state;
+}
+
+static void sleep_now(struct fake *f)
+{
+	for (int i = 0; shm_arm(f->s); i++) {
+		assert_true(i < 1000);
+		fake_poll(f);
+	}
+	assert_true(atomic_load(&f->s->seg->hdr->state) & SHM_ST_SLEEPING);
+}
+
+/* A port that closes wakes who waits for it to take something, and not all that ever sent to it. */
+static void close__wakes_who_needs_it(void **state)
+{
+	struct link_addr w = addr_of(W), x = addr_of(X), b = addr_of(B);
+
+	ports_open(0, "close");
+	send_one(W, B, DIRECT_LEN);
+	send_one(X, B, DIRECT_LEN);
+	for (int i = 0; i < 4; i++)
+		poll_one(B), poll_one(W), poll_one(X);
+	send_one(W, B, DIRECT_LEN);
+	sleep_now(g_port[W]);
+	sleep_now(g_port[X]);
+	g_port[B]->port.is_cancelled = true; /* as link_port_close() */
+	fake_peer(g_port[B], &w)->dead = fake_peer(g_port[B], &x)->dead = -ECANCELED;
+	fake_close(g_port[B]);
+	assert_false(atomic_load(&g_port[W]->s->seg->hdr->state) & SHM_ST_SLEEPING);
+	assert_true(atomic_load(&g_port[X]->s->seg->hdr->state) & SHM_ST_SLEEPING);
+	poll_one(W), poll_one(X);
+	assert_int_equal(fake_peer(g_port[W], &b)->dead, -ECONNREFUSED);
+	assert_int_equal(fake_peer(g_port[X], &b)->dead, -ECONNREFUSED);
+	assert_int_equal(fake_open(g_port[B], &b), 0);
+	ports_close();
+	(void)state;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(model__stopped_holder),
 		cmocka_unit_test(processes__stopped_holders),
+		cmocka_unit_test(told__without_a_lane),
+		cmocka_unit_test(unseen__is_told),
+		cmocka_unit_test(tick__own_stop_is_not_silence),
+		cmocka_unit_test(close__wakes_who_needs_it),
 	};
 
 	signal(SIGPIPE, SIG_IGN);
