@@ -357,18 +357,19 @@ static bool fault_cell(struct cell *c)
 	const struct fault *f = c->job->fault;
 	struct rig *r = c->r;
 	uint64_t n = 0, end, ms = f->at_least_ms * c->job->stretch;
-	bool is_enough = false;
+	bool is_enough = false, is_over = false;
 
 	cell_open(c);
-	end = c->start_ns + ms * RIG_NS_PER_MS;
-	for (int b = 0; b < BATCHES && !is_enough; b++, n += BATCH) {
+	end = (f->until_ms ? rig_now_ns() : c->start_ns) + ms * RIG_NS_PER_MS;
+	for (int b = 0; b < BATCHES && !is_enough && !(is_over && f->until_ms); b++, n += BATCH) {
 		batch(c, n, BATCH);
 		is_enough = moved(c, f->counter) && n;
 		/* one clock decides for both */
 		if (r->rank == 0)
 			atomic_store(&r->w->phase, rig_now_ns() >= end);
 		rig_sync(r);
-		is_enough &= atomic_load(&r->w->phase);
+		is_over = atomic_load(&r->w->phase);
+		is_enough &= is_over;
 		rig_sleep_ms(ms / (BATCHES / 2)); /* so many batches last long enough, and adapters fall asleep */
 	}
 	batch(c, n, BATCH);
