@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 FILE_LINES, FUNC_LINES, FUNC_PARAMS = 800, 70, 7
 ALLOW = "tools/tidy_allow.txt"
-CODE = ("src", "include", "tests")
+CODE = ("src", "include", "tests", "cmd")
 
 # Who may include whom: for a folder under src/, patterns of quoted includes and whether <rdma/...> is allowed. First match wins.
 LAYERS = [
