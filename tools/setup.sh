@@ -8,7 +8,7 @@ set -eu
 packages=""
 for what in "$@"; do
 	case $what in
-	build) packages="$packages gcc libc6-dev make meson ninja-build pkg-config libfabric-dev libbsd-dev libsodium-dev" ;;
+	build) packages="$packages gcc libc6-dev make meson ninja-build pkg-config libfabric-dev libbsd-dev libsodium-dev python3 scdoc" ;;
 	demo) packages="$packages python3 libfabric-bin openmpi-bin libopenmpi-dev netpipe-openmpi iproute2 gnuplot-nox" ;;
 	test) packages="$packages python3 libcmocka-dev libfabric-bin openmpi-bin libopenmpi-dev netpipe-openmpi python3-mpi4py hpcc iproute2 tshark
 		universal-ctags clang libclang-rt-dev gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user" ;;

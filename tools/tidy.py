@@ -6,6 +6,7 @@ tidy.py [--root DIR]            check; exit 1 with one line per breach
 tidy.py [--root DIR] --shrink   lower or drop entries of tools/tidy_allow.txt that are larger than they need to be; never adds any
 """
 import argparse
+import ast
 import json
 import os
 import re
@@ -16,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 FILE_LINES, FUNC_LINES, FUNC_PARAMS = 800, 70, 7
 ALLOW = "tools/tidy_allow.txt"
-CODE = ("src", "include", "tests")
+CODE = ("src", "include", "tests", "cmd")
 
 # Who may include whom: for a folder under src/, patterns of quoted includes and whether <rdma/...> is allowed. First match wins.
 LAYERS = [
@@ -149,6 +150,23 @@ class Tidy:
             if len(head) < 2 or not head[1].startswith(("//", "/*")):
                 self.breach(f, 2, "no sentence that says what the file owns")
 
+    def check_python(self):
+        """The same sizes for Python."""
+        for top in ("cmd", "tests", "tools"):
+            for d, _, names in os.walk(os.path.join(self.root, top)):
+                for f in sorted(os.path.relpath(os.path.join(d, n), self.root) for n in names if n.endswith(".py")):
+                    self.check_python_file(f)
+
+    def check_python_file(self, f):
+        with open(os.path.join(self.root, f), encoding="utf-8") as fh:
+            text = fh.read()
+        if "SPDX-License-Identifier: BSD-2-Clause" not in "".join(text.split("\n")[:2]):
+            self.breach(f, 1, "no SPDX line")
+        self.limit("lines " + f, text.count("\n"), FILE_LINES, f, 1, "lines in a file")
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef):
+                self.limit("func %s %s" % (f, node.name), node.end_lineno - node.lineno + 1, FUNC_LINES, f, node.lineno, "lines in %s()" % node.name)
+
     def check_layers(self):
         for f in self.files:
             for where, allowed, rdma in LAYERS:
@@ -223,6 +241,7 @@ class Tidy:
         self.check_sizes()
         self.check_words()
         self.check_heads()
+        self.check_python()
         self.check_layers()
         self.check_headers_alone()
         self.check_doc_links()

@@ -35,13 +35,14 @@ void stats_report(const char *adapter, const struct stats_row *row, size_t cnt, 
 {
 	const char *where = secure_getenv(REPORT_ENV);
 	const bool to_stderr = where && !strcmp(where, "stderr");
-	char path[512], line[4096];
+	char path[512], line[4096], host[64] = "";
 	size_t at;
 	FILE *f;
 
 	if (!where || !*where)
 		return;
-	at = (size_t)snprintf(line, sizeof(line), "softfabric-stats: adapter=%s pid=%ld", adapter, (long)getpid());
+	gethostname(host, sizeof(host) - 1);
+	at = (size_t)snprintf(line, sizeof(line), "softfabric-stats: adapter=%s pid=%ld host=%s", adapter, (long)getpid(), host);
 	for (size_t i = 0; i < cnt && at < sizeof(line); i++)
 		at += (size_t)snprintf(line + at, sizeof(line) - at, " %s=%" PRIu64, row[i].name, stats_value(stats, row[i].off));
 	snprintf(path, sizeof(path), "%s.%ld", where, (long)getpid());

@@ -26,6 +26,8 @@ static void __printf_like(3, 0)
 		g_why->is_other = is_other;
 	}
 	KIT_INFO(prov, FI_LOG_CORE, "%s\n", text);
+	if (g_why)
+		kit_told_reason(prov, text);
 }
 
 int kit_info_no(const struct fi_provider *prov, const char *fmt, ...)
@@ -48,9 +50,16 @@ int kit_info_other(const struct fi_provider *prov, const char *fmt, ...)
 	return -FI_ENODATA;
 }
 
+void kit_info_warned(const struct fi_provider *prov, const char *text)
+{
+	if (g_why)
+		kit_told_reason(prov, text);
+}
+
 void kit_info_begin(struct kit_why *why)
 {
 	why->text[0] = '\0';
+	why->version = 0;
 	g_why = why;
 }
 
@@ -73,6 +82,7 @@ int kit_info_end(const struct fi_provider *prov, const struct fi_info *hints, in
 	const struct kit_why *why = g_why;
 
 	g_why = NULL;
+	kit_told_end(prov, hints, why, ret);
 	if (ret == -FI_ENODATA && why->text[0] && names_it(hints, prov->name))
 		kit_warn_once(prov, "nothing of %s fits the hints of fi_getinfo: %s", prov->name,
 			      why->text);
@@ -491,6 +501,8 @@ int kit_info_check(const struct fi_provider *prov, uint32_t version, const struc
 {
 	const struct check c = {.prov = prov, .version = version, .have = have, .hints = hints};
 
+	if (g_why)
+		g_why->version = version;
 	if (!hints)
 		return 0;
 	/* The type first: it is what layered providers ask for, over and over, and we do not have.

@@ -104,6 +104,7 @@ int kit_info_other(const struct fi_provider *prov, const char *fmt, ...)
 struct kit_why {
 	char text[KIT_WHY_MAX];
 	bool is_other;
+	uint32_t version; /* of the API that the caller asks for; 0 if it came to no comparison */
 };
 void kit_info_begin(struct kit_why *why); /* on the caller's stack: little thread-local memory is left to a module that is loaded late */
 int kit_info_end(const struct fi_provider *prov, const struct fi_info *hints, int ret);

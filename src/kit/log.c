@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 
+#include "kit/info_int.h"
 #include "kit/kit_int.h"
 
 static const struct fi_provider *g_log_prov;
@@ -17,6 +18,8 @@ static void to_fi_log(enum log_level lvl, const char *func, int line, const char
 	};
 	int saved = errno;
 
+	if (lvl == LOG_LVL_WARN)
+		kit_info_warned(g_log_prov, msg);
 	if (fi_log_enabled(g_log_prov, level[lvl], FI_LOG_CORE))
 		fi_log(g_log_prov, level[lvl], FI_LOG_CORE, func, line, "%s\n", msg);
 	errno = saved;

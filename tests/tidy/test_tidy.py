@@ -23,6 +23,7 @@ FILES = {
     "src/base/allowed.c": HEAD + "void grown(int a, int b, int c, int d, int e, int f, int g, int h)\n{\n}\n",
     "tests/conform/old.c": HEAD + "// FI_MR_BASIC\nint x = FI_MR_BASIC;\n#define KIT_MR_BASIC 1 /* FI_MR_BASIC */\n",
     "tests/unit/later.c": HEAD + "/* TO" + "DO */\n",
+    "cmd/tall.py": "def tall():\n" + "    pass\n" * 70,
     "doc/life-of-a-test.md": "| 1 | `src/base/wide.c` | `gone()` | x |\n| 2 | `src/base/none.c` | `wide()` | `good()` |\n",
     "tools/tidy_allow.txt": "params src/base/allowed.c grown 8\nlines src/base/good.h 900\n",
 }
@@ -44,6 +45,8 @@ WANT = [
     "src/base/headless.c:1: no SPDX line",
     "tests/conform/old.c:4: int x = FI_MR_BASIC: libfabric 2's headers warn",
     "tests/unit/later.c:3: TO" + "DO",
+    "cmd/tall.py:1: no SPDX line",
+    "cmd/tall.py:1: lines in tall(): 71",
     "doc/life-of-a-test.md:1: no function gone() in src/base/wide.c",
     "doc/life-of-a-test.md:2: no function wide() in src/base/none.c",
     "doc/life-of-a-test.md:2: no file src/base/none.c",

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""softfabric run: runs a program over the soft adapters, and says what happened on the fabric."""
+import ctypes
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from . import ask, counters, hosts, out, places
+
+USAGE = "softfabric run [-p PROVIDER] [--hosts N] [--net KEYS] [--efa KEYS] [--cxi KEYS] [--opx KEYS] [--json[=FILE]] [-q] -- COMMAND [ARG...]"
+EPILOG = """\
+  softfabric run -p efa -- mpirun -np 2 ./a.out
+  softfabric run -p cxi --hosts 3 --net "loss=1%;seed=7" -- mpirun -np 6 ./a.out
+KEYS are those of SOFTFABRIC_NET and so on, softfabric(1); what is in the environment already stays, a key given here wins.
+-p sets FI_PROVIDER, and has Open MPI take mtl/ofi with that provider. With --hosts the command is told the hosts (h1, h2, ...) in the
+words of Open MPI 4 and 5 and hydra, ranks go round them, and any command starts on one with: softfabric-on h1 COMMAND.
+exit status: the command's own (128 + signal if one ended it); 125 nothing was run; 126, 127 the command cannot be started."""
+GRACE_S = 10
+PR_SET_CHILD_SUBREAPER = 36
+
+
+def env_for(args):
+    """The command's environment."""
+    env = places.env_with_modules(os.environ)
+    for kind in ("net", "efa", "cxi", "opx"):
+        name, keys = "SOFTFABRIC_" + kind.upper(), getattr(args, kind)
+        if keys:
+            env[name] = ";".join(k for k in (env.get(name), keys) if k)
+    if args.provider:
+        mpi = {"FI_PROVIDER": args.provider, "OMPI_MCA_opal_common_ofi_provider_include": args.provider, "OMPI_MCA_pml": "cm", "OMPI_MCA_mtl": "ofi"}
+        for k, v in mpi.items():
+            env.setdefault(k, v)
+    return env
+
+
+def room_check(env, with_hosts):
+    """A room that is refused ends here, before anything has started, in the adapters' own words."""
+    env = dict(env)
+    if with_hosts:  # there is no such interface yet
+        env["SOFTFABRIC_NET"] = env.get("SOFTFABRIC_NET", "") + ";if=lo"
+    errors = ask.room_errors(ask.room(env))
+    if errors:
+        raise out.Refused(errors[0], 125)
+
+
+def command_check(command, env):
+    if not shutil.which(command[0], path=env.get("PATH")):
+        found = os.path.exists(command[0])
+        raise out.Refused("%s %s" % (command[0], "cannot be executed" if found else "is not there, and not in PATH"), 126 if found else 127)
+
+
+def hosts_check(cnt):
+    if not 1 <= cnt <= hosts.HOSTS_MAX:
+        raise out.Refused("--hosts takes 1 to %d, not %d" % (hosts.HOSTS_MAX, cnt), 125)
+    for tool, package in (("ip", "iproute2"), ("nsenter", "util-linux")):
+        if not shutil.which(tool):
+            raise out.Refused("--hosts needs %s: apt install %s" % (tool, package), 125)
+    why = hosts.possible()
+    if why:
+        raise out.Refused("this system does not permit virtual hosts (%s): run it %s" % (why, hosts.MEND), 125)
+
+
+# --- running it ---
+
+def descendants():
+    """Processes below this one."""
+    parent = {}
+    for d in os.listdir("/proc"):
+        if d.isdigit():
+            try:
+                with open("/proc/%s/stat" % d, encoding="utf-8", errors="replace") as f:
+                    parent[int(d)] = int(f.read().rpartition(")")[2].split()[1])
+            except (OSError, ValueError):
+                pass
+    found, more = set(), {os.getpid()}
+    while more:
+        more = {p for p, up in parent.items() if up in more} - found
+        found |= more
+    return found
+
+
+def end_all():
+    """Ends what the command has left running: only processes below this one."""
+    for sig, limit in ((signal.SIGTERM, 2), (signal.SIGKILL, 5)):
+        until = time.monotonic() + limit
+        for pid in descendants():
+            try:
+                os.kill(pid, sig)
+            except OSError:
+                pass
+        while descendants() and time.monotonic() < until:
+            reap()
+            time.sleep(0.02)
+
+
+def reap():
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        pass
+
+
+def supervise(command, env):
+    """Starts the command and waits for it. A signal to us is one to it; what it leaves then is ended. Returns its exit status."""
+    hosts.libc.prctl(PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(1))
+    caught = []
+
+    def on_signal(sig, _frame):
+        caught.append(sig)
+        # A terminal has sent it to the whole group already.
+        if sig != signal.SIGINT or not os.isatty(0):
+            try:
+                os.kill(p.pid, sig)
+            except OSError:
+                pass
+        signal.alarm(GRACE_S)
+
+    def on_alarm(_sig, _frame):
+        end_all()
+
+    try:
+        p = subprocess.Popen(command, env=env)
+    except OSError as e:
+        raise out.Refused("%s cannot be started: %s" % (command[0], e.strerror), 126) from None
+    for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(s, on_signal)
+    signal.signal(signal.SIGALRM, on_alarm)
+    status = 0
+    while True:
+        try:
+            pid, status = os.wait()
+        except ChildProcessError:  # on_alarm() has reaped it
+            status = signal.SIGKILL
+            break
+        if pid == p.pid:
+            break
+    signal.alarm(0)
+    p.returncode = os.waitstatus_to_exitcode(status)
+    if caught:
+        end_all()
+    return p.returncode if p.returncode >= 0 else 128 - p.returncode
+
+
+def with_hosts(args, command, env, tmp):
+    """The same among virtual hosts, in a process that is the first of its own process namespace."""
+    try:
+        hosts.enter()
+    except OSError as e:
+        raise out.Refused("this system does not permit virtual hosts (%s): run it %s" % (e.strerror, hosts.MEND), 125) from None
+    sys.stdout.flush()
+    child = os.fork()
+    if not child:
+        os._exit(first_process(args, command, env, tmp))
+    for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(s, lambda sig, _f: os.kill(child, sig) if sig != signal.SIGINT or not os.isatty(0) else None)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return status if status >= 0 else 128 - status
+
+
+def first_process(args, command, env, tmp):
+    progress = out.Progress()
+    try:
+        hosts.call("prctl", hosts.PR_SET_PDEATHSIG, signal.SIGKILL)
+        names = hosts.setup(tmp, args.hosts, progress)
+        progress.end()
+        hosts.launch_env(env, tmp, names)
+        return supervise(command, env)
+    except out.Refused as e:
+        progress.end()
+        sys.stderr.write("softfabric: %s\n" % e)
+        return e.status
+    except KeyboardInterrupt:
+        return 130
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+
+
+def report(args, command, status, seconds, stats):
+    adapters = counters.summary(counters.read(stats))
+    if args.json:
+        out.put_json(args.json, {"command": command, "status": status, "seconds": round(seconds, 3), "hosts": args.hosts or 0, "adapters": adapters})
+    if args.quiet or args.json == "-":
+        return
+    sys.stdout.flush()
+    said = "softfabric: %s ended with status %d after %.1f s" % (command[0], status, seconds)
+    if not adapters:
+        said += "; no adapter was used, or none was closed (softfabric why -- COMMAND says who refused what)"
+    print(said, file=sys.stderr)
+    if adapters:
+        counters.put(adapters, sys.stderr)
+
+
+def main(argv):
+    ap = out.Parser(prog="softfabric run", usage=USAGE, description=__doc__, epilog=EPILOG)
+    ap.add_argument("-p", "--provider", choices=places.PROVIDERS, help="libfabric and Open MPI are told to use this one")
+    ap.add_argument("--hosts", type=int, metavar="N", help="make N virtual hosts for the time of the run")
+    for kind in ("net", "efa", "cxi", "opx"):
+        ap.add_argument("--" + kind, metavar="KEYS", help="keys of SOFTFABRIC_%s" % kind.upper())
+    ap.add_argument("-q", "--quiet", action="store_true", help="no summary")
+    ap.add_json("what happened, per host and adapter,")
+    try:
+        before, command = out.split_command(argv)
+        if not command and "-h" not in argv and "--help" not in argv:
+            raise out.Refused("the command comes behind --, as in softfabric run -p efa -- mpirun -np 2 ./a.out", 125)
+        return run(ap.parse_args(before), command)
+    except out.Refused as e:
+        e.status = e.status if e.status >= 125 else 125
+        raise
+
+
+def run(args, command):
+    places.need_modules()
+    if args.json:
+        out.put_json(args.json if args.json != "-" else os.devnull, {})  # what cannot be written is said before anything runs
+    if args.provider and args.provider not in places.built():
+        raise out.Refused("%s is not built: there is no %s" % (args.provider, places.module_file(args.provider)))
+    env = env_for(args)
+    if args.hosts is not None:
+        env["SOFTFABRIC_NET"] = ";".join(k for k in ("if=eth0", env.get("SOFTFABRIC_NET")) if k)
+        hosts_check(args.hosts)
+    command_check(command, env)
+    room_check(env, args.hosts is not None)
+    with tempfile.TemporaryDirectory(prefix="softfabric-run.") as tmp:
+        stats = env["SOFTFABRIC_STATS"] = os.path.join(tmp, "stats")
+        began = time.monotonic()
+        status = with_hosts(args, command, env, tmp) if args.hosts is not None else supervise(command, env)
+        report(args, command, status, time.monotonic() - began, stats)
+    return status

@@ -1,0 +1,358 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""The softfabric command from outside: test_cmd.py COMMAND OLD_LIBFABRIC GROUP. What it cannot do is one sentence, never a trace."""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+COMMAND, OLD = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+TMP = tempfile.TemporaryDirectory(prefix="softfabric-test.")
+LIMIT_S = 60
+
+
+def environment(**more):
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("SOFTFABRIC_", "FI_", "OMPI_", "PRTE_", "HYDRA_"))}
+    return {**env, "IPATH_NO_BACKTRACE": "1", "TMPDIR": TMP.name, **more}
+
+
+def run(*args, before=(), **env):
+    p = subprocess.run([*before, COMMAND, *args], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_S, env=environment(**env),
+                       check=False)
+    if "Traceback" in p.stdout + p.stderr:
+        raise AssertionError("a trace:\n" + p.stderr)
+    return p
+
+
+def in_namespace(script):
+    """Words that run a command as root of a user and mount namespace after @script."""
+    return ("unshare", "-Urm", "sh", "-c", script + '; exec "$@"', "sh")
+
+
+def can_namespaces():
+    return shutil.which("unshare") and not subprocess.run(["unshare", "-Urmn", "true"], stderr=subprocess.DEVNULL, check=False).returncode
+
+
+class Case(unittest.TestCase):
+    def refused(self, p, status, *words):
+        """One sentence on standard error that has @words, nothing on standard output."""
+        self.assertEqual(p.returncode, status, p.stderr)
+        self.assertEqual(p.stdout, "")
+        self.assertEqual(len(p.stderr.splitlines()), 1, p.stderr)
+        self.assertTrue(p.stderr.startswith("softfabric: "))
+        for w in words:
+            self.assertIn(w, p.stderr)
+
+    def done(self, p):
+        self.assertEqual(p.returncode, 0, p.stdout + p.stderr)
+        return p.stdout
+
+
+class Basic(Case):
+    def test_help_and_version(self):
+        self.assertIn("doctor", self.done(run("--help")))
+        self.assertIn("modules in", self.done(run("--version")))
+        for verb in ("info", "why", "doctor", "run"):
+            text = self.done(run(verb, "--help"))
+            self.assertIn("exit status", text)
+            self.assertEqual(text, self.done(run("help", verb)))
+
+    def test_mistakes(self):
+        self.refused(run("rum"), 2, "did you mean 'run'?")
+        self.refused(run("info", "--josn"), 2, "did you mean '--json'?")
+        self.refused(run("info", "-p", "efs"), 2, "takes efa, cxi, opx, not efs")
+        self.assertEqual(run().returncode, 2)
+
+    def test_info(self):
+        text = self.done(run("info", SOFTFABRIC_NET="loss=1%;seed=7", SOFTFABRIC_EFA="nics=2;gen=efa0-read"))
+        self.assertIn("loss=1%, seed=7", text)
+        for word in ("rdmap0s6-rdm", "rdmap16s27", "efa0-read", "cxi0", "hfi1_0", "OPX-100"):
+            self.assertIn(word, text)
+
+    def test_info_json(self):
+        file = os.path.join(TMP.name, "info.json")
+        self.assertEqual(self.done(run("info", "-p", "cxi", "--json=" + file, SOFTFABRIC_CXI="les=64;svc=2:vnis=7")), "")
+        with open(file, encoding="utf-8") as f:
+            got = json.load(f)
+        self.assertEqual(got["room"]["cxi"]["adapters"][0]["les"], 64)
+        self.assertEqual([s["vnis"] for s in got["room"]["cxi"]["adapters"][0]["services"]], [[], [7]])
+        self.assertEqual([i["domain_attr.name"] for i in got["providers"]["cxi"]["infos"]][:1], ["cxi0"])
+        self.refused(run("info", "--json=/nowhere/x"), 1, "/nowhere/x cannot be written")
+
+    def test_info_refused_room(self):
+        p = run("info", SOFTFABRIC_OPX="contexts=2;unit=2")
+        self.assertEqual(p.returncode, 1)
+        self.assertIn("opx: refused: SOFTFABRIC_OPX: unknown key 'unit' (did you mean 'units'?)", p.stdout)
+        self.assertIn("cxi0", p.stdout)
+
+    def test_libfabric_broken_or_old(self):
+        lib = os.path.join(TMP.name, "broken")
+        os.mkdir(lib)
+        with open(os.path.join(lib, "libfabric.so.1"), "w", encoding="ascii"):
+            pass
+        self.refused(run("info", LD_LIBRARY_PATH=lib), 1, "libfabric cannot be loaded", "apt install libfabric1")
+        old = os.path.join(TMP.name, "old")
+        os.mkdir(old)
+        os.symlink(OLD, os.path.join(old, "libfabric.so.1"))
+        self.refused(run("why", "caps=msg", LD_LIBRARY_PATH=old), 1, "1.11", "1.17")
+
+
+class Text(Case):
+    """Man pages and completions: what the tables say, and what the adapters themselves say."""
+    build = os.path.dirname(os.path.dirname(COMMAND))
+
+    def known(self, kind):
+        """The keys that the adapters name when they refuse one."""
+        p = run("run", "--" + kind, "zzzz=1", "--", "true")
+        return p.stderr.strip().split("known keys: ")[1].split(", ")
+
+    def test_man(self):
+        page = os.path.join(self.build, "doc/man/softfabric.1")
+        if not os.path.exists(page):
+            self.skipTest("scdoc is not installed")
+        with open(page, encoding="utf-8") as f:
+            text = f.read().replace("\\", "")
+        for kind in ("net", "efa", "cxi", "opx"):
+            for key in self.known(kind):
+                self.assertRegex(text, r"fB%sfR=" % key)
+        with open(os.path.join(self.build, "doc/man/fi_softfabric_opx.7"), encoding="utf-8") as f:
+            self.assertIn("fBFI_OPX_PKEYfR", f.read().replace("\\", ""))
+
+    def complete(self, *words):
+        """What bash offers for the last word."""
+        file = os.path.join(self.build, "cmd/completion/softfabric")
+        script = 'compopt() { :; }; . %s; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _softfabric; printf "%%s\\n" "${COMPREPLY[@]}"' % file
+        p = subprocess.run(["bash", "-c", script, "bash", "softfabric", *words], capture_output=True, text=True, check=True)
+        self.assertEqual(p.stderr, "")
+        return p.stdout.split()
+
+    @unittest.skipUnless(shutil.which("bash"), "no bash")
+    def test_bash(self):
+        self.assertEqual(self.complete("do"), ["doctor"])
+        self.assertEqual(self.complete("run", "--ho"), ["--hosts"])
+        self.assertEqual(self.complete("run", "-p", ""), ["efa", "cxi", "opx"])
+        self.assertEqual(self.complete("run", "--net", "loss=1%;dead"), ["loss=1%;dead_after="])
+        self.assertEqual(self.complete("why", "tx_attr.inj"), ["tx_attr.inject_size="])
+        for kind in ("net", "efa", "cxi", "opx"):
+            self.assertEqual(self.complete("run", "--" + kind, ""), [k + "=" for k in self.known(kind)])
+
+    @unittest.skipUnless(shutil.which("zsh"), "no zsh")
+    def test_zsh(self):
+        subprocess.run(["zsh", "-n", os.path.join(self.build, "cmd/completion/_softfabric")], check=True)
+
+
+class Why(Case):
+    def test_number(self):
+        p = run("why", "caps=msg+tagged", "tx_attr.inject_size=5000")
+        self.assertEqual(p.returncode, 1)
+        for provider, most in (("efa", 4096), ("cxi", 192), ("opx", 16)):
+            self.assertIn("%s refuses: " % provider, p.stdout)
+            self.assertIn("accepted with tx_attr.inject_size=%d at most" % most, p.stdout)
+
+    def test_two_attributes(self):
+        got = json.loads(run("why", "-p", "cxi", "--json", "caps=rma+multicast", "ep_attr.type=rdm", "api=1.17").stdout)["providers"]["cxi"]
+        self.assertIn("FI_MULTICAST", got["reason"])
+        change = dict(got["change"])
+        self.assertEqual(change["caps"], "caps without FI_MULTICAST")
+        self.assertIn("FI_MR_PROV_KEY", change["domain_attr.mr_mode"])
+
+    def test_advice_is_accepted(self):
+        self.done(run("why", "-p", "cxi", "caps=FI_RMA", "ep=rdm", "mr_mode=allocated+prov_key+endpoint", "api=1.17"))
+
+    def test_mistakes(self):
+        self.refused(run("why", "cap=msg"), 2, "did you mean 'caps'?")
+        self.refused(run("why", "caps=mgs"), 2, "did you mean 'msg'?")
+        self.refused(run("why", "size=5"), 2, "tx_attr.size, rx_attr.size")
+        self.refused(run("why", "tx_attr.size=many"), 2, "takes a number")
+        self.refused(run("why", "caps"), 2, "caps has no value")
+        self.refused(run("why"), 2, "hints or a command")
+        self.refused(run("why", "provider=verbs"), 2, "no provider of ours")
+        self.refused(run("why", "--", "no-such-program"), 127, "no-such-program cannot be started")
+
+    def test_command(self):
+        self.refused(run("why", "--", "true"), 1, "none of its processes asked")
+        if not shutil.which("fi_info"):
+            self.skipTest("fi_info is not installed")
+        p = run("why", "--json=" + os.path.join(TMP.name, "why"), "--", "fi_info", "-p", "cxi", "-c", "FI_MULTICAST")
+        self.assertEqual(p.returncode, 1, p.stderr)
+        with open(os.path.join(TMP.name, "why"), encoding="utf-8") as f:
+            got = json.load(f)
+        said = [q["providers"]["cxi"] for q in got["questions"] if "FI_MULTICAST" in q["hints"]]
+        self.assertIn("caps asks for FI_MULTICAST", said[0]["reason"])
+        self.assertIn(["caps", "caps without FI_MULTICAST"], said[0]["change"])
+
+
+class Doctor(Case):
+    def level(self, p, what):
+        return [(f["level"], f["text"], f["mend"]) for f in json.loads(p.stdout)["findings"] if f["what"] == what]
+
+    def test_here(self):
+        p = run("doctor", "--json")
+        self.assertIn(p.returncode, (0, 1), p.stderr)
+        for what in ("modules", "shared memory", "memory of other processes", "UDP offloads", "cores", "locked memory", "virtual hosts", "libfabric"):
+            self.assertTrue(self.level(p, what), what)
+        self.assertEqual(self.level(p, "modules")[0][0], "ok")
+        self.assertEqual([w for w in os.listdir("/dev/shm") if w.startswith("softfabric-doctor")], [])
+
+    def test_refused_room(self):
+        p = run("doctor", "--json", SOFTFABRIC_NET="los=1%")
+        self.assertEqual(p.returncode, 1)
+        self.assertEqual(self.level(p, "room")[0][0], "bad")
+        self.assertIn("did you mean 'loss'?", self.level(p, "room")[0][1])
+
+    def test_old_libfabric(self):
+        lib = os.path.join(TMP.name, "doctor-old")
+        os.mkdir(lib)
+        os.symlink(OLD, os.path.join(lib, "libfabric.so.1"))
+        found = self.level(run("doctor", "--json", LD_LIBRARY_PATH=lib), "libfabric")
+        self.assertIn("1.11: too old", found[0][1])
+        self.assertEqual(found[0][0], "bad")
+
+    @unittest.skipUnless(can_namespaces(), "no namespaces here")
+    def test_shared_memory(self):
+        for script, word, mend in (("mount -t tmpfs -o size=1m tmpfs /dev/shm", "4 MiB of /dev/shm cannot be had", "size=1g"),
+                                   ("mount -t tmpfs -o size=8m tmpfs /dev/shm", "8.4 MB in /dev/shm are free", "size=1g"),
+                                   ("mount -t tmpfs -o ro tmpfs /dev/shm", "Read-only", "remount,rw")):
+            p = run("doctor", "--json", before=in_namespace(script))
+            level, text, said = self.level(p, "shared memory")[0]
+            self.assertEqual((p.returncode, level), (1, "bad"))
+            self.assertIn(word, text)
+            self.assertIn(mend, said)
+
+
+class Run(Case):
+    def test_status(self):
+        p = run("run", "--", "sh", "-c", "echo said; exit 7")
+        self.assertEqual((p.returncode, p.stdout), (7, "said\n"))
+        self.assertIn("no adapter was used", p.stderr)
+        p = run("run", "-q", "--", "sh", "-c", "kill -TERM $$")
+        self.assertEqual((p.returncode, p.stderr), (143, ""))
+
+    def test_environment(self):
+        script = "echo $FI_PROVIDER $SOFTFABRIC_NET $SOFTFABRIC_EFA ${FI_PROVIDER_PATH##*/build}"
+        p = run("run", "-q", "-p", "efa", "--net", "loss=1%", "--efa", "nics=2", "--", "sh", "-c", script, SOFTFABRIC_NET="seed=3")
+        self.assertEqual(p.stdout.split()[:3], ["efa", "seed=3;loss=1%", "nics=2"])
+
+    def test_mistakes(self):
+        self.refused(run("run", "true"), 125, "behind --")
+        self.refused(run("run", "--hsots", "2", "--", "true"), 125, "did you mean '--hosts'?")
+        self.refused(run("run", "--net", "los=1%", "--", "true"), 125, "did you mean 'loss'?")
+        self.refused(run("run", "--efa", "gen=efa9", "--", "true"), 125, "efa2-full")
+        self.refused(run("run", "--", "no-such-program"), 127, "not in PATH")
+        self.refused(run("run", "--", "/etc/passwd"), 126, "cannot be executed")
+        self.refused(run("run", "--json=/nowhere/x", "--", "echo", "ran"), 125, "cannot be written")
+        self.refused(run("run", "--hosts", "0", "--", "true"), 125, "1 to 200")
+
+    def test_counters(self):
+        if not shutil.which("fi_pingpong"):
+            self.skipTest("fi_pingpong is not installed")
+        file = os.path.join(TMP.name, "run.json")
+        # Both ends under one command; the client comes again until the server listens.
+        script = ('p=$((20000 + $$ % 20000)); fi_pingpong -p efa -e rdm -B $p -I 10 -S 64 >/dev/null 2>&1 & '
+                  'for i in $(seq 100); do fi_pingpong -p efa -e rdm -P $p -I 10 -S 64 127.0.0.1 2>/dev/null && exit; sleep 0.1; done; exit 1')
+        p = run("run", "-p", "efa", "--json=" + file, "--", "sh", "-c", script)
+        self.assertEqual(p.returncode, 0, p.stderr)
+        with open(file, encoding="utf-8") as f:
+            got = json.load(f)
+        adapter = got["adapters"][0]
+        self.assertEqual(adapter["adapter"], "rdmap0s6")
+        self.assertGreaterEqual(adapter["sent_bytes"], 64 * 10)
+        self.assertIn("send_wrs", adapter["by_class"]["protocols"])
+        self.assertIn("rdmap0s6", p.stderr)
+
+    def test_signal_ends_all(self):
+        pids = os.path.join(TMP.name, "pids")
+        p = subprocess.Popen([COMMAND, "run", "-q", "--", "sh", "-c", "(trap '' TERM; echo $$; exec sleep 300) & echo $! >%s.x; mv %s.x %s; sleep 300"
+                              % (pids, pids, pids)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=environment())
+        self.await_file(pids)
+        p.send_signal(signal.SIGTERM)
+        self.assertEqual(p.wait(LIMIT_S), 143)
+        with open(pids, encoding="ascii") as f:
+            self.assertFalse(os.path.exists("/proc/%d" % int(f.read())))
+
+    def await_file(self, path):
+        until = time.monotonic() + LIMIT_S
+        while not os.path.exists(path):
+            self.assertLess(time.monotonic(), until)
+            time.sleep(0.02)
+
+
+class Hosts(Run):
+    """Virtual hosts; of the tests above only those named here."""
+    test_status = test_environment = test_mistakes = test_counters = test_signal_ends_all = None
+
+    def setUp(self):
+        if not can_namespaces() or not shutil.which("ip"):
+            self.skipTest("no namespaces, or no ip, here")
+
+    def test_names_and_network(self):
+        script = ("echo $SOFTFABRIC_HOSTS; uname -n; for h in h1 h2; do softfabric-on $h 'uname -n; ip -4 -o addr show eth0'; done; "
+                  "softfabric-on h2 bash -c '\"exec 3<>/dev/tcp/h1/9\"' 2>&1")
+        p = run("run", "-q", "--hosts", "2", "--", "sh", "-c", script + "; softfabric-on h3 true; exit 5")
+        self.assertEqual(p.returncode, 5, p.stderr)
+        for word in ("h1,h2\nsoftfabric\nh1\n", "10.77.0.1/24", "\nh2\n", "10.77.0.2/24", "refused"):
+            self.assertIn(word, p.stdout)
+        self.assertIn("there is no host h3; hosts: h1 h2", p.stderr)
+
+    def test_mpirun(self):
+        launchers = [m for m in ("mpirun.openmpi", "mpirun.mpich") if shutil.which(m)]
+        if not launchers:
+            self.skipTest("no mpirun")
+        for m in launchers:
+            p = run("run", "-q", "--hosts", "2", "--", m, "-np", "4", "sh", "-c", "echo $(uname -n) $SOFTFABRIC_NET")
+            self.assertEqual(p.returncode, 0, p.stderr)
+            self.assertEqual(sorted(p.stdout.split("\n")), ["", "h1 if=eth0", "h1 if=eth0", "h2 if=eth0", "h2 if=eth0"])
+
+    def test_counters_of_each_host(self):
+        if not shutil.which("fi_pingpong"):
+            self.skipTest("fi_pingpong is not installed")
+        script = ("softfabric-on h1 fi_pingpong -p opx -e rdm -I 10 -S 64 >/dev/null 2>&1 & for i in $(seq 100); do "
+                  "softfabric-on h2 fi_pingpong -p opx -e rdm -I 10 -S 64 10.77.0.1 2>/dev/null && exit; sleep 0.1; done; exit 1")
+        file = os.path.join(TMP.name, "hosts.json")
+        p = run("run", "--hosts", "2", "--json=" + file, "--", "sh", "-c", script)
+        self.assertEqual(p.returncode, 0, p.stderr)
+        with open(file, encoding="utf-8") as f:
+            got = json.load(f)["adapters"]
+        self.assertIn(("h2", "hfi1_0"), [(a["host"], a["adapter"]) for a in got])
+        self.assertGreater(sum(a["counters"]["net_tx_pkts"] for a in got), 0)
+
+    def test_end_leaves_nothing(self):
+        for sig, status in ((signal.SIGTERM, 143), (signal.SIGKILL, -9)):
+            mark = "30%d.%d" % (sig, os.getpid())
+            up = os.path.join(TMP.name, "up%d" % sig)
+            p = subprocess.Popen([COMMAND, "run", "-q", "--hosts", "2", "--", "sh", "-c", "touch %s; softfabric-on h1 sleep %s" % (up, mark)],
+                                 stdin=subprocess.DEVNULL, env=environment())
+            self.await_file(up)
+            p.send_signal(sig)
+            self.assertEqual(p.wait(LIMIT_S), status)
+            until = time.monotonic() + LIMIT_S
+            while self.running(mark):
+                self.assertLess(time.monotonic(), until)
+                time.sleep(0.02)
+
+    def running(self, mark):
+        for d in os.listdir("/proc"):
+            try:
+                with open("/proc/%s/cmdline" % d, encoding="utf-8", errors="replace") as f:
+                    if f.read().startswith("sleep\0" + mark):
+                        return True
+            except OSError:
+                pass
+        return False
+
+    def test_forbidden(self):
+        no_more = in_namespace("echo 0 >/proc/sys/user/max_net_namespaces")
+        self.refused(run("run", "--hosts", "2", "--", "echo", "ran", before=no_more), 125, "does not permit virtual hosts", "as root, or allow it")
+        found = json.loads(run("doctor", "--json", before=no_more).stdout)["findings"]
+        said = [f for f in found if f["what"] == "virtual hosts"][0]
+        self.assertEqual(said["level"], "note")
+        self.assertIn("as root, or allow it", said["mend"])
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], sys.argv[3]], verbosity=2)
