@@ -1,12 +1,17 @@
 #!/bin/sh
-# run_fuzz.sh BUILD TARGET [SECONDS]: builds tests/fuzz/fuzz_TARGET.c with clang's libFuzzer and runs it; TARGET "lib" only builds
+# run_fuzz.sh BUILD TARGET [SECONDS|keep]: builds tests/fuzz/fuzz_TARGET.c with clang's libFuzzer and runs it; TARGET "lib" only builds
 # what the others link, cxi_X and opx_X are fuzz_X.c with that provider. Finds stay in BUILD/fuzz/TARGET. Exit 77: no clang, or no fuzzer runtime.
+# A run begins with the inputs of corpus/TARGET.hex, within its SECONDS. "keep" writes that file anew: the best of it and of what runs have found.
 set -u
 build=$1 target=$2 seconds=${3:-4}
 src=$(cd "$(dirname "$0")/../.." && pwd)
 dir=$build/fuzz
 cc=${FUZZ_CC:-clang}
 flags="-std=gnu17 -D_GNU_SOURCE -I$src/src -I$src/include -O1 -g -fno-omit-frame-pointer -fno-strict-aliasing -Wno-unused-parameter"
+libs="-lfabric -lcmocka -lpthread -lm -lrt"
+if pkg-config --exists libsodium; then
+	flags="$flags -DSF_HAS_SODIUM $(pkg-config --cflags libsodium)" libs="$libs $(pkg-config --libs libsodium)"
+fi
 san="-fsanitize=address,undefined -fno-sanitize-recover=undefined"
 
 mkdir -p "$dir"
@@ -19,7 +24,7 @@ lib() {
 	cd "$src" || exit 1
 	find src/base src/link src/nic/efanic src/nic/cassini src/nic/hfi src/kit src/prov/efa src/prov/cxi src/prov/opx -name '*.c' | FLAGS="$flags $san" DIR="$dir" CC_="$cc" \
 		xargs -P "${FUZZ_JOBS:-2}" -I{} sh -c 'o=$DIR/$(echo {} | tr / _).o
-			[ "$o" -nt {} ] && [ -z "$(find src -name "*.h" -newer "$o" | head -1)" ] && exit 0
+			[ "$o" -nt {} ] && [ "$o" -nt tests/fuzz/run_fuzz.sh ] && [ -z "$(find src -name "*.h" -newer "$o" | head -1)" ] && exit 0
 			$CC_ $FLAGS -fsanitize=fuzzer-no-link -c {} -o "$o" || exit 255' || exit 1
 	rm -f "$dir"/lib*.a
 	# each provider has the entry point that libfabric calls
@@ -42,14 +47,22 @@ opx_rx) prov=opx more=tests/unit/opx_world.c ;;
 opx_rel) more="$(ls src/prov/opx/opx_flow*.c) src/prov/opx/opx_proto.c tests/unit/opx_rig.c tests/unit/opx_wire.c" ;;
 esac
 # shellcheck disable=SC2086
-$cc $flags $san -fsanitize=fuzzer $def "tests/fuzz/fuzz_$file.c" $more "$dir/lib$prov.a" "$dir/libsf.a" -o "$dir/fuzz_$target" \
-	-lfabric -lcmocka -lpthread -lm -lrt || exit 1
+$cc $flags $san -fsanitize=fuzzer $def "tests/fuzz/fuzz_$file.c" $more "$dir/lib$prov.a" "$dir/libsf.a" -o "$dir/fuzz_$target" $libs || exit 1
 mkdir -p "$dir/$target"
 cd "$dir/$target" || exit 1
 export ASAN_OPTIONS="abort_on_error=0:detect_leaks=1:${ASAN_OPTIONS:-}" UBSAN_OPTIONS=print_stacktrace=1
-mkdir -p corpus
+kept=$src/tests/fuzz/corpus/$target.hex
+rm -rf seed none control
+mkdir -p corpus seed none
+python3 "$src/tests/fuzz/corpus.py" expand "$kept" seed || exit 1
+if [ "$seconds" = keep ]; then
+	"../fuzz_$target" -set_cover_merge=1 -merge_control_file=control -timeout=20 -rss_limit_mb=2048 -max_len=4096 none seed corpus >log 2>&1 ||
+		{ tail -60 log; exit 1; }
+	python3 "$src/tests/fuzz/corpus.py" keep control "$kept"
+	exit
+fi
 "../fuzz_$target" -max_total_time="$seconds" -seed="${SEED:-1}" -timeout=20 -rss_limit_mb=2048 -max_len=4096 -print_final_stats=0 \
-	-verbosity=0 corpus >log 2>&1
+	-verbosity=0 corpus seed >log 2>&1
 rc=$?
 if [ $rc -ne 0 ]; then
 	tail -60 log
