@@ -107,13 +107,10 @@ static __attribute__((noinline)) void *own_reserve_slow(struct shm_peer *sp, uin
 	return lane_reserve_seen(&sp->tx, len);
 }
 
-/*
- * Has the owner of @sp closed? Nobody would take what we put there, and who sends it may mean the next one at this place: the
- * next poll tells of the end. relaxed: where another message has told of the end, or of the next one, that message orders the two.
- */
-static inline bool has_closed(struct shm_peer *sp)
+/* Has the owner of @sp closed? Nobody would take what we put there, and who sends it may mean the next one at this place: the next poll tells of the end. */
+static inline bool is_end(struct shm_peer *sp)
 {
-	if (likely(!(atomic_load_explicit(&sp->seg->hdr->state, memory_order_relaxed) & SHM_ST_CLOSED)))
+	if (likely(!shm_has_closed(sp)))
 		return false;
 	shm_peer_doom(sp, -ECONNREFUSED);
 	return true;
@@ -124,7 +121,7 @@ static inline void *own_reserve(struct shm_peer *sp, size_t len)
 {
 	void *slot = lane_reserve_seen(&sp->tx, (uint32_t)len);
 
-	if (unlikely(has_closed(sp)))
+	if (unlikely(is_end(sp)))
 		return NULL;
 	return likely(slot) ? slot : own_reserve_slow(sp, (uint32_t)len);
 }
@@ -305,7 +302,7 @@ static __attribute__((noinline)) int send_slow(struct shm_peer *sp, const struct
 		return -EAGAIN;
 	if (sp->is_void)
 		return -ECONNREFUSED;
-	if (has_closed(sp))
+	if (is_end(sp))
 		return -EAGAIN;
 	if (want_lane(sp))
 		return -EAGAIN;

@@ -140,7 +140,7 @@ static bool told_put(struct shm_peer *sp)
 	uint64_t self = shm_holder(&sp->s->p->self);
 	unsigned bit = SHM_TOLD_ALL;
 
-	if (sp->was_told || sp->has_told || shm_has_left(sp))
+	if (sp->was_told || sp->has_told || shm_has_closed(sp))
 		return false;
 	sp->has_told = true;
 	for (uint32_t i = 0; i < SHM_TOLD_CNT && bit == SHM_TOLD_ALL; i++) {
@@ -198,15 +198,9 @@ bool shm_is_revoked(const struct shm_peer *sp)
 	       atomic_load_explicit(&d->turn, memory_order_relaxed) != sp->lane_turn;
 }
 
-bool shm_has_left(const struct shm_peer *sp)
-{
-	/* acquire: pairs with the release in own_hide(), which comes before a port that closes gives up its lanes */
-	return atomic_load_explicit(&sp->seg->hdr->state, memory_order_acquire) & SHM_ST_CLOSED;
-}
-
 void shm_revoked_doom(struct shm_peer *sp)
 {
-	bool has_left = shm_has_left(sp); /* who closes gives everything up, too: that is no death */
+	bool has_left = shm_has_closed(sp); /* who closes gives everything up, too: that is no death */
 
 	sp->is_unseen = sp->tx_mode == SHM_TX_OWN && atomic_load_explicit(&shm_desc_at(sp->seg, sp->lane_idx)->state, memory_order_relaxed) == SHM_D_UNSEEN;
 	if (!has_left)

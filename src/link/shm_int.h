@@ -517,6 +517,8 @@ struct shm_port {
 int shm_lane_claim(struct shm_peer *sp);
 /** shm_lane_give_back() - We write no more there; the receiver frees it when it is empty. */
 void shm_lane_give_back(struct shm_peer *sp);
+/** shm_lane_is_unseen() - Is there a lane of the port at @src that shm_lane_refresh() has not attached yet? */
+bool shm_lane_is_unseen(struct shm_port *s, const struct link_addr *src);
 /** shm_lane_refresh() - Our descriptors changed: look for new lanes and for those given back. */
 void shm_lane_refresh(struct shm_port *s);
 /** shm_lane_free_rx() - Forget @rx, and make its descriptor free as soon as nobody writes there. Not while it is being
@@ -551,8 +553,12 @@ int shm_revoke(struct shm_port *s, uint32_t idx, struct shm_rx *rx, struct shm_s
 void shm_limbo_agreed(struct shm_port *s, struct shm_rx *rx);
 /** shm_is_revoked() - Has @sp declared us dead? */
 bool shm_is_revoked(const struct shm_peer *sp);
-/** shm_has_left() - Has the port of @sp closed? */
-bool shm_has_left(const struct shm_peer *sp);
+/** shm_has_closed() - Has the port of @sp closed? */
+static inline bool shm_has_closed(const struct shm_peer *sp)
+{
+	/* acquire: pairs with the release in own_hide(), which comes before a port that closes gives up its lanes */
+	return atomic_load_explicit(&sp->seg->hdr->state, memory_order_acquire) & SHM_ST_CLOSED;
+}
 /** shm_revoked_doom() - @sp has revoked our lane: what is under way there ends, and why is said. */
 void shm_revoked_doom(struct shm_peer *sp);
 /** shm_revoked_look() - Find those that have. shm_told_look(): if one has said so. */

@@ -155,7 +155,7 @@ static int rx_attach(struct shm_port *s, uint32_t idx)
 	/* A lane of its next life: what was between us has to end first. */
 	if (!sp->doom && shm_is_revoked(sp))
 		shm_revoked_doom(sp);
-	if (sp->doom && !shm_has_left(sp)) /* who has left has no next life: these are its last words */
+	if (sp->doom && !shm_has_closed(sp)) /* who has left has no next life: these are its last words */
 		return -EAGAIN;
 	rc = shm_seg_reserve(s->seg, SHM_LANE_OFF + (size_t)idx * SHM_LANE_STRIDE,
 			     SHM_LANE_BYTES(d.slot_cnt));
@@ -263,6 +263,22 @@ void shm_lane_refresh(struct shm_port *s)
 		s->want_ns = 0;
 }
 
+bool shm_lane_is_unseen(struct shm_port *s, const struct link_addr *src)
+{
+	uint32_t hwm = desc_hwm(s->seg);
+
+	for (uint32_t i = 0; i < hwm && i < s->desc_ready; i++) {
+		const struct shm_desc *d = shm_desc_at(s->seg, i);
+		/* acquire; pairs with desc_change() */
+		uint32_t state = atomic_load_explicit(&d->state, memory_order_acquire);
+		struct link_addr who = d->src;
+
+		if (!s->rx_by_idx[i] && (state == SHM_D_ACTIVE || state == SHM_D_CLOSING) && !memcmp(&who, src, sizeof(who)))
+			return true;
+	}
+	return hwm > s->desc_ready;
+}
+
 void shm_lane_free_rx(struct shm_port *s, struct shm_rx *rx)
 {
 	struct shm_peer *sp = rx->sp;
@@ -354,8 +370,8 @@ static bool shared_move(struct shm_peer *sp)
 	top = atomic_load_explicit(&h->shared_top, memory_order_relaxed);
 	while (top < idx && !atomic_compare_exchange_weak_explicit(&h->shared_top, &top, idx, memory_order_relaxed, memory_order_relaxed))
 		;
-	if (top < idx)
-		atomic_fetch_add_explicit(&h->lane_gen, 1, memory_order_release);
+	/* always: who raised it before us may have been stopped or killed before it said so */
+	atomic_fetch_add_explicit(&h->lane_gen, 1, memory_order_release);
 	return true;
 }
 

@@ -403,31 +403,44 @@ static void doom_one(struct shm_peer *sp)
 	port_peer_dead(peer, status); /* ends in shm_peer_detach() */
 }
 
+/* Outside of a poll also lanes count that nobody has looked at yet, and what lies in a shared one, whoever put it there. */
+static bool may_have_unread(struct shm_peer *sp)
+{
+	struct shm_port *s = sp->s;
+	uint32_t cap, wait = sp->doom_wait;
+	uint64_t user;
+	bool found = has_unread(sp);
+
+	sp->doom_wait = wait; /* polls are counted, not looks */
+	for (uint32_t k = 0; k < s->shared_cnt && !found; k++)
+		found = lane_peek(&s->shared[k], &cap, &user);
+	return found || shm_lane_is_unseen(s, &sp->addr);
+}
+
 bool shm_peer_expire(struct shm_peer *sp)
 {
 	if (sp->is_zombie || sp->is_void || shm_seg_is_alive(sp->seg))
 		return false;
 	shm_peer_doom(sp, -ECONNREFUSED);
-	if (!has_unread(sp))
+	if (!may_have_unread(sp))
 		doom_one(sp);
 	return true;
 }
 
 void shm_peer_run_doom(struct shm_port *s)
 {
-	bool is_left = false;
 	struct shm_peer *next;
 
+	s->has_doom = false; /* callbacks may doom others, behind us in the list */
 	for (struct shm_peer *sp = s->all; sp; sp = next) {
 		next = sp->all_next; /* nothing is freed inside a poll */
 		if (!sp->doom || sp->is_zombie || sp->is_void)
 			continue;
 		if (has_unread(sp))
-			is_left = true;
+			s->has_doom = true;
 		else
 			doom_one(sp);
 	}
-	s->has_doom = is_left;
 	if (s->has_rescan)
 		s->gen_seen--; /* a lane of the next life of one of them may wait */
 }
@@ -639,7 +652,7 @@ uint32_t shm_untaken(struct shm_port *s)
 		if (shm_has_done(sp))
 			s->has_ready = true;
 		/* relaxed: who sees it late asks once more */
-		cnt += shm_tx_in_flight(sp) && !(atomic_load_explicit(&sp->seg->hdr->state, memory_order_relaxed) & SHM_ST_CLOSED);
+		cnt += shm_tx_in_flight(sp) && !shm_has_closed(sp);
 	}
 	return cnt;
 }

@@ -184,7 +184,7 @@ static void mark_closed(int fd, const struct shm_hdr *hdr)
 {
 	uint32_t state = atomic_load_explicit(&hdr->state, memory_order_relaxed) | SHM_ST_CLOSED;
 
-	if (hdr->magic == SHM_MAGIC && pwrite(fd, &state, sizeof(state), offsetof(struct shm_hdr, state)) < 0)
+	if (hdr->magic == SHM_MAGIC && limits_file(sizeof(*hdr)) && pwrite(fd, &state, sizeof(state), offsetof(struct shm_hdr, state)) < 0)
 		LOG_DEBUG("a dead peer's segment cannot be marked: %s", strerror(errno));
 }
 
