@@ -386,6 +386,8 @@ void rel_quota_put(struct rel_peer *rp, enum rel_quota q, uint32_t n);
 void rel_control(struct rel_peer *rp, enum rel_type type, uint64_t now_ns);
 /** rel_ask() - ACK of the base header alone: who lives there and knows of no such pair refuses it. */
 void rel_ask(struct rel_peer *rp, uint64_t now_ns);
+/** rel_ask_idle() - The same as DATA, which who lives acknowledges. Nothing may be under way to @rp. */
+void rel_ask_idle(struct rel_peer *rp, uint64_t now_ns);
 /** rel_dst() - Where @len bytes for @rp go: what is longer than its path takes whole may be cut up. */
 struct link_addr rel_dst(const struct rel_peer *rp, uint32_t len);
 /** rel_emit() - Send host-form @pkt with its fixed part to @dst. Return: 0; -EAGAIN. */

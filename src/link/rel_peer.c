@@ -241,8 +241,9 @@ static void guest_to_end(struct rel_peer *rp)
 
 /*
  * As many came from @s as may: some may have gone without a word. One of the first few is asked: whose port is closed has that said by his
- * system, who lives there by now refuses the nonce, and who is silent for as long as a peer with work for us might be is forgotten, unless the
- * owner knows him. Who lives goes to the end, so that all are asked in turn; who has work has his own clock. RAW has nobody to ask.
+ * system, the next one there refuses the nonce, who lives acknowledges, and who is silent for as long as a peer with work for us might be is
+ * forgotten, unless the owner knows him. Who lives goes to the end, so that all are asked in turn; who has work has his own clock. RAW has nobody
+ * to ask.
  */
 static void source_ask(struct rel_source *s, uint64_t now_ns)
 {
@@ -266,7 +267,7 @@ static void source_ask(struct rel_source *s, uint64_t now_ns)
 			if (!rp->asks)
 				rp->asked_ns = now_ns;
 			rp->asks += rp->asks < UINT8_MAX;
-			rel_ask(rp, now_ns);
+			rel_ask_idle(rp, now_ns);
 			return; /* one datagram for one */
 		}
 	}

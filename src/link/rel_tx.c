@@ -262,6 +262,16 @@ void rel_ask(struct rel_peer *rp, uint64_t now_ns)
 	emit_to(rp, &pkt);
 }
 
+void rel_ask_idle(struct rel_peer *rp, uint64_t now_ns)
+{
+	struct rel_pkt pkt;
+
+	pkt_init(rp, &pkt, REL_DATA, now_ns);
+	pkt.tx = ++rp->tx_no;
+	memset(&pkt.sack[1], 0, REL_SACK_MORE * sizeof(pkt.sack[1])); /* as long as the question of a newcomer at most */
+	emit_to(rp, &pkt);
+}
+
 int rel_send_naks(struct rel_peer *rp, uint32_t first, const struct rel_nak *nak, uint32_t cnt, uint64_t now_ns)
 {
 	struct rel_pkt pkt;

@@ -421,7 +421,7 @@ static enum sim_fate crowd_hear(void *ctx, const struct link_addr *src, const st
 
 	ear_hear(&c->ear, src, dst, buf, len);
 	assert_int_equal(rel_pkt_check(buf, len, &pkt), REL_OK);
-	if (pkt.type == REL_ACK && dst->port <= CROWD) {
+	if (pkt.type == REL_DATA && dst->port <= CROWD) { /* which peers answer; an ACK they do not */
 		struct rel_pkt answer = {.type = REL_ACK, .nonce = pkt.nonce, .seq = REL_SEQ_FIRST, .ack = REL_SEQ_FIRST};
 		uint8_t out[128];
 
