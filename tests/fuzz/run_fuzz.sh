@@ -1,7 +1,8 @@
 #!/bin/sh
 # run_fuzz.sh BUILD TARGET [SECONDS|keep]: builds tests/fuzz/fuzz_TARGET.c with clang's libFuzzer and runs it; TARGET "lib" only builds
 # what the others link, cxi_X and opx_X are fuzz_X.c with that provider. Finds stay in BUILD/fuzz/TARGET. Exit 77: no clang, or no fuzzer runtime.
-# A run begins with the inputs of corpus/TARGET.hex, within its SECONDS. "keep" writes that file anew: the best of it and of what runs have found.
+# A run begins with the inputs of corpus/TARGET.hex, within its SECONDS. "keep" writes that file anew: the best of it and of what runs have found,
+# but for what takes longer than 2 s.
 set -u
 build=$1 target=$2 seconds=${3:-4}
 src=$(cd "$(dirname "$0")/../.." && pwd)
@@ -56,7 +57,7 @@ rm -rf seed none control
 mkdir -p corpus seed none
 python3 "$src/tests/fuzz/corpus.py" expand "$kept" seed || exit 1
 if [ "$seconds" = keep ]; then
-	"../fuzz_$target" -set_cover_merge=1 -merge_control_file=control -timeout=20 -rss_limit_mb=2048 -max_len=4096 none seed corpus >log 2>&1 ||
+	"../fuzz_$target" -set_cover_merge=1 -merge_control_file=control -timeout=2 -rss_limit_mb=2048 -max_len=4096 none seed corpus >log 2>&1 ||
 		{ tail -60 log; exit 1; }
 	python3 "$src/tests/fuzz/corpus.py" keep control "$kept"
 	exit
