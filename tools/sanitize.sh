@@ -4,8 +4,8 @@
 # has time for. Finds are in the logs of the builds. What two processes share in memory the race checker cannot see; peers in one
 # process and the adapter thread it can. Memcheck is `meson test --setup=valgrind`.
 set -u
-quick=
-[ "${1:-}" = -q ] && { quick=1; shift; }
+quick= built=--no-rebuild
+[ "${1:-}" = -q ] && { quick=1 built=; shift; }
 src=$(cd "$(dirname "$0")/.." && pwd)
 top=${1:-$src/build-sanitize}
 jobs=${TEST_JOBS:-2}
@@ -18,13 +18,14 @@ probe() { echo 'int main(void) { return 0; }' | ${CC:-cc} -x c -fsanitize="$1" -
 build() { # name, b_sanitize
 	[ -f "$top/$1/build.ninja" ] || meson setup "$top/$1" "$src" -Dbuildtype=debugoptimized -Doptimization=1 -Db_sanitize="$2" \
 		-Dc_args=-fno-sanitize-recover=all -Db_lundef=false -Dfuzz=false >"$top/$1.log" 2>&1 || { cat "$top/$1.log"; return 1; }
-	ninja -C "$top/$1" -j "$jobs" --quiet >"$top/$1.log" 2>&1 || { tail -20 "$top/$1.log"; return 1; }
+	# of a quick run meson builds only what the unit tests need
+	[ -n "$quick" ] || ninja -C "$top/$1" -j "$jobs" --quiet >"$top/$1.log" 2>&1 || { tail -20 "$top/$1.log"; return 1; }
 }
 
 tests() { # of which build, meson's choice...
 	dir=$top/$1
 	shift
-	meson test -C "$dir" --no-rebuild --print-errorlogs --num-processes "$jobs" --timeout-multiplier 6 "$@" || rc=1
+	meson test -C "$dir" $built --print-errorlogs --num-processes "$jobs" --timeout-multiplier 6 "$@" || rc=1
 }
 
 # The provider is loaded by a program that has the runtime itself: conformance and fault programs of the same build.
