@@ -31,7 +31,19 @@ def refusal(lib, provider, hints):
         infos = infos or offer(lib, provider, hints)
         left, change[field] = narrowed(lib, left, field, infos), infos
         answer = lib.ask_of(provider, left)
-    return {"reason": reason, "change": [(f, advice(lib, f, hints.get(f), infos)) for f, infos in change.items()]}
+    for f in change:
+        if f in ask.OFFERED_BY_PROGRAM:
+            left = least(lib, provider, left, f, hints.get(f, 0))
+    return {"reason": reason, "change": [(f, advice(lib, f, hints.get(f), left.get(f, 0), infos)) for f, infos in change.items()]}
+
+
+def least(lib, provider, hints, field, asked):
+    """@hints, of which all is accepted, with no more in @field beyond @asked than that takes."""
+    for bit in lib.words(field)["words"].values():
+        fewer = {**hints, field: hints[field] & ~bit}
+        if hints[field] & bit and not asked & bit and not lib.ask_of(provider, fewer)["ret"]:
+            hints = fewer
+    return hints
 
 
 def one_step(lib, provider, hints, done, reason):
@@ -88,13 +100,11 @@ def named(reason, fields):
     return next((f for f in fields if " %s " % f in reason or "%s of the hints" % f in reason), None)
 
 
-def advice(lib, field, asked, infos):
-    """What to write in place of @asked, from what is offered without it."""
+def advice(lib, field, asked, accepted, infos):
+    """What to write in place of @asked, from what was accepted, or is offered without it."""
     values = [i.get(field) for i in infos if i.get(field) is not None]
     if field in ask.OFFERED_BY_PROGRAM:
-        need = min(values, key=len) if values else []
-        have = lib.show(field, asked or 0)
-        return "%s=%s" % (field, "+".join(dict.fromkeys(([] if have == "0" else have.split("+")) + list(need))))
+        return "%s=%s" % (field, lib.show(field, accepted))
     if values and isinstance(values[0], list):
         extra = [w for w in lib.show(field, asked).split("+") if not any(w in v for v in values)]
         return "%s without %s" % (field, "+".join(extra) or lib.show(field, asked))

@@ -159,10 +159,19 @@ class Why(Case):
         self.assertIn("FI_MULTICAST", got["reason"])
         change = dict(got["change"])
         self.assertEqual(change["caps"], "caps without FI_MULTICAST")
-        self.assertIn("FI_MR_PROV_KEY", change["domain_attr.mr_mode"])
+        self.assertEqual(change["domain_attr.mr_mode"], "domain_attr.mr_mode=FI_MR_ALLOCATED+FI_MR_ENDPOINT")
+
+    def test_least_modes(self):
+        p = run("why", "-p", "opx", "caps=tagged", "mode=context", "api=1.17")
+        self.assertIn("without FI_CONTEXT2", p.stdout)
+        self.assertTrue(p.stdout.endswith("accepted with mode=FI_CONTEXT2+FI_CONTEXT\n"), p.stdout)
+
+    def test_odd_names(self):
+        p = run("why", "-p", "cxi", "--json", 'domain=o"d\\d', "caps=msg")
+        self.assertIn('domain_attr->name is "o"d\\d" in the hints', json.loads(p.stdout)["providers"]["cxi"]["reason"])
 
     def test_advice_is_accepted(self):
-        self.done(run("why", "-p", "cxi", "caps=FI_RMA", "ep=rdm", "mr_mode=allocated+prov_key+endpoint", "api=1.17"))
+        self.done(run("why", "-p", "cxi", "caps=FI_RMA", "ep=rdm", "mr_mode=allocated+endpoint", "api=1.17"))
 
     def test_mistakes(self):
         self.refused(run("why", "cap=msg"), 2, "did you mean 'caps'?")
