@@ -60,7 +60,7 @@ rm -rf seed none control
 mkdir -p corpus seed none
 python3 "$src/tests/fuzz/corpus.py" expand "$kept" seed || exit 1
 if [ "$seconds" = keep ]; then
-	"../fuzz_$target" -set_cover_merge=1 -merge_control_file=control -timeout=2 -rss_limit_mb=2048 -max_len=4096 none seed corpus >log 2>&1 ||
+	"../fuzz_$target" -set_cover_merge=1 -merge_control_file=control -artifact_prefix=none/ -timeout=2 -rss_limit_mb=2048 -max_len=4096 none seed corpus >log 2>&1 ||
 		{ tail -60 log; exit 1; }
 	python3 "$src/tests/fuzz/corpus.py" keep control "$kept" $lines
 	exit
