@@ -3,12 +3,13 @@
 """Inputs of a fuzz target as text, corpus/TARGET.hex: one in each line, in hex, the short ones first.
 
 corpus.py expand HEX DIR     write each input into a file of its own in DIR; without HEX there is none
-corpus.py keep CONTROL HEX   write HEX from what libFuzzer's -set_cover_merge=1 noted in -merge_control_file=CONTROL
+corpus.py keep CONTROL HEX LINES
+                             write HEX from what libFuzzer's -set_cover_merge=1 noted in -merge_control_file=CONTROL
 """
 import os
 import sys
 
-LINES, TEXT, LONGEST = 60, 60000, 2048  # lines and bytes of a file, bytes of an input
+TEXT, LONGEST = 60000, 2048  # bytes of a file, bytes of an input
 
 
 def expand(hex_file, folder):
@@ -33,10 +34,10 @@ def read_control(path):
     return {data: features for data, features in found.items() if 0 < len(data) <= LONGEST}
 
 
-def choose(found):
+def choose(found, lines):
     """Greedily, what shows most that is new for its length. A line costs as much as 256 bytes: there are few of them."""
     chosen, seen, text = [], set(), 0
-    while len(chosen) < LINES:
+    while len(chosen) < lines:
         fits = [d for d in found if text + 2 * len(d) + 1 <= TEXT and found[d] - seen]
         if not fits:
             break
@@ -47,15 +48,15 @@ def choose(found):
     return sorted(chosen, key=lambda d: (len(d), d))
 
 
-def keep(control, hex_file):
+def keep(control, hex_file, lines=60):
     found = read_control(control)
-    chosen = choose(found)
+    chosen = choose(found, int(lines))
     with open(hex_file, "w", encoding="ascii") as f:
         f.writelines(d.hex() + "\n" for d in chosen)
     every, kept = (len(set().union(*(found[d] for d in some))) for some in (found, chosen))
     print("%s: %d of %d inputs, which show %d of %d features" % (hex_file, len(chosen), len(found), kept, every))
 
 
-if len(sys.argv) != 4 or sys.argv[1] not in ("expand", "keep"):
+if len(sys.argv) < 4 or sys.argv[1] not in ("expand", "keep"):
     sys.exit(__doc__)
 (expand if sys.argv[1] == "expand" else keep)(*sys.argv[2:])

@@ -39,13 +39,16 @@ if [ "$target" = lib ]; then
 fi
 [ -f "$dir/libsf.a" ] || lib
 cd "$src" || exit 1
-prov=efa def= more= file=$target
+prov=efa def= more= file=$target lines=60
 case $target in
 cxi_*) prov=cxi def=-DFUZZ_CXI file=${target#cxi_} ;;
 opx_info | opx_ops) prov=opx def=-DFUZZ_OPX file=${target#opx_} ;;
 opx_text) prov=opx ;;
 opx_rx) prov=opx more=tests/unit/opx_world.c ;;
 opx_rel) more="$(ls src/prov/opx/opx_flow*.c) src/prov/opx/opx_proto.c tests/unit/opx_rig.c tests/unit/opx_wire.c" ;;
+esac
+case $target in
+*ops | *_rel | *_rx) lines=20 ;; # each takes its time: a replay stays well under a second
 esac
 # shellcheck disable=SC2086
 $cc $flags $san -fsanitize=fuzzer $def "tests/fuzz/fuzz_$file.c" $more "$dir/lib$prov.a" "$dir/libsf.a" -o "$dir/fuzz_$target" $libs || exit 1
@@ -57,9 +60,9 @@ rm -rf seed none control
 mkdir -p corpus seed none
 python3 "$src/tests/fuzz/corpus.py" expand "$kept" seed || exit 1
 if [ "$seconds" = keep ]; then
-	"../fuzz_$target" -set_cover_merge=1 -merge_control_file=control -timeout=2 -rss_limit_mb=2048 -max_len=4096 none seed corpus >log 2>&1 ||
+	"../fuzz_$target" -set_cover_merge=1 -merge_control_file=control -artifact_prefix=none/ -timeout=2 -rss_limit_mb=2048 -max_len=4096 none seed corpus >log 2>&1 ||
 		{ tail -60 log; exit 1; }
-	python3 "$src/tests/fuzz/corpus.py" keep control "$kept"
+	python3 "$src/tests/fuzz/corpus.py" keep control "$kept" $lines
 	exit
 fi
 "../fuzz_$target" -max_total_time="$seconds" -seed="${SEED:-1}" -timeout=20 -rss_limit_mb=2048 -max_len=4096 -print_final_stats=0 \
