@@ -45,6 +45,11 @@ void opx_flow_doom(struct opx_flow *f, enum opx_status why)
 	f->doom = (uint8_t)why;
 }
 
+void opx_quota_put(struct opx_peer *peer, enum opx_quota q, uint64_t n)
+{
+	(void)peer, (void)q, (void)n;
+}
+
 void opx_flow_wait(struct opx_flow *f, int delta)
 {
 	f->waits += (uint32_t)delta;

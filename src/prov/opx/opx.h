@@ -67,7 +67,7 @@ static inline uint32_t opx_addr_uid(const struct opx_addr *a)
 
 struct opx_stats { /* per protocol, for tests, logs and the demo */
 	uint64_t tx_inject, tx_eager, tx_mp, tx_rzv, tx_rzv_local, tx_pio_data, tx_sdma_data, tx_bounce, tx_expected;
-	uint64_t rx_inject, rx_eager, rx_mp, rx_rzv, rx_unexpected, rx_stale, rx_malformed;
+	uint64_t rx_inject, rx_eager, rx_mp, rx_rzv, rx_unexpected, rx_stale, rx_malformed, quota_full;
 	uint64_t rma_refused, done_late;
 };
 
@@ -235,6 +235,7 @@ struct opx_in {
 	struct opx_copy cp;            /* RTS_LOCAL */
 	struct hfi_tid *tids;          /* expected receive; mem_free */
 	uint16_t tid_cnt;
+	uint64_t kept;                 /* counted in the peer's OPX_Q_KEPT */
 	uint8_t *buf;                  /* EAGER, MP before the match: the bytes so far; small, or mem_free */
 	uint8_t small[OPX_IN_SMALL];
 };
@@ -247,6 +248,17 @@ struct opx_lost { /* a peer's write by @handle to [.., @end) of region @key met 
 	uint64_t key, end;
 };
 
+/* What a peer can make us keep, and how much of it: its own, and of the pool for all (opx_quota.c). */
+enum opx_quota {
+	OPX_Q_KEPT,   /* bytes of messages that had no receive when they came */
+	OPX_Q_SERVED, /* its reads and writes that we carry out */
+	OPX_Q_NUM
+};
+struct opx_limit {
+	uint64_t own, all;
+};
+extern const struct opx_limit opx_limits[OPX_Q_NUM];
+
 struct opx_peer {
 	struct opx_flow flow;          /* first: hfi_dst_user() is the flow */
 	struct opx_ep *ep;
@@ -258,6 +270,8 @@ struct opx_peer {
 	LIST_HEAD(, opx_op) ops;
 	LIST_HEAD(, opx_in) ins;       /* MP and RZV in progress, unexpected ones included */
 	LIST_HEAD(, opx_in) eager;     /* unexpected, complete */
+	uint64_t used[OPX_Q_NUM];      /* opx_quota.c */
+	LIST_ENTRY(opx_peer) full;     /* ep->full, while flow.is_full */
 	bool is_asked;                 /* a call was told to try again when the handshake is done */
 	uint8_t refusal;               /* enum opx_status: the handshake failed at refusal_ns: the next call is told; 0 */
 	uint64_t refusal_ns;
@@ -283,6 +297,9 @@ struct opx_ep {
 	struct opx_av *av;             /* of kit.av */
 	struct opx_peer **peer_tab;    /* hash by uid */
 	uint32_t peer_cnt, peer_mask;
+	uint64_t pool[OPX_Q_NUM];      /* of all peers, beyond their own */
+	struct opx_limit limit[OPX_Q_NUM]; /* opx_limits, but in tests */
+	LIST_HEAD(, opx_peer) full;
 	struct opx_peer **by_addr;     /* FI_AV_TABLE: cache by fi_addr */
 	uint32_t by_addr_cap;
 	struct slab peer_slab, op_slab, in_slab;
@@ -372,6 +389,11 @@ int opx_auto_start(struct opx_domain *d, struct kit_cq *cq, struct opx_auto **ou
 void opx_auto_stop(struct opx_auto *a, bool has_thread);
 /** opx_auto_kick() - Whatever it sleeps on: look again. */
 void opx_auto_kick(struct opx_auto *a);
+/* opx_quota.c */
+/** opx_quota_add() - @peer has @n more here; who has more than it may is not heard further (opx_flow_full()). */
+void opx_quota_add(struct opx_peer *peer, enum opx_quota q, uint64_t n);
+void opx_quota_put(struct opx_peer *peer, enum opx_quota q, uint64_t n);
+
 /* opx_cq.c */
 void opx_cq_kick(struct kit_cq *cq); /* to its thread, if it has one; NULL: no queue */
 int opx_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq, void *context);
@@ -534,6 +556,8 @@ void opx_rzv_data(struct opx_peer *peer, const struct hfi_hdr *h, const struct v
 /** opx_in_get() - An incoming message as its header @h says, in peer->ins. NULL: no memory. */
 struct opx_in *opx_in_get(struct opx_peer *peer, enum opx_in_kind kind, const struct hfi_hdr *h, uint64_t len);
 void opx_in_put(struct opx_in *in);
+/** opx_in_keep() - Nobody has posted a receive for it. Return: kept until somebody does; false: no memory. */
+bool opx_in_keep(struct opx_in *in);
 /** opx_in_done() - All that was wanted is in the receive buffer: completion (FI_ETRUNC if there was more), and it is freed. */
 void opx_in_done(struct opx_in *in);
 /** opx_in_fail() - Error entry if it was matched, else nobody hears of it; and it is freed. Both when its copies have ended. */

@@ -428,7 +428,7 @@ static uint64_t flow_run(struct opx_flow *f, uint64_t now, int *events)
 		return now;
 	}
 	if (f->owes_ack) {
-		opx_ud_ack(f, 0);
+		opx_flow_ahead_take(f);
 		is_soon = f->owes_ack;
 	}
 	if (f->owes_init_ack) {

@@ -130,7 +130,7 @@ uint64_t opx_rel_next_ns(const struct opx_rel *rel); /* when it must run again; 
 
 struct opx_rel_stats {
 	uint64_t tx_pkts, rx_pkts, replays, pings_tx, pings_rx, acks_tx, acks_rx, nacks_tx, nacks_rx, dups, ahead, ahead_drops;
-	uint64_t bad_key, inits_tx, inits_rx, resynchs_tx, resynchs_rx, throttled, peers_dead, malformed;
+	uint64_t full_drops, bad_key, inits_tx, inits_rx, resynchs_tx, resynchs_rx, throttled, peers_dead, malformed;
 };
 const struct opx_rel_stats *opx_rel_stats(const struct opx_rel *rel);
 
@@ -153,6 +153,7 @@ struct opx_flow {
 	uint32_t tx_una;             /* oldest not acknowledged */
 	bool heard;                  /* since heard_ns */
 	bool is_fast;                /* OPEN, local, not doomed, nothing queued */
+	bool is_full;                /* opx_flow_full() */
 	/* tx */
 	bool is_local, wants_room, is_listed;
 	bool is_keyed;               /* our INIT's cookie is the key: it opens the stream when it leaves */
@@ -167,6 +168,7 @@ struct opx_flow {
 	uint64_t tx_key_next;        /* that its sender offers for ours; 0: none */
 	uint64_t rx_key_offer;       /* that our INIT offers for the stream in; 0: none, or not to be used any more */
 	bool owes_ack;
+	uint32_t overrun;            /* packets taken while is_full */
 	bool rx_wrapped;             /* more than 2^24 packets have come */
 	/* lossy; a local flow has only packets in its queue that found no room */
 	struct opx_replay_q queue;   /* in PSN order; those from unsent on have not been sent */
@@ -239,6 +241,11 @@ uint32_t opx_flow_room(struct opx_flow *f);
 int opx_flow_post_sdma(struct opx_flow *f, struct hfi_sdma_req *req, unsigned flags, struct opx_op *op, uint32_t *refs);
 /** opx_flow_wait() - @delta +1/-1: an operation waits for something of this peer: its death must be noticed. */
 void opx_flow_wait(struct opx_flow *f, int delta);
+/**
+ * opx_flow_full() - Take no more of @f's stream for now: what comes between hosts counts as lost, what comes on this host, where nobody sends anything
+ * again, is taken and not acknowledged, so that its sender's window fills. Who sends beyond that does not keep to the protocol: its flow ends.
+ */
+void opx_flow_full(struct opx_flow *f, bool is_full);
 /** opx_flow_open() - Start or go on with the handshake. Return: 0 it is done; -FI_EAGAIN; else as opx_flow_post(). */
 int opx_flow_open(struct opx_flow *f);
 /**

@@ -165,6 +165,8 @@ void opx_flow_shrink(struct opx_flow *f, uint32_t psn, uint32_t pkts);
 /* --- opx_flow_rx.c --- */
 
 void opx_flow_ahead_drop(struct opx_flow *f);
+/** opx_flow_ahead_take() - Deliver those of the packets that came before their turn whose turn it is now, and acknowledge. */
+void opx_flow_ahead_take(struct opx_flow *f);
 /** opx_flow_hold() - @pkt is of the next stream, which cannot begin yet. Where that cannot be kept, its sender is told that there is no such stream. */
 void opx_flow_hold(struct opx_flow *f, const struct hfi_pkt *pkt);
 /** opx_flow_held_take() - What was held, as if it came now: the old stream has ended. */

@@ -35,12 +35,11 @@ void opx_flow_ahead_drop(struct opx_flow *f)
 	}
 }
 
-/* Those whose turn it is now. */
-static void ahead_deliver(struct opx_flow *f)
+void opx_flow_ahead_take(struct opx_flow *f)
 {
 	struct opx_replay *r;
 
-	while ((r = STAILQ_FIRST(&f->ahead)) && r->psn == f->rx_psn) {
+	while ((r = STAILQ_FIRST(&f->ahead)) && r->psn == f->rx_psn && !f->is_full) {
 		struct view data = view_of(opx_replay_buf(r), r->len);
 
 		if (r->type == HFI_RCV_EXPECTED)
@@ -187,6 +186,33 @@ void opx_flow_held_drop(struct opx_flow *f)
 	}
 }
 
+/* --- too much ------------------------------------------------------------------------------------------------------ */
+
+void opx_flow_full(struct opx_flow *f, bool is_full)
+{
+	f->is_full = is_full;
+	f->overrun = 0;
+	if (is_full)
+		return;
+	f->owes_ack = true; /* not here: what is taken may be why we are called */
+	opx_flow_attend(f);
+}
+
+/* Of a full one: may this packet, whose turn it is, be taken? */
+static bool may_take(struct opx_flow *f, const struct hfi_hdr *h)
+{
+	struct opx_rel *rel = f->rel;
+
+	if (hfi_dst_is_local(f->dst) && ++f->overrun <= 2 * OPX_WINDOW_LOCAL)
+		return true;
+	rel->st.full_drops++;
+	if (hfi_dst_is_local(f->dst))
+		opx_flow_doom(f, OPX_ST_NOMEM);
+	else if (h->ecn & OPX_ACK_REQ)
+		opx_ud_ack(f, 0);
+	return false;
+}
+
 /* --- the door ----------------------------------------------------------------------------------------------------- */
 
 static __attribute__((noinline)) void rx_slow(struct opx_rel *rel, struct opx_flow *f, const struct hfi_pkt *pkt)
@@ -213,11 +239,11 @@ static __attribute__((noinline)) void rx_slow(struct opx_rel *rel, struct opx_fl
 		opx_ud_ack(f, 0);
 	} else if (off > 0) {
 		rx_ahead(f, pkt, psn, off);
-	} else if (place(f, pkt)) {
+	} else if ((!f->is_full || may_take(f, h)) && place(f, pkt)) {
 		f->rx_wrapped |= psn == HFI_PSN_MASK;
 		deliver(rel, f, h, &pkt->data, pkt->type);
 		if (f->ahead_cnt)
-			ahead_deliver(f);
+			opx_flow_ahead_take(f);
 		else if ((h->ecn & OPX_ACK_REQ) || !(f->rx_psn & f->ack_mask))
 			opx_ud_ack(f, 0);
 	}
@@ -238,7 +264,8 @@ bool opx_rel_rx(void *ctx, const struct hfi_pkt *pkt)
 	if (unlikely(h->opcode == OPX_UD))
 		return opx_ud_rx(rel, f, pkt);
 	/* the next packet in order; without a stream no PSN is the next one */
-	if (likely(f && le64_get(h->key) == f->rx_key && hfi_hdr_psn(h) == f->rx_psn && !f->ahead_cnt && pkt->type == HFI_RCV_EAGER)) {
+	if (likely(f && le64_get(h->key) == f->rx_key && hfi_hdr_psn(h) == f->rx_psn && !f->ahead_cnt && !f->is_full &&
+		   pkt->type == HFI_RCV_EAGER)) {
 		deliver(rel, f, h, &pkt->data, HFI_RCV_EAGER);
 		if (unlikely((h->ecn & OPX_ACK_REQ) || !(f->rx_psn & f->ack_mask))) {
 			f->rx_wrapped |= !f->rx_psn;

@@ -95,6 +95,10 @@ void opx_ud_ack(struct opx_flow *f, uint32_t serial)
 	f->owes_ack = false;
 	if (!f->rx_key)
 		return;
+	if (f->is_full && hfi_dst_is_local(f->dst)) {
+		ack_send(f, f->rx_key, 0, serial); /* there is somebody */
+		return;
+	}
 	if (ack_send(f, f->rx_key, range_put(psn_add(f->rx_psn, 0u - cnt), cnt), serial) == -FI_EAGAIN) {
 		f->owes_ack = true;
 		opx_flow_attend(f);

@@ -76,6 +76,8 @@ static void op_free(struct opx_op *op)
 	struct opx_ep *ep = op->ep;
 
 	pump_leave(op);
+	if (op->kind == OPX_OP_SERVE)
+		opx_quota_put(op->peer, OPX_Q_SERVED, 1);
 	LIST_REMOVE(op, link);
 	mem_free(op->tids);
 	mem_free(op->copy);

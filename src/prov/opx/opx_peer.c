@@ -260,6 +260,8 @@ int opx_peers_init(struct opx_ep *ep)
 	TAILQ_INIT(&ep->pump);
 	TAILQ_INIT(&ep->copies);
 	ep->pump_cnt = ep->peer_cnt = 0;
+	memcpy(ep->limit, opx_limits, sizeof(ep->limit));
+	LIST_INIT(&ep->full);
 	ep->peer_tab = mem_alloc(TAB_MIN * sizeof(struct opx_peer *));
 	if (!ep->peer_tab)
 		return -FI_ENOMEM;

@@ -34,6 +34,8 @@ struct opx_in *opx_in_get(struct opx_peer *peer, enum opx_in_kind kind, const st
 
 void opx_in_put(struct opx_in *in)
 {
+	if (in->kept)
+		opx_quota_put(in->peer, OPX_Q_KEPT, in->kept);
 	LIST_REMOVE(in, link);
 	if (in->kind == OPX_IN_RZV)
 		opx_flow_wait(&in->peer->flow, -1);
@@ -86,11 +88,21 @@ static int buf_reserve(struct opx_in *in)
 	return in->buf ? 0 : -FI_ENOMEM;
 }
 
+bool opx_in_keep(struct opx_in *in)
+{
+	in->ep->stats.rx_unexpected++;
+	if (!kit_srx_unexpected(&in->ep->srx, &in->ux)) {
+		in->kept = sizeof(*in) + (in->buf && in->buf != in->small ? in->len : 0);
+		opx_quota_add(in->peer, OPX_Q_KEPT, in->kept);
+		return true;
+	}
+	return false;
+}
+
 /* Nobody has posted a receive. False: no memory, the message is lost, which is said. */
 static bool keep_unexpected(struct opx_in *in)
 {
-	in->ep->stats.rx_unexpected++;
-	if (!kit_srx_unexpected(&in->ep->srx, &in->ux))
+	if (opx_in_keep(in))
 		return true;
 	LOG_WARN("no memory for an unexpected message of %llu bytes: it is lost", (unsigned long long)in->len);
 	in->discarded = true;

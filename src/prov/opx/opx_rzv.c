@@ -203,8 +203,7 @@ void opx_rzv_on_rts(struct opx_peer *peer, const struct hfi_hdr *h, const struct
 		opx_rzv_start(in);
 		return;
 	}
-	peer->ep->stats.rx_unexpected++;
-	if (kit_srx_unexpected(&peer->ep->srx, &in->ux)) {
+	if (!opx_in_keep(in)) {
 		LOG_WARN("no memory for an unexpected message: it is refused");
 		refuse(peer, w1, OPX_ST_NOMEM);
 		opx_in_put(in);

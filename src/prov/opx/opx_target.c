@@ -113,6 +113,7 @@ static struct opx_op *serve_op(struct opx_peer *peer, const struct hfi_hdr *h, v
 	op->iov_cnt = 1;
 	op->len = len;
 	opx_op_wait(op);
+	opx_quota_add(peer, OPX_Q_SERVED, 1);
 	return op;
 }
 
