@@ -131,7 +131,7 @@ static void copy__is_opened_once(void **state)
 	struct fake *f = calloc(1, sizeof(*f));
 	char path[SHM_NAME_MAX];
 	struct shm_hdr *hdr;
-	unsigned before;
+	unsigned before = 0;
 	int fd;
 
 	assert_int_equal(fake_open(f, &at), 0);
