@@ -107,7 +107,10 @@ static __attribute__((noinline)) void *own_reserve_slow(struct shm_peer *sp, uin
 	return lane_reserve_seen(&sp->tx, len);
 }
 
-/* Has the owner of @sp closed? Nobody would take what we put there, and who sends it may mean the next one at this place: the next poll tells of the end. */
+/*
+ * Has the owner of @sp closed? Nobody would take what we put there, and who sends it may mean the next one at this place: the next
+ * poll tells of the end.
+ */
 static inline bool is_end(struct shm_peer *sp)
 {
 	if (likely(!shm_has_closed(sp)))

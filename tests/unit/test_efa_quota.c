@@ -136,7 +136,7 @@ static int teardown(void **state)
 
 static void limit(enum efa_quota q, uint64_t own, uint64_t all)
 {
-	inner(VICTIM)->limit[q] = (struct efa_limit){own, all};
+	inner(VICTIM)->limit[q] = (struct kit_quota){own, all};
 }
 
 static const struct efa_peer *bad_peer(void)
@@ -147,7 +147,7 @@ static const struct efa_peer *bad_peer(void)
 /* At most half of the pool besides its own, one packet more, and what could not be refused. */
 static void assert_bounded(enum efa_quota q, uint64_t each)
 {
-	const struct efa_limit *l = &inner(VICTIM)->limit[q];
+	const struct kit_quota *l = &inner(VICTIM)->limit[q];
 
 	assert_in_range(bad_peer()->used[q], 1, l->own + l->all / 2 + (RQ + 1) * each);
 }

@@ -8,6 +8,7 @@
 #include "base/slab.h"
 #include "kit/atomic_call.h"
 #include "kit/kit.h"
+#include "kit/quota.h"
 #include "kit/srx.h"
 #include "nic/efanic/efanic.h"
 #include "prov/efa/efa_param.h"
@@ -129,10 +130,7 @@ enum efa_quota {
 	EFA_Q_WORK,  /* its writes and reads that we serve, and our answers on their way */
 	EFA_Q_NUM
 };
-struct efa_limit {
-	uint64_t own, all;
-};
-extern const struct efa_limit efa_limits[EFA_Q_NUM];
+extern const struct kit_quota efa_limits[EFA_Q_NUM];
 
 /* A received packet that could not be used at once, copied out of the adapter. */
 struct efa_held {
@@ -295,7 +293,7 @@ struct efa_ep {
 	struct efa_past_list past_by[EFA_PAST_BUCKETS]; /* the same by address: any packet may ask for one */
 	uint32_t past_cnt;
 	uint64_t pool[EFA_Q_NUM];        /* what peers have beyond their own */
-	struct efa_limit limit[EFA_Q_NUM]; /* efa_limits, but in tests */
+	struct kit_quota limit[EFA_Q_NUM]; /* efa_limits, but in tests */
 	struct slab tx_slab, rx_slab, pkt_small, pkt_large, held_small, held_large, peer_slab;
 	STAILQ_HEAD(, efa_pkt) queued;   /* packets that must go out later */
 	TAILQ_HEAD(efa_tx_pump_head, efa_tx) pump; /* transfers with data to send */

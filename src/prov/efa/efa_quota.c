@@ -15,45 +15,29 @@
  */
 
 /* doc/security.md, "Network: quotas" */
-const struct efa_limit efa_limits[EFA_Q_NUM] = {
+const struct kit_quota efa_limits[EFA_Q_NUM] = {
 	[EFA_Q_EARLY] = {2u << 20, 64u << 20},
 	[EFA_Q_KEPT] = {16u << 20, 1u << 30},
 	[EFA_Q_OPEN] = {1024, 16384},
 	[EFA_Q_WORK] = {1024, 65536},
 };
 
-static uint64_t beyond_own(const struct efa_limit *l, uint64_t n)
-{
-	return n > l->own ? n - l->own : 0;
-}
-
 bool efa_quota_has(const struct efa_peer *peer, enum efa_quota q, uint64_t n)
 {
-	const struct efa_limit *l = &peer->ep->limit[q];
-	uint64_t mine = beyond_own(l, peer->used[q] + n), pool = peer->ep->pool[q] + mine - beyond_own(l, peer->used[q]);
-
-	return !mine || (pool <= l->all && mine <= l->all - pool);
+	return kit_quota_has(&peer->ep->limit[q], peer->used[q], peer->ep->pool[q], n);
 }
 
 void efa_quota_add(struct efa_peer *peer, enum efa_quota q, uint64_t n)
 {
-	const struct efa_limit *l = &peer->ep->limit[q];
-	uint64_t was = peer->used[q];
-
-	peer->used[q] += n;
-	peer->ep->pool[q] += beyond_own(l, was + n) - beyond_own(l, was);
+	kit_quota_set(&peer->ep->limit[q], &peer->used[q], &peer->ep->pool[q], peer->used[q] + n);
 	if (unlikely(!efa_quota_has(peer, q, 1)))
 		peer->flags |= EFA_PEER_FULL;
 }
 
 void efa_quota_put(struct efa_peer *peer, enum efa_quota q, uint64_t n)
 {
-	const struct efa_limit *l = &peer->ep->limit[q];
-	uint64_t was = peer->used[q];
-
-	must(was >= n);
-	peer->used[q] -= n;
-	peer->ep->pool[q] -= beyond_own(l, was) - beyond_own(l, was - n);
+	must(peer->used[q] >= n);
+	kit_quota_set(&peer->ep->limit[q], &peer->used[q], &peer->ep->pool[q], peer->used[q] - n);
 }
 
 /* A message packet that is neither early nor for a message that has its receive would be kept. */

@@ -8,6 +8,7 @@
 
 #include "kit/atomic_call.h"
 #include "kit/kit.h"
+#include "kit/quota.h"
 #include "kit/srx.h"
 #include "kit/stats.h"
 #include "nic/hfi/hfi.h"
@@ -254,10 +255,7 @@ enum opx_quota {
 	OPX_Q_SERVED, /* its reads and writes that we carry out */
 	OPX_Q_NUM
 };
-struct opx_limit {
-	uint64_t own, all;
-};
-extern const struct opx_limit opx_limits[OPX_Q_NUM];
+extern const struct kit_quota opx_limits[OPX_Q_NUM];
 
 struct opx_peer {
 	struct opx_flow flow;          /* first: hfi_dst_user() is the flow */
@@ -298,7 +296,7 @@ struct opx_ep {
 	struct opx_peer **peer_tab;    /* hash by uid */
 	uint32_t peer_cnt, peer_mask;
 	uint64_t pool[OPX_Q_NUM];      /* of all peers, beyond their own */
-	struct opx_limit limit[OPX_Q_NUM]; /* opx_limits, but in tests */
+	struct kit_quota limit[OPX_Q_NUM]; /* opx_limits, but in tests */
 	LIST_HEAD(, opx_peer) full;
 	struct opx_peer **by_addr;     /* FI_AV_TABLE: cache by fi_addr */
 	uint32_t by_addr_cap;

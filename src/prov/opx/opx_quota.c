@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What a peer may make an endpoint keep for it: so much each, and a pool for all of which nobody gets more than the others leave.
+// What a peer may make an endpoint keep for it: so much each, and a pool for all (kit/quota.h).
 #include "prov/opx/opx.h"
 
 #include "base/log.h"
@@ -13,34 +13,22 @@
  */
 
 /* doc/security.md, "Network: quotas" */
-const struct opx_limit opx_limits[OPX_Q_NUM] = {
+const struct kit_quota opx_limits[OPX_Q_NUM] = {
 	[OPX_Q_KEPT] = {16u << 20, 1u << 30},
 	[OPX_Q_SERVED] = {4096, 65536},
 };
 
-static uint64_t beyond_own(const struct opx_limit *l, uint64_t n)
-{
-	return n > l->own ? n - l->own : 0;
-}
-
 static bool has_room(const struct opx_peer *peer)
 {
-	for (unsigned q = 0; q < OPX_Q_NUM; q++) {
-		const struct opx_limit *l = &peer->ep->limit[q];
-		uint64_t mine = beyond_own(l, peer->used[q] + 1);
-
-		if (mine && (peer->ep->pool[q] >= l->all || mine > l->all - (peer->ep->pool[q] - beyond_own(l, peer->used[q]))))
+	for (unsigned q = 0; q < OPX_Q_NUM; q++)
+		if (!kit_quota_has(&peer->ep->limit[q], peer->used[q], peer->ep->pool[q], 1))
 			return false;
-	}
 	return true;
 }
 
 static void account(struct opx_peer *peer, enum opx_quota q, uint64_t used)
 {
-	const struct opx_limit *l = &peer->ep->limit[q];
-
-	peer->ep->pool[q] += beyond_own(l, used) - beyond_own(l, peer->used[q]);
-	peer->used[q] = used;
+	kit_quota_set(&peer->ep->limit[q], &peer->used[q], &peer->ep->pool[q], used);
 }
 
 void opx_quota_add(struct opx_peer *peer, enum opx_quota q, uint64_t n)
