@@ -2,7 +2,7 @@
 // Copy kernels for payload: never rep movsb, which libc uses from about 2 KiB on.
 //
 // Why not memcpy(): where (dst - src) mod 4096 is 1..15, rep movsb runs at 3 GB/s in place of 50 on
-// Zen 3 and 4, and the offsets of user buffers are not ours to choose (facts/perf.md A2.1; glibc
+// Zen 3 and 4, and the offsets of user buffers are not ours to choose (doc/facts/machine.md#rep-movsb; glibc
 // bug 30994). Vector loops are immune. No function here accepts overlapping ranges.
 //
 // Nor may payload be stored as memcpy() stores it, the ends twice: whoever waits for a remote write by

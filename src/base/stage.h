@@ -10,7 +10,7 @@
 //
 // Forward, not last-freed-first: a line that still sits in the peer's L2 is slow to write (~7 ns),
 // one that has been evicted to the shared L3 is not. Walking through an arena larger than L2 makes
-// 30-40 GB/s out of 9 (facts/perf.md A2.2).
+// 30-40 GB/s out of 9 (doc/facts/machine.md#rings-larger-than-the-second-level-cache).
 //
 // Trust: lengths of runs are private to the sender, so a hostile receiver can at worst have the
 // sender overwrite a run too early, i.e. spoil payloads. The receiver checks granule and length.

@@ -35,7 +35,7 @@
  * Reference counts: an object that others use returns -FI_EBUSY from fi_close.
  */
 
-/* --- what grew between libfabric releases, with the version that introduced it (facts/libfabric.md 2.1) ------------------ */
+/* --- what grew between libfabric releases, with the version that introduced it (doc/facts/libfabric.md#what-grew) ------------------ */
 #define KIT_V(maj_, min_) FI_VERSION(maj_, min_)
 /** kit_core_version() - fi_version() of the libfabric that runs us, cached. */
 uint32_t kit_core_version(void);
@@ -82,7 +82,7 @@ void kit_info_free(struct fi_info *info);
 struct fi_info *kit_info_dup(const struct fi_info *info);
 /**
  * kit_info_check() - Does @have (everything the provider can do on one domain) satisfy @hints under @version?
- * Checks every attribute group (facts/libfabric.md 2.4, upstream's ofi_check_info rules): ep type, caps, mode, addr_format, fabric, domain,
+ * Checks every attribute group (doc/facts/libfabric.md#negotiation-of-registration, upstream's ofi_check_info rules): ep type, caps, mode, addr_format, fabric, domain,
  * ep, rx, tx attributes, MR modes old and new. Return: 0; -FI_ENODATA, with one FI_INFO line that names the attribute, both values and why.
  */
 int kit_info_check(const struct fi_provider *prov, uint32_t version, const struct fi_info *have, const struct fi_info *hints);

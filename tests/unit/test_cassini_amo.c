@@ -91,7 +91,7 @@ static void reference(const struct cassini_amo_in *amo, union val *target, const
 	}
 }
 
-/* What the sheet of facts says, in its words: masks of types, bit = number of the type. */
+/* What doc/facts/cxi.md#atomics says, in its words: masks of types, bit = number of the type. */
 #define INTS 0x00ffu
 #define REALS (INTS | 1u << CASSINI_T_F32 | 1u << CASSINI_T_F64)
 #define NUMBERS (REALS | 1u << CASSINI_T_CF32 | 1u << CASSINI_T_CF64)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Return codes of the adapter: every one has an error of libfabric and words. Source: facts/cxi.md 8.
+// Return codes of the adapter: every one has an error of libfabric and words. Source: doc/facts/cxi.md#errors.
 #include "cxi_fix.h"
 
 static void errno__every_return_code(void **state)

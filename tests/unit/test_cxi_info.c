@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// fi_getinfo of the cxi provider, called directly so that API versions beyond the local libfabric are covered. Source: facts/cxi.md 1.
+// fi_getinfo of the cxi provider, called directly so that API versions beyond the local libfabric are covered. Source: doc/facts/cxi.md#offers, #attributes, #hints.
 #include "cxi_fix.h"
 #include "fi_cxi_ext.h"
 #include "kit/compat.h"

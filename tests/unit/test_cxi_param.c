@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The FI_CXI_* parameters: defaults of the facts sheet, what changes them, what is refused. Source: facts/cxi.md 6.
+// The FI_CXI_* parameters: defaults, what changes them, what is refused. Source: doc/facts/cxi.md#parameters.
 #include <ctype.h>
 #include <stdio.h>
 
@@ -80,7 +80,7 @@ static const struct {
 	{"coll_use_dma_put", "0"},
 };
 
-static void table__defaults_of_the_facts(void **state)
+static void table__defaults_are_the_documented(void **state)
 {
 	struct cxi_params p;
 	char text[KIT_PARAM_STR];
@@ -92,7 +92,7 @@ static void table__defaults_of_the_facts(void **state)
 		if (strcmp(text, dflt[i].text))
 			fail_msg("%s is \"%s\", not \"%s\"", dflt[i].name, text, dflt[i].text);
 	}
-	assert_int_equal(cxi_param_cnt, ARRAY_SIZE(dflt)); /* none that the facts do not know */
+	assert_int_equal(cxi_param_cnt, ARRAY_SIZE(dflt)); /* none that is not documented */
 }
 
 /* Defaults lie in their ranges; help ends in what it is when unset, with the value that it has. */
@@ -185,7 +185,7 @@ static void values__rules_between_them(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(table__defaults_of_the_facts, teardown, teardown),
+		cmocka_unit_test_setup_teardown(table__defaults_are_the_documented, teardown, teardown),
 		cmocka_unit_test_setup_teardown(table__help_agrees_with_values, teardown, teardown),
 		cmocka_unit_test_setup_teardown(values__good_ones, teardown, teardown),
 		cmocka_unit_test_setup_teardown(values__bad_ones_keep_the_default, teardown, teardown),

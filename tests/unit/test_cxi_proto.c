@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What the cxi provider puts into match bits and keys, and which command carries a message: bit by bit, by hand. Source: facts/cxi.md 3, 4.1.
+// What the cxi provider puts into match bits and keys, and which command carries a message: bit by bit, by hand. Source: doc/facts/cxi.md#match-bits, #commands-of-messages, #keys.
 #include "cxi_fix.h"
 
 /* Bits @lo to @hi, worked out the slow way. */
@@ -12,7 +12,7 @@ static uint64_t bits(unsigned lo, unsigned hi)
 	return m;
 }
 
-static void messages__fields_where_the_facts_have_them(void **state)
+static void messages__fields_are_where_they_belong(void **state)
 {
 	(void)state;
 	assert_true(CXI_TAG_MASK == bits(0, 47));
@@ -71,7 +71,7 @@ static void shared__kinds_and_ids(void **state)
 	assert_true(cxi_sh_ctrl(CXI_CTRL_FC_RESUME, 0, 0, 0) == (2ULL << 62 | 1ULL << 60));
 }
 
-static void keys__fields_where_the_facts_have_them(void **state)
+static void keys__fields_are_where_they_belong(void **state)
 {
 	(void)state;
 	assert_true(CXI_KEY_ID == bits(0, 15));
@@ -114,7 +114,7 @@ static void keys__decoding(void **state)
 	assert_int_equal(k.pid_idx, 255);
 }
 
-static void addresses__are_the_facts_bits(void **state)
+static void addresses__are_the_documented_bits(void **state)
 {
 	struct cxi_addr a = cxi_addr_make(0xabcde, 0x155, 0x1234);
 	static const uint8_t want[8] = {0x55, 0xbd, 0x79, 0x15, 0x34, 0x12, 0, 0}; /* 0xabcde << 9 | 0x155, little endian; VNI */
@@ -159,12 +159,12 @@ static void select__first_that_holds(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(messages__fields_where_the_facts_have_them),
+		cmocka_unit_test(messages__fields_are_where_they_belong),
 		cmocka_unit_test(granule__is_the_seeds_table),
 		cmocka_unit_test(shared__kinds_and_ids),
-		cmocka_unit_test(keys__fields_where_the_facts_have_them),
+		cmocka_unit_test(keys__fields_are_where_they_belong),
 		cmocka_unit_test(keys__decoding),
-		cmocka_unit_test(addresses__are_the_facts_bits),
+		cmocka_unit_test(addresses__are_the_documented_bits),
 		cmocka_unit_test(select__first_that_holds),
 	};
 

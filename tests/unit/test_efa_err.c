@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Device statuses and provider codes: every one has an errno and words; the numbers are those of the facts sheet 3.11.
+// Device statuses and provider codes: every one has an errno and words; numbers: doc/facts/efa.md#error-codes.
 #include "prov/efa/efa.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// fi_getinfo of the provider, called directly so that API versions beyond the local libfabric are covered. Source: facts 1.2, 1.4.
+// fi_getinfo of the provider, called directly so that API versions beyond the local libfabric are covered. Source: doc/facts/efa.md#attributes, #hints.
 #include <string.h>
 
 #include "kit/deprecated.h"
@@ -67,7 +67,7 @@ static void no_hints__old_versions_get_old_mr_modes(void **state)
 /*
  * MPICH up to 5.0 asks for the provider's info at API version 0 and offers of it, at today's
  * version, the caps, then its mode of registration: a word, which is answered by the word. Whoever
- * looks for bits in that (MPICH) finds none. Source: facts 2.4.
+ * looks for bits in that (MPICH) finds none. Source: doc/facts/libfabric.md#negotiation-of-registration.
  */
 static void hints__a_word_of_registration_is_echoed(void **state)
 {

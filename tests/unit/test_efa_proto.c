@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Protocol v4 on the wire: hand-derived byte vectors, sizes of the facts sheet, and a door that survives anything.
+// Protocol v4 on the wire: hand-derived byte vectors, sizes (doc/facts/efa.md#packets), and a door that survives anything.
 #include "prov/efa/efa_proto.h"
 
 #include <string.h>
@@ -130,7 +130,7 @@ static void table__lengths_are_the_sum_of_fields(void **state)
 	}
 }
 
-/* Payload capacities of facts 3.5 (MTU 8928, no CQ data). */
+/* Payload capacities (MTU 8928, no CQ data). Source: doc/facts/efa.md#packets. */
 static void hdr_len__capacities(void **state)
 {
 	static const struct {

@@ -19,7 +19,7 @@ enum {
 	ALL = 255
 };
 
-/* Written anew from the kernel driver's rules as facts/efa.md 4.3 lists them. */
+/* Written anew from the kernel driver's rules as doc/facts/efa.md#queue-pairs lists them. */
 static struct efanic_transition reference(enum efanic_qp_type type, enum efanic_qp_state from,
 					  enum efanic_qp_state to)
 {

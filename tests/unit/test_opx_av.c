@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Address vectors of opx: FI_AV_MAP, whose fi_addr_t is the address, FI_AV_TABLE, context bits, what the build allows. Source: facts/opx.md 1.6, 1.9.
+// Address vectors of opx: FI_AV_MAP, whose fi_addr_t is the address, FI_AV_TABLE, context bits, what the build allows. Source: doc/facts/opx.md#addresses, #objects.
 #include <string.h>
 
 #include "base/mem.h"
@@ -62,7 +62,7 @@ static void addr__layout(void **state)
 	(void)state;
 	a.hfi1_unit = 0xbc;
 	a.rx_index = 0xde;
-	assert_true(opx_addr_u64(&a) == 0xde3412789a56bc56ULL); /* facts 1.6: rx_index, LID (big-endian), endpoint, reliability, unit, rx */
+	assert_true(opx_addr_u64(&a) == 0xde3412789a56bc56ULL); /* doc/facts/opx.md#addresses: rx_index, LID (big-endian), endpoint, reliability, unit, rx */
 	b = opx_addr_of(opx_addr_u64(&a));
 	assert_memory_equal(&a, &b, sizeof(a));
 	opx_straddr(NULL, &a, text, &len);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// fi_getinfo of the opx provider, called directly so that API versions beyond the local libfabric are covered. Source: facts/opx.md 1.
+// fi_getinfo of the opx provider, called directly so that API versions beyond the local libfabric are covered. Source: doc/facts/opx.md#attributes.
 #include <string.h>
 
 #include "base/mem.h"
@@ -397,7 +397,7 @@ static void hmem__system_only(void **state)
 	fi_freeinfo(i);
 }
 
-/* --- MR modes: facts 1.8 ---------------------------------------------------------------------------------------------------------------- */
+/* --- MR modes: doc/facts/opx.md#mr-modes ---------------------------------------------------------------------------------------------------------------- */
 
 static void mr__mode(uint32_t version, int hint, int want)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// FI_OPX_*: defaults, ranges, what is refused and said, the job's UUID, cores of progress threads. Source: facts/opx.md 6.1, 6.3, 6.4.
+// FI_OPX_*: defaults, ranges, what is refused and said, the job's UUID, cores of progress threads. Source: doc/facts/opx.md#parameters, #prog_affinity, #booleans.
 #include <string.h>
 
 #include "opx_fake.h"

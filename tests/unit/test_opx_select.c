@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// FI_OPX_HFI_SELECT: every string of facts/opx.md 6.2, what it chooses for whom, and the default logic of 2.11.
+// FI_OPX_HFI_SELECT: every string of doc/facts/opx.md#hfi_select, what it chooses for whom, and the default (#choice-of-a-unit).
 #include <string.h>
 
 #include "opx_fake.h"

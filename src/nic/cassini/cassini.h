@@ -20,7 +20,7 @@
  *
  * Addresses are virtual addresses of this process. A handle of ours never travels; what does is (nic, pid, vni), pid_idx, match bits and offsets.
  *
- * Source of names, limits and numbers: facts/cxi.md 2 and appendix A.
+ * Source of names, limits and numbers: doc/facts/cxi.md#objects-of-the-adapter, #numbers-of-the-adapter.
  */
 
 struct cassini;

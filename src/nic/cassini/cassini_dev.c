@@ -24,7 +24,7 @@
 #define ROOM_ENV   "SOFTFABRIC_CXI"
 #define SVC_MAX    16
 #define SVC_ID_MAX 65535
-#define TLE_DFLT   512 /* of a service; Source: facts/cxi.md 2.3 */
+#define TLE_DFLT   512 /* of a service; Source: doc/facts/cxi.md#objects-of-the-adapter */
 #define TC_WORDS   "dedicated_access,low_latency,bulk_data,best_effort,eth"
 #define TC_DFLT	   ((1u << CASSINI_TC_ETH) - 1)
 
@@ -44,7 +44,7 @@ struct room {
 
 static const struct rsrc_row {
 	const char *name, *what;
-	uint32_t max; /* of the adapter. Source: facts/cxi.md 2.3 */
+	uint32_t max; /* of the adapter. Source: doc/facts/cxi.md#objects-of-the-adapter */
 } rsrc_row[CASSINI_RSRC_NUM] = {
 	[CASSINI_RSRC_PTE] = {"PTE", "portal table entries", CASSINI_PTN_CNT},
 	[CASSINI_RSRC_TXQ] = {"TXQ", "transmit queues", 1024},
@@ -221,7 +221,7 @@ static int room_read(struct room *room, char *err, size_t err_len)
 
 /* --- adapters --- */
 
-/* Where adapters sit. Source: facts/cxi.md 1.5: four of them on a node. */
+/* Where adapters sit. Source: doc/facts/cxi.md#adapters-on-a-node: four of them on a node. */
 static const uint8_t slot_bus[CASSINI_DEV_MAX] = {0x21, 0x61, 0xa1, 0xe1, 0x22, 0x62, 0xa2, 0xe2};
 
 static int info_fill(const struct room *room, int idx, struct cassini_devinfo *out, char *err, size_t err_len)

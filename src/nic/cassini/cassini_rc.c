@@ -2,7 +2,7 @@
 // Return codes by name.
 #include "nic/cassini/cassini.h"
 
-/* All that the device has, also those that the soft one never gives. Source: facts/cxi.md 8.1. */
+/* All that the device has, also those that the soft one never gives. Source: doc/facts/cxi.md#return-codes. */
 static const char *const rc_name[CASSINI_RC_NUM] = {
 	"NO_EVENT", "OK", "UNDELIVERABLE", "PT_DISABLED", "DROPPED", "PERM_VIOLATION", "OP_VIOLATION", NULL, "NO_MATCH", "UNCOR", "UNCOR_TRNSNT",
 	[16] = "NO_SPACE",

@@ -265,7 +265,7 @@ int efanic_wait_fd(struct efanic_qp *qp);
 /** efanic_arm() - About to sleep on efanic_wait_fd(). Return: 0 sleep; -EAGAIN there is work. */
 int efanic_arm(struct efanic_qp *qp);
 
-/* hw_counters of the adapter and of one queue pair; monotonic. Source: facts/efa.md 4.6. */
+/* hw_counters of the adapter and of one queue pair; monotonic. Source: doc/facts/efa.md#counters. */
 struct efanic_stats {
 	uint64_t tx_bytes, tx_pkts, rx_bytes, rx_pkts, rx_drops;
 	uint64_t send_bytes, send_wrs, recv_bytes, recv_wrs;

@@ -58,7 +58,7 @@ static const struct conf_key room_key[] = {
 	{"pci", CONF_BOOL, OFF(pci), "yes: tell the PCI address, which is not here", 0, 0, NULL},
 };
 
-/* Where adapters sit, as on the machines that have several. Source: facts/efa.md 1.1. */
+/* Where adapters sit, as on the machines that have several. Source: doc/facts/efa.md#adapters. */
 static const struct {
 	uint8_t bus, device;
 } slot[DEV_MAX] = {{0, 6}, {16, 27}, {49, 0}, {70, 0}, {79, 0}, {80, 0}, {81, 0}, {82, 0}};

@@ -197,7 +197,7 @@ struct efanic_transition {
 	bool legal;
 	unsigned required, optional;
 };
-/** efanic_qp_transition() - The kernel driver's table. Source: facts/efa.md 4.3. */
+/** efanic_qp_transition() - The kernel driver's table. Source: doc/facts/efa.md#queue-pairs. */
 struct efanic_transition efanic_qp_transition(enum efanic_qp_type type, enum efanic_qp_state from,
 					      enum efanic_qp_state to);
 extern const char *const efanic_qp_state_name[EFANIC_QPS_NUM];

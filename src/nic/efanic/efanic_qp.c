@@ -80,7 +80,7 @@ static void set_state(struct efanic_qp *qp, enum efanic_qp_state to)
 	}
 }
 
-/* The values that go with the bits. Source: facts/efa.md 4.3. */
+/* The values that go with the bits. Source: doc/facts/efa.md#queue-pairs. */
 static int check_values(const struct efanic_qp *qp, const struct efanic_qp_mod *mod, unsigned mask)
 {
 	if (mask & EFANIC_QPA_PORT && mod->port != 1)

@@ -86,7 +86,7 @@ int hfi_unit_cnt(char *err, size_t err_len);
 int hfi_unit_query(int unit, struct hfi_unit_attr *out);
 /** hfi_unit_free_ctxts() - nfreectxts: user contexts of @unit that nobody on this host holds now. System calls. */
 int hfi_unit_free_ctxts(int unit);
-/** hfi_jkey_of() - The driver's job key. Source: facts/opx.md 2.5. */
+/** hfi_jkey_of() - The driver's job key. Source: doc/facts/opx.md#job-key. */
 uint16_t hfi_jkey_of(uint32_t uid, bool is_admin);
 
 struct hfi_open_attr {
@@ -117,7 +117,7 @@ bool hfi_port_is_up(const struct hfi *hfi);
 
 /*
  * The header of every packet, 64 bytes. The adapter fills in, and checks on arrival, what is marked A; everything else is the provider's.
- * Source: facts/opx.md 3.1.
+ * Source: doc/facts/opx.md#packet-header.
  */
 struct hfi_hdr {
 	le64_t key;        /* in the PBC's place: flow key of the pair, 0 while it has none */

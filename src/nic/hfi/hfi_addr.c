@@ -10,7 +10,7 @@
 const struct hostpart_kind hfi_lid_kind = {
 	.name = "LID",
 	.word = "LID",
-	.min = 1, /* 0 is reserved, those above 0xBFFF are multicast. Source: facts/opx.md 2.1 */
+	.min = 1, /* 0 is reserved, those above 0xBFFF are multicast. Source: doc/facts/opx.md#units-and-lids */
 	.max = HFI_LID_MAX,
 	.dev_max = HFI_UNIT_MAX,
 	.below = PORT_CNT,

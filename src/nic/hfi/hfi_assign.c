@@ -276,7 +276,7 @@ static int want_check(const struct hfi_assign_attr *attr)
 	return 0;
 }
 
-/* SET_PKEY. Source: facts/opx.md 2.3 */
+/* SET_PKEY. Source: doc/facts/opx.md#opening-a-context */
 static int pkey_check(const struct hfi_unit_attr *u, uint16_t pkey)
 {
 	char list[HFI_PKEY_MAX * 8] = "";

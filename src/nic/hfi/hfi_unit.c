@@ -24,7 +24,7 @@
 
 #define ROOM_ENV     "SOFTFABRIC_OPX"
 #define STATE_WORDS  "down, init, armed or active"
-#define CREDITS_MAX  2047u	 /* the counters have 11 bits. Source: facts/opx.md 2.6 */
+#define CREDITS_MAX  2047u	 /* the counters have 11 bits. Source: doc/facts/opx.md#pio-credits */
 #define MTU_MIN	     2048u
 #define NUMA_MAX     1023
 #define SC_MANAGE    15u
@@ -80,7 +80,7 @@ static int room_check(const struct room *room, char *err, size_t err_len)
 
 static const struct conf_src room_src = {ROOM_ENV, "opx", room_key, ARRAY_SIZE(room_key)};
 
-/* Defaults: the driver's. Source: facts/opx.md 2.2 */
+/* Defaults: the driver's. Source: doc/facts/opx.md#driver-defaults */
 static int room_read(struct room *room, char *err, size_t err_len)
 {
 	int rc;

@@ -47,7 +47,7 @@
 
 extern struct fi_provider g_cxi_prov; /* cxi_prov.c */
 
-/* --- address: 8 bytes, facts 1.1 --------------------------------------------------------------------------------------------------- */
+/* --- address: 8 bytes, doc/facts/cxi.md#identity --------------------------------------------------------------------------------------------------- */
 struct cxi_addr {
 	le32_t pid_nic;  /* pid 9, nic 20, 0 */
 	le16_t vni;      /* 0 unless the AV holds several VNIs */
@@ -62,7 +62,7 @@ static inline uint16_t cxi_addr_pid(const struct cxi_addr *a) { return (uint16_t
 static inline uint32_t cxi_addr_nic(const struct cxi_addr *a) { return le32_get(a->pid_nic) >> 9 & 0xfffff; }
 const char *cxi_addr_str(const struct cxi_addr *a, char *buf, size_t *len); /* fi_addr_cxi://0x%08x */
 
-/* The authorisation key: facts 1.7. */
+/* The authorisation key: doc/facts/cxi.md#authorisation-keys. */
 struct cxi_key { uint32_t svc_id; uint16_t vni; uint16_t pad; };
 static_assert(sizeof(struct cxi_key) == 8, "cxi_auth_key");
 /** cxi_key_default() - SLINGSHOT_*, then services, then FI_CXI_DEFAULT_VNI. 0; -FI_EACCES with one sentence in @why. */
@@ -551,7 +551,7 @@ int cxi_flush_work(struct cxi_domain *d);
 void cxi_dwq_close(struct cxi_domain *d);
 
 /* --- errors (cxi_err.c), extensions (cxi_ext.c) ------------------------------------------------------------------------------------------------------------------ */
-int cxi_errno(unsigned rc);              /* facts 8.2; 0 for OK */
+int cxi_errno(unsigned rc);              /* doc/facts/cxi.md#errors; 0 for OK */
 const char *cxi_strerror(unsigned prov_errno);
 /** cxi_unexp_list() - Messages that came to @ep and no receive has taken: up to @max entries and their senders. Return: how many there are; -FI_E... */
 ssize_t cxi_unexp_list(struct cxi_ep *ep, struct fi_cq_tagged_entry *entry, fi_addr_t *src, size_t max);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Atomics: libfabric's operations as the adapter's. One element per operation. Source: facts/cxi.md 4.5.
+// Atomics: libfabric's operations as the adapter's. One element per operation. Source: doc/facts/cxi.md#atomics.
 #include <string.h>
 
 #include "base/log.h"

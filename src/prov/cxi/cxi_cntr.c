@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Counters over the adapter's counting events. Source: facts/cxi.md 5.1.
+// Counters over the adapter's counting events. Source: doc/facts/cxi.md#counters.
 #include <string.h>
 
 #include "base/log.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Return codes of the adapter as libfabric's errors: one table. Source: facts/cxi.md 8.2.
+// Return codes of the adapter as libfabric's errors: one table. Source: doc/facts/cxi.md#errors.
 #include "prov/cxi/cxi.h"
 
 #include <string.h>

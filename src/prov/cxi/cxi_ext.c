@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// fi_open_ops and fi_control of a domain: the documented extensions, statistics, telemetry. Source: facts/cxi.md 5.6.
+// fi_open_ops and fi_control of a domain: the documented extensions, statistics, telemetry. Source: doc/facts/cxi.md#extensions.
 #include <string.h>
 #include <time.h>
 

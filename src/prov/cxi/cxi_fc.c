@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Flow control at the receiver, and the way from hardware to software matching. Source: facts/cxi.md 2.5.
+// Flow control at the receiver, and the way from hardware to software matching. Source: doc/facts/cxi.md#flow-control.
 //
 // Theory of operation
 //

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// fi_getinfo of the cxi provider: what each adapter offers, and which of it the hints leave. Source: facts/cxi.md 1.
+// fi_getinfo of the cxi provider: what each adapter offers, and which of it the hints leave. Source: doc/facts/cxi.md#identity, #offers, #attributes.
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +20,7 @@
 	(FI_ORDER_SAS | FI_ORDER_WAW | FI_ORDER_RMA_WAW | FI_ORDER_RMA_RAR | FI_ORDER_ATOMIC_WAW | FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_RAW | \
 	 FI_ORDER_ATOMIC_RAR)
 
-/* One way to offer an adapter. Source: facts 1.2. */
+/* One way to offer an adapter. Source: doc/facts/cxi.md#offers. */
 struct form {
 	bool rnr, multi_key, odp, prov_key;
 };
@@ -377,7 +377,7 @@ static void ctx_adjust(struct fi_domain_attr *d, const struct fi_info *hints)
 		d->max_ep_srx_ctx = 0;
 }
 
-/* What the provider returns that plain narrowing does not give. Source: facts 1.6. */
+/* What the provider returns that plain narrowing does not give. Source: doc/facts/cxi.md#hints. */
 static void adjust(struct fi_info *i, const struct fi_info *hints, const struct cxi_params *prm)
 {
 	uint64_t asked = hints ? hints->caps : 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Authorisation keys: which service and VNI an endpoint uses, given, found in SLINGSHOT_* or by default. Source: facts/cxi.md 1.7.
+// Authorisation keys: which service and VNI an endpoint uses, given, found in SLINGSHOT_* or by default. Source: doc/facts/cxi.md#authorisation-keys.
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Memory regions: keys, entries, bind, enable and close. Source: facts/cxi.md 4.1, 4.2.
+// Memory regions: keys, entries, bind, enable and close. Source: doc/facts/cxi.md#keys, #regions.
 
 #include "base/clock.h"
 #include "base/keyed.h"

@@ -5,7 +5,7 @@
 
 #include "kit/kit.h"
 
-/* Defaults and meaning: facts/cxi.md 6. Bytes or entries unless a comment says otherwise. */
+/* Defaults and meaning: doc/facts/cxi.md#parameters. Bytes or entries unless a comment says otherwise. */
 struct cxi_params {
 	/* take effect */
 	bool odp, force_odp;

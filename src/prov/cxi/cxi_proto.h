@@ -27,7 +27,7 @@
 #define CXI_RNR_TAG_MASK GENMASK(39, 0)
 #define CXI_RNR_TAG_FORMAT 0xAAAAAAAAAAULL
 
-/* Match bits of a message, FI_PROTO_CXI. Source: facts/cxi.md 3.1. */
+/* Match bits of a message, FI_PROTO_CXI. Source: doc/facts/cxi.md#match-bits. */
 #define CXI_MB_TX_ID     GENMASK(58, 48) /* match-complete id ... */
 #define CXI_MB_RDZV_HI   GENMASK(54, 48) /* ... or, of a rendezvous, the high part of its id */
 #define CXI_MB_CQ_DATA   BIT(59)         /* header_data is FI_REMOTE_CQ_DATA */
@@ -83,7 +83,7 @@ static inline uint64_t cxi_sh_ctrl(enum cxi_ctrl type, unsigned txc, unsigned rx
 	       FIELD_PREP(CXI_SH_CTRL_RXC, rxc) | FIELD_PREP(CXI_SH_CTRL_DROPS, drops);
 }
 
-/* Keys. Source: facts/cxi.md 4.1. A client key is 32 bits; a provider key says all about itself. */
+/* Keys. Source: doc/facts/cxi.md#keys. A client key is 32 bits; a provider key says all about itself. */
 #define CXI_KEY_ID       GENMASK(15, 0)
 #define CXI_KEY_SEQ      GENMASK(58, 16)
 #define CXI_KEY_SOL      BIT(59)

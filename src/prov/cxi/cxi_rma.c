@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Reads and writes. Source: facts/cxi.md 4.3.
+// Reads and writes. Source: doc/facts/cxi.md#reads-and-writes.
 #include <string.h>
 
 #include "base/log.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// FI_PROTO_CXI_RNR: sends tried again until a receive is posted. Source: facts/cxi.md 3.7.
+// FI_PROTO_CXI_RNR: sends tried again until a receive is posted. Source: doc/facts/cxi.md#receiver-not-ready.
 #include "base/mem.h"
 #include "prov/cxi/cxi.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Deferred work: operations that counters trigger. Source: facts/cxi.md 5.2.
+// Deferred work: operations that counters trigger. Source: doc/facts/cxi.md#deferred-work.
 //
 // A deferred operation is built like any other and handed to the adapter as a triggered command; it starts when the counter gets there, whoever
 // counts: a call of the application, an operation that ends, or another deferred one, also while the application computes.

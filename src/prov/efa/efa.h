@@ -31,7 +31,7 @@ extern struct fi_provider g_efa_prov; /* efa_prov.c */
 /* In the flags of an operation, ours: no completion even on success (the inject calls; FI_INJECT as a flag writes one). */
 #define EFA_NO_CQE (1ULL << 63)
 
-/* --- address: 32 bytes, facts 1.5 ---------------------------------------------------------------- */
+/* --- address: 32 bytes, doc/facts/efa.md#addresses ---------------------------------------------------------------- */
 struct efa_addr {
 	uint8_t gid[16]; /* network order */
 	uint16_t qpn;

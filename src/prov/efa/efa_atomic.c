@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// FI_ATOMIC of the RDM endpoint: always packets, one per operation; both sides. Source: facts 3.8.
+// FI_ATOMIC of the RDM endpoint: always packets, one per operation; both sides. Source: doc/facts/efa.md#one-sided-transfers.
 #include "prov/efa/efa.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// fi_open_ops on an efa domain: the documented extension table (facts 2.3), and the counters of include/fi_ext_softfabric.h.
+// fi_open_ops on an efa domain: the documented extension table (doc/facts/efa.md#extensions), and the counters of include/fi_ext_softfabric.h.
 #include <string.h>
 
 #include "fi_ext_efa.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// fi_getinfo of the efa provider: what each adapter offers, and which of it the hints leave. Source: facts 1.2, 1.4.
+// fi_getinfo of the efa provider: what each adapter offers, and which of it the hints leave. Source: doc/facts/efa.md#attributes, #hints.
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <string.h>
@@ -311,7 +311,7 @@ static struct fi_info *lenient_hints(const struct fi_info *hints, enum efa_kind 
 	return h;
 }
 
-/* What the provider returns that plain narrowing does not give. Source: facts 1.2, 1.4. */
+/* What the provider returns that plain narrowing does not give. Source: doc/facts/efa.md#attributes, #hints. */
 static void adjust(struct fi_info *i, const struct fi_info *hints, enum efa_kind kind)
 {
 	if (!hints)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Endpoint options: fi_setopt and fi_getopt of the RDM endpoint. Source: facts 2.2.
+// Endpoint options: fi_setopt and fi_getopt of the RDM endpoint. Source: doc/facts/efa.md#endpoint-options.
 #include <string.h>
 
 #include "base/log.h"

@@ -5,7 +5,7 @@
 
 #include "kit/kit.h"
 
-/* Bytes unless a comment says otherwise. Defaults and meaning: facts sheet 2.1. */
+/* Bytes unless a comment says otherwise. Defaults and meaning: doc/facts/efa.md#parameters. */
 struct efa_params {
 	char iface[KIT_PARAM_STR];
 	size_t tx_size, rx_size;          /* entries; 0 = the device's */

@@ -133,7 +133,7 @@ void efa_pkts_retry(struct efa_ep *ep, uint64_t now_ns)
 
 /*
  * The peer had no receive: the first time the packet goes out again at the next progress, after that the peer backs off
- * exponentially and new operations to it are refused with -FI_EAGAIN. Source: facts 3.9.
+ * exponentially and new operations to it are refused with -FI_EAGAIN. Source: doc/facts/efa.md#receiver-not-ready.
  */
 static void pkt_requeue_rnr(struct efa_pkt *pkt)
 {

@@ -17,7 +17,7 @@
  *
  * One row of efa_pkt_tab[] per type lists the mandatory fields in wire order; encoder, decoder, names, documentation and tests all come
  * from that row. Integers are little-endian. struct efa_hdr is the decoded form; only the fields of the type and of the set flags are
- * valid. Source: facts sheet of protocol v4, sections 3.1-3.5.
+ * valid. Source: doc/facts/efa.md#packets.
  */
 
 #define EFA_PROTO_VERSION 4

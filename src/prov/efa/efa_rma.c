@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// FI_RMA of the RDM endpoint: device RDMA where both sides have it, packets otherwise; both sides of the latter. Source: facts 3.8.
+// FI_RMA of the RDM endpoint: device RDMA where both sides have it, packets otherwise; both sides of the latter. Source: doc/facts/efa.md#one-sided-transfers.
 #include "prov/efa/efa.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Incoming packets and transfers of the RDM endpoint: order, matching, payload, grants, completion. Source: facts 3.7.
+// Incoming packets and transfers of the RDM endpoint: order, matching, payload, grants, completion. Source: doc/facts/efa.md#two-sided-transfers.
 #include "prov/efa/efa.h"
 
 #include <string.h>

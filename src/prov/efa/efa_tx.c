@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Outgoing transfers of the RDM endpoint: protocol choice, packets, windows, and the completion. Source: facts 3.7.
+// Outgoing transfers of the RDM endpoint: protocol choice, packets, windows, and the completion. Source: doc/facts/efa.md#two-sided-transfers.
 #include "prov/efa/efa.h"
 
 #include <string.h>

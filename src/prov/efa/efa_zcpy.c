@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Zero-copy receive: a second queue pair takes messages without headers straight into the application's buffers. Source: facts 3.10.
+// Zero-copy receive: a second queue pair takes messages without headers straight into the application's buffers. Source: doc/facts/efa.md#zero-copy-receive.
 #include "prov/efa/efa.h"
 
 #include <string.h>

@@ -42,7 +42,7 @@ extern struct fi_provider g_opx_prov; /* opx_prov.c */
 #define OPX_NO_CQE    (1ULL << 63) /* in the flags of an operation, ours: no completion even on success (the inject calls) */
 #define OPX_LOCAL_RZV 8193u  /* local messages from this length on are fetched by the receiver */
 
-/* --- address: 8 bytes, facts 1.6 -------------------------------------------------------------------------------------- */
+/* --- address: 8 bytes, doc/facts/opx.md#addresses -------------------------------------------------------------------------------------- */
 
 struct opx_addr {
 	uint8_t hfi1_rx;         /* receive context; of a scalable endpoint its first one */
@@ -136,7 +136,7 @@ int opx_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_a
 bool opx_av_get(const struct opx_av *av, fi_addr_t fi_addr, struct opx_addr *out);
 /** opx_av_name() - What to report as the source for context @addr: FI_ADDR_NOTAVAIL if it is not in the table. Lock held. */
 fi_addr_t opx_av_name(const struct opx_av *av, const struct opx_addr *addr);
-/** opx_straddr() - lid.endpoint_id.rx_index.hfi1_rx.hfi1_unit.reliability_rx, each as it lies in memory. Source: facts/opx.md 1.6. */
+/** opx_straddr() - lid.endpoint_id.rx_index.hfi1_rx.hfi1_unit.reliability_rx, each as it lies in memory. Source: doc/facts/opx.md#addresses. */
 const char *opx_straddr(struct kit_av *av, const void *addr, char *buf, size_t *len);
 
 /* --- outgoing operations ------------------------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// FI_ATOMIC: one packet there, one back; both sides. Source: facts/opx.md 5.2.
+// FI_ATOMIC: one packet there, one back; both sides. Source: doc/facts/opx.md#atomics.
 #include "prov/opx/opx.h"
 
 #include "base/guard.h"

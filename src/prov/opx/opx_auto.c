@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// FI_PROGRESS_AUTO: the thread of a completion queue. Source: facts/opx.md 7.
+// FI_PROGRESS_AUTO: the thread of a completion queue. Source: doc/facts/opx.md#automatic-progress.
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>

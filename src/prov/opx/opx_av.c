@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Address vectors of the opx provider: 8-byte addresses, which with FI_AV_MAP are the fi_addr_t themselves. Source: facts/opx.md 1.6, 1.9.
+// Address vectors of the opx provider: 8-byte addresses, which with FI_AV_MAP are the fi_addr_t themselves. Source: doc/facts/opx.md#addresses, #objects.
 #include <string.h>
 
 #include "base/log.h"

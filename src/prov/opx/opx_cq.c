@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Completion queues and counters. Source: facts/opx.md 7.
+// Completion queues and counters. Source: doc/facts/opx.md#objects, #automatic-progress.
 #include "base/log.h"
 #include "base/mem.h"
 #include "kit/stubs.h"

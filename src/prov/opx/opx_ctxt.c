@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The hardware contexts of endpoints: which unit, opening them, and what follows from them for the protocols. Source: facts/opx.md 2.4, 3.3, 3.5.
+// The hardware contexts of endpoints: which unit, opening them, and what follows from them for the protocols. Source: doc/facts/opx.md#opening-a-context, #size-classes, #sdma.
 #include <errno.h>
 #include <sched.h>
 #include <string.h>

@@ -10,7 +10,7 @@
 #include "prov/opx/opx_proto.h"
 
 /*
- * Theory of operation. Source: facts/opx.md 4.
+ * Theory of operation. Source: doc/facts/opx.md#reliability.
  *
  * A *flow* is what one context knows of one peer context: a stream of packets to it (tx) and one from it (rx), each numbered by a 24-bit PSN
  * from 0. All packets but UD ones are part of the stream and are delivered once and in PSN order.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// fi_getinfo of the opx provider: what each unit offers, and which of it the hints leave. Source: facts/opx.md 1.
+// fi_getinfo of the opx provider: what each unit offers, and which of it the hints leave. Source: doc/facts/opx.md#attributes, #mr-modes.
 #include <stdlib.h>
 #include <string.h>
 

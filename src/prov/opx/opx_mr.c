@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Memory regions: named by keys that the application chooses, addressed by offset. Source: facts/opx.md 5.3.
+// Memory regions: named by keys that the application chooses, addressed by offset. Source: doc/facts/opx.md#regions.
 
 #include "base/log.h"
 #include "base/mem.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The table of FI_OPX_* parameters, and the rules between them. Source: facts/opx.md 6.
+// The table of FI_OPX_* parameters, and the rules between them. Source: doc/facts/opx.md#parameters.
 #include "prov/opx/opx_param.h"
 
 #include <ctype.h>

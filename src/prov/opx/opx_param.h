@@ -5,7 +5,7 @@
 
 #include "kit/kit.h"
 
-/* Defaults, ranges and meaning: facts/opx.md 6.1 and the seed. Bytes unless a comment says otherwise. */
+/* Defaults, ranges and meaning: doc/facts/opx.md#parameters. Bytes unless a comment says otherwise. */
 struct opx_params {
 	char uuid[KIT_PARAM_STR];
 	bool force_cpuaffinity, selinux, expected_receive_enable, shm_enable;

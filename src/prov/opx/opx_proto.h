@@ -7,7 +7,7 @@
 #include "nic/hfi/hfi.h"
 
 /*
- * Every packet begins with struct hfi_hdr. Numbers are upstream's where it has one for the same thing (facts/opx.md 3.2); nothing here needs to
+ * Every packet begins with struct hfi_hdr. Numbers are upstream's where it has one for the same thing (doc/facts/opx.md#opcodes); nothing here needs to
  * talk to another implementation. "handle" is a slab handle (index and generation) that its owner checks: there is no pointer on the wire.
  *
  *  opcode            aux        imm       w[0]                w[1]                         tag             payload

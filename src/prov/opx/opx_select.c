@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Which HFI a context is opened on: FI_OPX_HFI_SELECT, and the default logic. Source: facts/opx.md 2.11, 6.2.
+// Which HFI a context is opened on: FI_OPX_HFI_SELECT, and the default logic. Source: doc/facts/opx.md#choice-of-a-unit, #hfi_select.
 #include <ctype.h>
 #include <limits.h>
 #include <sched.h>

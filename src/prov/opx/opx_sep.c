@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Scalable endpoints: up to OPX_SEP_MAX HFI contexts with consecutive numbers; transmit and receive context i share the i-th. Source: facts/opx.md 1.9.
+// Scalable endpoints: up to OPX_SEP_MAX HFI contexts with consecutive numbers; transmit and receive context i share the i-th. Source: doc/facts/opx.md#objects.
 #include <string.h>
 
 #include "base/log.h"

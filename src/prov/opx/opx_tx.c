@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Sending messages: which protocol, its first packet, and what the receiver answers. Source: facts/opx.md 3.3, 3.4.
+// Sending messages: which protocol, its first packet, and what the receiver answers. Source: doc/facts/opx.md#size-classes, #rendezvous.
 #include "prov/opx/opx.h"
 
 #include "base/mem.h"
