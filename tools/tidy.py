@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Rules of the house that a compiler does not check: layers, sizes, self-contained headers, words, and links from the documents.
+"""Rules of the house that a compiler does not check: layers, sizes, self-contained headers, words, width of lines, and that comments and
+documents name only what there is.
 
 tidy.py [--root DIR]            check; exit 1 with one line per breach
-tidy.py [--root DIR] --shrink   lower or drop entries of tools/tidy_allow.txt that are larger than they need to be; never adds any
+tidy.py [--root DIR] --shrink   lower or drop entries of tools/tidy_allow.txt and tidy_wide.txt that are larger than they need to be; never
+                                adds any
 """
 import argparse
 import ast
+import fnmatch
 import json
 import os
 import re
@@ -15,8 +18,8 @@ import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
-FILE_LINES, FUNC_LINES, FUNC_PARAMS = 800, 70, 7
-ALLOW = "tools/tidy_allow.txt"
+FILE_LINES, FUNC_LINES, FUNC_PARAMS, COLUMNS = 800, 70, 7, 120
+ALLOW, WIDE = "tools/tidy_allow.txt", "tools/tidy_wide.txt"
 CODE = ("src", "include", "tests", "cmd")
 
 # Who may include whom: for a folder under src/, patterns of quoted includes and whether <rdma/...> is allowed. First match wins.
@@ -37,6 +40,14 @@ WORDS = [
     (re.compile(r"^(?!\s*(//|/?\*)).*\bFI_(MR_(UNSPEC|BASIC|SCALABLE)|LOCAL_MR|ORDER_(NONE|STRICT|DATA)|REG_MR|VARIABLE_MSG|RESTRICTED_COMP|EP_SOCK_STREAM)\b(?!.*\*/)"),
      "libfabric 2's headers warn of it or have it as 0, kit/deprecated.h has the name to use", CODE),
 ]
+
+# In C: comments, and strings, in which comments do not begin.
+TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
+# What comments and documents name, as far as it can be told from other words: files, sections of documents, functions, symbols.
+FILE_NAME = re.compile(r"(?<![\w./*<-])((?:[\w*-]+/)*[\w*-]+\.(?:c|h|py|sh|md))(?![\w.]*/)\b(#[\w-]+(?:, #[\w-]+)*)?")
+CALL = re.compile(r"(?<![\w.>])([a-z]\w*_\w+)\(\)")
+LAYER_NAMES = ("LINK", "EFANIC", "CASSINI", "HFI", "KIT", "EFA", "CXI", "OPX")
+SYMBOL = re.compile(r"\b(struct|enum|union) ([a-z]\w*_\w+)\b|\b([A-Z][A-Z0-9]*_[A-Z0-9_]*[A-Z0-9])\b")
 
 
 class Tidy:
@@ -85,14 +96,15 @@ class Tidy:
     # --- the ratchet ---
 
     def read_allow(self):
-        path = os.path.join(self.root, ALLOW)
-        if not os.path.exists(path):
-            return
-        with open(path, encoding="utf-8") as fh:
-            for line in fh:
-                line = line.split("#")[0].split()
-                if line:
-                    self.allow[" ".join(line[:-1])] = int(line[-1])
+        for name in (ALLOW, WIDE):
+            path = os.path.join(self.root, name)
+            if not os.path.exists(path):
+                continue
+            with open(path, encoding="utf-8") as fh:
+                for line in fh:
+                    line = line.split("#")[0].split()
+                    if line:
+                        self.allow[" ".join(line[:-1])] = int(line[-1])
 
     def limit(self, key, actual, normal, path, line, what):
         if actual <= normal:
@@ -103,23 +115,25 @@ class Tidy:
 
     def check_stale(self):
         for key, n in self.allow.items():
-            if self.seen.get(key, 0) < n:
+            # widths change with every second edit; they go down when somebody shrinks the list
+            if self.seen.get(key, 0) < n and not key.startswith("wide "):
                 self.breach(ALLOW, 1, "'%s %d' is larger than needed: run tools/tidy.py --shrink" % (key, n))
 
     def shrink(self):
-        path = os.path.join(self.root, ALLOW)
-        if not os.path.exists(path):
-            return
-        with open(path, encoding="utf-8") as fh:
-            lines = fh.readlines()
-        with open(path, "w", encoding="utf-8") as fh:
-            for line in lines:
-                part = line.split("#")[0].split()
-                key = " ".join(part[:-1]) if part else None
-                if key is None:
-                    fh.write(line)
-                elif key in self.seen:
-                    fh.write("%s %d\n" % (key, min(self.allow[key], self.seen[key])))
+        for name in (ALLOW, WIDE):
+            path = os.path.join(self.root, name)
+            if not os.path.exists(path):
+                continue
+            with open(path, encoding="utf-8") as fh:
+                lines = fh.readlines()
+            with open(path, "w", encoding="utf-8") as fh:
+                for line in lines:
+                    part = line.split("#")[0].split()
+                    key = " ".join(part[:-1]) if part else None
+                    if key is None:
+                        fh.write(line)
+                    elif key in self.seen:
+                        fh.write("%s %d\n" % (key, min(self.allow[key], self.seen[key])))
 
     # --- checks ---
 
@@ -232,9 +246,101 @@ class Tidy:
         for name in re.findall(r"`(\w+)\(\)`", line):
             if name not in names and not name.startswith("fi_"):
                 self.breach(path, n, "no function %s() anywhere" % name)
-        for f in re.findall(r"`((?:src|include|tests|tools)/[\w./-]+\.\w+)`", line):
-            if not os.path.exists(os.path.join(self.root, f)):
-                self.breach(path, n, "no file %s" % f)
+
+    # --- names ---
+
+    def check_names(self):
+        """A file, section, function or symbol that a comment or a document names is there. What may be somebody else's is left alone:
+        only names that begin as one of our source files does (rel_, shm_, cxi_) are ours for certain."""
+        paths = self.all_files()
+        names = {os.path.basename(p) for p in paths}
+        ours = {re.split(r"[_.]", os.path.basename(f))[0] for f in self.files if f.startswith("src/")} - {"log", "poll", "wait", "copy", "cap"}
+        words = set()
+        for f in paths:
+            if not f.endswith(".md") and f not in (ALLOW, WIDE):
+                words.update(re.findall(r"\w+", self.without_comments(f)))
+        for f, line, text in self.prose(paths):
+            self.check_prose(f, line, text, (paths, names, ours, words))
+
+    def all_files(self):
+        """Paths of the tree, but for what was built."""
+        out = []
+        for d, dirs, names in os.walk(self.root):
+            dirs[:] = [x for x in dirs if not x.startswith(("build", ".git", ".cache", "__pycache__")) and x != "shared"]
+            out += [os.path.relpath(os.path.join(d, n), self.root) for n in names]
+        return set(out)
+
+    def read(self, f):
+        if f not in self.text:
+            with open(os.path.join(self.root, f), encoding="utf-8", errors="replace") as fh:
+                self.text[f] = fh.read()
+        return self.text[f]
+
+    def without_comments(self, f):
+        text = self.read(f)
+        if not f.endswith((".c", ".h")):
+            return text
+        return TOKEN.sub(lambda m: " " if m.group(0)[0] == "/" else m.group(0), text)
+
+    def prose(self, paths):
+        """Comments, as (file, line, text), and documents, line by line."""
+        for f in self.files:
+            for m in TOKEN.finditer(self.text[f]):
+                if m.group(0)[0] == "/":
+                    for i, text in enumerate(m.group(0).split("\n")):
+                        yield f, self.text[f].count("\n", 0, m.start()) + 1 + i, text
+        for f in sorted(p for p in paths if re.search(r"\.(md|py|sh)$|meson", p)):
+            for n, text in enumerate(self.read(f).split("\n"), 1):
+                if f.endswith(".md") or text.lstrip().startswith("#"):
+                    yield f, n, text
+
+    def check_prose(self, f, line, text, there):
+        paths, names, ours, words = there
+        for name, sections in FILE_NAME.findall(text):
+            if re.search("[A-Z]{3}", name.replace("README", "").replace("CONTRIBUTING", "")):
+                continue  # stands for another name
+            self.check_named_file(f, line, name, (paths, names, ours))
+            if sections and name in paths:
+                for s in re.findall(r"#([\w-]+)", sections):
+                    if s not in self.sections(name):
+                        self.breach(f, line, "no section %s in %s" % (s, name))
+        if f.startswith("doc/facts/"):
+            return  # names of others
+        for name in CALL.findall(text):
+            if name.split("_")[0] in ours and name not in words:
+                self.breach(f, line, "no function %s() anywhere" % name)
+        for kind, name, constant in SYMBOL.findall(text):
+            if kind and name.split("_")[0] in ours and name not in words:
+                self.breach(f, line, "no %s %s anywhere" % (kind, name))
+            if constant.split("_")[0] in LAYER_NAMES and constant not in words:
+                self.breach(f, line, "no %s anywhere" % constant)
+
+    def check_named_file(self, f, line, name, there):
+        paths, names, ours = there
+        if "*" in name:
+            if not any(fnmatch.fnmatch(p, "*" + name) for p in paths):
+                self.breach(f, line, "no file %s" % name)
+        elif "/" not in name:
+            if name not in names and re.split(r"[_.]", name)[0] in ours:
+                self.breach(f, line, "no file %s" % name)
+        elif re.match(r"(src|include|tests|tools|doc|cmd|base|link|kit|nic|prov)/", name):
+            if not {name, "src/" + name, "doc/" + name, "tests/" + name} & paths:
+                self.breach(f, line, "no file %s" % name)
+
+    def sections(self, name):
+        """Of a document: the names that its headings have as targets of links."""
+        heads = re.findall(r"^#+ (.*)$", self.read(name), re.M)
+        return {re.sub(r"[^\w -]", "", h.lower()).replace(" ", "-") for h in heads}
+
+    def check_width(self):
+        """Columns of code and documents. A row of a table and a line that is an address cannot be broken."""
+        for f in sorted(self.all_files()):
+            if not re.search(r"\.(c|h|py|sh|md)$|meson", f):
+                continue
+            wide = [n for n, l in enumerate(self.read(f).split("\n"), 1)
+                    if len(l.expandtabs(8)) > COLUMNS and not (f.endswith(".md") and l.lstrip().startswith("|")) and "://" not in l]
+            if wide:
+                self.limit("wide " + f, len(wide), 0, f, wide[0], "lines of more than %d columns" % COLUMNS)
 
     def run(self):
         self.read_allow()
@@ -245,6 +351,8 @@ class Tidy:
         self.check_layers()
         self.check_headers_alone()
         self.check_doc_links()
+        self.check_names()
+        self.check_width()
 
 
 def main():

@@ -196,7 +196,7 @@ void link_peer_set_user(struct link_peer *peer, void *user);
  * @cookie: returned by on_sent exactly once if and only if 0 is returned; for RELIABLE and ORDERED the bytes behind @iov stay
  *          unchanged until then. RAW: the bytes may be reused at once and on_sent is never called.
  * Frames may be held back until link_doorbell() or link_poll().
- * Return:  0; -EAGAIN no room now, nothing happened; -EMSGSIZE above link_frame_max(); else the peer's terminal status
+ * Return:  0; -EAGAIN no room now, nothing happened; -EMSGSIZE above LINK_FRAME_MAX; else the peer's terminal status
  *          (as on_sent) when it is already known dead; a peer without nonce is asked anew.
  */
 int link_send(struct link_port *p, struct link_peer *peer, const void *hdr, size_t hdr_len, const struct iovec *iov,

@@ -24,6 +24,11 @@ FILES = {
     "tests/conform/old.c": HEAD + "// FI_MR_BASIC\nint x = FI_MR_BASIC;\n#define KIT_MR_BASIC 1 /* FI_MR_BASIC */\n",
     "tests/unit/later.c": HEAD + "/* TO" + "DO */\n",
     "cmd/tall.py": "def tall():\n" + "    pass\n" * 70,
+    "src/link/rel_x.c": HEAD + "/* rel_gone() in rel_y.c, rel_here() in link/rel_x.c, memcpy_s() by x.c */\nint rel_here(void)\n{\n\treturn 0;\n}\n"
+    "// doc/facts/a.md#some-words, #nothing; doc/facts/b.md\n// enum rel_none, struct rel_none; LINK_NONE; rel_*.h, rel_*.c; rel_XYZ.c\n"
+    "const char *s = \"/* rel_string() */\";\n" + "int w;" + " " * 113 + ";;\n",
+    "doc/facts/a.md": "# A\n\n## Some words\n\nSee `rel_here()` of `src/link/rel_x.c` and `rel_past()` of `base/none.h`.\n" + "w" * 121 + "\n| " + "w" * 121 + "\n",
+    "doc/b.md": "`rel_past()`, `softly_gone()`\n",
     "doc/life-of-a-test.md": "| 1 | `src/base/wide.c` | `gone()` | x |\n| 2 | `src/base/none.c` | `wide()` | `good()` |\n",
     "tools/tidy_allow.txt": "params src/base/allowed.c grown 8\nlines src/base/good.h 900\n",
 }
@@ -50,9 +55,22 @@ WANT = [
     "doc/life-of-a-test.md:1: no function gone() in src/base/wide.c",
     "doc/life-of-a-test.md:2: no function wide() in src/base/none.c",
     "doc/life-of-a-test.md:2: no file src/base/none.c",
+    "src/link/rel_x.c:3: no function rel_gone() anywhere",
+    "src/link/rel_x.c:3: no file rel_y.c",
+    "src/link/rel_x.c:8: no section nothing in doc/facts/a.md",
+    "src/link/rel_x.c:8: no file doc/facts/b.md",
+    "src/link/rel_x.c:9: no enum rel_none anywhere",
+    "src/link/rel_x.c:9: no struct rel_none anywhere",
+    "src/link/rel_x.c:9: no LINK_NONE anywhere",
+    "src/link/rel_x.c:9: no file rel_*.h",
+    "src/link/rel_x.c:11: lines of more than 120 columns: 1",
+    "doc/facts/a.md:5: no file base/none.h",
+    "doc/facts/a.md:6: lines of more than 120 columns: 1",
+    "doc/b.md:1: no function rel_past() anywhere",
     "tools/tidy_allow.txt:1: 'lines src/base/good.h 900' is larger than needed",
 ]
-NOT = ["src/prov/efa/efa.c:9:", "tests/conform/old.c:3:", "tests/conform/old.c:5:", "src/base/good.h:", "src/base/allowed.c:"]
+NOT = ["src/prov/efa/efa.c:9:", "tests/conform/old.c:3:", "tests/conform/old.c:5:", "src/base/good.h:", "src/base/allowed.c:", "rel_here", "memcpy_s", "no file x.c", "some-words",
+       "no file rel_*.c", "rel_XYZ", "rel_string", "softly_gone", "doc/facts/a.md:5: no function"]
 
 
 def run(root, *args):

@@ -134,7 +134,7 @@ static void forms__attributes(void **state)
 	assert_int_equal(i->domain_attr->cntr_cnt, 16);
 	assert_int_equal(i->domain_attr->mr_iov_limit, 1);
 	assert_int_equal(i->domain_attr->mr_cnt, 100);
-	assert_int_equal(i->domain_attr->max_ep_tx_ctx, 16); /* the seed's scalable endpoints */
+	assert_int_equal(i->domain_attr->max_ep_tx_ctx, 16); /* the overview's scalable endpoints */
 	assert_int_equal(i->domain_attr->max_ep_srx_ctx, 1);
 	while (i->ep_attr->protocol != CXI_PROTO_RNR) {
 		struct fi_info *next = i->next;

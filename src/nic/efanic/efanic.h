@@ -32,7 +32,7 @@ struct efanic_dst;
 #define EFANIC_LKEY_INTERNAL 0u  /* memory of the provider itself: not checked */
 #define EFANIC_RNR_INFINITE 7
 
-/* Completion status, numbers of the device (EFA_IO_COMP_STATUS). */
+/* Completion status, numbers of the device: doc/facts/efa.md#error-codes. */
 enum efanic_status {
 	EFANIC_OK = 0,
 	EFANIC_FLUSHED = 1,

@@ -237,7 +237,7 @@ bool hfi_dst_is_host(const struct hfi_dst *dst);
 /**
  * hfi_dst_connect() - Choose the path now, sending nothing, for whoever is there now. Once hfi_dst_is_local() is true it is final until on_gone;
  * it becomes true, too, when a packet comes through shared memory. on_gone may be called, of who was there before. Return: 0; -EAGAIN his end is
- * still to be told: after the next hfi_poll(); -ECONNREFUSED nobody there.
+ * still to be told: after the next hfi_ctxt_poll(); -ECONNREFUSED nobody there.
  */
 int hfi_dst_connect(struct hfi_dst *dst);
 /** hfi_dst_hdr() - A header with everything that the adapter marks A and that does not change from packet to packet. */

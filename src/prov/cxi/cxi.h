@@ -26,8 +26,9 @@
  *
  * Every event carries in user_ptr the struct cxi_req that waits for it; cxi_drain() hands it over. Everything runs under the domain's lock.
  *
- * An fi_tsend's life: cxi_msg.c cxi_tsend() -> cxi_select_proto() -> cassini_post() ... ACK event -> cxi_drain() -> cxi_msg.c -> cxi_tx_done() -> kit_cq_push().
- * A receive's: cxi_recv.c cxi_trecv() -> cassini_append() ... PUT event -> cxi_drain() -> cxi_recv.c -> cxi_rx_done() -> kit_cq_push().
+ * An fi_tsend's life: tag_send() and cxi_send_common() in cxi_msg.c, cxi_select_proto(), cassini_post(); its ACK event comes to cxi_drain(), then to
+ * send_on_ack() in cxi_msg.c, cxi_tx_done(), kit_cq_push(). A receive's: cxi_trecv() and cxi_rx_append() in cxi_recv.c, cassini_append(); its PUT event
+ * comes to cxi_drain(), then to cxi_rx_on_event() and cxi_rx_end() in cxi_recv.c, kit_cq_push().
  */
 
 #define CXI_ADDR_LEN     8u
@@ -379,7 +380,7 @@ static inline int cxi_rx_state(struct cxi_ep *ep)
 	return ret ? ret : ep->rxc ? 0 : -FI_ENOSYS;
 }
 
-/* --- sends (cxi_msg.c, cxi_rdzv.c, cxi_rnr.c) ----------------------------------------------------------------------------------------------------------- */
+/* --- sends (cxi_msg.c, cxi_rnr.c) ----------------------------------------------------------------------------------------------------------- */
 enum cxi_proto { CXI_P_ZERO, CXI_P_IDC, CXI_P_EAGER, CXI_P_RDZV };
 /** cxi_select_proto() - Which command carries a message of @len bytes. Pure. */
 enum cxi_proto cxi_select_proto(const struct cxi_params *p, size_t len, bool inject, bool triggered, bool rnr);

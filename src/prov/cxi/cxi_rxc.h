@@ -114,7 +114,7 @@ void cxi_ux_discard(struct cxi_rxc *r, const struct cassini_event *ev);
 void cxi_sw_message(struct cxi_rxc *r, const struct cassini_event *ev);
 /** cxi_sw_post() - Software matches @rx: messages that are held, else it is posted. */
 void cxi_sw_post(struct cxi_rxc *r, struct cxi_rx *rx);
-/** cxi_sw_first() - Does a message that software holds match @rx? Takes it. */
+/** cxi_sw_try() - Does a message that software holds match @rx? Takes it. */
 bool cxi_sw_try(struct cxi_rxc *r, struct cxi_rx *rx);
 
 /* --- cxi_peek.c --- */

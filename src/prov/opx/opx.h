@@ -396,7 +396,7 @@ void opx_quota_put(struct opx_peer *peer, enum opx_quota q, uint64_t n);
 void opx_cq_kick(struct kit_cq *cq); /* to its thread, if it has one; NULL: no queue */
 int opx_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq, void *context);
 int opx_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **cntr, void *context);
-/* opx_info.c, opx_fabric.c, opx_select.c */
+/* opx_info.c, opx_prov.c, opx_select.c */
 int opx_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints, struct fi_info **info);
 int opx_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
 /* Where the caller runs, for opx_select_unit(); tests bring their own. numa_node, numa_max -1: not known. */
