@@ -300,6 +300,8 @@ class Tidy:
             if re.search("[A-Z]{3}", name.replace("README", "").replace("CONTRIBUTING", "")):
                 continue  # stands for another name
             self.check_named_file(f, line, name, (paths, names, ours))
+            if name not in paths:  # a link in a document
+                name = os.path.normpath(os.path.join(os.path.dirname(f), name))
             if sections and name in paths:
                 for s in re.findall(r"#([\w-]+)", sections):
                     if s not in self.sections(name):

@@ -5,7 +5,7 @@
 // Theory of operation: memory that a peer may name belongs to the program, which may unmap it,
 // protect it or truncate its file at any moment. A real adapter has pinned the pages; here the CPU
 // stores the bytes, and gets SIGSEGV or SIGBUS. A copy made by the kernel would fail with EFAULT
-// instead, but takes a system call for each 8-byte write (doc/decisions.md has the numbers). So a
+// instead, but takes a system call for each 8-byte write (doc/measurements.md#guarded-accesses). So a
 // guarded access notes where it would go on after a fault, and a signal handler goes on there: no
 // cost but a few instructions. The handler looks only at faults inside the memory of an access that
 // is running in the same thread; all others are the business of whoever had the signal before, whom
