@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Settings text -> struct, with error sentences that teach; and INI file -> settings text.
+// From settings text to a struct, with error sentences that say what is legal; and from an INI file to settings text.
 //
 // The text is walked twice, first only checking, then storing. So nothing is stored from a text
 // with an error, and no copy of the caller's struct is needed.

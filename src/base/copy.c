@@ -18,7 +18,7 @@ static void lines_v16(uint8_t *dst, const uint8_t *src, size_t cnt)
 {
 	for (; cnt; cnt--, dst += LINE, src += LINE) {
 		copy_line(__builtin_assume_aligned(dst, LINE), src);
-		/* Keeps the compiler from recognising memcpy(), i.e. the thing to avoid. */
+		/* Keeps the compiler from recognising memcpy(), which is what is to be avoided. */
 		__asm__ volatile("" : : : "memory");
 	}
 }

@@ -117,7 +117,9 @@ static inline void copy_once(uint8_t *dst, const uint8_t *src, size_t len)
 	COPY_STEP_(len & 1, 1)
 }
 
-/** copy_private() - Copy @len bytes to memory at which nobody looks meanwhile, e.g. a slot that is not published yet. */
+/**
+ * copy_private() - Copy @len bytes to memory at which nobody looks meanwhile, e.g. a slot that is not published yet.
+ */
 static inline void copy_private(void *dst, const void *src, size_t len)
 {
 	if (len <= COPY_SMALL_MAX)
@@ -127,8 +129,9 @@ static inline void copy_private(void *dst, const void *src, size_t len)
 }
 
 /**
- * copy_bytes() - Copy @len bytes, any length, in line if few. Its target may be watched, as that of a remote write is: each byte is
- * stored once, aligned words of 2, 4 and 8 bytes are stored whole, the last bytes are seen last, and after what was stored before.
+ * copy_bytes() - Copy @len bytes, any length, in line if few. Its target may be watched, as that of a remote write is:
+ * each byte is stored once, aligned words of 2, 4 and 8 bytes are stored whole, the last bytes are seen last, and after
+ * what was stored before.
  */
 static inline void copy_bytes(void *dst, const void *src, size_t len)
 {

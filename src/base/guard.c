@@ -233,7 +233,7 @@ void guard_thread_signals(sigset_t *set)
 		sigdelset(set, sig_of[i]);
 }
 
-/* --- is it there? --- */
+/* --- the look at memory before it is registered --- */
 
 /* msync() with this flag does nothing but find the mappings. */
 static bool is_mapped(uintptr_t addr, size_t len)

@@ -17,7 +17,8 @@ void keyed_secret(void *out, size_t len)
 
 		if (got < 0 && errno == EINTR)
 			continue;
-		if (got <= 0) { /* a kernel or a filter without the call: weaker than the kernel's numbers, still not constant */
+		/* a kernel or a filter without the call: weaker than the kernel's numbers, still not constant */
+		if (got <= 0) {
 			uint64_t seed = rng_entropy();
 
 			got = (ssize_t)(len < sizeof(seed) ? len : sizeof(seed));
@@ -49,8 +50,9 @@ uint64_t keyed_hash(const struct keyed *k, const void *p, size_t len)
 }
 #else
 /*
- * Cross builds run unit tests under an emulator and have no libsodium for their target: a hash that depends on the key, for those
- * tests alone. Nothing that is installed is built like this (meson.build requires the library everywhere else).
+ * Cross builds run unit tests under an emulator and have no libsodium for their target: a hash that depends on the key,
+ * for those tests alone. Nothing that is installed is built like this (meson.build requires the library everywhere
+ * else).
  */
 uint64_t keyed_hash(const struct keyed *k, const void *p, size_t len)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Keyed hash and secrets: numbers that who does not know the key can neither predict nor make collide.
+// Keyed hash and secrets: numbers that nobody who lacks the key can predict or make collide.
 #ifndef SF_BASE_KEYED_H
 #define SF_BASE_KEYED_H
 
@@ -12,7 +12,9 @@ struct keyed {
 	uint8_t key[KEYED_LEN];
 };
 
-/** keyed_secret() - Writes @len bytes from the kernel's generator to @out; the process's fork child gets others. */
+/**
+ * keyed_secret() - Writes @len bytes from the kernel's generator to @out; a forked child gets others than its parent.
+ */
 void keyed_secret(void *out, size_t len);
 
 /** keyed_fresh() - Makes @k a key that nobody else knows. */

@@ -113,7 +113,10 @@ static inline _Atomic uint64_t *lane_word0(uint8_t *slots, uint32_t idx)
 	return (_Atomic uint64_t *)(void *)(slots + (size_t)idx * LANE_SLOT);
 }
 
-/** lane_first() - Where the positions of a lane of @slot_cnt slots begin: a lap before they wrap, so that this is nothing special. */
+/**
+ * lane_first() - Where the positions of a lane of @slot_cnt slots begin: a lap before they wrap, so that this is
+ * nothing special.
+ */
 static inline uint32_t lane_first(uint32_t slot_cnt)
 {
 	return 0u - slot_cnt;
@@ -141,8 +144,8 @@ static inline uint32_t lane_acked(struct lane_tx *tx)
 }
 
 /**
- * lane_reserve_seen() - lane_reserve() in what is known to be free, as far as @tx->head_seen says: for producers that need
- * what the consumer has released a while longer and move that on by themselves.
+ * lane_reserve_seen() - lane_reserve() in what is known to be free, as far as @tx->head_seen says: for producers that
+ * need what the consumer has released a while longer and move that on by themselves.
  */
 static inline void *lane_reserve_seen(struct lane_tx *tx, uint32_t bytes)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Limits of the process that would answer with a signal.
+// Calls that ask for the limits of the process first, because exceeding them raises a signal.
 #include "base/limits.h"
 
 #include <errno.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What limits of the process (setrlimit(2)) would answer with a signal: asked before, so that it is an error.
+// What would exceed a limit of the process (setrlimit(2)) and be answered with a signal: asked beforehand, so that it
+// is an error.
 #ifndef SF_BASE_LIMITS_H
 #define SF_BASE_LIMITS_H
 
@@ -9,12 +10,14 @@
 #include <stdint.h>
 
 /*
- * RLIMIT_FSIZE. The kernel sends SIGXFSZ to who makes a file longer than the soft limit of his process, root or not, and its default kills. So the limit
- * is read first. The other way would be to block SIGXFSZ in the thread around the call and to take it back with sigtimedwait(2): four system calls, and one
- * that the program has sent itself meanwhile would be taken as well. What the first way misses is a limit that is lowered between the two calls, which only
+ * RLIMIT_FSIZE. The kernel sends SIGXFSZ to who makes a file longer than the soft limit of his process, root or not,
+ * and its default kills. So the limit is read first. The other way would be to block SIGXFSZ in the thread around the
+ * call and to take it back with sigtimedwait(2): four system calls, and one that the program has sent itself meanwhile
+ * would be taken as well. What the first way misses is a limit that is lowered between the two calls, which only
  * another thread of the program, or root from outside, could do.
  *
- * RLIMIT_STACK. It is also the size of the stack of each thread that does not ask for another one, and a small one ends in SIGSEGV.
+ * RLIMIT_STACK. It is also the size of the stack of each thread that does not ask for another one, and a small one ends
+ * in SIGSEGV.
  */
 
 /** limits_file() - Whether a file may be @len bytes long. */
@@ -25,7 +28,10 @@ bool limits_append(int fd, size_t len);
 int limits_truncate(int fd, uint64_t len);
 /** limits_allocate() - posix_fallocate(3), repeated after a signal. 0; -EFBIG; -errno. */
 int limits_allocate(int fd, uint64_t off, uint64_t len);
-/** limits_thread() - pthread_create(3) of a thread that has room for what we do, and blocks all signals but those of base/guard.h. 0; -errno. */
+/**
+ * limits_thread() - pthread_create(3) of a thread that has room for what we do, and blocks all signals but those of
+ * base/guard.h. 0; -errno.
+ */
 int limits_thread(pthread_t *thread, void *(*fn)(void *arg), void *arg);
 
 #endif

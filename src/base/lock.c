@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The slow path of struct lock: wait politely until the holder lets go.
+// The slow path of struct lock: it waits until the holder lets go, first by spinning, then by yielding, then by
+// sleeping.
 #include "base/lock.h"
 
 #include <time.h>
 
 #define SPIN_POLLS 64	 /* a data-path section is shorter than this many polls */
-#define YIELD_CNT  256	 /* then the holder has lost its CPU: give it ours ... */
-#define SLEEP_NS   50000 /* ... and if yielding does not help, stop burning a core */
+#define YIELD_CNT  256	 /* then the holder has probably lost its CPU, and gets ours ... */
+#define SLEEP_NS   50000 /* ... and where yielding does not help we sleep, so as not to use up a core */
 
 static inline void cpu_relax(void)
 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A small lock for data-path state: one exchange when free, spin then yield when not; it knows its owner in debug builds.
+// A small lock for data-path state: one exchange when free, spin then yield when not; it knows its owner in debug
+// builds.
 #ifndef SF_BASE_LOCK_H
 #define SF_BASE_LOCK_H
 

@@ -17,7 +17,10 @@ void log_line(enum log_level lvl, const char *func, int line, const char *fmt, .
 #define LOG_INFO(...)  log_line(LOG_LVL_INFO, __func__, __LINE__, __VA_ARGS__)
 #define LOG_DEBUG(...) log_line(LOG_LVL_DEBUG, __func__, __LINE__, __VA_ARGS__)
 
-/** LOG_FEW() - What peers can cause as often as they like: @cnt_, of one object and under its lock, counts the lines that were said. */
+/**
+ * LOG_FEW() - What peers can cause as often as they like: @cnt_, of one object and under its lock, counts the lines
+ * that were said.
+ */
 #define LOG_FEW_MAX 8
 #define LOG_FEW(lvl_, cnt_, fmt_, ...)                                                             \
 	do {                                                                                       \

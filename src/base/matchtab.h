@@ -215,8 +215,8 @@ int mt_unexp_add(struct mt_unexp *t, struct mt_node *node);
 void mt_unexp_del(struct mt_unexp *t, struct mt_node *node);
 
 /**
- * mt_unexp_set_src() - The sender of @node, which is in the table and had MT_ANY_SRC, is known now. It keeps its age; of several
- * whose sender becomes known, the oldest goes first.
+ * mt_unexp_set_src() - The sender of @node, which is in the table and had MT_ANY_SRC, is known now. It keeps its age;
+ * of several whose sender becomes known, the oldest goes first.
  */
 void mt_unexp_set_src(struct mt_unexp *t, struct mt_node *node, uint64_t src);
 

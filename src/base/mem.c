@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The heap behind a counter and a countdown, so that tests can prove "no leak", "no allocation"
-// and "survives every failure".
+// The heap with a counter and a countdown: tests show by them that nothing leaks, that a path does not allocate, and
+// that every failed allocation is survived.
 #include "base/mem.h"
 
 #include <stdatomic.h>

@@ -14,7 +14,10 @@ struct proc_stat {
 	uint64_t stack;	  /* where its main stack begins: another one after exec(); 0: not told */
 };
 
-/** proc_look() - Reads /proc/@pid/stat. Return: false: no such process, as far as this pid namespace shows. If in doubt: true, and nothing told. */
+/**
+ * proc_look() - Reads /proc/@pid/stat. Return: false: no such process, as far as this pid namespace shows. If in doubt:
+ * true, and nothing told.
+ */
 bool proc_look(int32_t pid, struct proc_stat *out);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Set of 64-bit numbers as sorted ranges that never touch: acknowledged PSNs, received bytes.
+// Set of 64-bit numbers as sorted ranges that never touch, for numbers that arrive out of order.
 #ifndef SF_BASE_RANGES_H
 #define SF_BASE_RANGES_H
 

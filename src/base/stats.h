@@ -18,7 +18,8 @@ uint64_t stats_value(const void *stats, size_t off);
 void stats_add(void *sum, const void *more, size_t size);
 
 /**
- * stats_report() - One line of all counters of an adapter, if SOFTFABRIC_STATS asks for it: "stderr", or a prefix of the file <prefix>.<pid> to append to.
+ * stats_report() - One line of all counters of an adapter, if SOFTFABRIC_STATS asks for it: "stderr", or a prefix of
+ * the file <prefix>.<pid> to append to.
  * @adapter: its name. @row: [@cnt] counters of @stats.
  */
 void stats_report(const char *adapter, const struct stats_row *row, size_t cnt, const void *stats);

@@ -43,7 +43,9 @@ static inline bool wire_skip(struct wire_rd *r, size_t len)
 
 #define WIRE_GET(r_, hdr_) wire_get(r_, hdr_, sizeof(*(hdr_)))
 
-/* A writer into a buffer of known capacity; overflow is the caller's bug, so @ok latches instead of failing each call. */
+/*
+ * A writer into a buffer of known capacity; overflow is the caller's bug, so @ok latches instead of failing each call.
+ */
 struct wire_wr {
 	uint8_t *p, *end;
 	bool ok;

@@ -15,7 +15,7 @@
  * Theory of operation
  *
  * Hardware answers its peers whether or not the host program runs; so does this thread. It has
- * three ways to be:
+ * three states:
  *
  * napping: node->poll_epoch moved since the last look, so the application polls. Sleep 2 ms, then
  * longer, up to 4 ms, and look again. Meanwhile it also guards sockets that link_poll() leaves
@@ -48,7 +48,7 @@
 #define LOOK_MAX_NS NS_PER_SEC
 #define LOOK_SHARE  16
 #define HOT_NS                                                                                     \
-	(20 * NS_PER_US) /* goes on polling so long after work, where there are CPUs to spare */
+	(20 * NS_PER_US) /* goes on polling for so long after work, where there are CPUs to spare */
 #define HOT_CPUS      4
 #define FRUITLESS_OK  3 /* passes without success that cost nothing, then each waits longer ... */
 #define FRUITLESS_MAX 8
@@ -97,7 +97,10 @@ static bool wait_on(struct agent *a, int ep, uint64_t ns)
 	bool is_ready, is_hurried;
 
 	atomic_store_explicit(&n->agent_at_ns, clk_now_ns(&n->clk) + ns, memory_order_relaxed);
-	/* full fence; pairs with the one in agent_soon(): it sees for how long we sleep, or we see the hurry */
+	/*
+	 * full fence; pairs with the one in agent_soon(): either it sees for how long we sleep, or we see that there is
+	 * a hurry
+	 */
 	atomic_thread_fence(memory_order_seq_cst);
 	is_hurried = ns > AGENT_SOON_NS && atomic_exchange_explicit(&n->hurry, 0, memory_order_relaxed);
 	if (is_hurried)
@@ -107,7 +110,10 @@ static bool wait_on(struct agent *a, int ep, uint64_t ns)
 	atomic_store_explicit(&n->agent_at_ns, 0, memory_order_relaxed);
 	if (is_ready) {
 		kick_drain(a);
-		/* Cut short: the hurry is the next long sleep's, which may be a nap because of the very poll that hurried us. */
+		/*
+		 * The sleep was cut short. The hurry is kept for the next long sleep, which may be a nap because of the
+		 * very poll that asked for haste.
+		 */
 		if (is_hurried)
 			atomic_store_explicit(&n->hurry, 1, memory_order_relaxed);
 	}
@@ -167,7 +173,7 @@ static bool gives_way(struct agent *a)
 	uint32_t epoch = atomic_load_explicit(&n->poll_epoch, memory_order_relaxed);
 	bool is_asleep = false;
 
-	/* who armed and polls again does not sleep */
+	/* a thread that has armed and polls again does not sleep */
 	for (struct link_port *p = n->ports; p; p = p->next)
 		is_asleep |= (p->armed & PORT_ARM_APP) && p->epoch_armed == epoch;
 	a->has_given_way = is_asleep && !a->has_given_way;
@@ -202,8 +208,8 @@ static uint64_t work(struct agent *a, bool woken)
 }
 
 /*
- * The application polls, but perhaps not every port: one whose endpoint is left alone (its completion queue is not read, or only
- * after the others) must serve its peers all the same.
+ * The application polls, but perhaps not every port: one whose endpoint is left alone (its completion queue is not
+ * read, or only after the others) must serve its peers all the same.
  */
 static void serve_neglected(struct agent *a)
 {
@@ -296,10 +302,13 @@ static void *agent_main(void *arg)
 			continue;
 		}
 		if (a->fruitless >
-		    FRUITLESS_OK) /* the reason does not go away: do not spin on it */
+		    FRUITLESS_OK) /* the reason does not go away, so we do not spin on it */
 			wait_on(a, a->kick, FRUITLESS_NS << (a->fruitless - FRUITLESS_OK));
 		woken = false;
-		/* relaxed: who polled meanwhile gets a nap, whose length is its hurry's; later ones cut the sleep short */
+		/*
+		 * relaxed: after a poll in the meantime we nap, for as long as its hurry allows; a later hurry cuts the
+		 * sleep short
+		 */
 		if (sleep_ns && atomic_load_explicit(&n->poll_epoch, memory_order_relaxed) == epoch)
 			woken = wait_on(a, a->ep, sleep_ns);
 	}

@@ -110,7 +110,7 @@ void bulk_op_end(struct bulk_port *b, struct bulk_op *op, int status)
 		st->bulk_put_bytes += op->len;
 	bulk_help_stop(b, op, true);
 	op->target = NULL;
-	if (op->help_key) /* the owner is at it: ask again soon */
+	if (op->help_key) /* the owner still copies: ask again soon */
 		bulk_timer_set(b, op, bulk_now(b) + BULK_SWITCH_NS);
 	if (!op->unsent_cnt)
 		queue_ended(b, op);
@@ -144,7 +144,7 @@ static uint64_t ping_ns(const struct bulk_port *b)
 	return MIN(PING_NS, MAX(b->n->room->dead_after_ns / 4, NS_PER_MS));
 }
 
-/* See to it that silence of the peer is noticed. */
+/* Makes sure that silence of the peer is noticed. */
 void bulk_timer_arm(struct bulk_port *b, struct bulk_op *op, uint64_t now_ns)
 {
 	op->has_news = false;
@@ -166,7 +166,7 @@ int bulk_op_again(struct bulk_port *b, struct bulk_op *op)
 	bulk_help_stop(b, op, false);
 	bulk_tag_renew(b, op);
 	op->is_again = op->help_key;
-	if (op->is_again) { /* the owner is at it: nothing begins before it has let go, see bulk_help_failed() */
+	if (op->is_again) { /* the owner still copies: nothing begins before it has let go, see bulk_help_failed() */
 		bulk_queue_leave(b, op);
 		bulk_timer_set(b, op, bulk_now(b) + BULK_SWITCH_NS);
 		return -EAGAIN;

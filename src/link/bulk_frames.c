@@ -43,7 +43,7 @@ int bulk_frames_ask(struct bulk_port *b, struct bulk_op *op)
 	return 0;
 }
 
-/* Bytes are with the peer or the link, as many as are good for them: on_sent or a REPLY goes on. */
+/* The peer and the link hold as many bytes as they shall: on_sent or a REPLY lets the operation go on. */
 static bool put_is_full(const struct bulk_op *op)
 {
 	return op->unsent_cnt >= BULK_UNSENT_MAX ||
@@ -68,7 +68,7 @@ static int64_t put_chunk(struct bulk_port *b, struct bulk_op *op)
 	int rc;
 
 	op->is_ring = link_peer_is_local(op->peer);
-	/* what the link has taken must be sent: the time to find out is now */
+	/* what the link has taken must be sent, so that this is the last moment to find out */
 	if (!op->is_ring && !guard_touch(op->local + op->pos, len))
 		return -EACCES;
 	rc = bulk_frame(b, op->peer, &pkt, op->local + op->pos, len, op->is_ring ? NULL : op);
@@ -118,7 +118,7 @@ void bulk_frames_give_up(struct bulk_port *b, struct bulk_op *op)
 			.type = BULK_T_STOP, .id = slab_id(&b->ops, op), .tag = op->tag};
 
 		bulk_frame(b, op->peer, &pkt, NULL, 0,
-			   NULL); /* spares the owner work; no matter if it fails */
+			   NULL); /* only spares the owner work, so that a failure does not matter */
 		if (op->state == BULK_ENDED)
 			return;
 	}

@@ -79,7 +79,7 @@ static void note_answer(struct bulk_op *op)
 	op->target->asked_bytes -= op->len - op->copy_end;
 }
 
-/* Return: nobody touches the region any more; @filled: as bulk_region_try_free(). */
+/* Return: whether nobody touches the region any more; @filled: as bulk_region_try_free(). */
 static bool take_back(struct bulk_port *b, struct bulk_op *op, uint64_t *filled)
 {
 	uint64_t now = bulk_now(b);
@@ -150,8 +150,8 @@ void bulk_help_resume(struct bulk_op *op)
 }
 
 /*
- * The owner is silent, or cannot: what it has not copied is ours. Not a byte more: whoever watches the memory may have seen what it
- * has copied, and have put something else there. So if it is at it, it is waited for.
+ * The owner is silent, or cannot: what it has not copied is ours. Not a byte more: whoever watches the memory may have
+ * seen what it has copied, and have put something else there. So if it is at it, it is waited for.
  */
 void bulk_help_failed(struct bulk_port *b, struct bulk_op *op)
 {
@@ -193,7 +193,9 @@ bool bulk_help_on_reply(struct bulk_port *b, struct bulk_op *op, const struct bu
 	help_balance(op, bulk_now(b));
 	op->is_helped = true;
 	if (b->done_cnt < ARRAY_SIZE(b->done_key)) {
-		/* It has let go before it answered: to take the region back can wait for the next poll. */
+		/*
+		 * The owner had let go before it answered, so that taking the region back can wait for the next poll.
+		 */
 		note_answer(op);
 		b->done_key[b->done_cnt++] = op->help_key;
 		op->help_key = 0;

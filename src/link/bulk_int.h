@@ -13,8 +13,9 @@
 #include "link/link_int.h"
 
 /*
- * A key is 32 random bits, never 0. Its low bits say where its region is in a table of a power of two of entries, so that owner and
- * initiator find it without an index: there, or, if the table has doubled since, where it would have been in a smaller one.
+ * A key is 32 random bits, never 0. Its low bits say where its region is in a table of a power of two of entries, so
+ * that owner and initiator find it without an index: there, or, if the table has doubled since, where it would have
+ * been in a smaller one.
  */
 #define BULK_ENTRY_MAX	(1u << 20) /* of the table */
 #define BULK_ENTRY_MIN	256u
@@ -29,7 +30,10 @@ struct bulk_tab;
 
 /** bulk_tab_reap() - Remove tables whose owners died. A node may never make one of its own, which does that, too. */
 void bulk_tab_reap(void);
-/** bulk_maps_read() - /proc/self/maps as a string, to find out which tables this process has open; NULL if it cannot be had. mem_free() it. */
+/**
+ * bulk_maps_read() - /proc/self/maps as a string, to find out which tables this process has open; NULL if it cannot be
+ * had. mem_free() it.
+ */
 char *bulk_maps_read(void);
 /** bulk_tab_create() - Make the table of node @node_id. Return: 0; -ENOSPC; -errno. */
 int bulk_tab_create(uint64_t node_id, struct bulk_tab **out);
@@ -60,7 +64,8 @@ struct bulk_wait {
 };
 #define BULK_PATIENCES 4
 /**
- * bulk_tab_break() - Owner, again and again: take region @idx away from holders that are stuck. They touch nothing of it afterwards.
+ * bulk_tab_break() - Owner, again and again: take region @idx away from holders that are stuck. They touch nothing of
+ * it afterwards.
  * Return: whether there was one.
  */
 bool bulk_tab_break(struct bulk_tab *tab, uint32_t idx, const struct bulk_wait *w);
@@ -84,7 +89,7 @@ int bulk_lease_take(struct bulk_tab *tab, int slot, uint32_t key, int op, uint64
 		    uint64_t len);
 /** bulk_lease_admits() - Initiator, with a lease: is its region open to peers of the owner's UDP port @port? */
 bool bulk_lease_admits(const struct bulk_tab *tab, int slot, uint16_t port);
-/** bulk_lease_drop() - Return: 0; -EACCES: the owner had lost patience and taken it away. */
+/** bulk_lease_drop() - Return: 0; -EACCES: the owner has waited too long and has broken the lease. */
 int bulk_lease_drop(struct bulk_tab *tab, int slot);
 /** bulk_lease_note() - Initiator: @op has moved @len bytes, which the owner cannot see otherwise. */
 void bulk_lease_note(struct bulk_tab *tab, int slot, int op, uint64_t len);
@@ -102,7 +107,10 @@ uint64_t bulk_tab_moved(const struct bulk_tab *tab, int op);
  * Return: bytes copied, > 0; -ESTALE: the guard is not there, nothing was written; -errno.
  */
 ssize_t bulk_cma_copy(pid_t pid, int op, const struct bulk_guard *g, void *local, uint64_t raddr, size_t len);
-/** bulk_cma_is_slow() - Offsets at which `rep movsb`, hence the kernel, may crawl (Zen 3 and 4). */
+/**
+ * bulk_cma_is_slow() - Offsets at which `rep movsb`, hence the kernel, may be many times slower
+ * (doc/facts/machine.md#rep-movsb).
+ */
 bool bulk_cma_is_slow(int op, const void *local, uint64_t raddr);
 
 /* --- the node: bulk_region.c ------------------------------------------------------------------ */
@@ -167,7 +175,8 @@ struct bulk_target {
 struct bulk_node {
 	struct link_node *n;
 	uint64_t id;
-	struct bulk_region *level[BULK_LEVEL_NUM]; /* entries below BULK_ENTRY_MIN, then each as many as all before it */
+	/* entries below BULK_ENTRY_MIN, then each as many as all before it */
+	struct bulk_region *level[BULK_LEVEL_NUM];
 	uint32_t entry_cnt, region_cnt;
 	uint32_t random[64], random_cnt; /* for the next keys */
 	struct bulk_tab *tab;	       /* NULL: none, then only frames reach the regions */
@@ -361,7 +370,7 @@ void bulk_queue_leave(struct bulk_port *b, struct bulk_op *op);
 /** bulk_queue_active() - To the end of the turns. */
 void bulk_queue_active(struct bulk_port *b, struct bulk_op *op);
 void bulk_timer_set(struct bulk_port *b, struct bulk_op *op, uint64_t at_ns);
-/** bulk_timer_arm() - See to it that silence of the peer is noticed. */
+/** bulk_timer_arm() - Makes sure that silence of the peer is noticed. */
 void bulk_timer_arm(struct bulk_port *b, struct bulk_op *op, uint64_t now_ns);
 /** bulk_tag_renew() - Whatever still arrives for @op from now on is ignored. */
 void bulk_tag_renew(struct bulk_port *b, struct bulk_op *op);
@@ -400,7 +409,10 @@ void bulk_help_check(struct bulk_port *b, struct bulk_op *op);
 void bulk_help_tidy(struct bulk_port *b);
 /** bulk_help_wait() - Our part is copied, the owner's is not. */
 void bulk_help_wait(struct bulk_port *b, struct bulk_op *op);
-/** bulk_help_failed() - The owner is silent, or cannot: the rest is ours, at once or when it has let go. Call it again then. */
+/**
+ * bulk_help_failed() - The owner is silent, or cannot: the rest is ours, at once or when it has let go. Call it again
+ * then.
+ */
 void bulk_help_failed(struct bulk_port *b, struct bulk_op *op);
 /** bulk_help_resume() - Where our part ends, go on where the owner's copy ends, if it has given up. */
 void bulk_help_resume(struct bulk_op *op);

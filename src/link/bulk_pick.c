@@ -57,7 +57,7 @@ static void learn(struct bulk_speed *s, enum bulk_method m, uint64_t ns, uint64_
 {
 	uint64_t x = MAX(ns * 1000 / MAX(bytes, 1ULL), 1ULL), *avg = &s->ps_per_byte[m];
 
-	/* What disturbs makes slower, not faster, and sometimes by much: believe that slowly. */
+	/* Disturbances make a sample slower, never faster, and sometimes by much: so slow samples count less. */
 	if (!*avg)
 		*avg = x;
 	else if (x < *avg)
@@ -104,7 +104,7 @@ static void note_best(struct bulk_speed *s, unsigned best)
 		return;
 	}
 	for (unsigned m = 0; m < BULK_METHOD_NUM; m++) {
-		if (is_slower) /* things have changed: soon */
+		if (is_slower) /* conditions have changed: look soon */
 			s->gap[m] = 0;
 		s->look_at[m] = s->cnt + gap_after(s, m, best);
 	}

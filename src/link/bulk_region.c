@@ -2,7 +2,7 @@
 // The node's side of the bulk service: which memory peers may touch, and which tables of other
 // nodes we have mapped.
 //
-// The truth about a region is in private memory; where the node has shared memory it is published
+// What is valid for a region is in private memory; where the node has shared memory it is published
 // in its table as well (bulk_tab.c), whose room grows with the regions and is missing where
 // /dev/shm is full: such regions are reached by frames.
 #include "link/bulk_int.h"
@@ -16,7 +16,7 @@
 #include "base/keyed.h"
 
 #define TARGET_RETRY_NS (10 * NS_PER_MS)
-#define DEL_SPIN_NS	(200 * NS_PER_US) /* then the lock is lent out while waiting */
+#define DEL_SPIN_NS	(200 * NS_PER_US) /* then the lock is released while waiting */
 #define DEL_NAP_NS	(100 * NS_PER_US)
 
 /* --- regions ---------------------------------------------------------------------------------- */
@@ -75,7 +75,7 @@ static void region_free(struct bulk_node *b, struct bulk_region *r)
 	b->region_cnt--;
 }
 
-/* Twice as many entries: those that are there stay where they are. */
+/* Twice as many entries; those that exist keep their places. */
 static int grow(struct bulk_node *b)
 {
 	uint32_t cnt = b->entry_cnt ? b->entry_cnt : BULK_ENTRY_MIN;

@@ -2,7 +2,7 @@
 // The shared region table: a file in /dev/shm per node, from which initiators on the host learn
 // what they may touch.
 //
-// Theory of operation: the owner keeps the truth in private memory (bulk_region.c) and publishes a
+// Theory of operation: the owner keeps what is valid in private memory (bulk_region.c) and publishes a
 // copy here; it reads nothing back but leases. An initiator that copies by itself must not do so
 // after the owner deregistered the region, so it says first what it is about to touch:
 //
@@ -28,7 +28,7 @@
 // state). One that has not moved for a quarter of dead_after, state T or its CPU time unchanged, loses its lease, any holder after
 // dead_after (bulk_tab_break()). It could go on, between its look at the key and its system call; therefore the guard:
 //
-// The guard is a page of the owner, at an address drawn by lot, with a random token. Each kernel copy begins with it: a read reads
+// The guard is a page of the owner, at a random address, with a random token. Each kernel copy begins with it: a read reads
 // the token in the same call and compares it, a write writes it. The kernel takes the address space once per call and goes through
 // the pieces in order, up to the first that is not mapped. So a call touches nothing of an owner that has replaced its image by
 // exec(), or of another process with its pid; and before a lease is broken the guard moves, so that nothing is written by who had
@@ -208,20 +208,23 @@ static int tab_map(struct bulk_tab *t)
 	if (p == MAP_FAILED)
 		return -errno;
 	madvise(p, TAB_LEN,
-		MADV_DONTFORK); /* a child has its own business with this table, if any */
+		MADV_DONTFORK); /* a child that uses this table maps it by itself */
 	t->hdr = p;
 	t->slot = (struct tab_slot *)((char *)p + TAB_HDR_LEN);
 	t->entry = (struct tab_entry *)((char *)p + TAB_ENTRY_OFF);
 	return 0;
 }
 
-/* A page with the token where no other process, nor another image of this one, is likely to have any. NULL: no memory. */
+/*
+ * A page with the token where no other process, nor another image of this one, is likely to have any. NULL: no memory.
+ */
 static uint64_t *guard_map(uint64_t token)
 {
 	uint64_t *page = MAP_FAILED;
 
 	for (int i = 0; i < 32 && page == MAP_FAILED; i++) {
-		uint64_t at = (rng_entropy() >> (i < 16 ? 17 : 26)) & ~4095ULL; /* 47 bits of address, or 38 where there are no more */
+		/* 47 bits of address, or 38 where there are no more */
+		uint64_t at = (rng_entropy() >> (i < 16 ? 17 : 26)) & ~4095ULL;
 
 		page = mmap((void *)(uintptr_t)at, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 	}
@@ -265,9 +268,8 @@ static void tabs_insert(struct bulk_tab *t)
 }
 
 /*
- * A new file that this process owns. Birth against reaping: until it is locked it looks like one of
- * the dead. A reaper that has its lock will unlink it, and nobody else does that, or there would be
- * a successor under the name by then.
+ * A new file that this process owns. Until it is locked it looks like a file of a process that has died. A reaper that
+ * has its lock will unlink it, and nobody else does that, or there would be a successor under the name by then.
  */
 static int tab_file_new(struct bulk_tab *t, const char *name)
 {
@@ -484,7 +486,7 @@ void bulk_tab_put(struct bulk_tab *tab)
 	while (*pp != tab)
 		pp = &(*pp)->next;
 	*pp = tab->next;
-	if (tab->is_own || !byte_is_locked(tab->fd, 0)) { /* who died cannot clean up */
+	if (tab->is_own || !byte_is_locked(tab->fd, 0)) { /* an owner that has died cannot remove it */
 		tab_name(name, sizeof(name), tab->node_id);
 		shm_unlink(name);
 	}
@@ -604,7 +606,7 @@ static bool is_stuck(struct bulk_tab *tab, uint32_t i, pid_t pid, const struct b
 	if (!st.state)
 		return false; /* not to be seen from here: the bound above is for it */
 	watch->look_ns = w->now_ns;
-	/* one that stands in line for a CPU may be in the middle of the copy */
+	/* a process that waits for a CPU may be in the middle of its copy */
 	if (is_new || st.cpu_ticks != watch->cpu || st.state == 'R') {
 		watch->lease = lease;
 		watch->cpu = st.cpu_ticks;

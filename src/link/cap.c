@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Carrier decorator that writes every datagram to a pcapng file, in IP and UDP headers that it
-// makes up.
+// Carrier decorator that writes every datagram to a pcapng file, with IP and UDP headers of its own
+// making.
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -45,7 +45,7 @@ enum cap_dir { CAP_IN = 1, CAP_OUT = 2 };
 
 struct cap_file {
 	int fd;		    /* -1: not open yet */
-	bool is_broken;	    /* could not be opened or written; said */
+	bool is_broken;	    /* could not be opened or written, which has been logged */
 	uint32_t refs;	    /* ports */
 	uint64_t offset_ns; /* add to the node's clock for time since 1970 */
 };

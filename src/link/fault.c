@@ -15,7 +15,7 @@
  * none of this in its room.
  *
  * The random numbers are drawn in a fixed order per datagram, whatever happens to it: the n-th
- * datagram of a port meets the same fate in every run of one seed.
+ * datagram of a port is treated alike in every run of one seed.
  */
 
 #define HELD_BYTES_MAX	(64u << 20)
@@ -45,7 +45,7 @@ struct fault {
 	uint64_t held_bytes;
 };
 
-/* What the dice say about one datagram. */
+/* What is drawn for one datagram. */
 struct fate {
 	bool drop, dup, reorder, corrupt, truncate, delay;
 	uint64_t delay_ns;
@@ -220,7 +220,7 @@ static int fault_send(struct carrier *c, const struct link_addr *dst, const stru
 	fate.reorder &= !f->behind;
 	if (!fate.reorder && !fate.delay && !fate.corrupt && !fate.truncate) {
 		rc = f->inner->ops->send(f->inner, dst, iov, iov_cnt);
-		if (rc == -EAGAIN) { /* it comes again, and is the n-th then */
+		if (rc == -EAGAIN) { /* it will be sent again, and counts as the n-th then */
 			f->sent_cnt--;
 			return rc;
 		}
@@ -323,7 +323,7 @@ static void fault_close(struct carrier *c)
 	struct fault *f = to_fault(c);
 	struct pq_node *first;
 
-	/* what is still delayed may be a goodbye: early is better than never */
+	/* what is still delayed may be a goodbye, which is better sent early than not at all */
 	while ((first = pq_peek(&f->delayed)))
 		held_go(f, container_of(first, struct held, node));
 	fault_flush(c);

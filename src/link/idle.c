@@ -11,7 +11,7 @@
  * With a core for everybody, spinning finds the next message soonest. With more pollers than cores,
  * the one we wait for may wait for our core: stock shared-memory transports then lose a time slice
  * (4 ms) per message. Nobody tells us which it is, but sched_yield() does: it returns at once when
- * nobody else wants the core, and late when somebody ran meanwhile. So after idle_limit empty polls
+ * nobody else wants the core, and later when another thread has run meanwhile. So after idle_limit empty polls
  * each pass yields and measures; a late return makes the limit small, a millisecond of prompt ones
  * makes it large again.
  */

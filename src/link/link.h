@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// THE interface between the soft adapters and what moves their bytes: frames, bulk, wake-up, time.
+// The interface between the soft adapters and what moves their bytes: frames, bulk, wake-up, time.
 #ifndef SF_LINK_LINK_H
 #define SF_LINK_LINK_H
 
@@ -82,7 +82,7 @@ struct link_ops {
 	/*
 	 * RAW: the process at @peer was seen to go (@status as on_sent, never 0), and all that came from it has been shown. What was on its way is
 	 * lost; whoever opens there next is another one, whose frames through shared memory come after this. Told by link_poll() only. May be NULL
-	 * where nobody cares: what is sent to a peer that has gone is then lost in silence.
+	 * where nobody cares: what is sent to a peer that has gone is then lost without notice.
 	 */
 	void (*on_gone)(void *ctx, struct link_peer *peer, int status);
 };

@@ -78,7 +78,7 @@ static struct shm_peer *shm_of(struct local *l, const struct link_addr *dst)
 		return (*at)->shm;
 	peer = port_peer_find(p, dst);
 	if (!peer || peer->dead)
-		return NULL; /* a stranger is answered the way he came from */
+		return NULL; /* a stranger is answered over the path by which its datagram came */
 	lp = mem_alloc(sizeof(*lp));
 	if (!lp)
 		return NULL;
@@ -114,7 +114,7 @@ static int local_send(struct carrier *c, const struct link_addr *dst, const stru
 		refused_note(l, dst);
 	else if (shm_send_dgram(sp, iov, iov_cnt) == -EAGAIN)
 		return -EAGAIN;
-	/* what nobody took was sent all the same, as on a wire */
+	/* a datagram that nobody took has been sent all the same, as on a wire */
 	st->net_tx_dgrams++;
 	for (int i = 0; i < iov_cnt; i++)
 		st->net_tx_bytes += iov[i].iov_len;

@@ -12,7 +12,7 @@
  *
  * The first frame to a peer decides its path for good: its segment, if it can be attached and
  * nothing forbids it, else the reliability module over the carrier stack. Frames of one peer never
- * change path, so order survives. Where a peer is a place, that is said of each process there: the path is chosen anew when one has gone,
+ * change path, so order survives. Where a peer is a place, that holds for each process there: the path is chosen anew when one has gone,
  * when frames of another one come through shared memory, and, on a RAW port, which hears of no end, at each link_peer_connect().
  *
  * Looking at an empty socket costs more than a whole shared-memory message. A port whose peers are
@@ -88,7 +88,7 @@ static bool peer_end(struct link_peer *peer, int status)
 			 "SOFTFABRIC_NET=\"if=...\" to an interface, an address or auto",
 			 link_addr_text(&peer->addr, text));
 	}
-	/* a closed port is how every job ends; the others are news */
+	/* closed ports are how every job ends, so that only the other causes are warnings */
 	log_line(status == -ECONNREFUSED ? LOG_LVL_INFO : LOG_LVL_WARN, __func__, __LINE__,
 		 "peer %s is gone: %s", link_addr_text(&peer->addr, text), dead_reason(status));
 	if (sp) {
@@ -430,7 +430,7 @@ int port_deliver(struct link_port *p, struct link_peer *peer, enum link_kind kin
 	case LINK_K_NUM:
 		break;
 	}
-	p->stats.drop_malformed++; /* a peer of the future; taken, so that it is not sent again */
+	p->stats.drop_malformed++; /* of a kind that only later versions know; taken, so that it is not sent again */
 	return 0;
 }
 

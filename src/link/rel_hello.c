@@ -24,7 +24,7 @@
  * refuses, A repeats the third step. A refusal that comes late, when A is sure, then ends a pair that both have.)
  *
  * A proof may be a late copy, or one that somebody kept, of a process that was there before: as long as nothing else has come from the other side
- * of a pair, another proof takes its place. What was sent meanwhile nobody has, and it goes again.
+ * of a pair, another proof takes its place. Nobody has what was sent meanwhile, so it is sent again.
  *
  * While a pair is open and sure, a HELLO of another one from its address changes nothing. Where the old one is gone, whoever is there now
  * refuses its nonce: the HELLO only makes us send an acknowledgement with that nonce, and the next HELLO finds what came of it.
@@ -143,7 +143,7 @@ void rel_bye_start(struct rel_peer *rp, uint64_t now_ns)
 	bool is_half = rp->is_half;
 
 	rel_half_end(rp);
-	rel_set_state(rp, is_half ? REL_S_CLOSED : REL_S_BYE); /* who has sent nothing is told once */
+	rel_set_state(rp, is_half ? REL_S_CLOSED : REL_S_BYE); /* a peer that has sent nothing is told once */
 	rp->probes = 0;
 	rp->hello_ns = now_ns;
 	rel_control(rp, REL_BYE, now_ns);
@@ -194,7 +194,7 @@ void rel_refuse(struct rel *r, const struct link_addr *src, const struct rel_pkt
 	struct rel_pkt out = {
 		.type = REL_REFUSE,
 		.flags = REL_F_CRC,
-		.nonce = is_hello ? 0 : pkt->nonce, /* then the base header says it all */
+		.nonce = is_hello ? 0 : pkt->nonce, /* then the base header has all that is needed */
 		.refuse =
 			{
 				.half = is_hello ? pkt->hello.half : 0,

@@ -246,7 +246,7 @@ static bool recs_process(struct rel_peer *rp, uint32_t seq, const uint8_t *recs,
 			if (!seg_take(rp, seq, &rec, a))
 				return false;
 		} else {
-			rp->r->port->stats.drop_malformed++; /* only a liar's segments disagree */
+			rp->r->port->stats.drop_malformed++; /* segments of an honest sender agree */
 		}
 	}
 	return true;

@@ -42,7 +42,7 @@ void rel_carrier_flush(struct rel *r)
 
 	r->net->ops->flush(r->net);
 	if (is_full && rel_raw_close(r))
-		r->raw_to = NULL; /* lost: its bytes are about to go */
+		r->raw_to = NULL; /* the open datagram is lost, because its bytes are about to be reused */
 	r->stage_at = 0;
 }
 
@@ -86,8 +86,8 @@ static void out_copy(struct rel *r, struct rel_out *o, const void *p, size_t len
 }
 
 /*
- * The same of a caller's memory. It may have been unmapped since it was given to us, or before a repetition: the bytes are numbered
- * and expected by then, so something has to come in their place.
+ * The same of a caller's memory. It may have been unmapped since it was given to us, or before a repetition: the bytes
+ * are numbered and expected by then, so something has to come in their place.
  */
 static void out_copy_user(struct rel *r, struct rel_out *o, const void *p, size_t len)
 {
@@ -268,7 +268,8 @@ void rel_ask_idle(struct rel_peer *rp, uint64_t now_ns)
 
 	pkt_init(rp, &pkt, REL_DATA, now_ns);
 	pkt.tx = ++rp->tx_no;
-	memset(&pkt.sack[1], 0, REL_SACK_MORE * sizeof(pkt.sack[1])); /* as long as the question of a newcomer at most */
+	/* as long as the question of a newcomer at most */
+	memset(&pkt.sack[1], 0, REL_SACK_MORE * sizeof(pkt.sack[1]));
 	emit_to(rp, &pkt);
 }
 
@@ -468,8 +469,10 @@ static bool lost_flush(struct rel_peer *rp, uint64_t now_ns)
 	return true;
 }
 
-/* Small frames wait for company while enough is in flight that its acknowledgement will release
- * them. */
+/*
+ * Small frames wait for others to share a datagram with while enough is in flight that its acknowledgement will release
+ * them.
+ */
 static bool is_corked(const struct rel_peer *rp)
 {
 	return rp->flight_cnt >= REL_CORK && !rp->q_seg && rp->q_bytes < MIN(rp->mtu, REL_CORK_BYTES);

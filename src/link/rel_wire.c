@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Encoding, and the door: copy the header out, then check, then believe.
+// Encoding, and the check of received datagrams: the header is copied out first, then checked, then used.
 #include "link/rel_wire.h"
 
 #include "link/link_int.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Datagram formats of the reliability module, and their door: who else would believe received bytes?
+// Datagram formats of the reliability module, and the check that every received datagram passes before it is believed.
 #ifndef SF_LINK_REL_WIRE_H
 #define SF_LINK_REL_WIRE_H
 
@@ -42,12 +42,12 @@
 #define REL_VERSION 4
 
 enum rel_type {
-	REL_HELLO = 1, /* let us make a pair; carries our half of the nonce, and the other one once it is known */
-	REL_HELLO_ACK, /* here is my half; say it, and we have a pair */
+	REL_HELLO = 1, /* asks for a pair; carries our half of the nonce, and the other one once it is known */
+	REL_HELLO_ACK, /* carries the answering side's half; who names it has the pair */
 	REL_REFUSE,    /* there is no pair and will be none, or not any more */
 	REL_DATA,      /* records */
 	REL_ACK,       /* acknowledgement alone; up to REL_SACK_MORE more words of sack follow */
-	REL_BYE,       /* I close; ack and sack are final */
+	REL_BYE,       /* the sender closes; ack and sack are final */
 	REL_BYE_ACK,
 	REL_RAW,       /* records outside of any pair */
 	REL_NAK,       /* refusals; answered by ACK */
@@ -55,7 +55,7 @@ enum rel_type {
 };
 
 #define REL_F_CRC     0x01
-#define REL_F_NEW     0x02 /* you may not have this pair yet: do not refuse it, I shall tell you again */
+#define REL_F_NEW     0x02 /* the receiver may not have this pair yet: it does not refuse it, and will be told again */
 #define REL_F_ALL     0x03
 #define REL_SACK_MORE 7                          /* words; with the header's they cover the window */
 #define REL_WINDOW    (64 * (1 + REL_SACK_MORE)) /* DATA that may be unacknowledged */
@@ -92,7 +92,7 @@ struct rel_hello {
 	le16_t rsvd;       /* 0 */
 };
 static_assert(sizeof(struct rel_hello) == 32, "no padding");
-#define REL_SET_CRC 0x01 /* I want CRCs; one side is enough */
+#define REL_SET_CRC 0x01 /* the sender wants CRCs; one side is enough */
 #define REL_SET_ALL 0x01
 
 /*

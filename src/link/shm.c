@@ -187,7 +187,7 @@ static int send_own_staged(struct shm_peer *sp, const struct out *o)
 	return 0;
 }
 
-/* A frame of @len bytes that lies in the lane of our own: where its bytes go. NULL: no room. */
+/* Where the bytes of a frame of @len go that lies in our own lane. NULL: no room. */
 static inline void *inline_begin(struct shm_peer *sp, size_t len, const void *cookie)
 {
 	if (unlikely(cookie && !has_pend_room(sp)))
@@ -195,7 +195,7 @@ static inline void *inline_begin(struct shm_peer *sp, size_t len, const void *co
 	return own_reserve(sp, len);
 }
 
-/* They are there: off with it. */
+/* The bytes are in place: the frame is published. */
 static inline void inline_end(struct shm_peer *sp, enum link_kind kind, enum shm_fmt fmt, size_t len, void *cookie)
 {
 	if (cookie)
@@ -372,7 +372,7 @@ void shm_direct_end(struct shm_peer *sp, uint8_t *frame, size_t len, void *cooki
 	}
 	sp->pend_tail++;
 	e->pos = sp->tx.pos;
-	e->direct = (uint8_t)len; /* says that most of the rest means nothing */
+	e->direct = (uint8_t)len; /* tells that most of the other fields are not used */
 	e->owner_tag = tag;
 	for (size_t at = LANE_SLOT - LANE_WORD0; unlikely(at < len); at += LANE_SLOT)
 		memcpy(&e->word[at / LANE_SLOT], frame + at, sizeof(e->word[0]));

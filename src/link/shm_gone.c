@@ -30,8 +30,8 @@
  * A writer learns of it by lane_gen of its own segment, which the owner moves after it has revoked, at its next poll; it looks at
  * its descriptors then, also in each tick and before it attaches a new lane of that owner. What it has under way fails, the lane
  * is given back, and a new one may be asked for. One that had no lane, because it shared one, or had given it back, is told in
- * a list of its own segment (shm_seg.told); it reads that list before it knows a new life of anybody, so that an old verdict
- * meets nothing new. Who was told does not tell in turn.
+ * a list of its own segment (shm_seg.told); it reads that list before it gets to know a new life of any peer, so that an old
+ * verdict ends nothing new. Who was told does not tell in turn.
  */
 
 #define GONE_LOOKS 2 /* of a kind, per tick */
@@ -151,7 +151,7 @@ static bool told_put(struct shm_peer *sp)
 		if (atomic_compare_exchange_strong_explicit(slot, &was, self, memory_order_relaxed, memory_order_relaxed) || was == self)
 			bit = SHM_TOLD_SOME;
 	}
-	/* release: the slot first; pairs with the acquire in told_look() */
+	/* release: the slot first; pairs with the acquire in shm_told_look() */
 	atomic_fetch_or_explicit(&h->told, bit, memory_order_release);
 	return true;
 }
@@ -356,7 +356,7 @@ bool shm_is_held(const struct shm_peer *sp)
 	return false;
 }
 
-/* --- by and by --- */
+/* --- taken back in each tick --- */
 
 void shm_gone_tick(struct shm_port *s)
 {

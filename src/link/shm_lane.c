@@ -152,10 +152,10 @@ static int rx_attach(struct shm_port *s, uint32_t idx)
 		s->p->stats.drop_source += rc == -ENOENT;
 		return rc;
 	}
-	/* A lane of its next life: what was between us has to end first. */
+	/* A lane of its next life: all that is under way between us has to end first. */
 	if (!sp->doom && shm_is_revoked(sp))
 		shm_revoked_doom(sp);
-	if (sp->doom && !shm_has_closed(sp)) /* who has left has no next life: these are its last words */
+	if (sp->doom && !shm_has_closed(sp)) /* a port that has closed has no next life: these are its last frames */
 		return -EAGAIN;
 	rc = shm_seg_reserve(s->seg, SHM_LANE_OFF + (size_t)idx * SHM_LANE_STRIDE,
 			     SHM_LANE_BYTES(d.slot_cnt));
@@ -206,7 +206,7 @@ static int revoke_unseen(struct shm_port *s, uint32_t idx)
 
 static void desc_look(struct shm_port *s, uint32_t idx, bool *is_wanting)
 {
-	/* acquire; pairs with desc_change() */
+	/* acquire; pairs with shm_desc_change() */
 	uint32_t state =
 		atomic_load_explicit(&shm_desc_at(s->seg, idx)->state, memory_order_acquire);
 	struct shm_rx *rx = s->rx_by_idx[idx];
@@ -245,7 +245,7 @@ void shm_lane_refresh(struct shm_port *s)
 	bool is_wanting = false;
 	uint32_t hwm;
 
-	/* acquire; pairs with desc_change(). Read first: a change after it brings us here again. */
+	/* acquire; pairs with shm_desc_change(). Read first: a change after it brings us here again. */
 	s->gen_seen = atomic_load_explicit(&s->seg->hdr->lane_gen, memory_order_acquire);
 	s->has_rescan = false;
 	shm_told_look(s);
@@ -269,7 +269,7 @@ bool shm_lane_is_unseen(struct shm_port *s, const struct link_addr *src)
 
 	for (uint32_t i = 0; i < hwm && i < s->desc_ready; i++) {
 		const struct shm_desc *d = shm_desc_at(s->seg, i);
-		/* acquire; pairs with desc_change() */
+		/* acquire; pairs with shm_desc_change() */
 		uint32_t state = atomic_load_explicit(&d->state, memory_order_acquire);
 		struct link_addr who = d->src;
 

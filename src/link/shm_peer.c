@@ -158,7 +158,7 @@ void shm_port_close(struct shm_port *s)
 		return;
 	if (s->seg->owner_pid != getpid())
 		forget_shared(s);
-	s->in_poll++; /* nothing is freed below our feet */
+	s->in_poll++; /* so that nothing is freed while we use it */
 	for (struct shm_peer *sp = s->all; sp; sp = sp->all_next)
 		if (!sp->is_zombie)
 			shm_peer_detach(sp);

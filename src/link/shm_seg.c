@@ -28,13 +28,14 @@
  * A process that ends by exit() removes its segments on the way, open ports or not; only who is killed
  * leaves them to a reaper.
  *
- * Birth against reaping: a reaper takes the lock itself before it unlinks, and checks that the name
- * still means the file that it has locked; the owner does the same check after it has locked its
- * new file, and starts again if it lost.
+ * How a new file is told from one of the dead: a reaper takes the lock itself before it unlinks, and checks that the
+ * name still means the file that it has locked; the owner does the same check after it has locked its new file, and
+ * starts again if it lost.
  *
- * Other users may make files in the same directory, of any name and in any number. What is not of our user is none of ours: it is not opened for writing,
- * not counted, and looked at SHM_NAMES_MAX times at most; the name of a segment that somebody else has taken costs that port its shared memory, and
- * who it was is said. The doorbell's name has a random part, so that nobody can have it before us.
+ * Other users may make files in the same directory, of any name and in any number. What is not of our user is none of
+ * ours: it is not opened for writing, not counted, and looked at SHM_NAMES_MAX times at most; the name of a segment
+ * that somebody else has taken costs that port its shared memory, and who it was is said. The doorbell's name has a
+ * random part, so that nobody can have it before us.
  */
 
 #define REAP_MAX    64 /* files looked at per port that opens */
@@ -179,7 +180,10 @@ static void unlink_both(const char *path, uint32_t wake)
 	unlink(path);
 }
 
-/* Who still has the segment of the dead mapped sees that it has left, as if it had closed, before another one takes its place. */
+/*
+ * Who still has the segment of the dead mapped sees that it has left, as if it had closed, before another one takes its
+ * place.
+ */
 static void mark_closed(int fd, const struct shm_hdr *hdr)
 {
 	uint32_t state = atomic_load_explicit(&hdr->state, memory_order_relaxed) | SHM_ST_CLOSED;
@@ -188,7 +192,10 @@ static void mark_closed(int fd, const struct shm_hdr *hdr)
 		LOG_DEBUG("a dead peer's segment cannot be marked: %s", strerror(errno));
 }
 
-/* Remove the file at @path if its owner is dead. @is_mine: nobody else may be making it now. g_own_mutex held. Return: it is gone. */
+/*
+ * Remove the file at @path if its owner is dead. @is_mine: nobody else may be making it now. g_own_mutex held. Return:
+ * it is gone.
+ */
 static bool reap_one(const char *path, bool is_mine)
 {
 	struct shm_hdr hdr;
@@ -224,7 +231,10 @@ static bool is_wake_name(const char *name)
 
 enum files { FILES_NONE, FILES_STOPPED, FILES_UNSEEN };
 
-/* Calls @fn for up to @max files of our uid until it returns true. Return: whether it did; UNSEEN: not all could be looked at. */
+/*
+ * Calls @fn for up to @max files of our uid until it returns true. Return: whether it did; UNSEEN: not all could be
+ * looked at.
+ */
 static enum files for_each_file(bool any_netns, unsigned max,
 			  bool (*fn)(const char *path, const char *name, const struct stat *st, void *arg), void *arg)
 {
