@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Questions to libfabric, whichever file it is: hints by the names of their fields, answers in libfabric's own words. It is loaded at
-// run time, so that a machine without it gets a sentence, and so that one program asks each libfabric that is installed.
+// Questions to libfabric, whichever file it is: hints by the names of their fields, answers in libfabric's own words.
+// It is loaded at run time, so that a machine without it gets a sentence, and so that one program asks each libfabric
+// that is installed.
 #include <dlfcn.h>
 #include <inttypes.h>
 #include <rdma/fabric.h>

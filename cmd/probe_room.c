@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The room as the soft adapters read it from SOFTFABRIC_*: conditions, adapters with their limits, or the sentence of a refusal.
+// The room as the soft adapters read it from SOFTFABRIC_*: conditions, adapters with their limits, or the sentence of a
+// refusal.
 #include <arpa/inet.h>
 #include <inttypes.h>
 #include <string.h>

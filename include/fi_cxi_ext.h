@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The names that the cxi provider adds to libfabric's, with their documented values, for programs built without the vendor's header. */
+/*
+ * The names that the cxi provider adds to libfabric's, with their documented values, for programs built without the
+ * vendor's header.
+ */
 #ifndef _FI_CXI_EXT_H_
 #define _FI_CXI_EXT_H_
 
@@ -32,8 +35,8 @@ enum {
 	FI_OPT_CXI_GET_REQ_BUF_SIZE_OVERRIDE,
 	FI_OPT_CXI_GET_RNR_APPEND_RETRY_ATTEMPTS,      /* fi_getopt: uint64_t */
 	/*
-	 * fi_setopt before fi_enable, bool, of softfabric: flow control of one receive context. Off, a message that finds neither a receive
-	 * nor room ends with an error at its sender (ENTRY_NOT_FOUND) in place of waiting.
+	 * fi_setopt before fi_enable, bool, of softfabric: flow control of one receive context. Off, a message that
+	 * finds neither a receive nor room ends with an error at its sender (ENTRY_NOT_FOUND) in place of waiting.
 	 */
 	FI_OPT_CXI_SET_RX_FLOW_CONTROL = -FI_PROV_SPECIFIC_CXI + 64,
 };

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Extensions of the efa provider, compatible with libfabric's <rdma/fi_ext_efa.h> of 2.1 in names, numbers and layouts. */
+/*
+ * Extensions of the efa provider, compatible with libfabric's <rdma/fi_ext_efa.h> of 2.1 in names, numbers and layouts.
+ */
 #ifndef FI_EXT_EFA_H
 #define FI_EXT_EFA_H
 

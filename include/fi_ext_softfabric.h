@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What softfabric offers beyond the providers it stands in for: counters of the soft adapter, so that a program can tell what ran. */
+/*
+ * What softfabric offers beyond the providers it stands in for: counters of the soft adapter, so that a program can
+ * tell what ran.
+ */
 #ifndef FI_EXT_SOFTFABRIC_H
 #define FI_EXT_SOFTFABRIC_H
 
@@ -9,8 +12,8 @@
 #include <rdma/fi_domain.h>
 
 /*
- * fi_open_ops(&domain->fid, FI_SOFTFABRIC_STATS_OPS, 0, (void **)&ops, NULL) gives a struct fi_softfabric_ops_stats. All counters only
- * grow. Names of the efa provider:
+ * fi_open_ops(&domain->fid, FI_SOFTFABRIC_STATS_OPS, 0, (void **)&ops, NULL) gives a struct fi_softfabric_ops_stats.
+ * All counters only grow. Names of the efa provider:
  *
  *   tx_bytes, rdma_read_wrs ...  the adapter's hw_counters under their documented names, over all queue pairs of the domain's
  *                                adapter, closed ones included; and shm_tx_pkts, net_tx_pkts: frames sent by shared memory and by

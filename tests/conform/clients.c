@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What clients ask of fi_getinfo: values as in their sources, of which each row names the file. Who is refused by whom, and what for.
+// What clients ask of fi_getinfo: values as in their sources, of which each row names the file. Who is refused by whom,
+// and what for.
 #include "clients.h"
 
 #include <dlfcn.h>
@@ -21,7 +22,7 @@ static void set_progress(struct fi_info *h, enum fi_progress p)
 	h->domain_attr->control_progress = h->domain_attr->data_progress = p;
 }
 
-/* --- MPI -------------------------------------------------------------------------------------------------------------------- */
+/* --- MPI ----------------------------------------------------------------------------------------- */
 
 static void mtl4(struct fi_info *h, const struct fi_info *plain, int try)
 {
@@ -100,7 +101,7 @@ static void mpich(struct fi_info *h, const struct fi_info *plain, int try)
 	h->ep_attr->mem_tag_format = cxi ? 24ULL << 40 | 0xfffff : 24ULL << 51 | 0x7fffffff;
 }
 
-/* --- OpenSHMEM, PGAS -------------------------------------------------------------------------------------------------------------- */
+/* --- OpenSHMEM, PGAS ----------------------------------------------------------------------------- */
 
 /* Each provider as doc/howto.md says to configure it. */
 static void sos(struct fi_info *h, const struct fi_info *plain, int try)
@@ -152,7 +153,7 @@ static void chapel(struct fi_info *h, const struct fi_info *plain, int try)
 	h->domain_attr->mr_mode = FI_MR_LOCAL | MR_BASIC_BITS | FI_MR_ENDPOINT;
 }
 
-/* --- GPUs ------------------------------------------------------------------------------------------------------------------------------ */
+/* --- GPUs ---------------------------------------------------------------------------------------- */
 
 static void nccl_sendrecv(struct fi_info *h, const struct fi_info *plain, int try)
 {
@@ -207,7 +208,7 @@ static void amend_hmem(struct fi_info *h)
 	h->caps &= ~FI_HMEM;
 }
 
-/* --- storage, services, runtimes ------------------------------------------------------------------------------------------------------------ */
+/* --- storage, services, runtimes ----------------------------------------------------------------- */
 
 static void mercury(struct fi_info *h, const struct fi_info *plain, int try)
 {
@@ -238,7 +239,8 @@ static void adios(struct fi_info *h, const struct fi_info *plain, int try)
 {
 	(void)plain, (void)try;
 	h->caps = FI_MSG | FI_SEND | FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_RMA | FI_READ | FI_WRITE;
-	h->mode = FI_CONTEXT | 1ULL << 55 | FI_CONTEXT2 | FI_MSG_PREFIX | FI_ASYNC_IOV | FI_RX_CQ_DATA; /* bit 55: FI_LOCAL_MR */
+	/* bit 55: FI_LOCAL_MR */
+	h->mode = FI_CONTEXT | 1ULL << 55 | FI_CONTEXT2 | FI_MSG_PREFIX | FI_ASYNC_IOV | FI_RX_CQ_DATA;
 	h->domain_attr->mr_mode = MR_BASIC_BITS | FI_MR_LOCAL;
 	h->domain_attr->control_progress = FI_PROGRESS_AUTO;
 	h->domain_attr->threading = FI_THREAD_SAFE;
@@ -281,7 +283,7 @@ static void charm(struct fi_info *h, const struct fi_info *plain, int try)
 	set_progress(h, FI_PROGRESS_MANUAL);
 }
 
-/* --- the table -------------------------------------------------------------------------------------------------------------------------------- */
+/* --- the table ----------------------------------------------------------------------------------- */
 
 #define ONCE(v_)	{v_, NO_TRY, NO_TRY, NO_TRY}
 #define TWICE(a_, b_)	{a_, b_, NO_TRY, NO_TRY}
@@ -322,7 +324,7 @@ const struct client *client_find(const char *name)
 	return k;
 }
 
-/* --- asking -------------------------------------------------------------------------------------------------------------------------------------- */
+/* --- asking -------------------------------------------------------------------------------------- */
 
 struct fi_provider *client_direct(struct ct *c)
 {
@@ -403,7 +405,7 @@ struct fi_info *client_info(struct ct *c, const struct client *k, uint32_t versi
 	return info;
 }
 
-/* --- the table test: every client at every version of the API ---------------------------------------------------------------------------------------- */
+/* --- the table test: every client at every version of the API ------------------------------------ */
 
 static const uint32_t versions[] = {V(1, 9), V(1, 13), V(1, 17), V(1, 18), V(1, 20), V(1, 22), V(2, 0), V(2, 1), V(2, 2), V(2, 5), V(2, 6)};
 

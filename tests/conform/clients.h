@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Hints of programs that other people wrote: what clients.c (the table) and t_clients.c (the exchanges) share. doc/clients.md has the outcome.
+// Hints of programs that other people wrote: what clients.c (the table) and t_clients.c (the exchanges) share.
+// doc/clients.md has the outcome.
 #ifndef SF_TESTS_CONFORM_CLIENTS_H
 #define SF_TESTS_CONFORM_CLIENTS_H
 
@@ -13,11 +14,14 @@ struct client {
 	const char *name;   /* of the test, behind "clients_" */
 	const char *source; /* file that the values are from */
 	unsigned provs;     /* CL_*: those that it can be told to use */
-	uint32_t version[CL_TRIES]; /* of the API, of each try; 0: that of the core, so that all are tried; no more tries: NO_TRY */
+	/* of the API, of each try; 0: that of the core, so that all are tried; no more tries: NO_TRY */
+	uint32_t version[CL_TRIES];
 	/* @h as of fi_allocinfo(), with the provider's name; @plain: the provider's first info for no hints */
 	void (*hints)(struct fi_info *h, const struct fi_info *plain, int try);
-	unsigned refused;   /* CL_*: those that refuse every try, as the contract says: doc/clients.md has the sentence */
-	void (*amend)(struct fi_info *h); /* what would have to be different: with it they serve, so that nothing else is in the way */
+	/* CL_*: those that refuse every try, as the contract says: doc/clients.md has the sentence */
+	unsigned refused;
+	/* what would have to be different: with it they serve, so that nothing else is in the way */
+	void (*amend)(struct fi_info *h);
 };
 #define NO_TRY UINT32_MAX
 #define NEWEST FI_VERSION(2, 6)
@@ -27,7 +31,10 @@ const struct client *client_find(const char *name);
 
 /* A provider, by the core or, for versions of the API that it lacks, past it: one or the other in a process. */
 struct fi_provider *client_direct(struct ct *c);
-/** client_info() - As the client would: one try after the other, at API version @version where the table says 0. NULL: all refused. */
+/**
+ * client_info() - As the client would: one try after the other, at API version @version where the table says 0. NULL:
+ * all refused.
+ */
 struct fi_info *client_info(struct ct *c, const struct client *k, uint32_t version, bool amend);
 bool client_is_refused(struct ct *c, const struct client *k);
 unsigned client_bit(const struct ct *c); /* CL_* of the provider */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What the exchanges of t_clients.c are made of: objects as a client opens them, one message or operation each way, closing.
+// What the exchanges of t_clients.c are made of: objects as a client opens them, one message or operation each way,
+// closing.
 #include "clients.h"
 
 #include <stdarg.h>
@@ -7,7 +8,7 @@
 
 #include <rdma/providers/fi_prov.h>
 
-/* --- what they all do --------------------------------------------------------------------------------------------------------- */
+/* --- what they all do ---------------------------------------------------------------------------- */
 
 /* A client that is refused goes on with what the refusal asks for: nothing else may be in its way. */
 void cl_start(struct ct *c, const struct client *k, uint32_t version)

@@ -26,10 +26,11 @@
 /*
  * Theory of operation
  *
- * A test is one function with a row in its file's table. It is run by one rank alone, or by two ranks, each of which calls it with its
- * own struct ct and looks at ct->rank. The ranks are two threads of a process with one domain (mode one) or two processes (modes two and
- * udp); they find each other through a socket pair, which also carries barriers. Every run is a fresh process, so that its environment
- * is its own and a crash costs one test. A check that fails prints where and why and ends the process.
+ * A test is one function with a row in its file's table. It is run by one rank alone, or by two ranks, each of which
+ * calls it with its own struct ct and looks at ct->rank. The ranks are two threads of a process with one domain (mode
+ * one) or two processes (modes two and udp); they find each other through a socket pair, which also carries barriers.
+ * Every run is a fresh process, so that its environment is its own and a crash costs one test. A check that fails
+ * prints where and why and ends the process.
  *
  * The device's counters assert that the messages took the path that the mode stands for.
  */
@@ -45,14 +46,16 @@ enum { /* ct_prov.has */
 	CT_HAS_WAIT_FD = 16,   /* CQs to wait for, by fd too */
 	CT_HAS_ERR_DATA = 32,  /* error entries of sends name both addresses */
 	CT_HAS_ATOMIC_SIZES = 64, /* max_order_*_size say that atomics are in order */
-	CT_HAS_DC_MATCHED = 128,  /* delivery complete says more than that an unexpected message has come: it was matched */
+	/* delivery complete says more than that an unexpected message has come: it was matched */
+	CT_HAS_DC_MATCHED = 128,
 	CT_HAS_AUTO = 256,        /* FI_PROGRESS_AUTO */
 	CT_HAS_AV_USES = 512,     /* an address inserted twice goes with the second removal */
 	CT_NO_EQ_BIND = 1024,     /* endpoints take no EQ */
 	CT_AV_TWICE = 2048,       /* an address inserted twice into a table has two names */
 	CT_REFUSES = 8192,        /* a send to where nobody is fails at once; gone says how */
 	CT_NO_PIN = 16384,        /* registration does not look at the memory */
-	CT_NO_SILENT = 4096       /* one-sided operations want the target's program to make progress, or FI_PROGRESS_AUTO */
+	/* one-sided operations want the target's program to make progress, or FI_PROGRESS_AUTO */
+	CT_NO_SILENT = 4096
 };
 struct ct_variant {
 	const char *name, *env;
@@ -74,9 +77,11 @@ struct ct_prov {
 	uint32_t min_version;  /* of the API: below it no memory registration mode of the provider can be named */
 	uint32_t no_atomic_ops; /* bit per fi_op that integers lack */
 	const char *addr_bytes, *addr_text; /* an address, and its text as the real provider writes it */
-	bool (*parse_addr)(const char *text, uint8_t *addr); /* as programs read a text back; its scheme is the provider's name */
+	/* as programs read a text back; its scheme is the provider's name */
+	bool (*parse_addr)(const char *text, uint8_t *addr);
 	const char *err_text[2]; /* what err_data of a failed send contains; NULL: nothing */
-	struct { int err, prov_errno; const char *text; } gone; /* of a send to an address that nobody has any more; err 0: one of several */
+	/* of a send to an address that nobody has any more; err 0: one of several */
+	struct { int err, prov_errno; const char *text; } gone;
 	struct { int err, prov_errno; } lost; /* of one-sided operations whose target's memory has gone */
 	void (*make_addr)(uint8_t *addr, uint32_t i); /* one's own address becomes the i-th other one */
 	const struct ct_variant *variants;
@@ -216,7 +221,8 @@ void ct_buf(struct ct *c, struct ct_buf *b, size_t len, unsigned misalign, uint6
 void ct_buf_free(struct ct *c, struct ct_buf *b); /* also checks the guards */
 /** ct_mr() - A region that peers may use, bound to c->ep and enabled where that is asked for. */
 struct fid_mr *ct_mr(struct ct *c, void *mem, size_t len, uint64_t access, uint64_t key);
-uint64_t ct_base(const struct ct *c, const void *mem); /* the address by which a peer names the begin of a region at @mem */
+/* the address by which a peer names the begin of a region at @mem */
+uint64_t ct_base(const struct ct *c, const void *mem);
 void ct_guards(struct ct *c, const struct ct_buf *b);
 void ct_fill(void *mem, size_t len, uint64_t seed);
 bool ct_matches(const void *mem, size_t len, uint64_t seed);
@@ -233,7 +239,10 @@ void ct_window_free(struct ct *c, struct ct_window *w);
 
 /* --- progress and completions --- */
 void ct_progress(struct ct *c);
-/** ct_again() - For loops around calls: true for -FI_EAGAIN after some progress; false for 0; anything else fails the test. */
+/**
+ * ct_again() - For loops around calls: true for -FI_EAGAIN after some progress; false for 0; anything else fails the
+ * test.
+ */
 bool ct_again(struct ct *c, ssize_t ret);
 struct ct_comp {
 	struct fi_cq_tagged_entry e;
@@ -241,7 +250,10 @@ struct ct_comp {
 };
 /** ct_comp() - The next completion of @cq, which must be a success. */
 struct ct_comp ct_comp(struct ct *c, struct fid_cq *cq);
-/** ct_comp_err() - The next entry of @cq, which must be an error with the flags @flags, those that a success would have; 0: the caller looks. */
+/**
+ * ct_comp_err() - The next entry of @cq, which must be an error with the flags @flags, those that a success would have;
+ * 0: the caller looks.
+ */
 struct fi_cq_err_entry ct_comp_err(struct ct *c, struct fid_cq *cq, uint64_t flags);
 /** ct_tx() - The next completion of the transmit CQ has this context and these flags. */
 void ct_tx(struct ct *c, void *context, uint64_t flags);

@@ -134,9 +134,9 @@ void ct_barrier_idle(struct ct *c)
 }
 
 /*
- * What a peer writes here or reads, the adapter thread may store and load, under the domain's lock. That this was before, or comes
- * after, what this thread does is known through the other rank, which a checker of data races does not see; this call takes the lock
- * and moves nothing.
+ * What a peer writes here or reads, the adapter thread may store and load, under the domain's lock. That this was
+ * before, or comes after, what this thread does is known through the other rank, which a checker of data races does not
+ * see; this call takes the lock and moves nothing.
  */
 void ct_adapter_sync(struct ct *c)
 {
@@ -270,7 +270,7 @@ void ct_window_free(struct ct *c, struct ct_window *w)
 	ct_buf_free(c, &w->mine);
 }
 
-/* --- progress and completions ----------------------------------------------------------------------------------------- */
+/* --- progress and completions -------------------------------------------------------------------- */
 
 void ct_progress(struct ct *c)
 {
@@ -422,7 +422,7 @@ uint64_t ct_tag(const struct ct *c, uint64_t tag)
 	return format ? tag & (~0ULL >> __builtin_clzll(format)) : tag;
 }
 
-/* --- messages --------------------------------------------------------------------------------------------------------- */
+/* --- messages ------------------------------------------------------------------------------------ */
 
 void ct_split(struct ct *c, uint8_t *mem, size_t len, unsigned n, struct iovec *iov)
 {

@@ -5,7 +5,7 @@
 #include <arpa/inet.h>
 #include <inttypes.h>
 
-/* --- efa ------------------------------------------------------------------------------------------------------------------ */
+/* --- efa ----------------------------------------------------------------------------------------- */
 
 /* Words behind the GID: queue pair number and key. */
 static void efa_addr(uint8_t *addr, uint32_t i)
@@ -51,7 +51,7 @@ static const struct ct_variant efa_variants[] = {
 	{0},
 };
 
-/* --- cxi ------------------------------------------------------------------------------------------------------------------ */
+/* --- cxi ----------------------------------------------------------------------------------------- */
 
 /* pid 9 bits, NIC address 20 bits; PIDs 1 to 510 of NIC addresses from 0x100 on. */
 static void cxi_addr(uint8_t *addr, uint32_t i)
@@ -61,7 +61,10 @@ static void cxi_addr(uint8_t *addr, uint32_t i)
 	memcpy(addr, &v, 4);
 }
 
-/* As Mercury does: NIC and PID are one word; the VNI, which the text lacks, is the endpoint's own where the address has none. */
+/*
+ * As Mercury does: NIC and PID are one word; the VNI, which the text lacks, is the endpoint's own where the address has
+ * none.
+ */
 static bool cxi_parse(const char *text, uint8_t *addr)
 {
 	uint32_t v;
@@ -74,10 +77,16 @@ static bool cxi_parse(const char *text, uint8_t *addr)
 }
 
 #define CXI_PROTO_RNR 29
-/* RNR keeps no order between messages, has no unexpected ones that a peek could find, and nothing is injected. Tags make up for the order. */
+/*
+ * RNR keeps no order between messages, has no unexpected ones that a peek could find, and nothing is injected. Tags
+ * make up for the order.
+ */
 #define RNR_SKIP "@(msg_order|tagged_order|tagged_peek|msg_unexpected|cxi_shared|av_stranger|av_early)"
 static const struct ct_variant cxi_variants[] = {
-	/* software copies a message when the receiver's program comes by, the adapter's answer goes out before: delivery says less */
+	/*
+	 * software copies a message when the receiver's program comes by, the adapter's answer goes out before:
+	 * delivery says less
+	 */
 	{.name = "software", .env = "FI_CXI_RX_MATCH_MODE=software", .flag = CT_GENS, .skip = "*_delivery"},
 	{.name = "hybrid", .env = "FI_CXI_RX_MATCH_MODE=hybrid", .flag = CT_GENS},
 	{.name = "stdmr", .env = "FI_CXI_OPTIMIZED_MRS=0", .flag = CT_GENS},
@@ -91,7 +100,7 @@ static const struct ct_variant cxi_variants[] = {
 	{0},
 };
 
-/* --- opx ------------------------------------------------------------------------------------------------------------------ */
+/* --- opx ----------------------------------------------------------------------------------------- */
 
 /* LIDs from 0x100 on, contexts 1 to 100. */
 static void opx_addr(uint8_t *addr, uint32_t i)
@@ -131,7 +140,7 @@ static const struct ct_variant opx_variants[] = {
 	{0},
 };
 
-/* --- the table -------------------------------------------------------------------------------------------------------------- */
+/* --- the table ----------------------------------------------------------------------------------- */
 
 static const struct ct_variant none[] = {{0}};
 

@@ -95,8 +95,8 @@ static void set_env(const char *pairs)
 }
 
 /*
- * Every run has a VNI and a UUID of its own, as every job has on real machines: PIDs and contexts are used again and again, and a late frame
- * of one run must not reach the next.
+ * Every run has a VNI and a UUID of its own, as every job has on real machines: PIDs and contexts are used again and
+ * again, and a late frame of one run must not reach the next.
  */
 static unsigned runs; /* begun by this process */
 
@@ -321,7 +321,7 @@ static void run_all(const struct args *a, enum ct_mode mode, const struct ct_var
 		}
 }
 
-/* --- command line --------------------------------------------------------------------------------------------------- */
+/* --- command line -------------------------------------------------------------------------------- */
 
 static int usage(void)
 {

@@ -213,7 +213,7 @@ void ct_stream(struct ct *c, bool tagged, unsigned cnt, bool preposted)
 	}
 }
 
-/* --- unexpected ------------------------------------------------------------------------------------------------------ */
+/* --- unexpected ---------------------------------------------------------------------------------- */
 
 #define UNEXP 24
 
@@ -256,7 +256,7 @@ void ct_unexpected(struct ct *c, bool tagged)
 		ct_buf_free(c, &buf[i]);
 }
 
-/* --- truncation --------------------------------------------------------------------------------------------------------- */
+/* --- truncation ---------------------------------------------------------------------------------- */
 
 static void truncate_recv(struct ct *c, bool tagged, size_t len, size_t room, bool late)
 {
@@ -316,7 +316,7 @@ void ct_truncate(struct ct *c, bool tagged)
 	ct_sweep(c, tagged, CT_SEND, 0); /* and nothing is out of step */
 }
 
-/* --- completions on demand ------------------------------------------------------------------------------------------------ */
+/* --- completions on demand ----------------------------------------------------------------------- */
 
 /* Bound with FI_SELECTIVE_COMPLETION on both sides: only what asks for a completion gets one. */
 void ct_selective(struct ct *c, bool tagged)
@@ -336,7 +336,10 @@ void ct_selective(struct ct *c, bool tagged)
 		ct_recv(c, &r);
 		ct_barrier(c); /* not every protocol keeps the order of what finds no receive at first */
 		ct_send(c, &s);
-		/* The counter tells when they are through; only then, as some protocols do not keep the order of messages, the next. */
+		/*
+		 * The counter tells when they are through; only then, as some protocols do not keep the order of
+		 * messages, the next.
+		 */
 		while (fi_cntr_read(c->cntr) < i * 4 + 2)
 			ct_progress(c);
 		ct_barrier(c);
@@ -366,7 +369,7 @@ void ct_selective(struct ct *c, bool tagged)
 	}
 }
 
-/* --- cancel --------------------------------------------------------------------------------------------------------------- */
+/* --- cancel -------------------------------------------------------------------------------------- */
 
 static void cancel_one(struct ct *c, void *ctx, bool tagged)
 {
@@ -413,7 +416,7 @@ void ct_cancel(struct ct *c, bool tagged)
 	ct_buf_free(c, &b);
 }
 
-/* --- limits, delivery, self, flood ------------------------------------------------------------------------------------------- */
+/* --- limits, delivery, self, flood --------------------------------------------------------------- */
 
 void ct_inject_limits(struct ct *c, bool tagged)
 {
@@ -496,7 +499,10 @@ void ct_self(struct ct *c, bool tagged)
 }
 
 #define FLOOD_MAX 20000 /* of a queue without a limit */
-/* The transmit queue takes tx_attr.size operations at least and then says -FI_EAGAIN, or queues; nothing is lost either way. */
+/*
+ * The transmit queue takes tx_attr.size operations at least and then says -FI_EAGAIN, or queues; nothing is lost either
+ * way.
+ */
 void ct_flood(struct ct *c, bool tagged)
 {
 	size_t size = c->info->tx_attr->size;

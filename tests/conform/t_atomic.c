@@ -14,7 +14,7 @@
 
 enum kind { BASE, FETCH, COMPARE };
 
-/* --- the reference: one element at a time, by value ----------------------------------------------------------------- */
+/* --- the reference: one element at a time, by value ---------------------------------------------- */
 
 static size_t dt_size(unsigned dt)
 {
@@ -151,7 +151,9 @@ static bool same(unsigned dt, const void *a, const void *b, size_t cnt)
 	return true;
 }
 
-/* Small numbers, so that every operation on floats is exact and comparisons often meet equality; now and then any bits. */
+/*
+ * Small numbers, so that every operation on floats is exact and comparisons often meet equality; now and then any bits.
+ */
 static void draw(struct ct *c, unsigned dt, void *p, size_t cnt)
 {
 	for (size_t i = 0; i < cnt; i++) {
@@ -172,7 +174,7 @@ static void draw(struct ct *c, unsigned dt, void *p, size_t cnt)
 	}
 }
 
-/* --- one operation -------------------------------------------------------------------------------------------------------- */
+/* --- one operation ------------------------------------------------------------------------------- */
 
 struct atom {
 	enum kind kind;
@@ -266,7 +268,7 @@ static int valid(struct ct *c, enum kind kind, unsigned dt, unsigned op, size_t 
 	       : kind == FETCH ? fi_fetch_atomicvalid(c->ep, d, o, cnt) : fi_compare_atomicvalid(c->ep, d, o, cnt);
 }
 
-/* --- every valid pair, in every form ---------------------------------------------------------------------------------------------- */
+/* --- every valid pair, in every form ------------------------------------------------------------- */
 
 /* An inject tells nobody when it is done: a fetch behind it, ordered by ATOMIC_RAW, does. */
 static void settle(struct ct *c, const struct atom *inject)
@@ -278,7 +280,10 @@ static void settle(struct ct *c, const struct atom *inject)
 	act(c, &a);
 }
 
-/* The region begins 8 bytes behind a multiple of 64; adapters may want natural alignment, which is 16 for 128-bit integers. */
+/*
+ * The region begins 8 bytes behind a multiple of 64; adapters may want natural alignment, which is 16 for 128-bit
+ * integers.
+ */
 static size_t target_off(unsigned dt)
 {
 	return dt >= DT_INT128 ? 8 : 0;
@@ -372,7 +377,7 @@ static void atomic_compare(struct ct *c)
 	all_pairs(c, COMPARE, 3);
 }
 
-/* --- validity: fi_atomic(3)'s table, and that invalid pairs are refused by the calls too -------------------------------------- */
+/* --- validity: fi_atomic(3)'s table, and that invalid pairs are refused by the calls too --------- */
 
 static bool may_be_valid(enum kind kind, unsigned dt, unsigned op)
 {
@@ -434,7 +439,7 @@ static void atomic_query(struct ct *c)
 	ct_close(c);
 }
 
-/* --- the largest count; one more is refused ------------------------------------------------------------------------------------ */
+/* --- the largest count; one more is refused ------------------------------------------------------ */
 
 static void atomic_limits(struct ct *c)
 {
@@ -477,11 +482,14 @@ static void atomic_limits(struct ct *c)
 	ct_close(c);
 }
 
-/* --- exactly once, in order -------------------------------------------------------------------------------------------------------- */
+/* --- exactly once, in order ---------------------------------------------------------------------- */
 
 #define ADDS 3000
 
-/* Both ranks add to both counters at once, many operations in flight; the sums are exact and fetched values never repeat. */
+/*
+ * Both ranks add to both counters at once, many operations in flight; the sums are exact and fetched values never
+ * repeat.
+ */
 static void atomic_count(struct ct *c)
 {
 	uint64_t one = 1, sum, seen = 0;
@@ -524,7 +532,9 @@ static void atomic_count(struct ct *c)
 	ct_close(c);
 }
 
-/* ATOMIC_WAW and RAW: of many writes in flight the last wins, and a fetch posted behind a write sees it or a later one. */
+/*
+ * ATOMIC_WAW and RAW: of many writes in flight the last wins, and a fetch posted behind a write sees it or a later one.
+ */
 static void atomic_order(struct ct *c)
 {
 	uint64_t v[200], got[200];

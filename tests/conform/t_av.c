@@ -203,7 +203,7 @@ static void av_many(struct ct *c)
 	ct_close(c);
 }
 
-/* --- senders whom nobody has inserted yet -------------------------------------------------------------------------------- */
+/* --- senders whom nobody has inserted yet -------------------------------------------------------- */
 
 #define EARLY_CAPS (FI_TAGGED | FI_DIRECTED_RECV | FI_SOURCE)
 #define EARLY_CNT  4
@@ -258,7 +258,8 @@ static void insert_both(struct ct *c)
 	memcpy(both, c->addr, c->addr_len);
 	memcpy(both + c->addr_len, c->peer_addr, c->addr_len);
 	RET(2, fi_av_insert(c->av, both, 2, fa, 0, NULL));
-	if (strcmp(c->prov, "opx") || (c->want.av_type != FI_AV_MAP && c->v->av_type != FI_AV_MAP)) /* those are addresses */
+	/* those are addresses */
+	if (strcmp(c->prov, "opx") || (c->want.av_type != FI_AV_MAP && c->v->av_type != FI_AV_MAP))
 		CHECK(fa[0] == 0 && fa[1] == 1, "places %llu and %llu", (unsigned long long)fa[0], (unsigned long long)fa[1]);
 	for (unsigned i = 0; i < 2; i++) {
 		size_t len = sizeof(back);
@@ -399,7 +400,8 @@ static void av_foreseen(struct ct *c)
 
 			ct_recv(c, &m);
 		}
-		ct_peeked(c, 2, FI_PEEK | FI_CLAIM); /* of the second, its context has the claim: it is no receive's any more */
+		/* of the second, its context has the claim: it is no receive's any more */
+		ct_peeked(c, 2, FI_PEEK | FI_CLAIM);
 		ct_peeked(c, 4, FI_PEEK);
 		insert_both(c);
 		for (unsigned i = 0; i < EARLY_CNT - 1; i++) {
@@ -499,7 +501,10 @@ static void ep2_open_to(struct ct *c, struct ct_ep2 *e)
 	RET(1, fi_av_insert(e->av, c->peer_addr, 1, &to, 0, NULL));
 }
 
-/* A stranger and, when it is gone, another one, who may have got its queue pair or context: each is inserted later and has its own. */
+/*
+ * A stranger and, when it is gone, another one, who may have got its queue pair or context: each is inserted later and
+ * has its own.
+ */
 static void av_successor(struct ct *c)
 {
 	uint8_t addr[2][64] = {{0}};
@@ -548,7 +553,10 @@ static void crowd_hear(struct ct *c, struct ct_buf *b, uint64_t tag, fi_addr_t f
 	CHECK(((uint64_t *)(void *)b->mem)[0] == tag, "another message");
 }
 
-/* Five strangers where two are remembered: whoever comes back is known again, and nothing is lost, also when it gets its name at last. */
+/*
+ * Five strangers where two are remembered: whoever comes back is known again, and nothing is lost, also when it gets
+ * its name at last.
+ */
 static void av_forgotten(struct ct *c)
 {
 	struct ct_ep2 e[CROWD] = {{0}};
@@ -622,7 +630,10 @@ static void crowd_sent(struct ct *c, struct ct_ep2 *e)
 	}
 }
 
-/* As many messages wait as strangers are remembered: the next ones have to wait at their senders, and come when there is room. */
+/*
+ * As many messages wait as strangers are remembered: the next ones have to wait at their senders, and come when there
+ * is room.
+ */
 static void av_crowded(struct ct *c)
 {
 	struct ct_ep2 e[CROWD] = {{0}};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Bad input: calls too early, wrong objects, NULLs, zero and huge sizes. Every one is refused with an error code, and nothing breaks.
+// Bad input: calls too early, wrong objects, NULLs, zero and huge sizes. Every one is refused with an error code, and
+// nothing breaks.
 #include "conform.h"
 
 #include <stdlib.h>
@@ -11,7 +12,7 @@
 		CHECK(got_ < 0 && got_ != -FI_EAGAIN, "%s returned %ld (%s)", #call_, got_, ct_err(got_)); \
 	} while (0)
 
-/* --- before enable ------------------------------------------------------------------------------------------------------ */
+/* --- before enable ------------------------------------------------------------------------------- */
 
 static void data_calls(struct ct *c)
 {
@@ -111,7 +112,7 @@ static void bad_bind(struct ct *c)
 	ct_close(c);
 }
 
-/* --- sizes and pointers -------------------------------------------------------------------------------------------------- */
+/* --- sizes and pointers -------------------------------------------------------------------------- */
 
 static void bad_sizes(struct ct *c)
 {
@@ -214,7 +215,10 @@ static void mr_many(struct ct *c)
 	ct_close(c);
 }
 
-/* Attributes of objects: zero asks for the default, and no size is so huge that the call does not come back with a verdict. */
+/*
+ * Attributes of objects: zero asks for the default, and no size is so huge that the call does not come back with a
+ * verdict.
+ */
 static void bad_attrs(struct ct *c)
 {
 	static const size_t size[] = {0, 1, SIZE_MAX, SIZE_MAX / 2 + 1, (size_t)1 << 40};
@@ -264,7 +268,7 @@ static void bad_attrs(struct ct *c)
 	ct_close(c);
 }
 
-/* --- wrong objects and unsupported calls ------------------------------------------------------------------------------------ */
+/* --- wrong objects and unsupported calls --------------------------------------------------------- */
 
 static void bad_objects(struct ct *c)
 {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* --- counters --------------------------------------------------------------------------------------------------------- */
+/* --- counters ------------------------------------------------------------------------------------ */
 
 static void traffic(struct ct *c, unsigned n)
 {
@@ -64,7 +64,10 @@ static void cntr_only(struct ct *c)
 	ct_close(c);
 }
 
-/* OpenSHMEM libraries do so: an endpoint that serves already gets the counters of what it sends. Nothing else may come late. */
+/*
+ * OpenSHMEM libraries do so: an endpoint that serves already gets the counters of what it sends. Nothing else may come
+ * late.
+ */
 static void cntr_late(struct ct *c)
 {
 	struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP, .wait_obj = FI_WAIT_UNSPEC};
@@ -161,7 +164,7 @@ static void cntr_error(struct ct *c)
 	ct_close(c);
 }
 
-/* --- event queues ----------------------------------------------------------------------------------------------------------- */
+/* --- event queues -------------------------------------------------------------------------------- */
 
 static void eq_write(struct ct *c)
 {
@@ -269,8 +272,9 @@ static void eq_bound_late(struct ct *c)
 }
 
 /*
- * An operation that asked for no completion, or has had it, and fails afterwards, is an event of the endpoint: what its caller gave as the context may
- * be somebody else's by now. Endpoints without events only log it. Rank 0 looks for the sends with ctx[0], which alone may end with an error entry.
+ * An operation that asked for no completion, or has had it, and fails afterwards, is an event of the endpoint: what its
+ * caller gave as the context may be somebody else's by now. Endpoints without events only log it. Rank 0 looks for the
+ * sends with ctx[0], which alone may end with an error entry.
  */
 struct late {
 	unsigned done, failed, events;
@@ -394,7 +398,7 @@ static void eq_late_send(struct ct *c)
 	ct_close(c);
 }
 
-/* --- poll sets -------------------------------------------------------------------------------------------------------------- */
+/* --- poll sets ----------------------------------------------------------------------------------- */
 
 static void poll_set(struct ct *c)
 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Completion queues: formats, reading in batches, more completions than entries, error entries and their texts, wait objects.
+// Completion queues: formats, reading in batches, more completions than entries, error entries and their texts, wait
+// objects.
 #include "conform.h"
 
 #include <stdlib.h>
@@ -97,7 +98,10 @@ static void cq_shared(struct ct *c)
 	ct_close(c);
 }
 
-/* A CQ opened for 16 entries takes 2000 completions: Open MPI opens one of 100 and lets it fill. None is lost, order within it kept. */
+/*
+ * A CQ opened for 16 entries takes 2000 completions: Open MPI opens one of 100 and lets it fill. None is lost, order
+ * within it kept.
+ */
 static void cq_overflow(struct ct *c)
 {
 	struct fi_cq_tagged_entry e[37];
@@ -158,7 +162,7 @@ static void cq_batch(struct ct *c)
 	ct_close(c);
 }
 
-/* --- errors ---------------------------------------------------------------------------------------------------------- */
+/* --- errors -------------------------------------------------------------------------------------- */
 
 /* The peer's address is valid but nobody is there: an error completion, with a text that names both addresses. */
 static void cq_error(struct ct *c)
@@ -204,7 +208,10 @@ static void cq_error(struct ct *c)
 	ct_close(c);
 }
 
-/* err_data without a buffer of the caller's is the provider's, valid until the next read; a small buffer is filled as far as it goes. */
+/*
+ * err_data without a buffer of the caller's is the provider's, valid until the next read; a small buffer is filled as
+ * far as it goes.
+ */
 static void cq_err_data(struct ct *c)
 {
 	struct fi_cq_err_entry e;
@@ -260,7 +267,7 @@ static void cq_strerror(struct ct *c)
 	ct_close(c);
 }
 
-/* --- wait objects ----------------------------------------------------------------------------------------------------------- */
+/* --- wait objects -------------------------------------------------------------------------------- */
 
 static void cq_wait_objects(struct ct *c)
 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What only cxi has: scalable endpoints and shared contexts, PIDs, VNIs and services, keys and regions, levels of completion.
+// What only cxi has: scalable endpoints and shared contexts, PIDs, VNIs and services, keys and regions, levels of
+// completion.
 #include "conform.h"
 
 #include <poll.h>
@@ -39,7 +40,7 @@ static struct fi_cq_tagged_entry comp_of(struct ct *c, struct fid_cq *cq, struct
 	return e;
 }
 
-/* --- scalable endpoints ----------------------------------------------------------------------------------------------------- */
+/* --- scalable endpoints -------------------------------------------------------------------------- */
 
 #define RX_BITS 4
 
@@ -57,7 +58,8 @@ static void side_open(struct ct *c, struct side *s)
 	s->txcq = ct_cq(c, 0, 0);
 	for (int i = 0; i < 2; i++) {
 		OK(fi_tx_context(s->sep, i, NULL, &s->tx[i], NULL));
-		OK(fi_ep_bind(s->tx[i], &s->txcq->fid, i ? FI_TRANSMIT : FI_TRANSMIT | FI_RECV)); /* the latter as Chapel does */
+		/* the latter as Chapel does */
+		OK(fi_ep_bind(s->tx[i], &s->txcq->fid, i ? FI_TRANSMIT : FI_TRANSMIT | FI_RECV));
 	}
 	RET(-FI_ENOAV, fi_enable(s->tx[0]));
 	OK(fi_scalable_ep_bind(s->sep, &s->av->fid, 0));
@@ -71,7 +73,8 @@ static void side_open(struct ct *c, struct side *s)
 		OK(fi_enable(s->tx[i]));
 	for (int i = 0; i < 3; i++)
 		OK(fi_enable(s->rx[i]));
-	if (c->rank) /* Open MPI's order; Chapel's is to enable contexts only. The endpoint first: tests/unit/test_cxi_caps.c. */
+	/* Open MPI's order; Chapel's is to enable contexts only. The endpoint first: tests/unit/test_cxi_caps.c. */
+	if (c->rank)
 		OK(fi_enable(s->sep));
 }
 
@@ -151,7 +154,7 @@ static void cxi_sep(struct ct *c)
 	ct_close(c);
 }
 
-/* --- shared contexts, shared address vectors, several domains ---------------------------------------------------------------------- */
+/* --- shared contexts, shared address vectors, several domains ------------------------------------ */
 
 /* Two endpoints that send from one queue and receive in one, with one address vector. */
 static void cxi_shared(struct ct *c)
@@ -270,7 +273,7 @@ static void cxi_alias(struct ct *c)
 	ct_close(c);
 }
 
-/* --- PIDs, VNIs, services ------------------------------------------------------------------------------------------------------------- */
+/* --- PIDs, VNIs, services ------------------------------------------------------------------------ */
 
 static void cxi_pid(struct ct *c)
 {
@@ -341,7 +344,10 @@ static void cxi_vni(struct ct *c)
 	ct_close(c);
 }
 
-/* A service that is not ours, a VNI that it does not have: refused by fi_domain with a reason, and no info is offered for it. */
+/*
+ * A service that is not ours, a VNI that it does not have: refused by fi_domain with a reason, and no info is offered
+ * for it.
+ */
 static void cxi_refused(struct ct *c)
 {
 	static const struct cxi_auth_key bad[] = {{.svc_id = 2, .vni = 10}, {.svc_id = 1, .vni = 12}, {.svc_id = 3, .vni = 10}};
@@ -368,7 +374,7 @@ static void cxi_refused(struct ct *c)
 	fi_freeinfo(c->info);
 }
 
-/* --- keys and regions --------------------------------------------------------------------------------------------------------------- */
+/* --- keys and regions ---------------------------------------------------------------------------- */
 
 static void write8(struct ct *c, uint64_t addr, uint64_t key, uint64_t v)
 {
@@ -449,7 +455,10 @@ static void cxi_prov_keys(struct ct *c)
 	ct_close(c);
 }
 
-/* Writes that carry data, when FI_CXI_ENABLE_WRITEDATA offers them: an entry in the target's queue that takes no receive; plain writes make none. */
+/*
+ * Writes that carry data, when FI_CXI_ENABLE_WRITEDATA offers them: an entry in the target's queue that takes no
+ * receive; plain writes make none.
+ */
 static void cxi_writedata(struct ct *c)
 {
 	static uint64_t mem[2], v = 4711;
@@ -486,7 +495,8 @@ static void cxi_writedata(struct ct *c)
 		}
 		ct_barrier(c);
 	}
-	RET(-FI_EINVAL, fi_writedata(c->ep, &v, 8, NULL, 1, c->peer, 0, 4711, NULL)); /* a client's key says nothing of it */
+	/* a client's key says nothing of it */
+	RET(-FI_EINVAL, fi_writedata(c->ep, &v, 8, NULL, 1, c->peer, 0, 4711, NULL));
 	if (c->rank) {
 		OK(fi_cancel(&c->ep->fid, &c->ctx[0])); /* it is still there */
 		CHECK(ct_comp_err(c, c->rxcq, FI_RECV | FI_MSG).err == FI_ECANCELED, "the receive");
@@ -560,7 +570,7 @@ static void cxi_rma_event(struct ct *c)
 	ct_close(c);
 }
 
-/* --- messages ---------------------------------------------------------------------------------------------------------------------- */
+/* --- messages ------------------------------------------------------------------------------------ */
 
 /* Complete when matched, and not before: small ones, that have arrived long ago, too. */
 static void cxi_match_complete(struct ct *c)
@@ -601,8 +611,8 @@ static void cxi_match_complete(struct ct *c)
 }
 
 /*
- * Of a long message the adapter fetches the rest itself where it matches, expected or not; by FI_CXI_RDZV_PROTO=alt_read software does, by restricted
- * Gets at an entry that matches nothing.
+ * Of a long message the adapter fetches the rest itself where it matches, expected or not; by
+ * FI_CXI_RDZV_PROTO=alt_read software does, by restricted Gets at an entry that matches nothing.
  */
 static void cxi_rdzv(struct ct *c)
 {
@@ -695,7 +705,7 @@ static void cxi_source_err(struct ct *c)
 	ct_close(c);
 }
 
-/* --- fences -------------------------------------------------------------------------------------------------------------------------- */
+/* --- fences -------------------------------------------------------------------------------------- */
 
 /* A fenced read starts when all writes before it have ended. */
 static void cxi_fence(struct ct *c)

@@ -10,7 +10,7 @@
 
 #define TAG 0x77u
 
-/* --- flow control ------------------------------------------------------------------------------------------------------------- */
+/* --- flow control -------------------------------------------------------------------------------- */
 
 #define FLOOD 1500
 
@@ -26,7 +26,8 @@ static void flood_send(struct ct *c, uint8_t *mem)
 	unsigned told = 0;
 
 	for (unsigned i = 0; i < FLOOD; i++) {
-		bool quiet = flood_len(i) <= 192 && i % 4 < 3; /* nobody hears of these again: they must come in their place all the same */
+		/* nobody hears of these again: they must come in their place all the same */
+		bool quiet = flood_len(i) <= 192 && i % 4 < 3;
 		struct ct_msg m = {.call = quiet ? CT_INJECTDATA : CT_SENDDATA, .tagged = true, .tag = TAG, .data = i, .addr = c->peer,
 				   .ctx = &c->ctx[i], .mem = mem + i * 30000ul, .len = flood_len(i)};
 
@@ -85,7 +86,10 @@ static void cxi_fc_flood(struct ct *c)
 	ct_close(c);
 }
 
-/* More receives than the adapter has entries. In hardware those that find none end with an error, in hybrid mode software takes all. */
+/*
+ * More receives than the adapter has entries. In hardware those that find none end with an error, in hybrid mode
+ * software takes all.
+ */
 #define POSTED 300
 
 static void posted_send(struct ct *c, const bool *alive)
@@ -160,8 +164,8 @@ static void cxi_fc_posted(struct ct *c)
 }
 
 /*
- * The receiver looks at nothing until its event queue is full of unexpected messages. The adapter then takes none any more, and says so when there is
- * room; all of them come, in order.
+ * The receiver looks at nothing until its event queue is full of unexpected messages. The adapter then takes none any
+ * more, and says so when there is room; all of them come, in order.
  */
 static void cxi_fc_eq(struct ct *c)
 {
@@ -195,7 +199,7 @@ static void cxi_fc_eq(struct ct *c)
 	ct_close(c);
 }
 
-/* --- RNR ----------------------------------------------------------------------------------------------------------------------------------- */
+/* --- RNR ----------------------------------------------------------------------------------------- */
 
 #define PROTO_RNR 29
 
@@ -285,7 +289,10 @@ static void cxi_rnr_append(struct ct *c)
 	ct_close(c);
 }
 
-/* Nothing is used up: after FI_CXI_RNR_APPEND_RETRY_TIMEOUT_US those beyond end with an error, and the others are still there. */
+/*
+ * Nothing is used up: after FI_CXI_RNR_APPEND_RETRY_TIMEOUT_US those beyond end with an error, and the others are still
+ * there.
+ */
 static void cxi_rnr_append_fails(struct ct *c)
 {
 	enum { CNT = 100 };
@@ -314,7 +321,7 @@ static void cxi_rnr_append_fails(struct ct *c)
 	ct_close(c);
 }
 
-/* --- deferred work --------------------------------------------------------------------------------------------------------------------------- */
+/* --- deferred work ------------------------------------------------------------------------------- */
 
 struct trig {
 	struct fid_cntr *trig, *done, *other;
@@ -452,7 +459,7 @@ static void cxi_trig(struct ct *c)
 	ct_close(c);
 }
 
-/* --- order of writes and reads, on a region with an entry of its own ---------------------------------------------------------------- */
+/* --- order of writes and reads, on a region with an entry of its own ----------------------------- */
 
 /* Of many writes in flight the last wins; of reads a later one never sees less than an earlier one. */
 static void cxi_rma_order(struct ct *c)

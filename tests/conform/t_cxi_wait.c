@@ -99,8 +99,9 @@ static void cxi_wait(struct ct *c)
 }
 
 /*
- * The same with a counter's descriptor: what is slept for is the number, the completion is there with it. Then fi_cntr_wait sleeps as long as it is
- * told, and is woken by the last message. The long ones are fetched before they count.
+ * The same with a counter's descriptor: what is slept for is the number, the completion is there with it. Then
+ * fi_cntr_wait sleeps as long as it is told, and is woken by the last message. The long ones are fetched before they
+ * count.
  */
 static void cxi_wait_cntr(struct ct *c)
 {

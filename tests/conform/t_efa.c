@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What only efa has: which protocol each size takes by hardware generation, told by the packet counters; fallbacks; its options.
+// What only efa has: which protocol each size takes by hardware generation, told by the packet counters; fallbacks; its
+// options.
 #include "conform.h"
 
 #include <stdlib.h>
@@ -41,7 +42,7 @@ static void meet(struct ct *c)
 	}
 }
 
-/* --- messages --------------------------------------------------------------------------------------------------------- */
+/* --- messages ------------------------------------------------------------------------------------ */
 
 struct choice {
 	size_t len;
@@ -195,7 +196,7 @@ static void efa_read_nack(struct ct *c)
 	ct_close(c);
 }
 
-/* --- one-sided ------------------------------------------------------------------------------------------------------------ */
+/* --- one-sided ----------------------------------------------------------------------------------- */
 
 struct rma_choice {
 	size_t len;
@@ -309,7 +310,7 @@ static void efa_atomics(struct ct *c)
 	ct_close(c);
 }
 
-/* --- options and extension tables ----------------------------------------------------------------------------------------- */
+/* --- options and extension tables ---------------------------------------------------------------- */
 
 static void efa_options(struct ct *c)
 {
@@ -362,7 +363,8 @@ static void efa_tables(struct ct *c)
 }
 
 /*
- * Messages that come out of order by more than the window: nothing is lost, nothing overtakes, and nobody keeps more than the window.
+ * Messages that come out of order by more than the window: nothing is lost, nothing overtakes, and nobody keeps more
+ * than the window.
  */
 static void efa_window(struct ct *c)
 {
@@ -414,7 +416,9 @@ static void efa_nobody(struct ct *c)
 }
 
 #define ALL4 (FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC)
-/* The protocols are those of the network path; between processes of one host the provider is free to find faster ways. */
+/*
+ * The protocols are those of the network path; between processes of one host the provider is free to find faster ways.
+ */
 #define NET  "FI_EFA_ENABLE_SHM_TRANSFER=0 "
 #define NONE NET "SOFTFABRIC_EFA=gen=efa0-none"
 #define READ NET "SOFTFABRIC_EFA=gen=efa0-read FI_EFA_USE_DEVICE_RDMA=1"

@@ -28,7 +28,7 @@ static uint8_t *map_file(struct ct *c, size_t len, size_t file_len, int *fd)
 	return p;
 }
 
-/* --- registration ------------------------------------------------------------------------------------------------------- */
+/* --- registration -------------------------------------------------------------------------------- */
 
 /* What the adapter's driver would answer; opx does not pin, and finds out when the memory is accessed. */
 static void registers(struct ct *c, const void *mem, size_t len, uint64_t access, bool is_there, const char *what)
@@ -88,13 +88,16 @@ static void mr_overflow(struct ct *c)
 	ct_close(c);
 }
 
-/* --- gone since ------------------------------------------------------------------------------------------------------------ */
+/* --- gone since ---------------------------------------------------------------------------------- */
 
 #define REGION (64 * PAGE)
 
 enum loss { UNMAPPED, READ_ONLY, TRUNCATED, LOSS_NUM };
 
-/* A region that loses its memory and gets it back. An address that nobody has could be given to somebody else: it stays taken, without access. */
+/*
+ * A region that loses its memory and gets it back. An address that nobody has could be given to somebody else: it stays
+ * taken, without access.
+ */
 struct prey {
 	uint8_t *mem;
 	struct fid_mr *mr;
@@ -274,7 +277,10 @@ static void rma_gone_half(struct ct *c)
 	ct_close(c);
 }
 
-/* A write that met no memory has failed, and that is all: the next one to the same place, whose data are announced, is another one. */
+/*
+ * A write that met no memory has failed, and that is all: the next one to the same place, whose data are announced, is
+ * another one.
+ */
 static void rma_gone_back(struct ct *c)
 {
 	static const size_t lens[] = {8, 300, 5000, 200000};
@@ -334,7 +340,10 @@ static void rma_gone_local(struct ct *c)
 	ct_close(c);
 }
 
-/* The adapter writes receives: one whose buffer has gone fails, for both ends. (On efa and opx the program itself copies what came.) */
+/*
+ * The adapter writes receives: one whose buffer has gone fails, for both ends. (On efa and opx the program itself
+ * copies what came.)
+ */
 static void cxi_gone(struct ct *c)
 {
 	static const size_t lens[] = {1000, 8000, 200000};
@@ -367,7 +376,10 @@ static void cxi_gone(struct ct *c)
 	ct_close(c);
 }
 
-/* What fails because the beginning of its memory has gone does not count at its target, though its last packet found the rest. */
+/*
+ * What fails because the beginning of its memory has gone does not count at its target, though its last packet found
+ * the rest.
+ */
 static void opx_gone_uncounted(struct ct *c)
 {
 	static const uint64_t flag[] = {FI_REMOTE_WRITE, FI_REMOTE_READ};

@@ -113,7 +113,8 @@ static void info_limits(struct ct *c)
 {
 	struct fi_info *all, *h;
 
-	c->want.msg_order = FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_WAW; /* else there is no ordered size */
+	/* else there is no ordered size */
+	c->want.msg_order = FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_WAW;
 	all = granted(c, ct_hints(c), "plain");
 	if (c->p->tx_max)
 		all->tx_attr->size = c->p->tx_max;
@@ -253,7 +254,7 @@ static void info_dup(struct ct *c)
 	fi_freeinfo(b);
 }
 
-/* --- names ----------------------------------------------------------------------------------------------------------------- */
+/* --- names --------------------------------------------------------------------------------------- */
 
 static void name_get(struct ct *c)
 {
@@ -278,7 +279,7 @@ static void name_get(struct ct *c)
 	ct_close(c);
 }
 
-/* --- options ----------------------------------------------------------------------------------------------------------------- */
+/* --- options ------------------------------------------------------------------------------------- */
 
 static void opt_min_multi_recv(struct ct *c)
 {

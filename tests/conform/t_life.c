@@ -146,7 +146,7 @@ static void life_many_eps(struct ct *c)
 	ct_close(c);
 }
 
-/* --- what is left --------------------------------------------------------------------------------------------------------- */
+/* --- what is left -------------------------------------------------------------------------------- */
 
 struct files {
 	char path[64][256];
@@ -184,7 +184,7 @@ static void files_check(struct ct *c, const struct files *fs, bool is_there)
 		CHECK((!stat(fs->path[i], &st) && st.st_ino == fs->ino[i]) == is_there, "%s is %s", fs->path[i], is_there ? "gone" : "still there");
 }
 
-/* --- fork ------------------------------------------------------------------------------------------------------------------- */
+/* --- fork ---------------------------------------------------------------------------------------- */
 
 static void wait_child(struct ct *c, pid_t pid)
 {
@@ -202,7 +202,9 @@ static void wait_child(struct ct *c, pid_t pid)
 	CHECK(WIFEXITED(st) && WEXITSTATUS(st) == 0, "child status %#x", st);
 }
 
-/* Children that exit, exec, close what they inherited, or open anew; the parent's traffic goes on in between and after. */
+/*
+ * Children that exit, exec, close what they inherited, or open anew; the parent's traffic goes on in between and after.
+ */
 static void life_fork(struct ct *c)
 {
 	struct files fs;
@@ -273,12 +275,13 @@ static void life_fork_fresh(struct ct *c)
 	ct_close(c);
 }
 
-/* --- exit and unload ------------------------------------------------------------------------------------------------------------ */
+/* --- exit and unload ----------------------------------------------------------------------------- */
 
 /* Rank 0 leaves in traffic without closing anything: what is under way with it ends soon, and nothing of it stays. */
 static void life_exit(struct ct *c)
 {
-	static const size_t len[] = {8000, 50000, 300000, 1500000}; /* the smallest may complete at once, and be told lost later */
+	/* the smallest may complete at once, and be told lost later */
+	static const size_t len[] = {8000, 50000, 300000, 1500000};
 	static uint8_t big[1500000];
 	struct { struct files files; pid_t pid; } *first = (void *)c->shared;
 	const uint64_t until = ct_now_ms() + 15000;
@@ -345,7 +348,10 @@ static void life_no_files(struct ct *c)
 
 #define LAST 4
 
-/* Who closes his endpoint as soon as his send has completed has sent it: to somebody who makes no call meanwhile, and has not seen him before. */
+/*
+ * Who closes his endpoint as soon as his send has completed has sent it: to somebody who makes no call meanwhile, and
+ * has not seen him before.
+ */
 static void life_last_words(struct ct *c)
 {
 	uint8_t theirs[64], byte[LAST];
@@ -384,7 +390,10 @@ static void life_last_words(struct ct *c)
 	ct_close(c);
 }
 
-/* Rank 1: one that sends, or is sent to, and ends, and then the next one, which gets its place where places are given again. */
+/*
+ * Rank 1: one that sends, or is sent to, and ends, and then the next one, which gets its place where places are given
+ * again.
+ */
 static void successor_own(struct ct *c, bool is_sender)
 {
 	struct fi_cq_tagged_entry t;
@@ -415,8 +424,8 @@ static void successor_own(struct ct *c, bool is_sender)
 }
 
 /*
- * Who has sent something to the one may be told that it has gone, and sends once more: each protocol knows whom it talks to, not only where. Who has not
- * must not hear of it.
+ * Who has sent something to the one may be told that it has gone, and sends once more: each protocol knows whom it
+ * talks to, not only where. Who has not must not hear of it.
  */
 static bool successor_has_got(struct ct *c, bool is_sender)
 {
@@ -463,8 +472,9 @@ static void successor_peer(struct ct *c, bool is_sender)
 }
 
 /*
- * A message to a place goes to who is there when it is sent, not to who was there before and has sent or got one. Only opx may lose it between hosts, as
- * the real one does: its handshake outlives the peer, and a message is complete once it is copied.
+ * A message to a place goes to who is there when it is sent, not to who was there before and has sent or got one. Only
+ * opx may lose it between hosts, as the real one does: its handshake outlives the peer, and a message is complete once
+ * it is copied.
  */
 static void life_successor(struct ct *c)
 {

@@ -169,7 +169,10 @@ static void msg_more(struct ct *c)
 	ct_close(c);
 }
 
-/* FI_MSG_PREFIX: each buffer begins with room for the provider, counted by lengths and completions; the payload lies behind it. */
+/*
+ * FI_MSG_PREFIX: each buffer begins with room for the provider, counted by lengths and completions; the payload lies
+ * behind it.
+ */
 static void msg_prefix(struct ct *c)
 {
 	size_t prefix;
@@ -199,7 +202,7 @@ static void msg_prefix(struct ct *c)
 	ct_close(c);
 }
 
-/* --- multi receive ------------------------------------------------------------------------------------------------- */
+/* --- multi receive ------------------------------------------------------------------------------- */
 
 #define MULTI_LEN (256 * 1024)
 #define MULTI_MIN 60000 /* the largest message, so that each fits what is left */
@@ -290,7 +293,10 @@ static void msg_multi_recv(struct ct *c)
 	ct_close(c);
 }
 
-/* A buffer ends by an error: one cancelled untouched, one cancelled half full, one whose only message is too long. Each is given back. */
+/*
+ * A buffer ends by an error: one cancelled untouched, one cancelled half full, one whose only message is too long. Each
+ * is given back.
+ */
 static void multi_errors(struct ct *c, size_t len)
 {
 	struct fi_cq_err_entry e;
@@ -347,7 +353,10 @@ static void msg_multi_errors(struct ct *c)
 	ct_close(c);
 }
 
-/* Until the multi-receive buffer of c->ctx[0], which was cancelled, is given back: once, by its last entry. Return: messages of @len bytes in it. */
+/*
+ * Until the multi-receive buffer of c->ctx[0], which was cancelled, is given back: once, by its last entry. Return:
+ * messages of @len bytes in it.
+ */
 static unsigned multi_end(struct ct *c, size_t len)
 {
 	unsigned taken = 0, errs = 0;
@@ -375,7 +384,10 @@ static unsigned multi_end(struct ct *c, size_t len)
 	return taken;
 }
 
-/* Cancelled while messages arrive: those that it has come to their end before the buffer is given back, the others go elsewhere. */
+/*
+ * Cancelled while messages arrive: those that it has come to their end before the buffer is given back, the others go
+ * elsewhere.
+ */
 static void msg_multi_cancel(struct ct *c)
 {
 	enum { CNT = 6, LEN = 300000 };
@@ -410,7 +422,7 @@ static void msg_multi_cancel(struct ct *c)
 	ct_close(c);
 }
 
-/* --- sources ------------------------------------------------------------------------------------------------------- */
+/* --- sources ------------------------------------------------------------------------------------- */
 
 static ssize_t ep2_send(struct ct_ep2 *e, struct ct_buf *b, size_t len, fi_addr_t to, void *ctx)
 {

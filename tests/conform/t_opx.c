@@ -8,7 +8,7 @@
 #define TXF (FI_SEND | FI_TAGGED)
 #define RXF (FI_RECV | FI_TAGGED)
 
-/* --- protocols ----------------------------------------------------------------------------------------------------------- */
+/* --- protocols ----------------------------------------------------------------------------------- */
 
 /* One tagged message of @len bytes from rank 0 to rank 1. */
 static void one_message(struct ct *c, size_t len)
@@ -62,8 +62,8 @@ static void opx_protocols(struct ct *c)
 }
 
 /*
- * A receiver that has its message owes nothing more, although it was the first that it ever heard of its sender: it may go and compute. An empty one:
- * it is complete when the first packet has come.
+ * A receiver that has its message owes nothing more, although it was the first that it ever heard of its sender: it may
+ * go and compute. An empty one: it is complete when the first packet has come.
  */
 static void opx_answered(struct ct *c)
 {
@@ -94,7 +94,10 @@ static void opx_expected(struct ct *c)
 	ct_close(c);
 }
 
-/* What is fenced begins when all before it to the same peer has ended, and not before; what is not fenced need not wait. */
+/*
+ * What is fenced begins when all before it to the same peer has ended, and not before; what is not fenced need not
+ * wait.
+ */
 static void opx_fence(struct ct *c)
 {
 	const size_t len = 100000;
@@ -166,7 +169,7 @@ static void opx_no_shm(struct ct *c)
 	ct_close(c);
 }
 
-/* --- matching ------------------------------------------------------------------------------------------------------------ */
+/* --- matching ------------------------------------------------------------------------------------ */
 
 #define EACH 700 /* two senders: more than 1024 unexpected messages */
 
@@ -184,7 +187,9 @@ static void send_both(struct ct *c, struct ct_ep2 *other, fi_addr_t to_other)
 	}
 }
 
-/* Behind more unexpected messages than fit a plain list, a receive of any tag from one source takes none of another's. */
+/*
+ * Behind more unexpected messages than fit a plain list, a receive of any tag from one source takes none of another's.
+ */
 static void opx_directed(struct ct *c)
 {
 	uint8_t theirs[64];
@@ -261,7 +266,7 @@ static void opx_multi_recv(struct ct *c)
 	ct_close(c);
 }
 
-/* --- scalable endpoints ---------------------------------------------------------------------------------------------------- */
+/* --- scalable endpoints -------------------------------------------------------------------------- */
 
 #define RX_BITS 2
 #define CTXS	3
@@ -369,7 +374,8 @@ static void sep_all_pairs(struct ct *c, enum fi_av_type type)
 			ct_fill(mem, n, i);
 			do {
 				ret = fi_send(s.tx[i % CTXS], mem, n, NULL, fi_rx_addr(peer, (int)(i / CTXS), RX_BITS), &c->ctx[i]);
-				CHECK(!ret || c->mode == CT_UDP, "the first message of a context: %s", ct_err(ret)); /* t_opx_first.c */
+				/* t_opx_first.c */
+				CHECK(!ret || c->mode == CT_UDP, "the first message of a context: %s", ct_err(ret));
 				sep_drive(c, &s);
 			} while (ct_again(c, ret));
 			sep_comp(c, &s, s.txcq, &c->ctx[i]);
@@ -410,8 +416,8 @@ static void sep_reopen(struct ct *c, struct sep *s, int i)
 }
 
 /*
- * A context of rank 1 closes and opens again: rank 0 reaches it by the address that it has. What came for it while it was closed for receives has
- * gone with it.
+ * A context of rank 1 closes and opens again: rank 0 reaches it by the address that it has. What came for it while it
+ * was closed for receives has gone with it.
  */
 static void opx_sep_again(struct ct *c)
 {
@@ -458,7 +464,7 @@ static void opx_sep_again(struct ct *c)
 	ct_close(c);
 }
 
-/* --- refusals ------------------------------------------------------------------------------------------------------------------ */
+/* --- refusals ------------------------------------------------------------------------------------ */
 
 static void rma_must_fail(struct ct *c, bool is_read, size_t len, const struct fi_rma_iov *at, int err)
 {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What calls of opx promise: keys of regions, offsets, the four bytes that go with messages and writes, multi-receive, waits, silent peers.
+// What calls of opx promise: keys of regions, offsets, the four bytes that go with messages and writes, multi-receive,
+// waits, silent peers.
 #include "conform.h"
 
 #include <stdlib.h>
 
-/* --- regions ------------------------------------------------------------------------------------------------------------- */
+/* --- regions ------------------------------------------------------------------------------------- */
 
 static uint8_t g_mem[2][256];
 
@@ -127,7 +128,7 @@ static void opx_mr_offset(struct ct *c)
 	ct_close(c);
 }
 
-/* --- the four bytes of CQ data --------------------------------------------------------------------------------------------- */
+/* --- the four bytes of CQ data ------------------------------------------------------------------- */
 
 #define DATA 0x123456789abcdef0ULL
 
@@ -142,7 +143,10 @@ static void data_recv(struct ct *c, bool tagged, struct ct_buf *b, size_t len, b
 	CHECK(r.e.data == (has_data ? (uint32_t)DATA : 0), "%zu bytes: data %#llx", len, (unsigned long long)r.e.data);
 }
 
-/* With messages by every protocol, of both kinds, and with writes: the low four bytes come, and only who sends data is said to. */
+/*
+ * With messages by every protocol, of both kinds, and with writes: the low four bytes come, and only who sends data is
+ * said to.
+ */
 static void opx_cq_data(struct ct *c)
 {
 	static const size_t lens[] = {0, 8, 16, 17, 8192, 12000, 100000};
@@ -183,7 +187,7 @@ static void opx_cq_data(struct ct *c)
 	ct_close(c);
 }
 
-/* --- multi-receive, errors, counters ---------------------------------------------------------------------------------------- */
+/* --- multi-receive, errors, counters ------------------------------------------------------------- */
 
 /* What came without a completion of its own tells that a buffer is free. */
 static void buffer_end(struct ct *c, void *context)
@@ -202,7 +206,10 @@ static void multi_post(struct ct *c, struct ct_buf *b, void *context)
 		;
 }
 
-/* A message that the rest of a buffer is too short for goes uncut to the next one; only what a whole one cannot hold is cut. */
+/*
+ * A message that the rest of a buffer is too short for goes uncut to the next one; only what a whole one cannot hold is
+ * cut.
+ */
 static void opx_multi_next(struct ct *c)
 {
 	static const size_t lens[] = {10000, 15000, 10000, 16000, 30000};
@@ -303,7 +310,7 @@ static void opx_cntr_wait(struct ct *c)
 	ct_close(c);
 }
 
-/* --- counters of what peers do ------------------------------------------------------------------------------------------------- */
+/* --- counters of what peers do ------------------------------------------------------------------- */
 
 enum { PUT, GET, ADD, FETCH, COMPARE, REFUSED_PUT, KINDS };
 
@@ -327,7 +334,10 @@ static ssize_t one_sided(struct ct *c, int kind, uint8_t *mem, size_t len, const
 	}
 }
 
-/* Each operation counts once at its target, and with its initiator, whatever its length; one that is refused counts as an error, and there only. */
+/*
+ * Each operation counts once at its target, and with its initiator, whatever its length; one that is refused counts as
+ * an error, and there only.
+ */
 static void opx_cntr_remote(struct ct *c)
 {
 	static const size_t lens[] = {0, 8, 8192, 8193, 100000};
@@ -377,7 +387,7 @@ static void opx_cntr_remote(struct ct *c)
 	ct_close(c);
 }
 
-/* --- nobody answers ------------------------------------------------------------------------------------------------------------ */
+/* --- nobody answers ------------------------------------------------------------------------------ */
 
 /* A peer of another job never answers: whoever goes on trying is told so when it has been silent for long enough. */
 static void opx_unreachable(struct ct *c)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The first operation to a peer of opx: on this host it is taken by the call itself, whatever the peer does; between hosts it waits for a handshake.
+// The first operation to a peer of opx: on this host it is taken by the call itself, whatever the peer does; between
+// hosts it waits for a handshake.
 #include "conform.h"
 
 #include <signal.h>
@@ -91,8 +92,8 @@ static void targets_serve(struct ct *c, struct ct_ep2 *e, uint8_t **in, _Atomic 
 }
 
 /*
- * Each kind of call, to an endpoint that nobody has sent anything to, and whose owner makes no call meanwhile. Between hosts it is refused until the
- * peer has answered, as in 1.22.
+ * Each kind of call, to an endpoint that nobody has sent anything to, and whose owner makes no call meanwhile. Between
+ * hosts it is refused until the peer has answered, as in 1.22.
  */
 static void opx_first(struct ct *c)
 {
@@ -183,7 +184,10 @@ static bool is_stopped(pid_t pid)
 	return state == 'T';
 }
 
-/* The peer's process is stopped: on one host it need not run to be sent to; on another nothing is known of it. In neither case does the call wait. */
+/*
+ * The peer's process is stopped: on one host it need not run to be sent to; on another nothing is known of it. In
+ * neither case does the call wait.
+ */
 static void opx_first_stopped(struct ct *c)
 {
 	int32_t pid = (int32_t)getpid(), theirs;

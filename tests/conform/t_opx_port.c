@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What only opx has around its units: contexts that run out, ports that go down, partitions and jobs that know nothing of each other.
+// What only opx has around its units: contexts that run out, ports that go down, partitions and jobs that know nothing
+// of each other.
 #include "conform.h"
 
 #include <linux/capability.h>
@@ -8,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* --- contexts ------------------------------------------------------------------------------------------------------------------ */
+/* --- contexts ------------------------------------------------------------------------------------ */
 
 /* An endpoint that is ready to be enabled. */
 static void ep_almost(struct ct *c, struct ct_ep2 *e)
@@ -54,7 +55,7 @@ static void opx_refused_enable(struct ct *c)
 	fi_freeinfo(c->info);
 }
 
-/* --- partitions and jobs --------------------------------------------------------------------------------------------------------- */
+/* --- partitions and jobs ------------------------------------------------------------------------- */
 
 /* A partition of one's own. */
 static void opx_pkey(struct ct *c)
@@ -161,9 +162,12 @@ static void opx_jkey(struct ct *c)
 	apart(c, "drop_jkey");
 }
 
-/* --- ports ------------------------------------------------------------------------------------------------------------------------- */
+/* --- ports --------------------------------------------------------------------------------------- */
 
-/* While the port is down sends to other hosts are refused or wait; what was accepted arrives, and afterwards all goes on. */
+/*
+ * While the port is down sends to other hosts are refused or wait; what was accepted arrives, and afterwards all goes
+ * on.
+ */
 static void opx_port_down(struct ct *c)
 {
 	uint64_t until, sent = 0, down = 0, after = 0, v;
@@ -215,7 +219,10 @@ static void ended_by_port(struct ct *c, struct fid_cq *cq, const bool *is_mine, 
 	}
 }
 
-/* Rank 1 has sent a long message and then makes no call: nothing of what rank 0 begins with it can end before the port goes down. */
+/*
+ * Rank 1 has sent a long message and then makes no call: nothing of what rank 0 begins with it can end before the port
+ * goes down.
+ */
 static void down_target(struct ct *c, const struct ct_msg *m)
 {
 	static const bool mine[8] = {[5] = true};

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Which protocol of opx carries what, by the documented thresholds at exactly their edges; acknowledgements as asked for.
+// Which protocol of opx carries what, by the documented thresholds at exactly their edges; acknowledgements as asked
+// for.
 #include "conform.h"
 
 #define TXF (FI_SEND | FI_TAGGED)
 #define RXF (FI_RECV | FI_TAGGED)
 
-/* --- protocols ----------------------------------------------------------------------------------------------------------- */
+/* --- protocols ----------------------------------------------------------------------------------- */
 
 /* One tagged message of @len bytes from rank 0 to rank 1. */
 static void one_message(struct ct *c, size_t len)
@@ -30,7 +31,10 @@ static void one_message(struct ct *c, size_t len)
 	ct_buf_free(c, &b);
 }
 
-/* What carries messages of one length: on one host, and between hosts, there also whether by SDMA and whether out of the bounce buffer. */
+/*
+ * What carries messages of one length: on one host, and between hosts, there also whether by SDMA and whether out of
+ * the bounce buffer.
+ */
 struct edge {
 	size_t len;
 	const char *local, *net;
@@ -126,7 +130,7 @@ static void opx_mtu_atomics(struct ct *c)
 	ct_close(c);
 }
 
-/* --- reliability ----------------------------------------------------------------------------------------------------------- */
+/* --- reliability --------------------------------------------------------------------------------- */
 
 #define ACK_MSGS 256
 
@@ -157,8 +161,8 @@ static uint64_t acks_of(struct ct *c)
 }
 
 /*
- * Nobody pings here, so that each acknowledgement is one that FI_OPX_RELIABILITY_SERVICE_PRE_ACK_RATE asks for. What stays on this host
- * needs none but for its first packets.
+ * Nobody pings here, so that each acknowledgement is one that FI_OPX_RELIABILITY_SERVICE_PRE_ACK_RATE asks for. What
+ * stays on this host needs none but for its first packets.
  */
 static void opx_ack_each(struct ct *c)
 {

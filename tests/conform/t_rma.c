@@ -79,9 +79,11 @@ static void rma_do(struct ct *c, const struct rma *r)
 		ct_tx(c, r->ctx, rma_is_read(r->call) ? RDF : WRF);
 }
 
-/* --- each call at each size --------------------------------------------------------------------------------------------- */
+/* --- each call at each size ---------------------------------------------------------------------- */
 
-/* Rank 0 works on rank 1's region and reads back what it wrote; rank 1 only makes progress, then looks at its memory. */
+/*
+ * Rank 0 works on rank 1's region and reads back what it wrote; rank 1 only makes progress, then looks at its memory.
+ */
 static void rma_sweep(struct ct *c, enum rma_call call, uint64_t flags)
 {
 	size_t region = 4194305 + 64;
@@ -250,7 +252,7 @@ static void rma_read_flags(struct ct *c)
 	ct_close(c);
 }
 
-/* --- random operations against a model ----------------------------------------------------------------------------------- */
+/* --- random operations against a model ----------------------------------------------------------- */
 
 #define ZONES    24
 #define ZONE_LEN 150000
@@ -328,7 +330,7 @@ static void rma_model(struct ct *c)
 	ct_close(c);
 }
 
-/* --- what must fail ------------------------------------------------------------------------------------------------------------ */
+/* --- what must fail ------------------------------------------------------------------------------ */
 
 /* The operation is refused at once or completes with an error; it never succeeds, and nothing hangs. */
 static void must_fail(struct ct *c, const struct rma *r, const char *why)
@@ -412,8 +414,8 @@ static unsigned lines_with(FILE *file, const char *a, const char *b)
 }
 
 /*
- * The log says what was refused: of the target, or where the initiator sees the target's regions by itself, its own. A few times only: the peer
- * could go on for ever.
+ * The log says what was refused: of the target, or where the initiator sees the target's regions by itself, its own. A
+ * few times only: the peer could go on for ever.
  */
 static void rma_refused_said(struct ct *c)
 {
@@ -444,7 +446,8 @@ static void rma_refused_said(struct ct *c)
 	snprintf(where, sizeof(where), "0x%llx", (unsigned long long)at.addr + 4090);
 	snprintf(key, sizeof(key), "0x%llx", (unsigned long long)at.key);
 	said[0] = lines_with(log, "refused", where);
-	said[1] = strcmp(c->prov, "cxi") ? lines_with(log, "refused", key) : said[0]; /* by index and match bits there */
+	/* by index and match bits there */
+	said[1] = strcmp(c->prov, "cxi") ? lines_with(log, "refused", key) : said[0];
 	fclose(log);
 	ct_swap(c, said, other, sizeof(said));
 	CHECK(said[0] + other[0] && said[0] <= 8 && said[0] == said[1], "%u and %u lines, %u with the key", said[0], other[0], said[1]);
@@ -453,8 +456,8 @@ static void rma_refused_said(struct ct *c)
 }
 
 /*
- * Who was told a key and the address learns nothing of other keys: those next to it are refused though there are many regions, and so is
- * the key of a region of another domain of the same process.
+ * Who was told a key and the address learns nothing of other keys: those next to it are refused though there are many
+ * regions, and so is the key of a region of another domain of the same process.
  */
 #define HIDDEN 100
 #define HIDDEN_LEN 4096u
@@ -506,7 +509,7 @@ static void rma_keys(struct ct *c)
 	ct_close(c);
 }
 
-/* --- rights: upstream's efa grants every region everything, so this asks only of providers that keep them apart ------------------ */
+/* --- rights: upstream's efa grants every region everything, so this asks only of providers that keep them apart --- */
 static void rma_rights(struct ct *c)
 {
 	struct ct_window w;

@@ -107,7 +107,7 @@ static void tagged_flood(struct ct *c)
 	ct_close(c);
 }
 
-/* --- matching against a model ---------------------------------------------------------------------------------------- */
+/* --- matching against a model -------------------------------------------------------------------- */
 
 #define MATCH_CNT 300
 
@@ -124,7 +124,10 @@ static bool matches(const struct match_plan *p, unsigned r, unsigned m)
 	return (p->tag[m] | p->rignore[r]) == (p->rtag[r] | p->rignore[r]);
 }
 
-/* All messages are unexpected before the first receive is posted, or (@expected) all receives are posted before the first message. */
+/*
+ * All messages are unexpected before the first receive is posted, or (@expected) all receives are posted before the
+ * first message.
+ */
 static void match_model(struct match_plan *p, bool expected)
 {
 	bool taken[MATCH_CNT] = {false};
@@ -248,7 +251,7 @@ static void tagged_match_unexpected(struct ct *c)
 	match_run(c, false);
 }
 
-/* --- peek, claim, discard ------------------------------------------------------------------------------------------------ */
+/* --- peek, claim, discard ------------------------------------------------------------------------ */
 
 static void peek_misses(struct ct *c, uint64_t tag, uint64_t flags)
 {

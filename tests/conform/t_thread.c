@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* --- four threads on one endpoint ----------------------------------------------------------------------------------------- */
+/* --- four threads on one endpoint ---------------------------------------------------------------- */
 
 #define THREADS 4
 #define EACH    500
@@ -143,7 +143,7 @@ static void thread_churn(struct ct *c)
 	ct_close(c);
 }
 
-/* --- progress --------------------------------------------------------------------------------------------------------------- */
+/* --- progress ------------------------------------------------------------------------------------ */
 
 /* The target registers memory and then makes no libfabric call at all until the initiator is done. */
 static void silent_target(struct ct *c, size_t len)
@@ -230,7 +230,7 @@ static void progress_auto(struct ct *c)
 	ct_close(c);
 }
 
-/* --- memory that is watched ------------------------------------------------------------------------------------------------- */
+/* --- memory that is watched ---------------------------------------------------------------------- */
 
 #define WATCH_CNT 2000
 #define WATCH_MAX 70000

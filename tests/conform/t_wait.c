@@ -331,7 +331,8 @@ static void pause_at(struct ct *c, struct waits *w, void (*event)(struct pause *
 	CHECK(p.sleeps, "%s did not sleep", kind_name[w->kind]);
 }
 
-/* --- the tests
+/*
+ * --- the tests
  * ----------------------------------------------------------------------------------------------------------------------
  */
 
@@ -621,7 +622,8 @@ static void wait_region(struct ct *c)
 	close_waits(c, &w);
 }
 
-/* --- in real time
+/*
+ * --- in real time
  * ------------------------------------------------------------------------------------------------------------------------
  */
 

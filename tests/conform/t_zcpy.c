@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Zero-copy receive of efa: when it is entered, what messages look like then, what it refuses, and endpoints that are not in it.
+// Zero-copy receive of efa: when it is entered, what messages look like then, what it refuses, and endpoints that are
+// not in it.
 #include "conform.h"
 
 #define OPT_MAX_MSG_SIZE    12 /* which 1.17 headers do not name */
@@ -37,7 +38,9 @@ static void open_limited(struct ct *c, bool limited)
 	CHECK(is_entered(c, c->ep) == limited, "zero-copy receive is %s", limited ? "off" : "on");
 }
 
-/* Rank 0 sends @len bytes; rank 1's receive was posted before, or only when the sender has tried in vain for a while. */
+/*
+ * Rank 0 sends @len bytes; rank 1's receive was posted before, or only when the sender has tried in vain for a while.
+ */
 static void one(struct ct *c, size_t len, enum ct_call call, bool late)
 {
 	struct ct_msg m = {.call = call, .addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[len % 7], .len = len,
@@ -95,7 +98,10 @@ static void efa_zcpy_messages(struct ct *c)
 	ct_close(c);
 }
 
-/* A receive that is too short stays, and its sender is told; nothing can be taken back; one-sided operations are as ever. */
+/*
+ * A receive that is too short stays, and its sender is told; nothing can be taken back; one-sided operations are as
+ * ever.
+ */
 static void efa_zcpy_limits(struct ct *c)
 {
 	static uint8_t left[50];

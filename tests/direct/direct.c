@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A program built with -DFABRIC_DIRECT and linked with libopx-fi.so: every data call between two endpoints of one process, payloads verified.
-// direct ours|other|absent PROVIDER: the objects are the linked library's; they are another provider's, or a second copy's; there is no provider.
+// A program built with -DFABRIC_DIRECT and linked with libopx-fi.so: every data call between two endpoints of one
+// process, payloads verified. direct ours|other|absent PROVIDER: the objects are the linked library's; they are another
+// provider's, or a second copy's; there is no provider.
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -426,7 +427,10 @@ static Dl_info where(void *fn)
 	return i;
 }
 
-/* Each call of the list is a function of the library that this program is linked with; @ours: and so are the tables of its objects. */
+/*
+ * Each call of the list is a function of the library that this program is linked with; @ours: and so are the tables of
+ * its objects.
+ */
 static void check_functions(bool ours)
 {
 #define ROW(name, ...) {#name, (void *)name},

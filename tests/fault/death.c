@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A peer dies, stops, or is cut off in the middle of mixed traffic: all that waits for it ends in time, once; the others go on.
+// A peer dies, stops, or is cut off in the middle of mixed traffic: all that waits for it ends in time, once; the
+// others go on.
 #include "rig.h"
 
 #include <errno.h>
@@ -13,13 +14,14 @@
 /*
  * Theory of operation
  *
- * Every rank keeps a few operations of each kind under way with every other: a stream of tagged messages of all protocols in
- * each direction, and reads, writes and fetching atomics on the other's region. What message i of a stream looks like follows
- * from the seed, so that both ends know. Between the event and dead_after + 1 s every operation with the victim must complete,
- * well or with a documented code; operations among survivors must all succeed, also in the second before the end.
+ * Every rank keeps a few operations of each kind under way with every other: a stream of tagged messages of all
+ * protocols in each direction, and reads, writes and fetching atomics on the other's region. What message i of a stream
+ * looks like follows from the seed, so that both ends know. Between the event and dead_after + 1 s every operation with
+ * the victim must complete, well or with a documented code; operations among survivors must all succeed, also in the
+ * second before the end.
  *
- * A receive that was only posted stays posted when its sender dies: at the end it must let itself be cancelled. One that was
- * in progress must have ended by itself.
+ * A receive that was only posted stays posted when its sender dies: at the end it must let itself be cancelled. One
+ * that was in progress must have ended by itself.
  */
 
 #define RANKS     4
@@ -73,7 +75,7 @@ struct run {
 	uint64_t ok_before, ok_after; /* completions among survivors: before the event, and after dead_after */
 };
 
-/* --- who is what ------------------------------------------------------------------------------------------------------- */
+/* --- who is what --------------------------------------------------------------------------------- */
 
 static bool is_cut(const struct run *x, uint32_t peer)
 {
@@ -90,7 +92,7 @@ static uint8_t *write_area(struct rig *r, uint32_t initiator)
 	return r->region + PATTERN + initiator * BUF_LEN;
 }
 
-/* --- what an operation looks like ---------------------------------------------------------------------------------------- */
+/* --- what an operation looks like ---------------------------------------------------------------- */
 
 static uint64_t stream_seed(const struct run *x, uint32_t src, uint32_t dst, uint64_t idx)
 {
@@ -159,7 +161,7 @@ static ssize_t post_rma(struct run *x, struct op *op)
 			       p->mem + PATTERN + RANKS * BUF_LEN + r->rank * 8, p->key, FI_UINT64, FI_SUM, &op->ctx);
 }
 
-/* --- posting ----------------------------------------------------------------------------------------------------------- */
+/* --- posting ------------------------------------------------------------------------------------- */
 
 /* One write and one atomic at a time: their results tell whether the one before took place. */
 static bool may_post(const struct run *x, const struct op *op)
@@ -217,7 +219,7 @@ static void post_unmatched(struct run *x)
 	op->posted_ns = rig_now_ns();
 }
 
-/* --- completions --------------------------------------------------------------------------------------------------------- */
+/* --- completions --------------------------------------------------------------------------------- */
 
 static void verify(struct run *x, const struct op *op)
 {
@@ -317,7 +319,7 @@ static void poll_cq(struct run *x)
 		sched_yield();
 }
 
-/* --- the loop ------------------------------------------------------------------------------------------------------------ */
+/* --- the loop ------------------------------------------------------------------------------------ */
 
 /* How long this thread has stood in line for a CPU; 0 where the kernel does not say. */
 static uint64_t starved_ns(void)
@@ -481,7 +483,7 @@ static int rank_main(struct rig *r, const void *arg)
 	return 0;
 }
 
-/* --- the parent ---------------------------------------------------------------------------------------------------------- */
+/* --- the parent ---------------------------------------------------------------------------------- */
 
 static int newcomer(struct rig *r, const void *arg)
 {
@@ -572,7 +574,10 @@ static int try_one(const struct scenario *sc)
 	return ret;
 }
 
-/* A cut counts from when the victim's port opened: on a busy machine the others may be ready after it only. Later, then. */
+/*
+ * A cut counts from when the victim's port opened: on a busy machine the others may be ready after it only. Later,
+ * then.
+ */
 static int run_one(struct scenario *sc)
 {
 	int ret = try_one(sc);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A rank is stopped for longer than dead_after and goes on: no message of it ends in another's stream, and it counts nothing that was not taken.
+// A rank is stopped for longer than dead_after and goes on: no message of it ends in another's stream, and it counts
+// nothing that was not taken.
 #include "rig.h"
 
 #include <signal.h>
@@ -11,9 +12,9 @@
 /*
  * Theory of operation
  *
- * Rank W sends to rank B without end and is stopped in the middle of it. B, which sends to W now and then, finds it dead. Then rank
- * X comes and sends to B; W goes on meanwhile, and has to connect anew. Every message of W ends: well, and then B has it, or with an error. X has no error,
- * and B has all that it sent, once.
+ * Rank W sends to rank B without end and is stopped in the middle of it. B, which sends to W now and then, finds it
+ * dead. Then rank X comes and sends to B; W goes on meanwhile, and has to connect anew. Every message of W ends: well,
+ * and then B has it, or with an error. X has no error, and B has all that it sent, once.
  */
 
 enum { W, B, X, RANKS };

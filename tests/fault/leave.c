@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Orderly ends and quiet partners: send, close, exit over a lossy network; many ranks in little memory; a target that computes.
+// Orderly ends and quiet partners: send, close, exit over a lossy network; many ranks in little memory; a target that
+// computes.
 #include "rig.h"
 
 #include <sched.h>
@@ -68,7 +69,7 @@ static void again(struct rig *r, ssize_t ret, const char *what)
 		rig_progress(r);
 }
 
-/* --- send, close, exit -------------------------------------------------------------------------------------------------- */
+/* --- send, close, exit --------------------------------------------------------------------------- */
 
 /* Every third message is injected: its sender hears nothing of it, and closes all the same. */
 static void send_all(struct rig *r, uint32_t to)
@@ -163,7 +164,7 @@ static int case_leave(const struct args *a)
 	return ret;
 }
 
-/* --- a target that makes no call ------------------------------------------------------------------------------------------ */
+/* --- a target that makes no call ----------------------------------------------------------------- */
 
 static void wait_one(struct rig *r, uint64_t end, const char *what)
 {
@@ -257,7 +258,7 @@ static int case_idle(const struct args *a)
 	return ret;
 }
 
-/* --- many ranks in little memory -------------------------------------------------------------------------------------------- */
+/* --- many ranks in little memory ----------------------------------------------------------------- */
 
 #define CROWD     64
 #define CROWD_LEN 20000u
@@ -321,7 +322,7 @@ static int case_crowd(const struct args *a)
 	return ret;
 }
 
-/* --- another process at the address of one that died ------------------------------------------------------------------------ */
+/* --- another process at the address of one that died --------------------------------------------- */
 
 /* Steps, in words of the page. */
 enum { S_READY, S_TAKEN, S_DEAD, S_AGAIN, S_OVER };
@@ -414,7 +415,7 @@ static int case_successor(const struct args *a)
 	return ret;
 }
 
-/* --- which ------------------------------------------------------------------------------------------------------------------ */
+/* --- which --------------------------------------------------------------------------------------- */
 
 static int one(const char *name, int (*fn)(const struct args *a), const struct args *a)
 {

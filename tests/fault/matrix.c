@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The fault matrix: every condition of the room against every protocol and path, and the loss of each single datagram in turn.
+// The fault matrix: every condition of the room against every protocol and path, and the loss of each single datagram
+// in turn.
 #include "rig.h"
 
 #include <sched.h>
@@ -10,10 +11,11 @@
 /*
  * Theory of operation
  *
- * A cell is one operation under one condition on one path between two processes. It opens fresh endpoints, so that the room's
- * counting (the n-th datagram of a port, a partition so long after its opening) begins anew; rank 0 acts, rank 1 is the target.
- * Every payload is verified, every operation completes exactly once, the protocol that the cell is named after was taken, and
- * the counter of the condition moved: by chance, so that a cell goes on until it did; or exactly if the n-th datagram existed.
+ * A cell is one operation under one condition on one path between two processes. It opens fresh endpoints, so that the
+ * room's counting (the n-th datagram of a port, a partition so long after its opening) begins anew; rank 0 acts, rank 1
+ * is the target. Every payload is verified, every operation completes exactly once, the protocol that the cell is named
+ * after was taken, and the counter of the condition moved: by chance, so that a cell goes on until it did; or exactly
+ * if the n-th datagram existed.
  */
 
 #define BUF_LEN  (256u << 10)
@@ -28,7 +30,8 @@
 struct fault {
 	const char *name, *room, *counter;
 	uint64_t at_least_ms; /* so long does a cell last */
-	uint64_t until_ms;    /* ROOM goes on with it: the condition passes, and a cell that began too late has to begin again */
+	/* ROOM goes on with it: the condition passes, and a cell that began too late has to begin again */
+	uint64_t until_ms;
 };
 
 static const struct fault faults[] = {
@@ -66,7 +69,7 @@ struct cell {
 	struct fi_context2 ctx[WINDOW];
 };
 
-/* --- one operation --------------------------------------------------------------------------------------------------------- */
+/* --- one operation ------------------------------------------------------------------------------- */
 
 static uint8_t *buf_of(struct cell *c, uint64_t i)
 {
@@ -164,7 +167,7 @@ static void verify_result(struct cell *c, uint64_t i)
 	}
 }
 
-/* --- completions ------------------------------------------------------------------------------------------------------------ */
+/* --- completions --------------------------------------------------------------------------------- */
 
 static void check_time(struct cell *c, const char *what)
 {
@@ -196,7 +199,7 @@ static int next_done(struct cell *c, size_t *len)
 	return -1;
 }
 
-/* --- both ranks of a batch ------------------------------------------------------------------------------------------------------ */
+/* --- both ranks of a batch ----------------------------------------------------------------------- */
 
 /* @n operations, at most @window under way; each slot completes once. */
 static void act(struct cell *c, uint64_t first, uint64_t n, unsigned window)
@@ -306,7 +309,7 @@ static void batch(struct cell *c, uint64_t first, uint64_t n)
 	rig_sync(r); /* nothing new before that */
 }
 
-/* --- a cell ------------------------------------------------------------------------------------------------------------------------ */
+/* --- a cell -------------------------------------------------------------------------------------- */
 
 /* Of both ranks. */
 static uint64_t moved(struct cell *c, const char *counter)
@@ -422,7 +425,10 @@ static void run_nth_cell(struct cell *c)
 	if (!j->nth) {
 		atomic_store(sent, offered(r));
 	} else if (r->rank == j->nth_rank) {
-		/* what is queued before the one that was hit is counted when it goes out, by the adapter thread at the latest */
+		/*
+		 * what is queued before the one that was hit is counted when it goes out, by the adapter thread at the
+		 * latest
+		 */
 		do {
 			hits = rig_link_stat(r, j->nth_counter);
 			/* the one that was held back to the end is not counted among those that went out */
@@ -456,7 +462,7 @@ static int rank_main(struct rig *r, const void *arg)
 	return 0;
 }
 
-/* --- runs ------------------------------------------------------------------------------------------------------------------------------ */
+/* --- runs ---------------------------------------------------------------------------------------- */
 
 static unsigned gen_cnt(void)
 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// One-sided by four processes at once, over shared memory, UDP, and UDP in bad weather: every byte and every update is accounted for.
+// One-sided by four processes at once, over shared memory, UDP, and UDP in bad weather: every byte and every update is
+// accounted for.
 #include "rig.h"
 
 #include <stdlib.h>

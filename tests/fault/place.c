@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A place whose first process had no shared memory and whose next one has: everything between it and one that outlives both.
+// A place whose first process had no shared memory and whose next one has: everything between it and one that outlives
+// both.
 #include "rig.h"
 
 #include <sched.h>
@@ -168,7 +169,9 @@ static void first_life(struct rig *r)
 	one(r, &it, RANK_FIRST, RANK_STAYS, 1);
 }
 
-/* Until nothing has been sent to the first process for a while: what it did not answer any more would say that it died. */
+/*
+ * Until nothing has been sent to the first process for a while: what it did not answer any more would say that it died.
+ */
 static void quiet(struct rig *r)
 {
 	uint64_t end = rig_now_ns() + 20000 * RIG_NS_PER_MS, since = rig_now_ns(), was = 0, now;
@@ -185,8 +188,8 @@ static void quiet(struct rig *r)
 }
 
 /*
- * Who stays speaks first, still to the dead one as far as it knows: that may end with an error, which is how it learns. Twice at most:
- * the end of what was, and what crosses the beginning of the next.
+ * Who stays speaks first, still to the dead one as far as it knows: that may end with an error, which is how it learns.
+ * Twice at most: the end of what was, and what crosses the beginning of the next.
  */
 static void learn(struct rig *r)
 {

@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* --- small things ---------------------------------------------------------------------------------------------------- */
+/* --- small things -------------------------------------------------------------------------------- */
 
 uint64_t rig_now_ns(void)
 {
@@ -100,7 +100,7 @@ int64_t rig_is_filled(const void *mem, size_t len, uint64_t seed)
 	return -1;
 }
 
-/* --- the world --------------------------------------------------------------------------------------------------------- */
+/* --- the world ----------------------------------------------------------------------------------- */
 
 struct rig_world *rig_world_new(uint32_t ranks, uint64_t seed)
 {
@@ -267,7 +267,7 @@ unsigned rig_shm_files(void)
 	return n;
 }
 
-/* --- a rank ------------------------------------------------------------------------------------------------------------ */
+/* --- a rank -------------------------------------------------------------------------------------- */
 
 static struct fi_info *hints_new(const struct rig *r)
 {
@@ -370,8 +370,8 @@ void rig_progress(struct rig *r)
 static void arrive(struct rig *r, _Atomic uint32_t *at, uint32_t n)
 {
 	/*
-	 * What a peer writes here, the adapter thread may store, under the domain's lock, which is taken before and after: that the peers
-	 * order it a checker of data races does not see.
+	 * What a peer writes here, the adapter thread may store, under the domain's lock, which is taken before and
+	 * after: that the peers order it a checker of data races does not see.
 	 */
 	rig_progress(r);
 	/* what a rank wrote to the page before is seen by all after */

@@ -24,9 +24,10 @@
 /*
  * Theory of operation
  *
- * A world is a parent and its ranks, one process each, which find each other through a page that they share. Each rank has one
- * endpoint with one completion queue and one registered region, which the others may read and write. Every rank that fails
- * prints one sentence and exits with 1; the parent kills what is left at the world's deadline, so that a test cannot hang.
+ * A world is a parent and its ranks, one process each, which find each other through a page that they share. Each rank
+ * has one endpoint with one completion queue and one registered region, which the others may read and write. Every rank
+ * that fails prints one sentence and exits with 1; the parent kills what is left at the world's deadline, so that a
+ * test cannot hang.
  */
 
 #define RIG_RANKS   64
@@ -41,7 +42,7 @@ struct rig_peer {
 	uint64_t mem, key; /* of its region */
 };
 
-/* --- what differs between providers: prov.c; SOFTFABRIC_NAME chooses, efa without it ------------------------------------- */
+/* --- what differs between providers: prov.c; SOFTFABRIC_NAME chooses, efa without it ------------- */
 
 enum rig_act { RIG_SEND, RIG_INJECT, RIG_WRITE, RIG_READ, RIG_ATOMIC, RIG_FETCH, RIG_COMPARE };
 #define RIG_GENS 4
@@ -116,7 +117,7 @@ struct rig {
 	struct fi_softfabric_ops_stats *stats;
 };
 
-/* --- checks ---------------------------------------------------------------------------------------------------------- */
+/* --- checks -------------------------------------------------------------------------------------- */
 
 void rig_fail(const struct rig *r, const char *file, int line, const char *fmt, ...)
 	__attribute__((noreturn, format(printf, 4, 5)));
@@ -139,22 +140,31 @@ uint64_t rig_below(uint64_t *state, uint64_t n);
 /** rig_seed() - SEED= of the environment, or a fixed one: CI repeats itself. */
 uint64_t rig_seed(void);
 
-/* --- the world: called by the parent ----------------------------------------------------------------------------------- */
+/* --- the world: called by the parent ------------------------------------------------------------- */
 
 struct rig_world *rig_world_new(uint32_t ranks, uint64_t seed);
 void rig_world_free(struct rig_world *w);
-/** rig_spawn() - Fork rank @rank; it runs @fn and exits with what that returns. @env: NULL-ended NAME, value, NAME, value ... */
+/**
+ * rig_spawn() - Fork rank @rank; it runs @fn and exits with what that returns. @env: NULL-ended NAME, value, NAME,
+ * value ...
+ */
 pid_t rig_spawn(struct rig_world *w, uint32_t rank, int (*fn)(struct rig *r, const void *arg), const void *arg,
 		const char *const *env);
-/** rig_await() - Until all @n have ended. Return: 0 if all exited with 0; 1, after killing those who were late. pid 0: skip. */
+/**
+ * rig_await() - Until all @n have ended. Return: 0 if all exited with 0; 1, after killing those who were late. pid 0:
+ * skip.
+ */
 int rig_await(pid_t *pid, uint32_t n, uint64_t limit_ms);
-/** rig_private() - Give this process and its children a /dev/shm of their own of @mib MiB, and a loopback. Return: false, why in @why. */
+/**
+ * rig_private() - Give this process and its children a /dev/shm of their own of @mib MiB, and a loopback. Return:
+ * false, why in @why.
+ */
 bool rig_private(unsigned mib, char *why, size_t why_len);
 /** rig_shm_files() - Files of ours in /dev/shm; prints their names. */
 unsigned rig_shm_files(void);
 void rig_sleep_ms(uint64_t ms);
 
-/* --- a rank ------------------------------------------------------------------------------------------------------------ */
+/* --- a rank -------------------------------------------------------------------------------------- */
 
 /** rig_open() - Endpoint, region of @region_len bytes, addresses of all ranks. All ranks call it. */
 void rig_open(struct rig *r, size_t region_len);

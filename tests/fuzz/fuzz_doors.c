@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The doors of the packet formats: efa protocol v4, the soft EFA and Cassini frames, bulk, and the reliability datagram.
+// The doors of the packet formats: efa protocol v4, the soft EFA and Cassini frames, bulk, and the reliability
+// datagram.
 #include "fuzz.h"
 
 #include "link/bulk_int.h"
@@ -59,7 +60,9 @@ static void door_efa(const struct view *v)
 	efa_again(&h);
 }
 
-/* The short check, of the Domain that the frame is for and the peer that it says it is from, is never the looser one. */
+/*
+ * The short check, of the Domain that the frame is for and the peer that it says it is from, is never the looser one.
+ */
 static void door_cassini_quick(const struct view *v)
 {
 	uint32_t len = v->len - CASSINI_PUT_HDR, match_id;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The soft HFI1's door, and expected packets that got through it: they write into the programmed buffer and nowhere else.
+// The soft HFI1's door, and expected packets that got through it: they write into the programmed buffer and nowhere
+// else.
 #include "fuzz.h"
 
 #include "nic/hfi/hfi_int.h"
@@ -77,7 +78,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	is_plain = hfi_door_is_plain(&door, &h, len);
 	why = hfi_door_check(&door, &h, len, &pkt.type);
 	FUZZ_CHECK(why <= HFI_DOOR_PASS);
-	FUZZ_CHECK(!is_plain || (why == HFI_DOOR_PASS && pkt.type == HFI_RCV_EAGER)); /* the short check is never the looser one */
+	/* the short check is never the looser one */
+	FUZZ_CHECK(!is_plain || (why == HFI_DOOR_PASS && pkt.type == HFI_RCV_EAGER));
 	if (why == HFI_DOOR_PASS) {
 		FUZZ_CHECK(len <= HFI_MTU && h.dest_rx == 5 && hfi_hdr_tx(&h) == 6 && le16_get(h.jkey) == 100 && le16_get(h.hcrc) == 200);
 		FUZZ_CHECK(be16_get(h.slid) == 4 && be16_get(h.dlid) == 3);

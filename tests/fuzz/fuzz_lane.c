@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A lane and a staging arena whose memory is what a hostile producer wrote, and changes while it is read; and an honest producer of that lane,
-// to whom head and slots lie.
+// A lane and a staging arena whose memory is what a hostile producer wrote, and changes while it is read; and an honest
+// producer of that lane, to whom head and slots lie.
 #include "fuzz.h"
 
 #include "base/base.h"

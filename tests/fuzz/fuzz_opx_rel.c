@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The reliability of opx as a whole: two honest endpoints in virtual time, and one whose packets are what the fuzzer likes.
+// The reliability of opx as a whole: two honest endpoints in virtual time, and one whose packets are what the fuzzer
+// likes.
 #include "../unit/opx_rig.h"
 #include "fuzz.h"
 

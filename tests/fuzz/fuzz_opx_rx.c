@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What opx does with the packets of a hostile peer: one endpoint with all that a peer can name (receives, unfinished sends, reads, writes,
-// atomics, regions), an honest peer and one whose packets are what the fuzzer likes. Each packet has passed the reliability, so it is in order.
+// What opx does with the packets of a hostile peer: one endpoint with all that a peer can name (receives, unfinished
+// sends, reads, writes, atomics, regions), an honest peer and one whose packets are what the fuzzer likes. Each packet
+// has passed the reliability, so it is in order.
 #include "../unit/opx_world.h"
 #include "fuzz.h"
 
@@ -275,7 +276,9 @@ static void forge(struct fuzz *f, struct play *p)
 	free(mem[1]);
 }
 
-/* --------------------------------------------------------------------------------------------------------------------- */
+/*
+ * ---------------------------------------------------------------------------------------------------------------------
+ */
 
 static void mr_close(struct fuzz *f, struct play *p)
 {
@@ -291,7 +294,9 @@ static void mr_close(struct fuzz *f, struct play *p)
 	p->w.mem = NULL;
 }
 
-/* The reliability says that the flow of the one with the bad packets has ended; its packets may go on with another one. */
+/*
+ * The reliability says that the flow of the one with the bad packets has ended; its packets may go on with another one.
+ */
 static void peer_end(struct fuzz *f, struct play *p)
 {
 	struct opx_ep *ep = world_ep(&p->w, 0);

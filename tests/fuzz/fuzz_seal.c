@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Sealed datagrams: whole, changed, repeated and misdirected ones of who has the key, and what somebody without it makes up.
+// Sealed datagrams: whole, changed, repeated and misdirected ones of who has the key, and what somebody without it
+// makes up.
 #include "fuzz.h"
 
 #include <errno.h>

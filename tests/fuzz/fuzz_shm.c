@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Two ports of the same-host path whose segments a hostile peer writes to at will, also into lanes that it was given; and either is declared
-// dead by the other, whose lane it then has revoked, goes on, and comes back.
+// Two ports of the same-host path whose segments a hostile peer writes to at will, also into lanes that it was given;
+// and either is declared dead by the other, whose lane it then has revoked, goes on, and comes back.
 #include "../unit/unit.h"
 #include "../unit/shm_fake.h"
 #include "fuzz.h"
@@ -8,7 +8,9 @@
 static uint64_t clock_ns;
 static uint8_t mem[4096];
 
-/* What of a segment peers know: header, shared lanes, the first descriptors, codes, lanes, and granules of its arena. */
+/*
+ * What of a segment peers know: header, shared lanes, the first descriptors, codes, lanes, and granules of its arena.
+ */
 static void scribble(struct fuzz *f, struct fake *to)
 {
 	struct shm_seg *seg = to->s->seg;

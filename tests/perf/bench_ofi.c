@@ -23,8 +23,9 @@
  * turn a pair measures how far its cores are apart. A round counts only if that was the same for
  * all pairs and did not change; medians are per distance ("place").
  *
- * Values: lat, lat_dirty (the sender rewrites its buffer first), wake_* (both sides sleep for each message: in fi_cq_sread, in fi_cntr_wait, in poll(2) on
- * the queue's descriptor), put: ns one way or per operation; bw: bytes per second; rate: messages per second.
+ * Values: lat, lat_dirty (the sender rewrites its buffer first), wake_* (both sides sleep for each message: in
+ * fi_cq_sread, in fi_cntr_wait, in poll(2) on the queue's descriptor), put: ns one way or per operation; bw: bytes per
+ * second; rate: messages per second.
  */
 
 enum test { TEST_LAT, TEST_LAT_DIRTY, TEST_WAKE_CQ, TEST_WAKE_CNTR, TEST_WAKE_FD, TEST_BW, TEST_RATE, TEST_PUT, TEST_PUT_IDLE, TEST_PLACE, TEST_NUM };
@@ -189,7 +190,10 @@ static void sleep_once(struct side *s)
 		sleep_on_fd(s);
 }
 
-/* Who waits still answers the other: what it sent last may have to go again, which only its own calls do where progress is manual. */
+/*
+ * Who waits still answers the other: what it sent last may have to go again, which only its own calls do where progress
+ * is manual.
+ */
 static void meet(struct side *s)
 {
 	s->at++;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A port under a flood of HELLOs from strangers that know its nonce and hear its answers: longest gap between two polls, a newcomer's time to
-// connect, state, time to close; one line. Usage: hello_flood [packets/s [milliseconds [check]]]; check: judge what does not depend on speed.
+// A port under a flood of HELLOs from strangers that know its nonce and hear its answers: longest gap between two
+// polls, a newcomer's time to connect, state, time to close; one line. Usage: hello_flood [packets/s [milliseconds
+// [check]]]; check: judge what does not depend on speed.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <signal.h>

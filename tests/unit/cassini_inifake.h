@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What surrounds the initiator of the soft Cassini adapter, for its tests: a link that keeps frames, peers, a target that writes down.
+// What surrounds the initiator of the soft Cassini adapter, for its tests: a link that keeps frames, peers, a target
+// that writes down.
 #ifndef SF_TESTS_UNIT_CASSINI_INIFAKE_H
 #define SF_TESTS_UNIT_CASSINI_INIFAKE_H
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The target of the soft Cassini adapter alone: a Domain, a PTE and an EQ; link, Domain and initiator are records of what they were told.
+// The target of the soft Cassini adapter alone: a Domain, a PTE and an EQ; link, Domain and initiator are records of
+// what they were told.
 #ifndef SF_TESTS_UNIT_CASSINI_TGTFAKE_H
 #define SF_TESTS_UNIT_CASSINI_TGTFAKE_H
 
@@ -86,7 +87,10 @@ const struct tf_answer *tf_answer(unsigned cnt, enum cassini_pkt_op op);
 struct cassini_pte_status tf_status(void);
 /** tf_fill() - A pattern in g_tf_src, the others empty. */
 void tf_fill(void);
-/** tf_put_bulk(), tf_rput() - A Put that is to be fetched from g_tf_src; a rendezvous of which @eager bytes come now. Return: the verdict. */
+/**
+ * tf_put_bulk(), tf_rput() - A Put that is to be fetched from g_tf_src; a rendezvous of which @eager bytes come now.
+ * Return: the verdict.
+ */
 int tf_put_bulk(uint64_t bits, uint32_t len);
 int tf_rput(uint64_t bits, uint32_t len, uint32_t eager);
 /** tf_state_change() - The oldest event says that the adapter changed the state itself. */

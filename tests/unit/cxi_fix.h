@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What the tests of the cxi provider share: its objects, opened without the core, so that they do not depend on the local libfabric.
+// What the tests of the cxi provider share: its objects, opened without the core, so that they do not depend on the
+// local libfabric.
 #ifndef SF_TESTS_UNIT_CXI_FIX_H
 #define SF_TESTS_UNIT_CXI_FIX_H
 
@@ -60,7 +61,10 @@ static inline struct fi_info *cxi_fix_ask(struct fi_info *hints, int want)
 	return info;
 }
 
-/* Keys come with the address vectors, as many as there may be: 0 says so where the core has the field, 1 is what getinfo gives. */
+/*
+ * Keys come with the address vectors, as many as there may be: 0 says so where the core has the field, 1 is what
+ * getinfo gives.
+ */
 static inline void cxi_fix_av_keys(struct fi_info *info)
 {
 	size_t at = offsetof(struct kit_domain_attr_ext, max_ep_auth_key);

@@ -55,7 +55,9 @@ extern uint64_t g_until_ns;
 void pair_env(void);
 /** pair_threads() - Whether the adapters opened from now on have threads. */
 void pair_threads(bool has_threads);
-/** pair_open(), pair_close() - Both sides, with contexts that know each other, on @path; both locks are held in between. */
+/**
+ * pair_open(), pair_close() - Both sides, with contexts that know each other, on @path; both locks are held in between.
+ */
 void pair_open(enum path path);
 void pair_close(void);
 /** on_all_paths() - @body, once on each path, between opening and closing the pair. */

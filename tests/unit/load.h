@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What the programs that load a built module share (load.c): one of each object, tests that hold for every provider, and main().
+// What the programs that load a built module share (load.c): one of each object, tests that hold for every provider,
+// and main().
 #ifndef SF_TESTS_UNIT_LOAD_H
 #define SF_TESTS_UNIT_LOAD_H
 
@@ -68,7 +69,10 @@ void dlclose__objects_stay_usable(void **state);
 		cmocka_unit_test(path__two_copies_offer_it_once), cmocka_unit_test(load__names_stay_private),          \
 		cmocka_unit_test(prov_ini__second_call_is_refused), cmocka_unit_test(dlclose__objects_stay_usable)
 
-/** load_begin() - First in main(): loads the module. Return: go on; false: leave with *@status, this was a process of a test, or failed. */
+/**
+ * load_begin() - First in main(): loads the module. Return: go on; false: leave with *@status, this was a process of a
+ * test, or failed.
+ */
 bool load_begin(int argc, char **argv, int *status);
 
 #endif

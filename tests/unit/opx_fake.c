@@ -89,7 +89,7 @@ void fake_close(struct fake_dom *f)
 	fi_freeinfo(f->info);
 }
 
-/* --- the adapter -------------------------------------------------------------------------------------------------------- */
+/* --- the adapter --------------------------------------------------------------------------------- */
 
 int hfi_unit_cnt(char *err, size_t err_len)
 {
@@ -236,7 +236,7 @@ void hfi_doorbell(struct hfi_ctxt *c)
 	(void)c;
 }
 
-/* --- reliability, peers, protocols ------------------------------------------------------------------------------------------ */
+/* --- reliability, peers, protocols --------------------------------------------------------------- */
 
 struct opx_rel { int x; };
 

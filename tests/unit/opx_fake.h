@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What the objects of the opx provider stand on, faked: units and contexts without an adapter, a reliability and protocols that do nothing.
+// What the objects of the opx provider stand on, faked: units and contexts without an adapter, a reliability and
+// protocols that do nothing.
 #ifndef SF_TESTS_UNIT_OPX_FAKE_H
 #define SF_TESTS_UNIT_OPX_FAKE_H
 

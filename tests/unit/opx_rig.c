@@ -455,7 +455,7 @@ const struct opx_rel_stats *rig_stats(struct rig *g, uint32_t i)
 	return opx_rel_stats(g->n[i].rel);
 }
 
-/* --- what most tests begin with, and forged packets ---------------------------------------------------------------------- */
+/* --- what most tests begin with, and forged packets ---------------------------------------------- */
 
 void rig_pair(struct rig *g, uint64_t seed, int where)
 {

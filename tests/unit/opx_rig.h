@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Test rig: the reliability of several opx endpoints over an adapter of the test's own: one wire in memory, virtual time, seeded faults,
-// and a model that knows what each endpoint must be given.
+// Test rig: the reliability of several opx endpoints over an adapter of the test's own: one wire in memory, virtual
+// time, seeded faults, and a model that knows what each endpoint must be given.
 #ifndef SF_TESTS_UNIT_OPX_RIG_H
 #define SF_TESTS_UNIT_OPX_RIG_H
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The adapter of the opx rig: one wire in memory with seeded faults, and all that the reliability calls of nic/hfi/hfi.h.
+// The adapter of the opx rig: one wire in memory with seeded faults, and all that the reliability calls of
+// nic/hfi/hfi.h.
 #include "opx_rig.h"
 
 uint64_t rig_clock_reads;

@@ -35,7 +35,10 @@ enum { WORLD_UDP = 1, WORLD_TID = 2, WORLD_SMALL_RZV = 4, WORLD_SMALL_SDMA = 8 }
 /** world_open() - Every two of them have met. @how: WORLD_*; without WORLD_UDP they are of one host. */
 void world_open(struct world *w, unsigned how);
 void world_close(struct world *w);
-/** world_poll() - One read of a queue. Return: 1 a completion, *@ctx is its context; -1 an error, also in *@err; 0 nothing. */
+/**
+ * world_poll() - One read of a queue. Return: 1 a completion, *@ctx is its context; -1 an error, also in *@err; 0
+ * nothing.
+ */
 int world_poll(struct world *w, int ep, void **ctx, struct fi_cq_err_entry *err);
 /** world_run() - Everybody makes progress, @rounds times, and completes nothing that a test waits for. */
 void world_run(struct world *w, int rounds);
@@ -48,7 +51,10 @@ static inline struct opx_ep *world_ep(const struct world *w, int ep)
 struct opx_peer *world_peer(struct world *w, int of);
 /** world_hdr() - The beginning of a packet to the victim. */
 struct hfi_hdr world_hdr(struct world *w, uint8_t opcode, uint8_t aux, uint32_t imm);
-/** world_take() - The victim's reliability has passed this packet of endpoint 1. Return: false: opx_pkt_check() has not. Not under the lock. */
+/**
+ * world_take() - The victim's reliability has passed this packet of endpoint 1. Return: false: opx_pkt_check() has not.
+ * Not under the lock.
+ */
 bool world_take(struct world *w, const struct hfi_hdr *h, const struct view *data, enum hfi_rcv_type type);
 
 #endif

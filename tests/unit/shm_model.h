@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Three ports for tests of who may write where: one that is stopped, an owner, an innocent one. Frames say what they are.
+// Three ports for tests of who may write where: one that is stopped, an owner, an innocent one. Frames say what they
+// are.
 #ifndef SF_TESTS_SHM_MODEL_H
 #define SF_TESTS_SHM_MODEL_H
 

@@ -130,7 +130,10 @@ static void await_deadline_kept(void)
 	}
 }
 
-/* Return: how often this thread was kept off its CPU, or from the lock, so long that the agent may think that nobody polls. */
+/*
+ * Return: how often this thread was kept off its CPU, or from the lock, so long that the agent may think that nobody
+ *         polls.
+ */
 static uint32_t poll_for(uint64_t ns)
 {
 	uint64_t now = clk_now_ns(NULL), end = now + ns, last = now;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Operations under everything that may happen to them in any order, a peer that writes into the shared table included: each ends once, and
-// none has a turn that it cannot have.
+// Operations under everything that may happen to them in any order, a peer that writes into the shared table included:
+// each ends once, and none has a turn that it cannot have.
 #include "bulk_modes.h"
 
 #include <errno.h>
@@ -138,7 +138,8 @@ static void bulk__any_order(void **state)
 		fp.shm[0][1].has_no_cma = false;
 		for (int n = 0; n < 500; n++)
 			fp_pass();
-		fp_peer_dead(0, 1, -ECONNREFUSED); /* who was told lies may wait for the truth for as long as the liar lives */
+		/* who was told lies may wait for the truth for as long as the liar lives */
+		fp_peer_dead(0, 1, -ECONNREFUSED);
 		for (int n = 0; n < 500; n++)
 			fp_pass();
 		for (int i = 0; i < OPS; i++)

@@ -70,7 +70,8 @@ static void link_region_add__keys_are_not_guessed(void **state)
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(key); i++)
 		key[i] = region(1, mem, sizeof(mem), LINK_GET);
-	for (uint32_t n = 1; n <= 1000; n++) { /* one in 20,000 runs meets a key of the hundred by chance: ask again then */
+	/* one in 20,000 runs meets a key of the hundred by chance: ask again then */
+	for (uint32_t n = 1; n <= 1000; n++) {
 		uint32_t guess[] = {key[50] + n, key[50] - n, key[50] ^ n << 20, key[50] + (n << 12)};
 
 		for (size_t i = 0; i < ARRAY_SIZE(guess); i++) {

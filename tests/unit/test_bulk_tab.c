@@ -348,7 +348,10 @@ static void image_old(uint64_t id, int out, int in)
 	_exit(3);
 }
 
-/* The owner's exec() between an initiator's checks and its copy. Return: what the new image says of its memory: 0, or 1: changed. */
+/*
+ * The owner's exec() between an initiator's checks and its copy. Return: what the new image says of its memory: 0, or
+ * 1: changed.
+ */
 static int exec_between(uint64_t id, bool is_guarded, ssize_t *n)
 {
 	static uint8_t src[4096];

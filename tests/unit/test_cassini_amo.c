@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Tests of nic/cassini/cassini_amo.c: every operation on every type against C's own arithmetic, on boundary and random values.
+// Tests of nic/cassini/cassini_amo.c: every operation on every type against C's own arithmetic, on boundary and random
+// values.
 #include "cassini_tgtfake.h"
 
 #include <float.h>

@@ -167,7 +167,10 @@ static void trig__order_is_that_of_a_model(void **state)
 
 #define CHAIN 1000
 
-/* So long that recursion of some hundred bytes a step would be seen by a stack limit; and in a ring, which ends only because counts do. */
+/*
+ * So long that recursion of some hundred bytes a step would be seen by a stack limit; and in a ring, which ends only
+ * because counts do.
+ */
 static void trig__cascade_without_recursion(void **state)
 {
 	static struct cassini_ct *ct[CHAIN];

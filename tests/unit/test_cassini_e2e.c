@@ -47,8 +47,9 @@ static enum sim_fate dgram_look(void *ctx, const struct link_addr *src, const st
 }
 
 /*
- * Addresses have no nonce. Whoever is spoken to, and then speaks for the first time himself, speaks over the same pair: when nothing has come yet, when
- * the handshake was answered and no frame has come, and when it has. In between b knows the pair by the handshake only, under a's nonce.
+ * Addresses have no nonce. Whoever is spoken to, and then speaks for the first time himself, speaks over the same pair:
+ * when nothing has come yet, when the handshake was answered and no frame has come, and when it has. In between b knows
+ * the pair by the handshake only, under a's nonce.
  */
 static void crossing_body(void)
 {
@@ -164,8 +165,8 @@ static void message__unexpected(void **state)
 }
 
 /*
- * A lossless PTE at index 1 of b that has no buffer: whatever comes waits at its sender, and none of it is lost, doubled or overtakes when there is
- * one. The messages are short, in a frame, and larger than one.
+ * A lossless PTE at index 1 of b that has no buffer: whatever comes waits at its sender, and none of it is lost,
+ * doubled or overtakes when there is one. The messages are short, in a frame, and larger than one.
  */
 static void lossless_body(void)
 {
@@ -195,7 +196,8 @@ static void lossless_body(void)
 	for (unsigned i = 0; i < 30; i++) {
 		struct cassini_event ev = expect(g_w.b.teq, CASSINI_EV_PUT, CASSINI_RC_OK);
 
-		place[ev.header_data] = ev.start; /* large ones are reported when they have landed, but have their places in order */
+		/* large ones are reported when they have landed, but have their places in order */
+		place[ev.header_data] = ev.start;
 		expect(g_w.a.eq, CASSINI_EV_ACK, CASSINI_RC_OK);
 	}
 	for (unsigned i = 1; i < 30; i++)
@@ -321,8 +323,8 @@ static void rdzv__by_software(void **state)
 }
 
 /*
- * The PTE leaves all Gets to software, which fetches by restricted ones from an entry without matching at the source: they can be repeated, and nothing
- * ends before the receiver says so. What is not offered is not there.
+ * The PTE leaves all Gets to software, which fetches by restricted ones from an entry without matching at the source:
+ * they can be repeated, and nothing ends before the receiver says so. What is not offered is not there.
  */
 static void rdzv_restricted_body(void)
 {
@@ -453,7 +455,10 @@ static void atomic__and_fetch(void **state)
 
 /* --- order, fences, triggers --- */
 
-/* What is posted later lands later, however long the earlier one takes: the classic data and flag, and overlapping writes. */
+/*
+ * What is posted later lands later, however long the earlier one takes: the classic data and flag, and overlapping
+ * writes.
+ */
 static void order_body(void)
 {
 	const uint32_t big = 300000;

@@ -117,8 +117,8 @@ static void death__and_a_new_life(void **state)
 }
 
 /*
- * The new one comes before anybody has noticed that the old one went. What is posted before the first poll may still go to the old one's place and end
- * as undeliverable, but only that.
+ * The new one comes before anybody has noticed that the old one went. What is posted before the first poll may still go
+ * to the old one's place and end as undeliverable, but only that.
  */
 static void replaced_body(void)
 {
@@ -190,7 +190,10 @@ struct soak {
 	uint32_t len[SLOTS];
 };
 
-/* Each slot of the memory is used by one command at a time: first half of a slot is the source, the peer's second half of the same slot the target. */
+/*
+ * Each slot of the memory is used by one command at a time: first half of a slot is the source, the peer's second half
+ * of the same slot the target.
+ */
 static bool soak_post(struct soak *s)
 {
 	uint32_t slot = (uint32_t)rng_below(&g_w.rng, SLOTS);

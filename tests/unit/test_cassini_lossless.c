@@ -26,7 +26,10 @@ static void put(uint32_t len)
 	assert_int_equal(post(&w, CASSINI_OP_PUT, 0, len, 0), 0);
 }
 
-/* Three are refused, a fourth is posted later: they go in that order, the first alone, and nothing is told to the program meanwhile. */
+/*
+ * Three are refused, a fourth is posted later: they go in that order, the first alone, and nothing is told to the
+ * program meanwhile.
+ */
 static void pause__order_is_kept(void **state)
 {
 	(void)state;
@@ -91,7 +94,10 @@ static void pause__memory_is_closed(void **state)
 	world_close(&w);
 }
 
-/* Other indices and other peers are not concerned, but what stands behind in the queue waits, as its traffic class would. */
+/*
+ * Other indices and other peers are not concerned, but what stands behind in the queue waits, as its traffic class
+ * would.
+ */
 static void pause__who_is_concerned(void **state)
 {
 	struct cassini_cmd cmd;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Tests of the four lists (nic/cassini/cassini_match.c and who uses it): each rule as a case, and random operations against lists as the rules say.
+// Tests of the four lists (nic/cassini/cassini_match.c and who uses it): each rule as a case, and random operations
+// against lists as the rules say.
 #include "cassini_tgtfake.h"
 
 static char g_buf[4096];
@@ -245,7 +246,8 @@ static void cassini_match__append_takes_until_min_free(void **state)
 	assert_int_equal(cassini_append(g_tf.pte, &attr, &le), 0);
 	assert_null(le);
 	assert_false(tf_event(CASSINI_EV_PUT_OVERFLOW, CASSINI_RC_OK).auto_unlinked);
-	assert_true(tf_event(CASSINI_EV_PUT_OVERFLOW, CASSINI_RC_OK).auto_unlinked); /* 10 left, fewer than 11; never linked: no LINK */
+	/* 10 left, fewer than 11; never linked: no LINK */
+	assert_true(tf_event(CASSINI_EV_PUT_OVERFLOW, CASSINI_RC_OK).auto_unlinked);
 	tf_no_event();
 	attr.min_free = 1;
 	assert_int_equal(cassini_append(g_tf.pte, &attr, &le), 0);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Tests of portal table entries (nic/cassini/cassini_pte.c): mapping, states, flow control, commands that pause, the end.
+// Tests of portal table entries (nic/cassini/cassini_pte.c): mapping, states, flow control, commands that pause, the
+// end.
 #include "cassini_tgtfake.h"
 
 static const char g_data[] = "0123456789abcdefghijklmnopqrstuvwxyz";

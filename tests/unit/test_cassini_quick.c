@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Peers on this host: short Puts past the command queue, what they look like, when they are not for now, how they come back; and copies, here and elsewhere.
+// Peers on this host: short Puts past the command queue, what they look like, when they are not for now, how they come
+// back; and copies, here and elsewhere.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

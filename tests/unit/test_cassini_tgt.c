@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Tests of the target (nic/cassini/cassini_tgt.c, cassini_copy.c): bulk copies, rendezvous, Gets, atomics, events and counts, and peers that lie.
+// Tests of the target (nic/cassini/cassini_tgt.c, cassini_copy.c): bulk copies, rendezvous, Gets, atomics, events and
+// counts, and peers that lie.
 #include "cassini_tgtfake.h"
 
 static const char g_data[] = "0123456789abcdefghijklmnopqrstuvwxyz";
@@ -622,7 +623,8 @@ static void cassini_tgt_frame__match_event_first(void **state)
 	tf_no_event();
 	tf_bulk_end(0);
 	tf_event(CASSINI_EV_PUT, CASSINI_RC_OK);
-	tf_append(CASSINI_PRIORITY, TF_RECV | CASSINI_LE_EVENT_COMM_DISABLE, g_tf_dst, 64, 1, 2); /* who hears of nothing hears not of this */
+	/* who hears of nothing hears not of this */
+	tf_append(CASSINI_PRIORITY, TF_RECV | CASSINI_LE_EVENT_COMM_DISABLE, g_tf_dst, 64, 1, 2);
 	assert_int_equal(tf_put(1, g_data, 20), 0);
 	tf_no_event();
 	tf_close();

@@ -6,7 +6,10 @@
 
 enum { PLAIN = 1, FETCH = 2, COMPARE = 4 };
 
-/* Bit per datatype: 8 integers, float, double, two complex ones, long double (none), long double complex (none), two 128-bit integers. */
+/*
+ * Bit per datatype: 8 integers, float, double, two complex ones, long double (none), long double complex (none), two
+ * 128-bit integers.
+ */
 static const struct {
 	enum fi_op op;
 	uint16_t types;

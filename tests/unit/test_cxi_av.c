@@ -107,7 +107,7 @@ static void open__attributes_refused(void **state)
 	cxi_fix_close(&f);
 }
 
-/* --- asynchronous --------------------------------------------------------------------------------------------------- */
+/* --- asynchronous -------------------------------------------------------------------------------- */
 
 static void event__errors_then_the_count(void **state)
 {
@@ -161,7 +161,7 @@ static void event__errors_then_the_count(void **state)
 	cxi_fix_close(&f);
 }
 
-/* --- user IDs, keys ---------------------------------------------------------------------------------------------------- */
+/* --- user IDs, keys ------------------------------------------------------------------------------ */
 
 static void user_id__replaces_the_source(void **state)
 {
@@ -249,7 +249,7 @@ static void auth_key__addresses_under_several_vnis(void **state)
 	cxi_fix_close(&f);
 }
 
-/* --- named -------------------------------------------------------------------------------------------------------------- */
+/* --- named --------------------------------------------------------------------------------------- */
 
 static int objects(void)
 {
@@ -347,7 +347,10 @@ static void named__map_addr_is_taken(void **state)
 	assert_int_equal(objects(), 0);
 }
 
-/* One writes random insertions and removals; a reader beside it must agree with a plain table at every step, through all growths. */
+/*
+ * One writes random insertions and removals; a reader beside it must agree with a plain table at every step, through
+ * all growths.
+ */
 static void named__readers_agree_while_it_grows(void **state)
 {
 	enum { STEPS = 20000, NICS = 6000, LEVEL_FIRST = 512 };
@@ -449,7 +452,10 @@ static void named__killed_creator_is_reaped(void **state)
 	assert_int_equal(objects(), 0);
 }
 
-/* or the next domain that opens takes it away, also if nobody wants a table of that name any more. What is in use stays. */
+/*
+ * or the next domain that opens takes it away, also if nobody wants a table of that name any more. What is in use
+ * stays.
+ */
 static void named__domain_reaps(void **state)
 {
 	pid_t pid = creator_start();

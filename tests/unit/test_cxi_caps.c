@@ -34,7 +34,7 @@ static uint64_t counter(const struct cxi_fix *f, const char *name)
 	return v;
 }
 
-/* --- exhaustion: refused with a code, and had again when something was given back ----------------------------------------------------- */
+/* --- exhaustion: refused with a code, and had again when something was given back ---------------- */
 
 /* An endpoint has 3 command queues, 3 event queues and 2 portal table entries. */
 static void caps__second_endpoint(void **state)
@@ -80,7 +80,10 @@ static void caps__counters(void **state)
 	cxi_fix_close(&f);
 }
 
-/* Of four regions two find a portal table entry of their own. Keys that the program gave name one; keys of the provider name what there is. */
+/*
+ * Of four regions two find a portal table entry of their own. Keys that the program gave name one; keys of the provider
+ * name what there is.
+ */
 static void caps__regions(void **state)
 {
 	static uint64_t mem[4];
@@ -145,7 +148,7 @@ static void caps__deferred_work(void **state)
 	cxi_fix_close(&f);
 }
 
-/* --- two adapters ------------------------------------------------------------------------------------------------------------------------ */
+/* --- two adapters -------------------------------------------------------------------------------- */
 
 /* PIDs are an adapter's own: one that neither has given to another process, at both. */
 static void same_pid(struct cxi_fix_ep *e, const struct cxi_fix *f)
@@ -198,7 +201,7 @@ static void two_adapters__speak_to_each_other(void **state)
 	}
 }
 
-/* --- contexts that differ ------------------------------------------------------------------------------------------------------------------- */
+/* --- contexts that differ ------------------------------------------------------------------------ */
 
 static void ep_open_fc(struct cxi_fix_ep *e, const struct cxi_fix *f, bool on)
 {
@@ -219,7 +222,10 @@ static void ep_open_fc(struct cxi_fix_ep *e, const struct cxi_fix *f, bool on)
 	assert_int_equal(fi_av_insert(e->av, &self, 1, NULL, 0, NULL), 1);
 }
 
-/* The seed's second use of contexts: where flow control is off, a message without room ends with an error and nobody waits. */
+/*
+ * The seed's second use of contexts: where flow control is off, a message without room ends with an error and nobody
+ * waits.
+ */
 static void flow_control__on_and_off(void **state)
 {
 	(void)state;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The cxi provider under a libfabric of 1.20: what older cores do not know, from fi_getinfo to messages. The version is a pretence of this program, which
-// the provider asks in the library's place; the structures that grew are as large as that version has them.
+// The cxi provider under a libfabric of 1.20: what older cores do not know, from fi_getinfo to messages. The version is
+// a pretence of this program, which the provider asks in the library's place; the structures that grew are as large as
+// that version has them.
 #include "cxi_fix.h"
 #include "kit/compat.h"
 
@@ -59,7 +60,7 @@ static void getinfo__keys_come_with_the_address_vector(void **state)
 	fi_freeinfo(h);
 }
 
-/* --- messages under two VNIs ------------------------------------------------------------------------------------------------------------ */
+/* --- messages under two VNIs --------------------------------------------------------------------- */
 
 #define VNIS 2
 

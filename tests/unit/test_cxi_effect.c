@@ -111,7 +111,9 @@ static void disable_non_inject_amo_idc__operands_in_the_command(void **state)
 	unsetenv("FI_CXI_DISABLE_NON_INJECT_AMO_IDC");
 }
 
-/* Thirty receives, of an adapter with 64 list entries: no message comes, so nothing but the posting can be the reason. */
+/*
+ * Thirty receives, of an adapter with 64 list entries: no message comes, so nothing but the posting can be the reason.
+ */
 static uint64_t transitions_of_posting(size_t rx_size)
 {
 	uint64_t until, cnt;

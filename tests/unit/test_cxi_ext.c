@@ -118,7 +118,7 @@ static void dwq_depth__is_the_services_less_our_own(void **state)
 	cxi_fix_close(&f);
 }
 
-/* --- fi_control ---------------------------------------------------------------------------------------------------------- */
+/* --- fi_control ---------------------------------------------------------------------------------- */
 
 static struct fi_info *client_key_info(void)
 {
@@ -207,7 +207,10 @@ static void said_late(enum log_level level, const char *func, int line, const ch
 		strncat(g_late, "+", sizeof(g_late) - strlen(g_late) - 1);
 }
 
-/* Regions and contexts are made with what was set before: later it is refused, in one sentence each, and nothing has changed. */
+/*
+ * Regions and contexts are made with what was set before: later it is refused, in one sentence each, and nothing has
+ * changed.
+ */
 static void control__refused_once_objects_are_made(void **state)
 {
 	bool on = true, off = false;
@@ -244,13 +247,14 @@ static void control__refused_once_objects_are_made(void **state)
 	assert_int_equal(fi_control(&f.domain->fid, FI_OPT_CXI_SET_MR_MATCH_EVENTS, &on), -FI_EOPBADSTATE);
 	assert_string_equal(g_late, "+++");
 	assert_int_equal(cxi_match_mode(cxi_fix_domain(&f)), CXI_MATCH_HARDWARE);
-	assert_int_equal(fi_control(&f.domain->fid, FI_OPT_CXI_SET_OPTIMIZED_MRS, &off), 0); /* of regions, of which there are none */
+	/* of regions, of which there are none */
+	assert_int_equal(fi_control(&f.domain->fid, FI_OPT_CXI_SET_OPTIMIZED_MRS, &off), 0);
 	log_set_hook(NULL);
 	cxi_fix_ep_close(&e);
 	cxi_fix_close(&f);
 }
 
-/* --- unexpected messages --------------------------------------------------------------------------------------------------- */
+/* --- unexpected messages ------------------------------------------------------------------------- */
 
 static void unexp_check(const char *mode)
 {
@@ -316,7 +320,7 @@ static void unexp__of_software(void **state)
 	unexp_check("software");
 }
 
-/* --- counters of flow control, telemetry --------------------------------------------------------------------------------------- */
+/* --- counters of flow control, telemetry --------------------------------------------------------- */
 
 /* The adapter has few list entries: unexpected messages use them up, and hybrid matching goes to software. */
 static void stats__transition_is_counted(void **state)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// fi_getinfo of the cxi provider, called directly so that API versions beyond the local libfabric are covered. Source: doc/facts/cxi.md#offers, #attributes, #hints.
+// fi_getinfo of the cxi provider, called directly so that API versions beyond the local libfabric are covered. Source:
+// doc/facts/cxi.md#offers, #attributes, #hints.
 #include "cxi_fix.h"
 #include "fi_cxi_ext.h"
 #include "kit/compat.h"
@@ -51,9 +52,12 @@ static uint16_t pid_of(const struct fi_info *i)
 	return cxi_addr_pid(&a);
 }
 
-/* --- forms --------------------------------------------------------------------------------------------------------------- */
+/* --- forms --------------------------------------------------------------------------------------- */
 
-/* Protocol by protocol; of each pinned with provider keys, pinned with keys of clients, then, if asked for, without pinning. */
+/*
+ * Protocol by protocol; of each pinned with provider keys, pinned with keys of clients, then, if asked for, without
+ * pinning.
+ */
 static void forms_check(uint32_t version, const char *odp, const char *force, const int *modes, int cnt)
 {
 	bool keyed = kit_core_version() >= FI_VERSION(1, 20); /* then each also with keys in the address vector */
@@ -196,7 +200,7 @@ static void forms__fid_nic(void **state)
 	fi_freeinfo(i);
 }
 
-/* --- hints -------------------------------------------------------------------------------------------------------------------- */
+/* --- hints --------------------------------------------------------------------------------------- */
 
 static void hints__only_the_best_form_of_each_adapter(void **state)
 {
@@ -329,7 +333,8 @@ static void hints__capabilities_that_cost_must_be_asked_for(void **state)
 	assert_int_equal(i->caps & dear, 0);
 	assert_int_equal(i->rx_attr->caps & (FI_RMA_EVENT | FI_SOURCE | FI_SOURCE_ERR), 0);
 	assert_int_equal(i->tx_attr->caps & FI_FENCE, 0);
-	assert_int_equal(i->caps & (FI_TAGGED | FI_ATOMIC | FI_DIRECTED_RECV | FI_AV_USER_ID), 0); /* primary ones, not asked for */
+	/* primary ones, not asked for */
+	assert_int_equal(i->caps & (FI_TAGGED | FI_ATOMIC | FI_DIRECTED_RECV | FI_AV_USER_ID), 0);
 	assert_true(i->caps & FI_SHARED_AV);
 	fi_freeinfo(i);
 	i = cxi_fix_ask(hints_new(FI_MSG | FI_RMA | FI_RMA_EVENT | FI_FENCE | FI_SOURCE | FI_SOURCE_ERR | FI_AV_USER_ID), 0);
@@ -396,7 +401,10 @@ static void hints__levels(void **state)
 	cxi_fix_ask(h, -FI_ENODATA);
 }
 
-/* Asked for by number, in whichever attribute, or by the capability that names them; told to nobody else, nor to who asks for a shared one. */
+/*
+ * Asked for by number, in whichever attribute, or by the capability that names them; told to nobody else, nor to who
+ * asks for a shared one.
+ */
 static void hints__scalable_contexts(void **state)
 {
 	(void)state;
@@ -471,7 +479,7 @@ static void hints__null_parts(void **state)
 	fi_freeinfo(i);
 }
 
-/* --- node, service, addresses ----------------------------------------------------------------------------------------------------- */
+/* --- node, service, addresses -------------------------------------------------------------------- */
 
 static struct fi_info *get_node(const char *node, const char *service, uint64_t flags, const struct fi_info *hints, int want)
 {
@@ -589,7 +597,7 @@ static void addresses__of_the_hints(void **state)
 	fi_freeinfo(h);
 }
 
-/* --- keys ---------------------------------------------------------------------------------------------------------------------------- */
+/* --- keys ---------------------------------------------------------------------------------------- */
 
 static uint8_t *key(uint32_t svc, uint16_t vni)
 {
@@ -676,7 +684,7 @@ static void keys__of_the_address_vector(void **state)
 	fi_freeinfo(h);
 }
 
-/* --- no adapter ------------------------------------------------------------------------------------------------------------------------ */
+/* --- no adapter ---------------------------------------------------------------------------------- */
 
 static void room__without_adapters(void **state)
 {

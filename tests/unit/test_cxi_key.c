@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Authorisation keys: what the launcher says, which service fits this user, which VNI, and what is refused with which words.
+// Authorisation keys: what the launcher says, which service fits this user, which VNI, and what is refused with which
+// words.
 #include <unistd.h>
 
 #include "cxi_fix.h"

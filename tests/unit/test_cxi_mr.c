@@ -134,7 +134,7 @@ static void match_events__close_takes_the_last(void **state)
 	close_both(&r);
 }
 
-/* --- flags and options of one-sided operations ---------------------------------------------------------------------------------------------- */
+/* --- flags and options of one-sided operations --------------------------------------------------- */
 
 static uint64_t restricted(const struct rma_fix *r)
 {
@@ -166,7 +166,10 @@ static ssize_t atomic_flags(const struct rma_fix *r, uint64_t key, uint64_t flag
 	return fi_atomicmsg(r->e[0].ep, &m, flags | FI_COMPLETION);
 }
 
-/* Restricted and high-rate operations go to regions with an entry of their own only; an order that is asked for later ends them. */
+/*
+ * Restricted and high-rate operations go to regions with an entry of their own only; an order that is asked for later
+ * ends them.
+ */
 static void flags__restricted_and_high_rate(void **state)
 {
 	uint64_t mem[8] = {0}, order = FI_ORDER_RMA_WAW;
@@ -208,7 +211,7 @@ static void flags__restricted_and_high_rate(void **state)
 	close_both(&r);
 }
 
-/* --- the cache of provider keys ---------------------------------------------------------------------------------------------------------- */
+/* --- the cache of provider keys ------------------------------------------------------------------ */
 
 static void open_prov_keys(struct rma_fix *r, bool cache)
 {

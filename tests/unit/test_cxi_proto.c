@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What the cxi provider puts into match bits and keys, and which command carries a message: bit by bit, by hand. Source: doc/facts/cxi.md#match-bits, #commands-of-messages, #keys.
+// What the cxi provider puts into match bits and keys, and which command carries a message: bit by bit, by hand.
+// Source: doc/facts/cxi.md#match-bits, #commands-of-messages, #keys.
 #include "cxi_fix.h"
 
 /* Bits @lo to @hi, worked out the slow way. */
@@ -117,7 +118,8 @@ static void keys__decoding(void **state)
 static void addresses__are_the_documented_bits(void **state)
 {
 	struct cxi_addr a = cxi_addr_make(0xabcde, 0x155, 0x1234);
-	static const uint8_t want[8] = {0x55, 0xbd, 0x79, 0x15, 0x34, 0x12, 0, 0}; /* 0xabcde << 9 | 0x155, little endian; VNI */
+	/* 0xabcde << 9 | 0x155, little endian; VNI */
+	static const uint8_t want[8] = {0x55, 0xbd, 0x79, 0x15, 0x34, 0x12, 0, 0};
 	char text[64];
 	size_t len = sizeof(text);
 

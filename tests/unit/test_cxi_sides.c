@@ -131,7 +131,10 @@ static void op_flags__listed_are_no_defaults(void **state)
 	fi_freeinfo(h);
 }
 
-/* Offered to all whose version has the bit, without an MR mode of its own; given to those who ask, of any version: they know it. */
+/*
+ * Offered to all whose version has the bit, without an MR mode of its own; given to those who ask, of any version: they
+ * know it.
+ */
 static void hmem__always_for_who_knows_it(void **state)
 {
 	static const uint32_t versions[] = {FI_VERSION(1, 5), FI_VERSION(1, 8), FI_VERSION(1, 9),

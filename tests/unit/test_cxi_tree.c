@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The seed's typical set-up, literally, with an event queue at every place of its tree; and endpoints under several VNIs.
+// The seed's typical set-up, literally, with an event queue at every place of its tree; and endpoints under several
+// VNIs.
 #include "cxi_fix.h"
 #include "kit/compat.h"
 
@@ -71,7 +72,7 @@ static void tree__of_the_seed(void **state)
 	fi_freeinfo(f.info);
 }
 
-/* --- several VNIs ---------------------------------------------------------------------------------------------------------- */
+/* --- several VNIs -------------------------------------------------------------------------------- */
 
 #define MULTI_PID 345
 
@@ -165,7 +166,10 @@ static fi_addr_t pass(const struct cxi_fix_ep *from, fi_addr_t dest, const struc
 	return src;
 }
 
-/* One endpoint under VNIs 10 and 11 talks with one of each, both ways, by every protocol; a third VNI does not get through. */
+/*
+ * One endpoint under VNIs 10 and 11 talks with one of each, both ways, by every protocol; a third VNI does not get
+ * through.
+ */
 static void vnis_check(uint32_t proto)
 {
 	static const size_t lens[] = {0, 100, 5000, 90000};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// fi_getinfo of the provider, called directly so that API versions beyond the local libfabric are covered. Source: doc/facts/efa.md#attributes, #hints.
+// fi_getinfo of the provider, called directly so that API versions beyond the local libfabric are covered. Source:
+// doc/facts/efa.md#attributes, #hints.
 #include <string.h>
 
 #include "kit/deprecated.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The built efa module as libfabric loads it; no call that an application can make through its objects meets a NULL pointer.
-// SOFTFABRIC_MODULE names the module.
+// The built efa module as libfabric loads it; no call that an application can make through its objects meets a NULL
+// pointer. SOFTFABRIC_MODULE names the module.
 #include "load.h"
 
 const struct load_prov load_prov = {

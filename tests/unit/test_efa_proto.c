@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Protocol v4 on the wire: hand-derived byte vectors, sizes (doc/facts/efa.md#packets), and a door that survives anything.
+// Protocol v4 on the wire: hand-derived byte vectors, sizes (doc/facts/efa.md#packets), and a door that survives
+// anything.
 #include "prov/efa/efa_proto.h"
 
 #include <string.h>
@@ -206,7 +207,8 @@ static void decode__names_the_reason(void **state)
 	assert_int_equal(decode(b, len), EFA_DROP_ADDR_LEN);
 	len = hex("42 04 04 00 | 00000000 | 0400000000000000 | 0200000000000000 | 01 02 03", b); /* 3 bytes at 2 of 4 */
 	assert_int_equal(decode(b, len), EFA_DROP_LENGTH);
-	len = hex("04 04 00 00 | 02000000 | 0500000000000000 | 0000000000000000 | 01 02", b); /* 2 bytes announced as 5 */
+	/* 2 bytes announced as 5 */
+	len = hex("04 04 00 00 | 02000000 | 0500000000000000 | 0000000000000000 | 01 02", b);
 	assert_int_equal(decode(b, len), EFA_DROP_LENGTH);
 	len = hex("09 04 00 00 | FFFFFFFF", b);
 	assert_int_equal(decode(b, len), EFA_DROP_COUNT);

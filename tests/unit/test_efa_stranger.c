@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Senders that nobody has inserted, seen from inside: one address vector for two endpoints, want of memory, what is left behind.
+// Senders that nobody has inserted, seen from inside: one address vector for two endpoints, want of memory, what is
+// left behind.
 #include <string.h>
 
 #include <rdma/providers/fi_prov.h>
@@ -243,7 +244,10 @@ static void inject(struct rig *r, struct side *s, uint64_t tag)
 		drive(r);
 }
 
-/* Where one is remembered and has a message here, the next one is refused, unless the adapter's thread had accepted it. True: it was. */
+/*
+ * Where one is remembered and has a message here, the next one is refused, unless the adapter's thread had accepted it.
+ * True: it was.
+ */
 static bool is_refused(struct rig *r, struct side *next)
 {
 	uint64_t until = clk_now_ns(NULL) + WAIT_NS;
@@ -307,7 +311,10 @@ static struct efa_peer *double_of_sender(struct rig *r, uint32_t id, fi_addr_t *
 	return peer;
 }
 
-/* What is kept of many that were removed is found, but for the oldest ones, and where anybody may ask for it no search is long. */
+/*
+ * What is kept of many that were removed is found, but for the oldest ones, and where anybody may ask for it no search
+ * is long.
+ */
 static void past__of_many(void **state)
 {
 	enum { MORE = 100 };

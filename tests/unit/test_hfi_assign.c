@@ -456,7 +456,10 @@ static void procs__holder_is_named(void **state)
 	munmap(b, sizeof(*b));
 }
 
-/* The founder is killed: its group keeps the context, nobody else gets it, and its slot is given to the next one who joins. */
+/*
+ * The founder is killed: its group keeps the context, nobody else gets it, and its slot is given to the next one who
+ * joins.
+ */
 static void procs__dead_founder(void **state)
 {
 	struct board *b = board_new();
@@ -658,7 +661,10 @@ static void others__names(void **state)
 	assert_int_equal(g_warnings, 0); /* nothing was waited for */
 }
 
-/* The names of a group say who is in it to those who can read them: another user's context of that name is none of ours. */
+/*
+ * The names of a group say who is in it to those who can read them: another user's context of that name is none of
+ * ours.
+ */
 static void others__group(void **state)
 {
 	struct board *b = board_new();

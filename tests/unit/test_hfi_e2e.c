@@ -120,7 +120,10 @@ static void compute(struct side *s)
 	assert_true(now_ns() < g_until_ns);
 }
 
-/* While the application computes the adapter's thread takes what comes: from this host all of it, from others what the queue holds. */
+/*
+ * While the application computes the adapter's thread takes what comes: from this host all of it, from others what the
+ * queue holds.
+ */
 static void computing(enum path path, uint32_t cnt)
 {
 	struct side *a = &g_w.a, *b = &g_w.b;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Soft HFI1 in a room with faults: packets of this host take the network's way and its risks; and processes that are killed.
+// Soft HFI1 in a room with faults: packets of this host take the network's way and its risks; and processes that are
+// killed.
 #include "hfi_pair.h"
 
 #include <signal.h>

@@ -128,7 +128,10 @@ static void door__every_bit(void **state)
 		passed += g_fix.cnt;
 		assert_true(plain || !g_fix.cnt || bit / 8 == offsetof(struct hfi_hdr, pkey) || bit / 8 / 4 == offsetof(struct hfi_hdr, kdeth) / 4);
 	}
-	/* key; 14 bits of flags; opcode, ecn, aux; PSN; imm, w and tag; the member bit of the P_Key; two ways to be expected */
+	/*
+	 * key; 14 bits of flags; opcode, ecn, aux; PSN; imm, w and tag; the member bit of the P_Key; two ways to be
+	 * expected
+	 */
 	assert_int_equal(passed, 64 + 14 + 24 + 24 + 32 + 128 + 64 + 1 + 2);
 }
 

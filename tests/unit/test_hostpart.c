@@ -113,7 +113,10 @@ static void kind__refusals(void **state)
 	}
 }
 
-/* One map for both: BASE is where the one ends and the other begins; a number that only one has is not there for the other. */
+/*
+ * One map for both: BASE is where the one ends and the other begins; a number that only one has is not there for the
+ * other.
+ */
 static void map__two_kinds(void **state)
 {
 	static const char room[] = "map=5->10.0.0.9,6->10.0.0.9:40000,7->10.0.0.9:53248,0x12345->10.0.0.8:2304,8->10.0.0.8:2304";

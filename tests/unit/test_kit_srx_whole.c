@@ -63,7 +63,10 @@ static void expect_entry(void *context, uint64_t flags, void *buf, size_t len)
 	assert_int_equal(e.len, len);
 }
 
-/* Where the provider wants messages whole, what the rest of a buffer is too short for is the next one's; the first is told to be free, once. */
+/*
+ * Where the provider wants messages whole, what the rest of a buffer is too short for is the next one's; the first is
+ * told to be free, once.
+ */
 static void whole__messages_go_to_the_next_buffer(void **state)
 {
 	uint8_t buf[2][100];
@@ -109,7 +112,8 @@ static void whole__messages_that_wait(void **state)
 		expect_entry(&a, FI_RECV | FI_MSG, buf, 60);
 		expect_entry(&a, FI_MULTI_RECV, NULL, 0);
 	}
-	expect_entry(&a, FI_RECV | FI_MSG | FI_MULTI_RECV, buf, 150); /* no buffer is long enough: the provider cuts it */
+	/* no buffer is long enough: the provider cuts it */
+	expect_entry(&a, FI_RECV | FI_MSG | FI_MULTI_RECV, buf, 150);
 	rig_close();
 }
 

@@ -49,7 +49,10 @@ static void write_now(const struct kit_bell *b)
 	assert_int_equal(write(b->evfd, &one, sizeof(one)), sizeof(one));
 }
 
-/* Somebody arms while a ringer is between the flag and the write. The descriptor is readable for that once, and not for ever. */
+/*
+ * Somebody arms while a ringer is between the flag and the write. The descriptor is readable for that once, and not for
+ * ever.
+ */
 static void bell__late_write_is_drained(void **state)
 {
 	struct kit_bell *bell[2];

@@ -23,8 +23,10 @@
 #define WAIT_NS (20 * NS_PER_SEC * unit_slow())
 #define BODY	1000
 
-/* One side; in the two-process tests the other one is in a child. Its adapter thread counts as well: each count is an atomic that is
- * raised last, so that who sees it sees the rest. */
+/*
+ * One side; in the two-process tests the other one is in a child. Its adapter thread counts as well: each count is an
+ * atomic that is raised last, so that who sees it sees the rest.
+ */
 struct side {
 	struct link_side l;
 	struct link_peer *peer;
@@ -535,7 +537,10 @@ static void stop__udp(void **state)
 	kill_run("udp;dead_after=500ms", SIGSTOP);
 }
 
-/* Both sleep on their descriptors between frames, without a limit, and are late at times: then the adapter threads work. */
+/*
+ * Both sleep on their descriptors between frames, without a limit, and are late at times: then the adapter threads
+ * work.
+ */
 static void wait_fd_run(const char *text, enum link_class cls)
 {
 	struct rng rng = unit_rng();

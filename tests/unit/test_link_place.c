@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Ports whose peers are places (link_port_attr.by_place): processes that follow one another at one address, over every path;
-// and what peers get of a process that stops polling.
+// Ports whose peers are places (link_port_attr.by_place): processes that follow one another at one address, over every
+// path; and what peers get of a process that stops polling.
 #include "unit.h"
 
 #include <errno.h>
@@ -175,8 +175,8 @@ static void child(uint32_t life)
 }
 
 /*
- * They are forked while this process has no threads, and wait for their turn: what a child of a process with threads may do is little,
- * to begin threads of its own not among it for race checkers and emulators.
+ * They are forked while this process has no threads, and wait for their turn: what a child of a process with threads
+ * may do is little, to begin threads of its own not among it for race checkers and emulators.
  */
 static void children_fork(pid_t pid[LIVES], uint32_t first)
 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Address vectors of opx: FI_AV_MAP, whose fi_addr_t is the address, FI_AV_TABLE, context bits, what the build allows. Source: doc/facts/opx.md#addresses, #objects.
+// Address vectors of opx: FI_AV_MAP, whose fi_addr_t is the address, FI_AV_TABLE, context bits, what the build allows.
+// Source: doc/facts/opx.md#addresses, #objects.
 #include <string.h>
 
 #include "base/mem.h"
@@ -51,7 +52,7 @@ static fi_addr_t insert(struct fid_av *av, struct opx_addr a)
 	return out;
 }
 
-/* --- the address ---------------------------------------------------------------------------------------------------------- */
+/* --- the address --------------------------------------------------------------------------------- */
 
 static void addr__layout(void **state)
 {
@@ -62,7 +63,8 @@ static void addr__layout(void **state)
 	(void)state;
 	a.hfi1_unit = 0xbc;
 	a.rx_index = 0xde;
-	assert_true(opx_addr_u64(&a) == 0xde3412789a56bc56ULL); /* doc/facts/opx.md#addresses: rx_index, LID (big-endian), endpoint, reliability, unit, rx */
+	/* doc/facts/opx.md#addresses: rx_index, LID (big-endian), endpoint, reliability, unit, rx */
+	assert_true(opx_addr_u64(&a) == 0xde3412789a56bc56ULL);
 	b = opx_addr_of(opx_addr_u64(&a));
 	assert_memory_equal(&a, &b, sizeof(a));
 	opx_straddr(NULL, &a, text, &len);
@@ -87,7 +89,7 @@ static void straddr__cut(void **state)
 	assert_int_equal(fi_close(&av->fid), 0);
 }
 
-/* --- types ------------------------------------------------------------------------------------------------------------------ */
+/* --- types --------------------------------------------------------------------------------------- */
 
 static void type__of_the_build(void **state)
 {
@@ -127,7 +129,7 @@ static void open__refusals(void **state)
 	assert_null(av);
 }
 
-/* --- FI_AV_MAP ------------------------------------------------------------------------------------------------------------------ */
+/* --- FI_AV_MAP ----------------------------------------------------------------------------------- */
 
 static void map__fi_addr_is_the_address(void **state)
 {
@@ -202,7 +204,7 @@ static void map__random(void **state)
 	assert_int_equal(fi_close(&av->fid), 0);
 }
 
-/* --- FI_AV_TABLE ---------------------------------------------------------------------------------------------------------------- */
+/* --- FI_AV_TABLE --------------------------------------------------------------------------------- */
 
 static void table__places(void **state)
 {
@@ -245,7 +247,7 @@ static void insert__refusals(void **state)
 	}
 }
 
-/* --- contexts of scalable endpoints ------------------------------------------------------------------------------------------------ */
+/* --- contexts of scalable endpoints -------------------------------------------------------------- */
 
 static void bits__name_contexts(void **state)
 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Packets that no honest peer of opx sends: each is counted or answered with an error, and touches nothing that it has no right to.
+// Packets that no honest peer of opx sends: each is counted or answered with an error, and touches nothing that it has
+// no right to.
 #include <string.h>
 
 #include <rdma/fi_atomic.h>
@@ -51,7 +52,7 @@ static void must_answer(const struct hfi_hdr *h, const void *data, uint32_t len)
 	assert_int_equal(world_ep(&w, 1)->stats.done_late, before + 1);
 }
 
-/* --- what the victim waits for --------------------------------------------------------------------------------------------- */
+/* --- what the victim waits for ------------------------------------------------------------------- */
 
 struct find {
 	const void *context;
@@ -127,7 +128,7 @@ static int finish(const void *context, struct fi_cq_err_entry *err)
 	return 0;
 }
 
-/* --- rendezvous and expected receive ------------------------------------------------------------------------------------------ */
+/* --- rendezvous and expected receive ------------------------------------------------------------- */
 
 static void cts__second_one(void **state)
 {
@@ -327,7 +328,7 @@ static void rts__receiver_without_memory(void **state)
 	}
 }
 
-/* --- multi-packet eager ---------------------------------------------------------------------------------------------------------- */
+/* --- multi-packet eager -------------------------------------------------------------------------- */
 
 static void mp__gap_and_overlap(void **state)
 {
@@ -363,7 +364,7 @@ static void mp__gap_and_overlap(void **state)
 	world_close(&w);
 }
 
-/* --- one-sided ----------------------------------------------------------------------------------------------------------------------- */
+/* --- one-sided ----------------------------------------------------------------------------------- */
 
 /* Endpoint 1 has sent the victim something that nobody waits for. */
 static void did_send_silently(void)
@@ -500,9 +501,12 @@ static void atomic__result_beyond_mtu(void **state)
 	setenv("SOFTFABRIC_OPX", "units=1", 1);
 }
 
-/* --- answers to what was never asked ------------------------------------------------------------------------------------------------ */
+/* --- answers to what was never asked ------------------------------------------------------------- */
 
-/* Operations of the victim with endpoint 2 are none of endpoint 1's business, and those with itself end once and as what they are. */
+/*
+ * Operations of the victim with endpoint 2 are none of endpoint 1's business, and those with itself end once and as
+ * what they are.
+ */
 static void answer__not_asked_for(void **state)
 {
 	static uint8_t mem[2][256], bytes[512];
@@ -569,7 +573,7 @@ static void refused__while_packets_refer(void **state)
 	world_close(&w);
 }
 
-/* --- copies within the host, and ends --------------------------------------------------------------------------------------------- */
+/* --- copies within the host, and ends ------------------------------------------------------------ */
 
 /* A piece of endpoint 1's memory that the victim may read: of a message that is on its way. */
 static struct opx_piece exposed(const uint8_t *mem)
@@ -686,7 +690,7 @@ static void region__closed_while_copy_writes(void **state)
 	world_close(&w);
 }
 
-/* --- refusals that nobody waits for ------------------------------------------------------------------------------------------------------ */
+/* --- refusals that nobody waits for -------------------------------------------------------------- */
 
 /* They are errors without a context in the queue: no more of them than what was sent. */
 static void refused__nothing_was_asked(void **state)
@@ -737,7 +741,7 @@ static void refused__silent_write_of_many_packets(void **state)
 	world_close(&w);
 }
 
-/* --- the door itself ------------------------------------------------------------------------------------------------------------------- */
+/* --- the door itself ----------------------------------------------------------------------------- */
 
 static void expected__of_another_kind(void **state)
 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The opx module as built with OPX_AV=map or OPX_AV=table, which variable OPX_AV says; SOFTFABRIC_MODULE names it: one type of address vector.
+// The opx module as built with OPX_AV=map or OPX_AV=table, which variable OPX_AV says; SOFTFABRIC_MODULE names it: one
+// type of address vector.
 #include <dlfcn.h>
 #include <string.h>
 

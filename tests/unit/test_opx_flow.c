@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Reliability of opx against a model: everything once, in order, with its bytes, and every reference retired once, whatever the wire does.
+// Reliability of opx against a model: everything once, in order, with its bytes, and every reference retired once,
+// whatever the wire does.
 #include "opx_rig.h"
 
 static void opx_flow__one_packet(void **state)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Begin and end of opx flows: epochs, keys, restarts, forged packets, BYE, silence, death, and what a stranger may not do.
+// Begin and end of opx flows: epochs, keys, restarts, forged packets, BYE, silence, death, and what a stranger may not
+// do.
 #include "opx_rig.h"
 
-/* --- strangers -------------------------------------------------------------------------------------------------------- */
+/* --- strangers ----------------------------------------------------------------------------------- */
 
 static void opx_flow__no_memory_for_a_stranger(void **state)
 {
@@ -96,7 +97,10 @@ static void opx_flow__hostile_ranges(void **state)
 	}
 }
 
-/* Nobody has kept a packet between contexts of one host: where the receiver lacks one, it says so by a NACK, and both flows end. */
+/*
+ * Nobody has kept a packet between contexts of one host: where the receiver lacks one, it says so by a NACK, and both
+ * flows end.
+ */
 static void opx_flow__hole_on_one_host(void **state)
 {
 	struct opx_flow *f;
@@ -493,8 +497,8 @@ static void opx_flow__port_down(void **state)
 }
 
 /*
- * One end gives up on the other, which lives: both begin anew, nothing is taken for an old packet, and it is not taken for one end more.
- * Whichever streams there were, and whoever speaks first after it.
+ * One end gives up on the other, which lives: both begin anew, nothing is taken for an old packet, and it is not taken
+ * for one end more. Whichever streams there were, and whoever speaks first after it.
  */
 static void opx_flow__one_sided_end(void **state)
 {
@@ -574,8 +578,9 @@ static void opx_flow__random_ends(void **state)
 /* --- a successor on this host ------------------------------------------------------------------------------------- */
 
 /*
- * Our packets to the peer took the network, and SDMA still reads some; its successor is near, sends, and keeps no copy of what it sends, perhaps
- * closes at once. All of it is delivered, in order, after the end of what there was before, whether or not anything comes behind it.
+ * Our packets to the peer took the network, and SDMA still reads some; its successor is near, sends, and keeps no copy
+ * of what it sends, perhaps closes at once. All of it is delivered, in order, after the end of what there was before,
+ * whether or not anything comes behind it.
  */
 static void opx_flow__successor_while_sdma_reads(void **state)
 {

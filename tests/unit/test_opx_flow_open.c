@@ -65,7 +65,7 @@ static void opx_flow__forged_init_ack(void **state)
 	rig_close(&g);
 }
 
-/* --- a receiver that does its duty and no more ---------------------------------------------------------------------- */
+/* --- a receiver that does its duty and no more --------------------------------------------------- */
 
 static int answer_err; /* of the answer's packet: it finds no room */
 
@@ -99,7 +99,10 @@ static void opx_flow__answer_of_a_stranger(void **state)
 	}
 }
 
-/* An answer that found no room, or that was lost, gets there while its sender computes, because its receiver waits and asks. */
+/*
+ * An answer that found no room, or that was lost, gets there while its sender computes, because its receiver waits and
+ * asks.
+ */
 static void opx_flow__late_answer(void **state)
 {
 	struct rig g;
@@ -158,7 +161,8 @@ static void opx_flow__forged_offer(void **state)
 		rig_forge(&g, 0, 1, rig_ud(OPX_UD_INIT, 4711, 5, 6, 0));
 		rig_run_for(&g, NS_PER_MS);
 		assert_int_equal(rig_flow(&g, 1, 0)->state, OPX_FLOW_NEW);
-		assert_int_equal(rig_post(&g, 1, 0, 24, 0), where == RIG_NEAR ? 0 : -EAGAIN); /* a handshake of its own */
+		/* a handshake of its own */
+		assert_int_equal(rig_post(&g, 1, 0, 24, 0), where == RIG_NEAR ? 0 : -EAGAIN);
 		rig_peer(&g, 1, 0)->want = 5;
 		assert_true(rig_run(&g, NS_PER_SEC));
 		assert_int_not_equal(rig_flow(&g, 1, 0)->tx_key, 4711);
@@ -187,14 +191,18 @@ static void opx_flow__offer_is_bound(void **state)
 	rig_peer(&g, 1, 0)->want = 5;
 	assert_true(rig_run(&g, NS_PER_SEC));
 	assert_int_equal(rig_flow(&g, 0, 1)->rx_key_offer, 0);
-	assert_int_equal(rig_stats(&g, 0)->inits_tx + rig_stats(&g, 1)->inits_tx, 2); /* the one that came opened both ways */
+	/* the one that came opened both ways */
+	assert_int_equal(rig_stats(&g, 0)->inits_tx + rig_stats(&g, 1)->inits_tx, 2);
 	rig_more(&g);
 	rig_close(&g);
 }
 
 /* --- on one host -------------------------------------------------------------------------------------------------- */
 
-/* The first packet goes at once, whatever its receiver does: sleeps like the dead, computes, or sends its own first packet. */
+/*
+ * The first packet goes at once, whatever its receiver does: sleeps like the dead, computes, or sends its own first
+ * packet.
+ */
 static void opx_flow__nobody_is_waited_for(void **state)
 {
 	struct rig g;
@@ -219,7 +227,10 @@ static void opx_flow__nobody_is_waited_for(void **state)
 	}
 }
 
-/* The INIT that opens a stream finds no room: the call says so, and the next one tries again; what cannot be refused goes when there is room. */
+/*
+ * The INIT that opens a stream finds no room: the call says so, and the next one tries again; what cannot be refused
+ * goes when there is room.
+ */
 static void opx_flow__first_without_room(void **state)
 {
 	struct rig g;

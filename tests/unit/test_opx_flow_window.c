@@ -134,7 +134,10 @@ static void opx_flow__congestion_window(void **state)
 	f = rig_flow(&g, 0, 1);
 	assert_in_range(fill(&g, HFI_MTU, OPX_POST_REF), OPX_CWND_FIRST / (HFI_MTU + 64) - 1, OPX_CWND_FIRST / (HFI_MTU + 64) + 1);
 	assert_true(f->bytes_out <= f->cwnd);
-	/* grows as far as allowed, halves once for a burst of losses that is a third of all and more, never below the floor */
+	/*
+	 * grows as far as allowed, halves once for a burst of losses that is a third of all and more, never below the
+	 * floor
+	 */
 	g.max_len = HFI_MTU;
 	rig_peer(&g, 0, 1)->want = 20000;
 	assert_true(rig_run(&g, 10 * NS_PER_SEC));
@@ -532,11 +535,15 @@ static void opx_flow__goodput(void **state)
 	}
 }
 
-/* Losses cost round trips, not periods of the timer: 120 MB in packets of which so many are lost together as one datagram carries. */
+/*
+ * Losses cost round trips, not periods of the timer: 120 MB in packets of which so many are lost together as one
+ * datagram carries.
+ */
 static void opx_flow__loss_costs_round_trips(void **state)
 {
 	static const struct {
-		double loss, most; /* ms; without patience and with a window that every loss halves it took 2.7, 13 and 140 */
+		/* ms; without patience and with a window that every loss halves it took 2.7, 13 and 140 */
+		double loss, most;
 	} row[] = {{0, 2}, {0.01, 2.5}, {0.05, 3.5}, {0.20, 8}};
 	struct rig g;
 

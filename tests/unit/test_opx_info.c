@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// fi_getinfo of the opx provider, called directly so that API versions beyond the local libfabric are covered. Source: doc/facts/opx.md#attributes.
+// fi_getinfo of the opx provider, called directly so that API versions beyond the local libfabric are covered. Source:
+// doc/facts/opx.md#attributes.
 #include <string.h>
 
 #include "base/mem.h"
@@ -64,7 +65,7 @@ static void list_check(struct fi_info *info, const char *const *want)
 }
 #define LIST(info_, ...) list_check(info_, (const char *const[]){__VA_ARGS__, NULL})
 
-/* --- the list ------------------------------------------------------------------------------------------------------------- */
+/* --- the list ------------------------------------------------------------------------------------ */
 
 static void list__two_per_unit(void **state)
 {
@@ -138,7 +139,7 @@ static void names__of_other_releases(void **state)
 	refused(h);
 }
 
-/* --- attributes ---------------------------------------------------------------------------------------------------------------- */
+/* --- attributes ---------------------------------------------------------------------------------- */
 
 #define CAPS                                                                                                                                          \
 	(FI_MSG | FI_RMA | FI_TAGGED | FI_ATOMIC | FI_READ | FI_WRITE | FI_RECV | FI_SEND | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_MULTI_RECV |         \
@@ -254,7 +255,7 @@ static void nic__filled(void **state)
 	fi_freeinfo(i);
 }
 
-/* --- what hints refuse -------------------------------------------------------------------------------------------------------------- */
+/* --- what hints refuse --------------------------------------------------------------------------- */
 
 static void refuse__kinds(void **state)
 {
@@ -397,7 +398,7 @@ static void hmem__system_only(void **state)
 	fi_freeinfo(i);
 }
 
-/* --- MR modes: doc/facts/opx.md#mr-modes ---------------------------------------------------------------------------------------------------------------- */
+/* --- MR modes: doc/facts/opx.md#mr-modes --------------------------------------------------------- */
 
 static void mr__mode(uint32_t version, int hint, int want)
 {
@@ -431,7 +432,7 @@ static void mr__by_version(void **state)
 	}
 }
 
-/* --- addresses ---------------------------------------------------------------------------------------------------------------------------- */
+/* --- addresses ----------------------------------------------------------------------------------- */
 
 static void node__text(void **state)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The built opx module as libfabric loads it; no table of any of its objects has a NULL in it, scalable endpoints included.
-// SOFTFABRIC_MODULE names the module.
+// The built opx module as libfabric loads it; no table of any of its objects has a NULL in it, scalable endpoints
+// included. SOFTFABRIC_MODULE names the module.
 #include "load.h"
 
 const struct load_prov load_prov = {

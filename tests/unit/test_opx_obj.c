@@ -23,7 +23,7 @@ static void enable_check(bool bind_av, uint64_t cq_flags, int want)
 	assert_int_equal(g_fake.peers, 0);
 }
 
-/* --- enable -------------------------------------------------------------------------------------------------------------------- */
+/* --- enable -------------------------------------------------------------------------------------- */
 
 static void enable__needs(void **state)
 {
@@ -58,7 +58,8 @@ static void enable__every_failure_is_busy(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(errs); i++) {
 		g_fake.open_err = errs[i];
 		enable_check(true, FI_TRANSMIT | FI_RECV, -FI_EBUSY);
-		assert_int_equal(fake_log_cnt("--mca btl ^ofi"), 1); /* of the first only: the remedy where contexts ran out */
+		/* of the first only: the remedy where contexts ran out */
+		assert_int_equal(fake_log_cnt("--mca btl ^ofi"), 1);
 	}
 	g_fake.peers_err = -FI_ENOMEM;
 	enable_check(true, FI_TRANSMIT | FI_RECV, -FI_EBUSY);
@@ -129,7 +130,7 @@ static void unit__selected(void **state)
 	unit_check(NULL, -1);
 }
 
-/* --- what the context is asked for, and what follows from it ---------------------------------------------------------------------- */
+/* --- what the context is asked for, and what follows from it ------------------------------------- */
 
 static void context__gets_parameters(void **state)
 {
@@ -244,7 +245,7 @@ static void thresholds__follow(void **state)
 	}
 }
 
-/* --- calls ------------------------------------------------------------------------------------------------------------------------- */
+/* --- calls --------------------------------------------------------------------------------------- */
 
 static void options__known_ones(void **state)
 {
@@ -338,7 +339,7 @@ static void av__removal_is_told(void **state)
 	fake_close(&dom);
 }
 
-/* --- close --------------------------------------------------------------------------------------------------------------------------- */
+/* --- close --------------------------------------------------------------------------------------- */
 
 static void close__drains_within_bounds(void **state)
 {
@@ -379,7 +380,7 @@ static void close__busy(void **state)
 	fake_close(&dom);
 }
 
-/* --- limits ------------------------------------------------------------------------------------------------------------------------------ */
+/* --- limits -------------------------------------------------------------------------------------- */
 
 static void limits__of_objects(void **state)
 {

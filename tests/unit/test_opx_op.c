@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "opx_fake.h"
 
-/* --- the flow, as the test likes it ---------------------------------------------------------------------------------------- */
+/* --- the flow, as the test likes it -------------------------------------------------------------- */
 
 static struct {
 	int rc;              /* of every post */
@@ -104,7 +104,7 @@ int hfi_tid_hdr(struct hfi_hdr *hdr, const struct hfi_tid *tid, uint32_t off)
 	return 0;
 }
 
-/* --- an endpoint with a peer ------------------------------------------------------------------------------------------------- */
+/* --- an endpoint with a peer --------------------------------------------------------------------- */
 
 static struct {
 	struct fake_dom dom;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// FI_OPX_*: defaults, ranges, what is refused and said, the job's UUID, cores of progress threads. Source: doc/facts/opx.md#parameters, #prog_affinity, #booleans.
+// FI_OPX_*: defaults, ranges, what is refused and said, the job's UUID, cores of progress threads. Source:
+// doc/facts/opx.md#parameters, #prog_affinity, #booleans.
 #include <string.h>
 
 #include "opx_fake.h"
@@ -200,7 +201,7 @@ static void select__is_told_when_set(void **state)
 	assert_string_equal(prm.hfi_select, "");
 }
 
-/* --- the job ----------------------------------------------------------------------------------------------------------- */
+/* --- the job ------------------------------------------------------------------------------------- */
 
 static void job_check(const char *hex)
 {
@@ -248,7 +249,7 @@ static void uuid__refused(void **state)
 	job_check("00112233445566778899aabbccddeeff");
 }
 
-/* --- cores --------------------------------------------------------------------------------------------------------------- */
+/* --- cores --------------------------------------------------------------------------------------- */
 
 static void cores__triplet(void **state)
 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// FI_OPX_HFI_SELECT: every string of doc/facts/opx.md#hfi_select, what it chooses for whom, and the default (#choice-of-a-unit).
+// FI_OPX_HFI_SELECT: every string of doc/facts/opx.md#hfi_select, what it chooses for whom, and the default
+// (#choice-of-a-unit).
 #include <string.h>
 
 #include "opx_fake.h"
@@ -98,7 +99,7 @@ static void choice__errors(void **state)
 	assert_int_equal(choose("fixed:1,fixed:0", 0, 0, 2), -FI_ENODEV); /* no fall-through */
 }
 
-/* --- the default logic ------------------------------------------------------------------------------------------------- */
+/* --- the default logic --------------------------------------------------------------------------- */
 
 static void order_check(int node, int first, const int *free, const int *want, int cnt)
 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Scalable endpoints of opx: contexts with consecutive numbers, two fids for each, what is bound where, and the order of closing.
+// Scalable endpoints of opx: contexts with consecutive numbers, two fids for each, what is bound where, and the order
+// of closing.
 #include <string.h>
 
 #include "base/mem.h"
@@ -59,7 +60,10 @@ static void contexts_open(void)
 	}
 }
 
-/* In the order of programs that enable contexts before the endpoint; one of them, Chapel, also names both directions to bind a queue to either kind. */
+/*
+ * In the order of programs that enable contexts before the endpoint; one of them, Chapel, also names both directions to
+ * bind a queue to either kind.
+ */
 static void contexts_enable(void)
 {
 	assert_int_equal(fi_scalable_ep_bind(r.sep, &r.av->fid, 0), 0);

@@ -13,7 +13,7 @@
 #include "kit/compat.h"
 #include "opx_objrig.h"
 
-/* --- progress threads ------------------------------------------------------------------------------------------------------------------------ */
+/* --- progress threads ---------------------------------------------------------------------------- */
 
 static bool polled_within(int more, uint64_t ns)
 {
@@ -76,7 +76,8 @@ static void thread__interval(void **state)
 	fake_close(&dom);
 }
 
-#define POLLS_PER_MS 4 /* far more than a thread makes that sleeps between them, far fewer than one that does not; load only lowers them */
+/* far more than a thread makes that sleeps between them, far fewer than one that does not; load only lowers them */
+#define POLLS_PER_MS 4
 
 /* A thread for which there is nothing to do does next to nothing. */
 static void thread__sleeps_while_nothing_comes(void **state)
@@ -224,7 +225,7 @@ static void thread__none_with_manual(void **state)
 	fake_close(&dom);
 }
 
-/* --- waits ------------------------------------------------------------------------------------------------------------------------------- */
+/* --- waits --------------------------------------------------------------------------------------- */
 
 /* An endpoint with a queue that sleeps on @obj. */
 static void waiter_open(struct rig *r, enum fi_wait_obj obj)
@@ -344,7 +345,7 @@ static void wait__condition(void **state)
 	waiter_close(&r);
 }
 
-/* --- fork -------------------------------------------------------------------------------------------------------------------------------- */
+/* --- fork ---------------------------------------------------------------------------------------- */
 
 /* The child has no thread and no adapter: calls fail, closing works. */
 static void fork__child_can_close(void **state)

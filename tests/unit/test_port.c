@@ -559,7 +559,10 @@ static void arm__outlasts_polls(void **state)
 	assert_int_equal(link_wait_fd(port), link_wait_fd(port));
 }
 
-/* Who arms and is told to look again may find what he waits for and never come back. Whom else the eventfd was to wake may not have run yet. */
+/*
+ * Who arms and is told to look again may find what he waits for and never come back. Whom else the eventfd was to wake
+ * may not have run yet.
+ */
 static void arm__failed_leaves_the_eventfd(void **state)
 {
 	struct pollfd pfd = {.events = POLLIN};

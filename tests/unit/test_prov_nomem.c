@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Everything that a program opens of a provider, with each single allocation failing in turn: -FI_ENOMEM or none the worse, nothing
-// left behind, and the next try succeeds. Built once per provider.
+// Everything that a program opens of a provider, with each single allocation failing in turn: -FI_ENOMEM or none the
+// worse, nothing left behind, and the next try succeeds. Built once per provider.
 #include <string.h>
 
 #include <rdma/fabric.h>

@@ -257,7 +257,8 @@ static void rel_place__next_process_speaks_first(void **state)
 		assert_int_equal(rel_send(pl.g.n[1].port.rel, rig_peer_at(&pl.g.n[1], &a), LINK_K_NIC, "x", 1, NULL, 0,
 					  NULL, rig_now(&pl.g)),
 				 0);
-		rig_run_for(&pl.g, 10 * NS_PER_MS); /* its first HELLO finds out that the old one is gone, the next is heard */
+		/* its first HELLO finds out that the old one is gone, the next is heard */
+		rig_run_for(&pl.g, 10 * NS_PER_MS);
 		assert_int_equal(pl.g.n[0].delivered, 1);
 		assert_true(pl.last->ended);
 		assert_int_equal(pl.last->status, -ECONNREFUSED);
@@ -273,7 +274,9 @@ static void rel_place__next_process_speaks_first(void **state)
 	}
 }
 
-/* Keeps the last HELLO of node 1 that names a half, and says the one kept before as soon as node 0 gives a half again. */
+/*
+ * Keeps the last HELLO of node 1 that names a half, and says the one kept before as soon as node 0 gives a half again.
+ */
 struct copy {
 	struct place pl;
 	uint8_t buf[128], late[128];

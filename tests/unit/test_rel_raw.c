@@ -51,7 +51,10 @@ static void raw_borrow(struct rig *g, uint32_t len, int cnt, bool is_late)
 	g->ended++;
 }
 
-/* A borrowed payload is read when its datagram goes, no later than the flush; another one at once. The rig checks what arrives. */
+/*
+ * A borrowed payload is read when its datagram goes, no later than the flush; another one at once. The rig checks what
+ * arrives.
+ */
 static void rel_raw__borrowed_bytes(void **state)
 {
 	struct sim_attr attr = {.seed = 30, .mtu = 60000};
@@ -135,7 +138,9 @@ static void rel_raw__many_at_one_place(void **state)
 	rig_close(&g);
 }
 
-/* What the path said of one peer's datagrams is forgotten after a while; only what is longer than that may be cut up. */
+/*
+ * What the path said of one peer's datagrams is forgotten after a while; only what is longer than that may be cut up.
+ */
 struct ruler {
 	uint32_t longest, cut;
 	struct rel_base last;

@@ -62,11 +62,11 @@ static size_t make(struct seal_tx *tx, uint8_t *out, size_t len)
 
 static const enum seal_mode modes[] = {SEAL_CLEAR, SEAL_SECRET};
 
-/* --- the format --------------------------------------------------------------------------------------------------------- */
+/* --- the format ---------------------------------------------------------------------------------- */
 
 /*
- * Key 00 01 .. 1f, id of 14 bytes 5a, count 258, from 192.0.2.1:1000 to 192.0.2.2:2000, datagram "softfabric". Computed by a program of its own, of
- * the algorithms' definitions (RFC 7693, RFC 8439, draft-irtf-cfrg-xchacha).
+ * Key 00 01 .. 1f, id of 14 bytes 5a, count 258, from 192.0.2.1:1000 to 192.0.2.2:2000, datagram "softfabric". Computed
+ * by a program of its own, of the algorithms' definitions (RFC 7693, RFC 8439, draft-irtf-cfrg-xchacha).
  */
 static const struct {
 	enum seal_mode mode;
@@ -167,7 +167,10 @@ static void seal_check__whose_and_whither(void **state)
 	}
 }
 
-/* Two ports, and two lives of one, never use one number: the first bytes of what they send differ, and so does all the rest of it. */
+/*
+ * Two ports, and two lives of one, never use one number: the first bytes of what they send differ, and so does all the
+ * rest of it.
+ */
 static void seal_make__numbers_differ(void **state)
 {
 	uint8_t one[SEAL_OVERHEAD + 4], two[SEAL_OVERHEAD + 4];
@@ -182,7 +185,7 @@ static void seal_make__numbers_differ(void **state)
 	assert_memory_not_equal(one + SEAL_OVERHEAD, two + SEAL_OVERHEAD, 4);
 }
 
-/* --- each once ------------------------------------------------------------------------------------------------------------ */
+/* --- each once ----------------------------------------------------------------------------------- */
 
 static void seal_check__late_ones_and_repeats(void **state)
 {
@@ -258,7 +261,7 @@ static void seal_check__no_memory(void **state)
 	seal_rx_fini(&rx);
 }
 
-/* --- key files ------------------------------------------------------------------------------------------------------------ */
+/* --- key files ----------------------------------------------------------------------------------- */
 
 static char dir[] = "/tmp/test_seal.XXXXXX";
 static char path[sizeof(dir) + 8];
@@ -320,7 +323,7 @@ static void seal_key_load__files(void **state)
 	rmdir(dir);
 }
 
-/* --- the carrier ---------------------------------------------------------------------------------------------------------- */
+/* --- the carrier --------------------------------------------------------------------------------- */
 
 struct end {
 	struct link_port p;

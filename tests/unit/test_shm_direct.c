@@ -33,7 +33,9 @@ static uint8_t byte_at(uint32_t seq, uint32_t i)
 	return (uint8_t)(seq * 7 + i);
 }
 
-/* Refused direct frames come back as they were, however long nobody looked after them and whatever was sent meanwhile. */
+/*
+ * Refused direct frames come back as they were, however long nobody looked after them and whatever was sent meanwhile.
+ */
 struct direct_run {
 	struct rng rng;
 	uint32_t sent, taken, lost, refused[4096]; /* refused: numbers that are still to come back */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// exit() with ports open: nothing of the process stays in /dev/shm, peers learn of it soon, and a forked child's exit takes nothing away.
+// exit() with ports open: nothing of the process stays in /dev/shm, peers learn of it soon, and a forked child's exit
+// takes nothing away.
 #include <glob.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -141,8 +142,8 @@ static void exit__with_a_peer_in_traffic(void **state)
 }
 
 /*
- * The port of a killed process, whose address another one takes: nothing is put into the lane that nobody will read, and the next frame after its end
- * was told reaches the next one.
+ * The port of a killed process, whose address another one takes: nothing is put into the lane that nobody will read,
+ * and the next frame after its end was told reaches the next one.
  */
 static void exit__successor_of_a_killed(void **state)
 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A peer that was declared dead and goes on: nobody else ever has memory that it may still write or read, and it learns of it.
+// A peer that was declared dead and goes on: nobody else ever has memory that it may still write or read, and it learns
+// of it.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -284,7 +285,10 @@ static pid_t stuck_child(const struct link_addr *at)
 	return pid;
 }
 
-/* What of ours a peer knows of when it is declared dead stays out of use while it exists, and is all there again afterwards. */
+/*
+ * What of ours a peer knows of when it is declared dead stays out of use while it exists, and is all there again
+ * afterwards.
+ */
 static void lent(uint64_t budget, uint16_t port)
 {
 	struct link_addr self = addr_of(port), to = addr_of(port + 1u);
@@ -335,7 +339,10 @@ static void lent__until_it_is_gone(void **state)
 	(void)state;
 }
 
-/* Peers that are killed with frames of ours unread: through the shared lane each took a block of codes with it, of 1,024. */
+/*
+ * Peers that are killed with frames of ours unread: through the shared lane each took a block of codes with it, of
+ * 1,024.
+ */
 static void lent__to_the_killed(void **state)
 {
 	struct link_addr self = addr_of(30), to = addr_of(31);

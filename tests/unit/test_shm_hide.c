@@ -124,7 +124,10 @@ static unsigned open_files(void)
 	return n;
 }
 
-/* A segment of another copy of this code in our process: to open and close it would give up its lock. It is looked at once. */
+/*
+ * A segment of another copy of this code in our process: to open and close it would give up its lock. It is looked at
+ * once.
+ */
 static void copy__is_opened_once(void **state)
 {
 	struct link_addr at = fake_addr((uint32_t)getpid(), 3, 7), other = fake_addr((uint32_t)getpid(), 4, 7);

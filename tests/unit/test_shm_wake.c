@@ -141,7 +141,10 @@ static void shm_arm__acknowledged_already(void **state)
 	(void)state;
 }
 
-/* A second sleeper on the same bell drains the first one's byte only when what it told of has been taken, and puts the bell up again. */
+/*
+ * A second sleeper on the same bell drains the first one's byte only when what it told of has been taken, and puts the
+ * bell up again.
+ */
 static void shm_arm__two_sleepers(void **state)
 {
 	struct fake *a = open_port(1), *b = open_port(2);

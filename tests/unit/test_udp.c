@@ -341,7 +341,10 @@ static void udp_poll__refused_port(void **state)
 	await(&b, 20);
 }
 
-/* Makes up an ICMP error "unreachable" of @code that says that @a sent @b 9000 bytes, and waits until it has come. Skips the test where it may not. */
+/*
+ * Makes up an ICMP error "unreachable" of @code that says that @a sent @b 9000 bytes, and waits until it has come.
+ * Skips the test where it may not.
+ */
 static void forge(uint8_t code)
 {
 	struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
@@ -375,8 +378,8 @@ static void forge(uint8_t code)
 }
 
 /*
- * Who may make ICMP errors up: "too big" with any bytes quoted lowers nothing here; it is shown with them to those who can judge, and datagrams go
- * on at full length, whatever the system has noted of the path.
+ * Who may make ICMP errors up: "too big" with any bytes quoted lowers nothing here; it is shown with them to those who
+ * can judge, and datagrams go on at full length, whatever the system has noted of the path.
  */
 static void udp_poll__forged_too_big(void **state)
 {
@@ -482,7 +485,10 @@ static void udp_mtu__is_tried_again(void **state)
 	assert_int_equal(a.c->ops->mtu(a.c, &b.p.self), MTU_LOOP);
 }
 
-/* In a network of its own whose interface takes less than the least that we make. Return: 0; 77 not allowed; 1 + how many arrived. */
+/*
+ * In a network of its own whose interface takes less than the least that we make. Return: 0; 77 not allowed; 1 + how
+ * many arrived.
+ */
 static int narrow_run(uint32_t len)
 {
 	struct ifreq req = {.ifr_name = "lo"};

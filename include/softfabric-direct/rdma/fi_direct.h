@@ -4,8 +4,8 @@
 #define FI_DIRECT_H
 
 /*
- * The provider asks for FI_CONTEXT2. It never writes to a context, so that struct fi_context is as good. FI_DIRECT_LOCAL_MR stays
- * undefined: regions of our own are not needed.
+ * The provider asks for FI_CONTEXT2. It never writes to a context, so that struct fi_context is as good.
+ * FI_DIRECT_LOCAL_MR stays undefined: regions of our own are not needed.
  */
 #define FI_DIRECT_CONTEXT 1
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Messages of opx as direct calls; included by <rdma/fi_endpoint.h> with -DFABRIC_DIRECT. Endpoints themselves by their tables.
+// Messages of opx as direct calls; included by <rdma/fi_endpoint.h> with -DFABRIC_DIRECT. Endpoints themselves by their
+// tables.
 #ifndef FABRIC_DIRECT_ENDPOINT
 #define FABRIC_DIRECT_ENDPOINT 1
 

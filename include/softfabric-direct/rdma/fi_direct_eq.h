@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Completion queues of opx as direct calls; included by <rdma/fi_eq.h> with -DFABRIC_DIRECT. Events and counters by their tables.
+// Completion queues of opx as direct calls; included by <rdma/fi_eq.h> with -DFABRIC_DIRECT. Events and counters by
+// their tables.
 #ifndef FABRIC_DIRECT_EQ
 #define FABRIC_DIRECT_EQ 1
 

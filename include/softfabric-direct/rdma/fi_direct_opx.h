@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Every call of libfabric that libopx-fi.so has as a function of its own: the one list, from which the declarations of programs built with
-// -DFABRIC_DIRECT come, the functions themselves (src/prov/opx/opx_direct.c) and their test.
+// Every call of libfabric that libopx-fi.so has as a function of its own: the one list, from which the declarations of
+// programs built with -DFABRIC_DIRECT come, the functions themselves (src/prov/opx/opx_direct.c) and their test.
 #ifndef FI_DIRECT_OPX_H
 #define FI_DIRECT_OPX_H
 
 /*
- * X(name of the call, table of the object, its entry, parameters, arguments). All return ssize_t; the library calls it opx_<name>.
+ * X(name of the call, table of the object, its entry, parameters, arguments). All return ssize_t; the library calls it
+ * opx_<name>.
  */
 #define FI_OPX_DIRECT_MSG(X)                                                                                           \
 	X(fi_recv, ep->msg, recv, (struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t src, void *context), \

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The part of cmocka's interface that our unit tests use, for cross builds, where cmocka itself is seldom installed: the
-// tests include <cmocka.h> and do not know the difference. Native builds use the real library.
+// The part of cmocka's interface that our unit tests use, for cross builds, where cmocka itself is seldom installed:
+// the tests include <cmocka.h> and do not know the difference. Native builds use the real library.
 //
-// In the environment, UNIT_SKIP="name=reason;name=reason" skips tests that an emulator cannot run; a name may end in "*".
+// In the environment, UNIT_SKIP="name=reason;name=reason" skips tests that an emulator cannot run; a name may end in
+// "*".
 #ifndef SF_TESTS_UNIT_MINI_CMOCKA_H
 #define SF_TESTS_UNIT_MINI_CMOCKA_H
 
