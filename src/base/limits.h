@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 /*
- * RLIMIT_FSIZE. The kernel sends SIGXFSZ to who makes a file longer than the soft limit of his process, root or not,
+ * RLIMIT_FSIZE. The kernel sends SIGXFSZ to a process that makes a file longer than its soft limit, root or not,
  * and its default kills. So the limit is read first. The other way would be to block SIGXFSZ in the thread around the
  * call and to take it back with sigtimedwait(2): four system calls, and one that the program has sent itself meanwhile
  * would be taken as well. What the first way misses is a limit that is lowered between the two calls, which only

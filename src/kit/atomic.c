@@ -10,11 +10,12 @@
 /*
  * Theory of operation
  *
- * An element is loaded into a wide value of its class, one operation is done there, and the result is stored back in the element's
- * own format. What an operation does is said once for all classes: which operand it chooses, or which result it has. Integers: 128
- * bits. Reals: double, which holds every narrower float, and the sum or product of two of them exactly enough to round once; long
- * double by itself. Complex likewise, but for products of float complex. Operations on reals that only choose between target and
- * source move the chosen bits as they are: a NaN keeps its payload.
+ * An element is loaded into a wide value of its class, one operation is done there, and the result is stored back in
+ * the element's own format. What an operation does is said once for all classes: which operand it chooses, or which
+ * result it has. Integers: 128 bits. Reals: double, which holds every narrower float, and the sum or product of two of
+ * them exactly enough to round once; long double by itself. Complex likewise, but for products of float complex.
+ * Operations on reals that only choose between target and source move the chosen bits as they are: a NaN keeps its
+ * payload.
  */
 
 typedef unsigned __int128 u128;
@@ -117,7 +118,10 @@ static bool is_choice(unsigned op)
 	return op == FI_MIN || op == FI_MAX || (op >= FI_CSWAP && op <= FI_CSWAP_GT);
 }
 
-/* Does the source replace the target? The comparisons are of compare (min, max: source) with target; all false: unordered. */
+/*
+ * Does the source replace the target? The comparisons are of compare (min, max: source) with target; all false:
+ * unordered.
+ */
 static bool is_source_chosen(unsigned op, bool eq, bool less, bool greater)
 {
 	switch (op) {
@@ -277,8 +281,8 @@ static void real_store(void *p, unsigned dt, double v)
 }
 
 /*
- * What an operation makes of target @d and source @s, in the arithmetic of their type. Only the chosen expression is evaluated: an
- * overflow that nobody asked for could trap.
+ * What an operation makes of target @d and source @s, in the arithmetic of their type. Only the chosen expression is
+ * evaluated: an overflow that nobody asked for could trap.
  */
 static double real_op(enum result r, double d, double s)
 {
@@ -342,8 +346,8 @@ static void apply_real(unsigned dt, unsigned op, void *d, const void *s, const v
 }
 
 /*
- * Where a long double has padding (x86: 6 of 16 bytes), that is not stored: it would be bytes of our stack, which a fetch shows to
- * a peer.
+ * Where a long double has padding (x86: 6 of 16 bytes), that is not stored: it would be bytes of our stack, which a
+ * fetch shows to a peer.
  */
 #define LREAL_LEN (LDBL_MANT_DIG == 64 ? 10 : sizeof(long double))
 

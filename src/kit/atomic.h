@@ -12,10 +12,14 @@ enum kit_atomic_kind { KIT_ATOMIC_BASE, KIT_ATOMIC_FETCH, KIT_ATOMIC_COMPARE };
 
 /** kit_dt_size() - Bytes of one element; 0 for an unknown datatype. */
 size_t kit_dt_size(unsigned dt);
-/** kit_atomic_valid() - Is (@kind, @dt, @op) defined? 0; -FI_EINVAL numbers out of range; -FI_EOPNOTSUPP no such combination. */
+/**
+ * kit_atomic_valid() - Is (@kind, @dt, @op) defined? 0; -FI_EINVAL numbers out of range; -FI_EOPNOTSUPP no such
+ * combination.
+ */
 int kit_atomic_valid(enum kit_atomic_kind kind, unsigned dt, unsigned op);
 /**
- * kit_atomic_apply() - dst[i] = op(dst[i], src[i]) for @count elements; FETCH and COMPARE first copy dst[i] to @result[i].
+ * kit_atomic_apply() - dst[i] = op(dst[i], src[i]) for @count elements; FETCH and COMPARE first copy dst[i] to
+ * @result[i].
  * @dst need not be aligned. @src, @cmp, @result are plain arrays, may be unaligned; @src is NULL for FI_ATOMIC_READ.
  * Elements are updated one by one; the caller serialises all updates of one region (the adapter's lock).
  * Return: as kit_atomic_valid().

@@ -47,7 +47,10 @@ extern KIT_ATOMIC_CALL(writevalid);
 extern KIT_ATOMIC_CALL(readwritevalid);
 extern KIT_ATOMIC_CALL(compwritevalid);
 
-/** kit_atomic_query_kind() - What fi_query_atomic() with @flags asks about. Return: enum kit_atomic_kind; -FI_EINVAL; -FI_EOPNOTSUPP tagged ones. */
+/**
+ * kit_atomic_query_kind() - What fi_query_atomic() with @flags asks about. Return: enum kit_atomic_kind; -FI_EINVAL;
+ * -FI_EOPNOTSUPP tagged ones.
+ */
 int kit_atomic_query_kind(const struct fi_atomic_attr *attr, uint64_t flags);
 
 /** kit_atomic_flags() - The flags of @req on @ep; FI_COMPLETION where nothing selects. */
@@ -57,7 +60,10 @@ static inline uint64_t kit_atomic_flags(const struct kit_ep *ep, const struct ki
 		return req->flags | (ep->tx_selective ? 0 : FI_COMPLETION);
 	return ep->tx_op_flags | (req->form == KIT_ATOMIC_BY_INJECT ? FI_INJECT : 0);
 }
-/** kit_count_bytes() - @count elements of @dt_size bytes behind @len bytes. Return: bytes in all; SIZE_MAX: no memory is so large. */
+/**
+ * kit_count_bytes() - @count elements of @dt_size bytes behind @len bytes. Return: bytes in all; SIZE_MAX: no memory is
+ * so large.
+ */
 static inline size_t kit_count_bytes(size_t len, size_t count, size_t dt_size)
 {
 	size_t more;
@@ -65,7 +71,9 @@ static inline size_t kit_count_bytes(size_t len, size_t count, size_t dt_size)
 	return __builtin_mul_overflow(count, dt_size, &more) || __builtin_add_overflow(len, more, &len) ? SIZE_MAX : len;
 }
 
-/** kit_ioc_to_iov() - @cnt vectors of elements of @dt_size bytes. Return: bytes in all; SIZE_MAX: no memory is so large. */
+/**
+ * kit_ioc_to_iov() - @cnt vectors of elements of @dt_size bytes. Return: bytes in all; SIZE_MAX: no memory is so large.
+ */
 static inline size_t kit_ioc_to_iov(struct iovec *iov, const struct fi_ioc *ioc, size_t cnt, size_t dt_size)
 {
 	size_t len = 0;

@@ -552,7 +552,8 @@ int kit_av_init(struct kit_av *av, struct kit_domain *d, const struct fi_av_attr
 		return -FI_EIO;
 	av->domain = d;
 	av->ops = ops;
-	av->type = attr->type == FI_AV_MAP && ops->name ? FI_AV_MAP : FI_AV_TABLE; /* an index also is a legal FI_AV_MAP address */
+	/* an index also is a legal FI_AV_MAP address */
+	av->type = attr->type == FI_AV_MAP && ops->name ? FI_AV_MAP : FI_AV_TABLE;
 	av->addr_len = addr_len;
 	av->table = av->used = NULL;
 	av->hash = NULL;

@@ -165,8 +165,8 @@ static __attribute__((noinline)) ssize_t found_nothing(struct kit_cq *cq, int ev
 #define UNDRIVEN_MAX 8 /* reads in a row that hand out what is there, without progress */
 
 /*
- * A poll that finds nothing is what a waiting program does all the time; what is there already is handed out first, in the batches
- * in which it came.
+ * A poll that finds nothing is what a waiting program does all the time; what is there already is handed out first, in
+ * the batches in which it came.
  */
 static inline ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src)
 {

@@ -40,7 +40,10 @@ uint64_t kit_mr_mode_need(uint32_t version, const struct fi_info *have,
 void kit_told_reason(const struct fi_provider *prov, const char *text);
 /** kit_info_warned() - A warning of this thread: during a fi_getinfo it is a reason, which SOFTFABRIC_WHY is told. */
 void kit_info_warned(const struct fi_provider *prov, const char *text);
-/** kit_told_end() - Tell it what a call of fi_getinfo asked for, how it ended, and the reason that counts, if there is one. */
+/**
+ * kit_told_end() - Tell it what a call of fi_getinfo asked for, how it ended, and the reason that counts, if there is
+ * one.
+ */
 void kit_told_end(const struct fi_provider *prov, const struct fi_info *hints,
 		  const struct kit_why *why, int ret);
 

@@ -10,8 +10,8 @@
 #include "kit/kit_int.h"
 
 /*
- * One JSON object per line: each reason as it is found, then the call's end with its result and all of its hints in libfabric's words. `softfabric why`
- * reads them; the log says the same to people.
+ * One JSON object per line: each reason as it is found, then the call's end with its result and all of its hints in
+ * libfabric's words. `softfabric why` reads them; the log says the same to people.
  */
 #define TOLD_ENV  "SOFTFABRIC_WHY"
 #define HINTS_MAX 8192

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The libfabric objects that every provider embeds: fabric, domain, endpoint, AV, CQ, counter, EQ, MR, and what serves them.
+// The libfabric objects that every provider embeds: fabric, domain, endpoint, AV, CQ, counter, EQ, MR, and what serves
+// them.
 #ifndef SF_KIT_KIT_H
 #define SF_KIT_KIT_H
 
@@ -26,21 +27,21 @@
 /*
  * Theory of operation
  *
- * A provider embeds these structs as the first member of its own (struct efa_domain { struct kit_domain kit; ... }) and fills in the ops
- * tables; the kit supplies every libfabric call that does not depend on the device, and error stubs for all the others, so that no
- * operation pointer is ever NULL.
+ * A provider embeds these structs as the first member of its own (struct efa_domain { struct kit_domain kit; ... }) and
+ * fills in the ops tables; the kit supplies every libfabric call that does not depend on the device, and error stubs
+ * for all the others, so that no operation pointer is ever NULL.
  *
- * Locking: one lock per domain (kit_domain.lock), handed to the device too. fi_* entry points take it; functions named *_locked, the
- * progress function of an endpoint, and everything a device calls back run with it held. EQs and fabrics have their own.
- * Reference counts: an object that others use returns -FI_EBUSY from fi_close.
+ * Locking: one lock per domain (kit_domain.lock), handed to the device too. fi_* entry points take it; functions named
+ * *_locked, the progress function of an endpoint, and everything a device calls back run with it held. EQs and fabrics
+ * have their own. Reference counts: an object that others use returns -FI_EBUSY from fi_close.
  */
 
-/* --- what grew between libfabric releases, with the version that introduced it (doc/facts/libfabric.md#what-grew) ------------------ */
+/* --- what grew between libfabric releases, with the version that introduced it (doc/facts/libfabric.md#what-grew) --- */
 #define KIT_V(maj_, min_) FI_VERSION(maj_, min_)
 /** kit_core_version() - fi_version() of the libfabric that runs us, cached. */
 uint32_t kit_core_version(void);
 
-/* --- parameters: one table per provider gives env, fi_info -e and the manual ---------------------------------------------- */
+/* --- parameters: one table per provider gives env, fi_info -e and the manual --------------------- */
 enum kit_param_type {
 	KIT_BOOL, KIT_INT, KIT_SIZE, KIT_STRING,
 	KIT_FLAG /* documented as a number of which only zero or not matters: any number, or a word that KIT_BOOL takes */
@@ -49,41 +50,52 @@ struct kit_param {
 	const char *name;       /* lower case, without FI_<PROV>_ */
 	enum kit_param_type type;
 	const char *help;       /* default included */
-	size_t off;             /* of the value in the provider's params struct: bool, int64_t, size_t or char[KIT_PARAM_STR]; FLAG: bool */
-	int64_t min, max;       /* legal range of INT and SIZE; min == max: any. STRING: max, if not 0, is the array's size, <= KIT_PARAM_TEXT */
+	/* of the value in the provider's params struct: bool, int64_t, size_t or char[KIT_PARAM_STR]; FLAG: bool */
+	size_t off;
+	/*
+	 * legal range of INT and SIZE; min == max: any. STRING: max, if not 0, is the array's size, <= KIT_PARAM_TEXT
+	 */
+	int64_t min, max;
 };
 #define KIT_PARAM_STR  256
 #define KIT_PARAM_TEXT 4097
 /** kit_params_define() - fi_param_define for each row; once, from fi_prov_ini. */
 void kit_params_define(const struct fi_provider *prov, const struct kit_param *tab, size_t cnt);
 /**
- * kit_params_load() - Read the environment into @out (defaults already there). A bad value is refused: nothing of that parameter
- * changes, one FI_WARN line says what was expected. Return: 0; -FI_EINVAL if any value was refused.
+ * kit_params_load() - Read the environment into @out (defaults already there). A bad value is refused: nothing of that
+ * parameter changes, one FI_WARN line says what was expected. Return: 0; -FI_EINVAL if any value was refused.
  */
 int kit_params_load(const struct fi_provider *prov, const struct kit_param *tab, size_t cnt, void *out);
 bool kit_param_is_set(const struct fi_provider *prov, const char *name);
 
-/* --- log: base/log.h lines go to fi_log of @prov ------------------------------------------------------------------------- */
+/* --- log: base/log.h lines go to fi_log of @prov ------------------------------------------------- */
 void kit_log_init(const struct fi_provider *prov);
 #define KIT_WARN(prov_, subsys_, ...) FI_WARN(prov_, subsys_, __VA_ARGS__)
-/** kit_warn_once() - A warning line about the user's settings, which programs make us read again and again: each text once in a process. */
+/**
+ * kit_warn_once() - A warning line about the user's settings, which programs make us read again and again: each text
+ * once in a process.
+ */
 void kit_warn_once(const struct fi_provider *prov, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 #define KIT_INFO(prov_, subsys_, ...) FI_INFO(prov_, subsys_, __VA_ARGS__)
 
-/* --- fi_getinfo ------------------------------------------------------------------------------------------------------------ */
-/** kit_info_new() - A zeroed fi_info with all attributes, over-allocated so that any core may read its own newer fields. NULL: no memory. */
+/* --- fi_getinfo ---------------------------------------------------------------------------------- */
+/**
+ * kit_info_new() - A zeroed fi_info with all attributes, over-allocated so that any core may read its own newer fields.
+ * NULL: no memory.
+ */
 struct fi_info *kit_info_new(void);
 /**
- * kit_info_free() - A list of infos goes, as by fi_freeinfo(). That function has a new symbol version with each growth of the structs, so a
- * module that calls it loads only under cores from the release on that it was built with.
+ * kit_info_free() - A list of infos goes, as by fi_freeinfo(). That function has a new symbol version with each growth
+ * of the structs, so a module that calls it loads only under cores from the release on that it was built with.
  */
 void kit_info_free(struct fi_info *info);
 /** kit_info_dup() - Deep copy for us to change: names, addresses, nic (through its ops) included. */
 struct fi_info *kit_info_dup(const struct fi_info *info);
 /**
- * kit_info_check() - Does @have (everything the provider can do on one domain) satisfy @hints under @version?
- * Checks every attribute group (doc/facts/libfabric.md#negotiation-of-registration, upstream's ofi_check_info rules): ep type, caps, mode, addr_format, fabric, domain,
- * ep, rx, tx attributes, MR modes old and new. Return: 0; -FI_ENODATA, with one FI_INFO line that names the attribute, both values and why.
+ * kit_info_check() - Does @have (everything the provider can do on one domain) satisfy @hints under @version? Checks
+ * every attribute group (doc/facts/libfabric.md#negotiation-of-registration, upstream's ofi_check_info rules): ep type,
+ * caps, mode, addr_format, fabric, domain, ep, rx, tx attributes, MR modes old and new. Return: 0; -FI_ENODATA, with
+ * one FI_INFO line that names the attribute, both values and why.
  */
 int kit_info_check(const struct fi_provider *prov, uint32_t version, const struct fi_info *have, const struct fi_info *hints);
 /**
@@ -106,9 +118,13 @@ struct kit_why {
 	bool is_other;
 	uint32_t version; /* of the API that the caller asks for; 0 if it came to no comparison */
 };
-void kit_info_begin(struct kit_why *why); /* on the caller's stack: little thread-local memory is left to a module that is loaded late */
+/* on the caller's stack: little thread-local memory is left to a module that is loaded late */
+void kit_info_begin(struct kit_why *why);
 int kit_info_end(const struct fi_provider *prov, const struct fi_info *hints, int ret);
-/** kit_info_alter() - Narrow a returned info to what the hints asked (caps, orders, sizes, threading, mr_mode by version). */
+/**
+ * kit_info_alter() - Narrow a returned info to what the hints asked (caps, orders, sizes, threading, mr_mode by
+ * version).
+ */
 void kit_info_alter(struct fi_info *info, const struct fi_info *hints, uint32_t version);
 /** kit_mr_mode_ok() - The MR-mode rule alone (old and new style); exposed for tests. */
 bool kit_mr_mode_ok(uint32_t version, const struct fi_info *have, const struct fi_info *hints, int *result_mode);
@@ -122,20 +138,29 @@ struct kit_nic_attr {
 	uint16_t pci_domain; uint8_t pci_bus, pci_device, pci_function;
 	const char *link_address, *network_type; size_t mtu, speed;
 	bool link_down;
-	/* fid_nic->prov_attr: @prov_attr_len bytes, copied; 0: none. @control: fi_control() commands of the provider; NULL: none. */
+	/*
+	 * fid_nic->prov_attr: @prov_attr_len bytes, copied; 0: none. @control: fi_control() commands of the provider;
+	 * NULL: none.
+	 */
 	const void *prov_attr; size_t prov_attr_len;
 	int (*control)(struct fid_nic *nic, int command, void *arg);
 };
 struct fid_nic *kit_nic_new(const struct kit_nic_attr *attr);
 
-/* --- provider and fabric ------------------------------------------------------------------------------------------------ */
-/* fi_provider.version: above every built-in provider of the same name, and a real version for programs that compare it. */
+/* --- provider and fabric ------------------------------------------------------------------------- */
+/*
+ * fi_provider.version: above every built-in provider of the same name, and a real version for programs that compare it.
+ */
 #define KIT_PROV_VERSION FI_VERSION(1000, 0)
-/** fi_prov_ini() - What stock libfabric calls when it has loaded us: the one symbol of a module. Each provider's is kit_prov_ini(). */
+/**
+ * fi_prov_ini() - What stock libfabric calls when it has loaded us: the one symbol of a module. Each provider's is
+ * kit_prov_ini().
+ */
 struct fi_provider *fi_prov_ini(void) __attribute__((visibility("default")));
 /**
- * kit_prov_ini() - Complete @prov, of which version, name, getinfo and fabric are set. Runs in every libfabric process of a user who set
- * FI_PROVIDER_PATH, whatever provider it uses: so it only fills in what is left and names the parameters.
+ * kit_prov_ini() - Complete @prov, of which version, name, getinfo and fabric are set. Runs in every libfabric process
+ * of a user who set FI_PROVIDER_PATH, whatever provider it uses: so it only fills in what is left and names the
+ * parameters.
  * Return: @prov; NULL the second time: the library was found twice, which means "not available" then.
  */
 struct fi_provider *kit_prov_ini(struct fi_provider *prov, const struct kit_param *params, size_t param_cnt);
@@ -152,7 +177,7 @@ typedef int kit_domain_open_fn(struct fid_fabric *fabric, struct fi_info *info, 
 int kit_fabric_open(const struct fi_provider *prov, kit_domain_open_fn *domain_open, const struct fi_fabric_attr *attr,
 		    struct fid_fabric **fabric, void *context);
 
-/* --- domain ------------------------------------------------------------------------------------------------------------- */
+/* --- domain -------------------------------------------------------------------------------------- */
 struct kit_cq;
 struct kit_ep;
 struct kit_mr_req;
@@ -175,17 +200,22 @@ struct kit_domain {
 	struct kit_poll *polls; /* open poll sets; lock */
 	/* set by the provider before first use */
 	const struct kit_stats_group *stats; /* kit/stats.h */
-	void (*idle)(struct kit_domain *d);                                      /* poll found nothing; not under the lock */
-	bool (*forked)(struct kit_domain *d);                                    /* true in a child after fork: calls return -FI_EIO */
+	/* poll found nothing; not under the lock */
+	void (*idle)(struct kit_domain *d);
+	/* true in a child after fork: calls return -FI_EIO */
+	bool (*forked)(struct kit_domain *d);
 	const volatile uint8_t *fork_mark; /* optional: a byte that is 0 where forked() is true, read in its place */
 	int (*mr_open)(struct kit_domain *d, const struct kit_mr_req *req, struct fid_mr **out); /* under the lock */
 };
-/** kit_domain_init() - @fi_ops, @ops: what the provider has; what is NULL there is the kit's, or fails cleanly. 0; -FI_EINVAL. */
+/**
+ * kit_domain_init() - @fi_ops, @ops: what the provider has; what is NULL there is the kit's, or fails cleanly. 0;
+ * -FI_EINVAL.
+ */
 int kit_domain_init(struct kit_domain *d, struct kit_fabric *f, const struct fi_info *info, const struct fi_ops *fi_ops,
 		    const struct fi_ops_domain *ops, void *context);
 int kit_domain_fini(struct kit_domain *d); /* -FI_EBUSY while objects are open */
 
-/* --- completion queue ----------------------------------------------------------------------------------------------------- */
+/* --- completion queue ---------------------------------------------------------------------------- */
 struct kit_cqe {
 	struct fi_cq_tagged_entry e; /* e.flags has KIT_CQE_ERR: the entry stands for the next error in line */
 	fi_addr_t src;
@@ -212,15 +242,18 @@ struct kit_cq {
 	int (*err_extra)(struct kit_cq *cq, struct fi_cq_err_entry *e); /* optional provider hook */
 	const char *(*strerror)(struct kit_cq *cq, int prov_errno, const void *err_data);
 };
-/* @size_min: the provider's lower bound. wait objects other than NONE need @wait_ok. 0; -FI_ENOSYS wait object; -FI_EINVAL; -FI_ENOMEM. */
+/*
+ * @size_min: the provider's lower bound. wait objects other than NONE need @wait_ok. 0; -FI_ENOSYS wait object;
+ *            -FI_EINVAL; -FI_ENOMEM.
+ */
 int kit_cq_init(struct kit_cq *cq, struct kit_domain *d, const struct fi_cq_attr *attr, size_t size_min, bool wait_ok, void *context);
 /** kit_cq_open() - A CQ of a provider that adds nothing but @strerror to it, allocated, for fi_cq_open(). */
 typedef const char *kit_cq_strerror_fn(struct kit_cq *cq, int prov_errno, const void *err_data);
 int kit_cq_open(struct kit_domain *d, const struct fi_cq_attr *attr, size_t size_min, bool wait_ok, kit_cq_strerror_fn *strerror,
 		struct fid_cq **cq, void *context);
 /*
- * fid.fid.ops after kit_cq_init(), kit_cntr_init(), kit_av_init(): a close that is kit_cq_fini() ... and mem_free() of @cq itself. A provider with more to
- * undo sets a table of its own, of these.
+ * fid.fid.ops after kit_cq_init(), kit_cntr_init(), kit_av_init(): a close that is kit_cq_fini() ... and mem_free() of
+ * @cq itself. A provider with more to undo sets a table of its own, of these.
  */
 int kit_cq_control(struct fid *fid, int command, void *arg);
 int kit_cntr_control(struct fid *fid, int command, void *arg);
@@ -255,7 +288,7 @@ static inline void kit_cq_push(struct kit_cq *cq, void *context, uint64_t flags,
 /** kit_cq_push_err() - One error entry; @err_data (@len bytes, may be NULL) is copied. Lock held. */
 void kit_cq_push_err(struct kit_cq *cq, const struct fi_cq_err_entry *err, const void *err_data, size_t len);
 
-/* --- counters --------------------------------------------------------------------------------------------------------------- */
+/* --- counters ------------------------------------------------------------------------------------ */
 enum kit_cntr_kind { KIT_CNTR_SEND, KIT_CNTR_RECV, KIT_CNTR_READ, KIT_CNTR_WRITE, KIT_CNTR_REMOTE_READ, KIT_CNTR_REMOTE_WRITE, KIT_CNTR_NUM };
 struct kit_cntr {
 	struct fid_cntr fid;
@@ -266,7 +299,8 @@ struct kit_cntr {
 	uint32_t ep_cnt, ep_cap;
 	struct kit_wait *wait;
 	_Atomic int refs;
-	bool waits_by_poll;         /* by the provider: fi_cntr_wait() without a wait object looks again and again, and is no error */
+	/* by the provider: fi_cntr_wait() without a wait object looks again and again, and is no error */
+	bool waits_by_poll;
 	void (*on_change)(struct kit_cntr *c); /* triggered operations later; NULL */
 };
 int kit_cntr_init(struct kit_cntr *c, struct kit_domain *d, const struct fi_cntr_attr *attr, bool wait_ok, void *context);
@@ -275,14 +309,15 @@ int kit_cntr_open(struct kit_domain *d, const struct fi_cntr_attr *attr, bool wa
 int kit_cntr_fini(struct kit_cntr *c);
 void kit_cntr_add(struct kit_cntr *c, uint64_t ok, uint64_t err); /* NULL is fine. Lock held. */
 /**
- * kit_cntr_drive() - @ep makes what @c counts although @c is bound to something else (a region): who reads or waits for @c drives @ep (@on), or does so
- * no longer, unless @c is bound to it as well. Any number of times. Lock held. 0; -FI_ENOMEM; -errno of making it wake.
+ * kit_cntr_drive() - @ep makes what @c counts although @c is bound to something else (a region): who reads or waits for
+ * @c drives @ep (@on), or does so no longer, unless @c is bound to it as well. Any number of times. Lock held. 0;
+ * -FI_ENOMEM; -errno of making it wake.
  */
 int kit_cntr_drive(struct kit_cntr *c, struct kit_ep *ep, bool on);
 /** kit_cntr_store() - The values of a counter that a device keeps have become these. Lock held. */
 void kit_cntr_store(struct kit_cntr *c, uint64_t ok, uint64_t err);
 
-/* --- event queue --------------------------------------------------------------------------------------------------------- */
+/* --- event queue --------------------------------------------------------------------------------- */
 struct kit_eq;
 int kit_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **eq, void *context);
 void kit_eq_ref(struct kit_eq *eq);
@@ -292,7 +327,7 @@ int kit_eq_push_err(struct kit_eq *eq, const struct fi_eq_err_entry *err, const 
 /** kit_eq_unread() - How many events wait to be read. */
 size_t kit_eq_unread(struct kit_eq *eq);
 
-/* --- address vector ------------------------------------------------------------------------------------------------------- */
+/* --- address vector ------------------------------------------------------------------------------ */
 struct kit_av;
 struct kit_av_ops {
 	/* Is this a legal address? 0; -FI_EINVAL (logged). */
@@ -304,15 +339,21 @@ struct kit_av_ops {
 	/* node/service -> address; NULL: -FI_ENOSYS */
 	int (*insertsvc)(struct kit_av *av, const char *node, const char *service, void *addr);
 	uint64_t open_flags;   /* fi_av_attr.flags that the provider takes; FI_EVENT is done here */
-	/* In place of kit_av_add_locked() for fi_av_insert and its like, when @flags say that @in, the fi_addr given, matters. May be NULL. Lock held. */
+	/*
+	 * In place of kit_av_add_locked() for fi_av_insert and its like, when @flags say that @in, the fi_addr given,
+	 * matters. May be NULL. Lock held.
+	 */
 	int (*insert)(struct kit_av *av, const void *addr, fi_addr_t in, uint64_t flags, fi_addr_t *out);
-	/* A table kept elsewhere, as memory shared by processes: all of them, or none. Lock held. add: one more use of the same address. */
+	/*
+	 * A table kept elsewhere, as memory shared by processes: all of them, or none. Lock held. add: one more use of
+	 * the same address.
+	 */
 	int (*store_add)(struct kit_av *av, const void *addr, fi_addr_t *out);
 	int (*store_del)(struct kit_av *av, fi_addr_t fi_addr);
 	bool (*store_get)(const struct kit_av *av, fi_addr_t fi_addr, void *addr);
 	/*
-	 * FI_AV_MAP: fi_addr_t is made from the address alone, and says it back; the table only knows what was inserted. Both, or none: then, and with
-	 * FI_AV_TABLE, it is the place in the table.
+	 * FI_AV_MAP: fi_addr_t is made from the address alone, and says it back; the table only knows what was
+	 * inserted. Both, or none: then, and with FI_AV_TABLE, it is the place in the table.
 	 */
 	fi_addr_t (*name)(const void *addr);
 	void (*unname)(fi_addr_t fi_addr, void *addr);
@@ -350,12 +391,18 @@ static inline const void *kit_av_addr(const struct kit_av *av, fi_addr_t fi_addr
 }
 /** kit_av_hash() - Of a raw address, seeded: who chooses addresses cannot choose where they go. */
 uint32_t kit_av_hash(const struct kit_av *av, const void *addr);
-/** kit_av_find() - Place of a raw address in the table, which mostly is its fi_addr; FI_ADDR_NOTAVAIL if absent. Lock held. */
+/**
+ * kit_av_find() - Place of a raw address in the table, which mostly is its fi_addr; FI_ADDR_NOTAVAIL if absent. Lock
+ * held.
+ */
 fi_addr_t kit_av_find(const struct kit_av *av, const void *addr);
-/** kit_av_add_locked() - Insert one, for the program: nothing else may take an index that it counts on. 0; -FI_ENOMEM; -FI_EINVAL. */
+/**
+ * kit_av_add_locked() - Insert one, for the program: nothing else may take an index that it counts on. 0; -FI_ENOMEM;
+ * -FI_EINVAL.
+ */
 int kit_av_add_locked(struct kit_av *av, const void *addr, fi_addr_t *fi_addr);
 
-/* --- endpoint --------------------------------------------------------------------------------------------------------------- */
+/* --- endpoint ------------------------------------------------------------------------------------ */
 struct kit_ep {
 	struct fid_ep fid;
 	struct kit_domain *domain;
@@ -365,19 +412,29 @@ struct kit_ep {
 	struct kit_cntr *cntr[KIT_CNTR_NUM];
 	bool tx_selective, rx_selective; /* bound with FI_SELECTIVE_COMPLETION */
 	bool enabled, closing;
-	bool is_driven;           /* by the provider: completions are made in progress() only, so that no thread of ours wakes who cannot sleep on wait_fd() */
-	bool binds_late;          /* by the provider: bind although enabled; of the contexts of one endpoint, each is enabled on its own */
+	/*
+	 * by the provider: completions are made in progress() only, so that no thread of ours wakes who cannot sleep on
+	 * wait_fd()
+	 */
+	bool is_driven;
+	/* by the provider: bind although enabled; of the contexts of one endpoint, each is enabled on its own */
+	bool binds_late;
 	uint64_t caps;
 	uint64_t tx_op_flags, rx_op_flags;
 	size_t inject_size;
 	struct fi_info *info; /* own copy */
 	/* provider: drive this endpoint; lock held. Return: events, 0 = idle. */
 	int (*progress)(struct kit_ep *ep);
-	/* provider, optional (NULL): lets a waiter sleep until the device has work, instead of driving it. Set before bind. */
-	int (*wait_fd)(struct kit_ep *ep, unsigned i); /* the i-th of its fds, readable while there is work for progress(); -errno: there are no more. Its to close */
 	/*
-	 * Before a sleep, after progress() in the same hold of the lock: 0, and from now on work makes an fd readable, until the next wait_arm(),
-	 * whoever calls progress() meanwhile; -FI_EAGAIN: there is work already. Set with wait_fd.
+	 * provider, optional (NULL): lets a waiter sleep until the device has work, instead of driving it. Set before
+	 * bind.
+	 */
+	/* the i-th of its fds, readable while there is work for progress(); -errno: there are no more. Its to close */
+	int (*wait_fd)(struct kit_ep *ep, unsigned i);
+	/*
+	 * Before a sleep, after progress() in the same hold of the lock: 0, and from now on work makes an fd readable,
+	 * until the next wait_arm(), whoever calls progress() meanwhile; -FI_EAGAIN: there is work already. Set with
+	 * wait_fd.
 	 */
 	int (*wait_arm)(struct kit_ep *ep);
 	uint32_t late_told;       /* for LOG_FEW(): operations that failed after their end */
@@ -387,8 +444,8 @@ struct kit_ep {
 int kit_ep_init(struct kit_ep *ep, struct kit_domain *d, const struct fi_info *info, int (*progress)(struct kit_ep *), void *context);
 void kit_ep_fini(struct kit_ep *ep); /* unbinds everything */
 /**
- * kit_ep_watch() - The endpoint's wait_fd() have become valid (@on), or are about to become invalid, after objects with wait objects were bound.
- * Who sleeps on these already looks, and arms it too. Lock held. 0; -errno.
+ * kit_ep_watch() - The endpoint's wait_fd() have become valid (@on), or are about to become invalid, after objects with
+ * wait objects were bound. Who sleeps on these already looks, and arms it too. Lock held. 0; -errno.
  */
 int kit_ep_watch(struct kit_ep *ep, bool on);
 /**
@@ -413,16 +470,20 @@ static inline bool kit_rx_wants_cqe(const struct kit_ep *ep, uint64_t flags)
 }
 #define KIT_LATE_MAX 1024 /* unread events above which late errors are only logged */
 /**
- * kit_ep_late_error() - An operation has failed that no completion can name: it asked for none, or has had it. What the program once gave as its
- * context may be freed or in use again, so this is an event of the endpoint (its event queue's error entry with @what), and a line in the log. Lock held.
+ * kit_ep_late_error() - An operation has failed that no completion can name: it asked for none, or has had it. What the
+ * program once gave as its context may be freed or in use again, so this is an event of the endpoint (its event queue's
+ * error entry with @what), and a line in the log. Lock held.
  */
 void kit_ep_late_error(struct kit_ep *ep, int err, int prov_errno, const char *what);
-/** kit_ep_control() - fi_control(FI_GETOPSFLAG, FI_SETOPSFLAG ...) on endpoints; -FI_ENOSYS others. FI_ENABLE is the provider's. */
+/**
+ * kit_ep_control() - fi_control(FI_GETOPSFLAG, FI_SETOPSFLAG ...) on endpoints; -FI_ENOSYS others. FI_ENABLE is the
+ * provider's.
+ */
 int kit_ep_control(struct kit_ep *ep, int command, void *arg);
 /** kit_progress() - Drive endpoints @eps once, taking the domain's lock; adaptive wait if nothing happened. */
 void kit_progress(struct kit_domain *d, struct kit_ep **eps, uint32_t cnt);
 
-/* --- memory regions ------------------------------------------------------------------------------------------------------- */
+/* --- memory regions ------------------------------------------------------------------------------ */
 struct kit_mr_req {
 	const struct iovec *iov; size_t iov_cnt;
 	uint64_t access, offset, requested_key, flags;
@@ -430,14 +491,15 @@ struct kit_mr_req {
 };
 #define KIT_MR_LOCAL_WRITE (FI_RECV | FI_READ | FI_REMOTE_WRITE) /* access for which an adapter writes to the region */
 /**
- * kit_mr_pin() - What an adapter's driver does before it registers: is all of the memory there, and writable if @is_write?
+ * kit_mr_pin() - What an adapter's driver does before it registers: is all of the memory there, and writable if
+ * @is_write?
  * Return: 0; -FI_EFAULT, as from drivers, with a sentence in the log; -FI_ENOMEM.
  */
 int kit_mr_pin(const struct kit_domain *d, const struct kit_mr_req *r, bool is_write);
 /** kit_mr_ops - fi_mr_reg, regv, regattr: checks by API version, then domain->mr_open. */
 extern struct fi_ops_mr kit_mr_ops;
 
-/* --- poll sets, stubs ---------------------------------------------------------------------------------------------------------- */
+/* --- poll sets, stubs ---------------------------------------------------------------------------- */
 int kit_poll_open(struct fid_domain *domain, struct fi_poll_attr *attr, struct fid_poll **pollset);
 int kit_trywait(struct fid_fabric *fabric, struct fid **fids, int count);
 int kit_wait_open(struct fid_fabric *fabric, struct fi_wait_attr *attr, struct fid_wait **wait);

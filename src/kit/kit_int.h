@@ -74,8 +74,8 @@ static inline int kit_drive(struct kit_ep **eps, uint32_t cnt)
 }
 
 /*
- * What a look at an object finds, whoever looks: a blocking read, a counter's wait, a wait set, fi_trywait. In this order: of several
- * objects the least counts.
+ * What a look at an object finds, whoever looks: a blocking read, a counter's wait, a wait set, fi_trywait. In this
+ * order: of several objects the least counts.
  */
 enum kit_look {
 	KIT_FOUND, /* what is waited for */
@@ -99,9 +99,9 @@ struct kit_driven {
 };
 
 /**
- * kit_look() - One look at what the endpoints of @by drive: a progress pass, then @is_ready(@arg), and only if that finds nothing the devices are
- * armed, all of it in one hold of the domain's lock. The one place where this order is made.
- * KIT_FOUND in a child after fork, too: nobody sleeps there.
+ * kit_look() - One look at what the endpoints of @by drive: a progress pass, then @is_ready(@arg), and only if that
+ * finds nothing the devices are armed, all of it in one hold of the domain's lock. The one place where this order is
+ * made. KIT_FOUND in a child after fork, too: nobody sleeps there.
  */
 typedef bool kit_ready_fn(void *arg);
 enum kit_look kit_look(struct kit_driven by, kit_ready_fn *is_ready, void *arg, enum kit_arm arm);
@@ -138,10 +138,14 @@ void kit_polls_forget(struct kit_domain *d, struct fid *fid);
 struct kit_bell {
 	int epfd, evfd;
 	_Atomic bool signaled; /* also where there is no evfd */
-	_Atomic int32_t owed;  /* writes of rings that somebody has armed after already: by ringers who have not come to it yet */
+	/* writes of rings that somebody has armed after already: by ringers who have not come to it yet */
+	_Atomic int32_t owed;
 };
 
-/* A descriptor that a wait object watches because @ep has work when it is readable, and @ep makes what is new at @who, a CQ or counter. */
+/*
+ * A descriptor that a wait object watches because @ep has work when it is readable, and @ep makes what is new at @who,
+ * a CQ or counter.
+ */
 struct kit_source {
 	const void *who;
 	const struct kit_ep *ep;
@@ -156,7 +160,8 @@ struct kit_wait {
 	struct kit_fabric *fabric; /* of a wait set; NULL: private */
 	enum fi_wait_obj obj;	   /* FI_WAIT_FD, FI_WAIT_MUTEX_COND or FI_WAIT_YIELD */
 	bool is_pollfd;		   /* an FD shown as FI_WAIT_POLLFD */
-	struct kit_bell app;	   /* FD: what the application sleeps on by itself, after fi_trywait; its number never changes */
+	/* FD: what the application sleeps on by itself, after fi_trywait; its number never changes */
+	struct kit_bell app;
 	struct kit_bell call;	   /* not YIELD: what our blocking calls sleep on */
 	uint32_t calls;		   /* blocking calls that have armed @call and not disarmed it; calls_lock */
 	struct kit_source *src;	   /* no two the same, but several may have one descriptor; calls_lock */
@@ -183,8 +188,9 @@ void kit_wait_put(struct kit_wait *w, struct fid *member); /* NULL is fine */
 void kit_wait_signal(struct kit_wait *w);
 int kit_wait_control(struct kit_wait *w, int command, void *arg);
 /**
- * kit_wait_watch_ep() - @w (may be NULL) of @who, a CQ or counter, watches the descriptors that @ep has now (@on), or no longer what it
- * watched for these two. A descriptor that others need as well stays. Any number of times, in any order.
+ * kit_wait_watch_ep() - @w (may be NULL) of @who, a CQ or counter, watches the descriptors that @ep has now (@on), or
+ * no longer what it watched for these two. A descriptor that others need as well stays. Any number of times, in any
+ * order.
  * Return: 0; -FI_ENOMEM or -errno: then it watches nothing for these two.
  */
 int kit_wait_watch_ep(struct kit_wait *w, const void *who, struct kit_ep *ep, bool on);
@@ -192,7 +198,8 @@ int kit_wait_watch_ep(struct kit_wait *w, const void *who, struct kit_ep *ep, bo
 /* A look at something, perhaps kit_look(), that arms as told. */
 typedef enum kit_look kit_look_fn(void *arg, enum kit_arm arm);
 /**
- * kit_wait_for() - Sleep on @w until @look finds something: all blocking calls are this. @w NULL: yields between the looks.
+ * kit_wait_for() - Sleep on @w until @look finds something: all blocking calls are this. @w NULL: yields between the
+ * looks.
  * @timeout_ms: < 0 no end; 0 looks once.   Return: 0 found; -FI_ETIMEDOUT.
  */
 int kit_wait_for(struct kit_wait *w, kit_look_fn *look, void *arg, int timeout_ms);

@@ -127,7 +127,10 @@ static void rx_free(struct kit_rx *rx)
 	slab_put(&rx->srx->slab, rx);
 }
 
-/* A slice of a multi-receive buffer has ended. Return: FI_MULTI_RECV if it was the buffer's last and the buffer is used up. */
+/*
+ * A slice of a multi-receive buffer has ended. Return: FI_MULTI_RECV if it was the buffer's last and the buffer is used
+ * up.
+ */
 static uint64_t slice_end(struct kit_rx *owner)
 {
 	if (--owner->slices || owner->posted)
@@ -214,7 +217,10 @@ static void multi_leave(struct kit_srx *s, struct kit_rx *owner)
 	s->posted_cnt--;
 }
 
-/* Is what is left of @owner too short for a message that a whole buffer may hold? Then that is the message's, and @owner goes back to its program. */
+/*
+ * Is what is left of @owner too short for a message that a whole buffer may hold? Then that is the message's, and
+ * @owner goes back to its program.
+ */
 static bool multi_skip(struct kit_srx *s, struct kit_rx *owner, uint64_t len)
 {
 	struct kit_ep *ep = s->ep;
@@ -389,8 +395,8 @@ static int post(struct kit_srx *s, struct kit_rx *rx)
 }
 
 /*
- * A multi-receive buffer takes every unexpected message that is there, then is posted with what is left. Once used up, it goes with
- * its last slice, which may be while that slice starts.
+ * A multi-receive buffer takes every unexpected message that is there, then is posted with what is left. Once used up,
+ * it goes with its last slice, which may be while that slice starts.
  */
 static int post_multi(struct kit_srx *s, struct kit_rx *rx)
 {
@@ -457,7 +463,7 @@ int kit_srx_recv_buf_slow(struct kit_srx *s, bool tagged, void *buf, size_t len,
 	return kit_srx_recv(s, tagged, &all);
 }
 
-/* --- cancel ---------------------------------------------------------------------------------------------------------- */
+/* --- cancel -------------------------------------------------------------------------------------- */
 
 static struct kit_rx *find_context(struct kit_srx *s, void *context)
 {

@@ -10,8 +10,8 @@
 #define KIT_RX_IOV_MAX 4
 
 /*
- * A receive: posted, then (matched) in progress, then completed and gone. The provider's own state follows in the same slab object
- * (kit_srx_init @rx_extra bytes, kit_rx_priv()).
+ * A receive: posted, then (matched) in progress, then completed and gone. The provider's own state follows in the same
+ * slab object (kit_srx_init @rx_extra bytes, kit_rx_priv()).
  */
 struct kit_rx {
 	struct mt_node mt;         /* tag, ignore, src while posted */
@@ -44,7 +44,10 @@ struct kit_srx_ops {
 	void (*start)(struct kit_ep *ep, struct kit_rx *rx, struct kit_ux *ux);
 	/* @ux is thrown away (FI_DISCARD, or close). */
 	void (*discard)(struct kit_ep *ep, struct kit_ux *ux);
-	/* Whom a completion names as the sender of @ux; FI_ADDR_NOTAVAIL. Asked late: it may have been inserted since it sent. */
+	/*
+	 * Whom a completion names as the sender of @ux; FI_ADDR_NOTAVAIL. Asked late: it may have been inserted since
+	 * it sent.
+	 */
 	fi_addr_t (*source)(const struct kit_ux *ux);
 };
 
@@ -59,11 +62,15 @@ struct kit_srx {
 	uint32_t posted_cnt, posted_max; /* receives beyond posted_max: -FI_EAGAIN */
 	size_t min_multi_recv;
 	bool directed;                 /* FI_DIRECTED_RECV: honour src_addr of receives */
-	bool multi_whole;              /* by the provider: what the rest of a multi-receive buffer is too short for goes to the next one, uncut */
+	/* by the provider: what the rest of a multi-receive buffer is too short for goes to the next one, uncut */
+	bool multi_whole;
 };
 int kit_srx_init(struct kit_srx *s, struct kit_ep *ep, const struct kit_srx_ops *ops, size_t rx_extra, uint32_t posted_max, bool directed);
 void kit_srx_fini(struct kit_srx *s); /* discards everything without completions */
-/** kit_srx_clear() - As kit_srx_fini() for posted receives and unexpected messages; receives in progress go on, and so may @s. */
+/**
+ * kit_srx_clear() - As kit_srx_fini() for posted receives and unexpected messages; receives in progress go on, and so
+ * may @s.
+ */
 void kit_srx_clear(struct kit_srx *s);
 static inline void *kit_rx_priv(struct kit_rx *rx) { return rx + 1; }
 
@@ -72,9 +79,10 @@ struct kit_recv_args {
 	fi_addr_t src; uint64_t tag, ignore; void *context; uint64_t flags;
 };
 /**
- * kit_srx_recv() - fi_recv*, fi_trecv* of every form: post; or FI_PEEK, FI_PEEK|FI_CLAIM, FI_CLAIM, FI_DISCARD, FI_MULTI_RECV. Lock held.
- * May call ops->start at once when an unexpected message matches.
- * Return: 0; -FI_EAGAIN; -FI_EINVAL iov_cnt or flags; -FI_ENOMEM. A peek without match completes with an FI_ENOMSG error entry.
+ * kit_srx_recv() - fi_recv*, fi_trecv* of every form: post; or FI_PEEK, FI_PEEK|FI_CLAIM, FI_CLAIM, FI_DISCARD,
+ * FI_MULTI_RECV. Lock held. May call ops->start at once when an unexpected message matches.
+ * Return: 0; -FI_EAGAIN; -FI_EINVAL iov_cnt or flags; -FI_ENOMEM. A peek without match completes with an FI_ENOMSG
+ *         error entry.
  */
 int kit_srx_recv(struct kit_srx *s, bool tagged, const struct kit_recv_args *a);
 int kit_srx_recv_buf_slow(struct kit_srx *s, bool tagged, void *buf, size_t len, void *desc, const struct kit_recv_args *a);
@@ -125,7 +133,8 @@ static inline int kit_srx_recv_buf(struct kit_srx *s, bool tagged, void *buf, si
 /* kit_srx_match() where the oldest receive that matches is the multi-receive buffer @rx. */
 struct kit_rx *kit_srx_match_multi(struct kit_srx *s, struct kit_rx *rx, fi_addr_t src, uint64_t tag, uint64_t len);
 /**
- * kit_srx_match() - A message arrived: take the oldest posted receive that matches off the list (or a slice of a multi-receive buffer).
+ * kit_srx_match() - A message arrived: take the oldest posted receive that matches off the list (or a slice of a
+ * multi-receive buffer).
  * @len: whole message; a slice is cut to min(@len, what is left). NULL: unexpected, call kit_srx_unexpected().
  */
 static inline struct kit_rx *kit_srx_match(struct kit_srx *s, bool tagged, fi_addr_t src, uint64_t tag, uint64_t len)
@@ -147,18 +156,25 @@ int kit_srx_unexpected(struct kit_srx *s, struct kit_ux *ux);
 /** kit_srx_forget_src() - Address @src was removed: its unexpected messages are discarded. */
 void kit_srx_forget_src(struct kit_srx *s, fi_addr_t src);
 /**
- * kit_srx_know() - The sender of @ux, which waits here and had FI_ADDR_NOTAVAIL, is @src from now on: address vectors learn of some
- * senders late. A receive that names @src takes it at once. Of several messages of one sender the oldest goes first.
+ * kit_srx_know() - The sender of @ux, which waits here and had FI_ADDR_NOTAVAIL, is @src from now on: address vectors
+ * learn of some senders late. A receive that names @src takes it at once. Of several messages of one sender the oldest
+ * goes first.
  */
 void kit_srx_know(struct kit_srx *s, struct kit_ux *ux, fi_addr_t src);
 /** kit_srx_lose() - @ux will never be complete: no receive finds it any more. Its owner frees it. */
 void kit_srx_lose(struct kit_srx *s, struct kit_ux *ux);
-/** kit_srx_cancel() - fi_cancel: a posted receive with @context ends with an FI_ECANCELED error entry. 0; -FI_ENOENT none. */
+/**
+ * kit_srx_cancel() - fi_cancel: a posted receive with @context ends with an FI_ECANCELED error entry. 0; -FI_ENOENT
+ * none.
+ */
 int kit_srx_cancel(struct kit_srx *s, void *context);
 
 struct kit_rx_result { size_t len; uint64_t data, tag, flags; fi_addr_t src; void *buf; };
 void kit_rx_done_slow(struct kit_rx *rx, const struct kit_rx_result *r); /* slices and counters */
-/** kit_rx_done() - Success: completion and counter as @rx's flags want, FI_MULTI_RECV when its owner is used up; @rx is freed. */
+/**
+ * kit_rx_done() - Success: completion and counter as @rx's flags want, FI_MULTI_RECV when its owner is used up; @rx is
+ * freed.
+ */
 static inline void kit_rx_done(struct kit_rx *rx, const struct kit_rx_result *r)
 {
 	struct kit_ep *ep = rx->srx->ep;
@@ -176,9 +192,14 @@ static inline void kit_rx_done(struct kit_rx *rx, const struct kit_rx_result *r)
 }
 /** kit_rx_fail() - Error entry (FI_ETRUNC with olen, ...); @rx is freed. */
 void kit_rx_fail(struct kit_rx *rx, const struct kit_rx_result *r, int err, int prov_errno, size_t olen, const void *err_data, size_t err_len);
-/** kit_rx_copy() - Copy a view into the receive buffer at @off; bytes that do not fit are dropped. Return: bytes copied. */
+/**
+ * kit_rx_copy() - Copy a view into the receive buffer at @off; bytes that do not fit are dropped. Return: bytes copied.
+ */
 size_t kit_rx_copy(struct kit_rx *rx, size_t off, const struct view *v, size_t view_off);
-/* iov helpers: total length (SIZE_MAX: their sum does not fit), copy out of an iov list at an offset, sub-range as a new list (returns pieces, 0 if it does not fit). */
+/*
+ * iov helpers: total length (SIZE_MAX: their sum does not fit), copy out of an iov list at an offset, sub-range as a
+ * new list (returns pieces, 0 if it does not fit).
+ */
 size_t kit_iov_len(const struct iovec *iov, size_t cnt);
 size_t kit_iov_copy_from(void *dst, size_t len, const struct iovec *iov, size_t cnt, size_t off);
 size_t kit_iov_copy_to(const struct iovec *iov, size_t cnt, size_t off, const void *src, size_t len);

@@ -6,8 +6,8 @@
 #include "kit/kit.h"
 
 /*
- * Tables of operations are complete when the program starts: no thread ever sees one half filled, and no entry is NULL. Each macro names those
- * entries that objects differ in; what is missing is kit_no_...
+ * Tables of operations are complete when the program starts: no thread ever sees one half filled, and no entry is NULL.
+ * Each macro names those entries that objects differ in; what is missing is kit_no_...
  */
 #define KIT_FI_OPS(close_, bind_, control_) KIT_FI_OPS_OPEN(close_, bind_, control_, kit_no_ops_open)
 #define KIT_FI_OPS_OPEN(close_, bind_, control_, ops_open_)                                                                      \

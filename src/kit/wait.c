@@ -1,25 +1,29 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Wait objects, fi_trywait, and how a blocking call sleeps.
 //
-// Theory of operation: whoever wants to sleep arms, looks once more, and only then sleeps; whoever makes an event makes it visible first, then
-// signals. That is all of kit_wait_for(), which every blocking call is, and of kit_wait_try(), which fi_trywait is. Why no wake-up is lost:
+// Theory of operation: whoever wants to sleep arms, looks once more, and only then sleeps; whoever makes an event makes
+// it visible first, then signals. That is all of kit_wait_for(), which every blocking call is, and of kit_wait_try(),
+// which fi_trywait is. Why no wake-up is lost:
 //
-// An event of software (a completion that another thread's progress made, fi_cntr_add, fi_eq_write, fi_cq_signal): arming drains the eventfd, then
-// clears @signaled; a signal sets it and, if it was clear, writes. Either the look after the arming sees the event, or its maker sees the cleared flag
-// and makes the descriptor readable. Drain comes before clear: the other way round could swallow the write of a signaller in between and leave
-// the flag set with nothing to read.
+// An event of software (a completion that another thread's progress made, fi_cntr_add, fi_eq_write, fi_cq_signal):
+// arming drains the eventfd, then clears @signaled; a signal sets it and, if it was clear, writes. Either the look
+// after the arming sees the event, or its maker sees the cleared flag and makes the descriptor readable. Drain comes
+// before clear: the other way round could swallow the write of a signaller in between and leave the flag set with
+// nothing to read.
 //
-// An event of a device: a look is a progress pass, then a look at the object, then wait_arm() of the endpoints, in one hold of the domain's lock
-// (kit_look()), so nobody else can make progress in between. wait_arm() looks at the device itself after having armed it, and what comes later makes
-// the endpoint's descriptor readable until somebody arms again. The lock is released before the sleep. An endpoint that is enabled or bound while somebody
-// sleeps signals (kit_wait_watch_ep()), so that he looks again and arms it, too.
+// An event of a device: a look is a progress pass, then a look at the object, then wait_arm() of the endpoints, in one
+// hold of the domain's lock (kit_look()), so nobody else can make progress in between. wait_arm() looks at the device
+// itself after having armed it, and what comes later makes the endpoint's descriptor readable until somebody arms
+// again. The lock is released before the sleep. An endpoint that is enabled or bound while somebody sleeps signals
+// (kit_wait_watch_ep()), so that the sleeper looks again and arms it, too.
 //
-// Several sleepers: none may drain what another has not seen yet. Blocking calls have a bell of their own, and count those that have armed it;
-// a bell that was rung is drained only when all who were armed then have been woken and are gone, until then the others look again (call_arm()). What they
-// armed at a device the device's interface keeps for them. The application's descriptor is armed by fi_trywait alone, which rings it again
-// unless it has found nothing.
+// Several sleepers: none may drain what another has not seen yet. Blocking calls have a bell of their own, and count
+// those that have armed it; a bell that was rung is drained only when all who were armed then have been woken and are
+// gone, until then the others look again (call_arm()). What they armed at a device the device's interface keeps for
+// them. The application's descriptor is armed by fi_trywait alone, which rings it again unless it has found nothing.
 //
-// A sleep ends by itself after HEARTBEAT_NS: an endpoint's progress pass also asks, now and then, whether silent peers live. No wake-up depends on it.
+// A sleep ends by itself after HEARTBEAT_NS: an endpoint's progress pass also asks, now and then, whether silent peers
+// live. No wake-up depends on it.
 //
 // Where nothing would wake us (manual progress, no device fd) the waiter itself drives the endpoints between naps.
 #include "kit/kit_int.h"
@@ -71,15 +75,18 @@ static void bell_ring(struct kit_bell *b)
 }
 
 /*
- * Return: it had been rung. A ringer may be late with his one write: then there is nothing to drain now, but later, or it would be readable for
- * nothing until the next ring, and nobody sleep.
+ * Return: it had been rung. The one write of a ringer may be late: then there is nothing to drain now, but there will
+ * be later; otherwise it would stay readable for nothing until the next ring, and nobody could sleep.
  */
 static bool bell_arm(struct kit_bell *b)
 {
 	bool was_rung;
 	uint64_t cnt;
 
-	/* sequentially consistent, both of @signaled; pair with bell_ring(). @owed is relaxed: a count, seen late it is drained late. */
+	/*
+	 * sequentially consistent, both of @signaled; pair with bell_ring(). @owed is relaxed: a count, seen late it is
+	 * drained late.
+	 */
 	if (!atomic_load_explicit(&b->signaled, memory_order_seq_cst) && !atomic_load_explicit(&b->owed, memory_order_relaxed))
 		return false;
 	if (read(b->evfd, &cnt, sizeof(cnt)) < 0)
@@ -90,7 +97,7 @@ static bool bell_arm(struct kit_bell *b)
 	return true;
 }
 
-/* --- wait objects --------------------------------------------------------------------------------------------------- */
+/* --- wait objects -------------------------------------------------------------------------------- */
 
 static void bells_close(struct kit_wait *w)
 {
@@ -121,7 +128,8 @@ int kit_wait_new(struct kit_wait **out, enum fi_wait_obj obj)
 		return -FI_ENOMEM;
 	w->obj = obj;
 	w->is_pollfd = is_pollfd;
-	w->app = w->call = (struct kit_bell){.epfd = -1, .evfd = -1, .signaled = true, .owed = -1}; /* as if rung, by nobody who writes */
+	/* as if rung, by nobody who writes */
+	w->app = w->call = (struct kit_bell){.epfd = -1, .evfd = -1, .signaled = true, .owed = -1};
 	ret = obj == FI_WAIT_FD ? bell_open(&w->app) : 0;
 	if (!ret && obj != FI_WAIT_YIELD)
 		ret = bell_open(&w->call);
@@ -307,9 +315,9 @@ int kit_wait_watch_ep(struct kit_wait *w, const void *who, struct kit_ep *ep, bo
 /*
  * The mutex is the application's too: it may hold it while it waits for the domain's lock, which
  * our caller has. So we never block on it, and after MUTEX_TRIES we broadcast without it. If its
- * holder is in a call of ours then, he is about to look. But if he was interrupted between
- * fi_trywait() and pthread_cond_wait() for as long as our tries take, nothing tells him of this
- * event: he sleeps until the next one (doc/limits.md).
+ * holder is in a call of ours then, it is about to look. But if that thread was interrupted between
+ * fi_trywait() and pthread_cond_wait() for as long as our tries take, nothing tells it of this
+ * event: it sleeps until the next one (doc/limits.md).
  */
 static void cond_signal(struct kit_wait *w)
 {
@@ -333,11 +341,11 @@ void kit_wait_signal(struct kit_wait *w)
 	bell_ring(&w->call);
 }
 
-/* --- sleeping ----------------------------------------------------------------------------------------------------------- */
+/* --- sleeping ------------------------------------------------------------------------------------ */
 
 /*
- * False: it has been rung, and somebody who was armed has still to see it: he is awake or about to be, and goes (call_disarm()) before he arms again.
- * Then the caller, who is not among those counted, looks again.
+ * False: it has been rung, and a thread that was armed has still to see it: it is awake or about to be, and goes
+ * (call_disarm()) before it arms again. Then the caller, who is not among those counted, looks again.
  */
 static bool call_arm(struct kit_wait *w)
 {
@@ -389,8 +397,8 @@ static void rest(struct kit_wait *armed, uint64_t ns, int cancel_state)
 }
 
 /*
- * Who cannot arm, since somebody who was woken has still to go, naps, too: that one may wait for
- * our processor, and under SCHED_FIFO a yield does not give it to him.
+ * A thread that cannot arm, because one that was woken has still to go, naps, too: the other one may
+ * wait for our processor, and under SCHED_FIFO a yield does not give it away.
  */
 static int wait_for(struct kit_wait *w, kit_look_fn *look, void *arg, uint64_t end,
 		    int cancel_state)
@@ -448,7 +456,7 @@ int kit_wait_try(struct kit_wait *w, kit_look_fn *look, void *arg)
 	return -FI_EAGAIN;
 }
 
-/* --- what the application asks for ------------------------------------------------------------------------------------------ */
+/* --- what the application asks for --------------------------------------------------------------- */
 
 static int get_fd(const struct kit_wait *w, void *arg)
 {

@@ -161,7 +161,7 @@ void bulk_op_wait(struct bulk_port *b, struct bulk_op *op, uint64_t now_ns)
 /* By another method. Return: -EAGAIN, or the status if there is none. */
 int bulk_op_again(struct bulk_port *b, struct bulk_op *op)
 {
-	if (op->is_help) /* who asked does it himself */
+	if (op->is_help) /* the peer that asked does it by itself */
 		return -EACCES;
 	bulk_help_stop(b, op, false);
 	bulk_tag_renew(b, op);

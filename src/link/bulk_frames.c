@@ -96,7 +96,8 @@ int64_t bulk_frames_put(struct bulk_port *b, struct bulk_op *op, uint64_t turn_l
 	} while (rc > 0 && op->pos < op->len && (uint64_t)sent < turn_len);
 	if (rc < 0 && rc != -EAGAIN)
 		return rc;
-	if (rc != -EAGAIN && (op->pos == op->len || put_is_full(op))) /* -EAGAIN: an empty PUT is at its end and not sent */
+	/* -EAGAIN: an empty PUT is at its end and not sent */
+	if (rc != -EAGAIN && (op->pos == op->len || put_is_full(op)))
 		bulk_op_wait(b, op, now_ns);
 	else if (rc == -EAGAIN && !op->timer.pos) /* the link is full: is anybody there? */
 		bulk_timer_arm(b, op, now_ns);

@@ -92,8 +92,10 @@ static_assert(sizeof(struct bulk_hdr_help) == 48, "wire");
 #define BULK_HDR_MAX sizeof(struct bulk_hdr_help)
 static_assert(BULK_HDR_MAX <= LINK_HDR_MAX, "link_send() copies the header");
 
-/* Most bytes of one DATA or PUT frame: six of them fill a datagram of the loopback; whole cache lines, so that the next piece starts
- * on one too. */
+/*
+ * Most bytes of one DATA or PUT frame: six of them fill a datagram of the loopback; whole cache lines, so that the next
+ * piece starts on one too.
+ */
 #define BULK_CHUNK ALIGN_DOWN(10240u - (uint32_t)BULK_HDR_MAX, 64u)
 static_assert(BULK_CHUNK + BULK_HDR_MAX <= LINK_FRAME_MAX, "a frame");
 

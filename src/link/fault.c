@@ -137,7 +137,7 @@ static void held_go(struct fault *f, struct held *h)
 	f->gone = h;
 }
 
-/* NOLINTBEGIN(clang-analyzer-core.UndefinedBinaryOperatorResult): clang 14 forgets fields of a struct returned by value */
+/* NOLINTBEGIN(clang-analyzer-core.UndefinedBinaryOperatorResult): clang 14 loses fields of structs that are returned */
 static void spoil(struct fault *f, struct held *h, const struct fate *fate)
 {
 	struct link_stats *st = &f->c.port->stats;

@@ -118,7 +118,10 @@ static bool mask_find(uint32_t own, uint32_t *mask)
 	return found;
 }
 
-/* Which host this is, as a number that leaves room for all its adapters; the same in all processes that share its loopback. */
+/*
+ * Which host this is, as a number that leaves room for all its adapters; the same in all processes that share its
+ * loopback.
+ */
 static uint32_t loop_base(const struct hostpart_kind *kind)
 {
 	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
@@ -163,7 +166,10 @@ static bool is_nr(const struct hostpart_kind *kind, uint32_t nr)
 	return nr >= kind->min && nr <= kind->max;
 }
 
-/* The entry for @ip whose ports include @port (0: any) and whose number is one of the kind; the first entry for @ip if there is none. NULL. */
+/*
+ * The entry for @ip whose ports include @port (0: any) and whose number is one of the kind; the first entry for @ip if
+ * there is none. NULL.
+ */
 static const struct hostpart_row *row_of_ip(const struct hostpart *h, const uint8_t ip[16], uint16_t port)
 {
 	const struct hostpart_row *first = NULL;

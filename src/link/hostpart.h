@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Small numbers for hosts (Cassini NIC addresses, HFI LIDs): the host part of their IPv4 addresses, and the keys net= and map=.
+// Small numbers for hosts (Cassini NIC addresses, HFI LIDs): the host part of their IPv4 addresses, and the keys net=
+// and map=.
 #ifndef SF_LINK_HOSTPART_H
 #define SF_LINK_HOSTPART_H
 
@@ -8,24 +9,26 @@
 /*
  * Theory of operation
  *
- * A number is the host part of an IPv4 address: what is left when the network's prefix is taken off. The prefix is that of the key net=, else
- * 127.0.0.0/8 for an address in it that if= names, else the netmask of the interface that has our own address. What is left must be a number of the
- * kind. The key map=NUMBER->IP[:BASE],... comes before that, entry by entry: it can name any address (IPv6, too, in brackets when a base follows) and
- * other UDP ports, so that several hosts behind one IP address can be told apart.
+ * A number is the host part of an IPv4 address: what is left when the network's prefix is taken off. The prefix is that
+ * of the key net=, else 127.0.0.0/8 for an address in it that if= names, else the netmask of the interface that has our
+ * own address. What is left must be a number of the kind. The key map=NUMBER->IP[:BASE],... comes before that, entry by
+ * entry: it can name any address (IPv6, too, in brackets when a base follows) and other UDP ports, so that several
+ * hosts behind one IP address can be told apart.
  *
- * Without if= and net= adapters are on 127.0.0.1 and the next ones, on every host the same. There a number says which host it is: it is a hash of the
- * host's boot id and network namespace, plus the adapter's index. So ranks of two hosts have no equal addresses (but for the chance of one in as many
- * as there are numbers), and what belongs to another host is refused instead of reaching somebody here.
+ * Without if= and net= adapters are on 127.0.0.1 and the next ones, on every host the same. There a number says which
+ * host it is: it is a hash of the host's boot id and network namespace, plus the adapter's index. So ranks of two hosts
+ * have no equal addresses (but for the chance of one in as many as there are numbers), and what belongs to another host
+ * is refused instead of reaching somebody here.
  *
- * One map serves all kinds. BASE is a point in a host's UDP ports around which each kind has its own: the kind's @below tells how far below it they
- * begin. Without BASE it is HOSTPART_BASE:
+ * One map serves all kinds. BASE is a point in a host's UDP ports around which each kind has its own: the kind's @below
+ * tells how far below it they begin. Without BASE it is HOSTPART_BASE:
  *
  *     BASE - 1280 ... BASE - 1      HFI: 160 contexts with 8 sub-contexts      by default 19200 ... 20479
  *     BASE ... BASE + 12287         Cassini: 24 classes of VNIs, 512 PIDs      by default 20480 ... 32767
  *
- * so hosts behind one IP address need BASEs that are 13568 apart. 32767 is directly below the range that Linux gives to sockets that do not ask for
- * a port (EFA's are such). An entry whose number is none of a kind (a NIC address above 0xbfff is no LID) is not there for that kind; but an adapter
- * whose own address has only such entries is refused.
+ * so hosts behind one IP address need BASEs that are 13568 apart. 32767 is directly below the range that Linux gives to
+ * sockets that do not ask for a port (EFA's are such). An entry whose number is none of a kind (a NIC address above
+ * 0xbfff is no LID) is not there for that kind; but an adapter whose own address has only such entries is refused.
  */
 
 #define HOSTPART_ROWS     32u
@@ -61,8 +64,8 @@ struct hostpart {
 int hostpart_init(struct hostpart *h, const struct hostpart_kind *kind, const struct link_room *room, const uint8_t own[16], char *err,
 		  size_t err_len);
 /**
- * hostpart_ip() - IP address and first UDP port of number @nr: as map= says, or the host part put into the network; on loopback one of this
- * host's adapters. 0; -ENETUNREACH.
+ * hostpart_ip() - IP address and first UDP port of number @nr: as map= says, or the host part put into the network; on
+ * loopback one of this host's adapters. 0; -ENETUNREACH.
  * hostpart_nr() - The reverse; @port 0: any. 0; -ERANGE: not in the network, or the host part is no number of the kind.
  */
 int hostpart_ip(const struct hostpart *h, uint32_t nr, uint8_t ip[16], uint16_t *base);

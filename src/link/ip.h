@@ -22,7 +22,10 @@ bool link_ip_parse(const char *text, uint8_t ip[16]);
 bool link_ip_of(const struct sockaddr *sa, uint8_t ip[16]);
 /** link_ip_text() - "192.0.2.1" or "fd00::2" in @out, which is returned. */
 const char *link_ip_text(const uint8_t ip[16], char out[LINK_IP_TEXT]);
-/** link_ip_user() - The user whose UDP socket is bound to @ip and @port on this host. 0; -ENOENT nobody; -errno cannot be told. System calls. */
+/**
+ * link_ip_user() - The user whose UDP socket is bound to @ip and @port on this host. 0; -ENOENT nobody; -errno cannot
+ * be told. System calls.
+ */
 int link_ip_user(const uint8_t ip[16], uint16_t port, uint32_t *uid);
 
 #endif

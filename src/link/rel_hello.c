@@ -29,7 +29,7 @@
  * While a pair is open and sure, a HELLO of another one from its address changes nothing. Where the old one is gone, whoever is there now
  * refuses its nonce: the HELLO only makes us send an acknowledgement with that nonce, and the next HELLO finds what came of it.
  *
- * Nobody is sent more bytes than he sent, nor more than one datagram for one, nor more than REL_ANSWER_BURST of a kind in a millisecond.
+ * No address is sent more bytes than came from it, nor more than one datagram for one, nor more than REL_ANSWER_BURST of a kind in a millisecond.
  */
 
 static uint8_t own_settings(const struct rel *r)
@@ -257,7 +257,10 @@ static enum rel_reason hello_refusal(struct rel *r, const struct link_addr *src,
 	return REL_R_CLASS;
 }
 
-/* @src has proved that it is there and wants a pair with our half @half. Return: the peer to make it with, which has none of which more came than a proof; NULL: no room. */
+/*
+ * @src has proved that it is there and wants a pair with our half @half. Return: the peer to make it with, which has
+ * none of which more came than a proof; NULL: no room.
+ */
 static struct rel_peer *hello_peer(struct rel *r, struct rel_peer *rp, const struct link_addr *src, const struct rel_pkt *pkt, uint64_t half,
 				   uint64_t now_ns)
 {
@@ -283,7 +286,10 @@ static bool is_of_pair(const struct rel_peer *rp, const struct rel_pkt *pkt)
 	return rp->peer_nonce == pkt->hello.src_nonce && rp->peer_half == pkt->hello.half;
 }
 
-/* A pair was made with a proof, and @pkt is of another one, not older as far as can be told: whoever proves more has it. */
+/*
+ * A pair was made with a proof, and @pkt is of another one, not older as far as can be told: whoever proves more has
+ * it.
+ */
 static bool may_follow(const struct rel_peer *rp, const struct rel_pkt *pkt)
 {
 	if (!rp->is_proved || is_of_pair(rp, pkt))
@@ -321,7 +327,10 @@ static bool is_over(struct rel *r, const struct rel_peer *rp, const struct link_
 	return r->draining || (rp->peer_nonce == pkt->hello.src_nonce && !rel_seq_before(rp->peer_serial, pkt->hello.serial));
 }
 
-/* Is a HELLO to a port whose nonce is a secret looked at? Not after so many wrong ones that trying would lead to the right one. */
+/*
+ * Is a HELLO to a port whose nonce is a secret looked at? Not after so many wrong ones that trying would lead to the
+ * right one.
+ */
 static bool nonce_may(struct rel *r, const struct rel_pkt *pkt, uint64_t now_ns)
 {
 	uint32_t *wrong = answer_cnt(r, REL_A_WRONG, now_ns);

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Refusals of frames, both ways.
 //
-// Theory of operation: a refusal is owed from the moment in which the owner says so until the peer has confirmed it, and as long the DATA that
-// completed the frame is not final. Refusals are numbered, and travel in datagrams of their own (REL_NAK) beside the DATA: they are taken in
-// the order of their numbers, and the next ACK says up to which number that has come. What is not confirmed goes again, from the oldest on.
+// Theory of operation: a refusal is owed from the moment in which the owner says so until the peer has confirmed it,
+// and as long the DATA that completed the frame is not final. Refusals are numbered, and travel in datagrams of their
+// own (REL_NAK) beside the DATA: they are taken in the order of their numbers, and the next ACK says up to which number
+// that has come. What is not confirmed goes again, from the oldest on.
 //
-// They need nothing of the receiver, neither a place in a window, nor credit, nor a share of anything, and an ACK needs none either: hence each
-// refusal is confirmed some time, whatever else is stuck, and its room and the DATA that it holds are free. All else follows from this: the
-// oldest DATA that is not final has arrived, then it becomes final as soon as its refusals are confirmed; or it has not, then it is sent
-// again, and is taken once as many refusals are confirmed as the pair's own share is short of (REL_RECS_MAX frames fit into an empty one).
-// (Tried: refusals as records of DATA. Two sides whose windows were full of refused frames had no number left for a refusal, about one random
-// world in 500, and where room was short, each dropped the other's refusals for the frames that came with them. Numbers kept free for refusals
-// do not help: as long as older frames wait for a refusal from the other side, each such DATA keeps its number after it has arrived.)
+// They need nothing of the receiver, neither a place in a window, nor credit, nor a share of anything, and an ACK needs
+// none either: hence each refusal is confirmed some time, whatever else is stuck, and its room and the DATA that it
+// holds are free. All else follows from this: the oldest DATA that is not final has arrived, then it becomes final as
+// soon as its refusals are confirmed; or it has not, then it is sent again, and is taken once as many refusals are
+// confirmed as the pair's own share is short of (REL_RECS_MAX frames fit into an empty one). (Tried: refusals as
+// records of DATA. Two sides whose windows were full of refused frames had no number left for a refusal, about one
+// random world in 500, and where room was short, each dropped the other's refusals for the frames that came with them.
+// Numbers kept free for refusals do not help: as long as older frames wait for a refusal from the other side, each such
+// DATA keeps its number after it has arrived.)
 #include "link/link_int.h"
 
 #include "link/rel_int.h"

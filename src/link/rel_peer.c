@@ -240,9 +240,9 @@ static void guest_to_end(struct rel_peer *rp)
 }
 
 /*
- * As many came from @s as may: some may have gone without a word. One of the first few is asked: whose port is closed has that said by his
- * system, the next one there refuses the nonce, who lives acknowledges, and who is silent for as long as a peer with work for us might be is
- * forgotten, unless the owner knows him. Who lives goes to the end, so that all are asked in turn; who has work has his own clock. RAW has nobody
+ * As many came from @s as may: some may have gone without a word. One of the first few is asked: if its port is closed its
+ * system says so, the next one there refuses the nonce, who lives acknowledges, and who is silent for as long as a peer with work for us might be is
+ * forgotten, unless the owner knows it. Who lives goes to the end, so that all are asked in turn; who has work has a clock of its own. RAW has nobody
  * to ask.
  */
 static void source_ask(struct rel_source *s, uint64_t now_ns)

@@ -77,9 +77,9 @@ static_assert(offsetof(struct rel_base, seq) == 12, "wire layout");
 static_assert(offsetof(struct rel_base, crc) == 36, "wire layout");
 
 /*
- * HELLO and HELLO_ACK, of one length: an answer is no longer than its question. The receiver's port must have @dst_nonce, unless that is 0,
- * which ports with a nonce in their address do not answer. A HELLO without @echo_half makes no state; one with the half that HELLO_ACK gave is
- * not answered.
+ * HELLO and HELLO_ACK, of one length: an answer is no longer than its question. The receiver's port must have
+ * @dst_nonce, unless that is 0, which ports with a nonce in their address do not answer. A HELLO without @echo_half
+ * makes no state; one with the half that HELLO_ACK gave is not answered.
  */
 struct rel_hello {
 	le64_t half;       /* sender's half */
@@ -96,8 +96,8 @@ static_assert(sizeof(struct rel_hello) == 32, "no padding");
 #define REL_SET_ALL 0x01
 
 /*
- * REFUSE of a HELLO. This layout, magic and the places of version and type are the same in all wire versions. REFUSE of anything else is the
- * base header alone, with the nonce that is refused: reason GONE.
+ * REFUSE of a HELLO. This layout, magic and the places of version and type are the same in all wire versions. REFUSE of
+ * anything else is the base header alone, with the nonce that is refused: reason GONE.
  */
 struct rel_refuse {
 	le64_t half;    /* of the HELLO refused */
@@ -116,8 +116,8 @@ enum rel_reason {
 };
 
 /*
- * DATA and RAW: one or more records, each followed by @len bytes; or one record with flag SEG, followed by struct rel_seg, @len bytes and up
- * to REL_PAD_MAX bytes of padding (datagrams of one length make longer segment trains).
+ * DATA and RAW: one or more records, each followed by @len bytes; or one record with flag SEG, followed by struct
+ * rel_seg, @len bytes and up to REL_PAD_MAX bytes of padding (datagrams of one length make longer segment trains).
  */
 struct rel_rec {
 	le32_t frame;  /* number of the frame */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Seals: libsodium's ciphers around each datagram, who may send what once, and the carrier that does it. Only this file knows the library.
+// Seals: libsodium's ciphers around each datagram, who may send what once, and the carrier that does it. Only this file
+// knows the library.
 #include "link/seal.h"
 
 #include <errno.h>
@@ -36,7 +37,7 @@ struct seal_ends {
 };
 static_assert(sizeof(struct seal_ends) == 48, "whole blocks");
 
-/* --- the ciphers ------------------------------------------------------------------------------------------------------ */
+/* --- the ciphers --------------------------------------------------------------------------------- */
 
 #ifdef SF_HAS_SODIUM
 static_assert(SEAL_KEY_LEN == crypto_core_hchacha20_KEYBYTES && SEAL_KEY_LEN == crypto_aead_chacha20poly1305_ietf_KEYBYTES, "one length");
@@ -167,7 +168,7 @@ static void ends_fill(struct seal_ends *e, const struct link_addr *src, const st
 	e->mode = mode;
 }
 
-/* --- the key ---------------------------------------------------------------------------------------------------------- */
+/* --- the key ------------------------------------------------------------------------------------- */
 
 /* Why the file behind @fd is no key; NULL: it may be. */
 static const char *file_fault(int fd)
@@ -231,7 +232,7 @@ int seal_key_load(const char *path, uint8_t key[SEAL_KEY_LEN], char *err, size_t
 	return why ? conf_refuse(-EINVAL, err, err_len, "SOFTFABRIC_NET: key=%s: %s", path, why) : 0;
 }
 
-/* --- one who seals ---------------------------------------------------------------------------------------------------- */
+/* --- one who seals ------------------------------------------------------------------------------- */
 
 void seal_tx_init(struct seal_tx *tx, const uint8_t key[SEAL_KEY_LEN], enum seal_mode mode, const uint8_t id[SEAL_ID_LEN])
 {
@@ -258,7 +259,7 @@ void seal_make(struct seal_tx *tx, const struct link_addr *src, const struct lin
 	memcpy(out, &h, sizeof(h));
 }
 
-/* --- senders that are known ------------------------------------------------------------------------------------------- */
+/* --- senders that are known ---------------------------------------------------------------------- */
 
 void seal_rx_init(struct seal_rx *rx, const uint8_t key[SEAL_KEY_LEN], enum seal_mode mode)
 {
@@ -372,7 +373,7 @@ enum seal_verdict seal_check(struct seal_rx *rx, const struct link_addr *src, co
 	return SEAL_OK;
 }
 
-/* --- the carrier ------------------------------------------------------------------------------------------------------ */
+/* --- the carrier --------------------------------------------------------------------------------- */
 
 struct seal {
 	struct carrier c;
@@ -398,8 +399,8 @@ static void fill(uint8_t *at, const struct iovec *iov)
 }
 
 /*
- * The bytes are copied first: the program may write to memory that its peers read while they read it, and a tag over bytes that have changed
- * since is wrong, each time that they are sent again.
+ * The bytes are copied first: the program may write to memory that its peers read while they read it, and a tag over
+ * bytes that have changed since is wrong, each time that they are sent again.
  */
 static int seal_send(struct carrier *c, const struct link_addr *dst, const struct iovec *iov, int iov_cnt)
 {
@@ -510,7 +511,10 @@ static void on_inner_rx(void *ctx, const struct link_addr *src, const void *buf,
 		refuse(s, src, v);
 }
 
-/* What is quoted is sealed, and may be secret: that the datagram was one of ours our id shows, which only those with the key have seen. */
+/*
+ * What is quoted is sealed, and may be secret: that the datagram was one of ours our id shows, which only those with
+ * the key have seen.
+ */
 static void on_inner_error(void *ctx, const struct link_addr *dst, const struct carrier_error *e)
 {
 	struct seal *s = ctx;

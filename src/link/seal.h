@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Protection on the wire: every datagram is sealed by a key that the hosts of a job share. Off unless the room has key=.
+// Protection on the wire: every datagram is sealed by a key that the hosts of a job share. Off unless the room has
+// key=.
 #ifndef SF_LINK_SEAL_H
 #define SF_LINK_SEAL_H
 
@@ -15,13 +16,15 @@
  *   magic, mode, id, count   24 bytes: a number that no other datagram under this key has
  *   tag                      16 bytes: Poly1305 over addresses and datagram
  *
- * The file of key= gives, by BLAKE2b, one key for each mode. With its id, 14 random bytes chosen when the port opens, a port derives its own
- * key from that (HChaCha20), and count, which never repeats, is the nonce below it. With secrecy this is XChaCha20-Poly1305 as libsodium has
- * it, the addresses being additional data; without, ChaCha20 gives the one-time key of a Poly1305 over addresses and datagram. The addresses
- * are those of source and destination, as sender and receiver see them: nothing can be sent back, or on to another port.
+ * The file of key= gives, by BLAKE2b, one key for each mode. With its id, 14 random bytes chosen when the port opens, a
+ * port derives its own key from that (HChaCha20), and count, which never repeats, is the nonce below it. With secrecy
+ * this is XChaCha20-Poly1305 as libsodium has it, the addresses being additional data; without, ChaCha20 gives the
+ * one-time key of a Poly1305 over addresses and datagram. The addresses are those of source and destination, as sender
+ * and receiver see them: nothing can be sent back, or on to another port.
  *
- * A receiver verifies before anything else reads a byte, and then takes each count once: seqwin.h, by sender, of which it remembers a bounded
- * number. Who is forgotten, or was never known, begins anew; doc/security.md says why that lets no replay do harm.
+ * A receiver verifies before anything else reads a byte, and then takes each count once: seqwin.h, by sender, of which
+ * it remembers a bounded number. Who is forgotten, or was never known, begins anew; doc/security.md says why that lets
+ * no replay do harm.
  */
 
 #define SEAL_MAGIC    0xb7 /* no datagram of rel_wire.h begins with it */
@@ -77,7 +80,8 @@ enum seal_verdict {
 };
 
 /**
- * seal_key_load() - Key of all modes from the file @path: SEAL_FILE_MIN to SEAL_FILE_MAX bytes, ours or root's, for nobody else to read.
+ * seal_key_load() - Key of all modes from the file @path: SEAL_FILE_MIN to SEAL_FILE_MAX bytes, ours or root's, for
+ * nobody else to read.
  * Return: 0; -EINVAL with one sentence in @err.
  */
 int seal_key_load(const char *path, uint8_t key[SEAL_KEY_LEN], char *err, size_t err_len);
@@ -90,8 +94,8 @@ void seal_make(struct seal_tx *tx, const struct link_addr *src, const struct lin
 void seal_rx_init(struct seal_rx *rx, const uint8_t key[SEAL_KEY_LEN], enum seal_mode mode);
 void seal_rx_fini(struct seal_rx *rx);
 /**
- * seal_check() - Is @buf a datagram for @dst, sealed by @src, that has not come before? Its contents are then the @len - SEAL_OVERHEAD
- * bytes behind the header, or with SEAL_SECRET those at @plain.
+ * seal_check() - Is @buf a datagram for @dst, sealed by @src, that has not come before? Its contents are then the @len
+ * - SEAL_OVERHEAD bytes behind the header, or with SEAL_SECRET those at @plain.
  */
 enum seal_verdict seal_check(struct seal_rx *rx, const struct link_addr *src, const struct link_addr *dst, const uint8_t *buf, size_t len,
 			     uint8_t *plain);

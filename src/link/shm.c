@@ -58,7 +58,8 @@ static inline uint64_t user_word(const struct shm_peer *sp, enum shm_fmt fmt, ui
 }
 
 /*
- * The frame to @dst, which is not published yet. What the bulk service sends is memory that a peer has asked for, and may have gone.
+ * The frame to @dst, which is not published yet. What the bulk service sends is memory that a peer has asked for, and
+ * may have gone.
  * Return: whether it was there.
  */
 static inline bool gather(uint8_t *dst, const struct out *o)
@@ -108,8 +109,8 @@ static __attribute__((noinline)) void *own_reserve_slow(struct shm_peer *sp, uin
 }
 
 /*
- * Has the owner of @sp closed? Nobody would take what we put there, and who sends it may mean the next one at this place: the next
- * poll tells of the end.
+ * Has the owner of @sp closed? Nobody would take what we put there, and who sends it may mean the next one at this
+ * place: the next poll tells of the end.
  */
 static inline bool is_end(struct shm_peer *sp)
 {

@@ -9,8 +9,9 @@
 #include <unistd.h>
 
 /*
- * A process may run out of descriptors while it has ports. Then nothing would tell it any more whether a peer lives, it could not wake one, and who sends
- * to it would not be answered, since it cannot look at that segment. So it keeps one descriptor, and gives it up for as long as a file is looked at.
+ * A process may run out of descriptors while it has ports. Then nothing would tell it any more whether a peer lives, it
+ * could not wake one, and who sends to it would not be answered, since it cannot look at that segment. So it keeps one
+ * descriptor, and gives it up for as long as a file is looked at.
  */
 
 static pthread_mutex_t g_spare_mutex = PTHREAD_MUTEX_INITIALIZER; /* protects both; taken last */

@@ -12,9 +12,10 @@
 /*
  * Theory of operation
  *
- * A peer that gives no sign of life for dead_after is declared dead. It may only have been stopped (SIGSTOP, a debugger, a frozen
- * cgroup), between any two instructions, and go on later. No check before a store helps against that, so the argument is who may
- * write: memory that a living process could write, or read as ours, is not used for anything else.
+ * A peer that gives no sign of life for dead_after is declared dead. It may only have been stopped (SIGSTOP, a
+ * debugger, a frozen cgroup), between any two instructions, and go on later. No check before a store helps against
+ * that, so the argument is who may write: memory that a living process could write, or read as ours, is not used for
+ * anything else.
  *
  *   lanes in our segment    The owner makes REVOKED of ACTIVE and stops reading (shm_revoke()). The lane waits in @limbo until its
  *                           writer answers CLOSING, or is gone. The head stands still, so the writer counts no success meanwhile.
@@ -23,15 +24,16 @@
  *                           or the peer is gone.
  *   a second life           While something is held from a peer's process, it is lent nothing more: it cannot take all by dying often.
  *
- * Gone means: its port was closed in order (SHM_ST_LEFT), or the kernel has given up the lock on its segment, or, if that has no
- * name any more, no process has its pid, its start time and the place of its stack, which exec() changes. In doubt it is not gone. Hence, where a process of another pid
- * namespace is killed and its file removed before we have looked, its lane stays out of use as long as our port is open.
+ * Gone means: its port was closed in order (SHM_ST_LEFT), or the kernel has given up the lock on its segment, or, if
+ * that has no name any more, no process has its pid, its start time and the place of its stack, which exec() changes.
+ * In doubt it is not gone. Hence, where a process of another pid namespace is killed and its file removed before we
+ * have looked, its lane stays out of use as long as our port is open.
  *
- * A writer learns of it by lane_gen of its own segment, which the owner moves after it has revoked, at its next poll; it looks at
- * its descriptors then, also in each tick and before it attaches a new lane of that owner. What it has under way fails, the lane
- * is given back, and a new one may be asked for. One that had no lane, because it shared one, or had given it back, is told in
- * a list of its own segment (shm_seg.told); it reads that list before it gets to know a new life of any peer, so that an old
- * verdict ends nothing new. Who was told does not tell in turn.
+ * A writer learns of it by lane_gen of its own segment, which the owner moves after it has revoked, at its next poll;
+ * it looks at its descriptors then, also in each tick and before it attaches a new lane of that owner. What it has
+ * under way fails, the lane is given back, and a new one may be asked for. One that had no lane, because it shared one,
+ * or had given it back, is told in a list of its own segment (shm_seg.told); it reads that list before it gets to know
+ * a new life of any peer, so that an old verdict ends nothing new. Who was told does not tell in turn.
  */
 
 #define GONE_LOOKS 2 /* of a kind, per tick */
@@ -132,7 +134,8 @@ void shm_limbo_agreed(struct shm_port *s, struct shm_rx *rx)
 }
 
 /*
- * Into the list in its segment: it has no lane here, and may wait for an answer all the same. Return: whether it has to look.
+ * Into the list in its segment: it has no lane here, and may wait for an answer all the same. Return: whether it has to
+ * look.
  */
 static bool told_put(struct shm_peer *sp)
 {
@@ -172,7 +175,10 @@ void shm_revoke_all(struct shm_peer *sp)
 		is_unread |= lane_peek(&rx->lane, &cap, &user) != NULL;
 		is_told |= desc_revoke(s, rx->idx);
 	}
-	/* Who closes is seen to have closed: that tells it at its next tick, and only who waits for us to take something is woken. */
+	/*
+	 * Who closes is seen to have closed: that tells it at its next tick, and only who waits for us to take
+	 * something is woken.
+	 */
 	if (s->p->is_cancelled ? !is_unread : !is_told && !told_put(sp))
 		return;
 	if (is_told) /* release: REVOKED first; pairs with the acquire in shm_told_look() */

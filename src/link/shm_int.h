@@ -381,7 +381,7 @@ struct shm_peer {
 	struct shm_port *s;
 	struct link_peer
 		*peer; /* that holds us in peer->shm; NULL: none, or its frames are datagrams */
-	struct link_addr link_addr; /* of who attached us, as he calls this peer */
+	struct link_addr link_addr; /* as the one who attached us calls this peer */
 	struct shm_seg *seg;
 	struct link_addr addr; /* with the nonce of this incarnation */
 	struct shm_peer *hnext, *all_next, *all_prev;

@@ -126,7 +126,9 @@ void shm_desc_free(struct shm_port *s, uint32_t idx, uint32_t slot_cnt)
 
 	shm_seg_punch(s->seg, SHM_LANE_OFF + (size_t)idx * SHM_LANE_STRIDE,
 		      SHM_LANE_BYTES(slot_cnt));
-	/* release: we are done with the lane, and with what its frames named; pair with held_is_done() and desc_claim() */
+	/*
+	 * release: we are done with the lane, and with what its frames named; pair with held_is_done() and desc_claim()
+	 */
 	atomic_fetch_add_explicit(&d->turn, 1, memory_order_release);
 	atomic_store_explicit(&d->state, SHM_D_FREE, memory_order_release);
 	atomic_store_explicit(&s->seg->hdr->lanes_wanted, 0, memory_order_relaxed);

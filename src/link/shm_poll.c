@@ -535,7 +535,7 @@ int shm_poll(struct shm_port *s, int budget,
 		n = poll_all(&c, budget);
 	else
 		n = poll_marked(&c, budget);
-	/* Who has a lane of his own speaks there; a busy one does not keep the others waiting for long. */
+	/* A sender with a lane of its own uses that one; a busy sender does not keep the others waiting for long. */
 	if ((!n || s->pass % SHARED_EVERY == 0) &&
 	    unlikely(s->shared_due || lane_peek(&s->shared[0], &cap, &user) || s->shared[0].broken) && n < budget)
 		n += poll_shared(&c, budget - n);

@@ -474,7 +474,7 @@ static bool is_owners_lock(const char *path)
 	return is_owners;
 }
 
-/* Whether another user has made something of the name @path, which his is for as long as he likes. */
+/* Whether another user has made something of the name @path, which stays that user's for any time. */
 static bool is_squatted(const char *path)
 {
 	struct stat st;

@@ -239,7 +239,10 @@ int shm_arm(struct shm_port *s)
 	ring_due(s);
 	if (has_work(s))
 		return -EAGAIN;
-	/* Another one who sleeps on the same bell: what it has been rung for was taken by now, or the last look finds it. */
+	/*
+	 * Another one who sleeps on the same bell: what it has been rung for was taken by now, or the last look finds
+	 * it.
+	 */
 	state = s->is_armed ? atomic_load_explicit(&s->seg->hdr->state, memory_order_relaxed) : 0;
 	if (s->is_armed ? !(state & SHM_ST_SLEEPING) : s->is_wake_dirty)
 		shm_wake_drain(s->wake_fd);

@@ -102,7 +102,8 @@ struct udp {
 	bool has_trains;  /* UDP_SEGMENT works here */
 	bool is_full;	  /* the socket buffer was full at the last flush */
 	bool mtu_is_said; /* "too big" has been logged */
-	uint32_t mtu;	  /* bytes of UDP payload that the interface takes whole; it may be less than what others make, MTU_MIN */
+	/* bytes of UDP payload that the interface takes whole; it may be less than what others make, MTU_MIN */
+	uint32_t mtu;
 	uint32_t mtu_top; /* before it was lowered, at mtu_ns */
 	uint64_t mtu_ns;
 	uint32_t error_cnt;
@@ -211,7 +212,10 @@ static void on_error(struct udp *u, const struct sock_extended_err *e, const str
 	error_note(u, &out);
 }
 
-/* Reads the error queue to its end. Return: whether something came from outside; an ordinary call that has just failed may have told of that. */
+/*
+ * Reads the error queue to its end. Return: whether something came from outside; an ordinary call that has just failed
+ * may have told of that.
+ */
 static bool errqueue_drain(struct udp *u)
 {
 	union {
@@ -304,7 +308,8 @@ static uint32_t trains_build(struct udp *u, uint32_t at)
 {
 	uint32_t t = 0;
 
-	while (at < u->tx.cnt && (!t || !(u->tx.dgram[at].dst.flags & LINK_ADDR_CUT))) { /* one to cut up is a batch of its own */
+	/* one to cut up is a batch of its own */
+	while (at < u->tx.cnt && (!t || !(u->tx.dgram[at].dst.flags & LINK_ADDR_CUT))) {
 		uint32_t n = train_len(u, at);
 
 		train_build(u, t++, at, n);
@@ -324,7 +329,9 @@ static void pmtu_discover(struct udp *u, bool is_on)
 		setsockopt(u->fd, SOL_IPV6, IPV6_MTU_DISCOVER, &v6, sizeof(v6));
 }
 
-/* The first message, one datagram that is too big for its path. Tried twice, see on_send_error(); then failure is loss. */
+/*
+ * The first message, one datagram that is too big for its path. Tried twice, see on_send_error(); then failure is loss.
+ */
 static void send_fragments(struct udp *u)
 {
 	pmtu_discover(u, false);
@@ -334,8 +341,9 @@ static void send_fragments(struct udp *u)
 }
 
 /*
- * The system cannot read all of the first message: memory of a caller has been unmapped since the link took it. The receiver
- * waits for these bytes, and repeating would not make them readable: zeroes go in their place. Return: whether there was such a piece.
+ * The system cannot read all of the first message: memory of a caller has been unmapped since the link took it. The
+ * receiver waits for these bytes, and repeating would not make them readable: zeroes go in their place. Return: whether
+ * there was such a piece.
  */
 static bool fill_unreadable(struct udp *u)
 {
@@ -359,8 +367,9 @@ static bool fill_unreadable(struct udp *u)
 }
 
 /*
- * The first message could not be sent. The error may be what somebody's ICMP says of an earlier datagram, or of none: then the message has
- * not been tried. Such an error stands in the queue; where the queue had no room it does not, so only the second of a message is believed.
+ * The first message could not be sent. The error may be what somebody's ICMP says of an earlier datagram, or of none:
+ * then the message has not been tried. Such an error stands in the queue; where the queue had no room it does not, so
+ * only the second of a message is believed.
  * Return: whether to try it again (it may have been cut up).
  */
 static bool on_send_error(struct udp *u, int err, bool is_second)

@@ -11,23 +11,23 @@
 /*
  * Theory of operation
  *
- * src_fd is readable when something has come for the port: a bell rung in its segment, or a datagram. The adapter thread sleeps on
- * the src_fd of all ports. The application sleeps on wait_fd, which is that and an eventfd: since both are woken by what comes, the
- * one who is late would find nothing and sleep on, so what the thread takes in the place of a sleeping application is told by the
- * eventfd.
+ * src_fd is readable when something has come for the port: a bell rung in its segment, or a datagram. The adapter
+ * thread sleeps on the src_fd of all ports. The application sleeps on wait_fd, which is that and an eventfd: since both
+ * are woken by what comes, the one who is late would find nothing and sleep on, so what the thread takes in the place
+ * of a sleeping application is told by the eventfd.
  *
  * Why no sleeper of the application is forgotten
  *
- * Any number of its threads may sleep on wait_fd, while others poll the same port and stop polling whenever they like. We know
- * neither how many sleep nor when one of them ends, so link_poll() leaves what was armed as it is. From the first link_arm() on
- * one of these holds, whenever nobody has the lock:
- *  - PORT_ARM_APP is set, the bell is up, and the lanes were seen empty after it went up: whoever sends, rings. Datagrams need no
- *    bell, a socket stays readable as long as there are any.
- *  - wait_fd is readable: the bell has been rung and nobody has drained it, or the eventfd was written and nobody has drained it.
- * Only two ever drain: link_arm() and the adapter thread. Both put the bell up again in the same hold of the lock, look into the
- * lanes once more, and write the eventfd if they find something there or cannot (link_arm(), port_arm(), port_served()). So a drained byte is never the
- * only trace of something that is still to be taken; and what a poll has taken in the place of a sleeper, its owner's callbacks
- * have told to whom it concerns.
+ * Any number of its threads may sleep on wait_fd, while others poll the same port and stop polling whenever they like.
+ * We know neither how many sleep nor when one of them ends, so link_poll() leaves what was armed as it is. From the
+ * first link_arm() on one of these holds, whenever nobody has the lock:
+ *  - PORT_ARM_APP is set, the bell is up, and the lanes were seen empty after it went up: whoever sends, rings.
+ *    Datagrams need no bell, a socket stays readable as long as there are any.
+ *  - wait_fd is readable: the bell has been rung and nobody has drained it, or the eventfd was written and nobody has
+ * drained it. Only two ever drain: link_arm() and the adapter thread. Both put the bell up again in the same hold of
+ * the lock, look into the lanes once more, and write the eventfd if they find something there or cannot (link_arm(),
+ * port_arm(), port_served()). So a drained byte is never the only trace of something that is still to be taken; and
+ * what a poll has taken in the place of a sleeper, its owner's callbacks have told to whom it concerns.
  *
  * The price is one ring by the next sender after the last sleep, for nothing.
  */
@@ -153,7 +153,10 @@ void port_disarm(struct link_port *p)
 		shm_disarm(p->shm);
 }
 
-/* Readable for what has been seen by now: the caller looks at everything before he sleeps. Others whom it was to wake may sleep on. */
+/*
+ * Readable for what has been seen by now: the caller looks at everything before it sleeps. Others whom it was to wake
+ * may sleep on.
+ */
 static void wake_drain(struct link_port *p)
 {
 	eventfd_t cnt;
@@ -188,7 +191,7 @@ bool link_is_armed(const struct link_port *p)
 	return (p->armed & PORT_ARM_APP) && (!p->shm || shm_is_armed(p->shm));
 }
 
-/* Somebody announced that he sleeps, or was woken; now he, or somebody for him, polls. */
+/* A thread announced that it sleeps, or was woken; now it, or another one for it, polls. */
 void port_awake(struct link_port *p)
 {
 	struct link_node *n = p->node;

@@ -144,7 +144,7 @@ static void efa_zcpy_limits(struct ct *c)
 	ct_close(c); /* ends that receive without a word */
 }
 
-/* Whoever is not in the mode gets headers; what he sends with one cannot be matched, and the event queue says so. */
+/* Peers that are not in the mode get headers; what they send with one cannot be matched: the event queue says so. */
 static void efa_zcpy_mixed(struct ct *c)
 {
 	struct ct_buf b;

@@ -41,7 +41,7 @@ static void must_count(const struct hfi_hdr *h, const void *data, uint32_t len)
 	assert_int_equal(counted(), before + 1);
 }
 
-/* It is counted, and its sender is answered: he waits for nothing. */
+/* It is counted, and its sender is answered, so that it does not wait for nothing. */
 static void must_answer(const struct hfi_hdr *h, const void *data, uint32_t len)
 {
 	uint64_t end = end_ns(), before = world_ep(&w, 1)->stats.done_late;

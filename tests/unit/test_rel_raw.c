@@ -104,7 +104,7 @@ static void rel_raw__lost_segments_leave_nothing_behind(void **state)
 	rig_close(&g);
 }
 
-/* One frame of whoever says that he is @nonce at @port. */
+/* One frame of a sender that calls itself @nonce at @port. */
 static void raw_say(struct rig *g, uint16_t port, uint32_t nonce)
 {
 	struct rel_pkt pkt = {.type = REL_RAW, .nonce = (uint64_t)g->n[0].port.self.nonce << 32 | nonce};
@@ -118,7 +118,7 @@ static void raw_say(struct rig *g, uint16_t port, uint32_t nonce)
 	rel_input(g->n[0].port.rel, &addr, &d, sizeof(d), rig_now(g));
 }
 
-/* Who calls himself another with each datagram leaves nothing behind that would keep newcomers out. */
+/* A sender that calls itself another with each datagram leaves nothing behind that would keep newcomers out. */
 static void rel_raw__many_at_one_place(void **state)
 {
 	struct sim_attr attr = {.seed = 31, .is_silent = true};

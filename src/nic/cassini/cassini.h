@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Device API of the soft Cassini adapter: libcxi's objects (device, service, LNI, CP, Domain, command queue, EQ, CT, PTE, LE) and their rules.
+// Device API of the soft Cassini adapter: libcxi's objects (device, service, LNI, CP, Domain, command queue, EQ, CT,
+// PTE, LE) and their rules.
 #ifndef SF_NIC_CASSINI_CASSINI_H
 #define SF_NIC_CASSINI_CASSINI_H
 
@@ -10,15 +11,18 @@
 /*
  * Theory of operation
  *
- * A struct cassini is one opened adapter. Everything of it runs under one lock, handed in at open; functions take it as held unless they
- * say "not under the lock". Objects form libcxi's tree: adapter > LNI (opened on a service, which limits what may be allocated) > communication
- * profiles (VNI and traffic class), Domains ((NIC, VNI, PID), a granule of 256 pid_idx), command queues, event queues, counting events, PTEs.
+ * A struct cassini is one opened adapter. Everything of it runs under one lock, handed in at open; functions take it as
+ * held unless they say "not under the lock". Objects form libcxi's tree: adapter > LNI (opened on a service, which
+ * limits what may be allocated) > communication profiles (VNI and traffic class), Domains ((NIC, VNI, PID), a granule
+ * of 256 pid_idx), command queues, event queues, counting events, PTEs.
  *
- * What libcxi does through memory-mapped queues is a function call here: a command is a struct given to cassini_post(), an event is a struct in
- * the EQ's ring. Everything else is as on the adapter: matching, depositing, the Get of a rendezvous, atomics, counting and triggered
- * commands happen below this interface, in whoever polls the Domain: the application, or the adapter thread while it computes.
+ * What libcxi does through memory-mapped queues is a function call here: a command is a struct given to cassini_post(),
+ * an event is a struct in the EQ's ring. Everything else is as on the adapter: matching, depositing, the Get of a
+ * rendezvous, atomics, counting and triggered commands happen below this interface, in whoever polls the Domain: the
+ * application, or the adapter thread while it computes.
  *
- * Addresses are virtual addresses of this process. A handle of ours never travels; what does is (nic, pid, vni), pid_idx, match bits and offsets.
+ * Addresses are virtual addresses of this process. A handle of ours never travels; what does is (nic, pid, vni),
+ * pid_idx, match bits and offsets.
  *
  * Source of names, limits and numbers: doc/facts/cxi.md#objects-of-the-adapter, #numbers-of-the-adapter.
  */
@@ -66,12 +70,13 @@ const char *cassini_rc_str(unsigned rc);
 enum cassini_tc { CASSINI_TC_DEDICATED_ACCESS, CASSINI_TC_LOW_LATENCY, CASSINI_TC_BULK_DATA, CASSINI_TC_BEST_EFFORT, CASSINI_TC_ETH, CASSINI_TC_NUM };
 enum cassini_tc_type { CASSINI_TC_TYPE_DEFAULT, CASSINI_TC_TYPE_HRP, CASSINI_TC_TYPE_RESTRICTED, CASSINI_TC_TYPE_COLL_LEAF, CASSINI_TC_TYPE_NUM };
 
-/* --- devices and services: the soft room SOFTFABRIC_CXI ------------------------------------------------------------------ */
+/* --- devices and services: the soft room SOFTFABRIC_CXI ------------------------------------------ */
 
 /* What cxil_get_device_list and the network interface tell of one adapter. */
 struct cassini_devinfo {
 	char name[16];        /* "cxi0" */
-	uint32_t nic;         /* 20-bit NIC address: host part of the interface's IPv4 address; on loopback it says which host */
+	/* 20-bit NIC address: host part of the interface's IPv4 address; on loopback it says which host */
+	uint32_t nic;
 	uint8_t ip[16];       /* network order: the address it is reached by */
 	uint16_t vendor_id, device_id, device_rev; /* 0x17db, 0x501, 2; Cassini 2: 0x1590, 0x371, 1 */
 	bool pci_always; /* tell the address also where the machine has no such device */
@@ -83,7 +88,10 @@ struct cassini_devinfo {
 	unsigned version;     /* 1: Cassini 1, 2: Cassini 2 */
 	uint32_t num_ptes, num_txqs, num_tgqs, num_eqs, num_cts, num_acs, num_tles, num_les;
 };
-/** cassini_dev_cnt() - Adapters in the soft room; 0 with one sentence in @err when the room is refused or the host cannot be mapped. */
+/**
+ * cassini_dev_cnt() - Adapters in the soft room; 0 with one sentence in @err when the room is refused or the host
+ * cannot be mapped.
+ */
 int cassini_dev_cnt(char *err, size_t err_len);
 /** cassini_dev_query() - Return: 0; -ENODEV. Not under a lock. */
 int cassini_dev_query(int idx, struct cassini_devinfo *out);
@@ -101,20 +109,27 @@ struct cassini_svc_desc {
 	uint8_t tcs;          /* bit per enum cassini_tc */
 	uint32_t max[CASSINI_RSRC_NUM];
 };
-/** cassini_svc_list() - Services of adapter @idx. Return: how many there are; at most @max were written. Not under a lock. */
+/**
+ * cassini_svc_list() - Services of adapter @idx. Return: how many there are; at most @max were written. Not under a
+ * lock.
+ */
 int cassini_svc_list(int idx, struct cassini_svc_desc *out, int max);
 /**
- * cassini_svc_check() - May this process use @vni (and @tc >= 0) through @svc_id of adapter @idx? @why: receives one sentence when not.
+ * cassini_svc_check() - May this process use @vni (and @tc >= 0) through @svc_id of adapter @idx? @why: receives one
+ * sentence when not.
  * Return: 0; -EINVAL no such service; -EACCES disabled, not a member, VNI or traffic class not in it.
  */
 int cassini_svc_check(int idx, uint32_t svc_id, uint16_t vni, int tc, char *why, size_t why_len);
 
-/* --- an open adapter ------------------------------------------------------------------------------------------------------ */
+/* --- an open adapter ----------------------------------------------------------------------------- */
 
 struct cassini_open_attr {
 	int dev_idx;
 	struct lock *lock;
-	/* Automatic progress: runs in the adapter thread, lock held, when the application does not poll. NULL: adapter only. */
+	/*
+	 * Automatic progress: runs in the adapter thread, lock held, when the application does not poll. NULL: adapter
+	 * only.
+	 */
 	void (*service)(void *ctx);
 	void *ctx;
 	bool no_thread;    /* tests */
@@ -132,18 +147,24 @@ bool cassini_forked(const struct cassini *nic);
 const volatile uint8_t *cassini_fork_mark(const struct cassini *nic);
 uint64_t cassini_now_ns(const struct cassini *nic);
 
-/** cassini_lni_open() - The resources of a service. Return: 0; -EINVAL no such service; -EACCES not a member or disabled (logged why); -ENOMEM. */
+/**
+ * cassini_lni_open() - The resources of a service. Return: 0; -EINVAL no such service; -EACCES not a member or disabled
+ * (logged why); -ENOMEM.
+ */
 int cassini_lni_open(struct cassini *nic, uint32_t svc_id, struct cassini_lni **out);
 void cassini_lni_close(struct cassini_lni *lni); /* everything of it must be closed; NULL is fine */
 uint32_t cassini_lni_id(const struct cassini_lni *lni); /* RGID */
 /** cassini_rsrc() - In use and limit of one resource of an LNI. */
 void cassini_rsrc(const struct cassini_lni *lni, enum cassini_rsrc r, uint32_t *used, uint32_t *max);
 
-/** cassini_cp_open() - Return: 0; -EACCES VNI or class not in the service (logged why); -EINVAL class; -ENOSPC 16 are open. Equal ones are shared. */
+/**
+ * cassini_cp_open() - Return: 0; -EACCES VNI or class not in the service (logged why); -EINVAL class; -ENOSPC 16 are
+ * open. Equal ones are shared.
+ */
 int cassini_cp_open(struct cassini_lni *lni, uint16_t vni, enum cassini_tc tc, enum cassini_tc_type type, struct cassini_cp **out);
 void cassini_cp_close(struct cassini_cp *cp);
 
-/* --- Domain: one granule (NIC, VNI, PID) ------------------------------------------------------------------------------------ */
+/* --- Domain: one granule (NIC, VNI, PID) --------------------------------------------------------- */
 
 struct cassini_dom_attr {
 	uint16_t vni;
@@ -152,27 +173,36 @@ struct cassini_dom_attr {
 	bool no_shm;    /* tests: treat peers on this host as remote */
 };
 /**
- * cassini_dom_open() - Return: 0; -EACCES VNI not in the service; -EADDRINUSE that PID is taken (logged with the holder's process id);
- * -ENOSPC no PID is free; -EINVAL PID; -ENOMEM; -errno.
+ * cassini_dom_open() - Return: 0; -EACCES VNI not in the service; -EADDRINUSE that PID is taken (logged with the
+ * holder's process id); -ENOSPC no PID is free; -EINVAL PID; -ENOMEM; -errno.
  */
 int cassini_dom_open(struct cassini_lni *lni, const struct cassini_dom_attr *attr, struct cassini_dom **out);
-/** cassini_dom_close() - PTEs must be unmapped. Outstanding commands end with CANCELED events; drains, bounded. NULL is fine. */
+/**
+ * cassini_dom_close() - PTEs must be unmapped. Outstanding commands end with CANCELED events; drains, bounded. NULL is
+ * fine.
+ */
 void cassini_dom_close(struct cassini_dom *dom);
 uint16_t cassini_dom_pid(const struct cassini_dom *dom);
 uint16_t cassini_dom_vni(const struct cassini_dom *dom);
 /** cassini_dom_poll() - Move frames: deposit, match, answer, make events. Return: number of things done, 0 = idle. */
 int cassini_dom_poll(struct cassini_dom *dom);
 /**
- * cassini_peer_life() - A number that changes when the process that answered at (@nic, @pid) is found to be gone: later answers come from another one.
- * Of a peer that a command went to; sends nothing.
+ * cassini_peer_life() - A number that changes when the process that answered at (@nic, @pid) is found to be gone: later
+ * answers come from another one. Of a peer that a command went to; sends nothing.
  */
 uint32_t cassini_peer_life(struct cassini_dom *dom, uint32_t nic, uint16_t pid);
-/** cassini_dom_wait_fd() - Readable while cassini_dom_poll() may have work, after cassini_dom_arm(). -ENOTSUP in the simulator. */
+/**
+ * cassini_dom_wait_fd() - Readable while cassini_dom_poll() may have work, after cassini_dom_arm(). -ENOTSUP in the
+ * simulator.
+ */
 int cassini_dom_wait_fd(struct cassini_dom *dom);
-/** cassini_dom_arm() - Before a sleep on the fd. Return: 0; -EAGAIN: there is work already. EQs are the caller's to look at. */
+/**
+ * cassini_dom_arm() - Before a sleep on the fd. Return: 0; -EAGAIN: there is work already. EQs are the caller's to look
+ * at.
+ */
 int cassini_dom_arm(struct cassini_dom *dom);
 
-/* --- event queues -------------------------------------------------------------------------------------------------------------- */
+/* --- event queues -------------------------------------------------------------------------------- */
 
 enum cassini_event_type { /* numbers of the device */
 	CASSINI_EV_PUT = 0, CASSINI_EV_GET = 1, CASSINI_EV_ATOMIC = 2, CASSINI_EV_FETCH_ATOMIC = 3, CASSINI_EV_PUT_OVERFLOW = 4,
@@ -187,7 +217,8 @@ struct cassini_event {
 	uint8_t type;           /* enum cassini_event_type */
 	uint8_t rc;             /* enum cassini_rc */
 	uint8_t ptl_list;       /* enum cassini_list: where it matched (PUT ...), of ACK: where at the target */
-	bool rendezvous;        /* PUT, PUT_OVERFLOW: of a RENDEZVOUS_PUT; REPLY: of the adapter's own Get, user_ptr is the LE's */
+	/* PUT, PUT_OVERFLOW: of a RENDEZVOUS_PUT; REPLY: of the adapter's own Get, user_ptr is the LE's */
+	bool rendezvous;
 	bool get_issued;        /* PUT, PUT_OVERFLOW: the adapter issues the Get itself */
 	bool auto_unlinked;     /* this operation unlinked the entry */
 	uint8_t rendezvous_id;
@@ -197,7 +228,8 @@ struct cassini_event {
 	uint16_t vni;
 	uint32_t le_used;       /* target events: LEs of the service's in use (lpe_stat) */
 	uint32_t initiator;     /* match id of who sent it */
-	uint32_t mlength, rlength; /* bytes moved, bytes asked; ACK and REPLY: what was asked. Rendezvous: PUT the eager bytes, REPLY the rest */
+	/* bytes moved, bytes asked; ACK and REPLY: what was asked. Rendezvous: PUT the eager bytes, REPLY the rest */
+	uint32_t mlength, rlength;
 	uint64_t user_ptr;      /* ACK, REPLY, SEND: of the command; target events: of the list entry */
 	uint64_t match_bits, header_data;
 	uint64_t remote_offset;
@@ -212,14 +244,17 @@ struct cassini_eq {             /* made by cassini_eq_open(); read only */
 	/* the rest is the adapter's */
 };
 /**
- * cassini_eq_open() - A ring of at least @slots events. @fc_slots of them are kept for STATE_CHANGE events.
- * A command that will make an event needs a free slot when it is posted (else -EAGAIN), so initiator events are never lost; a target event
- * without a slot disables a PTE with en_flowctrl (EQ_FULL) and is counted as dropped otherwise.
+ * cassini_eq_open() - A ring of at least @slots events. @fc_slots of them are kept for STATE_CHANGE events. A command
+ * that will make an event needs a free slot when it is posted (else -EAGAIN), so initiator events are never lost; a
+ * target event without a slot disables a PTE with en_flowctrl (EQ_FULL) and is counted as dropped otherwise.
  * Return: 0; -EINVAL 0 slots or above 2^24; -ENOSPC limit of the service (logged); -ENOMEM.
  */
 int cassini_eq_open(struct cassini_lni *lni, uint32_t slots, uint32_t fc_slots, struct cassini_eq **out);
 void cassini_eq_close(struct cassini_eq *eq); /* nothing may refer to it any more; NULL is fine */
-/** cassini_eq_peek() - The oldest event or NULL; borrowed until cassini_eq_pop(). Handlers may post commands that add events. */
+/**
+ * cassini_eq_peek() - The oldest event or NULL; borrowed until cassini_eq_pop(). Handlers may post commands that add
+ * events.
+ */
 static inline const struct cassini_event *cassini_eq_peek(const struct cassini_eq *eq)
 {
 	return eq->rd != eq->wr ? &eq->ring[eq->rd & eq->mask] : NULL;
@@ -231,11 +266,14 @@ static inline void cassini_eq_pop(struct cassini_eq *eq)
 uint32_t cassini_eq_free(const struct cassini_eq *eq);     /* slots that commands may still claim */
 uint64_t cassini_eq_dropped(const struct cassini_eq *eq);  /* events lost so far: unackd_dropped */
 
-/* --- counting events and triggered commands -------------------------------------------------------------------------------------- */
+/* --- counting events and triggered commands ------------------------------------------------------ */
 
 #define CASSINI_CT_SUCCESS_MAX ((1ULL << 48) - 1)
 #define CASSINI_CT_FAILURE_MAX 127u
-/** cassini_ct_open() - @wb: receives {success:48, failure:7, 0:8, written:1} after every change; NULL: none. 0; -ENOSPC; -ENOMEM. */
+/**
+ * cassini_ct_open() - @wb: receives {success:48, failure:7, 0:8, written:1} after every change; NULL: none. 0; -ENOSPC;
+ * -ENOMEM.
+ */
 int cassini_ct_open(struct cassini_lni *lni, uint64_t *wb, struct cassini_ct **out);
 void cassini_ct_close(struct cassini_ct *ct); /* triggers still waiting on it are cancelled; NULL is fine */
 void cassini_ct_set_wb(struct cassini_ct *ct, uint64_t *wb);
@@ -245,10 +283,13 @@ void cassini_ct_add(struct cassini_ct *ct, uint64_t success, uint64_t failure);
 void cassini_ct_set(struct cassini_ct *ct, uint64_t success, uint64_t failure);
 /** cassini_ct_on_change() - @fn runs after every change, lock held, possibly in the adapter thread. NULL: no one. */
 void cassini_ct_on_change(struct cassini_ct *ct, void (*fn)(void *ctx), void *ctx);
-/** cassini_ct_cancel() - Forget the triggered commands that wait on @ct. @fn (may be NULL) is told the user_ptr of each. Return: how many. */
+/**
+ * cassini_ct_cancel() - Forget the triggered commands that wait on @ct. @fn (may be NULL) is told the user_ptr of each.
+ * Return: how many.
+ */
 int cassini_ct_cancel(struct cassini_ct *ct, void (*fn)(void *ctx, uint64_t user_ptr), void *ctx);
 
-/* --- commands of the initiator ----------------------------------------------------------------------------------------------------- */
+/* --- commands of the initiator ------------------------------------------------------------------- */
 
 enum cassini_opcode { CASSINI_OP_PUT, CASSINI_OP_GET, CASSINI_OP_RENDEZVOUS_PUT, CASSINI_OP_ATOMIC, CASSINI_OP_FETCHING_ATOMIC, CASSINI_OP_NUM };
 enum cassini_amo_op {
@@ -264,15 +305,18 @@ size_t cassini_amo_type_size(unsigned type); /* bytes, 0: no such type */
 
 enum { /* cassini_cmd.flags */
 	CASSINI_CMD_RESTRICTED = 1,        /* unordered, idempotent; only to PTEs without matching */
-	CASSINI_CMD_INLINE = 2,            /* IDC: the payload is copied now; request_len <= CASSINI_IDC_MAX (or RESTRICTED_MAX) */
+	/* IDC: the payload is copied now; request_len <= CASSINI_IDC_MAX (or RESTRICTED_MAX) */
+	CASSINI_CMD_INLINE = 2,
 	CASSINI_CMD_NO_EVENT = 4,          /* no event at all on success: event_success_disable */
 	CASSINI_CMD_EV_SEND = 8,           /* a SEND event when the bytes may be reused (else none) */
 	CASSINI_CMD_CT_ACK = 16,           /* count on cmd.ct when the ACK (Put, Atomic) or REPLY (Get, Fetch) comes */
 	CASSINI_CMD_CT_BYTES = 32,         /* ... in bytes */
-	CASSINI_CMD_FLUSH = 64,            /* ACK only when the data is visible at the target (always so here; kept for the counters) */
+	/* ACK only when the data is visible at the target (always so here; kept for the counters) */
+	CASSINI_CMD_FLUSH = 64,
 	CASSINI_CMD_HRP = 128,             /* high-rate Put: fire and forget, acknowledged by the switch */
 	CASSINI_CMD_MORE = 256,            /* more commands follow: the doorbell waits */
-	CASSINI_CMD_AGAIN = 512,           /* the adapter's own: the first one after a lossless PTE held its sender back */
+	/* the adapter's own: the first one after a lossless PTE held its sender back */
+	CASSINI_CMD_AGAIN = 512,
 };
 struct cassini_cmd {
 	uint8_t opcode;                    /* enum cassini_opcode */
@@ -287,7 +331,10 @@ struct cassini_cmd {
 	const void *local_addr;            /* Put: source; Get: destination */
 	uint64_t remote_offset;
 	uint64_t match_bits, header_data, user_ptr;
-	/* RENDEZVOUS_PUT: bytes sent now; id; the rest is fetched by the target from pid_idx 255 of cmd.dom with get_bits */
+	/*
+	 * RENDEZVOUS_PUT: bytes sent now; id; the rest is fetched by the target from pid_idx 255 of cmd.dom with
+	 * get_bits
+	 */
 	uint32_t eager_length;
 	uint8_t rendezvous_id;
 	uint64_t get_bits;
@@ -301,8 +348,8 @@ struct cassini_quick;
 struct cassini_cmdq_attr {
 	uint32_t depth;                    /* commands that have not ended */
 	/*
-	 * A Put of cassini_put_quick() has failed with @rc: it is shown as it was given, for this call only. Lock held, in a poll of its Domain. It may
-	 * post commands, but not poll. NULL: there are none.
+	 * A Put of cassini_put_quick() has failed with @rc: it is shown as it was given, for this call only. Lock held,
+	 * in a poll of its Domain. It may post commands, but not poll. NULL: there are none.
 	 */
 	void (*on_lost)(void *ctx, const struct cassini_quick *lost, uint8_t rc);
 	void *ctx;
@@ -311,15 +358,19 @@ struct cassini_cmdq_attr {
 };
 /** cassini_cmdq_open() - Return: 0; -ENOSPC limit of the service (logged); -EINVAL; -ENOMEM. */
 int cassini_cmdq_open(struct cassini_lni *lni, const struct cassini_cmdq_attr *attr, struct cassini_cmdq **out);
-/** cassini_cmdq_close() - Held commands end with CANCELED, sent ones without an event; their sources are read until the Domain closes. NULL is fine. */
+/**
+ * cassini_cmdq_close() - Held commands end with CANCELED, sent ones without an event; their sources are read until the
+ * Domain closes. NULL is fine.
+ */
 void cassini_cmdq_close(struct cassini_cmdq *cq);
 /** cassini_cmdq_set_cp() - Commands posted from now on use @cp (the LCID command). */
 void cassini_cmdq_set_cp(struct cassini_cmdq *cq, struct cassini_cp *cp);
 /**
  * cassini_post() - Start a command. Memory behind local_addr stays unchanged until its ACK or REPLY, unless INLINE.
- * What hardware reports by event is reported by event (rc). Commands of one queue to one PTE are matched in the order posted, unless RESTRICTED;
- * unrestricted Puts and atomics to regions also take effect in that order.
- * Return: 0; -EAGAIN the queue, the EQ or the path is full, nothing happened; -EINVAL malformed (logged); -EACCES VNI of dom is not the profile's.
+ * What hardware reports by event is reported by event (rc). Commands of one queue to one PTE are matched in the order
+ * posted, unless RESTRICTED; unrestricted Puts and atomics to regions also take effect in that order.
+ * Return: 0; -EAGAIN the queue, the EQ or the path is full, nothing happened; -EINVAL malformed (logged); -EACCES VNI
+ *         of dom is not the profile's.
  */
 int cassini_post(struct cassini_cmdq *cq, const struct cassini_cmd *cmd);
 /* A short Put: all that a message needs. */
@@ -327,18 +378,23 @@ struct cassini_quick {
 	struct cassini_dom *dom;
 	const void *buf;
 	uint64_t match_bits, header_data;
-	uint64_t seq;                      /* the caller's, 48 bits, to know it again if it is lost; not of one with an ACK */
+	/* the caller's, 48 bits, to know it again if it is lost; not of one with an ACK */
+	uint64_t seq;
 	uint32_t nic, len;                 /* at most CASSINI_IDC_MAX bytes */
 	uint16_t pid;
 	uint8_t pid_idx;
 };
 /**
- * cassini_put_quick() - The quick way of cassini_post() for an inline Put that is to make an event only if it fails: straight into the memory of a peer on
- * this host that has taken one there before, in order with the commands of @cq. It takes no place in the queue; its failure is told by on_lost.
+ * cassini_put_quick() - The quick way of cassini_post() for an inline Put that is to make an event only if it fails:
+ * straight into the memory of a peer on this host that has taken one there before, in order with the commands of @cq.
+ * It takes no place in the queue; its failure is told by on_lost.
  * Return: sent; false: nothing has happened, not to this peer or not now, cassini_post() knows more.
  */
 bool cassini_put_quick(struct cassini_cmdq *cq, const struct cassini_quick *quick);
-/** cassini_put_quick_ack() - The same with an ACK event in @eq, as of any command; it takes its place in the queue, and on_lost does not hear of it. */
+/**
+ * cassini_put_quick_ack() - The same with an ACK event in @eq, as of any command; it takes its place in the queue, and
+ * on_lost does not hear of it.
+ */
 bool cassini_put_quick_ack(struct cassini_cmdq *cq, const struct cassini_quick *quick, struct cassini_eq *eq, uint64_t user_ptr);
 /** cassini_quick_is_idle() - No quick Put of @dom can fail any more. */
 bool cassini_quick_is_idle(const struct cassini_dom *dom);
@@ -349,7 +405,8 @@ uint32_t cassini_cmdq_free(const struct cassini_cmdq *cq);
 bool cassini_cmdq_is_idle(const struct cassini_cmdq *cq);
 /**
  * cassini_post_trig() - Post @cmd when @trig has counted @threshold successes. @cmd is copied; INLINE data too.
- * Return: 0; -ENOSPC no triggered list entry is left (logged with the limit); -EINVAL the queue has no triggers; -ENOMEM; as cassini_post().
+ * Return: 0; -ENOSPC no triggered list entry is left (logged with the limit); -EINVAL the queue has no triggers;
+ *         -ENOMEM; as cassini_post().
  */
 int cassini_post_trig(struct cassini_cmdq *cq, struct cassini_ct *trig, uint64_t threshold, const struct cassini_cmd *cmd);
 enum cassini_ct_op { CASSINI_CT_SET, CASSINI_CT_INC, CASSINI_CT_EVENT };
@@ -360,10 +417,13 @@ struct cassini_ct_cmd {
 	struct cassini_eq *eq;             /* EVENT: a TRIGGERED_OP event with @user_ptr */
 	uint64_t user_ptr;
 };
-/** cassini_trig_ct() - Do @cmd when @trig has counted @threshold. Return: as above; -EAGAIN the EQ has no slot for the event. */
+/**
+ * cassini_trig_ct() - Do @cmd when @trig has counted @threshold. Return: as above; -EAGAIN the EQ has no slot for the
+ * event.
+ */
 int cassini_trig_ct(struct cassini_cmdq *cq, struct cassini_ct *trig, uint64_t threshold, const struct cassini_ct_cmd *cmd);
 
-/* --- portal table entries ----------------------------------------------------------------------------------------------------------- */
+/* --- portal table entries ------------------------------------------------------------------------ */
 
 enum cassini_pte_state { CASSINI_PTE_RESET, CASSINI_PTE_DISABLED, CASSINI_PTE_ENABLED, CASSINI_PTE_SOFTWARE_MANAGED, CASSINI_PTE_ETHERNET,
 			 CASSINI_PTE_STATE_NUM };
@@ -374,15 +434,24 @@ struct cassini_pte_opts {
 	bool en_flowctrl;       /* no entry, no LE, EQ full: DISABLED with a reason instead of a loss */
 	bool en_event_match;    /* MATCH events before the data */
 	bool no_rget;           /* software issues the Gets of rendezvous: the driver's property rdzv_get_en is 0 */
-	bool lossless;          /* indices 0-15, with en_flowctrl: want of buffers or event slots holds back senders instead of DISABLED */
+	/* indices 0-15, with en_flowctrl: want of buffers or event slots holds back senders instead of DISABLED */
+	bool lossless;
 };
-/** cassini_pte_open() - In state RESET, no entries. @eq: its events (NULL: none). Return: 0; -ENOSPC limit (logged); -ENOMEM. */
+/**
+ * cassini_pte_open() - In state RESET, no entries. @eq: its events (NULL: none). Return: 0; -ENOSPC limit (logged);
+ * -ENOMEM.
+ */
 int cassini_pte_open(struct cassini_lni *lni, struct cassini_eq *eq, const struct cassini_pte_opts *opts, void *user, struct cassini_pte **out);
-/** cassini_pte_close() - Frees its entries without events; waits for copies in flight, bounded. Unmaps it. NULL is fine. */
+/**
+ * cassini_pte_close() - Frees its entries without events; waits for copies in flight, bounded. Unmaps it. NULL is fine.
+ */
 void cassini_pte_close(struct cassini_pte *pte);
 void *cassini_pte_user(const struct cassini_pte *pte);
 unsigned cassini_pte_ptn(const struct cassini_pte *pte); /* its number */
-/** cassini_pte_map() - Frames to @pid_idx of @dom arrive at @pte; one PTE may be mapped several times. 0; -EADDRINUSE; -EINVAL; -ENOSPC. */
+/**
+ * cassini_pte_map() - Frames to @pid_idx of @dom arrive at @pte; one PTE may be mapped several times. 0; -EADDRINUSE;
+ * -EINVAL; -ENOSPC.
+ */
 int cassini_pte_map(struct cassini_pte *pte, struct cassini_dom *dom, unsigned pid_idx);
 void cassini_pte_unmap(struct cassini_pte *pte, struct cassini_dom *dom, unsigned pid_idx);
 
@@ -397,7 +466,11 @@ struct cassini_le_attr {
 	enum cassini_list list;
 	uint32_t flags;          /* CASSINI_LE_* */
 	void *start;
-	uint64_t length;         /* bytes; UINT64_MAX (start NULL): the whole address space, of which peers reach only the source of a rendezvous, by Get */
+	/*
+	 * bytes; UINT64_MAX (start NULL): the whole address space, of which peers reach only the source of a
+	 * rendezvous, by Get
+	 */
+	uint64_t length;
 	uint32_t min_free;       /* MANAGE_LOCAL: unlink when less is left, < 2^24 */
 	uint32_t match_id;       /* initiator or CASSINI_MATCH_ID_ANY */
 	uint64_t match_bits, ignore_bits;
@@ -405,8 +478,8 @@ struct cassini_le_attr {
 	struct cassini_ct *ct;   /* with EVENT_CT_* */
 };
 /**
- * cassini_append() - Unexpected headers first, each hit a *_OVERFLOW event; then the end of the list. LINK event unless disabled; failures are
- * always reported by a LINK event: NO_SPACE (no LE left), PTLTE_SW_MANAGED, PT_DISABLED.
+ * cassini_append() - Unexpected headers first, each hit a *_OVERFLOW event; then the end of the list. LINK event unless
+ * disabled; failures are always reported by a LINK event: NO_SPACE (no LE left), PTLTE_SW_MANAGED, PT_DISABLED.
  * @le: out, may be NULL: the entry, valid until the event that unlinks it; NULL if it never got linked.
  * Return: 0; -EAGAIN the EQ has no slot for what may follow, nothing happened; -EINVAL (logged).
  */
@@ -419,18 +492,25 @@ struct cassini_once {
 	uint64_t user_ptr;
 	uint32_t match_id;
 };
-/** cassini_append_once() - cassini_append() of such an entry, the quick way. Return: NULL: nothing happened, cassini_append() knows more. */
+/**
+ * cassini_append_once() - cassini_append() of such an entry, the quick way. Return: NULL: nothing happened,
+ * cassini_append() knows more.
+ */
 struct cassini_le *cassini_append_once(struct cassini_pte *pte, const struct cassini_once *once);
-/** cassini_unlink() - UNLINK event: OK, or ENTRY_NOT_FOUND if it was used up first. @user_ptr and @list name the entry. 0; -EAGAIN. */
+/**
+ * cassini_unlink() - UNLINK event: OK, or ENTRY_NOT_FOUND if it was used up first. @user_ptr and @list name the entry.
+ * 0; -EAGAIN.
+ */
 int cassini_unlink(struct cassini_pte *pte, enum cassini_list list, uint64_t user_ptr, struct cassini_le *le);
 /**
  * cassini_invalidate() - Kill an entry at once, without event: no new operation finds it.
- * Return: 0 no copy touches its memory any more and @le is gone; -EAGAIN one still does: poll the Domain, call again; -ENOENT it was gone.
+ * Return: 0 no copy touches its memory any more and @le is gone; -EAGAIN one still does: poll the Domain, call again;
+ *         -ENOENT it was gone.
  */
 int cassini_invalidate(struct cassini_pte *pte, struct cassini_le *le);
 /**
- * cassini_rdzv_done() - @initiator says that it has all of the RENDEZVOUS_PUT that it fetched by restricted Gets with @get_bits, which end nothing: the
- * operation is over. What names none is counted as malformed.
+ * cassini_rdzv_done() - @initiator says that it has all of the RENDEZVOUS_PUT that it fetched by restricted Gets with
+ * @get_bits, which end nothing: the operation is over. What names none is counted as malformed.
  */
 void cassini_rdzv_done(struct cassini_dom *dom, uint32_t initiator, uint64_t get_bits);
 struct cassini_search {
@@ -441,13 +521,17 @@ struct cassini_search {
 	uint64_t user_ptr;
 };
 /**
- * cassini_search() - Look through the unexpected headers. Hits: SEARCH/OK events (or PUT_OVERFLOW when deleting); the end is a SEARCH/NO_MATCH
- * event, which does not come after a hit of use_once. Hits beyond the EQ's free slots are reported as slots become free.
+ * cassini_search() - Look through the unexpected headers. Hits: SEARCH/OK events (or PUT_OVERFLOW when deleting); the
+ * end is a SEARCH/NO_MATCH event, which does not come after a hit of use_once. Hits beyond the EQ's free slots are
+ * reported as slots become free.
  * Return: 0; -EAGAIN.
  */
 int cassini_search(struct cassini_pte *pte, const struct cassini_search *s);
 #define CASSINI_DROP_IGNORE 0xffffffu /* set the state whatever the drop counter says */
-/** cassini_set_state() - STATE_CHANGE event with the state reached; stays DISABLED when @drop_count is not the PTE's. 0; -EAGAIN; -EINVAL. */
+/**
+ * cassini_set_state() - STATE_CHANGE event with the state reached; stays DISABLED when @drop_count is not the PTE's. 0;
+ * -EAGAIN; -EINVAL.
+ */
 int cassini_set_state(struct cassini_pte *pte, enum cassini_pte_state state, uint32_t drop_count);
 /** cassini_pte_transition_sm() - DISABLED to SOFTWARE_MANAGED. 0; -EINVAL not disabled; -EAGAIN @drop_count differs. */
 int cassini_pte_transition_sm(struct cassini_pte *pte, uint32_t drop_count);
@@ -457,20 +541,25 @@ struct cassini_pte_status {
 	uint32_t les_used, les_max;
 	uint32_t ule_cnt;
 };
-/** cassini_pte_status() - @ule_offset: receives up to @max remote offsets of the unexpected headers in order; may be NULL. */
+/**
+ * cassini_pte_status() - @ule_offset: receives up to @max remote offsets of the unexpected headers in order; may be
+ * NULL.
+ */
 void cassini_pte_status(const struct cassini_pte *pte, struct cassini_pte_status *out, uint64_t *ule_offset, uint32_t max);
 
-/* --- statistics ------------------------------------------------------------------------------------------------------------------------ */
+/* --- statistics ---------------------------------------------------------------------------------- */
 
 /* Monotonic. */
 struct cassini_stats {
-	uint64_t tx_cmds, tx_bytes, rx_bytes;      /* commands started; payload bytes of Puts, Gets, atomics by direction */
+	/* commands started; payload bytes of Puts, Gets, atomics by direction */
+	uint64_t tx_cmds, tx_bytes, rx_bytes;
 	uint64_t puts, gets, rendezvous, atomics, fetching_atomics, idc;
 	uint64_t rx_unrestricted_pkts, rx_restricted_pkts;
 	uint64_t plec_hits;                        /* operations on PTEs without matching */
 	uint64_t priority_hits, overflow_hits, request_hits, ule_appends;
 	uint64_t rgets;                            /* Gets issued by the adapter for rendezvous */
-	uint64_t owed_busy, owed_ended;            /* Gets that had to come again, initiators that took no answers: cassini_owe.c */
+	/* Gets that had to come again, initiators that took no answers: cassini_owe.c */
+	uint64_t owed_busy, owed_ended;
 	uint64_t lossless_pauses;                  /* Puts that a lossless PTE has held back, each time */
 	uint64_t pte_disabled, pt_disabled_naks, no_match_drops, request_full, le_exhausted, eq_full, events_dropped;
 	uint64_t vni_not_found, ptlte_not_found, entry_not_found, op_violation, malformed, bad_initiator;

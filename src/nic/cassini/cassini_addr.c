@@ -5,7 +5,8 @@
 /*
  * Theory of operation
  *
- * Which host has a NIC address is a matter of link/hostpart.h. A PID becomes a UDP port: base + (VNI mod 24) x 512 + PID.
+ * Which host has a NIC address is a matter of link/hostpart.h. A PID becomes a UDP port: base + (VNI mod 24) x 512 +
+ * PID.
  */
 
 #define PORT_CLASSES 24u

@@ -9,15 +9,17 @@
 /*
  * Theory of operation
  *
- * Types of 1, 2, 4 and 8 bytes are read, computed and written by a compare-and-swap loop with the CPU's own instructions, so that the
- * application's atomics on the same word are respected. Types of 16 bytes have no portable instruction; they are atomic among the users of the
- * adapter's lock only, as on the adapter, whose atomics are not atomic to the CPU's either.
+ * Types of 1, 2, 4 and 8 bytes are read, computed and written by a compare-and-swap loop with the CPU's own
+ * instructions, so that the application's atomics on the same word are respected. Types of 16 bytes have no portable
+ * instruction; they are atomic among the users of the adapter's lock only, as on the adapter, whose atomics are not
+ * atomic to the CPU's either.
  *
- * Values travel as raw bits in two words. An operation looks at them as integers of their size and sign, or as one or two floating-point numbers;
- * float is computed in double, which rounds the same for one addition (53 >= 2 x 24 + 2). What is only moved keeps its bits, NaN payloads included.
+ * Values travel as raw bits in two words. An operation looks at them as integers of their size and sign, or as one or
+ * two floating-point numbers; float is computed in double, which rounds the same for one addition (53 >= 2 x 24 + 2).
+ * What is only moved keeps its bits, NaN payloads included.
  *
- * The six comparisons have the operand on the left, as FI_CSWAP_* have: LE swaps if compare <= target. MIN and MAX write the operand if it is less
- * (greater) than the target, so a NaN on either side writes nothing.
+ * The six comparisons have the operand on the left, as FI_CSWAP_* have: LE swaps if compare <= target. MIN and MAX
+ * write the operand if it is less (greater) than the target, so a NaN on either side writes nothing.
  */
 
 enum amo_kind { KIND_NONE, KIND_INT, KIND_FP, KIND_CPLX, KIND_RAW };
@@ -263,8 +265,8 @@ static void amo_step(const struct cassini_amo_in *amo, struct amo_step *s)
 /* --- memory --- */
 
 /*
- * Acquire and release: what another process wrote before an atomic of its own is seen after ours, whichever of adapter and CPU instructions each side
- * uses; pairs with the application's atomics on the word.
+ * Acquire and release: what another process wrote before an atomic of its own is seen after ours, whichever of adapter
+ * and CPU instructions each side uses; pairs with the application's atomics on the word.
  */
 static uint64_t word_load(const void *p, size_t size)
 {

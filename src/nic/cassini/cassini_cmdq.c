@@ -12,8 +12,8 @@
 /*
  * Theory of operation
  *
- * A command that nothing holds back goes out inside of cassini_post(); the link keeps the order from there on. What must wait stands in cq->held, and
- * then everything behind it does too:
+ * A command that nothing holds back goes out inside of cassini_post(); the link keeps the order from there on. What
+ * must wait stands in cq->held, and then everything behind it does too:
  *
  *   fence          is_fence: all commands before it have ended (nothing of the queue is under way, nor any quick Put)
  *   ordered write  is_ordered: an unrestricted write to a region, while a bulk Put of this Domain to the same peer still moves (peer->ordered);
@@ -23,8 +23,9 @@
  *   asked again    the target of a Get had no room for the answer (is_busy); it stands first
  *   lossless       the target's PTE has no room for messages and lets its senders wait (peer->held); what it has sent back stands first, in order
  *
- * RESTRICTED commands have no order: they pass, unless a fence is held. The polls of the Domain of the first held command work the queue off
- * (cassini_cmdq_kick()); posting never does, so a post can be called from anywhere, also from a trigger that fires inside of a post.
+ * RESTRICTED commands have no order: they pass, unless a fence is held. The polls of the Domain of the first held
+ * command work the queue off (cassini_cmdq_kick()); posting never does, so a post can be called from anywhere, also
+ * from a trigger that fires inside of a post.
  */
 
 /* --- checks --- */
@@ -112,7 +113,10 @@ static inline bool is_plain_put(const struct cassini_cmdq *cq, const struct cass
 
 /* --- what is held --- */
 
-/* Does it write to a region so that later writes must not land first? Indices below 16 are for messages, whose order is that of matching. */
+/*
+ * Does it write to a region so that later writes must not land first? Indices below 16 are for messages, whose order is
+ * that of matching.
+ */
 static inline bool is_ordered_write(const struct cassini_cmd *cmd)
 {
 	return cmd->pid_idx >= 16 && !(cmd->flags & CASSINI_CMD_RESTRICTED) &&
@@ -155,7 +159,10 @@ static void unhold(struct cassini_cmdq *cq, struct cassini_op *op)
 	cq->held_fences -= op->is_fence;
 }
 
-/* Tries a lossless PTE that had no room again after so long; what is under way to it is looked for less often than each poll. */
+/*
+ * Tries a lossless PTE that had no room again after so long; what is under way to it is looked for less often than each
+ * poll.
+ */
 #define RESUME_NS (100 * NS_PER_US)
 #define LOOK_NS   (10 * NS_PER_US)
 

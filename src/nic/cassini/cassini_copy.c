@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What the target says and when: events, answers, bulk copies and what follows them, the adapter's own Get of a rendezvous.
+// What the target says and when: events, answers, bulk copies and what follows them, the adapter's own Get of a
+// rendezvous.
 #include "nic/cassini/cassini_int.h"
 
 #include <errno.h>
@@ -7,13 +8,16 @@
 /*
  * Theory of operation
  *
- * Large Puts, the rest of a rendezvous and large answers to Gets move by a bulk copy of ours from or into the initiator's region; a struct cassini_copy
- * remembers meanwhile what is to be said at its end: an event here, a REPLY or RGET_DONE there.
+ * Large Puts, the rest of a rendezvous and large answers to Gets move by a bulk copy of ours from or into the
+ * initiator's region; a struct cassini_copy remembers meanwhile what is to be said at its end: an event here, a REPLY
+ * or RGET_DONE there.
  *
- * Copies end in any order. Events of the request list must not, because software matches in the order of events: there an event waits in pte->landing
- * until those of all earlier packets have been made. A header whose data is still landing can be taken by an append; the append's event then waits too.
+ * Copies end in any order. Events of the request list must not, because software matches in the order of events: there
+ * an event waits in pte->landing until those of all earlier packets have been made. A header whose data is still
+ * landing can be taken by an append; the append's event then waits too.
  *
- * A PTE may be closed while a copy flies, if its peer does not answer for long. The copy then ends without event, and the last one frees the PTE.
+ * A PTE may be closed while a copy flies, if its peer does not answer for long. The copy then ends without event, and
+ * the last one frees the PTE.
  */
 
 #define RDZV_IDX 255u /* where a rendezvous is fetched at its source */
@@ -417,8 +421,8 @@ void cassini_tgt_orphan(struct cassini_pte *pte)
 /* --- rendezvous: the adapter's own Get --- */
 
 /*
- * @eager_len bytes of @mlength have come; the rest follows to @offset + @eager_len of @le. @ev: the PUT or PUT_OVERFLOW, already reported. @src: whose
- * memory; its peer is NULL if that Domain is closed.
+ * @eager_len bytes of @mlength have come; the rest follows to @offset + @eager_len of @le. @ev: the PUT or
+ * PUT_OVERFLOW, already reported. @src: whose memory; its peer is NULL if that Domain is closed.
  */
 void cassini_rget_start(const struct cassini_rget_src *src, struct cassini_le *le, const struct cassini_event *ev, uint64_t offset, uint32_t mlength)
 {
@@ -457,7 +461,8 @@ void cassini_tgt_append_hit(struct cassini_le *le, struct cassini_ule *ule, uint
 	struct cassini_rget_src src = {peer ? peer->dom : NULL, peer, ule->handle, ule->region, ule->get_bits};
 	struct cassini_event ev = ule->ev;
 
-	ev.type = (uint8_t)(ev.type + CASSINI_EV_PUT_OVERFLOW); /* GET_OVERFLOW and the others follow in the same order */
+	/* GET_OVERFLOW and the others follow in the same order */
+	ev.type = (uint8_t)(ev.type + CASSINI_EV_PUT_OVERFLOW);
 	ev.user_ptr = le->attr.user_ptr;
 	ev.auto_unlinked = auto_unlinked;
 	ev.get_issued = ev.rendezvous && !le->pte->opts.no_rget;

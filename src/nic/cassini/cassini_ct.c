@@ -11,10 +11,11 @@
 /*
  * Theory of operation
  *
- * A trigger waits in its CT's list, sorted by threshold. A count that reaches it moves it to the adapter's list of fired ones, and whoever is the
- * first to put something there works that list off. What a fired one does may count on other CTs, whose triggers join the end of the same list:
- * no recursion, and they fire in the order in which their thresholds were reached. A command that its queue cannot take now goes to the
- * queue's ready list, where cassini_cmdq_kick() finds it; those behind it join it, so that they keep their order.
+ * A trigger waits in its CT's list, sorted by threshold. A count that reaches it moves it to the adapter's list of
+ * fired ones, and whoever is the first to put something there works that list off. What a fired one does may count on
+ * other CTs, whose triggers join the end of the same list: no recursion, and they fire in the order in which their
+ * thresholds were reached. A command that its queue cannot take now goes to the queue's ready list, where
+ * cassini_cmdq_kick() finds it; those behind it join it, so that they keep their order.
  */
 
 #define WB_FAILURE_SHIFT 48
@@ -71,7 +72,10 @@ static void trig_cancel(struct cassini_trig *t)
 
 /* --- firing --- */
 
-/* Return: false: the queue or its path is full. What else is wrong the command says by itself: it was checked when it was posted. */
+/*
+ * Return: false: the queue or its path is full. What else is wrong the command says by itself: it was checked when it
+ *         was posted.
+ */
 static bool fire_cmd(struct cassini_trig *t)
 {
 	int rc = cassini_post(t->cq, &t->cmd);

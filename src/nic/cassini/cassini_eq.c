@@ -10,8 +10,9 @@
 /*
  * Theory of operation
  *
- * A ring with free-running indices. Of its slots some are always spoken for: commands that have not ended hold one claim each, so the event of a
- * command never fails, and fc_slots are left to STATE_CHANGE, so a PTE can always say why it stopped. What other events may use is the rest:
+ * A ring with free-running indices. Of its slots some are always spoken for: commands that have not ended hold one
+ * claim each, so the event of a command never fails, and fc_slots are left to STATE_CHANGE, so a PTE can always say why
+ * it stopped. What other events may use is the rest:
  *
  *   slots = used (wr - rd) + claimed + fc_slots + free
  *
@@ -25,7 +26,10 @@ static struct cassini_eq_int *eq_int(const struct cassini_eq *eq)
 	return container_of((struct cassini_eq *)(uintptr_t)eq, struct cassini_eq_int, pub);
 }
 
-/* Slots in use or promised. At most @slots: a claim leaves room for the flow control events, which check for themselves. */
+/*
+ * Slots in use or promised. At most @slots: a claim leaves room for the flow control events, which check for
+ * themselves.
+ */
 static inline uint32_t taken(const struct cassini_eq_int *e)
 {
 	return e->pub.wr - e->pub.rd + e->claimed;

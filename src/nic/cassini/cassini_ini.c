@@ -18,14 +18,19 @@
  *   ATOMIC            ends it                              -
  *   RPUT              ends the command (ACK)               the rest is fetched: cassini_ini_got() ends the operation
  *
- * A verdict that refuses ends everything at once. A REPLY can overtake the verdict (state GOT_REPLY): the link holds the operation as its cookie, so
- * the end waits for the verdict. Between verdict and REPLY the operation stands in peer->waiting, where the death of the peer finds it.
+ * A verdict that refuses ends everything at once. A REPLY can overtake the verdict (state GOT_REPLY): the link holds
+ * the operation as its cookie, so the end waits for the verdict. Between verdict and REPLY the operation stands in
+ * peer->waiting, where the death of the peer finds it.
  *
- * link_send() may report on_sent before it returns, so an operation is complete before that call and not touched after it, unless it failed.
- * link_region_del() may let go of the lock: an operation that ends is in state ENDING first, in no list, and no packet can name it any more.
+ * link_send() may report on_sent before it returns, so an operation is complete before that call and not touched after
+ * it, unless it failed. link_region_del() may let go of the lock: an operation that ends is in state ENDING first, in
+ * no list, and no packet can name it any more.
  */
 
-/* Most bytes that travel in a frame. Over the network a copy costs a round trip more; on this host it is the quicker way for less. */
+/*
+ * Most bytes that travel in a frame. Over the network a copy costs a round trip more; on this host it is the quicker
+ * way for less.
+ */
 #define LOCAL_DATA 10112u
 
 static uint32_t frame_data(const struct cassini_op *op)
@@ -61,7 +66,7 @@ uint8_t cassini_status_rc(int status, uint8_t *list)
 	if (status < CASSINI_VERDICT_LIST)
 		return (uint8_t)status;
 	if (status - CASSINI_VERDICT_LIST >= CASSINI_LIST_NUM)
-		return CASSINI_RC_UNCOR; /* no list of ours: a peer that makes things up */
+		return CASSINI_RC_UNCOR; /* no list that there is: the peer is not an honest one */
 	*list = (uint8_t)(status - CASSINI_VERDICT_LIST);
 	return CASSINI_RC_OK;
 }
@@ -147,7 +152,8 @@ static __attribute__((noinline)) void count(struct cassini_ct *ct, uint32_t flag
 }
 
 /*
- * The command has ended: event, its place in the queue, count, in this order, because a count may trigger a command for the same queue.
+ * The command has ended: event, its place in the queue, count, in this order, because a count may trigger a command for
+ * the same queue.
  * @is_over: the operation has ended with it.
  */
 static inline void command_end(struct cassini_op *op, uint8_t rc, uint8_t list, bool is_over)
@@ -308,8 +314,8 @@ static int bulk_put(struct cassini_op *op)
 }
 
 /*
- * The eager part saves the wait for the first bytes of a Get. To a peer whose adapter copies straight out of our memory it would be no more than another
- * copy, and move the rest off the pages' borders.
+ * The eager part saves the wait for the first bytes of a Get. To a peer whose adapter copies straight out of our memory
+ * it would be no more than another copy, and move the rest off the pages' borders.
  */
 static uint32_t eager_len(const struct cassini_op *op)
 {
@@ -380,7 +386,8 @@ static inline int try_send(struct cassini_op *op)
 }
 
 /*
- * The link answered @rc in place of taking @op. When it says that the peer is gone, once more: another process may have that address by now.
+ * The link answered @rc in place of taking @op. When it says that the peer is gone, once more: another process may have
+ * that address by now.
  * Return: 0, also when @op has ended; -EAGAIN.
  */
 static __attribute__((cold, noinline)) int send_failed(struct cassini_op *op, int rc)

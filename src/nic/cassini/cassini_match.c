@@ -5,11 +5,13 @@
 /*
  * Theory of operation
  *
- * The order of appending is the order of matching: of all entries of a list that take a packet, the oldest. base/matchtab does that by hashing, for
- * everything but one rule: an entry with NO_TRUNCATE does not take what is larger than it. As that can be said of single entries only, the search goes
- * on from there along the ordered list; such entries are few (overflow and request buffers).
+ * The order of appending is the order of matching: of all entries of a list that take a packet, the oldest.
+ * base/matchtab does that by hashing, for everything but one rule: an entry with NO_TRUNCATE does not take what is
+ * larger than it. As that can be said of single entries only, the search goes on from there along the ordered list;
+ * such entries are few (overflow and request buffers).
  *
- * An entry that has matched and lacks the permission ends the search with OP_VIOLATION: it would hide the ones behind it on the adapter as well.
+ * An entry that has matched and lacks the permission ends the search with OP_VIOLATION: it would hide the ones behind
+ * it on the adapter as well.
  */
 
 static uint64_t mt_src(uint32_t match_id)

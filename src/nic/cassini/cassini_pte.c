@@ -11,15 +11,16 @@
 /*
  * Theory of operation
  *
- * An append on the priority list and a search go through the unexpected headers; both are runs. Each hit is an event, and there may be more hits than
- * the EQ has slots. A run then pauses where it is, goes on when a poll finds room, and until it has ended all other commands find -EAGAIN. Packets go on
- * arriving meanwhile: they are matched by the entries that are linked, or become headers behind the ones that the run has still to see. So a paused
- * run does nothing that a quick one would not have done.
+ * An append on the priority list and a search go through the unexpected headers; both are runs. Each hit is an event,
+ * and there may be more hits than the EQ has slots. A run then pauses where it is, goes on when a poll finds room, and
+ * until it has ended all other commands find -EAGAIN. Packets go on arriving meanwhile: they are matched by the entries
+ * that are linked, or become headers behind the ones that the run has still to see. So a paused run does nothing that a
+ * quick one would not have done.
  *
  * An entry that is unlinked while copies fly leaves its list at once, and its UNLINK event comes when they have ended.
  *
- * A header whose data is still landing (a large Put fetched by bulk copy) is taken by an append at once, and its event follows the data. A search that
- * deletes waits for it.
+ * A header whose data is still landing (a large Put fetched by bulk copy) is taken by an append at once, and its event
+ * follows the data. A search that deletes waits for it.
  */
 
 #define LE_CHUNK     64

@@ -7,10 +7,11 @@
 /*
  * Theory of operation
  *
- * Most small messages want no event, or one at once. On this host, and once the target has taken a Put at that index, so that it is known to be there,
- * nothing is left to remember of another one when it lies in the peer's lane: the link keeps its bytes
- * where they are, and shows them again if the target refuses it, as it does while its portal table entry is disabled. Then the caller gets it back
- * with the number that he gave it, which says where it stood in the order of his commands.
+ * Most small messages want no event, or one at once. On this host, and once the target has taken a Put at that index,
+ * so that it is known to be there, nothing is left to remember of another one when it lies in the peer's lane: the link
+ * keeps its bytes where they are, and shows them again if the target refuses it, as it does while its portal table
+ * entry is disabled. Then the caller gets it back with the number that it gave the Put, which says where the Put stood
+ * in the order of its commands.
  *
  * The lane keeps the order of these and all other frames to that peer.
  */
@@ -19,7 +20,7 @@
 #define SEQ_MASK ((1ULL << SEQ_BITS) - 1)
 static_assert(CASSINI_PUT_HDR + CASSINI_IDC_MAX <= LINK_DIRECT_MAX, "a short Put fits");
 
-/* Somebody else than the last time. Return: false: not to him this way. */
+/* The peer is not the one of the last time. Return: false: it is not reached this way. */
 static __attribute__((noinline)) bool peer_look(struct cassini_cmdq *cq, const struct cassini_quick *q)
 {
 	struct cassini_peer *peer;
@@ -33,7 +34,10 @@ static inline bool is_peer(const struct cassini_peer *peer, const struct cassini
 	return likely(peer && peer->pid == q->pid && peer->nic == q->nic && peer->dom == q->dom && peer->link);
 }
 
-/* The frame, written where the peer will read it; for link_direct_end(). @took: what the peer must have taken. NULL: not to this peer, or not now. */
+/*
+ * The frame, written where the peer will read it; for link_direct_end(). @took: what the peer must have taken. NULL:
+ * not to this peer, or not now.
+ */
 static inline uint8_t *frame_begin(struct cassini_cmdq *cq, const struct cassini_quick *q, uint32_t took, struct cassini_peer **out)
 {
 	struct cassini_dom *dom = q->dom;

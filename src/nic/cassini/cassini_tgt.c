@@ -130,7 +130,7 @@ static __attribute__((cold)) bool must_hold_back(struct arrival *a)
 	return false;
 }
 
-/* Flow control: better no packets at all than one that is lost. */
+/* Flow control: the entry takes no packets at all, so that none is lost. */
 static __attribute__((cold)) int stop(struct arrival *a, enum cassini_sc_reason why)
 {
 	/* for want of list entries software has to take over what is there, which only flow control asks for */
@@ -323,7 +323,7 @@ static struct cassini_op *source_of(const struct arrival *a)
 	return op;
 }
 
-/* A restricted Get may be repeated: who uses such ones says by cassini_rdzv_done() that he needs no more. */
+/* A restricted Get may be repeated: cassini_rdzv_done() is how its receiver says that it needs no more of them. */
 static bool ends_source(const struct arrival *a)
 {
 	return a->source && !(a->pkt->flags & CASSINI_PKTF_RESTRICTED);

@@ -9,7 +9,8 @@
 #include "nic/cassini/cassini.h"
 
 /*
- * All integers little-endian. The first eight bytes are common; hdr_len of the packet's row says how much of the rest exists.
+ * All integers little-endian. The first eight bytes are common; hdr_len of the packet's row says how much of the rest
+ * exists.
  *
  *   0        1        2        3        4        5        6        7
  *  +--------+--------+--------+--------+--------+--------+--------+--------+
@@ -26,10 +27,11 @@
  *  +--------+--------+--------+--------+--------+--------+--------+--------+
  *  | payload (PUT that fits; RPUT: the eager bytes; ATOMIC, FETCH: operands; REPLY: data)
  *
- * PUT comes in two forms: with its payload (PUT), or with the region where the target fetches it by a bulk copy (PUT_BULK). GET asks for an
- * answer in a frame when its region key is 0, else for a bulk copy into that region. The verdict of the link tells the initiator whether a
- * packet was taken (0, or VERDICT_LIST + list) or its return code; REPLY ends what a verdict cannot: data, bulk copies, fetching atomics.
- * RGET_DONE tells the source of a rendezvous that the target's adapter has fetched the rest. PING asks whether somebody is there.
+ * PUT comes in two forms: with its payload (PUT), or with the region where the target fetches it by a bulk copy
+ * (PUT_BULK). GET asks for an answer in a frame when its region key is 0, else for a bulk copy into that region. The
+ * verdict of the link tells the initiator whether a packet was taken (0, or VERDICT_LIST + list) or its return code;
+ * REPLY ends what a verdict cannot: data, bulk copies, fetching atomics. RGET_DONE tells the source of a rendezvous
+ * that the target's adapter has fetched the rest. PING asks whether somebody is there.
  *
  * REPLY:     | ver|op | flags | rc | ptl_list | VNI | PID | op handle | mlength | payload
  * RGET_DONE: as PUT's first 32 bytes with the rc in place of pid_idx: request_len = bytes fetched, match_bits = get_bits; then the op handle
@@ -80,7 +82,8 @@ struct cassini_amo_wire {
 };
 static_assert(sizeof(struct cassini_amo_wire) == 40, "operands");
 
-#define CASSINI_FRAME_DATA 18560u /* most payload bytes of one frame: LINK_FRAME_MAX less the header, a multiple of 128 */
+/* most payload bytes of one frame: LINK_FRAME_MAX less the header, a multiple of 128 */
+#define CASSINI_FRAME_DATA 18560u
 
 /* Verdicts of on_frame: 0 taken, on the priority list; below 64 an enum cassini_rc; else taken, on list (v - 64). */
 #define CASSINI_VERDICT_LIST 64
@@ -109,17 +112,22 @@ struct cassini_pkt_in {
 	uint32_t request_len;   /* REPLY: mlength */
 	uint32_t handle, region;
 	uint64_t remote_offset, match_bits, header_data, raddr, get_bits;
-	struct cassini_amo_in { uint8_t op, type, cswap; uint64_t op1[2], op2[2]; } amo; /* ATOMIC, FETCH: their payload, already taken out */
+	/* ATOMIC, FETCH: their payload, already taken out */
+	struct cassini_amo_in { uint8_t op, type, cswap; uint64_t op1[2], op2[2]; } amo;
 };
 
 /**
- * cassini_pkt_check() - The door: copies the header (and the operands of an atomic) out of @frame and checks all of it: version, op, flags, reserved
- * bits, lengths (a PUT's payload is its request_len; an RPUT's at most that), PID and VNI ranges, PID and NIC of the initiator.
+ * cassini_pkt_check() - The door: copies the header (and the operands of an atomic) out of @frame and checks all of it:
+ * version, op, flags, reserved bits, lengths (a PUT's payload is its request_len; an RPUT's at most that), PID and VNI
+ * ranges, PID and NIC of the initiator.
  * @frame: anything, also memory that its sender still writes. @out: written only if the frame is good.
  */
 enum cassini_drop cassini_pkt_check(const struct view *frame, struct cassini_pkt_in *out);
 
-/** cassini_pkt_encode() - @pkt in wire form, without payload (the operands of atomics included). @buf: 96 bytes. Return: bytes. */
+/**
+ * cassini_pkt_encode() - @pkt in wire form, without payload (the operands of atomics included). @buf: 96 bytes. Return:
+ * bytes.
+ */
 size_t cassini_pkt_encode(const struct cassini_pkt_in *pkt, void *buf);
 #define CASSINI_ENCODE_MAX 96u
 

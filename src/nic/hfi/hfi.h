@@ -236,7 +236,7 @@ bool hfi_dst_admits(const struct hfi_dst *dst);
 bool hfi_dst_is_host(const struct hfi_dst *dst);
 /**
  * hfi_dst_connect() - Choose the path now, sending nothing, for whoever is there now. Once hfi_dst_is_local() is true it is final until on_gone;
- * it becomes true, too, when a packet comes through shared memory. on_gone may be called, of who was there before. Return: 0; -EAGAIN his end is
+ * it becomes true, too, when a packet comes through shared memory. on_gone may be called, of who was there before. Return: 0; -EAGAIN its end is
  * still to be told: after the next hfi_ctxt_poll(); -ECONNREFUSED nobody there.
  */
 int hfi_dst_connect(struct hfi_dst *dst);

@@ -18,31 +18,34 @@
 /*
  * Theory of operation
  *
- * A context has HFI_SUBCTXT_MAX slots, each with a UDP port of its own; a context that is not shared uses slot 0. Whoever holds a slot has its port open
- * and a datagram socket bound to the abstract name
+ * A context has HFI_SUBCTXT_MAX slots, each with a UDP port of its own; a context that is not shared uses slot 0.
+ * Whoever holds a slot has its port open and a datagram socket bound to the abstract name
  *
  *     sf-hfi-IP-PORT-SCOPE                            and, of a shared context, another one bound to
  *     sf-hfi-IP-PORT-SCOPE-UUID-JKEY-ID-CNT
  *
- * Nothing is ever sent to them. To ask whether a name is taken is to connect to it, which disturbs nobody. Abstract names belong to the network
- * namespace, as UDP ports do, and go with the last process that has the socket: there is no file, and nothing to clean up after a crash. (A child
- * that was forked without exec keeps its parent's names, as it keeps its ports.)
+ * Nothing is ever sent to them. To ask whether a name is taken is to connect to it, which disturbs nobody. Abstract
+ * names belong to the network namespace, as UDP ports do, and go with the last process that has the socket: there is no
+ * file, and nothing to clean up after a crash. (A child that was forked without exec keeps its parent's names, as it
+ * keeps its ports.)
  *
- * Races. Who takes a slot binds its name first, which only one can, and looks afterwards whether somebody has come to another slot of the context
- * meanwhile: of two that do this one sees the other at least, and lets go. That needs no lock. Only members of one group that open at the same time
- * would found it twice; they take turns (group_lock()). Slots are given back without the lock, the port first; an opener may then find a slot still
- * taken, never free too early.
+ * Races. Who takes a slot binds its name first, which only one can, and looks afterwards whether somebody has come to
+ * another slot of the context meanwhile: of two that do this one sees the other at least, and lets go. That needs no
+ * lock. Only members of one group that open at the same time would found it twice; they take turns (group_lock()).
+ * Slots are given back without the lock, the port first; an opener may then find a slot still taken, never free too
+ * early.
  *
- * Other users. Whoever may open a socket can take names, as he can take the contexts themselves, of which all users have one set. Nobody is waited for
- * but a process of the same user: the lock's name is passed over where somebody else has it, and a group's name counts only where the UDP port of that
- * slot is one of our user.
+ * Other users. Every user who may open a socket can take names, as well as the contexts themselves, of which all users
+ * have one set. Nobody is waited for but a process of the same user: the lock's name is passed over where somebody else
+ * has it, and a group's name counts only where the UDP port of that slot is one of our user.
  *
- * A context is free if all its slots are. So members of a group whose founder has died keep their context: nobody else is put into it, the founder's
- * slot is the next one to be given to a joiner, and the group is over when its last member is gone.
+ * A context is free if all its slots are. So members of a group whose founder has died keep their context: nobody else
+ * is put into it, the founder's slot is the next one to be given to a joiner, and the group is over when its last
+ * member is gone.
  */
 
 #define NAME_PREFIX    "sf-hfi-"
-#define LOCK_NAMES     8                   /* of others' hands one is enough */
+#define LOCK_NAMES     8                   /* so many may be in the hands of other users */
 #define LOCK_WAIT_NS   (2 * NS_PER_SEC)    /* for a process of our user, which may have been stopped */
 #define LOCK_BIRTH_NS  (200 * NS_PER_MS)   /* for all that do not say whose they are */
 #define LOCK_NAP_NS    200000u
@@ -157,9 +160,10 @@ unsigned hfi_assign_free(const struct hfi_unit_attr *unit, const struct hostpart
 /* --- the lock of the groups of our user --- */
 
 /*
- * A listening socket with an abstract name is the lock. The kernel tells who connects which user listens there, and ends the connection when the holder
- * lets go or dies. Where another user has taken the name the next one is the lock. If such a one comes and goes just then two of us may hold different
- * names; all that this costs is a group with two contexts.
+ * A listening socket with an abstract name is the lock. The kernel tells who connects which user listens there, and
+ * ends the connection when the holder lets go or dies. Where another user has taken the name the next one is the lock.
+ * If such a one comes and goes just then two of us may hold different names; all that this costs is a group with two
+ * contexts.
  */
 static socklen_t lock_name(int nr, struct sockaddr_un *out)
 {
@@ -168,7 +172,10 @@ static socklen_t lock_name(int nr, struct sockaddr_un *out)
 			   (size_t)snprintf(out->sun_path + 1, sizeof(out->sun_path) - 1, NAME_PREFIX "lock-%u-%d", (unsigned)geteuid(), nr));
 }
 
-/* Who has @name. Return: 0 nobody any more, or he let go by @until_ns; -ETIMEDOUT he has not; -EACCES another user; -EAGAIN he does not say (yet). */
+/*
+ * Who has @name. Return: 0 nobody any more, or the holder let go by @until_ns; -ETIMEDOUT it has not; -EACCES another
+ * user; -EAGAIN not told (yet).
+ */
 static int lock_wait(const char *unit, const struct sockaddr_un *name, socklen_t len, uint64_t until_ns)
 {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), rc = -EAGAIN;
@@ -184,12 +191,12 @@ static int lock_wait(const char *unit, const struct sockaddr_un *name, socklen_t
 		if (rc == -EACCES)
 			LOG_INFO("%s: user %u has our user's name for a lock: another one is taken", unit, (unsigned)who.uid);
 		while (rc == -ETIMEDOUT && (now = clk_now_ns(NULL)) < until_ns)
-			if (poll(&pfd, 1, (int)((until_ns - now) / NS_PER_MS) + 1) > 0) /* he has hung up */
+			if (poll(&pfd, 1, (int)((until_ns - now) / NS_PER_MS) + 1) > 0) /* the holder has hung up */
 				rc = 0;
 		if (rc == -ETIMEDOUT)
 			LOG_WARN("%s: process %d has been opening a shared context for long and may have been stopped: not waiting for it", unit,
 				 (int)who.pid);
-	} else if (errno == EAGAIN) { /* his queue of those who wait is full */
+	} else if (errno == EAGAIN) { /* the holder's queue of those who wait is full */
 		rc = -EACCES;
 	}
 	close(fd);

@@ -17,7 +17,7 @@ static const struct link_ops port_ops = {
 	.on_gone = hfi_rx_gone,
 };
 
-/* --- open ------------------------------------------------------------------------------------------------------------ */
+/* --- open ---------------------------------------------------------------------------------------- */
 
 /* As the driver asks: may this process administer the system? */
 static uint16_t own_jkey(void)
@@ -137,7 +137,7 @@ int hfi_ctxt_open(struct hfi *hfi, const struct hfi_ctxt_attr *attr, struct hfi_
 	return 0;
 }
 
-/* --- close ----------------------------------------------------------------------------------------------------------- */
+/* --- close --------------------------------------------------------------------------------------- */
 
 static void list_remove(struct hfi_ctxt *c)
 {
@@ -168,7 +168,7 @@ void hfi_ctxt_close(struct hfi_ctxt *c)
 	ctxt_free(c);
 }
 
-/* --- polling and sleeping -------------------------------------------------------------------------------------------- */
+/* --- polling and sleeping ------------------------------------------------------------------------ */
 
 const struct hfi_ctxt_info *hfi_ctxt_info(const struct hfi_ctxt *c)
 {

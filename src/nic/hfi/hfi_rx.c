@@ -13,7 +13,7 @@ static int drop(struct hfi_ctxt *c, enum hfi_drop why)
 	return 0;
 }
 
-/* --- waiting --------------------------------------------------------------------------------------------------------- */
+/* --- waiting ------------------------------------------------------------------------------------- */
 
 static void park(struct hfi_ctxt *c, struct hfi_parked *e)
 {
@@ -103,7 +103,7 @@ void hfi_rx_drop(struct hfi_ctxt *c)
 		parked_free(unpark(c));
 }
 
-/* --- arriving -------------------------------------------------------------------------------------------------------- */
+/* --- arriving ------------------------------------------------------------------------------------ */
 
 /* Nobody has called hfi_ctxt_poll(), or the port may be down. Return: taken. */
 static __attribute__((noinline)) bool take_slow(struct hfi_ctxt *c, struct hfi_pkt *pkt)

@@ -22,7 +22,7 @@ void hfi_sdma_fini(struct hfi_ctxt *c)
 	c->sdma.slot = NULL;
 }
 
-/* --- one packet ------------------------------------------------------------------------------------------------------ */
+/* --- one packet ---------------------------------------------------------------------------------- */
 
 /* The bytes [@off, +@len) of the request. Return: pieces. */
 static int cut(const struct hfi_sdma_slot *s, size_t off, size_t len, struct iovec out[HFI_IOV_MAX])
@@ -95,7 +95,7 @@ static int pkt_send(struct hfi_ctxt *c, struct hfi_sdma_slot *s)
 	return 0;
 }
 
-/* --- requests -------------------------------------------------------------------------------------------------------- */
+/* --- requests ------------------------------------------------------------------------------------ */
 
 static void end(struct hfi_sdma_slot *s, int err)
 {

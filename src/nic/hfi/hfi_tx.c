@@ -23,7 +23,10 @@ static inline bool send_direct(struct hfi_ctxt *c, struct hfi_dst *dst, const st
 	return true;
 }
 
-/* Return: 0; -EAGAIN who was there has gone, which is to be told first: this would go to the next one, whom nobody knows yet; -ENETDOWN. */
+/*
+ * Return: 0; -EAGAIN who was there has gone, which is to be told first: this would go to the next one, whom nobody
+ *         knows yet; -ENETDOWN.
+ */
 static inline int tx_check(struct hfi_ctxt *c, const struct hfi_dst *dst)
 {
 	if (likely(!(c->may_be_down | dst->is_gone_parked)))

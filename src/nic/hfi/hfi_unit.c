@@ -13,13 +13,13 @@
 /*
  * Theory of operation
  *
- * The room is read again at every question, as sysfs would be; it is small. Grammar of SOFTFABRIC_OPX and of section [opx] in the file
- * SOFTFABRIC_CONF, where each may repeat the other:
+ * The room is read again at every question, as sysfs would be; it is small. Grammar of SOFTFABRIC_OPX and of section
+ * [opx] in the file SOFTFABRIC_CONF, where each may repeat the other:
  *
  *   units=2;state=active,down;numa=0,1;contexts=4;pkeys=0x8001,0x8002;sl2sc=3:5,4:15;sc2vl=5:2;down=1s-2s
  *
- * state=, numa= and down= are lists, one entry per unit: an empty entry is the default, and the last one is for all units that are left.
- * sl2sc= and sc2vl= change single entries of the tables.
+ * state=, numa= and down= are lists, one entry per unit: an empty entry is the default, and the last one is for all
+ * units that are left. sl2sc= and sc2vl= change single entries of the tables.
  */
 
 #define ROOM_ENV     "SOFTFABRIC_OPX"

@@ -9,9 +9,10 @@
 #include "nic/hfi/hfi.h"
 
 /*
- * What the adapter checks is the same for all packets from one context to another but for length and padding. So a destination keeps a header
- * that its packets must resemble, and the check is four words under a mask; only what differs is looked at field by field, to say why it is
- * dropped, or that it is an expected packet, or that its P_Key fits though it is not equal.
+ * What the adapter checks is the same for all packets from one context to another but for length and padding. So a
+ * destination keeps a header that its packets must resemble, and the check is four words under a mask; only what
+ * differs is looked at field by field, to say why it is dropped, or that it is an expected packet, or that its P_Key
+ * fits though it is not equal.
  */
 #define HFI_LNH_BTH   0x0002u
 #define HFI_LNH_MASK  0x0003u
@@ -85,8 +86,8 @@ static inline bool hfi_door_is_plain(const struct hfi_door *door, const struct h
 void hfi_door_init(struct hfi_door *door, const struct hfi_hdr *like);
 
 /**
- * hfi_door_label() - What a context tells this host's others of its door, from the header @like of its own packets: who has an equal label may come
- * in. Never 0.
+ * hfi_door_label() - What a context tells this host's others of its door, from the header @like of its own packets: who
+ * has an equal label may come in. Never 0.
  */
 static inline uint64_t hfi_door_label(const struct hfi_hdr *like)
 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Objects of the cxi provider that its files share: domain, portal, AV, endpoints and contexts, operations, regions, counters.
+// Objects of the cxi provider that its files share: domain, portal, AV, endpoints and contexts, operations, regions,
+// counters.
 #ifndef SF_PROV_CXI_CXI_H
 #define SF_PROV_CXI_CXI_H
 
@@ -19,16 +20,19 @@
 /*
  * Theory of operation
  *
- * The seed's object map: fabric > domain (an opened adapter and an LNI) > endpoint. An endpoint owns a *portal*: a libcxi Domain (NIC, VNI, PID) with
- * the PTE at pid_idx 255. A standard endpoint has one TX context (a command queue and its EQ) and one RX context (a PTE at pid_idx 0 and its EQ); a scalable
- * endpoint has several of each as child endpoints, RX n at pid_idx n; shared contexts are contexts that several endpoints use: a shared RX context is
- * one PTE mapped into several portals, a shared TX context one command queue whose commands name the portal they leave from.
+ * The seed's object map: fabric > domain (an opened adapter and an LNI) > endpoint. An endpoint owns a *portal*: a
+ * libcxi Domain (NIC, VNI, PID) with the PTE at pid_idx 255. A standard endpoint has one TX context (a command queue
+ * and its EQ) and one RX context (a PTE at pid_idx 0 and its EQ); a scalable endpoint has several of each as child
+ * endpoints, RX n at pid_idx n; shared contexts are contexts that several endpoints use: a shared RX context is one PTE
+ * mapped into several portals, a shared TX context one command queue whose commands name the portal they leave from.
  *
- * Every event carries in user_ptr the struct cxi_req that waits for it; cxi_drain() hands it over. Everything runs under the domain's lock.
+ * Every event carries in user_ptr the struct cxi_req that waits for it; cxi_drain() hands it over. Everything runs
+ * under the domain's lock.
  *
- * An fi_tsend's life: tag_send() and cxi_send_common() in cxi_msg.c, cxi_select_proto(), cassini_post(); its ACK event comes to cxi_drain(), then to
- * send_on_ack() in cxi_msg.c, cxi_tx_done(), kit_cq_push(). A receive's: cxi_trecv() and cxi_rx_append() in cxi_recv.c, cassini_append(); its PUT event
- * comes to cxi_drain(), then to cxi_rx_on_event() and cxi_rx_end() in cxi_recv.c, kit_cq_push().
+ * An fi_tsend's life: tag_send() and cxi_send_common() in cxi_msg.c, cxi_select_proto(), cassini_post(); its ACK event
+ * comes to cxi_drain(), then to send_on_ack() in cxi_msg.c, cxi_tx_done(), kit_cq_push(). A receive's: cxi_trecv() and
+ * cxi_rx_append() in cxi_recv.c, cassini_append(); its PUT event comes to cxi_drain(), then to cxi_rx_on_event() and
+ * cxi_rx_end() in cxi_recv.c, kit_cq_push().
  */
 
 #define CXI_ADDR_LEN     8u
@@ -48,7 +52,7 @@
 
 extern struct fi_provider g_cxi_prov; /* cxi_prov.c */
 
-/* --- address: 8 bytes, doc/facts/cxi.md#identity --------------------------------------------------------------------------------------------------- */
+/* --- address: 8 bytes, doc/facts/cxi.md#identity ------------------------------------------------- */
 struct cxi_addr {
 	le32_t pid_nic;  /* pid 9, nic 20, 0 */
 	le16_t vni;      /* 0 unless the AV holds several VNIs */
@@ -70,11 +74,14 @@ static_assert(sizeof(struct cxi_key) == 8, "cxi_auth_key");
 int cxi_key_default(int dev_idx, const struct cassini_devinfo *info, const struct cxi_params *p, struct cxi_key *out, char *why, size_t why_len);
 /** cxi_key_check() - 0; -FI_EINVAL size or service; -FI_EACCES (logged why). @key: as in auth_key attributes. */
 int cxi_key_check(int dev_idx, const void *key, size_t len, struct cxi_key *out);
-/** cxi_key_of_domain() - The same for an object of @d, which works through one service: -FI_EINVAL (logged) for a key of another. */
+/**
+ * cxi_key_of_domain() - The same for an object of @d, which works through one service: -FI_EINVAL (logged) for a key of
+ * another.
+ */
 struct cxi_domain;
 int cxi_key_of_domain(const struct cxi_domain *d, const void *key, size_t len, struct cxi_key *out);
 
-/* --- domain -------------------------------------------------------------------------------------------------------------------------- */
+/* --- domain -------------------------------------------------------------------------------------- */
 enum cxi_match_mode { CXI_MATCH_HARDWARE, CXI_MATCH_HYBRID, CXI_MATCH_SOFTWARE };
 struct cxi_mr;
 struct cxi_dwq;
@@ -91,7 +98,8 @@ struct cxi_domain {
 	uint32_t tclass;                /* FI_TC_* */
 	bool prov_key;                  /* FI_MR_PROV_KEY negotiated */
 	bool auto_progress;
-	size_t max_ep_auth_key;         /* FI_AV_AUTH_KEY: keys come with the address vectors, so many for an endpoint; 0: not so */
+	/* FI_AV_AUTH_KEY: keys come with the address vectors, so many for an endpoint; 0: not so */
+	size_t max_ep_auth_key;
 	LIST_HEAD(, cxi_portal) portals; /* for the adapter thread */
 	LIST_HEAD(, cxi_cntr) cntrs;
 	struct cxi_mr **mr_tab;         /* cxi_mr.c: client keys in use, or provider keys by address; hash */
@@ -104,13 +112,16 @@ struct cxi_domain {
 	bool hybrid_mr_desc;            /* asked for; descriptors are optional here in any case */
 	struct cassini_stats telemetry; /* at open: cxi_ext.c prints differences */
 };
-/** cxi_domain_waits() - Something is waited for by descriptor: whoever takes a message off the network must say so. Not under the lock. */
+/**
+ * cxi_domain_waits() - Something is waited for by descriptor: whoever takes a message off the network must say so. Not
+ * under the lock.
+ */
 void cxi_domain_waits(struct cxi_domain *d);
 enum cxi_match_mode cxi_match_mode(const struct cxi_domain *d);
 /** cxi_tc() - Traffic class of the adapter for FI_TC_*. */
 enum cassini_tc cxi_tc(uint32_t tclass);
 
-/* --- address vector (cxi_av.c) -------------------------------------------------------------------------------------------------------- */
+/* --- address vector (cxi_av.c) ------------------------------------------------------------------- */
 struct cxi_av {
 	struct kit_av kit;
 	int rx_ctx_bits;
@@ -134,7 +145,7 @@ int cxi_av_dest(const struct cxi_av *av, fi_addr_t addr, struct cxi_dest *out);
 /** cxi_av_source() - fi_addr of (nic, pid, vni) for FI_SOURCE; FI_ADDR_NOTAVAIL. */
 fi_addr_t cxi_av_source(const struct cxi_av *av, uint32_t nic, uint16_t pid, uint16_t vni);
 
-/* --- what waits for an event -------------------------------------------------------------------------------------------------------------- */
+/* --- what waits for an event --------------------------------------------------------------------- */
 struct cxi_req { void (*on_event)(struct cxi_req *req, const struct cassini_event *ev); };
 /** cxi_drain() - Hand all events of @eq to their requests. Return: how many. */
 static inline int cxi_drain(struct cassini_eq *eq)
@@ -152,14 +163,14 @@ static inline int cxi_drain(struct cassini_eq *eq)
 	return n;
 }
 
-/* --- portal: a libcxi Domain per VNI, and pid_idx 255 (cxi_portal.c) ------------------------------------------------------------------------ */
+/* --- portal: a libcxi Domain per VNI, and pid_idx 255 (cxi_portal.c) ----------------------------- */
 struct cxi_txc;
 struct cxi_rxc;
 struct cxi_ep;
 struct cxi_tx;
 /*
- * The profiles that a command queue changes between: a command is sent under the profile of its Domain's VNI. There is more than one VNI when endpoints
- * share a context, or take their keys from the address vector.
+ * The profiles that a command queue changes between: a command is sent under the profile of its Domain's VNI. There is
+ * more than one VNI when endpoints share a context, or take their keys from the address vector.
  */
 struct cxi_cps {
 	struct cassini_cp *cp[CASSINI_LCID_MAX];
@@ -167,7 +178,10 @@ struct cxi_cps {
 	int cnt;
 	const struct cassini_dom *dom;   /* whose profile the queue has; NULL: not known */
 };
-/** cxi_cps_add() - Have profiles of @tclass, or best effort where the service has no such class, for all VNIs of @p. 0; -FI_EACCES; -FI_ENOSPC. */
+/**
+ * cxi_cps_add() - Have profiles of @tclass, or best effort where the service has no such class, for all VNIs of @p. 0;
+ * -FI_EACCES; -FI_ENOSPC.
+ */
 int cxi_cps_add(struct cxi_cps *c, const struct cxi_portal *p, uint32_t tclass);
 void cxi_cps_close(struct cxi_cps *c);
 void cxi_cps_switch(struct cxi_cps *c, struct cassini_cmdq *q, const struct cassini_dom *dom);
@@ -194,7 +208,8 @@ struct cxi_portal {
 	struct cxi_tx *tx_id[CXI_TX_ID_CNT];        /* match-complete sends */
 	struct cxi_tx **rdzv_id;         /* [CXI_RDZV_ID_CNT], pages appear as used */
 	uint32_t tx_id_hint, rdzv_hint[2], timer_skip;
-	struct cxi_txc *txc[CXI_CTX_MAX]; /* whose events a poll of this portal drains; shared ones stand in several portals */
+	/* whose events a poll of this portal drains; shared ones stand in several portals */
+	struct cxi_txc *txc[CXI_CTX_MAX];
 	int txc_cnt;
 	struct cxi_rxc *rxc[CXI_CTX_MAX]; /* by pid_idx */
 	int rxc_top;                     /* highest used + 1 */
@@ -209,7 +224,9 @@ struct cxi_portal {
 	LIST_HEAD(, cxi_ask) asks;
 	void *ctrl_wait;                 /* cxi_fc_tx.c: control messages to send later */
 };
-/** cxi_portal_open() - @pid: CASSINI_PID_ANY or one. 0; -FI_EADDRINUSE; -FI_EACCES; -FI_ENOSPC; -FI_ENOMEM. Lock held. */
+/**
+ * cxi_portal_open() - @pid: CASSINI_PID_ANY or one. 0; -FI_EADDRINUSE; -FI_EACCES; -FI_ENOSPC; -FI_ENOMEM. Lock held.
+ */
 int cxi_portal_open(struct cxi_domain *d, const struct cxi_key *keys, int key_cnt, uint16_t pid, struct cxi_ep *ep, struct cxi_portal **out);
 void cxi_portal_close(struct cxi_portal *p); /* contexts and regions are gone; drains; NULL is fine. Lock held. */
 /** cxi_portal_progress() - Poll its Domains, drain its EQs, run timers. Return: events. */
@@ -220,7 +237,10 @@ int cxi_portal_serve(struct cxi_portal *p);
 void cxi_portal_eqs(struct cxi_portal *p);
 int cxi_portal_add_txc(struct cxi_portal *p, struct cxi_txc *t); /* 0; -FI_ENOSPC */
 void cxi_portal_del_txc(struct cxi_portal *p, struct cxi_txc *t);
-/** cxi_portal_alt() - Can a rendezvous of @p be fetched by restricted Gets? Not while a region has the index (said once). */
+/**
+ * cxi_portal_alt() - Can a rendezvous of @p be fetched by restricted Gets? Not while a region has the index (said
+ * once).
+ */
 bool cxi_portal_alt(struct cxi_portal *p);
 /** cxi_portal_dom() - The Domain for @vni; 0: the first. NULL: none. */
 struct cassini_dom *cxi_portal_dom(const struct cxi_portal *p, uint16_t vni);
@@ -236,7 +256,7 @@ void cxi_tx_id_put(struct cxi_portal *p, unsigned id);
 int cxi_rdzv_id_get(struct cxi_portal *p, struct cxi_tx *tx, bool tagged);
 void cxi_rdzv_id_put(struct cxi_portal *p, unsigned id);
 
-/* --- endpoints and contexts (cxi_ep.c) ------------------------------------------------------------------------------------------------------- */
+/* --- endpoints and contexts (cxi_ep.c) ----------------------------------------------------------- */
 enum cxi_ep_kind { CXI_EP, CXI_SEP, CXI_TX_CTX, CXI_RX_CTX, CXI_SRX, CXI_ALIAS };
 struct cxi_ep {
 	struct kit_ep kit;
@@ -278,7 +298,7 @@ extern struct fi_ops_tagged cxi_tagged_ops;
 extern struct fi_ops_rma cxi_rma_ops;
 extern const struct kit_atomic_ops cxi_atomic_ops;
 
-/* --- TX context (cxi_txc.c) ----------------------------------------------------------------------------------------------------------------------- */
+/* --- TX context (cxi_txc.c) ---------------------------------------------------------------------- */
 struct cxi_txc {
 	struct cxi_domain *domain;
 	struct cxi_ep *ep;               /* whose it is; NULL: shared */
@@ -337,14 +357,21 @@ struct cxi_tx {
 	uint32_t life;
 	uint8_t inject[CASSINI_IDC_MAX]; /* payload of an injected send that may be sent again */
 };
-/** cxi_tx_get() - A fresh operation of @ep; not zeroed beyond the bookkeeping. NULL: tx_attr.size are outstanding or memory is short: -FI_EAGAIN. */
+/**
+ * cxi_tx_get() - A fresh operation of @ep; not zeroed beyond the bookkeeping. NULL: tx_attr.size are outstanding or
+ * memory is short: -FI_EAGAIN.
+ */
 struct cxi_tx *cxi_tx_get(struct cxi_ep *ep, enum cxi_tx_kind kind, uint64_t flags, void *context);
-struct cxi_tx *cxi_tx_more(struct cxi_ep *ep, enum cxi_tx_kind kind, uint64_t flags, void *context); /* also beyond tx_attr.size */
+/* also beyond tx_attr.size */
+struct cxi_tx *cxi_tx_more(struct cxi_ep *ep, enum cxi_tx_kind kind, uint64_t flags, void *context);
 /** cxi_tx_done() - It has ended with @rc: completion or error entry and counter as its flags say; freed. */
 void cxi_tx_done(struct cxi_tx *tx, uint8_t rc);
 void cxi_tx_fail(struct cxi_tx *tx, int err, int prov_errno); /* the same with a given error */
 void cxi_tx_put(struct cxi_tx *tx);                            /* never started */
-/** cxi_post() - cassini_post() of tx->cmd on its queue with FI_FENCE, FI_MORE and the EQ's fill limit observed. 0; -FI_EAGAIN ... */
+/**
+ * cxi_post() - cassini_post() of tx->cmd on its queue with FI_FENCE, FI_MORE and the EQ's fill limit observed. 0;
+ * -FI_EAGAIN ...
+ */
 int cxi_post(struct cxi_tx *tx);
 
 /* When a command is to run: at once (trig NULL), or when a counter says so, as deferred work. */
@@ -354,7 +381,10 @@ struct cxi_work {
 	uint64_t threshold;
 	struct cassini_ct *done;         /* counts its end, or NULL */
 };
-/** cxi_tx_start() - cxi_post(), or queue it as @work says. @done is counted by the adapter unless tx->wait is set, else by cxi_tx_done(). */
+/**
+ * cxi_tx_start() - cxi_post(), or queue it as @work says. @done is counted by the adapter unless tx->wait is set, else
+ * by cxi_tx_done().
+ */
 int cxi_tx_start(struct cxi_tx *tx, const struct cxi_work *work);
 
 /* What every entry point checks first: enabled, not forked, and the domain's lock. */
@@ -365,7 +395,8 @@ static inline int cxi_ep_state(struct cxi_ep *ep)
 
 	return likely(mark && *mark && ep->kit.enabled) ? 0 : cxi_ep_state_any(ep);
 }
-int cxi_alias_sync(struct cxi_ep *ep); /* an alias takes over what its base has. 0; -FI_EOPBADSTATE: that is not enabled */
+/* an alias takes over what its base has. 0; -FI_EOPBADSTATE: that is not enabled */
+int cxi_alias_sync(struct cxi_ep *ep);
 /* The same for the calls of one direction: a context that lacks it says -FI_ENOSYS. */
 static inline int cxi_tx_state(struct cxi_ep *ep)
 {
@@ -380,7 +411,7 @@ static inline int cxi_rx_state(struct cxi_ep *ep)
 	return ret ? ret : ep->rxc ? 0 : -FI_ENOSYS;
 }
 
-/* --- sends (cxi_msg.c, cxi_rnr.c) ----------------------------------------------------------------------------------------------------------- */
+/* --- sends (cxi_msg.c, cxi_rnr.c) ---------------------------------------------------------------- */
 enum cxi_proto { CXI_P_ZERO, CXI_P_IDC, CXI_P_EAGER, CXI_P_RDZV };
 /** cxi_select_proto() - Which command carries a message of @len bytes. Pure. */
 enum cxi_proto cxi_select_proto(const struct cxi_params *p, size_t len, bool inject, bool triggered, bool rnr);
@@ -401,7 +432,7 @@ int cxi_rnr_timers(struct cxi_txc *t, uint64_t now_ns); /* retries that are due.
 bool cxi_rnr_is_idle(const struct cxi_txc *t);
 void cxi_rnr_fini(struct cxi_txc *t);                   /* those that wait vanish; t->rnr may be NULL */
 
-/* --- RX context (cxi_rxc.c, cxi_recv.c, cxi_ux.c, cxi_fc.c) ------------------------------------------------------------------------------------------------ */
+/* --- RX context (cxi_rxc.c, cxi_recv.c, cxi_ux.c, cxi_fc.c) -------------------------------------- */
 enum cxi_rxc_state {
 	CXI_RXC_DISABLED, CXI_RXC_ENABLED, CXI_RXC_ENABLED_SOFTWARE, CXI_RXC_PENDING_DISABLE, CXI_RXC_PENDING_SOFTWARE, CXI_RXC_ONLOAD,
 	CXI_RXC_ONLOAD_REENABLE, CXI_RXC_FLOW_CONTROL, CXI_RXC_STATE_NUM
@@ -427,7 +458,8 @@ struct cxi_rxc {
 	struct cassini_cp *cp;
 	struct cxi_cps cps;
 	struct slab rxs, uxs;            /* struct cxi_rx, struct cxi_ux */
-	uint32_t posted, max;            /* receives that have not ended; rx_attr.size, which bounds the event queue, not them: list entries do */
+	/* receives that have not ended; rx_attr.size, which bounds the event queue, not them: list entries do */
+	uint32_t posted, max;
 	TAILQ_HEAD(, cxi_rx) rx_list;    /* all of them, in order of posting */
 	struct mt_posted sw_posted;      /* of those, the ones that software matches, and appends to be replayed */
 	struct mt_unexp sw_unexp;        /* unexpected messages that software holds: struct cxi_ux */
@@ -470,9 +502,13 @@ int cxi_recv_cancel(struct cxi_rxc *r, void *context);
 /* Flow control: cxi_fc.c */
 void cxi_fc_on_ctrl(struct cxi_req *req, const struct cassini_event *ev);   /* control message at 255 */
 bool cxi_fc_holds(struct cxi_txc *t, const struct cxi_dest *dest);           /* sends to there wait */
-void cxi_fc_refused(struct cxi_tx *tx);                                      /* ACK PT_DISABLED: queue it, notify the peer */
+/* ACK PT_DISABLED: queue it, notify the peer */
+void cxi_fc_refused(struct cxi_tx *tx);
 void cxi_fc_notified(struct cxi_rxc *r, struct cxi_portal *p, const struct cassini_event *ev); /* a sender's notice */
-/** cxi_ctrl_send() - Control message @bits to @to (vni 0: the first), tried again while the path is full. 0; -FI_ENOMEM ... */
+/**
+ * cxi_ctrl_send() - Control message @bits to @to (vni 0: the first), tried again while the path is full. 0; -FI_ENOMEM
+ * ...
+ */
 int cxi_ctrl_send(struct cxi_portal *p, const struct cxi_dest *to, uint64_t bits);
 int cxi_ctrl_timers(struct cxi_portal *p, uint64_t now_ns);
 void cxi_ctrl_fini(struct cxi_portal *p);
@@ -481,7 +517,7 @@ int cxi_fc_timers(struct cxi_txc *t, uint64_t now_ns);
 void cxi_fc_forget(struct cxi_txc *t, const struct cxi_portal *portal);
 void cxi_fc_fini(struct cxi_txc *t);                                         /* held sends vanish; t->fc may be NULL */
 
-/* --- regions (cxi_mr.c) ------------------------------------------------------------------------------------------------------------------------------------- */
+/* --- regions (cxi_mr.c) -------------------------------------------------------------------------- */
 struct cxi_mr {
 	struct cxi_req req;              /* events of its entry */
 	struct fid_mr fid;
@@ -490,7 +526,8 @@ struct cxi_mr {
 	struct cxi_ep *ep;
 	LIST_ENTRY(cxi_mr) link;         /* portal->mrs */
 	struct cxi_mr *hnext;
-	struct cxi_mr *shared_by;        /* FI_CXI_PROV_KEY_CACHE: ring of the regions that have one entry and key, or NULL */
+	/* FI_CXI_PROV_KEY_CACHE: ring of the regions that have one entry and key, or NULL */
+	struct cxi_mr *shared_by;
 	bool is_cached;                  /* stands in domain->mr_tab under its address */
 	void *addr; size_t len;
 	uint64_t access, key;
@@ -508,7 +545,7 @@ struct cxi_rkey { uint8_t pid_idx; bool optimized; uint64_t match_bits; uint64_t
 /** cxi_rkey_decode() - 0; -FI_EKEYREJECTED malformed. */
 int cxi_rkey_decode(const struct cxi_domain *d, uint64_t key, struct cxi_rkey *out);
 
-/* --- RMA, atomics, counters, deferred work (cxi_rma.c, cxi_amo.c, cxi_cntr.c, cxi_trig.c) --------------------------------------------------------------------- */
+/* --- RMA, atomics, counters, deferred work (cxi_rma.c, cxi_amo.c, cxi_cntr.c, cxi_trig.c) -------- */
 struct cxi_cntr {
 	struct kit_cntr kit;
 	LIST_ENTRY(cxi_cntr) link;       /* domain->cntrs */
@@ -538,7 +575,10 @@ struct cxi_amo_args {
 };
 /** cxi_amo_common() - All atomics. Lock held. 0 or the documented error. */
 ssize_t cxi_amo_common(struct cxi_ep *ep, const struct cxi_amo_args *a);
-/** cxi_amo_from_msg() - The arguments of the message forms; @fetch and @compare may be NULL. 0; -FI_EINVAL; -FI_EBADFLAGS. */
+/**
+ * cxi_amo_from_msg() - The arguments of the message forms; @fetch and @compare may be NULL. 0; -FI_EINVAL;
+ * -FI_EBADFLAGS.
+ */
 int cxi_amo_from_msg(const struct fi_msg_atomic *msg, const struct fi_msg_fetch *fetch, const struct fi_msg_compare *compare, uint64_t flags,
 		     struct cxi_amo_args *out);
 /** cxi_cntr_count() - @ok operations of @bytes in all, or @err failures. NULL is fine. Lock held. */
@@ -551,10 +591,13 @@ int cxi_queue_work(struct cxi_domain *d, struct fi_deferred_work *work);
 int cxi_flush_work(struct cxi_domain *d);
 void cxi_dwq_close(struct cxi_domain *d);
 
-/* --- errors (cxi_err.c), extensions (cxi_ext.c) ------------------------------------------------------------------------------------------------------------------ */
+/* --- errors (cxi_err.c), extensions (cxi_ext.c) -------------------------------------------------- */
 int cxi_errno(unsigned rc);              /* doc/facts/cxi.md#errors; 0 for OK */
 const char *cxi_strerror(unsigned prov_errno);
-/** cxi_unexp_list() - Messages that came to @ep and no receive has taken: up to @max entries and their senders. Return: how many there are; -FI_E... */
+/**
+ * cxi_unexp_list() - Messages that came to @ep and no receive has taken: up to @max entries and their senders. Return:
+ * how many there are; -FI_E...
+ */
 ssize_t cxi_unexp_list(struct cxi_ep *ep, struct fi_cq_tagged_entry *entry, fi_addr_t *src, size_t max);
 extern const struct kit_stats_group cxi_stats_groups[];
 int cxi_domain_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context);

@@ -7,10 +7,10 @@
 /*
  * Theory of operation
  *
- * A send with FI_MATCH_COMPLETE that came unexpected is accepted, and ends when a receive takes it. Meanwhile nothing of it is under way, so the adapter
- * does not notice that the peer dies. While a portal has such sends it asks their peers, each twice a second, by a zero-byte Put that makes no event
- * there: no verdict means that the peer is gone. A good one may come from a process that was started since at the same address; that shows in
- * cassini_peer_life().
+ * A send with FI_MATCH_COMPLETE that came unexpected is accepted, and ends when a receive takes it. Meanwhile nothing
+ * of it is under way, so the adapter does not notice that the peer dies. While a portal has such sends it asks their
+ * peers, each twice a second, by a zero-byte Put that makes no event there: no verdict means that the peer is gone. A
+ * good one may come from a process that was started since at the same address; that shows in cassini_peer_life().
  */
 
 #define ASK_NS (500 * NS_PER_MS)

@@ -73,7 +73,7 @@ int cxi_query_atomic(struct fid_domain *domain, enum fi_datatype type, enum fi_o
 	return 0;
 }
 
-/* --- one operation ------------------------------------------------------------------------------------------------------------- */
+/* --- one operation ------------------------------------------------------------------------------- */
 
 static void amo_on_event(struct cxi_req *req, const struct cassini_event *ev)
 {
@@ -95,8 +95,8 @@ static int args_check(const struct cxi_ep *ep, const struct cxi_amo_args *a)
 }
 
 /*
- * A read changes nothing whatever the bits mean: as an integer of the same size OR 0. Two doubles, whose alignment is 8, are swapped if they equal NaN,
- * which nothing does.
+ * A read changes nothing whatever the bits mean: as an integer of the same size OR 0. Two doubles, whose alignment is
+ * 8, are swapped if they equal NaN, which nothing does.
  */
 static void read_as_integer(struct cassini_cmd *cmd)
 {
@@ -182,7 +182,7 @@ ssize_t cxi_amo_common(struct cxi_ep *ep, const struct cxi_amo_args *a)
 	return ret;
 }
 
-/* --- the calls -------------------------------------------------------------------------------------------------------------------- */
+/* --- the calls ----------------------------------------------------------------------------------- */
 
 int cxi_amo_from_msg(const struct fi_msg_atomic *msg, const struct fi_msg_fetch *fetch, const struct fi_msg_compare *compare, uint64_t flags,
 		     struct cxi_amo_args *out)

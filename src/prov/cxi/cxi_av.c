@@ -33,7 +33,7 @@ static struct cxi_domain *domain_of(const struct cxi_av *av)
 	return container_of(av->kit.domain, struct cxi_domain, kit);
 }
 
-/* --- addresses -------------------------------------------------------------------------------------------------------- */
+/* --- addresses ----------------------------------------------------------------------------------- */
 
 static int av_check(struct kit_av *kav, const void *addr)
 {
@@ -76,7 +76,7 @@ static int av_insertsvc(struct kit_av *kav, const char *node, const char *servic
 	return 0;
 }
 
-/* --- user IDs: what a completion says in place of fi_addr -------------------------------------------------------------------- */
+/* --- user IDs: what a completion says in place of fi_addr ---------------------------------------- */
 
 /* Room for an ID of @fi_addr. 0; -FI_ENOMEM. */
 static int user_room(struct cxi_av *av, fi_addr_t fi_addr)
@@ -117,7 +117,7 @@ static int av_set_user_id(struct fid_av *fid, fi_addr_t fi_addr, fi_addr_t user_
 	return ret;
 }
 
-/* --- insertion with flags ------------------------------------------------------------------------------------------------------ */
+/* --- insertion with flags ------------------------------------------------------------------------ */
 
 /* FI_AUTH_KEY: @in is the handle of a key. FI_AV_USER_ID: @in is the ID. */
 static int av_insert_flags(struct kit_av *kav, const void *addr, fi_addr_t in, uint64_t flags, fi_addr_t *out)
@@ -159,7 +159,7 @@ static const struct kit_av_ops av_ops = {
 	.open_flags = FI_EVENT,
 };
 
-/* --- named ones ---------------------------------------------------------------------------------------------------------------- */
+/* --- named ones ---------------------------------------------------------------------------------- */
 
 static int shared_add(struct kit_av *kav, const void *addr, fi_addr_t *out)
 {
@@ -196,7 +196,7 @@ static const struct kit_av_ops av_shared_ops = {
 	.open_flags = FI_EVENT,
 };
 
-/* --- what the data path asks ----------------------------------------------------------------------------------------------------- */
+/* --- what the data path asks --------------------------------------------------------------------- */
 
 bool cxi_av_get(const struct cxi_av *av, fi_addr_t fi_addr, struct cxi_addr *out)
 {
@@ -237,13 +237,16 @@ fi_addr_t cxi_av_source(const struct cxi_av *av, uint32_t nic, uint16_t pid, uin
 	}
 	if (likely(!av->user_id && !av->has_user_id) || found == FI_ADDR_NOTAVAIL)
 		return found;
-	/* with FI_AV_USER_ID at open, what has no ID yet is not available; with the flag on insertions the others are as ever */
+	/*
+	 * with FI_AV_USER_ID at open, what has no ID yet is not available; with the flag on insertions the others are
+	 * as ever
+	 */
 	if (found < av->user_cap && av->user_id[found] != FI_ADDR_NOTAVAIL)
 		return av->user_id[found];
 	return av->has_user_id ? FI_ADDR_NOTAVAIL : found;
 }
 
-/* --- authorisation keys ---------------------------------------------------------------------------------------------------------- */
+/* --- authorisation keys -------------------------------------------------------------------------- */
 
 int cxi_av_keys(const struct cxi_av *av, struct cxi_key *out)
 {
@@ -367,7 +370,7 @@ static int av_remove(struct fid_av *fid, fi_addr_t *fi_addr, size_t count, uint6
 	return ret;
 }
 
-/* --- open, close ------------------------------------------------------------------------------------------------------------------- */
+/* --- open, close --------------------------------------------------------------------------------- */
 
 static int av_close(struct fid *fid)
 {

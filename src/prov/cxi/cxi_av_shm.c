@@ -22,26 +22,27 @@
 /*
  * Theory of operation
  *
- * A POSIX shared memory object, named after user, network namespace, adapter and AV. An address is one 64-bit word of a table, so that a
- * reader never sees half of one and needs no lock; fi_addr is its index, the same in all processes. A hash of indices gives the way back. Whoever
- * may write takes a lock first.
+ * A POSIX shared memory object, named after user, network namespace, adapter and AV. An address is one 64-bit word of a
+ * table, so that a reader never sees half of one and needs no lock; fi_addr is its index, the same in all processes. A
+ * hash of indices gives the way back. Whoever may write takes a lock first.
  *
- * Everybody maps the largest table there can be, once: growing moves nothing. Pages get memory when a size (a level, 2^level addresses) is reached,
- * before it is published, so that no access can fail for want of it. Each level has a hash of its own; the one before stays for those who look at
- * it right now.
+ * Everybody maps the largest table there can be, once: growing moves nothing. Pages get memory when a size (a level,
+ * 2^level addresses) is reached, before it is published, so that no access can fail for want of it. Each level has a
+ * hash of its own; the one before stays for those who look at it right now.
  *
  *   0                 for each address its fi_addr, or FI_ADDR_NOTAVAIL: what fi_av_attr.map_addr shows
  *   HEAD              header
  *   TABLE             a word for each address
  *   HASH + 8 * 2^k    2 * 2^k slots of level k: index + 1, 0 free, TOMB removed
  *
- * fi_av(3) does not say what lies at map_addr. All who ever had named address vectors, this provider's own first releases among them, had an array of
- * fi_addr_t there, and programs read it (fabtests' rdm_shared_av): a process that opens the vector with FI_READ has no other way to learn them. It is
- * the program's; nothing here reads it.
+ * fi_av(3) does not say what lies at map_addr. All who ever had named address vectors, this provider's own first
+ * releases among them, had an array of fi_addr_t there, and programs read it (fabtests' rdm_shared_av): a process that
+ * opens the vector with FI_READ has no other way to learn them. It is the program's; nothing here reads it.
  *
- * Locks are byte range locks of the open file, which the kernel drops with the process. Byte USED is held, shared, by everyone who has the object open:
- * who gets it exclusively is alone, and an object without any is what a crash has left. GATE is held while opening and closing, WRITE while changing.
- * What is read from the memory is masked or bounded before it is used: a damaged table gives wrong addresses, nothing worse.
+ * Locks are byte range locks of the open file, which the kernel drops with the process. Byte USED is held, shared, by
+ * everyone who has the object open: who gets it exclusively is alone, and an object without any is what a crash has
+ * left. GATE is held while opening and closing, WRITE while changing. What is read from the memory is masked or bounded
+ * before it is used: a damaged table gives wrong addresses, nothing worse.
  */
 
 #define LEVEL_MIN 9u  /* the first sizes that fill pages */
@@ -81,7 +82,7 @@ struct cxi_av_shared {
 	char path[NAME_MAX + 1];
 };
 
-/* --- locks --------------------------------------------------------------------------------------------------------------- */
+/* --- locks --------------------------------------------------------------------------------------- */
 
 static int flock_try(int fd, int byte, short type)
 {
@@ -106,7 +107,7 @@ static void flock_drop(int fd, int byte)
 	flock_try(fd, byte, F_UNLCK);
 }
 
-/* --- the memory --------------------------------------------------------------------------------------------------------- */
+/* --- the memory ---------------------------------------------------------------------------------- */
 
 static struct header *head_of(const struct cxi_av_shared *s)
 {
@@ -132,7 +133,8 @@ static _Atomic uint32_t *hash_of(const struct cxi_av_shared *s, uint32_t level)
 /* The level as it is now, or 0 if what stands there cannot be one. */
 static uint32_t level_of(const struct cxi_av_shared *s)
 {
-	uint32_t level = atomic_load_explicit(&head_of(s)->level, memory_order_acquire); /* pairs with the release in level_ready() */
+	/* pairs with the release in level_ready() */
+	uint32_t level = atomic_load_explicit(&head_of(s)->level, memory_order_acquire);
 
 	return level >= LEVEL_MIN && level <= LEVEL_MAX ? level : 0;
 }
@@ -159,7 +161,9 @@ static uint64_t word_at(const struct cxi_av_shared *s, uint32_t idx)
 	return atomic_load_explicit(&table_of(s)[idx], memory_order_relaxed); /* the word is all there is */
 }
 
-/* Where @word stands in the hash of @level, as @pos, and its index; FI_ADDR_NOTAVAIL, and then @pos is where it may go. */
+/*
+ * Where @word stands in the hash of @level, as @pos, and its index; FI_ADDR_NOTAVAIL, and then @pos is where it may go.
+ */
 static fi_addr_t probe(const struct cxi_av_shared *s, uint32_t level, uint64_t word, uint32_t *pos_out)
 {
 	uint32_t mask = (2u << level) - 1, pos = hash_word(s, word) & mask, idx;
@@ -184,7 +188,8 @@ static fi_addr_t probe(const struct cxi_av_shared *s, uint32_t level, uint64_t w
 
 static void hash_set(const struct cxi_av_shared *s, uint32_t level, uint32_t pos, uint32_t value)
 {
-	atomic_store_explicit(&hash_of(s, level)[pos], value, memory_order_release); /* pairs with the acquire in probe() */
+	/* pairs with the acquire in probe() */
+	atomic_store_explicit(&hash_of(s, level)[pos], value, memory_order_release);
 }
 
 fi_addr_t cxi_av_shm_find(const struct cxi_av_shared *s, const struct cxi_addr *addr)
@@ -214,7 +219,7 @@ bool cxi_av_shm_get(const struct cxi_av_shared *s, fi_addr_t fi_addr, struct cxi
 	return true;
 }
 
-/* --- changing it --------------------------------------------------------------------------------------------------------- */
+/* --- changing it --------------------------------------------------------------------------------- */
 
 static int backed(const struct cxi_av_shared *s, uint64_t off, uint64_t len)
 {
@@ -290,7 +295,10 @@ static int add_new(struct cxi_av_shared *s, uint32_t level, uint64_t word, fi_ad
 	probe(s, level, word, &pos);
 	if (atomic_load_explicit(&hash_of(s, level)[pos], memory_order_relaxed) == TOMB && h->tombs)
 		h->tombs--;
-	/* relaxed: hash_set() releases it to those who come by the hash; who has the index has it from us by other means */
+	/*
+	 * relaxed: hash_set() releases it to those who come by the hash; who has the index has it from us by other
+	 * means
+	 */
 	atomic_store_explicit(&table_of(s)[idx], word | WORD_USED | FIELD_PREP(WORD_USES, 1), memory_order_relaxed);
 	hash_set(s, level, pos, idx + 1);
 	shown_set(s, idx, idx);
@@ -353,7 +361,7 @@ int cxi_av_shm_del(struct cxi_av_shared *s, fi_addr_t fi_addr)
 	return ret;
 }
 
-/* --- open, close --------------------------------------------------------------------------------------------------------- */
+/* --- open, close --------------------------------------------------------------------------------- */
 
 /* "/softfabric-cxi-av-UID-NETNS-cxi0-NAME", with everything unusual in NAME as %XX. */
 static int path_make(struct cxi_av_shared *s, const char *domain, const char *name)
@@ -531,7 +539,8 @@ int cxi_av_shm_open(const char *domain, const char *name, bool read_only, size_t
 	ret = first ? object_init(s, count, map_addr) : object_check(s, map_addr);
 	if (ret)
 		goto err_object;
-	flock_try(s->fd, BYTE_USED, F_RDLCK); /* from exclusive to shared, or shared with the others: cannot fail while we hold the gate */
+	/* from exclusive to shared, or shared with the others: cannot fail while we hold the gate */
+	flock_try(s->fd, BYTE_USED, F_RDLCK);
 	flock_drop(s->fd, BYTE_GATE);
 	*out = s;
 	return 0;

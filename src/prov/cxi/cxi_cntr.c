@@ -38,7 +38,7 @@ static void ct_on_change(void *ctx)
 	kit_cntr_store(&c->kit, ok, err);
 }
 
-/* --- changes by the application -------------------------------------------------------------------------------------------- */
+/* --- changes by the application ------------------------------------------------------------------ */
 
 static int change(struct fid_cntr *fid, uint64_t v, bool is_err, bool add)
 {
@@ -96,7 +96,7 @@ static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 	return kit_cntr_fid_wait(fid, threshold, timeout);
 }
 
-/* --- "cxi_counter_ops" --------------------------------------------------------------------------------------------------------- */
+/* --- "cxi_counter_ops" --------------------------------------------------------------------------- */
 
 static int set_wb_buffer(struct fid *fid, void *buf, size_t len)
 {
@@ -129,7 +129,7 @@ static int cntr_ops_open(struct fid *fid, const char *name, uint64_t flags, void
 	return 0;
 }
 
-/* --- open, close --------------------------------------------------------------------------------------------------------------------- */
+/* --- open, close --------------------------------------------------------------------------------- */
 
 static int cntr_close(struct fid *fid)
 {

@@ -12,7 +12,7 @@ static struct cxi_ep *to_ep(struct fid *fid)
 	return container_of(fid, struct cxi_ep, kit.fid.fid);
 }
 
-/* --- contexts of a scalable endpoint ----------------------------------------------------------------------------------- */
+/* --- contexts of a scalable endpoint ------------------------------------------------------------- */
 
 #define TX_ONLY (FI_SEND | FI_READ | FI_WRITE)
 #define RX_ONLY (FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_DIRECTED_RECV | FI_MULTI_RECV | FI_SOURCE | FI_SOURCE_ERR)
@@ -128,11 +128,11 @@ static int sep_rx_ctx(struct fid_ep *fid, int index, struct fi_rx_attr *attr, st
 	return 0;
 }
 
-/* --- enable, bind, close --------------------------------------------------------------------------------------------------- */
+/* --- enable, bind, close ------------------------------------------------------------------------- */
 
 /*
- * The scalable endpoint's portal opens with the first of its objects to be enabled. The manual gives no order, and programs differ: Open MPI's btl/ofi
- * enables the contexts first, Chapel nothing but contexts.
+ * The scalable endpoint's portal opens with the first of its objects to be enabled. The manual gives no order, and
+ * programs differ: Open MPI's btl/ofi enables the contexts first, Chapel nothing but contexts.
  */
 static int sep_enable(struct cxi_ep *sep)
 {
@@ -239,7 +239,7 @@ static int sep_close(struct fid *fid)
 	return 0;
 }
 
-/* --- shared contexts ----------------------------------------------------------------------------------------------------------- */
+/* --- shared contexts ----------------------------------------------------------------------------- */
 
 static int stx_close(struct fid *fid)
 {
@@ -420,7 +420,7 @@ void cxi_shared_unbind(struct cxi_ep *ep)
 	ep->srx = NULL;
 }
 
-/* --- aliases -------------------------------------------------------------------------------------------------------------------------- */
+/* --- aliases ------------------------------------------------------------------------------------- */
 
 /* The same queues under other default flags. What the base has is borrowed, so nothing of it is counted twice. */
 int cxi_alias_sync(struct cxi_ep *ep)

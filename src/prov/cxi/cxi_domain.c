@@ -24,8 +24,8 @@ static void service(void *ctx)
 }
 
 /*
- * The adapter's thread may be quicker than the sleeper whose descriptor the same message makes readable. Then it must turn the adapter's event into a
- * completion, which wakes him.
+ * The adapter's thread may be quicker than the sleeper whose descriptor the same message makes readable. Then it must
+ * turn the adapter's event into a completion, which wakes the sleeper.
  */
 void cxi_domain_waits(struct cxi_domain *d)
 {
@@ -94,7 +94,7 @@ enum cassini_tc cxi_tc(uint32_t tclass)
 	}
 }
 
-/* --- CQ --------------------------------------------------------------------------------------------------------------- */
+/* --- CQ ------------------------------------------------------------------------------------------ */
 
 #define CQ_START 512 /* entries that a queue begins with: it grows, and a small ring stays in the cache */
 
@@ -117,7 +117,7 @@ static int cxi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struc
 	return ret;
 }
 
-/* --- open ------------------------------------------------------------------------------------------------------------- */
+/* --- open ---------------------------------------------------------------------------------------- */
 
 static const struct fi_ops domain_fi_ops = {
 	.close = domain_close,

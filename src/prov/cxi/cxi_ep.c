@@ -10,7 +10,8 @@
 #include "kit/stubs.h"
 #include "prov/cxi/cxi_ep_int.h"
 
-#define CLOSE_WAIT_NS (5 * NS_PER_SEC) /* fi_close lets operations finish for this long; then they end with the adapter's objects */
+/* fi_close lets operations finish for this long; then they end with the adapter's objects */
+#define CLOSE_WAIT_NS (5 * NS_PER_SEC)
 
 /* --- progress and waiting --- */
 
@@ -355,7 +356,10 @@ static bool has_sends(const struct cxi_ep *ep)
 	return ep->txc->used;
 }
 
-/* Operations in flight finish before the queue goes, within a bound; what software still holds for later never started and vanishes. */
+/*
+ * Operations in flight finish before the queue goes, within a bound; what software still holds for later never started
+ * and vanishes.
+ */
 static void drain(struct cxi_ep *ep)
 {
 	uint64_t until = clk_now_ns(NULL) + CLOSE_WAIT_NS;

@@ -27,7 +27,8 @@ int cxi_ep_wait_arm(struct kit_ep *ep);
 
 /** cxi_contexts_enable() - TX and RX contexts of an endpoint whose portal is open; undone on error. Lock held. */
 int cxi_contexts_enable(struct cxi_ep *ep);
-int cxi_ep_keys(struct cxi_ep *ep); /* takes those of the address vector, if the domain says so. 0; -FI_EINVAL: none. Lock held. */
+/* takes those of the address vector, if the domain says so. 0; -FI_EINVAL: none. Lock held. */
+int cxi_ep_keys(struct cxi_ep *ep);
 void cxi_contexts_disable(struct cxi_ep *ep);
 /** cxi_ep_stop() - Lets operations end, then takes the contexts down. Lock held. */
 void cxi_ep_stop(struct cxi_ep *ep);
@@ -35,7 +36,8 @@ void cxi_ep_stop(struct cxi_ep *ep);
 /* cxi_ctx.c */
 int cxi_ctx_enable(struct cxi_ep *ep);                                  /* SEP, TX_CTX, RX_CTX, SRX, ALIAS */
 int cxi_alias_open(struct cxi_ep *ep, void *arg);                       /* fi_alias: arg is struct fi_alias * */
-int cxi_shared_bind(struct cxi_ep *ep, struct fid *bfid, uint64_t flags); /* fi_ep_bind of fid_stx and a shared RX context */
+/* fi_ep_bind of fid_stx and a shared RX context */
+int cxi_shared_bind(struct cxi_ep *ep, struct fid *bfid, uint64_t flags);
 void cxi_shared_unbind(struct cxi_ep *ep);
 
 #endif

@@ -23,6 +23,9 @@ int cxi_errno(unsigned rc)
 
 const char *cxi_strerror(unsigned prov_errno)
 {
-	/* What libfabric itself defines, as in the entry of a truncated receive, lies above the 6 bits of a return code. */
+	/*
+	 * What libfabric itself defines, as in the entry of a truncated receive, lies above the 6 bits of a return
+	 * code.
+	 */
 	return prov_errno < CASSINI_RC_NUM ? cassini_rc_str(prov_errno) : fi_strerror((int)prov_errno);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// fi_open_ops and fi_control of a domain: the documented extensions, statistics, telemetry. Source: doc/facts/cxi.md#extensions.
+// fi_open_ops and fi_control of a domain: the documented extensions, statistics, telemetry. Source:
+// doc/facts/cxi.md#extensions.
 #include <string.h>
 #include <time.h>
 
@@ -9,7 +10,7 @@
 
 #define TLE_OWN 8 /* triggered list entries that the provider keeps for itself */
 
-/* --- counters: the adapter's by their telemetry names, then ours ---------------------------------------------------------- */
+/* --- counters: the adapter's by their telemetry names, then ours --------------------------------- */
 
 #define ROW(member_) {#member_, offsetof(struct cxi_fc_stats, member_)}
 static const struct stats_row own_row[] = {
@@ -41,7 +42,7 @@ const struct kit_stats_group cxi_stats_groups[] = {
 	{0},
 };
 
-/* --- domain operations ----------------------------------------------------------------------------------------------------- */
+/* --- domain operations --------------------------------------------------------------------------- */
 
 /* @cntr: a counter's place in the list that FI_SOFTFABRIC_STATS_OPS names. */
 static int dom_cntr_read(struct fid *fid, unsigned int cntr, uint64_t *value, struct timespec *ts)
@@ -224,11 +225,12 @@ int cxi_domain_ops_open(struct fid *fid, const char *name, uint64_t flags, void 
 	return -FI_EINVAL;
 }
 
-/* --- fi_control ------------------------------------------------------------------------------------------------------------- */
+/* --- fi_control ---------------------------------------------------------------------------------- */
 
 static int match_mode_set(struct cxi_domain *d, const char *mode)
 {
-	const char *word = !strcasecmp(mode, "hardware") ? "hardware" : mode; /* in any case, as the real one; the others as written */
+	/* in any case, as the real one; the others as written */
+	const char *word = !strcasecmp(mode, "hardware") ? "hardware" : mode;
 
 	if (too_late(d->has_eps, "the receive match mode", "endpoint"))
 		return -FI_EOPBADSTATE;
@@ -314,7 +316,7 @@ int cxi_domain_control(struct fid *fid, int command, void *arg)
 	return ret;
 }
 
-/* --- telemetry: what changed while the domain was open ------------------------------------------------------------------------ */
+/* --- telemetry: what changed while the domain was open ------------------------------------------- */
 
 /* The counters that FI_CXI_TELEMETRY names: at first (@now NULL) only those that are not known are said. */
 static void telemetry_each(struct cxi_domain *d, const struct cassini_stats *now)

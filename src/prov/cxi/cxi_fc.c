@@ -3,13 +3,15 @@
 //
 // Theory of operation
 //
-// When something runs out (event slots, buffers, list entries) the adapter disables the portal table entry and refuses what comes; senders keep what
-// was refused, in order, and tell us how many that were once nothing of theirs is in flight. Meanwhile we make room: unexpected headers are moved into
-// software's list (onloading), buffers are posted. When the senders' numbers add up to the adapter's drop count, nothing refused is unaccounted for,
-// so enabling the entry keeps every sender's order; then all are told to resume. In hybrid mode the entry comes back software-managed, and the
-// receives that the adapter held move into software's list too.
+// When something runs out (event slots, buffers, list entries) the adapter disables the portal table entry and refuses
+// what comes; senders keep what was refused, in order, and tell us how many that were once nothing of theirs is in
+// flight. Meanwhile we make room: unexpected headers are moved into software's list (onloading), buffers are posted.
+// When the senders' numbers add up to the adapter's drop count, nothing refused is unaccounted for, so enabling the
+// entry keeps every sender's order; then all are told to resume. In hybrid mode the entry comes back software-managed,
+// and the receives that the adapter held move into software's list too.
 //
-// Everything that must follow earlier events waits for the end of a search through the unexpected headers, whose event comes after them.
+// Everything that must follow earlier events waits for the end of a search through the unexpected headers, whose event
+// comes after them.
 #include "base/log.h"
 #include "base/mem.h"
 #include "prov/cxi/cxi_rxc.h"
@@ -32,7 +34,8 @@ struct held {
 struct fc {
 	struct cxi_req onload_req;       /* events of the search; first */
 	struct cxi_rxc *rxc;
-	uint32_t base, sum;              /* what the adapter counts from when it disables; refusals since then that senders told of */
+	/* what the adapter counts from when it disables; refusals since then that senders told of */
+	uint32_t base, sum;
 	bool to_software, onloading, moving, enabling;
 	bool replayed_once;              /* the entries of receives were refused before */
 	LIST_HEAD(, notifier) notifiers;
@@ -89,7 +92,7 @@ static struct fc *fc_get(struct cxi_rxc *r)
 	return f;
 }
 
-/* --- the end: enable again, and tell the senders ------------------------------------------------------------------------------ */
+/* --- the end: enable again, and tell the senders ------------------------------------------------- */
 
 static void resume_all(struct fc *f)
 {
@@ -168,7 +171,10 @@ static void running(struct cxi_rxc *r, struct fc *f, bool software)
 		resume_all(f);
 }
 
-/* Do the senders' numbers add up? Then the entry may be enabled; its event says whether nothing else was refused meanwhile. */
+/*
+ * Do the senders' numbers add up? Then the entry may be enabled; its event says whether nothing else was refused
+ * meanwhile.
+ */
 static int try_enable(struct cxi_rxc *r, struct fc *f)
 {
 	bool software = f->to_software || r->mode == CXI_MATCH_SOFTWARE || r->is_soft;
@@ -193,9 +199,12 @@ static int try_enable(struct cxi_rxc *r, struct fc *f)
 	return f->enabling;
 }
 
-/* --- onloading ------------------------------------------------------------------------------------------------------------------------- */
+/* --- onloading ----------------------------------------------------------------------------------- */
 
-/* Receives that the adapter still holds become software's, in the order of posting. Return: false: a copy into one is in flight. */
+/*
+ * Receives that the adapter still holds become software's, in the order of posting. Return: false: a copy into one is
+ * in flight.
+ */
 static bool move_receives(struct cxi_rxc *r)
 {
 	struct cxi_rx *rx, *next;
@@ -265,7 +274,7 @@ static void onload_on_event(struct cxi_req *req, const struct cassini_event *ev)
 		onloaded(f->rxc, f);
 }
 
-/* --- the adapter says something changed ----------------------------------------------------------------------------------------------------- */
+/* --- the adapter says something changed ---------------------------------------------------------- */
 
 static void disabled(struct cxi_rxc *r, struct fc *f, const struct cassini_event *ev)
 {
@@ -276,7 +285,8 @@ static void disabled(struct cxi_rxc *r, struct fc *f, const struct cassini_event
 		cxi_rxc_set_state(r, CXI_RXC_FLOW_CONTROL);
 		return;
 	}
-	if (!ev->nic_auto) { /* our own command: entries ran out when a receive was posted, or it is time for software */
+	/* our own command: entries ran out when a receive was posted, or it is time for software */
+	if (!ev->nic_auto) {
 		f->to_software |= hybrid;
 		cxi_rxc_set_state(r, CXI_RXC_ONLOAD);
 		onload_start(r, f);
@@ -356,7 +366,7 @@ bool cxi_fc_hold_message(struct cxi_rxc *r, const struct cassini_event *ev)
 	return true;
 }
 
-/* --- receives for which the adapter has no entry ------------------------------------------------------------------------------------------------- */
+/* --- receives for which the adapter has no entry ------------------------------------------------- */
 
 bool cxi_append_refused(const struct cxi_rx *rx)
 {
@@ -367,7 +377,10 @@ bool cxi_append_refused(const struct cxi_rx *rx)
 	       last->user_ptr == (uintptr_t)&rx->req;
 }
 
-/* Even after everything unexpected was moved there is no entry for it: the application is told, where the real provider ends the process. */
+/*
+ * Even after everything unexpected was moved there is no entry for it: the application is told, where the real provider
+ * ends the process.
+ */
 static void give_up(struct cxi_rx *rx, uint8_t rc)
 {
 	LOG_WARN("LE exhaustion during flow control: a receive ends with an error; FI_CXI_RX_MATCH_MODE=hybrid avoids that");
@@ -452,7 +465,7 @@ void cxi_fc_preempt(struct cxi_rxc *r, const struct cassini_event *ev)
 	cassini_set_state(r->pte, CASSINI_PTE_DISABLED, CASSINI_DROP_IGNORE);
 }
 
-/* --- notices of senders, timers ---------------------------------------------------------------------------------------------------------------------- */
+/* --- notices of senders, timers ------------------------------------------------------------------ */
 
 void cxi_fc_notified(struct cxi_rxc *r, struct cxi_portal *p, const struct cassini_event *ev)
 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Flow control at the sender: what a peer refused is kept in order until it says resume; and the control messages of both sides.
+// Flow control at the sender: what a peer refused is kept in order until it says resume; and the control messages of
+// both sides.
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -22,7 +23,7 @@ struct fc_tx {
 	LIST_HEAD(, fc_peer) peers;
 };
 
-/* --- control messages: zero-byte Puts to pid_idx 255 ------------------------------------------------------------------------------ */
+/* --- control messages: zero-byte Puts to pid_idx 255 --------------------------------------------- */
 
 struct ctrl {
 	struct cxi_req req; /* first */
@@ -123,7 +124,7 @@ void cxi_ctrl_fini(struct cxi_portal *p)
 	p->ctrl_wait = NULL;
 }
 
-/* --- peers that refused ------------------------------------------------------------------------------------------------------------------ */
+/* --- peers that refused -------------------------------------------------------------------------- */
 
 static bool same_dest(const struct cxi_dest *a, const struct cxi_dest *b)
 {
@@ -346,7 +347,7 @@ static void peer_lost(struct cxi_portal *portal, uint32_t nic, uint16_t pid, uin
 	}
 }
 
-/* --- what arrives ------------------------------------------------------------------------------------------------------------------------------ */
+/* --- what arrives -------------------------------------------------------------------------------- */
 
 static void resumed(struct cxi_portal *portal, const struct cassini_event *ev)
 {

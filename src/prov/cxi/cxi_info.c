@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// fi_getinfo of the cxi provider: what each adapter offers, and which of it the hints leave. Source: doc/facts/cxi.md#identity, #offers, #attributes.
+// fi_getinfo of the cxi provider: what each adapter offers, and which of it the hints leave. Source:
+// doc/facts/cxi.md#identity, #offers, #attributes.
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,8 +58,8 @@ static void fill_caps(struct fi_info *i, const struct form *f, uint32_t version,
 	i->caps = PRIMARY_TX | PRIMARY_RX | DOMAIN_CAPS | SEC_TX | SEC_RX;
 	i->tx_attr->caps = PRIMARY_TX | SEC_TX | COMM_CAPS;
 	i->rx_attr->caps = PRIMARY_RX | SEC_RX | COMM_CAPS;
-	/* Not told to callers who may not know the bit: they have no fi_mr_attr->iface. Who asks for it
-	 * knows it, whatever version he names (NVSHMEM: 1.5). No MR mode goes with it. */
+	/* Not told to callers who may not know the bit: they have no fi_mr_attr->iface. A caller that asks for it
+	 * knows it, whatever version it names (NVSHMEM: 1.5). No MR mode goes with it. */
 	if (version >= KIT_V(1, 9) || asks_hmem) {
 		i->caps |= FI_HMEM;
 		i->tx_attr->caps |= FI_HMEM;
@@ -208,7 +209,7 @@ static struct fi_info *make_info(const struct query *q, int idx, const struct ca
 	return i;
 }
 
-/* --- node and service ------------------------------------------------------------------------------------------------- */
+/* --- node and service ---------------------------------------------------------------------------- */
 
 static int parse_int(const char *text, unsigned long max, unsigned long *out)
 {
@@ -307,7 +308,7 @@ static int addrs_set(struct fi_info *i, const struct wanted *w, const struct fi_
 	return 0;
 }
 
-/* --- filters ----------------------------------------------------------------------------------------------------------------- */
+/* --- filters ------------------------------------------------------------------------------------- */
 
 static bool name_listed(const char *list, const char *name)
 {
@@ -340,8 +341,8 @@ static bool form_wanted(const struct form *f, const struct cxi_params *prm, cons
 }
 
 /*
- * Kindness of the real provider: FI_MR_ENDPOINT alone, as old programs ask, gets ALLOCATED too. What is not asked of sizes is the
- * parameter's, not the limit.
+ * Kindness of the real provider: FI_MR_ENDPOINT alone, as old programs ask, gets ALLOCATED too. What is not asked of
+ * sizes is the parameter's, not the limit.
  */
 static struct fi_info *lenient_hints(const struct fi_info *hints, const struct cxi_params *prm)
 {
@@ -358,8 +359,9 @@ static bool is_plural(size_t cnt)
 }
 
 /*
- * Contexts beyond the endpoint's own are told to those who ask for them. Programs use them wherever they see them: OpenSHMEM libraries bind a shared
- * one to every endpoint, enabled ones too, Open MPI's btl/ofi and Chapel open a scalable endpoint; and the provider of today has neither.
+ * Contexts beyond the endpoint's own are told to those who ask for them. Programs use them wherever they see them:
+ * OpenSHMEM libraries bind a shared one to every endpoint, enabled ones too, Open MPI's btl/ofi and Chapel open a
+ * scalable endpoint; and the provider of today has neither.
  */
 static void ctx_adjust(struct fi_domain_attr *d, const struct fi_info *hints)
 {
@@ -456,7 +458,7 @@ static int keys_set(struct fi_info *i, const struct fi_info *hints, uint32_t ver
 	return key_put(&i->domain_attr->auth_key, &i->domain_attr->auth_key_size, domain);
 }
 
-/* --- the call ------------------------------------------------------------------------------------------------------------------- */
+/* --- the call ------------------------------------------------------------------------------------ */
 
 /* 1 added; 0 not wanted; -errno. */
 static int try_form(struct query *q, int idx, const struct cassini_devinfo *dev, const struct form *f)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Authorisation keys: which service and VNI an endpoint uses, given, found in SLINGSHOT_* or by default. Source: doc/facts/cxi.md#authorisation-keys.
+// Authorisation keys: which service and VNI an endpoint uses, given, found in SLINGSHOT_* or by default. Source:
+// doc/facts/cxi.md#authorisation-keys.
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -32,7 +33,9 @@ static bool csv_number(const char *csv, int n, unsigned long max, unsigned long 
 	return !*end && *out <= max;
 }
 
-/* What the launcher says: this adapter's place in SLINGSHOT_DEVICES names its service; the first VNI is the job step's. */
+/*
+ * What the launcher says: this adapter's place in SLINGSHOT_DEVICES names its service; the first VNI is the job step's.
+ */
 static bool key_slingshot(const struct cassini_devinfo *info, struct cxi_key *out)
 {
 	const char *devices = secure_getenv("SLINGSHOT_DEVICES"), *vnis = secure_getenv("SLINGSHOT_VNIS"), *svcs = secure_getenv("SLINGSHOT_SVC_IDS");

@@ -11,7 +11,7 @@
 #define PROV_ID_CNT 65536u
 #define MR_FLAGS    (FI_RMA_EVENT | FI_RMA_PMEM | FI_HMEM_DEVICE_ONLY)
 
-/* --- regions of a domain, by the program's keys or, if the provider makes them, by address ---------------------------------- */
+/* --- regions of a domain, by the program's keys or, if the provider makes them, by address ------- */
 
 static struct cxi_mr **bucket(const struct cxi_domain *d, const struct cxi_mr *mr)
 {
@@ -77,7 +77,7 @@ static void tab_del(struct cxi_domain *d, struct cxi_mr *mr)
 	d->mr_cnt--;
 }
 
-/* --- the cache of provider keys: the same memory with the same rights has one entry and one key --------------------------------- */
+/* --- the cache of provider keys: the same memory with the same rights has one entry and one key --- */
 
 /* Entries that tell of operations tell of those on one region. */
 static bool is_cacheable(const struct cxi_mr *mr)
@@ -127,7 +127,7 @@ static bool cache_leave(struct cxi_mr *mr)
 	return true;
 }
 
-/* --- keys of the provider ---------------------------------------------------------------------------------------------------- */
+/* --- keys of the provider ------------------------------------------------------------------------ */
 
 static int prov_id_get(struct cxi_domain *d)
 {
@@ -178,11 +178,12 @@ refuse:
 	return -FI_EKEYREJECTED;
 }
 
-/* --- entries -------------------------------------------------------------------------------------------------------------------- */
+/* --- entries ------------------------------------------------------------------------------------- */
 
 /*
- * Events of a region's entries. With FI_CXI_MR_MATCH_EVENTS each operation has two, when it is matched and when it has ended. A write with
- * data (FI_CXI_ENABLE_WRITEDATA) is an entry in the receive queue of the endpoint, which no receive was posted for.
+ * Events of a region's entries. With FI_CXI_MR_MATCH_EVENTS each operation has two, when it is matched and when it has
+ * ended. A write with data (FI_CXI_ENABLE_WRITEDATA) is an entry in the receive queue of the endpoint, which no receive
+ * was posted for.
  */
 static void mr_on_event(struct cxi_req *req, const struct cassini_event *ev)
 {
@@ -213,7 +214,9 @@ static void entry_kill(struct cxi_mr *mr, struct cassini_pte *pte, struct cassin
 	}
 }
 
-/* Nobody finds the entries any more and no copy flies: the events that lie in the queue are the last ones to name @mr. */
+/*
+ * Nobody finds the entries any more and no copy flies: the events that lie in the queue are the last ones to name @mr.
+ */
 static void events_take(struct cxi_mr *mr)
 {
 	cxi_drain(mr->portal->eq);
@@ -339,7 +342,8 @@ static int mr_key_make(struct cxi_mr *mr, int idx)
 	id = mr->optimized ? idx : prov_id_get(mr->domain);
 	if (id < 0)
 		return id;
-	keyed_secret(&seq, sizeof(seq)); /* the real provider counts up from a random number: who knows a key knows the next */
+	/* the real provider counts up from a random number: who knows a key knows the next */
+	keyed_secret(&seq, sizeof(seq));
 	mr->key = CXI_KEY_PROV | FIELD_PREP(CXI_KEY_ID, (uint64_t)id) | FIELD_PREP(CXI_KEY_SEQ, seq) |
 		  (mr->optimized ? CXI_KEY_OPT : 0) | (mr->rma_events || mr->counts_events || mr->cntr ? CXI_KEY_EVENTS : 0);
 	return 0;
@@ -389,7 +393,7 @@ static int mr_enable_locked(struct cxi_mr *mr)
 	return ret;
 }
 
-/* --- bind, control, close --------------------------------------------------------------------------------------------------------- */
+/* --- bind, control, close ------------------------------------------------------------------------ */
 
 static int mr_bind_ep(struct cxi_mr *mr, struct cxi_ep *ep)
 {

@@ -20,7 +20,7 @@ enum cxi_proto cxi_select_proto(const struct cxi_params *p, size_t len, bool inj
 	return CXI_P_RDZV;
 }
 
-/* --- commands ------------------------------------------------------------------------------------------------------------------- */
+/* --- commands ------------------------------------------------------------------------------------ */
 
 static uint64_t match_bits(const struct cxi_tx *tx)
 {
@@ -93,7 +93,7 @@ static int build(struct cxi_tx *tx, enum cxi_proto proto)
 	return 0;
 }
 
-/* --- ends ---------------------------------------------------------------------------------------------------------------- */
+/* --- ends ---------------------------------------------------------------------------------------- */
 
 static void send_went(struct cxi_tx *tx, uint8_t bit)
 {
@@ -174,7 +174,7 @@ void cxi_zbp_on_event(struct cxi_req *req, const struct cassini_event *ev)
 	send_went(tx, CXI_WAIT_MATCH);
 }
 
-/* --- starts ---------------------------------------------------------------------------------------------------------------- */
+/* --- starts -------------------------------------------------------------------------------------- */
 
 static int args_check(const struct cxi_ep *ep, const struct cxi_send_args *a)
 {
@@ -241,12 +241,12 @@ ssize_t cxi_send_common(struct cxi_ep *ep, const struct cxi_send_args *a)
 	return ret;
 }
 
-/* --- short ones ------------------------------------------------------------------------------------------------------------------- */
+/* --- short ones ---------------------------------------------------------------------------------- */
 
 /*
- * A short message to a peer on this host goes past the command queue. If it makes no completion it needs no operation, and only a failure is heard of
- * again, by cxi_send_lost(). Flow control does not count those under way: its notice follows them to the peer, in order, and says too little until all
- * that were refused have come back.
+ * A short message to a peer on this host goes past the command queue. If it makes no completion it needs no operation,
+ * and only a failure is heard of again, by cxi_send_lost(). Flow control does not count those under way: its notice
+ * follows them to the peer, in order, and says too little until all that were refused have come back.
  */
 static inline bool is_quick(const struct cxi_ep *ep, const struct cxi_send_args *a)
 {
@@ -258,8 +258,9 @@ static inline bool is_quick(const struct cxi_ep *ep, const struct cxi_send_args 
 }
 
 /*
- * On this host a message that lies in the peer's lane has been sent, so it completes at once, if its context has taken one before. Not if the caller asked for more than that, counts it, or
- * has not read the last ones: the queue must not grow by posting; nor while earlier operations have not ended: most programs like completions in order.
+ * On this host a message that lies in the peer's lane has been sent, so it completes at once, if its context has taken
+ * one before. Not if the caller asked for more than that, counts it, or has not read the last ones: the queue must not
+ * grow by posting; nor while earlier operations have not ended: most programs like completions in order.
  */
 #define EARLY_NOT (LEVELS & ~FI_INJECT_COMPLETE)
 #define EARLY_MAX 64u /* unread completions */
@@ -353,7 +354,7 @@ void cxi_send_lost(void *txc, const struct cassini_quick *lost, uint8_t rc)
 	send_failed(tx, rc);
 }
 
-/* --- the calls ------------------------------------------------------------------------------------------------------------------ */
+/* --- the calls ----------------------------------------------------------------------------------- */
 
 /* By value: the arguments of the quick way stay in registers. */
 static __attribute__((noinline)) ssize_t any_send(struct cxi_ep *ep, struct cxi_send_args a)

@@ -143,7 +143,10 @@ void cxi_params_default(struct cxi_params *p)
 	};
 }
 
-/* Words that a string parameter may be; anything else is said and leaves the default. "hardware" in any case, as the real one. */
+/*
+ * Words that a string parameter may be; anything else is said and leaves the default. "hardware" in any case, as the
+ * real one.
+ */
 static int word_check(const char *name, char *value, const char *dflt, const char *const *words)
 {
 	for (const char *const *w = words; *w; w++)
@@ -166,12 +169,18 @@ static int words_check(struct cxi_params *p)
 	return ret ? ret : r2 ? r2 : r3;
 }
 
-/* What has no meaning here is said once, so that nobody measures its effect; a test looks that each parameter is here or is used. */
+/*
+ * What has no meaning here is said once, so that nobody measures its effect; a test looks that each parameter is here
+ * or is used.
+ */
 static const char *const inert[] = {
 	/* hardware that there is none of: address translation, huge pages, status write-back */
 	"ats", "iotlb", "ats_mlock_mode", "disable_alt_read_cmdq", "rdzv_aligned_sw_rget", "llring_mode", "cq_policy", "eq_ack_batch_size",
 	"disable_cq_hugetlb", "disable_eq_hugetlb", "cntr_trig_cmdq",
-	/* bytes are always written in order; a region always closes when nobody touches it; waits sleep; too much deferred work is always refused */
+	/*
+	 * bytes are always written in order; a region always closes when nobody touches it; waits sleep; too much
+	 * deferred work is always refused
+	 */
 	"mr_target_ordering", "mr_cache_events_disable_poll_nsecs", "mr_cache_events_disable_le_poll_nsecs", "cntr_spin_before_yield",
 	"enable_trig_op_limit",
 	/* FI_HMEM */

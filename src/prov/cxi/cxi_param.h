@@ -48,7 +48,10 @@ extern const struct kit_param cxi_param_tab[];
 extern const size_t cxi_param_cnt;
 /** cxi_params_default() - The values when nothing is set. */
 void cxi_params_default(struct cxi_params *p);
-/** cxi_params_get() - Defaults, the environment, then the rules between them (eager size <= threshold ...). 0; -FI_EINVAL: a value was refused (logged). */
+/**
+ * cxi_params_get() - Defaults, the environment, then the rules between them (eager size <= threshold ...). 0;
+ * -FI_EINVAL: a value was refused (logged).
+ */
 int cxi_params_get(struct cxi_params *p);
 
 #endif

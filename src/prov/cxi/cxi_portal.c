@@ -106,7 +106,10 @@ void cxi_portal_del_txc(struct cxi_portal *p, struct cxi_txc *t)
 	}
 }
 
-/* FI_MORE left a doorbell unrung, refused sends are due: rare, so looked at only every TIMER_SKIP polls, more often when nothing happens. */
+/*
+ * FI_MORE left a doorbell unrung, refused sends are due: rare, so looked at only every TIMER_SKIP polls, more often
+ * when nothing happens.
+ */
 #define TIMER_SKIP 64
 #define TIMER_IDLE 16 /* an idle poll counts as many */
 
@@ -215,7 +218,10 @@ static int append_kind(struct cxi_portal *p, enum cxi_sh_kind kind, struct cxi_r
 	return cassini_append(p->pte, &le, NULL);
 }
 
-/* Questions of whether we live: the adapter's answer is all, and a program that computes for long finds no events of them. */
+/*
+ * Questions of whether we live: the adapter's answer is all, and a program that computes for long finds no events of
+ * them.
+ */
 static int append_ask(struct cxi_portal *p)
 {
 	struct cassini_le_attr le = {
@@ -315,7 +321,10 @@ static int doms_try(struct cxi_portal *p, const struct cxi_key *keys, int key_cn
 
 #define PID_TRIES 16
 
-/* A PID that is free in the first VNI may be taken in another. Any will do: while that one is kept, the next try gets the next. */
+/*
+ * A PID that is free in the first VNI may be taken in another. Any will do: while that one is kept, the next try gets
+ * the next.
+ */
 static int doms_open(struct cxi_portal *p, const struct cxi_key *keys, int key_cnt, uint16_t pid)
 {
 	struct cassini_dom *kept[PID_TRIES];

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The cxi provider's wire protocol: what it puts into match bits, which pid_idx is what, and which command carries a message. Pure functions.
+// The cxi provider's wire protocol: what it puts into match bits, which pid_idx is what, and which command carries a
+// message. Pure functions.
 #ifndef SF_PROV_CXI_CXI_PROTO_H
 #define SF_PROV_CXI_CXI_PROTO_H
 
@@ -18,7 +19,8 @@
 #define CXI_IDX_MR       16u
 #define CXI_MR_OPT_MAX   239u /* keys 0..238 */
 #define CXI_IDX_SHARED   255u
-#define CXI_IDX_ALT      254u /* FI_CXI_RDZV_PROTO=alt_read: sources of rendezvous by restricted Get, in place of the region with key 238 */
+/* FI_CXI_RDZV_PROTO=alt_read: sources of rendezvous by restricted Get, in place of the region with key 238 */
+#define CXI_IDX_ALT      254u
 
 #define CXI_TAG_BITS     48
 #define CXI_TAG_MASK     GENMASK(47, 0)
@@ -39,7 +41,8 @@
 /* What a receive never looks at. */
 #define CXI_MB_IGNORE    (CXI_MB_TX_ID | CXI_MB_CQ_DATA | CXI_MB_MATCH_COMP | CXI_MB_RDZV_DONE | CXI_MB_LE_TYPE)
 #define CXI_TX_ID_CNT    2048u
-#define CXI_RDZV_ID_CNT  32768u          /* 15 bits; the low 8 travel in the command's rendezvous_id, the high 7 in the match bits */
+/* 15 bits; the low 8 travel in the command's rendezvous_id, the high 7 in the match bits */
+#define CXI_RDZV_ID_CNT  32768u
 #define CXI_RDZV_UNTAGGED_CNT 256u       /* untagged rendezvous have only the low part */
 
 /* FI_PROTO_CXI_RNR */

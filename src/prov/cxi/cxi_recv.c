@@ -10,7 +10,7 @@
 #define RECVMSG_FLAGS                                                                                                                \
 	(FI_COMPLETION | FI_MORE | FI_MULTI_RECV | FI_PEEK | FI_CLAIM | FI_DISCARD | FI_REMOTE_CQ_DATA | FI_INJECT | FI_FENCE)
 
-/* --- ends ------------------------------------------------------------------------------------------------------------------ */
+/* --- ends ---------------------------------------------------------------------------------------- */
 
 void cxi_rx_unpost(struct cxi_rx *rx)
 {
@@ -180,7 +180,7 @@ void cxi_rx_end(struct cxi_rx *rx)
 	rx_gone(rx, multi != 0);
 }
 
-/* --- what a message needs from us: a Get by software, a notice that it was matched ---------------------------------------------------- */
+/* --- what a message needs from us: a Get by software, a notice that it was matched --------------- */
 
 static uint32_t rdzv_id(const struct cxi_rx *rx)
 {
@@ -302,7 +302,7 @@ void cxi_rx_take(struct cxi_rx *rx, const struct cassini_event *ev, bool late)
 		cxi_rx_end(rx);
 }
 
-/* --- events of a list entry ----------------------------------------------------------------------------------------------------------------- */
+/* --- events of a list entry ---------------------------------------------------------------------- */
 
 struct cxi_rx *cxi_rx_part(struct cxi_rx *owner, uint32_t rlength)
 {
@@ -349,7 +349,9 @@ static void hit(struct cxi_rx *rx, const struct cassini_event *ev, bool late)
 	cxi_rx_take(part, ev, late);
 }
 
-/* The adapter's own Get has ended; of a multi-receive buffer it does not say of which message but by its sender and id. */
+/*
+ * The adapter's own Get has ended; of a multi-receive buffer it does not say of which message but by its sender and id.
+ */
 static struct cxi_rx *rget_of(struct cxi_rx *rx, const struct cassini_event *ev)
 {
 	struct cxi_rx *part;
@@ -384,7 +386,8 @@ static void rx_on_reply(struct cxi_rx *rx, const struct cassini_event *ev)
 static void rx_on_unlink(struct cxi_rx *rx, const struct cassini_event *ev)
 {
 	if (ev->rc != CASSINI_RC_OK) {
-		rx->state = rx->state == RX_UNLINKING ? RX_HW : rx->state; /* a message was quicker; its events follow or came */
+		/* a message was quicker; its events follow or came */
+		rx->state = rx->state == RX_UNLINKING ? RX_HW : rx->state;
 		return;
 	}
 	rx->canceled = rx->unlinked = true;
@@ -477,7 +480,7 @@ int cxi_rx_append(struct cxi_rx *rx)
 	return cassini_append(rx->rxc->pte, &attr, &rx->le);
 }
 
-/* --- posting ------------------------------------------------------------------------------------------------------------------------------------ */
+/* --- posting ------------------------------------------------------------------------------------- */
 
 static inline void match_make(const struct cxi_ep *ep, const struct cxi_recv_args *a, struct cxi_match *m)
 {
@@ -617,9 +620,11 @@ int cxi_recv_cancel(struct cxi_rxc *r, void *context)
 	return 0;
 }
 
-/* --- the calls ---------------------------------------------------------------------------------------------------------------------------------------- */
+/* --- the calls ----------------------------------------------------------------------------------- */
 
-/* Most receives: the adapter matches them, and has no message for them yet. Return: posted; else nothing has happened. */
+/*
+ * Most receives: the adapter matches them, and has no message for them yet. Return: posted; else nothing has happened.
+ */
 static inline __attribute__((always_inline)) bool quick_recv(struct cxi_ep *ep, const struct cxi_recv_args *a)
 {
 	struct cxi_rxc *r = ep->rxc;

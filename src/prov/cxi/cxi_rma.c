@@ -25,8 +25,8 @@ static int args_check(const struct cxi_ep *ep, const struct cxi_rma_args *a)
 }
 
 /*
- * Restricted commands are neither ordered nor matched, so only regions with an entry of their own take them, and only while no order was
- * asked for.
+ * Restricted commands are neither ordered nor matched, so only regions with an entry of their own take them, and only
+ * while no order was asked for.
  */
 static bool is_restricted(const struct cxi_ep *ep, const struct cxi_rma_args *a, const struct cxi_rkey *rkey)
 {
@@ -94,7 +94,7 @@ ssize_t cxi_rma_common(struct cxi_ep *ep, const struct cxi_rma_args *a)
 	return ret;
 }
 
-/* --- the calls ------------------------------------------------------------------------------------------------------------------- */
+/* --- the calls ----------------------------------------------------------------------------------- */
 
 static inline ssize_t do_rma(struct fid_ep *fid, const struct cxi_rma_args *a)
 {

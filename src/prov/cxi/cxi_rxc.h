@@ -8,12 +8,13 @@
 /*
  * Theory of operation
  *
- * A receive is normally a list entry of the adapter (RX_HW): messages that come later are put into its buffer, messages that came earlier are
- * reported when it is appended (PUT_OVERFLOW), their bytes lying in an overflow buffer. When software matches (mode software, hybrid after its
- * transition, or while the entries are being moved), receives stand in rxc->sw_posted (RX_SW) and messages in rxc->sw_unexp; both are hashed.
+ * A receive is normally a list entry of the adapter (RX_HW): messages that come later are put into its buffer, messages
+ * that came earlier are reported when it is appended (PUT_OVERFLOW), their bytes lying in an overflow buffer. When
+ * software matches (mode software, hybrid after its transition, or while the entries are being moved), receives stand
+ * in rxc->sw_posted (RX_SW) and messages in rxc->sw_unexp; both are hashed.
  *
- * One receive takes one message, but for FI_MULTI_RECV, where each message gets a struct cxi_rx of its own (owner set) and the posted one ends with
- * the last of them.
+ * One receive takes one message, but for FI_MULTI_RECV, where each message gets a struct cxi_rx of its own (owner set)
+ * and the posted one ends with the last of them.
  */
 
 enum cxi_rx_state { RX_HW, RX_SW, RX_TAKEN, RX_UNLINKING };
@@ -78,11 +79,14 @@ void cxi_rx_on_event(struct cxi_req *req, const struct cassini_event *ev);
 /** cxi_rx_append() - Give @rx to the adapter. 0; -FI_EAGAIN. */
 int cxi_rx_append(struct cxi_rx *rx);
 /**
- * cxi_rx_take() - @rx (off all lists, or a multi-receive owner) takes the message of @ev: bytes in @ev->start are copied, a rendezvous is fetched
- * by software when the adapter does not. @late: it was matched after it had arrived.
+ * cxi_rx_take() - @rx (off all lists, or a multi-receive owner) takes the message of @ev: bytes in @ev->start are
+ * copied, a rendezvous is fetched by software when the adapter does not. @late: it was matched after it had arrived.
  */
 void cxi_rx_take(struct cxi_rx *rx, const struct cassini_event *ev, bool late);
-/** cxi_rx_part() - One message of multi-receive buffer @owner that will take @rlength bytes of what is left. NULL: no memory. */
+/**
+ * cxi_rx_part() - One message of multi-receive buffer @owner that will take @rlength bytes of what is left. NULL: no
+ * memory.
+ */
 struct cxi_rx *cxi_rx_part(struct cxi_rx *owner, uint32_t rlength);
 /** cxi_rx_unpost() - @rx (not a part) is no longer counted and listed as posted. */
 void cxi_rx_unpost(struct cxi_rx *rx);
@@ -100,12 +104,18 @@ fi_addr_t cxi_rx_source(const struct cxi_ep *ep, uint32_t initiator, uint16_t vn
 struct cxi_ep *cxi_rx_ep(const struct cxi_rxc *r, const struct cassini_event *ev);
 
 /* --- cxi_ux.c: buffers and software's lists --- */
-/** cxi_bufs_fill() - Post overflow (@kind 0) or request (1) buffers up to the number that FI_CXI_*_MIN_POSTED says. 0; -FI_ENOMEM; -FI_EAGAIN. */
+/**
+ * cxi_bufs_fill() - Post overflow (@kind 0) or request (1) buffers up to the number that FI_CXI_*_MIN_POSTED says. 0;
+ * -FI_ENOMEM; -FI_EAGAIN.
+ */
 int cxi_bufs_fill(struct cxi_rxc *r, int kind);
 void cxi_bufs_free(struct cxi_rxc *r);
 /** cxi_buf_release() - The bytes at @start were copied out. @len 0: there were none. */
 void cxi_buf_release(struct cxi_rxc *r, const void *start, uint32_t len);
-/** cxi_ux_add() - Software holds the message of @ev from now on. Return: NULL: out of memory, the message is lost and said so. */
+/**
+ * cxi_ux_add() - Software holds the message of @ev from now on. Return: NULL: out of memory, the message is lost and
+ * said so.
+ */
 struct cxi_ux *cxi_ux_add(struct cxi_rxc *r, const struct cassini_event *ev);
 void cxi_ux_del(struct cxi_rxc *r, struct cxi_ux *ux);
 /** cxi_ux_discard() - Thrown away: a rendezvous' sender is told. */
@@ -133,7 +143,10 @@ void cxi_fc_append_failed(struct cxi_rx *rx, uint8_t rc);
 bool cxi_append_refused(const struct cxi_rx *rx);
 /** cxi_fc_hold_message() - Software-managed message of @ev that must wait until older ones are onloaded. True: kept. */
 bool cxi_fc_hold_message(struct cxi_rxc *r, const struct cassini_event *ev);
-/** cxi_fc_preempt() - Hybrid: is it time to go to software before entries run out? @ev: an unexpected message came; NULL: a receive was posted. */
+/**
+ * cxi_fc_preempt() - Hybrid: is it time to go to software before entries run out? @ev: an unexpected message came;
+ * NULL: a receive was posted.
+ */
 void cxi_fc_preempt(struct cxi_rxc *r, const struct cassini_event *ev);
 /** cxi_fc_rxc_timers() - What recovery waits for. Return: how many things were done. */
 int cxi_fc_rxc_timers(struct cxi_rxc *r, uint64_t now_ns);

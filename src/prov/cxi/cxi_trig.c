@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Deferred work: operations that counters trigger. Source: doc/facts/cxi.md#deferred-work.
 //
-// A deferred operation is built like any other and handed to the adapter as a triggered command; it starts when the counter gets there, whoever
-// counts: a call of the application, an operation that ends, or another deferred one, also while the application computes.
+// A deferred operation is built like any other and handed to the adapter as a triggered command; it starts when the
+// counter gets there, whoever counts: a call of the application, an operation that ends, or another deferred one, also
+// while the application computes.
 #include <rdma/fi_trigger.h>
 
 #include "base/log.h"
@@ -60,7 +61,7 @@ void cxi_dwq_close(struct cxi_domain *d)
 	d->dwq = NULL;
 }
 
-/* --- one operation each ---------------------------------------------------------------------------------------------------- */
+/* --- one operation each -------------------------------------------------------------------------- */
 
 static int ep_check(const struct cxi_domain *d, struct fid_ep *fid, uint64_t flags)
 {
@@ -223,7 +224,7 @@ int cxi_queue_work(struct cxi_domain *d, struct fi_deferred_work *work)
 	return (int)queue_one(d, work, &w);
 }
 
-/* --- cancelling -------------------------------------------------------------------------------------------------------------------------- */
+/* --- cancelling ---------------------------------------------------------------------------------- */
 
 /* A command that never started: whoever waits for it is released, without a completion. */
 static void forget(void *ctx, uint64_t user_ptr)

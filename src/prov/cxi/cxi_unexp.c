@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The list of unexpected messages that the extension ep_get_unexp_msgs shows, wherever they are held. Source: fi_cxi(7).
+// The list of unexpected messages that the extension ep_get_unexp_msgs shows, wherever they are held. Source:
+// fi_cxi(7).
 #include "base/clock.h"
 #include "base/mem.h"
 #include "prov/cxi/cxi_rxc.h"

@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "prov/cxi/cxi_rxc.h"
 
-/* --- buffers ------------------------------------------------------------------------------------------------------------- */
+/* --- buffers ------------------------------------------------------------------------------------- */
 
 static void buf_free(struct cxi_buf *b)
 {
@@ -161,7 +161,7 @@ void cxi_bufs_free(struct cxi_rxc *r)
 	}
 }
 
-/* --- messages that software holds ---------------------------------------------------------------------------------------------- */
+/* --- messages that software holds ---------------------------------------------------------------- */
 
 static uint64_t src_of(uint32_t match_id)
 {
@@ -189,7 +189,10 @@ void cxi_ux_del(struct cxi_rxc *r, struct cxi_ux *ux)
 	mt_unexp_del(&r->sw_unexp, &ux->mt);
 }
 
-/* A receive that wants nothing takes the message: the sender of a rendezvous, or who waits for the match, is told as ever. */
+/*
+ * A receive that wants nothing takes the message: the sender of a rendezvous, or who waits for the match, is told as
+ * ever.
+ */
 void cxi_ux_discard(struct cxi_rxc *r, const struct cassini_event *ev)
 {
 	struct cxi_rx *rx = slab_get(&r->rxs);

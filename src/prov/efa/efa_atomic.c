@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// FI_ATOMIC of the RDM endpoint: always packets, one per operation; both sides. Source: doc/facts/efa.md#one-sided-transfers.
+// FI_ATOMIC of the RDM endpoint: always packets, one per operation; both sides. Source:
+// doc/facts/efa.md#one-sided-transfers.
 #include "prov/efa/efa.h"
 
 #include <string.h>

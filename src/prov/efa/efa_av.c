@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Address vectors of the efa provider: 32-byte addresses, one address handle per GID. Source: doc/facts/efa.md#addresses, #objects.
+// Address vectors of the efa provider: 32-byte addresses, one address handle per GID. Source:
+// doc/facts/efa.md#addresses, #objects.
 #include <arpa/inet.h>
 #include <string.h>
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The DGRAM endpoint: FI_MSG over an unreliable datagram queue pair, with the 40-byte message prefix. Source: doc/facts/efa.md#attributes, #objects.
+// The DGRAM endpoint: FI_MSG over an unreliable datagram queue pair, with the 40-byte message prefix. Source:
+// doc/facts/efa.md#attributes, #objects.
 #include <string.h>
 
 #include "base/log.h"

@@ -23,8 +23,8 @@ static void service(void *ctx)
 }
 
 /*
- * Manual progress: what an adapter does alone, and one thing more. A peer that means to read or write our memory waits for our
- * handshake first; the memory is exposed, so a program that computes must not make it wait.
+ * Manual progress: what an adapter does alone, and one thing more. A peer that means to read or write our memory waits
+ * for our handshake first; the memory is exposed, so a program that computes must not make it wait.
  */
 static void service_adapter(void *ctx)
 {

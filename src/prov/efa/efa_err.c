@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Device statuses and provider error codes: one table gives libfabric's errno and the words. Source: doc/facts/efa.md#error-codes.
+// Device statuses and provider error codes: one table gives libfabric's errno and the words. Source:
+// doc/facts/efa.md#error-codes.
 #include "prov/efa/efa.h"
 
 #include <arpa/inet.h>

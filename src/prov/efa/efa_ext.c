@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// fi_open_ops on an efa domain: the documented extension table (doc/facts/efa.md#extensions), and the counters of include/fi_ext_softfabric.h.
+// fi_open_ops on an efa domain: the documented extension table (doc/facts/efa.md#extensions), and the counters of
+// include/fi_ext_softfabric.h.
 #include <string.h>
 
 #include "fi_ext_efa.h"
 #include "prov/efa/efa_obj.h"
 
-/* Host memory reaches the soft adapter over no particular interconnect: nothing is valid, as on a device that reports none. */
+/*
+ * Host memory reaches the soft adapter over no particular interconnect: nothing is valid, as on a device that reports
+ * none.
+ */
 static int query_mr(struct fid_mr *mr, struct fi_efa_mr_attr *attr)
 {
 	if (!mr || !attr)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// fi_getinfo of the efa provider: what each adapter offers, and which of it the hints leave. Source: doc/facts/efa.md#attributes, #hints.
+// fi_getinfo of the efa provider: what each adapter offers, and which of it the hints leave. Source:
+// doc/facts/efa.md#attributes, #hints.
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// FI_MSG and FI_TAGGED of the RDM endpoint: the calls themselves, each a few lines in front of efa_tx_start() and kit_srx_recv().
+// FI_MSG and FI_TAGGED of the RDM endpoint: the calls themselves, each a few lines in front of efa_tx_start() and
+// kit_srx_recv().
 #include "prov/efa/efa.h"
 
 static struct efa_ep *to_ep(struct fid_ep *fid)
@@ -84,8 +85,8 @@ static ssize_t send_iov(struct efa_ep *ep, const struct iovec *iov, void **desc,
 }
 
 /*
- * A small message needs no packet and, injected, no transfer either: header and payload go into the adapter's own descriptor, and only
- * a failure is heard of again (small_failed() in efa_pkt.c).
+ * A small message needs no packet and, injected, no transfer either: header and payload go into the adapter's own
+ * descriptor, and only a failure is heard of again (small_failed() in efa_pkt.c).
  */
 #define SMALL_MAX (EFANIC_INLINE_MAX - EFA_EAGER_HDR_TAG)
 #define SMALL_NOT (FI_REMOTE_CQ_DATA | FI_DELIVERY_COMPLETE) /* flags that need more than that */
@@ -153,8 +154,9 @@ static __attribute__((noinline)) bool send_inline(struct efa_peer *peer, const v
 }
 
 /*
- * On this host a message that lies in the peer's lane has been sent, so it completes at once, as it does where efa hands local peers
- * to the shm provider. Not if the caller asked for more than that, or has not read the last ones: the queue must not grow by posting.
+ * On this host a message that lies in the peer's lane has been sent, so it completes at once, as it does where efa
+ * hands local peers to the shm provider. Not if the caller asked for more than that, or has not read the last ones: the
+ * queue must not grow by posting.
  */
 #define EARLY_NOT (FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_COMMIT_COMPLETE)
 #define EARLY_MAX 64u /* unread completions */

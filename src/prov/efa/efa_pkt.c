@@ -318,7 +318,10 @@ void efa_on_wc(void *ctx, const struct efanic_wc *wc)
 	case EFANIC_OP_NUM:
 		break;
 	}
-	/* The adapter's receive is consumed whatever became of it; nothing here holds on to adapter memory, so give it back. */
+	/*
+	 * The adapter's receive is consumed whatever became of it; nothing here holds on to adapter memory, so give it
+	 * back.
+	 */
 	if (!wc->unsolicited)
 		efanic_post_recv_credits(ep->qp, 1);
 }

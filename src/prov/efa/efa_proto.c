@@ -244,7 +244,10 @@ size_t efa_pkt_encode(const struct efa_hdr *h, void *buf, size_t cap)
 
 /* --- decode ------------------------------------------------------------------------------------- */
 
-/* A cursor over the contiguous start of the packet; headers never cross into the second segment unless they are hostile. */
+/*
+ * A cursor over the contiguous start of the packet; headers never cross into the second segment unless they are
+ * hostile.
+ */
 struct rd {
 	const uint8_t *p;
 	size_t left, used;

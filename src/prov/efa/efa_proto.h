@@ -10,14 +10,15 @@
 /*
  * Theory of operation
  *
- * A packet is: base header (type, version, flags), the mandatory fields of its type, then for request packets the optional parts in
- * fixed order, then payload:
+ * A packet is: base header (type, version, flags), the mandatory fields of its type, then for request packets the
+ * optional parts in fixed order, then payload:
  *
- *   | type u8 | version u8 | flags u16 | mandatory fields ... | rma_iov[] | raw address or connid, CQ data | read_iov[] | payload |
+ *   | type u8 | version u8 | flags u16 | mandatory fields ... | rma_iov[] | raw address or connid, CQ data | read_iov[]
+ *   | payload |
  *
- * One row of efa_pkt_tab[] per type lists the mandatory fields in wire order; encoder, decoder, names, documentation and tests all come
- * from that row. Integers are little-endian. struct efa_hdr is the decoded form; only the fields of the type and of the set flags are
- * valid. Source: doc/facts/efa.md#packets.
+ * One row of efa_pkt_tab[] per type lists the mandatory fields in wire order; encoder, decoder, names, documentation
+ * and tests all come from that row. Integers are little-endian. struct efa_hdr is the decoded form; only the fields of
+ * the type and of the set flags are valid. Source: doc/facts/efa.md#packets.
  */
 
 #define EFA_PROTO_VERSION 4
@@ -100,8 +101,8 @@ enum {
 };
 
 /*
- * Ours: "tell me when you refuse memory that I named". Protocol 4 lets the target report a wrong key to itself only, and the initiator
- * waits for ever. Peers without the bit never see the packet.
+ * Ours: "tell me when you refuse memory that I named". Protocol 4 lets the target report a wrong key to itself only,
+ * and the initiator waits for ever. Peers without the bit never see the packet.
  */
 #define EFA_X_REFUSED (1ULL << 48)
 #define EFA_ID_NONE   0xffffffffu /* no handle; no slab gives it out */
@@ -170,8 +171,8 @@ struct efa_pkt_desc {
 extern const struct efa_pkt_desc efa_pkt_tab[EFA_PKT_NUM];
 
 /*
- * What nearly every packet is: an EAGER_MSGRTM or EAGER_TAGRTM with a connid, no CQ data and no raw address. Encoder and decoder of
- * just that, equal to what the table gives for it (tests/unit/test_efa_proto.c):
+ * What nearly every packet is: an EAGER_MSGRTM or EAGER_TAGRTM with a connid, no CQ data and no raw address. Encoder
+ * and decoder of just that, equal to what the table gives for it (tests/unit/test_efa_proto.c):
  *
  *   | type | version | flags | msg_id u32 | tag u64, tagged only | connid u32 | payload |
  */
@@ -267,7 +268,8 @@ const char *efa_drop_name(enum efa_drop why);
  */
 size_t efa_pkt_hdr_len(const struct efa_hdr *h);
 /**
- * efa_pkt_encode() - Write the header @h to @buf (@cap >= efa_pkt_hdr_len(), at most EFA_HDR_MAX). Return: bytes written.
+ * efa_pkt_encode() - Write the header @h to @buf (@cap >= efa_pkt_hdr_len(), at most EFA_HDR_MAX). Return: bytes
+ * written.
  */
 size_t efa_pkt_encode(const struct efa_hdr *h, void *buf, size_t cap);
 /**

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What a peer may make an endpoint keep for it: so much each, and a pool for all of which nobody gets more than he leaves.
+// What a peer may make an endpoint keep for it: so much each, and a pool for all of which no peer gets more than it leaves.
 #include "prov/efa/efa.h"
 
 #include "base/log.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// FI_RMA of the RDM endpoint: device RDMA where both sides have it, packets otherwise; both sides of the latter. Source: doc/facts/efa.md#one-sided-transfers.
+// FI_RMA of the RDM endpoint: device RDMA where both sides have it, packets otherwise; both sides of the latter.
+// Source: doc/facts/efa.md#one-sided-transfers.
 #include "prov/efa/efa.h"
 
 #include <string.h>

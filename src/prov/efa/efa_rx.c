@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Incoming packets and transfers of the RDM endpoint: order, matching, payload, grants, completion. Source: doc/facts/efa.md#two-sided-transfers.
+// Incoming packets and transfers of the RDM endpoint: order, matching, payload, grants, completion. Source:
+// doc/facts/efa.md#two-sided-transfers.
 #include "prov/efa/efa.h"
 
 #include <string.h>
@@ -657,14 +658,14 @@ void efa_rx_discard(struct kit_ep *kep, struct kit_ux *ux)
 {
 	struct efa_rx *rx = container_of(ux, struct efa_rx, ux);
 
-	/* An endpoint that closes has nothing to say: its queue pair is gone, and a receipt would be a lie. */
+	/* An endpoint that closes sends no receipt: its queue pair is gone, and the message was not received. */
 	if (kep->closing || (rx->peer->flags & EFA_PEER_REMOVED)) {
 		end(rx);
 		return;
 	}
 	/*
-	 * The sender of a long or delivery-complete message still waits for us. A read-based one is released by its EOR; a
-	 * CTS-based one is taken to the end into no buffer.
+	 * The sender of a long or delivery-complete message still waits for us. A read-based one is released by its
+	 * EOR; a CTS-based one is taken to the end into no buffer.
 	 */
 	if (efa_pkt_tab[rx->type].props & EFA_P_LONGCTS) {
 		sink(rx);
@@ -677,7 +678,7 @@ void efa_rx_discard(struct kit_ep *kep, struct kit_ux *ux)
 	end(rx);
 }
 
-/* --- order: messages and atomics of a peer take effect by msg_id --------------------------------------------------- */
+/* --- order: messages and atomics of a peer take effect by msg_id --------------------------------- */
 
 static void ordered_now(struct efa_peer *peer, const struct efa_hdr *h, const struct view *data, size_t payload_off)
 {
@@ -688,9 +689,9 @@ static void ordered_now(struct efa_peer *peer, const struct efa_hdr *h, const st
 }
 
 /*
- * Is there room for a packet that came @ahead messages early? Packets beyond the window are refused at the adapter: their sender
- * backs off and tries again, the one that everybody waits for is always taken. Those that the adapter accepted while nobody polled
- * are owed a place; there are no more of them than receives.
+ * Is there room for a packet that came @ahead messages early? Packets beyond the window are refused at the adapter:
+ * their sender backs off and tries again, the one that everybody waits for is always taken. Those that the adapter
+ * accepted while nobody polled are owed a place; there are no more of them than receives.
  */
 static bool has_room_ahead(struct efa_peer *peer, uint32_t ahead, uint32_t len)
 {

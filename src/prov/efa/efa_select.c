@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Which protocol a message takes: a pure function, so that its table can be tested alone. Source: doc/facts/efa.md#two-sided-transfers.
+// Which protocol a message takes: a pure function, so that its table can be tested alone. Source:
+// doc/facts/efa.md#two-sided-transfers.
 #include "prov/efa/efa.h"
 
 uint8_t efa_select_msg(const struct efa_select_in *in)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Outgoing transfers of the RDM endpoint: protocol choice, packets, windows, and the completion. Source: doc/facts/efa.md#two-sided-transfers.
+// Outgoing transfers of the RDM endpoint: protocol choice, packets, windows, and the completion. Source:
+// doc/facts/efa.md#two-sided-transfers.
 #include "prov/efa/efa.h"
 
 #include <string.h>
@@ -8,12 +9,15 @@
 #include "base/guard.h"
 #include "base/mem.h"
 
-/* A message up to this long that needs no descriptor is copied next to its header: one piece to gather, nothing to keep. */
+/*
+ * A message up to this long that needs no descriptor is copied next to its header: one piece to gather, nothing to
+ * keep.
+ */
 #define COPY_MAX 128u
 #define PUMP_BATCH 16
 /*
- * Bytes from which a message to a peer on this host is fetched by its receiver, if the kernel may copy between the two. The
- * documented limits of the protocols speak of peers on other hosts. Below it packets cost less than asking.
+ * Bytes from which a message to a peer on this host is fetched by its receiver, if the kernel may copy between the two.
+ * The documented limits of the protocols speak of peers on other hosts. Below it packets cost less than asking.
  */
 #define LOCAL_MIN_READ 16384u
 
@@ -211,7 +215,9 @@ static inline void copy_own(uint8_t *to, const struct efa_tx *tx, uint64_t off, 
 		kit_iov_copy_from(to, len, tx->iov, tx->iov_cnt, off);
 }
 
-/* What a peer reads may have gone: it must not be found out by who sends it. One piece at a time. Return: it was there. */
+/*
+ * What a peer reads may have gone: it must not be found out by who sends it. One piece at a time. Return: it was there.
+ */
 static bool copy_for_peer(uint8_t *to, const struct efa_tx *tx, uint64_t off, uint64_t len)
 {
 	struct iovec piece[ARRAY_SIZE(tx->iov)];
@@ -225,7 +231,10 @@ static bool copy_for_peer(uint8_t *to, const struct efa_tx *tx, uint64_t off, ui
 	return true;
 }
 
-/* One packet of @tx: header @h, then @len bytes from @off. Return: 0; -FI_EAGAIN no memory; -FI_EFAULT the bytes are not there. */
+/*
+ * One packet of @tx: header @h, then @len bytes from @off. Return: 0; -FI_EAGAIN no memory; -FI_EFAULT the bytes are
+ * not there.
+ */
 static int make_packet(struct efa_tx *tx, struct efa_hdr *h, uint64_t off, uint64_t len, struct efa_pkt **out)
 {
 	bool is_rsp = tx->kind == EFA_TX_READRSP, copy = is_rsp || tx->injected || (len <= COPY_MAX && !tx->desc[0]);
@@ -375,7 +384,10 @@ static int send_segments(struct efa_tx *tx, struct efa_hdr *h, uint64_t total)
 		if (ret) {
 			if (!i)
 				return ret;
-			/* Out of memory in the middle: what was sent cannot be recalled, so the operation fails by completion. */
+			/*
+			 * Out of memory in the middle: what was sent cannot be recalled, so the operation fails by
+			 * completion.
+			 */
 			efa_tx_fail(tx, FI_ENOMEM, 4105);
 			return 0;
 		}

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Zero-copy receive: a second queue pair takes messages without headers straight into the application's buffers. Source: doc/facts/efa.md#zero-copy-receive.
+// Zero-copy receive: a second queue pair takes messages without headers straight into the application's buffers.
+// Source: doc/facts/efa.md#zero-copy-receive.
 #include "prov/efa/efa.h"
 
 #include <string.h>
@@ -10,10 +11,11 @@
 /*
  * Theory of operation
  *
- * An application that needs neither tags, order, directed receives nor atomics and whose messages fit a packet can have its receives
- * posted to the adapter. The mode is entered when the endpoint is enabled. Our handshake then names the second queue pair. Two endpoints
- * in this mode send each other messages there, without a header; everything else, and messages to others, take the first one. What
- * others send as a message can no longer be matched: their packet is an event.
+ * An application that needs neither tags, order, directed receives nor atomics and whose messages fit a packet can have
+ * its receives posted to the adapter. The mode is entered when the endpoint is enabled. Our handshake then names the
+ * second queue pair. Two endpoints in this mode send each other messages there, without a header; everything else, and
+ * messages to others, take the first one. What others send as a message can no longer be matched: their packet is an
+ * event.
  */
 
 /* Why the mode cannot be entered; NULL: it can. */

@@ -468,7 +468,7 @@ void opx_op_wait(struct opx_op *op);
 void opx_op_pump(struct opx_op *op);
 /** opx_op_check() - Complete it if nothing is missing; may free it. */
 void opx_op_check(struct opx_op *op);
-/** opx_op_fail() - End it for the user with an error entry, once, when no packet refers to his memory; may free it. */
+/** opx_op_fail() - End it for the user with an error entry, once, when no packet refers to its memory; may free it. */
 void opx_op_fail(struct opx_op *op, int err, enum opx_status why);
 /** opx_op_abandon() - It failed to start: gone without a completion. */
 void opx_op_abandon(struct opx_op *op);
@@ -507,7 +507,7 @@ static inline void opx_first_hdr(const struct opx_flow *f, struct hfi_hdr *h, ui
 	opx_flow_hdr(f, h, (uint8_t)(untagged + (s->tagged ? OPX_TAGGED_BIT : 0)), has_data ? OPX_AUX_DATA : 0, has_data ? (uint32_t)s->data : 0);
 	h->tag = le64_put(s->tag);
 }
-/** opx_sent() - The message has left or is in the reliability's hands: what the caller may reuse is his again. */
+/** opx_sent() - The message has left or is in the reliability's hands: the caller may reuse its memory. */
 static inline void opx_sent(struct opx_ep *ep, const struct opx_send *s)
 {
 	if (!(s->flags & OPX_NO_CQE) && kit_tx_wants_cqe(&ep->kit, s->flags))

@@ -17,20 +17,23 @@
 /*
  * Theory of operation
  *
- * One thread per completion queue drives the endpoints bound to it as a reading application would, and completes nothing itself: the application
- * reads. FI_OPX_AUTO_PROGRESS_INTERVAL_USEC is the least time between two of its polls. A thread that did nothing but poll every microsecond would
- * take the core, or the lock, from the program that it is to help wherever there are not cores to spare. So it has three ways to be:
+ * One thread per completion queue drives the endpoints bound to it as a reading application would, and completes
+ * nothing itself: the application reads. FI_OPX_AUTO_PROGRESS_INTERVAL_USEC is the least time between two of its polls.
+ * A thread that did nothing but poll every microsecond would take the core, or the lock, from the program that it is to
+ * help wherever there are not cores to spare. So it has three ways to be:
  *
- * napping: the application has driven these endpoints since the last look. It needs no help; look again after NAP_MIN_NS, then longer, up to
- * NAP_MAX_NS, which is how long a peer waits when the application turns to something else. Whoever holds the lock then is probably the application
- * at it again; but one that only drives other endpoints holds it most of the time, too: so the lock is waited for unless the last look has found help.
+ * napping: the application has driven these endpoints since the last look. It needs no help; look again after
+ * NAP_MIN_NS, then longer, up to NAP_MAX_NS, which is how long a peer waits when the application turns to something
+ * else. Whoever holds the lock then is probably the application at it again; but one that only drives other endpoints
+ * holds it most of the time, too: so the lock is waited for unless the last look has found help.
  *
  * hot: it does not, and something came. Poll, at the interval, until HOT_POLLS in a row found nothing.
  *
- * dozing: nothing comes. The contexts are armed and the thread sleeps until something arrives, a timer of the reliability is due, or it is kicked. The
- * application's next poll takes the arming back and wakes nobody: so a doze ends by itself after a share of the time that the application has been
- * quiet, and one that is longer than NAP_MAX_NS is cut short by that poll (opx_ep_progress()). If then the arming stands, nothing has come: it dozes on
- * without a poll, for to arm is dear, and all threads of a domain share its lock.
+ * dozing: nothing comes. The contexts are armed and the thread sleeps until something arrives, a timer of the
+ * reliability is due, or it is kicked. The application's next poll takes the arming back and wakes nobody: so a doze
+ * ends by itself after a share of the time that the application has been quiet, and one that is longer than NAP_MAX_NS
+ * is cut short by that poll (opx_ep_progress()). If then the arming stands, nothing has come: it dozes on without a
+ * poll, for to arm is dear, and all threads of a domain share its lock.
  */
 struct opx_auto {
 	struct opx_domain *domain;
@@ -95,7 +98,7 @@ static void pace(struct opx_auto *a)
 		sleep_on(a, &kick, 1, a->next_ns - now);
 }
 
-/* --- under the lock ---------------------------------------------------------------------------------------------------------------------- */
+/* --- under the lock ------------------------------------------------------------------------------ */
 
 /* Has the application polled since the last look? Whoever dozed is awake. */
 static bool is_helped(struct opx_auto *a)
@@ -189,7 +192,7 @@ static void look(struct opx_auto *a, struct doze *z)
 		fall_asleep(a, z);
 }
 
-/* --- the thread ---------------------------------------------------------------------------------------------------------------------------- */
+/* --- the thread ---------------------------------------------------------------------------------- */
 
 static void pin(const struct opx_cores *c)
 {

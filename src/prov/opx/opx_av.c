@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Address vectors of the opx provider: 8-byte addresses, which with FI_AV_MAP are the fi_addr_t themselves. Source: doc/facts/opx.md#addresses, #objects.
+// Address vectors of the opx provider: 8-byte addresses, which with FI_AV_MAP are the fi_addr_t themselves. Source:
+// doc/facts/opx.md#addresses, #objects.
 #include <string.h>
 
 #include "base/log.h"
@@ -13,7 +14,7 @@ static struct opx_av *to_av(const struct kit_av *kav)
 	return container_of((struct kit_av *)(uintptr_t)kav, struct opx_av, kit);
 }
 
-/* --- addresses ---------------------------------------------------------------------------------------------------------------- */
+/* --- addresses ----------------------------------------------------------------------------------- */
 
 struct opx_addr opx_addr_unbound(void)
 {
@@ -35,7 +36,10 @@ const char *opx_straddr(struct kit_av *av, const void *addr, char *buf, size_t *
 
 	(void)av;
 	memcpy(&a, addr, sizeof(a));
-	/* as it lies in the address, where it is big-endian: programs that read the text back put the number there as it is */
+	/*
+	 * as it lies in the address, where it is big-endian: programs that read the text back put the number there as
+	 * it is
+	 */
 	memcpy(&lid, &a.lid, sizeof(lid));
 	n = snprintf(buf, *len, "%04x.%04x.%02x.%02x.%02x.%02x", lid, le16_get(a.endpoint_id), a.rx_index, a.hfi1_rx, a.hfi1_unit,
 		     a.reliability_rx);
@@ -87,7 +91,7 @@ fi_addr_t opx_av_name(const struct opx_av *av, const struct opx_addr *addr)
 	return index | (av->is_map ? opx_addr_u64(&base) : place);
 }
 
-/* --- the table ------------------------------------------------------------------------------------------------------------------ */
+/* --- the table ----------------------------------------------------------------------------------- */
 
 static int av_check(struct kit_av *kav, const void *addr)
 {
@@ -147,7 +151,7 @@ static const struct kit_av_ops av_ops = {
 	.unname = map_unname,
 };
 
-/* --- open, close ------------------------------------------------------------------------------------------------------------------ */
+/* --- open, close --------------------------------------------------------------------------------- */
 
 int opx_av_type(enum fi_av_type only, enum fi_av_type asked, enum fi_av_type *out)
 {
@@ -194,7 +198,8 @@ int opx_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_a
 		goto err_free;
 	av->is_map = a.type == FI_AV_MAP;
 	av->rx_ctx_bits = (unsigned)attr->rx_ctx_bits;
-	ret = av->is_map ? kit_av_count_uses(&av->kit) : 0; /* one address is one fi_addr_t, however often it is inserted */
+	/* one address is one fi_addr_t, however often it is inserted */
+	ret = av->is_map ? kit_av_count_uses(&av->kit) : 0;
 	if (ret)
 		goto err_av;
 	attr->type = a.type;

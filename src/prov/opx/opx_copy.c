@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Copies between our memory and the exposed memory of a process on this host: cut where pieces of either side end, retried when there is no room.
+// Copies between our memory and the exposed memory of a process on this host: cut where pieces of either side end,
+// retried when there is no room.
 #include "prov/opx/opx.h"
 
 bool opx_pieces_take(struct opx_copy *c, const struct view *data, uint64_t len)

@@ -13,7 +13,7 @@ struct opx_cq {
 
 #define CQ_START 512       /* entries that a queue begins with: it grows, and a small ring stays in the cache */
 
-/* --- completion queues ------------------------------------------------------------------------------------------------------- */
+/* --- completion queues --------------------------------------------------------------------------- */
 
 /* A child after fork has no such thread. */
 static int cq_close(struct fid *fid)
@@ -81,7 +81,7 @@ err_free:
 	return ret;
 }
 
-/* --- counters ------------------------------------------------------------------------------------------------------------------ */
+/* --- counters ------------------------------------------------------------------------------------ */
 
 static int cntr_close(struct fid *fid)
 {

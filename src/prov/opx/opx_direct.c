@@ -5,9 +5,9 @@
 #include "softfabric-direct/rdma/fi_direct_opx.h"
 
 /*
- * Objects of this library go straight to its functions. Any other goes through its own table: an object of another provider, of a second copy of
- * this file, a hook's, a context of a scalable endpoint, an endpoint whose capabilities lack the call. So each call does what the one without
- * FABRIC_DIRECT would have done.
+ * Objects of this library go straight to its functions. Any other goes through its own table: an object of another
+ * provider, of a second copy of this file, a hook's, a context of a scalable endpoint, an endpoint whose capabilities
+ * lack the call. So each call does what the one without FABRIC_DIRECT would have done.
  */
 #define DIRECT(ours, name, table, op, params, args)                                                                    \
 	__attribute__((visibility("default"))) ssize_t opx_##name params;                                              \

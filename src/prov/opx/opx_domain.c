@@ -23,7 +23,7 @@ static void domain_idle(struct kit_domain *kd)
 		sched_yield();
 }
 
-/* --- fork -------------------------------------------------------------------------------------------------------------- */
+/* --- fork ---------------------------------------------------------------------------------------- */
 
 /*
  * The domain has its own mark, and not a unit's: units are opened later than programs begin to poll.
@@ -56,7 +56,7 @@ static bool domain_forked(struct kit_domain *kd)
 	return d->alive ? !*d->alive : getpid() != d->owner_pid;
 }
 
-/* --- units --------------------------------------------------------------------------------------------------------------- */
+/* --- units --------------------------------------------------------------------------------------- */
 
 int opx_unit_of(const char *name)
 {
@@ -98,7 +98,7 @@ int opx_domain_hfi(struct opx_domain *d, int unit, struct hfi **out)
 	return ret;
 }
 
-/* --- close, open ---------------------------------------------------------------------------------------------------------- */
+/* --- close, open --------------------------------------------------------------------------------- */
 
 static int domain_close(struct fid *fid)
 {

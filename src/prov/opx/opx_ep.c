@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Endpoints: open, bind, enable, progress, options, close. Scalable ones are in opx_sep.c, their hardware contexts in opx_ctxt.c.
+// Endpoints: open, bind, enable, progress, options, close. Scalable ones are in opx_sep.c, their hardware contexts in
+// opx_ctxt.c.
 #include <string.h>
 
 #include "base/clock.h"
@@ -14,7 +15,7 @@ static struct opx_ep *to_ep(struct fid *fid)
 	return container_of(fid, struct opx_ep, kit.fid.fid);
 }
 
-/* --- progress ----------------------------------------------------------------------------------------------------------------------- */
+/* --- progress ------------------------------------------------------------------------------------ */
 
 void opx_ep_kick(const struct opx_ep *ep)
 {
@@ -52,7 +53,7 @@ int opx_ep_drive(struct opx_ep *ep)
 	return events;
 }
 
-/* --- bind ------------------------------------------------------------------------------------------------------------------------ */
+/* --- bind ---------------------------------------------------------------------------------------- */
 
 static int too_many(const char *what, uint32_t cnt, uint32_t max)
 {
@@ -95,7 +96,7 @@ static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 	return ret ? ret : kit_ep_bind(&ep->kit, bfid, flags);
 }
 
-/* --- enable ---------------------------------------------------------------------------------------------------------------------- */
+/* --- enable -------------------------------------------------------------------------------------- */
 
 /* Directions: none given means both. */
 static bool has_dir(uint64_t caps, uint64_t group, uint64_t ours, uint64_t theirs)
@@ -158,7 +159,7 @@ static int ep_control(struct fid *fid, int command, void *arg)
 	return command == FI_ENABLE ? ep_enable(to_ep(fid)) : kit_ep_control(&to_ep(fid)->kit, command, arg);
 }
 
-/* --- options, cancel, name ---------------------------------------------------------------------------------------------------------- */
+/* --- options, cancel, name ----------------------------------------------------------------------- */
 
 int opx_ep_getopt(struct opx_ep *ep, int level, int name, void *val, size_t *len)
 {
@@ -251,7 +252,7 @@ static int ep_getname(fid_t fid, void *addr, size_t *addrlen)
 	return opx_ep_name(&ep->self, addr, addrlen);
 }
 
-/* --- close --------------------------------------------------------------------------------------------------------------------------- */
+/* --- close --------------------------------------------------------------------------------------- */
 
 static bool is_quiet(const struct opx_ep *ep)
 {
@@ -302,7 +303,7 @@ static int ep_close(struct fid *fid)
 	return 0;
 }
 
-/* --- open ------------------------------------------------------------------------------------------------------------------------------ */
+/* --- open ---------------------------------------------------------------------------------------- */
 
 static struct fi_ops ep_fi_ops = KIT_FI_OPS(ep_close, ep_bind, ep_control);
 static struct fi_ops_ep ep_ops = KIT_EP_OPS(ep_cancel, ep_getopt, ep_setopt);

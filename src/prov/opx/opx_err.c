@@ -54,5 +54,6 @@ const char *opx_strerror(int prov_errno)
 {
 	if (prov_errno >= 0 && (unsigned)prov_errno < ARRAY_SIZE(row) && row[prov_errno].text)
 		return row[prov_errno].text;
-	return fi_strerror(prov_errno < 0 ? -prov_errno : prov_errno); /* of the kit: a cancelled receive, a peek that found nothing */
+	/* of the kit: a cancelled receive, a peek that found nothing */
+	return fi_strerror(prov_errno < 0 ? -prov_errno : prov_errno);
 }

@@ -251,7 +251,8 @@ int opx_flow_open(struct opx_flow *f)
 	}
 	if (f->state == OPX_FLOW_NEW) {
 		rc = init_prepare(f);
-		if (f->doom || rc == -FI_EAGAIN) /* with who was there before: the next one is meant, when that is done */
+		/* with who was there before: the next one is meant, when that is done */
+		if (f->doom || rc == -FI_EAGAIN)
 			return -FI_EAGAIN;
 	}
 	if (!rc)
@@ -286,7 +287,10 @@ static void rx_open(struct opx_flow *f, uint64_t key)
 	f->ack_mask = hfi_dst_is_local(f->dst) ? OPX_WINDOW_LOCAL / 4 - 1 : f->rel->pre_ack_mask;
 }
 
-/* With the key that we offered: our INIT_ACK has told who that is. An INIT of his that crossed ours has become meaningless. */
+/*
+ * With the key that we offered: our INIT_ACK has told who that is. An INIT of that peer which crossed ours has become
+ * meaningless.
+ */
 static void begin_offered(struct opx_flow *f)
 {
 	rx_open(f, f->rx_key_offer);
@@ -296,7 +300,10 @@ static void begin_offered(struct opx_flow *f)
 	f->rx_key_next = f->tx_key_next = 0;
 }
 
-/* With the key that we gave in an INIT_ACK. Who has it offered one, which opens our stream to him if nothing else has. */
+/*
+ * With the key that we gave in an INIT_ACK. The peer that has it offered one, which opens our stream to it if nothing
+ * else has.
+ */
 static void begin_announced(struct opx_flow *f)
 {
 	rx_open(f, f->rx_key_next);

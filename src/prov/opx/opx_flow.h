@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Reliability between two contexts: handshake, PSNs, ACK, NACK, PING, replay, window, and finding out that a peer is gone.
+// Reliability between two contexts: handshake, PSNs, ACK, NACK, PING, replay, window, and finding out that a peer is
+// gone.
 #ifndef SF_PROV_OPX_OPX_FLOW_H
 #define SF_PROV_OPX_OPX_FLOW_H
 
@@ -12,45 +13,53 @@
 /*
  * Theory of operation. Source: doc/facts/opx.md#reliability.
  *
- * A *flow* is what one context knows of one peer context: a stream of packets to it (tx) and one from it (rx), each numbered by a 24-bit PSN
- * from 0. All packets but UD ones are part of the stream and are delivered once and in PSN order.
+ * A *flow* is what one context knows of one peer context: a stream of packets to it (tx) and one from it (rx), each
+ * numbered by a 24-bit PSN from 0. All packets but UD ones are part of the stream and are delivered once and in PSN
+ * order.
  *
- * Handshake. The sender's INIT names its flow's incarnation (epoch) and the stream (cookie), both random; the receiver answers INIT_ACK with its
- * own epoch, the cookie, and a random 64-bit key, which every later packet of that stream carries in hdr->key, in both directions (data and PING
- * forth; ACK and NACK back). Equal epoch and cookie: equal key, nothing is reset. Otherwise: a new key, and the state of the old stream goes when
- * the first packet with the new key comes, not before, so that a forged INIT changes nothing. A packet with a key that is not current is dropped
- * and counted; to data and PING with an unknown key the answer is RESYNCH with that key: the receiver is not who the sender talked to, and the
- * sender's flow ends (REPLACED).
+ * Handshake. The sender's INIT names its flow's incarnation (epoch) and the stream (cookie), both random; the receiver
+ * answers INIT_ACK with its own epoch, the cookie, and a random 64-bit key, which every later packet of that stream
+ * carries in hdr->key, in both directions (data and PING forth; ACK and NACK back). Equal epoch and cookie: equal key,
+ * nothing is reset. Otherwise: a new key, and the state of the old stream goes when the first packet with the new key
+ * comes, not before, so that a forged INIT changes nothing. A packet with a key that is not current is dropped and
+ * counted; to data and PING with an unknown key the answer is RESYNCH with that key: the receiver is not who the sender
+ * talked to, and the sender's flow ends (REPLACED).
  *
- * One handshake opens both directions: INIT also offers a key for the stream back. The receiver takes it when the first packet with its own key
- * comes (which shows who sent the INIT), so that it can answer that very packet, whether or not anybody calls for progress there ever again. Where
- * two INITs cross, each end uses the one key that it may use first, that of an INIT_ACK or the offered one, and the other key is forgotten.
+ * One handshake opens both directions: INIT also offers a key for the stream back. The receiver takes it when the first
+ * packet with its own key comes (which shows who sent the INIT), so that it can answer that very packet, whether or not
+ * anybody calls for progress there ever again. Where two INITs cross, each end uses the one key that it may use first,
+ * that of an INIT_ACK or the offered one, and the other key is forgotten.
  *
- * On one host nobody waits for an answer. What goes through shared memory comes in order and whole, so what follows an INIT comes behind it; and whether
- * it will be let in is known beforehand (hfi_dst_admits()). There INIT says that its cookie is the key, and the stream begins with the next packet,
- * whatever the receiver does meanwhile: computes, sleeps, sends us its own INIT, or is stopped. INIT_ACK still tells whose flow of which epoch that is.
- * The receiver believes such an INIT from this host only: nobody of another user can send it packets with such a source. One of the same user can (in
- * the shared lane the source is what the sender says), who could as well write to the memory of either. It offers no key: the way back is as quickly opened.
+ * On one host nobody waits for an answer. What goes through shared memory comes in order and whole, so what follows an
+ * INIT comes behind it; and whether it will be let in is known beforehand (hfi_dst_admits()). There INIT says that its
+ * cookie is the key, and the stream begins with the next packet, whatever the receiver does meanwhile: computes,
+ * sleeps, sends us its own INIT, or is stopped. INIT_ACK still tells whose flow of which epoch that is. The receiver
+ * believes such an INIT from this host only: nobody of another user can send it packets with such a source. One of the
+ * same user can (in the shared lane the source is what the sender says), who could as well write to the memory of
+ * either. It offers no key: the way back is as quickly opened.
  *
- * A flow ends as a whole, both streams, and has a new epoch afterwards: a peer that sees another epoch than it knew ends its flow, too, so that
- * both ends always speak of the same incarnations. It keeps its own epoch then (and wherever the peer has already announced itself anew), for
- * that is what the peer has just been told.
+ * A flow ends as a whole, both streams, and has a new epoch afterwards: a peer that sees another epoch than it knew
+ * ends its flow, too, so that both ends always speak of the same incarnations. It keeps its own epoch then (and
+ * wherever the peer has already announced itself anew), for that is what the peer has just been told.
  *
- * Two kinds, fixed at the handshake by hfi_dst_is_local(): *lossless* (same host): nothing is kept for replay and PINGs ask only for life;
- * at most OPX_WINDOW_LOCAL packets are unacknowledged, which bounds what waits at a computing receiver, who acknowledges every quarter
- * of it. *lossy* (network): each packet is kept
- * (copied, or a reference to memory that stays) until an ACK retires it; congestion window between OPX_CWND_MIN and the documented
- * 7,340,032 bytes, halved when a third of the packets are lost, grown by ACKs; the packet that fills half of the window asks for an ACK.
+ * Two kinds, fixed at the handshake by hfi_dst_is_local(): *lossless* (same host): nothing is kept for replay and PINGs
+ * ask only for life; at most OPX_WINDOW_LOCAL packets are unacknowledged, which bounds what waits at a computing
+ * receiver, who acknowledges every quarter of it. *lossy* (network): each packet is kept (copied, or a reference to
+ * memory that stays) until an ACK retires it; congestion window between OPX_CWND_MIN and the documented 7,340,032
+ * bytes, halved when a third of the packets are lost, grown by ACKs; the packet that fills half of the window asks for
+ * an ACK.
  *
- * A NACK says which PING it answers, and only what was sent before that PING is sent again: nothing is repeated while its repetition may still
- * be on its way. A NACK of a gap just seen answers none and counts only for what was sent once. Repetitions are followed by a PING at once if
- * none is unanswered: one that is lost again is missed after a round trip. Who asks, by a PING or by a packet, and hears nothing for longer than
- * round trips have taken so far (opx_flow_pace.c) asks by a PING. All other PINGs are sent by the timer: what asks for nothing waits for it.
+ * A NACK says which PING it answers, and only what was sent before that PING is sent again: nothing is repeated while
+ * its repetition may still be on its way. A NACK of a gap just seen answers none and counts only for what was sent
+ * once. Repetitions are followed by a PING at once if none is unanswered: one that is lost again is missed after a
+ * round trip. Who asks, by a PING or by a packet, and hears nothing for longer than round trips have taken so far
+ * (opx_flow_pace.c) asks by a PING. All other PINGs are sent by the timer: what asks for nothing waits for it.
  *
- * Timers run in opx_rel_progress() only, that is, when somebody calls for progress, as in the real provider. Flows end there too (and when the
- * first packet of a new stream replaces an old one), never inside a call that posts. A flow between the cause of its end and its dead()
- * refuses posts with an error. While nobody calls, UD packets are taken all the same (is_service): they are answered, what an ACK makes room for or a
- * NACK asks for is sent, and who only asks for life, because he waits for something, is asked what he lacks.
+ * Timers run in opx_rel_progress() only, that is, when somebody calls for progress, as in the real provider. Flows end
+ * there too (and when the first packet of a new stream replaces an old one), never inside a call that posts. A flow
+ * between the cause of its end and its dead() refuses posts with an error. While nobody calls, UD packets are taken all
+ * the same (is_service): they are answered, what an ACK makes room for or a NACK asks for is sent, and a peer that only
+ * asks for life, because it waits for something, is asked what it lacks.
  */
 
 enum opx_ud { OPX_UD_PING = 1, OPX_UD_ACK, OPX_UD_NACK, OPX_UD_INIT, OPX_UD_INIT_ACK, OPX_UD_RESYNCH, OPX_UD_BYE = 9, OPX_UD_NUM };
@@ -73,7 +82,8 @@ enum opx_ud { OPX_UD_PING = 1, OPX_UD_ACK, OPX_UD_NACK, OPX_UD_INIT, OPX_UD_INIT
 #define OPX_CWND_FIRST     524288u
 #define OPX_REPLAY_COPIES  2048u      /* payload replays of an endpoint */
 #define OPX_REPLAY_REFS    8192u      /* iov replays */
-#define OPX_RX_AHEAD       (OPX_REPLAY_COPIES + OPX_REPLAY_REFS) /* packets of one flow that may wait for a missing one */
+/* packets of one flow that may wait for a missing one */
+#define OPX_RX_AHEAD       (OPX_REPLAY_COPIES + OPX_REPLAY_REFS)
 #define OPX_NACK_MAX       32u        /* packets that one NACK names */
 
 struct opx_flow;
@@ -82,13 +92,13 @@ struct opx_op;
 /* What the reliability asks of its endpoint; all under the lock. All of them may post; none may free a flow. */
 struct opx_rel_ops {
 	/*
-	 * A packet of the stream, in order, once, that opx_pkt_check() has passed. @data is borrowed; of an HFI_RCV_EXPECTED one that place() has
-	 * written, only @data->len may be used.
+	 * A packet of the stream, in order, once, that opx_pkt_check() has passed. @data is borrowed; of an
+	 * HFI_RCV_EXPECTED one that place() has written, only @data->len may be used.
 	 */
 	void (*deliver)(void *ctx, struct opx_flow *f, const struct hfi_hdr *h, const struct view *data, enum hfi_rcv_type type);
 	/*
-	 * An expected packet that is no duplicate is about to be counted: write its payload. Return: false: treat it as lost, it will come again; so
-	 * true where it has no place any more and never will. May be NULL.
+	 * An expected packet that is no duplicate is about to be counted: write its payload. Return: false: treat it as
+	 * lost, it will come again; so true where it has no place any more and never will. May be NULL.
 	 */
 	bool (*place)(void *ctx, struct opx_flow *f, const struct hfi_pkt *pkt);
 	/* Packets that refer to memory of @op have been retired: @cnt of them. */
@@ -96,8 +106,8 @@ struct opx_rel_ops {
 	/* The flow may take packets again after a call for it has returned -FI_EAGAIN. */
 	void (*room)(void *ctx, struct opx_flow *f);
 	/*
-	 * The flow has ended: enum opx_status (PEER_GONE, PEER_SILENT, PEER_REPLACED, NET_DOWN, UNREACH). All its packets were retired (retired() was
-	 * called). It is as new: the next post begins with a handshake.
+	 * The flow has ended: enum opx_status (PEER_GONE, PEER_SILENT, PEER_REPLACED, NET_DOWN, UNREACH). All its
+	 * packets were retired (retired() was called). It is as new: the next post begins with a handshake.
 	 */
 	void (*dead)(void *ctx, struct opx_flow *f, enum opx_status why);
 	/* A packet from a context that has no flow yet: make one. NULL: no memory, drop it. */
@@ -118,13 +128,21 @@ struct opx_rel; /* opx_flow.c */
 int opx_rel_open(const struct opx_rel_attr *attr, struct opx_rel **out);
 /** opx_rel_drained() - Is nothing of any flow unacknowledged or unsent? */
 bool opx_rel_drained(const struct opx_rel *rel);
-/** opx_rel_close() - Says BYE on every flow; frees what is left without callbacks. Flows must not be used afterwards. */
+/**
+ * opx_rel_close() - Says BYE on every flow; frees what is left without callbacks. Flows must not be used afterwards.
+ */
 void opx_rel_close(struct opx_rel *rel);
-/** opx_rel_rx() - hfi_pkt_fn for the context (ctx: the struct opx_rel): the door of reliability. With is_service only UD packets are taken. */
+/**
+ * opx_rel_rx() - hfi_pkt_fn for the context (ctx: the struct opx_rel): the door of reliability. With is_service only UD
+ * packets are taken.
+ */
 bool opx_rel_rx(void *rel, const struct hfi_pkt *pkt);
 /** opx_rel_gone() - on_gone of the context. */
 void opx_rel_gone(void *rel, struct hfi_dst *dst, int status);
-/** opx_rel_progress() - Send what waits, PING, ACK what is owed, notice the dead. Cheap when nothing is due. Return: events. */
+/**
+ * opx_rel_progress() - Send what waits, PING, ACK what is owed, notice the dead. Cheap when nothing is due. Return:
+ * events.
+ */
 int opx_rel_progress(struct opx_rel *rel);
 uint64_t opx_rel_next_ns(const struct opx_rel *rel); /* when it must run again; CLK_NEVER */
 
@@ -164,7 +182,8 @@ struct opx_flow {
 	uint64_t tx_key;
 	/* rx */
 	uint64_t rx_cookie;
-	uint64_t rx_key_next, rx_cookie_next, epoch_next, addr_next; /* of the stream that is announced, and not begun yet; key 0: none */
+	/* of the stream that is announced, and not begun yet; key 0: none */
+	uint64_t rx_key_next, rx_cookie_next, epoch_next, addr_next;
 	uint64_t tx_key_next;        /* that its sender offers for ours; 0: none */
 	uint64_t rx_key_offer;       /* that our INIT offers for the stream in; 0: none, or not to be used any more */
 	bool owes_ack;
@@ -226,31 +245,38 @@ static inline void opx_flow_hdr(const struct opx_flow *f, struct hfi_hdr *h, uin
 /**
  * opx_flow_post() - Send one packet of the stream: @h from opx_flow_hdr(), payload @iov. PSN and key are set here.
  * @op: with POST_REF the operation that retired() names; *@refs is increased by one if a replay refers to its memory.
- * Return: 0; -FI_EAGAIN handshake not done, window or pool full, no credits (room() will tell); -FI_ENETDOWN the port is down (CONTROL waits for
- * it); -FI_ECONNREFUSED, -FI_EHOSTUNREACH, -FI_ENETUNREACH nobody there; -FI_EMSGSIZE; -FI_ENOMEM (CONTROL).
+ * Return: 0; -FI_EAGAIN handshake not done, window or pool full, no credits (room() will tell); -FI_ENETDOWN the port
+ * is down (CONTROL waits for it); -FI_ECONNREFUSED, -FI_EHOSTUNREACH, -FI_ENETUNREACH nobody there; -FI_EMSGSIZE;
+ * -FI_ENOMEM (CONTROL).
  */
 int opx_flow_post(struct opx_flow *f, struct hfi_hdr *h, const struct iovec *iov, int iov_cnt, unsigned flags, struct opx_op *op, uint32_t *refs);
 /** opx_flow_post_hdr() - opx_flow_post() of a packet without payload and flags: the quick way. */
 int opx_flow_post_hdr(struct opx_flow *f, struct hfi_hdr *h);
-/** opx_flow_room() - Packets of HFI_MTU bytes that the flow would take now; 0 starts the handshake if there was none. */
+/**
+ * opx_flow_room() - Packets of HFI_MTU bytes that the flow would take now; 0 starts the handshake if there was none.
+ */
 uint32_t opx_flow_room(struct opx_flow *f);
 /**
- * opx_flow_post_sdma() - @req->npkts packets of the stream by one SDMA request (lossy flows only), kept for replay by reference to @op's memory.
- * @req: dst, PSN, key, last_ecn and comp_idx are set here. @flags: 0 or OPX_POST_ACK. As opx_flow_post() with POST_REF; -FI_EAGAIN also when the ring is full.
+ * opx_flow_post_sdma() - @req->npkts packets of the stream by one SDMA request (lossy flows only), kept for replay by
+ * reference to @op's memory.
+ * @req: dst, PSN, key, last_ecn and comp_idx are set here. @flags: 0 or OPX_POST_ACK. As opx_flow_post() with POST_REF;
+ *       -FI_EAGAIN also when the ring is full.
  */
 int opx_flow_post_sdma(struct opx_flow *f, struct hfi_sdma_req *req, unsigned flags, struct opx_op *op, uint32_t *refs);
 /** opx_flow_wait() - @delta +1/-1: an operation waits for something of this peer: its death must be noticed. */
 void opx_flow_wait(struct opx_flow *f, int delta);
 /**
- * opx_flow_full() - Take no more of @f's stream for now: what comes between hosts counts as lost, what comes on this host, where nobody sends anything
- * again, is taken and not acknowledged, so that its sender's window fills. Who sends beyond that does not keep to the protocol: its flow ends.
+ * opx_flow_full() - Take no more of @f's stream for now: what comes between hosts counts as lost, what comes on this
+ * host, where nobody sends anything again, is taken and not acknowledged, so that its sender's window fills. Who sends
+ * beyond that does not keep to the protocol: its flow ends.
  */
 void opx_flow_full(struct opx_flow *f, bool is_full);
 /** opx_flow_open() - Start or go on with the handshake. Return: 0 it is done; -FI_EAGAIN; else as opx_flow_post(). */
 int opx_flow_open(struct opx_flow *f);
 /**
- * opx_flow_doom() - It ends at the next progress; the first reason counts. Also the answer to a peer that waits for what cannot be had any more: its next
- * question, within an eighth of dead_after if it waits, is answered with RESYNCH, and all that it waits for ends.
+ * opx_flow_doom() - It ends at the next progress; the first reason counts. Also the answer to a peer that waits for
+ * what cannot be had any more: its next question, within an eighth of dead_after if it waits, is answered with RESYNCH,
+ * and all that it waits for ends.
  */
 void opx_flow_doom(struct opx_flow *f, enum opx_status why);
 

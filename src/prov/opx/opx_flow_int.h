@@ -24,7 +24,10 @@
 
 enum opx_replay_kind { OPX_REP_SMALL, OPX_REP_BIG, OPX_REP_REF, OPX_REP_NUM };
 
-/* A packet that is kept: to be sent, sent and not acknowledged, or come before its turn. Its payload or its iovec follows. */
+/*
+ * A packet that is kept: to be sent, sent and not acknowledged, or come before its turn. Its payload or its iovec
+ * follows.
+ */
 struct opx_replay {
 	STAILQ_ENTRY(opx_replay) next;
 	struct hfi_hdr hdr;
@@ -103,19 +106,27 @@ static inline uint32_t flow_sent_psn(const struct opx_flow *f)
 
 /* --- opx_flow.c --- */
 
-/** opx_replay_new() - Room for @len bytes of payload, or with @is_ref for an iovec. Not counted in any pool. NULL: no memory. */
+/**
+ * opx_replay_new() - Room for @len bytes of payload, or with @is_ref for an iovec. Not counted in any pool. NULL: no
+ * memory.
+ */
 struct opx_replay *opx_replay_new(struct opx_rel *rel, uint32_t len, bool is_ref);
 void opx_replay_free(struct opx_rel *rel, struct opx_replay *r);
 /** opx_flow_attend() - The next progress looks at @f. */
 void opx_flow_attend(struct opx_flow *f);
 /** opx_flow_want() - Its owner waits for room(). */
 void opx_flow_want(struct opx_flow *f);
-/** opx_flow_refused() - A packet could not be sent with error @rc. Return: @rc; the flow is doomed where that is final. */
+/**
+ * opx_flow_refused() - A packet could not be sent with error @rc. Return: @rc; the flow is doomed where that is final.
+ */
 int opx_flow_refused(struct opx_flow *f, int rc);
 void opx_flow_end(struct opx_flow *f, enum opx_status why);
 /** opx_flow_epoch() - Its own, which is chosen when it is first told to the peer. */
 uint64_t opx_flow_epoch(struct opx_flow *f);
-/** opx_flow_opened() - INIT_ACK has come with the key, which the stream may have begun with already, from a peer of @epoch. */
+/**
+ * opx_flow_opened() - INIT_ACK has come with the key, which the stream may have begun with already, from a peer of
+ * @epoch.
+ */
 void opx_flow_opened(struct opx_flow *f, uint64_t key, uint64_t epoch);
 /** opx_flow_knows() - Is @key that of the stream in, or may that stream begin with it? */
 static inline bool opx_flow_knows(const struct opx_flow *f, uint64_t key)
@@ -125,16 +136,24 @@ static inline bool opx_flow_knows(const struct opx_flow *f, uint64_t key)
 	/* who may use what we offered has answered us */
 	return key == f->rx_key || key == f->rx_key_next || (key == f->rx_key_offer && f->state == OPX_FLOW_OPEN);
 }
-/** opx_flow_begin_rx() - The first packet with @key has come, known and not rx_key: the old stream is history. Return: false: not yet, opx_flow_hold() it. */
+/**
+ * opx_flow_begin_rx() - The first packet with @key has come, known and not rx_key: the old stream is history. Return:
+ * false: not yet, opx_flow_hold() it.
+ */
 bool opx_flow_begin_rx(struct opx_flow *f, uint64_t key);
 
 /* --- opx_flow_tx.c --- */
 
-/** opx_flow_retire() - Drop the kept packets @q, none of which is in the flow's queue any more, and tell their operations. */
+/**
+ * opx_flow_retire() - Drop the kept packets @q, none of which is in the flow's queue any more, and tell their
+ * operations.
+ */
 void opx_flow_retire(struct opx_rel *rel, struct opx_replay_q *q, bool is_told);
 /** opx_flow_acked() - The peer has [@first, +@cnt). Return: false, nothing done: it cannot. */
 bool opx_flow_acked(struct opx_flow *f, uint32_t first, uint32_t cnt);
-/** opx_flow_nacked() - The peer lacks [@first, +@cnt), and answers PING @serial. Return: false, nothing done: it cannot. */
+/**
+ * opx_flow_nacked() - The peer lacks [@first, +@cnt), and answers PING @serial. Return: false, nothing done: it cannot.
+ */
 bool opx_flow_nacked(struct opx_flow *f, uint32_t first, uint32_t cnt, uint32_t serial);
 /** opx_flow_push() - Send what waits, the repetitions first. Return: packets. */
 int opx_flow_push(struct opx_flow *f);
@@ -165,9 +184,15 @@ void opx_flow_shrink(struct opx_flow *f, uint32_t psn, uint32_t pkts);
 /* --- opx_flow_rx.c --- */
 
 void opx_flow_ahead_drop(struct opx_flow *f);
-/** opx_flow_ahead_take() - Deliver those of the packets that came before their turn whose turn it is now, and acknowledge. */
+/**
+ * opx_flow_ahead_take() - Deliver those of the packets that came before their turn whose turn it is now, and
+ * acknowledge.
+ */
 void opx_flow_ahead_take(struct opx_flow *f);
-/** opx_flow_hold() - @pkt is of the next stream, which cannot begin yet. Where that cannot be kept, its sender is told that there is no such stream. */
+/**
+ * opx_flow_hold() - @pkt is of the next stream, which cannot begin yet. Where that cannot be kept, its sender is told
+ * that there is no such stream.
+ */
 void opx_flow_hold(struct opx_flow *f, const struct hfi_pkt *pkt);
 /** opx_flow_held_take() - What was held, as if it came now: the old stream has ended. */
 void opx_flow_held_take(struct opx_flow *f);
@@ -179,11 +204,14 @@ int opx_ud_init(struct opx_flow *f);
 /** opx_ud_init_ack() - Answer the last keyed INIT, now or when there is room: it is not sent again. */
 void opx_ud_init_ack(struct opx_flow *f);
 int opx_ud_ping(struct opx_flow *f);
-/** opx_ud_ack() - All that has come in order, in answer to PING @serial. What cannot go now goes at the next progress. */
+/**
+ * opx_ud_ack() - All that has come in order, in answer to PING @serial. What cannot go now goes at the next progress.
+ */
 void opx_ud_ack(struct opx_flow *f, uint32_t serial);
 void opx_ud_ack_range(struct opx_flow *f, uint32_t first, uint32_t cnt, uint32_t serial);
 /**
- * opx_ud_answer() - What there is of [@first, +@cnt), which the peer has sent, and what is not, in answer to PING @serial.
+ * opx_ud_answer() - What there is of [@first, +@cnt), which the peer has sent, and what is not, in answer to PING
+ * @serial.
  * @max: ACKs of ranges, and NACKs.
  */
 void opx_ud_answer(struct opx_flow *f, uint32_t first, uint32_t cnt, uint32_t serial, uint32_t max);

@@ -70,9 +70,10 @@ uint64_t opx_flow_due_ns(const struct opx_flow *f)
 /* --- the window --------------------------------------------------------------------------------------------------- */
 
 /*
- * A lost packet does not mean that packets come too fast: paths lose some at any speed, and a window that every loss halves is at its floor from
- * one in a hundred on. What a full socket or header queue refuses is another matter, a large part of all. So losses shrink the window when a third
- * of the last packets were lost; a queue that overflows all the time costs less than that, in packets that go twice.
+ * A lost packet does not mean that packets come too fast: paths lose some at any speed, and a window that every loss
+ * halves is at its floor from one in a hundred on. What a full socket or header queue refuses is another matter, a
+ * large part of all. So losses shrink the window when a third of the last packets were lost; a queue that overflows all
+ * the time costs less than that, in packets that go twice.
  */
 
 static void loss_learn(struct opx_flow *f, uint32_t seen, uint32_t lost)

@@ -128,8 +128,9 @@ static void rx_ahead(struct opx_flow *f, const struct hfi_pkt *pkt, uint32_t psn
 /* --- packets before their stream ---------------------------------------------------------------------------------- */
 
 /*
- * A flow cannot end while SDMA reads what belongs to it, and the first packets of its peer's next stream may already come. A peer on another host
- * would send them again; one on this host keeps no copy, whichever way our own packets take to it. So they wait for the end of the flow.
+ * A flow cannot end while SDMA reads what belongs to it, and the first packets of its peer's next stream may already
+ * come. A peer on another host would send them again; one on this host keeps no copy, whichever way our own packets
+ * take to it. So they wait for the end of the flow.
  */
 void opx_flow_hold(struct opx_flow *f, const struct hfi_pkt *pkt)
 {
@@ -186,7 +187,7 @@ void opx_flow_held_drop(struct opx_flow *f)
 	}
 }
 
-/* --- too much ------------------------------------------------------------------------------------------------------ */
+/* --- too much ------------------------------------------------------------------------------------ */
 
 void opx_flow_full(struct opx_flow *f, bool is_full)
 {

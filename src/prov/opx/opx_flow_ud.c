@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// UD packets: handshake, PING and its answers, RESYNCH, BYE. They are no part of a stream: each may be lost, and come at any time.
+// UD packets: handshake, PING and its answers, RESYNCH, BYE. They are no part of a stream: each may be lost, and come
+// at any time.
 #include "prov/opx/opx_flow.h"
 
 #include <rdma/fi_errno.h>
@@ -174,7 +175,10 @@ static void rx_init(struct opx_rel *rel, struct opx_flow *f, const struct hfi_pk
 		f = rel->a.ops->stranger(rel->a.ctx, pkt->src);
 	if (!f)
 		return;
-	/* Who means the flow that there was before this one learns it by the answer, and what it has sent behind is not let in. */
+	/*
+	 * Who means the flow that there was before this one learns it by the answer, and what it has sent behind is not
+	 * let in.
+	 */
 	if (is_keyed && le64_get(pkt->hdr->key) && le64_get(pkt->hdr->key) != opx_flow_epoch(f)) {
 		init_ack_send(f, cookie, cookie);
 		return;
@@ -242,14 +246,19 @@ static bool range_get(uint64_t w, uint32_t *first, uint32_t *cnt)
 	return *first <= HFI_PSN_MASK && *cnt <= HFI_PSN_MASK / 2;
 }
 
-/* Its owner computes: what lies in the header queue has not been seen. Say what is certain, and that there is somebody. */
+/*
+ * Its owner computes: what lies in the header queue has not been seen. Say what is certain, and that there is somebody.
+ */
 static void service_ping(struct opx_flow *f, uint64_t key, uint32_t cnt, uint32_t serial)
 {
 	if (key == f->rx_key)
 		opx_ud_ack(f, serial);
 	else
 		ack_send(f, key, 0, serial);
-	/* Who only asks for life waits for something of ours, which may have been lost. Who asks for more gets no question back: two might go on for ever. */
+	/*
+	 * Who only asks for life waits for something of ours, which may have been lost. Who asks for more gets no
+	 * question back: two might go on for ever.
+	 */
 	if (!cnt && f->state == OPX_FLOW_OPEN && !f->doom && !f->is_local && f->tx_una != flow_sent_psn(f))
 		opx_flow_refused(f, opx_ud_ping(f));
 }

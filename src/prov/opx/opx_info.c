@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// fi_getinfo of the opx provider: what each unit offers, and which of it the hints leave. Source: doc/facts/opx.md#attributes, #mr-modes.
+// fi_getinfo of the opx provider: what each unit offers, and which of it the hints leave. Source:
+// doc/facts/opx.md#attributes, #mr-modes.
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,7 +38,7 @@ struct query {
 	struct fi_info *head, **tail;
 };
 
-/* --- what one unit offers -------------------------------------------------------------------------------------------------- */
+/* --- what one unit offers ------------------------------------------------------------------------ */
 
 /* For the check: everything that is served, also where less is shown to those who do not ask. */
 static void fill_caps(struct fi_info *i, uint64_t extra)
@@ -150,7 +151,7 @@ static struct fi_info *make_info(const struct query *q, const struct hfi_unit_at
 	return i;
 }
 
-/* --- hints: names, addresses ------------------------------------------------------------------------------------------------- */
+/* --- hints: names, addresses --------------------------------------------------------------------- */
 
 static int name_replace(char **name, const char *by)
 {
@@ -253,7 +254,7 @@ static int addrs_set(struct fi_info *i, const struct query *q)
 	return dest ? addr_set(&i->dest_addr, &i->dest_addrlen, dest) : 0;
 }
 
-/* --- hints: what is refused here, before the kit's comparison ----------------------------------------------------------------- */
+/* --- hints: what is refused here, before the kit's comparison ------------------------------------ */
 
 static bool caps_within(const char *what, uint64_t side, uint64_t all)
 {
@@ -296,7 +297,10 @@ static int hints_check(const struct fi_info *h, uint32_t version)
 	return 0;
 }
 
-/* Capabilities that only those get who ask. Programs of Intel MPI always ask for FI_HMEM; FI_HMEM=system says that they mean plain memory. */
+/*
+ * Capabilities that only those get who ask. Programs of Intel MPI always ask for FI_HMEM; FI_HMEM=system says that they
+ * mean plain memory.
+ */
 static uint64_t extra_caps(const struct fi_info *h)
 {
 	const char *hmem = secure_getenv("FI_HMEM");
@@ -304,7 +308,7 @@ static uint64_t extra_caps(const struct fi_info *h)
 	return (h->caps & EXTRA_CAPS) | (hmem && !strcmp(hmem, "system") ? h->caps & FI_HMEM : 0);
 }
 
-/* --- the call ------------------------------------------------------------------------------------------------------------------- */
+/* --- the call ------------------------------------------------------------------------------------ */
 
 /* What is shown where narrowing by the hints does not say it. */
 static void adjust(struct fi_info *i, const struct query *q)

@@ -9,7 +9,10 @@
 
 /* --- send ------------------------------------------------------------------------------------------------ */
 
-/* One look at the wire where there was no room: a loop of sends alone makes progress. Source: doc/facts/opx.md#throttle. */
+/*
+ * One look at the wire where there was no room: a loop of sends alone makes progress. Source:
+ * doc/facts/opx.md#throttle.
+ */
 static __attribute__((noinline)) int send_again(struct opx_ep *ep, struct opx_peer *peer, const struct opx_send *s)
 {
 	opx_ep_progress(&ep->kit);

@@ -8,9 +8,10 @@
 /*
  * Theory of operation
  *
- * An operation is over for the user when it has completed or failed, which happens once, and not before his memory is his again: packets that
- * refer to it (is_ref) may still have to be sent. It is freed when besides nobody refers to it: no replay (refs), no copy between processes, not
- * the pump. What the wire says of it names it by its handle, so that late packets find nothing.
+ * An operation is over for the user when it has completed or failed, which happens once, and not before its memory may
+ * be reused: packets that refer to it (is_ref) may still have to be sent. It is freed when besides nobody refers to it:
+ * no replay (refs), no copy between processes, not the pump. What the wire says of it names it by its handle, so that
+ * late packets find nothing.
  */
 
 struct opx_op *opx_op_get(struct opx_peer *peer, enum opx_op_kind kind)
@@ -28,8 +29,8 @@ struct opx_op *opx_op_get(struct opx_peer *peer, enum opx_op_kind kind)
 }
 
 /*
- * What has ended for its caller and is still on its way comes before it anyhow: the stream is in order. So only operations that wait for something
- * count, and of those not our answers to the peer.
+ * What has ended for its caller and is still on its way comes before it anyhow: the stream is in order. So only
+ * operations that wait for something count, and of those not our answers to the peer.
  */
 int opx_fence(const struct opx_peer *peer, uint64_t flags)
 {

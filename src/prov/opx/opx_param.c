@@ -50,7 +50,7 @@ const struct kit_param opx_param_tab[] = {
 };
 const size_t opx_param_cnt = ARRAY_SIZE(opx_param_tab);
 
-/* --- the job ----------------------------------------------------------------------------------------------------------- */
+/* --- the job ------------------------------------------------------------------------------------- */
 
 static bool uuid_ok(const char *text)
 {
@@ -103,7 +103,10 @@ static const char *no_dashes(const char *text, char out[KIT_PARAM_STR])
 	return out;
 }
 
-/* Who names the job: our variable, the launcher's, nobody. A name that is none is not replaced by the next one's: ranks would disagree. */
+/*
+ * Who names the job: our variable, the launcher's, nobody. A name that is none is not replaced by the next one's: ranks
+ * would disagree.
+ */
 static int uuid_choose(struct opx_params *p)
 {
 	const char *from = kit_param_is_set(&g_opx_prov, "uuid") ? "FI_OPX_UUID" : secure_getenv("SLURM_JOB_ID") ? "SLURM_JOB_ID" : "I_MPI_HYDRA_UUID";
@@ -126,7 +129,7 @@ static int uuid_choose(struct opx_params *p)
 	return ret;
 }
 
-/* --- rules -------------------------------------------------------------------------------------------------------------- */
+/* --- rules --------------------------------------------------------------------------------------- */
 
 static int clamp(const char *name, int64_t *v, int64_t min)
 {
@@ -156,7 +159,10 @@ int opx_params_get(struct opx_params *p)
 	opx_params_default(p);
 	p->pkey = 0;
 	ret = kit_params_load(&g_opx_prov, opx_param_tab, opx_param_cnt, p);
-	/* What was set and is refused must not act as if it had not been: other traffic, or another adapter, would be the result. */
+	/*
+	 * What was set and is refused must not act as if it had not been: other traffic, or another adapter, would be
+	 * the result.
+	 */
 	p->pkey_refused = !p->pkey && kit_param_is_set(&g_opx_prov, "pkey");
 	if (!p->pkey)
 		p->pkey = HFI_PKEY_DEFAULT;
@@ -176,7 +182,7 @@ int opx_params_get(struct opx_params *p)
 	return ret;
 }
 
-/* --- cores of progress threads ------------------------------------------------------------------------------------------- */
+/* --- cores of progress threads ------------------------------------------------------------------- */
 
 /* Digits up to @stop, which is taken. */
 static bool number(const char **at, char stop, int *out)

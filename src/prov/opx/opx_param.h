@@ -24,8 +24,10 @@ struct opx_params {
 	int64_t dev_reg_send_threshold, dev_reg_recv_threshold;
 	/* derived by opx_params_get() */
 	uint8_t job[16];                          /* the UUID, 1 to 32 hex digits, right-aligned */
-	bool hfi_select_set;                      /* else the default logic; set and refused: hfi_select is empty, which no context can be opened with */
-	bool pkey_refused;                        /* no default in its place: partitions are there to keep traffic apart */
+	/* else the default logic; set and refused: hfi_select is empty, which no context can be opened with */
+	bool hfi_select_set;
+	/* no default in its place: partitions are there to keep traffic apart */
+	bool pkey_refused;
 };
 
 /* FI_OPX_PROG_AFFINITY: cores @start, @start + @stride ... up to @end; none if @start > @end. */
@@ -36,7 +38,10 @@ int opx_cores_parse(const char *text, struct opx_cores *out);
 extern const struct kit_param opx_param_tab[];
 extern const size_t opx_param_cnt;
 void opx_params_default(struct opx_params *p);
-/** opx_params_get() - Defaults, environment, rules between them. A refused value keeps its default, with one warning that names variable, text and range. 0; -FI_EINVAL: some value was refused. */
+/**
+ * opx_params_get() - Defaults, environment, rules between them. A refused value keeps its default, with one warning
+ * that names variable, text and range. 0; -FI_EINVAL: some value was refused.
+ */
 int opx_params_get(struct opx_params *p);
 
 #endif

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Packets of the opx protocol: opcodes, what each header field means for each of them, and the door that every received one passes.
+// Packets of the opx protocol: opcodes, what each header field means for each of them, and the door that every received
+// one passes.
 #ifndef SF_PROV_OPX_OPX_PROTO_H
 #define SF_PROV_OPX_OPX_PROTO_H
 
@@ -7,8 +8,9 @@
 #include "nic/hfi/hfi.h"
 
 /*
- * Every packet begins with struct hfi_hdr. Numbers are upstream's where it has one for the same thing (doc/facts/opx.md#opcodes); nothing here needs to
- * talk to another implementation. "handle" is a slab handle (index and generation) that its owner checks: there is no pointer on the wire.
+ * Every packet begins with struct hfi_hdr. Numbers are upstream's where it has one for the same thing
+ * (doc/facts/opx.md#opcodes); nothing here needs to talk to another implementation. "handle" is a slab handle (index
+ * and generation) that its owner checks: there is no pointer on the wire.
  *
  *  opcode            aux        imm       w[0]                w[1]                         tag             payload
  *  UD                enum ud    (below)
@@ -28,8 +30,8 @@
  *  ATOMIC            kind       handle    offset in the MR    key                          dt|op<<8|cnt<<16  operands, then compare operands
  *  DONE              0          0         handle              enum opx_status              0
  *
- * handle in PUT, PUT_LOCAL, PUT_DATA, ATOMIC: OPX_NO_HANDLE where nobody waits; then only a failure is answered (DONE with OPX_NO_HANDLE).
- * OPX_DATA_HANDLE in PUT, PUT_LOCAL: nothing is answered, the PUT_DATA that follows is, for both.
+ * handle in PUT, PUT_LOCAL, PUT_DATA, ATOMIC: OPX_NO_HANDLE where nobody waits; then only a failure is answered (DONE
+ * with OPX_NO_HANDLE). OPX_DATA_HANDLE in PUT, PUT_LOCAL: nothing is answered, the PUT_DATA that follows is, for both.
  * A PUT packet is the last one when w[0] + payload == tag. UD packets: opx_flow.h.
  */
 
@@ -78,7 +80,10 @@ static inline bool opx_pkt_is_inject(const struct hfi_hdr *h, uint32_t payload_l
 {
 	return (h->opcode & ~OPX_TAGGED_BIT) == OPX_MSG_INJECT && !payload_len && (h->aux & OPX_AUX_LEN) <= OPX_INJECT_MAX;
 }
-/** opx_pkt_check() - The door: opcode, sub-opcode, payload length, lengths against each other. NULL: fine; else why not, for the log. */
+/**
+ * opx_pkt_check() - The door: opcode, sub-opcode, payload length, lengths against each other. NULL: fine; else why not,
+ * for the log.
+ */
 const char *opx_pkt_check(const struct hfi_hdr *h, uint32_t payload_len);
 
 #endif

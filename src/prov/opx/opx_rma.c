@@ -9,8 +9,8 @@
  *  read    GET; the answer is data packets. Same host and more than a packet: GET with the pieces of our exposed memory, which the target fills.
  *  data    PUT_DATA behind the write's packets; then it is the one that asks for DONE, for all of them.
  *
- * Every operation whose end somebody wants to know ends with DONE or its data, so completion means placed at the target. The target works when
- * its program makes progress, as on hardware.
+ * Every operation whose end somebody wants to know ends with DONE or its data, so completion means placed at the
+ * target. The target works when its program makes progress, as on hardware.
  */
 
 struct rma {

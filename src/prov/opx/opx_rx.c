@@ -141,7 +141,9 @@ static inline struct kit_rx_result eager_result(struct opx_peer *peer, const str
 				      .flags = has_data ? FI_REMOTE_CQ_DATA : 0, .src = opx_peer_name(peer), .buf = rx->iov[0].iov_base};
 }
 
-/* A whole message whose receive, if there is one, is not one piece or too small, or whose bytes are not in one piece. */
+/*
+ * A whole message whose receive, if there is one, is not one piece or too small, or whose bytes are not in one piece.
+ */
 static __attribute__((noinline)) void eager_rest(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data, struct kit_rx *rx)
 {
 	struct kit_rx_result r;
@@ -257,7 +259,7 @@ static void on_mp_nth(struct opx_peer *peer, const struct hfi_hdr *h, const stru
 	peer->ep->stats.rx_stale++;
 }
 
-/* --- matching says: this receive takes that message ----------------------------------------------------------------- */
+/* --- matching says: this receive takes that message ---------------------------------------------- */
 
 static void srx_start(struct kit_ep *kep, struct kit_rx *rx, struct kit_ux *ux)
 {
@@ -270,7 +272,8 @@ static void srx_start(struct kit_ep *kep, struct kit_rx *rx, struct kit_ux *ux)
 		opx_rzv_start(in);
 		return;
 	}
-	data = view_of(in->buf, (uint32_t)(in->kind == OPX_IN_EAGER ? in->len : in->got)); /* MP: packets come in order */
+	/* MP: packets come in order */
+	data = view_of(in->buf, (uint32_t)(in->kind == OPX_IN_EAGER ? in->len : in->got));
 	kit_rx_copy(rx, 0, &data, 0);
 	if (in->kind == OPX_IN_EAGER)
 		opx_in_done(in);
@@ -295,7 +298,7 @@ static fi_addr_t srx_source(const struct kit_ux *ux)
 
 const struct kit_srx_ops opx_srx_ops = {.start = srx_start, .discard = srx_discard, .source = srx_source};
 
-/* --- dispatch --------------------------------------------------------------------------------------------------------- */
+/* --- dispatch ------------------------------------------------------------------------------------ */
 
 static void on_cts(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data)
 {

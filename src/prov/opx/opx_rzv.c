@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Rendezvous, receiver's side: fetch the bytes from a process on this host, or ask for them and place the packets that come.
+// Rendezvous, receiver's side: fetch the bytes from a process on this host, or ask for them and place the packets that
+// come.
 #include "prov/opx/opx.h"
 
 #include "base/log.h"
@@ -147,7 +148,7 @@ void opx_rzv_data(struct opx_peer *peer, const struct hfi_hdr *h, const struct v
 		finish(in);
 }
 
-/* --- the beginning --------------------------------------------------------------------------------------------------- */
+/* --- the beginning ------------------------------------------------------------------------------- */
 
 void opx_rzv_start(struct opx_in *in)
 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Which HFI a context is opened on: FI_OPX_HFI_SELECT, and the default logic. Source: doc/facts/opx.md#choice-of-a-unit, #hfi_select.
+// Which HFI a context is opened on: FI_OPX_HFI_SELECT, and the default logic. Source:
+// doc/facts/opx.md#choice-of-a-unit, #hfi_select.
 #include <ctype.h>
 #include <limits.h>
 #include <sched.h>
@@ -33,7 +34,7 @@ static int fail(const struct parse *p, int code, const char *fmt, ...)
 	return code;
 }
 
-/* --- syntax ---------------------------------------------------------------------------------------------------------------- */
+/* --- syntax -------------------------------------------------------------------------------------- */
 
 static bool take(struct parse *p, const char *word)
 {
@@ -114,7 +115,7 @@ static int syntax_check(const char *text, struct parse *p)
 	}
 }
 
-/* --- meaning ------------------------------------------------------------------------------------------------------------------ */
+/* --- meaning ------------------------------------------------------------------------------------- */
 
 static int unit_check(const struct parse *p, const struct hfi_unit_attr *units, int cnt, int unit)
 {
@@ -175,7 +176,7 @@ int opx_select_unit(const char *text, const struct opx_where *w, const struct hf
 	return fail(&p, -FI_ENODEV, "no selector matches a caller on core %d, NUMA node %d", w->cpu, w->numa_node);
 }
 
-/* --- the default logic -------------------------------------------------------------------------------------------------------- */
+/* --- the default logic --------------------------------------------------------------------------- */
 
 /* Where nothing is known, everything is near. */
 static bool is_far(const struct opx_where *w, const struct hfi_unit_attr *u)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Scalable endpoints: up to OPX_SEP_MAX HFI contexts with consecutive numbers; transmit and receive context i share the i-th. Source: doc/facts/opx.md#objects.
+// Scalable endpoints: up to OPX_SEP_MAX HFI contexts with consecutive numbers; transmit and receive context i share the
+// i-th. Source: doc/facts/opx.md#objects.
 #include <string.h>
 
 #include "base/log.h"
@@ -26,7 +27,7 @@ static uint64_t dir_of(const struct fid *fid)
 	return fid->fclass == FI_CLASS_TX_CTX ? FI_TRANSMIT : FI_RECV;
 }
 
-/* --- enable -------------------------------------------------------------------------------------------------------------------- */
+/* --- enable -------------------------------------------------------------------------------------- */
 
 /* With the first of its objects the endpoint gets all its HFI contexts: their numbers must follow each other. */
 static int hw_open(struct opx_sep *sep)
@@ -87,7 +88,7 @@ static int sep_control(struct fid *fid, int command, void *arg)
 	return command == FI_ENABLE ? hw_open(to_sep(fid)) : kit_ep_control(&to_sep(fid)->kit, command, arg);
 }
 
-/* --- bind ------------------------------------------------------------------------------------------------------------------------ */
+/* --- bind ---------------------------------------------------------------------------------------- */
 
 static int ctx_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {
@@ -101,7 +102,10 @@ static int ctx_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 		return -FI_ENOSYS;
 	if (bfid->fclass == FI_CLASS_MR)
 		return 0;
-	/* Chapel names both directions for a context of either kind, which the real provider takes. The other one is not this context's. */
+	/*
+	 * Chapel names both directions for a context of either kind, which the real provider takes. The other one is
+	 * not this context's.
+	 */
 	if (bfid->fclass == FI_CLASS_CQ && (flags & dir))
 		flags &= ~(uint64_t)(FI_TRANSMIT | FI_RECV) | dir;
 	allowed = bfid->fclass == FI_CLASS_CQ ? dir | FI_SELECTIVE_COMPLETION : dir == FI_TRANSMIT ? TX_CNTR : RX_CNTR;
@@ -138,7 +142,7 @@ static int sep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 	return ret;
 }
 
-/* --- the rest of the calls ---------------------------------------------------------------------------------------------------------- */
+/* --- the rest of the calls ----------------------------------------------------------------------- */
 
 static int ctx_getname(fid_t fid, void *addr, size_t *addrlen)
 {
@@ -169,7 +173,7 @@ static ssize_t ctx_cancel(fid_t fid, void *context)
 	return opx_ep_cancel(ctx_of(fid), context);
 }
 
-/* --- close ------------------------------------------------------------------------------------------------------------------------------ */
+/* --- close --------------------------------------------------------------------------------------- */
 
 /* One direction ends; with the second the HFI context has nobody left. Either may be opened again. */
 static void ctx_end(struct opx_ep *ep, uint64_t dir)
@@ -179,7 +183,8 @@ static void ctx_end(struct opx_ep *ep, uint64_t dir)
 	if (!ep->kit.enabled)
 		return;
 	opx_ep_drain(ep);
-	if (dir == FI_RECV || is_last) /* what came unexpected since the receive context was closed goes with the HFI context */
+	/* what came unexpected since the receive context was closed goes with the HFI context */
+	if (dir == FI_RECV || is_last)
 		kit_srx_clear(&ep->srx);
 	ep->on &= ~dir;
 	if (!ep->on && is_last)
@@ -231,7 +236,7 @@ static int sep_close(struct fid *fid)
 	return 0;
 }
 
-/* --- open: contexts ----------------------------------------------------------------------------------------------------------------------- */
+/* --- open: contexts ------------------------------------------------------------------------------ */
 
 static struct fi_ops ctx_fi_ops = KIT_FI_OPS(ctx_close, ctx_bind, ctx_control);
 static struct fi_ops_ep ctx_ops = KIT_EP_OPS(ctx_cancel, ctx_getopt, ctx_setopt);
@@ -303,7 +308,7 @@ static int sep_rx_ctx(struct fid_ep *fid, int index, struct fi_rx_attr *attr, st
 	return 0;
 }
 
-/* --- open: the endpoint ---------------------------------------------------------------------------------------------------------------------- */
+/* --- open: the endpoint -------------------------------------------------------------------------- */
 
 static int contexts_init(struct opx_sep *sep, struct fi_info *info)
 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// FI_RMA, target's side: every packet's key, range and right are checked; and what comes back to the initiator of a read.
+// FI_RMA, target's side: every packet's key, range and right are checked; and what comes back to the initiator of a
+// read.
 #include "prov/opx/opx.h"
 
 #include "base/guard.h"
@@ -21,8 +22,10 @@ static void count(struct opx_ep *ep, enum kit_cntr_kind kind)
 		kit_cntr_add(ep->kit.cntr[kind], 1, 0);
 }
 
-/* Of a write to [.., @end) by @handle: packets of it may still come, and do not make it whole. If its data are still to be announced, that will
- * be refused. */
+/*
+ * Of a write to [.., @end) by @handle: packets of it may still come, and do not make it whole. If its data are still to
+ * be announced, that will be refused.
+ */
 static void lost_note(struct opx_peer *peer, uint32_t handle, uint64_t key, uint64_t end)
 {
 	struct opx_lost *l = &peer->lost[handle == OPX_DATA_HANDLE];
@@ -149,7 +152,10 @@ static void serve_copy(struct opx_peer *peer, const struct hfi_hdr *h, const str
 	opx_copy_start(&op->cp);
 }
 
-/* The copy that fills @at, or could not, of a write whose data have not been announced yet: the oldest one. NULL: there is none. */
+/*
+ * The copy that fills @at, or could not, of a write whose data have not been announced yet: the oldest one. NULL: there
+ * is none.
+ */
 static struct opx_op *copy_of(struct opx_peer *peer, const void *at, uint64_t len)
 {
 	struct opx_op *op, *oldest = NULL;
@@ -225,7 +231,7 @@ void opx_on_get_request(struct opx_peer *peer, const struct hfi_hdr *h, const st
 	opx_op_pump(op);
 }
 
-/* --- the region goes ------------------------------------------------------------------------------------------------ */
+/* --- the region goes ----------------------------------------------------------------------------- */
 
 #define GONE_POLLS 1000000
 
@@ -276,7 +282,7 @@ void opx_mr_gone(struct opx_mr *mr)
 	}
 }
 
-/* --- initiator: the bytes of a read ------------------------------------------------------------------------------------ */
+/* --- initiator: the bytes of a read -------------------------------------------------------------- */
 
 void opx_on_get_data(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data)
 {
@@ -285,7 +291,8 @@ void opx_on_get_data(struct opx_peer *peer, const struct hfi_hdr *h, const struc
 
 	if (!op)
 		return;
-	if (op->kind != OPX_OP_READ || off != op->got || data->len > op->len - off) { /* they are sent, and delivered, in order */
+	/* they are sent, and delivered, in order */
+	if (op->kind != OPX_OP_READ || off != op->got || data->len > op->len - off) {
 		peer->ep->stats.rx_malformed++;
 		return;
 	}

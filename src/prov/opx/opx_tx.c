@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Sending messages: which protocol, its first packet, and what the receiver answers. Source: doc/facts/opx.md#size-classes, #rendezvous.
+// Sending messages: which protocol, its first packet, and what the receiver answers. Source:
+// doc/facts/opx.md#size-classes, #rendezvous.
 #include "prov/opx/opx.h"
 
 #include "base/mem.h"
@@ -13,8 +14,9 @@
  *  rendezvous  RTS matches; then the receiver fetches the bytes out of our exposed memory and says DONE (same host), or says CTS and
  *              gets data packets (between hosts)
  *
- * Delivery complete always takes the rendezvous with DONE, of whatever length. A first packet that finds no room is the caller's -FI_EAGAIN and
- * nothing has happened; later packets wait in the endpoint's pump. So first packets, which are what matches, leave in the order of the calls.
+ * Delivery complete always takes the rendezvous with DONE, of whatever length. A first packet that finds no room is the
+ * caller's -FI_EAGAIN and nothing has happened; later packets wait in the endpoint's pump. So first packets, which are
+ * what matches, leave in the order of the calls.
  */
 
 static int send_inject(struct opx_peer *peer, const struct opx_send *s)
@@ -220,7 +222,8 @@ void opx_done_send(struct opx_peer *peer, uint32_t handle, enum opx_status st)
 	h.w[0] = le64_put(handle);
 	h.w[1] = le64_put(st);
 	h.tag = le64_put(0);
-	opx_flow_post(&peer->flow, &h, NULL, 0, OPX_POST_CONTROL, NULL, NULL); /* without memory the flow ends, and the peer hears of that */
+	/* without memory the flow ends, and the peer hears of that */
+	opx_flow_post(&peer->flow, &h, NULL, 0, OPX_POST_CONTROL, NULL, NULL);
 	peer->ep->need_doorbell = true;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// How a blocking call sleeps on an endpoint: what its context's descriptor tells, and when the reliability's next timer is due.
+// How a blocking call sleeps on an endpoint: what its context's descriptor tells, and when the reliability's next timer
+// is due.
 #include <errno.h>
 #include <string.h>
 #include <sys/timerfd.h>
@@ -9,7 +10,7 @@
 #include "base/log.h"
 #include "prov/opx/opx.h"
 
-#define TIMER_NONE   (-1) /* nobody has asked for a descriptor: who sleeps looks again after a while by himself */
+#define TIMER_NONE   (-1) /* nobody has asked for a descriptor: a sleeper looks again after a while by itself */
 #define TIMER_FAILED (-2)
 
 static struct opx_ep *to_ep(struct kit_ep *kep)
