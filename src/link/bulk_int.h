@@ -330,7 +330,7 @@ struct bulk_client {
 	uint64_t blocked_ns; /* since when it has taken no answer; 0 = it does */
 	uint32_t stream_cnt; /* also those that only wait for their chunks, and uses on the stack */
 	bool is_queued;
-	bool is_lost; /* it lets answers lie, and there is no room: it ends */
+	bool is_lost; /* it does not take its answers, and there is no room: it ends */
 };
 TAILQ_HEAD(bulk_client_list, bulk_client);
 

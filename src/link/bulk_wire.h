@@ -15,14 +15,14 @@
 #include "link/link.h"
 
 enum bulk_type {
-	BULK_T_GET = 1, /* initiator -> target: send me [addr, +len) */
+	BULK_T_GET = 1, /* initiator -> target: asks for [addr, +len) */
 	BULK_T_DATA,	/* target -> initiator: bytes of a GET, @off from its addr */
 	BULK_T_PUT,   /* initiator -> target: bytes for [addr + off, ...) of an operation on [addr,
 			 +len) */
 	BULK_T_REPLY, /* target -> initiator: @bytes more of a PUT are in place, or the operation
 			 has failed */
-	BULK_T_STOP,  /* initiator -> target: no more DATA for this GET, please */
-	BULK_T_PING,  /* initiator -> target: are you there? The link's own acknowledgement is the
+	BULK_T_STOP,  /* initiator -> target: no more DATA is wanted for this GET */
+	BULK_T_PING,  /* initiator -> target: asks whether it is there. The link's own acknowledgement is the
 			 answer */
 	BULK_T_HELP, /* initiator -> target: copy [addr, +len) into my region @dst_key at @dst */
 	BULK_T_NUM

@@ -123,7 +123,7 @@ void rel_find_lost(struct rel_peer *rp, uint64_t now_ns)
 /* Return: whether it says something new. */
 static bool echo_take(struct rel_peer *rp, const struct rel_pkt *pkt)
 {
-	/* an echo ahead of what was sent is nonsense, one behind is from an older datagram */
+	/* an echo ahead of what was sent cannot be, one behind is from an older datagram */
 	if (rel_tx_before(rp->tx_no, pkt->echo) ||
 	    (rp->has_echo_tx && !rel_tx_before(rp->echo_tx, pkt->echo)))
 		return false;

@@ -16,8 +16,8 @@
  * an event waits in pte->landing until those of all earlier packets have been made. A header whose data is still
  * landing can be taken by an append; the append's event then waits too.
  *
- * A PTE may be closed while a copy flies, if its peer does not answer for long. The copy then ends without event, and
- * the last one frees the PTE.
+ * A PTE may be closed while a copy is under way, if its peer does not answer for long. The copy then ends without
+ * event, and the last one frees the PTE.
  */
 
 #define RDZV_IDX 255u /* where a rendezvous is fetched at its source */
@@ -286,7 +286,7 @@ static void copy_end(struct cassini_copy *c, int status)
 		chain_go(peer);
 }
 
-/* Return: 0 it flies; -EAGAIN; else it has failed, with that. Once it flies it may have ended: do not look at @c. */
+/* Return: 0 it is under way, and may have ended: do not look at @c; -EAGAIN; else it has failed, with that. */
 static int copy_issue(struct cassini_copy *c)
 {
 	struct cassini_peer *peer = c->peer;

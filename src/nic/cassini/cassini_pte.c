@@ -17,7 +17,8 @@
  * that are linked, or become headers behind the ones that the run has still to see. So a paused run does nothing that a
  * quick one would not have done.
  *
- * An entry that is unlinked while copies fly leaves its list at once, and its UNLINK event comes when they have ended.
+ * An entry that is unlinked while copies are under way leaves its list at once, and its UNLINK event comes when they
+ * have ended.
  *
  * A header whose data is still landing (a large Put fetched by bulk copy) is taken by an append at once, and its event
  * follows the data. A search that deletes waits for it.

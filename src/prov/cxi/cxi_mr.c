@@ -215,7 +215,7 @@ static void entry_kill(struct cxi_mr *mr, struct cassini_pte *pte, struct cassin
 }
 
 /*
- * Nobody finds the entries any more and no copy flies: the events that lie in the queue are the last ones to name @mr.
+ * Nobody finds the entries any more and no copy is under way: the events in the queue are the last ones to name @mr.
  */
 static void events_take(struct cxi_mr *mr)
 {

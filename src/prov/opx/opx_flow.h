@@ -194,7 +194,7 @@ struct opx_flow {
 	struct opx_replay *unsent;
 	uint32_t bytes_out, cwnd, ssthresh;
 	uint32_t recover;            /* losses before this PSN have halved the window already */
-	uint32_t seen_cnt, lost_cnt; /* of the last packets whose fate is known, how many were lost */
+	uint32_t seen_cnt, lost_cnt; /* of the last packets of which it is known, how many were lost */
 	uint32_t resends;            /* replays that wait to be sent again */
 	uint32_t serial;             /* of the last PING */
 	uint32_t again;              /* unacknowledged packets that were sent more than once */
