@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/reserve.h"
 
 /* All relaxed: these are statistics, no other memory is published through them. */
 static _Atomic uint64_t g_fail_in; /* allocations until one fails; 0 = never */
@@ -37,9 +38,16 @@ static void *counted(void *p)
 
 void *mem_alloc(size_t size)
 {
+	void *p;
+
 	if (unlikely(take_failure()))
 		return NULL;
-	return counted(calloc(1, size ? size : 1));
+	if (!size)
+		size = 1;
+	p = calloc(1, size);
+	if (unlikely(!p) && reserve_give_heap())
+		p = calloc(1, size);
+	return counted(p);
 }
 
 void *mem_alloc_aligned(size_t align, size_t size)
@@ -51,7 +59,8 @@ void *mem_alloc_aligned(size_t align, size_t size)
 		return NULL;
 	if (!size)
 		size = 1;
-	if (posix_memalign(&p, MAX(align, sizeof(void *)), size))
+	align = MAX(align, sizeof(void *));
+	if (posix_memalign(&p, align, size) && (!reserve_give_heap() || posix_memalign(&p, align, size)))
 		return NULL;
 	return counted(memset(p, 0, size));
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/reserve.h"
 #include "link/link_int.h"
 #include "link/seal.h"
 
@@ -290,8 +291,7 @@ static int frame_out_net(struct link_port *p, struct link_peer *peer, enum link_
 	if (rc)
 		return rc;
 	p->is_dirty = true;
-	/* the application computes and the agent sleeps until a deadline that does not know of this
-	 * frame */
+	/* the application computes and the agent sleeps until a deadline that does not know of this frame */
 	if (unlikely(atomic_load_explicit(&p->node->armed, memory_order_relaxed)))
 		agent_kick(p->node);
 	return 0;
@@ -621,8 +621,7 @@ static struct link_port *port_new(const struct link_port_attr *attr)
 	return p;
 }
 
-/* The segment is named by the port's address, so it comes after the socket. Without one the port
- * still works by UDP. */
+/* The segment is named by the port's address, so it comes after the socket. Without one the port still works by UDP. */
 static void port_open_shm(struct link_port *p)
 {
 	int rc = shm_port_open(p, &p->shm);
@@ -643,9 +642,12 @@ int link_port_open(const struct link_port_attr *attr, struct link_port **out)
 	lock_assert_held(n->lock);
 	if (!p)
 		return -ENOMEM;
-	rc = peer_tab_open(p);
+	rc = reserve_want() ? 0 : -ENOMEM;
 	if (rc)
 		goto err_free;
+	rc = peer_tab_open(p);
+	if (rc)
+		goto err_reserve;
 	rc = carrier_build(p);
 	if (rc)
 		goto err_peers;
@@ -672,6 +674,8 @@ err_net:
 	p->net->ops->close(p->net);
 err_peers:
 	peer_tab_close(p);
+err_reserve:
+	reserve_drop();
 err_free:
 	mem_free(p);
 	return rc;
@@ -773,6 +777,7 @@ void link_port_close_stats(struct link_port *p, struct link_stats *last)
 		if (fds[i] >= 0)
 			close(fds[i]);
 	peer_tab_close(p);
+	reserve_drop();
 	*last = p->stats;
 	mem_free(p);
 }

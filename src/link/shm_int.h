@@ -106,6 +106,7 @@
 #define SHM_ST_BROKEN	8u  /* the shared lane is unusable: a producer wrote nonsense */
 #define SHM_ST_ACKS	16u /* with SLEEPING: also ring when frames of ours have been consumed */
 #define SHM_ST_LEFT	32u /* with CLOSED: and touches nobody's memory any more */
+#define SHM_ST_TIGHT	64u /* the owner may have no address space for the segment of another peer */
 
 /* Bits of shm_hdr.told. */
 #define SHM_TOLD_SOME 1u
@@ -267,6 +268,9 @@ int shm_seg_create(const struct shm_seg_attr *a, struct shm_seg **out);
 /** shm_seg_attach() - Map the segment of @addr (nonce 0 = any). Return: 0; -ENOENT; -ENOMEM;
  * -errno. */
 int shm_seg_attach(const struct link_addr *addr, uint32_t flags, struct shm_seg **out);
+/** shm_seg_tell_room() - Fills the reserve (base/reserve.h), and tells peers by our segments whether another one of
+ * them may be mapped. */
+void shm_seg_tell_room(void);
 /** shm_seg_make_fifo() - Ours: a new FIFO at @path, which goes with its name. Return: 0; -ESHUTDOWN that has gone; -errno. */
 int shm_seg_make_fifo(const struct shm_seg *seg, const char *path);
 /** shm_seg_hide() - Ours: its name goes, so that who takes the address next can have one of that name; the rest stays until shm_seg_remove(). */
@@ -302,8 +306,6 @@ bool shm_fd_is_mapped(ino_t ino);
 bool shm_fd_is_kept(const char *path);
 /** shm_fd_keep() - Do not close @fd, open to a file of another copy of this code in our process, before that has removed it. */
 void shm_fd_keep(int fd, const struct stat *st);
-/** shm_wake_path() - Name of the doorbell of the segment at @path. */
-void shm_wake_path(const char *path, uint32_t wake, char out[SHM_WAKE_MAX]);
 /** shm_holder() - Of a shared lane's lock: this life of a port. Never 0. */
 uint64_t shm_holder(const struct link_addr *addr);
 /** shm_seg_find_holder() - May it live? If in doubt: yes. System calls. */
@@ -311,12 +313,31 @@ bool shm_seg_find_holder(uint64_t holder);
 /** shm_tag() - Short name of a port, never 0; two ports may share one. */
 uint32_t shm_tag(const uint8_t ip[16], uint16_t port);
 
+/* --- shm_dir.c: names and files --- */
+
+/** shm_netns_id() - Segments of another network namespace are none of ours. */
+uint64_t shm_netns_id(void);
+/** shm_seg_path() - Name of the segment of a port. */
+void shm_seg_path(const struct link_addr *addr, char out[SHM_NAME_MAX]);
+/** shm_wake_path() - Name of the doorbell of the segment at @path. */
+void shm_wake_path(const char *path, uint32_t wake, char out[SHM_WAKE_MAX]);
+enum shm_dir { SHM_DIR_ALL, SHM_DIR_STOPPED, SHM_DIR_UNSEEN };
+/**
+ * shm_dir_each() - Calls @fn for up to @max segments (@type S_IFREG) or doorbells (S_IFIFO) of our uid until it returns
+ * true. Return: STOPPED: it did; ALL: there are no more; UNSEEN: not all could be looked at.
+ */
+enum shm_dir shm_dir_each(mode_t type, bool any_netns, unsigned max,
+			  bool (*fn)(const char *path, const char *name, const struct stat *st, void *arg), void *arg);
+
 /* What /dev/shm may still give to this uid. */
 struct shm_space {
 	uint64_t total; /* bytes: budget */
 	uint64_t used;	/* bytes: of all softfabric files of this uid */
 };
 struct shm_space shm_space_get(uint64_t budget);
+/** shm_space_left() - Shrinks as others take theirs, so that the first ones get large pieces and everybody gets some.
+ */
+uint64_t shm_space_left(const struct shm_space *sp);
 uint32_t shm_space_lane_slots(const struct shm_space *sp);  /* 0: none */
 uint32_t shm_space_stage_grans(const struct shm_space *sp); /* >= SHM_STAGE_GRANS_MIN */
 

@@ -269,6 +269,15 @@ struct link_peer *shm_peer_link(struct shm_peer *sp)
 	return peer;
 }
 
+/* May the owner of @seg, known as @sp or NULL, be unable to map our segment? Then frames would lie in the lane, unread.
+ */
+static bool is_tight(const struct shm_seg *seg, const struct shm_peer *sp)
+{
+	/* relaxed: a hint; who is too late for it is told by the lane (SHM_D_UNSEEN) */
+	return !seg->owner_pid && !(sp && sp->rx_cnt) &&
+	       atomic_load_explicit(&seg->hdr->state, memory_order_relaxed) & SHM_ST_TIGHT;
+}
+
 int shm_peer_attach(struct shm_port *s, struct link_peer *peer, struct shm_peer **out)
 {
 	struct shm_seg *seg;
@@ -281,6 +290,10 @@ int shm_peer_attach(struct shm_port *s, struct link_peer *peer, struct shm_peer 
 	if (rc)
 		return rc;
 	first = sp = peer_find(s, &seg->addr);
+	if (!s->p->net_off && is_tight(seg, sp)) {
+		shm_seg_put(seg);
+		return -ENOMEM;
+	}
 	if (sp && !sp->is_attached) {
 		shm_seg_put(seg);
 	} else {
@@ -587,6 +600,7 @@ void shm_timer(struct shm_port *s, uint64_t now_ns)
 		if (!sp->is_zombie && !sp->is_void)
 			tick_peer(sp, now_ns);
 	look_at_idle(s);
+	shm_seg_tell_room();
 	if (s->has_doom)
 		shm_peer_run_doom(s);
 	if (--s->in_poll == 0)

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Segments as files: names, budget, liveness lock, attaching, and reaping what the dead left
-// behind.
+// Segments as files: liveness lock, attaching, and reaping what the dead left behind.
 #include "link/shm_int.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/limits.h"
+#include "base/reserve.h"
 
 /*
  * Theory of operation
@@ -33,13 +31,12 @@
  * starts again if it lost.
  *
  * Other users may make files in the same directory, of any name and in any number. What is not of our user is none of
- * ours: it is not opened for writing, not counted, and looked at SHM_NAMES_MAX times at most; the name of a segment
- * that somebody else has taken costs that port its shared memory, and who it was is said. The doorbell's name has a
- * random part, so that nobody can have it before us.
+ * ours: it is not opened for writing, not counted, and looked at SHM_NAMES_MAX (shm_dir.c) times at most; the name of a
+ * segment that somebody else has taken costs that port its shared memory, and who it was is said. The doorbell's name
+ * has a random part, so that nobody can have it before us.
  */
 
 #define REAP_MAX    64 /* files looked at per port that opens */
-#define SHM_NAMES_MAX 65536 /* names in the directory */
 #define NEWBORN_SEC 2  /* an unfinished file may be younger than its lock */
 #define REAPER_NAPS 500 /* of 1 ms: a reaper may stand in line for a CPU just while it holds a lock */
 
@@ -56,36 +53,6 @@ static void own_in_child(void)
 static void own_watch_fork(void)
 {
 	pthread_atfork(NULL, NULL, own_in_child);
-}
-
-static uint64_t netns_id(void)
-{
-	struct stat st;
-
-	return stat("/proc/self/ns/net", &st) ? 0 : st.st_ino;
-}
-
-static void ip_hex(const uint8_t ip[16], char out[33])
-{
-	for (int i = 0; i < 16; i++)
-		snprintf(out + 2 * i, 3, "%02x", ip[i]);
-}
-
-static void name_prefix(char *out, size_t len, bool any_netns)
-{
-	int n = snprintf(out, len, "softfabric-%u-", (unsigned)geteuid());
-
-	if (!any_netns)
-		snprintf(out + n, len - (size_t)n, "%llu-", (unsigned long long)netns_id());
-}
-
-static void seg_path(const struct link_addr *addr, char out[SHM_NAME_MAX])
-{
-	char prefix[64], ip[33];
-
-	name_prefix(prefix, sizeof(prefix), false);
-	ip_hex(addr->ip, ip);
-	snprintf(out, SHM_NAME_MAX, SHM_DIR "/%s%s-%u", prefix, ip, (unsigned)addr->port);
 }
 
 uint32_t shm_tag(const uint8_t ip[16], uint16_t port)
@@ -137,7 +104,7 @@ static struct shm_seg *own_find(const char *path)
  */
 static int open_checked(const char *path, int *fd_out, struct stat *st, struct shm_hdr *hdr)
 {
-	bool is_spare;
+	bool is_spare, is_dead;
 	ssize_t n;
 	int fd;
 
@@ -153,22 +120,18 @@ static int open_checked(const char *path, int *fd_out, struct stat *st, struct s
 		shm_fd_close(fd);
 		return -ENOENT;
 	}
+	*fd_out = fd;
+	is_dead = !lock_get(fd, true); /* asked first: what the dead have written does not change any more */
 	memset(hdr, 0, sizeof(*hdr));
 	n = pread(fd, hdr, sizeof(*hdr), 0);
 	if (n != (ssize_t)sizeof(*hdr))
 		memset(hdr, 0, sizeof(*hdr));
-	*fd_out = fd;
-	if (lock_get(fd, true))
+	if (!is_dead)
 		return 0;
 	if (hdr->pid != getpid() || !shm_fd_is_mapped(st->st_ino))
 		return -ESTALE;
 	shm_fd_keep(fd, st);
 	return -ENOENT;
-}
-
-void shm_wake_path(const char *path, uint32_t wake, char out[SHM_WAKE_MAX])
-{
-	snprintf(out, SHM_WAKE_MAX, "%s.%08x.wake", path, (unsigned)wake);
 }
 
 static void unlink_both(const char *path, uint32_t wake)
@@ -222,47 +185,6 @@ static bool reap_one(const char *path, bool is_mine)
 	return done;
 }
 
-static bool is_wake_name(const char *name)
-{
-	size_t n = strlen(name);
-
-	return n > 5 && strcmp(name + n - 5, ".wake") == 0;
-}
-
-enum files { FILES_NONE, FILES_STOPPED, FILES_UNSEEN };
-
-/*
- * Calls @fn for up to @max files of our uid until it returns true. Return: whether it did; UNSEEN: not all could be
- * looked at.
- */
-static enum files for_each_file(bool any_netns, unsigned max,
-			  bool (*fn)(const char *path, const char *name, const struct stat *st, void *arg), void *arg)
-{
-	char prefix[64], path[SHM_NAME_MAX];
-	DIR *d = opendir(SHM_DIR);
-	struct dirent *de;
-	uint32_t names = 0;
-	bool stop = false;
-	struct stat st;
-
-	if (!d)
-		return FILES_UNSEEN;
-	name_prefix(prefix, sizeof(prefix), any_netns);
-	while (!stop && max && names++ < SHM_NAMES_MAX && (de = readdir(d))) {
-		if (strncmp(de->d_name, prefix, strlen(prefix)) || is_wake_name(de->d_name) ||
-		    strlen(de->d_name) >= sizeof(path) - sizeof(SHM_DIR))
-			continue;
-		snprintf(path, sizeof(path), SHM_DIR "/%.*s",
-			 SHM_NAME_MAX - (int)sizeof(SHM_DIR) - 1, de->d_name);
-		if (lstat(path, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid())
-			continue;
-		max--;
-		stop = fn(path, de->d_name, &st, arg);
-	}
-	closedir(d);
-	return stop ? FILES_STOPPED : max && names < SHM_NAMES_MAX ? FILES_NONE : FILES_UNSEEN;
-}
-
 static bool reap_cb(const char *path, const char *name, const struct stat *st, void *arg)
 {
 	(void)name;
@@ -270,6 +192,30 @@ static bool reap_cb(const char *path, const char *name, const struct stat *st, v
 	(void)arg;
 	reap_one(path, false);
 	return false;
+}
+
+/* A doorbell is made after its segment and goes before it: one without is left of an owner whose header the reaper
+ * could not read, being of another build. */
+static bool reap_bell_cb(const char *path, const char *name, const struct stat *st, void *arg)
+{
+	char seg[SHM_NAME_MAX];
+	int len = (int)(strlen(path) - strlen(".00000000.wake"));
+
+	(void)name;
+	(void)st;
+	(void)arg;
+	snprintf(seg, sizeof(seg), "%.*s", MAX(len, 0), path);
+	if (access(seg, F_OK) && errno == ENOENT)
+		unlink(path);
+	return false;
+}
+
+/* What the dead have left, of any network namespace: those that are gone have nobody else to clean up after them.
+ * g_own_mutex held. */
+static void reap_all(void)
+{
+	shm_dir_each(S_IFREG, true, REAP_MAX, reap_cb, NULL);
+	shm_dir_each(S_IFIFO, true, REAP_MAX, reap_bell_cb, NULL);
 }
 
 /* MISSING: its file has another name, or none. */
@@ -319,7 +265,7 @@ pid_t shm_addr_pid(const struct link_addr *addr)
 	pid_t pid = 0;
 	int fd = -1, rc;
 
-	seg_path(addr, path);
+	shm_seg_path(addr, path);
 	pthread_mutex_lock(&g_own_mutex);
 	if (own_find(path)) { /* opening and closing it would lose its lock */
 		pid = getpid();
@@ -372,62 +318,12 @@ bool shm_seg_find_holder(uint64_t holder)
 	bool found;
 
 	pthread_mutex_lock(&g_own_mutex);
-	found = for_each_file(false, UINT32_MAX, holder_cb, &holder) != FILES_NONE;
+	found = shm_dir_each(S_IFREG, false, UINT32_MAX, holder_cb, &holder) != SHM_DIR_ALL;
 	pthread_mutex_unlock(&g_own_mutex);
 	return found;
 }
 
-/* --- budget
- * ------------------------------------------------------------------------------------------ */
-
-static bool space_cb(const char *path, const char *name, const struct stat *st, void *arg)
-{
-	struct shm_space *sp = arg;
-
-	(void)path;
-	(void)name;
-	sp->used += (uint64_t)st->st_blocks * 512;
-	return false;
-}
-
-struct shm_space shm_space_get(uint64_t budget)
-{
-	struct shm_space sp = {0};
-	struct statvfs vfs;
-	uint64_t room = 0;
-
-	for_each_file(true, UINT32_MAX, space_cb, &sp);
-	if (statvfs(SHM_DIR, &vfs) == 0)
-		room = (uint64_t)vfs.f_bavail * vfs.f_frsize + sp.used;
-	sp.total = budget ? MIN(budget, room) : room / 4;
-	return sp;
-}
-
-/* What is left shrinks as others take theirs, so the first ones get large pieces and everybody gets
- * some. */
-static uint64_t space_left(const struct shm_space *sp)
-{
-	return sp->total > sp->used ? sp->total - sp->used : 0;
-}
-
-uint32_t shm_space_lane_slots(const struct shm_space *sp)
-{
-	uint64_t left = space_left(sp);
-
-	if (left / SHM_LANE_STRIDE >= 512)
-		return SHM_SLOTS_BIG;
-	return left >= 8 * SHM_LANE_BYTES(SHM_SLOTS_SMALL) ? SHM_SLOTS_SMALL : 0;
-}
-
-uint32_t shm_space_stage_grans(const struct shm_space *sp)
-{
-	uint64_t left = space_left(sp);
-
-	for (uint32_t grans = SHM_STAGE_GRANS_MAX; grans > SHM_STAGE_GRANS_MIN; grans /= 4)
-		if (left / 16 >= stage_shm_size(grans))
-			return grans;
-	return SHM_STAGE_GRANS_MIN;
-}
+/* --- memory of a segment --- */
 
 int shm_seg_reserve(const struct shm_seg *seg, size_t off, size_t len)
 {
@@ -525,7 +421,7 @@ static void hdr_fill(struct shm_seg *seg, const struct shm_seg_attr *a)
 	h->pid = seg->peer_pid = getpid();
 	h->flags = seg->peer_flags = a->flags;
 	h->node_id = seg->peer_node = a->node_id;
-	h->netns = netns_id();
+	h->netns = shm_netns_id();
 	h->self_addr = seg->peer_self_addr = (uintptr_t)h;
 	h->file_len = SHM_FILE_LEN;
 	h->addr = seg->addr;
@@ -551,7 +447,7 @@ static int file_map(struct shm_seg *seg, uint64_t budget)
 	rc = limits_truncate(seg->fd, SHM_FILE_LEN);
 	if (rc)
 		return rc;
-	if (space_left(&space) < SHM_STAGE_GRANS_MIN * STAGE_GRAN * 2)
+	if (shm_space_left(&space) < SHM_STAGE_GRANS_MIN * STAGE_GRAN * 2)
 		return -ENOSPC;
 	rc = limits_allocate(seg->fd, 0, SHM_SHARED_OFF + SHM_LANE_BYTES(seg->shared_slots) + (SHM_SHARED_CNT - 1) * SHM_LANE_BYTES(SHM_SLOTS_SMALL));
 	if (rc == 0)
@@ -564,8 +460,8 @@ static int file_map(struct shm_seg *seg, uint64_t budget)
 		rc = limits_allocate(seg->fd, SHM_STAGE_OFF, stage_shm_size(SHM_STAGE_GRANS_MIN));
 	if (rc)
 		return rc;
-	seg->base = mmap(NULL, SHM_FILE_LEN, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, seg->fd, 0);
-	if (seg->base == MAP_FAILED)
+	seg->base = reserve_map(seg->fd, SHM_FILE_LEN);
+	if (!seg->base)
 		return -errno;
 	seg->hdr = (struct shm_hdr *)(void *)seg->base;
 	return 0;
@@ -582,10 +478,9 @@ int shm_seg_create(const struct shm_seg_attr *a, struct shm_seg **out)
 		return -ENOMEM;
 	pthread_once(&once, own_watch_fork); /* every user of the mutex has made a segment first */
 	seg->addr = a->addr;
-	seg_path(&a->addr, seg->path);
+	shm_seg_path(&a->addr, seg->path);
 	pthread_mutex_lock(&g_own_mutex);
-	/* of any network namespace: those that are gone have nobody else to clean up after them */
-	for_each_file(true, REAP_MAX, reap_cb, NULL);
+	reap_all();
 	rc = g_is_exiting ? -ESHUTDOWN : shm_spare_fill(true) ? 0 : -EMFILE;
 	rc = seg->fd = rc ? rc : file_create(seg->path, &st);
 	if (rc < 0)
@@ -601,6 +496,8 @@ int shm_seg_create(const struct shm_seg_attr *a, struct shm_seg **out)
 	seg->next = g_own;
 	g_own = seg;
 	pthread_mutex_unlock(&g_own_mutex);
+	reserve_want_map(SHM_FILE_LEN);
+	shm_seg_tell_room();
 	*out = seg;
 	return 0;
 
@@ -684,7 +581,7 @@ static __attribute__((destructor)) void own_at_exit(void)
 
 static int hdr_check(const struct shm_hdr *h, const struct link_addr *addr, uint32_t flags, const char *path)
 {
-	if (h->magic != SHM_MAGIC || h->uid != geteuid() || h->file_len != SHM_FILE_LEN || h->netns != netns_id())
+	if (h->magic != SHM_MAGIC || h->uid != geteuid() || h->file_len != SHM_FILE_LEN || h->netns != shm_netns_id())
 		return -ENOENT;
 	if (h->version != SHM_VERSION) {
 		LOG_WARN("%s has layout version %u, this process has %u: no shared memory between "
@@ -711,9 +608,8 @@ static int seg_map_peer(int fd, const struct stat *st, const struct shm_hdr *h, 
 {
 	if (st->st_size != (off_t)SHM_FILE_LEN)
 		return -ENOENT;
-	seg->base =
-		mmap(NULL, SHM_FILE_LEN, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-	if (seg->base == MAP_FAILED)
+	seg->base = reserve_map(fd, SHM_FILE_LEN);
+	if (!seg->base)
 		return -errno;
 	seg->hdr = (struct shm_hdr *)(void *)seg->base;
 	seg->fd = -1;
@@ -753,7 +649,7 @@ int shm_seg_attach(const struct link_addr *addr, uint32_t flags, struct shm_seg 
 	struct shm_seg *seg;
 	int rc;
 
-	seg_path(addr, path);
+	shm_seg_path(addr, path);
 	pthread_mutex_lock(&g_own_mutex);
 	seg = own_find(path);
 	if (seg) {
@@ -772,7 +668,27 @@ int shm_seg_attach(const struct link_addr *addr, uint32_t flags, struct shm_seg 
 	}
 	if (rc == 0)
 		*out = seg;
+	shm_seg_tell_room();
 	return rc;
+}
+
+void shm_seg_tell_room(void)
+{
+	static atomic_bool is_tight; /* relaxed: what was told last; of all ports, under the mutex when it changes */
+	bool tight = !reserve_fill();
+
+	if (likely(tight == atomic_load_explicit(&is_tight, memory_order_relaxed)))
+		return;
+	pthread_mutex_lock(&g_own_mutex);
+	atomic_store_explicit(&is_tight, tight, memory_order_relaxed);
+	for (struct shm_seg *s = g_own; s;
+	     s = s->next) { /* relaxed: who reads it too late is told in another way (SHM_D_UNSEEN) */
+		if (s->owner_pid == getpid() && tight)
+			atomic_fetch_or_explicit(&s->hdr->state, SHM_ST_TIGHT, memory_order_relaxed);
+		else if (s->owner_pid == getpid())
+			atomic_fetch_and_explicit(&s->hdr->state, ~SHM_ST_TIGHT, memory_order_relaxed);
+	}
+	pthread_mutex_unlock(&g_own_mutex);
 }
 
 struct shm_seg *shm_seg_get(struct shm_seg *seg)

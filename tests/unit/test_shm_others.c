@@ -209,11 +209,35 @@ static void none_left__finds_peers(void **state)
 	free(f);
 }
 
+/* A doorbell whose segment has gone is nobody's; others stay. */
+static void left__bells_go(void **state)
+{
+	char path[SHM_NAME_MAX], bell[2][SHM_WAKE_MAX];
+	struct fake f = {0};
+	struct link_addr at = addr_of(9);
+
+	for (uint16_t i = 0; i < 2; i++) {
+		path_of((uint16_t)(7 + i), path);
+		shm_wake_path(path, 1, bell[i]);
+		assert_int_equal(mkfifo(bell[i], 0600), 0);
+	}
+	assert_int_equal(close(open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600)),
+			 0); /* newborn: not to be judged yet */
+	assert_int_equal(fake_open(&f, &at), 0);
+	assert_int_not_equal(access(bell[0], F_OK), 0);
+	assert_int_equal(access(bell[1], F_OK), 0);
+	unlink(bell[1]);
+	unlink(path);
+	fake_close(&f);
+	(void)state;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(others__take_the_name), cmocka_unit_test(others__fill_what_is_counted), cmocka_unit_test(others__crowd),
-		cmocka_unit_test(others__have_the_bell), cmocka_unit_test(none_left__finds_peers),
+		cmocka_unit_test(others__take_the_name),  cmocka_unit_test(others__fill_what_is_counted),
+		cmocka_unit_test(others__crowd),	  cmocka_unit_test(others__have_the_bell),
+		cmocka_unit_test(none_left__finds_peers), cmocka_unit_test(left__bells_go),
 	};
 
 	/* where that is allowed, without the files of tests that run at the same time */

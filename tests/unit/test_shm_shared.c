@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -306,6 +307,94 @@ static void unseen__is_told(void **state)
 	(void)state;
 }
 
+/* Two senders to an owner that has room for one of their segments. The second one is told before it begins, and gets in
+ * when there is room. */
+enum { T_NONE, T_OPEN, T_FIRST_IN, T_SECOND_TOLD, T_ROOM };
+
+static int tight_main(struct link_addr self, struct link_addr to, _Atomic int *step, bool is_second)
+{
+	static uint8_t buf[DIRECT_LEN];
+	struct fake *f = calloc(1, sizeof(*f));
+
+	alarm(60);
+	if (fake_open(f, &self))
+		return 1;
+	while (*step < (is_second ? T_FIRST_IN : T_OPEN))
+		usleep(50);
+	if (is_second && fake_send(f, &to, buf, sizeof(buf), buf) != -ENOMEM)
+		return 2;
+	if (is_second)
+		*step = T_SECOND_TOLD;
+	while (is_second && *step < T_ROOM)
+		usleep(50);
+	if (fake_send(f, &to, buf, sizeof(buf), buf))
+		return 3;
+	while (!f->sent_cnt || *step < T_ROOM)
+		fake_poll(f), usleep(50);
+	fake_close(f);
+	return f->sent_bad;
+}
+
+static void unseen__is_foreseen(void **state)
+{
+#ifdef __SANITIZE_ADDRESS__ /* which needs address space itself */
+	skip();
+#else
+	_Atomic int *step = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct link_addr to = addr_of(80), self[2] = {addr_of(81), addr_of(82)};
+	uint64_t end = clk_now_ns(NULL) + DEADLINE_NS;
+	struct fake *b = calloc(1, sizeof(*b));
+	struct rlimit was, lim;
+	char line[256] = "";
+	unsigned long kib = 0;
+	int status[2];
+	pid_t pid[2];
+	FILE *stat;
+
+	for (int i = 0; i < 2; i++) {
+		fflush(stdout);
+		pid[i] = fork();
+		if (!pid[i])
+			_exit(tight_main(self[i], to, step, i));
+	}
+	assert_int_equal(fake_open(b, &to), 0);
+	stat = fopen("/proc/self/status", "re");
+	while (!kib && fgets(line, sizeof(line), stat))
+		(void)!sscanf(line, "VmSize: %lu kB", &kib);
+	fclose(stat);
+	getrlimit(RLIMIT_AS, &was);
+	lim = (struct rlimit){kib * 1024 + (1 << 20), was.rlim_max};
+	setrlimit(RLIMIT_AS, &lim);
+	*step = T_OPEN;
+	for (int left = 2; left;) {
+		fake_poll(b);
+		usleep(50);
+		if (b->rx_cnt == 1 && *step == T_OPEN)
+			*step = T_FIRST_IN;
+		if (*step == T_SECOND_TOLD) {
+			setrlimit(RLIMIT_AS, &was);
+			shm_seg_tell_room();
+			*step = T_ROOM;
+		}
+		for (int i = 0; i < 2; i++) {
+			if (pid[i] && clk_now_ns(NULL) > end)
+				kill(pid[i], SIGKILL);
+			if (!pid[i] || !waitpid(pid[i], &status[i], WNOHANG))
+				continue;
+			pid[i] = 0;
+			left--;
+		}
+	}
+	assert_int_equal(status[0], 0);
+	assert_int_equal(status[1], 0);
+	assert_int_equal(b->rx_cnt, 2);
+	fake_close(b);
+	free(b);
+	munmap((void *)step, 4096);
+#endif
+	(void)state;
+}
+
 /* --- our own stop, and our own end --- */
 
 /* All stand still for an hour: nobody was silent for long then. One who stays so is, in the end. */
@@ -374,11 +463,9 @@ static void close__wakes_who_needs_it(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(model__stopped_holder),
-		cmocka_unit_test(processes__stopped_holders),
-		cmocka_unit_test(told__without_a_lane),
-		cmocka_unit_test(unseen__is_told),
-		cmocka_unit_test(tick__own_stop_is_not_silence),
+		cmocka_unit_test(model__stopped_holder),     cmocka_unit_test(processes__stopped_holders),
+		cmocka_unit_test(told__without_a_lane),	     cmocka_unit_test(unseen__is_told),
+		cmocka_unit_test(unseen__is_foreseen),	     cmocka_unit_test(tick__own_stop_is_not_silence),
 		cmocka_unit_test(close__wakes_who_needs_it),
 	};
 

@@ -242,6 +242,8 @@ int opx_ctxt_open(struct opx_ep **eps, int cnt)
 	if (ret == -EBUSY) /* who holds them was logged */
 		LOG_WARN("context not opened: none is free on %s; a process of Open MPI opens one for mtl/ofi and one for btl/ofi, and "
 			 "\"--mca btl ^ofi\" saves the second", n > 1 ? "any ACTIVE unit" : "the unit");
+	else if (ret)
+		LOG_WARN("context not opened: %s", strerror(-ret));
 	if (ret)
 		return -FI_EBUSY;
 	if (start_all(d, eps, cnt)) {
