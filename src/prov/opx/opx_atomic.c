@@ -11,7 +11,7 @@ static size_t count_max(const struct opx_ep *ep, enum kit_atomic_kind kind, size
 	return (kind == KIT_ATOMIC_COMPARE ? ep->mtu / 2 : ep->mtu) / dt_size;
 }
 
-/* The 14 datatypes of the classic API; their 128-bit sisters came later. */
+/* The 14 datatypes of the classic API; the 128-bit ones came later. */
 #define DT_CNT 14u
 static int check(enum kit_atomic_kind kind, unsigned dt, unsigned op)
 {

@@ -20,7 +20,7 @@
  * One thread per completion queue drives the endpoints bound to it as a reading application would, and completes
  * nothing itself: the application reads. FI_OPX_AUTO_PROGRESS_INTERVAL_USEC is the least time between two of its polls.
  * A thread that did nothing but poll every microsecond would take the core, or the lock, from the program that it is to
- * help wherever there are not cores to spare. So it has three ways to be:
+ * help wherever there are not cores to spare. So it has three states:
  *
  * napping: the application has driven these endpoints since the last look. It needs no help; look again after
  * NAP_MIN_NS, then longer, up to NAP_MAX_NS, which is how long a peer waits when the application turns to something
@@ -33,7 +33,7 @@
  * reliability is due, or it is kicked. The application's next poll takes the arming back and wakes nobody: so a doze
  * ends by itself after a share of the time that the application has been quiet, and one that is longer than NAP_MAX_NS
  * is cut short by that poll (opx_ep_progress()). If then the arming stands, nothing has come: it dozes on without a
- * poll, for to arm is dear, and all threads of a domain share its lock.
+ * poll, because arming is expensive and all threads of a domain share its lock.
  */
 struct opx_auto {
 	struct opx_domain *domain;
@@ -100,7 +100,7 @@ static void pace(struct opx_auto *a)
 
 /* --- under the lock ------------------------------------------------------------------------------ */
 
-/* Has the application polled since the last look? Whoever dozed is awake. */
+/* Has the application polled since the last look? A thread that dozed is awake then. */
 static bool is_helped(struct opx_auto *a)
 {
 	uint32_t sum = 0, seen = a->seen;
