@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # shellcheck shell=bash disable=SC2034
-# What the test scripts with real programs share. Source it; then $prov is the folder of the module and $tmp a private folder
-# that goes at exit. A test ends with pass, fail or skip.
+# What the test scripts with real programs share. Source it; then $prov is the folder of the module and $tmp a private
+# folder that goes at exit. A test ends with pass, fail or skip.
 set -u
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 build=$(cd "${1:-build}" && pwd) || exit 1
-# Which provider: efa, cxi, opx. A script that takes it as an argument sets it before it sources this file; all: every one that is
-# built, named in $providers, their modules in one folder as users have them.
+# Which provider: efa, cxi, opx. A script that takes it as an argument sets it before it sources this file; all: every
+# one that is built, named in $providers, their modules in one folder as users have them.
 name=${name:-${SOFTFABRIC_NAME:-efa}}
 providers=$name
 if [ "$name" = all ]; then
@@ -59,8 +59,8 @@ mpi_build() {
 	done
 }
 
-# Debian 12's libfabric brings libinfinipath along, which would turn each crash into an exit status and leave a backtrace where the
-# program was started. Meson's tests have it from tests/meson.build.
+# Debian 12's libfabric brings libinfinipath along, which would turn each crash into an exit status and leave a
+# backtrace where the program was started. Meson's tests have it from tests/meson.build.
 export IPATH_NO_BACKTRACE=1
 
 # await_port PORT - waits until a server listens there: fi_pingpong says nothing when it does
@@ -73,8 +73,8 @@ await_port() {
 	done
 }
 
-# Open MPI refuses root unless told, and wants a quiet temporary folder of its own. Its starter is ORTE (OMPI_MCA_orte_...) up to Open MPI 4 and
-# PRRTE (PRTE_MCA_prte_...) from 5 on; each knows only its own names.
+# Open MPI refuses root unless told, and wants a quiet temporary folder of its own. Its starter is ORTE
+# (OMPI_MCA_orte_...) up to Open MPI 4 and PRRTE (PRTE_MCA_prte_...) from 5 on; each knows only its own names.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_orte_tmpdir_base=$tmp PRTE_MCA_prte_tmpdir_base=$tmp OMPI_MCA_mpi_show_help_aggregate=0
 # What carries messages: mtl = matching by libfabric, btl = one-sided by libfabric, two-sided by ob1 on top of it.

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Runs clang-tidy with .clang-tidy's checks over src/; every finding is an error. $1: a build folder set up with clang, made if missing,
-# because gcc's compile commands have options that clang does not know.
+# Runs clang-tidy with .clang-tidy's checks over src/; every finding is an error. $1: a build folder set up with clang,
+# made if missing, because gcc's compile commands have options that clang does not know.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${1:-build-clang}

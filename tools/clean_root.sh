@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# clean_root.sh RELEASE [TARGET...]: make TARGET... (default: demo test) on a machine that has nothing but a minimal Debian RELEASE
-# ("bookworm", "trixie") and a copy of this tree: a root made by debootstrap from where this machine's own packages come from. It lies in
-# $TMPDIR (/var/tmp, 4 GB) and goes at the end; ROOT=DIR makes it in DIR, leaves it there, and uses it again. What runs there
-# sees neither this machine's files nor its processes nor its /dev/shm, and the network is this machine's, for the packages.
-# Exit status 77: that is impossible here.
+# clean_root.sh RELEASE [TARGET...]: make TARGET... (default: demo test) on a machine that has nothing but a minimal
+# Debian RELEASE ("bookworm", "trixie") and a copy of this tree: a root made by debootstrap from where this machine's
+# own packages come from. It lies in $TMPDIR (/var/tmp, 4 GB) and goes at the end; ROOT=DIR makes it in DIR, leaves it
+# there, and uses it again. What runs there sees neither this machine's files nor its processes nor its /dev/shm, and
+# the network is this machine's, for the packages. Exit status 77: that is impossible here.
 set -u
 src=$(cd "$(dirname "$0")/.." && pwd)
 

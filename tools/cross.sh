@@ -1,7 +1,7 @@
 #!/bin/bash
-# Cross-builds base, link and the adapters for 64-bit Arm into $1 and runs their unit and litmus tests under qemu's user-mode emulator:
-# another instruction set, another compiler back end. That says nothing about weak memory order on real hardware: the emulator runs on
-# this machine's. Exit status 77: the compiler or the emulator is missing.
+# Cross-builds base, link and the adapters for 64-bit Arm into $1 and runs their unit and litmus tests under qemu's
+# user-mode emulator: another instruction set, another compiler back end. That says nothing about weak memory order on
+# real hardware: the emulator runs on this machine's. Exit status 77: the compiler or the emulator is missing.
 set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
 build=${1:-$here/build-arm}
@@ -11,8 +11,8 @@ for tool in aarch64-linux-gnu-gcc qemu-aarch64; do
 done
 [ -d /usr/aarch64-linux-gnu/lib ] || { echo "SKIP: no C library for aarch64 in /usr/aarch64-linux-gnu"; exit 77; }
 
-# libbsd's headers are macros for any processor. In Debian 12 they lie where the cross compiler looks; in 13 among this machine's own,
-# which come last, so that only what is found nowhere else is taken from there.
+# libbsd's headers are macros for any processor. In Debian 12 they lie where the cross compiler looks; in 13 among this
+# machine's own, which come last, so that only what is found nowhere else is taken from there.
 own=/usr/include/$(gcc -print-multiarch)
 [ -f "$build/build.ninja" ] || meson setup -Dwerror=true -Dc_args="-idirafter $own" --cross-file "$here/tools/aarch64.ini" "$build" "$here" >/dev/null
 nice ninja -C "$build" --quiet

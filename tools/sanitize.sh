@@ -1,8 +1,9 @@
 #!/bin/sh
-# sanitize.sh [-q] [DIR]: unit, conformance and fault tests under AddressSanitizer with its leak checker and UBSan (DIR/asan), unit and
-# conformance tests and the fault matrix under ThreadSanitizer (DIR/tsan). -q: only the unit tests under the first, which `make test`
-# has time for. Finds are in the logs of the builds. What two processes share in memory the race checker cannot see; peers in one
-# process and the adapter thread it can. Memcheck is `meson test --setup=valgrind`.
+# sanitize.sh [-q] [DIR]: unit, conformance and fault tests under AddressSanitizer with its leak checker and UBSan
+# (DIR/asan), unit and conformance tests and the fault matrix under ThreadSanitizer (DIR/tsan). -q: only the unit tests
+# under the first, which `make test` has time for. Finds are in the logs of the builds. What two processes share in
+# memory the race checker cannot see; peers in one process and the adapter thread it can. Memcheck is `meson test
+# --setup=valgrind`.
 set -u
 quick= built=--no-rebuild
 [ "${1:-}" = -q ] && { quick=1 built=; shift; }
@@ -37,8 +38,8 @@ run() { # name, suites...
 }
 
 mkdir -p "$top"
-# intercept_tls_get_addr=0: for thread-local memory of modules the runtime guesses an allocator's header in front of it, and the leak checker
-# crashes on a wrong guess; ours has no pointers there.
+# intercept_tls_get_addr=0: for thread-local memory of modules the runtime guesses an allocator's header in front of it,
+# and the leak checker crashes on a wrong guess; ours has no pointers there.
 export ASAN_OPTIONS="intercept_tls_get_addr=0:detect_stack_use_after_return=1:strict_string_checks=1:${ASAN_OPTIONS:-}"
 export UBSAN_OPTIONS="print_stacktrace=1:halt_on_error=1:${UBSAN_OPTIONS:-}"
 export TSAN_OPTIONS="die_after_fork=0:halt_on_error=1:${TSAN_OPTIONS:-}"

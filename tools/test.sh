@@ -1,8 +1,9 @@
 #!/bin/sh
 # Runs every test of the build directory $1 and closes with the line "N passed, N failed, N skipped".
 #
-# Tests run TEST_JOBS at a time (2). One that fails then is run once more alone: on a machine with fewer free cores than jobs some
-# timing bound may be missed for lack of CPU. That a second run was needed is said, and a second failure counts.
+# Tests run TEST_JOBS at a time (2). One that fails then is run once more alone: on a machine with fewer free cores than
+# jobs some timing bound may be missed for lack of CPU. That a second run was needed is said, and a second failure
+# counts.
 set -u
 build=${1:-build}
 ulimit -c 0

@@ -32,7 +32,8 @@ MEND = ("as root, or allow it: sysctl -w kernel.unprivileged_userns_clone=1 user
 libc = ctypes.CDLL(None, use_errno=True)
 
 AGENT = """#!/bin/sh
-# softfabric-on HOST COMMAND...: runs a command on a virtual host, as ssh would; options before the name are ssh's and mean nothing here.
+# softfabric-on HOST COMMAND...: runs a command on a virtual host, as ssh would; options before the name are ssh's and
+# mean nothing here.
 while [ "${1#-}" != "$1" ]; do shift; done
 host=$1
 shift

@@ -1,8 +1,9 @@
 #!/bin/sh
-# run_fuzz.sh BUILD TARGET [SECONDS|keep]: builds tests/fuzz/fuzz_TARGET.c with clang's libFuzzer and runs it; TARGET "lib" only builds
-# what the others link, cxi_X and opx_X are fuzz_X.c with that provider. Finds stay in BUILD/fuzz/TARGET. Exit 77: no clang, or no fuzzer runtime.
-# A run begins with the inputs of corpus/TARGET.hex, within its SECONDS. "keep" writes that file anew: the best of it and of what runs have found,
-# but for what takes longer than 2 s.
+# run_fuzz.sh BUILD TARGET [SECONDS|keep]: builds tests/fuzz/fuzz_TARGET.c with clang's libFuzzer and runs it; TARGET
+# "lib" only builds what the others link, cxi_X and opx_X are fuzz_X.c with that provider. Finds stay in
+# BUILD/fuzz/TARGET. Exit 77: no clang, or no fuzzer runtime. A run begins with the inputs of corpus/TARGET.hex, within
+# its SECONDS. "keep" writes that file anew: the best of it and of what runs have found, but for what takes longer than
+# 2 s.
 set -u
 build=$1 target=$2 seconds=${3:-4}
 src=$(cd "$(dirname "$0")/../.." && pwd)

@@ -11,8 +11,9 @@ import re
 import sys
 
 
-# What the adapters call these counters: efa's names, cassini's, hfi1's. Payload that left, that arrived, packets repeated, packets by path.
-# Headers of hfi1 count, since they carry the shortest messages; its reliability is the provider's, which reports the repeated packets.
+# What the adapters call these counters: efa's names, cassini's, hfi1's. Payload that left, that arrived, packets
+# repeated, packets by path. Headers of hfi1 count, since they carry the shortest messages; its reliability is the
+# provider's, which reports the repeated packets.
 NAMES = {
     "tx_bytes": ["tx_bytes", "rdma_read_bytes", "soft_tx_bytes", "port_xmit_data", "copy_get_bytes", "copy_put_bytes"],
     "rx_bytes": ["rx_bytes", "rdma_write_recv_bytes", "soft_rx_bytes", "port_rcv_data", "copy_get_bytes"],

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
-# Foreign and own MPI programs over a provider: run_mpi.sh BUILD CASE [PROVIDER]. Payloads are verified by the programs, and the
-# adapters' byte counters prove that the provider carried them.
+# Foreign and own MPI programs over a provider: run_mpi.sh BUILD CASE [PROVIDER]. Payloads are verified by the programs,
+# and the adapters' byte counters prove that the provider carried them.
 name=${3:-efa}
 . "$(dirname "$0")/../lib.sh"
 case=${2:-p2p}
@@ -43,7 +43,8 @@ python_mpi() {
 # has_osc NAME - does this Open MPI have that one-sided component? Open MPI 5 dropped pt2pt.
 has_osc() { ompi_info --parsable | grep -q "^mca:osc:$1:"; }
 
-# rma: by whatever this Open MPI has for the provider. The btl/ofi of Open MPI 4 does not offer FI_MR_ENDPOINT, which cxi needs.
+# rma: by whatever this Open MPI has for the provider. The btl/ofi of Open MPI 4 does not offer FI_MR_ENDPOINT, which
+# cxi needs.
 if [ "$case" = rma ]; then
 	if [ "$name" = cxi ] && has_osc pt2pt; then case=rma_pt2pt; else case=rma_btl; fi
 fi

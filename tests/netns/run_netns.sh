@@ -138,7 +138,8 @@ flap)
 	echo "  the interface of h2 went away $flaps times"
 	;;
 no_if)
-	# Without the key if= nothing leaves the host: the job ends with an error, in bounded time, and the log names the key.
+	# Without the key if= nothing leaves the host: the job ends with an error, in bounded time, and the log names
+	# the key.
 	hosts_up
 	mpi_build mpi_verify
 	unset SOFTFABRIC_NET
@@ -150,7 +151,8 @@ no_if)
 		tail -20 "$tmp/out"; fail "$case: nothing says what to set"; }
 	;;
 vni)
-	# Two hosts in different VNIs: of the same UDP ports (they differ by 24) the target counts and refuses; of others nobody answers.
+	# Two hosts in different VNIs: of the same UDP ports (they differ by 24) the target counts and refuses; of
+	# others nobody answers.
 	hosts_up
 	for vni in 10 34 11; do
 		at=$tmp/at$vni
@@ -170,8 +172,8 @@ vni)
 		fail "$case: another VNI on other ports"
 	;;
 seal)
-	# Two hosts with one key exchange messages; with no key, another key or another setting of secrecy at one of them nothing gets through:
-	# an end in bounded time, and a line that says why.
+	# Two hosts with one key exchange messages; with no key, another key or another setting of secrecy at one of
+	# them nothing gets through: an end in bounded time, and a line that says why.
 	need fi_pingpong
 	hosts_up
 	for k in one two; do

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
-# Our providers beside the stock ones, interleaved turn by turn, as ratios: bench.sh BUILD [OUTPUT_FOLDER]. Table on the terminal, CSV and
-# plots in OUTPUT_FOLDER (BUILD/bench). local: against shm; net: against tcp (and udp;ofi_rxd) over loopback, shared memory off; wake:
-# sleeping for messages, on this host, against tcp.
+# Our providers beside the stock ones, interleaved turn by turn, as ratios: bench.sh BUILD [OUTPUT_FOLDER]. Table on the
+# terminal, CSV and plots in OUTPUT_FOLDER (BUILD/bench). local: against shm; net: against tcp (and udp;ofi_rxd) over
+# loopback, shared memory off; wake: sleeping for messages, on this host, against tcp.
 name=all
 . "$(dirname "$0")/../lib.sh"
 out=${2:-$build/bench}
@@ -78,7 +78,8 @@ for p in $providers; do
 		row posted/ -t lat -s 8 -p efa -d 1000 -p efa -d 10000 -e FI_EFA_RX_SIZE=20000 -p efa -d 100000 -e FI_EFA_RX_SIZE=200000 -p efa
 		continue
 	fi
-	# Cassini matches by list entries, of which a service has 16,384 unless the room has more; when they run out hybrid goes to software.
+	# Cassini matches by list entries, of which a service has 16,384 unless the room has more; when they run out
+	# hybrid goes to software.
 	for mode in hardware hybrid software; do
 		room=(-e "FI_CXI_RX_MATCH_MODE=$mode")
 		[ $mode = hardware ] && room+=(-e SOFTFABRIC_CXI=les=200000)

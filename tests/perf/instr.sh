@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
-# Per message, both ends: instructions (callgrind), system calls (strace) and allocations, for our providers and the stock ones:
-# instr.sh BUILD. Counts repeat exactly: they are differences of two runs of one process with both ends in it.
-# Prints CSV: what,mode,size,provider,per_message
+# Per message, both ends: instructions (callgrind), system calls (strace) and allocations, for our providers and the
+# stock ones: instr.sh BUILD. Counts repeat exactly: they are differences of two runs of one process with both ends in
+# it. Prints CSV: what,mode,size,provider,per_message
 name=all
 . "$(dirname "$0")/../lib.sh"
 one=$build/tests/perf/bench_one
@@ -15,7 +15,8 @@ counts() {
 	instructions)
 		timeout 200 valgrind --tool=callgrind --callgrind-out-file=/dev/null "$one" "$@" 2>&1 | awk '/Collected/ { print $4 }' ;;
 	syscalls)
-		# Only the program's thread: the adapter's own sleeps and wakes by the clock. A yield is how an idle poll waits.
+		# Only the program's thread: the adapter's own sleeps and wakes by the clock. A yield is how an idle
+		# poll waits.
 		timeout 100 strace -c -o "$tmp/strace" "$one" "$@" >/dev/null 2>&1 &&
 			awk '$NF == "total" { n += $4 } $NF == "sched_yield" { n -= $4 } END { print n }' "$tmp/strace" ;;
 	allocations)

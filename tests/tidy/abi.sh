@@ -1,6 +1,7 @@
 #!/bin/bash
-# What the built module $1 shows to and wants from the world: its entry points; libfabric, libm and the C library; of libfabric only
-# what 1.17 has, so that one build runs under every core from there on. Then: meson install of $2 puts it where the README says.
+# What the built module $1 shows to and wants from the world: its entry points; libfabric, libm and the C library; of
+# libfabric only what 1.17 has, so that one build runs under every core from there on. Then: meson install of $2 puts it
+# where the README says.
 set -euo pipefail
 so=$1 build=$2
 for tool in readelf nm; do
@@ -31,8 +32,8 @@ complain "symbols that libfabric 1.17 does not have in this version" "$(nm -D --
 	grep -E '@FABRIC_|^fi_' | grep -vxE "$known" || true)"
 complain "run paths" "$(readelf -dW "$so" | grep -E 'RPATH|RUNPATH' || true)"
 complain "text relocations" "$(readelf -dW "$so" | grep TEXTREL || true)"
-# It is static (base/guard.c asks for that), and the C library keeps only some 1.6 KiB for all libraries that are loaded late:
-# above that libfabric skips a module without a word.
+# It is static (base/guard.c asks for that), and the C library keeps only some 1.6 KiB for all libraries that are loaded
+# late: above that libfabric skips a module without a word.
 tls=$(readelf -lW "$so" | awk '$1 == "TLS" { print $6 }')
 ((${tls:-0} <= 256)) || complain "thread-local memory above 256 bytes" "$((tls)) bytes"
 readelf -dW "$so" | grep -q 'FLAGS_1.*NODELETE' || complain "not marked" "-z nodelete"

@@ -1,7 +1,7 @@
 #!/bin/bash
-# A program with libfabric that crashes in a test leaves nothing in its folder: Debian 12's libfabric brings along a library
-# (libinfinipath) whose handler of fatal signals writes a backtrace there, unless it is told not to (IPATH_NO_BACKTRACE). Both by the
-# environment that lib.sh gives and by the one that meson gives every test.
+# A program with libfabric that crashes in a test leaves nothing in its folder: Debian 12's libfabric brings along a
+# library (libinfinipath) whose handler of fatal signals writes a backtrace there, unless it is told not to
+# (IPATH_NO_BACKTRACE). Both by the environment that lib.sh gives and by the one that meson gives every test.
 of_meson=${IPATH_NO_BACKTRACE:-}
 . "$(dirname "$0")/../lib.sh"
 need fi_pingpong
