@@ -334,6 +334,12 @@ class Tidy:
         heads = re.findall(r"^#+ (.*)$", self.read(name), re.M)
         return {re.sub(r"[^\w -]", "", h.lower()).replace(" ", "-") for h in heads}
 
+    def check_leftovers(self):
+        """What crashes, merges and editors leave behind."""
+        for f in sorted(self.all_files()):
+            if re.fullmatch(r"(core|core\.\d+|vgcore\.\d+|.*\.(btr|orig|rej|swp)|.*~)", os.path.basename(f)):
+                self.breach(f, 1, "left behind, no part of the project")
+
     def check_width(self):
         """Columns of code and documents. A row of a table and a line that is an address cannot be broken."""
         for f in sorted(self.all_files()):
@@ -354,6 +360,7 @@ class Tidy:
         self.check_headers_alone()
         self.check_doc_links()
         self.check_names()
+        self.check_leftovers()
         self.check_width()
 
 

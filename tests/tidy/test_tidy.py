@@ -28,6 +28,7 @@ FILES = {
     "// doc/facts/a.md#some-words, #nothing; doc/facts/b.md\n// enum rel_none, struct rel_none; LINK_NONE; rel_*.h, rel_*.c; rel_XYZ.c\n"
     "const char *s = \"/* rel_string() */\";\n" + "int w;" + " " * 113 + ";;\n",
     "doc/facts/a.md": "# A\n\n## Some words\n\nSee `rel_here()` of `src/link/rel_x.c` and `rel_past()` of `base/none.h`.\n" + "w" * 121 + "\n| " + "w" * 121 + "\n",
+    "tests/conform.4711.btr": "frame 0\n",
     "doc/b.md": "`rel_past()`, `softly_gone()`, [a](facts/a.md#some-words), [b](facts/a.md#no-words)\n",
     "doc/life-of-a-test.md": "| 1 | `src/base/wide.c` | `gone()` | x |\n| 2 | `src/base/none.c` | `wide()` | `good()` |\n",
     "tools/tidy_allow.txt": "params src/base/allowed.c grown 8\nlines src/base/good.h 900\n",
@@ -66,6 +67,7 @@ WANT = [
     "src/link/rel_x.c:11: lines of more than 120 columns: 1",
     "doc/facts/a.md:5: no file base/none.h",
     "doc/facts/a.md:6: lines of more than 120 columns: 1",
+    "tests/conform.4711.btr:1: left behind",
     "doc/b.md:1: no function rel_past() anywhere",
     "doc/b.md:1: no section no-words in doc/facts/a.md",
     "tools/tidy_allow.txt:1: 'lines src/base/good.h 900' is larger than needed",
