@@ -622,30 +622,6 @@ static void pair_met(struct side *a, struct side *b)
 	stream(b, a, 1, 100);
 }
 
-static void idle_poll__cost(void **state)
-{
-	struct side a, b;
-	uint64_t begin, best = UINT64_MAX;
-	const uint32_t cnt = 200000;
-
-	(void)state;
-	room_set("");
-	pair_met(&a, &b);
-	for (int r = 0; r < 10; r++) {
-		lock_acquire(&a.l.lock);
-		begin = clk_now_ns(NULL);
-		for (uint32_t i = 0; i < cnt; i++)
-			link_poll(a.l.port);
-		best = MIN(best, clk_now_ns(NULL) - begin);
-		lock_release(&a.l.lock);
-	}
-	print_message("idle poll with one local peer: %.1f ns\n", (double)best / cnt);
-	/* a hundred times the goal: for busy machines */
-	assert_true(best / cnt < 1000 * unit_slow());
-	side_close(&a);
-	side_close(&b);
-}
-
 static bool clock_is_cheap(void)
 {
 	char name[32] = "";
@@ -740,7 +716,6 @@ int main(void)
 		cmocka_unit_test(wait_fd__ping_pong),
 		cmocka_unit_test(wait_fd__ping_pong_ordered),
 		cmocka_unit_test(wait_fd__ping_pong_udp),
-		cmocka_unit_test(idle_poll__cost),
 		cmocka_unit_test(idle_poll__no_system_call),
 	};
 
