@@ -3,6 +3,7 @@
 // making.
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -38,6 +39,8 @@
 #define OPT_IF_TSRESOL	 9
 #define OPT_SHB_USERAPPL 4
 #define NAME_TRIES	 1000
+#define OFFSET_TRIES	 8
+#define WHO_MAX		 120 /* 32 of the program, 10 of its number, 64 of the host */
 #define HDR_MAX		 48 /* IPv6 + UDP */
 #define PACKET_IOV	 67 /* pieces of a datagram, and three of our own */
 
@@ -116,10 +119,21 @@ static void put_u32(struct wire_wr *w, uint32_t v)
 	WIRE_PUT(w, &le);
 }
 
-/* Section header and the one interface. Return: bytes. */
+/* Who captures: "a.out.1234@host". Return: bytes without the zero. */
+static uint16_t cap_who(char out[WHO_MAX])
+{
+	char host[65] = "";
+
+	gethostname(host, sizeof(host) - 1);
+	return (uint16_t)snprintf(out, WHO_MAX, "%.32s.%d@%s", program_invocation_short_name, (int)getpid(), host);
+}
+
+/* Section header and the one interface, which is named after the process. Return: bytes. */
 static size_t head_encode(uint8_t *buf, size_t cap)
 {
 	static const char app[] = "softfabric";
+	char who[WHO_MAX];
+	uint16_t who_len = cap_who(who);
 	struct wire_wr w = wire_wr(buf, cap);
 	uint8_t resol = 9; /* nanoseconds */
 	uint8_t *start = w.p;
@@ -138,7 +152,7 @@ static size_t head_encode(uint8_t *buf, size_t cap)
 	put_u32(&w, 0);
 	put_u32(&w, LINKTYPE_RAW);
 	put_u32(&w, 0); /* no limit to what is captured */
-	put_opt(&w, OPT_IF_NAME, app, sizeof(app) - 1);
+	put_opt(&w, OPT_IF_NAME, who, who_len);
 	put_opt(&w, OPT_IF_TSRESOL, &resol, 1);
 	put_opt(&w, 0, "", 0);
 	put_len(&w, start);
@@ -153,11 +167,32 @@ static void file_fail(struct cap_file *f, const char *what, const char *name)
 	f->is_broken = true;
 }
 
+/*
+ * What to add to @clk for time since 1970. Captures of several processes are merged by time, so it is read between two
+ * looks at the clock, and the closest of a few such pairs counts: a process may be interrupted at any place.
+ */
+static uint64_t clock_offset(const struct clk *clk)
+{
+	uint64_t best = UINT64_MAX, offset = 0;
+
+	for (int i = 0; i < OFFSET_TRIES; i++) {
+		uint64_t before = clk_now_ns(clk), after;
+		struct timespec ts;
+
+		clock_gettime(CLOCK_REALTIME, &ts);
+		after = clk_now_ns(clk);
+		if (after - before >= best)
+			continue;
+		best = after - before;
+		offset = (uint64_t)ts.tv_sec * NS_PER_SEC + (uint64_t)ts.tv_nsec - before - best / 2;
+	}
+	return offset;
+}
+
 static void file_open(struct cap_file *f, const struct link_node *n)
 {
 	char name[sizeof(n->room->pcap) + 64];
-	struct timespec ts;
-	uint8_t head[160];
+	uint8_t head[120 + WHO_MAX];
 	size_t len;
 
 	errno = ENAMETOOLONG;
@@ -178,10 +213,8 @@ static void file_open(struct cap_file *f, const struct link_node *n)
 		file_fail(f, "write", name);
 		return;
 	}
-	clock_gettime(CLOCK_REALTIME, &ts);
 	if (!n->clk.virt_ns)
-		f->offset_ns = (uint64_t)ts.tv_sec * NS_PER_SEC + (uint64_t)ts.tv_nsec -
-			       clk_now_ns(&n->clk);
+		f->offset_ns = clock_offset(&n->clk);
 }
 
 /* --- packets ---------------------------------------------------------------------------------- */
@@ -259,7 +292,7 @@ static void udp_sum(uint8_t *h, size_t ip_len, const struct iovec *iov, int iov_
 	put_be16(h + ip_len + 6, folded ? folded : 0xffff);
 }
 
-static void packet_write(struct cap *c, enum cap_dir dir, const struct link_addr *src,
+static void packet_write(struct cap *c, uint64_t now_ns, enum cap_dir dir, const struct link_addr *src,
 			 const struct link_addr *dst, const struct iovec *iov, int iov_cnt)
 {
 	struct iovec out[PACKET_IOV];
@@ -284,7 +317,7 @@ static void packet_write(struct cap *c, enum cap_dir dir, const struct link_addr
 	udp_sum(ip, ip_len, iov, iov_cnt, len);
 	cap_len = (uint32_t)ip_len + 8 + len;
 	total = (uint32_t)sizeof(head) + ALIGN_UP(cap_len, 4u) + 12 + 4;
-	at = clk_now_ns(&n->clk) + f->offset_ns;
+	at = now_ns + f->offset_ns;
 	w = wire_wr(head, sizeof(head));
 	put_u32(&w, BLOCK_EPB);
 	put_u32(&w, total);
@@ -313,10 +346,11 @@ static int cap_send(struct carrier *c, const struct link_addr *dst, const struct
 		    int iov_cnt)
 {
 	struct cap *cap = to_cap(c);
+	uint64_t now_ns = clk_now_ns(&c->port->node->clk); /* a quick receiver stamps it while we still send */
 	int rc = cap->inner->ops->send(cap->inner, dst, iov, iov_cnt);
 
 	if (!rc)
-		packet_write(cap, CAP_OUT, &c->port->self, dst, iov, iov_cnt);
+		packet_write(cap, now_ns, CAP_OUT, &c->port->self, dst, iov, iov_cnt);
 	return rc;
 }
 
@@ -325,7 +359,7 @@ static void cap_rx(void *ctx, const struct link_addr *src, const void *buf, size
 	struct cap *cap = ctx;
 	struct iovec iov = {(void *)(uintptr_t)buf, len};
 
-	packet_write(cap, CAP_IN, src, &cap->c.port->self, &iov, 1);
+	packet_write(cap, clk_now_ns(&cap->c.port->node->clk), CAP_IN, src, &cap->c.port->self, &iov, 1);
 	cap->c.rx(cap->c.rx_ctx, src, buf, len);
 }
 
