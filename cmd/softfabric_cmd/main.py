@@ -11,6 +11,8 @@ VERBS = {
     "why": "which attribute made each provider refuse the hints of fi_getinfo, and what would be accepted",
     "doctor": "what this machine permits, each finding with its mend",
     "run": "run a program or an MPI job over the soft adapters, on as many virtual hosts as wanted",
+    "capture": "run a program as run does, and keep all its datagrams in one file, by time",
+    "decode": "print a capture as text: packets, repetitions, and the fi_ operations that they belong to",
 }
 
 

@@ -12,12 +12,12 @@ OLDEST, NEWEST = "1.17", "2.6"  # libfabric
 PROVIDERS = ("efa", "cxi", "opx")
 LIBFABRIC_DIRS = ("/usr/local/lib", "/usr/lib", "/usr/lib64", "/opt/*/lib", "/opt/*/lib64", "/opt/*/*/lib", "/opt/*/*/lib64")
 
-own = modules = probe = version = None
+own = modules = probe = version = wire = None
 
 
-def setup(own_, modules_, probe_, version_):
-    global own, modules, probe, version
-    own, modules, probe, version = own_, modules_, probe_, version_
+def setup(own_, modules_, probe_, version_, wire_):
+    global own, modules, probe, version, wire
+    own, modules, probe, version, wire = own_, modules_, probe_, version_, wire_
 
 
 def module_file(provider):

@@ -26,10 +26,13 @@ PR_SET_CHILD_SUBREAPER = 36
 def env_for(args):
     """The command's environment."""
     env = places.env_with_modules(os.environ)
+    capture = "pcap=%s/%%p.pcapng" % args.capture if args.capture else None
     for kind in ("net", "efa", "cxi", "opx"):
         name, keys = "SOFTFABRIC_" + kind.upper(), getattr(args, kind)
         if keys:
             env[name] = ";".join(k for k in (env.get(name), keys) if k)
+    if capture:
+        env["SOFTFABRIC_NET"] = ";".join(k for k in (env.get("SOFTFABRIC_NET"), capture) if k)
     if args.provider:
         mpi = {"FI_PROVIDER": args.provider, "OMPI_MCA_opal_common_ofi_provider_include": args.provider, "OMPI_MCA_pml": "cm", "OMPI_MCA_mtl": "ofi"}
         for k, v in mpi.items():
@@ -196,25 +199,45 @@ def report(args, command, status, seconds, stats):
         counters.put(adapters, sys.stderr)
 
 
-def main(argv):
-    ap = out.Parser(prog="softfabric run", usage=USAGE, description=__doc__, epilog=EPILOG)
+def add_room(ap):
+    """What `run` and `capture` let one choose."""
     ap.add_argument("-p", "--provider", choices=places.PROVIDERS, help="libfabric and Open MPI are told to use this one")
     ap.add_argument("--hosts", type=int, metavar="N", help="make N virtual hosts for the time of the run")
     for kind in ("net", "efa", "cxi", "opx"):
         ap.add_argument("--" + kind, metavar="KEYS", help="keys of SOFTFABRIC_%s" % kind.upper())
     ap.add_argument("-q", "--quiet", action="store_true", help="no summary")
     ap.add_json("what happened, per host and adapter,")
+    ap.set_defaults(capture=None)  # folder of the captures
+
+
+def parse(ap, argv, example):
+    """Options and the command behind them; a mistake has the exit status of a command that was not run."""
     try:
         before, command = out.split_command(argv)
         if not command and "-h" not in argv and "--help" not in argv:
-            raise out.Refused("the command comes behind --, as in softfabric run -p efa -- mpirun -np 2 ./a.out", 125)
-        return run(ap.parse_args(before), command)
+            raise out.Refused("the command comes behind --, as in " + example, 125)
+        return ap.parse_args(before), command
     except out.Refused as e:
         e.status = e.status if e.status >= 125 else 125
         raise
 
 
+def main(argv):
+    ap = out.Parser(prog="softfabric run", usage=USAGE, description=__doc__, epilog=EPILOG)
+    add_room(ap)
+    args, command = parse(ap, argv, "softfabric run -p efa -- mpirun -np 2 ./a.out")
+    return run(args, command)
+
+
 def run(args, command):
+    try:
+        return run_checked(args, command)
+    except out.Refused as e:
+        e.status = e.status if e.status >= 125 else 125
+        raise
+
+
+def run_checked(args, command):
     places.need_modules()
     if args.json:
         out.put_json(args.json if args.json != "-" else os.devnull, {})  # what cannot be written is said before anything runs

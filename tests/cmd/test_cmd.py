@@ -57,7 +57,7 @@ class Basic(Case):
     def test_help_and_version(self):
         self.assertIn("doctor", self.done(run("--help")))
         self.assertIn("modules in", self.done(run("--version")))
-        for verb in ("info", "why", "doctor", "run"):
+        for verb in ("info", "why", "doctor", "run", "capture", "decode"):
             text = self.done(run(verb, "--help"))
             self.assertIn("exit status", text)
             self.assertEqual(text, self.done(run("help", verb)))
@@ -135,6 +135,8 @@ class Text(Case):
     def test_bash(self):
         self.assertEqual(self.complete("do"), ["doctor"])
         self.assertEqual(self.complete("run", "--ho"), ["--hosts"])
+        self.assertEqual(self.complete("capture", "--out"), ["--output"])
+        self.assertEqual(self.complete("decode", "--j"), ["--json"])
         self.assertEqual(self.complete("run", "-p", ""), ["efa", "cxi", "opx"])
         self.assertEqual(self.complete("run", "--net", "loss=1%;dead"), ["loss=1%;dead_after="])
         self.assertEqual(self.complete("why", "tx_attr.inj"), ["tx_attr.inject_size="])
