@@ -188,6 +188,64 @@ static void rel_quota__refusals(void **state)
 	rig_close(&g);
 }
 
+/* As from somebody new of the same address. */
+static void inject_hello(struct rig *g, const struct rel_peer *rp)
+{
+	struct rel_pkt pkt = {.type = REL_HELLO, .hello = {.half = rng_u64(&g->rng), .serial = 1, .cls = LINK_ORDERED}};
+	struct link_addr addr = rp->peer->addr;
+	uint8_t buf[128];
+
+	addr.port = (uint16_t)rng_below(&g->rng, 65536);
+	pkt.hello.src_nonce = (uint32_t)pkt.hello.half | 1;
+	pkt.hello.dst_nonce = g->n[0].port.self.nonce;
+	rel_input(g->n[0].port.rel, &addr, buf, rig_encode(&pkt, NULL, 0, buf), rig_now(g));
+}
+
+/* Each address has its own way. */
+static void inject_any(struct rig *g, struct rel_peer *rp, uint32_t n)
+{
+	switch (rp->peer->addr.ip[15] % 3) {
+	case 0:
+		inject_first(g, rp, n);
+		break;
+	case 1:
+		inject_tiny(g, rp, n + 1);
+		break;
+	case 2:
+		for (int i = 0; i < 10; i++)
+			inject_hello(g, rp);
+		break;
+	}
+}
+
+/* Ten attackers of 100 pairs each: an honest pair keeps half of its rate. tests/perf/beset.c has it in real time. */
+static void rel_quota__ten_attackers(void **state)
+{
+	struct sim_attr attr = {.seed = 19, .mtu = 1472, .drop_ppm = 2000, .is_silent = true};
+	uint64_t alone, beset;
+	struct rig g;
+	struct rel *r;
+
+	rig_open(&g, 2, LINK_ORDERED, &attr, NULL);
+	r = g.n[0].port.rel;
+	honest(&g, 1, 100, NULL, 0);
+	mob_open(&g);
+	mob_act(&g, inject_probe, 0, 1);
+	alone = honest(&g, 1000, 5000, NULL, 0);
+	for (int i = 0; i < 5; i++)
+		mob_act(&g, inject_any, 0, 1);
+	beset = honest(&g, 1000, 5000, inject_any, 0);
+	print_message("1000 frames in %llu us, beset in %llu us; %u assemblies, %u KiB wait, %u half-open, %u peers\n",
+		      (unsigned long long)alone / 1000, (unsigned long long)beset / 1000, slab_used(&r->asms),
+		      (uint32_t)r->quota.pool[REL_Q_STASH] / 1024, r->half_cnt, r->peer_cnt);
+	assert_true(beset <= 2 * alone);
+	assert_in_range(r->asms.cap, 0, 4096 + SOURCES * PAIRS + 8);
+	assert_in_range(r->quota.pool[REL_Q_STASH], 0, 32u << 20);
+	assert_int_equal(r->peer_cnt, SOURCES * PAIRS + 1); /* who only says HELLO is nobody */
+	rig_close(&g);
+	assert_int_equal(g.n[1].ok, 2001);
+}
+
 /* What waits may be refused later, whatever has become of the pool: room was kept for it. */
 static void rel_quota__early_and_refused(void **state)
 {
@@ -415,6 +473,7 @@ int main(void)
 		cmocka_unit_test(rel_quota__shares),
 		cmocka_unit_test(rel_quota__unfinished_frames),
 		cmocka_unit_test(rel_quota__early_datagrams),
+		cmocka_unit_test(rel_quota__ten_attackers),
 		cmocka_unit_test(rel_quota__refusals),
 		cmocka_unit_test(rel_quota__early_and_refused),
 		cmocka_unit_test(rel_quota__what_never_ends),
