@@ -33,6 +33,10 @@ void lock_contended(struct lock *l)
 {
 	const struct timespec nap = {.tv_nsec = SLEEP_NS};
 
+	if (spin_try(l))
+		return;
+	/* relaxed: only a hint */
+	atomic_fetch_add_explicit(&l->wanted, 1, memory_order_relaxed);
 	for (int yields = 0; !spin_try(l);) {
 		if (yields < YIELD_CNT) {
 			sched_yield();
@@ -41,6 +45,7 @@ void lock_contended(struct lock *l)
 			nanosleep(&nap, NULL);
 		}
 	}
+	atomic_fetch_sub_explicit(&l->wanted, 1, memory_order_relaxed);
 }
 
 uintptr_t lock_self(void)

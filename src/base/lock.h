@@ -12,6 +12,7 @@
 
 struct lock {
 	_Atomic uint32_t held;
+	_Atomic uint32_t wanted; /* threads that have waited for a while */
 #ifndef NDEBUG
 	_Atomic uintptr_t owner; /* address of a thread-local of the holder; 0 = nobody */
 #endif
@@ -43,6 +44,15 @@ static inline void lock_release(struct lock *l)
 	atomic_store_explicit(&l->owner, 0, memory_order_relaxed);
 #endif
 	atomic_store_explicit(&l->held, 0, memory_order_release);
+}
+
+/**
+ * lock_is_wanted() - Somebody waits for it. The lock is not fair: whoever takes it again as soon as it is free may keep
+ * others out for ever, and asks this in between.
+ */
+static inline bool lock_is_wanted(struct lock *l)
+{
+	return atomic_load_explicit(&l->wanted, memory_order_relaxed);
 }
 
 /** lock_assert_held() - The lock contract of internal functions, executable in debug builds. */

@@ -36,6 +36,9 @@
  * that is gets cut short. A program that stops polling in the middle of traffic has its peers answered
  * after a millisecond.
  *
+ * A flood gives it a reason to go on for ever, and the lock is not fair: between two passes it lets whoever waits for
+ * the lock come first, so that the application, once its time slice has gone, gets back in.
+ *
  * A lock that is held means that the application is active: nap. All of a pass runs under the lock,
  * so nothing else here needs one; the thread outlives the lock's holder only in agent_stop(), which
  * is called without it.
@@ -54,6 +57,8 @@
 #define FRUITLESS_MAX 8
 #define FRUITLESS_NS  (20 * NS_PER_US) /* ... doubling from here on */
 #define LOCK_TRIES    4
+#define WANTED_NS     (100 * NS_PER_US) /* pause between two passes while somebody waits for the lock, ... */
+#define WANTED_CNT    10		/* ... so many times at most */
 #define GIVE_WAY_NS   (200 * NS_PER_US) /* head start of an application that sleeps on a descriptor */
 
 struct agent {
@@ -297,6 +302,8 @@ static void *agent_main(void *arg)
 		nap = NAP_MIN_NS / 2;
 		sleep_ns = work(a, woken);
 		lock_release(n->lock);
+		for (int i = 0; i < WANTED_CNT && lock_is_wanted(n->lock); i++)
+			wait_on(a, a->kick, WANTED_NS);
 		if (a->has_given_way) {
 			wait_on(a, a->kick, GIVE_WAY_NS);
 			continue;

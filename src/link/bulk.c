@@ -545,13 +545,14 @@ int bulk_port_open(struct link_port *p, struct bulk_port **out)
 	b->next_tag = 0u - 64; /* wrapping is nothing special */
 	TAILQ_INIT(&b->active);
 	TAILQ_INIT(&b->ended);
-	TAILQ_INIT(&b->clients);
+	bulk_serve_init(b);
 	pq_init(&b->timers);
 	must(!slab_init(&b->ops, sizeof(struct bulk_op), _Alignof(struct bulk_op), 64, OP_MAX));
 	must(!slab_init(&b->streams, sizeof(struct bulk_stream), _Alignof(struct bulk_stream), 16, 0));
 	must(!slab_init(&b->bufs, sizeof(struct bulk_buf), CACHE_LINE, 16, 0));
 	must(!slab_init(&b->replies, sizeof(struct bulk_reply), _Alignof(struct bulk_reply), 16, 0));
 	must(!slab_init(&b->client_slab, sizeof(struct bulk_client), _Alignof(struct bulk_client), 16, 0));
+	must(!slab_init(&b->turns_slab, sizeof(struct bulk_turns), _Alignof(struct bulk_turns), 16, 0));
 	*out = b;
 	return 0;
 }
@@ -590,5 +591,6 @@ void bulk_port_close(struct bulk_port *b)
 	slab_fini(&b->bufs);
 	slab_fini(&b->replies);
 	slab_fini(&b->client_slab);
+	slab_fini(&b->turns_slab);
 	mem_free(b);
 }

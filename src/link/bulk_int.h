@@ -9,6 +9,7 @@
 #include <sys/queue.h>
 
 #include "base/pqueue.h"
+#include "base/quota.h"
 #include "link/bulk_wire.h"
 #include "link/link_int.h"
 
@@ -319,33 +320,50 @@ struct bulk_reply {
 	uint64_t bytes;
 };
 
-/* A peer that is owed something. Peers have turns; each has a share of what there is for all. */
+/* What a peer can make us keep to serve it (bulk_serve.c). */
+enum bulk_quota {
+	BULK_Q_REPLY,  /* answers, */
+	BULK_Q_OVER,   /* and those beyond its share of them */
+	BULK_Q_STREAM, /* reads */
+	BULK_Q_BUF,    /* chunks on their way */
+	BULK_Q_NUM
+};
+
+/* Those who have their turns together: one source's peers, or one peer that has none. */
+TAILQ_HEAD(bulk_client_list, bulk_client);
+struct bulk_turns {
+	TAILQ_ENTRY(bulk_turns) entry; /* port->turns while there is something to send */
+	struct bulk_client_list clients; /* of these, those to whom */
+	struct quota_source *source; /* NULL: part of its one client */
+	uint32_t refs;
+};
+
+/* A peer that is owed something. Sources have turns, and in these their peers. */
 struct bulk_client {
-	TAILQ_ENTRY(bulk_client) entry; /* port->clients while there is something to send */
+	TAILQ_ENTRY(bulk_client) entry; /* turns->clients while there is something to send */
 	struct link_peer *peer;		/* referenced */
+	struct quota_user quota;	/* enum bulk_quota */
+	struct bulk_turns *turns, alone;
 	struct bulk_stream_list serving;
 	TAILQ_HEAD(bulk_reply_list, bulk_reply) replies;
-	uint32_t reply_cnt, buf_cnt;
-	uint32_t over_cnt;   /* of the replies, those beyond its share */
+	uint32_t reply_cnt;  /* BULK_Q_REPLY and BULK_Q_OVER */
 	uint64_t blocked_ns; /* since when it has taken no answer; 0 = it does */
 	uint32_t stream_cnt; /* also those that only wait for their chunks, and uses on the stack */
 	bool is_queued;
 	bool is_lost; /* it does not take its answers, and there is no room: it ends */
 };
-TAILQ_HEAD(bulk_client_list, bulk_client);
-
 #define BULK_DONE_MAX 8u
 
 struct bulk_port {
 	struct link_port *port;
 	struct link_node *n;
 	struct bulk_node *node;
-	struct slab ops, streams, bufs, replies, client_slab;
+	struct slab ops, streams, bufs, replies, client_slab, turns_slab;
 	struct bulk_op_list active, ended;
-	struct bulk_client_list clients;
+	TAILQ_HEAD(, bulk_turns) turns;
+	struct quota_book quota;
 	struct pq timers;
 	uint32_t next_tag;
-	uint32_t reply_over; /* of the replies, those beyond their peers' shares */
 	uint64_t last_ns; /* time of the last bulk_poll() */
 	bool is_stalled;  /* that poll could not send anything that it had */
 	uint64_t last_rx; /* frames seen by the last bulk_poll(), to tell a quiet port */
@@ -424,6 +442,7 @@ void bulk_help_on_request(struct bulk_port *b, struct link_peer *peer, const str
 void bulk_help_region_gone(struct bulk_port *b, uint32_t key);
 
 /* bulk_serve.c */
+void bulk_serve_init(struct bulk_port *b);
 /** bulk_serve_answer() - A REPLY now, or in a later bulk_poll(). */
 void bulk_serve_answer(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt,
 		       enum bulk_status status, uint64_t bytes);

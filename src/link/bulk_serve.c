@@ -20,21 +20,22 @@
 #define VISIT_MAX     64	 /* peers that cannot be sent to which one poll tries */
 
 /*
- * What one peer always has, and what there is beyond that for all, of which a peer gets at most as much as it leaves. See doc/security.md,
- * "Network: quotas". More streams: BUSY, ask again. More chunks: later. More answers: for those who take none for a moment there is some room
- * besides, since each request that has been served must be answered; who takes none for long, or more than that, is no peer any more.
+ * See base/quota.h and doc/security.md, "Network: quotas". More streams: BUSY, ask again. More chunks: later. More
+ * answers: for those who take none for a moment there is some room besides, since each request that has been served
+ * must be answered; who takes none for long, or more than that, is no peer any more.
  */
-#define REPLY_OWN  1024u
-#define REPLY_ALL  65536u
-#define REPLY_OVER 32768u
-#define STREAM_OWN 8u
-#define STREAM_ALL 4096u
-#define BUF_OWN	   8u
-#define BUF_ALL	   1024u
+static const struct quota_limit limits[BULK_Q_NUM] = {
+	[BULK_Q_REPLY] = QUOTA_LIMIT(16, 1024, 1024, 65536),
+	[BULK_Q_OVER] = QUOTA_LIMIT(0, 0, 0, 32768),
+	[BULK_Q_STREAM] = QUOTA_LIMIT(1, 8, 1024, 4096),
+	[BULK_Q_BUF] = QUOTA_LIMIT(1, 8, 256, 1024),
+};
+static_assert(BULK_Q_NUM <= QUOTA_KINDS, "they have room in a book");
 
-static bool has_share(uint32_t mine, uint32_t own, uint32_t used, uint32_t all)
+void bulk_serve_init(struct bulk_port *b)
 {
-	return mine < own || (used < all && mine - own < all - used);
+	TAILQ_INIT(&b->turns);
+	quota_book_init(&b->quota, QUOTA_BULK, limits, BULK_Q_NUM);
 }
 
 int bulk_frame(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt,
@@ -49,6 +50,37 @@ int bulk_frame(struct bulk_port *b, struct link_peer *peer, const struct bulk_pk
 
 /* --- clients ---------------------------------------------------------------------------------- */
 
+/* With whom @c has its turns, for as long as it lives. Return: false: no memory. */
+static bool turns_join(struct bulk_port *b, struct bulk_client *c)
+{
+	struct quota_source *s = link_peer_source(c->peer);
+	struct bulk_turns *t = s ? s->turns : &c->alone;
+
+	if (!t || t == &c->alone) {
+		if (!t && !(t = slab_get(&b->turns_slab)))
+			return false;
+		*t = (struct bulk_turns){.source = s};
+		TAILQ_INIT(&t->clients);
+		if (s)
+			s->turns = t;
+	}
+	t->refs++;
+	c->turns = t;
+	quota_join(&c->quota, s);
+	return true;
+}
+
+static void turns_leave(struct bulk_port *b, struct bulk_client *c)
+{
+	struct bulk_turns *t = c->turns;
+
+	if (!--t->refs && t->source) {
+		t->source->turns = NULL;
+		slab_put(&b->turns_slab, t);
+	}
+	quota_leave(&c->quota);
+}
+
 static struct bulk_client *client_get(struct bulk_port *b, struct link_peer *peer)
 {
 	struct bulk_client *c = peer->bulk;
@@ -58,10 +90,47 @@ static struct bulk_client *client_get(struct bulk_port *b, struct link_peer *pee
 	c = slab_get(&b->client_slab);
 	if (!c)
 		return NULL;
-	*c = (struct bulk_client){.peer = bulk_peer_ref(peer)};
+	*c = (struct bulk_client){.peer = peer};
+	if (!turns_join(b, c)) {
+		slab_put(&b->client_slab, c);
+		return NULL;
+	}
+	bulk_peer_ref(peer);
 	TAILQ_INIT(&c->serving);
 	TAILQ_INIT(&c->replies);
 	peer->bulk = c;
+	return c;
+}
+
+static void client_enqueue(struct bulk_port *b, struct bulk_client *c)
+{
+	if (TAILQ_EMPTY(&c->turns->clients))
+		TAILQ_INSERT_TAIL(&b->turns, c->turns, entry);
+	TAILQ_INSERT_TAIL(&c->turns->clients, c, entry);
+}
+
+static void client_dequeue(struct bulk_port *b, struct bulk_client *c)
+{
+	TAILQ_REMOVE(&c->turns->clients, c, entry);
+	if (TAILQ_EMPTY(&c->turns->clients))
+		TAILQ_REMOVE(&b->turns, c->turns, entry);
+}
+
+/*
+ * The one whose turn it is; the next turn is another source's, and the next one of this another peer's. NULL: there is
+ * none.
+ */
+static struct bulk_client *client_next(struct bulk_port *b)
+{
+	struct bulk_turns *t = TAILQ_FIRST(&b->turns);
+	struct bulk_client *c = t ? TAILQ_FIRST(&t->clients) : NULL;
+
+	if (!c)
+		return NULL;
+	client_dequeue(b, c);
+	client_enqueue(b, c);
+	TAILQ_REMOVE(&b->turns, t, entry);
+	TAILQ_INSERT_TAIL(&b->turns, t, entry);
 	return c;
 }
 
@@ -72,13 +141,14 @@ static void client_settle(struct bulk_port *b, struct bulk_client *c)
 	bool has_work = c->reply_cnt || !TAILQ_EMPTY(&c->serving) || c->is_lost;
 
 	if (has_work && !c->is_queued)
-		TAILQ_INSERT_TAIL(&b->clients, c, entry);
+		client_enqueue(b, c);
 	else if (!has_work && c->is_queued)
-		TAILQ_REMOVE(&b->clients, c, entry);
+		client_dequeue(b, c);
 	c->is_queued = has_work;
 	if (has_work || c->stream_cnt)
 		return;
 	peer->bulk = NULL;
+	turns_leave(b, c);
 	slab_put(&b->client_slab, c);
 	link_peer_put(peer);
 }
@@ -91,39 +161,38 @@ static void client_unpin(struct bulk_port *b, struct bulk_client *c)
 
 /* --- replies ---------------------------------------------------------------------------------- */
 
-static struct bulk_reply *reply_take(struct bulk_port *b, struct bulk_client *c)
+/* *@of: out, what it was counted as. */
+static struct bulk_reply *reply_take(struct bulk_port *b, struct bulk_client *c, enum bulk_quota *of)
 {
 	struct bulk_reply *r = TAILQ_FIRST(&c->replies);
 
 	TAILQ_REMOVE(&c->replies, r, entry);
 	c->reply_cnt--;
-	if (c->over_cnt) {
-		c->over_cnt--;
-		b->reply_over--;
-	}
+	*of = c->quota.used[BULK_Q_OVER] ? BULK_Q_OVER : BULK_Q_REPLY;
+	quota_put(&b->quota, &c->quota, *of, 1);
 	return r;
 }
 
-/* An answer that is not of @c's share. NULL: there is no room, or @c has been at rest for too long. */
-static struct bulk_reply *reply_beyond(struct bulk_port *b, struct bulk_client *c)
+/* NULL: there is no room in @c's share, nor besides if it has been at rest for long; or no memory. */
+static struct bulk_reply *reply_new(struct bulk_port *b, struct bulk_client *c)
 {
 	bool is_long = c->blocked_ns && bulk_now(b) - c->blocked_ns >= b->n->room->dead_after_ns / 4;
-	struct bulk_reply *r = !is_long && has_share(c->over_cnt, 0, b->reply_over, REPLY_OVER) ? slab_get(&b->replies) : NULL;
+	enum bulk_quota of = quota_has(&b->quota, &c->quota, BULK_Q_REPLY, 1) ? BULK_Q_REPLY : BULK_Q_OVER;
+	struct bulk_reply *r = NULL;
 
-	if (r) {
-		c->over_cnt++;
-		b->reply_over++;
-	}
+	if (of == BULK_Q_REPLY || (!is_long && quota_has(&b->quota, &c->quota, of, 1)))
+		r = slab_get(&b->replies);
+	if (r)
+		quota_add(&b->quota, &c->quota, of, 1);
 	return r;
 }
 
-/* @r, just taken, could not be sent; it @was_over. */
-static void reply_back(struct bulk_port *b, struct bulk_client *c, struct bulk_reply *r, bool was_over)
+/* @r, just taken, could not be sent; it was counted as @of. */
+static void reply_back(struct bulk_port *b, struct bulk_client *c, struct bulk_reply *r, enum bulk_quota of)
 {
 	TAILQ_INSERT_HEAD(&c->replies, r, entry);
 	c->reply_cnt++;
-	c->over_cnt += was_over;
-	b->reply_over += was_over;
+	quota_add(&b->quota, &c->quota, of, 1);
 	if (!c->blocked_ns)
 		c->blocked_ns = bulk_now(b);
 }
@@ -142,7 +211,7 @@ static void reply_push(struct bulk_port *b, struct link_peer *peer, const struct
 		r->bytes += bytes;
 		return;
 	}
-	r = has_share(c->reply_cnt, REPLY_OWN, slab_used(&b->replies), REPLY_ALL) ? slab_get(&b->replies) : reply_beyond(b, c);
+	r = reply_new(b, c);
 	if (r) {
 		*r = (struct bulk_reply){.id = pkt->id, .tag = pkt->tag, .status = status, .bytes = bytes};
 		TAILQ_INSERT_TAIL(&c->replies, r, entry);
@@ -173,8 +242,9 @@ static uint32_t replies_turn(struct bulk_port *b, struct bulk_client *c, bool *i
 	uint32_t sent = 0;
 
 	while (c->reply_cnt && sent < REPLY_TURN && !*is_blocked) {
-		bool was_over = c->over_cnt;
-		struct bulk_reply *r = reply_take(b, c); /* sending may find the peer dead, which takes its other replies away */
+		enum bulk_quota of;
+		/* sending may find the peer dead, which takes its other replies away */
+		struct bulk_reply *r = reply_take(b, c, &of);
 		struct bulk_pkt pkt = {.type = BULK_T_REPLY,
 				       .status = r->status,
 				       .id = r->id,
@@ -182,7 +252,7 @@ static uint32_t replies_turn(struct bulk_port *b, struct bulk_client *c, bool *i
 				       .bytes = r->bytes};
 
 		if (bulk_frame(b, c->peer, &pkt, NULL, 0, NULL) == -EAGAIN) {
-			reply_back(b, c, r, was_over);
+			reply_back(b, c, r, of);
 			*is_blocked = true;
 			continue;
 		}
@@ -200,6 +270,7 @@ static void stream_free(struct bulk_port *b, struct bulk_stream *s)
 	struct bulk_client *c = s->client;
 
 	slab_put(&b->streams, s);
+	quota_put(&b->quota, &c->quota, BULK_Q_STREAM, 1);
 	client_unpin(b, c);
 }
 
@@ -233,7 +304,7 @@ static int chunk_send(struct bulk_port *b, struct bulk_stream *s, uint32_t len)
 
 	if (link_peer_is_local(s->client->peer))
 		return bulk_frame(b, s->client->peer, &pkt, src, len, NULL);
-	if (s->unsent_cnt >= BULK_UNSENT_MAX || !has_share(s->client->buf_cnt, BUF_OWN, slab_used(&b->bufs), BUF_ALL))
+	if (s->unsent_cnt >= BULK_UNSENT_MAX || !quota_has(&b->quota, &s->client->quota, BULK_Q_BUF, 1))
 		return -EAGAIN;
 	buf = slab_get(&b->bufs);
 	if (!buf)
@@ -248,7 +319,7 @@ static int chunk_send(struct bulk_port *b, struct bulk_stream *s, uint32_t len)
 		return rc;
 	}
 	s->unsent_cnt++;
-	s->client->buf_cnt++;
+	quota_add(&b->quota, &s->client->quota, BULK_Q_BUF, 1);
 	return 0;
 }
 
@@ -325,11 +396,9 @@ int bulk_serve_step(struct bulk_port *b)
 	while (work < BULK_WORK_MAX && blocked < VISIT_MAX) {
 		int64_t done;
 
-		c = TAILQ_FIRST(&b->clients);
+		c = client_next(b);
 		if (!c || c == first_blocked)
 			break;
-		TAILQ_REMOVE(&b->clients, c, entry);
-		TAILQ_INSERT_TAIL(&b->clients, c, entry);
 		c->stream_cnt++;
 		done = client_turn(b, c, &events);
 		if (done == -EAGAIN && !blocked++)
@@ -355,12 +424,13 @@ void bulk_serve_get(struct bulk_port *b, struct link_peer *peer, const struct bu
 		return;
 	}
 	c = client_get(b, peer);
-	s = c && has_share(c->stream_cnt, STREAM_OWN, slab_used(&b->streams), STREAM_ALL) ? slab_get(&b->streams) : NULL;
+	s = c && quota_has(&b->quota, &c->quota, BULK_Q_STREAM, 1) ? slab_get(&b->streams) : NULL;
 	if (!s) {
 		reply_push(b, peer, pkt, BULK_S_BUSY, 0);
 		return;
 	}
 	c->stream_cnt++;
+	quota_add(&b->quota, &c->quota, BULK_Q_STREAM, 1);
 	*s = (struct bulk_stream){
 		.client = c,
 		.id = pkt->id,
@@ -406,17 +476,19 @@ void bulk_serve_on_sent(struct bulk_port *b, struct bulk_buf *buf)
 	struct bulk_stream *s = buf->stream;
 
 	slab_put(&b->bufs, buf);
-	s->client->buf_cnt--;
+	quota_put(&b->quota, &s->client->quota, BULK_Q_BUF, 1);
 	stream_release(b, s);
 }
 
 static void client_end(struct bulk_port *b, struct bulk_client *c)
 {
+	enum bulk_quota of;
+
 	c->stream_cnt++; /* keep it */
 	while (!TAILQ_EMPTY(&c->serving))
 		stream_stop(b, TAILQ_FIRST(&c->serving));
 	while (c->reply_cnt)
-		slab_put(&b->replies, reply_take(b, c));
+		slab_put(&b->replies, reply_take(b, c, &of));
 	c->is_lost = false;
 	client_unpin(b, c);
 }
@@ -427,29 +499,40 @@ void bulk_serve_peer_dead(struct bulk_port *b, struct link_peer *peer)
 		client_end(b, peer->bulk);
 }
 
-void bulk_serve_region_gone(struct bulk_port *b, uint32_t key)
+/* May be the end of @c, and with that of its turns. */
+static void client_region_gone(struct bulk_port *b, struct bulk_client *c, uint32_t key)
 {
-	struct bulk_client *c = TAILQ_FIRST(&b->clients), *next_client;
 	struct bulk_stream *s, *next;
 
+	c->stream_cnt++;
+	for (s = TAILQ_FIRST(&c->serving); s; s = next) {
+		next = TAILQ_NEXT(s, entry);
+		if (s->key != key)
+			continue;
+		stream_refuse(b, s);
+		stream_stop(b, s);
+	}
+	client_unpin(b, c);
+}
+
+void bulk_serve_region_gone(struct bulk_port *b, uint32_t key)
+{
+	struct bulk_client *c, *next;
+	struct bulk_turns *t, *next_t;
+
 	bulk_help_region_gone(b, key);
-	for (; c; c = next_client) {
-		next_client = TAILQ_NEXT(c, entry);
-		c->stream_cnt++;
-		for (s = TAILQ_FIRST(&c->serving); s; s = next) {
-			next = TAILQ_NEXT(s, entry);
-			if (s->key != key)
-				continue;
-			stream_refuse(b, s);
-			stream_stop(b, s);
+	for (t = TAILQ_FIRST(&b->turns); t; t = next_t) {
+		next_t = TAILQ_NEXT(t, entry);
+		for (c = TAILQ_FIRST(&t->clients); c; c = next) {
+			next = TAILQ_NEXT(c, entry);
+			client_region_gone(b, c, key);
 		}
-		client_unpin(b, c);
 	}
 }
 
 bool bulk_serve_is_idle(const struct bulk_port *b)
 {
-	return TAILQ_EMPTY(&b->clients);
+	return TAILQ_EMPTY(&b->turns);
 }
 
 static void stream_drop(void *obj, void *arg)
@@ -460,7 +543,7 @@ static void stream_drop(void *obj, void *arg)
 /* The paths are closed: no chunk comes back. */
 void bulk_serve_fini(struct bulk_port *b)
 {
-	while (!TAILQ_EMPTY(&b->clients))
-		client_end(b, TAILQ_FIRST(&b->clients));
+	while (!TAILQ_EMPTY(&b->turns))
+		client_end(b, TAILQ_FIRST(&TAILQ_FIRST(&b->turns)->clients));
 	slab_foreach(&b->streams, stream_drop, b);
 }

@@ -9,6 +9,7 @@
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/lock.h"
+#include "base/quota.h"
 #include "base/view.h"
 
 /*
@@ -185,6 +186,12 @@ uint32_t link_peer_nonce(const struct link_peer *peer);
 uint64_t link_peer_label(const struct link_peer *peer);
 /** link_peer_is_host() - Is its address one of this host's? May ask the system, at most once a second. */
 bool link_peer_is_host(const struct link_peer *peer);
+/**
+ * link_peer_source() - Those of a port behind the network address of @peer: what it makes us keep is counted for them
+ * together (book QUOTA_OWNER). NULL: it has not come by the network, or comes through shared memory, which only our own
+ * user's processes do (doc/security.md has the reason). It may change when the process at a place does.
+ */
+struct quota_source *link_peer_source(const struct link_peer *peer);
 /* One pointer for the port's owner, NULL at first. */
 void *link_peer_user(const struct link_peer *peer);
 void link_peer_set_user(struct link_peer *peer, void *user);

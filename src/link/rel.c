@@ -70,7 +70,7 @@ int rel_open(struct link_port *p, struct carrier *net, struct rel **out)
 	must(!slab_init(&r->peers, sizeof(struct rel_peer), _Alignof(struct rel_peer), 16, 0));
 	must(!slab_init(&r->asms, sizeof(struct rel_asm), _Alignof(struct rel_asm), 4, 0));
 	must(!slab_init(&r->naks, sizeof(struct rel_owed), _Alignof(struct rel_owed), 64, 0));
-	keyed_fresh(&r->source_key);
+	rel_quota_init(r);
 	r->tab_mask = TAB_MIN - 1;
 	r->tab = mem_alloc(TAB_MIN * sizeof(*r->tab));
 	r->stage = mem_alloc(REL_STAGE_LEN);
@@ -99,6 +99,7 @@ void rel_close(struct rel *r)
 	slab_fini(&r->asms);
 	slab_fini(&r->peers);
 	slab_fini(&r->frames);
+	quota_tab_close(&r->sources);
 	mem_free(r->stage);
 	mem_free(r->tab);
 	mem_free(r);

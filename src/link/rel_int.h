@@ -7,6 +7,7 @@
 
 #include "base/keyed.h"
 #include "base/pqueue.h"
+#include "base/quota.h"
 #include "link/link_int.h"
 #include "link/rel_wire.h"
 
@@ -128,12 +129,9 @@ enum rel_quota {
 
 /* Peers that one may be behind: those of one IPv4 address or one IPv6 network. */
 struct rel_source {
-	struct rel_source *next;
-	uint8_t net[16];
-	uint32_t refs; /* peers, */
-	uint32_t guest_cnt; /* and those of them that came by themselves: in @guests, first those that are asked whether they live */
+	struct quota_source quota; /* first */
+	uint32_t guest_cnt; /* came by themselves: in @guests, first those that are asked whether they live */
 	TAILQ_HEAD(, rel_peer) guests;
-	uint32_t own[REL_Q_NUM], pool[REL_Q_NUM];
 };
 
 enum rel_slot_state { SLOT_UNSENT, SLOT_FLIGHT, SLOT_LOST, SLOT_SACKED };
@@ -196,8 +194,7 @@ struct rel_peer {
 	struct rel_peer *hnext;       /* by address */
 	struct rel_peer *ready_next;  /* in r->ready while is_ready */
 	struct rel_win *win;          /* NULL while idle */
-	struct rel_source *source;
-	uint32_t used[REL_Q_NUM];
+	struct quota_user quota;      /* enum rel_quota; its source is a struct rel_source */
 	struct rel_peer *half_prev, *half_next; /* by age, while is_half */
 	struct pq_node timer;
 	TAILQ_ENTRY(rel_peer) guest;  /* in source->guests, while is_guest */
@@ -283,9 +280,8 @@ struct rel {
 	uint64_t answer_ms;       /* rate limit of answers to strangers: the millisecond, */
 	uint32_t answer_cnt[REL_A_NUM]; /* and answers in it */
 	uint32_t stash_recs;      /* records in all stashes: each may become a refusal */
-	struct rel_source *sources[1024]; /* hash */
-	struct keyed source_key;
-	uint32_t pool[REL_Q_NUM]; /* in use beyond peers' own shares */
+	struct quota_tab sources; /* of struct rel_source */
+	struct quota_book quota;
 	uint32_t raw_id;
 	struct rel_peer *raw_to;  /* RAW: whose datagram is open in @raw; NULL: none is */
 	struct rel_out raw;
@@ -367,18 +363,34 @@ static inline uint32_t rel_cwnd_min(const struct rel_peer *rp)
 
 /* --- rel_quota.c --- */
 
+void rel_quota_init(struct rel *r);
 /** rel_source_find() - Those behind @ip; NULL: there are none. */
 struct rel_source *rel_source_find(struct rel *r, const uint8_t ip[16]);
-/** rel_source_get() - @rp is one of those behind @ip, until rel_source_put(). Return: false: no memory. */
+/** rel_source_get() - @rp is one of those behind @ip, until quota_leave(). Return: false: no memory. */
 bool rel_source_get(struct rel_peer *rp, const uint8_t ip[16]);
-void rel_source_put(struct rel_peer *rp);
+static inline struct rel_source *rel_source_of(const struct rel_peer *rp)
+{
+	return container_of(rp->quota.source, struct rel_source, quota);
+}
 /** rel_quota_has() - Would rel_quota_take() succeed? */
-bool rel_quota_has(const struct rel_peer *rp, enum rel_quota q, uint32_t n);
+static inline bool rel_quota_has(const struct rel_peer *rp, enum rel_quota q, uint32_t n)
+{
+	return quota_has(&rp->r->quota, &rp->quota, q, n);
+}
 /** rel_quota_take() - @n more are kept for @rp. Return: false: they may not be. */
-bool rel_quota_take(struct rel_peer *rp, enum rel_quota q, uint32_t n);
+static inline bool rel_quota_take(struct rel_peer *rp, enum rel_quota q, uint32_t n)
+{
+	return quota_take(&rp->r->quota, &rp->quota, q, n);
+}
 /** rel_quota_add() - The same for what was granted before: rel_quota_has() said so, or it was given back for just this. */
-void rel_quota_add(struct rel_peer *rp, enum rel_quota q, uint32_t n);
-void rel_quota_put(struct rel_peer *rp, enum rel_quota q, uint32_t n);
+static inline void rel_quota_add(struct rel_peer *rp, enum rel_quota q, uint32_t n)
+{
+	quota_add(&rp->r->quota, &rp->quota, q, n);
+}
+static inline void rel_quota_put(struct rel_peer *rp, enum rel_quota q, uint32_t n)
+{
+	quota_put(&rp->r->quota, &rp->quota, q, n);
+}
 
 /* --- rel_tx.c: frames out --- */
 

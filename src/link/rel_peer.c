@@ -162,8 +162,8 @@ static void tab_remove(struct rel_peer *rp)
 		r->found = NULL;
 	rel_half_end(rp);
 	if (rp->is_guest) {
-		TAILQ_REMOVE(&rp->source->guests, rp, guest);
-		rp->source->guest_cnt--;
+		TAILQ_REMOVE(&rel_source_of(rp)->guests, rp, guest);
+		rel_source_of(rp)->guest_cnt--;
 	}
 	rp->is_guest = false;
 }
@@ -234,8 +234,8 @@ static void place_ask(struct rel *r, const struct link_addr *addr, uint64_t now_
 
 static void guest_to_end(struct rel_peer *rp)
 {
-	TAILQ_REMOVE(&rp->source->guests, rp, guest);
-	TAILQ_INSERT_TAIL(&rp->source->guests, rp, guest);
+	TAILQ_REMOVE(&rel_source_of(rp)->guests, rp, guest);
+	TAILQ_INSERT_TAIL(&rel_source_of(rp)->guests, rp, guest);
 	rp->asks = 0;
 }
 
@@ -304,8 +304,8 @@ struct rel_peer *rel_peer_arrived(struct rel *r, const struct link_addr *addr, u
 		return NULL;
 	}
 	rp->is_guest = true;
-	rp->source->guest_cnt++;
-	TAILQ_INSERT_TAIL(&rp->source->guests, rp, guest);
+	rel_source_of(rp)->guest_cnt++;
+	TAILQ_INSERT_TAIL(&rel_source_of(rp)->guests, rp, guest);
 	half_begin(rp, now_ns);
 	return rp;
 }
@@ -375,7 +375,7 @@ bool rel_peer_unpin(struct rel_peer *rp)
 	if (rp->peer)
 		return true;
 	if (!rp->pins) {
-		rel_source_put(rp);
+		quota_leave(&rp->quota);
 		slab_put(&rp->r->peers, rp);
 	}
 	return false;

@@ -148,8 +148,8 @@ static void check_quotas(const struct rig *g)
 		const struct rel_peer *rp = peer->rel;
 
 		if (rp)
-			FUZZ_CHECK(rp->used[REL_Q_ASM] <= REL_ASM_PEER && rp->used[REL_Q_STASH] <= REL_RCVBUF + REL_DGRAM_MAX &&
-				   rp->used[REL_Q_EARLY] <= 16384 && rp->used[REL_Q_NAK] <= 16384);
+			FUZZ_CHECK(rp->quota.used[REL_Q_ASM] <= REL_ASM_PEER && rp->quota.used[REL_Q_STASH] <= REL_RCVBUF + REL_DGRAM_MAX &&
+				   rp->quota.used[REL_Q_EARLY] <= 16384 && rp->quota.used[REL_Q_NAK] <= 16384);
 	}
 }
 

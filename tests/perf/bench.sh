@@ -97,6 +97,7 @@ done
 printf . >&2
 for p in $providers; do timeout 100 "$build/tests/perf/bench_mem" "$p" 64 100000 2>>"$out/failed.txt" | sed "s/^/memory,$p,/" >>"$csv"; done
 for rate in 0 10000 100000; do timeout 100 "$build/tests/perf/hello_flood" "$rate" 5000 2>>"$out/failed.txt" | sed 's/^/flood,/' >>"$csv"; done
+for rate in 1000 10000 0; do timeout 100 "$build/tests/perf/beset" 10 3000 "$rate" 2>>"$out/failed.txt" >>"$csv"; done
 if command -v mpirun >/dev/null && command -v mpicc >/dev/null; then
 	mpi_build mpi_barrier
 	on_two() { taskset -c "$(cpus_pick)" timeout 100 mpirun --oversubscribe --bind-to none -np 16 "$@" "$tmp/mpi_barrier" 2>"$tmp/err" |

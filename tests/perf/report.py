@@ -139,6 +139,14 @@ def flood_rows(lines):
              "poll gap %d us, close %d ms" % (v["gap_us"], v["close_ms"]), "", "all connect", v["connects"] > 0 and not v["failed"])
 
 
+def beset_rows(lines):
+    """beset: what ten attackers leave of an honest pair's rate, and what of that if they send to a closed port."""
+    for l in (l for l in lines if l[:2] == ["beset", "left"]):
+        rate = "full speed" if l[2] == "0" else "%s/s each" % l[2]
+        left, closed = "%s of frames, %s of reads" % (l[4], l[5]), "beside a closed port: " + l[7]
+        line("ten attackers, " + rate, "", "link", left, closed, l[7], ">= 0.5", float(l[7]) >= 0.5)
+
+
 def plots_write(rows, folder):
     """Best place per size, so that one line is one kind of place as far as possible."""
     for test, name, scale in (("lat", "latency", 1e-3), ("bw", "bandwidth", 1e-9)):
@@ -161,7 +169,8 @@ def main():
     lines = [l.strip().split(",") for l in open(sys.argv[1]) if l.strip()]
     keys = ("suite", "test", "size", "depth", "place", "prov", "rounds", "value", "ratio")
     kinds = (str, str, int, int, str, str, int, float, float)
-    rows = [dict(zip(keys, (k(v) for k, v in zip(kinds, l)))) for l in lines if l[0] not in ("count", "memory", "mpi", "flood")]
+    other = ("count", "memory", "mpi", "flood", "beset")
+    rows = [dict(zip(keys, (k(v) for k, v in zip(kinds, l)))) for l in lines if l[0] not in other]
     line("what", "cores", "", "ours", "stock", "ratio", "goal", None)
     compare_rows([r for r in rows if r["suite"] in ("local", "net")])
     special_rows(rows)
@@ -169,6 +178,7 @@ def main():
     depth_rows(rows)
     count_rows(lines)
     flood_rows(lines)
+    beset_rows(lines)
     plots_write(rows, sys.argv[2])
 
 

@@ -71,6 +71,11 @@ void cassini_peer_gone(struct cassini_peer *peer, uint32_t life)
 	g_tf.gone_cnt++;
 }
 
+struct quota_source *link_peer_source(const struct link_peer *peer)
+{
+	return NULL;
+}
+
 int link_bulk(struct link_port *p, struct link_peer *peer, int op, void *local, size_t len, uint64_t raddr, uint32_t key, void *cookie)
 {
 	if (g_tf.bulk_rc)
@@ -104,6 +109,7 @@ void tf_open(struct cassini_pte_opts opts, uint32_t slots, uint32_t les)
 	t->dom.pid = 9;
 	t->dom.match_id = CASSINI_MATCH_ID(9, 1);
 	mt_unexp_init(&t->dom.rdzv);
+	cassini_owe_init(&t->dom);
 	assert_int_equal(slab_init(&t->dom.ops, sizeof(struct cassini_op), 64, 16, 0), 0);
 	LIST_INSERT_HEAD(&t->nic.doms, &t->dom, link);
 	t->peer = (struct cassini_peer){.dom = &t->dom, .link = (void *)&t->peer, .nic = TF_NIC, .pid = TF_PID};

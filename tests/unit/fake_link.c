@@ -241,6 +241,11 @@ bool link_peer_is_local(const struct link_peer *peer)
 	return !g_fake.is_remote;
 }
 
+struct quota_source *link_peer_source(const struct link_peer *peer)
+{
+	return NULL;
+}
+
 void link_port_set_label(struct link_port *p, uint64_t label)
 {
 	(void)p;

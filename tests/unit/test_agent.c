@@ -21,6 +21,7 @@ static struct link_node *node;
 static struct link_port *port;
 static uint32_t frames, services; /* under the lock */
 static uint64_t owner_deadline;
+static _Atomic uint32_t flood_left, passes; /* passes that find something, whatever came; and those that were */
 static int sock;
 
 static int on_frame(void *ctx, struct link_peer *peer, const struct view *frame)
@@ -44,6 +45,16 @@ static void service(void *ctx)
 	lock_assert_held(&lock);
 	for (struct link_port *p = node->ports; p; p = p->next)
 		link_poll(p);
+	if (atomic_load(&flood_left)) {
+		uint64_t end = clk_now_ns(NULL) + 5 * NS_PER_MS;
+
+		atomic_fetch_sub(&flood_left, 1);
+		atomic_fetch_add(&passes, 1);
+		port->events++;
+		while (clk_now_ns(NULL) < end)
+			;
+		return;
+	}
 	if (owner_deadline <= clk_now_ns(NULL))
 		owner_deadline = CLK_NEVER;
 }
@@ -410,6 +421,33 @@ static void agent__takes_over_again(void **state)
 	}
 }
 
+/* There is always more to do for the thread, and the application wants to poll: it gets the lock within few passes. */
+static void agent__lets_the_application_in(void **state)
+{
+	enum { FLOOD = 400, ENTRIES = 10 };
+	uint64_t end = clk_now_ns(NULL) + WAIT_NS;
+
+	(void)state;
+	assert_true(await_armed());
+	atomic_store(&passes, 0);
+	lock_acquire(&lock);
+	owner_deadline = 0;
+	atomic_store(&flood_left, FLOOD);
+	agent_kick(node);
+	lock_release(&lock);
+	for (int i = 0; i < ENTRIES; i++) {
+		uint32_t before = atomic_load(&passes);
+
+		while (atomic_load(&passes) == before && clk_now_ns(NULL) < end)
+			;
+		lock_acquire(&lock);
+		lock_release(&lock);
+	}
+	print_message("%u passes for %d times in\n", atomic_load(&passes), ENTRIES);
+	assert_in_range(atomic_load(&passes), ENTRIES, FLOOD / 2);
+	atomic_store(&flood_left, 0);
+}
+
 /* A port without network use does not look at its socket: the thread does, also while the
  * application polls. */
 static void agent__guards_cold_socket(void **state)
@@ -542,6 +580,7 @@ int main(void)
 		T_(agent__sleeps_while_nothing_happens),
 		T_(agent__stays_out_while_application_polls),
 		T_(agent__takes_over_again),
+		T_(agent__lets_the_application_in),
 		T_(agent__guards_cold_socket),
 		T_(agent__guards_without_the_lock),
 		T_(agent__keeps_deadlines),

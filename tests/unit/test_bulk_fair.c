@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Peers that ask for much and take no answer: what lies for them is bounded, and others are served as if they were not there.
+// Peers that ask for much and take no answer: what lies for them is bounded, and others are served as if they were not
+// there.
 #include "bulk_modes.h"
 
 #define DEAF 100
@@ -61,7 +62,7 @@ static void bulk__deaf_peers_hold_up_nobody(void **state)
 		print_message("%s: 100 operations in %u polls, beset in %u; %u answers, %u streams, %u chunks\n", mode_name[m], alone, beset,
 			      slab_used(&b->replies), slab_used(&b->streams), slab_used(&b->bufs));
 		assert_true(beset <= 2 * alone);
-		assert_in_range(b->replies.cap, 0, 65536 + DEAF * 1024);
+		assert_in_range(b->replies.cap, 0, 65536 + 32768 + DEAF * 1024);
 		assert_in_range(b->streams.cap, 0, 4096 + DEAF * 8);
 		assert_in_range(b->bufs.cap, 0, 1024 + DEAF * 8);
 		ask(&g_deaf[0], 200000, 1, 64); /* more than there is room for: the end of this one */
@@ -78,19 +79,25 @@ static void bulk__deaf_peers_hold_up_nobody(void **state)
 	}
 }
 
-/* Others hold all room for answers, and one who takes them asks for more at once than the path takes: it is not ended for that. */
+/*
+ * Others hold all room for answers, and one who takes them asks for more at once than the path takes: it is not ended
+ * for that.
+ */
 static void bulk__many_at_once_from_an_honest_peer(void **state)
 {
 	static const enum mode modes[] = {RING, NET};
 
 	for (size_t n = 0; n < ARRAY_SIZE(modes); n++) {
 		struct link_peer *honest_peer;
+		uint64_t *pool;
 
 		open_mode(modes[n]);
+		pool = &fp.port[1].bulk->quota.pool[BULK_Q_REPLY];
+		*pool += 65536;
 		honest_peer = &fp.peer[1][0];
 		for (int i = 0; i < DEAF; i++) {
 			g_deaf[i] = (struct link_peer){.port = &fp.port[1], .shm_tried = true};
-			ask(&g_deaf[i], 1000, 1, 64);
+			ask(&g_deaf[i], 1024, 1, 64);
 		}
 		ask(honest_peer, 6000, 1, 64);
 		for (int i = 0; honest_peer->bulk && i < 2000; i++)
@@ -108,8 +115,81 @@ static void bulk__many_at_once_from_an_honest_peer(void **state)
 			port_peer_dead(&g_deaf[i], -ECONNREFUSED);
 		for (int i = 0; i < 5; i++)
 			fp_pass();
+		assert_int_equal(*pool, 65536);
 		fp_close();
 	}
+}
+
+#define CROWD 2000
+
+static struct link_peer g_crowd[CROWD];
+
+/*
+ * Peers behind one address, each of which would have its own share: together they have a bound, and one of them and
+ * others get on.
+ */
+static void bulk__a_crowd_is_one_source(void **state)
+{
+	struct quota_source src = {.refs = 1};
+	struct link_peer *late;
+	struct bulk_port *b;
+	uint32_t key;
+
+	open_mode(NET);
+	b = fp.port[1].bulk;
+	b->quota.limit[BULK_Q_REPLY].owns = 16;
+	key = region(1, g_mem, MIB, LINK_GET | LINK_PUT);
+	for (int i = 0; i < CROWD; i++) {
+		g_crowd[i] = (struct link_peer){.port = &fp.port[1], .shm_tried = true, .user = &src};
+		ask(&g_crowd[i], 100, key, MIB);
+		ask(&g_crowd[i], 40, 1, 64);
+	}
+	print_message("%u answers, %u streams of %u peers\n", slab_used(&b->replies), slab_used(&b->streams), CROWD);
+	assert_in_range(b->streams.cap, 1, 1024 * 8 + 2048 + CROWD);
+	/* what an answer that is owed to everybody comes to, and what there is besides */
+	assert_in_range(slab_used(&b->replies), 1, 16 * 1024 + 65536 / 2 + 32768 / 2 + CROWD * 17);
+	assert_int_equal(honest(100, key, false) > 0, 1);
+	late = &fp.peer[1][0]; /* one of them now, and it listens */
+	late->user = &src;
+	assert_int_equal(honest(100, key, false) > 0, 1);
+	late->user = NULL;
+	for (int i = 0; i < CROWD; i++)
+		port_peer_dead(&g_crowd[i], -ECONNREFUSED);
+	for (int i = 0; i < 5; i++)
+		fp_pass();
+	assert_int_equal(bulk_outstanding(b), 0);
+	assert_int_equal(src.refs, 1);
+	assert_null(src.turns);
+	for (int q = 0; q < BULK_Q_NUM; q++)
+		assert_int_equal(src.sum[QUOTA_BULK][q].own + src.sum[QUOTA_BULK][q].pool + b->quota.pool[q], 0);
+	fp_close();
+}
+
+/* They take what they are sent, and ask for more: one peer elsewhere has each other turn. */
+static void bulk__turns_are_of_sources(void **state)
+{
+	uint32_t key, alone, beset, cnt = 200;
+	struct quota_source src = {.refs = 1};
+	struct bulk_port *b;
+
+	open_mode(RING);
+	b = fp.port[1].bulk;
+	key = region(1, g_mem, MIB, LINK_GET | LINK_PUT);
+	alone = honest(100, key, false);
+	for (uint32_t i = 0; i < cnt; i++) {
+		g_crowd[i] = (struct link_peer){.port = &fp.port[1], .shm_tried = true, .user = &src};
+		g_crowd[i].shm = &fp.shm[1][0];
+		ask(&g_crowd[i], 8, key, MIB);
+	}
+	beset = honest(100, key, false);
+	print_message("100 operations in %u polls, beset in %u; %u streams\n", alone, beset, slab_used(&b->streams));
+	assert_true(slab_used(&b->streams));
+	assert_true(beset <= 2 * alone);
+	for (uint32_t i = 0; i < cnt; i++)
+		port_peer_dead(&g_crowd[i], -ECONNREFUSED);
+	fp_pass();
+	assert_int_equal(src.refs, 1);
+	fp_close();
 }
 
 int main(void)
@@ -117,6 +197,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bulk__deaf_peers_hold_up_nobody),
 		cmocka_unit_test(bulk__many_at_once_from_an_honest_peer),
+		cmocka_unit_test(bulk__a_crowd_is_one_source),
+		cmocka_unit_test(bulk__turns_are_of_sources),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// An initiator that asks and does not listen: what is kept for it has a bound, and whoever is told to ask again does so.
+// An initiator that asks and does not listen: what is kept for it has a bound, and whoever is told to ask again does
+// so.
 #include "cassini_pair.h"
 
 #include "nic/cassini/cassini_int.h"
@@ -14,6 +15,11 @@ static struct cassini_peer *only_peer(struct cassini_dom *dom)
 		if (dom->peer_tab[i])
 			return dom->peer_tab[i];
 	return NULL;
+}
+
+static uint64_t owed(struct cassini_dom *dom, enum cassini_owe what)
+{
+	return only_peer(dom)->owe.used[what];
 }
 
 /* A request to b as if a had made it up; a is not polled. Return: the verdict. */
@@ -33,7 +39,7 @@ static void meet(void)
 
 	post(&g_w.a, &cmd);
 	expect(g_w.a.eq, CASSINI_EV_REPLY, CASSINI_RC_OK);
-	UNTIL(!g_w.b.dom->owe_cnt);
+	UNTIL(!owed(g_w.b.dom, CASSINI_OWE_CNT));
 }
 
 static void gets_body(void)
@@ -50,8 +56,7 @@ static void gets_body(void)
 		busy += rc != 0;
 	}
 	/* its own, half of the pool, and one more */
-	assert_in_range(b->owe_bytes, 1000000, (256u << 10) + (16u << 20) + 20000);
-	assert_int_equal(b->owe_bytes, only_peer(b)->owe_bytes);
+	assert_in_range(owed(b, CASSINI_OWE_BYTES), 1000000, (256u << 10) + (16u << 20) + 20000);
 	assert_true(busy && busy == g_w.b.nic->stats.owed_busy);
 	/* honest ones of the same peer, which listens again */
 	fill(g_w.b.mem, LEN, 3);
@@ -65,8 +70,8 @@ static void gets_body(void)
 	for (unsigned i = 0; i < 30; i++)
 		assert_memory_equal(g_w.a.mem + i * LEN, g_w.b.mem, LEN);
 	assert_true(g_w.b.nic->stats.owed_busy > busy);
-	UNTIL(!b->owe_cnt);
-	assert_int_equal(b->owe_bytes, 0);
+	UNTIL(!owed(b, CASSINI_OWE_CNT));
+	assert_int_equal(owed(b, CASSINI_OWE_BYTES), 0);
 }
 
 /* What cannot be asked again alone has another end. */
@@ -79,9 +84,45 @@ static void atomics_body(void)
 		rc = ask(CASSINI_PKT_FETCH, 0x7000000 + i);
 	assert_int_equal(rc, CASSINI_RC_UNDELIVERABLE);
 	assert_int_equal(g_w.b.nic->stats.owed_ended, 1);
-	assert_in_range(g_w.b.dom->owe_cnt, 1024, 1024 + 32768);
-	UNTIL(!g_w.b.dom->owe_cnt);
+	assert_in_range(owed(g_w.b.dom, CASSINI_OWE_CNT), 1024, 1024 + 32768);
+	UNTIL(!owed(g_w.b.dom, CASSINI_OWE_CNT));
 	meet(); /* a is there, and may begin anew */
+}
+
+/*
+ * Others of its host hold what is kept for that: it gets on with one Get at a time; through shared memory nobody
+ * shares.
+ */
+static void source_body(void)
+{
+	struct cassini_peer *peer;
+	struct quota_source *s;
+	uint64_t *own;
+	int rc = 0;
+
+	meet();
+	peer = only_peer(g_w.b.dom);
+	s = link_peer_source(peer->link);
+	assert_int_equal(s == NULL, link_peer_is_local(peer->link));
+	if (!s)
+		return;
+	own = &s->sum[QUOTA_OWNER][CASSINI_OWE_BYTES].own;
+	*own += 64 * (256u << 10);
+	for (uint32_t i = 0; i < 40; i++)
+		rc = ask(CASSINI_PKT_GET, 0x7000000 + i);
+	assert_int_equal(rc, CASSINI_RC_RESOURCE_BUSY);
+	assert_in_range(owed(g_w.b.dom, CASSINI_OWE_CNT), 1, CASSINI_OWE_LEAST);
+	UNTIL(!owed(g_w.b.dom, CASSINI_OWE_CNT));
+	meet();
+	assert_int_equal(*own, 64 * (256u << 10));
+	*own = 0;
+	meet();
+}
+
+static void owe__of_a_crowded_host(void **state)
+{
+	(void)state;
+	on_all_paths(source_body);
 }
 
 static void owe__gets_are_asked_again(void **state)
@@ -100,6 +141,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(owe__gets_are_asked_again),
+		cmocka_unit_test(owe__of_a_crowded_host),
 		cmocka_unit_test(owe__too_many_answers_end_it),
 	};
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // What one peer can make an endpoint keep: a bound for each kind, others get on, and nothing that was taken is lost.
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <rdma/providers/fi_prov.h>
 
@@ -14,6 +17,7 @@
 
 struct fi_provider *fi_prov_ini(void);
 static struct fi_provider *g_prov;
+static bool g_is_near;
 
 enum { VICTIM, BAD, GOOD, SIDES };
 
@@ -136,7 +140,8 @@ static int teardown(void **state)
 
 static void limit(enum efa_quota q, uint64_t own, uint64_t all)
 {
-	inner(VICTIM)->limit[q] = (struct kit_quota){own, all};
+	inner(VICTIM)->quota.limit[q].own = own;
+	inner(VICTIM)->quota.limit[q].all = all;
 }
 
 static const struct efa_peer *bad_peer(void)
@@ -147,9 +152,9 @@ static const struct efa_peer *bad_peer(void)
 /* At most half of the pool besides its own, one packet more, and what could not be refused. */
 static void assert_bounded(enum efa_quota q, uint64_t each)
 {
-	const struct kit_quota *l = &inner(VICTIM)->limit[q];
+	const struct quota_limit *l = &inner(VICTIM)->quota.limit[q];
 
-	assert_in_range(bad_peer()->used[q], 1, l->own + l->all / 2 + (RQ + 1) * each);
+	assert_in_range(bad_peer()->quota.used[q], 1, l->own + l->all / 2 + (RQ + 1) * each);
 }
 
 static void assert_others_get_on(void)
@@ -201,8 +206,32 @@ static void kept__messages_without_a_receive(void **state)
 	assert_others_get_on();
 	for (uint64_t i = 0; i < sent; i++)
 		take(BAD, i);
-	assert_int_equal(bad_peer()->used[EFA_Q_KEPT], 0);
-	assert_int_equal(inner(VICTIM)->pool[EFA_Q_KEPT], 0);
+	assert_int_equal(bad_peer()->quota.used[EFA_Q_KEPT], 0);
+	assert_int_equal(inner(VICTIM)->quota.pool[EFA_Q_KEPT], 0);
+}
+
+/* Two of one address have one share together, between hosts; nothing is lost. On one host each has its own. */
+static void kept__shares_of_one_source(void **state)
+{
+	enum { OWN = 1u << 20 };
+	const struct efa_peer *good = inner(VICTIM)->peers[r.name[GOOD]];
+	uint64_t sent[SIDES] = {0}, both;
+
+	(void)state;
+	limit(EFA_Q_KEPT, OWN, 0);
+	inner(VICTIM)->quota.limit[EFA_Q_KEPT].owns = 1;
+	for (int i = 0; i < ROUNDS / 4; i++) {
+		for (int from = BAD; from < SIDES; from++)
+			if (i % 2 == from % 2)
+				sent[from] += !fi_tinject(r.ep[from], &sent[from], 8, r.victim[from], sent[from]);
+		drive();
+	}
+	both = bad_peer()->quota.used[EFA_Q_KEPT] + good->quota.used[EFA_Q_KEPT];
+	assert_in_range(both, g_is_near ? 2 * OWN : OWN, (g_is_near ? 2 * OWN : OWN) + 2 * (RQ + 1) * 2048);
+	for (int from = BAD; from < SIDES; from++)
+		for (uint64_t i = 0; i < sent[from]; i++)
+			take(from, i);
+	assert_int_equal(bad_peer()->quota.used[EFA_Q_KEPT] + good->quota.used[EFA_Q_KEPT], 0);
 }
 
 static void early__behind_a_gap(void **state)
@@ -249,7 +278,7 @@ static void open__the_same_bytes_again(void **state)
 		send_made_up(&h, i ? 1000 : 8);
 		drive();
 	}
-	assert_in_range(bad_peer()->used[EFA_Q_KEPT], 1, 40 * 10000);
+	assert_in_range(bad_peer()->quota.used[EFA_Q_KEPT], 1, 40 * 10000);
 	assert_true(inner(VICTIM)->stats.drop[EFA_DROP_LENGTH] > 100);
 	assert_others_get_on();
 }
@@ -270,16 +299,34 @@ static void work__writes_that_do_not_end(void **state)
 	assert_others_get_on();
 }
 
-int main(void)
+/* A process reads its room once: one for each. */
+static int run(const char *net, bool is_near)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(kept__messages_without_a_receive, setup, teardown),
+		cmocka_unit_test_setup_teardown(kept__shares_of_one_source, setup, teardown),
 		cmocka_unit_test_setup_teardown(early__behind_a_gap, setup, teardown),
 		cmocka_unit_test_setup_teardown(open__messages_that_do_not_end, setup, teardown),
 		cmocka_unit_test_setup_teardown(open__the_same_bytes_again, setup, teardown),
 		cmocka_unit_test_setup_teardown(work__writes_that_do_not_end, setup, teardown),
 	};
 
-	g_prov = fi_prov_ini();
-	return g_prov ? cmocka_run_group_tests(tests, NULL, NULL) : 1;
+	int status = -1;
+	pid_t pid;
+
+	fflush(stdout);
+	pid = fork();
+	if (!pid) {
+		unsetenv("SOFTFABRIC_CONF");
+		setenv("SOFTFABRIC_NET", net, 1);
+		g_is_near = is_near;
+		g_prov = fi_prov_ini();
+		exit(!g_prov || cmocka_run_group_tests(tests, NULL, NULL));
+	}
+	return pid < 0 || waitpid(pid, &status, 0) != pid || status;
+}
+
+int main(void)
+{
+	return run("seed=1", true) | run("paths=udp", false);
 }

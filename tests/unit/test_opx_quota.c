@@ -148,7 +148,8 @@ static void kept__messages_without_a_receive(void **state)
 	uint64_t sent = 0;
 
 	(void)state;
-	inner(VICTIM)->limit[OPX_Q_KEPT] = (struct kit_quota){OWN, ALL};
+	inner(VICTIM)->quota.limit[OPX_Q_KEPT].own = OWN;
+	inner(VICTIM)->quota.limit[OPX_Q_KEPT].all = ALL;
 	for (uint32_t i = 0; i < SENDS; i++) {
 		sent += say(BAD, sent);
 		drive();
@@ -157,16 +158,47 @@ static void kept__messages_without_a_receive(void **state)
 	assert_true(sent < SENDS);
 	assert_true(inner(VICTIM)->stats.quota_full);
 	/* half of the pool besides its own, and the message that was one too many, or, on one host, a window */
-	assert_in_range(bad_peer()->used[OPX_Q_KEPT], OWN, OWN + ALL / 2 + (g_is_near ? OPX_WINDOW_LOCAL : 1) * (LEN + sizeof(struct opx_in)));
+	assert_in_range(bad_peer()->quota.used[OPX_Q_KEPT], OWN,
+			OWN + ALL / 2 + (g_is_near ? OPX_WINDOW_LOCAL : 1) * (LEN + sizeof(struct opx_in)));
 	others_get_on();
 	for (uint64_t i = 0; i < sent; i++)
 		take(BAD, i);
-	assert_int_equal(bad_peer()->used[OPX_Q_KEPT], 0);
-	assert_int_equal(inner(VICTIM)->pool[OPX_Q_KEPT], 0);
+	assert_int_equal(bad_peer()->quota.used[OPX_Q_KEPT], 0);
+	assert_int_equal(inner(VICTIM)->quota.pool[OPX_Q_KEPT], 0);
 	assert_false(bad_peer()->flow.is_full);
 	while (!say(BAD, sent))
 		drive();
 	take(BAD, sent);
+}
+
+/* Two of one address have one share together, between hosts; on one host each has its own. Nothing is lost. */
+static void kept__shares_of_one_source(void **state)
+{
+	enum { OWN = 64u << 10, EACH = LEN + sizeof(struct opx_in) };
+	const struct opx_peer *good;
+	uint64_t sent[SIDES] = {0}, both, until = clk_now_ns(NULL) + WAIT_NS;
+
+	(void)state;
+	inner(VICTIM)->quota.limit[OPX_Q_KEPT] = (struct quota_limit)QUOTA_LIMIT(1, OWN, 1, 0);
+	for (uint32_t i = 0; i < SENDS / 4; i++) {
+		for (int from = BAD; from < SIDES; from++)
+			sent[from] += say(from, sent[from]);
+		drive();
+	}
+	good = opx_peer_get(inner(VICTIM), r.name[GOOD]);
+	both = bad_peer()->quota.used[OPX_Q_KEPT] + good->quota.used[OPX_Q_KEPT];
+	if (g_is_near)
+		assert_in_range(both, 2 * OWN, UINT64_MAX);
+	else
+		assert_in_range(both, OWN, OWN + 4 * EACH);
+	for (int from = BAD; from < SIDES; from++)
+		for (uint64_t i = 0; i < sent[from]; i++)
+			take(from, i);
+	while (bad_peer()->flow.is_full || good->flow.is_full) {
+		assert_true(clk_now_ns(NULL) < until);
+		drive();
+	}
+	assert_int_equal(bad_peer()->quota.used[OPX_Q_KEPT] + good->quota.used[OPX_Q_KEPT], 0);
 }
 
 /* Reads that are served, where one at a time is too many: all are, in turn. */
@@ -177,7 +209,8 @@ static void served__all_in_the_end(void **state)
 	static uint8_t in[1u << 16];
 
 	(void)state;
-	inner(VICTIM)->limit[OPX_Q_SERVED] = (struct kit_quota){0, 2};
+	inner(VICTIM)->quota.limit[OPX_Q_SERVED].own = 0;
+	inner(VICTIM)->quota.limit[OPX_Q_SERVED].all = 2;
 	while (done < 500) {
 		struct fi_cq_tagged_entry e;
 
@@ -188,8 +221,8 @@ static void served__all_in_the_end(void **state)
 		done += fi_cq_read(r.cq[BAD], &e, 1) == 1;
 	}
 	assert_true(inner(VICTIM)->stats.quota_full);
-	assert_int_equal(bad_peer()->used[OPX_Q_SERVED], 0);
-	assert_int_equal(inner(VICTIM)->pool[OPX_Q_SERVED], 0);
+	assert_int_equal(bad_peer()->quota.used[OPX_Q_SERVED], 0);
+	assert_int_equal(inner(VICTIM)->quota.pool[OPX_Q_SERVED], 0);
 }
 
 /* A process reads its room once: one for each. */
@@ -197,6 +230,7 @@ static int run(const char *net, bool is_near)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(kept__messages_without_a_receive, setup, teardown),
+		cmocka_unit_test_setup_teardown(kept__shares_of_one_source, setup, teardown),
 		cmocka_unit_test_setup_teardown(served__all_in_the_end, setup, teardown),
 	};
 	int status = -1;

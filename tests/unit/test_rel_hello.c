@@ -453,7 +453,7 @@ static void host__dead_make_room(void **state)
 		rig_run_for(&g, NS_PER_MS);
 	}
 	rig_run_for(&g, 2 * REL_IDLE_NS);
-	g.n[0].peers->rel->source->guest_cnt += REL_HOST_MAX - CROWD;
+	rel_source_of(g.n[0].peers->rel)->guest_cnt += REL_HOST_MAX - CROWD;
 	end = rig_now(&g) + 30 * NS_PER_SEC;
 	c.asked = 0;
 	for (cnt = 0; in < CROWD - CROWD_ALIVE; cnt++) {
@@ -481,7 +481,7 @@ static void host__dead_make_room(void **state)
 		assert_non_null(p);
 		assert_int_equal(p->rel->state, REL_S_OPEN);
 	}
-	g.n[0].peers->rel->source->guest_cnt -= REL_HOST_MAX - CROWD;
+	rel_source_of(g.n[0].peers->rel)->guest_cnt -= REL_HOST_MAX - CROWD;
 	rig_close(&g);
 }
 

@@ -155,9 +155,9 @@ static void rel_quota__early_datagrams(void **state)
 		mob_act(&g, inject_tiny, 1, 1);
 	beset = honest(&g, 4000, 100, inject_tiny, 1);
 	print_message("4000 frames in %llu us, beset in %llu us, %u bytes wait, room for %u refusals\n", (unsigned long long)alone / 1000,
-		      (unsigned long long)beset / 1000, r->pool[REL_Q_STASH], r->naks.cap);
+		      (unsigned long long)beset / 1000, (uint32_t)r->quota.pool[REL_Q_STASH], r->naks.cap);
 	assert_true(beset <= 2 * alone);
-	assert_in_range(r->pool[REL_Q_STASH], 0, 32u << 20);
+	assert_in_range(r->quota.pool[REL_Q_STASH], 0, 32u << 20);
 	assert_in_range(r->naks.cap, 0, 262144 + 256 * SOURCES * PAIRS + 8192 + REL_FRAMES_PEER);
 	rig_close(&g);
 	assert_int_equal(g.n[1].ok, 8001);
@@ -188,6 +188,64 @@ static void rel_quota__refusals(void **state)
 	rig_close(&g);
 }
 
+/* As from somebody new of the same address. */
+static void inject_hello(struct rig *g, const struct rel_peer *rp)
+{
+	struct rel_pkt pkt = {.type = REL_HELLO, .hello = {.half = rng_u64(&g->rng), .serial = 1, .cls = LINK_ORDERED}};
+	struct link_addr addr = rp->peer->addr;
+	uint8_t buf[128];
+
+	addr.port = (uint16_t)rng_below(&g->rng, 65536);
+	pkt.hello.src_nonce = (uint32_t)pkt.hello.half | 1;
+	pkt.hello.dst_nonce = g->n[0].port.self.nonce;
+	rel_input(g->n[0].port.rel, &addr, buf, rig_encode(&pkt, NULL, 0, buf), rig_now(g));
+}
+
+/* Each address has its own way. */
+static void inject_any(struct rig *g, struct rel_peer *rp, uint32_t n)
+{
+	switch (rp->peer->addr.ip[15] % 3) {
+	case 0:
+		inject_first(g, rp, n);
+		break;
+	case 1:
+		inject_tiny(g, rp, n + 1);
+		break;
+	case 2:
+		for (int i = 0; i < 10; i++)
+			inject_hello(g, rp);
+		break;
+	}
+}
+
+/* Ten attackers of 100 pairs each: an honest pair keeps half of its rate. tests/perf/beset.c has it in real time. */
+static void rel_quota__ten_attackers(void **state)
+{
+	struct sim_attr attr = {.seed = 19, .mtu = 1472, .drop_ppm = 2000, .is_silent = true};
+	uint64_t alone, beset;
+	struct rig g;
+	struct rel *r;
+
+	rig_open(&g, 2, LINK_ORDERED, &attr, NULL);
+	r = g.n[0].port.rel;
+	honest(&g, 1, 100, NULL, 0);
+	mob_open(&g);
+	mob_act(&g, inject_probe, 0, 1);
+	alone = honest(&g, 1000, 5000, NULL, 0);
+	for (int i = 0; i < 5; i++)
+		mob_act(&g, inject_any, 0, 1);
+	beset = honest(&g, 1000, 5000, inject_any, 0);
+	print_message("1000 frames in %llu us, beset in %llu us; %u assemblies, %u KiB wait, %u half-open, %u peers\n",
+		      (unsigned long long)alone / 1000, (unsigned long long)beset / 1000, slab_used(&r->asms),
+		      (uint32_t)r->quota.pool[REL_Q_STASH] / 1024, r->half_cnt, r->peer_cnt);
+	assert_true(beset <= 2 * alone);
+	assert_in_range(r->asms.cap, 0, 4096 + SOURCES * PAIRS + 8);
+	assert_in_range(r->quota.pool[REL_Q_STASH], 0, 32u << 20);
+	assert_int_equal(r->peer_cnt, SOURCES * PAIRS + 1); /* who only says HELLO is nobody */
+	rig_close(&g);
+	assert_int_equal(g.n[1].ok, 2001);
+}
+
 /* What waits may be refused later, whatever has become of the pool: room was kept for it. */
 static void rel_quota__early_and_refused(void **state)
 {
@@ -200,7 +258,7 @@ static void rel_quota__early_and_refused(void **state)
 	for (uint32_t i = 0; i < ARRAY_SIZE(first); i++) {
 		first[i] = stranger(&g, 100 + i, 1);
 		inject_tiny(&g, first[i], 1); /* waits for number 0 */
-		assert_int_equal(first[i]->used[REL_Q_EARLY], TINY_CNT);
+		assert_int_equal(first[i]->quota.used[REL_Q_EARLY], TINY_CNT);
 	}
 	for (uint32_t s = 0; s < 50; s++) {
 		struct rel_peer *greedy = stranger(&g, 200 + s, 1);
@@ -212,8 +270,8 @@ static void rel_quota__early_and_refused(void **state)
 		struct rel_rec rec = {le32_put(1), le16_put(0), LINK_K_NIC, 0};
 
 		inject(&g, first[i], REL_DATA, 0, &rec, sizeof(rec));
-		assert_int_equal(first[i]->used[REL_Q_EARLY], 0);
-		assert_in_range(first[i]->used[REL_Q_NAK], 1, TINY_CNT); /* half of them, about, were refused */
+		assert_int_equal(first[i]->quota.used[REL_Q_EARLY], 0);
+		assert_in_range(first[i]->quota.used[REL_Q_NAK], 1, TINY_CNT); /* half of them, about, were refused */
 	}
 	rig_close(&g);
 }
@@ -256,10 +314,10 @@ static void rel_quota__full_datagram(void **state)
 		struct rig g;
 
 		rig_open(&g, 2, cls, &attr, NULL);
-		g.n[0].port.rel->pool[REL_Q_NAK] += NAK_ALL;
+		g.n[0].port.rel->quota.pool[REL_Q_NAK] += NAK_ALL;
 		honest(&g, 4000, 16, NULL, 0);
 		assert_int_equal(g.n[0].port.stats.drop_full, 0);
-		g.n[0].port.rel->pool[REL_Q_NAK] -= NAK_ALL;
+		g.n[0].port.rel->quota.pool[REL_Q_NAK] -= NAK_ALL;
 		rig_close(&g);
 	}
 }
@@ -293,18 +351,18 @@ static void rel_quota__both_refuse(void **state)
 		rig_open(&g, 2, cls, &attr, NULL);
 		g.nak_percent = 100;
 		for (uint32_t i = 0; i < 2; i++) {
-			g.n[i].port.rel->pool[REL_Q_NAK] += NAK_ALL;
+			g.n[i].port.rel->quota.pool[REL_Q_NAK] += NAK_ALL;
 			for (uint32_t k = 0; k < 2000; k++)
 				assert_int_equal(rig_send(&g, i, 1 - i, 16), 0);
 		}
 		assert_true(rig_run(&g, NS_PER_SEC));
 		for (uint32_t i = 0; i < 2; i++) {
 			assert_int_equal(g.n[i].nak, 2000);
-			g.n[i].port.rel->pool[REL_Q_NAK] -= NAK_ALL;
+			g.n[i].port.rel->quota.pool[REL_Q_NAK] -= NAK_ALL;
 		}
 		rig_run_for(&g, NS_PER_SEC);
 		for (uint32_t i = 0; i < 2; i++)
-			assert_int_equal(g.n[i].port.rel->pool[REL_Q_NAK] + slab_used(&g.n[i].port.rel->naks), 0);
+			assert_int_equal(g.n[i].port.rel->quota.pool[REL_Q_NAK] + slab_used(&g.n[i].port.rel->naks), 0);
 		rig_close(&g);
 	}
 }
@@ -374,17 +432,17 @@ static void rel_quota__shares(void **state)
 	a = stranger(&g, 1, 1);
 	b = stranger(&g, 1, 2);
 	c = stranger(&g, 2, 1);
-	assert_ptr_equal(a->source, b->source);
-	assert_ptr_not_equal(a->source, c->source);
+	assert_ptr_equal(a->quota.source, b->quota.source);
+	assert_ptr_not_equal(a->quota.source, c->quota.source);
 	assert_true(rel_quota_take(a, REL_Q_ASM, 130));
 	assert_false(rel_quota_take(a, REL_Q_ASM, 1)); /* half of its source's, and its own */
 	while (rel_quota_take(b, REL_Q_ASM, 1))
 		;
-	assert_int_equal(b->used[REL_Q_ASM], 66); /* half of what the first has left */
+	assert_int_equal(b->quota.used[REL_Q_ASM], 66); /* half of what the first has left */
 	assert_true(rel_quota_take(c, REL_Q_ASM, 130));
 	rel_quota_put(a, REL_Q_ASM, 100);
 	assert_true(rel_quota_take(b, REL_Q_ASM, 20));
-	rel_quota_put(b, REL_Q_ASM, b->used[REL_Q_ASM]);
+	rel_quota_put(b, REL_Q_ASM, b->quota.used[REL_Q_ASM]);
 	assert_true(rel_quota_take(a, REL_Q_ASM, 100));
 	for (uint32_t s = 10; s < 22; s++) { /* a dozen that takes all it gets ... */
 		for (uint32_t i = 0; i < 4; i++) {
@@ -404,7 +462,8 @@ static void rel_quota__shares(void **state)
 	assert_false(rel_quota_has(a, REL_Q_STASH, UINT32_MAX));
 	rel_quota_put(a, REL_Q_ASM, 130);
 	rel_quota_put(c, REL_Q_ASM, 130);
-	assert_int_equal(a->source->pool[REL_Q_ASM] + a->source->own[REL_Q_ASM], 0);
+	assert_int_equal(a->quota.source->sum[QUOTA_REL][REL_Q_ASM].pool, 0);
+	assert_int_equal(a->quota.source->sum[QUOTA_REL][REL_Q_ASM].own, 0);
 	rig_close(&g);
 }
 
@@ -414,6 +473,7 @@ int main(void)
 		cmocka_unit_test(rel_quota__shares),
 		cmocka_unit_test(rel_quota__unfinished_frames),
 		cmocka_unit_test(rel_quota__early_datagrams),
+		cmocka_unit_test(rel_quota__ten_attackers),
 		cmocka_unit_test(rel_quota__refusals),
 		cmocka_unit_test(rel_quota__early_and_refused),
 		cmocka_unit_test(rel_quota__what_never_ends),

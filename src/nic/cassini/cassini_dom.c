@@ -694,6 +694,7 @@ int cassini_dom_open(struct cassini_lni *lni, const struct cassini_dom_attr *att
 	LIST_INIT(&dom->awaited);
 	LIST_INIT(&dom->cmdqs);
 	STAILQ_INIT(&dom->unsent);
+	cassini_owe_init(dom);
 	STAILQ_INIT(&dom->copies);
 	rc = tabs_init(dom);
 	if (!rc)
@@ -733,6 +734,7 @@ static void peer_unlink(void *obj, void *arg)
 	struct cassini_peer *peer = obj;
 
 	(void)arg;
+	quota_leave(&peer->owe);
 	if (!peer->link)
 		return;
 	link_peer_set_user(peer->link, NULL);

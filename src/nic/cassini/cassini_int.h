@@ -106,8 +106,7 @@ struct cassini_dom {
 	STAILQ_HEAD(, cassini_ans) unsent; /* answers that found the path full */
 	struct slab answers;              /* short ones; the others come from the heap */
 	uint32_t answers_out;             /* that the link has or that are unsent */
-	uint32_t owe_cnt;                 /* to all peers */
-	uint64_t owe_bytes;
+	struct quota_book owe;            /* to all peers: enum cassini_owe */
 	struct slab peers;
 	struct cassini_peer **peer_tab;   /* [peer_mask + 1] chains by match id */
 	uint32_t peer_mask, peer_cnt;
@@ -126,8 +125,7 @@ struct cassini_peer {
 	uint32_t match_id;                /* of both */
 	uint64_t put_word;                /* as the Domain's, of a Put to it */
 	uint32_t owed;                    /* operations in @waiting */
-	uint32_t owe_cnt;                 /* answers and copies that we owe it: cassini_owe.c */
-	uint64_t owe_bytes;
+	struct quota_user owe;            /* what we owe it: cassini_owe.c */
 	LIST_ENTRY(cassini_peer) await;   /* dom->awaited while owed > 0 */
 	LIST_HEAD(, cassini_op) waiting;  /* accepted, REPLY or Get to come */
 	uint32_t ordered;                 /* bulk Puts to regions whose data is still moving: later writes in frames are held */
@@ -569,7 +567,7 @@ struct cassini_ans {
 	struct cassini_peer *peer;
 	uint32_t life, nonce;             /* of the peer that it is for: another one does not get it */
 	uint32_t len;                     /* bytes of @frame */
-	uint32_t cost;                    /* counted in peer->owe_bytes */
+	uint32_t cost;                    /* counted in peer->owe */
 	bool is_ping, is_short;
 	uint8_t frame[];
 };
@@ -581,12 +579,20 @@ int cassini_answer(struct cassini_dom *dom, struct cassini_peer *peer, const str
 /** cassini_owe(), cassini_owe_less() - An answer of @bytes to @peer, or a copy (0 bytes), begins; has ended. */
 void cassini_owe(struct cassini_peer *peer, uint32_t bytes);
 void cassini_owe_less(struct cassini_peer *peer, uint32_t bytes);
-#define CASSINI_OWE_BYTES (256u << 10) /* that each may have, whatever others do */
-#define CASSINI_OWE_CNT	  512u
+enum cassini_owe {
+	CASSINI_OWE_CNT, /* answers and copies */
+	CASSINI_OWE_BYTES,
+	CASSINI_OWE_NUM
+};
+#define CASSINI_OWE_LEAST 16u		   /* that each may have, whatever others do, */
+#define CASSINI_OWE_OWN	  (256u << 10) /* and bytes, whatever those of other hosts do */
+void cassini_owe_init(struct cassini_dom *dom);
 /** cassini_owe_is_much() - Is it worth a look whether @peer has too much? */
 static inline bool cassini_owe_is_much(const struct cassini_peer *peer)
 {
-	return peer->owe_cnt >= CASSINI_OWE_CNT || peer->owe_bytes >= CASSINI_OWE_BYTES;
+	const uint64_t *used = peer->owe.used;
+
+	return used[CASSINI_OWE_CNT] >= CASSINI_OWE_LEAST || used[CASSINI_OWE_BYTES] >= CASSINI_OWE_OWN;
 }
 /** cassini_owe_has_room() - May @peer ask for more data? */
 bool cassini_owe_has_room(const struct cassini_peer *peer);

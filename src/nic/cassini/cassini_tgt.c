@@ -430,8 +430,9 @@ static __attribute__((cold, noinline)) uint8_t owed_refusal(struct arrival *a)
 	if (a->pkt->op == CASSINI_PKT_PUT || a->pkt->op == CASSINI_PKT_ATOMIC || !cassini_owe_is_too_much(a->peer))
 		return CASSINI_RC_OK;
 	stats->owed_ended++;
-	LOG_FEW(LOG_LVL_WARN, a->dom->refused_told, "PID %u at NIC 0x%x does not take its %u answers: it is no peer any more", a->peer->pid, a->peer->nic,
-		a->peer->owe_cnt);
+	LOG_FEW(LOG_LVL_WARN, a->dom->refused_told,
+		"PID %u at NIC 0x%x does not take its %llu answers: it is no peer any more", a->peer->pid, a->peer->nic,
+		(unsigned long long)a->peer->owe.used[CASSINI_OWE_CNT]);
 	cassini_peer_gone(a->peer, a->peer->life);
 	return CASSINI_RC_UNDELIVERABLE;
 }

@@ -5,6 +5,7 @@
 
 #include "base/base.h"
 #include "base/lock.h"
+#include "base/quota.h"
 #include "base/stats.h"
 #include "base/view.h"
 #include "nic/efanic/efanic_gid.h"
@@ -236,6 +237,8 @@ int efanic_post_inline(struct efanic_qp *qp, struct efanic_dst *dst, uint32_t le
 uint8_t *efanic_direct_buf(struct efanic_qp *qp, struct efanic_dst *dst, uint32_t len);
 /** efanic_direct_send() - SEND what was written to @buf, which efanic_direct_buf() of the same arguments has returned. */
 void efanic_direct_send(struct efanic_qp *qp, struct efanic_dst *dst, uint8_t *buf, uint32_t len);
+/** efanic_dst_source() - link_peer_source() of its peer. */
+struct quota_source *efanic_dst_source(const struct efanic_dst *dst);
 /** efanic_dst_is_direct() - Is @dst on this host and its memory within reach of RDMA without packets? */
 bool efanic_dst_is_direct(const struct efanic_dst *dst);
 /** efanic_doorbell() - Start what was posted; once per batch. */

@@ -347,6 +347,11 @@ bool efanic_dst_is_local(const struct efanic_dst *dst)
 	return dst->peer && link_peer_is_local(dst->peer);
 }
 
+struct quota_source *efanic_dst_source(const struct efanic_dst *dst)
+{
+	return dst->peer ? link_peer_source(dst->peer) : NULL;
+}
+
 bool efanic_dst_is_direct(const struct efanic_dst *dst)
 {
 	return link_bulk_is_direct(dst->peer);

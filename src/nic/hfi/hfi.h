@@ -8,6 +8,7 @@
 #include "base/base.h"
 #include "base/le.h"
 #include "base/lock.h"
+#include "base/quota.h"
 #include "base/stats.h"
 #include "base/view.h"
 
@@ -227,6 +228,8 @@ void *hfi_dst_user(const struct hfi_dst *dst);
 void hfi_dst_set_user(struct hfi_dst *dst, void *user);
 /** hfi_dst_is_local() - Does shared memory carry its packets, i.e. is nothing lost? Chosen when the first packet is sent or has come. */
 bool hfi_dst_is_local(const struct hfi_dst *dst);
+/** hfi_dst_source() - link_peer_source() of its peer. */
+struct quota_source *hfi_dst_source(const struct hfi_dst *dst);
 /**
  * hfi_dst_admits() - Is it certain that the context admits our packets, being of the same job, job key and P_Key? Only of one on this host can it
  * be, after hfi_dst_connect(); false: it may.

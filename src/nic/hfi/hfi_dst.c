@@ -155,6 +155,11 @@ bool hfi_dst_is_local(const struct hfi_dst *dst)
 	return dst->peer && link_peer_is_local(dst->peer);
 }
 
+struct quota_source *hfi_dst_source(const struct hfi_dst *dst)
+{
+	return dst->peer ? link_peer_source(dst->peer) : NULL;
+}
+
 bool hfi_dst_admits(const struct hfi_dst *dst)
 {
 	return dst->peer && link_peer_label(dst->peer) == hfi_door_label(&dst->c->like);

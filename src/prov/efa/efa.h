@@ -8,7 +8,6 @@
 #include "base/slab.h"
 #include "kit/atomic_call.h"
 #include "kit/kit.h"
-#include "kit/quota.h"
 #include "kit/srx.h"
 #include "nic/efanic/efanic.h"
 #include "prov/efa/efa_param.h"
@@ -130,7 +129,7 @@ enum efa_quota {
 	EFA_Q_WORK,  /* its writes and reads that we serve, and our answers on their way */
 	EFA_Q_NUM
 };
-extern const struct kit_quota efa_limits[EFA_Q_NUM];
+extern const struct quota_limit efa_limits[EFA_Q_NUM];
 
 /* A received packet that could not be used at once, copied out of the adapter. */
 struct efa_held {
@@ -177,7 +176,7 @@ struct efa_peer {
 	/* receive: messages ahead of exp_msg_id, sorted by msg_id; and multi-packet messages in progress */
 	struct efa_held_q ahead;
 	uint32_t ahead_cnt;
-	uint64_t used[EFA_Q_NUM];          /* efa_quota.c */
+	struct quota_user quota;           /* efa_quota.c */
 	LIST_HEAD(, efa_rx) multi;
 	/* receiver-not-ready backoff */
 	uint64_t rnr_until_ns, rnr_wait_ns;
@@ -292,8 +291,7 @@ struct efa_ep {
 	TAILQ_HEAD(efa_past_q, efa_past) past; /* removed and forgotten peers */
 	struct efa_past_list past_by[EFA_PAST_BUCKETS]; /* the same by address: any packet may ask for one */
 	uint32_t past_cnt;
-	uint64_t pool[EFA_Q_NUM];        /* what peers have beyond their own */
-	struct kit_quota limit[EFA_Q_NUM]; /* efa_limits, but in tests */
+	struct quota_book quota;         /* what peers have here: enum efa_quota */
 	struct slab tx_slab, rx_slab, pkt_small, pkt_large, held_small, held_large, peer_slab;
 	STAILQ_HEAD(, efa_pkt) queued;   /* packets that must go out later */
 	TAILQ_HEAD(efa_tx_pump_head, efa_tx) pump; /* transfers with data to send */

@@ -329,7 +329,7 @@ int efa_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep *
 		return -FI_ENOMEM;
 	ep->domain = d;
 	ep->kind = d->kind;
-	memcpy(ep->limit, efa_limits, sizeof(ep->limit));
+	quota_book_init(&ep->quota, QUOTA_OWNER, efa_limits, EFA_Q_NUM);
 	STAILQ_INIT(&ep->queued);
 	TAILQ_INIT(&ep->pump);
 	LIST_INIT(&ep->orphans);

@@ -168,6 +168,7 @@ static void stranger_leave(struct efa_peer *peer)
 
 void efa_peer_free(struct efa_peer *peer)
 {
+	quota_leave(&peer->quota);
 	slab_put(&peer->ep->peer_slab, peer);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What a peer may make an endpoint keep for it: so much each, and a pool for all of which no peer gets more than it leaves.
+// What a peer may make an endpoint keep for it: so much each, so much for all behind one address,
+// and a pool (base/quota.h).
 #include "prov/efa/efa.h"
 
 #include "base/log.h"
@@ -15,29 +16,31 @@
  */
 
 /* doc/security.md, "Network: quotas" */
-const struct kit_quota efa_limits[EFA_Q_NUM] = {
-	[EFA_Q_EARLY] = {2u << 20, 64u << 20},
-	[EFA_Q_KEPT] = {16u << 20, 1u << 30},
-	[EFA_Q_OPEN] = {1024, 16384},
-	[EFA_Q_WORK] = {1024, 65536},
+const struct quota_limit efa_limits[EFA_Q_NUM] = {
+	[EFA_Q_EARLY] = QUOTA_LIMIT(1, 2u << 20, 64, 64u << 20),
+	[EFA_Q_KEPT] = QUOTA_LIMIT(1, 16u << 20, 64, 1u << 30),
+	[EFA_Q_OPEN] = QUOTA_LIMIT(1, 1024, 64, 16384),
+	[EFA_Q_WORK] = QUOTA_LIMIT(1, 1024, 64, 65536),
 };
+static_assert(EFA_Q_NUM <= QUOTA_KINDS, "they have room in a book");
 
 bool efa_quota_has(const struct efa_peer *peer, enum efa_quota q, uint64_t n)
 {
-	return kit_quota_has(&peer->ep->limit[q], peer->used[q], peer->ep->pool[q], n);
+	return quota_has(&peer->ep->quota, &peer->quota, q, n);
 }
 
 void efa_quota_add(struct efa_peer *peer, enum efa_quota q, uint64_t n)
 {
-	kit_quota_set(&peer->ep->limit[q], &peer->used[q], &peer->ep->pool[q], peer->used[q] + n);
+	if (!peer->quota.total && !(peer->flags & EFA_PEER_REMOVED))
+		quota_join(&peer->quota, efanic_dst_source(peer->dst));
+	quota_add(&peer->ep->quota, &peer->quota, q, n);
 	if (unlikely(!efa_quota_has(peer, q, 1)))
 		peer->flags |= EFA_PEER_FULL;
 }
 
 void efa_quota_put(struct efa_peer *peer, enum efa_quota q, uint64_t n)
 {
-	must(peer->used[q] >= n);
-	kit_quota_set(&peer->ep->limit[q], &peer->used[q], &peer->ep->pool[q], peer->used[q] - n);
+	quota_put(&peer->ep->quota, &peer->quota, q, n);
 }
 
 /* A message packet that is neither early nor for a message that has its receive would be kept. */
@@ -85,6 +88,7 @@ bool efa_quota_refuse(struct efa_peer *peer, const struct efa_hdr *h)
 		return false;
 	if (!ep->stats.quota_refused++)
 		LOG_INFO("a peer has to wait: it has %llu bytes of messages that nobody receives, and %llu requests and answers, under way here",
-			 (unsigned long long)(peer->used[EFA_Q_EARLY] + peer->used[EFA_Q_KEPT]), (unsigned long long)peer->used[EFA_Q_WORK]);
+			 (unsigned long long)(peer->quota.used[EFA_Q_EARLY] + peer->quota.used[EFA_Q_KEPT]),
+			 (unsigned long long)peer->quota.used[EFA_Q_WORK]);
 	return true;
 }

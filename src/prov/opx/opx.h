@@ -8,7 +8,6 @@
 
 #include "kit/atomic_call.h"
 #include "kit/kit.h"
-#include "kit/quota.h"
 #include "kit/srx.h"
 #include "kit/stats.h"
 #include "nic/hfi/hfi.h"
@@ -255,7 +254,7 @@ enum opx_quota {
 	OPX_Q_SERVED, /* its reads and writes that we carry out */
 	OPX_Q_NUM
 };
-extern const struct kit_quota opx_limits[OPX_Q_NUM];
+extern const struct quota_limit opx_limits[OPX_Q_NUM];
 
 struct opx_peer {
 	struct opx_flow flow;          /* first: hfi_dst_user() is the flow */
@@ -268,7 +267,7 @@ struct opx_peer {
 	LIST_HEAD(, opx_op) ops;
 	LIST_HEAD(, opx_in) ins;       /* MP and RZV in progress, unexpected ones included */
 	LIST_HEAD(, opx_in) eager;     /* unexpected, complete */
-	uint64_t used[OPX_Q_NUM];      /* opx_quota.c */
+	struct quota_user quota;       /* opx_quota.c */
 	LIST_ENTRY(opx_peer) full;     /* ep->full, while flow.is_full */
 	bool is_asked;                 /* a call was told to try again when the handshake is done */
 	uint8_t refusal;               /* enum opx_status: the handshake failed at refusal_ns: the next call is told; 0 */
@@ -295,8 +294,7 @@ struct opx_ep {
 	struct opx_av *av;             /* of kit.av */
 	struct opx_peer **peer_tab;    /* hash by uid */
 	uint32_t peer_cnt, peer_mask;
-	uint64_t pool[OPX_Q_NUM];      /* of all peers, beyond their own */
-	struct kit_quota limit[OPX_Q_NUM]; /* opx_limits, but in tests */
+	struct quota_book quota;       /* what peers have here: enum opx_quota */
 	LIST_HEAD(, opx_peer) full;
 	struct opx_peer **by_addr;     /* FI_AV_TABLE: cache by fi_addr */
 	uint32_t by_addr_cap;

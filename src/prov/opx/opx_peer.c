@@ -260,7 +260,7 @@ int opx_peers_init(struct opx_ep *ep)
 	TAILQ_INIT(&ep->pump);
 	TAILQ_INIT(&ep->copies);
 	ep->pump_cnt = ep->peer_cnt = 0;
-	memcpy(ep->limit, opx_limits, sizeof(ep->limit));
+	quota_book_init(&ep->quota, QUOTA_OWNER, opx_limits, OPX_Q_NUM);
 	LIST_INIT(&ep->full);
 	ep->peer_tab = mem_alloc(TAB_MIN * sizeof(struct opx_peer *));
 	if (!ep->peer_tab)
@@ -298,12 +298,21 @@ static void in_drop(void *obj, void *arg)
 		mem_free(in->buf);
 }
 
+static void peer_drop(void *obj, void *arg)
+{
+	struct opx_peer *peer = obj;
+
+	(void)arg;
+	quota_leave(&peer->quota);
+}
+
 void opx_peers_fini(struct opx_ep *ep)
 {
 	if (!ep->peer_tab)
 		return;
 	slab_foreach(&ep->op_slab, op_drop, NULL);
 	slab_foreach(&ep->in_slab, in_drop, NULL);
+	slab_foreach(&ep->peer_slab, peer_drop, NULL);
 	opx_rel_close(ep->rel); /* its flows, too */
 	ep->rel = NULL;
 	slab_fini(&ep->op_slab);
