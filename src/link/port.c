@@ -103,7 +103,7 @@ static bool peer_end(struct link_peer *peer, int status)
 	bulk_peer_dead(p->bulk, peer, status);
 	if (!peer->refs)
 		p->peer_free_cnt++;
-	if (peer->addr.nonce || p->is_cancelled)
+	if ((peer->addr.nonce && !p->nonces_repeat) || p->is_cancelled)
 		return true;
 	/* whoever opens there next is meant as well */
 	peer->dead = 0;
@@ -612,6 +612,7 @@ static struct link_port *port_new(const struct link_port_attr *attr)
 	p->self.nonce = attr->nonce;
 	p->cls = attr->cls;
 	p->by_place = attr->by_place;
+	p->nonces_repeat = attr->nonces_repeat;
 	p->ops = attr->ops;
 	p->ctx = attr->ctx;
 	p->src_fd = p->wait_fd = p->wake_fd = -1;
@@ -787,6 +788,19 @@ void link_port_set_label(struct link_port *p, uint64_t label)
 	lock_assert_held(p->node->lock);
 	if (p->shm)
 		shm_port_set_label(p->shm, label);
+}
+
+int link_port_set_nonce(struct link_port *p, uint32_t nonce)
+{
+	lock_assert_held(p->node->lock);
+	if (nonce == p->self.nonce)
+		return 0;
+	if (p->peer_cnt)
+		return -EBUSY;
+	p->self.nonce = nonce;
+	if (p->shm)
+		shm_port_set_nonce(p->shm, nonce);
+	return 0;
 }
 
 const struct link_addr *link_port_addr(const struct link_port *p)
