@@ -112,8 +112,10 @@ bool verbs_cq_pop(struct vcq *cq, struct vcqe *e)
 		got = pop(cq, e);
 	}
 	lock_release(&ctx->lock);
-	if (!got && !events && ctx->nic)
+	if (!got && !events && ctx->nic) {
+		verbs_serve_others(ctx);
 		efanic_idle(ctx->nic);
+	}
 	return got;
 }
 

@@ -54,18 +54,56 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 	return &ctx->v.context;
 }
 
+/* --- the adapters of this process --- */
+
+static pthread_mutex_t g_mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct vctx *g_ctx; /* contexts with an adapter, by ctx->next */
+static _Atomic uint32_t g_cnt;
+
 int verbs_nic(struct vctx *ctx)
 {
-	static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 	const struct efanic_open_attr attr = {.dev_idx = ctx->dev->idx, .lock = &ctx->lock};
 	int rc = 0;
 
-	pthread_mutex_lock(&mutex);
-	if (!ctx->nic)
+	pthread_mutex_lock(&g_mutex);
+	if (!ctx->nic) {
 		rc = efanic_open(&attr, &ctx->nic);
-	pthread_mutex_unlock(&mutex);
+		if (!rc) {
+			ctx->next = g_ctx;
+			g_ctx = ctx;
+			g_cnt++;
+		}
+	}
+	pthread_mutex_unlock(&g_mutex);
 	errno = -rc;
 	return -rc;
+}
+
+static void nic_forget(struct vctx *ctx)
+{
+	struct vctx **at = &g_ctx;
+
+	pthread_mutex_lock(&g_mutex);
+	while (*at && *at != ctx)
+		at = &(*at)->next;
+	if (*at) {
+		*at = ctx->next;
+		g_cnt--;
+	}
+	pthread_mutex_unlock(&g_mutex);
+}
+
+void verbs_serve_others(const struct vctx *but)
+{
+	if (likely(g_cnt < 2) || pthread_mutex_trylock(&g_mutex))
+		return;
+	for (struct vctx *ctx = g_ctx; ctx; ctx = ctx->next) {
+		if (ctx == but || efanic_forked(ctx->nic) || !lock_try(&ctx->lock))
+			continue;
+		efanic_serve(ctx->nic);
+		lock_release(&ctx->lock);
+	}
+	pthread_mutex_unlock(&g_mutex);
 }
 
 /* What the program has left open goes with the context, as the kernel does it. */
@@ -97,6 +135,7 @@ int ibv_close_device(struct ibv_context *ibv)
 		return EINVAL;
 	objects_free(ctx);
 	verbs_obj_del(&ctx->obj);
+	nic_forget(ctx);
 	efanic_close(ctx->nic);
 	close(ibv->async_fd);
 	mem_free(ctx);

@@ -93,13 +93,13 @@ struct efadv_cq *efadv_cq_from_ibv_cq_ex(struct ibv_cq_ex *ex)
 struct ibv_qp *efadv_create_driver_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr, uint32_t driver_qp_type)
 {
 	const struct verbs_efa_qp_attr efa = {.driver_qp_type = driver_qp_type};
-	struct ibv_qp_init_attr_ex ex = {.comp_mask = IBV_QP_INIT_ATTR_PD, .pd = pd};
+	struct ibv_qp_init_attr_ex ex;
 	struct vpd *p = verbs_obj_get(OBJ_PD, pd);
 	struct ibv_qp *qp;
 
 	if (!p || !attr || attr->qp_type != IBV_QPT_DRIVER)
 		return verbs_fail(EINVAL);
-	memcpy(&ex, attr, sizeof(*attr)); /* the one begins with the other */
+	verbs_attr_ex(attr, pd, &ex);
 	qp = verbs_qp_create(p->obj.ctx, &ex, &efa);
 	if (qp)
 		attr->cap = ex.cap;

@@ -53,6 +53,7 @@ struct vctx {
 	struct efanic *nic; /* NULL until an object needs it */
 	uint32_t pd_last, pd_cnt, cq_cnt;
 	struct vqp *qps; /* by qp->next */
+	struct vctx *next; /* all with an adapter */
 	struct verbs_context v;
 };
 
@@ -243,6 +244,8 @@ static inline bool verbs_ctx_enter(struct vctx *ctx)
 	return true;
 }
 void verbs_ops_fill(struct vctx *ctx);
+/** verbs_serve_others() - Nobody may poll the other contexts of this process while somebody waits for them here: their adapters work now. */
+void verbs_serve_others(const struct vctx *but);
 
 /* --- verbs_pd.c, verbs_ah.c --- */
 
@@ -297,6 +300,8 @@ struct verbs_efa_qp_attr {
 #define VERBS_EFA_QP_UNSOLICITED 1u
 
 struct ibv_qp *verbs_qp_create(struct vctx *ctx, struct ibv_qp_init_attr_ex *attr, const struct verbs_efa_qp_attr *efa);
+/** verbs_attr_ex() - The old attributes as extended ones. */
+void verbs_attr_ex(const struct ibv_qp_init_attr *attr, struct ibv_pd *pd, struct ibv_qp_init_attr_ex *out);
 struct ibv_qp *verbs_create_qp_ex(struct ibv_context *ibv, struct ibv_qp_init_attr_ex *attr);
 void verbs_qp_free(struct vqp *qp);
 /** verbs_qp_done() - The program has polled @e; context's lock held. */

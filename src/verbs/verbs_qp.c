@@ -232,15 +232,30 @@ struct ibv_qp *verbs_create_qp_ex(struct ibv_context *ibv, struct ibv_qp_init_at
 	return verbs_qp_create(ctx, attr, NULL);
 }
 
+void verbs_attr_ex(const struct ibv_qp_init_attr *attr, struct ibv_pd *pd, struct ibv_qp_init_attr_ex *out)
+{
+	*out = (struct ibv_qp_init_attr_ex){
+		.qp_context = attr->qp_context,
+		.send_cq = attr->send_cq,
+		.recv_cq = attr->recv_cq,
+		.srq = attr->srq,
+		.cap = attr->cap,
+		.qp_type = attr->qp_type,
+		.sq_sig_all = attr->sq_sig_all,
+		.comp_mask = IBV_QP_INIT_ATTR_PD,
+		.pd = pd,
+	};
+}
+
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
 	struct vpd *p = verbs_obj_get(OBJ_PD, pd);
-	struct ibv_qp_init_attr_ex ex = {.comp_mask = IBV_QP_INIT_ATTR_PD, .pd = pd};
+	struct ibv_qp_init_attr_ex ex;
 	struct ibv_qp *qp;
 
 	if (!p || !attr)
 		return verbs_fail(EINVAL);
-	memcpy(&ex, attr, sizeof(*attr)); /* the one begins with the other */
+	verbs_attr_ex(attr, pd, &ex);
 	qp = verbs_qp_create(p->obj.ctx, &ex, NULL);
 	if (qp)
 		attr->cap = ex.cap;
