@@ -790,19 +790,6 @@ void link_port_set_label(struct link_port *p, uint64_t label)
 		shm_port_set_label(p->shm, label);
 }
 
-int link_port_set_nonce(struct link_port *p, uint32_t nonce)
-{
-	lock_assert_held(p->node->lock);
-	if (nonce == p->self.nonce)
-		return 0;
-	if (p->peer_cnt)
-		return -EBUSY;
-	p->self.nonce = nonce;
-	if (p->shm)
-		shm_port_set_nonce(p->shm, nonce);
-	return 0;
-}
-
 const struct link_addr *link_port_addr(const struct link_port *p)
 {
 	return &p->self;

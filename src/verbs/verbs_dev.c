@@ -112,7 +112,7 @@ int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t siz
 
 const char *ibv_get_sysfs_path(void)
 {
-	const char *env = getenv("SYSFS_PATH");
+	const char *env = secure_getenv("SYSFS_PATH");
 
 	if (g_root)
 		return g_root;

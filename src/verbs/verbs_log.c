@@ -19,7 +19,7 @@ static void line_out(enum log_level lvl, const char *func, int line, const char 
 
 static __attribute__((constructor)) void log_start(void)
 {
-	const char *word = getenv("SOFTFABRIC_VERBS_LOG");
+	const char *word = secure_getenv("SOFTFABRIC_VERBS_LOG");
 
 	if (word && !strcmp(word, "none"))
 		return;
