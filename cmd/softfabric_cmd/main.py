@@ -11,6 +11,7 @@ VERBS = {
     "why": "which attribute made each provider refuse the hints of fi_getinfo, and what would be accepted",
     "doctor": "what this machine permits, each finding with its mend",
     "run": "run a program or an MPI job over the soft adapters, on as many virtual hosts as wanted",
+    "verbs": "run a program that is written for verbs on the soft EFA adapter",
 }
 
 

@@ -60,7 +60,7 @@ int shm_port_open(struct link_port *p, struct shm_port **out)
 void shm_port_set_nonce(struct shm_port *s, uint32_t nonce)
 {
 	s->seg->addr.nonce = nonce;
-	s->seg->hdr->addr.nonce = nonce; /* whoever looks for the new one while it is the old one comes too early, as before the port was there */
+	s->seg->hdr->addr.nonce = nonce; /* Whoever looks for it before that comes too early. */
 }
 
 void shm_port_set_label(struct shm_port *s, uint64_t label)

@@ -31,7 +31,8 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *ibv, struct ibv_ah_attr *attr)
 	return &ah->ibv;
 }
 
-int ibv_init_ah_from_wc(struct ibv_context *ibv, uint8_t port, struct ibv_wc *wc, struct ibv_grh *grh, struct ibv_ah_attr *attr)
+int ibv_init_ah_from_wc(struct ibv_context *ibv, uint8_t port, struct ibv_wc *wc, struct ibv_grh *grh,
+			struct ibv_ah_attr *attr)
 {
 	if (!verbs_ctx(ibv) || !attr || port != 1)
 		return -1;

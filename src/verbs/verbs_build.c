@@ -181,7 +181,8 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t cnt, const stru
 		return;
 	for (size_t i = 0; i < cnt; i++) {
 		if (buf[i].length > qp->cap.max_inline_data - len || b->wr.opcode != EFANIC_OP_SEND) {
-			LOG_FEW(LOG_LVL_WARN, qp->said, "QP %u: inline are at most %u bytes of a SEND", qp->qp.qp_num, qp->cap.max_inline_data);
+			LOG_FEW(LOG_LVL_WARN, qp->said, "QP %u: inline are at most %u bytes of a SEND", qp->qp.qp_num,
+				qp->cap.max_inline_data);
 			qp->build_err = EINVAL;
 			return;
 		}

@@ -10,10 +10,11 @@
 /*
  * The descriptor that programs have is an epoll set of
  *  - event_fd, readable while an event waits;
- *  - the descriptor of each queue pair that completes into a queue of this channel, which its peers wake. Each wakes once
- *    (EPOLLONESHOT) and is armed again, with the queue pair, when the program asks to be notified or sleeps.
- * So a peer's frame wakes the program itself, not a thread of ours first. The set may be readable although there is no event yet:
- * ibv_get_cq_event() then polls the queue pairs, and finds one, or sleeps on, or says EAGAIN if the descriptor does not block.
+ *  - the descriptor of each queue pair that completes into a queue of this channel, which its peers wake. Each wakes
+ * once (EPOLLONESHOT) and is armed again, with the queue pair, when the program asks to be notified or sleeps. So a
+ * peer's frame wakes the program itself, not a thread of ours first. The set may be readable although there is no event
+ * yet: ibv_get_cq_event() then polls the queue pairs, and finds one, or sleeps on, or says EAGAIN if the descriptor
+ * does not block.
  */
 
 #define RETRY_MS 1 /* what waits for room or time at the adapter tells nobody */

@@ -276,7 +276,8 @@ struct ibv_cq_ex *verbs_create_cq_ex(struct ibv_context *ibv, struct ibv_cq_init
 	return verbs_cq_create(ibv, attr, 0);
 }
 
-struct ibv_cq *ibv_create_cq(struct ibv_context *ibv, int cqe, void *cq_context, struct ibv_comp_channel *channel, int vector)
+struct ibv_cq *ibv_create_cq(struct ibv_context *ibv, int cqe, void *cq_context, struct ibv_comp_channel *channel,
+			     int vector)
 {
 	struct ibv_cq_init_attr_ex attr = {
 		.cqe = cqe < 0 ? 0 : (uint32_t)cqe,

@@ -198,7 +198,8 @@ static void speed_fill(uint64_t bps, uint8_t *width, uint8_t *speed)
 	static const struct {
 		uint32_t gbps;
 		uint8_t width, speed;
-	} row[] = {{400, 4, 64}, {200, 2, 64}, {120, 8, 8}, {100, 2, 32}, {60, 8, 2}, {50, 1, 64}, {40, 2, 8}, {30, 8, 1}, {0, 1, 32}};
+	} row[] = {{400, 4, 64}, {200, 2, 64}, {120, 8, 8}, {100, 2, 32}, {60, 8, 2},
+		   {50, 1, 64},	 {40, 2, 8},   {30, 8, 1},  {0, 1, 32}};
 	size_t i = 0;
 
 	while (bps / 1000000000 < row[i].gbps)
@@ -280,8 +281,8 @@ static void entry_fill(const struct vctx *ctx, struct ibv_gid_entry *out)
 	memcpy(out->gid.raw, ctx->dev->attr.gid, 16);
 }
 
-int _ibv_query_gid_ex(struct ibv_context *ibv, uint32_t port, uint32_t index, struct ibv_gid_entry *entry, uint32_t flags,
-		      size_t size)
+int _ibv_query_gid_ex(struct ibv_context *ibv, uint32_t port, uint32_t index, struct ibv_gid_entry *entry,
+		      uint32_t flags, size_t size)
 {
 	struct vctx *ctx = verbs_ctx(ibv);
 	struct ibv_gid_entry full;
@@ -296,7 +297,8 @@ int _ibv_query_gid_ex(struct ibv_context *ibv, uint32_t port, uint32_t index, st
 	return 0;
 }
 
-ssize_t _ibv_query_gid_table(struct ibv_context *ibv, struct ibv_gid_entry *entries, size_t max, uint32_t flags, size_t size)
+ssize_t _ibv_query_gid_table(struct ibv_context *ibv, struct ibv_gid_entry *entries, size_t max, uint32_t flags,
+			     size_t size)
 {
 	int err;
 

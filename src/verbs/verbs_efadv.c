@@ -60,8 +60,8 @@ int efadv_query_ah(struct ibv_ah *ibv, struct efadv_ah_attr *attr, uint32_t inle
 
 /* --- completion queues --- */
 
-struct ibv_cq_ex *efadv_create_cq(struct ibv_context *ibv, struct ibv_cq_init_attr_ex *attr, struct efadv_cq_init_attr *efa,
-				  uint32_t inlen)
+struct ibv_cq_ex *efadv_create_cq(struct ibv_context *ibv, struct ibv_cq_init_attr_ex *attr,
+				  struct efadv_cq_init_attr *efa, uint32_t inlen)
 {
 	struct vctx *ctx = verbs_ctx(ibv);
 	uint64_t offered = 0;
@@ -71,13 +71,15 @@ struct ibv_cq_ex *efadv_create_cq(struct ibv_context *ibv, struct ibv_cq_init_at
 	if (!attr || !efa || !HAS(struct efadv_cq_init_attr, wc_flags, inlen) || inlen > INLEN_MAX || efa->comp_mask)
 		return verbs_fail(EINVAL);
 	if (!is_clear(efa, sizeof(*efa), inlen))
-		return verbs_fail(verbs_refuse("efadv_create_cq in memory of the program", "the adapter's completion queues are its own"));
+		return verbs_fail(verbs_refuse("efadv_create_cq in memory of the program",
+					       "the adapter's completion queues are its own"));
 	if (ctx->dev->attr.device_caps & EFANIC_CAP_CQ_WITH_SGID)
 		offered |= 1;
 	if (ctx->dev->attr.device_caps & EFANIC_CAP_UNSOLICITED_WRITE_RECV)
 		offered |= 2;
 	if (efa->wc_flags & ~offered)
-		return verbs_fail(verbs_refuse("efadv_create_cq with these wc_flags", "this adapter's completions do not say that"));
+		return verbs_fail(verbs_refuse("efadv_create_cq with these wc_flags",
+					       "this adapter's completions do not say that"));
 	return verbs_cq_create(ibv, attr, efa->wc_flags);
 }
 
@@ -106,8 +108,8 @@ struct ibv_qp *efadv_create_driver_qp(struct ibv_pd *pd, struct ibv_qp_init_attr
 	return qp;
 }
 
-struct ibv_qp *efadv_create_qp_ex(struct ibv_context *ibv, struct ibv_qp_init_attr_ex *attr, struct efadv_qp_init_attr *efa,
-				  uint32_t inlen)
+struct ibv_qp *efadv_create_qp_ex(struct ibv_context *ibv, struct ibv_qp_init_attr_ex *attr,
+				  struct efadv_qp_init_attr *efa, uint32_t inlen)
 {
 	struct vctx *ctx = verbs_ctx(ibv);
 	struct verbs_efa_qp_attr own = {0};
@@ -115,8 +117,8 @@ struct ibv_qp *efadv_create_qp_ex(struct ibv_context *ibv, struct ibv_qp_init_at
 
 	if (!ctx)
 		return verbs_fail(EOPNOTSUPP);
-	if (!attr || !efa || attr->qp_type != IBV_QPT_DRIVER || !HAS(struct efadv_qp_init_attr, driver_qp_type, inlen) ||
-	    inlen > INLEN_MAX)
+	if (!attr || !efa || attr->qp_type != IBV_QPT_DRIVER ||
+	    !HAS(struct efadv_qp_init_attr, driver_qp_type, inlen) || inlen > INLEN_MAX)
 		return verbs_fail(EINVAL);
 	memcpy(&own, efa, MIN((size_t)inlen, sizeof(own)));
 	if (own.comp_mask || own.reserved || !is_clear(efa, sizeof(own), inlen))

@@ -18,16 +18,18 @@
 /*
  * Theory of operation
  *
- * The library stands in front of libibverbs and libefa (LD_PRELOAD): its functions have their names, its objects begin with their
- * structs, whose layout is ABI. A context is one opened soft adapter, made when the first object needs it, since programs open
- * devices only to look at them.
+ * The library stands in front of libibverbs and libefa (LD_PRELOAD): its functions have their names, its objects begin
+ * with their structs, whose layout is ABI. A context is one opened soft adapter, made when the first object needs it,
+ * since programs open devices only to look at them.
  *
- * One lock per context, which is the adapter's. Two others come before it: a queue pair's between wr_start and wr_complete, and a
- * completion queue's between start_poll and end_poll, as in the driver of the real adapter. The table of live objects
- * (verbs_obj.c) has a mutex that comes last; by it each handle is checked that is not on the data path.
+ * One lock per context, which is the adapter's. Two others come before it: a queue pair's between wr_start and
+ * wr_complete, and a completion queue's between start_poll and end_poll, as in the driver of the real adapter. The
+ * table of live objects (verbs_obj.c) has a mutex that comes last; by it each handle is checked that is not on the data
+ * path.
  *
- * Completions: the adapter shows them to verbs_cq_take() while it is polled, which puts them into the ring of their queue. Slots
- * of send and receive queues are free again when the program has polled the completion, as with the rings of the real adapter.
+ * Completions: the adapter shows them to verbs_cq_take() while it is polled, which puts them into the ring of their
+ * queue. Slots of send and receive queues are free again when the program has polled the completion, as with the rings
+ * of the real adapter.
  */
 
 enum obj_type { OBJ_CTX, OBJ_PD, OBJ_MR, OBJ_CHAN, OBJ_CQ, OBJ_QP, OBJ_AH, OBJ_NUM };
@@ -52,7 +54,7 @@ struct vctx {
 	struct vdev *dev;
 	struct efanic *nic; /* NULL until an object needs it */
 	uint32_t pd_last, pd_cnt, cq_cnt;
-	struct vqp *qps; /* by qp->next */
+	struct vqp *qps;   /* by qp->next */
 	struct vctx *next; /* all with an adapter */
 	struct verbs_context v;
 };
@@ -85,15 +87,15 @@ struct vcqe {
 	uint16_t src_qpn, src_ahn;
 	uint8_t status, opcode; /* of efanic */
 	bool has_imm, unsolicited;
-	uint16_t slot;		/* of the send queue */
+	uint16_t slot; /* of the send queue */
 	uint8_t gid[16];
 };
 
 struct vchan {
 	struct vobj obj;
-	struct ibv_comp_channel ibv; /* fd: an epoll set of event_fd and the queue pairs' descriptors */
-	int event_fd;		     /* readable: an event waits, or the caller shall look again */
-	bool is_rung;		     /* event_fd is readable */
+	struct ibv_comp_channel ibv;	     /* fd: an epoll set of event_fd and the queue pairs' descriptors */
+	int event_fd;			     /* readable: an event waits, or the caller shall look again */
+	bool is_rung;			     /* event_fd is readable */
 	struct vcq *pending, **pending_tail; /* events, one entry per queue by cq->ev_next */
 	struct vcq *cqs;		     /* by cq->chan_next */
 };
@@ -141,7 +143,8 @@ struct vswr {
 	uint8_t data[INLINE_MAX];
 };
 
-/* All of a queue. One that is replaced, because the queue pair was reset while the adapter still had requests, lives on until the end. */
+/* All of a queue. One that is replaced, because the queue pair was reset while the adapter still had requests, lives on
+ * until the end. */
 struct vsq {
 	struct vsq *old;
 	struct vswr s[];
@@ -220,7 +223,8 @@ struct vdev *verbs_dev_find(const struct ibv_device *dev);
 
 /* --- verbs_sysfs.c --- */
 
-/** verbs_sysfs_make() - The private tree of this process, with @cnt adapters. Return: its root, for ever; NULL: there is none (logged). */
+/** verbs_sysfs_make() - The private tree of this process, with @cnt adapters. Return: its root, for ever; NULL: there
+ * is none (logged). */
 const char *verbs_sysfs_make(const struct vdev *dev, int cnt);
 
 /* --- verbs_path.c --- */
@@ -244,7 +248,8 @@ static inline bool verbs_ctx_enter(struct vctx *ctx)
 	return true;
 }
 void verbs_ops_fill(struct vctx *ctx);
-/** verbs_serve_others() - Nobody may poll the other contexts of this process while somebody waits for them here: their adapters work now. */
+/** verbs_serve_others() - Nobody may poll the other contexts of this process while somebody waits for them here: their
+ * adapters work now. */
 void verbs_serve_others(const struct vctx *but);
 
 /* --- verbs_pd.c, verbs_ah.c --- */
@@ -274,7 +279,8 @@ enum ibv_wc_status verbs_wc_status(uint8_t status);
 enum ibv_wc_opcode verbs_wc_opcode(const struct vcqe *e);
 /** verbs_cq_ex_fill() - The functions of ibv_cq_ex, in verbs_cq_ex.c. */
 void verbs_cq_ex_fill(struct vcq *cq, uint64_t wc_flags, uint64_t efa_flags);
-/** verbs_cq_pop() - The oldest completion into *@e, after a look at the adapter if there is none. Context's lock is taken. */
+/** verbs_cq_pop() - The oldest completion into *@e, after a look at the adapter if there is none. Context's lock is
+ * taken. */
 bool verbs_cq_pop(struct vcq *cq, struct vcqe *e);
 
 /* --- verbs_chan.c --- */
@@ -288,7 +294,7 @@ void verbs_chan_cq_add(struct vcq *cq);
 void verbs_chan_cq_del(struct vcq *cq);
 void verbs_chan_free(struct vchan *ch);
 
-/* --- verbs_qp.c, verbs_send.c, verbs_build.c, verbs_recv.c --- */
+/* --- verbs_qp.c, verbs_send.c, verbs_build.c --- */
 
 /* struct efadv_qp_init_attr as later releases have it; Debian 12's ends behind driver_qp_type with reserved bytes. */
 struct verbs_efa_qp_attr {

@@ -2,9 +2,10 @@
 // The table of live objects, by the handle that the program has; and what is said of what is not offered.
 #include "verbs/verbs_int.h"
 
-/* Handles come from programs, which may give one that is foreign or destroyed: nothing is read behind it before it was found here. */
+/* Handles come from programs, which may give one that is foreign or destroyed: nothing is read behind it before it was
+ * found here. */
 
-#define BUCKETS 1024u
+#define BUCKETS	    1024u
 #define REFUSED_MAX 64
 
 static pthread_mutex_t g_mutex = PTHREAD_MUTEX_INITIALIZER;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Programs that look whether they may use an adapter ask for its device file, which a soft one has not: the answer is yes.
+// Programs that look whether they may use an adapter ask for its device file, which a soft one has not: the answer is
+// yes.
 #include "verbs/verbs_int.h"
 
 #include <dlfcn.h>

@@ -59,10 +59,12 @@ int ibv_dealloc_pd(struct ibv_pd *ibv)
 
 static int access_check(unsigned access)
 {
-	const unsigned known = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_OPTIONAL_RANGE;
+	const unsigned known =
+		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_OPTIONAL_RANGE;
 
 	if (access & ~known)
-		return verbs_refuse("ibv_reg_mr", "this adapter's access rights are local write, remote read and remote write");
+		return verbs_refuse("ibv_reg_mr",
+				    "this adapter's access rights are local write, remote read and remote write");
 	if (access & IBV_ACCESS_REMOTE_WRITE && !(access & IBV_ACCESS_LOCAL_WRITE))
 		return EINVAL;
 	return 0;

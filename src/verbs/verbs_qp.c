@@ -3,9 +3,9 @@
 #include "verbs/verbs_int.h"
 
 #define QP_ATTR_MASK (IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
-#define QUERY_MASK                                                                                                                 \
-	(IBV_QP_STATE | IBV_QP_CUR_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY | IBV_QP_SQ_PSN | IBV_QP_CAP |             \
-	 IBV_QP_RNR_RETRY)
+#define QUERY_MASK                                                                                                     \
+	(IBV_QP_STATE | IBV_QP_CUR_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY | IBV_QP_SQ_PSN |             \
+	 IBV_QP_CAP | IBV_QP_RNR_RETRY)
 
 /* --- what can be had --- */
 
@@ -15,8 +15,10 @@ static int limits_check(const struct efanic_dev_attr *a, const struct ibv_qp_cap
 		const char *what;
 		uint32_t asked, max;
 	} row[] = {
-		{"max_send_sge", cap->max_send_sge, a->max_sq_sge}, {"max_recv_sge", cap->max_recv_sge, a->max_rq_sge},
-		{"max_send_wr", cap->max_send_wr, a->max_sq_wr},    {"max_recv_wr", cap->max_recv_wr, a->max_rq_wr},
+		{"max_send_sge", cap->max_send_sge, a->max_sq_sge},
+		{"max_recv_sge", cap->max_recv_sge, a->max_rq_sge},
+		{"max_send_wr", cap->max_send_wr, a->max_sq_wr},
+		{"max_recv_wr", cap->max_recv_wr, a->max_rq_wr},
 		{"max_inline_data", cap->max_inline_data, MIN(a->inline_buf_size, INLINE_MAX)},
 	};
 
@@ -45,15 +47,18 @@ static int attr_check(struct vctx *ctx, const struct ibv_qp_init_attr_ex *attr, 
 	bool is_srd = attr->qp_type == IBV_QPT_DRIVER;
 
 	if (attr->qp_type != IBV_QPT_UD && !is_srd)
-		return verbs_refuse("ibv_create_qp of this type", "this adapter has UD and, by efadv_create_qp_ex(), SRD");
+		return verbs_refuse("ibv_create_qp of this type",
+				    "this adapter has UD and, by efadv_create_qp_ex(), SRD");
 	if (is_srd && (!efa || efa->driver_qp_type != EFADV_QP_DRIVER_TYPE_SRD))
 		return verbs_refuse("ibv_create_qp of this driver type", "this adapter's is SRD");
 	if (attr->comp_mask & ~(uint32_t)QP_ATTR_MASK)
 		return verbs_refuse("ibv_create_qp_ex with this comp_mask", "this adapter takes PD and SEND_OPS_FLAGS");
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD))
 		return EINVAL;
-	if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS && attr->send_ops_flags & ~ops_offered(&ctx->dev->attr, is_srd))
-		return verbs_refuse("ibv_create_qp_ex with these send operations", "not all are this adapter's, or this type's");
+	if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS &&
+	    attr->send_ops_flags & ~ops_offered(&ctx->dev->attr, is_srd))
+		return verbs_refuse("ibv_create_qp_ex with these send operations",
+				    "not all are this adapter's, or this type's");
 	if (attr->srq || !verbs_obj_get(OBJ_PD, attr->pd) || !verbs_obj_get(OBJ_CQ, attr->send_cq) ||
 	    !verbs_obj_get(OBJ_CQ, attr->recv_cq))
 		return EINVAL;
@@ -305,10 +310,14 @@ static int mask_of(int mask, unsigned *out)
 		int ibv;
 		unsigned efa;
 	} row[] = {
-		{IBV_QP_STATE, EFANIC_QPA_STATE},	    {IBV_QP_CUR_STATE, EFANIC_QPA_CUR_STATE},
-		{IBV_QP_PKEY_INDEX, EFANIC_QPA_PKEY_INDEX}, {IBV_QP_PORT, EFANIC_QPA_PORT},
-		{IBV_QP_QKEY, EFANIC_QPA_QKEY},		    {IBV_QP_SQ_PSN, EFANIC_QPA_SQ_PSN},
-		{IBV_QP_RNR_RETRY, EFANIC_QPA_RNR_RETRY},   {IBV_QP_EN_SQD_ASYNC_NOTIFY, EFANIC_QPA_EN_SQD_ASYNC_NOTIFY},
+		{IBV_QP_STATE, EFANIC_QPA_STATE},
+		{IBV_QP_CUR_STATE, EFANIC_QPA_CUR_STATE},
+		{IBV_QP_PKEY_INDEX, EFANIC_QPA_PKEY_INDEX},
+		{IBV_QP_PORT, EFANIC_QPA_PORT},
+		{IBV_QP_QKEY, EFANIC_QPA_QKEY},
+		{IBV_QP_SQ_PSN, EFANIC_QPA_SQ_PSN},
+		{IBV_QP_RNR_RETRY, EFANIC_QPA_RNR_RETRY},
+		{IBV_QP_EN_SQD_ASYNC_NOTIFY, EFANIC_QPA_EN_SQD_ASYNC_NOTIFY},
 	};
 
 	*out = 0;
@@ -318,7 +327,8 @@ static int mask_of(int mask, unsigned *out)
 		*out |= row[i].efa;
 		mask &= ~row[i].ibv;
 	}
-	return mask ? verbs_refuse("ibv_modify_qp of these attributes", "this adapter's queue pairs have no such ones") : 0;
+	return mask ? verbs_refuse("ibv_modify_qp of these attributes", "this adapter's queue pairs have no such ones")
+		    : 0;
 }
 
 /* Nothing that was posted comes back any more. */

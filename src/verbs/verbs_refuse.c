@@ -3,8 +3,8 @@
 #include "verbs/verbs_int.h"
 
 /*
- * They must be here: libibverbs' own would look for a kernel's device behind our objects. Those that came after Debian 12's headers
- * have no declaration there; only the kind of what they return matters.
+ * They must be here: libibverbs' own would look for a kernel's device behind our objects. Those that came after Debian
+ * 12's headers have no declaration there; only the kind of what they return matters.
  */
 
 #define NO_SRQ	  "this adapter has no shared receive queues"
@@ -119,7 +119,8 @@ int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 	return verbs_refuse(__func__, NO_ECE);
 }
 
-int ibv_resolve_eth_l2_from_gid(struct ibv_context *ibv, struct ibv_ah_attr *attr, uint8_t mac[ETHERNET_LL_SIZE], uint16_t *vid)
+int ibv_resolve_eth_l2_from_gid(struct ibv_context *ibv, struct ibv_ah_attr *attr, uint8_t mac[ETHERNET_LL_SIZE],
+				uint16_t *vid)
 {
 	(void)ibv, (void)attr, (void)mac, (void)vid;
 	verbs_refuse(__func__, "this adapter's link layer is not Ethernet");
@@ -128,17 +129,17 @@ int ibv_resolve_eth_l2_from_gid(struct ibv_context *ibv, struct ibv_ah_attr *att
 
 /* --- functions of later releases --- */
 
-#define LATER_INT(name_, why_)                                                                                                     \
-	int name_(void);                                                                                                           \
-	int name_(void)                                                                                                            \
-	{                                                                                                                          \
-		return verbs_refuse(#name_, why_);                                                                                 \
+#define LATER_INT(name_, why_)                                                                                         \
+	int name_(void);                                                                                               \
+	int name_(void)                                                                                                \
+	{                                                                                                              \
+		return verbs_refuse(#name_, why_);                                                                     \
 	}
-#define LATER_PTR(name_, why_)                                                                                                     \
-	void *name_(void);                                                                                                         \
-	void *name_(void)                                                                                                          \
-	{                                                                                                                          \
-		return verbs_fail(verbs_refuse(#name_, why_));                                                                     \
+#define LATER_PTR(name_, why_)                                                                                         \
+	void *name_(void);                                                                                             \
+	void *name_(void)                                                                                              \
+	{                                                                                                              \
+		return verbs_fail(verbs_refuse(#name_, why_));                                                         \
 	}
 
 LATER_INT(efadv_query_mr, "a soft adapter's regions have no interconnects")

@@ -12,15 +12,18 @@ struct efanic_sge verbs_sge(uint64_t addr, uint32_t len, uint32_t lkey)
 int verbs_send_check(struct vqp *qp, unsigned flags)
 {
 	if (unlikely(qp->qp.state != IBV_QPS_RTS && qp->qp.state != IBV_QPS_SQD)) {
-		LOG_FEW(LOG_LVL_WARN, qp->said, "QP %u: send in state %d, needs RTS or SQD", qp->qp.qp_num, (int)qp->qp.state);
+		LOG_FEW(LOG_LVL_WARN, qp->said, "QP %u: send in state %d, needs RTS or SQD", qp->qp.qp_num,
+			(int)qp->qp.state);
 		return EINVAL;
 	}
 	if (unlikely(!(flags & IBV_SEND_SIGNALED) && !qp->sig_all)) {
-		LOG_FEW(LOG_LVL_WARN, qp->said, "QP %u: sends without a completion are not this adapter's", qp->qp.qp_num);
+		LOG_FEW(LOG_LVL_WARN, qp->said, "QP %u: sends without a completion are not this adapter's",
+			qp->qp.qp_num);
 		return EINVAL;
 	}
 	if (unlikely(flags & ~(unsigned)(IBV_SEND_SIGNALED | IBV_SEND_INLINE))) {
-		LOG_FEW(LOG_LVL_WARN, qp->said, "QP %u: send flags 0x%x, this adapter has SIGNALED and INLINE", qp->qp.qp_num, flags);
+		LOG_FEW(LOG_LVL_WARN, qp->said, "QP %u: send flags 0x%x, this adapter has SIGNALED and INLINE",
+			qp->qp.qp_num, flags);
 		return EINVAL;
 	}
 	return 0;
@@ -73,7 +76,8 @@ static int inline_fill(struct vqp *qp, const struct ibv_send_wr *wr, struct vbui
 
 	for (int i = 0; i < wr->num_sge; i++) {
 		if (wr->sg_list[i].length > qp->cap.max_inline_data - len) {
-			LOG_FEW(LOG_LVL_WARN, qp->said, "QP %u: more than %u bytes inline", qp->qp.qp_num, qp->cap.max_inline_data);
+			LOG_FEW(LOG_LVL_WARN, qp->said, "QP %u: more than %u bytes inline", qp->qp.qp_num,
+				qp->cap.max_inline_data);
 			return EINVAL;
 		}
 		memcpy(b->data + len, (void *)(uintptr_t)wr->sg_list[i].addr, wr->sg_list[i].length);
@@ -87,7 +91,8 @@ static int inline_fill(struct vqp *qp, const struct ibv_send_wr *wr, struct vbui
 static int pieces_fill(struct vqp *qp, const struct ibv_send_wr *wr, struct vbuild *b)
 {
 	if ((uint32_t)wr->num_sge > qp->cap.max_send_sge) {
-		LOG_FEW(LOG_LVL_WARN, qp->said, "QP %u: send of %d pieces, limit %u", qp->qp.qp_num, wr->num_sge, qp->cap.max_send_sge);
+		LOG_FEW(LOG_LVL_WARN, qp->said, "QP %u: send of %d pieces, limit %u", qp->qp.qp_num, wr->num_sge,
+			qp->cap.max_send_sge);
 		return EINVAL;
 	}
 	for (int i = 0; i < wr->num_sge; i++)
@@ -103,7 +108,8 @@ static int wr_fill(struct vqp *qp, const struct ibv_send_wr *wr, struct vbuild *
 	if (err)
 		return err;
 	if (wr->opcode != IBV_WR_SEND && wr->opcode != IBV_WR_SEND_WITH_IMM) {
-		LOG_FEW(LOG_LVL_WARN, qp->said, "QP %u: ibv_post_send() takes SEND with and without immediate, not opcode %d", qp->qp.qp_num,
+		LOG_FEW(LOG_LVL_WARN, qp->said,
+			"QP %u: ibv_post_send() takes SEND with and without immediate, not opcode %d", qp->qp.qp_num,
 			(int)wr->opcode);
 		return EINVAL;
 	}
@@ -159,7 +165,8 @@ static int recv_check(struct vqp *qp, const struct ibv_recv_wr *wr)
 		return EINVAL;
 	}
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_recv_sge || (wr->num_sge && !wr->sg_list)) {
-		LOG_FEW(LOG_LVL_WARN, qp->said, "QP %u: receive of %d pieces, limit %u", qp->qp.qp_num, wr->num_sge, qp->cap.max_recv_sge);
+		LOG_FEW(LOG_LVL_WARN, qp->said, "QP %u: receive of %d pieces, limit %u", qp->qp.qp_num, wr->num_sge,
+			qp->cap.max_recv_sge);
 		return EINVAL;
 	}
 	return qp->rq_used >= qp->rq_depth ? ENOMEM : 0;

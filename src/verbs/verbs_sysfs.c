@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The private sysfs tree: what programs read beside libibverbs' calls. Removed at exit; what a killed process left, by the next one.
+// The private sysfs tree: what programs read beside libibverbs' calls. Removed at exit; what a killed process left, by
+// the next one.
 #include "verbs/verbs_int.h"
 
 #include <dirent.h>
@@ -11,14 +12,15 @@
 #include <unistd.h>
 
 /*
- * A folder TREE_DIR/softfabric-verbs-UID-XXXXXX per process, mode 0700. Its owner holds a lock on the file "owner" in it for as long
- * as it lives, which the kernel takes back from whoever is killed; who finds the file unlocked removes the folder.
+ * A folder TREE_DIR/softfabric-verbs-UID-XXXXXX per process, mode 0700. Its owner holds a lock on the file "owner" in
+ * it for as long as it lives, which the kernel takes back from whoever is killed; who finds the file unlocked removes
+ * the folder.
  */
 
-#define TREE_DIR   "/tmp"
-#define TREE_NAME  "softfabric-verbs"
-#define PATH_LEN   256
-#define YOUNG_S	   60 /* a folder without the file may just be under construction */
+#define TREE_DIR     "/tmp"
+#define TREE_NAME    "softfabric-verbs"
+#define PATH_LEN     256
+#define YOUNG_S	     60 /* a folder without the file may just be under construction */
 #define REMOVE_DEPTH 12
 
 static char g_root[64];
@@ -100,8 +102,8 @@ static int pci_make(const struct efanic_dev_attr *a, char at[PATH_LEN])
 {
 	int rc;
 
-	snprintf(at, PATH_LEN, "devices/pci%04x:%02x/%04x:%02x:%02x.%x", a->pci_domain, a->pci_bus, a->pci_domain, a->pci_bus,
-		 a->pci_device, a->pci_function);
+	snprintf(at, PATH_LEN, "devices/pci%04x:%02x/%04x:%02x:%02x.%x", a->pci_domain, a->pci_bus, a->pci_domain,
+		 a->pci_bus, a->pci_device, a->pci_function);
 	rc = put_num("0x%04x", a->vendor_id, at, "vendor");
 	rc = rc ? rc : put_num("0x%04x", a->vendor_part_id, at, "device");
 	rc = rc ? rc : put("0x020000", "%s/class", at);
@@ -112,8 +114,9 @@ static int pci_make(const struct efanic_dev_attr *a, char at[PATH_LEN])
 static int port_make(const struct efanic_dev_attr *a, const char *dir)
 {
 	static const char *const file[][2] = {
-		{"lid", "0x0"}, {"lid_mask_count", "0"}, {"sm_lid", "0x0"}, {"sm_sl", "0"}, {"cap_mask", "0x00000000"},
-		{"rate", "100 Gb/sec (4X EDR)"}, {"state", "4: ACTIVE"}, {"phys_state", "5: LinkUp"}, {"link_layer", "Unspecified"},
+		{"lid", "0x0"},		{"lid_mask_count", "0"},     {"sm_lid", "0x0"},
+		{"sm_sl", "0"},		{"cap_mask", "0x00000000"},  {"rate", "100 Gb/sec (4X EDR)"},
+		{"state", "4: ACTIVE"}, {"phys_state", "5: LinkUp"}, {"link_layer", "Unspecified"},
 	};
 	char gid[40];
 	int rc = 0;

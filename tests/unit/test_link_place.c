@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Ports whose peers are places (link_port_attr.by_place), or may have equal nonces (nonces_repeat): processes that follow
-// one another at one address, over every path; and what peers get of a process that stops polling.
+// Ports whose peers are places (by_place), or may have equal nonces (nonces_repeat): processes that follow one another
+// at one address, over every path; and what peers get of a process that stops polling.
 #include "unit.h"
 
 #include <errno.h>
@@ -94,10 +94,12 @@ static const struct link_ops ops = {on_frame, on_sent, on_bulk};
 static int side_open(struct side *s, uint16_t port)
 {
 	struct link_node_attr na = {.lock = &s->lock, .room = &room};
-	struct link_port_attr pa = {.cls = by_nonce ? LINK_RELIABLE : LINK_ORDERED, .ops = &ops, .ctx = s, .by_place = !by_nonce,
+	struct link_port_attr pa = {.cls = LINK_ORDERED, .ops = &ops, .ctx = s, .by_place = !by_nonce,
 				    .nonces_repeat = by_nonce, .port = port};
 	int rc;
 
+	if (by_nonce)
+		pa.cls = LINK_RELIABLE;
 	memset(s, 0, sizeof(*s));
 	rc = link_node_open(&na, &s->node);
 	lock_acquire(&s->lock);

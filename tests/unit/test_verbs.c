@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// libibverbs' and libefa's functions on the soft adapter, from inside of one process: what a program gets, and what it gets for mistakes.
+// libibverbs' and libefa's functions on the soft adapter, from inside of one process: what a program gets, and what it
+// gets for mistakes.
 #include "unit.h"
 
 #include <fcntl.h>
@@ -18,8 +19,8 @@
 #define QKEY	0x11111111u
 #define LEN	4096u
 
-#define OPS                                                                                                                        \
-	(IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_RDMA_WRITE |               \
+#define OPS                                                                                                            \
+	(IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_RDMA_WRITE |   \
 	 IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM)
 
 /* One program's objects. */
@@ -50,7 +51,11 @@ static struct ibv_qp *srd_make(struct end *e, struct ibv_pd *pd)
 	struct ibv_qp_init_attr_ex attr = {
 		.send_cq = e->cq,
 		.recv_cq = e->cq,
-		.cap = {.max_send_wr = 16, .max_recv_wr = 16, .max_send_sge = 2, .max_recv_sge = 1, .max_inline_data = 32},
+		.cap = {.max_send_wr = 16,
+			.max_recv_wr = 16,
+			.max_send_sge = 2,
+			.max_recv_sge = 1,
+			.max_inline_data = 32},
 		.qp_type = IBV_QPT_DRIVER,
 		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
 		.pd = pd,
@@ -88,7 +93,8 @@ static void end_open(struct end *e)
 	e->qp = srd_make(e, e->pd);
 	assert_non_null(e->qp);
 	e->buf = calloc(2, LEN);
-	e->mr = ibv_reg_mr(e->pd, e->buf, 2 * LEN, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE);
+	e->mr = ibv_reg_mr(e->pd, e->buf, 2 * LEN,
+			   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE);
 	assert_non_null(e->mr);
 	assert_int_equal(ibv_query_gid(e->ctx, 1, 0, &ah.grh.dgid), 0);
 	e->ah = ibv_create_ah(e->pd, &ah);
@@ -119,10 +125,12 @@ static int recv_post(struct end *e, uint32_t lkey, uint64_t wr_id)
 	return ibv_post_recv(e->qp, &wr, &bad);
 }
 
-static int send_post(struct end *e, const struct end *to, struct ibv_ah *ah, uint32_t lkey, uint32_t len, unsigned flags)
+static int send_post(struct end *e, const struct end *to, struct ibv_ah *ah, uint32_t lkey, uint32_t len,
+		     unsigned flags)
 {
 	struct ibv_sge sge = {(uintptr_t)e->buf, len, lkey};
-	struct ibv_send_wr wr = {.wr_id = 7, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = flags}, *bad = NULL;
+	struct ibv_send_wr wr = {.wr_id = 7, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = flags},
+			   *bad = NULL;
 	int err;
 
 	wr.wr.ud.ah = ah;
@@ -159,7 +167,8 @@ static void send__old_and_extended(void **state)
 	assert_int_equal(recv_post(&b, b.mr->lkey, 0), 0);
 	assert_int_equal(send_post(&a, &b, a.ah, a.mr->lkey, 100, IBV_SEND_SIGNALED), 0);
 	wc = wc_get(&b);
-	assert_true(wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_RECV && wc.byte_len == 100 && wc.src_qp == a.qp->qp_num);
+	assert_true(wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_RECV && wc.byte_len == 100 &&
+		    wc.src_qp == a.qp->qp_num);
 	assert_memory_equal(b.buf + LEN, a.buf, 100);
 	wc = wc_get(&a);
 	assert_true(wc.status == IBV_WC_SUCCESS && wc.wr_id == 7 && wc.qp_num == a.qp->qp_num);
@@ -346,7 +355,8 @@ static void handles__foreign(void **state)
 
 static void create__limits(void **state)
 {
-	struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_UD, .cap = {.max_send_wr = 4097, .max_recv_wr = 1, .max_send_sge = 1}};
+	struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_UD,
+					.cap = {.max_send_wr = 4097, .max_recv_wr = 1, .max_send_sge = 1}};
 	struct efadv_device_attr dev;
 	struct end a;
 
@@ -373,7 +383,8 @@ static void create__limits(void **state)
 	assert_int_equal(errno, EFAULT);
 	assert_int_equal(efadv_query_device(a.ctx, &dev, 8), EINVAL);
 	assert_int_equal(efadv_query_device(a.ctx, &dev, sizeof(dev)), 0);
-	assert_true(dev.max_sq_wr == 4096 && dev.inline_buf_size == 32 && dev.device_caps & EFADV_DEVICE_ATTR_CAPS_RDMA_READ);
+	assert_true(dev.max_sq_wr == 4096 && dev.inline_buf_size == 32 &&
+		    dev.device_caps & EFADV_DEVICE_ATTR_CAPS_RDMA_READ);
 	end_close(&a);
 }
 
@@ -527,7 +538,8 @@ static void fork__child_is_refused(void **state)
 	end_open(&b);
 	pid = fork();
 	if (!pid)
-		_exit(ibv_alloc_pd(a.ctx) || errno != EIO || send_post(&a, &b, a.ah, a.mr->lkey, 8, IBV_SEND_SIGNALED) != EIO);
+		_exit(ibv_alloc_pd(a.ctx) || errno != EIO ||
+		      send_post(&a, &b, a.ah, a.mr->lkey, 8, IBV_SEND_SIGNALED) != EIO);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
 	assert_int_equal(recv_post(&b, b.mr->lkey, 1), 0);
@@ -557,18 +569,12 @@ static void close__with_objects(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(handles__foreign),
-		cmocka_unit_test(send__old_and_extended),
-		cmocka_unit_test(rdma__read_write),
-		cmocka_unit_test(lkey__belongs_to_its_domain),
-		cmocka_unit_test(ah__destroyed_or_none),
-		cmocka_unit_test(post__mistakes),
-		cmocka_unit_test(create__limits),
-		cmocka_unit_test(qkey__until_first_traffic),
-		cmocka_unit_test(channel__wakes),
-		cmocka_unit_test(channel__wakes_a_sleeper),
-		cmocka_unit_test(qps__64_in_one_process),
-		cmocka_unit_test(fork__child_is_refused),
+		cmocka_unit_test(handles__foreign),	  cmocka_unit_test(send__old_and_extended),
+		cmocka_unit_test(rdma__read_write),	  cmocka_unit_test(lkey__belongs_to_its_domain),
+		cmocka_unit_test(ah__destroyed_or_none),  cmocka_unit_test(post__mistakes),
+		cmocka_unit_test(create__limits),	  cmocka_unit_test(qkey__until_first_traffic),
+		cmocka_unit_test(channel__wakes),	  cmocka_unit_test(channel__wakes_a_sleeper),
+		cmocka_unit_test(qps__64_in_one_process), cmocka_unit_test(fork__child_is_refused),
 		cmocka_unit_test(close__with_objects),
 	};
 

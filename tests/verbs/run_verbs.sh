@@ -18,7 +18,8 @@ listens() {
 	hex=$(printf ':%04X 00000000:0000 0A' "$1")
 	for _ in $(seq 200); do
 		grep -qi "$hex" /proc/net/tcp && return
-		sed 's/:\([0-9A-F]*\) 0*:0000 0A/:\1 00000000:0000 0A/' /proc/net/tcp6 2>/dev/null | grep -qi "$hex" && return
+		sed 's/:\([0-9A-F]*\) 0*:0000 0A/:\1 00000000:0000 0A/' /proc/net/tcp6 2>/dev/null |
+			grep -qi "$hex" && return
 		sleep 0.05
 	done
 	fail "nobody listens on port $1: $(cat "$tmp/server")"
@@ -51,7 +52,8 @@ pingpong() {
 	side "$s" fi_pingpong -p efa -c "$@" -B $port >"$tmp/server" 2>&1 &
 	server=$!
 	listens $port
-	side "$c" fi_pingpong -p efa -c "$@" -P $port 127.0.0.1 >"$tmp/client" 2>&1 || fail "$c to $s, $*: $(cat "$tmp/client")"
+	side "$c" fi_pingpong -p efa -c "$@" -P $port 127.0.0.1 >"$tmp/client" 2>&1 ||
+		fail "$c to $s, $*: $(cat "$tmp/client")"
 	wait $server || fail "$c to $s, $*: server: $(cat "$tmp/server")"
 }
 
@@ -64,10 +66,12 @@ devinfo)
 	SOFTFABRIC_EFA="nics=2" verbs ibv_devices >"$tmp/out" || fail "ibv_devices: $(cat "$tmp/out")"
 	[ "$(grep -c rdmap "$tmp/out")" = 2 ] || fail "ibv_devices: $(cat "$tmp/out")"
 	verbs ibv_devinfo -v >"$tmp/out" 2>&1 || fail "ibv_devinfo: $(cat "$tmp/out")"
-	for want in 'vendor_id:.*0x1d0f' 'hw_ver:.*0xEFA2' 'max_qp:.*256' 'PORT_ACTIVE' 'GID\[ *0\]:.*fe80:' 'active_width:.*4X'; do
+	for want in 'vendor_id:.*0x1d0f' 'hw_ver:.*0xEFA2' 'max_qp:.*256' 'PORT_ACTIVE' 'GID\[ *0\]:.*fe80:' \
+		'active_width:.*4X'; do
 		grep -q "$want" "$tmp/out" || fail "ibv_devinfo has no $want: $(cat "$tmp/out")"
 	done
-	SOFTFABRIC_EFA="nics=0" verbs ibv_devinfo >"$tmp/out" 2>&1 && fail "a device where there is none: $(cat "$tmp/out")"
+	SOFTFABRIC_EFA="nics=0" verbs ibv_devinfo >"$tmp/out" 2>&1 &&
+		fail "a device where there is none: $(cat "$tmp/out")"
 	[ "$(trees)" = "$before" ] || fail "a sysfs tree is left behind: $(trees), $before before"
 	pass "devices, their attributes, no files left"
 	;;
@@ -86,8 +90,10 @@ pyverbs)
 	tests=$(dirname "$(dpkg -L python3-pyverbs 2>/dev/null | grep /tests/__init__.py)")
 	[ -d "$tests" ] || skip "python3-pyverbs is not installed"
 	cp -r "$tests" "$tmp/tests" && gunzip -f "$tmp"/tests/*.gz
-	verbs $py "$tmp/tests/run_tests.py" --dev rdmap0s6 tests.test_efa_srd tests.test_efadv >"$tmp/out" 2>&1 || fail "$(tail -50 "$tmp/out")"
-	grep -q '^Ran 1[6-9] tests\|^Ran [2-9][0-9] tests' "$tmp/out" && grep -q '^OK$' "$tmp/out" || fail "not all ran: $(tail -50 "$tmp/out")"
+	verbs $py "$tmp/tests/run_tests.py" --dev rdmap0s6 tests.test_efa_srd tests.test_efadv >"$tmp/out" 2>&1 ||
+		fail "$(tail -50 "$tmp/out")"
+	grep -q '^Ran 1[6-9] tests\|^Ran [2-9][0-9] tests' "$tmp/out" && grep -q '^OK$' "$tmp/out" ||
+		fail "not all ran: $(tail -50 "$tmp/out")"
 	general=$(printf 'tests.test_%s ' cq_events cqex cq pd mr device addr qp qpex fork parent_domain)
 	# shellcheck disable=SC2086
 	verbs $py "$tmp/tests/run_tests.py" --dev rdmap0s6 $general >"$tmp/out" 2>&1 || fail "$(tail -50 "$tmp/out")"

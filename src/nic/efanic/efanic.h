@@ -161,7 +161,8 @@ struct efanic_qp_attr {
 	uint32_t sq_depth, rq_depth;   /* work requests; <= device limits */
 	uint32_t qkey;                 /* also part of the address; SRD: != 0 */
 	uint32_t pd;                   /* as in efanic_mr_attr */
-	bool late_qkey;                /* SRD: modify may set another Q_Key until there was traffic, 0 too; incarnations of a QPN may have equal ones */
+	/* SRD: modify may set another Q_Key, 0 too, until there was traffic; the next of a QPN may have the same. */
+	bool late_qkey;
 	bool unsolicited_write_recv;
 	bool posted_buffers;           /* receives need efanic_post_recv() with buffers (always so for UD) */
 	bool no_shm;                   /* send to this host through the network path too */

@@ -246,7 +246,10 @@ void efanic_rx_flush(struct efanic_qp *qp, bool discard);
 
 /* --- efanic_mr.c --- */
 
-/** efanic_mr_check() - Does @lkey (not the internal one), in protection domain @pd, allow @access (0: read) of [@addr, +@len)? */
+/**
+ * efanic_mr_check() - Does @lkey (not the internal one), in protection domain @pd, allow @access (0: read) of
+ * [@addr, +@len)?
+ */
 bool efanic_mr_check(struct efanic *nic, uint32_t pd, uint32_t lkey, const void *addr, uint64_t len,
 		     unsigned access);
 
