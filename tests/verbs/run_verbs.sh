@@ -1,6 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
 # Verbs programs of Debian, unmodified, on the soft EFA adapter: run_verbs.sh BUILD CASE.
+if [ "${2:-}" = netns ] && [ -z "${SOFTFABRIC_NETNS:-}" ]; then
+	export SOFTFABRIC_NETNS=1
+	user=(-Ur)
+	[ "$(id -u)" = 0 ] && user=()
+	unshare "${user[@]:+${user[@]}}" -nm --propagation private true 2>/dev/null || {
+		echo "SKIP: this system forbids network namespaces"; exit 77; }
+	exec unshare "${user[@]:+${user[@]}}" -nm --propagation private --pid --fork --kill-child --mount-proc "$0" "$@"
+fi
 name=efa
 . "$(dirname "$0")/../lib.sh"
 case=${2:-devinfo}
@@ -42,6 +50,14 @@ side() {
 	local who=$1
 	shift
 	if [ "$who" = theirs ]; then verbs "$@"; else timeout 60 "$@"; fi
+}
+
+# far theirs|ours COMMAND... - the same on the other host
+far() {
+	local set="FI_PROVIDER_PATH=$FI_PROVIDER_PATH"
+	[ "$1" = theirs ] && set="LD_PRELOAD=$preload"
+	shift
+	ip netns exec h2 env -u FI_PROVIDER_PATH "$set" timeout 60 "$@"
 }
 
 # pingpong SERVER CLIENT OPTIONS...
@@ -114,6 +130,28 @@ interop)
 	SOFTFABRIC_NET="loss=5%;reorder=5%;seed=7" pingpong ours theirs -e rdm
 	SOFTFABRIC_NET="loss=5%;reorder=5%;seed=8" pingpong theirs ours -e rdm
 	pass "Debian's provider and ours, clean and with loss"
+	;;
+netns)
+	need fi_pingpong ip
+	mount -t tmpfs tmpfs /run || skip "this system forbids mounts in a namespace"
+	ip link set lo up
+	ip netns add h2 2>"$tmp/err" || skip "no namespace: $(cat "$tmp/err")"
+	ip link add eth0 type veth peer name eth0 netns h2 2>"$tmp/err" || skip "no veth: $(cat "$tmp/err")"
+	ip addr add 10.77.0.1/24 dev eth0
+	ip link set eth0 up
+	ip -n h2 addr add 10.77.0.2/24 dev eth0
+	ip -n h2 link set lo up
+	ip -n h2 link set eth0 up
+	export SOFTFABRIC_NET="if=eth0"
+	for c in theirs ours; do
+		port=$((port + 1))
+		side theirs fi_pingpong -p efa -e rdm -c -B $port >"$tmp/server" 2>&1 &
+		server=$!
+		listens $port
+		far $c fi_pingpong -p efa -e rdm -c -P $port 10.77.0.1 >"$tmp/client" 2>&1 || fail "$c: $(cat "$tmp/client")"
+		wait $server || fail "server of $c: $(cat "$tmp/server")"
+	done
+	pass "two hosts: Debian's provider with itself, and with ours"
 	;;
 killed)
 	need ib_send_lat ibv_devices
