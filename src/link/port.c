@@ -746,10 +746,8 @@ static void port_unlink(struct link_port *p)
 
 void link_port_close(struct link_port *p)
 {
-	struct link_stats last;
-
 	if (p)
-		link_port_close_stats(p, &last);
+		link_port_close_stats(p, &(struct link_stats){0});
 }
 
 void link_port_close_stats(struct link_port *p, struct link_stats *last)
