@@ -13,6 +13,7 @@ VERBS = {
     "run": "run a program or an MPI job over the soft adapters, on as many virtual hosts as wanted",
     "capture": "run a program as run does, and keep all its datagrams in one file, by time",
     "decode": "print a capture as text: packets, repetitions, and the fi_ operations that they belong to",
+    "verbs": "run a program that is written for verbs on the soft EFA adapter",
 }
 
 

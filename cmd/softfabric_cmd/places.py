@@ -24,6 +24,11 @@ def module_file(provider):
     return os.path.join(modules, "lib%s-fi.so" % provider)
 
 
+def verbs_file():
+    """The library that stands before libibverbs."""
+    return os.path.join(modules, "libsoftfabric-verbs.so")
+
+
 def built():
     """The providers that there are."""
     return [p for p in PROVIDERS if os.path.exists(module_file(p))]

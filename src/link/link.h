@@ -132,6 +132,8 @@ struct link_port_attr {
 	 * When its process goes, what is outstanding ends with an error, and the next link_send() looks who is there now.
 	 */
 	bool by_place;
+	/* A peer's next incarnation may have its nonce: when one has gone, the next link_send() looks who is there. */
+	bool nonces_repeat;
 	bool no_shm;            /* treat peers on this host as remote (FI_EFA_ENABLE_SHM_TRANSFER=0) */
 	const struct link_ops *ops;
 	void *ctx;
@@ -152,6 +154,11 @@ int link_port_holder(const uint8_t ip[16], uint16_t port);
 int link_port_user(const uint8_t ip[16], uint16_t port, uint32_t *uid);
 /** link_port_set_label() - What peers on this host may know of us before they send anything: the owner's own matter, not 0. */
 void link_port_set_label(struct link_port *p, uint64_t label);
+/**
+ * link_port_set_nonce() - Another one from now on.
+ * Return: 0; -EBUSY: the port has met peers, which know it by the old one.
+ */
+int link_port_set_nonce(struct link_port *p, uint32_t nonce);
 /** link_port_addr() - Our own address as peers must use it. */
 const struct link_addr *link_port_addr(const struct link_port *p);
 /** link_poll() - Receive, acknowledge, retransmit, complete. Return: number of events handled, 0 = idle. */

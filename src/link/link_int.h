@@ -135,6 +135,7 @@ struct link_port {
 	bool is_dirty;             /* frames were given to rel since its last flush */
 	bool is_borrowing;         /* RAW: payloads stay until rel_carrier_flush() */
 	bool by_place;             /* link_port_attr: all peers have nonce 0 */
+	bool nonces_repeat;        /* link_port_attr */
 	bool closing;
 	bool is_cancelled;         /* link_port_close() ends what is left: no frame is taken any more */
 	uint64_t opened_ns;
@@ -272,6 +273,8 @@ bool shm_is_armed(const struct shm_port *s); /* the bell is up and has not been 
 pid_t shm_peer_pid(const struct shm_peer *sp);
 void shm_port_set_label(struct shm_port *s, uint64_t label);
 uint64_t shm_peer_label(const struct shm_peer *sp);
+/** shm_port_set_nonce() - link_port_set_nonce(). */
+void shm_port_set_nonce(struct shm_port *s, uint32_t nonce);
 /** shm_peer_nonce() - Of the incarnation whose segment it is. */
 uint32_t shm_peer_nonce(const struct shm_peer *sp);
 /** shm_peer_is_unseen() - It has said that it cannot map our segment. */

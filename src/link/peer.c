@@ -173,6 +173,19 @@ void port_met_by_net(struct link_peer *peer)
 			 link_addr_text(&peer->addr, text));
 }
 
+int link_port_set_nonce(struct link_port *p, uint32_t nonce)
+{
+	lock_assert_held(p->node->lock);
+	if (nonce == p->self.nonce)
+		return 0;
+	if (p->peer_cnt)
+		return -EBUSY;
+	p->self.nonce = nonce;
+	if (p->shm)
+		shm_port_set_nonce(p->shm, nonce);
+	return 0;
+}
+
 const struct link_addr *link_peer_addr(const struct link_peer *peer)
 {
 	return &peer->addr;

@@ -103,7 +103,7 @@ static bool peer_end(struct link_peer *peer, int status)
 	bulk_peer_dead(p->bulk, peer, status);
 	if (!peer->refs)
 		p->peer_free_cnt++;
-	if (peer->addr.nonce || p->is_cancelled)
+	if ((peer->addr.nonce && !p->nonces_repeat) || p->is_cancelled)
 		return true;
 	/* whoever opens there next is meant as well */
 	peer->dead = 0;
@@ -612,6 +612,7 @@ static struct link_port *port_new(const struct link_port_attr *attr)
 	p->self.nonce = attr->nonce;
 	p->cls = attr->cls;
 	p->by_place = attr->by_place;
+	p->nonces_repeat = attr->nonces_repeat;
 	p->ops = attr->ops;
 	p->ctx = attr->ctx;
 	p->src_fd = p->wait_fd = p->wake_fd = -1;
@@ -745,10 +746,8 @@ static void port_unlink(struct link_port *p)
 
 void link_port_close(struct link_port *p)
 {
-	struct link_stats last;
-
 	if (p)
-		link_port_close_stats(p, &last);
+		link_port_close_stats(p, &(struct link_stats){0});
 }
 
 void link_port_close_stats(struct link_port *p, struct link_stats *last)

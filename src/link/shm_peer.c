@@ -57,6 +57,12 @@ int shm_port_open(struct link_port *p, struct shm_port **out)
 	return 0;
 }
 
+void shm_port_set_nonce(struct shm_port *s, uint32_t nonce)
+{
+	s->seg->addr.nonce = nonce;
+	s->seg->hdr->addr.nonce = nonce; /* Whoever looks for it before that comes too early. */
+}
+
 void shm_port_set_label(struct shm_port *s, uint64_t label)
 {
 	atomic_store_explicit(&s->seg->hdr->label, label, memory_order_relaxed);

@@ -57,7 +57,7 @@ class Basic(Case):
     def test_help_and_version(self):
         self.assertIn("doctor", self.done(run("--help")))
         self.assertIn("modules in", self.done(run("--version")))
-        for verb in ("info", "why", "doctor", "run", "capture", "decode"):
+        for verb in ("info", "why", "doctor", "run", "capture", "decode", "verbs"):
             text = self.done(run(verb, "--help"))
             self.assertIn("exit status", text)
             self.assertEqual(text, self.done(run("help", verb)))
@@ -146,6 +146,17 @@ class Text(Case):
     @unittest.skipUnless(shutil.which("zsh"), "no zsh")
     def test_zsh(self):
         subprocess.run(["zsh", "-n", os.path.join(self.build, "cmd/completion/_softfabric")], check=True)
+
+
+class Verbs(Case):
+    @unittest.skipUnless(shutil.which("ibv_devices"), "no ibv_devices")
+    def test_devices(self):
+        text = self.done(run("verbs", "--efa", "nics=2", "--", "ibv_devices"))
+        self.assertEqual(text.count("rdmap"), 2)
+
+    def test_mistakes(self):
+        self.refused(run("verbs"), 125, "behind --")
+        self.refused(run("verbs", "--", "no-such-command"), 127, "no such command")
 
 
 class Why(Case):

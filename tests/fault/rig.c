@@ -122,8 +122,8 @@ void rig_world_free(struct rig_world *w)
 
 /*
  * Once for all ranks, which inherit it: the library looks for the hardware of every other provider when it begins, and
- * Debian's verbs provider reads all symbols of the kernel to do so, a tenth of a second. Our room is read later, by each
- * rank.
+ * Debian's verbs provider reads all symbols of the kernel to do so, a tenth of a second. Our room is read later, by
+ * each rank.
  */
 static void library_begin(void)
 {

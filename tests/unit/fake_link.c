@@ -384,6 +384,14 @@ void link_port_close_stats(struct link_port *p, struct link_stats *last)
 	free(p);
 }
 
+int link_port_set_nonce(struct link_port *p, uint32_t nonce)
+{
+	if (nonce != p->self.nonce && p->peers)
+		return -EBUSY;
+	p->self.nonce = nonce;
+	return 0;
+}
+
 const struct link_addr *link_port_addr(const struct link_port *p)
 {
 	return &p->self;

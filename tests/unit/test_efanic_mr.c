@@ -37,16 +37,18 @@ static void check__range_and_access(void **state)
 		for (int len = 0; len <= 40; len++) {
 			bool good = from >= 10 && from + len <= 30;
 
-			assert_int_equal(efanic_mr_check(w.nic, key, g_buf + from, len, 0), good);
-			assert_false(efanic_mr_check(w.nic, key, g_buf + from, len, LW));
+			assert_int_equal(efanic_mr_check(w.nic, 0, key, g_buf + from, len, 0), good);
+			assert_false(efanic_mr_check(w.nic, 0, key, g_buf + from, len, LW));
 		}
 	}
-	assert_false(efanic_mr_check(w.nic, key, g_buf + 10, UINT64_MAX, 0));
-	assert_false(efanic_mr_check(w.nic, key, NULL, UINT64_MAX, 0));
-	assert_false(efanic_mr_check(w.nic, key, (void *)UINTPTR_MAX, 1, 0));
+	assert_false(efanic_mr_check(w.nic, 0, key, g_buf + 10, UINT64_MAX, 0));
+	assert_false(efanic_mr_check(w.nic, 0, key, NULL, UINT64_MAX, 0));
+	assert_false(efanic_mr_check(w.nic, 0, key, (void *)UINTPTR_MAX, 1, 0));
 	efanic_mr_dereg(mr);
 	mr = reg(&w, g_buf, 20, LW);
-	assert_true(efanic_mr_check(w.nic, efanic_mr_lkey(mr), g_buf, 20, LW));
+	/* another protection domain's queue pairs do not use it */
+	assert_false(efanic_mr_check(w.nic, 1, efanic_mr_lkey(mr), g_buf, 20, LW));
+	assert_true(efanic_mr_check(w.nic, 0, efanic_mr_lkey(mr), g_buf, 20, LW));
 	efanic_mr_dereg(mr);
 	world_close(&w);
 }
@@ -62,11 +64,11 @@ static void check__stale_key(void **state)
 	mr = reg(&w, g_buf, 20, LW);
 	old = efanic_mr_lkey(mr);
 	efanic_mr_dereg(mr);
-	assert_false(efanic_mr_check(w.nic, old, g_buf, 1, 0));
+	assert_false(efanic_mr_check(w.nic, 0, old, g_buf, 1, 0));
 	mr = reg(&w, g_buf, 20, LW);
 	assert_int_not_equal(efanic_mr_lkey(mr), old);
-	assert_false(efanic_mr_check(w.nic, old, g_buf, 1, 0));
-	assert_true(efanic_mr_check(w.nic, efanic_mr_lkey(mr), g_buf, 1, 0));
+	assert_false(efanic_mr_check(w.nic, 0, old, g_buf, 1, 0));
+	assert_true(efanic_mr_check(w.nic, 0, efanic_mr_lkey(mr), g_buf, 1, 0));
 	efanic_mr_dereg(mr);
 	world_close(&w);
 }
@@ -82,10 +84,10 @@ static void check__invented_keys(void **state)
 	mr = reg(&w, g_buf, 20, LW);
 	for (int i = 0; i < 100000; i++) {
 		key = (uint32_t)rng_u64(&rng) >> rng_below(&rng, 32);
-		assert_int_equal(efanic_mr_check(w.nic, key, g_buf, 1, 0),
+		assert_int_equal(efanic_mr_check(w.nic, 0, key, g_buf, 1, 0),
 				 key == efanic_mr_lkey(mr));
 	}
-	assert_false(efanic_mr_check(w.nic, 0, g_buf, 1, 0));
+	assert_false(efanic_mr_check(w.nic, 0, 0, g_buf, 1, 0));
 	efanic_mr_dereg(mr);
 	world_close(&w);
 }

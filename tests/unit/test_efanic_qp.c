@@ -119,6 +119,28 @@ static void modify__values(void **state)
 	world_close(&w);
 }
 
+/* late_qkey: any Q_Key, until a peer knows one. */
+static void modify__late_qkey(void **state)
+{
+	struct efanic_qp_mod mod = {.state = EFANIC_QPS_INIT, .port = 1};
+	struct efanic_qp_attr attr;
+	struct world w;
+
+	world_open(&w, NULL);
+	pair_attr(&attr, QKEY_A);
+	attr.on_wc = end_record;
+	attr.ctx = &w.a;
+	attr.late_qkey = true;
+	assert_int_equal(efanic_qp_open(w.nic, &attr, &w.a.qp), 0);
+	assert_int_equal(efanic_qp_modify(w.a.qp, &mod, ST | PK | PO | QK), 0);
+	assert_int_equal(w.a.qp->qkey, 0);
+	assert_int_equal(link_port_addr(w.a.qp->port)->nonce, UINT32_MAX);
+	mod.qkey = 77;
+	assert_int_equal(efanic_qp_modify(w.a.qp, &mod, QK), 0);
+	assert_int_equal(link_port_addr(w.a.qp->port)->nonce, 77);
+	world_close(&w);
+}
+
 static void modify__rnr_retry_needs_capability(void **state)
 {
 	struct efanic_qp_mod mod = {.state = EFANIC_QPS_RTS, .rnr_retry = 3};
@@ -411,6 +433,7 @@ int main(void)
 		cmocka_unit_test(modify__table),
 		cmocka_unit_test(modify__values),
 		cmocka_unit_test(modify__rnr_retry_needs_capability),
+		cmocka_unit_test(modify__late_qkey),
 		cmocka_unit_test(modify__ud_qkey),
 		cmocka_unit_test(open__limits),
 		cmocka_unit_test(open__max_qp),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Ports whose peers are places (link_port_attr.by_place): processes that follow one another at one address, over every
-// path; and what peers get of a process that stops polling.
+// Ports whose peers are places (by_place), or may have equal nonces (nonces_repeat): processes that follow one another
+// at one address, over every path; and what peers get of a process that stops polling.
 #include "unit.h"
 
 #include <errno.h>
@@ -35,7 +35,7 @@ struct side {
 
 /* What the children tell. */
 struct board {
-	struct link_addr addr[2]; /* parent's, child's: nonce 0 */
+	struct link_addr addr[2]; /* parent's, child's */
 	_Atomic uint32_t turn;	  /* the child to begin, of all tests */
 	_Atomic uint32_t life;	  /* the child is there */
 	_Atomic uint32_t leave, got;
@@ -43,8 +43,11 @@ struct board {
 	_Atomic uintptr_t mem;
 };
 
+#define SAME_NONCE 0x11111111u
+
 static struct link_room room;
 static struct board *board;
+static bool by_nonce; /* nonces_repeat in place of by_place; all lives have the same one */
 
 #define NEED(x_)                                                                                   \
 	do {                                                                                       \
@@ -91,14 +94,17 @@ static const struct link_ops ops = {on_frame, on_sent, on_bulk};
 static int side_open(struct side *s, uint16_t port)
 {
 	struct link_node_attr na = {.lock = &s->lock, .room = &room};
-	struct link_port_attr pa = {.cls = LINK_ORDERED, .ops = &ops, .ctx = s, .by_place = true, .port = port};
+	struct link_port_attr pa = {.cls = LINK_ORDERED, .ops = &ops, .ctx = s, .by_place = !by_nonce,
+				    .nonces_repeat = by_nonce, .port = port};
 	int rc;
 
+	if (by_nonce)
+		pa.cls = LINK_RELIABLE;
 	memset(s, 0, sizeof(*s));
 	rc = link_node_open(&na, &s->node);
 	lock_acquire(&s->lock);
 	pa.node = s->node;
-	pa.nonce = (uint32_t)rng_entropy() | 1;
+	pa.nonce = by_nonce ? SAME_NONCE : (uint32_t)rng_entropy() | 1;
 	if (!rc)
 		rc = link_room_ip(&room, 0, pa.ip, NULL, 0);
 	if (!rc)
@@ -111,7 +117,7 @@ static struct link_addr place_of(struct side *s)
 {
 	struct link_addr a = *link_port_addr(s->port);
 
-	a.nonce = 0;
+	a.nonce = by_nonce ? SAME_NONCE : 0;
 	return a;
 }
 
@@ -167,6 +173,7 @@ static void child(uint32_t life)
 	atomic_store(&board->life, life);
 	while (!atomic_load(&board->leave)) {
 		side_poll(&s);
+		NEED(!s.got || s.last_life == life); /* nothing that was sent to an earlier one */
 		if (answered < s.got && !side_send(&s, &board->addr[0], life))
 			answered++;
 	}
@@ -249,7 +256,7 @@ static void files_unlink(pid_t pid)
 		fclose(f);
 }
 
-static void place_run(const char *text, bool by_kill)
+static void lives_run(const char *text, bool by_kill, bool nonce)
 {
 	static uint8_t mem[MEM_LEN];
 	static uint32_t turn;
@@ -261,6 +268,7 @@ static void place_run(const char *text, bool by_kill)
 	if (link_room_parse(text, &room, err, sizeof(err)))
 		fail_msg("%s", err);
 	memset(board, 0, sizeof(*board));
+	by_nonce = nonce;
 	children_fork(children, turn + 1);
 	assert_int_equal(side_open(&s, 0), 0);
 	board->addr[0] = place_of(&s);
@@ -305,6 +313,11 @@ static void place_run(const char *text, bool by_kill)
 	assert_int_equal(s.ended, s.sent);
 }
 
+static void place_run(const char *text, bool by_kill)
+{
+	lives_run(text, by_kill, false);
+}
+
 static void place__close_shm(void **state)
 {
 	(void)state;
@@ -336,6 +349,32 @@ static void place__kill_with_loss(void **state)
 	place_run("loss=2%;seed=5;dead_after=2s", true);
 }
 
+static void nonce__close_shm(void **state)
+{
+	(void)state;
+	lives_run("", false, true);
+}
+static void nonce__kill_shm(void **state)
+{
+	(void)state;
+	lives_run("", true, true);
+}
+static void nonce__close_udp(void **state)
+{
+	(void)state;
+	lives_run("udp", false, true);
+}
+static void nonce__kill_udp(void **state)
+{
+	(void)state;
+	lives_run("udp", true, true);
+}
+static void nonce__kill_with_loss(void **state)
+{
+	(void)state;
+	lives_run("loss=2%;seed=5;dead_after=2s", true, true);
+}
+
 /* Traffic begun by both sides at once is one pair, not two that end each other. */
 static void place__both_begin(void **state)
 {
@@ -344,6 +383,7 @@ static void place__both_begin(void **state)
 	struct side s[2];
 
 	(void)state;
+	by_nonce = false;
 	assert_int_equal(link_room_parse("udp", &room, NULL, 0), 0);
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(side_open(&s[i], 0), 0);
@@ -452,6 +492,11 @@ int main(void)
 		cmocka_unit_test(place__close_udp),
 		cmocka_unit_test(place__kill_udp),
 		cmocka_unit_test(place__kill_with_loss),
+		cmocka_unit_test(nonce__close_shm),
+		cmocka_unit_test(nonce__kill_shm),
+		cmocka_unit_test(nonce__close_udp),
+		cmocka_unit_test(nonce__kill_udp),
+		cmocka_unit_test(nonce__kill_with_loss),
 		cmocka_unit_test(place__both_begin),
 		cmocka_unit_test(burst__leaves_without_polls),
 		cmocka_unit_test(ack__of_receiver_that_stops_polling),

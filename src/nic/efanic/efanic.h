@@ -121,7 +121,8 @@ int efanic_ah_open(struct efanic *nic, const uint8_t gid[16], uint16_t *ahn);
 void efanic_ah_close(struct efanic *nic, uint16_t ahn);
 
 /* --- memory regions ---------------------------------------------------------------------------------------------------- */
-struct efanic_mr_attr { void *addr; size_t len; unsigned access; };
+/* @pd: protection domain, any number; queue pairs use the regions of theirs. */
+struct efanic_mr_attr { void *addr; size_t len; unsigned access; uint32_t pd; };
 /** efanic_mr_reg() - Return: 0; -EOPNOTSUPP access the generation lacks; -ENOMEM max_mr or max_mr_size exceeded (logged with the limit). */
 int efanic_mr_reg(struct efanic *nic, const struct efanic_mr_attr *attr, struct efanic_mr **out);
 /** efanic_mr_dereg() - On return no peer touches the memory. */
@@ -160,6 +161,9 @@ struct efanic_qp_attr {
 	enum efanic_qp_type type;
 	uint32_t sq_depth, rq_depth;   /* work requests; <= device limits */
 	uint32_t qkey;                 /* also part of the address; SRD: != 0 */
+	uint32_t pd;                   /* as in efanic_mr_attr */
+	/* SRD: modify may set another Q_Key, 0 too, until there was traffic; the next of a QPN may have the same. */
+	bool late_qkey;
 	bool unsolicited_write_recv;
 	bool posted_buffers;           /* receives need efanic_post_recv() with buffers (always so for UD) */
 	bool no_shm;                   /* send to this host through the network path too */

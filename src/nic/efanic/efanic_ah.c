@@ -215,7 +215,7 @@ int efanic_dst_get(struct efanic_qp *qp, uint16_t ahn, uint16_t qpn, uint32_t qk
 		return -EINVAL;
 	memcpy(addr.ip, nic->ah[ahn].ip, 16);
 	/* A UD port's nonce is its own secret: Q_Keys there may be 0 and may change. */
-	addr.nonce = qp->is_ud ? 0 : qkey;
+	addr.nonce = qp->is_ud ? 0 : efanic_qkey_nonce(qkey);
 	rc = link_peer_get(qp->port, &addr, &peer);
 	if (rc)
 		return rc;
@@ -230,7 +230,7 @@ int efanic_dst_get(struct efanic_qp *qp, uint16_t ahn, uint16_t qpn, uint32_t qk
 struct efanic_dst *efanic_dst_find(struct efanic_qp *qp, const uint8_t gid[16], uint16_t qpn,
 				   uint32_t qkey)
 {
-	struct link_addr addr = {.port = qpn, .nonce = qp->is_ud ? 0 : qkey};
+	struct link_addr addr = {.port = qpn, .nonce = qp->is_ud ? 0 : efanic_qkey_nonce(qkey)};
 	struct efanic_dst *dst;
 	struct link_peer *peer;
 

@@ -123,6 +123,7 @@ struct efanic_mr {
 	struct efanic *nic;
 	uint64_t addr, len;
 	unsigned access;
+	uint32_t pd;
 	uint32_t rkey; /* link's region key; 0: no remote access */
 };
 
@@ -184,8 +185,10 @@ struct efanic_qp {
 	enum efanic_qp_state state;
 	bool unsolicited_ok;
 	bool is_reporting; /* the handler is shown what was accepted earlier */
+	bool late_qkey;
 	uint8_t rnr_retry, sl;
 	uint16_t qpn;
+	uint32_t pd;
 	uint64_t drops[EFANIC_DROP_NUM];
 	struct efanic_qp *next;
 };
@@ -201,6 +204,12 @@ struct efanic_transition {
 struct efanic_transition efanic_qp_transition(enum efanic_qp_type type, enum efanic_qp_state from,
 					      enum efanic_qp_state to);
 extern const char *const efanic_qp_state_name[EFANIC_QPS_NUM];
+
+/** efanic_qkey_nonce() - The nonce of an SRD port with @qkey: that, or one that no provider uses, since none is 0. */
+static inline uint32_t efanic_qkey_nonce(uint32_t qkey)
+{
+	return likely(qkey) ? qkey : UINT32_MAX;
+}
 
 /* --- efanic_tx.c --- */
 
@@ -237,8 +246,11 @@ void efanic_rx_flush(struct efanic_qp *qp, bool discard);
 
 /* --- efanic_mr.c --- */
 
-/** efanic_mr_check() - Does @lkey (not the internal one) allow @access (0: read) of [@addr, +@len)? */
-bool efanic_mr_check(struct efanic *nic, uint32_t lkey, const void *addr, uint64_t len,
+/**
+ * efanic_mr_check() - Does @lkey (not the internal one), in protection domain @pd, allow @access (0: read) of
+ * [@addr, +@len)?
+ */
+bool efanic_mr_check(struct efanic *nic, uint32_t pd, uint32_t lkey, const void *addr, uint64_t len,
 		     unsigned access);
 
 /* --- efanic_ah.c --- */

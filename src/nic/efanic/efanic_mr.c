@@ -13,14 +13,14 @@ static uint32_t lkey_of_id(uint32_t id)
 	return id + 1;
 }
 
-bool efanic_mr_check(struct efanic *nic, uint32_t lkey, const void *addr, uint64_t len,
+bool efanic_mr_check(struct efanic *nic, uint32_t pd, uint32_t lkey, const void *addr, uint64_t len,
 		     unsigned access)
 {
 	const struct efanic_mr *mr = slab_find(&nic->mrs, lkey - 1);
 	uint64_t off = (uint64_t)(uintptr_t)addr - (mr ? mr->addr : 0);
 
 	/* An address below the region wraps to an offset beyond any length. */
-	return mr && off <= mr->len && len <= mr->len - off && !(access & ~mr->access);
+	return mr && off <= mr->len && len <= mr->len - off && !(access & ~mr->access) && mr->pd == pd;
 }
 
 static unsigned access_allowed(const struct efanic_dev_attr *attr)
@@ -89,6 +89,7 @@ int efanic_mr_reg(struct efanic *nic, const struct efanic_mr_attr *attr, struct 
 		.addr = (uintptr_t)attr->addr,
 		.len = attr->len,
 		.access = attr->access,
+		.pd = attr->pd,
 		.rkey = rkey,
 	};
 	*out = mr;

@@ -91,13 +91,27 @@ static int check_values(const struct efanic_qp *qp, const struct efanic_qp_mod *
 		return -EOPNOTSUPP;
 	if (mask & EFANIC_QPA_RNR_RETRY && mod->rnr_retry > EFANIC_RNR_INFINITE)
 		return -EINVAL;
-	if (mask & EFANIC_QPA_QKEY && !qp->is_ud && mod->qkey != qp->qkey) {
+	if (mask & EFANIC_QPA_QKEY && !qp->is_ud && mod->qkey != qp->qkey && !qp->late_qkey) {
 		LOG_WARN("QP %u: the Q_Key of an SRD queue pair is part of its address here and "
 			 "fixed at open",
 			 qp->qpn);
 		return -EOPNOTSUPP;
 	}
 	return 0;
+}
+
+/* That of an SRD queue pair is its port's nonce, by which peers know it: no change once there are any. */
+static int set_qkey(struct efanic_qp *qp, uint32_t qkey)
+{
+	int rc = 0;
+
+	if (!qp->is_ud && qkey != qp->qkey)
+		rc = link_port_set_nonce(qp->port, efanic_qkey_nonce(qkey));
+	if (rc)
+		LOG_WARN("QP %u: the Q_Key of an SRD queue pair that has had traffic stays as it is", qp->qpn);
+	else
+		qp->qkey = qkey;
+	return rc ? -EOPNOTSUPP : 0;
 }
 
 int efanic_qp_modify(struct efanic_qp *qp, const struct efanic_qp_mod *mod, unsigned mask)
@@ -125,7 +139,9 @@ int efanic_qp_modify(struct efanic_qp *qp, const struct efanic_qp_mod *mod, unsi
 	if (rc)
 		return rc;
 	if (mask & EFANIC_QPA_QKEY) {
-		qp->qkey = mod->qkey;
+		rc = set_qkey(qp, mod->qkey);
+		if (rc)
+			return rc;
 		qp->rx_plain = efanic_hdr_word(EFANIC_PKT_SEND, qp->qkey);
 	}
 	if (mask & EFANIC_QPA_RNR_RETRY)
@@ -233,6 +249,7 @@ static int port_open(struct efanic_qp *qp, const struct efanic_qp_attr *attr)
 		.nonce = qp->is_ud ? (uint32_t)rng_u64(&qp->nic->rng) | 1 : attr->qkey,
 		.cls = qp->is_ud ? LINK_RAW : LINK_RELIABLE,
 		.no_shm = attr->no_shm,
+		.nonces_repeat = attr->late_qkey,
 		.ops = &port_ops,
 		.ctx = qp,
 	};
@@ -256,6 +273,8 @@ static void qp_init(struct efanic_qp *qp, struct efanic *nic, const struct efani
 		.is_ud = attr->type == EFANIC_QP_UD,
 		.is_posted = attr->posted_buffers || attr->type == EFANIC_QP_UD,
 		.qkey = attr->qkey,
+		.pd = attr->pd,
+		.late_qkey = attr->late_qkey,
 		.mtu = nic->attr.mtu,
 		.rx_plain = efanic_hdr_word(EFANIC_PKT_SEND, attr->qkey),
 		.sq_depth = attr->sq_depth,

@@ -317,7 +317,7 @@ static bool rwr_is_writable(struct efanic_qp *qp, const struct efanic_rwr *w)
 {
 	for (unsigned i = 0; i < w->sge_cnt; i++) {
 		if (w->lkey[i] != EFANIC_LKEY_INTERNAL &&
-		    !efanic_mr_check(qp->nic, w->lkey[i], w->iov[i].iov_base, w->iov[i].iov_len,
+		    !efanic_mr_check(qp->nic, qp->pd, w->lkey[i], w->iov[i].iov_base, w->iov[i].iov_len,
 				     EFANIC_ACCESS_LOCAL_WRITE))
 			return false;
 	}

@@ -489,7 +489,7 @@ static inline uint8_t pieces_fill(struct efanic_qp *qp, struct efanic_swr *s,
 
 	for (struct iovec *iov = s->iov; sge != end; sge++, iov++) {
 		if (unlikely(sge->lkey != EFANIC_LKEY_INTERNAL &&
-			     !efanic_mr_check(qp->nic, sge->lkey, sge->addr, sge->len, access)))
+			     !efanic_mr_check(qp->nic, qp->pd, sge->lkey, sge->addr, sge->len, access)))
 			status = EFANIC_LOCAL_INVALID_LKEY;
 		*iov = (struct iovec){(void *)(uintptr_t)sge->addr, sge->len};
 		len += sge->len;

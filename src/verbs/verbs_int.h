@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// What the files of verbs/ share: the objects behind libibverbs' handles, and who locks what.
+#ifndef SF_VERBS_VERBS_INT_H
+#define SF_VERBS_VERBS_INT_H
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#include <infiniband/efadv.h>
+#include <infiniband/verbs.h>
+
+#include "base/lock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "nic/efanic/efanic.h"
+
+/*
+ * Theory of operation
+ *
+ * The library stands in front of libibverbs and libefa (LD_PRELOAD): its functions have their names, its objects begin
+ * with their structs, whose layout is ABI. A context is one opened soft adapter, made when the first object needs it,
+ * since programs open devices only to look at them.
+ *
+ * One lock per context, which is the adapter's. Two others come before it: a queue pair's between wr_start and
+ * wr_complete, and a completion queue's between start_poll and end_poll, as in the driver of the real adapter. The
+ * table of live objects (verbs_obj.c) has a mutex that comes last; by it each handle is checked that is not on the data
+ * path.
+ *
+ * Completions: the adapter shows them to verbs_cq_take() while it is polled, which puts them into the ring of their
+ * queue. Slots of send and receive queues are free again when the program has polled the completion, as with the rings
+ * of the real adapter.
+ */
+
+enum obj_type { OBJ_CTX, OBJ_PD, OBJ_MR, OBJ_CHAN, OBJ_CQ, OBJ_QP, OBJ_AH, OBJ_NUM };
+
+/* The first member of every object. */
+struct vobj {
+	const void *handle; /* what the program has: address of the libibverbs struct */
+	struct vctx *ctx;
+	struct vobj *hnext;
+	enum obj_type type;
+};
+
+struct vdev {
+	struct ibv_device ibv;
+	int idx;
+	struct efanic_dev_attr attr;
+};
+
+struct vctx {
+	struct vobj obj;
+	struct lock lock;
+	struct vdev *dev;
+	struct efanic *nic; /* NULL until an object needs it */
+	uint32_t pd_last, pd_cnt, cq_cnt;
+	struct vqp *qps;   /* by qp->next */
+	struct vctx *next; /* all with an adapter */
+	struct verbs_context v;
+};
+
+struct vpd {
+	struct vobj obj;
+	struct ibv_pd ibv;
+	uint32_t pdn; /* efanic's tag, not 0 */
+	uint32_t users;
+};
+
+struct vmr {
+	struct vobj obj;
+	struct ibv_mr ibv;
+	struct efanic_mr *mr;
+};
+
+struct vah {
+	struct vobj obj;
+	struct ibv_ah ibv;
+	uint16_t ahn;
+};
+
+/* A completion that the program has not polled yet. */
+struct vcqe {
+	struct vqp *qp;
+	uint64_t wr_id;
+	uint32_t qpn;
+	uint32_t imm, byte_len;
+	uint16_t src_qpn, src_ahn;
+	uint8_t status, opcode; /* of efanic */
+	bool has_imm, unsolicited;
+	uint16_t slot; /* of the send queue */
+	uint8_t gid[16];
+};
+
+struct vchan {
+	struct vobj obj;
+	struct ibv_comp_channel ibv;	     /* fd: an epoll set of event_fd and the queue pairs' descriptors */
+	int event_fd;			     /* readable: an event waits, or the caller shall look again */
+	bool is_rung;			     /* event_fd is readable */
+	struct vcq *pending, **pending_tail; /* events, one entry per queue by cq->ev_next */
+	struct vcq *cqs;		     /* by cq->chan_next */
+};
+
+/* A queue pair in a completion queue's list. */
+struct vcq_link {
+	struct vqp *qp;
+	struct vcq_link *next;
+};
+
+#define CQ_WAKE_QPS 64 /* descriptors that one look at a channel takes */
+
+struct vcq {
+	struct vobj obj;
+	union {
+		struct ibv_cq cq;
+		struct ibv_cq_ex ex;
+	};
+	/* struct efadv_cq of later releases; wc_is_unsolicited came after Debian 12's */
+	struct {
+		struct efadv_cq dv;
+		bool (*wc_is_unsolicited)(struct efadv_cq *dv);
+	};
+	struct lock poll_lock; /* from start_poll to end_poll */
+	struct vcqe cur;
+	bool has_cur;
+	/* under the context's lock */
+	struct vcqe *ring; /* of @mask + 1 */
+	uint32_t head, tail, mask;
+	bool is_overrun;
+	struct vcq_link *qps;
+	uint32_t users;
+	bool is_armed;
+	uint32_t ev_cnt; /* events that wait in the channel */
+	uint32_t ev_given;
+	struct vcq *ev_next, *chan_next;
+};
+
+#define INLINE_MAX 32u /* inline_buf_size of the adapter */
+
+/* A send request between post and poll. */
+struct vswr {
+	uint64_t wr_id;
+	uint16_t next; /* free list */
+	uint8_t data[INLINE_MAX];
+};
+
+/* All of a queue. One that is replaced, because the queue pair was reset while the adapter still had requests, lives on
+ * until the end. */
+struct vsq {
+	struct vsq *old;
+	struct vswr s[];
+};
+
+/* A request of the builder, between wr_start and wr_complete. */
+struct vbuild {
+	struct efanic_wr wr;
+	struct ibv_ah *ah;
+	uint32_t qpn, qkey;
+	bool is_inline;
+	uint8_t data[INLINE_MAX];
+};
+
+/* What (AH, QPN, Q_Key) means to a queue pair; a hash chain. */
+struct vdst {
+	struct vdst *next;
+	const struct ibv_ah *ah;
+	struct efanic_dst *dst;
+	uint32_t qpn, qkey;
+};
+#define DST_BUCKETS 64u
+#define DST_MAX	    65536u /* above it those that nobody used lately make room: all of them */
+
+struct vqp {
+	struct vobj obj;
+	union {
+		struct ibv_qp qp;
+		struct ibv_qp_ex ex;
+	};
+	struct lock sq_lock; /* from wr_start to wr_complete */
+	struct efanic_qp *dev;
+	struct vpd *pd;
+	struct vcq *send_cq, *recv_cq;
+	struct vcq_link send_link, recv_link;
+	struct vqp *next;
+	struct ibv_qp_cap cap;
+	bool has_ex, is_srd, sig_all;
+	uint8_t said; /* log lines */
+	uint32_t qkey;
+	uint32_t sq_psn;
+	uint8_t rnr_retry;
+	/* the send queue, under the context's lock */
+	struct vsq *sq;
+	uint32_t sq_depth, sq_used, rq_depth, rq_used;
+	uint16_t sq_free;
+	struct vdst *last;
+	struct vdst *dst[DST_BUCKETS];
+	uint32_t dst_cnt;
+	/* the builder, under sq_lock */
+	struct vbuild *build;
+	uint32_t build_cnt;
+	int build_err;
+};
+
+/* --- verbs_obj.c: what lives --- */
+
+/** verbs_obj_add() - From now on verbs_obj_get() finds @o by @handle. */
+void verbs_obj_add(struct vobj *o, enum obj_type type, struct vctx *ctx, const void *handle);
+void verbs_obj_del(struct vobj *o);
+/** verbs_obj_get() - The object of @type behind @handle. NULL: nothing such lives there; errno is EINVAL then. */
+void *verbs_obj_get(enum obj_type type, const void *handle);
+/** verbs_obj_any() - One object of @ctx and @type; NULL: there is none. */
+void *verbs_obj_any(enum obj_type type, const struct vctx *ctx);
+/** verbs_fail() - errno is @err. Return: NULL. */
+void *verbs_fail(int err);
+/** verbs_refuse() - What is not offered, said once per @name. Return: EOPNOTSUPP, also in errno. */
+int verbs_refuse(const char *name, const char *why);
+
+/* --- verbs_dev.c --- */
+
+/** verbs_dev_cnt() - Adapters that this process has been shown; 0 before it has asked. */
+int verbs_dev_cnt(void);
+/** verbs_dev_find() - Is it one of ours? NULL: no. */
+struct vdev *verbs_dev_find(const struct ibv_device *dev);
+
+/* --- verbs_sysfs.c --- */
+
+/** verbs_sysfs_make() - The private tree of this process, with @cnt adapters. Return: its root, for ever; NULL: there
+ * is none (logged). */
+const char *verbs_sysfs_make(const struct vdev *dev, int cnt);
+
+/* --- verbs_path.c --- */
+
+/** verbs_path_is_dev() - Is @path the device file of one of ours, which a soft one has not? */
+bool verbs_path_is_dev(const char *path);
+
+/* --- verbs_ctx.c --- */
+
+struct vctx *verbs_ctx(struct ibv_context *ibv);
+/** verbs_nic() - Opens the adapter if nobody has; not under the lock. Return: 0; errno. */
+int verbs_nic(struct vctx *ctx);
+/** verbs_ctx_enter() - Takes the lock. False: in a child of who opened it, where nothing works; errno is EIO. */
+static inline bool verbs_ctx_enter(struct vctx *ctx)
+{
+	if (unlikely(ctx->nic && efanic_forked(ctx->nic))) {
+		errno = EIO;
+		return false;
+	}
+	lock_acquire(&ctx->lock);
+	return true;
+}
+void verbs_ops_fill(struct vctx *ctx);
+/** verbs_serve_others() - Nobody may poll the other contexts of this process while somebody waits for them here: their
+ * adapters work now. */
+void verbs_serve_others(const struct vctx *but);
+
+/* --- verbs_pd.c, verbs_ah.c --- */
+
+void verbs_mr_free(struct vmr *mr);
+void verbs_ah_free(struct vah *ah);
+/** verbs_dst_get() - Where a request goes; context's lock held. Return: NULL, and in *@status how it ends. */
+struct efanic_dst *verbs_dst_get(struct vqp *qp, const struct ibv_ah *ah, uint32_t qpn, uint32_t qkey, uint8_t *status);
+/** verbs_dst_drop() - Forgets those of @ah, all if NULL; context's lock held. */
+void verbs_dst_drop(struct vqp *qp, const struct ibv_ah *ah);
+
+/* --- verbs_cq.c --- */
+
+struct ibv_cq_ex *verbs_cq_create(struct ibv_context *ibv, struct ibv_cq_init_attr_ex *attr, uint64_t efa_flags);
+struct ibv_cq_ex *verbs_create_cq_ex(struct ibv_context *ibv, struct ibv_cq_init_attr_ex *attr);
+/** verbs_cq_put() - One more completion; context's lock held. */
+void verbs_cq_put(struct vcq *cq, const struct vcqe *e);
+/** verbs_cq_take() - efanic_wc_fn of every queue pair. */
+void verbs_cq_take(void *ctx, const struct efanic_wc *wc);
+/** verbs_cq_forget() - The completions of @qp that nobody has polled; context's lock held. */
+void verbs_cq_forget(struct vcq *cq, const struct vqp *qp);
+/** verbs_cq_look() - Polls the queue pairs of @cq; context's lock held. Return: events. */
+int verbs_cq_look(struct vcq *cq);
+int verbs_poll_cq(struct ibv_cq *ibv, int cnt, struct ibv_wc *wc);
+void verbs_cq_free(struct vcq *cq);
+enum ibv_wc_status verbs_wc_status(uint8_t status);
+enum ibv_wc_opcode verbs_wc_opcode(const struct vcqe *e);
+/** verbs_cq_ex_fill() - The functions of ibv_cq_ex, in verbs_cq_ex.c. */
+void verbs_cq_ex_fill(struct vcq *cq, uint64_t wc_flags, uint64_t efa_flags);
+/** verbs_cq_pop() - The oldest completion into *@e, after a look at the adapter if there is none. Context's lock is
+ * taken. */
+bool verbs_cq_pop(struct vcq *cq, struct vcqe *e);
+
+/* --- verbs_chan.c --- */
+
+int verbs_req_notify_cq(struct ibv_cq *ibv, int solicited_only);
+/** verbs_chan_event() - @cq is armed and has a completion: an event; context's lock held. */
+void verbs_chan_event(struct vcq *cq);
+/** verbs_chan_watch() - Queue pairs of @cq wake its channel, if it has one; context's lock held. */
+void verbs_chan_watch(struct vcq *cq, struct vqp *qp, bool on);
+void verbs_chan_cq_add(struct vcq *cq);
+void verbs_chan_cq_del(struct vcq *cq);
+void verbs_chan_free(struct vchan *ch);
+
+/* --- verbs_qp.c, verbs_send.c, verbs_build.c --- */
+
+/* struct efadv_qp_init_attr as later releases have it; Debian 12's ends behind driver_qp_type with reserved bytes. */
+struct verbs_efa_qp_attr {
+	uint64_t comp_mask;
+	uint32_t driver_qp_type;
+	uint16_t flags;
+	uint8_t sl, reserved;
+};
+#define VERBS_EFA_QP_UNSOLICITED 1u
+
+struct ibv_qp *verbs_qp_create(struct vctx *ctx, struct ibv_qp_init_attr_ex *attr, const struct verbs_efa_qp_attr *efa);
+/** verbs_attr_ex() - The old attributes as extended ones. */
+void verbs_attr_ex(const struct ibv_qp_init_attr *attr, struct ibv_pd *pd, struct ibv_qp_init_attr_ex *out);
+struct ibv_qp *verbs_create_qp_ex(struct ibv_context *ibv, struct ibv_qp_init_attr_ex *attr);
+void verbs_qp_free(struct vqp *qp);
+/** verbs_qp_done() - The program has polled @e; context's lock held. */
+void verbs_qp_done(const struct vcqe *e);
+int verbs_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+int verbs_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+/** verbs_send_check() - May a request with @flags be posted, if there is room? Return: 0; EINVAL (logged). */
+int verbs_send_check(struct vqp *qp, unsigned flags);
+/** verbs_send_one() - Gives @b to the adapter; context's lock held, there is room. */
+void verbs_send_one(struct vqp *qp, struct vbuild *b);
+/** verbs_build_fill() - The functions of ibv_qp_ex. */
+void verbs_build_fill(struct vqp *qp, uint64_t ops);
+/** verbs_sge() - A piece of a program's request: the provider's key for its own memory is none of a program's. */
+struct efanic_sge verbs_sge(uint64_t addr, uint32_t len, uint32_t lkey);
+
+#endif

@@ -1,0 +1,187 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-2-Clause
+# Verbs programs of Debian, unmodified, on the soft EFA adapter: run_verbs.sh BUILD CASE.
+if [ "${2:-}" = netns ] && [ -z "${SOFTFABRIC_NETNS:-}" ]; then
+	export SOFTFABRIC_NETNS=1
+	user=(-Ur)
+	[ "$(id -u)" = 0 ] && user=()
+	unshare "${user[@]:+${user[@]}}" -nm --propagation private true 2>/dev/null || {
+		echo "SKIP: this system forbids network namespaces"; exit 77; }
+	exec unshare "${user[@]:+${user[@]}}" -nm --propagation private --pid --fork --kill-child --mount-proc "$0" "$@"
+fi
+name=efa
+. "$(dirname "$0")/../lib.sh"
+case=${2:-devinfo}
+preload=$build/src/verbs/libsoftfabric-verbs.so
+[ -f "$preload" ] || fail "$preload was not built"
+port=$((20000 + $$ % 20000))
+export FI_EFA_ENABLE_SHM_TRANSFER=0 # all of it through the adapter, nothing past it
+
+# verbs COMMAND... - on the soft adapter, with Debian's own providers
+verbs() { env -u FI_PROVIDER_PATH LD_PRELOAD="$preload" timeout 60 "$@"; }
+
+# listens PORT - somebody does, within ten seconds
+listens() {
+	local hex
+	hex=$(printf ':%04X 00000000:0000 0A' "$1")
+	for _ in $(seq 200); do
+		grep -qi "$hex" /proc/net/tcp && return
+		sed 's/:\([0-9A-F]*\) 0*:0000 0A/:\1 00000000:0000 0A/' /proc/net/tcp6 2>/dev/null |
+			grep -qi "$hex" && return
+		sleep 0.05
+	done
+	fail "nobody listens on port $1: $(cat "$tmp/server")"
+}
+
+# pair PROGRAM OPTIONS... - perftest's server and client
+pair() {
+	local server
+	port=$((port + 1))
+	verbs "$@" -x 0 -p $port >"$tmp/server" 2>&1 &
+	server=$!
+	listens $port
+	verbs "$@" -x 0 -p $port 127.0.0.1 >"$tmp/client" 2>&1 || fail "$*: client: $(cat "$tmp/client")"
+	wait $server || fail "$*: server: $(cat "$tmp/server")"
+	grep -q '^ [0-9]' "$tmp/client" || fail "$*: no result: $(cat "$tmp/client")"
+}
+
+# side theirs|ours COMMAND... - Debian's provider on the soft adapter, or our provider
+side() {
+	local who=$1
+	shift
+	if [ "$who" = theirs ]; then verbs "$@"; else timeout 60 "$@"; fi
+}
+
+# far theirs|ours COMMAND... - the same on the other host
+far() {
+	local set="FI_PROVIDER_PATH=$FI_PROVIDER_PATH"
+	[ "$1" = theirs ] && set="LD_PRELOAD=$preload"
+	shift
+	ip netns exec h2 env -u FI_PROVIDER_PATH "$set" timeout 60 "$@"
+}
+
+# pingpong SERVER CLIENT OPTIONS...
+pingpong() {
+	local s=$1 c=$2 server
+	shift 2
+	port=$((port + 1))
+	side "$s" fi_pingpong -p efa -c "$@" -B $port >"$tmp/server" 2>&1 &
+	server=$!
+	listens $port
+	side "$c" fi_pingpong -p efa -c "$@" -P $port 127.0.0.1 >"$tmp/client" 2>&1 ||
+		fail "$c to $s, $*: $(cat "$tmp/client")"
+	wait $server || fail "$c to $s, $*: server: $(cat "$tmp/server")"
+}
+
+trees() { find /tmp -maxdepth 1 -name "softfabric-verbs-$(id -u)-*" | wc -l; }
+
+case $case in
+devinfo)
+	need ibv_devinfo ibv_devices
+	before=$(trees)
+	SOFTFABRIC_EFA="nics=2" verbs ibv_devices >"$tmp/out" || fail "ibv_devices: $(cat "$tmp/out")"
+	[ "$(grep -c rdmap "$tmp/out")" = 2 ] || fail "ibv_devices: $(cat "$tmp/out")"
+	verbs ibv_devinfo -v >"$tmp/out" 2>&1 || fail "ibv_devinfo: $(cat "$tmp/out")"
+	for want in 'vendor_id:.*0x1d0f' 'hw_ver:.*0xEFA2' 'max_qp:.*256' 'PORT_ACTIVE' 'GID\[ *0\]:.*fe80:' \
+		'active_width:.*4X'; do
+		grep -q "$want" "$tmp/out" || fail "ibv_devinfo has no $want: $(cat "$tmp/out")"
+	done
+	SOFTFABRIC_EFA="nics=0" verbs ibv_devinfo >"$tmp/out" 2>&1 &&
+		fail "a device where there is none: $(cat "$tmp/out")"
+	[ "$(trees)" = "$before" ] || fail "a sysfs tree is left behind: $(trees), $before before"
+	pass "devices, their attributes, no files left"
+	;;
+perftest)
+	need ib_send_bw ib_send_lat ib_read_bw
+	export SOFTFABRIC_EFA="gen=efa1-rw" # the newest that Debian 12's perftest knows
+	pair ib_send_bw -c SRD -n 500
+	pair ib_send_lat -c SRD -n 200
+	pair ib_read_bw -c SRD -n 200
+	pair ib_send_bw -c UD -n 100 -Q 1
+	pair ib_send_bw -c SRD -n 500 -q 8
+	pass "SRD send and read, UD, eight queue pairs"
+	;;
+pyverbs)
+	py=/usr/bin/python3
+	tests=$(dirname "$(dpkg -L python3-pyverbs 2>/dev/null | grep /tests/__init__.py)")
+	[ -d "$tests" ] || skip "python3-pyverbs is not installed"
+	cp -r "$tests" "$tmp/tests" && gunzip -f "$tmp"/tests/*.gz
+	verbs $py "$tmp/tests/run_tests.py" --dev rdmap0s6 tests.test_efa_srd tests.test_efadv >"$tmp/out" 2>&1 ||
+		fail "$(tail -50 "$tmp/out")"
+	grep -q '^Ran 1[6-9] tests\|^Ran [2-9][0-9] tests' "$tmp/out" && grep -q '^OK$' "$tmp/out" ||
+		fail "not all ran: $(tail -50 "$tmp/out")"
+	general=$(printf 'tests.test_%s ' cq_events cqex cq pd mr device addr qp qpex fork parent_domain)
+	# shellcheck disable=SC2086
+	verbs $py "$tmp/tests/run_tests.py" --dev rdmap0s6 $general >"$tmp/out" 2>&1 || fail "$(tail -50 "$tmp/out")"
+	pass "EFA's own tests, none skipped; the general ones, what the adapter has not is skipped"
+	;;
+pingpong)
+	need fi_pingpong
+	FI_EFA_ENABLE_SHM_TRANSFER=1 pingpong theirs theirs -e rdm
+	pingpong theirs theirs -e rdm
+	pingpong theirs theirs -e dgram
+	pass "Debian's efa provider, reliable and not"
+	;;
+interop)
+	need fi_pingpong
+	pingpong theirs ours -e rdm
+	pingpong ours theirs -e rdm
+	pingpong theirs ours -e dgram
+	SOFTFABRIC_NET="loss=5%;reorder=5%;seed=7" pingpong ours theirs -e rdm
+	SOFTFABRIC_NET="loss=5%;reorder=5%;seed=8" pingpong theirs ours -e rdm
+	pass "Debian's provider and ours, clean and with loss"
+	;;
+mpi)
+	need mpirun mpicc
+	mpi_build mpi_verify
+	run=(mpirun --allow-run-as-root --oversubscribe --mca pml cm --mca mtl ofi --mca btl self)
+	run+=(--mca opal_common_ofi_provider_include efa)
+	# Each test by itself: after "truncation" Debian's provider has lost a packet buffer, and aborts.
+	for t in ring unexpected synchronous; do
+		program="$tmp/mpi_verify 3000000 $t"
+		# shellcheck disable=SC2086
+		timeout 60 "${run[@]}" -np 1 -x LD_PRELOAD="$preload" env -u FI_PROVIDER_PATH $program : \
+			-np 1 -x FI_PROVIDER_PATH $program >"$tmp/out" 2>&1 || fail "$t: $(tail -30 "$tmp/out")"
+		grep -q "ok $t" "$tmp/out" || fail "$t did not run: $(cat "$tmp/out")"
+	done
+	pass "one rank over Debian's provider, one over ours"
+	;;
+netns)
+	need fi_pingpong ip
+	mount -t tmpfs tmpfs /run || skip "this system forbids mounts in a namespace"
+	ip link set lo up
+	ip netns add h2 2>"$tmp/err" || skip "no namespace: $(cat "$tmp/err")"
+	ip link add eth0 type veth peer name eth0 netns h2 2>"$tmp/err" || skip "no veth: $(cat "$tmp/err")"
+	ip addr add 10.77.0.1/24 dev eth0
+	ip link set eth0 up
+	ip -n h2 addr add 10.77.0.2/24 dev eth0
+	ip -n h2 link set lo up
+	ip -n h2 link set eth0 up
+	export SOFTFABRIC_NET="if=eth0"
+	for c in theirs ours; do
+		port=$((port + 1))
+		side theirs fi_pingpong -p efa -e rdm -c -B $port >"$tmp/server" 2>&1 &
+		server=$!
+		listens $port
+		far $c fi_pingpong -p efa -e rdm -c -P $port 10.77.0.1 >"$tmp/client" 2>&1 ||
+			fail "$c: $(cat "$tmp/client")"
+		wait $server || fail "server of $c: $(cat "$tmp/server")"
+	done
+	pass "two hosts: Debian's provider with itself, and with ours"
+	;;
+killed)
+	need ib_send_lat ibv_devices
+	before=$(trees)
+	LD_PRELOAD=$preload ib_send_lat -c SRD -x 0 -p $port >"$tmp/server" 2>&1 &
+	listens $port
+	[ "$(trees)" -gt "$before" ] || fail "no sysfs tree while a program runs"
+	kill -9 $!
+	wait 2>/dev/null
+	verbs ibv_devices >/dev/null
+	[ "$(trees)" = "$before" ] || fail "the killed program's tree is still there"
+	pass "the next program removes what a killed one left"
+	;;
+*)
+	fail "there is no case $case"
+	;;
+esac
