@@ -13,6 +13,8 @@ VERBS = {
     "run": "run a program or an MPI job over the soft adapters, on as many virtual hosts as wanted",
     "capture": "run a program as run does, and keep all its datagrams in one file, by time",
     "decode": "print a capture as text: packets, repetitions, and the fi_ operations that they belong to",
+    "bench": "latency, rate and bandwidth of providers here, ours beside libfabric's own",
+    "top": "live counters of the adapters at work, per adapter, port and peer",
 }
 
 
