@@ -23,7 +23,8 @@ step() {
 }
 
 installed() {
-	apt-get update -qq && apt-get install -y -qq --no-install-recommends "$debs"/softfabric*.deb \
+	apt-get update -qq && apt-get install -y -qq --no-install-recommends \
+		"$debs"/softfabric_*.deb "$debs"/softfabric-dev_*.deb \
 		libfabric-bin openmpi-bin netpipe-openmpi iproute2 pkg-config gcc libc6-dev
 }
 # libfabric finds the modules where it looks by itself.
