@@ -1,7 +1,8 @@
 # Two commands are the whole set-up on a fresh Debian 12 or 13: make demo, make test. Each target installs what it needs (tools/setup.sh).
 BUILD ?= build
 
-.PHONY: all build tests demo test bench soak debian12 debian13 cross sanitize tidy format cppcheck clang-tidy clean
+.PHONY: all build tests demo test bench soak debian12 debian13 cross deb deb-check sanitize tidy format cppcheck
+.PHONY: clang-tidy clean
 all: build
 build:
 	@tools/setup.sh build
@@ -33,6 +34,13 @@ debian12:
 	@tools/clean_root.sh bookworm || [ $$? = 77 ]
 debian13:
 	@tools/clean_root.sh trixie || [ $$? = 77 ]
+# Debian packages into $(BUILD)-deb; deb-check installs and removes those: in a root that nobody needs,
+# tools/deb_roots.sh makes one.
+deb:
+	@tools/setup.sh build deb
+	@tools/deb.sh $(BUILD)-deb
+deb-check:
+	@tests/deb/check.sh $(BUILD)-deb
 soak: tests
 	@ninja -C $(BUILD) --quiet meson-benchmark-prereq
 	@meson test -C $(BUILD) --no-rebuild --benchmark --suite soak --print-errorlogs

@@ -5,11 +5,13 @@
 name=all
 . "$(dirname "$0")/../tests/lib.sh"
 failed=0
+table=''
 
 say() { printf '\n== %s\n' "$*"; }
 # step NAME COMMAND... - runs one step, status 77 is a skip; its lines are indented
 step() {
-	local name=$1 rc
+	local name=$1 rc result
+	local -i began=$SECONDS
 	shift
 	say "$name"
 	"$@" >"$tmp/step" 2>&1
@@ -17,10 +19,12 @@ step() {
 	awk -v rc=$rc '/^(PASS|SKIP)/ { next } rc == 0 && /^  ok / { ok++; next } ok { print "  " ok " tests ok"; ok = 0 } { print }' \
 		"$tmp/step" | sed "s,/[^ ]*/softfabric-test[^/]*/,,; s/^/   /"
 	case $rc in
-	0) echo "PASS: $name" ;;
-	77) echo "SKIP: $name: $(sed -n 's/^SKIP: //p' "$tmp/step" | tail -1)" ;;
-	*) echo "FAIL: $name"; failed=1 ;;
+	0) result=PASS ;;
+	77) result="SKIP" name="$name: $(sed -n 's/^SKIP: //p' "$tmp/step" | tail -1)" ;;
+	*) result=FAIL failed=1 ;;
 	esac
+	echo "$result: $name"
+	table+=$(printf '%-4s  %4d s  %s' "$result" $((SECONDS - began)) "$name")$'\n'
 }
 
 info() {
@@ -85,5 +89,6 @@ for p in $providers; do
 	step "$p: three hosts (network namespaces), 1 % loss, reordering" netns_case loss "$p"
 done
 step "latency and bandwidth beside the stock providers" compare
+printf '\n== summary\n%s' "$table"
 printf '\n%s after %d s\n' "$([ $failed = 0 ] && echo 'demo: PASS' || echo 'demo: FAIL')" $SECONDS
 exit $failed

@@ -14,6 +14,8 @@ VERBS = {
     "capture": "run a program as run does, and keep all its datagrams in one file, by time",
     "decode": "print a capture as text: packets, repetitions, and the fi_ operations that they belong to",
     "verbs": "run a program that is written for verbs on the soft EFA adapter",
+    "bench": "latency, rate and bandwidth of providers here, ours beside libfabric's own",
+    "top": "live counters of the adapters at work, per adapter, port and peer",
 }
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """softfabric run: runs a program over the soft adapters, and says what happened on the fabric."""
+import argparse
 import ctypes
 import os
 import shutil
@@ -165,6 +166,12 @@ def with_hosts(args, command, env, tmp):
     return status if status >= 0 else 128 - status
 
 
+def among_hosts(cnt, command, env):
+    """Runs another verb's command among @cnt virtual hosts, without counters. Returns its exit status."""
+    with tempfile.TemporaryDirectory(prefix="softfabric-run.") as tmp:
+        return with_hosts(argparse.Namespace(hosts=cnt), command, env, tmp)
+
+
 def first_process(args, command, env, tmp):
     progress = out.Progress()
     try:
@@ -251,6 +258,9 @@ def run_checked(args, command):
     room_check(env, args.hosts is not None)
     with tempfile.TemporaryDirectory(prefix="softfabric-run.") as tmp:
         stats = env["SOFTFABRIC_STATS"] = os.path.join(tmp, "stats")
+        if "SOFTFABRIC_LIVE" not in env:  # for softfabric top
+            env["SOFTFABRIC_LIVE"] = os.path.join(tmp, "live")
+            os.mkdir(env["SOFTFABRIC_LIVE"], 0o700)
         began = time.monotonic()
         status = with_hosts(args, command, env, tmp) if args.hosts is not None else supervise(command, env)
         report(args, command, status, time.monotonic() - began, stats)

@@ -30,21 +30,30 @@ void stats_add(void *sum, const void *more, size_t size)
 		to[i] += from[i];
 }
 
+size_t stats_line(char *buf, size_t len, const char *adapter, const struct stats_row *row, size_t cnt,
+		  const void *stats)
+{
+	char host[64] = "";
+	size_t at;
+
+	gethostname(host, sizeof(host) - 1);
+	at = (size_t)snprintf(buf, len, "softfabric-stats: adapter=%s pid=%ld host=%s", adapter, (long)getpid(), host);
+	for (size_t i = 0; i < cnt && at < len; i++)
+		at += (size_t)snprintf(buf + at, len - at, " %s=%" PRIu64, row[i].name, stats_value(stats, row[i].off));
+	return MIN(at, len - 1);
+}
+
 /* One write for the whole line, so that lines of several processes do not mix. */
 void stats_report(const char *adapter, const struct stats_row *row, size_t cnt, const void *stats)
 {
 	const char *where = secure_getenv(REPORT_ENV);
 	const bool to_stderr = where && !strcmp(where, "stderr");
-	char path[512], line[4096], host[64] = "";
-	size_t at;
+	char path[512], line[4096];
 	FILE *f;
 
 	if (!where || !*where)
 		return;
-	gethostname(host, sizeof(host) - 1);
-	at = (size_t)snprintf(line, sizeof(line), "softfabric-stats: adapter=%s pid=%ld host=%s", adapter, (long)getpid(), host);
-	for (size_t i = 0; i < cnt && at < sizeof(line); i++)
-		at += (size_t)snprintf(line + at, sizeof(line) - at, " %s=%" PRIu64, row[i].name, stats_value(stats, row[i].off));
+	stats_line(line, sizeof(line), adapter, row, cnt, stats);
 	snprintf(path, sizeof(path), "%s.%ld", where, (long)getpid());
 	f = to_stderr ? stderr : fopen(path, "ae");
 	if (!f) {

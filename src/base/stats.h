@@ -18,6 +18,13 @@ uint64_t stats_value(const void *stats, size_t off);
 void stats_add(void *sum, const void *more, size_t size);
 
 /**
+ * stats_line() - The line of all counters of an adapter, without a newline, cut where @buf ends.
+ * @adapter: its name. @row: [@cnt] counters of @stats.   Return: characters in @buf.
+ */
+size_t stats_line(char *buf, size_t len, const char *adapter, const struct stats_row *row, size_t cnt,
+		  const void *stats);
+
+/**
  * stats_report() - One line of all counters of an adapter, if SOFTFABRIC_STATS asks for it: "stderr", or a prefix of
  * the file <prefix>.<pid> to append to.
  * @adapter: its name. @row: [@cnt] counters of @stats.

@@ -287,6 +287,8 @@ static void *agent_main(void *arg)
 	a->quiet_ns = clk_now_ns(&n->clk);
 	/* acquire; pairs with the release in agent_stop() */
 	while (!atomic_load_explicit(&a->is_stopped, memory_order_acquire)) {
+		if (n->live)
+			live_tick(n);
 		epoch = atomic_load_explicit(&n->poll_epoch, memory_order_relaxed);
 		if (epoch != seen || !lock_tries(n->lock)) {
 			nap = epoch != seen ? MIN(nap * 2, NAP_MAX_NS) : NAP_MIN_NS;
@@ -366,11 +368,14 @@ void agent_start(struct link_node *n)
 	a = mem_alloc(sizeof(*a));
 	if (a) {
 		a->node = n;
+		live_open(n);
 		rc = fds_open(a);
 		if (!rc)
 			rc = thread_start(a);
-		if (rc)
+		if (rc) {
+			live_close(n);
 			agent_free(a);
+		}
 	}
 	if (rc) {
 		LOG_WARN("no adapter thread, peers wait while this process computes: %s",
@@ -394,6 +399,7 @@ void agent_stop(struct link_node *n)
 		LOG_WARN("the adapter thread ends late: %s", strerror(errno));
 	pthread_join(a->thread, NULL);
 	n->agent = NULL;
+	live_close(n);
 	atomic_store_explicit(&n->armed, 0, memory_order_relaxed);
 	agent_free(a);
 }

@@ -100,6 +100,8 @@ struct link_node_attr {
 	void (*service)(void *ctx);
 	/* When the owner's own timers want service() to run, ns on the node's clock; lock held. NULL: it has none. */
 	uint64_t (*next_deadline)(void *ctx);
+	/* One line of the owner's counters into @buf, as stats_line(); lock held. NULL: it has none (live.c). */
+	size_t (*tell)(void *ctx, char *buf, size_t len);
 	void *ctx;
 	bool no_thread;             /* tests only: nobody works while the caller does not poll */
 	struct sim *sim;            /* tests only: in-process virtual network instead of shm and udp */

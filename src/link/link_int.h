@@ -54,6 +54,7 @@ struct link_node {
 	bool lossless;             /* no fault and no capture: local frames may go straight through shared memory */
 	struct link_port *ports;   /* list, by port->next; lock */
 	struct bulk_node *bulk;    /* region table */
+	struct live *live;         /* what softfabric top reads (live.c); NULL: nobody wants it */
 	struct agent *agent;       /* adapter thread (agent.c); NULL until the first peer or region */
 	_Atomic uint64_t poll_epoch; /* +1 for every link_poll() of the application; the agent reads it without the lock */
 	_Atomic uint64_t agent_at_ns; /* the agent wakes then; 0: it is awake or will be at once (agent.c) */
@@ -236,6 +237,27 @@ const char *link_addr_text(const struct link_addr *a, char out[LINK_ADDR_TEXT]);
 bool host_ip_is_local(struct link_node *n, const uint8_t ip[16]);
 /** idle_crowd() - More local pollers than CPUs are known: yield early from now on. (idle.c) */
 void idle_crowd(struct link_node *n);
+
+/* --- live.c: what softfabric top reads --- */
+
+/* How a peer is reached. @sent: shm: slots of 64 bytes of the lane in use; net: segments. Both wrap. */
+struct live_path {
+	const char *name;  /* "shm", "net"; NULL: no path is chosen yet */
+	uint32_t sent, waiting; /* the latter: of them, not yet known to have arrived */
+	uint32_t rtt_ns;   /* 0: not measured */
+	int status;        /* its terminal -errno */
+};
+
+/**
+ * live_open() - If SOFTFABRIC_LIVE asks for it. While node->live is set the agent calls live_tick() now and then,
+ * without the lock.
+ */
+void live_open(struct link_node *n);
+void live_tick(struct link_node *n);
+/** live_close() - The agent has ended. */
+void live_close(struct link_node *n);
+void shm_peer_tell(const struct shm_peer *sp, struct live_path *out);
+void rel_peer_tell(const struct rel_peer *rp, struct live_path *out);
 
 /* --- shm.c: same host ---------------------------------------------------------------------------------------------- */
 

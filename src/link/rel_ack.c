@@ -175,3 +175,11 @@ bool rel_on_ack(struct rel_peer *rp, const struct rel_pkt *pkt, uint64_t now_ns)
 	frames_final(rp, done);
 	return true;
 }
+
+void rel_peer_tell(const struct rel_peer *rp, struct live_path *out)
+{
+	out->name = "net";
+	out->sent = rp->tx_seq - REL_SEQ_FIRST;
+	out->waiting = rp->flight_cnt;
+	out->rtt_ns = rp->srtt_ns;
+}

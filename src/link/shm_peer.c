@@ -651,6 +651,13 @@ uint64_t shm_peer_label(const struct shm_peer *sp)
 	return atomic_load_explicit(&sp->seg->hdr->label, memory_order_relaxed);
 }
 
+void shm_peer_tell(const struct shm_peer *sp, struct live_path *out)
+{
+	out->name = "shm";
+	out->sent = sp->tx.pos;
+	out->waiting = sp->tx.pos - sp->acked;
+}
+
 uint64_t shm_peer_node(const struct shm_peer *sp)
 {
 	return sp->seg->peer_node;

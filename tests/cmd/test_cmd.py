@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """The softfabric command from outside: test_cmd.py COMMAND OLD_LIBFABRIC GROUP. What it cannot do is one sentence, never a trace."""
+import fcntl
 import json
 import os
+import pty
+import select
 import shutil
 import signal
 import subprocess
@@ -10,6 +13,7 @@ import sys
 import tempfile
 import time
 import unittest
+import xml.etree.ElementTree
 
 COMMAND, OLD = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 TMP = tempfile.TemporaryDirectory(prefix="softfabric-test.")
@@ -57,7 +61,7 @@ class Basic(Case):
     def test_help_and_version(self):
         self.assertIn("doctor", self.done(run("--help")))
         self.assertIn("modules in", self.done(run("--version")))
-        for verb in ("info", "why", "doctor", "run", "capture", "decode", "verbs"):
+        for verb in ("info", "why", "doctor", "run", "capture", "decode", "verbs", "top", "bench"):
             text = self.done(run(verb, "--help"))
             self.assertIn("exit status", text)
             self.assertEqual(text, self.done(run("help", verb)))
@@ -115,8 +119,10 @@ class Text(Case):
         page = os.path.join(self.build, "doc/man/softfabric.1")
         if not os.path.exists(page):
             self.skipTest("scdoc is not installed")
-        with open(page, encoding="utf-8") as f:
-            text = f.read().replace("\\", "")
+        text = ""
+        for page in (page, os.path.join(self.build, "doc/man/softfabric_net.5")):
+            with open(page, encoding="utf-8") as f:
+                text += f.read().replace("\\", "")
         for kind in ("net", "efa", "cxi", "opx"):
             for key in self.known(kind):
                 self.assertRegex(text, r"fB%sfR=" % key)
@@ -374,6 +380,203 @@ class Hosts(Run):
         said = [f for f in found if f["what"] == "virtual hosts"][0]
         self.assertEqual(said["level"], "note")
         self.assertIn("as root, or allow it", said["mend"])
+
+
+class Top(Case):
+    """Two processes tell of themselves, after some messages, and while they do nothing."""
+    SIDE = os.path.join(os.path.dirname(COMMAND), "softfabric-bench")
+
+    def setUp(self):
+        self.dir = tempfile.mkdtemp(dir=TMP.name)
+        self.sides = []
+
+    def tearDown(self):
+        for p in self.sides:
+            p.kill()
+            p.wait()
+            p.stdin.close()
+            p.stdout.close()
+
+    def start(self, provider, **env):
+        modules = json.loads('"%s"' % run("--version").stdout.split(" in ")[1].strip())
+        env = environment(FI_PROVIDER_PATH=modules, SOFTFABRIC_LIVE=self.dir, **env)
+        self.sides = [subprocess.Popen([self.SIDE, provider, "-", "64"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                       text=True, bufsize=1, env=env) for _ in range(2)]
+        names = [p.stdout.readline().split()[1] for p in self.sides]
+        for p, name in zip(self.sides, reversed(names)):
+            p.stdin.write("peer %s\n" % name)
+        self.assertEqual([p.stdout.readline() for p in self.sides], ["ready\n"] * 2)
+        self.exchange()
+
+    def exchange(self):
+        for me, p in enumerate(self.sides):
+            p.stdin.write("lat 8 100 %d\n" % me)
+        self.assertEqual([p.stdout.readline().split()[0] for p in self.sides], ["ns"] * 2)
+
+    def look(self, good):
+        """The adapters, as soon as @good says so of them."""
+        until = time.monotonic() + LIMIT_S
+        while True:
+            got = json.loads(run("top", "--json", "--dir", self.dir).stdout)["adapters"]
+            if good(got):
+                return got
+            self.assertLess(time.monotonic(), until, got)
+
+    def check(self, provider, name, path, **env):
+        self.start(provider, **env)
+        pids = sorted(p.pid for p in self.sides)
+        got = self.look(lambda g: len(g) == 2 and all(a["peers"] and a["peers"][0]["sent"] > 0 for a in g))
+        self.assertEqual(sorted(a["pid"] for a in got), pids)
+        for a in got:
+            self.assertEqual((a["adapter"], a["program"], len(a["ports"])), (name, "softfabric-bench", 1))
+            self.assertEqual(a["peers"][0]["path"], path)
+            self.assertEqual(a["peers"][0]["port"], a["ports"][0]["addr"])
+        self.assertEqual({a["peers"][0]["addr"] for a in got}, {a["ports"][0]["addr"] for a in got})
+        then = {a["pid"]: a["ports"][0]["counters"]["tx_frames"] for a in got}
+        self.exchange()
+        self.look(lambda g: all(a["ports"][0]["counters"]["tx_frames"] > then[a["pid"]] for a in g)
+                  and g[0]["operations"] > 0)
+        self.assertEqual({os.stat(os.path.join(self.dir, f)).st_mode & 0o777 for f in os.listdir(self.dir)}, {0o600})
+
+    def test_views_and_kill(self):
+        self.check("efa", "rdmap0s6", "shm")
+        for view, word in (("adapters", "rdmap0s6"), ("ports", "127.0.0.1:"), ("peers", "shm")):
+            self.assertIn(word, self.done(run("top", "--once", "-d", "0.1", "-v", view, "--dir", self.dir)))
+        self.screen()
+        self.sides[0].kill()
+        self.sides[0].wait()
+        self.look(lambda g: [a["pid"] for a in g] == [self.sides[1].pid])
+        self.assertEqual(len(os.listdir(self.dir)), 1)  # what the killed one left is gone
+
+    def screen(self):
+        pid, fd = pty.fork()
+        if not pid:
+            os.execve(COMMAND, [COMMAND, "top", "-d", "0.2", "-v", "peers", "--dir", self.dir],
+                      environment(TERM="xterm", LINES="24", COLUMNS="200"))
+        said, until = b"", time.monotonic() + LIMIT_S
+        while b"waiting" not in said or b"rdmap0s6" not in said:
+            self.assertLess(time.monotonic(), until, said)
+            if select.select([fd], [], [], 0.1)[0]:
+                said += os.read(fd, 65536)
+            os.write(fd, b"p")
+        os.write(fd, b"q")
+        try:
+            while os.read(fd, 65536):
+                pass
+        except OSError:  # the other end has closed
+            pass
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0)
+        os.close(fd)
+
+    def test_by_network_and_close(self):
+        self.check("cxi", "cxi0", "net", SOFTFABRIC_NET="udp")
+        self.tearDown()
+        self.start_and_end("opx")
+
+    def start_and_end(self, provider):
+        """Who closes what it opened, or just exits, leaves no file."""
+        self.start(provider)
+        self.look(lambda g: len([a for a in g if a["peers"]]) == 2)
+        self.sides[0].stdin.close()
+        self.sides[1].stdin.write("nonsense 1 1 1\n")
+        self.assertEqual([p.wait(LIMIT_S) for p in self.sides], [0, 2])
+        self.assertEqual(os.listdir(self.dir), [])
+
+    def test_odd_files(self):
+        file = os.path.join(self.dir, "softfabric-live.1.0")
+        with open(file, "w", encoding="latin-1") as f:
+            fcntl.lockf(f, fcntl.LOCK_EX)
+            for text in ("", "softfabric-live 1 7\nend 7\n",
+                         "softfabric-live 1 7\nprocess pid=x\npeer port=99 sent=-1\nend 8\n", "\xff" * 5000,
+                         "softfabric-live 1 7\nprocess pid=1 host=\x1b[2J program=\x07\npeer port=-1\nport\n"
+                         "peer port=0\nsoftfabric-stats: adapter=\x1b x=y\nend 7\n"):
+                f.seek(0)
+                f.truncate()
+                f.write(text)
+                f.flush()
+                p = subprocess.run([COMMAND, "top", "--once", "-d", "0.1", "-v", "peers", "--dir", self.dir],
+                                   capture_output=True, text=True,
+                                   timeout=LIMIT_S, env=environment(), check=False)
+                self.assertIn(p.returncode, (0, 1))
+                self.assertNotIn("Traceback", p.stderr)
+                self.assertNotIn("\x1b", p.stdout)
+            os.symlink("/etc/passwd", os.path.join(self.dir, "softfabric-live.2.0"))
+            os.mkfifo(os.path.join(self.dir, "softfabric-live.3.0"))
+            run("top", "--json", "--dir", self.dir)
+
+    def test_mistakes(self):
+        self.refused(run("top", "--once", "-d", "0.1", "--dir", self.dir), 1, "no adapter tells anything")
+        self.refused(run("top", "--dir", self.dir), 2, "needs a terminal", "--once")
+        self.refused(run("top", "--dir", "/nowhere"), 2, "no folder /nowhere")
+        self.refused(run("top", "-d", "0"), 2, "0.1 to 3600")
+        self.refused(run("top", "-v", "peer"), 2, "adapters, peers, ports")
+
+
+class Bench(Case):
+    def test_small(self):
+        files = {k: os.path.join(TMP.name, "bench." + k) for k in ("csv", "svg", "json")}
+        text = self.done(run("bench", "-p", "cxi,tcp", "-s", "8", "-n", "2", "--turn", "1", "--csv", files["csv"],
+                             "--svg", files["svg"], "--json=" + files["json"]))
+        self.assertIn("lat, us", text)
+        with open(files["json"], encoding="utf-8") as f:
+            got = json.load(f)
+        points = {(r["test"], r["size"], r["provider"]) for r in got["results"] if r["value"] > 0}
+        self.assertEqual(points, {(t, 8, p) for t in ("lat", "bw", "rate") for p in ("cxi", "tcp")})
+        with open(files["csv"], encoding="utf-8") as f:
+            self.assertEqual(len(f.read().splitlines()), 1 + len(points))
+        self.assertEqual(len(xml.etree.ElementTree.parse(files["svg"]).findall(".//{*}polyline")), 4)
+
+    def test_conditions_and_missing(self):
+        p = run("bench", "-p", "opx,nosuch", "-t", "lat", "-s", "8", "-n", "1", "--turn", "1", "--net",
+                "delay=200us;seed=7", "--json")
+        got = json.loads(p.stdout)
+        self.assertEqual((p.returncode, list(got["failed"]), got["conditions"]), (0, ["nosuch"],
+                                                                                  "net: delay=200us;seed=7"))
+        self.assertGreater(got["results"][0]["value"], 100)
+        p = run("bench", "-p", "nosuch", "-t", "lat", "-n", "1")
+        self.assertEqual(p.returncode, 1)
+        self.assertIn("nosuch: not measured: fi_getinfo: No data available", p.stdout)
+
+    def test_mistakes(self):
+        self.refused(run("bench", "-t", "lta"), 2, "did you mean 'lat'?")
+        self.refused(run("bench", "-s", "8,many"), 2, "8,4k,1M, not many")
+        self.refused(run("bench", "-s", "65M"), 2, "64M")
+        self.refused(run("bench", "--net", "los=1%"), 125, "did you mean 'loss'?")
+        self.refused(run("bench", "--svg", "/nowhere/x"), 1, "cannot be written")
+        self.refused(run("bench", "-n", "0"), 2, "1 to 1000")
+
+    @unittest.skipUnless(can_namespaces() and shutil.which("ip"), "no namespaces, or no ip, here")
+    def test_hosts(self):
+        got = json.loads(self.done(run("bench", "-p", "efa,tcp", "-t", "lat", "-s", "8", "-n", "1", "--turn", "1",
+                                       "--hosts", "--json")))
+        self.assertEqual([r["provider"] for r in got["results"]], ["efa", "tcp"])
+        self.assertEqual(got["where"], "virtual hosts")
+
+    def test_interrupt(self):
+        p = subprocess.Popen([COMMAND, "bench", "-p", "cxi", "-t", "lat", "-s", "8,16", "--turn", "2000", "-n", "1000"],
+                             stdin=subprocess.DEVNULL,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
+                             start_new_session=True)
+        until = time.monotonic() + LIMIT_S
+        while "softfabric-bench" not in self.below(p.pid):
+            self.assertLess(time.monotonic(), until)
+            time.sleep(0.02)
+        os.killpg(p.pid, signal.SIGINT)
+        said, err = p.communicate(timeout=LIMIT_S)
+        self.assertEqual((p.returncode, err), (130, ""))
+        self.assertIn("interrupted", said)
+
+    def below(self, pid):
+        with open("/proc/%d/task/%d/children" % (pid, pid), encoding="ascii") as f:
+            children = f.read().split()
+        said = ""
+        for c in children:
+            try:
+                with open("/proc/%s/cmdline" % c, encoding="utf-8") as f:
+                    said += f.read()
+            except OSError:
+                pass
+        return said
 
 
 if __name__ == "__main__":

@@ -420,6 +420,7 @@ static int node_open(struct cassini *nic)
 		.room = nic->net,
 		.service = service,
 		.next_deadline = next_deadline,
+		.tell = cassini_stats_tell,
 		.ctx = nic,
 		.no_thread = nic->open.no_thread,
 		.sim = nic->open.sim,

@@ -170,6 +170,8 @@ int cassini_svc_why(const struct cassini_svc_desc *svc, uint16_t vni, int tc, ch
 void cassini_stats_closed(struct cassini *nic, const struct link_stats *link);
 /** cassini_stats_report() - One line of all counters, if SOFTFABRIC_STATS asks for it: "stderr", or a prefix of the file <prefix>.<pid>. */
 void cassini_stats_report(const struct cassini *nic);
+/** cassini_stats_tell() - The same of the adapter @ctx as it is now (link_node_attr.tell). */
+size_t cassini_stats_tell(void *ctx, char *buf, size_t len);
 
 /* --- the initiator (cassini_cmdq.c, cassini_ini.c) --- */
 

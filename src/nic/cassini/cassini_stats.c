@@ -104,3 +104,12 @@ void cassini_stats_report(const struct cassini *nic)
 	cassini_query_stats(nic, &stats);
 	stats_report(nic->info.name, cassini_stat_row, ARRAY_SIZE(cassini_stat_row), &stats);
 }
+
+size_t cassini_stats_tell(void *ctx, char *buf, size_t len)
+{
+	const struct cassini *nic = ctx;
+	struct cassini_stats stats;
+
+	cassini_query_stats(nic, &stats);
+	return stats_line(buf, len, nic->info.name, cassini_stat_row, ARRAY_SIZE(cassini_stat_row), &stats);
+}

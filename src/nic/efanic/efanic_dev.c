@@ -205,6 +205,7 @@ static int node_open(struct efanic *nic)
 		.lock = nic->lock,
 		.service = service,
 		.next_deadline = next_deadline,
+		.tell = efanic_stats_tell,
 		.ctx = nic,
 		.no_thread = nic->open.no_thread,
 		.sim = nic->open.sim,

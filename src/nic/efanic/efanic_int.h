@@ -289,6 +289,8 @@ void efanic_stats_add(struct efanic_stats *sum, const struct efanic_stats *more)
  * SOFTFABRIC_STATS asks for it: "stderr", or a prefix of the file <prefix>.<pid> to append to.
  */
 void efanic_stats_report(const struct efanic *nic);
+/** efanic_stats_tell() - The same of the adapter @ctx as it is now (link_node_attr.tell). */
+size_t efanic_stats_tell(void *ctx, char *buf, size_t len);
 
 /** efanic_qp_push() - Work on requests that wait for room, outside of a poll; completions are kept for the next one. */
 void efanic_qp_push(struct efanic_qp *qp);

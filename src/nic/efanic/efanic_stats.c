@@ -86,6 +86,15 @@ void efanic_stats_report(const struct efanic *nic)
 	stats_report(nic->attr.name, efanic_stat_row, ARRAY_SIZE(efanic_stat_row), &sum);
 }
 
+size_t efanic_stats_tell(void *ctx, char *buf, size_t len)
+{
+	const struct efanic *nic = ctx;
+	struct efanic_stats sum;
+
+	efanic_query_stats(nic, &sum);
+	return stats_line(buf, len, nic->attr.name, efanic_stat_row, ARRAY_SIZE(efanic_stat_row), &sum);
+}
+
 const char *efanic_status_str(unsigned status)
 {
 	static const char *const text[EFANIC_STATUS_NUM] = {

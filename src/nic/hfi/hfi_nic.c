@@ -40,6 +40,7 @@ static int node_open(struct hfi *hfi)
 		.room = hfi->room,
 		.service = service,
 		.next_deadline = next_deadline,
+		.tell = hfi_stats_tell,
 		.ctx = hfi,
 		.no_thread = hfi->open.no_thread,
 		.sim = hfi->open.sim,

@@ -69,3 +69,12 @@ void hfi_stats_print(const struct hfi *hfi)
 	hfi_query_stats(hfi, &sum);
 	stats_report(hfi->attr.name, hfi_stat_row, ARRAY_SIZE(hfi_stat_row), &sum);
 }
+
+size_t hfi_stats_tell(void *ctx, char *buf, size_t len)
+{
+	const struct hfi *hfi = ctx;
+	struct hfi_stats sum;
+
+	hfi_query_stats(hfi, &sum);
+	return stats_line(buf, len, hfi->attr.name, hfi_stat_row, ARRAY_SIZE(hfi_stat_row), &sum);
+}
