@@ -32,16 +32,23 @@ class Merge:
 
     def __init__(self, folder):
         self.paths = sorted(os.path.join(folder, f) for f in os.listdir(folder) if f.endswith(".pcapng"))
-        self.arrived, self.ends, self.hosts = {}, {}, {}
+        self.arrived, self.ends, self.broken = {}, {}, {}
         self.cnt = self.lost = 0
 
     def look(self, progress):
         """What came in, who is where: needed before the first packet is written."""
         for n, path in enumerate(self.paths):
             progress.say("reading capture %d of %d" % (n + 1, len(self.paths)))
+            for p in self.packets(path):
+                self.note(p)
+
+    def packets(self, path):
+        """Of one process. One that was killed, or had no room, may have left a part of a file: what is there counts."""
+        try:
             with pcapng.File(path) as f:
-                for p in f:
-                    self.note(p)
+                yield from f
+        except out.Refused as e:
+            self.broken[path] = str(e)
 
     def note(self, p):
         ends = pcapng.udp(p)
@@ -77,20 +84,16 @@ class Merge:
         to.write(pcapng.section(said[:COMMENT_MAX]))
         if self.ends:
             to.write(pcapng.names_block(self.names()))
-        files, ifaces = [pcapng.File(p) for p in self.paths], {}
-        try:
-            for p in heapq.merge(*files, key=lambda p: (p.at_ns, p.way == pcapng.IN)):
-                if p.iface not in ifaces:
-                    ifaces[p.iface] = len(ifaces)
-                    to.write(pcapng.interface_block(p.iface))
-                self.mark(p)
-                to.write(pcapng.packet_block(ifaces[p.iface], p))
-                self.cnt += 1
-                if self.cnt % 4096 == 0:
-                    progress.say("merging, %d datagrams" % self.cnt)
-        finally:
-            for f in files:
-                f.f.close()
+        files, ifaces = [self.packets(p) for p in self.paths], {}
+        for p in heapq.merge(*files, key=lambda p: (p.at_ns, p.way == pcapng.IN)):
+            if p.iface not in ifaces:
+                ifaces[p.iface] = len(ifaces)
+                to.write(pcapng.interface_block(p.iface))
+            self.mark(p)
+            to.write(pcapng.packet_block(ifaces[p.iface], p))
+            self.cnt += 1
+            if self.cnt % 4096 == 0:
+                progress.say("merging, %d datagrams" % self.cnt)
 
 
 def finish(folder, to, args):
@@ -104,6 +107,8 @@ def finish(folder, to, args):
         raise out.Refused("%s cannot be written: %s" % (args.output, e.strerror), 1) from None
     finally:
         progress.end()
+    for why in merge.broken.values():
+        print("softfabric: one process's part is not whole: %s" % why, file=sys.stderr)
     if args.quiet or args.json == "-":
         return
     if merge.cnt:

@@ -40,6 +40,11 @@ def said(known, names, fields):
     return " ".join(words)
 
 
+def plain(text):
+    """Of a file that somebody else made: it must not drive the terminal."""
+    return "".join(c if c.isprintable() else "\\x%02x" % ord(c) for c in text)
+
+
 class Printer:
     def __init__(self, args, known):
         self.args, self.known, self.began = args, known, None
@@ -56,8 +61,8 @@ class Printer:
             print("%6d %.6f   not of softfabric" % (n, at))
             return
         who = p.iface.name
-        notes = "  (%s)" % who if who and self.args.verbose else ""
-        notes += "".join("  ** " + c for c in p.comments)
+        notes = "  (%s)" % plain(who) if who and self.args.verbose else ""
+        notes += "".join("  ** " + plain(c) for c in p.comments)
         way = {pcapng.IN: "<", pcapng.OUT: ">"}.get(p.way, " ")
         print("%6d %.6f %s %s -> %s  %s%s" % (n, at, way, ends[0], ends[1], said(self.known, names, fields), notes))
         for name, value in fields if self.args.verbose else ():

@@ -43,6 +43,8 @@ def verb_of(argv):
 
 
 def main(argv):
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="backslashreplace")  # what the locale cannot show
     try:
         verb, rest = verb_of(argv)
         status = verb.main(rest) if verb else rest

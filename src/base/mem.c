@@ -45,7 +45,7 @@ void *mem_alloc(size_t size)
 	if (!size)
 		size = 1;
 	p = calloc(1, size);
-	if (unlikely(!p) && reserve_give_heap())
+	if (unlikely(!p) && reserve_give_heap(size))
 		p = calloc(1, size);
 	return counted(p);
 }
@@ -60,7 +60,7 @@ void *mem_alloc_aligned(size_t align, size_t size)
 	if (!size)
 		size = 1;
 	align = MAX(align, sizeof(void *));
-	if (posix_memalign(&p, align, size) && (!reserve_give_heap() || posix_memalign(&p, align, size)))
+	if (posix_memalign(&p, align, size) && (!reserve_give_heap(size) || posix_memalign(&p, align, size)))
 		return NULL;
 	return counted(memset(p, 0, size));
 }

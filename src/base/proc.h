@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What /proc tells about a process.
+// What is true of a process: what /proc tells of any, and what its layers tell each other about ours.
 #ifndef SF_BASE_PROC_H
 #define SF_BASE_PROC_H
 
@@ -19,5 +19,9 @@ struct proc_stat {
  * true, and nothing told.
  */
 bool proc_look(int32_t pid, struct proc_stat *out);
+
+/** proc_strand() - A peer of ours is, by all that we see, on another host, and this room reaches none. */
+void proc_strand(void);
+bool proc_is_stranded(void);
 
 #endif

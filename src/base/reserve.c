@@ -18,17 +18,22 @@ static struct {
 	size_t len; /* 0: not wanted */
 } g_part[P_NUM];
 static unsigned g_users;
-static bool g_is_said;
+static atomic_bool g_is_said; /* relaxed */
 static atomic_bool g_has_gap; /* relaxed: only whether a look is worth it */
 
-static void in_child(void)
+static void before_fork(void)
 {
-	pthread_mutex_init(&g_mutex, NULL);
+	pthread_mutex_lock(&g_mutex); /* a child must not find half of a change */
+}
+
+static void after_fork(void)
+{
+	pthread_mutex_unlock(&g_mutex);
 }
 
 static void watch_fork(void)
 {
-	pthread_atfork(NULL, NULL, in_child);
+	pthread_atfork(before_fork, after_fork, after_fork);
 }
 
 /* Heap counts as data and as address space, so its reserve must, too. */
@@ -55,12 +60,16 @@ static bool give(enum part i)
 	munmap(g_part[i].at, g_part[i].len);
 	g_part[i].at = NULL;
 	atomic_store_explicit(&g_has_gap, true, memory_order_relaxed);
-	if (!g_is_said)
+	return true;
+}
+
+/* Once, without the mutex: a log's sink may allocate. */
+static void say(enum part i)
+{
+	if (!atomic_exchange_explicit(&g_is_said, true, memory_order_relaxed))
 		LOG_WARN("this process is out of %s: the fabric goes on with what it has reserved, which is little "
 			 "(limits: ulimit -v, ulimit -d)",
 			 i == P_HEAP ? "memory" : "address space");
-	g_is_said = true;
-	return true;
 }
 
 /* g_mutex held */
@@ -72,7 +81,7 @@ static void drop(void)
 		g_part[i].at = NULL;
 		g_part[i].len = 0;
 	}
-	g_is_said = false;
+	atomic_store_explicit(&g_is_said, false, memory_order_relaxed);
 }
 
 bool reserve_want(void)
@@ -110,25 +119,29 @@ void reserve_drop(void)
 
 bool reserve_fill(void)
 {
-	bool has_map;
+	bool has_heap, has_map;
 
 	if (likely(!atomic_load_explicit(&g_has_gap, memory_order_relaxed)))
 		return true;
 	pthread_mutex_lock(&g_mutex);
-	atomic_store_explicit(&g_has_gap, false, memory_order_relaxed); /* fill() sets it again */
-	fill(P_HEAP);
+	has_heap = fill(P_HEAP);
 	has_map = fill(P_MAP);
+	atomic_store_explicit(&g_has_gap, !has_heap || !has_map, memory_order_relaxed);
 	pthread_mutex_unlock(&g_mutex);
 	return has_map;
 }
 
-bool reserve_give_heap(void)
+bool reserve_give_heap(size_t len)
 {
 	bool was_there;
 
+	if (len > RESERVE_HEAP)
+		return false;
 	pthread_mutex_lock(&g_mutex);
 	was_there = give(P_HEAP);
 	pthread_mutex_unlock(&g_mutex);
+	if (was_there)
+		say(P_HEAP);
 	return was_there;
 }
 
@@ -136,11 +149,17 @@ void *reserve_map(int fd, size_t len)
 {
 	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
 
-	if (p == MAP_FAILED && errno == ENOMEM) {
-		pthread_mutex_lock(&g_mutex);
-		if (give(P_MAP))
-			p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-		pthread_mutex_unlock(&g_mutex);
-	}
+	bool was_there;
+
+	if (p != MAP_FAILED || errno != ENOMEM)
+		return p == MAP_FAILED ? NULL : p;
+	pthread_mutex_lock(&g_mutex);
+	was_there = give(P_MAP);
+	p = was_there ? mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0) : p;
+	pthread_mutex_unlock(&g_mutex);
+	if (was_there)
+		say(P_MAP);
+	if (p == MAP_FAILED)
+		errno = ENOMEM;
 	return p == MAP_FAILED ? NULL : p;
 }

@@ -89,7 +89,7 @@ void kit_cq_push_err(struct kit_cq *cq, const struct fi_cq_err_entry *err, const
 
 bool kit_cq_ready(const struct kit_cq *cq)
 {
-	return cq->tail != cq->head || cq->overrun;
+	return cq->tail != cq->head || cq->overrun || cq->stranded;
 }
 
 static bool head_is_err(const struct kit_cq *cq)
@@ -143,11 +143,24 @@ static inline ssize_t take(struct kit_cq *cq, uint8_t *dst, size_t count, fi_add
 }
 
 /* What a read that took nothing returns; 0: it asked for no entry, and there is one. */
-static ssize_t nothing_taken(const struct kit_cq *cq)
+static ssize_t nothing_taken(struct kit_cq *cq)
 {
-	if (cq->tail == cq->head)
-		return cq->overrun ? -FI_EAVAIL : -FI_EAGAIN;
-	return head_is_err(cq) ? -FI_EAVAIL : 0;
+	int err = cq->stranded;
+
+	if (cq->tail != cq->head)
+		return head_is_err(cq) ? -FI_EAVAIL : 0;
+	if (cq->overrun)
+		return -FI_EAVAIL;
+	cq->stranded = 0;
+	return err ? -err : -FI_EAGAIN;
+}
+
+void kit_cq_strand(struct kit_cq *cq, int err)
+{
+	lock_assert_held(&cq->domain->lock);
+	cq->stranded = err;
+	if (cq->wait)
+		kit_cq_wake(cq);
 }
 
 /* Ends a read that took nothing. @events: of its progress pass. */

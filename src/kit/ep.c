@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/proc.h"
 
 #define CQ_FLAGS   (FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION)
 #define CNTR_FLAGS (FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
@@ -343,6 +344,8 @@ void kit_ep_late_error(struct kit_ep *ep, int err, int prov_errno, const char *w
 	ep->late_errno = prov_errno;
 	if (ep->eq && kit_eq_unread(ep->eq) < KIT_LATE_MAX)
 		kit_eq_push_err(ep->eq, &e, what, strlen(what) + 1);
+	if (!ep->eq && ep->tx_cq && proc_is_stranded())
+		kit_cq_strand(ep->tx_cq, err);
 	LOG_FEW(LOG_LVL_WARN, ep->late_told, "an operation that was over for its caller, or asked for no completion, has failed: error %d (%s), %s", prov_errno,
 		fi_strerror(err), what);
 }

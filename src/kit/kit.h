@@ -234,6 +234,7 @@ struct kit_cq {
 	struct kit_cq_err *err_head, **err_tail; /* errors in line */
 	struct kit_cq_err *err_read; /* the last one that was read: owns the err_data shown to the caller */
 	bool overrun;              /* completions were lost for want of memory; reported when the ring is empty */
+	int stranded; /* not 0: the FI_ error that the next read of an empty ring returns, see kit_ep_late_error() */
 	struct kit_ep **eps;       /* whom a read progresses */
 	uint32_t ep_cnt, ep_cap;
 	struct kit_wait *wait;     /* NULL: FI_WAIT_NONE */
@@ -267,6 +268,8 @@ extern const struct fi_ops_av kit_av_fid_ops; /* fid_av.ops after kit_av_init() 
 int kit_cq_fini(struct kit_cq *cq); /* -FI_EBUSY while endpoints are bound; the provider frees the memory */
 int kit_cq_grow(struct kit_cq *cq);
 void kit_cq_wake(struct kit_cq *cq);
+/** kit_cq_strand() - The next read that finds nothing returns -@err, once. Lock held. */
+void kit_cq_strand(struct kit_cq *cq, int err);
 /** kit_cq_push() - One completion. Lock held. Allocates only when more are unread than the ring holds. */
 static inline void kit_cq_push(struct kit_cq *cq, void *context, uint64_t flags, size_t len, void *buf, uint64_t data, uint64_t tag,
 			       fi_addr_t src)
@@ -472,7 +475,9 @@ static inline bool kit_rx_wants_cqe(const struct kit_ep *ep, uint64_t flags)
 /**
  * kit_ep_late_error() - An operation has failed that no completion can name: it asked for none, or has had it. What the
  * program once gave as its context may be freed or in use again, so this is an event of the endpoint (its event queue's
- * error entry with @what), and a line in the log. Lock held.
+ * error entry with @what), and a line in the log. An endpoint without an event queue, in a room that does not reach the
+ * host of its peer (proc_is_stranded()): the next read of its queue fails, or a job that is set up wrong would wait for
+ * ever. Not so in other cases: that one peer has gone must not end a server. Lock held.
  */
 void kit_ep_late_error(struct kit_ep *ep, int err, int prov_errno, const char *what);
 /**

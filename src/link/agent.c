@@ -275,6 +275,15 @@ static void guard_check(struct agent *a)
 	wait_on(a, a->kick, FRUITLESS_NS);
 }
 
+/* Gives whoever waits for the lock the time to take it. Return: it was kicked meanwhile. */
+static bool lets_in(struct agent *a)
+{
+	for (int i = 0; i < WANTED_CNT && lock_is_wanted(a->node->lock); i++)
+		if (wait_on(a, a->kick, WANTED_NS))
+			return true;
+	return false;
+}
+
 static void *agent_main(void *arg)
 {
 	struct agent *a = arg;
@@ -304,8 +313,10 @@ static void *agent_main(void *arg)
 		nap = NAP_MIN_NS / 2;
 		sleep_ns = work(a, woken);
 		lock_release(n->lock);
-		for (int i = 0; i < WANTED_CNT && lock_is_wanted(n->lock); i++)
-			wait_on(a, a->kick, WANTED_NS);
+		if (lets_in(a)) {
+			woken = false;
+			continue; /* sleep_ns does not know of what it was kicked for */
+		}
 		if (a->has_given_way) {
 			wait_on(a, a->kick, GIVE_WAY_NS);
 			continue;

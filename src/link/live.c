@@ -34,6 +34,7 @@
 #define PORT_MAX    64 /* told of at most; of further ones there is only how many */
 #define PEER_MAX    256
 #define TEXT_MAX    131072u
+#define END_MAX	    128u /* of it, for the last lines */
 #define LINE_MAX_   4096u
 
 struct live_port {
@@ -136,11 +137,14 @@ static void __printf_like(2, 3) put(struct text *t, const char *fmt, ...)
 
 static void put_all(struct live *l, struct text *t)
 {
-	char host[64] = "", addr[LINK_ADDR_TEXT];
+	char host[64] = "", addr[LINK_ADDR_TEXT], name[64];
 
 	gethostname(host, sizeof(host) - 1);
+	snprintf(name, sizeof(name), "%s", program_invocation_short_name);
+	for (char *c = name; *c; c++) /* words and lines are what readers cut the text by */
+		*c = *c > ' ' && *c < 127 ? *c : '?';
 	put(t, "softfabric-live 1 %" PRIu64 "\nprocess pid=%ld host=%s program=%s\n%s\n", l->seq, (long)l->owner, host,
-	    program_invocation_short_name, l->adapter);
+	    name, l->adapter);
 	for (uint32_t i = 0; i < l->port_cnt; i++) {
 		put(t, "port n=%u addr=%s peers=%u", i, link_addr_text(&l->port[i].self, addr), l->port[i].peer_cnt);
 		for (size_t r = 0; r < ARRAY_SIZE(port_row); r++)
@@ -154,13 +158,14 @@ static void put_all(struct live *l, struct text *t)
 		    link_addr_text(&p->addr, addr), p->path.name ? p->path.name : "none", p->path.sent, p->path.waiting,
 		    p->path.rtt_ns, p->path.status);
 	}
+	t->len = TEXT_MAX; /* without its end nobody believes the rest */
 	put(t, "more ports=%u peers=%u\nend %" PRIu64 "\n", l->port_more, l->peer_more, l->seq);
 }
 
 void live_tick(struct link_node *n)
 {
 	struct live *l = n->live;
-	struct text t = {l->text, 0, TEXT_MAX};
+	struct text t = {l->text, 0, TEXT_MAX - END_MAX};
 	uint64_t now = clk_now_ns(&n->clk);
 
 	if (now < l->due_ns || !lock_try(n->lock))
@@ -264,7 +269,8 @@ void live_close(struct link_node *n)
 	if (*pp)
 		*pp = l->next;
 	pthread_mutex_unlock(&g_live_mutex);
-	unlink(l->path);
+	if (l->owner == getpid())
+		unlink(l->path);
 	close(l->fd);
 	mem_free(l);
 }

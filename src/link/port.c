@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/proc.h"
 #include "base/reserve.h"
 #include "link/link_int.h"
 #include "link/seal.h"
@@ -84,6 +85,7 @@ static bool peer_end(struct link_peer *peer, int status)
 	p->events++;
 	if (is_lost_on_loopback(peer, status)) {
 		p->is_refusal_said = true;
+		proc_strand();
 		log_line(LOG_LVL_WARN, __func__, __LINE__,
 			 "%s: no adapter with this address on this host; between hosts set "
 			 "SOFTFABRIC_NET=\"if=...\" to an interface, an address or auto",
@@ -500,8 +502,10 @@ static int poll_net(struct link_port *p)
 		p->net_busy--;
 	if (n || is_busy || rel_next_deadline(p->rel) != CLK_NEVER)
 		port_flush(p, port_now(p));
-	if (n)
+	if (n) {
 		soon_check(p, port_now(p));
+		reserve_fill(); /* a port with shared memory has more of it in reserve, and looks at each tick */
+	}
 	return n;
 }
 
@@ -512,12 +516,9 @@ int link_poll(struct link_port *p)
 	int got = 0;
 
 	lock_assert_held(n->lock);
-	/* relaxed, no read-modify-write: the lock holder is the only writer, the agent only looks
-	 * for change */
+	/* relaxed, no read-modify-write: the lock holder is the only writer, the agent only looks for change */
 	if (likely(!n->agent_runs))
-		atomic_store_explicit(&n->poll_epoch,
-				      atomic_load_explicit(&n->poll_epoch, memory_order_relaxed) +
-					      1,
+		atomic_store_explicit(&n->poll_epoch, atomic_load_explicit(&n->poll_epoch, memory_order_relaxed) + 1,
 				      memory_order_relaxed);
 	if (unlikely((p->armed & PORT_ARM_POLL) || n->agent_runs ||
 		     atomic_load_explicit(&n->armed, memory_order_relaxed)))
@@ -539,8 +540,7 @@ int link_poll(struct link_port *p)
 		got = (int)(p->events - before);
 	p->events += (uint32_t)got;
 	if (got)
-		atomic_store_explicit(&n->idle_polls, 0,
-				      memory_order_relaxed); /* a hint to link_idle() */
+		atomic_store_explicit(&n->idle_polls, 0, memory_order_relaxed); /* a hint to link_idle() */
 	return got;
 }
 

@@ -42,6 +42,8 @@
 
 static pthread_mutex_t g_own_mutex = PTHREAD_MUTEX_INITIALIZER; /* g_own, and shm_seg.refs of all */
 static struct shm_seg *g_own;
+/* What all segments say, as SHM_ST_TIGHT. Relaxed; it changes under the mutex. */
+static atomic_bool g_is_tight;
 static bool g_is_exiting; /* no file is made any more: nobody would remove it */
 
 /* A forked child has one thread as yet; the mutex came with it in whatever state another one had it. */
@@ -493,6 +495,8 @@ int shm_seg_create(const struct shm_seg_attr *a, struct shm_seg **out)
 	seg->owner_pid = getpid();
 	seg->refs = 1;
 	hdr_fill(seg, a);
+	if (atomic_load_explicit(&g_is_tight, memory_order_relaxed))
+		atomic_fetch_or_explicit(&seg->hdr->state, SHM_ST_TIGHT, memory_order_relaxed);
 	seg->next = g_own;
 	g_own = seg;
 	pthread_mutex_unlock(&g_own_mutex);
@@ -674,13 +678,12 @@ int shm_seg_attach(const struct link_addr *addr, uint32_t flags, struct shm_seg 
 
 void shm_seg_tell_room(void)
 {
-	static atomic_bool is_tight; /* relaxed: what was told last; of all ports, under the mutex when it changes */
 	bool tight = !reserve_fill();
 
-	if (likely(tight == atomic_load_explicit(&is_tight, memory_order_relaxed)))
+	if (likely(tight == atomic_load_explicit(&g_is_tight, memory_order_relaxed)))
 		return;
 	pthread_mutex_lock(&g_own_mutex);
-	atomic_store_explicit(&is_tight, tight, memory_order_relaxed);
+	atomic_store_explicit(&g_is_tight, tight, memory_order_relaxed);
 	for (struct shm_seg *s = g_own; s;
 	     s = s->next) { /* relaxed: who reads it too late is told in another way (SHM_D_UNSEEN) */
 		if (s->owner_pid == getpid() && tight)

@@ -3,6 +3,7 @@
 """Captures: test_capture.py COMMAND CONFORM PROVIDER... or Bad. What conformance tests sent is read by
 `softfabric decode` and by tshark with the dissector: nothing is malformed or unknown to either, and both say the same
 of every datagram, also of broken ones."""
+import argparse
 import contextlib
 import io
 import json
@@ -21,7 +22,7 @@ COMMAND, CONFORM, GROUP = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv
 BUILD = os.path.dirname(COMMAND)
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../cmd"))
 sys.dont_write_bytecode = True
-from softfabric_cmd import decode, fabric, layouts, out, pcapng, places  # noqa: E402
+from softfabric_cmd import capture, decode, fabric, layouts, out, pcapng, places  # noqa: E402
 
 TMP = tempfile.TemporaryDirectory(prefix="softfabric-test.")
 LIMIT_S = 100
@@ -196,6 +197,26 @@ class Bad(Case):
         self.assertIn("wire version 9, only", p.stdout)
         if shutil.which("tshark"):
             self.assertIn("softfabric.seal.id", self.same(self.file + ".sealed", True))
+
+    def test_part_of_a_killed_process(self):
+        folder, whole = os.path.join(TMP.name, "parts"), self.file + ".merged"
+        os.mkdir(folder)
+        for name, data in (("a", self.whole), ("b", b""), ("c", self.whole[:20])):
+            with open(os.path.join(folder, name + ".pcapng"), "wb") as f:
+                f.write(data)
+        with open(whole, "wb") as to, contextlib.redirect_stderr(io.StringIO()) as said:
+            capture.finish(folder, to, argparse.Namespace(output=whole, quiet=False, json=None))
+        self.assertEqual(said.getvalue().count("part is not whole"), 2)
+        with pcapng.File(whole) as merged, pcapng.File(self.file) as one:
+            self.assertEqual([p.data for p in merged], [p.data for p in one])
+
+    def test_terminal(self):
+        with pcapng.File(self.file) as f:
+            one = next(iter(f))
+        one.comments.append("\x1b[2J\nforged")
+        write(self.file + ".esc", [one])
+        p = run("decode", self.file + ".esc")
+        self.assertIn("** \\x1b[2J\\x0aforged", p.stdout)
 
     def test_interrupt(self):
         mark, file = os.path.join(TMP.name, "mark"), self.file + ".int"

@@ -102,6 +102,27 @@ FAKE void shm_port_set_label(struct shm_port *s, uint64_t label)
 	(void)label;
 }
 
+FAKE void shm_port_set_nonce(struct shm_port *s, uint32_t nonce)
+{
+	(void)s;
+	(void)nonce;
+}
+
+FAKE void live_open(struct link_node *n)
+{
+	(void)n;
+}
+
+FAKE void live_tick(struct link_node *n)
+{
+	(void)n;
+}
+
+FAKE void live_close(struct link_node *n)
+{
+	(void)n;
+}
+
 FAKE void shm_port_hide(struct shm_port *s)
 {
 	(void)s;

@@ -8,6 +8,7 @@
 #include "base/guard.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/proc.h"
 #include "base/rng.h"
 
 /*
@@ -109,6 +110,7 @@ static void lost_on_loopback(struct cassini *nic, uint32_t addr)
 	if (!nic->addr.loop || nic->is_refusal_said)
 		return;
 	nic->is_refusal_said = true;
+	proc_strand();
 	LOG_WARN("NIC %#x: no adapter with this address on this host; between hosts set SOFTFABRIC_NET=\"if=...\" to an interface, an address or auto",
 		 addr);
 }
