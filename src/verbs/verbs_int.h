@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "nic/efanic/efanic.h"
+#include "verbs/verbs_refuse.h"
 
 /*
  * Theory of operation
@@ -209,10 +210,6 @@ void verbs_obj_del(struct vobj *o);
 void *verbs_obj_get(enum obj_type type, const void *handle);
 /** verbs_obj_any() - One object of @ctx and @type; NULL: there is none. */
 void *verbs_obj_any(enum obj_type type, const struct vctx *ctx);
-/** verbs_fail() - errno is @err. Return: NULL. */
-void *verbs_fail(int err);
-/** verbs_refuse() - What is not offered, said once per @name. Return: EOPNOTSUPP, also in errno. */
-int verbs_refuse(const char *name, const char *why);
 
 /* --- verbs_dev.c --- */
 
