@@ -107,6 +107,14 @@ struct vcq_link {
 	struct vcq_link *next;
 };
 
+/* struct efadv_cq as later releases have it; Debian 12's ends before wc_is_unsolicited. */
+struct verbs_efa_cq {
+	uint64_t comp_mask;
+	int (*wc_read_sgid)(struct efadv_cq *dv, union ibv_gid *sgid);
+	bool (*wc_is_unsolicited)(struct efadv_cq *dv);
+};
+_Static_assert(offsetof(struct verbs_efa_cq, wc_read_sgid) == offsetof(struct efadv_cq, wc_read_sgid), "it is ABI");
+
 #define CQ_WAKE_QPS 64 /* descriptors that one look at a channel takes */
 
 struct vcq {
@@ -115,11 +123,7 @@ struct vcq {
 		struct ibv_cq cq;
 		struct ibv_cq_ex ex;
 	};
-	/* struct efadv_cq of later releases; wc_is_unsolicited came after Debian 12's */
-	struct {
-		struct efadv_cq dv;
-		bool (*wc_is_unsolicited)(struct efadv_cq *dv);
-	};
+	struct verbs_efa_cq efa;
 	struct lock poll_lock; /* from start_poll to end_poll */
 	struct vcqe cur;
 	bool has_cur;

@@ -388,6 +388,37 @@ static void create__limits(void **state)
 	end_close(&a);
 }
 
+/* What programs find that were compiled with later headers: the layout of rdma-core 56, and memory of their own. */
+static void create__cq_of_later_releases(void **state)
+{
+	struct {
+		uint64_t comp_mask, wc_flags;
+		uint64_t memory[2];
+	} efa = {.wc_flags = 3};
+	struct later_cq {
+		uint64_t comp_mask;
+		int (*wc_read_sgid)(struct efadv_cq *cq, union ibv_gid *sgid);
+		bool (*wc_is_unsolicited)(struct efadv_cq *cq);
+	} *later;
+	struct ibv_cq_init_attr_ex attr = {.cqe = 4, .wc_flags = IBV_WC_STANDARD_FLAGS};
+	struct efadv_cq_init_attr *given = (void *)&efa;
+	struct ibv_cq_ex *cq;
+	struct end a;
+
+	(void)state;
+	end_open(&a);
+	cq = efadv_create_cq(a.ctx, &attr, given, sizeof(efa));
+	assert_non_null(cq);
+	later = (void *)efadv_cq_from_ibv_cq_ex(cq);
+	assert_true(later->wc_read_sgid && later->wc_is_unsolicited);
+	assert_false(later->wc_is_unsolicited((struct efadv_cq *)later));
+	assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
+	efa.memory[1] = 1;
+	assert_null(efadv_create_cq(a.ctx, &attr, given, sizeof(efa)));
+	assert_int_equal(errno, EOPNOTSUPP);
+	end_close(&a);
+}
+
 static void qkey__until_first_traffic(void **state)
 {
 	struct ibv_qp_attr attr = {.qkey = QKEY + 1};
@@ -575,7 +606,7 @@ int main(void)
 		cmocka_unit_test(create__limits),	  cmocka_unit_test(qkey__until_first_traffic),
 		cmocka_unit_test(channel__wakes),	  cmocka_unit_test(channel__wakes_a_sleeper),
 		cmocka_unit_test(qps__64_in_one_process), cmocka_unit_test(fork__child_is_refused),
-		cmocka_unit_test(close__with_objects),
+		cmocka_unit_test(close__with_objects),	  cmocka_unit_test(create__cq_of_later_releases),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
