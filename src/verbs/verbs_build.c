@@ -33,8 +33,10 @@ static int post_all(struct vqp *qp)
 		err = ENOMEM;
 	for (uint32_t i = 0; i < qp->build_cnt && !err; i++)
 		verbs_send_one(qp, &qp->build[i]);
-	if (!err)
+	if (!err) {
 		efanic_doorbell(qp->dev);
+		verbs_chan_tell(qp);
+	}
 	lock_release(&ctx->lock);
 	return err;
 }

@@ -190,6 +190,16 @@ static bool arm(struct vcq *cq)
 	return all;
 }
 
+void verbs_chan_tell_(struct vqp *qp)
+{
+	if (!efanic_arm(qp->dev))
+		return;
+	if (qp->send_cq->is_armed)
+		ring_bell(chan_of(qp->send_cq));
+	if (qp->recv_cq->is_armed)
+		ring_bell(chan_of(qp->recv_cq));
+}
+
 int verbs_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
 {
 	struct vcq *cq = container_of(ibv, struct vcq, cq);

@@ -291,6 +291,15 @@ int verbs_req_notify_cq(struct ibv_cq *ibv, int solicited_only);
 void verbs_chan_event(struct vcq *cq);
 /** verbs_chan_watch() - Queue pairs of @cq wake its channel, if it has one; context's lock held. */
 void verbs_chan_watch(struct vcq *cq, struct vqp *qp, bool on);
+/** verbs_chan_tell_() - verbs_chan_tell() where a queue is armed. */
+void verbs_chan_tell_(struct vqp *qp);
+/** verbs_chan_tell() - The adapter has worked on @qp outside of a poll, and what that ended waits there: whoever sleeps
+ * looks. Context's lock held. */
+static inline void verbs_chan_tell(struct vqp *qp)
+{
+	if (unlikely(qp->send_cq->is_armed || qp->recv_cq->is_armed))
+		verbs_chan_tell_(qp);
+}
 void verbs_chan_cq_add(struct vcq *cq);
 void verbs_chan_cq_del(struct vcq *cq);
 void verbs_chan_free(struct vchan *ch);

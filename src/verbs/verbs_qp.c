@@ -365,6 +365,7 @@ static int modify(struct vqp *qp, const struct ibv_qp_attr *attr, int mask, unsi
 	};
 	int rc = efanic_qp_modify(qp->dev, &mod, efa_mask);
 
+	verbs_chan_tell(qp);
 	if (rc)
 		return -rc;
 	if (mask & IBV_QP_QKEY)

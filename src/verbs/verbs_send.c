@@ -151,6 +151,7 @@ int verbs_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_
 	if (err && bad)
 		*bad = wr;
 	efanic_doorbell(qp->dev);
+	verbs_chan_tell(qp);
 	lock_release(&ctx->lock);
 	lock_release(&qp->sq_lock);
 	return err;

@@ -480,6 +480,67 @@ static void channel__wakes(void **state)
 	end_close(&a);
 }
 
+static struct ibv_qp *ud_make(struct end *e)
+{
+	struct ibv_qp_init_attr attr = {.send_cq = e->cq,
+					.recv_cq = e->cq,
+					.qp_type = IBV_QPT_UD,
+					.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1}};
+	struct ibv_qp *qp = ibv_create_qp(e->pd, &attr);
+
+	assert_non_null(qp);
+	to_rts(qp, QKEY);
+	return qp;
+}
+
+/* What ends while the program posts it, or by its change of state, has no peer that would wake the program. */
+static void channel__tells_of_what_ends_at_once(void **state)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+	struct pollfd pfd = {.events = POLLIN};
+	struct ibv_qp *srd, *ud;
+	struct ibv_qp_ex *ex;
+	struct ibv_cq *cq;
+	struct end a, b;
+	void *context;
+
+	(void)state;
+	end_open(&a);
+	end_open(&b);
+	srd = a.qp;
+	ud = ud_make(&a);
+	ex = ibv_qp_to_qp_ex(srd);
+	pfd.fd = a.ch->fd;
+	for (int i = 0; i < 4; i++) {
+		a.qp = i == 0 ? ud : srd;
+		if (i == 3)
+			assert_int_equal(recv_post(&a, a.mr->lkey, 1), 0);
+		assert_int_equal(ibv_req_notify_cq(a.cq, 0), 0);
+		assert_int_equal(poll(&pfd, 1, 0), 0);
+		if (i < 2) { /* UD; and a local key that is none */
+			assert_int_equal(send_post(&a, &b, a.ah, i ? 99 : a.mr->lkey, 8, IBV_SEND_SIGNALED), 0);
+		} else if (i == 2) {
+			ibv_wr_start(ex);
+			ex->wr_flags = IBV_SEND_SIGNALED;
+			ibv_wr_send(ex);
+			ibv_wr_set_ud_addr(ex, a.ah, b.qp->qp_num, QKEY);
+			ibv_wr_set_sge(ex, 99, (uintptr_t)a.buf, 8);
+			assert_int_equal(ibv_wr_complete(ex), 0);
+		} else {
+			assert_int_equal(ibv_modify_qp(srd, &attr, IBV_QP_STATE), 0);
+		}
+		if (poll(&pfd, 1, 5000) != 1)
+			fail_msg("row %d: not told", i);
+		assert_int_equal(ibv_get_cq_event(a.ch, &cq, &context), 0);
+		ibv_ack_cq_events(cq, 1);
+		wc_get(&a);
+	}
+	a.qp = srd;
+	assert_int_equal(ibv_destroy_qp(ud), 0);
+	end_close(&b);
+	end_close(&a);
+}
+
 static struct {
 	struct end *e;
 	_Atomic uint64_t woken_ns;
@@ -607,6 +668,7 @@ int main(void)
 		cmocka_unit_test(channel__wakes),	  cmocka_unit_test(channel__wakes_a_sleeper),
 		cmocka_unit_test(qps__64_in_one_process), cmocka_unit_test(fork__child_is_refused),
 		cmocka_unit_test(close__with_objects),	  cmocka_unit_test(create__cq_of_later_releases),
+		cmocka_unit_test(channel__tells_of_what_ends_at_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -416,5 +416,7 @@ int efanic_arm(struct efanic_qp *qp)
 	lock_assert_held(qp->nic->lock);
 	if (qp->parked || qp->done.head != SQ_NONE || qp->waiters || pq_peek(&qp->rnr))
 		return -EAGAIN;
+	if (qp->state == EFANIC_QPS_ERR && qp->rq_used) /* receives that the next poll ends */
+		return -EAGAIN;
 	return link_arm(qp->port);
 }
