@@ -101,6 +101,8 @@ void verbs_serve_others(const struct vctx *but)
 		if (ctx == but || efanic_forked(ctx->nic) || !lock_try(&ctx->lock))
 			continue;
 		efanic_serve(ctx->nic);
+		for (struct vqp *qp = ctx->qps; qp; qp = qp->next)
+			verbs_chan_tell(qp);
 		lock_release(&ctx->lock);
 	}
 	pthread_mutex_unlock(&g_mutex);

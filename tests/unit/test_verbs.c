@@ -589,6 +589,37 @@ static void channel__wakes_a_sleeper(void **state)
 	end_close(&a);
 }
 
+/* A thread that polls another context does the work of this one, too, and takes what was to wake its program. */
+static void channel__tells_of_what_others_took(void **state)
+{
+	struct pollfd pfd = {.events = POLLIN};
+	struct ibv_cq *cq;
+	struct ibv_wc wc;
+	struct end a, b;
+	void *context;
+
+	(void)state;
+	end_open(&a);
+	end_open(&b);
+	pfd.fd = b.ch->fd;
+	for (int i = 0; i < 20; i++) {
+		uint64_t until = clk_now_ns(NULL) + WAIT_NS;
+
+		assert_int_equal(recv_post(&b, b.mr->lkey, 1), 0);
+		assert_int_equal(ibv_req_notify_cq(b.cq, 0), 0);
+		assert_int_equal(send_post(&a, &b, a.ah, a.mr->lkey, 8, IBV_SEND_SIGNALED), 0);
+		assert_int_equal(wc_get(&a).status, IBV_WC_SUCCESS); /* so b's adapter has it */
+		while (!poll(&pfd, 1, 0) && clk_now_ns(NULL) < until)
+			assert_int_equal(ibv_poll_cq(a.cq, 1, &wc), 0);
+		assert_int_equal(poll(&pfd, 1, 0), 1);
+		assert_int_equal(ibv_get_cq_event(b.ch, &cq, &context), 0);
+		ibv_ack_cq_events(cq, 1);
+		assert_int_equal(wc_get(&b).status, IBV_WC_SUCCESS);
+	}
+	end_close(&b);
+	end_close(&a);
+}
+
 /* --- many, and the end --- */
 
 static void qps__64_in_one_process(void **state)
@@ -669,7 +700,24 @@ int main(void)
 		cmocka_unit_test(qps__64_in_one_process), cmocka_unit_test(fork__child_is_refused),
 		cmocka_unit_test(close__with_objects),	  cmocka_unit_test(create__cq_of_later_releases),
 		cmocka_unit_test(channel__tells_of_what_ends_at_once),
+		cmocka_unit_test(channel__tells_of_what_others_took),
 	};
+	pid_t pid = fork();
+	int status;
 
+	/* what the network is, is read once: over UDP in a process of their own */
+	if (!pid) {
+		const struct CMUnitTest udp[] = {
+			cmocka_unit_test(channel__wakes),
+			cmocka_unit_test(channel__wakes_a_sleeper),
+			cmocka_unit_test(channel__tells_of_what_ends_at_once),
+			cmocka_unit_test(channel__tells_of_what_others_took),
+		};
+
+		setenv("SOFTFABRIC_NET", "udp", 1);
+		exit(cmocka_run_group_tests_name("udp", udp, NULL, NULL));
+	}
+	if (waitpid(pid, &status, 0) != pid || status)
+		return 1;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
