@@ -199,11 +199,14 @@ int verbs_poll_cq(struct ibv_cq *ibv, int cnt, struct ibv_wc *wc)
 
 static int attr_check(struct vctx *ctx, const struct ibv_cq_init_attr_ex *attr)
 {
+	const struct vchan *ch;
+
 	if (attr->comp_mask || attr->wc_flags & ~(uint64_t)IBV_WC_STANDARD_FLAGS)
 		return verbs_refuse("ibv_create_cq_ex", "only the standard wc_flags and no comp_mask");
 	if (!attr->cqe || attr->cqe > CQE_MAX || attr->comp_vector >= (uint32_t)ctx->v.context.num_comp_vectors)
 		return EINVAL;
-	if (attr->channel && !verbs_obj_get(OBJ_CHAN, attr->channel))
+	ch = attr->channel ? verbs_obj_get(OBJ_CHAN, attr->channel) : NULL;
+	if (attr->channel && (!ch || ch->obj.ctx != ctx))
 		return EINVAL;
 	return 0;
 }

@@ -419,6 +419,24 @@ static void create__cq_of_later_releases(void **state)
 	end_close(&a);
 }
 
+/* A channel is under its context's lock. */
+static void create__cq_with_a_foreign_channel(void **state)
+{
+	struct ibv_cq_init_attr_ex attr = {.cqe = 4};
+	struct end a, b;
+
+	(void)state;
+	end_open(&a);
+	end_open(&b);
+	attr.channel = b.ch;
+	assert_null(ibv_create_cq_ex(a.ctx, &attr));
+	assert_int_equal(errno, EINVAL);
+	assert_null(ibv_create_cq(a.ctx, 4, NULL, b.ch, 0));
+	assert_int_equal(errno, EINVAL);
+	end_close(&b);
+	end_close(&a);
+}
+
 static void qkey__until_first_traffic(void **state)
 {
 	struct ibv_qp_attr attr = {.qkey = QKEY + 1};
@@ -701,6 +719,7 @@ int main(void)
 		cmocka_unit_test(close__with_objects),	  cmocka_unit_test(create__cq_of_later_releases),
 		cmocka_unit_test(channel__tells_of_what_ends_at_once),
 		cmocka_unit_test(channel__tells_of_what_others_took),
+		cmocka_unit_test(create__cq_with_a_foreign_channel),
 	};
 	pid_t pid = fork();
 	int status;
