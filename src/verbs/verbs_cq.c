@@ -305,10 +305,10 @@ void verbs_cq_free(struct vcq *cq)
 {
 	struct vctx *ctx = cq->obj.ctx;
 
-	if (cq->ex.channel)
-		verbs_chan_cq_del(cq);
 	verbs_obj_del(&cq->obj);
 	if (verbs_ctx_enter(ctx)) {
+		if (cq->ex.channel)
+			verbs_chan_cq_del(cq);
 		ctx->cq_cnt--;
 		lock_release(&ctx->lock);
 	}
@@ -322,6 +322,7 @@ int ibv_destroy_cq(struct ibv_cq *ibv)
 {
 	struct vcq *cq = verbs_obj_get(OBJ_CQ, ibv);
 	struct vctx *ctx;
+	uint32_t given;
 	bool is_used;
 
 	if (!cq)
@@ -330,12 +331,15 @@ int ibv_destroy_cq(struct ibv_cq *ibv)
 	if (!verbs_ctx_enter(ctx))
 		return EIO;
 	is_used = cq->users;
+	if (!is_used && cq->ex.channel)
+		verbs_chan_cq_del(cq); /* before the wait: else events come out in between */
+	given = cq->ev_given;
 	lock_release(&ctx->lock);
 	if (is_used)
 		return EBUSY;
 	/* as documented: whoever got an event of it says so first */
 	pthread_mutex_lock(&cq->ex.mutex);
-	while (cq->ex.comp_events_completed != cq->ev_given)
+	while (cq->ex.comp_events_completed != given)
 		pthread_cond_wait(&cq->ex.cond, &cq->ex.mutex);
 	pthread_mutex_unlock(&cq->ex.mutex);
 	verbs_cq_free(cq);

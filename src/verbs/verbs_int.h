@@ -301,6 +301,7 @@ static inline void verbs_chan_tell(struct vqp *qp)
 		verbs_chan_tell_(qp);
 }
 void verbs_chan_cq_add(struct vcq *cq);
+/** verbs_chan_cq_del() - No event of @cq comes from its channel any more; context's lock held. */
 void verbs_chan_cq_del(struct vcq *cq);
 void verbs_chan_free(struct vchan *ch);
 

@@ -638,6 +638,50 @@ static void channel__tells_of_what_others_took(void **state)
 	end_close(&a);
 }
 
+static void *destroyer_run(void *cq)
+{
+	return ibv_destroy_cq(cq) ? cq : NULL;
+}
+
+/* Whoever waits until an event is acknowledged has taken the others back before. */
+static void channel__destroy_takes_its_events(void **state)
+{
+	volatile int *refcnt;
+	pthread_t thread;
+	struct ibv_cq *cq;
+	struct end a, b;
+	uint64_t until;
+	void *context;
+
+	(void)state;
+	end_open(&a);
+	end_open(&b);
+	assert_int_equal(fcntl(b.ch->fd, F_SETFL, O_NONBLOCK), 0);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(recv_post(&b, b.mr->lkey, 1), 0);
+		assert_int_equal(ibv_req_notify_cq(b.cq, 0), 0);
+		assert_int_equal(send_post(&a, &b, a.ah, a.mr->lkey, 8, IBV_SEND_SIGNALED), 0);
+		assert_int_equal(wc_get(&b).status, IBV_WC_SUCCESS);
+		if (!i)
+			assert_int_equal(ibv_get_cq_event(b.ch, &cq, &context), 0);
+	}
+	assert_int_equal(ibv_destroy_qp(b.qp), 0);
+	refcnt = &b.ch->refcnt;
+	until = clk_now_ns(NULL) + WAIT_NS;
+	assert_int_equal(pthread_create(&thread, NULL, destroyer_run, b.cq), 0);
+	while (*refcnt && clk_now_ns(NULL) < until)
+		sched_yield();
+	assert_int_equal(*refcnt, 0);
+	assert_int_equal(ibv_get_cq_event(b.ch, &cq, &context), -1);
+	assert_int_equal(errno, EAGAIN);
+	ibv_ack_cq_events(b.cq, 1);
+	assert_int_equal(pthread_join(thread, &context), 0);
+	assert_null(context);
+	assert_int_equal(ibv_close_device(b.ctx), 0);
+	free(b.buf);
+	end_close(&a);
+}
+
 /* --- many, and the end --- */
 
 static void qps__64_in_one_process(void **state)
@@ -720,6 +764,7 @@ int main(void)
 		cmocka_unit_test(channel__tells_of_what_ends_at_once),
 		cmocka_unit_test(channel__tells_of_what_others_took),
 		cmocka_unit_test(create__cq_with_a_foreign_channel),
+		cmocka_unit_test(channel__destroy_takes_its_events),
 	};
 	pid_t pid = fork();
 	int status;
