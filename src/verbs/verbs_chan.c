@@ -273,7 +273,7 @@ int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **cq, void **cq
 		if (!verbs_ctx_enter(ch->obj.ctx))
 			return -1;
 		got = event_look(ch, &again);
-		if (got) { /* until the event is acknowledged the queue stays, but whoever destroys it may wait by now */
+		if (got) { /* here: whoever destroys it waits only for events that were given under the lock */
 			*cq = &got->cq;
 			*cq_context = got->cq.cq_context;
 		}

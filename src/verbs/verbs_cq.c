@@ -104,8 +104,7 @@ bool verbs_cq_pop(struct vcq *cq, struct vcqe *e)
 	int events = 0;
 	bool got;
 
-	if (!verbs_ctx_enter(ctx))
-		return false;
+	lock_acquire(&ctx->lock);
 	got = pop(cq, e);
 	if (!got) {
 		events = verbs_cq_look(cq);
@@ -188,6 +187,8 @@ int verbs_poll_cq(struct ibv_cq *ibv, int cnt, struct ibv_wc *wc)
 
 	if (cnt < 0 || (cnt && !wc))
 		return -EINVAL;
+	if (verbs_forked(cq->obj.ctx))
+		return -EIO;
 	lock_acquire(&cq->poll_lock);
 	while (n < cnt && verbs_cq_pop(cq, &e))
 		wc_fill(&e, &wc[n++]);

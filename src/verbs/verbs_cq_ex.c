@@ -24,6 +24,8 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 
 	if (!attr || attr->comp_mask)
 		return EINVAL;
+	if (verbs_forked(cq->obj.ctx))
+		return EIO;
 	lock_acquire(&cq->poll_lock);
 	err = next(cq);
 	if (err)
@@ -33,7 +35,9 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 
 static int next_poll(struct ibv_cq_ex *ex)
 {
-	return next(to_cq(ex));
+	struct vcq *cq = to_cq(ex);
+
+	return verbs_forked(cq->obj.ctx) ? EIO : next(cq);
 }
 
 static void end_poll(struct ibv_cq_ex *ex)

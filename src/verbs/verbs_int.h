@@ -205,6 +205,11 @@ struct vqp {
 	int build_err;
 };
 
+/* --- verbs_fork.c --- */
+
+/* Taken in this order: the list of devices, that of contexts with an adapter, the table of objects. */
+extern pthread_mutex_t verbs_dev_mutex, verbs_ctx_mutex, verbs_obj_mutex;
+
 /* --- verbs_obj.c: what lives --- */
 
 /** verbs_obj_add() - From now on verbs_obj_get() finds @o by @handle. */
@@ -238,13 +243,19 @@ bool verbs_path_is_dev(const char *path);
 struct vctx *verbs_ctx(struct ibv_context *ibv);
 /** verbs_nic() - Opens the adapter if nobody has; not under the lock. Return: 0; errno. */
 int verbs_nic(struct vctx *ctx);
-/** verbs_ctx_enter() - Takes the lock. False: in a child of who opened it, where nothing works; errno is EIO. */
+/** verbs_forked() - In a child of who opened it nothing works, and locks may be held for ever; errno is EIO then. */
+static inline bool verbs_forked(const struct vctx *ctx)
+{
+	if (likely(!ctx->nic || !efanic_forked(ctx->nic)))
+		return false;
+	errno = EIO;
+	return true;
+}
+/** verbs_ctx_enter() - Takes the lock. False: verbs_forked(). */
 static inline bool verbs_ctx_enter(struct vctx *ctx)
 {
-	if (unlikely(ctx->nic && efanic_forked(ctx->nic))) {
-		errno = EIO;
+	if (verbs_forked(ctx))
 		return false;
-	}
 	lock_acquire(&ctx->lock);
 	return true;
 }
@@ -281,7 +292,7 @@ enum ibv_wc_opcode verbs_wc_opcode(const struct vcqe *e);
 /** verbs_cq_ex_fill() - The functions of ibv_cq_ex, in verbs_cq_ex.c. */
 void verbs_cq_ex_fill(struct vcq *cq, uint64_t wc_flags, uint64_t efa_flags);
 /** verbs_cq_pop() - The oldest completion into *@e, after a look at the adapter if there is none. Context's lock is
- * taken. */
+ * taken; not in a child (verbs_forked()). */
 bool verbs_cq_pop(struct vcq *cq, struct vcqe *e);
 
 /* --- verbs_chan.c --- */

@@ -133,13 +133,13 @@ int verbs_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_
 	struct vbuild b;
 	int err = 0;
 
-	lock_acquire(&qp->sq_lock);
-	if (!verbs_ctx_enter(ctx)) {
-		lock_release(&qp->sq_lock);
+	if (verbs_forked(ctx)) {
 		if (bad)
 			*bad = wr;
 		return EIO;
 	}
+	lock_acquire(&qp->sq_lock);
+	lock_acquire(&ctx->lock);
 	for (; wr; wr = wr->next) {
 		err = wr_fill(qp, wr, &b);
 		if (!err && qp->sq_used >= qp->sq_depth)
