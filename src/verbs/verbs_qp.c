@@ -136,7 +136,6 @@ static void link_del(struct vcq *cq, struct vcq_link *link, struct vqp *qp)
 	if (!*at)
 		return;
 	*at = link->next;
-	cq->users--;
 	verbs_chan_watch(cq, qp, false);
 }
 
@@ -149,7 +148,15 @@ static void links_del(struct vctx *ctx, struct vqp *qp)
 	*at = qp->next;
 	link_del(qp->send_cq, &qp->send_link, qp);
 	link_del(qp->recv_cq, &qp->recv_link, qp);
+}
+
+/* Only when the adapter has let go of @qp: until then completions may come, and the lock is free at times. */
+static void users_drop(struct vqp *qp)
+{
 	qp->pd->users--;
+	qp->send_cq->users--;
+	if (qp->recv_cq != qp->send_cq)
+		qp->recv_cq->users--;
 }
 
 static void memory_free(struct vqp *qp)
@@ -287,6 +294,7 @@ void verbs_qp_free(struct vqp *qp)
 		efanic_qp_close(qp->dev);
 		verbs_cq_forget(qp->send_cq, qp);
 		verbs_cq_forget(qp->recv_cq, qp);
+		users_drop(qp);
 		lock_release(&ctx->lock);
 	}
 	memory_free(qp);
