@@ -59,7 +59,9 @@ static int attr_check(struct vctx *ctx, const struct ibv_qp_init_attr_ex *attr, 
 	    attr->send_ops_flags & ~ops_offered(&ctx->dev->attr, is_srd))
 		return verbs_refuse("ibv_create_qp_ex with these send operations",
 				    "not all are this adapter's, or this type's");
-	if (attr->srq || !verbs_obj_get(OBJ_PD, attr->pd) || !verbs_obj_get(OBJ_CQ, attr->send_cq) ||
+	if (attr->srq)
+		return verbs_refuse("ibv_create_qp with a shared receive queue", "this adapter has none");
+	if (!verbs_obj_get(OBJ_PD, attr->pd) || !verbs_obj_get(OBJ_CQ, attr->send_cq) ||
 	    !verbs_obj_get(OBJ_CQ, attr->recv_cq))
 		return EINVAL;
 	if (attr->pd->context != &ctx->v.context || attr->send_cq->context != attr->pd->context ||

@@ -227,6 +227,10 @@ static void create__limits(void **state)
 	attr.cap.max_inline_data = 33;
 	assert_null(ibv_create_qp(a.pd, &attr));
 	attr.cap.max_inline_data = 0;
+	attr.srq = (struct ibv_srq *)&attr;
+	assert_null(ibv_create_qp(a.pd, &attr));
+	assert_int_equal(errno, EOPNOTSUPP);
+	attr.srq = NULL;
 	attr.qp_type = IBV_QPT_RC;
 	assert_null(ibv_create_qp(a.pd, &attr));
 	assert_int_equal(errno, EOPNOTSUPP);
