@@ -32,10 +32,10 @@ static int post_all(struct vqp *qp)
 	int err = 0;
 
 	lock_acquire(&ctx->lock);
-	if (qp->build_cnt > qp->sq_depth - qp->sq_used)
+	if (qp->build_cnt > MIN(qp->sq_depth - qp->sq_used, efanic_sq_free(qp->dev)))
 		err = ENOMEM;
 	for (uint32_t i = 0; i < qp->build_cnt && !err; i++)
-		verbs_send_one(qp, &qp->build[i]);
+		err = verbs_send_one(qp, &qp->build[i]);
 	if (!err) {
 		efanic_doorbell(qp->dev);
 		verbs_chan_tell(qp);

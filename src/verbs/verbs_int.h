@@ -338,8 +338,9 @@ int verbs_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_
 int verbs_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 /** verbs_send_check() - May a request with @flags be posted, if there is room? Return: 0; EINVAL (logged). */
 int verbs_send_check(struct vqp *qp, unsigned flags);
-/** verbs_send_one() - Gives @b to the adapter; context's lock held, there is room. */
-void verbs_send_one(struct vqp *qp, struct vbuild *b);
+/** verbs_send_one() - Gives @b to the adapter; context's lock held, there is room. Return: 0; ENOMEM: the adapter has
+ * none, which efanic_sq_free() says. */
+int verbs_send_one(struct vqp *qp, struct vbuild *b);
 /** verbs_build_fill() - The functions of ibv_qp_ex. */
 void verbs_build_fill(struct vqp *qp, uint64_t ops);
 /** verbs_sge() - A piece of a program's request: the provider's key for its own memory is none of a program's. */

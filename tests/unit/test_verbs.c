@@ -170,6 +170,50 @@ static void post__mistakes(void **state)
 	end_close(&a);
 }
 
+/* The adapter has no room until requests of before a reset have come back: that is no completion of a later one. */
+static void post__after_a_reset(void **state)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
+	int posted[2] = {0}, ended = 0, err = 0;
+	struct end a, b;
+	uint64_t until;
+	struct ibv_wc wc;
+
+	(void)state;
+	end_open(&a);
+	end_open(&b);
+	for (int i = 0; i < 2; i++) {
+		while (posted[i] < 16) {
+			err = send_post(&a, &b, a.ah, a.mr->lkey, 8, IBV_SEND_SIGNALED);
+			if (err)
+				break;
+			posted[i]++;
+		}
+		assert_true(i ? !err || err == ENOMEM : !err);
+		if (!i) {
+			assert_int_equal(ibv_modify_qp(a.qp, &attr, IBV_QP_STATE), 0);
+			to_rts(a.qp, QKEY);
+		}
+	}
+	print_message("%d posted right after the reset\n", posted[1]);
+	until = clk_now_ns(NULL) + WAIT_NS;
+	for (int i = 0; i < 16; i++)
+		assert_int_equal(recv_post(&b, b.mr->lkey, 1), 0);
+	while (!posted[1] || ended < posted[1]) {
+		assert_true(clk_now_ns(NULL) < until);
+		if (!posted[1])
+			posted[1] = !send_post(&a, &b, a.ah, a.mr->lkey, 8, IBV_SEND_SIGNALED);
+		if (ibv_poll_cq(b.cq, 1, &wc))
+			assert_int_equal(recv_post(&b, b.mr->lkey, 1), 0);
+		if (!ibv_poll_cq(a.cq, 1, &wc))
+			continue;
+		assert_int_equal(wc.status, IBV_WC_SUCCESS);
+		ended++;
+	}
+	end_close(&b);
+	end_close(&a);
+}
+
 static void handles__foreign(void **state)
 {
 	uint64_t junk[64] = {0};
@@ -454,6 +498,7 @@ int main(void)
 		cmocka_unit_test(ah__destroyed_or_none),
 		cmocka_unit_test(post__mistakes),
 		cmocka_unit_test(handles__foreign),
+		cmocka_unit_test(post__after_a_reset),
 		cmocka_unit_test(create__limits),
 		cmocka_unit_test(create__cq_of_later_releases),
 		cmocka_unit_test(create__cq_with_a_foreign_channel),
