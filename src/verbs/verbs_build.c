@@ -17,6 +17,10 @@ static void wr_start(struct ibv_qp_ex *ex)
 {
 	struct vqp *qp = to_qp(ex);
 
+	if (verbs_forked(qp->obj.ctx)) {
+		qp->build_err = EIO;
+		return;
+	}
 	lock_acquire(&qp->sq_lock);
 	qp->build_cnt = 0;
 	qp->build_err = 0;
@@ -27,14 +31,15 @@ static int post_all(struct vqp *qp)
 	struct vctx *ctx = qp->obj.ctx;
 	int err = 0;
 
-	if (!verbs_ctx_enter(ctx))
-		return EIO;
-	if (qp->build_cnt > qp->sq_depth - qp->sq_used)
+	lock_acquire(&ctx->lock);
+	if (qp->build_cnt > MIN(qp->sq_depth - qp->sq_used, efanic_sq_free(qp->dev)))
 		err = ENOMEM;
 	for (uint32_t i = 0; i < qp->build_cnt && !err; i++)
-		verbs_send_one(qp, &qp->build[i]);
-	if (!err)
+		err = verbs_send_one(qp, &qp->build[i]);
+	if (!err) {
 		efanic_doorbell(qp->dev);
+		verbs_chan_tell(qp);
+	}
 	lock_release(&ctx->lock);
 	return err;
 }
@@ -44,6 +49,8 @@ static int wr_complete(struct ibv_qp_ex *ex)
 	struct vqp *qp = to_qp(ex);
 	int err = qp->build_err;
 
+	if (verbs_forked(qp->obj.ctx))
+		return EIO;
 	if (!err)
 		err = post_all(qp);
 	lock_release(&qp->sq_lock);
@@ -52,7 +59,10 @@ static int wr_complete(struct ibv_qp_ex *ex)
 
 static void wr_abort(struct ibv_qp_ex *ex)
 {
-	lock_release(&to_qp(ex)->sq_lock);
+	struct vqp *qp = to_qp(ex);
+
+	if (!verbs_forked(qp->obj.ctx))
+		lock_release(&qp->sq_lock);
 }
 
 /* --- operations --- */

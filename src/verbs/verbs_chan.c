@@ -147,8 +147,6 @@ void verbs_chan_cq_del(struct vcq *cq)
 	struct vchan *ch = chan_of(cq);
 	struct vcq **at = &ch->cqs;
 
-	if (!verbs_ctx_enter(cq->obj.ctx))
-		return;
 	while (*at && *at != cq)
 		at = &(*at)->chan_next;
 	if (*at)
@@ -157,7 +155,8 @@ void verbs_chan_cq_del(struct vcq *cq)
 	if (!ch->pending)
 		still_bell(ch);
 	ch->ibv.refcnt--;
-	lock_release(&cq->obj.ctx->lock);
+	cq->is_armed = false;
+	cq->ex.channel = NULL;
 }
 
 /* --- the queue pairs --- */
@@ -190,6 +189,16 @@ static bool arm(struct vcq *cq)
 	return all;
 }
 
+void verbs_chan_tell_(struct vqp *qp)
+{
+	if (!efanic_arm(qp->dev))
+		return;
+	if (qp->send_cq->is_armed)
+		ring_bell(chan_of(qp->send_cq));
+	if (qp->recv_cq->is_armed)
+		ring_bell(chan_of(qp->recv_cq));
+}
+
 int verbs_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
 {
 	struct vcq *cq = container_of(ibv, struct vcq, cq);
@@ -197,10 +206,12 @@ int verbs_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
 
 	if (solicited_only)
 		return verbs_refuse("ibv_req_notify_cq of solicited events", "this adapter tells of every completion");
-	if (!cq->ex.channel)
-		return EINVAL;
 	if (!verbs_ctx_enter(ctx))
 		return EIO;
+	if (!cq->ex.channel) {
+		lock_release(&ctx->lock);
+		return EINVAL;
+	}
 	cq->is_armed = true;
 	verbs_cq_look(cq);
 	if (cq->is_armed && !arm(cq))
@@ -262,6 +273,10 @@ int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **cq, void **cq
 		if (!verbs_ctx_enter(ch->obj.ctx))
 			return -1;
 		got = event_look(ch, &again);
+		if (got) { /* here: whoever destroys it waits only for events that were given under the lock */
+			*cq = &got->cq;
+			*cq_context = got->cq.cq_context;
+		}
 		lock_release(&ch->obj.ctx->lock);
 		if (!got)
 			err = event_sleep(ch, again);
@@ -270,8 +285,6 @@ int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **cq, void **cq
 		errno = err;
 		return -1;
 	}
-	*cq = &got->cq;
-	*cq_context = got->cq.cq_context;
 	return 0;
 }
 

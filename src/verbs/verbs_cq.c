@@ -104,8 +104,7 @@ bool verbs_cq_pop(struct vcq *cq, struct vcqe *e)
 	int events = 0;
 	bool got;
 
-	if (!verbs_ctx_enter(ctx))
-		return false;
+	lock_acquire(&ctx->lock);
 	got = pop(cq, e);
 	if (!got) {
 		events = verbs_cq_look(cq);
@@ -188,6 +187,8 @@ int verbs_poll_cq(struct ibv_cq *ibv, int cnt, struct ibv_wc *wc)
 
 	if (cnt < 0 || (cnt && !wc))
 		return -EINVAL;
+	if (verbs_forked(cq->obj.ctx))
+		return -EIO;
 	lock_acquire(&cq->poll_lock);
 	while (n < cnt && verbs_cq_pop(cq, &e))
 		wc_fill(&e, &wc[n++]);
@@ -199,11 +200,14 @@ int verbs_poll_cq(struct ibv_cq *ibv, int cnt, struct ibv_wc *wc)
 
 static int attr_check(struct vctx *ctx, const struct ibv_cq_init_attr_ex *attr)
 {
+	const struct vchan *ch;
+
 	if (attr->comp_mask || attr->wc_flags & ~(uint64_t)IBV_WC_STANDARD_FLAGS)
 		return verbs_refuse("ibv_create_cq_ex", "only the standard wc_flags and no comp_mask");
 	if (!attr->cqe || attr->cqe > CQE_MAX || attr->comp_vector >= (uint32_t)ctx->v.context.num_comp_vectors)
 		return EINVAL;
-	if (attr->channel && !verbs_obj_get(OBJ_CHAN, attr->channel))
+	ch = attr->channel ? verbs_obj_get(OBJ_CHAN, attr->channel) : NULL;
+	if (attr->channel && (!ch || ch->obj.ctx != ctx))
 		return EINVAL;
 	return 0;
 }
@@ -302,10 +306,10 @@ void verbs_cq_free(struct vcq *cq)
 {
 	struct vctx *ctx = cq->obj.ctx;
 
-	if (cq->ex.channel)
-		verbs_chan_cq_del(cq);
 	verbs_obj_del(&cq->obj);
 	if (verbs_ctx_enter(ctx)) {
+		if (cq->ex.channel)
+			verbs_chan_cq_del(cq);
 		ctx->cq_cnt--;
 		lock_release(&ctx->lock);
 	}
@@ -319,6 +323,7 @@ int ibv_destroy_cq(struct ibv_cq *ibv)
 {
 	struct vcq *cq = verbs_obj_get(OBJ_CQ, ibv);
 	struct vctx *ctx;
+	uint32_t given;
 	bool is_used;
 
 	if (!cq)
@@ -327,12 +332,15 @@ int ibv_destroy_cq(struct ibv_cq *ibv)
 	if (!verbs_ctx_enter(ctx))
 		return EIO;
 	is_used = cq->users;
+	if (!is_used && cq->ex.channel)
+		verbs_chan_cq_del(cq); /* before the wait: else events come out in between */
+	given = cq->ev_given;
 	lock_release(&ctx->lock);
 	if (is_used)
 		return EBUSY;
 	/* as documented: whoever got an event of it says so first */
 	pthread_mutex_lock(&cq->ex.mutex);
-	while (cq->ex.comp_events_completed != cq->ev_given)
+	while (cq->ex.comp_events_completed != given)
 		pthread_cond_wait(&cq->ex.cond, &cq->ex.mutex);
 	pthread_mutex_unlock(&cq->ex.mutex);
 	verbs_cq_free(cq);

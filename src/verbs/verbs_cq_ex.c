@@ -24,6 +24,8 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 
 	if (!attr || attr->comp_mask)
 		return EINVAL;
+	if (verbs_forked(cq->obj.ctx))
+		return EIO;
 	lock_acquire(&cq->poll_lock);
 	err = next(cq);
 	if (err)
@@ -33,7 +35,9 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 
 static int next_poll(struct ibv_cq_ex *ex)
 {
-	return next(to_cq(ex));
+	struct vcq *cq = to_cq(ex);
+
+	return verbs_forked(cq->obj.ctx) ? EIO : next(cq);
 }
 
 static void end_poll(struct ibv_cq_ex *ex)
@@ -87,10 +91,15 @@ static uint8_t read_zero(struct ibv_cq_ex *ex)
 	return 0;
 }
 
+static struct vcq *of_efa(struct efadv_cq *dv)
+{
+	return container_of((struct verbs_efa_cq *)dv, struct vcq, efa);
+}
+
 /* Only of who has no address handle here. */
 static int read_sgid(struct efadv_cq *dv, union ibv_gid *sgid)
 {
-	struct vcq *cq = container_of(dv, struct vcq, dv);
+	struct vcq *cq = of_efa(dv);
 
 	if (cq->cur.src_ahn != EFANIC_AHN_UNKNOWN)
 		return -ENOENT;
@@ -100,7 +109,7 @@ static int read_sgid(struct efadv_cq *dv, union ibv_gid *sgid)
 
 static bool is_unsolicited(struct efadv_cq *dv)
 {
-	return container_of(dv, struct vcq, dv)->cur.unsolicited;
+	return of_efa(dv)->cur.unsolicited;
 }
 
 #define EFA_WC_SGID	   1u
@@ -131,7 +140,7 @@ void verbs_cq_ex_fill(struct vcq *cq, uint64_t wc_flags, uint64_t efa_flags)
 	if (wc_flags & IBV_WC_EX_WITH_DLID_PATH_BITS)
 		ex->read_dlid_path_bits = read_zero;
 	if (efa_flags & EFA_WC_SGID)
-		cq->dv.wc_read_sgid = read_sgid;
+		cq->efa.wc_read_sgid = read_sgid;
 	if (efa_flags & EFA_WC_UNSOLICITED)
-		cq->wc_is_unsolicited = is_unsolicited;
+		cq->efa.wc_is_unsolicited = is_unsolicited;
 }

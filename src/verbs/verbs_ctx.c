@@ -56,7 +56,6 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 
 /* --- the adapters of this process --- */
 
-static pthread_mutex_t g_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct vctx *g_ctx; /* contexts with an adapter, by ctx->next */
 static _Atomic uint32_t g_cnt;
 
@@ -65,7 +64,7 @@ int verbs_nic(struct vctx *ctx)
 	const struct efanic_open_attr attr = {.dev_idx = ctx->dev->idx, .lock = &ctx->lock};
 	int rc = 0;
 
-	pthread_mutex_lock(&g_mutex);
+	pthread_mutex_lock(&verbs_ctx_mutex);
 	if (!ctx->nic) {
 		rc = efanic_open(&attr, &ctx->nic);
 		if (!rc) {
@@ -74,7 +73,7 @@ int verbs_nic(struct vctx *ctx)
 			g_cnt++;
 		}
 	}
-	pthread_mutex_unlock(&g_mutex);
+	pthread_mutex_unlock(&verbs_ctx_mutex);
 	errno = -rc;
 	return -rc;
 }
@@ -83,27 +82,29 @@ static void nic_forget(struct vctx *ctx)
 {
 	struct vctx **at = &g_ctx;
 
-	pthread_mutex_lock(&g_mutex);
+	pthread_mutex_lock(&verbs_ctx_mutex);
 	while (*at && *at != ctx)
 		at = &(*at)->next;
 	if (*at) {
 		*at = ctx->next;
 		g_cnt--;
 	}
-	pthread_mutex_unlock(&g_mutex);
+	pthread_mutex_unlock(&verbs_ctx_mutex);
 }
 
 void verbs_serve_others(const struct vctx *but)
 {
-	if (likely(g_cnt < 2) || pthread_mutex_trylock(&g_mutex))
+	if (likely(g_cnt < 2) || pthread_mutex_trylock(&verbs_ctx_mutex))
 		return;
 	for (struct vctx *ctx = g_ctx; ctx; ctx = ctx->next) {
 		if (ctx == but || efanic_forked(ctx->nic) || !lock_try(&ctx->lock))
 			continue;
 		efanic_serve(ctx->nic);
+		for (struct vqp *qp = ctx->qps; qp; qp = qp->next)
+			verbs_chan_tell(qp);
 		lock_release(&ctx->lock);
 	}
-	pthread_mutex_unlock(&g_mutex);
+	pthread_mutex_unlock(&verbs_ctx_mutex);
 }
 
 /* What the program has left open goes with the context, as the kernel does it. */
@@ -136,7 +137,8 @@ int ibv_close_device(struct ibv_context *ibv)
 	objects_free(ctx);
 	verbs_obj_del(&ctx->obj);
 	nic_forget(ctx);
-	efanic_close(ctx->nic);
+	if (!verbs_forked(ctx))
+		efanic_close(ctx->nic);
 	close(ibv->async_fd);
 	mem_free(ctx);
 	return 0;

@@ -7,7 +7,6 @@
 
 #define DEV_MAX 8
 
-static pthread_mutex_t g_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct vdev g_dev[DEV_MAX];
 static int g_cnt = -1; /* not asked yet */
 static const char *g_root;
@@ -62,10 +61,10 @@ struct ibv_device **ibv_get_device_list(int *num_devices)
 {
 	struct ibv_device **list;
 
-	pthread_mutex_lock(&g_mutex);
+	pthread_mutex_lock(&verbs_dev_mutex);
 	if (g_cnt < 0)
 		room_look();
-	pthread_mutex_unlock(&g_mutex);
+	pthread_mutex_unlock(&verbs_dev_mutex);
 	if (num_devices)
 		*num_devices = 0;
 	list = mem_alloc(((size_t)g_cnt + 1) * sizeof(*list));

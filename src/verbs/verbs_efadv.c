@@ -60,6 +60,8 @@ int efadv_query_ah(struct ibv_ah *ibv, struct efadv_ah_attr *attr, uint32_t inle
 
 /* --- completion queues --- */
 
+#define CQ_ATTR_LEN 16u /* of struct efadv_cq_init_attr: behind wc_flags begins what later releases have */
+
 struct ibv_cq_ex *efadv_create_cq(struct ibv_context *ibv, struct ibv_cq_init_attr_ex *attr,
 				  struct efadv_cq_init_attr *efa, uint32_t inlen)
 {
@@ -70,7 +72,7 @@ struct ibv_cq_ex *efadv_create_cq(struct ibv_context *ibv, struct ibv_cq_init_at
 		return verbs_fail(EOPNOTSUPP);
 	if (!attr || !efa || !HAS(struct efadv_cq_init_attr, wc_flags, inlen) || inlen > INLEN_MAX || efa->comp_mask)
 		return verbs_fail(EINVAL);
-	if (!is_clear(efa, sizeof(*efa), inlen))
+	if (!is_clear(efa, CQ_ATTR_LEN, inlen))
 		return verbs_fail(verbs_refuse("efadv_create_cq in memory of the program",
 					       "the adapter's completion queues are its own"));
 	if (ctx->dev->attr.device_caps & EFANIC_CAP_CQ_WITH_SGID)
@@ -87,7 +89,7 @@ struct efadv_cq *efadv_cq_from_ibv_cq_ex(struct ibv_cq_ex *ex)
 {
 	struct vcq *cq = verbs_obj_get(OBJ_CQ, ex);
 
-	return cq ? &cq->dv : NULL;
+	return cq ? (struct efadv_cq *)&cq->efa : NULL;
 }
 
 /* --- queue pairs --- */

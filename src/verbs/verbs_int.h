@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "nic/efanic/efanic.h"
+#include "verbs/verbs_refuse.h"
 
 /*
  * Theory of operation
@@ -106,6 +107,14 @@ struct vcq_link {
 	struct vcq_link *next;
 };
 
+/* struct efadv_cq as later releases have it; Debian 12's ends before wc_is_unsolicited. */
+struct verbs_efa_cq {
+	uint64_t comp_mask;
+	int (*wc_read_sgid)(struct efadv_cq *dv, union ibv_gid *sgid);
+	bool (*wc_is_unsolicited)(struct efadv_cq *dv);
+};
+_Static_assert(offsetof(struct verbs_efa_cq, wc_read_sgid) == offsetof(struct efadv_cq, wc_read_sgid), "it is ABI");
+
 #define CQ_WAKE_QPS 64 /* descriptors that one look at a channel takes */
 
 struct vcq {
@@ -114,11 +123,7 @@ struct vcq {
 		struct ibv_cq cq;
 		struct ibv_cq_ex ex;
 	};
-	/* struct efadv_cq of later releases; wc_is_unsolicited came after Debian 12's */
-	struct {
-		struct efadv_cq dv;
-		bool (*wc_is_unsolicited)(struct efadv_cq *dv);
-	};
+	struct verbs_efa_cq efa;
 	struct lock poll_lock; /* from start_poll to end_poll */
 	struct vcqe cur;
 	bool has_cur;
@@ -200,6 +205,11 @@ struct vqp {
 	int build_err;
 };
 
+/* --- verbs_fork.c --- */
+
+/* Taken in this order: the list of devices, that of contexts with an adapter, the table of objects. */
+extern pthread_mutex_t verbs_dev_mutex, verbs_ctx_mutex, verbs_obj_mutex;
+
 /* --- verbs_obj.c: what lives --- */
 
 /** verbs_obj_add() - From now on verbs_obj_get() finds @o by @handle. */
@@ -209,10 +219,6 @@ void verbs_obj_del(struct vobj *o);
 void *verbs_obj_get(enum obj_type type, const void *handle);
 /** verbs_obj_any() - One object of @ctx and @type; NULL: there is none. */
 void *verbs_obj_any(enum obj_type type, const struct vctx *ctx);
-/** verbs_fail() - errno is @err. Return: NULL. */
-void *verbs_fail(int err);
-/** verbs_refuse() - What is not offered, said once per @name. Return: EOPNOTSUPP, also in errno. */
-int verbs_refuse(const char *name, const char *why);
 
 /* --- verbs_dev.c --- */
 
@@ -237,13 +243,19 @@ bool verbs_path_is_dev(const char *path);
 struct vctx *verbs_ctx(struct ibv_context *ibv);
 /** verbs_nic() - Opens the adapter if nobody has; not under the lock. Return: 0; errno. */
 int verbs_nic(struct vctx *ctx);
-/** verbs_ctx_enter() - Takes the lock. False: in a child of who opened it, where nothing works; errno is EIO. */
+/** verbs_forked() - In a child of who opened it nothing works, and locks may be held for ever; errno is EIO then. */
+static inline bool verbs_forked(const struct vctx *ctx)
+{
+	if (likely(!ctx->nic || !efanic_forked(ctx->nic)))
+		return false;
+	errno = EIO;
+	return true;
+}
+/** verbs_ctx_enter() - Takes the lock. False: verbs_forked(). */
 static inline bool verbs_ctx_enter(struct vctx *ctx)
 {
-	if (unlikely(ctx->nic && efanic_forked(ctx->nic))) {
-		errno = EIO;
+	if (verbs_forked(ctx))
 		return false;
-	}
 	lock_acquire(&ctx->lock);
 	return true;
 }
@@ -280,7 +292,7 @@ enum ibv_wc_opcode verbs_wc_opcode(const struct vcqe *e);
 /** verbs_cq_ex_fill() - The functions of ibv_cq_ex, in verbs_cq_ex.c. */
 void verbs_cq_ex_fill(struct vcq *cq, uint64_t wc_flags, uint64_t efa_flags);
 /** verbs_cq_pop() - The oldest completion into *@e, after a look at the adapter if there is none. Context's lock is
- * taken. */
+ * taken; not in a child (verbs_forked()). */
 bool verbs_cq_pop(struct vcq *cq, struct vcqe *e);
 
 /* --- verbs_chan.c --- */
@@ -290,7 +302,17 @@ int verbs_req_notify_cq(struct ibv_cq *ibv, int solicited_only);
 void verbs_chan_event(struct vcq *cq);
 /** verbs_chan_watch() - Queue pairs of @cq wake its channel, if it has one; context's lock held. */
 void verbs_chan_watch(struct vcq *cq, struct vqp *qp, bool on);
+/** verbs_chan_tell_() - verbs_chan_tell() where a queue is armed. */
+void verbs_chan_tell_(struct vqp *qp);
+/** verbs_chan_tell() - The adapter has worked on @qp outside of a poll, and what that ended waits there: whoever sleeps
+ * looks. Context's lock held. */
+static inline void verbs_chan_tell(struct vqp *qp)
+{
+	if (unlikely(qp->send_cq->is_armed || qp->recv_cq->is_armed))
+		verbs_chan_tell_(qp);
+}
 void verbs_chan_cq_add(struct vcq *cq);
+/** verbs_chan_cq_del() - No event of @cq comes from its channel any more; context's lock held. */
 void verbs_chan_cq_del(struct vcq *cq);
 void verbs_chan_free(struct vchan *ch);
 
@@ -316,8 +338,9 @@ int verbs_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_
 int verbs_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 /** verbs_send_check() - May a request with @flags be posted, if there is room? Return: 0; EINVAL (logged). */
 int verbs_send_check(struct vqp *qp, unsigned flags);
-/** verbs_send_one() - Gives @b to the adapter; context's lock held, there is room. */
-void verbs_send_one(struct vqp *qp, struct vbuild *b);
+/** verbs_send_one() - Gives @b to the adapter; context's lock held, there is room. Return: 0; ENOMEM: the adapter has
+ * none, which efanic_sq_free() says. */
+int verbs_send_one(struct vqp *qp, struct vbuild *b);
 /** verbs_build_fill() - The functions of ibv_qp_ex. */
 void verbs_build_fill(struct vqp *qp, uint64_t ops);
 /** verbs_sge() - A piece of a program's request: the provider's key for its own memory is none of a program's. */

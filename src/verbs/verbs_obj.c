@@ -8,7 +8,6 @@
 #define BUCKETS	    1024u
 #define REFUSED_MAX 64
 
-static pthread_mutex_t g_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct vobj *g_bucket[BUCKETS];
 static const char *g_refused[REFUSED_MAX];
 
@@ -26,33 +25,33 @@ void verbs_obj_add(struct vobj *o, enum obj_type type, struct vctx *ctx, const v
 	o->type = type;
 	o->ctx = ctx;
 	o->handle = handle;
-	pthread_mutex_lock(&g_mutex);
+	pthread_mutex_lock(&verbs_obj_mutex);
 	o->hnext = *at;
 	*at = o;
-	pthread_mutex_unlock(&g_mutex);
+	pthread_mutex_unlock(&verbs_obj_mutex);
 }
 
 void verbs_obj_del(struct vobj *o)
 {
 	struct vobj **at = bucket_of(o->handle);
 
-	pthread_mutex_lock(&g_mutex);
+	pthread_mutex_lock(&verbs_obj_mutex);
 	while (*at && *at != o)
 		at = &(*at)->hnext;
 	if (*at)
 		*at = o->hnext;
-	pthread_mutex_unlock(&g_mutex);
+	pthread_mutex_unlock(&verbs_obj_mutex);
 }
 
 void *verbs_obj_get(enum obj_type type, const void *handle)
 {
 	struct vobj *o;
 
-	pthread_mutex_lock(&g_mutex);
+	pthread_mutex_lock(&verbs_obj_mutex);
 	o = *bucket_of(handle);
 	while (o && (o->handle != handle || o->type != type))
 		o = o->hnext;
-	pthread_mutex_unlock(&g_mutex);
+	pthread_mutex_unlock(&verbs_obj_mutex);
 	if (!o)
 		errno = EINVAL;
 	return o;
@@ -62,11 +61,11 @@ void *verbs_obj_any(enum obj_type type, const struct vctx *ctx)
 {
 	struct vobj *o = NULL;
 
-	pthread_mutex_lock(&g_mutex);
+	pthread_mutex_lock(&verbs_obj_mutex);
 	for (unsigned i = 0; i < BUCKETS && !o; i++)
 		for (o = g_bucket[i]; o && (o->type != type || o->ctx != ctx); o = o->hnext)
 			;
-	pthread_mutex_unlock(&g_mutex);
+	pthread_mutex_unlock(&verbs_obj_mutex);
 	return o;
 }
 
@@ -81,7 +80,7 @@ static bool is_news(const char *name)
 {
 	bool news = false;
 
-	pthread_mutex_lock(&g_mutex);
+	pthread_mutex_lock(&verbs_obj_mutex);
 	for (unsigned i = 0; i < REFUSED_MAX && g_refused[i] != name; i++) {
 		if (g_refused[i])
 			continue;
@@ -89,7 +88,7 @@ static bool is_news(const char *name)
 		news = true;
 		break;
 	}
-	pthread_mutex_unlock(&g_mutex);
+	pthread_mutex_unlock(&verbs_obj_mutex);
 	return news;
 }
 

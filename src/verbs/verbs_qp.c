@@ -59,7 +59,9 @@ static int attr_check(struct vctx *ctx, const struct ibv_qp_init_attr_ex *attr, 
 	    attr->send_ops_flags & ~ops_offered(&ctx->dev->attr, is_srd))
 		return verbs_refuse("ibv_create_qp_ex with these send operations",
 				    "not all are this adapter's, or this type's");
-	if (attr->srq || !verbs_obj_get(OBJ_PD, attr->pd) || !verbs_obj_get(OBJ_CQ, attr->send_cq) ||
+	if (attr->srq)
+		return verbs_refuse("ibv_create_qp with a shared receive queue", "this adapter has none");
+	if (!verbs_obj_get(OBJ_PD, attr->pd) || !verbs_obj_get(OBJ_CQ, attr->send_cq) ||
 	    !verbs_obj_get(OBJ_CQ, attr->recv_cq))
 		return EINVAL;
 	if (attr->pd->context != &ctx->v.context || attr->send_cq->context != attr->pd->context ||
@@ -136,7 +138,6 @@ static void link_del(struct vcq *cq, struct vcq_link *link, struct vqp *qp)
 	if (!*at)
 		return;
 	*at = link->next;
-	cq->users--;
 	verbs_chan_watch(cq, qp, false);
 }
 
@@ -149,7 +150,15 @@ static void links_del(struct vctx *ctx, struct vqp *qp)
 	*at = qp->next;
 	link_del(qp->send_cq, &qp->send_link, qp);
 	link_del(qp->recv_cq, &qp->recv_link, qp);
+}
+
+/* Only when the adapter has let go of @qp: until then completions may come, and the lock is free at times. */
+static void users_drop(struct vqp *qp)
+{
 	qp->pd->users--;
+	qp->send_cq->users--;
+	if (qp->recv_cq != qp->send_cq)
+		qp->recv_cq->users--;
 }
 
 static void memory_free(struct vqp *qp)
@@ -287,6 +296,7 @@ void verbs_qp_free(struct vqp *qp)
 		efanic_qp_close(qp->dev);
 		verbs_cq_forget(qp->send_cq, qp);
 		verbs_cq_forget(qp->recv_cq, qp);
+		users_drop(qp);
 		lock_release(&ctx->lock);
 	}
 	memory_free(qp);
@@ -365,6 +375,7 @@ static int modify(struct vqp *qp, const struct ibv_qp_attr *attr, int mask, unsi
 	};
 	int rc = efanic_qp_modify(qp->dev, &mod, efa_mask);
 
+	verbs_chan_tell(qp);
 	if (rc)
 		return -rc;
 	if (mask & IBV_QP_QKEY)

@@ -2,18 +2,13 @@
 // Every function of libibverbs and libefa that takes an object and is not offered: EOPNOTSUPP, and one sentence why.
 #include "verbs/verbs_int.h"
 
-/*
- * They must be here: libibverbs' own would look for a kernel's device behind our objects. Those that came after Debian
- * 12's headers have no declaration there; only the kind of what they return matters.
- */
+/* They must be here: libibverbs' own would look for a kernel's device behind our objects. */
 
 #define NO_SRQ	  "this adapter has no shared receive queues"
 #define NO_MCAST  "this adapter has no multicast"
 #define NO_DMABUF "a soft adapter reads memory of this process"
 #define NO_IMPORT "a soft adapter belongs to the process that opened it"
 #define NO_ECE	  "this adapter has no enhanced connections"
-#define NO_COUNT  "this adapter has no completion counters"
-#define NO_RINGS  "a soft adapter has no rings that a program could fill itself"
 
 struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
 {
@@ -126,41 +121,3 @@ int ibv_resolve_eth_l2_from_gid(struct ibv_context *ibv, struct ibv_ah_attr *att
 	verbs_refuse(__func__, "this adapter's link layer is not Ethernet");
 	return -1;
 }
-
-/* --- functions of later releases --- */
-
-#define LATER_INT(name_, why_)                                                                                         \
-	int name_(void);                                                                                               \
-	int name_(void)                                                                                                \
-	{                                                                                                              \
-		return verbs_refuse(#name_, why_);                                                                     \
-	}
-#define LATER_PTR(name_, why_)                                                                                         \
-	void *name_(void);                                                                                             \
-	void *name_(void)                                                                                              \
-	{                                                                                                              \
-		return verbs_fail(verbs_refuse(#name_, why_));                                                         \
-	}
-
-LATER_INT(efadv_query_mr, "a soft adapter's regions have no interconnects")
-LATER_INT(efadv_query_cq, NO_RINGS)
-LATER_INT(efadv_query_qp_wqs, NO_RINGS)
-LATER_INT(efadv_get_max_sq_depth, NO_RINGS)
-LATER_INT(efadv_get_max_rq_depth, NO_RINGS)
-LATER_PTR(efadv_qp_from_ibv_qp_ex, "this adapter takes no processing hints")
-LATER_PTR(efadv_create_comp_cntr, NO_COUNT)
-LATER_PTR(ibv_create_comp_cntr, NO_COUNT)
-LATER_INT(ibv_destroy_comp_cntr, NO_COUNT)
-LATER_INT(ibv_qp_attach_comp_cntr, NO_COUNT)
-LATER_INT(ibv_set_comp_cntr, NO_COUNT)
-LATER_INT(ibv_set_err_comp_cntr, NO_COUNT)
-LATER_INT(ibv_inc_comp_cntr, NO_COUNT)
-LATER_INT(ibv_inc_err_comp_cntr, NO_COUNT)
-LATER_INT(ibv_read_comp_cntr, NO_COUNT)
-LATER_INT(ibv_read_err_comp_cntr, NO_COUNT)
-LATER_INT(_ibv_query_comp_cntr_caps, NO_COUNT)
-LATER_PTR(ibv_alloc_dmah, "this adapter has no DMA handles")
-LATER_INT(ibv_dealloc_dmah, "this adapter has no DMA handles")
-LATER_PTR(ibv_reg_mr_ex, "this adapter has no DMA handles")
-LATER_INT(ibv_dm_export_dmabuf_fd, NO_DMABUF)
-LATER_INT(ibv_query_port_speed, "ibv_query_port says it")

@@ -44,11 +44,12 @@ static void end_at_once(struct vqp *qp, const struct vbuild *b, uint8_t status)
 	verbs_cq_put(qp->send_cq, &e);
 }
 
-void verbs_send_one(struct vqp *qp, struct vbuild *b)
+int verbs_send_one(struct vqp *qp, struct vbuild *b)
 {
 	uint16_t slot = qp->sq_free;
 	struct vswr *s = &qp->sq->s[slot];
 	uint8_t status = EFANIC_LOCAL_UNSUPPORTED_OP;
+	int rc = 0;
 
 	qp->sq_free = s->next;
 	qp->sq_used++;
@@ -64,8 +65,16 @@ void verbs_send_one(struct vqp *qp, struct vbuild *b)
 		b->wr.sge_cnt = 1;
 	}
 	b->wr.dst = verbs_dst_get(qp, b->ah, b->qpn, b->qkey, &status);
-	if (unlikely(!b->wr.dst || efanic_post_send(qp->dev, &b->wr)))
+	if (likely(b->wr.dst))
+		rc = efanic_post_send(qp->dev, &b->wr);
+	if (unlikely(rc == -ENOMEM)) { /* the adapter still has requests of before a reset */
+		qp->sq_free = slot;
+		qp->sq_used--;
+		return ENOMEM;
+	}
+	if (unlikely(!b->wr.dst || rc))
 		end_at_once(qp, b, status);
+	return 0;
 }
 
 /* --- ibv_post_send --- */
@@ -133,24 +142,26 @@ int verbs_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_
 	struct vbuild b;
 	int err = 0;
 
-	lock_acquire(&qp->sq_lock);
-	if (!verbs_ctx_enter(ctx)) {
-		lock_release(&qp->sq_lock);
+	if (verbs_forked(ctx)) {
 		if (bad)
 			*bad = wr;
 		return EIO;
 	}
+	lock_acquire(&qp->sq_lock);
+	lock_acquire(&ctx->lock);
 	for (; wr; wr = wr->next) {
 		err = wr_fill(qp, wr, &b);
 		if (!err && qp->sq_used >= qp->sq_depth)
 			err = ENOMEM;
+		if (!err)
+			err = verbs_send_one(qp, &b);
 		if (err)
 			break;
-		verbs_send_one(qp, &b);
 	}
 	if (err && bad)
 		*bad = wr;
 	efanic_doorbell(qp->dev);
+	verbs_chan_tell(qp);
 	lock_release(&ctx->lock);
 	lock_release(&qp->sq_lock);
 	return err;

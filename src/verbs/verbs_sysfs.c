@@ -12,18 +12,18 @@
 #include <unistd.h>
 
 /*
- * A folder TREE_DIR/softfabric-verbs-UID-XXXXXX per process, mode 0700. Its owner holds a lock on the file "owner" in
- * it for as long as it lives, which the kernel takes back from whoever is killed; who finds the file unlocked removes
- * the folder.
+ * A folder TMPDIR/softfabric-verbs-UID-XXXXXX per process, mode 0700. Its owner holds a lock on the file "owner" in it
+ * for as long as it lives, which the kernel takes back from whoever is killed; who finds the file unlocked removes the
+ * folder. So the file has another name until it is locked.
  */
 
-#define TREE_DIR     "/tmp"
 #define TREE_NAME    "softfabric-verbs"
+#define TREE_DIR_LEN 96u /* a longer TMPDIR leaves too little for the paths in the tree */
 #define PATH_LEN     256
 #define YOUNG_S	     60 /* a folder without the file may just be under construction */
 #define REMOVE_DEPTH 12
 
-static char g_root[64];
+static char g_root[160];
 static pid_t g_owner;
 
 static int put(const char *text, const char *fmt, ...) __printf_like(2, 3);
@@ -189,9 +189,9 @@ static void reap_one(int at, const char *name)
 		close(fd);
 }
 
-static void reap(const char *prefix)
+static void reap(const char *dir, const char *prefix)
 {
-	DIR *d = opendir(TREE_DIR);
+	DIR *d = opendir(dir);
 	struct dirent *de;
 
 	if (!d)
@@ -208,32 +208,57 @@ static __attribute__((destructor)) void tree_end(void)
 		tree_remove(AT_FDCWD, g_root, REMOVE_DEPTH);
 }
 
-static int tree_make(const struct vdev *dev, int cnt)
+/* Return: the descriptor, which stays open, since the lock is its; -errno. */
+static int owner_make(void)
 {
-	char path[PATH_LEN];
+	char path[PATH_LEN], young[PATH_LEN];
 	int fd, rc;
 
 	snprintf(path, sizeof(path), "%s/owner", g_root);
-	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600); /* stays open: the lock is its */
-	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB))
+	snprintf(young, sizeof(young), "%s/owner.new", g_root);
+	fd = open(young, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0)
 		return -errno;
+	if (!flock(fd, LOCK_EX | LOCK_NB) && !rename(young, path))
+		return fd;
+	rc = -errno;
+	close(fd);
+	return rc;
+}
+
+static int tree_make(const struct vdev *dev, int cnt)
+{
+	int fd = owner_make(), rc;
+
+	if (fd < 0)
+		return fd;
 	rc = put("6", "class/infiniband_verbs/abi_version");
 	rc = rc ? rc : put("", "bus/pci/drivers/efa/module_version");
 	for (int i = 0; i < cnt && !rc; i++)
 		rc = dev_make(&dev[i]);
+	if (rc)
+		close(fd);
 	return rc;
+}
+
+static const char *tree_dir(void)
+{
+	const char *env = secure_getenv("TMPDIR");
+
+	return env && env[0] == '/' && strlen(env) < TREE_DIR_LEN ? env : "/tmp";
 }
 
 const char *verbs_sysfs_make(const struct vdev *dev, int cnt)
 {
+	const char *dir = tree_dir();
 	char prefix[48];
 	int rc;
 
 	snprintf(prefix, sizeof(prefix), TREE_NAME "-%u-", (unsigned)geteuid());
-	reap(prefix);
-	snprintf(g_root, sizeof(g_root), TREE_DIR "/%sXXXXXX", prefix);
+	reap(dir, prefix);
+	snprintf(g_root, sizeof(g_root), "%s/%sXXXXXX", dir, prefix);
 	if (!mkdtemp(g_root)) {
-		LOG_WARN("no sysfs tree for programs that read it: %s: %s", TREE_DIR, strerror(errno));
+		LOG_WARN("no sysfs tree for programs that read it: %s: %s", dir, strerror(errno));
 		return NULL;
 	}
 	g_owner = getpid();

@@ -132,12 +132,16 @@ static void modify__late_qkey(void **state)
 	attr.ctx = &w.a;
 	attr.late_qkey = true;
 	assert_int_equal(efanic_qp_open(w.nic, &attr, &w.a.qp), 0);
+	assert_int_not_equal(link_port_addr(w.a.qp->port)->nonce, QKEY_A); /* a secret until then */
 	assert_int_equal(efanic_qp_modify(w.a.qp, &mod, ST | PK | PO | QK), 0);
 	assert_int_equal(w.a.qp->qkey, 0);
 	assert_int_equal(link_port_addr(w.a.qp->port)->nonce, UINT32_MAX);
 	mod.qkey = 77;
 	assert_int_equal(efanic_qp_modify(w.a.qp, &mod, QK), 0);
 	assert_int_equal(link_port_addr(w.a.qp->port)->nonce, 77);
+	mod.qkey = QKEY_A; /* that of the open is as good as any */
+	assert_int_equal(efanic_qp_modify(w.a.qp, &mod, QK), 0);
+	assert_int_equal(link_port_addr(w.a.qp->port)->nonce, QKEY_A);
 	world_close(&w);
 }
 

@@ -105,7 +105,7 @@ static int set_qkey(struct efanic_qp *qp, uint32_t qkey)
 {
 	int rc = 0;
 
-	if (!qp->is_ud && qkey != qp->qkey)
+	if (!qp->is_ud && efanic_qkey_nonce(qkey) != link_port_addr(qp->port)->nonce)
 		rc = link_port_set_nonce(qp->port, efanic_qkey_nonce(qkey));
 	if (rc)
 		LOG_WARN("QP %u: the Q_Key of an SRD queue pair that has had traffic stays as it is", qp->qpn);
@@ -242,11 +242,14 @@ static void queues_free(struct efanic_qp *qp)
 	mem_free(qp->sq);
 }
 
+/* A nonce that nobody knows: with late_qkey until there is a Q_Key, else whoever guesses the first one is a peer, and
+ * the Q_Key could not be set any more. */
 static int port_open(struct efanic_qp *qp, const struct efanic_qp_attr *attr)
 {
+	bool is_secret = qp->is_ud || attr->late_qkey;
 	struct link_port_attr port = {
 		.node = qp->nic->node,
-		.nonce = qp->is_ud ? (uint32_t)rng_u64(&qp->nic->rng) | 1 : attr->qkey,
+		.nonce = is_secret ? (uint32_t)rng_u64(&qp->nic->rng) | 1 : attr->qkey,
 		.cls = qp->is_ud ? LINK_RAW : LINK_RELIABLE,
 		.no_shm = attr->no_shm,
 		.nonces_repeat = attr->late_qkey,
@@ -415,6 +418,8 @@ int efanic_arm(struct efanic_qp *qp)
 {
 	lock_assert_held(qp->nic->lock);
 	if (qp->parked || qp->done.head != SQ_NONE || qp->waiters || pq_peek(&qp->rnr))
+		return -EAGAIN;
+	if (qp->state == EFANIC_QPS_ERR && qp->rq_used) /* receives that the next poll ends */
 		return -EAGAIN;
 	return link_arm(qp->port);
 }
