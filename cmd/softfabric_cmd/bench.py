@@ -259,7 +259,7 @@ def settle(args):
 
 def rooms_of(args, env):
     """SOFTFABRIC_* of our providers."""
-    args.provider = None
+    args.provider = args.capture = None
     full = run.env_for(args)
     if args.between:
         full["SOFTFABRIC_NET"] = ";".join(k for k in ("if=eth0", full.get("SOFTFABRIC_NET")) if k)

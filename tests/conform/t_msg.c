@@ -148,7 +148,7 @@ static void msg_more(struct ct *c)
 	ct_open(c);
 	ct_buf(c, &b, 64 * 32, 0, 0);
 	if (!c->rank)
-		ct_barrier(c); /* all receives are posted: where a message that finds none comes again, nothing is in order */
+		ct_barrier(c); /* all receives are posted: a message that finds none comes again, behind others */
 	for (unsigned i = 0; i < 32; i++) {
 		struct ct_msg m = {.call = CT_SENDMSG, .flags = c->rank || i == 31 ? 0 : FI_MORE, .ctx = &c->ctx[i],
 				   .addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .mem = b.mem + 64 * i, .len = 64, .buf = &b};
