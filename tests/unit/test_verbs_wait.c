@@ -41,7 +41,7 @@ static void channel__wakes(void **state)
 		assert_int_equal(wc_get(&a).status, IBV_WC_SUCCESS);
 	}
 	print_message("event %.1f us after the send, the best of 20\n", (double)best / 1e3);
-	assert_true(best < NS_PER_MS);
+	assert_true(best < 10 * NS_PER_MS * unit_slow()); /* less than the naps of whoever looks now and then */
 	end_close(&b);
 	end_close(&a);
 }
@@ -137,7 +137,7 @@ static void channel__wakes_a_sleeper(void **state)
 		assert_int_equal(wc_get(&a).status, IBV_WC_SUCCESS);
 	}
 	print_message("woken %.1f us after the send, the best of 10\n", (double)best / 1e3);
-	assert_true(best < NS_PER_MS);
+	assert_true(best < 10 * NS_PER_MS * unit_slow()); /* less than the naps of whoever looks now and then */
 	end_close(&b);
 	end_close(&a);
 }
