@@ -138,7 +138,7 @@ bool reserve_give_heap(size_t len)
 	if (len > RESERVE_HEAP)
 		return false;
 	pthread_mutex_lock(&g_mutex);
-	was_there = give(P_HEAP);
+	was_there = give(P_HEAP) || give(P_MAP); /* the network needs no mapping */
 	pthread_mutex_unlock(&g_mutex);
 	if (was_there)
 		say(P_HEAP);

