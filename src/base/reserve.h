@@ -24,8 +24,10 @@ void reserve_want_map(size_t len);
 void reserve_drop(void);
 /** reserve_fill() - Make again what was used. Cheap if nothing was. Return: the address space is there. */
 bool reserve_fill(void);
-/** reserve_give_heap() - Gives up the heap's, then the rest: an allocation of @len bytes has failed. Return: there was a reserve, so that it may succeed
- * now. */
+/**
+ * reserve_give_heap() - An allocation of @len bytes has failed: gives up the heap's, then the rest.
+ * Return: there was a reserve, so that it may succeed now.
+ */
 bool reserve_give_heap(size_t len);
 /** reserve_map() - mmap(2) of the shared file @fd from its beginning, for reading and writing, with the help of the
  * reserve. NULL: errno says why not. */

@@ -490,7 +490,7 @@ static void memory_rows(bool all)
 			  .value = 8 << 20};
 
 	static_assert(8 << 20 < SHM_FILE_LEN, "not a segment");
-	if (all || strcmp(rig_prov()->name, "opx")) /* on a busy machine one in fifty waits for ever, see doc/limits.md */
+	if (all || strcmp(rig_prov()->name, "opx")) /* one in fifty waits for ever, see doc/limits.md */
 		row_run(&row); /* a server that has no room to map the client's segment */
 
 	for (row.when = W_LOADED; row.when < (all ? W_NUM : W_OPEN); row.when++) {
