@@ -32,7 +32,7 @@ static void limit_set(int resource)
 	getrlimit(resource, &lim);
 	lim.rlim_cur = kib * 1024 + (64 << 10);
 	setrlimit(resource, &lim);
-	if (mmap(NULL, 8 * MAP_LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) != MAP_FAILED)
+	if (mmap(NULL, 8 * MAP_LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED)
 		_exit(SKIP); /* an emulator that does not pass limits on */
 }
 
