@@ -44,5 +44,6 @@ DESTDIR=$tmp meson install -C "$build" --no-rebuild --quiet >/dev/null
 files=$(cd "$tmp" && find . -type f)
 name=$(basename "$so")
 echo "$files" | grep -qF "/softfabric/$name" || complain "installed, but $name in \$libdir/softfabric is not among them" "${files:-nothing}"
-complain "installed beside the modules" "$(echo "$files" | grep -vE '/softfabric/lib([a-z]+-fi|softfabric-verbs)\.so$|/include/|/share/|/bin/softfabric$|/softfabric/softfabric-probe$' || true)"
+complain "installed beside the modules" "$(echo "$files" | grep -vE '/softfabric/lib([a-z]+-fi|softfabric-verbs)\.so$|/include/|/share/|/bin/softfabric$|/softfabric/softfabric-(probe|bench)$' |
+	grep -vE '/pkgconfig/softfabric\.pc$|/wireshark/plugins/softfabric\.lua$' || true)"
 exit $bad
