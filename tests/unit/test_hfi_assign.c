@@ -596,6 +596,8 @@ static pid_t trickster(struct board *b, enum trick trick, unsigned uid)
 	}
 	atomic_store(&b->opened, 1);
 	until(&b->closing, 1);
+	if (trick == TRICK_GROUP)
+		give_back(&s, &c); /* or a file of another user would stay */
 	_exit(0);
 }
 
