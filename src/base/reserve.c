@@ -76,9 +76,7 @@ static void say(enum part i)
 static void drop(void)
 {
 	for (int i = 0; i < P_NUM; i++) {
-		if (g_part[i].at)
-			munmap(g_part[i].at, g_part[i].len);
-		g_part[i].at = NULL;
+		give((enum part)i);
 		g_part[i].len = 0;
 	}
 	atomic_store_explicit(&g_is_said, false, memory_order_relaxed);
@@ -148,7 +146,6 @@ bool reserve_give_heap(size_t len)
 void *reserve_map(int fd, size_t len)
 {
 	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-
 	bool was_there;
 
 	if (p != MAP_FAILED || errno != ENOMEM)
