@@ -22,7 +22,6 @@ static void rig_deliver(void *ctx, struct opx_flow *f, const struct hfi_hdr *h, 
 	assert_int_equal(f->peer_addr, 100 + from);
 	if (h->opcode == OPX_RZV_DATA) { /* an SDMA request: ids count on by packet */
 		stream = (uint32_t)(le64_get(h->w[1]) >> 32);
-		id = (uint32_t)le64_get(h->w[1]) + (uint32_t)le64_get(h->w[0]);
 		id = (uint32_t)le64_get(h->w[1]) + (uint32_t)(le64_get(h->w[0]) / le64_get(h->tag));
 	}
 	assert_true(stream >= p->rx_stream);
@@ -44,12 +43,13 @@ static void rig_deliver(void *ctx, struct opx_flow *f, const struct hfi_hdr *h, 
 static bool rig_place(void *ctx, struct opx_flow *f, const struct hfi_pkt *pkt)
 {
 	struct rig_node *n = ctx;
-	uint32_t id = (uint32_t)le64_get(pkt->hdr->w[1]) + (uint32_t)(le64_get(pkt->hdr->w[0]) / le64_get(pkt->hdr->tag));
 	uint8_t buf[HFI_MTU];
+	uint32_t id;
 
 	assert_int_equal(pkt->type, HFI_RCV_EXPECTED);
-	if (n->refuses_place)
+	if (n->refuses_place) /* before a look at fields that a fuzzer may have filled */
 		return false;
+	id = (uint32_t)le64_get(pkt->hdr->w[1]) + (uint32_t)(le64_get(pkt->hdr->w[0]) / le64_get(pkt->hdr->tag));
 	view_copy(&pkt->data, 0, buf, pkt->data.len);
 	for (uint32_t i = 0; i < pkt->data.len; i++)
 		assert_int_equal(buf[i], rig_byte(f->dst->to, id, i));
