@@ -597,8 +597,8 @@ void shm_gone_fini(struct shm_port *s);
 /* --- shm_peer.c: ports and peers
  * ----------------------------------------------------------------------- */
 
-/** shm_peer_of() - Who sends from @addr, its segment being @life; attaches on first sight. NULL: *@err says why, -ENOENT
- * it is gone, -EAGAIN its predecessor has to end first, which the next poll does. */
+/** shm_peer_of() - Who sends from @addr, its segment being @life; attaches on first sight. NULL: *@err says why,
+ * -ENOENT it is gone, -EAGAIN its predecessor has to end first, which the next poll does. */
 struct shm_peer *shm_peer_of(struct shm_port *s, const struct link_addr *addr, uint32_t life, int *err);
 /** shm_peer_link() - The link_peer of a sender, made if need be. NULL: not now. */
 struct link_peer *shm_peer_link(struct shm_peer *sp);
