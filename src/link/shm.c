@@ -220,7 +220,7 @@ static int send_own_inline(struct shm_peer *sp, const struct out *o)
 /* The lock is ours: as send_own(), but each message says who sends. */
 static int send_locked(struct shm_peer *sp, const struct out *o)
 {
-	struct shm_from from = {.src = sp->s->p->self, .block = sp->block};
+	struct shm_from from = {.src = sp->s->p->self, .block = sp->block, .life = sp->s->seg->wake};
 	bool is_staged = o->len + sizeof(from) > SHM_INLINE_MAX;
 	uint8_t *slot;
 	int rc;

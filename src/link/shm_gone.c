@@ -140,7 +140,7 @@ void shm_limbo_agreed(struct shm_port *s, struct shm_rx *rx)
 static bool told_put(struct shm_peer *sp)
 {
 	struct shm_hdr *h = sp->seg->hdr;
-	uint64_t self = shm_holder(&sp->s->p->self);
+	uint64_t self = shm_holder(sp->s->seg);
 	unsigned bit = SHM_TOLD_ALL;
 
 	if (sp->was_told || sp->has_told || shm_has_closed(sp))
@@ -248,7 +248,7 @@ void shm_told_look(struct shm_port *s)
 		uint64_t who = atomic_exchange_explicit(&slot[i], 0, memory_order_relaxed);
 
 		for (struct shm_peer *sp = who ? s->tab[(who >> 32) % SHM_HASH] : NULL; sp; sp = sp->hnext)
-			if (shm_holder(&sp->addr) == who)
+			if (shm_holder(sp->seg) == who)
 				told_by(sp);
 	}
 	/* more than the list has room for have declared us dead: then all may have that cannot say so by a lane */

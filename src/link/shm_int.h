@@ -61,7 +61,7 @@
  */
 
 #define SHM_MAGIC    0x6d68732d74666f73ull /* "soft-shm" in a little-endian dump */
-#define SHM_VERSION  4u
+#define SHM_VERSION  5u
 #define SHM_DIR	     "/dev/shm"
 #define SHM_NAME_MAX 128
 #define SHM_WAKE_MAX (SHM_NAME_MAX + 16) /* the doorbell's */
@@ -145,7 +145,7 @@ struct shm_hdr {
 	uint64_t file_len;
 	struct link_addr addr;
 	uint32_t shared_slots;
-	uint32_t wake; /* random: part of the doorbell's name */
+	uint32_t wake; /* random: part of the doorbell's name, and tells it from others at this address */
 	_Atomic uint64_t label; /* link_port_set_label(); 0: none yet */
 	struct shm_proc proc;
 
@@ -178,7 +178,7 @@ struct shm_desc {
 	struct link_addr src;
 	struct shm_proc proc;  /* of the sender */
 	_Atomic uint32_t turn; /* by the owner: senders that had the lane and have it no more */
-	uint8_t unused[4];
+	uint32_t life;	       /* hdr.wake of the sender's segment, in which its frames lie */
 };
 static_assert(sizeof(struct shm_desc) == CACHE_LINE, "one writer per line");
 static_assert(SHM_SHARED_OFF + SHM_LANE_BYTES(SHM_SLOTS_BIG) + (SHM_SHARED_CNT - 1) * SHM_LANE_BYTES(SHM_SLOTS_SMALL) <= SHM_TOLD_OFF, "layout");
@@ -212,7 +212,7 @@ static_assert(LINK_NAK_MAX < SHM_CODE_GONE, "codes");
 struct shm_from {
 	struct link_addr src;
 	uint32_t block; /* of codes, in the segment of @src */
-	uint32_t rsvd;
+	uint32_t life;	/* as in shm_desc */
 };
 static_assert(sizeof(struct shm_from) == 32, "wire");
 
@@ -306,8 +306,8 @@ bool shm_fd_is_mapped(ino_t ino);
 bool shm_fd_is_kept(const char *path);
 /** shm_fd_keep() - Do not close @fd, open to a file of another copy of this code in our process, before that has removed it. */
 void shm_fd_keep(int fd, const struct stat *st);
-/** shm_holder() - Of a shared lane's lock: this life of a port. Never 0. */
-uint64_t shm_holder(const struct link_addr *addr);
+/** shm_holder() - Of a shared lane's lock: this life of a port, which has @seg. Never 0. */
+uint64_t shm_holder(const struct shm_seg *seg);
 /** shm_seg_find_holder() - May it live? If in doubt: yes. System calls. */
 bool shm_seg_find_holder(uint64_t holder);
 /** shm_tag() - Short name of a port, never 0; two ports may share one. */
@@ -538,8 +538,8 @@ struct shm_port {
 int shm_lane_claim(struct shm_peer *sp);
 /** shm_lane_give_back() - We write no more there; the receiver frees it when it is empty. */
 void shm_lane_give_back(struct shm_peer *sp);
-/** shm_lane_is_unseen() - Is there a lane of the port at @src that shm_lane_refresh() has not attached yet? */
-bool shm_lane_is_unseen(struct shm_port *s, const struct link_addr *src);
+/** shm_lane_is_unseen() - Is there a lane of @sp that shm_lane_refresh() has not attached yet? */
+bool shm_lane_is_unseen(struct shm_port *s, const struct shm_peer *sp);
 /** shm_lane_refresh() - Our descriptors changed: look for new lanes and for those given back. */
 void shm_lane_refresh(struct shm_port *s);
 /** shm_lane_free_rx() - Forget @rx, and make its descriptor free as soon as nobody writes there. Not while it is being
@@ -597,9 +597,9 @@ void shm_gone_fini(struct shm_port *s);
 /* --- shm_peer.c: ports and peers
  * ----------------------------------------------------------------------- */
 
-/** shm_peer_of() - Who sends from @addr; attaches on first sight. NULL: *@err says why, -ENOENT it
- * is gone. */
-struct shm_peer *shm_peer_of(struct shm_port *s, const struct link_addr *addr, int *err);
+/** shm_peer_of() - Who sends from @addr, its segment being @life; attaches on first sight. NULL: *@err says why,
+ * -ENOENT it is gone, -EAGAIN its predecessor has to end first, which the next poll does. */
+struct shm_peer *shm_peer_of(struct shm_port *s, const struct link_addr *addr, uint32_t life, int *err);
 /** shm_peer_link() - The link_peer of a sender, made if need be. NULL: not now. */
 struct link_peer *shm_peer_link(struct shm_peer *sp);
 /** shm_peer_reap() - Free what the pass left behind. */

@@ -92,6 +92,7 @@ int shm_lane_claim(struct shm_peer *sp)
 	d->is_second = sp->is_second;
 	d->src = sp->s->p->self;
 	d->proc = sp->s->seg->proc;
+	d->life = sp->s->seg->wake;
 	raise_hwm(seg->hdr, (uint32_t)idx + 1);
 	shm_desc_change(seg, d, SHM_D_ACTIVE);
 	return 0;
@@ -149,7 +150,7 @@ static int rx_attach(struct shm_port *s, uint32_t idx)
 		s->p->stats.drop_malformed++;
 		return -ENOENT;
 	}
-	sp = shm_peer_of(s, &d.src, &rc);
+	sp = shm_peer_of(s, &d.src, d.life, &rc);
 	if (!sp) {
 		s->p->stats.drop_source += rc == -ENOENT;
 		return rc;
@@ -265,7 +266,7 @@ void shm_lane_refresh(struct shm_port *s)
 		s->want_ns = 0;
 }
 
-bool shm_lane_is_unseen(struct shm_port *s, const struct link_addr *src)
+bool shm_lane_is_unseen(struct shm_port *s, const struct shm_peer *sp)
 {
 	uint32_t hwm = desc_hwm(s->seg);
 
@@ -275,7 +276,8 @@ bool shm_lane_is_unseen(struct shm_port *s, const struct link_addr *src)
 		uint32_t state = atomic_load_explicit(&d->state, memory_order_acquire);
 		struct link_addr who = d->src;
 
-		if (!s->rx_by_idx[i] && (state == SHM_D_ACTIVE || state == SHM_D_CLOSING) && !memcmp(&who, src, sizeof(who)))
+		if (!s->rx_by_idx[i] && (state == SHM_D_ACTIVE || state == SHM_D_CLOSING) && d->life == sp->seg->wake &&
+		    !memcmp(&who, &sp->addr, sizeof(who)))
 			return true;
 	}
 	return hwm > s->desc_ready;
@@ -396,7 +398,7 @@ int shm_shared_lock(struct shm_peer *sp)
 		in_flight = false;
 	}
 	/* acquire; pairs with the release in shm_shared_unlock() */
-	if (!atomic_compare_exchange_strong_explicit(&sh->lock, &expect, shm_holder(&sp->s->p->self),
+	if (!atomic_compare_exchange_strong_explicit(&sh->lock, &expect, shm_holder(sp->s->seg),
 						     memory_order_acquire, memory_order_relaxed))
 		goto err_shut;
 	sp->is_lock_stuck = false;
@@ -443,7 +445,7 @@ void shm_shared_note(struct shm_peer *sp)
 void shm_shared_unlock(struct shm_peer *sp, bool is_sent)
 {
 	struct shm_shared *sh = &sp->seg->hdr->shared[sp->shared_idx];
-	uint64_t mine = shm_holder(&sp->s->p->self);
+	uint64_t mine = shm_holder(sp->s->seg);
 
 	atomic_store_explicit(&sh->pos, sp->tx.pos, memory_order_relaxed);
 	atomic_store_explicit(&sh->resv, sp->tx.resv, memory_order_relaxed);

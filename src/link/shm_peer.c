@@ -192,7 +192,7 @@ static struct shm_peer *peer_find(struct shm_port *s, const struct link_addr *ad
 	struct shm_peer *sp = s->tab[shm_tag(addr->ip, addr->port) % SHM_HASH];
 
 	for (; sp; sp = sp->hnext)
-		if (!sp->is_zombie && !sp->is_second && memcmp(&sp->addr, addr, sizeof(*addr)) == 0)
+		if (!sp->is_zombie && !sp->is_second && !sp->is_void && memcmp(&sp->addr, addr, sizeof(*addr)) == 0)
 			return sp;
 	return NULL;
 }
@@ -226,18 +226,30 @@ static int peer_make(struct shm_port *s, struct shm_seg *seg, struct shm_peer **
 	return 0;
 }
 
-struct shm_peer *shm_peer_of(struct shm_port *s, const struct link_addr *addr, int *err)
+/* The one whom we know as @sp and the one who sends are two lives of one port (link_port_attr.nonces_repeat). */
+static int other_life(struct shm_peer *sp)
+{
+	if (shm_seg_is_alive(sp->seg))
+		return -ENOENT; /* so it is the sender who is gone, and its segment with it */
+	shm_peer_doom(sp, -ECONNREFUSED);
+	return -EAGAIN;
+}
+
+struct shm_peer *shm_peer_of(struct shm_port *s, const struct link_addr *addr, uint32_t life, int *err)
 {
 	struct shm_peer *sp = peer_find(s, addr);
 	struct shm_seg *seg;
 
-	if (sp)
+	if (likely(sp && sp->seg->wake == life))
 		return sp;
+	*err = sp ? other_life(sp) : 0;
+	if (*err)
+		return NULL;
 	shm_told_look(s);
 	*err = addr->nonce ? shm_seg_attach(addr, port_flags(s), &seg) : -ENOENT;
 	if (*err)
 		return NULL;
-	*err = peer_make(s, seg, &sp);
+	*err = seg->wake == life ? peer_make(s, seg, &sp) : -ENOENT;
 	if (*err) {
 		shm_seg_put(seg);
 		return NULL;
@@ -296,6 +308,10 @@ int shm_peer_attach(struct shm_port *s, struct link_peer *peer, struct shm_peer 
 	if (rc)
 		return rc;
 	first = sp = peer_find(s, &seg->addr);
+	if (sp && sp->seg->wake != seg->wake) { /* an earlier life of it, whom its lane has made known */
+		shm_peer_doom(sp, -ECONNREFUSED);
+		first = sp = NULL;
+	}
 	if (!s->p->net_off && is_tight(seg, sp)) {
 		shm_seg_put(seg);
 		return -ENOMEM;
@@ -433,7 +449,7 @@ static bool may_have_unread(struct shm_peer *sp)
 	sp->doom_wait = wait; /* polls are counted, not looks */
 	for (uint32_t k = 0; k < s->shared_cnt && !found; k++)
 		found = lane_peek(&s->shared[k], &cap, &user);
-	return found || shm_lane_is_unseen(s, &sp->addr);
+	return found || shm_lane_is_unseen(s, sp);
 }
 
 bool shm_peer_expire(struct shm_peer *sp)

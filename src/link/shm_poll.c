@@ -403,7 +403,7 @@ static bool take_shared(struct poll_ctx *c, struct in *m)
 		return true;
 	}
 	memcpy(&from, m->p, sizeof(from));
-	m->sp = shm_peer_of(c->s, &from.src, &err);
+	m->sp = shm_peer_of(c->s, &from.src, from.life, &err);
 	if (!m->sp) {
 		c->s->p->stats.drop_source += err == -ENOENT;
 		if (err != -ENOENT)

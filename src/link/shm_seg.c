@@ -282,9 +282,9 @@ pid_t shm_addr_pid(const struct link_addr *addr)
 	return pid;
 }
 
-uint64_t shm_holder(const struct link_addr *addr)
+uint64_t shm_holder(const struct shm_seg *seg)
 {
-	return (uint64_t)shm_tag(addr->ip, addr->port) << 32 | addr->nonce;
+	return (uint64_t)shm_tag(seg->addr.ip, seg->addr.port) << 32 | seg->wake;
 }
 
 static bool holder_cb(const char *path, const char *name, const struct stat *seen, void *arg)
@@ -307,12 +307,12 @@ static bool holder_cb(const char *path, const char *name, const struct stat *see
 		return false;
 	own = own_find(path);
 	if (own)
-		return own->addr.nonce == (uint32_t)*holder;
+		return own->wake == (uint32_t)*holder;
 	rc = open_checked(path, &fd, &st, &hdr);
 	if (rc == 0 || rc == -ESTALE)
 		shm_fd_close(fd);
 	/* another life at its place is not the holder; what cannot be read may be */
-	return rc ? rc != -ESTALE : hdr.magic != SHM_MAGIC || hdr.addr.nonce == (uint32_t)*holder;
+	return rc ? rc != -ESTALE : hdr.magic != SHM_MAGIC || hdr.wake == (uint32_t)*holder;
 }
 
 bool shm_seg_find_holder(uint64_t holder)

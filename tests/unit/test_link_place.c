@@ -19,6 +19,7 @@
 #define WAIT_NS (20 * NS_PER_SEC)
 #define LIVES	4
 #define MEM_LEN (8u << 20)
+#define SPOKEN	3000u /* bytes */
 #define TRIES	300 /* sends that may fail before the next process is reached */
 
 struct side {
@@ -31,6 +32,7 @@ struct side {
 	_Atomic uint32_t got, ended, failed, bulk_ended;
 	_Atomic uint32_t last_life;
 	_Atomic int last_status;
+	uint32_t wrong; /* frames of a speaker with bytes of another one */
 };
 
 /* What the children tell. */
@@ -40,6 +42,7 @@ struct board {
 	_Atomic uint32_t life;	  /* the child is there */
 	_Atomic uint32_t leave, got;
 	_Atomic uint32_t key;
+	bool by_shared_lane;
 	_Atomic uintptr_t mem;
 };
 
@@ -47,6 +50,8 @@ struct board {
 
 static struct link_room room;
 static struct board *board;
+static uint32_t g_turn; /* children that have begun */
+static bool no_thread;
 static bool by_nonce; /* nonces_repeat in place of by_place; all lives have the same one */
 
 #define NEED(x_)                                                                                   \
@@ -57,6 +62,18 @@ static bool by_nonce; /* nonces_repeat in place of by_place; all lives have the 
 		}                                                                                  \
 	} while (0)
 
+/* What a speaker sends: long enough to lie in its own segment. */
+static bool is_spoken(const struct view *frame, uint32_t life)
+{
+	uint8_t bytes[SPOKEN];
+
+	view_copy(frame, 0, bytes, SPOKEN);
+	for (uint32_t i = sizeof(life); i < SPOKEN; i++)
+		if (bytes[i] != (uint8_t)life)
+			return false;
+	return true;
+}
+
 static int on_frame(void *ctx, struct link_peer *peer, const struct view *frame)
 {
 	struct side *s = ctx;
@@ -64,6 +81,8 @@ static int on_frame(void *ctx, struct link_peer *peer, const struct view *frame)
 
 	(void)peer;
 	view_copy(frame, 0, &life, sizeof(life));
+	if (frame->len == SPOKEN)
+		s->wrong += !is_spoken(frame, life);
 	s->last_life = life;
 	s->got++;
 	return 0;
@@ -93,7 +112,7 @@ static const struct link_ops ops = {on_frame, on_sent, on_bulk};
 /* @port: 0 = any. Return: of link_port_open(). */
 static int side_open(struct side *s, uint16_t port)
 {
-	struct link_node_attr na = {.lock = &s->lock, .room = &room};
+	struct link_node_attr na = {.lock = &s->lock, .room = &room, .no_thread = no_thread};
 	struct link_port_attr pa = {.cls = LINK_ORDERED, .ops = &ops, .ctx = s, .by_place = !by_nonce,
 				    .nonces_repeat = by_nonce, .port = port};
 	int rc;
@@ -185,7 +204,7 @@ static void child(uint32_t life)
  * They are forked while this process has no threads, and wait for their turn: what a child of a process with threads
  * may do is little, to begin threads of its own not among it for race checkers and emulators.
  */
-static void children_fork(pid_t pid[LIVES], uint32_t first)
+static void children_fork(pid_t pid[LIVES], uint32_t first, void (*run)(uint32_t life))
 {
 	for (uint32_t i = 0; i < LIVES; i++) {
 		pid[i] = fork();
@@ -194,7 +213,7 @@ static void children_fork(pid_t pid[LIVES], uint32_t first)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		while (atomic_load(&board->turn) != first + i)
 			nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
-		child(i + 1);
+		run(i + 1);
 	}
 }
 
@@ -259,7 +278,6 @@ static void files_unlink(pid_t pid)
 static void lives_run(const char *text, bool by_kill, bool nonce)
 {
 	static uint8_t mem[MEM_LEN];
-	static uint32_t turn;
 	pid_t children[LIVES];
 	uint64_t end;
 	struct side s;
@@ -269,7 +287,7 @@ static void lives_run(const char *text, bool by_kill, bool nonce)
 		fail_msg("%s", err);
 	memset(board, 0, sizeof(*board));
 	by_nonce = nonce;
-	children_fork(children, turn + 1);
+	children_fork(children, g_turn + 1, child);
 	assert_int_equal(side_open(&s, 0), 0);
 	board->addr[0] = place_of(&s);
 	for (uint32_t life = 1; life <= LIVES; life++) {
@@ -277,7 +295,7 @@ static void lives_run(const char *text, bool by_kill, bool nonce)
 		uint32_t failed, bulk;
 		int rc;
 
-		child_start(++turn, life);
+		child_start(++g_turn, life);
 		failed = reach(&s, life);
 		bulk = s.bulk_ended;
 		if (failed)
@@ -373,6 +391,103 @@ static void nonce__kill_with_loss(void **state)
 {
 	(void)state;
 	lives_run("loss=2%;seed=5;dead_after=2s", true, true);
+}
+
+/* --- successors that speak before anybody speaks to them --- */
+
+/* Sends two frames, and then nothing but waits. */
+static void speaker(uint32_t life)
+{
+	uint64_t end = clk_now_ns(NULL) + WAIT_NS;
+	uint8_t frame[SPOKEN];
+	struct side s;
+	int rc;
+
+	NEED(!side_open(&s, board->addr[1].port));
+	if (board->by_shared_lane)
+		room.shm_budget = 1; /* no memory for a lane */
+	board->addr[1] = place_of(&s);
+	memset(frame, (int)life, sizeof(frame));
+	memcpy(frame, &life, sizeof(life));
+	lock_acquire(&s.lock);
+	NEED(!link_peer_get(s.port, &board->addr[0], &s.peer));
+	for (int i = 0; i < 2; i++)
+		do {
+			rc = link_send(s.port, s.peer, frame, sizeof(frame), NULL, 0, &s);
+			link_poll(s.port);
+			NEED(!rc || (rc == -EAGAIN && clk_now_ns(NULL) < end));
+		} while (rc);
+	lock_release(&s.lock);
+	atomic_store(&board->life, life);
+	while (!atomic_load(&board->leave))
+		nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+	side_close(&s);
+	_exit(0);
+}
+
+/*
+ * One who listens meets each of the lives by what it says. Nobody works here between two of them, so that the end of
+ * the one is not noticed before the other has spoken: what it says lies in a segment of its own, and what was under way
+ * to its predecessor fails.
+ */
+static void speakers_run(bool by_kill, bool by_shared_lane)
+{
+	pid_t children[LIVES];
+	struct side s;
+	uint64_t end;
+	int status;
+
+	assert_int_equal(link_room_parse("shm", &room, NULL, 0), 0);
+	memset(board, 0, sizeof(*board));
+	board->by_shared_lane = by_shared_lane;
+	by_nonce = true;
+	children_fork(children, g_turn + 1, speaker);
+	no_thread = true;
+	assert_int_equal(side_open(&s, 0), 0);
+	no_thread = false;
+	board->addr[0] = place_of(&s);
+	for (uint32_t life = 1; life <= LIVES; life++) {
+		child_start(++g_turn, life);
+		for (end = clk_now_ns(NULL) + WAIT_NS; s.got < 2 * life && clk_now_ns(NULL) < end;)
+			side_poll(&s);
+		assert_int_equal(s.got, 2 * life);
+		assert_int_equal(s.last_life, life);
+		assert_int_equal(s.wrong, 0);
+		assert_int_equal(s.ended, s.sent); /* all that was under way to the last one */
+		if (by_kill) /* who closes takes what has come */
+			assert_int_equal(s.failed, s.sent);
+		while (side_send(&s, &board->addr[1], life) == -EAGAIN && clk_now_ns(NULL) < end)
+			side_poll(&s);
+		if (by_kill && life == LIVES)
+			files_unlink(children[life - 1]);
+		if (by_kill)
+			kill(children[life - 1], SIGKILL);
+		atomic_store(&board->leave, 1);
+		assert_int_equal(waitpid(children[life - 1], &status, 0), children[life - 1]);
+	}
+	assert_int_equal(s.sent, LIVES);
+	side_close(&s);
+}
+
+static void speaks__after_close(void **state)
+{
+	(void)state;
+	speakers_run(false, false);
+}
+static void speaks__after_kill(void **state)
+{
+	(void)state;
+	speakers_run(true, false);
+}
+static void speaks__after_close_shared(void **state)
+{
+	(void)state;
+	speakers_run(false, true);
+}
+static void speaks__after_kill_shared(void **state)
+{
+	(void)state;
+	speakers_run(true, true);
 }
 
 /* Traffic begun by both sides at once is one pair, not two that end each other. */
@@ -497,6 +612,10 @@ int main(void)
 		cmocka_unit_test(nonce__close_udp),
 		cmocka_unit_test(nonce__kill_udp),
 		cmocka_unit_test(nonce__kill_with_loss),
+		cmocka_unit_test(speaks__after_close),
+		cmocka_unit_test(speaks__after_kill),
+		cmocka_unit_test(speaks__after_close_shared),
+		cmocka_unit_test(speaks__after_kill_shared),
 		cmocka_unit_test(place__both_begin),
 		cmocka_unit_test(burst__leaves_without_polls),
 		cmocka_unit_test(ack__of_receiver_that_stops_polling),

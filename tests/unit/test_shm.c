@@ -669,7 +669,7 @@ static void shm_shared__dead_holder(void **state)
 			if (slot) {
 				shm_shared_note(sp);
 				memset(slot, 0x80, 400); /* looks like headers of lap 0 */
-				memcpy(slot, &(struct shm_from){.src = at},
+				memcpy(slot, &(struct shm_from){.src = at, .life = c->s->seg->wake},
 				       sizeof(struct shm_from));
 			}
 			if (when >= 2)

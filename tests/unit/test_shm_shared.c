@@ -23,7 +23,7 @@ static void held_step(uint32_t i, uint32_t k)
 {
 	struct link_addr b = addr_of(B);
 	struct shm_peer *sp = fake_peer(g_port[W], &b)->shm;
-	struct shm_from from = {.src = addr_of(W)};
+	struct shm_from from = {.src = addr_of(W), .life = g_port[W]->s->seg->wake};
 	uint32_t was = m.next[X];
 
 	switch (i << 4 | k) {
@@ -132,7 +132,8 @@ static void holder_main(struct link_addr self, struct link_addr to, uint32_t k)
 		_exit(3);
 	slot = lane_reserve(&peer->shm->tx, sizeof(struct shm_from) + sizeof(buf));
 	shm_shared_note(peer->shm);
-	memcpy(slot, &(struct shm_from){.src = self, .block = peer->shm->block}, sizeof(struct shm_from));
+	memcpy(slot, &(struct shm_from){.src = self, .block = peer->shm->block, .life = f->s->seg->wake},
+	       sizeof(struct shm_from));
 	raise(SIGSTOP);
 	msg_write(slot + sizeof(struct shm_from), W, k, sizeof(buf));
 	lane_commit(&peer->shm->tx, FIELD_PREP(SHM_U_FMT, SHM_FMT_NIC) | FIELD_PREP(SHM_U_LEN, sizeof(buf)));
