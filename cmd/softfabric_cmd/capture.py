@@ -4,6 +4,9 @@ file, by time."""
 import hashlib
 import heapq
 import os
+import shutil
+import signal
+import struct
 import sys
 import tempfile
 
@@ -18,13 +21,66 @@ EPILOG = """\
 Each process is an interface of the file (frame.interface_name), hosts are named, and a datagram that did not arrive has
 a comment (frame.comment). While a capture is on, all traffic runs as datagrams, also between processes of one host.
 exit status: the command's own, as of softfabric run; 125 nothing was run; an interrupt ends the command, and what was
-captured is kept."""
+captured is kept. A second one ends the merge of the processes' captures: where they are is said."""
 LOST = "did not arrive"
 COMMENT_MAX = 60000
+MIB = 1 << 20
 
 
-def digest(data):
-    return hashlib.blake2b(data, digest_size=12).digest()
+class Arrivals:
+    """Which datagrams did not arrive: those whose bytes left more often than they came in.
+
+    For that it keeps a digest of each in files, in shares of which one is in memory at a time.
+    """
+    SHARE_BYTES, SHARES_MOST = 64 * MIB, 128  # of captures; of files
+    record = struct.Struct("<12sQ")
+
+    def __init__(self, folder, total_bytes):
+        self.folder = os.path.join(folder, "digests")
+        os.mkdir(self.folder)
+        cnt = min(self.SHARES_MOST, 1 + total_bytes // self.SHARE_BYTES)
+        self.shares = [open(os.path.join(self.folder, str(n)), "w+b") for n in range(cnt)]
+        self.lost = bytearray()  # a bit for each datagram
+
+    def note(self, number, p):
+        digest = hashlib.blake2b(p.data, digest_size=12).digest()
+        share = self.shares[int.from_bytes(digest[:4], "little") % len(self.shares)]
+        share.write(self.record.pack(digest, number << 1 | (p.way == pcapng.IN)))
+
+    def records(self, share):
+        share.seek(0)
+        while True:
+            data = share.read(4096 * self.record.size)
+            if not data:
+                return
+            yield from self.record.iter_unpack(data)
+
+    def settle(self, cnt, progress):
+        """All @cnt datagrams are noted."""
+        self.lost = bytearray(cnt // 8 + 1)
+        for n, share in enumerate(self.shares):
+            progress.say("looking for what did not arrive, %d of %d" % (n + 1, len(self.shares)))
+            came = {}
+            for digest, tail in self.records(share):
+                if tail & 1:
+                    came[digest] = came.get(digest, 0) + 1
+            for digest, tail in self.records(share):
+                if tail & 1:
+                    continue
+                left = came.get(digest, 0)
+                if left:
+                    came[digest] = left - 1
+                else:
+                    self.lost[tail >> 4] |= 1 << (tail >> 1 & 7)
+        self.close()
+
+    def is_lost(self, number):
+        return self.lost[number >> 3] >> (number & 7) & 1
+
+    def close(self):
+        for share in self.shares:
+            share.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 class Merge:
@@ -32,42 +88,42 @@ class Merge:
 
     def __init__(self, folder):
         self.paths = sorted(os.path.join(folder, f) for f in os.listdir(folder) if f.endswith(".pcapng"))
-        self.arrived, self.ends, self.broken = {}, {}, {}
+        self.arrivals = Arrivals(folder, sum(os.path.getsize(p) for p in self.paths))
+        self.first, self.ends, self.broken = {}, {}, {}
         self.cnt = self.lost = 0
 
     def look(self, progress):
         """What came in, who is where: needed before the first packet is written."""
+        cnt = 0
         for n, path in enumerate(self.paths):
-            progress.say("reading capture %d of %d" % (n + 1, len(self.paths)))
-            for p in self.packets(path):
-                self.note(p)
+            self.first[path] = cnt
+            for number, p in self.packets(path):
+                self.note(number, p)
+                cnt = number + 1
+                if cnt % 4096 == 0:
+                    progress.say("reading capture %d of %d, %d datagrams" % (n + 1, len(self.paths), cnt))
+        self.arrivals.settle(cnt, progress)
 
     def packets(self, path):
-        """Of one process. One that was killed, or had no room, may have left a part of a file: what is there counts."""
+        """(number, packet) of one process. One that was killed, or had no room, may have left a part of a file: what
+        is there counts."""
         try:
             with pcapng.File(path) as f:
-                yield from f
+                yield from enumerate(f, self.first[path])
         except out.Refused as e:
             self.broken[path] = str(e)
 
-    def note(self, p):
+    def note(self, number, p):
         ends = pcapng.udp(p)
         if not ends or p.way not in (pcapng.IN, pcapng.OUT):
             return
         self.ends.setdefault(ends[0 if p.way == pcapng.OUT else 1], p.iface.name)
-        if p.way == pcapng.IN:
-            key = digest(p.data)
-            self.arrived[key] = self.arrived.get(key, 0) + 1
+        self.arrivals.note(number, p)
 
-    def mark(self, p):
+    def mark(self, number, p):
         """Says of a datagram that left, to somebody who captured too, that it did not arrive."""
         ends = pcapng.udp(p)
-        if p.way != pcapng.OUT or not ends or ends[1] not in self.ends:
-            return
-        key = digest(p.data)
-        if self.arrived.get(key, 0) > 0:
-            self.arrived[key] -= 1
-        else:
+        if p.way == pcapng.OUT and ends and ends[1] in self.ends and self.arrivals.is_lost(number):
             p.comments.append(LOST)
             self.lost += 1
 
@@ -85,11 +141,11 @@ class Merge:
         if self.ends:
             to.write(pcapng.names_block(self.names()))
         files, ifaces = [self.packets(p) for p in self.paths], {}
-        for p in heapq.merge(*files, key=lambda p: (p.at_ns, p.way == pcapng.IN)):
+        for number, p in heapq.merge(*files, key=lambda n: (n[1].at_ns, n[1].way == pcapng.IN)):
             if p.iface not in ifaces:
                 ifaces[p.iface] = len(ifaces)
                 to.write(pcapng.interface_block(p.iface))
-            self.mark(p)
+            self.mark(number, p)
             to.write(pcapng.packet_block(ifaces[p.iface], p))
             self.cnt += 1
             if self.cnt % 4096 == 0:
@@ -98,15 +154,18 @@ class Merge:
 
 def finish(folder, to, args):
     """Writes the file, and says what is in it."""
-    progress, merge = out.Progress(), Merge(folder)
+    progress = out.Progress()
     try:
-        merge.look(progress)
-        merge.write(to, progress)
-        to.flush()
+        merge = Merge(folder)
+        try:
+            merge.look(progress)
+            merge.write(to, progress)
+            to.flush()
+        finally:
+            progress.end()
+            merge.arrivals.close()
     except OSError as e:
         raise out.Refused("%s cannot be written: %s" % (args.output, e.strerror), 1) from None
-    finally:
-        progress.end()
     for why in merge.broken.values():
         print("softfabric: one process's part is not whole: %s" % why, file=sys.stderr)
     if args.quiet or args.json == "-":
@@ -119,6 +178,33 @@ def finish(folder, to, args):
         print("softfabric: %s is empty: no adapter sent anything" % args.output, file=sys.stderr)
 
 
+def on_signal(_sig, _frame):
+    raise KeyboardInterrupt
+
+
+def run_and_finish(args, command, to):
+    """Whatever ends the merge early, the captures of the processes stay: where, is said."""
+    args.capture = tempfile.mkdtemp(prefix="softfabric-cap.")
+    why = None
+    try:
+        status = run.run(args, command)
+        for s in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(s, on_signal)
+        finish(args.capture, to, args)
+        return status
+    except KeyboardInterrupt:
+        why = out.Refused("interrupted, %s is not whole" % args.output, 130)
+    except out.Refused as e:
+        why = e
+    finally:
+        is_left = why and any(f.endswith(".pcapng") for f in os.listdir(args.capture))
+        if not is_left:
+            shutil.rmtree(args.capture, ignore_errors=True)
+    if is_left:
+        raise out.Refused("%s; the captures of each process are in %s" % (why, args.capture), why.status)
+    raise why
+
+
 def main(argv):
     ap = out.Parser(prog="softfabric capture", usage=USAGE, description=__doc__, epilog=EPILOG)
     ap.add_argument("-o", "--output", metavar="FILE", required=True, help="the capture, pcapng")
@@ -128,8 +214,5 @@ def main(argv):
         to = open(args.output, "wb")  # pylint: disable=consider-using-with
     except OSError as e:
         raise out.Refused("%s cannot be written: %s" % (args.output, e.strerror), 125) from None
-    with to, tempfile.TemporaryDirectory(prefix="softfabric-cap.") as tmp:
-        args.capture = tmp
-        status = run.run(args, command)
-        finish(tmp, to, args)
-    return status
+    with to:
+        return run_and_finish(args, command, to)

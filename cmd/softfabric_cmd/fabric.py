@@ -2,11 +2,17 @@
 """What a capture says beyond its packets: frames put together, repetitions, and the fi_ operation of a frame.
 
 A merged capture has each datagram twice, as it left and as it came in; what is counted is counted for each way.
+What is remembered of earlier datagrams is limited, whatever the length of the capture: KEPT entries of each kind, those
+that were of use last, and HELD_BYTES of frames of which segments are missing.
 """
+from collections import OrderedDict, deque
+
 from . import layouts
 from .layouts import Malformed
 from .pcapng import IN
 
+KEPT, HELD_BYTES, SHOWN_PER_KEY = 1 << 16, 64 << 20, 256
+SEGMENT_BYTES = 512  # what is beside the bytes of one that is held, or of a frame of which it is the only one
 USER_DATA = {"name": "user data", "msg": [{"how": "w", "ops": [{"op": "fi_send"}]}]}
 
 
@@ -15,25 +21,45 @@ class Message:
         self.op, self.first, self.total, self.bytes, self.done = op, first, total, {}, set()
 
 
+class Recent(OrderedDict):
+    """A table that forgets what was not looked up or set for longest."""
+
+    def __init__(self, most):
+        super().__init__()
+        self.most = most
+
+    def __setitem__(self, key, value):
+        super().__setitem__(key, value)
+        self.move_to_end(key)
+        if len(self) > self.most:
+            self.popitem(last=False)
+
+    def get(self, key, default=None):
+        if key not in self:
+            return default
+        self.move_to_end(key)
+        return self[key]
+
+
 class Fabric:
     """Give it the datagrams of a capture in order: dissect()."""
 
-    def __init__(self, known):
+    def __init__(self, known, kept=KEPT, held_bytes=HELD_BYTES):
         self.wire = known.wire
-        self.first, self.seen = {}, set()  # transmissions: number, bytes that repeat it, and the ways it was seen
-        self.segments = {}
-        self.frames, self.messages, self.names, self.memory = {}, {}, {}, {}
+        self.first = Recent(kept)  # transmissions: number, the count that repeats it, and the ways it was seen
+        self.segments, self.held, self.held_most = OrderedDict(), 0, held_bytes
+        self.frames, self.messages, self.names, self.memory = (Recent(kept) for _ in range(4))
         self.said = []  # names of the packets in the last datagram
-        self.user_ports = set()  # where messages have no header (efa's zero-copy receives)
+        self.user_ports = Recent(kept)  # where messages have no header (efa's zero-copy receives)
 
     # --- repetitions ---
 
     def again(self, found, ident, tx):
         """Marks a repetition. Returns True if the same bytes went the same way before."""
         n, way = self.n, self.way
-        first, first_tx = self.first.setdefault(ident, (n, tx))
-        was_seen = (ident, way) in self.seen
-        self.seen.add((ident, way))
+        first, first_tx, ways = self.first.get(ident, (n, tx, ()))
+        was_seen = way in ways
+        self.first[ident] = (first, first_tx, ways if was_seen else ways + (way,))
         if first_tx != tx:
             found.add("softfabric.retransmission", first)
         elif was_seen:
@@ -65,8 +91,9 @@ class Fabric:
         p, at = layouts.walk(self.wire["link"], found, buf, 0, len(buf))
         self.said.append(p["name"])
         for frame in found.all("softfabric.nak.frame"):
-            if (self.dst, self.src, found.vals["softfabric.nonce"], frame) in self.frames:
-                found.add("softfabric.refuses", self.frames[self.dst, self.src, found.vals["softfabric.nonce"], frame])
+            refused = self.frames.get((self.dst, self.src, found.vals["softfabric.nonce"], frame))
+            if refused:
+                found.add("softfabric.refuses", refused)
         if p.get("next") != "records":
             return
         self.is_raw = p["name"] == "raw"
@@ -97,7 +124,7 @@ class Fabric:
             raise Malformed("a record longer or shorter than its datagram")
         kind = found.vals["softfabric.kind"]
         ident = (self.src, self.dst, found.vals["softfabric.nonce"], found.vals["softfabric.frame"])
-        self.frames.setdefault(ident, self.n)
+        self.frames[ident] = self.frames.get(ident, self.n)
         if is_cut:
             self.said.append("segment %d/%d" % (found.vals["softfabric.seg"], found.vals["softfabric.seg_cnt"]))
         if not is_cut and end == at:
@@ -116,14 +143,21 @@ class Fabric:
         if cnt < 2 or idx >= cnt:
             raise Malformed("segment %d of %d" % (idx, cnt))
         have = self.segments.setdefault((ident, self.way), {})
+        self.held += SEGMENT_BYTES + len(data) - (SEGMENT_BYTES + len(have[idx]) if idx in have else 0)
         have[idx] = data
         if len(have) < cnt:
+            while self.held > self.held_most:
+                self.forget(next(iter(self.segments)))
             return None
-        del self.segments[ident, self.way]
+        self.forget((ident, self.way))
         whole = b"".join(have[i] for i in sorted(have))
         if len(whole) != total or max(have) != cnt - 1:
             raise Malformed("segments that do not make up their frame")
         return whole
+
+    def forget(self, key):
+        """The segments of one frame."""
+        self.held -= sum(SEGMENT_BYTES + len(d) for d in self.segments.pop(key).values())
 
     # --- frames ---
 
@@ -164,13 +198,13 @@ class Fabric:
         p, at = layouts.walk(proto, one, data, 0, len(data))
         if p.get("next") != "efa":
             return p, len(data) - at, proto
-        if self.is_raw or self.dst in self.user_ports:
+        if self.is_raw or self.user_ports.get(self.dst):
             return USER_DATA, len(data) - at, {}
         p, at = layouts.walk(self.wire["efa"], one, data, at, len(data))
         if one.vals["efa.version"] < self.wire["efa_version"]:
             raise Malformed("EFA protocol version %d" % one.vals["efa.version"])
         if one.vals.get("efa.user_recv_qpn"):
-            self.user_ports.add("%s:%d" % (self.src.rpartition(":")[0], one.vals["efa.user_recv_qpn"]))
+            self.user_ports["%s:%d" % (self.src.rpartition(":")[0], one.vals["efa.user_recv_qpn"])] = True
         return p, len(data) - at, {}
 
     # --- messages ---
@@ -206,11 +240,14 @@ class Fabric:
         if not msg:
             return None
         if m["how"] != "e":
-            self.names.update((k, msg) for k in keys)
+            for k in keys:
+                self.names[k] = msg
         if "mem" in m:
             for key, addr, length in zip(*(one.all(f) for f in m["mem"].split())):
                 if key:
-                    self.memory.setdefault((self.src, key), []).append((addr, length, msg))
+                    shown = self.memory.get((self.src, key)) or deque(maxlen=SHOWN_PER_KEY)
+                    shown.append((addr, length, msg))
+                    self.memory[self.src, key] = shown
         return msg
 
     def message(self, found, one, p, payload, ident):

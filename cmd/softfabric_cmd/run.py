@@ -109,6 +109,16 @@ def reap():
         pass
 
 
+def signals_to(handler):
+    """The signals that end something go to @handler. Returns what signals_back() takes."""
+    return {s: signal.signal(s, handler) for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+
+
+def signals_back(before):
+    for s, handler in before.items():
+        signal.signal(s, handler)
+
+
 def supervise(command, env):
     """Starts the command and waits for it. A signal to us is one to it; what it leaves then is ended. Returns its exit status."""
     hosts.libc.prctl(PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(1))
@@ -131,8 +141,7 @@ def supervise(command, env):
         p = subprocess.Popen(command, env=env)
     except OSError as e:
         raise out.Refused("%s cannot be started: %s" % (command[0], e.strerror), 126) from None
-    for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(s, on_signal)
+    before = signals_to(on_signal)
     signal.signal(signal.SIGALRM, on_alarm)
     status = 0
     while True:
@@ -147,6 +156,7 @@ def supervise(command, env):
     p.returncode = os.waitstatus_to_exitcode(status)
     if caught:
         end_all()
+    signals_back(before)
     return p.returncode if p.returncode >= 0 else 128 - p.returncode
 
 
@@ -160,9 +170,9 @@ def with_hosts(args, command, env, tmp):
     child = os.fork()
     if not child:
         os._exit(first_process(args, command, env, tmp))
-    for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(s, lambda sig, _f: os.kill(child, sig) if sig != signal.SIGINT or not os.isatty(0) else None)
+    before = signals_to(lambda sig, _f: os.kill(child, sig) if sig != signal.SIGINT or not os.isatty(0) else None)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    signals_back(before)
     return status if status >= 0 else 128 - status
 
 

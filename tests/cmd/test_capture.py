@@ -5,6 +5,7 @@
 of every datagram, also of broken ones."""
 import argparse
 import contextlib
+import fcntl
 import io
 import json
 import os
@@ -229,6 +230,82 @@ class Bad(Case):
             p.send_signal(signal.SIGINT)
             self.assertEqual(p.wait(LIMIT_S), 130)
         self.assertIn("[fi_tsend", run("decode", file).stdout)
+
+    def test_second_interrupt(self):
+        """Nobody reads the file that is merged, so the merge lasts as long as the test wants it to."""
+        fifo = os.path.join(TMP.name, "fifo")
+        os.mkfifo(fifo)
+        script = "d=${SOFTFABRIC_NET#*pcap=}; cp %s ${d%%/*}/1.pcapng" % self.file
+        for sig in (signal.SIGINT, signal.SIGTERM):
+            with subprocess.Popen([COMMAND, "capture", "-q", "-o", fifo, "--", "sh", "-c", script],
+                                  stderr=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": TMP.name}) as p:
+                with open(fifo, "rb", buffering=0) as f:
+                    fcntl.fcntl(f, fcntl.F_SETPIPE_SZ, 4096)
+                    self.assertEqual(len(f.read(4)), 4)
+                    p.send_signal(sig)
+                    while f.read(65536):
+                        pass
+                said = p.stderr.read()
+                self.assertEqual(p.wait(LIMIT_S), 130)
+            self.assertEqual(len(said.splitlines()), 1, said)
+            folder = said.strip().rpartition(" in ")[2]
+            with open(os.path.join(folder, "1.pcapng"), "rb") as f:
+                self.assertEqual(f.read(), self.whole)
+            self.assertEqual(os.listdir(folder), ["1.pcapng"])
+
+    def test_bounded(self):
+        """A long capture of many endpoints: tables stay short, and the latest entries are in them."""
+        kept = 50
+        fab = fabric.Fabric(KNOWN, kept, 100000)
+        with pcapng.File(self.file) as f:
+            some = [p for p in f if p.way == pcapng.OUT][:400]
+        n = 0
+        for turn in range(12):
+            for p in some:
+                n += 1
+                src, dst, data = pcapng.udp(p)
+                fab.dissect(n, p.way, src + str(turn), dst + str(turn), data)
+        for table in (fab.first, fab.frames, fab.messages, fab.names, fab.memory, fab.user_ports):
+            self.assertLessEqual(len(table), kept)
+        self.assertEqual([len(t) for t in (fab.first, fab.frames, fab.messages)], [kept] * 3)
+        self.assertLessEqual(fab.held, 100000)
+        names = []
+        for p in some[-20:]:
+            src, dst, data = pcapng.udp(p)
+            names += [k for k, _ in fab.dissect(n + 1, p.way, src + str(turn), dst + str(turn), data)]
+        self.assertIn("softfabric.duplicate", names)
+
+    def test_held_segments(self):
+        fab = fabric.Fabric(KNOWN, held_bytes=20000)
+        fab.way = pcapng.OUT
+        for frame in range(100):
+            for seg in (0, 1, 1):
+                found = layouts.Found()
+                found.vals = {"softfabric.seg": seg, "softfabric.seg_cnt": 3, "softfabric.seg_total": 3000}
+                self.assertIsNone(fab.segment(found, frame, b"x" * 1000))
+                self.assertLessEqual(fab.held, 20000)
+        found.vals["softfabric.seg"] = 2
+        self.assertEqual(fab.segment(found, 99, b"x" * 1000), b"x" * 3000)
+        self.assertEqual(fab.held, 3024 * (len(fab.segments)))
+
+    def test_arrivals(self):
+        """What did not arrive, by shares in files and by counting."""
+        rng, left, lost = random.Random(SEED), {}, set()
+        sent = [pcapng.Packet(None, 0, bytes([rng.randrange(256), rng.randrange(20)]), way=pcapng.OUT)
+                for _ in range(3000)]
+        came = [pcapng.Packet(None, 0, p.data, way=pcapng.IN) for p in sent if rng.randrange(3)]
+        arrivals = capture.Arrivals(tempfile.mkdtemp(dir=TMP.name), 40 << 26)
+        self.assertEqual(len(arrivals.shares), 41)
+        for n, p in enumerate(came + sent):
+            arrivals.note(n, p)
+            left[p.data] = left.get(p.data, 0) + (p.way == pcapng.IN)
+        for n, p in enumerate(sent, len(came)):
+            if not left[p.data]:
+                lost.add(n)
+            left[p.data] -= left[p.data] > 0
+        arrivals.settle(len(came + sent), out.Progress())
+        self.assertEqual({n for n in range(len(came + sent)) if arrivals.is_lost(n)}, lost)
+        self.assertFalse(os.path.exists(arrivals.folder))
 
     def test_random(self):
         rng = random.Random(SEED)

@@ -24,8 +24,8 @@ step() {
 
 installed() {
 	apt-get update -qq && apt-get install -y -qq --no-install-recommends \
-		"$debs"/softfabric_*.deb "$debs"/softfabric-dev_*.deb \
-		libfabric-bin openmpi-bin netpipe-openmpi iproute2 pkg-config gcc libc6-dev
+		"$debs"/softfabric_*.deb "$debs"/softfabric-dev_*.deb "$debs"/softfabric-wireshark_*.deb \
+		tshark man-db libfabric-bin openmpi-bin netpipe-openmpi iproute2 pkg-config gcc libc6-dev
 }
 # libfabric finds the modules where it looks by itself.
 found() { fi_info -p "$1" | grep -x "provider: $1"; }
@@ -38,6 +38,15 @@ mpi() {
 		python3 -c 'import json, sys
 sys.exit(sum(a["sent_bytes"] for a in json.load(open(sys.argv[1]))["adapters"]) < 1000)' "$tmp/run"
 }
+# captured PROVIDER - tshark finds the dissector by itself, and leaves no datagram of that job unread
+captured() {
+	timeout 300 softfabric capture -q -o "$tmp/cap" -p "$1" -- \
+		mpirun --allow-run-as-root --oversubscribe -np 2 NPopenmpi -n 5 -u 64 -o "$tmp/np" &&
+		softfabric decode "$tmp/cap" >"$tmp/decoded" &&
+		tshark -o udp.try_heuristic_first:TRUE -r "$tmp/cap" -T fields -e softfabric.op >"$tmp/ops" &&
+		grep -q fi_tsend "$tmp/ops" && [ "$(wc -l <"$tmp/ops")" = "$(wc -l <"$tmp/decoded")" ] &&
+		[ -z "$(tshark -o udp.try_heuristic_first:TRUE -r "$tmp/cap" -Y '_ws.malformed || !softfabric')" ]
+}
 compiled() {
 	printf '#include <rdma/%s.h>\n' fi_ext_efa fi_cxi_ext fi_ext_softfabric >"$tmp/a.c"
 	echo 'int main(void) { return 0; }' >>"$tmp/a.c"
@@ -47,7 +56,7 @@ compiled() {
 }
 # What dpkg removes must be all that it put there: nothing of ours may have been written beside it.
 removed() {
-	apt-get purge -y -qq softfabric softfabric-dev &&
+	apt-get purge -y -qq softfabric softfabric-dev softfabric-wireshark &&
 		[ -z "$(find /usr /etc /var/lib /opt /dev/shm -path '*softfabric*' ! -path '/var/lib/apt/*')" ] &&
 		! found efa
 }
@@ -62,6 +71,11 @@ if unshare -mn true 2>/dev/null; then
 else
 	echo "skip virtual hosts: no namespaces here"
 fi
+for p in efa cxi opx; do
+	step "$p: a capture, by softfabric decode and by $(tshark --version | sed -n '1s/ (Git.*//p')" captured $p
+done
+step "the manual's pages" sh -c 'for p in 1/softfabric 5/softfabric_net 7/fi_softfabric_efa; do
+	man -w "${p%/*}" "${p#*/}" || exit; done'
 step "softfabric doctor" softfabric doctor
 step "softfabric why" sh -c 'softfabric why -p cxi caps=multicast; [ $? = 1 ]'
 step "softfabric run by somebody else" \
