@@ -35,6 +35,7 @@ void verbs_cq_put(struct vcq *cq, const struct vcqe *e)
 		if (!cq->is_overrun)
 			LOG_WARN("completion queue %u is full: completions are lost", cq->cq.handle);
 		cq->is_overrun = true;
+		verbs_qp_done(e); /* nobody will poll it */
 		return;
 	}
 	cq->ring[cq->tail++ & cq->mask] = *e;

@@ -7,6 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/mem.h"
+
 /* --- a message, each kind --- */
 
 static void send__old_and_extended(void **state)
@@ -167,6 +169,40 @@ static void post__mistakes(void **state)
 	assert_int_equal(send_post(&a, &a, a.ah, a.mr->lkey, 8, IBV_SEND_SIGNALED), EINVAL);
 	assert_int_equal(recv_post(&a, a.mr->lkey, 1), EINVAL);
 	assert_int_equal(wc_get(&a).status, IBV_WC_WR_FLUSH_ERR);
+	end_close(&a);
+}
+
+/* @cnt messages to itself. */
+static void to_itself(struct end *e, int cnt)
+{
+	for (int i = 0; i < cnt; i++) {
+		assert_int_equal(recv_post(e, e->mr->lkey, 1), 0);
+		assert_int_equal(send_post(e, e, e->ah, e->mr->lkey, 8, IBV_SEND_SIGNALED), 0);
+	}
+}
+
+/* What a full completion queue loses is done all the same: its place in the send or receive queue is free. */
+static void cq__overrun(void **state)
+{
+	struct ibv_wc wc;
+	struct vcq *cq;
+	struct end a;
+
+	(void)state;
+	end_open(&a);
+	cq = verbs_obj_get(OBJ_CQ, a.cq);
+	to_itself(&a, 1); /* what is found at the first message is found */
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(wc_get(&a).status, IBV_WC_SUCCESS);
+	mem_fail_nth(1); /* the queue cannot grow when it ought to */
+	to_itself(&a, 16);
+	for (int i = 0; i < 31; i++)
+		assert_int_equal(wc_get(&a).status, IBV_WC_SUCCESS);
+	assert_int_equal(ibv_poll_cq(a.cq, 1, &wc), 0);
+	assert_true(cq->is_overrun);
+	to_itself(&a, 16);
+	for (int i = 0; i < 32; i++)
+		assert_int_equal(wc_get(&a).status, IBV_WC_SUCCESS);
 	end_close(&a);
 }
 
@@ -497,6 +533,7 @@ int main(void)
 		cmocka_unit_test(lkey__belongs_to_its_domain),
 		cmocka_unit_test(ah__destroyed_or_none),
 		cmocka_unit_test(post__mistakes),
+		cmocka_unit_test(cq__overrun),
 		cmocka_unit_test(handles__foreign),
 		cmocka_unit_test(post__after_a_reset),
 		cmocka_unit_test(create__limits),
