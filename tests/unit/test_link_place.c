@@ -441,8 +441,8 @@ static void speakers_run(bool by_kill, bool by_shared_lane)
 	memset(board, 0, sizeof(*board));
 	board->by_shared_lane = by_shared_lane;
 	by_nonce = true;
+	no_thread = true; /* of a speaker it could take what is sent to it before the kill */
 	children_fork(children, g_turn + 1, speaker);
-	no_thread = true;
 	assert_int_equal(side_open(&s, 0), 0);
 	no_thread = false;
 	board->addr[0] = place_of(&s);

@@ -2,9 +2,12 @@
 // Completion channels: who sleeps is woken, through shared memory and over UDP, whoever took what came.
 #include "verbs_end.h"
 
+#include <dirent.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -225,17 +228,129 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(channel__destroy_takes_its_events),
 };
 
-int main(void)
+/* --- a peer that goes without a word --- */
+
+#define DEAD_AFTER   "2s"
+#define DEAD_AFTER_S 2
+
+/* Is there a file of @qpn in shared memory? */
+static bool has_files(uint32_t qpn)
+{
+	char end[16], path[PATH_MAX];
+	bool found = false;
+	struct dirent *e;
+	DIR *dir = opendir("/dev/shm");
+
+	snprintf(end, sizeof(end), "-%u", qpn);
+	while (dir && !found && (e = readdir(dir))) {
+		snprintf(path, sizeof(path), "%s", e->d_name);
+		found = strlen(path) > strlen(end) && !strcmp(path + strlen(path) - strlen(end), end);
+	}
+	if (dir)
+		closedir(dir);
+	return found;
+}
+
+/* Another process: says its queue pair's number, takes one message, and exits with all open when told to. */
+static void child_main(int out, int in)
+{
+	struct end e;
+	char c;
+
+	end_open(&e);
+	if (recv_post(&e, e.mr->lkey, 1) || write(out, &e.qp->qp_num, 4) != 4 || wc_get(&e).status != IBV_WC_SUCCESS)
+		_exit(1);
+	if (read(in, &c, 1) == 1)
+		exit(0);
+	_exit(1);
+}
+
+/*
+ * What a message to it is told, once it took one and was then stopped, killed, or exited: as with the real adapter, the
+ * kernel of a dead process tears its queue pairs down, which the peer is told; who is silent has not answered.
+ */
+static void peer_goes(int sig, uint8_t want)
+{
+	int up[2], down[2], status;
+	struct ibv_qp other = {0};
+	struct end a, to = {.qp = &other};
+	struct ibv_wc wc;
+	uint64_t begin;
+	pid_t pid;
+
+	assert_int_equal(pipe(up) | pipe(down), 0);
+	pid = fork();
+	if (!pid)
+		child_main(up[1], down[0]);
+	end_open(&a);
+	assert_int_equal(read(up[0], &other.qp_num, 4), 4);
+	assert_int_equal(send_post(&a, &to, a.ah, a.mr->lkey, 8, IBV_SEND_SIGNALED), 0);
+	assert_int_equal(wc_get(&a).status, IBV_WC_SUCCESS);
+	assert_int_equal(sig ? kill(pid, sig) : write(down[1], "x", 1) - 1, 0);
+	assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+	begin = clk_now_ns(NULL);
+	assert_int_equal(send_post(&a, &to, a.ah, a.mr->lkey, 8, IBV_SEND_SIGNALED), 0);
+	wc = wc_get(&a);
+	assert_true(clk_now_ns(NULL) - begin < (DEAD_AFTER_S + 1) * NS_PER_SEC * unit_slow());
+	assert_int_equal(wc.vendor_err, want);
+	assert_int_not_equal(wc.status, IBV_WC_SUCCESS);
+	if (WIFSTOPPED(status)) {
+		assert_int_equal(kill(pid, SIGKILL), 0);
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+	}
+	assert_int_equal(sig ? WIFSIGNALED(status) : WIFEXITED(status) && !WEXITSTATUS(status), 1);
+	end_close(&a);
+	end_open(&a); /* who comes next removes what a killed one has left */
+	assert_false(has_files(other.qp_num));
+	end_close(&a);
+	for (int i = 0; i < 2; i++) {
+		close(up[i]);
+		close(down[i]);
+	}
+}
+
+static void peer__stopped(void **state)
+{
+	(void)state;
+	peer_goes(SIGSTOP, EFANIC_LOCAL_UNRESP_REMOTE);
+}
+
+static void peer__killed(void **state)
+{
+	(void)state;
+	peer_goes(SIGKILL, EFANIC_REMOTE_ABORT);
+}
+
+static void peer__exits_with_all_open(void **state)
+{
+	(void)state;
+	peer_goes(0, EFANIC_REMOTE_ABORT);
+}
+
+static const struct CMUnitTest goes[] = {
+	cmocka_unit_test(peer__stopped),
+	cmocka_unit_test(peer__killed),
+	cmocka_unit_test(peer__exits_with_all_open),
+};
+
+/* What the network is, is read once: each in a process of its own. */
+static int group(const char *name, const char *net, const struct CMUnitTest *rows, size_t cnt)
 {
 	pid_t pid = fork();
 	int status;
 
-	/* what the network is, is read once: over UDP in a process of its own */
 	if (!pid) {
-		setenv("SOFTFABRIC_NET", "udp", 1);
-		exit(cmocka_run_group_tests_name("udp", tests, NULL, NULL));
+		setenv("SOFTFABRIC_NET", net, 1);
+		exit(_cmocka_run_group_tests(name, rows, cnt, NULL, NULL));
 	}
-	if (waitpid(pid, &status, 0) != pid || status)
-		return 1;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return waitpid(pid, &status, 0) != pid || status;
+}
+
+int main(void)
+{
+	int bad = group("udp", "udp", tests, ARRAY_SIZE(tests));
+
+	bad |= group("memory", "", tests, ARRAY_SIZE(tests));
+	bad |= group("goes, udp", "udp;dead_after=" DEAD_AFTER, goes, ARRAY_SIZE(goes));
+	return bad | group("goes, memory", "dead_after=" DEAD_AFTER, goes, ARRAY_SIZE(goes));
 }
