@@ -413,7 +413,8 @@ static void initiator_dies(const char *net)
 		link_region_del(s.node, key);
 		lock_release(&s.lock);
 		t = clk_now_ns(NULL) - t;
-		assert_true(t < NS_PER_SEC / 2);
+		/* no longer than a busy machine takes to see that it is dead */
+		assert_true(t < 5 * NS_PER_SEC * unit_slow());
 		for (end = clk_now_ns(NULL) + 4 * NS_PER_SEC; clk_now_ns(NULL) < end;) {
 			link_side_poll(&s);
 			if (!bulk_outstanding(s.port->bulk))
