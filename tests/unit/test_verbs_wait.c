@@ -4,10 +4,10 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -236,18 +236,19 @@ static const struct CMUnitTest tests[] = {
 /* Is there a file of @qpn in shared memory? */
 static bool has_files(uint32_t qpn)
 {
-	char end[16], path[PATH_MAX];
-	bool found = false;
 	struct dirent *e;
+	bool found = false;
+	char end[16];
 	DIR *dir = opendir("/dev/shm");
 
+	assert_non_null(dir);
 	snprintf(end, sizeof(end), "-%u", qpn);
-	while (dir && !found && (e = readdir(dir))) {
-		snprintf(path, sizeof(path), "%s", e->d_name);
-		found = strlen(path) > strlen(end) && !strcmp(path + strlen(path) - strlen(end), end);
+	while (!found && (e = readdir(dir))) {
+		const char *last = strrchr(e->d_name, '-');
+
+		found = last && !strcmp(last, end);
 	}
-	if (dir)
-		closedir(dir);
+	closedir(dir);
 	return found;
 }
 
@@ -257,6 +258,7 @@ static void child_main(int out, int in)
 	struct end e;
 	char c;
 
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* a row that fails leaves nobody behind */
 	end_open(&e);
 	if (recv_post(&e, e.mr->lkey, 1) || write(out, &e.qp->qp_num, 4) != 4 || wc_get(&e).status != IBV_WC_SUCCESS)
 		_exit(1);
@@ -286,6 +288,7 @@ static void peer_goes(int sig, uint8_t want)
 	assert_int_equal(read(up[0], &other.qp_num, 4), 4);
 	assert_int_equal(send_post(&a, &to, a.ah, a.mr->lkey, 8, IBV_SEND_SIGNALED), 0);
 	assert_int_equal(wc_get(&a).status, IBV_WC_SUCCESS);
+	assert_int_equal(has_files(other.qp_num), !strstr(getenv("SOFTFABRIC_NET"), "udp"));
 	assert_int_equal(sig ? kill(pid, sig) : write(down[1], "x", 1) - 1, 0);
 	assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
 	begin = clk_now_ns(NULL);
