@@ -106,7 +106,7 @@
 #define SHM_ST_BROKEN	8u  /* the shared lane is unusable: a producer wrote nonsense */
 #define SHM_ST_ACKS	16u /* with SLEEPING: also ring when frames of ours have been consumed */
 #define SHM_ST_LEFT	32u /* with CLOSED: and touches nobody's memory any more */
-#define SHM_ST_TIGHT	64u /* the owner may have no address space for the segment of another peer */
+#define SHM_ST_TIGHT	64u /* the owner may have no address space or descriptor for the segment of another peer */
 
 /* Bits of shm_hdr.told. */
 #define SHM_TOLD_SOME 1u
@@ -291,8 +291,13 @@ bool shm_seg_is_gone(const struct shm_seg *seg);
 int shm_seg_reserve(const struct shm_seg *seg, size_t off, size_t len);
 /** shm_seg_punch() - Give the memory of [@off, +@len) of our own segment back. */
 void shm_seg_punch(const struct shm_seg *seg, size_t off, size_t len);
-/** shm_spare_fill() - A descriptor in reserve, if @is_wanted from now on until shm_spare_drop(). Return: whether there is one. */
+/**
+ * shm_spare_fill() - A descriptor in reserve, if @is_wanted from now on until shm_spare_drop(). Return: whether there is
+ * one.
+ */
 bool shm_spare_fill(bool is_wanted);
+/** shm_spare_can_open() - Is there a descriptor in reserve, with a number below the limit that holds now? */
+bool shm_spare_can_open(void);
 void shm_spare_drop(void);
 /**
  * shm_fd_open() - open() of a file that is closed soon, by shm_fd_close(): without a free descriptor the one in reserve is taken, *@is_spare then.

@@ -250,7 +250,7 @@ static void told__without_a_lane(void **state)
 /* --- an owner that does not get the sender's segment mapped --- */
 
 /* Sends one frame and waits for what becomes of it. Return: as an exit code. */
-static int unseen_main(struct link_addr self, struct link_addr to, uint64_t budget)
+static int unseen_main(struct link_addr self, struct link_addr to, uint64_t budget, int is_sent)
 {
 	static uint8_t buf[DIRECT_LEN];
 	struct fake *f = calloc(1, sizeof(*f));
@@ -260,7 +260,7 @@ static int unseen_main(struct link_addr self, struct link_addr to, uint64_t budg
 	if (fake_open(f, &self))
 		return 1;
 	f->room.shm_budget = budget;
-	if (fake_send(f, &to, buf, sizeof(buf), buf))
+	if (fake_send(f, &to, buf, sizeof(buf), buf) || write(is_sent, "", 1) != 1)
 		return 2;
 	while (!peer->dead)
 		fake_poll(f), usleep(50);
@@ -274,16 +274,21 @@ static void unseen(uint64_t budget, uint16_t port)
 	struct fake *b = calloc(1, sizeof(*b));
 	uint64_t end = clk_now_ns(NULL) + DEADLINE_NS;
 	struct rlimit was, none;
-	int status;
+	int status, is_sent[2];
+	char byte;
 	pid_t pid;
 
+	assert_int_equal(pipe(is_sent), 0);
 	b->virt_ns = NS_PER_SEC;
 	b->node.clk.virt_ns = &b->virt_ns;
 	assert_int_equal(fake_open(b, &to), 0);
 	fflush(stdout);
 	pid = fork();
 	if (!pid)
-		_exit(unseen_main(self, to, budget));
+		_exit(unseen_main(self, to, budget, is_sent[1]));
+	close(is_sent[1]);
+	assert_int_equal(read(is_sent[0], &byte, 1), 1);
+	close(is_sent[0]);
 	getrlimit(RLIMIT_NOFILE, &was);
 	none = (struct rlimit){0, was.rlim_max};
 	setrlimit(RLIMIT_NOFILE, &none);
@@ -305,6 +310,31 @@ static void unseen__is_told(void **state)
 {
 	unseen(0, 90);
 	unseen(1, 94);
+	(void)state;
+}
+
+/* Who can open no file any more says so before anybody comes, and takes it back. */
+static void unseen__limit_is_noticed(void **state)
+{
+	const struct shm_hdr *h;
+	struct rlimit was, none;
+
+	ports_open(0, "limit");
+	h = g_port[B]->s->seg->hdr;
+	getrlimit(RLIMIT_NOFILE, &was);
+	none = (struct rlimit){0, was.rlim_max};
+	for (int i = 0; i < 2; i++)
+		poll_one(B);
+	assert_false(atomic_load(&h->state) & SHM_ST_TIGHT);
+	setrlimit(RLIMIT_NOFILE, &none);
+	for (int i = 0; i < 2; i++)
+		poll_one(B);
+	setrlimit(RLIMIT_NOFILE, &was);
+	assert_true(atomic_load(&h->state) & SHM_ST_TIGHT);
+	for (int i = 0; i < 2; i++)
+		poll_one(B);
+	assert_false(atomic_load(&h->state) & SHM_ST_TIGHT);
+	ports_close();
 	(void)state;
 }
 
@@ -484,7 +514,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(model__stopped_holder),     cmocka_unit_test(processes__stopped_holders),
 		cmocka_unit_test(told__without_a_lane),	     cmocka_unit_test(unseen__is_told),
-		cmocka_unit_test(unseen__is_foreseen),	     cmocka_unit_test(tick__own_stop_is_not_silence),
+		cmocka_unit_test(unseen__limit_is_noticed),  cmocka_unit_test(unseen__is_foreseen),
+		cmocka_unit_test(tick__own_stop_is_not_silence),
 		cmocka_unit_test(close__wakes_who_needs_it),
 	};
 
