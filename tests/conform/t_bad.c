@@ -114,6 +114,23 @@ static void bad_bind(struct ct *c)
 
 /* --- sizes and pointers -------------------------------------------------------------------------- */
 
+/* No message, and pieces that are nowhere. */
+static void no_message(struct ct *c)
+{
+	RET(-FI_EINVAL, fi_sendmsg(c->ep, NULL, 0));
+	RET(-FI_EINVAL, fi_recvmsg(c->ep, NULL, 0));
+	RET(-FI_EINVAL, fi_tsendmsg(c->ep, NULL, 0));
+	RET(-FI_EINVAL, fi_trecvmsg(c->ep, NULL, 0));
+	RET(-FI_EINVAL, fi_readmsg(c->ep, NULL, 0));
+	RET(-FI_EINVAL, fi_writemsg(c->ep, NULL, 0));
+	RET(-FI_EINVAL, fi_sendv(c->ep, NULL, NULL, 1, c->peer, NULL));
+	RET(-FI_EINVAL, fi_tsendv(c->ep, NULL, NULL, 1, c->peer, 0, NULL));
+	RET(-FI_EINVAL, fi_recvv(c->ep, NULL, NULL, 1, c->peer, NULL));
+	RET(-FI_EINVAL, fi_trecvv(c->ep, NULL, NULL, 1, c->peer, 0, 0, NULL));
+	RET(-FI_EINVAL, fi_readv(c->ep, NULL, NULL, 1, c->peer, 0, 0, NULL));
+	RET(-FI_EINVAL, fi_writev(c->ep, NULL, NULL, 1, c->peer, 0, 0, NULL));
+}
+
 static void bad_sizes(struct ct *c)
 {
 	struct iovec many[64], huge[2];
@@ -130,7 +147,7 @@ static void bad_sizes(struct ct *c)
 	REFUSED(fi_trecvv(c->ep, many, NULL, 64, c->peer, 0, 0, NULL));
 	REFUSED(fi_writev(c->ep, many, NULL, tx + 1, c->peer, 0, 0, NULL));
 	REFUSED(fi_readv(c->ep, many, NULL, 64, c->peer, 0, 0, NULL));
-	REFUSED(fi_sendv(c->ep, NULL, NULL, 1, c->peer, NULL));
+	no_message(c);
 	REFUSED(fi_inject(c->ep, mem, SIZE_MAX, c->peer));
 	REFUSED(fi_inject_write(c->ep, mem, SIZE_MAX, c->peer, 0, 0));
 	huge[0] = huge[1] = (struct iovec){mem, SIZE_MAX / 2 + 2}; /* their sum wraps */

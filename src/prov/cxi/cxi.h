@@ -29,8 +29,8 @@
  * Every event carries in user_ptr the struct cxi_req that waits for it; cxi_drain() hands it over. Everything runs
  * under the domain's lock.
  *
- * An fi_tsend's life: tag_send() and cxi_send_common() in cxi_msg.c, cxi_select_proto(), cassini_post(); its ACK event
- * comes to cxi_drain(), then to send_on_ack() in cxi_msg.c, cxi_tx_done(), kit_cq_push(). A receive's: cxi_trecv() and
+ * An fi_tsend's life: do_send() and cxi_send_common() in cxi_msg.c, cxi_select_proto(), cassini_post(); its ACK event
+ * comes to cxi_drain(), then to send_on_ack() in cxi_msg.c, cxi_tx_done(), kit_cq_push(). A receive's: do_recv() and
  * cxi_rx_append() in cxi_recv.c, cassini_append(); its PUT event comes to cxi_drain(), then to cxi_rx_on_event() and
  * cxi_rx_end() in cxi_recv.c, kit_cq_push().
  */
@@ -488,13 +488,15 @@ struct cxi_recv_args {
 	struct cassini_ct *done;         /* deferred work: counts its end; NULL */
 };
 /* The receive calls, for the tables in cxi_msg.c. */
-ssize_t cxi_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src, void *context);
-ssize_t cxi_recvv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count, fi_addr_t src, void *context);
-ssize_t cxi_recvmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags);
-ssize_t cxi_trecv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src, uint64_t tag, uint64_t ignore, void *context);
-ssize_t cxi_trecvv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count, fi_addr_t src, uint64_t tag, uint64_t ignore,
-		   void *context);
-ssize_t cxi_trecvmsg(struct fid_ep *fid, const struct fi_msg_tagged *msg, uint64_t flags);
+ssize_t cxi_msg_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src, void *context);
+ssize_t cxi_msg_recvv(struct fid_ep *fid, const struct iovec *iov, void **descs, size_t cnt, fi_addr_t src,
+		      void *context);
+ssize_t cxi_msg_recvmsg(struct fid_ep *fid, const struct fi_msg *m, uint64_t flags);
+ssize_t cxi_tag_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src, uint64_t tag, uint64_t ignore,
+		     void *context);
+ssize_t cxi_tag_recvv(struct fid_ep *fid, const struct iovec *iov, void **descs, size_t cnt, fi_addr_t src, uint64_t tag,
+		      uint64_t ignore, void *context);
+ssize_t cxi_tag_recvmsg(struct fid_ep *fid, const struct fi_msg_tagged *m, uint64_t flags);
 /** cxi_recv_common() - All receives, FI_PEEK, FI_CLAIM, FI_DISCARD, FI_MULTI_RECV. Lock held. */
 ssize_t cxi_recv_common(struct cxi_ep *ep, const struct cxi_recv_args *a);
 /** cxi_recv_cancel() - fi_cancel of a receive. 0; -FI_ENOENT. */

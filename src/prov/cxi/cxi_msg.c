@@ -4,6 +4,7 @@
 
 #include "base/copy.h"
 #include "base/log.h"
+#include "kit/call.h"
 #include "prov/cxi/cxi.h"
 
 #define LEVELS (FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE)
@@ -362,147 +363,46 @@ static __attribute__((noinline)) ssize_t any_send(struct cxi_ep *ep, struct cxi_
 	return cxi_send_common(ep, &a);
 }
 
-static inline __attribute__((always_inline)) ssize_t do_send(struct fid_ep *fid, const struct cxi_send_args *a)
+static int call_check(const struct kit_send *s)
+{
+	if (s->form == KIT_BY_MSG && s->flags & ~SENDMSG_FLAGS)
+		return -FI_EBADFLAGS;
+	return s->iov_cnt > 1 || (s->iov_cnt && !s->iov) ? -FI_EINVAL : 0;
+}
+
+/* Does it go as injected? The endpoint's flag speaks for those calls that may be: not for long messages. */
+static inline bool is_injected(const struct cxi_ep *ep, const struct kit_send *s, size_t len)
+{
+	if (s->form == KIT_BY_ARGS)
+		return (ep->kit.tx_op_flags & FI_INJECT) && len <= CXI_INJECT_MAX;
+	return s->flags & FI_INJECT;
+}
+
+static inline __attribute__((always_inline)) ssize_t do_send(struct fid_ep *fid, const struct kit_send *s)
 {
 	struct cxi_ep *ep = cxi_ep_of(fid);
-	ssize_t ret = cxi_tx_state(ep);
+	struct cxi_send_args a = {.buf = s->buf, .len = s->len, .dest = s->to, .tag = s->tag, .data = s->data, .context = s->context,
+				  .flags = s->form == KIT_BY_MSG ? s->flags : ep->kit.tx_op_flags | s->flags, .tagged = s->tagged,
+				  .no_cqe = s->form == KIT_BY_INJECT};
+	ssize_t ret = s->is_vec ? call_check(s) : 0;
 
+	ret = ret ? ret : cxi_tx_state(ep);
 	if (unlikely(ret))
 		return ret;
+	if (s->iov_cnt) {
+		a.buf = s->iov->iov_base;
+		a.len = s->iov->iov_len;
+	}
+	a.inject = is_injected(ep, s, a.len);
 	lock_acquire(&ep->domain->kit.lock);
-	ret = likely(quick_send(ep, a)) ? 0 : any_send(ep, *a);
+	ret = likely(quick_send(ep, &a)) ? 0 : any_send(ep, a);
 	lock_release(&ep->domain->kit.lock);
 	return ret;
 }
 
-/* Flags of the calls that take none: the endpoint's. An inject call writes no completion. */
-static inline uint64_t default_flags(struct fid_ep *fid)
-{
-	return cxi_ep_of(fid)->kit.tx_op_flags;
-}
+#include "kit/call_send.inc"
 
-static inline bool default_inject(struct fid_ep *fid, size_t len)
-{
-	return (default_flags(fid) & FI_INJECT) && len <= CXI_INJECT_MAX;
-}
-
-static int msg_check(size_t iov_count, const struct iovec *iov, uint64_t flags)
-{
-	if (flags & ~SENDMSG_FLAGS)
-		return -FI_EBADFLAGS;
-	return iov_count > 1 || (iov_count && !iov) ? -FI_EINVAL : 0;
-}
-
-#define INJECT_FLAGS(fid_) (default_flags(fid_) | FI_INJECT)
-
-static ssize_t msg_send(struct fid_ep *fid, const void *buf, size_t len, void *desc, fi_addr_t dest, void *context)
-{
-	return do_send(fid, &(struct cxi_send_args){.buf = buf, .len = len, .dest = dest, .context = context,
-						    .flags = default_flags(fid), .inject = default_inject(fid, len)});
-}
-
-static ssize_t msg_sendv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count, fi_addr_t dest, void *context)
-{
-	if (msg_check(count, iov, 0))
-		return -FI_EINVAL;
-	return msg_send(fid, count ? iov->iov_base : NULL, count ? iov->iov_len : 0, desc ? *desc : NULL, dest, context);
-}
-
-static ssize_t msg_sendmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags)
-{
-	int ret = msg ? msg_check(msg->iov_count, msg->msg_iov, flags) : -FI_EINVAL;
-
-	if (ret)
-		return ret;
-	return do_send(fid, &(struct cxi_send_args){.buf = msg->iov_count ? msg->msg_iov->iov_base : NULL,
-						    .len = msg->iov_count ? msg->msg_iov->iov_len : 0, .dest = msg->addr, .context = msg->context,
-						    .data = msg->data, .flags = flags, .inject = flags & FI_INJECT});
-}
-
-static ssize_t msg_inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t dest)
-{
-	return do_send(fid, &(struct cxi_send_args){.buf = buf, .len = len, .dest = dest, .flags = INJECT_FLAGS(fid), .inject = true, .no_cqe = true});
-}
-
-static ssize_t msg_senddata(struct fid_ep *fid, const void *buf, size_t len, void *desc, uint64_t data, fi_addr_t dest, void *context)
-{
-	return do_send(fid, &(struct cxi_send_args){.buf = buf, .len = len, .dest = dest, .context = context, .data = data,
-						    .flags = default_flags(fid) | FI_REMOTE_CQ_DATA, .inject = default_inject(fid, len)});
-}
-
-static ssize_t msg_injectdata(struct fid_ep *fid, const void *buf, size_t len, uint64_t data, fi_addr_t dest)
-{
-	return do_send(fid, &(struct cxi_send_args){.buf = buf, .len = len, .dest = dest, .data = data,
-						    .flags = INJECT_FLAGS(fid) | FI_REMOTE_CQ_DATA, .inject = true, .no_cqe = true});
-}
-
-static ssize_t tag_send(struct fid_ep *fid, const void *buf, size_t len, void *desc, fi_addr_t dest, uint64_t tag, void *context)
-{
-	return do_send(fid, &(struct cxi_send_args){.buf = buf, .len = len, .dest = dest, .tag = tag, .context = context,
-						    .flags = default_flags(fid), .tagged = true, .inject = default_inject(fid, len)});
-}
-
-static ssize_t tag_sendv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count, fi_addr_t dest, uint64_t tag, void *context)
-{
-	if (msg_check(count, iov, 0))
-		return -FI_EINVAL;
-	return tag_send(fid, count ? iov->iov_base : NULL, count ? iov->iov_len : 0, desc ? *desc : NULL, dest, tag, context);
-}
-
-static ssize_t tag_sendmsg(struct fid_ep *fid, const struct fi_msg_tagged *msg, uint64_t flags)
-{
-	int ret = msg ? msg_check(msg->iov_count, msg->msg_iov, flags) : -FI_EINVAL;
-
-	if (ret)
-		return ret;
-	return do_send(fid, &(struct cxi_send_args){.buf = msg->iov_count ? msg->msg_iov->iov_base : NULL,
-						    .len = msg->iov_count ? msg->msg_iov->iov_len : 0, .dest = msg->addr, .tag = msg->tag,
-						    .context = msg->context, .data = msg->data, .flags = flags, .tagged = true,
-						    .inject = flags & FI_INJECT});
-}
-
-static ssize_t tag_inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t dest, uint64_t tag)
-{
-	return do_send(fid, &(struct cxi_send_args){.buf = buf, .len = len, .dest = dest, .tag = tag, .flags = INJECT_FLAGS(fid), .tagged = true,
-						    .inject = true, .no_cqe = true});
-}
-
-static ssize_t tag_senddata(struct fid_ep *fid, const void *buf, size_t len, void *desc, uint64_t data, fi_addr_t dest, uint64_t tag,
-			    void *context)
-{
-	return do_send(fid, &(struct cxi_send_args){.buf = buf, .len = len, .dest = dest, .tag = tag, .context = context, .data = data,
-						    .flags = default_flags(fid) | FI_REMOTE_CQ_DATA, .tagged = true,
-						    .inject = default_inject(fid, len)});
-}
-
-static ssize_t tag_injectdata(struct fid_ep *fid, const void *buf, size_t len, uint64_t data, fi_addr_t dest, uint64_t tag)
-{
-	return do_send(fid, &(struct cxi_send_args){.buf = buf, .len = len, .dest = dest, .tag = tag, .data = data,
-						    .flags = INJECT_FLAGS(fid) | FI_REMOTE_CQ_DATA, .tagged = true, .inject = true, .no_cqe = true});
-}
-
-struct fi_ops_msg cxi_msg_ops = {
-	.size = sizeof(struct fi_ops_msg),
-	.recv = cxi_recv,
-	.recvv = cxi_recvv,
-	.recvmsg = cxi_recvmsg,
-	.send = msg_send,
-	.sendv = msg_sendv,
-	.sendmsg = msg_sendmsg,
-	.inject = msg_inject,
-	.senddata = msg_senddata,
-	.injectdata = msg_injectdata,
-};
-
-struct fi_ops_tagged cxi_tagged_ops = {
-	.size = sizeof(struct fi_ops_tagged),
-	.recv = cxi_trecv,
-	.recvv = cxi_trecvv,
-	.recvmsg = cxi_trecvmsg,
-	.send = tag_send,
-	.sendv = tag_sendv,
-	.sendmsg = tag_sendmsg,
-	.inject = tag_inject,
-	.senddata = tag_senddata,
-	.injectdata = tag_injectdata,
-};
+#define MSG_RX .recv = cxi_msg_recv, .recvv = cxi_msg_recvv, .recvmsg = cxi_msg_recvmsg
+#define TAG_RX .recv = cxi_tag_recv, .recvv = cxi_tag_recvv, .recvmsg = cxi_tag_recvmsg
+struct fi_ops_msg cxi_msg_ops = {.size = sizeof(struct fi_ops_msg), KIT_MSG_TX, MSG_RX};
+struct fi_ops_tagged cxi_tagged_ops = {.size = sizeof(struct fi_ops_tagged), KIT_TAG_TX, TAG_RX};

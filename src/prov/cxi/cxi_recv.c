@@ -5,6 +5,7 @@
 #include "base/copy.h"
 #include "base/log.h"
 #include "fi_cxi_ext.h"
+#include "kit/call.h"
 #include "prov/cxi/cxi_rxc.h"
 
 #define RECVMSG_FLAGS                                                                                                                \
@@ -649,73 +650,36 @@ static __attribute__((noinline)) ssize_t any_recv(struct cxi_ep *ep, struct cxi_
 	return cxi_recv_common(ep, &a);
 }
 
-static inline __attribute__((always_inline)) ssize_t do_recv(struct fid_ep *fid, const struct cxi_recv_args *a)
+static int call_check(const struct kit_recv *r)
+{
+	if (r->form == KIT_BY_MSG && r->flags & ~(uint64_t)RECVMSG_FLAGS)
+		return -FI_EBADFLAGS;
+	if (r->iov_cnt > 1 || (r->iov_cnt && !r->iov))
+		return -FI_EINVAL;
+	if (!r->tagged && r->flags & (FI_PEEK | FI_CLAIM | FI_DISCARD))
+		return -FI_EBADFLAGS; /* tagged messages only */
+	return 0;
+}
+
+static inline __attribute__((always_inline)) ssize_t do_recv(struct fid_ep *fid, const struct kit_recv *r)
 {
 	struct cxi_ep *ep = cxi_ep_of(fid);
-	ssize_t ret = cxi_rx_state(ep);
+	struct cxi_recv_args a = {.buf = r->buf, .len = r->len, .src = r->src, .tag = r->tag, .ignore = r->ignore, .context = r->context,
+				  .flags = r->form == KIT_BY_MSG ? r->flags : ep->kit.rx_op_flags, .tagged = r->tagged};
+	ssize_t ret = r->is_vec ? call_check(r) : 0;
 
+	ret = ret ? ret : cxi_rx_state(ep);
 	if (unlikely(ret))
 		return ret;
+	if (r->iov_cnt) {
+		a.buf = r->iov->iov_base;
+		a.len = r->iov->iov_len;
+	}
 	lock_acquire(&ep->domain->kit.lock);
-	ret = likely(quick_recv(ep, a)) ? 0 : any_recv(ep, *a);
+	ret = likely(quick_recv(ep, &a)) ? 0 : any_recv(ep, a);
 	lock_release(&ep->domain->kit.lock);
 	return ret;
 }
 
-static int iov_check(size_t count, const struct iovec *iov, uint64_t flags)
-{
-	if (flags & ~(uint64_t)RECVMSG_FLAGS)
-		return -FI_EBADFLAGS;
-	return count > 1 || (count && !iov) ? -FI_EINVAL : 0;
-}
-
-ssize_t cxi_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src, void *context)
-{
-	return do_recv(fid, &(struct cxi_recv_args){.buf = buf, .len = len, .src = src, .context = context,
-						    .flags = cxi_ep_of(fid)->kit.rx_op_flags});
-}
-
-ssize_t cxi_recvv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count, fi_addr_t src, void *context)
-{
-	if (iov_check(count, iov, 0))
-		return -FI_EINVAL;
-	return cxi_recv(fid, count ? iov->iov_base : NULL, count ? iov->iov_len : 0, desc ? *desc : NULL, src, context);
-}
-
-ssize_t cxi_recvmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags)
-{
-	int ret = msg ? iov_check(msg->iov_count, msg->msg_iov, flags) : -FI_EINVAL;
-
-	if (!ret && (flags & (FI_PEEK | FI_CLAIM | FI_DISCARD)))
-		ret = -FI_EBADFLAGS; /* tagged messages only */
-	if (ret)
-		return ret;
-	return do_recv(fid, &(struct cxi_recv_args){.buf = msg->iov_count ? msg->msg_iov->iov_base : NULL,
-						    .len = msg->iov_count ? msg->msg_iov->iov_len : 0, .src = msg->addr, .context = msg->context,
-						    .flags = flags});
-}
-
-ssize_t cxi_trecv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src, uint64_t tag, uint64_t ignore, void *context)
-{
-	return do_recv(fid, &(struct cxi_recv_args){.buf = buf, .len = len, .src = src, .tag = tag, .ignore = ignore, .context = context,
-						    .flags = cxi_ep_of(fid)->kit.rx_op_flags, .tagged = true});
-}
-
-ssize_t cxi_trecvv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count, fi_addr_t src, uint64_t tag, uint64_t ignore,
-		   void *context)
-{
-	if (iov_check(count, iov, 0))
-		return -FI_EINVAL;
-	return cxi_trecv(fid, count ? iov->iov_base : NULL, count ? iov->iov_len : 0, desc ? *desc : NULL, src, tag, ignore, context);
-}
-
-ssize_t cxi_trecvmsg(struct fid_ep *fid, const struct fi_msg_tagged *msg, uint64_t flags)
-{
-	int ret = msg ? iov_check(msg->iov_count, msg->msg_iov, flags) : -FI_EINVAL;
-
-	if (ret)
-		return ret;
-	return do_recv(fid, &(struct cxi_recv_args){.buf = msg->iov_count ? msg->msg_iov->iov_base : NULL,
-						    .len = msg->iov_count ? msg->msg_iov->iov_len : 0, .src = msg->addr, .tag = msg->tag,
-						    .ignore = msg->ignore, .context = msg->context, .flags = flags, .tagged = true});
-}
+#define RECV_CALL(name_) ssize_t cxi_##name_
+#include "kit/call_recv.inc"

@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "fi_cxi_ext.h"
+#include "kit/call.h"
 #include "prov/cxi/cxi.h"
 
 #define LEVELS (FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE)
@@ -96,24 +97,6 @@ ssize_t cxi_rma_common(struct cxi_ep *ep, const struct cxi_rma_args *a)
 
 /* --- the calls ----------------------------------------------------------------------------------- */
 
-static inline ssize_t do_rma(struct fid_ep *fid, const struct cxi_rma_args *a)
-{
-	struct cxi_ep *ep = cxi_ep_of(fid);
-	ssize_t ret = cxi_tx_state(ep);
-
-	if (unlikely(ret))
-		return ret;
-	lock_acquire(&ep->domain->kit.lock);
-	ret = cxi_rma_common(ep, a);
-	lock_release(&ep->domain->kit.lock);
-	return ret;
-}
-
-static inline uint64_t default_flags(struct fid_ep *fid)
-{
-	return cxi_ep_of(fid)->kit.tx_op_flags & ~FI_REMOTE_CQ_DATA; /* the calls that have data say so */
-}
-
 int cxi_rma_msg_check(const struct fi_msg_rma *msg, uint64_t flags, bool is_write)
 {
 	if (!msg || msg->iov_count > 1 || msg->rma_iov_count != 1 || !msg->rma_iov || (msg->iov_count && !msg->msg_iov))
@@ -141,107 +124,52 @@ struct cxi_rma_args cxi_rma_from_msg(const struct fi_msg_rma *msg, uint64_t flag
 	};
 }
 
-static ssize_t rma_read(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src, uint64_t addr, uint64_t key, void *context)
-{
-	(void)desc;
-	return do_rma(fid, &(struct cxi_rma_args){.kind = CXI_TX_READ, .buf = buf, .len = len, .dest = src, .addr = addr, .key = key,
-						  .context = context, .flags = default_flags(fid) & ~(uint64_t)FI_INJECT});
-}
-
-static ssize_t rma_readv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count, fi_addr_t src, uint64_t addr, uint64_t key,
-			 void *context)
-{
-	if (count > 1 || (count && !iov))
-		return -FI_EINVAL;
-	return rma_read(fid, count ? iov->iov_base : NULL, count ? iov->iov_len : 0, desc ? *desc : NULL, src, addr, key, context);
-}
-
-static ssize_t rma_readmsg(struct fid_ep *fid, const struct fi_msg_rma *msg, uint64_t flags)
-{
-	int ret = cxi_rma_msg_check(msg, flags, false);
-	struct cxi_rma_args a;
-
-	if (ret)
-		return ret;
-	a = cxi_rma_from_msg(msg, flags, false);
-	return do_rma(fid, &a);
-}
-
-static ssize_t rma_write(struct fid_ep *fid, const void *buf, size_t len, void *desc, fi_addr_t dest, uint64_t addr, uint64_t key,
-			 void *context)
-{
-	(void)desc;
-	return do_rma(fid, &(struct cxi_rma_args){.kind = CXI_TX_WRITE, .buf = buf, .len = len, .dest = dest, .addr = addr, .key = key,
-						  .context = context, .flags = default_flags(fid),
-						  .inject = (default_flags(fid) & FI_INJECT) && len <= CXI_INJECT_MAX});
-}
-
-static ssize_t rma_writev(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count, fi_addr_t dest, uint64_t addr,
-			  uint64_t key, void *context)
-{
-	if (count > 1 || (count && !iov))
-		return -FI_EINVAL;
-	return rma_write(fid, count ? iov->iov_base : NULL, count ? iov->iov_len : 0, desc ? *desc : NULL, dest, addr, key, context);
-}
-
-static ssize_t rma_writemsg(struct fid_ep *fid, const struct fi_msg_rma *msg, uint64_t flags)
-{
-	int ret = cxi_rma_msg_check(msg, flags, true);
-	struct cxi_rma_args a;
-
-	if (ret)
-		return ret;
-	a = cxi_rma_from_msg(msg, flags, true);
-	return do_rma(fid, &a);
-}
-
-static ssize_t rma_inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t dest, uint64_t addr, uint64_t key)
-{
-	return do_rma(fid, &(struct cxi_rma_args){.kind = CXI_TX_WRITE, .buf = buf, .len = len, .dest = dest, .addr = addr, .key = key,
-						  .flags = FI_INJECT, .inject = true, .no_cqe = true});
-}
-
 /* fi_writedata works only when FI_CXI_ENABLE_WRITEDATA says so, on regions with provider keys. */
-static int data_check(struct fid_ep *fid, uint64_t key)
+static int data_check(const struct cxi_ep *ep, const struct fi_msg_rma *m)
 {
-	const struct cxi_domain *d = cxi_ep_of(fid)->domain;
+	uint64_t key = m->rma_iov->key;
 
-	if (!d->params.enable_writedata)
+	if (!ep->domain->params.enable_writedata)
 		return -FI_ENOSYS;
 	return !(key & CXI_KEY_PROV) || (key & CXI_KEY_OPT) ? -FI_EINVAL : 0;
 }
 
-static ssize_t rma_writedata(struct fid_ep *fid, const void *buf, size_t len, void *desc, uint64_t data, fi_addr_t dest, uint64_t addr,
-			     uint64_t key, void *context)
+/* The flags of a call that has none are the endpoint's, without those that only a call can mean. */
+static uint64_t call_flags(const struct cxi_ep *ep, const struct kit_rma *r)
 {
-	int ret = data_check(fid, key);
+	uint64_t own = ep->kit.tx_op_flags & ~(FI_REMOTE_CQ_DATA | (r->is_write ? 0 : (uint64_t)FI_INJECT));
 
-	(void)desc;
-	if (ret)
-		return ret;
-	return do_rma(fid, &(struct cxi_rma_args){.kind = CXI_TX_WRITE, .buf = buf, .len = len, .dest = dest, .addr = addr, .key = key,
-						  .data = data, .context = context, .flags = default_flags(fid) | FI_REMOTE_CQ_DATA});
+	return r->form == KIT_BY_ARGS ? own | r->flags : r->flags;
 }
 
-static ssize_t rma_injectdata(struct fid_ep *fid, const void *buf, size_t len, uint64_t data, fi_addr_t dest, uint64_t addr, uint64_t key)
+/* An endpoint's FI_INJECT counts for a write without data that fits. */
+static bool is_injected(const struct cxi_ep *ep, const struct kit_rma *r, size_t len)
 {
-	int ret = data_check(fid, key);
-
-	if (ret)
-		return ret;
-	return do_rma(fid, &(struct cxi_rma_args){.kind = CXI_TX_WRITE, .buf = buf, .len = len, .dest = dest, .addr = addr, .key = key,
-						  .data = data, .flags = FI_INJECT | FI_REMOTE_CQ_DATA, .inject = true, .no_cqe = true});
+	if (r->form == KIT_BY_ARGS)
+		return r->is_write && !r->flags && (ep->kit.tx_op_flags & FI_INJECT) && len <= CXI_INJECT_MAX;
+	return r->flags & FI_INJECT;
 }
 
-struct fi_ops_rma cxi_rma_ops = {
-	.size = sizeof(struct fi_ops_rma),
-	.read = rma_read,
-	.readv = rma_readv,
-	.readmsg = rma_readmsg,
-	.write = rma_write,
-	.writev = rma_writev,
-	.writemsg = rma_writemsg,
-	.inject = rma_inject,
-	.writedata = rma_writedata,
-	.injectdata = rma_injectdata,
-};
+static ssize_t do_rma(struct fid_ep *fid, const struct kit_rma *r)
+{
+	struct cxi_ep *ep = cxi_ep_of(fid);
+	struct cxi_rma_args a;
+	ssize_t ret = cxi_rma_msg_check(r->m, r->form == KIT_BY_MSG ? r->flags : 0, r->is_write);
+
+	if (!ret && r->form != KIT_BY_MSG && r->flags & FI_REMOTE_CQ_DATA)
+		ret = data_check(ep, r->m);
+	ret = ret ? ret : cxi_tx_state(ep);
+	if (unlikely(ret))
+		return ret;
+	a = cxi_rma_from_msg(r->m, call_flags(ep, r), r->is_write);
+	a.inject = is_injected(ep, r, a.len);
+	a.no_cqe = r->form == KIT_BY_INJECT;
+	lock_acquire(&ep->domain->kit.lock);
+	ret = cxi_rma_common(ep, &a);
+	lock_release(&ep->domain->kit.lock);
+	return ret;
+}
+
+#include "kit/call_rma.inc"
+
+struct fi_ops_rma cxi_rma_ops = {.size = sizeof(struct fi_ops_rma), KIT_RMA};

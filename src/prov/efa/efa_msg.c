@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // FI_MSG and FI_TAGGED of the RDM endpoint: the calls themselves, each a few lines in front of efa_tx_start() and
 // kit_srx_recv().
+#include "kit/call.h"
 #include "prov/efa/efa.h"
 
 static struct efa_ep *to_ep(struct fid_ep *fid)
@@ -24,7 +25,7 @@ static bool skip_prefix(const struct efa_ep *ep, struct iovec *iov, size_t cnt)
 /* --- send ------------------------------------------------------------------------------------------------ */
 
 /* Every send ends up here. @cq_flags: FI_SEND|FI_MSG or FI_SEND|FI_TAGGED. */
-static ssize_t send_iov(struct efa_ep *ep, const struct iovec *iov, void **desc, size_t cnt, fi_addr_t to, uint64_t tag,
+static ssize_t send_iov(struct efa_ep *ep, const struct iovec *iov, void *const *desc, size_t cnt, fi_addr_t to, uint64_t tag,
 			uint64_t data, void *context, uint64_t flags, uint64_t cq_flags)
 {
 	struct lock *lock = &ep->domain->kit.lock;
@@ -218,105 +219,18 @@ static inline __attribute__((always_inline)) ssize_t send_buf(struct efa_ep *ep,
 	return send_buf_any(ep, buf, len, desc, to, tag, data, context, flags, cq_flags);
 }
 
-/* sendmsg: the flags of the call replace the endpoint's; without selective completion each call completes. */
-static uint64_t msg_flags(const struct efa_ep *ep, uint64_t flags)
-{
-	return flags | (ep->kit.tx_selective ? 0 : FI_COMPLETION);
-}
-
-static ssize_t efa_send(struct fid_ep *fid, const void *buf, size_t len, void *desc, fi_addr_t dest_addr, void *context)
+static inline __attribute__((always_inline)) ssize_t do_send(struct fid_ep *fid, const struct kit_send *s)
 {
 	struct efa_ep *ep = to_ep(fid);
+	uint64_t flags = kit_tx_flags(&ep->kit, s->form, s->flags) | (s->form == KIT_BY_INJECT ? EFA_NO_CQE : 0);
+	uint64_t cq_flags = s->tagged ? TAG : MSG;
 
-	return send_buf(ep, buf, len, desc, dest_addr, 0, 0, context, ep->kit.tx_op_flags, MSG);
+	if (s->is_vec)
+		return send_iov(ep, s->iov, s->descs, s->iov_cnt, s->to, s->tag, s->data, s->context, flags, cq_flags);
+	return send_buf(ep, s->buf, s->len, s->desc, s->to, s->tag, s->data, s->context, flags, cq_flags);
 }
 
-static ssize_t efa_sendv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count, fi_addr_t dest_addr,
-			 void *context)
-{
-	struct efa_ep *ep = to_ep(fid);
-
-	return send_iov(ep, iov, desc, count, dest_addr, 0, 0, context, ep->kit.tx_op_flags, MSG);
-}
-
-static ssize_t efa_sendmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags)
-{
-	struct efa_ep *ep = to_ep(fid);
-
-	return send_iov(ep, msg->msg_iov, msg->desc, msg->iov_count, msg->addr, 0, msg->data, msg->context,
-			msg_flags(ep, flags), MSG);
-}
-
-static ssize_t efa_inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t dest_addr)
-{
-	struct efa_ep *ep = to_ep(fid);
-
-	return send_buf(ep, buf, len, NULL, dest_addr, 0, 0, NULL, ep->kit.tx_op_flags | FI_INJECT | EFA_NO_CQE, MSG);
-}
-
-static ssize_t efa_senddata(struct fid_ep *fid, const void *buf, size_t len, void *desc, uint64_t data,
-			    fi_addr_t dest_addr, void *context)
-{
-	struct efa_ep *ep = to_ep(fid);
-
-	return send_buf(ep, buf, len, desc, dest_addr, 0, data, context, ep->kit.tx_op_flags | FI_REMOTE_CQ_DATA, MSG);
-}
-
-static ssize_t efa_injectdata(struct fid_ep *fid, const void *buf, size_t len, uint64_t data, fi_addr_t dest_addr)
-{
-	struct efa_ep *ep = to_ep(fid);
-
-	return send_buf(ep, buf, len, NULL, dest_addr, 0, data, NULL,
-			ep->kit.tx_op_flags | FI_INJECT | FI_REMOTE_CQ_DATA | EFA_NO_CQE, MSG);
-}
-
-static ssize_t efa_tsend(struct fid_ep *fid, const void *buf, size_t len, void *desc, fi_addr_t dest_addr, uint64_t tag,
-			 void *context)
-{
-	struct efa_ep *ep = to_ep(fid);
-
-	return send_buf(ep, buf, len, desc, dest_addr, tag, 0, context, ep->kit.tx_op_flags, TAG);
-}
-
-static ssize_t efa_tsendv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count, fi_addr_t dest_addr,
-			  uint64_t tag, void *context)
-{
-	struct efa_ep *ep = to_ep(fid);
-
-	return send_iov(ep, iov, desc, count, dest_addr, tag, 0, context, ep->kit.tx_op_flags, TAG);
-}
-
-static ssize_t efa_tsendmsg(struct fid_ep *fid, const struct fi_msg_tagged *msg, uint64_t flags)
-{
-	struct efa_ep *ep = to_ep(fid);
-
-	return send_iov(ep, msg->msg_iov, msg->desc, msg->iov_count, msg->addr, msg->tag, msg->data, msg->context,
-			msg_flags(ep, flags), TAG);
-}
-
-static ssize_t efa_tinject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t dest_addr, uint64_t tag)
-{
-	struct efa_ep *ep = to_ep(fid);
-
-	return send_buf(ep, buf, len, NULL, dest_addr, tag, 0, NULL, ep->kit.tx_op_flags | FI_INJECT | EFA_NO_CQE, TAG);
-}
-
-static ssize_t efa_tsenddata(struct fid_ep *fid, const void *buf, size_t len, void *desc, uint64_t data,
-			     fi_addr_t dest_addr, uint64_t tag, void *context)
-{
-	struct efa_ep *ep = to_ep(fid);
-
-	return send_buf(ep, buf, len, desc, dest_addr, tag, data, context, ep->kit.tx_op_flags | FI_REMOTE_CQ_DATA, TAG);
-}
-
-static ssize_t efa_tinjectdata(struct fid_ep *fid, const void *buf, size_t len, uint64_t data, fi_addr_t dest_addr,
-			       uint64_t tag)
-{
-	struct efa_ep *ep = to_ep(fid);
-
-	return send_buf(ep, buf, len, NULL, dest_addr, tag, data, NULL,
-			ep->kit.tx_op_flags | FI_INJECT | FI_REMOTE_CQ_DATA | EFA_NO_CQE, TAG);
-}
+#include "kit/call_send.inc"
 
 /* --- receive ------------------------------------------------------------------------------------------------ */
 
@@ -378,90 +292,21 @@ static inline __attribute__((always_inline)) ssize_t recv_buf(struct efa_ep *ep,
 	return ret;
 }
 
-static uint64_t rx_msg_flags(const struct efa_ep *ep, uint64_t flags)
-{
-	return flags | (ep->kit.rx_selective ? 0 : FI_COMPLETION);
-}
-
-static ssize_t efa_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src_addr, void *context)
+static inline __attribute__((always_inline)) ssize_t do_recv(struct fid_ep *fid, const struct kit_recv *r)
 {
 	struct efa_ep *ep = to_ep(fid);
-	struct kit_recv_args a = {.src = src_addr, .context = context, .flags = ep->kit.rx_op_flags};
+	struct kit_recv_args a = {.src = r->src, .tag = r->tag, .ignore = r->ignore, .context = r->context,
+				  .flags = kit_rx_flags(&ep->kit, r)};
 
-	return recv_buf(ep, false, buf, len, desc, &a);
+	if (!r->is_vec)
+		return recv_buf(ep, r->tagged, r->buf, r->len, r->desc, &a);
+	a.iov = r->iov;
+	a.desc = r->descs;
+	a.iov_cnt = r->iov_cnt;
+	return recv_args(ep, r->tagged, &a);
 }
 
-static ssize_t efa_recvv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count, fi_addr_t src_addr,
-			 void *context)
-{
-	struct efa_ep *ep = to_ep(fid);
-	struct kit_recv_args a = {.iov = iov, .desc = desc, .iov_cnt = count, .src = src_addr, .context = context,
-				  .flags = ep->kit.rx_op_flags};
+#include "kit/call_recv.inc"
 
-	return recv_args(ep, false, &a);
-}
-
-static ssize_t efa_recvmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags)
-{
-	struct efa_ep *ep = to_ep(fid);
-	struct kit_recv_args a = {.iov = msg->msg_iov, .desc = msg->desc, .iov_cnt = msg->iov_count, .src = msg->addr,
-				  .context = msg->context, .flags = rx_msg_flags(ep, flags)};
-
-	return recv_args(ep, false, &a);
-}
-
-static ssize_t efa_trecv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src_addr, uint64_t tag,
-			 uint64_t ignore, void *context)
-{
-	struct efa_ep *ep = to_ep(fid);
-	struct kit_recv_args a = {.src = src_addr, .tag = tag, .ignore = ignore, .context = context,
-				  .flags = ep->kit.rx_op_flags & ~FI_MULTI_RECV};
-
-	return recv_buf(ep, true, buf, len, desc, &a);
-}
-
-static ssize_t efa_trecvv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count, fi_addr_t src_addr,
-			  uint64_t tag, uint64_t ignore, void *context)
-{
-	struct efa_ep *ep = to_ep(fid);
-	struct kit_recv_args a = {.iov = iov, .desc = desc, .iov_cnt = count, .src = src_addr, .tag = tag,
-				  .ignore = ignore, .context = context, .flags = ep->kit.rx_op_flags & ~FI_MULTI_RECV};
-
-	return recv_args(ep, true, &a);
-}
-
-static ssize_t efa_trecvmsg(struct fid_ep *fid, const struct fi_msg_tagged *msg, uint64_t flags)
-{
-	struct efa_ep *ep = to_ep(fid);
-	struct kit_recv_args a = {.iov = msg->msg_iov, .desc = msg->desc, .iov_cnt = msg->iov_count, .src = msg->addr,
-				  .tag = msg->tag, .ignore = msg->ignore, .context = msg->context,
-				  .flags = rx_msg_flags(ep, flags)};
-
-	return recv_args(ep, true, &a);
-}
-
-const struct fi_ops_msg efa_msg_ops = {
-	.size = sizeof(struct fi_ops_msg),
-	.recv = efa_recv,
-	.recvv = efa_recvv,
-	.recvmsg = efa_recvmsg,
-	.send = efa_send,
-	.sendv = efa_sendv,
-	.sendmsg = efa_sendmsg,
-	.inject = efa_inject,
-	.senddata = efa_senddata,
-	.injectdata = efa_injectdata,
-};
-
-const struct fi_ops_tagged efa_tagged_ops = {
-	.size = sizeof(struct fi_ops_tagged),
-	.recv = efa_trecv,
-	.recvv = efa_trecvv,
-	.recvmsg = efa_trecvmsg,
-	.send = efa_tsend,
-	.sendv = efa_tsendv,
-	.sendmsg = efa_tsendmsg,
-	.inject = efa_tinject,
-	.senddata = efa_tsenddata,
-	.injectdata = efa_tinjectdata,
-};
+const struct fi_ops_msg efa_msg_ops = {.size = sizeof(struct fi_ops_msg), KIT_MSG_TX, KIT_MSG_RX};
+const struct fi_ops_tagged efa_tagged_ops = {.size = sizeof(struct fi_ops_tagged), KIT_TAG_TX, KIT_TAG_RX};

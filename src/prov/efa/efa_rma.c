@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "kit/call.h"
 
 /* --- device ---------------------------------------------------------------------------------------- */
 
@@ -353,111 +354,17 @@ static struct efa_ep *to_ep(struct fid_ep *fid)
 	return container_of(fid, struct efa_ep, kit.fid);
 }
 
-static ssize_t rma_iov(struct fid_ep *fid, enum efa_tx_kind kind, const struct fi_msg_rma *m, uint64_t extra)
+static ssize_t do_rma(struct fid_ep *fid, const struct kit_rma *r)
 {
 	struct efa_ep *ep = to_ep(fid);
-	uint64_t flags = ep->kit.tx_op_flags | extra;
+	uint64_t flags = kit_tx_flags(&ep->kit, r->form, r->flags) | (r->form == KIT_BY_INJECT ? EFA_NO_CQE : 0);
 
-	if (kind == EFA_TX_READ) /* an endpoint's flags for data that go out are none of its reads' */
+	/* an endpoint's flags for data that go out are none of its reads' */
+	if (!r->is_write && r->form == KIT_BY_ARGS)
 		flags &= ~(uint64_t)(FI_INJECT | FI_REMOTE_CQ_DATA);
-	return rma(ep, kind, m, flags);
+	return rma(ep, r->is_write ? EFA_TX_WRITE : EFA_TX_READ, r->m, flags);
 }
 
-static ssize_t efa_readv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count, fi_addr_t src_addr,
-			 uint64_t addr, uint64_t key, void *context)
-{
-	struct fi_rma_iov r = {addr, kit_iov_len(iov, count), key};
-	struct fi_msg_rma m = {.msg_iov = iov, .desc = desc, .iov_count = count, .addr = src_addr, .rma_iov = &r,
-			       .rma_iov_count = 1, .context = context};
+#include "kit/call_rma.inc"
 
-	return rma_iov(fid, EFA_TX_READ, &m, 0);
-}
-
-static ssize_t efa_read(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src_addr, uint64_t addr,
-			uint64_t key, void *context)
-{
-	struct iovec iov = {buf, len};
-
-	return efa_readv(fid, &iov, &desc, 1, src_addr, addr, key, context);
-}
-
-static ssize_t efa_readmsg(struct fid_ep *fid, const struct fi_msg_rma *msg, uint64_t flags)
-{
-	struct efa_ep *ep = to_ep(fid);
-
-	return rma(ep, EFA_TX_READ, msg, flags | (ep->kit.tx_selective ? 0 : FI_COMPLETION));
-}
-
-static ssize_t efa_writev(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count, fi_addr_t dest_addr,
-			  uint64_t addr, uint64_t key, void *context)
-{
-	struct fi_rma_iov r = {addr, kit_iov_len(iov, count), key};
-	struct fi_msg_rma m = {.msg_iov = iov, .desc = desc, .iov_count = count, .addr = dest_addr, .rma_iov = &r,
-			       .rma_iov_count = 1, .context = context};
-
-	return rma_iov(fid, EFA_TX_WRITE, &m, 0);
-}
-
-static ssize_t efa_write(struct fid_ep *fid, const void *buf, size_t len, void *desc, fi_addr_t dest_addr,
-			 uint64_t addr, uint64_t key, void *context)
-{
-	struct iovec iov = {(void *)(uintptr_t)buf, len};
-
-	return efa_writev(fid, &iov, &desc, 1, dest_addr, addr, key, context);
-}
-
-static ssize_t efa_writemsg(struct fid_ep *fid, const struct fi_msg_rma *msg, uint64_t flags)
-{
-	struct efa_ep *ep = to_ep(fid);
-
-	return rma(ep, EFA_TX_WRITE, msg, flags | (ep->kit.tx_selective ? 0 : FI_COMPLETION));
-}
-
-static ssize_t write_flags(struct fid_ep *fid, const void *buf, size_t len, void *desc, uint64_t data,
-			   const struct fi_rma_iov *r, const struct fi_msg_rma *to, uint64_t extra)
-{
-	struct iovec iov = {(void *)(uintptr_t)buf, len};
-	struct fi_msg_rma m = *to;
-
-	m.msg_iov = &iov;
-	m.desc = &desc;
-	m.iov_count = 1;
-	m.rma_iov = r;
-	m.rma_iov_count = 1;
-	m.data = data;
-	return rma_iov(fid, EFA_TX_WRITE, &m, extra);
-}
-
-static ssize_t efa_inject_write(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t dest_addr, uint64_t addr,
-				uint64_t key)
-{
-	return write_flags(fid, buf, len, NULL, 0, &(struct fi_rma_iov){addr, len, key},
-			   &(struct fi_msg_rma){.addr = dest_addr}, FI_INJECT | EFA_NO_CQE);
-}
-
-static ssize_t efa_writedata(struct fid_ep *fid, const void *buf, size_t len, void *desc, uint64_t data,
-			     fi_addr_t dest_addr, uint64_t addr, uint64_t key, void *context)
-{
-	return write_flags(fid, buf, len, desc, data, &(struct fi_rma_iov){addr, len, key},
-			   &(struct fi_msg_rma){.addr = dest_addr, .context = context}, FI_REMOTE_CQ_DATA);
-}
-
-static ssize_t efa_inject_writedata(struct fid_ep *fid, const void *buf, size_t len, uint64_t data, fi_addr_t dest_addr,
-				    uint64_t addr, uint64_t key)
-{
-	return write_flags(fid, buf, len, NULL, data, &(struct fi_rma_iov){addr, len, key},
-			   &(struct fi_msg_rma){.addr = dest_addr}, FI_INJECT | FI_REMOTE_CQ_DATA | EFA_NO_CQE);
-}
-
-const struct fi_ops_rma efa_rma_ops = {
-	.size = sizeof(struct fi_ops_rma),
-	.read = efa_read,
-	.readv = efa_readv,
-	.readmsg = efa_readmsg,
-	.write = efa_write,
-	.writev = efa_writev,
-	.writemsg = efa_writemsg,
-	.inject = efa_inject_write,
-	.writedata = efa_writedata,
-	.injectdata = efa_inject_writedata,
-};
+const struct fi_ops_rma efa_rma_ops = {.size = sizeof(struct fi_ops_rma), KIT_RMA};

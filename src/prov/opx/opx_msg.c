@@ -2,10 +2,8 @@
 // FI_MSG and FI_TAGGED: the calls themselves, each a few lines in front of opx_send() and kit_srx_recv().
 #include "prov/opx/opx.h"
 
+#include "kit/call.h"
 #include "kit/stubs.h"
-
-#define MSG false
-#define TAG true
 
 /* --- send ------------------------------------------------------------------------------------------------ */
 
@@ -100,113 +98,18 @@ static ssize_t send_iov(struct opx_ep *ep, const struct iovec *iov, size_t cnt, 
 	return rc;
 }
 
-/* The rest of what is said of a message. */
-static inline struct opx_send about(bool tagged, uint64_t tag, uint64_t data, void *context, uint64_t flags)
-{
-	return (struct opx_send){.tag = tag, .data = data, .context = context, .flags = flags, .tagged = tagged};
-}
-
-/* sendmsg: the flags of the call replace the endpoint's; without selective completion each call completes. */
-static uint64_t msg_flags(const struct opx_ep *ep, uint64_t flags)
-{
-	return flags | (ep->kit.tx_selective ? 0 : FI_COMPLETION);
-}
-
-static uint64_t inject_flags(const struct opx_ep *ep)
-{
-	return (ep->kit.tx_op_flags & ~(uint64_t)FI_DELIVERY_COMPLETE) | FI_INJECT | OPX_NO_CQE;
-}
-
-static ssize_t opx_msg_send(struct fid_ep *fid, const void *buf, size_t len, void *desc, fi_addr_t to, void *context)
+static inline __attribute__((always_inline)) ssize_t do_send(struct fid_ep *fid, const struct kit_send *s)
 {
 	struct opx_ep *ep = opx_ep_of(fid);
+	uint64_t flags = kit_tx_flags(&ep->kit, s->form, s->flags);
+	struct opx_send about = {.tag = s->tag, .data = s->data, .context = s->context, .flags = flags, .tagged = s->tagged};
 
-	(void)desc;
-	return send_buf(ep, buf, len, to, about(MSG, 0, 0, context, ep->kit.tx_op_flags));
+	if (s->form == KIT_BY_INJECT)
+		about.flags = (flags & ~(uint64_t)FI_DELIVERY_COMPLETE) | OPX_NO_CQE;
+	return s->is_vec ? send_iov(ep, s->iov, s->iov_cnt, s->to, about) : send_buf(ep, s->buf, s->len, s->to, about);
 }
 
-static ssize_t opx_msg_sendv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t cnt, fi_addr_t to, void *context)
-{
-	struct opx_ep *ep = opx_ep_of(fid);
-
-	(void)desc;
-	return send_iov(ep, iov, cnt, to, about(MSG, 0, 0, context, ep->kit.tx_op_flags));
-}
-
-static ssize_t opx_msg_sendmsg(struct fid_ep *fid, const struct fi_msg *m, uint64_t flags)
-{
-	struct opx_ep *ep = opx_ep_of(fid);
-
-	return send_iov(ep, m->msg_iov, m->iov_count, m->addr, about(MSG, 0, m->data, m->context, msg_flags(ep, flags)));
-}
-
-static ssize_t opx_msg_inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t to)
-{
-	struct opx_ep *ep = opx_ep_of(fid);
-
-	return send_buf(ep, buf, len, to, about(MSG, 0, 0, NULL, inject_flags(ep)));
-}
-
-static ssize_t opx_msg_senddata(struct fid_ep *fid, const void *buf, size_t len, void *desc, uint64_t data, fi_addr_t to, void *context)
-{
-	struct opx_ep *ep = opx_ep_of(fid);
-
-	(void)desc;
-	return send_buf(ep, buf, len, to, about(MSG, 0, data, context, ep->kit.tx_op_flags | FI_REMOTE_CQ_DATA));
-}
-
-static ssize_t opx_msg_injectdata(struct fid_ep *fid, const void *buf, size_t len, uint64_t data, fi_addr_t to)
-{
-	struct opx_ep *ep = opx_ep_of(fid);
-
-	return send_buf(ep, buf, len, to, about(MSG, 0, data, NULL, inject_flags(ep) | FI_REMOTE_CQ_DATA));
-}
-
-static ssize_t opx_tag_send(struct fid_ep *fid, const void *buf, size_t len, void *desc, fi_addr_t to, uint64_t tag, void *context)
-{
-	struct opx_ep *ep = opx_ep_of(fid);
-
-	(void)desc;
-	return send_buf(ep, buf, len, to, about(TAG, tag, 0, context, ep->kit.tx_op_flags));
-}
-
-static ssize_t opx_tag_sendv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t cnt, fi_addr_t to, uint64_t tag, void *context)
-{
-	struct opx_ep *ep = opx_ep_of(fid);
-
-	(void)desc;
-	return send_iov(ep, iov, cnt, to, about(TAG, tag, 0, context, ep->kit.tx_op_flags));
-}
-
-static ssize_t opx_tag_sendmsg(struct fid_ep *fid, const struct fi_msg_tagged *m, uint64_t flags)
-{
-	struct opx_ep *ep = opx_ep_of(fid);
-
-	return send_iov(ep, m->msg_iov, m->iov_count, m->addr, about(TAG, m->tag, m->data, m->context, msg_flags(ep, flags)));
-}
-
-static ssize_t opx_tag_inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t to, uint64_t tag)
-{
-	struct opx_ep *ep = opx_ep_of(fid);
-
-	return send_buf(ep, buf, len, to, about(TAG, tag, 0, NULL, inject_flags(ep)));
-}
-
-static ssize_t opx_tag_senddata(struct fid_ep *fid, const void *buf, size_t len, void *desc, uint64_t data, fi_addr_t to, uint64_t tag,
-				void *context)
-{
-	struct opx_ep *ep = opx_ep_of(fid);
-
-	(void)desc;
-	return send_buf(ep, buf, len, to, about(TAG, tag, data, context, ep->kit.tx_op_flags | FI_REMOTE_CQ_DATA));
-}
-
-static ssize_t opx_tag_injectdata(struct fid_ep *fid, const void *buf, size_t len, uint64_t data, fi_addr_t to, uint64_t tag)
-{
-	struct opx_ep *ep = opx_ep_of(fid);
-
-	return send_buf(ep, buf, len, to, about(TAG, tag, data, NULL, inject_flags(ep) | FI_REMOTE_CQ_DATA));
-}
+#include "kit/call_send.inc"
 
 /* --- receive ------------------------------------------------------------------------------------------------ */
 
@@ -259,79 +162,26 @@ static inline __attribute__((always_inline)) ssize_t recv_buf(struct opx_ep *ep,
 	return ret;
 }
 
-static uint64_t rx_msg_flags(const struct opx_ep *ep, uint64_t flags)
-{
-	return flags | (ep->kit.rx_selective ? 0 : FI_COMPLETION);
-}
-
-static ssize_t opx_msg_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src, void *context)
+static inline __attribute__((always_inline)) ssize_t do_recv(struct fid_ep *fid, const struct kit_recv *r)
 {
 	struct opx_ep *ep = opx_ep_of(fid);
-	struct kit_recv_args a = {.src = src, .context = context, .flags = ep->kit.rx_op_flags};
+	struct kit_recv_args a = {.src = r->src, .tag = r->tag, .ignore = r->ignore, .context = r->context,
+				  .flags = kit_rx_flags(&ep->kit, r)};
 
-	(void)desc;
-	return recv_buf(ep, MSG, buf, len, &a);
+	if (!r->is_vec)
+		return recv_buf(ep, r->tagged, r->buf, r->len, &a);
+	a.iov = r->iov;
+	a.desc = r->descs;
+	a.iov_cnt = r->iov_cnt;
+	return recv_args(ep, r->tagged, &a);
 }
 
-static ssize_t opx_msg_recvv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t cnt, fi_addr_t src, void *context)
-{
-	struct opx_ep *ep = opx_ep_of(fid);
-	struct kit_recv_args a = {.iov = iov, .desc = desc, .iov_cnt = cnt, .src = src, .context = context, .flags = ep->kit.rx_op_flags};
-
-	return recv_args(ep, MSG, &a);
-}
-
-static ssize_t opx_msg_recvmsg(struct fid_ep *fid, const struct fi_msg *m, uint64_t flags)
-{
-	struct opx_ep *ep = opx_ep_of(fid);
-	struct kit_recv_args a = {.iov = m->msg_iov, .desc = m->desc, .iov_cnt = m->iov_count, .src = m->addr, .context = m->context,
-				  .flags = rx_msg_flags(ep, flags)};
-
-	return recv_args(ep, MSG, &a);
-}
-
-static ssize_t opx_tag_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src, uint64_t tag, uint64_t ignore, void *context)
-{
-	struct opx_ep *ep = opx_ep_of(fid);
-	struct kit_recv_args a = {.src = src, .tag = tag, .ignore = ignore, .context = context,
-				  .flags = ep->kit.rx_op_flags & ~(uint64_t)FI_MULTI_RECV};
-
-	(void)desc;
-	return recv_buf(ep, TAG, buf, len, &a);
-}
-
-static ssize_t opx_tag_recvv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t cnt, fi_addr_t src, uint64_t tag,
-			     uint64_t ignore, void *context)
-{
-	struct opx_ep *ep = opx_ep_of(fid);
-	struct kit_recv_args a = {.iov = iov, .desc = desc, .iov_cnt = cnt, .src = src, .tag = tag, .ignore = ignore, .context = context,
-				  .flags = ep->kit.rx_op_flags & ~(uint64_t)FI_MULTI_RECV};
-
-	return recv_args(ep, TAG, &a);
-}
-
-static ssize_t opx_tag_recvmsg(struct fid_ep *fid, const struct fi_msg_tagged *m, uint64_t flags)
-{
-	struct opx_ep *ep = opx_ep_of(fid);
-	struct kit_recv_args a = {.iov = m->msg_iov, .desc = m->desc, .iov_cnt = m->iov_count, .src = m->addr, .tag = m->tag,
-				  .ignore = m->ignore, .context = m->context, .flags = rx_msg_flags(ep, flags)};
-
-	return recv_args(ep, TAG, &a);
-}
+#include "kit/call_recv.inc"
 
 /* A context of a scalable endpoint has half of them. */
-#define MSG_TX                                                                                                                   \
-	.send = opx_msg_send, .sendv = opx_msg_sendv, .sendmsg = opx_msg_sendmsg, .inject = opx_msg_inject,                      \
-	.senddata = opx_msg_senddata, .injectdata = opx_msg_injectdata
-#define MSG_RX .recv = opx_msg_recv, .recvv = opx_msg_recvv, .recvmsg = opx_msg_recvmsg
-const struct fi_ops_msg opx_msg_ops = {.size = sizeof(struct fi_ops_msg), MSG_TX, MSG_RX};
-const struct fi_ops_msg opx_msg_tx_ops = {.size = sizeof(struct fi_ops_msg), MSG_TX, KIT_NO_MSG_RX};
-const struct fi_ops_msg opx_msg_rx_ops = {.size = sizeof(struct fi_ops_msg), KIT_NO_MSG_TX, MSG_RX};
-
-#define TAG_TX                                                                                                                   \
-	.send = opx_tag_send, .sendv = opx_tag_sendv, .sendmsg = opx_tag_sendmsg, .inject = opx_tag_inject,                      \
-	.senddata = opx_tag_senddata, .injectdata = opx_tag_injectdata
-#define TAG_RX .recv = opx_tag_recv, .recvv = opx_tag_recvv, .recvmsg = opx_tag_recvmsg
-const struct fi_ops_tagged opx_tagged_ops = {.size = sizeof(struct fi_ops_tagged), TAG_TX, TAG_RX};
-const struct fi_ops_tagged opx_tagged_tx_ops = {.size = sizeof(struct fi_ops_tagged), TAG_TX, KIT_NO_TAGGED_RX};
-const struct fi_ops_tagged opx_tagged_rx_ops = {.size = sizeof(struct fi_ops_tagged), KIT_NO_TAGGED_TX, TAG_RX};
+const struct fi_ops_msg opx_msg_ops = {.size = sizeof(struct fi_ops_msg), KIT_MSG_TX, KIT_MSG_RX};
+const struct fi_ops_msg opx_msg_tx_ops = {.size = sizeof(struct fi_ops_msg), KIT_MSG_TX, KIT_NO_MSG_RX};
+const struct fi_ops_msg opx_msg_rx_ops = {.size = sizeof(struct fi_ops_msg), KIT_NO_MSG_TX, KIT_MSG_RX};
+const struct fi_ops_tagged opx_tagged_ops = {.size = sizeof(struct fi_ops_tagged), KIT_TAG_TX, KIT_TAG_RX};
+const struct fi_ops_tagged opx_tagged_tx_ops = {.size = sizeof(struct fi_ops_tagged), KIT_TAG_TX, KIT_NO_TAGGED_RX};
+const struct fi_ops_tagged opx_tagged_rx_ops = {.size = sizeof(struct fi_ops_tagged), KIT_NO_TAGGED_TX, KIT_TAG_RX};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // FI_RMA, initiator's side: the calls, and how a write or read travels. Source: doc/facts/opx.md#reads-and-writes.
+#include "kit/call.h"
 #include "prov/opx/opx.h"
 
 /*
@@ -202,108 +203,26 @@ static ssize_t rma(struct opx_ep *ep, enum opx_op_kind kind, const struct rma *r
 	return rc;
 }
 
-static uint64_t msg_flags(const struct opx_ep *ep, uint64_t flags)
-{
-	return flags | (ep->kit.tx_selective ? 0 : FI_COMPLETION);
-}
-
 /* Flags of an endpoint, or of a call, that speak of data which go out. */
 #define NOT_OF_READS (FI_REMOTE_CQ_DATA | FI_INJECT)
 
-static ssize_t opx_rma_readv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t cnt, fi_addr_t src, uint64_t addr, uint64_t key,
-			     void *context)
+static ssize_t do_rma(struct fid_ep *fid, const struct kit_rma *c)
 {
 	struct opx_ep *ep = opx_ep_of(fid);
-	struct rma r = {iov, cnt, src, addr, key, 0, context, ep->kit.tx_op_flags & ~(uint64_t)NOT_OF_READS};
+	const struct fi_msg_rma *m = c->m;
+	struct rma r = {.iov = m->msg_iov, .iov_cnt = m->iov_count, .to = m->addr, .data = m->data, .context = m->context};
 
-	(void)desc;
-	return rma(ep, OPX_OP_READ, &r);
-}
-
-static ssize_t opx_rma_read(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src, uint64_t addr, uint64_t key, void *context)
-{
-	struct iovec iov = {buf, len};
-
-	return opx_rma_readv(fid, &iov, &desc, 1, src, addr, key, context);
-}
-
-static ssize_t msg(struct opx_ep *ep, enum opx_op_kind kind, const struct fi_msg_rma *m, uint64_t flags)
-{
-	struct rma r = {m->msg_iov, m->iov_count, m->addr, 0, 0, m->data, m->context, msg_flags(ep, flags)};
-
-	if (m->rma_iov_count != 1 || !m->rma_iov)
+	if (m->rma_iov_count != 1 || !m->rma_iov || (m->iov_count && !m->msg_iov))
 		return -FI_EINVAL;
 	r.off = m->rma_iov[0].addr;
 	r.key = m->rma_iov[0].key;
 	if (m->rma_iov[0].len != kit_iov_len(m->msg_iov, m->iov_count))
 		return -FI_EINVAL;
-	return rma(ep, kind, &r);
+	r.flags = kit_tx_flags(&ep->kit, c->form, c->flags) & ~(c->is_write ? 0 : (uint64_t)NOT_OF_READS);
+	r.flags |= c->form == KIT_BY_INJECT ? OPX_NO_CQE : 0;
+	return rma(ep, c->is_write ? OPX_OP_WRITE : OPX_OP_READ, &r);
 }
 
-static ssize_t opx_rma_readmsg(struct fid_ep *fid, const struct fi_msg_rma *m, uint64_t flags)
-{
-	return msg(opx_ep_of(fid), OPX_OP_READ, m, flags & ~(uint64_t)NOT_OF_READS);
-}
+#include "kit/call_rma.inc"
 
-static ssize_t opx_rma_writev(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t cnt, fi_addr_t dst, uint64_t addr, uint64_t key,
-			      void *context)
-{
-	struct opx_ep *ep = opx_ep_of(fid);
-	struct rma r = {iov, cnt, dst, addr, key, 0, context, ep->kit.tx_op_flags};
-
-	(void)desc;
-	return rma(ep, OPX_OP_WRITE, &r);
-}
-
-static ssize_t opx_rma_write(struct fid_ep *fid, const void *buf, size_t len, void *desc, fi_addr_t dst, uint64_t addr, uint64_t key,
-			     void *context)
-{
-	struct iovec iov = {(void *)(uintptr_t)buf, len};
-
-	return opx_rma_writev(fid, &iov, &desc, 1, dst, addr, key, context);
-}
-
-static ssize_t opx_rma_writemsg(struct fid_ep *fid, const struct fi_msg_rma *m, uint64_t flags)
-{
-	return msg(opx_ep_of(fid), OPX_OP_WRITE, m, flags);
-}
-
-static ssize_t write_flags(struct fid_ep *fid, const void *buf, size_t len, uint64_t data, fi_addr_t dst, uint64_t addr, uint64_t key,
-			   void *context, uint64_t flags)
-{
-	struct opx_ep *ep = opx_ep_of(fid);
-	struct iovec iov = {(void *)(uintptr_t)buf, len};
-	struct rma r = {&iov, 1, dst, addr, key, data, context, ep->kit.tx_op_flags | flags};
-
-	return rma(ep, OPX_OP_WRITE, &r);
-}
-
-static ssize_t opx_rma_inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t dst, uint64_t addr, uint64_t key)
-{
-	return write_flags(fid, buf, len, 0, dst, addr, key, NULL, FI_INJECT | OPX_NO_CQE);
-}
-
-static ssize_t opx_rma_writedata(struct fid_ep *fid, const void *buf, size_t len, void *desc, uint64_t data, fi_addr_t dst, uint64_t addr,
-				 uint64_t key, void *context)
-{
-	(void)desc;
-	return write_flags(fid, buf, len, data, dst, addr, key, context, FI_REMOTE_CQ_DATA);
-}
-
-static ssize_t opx_rma_injectdata(struct fid_ep *fid, const void *buf, size_t len, uint64_t data, fi_addr_t dst, uint64_t addr, uint64_t key)
-{
-	return write_flags(fid, buf, len, data, dst, addr, key, NULL, FI_INJECT | FI_REMOTE_CQ_DATA | OPX_NO_CQE);
-}
-
-const struct fi_ops_rma opx_rma_ops = {
-	.size = sizeof(struct fi_ops_rma),
-	.read = opx_rma_read,
-	.readv = opx_rma_readv,
-	.readmsg = opx_rma_readmsg,
-	.write = opx_rma_write,
-	.writev = opx_rma_writev,
-	.writemsg = opx_rma_writemsg,
-	.inject = opx_rma_inject,
-	.writedata = opx_rma_writedata,
-	.injectdata = opx_rma_injectdata,
-};
+const struct fi_ops_rma opx_rma_ops = {.size = sizeof(struct fi_ops_rma), KIT_RMA};
