@@ -77,6 +77,7 @@ struct vah {
 	struct vobj obj;
 	struct ibv_ah ibv;
 	uint16_t ahn;
+	struct vdst *dsts; /* by d->ah_next */
 };
 
 /* A completion that the program has not polled yet. */
@@ -164,15 +165,17 @@ struct vbuild {
 	uint8_t data[INLINE_MAX];
 };
 
-/* What (AH, QPN, Q_Key) means to a queue pair; a hash chain. */
+/* What (AH, QPN, Q_Key) means to a queue pair; in a hash chain of it, and in the handle's list. */
 struct vdst {
 	struct vdst *next;
 	const struct ibv_ah *ah;
 	struct efanic_dst *dst;
 	uint32_t qpn, qkey;
+	struct vqp *qp;
+	struct vdst *ah_next, **ah_at;
 };
-#define DST_BUCKETS 64u
-#define DST_MAX	    65536u /* above it those that nobody used lately make room: all of them */
+#define DST_BITS_MIN 6u	    /* chains of a new queue pair, as a power of two */
+#define DST_MAX	     65536u /* above it those that nobody used lately make room: all of them */
 
 struct vqp {
 	struct vobj obj;
@@ -197,8 +200,8 @@ struct vqp {
 	uint32_t sq_depth, sq_used, rq_depth, rq_used;
 	uint16_t sq_free;
 	struct vdst *last;
-	struct vdst *dst[DST_BUCKETS];
-	uint32_t dst_cnt;
+	struct vdst **dst; /* 2^dst_bits chains, at least as many as destinations */
+	uint32_t dst_bits, dst_cnt;
 	/* the builder, under sq_lock */
 	struct vbuild *build;
 	uint32_t build_cnt;
@@ -270,8 +273,10 @@ void verbs_mr_free(struct vmr *mr);
 void verbs_ah_free(struct vah *ah);
 /** verbs_dst_get() - Where a request goes; context's lock held. Return: NULL, and in *@status how it ends. */
 struct efanic_dst *verbs_dst_get(struct vqp *qp, const struct ibv_ah *ah, uint32_t qpn, uint32_t qkey, uint8_t *status);
-/** verbs_dst_drop() - Forgets those of @ah, all if NULL; context's lock held. */
-void verbs_dst_drop(struct vqp *qp, const struct ibv_ah *ah);
+/** verbs_dst_init() - Return: 0; ENOMEM. */
+int verbs_dst_init(struct vqp *qp);
+/** verbs_dst_drop_all() - Forgets all; context's lock held. */
+void verbs_dst_drop_all(struct vqp *qp);
 
 /* --- verbs_cq.c --- */
 

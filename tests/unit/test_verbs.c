@@ -400,6 +400,61 @@ static void qkey__until_first_traffic(void **state)
 
 /* --- many, and the end --- */
 
+#define DST_AHS	 64
+#define DST_QPNS 500
+
+/* The longest chain, and by *@steps what it takes to find each of them once. */
+static uint32_t chains(const struct vqp *qp, uint64_t *steps)
+{
+	uint32_t longest = 0, cnt = 0;
+
+	*steps = 0;
+	for (size_t i = 0; i < (size_t)1 << qp->dst_bits; i++) {
+		uint32_t len = 0;
+
+		for (const struct vdst *d = qp->dst[i]; d; d = d->next)
+			*steps += ++len;
+		cnt += len;
+		longest = MAX(longest, len);
+	}
+	assert_int_equal(cnt, qp->dst_cnt);
+	return longest;
+}
+
+/* Many queue pairs at each of many hosts, whose numbers and handles lie close together; then their handles go. */
+static void dst__chains_stay_short(void **state)
+{
+	struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1};
+	struct ibv_ah *ah[DST_AHS];
+	uint8_t status;
+	struct vqp *qp;
+	uint64_t steps;
+	struct end a;
+
+	(void)state;
+	end_open(&a);
+	qp = verbs_obj_get(OBJ_QP, a.qp);
+	assert_int_equal(ibv_query_gid(a.ctx, 1, 0, &attr.grh.dgid), 0);
+	for (int i = 0; i < DST_AHS; i++) {
+		ah[i] = ibv_create_ah(a.pd, &attr);
+		assert_non_null(ah[i]);
+	}
+	lock_acquire(&qp->obj.ctx->lock);
+	for (uint32_t i = 0; i < DST_AHS * DST_QPNS; i++)
+		assert_non_null(verbs_dst_get(qp, ah[i % DST_AHS], i / DST_AHS, QKEY, &status));
+	lock_release(&qp->obj.ctx->lock);
+	assert_int_equal(qp->dst_cnt, DST_AHS * DST_QPNS);
+	print_message("longest of 2^%u chains: %u\n", qp->dst_bits, chains(qp, &steps));
+	print_message("%.2f steps for a look-up\n", (double)steps / qp->dst_cnt);
+	assert_true(chains(qp, &steps) <= 16 && steps <= 3 * (uint64_t)qp->dst_cnt);
+	for (uint32_t i = 0; i < DST_AHS; i++) {
+		assert_int_equal(ibv_destroy_ah(ah[i]), 0);
+		assert_int_equal(qp->dst_cnt, (DST_AHS - 1 - i) * DST_QPNS);
+	}
+	assert_int_equal(chains(qp, &steps), 0);
+	end_close(&a);
+}
+
 static void qps__64_in_one_process(void **state)
 {
 	struct ibv_qp *qp[64], *own;
@@ -540,6 +595,7 @@ int main(void)
 		cmocka_unit_test(create__cq_of_later_releases),
 		cmocka_unit_test(create__cq_with_a_foreign_channel),
 		cmocka_unit_test(qkey__until_first_traffic),
+		cmocka_unit_test(dst__chains_stay_short),
 		cmocka_unit_test(qps__64_in_one_process),
 		cmocka_unit_test(fork__child_is_refused),
 		cmocka_unit_test(close__with_objects),
