@@ -116,6 +116,13 @@ struct verbs_efa_cq {
 };
 _Static_assert(offsetof(struct verbs_efa_cq, wc_read_sgid) == offsetof(struct efadv_cq, wc_read_sgid), "it is ABI");
 
+/* struct efadv_qp of later releases; Debian 12 has none, and not the function. */
+struct verbs_efa_qp {
+	uint64_t comp_mask;
+	void (*wr_set_processing_hints)(struct verbs_efa_qp *dv, uint32_t hints);
+};
+struct efadv_qp *efadv_qp_from_ibv_qp_ex(struct ibv_qp_ex *ex);
+
 #define CQ_WAKE_QPS 64 /* descriptors that one look at a channel takes */
 
 struct vcq {
@@ -183,6 +190,7 @@ struct vqp {
 		struct ibv_qp qp;
 		struct ibv_qp_ex ex;
 	};
+	struct verbs_efa_qp efa;
 	struct lock sq_lock; /* from wr_start to wr_complete */
 	struct efanic_qp *dev;
 	struct vpd *pd;
@@ -329,8 +337,10 @@ struct verbs_efa_qp_attr {
 	uint32_t driver_qp_type;
 	uint16_t flags;
 	uint8_t sl, reserved;
+	uint64_t wr_flags;
 };
 #define VERBS_EFA_QP_UNSOLICITED 1u
+#define VERBS_EFA_WR_HINTS	 1u
 
 struct ibv_qp *verbs_qp_create(struct vctx *ctx, struct ibv_qp_init_attr_ex *attr, const struct verbs_efa_qp_attr *efa);
 /** verbs_attr_ex() - The old attributes as extended ones. */
@@ -347,7 +357,7 @@ int verbs_send_check(struct vqp *qp, unsigned flags);
  * none, which efanic_sq_free() says. */
 int verbs_send_one(struct vqp *qp, struct vbuild *b);
 /** verbs_build_fill() - The functions of ibv_qp_ex. */
-void verbs_build_fill(struct vqp *qp, uint64_t ops);
+void verbs_build_fill(struct vqp *qp, uint64_t ops, bool has_hints);
 /** verbs_sge() - A piece of a program's request: the provider's key for its own memory is none of a program's. */
 struct efanic_sge verbs_sge(uint64_t addr, uint32_t len, uint32_t lkey);
 

@@ -233,7 +233,7 @@ struct ibv_qp *verbs_qp_create(struct vctx *ctx, struct ibv_qp_init_attr_ex *att
 		return verbs_fail(err);
 	}
 	if (qp->has_ex)
-		verbs_build_fill(qp, attr->send_ops_flags);
+		verbs_build_fill(qp, attr->send_ops_flags, efa && efa->wr_flags & VERBS_EFA_WR_HINTS);
 	verbs_obj_add(&qp->obj, OBJ_QP, ctx, &qp->qp);
 	return &qp->qp;
 }

@@ -358,6 +358,59 @@ static void create__cq_of_later_releases(void **state)
 	end_close(&a);
 }
 
+/* libfabric 2.6 says that it will give processing hints wherever the headers that it was compiled with have them. */
+static void create__qp_of_later_releases(void **state)
+{
+	struct later_attr {
+		uint64_t comp_mask;
+		uint32_t driver_qp_type;
+		uint16_t flags;
+		uint8_t sl, reserved;
+		uint64_t wr_flags, more;
+	} later = {.driver_qp_type = EFADV_QP_DRIVER_TYPE_SRD, .wr_flags = VERBS_EFA_WR_HINTS};
+	struct efadv_qp_init_attr *given = (void *)&later;
+	struct ibv_qp_init_attr_ex attr = {.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1},
+					   .qp_type = IBV_QPT_DRIVER,
+					   .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+					   .send_ops_flags = OPS};
+	struct verbs_efa_qp *dv;
+	struct ibv_qp_ex *ex;
+	struct ibv_qp *own;
+	struct end a;
+
+	(void)state;
+	end_open(&a);
+	attr.send_cq = attr.recv_cq = a.cq;
+	attr.pd = a.pd;
+	own = a.qp;
+	a.qp = efadv_create_qp_ex(a.ctx, &attr, given, offsetof(struct later_attr, more));
+	assert_non_null(a.qp);
+	to_rts(a.qp, QKEY);
+	ex = ibv_qp_to_qp_ex(a.qp);
+	dv = (struct verbs_efa_qp *)efadv_qp_from_ibv_qp_ex(ex);
+	assert_non_null(dv);
+	ibv_wr_start(ex);
+	ex->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_send(ex);
+	ibv_wr_set_ud_addr(ex, a.ah, own->qp_num, QKEY);
+	ibv_wr_set_sge(ex, a.mr->lkey, (uintptr_t)a.buf, 8);
+	dv->wr_set_processing_hints(dv, 1);
+	ibv_wr_abort(ex);
+	assert_int_equal(ibv_destroy_qp(a.qp), 0);
+	a.qp = own;
+	dv = (struct verbs_efa_qp *)efadv_qp_from_ibv_qp_ex(ibv_qp_to_qp_ex(own));
+	assert_null(dv->wr_set_processing_hints);
+	assert_null(efadv_qp_from_ibv_qp_ex(NULL));
+	later.wr_flags = 2;
+	assert_null(efadv_create_qp_ex(a.ctx, &attr, given, sizeof(later)));
+	assert_int_equal(errno, EOPNOTSUPP);
+	later.wr_flags = 0;
+	later.more = 1;
+	assert_null(efadv_create_qp_ex(a.ctx, &attr, given, sizeof(later)));
+	assert_int_equal(errno, EINVAL);
+	end_close(&a);
+}
+
 /* A channel is under its context's lock. */
 static void create__cq_with_a_foreign_channel(void **state)
 {
@@ -593,6 +646,7 @@ int main(void)
 		cmocka_unit_test(post__after_a_reset),
 		cmocka_unit_test(create__limits),
 		cmocka_unit_test(create__cq_of_later_releases),
+		cmocka_unit_test(create__qp_of_later_releases),
 		cmocka_unit_test(create__cq_with_a_foreign_channel),
 		cmocka_unit_test(qkey__until_first_traffic),
 		cmocka_unit_test(dst__chains_stay_short),
