@@ -57,41 +57,85 @@ struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struc
 	return ibv_create_ah(pd, &attr);
 }
 
-/* Queue pairs forget it first: requests that name it end with INVALID_AH from now on. */
-void verbs_ah_free(struct vah *ah)
-{
-	struct vpd *pd = verbs_obj_get(OBJ_PD, ah->ibv.pd);
-	struct vctx *ctx = ah->obj.ctx;
-
-	verbs_obj_del(&ah->obj);
-	if (verbs_ctx_enter(ctx)) {
-		for (struct vqp *qp = ctx->qps; qp; qp = qp->next)
-			verbs_dst_drop(qp, &ah->ibv);
-		efanic_ah_close(ctx->nic, ah->ahn);
-		if (pd)
-			pd->users--;
-		lock_release(&ctx->lock);
-	}
-	mem_free(ah);
-}
-
-int ibv_destroy_ah(struct ibv_ah *ibv)
-{
-	struct vah *ah = verbs_obj_get(OBJ_AH, ibv);
-
-	if (!ah)
-		return EINVAL;
-	verbs_ah_free(ah);
-	return 0;
-}
-
 /* --- destinations --- */
 
+int verbs_dst_init(struct vqp *qp)
+{
+	qp->dst_bits = DST_BITS_MIN;
+	qp->dst = mem_alloc(sizeof(*qp->dst) << qp->dst_bits);
+	return qp->dst ? 0 : ENOMEM;
+}
+
+/* Handles lie as close to one another as numbers do: each is spread by itself, or many pairs of them would meet. */
 static struct vdst **bucket_of(struct vqp *qp, const struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
 {
-	uint64_t h = ((uintptr_t)ah >> 4 ^ qpn ^ (uint64_t)qkey << 16) * 0x9e3779b97f4a7c15ULL;
+	uint64_t h = (uintptr_t)ah * 0x9e3779b97f4a7c15ULL;
 
-	return &qp->dst[h >> 58];
+	h = ((h ^ h >> 32) + ((uint64_t)qkey << 32 | qpn)) * 0xd6e8feb86659fd93ULL;
+	return &qp->dst[h >> (64 - qp->dst_bits)];
+}
+
+/* Twice the chains. Without memory they stay as they are, only longer. */
+static void tab_grow(struct vqp *qp)
+{
+	struct vdst **old = qp->dst, **tab = mem_alloc(2 * sizeof(*tab) << qp->dst_bits);
+	size_t cnt = (size_t)1 << qp->dst_bits;
+
+	if (!tab)
+		return;
+	qp->dst = tab;
+	qp->dst_bits++;
+	for (size_t i = 0; i < cnt; i++) {
+		for (struct vdst *d = old[i], *next; d; d = next) {
+			struct vdst **at = bucket_of(qp, d->ah, d->qpn, d->qkey);
+
+			next = d->next;
+			d->next = *at;
+			*at = d;
+		}
+	}
+	mem_free(old);
+}
+
+/* Into its chain, and into its handle's list. */
+static void dst_hook(struct vdst *d, struct vah *ah)
+{
+	struct vdst **at;
+
+	if (d->qp->dst_cnt++ >> d->qp->dst_bits)
+		tab_grow(d->qp);
+	at = bucket_of(d->qp, d->ah, d->qpn, d->qkey);
+	d->next = *at;
+	*at = d;
+	d->ah_next = ah->dsts;
+	d->ah_at = &ah->dsts;
+	if (ah->dsts)
+		ah->dsts->ah_at = &d->ah_next;
+	ah->dsts = d;
+}
+
+static void dst_drop(struct vdst *d)
+{
+	struct vdst **at = bucket_of(d->qp, d->ah, d->qpn, d->qkey);
+
+	while (*at != d)
+		at = &(*at)->next;
+	*at = d->next;
+	*d->ah_at = d->ah_next;
+	if (d->ah_next)
+		d->ah_next->ah_at = d->ah_at;
+	if (d->qp->last == d)
+		d->qp->last = NULL;
+	d->qp->dst_cnt--;
+	efanic_dst_put(d->dst);
+	mem_free(d);
+}
+
+void verbs_dst_drop_all(struct vqp *qp)
+{
+	for (size_t i = 0; i < (size_t)1 << qp->dst_bits; i++)
+		while (qp->dst[i])
+			dst_drop(qp->dst[i]);
 }
 
 static bool is_it(const struct vdst *d, const struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
@@ -115,14 +159,14 @@ static uint8_t status_of(int rc)
 static struct vdst *dst_make(struct vqp *qp, const struct ibv_ah *ibv, uint32_t qpn, uint32_t qkey, uint8_t *status)
 {
 	struct vah *ah = verbs_obj_get(OBJ_AH, ibv);
-	struct vdst *d, **at;
+	struct vdst *d;
 	int rc;
 
 	*status = EFANIC_LOCAL_INVALID_AH;
 	if (!ah || ah->obj.ctx != qp->obj.ctx)
 		return NULL;
 	if (qp->dst_cnt >= DST_MAX)
-		verbs_dst_drop(qp, NULL);
+		verbs_dst_drop_all(qp);
 	d = mem_alloc(sizeof(*d));
 	*status = EFANIC_LOCAL_QP_INTERNAL;
 	if (!d)
@@ -136,10 +180,8 @@ static struct vdst *dst_make(struct vqp *qp, const struct ibv_ah *ibv, uint32_t 
 	d->ah = ibv;
 	d->qpn = qpn;
 	d->qkey = qkey;
-	at = bucket_of(qp, ibv, qpn, qkey);
-	d->next = *at;
-	*at = d;
-	qp->dst_cnt++;
+	d->qp = qp;
+	dst_hook(d, ah);
 	return d;
 }
 
@@ -160,21 +202,32 @@ struct efanic_dst *verbs_dst_get(struct vqp *qp, const struct ibv_ah *ah, uint32
 	return d->dst;
 }
 
-void verbs_dst_drop(struct vqp *qp, const struct ibv_ah *ah)
-{
-	qp->last = NULL;
-	for (unsigned i = 0; i < DST_BUCKETS; i++) {
-		struct vdst **at = &qp->dst[i], *d;
+/* --- the end of a handle --- */
 
-		while ((d = *at)) {
-			if (ah && d->ah != ah) {
-				at = &d->next;
-				continue;
-			}
-			*at = d->next;
-			efanic_dst_put(d->dst);
-			mem_free(d);
-			qp->dst_cnt--;
-		}
+/* Queue pairs forget it first: requests that name it end with INVALID_AH from now on. */
+void verbs_ah_free(struct vah *ah)
+{
+	struct vpd *pd = verbs_obj_get(OBJ_PD, ah->ibv.pd);
+	struct vctx *ctx = ah->obj.ctx;
+
+	verbs_obj_del(&ah->obj);
+	if (verbs_ctx_enter(ctx)) {
+		while (ah->dsts)
+			dst_drop(ah->dsts);
+		efanic_ah_close(ctx->nic, ah->ahn);
+		if (pd)
+			pd->users--;
+		lock_release(&ctx->lock);
 	}
+	mem_free(ah);
+}
+
+int ibv_destroy_ah(struct ibv_ah *ibv)
+{
+	struct vah *ah = verbs_obj_get(OBJ_AH, ibv);
+
+	if (!ah)
+		return EINVAL;
+	verbs_ah_free(ah);
+	return 0;
 }

@@ -210,7 +210,14 @@ static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t len)
 	wr_set_inline_data_list(ex, 1, &buf);
 }
 
-void verbs_build_fill(struct vqp *qp, uint64_t ops)
+/* A hint says how the real adapter ought to use its processors: this one has none. */
+static void wr_set_processing_hints(struct verbs_efa_qp *dv, uint32_t hints)
+{
+	(void)dv;
+	(void)hints;
+}
+
+void verbs_build_fill(struct vqp *qp, uint64_t ops, bool has_hints)
 {
 	struct ibv_qp_ex *ex = &qp->ex;
 
@@ -232,4 +239,6 @@ void verbs_build_fill(struct vqp *qp, uint64_t ops)
 	ex->wr_set_sge_list = wr_set_sge_list;
 	ex->wr_set_inline_data = wr_set_inline_data;
 	ex->wr_set_inline_data_list = wr_set_inline_data_list;
+	if (has_hints)
+		qp->efa.wr_set_processing_hints = wr_set_processing_hints;
 }

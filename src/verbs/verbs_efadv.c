@@ -129,5 +129,14 @@ struct ibv_qp *efadv_create_qp_ex(struct ibv_context *ibv, struct ibv_qp_init_at
 		flags |= VERBS_EFA_QP_UNSOLICITED;
 	if (own.flags & ~flags)
 		return verbs_fail(verbs_refuse("efadv_create_qp_ex with these flags", "they are not this adapter's"));
+	if (own.wr_flags & ~(uint64_t)VERBS_EFA_WR_HINTS)
+		return verbs_fail(verbs_refuse("efadv_create_qp_ex with these wr_flags", "this adapter has no such"));
 	return verbs_qp_create(ctx, attr, &own);
+}
+
+struct efadv_qp *efadv_qp_from_ibv_qp_ex(struct ibv_qp_ex *ex)
+{
+	struct vqp *qp = verbs_obj_get(OBJ_QP, ex);
+
+	return qp ? (struct efadv_qp *)&qp->efa : NULL;
 }

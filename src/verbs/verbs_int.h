@@ -77,6 +77,7 @@ struct vah {
 	struct vobj obj;
 	struct ibv_ah ibv;
 	uint16_t ahn;
+	struct vdst *dsts; /* by d->ah_next */
 };
 
 /* A completion that the program has not polled yet. */
@@ -114,6 +115,13 @@ struct verbs_efa_cq {
 	bool (*wc_is_unsolicited)(struct efadv_cq *dv);
 };
 _Static_assert(offsetof(struct verbs_efa_cq, wc_read_sgid) == offsetof(struct efadv_cq, wc_read_sgid), "it is ABI");
+
+/* struct efadv_qp of later releases; Debian 12 has none, and not the function. */
+struct verbs_efa_qp {
+	uint64_t comp_mask;
+	void (*wr_set_processing_hints)(struct verbs_efa_qp *dv, uint32_t hints);
+};
+struct efadv_qp *efadv_qp_from_ibv_qp_ex(struct ibv_qp_ex *ex);
 
 #define CQ_WAKE_QPS 64 /* descriptors that one look at a channel takes */
 
@@ -164,15 +172,17 @@ struct vbuild {
 	uint8_t data[INLINE_MAX];
 };
 
-/* What (AH, QPN, Q_Key) means to a queue pair; a hash chain. */
+/* What (AH, QPN, Q_Key) means to a queue pair; in a hash chain of it, and in the handle's list. */
 struct vdst {
 	struct vdst *next;
 	const struct ibv_ah *ah;
 	struct efanic_dst *dst;
 	uint32_t qpn, qkey;
+	struct vqp *qp;
+	struct vdst *ah_next, **ah_at;
 };
-#define DST_BUCKETS 64u
-#define DST_MAX	    65536u /* above it those that nobody used lately make room: all of them */
+#define DST_BITS_MIN 6u	    /* chains of a new queue pair, as a power of two */
+#define DST_MAX	     65536u /* above it those that nobody used lately make room: all of them */
 
 struct vqp {
 	struct vobj obj;
@@ -180,6 +190,7 @@ struct vqp {
 		struct ibv_qp qp;
 		struct ibv_qp_ex ex;
 	};
+	struct verbs_efa_qp efa;
 	struct lock sq_lock; /* from wr_start to wr_complete */
 	struct efanic_qp *dev;
 	struct vpd *pd;
@@ -197,8 +208,8 @@ struct vqp {
 	uint32_t sq_depth, sq_used, rq_depth, rq_used;
 	uint16_t sq_free;
 	struct vdst *last;
-	struct vdst *dst[DST_BUCKETS];
-	uint32_t dst_cnt;
+	struct vdst **dst; /* 2^dst_bits chains, at least as many as destinations */
+	uint32_t dst_bits, dst_cnt;
 	/* the builder, under sq_lock */
 	struct vbuild *build;
 	uint32_t build_cnt;
@@ -270,8 +281,10 @@ void verbs_mr_free(struct vmr *mr);
 void verbs_ah_free(struct vah *ah);
 /** verbs_dst_get() - Where a request goes; context's lock held. Return: NULL, and in *@status how it ends. */
 struct efanic_dst *verbs_dst_get(struct vqp *qp, const struct ibv_ah *ah, uint32_t qpn, uint32_t qkey, uint8_t *status);
-/** verbs_dst_drop() - Forgets those of @ah, all if NULL; context's lock held. */
-void verbs_dst_drop(struct vqp *qp, const struct ibv_ah *ah);
+/** verbs_dst_init() - Return: 0; ENOMEM. */
+int verbs_dst_init(struct vqp *qp);
+/** verbs_dst_drop_all() - Forgets all; context's lock held. */
+void verbs_dst_drop_all(struct vqp *qp);
 
 /* --- verbs_cq.c --- */
 
@@ -324,8 +337,10 @@ struct verbs_efa_qp_attr {
 	uint32_t driver_qp_type;
 	uint16_t flags;
 	uint8_t sl, reserved;
+	uint64_t wr_flags;
 };
 #define VERBS_EFA_QP_UNSOLICITED 1u
+#define VERBS_EFA_WR_HINTS	 1u
 
 struct ibv_qp *verbs_qp_create(struct vctx *ctx, struct ibv_qp_init_attr_ex *attr, const struct verbs_efa_qp_attr *efa);
 /** verbs_attr_ex() - The old attributes as extended ones. */
@@ -342,7 +357,7 @@ int verbs_send_check(struct vqp *qp, unsigned flags);
  * none, which efanic_sq_free() says. */
 int verbs_send_one(struct vqp *qp, struct vbuild *b);
 /** verbs_build_fill() - The functions of ibv_qp_ex. */
-void verbs_build_fill(struct vqp *qp, uint64_t ops);
+void verbs_build_fill(struct vqp *qp, uint64_t ops, bool has_hints);
 /** verbs_sge() - A piece of a program's request: the provider's key for its own memory is none of a program's. */
 struct efanic_sge verbs_sge(uint64_t addr, uint32_t len, uint32_t lkey);
 

@@ -170,13 +170,14 @@ static void memory_free(struct vqp *qp)
 		mem_free(qp->sq);
 	}
 	mem_free(qp->build);
+	mem_free(qp->dst);
 	mem_free(qp);
 }
 
 static int memory_make(struct vqp *qp)
 {
 	qp->sq = sq_make(qp->sq_depth);
-	if (!qp->sq)
+	if (!qp->sq || verbs_dst_init(qp))
 		return ENOMEM;
 	if (!qp->has_ex)
 		return 0;
@@ -232,7 +233,7 @@ struct ibv_qp *verbs_qp_create(struct vctx *ctx, struct ibv_qp_init_attr_ex *att
 		return verbs_fail(err);
 	}
 	if (qp->has_ex)
-		verbs_build_fill(qp, attr->send_ops_flags);
+		verbs_build_fill(qp, attr->send_ops_flags, efa && efa->wr_flags & VERBS_EFA_WR_HINTS);
 	verbs_obj_add(&qp->obj, OBJ_QP, ctx, &qp->qp);
 	return &qp->qp;
 }
@@ -292,7 +293,7 @@ void verbs_qp_free(struct vqp *qp)
 	verbs_obj_del(&qp->obj);
 	if (verbs_ctx_enter(ctx)) {
 		links_del(ctx, qp);
-		verbs_dst_drop(qp, NULL);
+		verbs_dst_drop_all(qp);
 		efanic_qp_close(qp->dev);
 		verbs_cq_forget(qp->send_cq, qp);
 		verbs_cq_forget(qp->recv_cq, qp);

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Our providers beside the stock ones, interleaved turn by turn, as ratios: bench.sh BUILD [OUTPUT_FOLDER]. Table on the
 # terminal, CSV and plots in OUTPUT_FOLDER (BUILD/bench). local: against shm; net: against tcp (and udp;ofi_rxd) over
-# loopback, shared memory off; wake: sleeping for messages, on this host, against tcp.
+# loopback, shared memory off; wake: sleeping for messages, on this host, against tcp; and in ibv_get_cq_event().
 name=all
 . "$(dirname "$0")/../lib.sh"
 out=${2:-$build/bench}
@@ -66,6 +66,13 @@ row wake -t wake_cntr -s 8 "${all[@]}" -p tcp
 all_cq=()
 for p in $providers; do [ "$p" = efa ] || all_cq+=(-p "$p"); done
 for test in wake_cq wake_fd; do [ ${#all_cq[@]} = 0 ] || row wake -t $test -s 8 "${all_cq[@]}" -p tcp; done
+if [ -x "$build/tests/perf/verbs_wake" ]; then
+	for room in memory network; do
+		timeout 100 taskset -c "$(cpus_pick)" "$build/tests/perf/verbs_wake" $room 500 2>>"$out/failed.txt" |
+			sed 's/^/verbs,/' >>"$csv"
+		printf . >&2
+	done
+fi
 timeout 100 "$ofi" -n 5 -c 0,0 -t lat -s 8 "${all[@]}" -p shm 2>/dev/null | sed 's/^/local,/' >>"$csv"
 
 row posted/ -t lat -s 8 -p shm -d 1000 -p shm

@@ -358,6 +358,59 @@ static void create__cq_of_later_releases(void **state)
 	end_close(&a);
 }
 
+/* libfabric 2.6 says that it will give processing hints wherever the headers that it was compiled with have them. */
+static void create__qp_of_later_releases(void **state)
+{
+	struct later_attr {
+		uint64_t comp_mask;
+		uint32_t driver_qp_type;
+		uint16_t flags;
+		uint8_t sl, reserved;
+		uint64_t wr_flags, more;
+	} later = {.driver_qp_type = EFADV_QP_DRIVER_TYPE_SRD, .wr_flags = VERBS_EFA_WR_HINTS};
+	struct efadv_qp_init_attr *given = (void *)&later;
+	struct ibv_qp_init_attr_ex attr = {.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1},
+					   .qp_type = IBV_QPT_DRIVER,
+					   .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+					   .send_ops_flags = OPS};
+	struct verbs_efa_qp *dv;
+	struct ibv_qp_ex *ex;
+	struct ibv_qp *own;
+	struct end a;
+
+	(void)state;
+	end_open(&a);
+	attr.send_cq = attr.recv_cq = a.cq;
+	attr.pd = a.pd;
+	own = a.qp;
+	a.qp = efadv_create_qp_ex(a.ctx, &attr, given, offsetof(struct later_attr, more));
+	assert_non_null(a.qp);
+	to_rts(a.qp, QKEY);
+	ex = ibv_qp_to_qp_ex(a.qp);
+	dv = (struct verbs_efa_qp *)efadv_qp_from_ibv_qp_ex(ex);
+	assert_non_null(dv);
+	ibv_wr_start(ex);
+	ex->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_send(ex);
+	ibv_wr_set_ud_addr(ex, a.ah, own->qp_num, QKEY);
+	ibv_wr_set_sge(ex, a.mr->lkey, (uintptr_t)a.buf, 8);
+	dv->wr_set_processing_hints(dv, 1);
+	ibv_wr_abort(ex);
+	assert_int_equal(ibv_destroy_qp(a.qp), 0);
+	a.qp = own;
+	dv = (struct verbs_efa_qp *)efadv_qp_from_ibv_qp_ex(ibv_qp_to_qp_ex(own));
+	assert_null(dv->wr_set_processing_hints);
+	assert_null(efadv_qp_from_ibv_qp_ex(NULL));
+	later.wr_flags = 2;
+	assert_null(efadv_create_qp_ex(a.ctx, &attr, given, sizeof(later)));
+	assert_int_equal(errno, EOPNOTSUPP);
+	later.wr_flags = 0;
+	later.more = 1;
+	assert_null(efadv_create_qp_ex(a.ctx, &attr, given, sizeof(later)));
+	assert_int_equal(errno, EINVAL);
+	end_close(&a);
+}
+
 /* A channel is under its context's lock. */
 static void create__cq_with_a_foreign_channel(void **state)
 {
@@ -399,6 +452,61 @@ static void qkey__until_first_traffic(void **state)
 }
 
 /* --- many, and the end --- */
+
+#define DST_AHS	 64
+#define DST_QPNS 500
+
+/* The longest chain, and by *@steps what it takes to find each of them once. */
+static uint32_t chains(const struct vqp *qp, uint64_t *steps)
+{
+	uint32_t longest = 0, cnt = 0;
+
+	*steps = 0;
+	for (size_t i = 0; i < (size_t)1 << qp->dst_bits; i++) {
+		uint32_t len = 0;
+
+		for (const struct vdst *d = qp->dst[i]; d; d = d->next)
+			*steps += ++len;
+		cnt += len;
+		longest = MAX(longest, len);
+	}
+	assert_int_equal(cnt, qp->dst_cnt);
+	return longest;
+}
+
+/* Many queue pairs at each of many hosts, whose numbers and handles lie close together; then their handles go. */
+static void dst__chains_stay_short(void **state)
+{
+	struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1};
+	struct ibv_ah *ah[DST_AHS];
+	uint8_t status;
+	struct vqp *qp;
+	uint64_t steps;
+	struct end a;
+
+	(void)state;
+	end_open(&a);
+	qp = verbs_obj_get(OBJ_QP, a.qp);
+	assert_int_equal(ibv_query_gid(a.ctx, 1, 0, &attr.grh.dgid), 0);
+	for (int i = 0; i < DST_AHS; i++) {
+		ah[i] = ibv_create_ah(a.pd, &attr);
+		assert_non_null(ah[i]);
+	}
+	lock_acquire(&qp->obj.ctx->lock);
+	for (uint32_t i = 0; i < DST_AHS * DST_QPNS; i++)
+		assert_non_null(verbs_dst_get(qp, ah[i % DST_AHS], i / DST_AHS, QKEY, &status));
+	lock_release(&qp->obj.ctx->lock);
+	assert_int_equal(qp->dst_cnt, DST_AHS * DST_QPNS);
+	print_message("longest of 2^%u chains: %u\n", qp->dst_bits, chains(qp, &steps));
+	print_message("%.2f steps for a look-up\n", (double)steps / qp->dst_cnt);
+	assert_true(chains(qp, &steps) <= 16 && steps <= 3 * (uint64_t)qp->dst_cnt);
+	for (uint32_t i = 0; i < DST_AHS; i++) {
+		assert_int_equal(ibv_destroy_ah(ah[i]), 0);
+		assert_int_equal(qp->dst_cnt, (DST_AHS - 1 - i) * DST_QPNS);
+	}
+	assert_int_equal(chains(qp, &steps), 0);
+	end_close(&a);
+}
 
 static void qps__64_in_one_process(void **state)
 {
@@ -538,8 +646,10 @@ int main(void)
 		cmocka_unit_test(post__after_a_reset),
 		cmocka_unit_test(create__limits),
 		cmocka_unit_test(create__cq_of_later_releases),
+		cmocka_unit_test(create__qp_of_later_releases),
 		cmocka_unit_test(create__cq_with_a_foreign_channel),
 		cmocka_unit_test(qkey__until_first_traffic),
+		cmocka_unit_test(dst__chains_stay_short),
 		cmocka_unit_test(qps__64_in_one_process),
 		cmocka_unit_test(fork__child_is_refused),
 		cmocka_unit_test(close__with_objects),
