@@ -42,6 +42,7 @@ deb:
 deb-check:
 	@tests/deb/check.sh $(BUILD)-deb
 soak: tests
+	@tools/setup.sh soak
 	@ninja -C $(BUILD) --quiet meson-benchmark-prereq
 	@meson test -C $(BUILD) --no-rebuild --benchmark --suite soak --print-errorlogs
 tidy:

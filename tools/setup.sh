@@ -1,8 +1,9 @@
 #!/bin/sh
 # setup.sh FOR...: installs the Debian packages that building ("build"), the demo and the benchmarks ("demo"), the tests
-# ("test"), Debian packages ("deb") and clean roots ("root") need, if any of them is missing; prints nothing when all
-# are there. Only names that every release has: where Debian puts a version into the name of a package, the one without
-# a version depends on the release's own (libclang-rt-dev: libclang-rt-14-dev in 12, -19- in 13).
+# ("test"), the soak ("soak", Slurm), Debian packages ("deb") and clean roots ("root") need, if any of them is missing;
+# prints nothing when all are there. Only names that every release has: where Debian puts a version into the name of a
+# package, the one without a version depends on the release's own (libclang-rt-dev: libclang-rt-14-dev in 12, -19- in
+# 13).
 set -eu
 [ -n "${SOFTFABRIC_NO_INSTALL:-}" ] && exit 0
 packages=""
@@ -13,6 +14,7 @@ for what in "$@"; do
 	test) packages="$packages python3 libcmocka-dev libfabric-bin openmpi-bin libopenmpi-dev netpipe-openmpi python3-mpi4py hpcc iproute2 tshark
 		ibverbs-utils perftest python3-pyverbs
 		universal-ctags clang libclang-rt-dev gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user" ;;
+	soak) packages="$packages slurmctld slurmd slurm-client munge" ;;
 	deb) packages="$packages build-essential debhelper lintian" ;;
 	root) packages="$packages debootstrap" ;;
 	*) echo "setup.sh: unknown: $what" >&2; exit 1 ;;
