@@ -330,6 +330,15 @@ static inline int efa_ep_state(const struct kit_ep *ep)
 /* efa_ep.c */
 int efa_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context);
 int efa_ep_progress(struct kit_ep *ep);
+/* Provider error codes, above the device's statuses: efa_err.c. Source: doc/facts/efa.md#error-codes. */
+enum efa_err {
+	EFA_ERR_GENERIC = 4096, EFA_ERR_OLD_PROTOCOL, EFA_ERR_PKT_TYPE, EFA_ERR_PKT_UNKNOWN, EFA_ERR_PKT_POST,
+	EFA_ERR_PKT_SEND, EFA_ERR_PKT_MSG, EFA_ERR_PKT_TAGGED, EFA_ERR_PKT_TWICE, EFA_ERR_NOMEM, EFA_ERR_MR_CLOSE,
+	EFA_ERR_COPY, EFA_ERR_NO_RX, EFA_ERR_NO_TX, EFA_ERR_AV_INSERT, EFA_ERR_REMOTE_MEM, EFA_ERR_RECV_POST,
+	EFA_ERR_HANDSHAKE, EFA_ERR_SEND_POST, EFA_ERR_PKT_MISMATCH, EFA_ERR_READ_POST, EFA_ERR_RDMA_READ_POST,
+	EFA_ERR_ATOMIC, EFA_ERR_WRITE, EFA_ERR_WRITE_RECV, EFA_ERR_DGRAM_CQ, EFA_ERR_SHM, EFA_ERR_SHM_CQ,
+	EFA_ERR_UNRESPONSIVE, EFA_ERR_ZCPY_HEADER, EFA_ERR_UNREACHABLE
+};
 /** efa_ep_event() - Something failed that no operation can report: EQ error entry (FI_EFA_ERR code), or one warning without EQ. */
 void efa_ep_event(struct efa_ep *ep, int err, int prov_errno, const char *why);
 

@@ -113,7 +113,7 @@ static void respond(struct efa_peer *peer, const struct efa_hdr *req, const uint
 	size_t at;
 
 	if (!pkt) {
-		efa_ep_event(ep, FI_ENOMEM, 4105, "no memory to answer an atomic of a peer");
+		efa_ep_event(ep, FI_ENOMEM, EFA_ERR_NOMEM, "no memory to answer an atomic of a peer");
 		return;
 	}
 	pkt->is_answer = true;
@@ -155,7 +155,7 @@ void efa_atomic_on_rta(struct efa_peer *peer, const struct efa_hdr *h, const str
 	if (read_only)
 		access = FI_REMOTE_READ;
 	if (!dt_size || kit_atomic_valid(kind, h->atomic_dt, h->atomic_op)) {
-		efa_ep_event(peer->ep, FI_EINVAL, 4118, "a peer asked for an atomic that does not exist");
+		efa_ep_event(peer->ep, FI_EINVAL, EFA_ERR_ATOMIC, "a peer asked for an atomic that does not exist");
 		return;
 	}
 	if (!target_ok(peer, h, access, dt_size, &total)) {
@@ -187,7 +187,7 @@ void efa_atomic_on_rta(struct efa_peer *peer, const struct efa_hdr *h, const str
 		struct efa_hdr rc = {.type = EFA_PKT_RECEIPT, .send_id = h->send_id, .msg_id = h->msg_id};
 
 		if (efa_ctrl_send(peer, &rc, NULL))
-			efa_ep_event(peer->ep, FI_ENOMEM, 4105, "no memory to answer an atomic of a peer");
+			efa_ep_event(peer->ep, FI_ENOMEM, EFA_ERR_NOMEM, "no memory to answer an atomic of a peer");
 	}
 }
 

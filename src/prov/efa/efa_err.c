@@ -32,37 +32,39 @@ static const struct err_row err_tab[] = {
 	{EFANIC_REMOTE_UNKNOWN_PEER, FI_ENOTCONN, "peer has no address handle for us"},
 	{EFANIC_LOCAL_UNREACH_REMOTE, FI_EHOSTUNREACH, "peer never answered"},
 	{EFANIC_REMOTE_FEATURE_MISMATCH, FI_EINVAL, "features of the two sides conflict"},
-	{4096, FI_EOTHER, "provider error"},
-	{4097, FI_EOTHER, "packet of a protocol that is no longer spoken"},
-	{4098, FI_EOTHER, "packet of an invalid type"},
-	{4099, FI_EOTHER, "packet of an unknown type"},
-	{4100, FI_EOTHER, "packet could not be posted"},
-	{4101, FI_EOTHER, "packet could not be sent"},
-	{4102, FI_EOTHER, "message packet could not be processed"},
-	{4103, FI_EOTHER, "tagged message packet could not be processed"},
-	{4104, FI_EOTHER, "packet was processed already"},
-	{4105, FI_ENOMEM, "out of memory"},
-	{4106, FI_EOTHER, "memory region could not be closed"},
-	{4107, FI_EOTHER, "payload could not be copied"},
-	{4108, FI_EOTHER, "no incoming transfer left"},
-	{4109, FI_EOTHER, "no outgoing transfer left"},
-	{4110, FI_EOTHER, "address could not be inserted"},
-	{4111, FI_EOTHER, "remote memory address, key or permission wrong"},
-	{4112, FI_EOTHER, "internal receive could not be posted"},
-	{4113, FI_EOTHER, "handshake with the peer failed"},
-	{4114, FI_EOTHER, "send work request could not be posted"},
-	{4115, FI_EOTHER, "packets of one message disagree"},
-	{4116, FI_EOTHER, "read could not be posted"},
-	{4117, FI_EOTHER, "RDMA read could not be posted"},
-	{4118, FI_EOTHER, "invalid datatype or operation in an atomic"},
-	{4119, FI_EOTHER, "write completion failed"},
-	{4120, FI_EOTHER, "write-with-immediate reception failed"},
-	{4121, FI_EOTHER, "datagram completion queue could not be read"},
-	{4122, FI_EOTHER, "shared memory failed"},
-	{4123, FI_EOTHER, "shared memory completion could not be written"},
-	{4124, FI_ECONNABORTED, "unresponsive receiver: its handshake was seen, then it stopped answering"},
-	{4125, FI_EOTHER, "packet with a header reached an endpoint in zero-copy receive mode"},
-	{4126, FI_ECONNABORTED, "unresponsive receiver: no handshake was ever seen (is traffic between the two hosts allowed?)"},
+	{EFA_ERR_GENERIC, FI_EOTHER, "provider error"},
+	{EFA_ERR_OLD_PROTOCOL, FI_EOTHER, "packet of a protocol that is no longer spoken"},
+	{EFA_ERR_PKT_TYPE, FI_EOTHER, "packet of an invalid type"},
+	{EFA_ERR_PKT_UNKNOWN, FI_EOTHER, "packet of an unknown type"},
+	{EFA_ERR_PKT_POST, FI_EOTHER, "packet could not be posted"},
+	{EFA_ERR_PKT_SEND, FI_EOTHER, "packet could not be sent"},
+	{EFA_ERR_PKT_MSG, FI_EOTHER, "message packet could not be processed"},
+	{EFA_ERR_PKT_TAGGED, FI_EOTHER, "tagged message packet could not be processed"},
+	{EFA_ERR_PKT_TWICE, FI_EOTHER, "packet was processed already"},
+	{EFA_ERR_NOMEM, FI_ENOMEM, "out of memory"},
+	{EFA_ERR_MR_CLOSE, FI_EOTHER, "memory region could not be closed"},
+	{EFA_ERR_COPY, FI_EOTHER, "payload could not be copied"},
+	{EFA_ERR_NO_RX, FI_EOTHER, "no incoming transfer left"},
+	{EFA_ERR_NO_TX, FI_EOTHER, "no outgoing transfer left"},
+	{EFA_ERR_AV_INSERT, FI_EOTHER, "address could not be inserted"},
+	{EFA_ERR_REMOTE_MEM, FI_EOTHER, "remote memory address, key or permission wrong"},
+	{EFA_ERR_RECV_POST, FI_EOTHER, "internal receive could not be posted"},
+	{EFA_ERR_HANDSHAKE, FI_EOTHER, "handshake with the peer failed"},
+	{EFA_ERR_SEND_POST, FI_EOTHER, "send work request could not be posted"},
+	{EFA_ERR_PKT_MISMATCH, FI_EOTHER, "packets of one message disagree"},
+	{EFA_ERR_READ_POST, FI_EOTHER, "read could not be posted"},
+	{EFA_ERR_RDMA_READ_POST, FI_EOTHER, "RDMA read could not be posted"},
+	{EFA_ERR_ATOMIC, FI_EOTHER, "invalid datatype or operation in an atomic"},
+	{EFA_ERR_WRITE, FI_EOTHER, "write completion failed"},
+	{EFA_ERR_WRITE_RECV, FI_EOTHER, "write-with-immediate reception failed"},
+	{EFA_ERR_DGRAM_CQ, FI_EOTHER, "datagram completion queue could not be read"},
+	{EFA_ERR_SHM, FI_EOTHER, "shared memory failed"},
+	{EFA_ERR_SHM_CQ, FI_EOTHER, "shared memory completion could not be written"},
+	{EFA_ERR_UNRESPONSIVE, FI_ECONNABORTED,
+	 "unresponsive receiver: its handshake was seen, then it stopped answering"},
+	{EFA_ERR_ZCPY_HEADER, FI_EOTHER, "packet with a header reached an endpoint in zero-copy receive mode"},
+	{EFA_ERR_UNREACHABLE, FI_ECONNABORTED,
+	 "unresponsive receiver: no handshake was ever seen (is traffic between the two hosts allowed?)"},
 };
 
 static const struct err_row *find(unsigned prov_errno)
@@ -83,7 +85,7 @@ int efa_errno(unsigned prov_errno)
 unsigned efa_prov_errno(const struct efa_peer *peer, unsigned status)
 {
 	if (status == EFANIC_LOCAL_UNRESP_REMOTE)
-		return peer->flags & EFA_PEER_HS_RCVD ? 4124 : 4126;
+		return peer->flags & EFA_PEER_HS_RCVD ? EFA_ERR_UNRESPONSIVE : EFA_ERR_UNREACHABLE;
 	return status;
 }
 
@@ -132,7 +134,8 @@ static const char *hint(const struct efa_ep *ep, const struct efa_peer *peer, un
 	struct in6_addr self;
 
 	must(efanic_ip_of_gid(ep->self.gid, self.s6_addr));
-	if (prov_errno != EFANIC_REMOTE_BAD_DEST_QPN && prov_errno != EFANIC_LOCAL_UNREACH_REMOTE && prov_errno != 4126)
+	if (prov_errno != EFANIC_REMOTE_BAD_DEST_QPN && prov_errno != EFANIC_LOCAL_UNREACH_REMOTE &&
+	    prov_errno != EFA_ERR_UNREACHABLE)
 		return "";
 	if (!peer || peer->is_self || (peer->flags & EFA_PEER_HS_RCVD) || peer->exp_msg_id)
 		return "";

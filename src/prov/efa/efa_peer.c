@@ -278,7 +278,7 @@ static struct efa_peer *stranger_get(struct efa_ep *ep, const struct efanic_wc *
 		return NULL;
 	peer = efanic_dst_hold(ep->qp, wc->src, &dst) ? NULL : peer_new(ep, addr, dst);
 	if (!peer) {
-		efa_ep_event(ep, FI_ENOMEM, 4110, "no memory for a sender that nobody inserted");
+		efa_ep_event(ep, FI_ENOMEM, EFA_ERR_AV_INSERT, "no memory for a sender that nobody inserted");
 		return NULL;
 	}
 	TAILQ_INSERT_TAIL(&ep->strangers, peer, stranger_link);

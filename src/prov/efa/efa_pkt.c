@@ -228,7 +228,7 @@ static __attribute__((cold, noinline)) void small_failed(struct efa_ep *ep, cons
 		tx = small_tx_again(ep, peer, &wc->data);
 	pkt = tx ? efa_pkt_get(ep, peer, false) : NULL;
 	if (!pkt) {
-		efa_ep_event(ep, FI_ENOMEM, 4105, "no memory for a message that could not be sent");
+		efa_ep_event(ep, FI_ENOMEM, EFA_ERR_NOMEM, "no memory for a message that could not be sent");
 		if (tx)
 			efa_tx_small_done(tx);
 		return;
@@ -275,7 +275,10 @@ static __attribute__((noinline)) void on_packet(struct efa_ep *ep, const struct 
 
 	if (unlikely(why)) {
 		if (!ep->stats.drop[why]++)
-			efa_ep_event(ep, FI_EIO, why == EFA_DROP_DEPRECATED ? 4097 : why == EFA_DROP_TYPE ? 4098 : 4096,
+			efa_ep_event(ep, FI_EIO,
+				     why == EFA_DROP_DEPRECATED ? EFA_ERR_OLD_PROTOCOL
+				     : why == EFA_DROP_TYPE     ? EFA_ERR_PKT_TYPE
+								: EFA_ERR_GENERIC,
 				     efa_drop_name(why));
 		return;
 	}

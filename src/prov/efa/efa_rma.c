@@ -97,7 +97,7 @@ static int start_device(struct efa_tx *tx, uint8_t opcode)
 		if (ret && !tx->wrs)
 			return ret;
 		if (ret) {
-			efa_tx_fail(tx, FI_ENOMEM, 4105);
+			efa_tx_fail(tx, FI_ENOMEM, EFA_ERR_NOMEM);
 			return 0;
 		}
 		walk_on(tx, &w, len);
@@ -201,12 +201,12 @@ void efa_refuse_send(struct efa_peer *peer, const struct efa_hdr *h)
 		r.send_id = h->send_id;
 	}
 	if (efa_ctrl_send(peer, &r, NULL))
-		efa_ep_event(peer->ep, FI_ENOMEM, 4105, "no memory to answer a peer");
+		efa_ep_event(peer->ep, FI_ENOMEM, EFA_ERR_NOMEM, "no memory to answer a peer");
 }
 
 void efa_refuse(struct efa_peer *peer, const struct efa_hdr *h, const char *why)
 {
-	efa_ep_event(peer->ep, FI_EINVAL, 4111, why);
+	efa_ep_event(peer->ep, FI_EINVAL, EFA_ERR_REMOTE_MEM, why);
 	efa_refuse_send(peer, h);
 }
 
@@ -249,7 +249,7 @@ void efa_rma_on_rtw(struct efa_peer *peer, const struct efa_hdr *h, const struct
 	}
 	rx = efa_rx_get(peer->ep, peer, EFA_RX_WRITE);
 	if (!rx) {
-		efa_ep_event(peer->ep, FI_ENOMEM, 4108, "no memory for a write of a peer");
+		efa_ep_event(peer->ep, FI_ENOMEM, EFA_ERR_NO_RX, "no memory for a write of a peer");
 		return;
 	}
 	efa_rx_fill(rx, h, len);
@@ -276,7 +276,7 @@ void efa_rma_on_rtr(struct efa_peer *peer, const struct efa_hdr *h)
 	}
 	tx = efa_tx_get(ep, peer, EFA_TX_READRSP);
 	if (!tx) {
-		efa_ep_event(ep, FI_ENOMEM, 4109, "no memory to answer a read of a peer");
+		efa_ep_event(ep, FI_ENOMEM, EFA_ERR_NO_TX, "no memory to answer a read of a peer");
 		return;
 	}
 	tx->len = tx->need = h->msg_len;

@@ -218,7 +218,7 @@ static void send_short(struct efa_rx *rx, uint8_t type)
 	struct efa_hdr h = {.type = type, .send_id = rx->send_id, .recv_id = rx->id, .msg_id = rx->msg_id};
 
 	if (efa_ctrl_send(rx->peer, &h, NULL))
-		efa_ep_event(rx->ep, FI_ENOMEM, 4105, "no memory to answer a peer");
+		efa_ep_event(rx->ep, FI_ENOMEM, EFA_ERR_NOMEM, "no memory to answer a peer");
 }
 
 static void send_nack(struct efa_rx *rx)
@@ -274,7 +274,7 @@ void efa_rx_check(struct efa_rx *rx)
 	}
 	if (!(efa_pkt_tab[rx->type].props & EFA_P_READ_IOV) && !(efa_pkt_tab[rx->type].props & EFA_P_MULTI) &&
 	    rx->send_id_known && rx->got >= rx->granted && send_cts(rx))
-		efa_rx_fail(rx, FI_ENOMEM, 4105);
+		efa_rx_fail(rx, FI_ENOMEM, EFA_ERR_NOMEM);
 }
 
 /* --- long read: the receiver fetches --------------------------------------------------------------------------- */
@@ -391,7 +391,7 @@ void efa_rx_go_on(struct efa_rx *rx)
 		if (ret == -EFA_ENOMR && !rx->wrs && efa_peer_has(rx->peer, EFA_X_READ_NACK)) {
 			rx->want_nack = true;
 		} else if (ret) {
-			efa_rx_fail(rx, -ret, 4117);
+			efa_rx_fail(rx, -ret, EFA_ERR_RDMA_READ_POST);
 			return;
 		}
 	}
@@ -423,7 +423,7 @@ static bool hold(struct efa_rx *rx, const struct efa_hdr *h, const struct view *
 	struct efa_held *held = efa_held_get(rx->ep, data, h->msg_id);
 
 	if (!held) {
-		efa_ep_event(rx->ep, FI_ENOMEM, 4105, "no memory for an unexpected message");
+		efa_ep_event(rx->ep, FI_ENOMEM, EFA_ERR_NOMEM, "no memory for an unexpected message");
 		return false;
 	}
 	TAILQ_INSERT_TAIL(&rx->held, held, link);
@@ -449,7 +449,7 @@ static void keep_unexpected(struct efa_rx *rx, const struct efa_hdr *h, const st
 	rx->ux.data = rx->data;
 	rx->ux.tagged = efa_pkt_tab[rx->type].props & EFA_P_TAGGED;
 	if (kit_srx_unexpected(&ep->srx, &rx->ux)) {
-		efa_ep_event(ep, FI_ENOMEM, 4105, "no memory for an unexpected message");
+		efa_ep_event(ep, FI_ENOMEM, EFA_ERR_NOMEM, "no memory for an unexpected message");
 		end(rx);
 	}
 }
@@ -468,9 +468,10 @@ static void first_packet(struct efa_peer *peer, const struct efa_hdr *h, const s
 	struct efa_rx *rx = efa_rx_get(ep, peer, EFA_RX_MSG);
 
 	if (!rx) {
-		efa_ep_event(ep, FI_ENOMEM, 4108, "no memory for a message");
+		efa_ep_event(ep, FI_ENOMEM, EFA_ERR_NO_RX, "no memory for a message");
 		if (krx)
-			kit_rx_fail(krx, &(struct kit_rx_result){.src = peer->fi_addr}, FI_ENOMEM, 4108, 0, NULL, 0);
+			kit_rx_fail(krx, &(struct kit_rx_result){.src = peer->fi_addr}, FI_ENOMEM, EFA_ERR_NO_RX, 0,
+				    NULL, 0);
 		return;
 	}
 	efa_rx_fill(rx, h, len);
@@ -707,7 +708,7 @@ static bool has_room_ahead(struct efa_peer *peer, uint32_t ahead, uint32_t len)
 	if (peer->ahead_cnt < (uint64_t)window + ep->kit.info->rx_attr->size)
 		return true;
 	if (!ep->stats.drop_early++)
-		efa_ep_event(ep, FI_EIO, 4096, "too many messages came early (FI_EFA_RECVWIN_SIZE)");
+		efa_ep_event(ep, FI_EIO, EFA_ERR_GENERIC, "too many messages came early (FI_EFA_RECVWIN_SIZE)");
 	return false;
 }
 
@@ -716,7 +717,7 @@ static void keep_ahead(struct efa_peer *peer, const struct efa_hdr *h, const str
 	struct efa_held *held = efa_held_get(peer->ep, data, h->msg_id), *at;
 
 	if (!held) {
-		efa_ep_event(peer->ep, FI_ENOMEM, 4105, "no memory for a message that came early");
+		efa_ep_event(peer->ep, FI_ENOMEM, EFA_ERR_NOMEM, "no memory for a message that came early");
 		return;
 	}
 	TAILQ_FOREACH_REVERSE(at, &peer->ahead, efa_held_q, link)

@@ -304,7 +304,7 @@ void efa_tx_respond(struct efa_tx *tx, struct efa_hdr *h, uint64_t window)
 		if (ret == -FI_EFAULT)
 			refuse_reader(tx);
 		else
-			efa_ep_event(tx->ep, FI_ENOMEM, 4105, "no memory to answer a peer");
+			efa_ep_event(tx->ep, FI_ENOMEM, EFA_ERR_NOMEM, "no memory to answer a peer");
 		efa_tx_put(tx);
 		return;
 	}
@@ -388,7 +388,7 @@ static int send_segments(struct efa_tx *tx, struct efa_hdr *h, uint64_t total)
 			 * Out of memory in the middle: what was sent cannot be recalled, so the operation fails by
 			 * completion.
 			 */
-			efa_tx_fail(tx, FI_ENOMEM, 4105);
+			efa_tx_fail(tx, FI_ENOMEM, EFA_ERR_NOMEM);
 			return 0;
 		}
 		off += len;
@@ -612,7 +612,7 @@ static void begin_again(struct efa_tx *tx)
 		enter_pump(tx);
 	} else if (ret) {
 		leave_pump(tx);
-		efa_tx_fail(tx, -ret, 4096);
+		efa_tx_fail(tx, -ret, EFA_ERR_GENERIC);
 	} else if (!tx->window) {
 		leave_pump(tx);
 	}
@@ -748,7 +748,7 @@ void efa_tx_on_nack(struct efa_tx *tx, const struct efa_hdr *nack)
 	if (tx->kind == EFA_TX_WRITE) {
 		tx->type = dc ? EFA_PKT_DC_LONGCTS_RTW : EFA_PKT_LONGCTS_RTW;
 		if (efa_tx_start_longcts(tx))
-			efa_tx_fail(tx, FI_EAGAIN, 4114);
+			efa_tx_fail(tx, FI_EAGAIN, EFA_ERR_SEND_POST);
 		return;
 	}
 	tx->type = (uint8_t)((dc ? EFA_PKT_DC_LONGCTS_MSGRTM : EFA_PKT_LONGCTS_MSGRTM) + !!(tx->cq_flags & FI_TAGGED));
@@ -756,5 +756,5 @@ void efa_tx_on_nack(struct efa_tx *tx, const struct efa_hdr *nack)
 	h.flags |= EFA_FLAG_READ_NACK;
 	tx->need = tx->len;
 	if (efa_tx_send_packet(tx, &h, 0, 0))
-		efa_tx_fail(tx, FI_EAGAIN, 4114);
+		efa_tx_fail(tx, FI_EAGAIN, EFA_ERR_SEND_POST);
 }

@@ -55,7 +55,7 @@ static void on_user_wc(void *ctx, const struct efanic_wc *wc)
 	if (!krx)
 		return; /* an unsolicited write to the wrong queue pair: no receive of ours is concerned */
 	if (wc->status != EFANIC_OK || wc->opcode != EFANIC_OP_RECV) {
-		unsigned code = wc->status != EFANIC_OK ? wc->status : 4098;
+		unsigned code = wc->status != EFANIC_OK ? wc->status : EFA_ERR_PKT_TYPE;
 
 		if (ep->kit.closing)
 			slab_put(&ep->srx.slab, krx);
@@ -114,7 +114,8 @@ void efa_zcpy_on_wc(void *ctx, const struct efanic_wc *wc)
 		return;
 	}
 	if (!ep->stats.drop_zcpy++)
-		efa_ep_event(ep, FI_EINVAL, 4125, "a peer that does not use zero-copy receive sent a message");
+		efa_ep_event(ep, FI_EINVAL, EFA_ERR_ZCPY_HEADER,
+			     "a peer that does not use zero-copy receive sent a message");
 	efanic_post_recv_credits(ep->qp, 1);
 }
 
