@@ -57,6 +57,12 @@ uint64_t link_now_ns(const struct link_node *n)
 	return g_inifake.now_ns;
 }
 
+bool link_peer_is_local(const struct link_peer *peer)
+{
+	assert_non_null(peer);
+	return g_inifake.has_direct;
+}
+
 uint8_t *link_direct_begin(struct link_port *p, struct link_peer *peer, size_t len)
 {
 	(void)p;

@@ -173,6 +173,7 @@ static void put_quick_ack__is_a_command(void **state)
 	(void)state;
 	quick_open(&w);
 	q = quick_of(&w, 8);
+	assert_true(cassini_is_near(w.cq, &q));
 	for (unsigned i = 0; i < 8; i++)
 		assert_true(cassini_put_quick_ack(w.cq, &q, w.eq, 100 + i));
 	assert_false(cassini_put_quick_ack(w.cq, &q, w.eq, 108)); /* depth and slots */
@@ -185,6 +186,7 @@ static void put_quick_ack__is_a_command(void **state)
 	assert_int_equal(cassini_eq_peek(w.eq)->ptl_list, CASSINI_OVERFLOW);
 	expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_OK, 102);
 	g_inifake.has_direct = false;
+	assert_false(cassini_is_near(w.cq, &q));
 	assert_false(cassini_put_quick_ack(w.cq, &q, w.eq, 109));
 	assert_int_equal(w.cq->used, 5);
 	sent_end(3, -ECONNREFUSED);

@@ -34,6 +34,11 @@ static inline bool is_peer(const struct cassini_peer *peer, const struct cassini
 	return likely(peer && peer->pid == q->pid && peer->nic == q->nic && peer->dom == q->dom && peer->link);
 }
 
+bool cassini_is_near(struct cassini_cmdq *cq, const struct cassini_quick *q)
+{
+	return (is_peer(cq->last, q) || peer_look(cq, q)) && link_peer_is_local(cq->last->link);
+}
+
 /*
  * The frame, written where the peer will read it; for link_direct_end(). @took: what the peer must have taken. NULL:
  * not to this peer, or not now.

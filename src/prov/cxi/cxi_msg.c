@@ -311,7 +311,7 @@ static inline bool quick_send(struct cxi_ep *ep, const struct cxi_send_args *a)
 	q.pid_idx = dest.rx_idx;
 	q.seq = ++t->send_seq;
 	if (unlikely(ep->kit.cntr[KIT_CNTR_SEND] || (wants_cqe && !is_early(ep, a)) || !cassini_put_quick(t->cmdq, &q)))
-		return quick_op(ep, &q, *a, dest);
+		return cassini_is_near(t->cmdq, &q) && quick_op(ep, &q, *a, dest);
 	if (wants_cqe)
 		kit_cq_push(ep->kit.tx_cq, a->context, FI_SEND | (a->tagged ? FI_TAGGED : FI_MSG), 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
 	return true;
