@@ -88,6 +88,7 @@ static struct vbuild *begin(struct ibv_qp_ex *ex, enum efanic_opcode opcode)
 	b->ah = NULL;
 	b->qpn = b->qkey = 0;
 	b->is_inline = false;
+	b->is_silent = verbs_is_silent(qp, ex->wr_flags);
 	return b;
 }
 

@@ -58,7 +58,10 @@ void verbs_cq_take(void *ctx, const struct efanic_wc *wc)
 	if (!is_rx) {
 		e.slot = (uint16_t)(wc->wr_id - 1);
 		e.wr_id = qp->sq->s[e.slot].wr_id;
-		verbs_cq_put(qp->send_cq, &e);
+		if (unlikely(qp->sq->s[e.slot].is_silent && wc->status == EFANIC_OK))
+			verbs_qp_done(&e);
+		else
+			verbs_cq_put(qp->send_cq, &e);
 		return;
 	}
 	e.imm = wc->imm;

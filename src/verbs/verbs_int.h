@@ -152,7 +152,8 @@ struct vcq {
 /* A send request between post and poll. */
 struct vswr {
 	uint64_t wr_id;
-	uint16_t next; /* free list */
+	uint16_t next;	/* free list */
+	bool is_silent; /* a success is no completion */
 	uint8_t data[INLINE_MAX];
 };
 
@@ -168,7 +169,7 @@ struct vbuild {
 	struct efanic_wr wr;
 	struct ibv_ah *ah;
 	uint32_t qpn, qkey;
-	bool is_inline;
+	bool is_inline, is_silent;
 	uint8_t data[INLINE_MAX];
 };
 
@@ -353,6 +354,11 @@ int verbs_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_
 int verbs_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 /** verbs_send_check() - May a request with @flags be posted, if there is room? Return: 0; EINVAL (logged). */
 int verbs_send_check(struct vqp *qp, unsigned flags);
+/** verbs_is_silent() - Nobody wants to know that a request with @flags has succeeded. */
+static inline bool verbs_is_silent(const struct vqp *qp, unsigned flags)
+{
+	return !(flags & IBV_SEND_SIGNALED) && !qp->sig_all;
+}
 /** verbs_send_one() - Gives @b to the adapter; context's lock held, there is room. Return: 0; ENOMEM: the adapter has
  * none, which efanic_sq_free() says. */
 int verbs_send_one(struct vqp *qp, struct vbuild *b);

@@ -57,11 +57,13 @@ int ibv_dealloc_pd(struct ibv_pd *ibv)
 
 /* --- memory regions --- */
 
-static int access_check(unsigned access)
+static int access_check(const struct vctx *ctx, unsigned access)
 {
-	const unsigned known =
+	unsigned known =
 		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_OPTIONAL_RANGE;
 
+	if (ctx->dev->attr.is_lenient)
+		known |= IBV_ACCESS_REMOTE_ATOMIC; /* which no peer can use */
 	if (access & ~known)
 		return verbs_refuse("ibv_reg_mr",
 				    "this adapter's access rights are local write, remote read and remote write");
@@ -106,7 +108,7 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *ibv, void *addr, size_t len, uint
 		return NULL;
 	if (iova != (uintptr_t)addr)
 		return verbs_fail(verbs_refuse("ibv_reg_mr_iova", "a region's addresses are the process's"));
-	err = access_check(access);
+	err = access_check(pd->obj.ctx, access);
 	if (!err && (!len || (uintptr_t)addr + len < (uintptr_t)addr))
 		err = EINVAL;
 	if (!err)

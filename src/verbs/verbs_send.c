@@ -9,6 +9,12 @@ struct efanic_sge verbs_sge(uint64_t addr, uint32_t len, uint32_t lkey)
 	return (struct efanic_sge){(void *)(uintptr_t)addr, len, lkey == EFANIC_LKEY_INTERNAL ? LKEY_NEVER : lkey};
 }
 
+/* Every completion tells of itself, so that SOLICITED changes nothing. */
+static unsigned flags_offered(const struct vqp *qp)
+{
+	return IBV_SEND_SIGNALED | IBV_SEND_INLINE | (qp->obj.ctx->dev->attr.is_lenient ? IBV_SEND_SOLICITED : 0);
+}
+
 int verbs_send_check(struct vqp *qp, unsigned flags)
 {
 	if (unlikely(qp->qp.state != IBV_QPS_RTS && qp->qp.state != IBV_QPS_SQD)) {
@@ -16,12 +22,12 @@ int verbs_send_check(struct vqp *qp, unsigned flags)
 			(int)qp->qp.state);
 		return EINVAL;
 	}
-	if (unlikely(!(flags & IBV_SEND_SIGNALED) && !qp->sig_all)) {
+	if (unlikely(verbs_is_silent(qp, flags) && !qp->obj.ctx->dev->attr.is_lenient)) {
 		LOG_FEW(LOG_LVL_WARN, qp->said, "QP %u: sends without a completion are not this adapter's",
 			qp->qp.qp_num);
 		return EINVAL;
 	}
-	if (unlikely(flags & ~(unsigned)(IBV_SEND_SIGNALED | IBV_SEND_INLINE))) {
+	if (unlikely(flags & ~(unsigned)(IBV_SEND_SIGNALED | IBV_SEND_INLINE)) && flags & ~flags_offered(qp)) {
 		LOG_FEW(LOG_LVL_WARN, qp->said, "QP %u: send flags 0x%x, this adapter has SIGNALED and INLINE",
 			qp->qp.qp_num, flags);
 		return EINVAL;
@@ -54,6 +60,7 @@ int verbs_send_one(struct vqp *qp, struct vbuild *b)
 	qp->sq_free = s->next;
 	qp->sq_used++;
 	s->wr_id = b->wr.wr_id;
+	s->is_silent = b->is_silent;
 	b->wr.wr_id = (uint64_t)slot + 1; /* 0 has a meaning of its own there */
 	if (b->is_inline) {
 		memcpy(s->data, b->data, b->wr.sge[0].len);
@@ -129,6 +136,7 @@ static int wr_fill(struct vqp *qp, const struct ibv_send_wr *wr, struct vbuild *
 	b->wr.has_imm = wr->opcode == IBV_WR_SEND_WITH_IMM;
 	b->wr.imm = b->wr.has_imm ? wr->imm_data : 0;
 	b->is_inline = false;
+	b->is_silent = verbs_is_silent(qp, wr->send_flags);
 	b->ah = wr->wr.ud.ah;
 	b->qpn = wr->wr.ud.remote_qpn;
 	b->qkey = wr->wr.ud.remote_qkey;

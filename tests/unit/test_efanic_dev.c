@@ -127,7 +127,7 @@ static void query__limits_are_settable(void **state)
 	struct efanic_dev_attr attr;
 
 	room("max_qp=1;max_cq=2;max_ah=3;max_mr=4;max_pd=5;max_mr_size=6Gi;max_rdma_size=7;sq=8;rq="
-	     "9;mtu=4096");
+	     "9;mtu=4096;lenient=yes");
 	assert_int_equal(efanic_dev_query(0, &attr), 0);
 	assert_int_equal(attr.max_qp, 1);
 	assert_int_equal(attr.max_cq, 2);
@@ -139,6 +139,7 @@ static void query__limits_are_settable(void **state)
 	assert_int_equal(attr.max_sq_wr, 8);
 	assert_int_equal(attr.max_rq_wr, 9);
 	assert_int_equal(attr.mtu, 4096);
+	assert_true(attr.is_lenient);
 }
 
 /* The file is read first, the variable wins. */

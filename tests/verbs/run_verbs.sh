@@ -46,6 +46,19 @@ pair() {
 	grep -q '^ [0-9]' "$tmp/client" || fail "$*: no result: $(cat "$tmp/client")"
 }
 
+# ucx TRANSPORT TEST SIZE - ucx_perftest's server and client
+ucx() {
+	local server run=(ucx_perftest -t "$2" -s "$3" -n 200 -w 10)
+	[ "$2" != am_lat ] || run+=(-x "${1/ud_v/ud_verbs}" -d "$UCX_NET_DEVICES")
+	port=$((port + 1))
+	UCX_TLS=$1 verbs "${run[@]}" -p $port >"$tmp/server" 2>&1 &
+	server=$!
+	listens $port
+	UCX_TLS=$1 verbs "${run[@]}" -p $port 127.0.0.1 >"$tmp/client" 2>&1 || fail "$*: client: $(cat "$tmp/client")"
+	wait $server || fail "$*: server: $(cat "$tmp/server")"
+	grep -q '^Final: *200' "$tmp/client" || fail "$*: no result: $(cat "$tmp/client")"
+}
+
 # side theirs|ours COMMAND... - Debian's provider on the soft adapter, or our provider
 side() {
 	local who=$1
@@ -224,6 +237,34 @@ mpi)
 		grep -q "ok $t" "$tmp/out" || fail "$t did not run: $(cat "$tmp/out")"
 	done
 	pass "one rank over Debian's provider, one over ours"
+	;;
+ucx)
+	need ucx_info ucx_perftest
+	export UCX_NET_DEVICES=rdmap0s6:1
+	verbs ucx_info -d >"$tmp/out" 2>&1 || fail "ucx_info: $(cat "$tmp/out")"
+	grep -q 'Device: rdmap0s6:1' "$tmp/out" || fail "ucx_info does not show the device: $(cat "$tmp/out")"
+	transports=(ud_v)
+	! grep -q 'Transport: srd' "$tmp/out" || transports+=(srd)
+	# What UCX 1.13 asks of every adapter, and EFA has not
+	export SOFTFABRIC_EFA="lenient=yes" UCX_UD_VERBS_TX_MIN_SGE=1 UCX_UD_VERBS_TX_MIN_INLINE=32 UCX_IB_IS_GLOBAL=y
+	for t in "${transports[@]}"; do
+		for test in "am_lat 8" "tag_lat 8" "tag_bw 65536" "stream_lat 3000" "ucp_am_lat 20000" "ucp_put_lat 8" \
+			"ucp_get 5000"; do
+			# shellcheck disable=SC2086
+			ucx "$t" $test
+		done
+	done
+	SOFTFABRIC_NET="udp" ucx ud_v tag_bw 65536
+	ran="UCX over ${transports[*]}"
+	if command -v mpirun mpicc >/dev/null && ompi_info 2>/dev/null | grep -q 'pml: ucx'; then
+		mpi_build mpi_verify
+		UCX_TLS=ud_v,self LD_PRELOAD=$preload timeout 60 mpirun --allow-run-as-root --oversubscribe -np 2 \
+			--mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any --mca btl self \
+			"$tmp/mpi_verify" 300000 >"$tmp/out" 2>&1 || fail "Open MPI: $(tail -30 "$tmp/out")"
+		grep -q 'ok ring' "$tmp/out" || fail "Open MPI: $(cat "$tmp/out")"
+		ran="$ran, and Open MPI, every byte, over it"
+	fi
+	pass "$ran"
 	;;
 protocols)
 	need fi_info

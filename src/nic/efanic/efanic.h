@@ -82,6 +82,7 @@ struct efanic_dev_attr {
 	uint64_t max_mr_size;
 	uint64_t speed_bps;
 	bool has_hmem;	 /* the instance has GPUs, so that its provider offers FI_HMEM */
+	bool is_lenient; /* takes verbs that real ones refuse: sends without a completion, remote atomics in regions */
 	bool pci_always; /* tell the address also where the machine has no such device */
 	uint16_t pci_domain;
 	uint8_t pci_bus, pci_device, pci_function;

@@ -19,7 +19,7 @@ struct room {
 	uint64_t nics;
 	uint32_t gen; /* bit of a word of GEN_WORDS */
 	uint64_t mtu, max_qp, max_cq, max_ah, max_mr, max_pd, max_mr_size, max_rdma_size, sq, rq;
-	bool pci, hmem;
+	bool pci, hmem, lenient;
 };
 
 enum gen { GEN_EFA0_NONE, GEN_EFA0_READ, GEN_EFA1_RW, GEN_EFA2_FULL, GEN_NUM };
@@ -55,6 +55,7 @@ static const struct conf_key room_key[] = {
 	{"sq", CONF_U64, OFF(sq), "send requests of a queue pair", 1, SQ_MAX, NULL},
 	{"rq", CONF_U64, OFF(rq), "receive requests of a queue pair", 1, 32768, NULL},
 	{"hmem", CONF_BOOL, OFF(hmem), "yes: as an instance that has GPUs", 0, 0, NULL},
+	{"lenient", CONF_BOOL, OFF(lenient), "yes: verbs takes what UCX 1.13 asks of every adapter", 0, 0, NULL},
 	{"pci", CONF_BOOL, OFF(pci), "yes: tell the PCI address, which is not here", 0, 0, NULL},
 };
 
@@ -129,6 +130,7 @@ static int attr_fill(const struct room *room, int idx, struct efanic_dev_attr *o
 		.max_mr_size = room->max_mr_size,
 		.speed_bps = 100000000000,
 		.has_hmem = room->hmem,
+		.is_lenient = room->lenient,
 		.pci_always = room->pci,
 		.pci_bus = slot[idx].bus,
 		.pci_device = slot[idx].device,
