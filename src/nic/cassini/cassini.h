@@ -391,7 +391,7 @@ struct cassini_quick {
  * Return: sent; false: nothing has happened, not to this peer or not now, cassini_post() knows more.
  */
 bool cassini_put_quick(struct cassini_cmdq *cq, const struct cassini_quick *quick);
-/** cassini_is_near() - Has the peer of @quick memory on this host, where a short Put can go? If not, no use in trying. */
+/** cassini_is_near() - Has the peer of @quick memory on this host, where a short Put can go? If not, do not try. */
 bool cassini_is_near(struct cassini_cmdq *cq, const struct cassini_quick *quick);
 /**
  * cassini_put_quick_ack() - The same with an ACK event in @eq, as of any command; it takes its place in the queue, and
