@@ -193,6 +193,41 @@ static void hold(struct end *e, const struct efanic_wc *wc)
 	e->hook = NULL;
 }
 
+/* Something in the send queue keeps the destination of a peer whose handle was closed: the peer that sends then can be
+ * answered all the same, and has the next handle. */
+static void stranger__held_after_its_handle(void **state)
+{
+	struct link_addr from = {.ip = {[10] = 0xff, 0xff, 10, 0, 0, 9}, .port = 99, .nonce = 3};
+	uint8_t other[16], frame[EFANIC_HDR_MAX];
+	struct efanic_dst *queued;
+	struct world w;
+	uint16_t ahn;
+	size_t len;
+
+	world_open(&w, NULL);
+	pair_open(&w, 16);
+	len = efanic_pkt_encode(EFANIC_PKT_SEND, QKEY_B, 0, 0, frame);
+	efanic_gid_of_ip(from.ip, other);
+	assert_int_equal(efanic_ah_open(w.nic, other, &ahn), 0);
+	assert_int_equal(efanic_dst_get(w.b.qp, ahn, 99, 3, &queued), 0);
+	efanic_ah_close(w.nic, ahn);
+	assert_true(efanic_dst_is_stale(w.nic, queued));
+	w.b.hook = hold;
+	w.b.qp->deliver = true;
+	assert_int_equal(fake_inject(w.b.qp->port, &from, frame, len), 0);
+	assert_ptr_equal(g_held, queued);
+	assert_false(efanic_dst_is_stale(w.nic, queued));
+	assert_int_equal(efanic_ah_open(w.nic, other, &ahn), 0);
+	assert_int_equal(fake_inject(w.b.qp->port, &from, frame, len), 0);
+	assert_int_equal(last(&w.b)->wc.src_ahn, ahn);
+	w.b.qp->deliver = false;
+	efanic_dst_put(queued);
+	efanic_dst_put(g_held);
+	efanic_ah_close(w.nic, ahn);
+	world_close(&w);
+	(void)state;
+}
+
 /* A held destination without an address handle gets its number when one is opened. */
 static void stranger__held_before_its_handle(void **state)
 {
@@ -701,6 +736,7 @@ int main(void)
 		cmocka_unit_test(stranger__can_be_answered_and_held),
 		cmocka_unit_test(stranger__ahn_follows_handles),
 		cmocka_unit_test(stranger__held_before_its_handle),
+		cmocka_unit_test(stranger__held_after_its_handle),
 		cmocka_unit_test(park__adapter_thread_takes_packets),
 		cmocka_unit_test(park__adapter_thread_retries),
 		cmocka_unit_test(park__close_drops_unseen_packets),

@@ -194,6 +194,7 @@ void efanic_dst_put(struct efanic_dst *dst);
 struct efanic_dst *efanic_dst_find(struct efanic_qp *qp, const uint8_t gid[16], uint16_t qpn, uint32_t qkey);
 /**
  * efanic_dst_hold() - Keep a wc->src beyond its handler call: one reference, for efanic_dst_put().
+ * A sender needs no address handle: that an earlier one to there was closed does not count for it.
  * @out: the handle to use from then on; a sender that nobody has asked for has its user pointer only from there.
  * Return: 0; -ENOMEM; -EINVAL not of @qp.
  */

@@ -277,8 +277,19 @@ int efanic_dst_settle(struct efanic_qp *qp, struct efanic_dst *dst, struct efani
 
 int efanic_dst_hold(struct efanic_qp *qp, struct efanic_dst *dst, struct efanic_dst **out)
 {
-	lock_assert_held(qp->nic->lock);
-	return efanic_dst_settle(qp, dst, out);
+	struct efanic *nic = qp->nic;
+	int rc;
+
+	lock_assert_held(nic->lock);
+	rc = efanic_dst_settle(qp, dst, out);
+	if (rc)
+		return rc;
+	dst = *out;
+	if (efanic_dst_is_stale(nic, dst)) { /* kept until now by what is in the send queue */
+		dst->ah_idx = efanic_ah_find(nic, link_peer_addr(dst->peer)->ip);
+		dst->ah_gen = nic->ah[dst->ah_idx].gen;
+	}
+	return 0;
 }
 
 /* Takes @dst out of the chain at its peer and gives the peer back. */

@@ -320,6 +320,9 @@ void efa_peer_named(struct efa_ep *ep, fi_addr_t fi_addr, const struct efa_addr 
 	stranger_leave(peer);
 	peer->addr = *addr;
 	peer_name(peer, fi_addr);
+	/* from now on it has the handle of this entry, and is gone for sends when that is closed */
+	if (!efanic_dst_get(ep->qp, peer->ahn, addr->qpn, addr->qkey, &dst))
+		efanic_dst_put(dst);
 	name_messages(peer);
 }
 

@@ -101,7 +101,8 @@ void efa_pkt_end(struct efa_pkt *pkt, unsigned status)
 		efa_tx_pkt_done(tx, pkt, status);
 	else if (rx)
 		efa_rx_wr_done(rx, pkt, status);
-	else if (status != EFANIC_OK && status != EFANIC_FLUSHED && !efa_status_is_loss(status))
+	else if (status != EFANIC_OK && status != EFANIC_FLUSHED && !efa_status_is_loss(status) &&
+		 !(pkt->peer->flags & EFA_PEER_REMOVED))
 		efa_ep_event(pkt->ep, efa_errno(status), (int)status, "a control packet could not be sent");
 	if (unlikely(efa_status_is_loss(status)))
 		efa_peer_lost(pkt->peer, status); /* who waits for it is told; that it left unawaited is no error */
