@@ -68,9 +68,33 @@ class Basic(Case):
 
     def test_mistakes(self):
         self.refused(run("rum"), 2, "did you mean 'run'?")
+        self.refused(run("help", "rnu"), 2, "did you mean 'run'?")
         self.refused(run("info", "--josn"), 2, "did you mean '--json'?")
+        self.refused(run("info", "--json="), 2, "--json has no value")
         self.refused(run("info", "-p", "efs"), 2, "takes efa, cxi, opx, not efs")
         self.assertEqual(run().returncode, 2)
+
+    def test_streams(self):
+        """Standard output and error that are full, or closed."""
+        def sh(line):
+            p = subprocess.run(["sh", "-c", '"$0" ' + line, COMMAND], stdin=subprocess.DEVNULL, capture_output=True,
+                               text=True, timeout=LIMIT_S, env=environment(), check=False)
+            self.assertNotIn("Traceback", p.stderr)
+            return p
+        for line, status in (("--version", 1), ("info -p efa", 1), ("run -q --json -- true", 125)):
+            self.refused(sh(line + " >/dev/full"), status, "standard output cannot be written: No space")
+            self.assertEqual((sh(line + " >&-").returncode, sh(line + " 2>&- >/dev/null").returncode), (0, 0))
+        p = sh("run -q -- sh -c 'echo said >&2; ls /nowhere; exit 3' >&-")
+        self.assertEqual((p.returncode, p.stderr[:5]), (3, "said\n"))
+        for line, status in (("rum", 2), ("run -- sh -c 'exit 7'", 7)):
+            self.assertEqual((sh(line + " 2>/dev/full").returncode, sh(line + " 2>&-").returncode), (status, status))
+
+    @unittest.skipUnless(can_namespaces(), "no namespaces here")
+    def test_no_folder(self):
+        ro = in_namespace("for d in /tmp /var/tmp /usr/tmp; do [ ! -d $d ] || mount -t tmpfs -o ro tmpfs $d; done; "
+                          "cd /proc")
+        p = run("run", "-q", "--", "true", before=ro, TMPDIR="/proc")
+        self.refused(p, 125, "no folder for temporary files", "TMPDIR")
 
     def test_info(self):
         text = self.done(run("info", SOFTFABRIC_NET="loss=1%;seed=7", SOFTFABRIC_EFA="nics=2;gen=efa0-read"))
@@ -162,7 +186,9 @@ class Verbs(Case):
 
     def test_mistakes(self):
         self.refused(run("verbs"), 125, "behind --")
-        self.refused(run("verbs", "--", "no-such-command"), 127, "no such command")
+        self.refused(run("verbs", "--", "no-such-command"), 127, "no-such-command is not there")
+        self.refused(run("verbs", "--", "/etc/passwd"), 126, "cannot be executed")
+        self.refused(run("verbs", "--net", "los=1%", "--", "ibv_devices"), 125, "did you mean 'loss'?")
 
 
 class Why(Case):
@@ -200,7 +226,7 @@ class Why(Case):
         self.refused(run("why", "caps"), 2, "caps has no value")
         self.refused(run("why"), 2, "hints or a command")
         self.refused(run("why", "provider=verbs"), 2, "no provider of ours")
-        self.refused(run("why", "--", "no-such-program"), 127, "no-such-program cannot be started")
+        self.refused(run("why", "--", "no-such-program"), 127, "no-such-program is not there")
 
     def test_command(self):
         self.refused(run("why", "--", "true"), 1, "none of its processes asked")
@@ -213,6 +239,22 @@ class Why(Case):
         said = [q["providers"]["cxi"] for q in got["questions"] if "FI_MULTICAST" in q["hints"]]
         self.assertIn("caps asks for FI_MULTICAST", said[0]["reason"])
         self.assertIn(["caps", "caps without FI_MULTICAST"], said[0]["change"])
+
+
+    def test_end(self):
+        """A signal ends the command as well."""
+        up = os.path.join(TMP.name, "why-up")
+        script = "echo $$ >%s.x; mv %s.x %s; exec sleep 300" % (up, up, up)
+        p = subprocess.Popen([COMMAND, "why", "--", "sh", "-c", script], stdin=subprocess.DEVNULL,
+                             stderr=subprocess.PIPE, text=True, env=environment())
+        until = time.monotonic() + LIMIT_S
+        while not os.path.exists(up):
+            self.assertLess(time.monotonic(), until)
+            time.sleep(0.02)
+        p.send_signal(signal.SIGTERM)
+        self.assertIn("ended with status 143", p.communicate(timeout=LIMIT_S)[1])
+        with open(up, encoding="ascii") as f:
+            self.assertFalse(os.path.exists("/proc/%d" % int(f.read())))
 
 
 class Doctor(Case):
@@ -275,6 +317,8 @@ class Run(Case):
         self.refused(run("run", "--", "/etc/passwd"), 126, "cannot be executed")
         self.refused(run("run", "--json=/nowhere/x", "--", "echo", "ran"), 125, "cannot be written")
         self.refused(run("run", "--hosts", "0", "--", "true"), 125, "1 to 200")
+        self.refused(run("run", "--hosts", "two", "--", "true"), 125, "--hosts takes a number, not two")
+        self.refused(run("run", "--", ""), 127, "no name")
 
     def test_counters(self):
         if not shutil.which("fi_pingpong"):
@@ -326,6 +370,8 @@ class Hosts(Run):
         for word in ("h1,h2\nsoftfabric\nh1\n", "10.77.0.1/24", "\nh2\n", "10.77.0.2/24", "refused"):
             self.assertIn(word, p.stdout)
         self.assertIn("there is no host h3; hosts: h1 h2", p.stderr)
+        p = run("run", "-q", "--hosts", "1", "--", "softfabric-on", "h1", "uname", "-n")
+        self.assertEqual(self.done(p), "h1\n")
 
     def test_mpirun(self):
         launchers = [m for m in ("mpirun.openmpi", "mpirun.mpich") if shutil.which(m)]
@@ -362,6 +408,17 @@ class Hosts(Run):
             while self.running(mark):
                 self.assertLess(time.monotonic(), until)
                 time.sleep(0.02)
+
+    def test_end_while_hosts_are_made(self):
+        folder = tempfile.mkdtemp(dir=TMP.name)
+        p = subprocess.Popen([COMMAND, "run", "-q", "--hosts", "9", "--", "sleep", "300"], stdin=subprocess.DEVNULL,
+                             stderr=subprocess.PIPE, text=True, env=environment(TMPDIR=folder))
+        until = time.monotonic() + LIMIT_S
+        while not os.listdir(folder):
+            self.assertLess(time.monotonic(), until)
+            time.sleep(0.001)
+        p.send_signal(signal.SIGTERM)
+        self.assertEqual((p.communicate(timeout=LIMIT_S)[1], p.returncode, os.listdir(folder)), ("", 143, []))
 
     def running(self, mark):
         for d in os.listdir("/proc"):
@@ -533,6 +590,8 @@ class Bench(Case):
         self.assertEqual((p.returncode, list(got["failed"]), got["conditions"]), (0, ["nosuch"],
                                                                                   "net: delay=200us;seed=7"))
         self.assertGreater(got["results"][0]["value"], 100)
+        p = run("bench", "-p", "efs", "-t", "lat", "-n", "1")
+        self.assertIn("did you mean 'efa'?", p.stdout)
         p = run("bench", "-p", "nosuch", "-t", "lat", "-n", "1")
         self.assertEqual(p.returncode, 1)
         self.assertIn("nosuch: not measured: fi_getinfo: No data available", p.stdout)
@@ -541,6 +600,7 @@ class Bench(Case):
         self.refused(run("bench", "-t", "lta"), 2, "did you mean 'lat'?")
         self.refused(run("bench", "-s", "8,many"), 2, "8,4k,1M, not many")
         self.refused(run("bench", "-s", "65M"), 2, "64M")
+        self.refused(run("bench", "-s", ""), 2, "--sizes has no value")
         self.refused(run("bench", "--net", "los=1%"), 125, "did you mean 'loss'?")
         self.refused(run("bench", "--svg", "/nowhere/x"), 1, "cannot be written")
         self.refused(run("bench", "-n", "0"), 2, "1 to 1000")
