@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """The softfabric command from outside: test_cmd.py COMMAND OLD_LIBFABRIC GROUP. What it cannot do is one sentence, never a trace."""
+import ctypes
 import fcntl
 import json
 import os
+import platform
 import pty
 import select
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -36,6 +39,20 @@ def run(*args, before=(), **env):
 def in_namespace(script):
     """Words that run a command as root of a user and mount namespace after @script."""
     return ("unshare", "-Urm", "sh", "-c", script + '; exec "$@"', "sh")
+
+
+NO_READV = {"x86_64": 310, "aarch64": 270}  # __NR_process_vm_readv
+
+
+def forbid_readv():
+    """As the filter of a container: process_vm_readv() is EPERM, all else as before."""
+    code = b"".join(struct.pack("HBBI", *ins) for ins in (
+        (0x20, 0, 0, 0), (0x15, 0, 1, NO_READV[platform.machine()]), (6, 0, 0, 0x50001), (6, 0, 0, 0x7FFF0000)))
+    ops = ctypes.create_string_buffer(code)
+    prog = ctypes.create_string_buffer(struct.pack("HP", len(code) // 8, ctypes.addressof(ops)))
+    libc = ctypes.CDLL(None)
+    if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, prog, 0, 0):  # PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP
+        raise OSError("no filter")
 
 
 def can_namespaces():
@@ -282,6 +299,15 @@ class Doctor(Case):
         found = self.level(run("doctor", "--json", LD_LIBRARY_PATH=lib), "libfabric")
         self.assertIn("1.11: too old", found[0][1])
         self.assertEqual(found[0][0], "bad")
+
+    @unittest.skipUnless(platform.machine() in NO_READV, "another machine")
+    def test_no_ptrace(self):
+        p = subprocess.run([COMMAND, "doctor", "--json"], capture_output=True, text=True, timeout=LIMIT_S, check=False,
+                           env=environment(), preexec_fn=forbid_readv)
+        level, text, mend = self.level(p, "memory of other processes")[0]
+        self.assertEqual((level, p.stderr), ("note", ""))
+        self.assertIn("process_vm_readv is refused (Operation not permitted", text)
+        self.assertRegex(mend, "SYS_PTRACE|ptrace_scope=0")
 
     @unittest.skipUnless(can_namespaces(), "no namespaces here")
     def test_shared_memory(self):
