@@ -163,7 +163,8 @@ def put_table(args, results, failed):
     if results:
         out.table(rows)
     for p, why in failed.items():
-        print("  %s: not measured: %s" % (p, why))
+        near = "" if p in places.PROVIDERS + STOCK else out.nearest(p, places.PROVIDERS + STOCK)
+        print("  %s: not measured: %s%s" % (p, why, near))
 
 
 def write(file, text):
@@ -285,8 +286,8 @@ def main(argv):
     began = time.monotonic()
     try:
         measure(args, env, results, failed)
-    except KeyboardInterrupt:
-        status = 130
+    except KeyboardInterrupt as e:
+        status = getattr(e, "status", 130)
     put_all(args, results, failed)
     if args.json != "-":
         print("%d points in %.1f s%s" % (len(results), time.monotonic() - began, ", interrupted" if status else ""))

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """softfabric decode: prints a capture as text, with what Wireshark shows of it."""
 import argparse
+import contextlib
 import json
+import os
 import sys
 
 from . import fabric, layouts, out, pcapng, places
@@ -71,8 +73,12 @@ class Printer:
 
 def read(path, args, known):
     fab, printer, bad, strange = fabric.Fabric(known), Printer(args, known), 0, 0
-    with pcapng.File(path) as f:
+    progress = None if os.isatty(1) else out.Progress()  # lines on a terminal say it themselves
+    with pcapng.File(path) as f, contextlib.ExitStack() as at_end:
+        at_end.callback(progress.end if progress else int)
         for n, p in enumerate(f, 1):
+            if progress and n % 1024 == 0:
+                progress.say("%d datagrams" % n)
             got = pcapng.udp(p)
             fields = fab.dissect(n, p.way, *got) if got else None
             bad += any(k == "softfabric.malformed" for k, _ in fields or ())

@@ -6,6 +6,7 @@ import os
 import platform
 import resource
 import shutil
+import signal
 import socket
 import struct
 
@@ -69,9 +70,12 @@ def siblings():
     scope = read_number("/proc/sys/kernel/yama/ptrace_scope")
     buf = ctypes.create_string_buffer(b"softfabric")
     owner = os.fork()
-    if not owner:
+    if not owner:  # ends with us, whatever ends us
+        for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(s, signal.SIG_DFL)
+        hosts.call("prctl", hosts.PR_SET_PDEATHSIG, signal.SIGKILL)
         while True:
-            hosts.signal.pause()
+            signal.pause()
     reader = os.fork()
     if not reader:
         iov = struct.pack("QQ", ctypes.addressof(buf), 10)
@@ -80,7 +84,7 @@ def siblings():
         got = hosts.libc.process_vm_readv(owner, local, ctypes.c_ulong(1), iov, ctypes.c_ulong(1), ctypes.c_ulong(0))
         os._exit(0 if got == 10 else ctypes.get_errno() or 1)
     status = os.waitstatus_to_exitcode(os.waitpid(reader, 0)[1])
-    os.kill(owner, hosts.signal.SIGKILL)
+    os.kill(owner, signal.SIGKILL)
     os.waitpid(owner, 0)
     if not status:
         return [finding(OK, what, "process_vm_readv works between processes of one user")]

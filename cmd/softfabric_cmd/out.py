@@ -6,6 +6,7 @@ the command was not started, 126 and 127 where it cannot be, as env(1).
 """
 import argparse
 import difflib
+import errno
 import json
 import os
 import re
@@ -19,6 +20,23 @@ class Refused(Exception):
     def __init__(self, sentence, status=2):
         super().__init__(sentence)
         self.status = status
+
+
+def sentence_of(e):
+    """What no verb has expected of the system."""
+    if not e.filename and e.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF):
+        return "standard output cannot be written: %s" % e.strerror
+    if str(e.strerror).startswith("No usable temporary directory"):
+        return "no folder for temporary files can be written: have TMPDIR name one"
+    return "%s%s" % (e.strerror or e, ": %s" % e.filename if e.filename else "")
+
+
+def refuse(sentence):
+    try:
+        sys.stderr.write("softfabric: %s\n" % sentence)
+        sys.stderr.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # nobody will know, but for the exit status
 
 
 def nearest(word, known):
@@ -37,6 +55,9 @@ class Parser(argparse.ArgumentParser):
         choice = re.match(r"argument (\S+): invalid choice: '(.*?)' \(choose from (.*)\)", message)
         if choice:
             message = "%s takes %s, not %s" % (choice.group(1).split("/")[-1], choice.group(3).replace("'", ""), choice.group(2))
+        no_number = re.match(r"argument (\S+): invalid (?:int|float) value: '(.*)'", message)
+        if no_number:
+            message = "%s takes a number, not %s" % (no_number.group(1).split("/")[-1], no_number.group(2))
         m = re.match(r"unrecognized arguments: (\S+)", message)
         if m:
             options = [o for a in self._actions for o in a.option_strings]
@@ -48,7 +69,11 @@ class Parser(argparse.ArgumentParser):
 
     def parse_args(self, args=None, namespace=None):
         # The word behind --json is another argument, never its value.
-        return super().parse_args(["--json=-" if a == "--json" else a for a in args], namespace)
+        got = super().parse_args(["--json=-" if a == "--json" else a for a in args], namespace)
+        for a in self._actions:
+            if a.option_strings and getattr(got, a.dest, None) == "":
+                self.error("%s has no value" % a.option_strings[-1])
+        return got
 
 
 def split_command(argv):

@@ -51,7 +51,11 @@ def room_check(env, with_hosts):
         raise out.Refused(errors[0], 125)
 
 
-def command_check(command, env):
+def command_check(command, env, with_hosts=False):
+    if with_hosts and command[0] == "softfabric-on":  # is made with the hosts
+        return
+    if not command[0]:
+        raise out.Refused("the command has no name", 127)
     if not shutil.which(command[0], path=env.get("PATH")):
         found = os.path.exists(command[0])
         raise out.Refused("%s %s" % (command[0], "cannot be executed" if found else "is not there, and not in PATH"), 126 if found else 127)
@@ -122,10 +126,9 @@ def signals_back(before):
 def supervise(command, env):
     """Starts the command and waits for it. A signal to us is one to it; what it leaves then is ended. Returns its exit status."""
     hosts.libc.prctl(PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(1))
-    caught = []
+    caught, p = [], None
 
-    def on_signal(sig, _frame):
-        caught.append(sig)
+    def pass_on(sig):
         # A terminal has sent it to the whole group already.
         if sig != signal.SIGINT or not os.isatty(0):
             try:
@@ -134,15 +137,23 @@ def supervise(command, env):
                 pass
         signal.alarm(GRACE_S)
 
+    def on_signal(sig, _frame):
+        caught.append(sig)
+        if p:
+            pass_on(sig)
+
     def on_alarm(_sig, _frame):
         end_all()
 
+    before = signals_to(on_signal)
+    signal.signal(signal.SIGALRM, on_alarm)
     try:
         p = subprocess.Popen(command, env=env)
     except OSError as e:
+        signals_back(before)
         raise out.Refused("%s cannot be started: %s" % (command[0], e.strerror), 126) from None
-    before = signals_to(on_signal)
-    signal.signal(signal.SIGALRM, on_alarm)
+    for sig in list(caught):  # those that came before there was anybody to hear them
+        pass_on(sig)
     status = 0
     while True:
         try:
@@ -167,10 +178,20 @@ def with_hosts(args, command, env, tmp):
     except OSError as e:
         raise out.Refused("this system does not permit virtual hosts (%s): run it %s" % (e.strerror, hosts.MEND), 125) from None
     sys.stdout.flush()
+    caught, child = [], None
+
+    def on_signal(sig, _frame):
+        caught.append(sig)
+        if child and (sig != signal.SIGINT or not os.isatty(0)):
+            os.kill(child, sig)
+
+    before = signals_to(on_signal)
     child = os.fork()
     if not child:
-        os._exit(first_process(args, command, env, tmp))
-    before = signals_to(lambda sig, _f: os.kill(child, sig) if sig != signal.SIGINT or not os.isatty(0) else None)
+        signals_back(before)
+        os._exit(first_process(args, command, env, tmp) if not caught else 128 + caught[0])
+    for sig in list(caught):
+        os.kill(child, sig)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     signals_back(before)
     return status if status >= 0 else 128 - status
@@ -192,10 +213,15 @@ def first_process(args, command, env, tmp):
         return supervise(command, env)
     except out.Refused as e:
         progress.end()
-        sys.stderr.write("softfabric: %s\n" % e)
+        out.refuse(e)
         return e.status
-    except KeyboardInterrupt:
-        return 130
+    except KeyboardInterrupt as e:
+        progress.end()
+        return getattr(e, "status", 130)
+    except OSError as e:
+        progress.end()
+        out.refuse(out.sentence_of(e))
+        return 125
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -211,9 +237,12 @@ def report(args, command, status, seconds, stats):
     said = "softfabric: %s ended with status %d after %.1f s" % (command[0], status, seconds)
     if not adapters:
         said += "; no adapter was used, or none was closed (softfabric why -- COMMAND says who refused what)"
-    print(said, file=sys.stderr)
-    if adapters:
-        counters.put(adapters, sys.stderr)
+    try:
+        print(said, file=sys.stderr)
+        if adapters:
+            counters.put(adapters, sys.stderr)
+    except OSError:  # nobody can be told, and the command's status is what counts
+        pass
 
 
 def add_room(ap):
@@ -252,6 +281,10 @@ def run(args, command):
     except out.Refused as e:
         e.status = e.status if e.status >= 125 else 125
         raise
+    except BrokenPipeError:
+        raise
+    except OSError as e:
+        raise out.Refused(out.sentence_of(e), 125) from None
 
 
 def run_checked(args, command):
@@ -264,7 +297,7 @@ def run_checked(args, command):
     if args.hosts is not None:
         env["SOFTFABRIC_NET"] = ";".join(k for k in ("if=eth0", env.get("SOFTFABRIC_NET")) if k)
         hosts_check(args.hosts)
-    command_check(command, env)
+    command_check(command, env, args.hosts is not None)
     room_check(env, args.hosts is not None)
     with tempfile.TemporaryDirectory(prefix="softfabric-run.") as tmp:
         stats = env["SOFTFABRIC_STATS"] = os.path.join(tmp, "stats")

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """softfabric verbs: runs a program that is written for verbs on the soft EFA adapter."""
 import os
-import shutil
 
-from . import out, places
+from . import out, places, run
 
 USAGE = "softfabric verbs [--net KEYS] [--efa KEYS] -- COMMAND [ARG...]"
 EPILOG = """\
@@ -37,9 +36,10 @@ def main(argv):
         raise out.Refused("the command comes behind --, as in softfabric verbs -- ibv_devinfo", 125)
     if not os.path.exists(places.verbs_file()):
         raise out.Refused("there is no %s: libibverbs-dev was missing when this was built" % places.verbs_file(), 125)
-    if not shutil.which(command[0]):
-        raise out.Refused("%s: there is no such command" % command[0], 127)
+    env = env_for(args)
+    run.command_check(command, env)
+    run.room_check(env, False)
     try:
-        os.execvpe(command[0], command, env_for(args))
+        os.execvpe(command[0], command, env)
     except OSError as e:
         raise out.Refused("%s cannot be started: %s" % (command[0], e.strerror), 126) from None

@@ -2,10 +2,9 @@
 """softfabric why: which attribute made each provider refuse the hints of fi_getinfo, and what would be accepted."""
 import glob
 import os
-import subprocess
 import tempfile
 
-from . import ask, out, places
+from . import ask, out, places, run
 
 USAGE = "softfabric why [-p PROVIDER] [--json[=FILE]] HINT=VALUE... | [OPTIONS] -- COMMAND [ARG...]"
 EPILOG = """\
@@ -165,15 +164,8 @@ def why_hints(args, pairs):
 def command_run(command, prefix):
     env = places.env_with_modules(os.environ)
     env["SOFTFABRIC_WHY"] = prefix
-    try:
-        p = subprocess.Popen(command, env=env)
-    except OSError as e:
-        raise out.Refused("%s cannot be started: %s" % (command[0], e.strerror), 127 if isinstance(e, FileNotFoundError) else 126) from None
-    while True:
-        try:
-            return p.wait()
-        except KeyboardInterrupt:  # the command has it, too
-            continue
+    run.command_check(command, env)
+    return run.supervise(command, env)
 
 
 def asked_by(prefix):

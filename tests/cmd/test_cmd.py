@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """The softfabric command from outside: test_cmd.py COMMAND OLD_LIBFABRIC GROUP. What it cannot do is one sentence, never a trace."""
+import ctypes
 import fcntl
 import json
 import os
+import platform
 import pty
 import select
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -36,6 +39,20 @@ def run(*args, before=(), **env):
 def in_namespace(script):
     """Words that run a command as root of a user and mount namespace after @script."""
     return ("unshare", "-Urm", "sh", "-c", script + '; exec "$@"', "sh")
+
+
+NO_READV = {"x86_64": 310, "aarch64": 270}  # __NR_process_vm_readv
+
+
+def forbid_readv():
+    """As the filter of a container: process_vm_readv() is EPERM, all else as before."""
+    code = b"".join(struct.pack("HBBI", *ins) for ins in (
+        (0x20, 0, 0, 0), (0x15, 0, 1, NO_READV[platform.machine()]), (6, 0, 0, 0x50001), (6, 0, 0, 0x7FFF0000)))
+    ops = ctypes.create_string_buffer(code)
+    prog = ctypes.create_string_buffer(struct.pack("HP", len(code) // 8, ctypes.addressof(ops)))
+    libc = ctypes.CDLL(None)
+    if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, prog, 0, 0):  # PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP
+        raise OSError("no filter")
 
 
 def can_namespaces():
@@ -68,9 +85,33 @@ class Basic(Case):
 
     def test_mistakes(self):
         self.refused(run("rum"), 2, "did you mean 'run'?")
+        self.refused(run("help", "rnu"), 2, "did you mean 'run'?")
         self.refused(run("info", "--josn"), 2, "did you mean '--json'?")
+        self.refused(run("info", "--json="), 2, "--json has no value")
         self.refused(run("info", "-p", "efs"), 2, "takes efa, cxi, opx, not efs")
         self.assertEqual(run().returncode, 2)
+
+    def test_streams(self):
+        """Standard output and error that are full, or closed."""
+        def sh(line):
+            p = subprocess.run(["sh", "-c", '"$0" ' + line, COMMAND], stdin=subprocess.DEVNULL, capture_output=True,
+                               text=True, timeout=LIMIT_S, env=environment(), check=False)
+            self.assertNotIn("Traceback", p.stderr)
+            return p
+        for line, status in (("--version", 1), ("info -p efa", 1), ("run -q --json -- true", 125)):
+            self.refused(sh(line + " >/dev/full"), status, "standard output cannot be written: No space")
+            self.assertEqual((sh(line + " >&-").returncode, sh(line + " 2>&- >/dev/null").returncode), (0, 0))
+        p = sh("run -q -- sh -c 'echo said >&2; ls /nowhere; exit 3' >&-")
+        self.assertEqual((p.returncode, p.stderr[:5]), (3, "said\n"))
+        for line, status in (("rum", 2), ("run -- sh -c 'exit 7'", 7)):
+            self.assertEqual((sh(line + " 2>/dev/full").returncode, sh(line + " 2>&-").returncode), (status, status))
+
+    @unittest.skipUnless(can_namespaces(), "no namespaces here")
+    def test_no_folder(self):
+        ro = in_namespace("for d in /tmp /var/tmp /usr/tmp; do [ ! -d $d ] || mount -t tmpfs -o ro tmpfs $d; done; "
+                          "cd /proc")
+        p = run("run", "-q", "--", "true", before=ro, TMPDIR="/proc")
+        self.refused(p, 125, "no folder for temporary files", "TMPDIR")
 
     def test_info(self):
         text = self.done(run("info", SOFTFABRIC_NET="loss=1%;seed=7", SOFTFABRIC_EFA="nics=2;gen=efa0-read"))
@@ -162,7 +203,9 @@ class Verbs(Case):
 
     def test_mistakes(self):
         self.refused(run("verbs"), 125, "behind --")
-        self.refused(run("verbs", "--", "no-such-command"), 127, "no such command")
+        self.refused(run("verbs", "--", "no-such-command"), 127, "no-such-command is not there")
+        self.refused(run("verbs", "--", "/etc/passwd"), 126, "cannot be executed")
+        self.refused(run("verbs", "--net", "los=1%", "--", "ibv_devices"), 125, "did you mean 'loss'?")
 
 
 class Why(Case):
@@ -200,7 +243,7 @@ class Why(Case):
         self.refused(run("why", "caps"), 2, "caps has no value")
         self.refused(run("why"), 2, "hints or a command")
         self.refused(run("why", "provider=verbs"), 2, "no provider of ours")
-        self.refused(run("why", "--", "no-such-program"), 127, "no-such-program cannot be started")
+        self.refused(run("why", "--", "no-such-program"), 127, "no-such-program is not there")
 
     def test_command(self):
         self.refused(run("why", "--", "true"), 1, "none of its processes asked")
@@ -213,6 +256,22 @@ class Why(Case):
         said = [q["providers"]["cxi"] for q in got["questions"] if "FI_MULTICAST" in q["hints"]]
         self.assertIn("caps asks for FI_MULTICAST", said[0]["reason"])
         self.assertIn(["caps", "caps without FI_MULTICAST"], said[0]["change"])
+
+
+    def test_end(self):
+        """A signal ends the command as well."""
+        up = os.path.join(TMP.name, "why-up")
+        script = "echo $$ >%s.x; mv %s.x %s; exec sleep 300" % (up, up, up)
+        p = subprocess.Popen([COMMAND, "why", "--", "sh", "-c", script], stdin=subprocess.DEVNULL,
+                             stderr=subprocess.PIPE, text=True, env=environment())
+        until = time.monotonic() + LIMIT_S
+        while not os.path.exists(up):
+            self.assertLess(time.monotonic(), until)
+            time.sleep(0.02)
+        p.send_signal(signal.SIGTERM)
+        self.assertIn("ended with status 143", p.communicate(timeout=LIMIT_S)[1])
+        with open(up, encoding="ascii") as f:
+            self.assertFalse(os.path.exists("/proc/%d" % int(f.read())))
 
 
 class Doctor(Case):
@@ -240,6 +299,15 @@ class Doctor(Case):
         found = self.level(run("doctor", "--json", LD_LIBRARY_PATH=lib), "libfabric")
         self.assertIn("1.11: too old", found[0][1])
         self.assertEqual(found[0][0], "bad")
+
+    @unittest.skipUnless(platform.machine() in NO_READV, "another machine")
+    def test_no_ptrace(self):
+        p = subprocess.run([COMMAND, "doctor", "--json"], capture_output=True, text=True, timeout=LIMIT_S, check=False,
+                           env=environment(), preexec_fn=forbid_readv)
+        level, text, mend = self.level(p, "memory of other processes")[0]
+        self.assertEqual((level, p.stderr), ("note", ""))
+        self.assertIn("process_vm_readv is refused (Operation not permitted", text)
+        self.assertRegex(mend, "SYS_PTRACE|ptrace_scope=0")
 
     @unittest.skipUnless(can_namespaces(), "no namespaces here")
     def test_shared_memory(self):
@@ -275,6 +343,8 @@ class Run(Case):
         self.refused(run("run", "--", "/etc/passwd"), 126, "cannot be executed")
         self.refused(run("run", "--json=/nowhere/x", "--", "echo", "ran"), 125, "cannot be written")
         self.refused(run("run", "--hosts", "0", "--", "true"), 125, "1 to 200")
+        self.refused(run("run", "--hosts", "two", "--", "true"), 125, "--hosts takes a number, not two")
+        self.refused(run("run", "--", ""), 127, "no name")
 
     def test_counters(self):
         if not shutil.which("fi_pingpong"):
@@ -326,6 +396,8 @@ class Hosts(Run):
         for word in ("h1,h2\nsoftfabric\nh1\n", "10.77.0.1/24", "\nh2\n", "10.77.0.2/24", "refused"):
             self.assertIn(word, p.stdout)
         self.assertIn("there is no host h3; hosts: h1 h2", p.stderr)
+        p = run("run", "-q", "--hosts", "1", "--", "softfabric-on", "h1", "uname", "-n")
+        self.assertEqual(self.done(p), "h1\n")
 
     def test_mpirun(self):
         launchers = [m for m in ("mpirun.openmpi", "mpirun.mpich") if shutil.which(m)]
@@ -362,6 +434,17 @@ class Hosts(Run):
             while self.running(mark):
                 self.assertLess(time.monotonic(), until)
                 time.sleep(0.02)
+
+    def test_end_while_hosts_are_made(self):
+        folder = tempfile.mkdtemp(dir=TMP.name)
+        p = subprocess.Popen([COMMAND, "run", "-q", "--hosts", "9", "--", "sleep", "300"], stdin=subprocess.DEVNULL,
+                             stderr=subprocess.PIPE, text=True, env=environment(TMPDIR=folder))
+        until = time.monotonic() + LIMIT_S
+        while not os.listdir(folder):
+            self.assertLess(time.monotonic(), until)
+            time.sleep(0.001)
+        p.send_signal(signal.SIGTERM)
+        self.assertEqual((p.communicate(timeout=LIMIT_S)[1], p.returncode, os.listdir(folder)), ("", 143, []))
 
     def running(self, mark):
         for d in os.listdir("/proc"):
@@ -533,6 +616,8 @@ class Bench(Case):
         self.assertEqual((p.returncode, list(got["failed"]), got["conditions"]), (0, ["nosuch"],
                                                                                   "net: delay=200us;seed=7"))
         self.assertGreater(got["results"][0]["value"], 100)
+        p = run("bench", "-p", "efs", "-t", "lat", "-n", "1")
+        self.assertIn("did you mean 'efa'?", p.stdout)
         p = run("bench", "-p", "nosuch", "-t", "lat", "-n", "1")
         self.assertEqual(p.returncode, 1)
         self.assertIn("nosuch: not measured: fi_getinfo: No data available", p.stdout)
@@ -541,6 +626,7 @@ class Bench(Case):
         self.refused(run("bench", "-t", "lta"), 2, "did you mean 'lat'?")
         self.refused(run("bench", "-s", "8,many"), 2, "8,4k,1M, not many")
         self.refused(run("bench", "-s", "65M"), 2, "64M")
+        self.refused(run("bench", "-s", ""), 2, "--sizes has no value")
         self.refused(run("bench", "--net", "los=1%"), 125, "did you mean 'loss'?")
         self.refused(run("bench", "--svg", "/nowhere/x"), 1, "cannot be written")
         self.refused(run("bench", "-n", "0"), 2, "1 to 1000")
