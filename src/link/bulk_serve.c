@@ -415,6 +415,7 @@ void bulk_serve_get(struct bulk_port *b, struct link_peer *peer, const struct bu
 	struct bulk_stream *s;
 
 	if (!bulk_region_check(b->node, pkt->key, b->port->self.port, LINK_GET, pkt->addr, pkt->len)) {
+		b->port->stats.drop_foreign++;
 		bulk_tell_refused(b->node, "a peer", pkt->key, LINK_GET, pkt->addr, pkt->len);
 		reply_push(b, peer, pkt, BULK_S_ACCESS, 0);
 		return;
@@ -447,6 +448,7 @@ void bulk_serve_put(struct bulk_port *b, struct link_peer *peer, const struct bu
 		    const struct view *frame)
 {
 	if (!bulk_region_check(b->node, pkt->key, b->port->self.port, LINK_PUT, pkt->addr, pkt->len)) {
+		b->port->stats.drop_foreign++;
 		bulk_tell_refused(b->node, "a peer", pkt->key, LINK_PUT, pkt->addr, pkt->len);
 		reply_push(b, peer, pkt, BULK_S_ACCESS, 0);
 		return;

@@ -313,6 +313,8 @@ struct link_stats {
 	uint64_t drop_hello;                                       /* of another pair than the one that is open */
 	uint64_t drop_quote;                                       /* ICMP errors about nothing that we sent */
 	uint64_t half_expired;                                     /* strangers that said HELLO and nothing more */
+	uint64_t drop_foreign;                                     /* requests for no region of ours */
+	uint64_t floods, drop_gate;                                /* the gate was opened; lost there (link/gate.h) */
 	uint64_t fault_drop, fault_dup, fault_reorder, fault_delay, fault_corrupt, fault_truncate, fault_partition;
 	uint64_t bulk_get_bytes, bulk_put_bytes, bulk_cma_bytes, bulk_ring_bytes, bulk_frame_bytes;
 	uint64_t peers_dead, wakeups_tx;

@@ -389,6 +389,13 @@ void rel_peer_drop(struct rel *r, struct link_peer *peer, int status);
 /** rel_drain() - For close: stop taking frames, start goodbyes. Return: true once nothing is owed either way. */
 bool rel_drain(struct rel *r, uint64_t now_ns);
 uint32_t rel_outstanding(const struct rel *r);
+/**
+ * rel_progress() - Changes whenever a datagram of one at @addr has brought something new. RAW, which cannot tell: is
+ * there a peer that our owner knows?
+ */
+uint32_t rel_progress(struct rel *r, const struct link_addr *addr);
+/** rel_known() - @fn for peers that our owner knows; @nonce: of their datagrams, low half; 0: there is none yet. */
+void rel_known(struct rel *r, void (*fn)(void *arg, const struct link_addr *addr, uint32_t nonce), void *arg);
 /** rel_peer_nonce() - As the handshake told; 0: there was none yet. */
 uint32_t rel_peer_nonce(const struct rel_peer *rp);
 

@@ -72,6 +72,7 @@ static const struct stats_row port_row[] = {
 	ROW(retrans), ROW(dup_rx), ROW(naks_tx), ROW(naks_rx), ROW(acks_tx), ROW(probes), ROW(timeouts),
 	ROW(drop_malformed), ROW(drop_nonce), ROW(drop_source), ROW(drop_version), ROW(drop_full), ROW(drop_seal),
 	ROW(drop_hello), ROW(drop_quote), ROW(half_expired),
+	ROW(drop_foreign), ROW(floods), ROW(drop_gate),
 	ROW(fault_drop), ROW(fault_dup), ROW(fault_reorder), ROW(fault_delay), ROW(fault_corrupt), ROW(fault_truncate),
 	ROW(fault_partition),
 	ROW(bulk_get_bytes), ROW(bulk_put_bytes), ROW(bulk_cma_bytes), ROW(bulk_ring_bytes), ROW(bulk_frame_bytes),

@@ -66,6 +66,32 @@ struct rel_peer *rel_peer_find(struct rel *r, const struct link_addr *addr, uint
 	return open;
 }
 
+uint32_t rel_progress(struct rel *r, const struct link_addr *addr)
+{
+	uint32_t sum = 0;
+
+	for (struct rel_peer *rp = rel_peer_first(r, addr); rp; rp = rel_peer_next(rp)) {
+		if (r->port->cls == LINK_RAW)
+			sum |= rp->peer->refs != 0;
+		else
+			sum += (uint32_t)rp->pair + rp->rx_top + rp->rx_next + rp->tx_una + rp->echo_tx + rp->nak_una +
+			       rp->nak_rx + rp->rx_bytes;
+	}
+	return sum;
+}
+
+void rel_known(struct rel *r, void (*fn)(void *arg, const struct link_addr *addr, uint32_t nonce), void *arg)
+{
+	for (uint32_t i = 0; i <= r->tab_mask; i++) {
+		for (const struct rel_peer *rp = r->tab[i]; rp; rp = rp->hnext) {
+			bool is_raw = r->port->cls == LINK_RAW;
+
+			if (rp->peer->refs)
+				fn(arg, &rp->peer->addr, is_raw ? rp->peer_nonce : (uint32_t)rp->pair);
+		}
+	}
+}
+
 static void tab_grow(struct rel *r)
 {
 	uint32_t mask = r->tab_mask * 2 + 1;

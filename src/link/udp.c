@@ -14,6 +14,7 @@
 #include <linux/errqueue.h>
 
 #include "base/guard.h"
+#include "link/gate.h"
 #include "link/link_int.h"
 
 /*
@@ -50,6 +51,7 @@
 #define MTU_LOOP     61440u /* lo: largest payload we use; a multiple of the page, below IP's limit */
 #define MTU_MIN	     548u   /* every IPv4 host takes 576 bytes */
 #define MTU_AGAIN_NS (600 * NS_PER_SEC)
+#define FULL_POLLS   4 	    /* polls that leave something to read, before we ask whether the socket loses datagrams */
 #define ERRORS_MAX   16	    /* kept for the next poll */
 #define ERR_RETRIES  64	    /* errors reported by one flush or poll before we let go */
 
@@ -106,6 +108,8 @@ struct udp {
 	uint32_t mtu;
 	uint32_t mtu_top; /* before it was lowered, at mtu_ns */
 	uint64_t mtu_ns;
+	struct gate_sock *gate; /* NULL: it has never been flooded */
+	uint32_t full_polls, lost_seen; /* for gate_look() */
 	uint32_t error_cnt;
 	struct udp_error error[ERRORS_MAX]; /* one that finds no room comes again with the next datagram */
 	struct rx_batch *rx;
@@ -216,7 +220,7 @@ static void on_error(struct udp *u, const struct sock_extended_err *e, const str
  * Reads the error queue to its end. Return: whether something came from outside; an ordinary call that has just failed
  * may have told of that.
  */
-static bool errqueue_drain(struct udp *u)
+static bool errqueue_drain(struct udp *u, int fd)
 {
 	union {
 		struct cmsghdr align;
@@ -235,7 +239,7 @@ static bool errqueue_drain(struct udp *u)
 				   .msg_control = ctl.b,
 				   .msg_controllen = sizeof(ctl.b)};
 		struct sock_extended_err e;
-		ssize_t got = recvmsg(u->fd, &m, MSG_ERRQUEUE | MSG_DONTWAIT);
+		ssize_t got = recvmsg(fd, &m, MSG_ERRQUEUE | MSG_DONTWAIT);
 
 		if (got < 0)
 			break;
@@ -336,7 +340,7 @@ static void send_fragments(struct udp *u)
 {
 	pmtu_discover(u, false);
 	for (int i = 0; i < 2 && sendmsg(u->fd, &u->tx.msg[0].msg_hdr, MSG_DONTWAIT | MSG_NOSIGNAL) < 0; i++)
-		errqueue_drain(u);
+		errqueue_drain(u, u->fd);
 	pmtu_discover(u, true);
 }
 
@@ -378,7 +382,8 @@ static bool on_send_error(struct udp *u, int err, bool is_second)
 	uint32_t len = b->dgram[b->first[0]].len;
 	bool is_train = b->first[1] - b->first[0] > 1;
 
-	if (err != EAGAIN && err != ENOBUFS && err != EINTR && err != EFAULT && (errqueue_drain(u) || !is_second))
+	if (err != EAGAIN && err != ENOBUFS && err != EINTR && err != EFAULT &&
+	    (errqueue_drain(u, u->fd) || !is_second))
 		return true;
 	switch (err) {
 	case EINVAL:
@@ -442,7 +447,7 @@ static void udp_flush(struct carrier *c)
 			/* what stopped it is not reported again, and may have been an error of an
 			 * earlier datagram */
 			if ((uint32_t)sent < trains)
-				errqueue_drain(u);
+				errqueue_drain(u, u->fd);
 			continue;
 		}
 		if ((!on_send_error(u, errno, failed == at) || ++retries > ERR_RETRIES) && !u->is_full)
@@ -542,7 +547,7 @@ static uint32_t gro_size(struct msghdr *m, uint32_t len)
 	return len;
 }
 
-static int rx_one(struct udp *u, int i)
+static inline __attribute__((always_inline)) int rx_one(struct udp *u, int i)
 {
 	struct rx_batch *r = u->rx;
 	struct msghdr *m = &r->msg[i].msg_hdr;
@@ -567,31 +572,74 @@ static int rx_one(struct udp *u, int i)
 	return n;
 }
 
-static int udp_poll(struct carrier *c, int budget)
+/* rx_one() while the port is flooded: what the gate is for is not taken from the first socket any more. */
+static __attribute__((noinline)) int rx_noted(struct udp *u, int fd, int i)
 {
-	struct udp *u = to_udp(c);
+	struct gate_mark mark;
+	struct link_addr src;
+	int n = 1;
+
+	if (!addr_of(&u->rx->name[i], &src))
+		return rx_one(u, i);
+	if (gate_mark(u->gate, fd, &src, u->rx->buf[i], u->rx->msg[i].msg_len, &mark)) {
+		n = rx_one(u, i);
+		gate_done(u->gate, &src, &mark, (uint32_t)MAX(n, 1));
+	}
+	return n;
+}
+
+/* @is_noted is a constant: what is polled without a flood is compiled without the test. */
+static inline __attribute__((always_inline)) int rx_some(struct udp *u, int fd, int budget, bool is_noted)
+{
 	int done = 0, errors = 0, got;
 
-	if (unlikely(!u->rx) && rx_open(u))
-		return 0;
 	while (done < budget) {
-		got = recvmmsg(u->fd, u->rx->msg, RX_MSGS, MSG_DONTWAIT, NULL);
+		got = recvmmsg(fd, u->rx->msg, RX_MSGS, MSG_DONTWAIT, NULL);
 		if (got < 0) {
 			if (errno == EAGAIN || ++errors > ERR_RETRIES)
 				break;
-			errqueue_drain(u);
+			errqueue_drain(u, fd);
 			continue;
 		}
 		for (int i = 0; i < got; i++) {
 			struct msghdr *m = &u->rx->msg[i].msg_hdr;
 
-			done += rx_one(u, i);
+			done += unlikely(is_noted) ? rx_noted(u, fd, i) : rx_one(u, i);
 			m->msg_namelen = sizeof(u->rx->name[i]);
 			m->msg_controllen = sizeof(u->rx->ctl[i]);
 		}
 		if (got < RX_MSGS)
 			break;
 	}
+	return done;
+}
+
+/* Those in good standing, then, if it is time, all others. */
+static __attribute__((noinline)) int rx_flooded(struct udp *u, int budget)
+{
+	int done = rx_some(u, u->fd, budget, true), more;
+	uint64_t now_ns = clk_now_ns(NULL);
+
+	if (now_ns < u->gate->next_ns)
+		return done;
+	more = rx_some(u, u->gate->fd, RX_MSGS, true);
+	gate_polled(u->gate, now_ns, more);
+	return done + more;
+}
+
+static int udp_poll(struct carrier *c, int budget)
+{
+	struct udp *u = to_udp(c);
+	int done;
+
+	if (unlikely(!u->rx) && rx_open(u))
+		return 0;
+	if (unlikely(u->gate && u->gate->is_on))
+		done = rx_flooded(u, budget);
+	else
+		done = rx_some(u, u->fd, budget, false);
+	if (unlikely(done >= budget) && ++u->full_polls % FULL_POLLS == 0)
+		gate_look(&u->gate, c->port, u->fd, &u->lost_seen);
 	if (unlikely(u->error_cnt))
 		errors_tell(u);
 	return done;
@@ -687,8 +735,9 @@ static uint32_t udp_mtu(struct carrier *c, const struct link_addr *dst)
 
 static uint64_t udp_next_deadline(struct carrier *c)
 {
-	(void)c;
-	return CLK_NEVER;
+	const struct gate_sock *gate = to_udp(c)->gate;
+
+	return gate && gate->is_on ? gate->next_ns : CLK_NEVER;
 }
 
 static int udp_fd(struct carrier *c)
@@ -701,6 +750,7 @@ static void udp_close(struct carrier *c)
 	struct udp *u = to_udp(c);
 
 	udp_flush(c);
+	gate_close(u->gate);
 	close(u->fd);
 	mem_free(u->rx);
 	mem_free(u);

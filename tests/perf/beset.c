@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// An honest pair beside attackers at full speed: frames and reads per second of the honest one, its longest gap between
-// two polls, and growth of memory; alone, beside attackers that send to a closed port (what CPU time they take), and
-// beset. One line each, and the share of the rate that is left. Usage: beset [attackers [milliseconds [datagrams/s of
-// each]]]. Hosts are addresses of a network namespace of its own; who may not make one is told so (77).
+// An honest pair beside attackers at full speed: frames and reads per second of the honest one, when its first frame
+// got through, its longest gap between two polls, and growth of memory; alone, beside attackers that send to a closed
+// port (what CPU time they take), and beset. One line each, and the share of the rate that is left.
+// Usage: beset [attackers [milliseconds [datagrams/s of each]]]. Hosts are addresses of a network namespace of its own;
+// who may not make one is told so (77).
 #include <arpa/inet.h>
 #include <errno.h>
 #include <sched.h>
@@ -13,6 +14,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "link/bulk_wire.h"
@@ -156,7 +158,7 @@ struct side {
 	struct link_port *port;
 	struct link_peer *peer;
 	uint32_t key;
-	uint64_t frames, reads, failed, out, reading, gap_ns, last_ns, polls, poll_ns;
+	uint64_t frames, reads, failed, out, reading, gap_ns, last_ns, polls, poll_ns, first_ns, cpu_ns;
 	uint8_t mem[READ_LEN];
 };
 
@@ -172,6 +174,8 @@ static void on_sent(void *ctx, void *cookie, int status)
 
 	(void)cookie;
 	s->out--;
+	if (!s->first_ns)
+		s->first_ns = clk_now_ns(NULL);
 	s->frames += !status;
 	s->failed += status != 0;
 }
@@ -248,6 +252,14 @@ static void work(struct side *c, struct side *v)
 	lock_release(&c->lock);
 }
 
+static uint64_t cpu_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * NS_PER_SEC + (uint64_t)t.tv_nsec;
+}
+
 static uint64_t rss_kib(void)
 {
 	unsigned long size = 0, pages = 0;
@@ -295,6 +307,7 @@ static int run(enum mode mode, uint32_t cnt, uint32_t ms, uint32_t pps, double r
 		}
 	}
 	rss = rss_kib();
+	c.cpu_ns = cpu_ns();
 	begin = clk_now_ns(NULL);
 	for (end = begin + ms * NS_PER_MS; clk_now_ns(NULL) < end;) {
 		work(&c, &v);
@@ -302,6 +315,7 @@ static int run(enum mode mode, uint32_t cnt, uint32_t ms, uint32_t pps, double r
 		side_poll(&c);
 	}
 	end = clk_now_ns(NULL);
+	c.cpu_ns = cpu_ns() - c.cpu_ns;
 	rate[0] = (double)c.frames * 1e9 / (double)(end - begin);
 	rate[1] = (double)c.reads * 1e9 / (double)(end - begin);
 	rel = v.port->rel;
@@ -309,6 +323,10 @@ static int run(enum mode mode, uint32_t cnt, uint32_t ms, uint32_t pps, double r
 	       mode_name[mode], mode == ALONE ? 0 : cnt, rate[0], rate[1], (unsigned long long)c.failed,
 	       (unsigned long long)v.polls, (unsigned long long)(v.poll_ns / NS_PER_US),
 	       (unsigned long long)(v.gap_ns / NS_PER_US));
+	printf("first_us,%llu,cpu_us,%llu,floods,%llu,cut,%llu,",
+	       (unsigned long long)(c.first_ns ? (c.first_ns - begin) / NS_PER_US : 0),
+	       (unsigned long long)(c.cpu_ns / NS_PER_US), (unsigned long long)v.port->stats.floods,
+	       (unsigned long long)v.port->stats.drop_gate);
 	printf("grown_kib,%lld,peers,%u,half,%u,asms,%u,early_kib,%llu,refused,%llu\n",
 	       (long long)rss_kib() - (long long)rss, rel->peer_cnt, rel->half_cnt, slab_used(&rel->asms),
 	       (unsigned long long)rel->quota.pool[REL_Q_STASH] / 1024,

@@ -31,6 +31,9 @@ static struct {
 	int rel_drop_status;
 	void *rel_cookie; /* of a frame that rel holds */
 	bool rel_owes;	  /* rel_drain() is not done */
+	uint32_t rel_progress;
+	const struct link_addr *rel_known; /* a peer that the owner knows, with @rel_known_nonce; NULL: none */
+	uint32_t rel_known_nonce;
 	struct link_addr last_src;
 	uint32_t bulk_outstanding, bulk_polls, bulk_frames, bulk_deaths;
 	bool is_bulk_due;
@@ -400,6 +403,18 @@ FAKE bool rel_drain(struct rel *r, uint64_t now_ns)
 	(void)r, (void)now_ns;
 	return !fake.rel_owes;
 }
+FAKE uint32_t rel_progress(struct rel *r, const struct link_addr *addr)
+{
+	(void)r, (void)addr;
+	return fake.rel_progress;
+}
+FAKE void rel_known(struct rel *r, void (*fn)(void *arg, const struct link_addr *addr, uint32_t nonce), void *arg)
+{
+	(void)r;
+	if (fake.rel_known)
+		fn(arg, fake.rel_known, fake.rel_known_nonce);
+}
+
 FAKE uint32_t rel_peer_nonce(const struct rel_peer *rp)
 {
 	return 0;

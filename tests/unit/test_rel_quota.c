@@ -467,6 +467,56 @@ static void rel_quota__shares(void **state)
 	rig_close(&g);
 }
 
+/* What a flooded port asks: does a datagram bring something new? */
+static bool is_news(struct rig *g, struct rel_peer *rp, void (*act)(struct rig *, struct rel_peer *, uint32_t),
+		    uint32_t n)
+{
+	struct link_addr addr = rp->peer->addr;
+	uint32_t before = rel_progress(g->n[0].port.rel, &addr);
+
+	act(g, rp, n);
+	return rel_progress(g->n[0].port.rel, &addr) != before;
+}
+
+static void inject_ack(struct rig *g, struct rel_peer *rp, uint32_t n)
+{
+	inject(g, rp, REL_ACK, n, NULL, 0);
+}
+
+static void rel_progress__is_news(void **state)
+{
+	for (enum link_class cls = LINK_RELIABLE; cls <= LINK_ORDERED; cls++) {
+		struct sim_attr attr = {.seed = 5, .mtu = 1472, .is_silent = true};
+		uint32_t before, taken = 0;
+		struct rel_peer *rp;
+		struct rig g;
+
+		rig_open(&g, 2, cls, &attr, NULL);
+		rp = stranger(&g, 1, 1);
+		assert_true(is_news(&g, rp, inject_first, 0));
+		assert_false(is_news(&g, rp, inject_first, 0)); /* a copy */
+		assert_true(is_news(&g, rp, inject_first, 9));	/* early */
+		assert_false(is_news(&g, rp, inject_first, 9));
+		assert_true(is_news(&g, rp, inject_first, 4)); /* in a gap */
+		assert_false(is_news(&g, rp, inject_first, 4));
+		assert_false(is_news(&g, rp, inject_probe, 0));
+		assert_false(is_news(&g, rp, inject_ack, 0));
+		for (uint32_t i = 10; i < REL_WINDOW - 2; i++)
+			taken += is_news(&g, rp, inject_first, i);
+		if (cls == LINK_RELIABLE) /* what no quota takes is not new */
+			assert_in_range(taken, 100, 300);
+		before = rel_progress(g.n[0].port.rel, &rig_peer(&g, 0, 1)->addr);
+		for (uint32_t i = 0; i < 3; i++) { /* acknowledgements of ours are */
+			assert_int_equal(rig_send(&g, 0, 1, 100), 0);
+			assert_true(rig_run(&g, NS_PER_SEC));
+			assert_int_not_equal(rel_progress(g.n[0].port.rel, &rig_peer(&g, 0, 1)->addr), before);
+			before = rel_progress(g.n[0].port.rel, &rig_peer(&g, 0, 1)->addr);
+		}
+		assert_false(is_news(&g, rig_peer(&g, 0, 1)->rel, inject_ack, 0));
+		rig_close(&g);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -482,6 +532,7 @@ int main(void)
 		cmocka_unit_test(rel_quota__both_refuse),
 		cmocka_unit_test(rel_quota__full_windows),
 		cmocka_unit_test(rel_quota__refused_without_memory),
+		cmocka_unit_test(rel_progress__is_news),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
