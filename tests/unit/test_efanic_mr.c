@@ -176,6 +176,35 @@ static void reg__alloc_fail(void **state)
 	world_close(&w);
 }
 
+/* Neither on the timer nor in the line may bytes be read that are nobody's any more. */
+static void dereg__ends_what_is_retried(void **state)
+{
+	struct efanic_wr wr = {.opcode = EFANIC_OP_SEND, .sge_cnt = 1};
+	struct efanic_mr *mr;
+	struct world w;
+
+	(void)state;
+	world_open(&w, NULL);
+	pair_open(&w, 0);
+	mr = reg(&w, g_buf, 1, 0);
+	wr.dst = w.ab;
+	wr.sge[0] = (struct efanic_sge){g_buf, 1, efanic_mr_lkey(mr)};
+	assert_int_equal(efanic_post_send(w.a.qp, &wr), 0);
+	settle(&w); /* on the timer */
+	g_fake.send_rc = -EAGAIN;
+	g_fake.send_rc_cnt = UINT32_MAX;
+	assert_int_equal(efanic_post_send(w.a.qp, &wr), 0); /* in the line */
+	efanic_mr_dereg(mr);
+	g_fake.send_rc_cnt = 0;
+	g_fake.now_ns += EFANIC_RNR_NS_MAX;
+	settle(&w);
+	assert_int_equal(w.a.cnt, 2);
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(w.a.seen[i].wc.status, EFANIC_LOCAL_INVALID_LKEY);
+	assert_int_equal(w.b.cnt, 0);
+	world_close(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -185,6 +214,7 @@ int main(void)
 		cmocka_unit_test(reg__access_by_generation),
 		cmocka_unit_test(reg__limits),
 		cmocka_unit_test(reg__alloc_fail),
+		cmocka_unit_test(dereg__ends_what_is_retried),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

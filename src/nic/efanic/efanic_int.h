@@ -59,7 +59,10 @@ struct efanic_swr {
 	uint8_t phase; /* enum wr_phase */
 	uint32_t rkey;
 	union {
-		struct iovec iov[EFANIC_SGE_MAX];
+		struct {
+			struct iovec iov[EFANIC_SGE_MAX];
+			uint32_t lkey[EFANIC_SGE_MAX]; /* asked again before each retry */
+		};
 		uint8_t frame[sizeof(struct efanic_hdr) + EFANIC_INLINE_MAX]; /* header and bytes */
 	};
 	uint64_t raddr;

@@ -299,6 +299,20 @@ void efanic_tx_bulk(void *ctx, void *cookie, int status)
 
 /* --- retries --- */
 
+/* The address handle of @s and the regions of its bytes may have gone since it was posted. */
+static uint8_t retry_status(const struct efanic_qp *qp, const struct efanic_swr *s)
+{
+	if (efanic_dst_is_stale(qp->nic, s->dst))
+		return EFANIC_LOCAL_INVALID_AH;
+	if (s->is_inline || s->data_done)
+		return EFANIC_OK;
+	for (unsigned i = 0; i < s->iov_cnt; i++)
+		if (s->lkey[i] != EFANIC_LKEY_INTERNAL &&
+		    !efanic_mr_check(qp->nic, qp->pd, s->lkey[i], s->iov[i].iov_base, s->iov[i].iov_len, 0))
+			return EFANIC_LOCAL_INVALID_LKEY;
+	return EFANIC_OK;
+}
+
 static int rnr_poll(struct efanic_qp *qp)
 {
 	uint64_t now_ns = link_now_ns(qp->nic->node);
@@ -307,10 +321,11 @@ static int rnr_poll(struct efanic_qp *qp)
 
 	while ((node = pq_peek(&qp->rnr)) && node->key_ns <= now_ns) {
 		struct efanic_swr *s = container_of(node, struct efanic_swr, rnr);
+		uint8_t status = retry_status(qp, s);
 
 		pq_remove(&qp->rnr, node);
-		if (efanic_dst_is_stale(qp->nic, s->dst))
-			wr_end(qp, s, EFANIC_LOCAL_INVALID_AH);
+		if (status != EFANIC_OK)
+			wr_end(qp, s, status);
 		else
 			wr_start_or_wait(qp, s);
 		n++;
@@ -326,10 +341,11 @@ static int line_serve(struct efanic_qp *qp, struct efanic_dst *dst)
 	while (dst->wait.head != SQ_NONE && n < RETRY_WR_BUDGET) {
 		struct efanic_swr *s = &qp->sq[dst->wait.head];
 		uint16_t next = s->next;
+		uint8_t status = retry_status(qp, s);
 
-		if (efanic_dst_is_stale(qp->nic, dst)) {
+		if (status != EFANIC_OK) {
 			dst->wait.head = next;
-			wr_end(qp, s, EFANIC_LOCAL_INVALID_AH);
+			wr_end(qp, s, status);
 		} else {
 			/* If it stays, it stays first: nobody else touches the line meanwhile. */
 			dst->wait.head = next;
@@ -485,9 +501,11 @@ static inline uint8_t pieces_fill(struct efanic_qp *qp, struct efanic_swr *s,
 {
 	const struct efanic_sge *sge = wr->sge, *end = sge + wr->sge_cnt;
 	uint8_t status = EFANIC_OK;
+	uint32_t *lkey = s->lkey;
 	uint64_t len = 0;
 
 	for (struct iovec *iov = s->iov; sge != end; sge++, iov++) {
+		*lkey++ = sge->lkey;
 		if (unlikely(sge->lkey != EFANIC_LKEY_INTERNAL &&
 			     !efanic_mr_check(qp->nic, qp->pd, sge->lkey, sge->addr, sge->len, access)))
 			status = EFANIC_LOCAL_INVALID_LKEY;
