@@ -3,6 +3,7 @@
 #include "link/gate.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/base.h"
 
@@ -46,9 +47,9 @@ static void fall(struct gate *g, struct gate_sender *s)
 	s->stands = false;
 }
 
-static void rise(struct gate *g, struct gate_sender *s)
+static void rise(struct gate *g, struct gate_sender *s, uint32_t max)
 {
-	if (g->stand_cnt == GATE_STAND_MAX)
+	if (g->stand_cnt >= max)
 		return;
 	s->stands = true;
 	g->stand_cnt++;
@@ -73,12 +74,19 @@ static struct gate_sender *place(struct gate *g, uint32_t key)
 	return at;
 }
 
+void gate_clear(struct gate *g)
+{
+	memset(g->sender, 0, sizeof(g->sender));
+	g->stand_cnt = 0;
+	g->is_stale = true;
+}
+
 void gate_known(struct gate *g, uint32_t key)
 {
 	struct gate_sender *s = find(g, key);
 
 	if (!s && (s = place(g, key)))
-		rise(g, s);
+		rise(g, s, GATE_STAND_MAX);
 }
 
 static bool is_bad(const struct gate_sender *s)
@@ -115,7 +123,7 @@ bool gate_stands(struct gate *g, uint32_t key)
 
 void gate_judge(struct gate *g)
 {
-	bool is_full = g->stand_cnt == GATE_STAND_MAX;
+	bool is_full = g->stand_cnt >= GATE_RISE_MAX;
 
 	for (uint32_t i = 0; i < GATE_SETS * GATE_WAYS; i++) {
 		struct gate_sender *s = &g->sender[i];
@@ -126,7 +134,7 @@ void gate_judge(struct gate *g)
 		if (s->stands && is_full && s->idle >= IDLE_MAX)
 			fall(g, s);
 		else if (!s->stands && s->good > 4 * s->bad && s->idle < IDLE_MAX)
-			rise(g, s);
+			rise(g, s, GATE_RISE_MAX);
 	}
 }
 

@@ -38,7 +38,8 @@ struct link_port;
 
 #define GATE_SETS      1024u
 #define GATE_WAYS      4u
-#define GATE_STAND_MAX 512u /* senders that the program can name */
+#define GATE_STAND_MAX 512u /* senders that the program can name, */
+#define GATE_RISE_MAX  256u /* of whom so many may be unknown to the owner */
 #define GATE_PROG_MAX  (3 * GATE_STAND_MAX + 32)
 #define GATE_PAST      256u
 #define GATE_MAIN      0u /* what the program returns: places of the sockets in their group */
@@ -63,6 +64,8 @@ struct gate {
 
 /** gate_key() - Of the sender at @ip with @word (as read in network order). Never 0. */
 uint32_t gate_key(const struct gate *g, const uint8_t ip[16], uint32_t word);
+/** gate_clear() - Nobody stands. */
+void gate_clear(struct gate *g);
 /** gate_known() - A peer with @key is there: it stands if there is room, unless something is known of it. */
 void gate_known(struct gate *g, uint32_t key);
 /** gate_note() - @cnt datagrams of @key have brought news, or nothing. */
@@ -79,12 +82,13 @@ uint16_t gate_prog(const struct gate *g, struct sock_filter out[GATE_PROG_MAX]);
 struct gate_sock {
 	struct link_port *port;
 	int fd, main_fd;
-	bool is_on; /* while false fd is not read: all goes into main_fd */
+	bool is_on; /* while false fd is hardly read: all datagrams go into main_fd, ICMP errors into either */
 	bool is_busy; /* something came into main_fd since the gate was read */
 	uint32_t drops, main_drops;
 	uint64_t next_ns;  /* when the gate may be read */
 	uint64_t busy_ns;  /* when is_busy was so last */
 	uint64_t judge_ns, lost_ns; /* last judgement; last losses */
+	uint64_t unsent; /* of drop_full: datagrams of our own */
 	struct gate g;
 };
 
@@ -94,6 +98,11 @@ struct gate_sock {
  */
 void gate_look(struct gate_sock **at, struct link_port *p, int fd, uint32_t *seen);
 void gate_close(struct gate_sock *s);
+/**
+ * gate_is_due() - May the gate be read now, *now_ns? After a flood, too, now and then: it stays in its group, and the
+ * kernel goes on giving it some of the port's ICMP errors.
+ */
+bool gate_is_due(struct gate_sock *s, uint64_t *now_ns);
 /** gate_polled() - @cnt datagrams were read from the gate since @begin_ns. */
 void gate_polled(struct gate_sock *s, uint64_t begin_ns, int cnt);
 
@@ -104,12 +113,12 @@ struct gate_mark {
 };
 
 /**
- * gate_mark() - While is_on: a message of @src, @len bytes at @buf, was read from @fd. Return: whether it is to be
+ * gate_mark() - While is_on: a datagram of @src, @len bytes at @buf, was read from @fd. Return: whether it is to be
  * looked at: not if it is from the first socket and its sender has lost his standing.
  */
 bool gate_mark(struct gate_sock *s, int fd, const struct link_addr *src, const uint8_t *buf, uint32_t len,
 	       struct gate_mark *m);
-/** gate_done() - It was looked at, as @cnt datagrams. */
-void gate_done(struct gate_sock *s, const struct link_addr *src, const struct gate_mark *m, uint32_t cnt);
+/** gate_done() - It was looked at. */
+void gate_done(struct gate_sock *s, const struct link_addr *src, const struct gate_mark *m);
 
 #endif

@@ -16,6 +16,7 @@
 
 #define NO_GATE	      UINT32_MAX
 #define LOSSES_MIN    64u		/* between two looks: fewer are no flood */
+#define LOSSES_GO_ON  8u		/* between two judgements: fewer do not keep the gate open */
 #define GATE_BUF_LEN  (128 << 10)	/* the kernel doubles it: about 300 short datagrams */
 #define PART	      10u		/* of the time goes to the gate, */
 #define PART_IDLE     2u		/* or this, if nothing has come into the first socket for IDLE_NS */
@@ -24,6 +25,7 @@
 #define WAIT_NS	      (5 * NS_PER_MS)	/* at most, however long the last read was interrupted */
 #define JUDGE_NS      (10 * NS_PER_MS)
 #define CALM_NS	      NS_PER_SEC
+#define LOOK_NS	      (20 * NS_PER_MS)	/* after a flood */
 
 static uint32_t losses(int fd)
 {
@@ -123,6 +125,7 @@ static void gate_on(struct gate_sock *s, uint64_t now_ns)
 {
 	char text[LINK_ADDR_TEXT];
 
+	gate_clear(&s->g); /* what was true of an earlier flood says little, and who stood then may hold all places */
 	if (s->port->rel && !s->port->node->room->is_sealed)
 		rel_known(s->port->rel, known_add, &s->g);
 	if (!attach_standing(s))
@@ -137,15 +140,21 @@ static void gate_on(struct gate_sock *s, uint64_t now_ns)
 
 void gate_look(struct gate_sock **at, struct link_port *p, int fd, uint32_t *seen)
 {
-	uint32_t lost = losses(fd) - *seen;
+	uint32_t now, lost;
 
-	if (*seen == NO_GATE || lost < LOSSES_MIN || (*at && (*at)->is_on))
+	if (*seen == NO_GATE)
 		return;
-	*seen += lost;
+	now = losses(fd);
+	lost = now - *seen;
+	*seen = now;
+	if (*at) /* what the last flood has cost counts once */
+		lost = MIN(lost, now - (*at)->main_drops);
+	if (lost < LOSSES_MIN || (*at && (*at)->is_on))
+		return;
 	if (!*at)
 		*at = gate_new(p, fd);
 	if (*at)
-		gate_on(*at, clk_now_ns(NULL));
+		gate_on(*at, clk_now_ns(&p->node->clk));
 	else
 		*seen = NO_GATE; /* it has been said */
 }
@@ -154,8 +163,7 @@ void gate_close(struct gate_sock *s)
 {
 	if (!s)
 		return;
-	attach_none(s);
-	close(s->fd);
+	close(s->fd); /* whom the program still sends there the kernel gives to the other one of the group */
 	mem_free(s);
 }
 
@@ -166,7 +174,7 @@ static void judge(struct gate_sock *s, uint64_t now_ns)
 	uint32_t drops = losses(s->fd), main_drops = losses(s->main_fd);
 
 	s->judge_ns = now_ns;
-	if (drops != s->drops || main_drops != s->main_drops)
+	if (drops - s->drops + main_drops - s->main_drops >= LOSSES_GO_ON)
 		s->lost_ns = now_ns;
 	s->port->stats.drop_gate += drops - s->drops;
 	s->drops = drops;
@@ -177,9 +185,19 @@ static void judge(struct gate_sock *s, uint64_t now_ns)
 		s->is_on = !attach_none(s);
 }
 
+bool gate_is_due(struct gate_sock *s, uint64_t *now_ns)
+{
+	*now_ns = clk_now_ns(&s->port->node->clk);
+	if (*now_ns < s->next_ns)
+		return false;
+	if (!s->is_on)
+		s->next_ns = *now_ns + LOOK_NS;
+	return true;
+}
+
 void gate_polled(struct gate_sock *s, uint64_t begin_ns, int cnt)
 {
-	uint64_t now_ns = clk_now_ns(NULL), spent = now_ns - begin_ns;
+	uint64_t now_ns = clk_now_ns(&s->port->node->clk), spent = now_ns - begin_ns;
 	uint64_t part;
 
 	if (s->is_busy)
@@ -193,12 +211,12 @@ void gate_polled(struct gate_sock *s, uint64_t begin_ns, int cnt)
 }
 
 /* What the link itself does not take, or its owner's regions do not. */
-static uint64_t drops_of(const struct link_port *p)
+static uint64_t drops_of(const struct gate_sock *s)
 {
-	const struct link_stats *st = &p->stats;
+	const struct link_stats *st = &s->port->stats;
 
 	return st->drop_foreign + st->drop_malformed + st->drop_nonce + st->drop_source + st->drop_version +
-	       st->drop_full;
+	       st->drop_full - s->unsent;
 }
 
 static uint32_t progress(const struct gate_sock *s, const struct link_addr *src)
@@ -211,7 +229,7 @@ bool gate_mark(struct gate_sock *s, int fd, const struct link_addr *src, const u
 {
 	be32_t word;
 
-	*m = (struct gate_mark){.drops = drops_of(s->port)};
+	*m = (struct gate_mark){.drops = drops_of(s)};
 	if (len >= s->g.word_at + sizeof(word)) {
 		memcpy(&word, buf + s->g.word_at, sizeof(word));
 		m->key = gate_key(&s->g, src->ip, be32_get(word));
@@ -225,11 +243,11 @@ bool gate_mark(struct gate_sock *s, int fd, const struct link_addr *src, const u
 	return true;
 }
 
-void gate_done(struct gate_sock *s, const struct link_addr *src, const struct gate_mark *m, uint32_t cnt)
+void gate_done(struct gate_sock *s, const struct link_addr *src, const struct gate_mark *m)
 {
-	bool is_raw = s->port->cls == LINK_RAW, is_news = drops_of(s->port) == m->drops;
+	bool is_raw = s->port->cls == LINK_RAW, is_news = drops_of(s) == m->drops;
 	uint32_t now = progress(s, src);
 
 	if (m->key)
-		gate_note(&s->g, m->key, is_news && (is_raw ? now != 0 : now != m->progress), cnt);
+		gate_note(&s->g, m->key, is_news && (is_raw ? now != 0 : now != m->progress), 1);
 }

@@ -458,6 +458,8 @@ static void udp_flush(struct carrier *c)
 	/* what a full socket buffer did not take is lost, as on a wire; send() refuses until there
 	 * is room again */
 	c->port->stats.drop_full += b->cnt - at;
+	if (unlikely(u->gate != NULL))
+		u->gate->unsent += b->cnt - at;
 	b->cnt = b->iov_cnt = b->bytes = 0;
 }
 
@@ -547,7 +549,19 @@ static uint32_t gro_size(struct msghdr *m, uint32_t len)
 	return len;
 }
 
-static inline __attribute__((always_inline)) int rx_one(struct udp *u, int i)
+/* One datagram while the port is flooded: what the gate is for is not taken from the first socket any more. */
+static __attribute__((noinline)) void rx_noted(struct udp *u, int fd, const struct link_addr *src, uint8_t *buf,
+					       uint32_t len)
+{
+	struct gate_mark mark;
+
+	if (!gate_mark(u->gate, fd, src, buf, len, &mark))
+		return;
+	u->c.rx(u->c.rx_ctx, src, buf, len);
+	gate_done(u->gate, src, &mark);
+}
+
+static inline __attribute__((always_inline)) int rx_one(struct udp *u, int fd, int i, bool is_noted)
 {
 	struct rx_batch *r = u->rx;
 	struct msghdr *m = &r->msg[i].msg_hdr;
@@ -558,37 +572,24 @@ static inline __attribute__((always_inline)) int rx_one(struct udp *u, int i)
 
 	if ((m->msg_flags & MSG_TRUNC) || !addr_of(&r->name[i], &src)) {
 		st->drop_malformed++;
-		return 0;
+		return is_noted;
 	}
 	do {
 		uint32_t part = MIN(seg, len - off);
 
 		st->net_rx_dgrams++;
 		st->net_rx_bytes += part;
-		u->c.rx(u->c.rx_ctx, &src, r->buf[i] + off, part);
+		if (unlikely(is_noted))
+			rx_noted(u, fd, &src, r->buf[i] + off, part);
+		else
+			u->c.rx(u->c.rx_ctx, &src, r->buf[i] + off, part);
 		off += part;
 		n++;
 	} while (off < len);
 	return n;
 }
 
-/* rx_one() while the port is flooded: what the gate is for is not taken from the first socket any more. */
-static __attribute__((noinline)) int rx_noted(struct udp *u, int fd, int i)
-{
-	struct gate_mark mark;
-	struct link_addr src;
-	int n = 1;
-
-	if (!addr_of(&u->rx->name[i], &src))
-		return rx_one(u, i);
-	if (gate_mark(u->gate, fd, &src, u->rx->buf[i], u->rx->msg[i].msg_len, &mark)) {
-		n = rx_one(u, i);
-		gate_done(u->gate, &src, &mark, (uint32_t)MAX(n, 1));
-	}
-	return n;
-}
-
-/* @is_noted is a constant: what is polled without a flood is compiled without the test. */
+/* @is_noted is a constant where there is no gate: what is polled then is compiled without the test. */
 static inline __attribute__((always_inline)) int rx_some(struct udp *u, int fd, int budget, bool is_noted)
 {
 	int done = 0, errors = 0, got;
@@ -604,7 +605,7 @@ static inline __attribute__((always_inline)) int rx_some(struct udp *u, int fd, 
 		for (int i = 0; i < got; i++) {
 			struct msghdr *m = &u->rx->msg[i].msg_hdr;
 
-			done += unlikely(is_noted) ? rx_noted(u, fd, i) : rx_one(u, i);
+			done += rx_one(u, fd, i, is_noted);
 			m->msg_namelen = sizeof(u->rx->name[i]);
 			m->msg_controllen = sizeof(u->rx->ctl[i]);
 		}
@@ -614,16 +615,18 @@ static inline __attribute__((always_inline)) int rx_some(struct udp *u, int fd, 
 	return done;
 }
 
-/* Those in good standing, then, if it is time, all others. */
-static __attribute__((noinline)) int rx_flooded(struct udp *u, int budget)
+/* Of a port that is or was flooded: those in good standing, then, if it is time, all others. */
+static __attribute__((noinline)) int rx_gated(struct udp *u, int budget)
 {
-	int done = rx_some(u, u->fd, budget, true), more;
-	uint64_t now_ns = clk_now_ns(NULL);
+	bool is_on = u->gate->is_on;
+	int done = rx_some(u, u->fd, budget, is_on), more;
+	uint64_t now_ns;
 
-	if (now_ns < u->gate->next_ns)
+	if (!gate_is_due(u->gate, &now_ns))
 		return done;
-	more = rx_some(u, u->gate->fd, RX_MSGS, true);
-	gate_polled(u->gate, now_ns, more);
+	more = rx_some(u, u->gate->fd, RX_MSGS, is_on);
+	if (is_on)
+		gate_polled(u->gate, now_ns, more);
 	return done + more;
 }
 
@@ -634,10 +637,7 @@ static int udp_poll(struct carrier *c, int budget)
 
 	if (unlikely(!u->rx) && rx_open(u))
 		return 0;
-	if (unlikely(u->gate && u->gate->is_on))
-		done = rx_flooded(u, budget);
-	else
-		done = rx_some(u, u->fd, budget, false);
+	done = unlikely(u->gate != NULL) ? rx_gated(u, budget) : rx_some(u, u->fd, budget, false);
 	if (unlikely(done >= budget) && ++u->full_polls % FULL_POLLS == 0)
 		gate_look(&u->gate, c->port, u->fd, &u->lost_seen);
 	if (unlikely(u->error_cnt))
