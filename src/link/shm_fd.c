@@ -6,15 +6,13 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 /*
  * A process may run out of descriptors while it has ports. Then nothing would tell it any more whether a peer lives, it
  * could not wake one, and who sends to it would not be answered, since it cannot look at that segment. So it keeps one
- * descriptor, and gives it up for as long as a file is looked at. That helps as long as its number is below the limit,
- * which may be lowered while the process runs: then others are asked in time to come by the network
- * (shm_seg_tell_room()).
+ * descriptor, and gives it up for as long as a file is looked at. If it is not to be had again, because the limit was
+ * lowered below its number, others are asked to come by the network (shm_seg_tell_room()).
  */
 
 static pthread_mutex_t g_spare_mutex = PTHREAD_MUTEX_INITIALIZER; /* protects both; taken last */
@@ -42,20 +40,6 @@ bool shm_spare_fill(bool is_wanted)
 	if (g_spare < 0 && g_has_spare)
 		g_spare = eventfd(0, EFD_CLOEXEC);
 	is_there = g_spare >= 0;
-	pthread_mutex_unlock(&g_spare_mutex);
-	return is_there;
-}
-
-bool shm_spare_can_open(void)
-{
-	bool is_there = shm_spare_fill(false);
-	struct rlimit lim;
-
-	if (!is_there || getrlimit(RLIMIT_NOFILE, &lim))
-		return is_there;
-	pthread_mutex_lock(&g_spare_mutex);
-	/* If it is gone now, another thread is looking at a file with it. */
-	is_there = g_spare < 0 || (rlim_t)g_spare < lim.rlim_cur;
 	pthread_mutex_unlock(&g_spare_mutex);
 	return is_there;
 }

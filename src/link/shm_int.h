@@ -296,8 +296,6 @@ void shm_seg_punch(const struct shm_seg *seg, size_t off, size_t len);
  * one.
  */
 bool shm_spare_fill(bool is_wanted);
-/** shm_spare_can_open() - Is there a descriptor in reserve, with a number below the limit that holds now? */
-bool shm_spare_can_open(void);
 void shm_spare_drop(void);
 /**
  * shm_fd_open() - open() of a file that is closed soon, by shm_fd_close(): without a free descriptor the one in reserve is taken, *@is_spare then.

@@ -678,7 +678,7 @@ int shm_seg_attach(const struct link_addr *addr, uint32_t flags, struct shm_seg 
 
 void shm_seg_tell_room(void)
 {
-	bool tight = !reserve_fill() || !shm_spare_can_open();
+	bool tight = !reserve_fill() || !shm_spare_fill(false); /* no system call while both are there */
 
 	if (likely(tight == atomic_load_explicit(&g_is_tight, memory_order_relaxed)))
 		return;

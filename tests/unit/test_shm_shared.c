@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Senders that share a lane: one of them that stands still does not hold up the others, and is told when it was declared dead.
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -313,11 +314,11 @@ static void unseen__is_told(void **state)
 	(void)state;
 }
 
-/* Who can open no file any more says so before anybody comes, and takes it back. */
+/* Who could not open a file, not even with the descriptor in reserve, says so, and takes it back. */
 static void unseen__limit_is_noticed(void **state)
 {
-	const struct shm_hdr *h;
 	struct rlimit was, none;
+	const struct shm_hdr *h;
 
 	ports_open(0, "limit");
 	h = g_port[B]->s->seg->hdr;
@@ -327,6 +328,7 @@ static void unseen__limit_is_noticed(void **state)
 		poll_one(B);
 	assert_false(atomic_load(&h->state) & SHM_ST_TIGHT);
 	setrlimit(RLIMIT_NOFILE, &none);
+	assert_int_equal(shm_fd_open("/dev/null", O_RDONLY, &(bool){false}), -1);
 	for (int i = 0; i < 2; i++)
 		poll_one(B);
 	setrlimit(RLIMIT_NOFILE, &was);
