@@ -37,19 +37,6 @@ for t in del__waits_for_a_live_lease del__ignores_leases_on_others del__killed_h
 
 # -v would print every line of every test; what was skipped and why is in the log, so show that.
 rc=0
-UNIT_SKIP=$skip SEED=${SEED:-20261121} nice meson test -C "$build" --no-rebuild --suite unit -t 10 --num-processes 2 --print-errorlogs || rc=$?
-# The emulator is slow, and a test beside another one may be late: once more alone, as tools/test.sh does with others.
-if [ $rc != 0 ]; then
-	failed=$(python3 -c 'import json, sys
-for line in open(sys.argv[1]):
-	t = json.loads(line)
-	if t["result"] in ("FAIL", "TIMEOUT", "ERROR"):
-		print(t["name"].split(" / ")[-1])' "$build/meson-logs/testlog.json")
-	echo "second run, alone:" $failed
-	rc=0
-	# shellcheck disable=SC2086 # names of tests
-	[ -n "$failed" ] && UNIT_SKIP=$skip SEED=${SEED:-20261121} nice meson test -C "$build" --no-rebuild -t 10 \
-		--num-processes 1 --print-errorlogs $failed || rc=$?
-fi
+UNIT_SKIP=$skip nice "$here/tools/test.sh" "$build" --suite unit -t 10 || rc=$?
 grep -h '^\[ SKIPPED  \] .*: ' "$build/meson-logs/testlog.txt" | sort -u || true
 exit $rc

@@ -6,14 +6,15 @@
 # counts.
 set -u
 build=${1:-build}
+[ $# = 0 ] || shift
 ulimit -c 0
 # One seed for every random test, so that a run can be repeated; SEED=... gives others.
 export SEED="${SEED:-20261121}"
-meson test -C "$build" --no-rebuild --print-errorlogs --num-processes "${TEST_JOBS:-2}"
-exec python3 - "$build" <<'PY'
+meson test -C "$build" --no-rebuild --print-errorlogs --num-processes "${TEST_JOBS:-2}" "$@"
+exec python3 - "$build" "$@" <<'PY'
 import json, subprocess, sys
 
-build = sys.argv[1]
+build, options = sys.argv[1], sys.argv[2:]
 log = build + "/meson-logs/testlog.json"
 
 def results():
@@ -26,7 +27,7 @@ again = [name for name, r in result.items() if r not in GOOD + ("SKIP",)]
 if 0 < len(again) <= 8:
     for name in again:
         print("second run, alone: " + name, flush=True)
-        subprocess.run(["meson", "test", "-C", build, "--no-rebuild", "--print-errorlogs", "--num-processes", "1", name])
+        subprocess.run(["meson", "test", "-C", build, "--no-rebuild", "--print-errorlogs", "--num-processes", "1", *options, name])
         result[name] = results().get(name, "FAIL")
     print("needed a second run: " + ", ".join("%s (%s)" % (n, result[n]) for n in again))
 passed = sum(r in GOOD for r in result.values())
