@@ -73,6 +73,19 @@ static inline uint64_t kit_rx_flags(const struct kit_ep *ep, const struct kit_re
 	return ep->rx_op_flags & ~(r->tagged ? (uint64_t)FI_MULTI_RECV : 0);
 }
 
+/** kit_recv_args_of() - @r for kit_srx_recv(), or, where it is no vector, with its buffer for kit_srx_recv_buf(). */
+static inline struct kit_recv_args kit_recv_args_of(const struct kit_ep *ep, const struct kit_recv *r)
+{
+	return (struct kit_recv_args){.iov = r->iov,
+				      .desc = r->descs,
+				      .iov_cnt = r->iov_cnt,
+				      .src = r->src,
+				      .tag = r->tag,
+				      .ignore = r->ignore,
+				      .context = r->context,
+				      .flags = kit_rx_flags(ep, r)};
+}
+
 #define KIT_MSG_RX .recv = msg_recv, .recvv = msg_recvv, .recvmsg = msg_recvmsg
 #define KIT_TAG_RX .recv = tag_recv, .recvv = tag_recvv, .recvmsg = tag_recvmsg
 

@@ -94,21 +94,18 @@ static bool is_bad(const struct gate_sender *s)
 	return 2 * s->bad > s->good + 16;
 }
 
-void gate_note(struct gate *g, uint32_t key, bool is_news, uint32_t cnt)
+void gate_note(struct gate *g, uint32_t key, bool is_news)
 {
 	struct gate_sender *s = find(g, key);
 
 	if (!s && (!is_news || !(s = place(g, key))))
 		return;
 	s->idle = 0;
-	cnt = MIN(cnt, GATE_PAST);
-	if (is_news)
-		s->good = (uint16_t)(s->good + cnt);
-	else
-		s->bad = (uint16_t)(s->bad + cnt);
+	s->good += is_news;
+	s->bad += !is_news;
 	if (is_bad(s))
 		fall(g, s);
-	while (s->good + s->bad > GATE_PAST) {
+	if (s->good + s->bad > GATE_PAST) {
 		s->good /= 2;
 		s->bad /= 2;
 	}

@@ -68,8 +68,8 @@ uint32_t gate_key(const struct gate *g, const uint8_t ip[16], uint32_t word);
 void gate_clear(struct gate *g);
 /** gate_known() - A peer with @key is there: it stands if there is room, unless something is known of it. */
 void gate_known(struct gate *g, uint32_t key);
-/** gate_note() - @cnt datagrams of @key have brought news, or nothing. */
-void gate_note(struct gate *g, uint32_t key, bool is_news, uint32_t cnt);
+/** gate_note() - A datagram of @key has brought news, or nothing. */
+void gate_note(struct gate *g, uint32_t key, bool is_news);
 /** gate_stands() - Does @key stand, so that what it sends goes into the first socket? */
 bool gate_stands(struct gate *g, uint32_t key);
 /** gate_judge() - Who stands from now on? g->is_stale tells whether that has changed. */

@@ -249,5 +249,5 @@ void gate_done(struct gate_sock *s, const struct link_addr *src, const struct ga
 	uint32_t now = progress(s, src);
 
 	if (m->key)
-		gate_note(&s->g, m->key, is_news && (is_raw ? now != 0 : now != m->progress), 1);
+		gate_note(&s->g, m->key, is_news && (is_raw ? now != 0 : now != m->progress));
 }

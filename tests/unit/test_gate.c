@@ -20,6 +20,12 @@
 
 static struct gate g;
 
+static void note(uint32_t key, bool is_news, uint32_t cnt)
+{
+	while (cnt--)
+		gate_note(&g, key, is_news);
+}
+
 static int gate_setup(void **state)
 {
 	(void)state;
@@ -36,13 +42,13 @@ static int gate_setup(void **state)
 static void stands__who_brings_news(void **state)
 {
 	(void)state;
-	gate_note(&g, 3, true, 1);
+	note(3, true, 1);
 	assert_false(gate_stands(&g, 3));
 	gate_judge(&g);
 	assert_true(gate_stands(&g, 3));
 	assert_true(g.is_stale);
 	for (int i = 0; i < 1000; i++) { /* one of ten is a copy: honest */
-		gate_note(&g, 3, i % 10 != 0, 1);
+		note(3, i % 10 != 0, 1);
 		assert_true(gate_stands(&g, 3));
 	}
 }
@@ -52,15 +58,15 @@ static void stands__not_who_sends_in_vain(void **state)
 	uint32_t n = 0;
 
 	(void)state;
-	gate_note(&g, 3, true, 10000);
+	note(3, true, 10000);
 	gate_judge(&g);
 	while (gate_stands(&g, 3) && n++ < GATE_PAST)
-		gate_note(&g, 3, false, 1);
+		note(3, false, 1);
 	assert_false(gate_stands(&g, 3));
 	gate_judge(&g);
 	assert_false(gate_stands(&g, 3));
 	for (int i = 0; i < 1000; i++) /* half in vain: not again */
-		gate_note(&g, 3, i % 2, 1);
+		note(3, i % 2, 1);
 	gate_judge(&g);
 	assert_false(gate_stands(&g, 3));
 }
@@ -68,12 +74,12 @@ static void stands__not_who_sends_in_vain(void **state)
 static void stands__again(void **state)
 {
 	(void)state;
-	gate_note(&g, 3, true, 1);
-	gate_note(&g, 3, false, 10000);
+	note(3, true, 1);
+	note(3, false, 10000);
 	gate_judge(&g);
 	assert_false(gate_stands(&g, 3));
 	for (uint32_t i = 0; i < 4 * GATE_PAST; i++)
-		gate_note(&g, 3, true, 1);
+		note(3, true, 1);
 	gate_judge(&g);
 	assert_true(gate_stands(&g, 3));
 }
@@ -82,7 +88,7 @@ static void stands__strangers_take_no_place(void **state)
 {
 	(void)state;
 	for (uint32_t key = 1; key < 100000; key += 2)
-		gate_note(&g, key, false, 1);
+		note(key, false, 1);
 	for (uint32_t i = 0; i < ARRAY_SIZE(g.sender); i++)
 		assert_int_equal(g.sender[i].key, 0);
 }
@@ -95,11 +101,11 @@ static void stands__a_crowd(void **state)
 
 	(void)state;
 	for (uint32_t i = 0; i < 2 * GATE_STAND_MAX; i++)
-		gate_note(&g, 2 * i + 1, true, 1);
+		note(2 * i + 1, true, 1);
 	gate_judge(&g);
 	assert_int_equal(g.stand_cnt, GATE_RISE_MAX);
 	for (uint32_t n = 0; n < 200; n++) {
-		gate_note(&g, 2 * (2 * GATE_STAND_MAX - 1) + 1, true, 1);
+		note(2 * (2 * GATE_STAND_MAX - 1) + 1, true, 1);
 		gate_judge(&g);
 	}
 	assert_true(gate_stands(&g, 2 * (2 * GATE_STAND_MAX - 1) + 1));
@@ -117,7 +123,7 @@ static void stands__known(void **state)
 	(void)state;
 	gate_known(&g, 5);
 	assert_true(gate_stands(&g, 5));
-	gate_note(&g, 5, false, 10000);
+	note(5, false, 10000);
 	assert_false(gate_stands(&g, 5));
 	gate_known(&g, 5); /* but what is known of it counts */
 	assert_false(gate_stands(&g, 5));

@@ -155,17 +155,21 @@ void efanic_ah_close(struct efanic *nic, uint16_t ahn)
 	nic->ah_free = ahn;
 }
 
+/* @dst has the handle that is open now for where it is, if there is one. */
+static void dst_take_ah(const struct efanic *nic, struct efanic_dst *dst)
+{
+	dst->ah_idx = efanic_ah_find(nic, link_peer_addr(dst->peer)->ip);
+	dst->ah_gen = nic->ah[dst->ah_idx].gen;
+}
+
 uint16_t efanic_dst_refresh(struct efanic *nic, struct efanic_dst *dst)
 {
-	uint16_t idx = efanic_ah_find(nic, link_peer_addr(dst->peer)->ip);
-
 	/* A destination whose handle was closed stays so until someone gets it with a new handle.
 	 */
-	if (dst->ah_idx == nic->attr.max_ah) {
-		dst->ah_idx = idx;
-		dst->ah_gen = nic->ah[idx].gen;
-	}
-	return nic->ah[idx].ahn;
+	if (dst->ah_idx != nic->attr.max_ah)
+		return nic->ah[efanic_ah_find(nic, link_peer_addr(dst->peer)->ip)].ahn;
+	dst_take_ah(nic, dst);
+	return nic->ah[dst->ah_idx].ahn;
 }
 
 /* The destination for (@peer, @qkey): takes over the caller's reference on @peer, also when it
@@ -257,8 +261,7 @@ static int stranger_settle(struct efanic_qp *qp, struct efanic_dst **out)
 	if (rc)
 		return rc;
 	if ((*out)->refs == 1) {
-		(*out)->ah_idx = efanic_ah_find(nic, link_peer_addr(peer)->ip);
-		(*out)->ah_gen = nic->ah[(*out)->ah_idx].gen;
+		dst_take_ah(nic, *out);
 		(*out)->user = qp->stranger.user;
 	}
 	return 0;
@@ -284,11 +287,8 @@ int efanic_dst_hold(struct efanic_qp *qp, struct efanic_dst *dst, struct efanic_
 	rc = efanic_dst_settle(qp, dst, out);
 	if (rc)
 		return rc;
-	dst = *out;
-	if (efanic_dst_is_stale(nic, dst)) { /* kept until now by what is in the send queue */
-		dst->ah_idx = efanic_ah_find(nic, link_peer_addr(dst->peer)->ip);
-		dst->ah_gen = nic->ah[dst->ah_idx].gen;
-	}
+	if (efanic_dst_is_stale(nic, *out)) /* kept until now by what is in the send queue */
+		dst_take_ah(nic, *out);
 	return 0;
 }
 

@@ -165,15 +165,9 @@ static inline __attribute__((always_inline)) ssize_t recv_buf(struct opx_ep *ep,
 static inline __attribute__((always_inline)) ssize_t do_recv(struct fid_ep *fid, const struct kit_recv *r)
 {
 	struct opx_ep *ep = opx_ep_of(fid);
-	struct kit_recv_args a = {.src = r->src, .tag = r->tag, .ignore = r->ignore, .context = r->context,
-				  .flags = kit_rx_flags(&ep->kit, r)};
+	struct kit_recv_args a = kit_recv_args_of(&ep->kit, r);
 
-	if (!r->is_vec)
-		return recv_buf(ep, r->tagged, r->buf, r->len, &a);
-	a.iov = r->iov;
-	a.desc = r->descs;
-	a.iov_cnt = r->iov_cnt;
-	return recv_args(ep, r->tagged, &a);
+	return r->is_vec ? recv_args(ep, r->tagged, &a) : recv_buf(ep, r->tagged, r->buf, r->len, &a);
 }
 
 #include "kit/call_recv.inc"

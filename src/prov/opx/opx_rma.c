@@ -212,12 +212,11 @@ static ssize_t do_rma(struct fid_ep *fid, const struct kit_rma *c)
 	const struct fi_msg_rma *m = c->m;
 	struct rma r = {.iov = m->msg_iov, .iov_cnt = m->iov_count, .to = m->addr, .data = m->data, .context = m->context};
 
-	if (m->rma_iov_count != 1 || !m->rma_iov || (m->iov_count && !m->msg_iov))
+	if (c->form == KIT_BY_MSG && (m->rma_iov_count != 1 || !m->rma_iov || (m->iov_count && !m->msg_iov) ||
+				      m->rma_iov[0].len != kit_iov_len(m->msg_iov, m->iov_count)))
 		return -FI_EINVAL;
 	r.off = m->rma_iov[0].addr;
 	r.key = m->rma_iov[0].key;
-	if (m->rma_iov[0].len != kit_iov_len(m->msg_iov, m->iov_count))
-		return -FI_EINVAL;
 	r.flags = kit_tx_flags(&ep->kit, c->form, c->flags) & ~(c->is_write ? 0 : (uint64_t)NOT_OF_READS);
 	r.flags |= c->form == KIT_BY_INJECT ? OPX_NO_CQE : 0;
 	return rma(ep, c->is_write ? OPX_OP_WRITE : OPX_OP_READ, &r);
