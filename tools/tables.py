@@ -12,7 +12,7 @@ import re
 import sys
 
 # The tables of what SOFTFABRIC_NET and so on may hold, and of FI_EFA_* and so on.
-KEYS = {"net": ("src/link/room.c", "room_keys"), "efa": ("src/nic/efanic/efanic_dev.c", "room_key"),
+KEYS = {"net": ("src/link/core/room.c", "room_keys"), "efa": ("src/nic/efanic/efanic_dev.c", "room_key"),
         "cxi": ("src/nic/cassini/cassini_dev.c", "room_key"), "opx": ("src/nic/hfi/hfi_unit.c", "room_key")}
 SERVICE = ("src/nic/cassini/cassini_dev.c", "svc_key")
 PARAMS = "src/prov/%s/%s_param.c"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What running adapters tell of themselves (SOFTFABRIC_LIVE, src/link/live.c), found, read, and checked."""
+"""What running adapters tell of themselves (SOFTFABRIC_LIVE, src/link/core/live.c), found, read, and checked."""
 import fcntl
 import glob
 import os

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Layouts of the link: datagrams, records, bulk copies, seals.
-#include "link/bulk_wire.h"
-#include "link/link_int.h"
-#include "link/rel_wire.h"
-#include "link/seal.h"
+#include "link/bulk/bulk_wire.h"
+#include "link/core/link_int.h"
+#include "link/net/rel_wire.h"
+#include "link/net/seal.h"
 #include "wire/wire.h"
 
 static const char *type_name(unsigned v)

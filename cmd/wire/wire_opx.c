@@ -2,7 +2,7 @@
 // Layouts of opx: the header of the soft HFI, and what each opcode's aux, immediate, words and tag mean
 // (prov/opx/opx_proto.h).
 #include "nic/hfi/hfi_wire.h"
-#include "prov/opx/opx_flow.h"
+#include "prov/opx/flow/opx_flow.h"
 #include "prov/opx/opx_proto.h"
 #include "wire/wire.h"
 

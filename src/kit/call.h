@@ -86,8 +86,17 @@ static inline struct kit_recv_args kit_recv_args_of(const struct kit_ep *ep, con
 				      .flags = kit_rx_flags(ep, r)};
 }
 
-#define KIT_MSG_RX .recv = msg_recv, .recvv = msg_recvv, .recvmsg = msg_recvmsg
-#define KIT_TAG_RX .recv = tag_recv, .recvv = tag_recvv, .recvmsg = tag_recvmsg
+/* What call_recv.inc defines in a file of the provider @p_, for its header; and for the tables, beside its sends. */
+#define KIT_RECV_CALLS(p_)                                                                                             \
+	ssize_t p_##_msg_recv(struct fid_ep *, void *, size_t, void *, fi_addr_t, void *);                             \
+	ssize_t p_##_msg_recvv(struct fid_ep *, const struct iovec *, void **, size_t, fi_addr_t, void *);             \
+	ssize_t p_##_msg_recvmsg(struct fid_ep *, const struct fi_msg *, uint64_t);                                    \
+	ssize_t p_##_tag_recv(struct fid_ep *, void *, size_t, void *, fi_addr_t, uint64_t, uint64_t, void *);         \
+	ssize_t p_##_tag_recvv(struct fid_ep *, const struct iovec *, void **, size_t, fi_addr_t, uint64_t, uint64_t,  \
+			       void *);                                                                                \
+	ssize_t p_##_tag_recvmsg(struct fid_ep *, const struct fi_msg_tagged *, uint64_t)
+#define KIT_MSG_RX(p_) .recv = p_##_msg_recv, .recvv = p_##_msg_recvv, .recvmsg = p_##_msg_recvmsg
+#define KIT_TAG_RX(p_) .recv = p_##_tag_recv, .recvv = p_##_tag_recvv, .recvmsg = p_##_tag_recvmsg
 
 /** struct kit_rma - One of the nine reading and writing calls, unchecked. */
 struct kit_rma {

@@ -314,7 +314,7 @@ struct link_stats {
 	uint64_t drop_quote;                                       /* ICMP errors about nothing that we sent */
 	uint64_t half_expired;                                     /* strangers that said HELLO and nothing more */
 	uint64_t drop_foreign;                                     /* requests for no region of ours */
-	uint64_t floods, drop_gate;                                /* the gate was opened; lost there (link/gate.h) */
+	uint64_t floods, drop_gate;                                /* opened gates; lost there (link/net/gate.h) */
 	uint64_t fault_drop, fault_dup, fault_reorder, fault_delay, fault_corrupt, fault_truncate, fault_partition;
 	uint64_t bulk_get_bytes, bulk_put_bytes, bulk_cma_bytes, bulk_ring_bytes, bulk_frame_bytes;
 	uint64_t peers_dead, wakeups_tx;
@@ -342,7 +342,7 @@ struct link_room {
 	bool has_guard;                      /* guard=: accesses to memory that has gone fail, see base/guard.h */
 	bool secrecy;                        /* secrecy=: sealed datagrams are encrypted, too */
 	bool is_sealed;                      /* derived: there is a key= */
-	uint8_t seal_key[32];                /* derived: from the file that key= names, see link/seal.h */
+	uint8_t seal_key[32];                /* derived: from the file of key=, see link/net/seal.h */
 	bool has_faults;                     /* derived: any fault key set */
 };
 enum { LINK_PATH_SHM = 1, LINK_PATH_UDP = 2 };

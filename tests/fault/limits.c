@@ -7,7 +7,7 @@
 //	limits all		every value from 0 up
 //	limits pods		the two share a network namespace and not /dev/shm: they must reach each other
 //	limits ... TEXT		only rows with TEXT in their description
-#include "link/shm_int.h" /* how long a segment is */
+#include "link/shm/shm_int.h" /* how long a segment is */
 #undef MIN
 #undef MAX
 #include "rig.h"

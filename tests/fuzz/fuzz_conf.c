@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/conf.h"
-#include "link/link_int.h"
+#include "link/core/link_int.h"
 
 struct all {
 	uint64_t num, ns;

@@ -3,9 +3,9 @@
 // datagram.
 #include "fuzz.h"
 
-#include "link/bulk_int.h"
-#include "link/link_int.h"
-#include "link/rel_int.h"
+#include "link/bulk/bulk_int.h"
+#include "link/core/link_int.h"
+#include "link/net/rel_int.h"
 #include "nic/cassini/cassini_int.h"
 #include "nic/efanic/efanic_wire.h"
 #include "prov/efa/efa_proto.h"

@@ -8,7 +8,7 @@
 #include <rdma/fi_atomic.h>
 
 #include "base/mem.h"
-#include "prov/opx/opx_flow_int.h"
+#include "prov/opx/flow/opx_flow_int.h"
 
 #define STEPS   64
 #define BUF_MAX 70000u

@@ -4,7 +4,7 @@
 #include "../unit/rel_rig.h"
 #include "fuzz.h"
 
-#include "link/rel_int.h"
+#include "link/net/rel_int.h"
 
 static uint64_t said;
 

@@ -6,8 +6,8 @@
 #include <errno.h>
 #include <unistd.h>
 
-#include "link/link_int.h"
-#include "link/seal.h"
+#include "link/core/link_int.h"
+#include "link/net/seal.h"
 
 #define DGRAMS   32u
 #define BODY_MAX 300u

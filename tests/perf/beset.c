@@ -17,8 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "link/bulk_wire.h"
-#include "link/rel_int.h"
+#include "link/bulk/bulk_wire.h"
+#include "link/net/rel_int.h"
 
 enum { PAIRS = 64, WINDOW = 32, READ_LEN = 16384, SEG_LEN = 1000 };
 enum kind { WRONG_KEYS, UNFINISHED, EARLY, HELLOS, KINDS };

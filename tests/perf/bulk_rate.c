@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "link/bulk_int.h"
+#include "link/bulk/bulk_int.h"
 
 #define LEN_MAX (4u << 20)
 #define WINDOW	4

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "link/rel_int.h"
+#include "link/net/rel_int.h"
 
 enum { SOCKS = 64, CONNECTS_MAX = 4096 };
 

@@ -13,7 +13,8 @@ text = open(TABLE).read()
 names = re.findall(r"^\tROW\((\w+),", text, re.M)
 inert = re.findall(r'"(\w+)"', re.search(r"\binert\[\] = \{(.*?)\n\};", text, re.S).group(1))
 rules = text[text.index("int cxi_params_get("):]
-code = rules + "".join(open(f).read() for f in glob.glob(os.path.join(ROOT, "src/prov/cxi/*.c")) if f != TABLE)
+sources = glob.glob(os.path.join(ROOT, "src/prov/cxi/**/*.c"), recursive=True)
+code = rules + "".join(open(f).read() for f in sources if f != TABLE)
 wrong = [f"inert, but no parameter: {n}" for n in inert if n not in names]
 for n in names:
     used = bool(re.search(rf"(->|\.){n}\b", code))

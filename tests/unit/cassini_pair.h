@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "link/sim.h"
+#include "link/net/sim.h"
 #include "nic/cassini/cassini.h"
 
 #define VNI	    10

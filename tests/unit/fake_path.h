@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "link/bulk_int.h"
+#include "link/bulk/bulk_int.h"
 
 #define FP_PORTS     3
 #define FP_FRAME_MAX 4096

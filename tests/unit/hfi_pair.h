@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "link/sim.h"
+#include "link/net/sim.h"
 #include "nic/hfi/hfi_int.h"
 
 #define REAL_NS (30 * NS_PER_SEC)

@@ -7,8 +7,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "link/link_int.h"
-#include "link/sim.h"
+#include "link/core/link_int.h"
+#include "link/net/sim.h"
 
 #define FAKE __attribute__((weak))
 

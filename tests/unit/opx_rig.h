@@ -11,8 +11,8 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "prov/opx/opx_flow.h"
-#include "prov/opx/opx_flow_int.h"
+#include "prov/opx/flow/opx_flow.h"
+#include "prov/opx/flow/opx_flow_int.h"
 
 #define RIG_MAX      3
 #define RIG_LATENCY  (2 * NS_PER_US)

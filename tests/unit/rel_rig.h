@@ -9,9 +9,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "link/link_int.h"
-#include "link/rel_int.h"
-#include "link/sim.h"
+#include "link/core/link_int.h"
+#include "link/net/rel_int.h"
+#include "link/net/sim.h"
 
 #define RIG_MAX 8
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "link/shm_int.h"
+#include "link/shm/shm_int.h"
 
 #define FAKE_PEERS 128
 

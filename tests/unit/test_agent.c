@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Unit tests of link/agent.c: the adapter thread over a real socket, with the stand-ins of
+// Unit tests of link/core/agent.c: the adapter thread over a real socket, with the stand-ins of
 // link_fake.h above and below.
 #include "unit.h"
 
@@ -11,7 +11,7 @@
 
 #include "link_fake.h"
 
-#include "../../src/link/agent.c"
+#include "../../src/link/core/agent.c"
 
 #define WAIT_NS (5 * NS_PER_SEC) /* far more than anything here takes */
 

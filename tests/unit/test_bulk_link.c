@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "link/bulk_int.h"
+#include "link/bulk/bulk_int.h"
 
 #define LANES	 4
 #define LANE_LEN (1u << 20)

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "link/bulk_wire.h"
+#include "link/bulk/bulk_wire.h"
 
 #define COMMON(type_, status_) type_, status_, 0, 0, 0x44, 0x33, 0x22, 0x11, 0x88, 0x77, 0x66, 0x55
 #define KEY		       0xcc, 0xbb, 0xaa, 0x99

@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "link/link_int.h"
-#include "link/sim.h"
+#include "link/core/link_int.h"
+#include "link/net/sim.h"
 
 static struct {
 	char dir[64];

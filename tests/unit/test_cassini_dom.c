@@ -9,7 +9,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "link/sim.h"
+#include "link/net/sim.h"
 #include "nic/cassini/cassini_int.h"
 
 #define DEADLINE_NS (20 * NS_PER_SEC)

@@ -10,7 +10,7 @@
 
 #include "cxi_fix.h"
 #include "kit/compat.h"
-#include "prov/cxi/cxi_av_shm.h"
+#include "prov/cxi/av/cxi_av_shm.h"
 
 #define NAME "unit av/1"
 

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "link/link_int.h"
+#include "link/core/link_int.h"
 
 #define SENT 20000
 

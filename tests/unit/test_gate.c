@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Unit tests of link/gate.c and link/gate_sock.c: who stands, what the kernel makes of the program, and a socket that
-// is flooded.
+// Unit tests of link/net/gate.c and link/net/gate_sock.c: who stands, what the kernel makes of the program, and a
+// socket that is flooded.
 #include "unit.h"
 
 #include <arpa/inet.h>
@@ -12,10 +12,10 @@
 
 #include <linux/sock_diag.h>
 
-#include "link/gate.h"
-#include "link/link_int.h"
-#include "link/rel_wire.h"
-#include "link/seal.h"
+#include "link/net/gate.h"
+#include "link/core/link_int.h"
+#include "link/net/rel_wire.h"
+#include "link/net/seal.h"
 #include "link_fake.h"
 
 static struct gate g;

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "link/sim.h"
+#include "link/net/sim.h"
 #include "nic/hfi/hfi_addr.h"
 #include "nic/hfi/hfi_assign.h"
 

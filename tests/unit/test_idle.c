@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Unit tests of link/idle.c with a clock of their own and a sched_yield() that takes as long as
+// Unit tests of link/core/idle.c with a clock of their own and a sched_yield() that takes as long as
 // they say.
 #include "unit.h"
 
 #include <sched.h>
 #include <string.h>
 
-#include "link/link_int.h"
+#include "link/core/link_int.h"
 
 static uint64_t now_ns, yield_ns;
 static uint32_t yields;
@@ -19,7 +19,7 @@ static int test_yield(void)
 }
 
 #define sched_yield test_yield
-#include "../../src/link/idle.c"
+#include "../../src/link/core/idle.c"
 #undef sched_yield
 
 static struct link_node node;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Tests of link/ip.c.
+// Tests of link/core/ip.c.
 #include "unit.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "link/ip.h"
+#include "link/core/ip.h"
 
 static void ip_parse__and_back(void **state)
 {

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "kit/atomic.h"
 #include "opx_world.h"
-#include "prov/opx/opx_flow_int.h"
+#include "prov/opx/flow/opx_flow_int.h"
 
 #define LEN   20000u      /* goes by rendezvous */
 #define LARGE (1u << 20)  /* fills the window of a flow */

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "prov/opx/opx_flow.h"
+#include "prov/opx/flow/opx_flow.h"
 #include "unit.h"
 
 /* Bytes 12..63 of the header from the opcode on: BTH to tag, as they are on the wire. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Unit tests of link/port.c and link/peer.c over real sockets and the stand-ins of link_fake.h.
+// Unit tests of link/core/port.c and link/core/peer.c over real sockets and the stand-ins of link_fake.h.
 #include "unit.h"
 
 #include <arpa/inet.h>
@@ -11,8 +11,8 @@
 
 #include "link_fake.h"
 
-#include "../../src/link/peer.c"
-#include "../../src/link/port.c"
+#include "../../src/link/core/peer.c"
+#include "../../src/link/core/port.c"
 
 static struct lock lock;
 static struct link_room room;

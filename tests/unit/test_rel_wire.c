@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-#include "link/link_int.h"
-#include "link/rel_wire.h"
+#include "link/core/link_int.h"
+#include "link/net/rel_wire.h"
 
 /* The vectors stand as they were worked out: a field, or some zeros, a line. */
 /* clang-format off */

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Unit tests of link/room.c: settings, refusals, and the choice of an address.
+// Unit tests of link/core/room.c: settings, refusals, and the choice of an address.
 #include "unit.h"
 
 #include <arpa/inet.h>
 #include <unistd.h>
 
-#include "../../src/link/room.c"
+#include "../../src/link/core/room.c"
 
 static struct link_room parse(const char *text)
 {

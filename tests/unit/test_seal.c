@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Tests of link/seal.c: one vector, everything that must be refused, key files, and the carrier over UDP.
+// Tests of link/net/seal.c: one vector, everything that must be refused, key files, and the carrier over UDP.
 #include "unit.h"
 
 #include <arpa/inet.h>
@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "base/rng.h"
-#include "link/link_int.h"
-#include "link/seal.h"
+#include "link/core/link_int.h"
+#include "link/net/seal.h"
 
 #define BODY 100u
 

@@ -5,8 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "link/link_int.h"
-#include "link/sim.h"
+#include "link/core/link_int.h"
+#include "link/net/sim.h"
 
 #define CNT 20000
 

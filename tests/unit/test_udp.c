@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Unit tests of link/udp.c: two carriers on loopback, trains, refusals, and errors that the kernel
+// Unit tests of link/net/udp.c: two carriers on loopback, trains, refusals, and errors that the kernel
 // is made to report.
 #include "unit.h"
 
@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#include "link/link_int.h"
+#include "link/core/link_int.h"
 #include "link_fake.h"
 
 /* Errors for the next calls of sendmmsg(), in order; 0 = really send. */
@@ -38,7 +38,7 @@ static int test_sendmmsg(int fd, struct mmsghdr *msg, unsigned cnt, int flags)
 }
 
 #define sendmmsg test_sendmmsg
-#include "../../src/link/udp.c"
+#include "../../src/link/net/udp.c"
 #undef sendmmsg
 
 #define GOT_MAX 4096

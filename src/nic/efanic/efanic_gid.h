@@ -11,10 +11,10 @@
 /*
  * A real adapter's only GID is link-local: fe80::/64 and the EUI-64 of its MAC address. Ours of
  * IPv4 address a.b.c.d is that of MAC address 02:5f:a:b:c:d, thus fe80::5f:aaff:febb:ccdd. No other
- * adapter can have it, since a room takes no address in fe80::/10 (link/room.c). An adapter with an
+ * adapter can have it, since a room takes no address in fe80::/10 (link/core/room.c). An adapter with an
  * IPv6 address has that as its GID.
  *
- * Addresses are 16 bytes in network order, IPv4 as IPv4-mapped IPv6 (link/ip.h). These are halves
+ * Addresses are 16 bytes in network order, IPv4 as IPv4-mapped IPv6 (link/core/ip.h). These are halves
  * of them, read as little-endian numbers.
  */
 #define EFANIC_GID_HEAD	   0x80feull		 /* fe80:: */

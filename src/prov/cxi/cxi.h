@@ -11,6 +11,7 @@
 #include "base/pqueue.h"
 #include "base/slab.h"
 #include "kit/atomic_call.h"
+#include "kit/call.h"
 #include "kit/kit.h"
 #include "kit/stats.h"
 #include "nic/cassini/cassini.h"
@@ -29,8 +30,8 @@
  * Every event carries in user_ptr the struct cxi_req that waits for it; cxi_drain() hands it over. Everything runs
  * under the domain's lock.
  *
- * An fi_tsend's life: do_send() and cxi_send_common() in cxi_msg.c, cxi_select_proto(), cassini_post(); its ACK event
- * comes to cxi_drain(), then to send_on_ack() in cxi_msg.c, cxi_tx_done(), kit_cq_push(). A receive's: do_recv() and
+ * An fi_tsend's life: do_send() and cxi_send_common() in cxi_send.c, cxi_select_proto(), cassini_post(); its ACK event
+ * comes to cxi_drain(), then to send_on_ack() in cxi_send.c, cxi_tx_done(), kit_cq_push(). A receive's: do_recv() and
  * cxi_rx_append() in cxi_recv.c, cassini_append(); its PUT event comes to cxi_drain(), then to cxi_rx_on_event() and
  * cxi_rx_end() in cxi_recv.c, kit_cq_push().
  */
@@ -411,7 +412,7 @@ static inline int cxi_rx_state(struct cxi_ep *ep)
 	return ret ? ret : ep->rxc ? 0 : -FI_ENOSYS;
 }
 
-/* --- sends (cxi_msg.c, cxi_rnr.c) ---------------------------------------------------------------- */
+/* --- sends (cxi_send.c, cxi_rnr.c) ---------------------------------------------------------------- */
 enum cxi_proto { CXI_P_ZERO, CXI_P_IDC, CXI_P_EAGER, CXI_P_RDZV };
 /** cxi_select_proto() - Which command carries a message of @len bytes. Pure. */
 enum cxi_proto cxi_select_proto(const struct cxi_params *p, size_t len, bool inject, bool triggered, bool rnr);
@@ -487,16 +488,7 @@ struct cxi_recv_args {
 	bool tagged;
 	struct cassini_ct *done;         /* deferred work: counts its end; NULL */
 };
-/* The receive calls, for the tables in cxi_msg.c. */
-ssize_t cxi_msg_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src, void *context);
-ssize_t cxi_msg_recvv(struct fid_ep *fid, const struct iovec *iov, void **descs, size_t cnt, fi_addr_t src,
-		      void *context);
-ssize_t cxi_msg_recvmsg(struct fid_ep *fid, const struct fi_msg *m, uint64_t flags);
-ssize_t cxi_tag_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src, uint64_t tag, uint64_t ignore,
-		     void *context);
-ssize_t cxi_tag_recvv(struct fid_ep *fid, const struct iovec *iov, void **descs, size_t cnt, fi_addr_t src, uint64_t tag,
-		      uint64_t ignore, void *context);
-ssize_t cxi_tag_recvmsg(struct fid_ep *fid, const struct fi_msg_tagged *m, uint64_t flags);
+KIT_RECV_CALLS(cxi);
 /** cxi_recv_common() - All receives, FI_PEEK, FI_CLAIM, FI_DISCARD, FI_MULTI_RECV. Lock held. */
 ssize_t cxi_recv_common(struct cxi_ep *ep, const struct cxi_recv_args *a);
 /** cxi_recv_cancel() - fi_cancel of a receive. 0; -FI_ENOENT. */
@@ -547,7 +539,7 @@ struct cxi_rkey { uint8_t pid_idx; bool optimized; uint64_t match_bits; uint64_t
 /** cxi_rkey_decode() - 0; -FI_EKEYREJECTED malformed. */
 int cxi_rkey_decode(const struct cxi_domain *d, uint64_t key, struct cxi_rkey *out);
 
-/* --- RMA, atomics, counters, deferred work (cxi_rma.c, cxi_amo.c, cxi_cntr.c, cxi_trig.c) -------- */
+/* --- RMA, atomics, counters, deferred work (cxi_rma.c, cxi_atomic.c, cxi_cntr.c, cxi_trig.c) -------- */
 struct cxi_cntr {
 	struct kit_cntr kit;
 	LIST_ENTRY(cxi_cntr) link;       /* domain->cntrs */

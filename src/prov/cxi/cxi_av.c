@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "kit/compat.h"
 #include "kit/stubs.h"
-#include "prov/cxi/cxi_av_shm.h"
+#include "prov/cxi/av/cxi_av_shm.h"
 
 #define AV_COUNT_MIN 64
 

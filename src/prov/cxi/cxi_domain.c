@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "kit/compat.h"
 #include "prov/cxi/cxi.h"
-#include "prov/cxi/cxi_av_shm.h"
+#include "prov/cxi/av/cxi_av_shm.h"
 
 static struct cxi_domain *to_domain(struct fid_domain *fid)
 {

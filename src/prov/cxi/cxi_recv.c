@@ -5,7 +5,6 @@
 #include "base/copy.h"
 #include "base/log.h"
 #include "fi_cxi_ext.h"
-#include "kit/call.h"
 #include "prov/cxi/cxi_rxc.h"
 
 #define RECVMSG_FLAGS                                                                                                                \

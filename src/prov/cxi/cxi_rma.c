@@ -4,7 +4,6 @@
 
 #include "base/log.h"
 #include "fi_cxi_ext.h"
-#include "kit/call.h"
 #include "prov/cxi/cxi.h"
 
 #define LEVELS (FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE)

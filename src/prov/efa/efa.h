@@ -7,6 +7,7 @@
 
 #include "base/slab.h"
 #include "kit/atomic_call.h"
+#include "kit/call.h"
 #include "kit/kit.h"
 #include "kit/srx.h"
 #include "nic/efanic/efanic.h"
@@ -529,6 +530,22 @@ void efa_atomic_on_rsp(struct efa_tx *tx, const struct efa_hdr *h, const struct 
 int efa_rma_start(struct efa_tx *tx);    /* device or emulated, called by efa_tx_start() for WRITE and READ */
 int efa_atomic_start(struct efa_tx *tx);
 
+static inline struct efa_ep *efa_ep_of(struct fid_ep *fid)
+{
+	return container_of(fid, struct efa_ep, kit.fid);
+}
+
+/* FI_MSG_PREFIX: the head of the buffer is ours to use, which we do not: the message starts behind it. */
+static inline bool efa_skip_prefix(const struct efa_ep *ep, struct iovec *iov, size_t cnt)
+{
+	if (!cnt || iov[0].iov_len < ep->msg_prefix)
+		return false;
+	iov[0].iov_base = (char *)iov[0].iov_base + ep->msg_prefix;
+	iov[0].iov_len -= ep->msg_prefix;
+	return true;
+}
+
+KIT_RECV_CALLS(efa);
 extern const struct fi_ops_msg efa_msg_ops;
 extern const struct fi_ops_tagged efa_tagged_ops;
 extern const struct fi_ops_rma efa_rma_ops;

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "kit/call.h"
 #include "kit/stubs.h"
 #include "prov/efa/efa_obj.h"
 
@@ -133,7 +134,7 @@ static ssize_t dgram_send(struct efa_dgram *ep, const struct fi_msg *m, uint64_t
 
 	if (unlikely(efa_ep_state(&ep->kit)))
 		return efa_ep_state(&ep->kit);
-	if (!m->iov_count || m->iov_count > 2 || m->msg_iov[0].iov_len < EFA_MSG_PREFIX)
+	if (!m->msg_iov || !m->iov_count || m->iov_count > 2 || m->msg_iov[0].iov_len < EFA_MSG_PREFIX)
 		return -FI_EINVAL;
 	for (size_t i = 0; i < m->iov_count; i++) {
 		if (m->msg_iov[i].iov_len > EFA_MTU + EFA_MSG_PREFIX)
@@ -177,7 +178,7 @@ static ssize_t dgram_recv(struct efa_dgram *ep, const struct fi_msg *m, uint64_t
 
 	if (unlikely(efa_ep_state(&ep->kit)))
 		return efa_ep_state(&ep->kit);
-	if (!m->iov_count || m->iov_count > ARRAY_SIZE(sge) || m->msg_iov[0].iov_len < EFA_MSG_PREFIX)
+	if (!m->msg_iov || !m->iov_count || m->iov_count > ARRAY_SIZE(sge) || m->msg_iov[0].iov_len < EFA_MSG_PREFIX)
 		return -FI_EINVAL;
 	for (size_t i = 0; i < m->iov_count; i++)
 		sge[i] = to_sge(&m->msg_iov[i], m->desc ? m->desc[i] : NULL, 0);
@@ -194,65 +195,36 @@ static ssize_t dgram_recv(struct efa_dgram *ep, const struct fi_msg *m, uint64_t
 	return ret;
 }
 
-static ssize_t dg_recvmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags)
+/* What a call has, as the message that it is short for: this endpoint has no quick way that would need less. */
+static ssize_t do_send(struct fid_ep *fid, const struct kit_send *s)
 {
 	struct efa_dgram *ep = to_ep(&fid->fid);
+	struct iovec iov = {(void *)(uintptr_t)s->buf, s->len};
+	struct fi_msg m = {.msg_iov = s->is_vec ? s->iov : &iov,
+			   .desc = s->is_vec ? (void **)(uintptr_t)s->descs : (void **)(uintptr_t)&s->desc,
+			   .iov_count = s->is_vec ? s->iov_cnt : 1,
+			   .addr = s->to,
+			   .context = s->context,
+			   .data = s->data};
 
-	return dgram_recv(ep, msg, flags | (ep->kit.rx_selective ? 0 : FI_COMPLETION));
+	return dgram_send(ep, &m, kit_tx_flags(&ep->kit, s->form, s->flags));
 }
 
-static ssize_t dg_recvv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count, fi_addr_t src_addr,
-			void *context)
+static ssize_t do_recv(struct fid_ep *fid, const struct kit_recv *r)
 {
 	struct efa_dgram *ep = to_ep(&fid->fid);
-	struct fi_msg m = {.msg_iov = iov, .desc = desc, .iov_count = count, .addr = src_addr, .context = context};
+	struct iovec iov = {r->buf, r->len};
+	struct fi_msg m = {.msg_iov = r->is_vec ? r->iov : &iov,
+			   .desc = r->is_vec ? (void **)(uintptr_t)r->descs : (void **)(uintptr_t)&r->desc,
+			   .iov_count = r->is_vec ? r->iov_cnt : 1,
+			   .context = r->context};
 
-	return dgram_recv(ep, &m, ep->kit.rx_op_flags);
+	return dgram_recv(ep, &m, kit_rx_flags(&ep->kit, r));
 }
 
-static ssize_t dg_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src_addr, void *context)
-{
-	struct iovec iov = {buf, len};
-
-	return dg_recvv(fid, &iov, &desc, 1, src_addr, context);
-}
-
-static ssize_t dg_sendmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags)
-{
-	struct efa_dgram *ep = to_ep(&fid->fid);
-
-	return dgram_send(ep, msg, flags | (ep->kit.tx_selective ? 0 : FI_COMPLETION));
-}
-
-static ssize_t dg_sendv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count, fi_addr_t dest_addr,
-			void *context)
-{
-	struct efa_dgram *ep = to_ep(&fid->fid);
-	struct fi_msg m = {.msg_iov = iov, .desc = desc, .iov_count = count, .addr = dest_addr, .context = context};
-
-	return dgram_send(ep, &m, ep->kit.tx_op_flags);
-}
-
-static ssize_t send_one(struct fid_ep *fid, const void *buf, size_t len, void *desc, uint64_t data, fi_addr_t to,
-			void *context, uint64_t extra)
-{
-	struct efa_dgram *ep = to_ep(&fid->fid);
-	struct iovec iov = {(void *)(uintptr_t)buf, len};
-	struct fi_msg m = {.msg_iov = &iov, .desc = &desc, .iov_count = 1, .addr = to, .context = context, .data = data};
-
-	return dgram_send(ep, &m, ep->kit.tx_op_flags | extra);
-}
-
-static ssize_t dg_send(struct fid_ep *fid, const void *buf, size_t len, void *desc, fi_addr_t dest_addr, void *context)
-{
-	return send_one(fid, buf, len, desc, 0, dest_addr, context, 0);
-}
-
-static ssize_t dg_senddata(struct fid_ep *fid, const void *buf, size_t len, void *desc, uint64_t data, fi_addr_t dest_addr,
-			   void *context)
-{
-	return send_one(fid, buf, len, desc, data, dest_addr, context, FI_REMOTE_CQ_DATA);
-}
+#include "kit/call_send.inc"
+#define RECV_CALL(name_) static __attribute__((unused)) ssize_t dg_##name_
+#include "kit/call_recv.inc"
 
 /* --- object ------------------------------------------------------------------------------------------------------ */
 
@@ -327,14 +299,12 @@ static struct fi_ops dg_fi_ops = KIT_FI_OPS(dg_close, dg_bind, dg_control);
 static struct fi_ops_cm dg_cm_ops = KIT_CM_OPS(dg_getname);
 static struct fi_ops_msg dg_msg_ops = {
 	.size = sizeof(struct fi_ops_msg),
-	.recv = dg_recv,
-	.recvv = dg_recvv,
-	.recvmsg = dg_recvmsg,
-	.send = dg_send,
-	.sendv = dg_sendv,
-	.sendmsg = dg_sendmsg,
+	KIT_MSG_RX(dg),
+	.send = msg_send,
+	.sendv = msg_sendv,
+	.sendmsg = msg_sendmsg,
 	.inject = kit_no_msg_inject, /* the man page says so */
-	.senddata = dg_senddata,
+	.senddata = msg_senddata,
 	.injectdata = kit_no_msg_injectdata,
 };
 

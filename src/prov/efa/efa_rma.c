@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "kit/call.h"
 
 /* --- device ---------------------------------------------------------------------------------------- */
 
@@ -349,14 +348,9 @@ out:
 	return ret;
 }
 
-static struct efa_ep *to_ep(struct fid_ep *fid)
-{
-	return container_of(fid, struct efa_ep, kit.fid);
-}
-
 static ssize_t do_rma(struct fid_ep *fid, const struct kit_rma *r)
 {
-	struct efa_ep *ep = to_ep(fid);
+	struct efa_ep *ep = efa_ep_of(fid);
 	uint64_t flags = kit_tx_flags(&ep->kit, r->form, r->flags) | (r->form == KIT_BY_INJECT ? EFA_NO_CQE : 0);
 
 	/* an endpoint's flags for data that go out are none of its reads' */

@@ -7,11 +7,12 @@
 #include <pthread.h>
 
 #include "kit/atomic_call.h"
+#include "kit/call.h"
 #include "kit/kit.h"
 #include "kit/srx.h"
 #include "kit/stats.h"
 #include "nic/hfi/hfi.h"
-#include "prov/opx/opx_flow.h"
+#include "prov/opx/flow/opx_flow.h"
 #include "prov/opx/opx_param.h"
 #include "prov/opx/opx_proto.h"
 
@@ -570,6 +571,7 @@ void opx_on_rma(struct opx_peer *peer, const struct hfi_hdr *h, const struct vie
 void opx_on_atomic(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data); /* OPX_ATOMIC */
 void opx_on_fetched(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data);
 
+KIT_RECV_CALLS(opx);
 /* _tx, _rx: of a context of a scalable endpoint, which only sends, or only receives. */
 extern const struct fi_ops_msg opx_msg_ops, opx_msg_tx_ops, opx_msg_rx_ops;
 extern const struct fi_ops_tagged opx_tagged_ops, opx_tagged_tx_ops, opx_tagged_rx_ops;

@@ -2,7 +2,7 @@
 // The packet table of the opx protocol, and what is checked of each packet before anybody looks at it.
 #include "prov/opx/opx_proto.h"
 
-#include "prov/opx/opx_flow.h"
+#include "prov/opx/flow/opx_flow.h"
 
 #define PIECES_LEN (OPX_PIECES * (uint32_t)sizeof(struct opx_piece))
 #define ROW(op_)   [(op_)-OPX_RZV_CTS]

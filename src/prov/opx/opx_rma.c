@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // FI_RMA, initiator's side: the calls, and how a write or read travels. Source: doc/facts/opx.md#reads-and-writes.
-#include "kit/call.h"
 #include "prov/opx/opx.h"
 
 /*

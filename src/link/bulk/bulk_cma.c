@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Copies between this process and another one by the kernel (cross memory attach); the other one
+// need not run.
+#include <sys/uio.h>
+
+#include "link/bulk/bulk_int.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define ALIVE_NS (10 * NS_PER_MS) /* a pid is not reused so soon */
+
+ssize_t bulk_cma_copy(pid_t pid, int op, const struct bulk_guard *g, void *local, uint64_t raddr, size_t len)
+{
+	uint64_t token = g && op != LINK_GET ? g->token : 0;
+	struct iovec l[] = {{&token, sizeof(token)}, {local, len}};
+	struct iovec r[] = {{(void *)(uintptr_t)(g ? g->at : 0), sizeof(token)}, {(void *)(uintptr_t)raddr, len}};
+	unsigned from = !g;
+	ssize_t n, head = g ? sizeof(token) : 0;
+
+	n = op == LINK_GET ? process_vm_readv(pid, l + from, 2 - from, r + from, 2 - from, 0)
+			   : process_vm_writev(pid, l + from, 2 - from, r + from, 2 - from, 0);
+	if (n < 0)
+		return g && errno == EFAULT ? -ESTALE : -errno;
+	if (n < head || (g && token != g->token))
+		return -ESTALE;
+	return n > head ? n - head : -EFAULT;
+}
+
+bool bulk_cma_is_slow(int op, const void *local, uint64_t raddr)
+{
+	uint64_t l = (uintptr_t)local, diff = op == LINK_GET ? l - raddr : raddr - l;
+
+	diff %= 4096;
+	return diff >= 1 && diff <= 15;
+}
+
+static bool target_is_alive(struct bulk_port *b, struct bulk_target *t)
+{
+	if (b->last_ns - t->alive_ns < ALIVE_NS)
+		return true;
+	if (!bulk_tab_owner_is_alive(t->tab))
+		return false;
+	t->alive_ns = b->last_ns;
+	return true;
+}
+
+/* The kernel refused a copy; -EAGAIN: go on, by frames or later. */
+static int cma_failed(struct bulk_port *b, struct bulk_op *op, int rc, uint64_t guard_at)
+{
+	switch (rc) {
+	case -ESRCH:
+		return -ECONNREFUSED;
+	case -ESTALE: /* it has moved its guard, or another image runs there: then its locks are gone */
+		op->target->alive_ns = 0;
+		if (!bulk_tab_owner_is_alive(op->target->tab))
+			return -ECONNREFUSED;
+		if (bulk_tab_guard(op->target->tab).at != guard_at)
+			return -EAGAIN;
+		break;
+	case -EFAULT: /* the region is registered, but its memory is not there (any more) */
+		LOG_WARN("region %#x of the peer, or the local buffer, is not mapped", op->key);
+		return -EACCES;
+	case -EINTR:
+	case -ENOMEM:
+		return -EAGAIN;
+	}
+	LOG_INFO("cross memory attach to a process on this host fails: %s; not used for it",
+		 strerror(-rc));
+	op->target->no_cma = true;
+	return bulk_op_again(b, op);
+}
+
+/* Return: bytes copied; -EAGAIN none; other: the operation's status. */
+int64_t bulk_cma_turn(struct bulk_port *b, struct bulk_op *op, uint64_t turn_len)
+{
+	struct bulk_target *t = op->target;
+	uint64_t len = MIN(op->copy_end - op->pos, turn_len);
+	struct bulk_guard guard;
+	uint64_t start_ns = op->method == BULK_HELPED ? bulk_now(b) : 0;
+	ssize_t n = 0;
+	int rc;
+
+	if (!target_is_alive(b, t))
+		return -ECONNREFUSED;
+	guard = bulk_tab_guard(t->tab); /* first: when a lease is broken the key has gone, and then the guard moves */
+	rc = bulk_lease_take(t->tab, t->slot, op->key, op->op, op->raddr, op->len);
+	if (rc == -ENOENT) { /* not in the shared table: the owner knows */
+		op->no_cma = true;
+		return bulk_op_again(b, op);
+	}
+	if (rc) {
+		bulk_tell_refused(b->node, "this process", op->key, op->op, op->raddr, op->len);
+		return rc;
+	}
+	if (!bulk_lease_admits(t->tab, t->slot, op->peer->addr.port)) {
+		bulk_lease_drop(t->tab, t->slot);
+		bulk_tell_refused(b->node, "this process", op->key, op->op, op->raddr, op->len);
+		return -EACCES;
+	}
+	if (len)
+		n = bulk_cma_copy(shm_peer_pid(op->peer->shm), op->op, &guard, op->local + op->pos, op->raddr + op->pos, len);
+	if (n > 0 && op->is_help)
+		bulk_lease_fill(t->tab, t->slot, op->key, op->pos + (uint64_t)n);
+	else if (n > 0)
+		bulk_lease_note(t->tab, t->slot, op->op, (uint64_t)n);
+	rc = bulk_lease_drop(t->tab, t->slot);
+	if (n < 0)
+		return cma_failed(b, op, (int)n, guard.at);
+	if (rc)
+		return rc;
+	op->pos += (uint64_t)n;
+	b->port->stats.bulk_cma_bytes += (uint64_t)n;
+	op->copied_ns = bulk_now(b);
+	if (start_ns)
+		op->cma_ns += op->copied_ns - start_ns;
+	return n;
+}

@@ -1,0 +1,472 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// What the files of the bulk service share: shared region table (bulk_tab.c), regions
+// (bulk_region.c), the target's side (bulk_serve.c), and the initiator's: the port object and the
+// life of an operation (bulk.c), the choice of its method (bulk_pick.c) and the methods
+// (bulk_frames.c, bulk_cma.c, bulk_help.c).
+#ifndef SF_LINK_BULK_INT_H
+#define SF_LINK_BULK_INT_H
+
+#include <sys/queue.h>
+
+#include "base/pqueue.h"
+#include "base/quota.h"
+#include "link/bulk/bulk_wire.h"
+#include "link/core/link_int.h"
+
+/*
+ * A key is 32 random bits, never 0. Its low bits say where its region is in a table of a power of two of entries, so
+ * that owner and initiator find it without an index: there, or, if the table has doubled since, where it would have
+ * been in a smaller one.
+ */
+#define BULK_ENTRY_MAX	(1u << 20) /* of the table */
+#define BULK_ENTRY_MIN	256u
+#define BULK_LEVEL_NUM	13u	   /* sizes that the table may have */
+#define BULK_REGION_MAX (BULK_ENTRY_MAX / 4 * 3)
+static_assert(BULK_ENTRY_MIN << (BULK_LEVEL_NUM - 1) == BULK_ENTRY_MAX, "one level per size");
+#define BULK_SLOT_NUM	 512u /* nodes that may copy from one table's regions by themselves */
+
+/* --- bulk_tab.c: the table that initiators on this host read ---------------------------------- */
+
+struct bulk_tab;
+
+/** bulk_tab_reap() - Remove tables whose owners died. A node may never make one of its own, which does that, too. */
+void bulk_tab_reap(void);
+/**
+ * bulk_maps_read() - /proc/self/maps as a string, to find out which tables this process has open; NULL if it cannot be
+ * had. mem_free() it.
+ */
+char *bulk_maps_read(void);
+/** bulk_tab_create() - Make the table of node @node_id. Return: 0; -ENOSPC; -errno. */
+int bulk_tab_create(uint64_t node_id, struct bulk_tab **out);
+/**
+ * bulk_tab_attach() - Map the table of another node, or share what this process has of it.
+ * Return: 0; -ENOENT; -errno.
+ */
+int bulk_tab_attach(uint64_t node_id, struct bulk_tab **out);
+/** bulk_tab_put() - Drop what create or attach gave; the owner's removes the file. NULL is fine. */
+void bulk_tab_put(struct bulk_tab *tab);
+/** bulk_tab_grow() - Owner: room for entries below @cnt. Return: 0; -ENOSPC. */
+int bulk_tab_grow(struct bulk_tab *tab, uint32_t cnt);
+uint32_t bulk_tab_entry_cnt(const struct bulk_tab *tab);
+/** bulk_tab_publish() - Owner: show a region; its index is below bulk_tab_entry_cnt(). */
+void bulk_tab_publish(struct bulk_tab *tab, uint32_t idx, uint32_t key, uint64_t addr, uint64_t len,
+		      unsigned rights, uint16_t scope);
+/** bulk_tab_retract() - Owner: no new lease on region @idx can begin after this; full fence. */
+void bulk_tab_retract(struct bulk_tab *tab, uint32_t idx);
+/**
+ * bulk_tab_is_leased() - Owner, after retract: does an initiator still touch region @idx?
+ * @reap: also ask the kernel whether the holders live, and break the leases of those that do not.
+ */
+bool bulk_tab_is_leased(struct bulk_tab *tab, uint32_t idx, bool reap);
+/* How long a region is wanted back already. */
+struct bulk_wait {
+	uint64_t now_ns, waited_ns;
+	uint64_t patience_ns; /* for a holder that does not move; BULK_PATIENCES of it for any */
+};
+#define BULK_PATIENCES 4
+/**
+ * bulk_tab_break() - Owner, again and again: take region @idx away from holders that are stuck. They touch nothing of
+ * it afterwards.
+ * Return: whether there was one.
+ */
+bool bulk_tab_break(struct bulk_tab *tab, uint32_t idx, const struct bulk_wait *w);
+/* What each kernel copy begins with, see bulk_tab.c. */
+struct bulk_guard {
+	uint64_t at, token;
+};
+/** bulk_tab_guard() - Initiator, before bulk_lease_take(). */
+struct bulk_guard bulk_tab_guard(const struct bulk_tab *tab);
+/** bulk_tab_owner_is_alive() - Initiator: one system call. */
+bool bulk_tab_owner_is_alive(struct bulk_tab *tab);
+/** bulk_tab_slot_claim() - Initiator: a place for leases, one at a time. Return: slot; -ENOSPC. */
+int bulk_tab_slot_claim(struct bulk_tab *tab);
+void bulk_tab_slot_release(struct bulk_tab *tab, int slot);
+/**
+ * bulk_lease_take() - Initiator: from 0 until bulk_lease_drop() region @key exists, allows @op
+ * (LINK_GET or LINK_PUT) and contains [@addr, +@len).
+ * Return: 0; -EACCES; -ENOENT the shared table does not know this region (ask the owner).
+ */
+int bulk_lease_take(struct bulk_tab *tab, int slot, uint32_t key, int op, uint64_t addr,
+		    uint64_t len);
+/** bulk_lease_admits() - Initiator, with a lease: is its region open to peers of the owner's UDP port @port? */
+bool bulk_lease_admits(const struct bulk_tab *tab, int slot, uint16_t port);
+/** bulk_lease_drop() - Return: 0; -EACCES: the owner has waited too long and has broken the lease. */
+int bulk_lease_drop(struct bulk_tab *tab, int slot);
+/** bulk_lease_note() - Initiator: @op has moved @len bytes, which the owner cannot see otherwise. */
+void bulk_lease_note(struct bulk_tab *tab, int slot, int op, uint64_t len);
+/** bulk_lease_fill() - Initiator, with a lease on @key: the first @len bytes of its region are there. */
+void bulk_lease_fill(struct bulk_tab *tab, int slot, uint32_t key, uint64_t len);
+/** bulk_tab_filled() - Owner, after retract and without leases: what was noted so, unchecked. */
+uint64_t bulk_tab_filled(const struct bulk_tab *tab, uint32_t idx);
+/** bulk_tab_moved() - Owner: bytes that initiators have noted for @op. */
+uint64_t bulk_tab_moved(const struct bulk_tab *tab, int op);
+
+/* --- bulk_cma.c ------------------------------------------------------------------------------- */
+
+/**
+ * bulk_cma_copy() - One process_vm_readv/writev. @g: NULL: none.
+ * Return: bytes copied, > 0; -ESTALE: the guard is not there, nothing was written; -errno.
+ */
+ssize_t bulk_cma_copy(pid_t pid, int op, const struct bulk_guard *g, void *local, uint64_t raddr, size_t len);
+/**
+ * bulk_cma_is_slow() - Offsets at which `rep movsb`, hence the kernel, may be many times slower
+ * (doc/facts/machine.md#rep-movsb).
+ */
+bool bulk_cma_is_slow(int op, const void *local, uint64_t raddr);
+
+/* --- the node: bulk_region.c ------------------------------------------------------------------ */
+
+struct bulk_region {
+	uint64_t addr, len;
+	uint32_t key;	/* 0 = free */
+	uint16_t scope; /* UDP port of the only port whose peers may use it; 0 = any of the node */
+	uint8_t rights;
+	bool is_gone; /* nobody gets in any more; the place is not free yet */
+};
+
+enum bulk_method { BULK_FRAMES, BULK_CMA, BULK_HELPED, BULK_METHOD_NUM };
+
+/* What operations of one class have cost. See bulk_pick.c. */
+struct bulk_speed {
+	uint64_t ps_per_byte[BULK_METHOD_NUM]; /* moving average; 0 = never measured */
+	uint32_t cnt; /* choices made */
+	uint32_t look_at[BULK_METHOD_NUM]; /* value of @cnt at which a loser is looked at again ... */
+	uint32_t gap[BULK_METHOD_NUM]; /* ... so many choices after the last look */
+	uint32_t look_left; /* choices for which the look at @look_method goes on */
+	enum bulk_method look_method, last_method, best;
+	uint64_t best_ps; /* the least that @best has cost */
+	int32_t own_more; /* HELPED: how much more than at first we copy ourselves, see bulk_help.c */
+};
+struct bulk_class {
+	struct bulk_speed speed[2]; /* [several operations overlap] */
+};
+#define BULK_CLASS_NUM 8u
+
+/* From the first operation until none is left, or for so many bytes: what a choice holds for. */
+struct bulk_period {
+	uint32_t number, op_cnt, peak;
+	uint64_t begin_ns, bytes;
+	struct bulk_class *class; /* of all operations in it; NULL = they or their methods differ */
+	enum bulk_method method;
+};
+
+/* A node on this host as an initiator sees it: its table, our place for leases, what we learnt. */
+struct bulk_target {
+	struct bulk_target *next;
+	uint64_t node_id;
+	struct bulk_tab *tab; /* NULL: not there, or no slot; tried again at @retry_ns */
+	int slot;
+	uint32_t op_cnt; /* operations that use this target */
+	bool no_cma;	 /* the kernel forbids it */
+	uint64_t retry_ns;
+	uint64_t alive_ns; /* the owner was seen alive */
+	struct bulk_class class[2][BULK_CLASS_NUM]; /* [bulk_cma_is_slow()][class of length] */
+	struct bulk_period period;
+	uint32_t older_cnt; /* operations of earlier periods that are still under way */
+	bool is_many; /* operations overlapped in the last period */
+	/* HELPED: parts that the owner has been asked for and has not copied */
+	uint32_t asked_cnt;
+	uint64_t asked_bytes;
+	uint64_t heard_ns;  /* the last answer to any operation by frames */
+	uint64_t silent_ns; /* the owner has not helped: not asked again before */
+};
+
+#define BULK_TARGET_BUCKETS 64
+
+struct bulk_node {
+	struct link_node *n;
+	uint64_t id;
+	/* entries below BULK_ENTRY_MIN, then each as many as all before it */
+	struct bulk_region *level[BULK_LEVEL_NUM];
+	uint32_t entry_cnt, region_cnt;
+	uint32_t random[64], random_cnt; /* for the next keys */
+	struct bulk_tab *tab;	       /* NULL: none, then only frames reach the regions */
+	bool tab_tried;
+	uint64_t get_served, put_served; /* bytes that this process has moved for peers */
+	uint32_t refused_told;		 /* for LOG_FEW(): accesses refused, peers' and ours */
+	struct bulk_target *target[BULK_TARGET_BUCKETS];
+	uint32_t target_cnt, target_gc_at;
+};
+
+/** bulk_region_retract() - First half of deleting @key: no new lease begins after this. */
+void bulk_region_retract(struct bulk_node *b, uint32_t key);
+/**
+ * bulk_region_try_free() - Second half: true when nobody touches it any more and it is gone. @filled: out, bytes
+ * from its beginning that were filled, unchecked; may be NULL.
+ */
+bool bulk_region_try_free(struct bulk_node *b, uint32_t key, uint64_t *filled);
+/** bulk_region_break() - Between them, after @waited_ns: whoever is stopped loses its lease once that is long. */
+void bulk_region_break(struct bulk_node *b, uint32_t key, uint64_t waited_ns);
+/** bulk_region_wait_free() - The same, waiting. */
+void bulk_region_wait_free(struct bulk_node *b, uint32_t key);
+/** bulk_tell_refused() - In the log: @key is not good for that. @who asked, "a peer" or "this process". */
+void bulk_tell_refused(struct bulk_node *b, const char *who, uint32_t key, int op, uint64_t addr,
+		       uint64_t len);
+/** bulk_region_check() - Whether @key lets a peer of UDP port @scope do @op to [@addr, +@len). Any values. */
+bool bulk_region_check(const struct bulk_node *b, uint32_t key, uint16_t scope, int op, uint64_t addr,
+		       uint64_t len);
+/** bulk_target_get() - The node of local @peer, attached if possible. NULL: unknown, no memory. */
+struct bulk_target *bulk_target_get(struct bulk_node *b, struct link_peer *peer, uint64_t now_ns);
+
+/* --- bulk_pick.c ------------------------------------------------------------------------------ */
+
+struct bulk_port;
+struct bulk_op;
+
+/** bulk_can_cma() - Whether the kernel can move what is left of @op. */
+bool bulk_can_cma(const struct bulk_port *b, const struct bulk_op *op);
+enum bulk_method bulk_pick(struct bulk_port *b, struct bulk_op *op, uint64_t now_ns);
+/** bulk_speed_of() - What is known of operations like @op, which has a target. */
+struct bulk_speed *bulk_speed_of(const struct bulk_op *op);
+/** bulk_busy_enter() - @op is under way by its method from now on; more than once is fine. */
+void bulk_busy_enter(struct bulk_op *op, uint64_t now_ns);
+/** bulk_busy_leave() - No longer. @is_done: it has moved all of it. */
+void bulk_busy_leave(struct bulk_op *op, bool is_done, uint64_t now_ns);
+/** bulk_learn_silence() - The owner had seemed to poll, but did not help. */
+void bulk_learn_silence(const struct bulk_op *op, uint64_t now_ns);
+
+/* --- the port --------------------------------------------------------------------------------- */
+
+/* First member of everything whose address goes to the link as a cookie. */
+enum bulk_ref { BULK_REF_OP, BULK_REF_BUF };
+
+enum bulk_state {
+	BULK_ASK,    /* GET by frames: the request is not sent yet */
+	BULK_ASKED,  /* GET by frames: waiting for data */
+	BULK_STREAM, /* PUT by frames: sending, then waiting for replies */
+	BULK_COPY,   /* CMA; a PUT that began with frames may wait for replies, too */
+	BULK_ENDED,  /* waits for frames that still point into user memory, then for bulk_poll() */
+	BULK_STATE_NUM
+};
+
+/*
+ * One link_bulk(). Bytes before @pos have been moved (CMA), sent (PUT by frames) or belong to the
+ * GET request in flight. Whatever arrives for another @tag is late and ignored: an operation that
+ * changes its method takes a new tag.
+ */
+struct bulk_op {
+	enum bulk_ref ref;
+	enum bulk_state state;
+	TAILQ_ENTRY(bulk_op) entry; /* as @queue says: */
+	enum {
+		BULK_Q_NONE,
+		BULK_Q_ACTIVE, /* port->active: it can do something by itself */
+		BULK_Q_ENDED   /* port->ended */
+	} queue;
+	struct pq_node timer;
+	struct link_peer *peer; /* referenced */
+	struct bulk_target *target;
+	int op; /* LINK_GET, LINK_PUT */
+	enum bulk_method method;
+	uint8_t *local;
+	uint64_t len, raddr;
+	uint32_t key, tag;
+	void *cookie;
+	int status;	     /* of ENDED */
+	uint32_t unsent_cnt; /* cookies that the link has not given back, and @help_key */
+	uint64_t pos;
+	uint64_t copy_end; /* COPY: where our part ends */
+	uint64_t ask_len;  /* GET by frames: bytes asked for from @pos on */
+	uint64_t got;	   /* GET: of these, arrived in any order; PUT: of @sent, acknowledged */
+	uint64_t got_head; /* GET: of these, arrived without a hole from the start */
+	uint64_t sent;	   /* PUT: bytes sent by frames */
+	bool has_reply;
+	bool is_ring;	  /* frames go through shared memory */
+	bool counts_busy; /* in the target's @period of that number, or in its older_cnt */
+	uint32_t period;
+	uint64_t kept_pos; /* COPY: @pos when it came to the front */
+	uint64_t cma_ns;    /* HELPED: spent in CMA */
+	uint64_t copied_ns; /* when the last CMA ended; 0 = none */
+	bool no_cma;	  /* the shared table does not know the region */
+	bool has_news;	  /* the peer has shown life since the timer was set */
+	bool wants_help;   /* HELPED: the owner is not asked yet */
+	bool is_asked;	   /* HELPED: in target->asked_cnt */
+	uint32_t help_key; /* HELPED: the region that the owner fills; 0 = not (any more) */
+	bool is_helped;	   /* HELPED: the owner's part is done */
+	uint64_t ready_ns; /* HELPED: when our part was ready */
+	uint64_t recall_ns; /* HELPED: since when the region has been wanted back */
+	bool is_again;	    /* HELPED: by another method once the region is back */
+	bool has_rest;	    /* HELPED: the owner has given up; after @copy_end ours goes on at @rest */
+	uint64_t rest;
+	/* what an owner does for a peer's HELPED */
+	bool is_help;
+	uint32_t src_key, peer_id, peer_tag;
+};
+TAILQ_HEAD(bulk_op_list, bulk_op);
+
+/* Target's side of a GET: what is still to be sent. */
+struct bulk_stream {
+	TAILQ_ENTRY(bulk_stream) entry;
+	struct bulk_client *client;
+	uint32_t id, tag, key;
+	uint64_t addr, len, pos;
+	uint32_t unsent_cnt; /* chunks in the hands of the link */
+	bool is_stopped;     /* only waits for them */
+};
+TAILQ_HEAD(bulk_stream_list, bulk_stream);
+
+/* A chunk on a path that keeps pointers: a copy, so that a region can go away at any time. */
+struct bulk_buf {
+	enum bulk_ref ref;
+	struct bulk_stream *stream;
+	uint8_t data[BULK_CHUNK];
+};
+
+/* A REPLY that waits for bulk_poll(). Consecutive pieces of one PUT share one. */
+struct bulk_reply {
+	TAILQ_ENTRY(bulk_reply) entry;
+	uint32_t id, tag;
+	enum bulk_status status;
+	uint64_t bytes;
+};
+
+/* What a peer can make us keep to serve it (bulk_serve.c). */
+enum bulk_quota {
+	BULK_Q_REPLY,  /* answers, */
+	BULK_Q_OVER,   /* and those beyond its share of them */
+	BULK_Q_STREAM, /* reads */
+	BULK_Q_BUF,    /* chunks on their way */
+	BULK_Q_NUM
+};
+
+/* Those who have their turns together: one source's peers, or one peer that has none. */
+TAILQ_HEAD(bulk_client_list, bulk_client);
+struct bulk_turns {
+	TAILQ_ENTRY(bulk_turns) entry; /* port->turns while there is something to send */
+	struct bulk_client_list clients; /* of these, those to whom */
+	struct quota_source *source; /* NULL: part of its one client */
+	uint32_t refs;
+};
+
+/* A peer that is owed something. Sources have turns, and in these their peers. */
+struct bulk_client {
+	TAILQ_ENTRY(bulk_client) entry; /* turns->clients while there is something to send */
+	struct link_peer *peer;		/* referenced */
+	struct quota_user quota;	/* enum bulk_quota */
+	struct bulk_turns *turns, alone;
+	struct bulk_stream_list serving;
+	TAILQ_HEAD(bulk_reply_list, bulk_reply) replies;
+	uint32_t reply_cnt;  /* BULK_Q_REPLY and BULK_Q_OVER */
+	uint64_t blocked_ns; /* since when it has taken no answer; 0 = it does */
+	uint32_t stream_cnt; /* also those that only wait for their chunks, and uses on the stack */
+	bool is_queued;
+	bool is_lost; /* it does not take its answers, and there is no room: it ends */
+};
+#define BULK_DONE_MAX 8u
+
+struct bulk_port {
+	struct link_port *port;
+	struct link_node *n;
+	struct bulk_node *node;
+	struct slab ops, streams, bufs, replies, client_slab, turns_slab;
+	struct bulk_op_list active, ended;
+	TAILQ_HEAD(, bulk_turns) turns;
+	struct quota_book quota;
+	struct pq timers;
+	uint32_t next_tag;
+	uint64_t last_ns; /* time of the last bulk_poll() */
+	bool is_stalled;  /* that poll could not send anything that it had */
+	uint64_t last_rx; /* frames seen by the last bulk_poll(), to tell a quiet port */
+	int force;	  /* tests: -1 choose, else enum bulk_method */
+	uint32_t help_cnt; /* operations with is_help */
+	uint32_t done_key[BULK_DONE_MAX], done_cnt; /* regions that owners have filled, to take back */
+};
+
+#define BULK_SWITCH_NS (30 * NS_PER_US) /* silence after which a local owner is not waited for */
+#define BULK_WORK_MAX 65536u /* bytes that one bulk_poll() moves while others wait */
+#define BULK_SLICE_MAX 262144u /* bytes of one kernel copy, hence of one lease */
+#define BULK_UNSENT_MAX 64u /* chunks of one stream or operation in the hands of the link */
+#define BULK_VISIT_MAX	16  /* blocked operations that one bulk_poll() tries */
+
+/* bulk.c */
+static inline uint64_t bulk_now(const struct bulk_port *b)
+{
+	return clk_now_ns(&b->n->clk);
+}
+
+void bulk_queue_leave(struct bulk_port *b, struct bulk_op *op);
+/** bulk_queue_active() - To the end of the turns. */
+void bulk_queue_active(struct bulk_port *b, struct bulk_op *op);
+void bulk_timer_set(struct bulk_port *b, struct bulk_op *op, uint64_t at_ns);
+/** bulk_timer_arm() - Makes sure that silence of the peer is noticed. */
+void bulk_timer_arm(struct bulk_port *b, struct bulk_op *op, uint64_t now_ns);
+/** bulk_tag_renew() - Whatever still arrives for @op from now on is ignored. */
+void bulk_tag_renew(struct bulk_port *b, struct bulk_op *op);
+/** bulk_op_wait() - Nothing to do for @op but to wait. */
+void bulk_op_wait(struct bulk_port *b, struct bulk_op *op, uint64_t now_ns);
+void bulk_op_end(struct bulk_port *b, struct bulk_op *op, int status);
+/** bulk_op_again() - By another method. Return: -EAGAIN, or the status if there is none. */
+int bulk_op_again(struct bulk_port *b, struct bulk_op *op);
+
+/* bulk_frames.c */
+/** bulk_frames_ask() - GET: send the request. Return: 0; -EAGAIN; terminal status. */
+int bulk_frames_ask(struct bulk_port *b, struct bulk_op *op);
+/** bulk_frames_put() - PUT: send. Return: bytes sent; -EAGAIN nothing; terminal status. */
+int64_t bulk_frames_put(struct bulk_port *b, struct bulk_op *op, uint64_t turn_len);
+/** bulk_frames_give_up() - The owner does not answer: do what is left by the kernel. */
+void bulk_frames_give_up(struct bulk_port *b, struct bulk_op *op);
+/* What the owner answers. Return: false if it contradicts what was asked for. */
+bool bulk_frames_on_data(struct bulk_port *b, struct bulk_op *op, const struct bulk_pkt *pkt,
+			 const struct view *frame);
+bool bulk_frames_on_reply(struct bulk_port *b, struct bulk_op *op, const struct bulk_pkt *pkt);
+
+/* bulk_cma.c */
+/** bulk_cma_turn() - One copy. Return: bytes; -EAGAIN none; other: the operation's status. */
+int64_t bulk_cma_turn(struct bulk_port *b, struct bulk_op *op, uint64_t turn_len);
+
+/* bulk_help.c */
+/** bulk_help_ask() - Share @op with the owner if that is possible now. */
+void bulk_help_ask(struct bulk_port *b, struct bulk_op *op);
+/** bulk_help_ahead() - Have the owner busy with @op, whose turn it is, and what follows it. */
+void bulk_help_ahead(struct bulk_port *b, struct bulk_op *op);
+/** bulk_help_stop() - The owner has done its part (@is_done), or need not any more. */
+void bulk_help_stop(struct bulk_port *b, struct bulk_op *op, bool is_done);
+/** bulk_help_check() - After bulk_help_stop(): has the owner let go? */
+void bulk_help_check(struct bulk_port *b, struct bulk_op *op);
+/** bulk_help_tidy() - Take back regions that owners have filled. */
+void bulk_help_tidy(struct bulk_port *b);
+/** bulk_help_wait() - Our part is copied, the owner's is not. */
+void bulk_help_wait(struct bulk_port *b, struct bulk_op *op);
+/**
+ * bulk_help_failed() - The owner is silent, or cannot: the rest is ours, at once or when it has let go. Call it again
+ * then.
+ */
+void bulk_help_failed(struct bulk_port *b, struct bulk_op *op);
+/** bulk_help_resume() - Where our part ends, go on where the owner's copy ends, if it has given up. */
+void bulk_help_resume(struct bulk_op *op);
+/** bulk_help_on_reply() - Return: false if it contradicts what was asked for. */
+bool bulk_help_on_reply(struct bulk_port *b, struct bulk_op *op, const struct bulk_pkt *pkt);
+/** bulk_help_on_request() - Owner: help, or answer why not. */
+void bulk_help_on_request(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt);
+/** bulk_help_region_gone() - Owner: read nothing of region @key any more. */
+void bulk_help_region_gone(struct bulk_port *b, uint32_t key);
+
+/* bulk_serve.c */
+void bulk_serve_init(struct bulk_port *b);
+/** bulk_serve_answer() - A REPLY now, or in a later bulk_poll(). */
+void bulk_serve_answer(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt,
+		       enum bulk_status status, uint64_t bytes);
+void bulk_serve_get(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt);
+void bulk_serve_put(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt,
+		    const struct view *frame);
+void bulk_serve_stop(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt);
+/** bulk_serve_step() - Send replies and up to BULK_WORK_MAX of data. Return: frames sent. */
+int bulk_serve_step(struct bulk_port *b);
+void bulk_serve_on_sent(struct bulk_port *b, struct bulk_buf *buf);
+void bulk_serve_peer_dead(struct bulk_port *b, struct link_peer *peer);
+/** bulk_serve_region_gone() - Read nothing of region @key any more, and tell its readers. */
+void bulk_serve_region_gone(struct bulk_port *b, uint32_t key);
+void bulk_serve_fini(struct bulk_port *b);
+bool bulk_serve_is_idle(const struct bulk_port *b);
+
+/** bulk_frame() - port_frame_out() of one message. */
+int bulk_frame(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt,
+	       const void *data, size_t len, void *cookie);
+/** bulk_peer_ref() - The link_peer_get() of a peer at hand; undone by link_peer_put(). */
+static inline struct link_peer *bulk_peer_ref(struct link_peer *peer)
+{
+	peer->refs++;
+	return peer;
+}
+
+#endif

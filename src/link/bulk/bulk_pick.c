@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Which method moves an operation: what is possible, and what has been faster lately.
+//
+// Theory of operation: to a polling owner on this host every method works: frames through shared
+// memory, a kernel copy by the initiator, or one by both sides at once. Which one wins depends on
+// the machine, on how far apart the two cores are, on the size, on whether the source has just been
+// written, on how many operations overlap, and on Zen 3 and 4 on the offset between the two
+// addresses. All of that changes under the program (a virtual machine's cores move), so nothing is
+// assumed: each target has a moving average of ps per byte for every class of operation and method.
+//
+// The others are looked at again once in a while: for a few operations in a row, because the first
+// one after a change finds the lines in the wrong cache and is not counted; and ever more rarely
+// while nothing changes. Operations that overlap share the cores, so a choice holds, and is judged,
+// for a whole busy period: from the first operation until none is left, or for so many bytes.
+#include "link/bulk/bulk_int.h"
+
+#define CLASS_BASE   7	   /* log2: class 0 is below 256 bytes, then each covers a factor of 4 */
+#define FIRST_LOOKS  2u	   /* at each method, before one is preferred */
+#define LOOK_LEN     4u	   /* choices of one look; where operations overlap one period is enough */
+#define GAP_MIN	     32u   /* choices between two looks at a method, doubled each time ... */
+#define GAP_SLOW     128u  /* ... from here if it is slower by a quarter ... */
+#define GAP_FAR	     1024u /* ... or by half: so that looking costs 3 % at most */
+#define GAP_MAX	     4096u
+#define PERIOD_BYTES (16u << 20) /* a busy period is cut here, to learn from it */
+#define PERIOD_MANY  3u	   /* operations at once, from which on they count as overlapping */
+#define HELP_MIN     8192u /* bytes */
+#define SILENCE_NS   (200 * NS_PER_US) /* for which an owner that did not help is left alone */
+
+bool bulk_can_cma(const struct bulk_port *b, const struct bulk_op *op)
+{
+	const struct bulk_target *t = op->target;
+
+	return t && t->tab && !t->no_cma && !op->no_cma && b->force != BULK_FRAMES &&
+	       op->peer->shm && shm_peer_cma_ok(op->peer->shm);
+}
+
+bool link_bulk_is_direct(const struct link_peer *peer)
+{
+	return peer->shm && shm_peer_cma_ok(peer->shm);
+}
+
+static struct bulk_class *class_of(const struct bulk_op *op)
+{
+	uint32_t log2 = 63 - (uint32_t)__builtin_clzll(op->len | 1);
+	uint32_t class =
+		log2 <= CLASS_BASE ? 0 : MIN((log2 - CLASS_BASE + 1) / 2, BULK_CLASS_NUM - 1);
+
+	return &op->target->class[bulk_cma_is_slow(op->op, op->local, op->raddr)][class];
+}
+
+struct bulk_speed *bulk_speed_of(const struct bulk_op *op)
+{
+	return &class_of(op)->speed[op->target->is_many];
+}
+
+static void learn(struct bulk_speed *s, enum bulk_method m, uint64_t ns, uint64_t bytes)
+{
+	uint64_t x = MAX(ns * 1000 / MAX(bytes, 1ULL), 1ULL), *avg = &s->ps_per_byte[m];
+
+	/* Disturbances make a sample slower, never faster, and sometimes by much: so slow samples count less. */
+	if (!*avg)
+		*avg = x;
+	else if (x < *avg)
+		*avg = (*avg + 3 * x) / 4;
+	else
+		*avg += MIN((x - *avg) / 4, *avg / 8);
+}
+
+static uint32_t gap_after(const struct bulk_speed *s, unsigned m, unsigned best)
+{
+	const uint64_t *ps = s->ps_per_byte;
+	uint32_t gap = GAP_MIN;
+
+	if (ps[m] / 2 >= ps[best])
+		gap = GAP_FAR;
+	else if (ps[m] * 4 >= ps[best] * 5)
+		gap = GAP_SLOW;
+	return MIN(MAX(gap, 2 * s->gap[m]), GAP_MAX);
+}
+
+/* The fastest; the last winner unless another one is clearly better, for each change costs. */
+static unsigned best_of(const struct bulk_speed *s, unsigned cnt)
+{
+	const uint64_t *ps = s->ps_per_byte;
+	unsigned best = BULK_FRAMES;
+
+	for (unsigned m = 0; m < cnt; m++) {
+		if (ps[m] && (!ps[best] || ps[m] < ps[best]))
+			best = m;
+	}
+	if (s->best < cnt && ps[s->best] && ps[s->best] - ps[s->best] / 8 <= ps[best])
+		best = s->best;
+	return best;
+}
+
+/* When to look at the losers, if there is another winner or the same one has become much slower. */
+static void note_best(struct bulk_speed *s, unsigned best)
+{
+	uint64_t ps = s->ps_per_byte[best];
+	bool is_slower = best == s->best && ps / 2 > s->best_ps;
+
+	if (best == s->best && s->best_ps && !is_slower) {
+		s->best_ps = MIN(s->best_ps, ps);
+		return;
+	}
+	for (unsigned m = 0; m < BULK_METHOD_NUM; m++) {
+		if (is_slower) /* conditions have changed: look soon */
+			s->gap[m] = 0;
+		s->look_at[m] = s->cnt + gap_after(s, m, best);
+	}
+	s->best = (enum bulk_method)best;
+	s->best_ps = ps;
+}
+
+/* @cnt: of methods in question; the one that has been fastest, or one to be looked at again. */
+static enum bulk_method pick_faster(struct bulk_speed *s, unsigned cnt, uint32_t look_len)
+{
+	unsigned best, turn = s->cnt++;
+
+	if (turn < FIRST_LOOKS * look_len * cnt)
+		return (enum bulk_method)(turn / look_len % cnt);
+	if (s->look_left && s->look_method < cnt) {
+		s->look_left--;
+		return s->look_method;
+	}
+	best = best_of(s, cnt);
+	note_best(s, best);
+	for (unsigned m = 0; m < cnt; m++) {
+		if (m == best || (int32_t)(turn - s->look_at[m]) < 0)
+			continue;
+		s->gap[m] = gap_after(s, m, best);
+		s->look_at[m] = turn + s->gap[m];
+		s->look_method = (enum bulk_method)m;
+		s->look_left = look_len - 1;
+		return s->look_method;
+	}
+	return (enum bulk_method)best;
+}
+
+/* The owner's kernel copy, too, has to be worth its two messages. */
+static bool can_help(const struct bulk_op *op)
+{
+	return op->op == LINK_GET && !op->is_help && !op->help_key && op->len - op->pos >= HELP_MIN;
+}
+
+static bool is_in_period(const struct bulk_op *op)
+{
+	const struct bulk_target *t = op->target;
+
+	return t->period.op_cnt && t->period.class == class_of(op) &&
+	       (t->period.method != BULK_HELPED || can_help(op));
+}
+
+enum bulk_method bulk_pick(struct bulk_port *b, struct bulk_op *op, uint64_t now_ns)
+{
+	struct bulk_target *t = op->target;
+	enum bulk_method m;
+
+	if (!bulk_can_cma(b, op))
+		return BULK_FRAMES;
+	if (b->force >= 0)
+		return b->force == BULK_HELPED && !can_help(op) ? BULK_CMA
+								: (enum bulk_method)b->force;
+	if (is_in_period(op))
+		m = t->period.method;
+	else
+		m = pick_faster(bulk_speed_of(op), can_help(op) ? BULK_METHOD_NUM : BULK_HELPED,
+				t->is_many ? 1 : LOOK_LEN);
+	/* Asked last: to look costs a cache line of the owner's. */
+	if (m != BULK_CMA && (now_ns < t->silent_ns || !shm_peer_is_polling(op->peer->shm)))
+		m = BULK_CMA;
+	return m;
+}
+
+void bulk_busy_enter(struct bulk_op *op, uint64_t now_ns)
+{
+	struct bulk_target *t = op->target;
+	struct bulk_period *d;
+
+	if (!t || op->counts_busy)
+		return;
+	d = &t->period;
+	op->counts_busy = true;
+	op->period = d->number;
+	if (!d->op_cnt++) {
+		d->begin_ns = now_ns;
+		d->bytes = 0;
+		d->peak = 0;
+		d->class = class_of(op);
+		d->method = op->method;
+	} else if (d->class != class_of(op) || d->method != op->method) {
+		d->class = NULL;
+	}
+	d->peak = MAX(d->peak, d->op_cnt);
+}
+
+/* What it says about its method, if all of it was of one class and one method. */
+static void period_end(struct bulk_target *t, uint64_t now_ns)
+{
+	struct bulk_period *d = &t->period;
+	struct bulk_speed *s;
+
+	t->is_many = d->peak >= PERIOD_MANY;
+	s = d->class ? &d->class->speed[t->is_many] : NULL;
+	/* the first by another method than the last had to move the lines to another cache first */
+	if (s && (s->last_method == d->method || t->is_many || !s->ps_per_byte[d->method]))
+		learn(s, d->method, now_ns - d->begin_ns, d->bytes);
+	if (s)
+		s->last_method = d->method;
+	d->number++;
+	t->older_cnt += d->op_cnt;
+	d->op_cnt = 0;
+}
+
+void bulk_busy_leave(struct bulk_op *op, bool is_done, uint64_t now_ns)
+{
+	struct bulk_target *t = op->target;
+	struct bulk_period *d;
+
+	if (!op->counts_busy)
+		return;
+	d = &t->period;
+	op->counts_busy = false;
+	if (op->period != d->number) { /* of one that was cut; the next has the cores from now on */
+		if (!--t->older_cnt)
+			d->begin_ns = now_ns;
+		return;
+	}
+	d->bytes += MAX(op->len, 1ULL);
+	d->op_cnt--;
+	if (!is_done || (op->method == BULK_FRAMES && op->copied_ns))
+		d->class = NULL;
+	if (!d->op_cnt || d->bytes >= PERIOD_BYTES)
+		period_end(t, now_ns);
+}
+
+void bulk_learn_silence(const struct bulk_op *op, uint64_t now_ns)
+{
+	op->target->silent_ns = now_ns + SILENCE_NS;
+}

@@ -1,0 +1,551 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The target's side of the frames method: answers GETs with a stream of DATA, takes PUTs, and
+// replies.
+//
+// A PUT frame names its whole operation, so nothing is remembered about PUTs but the replies that
+// are owed. A GET becomes a stream; streams share each poll's work in turns. Over shared memory a
+// chunk is copied into the ring before port_frame_out() returns; any other path keeps pointers
+// until the chunk is acknowledged, so there it sends a copy: a region can then be deregistered at
+// any moment, whatever the network does.
+#include "link/bulk/bulk_int.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/guard.h"
+
+#define TURN_LEN      (6 * BULK_CHUNK) /* bytes per turn of a stream: what one datagram of the loopback holds */
+#define REPLY_TURN    64u		 /* answers per turn of a peer */
+#define REPLY_WORK    256u	 /* bytes that one counts for */
+#define VISIT_MAX     64	 /* peers that cannot be sent to which one poll tries */
+
+/*
+ * See base/quota.h and doc/security.md, "Network: quotas". More streams: BUSY, ask again. More chunks: later. More
+ * answers: for those who take none for a moment there is some room besides, since each request that has been served
+ * must be answered; who takes none for long, or more than that, is no peer any more.
+ */
+static const struct quota_limit limits[BULK_Q_NUM] = {
+	[BULK_Q_REPLY] = QUOTA_LIMIT(16, 1024, 1024, 65536),
+	[BULK_Q_OVER] = QUOTA_LIMIT(0, 0, 0, 32768),
+	[BULK_Q_STREAM] = QUOTA_LIMIT(1, 8, 1024, 4096),
+	[BULK_Q_BUF] = QUOTA_LIMIT(1, 8, 256, 1024),
+};
+static_assert(BULK_Q_NUM <= QUOTA_KINDS, "they have room in a book");
+
+void bulk_serve_init(struct bulk_port *b)
+{
+	TAILQ_INIT(&b->turns);
+	quota_book_init(&b->quota, QUOTA_BULK, limits, BULK_Q_NUM);
+}
+
+int bulk_frame(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt,
+	       const void *data, size_t len, void *cookie)
+{
+	uint8_t hdr[BULK_HDR_MAX];
+	struct iovec iov = {(void *)(uintptr_t)data, len};
+	size_t hdr_len = bulk_pkt_encode(pkt, hdr);
+
+	return port_frame_out(b->port, peer, LINK_K_BULK, hdr, hdr_len, &iov, len ? 1 : 0, cookie);
+}
+
+/* --- clients ---------------------------------------------------------------------------------- */
+
+/* With whom @c has its turns, for as long as it lives. Return: false: no memory. */
+static bool turns_join(struct bulk_port *b, struct bulk_client *c)
+{
+	struct quota_source *s = link_peer_source(c->peer);
+	struct bulk_turns *t = s ? s->turns : &c->alone;
+
+	if (!t || t == &c->alone) {
+		if (!t && !(t = slab_get(&b->turns_slab)))
+			return false;
+		*t = (struct bulk_turns){.source = s};
+		TAILQ_INIT(&t->clients);
+		if (s)
+			s->turns = t;
+	}
+	t->refs++;
+	c->turns = t;
+	quota_join(&c->quota, s);
+	return true;
+}
+
+static void turns_leave(struct bulk_port *b, struct bulk_client *c)
+{
+	struct bulk_turns *t = c->turns;
+
+	if (!--t->refs && t->source) {
+		t->source->turns = NULL;
+		slab_put(&b->turns_slab, t);
+	}
+	quota_leave(&c->quota);
+}
+
+static struct bulk_client *client_get(struct bulk_port *b, struct link_peer *peer)
+{
+	struct bulk_client *c = peer->bulk;
+
+	if (c)
+		return c;
+	c = slab_get(&b->client_slab);
+	if (!c)
+		return NULL;
+	*c = (struct bulk_client){.peer = peer};
+	if (!turns_join(b, c)) {
+		slab_put(&b->client_slab, c);
+		return NULL;
+	}
+	bulk_peer_ref(peer);
+	TAILQ_INIT(&c->serving);
+	TAILQ_INIT(&c->replies);
+	peer->bulk = c;
+	return c;
+}
+
+static void client_enqueue(struct bulk_port *b, struct bulk_client *c)
+{
+	if (TAILQ_EMPTY(&c->turns->clients))
+		TAILQ_INSERT_TAIL(&b->turns, c->turns, entry);
+	TAILQ_INSERT_TAIL(&c->turns->clients, c, entry);
+}
+
+static void client_dequeue(struct bulk_port *b, struct bulk_client *c)
+{
+	TAILQ_REMOVE(&c->turns->clients, c, entry);
+	if (TAILQ_EMPTY(&c->turns->clients))
+		TAILQ_REMOVE(&b->turns, c->turns, entry);
+}
+
+/*
+ * The one whose turn it is; the next turn is another source's, and the next one of this another peer's. NULL: there is
+ * none.
+ */
+static struct bulk_client *client_next(struct bulk_port *b)
+{
+	struct bulk_turns *t = TAILQ_FIRST(&b->turns);
+	struct bulk_client *c = t ? TAILQ_FIRST(&t->clients) : NULL;
+
+	if (!c)
+		return NULL;
+	client_dequeue(b, c);
+	client_enqueue(b, c);
+	TAILQ_REMOVE(&b->turns, t, entry);
+	TAILQ_INSERT_TAIL(&b->turns, t, entry);
+	return c;
+}
+
+/* After any change: @c has turns while there is something to send, and goes when nothing is left of it. */
+static void client_settle(struct bulk_port *b, struct bulk_client *c)
+{
+	struct link_peer *peer = c->peer;
+	bool has_work = c->reply_cnt || !TAILQ_EMPTY(&c->serving) || c->is_lost;
+
+	if (has_work && !c->is_queued)
+		client_enqueue(b, c);
+	else if (!has_work && c->is_queued)
+		client_dequeue(b, c);
+	c->is_queued = has_work;
+	if (has_work || c->stream_cnt)
+		return;
+	peer->bulk = NULL;
+	turns_leave(b, c);
+	slab_put(&b->client_slab, c);
+	link_peer_put(peer);
+}
+
+static void client_unpin(struct bulk_port *b, struct bulk_client *c)
+{
+	c->stream_cnt--;
+	client_settle(b, c);
+}
+
+/* --- replies ---------------------------------------------------------------------------------- */
+
+/* *@of: out, what it was counted as. */
+static struct bulk_reply *reply_take(struct bulk_port *b, struct bulk_client *c, enum bulk_quota *of)
+{
+	struct bulk_reply *r = TAILQ_FIRST(&c->replies);
+
+	TAILQ_REMOVE(&c->replies, r, entry);
+	c->reply_cnt--;
+	*of = c->quota.used[BULK_Q_OVER] ? BULK_Q_OVER : BULK_Q_REPLY;
+	quota_put(&b->quota, &c->quota, *of, 1);
+	return r;
+}
+
+/* NULL: there is no room in @c's share, nor besides if it has been at rest for long; or no memory. */
+static struct bulk_reply *reply_new(struct bulk_port *b, struct bulk_client *c)
+{
+	bool is_long = c->blocked_ns && bulk_now(b) - c->blocked_ns >= b->n->room->dead_after_ns / 4;
+	enum bulk_quota of = quota_has(&b->quota, &c->quota, BULK_Q_REPLY, 1) ? BULK_Q_REPLY : BULK_Q_OVER;
+	struct bulk_reply *r = NULL;
+
+	if (of == BULK_Q_REPLY || (!is_long && quota_has(&b->quota, &c->quota, of, 1)))
+		r = slab_get(&b->replies);
+	if (r)
+		quota_add(&b->quota, &c->quota, of, 1);
+	return r;
+}
+
+/* @r, just taken, could not be sent; it was counted as @of. */
+static void reply_back(struct bulk_port *b, struct bulk_client *c, struct bulk_reply *r, enum bulk_quota of)
+{
+	TAILQ_INSERT_HEAD(&c->replies, r, entry);
+	c->reply_cnt++;
+	quota_add(&b->quota, &c->quota, of, 1);
+	if (!c->blocked_ns)
+		c->blocked_ns = bulk_now(b);
+}
+
+static void reply_push(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt,
+		       enum bulk_status status, uint64_t bytes)
+{
+	struct bulk_client *c = client_get(b, peer);
+	struct bulk_reply *r = c ? TAILQ_LAST(&c->replies, bulk_reply_list) : NULL;
+
+	if (!c) {
+		b->port->stats.drop_full++;
+		return;
+	}
+	if (r && r->id == pkt->id && r->tag == pkt->tag && r->status == status) {
+		r->bytes += bytes;
+		return;
+	}
+	r = reply_new(b, c);
+	if (r) {
+		*r = (struct bulk_reply){.id = pkt->id, .tag = pkt->tag, .status = status, .bytes = bytes};
+		TAILQ_INSERT_TAIL(&c->replies, r, entry);
+		c->reply_cnt++;
+	} else {
+		b->port->stats.drop_full++;
+		c->is_lost = true;
+	}
+	client_settle(b, c);
+}
+
+void bulk_serve_answer(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt,
+		       enum bulk_status status, uint64_t bytes)
+{
+	struct bulk_pkt reply = {.type = BULK_T_REPLY,
+				 .status = status,
+				 .id = pkt->id,
+				 .tag = pkt->tag,
+				 .bytes = bytes};
+
+	if (bulk_frame(b, peer, &reply, NULL, 0, NULL) == -EAGAIN)
+		reply_push(b, peer, pkt, status, bytes);
+}
+
+/* Up to REPLY_TURN of them. Return: how many were sent; @is_blocked: out, there is no room for more. */
+static uint32_t replies_turn(struct bulk_port *b, struct bulk_client *c, bool *is_blocked)
+{
+	uint32_t sent = 0;
+
+	while (c->reply_cnt && sent < REPLY_TURN && !*is_blocked) {
+		enum bulk_quota of;
+		/* sending may find the peer dead, which takes its other replies away */
+		struct bulk_reply *r = reply_take(b, c, &of);
+		struct bulk_pkt pkt = {.type = BULK_T_REPLY,
+				       .status = r->status,
+				       .id = r->id,
+				       .tag = r->tag,
+				       .bytes = r->bytes};
+
+		if (bulk_frame(b, c->peer, &pkt, NULL, 0, NULL) == -EAGAIN) {
+			reply_back(b, c, r, of);
+			*is_blocked = true;
+			continue;
+		}
+		slab_put(&b->replies, r);
+		c->blocked_ns = 0;
+		sent++;
+	}
+	return sent;
+}
+
+/* --- streams ---------------------------------------------------------------------------------- */
+
+static void stream_free(struct bulk_port *b, struct bulk_stream *s)
+{
+	struct bulk_client *c = s->client;
+
+	slab_put(&b->streams, s);
+	quota_put(&b->quota, &c->quota, BULK_Q_STREAM, 1);
+	client_unpin(b, c);
+}
+
+static void stream_release(struct bulk_port *b, struct bulk_stream *s)
+{
+	s->unsent_cnt--;
+	if (s->is_stopped && !s->unsent_cnt)
+		stream_free(b, s);
+}
+
+/* Send no more; the memory goes when the link has given back every chunk. */
+static void stream_stop(struct bulk_port *b, struct bulk_stream *s)
+{
+	if (s->is_stopped)
+		return;
+	TAILQ_REMOVE(&s->client->serving, s, entry);
+	s->is_stopped = true;
+	if (s->unsent_cnt)
+		client_settle(b, s->client);
+	else
+		stream_free(b, s);
+}
+
+/* Return: 0; -EAGAIN; -EFAULT the memory has gone; the peer's terminal status. */
+static int chunk_send(struct bulk_port *b, struct bulk_stream *s, uint32_t len)
+{
+	struct bulk_pkt pkt = {.type = BULK_T_DATA, .id = s->id, .tag = s->tag, .off = s->pos};
+	const uint8_t *src = (const uint8_t *)(uintptr_t)(s->addr + s->pos);
+	struct bulk_buf *buf;
+	int rc;
+
+	if (link_peer_is_local(s->client->peer))
+		return bulk_frame(b, s->client->peer, &pkt, src, len, NULL);
+	if (s->unsent_cnt >= BULK_UNSENT_MAX || !quota_has(&b->quota, &s->client->quota, BULK_Q_BUF, 1))
+		return -EAGAIN;
+	buf = slab_get(&b->bufs);
+	if (!buf)
+		return -EAGAIN;
+	buf->ref = BULK_REF_BUF;
+	buf->stream = s;
+	rc = guard_read(buf->data, src, len)
+		     ? bulk_frame(b, s->client->peer, &pkt, buf->data, len, buf)
+		     : -EFAULT;
+	if (rc) {
+		slab_put(&b->bufs, buf);
+		return rc;
+	}
+	s->unsent_cnt++;
+	quota_add(&b->quota, &s->client->quota, BULK_Q_BUF, 1);
+	return 0;
+}
+
+/* Its reader gets no more. */
+static void stream_refuse(struct bulk_port *b, struct bulk_stream *s)
+{
+	struct bulk_pkt pkt = {.id = s->id, .tag = s->tag};
+
+	reply_push(b, s->client->peer, &pkt, BULK_S_ACCESS, 0);
+}
+
+/* One turn of @s. Return: bytes sent; 0: @s is gone; -EAGAIN: nothing sent, it is still there. */
+static int64_t stream_turn(struct bulk_port *b, struct bulk_stream *s)
+{
+	uint64_t start = s->pos;
+	int64_t sent;
+	int rc = 0;
+
+	s->unsent_cnt++; /* sending may find the peer dead and stop the stream: keep it */
+	while (s->pos < s->len && s->pos - start < TURN_LEN) {
+		uint32_t len = (uint32_t)MIN(s->len - s->pos, (uint64_t)BULK_CHUNK);
+
+		rc = chunk_send(b, s, len);
+		if (rc)
+			break;
+		s->pos += len;
+		b->node->get_served += len;
+	}
+	sent = (int64_t)(s->pos - start);
+	if (s->is_stopped || s->pos == s->len || (rc && rc != -EAGAIN)) {
+		if (rc == -EFAULT)
+			stream_refuse(b, s);
+		stream_stop(b, s);
+		stream_release(b, s);
+		return sent;
+	}
+	s->unsent_cnt--;
+	TAILQ_REMOVE(&s->client->serving, s, entry);
+	TAILQ_INSERT_TAIL(&s->client->serving, s, entry);
+	return sent ? sent : -EAGAIN;
+}
+
+/* What @c, which is pinned, gets before the next has its turn. Return: work done; -EAGAIN: nothing could be sent. */
+static int64_t client_turn(struct bulk_port *b, struct bulk_client *c, int *events)
+{
+	struct bulk_stream *s;
+	bool is_blocked = false;
+	uint32_t replies;
+	int64_t sent = 0;
+
+	if (c->is_lost) {
+		LOG_WARN("a peer lets %u answers lie: dropped", c->reply_cnt);
+		c->is_lost = false;
+		if (!c->peer->dead)
+			port_peer_dead(c->peer, -ENOBUFS);
+		return 0;
+	}
+	replies = replies_turn(b, c, &is_blocked);
+	s = TAILQ_FIRST(&c->serving);
+	if (s && !is_blocked)
+		sent = stream_turn(b, s);
+	*events += (int)replies + (s && !is_blocked && sent != -EAGAIN);
+	if (!replies && (is_blocked || sent == -EAGAIN))
+		return -EAGAIN;
+	return MAX(sent, (int64_t)0) + replies * REPLY_WORK;
+}
+
+int bulk_serve_step(struct bulk_port *b)
+{
+	struct bulk_client *c, *first_blocked = NULL;
+	int events = 0, blocked = 0;
+	uint64_t work = 0;
+
+	while (work < BULK_WORK_MAX && blocked < VISIT_MAX) {
+		int64_t done;
+
+		c = client_next(b);
+		if (!c || c == first_blocked)
+			break;
+		c->stream_cnt++;
+		done = client_turn(b, c, &events);
+		if (done == -EAGAIN && !blocked++)
+			first_blocked = c;
+		work += (uint64_t)MAX(done, (int64_t)0);
+		client_unpin(b, c);
+	}
+	return events;
+}
+
+void bulk_serve_get(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt)
+{
+	struct bulk_client *c;
+	struct bulk_stream *s;
+
+	if (!bulk_region_check(b->node, pkt->key, b->port->self.port, LINK_GET, pkt->addr, pkt->len)) {
+		b->port->stats.drop_foreign++;
+		bulk_tell_refused(b->node, "a peer", pkt->key, LINK_GET, pkt->addr, pkt->len);
+		reply_push(b, peer, pkt, BULK_S_ACCESS, 0);
+		return;
+	}
+	if (!pkt->len) {
+		reply_push(b, peer, pkt, BULK_S_OK, 0);
+		return;
+	}
+	c = client_get(b, peer);
+	s = c && quota_has(&b->quota, &c->quota, BULK_Q_STREAM, 1) ? slab_get(&b->streams) : NULL;
+	if (!s) {
+		reply_push(b, peer, pkt, BULK_S_BUSY, 0);
+		return;
+	}
+	c->stream_cnt++;
+	quota_add(&b->quota, &c->quota, BULK_Q_STREAM, 1);
+	*s = (struct bulk_stream){
+		.client = c,
+		.id = pkt->id,
+		.tag = pkt->tag,
+		.key = pkt->key,
+		.addr = pkt->addr,
+		.len = pkt->len,
+	};
+	TAILQ_INSERT_TAIL(&c->serving, s, entry);
+	client_settle(b, c);
+}
+
+void bulk_serve_put(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt,
+		    const struct view *frame)
+{
+	if (!bulk_region_check(b->node, pkt->key, b->port->self.port, LINK_PUT, pkt->addr, pkt->len)) {
+		b->port->stats.drop_foreign++;
+		bulk_tell_refused(b->node, "a peer", pkt->key, LINK_PUT, pkt->addr, pkt->len);
+		reply_push(b, peer, pkt, BULK_S_ACCESS, 0);
+		return;
+	}
+	/* the door has checked that off + payload_len <= len */
+	if (!guard_view(frame, pkt->hdr_len, (void *)(uintptr_t)(pkt->addr + pkt->off),
+			pkt->payload_len)) {
+		reply_push(b, peer, pkt, BULK_S_ACCESS, 0);
+		return;
+	}
+	b->node->put_served += pkt->payload_len;
+	reply_push(b, peer, pkt, BULK_S_OK, pkt->payload_len);
+}
+
+void bulk_serve_stop(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt)
+{
+	struct bulk_stream *s = peer->bulk ? TAILQ_FIRST(&peer->bulk->serving) : NULL;
+
+	while (s && (s->id != pkt->id || s->tag != pkt->tag))
+		s = TAILQ_NEXT(s, entry);
+	if (s)
+		stream_stop(b, s);
+}
+
+void bulk_serve_on_sent(struct bulk_port *b, struct bulk_buf *buf)
+{
+	struct bulk_stream *s = buf->stream;
+
+	slab_put(&b->bufs, buf);
+	quota_put(&b->quota, &s->client->quota, BULK_Q_BUF, 1);
+	stream_release(b, s);
+}
+
+static void client_end(struct bulk_port *b, struct bulk_client *c)
+{
+	enum bulk_quota of;
+
+	c->stream_cnt++; /* keep it */
+	while (!TAILQ_EMPTY(&c->serving))
+		stream_stop(b, TAILQ_FIRST(&c->serving));
+	while (c->reply_cnt)
+		slab_put(&b->replies, reply_take(b, c, &of));
+	c->is_lost = false;
+	client_unpin(b, c);
+}
+
+void bulk_serve_peer_dead(struct bulk_port *b, struct link_peer *peer)
+{
+	if (peer->bulk)
+		client_end(b, peer->bulk);
+}
+
+/* May be the end of @c, and with that of its turns. */
+static void client_region_gone(struct bulk_port *b, struct bulk_client *c, uint32_t key)
+{
+	struct bulk_stream *s, *next;
+
+	c->stream_cnt++;
+	for (s = TAILQ_FIRST(&c->serving); s; s = next) {
+		next = TAILQ_NEXT(s, entry);
+		if (s->key != key)
+			continue;
+		stream_refuse(b, s);
+		stream_stop(b, s);
+	}
+	client_unpin(b, c);
+}
+
+void bulk_serve_region_gone(struct bulk_port *b, uint32_t key)
+{
+	struct bulk_client *c, *next;
+	struct bulk_turns *t, *next_t;
+
+	bulk_help_region_gone(b, key);
+	for (t = TAILQ_FIRST(&b->turns); t; t = next_t) {
+		next_t = TAILQ_NEXT(t, entry);
+		for (c = TAILQ_FIRST(&t->clients); c; c = next) {
+			next = TAILQ_NEXT(c, entry);
+			client_region_gone(b, c, key);
+		}
+	}
+}
+
+bool bulk_serve_is_idle(const struct bulk_port *b)
+{
+	return TAILQ_EMPTY(&b->turns);
+}
+
+static void stream_drop(void *obj, void *arg)
+{
+	stream_free(arg, obj);
+}
+
+/* The paths are closed: no chunk comes back. */
+void bulk_serve_fini(struct bulk_port *b)
+{
+	while (!TAILQ_EMPTY(&b->turns))
+		client_end(b, TAILQ_FIRST(&TAILQ_FIRST(&b->turns)->clients));
+	slab_foreach(&b->streams, stream_drop, b);
+}

@@ -1,0 +1,490 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The adapter thread: works for a node while its application computes, sleeps while the application
+// polls.
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/limits.h"
+#include "link/core/link_int.h"
+
+/*
+ * Theory of operation
+ *
+ * Hardware answers its peers whether or not the host program runs; so does this thread. It has
+ * three states:
+ *
+ * napping: node->poll_epoch moved since the last look, so the application polls. Sleep 2 ms, then
+ * longer, up to 4 ms, and look again. Meanwhile it also guards sockets that link_poll() leaves
+ * alone because nothing ever came there.
+ *
+ * armed: nobody polled. All ports are armed (peers ring), node->armed is set, and it sleeps until a
+ * ring, a datagram or the next deadline. The application's next poll takes node->armed back by one
+ * exchange and stops the rings, without waking anybody: so an armed sleep ends by itself after a
+ * sixteenth of the time that the application has been quiet, when the epoch is looked at again.
+ *
+ * working: something came. It runs service() like the application's poll would, for as long as there
+ * is something. If the application sleeps on a descriptor it has been woken as well and goes first:
+ * the thread gives way once, and only works if nobody has polled by then.
+ *
+ * Long sleeps would keep peers waiting that expect something within microseconds. Therefore a poll
+ * that leaves a deadline in the near future (an acknowledgement that may still ride on an answer, a
+ * datagram to be missed) says so by agent_soon(): then no sleep is longer than AGENT_SOON_NS, and one
+ * that is gets cut short. A program that stops polling in the middle of traffic has its peers answered
+ * after a millisecond.
+ *
+ * A flood gives it a reason to go on for ever, and the lock is not fair: between two passes it lets whoever waits for
+ * the lock come first, so that the application, once its time slice has gone, gets back in.
+ *
+ * A lock that is held means that the application is active: nap. All of a pass runs under the lock,
+ * so nothing else here needs one; the thread outlives the lock's holder only in agent_stop(), which
+ * is called without it.
+ */
+
+#define NAP_MIN_NS  (2 * NS_PER_MS)
+#define NAP_MAX_NS  (4 * NS_PER_MS)
+#define LOOK_MIN_NS (16 * NS_PER_MS) /* armed sleeps: quiet time / LOOK_SHARE within these bounds  \
+				      */
+#define LOOK_MAX_NS NS_PER_SEC
+#define LOOK_SHARE  16
+#define HOT_NS                                                                                     \
+	(20 * NS_PER_US) /* goes on polling for so long after work, where there are CPUs to spare */
+#define HOT_CPUS      4
+#define FRUITLESS_OK  3 /* passes without success that cost nothing, then each waits longer ... */
+#define FRUITLESS_MAX 8
+#define FRUITLESS_NS  (20 * NS_PER_US) /* ... doubling from here on */
+#define LOCK_TRIES    4
+#define WANTED_NS     (100 * NS_PER_US) /* pause between two passes while somebody waits for the lock, ... */
+#define WANTED_CNT    10		/* ... so many times at most */
+#define GIVE_WAY_NS   (200 * NS_PER_US) /* head start of an application that sleeps on a descriptor */
+
+struct agent {
+	struct link_node *node;
+	pthread_t thread;
+	int ep;	   /* src_fd of every port, and @kick */
+	int guard; /* sockets of ports that do not poll them, and @kick */
+	int kick;  /* eventfd */
+	_Atomic bool is_stopped;
+	/* the thread's own */
+	uint64_t quiet_ns; /* since when nobody polled */
+	uint64_t hot_until_ns;
+	uint64_t neglect_ns; /* last look for neglected ports */
+	bool has_given_way;
+	uint32_t fruitless; /* passes in a row that had a reason and found nothing */
+};
+
+static void watch(int ep, int fd)
+{
+	struct epoll_event ev = {.events = EPOLLIN};
+
+	if (fd >= 0 && epoll_ctl(ep, EPOLL_CTL_ADD, fd, &ev))
+		LOG_WARN("the adapter thread cannot watch a port: %s", strerror(errno));
+}
+
+static void kick_drain(struct agent *a)
+{
+	uint64_t cnt;
+
+	while (read(a->kick, &cnt, sizeof(cnt)) > 0)
+		;
+}
+
+/* Sleeps on an epoll descriptor. ppoll() and not epoll_wait(): retransmissions need finer steps
+ * than 1 ms. */
+static bool wait_on(struct agent *a, int ep, uint64_t ns)
+{
+	struct pollfd pfd = {.fd = ep, .events = POLLIN};
+	struct link_node *n = a->node;
+	struct timespec ts;
+	bool is_ready, is_hurried;
+
+	atomic_store_explicit(&n->agent_at_ns, clk_now_ns(&n->clk) + ns, memory_order_relaxed);
+	/*
+	 * full fence; pairs with the one in agent_soon(): either it sees for how long we sleep, or we see that there is
+	 * a hurry
+	 */
+	atomic_thread_fence(memory_order_seq_cst);
+	is_hurried = ns > AGENT_SOON_NS && atomic_exchange_explicit(&n->hurry, 0, memory_order_relaxed);
+	if (is_hurried)
+		ns = MIN(ns, AGENT_SOON_NS);
+	ts = (struct timespec){.tv_sec = (time_t)(ns / NS_PER_SEC), .tv_nsec = (long)(ns % NS_PER_SEC)};
+	is_ready = ppoll(&pfd, 1, &ts, NULL) > 0;
+	atomic_store_explicit(&n->agent_at_ns, 0, memory_order_relaxed);
+	if (is_ready) {
+		kick_drain(a);
+		/*
+		 * The sleep was cut short. The hurry is kept for the next long sleep, which may be a nap because of the
+		 * very poll that asked for haste.
+		 */
+		if (is_hurried)
+			atomic_store_explicit(&n->hurry, 1, memory_order_relaxed);
+	}
+	return is_ready;
+}
+
+static uint32_t events_sum(const struct link_node *n)
+{
+	uint32_t sum = 0;
+
+	for (const struct link_port *p = n->ports; p; p = p->next)
+		sum += p->events + (uint32_t)(p->stats.net_rx_dgrams + p->stats.net_tx_dgrams);
+	return sum;
+}
+
+/* One poll of everything in the application's place. */
+static void serve(struct agent *a, uint64_t now)
+{
+	struct link_node *n = a->node;
+	uint32_t before = events_sum(n);
+
+	a->fruitless += a->fruitless < FRUITLESS_MAX;
+	n->agent_runs = true;
+	if (n->attr.service)
+		n->attr.service(n->attr.ctx);
+	else
+		for (struct link_port *p = n->ports; p; p = p->next)
+			link_poll(p);
+	n->agent_runs = false;
+	for (struct link_port *p = n->ports; p; p = p->next)
+		port_served(p);
+	if (events_sum(n) == before)
+		return;
+	a->fruitless = 0;
+	if (n->cpu_cnt >= HOT_CPUS)
+		a->hot_until_ns = now + HOT_NS;
+}
+
+/* Return: whether all ports are armed; @deadline: when somebody wants to run even so. */
+static bool arm_all(struct link_node *n, uint64_t *deadline)
+{
+	bool is_quiet = true;
+
+	*deadline = n->attr.next_deadline ? n->attr.next_deadline(n->attr.ctx) : CLK_NEVER;
+	for (struct link_port *p = n->ports; p; p = p->next) {
+		if (port_arm(p, PORT_ARM_AGENT))
+			is_quiet = false;
+		*deadline = MIN(*deadline, link_next_deadline(p));
+	}
+	return is_quiet;
+}
+
+/* The application sleeps on a descriptor that has just become readable: let it come first. */
+static bool gives_way(struct agent *a)
+{
+	struct link_node *n = a->node;
+	uint32_t epoch = atomic_load_explicit(&n->poll_epoch, memory_order_relaxed);
+	bool is_asleep = false;
+
+	/* a thread that has armed and polls again does not sleep */
+	for (struct link_port *p = n->ports; p; p = p->next)
+		is_asleep |= (p->armed & PORT_ARM_APP) && p->epoch_armed == epoch;
+	a->has_given_way = is_asleep && !a->has_given_way;
+	return a->has_given_way;
+}
+
+/* A pass under the lock. @woken: a descriptor said so. Return: ns to sleep on a->ep, 0 = look again
+ * at once. */
+static uint64_t work(struct agent *a, bool woken)
+{
+	struct link_node *n = a->node;
+	uint64_t now = clk_now_ns(&n->clk), deadline = CLK_NEVER, look;
+	bool is_quiet;
+
+	if (now < a->hot_until_ns) {
+		serve(a, now);
+		a->fruitless = 0;
+		return 0;
+	}
+	if (woken && gives_way(a))
+		return 0;
+	is_quiet = !woken && arm_all(n, &deadline);
+	if (!is_quiet || deadline <= now) {
+		serve(a, now);
+		return 0;
+	}
+	/* relaxed: this bit is written and read under the lock */
+	atomic_fetch_or_explicit(&n->armed, AGENT_SLEEPS, memory_order_relaxed);
+	look = (now - a->quiet_ns) / LOOK_SHARE;
+	look = MIN(MAX(look, LOOK_MIN_NS), LOOK_MAX_NS);
+	return MIN(deadline - now, look);
+}
+
+/*
+ * The application polls, but perhaps not every port: one whose endpoint is left alone (its completion queue is not
+ * read, or only after the others) must serve its peers all the same.
+ */
+static void serve_neglected(struct agent *a)
+{
+	struct link_node *n = a->node;
+	uint64_t now = clk_now_ns(&n->clk);
+	bool is_neglected = false;
+
+	if (now - a->neglect_ns < NAP_MIN_NS || !lock_try(n->lock))
+		return;
+	a->neglect_ns = now;
+	for (struct link_port *p = n->ports; p; p = p->next) {
+		is_neglected |= p->polls == p->polls_seen;
+		p->polls_seen = p->polls;
+	}
+	if (is_neglected) {
+		serve(a, now);
+		for (struct link_port *p = n->ports; p; p = p->next)
+			p->polls_seen = p->polls;
+	}
+	lock_release(n->lock);
+}
+
+/* A datagram for a port that does not look at its socket. Under the lock. */
+static void guard_look(struct link_node *n)
+{
+	for (struct link_port *p = n->ports; p; p = p->next) {
+		struct pollfd pfd = {.fd = p->in_guard ? p->net->ops->fd(p->net) : -1,
+				     .events = POLLIN};
+
+		if (pfd.fd >= 0 && poll(&pfd, 1, 0) > 0)
+			port_net_use(p);
+	}
+}
+
+static bool lock_tries(struct lock *l)
+{
+	for (int i = 0; i < LOCK_TRIES; i++) {
+		if (lock_try(l))
+			return true;
+		sched_yield();
+	}
+	return false;
+}
+
+/* The lock is not fair: an application that does nothing but poll may keep it from this thread for
+ * ever. Its next poll looks then. */
+static void guard_check(struct agent *a)
+{
+	struct link_node *n = a->node;
+
+	if (lock_tries(n->lock)) {
+		guard_look(n);
+		lock_release(n->lock);
+		return;
+	}
+	/* relaxed: the poll looks at the sockets themselves */
+	atomic_fetch_or_explicit(&n->armed, AGENT_GUARDS, memory_order_relaxed);
+	wait_on(a, a->kick, FRUITLESS_NS);
+}
+
+/* Gives whoever waits for the lock the time to take it. Return: it was kicked meanwhile. */
+static bool lets_in(struct agent *a)
+{
+	for (int i = 0; i < WANTED_CNT && lock_is_wanted(a->node->lock); i++)
+		if (wait_on(a, a->kick, WANTED_NS))
+			return true;
+	return false;
+}
+
+static void *agent_main(void *arg)
+{
+	struct agent *a = arg;
+	struct link_node *n = a->node;
+	uint64_t seen = atomic_load_explicit(&n->poll_epoch, memory_order_relaxed),
+		 nap = NAP_MIN_NS / 2;
+	uint64_t sleep_ns, epoch;
+	bool woken = true;
+
+	a->quiet_ns = clk_now_ns(&n->clk);
+	/* acquire; pairs with the release in agent_stop() */
+	while (!atomic_load_explicit(&a->is_stopped, memory_order_acquire)) {
+		if (n->live)
+			live_tick(n);
+		epoch = atomic_load_explicit(&n->poll_epoch, memory_order_relaxed);
+		if (epoch != seen || !lock_tries(n->lock)) {
+			nap = epoch != seen ? MIN(nap * 2, NAP_MAX_NS) : NAP_MIN_NS;
+			seen = epoch;
+			if (wait_on(a, a->guard, nap))
+				guard_check(a);
+			serve_neglected(a);
+			a->has_given_way = false;
+			woken = true; /* the first pass afterwards looks at everything */
+			a->quiet_ns = clk_now_ns(&n->clk);
+			continue;
+		}
+		nap = NAP_MIN_NS / 2;
+		sleep_ns = work(a, woken);
+		lock_release(n->lock);
+		if (lets_in(a)) {
+			woken = false;
+			continue; /* sleep_ns does not know of what it was kicked for */
+		}
+		if (a->has_given_way) {
+			wait_on(a, a->kick, GIVE_WAY_NS);
+			continue;
+		}
+		if (a->fruitless >
+		    FRUITLESS_OK) /* the reason does not go away, so we do not spin on it */
+			wait_on(a, a->kick, FRUITLESS_NS << (a->fruitless - FRUITLESS_OK));
+		woken = false;
+		/*
+		 * relaxed: after a poll in the meantime we nap, for as long as its hurry allows; a later hurry cuts the
+		 * sleep short
+		 */
+		if (sleep_ns && atomic_load_explicit(&n->poll_epoch, memory_order_relaxed) == epoch)
+			woken = wait_on(a, a->ep, sleep_ns);
+	}
+	return NULL;
+}
+
+/* --- called under the lock ------------------------------------------------------------------- */
+
+static int fds_open(struct agent *a)
+{
+	a->ep = epoll_create1(EPOLL_CLOEXEC);
+	a->guard = epoll_create1(EPOLL_CLOEXEC);
+	a->kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (a->ep < 0 || a->guard < 0 || a->kick < 0)
+		return -errno;
+	watch(a->ep, a->kick);
+	watch(a->guard, a->kick);
+	return 0;
+}
+
+static void agent_free(struct agent *a)
+{
+	if (a->ep >= 0)
+		close(a->ep);
+	if (a->guard >= 0)
+		close(a->guard);
+	if (a->kick >= 0)
+		close(a->kick);
+	mem_free(a);
+}
+
+static int thread_start(struct agent *a)
+{
+	int rc = limits_thread(&a->thread, agent_main, a);
+
+	if (!rc)
+		pthread_setname_np(a->thread, "softfabric");
+	return rc;
+}
+
+void agent_start(struct link_node *n)
+{
+	struct agent *a;
+	int rc = -ENOMEM;
+
+	if (n->agent || n->attr.no_thread)
+		return;
+	a = mem_alloc(sizeof(*a));
+	if (a) {
+		a->node = n;
+		live_open(n);
+		rc = fds_open(a);
+		if (!rc)
+			rc = thread_start(a);
+		if (rc) {
+			live_close(n);
+			agent_free(a);
+		}
+	}
+	if (rc) {
+		LOG_WARN("no adapter thread, peers wait while this process computes: %s",
+			 strerror(-rc));
+		n->attr.no_thread = true; /* no second try at each peer */
+		return;
+	}
+	n->agent = a;
+	for (struct link_port *p = n->ports; p; p = p->next)
+		agent_port_add(p);
+}
+
+void agent_stop(struct link_node *n)
+{
+	struct agent *a = n->agent;
+
+	if (!a)
+		return;
+	atomic_store_explicit(&a->is_stopped, true, memory_order_release);
+	if (eventfd_write(a->kick, 1))
+		LOG_WARN("the adapter thread ends late: %s", strerror(errno));
+	pthread_join(a->thread, NULL);
+	n->agent = NULL;
+	live_close(n);
+	atomic_store_explicit(&n->armed, 0, memory_order_relaxed);
+	agent_free(a);
+}
+
+void agent_disarm(struct link_node *n)
+{
+	/* relaxed: all who set AGENT_SLEEPS or take it back hold the lock */
+	uint32_t was = atomic_exchange_explicit(&n->armed, 0, memory_order_relaxed);
+
+	if (was & AGENT_GUARDS)
+		guard_look(n);
+	if (!(was & AGENT_SLEEPS))
+		return;
+	for (struct link_port *p = n->ports; p; p = p->next)
+		if (p->armed & PORT_ARM_AGENT)
+			port_disarm(p);
+}
+
+void agent_kick(struct link_node *n)
+{
+	agent_disarm(n);
+	atomic_store_explicit(&n->agent_at_ns, 0, memory_order_relaxed); /* one kick is enough */
+	if (n->agent && eventfd_write(n->agent->kick, 1))
+		LOG_WARN("cannot wake the adapter thread: %s", strerror(errno));
+}
+
+void agent_soon(struct link_node *n, uint64_t now_ns)
+{
+	if (!n->agent)
+		return;
+	atomic_store_explicit(&n->hurry, 1, memory_order_relaxed);
+	/* full fence; pairs with the one in wait_on() */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (unlikely(atomic_load_explicit(&n->agent_at_ns, memory_order_relaxed) > now_ns + 2 * AGENT_SOON_NS))
+		agent_kick(n);
+}
+
+void agent_port_add(struct link_port *p)
+{
+	struct agent *a = p->node->agent;
+	int fd;
+
+	if (!a || p->in_agent)
+		return;
+	fd = port_src_fd(p);
+	if (fd < 0)
+		return;
+	watch(a->ep, fd);
+	p->in_agent = true;
+	/* with conditions on, even local frames are datagrams: such a port looks for itself from
+	 * the beginning */
+	if (p->node->lossless && !p->net_off && !p->net_used) {
+		watch(a->guard, p->net->ops->fd(p->net));
+		p->in_guard = true;
+	}
+	agent_kick(p->node);
+}
+
+void agent_port_del(struct link_port *p)
+{
+	struct agent *a = p->node->agent;
+
+	agent_guard_del(p);
+	if (!a || !p->in_agent)
+		return;
+	epoll_ctl(a->ep, EPOLL_CTL_DEL, port_src_fd(p), NULL);
+	p->in_agent = false;
+}
+
+void agent_guard_del(struct link_port *p)
+{
+	if (!p->in_guard)
+		return;
+	p->in_guard = false;
+	if (p->node->agent)
+		epoll_ctl(p->node->agent->guard, EPOLL_CTL_DEL, p->net->ops->fd(p->net), NULL);
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// What a caller does whose poll found nothing: spin while that is cheap, give the CPU away when
+// somebody else needs it.
+#include <sched.h>
+
+#include "link/core/link_int.h"
+
+/*
+ * Theory of operation
+ *
+ * With a core for everybody, spinning finds the next message soonest. With more pollers than cores,
+ * the one we wait for may wait for our core: stock shared-memory transports then lose a time slice
+ * (4 ms) per message. Nobody tells us which it is, but sched_yield() does: it returns at once when
+ * nobody else wants the core, and later when another thread has run meanwhile. So after idle_limit empty polls
+ * each pass yields and measures; a late return makes the limit small, a millisecond of prompt ones
+ * makes it large again.
+ */
+
+#define IDLE_FREE	64u   /* polls without even a pause: the answer is often that close */
+#define IDLE_LIMIT_MAX	1000u /* polls, 10-20 us */
+#define IDLE_LIMIT_MIN	20u
+#define IDLE_YIELD_NS	NS_PER_US /* a yield that takes longer has let somebody run */
+#define IDLE_RECOVER_NS NS_PER_MS
+
+static void cpu_relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+}
+
+/* All atomics here are relaxed: hints of pollers to themselves, wrong values cost a few polls. */
+static void idle_yield(struct link_node *n)
+{
+	uint64_t begin = clk_now_ns(&n->clk), end, since;
+
+	sched_yield();
+	end = clk_now_ns(&n->clk);
+	if (end - begin > IDLE_YIELD_NS) {
+		atomic_store_explicit(&n->idle_limit, IDLE_LIMIT_MIN, memory_order_relaxed);
+		atomic_store_explicit(&n->idle_short_ns, 0, memory_order_relaxed);
+		return;
+	}
+	since = atomic_load_explicit(&n->idle_short_ns, memory_order_relaxed);
+	if (!since)
+		atomic_store_explicit(&n->idle_short_ns, begin, memory_order_relaxed);
+	else if (end - since >= IDLE_RECOVER_NS)
+		atomic_store_explicit(&n->idle_limit, IDLE_LIMIT_MAX, memory_order_relaxed);
+}
+
+void link_idle(struct link_node *n)
+{
+	uint32_t polls = atomic_load_explicit(&n->idle_polls, memory_order_relaxed) + 1;
+	uint32_t limit = atomic_load_explicit(&n->idle_limit, memory_order_relaxed);
+
+	if (unlikely(!limit))
+		limit = IDLE_LIMIT_MAX;
+	if (polls > limit) {
+		idle_yield(n);
+		return;
+	}
+	atomic_store_explicit(&n->idle_polls, polls, memory_order_relaxed);
+	if (polls > IDLE_FREE)
+		cpu_relax();
+}
+
+void idle_crowd(struct link_node *n)
+{
+	atomic_store_explicit(&n->idle_limit, IDLE_LIMIT_MIN, memory_order_relaxed);
+	atomic_store_explicit(&n->idle_short_ns, 0, memory_order_relaxed);
+}

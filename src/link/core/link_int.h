@@ -1,0 +1,436 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// What the files of link/ share: node, port and peer, and the seams between port.c, shm.c, rel.c, the carriers and bulk.c.
+#ifndef SF_LINK_LINK_INT_H
+#define SF_LINK_LINK_INT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#include "base/keyed.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "base/slab.h"
+#include "link/core/ip.h"
+#include "link/link.h"
+
+/*
+ * Who calls whom on the way out:   link_send (port.c) -> shm_send (shm.c)                       local peer, no conditions
+ *                                  link_send (port.c) -> rel_send (rel.c) -> carrier_send       everything else
+ * and in:                          link_poll (port.c) -> shm_poll -> port_deliver
+ *                                                     -> carrier poll -> rel_input -> port_deliver
+ * A carrier stack is built by port.c:  cap -> fault -> { seal -> udp | shm datagrams | sim }; the decorators are absent unless asked for.
+ */
+
+/* What a frame is for. The kind travels with the frame on every path. */
+enum link_kind {
+	LINK_K_NIC = 1, /* for the port's owner */
+	LINK_K_BULK,    /* for bulk.c */
+	LINK_K_NUM
+};
+
+struct shm_port;
+struct shm_peer;
+struct rel;
+struct rel_peer;
+struct bulk_node;
+struct bulk_port;
+struct bulk_client;
+struct carrier;
+struct sim;
+
+enum {
+	AGENT_SLEEPS = 1, /* and wants doorbells */
+	AGENT_GUARDS = 2, /* a guarded socket has something, and the lock was never free */
+};
+
+struct link_node {
+	struct link_node_attr attr;
+	struct lock *lock;
+	const struct link_room *room;
+	struct clk clk;
+	struct rng rng;
+	bool lossless;             /* no fault and no capture: local frames may go straight through shared memory */
+	struct link_port *ports;   /* list, by port->next; lock */
+	struct bulk_node *bulk;    /* region table */
+	struct live *live;         /* what softfabric top reads (live.c); NULL: nobody wants it */
+	struct agent *agent;       /* adapter thread (agent.c); NULL until the first peer or region */
+	_Atomic uint64_t poll_epoch; /* +1 for every link_poll() of the application; the agent reads it without the lock */
+	_Atomic uint64_t agent_at_ns; /* the agent wakes then; 0: it is awake or will be at once (agent.c) */
+	_Atomic uint32_t hurry;    /* it should not sleep for long (agent_soon()) */
+	_Atomic uint32_t armed;    /* AGENT_*: what the next poll takes back */
+	pid_t owner_pid;           /* to notice fork */
+	volatile uint8_t *fork_mark; /* 1 here, 0 in a child (MADV_WIPEONFORK); NULL where the kernel has no such pages */
+	bool agent_runs;           /* the adapter thread is the caller of link_poll(); lock */
+	uint32_t cpu_cnt;          /* in the affinity mask when the node was opened */
+	uint32_t local_cnt;        /* peers with shared memory: a guess at who else polls here */
+	struct host_addrs *host;   /* this host's addresses (node.c) */
+	/* adaptive waiting (idle.c); touched by pollers only, races are harmless */
+	_Atomic uint32_t idle_polls, idle_limit;
+	_Atomic uint64_t idle_short_ns; /* since when all yields were short; 0 = the last was not */
+};
+
+/** link_secret() - Bytes that nobody can guess; under the simulator those of its seed, so that runs repeat. */
+static inline void link_secret(struct link_node *n, void *out, size_t len)
+{
+	uint8_t *p = out;
+
+	if (!n->clk.virt_ns)
+		keyed_secret(out, len);
+	for (size_t i = 0; n->clk.virt_ns && i < len; i++)
+		p[i] = (uint8_t)rng_u64(&n->rng);
+}
+
+struct link_peer {
+	struct link_port *port;
+	struct link_addr addr;
+	void *user;
+	uint32_t refs;
+	int16_t dead;              /* 0, or the terminal -errno that every later call returns */
+	bool shm_tried;
+	bool is_met;               /* it once answered over the network */
+	struct shm_peer *shm;      /* set: frames go straight through shared memory */
+	struct rel_peer *rel;      /* set at the first frame that needs repair */
+	struct bulk_client *bulk;  /* while it is owed data or answers */
+	struct link_peer *hnext;   /* hash chain of port->peer_tab */
+};
+
+struct link_port {
+	struct link_node *node;
+	struct link_port *next;
+	struct link_addr self;
+	enum link_class cls;
+	const struct link_ops *ops;
+	void *ctx;
+	struct shm_port *shm;      /* NULL: no shared memory for this port */
+	struct carrier *net;       /* top of the carrier stack */
+	struct rel *rel;
+	struct bulk_port *bulk;
+	struct link_peer **peer_tab; /* hash by address; grows */
+	uint32_t peer_cnt, peer_mask;
+	struct slab peer_slab;
+	struct keyed hash_key;
+	uint32_t peer_free_cnt;    /* peers without references that the next sweep may free */
+	uint32_t idle_skip;        /* polls until the next look at the sockets */
+	uint32_t net_busy;         /* polls for which the sockets are looked at each time: something arrived lately */
+	uint32_t polls;            /* wraps */
+	uint32_t polls_seen;       /* at the agent's last look: a port that the application neglects */
+	uint32_t events;           /* wraps; deliveries and completions */
+	uint64_t now_ns;           /* read once in a poll, and only if needed; 0 = not yet */
+	uint64_t out_ns;           /* when the last frame was given to rel */
+	struct carrier *local;     /* the carrier of local_open() in the stack, or NULL */
+	int src_fd;                /* epoll of segment and socket, or one of them; -1 = not asked for yet */
+	int wait_fd, wake_fd;      /* the application's: epoll of src_fd and of this eventfd; -1 = not asked for yet */
+	uint8_t armed;             /* PORT_ARM_*: who sleeps */
+	uint32_t events_armed;     /* @events when the application went to sleep */
+	uint32_t epoch_armed;      /* node->poll_epoch then */
+	bool net_used;             /* sockets are polled; else the agent watches them and sets this */
+	bool net_look;             /* look at the sockets in the next poll, used or not */
+	bool net_off;              /* the room has no udp: whom shared memory does not reach nothing does */
+	bool shm_wanted;           /* the room and the owner allow shared memory */
+	bool in_agent;             /* the agent watches src_fd */
+	bool in_guard;             /* the agent watches the socket */
+	bool is_refusal_said;      /* an address that the room does not reach has been logged */
+	bool is_seal_said;         /* so has a sealed datagram that cannot be read */
+	bool is_dirty;             /* frames were given to rel since its last flush */
+	bool is_borrowing;         /* RAW: payloads stay until rel_carrier_flush() */
+	bool by_place;             /* link_port_attr: all peers have nonce 0 */
+	bool nonces_repeat;        /* link_port_attr */
+	bool closing;
+	bool is_cancelled;         /* link_port_close() ends what is left: no frame is taken any more */
+	uint64_t opened_ns;
+	struct link_stats stats;
+};
+
+/* --- port.c, called by the paths ---------------------------------------------------------------------------------- */
+
+/** port_peer_in() - The peer at @addr for something that arrived; made if new. NULL: out of memory or too many strangers. */
+struct link_peer *port_peer_in(struct link_port *p, const struct link_addr *addr);
+/** port_met_by_net() - @peer has come by the network: unless a path was chosen our answers go that way, since it may be unable to open our segment. */
+void port_met_by_net(struct link_peer *peer);
+/** port_peer_status() - Terminal status of the peer at @addr; 0: it has none, or is not known. */
+int port_peer_status(struct link_port *p, const struct link_addr *addr);
+/** port_peer_unused() - A path has given up its state of @peer: it goes with the next sweep if nobody else needs it. */
+void port_peer_unused(struct link_peer *peer);
+/** port_deliver() - A whole frame arrived. Return: 0 taken, > 0 refusal code for the sender. */
+int port_deliver(struct link_port *p, struct link_peer *peer, enum link_kind kind, const struct view *frame);
+/** port_sent() - A frame with a cookie has ended (status as link_ops.on_sent). Routes to the owner or to bulk.c by @kind. */
+void port_sent(struct link_port *p, enum link_kind kind, void *cookie, int status);
+/** port_lost() - A frame of link_direct_end() has failed. */
+void port_lost(struct link_port *p, struct link_peer *peer, uint64_t tag, const void *frame, size_t len, int status);
+/**
+ * port_peer_dead() - A path found @peer gone (@status -errno): ends everything of it on every path, once.
+ * A peer without nonce is as new afterwards; what its owner sends while this runs is refused with @status.
+ */
+void port_peer_dead(struct link_peer *peer, int status);
+/**
+ * port_peer_is_other() - Frames of incarnation @nonce at @peer's place have come through shared memory. Is it another one than whom ours
+ * reach over the network, or can that not be told (RAW)? port_peer_renew(): then the path is chosen anew.
+ */
+bool port_peer_is_other(const struct link_peer *peer, uint32_t nonce);
+void port_peer_renew(struct link_peer *peer);
+/** port_frame_out() - link_send() for any kind; bulk.c uses it with LINK_K_BULK. Same contract. */
+int port_frame_out(struct link_port *p, struct link_peer *peer, enum link_kind kind, const void *hdr, size_t hdr_len,
+		   const struct iovec *iov, int iov_cnt, void *cookie);
+
+/*
+ * APP: threads of the application may sleep. WOKEN: they were woken in place of a bell, and nobody has polled since. CALLED: therefore
+ * wait_fd is readable, until the next link_arm().
+ */
+enum { PORT_ARM_APP = 1, PORT_ARM_AGENT = 2, PORT_ARM_WOKEN = 4, PORT_ARM_CALLED = 8 };
+#define PORT_ARM_POLL (PORT_ARM_AGENT | PORT_ARM_WOKEN) /* what a poll takes back */
+
+/** port_flush() - Hand all that is due to the carrier, and have it sent. */
+void port_flush(struct link_port *p, uint64_t now_ns);
+/** port_peer_find() - The peer at exactly @addr; NULL if there is none yet. */
+struct link_peer *port_peer_find(struct link_port *p, const struct link_addr *addr);
+/** port_net_use() - From now on link_poll() looks at the sockets by itself. */
+void port_net_use(struct link_port *p);
+
+/* --- wait.c ---------------------------------------------------------------------------------------------------------- */
+
+/** port_awake() - @p is polled though somebody sleeps on it, or by the agent. */
+void port_awake(struct link_port *p);
+/** port_arm() - link_arm() for @who (PORT_ARM_*). */
+int port_arm(struct link_port *p, uint8_t who);
+/** port_disarm() - The agent does not sleep on @p any more. */
+void port_disarm(struct link_port *p);
+/** port_src_fd() - Readable when something has come, for the agent. -errno. */
+int port_src_fd(struct link_port *p);
+/** port_served() - The agent has polled: whoever sleeps on @p must learn what it took. */
+void port_served(struct link_port *p);
+
+/* --- peer.c: the table of a port's peers ----------------------------------------------------------------------------- */
+
+int peer_tab_open(struct link_port *p);
+void peer_tab_close(struct link_port *p);
+/** peer_add() - A new peer; the caller knows that there is none. NULL: out of memory. */
+struct link_peer *peer_add(struct link_port *p, const struct link_addr *addr);
+/** peer_sweep() - Free peers that nothing refers to, once there are many. Not inside a callback. */
+void peer_sweep(struct link_port *p);
+/** peer_foreach() - @fn for all peers; it must not add or free any. */
+void peer_foreach(struct link_port *p, void (*fn)(struct link_peer *peer, void *arg), void *arg);
+
+/* --- exit() with objects open: destructors remove what others would find in /dev/shm --- */
+
+/**
+ * exit_lock() - Take @m in a destructor. Other threads still run and hold it for a moment only; not so the one that a signal handler
+ * interrupted which called exit(). Return: false: not to be had, and the files are left to a reaper.
+ */
+static inline bool exit_lock(pthread_mutex_t *m)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec++;
+	return pthread_mutex_timedlock(m, &until) == 0;
+}
+
+/* --- node.c --------------------------------------------------------------------------------------------------------- */
+
+#define LINK_ADDR_TEXT 64 /* bytes that link_addr_text() writes at most */
+
+/** link_addr_text() - "192.0.2.1:5000" or "[fd00::2]:5000" in @out, which is returned. */
+const char *link_addr_text(const struct link_addr *a, char out[LINK_ADDR_TEXT]);
+/** host_ip_is_local() - Whether @ip is an address of this host; may ask the system again, at most once a second. */
+bool host_ip_is_local(struct link_node *n, const uint8_t ip[16]);
+/** idle_crowd() - More local pollers than CPUs are known: yield early from now on. (idle.c) */
+void idle_crowd(struct link_node *n);
+
+/* --- live.c: what softfabric top reads --- */
+
+/* How a peer is reached. @sent: shm: slots of 64 bytes of the lane in use; net: segments. Both wrap. */
+struct live_path {
+	const char *name;  /* "shm", "net"; NULL: no path is chosen yet */
+	uint32_t sent, waiting; /* the latter: of them, not yet known to have arrived */
+	uint32_t rtt_ns;   /* 0: not measured */
+	int status;        /* its terminal -errno */
+};
+
+/**
+ * live_open() - If SOFTFABRIC_LIVE asks for it. While node->live is set the agent calls live_tick() now and then,
+ * without the lock.
+ */
+void live_open(struct link_node *n);
+void live_tick(struct link_node *n);
+/** live_close() - The agent has ended. */
+void live_close(struct link_node *n);
+void shm_peer_tell(const struct shm_peer *sp, struct live_path *out);
+void rel_peer_tell(const struct rel_peer *rp, struct live_path *out);
+
+/* --- shm.c: same host ---------------------------------------------------------------------------------------------- */
+
+int shm_port_open(struct link_port *p, struct shm_port **out);
+/** shm_port_hide() - Nobody attaches from now on, and the address's next owner may have a segment. */
+void shm_port_hide(struct shm_port *s);
+void shm_port_close(struct shm_port *s);
+/** shm_peer_attach() - Return: 0; -ENOENT not on this host, not ours, or another incarnation; -ENOSPC /dev/shm full. */
+int shm_peer_attach(struct shm_port *s, struct link_peer *peer, struct shm_peer **out);
+void shm_peer_detach(struct shm_peer *sp);
+/** shm_send() - One frame; @cookie may be NULL (nobody cares). 0; -EAGAIN. */
+int shm_send(struct shm_peer *sp, enum link_kind kind, const void *hdr, size_t hdr_len, const struct iovec *iov,
+	     int iov_cnt, void *cookie);
+/** shm_send_one() - shm_send() of one frame of the port's owner that lies in one piece. */
+int shm_send_one(struct shm_peer *sp, const void *frame, size_t len, void *cookie);
+/** shm_direct_begin() - link_direct_begin() through shared memory, shm_direct_end() its end. */
+uint8_t *shm_direct_begin(struct shm_peer *sp, size_t len);
+void shm_direct_end(struct shm_peer *sp, uint8_t *frame, size_t len, void *cookie, uint64_t tag);
+/** shm_raw_begin() - link_direct_begin() of a RAW port, shm_raw_end() its end. */
+uint8_t *shm_raw_begin(struct shm_peer *sp, size_t len);
+void shm_raw_end(struct shm_peer *sp, size_t len);
+/** shm_send_dgram() - A datagram of the reliability module over shared memory (faults or capture on): may be lost. */
+int shm_send_dgram(struct shm_peer *sp, const struct iovec *iov, int iov_cnt);
+/** shm_poll() - Frames in (port_deliver), datagrams in (@dgram), refusals, completions (port_sent). Return: events. */
+int shm_poll(struct shm_port *s, int budget,
+	     void (*dgram)(void *ctx, const struct link_addr *src, const void *buf, size_t len), void *ctx);
+uint64_t shm_next_deadline(struct shm_port *s);
+/** shm_timer() - Liveness of peers we wait for; idle lanes given back. Called at least every 100 ms while polled. */
+void shm_timer(struct shm_port *s, uint64_t now_ns);
+int shm_wait_fd(struct shm_port *s);
+int shm_arm(struct shm_port *s); /* 0; -EAGAIN something is there */
+void shm_disarm(struct shm_port *s);
+bool shm_is_armed(const struct shm_port *s); /* the bell is up and has not been rung since */
+/* For bulk.c: can we copy from/to the peer's memory by process_vm_*; is its owner polling right now. */
+pid_t shm_peer_pid(const struct shm_peer *sp);
+void shm_port_set_label(struct shm_port *s, uint64_t label);
+uint64_t shm_peer_label(const struct shm_peer *sp);
+/** shm_port_set_nonce() - link_port_set_nonce(). */
+void shm_port_set_nonce(struct shm_port *s, uint32_t nonce);
+/** shm_peer_nonce() - Of the incarnation whose segment it is. */
+uint32_t shm_peer_nonce(const struct shm_peer *sp);
+/** shm_peer_is_unseen() - It has said that it cannot map our segment. */
+bool shm_peer_is_unseen(const struct shm_peer *sp);
+/** shm_peer_is_void() - It was found dead, and its holder has not been told: what is sent there is swallowed. */
+bool shm_peer_is_void(const struct shm_peer *sp);
+/** shm_addr_pid() - Process that has the live segment for @addr (nonce ignored); 0: none. System calls. */
+pid_t shm_addr_pid(const struct link_addr *addr);
+bool shm_peer_cma_ok(struct shm_peer *sp);
+bool shm_peer_is_polling(struct shm_peer *sp);
+/** shm_peer_node() - Random id of the peer's node, to find its region table; 0 = unknown. */
+uint64_t shm_peer_node(const struct shm_peer *sp);
+/**
+ * shm_peer_expire() - Looks whether the owner of @sp still lives. If not, its end is told now, or, if it has sent something that is still to
+ * be read, by a poll behind that. May ask the system. Return: it has left.
+ */
+bool shm_peer_expire(struct shm_peer *sp);
+uint32_t shm_outstanding(const struct shm_port *s);
+/** shm_untaken() - Peers that live and have not yet taken all that lies in their lanes. */
+uint32_t shm_untaken(struct shm_port *s);
+
+/* --- carriers: unreliable datagrams ---------------------------------------------------------------------------------- */
+
+typedef void (*carrier_rx_fn)(void *ctx, const struct link_addr *src, const void *buf, size_t len);
+
+/* Anybody can send an ICMP error: it means something only if it quotes what a stranger cannot know. */
+struct carrier_error {
+	int err;              /* ECONNREFUSED nobody listens there; EMSGSIZE too long for the path */
+	uint32_t mtu;         /* EMSGSIZE: the path takes so many bytes */
+	const uint8_t *quote; /* first bytes of the datagram; NULL: this system says so itself */
+	size_t quote_len;
+};
+#define CARRIER_QUOTE_MAX 64u
+
+struct carrier_ops {
+	/* Queue one datagram (gathered, total <= mtu unless @dst says LINK_ADDR_CUT). The bytes must stay until flush. Loss is silent. 0; -EAGAIN; -ENETUNREACH */
+	int (*send)(struct carrier *c, const struct link_addr *dst, const struct iovec *iov, int iov_cnt);
+	void (*flush)(struct carrier *c);
+	/* Hand up to @budget datagrams to c->rx; @buf is borrowed. Return: how many. */
+	int (*poll)(struct carrier *c, int budget);
+	uint32_t (*mtu)(struct carrier *c, const struct link_addr *dst); /* largest datagram to @dst, bytes */
+	uint64_t (*next_deadline)(struct carrier *c); /* CLK_NEVER if none */
+	int (*fd)(struct carrier *c);                 /* -1 if none */
+	void (*close)(struct carrier *c);             /* closes the inner carrier too */
+};
+
+struct carrier {
+	const struct carrier_ops *ops;
+	struct link_port *port;
+	carrier_rx_fn rx;
+	void *rx_ctx;
+	/* an error came back about something that was sent to @dst; may be NULL. Told by poll() only. */
+	void (*error)(void *ctx, const struct link_addr *dst, const struct carrier_error *e);
+};
+
+/** udp_open() - Binds @p->self.ip and port (0 = any; the bound one is written to p->self.port). 0; -EADDRINUSE; -errno. */
+int udp_open(struct link_port *p, struct carrier **out);
+/** local_open() - Over shared-memory datagrams where the peer has a segment, over @inner otherwise. Owns @inner. */
+int local_open(struct link_port *p, struct carrier *inner, struct carrier **out);
+/** local_input() - A datagram came through shared memory. */
+void local_input(struct carrier *c, const struct link_addr *src, const void *buf, size_t len);
+/** local_peer_drop() - The peer at @addr is dead: let go of its segment. */
+void local_peer_drop(struct carrier *c, const struct link_addr *addr);
+/** local_peer_renew() - Another process may be at @addr: look again for a segment, unless there is a live one. */
+void local_peer_renew(struct carrier *c, const struct link_addr *addr);
+int fault_open(struct link_port *p, struct carrier *inner, struct carrier **out);
+int cap_open(struct link_port *p, struct carrier *inner, struct carrier **out);
+int sim_open(struct link_port *p, struct sim *sim, struct carrier **out);
+
+/* --- rel.c: reliability over a carrier; no I/O and no clock of its own ------------------------------------------------- */
+
+int rel_open(struct link_port *p, struct carrier *net, struct rel **out);
+void rel_close(struct rel *r);
+/** rel_send() - RELIABLE/ORDERED: until acknowledged; RAW: fire and forget. 0; -EAGAIN; terminal status of the peer. */
+int rel_send(struct rel *r, struct link_peer *peer, enum link_kind kind, const void *hdr, size_t hdr_len,
+	     const struct iovec *iov, int iov_cnt, void *cookie, uint64_t now_ns);
+/** rel_input() - A datagram arrived; anything may be in it. */
+void rel_input(struct rel *r, const struct link_addr *src, const void *buf, size_t len, uint64_t now_ns);
+/** rel_error() - An error came back about a datagram to @dst; anything may be in it. */
+void rel_error(struct rel *r, const struct link_addr *dst, const struct carrier_error *e, uint64_t now_ns);
+/** rel_may_wait() - What was sent since the last flush is the middle of a burst: it may wait for the next poll. */
+bool rel_may_wait(const struct rel *r, uint64_t now_ns);
+/** rel_flush() - Send what windows allow, owed acknowledgements, and due retransmissions. */
+void rel_flush(struct rel *r, uint64_t now_ns);
+/** rel_carrier_flush() - What has been handed to the carrier leaves: nothing refers to its bytes afterwards. */
+void rel_carrier_flush(struct rel *r);
+uint64_t rel_next_deadline(struct rel *r);
+/** rel_peer_drop() - Forget a peer; outstanding frames end with @status. */
+void rel_peer_drop(struct rel *r, struct link_peer *peer, int status);
+/** rel_drain() - For close: stop taking frames, start goodbyes. Return: true once nothing is owed either way. */
+bool rel_drain(struct rel *r, uint64_t now_ns);
+uint32_t rel_outstanding(const struct rel *r);
+/**
+ * rel_progress() - Changes whenever a datagram of one at @addr has brought something new. RAW, which cannot tell: is
+ * there a peer that our owner knows?
+ */
+uint32_t rel_progress(struct rel *r, const struct link_addr *addr);
+/** rel_known() - @fn for peers that our owner knows; @nonce: of their datagrams, low half; 0: there is none yet. */
+void rel_known(struct rel *r, void (*fn)(void *arg, const struct link_addr *addr, uint32_t nonce), void *arg);
+/** rel_peer_nonce() - As the handshake told; 0: there was none yet. */
+uint32_t rel_peer_nonce(const struct rel_peer *rp);
+
+/* --- bulk.c ---------------------------------------------------------------------------------------------------------- */
+
+int bulk_node_open(struct link_node *n, struct bulk_node **out);
+void bulk_node_close(struct bulk_node *b);
+uint64_t bulk_node_id(const struct bulk_node *b); /* random, != 0; names the shared region table */
+int bulk_port_open(struct link_port *p, struct bulk_port **out);
+void bulk_port_close(struct bulk_port *b); /* outstanding requests end with -ECANCELED */
+int bulk_on_frame(struct bulk_port *b, struct link_peer *peer, const struct view *frame);
+void bulk_on_sent(struct bulk_port *b, void *cookie, int status);
+void bulk_peer_dead(struct bulk_port *b, struct link_peer *peer, int status);
+/** bulk_poll() - Steps running copies, at most ~64 KiB of work a call. Return: events. */
+int bulk_poll(struct bulk_port *b, uint64_t now_ns);
+uint64_t bulk_next_deadline(const struct bulk_port *b);
+uint32_t bulk_outstanding(const struct bulk_port *b);
+
+/* --- agent.c: the adapter thread -------------------------------------------------------------------------------------- */
+
+/** agent_start() - Start it if it does not run and the node allows one. Failure is logged and lived with. */
+void agent_start(struct link_node *n);
+void agent_stop(struct link_node *n); /* not under the lock */
+/** agent_disarm() - The application polls again (port.c, when node->armed is set). */
+void agent_disarm(struct link_node *n);
+/** agent_kick() - Make the agent look again: a port was added or removed, or a deadline moved closer. */
+void agent_kick(struct link_node *n);
+#define AGENT_SOON_NS (NS_PER_MS / 2)
+/** agent_soon() - Something of @n is due within AGENT_SOON_NS: the agent looks by then whether the application polls. */
+void agent_soon(struct link_node *n, uint64_t now_ns);
+/** agent_port_add() - Watch a port that was opened; nothing happens without an agent. */
+void agent_port_add(struct link_port *p);
+/** agent_port_del() - The port is about to close its descriptors. */
+void agent_port_del(struct link_port *p);
+/** agent_guard_del() - The port looks at its sockets by itself from now on. */
+void agent_guard_del(struct link_port *p);
+
+#endif

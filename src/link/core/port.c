@@ -1,0 +1,799 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Ports: chooses a frame's path on the way out, dispatches what arrives, and closes in order.
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/proc.h"
+#include "base/reserve.h"
+#include "link/core/link_int.h"
+#include "link/net/seal.h"
+
+/*
+ * Theory of operation
+ *
+ * The first frame to a peer decides its path for good: its segment, if it can be attached and
+ * nothing forbids it, else the reliability module over the carrier stack. Frames of one peer never
+ * change path, so order survives. Where a peer is a place, that holds for each process there: the path is chosen anew when one has gone,
+ * when frames of another one come through shared memory, and, on a RAW port, which hears of no end, at each link_peer_connect().
+ *
+ * Looking at an empty socket costs more than a whole shared-memory message. A port whose peers are
+ * all local therefore leaves its socket to the adapter thread, which sleeps on it anyway (net_used
+ * false); the first datagram from or to anybody changes that for good. Then the socket is looked at
+ * in each poll while something is on its way or arrived lately, else in every 16th. The clock is
+ * read only if somebody needs it.
+ */
+
+#define POLL_SHM_BUDGET 64
+#define POLL_NET_BUDGET 64
+#define NET_SKIP	15 /* idle polls between two looks at the sockets */
+#define NET_BUSY_POLLS	64 /* looks that go on after the last datagram */
+#define SHM_TIMER_POLLS 64
+#define STRANGERS_MAX	(1u << 18) /* peers in all above which none comes by itself */
+#define DRAIN_YIELDS	64 /* then the drain sleeps between polls */
+#define DRAIN_NAP_NS	50000
+
+static uint64_t port_now(struct link_port *p)
+{
+	if (!p->now_ns)
+		p->now_ns = clk_now_ns(&p->node->clk);
+	return p->now_ns;
+}
+
+/* --- peers ----------------------------------------------------------------------------------- */
+
+static const char *dead_reason(int status)
+{
+	switch (status) {
+	case -ECONNREFUSED:
+		return "nobody listens there";
+	case -EHOSTUNREACH:
+		return "never answered";
+	case -ETIMEDOUT:
+		return "silent for too long";
+	case -EPROTO:
+		return "speaks another wire version or has other settings";
+	default:
+		return strerror(-status);
+	}
+}
+
+/* Two hosts that both are on loopback look like one: the peer's address is then local and nobody has it. Says once per port which key
+ * helps. */
+static bool is_lost_on_loopback(const struct link_peer *peer, int status)
+{
+	struct link_port *p = peer->port;
+
+	if (p->is_refusal_said || p->node->attr.sim || (status != -ECONNREFUSED && status != -EHOSTUNREACH))
+		return false;
+	return link_ip_is_loopback(p->self.ip) && !peer->shm && !peer->is_met;
+}
+
+/* Ends everything of @peer, once. Return: false: it was so already. */
+static bool peer_end(struct link_peer *peer, int status)
+{
+	struct link_port *p = peer->port;
+	struct shm_peer *sp = peer->shm;
+	bool is_unseen = sp && shm_peer_is_unseen(sp) && !p->net_off;
+	char text[LINK_ADDR_TEXT];
+
+	lock_assert_held(p->node->lock);
+	if (peer->dead)
+		return false;
+	peer->dead = (int16_t)status;
+	p->stats.peers_dead++;
+	p->events++;
+	if (is_lost_on_loopback(peer, status)) {
+		p->is_refusal_said = true;
+		proc_strand();
+		log_line(LOG_LVL_WARN, __func__, __LINE__,
+			 "%s: no adapter with this address on this host; between hosts set "
+			 "SOFTFABRIC_NET=\"if=...\" to an interface, an address or auto",
+			 link_addr_text(&peer->addr, text));
+	}
+	/* closed ports are how every job ends, so that only the other causes are warnings */
+	log_line(status == -ECONNREFUSED ? LOG_LVL_INFO : LOG_LVL_WARN, __func__, __LINE__,
+		 "peer %s is gone: %s", link_addr_text(&peer->addr, text), dead_reason(status));
+	if (sp) {
+		peer->shm = NULL;
+		p->node->local_cnt--;
+		shm_peer_detach(sp);
+	}
+	if (p->local)
+		local_peer_drop(p->local, &peer->addr);
+	rel_peer_drop(p->rel, peer, status);
+	bulk_peer_dead(p->bulk, peer, status);
+	if (!peer->refs)
+		p->peer_free_cnt++;
+	if ((peer->addr.nonce && !p->nonces_repeat) || p->is_cancelled)
+		return true;
+	/* whoever opens there next is meant as well */
+	peer->dead = 0;
+	peer->shm_tried = is_unseen; /* the network may reach who cannot map us */
+	return true;
+}
+
+void port_peer_dead(struct link_peer *peer, int status)
+{
+	struct link_port *p = peer->port;
+
+	if (peer_end(peer, status) && p->ops->on_gone && !p->is_cancelled)
+		p->ops->on_gone(p->ctx, peer, status);
+}
+
+bool port_peer_is_other(const struct link_peer *peer, uint32_t nonce)
+{
+	uint32_t known = peer->rel ? rel_peer_nonce(peer->rel) : 0;
+
+	if (peer->shm || peer->addr.nonce || !peer->port->by_place)
+		return false;
+	return peer->port->cls == LINK_RAW || (known && known != nonce);
+}
+
+void port_peer_renew(struct link_peer *peer)
+{
+	if (peer->port->cls == LINK_RAW)
+		peer->shm_tried = false; /* nothing is in order here, and its owner finds out who is there */
+	else
+		port_peer_dead(peer, -ECONNREFUSED);
+}
+
+/* The address under which @p knows who is at @addr. */
+static struct link_addr peer_addr(const struct link_port *p, const struct link_addr *addr)
+{
+	struct link_addr a = *addr;
+
+	if (p->by_place)
+		a.nonce = 0;
+	return a;
+}
+
+struct link_peer *port_peer_in(struct link_port *p, const struct link_addr *addr)
+{
+	struct link_addr a = peer_addr(p, addr);
+	struct link_peer *peer = port_peer_find(p, &a);
+
+	if (peer)
+		return peer;
+	if (p->peer_cnt < STRANGERS_MAX)
+		peer = peer_add(p, &a);
+	if (!peer)
+		p->stats.drop_full++;
+	return peer;
+}
+
+/* Whether the room lets this port talk to @addr at all; says once per port why not. */
+static int addr_check(struct link_port *p, const struct link_addr *addr)
+{
+	char self[LINK_ADDR_TEXT], text[LINK_ADDR_TEXT];
+	enum log_level lvl = p->is_refusal_said ? LOG_LVL_DEBUG : LOG_LVL_WARN;
+	bool is_far = link_ip_is_loopback(p->self.ip) && !link_ip_is_loopback(addr->ip);
+
+	if (p->node->attr.sim || (!is_far && (!p->net_off || host_ip_is_local(p->node, addr->ip))))
+		return 0;
+	p->is_refusal_said = true;
+	if (is_far)
+		log_line(lvl, __func__, __LINE__,
+			 "%s is on another host, but this adapter is bound to %s: set "
+			 "SOFTFABRIC_NET=\"if=...\" "
+			 "to an interface, an address or auto",
+			 link_addr_text(addr, text), link_addr_text(&p->self, self));
+	else
+		log_line(lvl, __func__, __LINE__, "%s is on another host, but SOFTFABRIC_NET has no path udp",
+			 link_addr_text(addr, text));
+	return -ENETUNREACH;
+}
+
+int link_peer_get(struct link_port *p, const struct link_addr *addr, struct link_peer **out)
+{
+	struct link_addr a = peer_addr(p, addr);
+	struct link_peer *peer;
+	int rc;
+
+	lock_assert_held(p->node->lock);
+	peer = port_peer_find(p, &a);
+	if (!peer) {
+		rc = addr_check(p, &a);
+		if (rc)
+			return rc;
+		peer = peer_add(p, &a);
+		if (!peer)
+			return -ENOMEM;
+	}
+	peer->refs++;
+	*out = peer;
+	return 0;
+}
+
+struct link_peer *link_peer_find(struct link_port *p, const struct link_addr *addr)
+{
+	struct link_addr a = peer_addr(p, addr);
+
+	lock_assert_held(p->node->lock);
+	return port_peer_find(p, &a);
+}
+
+/* The first frame: shared memory if the peer has some for us. Return: 0; the status of a peer that no path reaches. */
+static int peer_choose_path(struct link_peer *peer)
+{
+	struct link_port *p = peer->port;
+	struct link_node *n = p->node;
+	char text[LINK_ADDR_TEXT];
+	int rc = -ENOENT;
+
+	peer->shm_tried = true;
+	if (p->is_cancelled) { /* met in a callback of link_port_close() */
+		peer->dead = -ECANCELED;
+		return -ECANCELED;
+	}
+	if (n->lossless && p->shm && host_ip_is_local(n, peer->addr.ip)) {
+		rc = shm_peer_attach(p->shm, peer, &peer->shm);
+		if (!rc) {
+			n->local_cnt++;
+			if (n->local_cnt >= n->cpu_cnt)
+				idle_crowd(n);
+			return 0;
+		}
+		peer->shm = NULL;
+		if (rc != -ENOENT)
+			LOG_INFO("no shared memory with %s: %s%s",
+				 link_addr_text(&peer->addr, text), strerror(-rc),
+				 p->net_off ? "" : ", using UDP");
+	}
+	if (!n->lossless || !p->net_off || n->attr.sim)
+		return 0;
+	rc = rc == -ENOENT ? -ECONNREFUSED : -EHOSTUNREACH;
+	peer_end(peer, rc); /* the caller learns it, on_gone would say it twice */
+	return rc;
+}
+
+int link_peer_connect(struct link_peer *peer)
+{
+	struct link_port *p = peer->port;
+
+	lock_assert_held(p->node->lock);
+	if (peer->dead)
+		return peer->dead;
+	/* Whoever is there now is meant, and the one that we have met may have left since. */
+	if (peer->shm && !peer->addr.nonce && shm_peer_expire(peer->shm) && peer->shm)
+		return -EAGAIN;
+	/* RAW: nobody tells when the process there has become another one, which shared memory may reach */
+	if (peer->shm || (peer->shm_tried && p->cls != LINK_RAW))
+		return 0;
+	if (p->local)
+		local_peer_renew(p->local, &peer->addr);
+	return peer_choose_path(peer);
+}
+
+/* --- out ------------------------------------------------------------------------------------- */
+
+void port_net_use(struct link_port *p)
+{
+	if (p->net_used)
+		return;
+	p->net_used = true;
+	agent_guard_del(p);
+}
+
+void port_flush(struct link_port *p, uint64_t now)
+{
+	p->is_dirty = false;
+	rel_flush(p->rel, now); /* the carrier, too */
+}
+
+static int frame_out_net(struct link_port *p, struct link_peer *peer, enum link_kind kind,
+			 const void *hdr, size_t hdr_len, const struct iovec *iov, int iov_cnt,
+			 void *cookie)
+{
+	int rc;
+
+	port_net_use(p);
+	p->out_ns = clk_now_ns(&p->node->clk);
+	rc = rel_send(p->rel, peer, kind, hdr, hdr_len, iov, iov_cnt, cookie, p->out_ns);
+	if (rc)
+		return rc;
+	p->is_dirty = true;
+	/* the application computes and the agent sleeps until a deadline that does not know of this frame */
+	if (unlikely(atomic_load_explicit(&p->node->armed, memory_order_relaxed)))
+		agent_kick(p->node);
+	return 0;
+}
+
+int port_frame_out(struct link_port *p, struct link_peer *peer, enum link_kind kind,
+		   const void *hdr, size_t hdr_len, const struct iovec *iov, int iov_cnt,
+		   void *cookie)
+{
+	size_t len = hdr_len;
+	int rc;
+
+	lock_assert_held(p->node->lock);
+	for (int i = 0; i < iov_cnt; i++)
+		len += iov[i].iov_len;
+	if (unlikely(len > LINK_FRAME_MAX))
+		return -EMSGSIZE;
+	if (unlikely(peer->dead))
+		return peer->dead;
+	if (unlikely(!peer->shm_tried)) {
+		rc = peer_choose_path(peer);
+		if (rc)
+			return rc;
+	}
+	if (p->cls == LINK_RAW && kind == LINK_K_NIC)
+		cookie = NULL;
+	if (likely(peer->shm)) {
+		rc = shm_send(peer->shm, kind, hdr, hdr_len, iov, iov_cnt, cookie);
+		p->stats.shm_tx_frames += !rc;
+	} else {
+		rc = frame_out_net(p, peer, kind, hdr, hdr_len, iov, iov_cnt, cookie);
+	}
+	if (likely(!rc && kind == LINK_K_NIC)) {
+		p->stats.tx_frames++;
+		p->stats.tx_bytes += len;
+	}
+	return rc;
+}
+
+int link_send(struct link_port *p, struct link_peer *peer, const void *hdr, size_t hdr_len,
+	      const struct iovec *iov, int iov_cnt, void *cookie)
+{
+	return port_frame_out(p, peer, LINK_K_NIC, hdr, hdr_len, iov, iov_cnt, cookie);
+}
+
+int link_send_one(struct link_port *p, struct link_peer *peer, const void *frame, size_t len, void *cookie)
+{
+	size_t hdr_len = MIN(len, (size_t)LINK_HDR_MAX);
+	struct iovec iov;
+	int rc;
+
+	/* a peer with shared memory is alive, and its path is chosen */
+	if (likely(peer->shm && len <= LINK_FRAME_MAX)) {
+		rc = shm_send_one(peer->shm, frame, len, cookie);
+		if (unlikely(rc))
+			return rc;
+		p->stats.shm_tx_frames++;
+		p->stats.tx_frames++;
+		p->stats.tx_bytes += len;
+		return 0;
+	}
+	iov = (struct iovec){(uint8_t *)(uintptr_t)frame + hdr_len, len - hdr_len};
+	return link_send(p, peer, frame, hdr_len, &iov, len > hdr_len, cookie);
+}
+
+/* If the application stops polling now, what we owe and what we wait for must not wait for it. */
+static void soon_check(struct link_port *p, uint64_t now)
+{
+	if (!p->node->agent_runs && (p->is_dirty || rel_next_deadline(p->rel) < now + AGENT_SOON_NS))
+		agent_soon(p->node, now);
+}
+
+uint8_t *link_direct_begin(struct link_port *p, struct link_peer *peer, size_t len)
+{
+	lock_assert_held(p->node->lock);
+	/* a peer with shared memory is alive, and its path is chosen */
+	if (unlikely(!peer->shm))
+		return NULL;
+	return likely(p->cls != LINK_RAW) ? shm_direct_begin(peer->shm, len) : shm_raw_begin(peer->shm, len);
+}
+
+void link_direct_end(struct link_port *p, struct link_peer *peer, uint8_t *frame, size_t len, void *cookie, uint64_t tag)
+{
+	if (likely(p->cls != LINK_RAW))
+		shm_direct_end(peer->shm, frame, len, cookie, tag);
+	else
+		shm_raw_end(peer->shm, len);
+	p->stats.shm_tx_frames++;
+	p->stats.tx_frames++;
+	p->stats.tx_bytes += len;
+}
+
+bool link_direct_is_idle(const struct link_port *p)
+{
+	return !p->shm || !shm_outstanding(p->shm);
+}
+
+void link_doorbell(struct link_port *p)
+{
+	lock_assert_held(p->node->lock);
+	if (!p->is_dirty)
+		return;
+	if (!rel_may_wait(p->rel, p->out_ns))
+		port_flush(p, p->out_ns);
+	soon_check(p, p->out_ns);
+}
+
+void link_borrow(struct link_port *p)
+{
+	lock_assert_held(p->node->lock);
+	p->is_borrowing = true;
+}
+
+void link_borrow_end(struct link_port *p)
+{
+	p->is_borrowing = false;
+	if (p->is_dirty)
+		rel_carrier_flush(p->rel);
+}
+
+/* --- in -------------------------------------------------------------------------------------- */
+
+/* While the port drains, frames still go to its owner: it exists until link_port_close() returns
+ * and may refuse them. */
+int port_deliver(struct link_port *p, struct link_peer *peer, enum link_kind kind,
+		 const struct view *frame)
+{
+	p->events++;
+	switch (kind) {
+	case LINK_K_NIC:
+		p->stats.rx_frames++;
+		p->stats.rx_bytes += frame->len;
+		return p->ops->on_frame(p->ctx, peer, frame);
+	case LINK_K_BULK:
+		return bulk_on_frame(p->bulk, peer, frame);
+	case LINK_K_NUM:
+		break;
+	}
+	p->stats.drop_malformed++; /* of a kind that only later versions know; taken, so that it is not sent again */
+	return 0;
+}
+
+void port_sent(struct link_port *p, enum link_kind kind, void *cookie, int status)
+{
+	p->events++;
+	if (kind == LINK_K_BULK)
+		bulk_on_sent(p->bulk, cookie, status);
+	else if (cookie)
+		p->ops->on_sent(p->ctx, cookie, status);
+}
+
+void port_lost(struct link_port *p, struct link_peer *peer, uint64_t tag, const void *frame, size_t len, int status)
+{
+	p->events++;
+	p->ops->on_lost(p->ctx, peer, tag, frame, len, status);
+}
+
+/* Top of the carrier stack. */
+static void on_net_rx(void *ctx, const struct link_addr *src, const void *buf, size_t len)
+{
+	struct link_port *p = ctx;
+
+	port_net_use(p);
+	rel_input(p->rel, src, buf, len, port_now(p));
+}
+
+static void on_net_error(void *ctx, const struct link_addr *dst, const struct carrier_error *e)
+{
+	struct link_port *p = ctx;
+
+	rel_error(p->rel, dst, e, port_now(p));
+}
+
+/* Datagrams of a peer whose room has conditions; ours may have none, then the answers take the
+ * socket. */
+static void on_shm_dgram(void *ctx, const struct link_addr *src, const void *buf, size_t len)
+{
+	struct link_port *p = ctx;
+	struct link_addr from = *src;
+
+	from.flags = LINK_ADDR_NEAR;
+	from.nonce = 0; /* rel believes only what a datagram itself proves, as with UDP */
+	p->stats.net_rx_dgrams++;
+	p->stats.net_rx_bytes += len;
+	if (p->local)
+		local_input(p->local, &from, buf, len);
+	else
+		on_net_rx(p, &from, buf, len);
+}
+
+static int poll_net(struct link_port *p)
+{
+	bool is_busy = p->net_look || p->net_busy || p->is_dirty || rel_outstanding(p->rel);
+	int n;
+
+	if (!is_busy && p->idle_skip) {
+		p->idle_skip--;
+		return 0;
+	}
+	p->idle_skip = NET_SKIP;
+	p->net_look = false;
+	n = p->net->ops->poll(p->net, POLL_NET_BUDGET);
+	if (n)
+		p->net_busy = NET_BUSY_POLLS;
+	else if (p->net_busy)
+		p->net_busy--;
+	if (n || is_busy || rel_next_deadline(p->rel) != CLK_NEVER)
+		port_flush(p, port_now(p));
+	if (n) {
+		soon_check(p, port_now(p));
+		reserve_fill(); /* a port with shared memory has more of it in reserve, and looks at each tick */
+	}
+	return n;
+}
+
+int link_poll(struct link_port *p)
+{
+	struct link_node *n = p->node;
+	uint32_t before = p->events;
+	int got = 0;
+
+	lock_assert_held(n->lock);
+	/* relaxed, no read-modify-write: the lock holder is the only writer, the agent only looks for change */
+	if (likely(!n->agent_runs))
+		atomic_store_explicit(&n->poll_epoch, atomic_load_explicit(&n->poll_epoch, memory_order_relaxed) + 1,
+				      memory_order_relaxed);
+	if (unlikely((p->armed & PORT_ARM_POLL) || n->agent_runs ||
+		     atomic_load_explicit(&n->armed, memory_order_relaxed)))
+		port_awake(p);
+	p->now_ns = 0;
+	p->polls++;
+	if (unlikely(p->peer_free_cnt))
+		peer_sweep(p);
+	if (p->shm) {
+		got = shm_poll(p->shm, POLL_SHM_BUDGET, on_shm_dgram, p);
+		if (p->polls % SHM_TIMER_POLLS == 0 || n->agent_runs)
+			shm_timer(p->shm, port_now(p));
+	}
+	if (p->net_used || p->net_look)
+		got += poll_net(p);
+	if (bulk_outstanding(p->bulk))
+		got += bulk_poll(p->bulk, port_now(p));
+	if (!got)
+		got = (int)(p->events - before);
+	p->events += (uint32_t)got;
+	if (got)
+		atomic_store_explicit(&n->idle_polls, 0, memory_order_relaxed); /* a hint to link_idle() */
+	return got;
+}
+
+uint64_t link_next_deadline(struct link_port *p)
+{
+	uint64_t at = CLK_NEVER;
+
+	lock_assert_held(p->node->lock);
+	if (p->is_dirty)
+		return 0;
+	if (p->shm)
+		at = shm_next_deadline(p->shm);
+	at = MIN(at, rel_next_deadline(p->rel));
+	at = MIN(at, p->net->ops->next_deadline(p->net));
+	return MIN(at, bulk_next_deadline(p->bulk));
+}
+
+/* --- open and close -------------------------------------------------------------------------- */
+
+/* cap -> fault -> local -> seal -> udp, or sim at the bottom. On failure what was built is closed. */
+static int carrier_build(struct link_port *p)
+{
+	const struct link_room *room = p->node->room;
+	struct carrier *c = NULL;
+	int rc = p->node->attr.sim ? sim_open(p, p->node->attr.sim, &c) : udp_open(p, &c);
+
+	if (rc)
+		return rc;
+	if (room->is_sealed && (rc = seal_open(p, c, &c)))
+		goto err_close;
+	if (p->shm_wanted && !p->node->lossless) {
+		rc = local_open(p, c, &c);
+		if (rc)
+			goto err_close;
+		p->local = c;
+	}
+	if (room->has_faults) {
+		rc = fault_open(p, c, &c);
+		if (rc)
+			goto err_close;
+	}
+	if (room->pcap[0]) {
+		rc = cap_open(p, c, &c);
+		if (rc)
+			goto err_close;
+	}
+	c->rx = on_net_rx;
+	c->error = on_net_error;
+	c->rx_ctx = p;
+	p->net = c;
+	return 0;
+
+err_close:
+	p->local = NULL;
+	c->ops->close(c);
+	return rc;
+}
+
+static struct link_port *port_new(const struct link_port_attr *attr)
+{
+	struct link_node *n = attr->node;
+	struct link_port *p = mem_alloc(sizeof(*p));
+
+	if (!p)
+		return NULL;
+	p->node = n;
+	memcpy(p->self.ip, attr->ip, sizeof(p->self.ip));
+	p->self.port = attr->port;
+	p->self.nonce = attr->nonce;
+	p->cls = attr->cls;
+	p->by_place = attr->by_place;
+	p->nonces_repeat = attr->nonces_repeat;
+	p->ops = attr->ops;
+	p->ctx = attr->ctx;
+	p->src_fd = p->wait_fd = p->wake_fd = -1;
+	p->opened_ns = clk_now_ns(&n->clk);
+	p->net_off = !n->attr.sim && !(n->room->paths & LINK_PATH_UDP);
+	p->shm_wanted = !n->attr.sim && !attr->no_shm && (n->room->paths & LINK_PATH_SHM);
+	return p;
+}
+
+/* The segment is named by the port's address, so it comes after the socket. Without one the port still works by UDP. */
+static void port_open_shm(struct link_port *p)
+{
+	int rc = shm_port_open(p, &p->shm);
+	char text[LINK_ADDR_TEXT];
+
+	if (!rc)
+		return;
+	p->shm = NULL;
+	LOG_WARN("%s has no shared memory: %s", link_addr_text(&p->self, text), strerror(-rc));
+}
+
+int link_port_open(const struct link_port_attr *attr, struct link_port **out)
+{
+	struct link_node *n = attr->node;
+	struct link_port *p = port_new(attr);
+	int rc;
+
+	lock_assert_held(n->lock);
+	if (!p)
+		return -ENOMEM;
+	rc = reserve_want() ? 0 : -ENOMEM;
+	if (rc)
+		goto err_free;
+	rc = peer_tab_open(p);
+	if (rc)
+		goto err_reserve;
+	rc = carrier_build(p);
+	if (rc)
+		goto err_peers;
+	rc = rel_open(p, p->net, &p->rel);
+	if (rc)
+		goto err_net;
+	rc = bulk_port_open(p, &p->bulk);
+	if (rc)
+		goto err_rel;
+	if (p->shm_wanted)
+		port_open_shm(p);
+	p->next = n->ports;
+	n->ports = p;
+	agent_start(n);
+	agent_port_add(p);
+	if (!p->in_guard && !(p->net_off && n->lossless))
+		p->net_used = true; /* nobody else watches the socket */
+	*out = p;
+	return 0;
+
+err_rel:
+	rel_close(p->rel);
+err_net:
+	p->net->ops->close(p->net);
+err_peers:
+	peer_tab_close(p);
+err_reserve:
+	reserve_drop();
+err_free:
+	mem_free(p);
+	return rc;
+}
+
+static bool is_drained(struct link_port *p, uint64_t now)
+{
+	bool is_quiet = rel_drain(p->rel, now);
+
+	/* untaken: the lane's receiver may have to see our segment first */
+	return is_quiet && !(p->shm && (shm_outstanding(p->shm) || shm_untaken(p->shm))) && !bulk_outstanding(p->bulk);
+}
+
+static void drain_wait(struct link_port *p, uint32_t round)
+{
+	const struct timespec nap = {.tv_nsec = DRAIN_NAP_NS};
+
+	lock_release(p->node->lock);
+	if (round < DRAIN_YIELDS)
+		sched_yield();
+	else
+		nanosleep(&nap, NULL);
+	lock_acquire(p->node->lock);
+}
+
+/* Peers get what we still owe them, but nobody waits longer than linger. Virtual time stands still
+ * here: one try. */
+static void port_drain(struct link_port *p)
+{
+	uint64_t now = clk_now_ns(&p->node->clk), linger = p->node->room->linger_ns;
+	uint64_t end = now > CLK_NEVER - linger ? CLK_NEVER : now + linger;
+	char text[LINK_ADDR_TEXT];
+
+	for (uint32_t round = 0; !is_drained(p, now); round++) {
+		p->net_look = true;
+		if (!link_poll(p)) {
+			if (p->node->clk.virt_ns)
+				break;
+			drain_wait(p, round);
+		}
+		now = clk_now_ns(&p->node->clk);
+		if (now < end)
+			continue;
+		LOG_INFO("%s closes with %u frames and %u copies unfinished", link_addr_text(&p->self, text),
+			 rel_outstanding(p->rel) + (p->shm ? shm_outstanding(p->shm) : 0), bulk_outstanding(p->bulk));
+		break;
+	}
+	port_flush(p, now); /* the goodbyes */
+}
+
+static void peer_cancel(struct link_peer *peer, void *arg)
+{
+	(void)arg;
+	if (!peer->dead)
+		peer->dead = -ECANCELED;
+	rel_peer_drop(peer->port->rel, peer, -ECANCELED);
+}
+
+static void port_unlink(struct link_port *p)
+{
+	struct link_port **at = &p->node->ports;
+
+	while (*at != p)
+		at = &(*at)->next;
+	*at = p->next;
+}
+
+void link_port_close(struct link_port *p)
+{
+	if (p)
+		link_port_close_stats(p, &(struct link_stats){0});
+}
+
+void link_port_close_stats(struct link_port *p, struct link_stats *last)
+{
+	int fds[3];
+
+	*last = p->stats;
+	if (link_forked(p->node))
+		return;
+	lock_assert_held(p->node->lock);
+	fds[0] = p->src_fd, fds[1] = p->wait_fd, fds[2] = p->wake_fd;
+	p->closing = true;
+	port_drain(p);
+	agent_port_del(p);
+	port_unlink(p);
+	p->is_cancelled = true;
+	peer_foreach(p, peer_cancel, NULL);
+	rel_close(p->rel);
+	if (p->shm)
+		shm_port_hide(p->shm); /* before the address is free */
+	p->net->ops->close(p->net); /* before the segments that its datagrams take */
+	if (p->shm)
+		shm_port_close(p->shm);
+	bulk_port_close(p->bulk); /* last: the paths have reported to it */
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+	peer_tab_close(p);
+	reserve_drop();
+	*last = p->stats;
+	mem_free(p);
+}
+
+void link_port_set_label(struct link_port *p, uint64_t label)
+{
+	lock_assert_held(p->node->lock);
+	if (p->shm)
+		shm_port_set_label(p->shm, label);
+}
+
+const struct link_addr *link_port_addr(const struct link_port *p)
+{
+	return &p->self;
+}
+
+const struct link_stats *link_port_stats(const struct link_port *p)
+{
+	return &p->stats;
+}

@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Frames to ports of this host: out through lanes. shm_poll.c takes them in and ends them.
+#include "link/shm/shm_int.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/guard.h"
+
+#define LANE_RETRY_NS (200 * NS_PER_MS)
+
+/* What one send is about. */
+struct out {
+	const void *hdr;
+	size_t hdr_len;
+	const struct iovec *iov;
+	int iov_cnt;
+	size_t len; /* of it all, bytes */
+	enum shm_fmt fmt;
+	enum link_kind kind;
+	void *cookie;
+};
+
+/* --- out --- */
+
+/* Something has been published for @sp: does it want to be told? */
+static inline void ring_if_wanted(struct shm_peer *sp)
+{
+	uint32_t state;
+
+	/* S1 before S2, see shm_wake.c */
+	if (unlikely(sp->has_fence))
+		atomic_thread_fence(memory_order_seq_cst);
+	else
+		atomic_signal_fence(memory_order_seq_cst);
+	state = atomic_load_explicit(&sp->seg->hdr->state, memory_order_relaxed);
+	if (unlikely(state))
+		shm_ring(sp, state);
+}
+
+/* How far we have taken what @sp sends; every frame to it says so. */
+static inline uint64_t ack_bits(const struct shm_peer *sp)
+{
+	const struct shm_rx *rx = sp->rx;
+
+	return rx ? FIELD_PREP(SHM_U_COLOR, (uint64_t)rx->color) | (rx->lane.pos & SHM_U_ACK) : 0;
+}
+
+/* @len: of an inline frame, else 0. */
+static inline uint64_t user_word(const struct shm_peer *sp, enum shm_fmt fmt, uint32_t len,
+				 bool is_wanted)
+{
+	uint64_t u = FIELD_PREP(SHM_U_FMT, fmt) | FIELD_PREP(SHM_U_LEN, len) | ack_bits(sp);
+
+	if (is_wanted) /* pend_push() has been called last */
+		u |= SHM_U_WANT | FIELD_PREP(SHM_U_CODE, (sp->pend_tail - 1) & sp->code_mask);
+	return u;
+}
+
+/*
+ * The frame to @dst, which is not published yet. What the bulk service sends is memory that a peer has asked for, and
+ * may have gone.
+ * Return: whether it was there.
+ */
+static inline bool gather(uint8_t *dst, const struct out *o)
+{
+	copy_small(dst, o->hdr, o->hdr_len);
+	dst += o->hdr_len;
+	for (int i = 0; i < o->iov_cnt; i++) {
+		if (likely(o->kind != LINK_K_BULK))
+			copy_private(dst, o->iov[i].iov_base, o->iov[i].iov_len);
+		else if (!guard_read(dst, o->iov[i].iov_base, o->iov[i].iov_len))
+			return false;
+		dst += o->iov[i].iov_len;
+	}
+	return true;
+}
+
+static inline bool has_pend_room(const struct shm_peer *sp)
+{
+	return sp->pend_tail - sp->pend_head <= sp->code_mask;
+}
+
+/* Remember the frame whose slots have just been reserved at sp->tx.pos. */
+static inline struct shm_pend *pend_push(struct shm_peer *sp, enum link_kind kind, void *cookie)
+{
+	struct shm_pend *e = &sp->pend[sp->pend_tail++ % SHM_PEND_CNT];
+
+	e->pos = sp->tx.pos;
+	e->gran = SHM_NO_GRAN;
+	e->grans = 0;
+	e->kind = (uint8_t)kind;
+	e->direct = 0;
+	e->cookie = cookie;
+	sp->s->outstanding += cookie != NULL;
+	if (unlikely(!sp->is_busy))
+		shm_busy_add(sp);
+	return e;
+}
+
+/* The known free slots are used up: free is what has been consumed and has no unfinished frame. */
+static __attribute__((noinline)) void *own_reserve_slow(struct shm_peer *sp, uint32_t len)
+{
+	uint32_t oldest = sp->pend[sp->pend_head % SHM_PEND_CNT].pos;
+
+	shm_read_acked(sp);
+	sp->tx.head_seen = shm_has_done(sp) ? oldest : sp->acked;
+	return lane_reserve_seen(&sp->tx, len);
+}
+
+/*
+ * Has the owner of @sp closed? Nobody would take what we put there, and who sends it may mean the next one at this
+ * place: the next poll tells of the end.
+ */
+static inline bool is_end(struct shm_peer *sp)
+{
+	if (likely(!shm_has_closed(sp)))
+		return false;
+	shm_peer_doom(sp, -ECONNREFUSED);
+	return true;
+}
+
+/* Slots of our own lane. NULL: none free now, or nobody is there any more. */
+static inline void *own_reserve(struct shm_peer *sp, size_t len)
+{
+	void *slot = lane_reserve_seen(&sp->tx, (uint32_t)len);
+
+	if (unlikely(is_end(sp)))
+		return NULL;
+	return likely(slot) ? slot : own_reserve_slow(sp, (uint32_t)len);
+}
+
+/* Stalled peers must not hold all of the arena: each has half of what the others have left. */
+static bool is_share_used(const struct shm_peer *sp, uint32_t grans)
+{
+	uint32_t others = sp->s->staged_grans - sp->staged_grans, all = sp->s->stage.gran_cnt;
+
+	return sp->staged_grans && (others >= all || sp->staged_grans + grans > (all - others) / 2);
+}
+
+/* The frame into a staging run, its place into the lane at @slot. Return: 0; -EAGAIN; -EFAULT. */
+static int stage_frame(struct shm_peer *sp, void *slot, const struct out *o)
+{
+	struct shm_port *s = sp->s;
+	struct shm_staged ref = {.len = (uint32_t)o->len};
+	uint32_t grans = (uint32_t)DIV_ROUND_UP(o->len, STAGE_GRAN);
+	struct shm_pend *e;
+	void *dst;
+
+	if (unlikely(!s->has_stage) && shm_port_stage(s))
+		return -EAGAIN;
+	if (is_share_used(sp, grans))
+		return -EAGAIN;
+	if (unlikely(!STAILQ_EMPTY(&s->held)) && shm_is_held(sp)) {
+		sp->is_blocked = true;
+		return -EAGAIN;
+	}
+	dst = stage_alloc(&s->stage, o->len, &ref.gran);
+	if (!dst)
+		return -EAGAIN;
+	if (unlikely(!gather(dst, o))) {
+		stage_cancel(&s->stage, ref.gran);
+		return -EFAULT;
+	}
+	memcpy(slot, &ref, sizeof(ref));
+	e = pend_push(sp, o->kind, o->cookie);
+	e->gran = ref.gran;
+	e->grans = (uint16_t)grans;
+	e->tag = s->gran_tag[ref.gran] = ++s->run_cnt;
+	sp->staged_grans += grans;
+	s->staged_grans += grans;
+	return 0;
+}
+
+static int send_own_staged(struct shm_peer *sp, const struct out *o)
+{
+	void *slot;
+	int rc;
+
+	if (unlikely(!has_pend_room(sp)))
+		return -EAGAIN;
+	slot = own_reserve(sp, sizeof(struct shm_staged));
+	rc = slot ? stage_frame(sp, slot, o) : -EAGAIN;
+	if (unlikely(rc))
+		return rc;
+	lane_commit(&sp->tx, user_word(sp, o->fmt + 1, 0, o->cookie));
+	ring_if_wanted(sp);
+	return 0;
+}
+
+/* Where the bytes of a frame of @len go that lies in our own lane. NULL: no room. */
+static inline void *inline_begin(struct shm_peer *sp, size_t len, const void *cookie)
+{
+	if (unlikely(cookie && !has_pend_room(sp)))
+		return NULL;
+	return own_reserve(sp, len);
+}
+
+/* The bytes are in place: the frame is published. */
+static inline void inline_end(struct shm_peer *sp, enum link_kind kind, enum shm_fmt fmt, size_t len, void *cookie)
+{
+	if (cookie)
+		pend_push(sp, kind, cookie);
+	lane_commit(&sp->tx, user_word(sp, fmt, (uint32_t)len, cookie));
+	ring_if_wanted(sp);
+}
+
+static int send_own_inline(struct shm_peer *sp, const struct out *o)
+{
+	void *slot = inline_begin(sp, o->len, o->cookie);
+
+	if (unlikely(!slot))
+		return -EAGAIN;
+	if (unlikely(!gather(slot, o)))
+		return -EFAULT;
+	inline_end(sp, o->kind, o->fmt, o->len, o->cookie);
+	return 0;
+}
+
+/* The lock is ours: as send_own(), but each message says who sends. */
+static int send_locked(struct shm_peer *sp, const struct out *o)
+{
+	struct shm_from from = {.src = sp->s->p->self, .block = sp->block, .life = sp->s->seg->wake};
+	bool is_staged = o->len + sizeof(from) > SHM_INLINE_MAX;
+	uint8_t *slot;
+	int rc;
+
+	if ((is_staged || o->cookie) && !has_pend_room(sp))
+		return -EAGAIN;
+	slot = lane_reserve(&sp->tx, (uint32_t)(sizeof(from) +
+						(is_staged ? sizeof(struct shm_staged) : o->len)));
+	if (!slot)
+		return -EAGAIN;
+	shm_shared_note(sp);
+	memcpy(slot, &from, sizeof(from));
+	if (is_staged) {
+		rc = stage_frame(sp, slot + sizeof(from), o);
+		if (rc)
+			return rc;
+		lane_commit(&sp->tx, user_word(sp, o->fmt + 1, 0, o->cookie));
+		return 0;
+	}
+	if (!gather(slot + sizeof(from), o))
+		return -EFAULT;
+	if (o->cookie)
+		pend_push(sp, o->kind, o->cookie);
+	lane_commit(&sp->tx, user_word(sp, o->fmt, (uint32_t)o->len, o->cookie));
+	return 0;
+}
+
+static int send_shared(struct shm_peer *sp, const struct out *o)
+{
+	int rc = shm_shared_lock(sp);
+
+	if (rc == -EPROTO) {
+		shm_peer_doom(sp, -EPROTO);
+		return -EAGAIN; /* the next poll says why */
+	}
+	if (rc)
+		return rc;
+	rc = send_locked(sp, o);
+	shm_shared_unlock(sp, rc == 0);
+	ring_if_wanted(sp);
+	return rc;
+}
+
+/*
+ * Time to ask for a lane? From the shared lane to our own only when nothing is left in the shared
+ * one, so a stream of frames is held back for that, but only if there is a lane to be had.
+ * Return: whether this frame is held back.
+ */
+static bool want_lane(struct shm_peer *sp)
+{
+	struct link_node *n = sp->s->p->node;
+	uint64_t now = clk_now_ns(&n->clk);
+
+	if (now < sp->lane_retry_ns)
+		return false;
+	if (shm_tx_in_flight(sp))
+		shm_read_acked(sp);
+	if (shm_tx_in_flight(sp) || sp->pend_head != sp->pend_tail) {
+		if (!sp->is_switching) {
+			struct shm_space space = shm_space_get(n->room->shm_budget);
+
+			sp->is_switching = shm_space_lane_slots(&space) != 0;
+		}
+		if (sp->is_switching)
+			return true;
+	} else {
+		sp->is_switching = false;
+		if (!shm_lane_claim(sp))
+			return false;
+	}
+	sp->lane_retry_ns = now + LANE_RETRY_NS;
+	return false;
+}
+
+/* Large, or no lane of our own yet: get one, or take the shared lane. */
+static __attribute__((noinline)) int send_slow(struct shm_peer *sp, const struct out *o)
+{
+	if (unlikely(o->len > SHM_LEN_MAX))
+		return -EMSGSIZE;
+	if (likely(sp->tx_mode == SHM_TX_OWN))
+		return send_own_staged(sp, o);
+	if (sp->is_detaching || sp->is_zombie)
+		return -EAGAIN;
+	if (sp->is_void)
+		return -ECONNREFUSED;
+	if (is_end(sp))
+		return -EAGAIN;
+	if (want_lane(sp))
+		return -EAGAIN;
+	if (sp->tx_mode != SHM_TX_OWN)
+		return send_shared(sp, o);
+	return o->len > SHM_INLINE_MAX ? send_own_staged(sp, o) : send_own_inline(sp, o);
+}
+
+static inline int send_out(struct shm_peer *sp, struct out *o)
+{
+	o->len = o->hdr_len;
+	for (int i = 0; i < o->iov_cnt; i++)
+		o->len += o->iov[i].iov_len;
+	if (likely(o->len <= SHM_INLINE_MAX && sp->tx_mode == SHM_TX_OWN))
+		return send_own_inline(sp, o);
+	return send_slow(sp, o);
+}
+
+int shm_send(struct shm_peer *sp, enum link_kind kind, const void *hdr, size_t hdr_len,
+	     const struct iovec *iov, int iov_cnt, void *cookie)
+{
+	struct out o = {
+		.hdr = hdr,
+		.hdr_len = hdr_len,
+		.iov = iov,
+		.iov_cnt = iov_cnt,
+		.fmt = kind == LINK_K_NIC ? SHM_FMT_NIC : SHM_FMT_BULK,
+		.kind = kind,
+		.cookie = cookie,
+	};
+
+	return send_out(sp, &o);
+}
+
+int shm_send_one(struct shm_peer *sp, const void *frame, size_t len, void *cookie)
+{
+	void *slot;
+
+	if (unlikely(len > SHM_INLINE_MAX || sp->tx_mode != SHM_TX_OWN))
+		return shm_send(sp, LINK_K_NIC, frame, len, NULL, 0, cookie);
+	slot = inline_begin(sp, len, cookie);
+	if (unlikely(!slot))
+		return -EAGAIN;
+	copy_small(slot, frame, len);
+	inline_end(sp, LINK_K_NIC, SHM_FMT_NIC, len, cookie);
+	return 0;
+}
+
+uint8_t *shm_direct_begin(struct shm_peer *sp, size_t len)
+{
+	if (unlikely(sp->tx_mode != SHM_TX_OWN || sp->s->outstanding >= LINK_DIRECT_CNT || !has_pend_room(sp)))
+		return NULL;
+	return own_reserve(sp, len);
+}
+
+void shm_direct_end(struct shm_peer *sp, uint8_t *frame, size_t len, void *cookie, uint64_t tag)
+{
+	uint32_t code = sp->pend_tail % SHM_PEND_CNT;
+	struct shm_pend *e = &sp->pend[code];
+
+	if (cookie) { /* its owner still has the bytes */
+		inline_end(sp, LINK_K_NIC, SHM_FMT_NIC, len, cookie);
+		return;
+	}
+	sp->pend_tail++;
+	e->pos = sp->tx.pos;
+	e->direct = (uint8_t)len; /* tells that most of the other fields are not used */
+	e->owner_tag = tag;
+	for (size_t at = LANE_SLOT - LANE_WORD0; unlikely(at < len); at += LANE_SLOT)
+		memcpy(&e->word[at / LANE_SLOT], frame + at, sizeof(e->word[0]));
+	sp->s->outstanding++;
+	if (unlikely(!sp->is_busy))
+		shm_busy_add(sp);
+	lane_commit_at(&sp->tx, frame, SHM_U_WANT | (uint64_t)code << SHM_U_CODE_SHIFT | (uint64_t)SHM_FMT_NIC << SHM_U_FMT_SHIFT |
+			       (uint64_t)len << SHM_U_LEN_SHIFT | ack_bits(sp));
+	ring_if_wanted(sp);
+}
+
+uint8_t *shm_raw_begin(struct shm_peer *sp, size_t len)
+{
+	return likely(sp->tx_mode == SHM_TX_OWN) ? inline_begin(sp, len, NULL) : NULL;
+}
+
+void shm_raw_end(struct shm_peer *sp, size_t len)
+{
+	inline_end(sp, LINK_K_NIC, SHM_FMT_NIC, len, NULL);
+}
+
+int shm_send_dgram(struct shm_peer *sp, const struct iovec *iov, int iov_cnt)
+{
+	struct out o = {.hdr = "", .iov = iov, .iov_cnt = iov_cnt, .fmt = SHM_FMT_DGRAM};
+
+	return send_out(sp, &o);
+}

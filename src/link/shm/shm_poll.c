@@ -1,0 +1,559 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Frames from ports of this host: in by polling lanes; and how those that we sent end.
+#include "link/shm/shm_int.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define LANE_QUOTA    64     /* messages taken from one lane before the others have their turn */
+#define SWEEP_EVERY   64u    /* polls; bitmap mode */
+#define EPOCH_EVERY   32u    /* polls */
+#define SHARED_EVERY  8u     /* polls that found something: look at the shared lane, too */
+#define LOOK_MIN      1u     /* idle polls before heads are looked at; adapts between these */
+#define LOOK_MAX      64u
+#define LOOK_STREAM   64u /* outstanding frames of one peer: look also while busy ... */
+#define LOOK_STEP     32u /* ... after so many more slots */
+
+/* --- completions
+ * -------------------------------------------------------------------------------------------- */
+
+void shm_read_acked(struct shm_peer *sp)
+{
+	uint32_t head;
+
+	switch (sp->tx_mode) {
+	case SHM_TX_NONE:
+		break;
+	case SHM_TX_OWN:
+	case SHM_TX_SHARED:
+		/* acquire: codes before the head; pairs with lane_publish(). Others' frames may
+		 * follow ours in a shared lane. */
+		head = atomic_load_explicit(sp->tx.head, memory_order_acquire);
+		if (sp->tx_mode == SHM_TX_SHARED && (int32_t)(head - sp->tx.pos) >= 0)
+			sp->acked = sp->tx.pos;
+		else
+			shm_set_acked(sp, head);
+		break;
+	}
+	sp->look_pos = sp->tx.pos;
+}
+
+static int refusal_of(struct shm_peer *sp, uint32_t idx)
+{
+	_Atomic uint8_t *code = &sp->codes[idx & sp->code_mask];
+	/* relaxed: ordered by the acquire that showed us the acknowledgement */
+	uint8_t refused = atomic_load_explicit(code, memory_order_relaxed);
+
+	if (likely(!refused))
+		return 0;
+	atomic_store_explicit(code, 0, memory_order_relaxed);
+	if (refused != SHM_CODE_GONE)
+		return refused;
+	shm_peer_doom(sp, -ETIMEDOUT); /* it has declared us dead */
+	return -ETIMEDOUT;
+}
+
+/* A direct frame was refused, or ends with its peer. Its slots may be written again after the call only. */
+static __attribute__((noinline)) void direct_lost(struct shm_peer *sp, const struct shm_pend *e, int status)
+{
+	const uint8_t *slot = sp->tx.slots + (size_t)(e->pos & sp->tx.mask) * LANE_SLOT + LANE_WORD0;
+	uint8_t frame[LINK_DIRECT_MAX];
+
+	memcpy(frame, slot, e->direct);
+	for (size_t at = LANE_SLOT - LANE_WORD0; at < e->direct; at += LANE_SLOT)
+		memcpy(frame + at, &e->word[at / LANE_SLOT], MIN(sizeof(e->word[0]), e->direct - at));
+	port_lost(sp->s->p, sp->peer, e->owner_tag, frame, e->direct, status);
+}
+
+/* One that is acknowledged (@st: refusal code or 0), or ends with @st. */
+static void end_one(struct shm_peer *sp, const struct shm_pend *e, int st)
+{
+	struct shm_port *s = sp->s;
+	void *cookie = e->cookie;
+	uint8_t kind = e->kind;
+
+	if (e->direct) {
+		direct_lost(sp, e, st);
+		sp->pend_head++;
+		s->outstanding--;
+		return;
+	}
+	sp->staged_grans -= e->grans;
+	s->staged_grans -= e->grans;
+	sp->pend_head++; /* before the call: it may send, and reuse the entry */
+	if (!cookie)
+		return;
+	s->outstanding--;
+	port_sent(s->p, (enum link_kind)kind, cookie, st);
+}
+
+int shm_complete(struct shm_peer *sp, int status)
+{
+	uint32_t head = sp->pend_head;
+
+	while (sp->pend_head != sp->pend_tail) {
+		const struct shm_pend *e = &sp->pend[sp->pend_head % SHM_PEND_CNT];
+		int st = status;
+
+		if (likely((int32_t)(sp->acked - e->pos) > 0)) {
+			st = e->direct || e->cookie ? refusal_of(sp, sp->pend_head) : 0;
+			if (likely(e->direct && !st)) { /* nobody waits for it */
+				sp->pend_head++;
+				sp->s->outstanding--;
+				continue;
+			}
+		} else if (!status) {
+			break;
+		}
+		end_one(sp, e, st);
+	}
+	return (int)(sp->pend_head - head);
+}
+
+/* Whether to look at the heads of the lanes that we write, though it takes the lines from their
+ * readers. */
+static inline bool is_look_due(struct shm_port *s, int events)
+{
+	if (events) {
+		s->idle = 0;
+		return false;
+	}
+	if (++s->idle < s->look_after)
+		return false;
+	s->idle = 0;
+	return true;
+}
+
+static __attribute__((noinline)) int poll_acks(struct shm_port *s, bool is_look)
+{
+	struct shm_peer *list = s->busy, *sp;
+	bool has_found = false;
+	int n = 0;
+
+	s->has_ready = false;
+	s->busy = NULL; /* callbacks may put peers there */
+	while ((sp = list)) {
+		uint32_t old = sp->acked;
+
+		list = sp->busy_next;
+		sp->is_busy = false;
+		if (sp->is_zombie)
+			continue;
+		if (is_look || (sp->pend_tail - sp->pend_head > LOOK_STREAM &&
+				sp->tx.pos - sp->look_pos >= LOOK_STEP))
+			shm_read_acked(sp);
+		has_found |= sp->acked != old;
+		n += shm_complete(sp, 0);
+		if (sp->pend_head != sp->pend_tail && !sp->is_busy)
+			shm_busy_add(sp);
+	}
+	if (is_look)
+		s->look_after = has_found ? MAX(s->look_after / 2, LOOK_MIN)
+					  : MIN(s->look_after * 2, LOOK_MAX);
+	return n;
+}
+
+/* --- in --- */
+
+struct poll_ctx {
+	struct shm_port *s;
+	void (*dgram)(void *ctx, const struct link_addr *src, const void *buf, size_t len);
+	void *ctx;
+};
+
+/* A message as it was found in a lane. */
+struct in {
+	const uint8_t *p;
+	uint32_t cap;
+	uint64_t user;
+	_Atomic uint8_t *codes; /* [code_mask + 1] of the sender */
+	uint32_t code_mask;
+	struct shm_peer *sp;
+};
+
+/* Did @rc come of a want that may pass? What could not be looked at for that is not thrown away. */
+static bool is_want(int rc)
+{
+	return rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM;
+}
+
+/* Return: 0; -EPROTO nonsense; -errno. */
+static int stage_view(struct shm_peer *sp)
+{
+	/* acquire; pairs with the release in shm_port_stage() */
+	uint32_t grans = atomic_load_explicit(&sp->seg->hdr->stage_grans, memory_order_acquire);
+	int rc;
+
+	if (!grans || grans > SHM_STAGE_GRANS_MAX)
+		return -EPROTO;
+	rc = shm_seg_reserve(sp->seg, SHM_STAGE_OFF, stage_shm_size(grans));
+	if (rc &&
+	    rc != -ENOENT) /* gone: but then it had been allocated, and stays while we map it */
+		return rc;
+	stage_rx_init(&sp->stage, sp->seg->base + SHM_STAGE_OFF, grans);
+	sp->has_stage = true;
+	return 0;
+}
+
+/* Its owner refuses a frame: tell the sender, if it wants to know. */
+static __attribute__((cold, noinline)) void refuse(_Atomic uint8_t *codes, uint32_t code_mask, uint64_t user, int code)
+{
+	/* relaxed: published by the head, or by an acknowledgement in a frame of ours, both with
+	 * release */
+	if (code > 0 && (user & SHM_U_WANT))
+		atomic_store_explicit(&codes[FIELD_GET(SHM_U_CODE, user) & code_mask], (uint8_t)code,
+				      memory_order_relaxed);
+}
+
+/* A frame of @peer, alive, to its owner. Return: what the owner says. */
+static inline int give_up(struct shm_port *s, struct link_peer *peer, enum link_kind kind, const uint8_t *p, uint32_t len)
+{
+	struct view v; /* its unused segments are not worth the zeroing */
+
+	v.len = len;
+	v.seg_cnt = 1;
+	v.seg[0].p = p;
+	v.seg[0].len = len;
+	s->p->stats.shm_rx_frames++;
+	return port_deliver(s->p, peer, kind, &v);
+}
+
+/* Return: false: not now, keep it. */
+static bool give_frame(struct poll_ctx *c, const struct in *m, enum link_kind kind,
+		       const uint8_t *p, uint32_t len)
+{
+	struct link_peer *peer = m->sp->peer;
+	int code;
+
+	if (unlikely(!peer)) {
+		peer = shm_peer_link(m->sp);
+		if (!peer)
+			return false;
+	}
+	if (unlikely(peer->dead)) { /* we have told everybody that it is gone: it must not take this for a success */
+		refuse(m->codes, m->code_mask, m->user, SHM_CODE_GONE);
+		return true;
+	}
+	code = give_up(c->s, peer, kind, p, len);
+	if (unlikely(code))
+		refuse(m->codes, m->code_mask, m->user, MIN(code, LINK_NAK_MAX));
+	return true;
+}
+
+static bool give(struct poll_ctx *c, const struct in *m, enum shm_fmt fmt, const uint8_t *p,
+		 uint32_t len)
+{
+	switch (fmt) {
+	case SHM_FMT_NIC:
+	case SHM_FMT_NIC_STAGED:
+		return give_frame(c, m, LINK_K_NIC, p, len);
+	case SHM_FMT_BULK:
+	case SHM_FMT_BULK_STAGED:
+		return give_frame(c, m, LINK_K_BULK, p, len);
+	case SHM_FMT_DGRAM:
+	case SHM_FMT_DGRAM_STAGED:
+		if (c->dgram)
+			c->dgram(c->ctx, &m->sp->addr, p, len);
+		return true;
+	case SHM_FMT_NUM:
+		break;
+	}
+	must(0);
+	return true;
+}
+
+/* What a message says besides: how far its sender has read our lane. */
+static inline void note_ack(struct shm_port *s, struct shm_peer *sp, uint64_t user)
+{
+	uint32_t color = (uint32_t)FIELD_GET(SHM_U_COLOR, user), ack = (uint32_t)FIELD_GET(SHM_U_ACK, user);
+
+	if (!color || color != sp->color || sp->tx_mode != SHM_TX_OWN)
+		return;
+	shm_set_acked(sp, sp->acked + ((ack - sp->acked) & (uint32_t)SHM_U_ACK));
+	s->has_ready = true;
+}
+
+/* The door: a message is complete and inside what it may touch, or dropped. Return: false: not now,
+ * keep it. */
+static __attribute__((noinline)) bool take(struct poll_ctx *c, const struct in *m)
+{
+	uint32_t fmt = (uint32_t)FIELD_GET(SHM_U_FMT, m->user),
+		 len = (uint32_t)FIELD_GET(SHM_U_LEN, m->user);
+	struct shm_peer *sp = m->sp;
+	struct shm_staged ref;
+	const uint8_t *p;
+	int rc;
+
+	note_ack(c->s, sp, m->user);
+	if (fmt == SHM_FMT_NIC || fmt == SHM_FMT_BULK || fmt == SHM_FMT_DGRAM) {
+		if (len <= m->cap)
+			return give(c, m, (enum shm_fmt)fmt, m->p, len);
+		goto err_malformed;
+	}
+	if (fmt == 0 || fmt >= SHM_FMT_NUM || m->cap < sizeof(ref))
+		goto err_malformed;
+	memcpy(&ref, m->p, sizeof(ref));
+	if (unlikely(!sp->has_stage) && (rc = stage_view(sp))) {
+		if (is_want(rc))
+			return false;
+		goto err_malformed;
+	}
+	p = stage_rx_ptr(&sp->stage, ref.gran, ref.len);
+	if (!p || ref.len > SHM_LEN_MAX)
+		goto err_malformed;
+	if (!give(c, m, (enum shm_fmt)fmt, p, ref.len))
+		return false;
+	stage_rx_release(&sp->stage, ref.gran);
+	return true;
+
+err_malformed:
+	c->s->p->stats.drop_malformed++;
+	return true;
+}
+
+/* take() of a message in the lane @rx; for a small frame of a peer that we know, in short. */
+static inline bool take_own(struct poll_ctx *c, struct shm_rx *rx, const uint8_t *p, uint32_t cap, uint64_t user)
+{
+	uint32_t len = (uint32_t)FIELD_GET(SHM_U_LEN, user);
+	struct link_peer *peer = rx->sp->peer;
+	int code;
+
+	if (unlikely(FIELD_GET(SHM_U_FMT, user) != SHM_FMT_NIC || len > cap || !peer || peer->dead)) {
+		struct in m = {p, cap, user, rx->codes, SHM_PEND_CNT - 1, rx->sp};
+
+		return take(c, &m);
+	}
+	note_ack(c->s, rx->sp, user);
+	code = give_up(c->s, peer, LINK_K_NIC, p, len);
+	if (unlikely(code))
+		refuse(rx->codes, SHM_PEND_CNT - 1, user, MIN(code, LINK_NAK_MAX));
+	return true;
+}
+
+/* An empty lane: what its sender is still owed. @is_closing: as it was before the lane was found
+ * empty. */
+static __attribute__((noinline)) void rx_idle(struct shm_port *s, struct shm_rx *rx,
+					      bool is_closing)
+{
+	if (rx->is_wake_due) {
+		rx->is_wake_due = false;
+		shm_ring_acked(rx->sp);
+	}
+	if (rx->lane.broken && !rx->is_gone) {
+		s->p->stats.drop_malformed++;
+		s->has_gone = rx->is_gone = true;
+		shm_peer_doom(rx->sp, -EPROTO);
+	} else if (is_closing) {
+		s->has_gone = rx->is_gone = true;
+	}
+}
+
+static inline int poll_rx(struct poll_ctx *c, struct shm_rx *rx, int quota)
+{
+	bool is_closing =
+		rx->is_closing; /* read before the lane: when that is empty then, it stays so */
+	const uint8_t *p;
+	uint64_t user;
+	uint32_t cap;
+	int n = 0;
+
+	while ((p = lane_peek(&rx->lane, &cap, &user))) {
+		if (n == quota || unlikely(rx->is_gone) || unlikely(!take_own(c, rx, p, cap, user)))
+			break;
+		lane_next(&rx->lane);
+		n++;
+	}
+	if (n) {
+		lane_publish(&rx->lane);
+		rx->is_wake_due = true;
+		rx->sp->was_used = true;
+	} else if (unlikely(rx->is_wake_due || is_closing || rx->lane.broken)) {
+		rx_idle(c->s, rx, is_closing && !p);
+	}
+	return n;
+}
+
+/* The codes of a sender through our shared lane; NULL: what it says makes no sense. */
+static _Atomic uint8_t *block_of(struct shm_peer *sp, uint32_t block, int *err)
+{
+	*err = 0;
+	if (block >= SHM_BLOCK_CNT)
+		return NULL;
+	if (block >= sp->blocks_ready) {
+		int rc = shm_seg_reserve(sp->seg, SHM_CODES_OFF,
+					 (size_t)(block + 1) * SHM_BLOCK_CODES);
+
+		if (rc && rc != -ENOENT) { /* gone: see stage_view() */
+			*err = rc;
+			return NULL;
+		}
+		sp->blocks_ready = block + 1;
+	}
+	return shm_block_at(sp->seg, block);
+}
+
+/* One message of the shared lane. Return: false: not now, keep it. */
+static bool take_shared(struct poll_ctx *c, struct in *m)
+{
+	struct shm_from from;
+	int err;
+
+	if (m->cap < sizeof(from)) {
+		c->s->p->stats.drop_malformed++;
+		return true;
+	}
+	memcpy(&from, m->p, sizeof(from));
+	m->sp = shm_peer_of(c->s, &from.src, from.life, &err);
+	if (!m->sp) {
+		c->s->p->stats.drop_source += err == -ENOENT;
+		if (err != -ENOENT)
+			shm_is_hopeless(c->s, &c->s->shut_ns);
+		return err == -ENOENT;
+	}
+	m->codes = block_of(m->sp, from.block, &err);
+	if (!m->codes) {
+		if (is_want(err))
+			return false;
+		c->s->p->stats.drop_malformed++;
+		return true;
+	}
+	m->p += sizeof(from);
+	m->cap -= (uint32_t)sizeof(from);
+	m->sp->is_wake_due = true;
+	m->sp->was_used = true;
+	return take(c, m);
+}
+
+static int poll_shared_one(struct poll_ctx *c, struct lane_rx *lane, int quota)
+{
+	struct shm_port *s = c->s;
+	struct in m = {.code_mask = SHM_BLOCK_CODES - 1};
+	int n = 0;
+
+	while (n < quota && (m.p = lane_peek(lane, &m.cap, &m.user))) {
+		if (!take_shared(c, &m))
+			break;
+		lane_next(lane);
+		n++;
+	}
+	if (n) {
+		lane_publish(lane);
+		s->shut_ns = 0;
+	}
+	/* or its first frame is of one whose segment we do not get mapped, and all others wait behind it */
+	if (unlikely(lane->broken || (s->shut_ns && shm_is_hopeless(s, &s->shut_ns))) && !s->is_shared_broken) {
+		s->is_shared_broken = true;
+		s->p->stats.drop_malformed += lane->broken;
+		LOG_WARN("a shared lane of %s is %s; only peers with a lane of their own reach it", s->seg->path,
+			 lane->broken ? "broken" : "stuck: no memory, address space or descriptors for the segment of a sender");
+		atomic_fetch_or_explicit(&s->seg->hdr->state, SHM_ST_BROKEN, memory_order_relaxed);
+	}
+	return n;
+}
+
+static __attribute__((noinline)) int poll_shared(struct poll_ctx *c, int quota)
+{
+	struct shm_port *s = c->s;
+	int n = 0;
+
+	for (uint32_t k = 0; k < s->shared_cnt && n < quota; k++)
+		n += poll_shared_one(c, &s->shared[k], quota - n);
+	if (n)
+		s->shared_due |= SHM_DUE_WAKE;
+	else if (s->shared_due & SHM_DUE_WAKE)
+		shm_ring_shared(s);
+	return n;
+}
+
+/* Few lanes: all of them, the one that spoke last first. */
+static __attribute__((noinline)) int poll_all(struct poll_ctx *c, int budget)
+{
+	struct shm_port *s = c->s;
+	uint32_t cnt = s->rx_cnt, first = s->rx_last;
+	int n = 0;
+
+	for (uint32_t k = 0; k < cnt && n < budget; k++) {
+		uint32_t i = first + k < cnt ? first + k : first + k - cnt;
+		int got = poll_rx(c, s->rx[i], MIN(budget - n, LANE_QUOTA));
+
+		if (got) {
+			s->rx_last = i;
+			n += got;
+		}
+	}
+	return n;
+}
+
+/* Many lanes: those that were marked by their senders, or are known not to be empty. */
+static __attribute__((noinline)) int poll_marked(struct poll_ctx *c, int budget)
+{
+	struct shm_port *s = c->s;
+	int n = 0;
+
+	for (uint32_t w = 0; w < ARRAY_SIZE(s->pending); w++) {
+		_Atomic uint64_t *active = &s->seg->hdr->active[w];
+		uint64_t todo;
+
+		/* relaxed: the lane itself orders; a mark that we miss waits for the sweep */
+		if (atomic_load_explicit(active, memory_order_relaxed))
+			s->pending[w] |= atomic_exchange_explicit(active, 0, memory_order_relaxed);
+		for (todo = s->pending[w]; todo && n < budget; todo &= todo - 1) {
+			uint32_t bit = (uint32_t)__builtin_ctzll(todo);
+			struct shm_rx *rx = s->rx_by_idx[w * 64 + bit];
+			/* without a peer it has been revoked, and is not read */
+			int got = rx && rx->sp ? poll_rx(c, rx, MIN(budget - n, LANE_QUOTA)) : 0;
+
+			/* once more after the last message, for what an empty lane still owes its
+			 * sender */
+			if (!got)
+				s->pending[w] &= ~BIT(bit);
+			n += got;
+		}
+	}
+	return n;
+}
+
+int shm_poll(struct shm_port *s, int budget,
+	     void (*dgram)(void *ctx, const struct link_addr *src, const void *buf, size_t len),
+	     void *ctx)
+{
+	struct poll_ctx c = {.s = s, .dgram = dgram, .ctx = ctx};
+	struct shm_hdr *h = s->seg->hdr;
+	uint64_t user;
+	uint32_t cap;
+	int n;
+
+	if (unlikely(s->in_poll))
+		return 0;
+	s->in_poll = 1;
+	s->pass++;
+	if (unlikely(atomic_load_explicit(&h->lane_gen, memory_order_relaxed) != s->gen_seen))
+		shm_lane_refresh(s);
+	if (likely(s->rx_cnt == 1))
+		n = poll_rx(&c, s->rx[0], budget);
+	else if (s->rx_cnt <= SHM_SWEEP_MAX || s->pass % SWEEP_EVERY == 0)
+		n = poll_all(&c, budget);
+	else
+		n = poll_marked(&c, budget);
+	/* A sender with a lane of its own uses that one; a busy sender does not keep the others waiting for long. */
+	if ((!n || s->pass % SHARED_EVERY == 0) &&
+	    unlikely(s->shared_due || lane_peek(&s->shared[0], &cap, &user) || s->shared[0].broken) && n < budget)
+		n += poll_shared(&c, budget - n);
+	if (s->busy) {
+		bool is_look = is_look_due(s, n);
+
+		if (s->has_ready || is_look || s->outstanding > LOOK_STREAM)
+			n += poll_acks(s, is_look);
+	} else {
+		s->has_ready = false; /* whoever acknowledged owes us nothing more: it must not keep us awake */
+	}
+	if (unlikely(s->has_doom))
+		shm_peer_run_doom(s);
+	s->in_poll = 0;
+	/* relaxed: a sign of life, nothing more */
+	if (n || s->pass % EPOCH_EVERY == 0)
+		atomic_store_explicit(&h->epoch, s->pass, memory_order_relaxed);
+	if (unlikely(s->has_gone || s->has_zombie))
+		shm_peer_reap(s);
+	return n;
+}

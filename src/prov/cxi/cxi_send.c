@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Sends: the calls, the choice of a command, and the events that end them.
+#include <string.h>
+
+#include "base/copy.h"
+#include "base/log.h"
+#include "prov/cxi/cxi.h"
+
+#define LEVELS (FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE)
+#define SENDMSG_FLAGS (FI_INJECT | FI_COMPLETION | FI_MORE | FI_FENCE | FI_REMOTE_CQ_DATA | LEVELS)
+
+enum cxi_proto cxi_select_proto(const struct cxi_params *p, size_t len, bool inject, bool triggered, bool rnr)
+{
+	if (!len)
+		return CXI_P_ZERO;
+	if (!triggered && (inject || (len <= CASSINI_IDC_MAX && !p->disable_non_inject_msg_idc)))
+		return CXI_P_IDC;
+	if (rnr || len <= p->rdzv_threshold + p->rdzv_get_min)
+		return CXI_P_EAGER;
+	return CXI_P_RDZV;
+}
+
+/* --- commands ------------------------------------------------------------------------------------ */
+
+static uint64_t match_bits(const struct cxi_tx *tx)
+{
+	uint64_t bits = tx->tag;
+
+	if (tx->ep->is_rnr)
+		return bits | (tx->flags & FI_REMOTE_CQ_DATA ? CXI_RNR_CQ_DATA : 0) | (tx->tagged ? CXI_RNR_TAGGED : 0) |
+		       FIELD_PREP(CXI_RNR_VNI, cassini_dom_vni(tx->cmd.dom));
+	if (tx->tagged)
+		bits |= CXI_MB_TAGGED;
+	if (tx->flags & FI_REMOTE_CQ_DATA)
+		bits |= CXI_MB_CQ_DATA;
+	if (tx->tx_id >= 0)
+		bits |= CXI_MB_MATCH_COMP | FIELD_PREP(CXI_MB_TX_ID, (uint64_t)tx->tx_id);
+	if (tx->rdzv_id >= 0)
+		bits |= FIELD_PREP(CXI_MB_RDZV_HI, (uint64_t)tx->rdzv_id >> 8);
+	return bits;
+}
+
+/* Ids that this message needs: of a rendezvous, or to be told when it is matched. */
+static int take_ids(struct cxi_tx *tx, enum cxi_proto proto)
+{
+	int id;
+
+	if (proto == CXI_P_RDZV) { /* its Get says that it was matched */
+		id = cxi_rdzv_id_get(tx->portal, tx, tx->tagged);
+		if (id < 0)
+			return id;
+		tx->rdzv_id = id;
+		tx->wait |= CXI_WAIT_GET;
+	} else if (unlikely((tx->flags & FI_MATCH_COMPLETE) && !tx->ep->is_rnr)) {
+		id = cxi_tx_id_get(tx->portal, tx);
+		if (id < 0)
+			return id;
+		tx->tx_id = (int16_t)id;
+		tx->wait |= CXI_WAIT_MATCH;
+	}
+	return 0;
+}
+
+static int build(struct cxi_tx *tx, enum cxi_proto proto)
+{
+	struct cassini_cmd *cmd = &tx->cmd;
+	int ret = take_ids(tx, proto);
+
+	if (unlikely(ret))
+		return ret;
+	cmd->dom = cxi_portal_dom(tx->portal, tx->dest.vni);
+	if (unlikely(!cmd->dom))
+		return -FI_EINVAL;
+	cmd->opcode = proto == CXI_P_RDZV ? CASSINI_OP_RENDEZVOUS_PUT : CASSINI_OP_PUT;
+	cmd->pid_idx = tx->dest.rx_idx;
+	cmd->pid = tx->dest.pid;
+	cmd->nic = tx->dest.nic;
+	cmd->flags = proto == CXI_P_IDC ? CASSINI_CMD_INLINE : 0;
+	cmd->request_len = tx->len;
+	cmd->ct = NULL;
+	cmd->local_addr = tx->buf;
+	cmd->remote_offset = 0;
+	cmd->match_bits = match_bits(tx);
+	cmd->header_data = tx->data;
+	if (proto == CXI_P_RDZV) {
+		cmd->eager_length = (uint32_t)tx->ep->domain->params.rdzv_eager_size;
+		cmd->rendezvous_id = (uint8_t)tx->rdzv_id;
+		cmd->get_bits = cxi_sh_rdzv((uint32_t)tx->rdzv_id);
+		cmd->remote_offset = (uintptr_t)tx->buf;
+		if (tx->ep->domain->alt_read && cxi_portal_alt(tx->portal))
+			cmd->match_bits |= CXI_MB_ALT_READ;
+	}
+	return 0;
+}
+
+/* --- ends ---------------------------------------------------------------------------------------- */
+
+static void send_went(struct cxi_tx *tx, uint8_t bit)
+{
+	tx->wait &= (uint8_t)~bit;
+	if (!tx->wait)
+		cxi_tx_done(tx, CASSINI_RC_OK);
+}
+
+static void send_failed(struct cxi_tx *tx, uint8_t rc)
+{
+	if (tx->is_quick) { /* from here on it is like any other */
+		tx->is_quick = false;
+		must(!build(tx, tx->len ? CXI_P_IDC : CXI_P_ZERO));
+	}
+	if (tx->ep->is_rnr && rc == CASSINI_RC_ENTRY_NOT_FOUND)
+		cxi_rnr_retry(tx);
+	else if (!tx->ep->is_rnr && rc == CASSINI_RC_PT_DISABLED && !tx->ep->kit.closing)
+		cxi_fc_refused(tx);
+	else
+		cxi_tx_done(tx, rc);
+}
+
+/* The target's verdict on the Put. */
+static void send_on_ack(struct cxi_req *req, const struct cassini_event *ev)
+{
+	struct cxi_tx *tx = container_of(req, struct cxi_tx, req);
+
+	if (unlikely(ev->rc != CASSINI_RC_OK)) {
+		send_failed(tx, ev->rc);
+		return;
+	}
+	if (unlikely((tx->wait & CXI_WAIT_MATCH) && ev->ptl_list == CASSINI_PRIORITY))
+		tx->wait &= (uint8_t)~CXI_WAIT_MATCH;
+	if (unlikely(tx->wait == (CXI_WAIT_ACK | CXI_WAIT_MATCH)))
+		cxi_alive_watch(tx);
+	send_went(tx, CXI_WAIT_ACK);
+}
+
+void cxi_rdzv_on_event(struct cxi_req *req, const struct cassini_event *ev)
+{
+	struct cxi_portal *p = container_of(req, struct cxi_portal, rdzv_req);
+	uint32_t id = cxi_sh_rdzv_id(ev->match_bits);
+	struct cxi_tx *tx = p->rdzv_id && id < CXI_RDZV_ID_CNT ? p->rdzv_id[id] : NULL;
+
+	if (!tx || ev->type != CASSINI_EV_GET || !(tx->wait & CXI_WAIT_GET))
+		return; /* a peer fetched what is over, or never was: the adapter has counted it */
+	if (unlikely(ev->rc != CASSINI_RC_OK)) {
+		cxi_tx_done(tx, ev->rc);
+		return;
+	}
+	send_went(tx, CXI_WAIT_GET);
+}
+
+/* alt_read: the receiver has all of a rendezvous. */
+static void rdzv_on_done(struct cxi_portal *p, const struct cassini_event *ev)
+{
+	uint32_t id = cxi_sh_rdzv_id(ev->match_bits);
+	struct cxi_tx *tx = p->rdzv_id && id < CXI_RDZV_ID_CNT ? p->rdzv_id[id] : NULL;
+
+	if (!tx || ev->type != CASSINI_EV_PUT || !(tx->wait & CXI_WAIT_GET) || ev->initiator != CASSINI_MATCH_ID(tx->dest.pid, tx->dest.nic))
+		return;
+	cassini_rdzv_done(ev->dom, ev->initiator, cxi_sh_rdzv(id));
+	send_went(tx, CXI_WAIT_GET);
+}
+
+void cxi_zbp_on_event(struct cxi_req *req, const struct cassini_event *ev)
+{
+	struct cxi_portal *p = container_of(req, struct cxi_portal, zbp_req);
+	struct cxi_tx *tx = p->tx_id[FIELD_GET(CXI_SH_TX_ID, ev->match_bits)];
+
+	if (unlikely(ev->match_bits & CXI_SH_DONE)) {
+		rdzv_on_done(p, ev);
+		return;
+	}
+	if (!tx || ev->type != CASSINI_EV_PUT || !(tx->wait & CXI_WAIT_MATCH) ||
+	    ev->initiator != CASSINI_MATCH_ID(tx->dest.pid, tx->dest.nic))
+		return;
+	send_went(tx, CXI_WAIT_MATCH);
+}
+
+/* --- starts -------------------------------------------------------------------------------------- */
+
+static int args_check(const struct cxi_ep *ep, const struct cxi_send_args *a)
+{
+	if (unlikely(a->len > CXI_MSG_MAX))
+		return -FI_EMSGSIZE;
+	if (unlikely(a->inject && a->len > ep->kit.inject_size))
+		return -FI_EMSGSIZE;
+	if (unlikely(a->len && !a->buf))
+		return -FI_EINVAL;
+	if (unlikely(a->tagged && (a->tag & ~(ep->is_rnr ? CXI_RNR_TAG_MASK : CXI_TAG_MASK)))) {
+		LOG_INFO("tag %#llx refused: %d bits may be set", (unsigned long long)a->tag, ep->is_rnr ? CXI_RNR_TAG_BITS : CXI_TAG_BITS);
+		return -FI_EINVAL;
+	}
+	return unlikely((a->flags & FI_FENCE) && !(ep->kit.caps & FI_FENCE)) ? -FI_EINVAL : 0;
+}
+
+/* NULL: too many. */
+static inline struct cxi_tx *send_new(struct cxi_ep *ep, const struct cxi_send_args *a, const struct cxi_dest *dest)
+{
+	struct cxi_tx *tx = cxi_tx_get(ep, CXI_TX_SEND, a->flags, a->context);
+
+	if (unlikely(!tx))
+		return NULL;
+	tx->req.on_event = send_on_ack;
+	tx->cqe_flags = FI_SEND | (a->tagged ? FI_TAGGED : FI_MSG);
+	tx->tagged = a->tagged;
+	tx->len = (uint32_t)a->len;
+	tx->buf = a->buf;
+	tx->tag = a->tagged ? a->tag : 0;
+	tx->data = a->data;
+	tx->dest = *dest;
+	tx->wait = CXI_WAIT_ACK;
+	tx->seq = ++tx->txc->send_seq;
+	if (unlikely(a->inject)) {
+		tx->wants_cqe = tx->wants_cqe && !a->no_cqe;
+		tx->is_silent = a->no_cqe;
+		copy_bytes(tx->inject, a->buf, a->len); /* it may have to be sent again */
+		tx->buf = tx->inject;
+	}
+	return tx;
+}
+
+ssize_t cxi_send_common(struct cxi_ep *ep, const struct cxi_send_args *a)
+{
+	const struct cxi_av *av = container_of(ep->kit.av, struct cxi_av, kit);
+	enum cxi_proto proto;
+	struct cxi_dest dest;
+	struct cxi_tx *tx;
+	int ret = args_check(ep, a);
+
+	ret = ret ? ret : cxi_av_dest(av, a->dest, &dest);
+	if (unlikely(ret))
+		return ret;
+	if (unlikely(ep->txc->fc != NULL) && cxi_fc_holds(ep->txc, &dest))
+		return -FI_EAGAIN;
+	tx = send_new(ep, a, &dest);
+	if (unlikely(!tx))
+		return -FI_EAGAIN;
+	proto = cxi_select_proto(&ep->domain->params, a->len, a->inject, a->work && a->work->trig, ep->is_rnr);
+	ret = build(tx, proto);
+	ret = ret ? ret : (likely(!a->work) ? cxi_post(tx) : cxi_tx_start(tx, a->work));
+	if (unlikely(ret))
+		cxi_tx_put(tx);
+	return ret;
+}
+
+/* --- short ones ---------------------------------------------------------------------------------- */
+
+/*
+ * A short message to a peer on this host goes past the command queue. If it makes no completion it needs no operation,
+ * and only a failure is heard of again, by cxi_send_lost(). Flow control does not count those under way: its notice
+ * follows them to the peer, in order, and says too little until all that were refused have come back.
+ */
+static inline bool is_quick(const struct cxi_ep *ep, const struct cxi_send_args *a)
+{
+	const struct cxi_txc *t = ep->txc;
+
+	return likely(a->len <= (a->inject ? ep->kit.inject_size : CASSINI_IDC_MAX) && (!a->len || a->buf) && !(a->flags & (FI_FENCE | FI_MATCH_COMPLETE)) &&
+		      t->ep == ep && !t->fc && !ep->is_rnr && !(a->tagged && a->tag & ~CXI_TAG_MASK) &&
+		      (a->inject || !ep->domain->params.disable_non_inject_msg_idc));
+}
+
+/*
+ * On this host a message that lies in the peer's lane has been sent, so it completes at once, if its context has taken
+ * one before. Not if the caller asked for more than that, counts it, or has not read the last ones: the queue must not
+ * grow by posting; nor while earlier operations have not ended: most programs like completions in order.
+ */
+#define EARLY_NOT (LEVELS & ~FI_INJECT_COMPLETE)
+#define EARLY_MAX 64u /* unread completions */
+
+static inline bool is_early(const struct cxi_ep *ep, const struct cxi_send_args *a)
+{
+	const struct kit_cq *cq = ep->kit.tx_cq;
+
+	return likely(!ep->txc->used && !(a->flags & EARLY_NOT) && cq->tail - cq->head < EARLY_MAX);
+}
+
+/* Whose completion waits for the acknowledgement needs an operation. */
+static __attribute__((noinline)) bool quick_op(struct cxi_ep *ep, const struct cassini_quick *q, struct cxi_send_args a, struct cxi_dest dest)
+{
+	struct cxi_txc *t = ep->txc;
+	struct cxi_tx *tx = likely(cassini_eq_free(t->eq) >= t->eq_low) ? send_new(ep, &a, &dest) : NULL;
+
+	if (unlikely(!tx))
+		return false;
+	tx->is_quick = true;
+	if (likely(cassini_put_quick_ack(t->cmdq, q, t->eq, (uintptr_t)&tx->req)))
+		return true;
+	cxi_tx_put(tx);
+	return false;
+}
+
+/* Return: sent; else nothing has happened, and cxi_send_common() knows every case. */
+static inline bool quick_send(struct cxi_ep *ep, const struct cxi_send_args *a)
+{
+	bool wants_cqe = !a->no_cqe && kit_tx_wants_cqe(&ep->kit, a->flags);
+	struct cxi_txc *t = ep->txc;
+	struct cassini_quick q;
+	struct cxi_dest dest;
+
+	if (unlikely(!is_quick(ep, a) || cxi_av_dest(container_of(ep->kit.av, struct cxi_av, kit), a->dest, &dest)))
+		return false;
+	q.dom = ep->portal->dom[0];
+	if (unlikely(dest.vni || q.dom != t->cps.dom))
+		return false;
+	q.buf = a->buf;
+	q.match_bits = a->tagged ? a->tag | CXI_MB_TAGGED : 0;
+	q.match_bits |= a->flags & FI_REMOTE_CQ_DATA ? CXI_MB_CQ_DATA : 0;
+	q.header_data = a->data;
+	q.nic = dest.nic;
+	q.len = (uint32_t)a->len;
+	q.pid = dest.pid;
+	q.pid_idx = dest.rx_idx;
+	q.seq = ++t->send_seq;
+	if (unlikely(ep->kit.cntr[KIT_CNTR_SEND] || (wants_cqe && !is_early(ep, a)) || !cassini_put_quick(t->cmdq, &q)))
+		return cassini_is_near(t->cmdq, &q) && quick_op(ep, &q, *a, dest);
+	if (wants_cqe)
+		kit_cq_push(ep->kit.tx_cq, a->context, FI_SEND | (a->tagged ? FI_TAGGED : FI_MSG), 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
+	return true;
+}
+
+/* From here on it is an operation like any other. */
+void cxi_send_lost(void *txc, const struct cassini_quick *lost, uint8_t rc)
+{
+	struct cxi_txc *t = txc;
+	struct cxi_tx *tx = t->ep ? cxi_tx_more(t->ep, CXI_TX_SEND, 0, NULL) : NULL;
+
+	if (!tx) {
+		LOG_WARN("out of memory: a refused message of %u bytes is lost", lost->len);
+		return;
+	}
+	tx->req.on_event = send_on_ack;
+	tx->wants_cqe = false;
+	tx->is_silent = true;
+	tx->tagged = lost->match_bits & CXI_MB_TAGGED;
+	tx->cqe_flags = FI_SEND | (tx->tagged ? FI_TAGGED : FI_MSG);
+	tx->len = lost->len;
+	tx->buf = tx->inject;
+	tx->tag = tx->tagged ? lost->match_bits & CXI_TAG_MASK : 0;
+	tx->data = lost->header_data;
+	tx->dest = (struct cxi_dest){.nic = lost->nic, .pid = lost->pid, .rx_idx = lost->pid_idx};
+	tx->wait = CXI_WAIT_ACK;
+	tx->seq = lost->seq;
+	copy_bytes(tx->inject, lost->buf, lost->len);
+	tx->cmd = (struct cassini_cmd){
+		.opcode = CASSINI_OP_PUT,
+		.pid_idx = lost->pid_idx,
+		.pid = lost->pid,
+		.nic = lost->nic,
+		.flags = CASSINI_CMD_INLINE,
+		.request_len = lost->len,
+		.dom = lost->dom,
+		.local_addr = tx->inject,
+		.match_bits = lost->match_bits,
+		.header_data = lost->header_data,
+	};
+	send_failed(tx, rc);
+}
+
+/* --- the calls ----------------------------------------------------------------------------------- */
+
+/* By value: the arguments of the quick way stay in registers. */
+static __attribute__((noinline)) ssize_t any_send(struct cxi_ep *ep, struct cxi_send_args a)
+{
+	return cxi_send_common(ep, &a);
+}
+
+static int call_check(const struct kit_send *s)
+{
+	if (s->form == KIT_BY_MSG && s->flags & ~SENDMSG_FLAGS)
+		return -FI_EBADFLAGS;
+	return s->iov_cnt > 1 || (s->iov_cnt && !s->iov) ? -FI_EINVAL : 0;
+}
+
+/* Does it go as injected? The endpoint's flag speaks for those calls that may be: not for long messages. */
+static inline bool is_injected(const struct cxi_ep *ep, const struct kit_send *s, size_t len)
+{
+	if (s->form == KIT_BY_ARGS)
+		return (ep->kit.tx_op_flags & FI_INJECT) && len <= CXI_INJECT_MAX;
+	return s->flags & FI_INJECT;
+}
+
+static inline __attribute__((always_inline)) ssize_t do_send(struct fid_ep *fid, const struct kit_send *s)
+{
+	struct cxi_ep *ep = cxi_ep_of(fid);
+	struct cxi_send_args a = {.buf = s->buf, .len = s->len, .dest = s->to, .tag = s->tag, .data = s->data, .context = s->context,
+				  .flags = s->form == KIT_BY_MSG ? s->flags : ep->kit.tx_op_flags | s->flags, .tagged = s->tagged,
+				  .no_cqe = s->form == KIT_BY_INJECT};
+	ssize_t ret = s->is_vec ? call_check(s) : 0;
+
+	ret = ret ? ret : cxi_tx_state(ep);
+	if (unlikely(ret))
+		return ret;
+	if (s->iov_cnt) {
+		a.buf = s->iov->iov_base;
+		a.len = s->iov->iov_len;
+	}
+	a.inject = is_injected(ep, s, a.len);
+	lock_acquire(&ep->domain->kit.lock);
+	ret = likely(quick_send(ep, &a)) ? 0 : any_send(ep, a);
+	lock_release(&ep->domain->kit.lock);
+	return ret;
+}
+
+#include "kit/call_send.inc"
+
+struct fi_ops_msg cxi_msg_ops = {.size = sizeof(struct fi_ops_msg), KIT_MSG_TX, KIT_MSG_RX(cxi)};
+struct fi_ops_tagged cxi_tagged_ops = {.size = sizeof(struct fi_ops_tagged), KIT_TAG_TX, KIT_TAG_RX(cxi)};

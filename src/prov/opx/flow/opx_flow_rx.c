@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Packets in: the door, delivery in order and once, and what waits for its turn.
+#include "prov/opx/flow/opx_flow.h"
+
+#include <rdma/fi_errno.h>
+
+#include "prov/opx/flow/opx_flow_int.h"
+
+#define NACK_AGAIN 8 /* packets kept, between NACKs of the first gap */
+
+static inline void deliver(struct opx_rel *rel, struct opx_flow *f, const struct hfi_hdr *h, const struct view *data, enum hfi_rcv_type type)
+{
+	f->heard = true;
+	f->rx_psn = psn_add(f->rx_psn, 1);
+	rel->st.rx_pkts++;
+	rel->a.ops->deliver(rel->a.ctx, f, h, data, type);
+}
+
+/* --- packets before their turn ------------------------------------------------------------------------------------ */
+
+static void ahead_free(struct opx_flow *f, struct opx_replay *r)
+{
+	f->ahead_cnt--;
+	f->rel->ahead--;
+	opx_replay_free(f->rel, r);
+}
+
+void opx_flow_ahead_drop(struct opx_flow *f)
+{
+	struct opx_replay *r;
+
+	while ((r = STAILQ_FIRST(&f->ahead))) {
+		STAILQ_REMOVE_HEAD(&f->ahead, next);
+		ahead_free(f, r);
+	}
+}
+
+void opx_flow_ahead_take(struct opx_flow *f)
+{
+	struct opx_replay *r;
+
+	while ((r = STAILQ_FIRST(&f->ahead)) && r->psn == f->rx_psn && !f->is_full) {
+		struct view data = view_of(opx_replay_buf(r), r->len);
+
+		if (r->type == HFI_RCV_EXPECTED)
+			data.seg_cnt = 0; /* its bytes are where they belong */
+		STAILQ_REMOVE_HEAD(&f->ahead, next);
+		f->rx_wrapped |= r->psn == HFI_PSN_MASK;
+		deliver(f->rel, f, &r->hdr, &data, (enum hfi_rcv_type)r->type);
+		ahead_free(f, r);
+	}
+	opx_ud_ack(f, 0);
+}
+
+static bool place(struct opx_flow *f, const struct hfi_pkt *pkt)
+{
+	const struct opx_rel_ops *ops = f->rel->a.ops;
+
+	return pkt->type != HFI_RCV_EXPECTED || !ops->place || ops->place(f->rel->a.ctx, f, pkt);
+}
+
+static struct opx_replay *ahead_copy(struct opx_flow *f, const struct hfi_pkt *pkt, uint32_t psn)
+{
+	bool is_placed = pkt->type == HFI_RCV_EXPECTED;
+	struct opx_rel *rel = f->rel;
+	struct opx_replay *r = rel->ahead < OPX_RX_AHEAD ? opx_replay_new(rel, is_placed ? 0 : pkt->data.len, false) : NULL;
+
+	if (!r)
+		return NULL;
+	if (!place(f, pkt)) {
+		opx_replay_free(rel, r);
+		return NULL;
+	}
+	r->hdr = *pkt->hdr;
+	r->psn = psn;
+	r->len = pkt->data.len;
+	r->type = (uint8_t)pkt->type;
+	if (!is_placed)
+		view_copy(&pkt->data, 0, opx_replay_buf(r), r->len);
+	return r;
+}
+
+/* A packet @off behind the next one. */
+static void rx_ahead(struct opx_flow *f, const struct hfi_pkt *pkt, uint32_t psn, int32_t off)
+{
+	struct opx_replay *last = STAILQ_LAST(&f->ahead, opx_replay, next), *prev = NULL, *r;
+	uint32_t gap = last ? psn_add(last->psn, 1) : f->rx_psn;
+
+	if (off >= (int32_t)OPX_RX_AHEAD) {
+		f->rel->st.ahead_drops++;
+		return;
+	}
+	if (last && psn_diff(psn, last->psn) > 0) {
+		prev = last;
+	} else {
+		STAILQ_FOREACH(r, &f->ahead, next)
+		{
+			if (psn_diff(r->psn, psn) >= 0)
+				break;
+			prev = r;
+		}
+		if (r && r->psn == psn) {
+			f->rel->st.dups++;
+			opx_ud_ack_range(f, psn, 1, 0);
+			return;
+		}
+	}
+	r = ahead_copy(f, pkt, psn);
+	if (!r) {
+		f->rel->st.ahead_drops++;
+		return;
+	}
+	if (prev)
+		STAILQ_INSERT_AFTER(&f->ahead, prev, r, next);
+	else
+		STAILQ_INSERT_HEAD(&f->ahead, r, next);
+	f->ahead_cnt++;
+	f->rel->ahead++;
+	f->rel->st.ahead++;
+	if (pkt->hdr->ecn & OPX_ACK_REQ)
+		opx_ud_answer(f, f->rx_psn, (uint32_t)off + 1, 0, OPX_ANSWERS_FEW);
+	else if (prev == last && gap != psn)
+		opx_ud_nack(f, gap, (psn - gap) & HFI_PSN_MASK, 0, OPX_ANSWERS);
+	else if (f->ahead_cnt % NACK_AGAIN == 0) /* it may have been lost; told twice it does no harm */
+		opx_ud_nack(f, f->rx_psn, (STAILQ_FIRST(&f->ahead)->psn - f->rx_psn) & HFI_PSN_MASK, 0, 1);
+}
+
+/* --- packets before their stream ---------------------------------------------------------------------------------- */
+
+/*
+ * A flow cannot end while SDMA reads what belongs to it, and the first packets of its peer's next stream may already
+ * come. A peer on another host would send them again; one on this host keeps no copy, whichever way our own packets
+ * take to it. So they wait for the end of the flow.
+ */
+void opx_flow_hold(struct opx_flow *f, const struct hfi_pkt *pkt)
+{
+	struct opx_rel *rel = f->rel;
+	struct opx_replay *r = NULL;
+
+	if (pkt->type == HFI_RCV_EXPECTED) { /* for entries of the old stream: the new one has been given none */
+		rel->st.ahead_drops++;
+		return;
+	}
+	if (rel->ahead < OPX_RX_AHEAD)
+		r = opx_replay_new(rel, pkt->data.len, false);
+	if (!r) { /* a stream with a hole must not begin */
+		rel->st.ahead_drops++;
+		f->rx_key_next = f->tx_key_next = 0;
+		opx_ud_resynch(rel, f->dst, le64_get(pkt->hdr->key));
+		return;
+	}
+	r->hdr = *pkt->hdr;
+	view_copy(&pkt->data, 0, opx_replay_buf(r), r->len);
+	STAILQ_INSERT_TAIL(&f->held, r, next);
+	rel->ahead++;
+	rel->st.ahead++;
+}
+
+static void held_free(struct opx_flow *f, struct opx_replay *r)
+{
+	f->rel->ahead--;
+	opx_replay_free(f->rel, r);
+}
+
+void opx_flow_held_take(struct opx_flow *f)
+{
+	struct opx_replay_q q = STAILQ_HEAD_INITIALIZER(q);
+	struct opx_replay *r;
+
+	STAILQ_CONCAT(&q, &f->held);
+	while ((r = STAILQ_FIRST(&q))) {
+		struct hfi_pkt pkt = {.src = f->dst, .hdr = &r->hdr, .data = view_of(opx_replay_buf(r), r->len), .type = HFI_RCV_EAGER};
+
+		STAILQ_REMOVE_HEAD(&q, next);
+		opx_rel_rx(f->rel, &pkt);
+		held_free(f, r);
+	}
+}
+
+void opx_flow_held_drop(struct opx_flow *f)
+{
+	struct opx_replay *r;
+
+	while ((r = STAILQ_FIRST(&f->held))) {
+		STAILQ_REMOVE_HEAD(&f->held, next);
+		held_free(f, r);
+	}
+}
+
+/* --- too much ------------------------------------------------------------------------------------ */
+
+void opx_flow_full(struct opx_flow *f, bool is_full)
+{
+	f->is_full = is_full;
+	f->overrun = 0;
+	if (is_full)
+		return;
+	f->owes_ack = true; /* not here: what is taken may be why we are called */
+	opx_flow_attend(f);
+}
+
+/* Of a full one: may this packet, whose turn it is, be taken? */
+static bool may_take(struct opx_flow *f, const struct hfi_hdr *h)
+{
+	struct opx_rel *rel = f->rel;
+
+	if (hfi_dst_is_local(f->dst) && ++f->overrun <= 2 * OPX_WINDOW_LOCAL)
+		return true;
+	rel->st.full_drops++;
+	if (hfi_dst_is_local(f->dst))
+		opx_flow_doom(f, OPX_ST_NOMEM);
+	else if (h->ecn & OPX_ACK_REQ)
+		opx_ud_ack(f, 0);
+	return false;
+}
+
+/* --- the door ----------------------------------------------------------------------------------------------------- */
+
+static __attribute__((noinline)) void rx_slow(struct opx_rel *rel, struct opx_flow *f, const struct hfi_pkt *pkt)
+{
+	const struct hfi_hdr *h = pkt->hdr;
+	uint64_t key = le64_get(h->key);
+	uint32_t psn = hfi_hdr_psn(h);
+	int32_t off;
+
+	if (!f || !opx_flow_knows(f, key)) {
+		rel->st.bad_key++;
+		if (key)
+			opx_ud_resynch(rel, pkt->src, key);
+		return;
+	}
+	if (key != f->rx_key && !opx_flow_begin_rx(f, key)) {
+		opx_flow_hold(f, pkt);
+		return;
+	}
+	f->heard = true;
+	off = psn_diff(psn, f->rx_psn);
+	if (off < 0) {
+		rel->st.dups++;
+		opx_ud_ack(f, 0);
+	} else if (off > 0) {
+		rx_ahead(f, pkt, psn, off);
+	} else if ((!f->is_full || may_take(f, h)) && place(f, pkt)) {
+		f->rx_wrapped |= psn == HFI_PSN_MASK;
+		deliver(rel, f, h, &pkt->data, pkt->type);
+		if (f->ahead_cnt)
+			opx_flow_ahead_take(f);
+		else if ((h->ecn & OPX_ACK_REQ) || !(f->rx_psn & f->ack_mask))
+			opx_ud_ack(f, 0);
+	}
+}
+
+bool opx_rel_rx(void *ctx, const struct hfi_pkt *pkt)
+{
+	const struct hfi_hdr *h = pkt->hdr;
+	struct opx_flow *f = hfi_dst_user(pkt->src);
+	struct opx_rel *rel = ctx;
+
+	if (unlikely(pkt->is_service && h->opcode != OPX_UD))
+		return false;
+	if (!likely(opx_pkt_is_inject(h, pkt->data.len)) && unlikely(opx_pkt_check(h, pkt->data.len))) {
+		rel->st.malformed++;
+		return true;
+	}
+	if (unlikely(h->opcode == OPX_UD))
+		return opx_ud_rx(rel, f, pkt);
+	/* the next packet in order; without a stream no PSN is the next one */
+	if (likely(f && le64_get(h->key) == f->rx_key && hfi_hdr_psn(h) == f->rx_psn && !f->ahead_cnt && !f->is_full &&
+		   pkt->type == HFI_RCV_EAGER)) {
+		deliver(rel, f, h, &pkt->data, HFI_RCV_EAGER);
+		if (unlikely((h->ecn & OPX_ACK_REQ) || !(f->rx_psn & f->ack_mask))) {
+			f->rx_wrapped |= !f->rx_psn;
+			opx_ud_ack(f, 0);
+		}
+		return true;
+	}
+	rx_slow(rel, f, pkt);
+	return true;
+}
