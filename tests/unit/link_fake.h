@@ -34,6 +34,7 @@ static struct {
 	uint32_t rel_progress;
 	const struct link_addr *rel_known; /* a peer that the owner knows, with @rel_known_nonce; NULL: none */
 	uint32_t rel_known_nonce;
+	uint32_t rel_met; /* the low half of a pair that was made */
 	struct link_addr last_src;
 	uint32_t bulk_outstanding, bulk_polls, bulk_frames, bulk_deaths;
 	bool is_bulk_due;
@@ -407,6 +408,14 @@ FAKE uint32_t rel_progress(struct rel *r, const struct link_addr *addr)
 {
 	(void)r, (void)addr;
 	return fake.rel_progress;
+}
+FAKE uint32_t rel_met(struct rel *r)
+{
+	uint32_t met = fake.rel_met;
+
+	(void)r;
+	fake.rel_met = 0;
+	return met;
 }
 FAKE void rel_known(struct rel *r, void (*fn)(void *arg, const struct link_addr *addr, uint32_t nonce), void *arg)
 {

@@ -250,7 +250,7 @@ static void prog__v6(void **state)
 
 /* --- a socket that is flooded ------------------------------------------------------------------- */
 
-enum { JUNK = 1, HONEST = 2, NEWCOMER = 3, WORDS };
+enum { JUNK = 1, HONEST = 2, NEWCOMER = 3, SHAKE = 4, WORDS }; /* SHAKE: the last step of a handshake of HONEST */
 
 static struct link_room room;
 static uint64_t virt_ns = NS_PER_SEC; /* the gate's time goes on while a test polls, and not while it has no CPU */
@@ -275,6 +275,7 @@ static void on_rx(void *ctx, const struct link_addr *src, const void *buf, size_
 	got[word]++;
 	fake.rel_progress++; /* even of junk: it arrives, but its frame finds no room */
 	port.stats.drop_full += word == JUNK;
+	fake.rel_met = word == SHAKE ? __builtin_bswap32(HONEST) : 0;
 }
 
 static void on_net_error(void *ctx, const struct link_addr *dst, const struct carrier_error *e)
@@ -416,6 +417,27 @@ static void flood__peers_are_heard(void **state)
 	assert_true(port.stats.drop_gate > 1000);
 }
 
+/* Who has shaken hands is heard at once: what a newcomer sends next need not find its way through the gate. */
+static void flood__handshake_counts(void **state)
+{
+	uint64_t end = clk_now_ns(NULL) + 20 * NS_PER_SEC;
+
+	(void)state;
+	overflow();
+	poll_all(20 * NS_PER_MS);
+	while (!got[SHAKE] && clk_now_ns(NULL) < end) {
+		say(JUNK, 50);
+		say(SHAKE, 1);
+		net->ops->poll(net, 64);
+		virt_ns += 100 * NS_PER_US;
+	}
+	poll_all(20 * NS_PER_MS); /* judged */
+	say(JUNK, 3000);	  /* more than the gate has room for */
+	say(HONEST, 100);
+	poll_all(20 * NS_PER_MS);
+	assert_int_equal(got[HONEST], 100);
+}
+
 /* What is sealed has another word. */
 static void flood__sealed(void **state)
 {
@@ -539,6 +561,7 @@ int main(void)
 		G_(prog__v4),
 		G_(prog__v6),
 		T_(flood__peers_are_heard),
+		T_(flood__handshake_counts),
 		T_(flood__sealed),
 		T_(flood__raw),
 		T_(flood__the_known_are_not_cut),

@@ -729,6 +729,43 @@ static void third_step__costs_no_round_trip(void **state)
 	rig_close(&g);
 }
 
+/* HELLOs of node 0 in the second after the first, to @cnt that never answer. */
+static uint32_t hellos_to(uint32_t cnt)
+{
+	struct sim_attr attr = {.seed = 14, .is_silent = true};
+	struct ear ear;
+	struct rig g;
+	uint32_t before;
+
+	rig_open(&g, 1, LINK_RELIABLE, &attr, NULL);
+	ear_open(&g, &ear);
+	for (uint32_t i = 0; i < cnt; i++) {
+		struct link_addr to = stranger(i);
+		struct link_peer *peer = rig_peer_at(&g.n[0], &to);
+
+		assert_false(rel_send(g.n[0].port.rel, peer, LINK_K_NIC, "hi", 2, NULL, 0, NULL, rig_now(&g)));
+	}
+	rel_flush(g.n[0].port.rel, rig_now(&g));
+	assert_int_equal(g.n[0].port.rel->hello_cnt, cnt);
+	rig_run_for(&g, 500 * NS_PER_MS);
+	before = ear.cnt[REL_HELLO];
+	rig_run_for(&g, NS_PER_SEC);
+	before = ear.cnt[REL_HELLO] - before;
+	rig_run_for(&g, 2 * NS_PER_SEC);
+	assert_int_equal(g.n[0].port.rel->hello_cnt, 0); /* given up */
+	rig_close(&g);
+	return before;
+}
+
+/* Where a flood loses nearly all, few who knock get in soon; and a large job that waits for its peers is no flood. */
+static void hello__is_repeated_as_few_do(void **state)
+{
+	(void)state;
+	assert_in_range(hellos_to(1), 90, 100);
+	assert_in_range(hellos_to(50), 900, 1050);
+	assert_in_range(hellos_to(1000), 9000, 10500); /* each ten times, as ever */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -749,6 +786,7 @@ int main(void)
 		cmocka_unit_test(forged__icmp_about_hello),
 		cmocka_unit_test(third_step__may_be_lost),
 		cmocka_unit_test(third_step__costs_no_round_trip),
+		cmocka_unit_test(hello__is_repeated_as_few_do),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -394,6 +394,8 @@ uint32_t rel_outstanding(const struct rel *r);
  * there a peer that our owner knows?
  */
 uint32_t rel_progress(struct rel *r, const struct link_addr *addr);
+/** rel_met() - Low half of the nonce of the pair that a handshake has made since the last call; 0: none. */
+uint32_t rel_met(struct rel *r);
 /** rel_known() - @fn for peers that our owner knows; @nonce: of their datagrams, low half; 0: there is none yet. */
 void rel_known(struct rel *r, void (*fn)(void *arg, const struct link_addr *addr, uint32_t nonce), void *arg);
 /** rel_peer_nonce() - As the handshake told; 0: there was none yet. */

@@ -113,12 +113,17 @@ err:
 }
 
 /* @nonce is written the other way round than the kernel reads it. */
+static uint32_t key_of(const struct gate *g, const struct link_addr *addr, uint32_t nonce)
+{
+	return gate_key(g, addr->ip, __builtin_bswap32(nonce));
+}
+
 static void known_add(void *arg, const struct link_addr *addr, uint32_t nonce)
 {
 	struct gate *g = arg;
 
 	if (nonce)
-		gate_known(g, gate_key(g, addr->ip, __builtin_bswap32(nonce)));
+		gate_known(g, key_of(g, addr, nonce));
 }
 
 static void gate_on(struct gate_sock *s, uint64_t now_ns)
@@ -224,6 +229,14 @@ static uint32_t progress(const struct gate_sock *s, const struct link_addr *src)
 	return s->port->rel ? rel_progress(s->port->rel, src) : 0;
 }
 
+/* The pair that a handshake has made since it was last asked; 0: none, or what is sealed names its sender. */
+static uint32_t met_now(struct gate_sock *s)
+{
+	uint32_t met = s->port->rel ? rel_met(s->port->rel) : 0;
+
+	return s->port->node->room->is_sealed ? 0 : met;
+}
+
 bool gate_mark(struct gate_sock *s, int fd, const struct link_addr *src, const uint8_t *buf, uint32_t len,
 	       struct gate_mark *m)
 {
@@ -240,14 +253,17 @@ bool gate_mark(struct gate_sock *s, int fd, const struct link_addr *src, const u
 	}
 	s->is_busy |= fd == s->main_fd;
 	m->progress = progress(s, src);
+	(void)met_now(s); /* of before */
 	return true;
 }
 
 void gate_done(struct gate_sock *s, const struct link_addr *src, const struct gate_mark *m)
 {
 	bool is_raw = s->port->cls == LINK_RAW, is_news = drops_of(s) == m->drops;
-	uint32_t now = progress(s, src);
+	uint32_t now = progress(s, src), met = met_now(s), key = m->key;
 
-	if (m->key)
-		gate_note(&s->g, m->key, is_news && (is_raw ? now != 0 : now != m->progress));
+	if (met) /* a handshake names no pair: what counts is that of which it was the last step */
+		key = key_of(&s->g, src, met);
+	if (key)
+		gate_note(&s->g, key, is_news && (is_raw ? now != 0 : now != m->progress));
 }

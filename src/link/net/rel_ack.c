@@ -11,7 +11,7 @@ uint64_t rel_pto_ns(const struct rel_peer *rp)
 
 	if (rp->probes)
 		ns <<= 1 + MIN(rp->probes, 16);
-	return MIN(ns, REL_PTO_MAX_NS);
+	return MIN(ns, rp->is_sure ? REL_PTO_MAX_NS : rel_hello_max_ns(rp->r));
 }
 
 /* @ns: from transmission to acknowledgement, at least 1; @delay_ns of it the peer says it kept the

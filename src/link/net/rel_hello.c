@@ -387,6 +387,7 @@ void rel_on_hello(struct rel *r, const struct link_addr *src, const struct rel_p
 	if (!rp)
 		return;
 	pair_make(rp, pkt, true, now_ns);
+	r->met = (uint32_t)rp->pair;
 	rel_timer_update(rp, now_ns);
 }
 

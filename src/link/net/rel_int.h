@@ -61,7 +61,8 @@
 #define REL_PTO_MIN_NS   (200 * NS_PER_US)
 #define REL_PTO_MAX_NS   (100 * NS_PER_MS)
 #define REL_PROBES_DEAD  3                 /* with fewer unanswered, silence may be our own sleep */
-#define REL_HELLO_NS     (1 * NS_PER_MS)   /* first repetition */
+#define REL_HELLO_NS     (1 * NS_PER_MS)   /* first repetition, */
+#define REL_HELLO_MAX_NS (10 * NS_PER_MS)  /* and how far apart they get at least: see rel_hello_max_ns() */
 #define REL_BYE_TRIES    8                 /* about 0.3 s; a peer that is gone does not answer */
 #define REL_RETRY_NS     (50 * NS_PER_US)  /* the carrier or the memory had no room */
 #define REL_IDLE_NS      NS_PER_SEC        /* windows are given back after so long */
@@ -270,6 +271,8 @@ struct rel {
 	struct rel_peer *found;   /* last one of find_pair(): datagrams come in trains */
 	struct rel_peer *half_head, *half_tail; /* is_half, oldest first */
 	uint32_t half_cnt;
+	uint32_t hello_cnt;       /* peers in HELLO */
+	uint32_t met;             /* see rel_met() */
 	struct keyed cookie[2];   /* our halves are made with the first, and with the second were before */
 	uint64_t cookie_ns;       /* since when; 0 = there are none */
 	struct pq timers;
@@ -323,6 +326,11 @@ void rel_timers_run(struct rel *r, uint64_t now_ns);
 int rel_win_get(struct rel_peer *rp);
 /** rel_busy() - Something of ours at the peer has not ended. */
 bool rel_busy(const struct rel_peer *rp);
+/**
+ * rel_hello_max_ns() - How far apart what is sent to a peer that may not know us gets by repetition. Where a flood
+ * loses most of it few of us try often; many together send no more than one a millisecond.
+ */
+uint64_t rel_hello_max_ns(const struct rel *r);
 
 /* --- rel_hello.c: handshake, goodbye, refusals --- */
 

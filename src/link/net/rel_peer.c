@@ -25,6 +25,7 @@ void rel_set_state(struct rel_peer *rp, enum rel_state to)
 	must(state_allowed[rp->state][to]);
 	LOG_DEBUG("peer port %u: %s -> %s", rp->peer ? rp->peer->addr.port : 0,
 		  state_name[rp->state], state_name[to]);
+	rp->r->hello_cnt += (to == REL_S_HELLO) - (rp->state == REL_S_HELLO);
 	rp->state = (uint8_t)to;
 }
 
@@ -78,6 +79,14 @@ uint32_t rel_progress(struct rel *r, const struct link_addr *addr)
 			       rp->nak_rx + rp->rx_bytes;
 	}
 	return sum;
+}
+
+uint32_t rel_met(struct rel *r)
+{
+	uint32_t met = r->met;
+
+	r->met = 0;
+	return met;
 }
 
 void rel_known(struct rel *r, void (*fn)(void *arg, const struct link_addr *addr, uint32_t nonce), void *arg)
@@ -466,9 +475,16 @@ bool rel_busy(const struct rel_peer *rp)
 
 /* --- timers ----------------------------------------------------------------------------------- */
 
+uint64_t rel_hello_max_ns(const struct rel *r)
+{
+	return MIN(MAX(r->hello_cnt * NS_PER_MS, REL_HELLO_MAX_NS), REL_PTO_MAX_NS);
+}
+
 static uint64_t hello_wait_ns(const struct rel_peer *rp)
 {
-	return MIN(REL_HELLO_NS << MIN(rp->probes, 10), REL_PTO_MAX_NS);
+	uint64_t max = rp->state == REL_S_HELLO ? rel_hello_max_ns(rp->r) : REL_PTO_MAX_NS;
+
+	return MIN(REL_HELLO_NS << MIN(rp->probes, 10), max);
 }
 
 /* When silence becomes death; CLK_NEVER: not soon. */
