@@ -409,6 +409,11 @@ FAKE uint32_t rel_progress(struct rel *r, const struct link_addr *addr)
 	(void)r, (void)addr;
 	return fake.rel_progress;
 }
+FAKE bool rel_ack_owed(struct rel *r, uint64_t now_ns)
+{
+	(void)r, (void)now_ns;
+	return false;
+}
 FAKE uint32_t rel_met(struct rel *r)
 {
 	uint32_t met = fake.rel_met;

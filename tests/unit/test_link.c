@@ -622,6 +622,35 @@ static void pair_met(struct side *a, struct side *b)
 	stream(b, a, 1, 100);
 }
 
+/* Who goes to sleep owes nobody an acknowledgement: its lock is held, so that no adapter thread can send one for it. */
+static void arm__acknowledges(void **state)
+{
+	uint64_t end = clk_now_ns(NULL) + WAIT_NS;
+	struct side a, b;
+	int rc = -EAGAIN;
+
+	(void)state;
+	room_set("udp");
+	side_open(&a, LINK_RELIABLE, false);
+	side_open(&b, LINK_RELIABLE, false);
+	side_connect(&a, link_port_addr(b.l.port));
+	stream(&a, &b, 1, 100);
+	lock_acquire(&b.l.lock);
+	NEED(link_wait_fd(b.l.port) >= 0);
+	NEED(!side_send(&a, 101));
+	while ((b.got < 101 || rc) && clk_now_ns(NULL) < end) {
+		link_poll(b.l.port);
+		rc = b.got < 101 ? -EAGAIN : link_arm(b.l.port);
+	}
+	while (a.ended < 101 && clk_now_ns(NULL) < end)
+		side_poll(&a);
+	lock_release(&b.l.lock);
+	assert_int_equal(b.got, 101);
+	assert_int_equal(a.ended, 101);
+	side_close(&a);
+	side_close(&b);
+}
+
 static bool clock_is_cheap(void)
 {
 	char name[32] = "";
@@ -716,6 +745,7 @@ int main(void)
 		cmocka_unit_test(wait_fd__ping_pong),
 		cmocka_unit_test(wait_fd__ping_pong_ordered),
 		cmocka_unit_test(wait_fd__ping_pong_udp),
+		cmocka_unit_test(arm__acknowledges),
 		cmocka_unit_test(idle_poll__no_system_call),
 	};
 

@@ -168,6 +168,7 @@ static void wake_drain(struct link_port *p)
 
 int link_arm(struct link_port *p)
 {
+	uint64_t now = clk_now_ns(&p->node->clk);
 	int rc;
 
 	lock_assert_held(p->node->lock);
@@ -178,6 +179,9 @@ int link_arm(struct link_port *p)
 	p->net_look = true;	  /* it may be the socket that wakes us */
 	p->events_armed = p->events;
 	p->epoch_armed = atomic_load_explicit(&p->node->poll_epoch, memory_order_relaxed);
+	/* left to the adapter thread they would come up to a millisecond late, and somebody may sleep until they do */
+	if (p->net_used && rel_ack_owed(p->rel, now))
+		port_flush(p, now);
 	rc = port_arm(p, PORT_ARM_APP);
 	if (rc)
 		link_wake(p); /* the caller looks again and may never come back, but others sleep, and what told them may be drained */

@@ -431,6 +431,23 @@ void rel_flush(struct rel *r, uint64_t now_ns)
 	r->in_flush = false;
 }
 
+bool rel_ack_owed(struct rel *r, uint64_t now_ns)
+{
+	struct pq_node *first;
+	bool is_any = false;
+
+	while ((first = pq_peek(&r->timers)) && first->key_ns <= now_ns + REL_ACK_DELAY_NS) {
+		struct rel_peer *rp = container_of(first, struct rel_peer, timer);
+
+		if (!rp->owes_ack || rp->ack_now)
+			break; /* something else is due; so soon that the sleep ends at once */
+		rp->ack_now = is_any = true;
+		rel_ready(rp);
+		rel_timer_update(rp, now_ns);
+	}
+	return is_any;
+}
+
 uint64_t rel_next_deadline(struct rel *r)
 {
 	struct pq_node *first = pq_peek(&r->timers);
