@@ -382,8 +382,8 @@ bool rel_may_wait(const struct rel *r, uint64_t now_ns);
 /** rel_flush() - Send what windows allow, owed acknowledgements, and due retransmissions. */
 void rel_flush(struct rel *r, uint64_t now_ns);
 /**
- * rel_ack_owed() - Nothing of ours follows on which acknowledgements could ride: the next flush sends those that wait for
- * it. Return: there are any.
+ * rel_ack_owed() - Nothing of ours follows on which acknowledgements could ride: the next flush sends those that wait
+ * for it. Return: there are any.
  */
 bool rel_ack_owed(struct rel *r, uint64_t now_ns);
 /** rel_carrier_flush() - What has been handed to the carrier leaves: nothing refers to its bytes afterwards. */
