@@ -19,8 +19,10 @@
  *                                adapter, closed ones included; and shm_tx_pkts, net_tx_pkts: frames sent by shared memory and by
  *                                the network path
  *   net_tx_dgrams, fault_drop ... the soft network's: datagrams out and in, those that came twice (net_rx_dups) or were refused at the
- *                                door (net_rx_drops), and how many the conditions of SOFTFABRIC_NET hit: fault_drop, _dup, _reorder,
- *                                _delay, _corrupt, _truncate, _partition
+ *                                door (net_rx_drops); goodbyes that came after all was over
+ *                                (net_rx_late_byes), peers that closed (peers_closed): both are how
+ *                                jobs end; and how many the conditions of SOFTFABRIC_NET hit:
+ *                                fault_drop, _dup, _reorder, _delay, _corrupt, _truncate, _partition
  *   tx_pkts.EAGER_TAGRTM ...     packets sent, by protocol packet type, over the domain's open RDM endpoints; also RDMA_READ and
  *                                RDMA_WRITE, the work requests of the adapter's own RDMA
  *   rx_pkts.EAGER_TAGRTM ...     packets received

@@ -18,7 +18,7 @@ CLASSES = (
     ("receiver not ready, flow control", r"rnr_naks_|soft_pte_disabled|soft_pt_disabled_naks|lpe_err_pt_disabled_|soft_le_exhausted|"
                                          r"soft_lossless_pauses|credit_waits|rel_throttled|rel_nacks_"),
     ("dropped or refused", r".*(drop|malformed|violation|err_|_err|no_ptlte|invld_vni|bad_|unreachable|stale|refused)"),
-    ("peers lost", r"unresponsive_remote_events|impaired_remote_conn_events|rel_peers_dead"),
+    ("peers lost", r"unresponsive_remote_events|impaired_remote_conn_events|soft_peers_dead|rel_peers_dead"),
     ("repeats", r"retrans_|soft_net_retrans|rel_replays|.*_dups$|rel_pings_"),
     ("protocols", r"tx_(inject|eager|mp|rzv|rzv_local|bounce|expected)$|soft_(put|get|rendezvous_put|atomic|fetching_atomic|triggered)_cmds|"
                   r"send_wrs|rdma_(read|write)_wrs|sdma_reqs|pio_pkts"),

@@ -317,7 +317,9 @@ struct link_stats {
 	uint64_t floods, drop_gate;                                /* opened gates; lost there (link/net/gate.h) */
 	uint64_t fault_drop, fault_dup, fault_reorder, fault_delay, fault_corrupt, fault_truncate, fault_partition;
 	uint64_t bulk_get_bytes, bulk_put_bytes, bulk_cma_bytes, bulk_ring_bytes, bulk_frame_bytes;
-	uint64_t peers_dead, wakeups_tx;
+	uint64_t late_byes;                /* goodbyes, and answers to them, of pairs that have ended already */
+	uint64_t peers_dead, peers_closed; /* lost; and those that said goodbye, as at the end of each job */
+	uint64_t wakeups_tx;
 };
 const struct link_stats *link_port_stats(const struct link_port *p);
 

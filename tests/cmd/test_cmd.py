@@ -565,6 +565,28 @@ class Top(Case):
         self.assertEqual([p.wait(LIMIT_S) for p in self.sides], [0, 2])
         self.assertEqual(os.listdir(self.dir), [])
 
+    def counted(self, provider, net, kill):
+        """What the second side counts of its peer's end, and of what came with it."""
+        self.start(provider, SOFTFABRIC_NET=net)
+        if kill:
+            self.sides[0].kill()
+        else:
+            self.sides[0].stdin.close()
+        self.sides[0].wait(LIMIT_S)
+        self.sides[1].stdin.write("lat 8 1 %d\n" % (not kill))  # waits; or sends, or the dead are not missed
+        got = self.look(lambda g: any(a["counters"].get(k) for a in g for k in self.ENDS))
+        self.tearDown()
+        return {k for k, v in got[0]["counters"].items() if k in self.ENDS and v}
+
+    ENDS = ("impaired_remote_conn_events", "soft_peers_dead", "net_rx_drops", "soft_net_rx_drops", "peers_closed",
+            "soft_peers_closed")
+
+    def test_closed_is_not_lost(self):
+        """Who says goodbye is no loss, and none of it a drop; who is killed is one."""
+        names = {"efa": ("peers_closed", "impaired_remote_conn_events"), "cxi": ("soft_peers_closed", "soft_peers_dead")}
+        for provider, net, kill in (("efa", "udp", 0), ("cxi", "udp", 0), ("cxi", "shm", 0), ("efa", "udp", 1)):
+            self.assertEqual(self.counted(provider, net, kill), {names[provider][kill]}, (provider, net, kill))
+
     def test_odd_files(self):
         file = os.path.join(self.dir, "softfabric-live.1.0")
         with open(file, "w", encoding="latin-1") as f:

@@ -229,6 +229,12 @@ FAKE bool shm_peer_expire(struct shm_peer *sp)
 	return false;
 }
 
+FAKE bool shm_peer_has_closed(const struct shm_peer *sp)
+{
+	(void)sp;
+	return false;
+}
+
 FAKE bool shm_peer_is_unseen(const struct shm_peer *sp)
 {
 	(void)sp;

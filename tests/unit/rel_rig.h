@@ -24,7 +24,7 @@ struct rig_node {
 	uint32_t idx;
 	uint64_t paused_until;	 /* not scheduled before */
 	bool is_closed, is_dark; /* dark: port closed without a word (kill -9) */
-	uint32_t delivered, ok, nak, err, peers_dead, unused;
+	uint32_t delivered, ok, nak, err, peers_dead, byes, unused;
 	int last_status;
 	uint32_t peer_max; /* of these, above which none comes by itself; 0 = any number */
 };
@@ -220,6 +220,7 @@ void port_peer_dead(struct link_peer *peer, int status)
 	assert_int_equal(peer->dead, 0);
 	peer->dead = (int16_t)status;
 	rig_of(peer->port)->peers_dead++;
+	rig_of(peer->port)->byes += peer->said_bye;
 	rel_peer_drop(peer->port->rel, peer, status);
 	if (!peer->addr.nonce)
 		peer->dead = 0;

@@ -50,10 +50,15 @@ static void query__closed_queue_pairs_count(void **state)
 	fake_stats(w.a.qp->port)->retrans = 5;
 	fake_stats(w.a.qp->port)->timeouts = 3;
 	fake_stats(w.a.qp->port)->peers_dead = 2;
+	fake_stats(w.a.qp->port)->peers_closed = 7;
+	fake_stats(w.a.qp->port)->late_byes = 9;
 	efanic_query_stats(w.nic, &before);
 	assert_int_equal(before.retrans_pkts, 5);
 	assert_int_equal(before.retrans_timeout_events, 3);
 	assert_int_equal(before.impaired_remote_conn_events, 2);
+	assert_int_equal(before.peers_closed, 7);
+	assert_int_equal(before.net_rx_late_byes, 9);
+	assert_int_equal(before.net_rx_drops, 0);
 	efanic_qp_close(w.a.qp);
 	w.a.qp = NULL;
 	efanic_query_stats(w.nic, &after);

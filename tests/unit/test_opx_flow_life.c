@@ -207,6 +207,8 @@ static void opx_flow__bye(void **state)
 		rig_run_for(&g, 10 * NS_PER_MS);
 		assert_int_equal(rig_peer(&g, 1, 0)->deads, 1);
 		assert_int_equal(rig_peer(&g, 1, 0)->why, OPX_ST_PEER_GONE);
+		assert_int_equal(opx_rel_stats(g.n[1].rel)->peers_closed, 1);
+		assert_int_equal(opx_rel_stats(g.n[1].rel)->peers_dead, 0);
 		assert_int_equal(rig_flow(&g, 1, 0)->state, OPX_FLOW_NEW);
 		rig_close(&g);
 	}

@@ -90,6 +90,7 @@ struct link_peer {
 	int16_t dead;              /* 0, or the terminal -errno that every later call returns */
 	bool shm_tried;
 	bool is_met;               /* it once answered over the network */
+	bool said_bye;             /* it closes its port, which is no loss */
 	struct shm_peer *shm;      /* set: frames go straight through shared memory */
 	struct rel_peer *rel;      /* set at the first frame that needs repair */
 	struct bulk_client *bulk;  /* while it is owed data or answers */
@@ -301,6 +302,8 @@ void shm_port_set_nonce(struct shm_port *s, uint32_t nonce);
 uint32_t shm_peer_nonce(const struct shm_peer *sp);
 /** shm_peer_is_unseen() - It has said that it cannot map our segment. */
 bool shm_peer_is_unseen(const struct shm_peer *sp);
+/** shm_peer_has_closed() - It has said that it closes: its end is no loss. */
+bool shm_peer_has_closed(const struct shm_peer *sp);
 /** shm_peer_is_void() - It was found dead, and its holder has not been told: what is sent there is swallowed. */
 bool shm_peer_is_void(const struct shm_peer *sp);
 /** shm_addr_pid() - Process that has the live segment for @addr (nonce ignored); 0: none. System calls. */

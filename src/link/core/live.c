@@ -76,7 +76,7 @@ static const struct stats_row port_row[] = {
 	ROW(fault_drop), ROW(fault_dup), ROW(fault_reorder), ROW(fault_delay), ROW(fault_corrupt), ROW(fault_truncate),
 	ROW(fault_partition),
 	ROW(bulk_get_bytes), ROW(bulk_put_bytes), ROW(bulk_cma_bytes), ROW(bulk_ring_bytes), ROW(bulk_frame_bytes),
-	ROW(peers_dead), ROW(wakeups_tx),
+	ROW(late_byes), ROW(peers_dead), ROW(peers_closed), ROW(wakeups_tx),
 };
 static_assert(ARRAY_SIZE(port_row) * sizeof(uint64_t) == sizeof(struct link_stats), "every counter");
 

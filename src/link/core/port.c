@@ -58,8 +58,7 @@ static const char *dead_reason(int status)
 	}
 }
 
-/* Two hosts that both are on loopback look like one: the peer's address is then local and nobody has it. Says once per port which key
- * helps. */
+/* Hosts that are all on loopback look like one, on which nobody has the peer's address. Says once which key helps. */
 static bool is_lost_on_loopback(const struct link_peer *peer, int status)
 {
 	struct link_port *p = peer->port;
@@ -75,13 +74,14 @@ static bool peer_end(struct link_peer *peer, int status)
 	struct link_port *p = peer->port;
 	struct shm_peer *sp = peer->shm;
 	bool is_unseen = sp && shm_peer_is_unseen(sp) && !p->net_off;
+	bool has_closed = status == -ECONNREFUSED && (peer->said_bye || (sp && shm_peer_has_closed(sp)));
 	char text[LINK_ADDR_TEXT];
 
 	lock_assert_held(p->node->lock);
 	if (peer->dead)
 		return false;
 	peer->dead = (int16_t)status;
-	p->stats.peers_dead++;
+	*(has_closed ? &p->stats.peers_closed : &p->stats.peers_dead) += 1;
 	p->events++;
 	if (is_lost_on_loopback(peer, status)) {
 		p->is_refusal_said = true;
@@ -109,6 +109,7 @@ static bool peer_end(struct link_peer *peer, int status)
 		return true;
 	/* whoever opens there next is meant as well */
 	peer->dead = 0;
+	peer->said_bye = false;
 	peer->shm_tried = is_unseen; /* the network may reach who cannot map us */
 	return true;
 }

@@ -221,7 +221,7 @@ static uint64_t drops_of(const struct gate_sock *s)
 	const struct link_stats *st = &s->port->stats;
 
 	return st->drop_foreign + st->drop_malformed + st->drop_nonce + st->drop_source + st->drop_version +
-	       st->drop_full - s->unsent;
+	       st->drop_full + st->late_byes - s->unsent;
 }
 
 static uint32_t progress(const struct gate_sock *s, const struct link_addr *src)

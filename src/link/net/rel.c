@@ -294,7 +294,9 @@ void rel_input(struct rel *r, const struct link_addr *src, const void *buf, size
 	} else if ((rp = find_pair(r, src, pkt.nonce, &known, &waiting))) {
 		pair_input(rp, &pkt, len, now_ns);
 	} else {
-		if (known)
+		if (pkt.type == REL_BYE || pkt.type == REL_BYE_ACK)
+			st->late_byes++; /* both sides close at once, or our answer was lost */
+		else if (known)
 			st->drop_nonce++;
 		else
 			st->drop_source++;

@@ -430,6 +430,10 @@ void rel_on_refuse(struct rel *r, const struct link_addr *src, const struct rel_
 
 	while (rp && !refuse_means(rp, pkt))
 		rp = rel_peer_next(rp);
+	if (!rp && r->draining && pkt->refuse.reason == REL_R_GONE) { /* of a goodbye that was said twice */
+		r->port->stats.late_byes++;
+		return;
+	}
 	if (!rp) {
 		r->port->stats.drop_nonce++;
 		return;
@@ -463,6 +467,8 @@ void rel_on_bye(struct rel_peer *rp, const struct rel_pkt *pkt, uint64_t now_ns)
 	rel_control(rp, REL_BYE_ACK, now_ns);
 	if (rp->state == REL_S_BYE)
 		rel_set_state(rp, REL_S_CLOSED); /* both close: this is answer enough */
-	else if (rp->state == REL_S_OPEN)
+	else if (rp->state == REL_S_OPEN) {
+		rp->peer->said_bye = true;
 		rel_peer_kill(rp, -ECONNREFUSED);
+	}
 }

@@ -657,6 +657,11 @@ bool shm_peer_is_void(const struct shm_peer *sp)
 	return sp->is_void;
 }
 
+bool shm_peer_has_closed(const struct shm_peer *sp)
+{
+	return shm_has_closed(sp);
+}
+
 bool shm_peer_is_unseen(const struct shm_peer *sp)
 {
 	return sp->is_unseen;

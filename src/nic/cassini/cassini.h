@@ -569,6 +569,7 @@ struct cassini_stats {
 	uint64_t unreachable;                      /* commands that ended because their peer died */
 	uint64_t shm_tx_pkts, net_tx_pkts;         /* which path carried the frames */
 	uint64_t net_tx_dgrams, net_rx_dgrams, net_retrans, net_rx_dups, net_rx_drops;
+	uint64_t net_rx_late_byes, peers_dead, peers_closed;
 	uint64_t bulk_bytes;                       /* payload that went by bulk copy */
 	uint64_t fault_drop, fault_dup, fault_reorder, fault_delay, fault_corrupt, fault_truncate, fault_partition;
 };

@@ -48,6 +48,9 @@ const struct stats_row cassini_stat_row[] = {
 	ROW("soft_net_tx_dgrams", net_tx_dgrams),
 	ROW("soft_net_rx_dgrams", net_rx_dgrams),
 	ROW("soft_net_rx_drops", net_rx_drops),
+	ROW("soft_net_rx_late_byes", net_rx_late_byes),
+	ROW("soft_peers_dead", peers_dead),
+	ROW("soft_peers_closed", peers_closed),
 	ROW("soft_bulk_bytes", bulk_bytes),
 	ROW("soft_lossless_pauses", lossless_pauses),
 	ROW("soft_owed_busy", owed_busy),
@@ -76,6 +79,9 @@ static void derive(const struct link_stats *link, struct cassini_stats *out)
 	out->net_retrans = link->retrans;
 	out->net_rx_dups = link->dup_rx;
 	out->net_rx_drops = link->drop_malformed + link->drop_nonce + link->drop_source + link->drop_version + link->drop_full + link->drop_seal + link->drop_hello;
+	out->net_rx_late_byes = link->late_byes;
+	out->peers_dead = link->peers_dead;
+	out->peers_closed = link->peers_closed;
 	out->bulk_bytes = link->bulk_get_bytes + link->bulk_put_bytes;
 	out->fault_drop = link->fault_drop;
 	out->fault_dup = link->fault_dup;

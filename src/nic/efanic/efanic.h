@@ -284,7 +284,7 @@ struct efanic_stats {
 	uint64_t rnr_naks_rx, rnr_naks_tx, qkey_violations, malformed;
 	uint64_t shm_tx_pkts, net_tx_pkts; /* which path carried the SENDs */
 	/* the soft network's own: datagrams, those that arrived twice or were no business of ours, and what the room did to them */
-	uint64_t net_tx_dgrams, net_rx_dgrams, net_rx_dups, net_rx_drops;
+	uint64_t net_tx_dgrams, net_rx_dgrams, net_rx_dups, net_rx_drops, net_rx_late_byes, peers_closed;
 	uint64_t fault_drop, fault_dup, fault_reorder, fault_delay, fault_corrupt, fault_truncate, fault_partition;
 };
 /* Their names, one row for each: those of hw_counters. */

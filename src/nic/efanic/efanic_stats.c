@@ -26,6 +26,7 @@ void efanic_stats_derive(const struct efanic_qp *qp, const struct link_stats *li
 	out->retrans_pkts = link->retrans;
 	out->retrans_timeout_events = link->timeouts;
 	out->impaired_remote_conn_events = link->peers_dead;
+	out->peers_closed = link->peers_closed;
 	out->malformed = 0;
 	for (unsigned i = EFANIC_DROP_NONE + 1; i < EFANIC_DROP_NUM; i++)
 		out->malformed += qp->drops[i];
@@ -36,6 +37,7 @@ void efanic_stats_derive(const struct efanic_qp *qp, const struct link_stats *li
 	out->net_rx_dups = link->dup_rx;
 	out->net_rx_drops = link->drop_malformed + link->drop_nonce + link->drop_source + link->drop_version +
 			    link->drop_full + link->drop_seal + link->drop_hello;
+	out->net_rx_late_byes = link->late_byes;
 	out->fault_drop = link->fault_drop;
 	out->fault_dup = link->fault_dup;
 	out->fault_reorder = link->fault_reorder;
@@ -74,6 +76,7 @@ const struct stats_row efanic_stat_row[] = {
 	ROW(unresponsive_remote_events), ROW(impaired_remote_conn_events), ROW(rnr_naks_rx),
 	ROW(rnr_naks_tx), ROW(qkey_violations), ROW(malformed), ROW(shm_tx_pkts), ROW(net_tx_pkts),
 	ROW(net_tx_dgrams), ROW(net_rx_dgrams), ROW(net_rx_dups), ROW(net_rx_drops),
+	ROW(net_rx_late_byes), ROW(peers_closed),
 	ROW(fault_drop), ROW(fault_dup), ROW(fault_reorder), ROW(fault_delay), ROW(fault_corrupt), ROW(fault_truncate),
 	ROW(fault_partition),
 };

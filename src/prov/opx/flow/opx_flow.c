@@ -66,6 +66,7 @@ static void flow_reset(struct opx_flow *f)
 	f->hdr.opcode = 0;
 	f->state = OPX_FLOW_NEW;
 	f->doom = OPX_OK;
+	f->said_bye = false;
 	f->tx_key = 0;
 	f->tx_psn = f->tx_una = 0;
 	f->is_local = f->is_fast = f->is_armed = f->is_keyed = false;
@@ -178,13 +179,14 @@ void opx_flow_end(struct opx_flow *f, enum opx_status why)
 {
 	struct opx_rel *rel = f->rel;
 	struct opx_replay_q q = STAILQ_HEAD_INITIALIZER(q);
+	bool has_closed = f->said_bye && why == OPX_ST_PEER_GONE;
 
 	STAILQ_CONCAT(&q, &f->queue);
 	opx_flow_ahead_drop(f);
 	opx_sdma_forget(rel, f);
 	flow_reset(f);
 	f->wants_room = false; /* dead() says more */
-	rel->st.peers_dead++;
+	*(has_closed ? &rel->st.peers_closed : &rel->st.peers_dead) += 1;
 	opx_flow_retire(rel, &q, true);
 	rel->a.ops->dead(rel->a.ctx, f, why);
 }

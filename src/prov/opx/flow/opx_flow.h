@@ -149,6 +149,7 @@ uint64_t opx_rel_next_ns(const struct opx_rel *rel); /* when it must run again; 
 struct opx_rel_stats {
 	uint64_t tx_pkts, rx_pkts, replays, pings_tx, pings_rx, acks_tx, acks_rx, nacks_tx, nacks_rx, dups, ahead, ahead_drops;
 	uint64_t full_drops, bad_key, inits_tx, inits_rx, resynchs_tx, resynchs_rx, throttled, peers_dead, malformed;
+	uint64_t peers_closed; /* they said BYE, as at the end of each job; peers_dead are the others */
 };
 const struct opx_rel_stats *opx_rel_stats(const struct opx_rel *rel);
 
@@ -179,6 +180,7 @@ struct opx_flow {
 	bool is_armed;               /* ping_ns holds */
 	uint8_t state;               /* enum opx_flow_state */
 	uint8_t doom;                /* enum opx_status: it ends at the next progress; 0 */
+	bool said_bye;               /* and that is because the peer closes */
 	uint64_t tx_key;
 	/* rx */
 	uint64_t rx_cookie;

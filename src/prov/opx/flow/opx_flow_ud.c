@@ -346,6 +346,7 @@ static bool rx_bye(struct opx_rel *rel, struct opx_flow *f, const struct hfi_pkt
 		if (!f->rx_key && f->state == OPX_FLOW_NEW && !f->waits)
 			return true;
 	}
+	f->said_bye = true;
 	opx_flow_doom(f, OPX_ST_PEER_GONE);
 	return true;
 }
