@@ -14,6 +14,9 @@ import sys
 import time
 
 
+PATIENCE_S = 2  # what takes longer says what it does
+
+
 class Refused(Exception):
     """One sentence that says what is wrong and how to mend it, and the exit status."""
 
@@ -125,7 +128,7 @@ class Progress:
         self.shown = False
 
     def say(self, text):
-        if time.monotonic() - self.began > 2 and os.isatty(2):
+        if time.monotonic() - self.began > PATIENCE_S and os.isatty(2):
             self.shown = True
             sys.stderr.write("\r\033[Ksoftfabric: %s ..." % text)
             sys.stderr.flush()

@@ -2,7 +2,9 @@
 """softfabric why: which attribute made each provider refuse the hints of fi_getinfo, and what would be accepted."""
 import glob
 import os
+import sys
 import tempfile
+import threading
 
 from . import ask, out, places, run
 
@@ -113,10 +115,11 @@ def advice(lib, field, asked, accepted, infos):
     return "%s=%s" % (field, " or ".join(dict.fromkeys(values))) if values else "no %s" % field
 
 
-def question(lib, hints, providers):
+def question(lib, hints, providers, progress):
     """One question put to all @providers."""
     said = {}
     for p in providers:
+        progress.say("asking %s what it would accept" % p)
         r = refusal(lib, p, hints)
         said[p] = {"accepted": r is None, **(r or {})}
     return said
@@ -150,7 +153,9 @@ def providers_of(args, hints):
 def why_hints(args, pairs):
     with ask.Libfabric() as lib:
         hints = dict(lib.hint(p) for p in pairs)
-        said = question(lib, hints, providers_of(args, hints))
+        progress = out.Progress()
+        said = question(lib, hints, providers_of(args, hints), progress)
+        progress.end()
         if args.json:
             out.put_json(args.json, {"libfabric": lib.version, "hints": {f: lib.show(f, v) for f, v in hints.items()}, "providers": said})
         else:
@@ -165,7 +170,20 @@ def command_run(command, prefix):
     env = places.env_with_modules(os.environ)
     env["SOFTFABRIC_WHY"] = prefix
     run.command_check(command, env)
-    return run.supervise(command, env)
+    soon = threading.Timer(out.PATIENCE_S, still_running, command)
+    soon.daemon = True
+    soon.start()
+    try:
+        return run.supervise(command, env)
+    finally:
+        soon.cancel()
+
+
+def still_running(name, *_):
+    """One line of its own, once: the terminal is the command's."""
+    if os.isatty(2):
+        sys.stderr.write("softfabric: %s is running; what it asked is explained when it has ended\n" % name)
+        sys.stderr.flush()
 
 
 def asked_by(prefix):
@@ -177,26 +195,37 @@ def asked_by(prefix):
     return questions
 
 
-def why_command(args, command):
-    with tempfile.TemporaryDirectory(prefix="softfabric-") as tmp:
-        status = command_run(command, os.path.join(tmp, "why"))
-        questions = asked_by(os.path.join(tmp, "why"))
-    if not questions:
-        raise out.Refused("%s ended with status %d, and none of its processes asked our providers: it does not use libfabric, named another provider "
-                          "(FI_PROVIDER, hints), or has libfabric linked in" % (command[0], status), 1)
+def explained(args, questions, progress):
+    """[{hints, providers}]: each question, and why who refused it."""
     result = []
     with ask.Libfabric() as lib:
-        for (text, api), answers in questions.items():
+        for n, ((text, api), answers) in enumerate(questions.items(), 1):
             hints = lib.hints_of(text)
             hints.pop("fabric_attr.prov_name", None)
             hints.update({} if api == "0.0" else {"api": api})
             said = {}
             for p, a in answers.items():
-                if args.provider in (None, p):
-                    said[p] = {"accepted": True} if not a["ret"] else {"accepted": False, **(refusal(lib, p, hints) or {"change": []}),
-                                                                        "reason": a["why"] or "error %d" % a["ret"]}
+                if args.provider not in (None, p):
+                    continue
+                progress.say("explaining question %d of %d, %s" % (n, len(questions), p))
+                said[p] = {"accepted": True} if not a["ret"] else {"accepted": False, **(refusal(lib, p, hints) or {"change": []}),
+                                                                    "reason": a["why"] or "error %d" % a["ret"]}
             result.append({"hints": hints_text(lib, hints), "providers": said})
-    result = [r for r in result if r["providers"]]
+    progress.end()
+    return [r for r in result if r["providers"]]
+
+
+def why_command(args, command):
+    progress = out.Progress()
+    with tempfile.TemporaryDirectory(prefix="softfabric-") as tmp:
+        status = command_run(command, os.path.join(tmp, "why"))
+        progress.say("reading what its processes asked")
+        questions = asked_by(os.path.join(tmp, "why"))
+    progress.end()
+    if not questions:
+        raise out.Refused("%s ended with status %d, and none of its processes asked our providers: it does not use libfabric, named another provider "
+                          "(FI_PROVIDER, hints), or has libfabric linked in" % (command[0], status), 1)
+    result = explained(args, questions, progress)
     if args.json:
         out.put_json(args.json, {"command": command, "status": status, "questions": result})
     else:
