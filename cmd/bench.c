@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // One of two processes between which softfabric bench measures: softfabric-bench PROVIDER ADDRESS|- BYTES.
 //
-// It talks with the command by lines. It says "name HEX", is told "peer HEX", says "ready", and is then told what to
-// do: "lat SIZE OPS ME" or "stream SIZE OPS ME", ME being 0 for who sends first, and says "ns NUMBER", or "error
-// SENTENCE" and ends. An end of file ends it.
+// It talks with the command by lines. It says "name HEX VERSION", the version being that of the libfabric that it has
+// loaded, is told "peer HEX", says "ready", and is then told what to do: "lat SIZE OPS ME" or "stream SIZE OPS ME", ME
+// being 0 for who sends first, and says "ns NUMBER", or "error SENTENCE" and ends. An end of file ends it.
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -255,12 +255,13 @@ static void name_say(struct side *s)
 {
 	uint8_t name[NAME_MAX_];
 	size_t len = sizeof(name);
+	uint32_t v = fi_version();
 
 	check(fi_getname(&s->ep->fid, name, &len), "fi_getname");
 	printf("name ");
 	for (size_t i = 0; i < len; i++)
 		printf("%02x", name[i]);
-	printf("\n");
+	printf(" %u.%u\n", FI_MAJOR(v), FI_MINOR(v));
 }
 
 static void peer_take(struct side *s, const char *line)

@@ -234,3 +234,20 @@ def read_told(path):
     except OSError:
         pass
     return told
+
+
+def newest_libfabric(env):
+    """(file, version) of what SOFTFABRIC_PEERS names, else of the newest libfabric here that is not too old."""
+    peers = places.libfabric_peers(env)
+    found, why = [], "there is none"
+    for file in [peers] if peers else places.libfabrics():
+        try:
+            with Libfabric(file) as lib:
+                found.append((version_of(lib.version), file))
+        except out.Refused as e:
+            why = "%s: %s" % (file, e)
+    if not found:
+        raise out.Refused(why if peers or ":" in why else "libfabric: %s: apt install libfabric1" % why, 1)
+    newest = max(v for v, _ in found)
+    file = next(f for v, f in found if v == newest)  # of equals the one that the loader takes
+    return file, ".".join(str(n) for n in newest)

@@ -8,13 +8,15 @@ import statistics
 import subprocess
 import time
 
-from . import hosts, out, picture, places, run
+from . import ask, hosts, out, picture, places, run
 
 EPILOG = """\
 Two processes per provider, on this host, or with --hosts on two virtual hosts; all providers take turns, so that a
 noisy machine is noisy for all. lat: microseconds one way; bw: MB/s of messages in windows of 64; rate: thousand
 messages of 8 bytes per second. Median of the turns.
 --net and so on are for our providers only: stock ones have no conditions.
+All load the newest libfabric here, or the one of SOFTFABRIC_PEERS=PREFIX, which has PREFIX/lib/libfabric.so.1; its
+version, as its own fi_version() says it, is in the table, the CSV, the JSON and the picture.
 exit status: 0; 1 nothing could be measured; 125 the room or the hosts are refused; 130 interrupted, what was measured
 is printed."""
 TESTS = {"lat": "us", "bw": "MB/s", "rate": "k/s"}
@@ -71,8 +73,9 @@ class Pair:
                 words = [probe, provider, self.address(provider, args, n), str(max(4096, args.largest))]
                 host = ["softfabric-on", "h%d" % (n + 1)] if args.between else []
                 self.sides.append(Side(host + words, None if args.between else cpus[n % len(cpus)], own))
-            names = [s.hear("name") for s in self.sides]
-            for s, name in zip(self.sides, reversed(names)):
+            said = [s.hear("name").split() for s in self.sides]
+            self.libfabric = said[0][-1]
+            for s, (name, _) in zip(self.sides, reversed(said)):
                 s.say("peer " + name)
             for s in self.sides:
                 s.hear("ready")
@@ -123,7 +126,7 @@ def pairs_open(args, env, progress):
 
 
 def measure(args, env, results, failed):
-    """Fills @results, [{test, size, provider, value, unit, turns}], and @failed, {provider: why}."""
+    """Fills @results, [{test, size, provider, value, unit, turns, libfabric}], and @failed, {provider: why}."""
     progress = out.Progress()
     points = [(t, s) for t in args.tests for s in args.sizes.get(t, SIZES[t])]
     pairs, not_started = pairs_open(args, env, progress)
@@ -139,7 +142,8 @@ def measure(args, env, results, failed):
                     except Failed as e:
                         failed[p.provider] = "%s of %d bytes: %s" % (test, size, e)
             results += [{"test": test, "size": size, "provider": p.provider, "value": round(statistics.median(v), 3),
-                         "unit": TESTS[test], "turns": len(v)} for p, v in values.items() if v]
+                         "unit": TESTS[test], "turns": len(v), "libfabric": p.libfabric}
+                        for p, v in values.items() if v]
     finally:
         progress.end()
         for p in pairs:
@@ -152,6 +156,11 @@ def number(v):
     return "%.2f" % v if v < 100 else "%.0f" % v
 
 
+def libfabric_said(results):
+    """What the processes that were measured had loaded."""
+    return " and ".join(dict.fromkeys(r["libfabric"] for r in results))
+
+
 def put_table(args, results, failed):
     names = [p for p in args.providers if any(r["provider"] == p for r in results)]
     rows = [("test", "bytes") + tuple(names)]
@@ -161,6 +170,7 @@ def put_table(args, results, failed):
     print("between %s%s:" % ("two virtual hosts" if args.between else "two processes of this host",
                              ", " + args.said if args.said else ""))
     if results:
+        print("all on libfabric %s (%s)" % (libfabric_said(results), args.libfabric))
         out.table(rows)
     for p, why in failed.items():
         near = "" if p in places.PROVIDERS + STOCK else out.nearest(p, places.PROVIDERS + STOCK)
@@ -183,16 +193,18 @@ def series(args, results, test):
 def put_all(args, results, failed):
     if args.json:
         out.put_json(args.json, {"where": "virtual hosts" if args.between else "this host", "conditions": args.said,
+                                 "libfabric": {"version": libfabric_said(results), "file": args.libfabric},
                                  "results": results, "failed": failed})
     if args.json != "-":
         put_table(args, results, failed)
     if args.csv:
-        rows = ["%(test)s,%(size)d,%(provider)s,%(value)s,%(unit)s,%(turns)d\n" % r for r in results]
-        write(args.csv, "test,bytes,provider,value,unit,turns\n" + "".join(rows))
+        rows = ["%(test)s,%(size)d,%(provider)s,%(value)s,%(unit)s,%(turns)d,%(libfabric)s\n" % r for r in results]
+        write(args.csv, "test,bytes,provider,value,unit,turns,libfabric\n" + "".join(rows))
     if args.svg:
-        where = "%s, %d cores of %s%s" % ("two virtual hosts" if args.between else "two processes of one host",
-                                          os.cpu_count() or 1, platform.machine(),
-                                          ", " + args.said if args.said else "")
+        where = "%s, %d cores of %s, all on libfabric %s%s" % (
+            "two virtual hosts" if args.between else "two processes of one host", os.cpu_count() or 1,
+            platform.machine(), libfabric_said(results) or "(nothing was measured)",
+            ", " + args.said if args.said else "")
         charts = [("latency", "us, one way", series(args, results, "lat")),
                   ("bandwidth", "MB/s", series(args, results, "bw"))]
         write(args.svg, picture.svg(charts, "softfabric bench: " + where))
@@ -282,6 +294,8 @@ def main(argv):
         run.hosts_check(2)
         again = [places.own, "bench", "--between"] + [a for a in argv if a != "--hosts"]
         return run.among_hosts(2, again, env)
+    args.libfabric = ask.newest_libfabric(os.environ)[0]
+    env = places.env_with_libfabric(env, args.libfabric)
     results, failed, status = [], {}, 0
     began = time.monotonic()
     try:

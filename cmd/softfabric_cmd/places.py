@@ -77,6 +77,23 @@ def libfabrics():
     return found
 
 
+def libfabric_peers(env):
+    """The file that SOFTFABRIC_PEERS names, a prefix with lib/libfabric.so.1; None: it is not set."""
+    prefix = env.get("SOFTFABRIC_PEERS")
+    if not prefix:
+        return None
+    file = os.path.abspath(os.path.join(prefix, "lib/libfabric.so.1"))
+    if not os.path.exists(file):
+        raise Refused("SOFTFABRIC_PEERS takes a prefix with lib/libfabric.so.1, and there is no %s" % file, 1)
+    return file
+
+
+def env_with_libfabric(env, file):
+    """A copy of @env in which programs load the libfabric @file."""
+    rest = [d for d in env.get("LD_LIBRARY_PATH", "").split(":") if d]
+    return {**env, "LD_LIBRARY_PATH": ":".join([os.path.dirname(file)] + rest)}
+
+
 def mpis():
     """(name, file, version line) of each MPI launcher in PATH."""
     out, seen = [], set()

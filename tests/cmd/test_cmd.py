@@ -258,6 +258,24 @@ class Why(Case):
         self.assertIn(["caps", "caps without FI_MULTICAST"], said[0]["change"])
 
 
+    @unittest.skipUnless(shutil.which("fi_info"), "fi_info is not installed")
+    def test_progress(self):
+        """On a terminal, what takes long says what it does; the command's own words are left alone."""
+        pid, fd = pty.fork()
+        if not pid:
+            script = "sleep 2.5; exec fi_info -p cxi -c FI_MULTICAST"
+            os.execve(COMMAND, [COMMAND, "why", "-p", "cxi", "--", "sh", "-c", script], environment())
+        said = b""
+        try:
+            while True:
+                said += os.read(fd, 65536)
+        except OSError:  # the other end has closed
+            pass
+        os.waitpid(pid, 0)
+        os.close(fd)
+        for word in (b"softfabric: sh is running", b"explaining question 1 of", b"caps without FI_MULTICAST"):
+            self.assertIn(word, said)
+
     def test_end(self):
         """A signal ends the command as well."""
         up = os.path.join(TMP.name, "why-up")
@@ -583,7 +601,8 @@ class Top(Case):
 
     def test_closed_is_not_lost(self):
         """Who says goodbye is no loss, and none of it a drop; who is killed is one."""
-        names = {"efa": ("peers_closed", "impaired_remote_conn_events"), "cxi": ("soft_peers_closed", "soft_peers_dead")}
+        names = {"efa": ("peers_closed", "impaired_remote_conn_events"),
+                 "cxi": ("soft_peers_closed", "soft_peers_dead")}
         for provider, net, kill in (("efa", "udp", 0), ("cxi", "udp", 0), ("cxi", "shm", 0), ("efa", "udp", 1)):
             self.assertEqual(self.counted(provider, net, kill), {names[provider][kill]}, (provider, net, kill))
 
@@ -628,8 +647,35 @@ class Bench(Case):
         points = {(r["test"], r["size"], r["provider"]) for r in got["results"] if r["value"] > 0}
         self.assertEqual(points, {(t, 8, p) for t in ("lat", "bw", "rate") for p in ("cxi", "tcp")})
         with open(files["csv"], encoding="utf-8") as f:
-            self.assertEqual(len(f.read().splitlines()), 1 + len(points))
+            rows = f.read().splitlines()
+        version = got["libfabric"]["version"]
+        self.assertEqual(len(rows), 1 + len(points))
+        self.assertRegex(version, r"^\d+\.\d+$")
+        self.assertEqual({r.split(",")[-1] for r in rows}, {"libfabric", version})
+        self.assertIn("all on libfabric %s (%s)" % (version, got["libfabric"]["file"]), text)
+        with open(files["svg"], encoding="utf-8") as f:
+            self.assertIn("all on libfabric %s<" % version, f.read())
         self.assertEqual(len(xml.etree.ElementTree.parse(files["svg"]).findall(".//{*}polyline")), 4)
+
+    def test_newest_libfabric(self):
+        """One that is too old, or broken, is none; what SOFTFABRIC_PEERS names has to be there, and is taken."""
+        for name in ("peers-old", "peers-broken", "peers-own"):
+            os.makedirs(os.path.join(TMP.name, name, "lib"))
+        link = os.path.join(TMP.name, "%s/lib/libfabric.so.1")
+        os.symlink(OLD, link % "peers-old")
+        with open(link % "peers-broken", "w", encoding="ascii"):
+            pass
+        small = ("bench", "-p", "tcp", "-t", "lat", "-s", "8", "-n", "1", "--turn", "1", "--json")
+        here = json.loads(self.done(run(*small)))["libfabric"]
+        os.symlink(here["file"], link % "peers-own")
+        old = os.path.dirname(link % "peers-old")
+        self.assertEqual(json.loads(self.done(run(*small, LD_LIBRARY_PATH=old)))["libfabric"], here)
+        peers = {n: os.path.join(TMP.name, n) for n in ("peers-old", "peers-broken", "peers-own")}
+        got = json.loads(self.done(run(*small, SOFTFABRIC_PEERS=peers["peers-own"])))["libfabric"]
+        self.assertEqual(got, {"version": here["version"], "file": link % "peers-own"})
+        self.refused(run(*small, SOFTFABRIC_PEERS="/nowhere"), 1, "there is no /nowhere/lib/libfabric.so.1")
+        self.refused(run(*small, SOFTFABRIC_PEERS=peers["peers-broken"]), 1, "peers-broken", "cannot be loaded")
+        self.refused(run(*small, SOFTFABRIC_PEERS=peers["peers-old"]), 1, "1.11", "1.17 or later")
 
     def test_conditions_and_missing(self):
         p = run("bench", "-p", "opx,nosuch", "-t", "lat", "-s", "8", "-n", "1", "--turn", "1", "--net",
