@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
 # Our providers beside the stock ones, interleaved turn by turn, as ratios: bench.sh BUILD [OUTPUT_FOLDER]. Table on the
-# terminal, CSV and plots in OUTPUT_FOLDER (BUILD/bench). local: against shm; net: against tcp (and udp;ofi_rxd) over
-# loopback, shared memory off; wake: sleeping for messages, on this host, against tcp; and in ibv_get_cq_event().
+# terminal, CSV and plots in OUTPUT_FOLDER (BUILD/bench). local: against shm and UCX; net: against tcp (and udp;ofi_rxd
+# and UCX) over loopback, shared memory off; wake: sleeping for messages, on this host, against tcp; and in
+# ibv_get_cq_event(). Ours and the stock ones run on the newest libfabric that is found, or on the one of
+# SOFTFABRIC_PEERS, a prefix with lib/libfabric.so.1. UCX takes turns of its own behind each row, raw_limit as well.
 name=all
 . "$(dirname "$0")/../lib.sh"
 out=${2:-$build/bench}
@@ -19,26 +21,113 @@ cpus_pick() {
 	"$ofi" -t place | awk '{ at[$2] = at[$2] ? at[$2] : $1 } END { print at["near"] ? at["near"] : at["far"] ? at["far"] : at["smt"] ? at["smt"] : "0,0" }'
 }
 
-# row SUITE ARGUMENTS... - one comparison; the last -p is what the others are measured by
+# newest - the folder of the newest libfabric, and its version
+newest() {
+	local dir found
+	if [ -n "${SOFTFABRIC_PEERS:-}" ]; then
+		found=$SOFTFABRIC_PEERS/lib
+	else
+		found=$(printf '%s\n' "$LD_LIBRARY_PATH" | tr : '\n'
+			/sbin/ldconfig -p | sed -n 's|.*libfabric\.so\.1 .*=> \(.*\)/[^/]*$|\1|p'
+			ls -d /usr/local/lib /opt/*/lib /opt/*/lib64 /opt/*/*/lib /opt/*/*/lib64 2>/dev/null)
+	fi
+	for dir in $found; do
+		[ -e "$dir/libfabric.so.1" ] || continue
+		echo "$(LD_LIBRARY_PATH=$dir "$ofi" -t version 2>/dev/null || echo 0.0) $dir"
+	done | sort -s -rV -k1,1 | head -1
+}
+
+# row SUITE ARGUMENTS... - one comparison; the last -p that works is what the others are measured by. A provider that
+# does not work costs its own column.
 row() {
 	local suite=$1
 	shift
 	timeout 100 "$ofi" -n "$rounds" -c "$(cpus_pick)" "$@" 2>"$tmp/err" | sed "s|^|$suite,|" >>"$csv"
-	[ "${PIPESTATUS[0]}" = 0 ] || echo "  $suite $*: $(tail -1 "$tmp/err")" >>"$out/failed.txt"
+	[ "${PIPESTATUS[0]}" != 124 ] || echo "bench: $suite $*: it did not end" >>"$tmp/err"
+	# Who is not there at all is named once, whatever else goes wrong with its row.
+	sed -n -e '/fi_getinfo/{s/^bench:/ /p;d}' -e "s|^bench: \(.*\)|  \1 ($suite $2 of $4 bytes)|p" \
+		"$tmp/err" >>"$out/failed.txt"
 	printf . >&2
 }
 
+place_of() { "$ofi" -t place | sed -n "s/^$1 //p"; }
+
+# ucx_once TEST SIZE TRANSPORTS DEVICES CPU,CPU - ns or messages per second of one run of ucx_perftest
+ucx_once() {
+	local n=20000 server out='' port=$((20000 + RANDOM % 20000)) until=$((SECONDS + 10))
+	[ "$2" -le 4096 ] || n=2000
+	[ "$2" -lt 1000000 ] || n=100
+	[ "$4" = all ] || n=$((n / 10))
+	local run=(env "UCX_TLS=$3" "UCX_NET_DEVICES=$4" UCX_LOG_LEVEL=error timeout 20 taskset -c)
+	local what=(ucx_perftest -t "$1" -s "$2" -n "$n" -w $((n / 10)) -f -p "$port")
+	"${run[@]}" "${5%,*}" "${what[@]}" >/dev/null 2>&1 &
+	server=$!
+	while [ -z "$out" ] && kill -0 $server 2>/dev/null && [ $SECONDS -lt $until ]; do
+		out=$("${run[@]}" "${5#*,}" "${what[@]}" 127.0.0.1 2>"$tmp/err" |
+			awk -v t="$1" '$1 ~ /^[0-9]+$/ { print t == "tag_lat" ? $3 * 1000 : $8 }')
+		[ -n "$out" ] || sleep 0.05
+	done
+	kill $server 2>/dev/null
+	wait $server 2>/dev/null
+	echo "$out"
+}
+
+# ucx SUITE TEST SIZE - the same of UCX, over shared memory or TCP, median of five; a run counts where the cores stay
+ucx() {
+	local tls=posix,cma dev=all kind=tag_bw cpus place value
+	command -v ucx_perftest >/dev/null || return
+	[ "$1" = local ] || { tls=tcp dev=lo; }
+	[ "$2" != lat ] || kind=tag_lat
+	for _ in 1 2 3 4 5; do
+		cpus=$(cpus_pick)
+		place=$(place_of "$cpus")
+		value=$(ucx_once "$kind" "$3" "$tls" "$dev" "$cpus")
+		[ -n "$value" ] || echo "  ucx: $(head -1 "$tmp/err") ($1 $2 of $3 bytes)" >>"$out/failed.txt"
+		[ -z "$value" ] || [ "$place" != "$(place_of "$cpus")" ] || echo "$place $value"
+	done | sort -k1,1 -k2,2n | awk -v row="$1,$2,$3,0" -v size="$([ "$2" = bw ] && echo "$3" || echo 1)" '
+		function say() { if (n) printf "%s,%s,ucx,%d,%.1f,0\n", row, at, n, v[int((n + 1) / 2)] * size }
+		$1 != at { say(); at = $1; n = 0 }
+		{ v[++n] = $2 }
+		END { say() }' >>"$csv"
+}
+
+# raw SUITE TEST SIZE - what the machine permits
+raw() {
+	timeout 60 "$build/tests/perf/raw_limit" "$1" "$2" "$3" "$(cpus_pick)" "$rounds" 2>"$tmp/err" |
+		sed "s|^|$1,|" >>"$csv"
+	[ "${PIPESTATUS[0]}" = 0 ] || echo "  $(tail -1 "$tmp/err") ($1 $2 of $3 bytes)" >>"$out/failed.txt"
+}
+
+# versus SUITE TEST SIZE ARGUMENTS... - row, and beside it UCX and the raw limit
+versus() {
+	row "$1" -t "$2" -s "$3" "${@:4}"
+	ucx "$1" "$2" "$3"
+	raw "$1" "$2" "$3"
+}
+
 rm -f "$out/failed.txt"
+read -r version folder < <(newest)
+[ -n "${folder:-}" ] || fail "there is no lib/libfabric.so.1 ${SOFTFABRIC_PEERS:+in $SOFTFABRIC_PEERS}"
+export LD_LIBRARY_PATH=$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+echo "version,libfabric,$version,$folder" >>"$csv"
+if command -v ucx_perftest >/dev/null; then
+	echo "version,ucx,$(ucx_info -v | sed -n 's/.*[Vv]ersion[: ]*\([0-9.]*\).*/\1/p' | head -1)" >>"$csv"
+else
+	echo "  ucx: there is no ucx_perftest (Debian: ucx-utils)" >>"$out/failed.txt"
+fi
 head -c 32 /dev/urandom >"$tmp/key"
 chmod 600 "$tmp/key"
-all=() all_net=() all_put=()
+all=() all_net=() all_put=() all_idle=()
 for p in $providers; do
 	net=(-e SOFTFABRIC_NET=udp)
 	[ "$p" = efa ] && net=(-e FI_EFA_ENABLE_SHM_TRANSFER=0)
 	all+=(-p "$p")
 	all_net+=(-p "$p" "${net[@]}")
 	all_put+=(-p "$p")
-	[ "$p" = efa ] && all_put+=(-e FI_EFA_USE_DEVICE_RDMA=1)
+	all_idle+=(-p "$p")
+	[ "$p" = efa ] && all_put+=(-e FI_EFA_USE_DEVICE_RDMA=1) && all_idle+=(-e FI_EFA_USE_DEVICE_RDMA=1)
+	# Under manual progress a target of opx that calls nothing serves nobody, on real adapters as here.
+	[ "$p" = opx ] && all_idle+=(-a)
 	# Goodput under loss. The seed is one room's: the rows differ in what is lost alone.
 	for loss in 1 5 20; do
 		row "loss$loss" -n $((rounds / 4 + 1)) -t bw -s 1048576 -p "$p" -e "SOFTFABRIC_NET=udp;loss=$loss%;seed=7" -p "$p" "${net[@]}"
@@ -53,14 +142,14 @@ for p in $providers; do
 		row "$suite" -n $((rounds / 4 + 1)) -t bw -s 1048576 -p "$p" -e "SOFTFABRIC_NET=udp;key=$tmp/key$seal" -p "$p" -e SOFTFABRIC_NET=udp
 	done
 done
-for size in 8 64 1024 4096 16384 65536 262144 1048576 4194304; do row local -t lat -s $size "${all[@]}" -p shm; done
-for size in 8 1024 16384 65536 1048576; do row local -t bw -s $size "${all[@]}" -p shm; done
-row local -t rate -s 8 "${all[@]}" -p shm
+for size in 8 64 1024 4096 16384 65536 262144 1048576 4194304; do versus local lat $size "${all[@]}" -p shm; done
+for size in 8 1024 16384 65536 1048576; do versus local bw $size "${all[@]}" -p shm; done
+versus local rate 8 "${all[@]}" -p shm
 row local -t put -s 8 "${all_put[@]}" -p shm
-row idle -t put_idle -s 8 "${all_put[@]}"
-for size in 8 1024 16384 65536 1048576; do row net -t lat -s $size "${all_net[@]}" -p "udp;ofi_rxd" -p tcp; done
-for size in 1024 65536 1048576; do row net -t bw -s $size "${all_net[@]}" -p "udp;ofi_rxd" -p tcp; done
-row net -t rate -s 8 "${all_net[@]}" -p "udp;ofi_rxd" -p tcp
+row idle -t put_idle -s 8 "${all_idle[@]}"
+for size in 8 1024 16384 65536 1048576; do versus net lat $size "${all_net[@]}" -p "udp;ofi_rxd" -p tcp; done
+for size in 1024 65536 1048576; do versus net bw $size "${all_net[@]}" -p "udp;ofi_rxd" -p tcp; done
+versus net rate 8 "${all_net[@]}" -p "udp;ofi_rxd" -p tcp
 # Both sides sleep for each message. efa's queues have no wait objects.
 row wake -t wake_cntr -s 8 "${all[@]}" -p tcp
 all_cq=()
@@ -119,7 +208,7 @@ if command -v mpirun >/dev/null && command -v mpicc >/dev/null; then
 fi
 echo >&2
 python3 "$(dirname "$0")/report.py" "$csv" "$out"
-[ -s "$out/failed.txt" ] && { echo "Not measured:"; cat "$out/failed.txt"; }
+[ -s "$out/failed.txt" ] && { echo "Not measured:"; awk '!seen[$0]++' "$out/failed.txt"; }
 if command -v gnuplot >/dev/null; then
 	for plot in latency bandwidth; do
 		gnuplot -e "out='$out'; what='$plot'" "$(dirname "$0")/plot.gp" 2>"$tmp/err" || { echo "gnuplot: $(head -1 "$tmp/err")"; continue; }

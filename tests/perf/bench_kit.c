@@ -7,9 +7,11 @@
 
 #define API FI_VERSION(1, 15)
 
+static const char *g_prov = "no provider"; /* opened last */
+
 void bench_die(const char *what, long rc)
 {
-	fprintf(stderr, "bench: %s: %ld %s\n", what, rc, fi_strerror((int)-rc));
+	fprintf(stderr, "bench: %s: %s: %ld %s\n", g_prov, what, rc, fi_strerror((int)-rc));
 	exit(2);
 }
 
@@ -32,6 +34,7 @@ static void info_get(struct bench_ep *e, const struct bench_opt *opt)
 	const char *node = is_ip(opt->prov) ? "127.0.0.1" : NULL;
 	int rc;
 
+	g_prov = opt->prov;
 	hints->fabric_attr->prov_name = strdup(opt->prov);
 	hints->ep_attr->type = FI_EP_RDM;
 	hints->caps = FI_TAGGED | FI_MSG | (opt->rma ? FI_RMA : 0);
@@ -39,7 +42,7 @@ static void info_get(struct bench_ep *e, const struct bench_opt *opt)
 	hints->domain_attr->mr_mode =
 		FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_LOCAL | FI_MR_ENDPOINT;
 	hints->domain_attr->threading = FI_THREAD_DOMAIN;
-	hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
+	hints->domain_attr->data_progress = opt->auto_progress ? FI_PROGRESS_AUTO : FI_PROGRESS_MANUAL;
 	hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
 	hints->tx_attr->msg_order = FI_ORDER_SAS;
 	hints->rx_attr->msg_order = FI_ORDER_SAS;
@@ -52,7 +55,8 @@ static void info_get(struct bench_ep *e, const struct bench_opt *opt)
 		hints->rx_attr->size = 0;
 		rc = fi_getinfo(API, node, NULL, node ? FI_SOURCE : 0, hints, &e->info);
 	}
-	BENCH_CHECK(rc);
+	if (rc)
+		bench_die("fi_getinfo", rc);
 	fi_freeinfo(hints);
 }
 

@@ -45,6 +45,7 @@ struct bench_opt {
 	bool rma;
 	enum fi_wait_obj cq_wait; /* of the queue; 0: it is polled */
 	bool cntr;                /* a counter of receives that can be waited for */
+	bool auto_progress;       /* the provider is to serve peers while we call nothing */
 };
 
 /* What a peer must know. */
@@ -61,7 +62,7 @@ struct bench_name {
 			bench_die(#call_, rc_);                                                    \
 	} while (0)
 
-/** bench_die() - Says what failed and ends the process with status 2. */
+/** bench_die() - Says what failed, of which provider if one was opened, and ends the process with status 2. */
 void bench_die(const char *what, long rc) __attribute__((noreturn));
 /** bench_ep_open() - An enabled endpoint with its own fabric, address vector, queue and registered
  * buffer. */

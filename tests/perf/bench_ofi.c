@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Compares providers: bench_ofi -t TEST -s SIZE [-n ROUNDS] [-c CPU,CPU] [-p PROVIDER [-d DEPTH]
-// [-u UNEXPECTED] [-e NAME=VALUE]...]... Prints CSV: test,size,depth,place,provider,rounds,median,ratio - ratio:
+// [-u UNEXPECTED] [-a] [-e NAME=VALUE]...]... Prints CSV: test,size,depth,place,provider,rounds,median,ratio - ratio:
 // median of the rounds' ratios to the last provider. -t place prints how far apart each two
-// processors are at the moment.
+// processors are at the moment; -t version the version of libfabric.
 #include "bench_kit.h"
+#include "place.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -28,18 +30,16 @@
  * second; rate: messages per second.
  */
 
-enum test { TEST_LAT, TEST_LAT_DIRTY, TEST_WAKE_CQ, TEST_WAKE_CNTR, TEST_WAKE_FD, TEST_BW, TEST_RATE, TEST_PUT, TEST_PUT_IDLE, TEST_PLACE, TEST_NUM };
-static const char *const test_name[TEST_NUM] = {"lat", "lat_dirty", "wake_cq", "wake_cntr", "wake_fd", "bw", "rate", "put", "put_idle", "place"};
-
-enum place { PLACE_SMT, PLACE_NEAR, PLACE_FAR, PLACE_BAD, PLACE_SAME, PLACE_NUM };
-static const char *const place_name[PLACE_NUM] = {"smt", "near", "far", "bad", "same"};
+enum test { TEST_LAT, TEST_LAT_DIRTY, TEST_WAKE_CQ, TEST_WAKE_CNTR, TEST_WAKE_FD, TEST_BW, TEST_RATE, TEST_PUT,
+	    TEST_PUT_IDLE, TEST_PLACE, TEST_VERSION, TEST_NUM };
+static const char *const test_name[TEST_NUM] = {"lat", "lat_dirty", "wake_cq", "wake_cntr", "wake_fd", "bw", "rate",
+						"put", "put_idle", "place", "version"};
 
 #define PAIR_MAX  4
 #define ENV_MAX	  8
 #define ROUND_MAX 4096
 #define WINDOW	  64
 #define TURN_NS	  5000000.0
-#define PROBE_CNT 800
 #define WAKE_MS	  1000
 #define TAG	  7
 #define TAG_OTHER 1000000 /* of receives that never match */
@@ -67,6 +67,7 @@ struct pair {
 	int env_cnt;
 	size_t depth; /* receives that never match, posted in front of those that do */
 	size_t unexp; /* messages that are never received, in front of those that are */
+	bool auto_progress;
 	struct meet *meet;
 	int fd[2]; /* to the two processes */
 	pid_t pid[2];
@@ -92,7 +93,8 @@ static void cpu_pin(int cpu)
 	sched_setaffinity(0, sizeof(set), &set);
 }
 
-static void io_all(int fd, void *buf, size_t len, bool is_write)
+/* Return: false: the other process is gone. */
+static bool io_try(int fd, void *buf, size_t len, bool is_write)
 {
 	char *p = buf;
 
@@ -102,10 +104,17 @@ static void io_all(int fd, void *buf, size_t len, bool is_write)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
-			bench_die("the other process is gone", -FI_EIO);
+			return false;
 		p += n;
 		len -= (size_t)n;
 	}
+	return true;
+}
+
+static void io_all(int fd, void *buf, size_t len, bool is_write)
+{
+	if (!io_try(fd, buf, len, is_write))
+		exit(2); /* whose end was said */
 }
 
 /* --- one process of a pair
@@ -209,27 +218,11 @@ static enum place probe(struct side *s)
 {
 	_Atomic uint64_t *mine = s->me ? &s->meet->pong : &s->meet->ping;
 	_Atomic uint64_t *other = s->me ? &s->meet->ping : &s->meet->pong;
-	double best = 1e18, ns;
 
 	if (s->cfg->cpu[0] == s->cfg->cpu[1])
 		return PLACE_SAME;
 	meet(s);
-	for (int block = 0; block < 4; block++) {
-		uint64_t t = bench_now_ns();
-
-		for (int i = 0; i < PROBE_CNT / 4; i++) {
-			s->probes++;
-			if (!s->me)
-				atomic_store_explicit(mine, s->probes, memory_order_release);
-			while (atomic_load_explicit(other, memory_order_acquire) != s->probes)
-				;
-			if (s->me)
-				atomic_store_explicit(mine, s->probes, memory_order_release);
-		}
-		ns = (double)(bench_now_ns() - t) / (PROBE_CNT / 4) / 2;
-		best = ns < best ? ns : best;
-	}
-	return best < 38 ? PLACE_SMT : best < 110 ? PLACE_NEAR : best < 400 ? PLACE_FAR : PLACE_BAD;
+	return place_probe(mine, other, s->me, &s->probes);
 }
 
 static void post_recv(struct side *s, size_t len, struct fi_context2 *ctx)
@@ -426,6 +419,7 @@ static void side_main(const struct cfg *cfg, struct pair *p, int me, int fd)
 		putenv((char *)p->env[i]);
 	opt.cq_wait = cfg->test == TEST_WAKE_CQ ? FI_WAIT_UNSPEC : cfg->test == TEST_WAKE_FD ? FI_WAIT_FD : FI_WAIT_NONE;
 	opt.cntr = cfg->test == TEST_WAKE_CNTR;
+	opt.auto_progress = p->auto_progress;
 	if (p->depth > 512)
 		opt.rx_depth = p->depth + 2 * WINDOW;
 	bench_ep_open(&s.e, &opt);
@@ -454,7 +448,8 @@ static void side_main(const struct cfg *cfg, struct pair *p, int me, int fd)
 /* --- the process that gives the turns
  * --------------------------------------------------------------------------------- */
 
-static void pair_start(const struct cfg *cfg, struct pair *p)
+/* Return: false: one of the processes has ended, and has said why. */
+static bool pair_start(const struct cfg *cfg, struct pair *p)
 {
 	struct bench_name name[2];
 	int sv[2];
@@ -475,24 +470,36 @@ static void pair_start(const struct cfg *cfg, struct pair *p)
 		close(sv[1]);
 		p->fd[me] = sv[0];
 	}
-	for (int me = 0; me < 2; me++)
-		io_all(p->fd[me], &name[me], sizeof(name[me]), false);
-	for (int me = 0; me < 2; me++)
-		io_all(p->fd[me], &name[!me], sizeof(name[me]), true);
+	return io_try(p->fd[0], &name[0], sizeof(name[0]), false) && io_try(p->fd[1], &name[1], sizeof(name[1]), false) &&
+	       io_try(p->fd[0], &name[1], sizeof(name[1]), true) && io_try(p->fd[1], &name[0], sizeof(name[0]), true);
 }
 
-static struct answer pair_turn(const struct cfg *cfg, struct pair *p, uint64_t ops)
+/* Return: as pair_start(). */
+static bool pair_turn(const struct cfg *cfg, struct pair *p, uint64_t ops, struct answer *answer)
 {
 	struct order order = {ops};
-	struct answer answer, other;
+	struct answer other;
+	bool is_idle = cfg->test == TEST_PUT_IDLE; /* the second says nothing then */
 
-	for (int me = 0; me < 2; me++)
-		io_all(p->fd[me], &order, sizeof(order), true);
-	io_all(p->fd[0], &answer, sizeof(answer), false);
-	if (cfg->test != TEST_PUT_IDLE)
-		io_all(p->fd[1], &other, sizeof(other), false);
-	p->ns_per_op = answer.ns_per_op;
-	return answer;
+	if (!io_try(p->fd[0], &order, sizeof(order), true) || !io_try(p->fd[1], &order, sizeof(order), true) ||
+	    !io_try(p->fd[0], answer, sizeof(*answer), false) || (!is_idle && !io_try(p->fd[1], &other, sizeof(other), false)))
+		return false;
+	p->ns_per_op = answer->ns_per_op;
+	return true;
+}
+
+/* Leaves @at out: it costs its own column, and not the row. */
+static void pair_drop(struct cfg *cfg, int at)
+{
+	struct pair *p = &cfg->pair[at];
+
+	for (int me = 0; me < 2; me++) {
+		close(p->fd[me]);
+		kill(p->pid[me], SIGKILL);
+		waitpid(p->pid[me], NULL, 0);
+	}
+	munmap(p->meet, sizeof(*p->meet));
+	memmove(p, p + 1, (size_t)(--cfg->pair_cnt - at) * sizeof(*p));
 }
 
 static void pair_stop(struct pair *p)
@@ -500,7 +507,7 @@ static void pair_stop(struct pair *p)
 	struct order end = {0};
 
 	for (int me = 0; me < 2; me++) {
-		io_all(p->fd[me], &end, sizeof(end), true);
+		io_try(p->fd[me], &end, sizeof(end), true);
 		waitpid(p->pid[me], NULL, 0);
 	}
 }
@@ -552,20 +559,27 @@ static void report(const struct cfg *cfg, const uint32_t *place, int rounds)
 static void measure(struct cfg *cfg)
 {
 	static uint32_t place[ROUND_MAX];
+	struct answer a;
 	int kept = 0;
 
-	for (int p = 0; p < cfg->pair_cnt; p++) {
-		pair_start(cfg, &cfg->pair[p]);
-		pair_turn(cfg, &cfg->pair[p], WINDOW);
-		pair_turn(cfg, &cfg->pair[p],
-			  cfg->pair[p].ns_per_op > TURN_NS / 10 ? WINDOW : 8 * WINDOW);
+	for (int p = 0; p < cfg->pair_cnt;) {
+		struct pair *one = &cfg->pair[p];
+
+		if (pair_start(cfg, one) && pair_turn(cfg, one, WINDOW, &a) &&
+		    pair_turn(cfg, one, one->ns_per_op > TURN_NS / 10 ? WINDOW : 8 * WINDOW, &a))
+			p++;
+		else
+			pair_drop(cfg, p);
 	}
-	for (int i = 0; i < cfg->rounds; i++) {
+	for (int i = 0; i < cfg->rounds && cfg->pair_cnt; i++) {
 		bool is_same = true;
 
 		for (int p = 0; p < cfg->pair_cnt; p++) {
-			struct answer a = pair_turn(cfg, &cfg->pair[p], ops_for(&cfg->pair[p]));
-
+			if (!pair_turn(cfg, &cfg->pair[p], ops_for(&cfg->pair[p]), &a)) {
+				pair_drop(cfg, p--);
+				is_same = false;
+				continue;
+			}
 			cfg->pair[p].value[kept] = a.value;
 			if (!p)
 				place[kept] = a.before;
@@ -575,6 +589,10 @@ static void measure(struct cfg *cfg)
 	}
 	for (int p = 0; p < cfg->pair_cnt; p++)
 		pair_stop(&cfg->pair[p]);
+	if (!cfg->pair_cnt)
+		exit(2);
+	if (!kept)
+		fprintf(stderr, "bench: no round counts: in each the cores changed place\n");
 	report(cfg, place, kept);
 }
 
@@ -595,7 +613,7 @@ static void args_get(int argc, char **argv, struct cfg *cfg)
 {
 	int opt;
 
-	while ((opt = getopt(argc, argv, "t:s:d:u:n:c:p:e:")) != -1) {
+	while ((opt = getopt(argc, argv, "t:s:d:u:n:c:p:e:a")) != -1) {
 		struct pair *p = &cfg->pair[cfg->pair_cnt ? cfg->pair_cnt - 1 : 0];
 
 		if (opt == 't')
@@ -614,16 +632,18 @@ static void args_get(int argc, char **argv, struct cfg *cfg)
 			sscanf(optarg, "%d,%d", &cfg->cpu[0], &cfg->cpu[1]);
 		else if (opt == 'p' && cfg->pair_cnt < PAIR_MAX)
 			cfg->pair[cfg->pair_cnt++].prov = optarg;
+		else if (opt == 'a')
+			p->auto_progress = true;
 		else if (opt == 'e' && cfg->pair_cnt && p->env_cnt < ENV_MAX)
 			p->env[p->env_cnt++] = optarg;
 		else
 			exit(1);
 	}
-	if (cfg->test == TEST_NUM || (!cfg->pair_cnt && cfg->test != TEST_PLACE) ||
+	if (cfg->test == TEST_NUM || (!cfg->pair_cnt && cfg->test < TEST_PLACE) ||
 	    cfg->rounds < 1 || cfg->rounds > ROUND_MAX) {
-		fprintf(stderr, "usage: bench_ofi -t lat|lat_dirty|wake_cq|wake_cntr|wake_fd|bw|rate|put|put_idle|place -s SIZE [-n "
+		fprintf(stderr, "usage: bench_ofi -t lat|lat_dirty|wake_cq|wake_cntr|wake_fd|bw|rate|put|put_idle|place|version -s SIZE [-n "
 				"ROUNDS] [-c CPU,CPU] "
-				"[-p PROVIDER [-d DEPTH] [-u UNEXPECTED] [-e NAME=VALUE]...]...\n");
+				"[-p PROVIDER [-d DEPTH] [-u UNEXPECTED] [-a] [-e NAME=VALUE]...]...\n");
 		exit(1);
 	}
 }
@@ -663,10 +683,13 @@ int main(int argc, char **argv)
 {
 	static struct cfg cfg = {.size = 8, .rounds = 40};
 
+	signal(SIGPIPE, SIG_IGN); /* a process that has ended */
 	cpus_default(cfg.cpu);
 	args_get(argc, argv, &cfg);
 	if (cfg.test == TEST_PLACE)
 		places_print(&cfg);
+	else if (cfg.test == TEST_VERSION)
+		printf("%u.%u\n", FI_MAJOR(fi_version()), FI_MINOR(fi_version()));
 	else
 		measure(&cfg);
 	return 0;
