@@ -391,6 +391,16 @@ class Run(Case):
         with open(pids, encoding="ascii") as f:
             self.assertFalse(os.path.exists("/proc/%d" % int(f.read())))
 
+    def test_interrupt_tells_what_was_counted(self):
+        up, file = os.path.join(TMP.name, "int-up"), os.path.join(TMP.name, "int.json")
+        p = subprocess.Popen([COMMAND, "run", "--json=" + file, "--", "sh", "-c", "touch %s; exec sleep 300" % up],
+                             stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment())
+        self.await_file(up)
+        p.send_signal(signal.SIGINT)
+        self.assertIn("softfabric: sh ended with status 130", p.communicate(timeout=LIMIT_S)[1])
+        with open(file, encoding="utf-8") as f:
+            self.assertEqual((p.returncode, json.load(f)["status"]), (130, 130))
+
     def await_file(self, path):
         until = time.monotonic() + LIMIT_S
         while not os.path.exists(path):
@@ -401,6 +411,7 @@ class Run(Case):
 class Hosts(Run):
     """Virtual hosts; of the tests above only those named here."""
     test_status = test_environment = test_mistakes = test_counters = test_signal_ends_all = None
+    test_interrupt_tells_what_was_counted = None
 
     def setUp(self):
         if not can_namespaces() or not shutil.which("ip"):
@@ -698,6 +709,16 @@ class Bench(Case):
         self.refused(run("bench", "--net", "los=1%"), 125, "did you mean 'loss'?")
         self.refused(run("bench", "--svg", "/nowhere/x"), 1, "cannot be written")
         self.refused(run("bench", "-n", "0"), 2, "1 to 1000")
+
+    @unittest.skipUnless(can_namespaces(), "no namespaces here")
+    def test_no_shared_memory(self):
+        """Read-only, or full: messages go by the network."""
+        for options in ("ro", "size=64k"):
+            p = run("bench", "-p", "efa,cxi,opx", "-t", "lat", "-s", "8", "-n", "1", "--turn", "1", "--json",
+                    before=in_namespace("mount -t tmpfs -o %s tmpfs /dev/shm" % options))
+            got = json.loads(self.done(p))
+            self.assertEqual(([r["provider"] for r in got["results"]], got["failed"]), (["efa", "cxi", "opx"], {}))
+            self.assertEqual(p.stderr, "")
 
     @unittest.skipUnless(can_namespaces() and shutil.which("ip"), "no namespaces, or no ip, here")
     def test_hosts(self):
