@@ -297,33 +297,6 @@ static void hello__answers_are_no_longer(void **state)
 	rig_close(&g);
 }
 
-/*
- * How jobs end: one closes, which the other hears. It may be gone before it has the answer, and says it once more
- * then.
- */
-static void bye__is_no_loss(void **state)
-{
-	struct sim_attr attr = {.seed = 41};
-	struct rig g;
-	const struct link_stats *a = &g.n[0].port.stats, *b = &g.n[1].port.stats;
-
-	(void)state;
-	for (int is_hasty = 0; is_hasty < 2; is_hasty++) {
-		rig_open(&g, 2, LINK_RELIABLE, &attr, NULL);
-		assert_int_equal(rig_send(&g, 0, 1, 100), 0);
-		assert_true(rig_run(&g, NS_PER_SEC));
-		rel_drain(g.n[0].port.rel, rig_now(&g));
-		if (is_hasty)
-			rel_peer_drop(g.n[0].port.rel, rig_peer(&g, 0, 1), -ECANCELED);
-		rig_run_for(&g, NS_PER_SEC);
-		assert_int_equal(g.n[1].byes, 1);
-		assert_int_equal(g.n[1].peers_dead, 1);
-		assert_int_equal(a->late_byes > 0 && b->late_byes > 0, is_hasty);
-		assert_int_equal(a->drop_nonce + a->drop_source + b->drop_nonce + b->drop_source, 0);
-		rig_close(&g);
-	}
-}
-
 /* A pair of a stranger that said nothing but HELLO is told once that we close, and nobody waits for its answer. */
 static void hello__goodbye_to_strangers_is_said_once(void **state)
 {
@@ -802,7 +775,6 @@ int main(void)
 		cmocka_unit_test(hello__nonces_are_not_to_be_tried),
 		cmocka_unit_test(hello__answers_are_bounded),
 		cmocka_unit_test(hello__answers_are_no_longer),
-		cmocka_unit_test(bye__is_no_loss),
 		cmocka_unit_test(hello__goodbye_to_strangers_is_said_once),
 		cmocka_unit_test(half__expires),
 		cmocka_unit_test(half__oldest_makes_room),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The reliability module over the simulated network: probes, late acknowledgements, and processes that follow one
-// another at one address.
+// The reliability module over the simulated network: probes, late acknowledgements, goodbyes, and processes that follow
+// one another at one address.
 #include "rel_rig.h"
 
 static void rel_probe__silence_of_a_peer_makes_no_storm(void **state)
@@ -338,9 +338,37 @@ static void rel_place__late_proof(void **state)
 	}
 }
 
+/*
+ * How jobs end: one closes, which the other hears. It may be gone before it has the answer, and says it once more
+ * then.
+ */
+static void bye__is_no_loss(void **state)
+{
+	struct sim_attr attr = {.seed = 41};
+	struct rig g;
+	const struct link_stats *a = &g.n[0].port.stats, *b = &g.n[1].port.stats;
+
+	(void)state;
+	for (int is_hasty = 0; is_hasty < 2; is_hasty++) {
+		rig_open(&g, 2, LINK_RELIABLE, &attr, NULL);
+		assert_int_equal(rig_send(&g, 0, 1, 100), 0);
+		assert_true(rig_run(&g, NS_PER_SEC));
+		rel_drain(g.n[0].port.rel, rig_now(&g));
+		if (is_hasty)
+			rel_peer_drop(g.n[0].port.rel, rig_peer(&g, 0, 1), -ECANCELED);
+		rig_run_for(&g, NS_PER_SEC);
+		assert_int_equal(g.n[1].byes, 1);
+		assert_int_equal(g.n[1].peers_dead, 1);
+		assert_int_equal(a->late_byes > 0 && b->late_byes > 0, is_hasty);
+		assert_int_equal(a->drop_nonce + a->drop_source + b->drop_nonce + b->drop_source, 0);
+		rig_close(&g);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(bye__is_no_loss),
 		cmocka_unit_test(rel_probe__silence_of_a_peer_makes_no_storm),
 		cmocka_unit_test(rel_probe__loss_of_the_last_costs_one_probe),
 		cmocka_unit_test(rel_ack__lone_frame_is_acknowledged_in_time),
