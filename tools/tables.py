@@ -17,7 +17,8 @@ KEYS = {"net": ("src/link/core/room.c", "room_keys"), "efa": ("src/nic/efanic/ef
 SERVICE = ("src/nic/cassini/cassini_dev.c", "svc_key")
 PARAMS = "src/prov/%s/%s_param.c"
 HINTS = ("cmd/probe_offer.c", "field_tab")
-FORM = {"U64": "number", "NS": "time", "PPM": "share", "STR": "text", "BOOL": "yes|no", "WORDS": "words"}
+FORM = {"U64": "number", "NS": "time", "PPM": "share", "STR": "text", "BOOL": "yes|no", "WORDS": "words",
+        "WORD": "word"}
 STRING = r'((?:(?:"(?:[^"\\]|\\.)*"|[A-Z_]+)\s*)+)'
 
 

@@ -72,6 +72,7 @@ static const struct {
 	[CONF_STR] = {CONF_STR_MAX, "at most 255 characters"},
 	[CONF_BOOL] = {sizeof(bool), "yes or no"},
 	[CONF_WORDS] = {sizeof(uint32_t), "one or more, comma separated, of"},
+	[CONF_WORD] = {sizeof(uint32_t), "one of"},
 };
 static_assert(ARRAY_SIZE(type_desc) == CONF_TYPE_NUM, "a row per type");
 
@@ -276,6 +277,14 @@ static bool decode_words(struct str s, const char *words, uint64_t *v)
 	return true;
 }
 
+static bool decode_word(struct str s, const char *words, uint64_t *v)
+{
+	int i = word_idx(s, words);
+
+	*v = (uint64_t)MAX(i, 0);
+	return i >= 0;
+}
+
 static double max_of(const struct conf_key *k)
 {
 	return k->max > 0 ? k->max : k->type == CONF_PPM ? (double)PPM_ONE : (double)UINT64_MAX;
@@ -303,6 +312,8 @@ static bool decode(const struct conf_key *k, struct str s, uint64_t *v)
 		return decode_bool(s, v);
 	case CONF_WORDS:
 		return decode_words(s, k->words, v);
+	case CONF_WORD:
+		return decode_word(s, k->words, v);
 	case CONF_TYPE_NUM:
 		break;
 	}
@@ -321,6 +332,7 @@ static void store(const struct conf_key *k, struct str s, uint64_t v, uint8_t *m
 		return;
 	case CONF_PPM:
 	case CONF_WORDS:
+	case CONF_WORD:
 		memcpy(member, &v32, sizeof(v32));
 		return;
 	case CONF_BOOL:
@@ -357,7 +369,7 @@ static void say_expected(struct parse *p, const struct conf_key *k)
 	bool is_number = k->type == CONF_U64 || k->type == CONF_NS || k->type == CONF_PPM;
 
 	say(p, "expected %s", type_desc[k->type].expect);
-	if (k->type == CONF_WORDS)
+	if (k->words)
 		say(p, " %s", k->words);
 	if (k->type == CONF_NS && in_range(k, CLK_NEVER))
 		say(p, ", or never");

@@ -22,6 +22,7 @@ enum conf_type {
 	CONF_STR,   /* char[CONF_STR_MAX] */
 	CONF_BOOL,  /* bool: yes/no, on/off, true/false, 1/0 */
 	CONF_WORDS, /* uint32_t: bit i set for the i-th of @words; at least one word is required */
+	CONF_WORD,  /* uint32_t: i for the i-th of @words, exactly one */
 	CONF_TYPE_NUM
 };
 
@@ -32,7 +33,7 @@ struct conf_key {
 	size_t off;	   /* of the member in the struct to fill */
 	const char *help;  /* one sentence */
 	double min, max;   /* of the stored number (count, ns, ppm), inclusive; max 0: type's own */
-	const char *words; /* CONF_WORDS: the legal words, comma separated, at most 32 */
+	const char *words; /* CONF_WORDS, CONF_WORD: the legal words, comma separated, at most 32 */
 };
 
 /**

@@ -10,7 +10,7 @@
 
 struct all {
 	uint64_t num, ns;
-	uint32_t ppm, words;
+	uint32_t ppm, words, word;
 	char text[CONF_STR_MAX];
 	bool yes;
 };
@@ -21,6 +21,7 @@ static const struct conf_key keys[] = {
 	{"ns", CONF_NS, offsetof(struct all, ns), "T.", 0, 0, NULL},
 	{"ppm", CONF_PPM, offsetof(struct all, ppm), "P.", 0, 0, NULL},
 	{"text", CONF_STR, offsetof(struct all, text), "S.", 0, 0, NULL},
+	{"word", CONF_WORD, offsetof(struct all, word), "One.", 0, 0, "shm,udp,x"},
 	{"yes", CONF_BOOL, offsetof(struct all, yes), "B.", 0, 0, NULL},
 };
 

@@ -101,6 +101,21 @@ static void conf_parse__blanks_empty_items_and_repeats(void **state)
 	assert_int_equal(parse_ok("sim,sim,shm").paths, 5);
 }
 
+static void conf_parse__one_word(void **state)
+{
+	static const struct conf_key key[] = {{"gen", CONF_WORD, 0, "generation", .words = "first,second"}};
+	static const char *const bad[] = {"gen=first,second", "gen=third", "gen=", "gen=fir", "gen=,"};
+	uint32_t gen = 7;
+
+	assert_int_equal(conf_parse("NIC", "gen = second ", key, 1, &gen, sizeof(gen), g_err, sizeof(g_err)), 0);
+	assert_int_equal(gen, 1);
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		assert_int_equal(conf_parse("NIC", bad[i], key, 1, &gen, sizeof(gen), g_err, sizeof(g_err)), -EINVAL);
+		assert_non_null(strstr(g_err, "expected one of first,second"));
+		assert_int_equal(gen, 1);
+	}
+}
+
 static void conf_parse__u64_values(void **state)
 {
 	static const struct {
@@ -519,6 +534,7 @@ int main(void)
 		cmocka_unit_test(conf_parse__whole_line),
 		cmocka_unit_test(conf_parse__only_named_members_change),
 		cmocka_unit_test(conf_parse__blanks_empty_items_and_repeats),
+		cmocka_unit_test(conf_parse__one_word),
 		cmocka_unit_test(conf_parse__u64_values),
 		cmocka_unit_test(conf_parse__ns_values),
 		cmocka_unit_test(conf_parse__ppm_values),
