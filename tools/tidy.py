@@ -26,7 +26,8 @@ CODE = ("src", "include", "tests", "cmd")
 LAYERS = [
     (r"src/base/", [r"base/.*"], False),
     (r"src/link/", [r"base/.*", r"link/.*"], False),
-    (r"src/nic/(\w+)/", [r"base/.*", r"link/(link|hostpart)\.h", r"nic/\1/.*"], False),
+    (r"src/nic/common/", [r"base/.*", r"link/link\.h", r"nic/common/.*"], False),
+    (r"src/nic/(\w+)/", [r"base/.*", r"link/(link|hostpart)\.h", r"nic/(common|\1)/.*"], False),
     (r"src/verbs/", [r"base/.*", r"nic/efanic/efanic\.h", r"verbs/.*"], False),
     (r"src/kit/", [r"base/.*", r"kit/.*", r"fi_ext_softfabric\.h"], True),
     (r"src/prov/(\w+)/", [r"base/.*", r"kit/(?!\w*_int\.h).*", r"nic/{NIC}/{NIC}\.h", r"prov/\1/.*", r"fi_ext_\w+\.h", r"fi_\w+_ext\.h", r"softfabric-direct/rdma/fi_direct_\1\.h"], True),

@@ -44,16 +44,15 @@ size_t stats_line(char *buf, size_t len, const char *adapter, const struct stats
 }
 
 /* One write for the whole line, so that lines of several processes do not mix. */
-void stats_report(const char *adapter, const struct stats_row *row, size_t cnt, const void *stats)
+void stats_report(const char *line)
 {
 	const char *where = secure_getenv(REPORT_ENV);
 	const bool to_stderr = where && !strcmp(where, "stderr");
-	char path[512], line[4096];
+	char path[512];
 	FILE *f;
 
 	if (!where || !*where)
 		return;
-	stats_line(line, sizeof(line), adapter, row, cnt, stats);
 	snprintf(path, sizeof(path), "%s.%ld", where, (long)getpid());
 	f = to_stderr ? stderr : fopen(path, "ae");
 	if (!f) {

@@ -11,6 +11,8 @@ struct stats_row {
 	size_t off;
 };
 
+#define STATS_LINE_MAX 4096 /* bytes of any line that there is, with the final 0 */
+
 /** stats_value() - The counter at @off of @stats. */
 uint64_t stats_value(const void *stats, size_t off);
 
@@ -25,10 +27,9 @@ size_t stats_line(char *buf, size_t len, const char *adapter, const struct stats
 		  const void *stats);
 
 /**
- * stats_report() - One line of all counters of an adapter, if SOFTFABRIC_STATS asks for it: "stderr", or a prefix of
- * the file <prefix>.<pid> to append to.
- * @adapter: its name. @row: [@cnt] counters of @stats.
+ * stats_report() - @line, of stats_line(), where SOFTFABRIC_STATS wants it: "stderr", or a prefix of the file
+ * <prefix>.<pid> to append to. Unset: nowhere.
  */
-void stats_report(const char *adapter, const struct stats_row *row, size_t cnt, const void *stats);
+void stats_report(const char *line);
 
 #endif

@@ -24,7 +24,7 @@ if ! $cc -fsanitize=fuzzer,address "$dir/probe.c" -o "$dir/probe" 2>/dev/null; t
 fi
 lib() {
 	cd "$src" || exit 1
-	find src/base src/link src/nic/efanic src/nic/cassini src/nic/hfi src/kit src/prov/efa src/prov/cxi src/prov/opx -name '*.c' | FLAGS="$flags $san" DIR="$dir" CC_="$cc" \
+	find src/base src/link src/nic src/kit src/prov/efa src/prov/cxi src/prov/opx -name '*.c' | FLAGS="$flags $san" DIR="$dir" CC_="$cc" \
 		xargs -P "${FUZZ_JOBS:-2}" -I{} sh -c 'o=$DIR/$(echo {} | tr / _).o
 			[ "$o" -nt {} ] && [ "$o" -nt tests/fuzz/run_fuzz.sh ] && [ -z "$(find src -name "*.h" -newer "$o" | head -1)" ] && exit 0
 			$CC_ $FLAGS -fsanitize=fuzzer-no-link -c {} -o "$o" || exit 255' || exit 1

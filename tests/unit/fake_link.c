@@ -148,7 +148,7 @@ void link_idle(struct link_node *n) {}
 
 bool link_forked(const struct link_node *n)
 {
-	return false;
+	return g_fake.is_forked;
 }
 
 void fake_poll_all(void)

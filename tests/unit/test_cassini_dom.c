@@ -424,7 +424,7 @@ static void frames_try(struct world *w)
 	assert_int_equal(cassini_answer(w->b, peer, &pkt, NULL, 0), 0);
 	UNTIL(w, w->nic[0]->stats.malformed == 1 && !w->b->answers_out);
 	cassini_query_stats(w->nic[0], &stats);
-	assert_int_equal(stats.shm_tx_pkts + stats.net_tx_pkts, 4);
+	assert_int_equal(stats.net.shm_tx_pkts + stats.net.net_tx_pkts, 4);
 	assert_int_equal(stats.bad_initiator + stats.vni_not_found, 0);
 	/* our own place is one like others */
 	pkt = pkt_of(w->a, 3, CASSINI_PKT_PING);
@@ -438,7 +438,7 @@ static void frames__shm(void **state)
 
 	frames_try(w);
 	cassini_query_stats(w->nic[0], &stats);
-	assert_int_equal(stats.net_tx_pkts, 0);
+	assert_int_equal(stats.net.net_tx_pkts, 0);
 }
 
 static void frames__udp(void **state)
@@ -449,7 +449,7 @@ static void frames__udp(void **state)
 	w->no_shm = true;
 	frames_try(w);
 	cassini_query_stats(w->nic[0], &stats);
-	assert_int_equal(stats.shm_tx_pkts, 0);
+	assert_int_equal(stats.net.shm_tx_pkts, 0);
 }
 
 static void frames__sim(void **state)

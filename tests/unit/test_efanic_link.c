@@ -257,11 +257,11 @@ static void check_path(const struct efanic_stats *stats)
 	const char *net = getenv("SOFTFABRIC_NET");
 
 	if (strstr(net, "shm")) {
-		CHECK(stats->shm_tx_pkts >= MSG_CNT);
-		CHECK(stats->net_tx_pkts == 0);
+		CHECK(stats->net.shm_tx_pkts >= MSG_CNT);
+		CHECK(stats->net.net_tx_pkts == 0);
 	} else {
-		CHECK(stats->shm_tx_pkts == 0);
-		CHECK(stats->net_tx_pkts >= MSG_CNT);
+		CHECK(stats->net.shm_tx_pkts == 0);
+		CHECK(stats->net.net_tx_pkts >= MSG_CNT);
 	}
 	CHECK(!strstr(net, "loss") || stats->retrans_pkts > 0);
 }

@@ -24,15 +24,15 @@ static void query__sends(void **state)
 	assert_int_equal(a.send_bytes, 600);
 	assert_int_equal(a.tx_pkts, 3);
 	assert_int_equal(a.tx_bytes, 600);
-	assert_int_equal(a.shm_tx_pkts, 3);
-	assert_int_equal(a.net_tx_pkts, 0);
+	assert_int_equal(a.net.shm_tx_pkts, 3);
+	assert_int_equal(a.net.net_tx_pkts, 0);
 	assert_int_equal(b.recv_wrs, 3);
 	assert_int_equal(b.rx_bytes, 600);
 	assert_int_equal(b.rx_pkts, 3);
-	assert_int_equal(b.shm_tx_pkts, 0);
-	assert_int_equal(b.net_tx_pkts, 1);
+	assert_int_equal(b.net.shm_tx_pkts, 0);
+	assert_int_equal(b.net.net_tx_pkts, 1);
 	efanic_query_stats(w.nic, &sum);
-	efanic_stats_add(&a, &b);
+	stats_add(&a, &b, sizeof(a));
 	assert_memory_equal(&a, &sum, sizeof(sum));
 	world_close(&w);
 }
@@ -56,13 +56,13 @@ static void query__closed_queue_pairs_count(void **state)
 	assert_int_equal(before.retrans_pkts, 5);
 	assert_int_equal(before.retrans_timeout_events, 3);
 	assert_int_equal(before.impaired_remote_conn_events, 2);
-	assert_int_equal(before.peers_closed, 7);
-	assert_int_equal(before.net_rx_late_byes, 9);
+	assert_int_equal(before.net.peers_closed, 7);
+	assert_int_equal(before.net.net_rx_late_byes, 9);
 	assert_int_equal(before.net_rx_drops, 0);
 	efanic_qp_close(w.a.qp);
 	w.a.qp = NULL;
 	efanic_query_stats(w.nic, &after);
-	before.net_tx_dgrams++; /* what closing itself has sent counts */
+	before.net.net_tx_dgrams++; /* what closing itself has sent counts */
 	assert_memory_equal(&before, &after, sizeof(before));
 	world_close(&w);
 }

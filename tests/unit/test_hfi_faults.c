@@ -36,7 +36,7 @@ static void body_faults(void)
 		seen[psn] = true;
 	}
 	assert_in_range(distinct, PKTS / 2, PKTS - 1);
-	assert_true(stats_of(a).fault_drop && stats_of(a).fault_corrupt);
+	assert_true(stats_of(a).net.fault_drop && stats_of(a).net.fault_corrupt);
 }
 
 static void faults__shm_datagrams(void **state)

@@ -6,7 +6,7 @@
 
 #include "base/base.h"
 #include "base/lock.h"
-#include "base/stats.h"
+#include "nic/common/nic_stats.h"
 
 /*
  * Theory of operation
@@ -567,11 +567,10 @@ struct cassini_stats {
 	uint64_t vni_not_found, ptlte_not_found, entry_not_found, op_violation, malformed, bad_initiator;
 	uint64_t triggered, triggered_cancelled;
 	uint64_t unreachable;                      /* commands that ended because their peer died */
-	uint64_t shm_tx_pkts, net_tx_pkts;         /* which path carried the frames */
-	uint64_t net_tx_dgrams, net_rx_dgrams, net_retrans, net_rx_dups, net_rx_drops;
-	uint64_t net_rx_late_byes, peers_dead, peers_closed;
+	uint64_t net_retrans, net_rx_dups;         /* of the network below */
+	uint64_t peers_dead;
 	uint64_t bulk_bytes;                       /* payload that went by bulk copy */
-	uint64_t fault_drop, fault_dup, fault_reorder, fault_delay, fault_corrupt, fault_truncate, fault_partition;
+	struct nic_net_stats net;
 };
 /** cassini_query_stats() - Sum over the adapter's Domains, closed ones included. */
 void cassini_query_stats(const struct cassini *nic, struct cassini_stats *out);

@@ -7,11 +7,12 @@
 #include "base/conf.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "nic/common/nic_room.h"
 
 /*
  * Theory of operation
  *
- * The room is read again at every question, as the kernel would be asked; it is small. Grammar of SOFTFABRIC_CXI and of section [cxi] in the file
+ * Grammar of SOFTFABRIC_CXI and of section [cxi] in the file
  * SOFTFABRIC_CONF, where each may repeat the other:
  *
  *   nics=4;gen=cassini2;les=1024;svc=2:vnis=1+10:uid=1000:tcs=best_effort+low_latency:les=64,3:system=yes
@@ -33,10 +34,9 @@
 enum gen { GEN_CASSINI1, GEN_CASSINI2 };
 
 struct room {
-	uint64_t nics;
-	uint32_t gen; /* bit of a word */
+	struct nic_room all;
+	uint32_t gen; /* enum gen */
 	uint64_t max[CASSINI_RSRC_NUM];
-	bool pci;
 	char svc[CONF_STR_MAX];
 	int svc_cnt;
 	struct cassini_svc_desc list[SVC_MAX];
@@ -59,8 +59,8 @@ static const struct rsrc_row {
 #define OFF(member_) offsetof(struct room, member_)
 #define MAX_KEY(name_, r_, help_) {name_, CONF_U64, OFF(max) + CASSINI_RSRC_##r_ * sizeof(uint64_t), help_, 0, 1u << 20, NULL}
 static const struct conf_key room_key[] = {
-	{"nics", CONF_U64, OFF(nics), "adapters", 0, CASSINI_DEV_MAX, NULL},
-	{"gen", CONF_WORDS, OFF(gen), "hardware generation", 0, 0, "cassini1,cassini2"},
+	{"nics", CONF_U64, OFF(all.cnt), "adapters", 0, CASSINI_DEV_MAX, NULL},
+	{"gen", CONF_WORD, OFF(gen), "hardware generation", 0, 0, "cassini1,cassini2"},
 	{"ptes", CONF_U64, OFF(max) + CASSINI_RSRC_PTE * sizeof(uint64_t), "portal table entries",
 	 0, CASSINI_PTN_CNT, NULL},
 	MAX_KEY("txqs", TXQ, "transmit queues"),
@@ -70,7 +70,7 @@ static const struct conf_key room_key[] = {
 	MAX_KEY("les", LE, "list entries"),
 	MAX_KEY("tles", TLE, "triggered list entries"),
 	MAX_KEY("acs", AC, "addressing contexts"),
-	{"pci", CONF_BOOL, OFF(pci), "yes: tell the PCI address, which is not here", 0, 0, NULL},
+	{"pci", CONF_BOOL, OFF(all.pci), "yes: tell the PCI address, which is not here", 0, 0, NULL},
 	{"svc", CONF_STR, OFF(svc), "services: ID:vnis=1+10:uid=1000:tcs=best_effort,...", 0, 0,
 	 NULL},
 };
@@ -198,19 +198,18 @@ static int svc_parse(struct room *room, char *text, char *err, size_t err_len)
 
 static const struct conf_src room_src = {ROOM_ENV, "cxi", room_key, ARRAY_SIZE(room_key)};
 
-static int room_read(struct room *room, char *err, size_t err_len)
+static int room_read(struct nic_room *all, char *err, size_t err_len)
 {
+	struct room *room = container_of(all, struct room, all);
 	char *rest = room->svc, *item;
 	int rc;
 
-	*room = (struct room){.nics = 1, .gen = 1u << GEN_CASSINI2};
+	*room = (struct room){.all.cnt = 1, .gen = GEN_CASSINI2};
 	for (int r = 0; r < CASSINI_RSRC_NUM; r++)
 		room->max[r] = rsrc_row[r].max;
 	rc = conf_read(&room_src, room, OFF(svc_cnt), err, err_len);
 	if (rc)
 		return rc;
-	if (!IS_POW2(room->gen))
-		return conf_refuse(-EINVAL, err, err_len, ROOM_ENV ": gen takes one of cassini1,cassini2");
 	svc_entry(room, 1);
 	while (!rc && (item = strsep(&rest, ","))) {
 		if (*item)
@@ -224,22 +223,23 @@ static int room_read(struct room *room, char *err, size_t err_len)
 /* Where adapters sit. Source: doc/facts/cxi.md#adapters-on-a-node: four of them on a node. */
 static const uint8_t slot_bus[CASSINI_DEV_MAX] = {0x21, 0x61, 0xa1, 0xe1, 0x22, 0x62, 0xa2, 0xe2};
 
-static int info_fill(const struct room *room, int idx, struct cassini_devinfo *out, char *err, size_t err_len)
+static int info_fill(const struct nic_room *all, int idx, const struct nic_place *at, void *attr, char *err,
+		     size_t err_len)
 {
-	const bool is_2 = room->gen == 1u << GEN_CASSINI2;
-	const struct link_room *net;
+	const struct room *room = container_of(all, struct room, all);
+	const bool is_2 = room->gen == GEN_CASSINI2;
+	struct cassini_devinfo *out = attr;
 	struct hostpart addr;
 	uint16_t base;
-	uint8_t ip[16];
+	int rc = hostpart_init(&addr, &cassini_nic_kind, at->net, at->ip, err, err_len);
 
-	if (link_room_get(&net, err, err_len) || link_room_ip(net, (unsigned)idx, ip, err, err_len) ||
-	    hostpart_init(&addr, &cassini_nic_kind, net, ip, err, err_len))
-		return -ENODEV;
+	if (rc)
+		return rc;
 	*out = (struct cassini_devinfo){
 		.vendor_id = is_2 ? 0x1590 : 0x17db,
 		.device_id = is_2 ? 0x0371 : 0x0501,
 		.device_rev = is_2 ? 1 : 2, /* what drivers know */
-		.pci_always = room->pci,
+		.pci_always = all->pci,
 		.pci_bus = slot_bus[idx],
 		.link_up = true,
 		.mtu = 2112,
@@ -254,35 +254,27 @@ static int info_fill(const struct room *room, int idx, struct cassini_devinfo *o
 		.num_tles = (uint32_t)room->max[CASSINI_RSRC_TLE],
 		.num_les = (uint32_t)room->max[CASSINI_RSRC_LE],
 	};
-	must(!hostpart_nr(&addr, ip, 0, &out->nic, &base)); /* as hostpart_init() has checked */
+	must(!hostpart_nr(&addr, at->ip, 0, &out->nic, &base)); /* as hostpart_init() has checked */
 	snprintf(out->name, sizeof(out->name), "cxi%d", idx);
-	memcpy(out->ip, ip, 16);
+	memcpy(out->ip, at->ip, 16);
 	return 0;
 }
+
+static const struct nic_kind kind = {room_read, info_fill};
 
 int cassini_dev_cnt(char *err, size_t err_len)
 {
 	struct cassini_devinfo info;
 	struct room room;
 
-	if (err_len)
-		err[0] = '\0';
-	if (room_read(&room, err, err_len))
-		return 0;
-	for (int i = 0; i < (int)room.nics; i++)
-		if (info_fill(&room, i, &info, err, err_len))
-			return 0;
-	return (int)room.nics;
+	return nic_cnt(&kind, &room.all, &info, err, err_len);
 }
 
 int cassini_dev_query(int idx, struct cassini_devinfo *out)
 {
 	struct room room;
-	char err[512];
 
-	if (room_read(&room, err, sizeof(err)) || idx < 0 || (uint64_t)idx >= room.nics)
-		return -ENODEV;
-	return info_fill(&room, idx, out, err, sizeof(err));
+	return nic_query(&kind, idx, &room.all, out);
 }
 
 /* --- services --- */
@@ -290,9 +282,8 @@ int cassini_dev_query(int idx, struct cassini_devinfo *out)
 int cassini_svc_list(int idx, struct cassini_svc_desc *out, int max)
 {
 	struct room room;
-	char err[512];
 
-	if (room_read(&room, err, sizeof(err)) || idx < 0 || (uint64_t)idx >= room.nics)
+	if (nic_room_of(&kind, idx, &room.all))
 		return 0;
 	for (int i = 0; i < MIN(max, room.svc_cnt); i++)
 		out[i] = room.list[i];
@@ -464,11 +455,7 @@ void cassini_close(struct cassini *nic)
 		return;
 	assert(LIST_EMPTY(&nic->lnis));
 	assert(LIST_EMPTY(&nic->doms));
-	if (!cassini_forked(nic)) {
-		lock_acquire(nic->open.lock);
-		cassini_stats_report(nic);
-		lock_release(nic->open.lock);
-	}
+	nic_stats_end(nic->node, nic->open.lock, cassini_stats_tell, nic);
 	link_node_close(nic->node);
 	mem_free(nic);
 }

@@ -773,7 +773,7 @@ void cassini_dom_close(struct cassini_dom *dom)
 	slab_foreach(&dom->peers, peer_unlink, NULL);
 	link_port_close_stats(dom->port, &last);
 	LIST_REMOVE(dom, link);
-	cassini_stats_closed(nic, &last);
+	stats_add(&nic->closed, &last, sizeof(last));
 	cassini_tgt_close(dom);
 	assert(!dom->answers_out);
 	tabs_fini(dom);

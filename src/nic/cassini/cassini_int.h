@@ -166,11 +166,7 @@ int cassini_addr_who(const struct cassini *nic, const struct link_addr *addr, ui
 uint64_t cassini_dom_deadline(const struct cassini_dom *dom);
 /** cassini_svc_why() - As cassini_svc_check(), for a service that is at hand. */
 int cassini_svc_why(const struct cassini_svc_desc *svc, uint16_t vni, int tc, char *why, size_t why_len);
-/** cassini_stats_closed() - @link, of a Domain that closes, stays in the sums. */
-void cassini_stats_closed(struct cassini *nic, const struct link_stats *link);
-/** cassini_stats_report() - One line of all counters, if SOFTFABRIC_STATS asks for it: "stderr", or a prefix of the file <prefix>.<pid>. */
-void cassini_stats_report(const struct cassini *nic);
-/** cassini_stats_tell() - The same of the adapter @ctx as it is now (link_node_attr.tell). */
+/** cassini_stats_tell() - The line of all counters of the adapter @ctx as it is now (link_node_attr.tell). */
 size_t cassini_stats_tell(void *ctx, char *buf, size_t len);
 
 /* --- the initiator (cassini_cmdq.c, cassini_ini.c) --- */

@@ -43,53 +43,22 @@ const struct stats_row cassini_stat_row[] = {
 	ROW("soft_unreachable", unreachable),
 	ROW("soft_net_retrans", net_retrans),
 	ROW("soft_net_rx_dups", net_rx_dups),
-	ROW("soft_shm_tx_pkts", shm_tx_pkts),
-	ROW("soft_net_tx_pkts", net_tx_pkts),
-	ROW("soft_net_tx_dgrams", net_tx_dgrams),
-	ROW("soft_net_rx_dgrams", net_rx_dgrams),
-	ROW("soft_net_rx_drops", net_rx_drops),
-	ROW("soft_net_rx_late_byes", net_rx_late_byes),
 	ROW("soft_peers_dead", peers_dead),
-	ROW("soft_peers_closed", peers_closed),
 	ROW("soft_bulk_bytes", bulk_bytes),
 	ROW("soft_lossless_pauses", lossless_pauses),
 	ROW("soft_owed_busy", owed_busy),
 	ROW("soft_owed_ended", owed_ended),
-	ROW("soft_fault_drop", fault_drop),
-	ROW("soft_fault_dup", fault_dup),
-	ROW("soft_fault_reorder", fault_reorder),
-	ROW("soft_fault_delay", fault_delay),
-	ROW("soft_fault_corrupt", fault_corrupt),
-	ROW("soft_fault_truncate", fault_truncate),
-	ROW("soft_fault_partition", fault_partition),
+	NIC_NET_ROWS("soft_", struct cassini_stats, net),
 };
-
-void cassini_stats_closed(struct cassini *nic, const struct link_stats *link)
-{
-	stats_add(&nic->closed, link, sizeof(*link));
-}
 
 /* Every counter that the link keeps for us. */
 static void derive(const struct link_stats *link, struct cassini_stats *out)
 {
-	out->shm_tx_pkts = link->shm_tx_frames;
-	out->net_tx_pkts = link->tx_frames - MIN(link->tx_frames, link->shm_tx_frames);
-	out->net_tx_dgrams = link->net_tx_dgrams;
-	out->net_rx_dgrams = link->net_rx_dgrams;
 	out->net_retrans = link->retrans;
 	out->net_rx_dups = link->dup_rx;
-	out->net_rx_drops = link->drop_malformed + link->drop_nonce + link->drop_source + link->drop_version + link->drop_full + link->drop_seal + link->drop_hello;
-	out->net_rx_late_byes = link->late_byes;
 	out->peers_dead = link->peers_dead;
-	out->peers_closed = link->peers_closed;
 	out->bulk_bytes = link->bulk_get_bytes + link->bulk_put_bytes;
-	out->fault_drop = link->fault_drop;
-	out->fault_dup = link->fault_dup;
-	out->fault_reorder = link->fault_reorder;
-	out->fault_delay = link->fault_delay;
-	out->fault_corrupt = link->fault_corrupt;
-	out->fault_truncate = link->fault_truncate;
-	out->fault_partition = link->fault_partition;
+	nic_net_stats(link, &out->net);
 }
 
 void cassini_query_stats(const struct cassini *nic, struct cassini_stats *out)
@@ -101,14 +70,6 @@ void cassini_query_stats(const struct cassini *nic, struct cassini_stats *out)
 		stats_add(&link, link_port_stats(dom->port), sizeof(link));
 	*out = nic->stats;
 	derive(&link, out);
-}
-
-void cassini_stats_report(const struct cassini *nic)
-{
-	struct cassini_stats stats;
-
-	cassini_query_stats(nic, &stats);
-	stats_report(nic->info.name, cassini_stat_row, ARRAY_SIZE(cassini_stat_row), &stats);
 }
 
 size_t cassini_stats_tell(void *ctx, char *buf, size_t len)

@@ -6,8 +6,8 @@
 #include "base/base.h"
 #include "base/lock.h"
 #include "base/quota.h"
-#include "base/stats.h"
 #include "base/view.h"
+#include "nic/common/nic_stats.h"
 #include "nic/efanic/efanic_gid.h"
 
 /*
@@ -282,10 +282,8 @@ struct efanic_stats {
 	uint64_t rdma_write_wrs, rdma_write_bytes, rdma_write_wr_err, rdma_write_recv_bytes;
 	uint64_t retrans_pkts, retrans_timeout_events, unresponsive_remote_events, impaired_remote_conn_events;
 	uint64_t rnr_naks_rx, rnr_naks_tx, qkey_violations, malformed;
-	uint64_t shm_tx_pkts, net_tx_pkts; /* which path carried the SENDs */
-	/* the soft network's own: datagrams, those that arrived twice or were no business of ours, and what the room did to them */
-	uint64_t net_tx_dgrams, net_rx_dgrams, net_rx_dups, net_rx_drops, net_rx_late_byes, peers_closed;
-	uint64_t fault_drop, fault_dup, fault_reorder, fault_delay, fault_corrupt, fault_truncate, fault_partition;
+	uint64_t net_rx_dups; /* datagrams that came twice */
+	struct nic_net_stats net;
 };
 /* Their names, one row for each: those of hw_counters. */
 extern const struct stats_row efanic_stat_row[sizeof(struct efanic_stats) / sizeof(uint64_t)];

@@ -8,6 +8,7 @@
 #include "base/conf.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "nic/common/nic_room.h"
 
 /* --- the room --- */
 
@@ -16,10 +17,10 @@
 
 /* As parsed; every number is settable so that its exhaustion can be tested. */
 struct room {
-	uint64_t nics;
-	uint32_t gen; /* bit of a word of GEN_WORDS */
+	struct nic_room all;
+	uint32_t gen; /* a word of GEN_WORDS */
 	uint64_t mtu, max_qp, max_cq, max_ah, max_mr, max_pd, max_mr_size, max_rdma_size, sq, rq;
-	bool pci, hmem, lenient;
+	bool hmem, lenient;
 };
 
 enum gen { GEN_EFA0_NONE, GEN_EFA0_READ, GEN_EFA1_RW, GEN_EFA2_FULL, GEN_NUM };
@@ -41,8 +42,8 @@ static const struct gen_row {
 
 #define OFF(member_) offsetof(struct room, member_)
 static const struct conf_key room_key[] = {
-	{"nics", CONF_U64, OFF(nics), "adapters", 0, DEV_MAX, NULL},
-	{"gen", CONF_WORDS, OFF(gen), "hardware generation", 0, 0, GEN_WORDS},
+	{"nics", CONF_U64, OFF(all.cnt), "adapters", 0, DEV_MAX, NULL},
+	{"gen", CONF_WORD, OFF(gen), "hardware generation", 0, 0, GEN_WORDS},
 	{"mtu", CONF_U64, OFF(mtu), "largest SEND, bytes", 1024, EFANIC_MTU, NULL},
 	{"max_qp", CONF_U64, OFF(max_qp), "queue pairs", 1, 65535, NULL},
 	{"max_cq", CONF_U64, OFF(max_cq), "completion queues", 1, 65535, NULL},
@@ -56,7 +57,7 @@ static const struct conf_key room_key[] = {
 	{"rq", CONF_U64, OFF(rq), "receive requests of a queue pair", 1, 32768, NULL},
 	{"hmem", CONF_BOOL, OFF(hmem), "yes: as an instance that has GPUs", 0, 0, NULL},
 	{"lenient", CONF_BOOL, OFF(lenient), "yes: verbs takes what UCX 1.13 asks of every adapter", 0, 0, NULL},
-	{"pci", CONF_BOOL, OFF(pci), "yes: tell the PCI address, which is not here", 0, 0, NULL},
+	{"pci", CONF_BOOL, OFF(all.pci), "yes: tell the PCI address, which is not here", 0, 0, NULL},
 };
 
 /* Where adapters sit, as on the machines that have several. Source: doc/facts/efa.md#adapters. */
@@ -65,8 +66,8 @@ static const struct {
 } slot[DEV_MAX] = {{0, 6}, {16, 27}, {49, 0}, {70, 0}, {79, 0}, {80, 0}, {81, 0}, {82, 0}};
 
 static const struct room room_default = {
-	.nics = 1,
-	.gen = 1u << GEN_EFA2_FULL,
+	.all.cnt = 1,
+	.gen = GEN_EFA2_FULL,
 	.mtu = EFANIC_MTU,
 	.max_qp = 256,
 	.max_cq = 512,
@@ -81,36 +82,27 @@ static const struct room room_default = {
 
 static const struct conf_src room_src = {ROOM_ENV, "efa", room_key, ARRAY_SIZE(room_key)};
 
-static int room_read(struct room *room, char *err, size_t err_len)
+static int room_read(struct nic_room *all, char *err, size_t err_len)
 {
-	int rc;
+	struct room *room = container_of(all, struct room, all);
 
 	*room = room_default;
-	rc = conf_read(&room_src, room, sizeof(*room), err, err_len);
-	if (rc)
-		return rc;
-	if (!IS_POW2(room->gen))
-		return conf_refuse(-EINVAL, err, err_len, ROOM_ENV ": gen takes one of " GEN_WORDS);
-	return 0;
+	return conf_read(&room_src, room, sizeof(*room), err, err_len);
 }
 
 static enum gen room_gen(const struct room *room)
 {
-	unsigned word = (unsigned)__builtin_ctz(room->gen);
-
-	return word < GEN_NUM ? (enum gen)word : (enum gen)(word - 2);
+	return room->gen < GEN_NUM ? (enum gen)room->gen : (enum gen)(room->gen - 2);
 }
 
-static int attr_fill(const struct room *room, int idx, struct efanic_dev_attr *out, char *err,
+static int attr_fill(const struct nic_room *all, int idx, const struct nic_place *at, void *attr, char *err,
 		     size_t err_len)
 {
+	const struct room *room = container_of(all, struct room, all);
 	const struct gen_row *gen = &gen_row[room_gen(room)];
-	const struct link_room *net;
-	uint8_t ip[16];
+	struct efanic_dev_attr *out = attr;
 
-	if (link_room_get(&net, err, err_len) ||
-	    link_room_ip(net, (unsigned)idx, ip, err, err_len))
-		return -ENODEV;
+	(void)err, (void)err_len;
 	*out = (struct efanic_dev_attr){
 		.vendor_id = 0x1d0f,
 		.vendor_part_id = gen->part_id,
@@ -131,7 +123,7 @@ static int attr_fill(const struct room *room, int idx, struct efanic_dev_attr *o
 		.speed_bps = 100000000000,
 		.has_hmem = room->hmem,
 		.is_lenient = room->lenient,
-		.pci_always = room->pci,
+		.pci_always = room->all.pci,
 		.pci_bus = slot[idx].bus,
 		.pci_device = slot[idx].device,
 		.driver = "efa",
@@ -139,33 +131,25 @@ static int attr_fill(const struct room *room, int idx, struct efanic_dev_attr *o
 		.hw_abi = "6",
 	};
 	snprintf(out->name, sizeof(out->name), "rdmap%us%u", slot[idx].bus, slot[idx].device);
-	efanic_gid_of_ip(ip, out->gid);
+	efanic_gid_of_ip(at->ip, out->gid);
 	return 0;
 }
+
+static const struct nic_kind kind = {room_read, attr_fill};
 
 int efanic_dev_cnt(char *err, size_t err_len)
 {
 	struct efanic_dev_attr attr;
 	struct room room;
 
-	if (err_len)
-		err[0] = '\0';
-	if (room_read(&room, err, err_len))
-		return 0;
-	for (int i = 0; i < (int)room.nics; i++)
-		if (attr_fill(&room, i, &attr, err, err_len))
-			return 0;
-	return (int)room.nics;
+	return nic_cnt(&kind, &room.all, &attr, err, err_len);
 }
 
 int efanic_dev_query(int idx, struct efanic_dev_attr *out)
 {
 	struct room room;
-	char err[256];
 
-	if (room_read(&room, err, sizeof(err)) || idx < 0 || (uint64_t)idx >= room.nics)
-		return -ENODEV;
-	return attr_fill(&room, idx, out, err, sizeof(err));
+	return nic_query(&kind, idx, &room.all, out);
 }
 
 /* --- an open adapter --- */
@@ -263,11 +247,7 @@ void efanic_close(struct efanic *nic)
 	if (!nic)
 		return;
 	assert(!nic->qps);
-	if (!efanic_forked(nic)) {
-		lock_acquire(nic->lock);
-		efanic_stats_report(nic);
-		lock_release(nic->lock);
-	}
+	nic_stats_end(nic->node, nic->lock, efanic_stats_tell, nic);
 	link_node_close(nic->node);
 	efanic_ah_tab_fini(nic);
 	slab_fini(&nic->dsts);

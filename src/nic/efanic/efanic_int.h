@@ -286,13 +286,7 @@ void efanic_dst_orphan_all(struct efanic_qp *qp);
 /** efanic_stats_derive() - All counters of @qp from its own and from @link, those of its port. */
 void efanic_stats_derive(const struct efanic_qp *qp, const struct link_stats *link,
 			 struct efanic_stats *out);
-void efanic_stats_add(struct efanic_stats *sum, const struct efanic_stats *more);
-/**
- * efanic_stats_report() - One line of all counters of an adapter whose queue pairs are closed, if
- * SOFTFABRIC_STATS asks for it: "stderr", or a prefix of the file <prefix>.<pid> to append to.
- */
-void efanic_stats_report(const struct efanic *nic);
-/** efanic_stats_tell() - The same of the adapter @ctx as it is now (link_node_attr.tell). */
+/** efanic_stats_tell() - The line of all counters of the adapter @ctx as it is now (link_node_attr.tell). */
 size_t efanic_stats_tell(void *ctx, char *buf, size_t len);
 
 /** efanic_qp_push() - Work on requests that wait for room, outside of a poll; completions are kept for the next one. */

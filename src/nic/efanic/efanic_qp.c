@@ -363,7 +363,7 @@ void efanic_qp_close(struct efanic_qp *qp)
 	assert(qp->sq_used == 0);
 	list_remove(qp);
 	efanic_stats_derive(qp, &link, &stats);
-	efanic_stats_add(&nic->closed, &stats);
+	stats_add(&nic->closed, &stats, sizeof(stats));
 	queues_free(qp);
 	mem_free(qp);
 }

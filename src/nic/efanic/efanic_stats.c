@@ -3,11 +3,6 @@
 // counts.
 #include "nic/efanic/efanic_int.h"
 
-void efanic_stats_add(struct efanic_stats *sum, const struct efanic_stats *more)
-{
-	stats_add(sum, more, sizeof(*sum));
-}
-
 static uint64_t pkts_of(uint64_t bytes, uint32_t mtu)
 {
 	return DIV_ROUND_UP(bytes, mtu);
@@ -30,21 +25,8 @@ void efanic_stats_derive(const struct efanic_qp *qp, const struct link_stats *li
 	out->malformed = 0;
 	for (unsigned i = EFANIC_DROP_NONE + 1; i < EFANIC_DROP_NUM; i++)
 		out->malformed += qp->drops[i];
-	out->shm_tx_pkts = link->shm_tx_frames;
-	out->net_tx_pkts = link->tx_frames - MIN(link->tx_frames, link->shm_tx_frames);
-	out->net_tx_dgrams = link->net_tx_dgrams;
-	out->net_rx_dgrams = link->net_rx_dgrams;
 	out->net_rx_dups = link->dup_rx;
-	out->net_rx_drops = link->drop_malformed + link->drop_nonce + link->drop_source + link->drop_version +
-			    link->drop_full + link->drop_seal + link->drop_hello;
-	out->net_rx_late_byes = link->late_byes;
-	out->fault_drop = link->fault_drop;
-	out->fault_dup = link->fault_dup;
-	out->fault_reorder = link->fault_reorder;
-	out->fault_delay = link->fault_delay;
-	out->fault_corrupt = link->fault_corrupt;
-	out->fault_truncate = link->fault_truncate;
-	out->fault_partition = link->fault_partition;
+	nic_net_stats(link, &out->net);
 }
 
 void efanic_qp_query_stats(const struct efanic_qp *qp, struct efanic_stats *out)
@@ -62,7 +44,7 @@ void efanic_query_stats(const struct efanic *nic, struct efanic_stats *out)
 	link_node_served(nic->node, &out->rdma_read_resp_bytes, &out->rdma_write_recv_bytes);
 	for (const struct efanic_qp *qp = nic->qps; qp; qp = qp->next) {
 		efanic_qp_query_stats(qp, &one);
-		efanic_stats_add(out, &one);
+		stats_add(out, &one, sizeof(one));
 	}
 }
 
@@ -74,20 +56,9 @@ const struct stats_row efanic_stat_row[] = {
 	ROW(rdma_write_wrs), ROW(rdma_write_bytes), ROW(rdma_write_wr_err),
 	ROW(rdma_write_recv_bytes), ROW(retrans_pkts), ROW(retrans_timeout_events),
 	ROW(unresponsive_remote_events), ROW(impaired_remote_conn_events), ROW(rnr_naks_rx),
-	ROW(rnr_naks_tx), ROW(qkey_violations), ROW(malformed), ROW(shm_tx_pkts), ROW(net_tx_pkts),
-	ROW(net_tx_dgrams), ROW(net_rx_dgrams), ROW(net_rx_dups), ROW(net_rx_drops),
-	ROW(net_rx_late_byes), ROW(peers_closed),
-	ROW(fault_drop), ROW(fault_dup), ROW(fault_reorder), ROW(fault_delay), ROW(fault_corrupt), ROW(fault_truncate),
-	ROW(fault_partition),
+	ROW(rnr_naks_tx), ROW(qkey_violations), ROW(malformed), ROW(net_rx_dups),
+	NIC_NET_ROWS("", struct efanic_stats, net),
 };
-
-void efanic_stats_report(const struct efanic *nic)
-{
-	struct efanic_stats sum;
-
-	efanic_query_stats(nic, &sum);
-	stats_report(nic->attr.name, efanic_stat_row, ARRAY_SIZE(efanic_stat_row), &sum);
-}
 
 size_t efanic_stats_tell(void *ctx, char *buf, size_t len)
 {

@@ -9,8 +9,8 @@
 #include "base/le.h"
 #include "base/lock.h"
 #include "base/quota.h"
-#include "base/stats.h"
 #include "base/view.h"
+#include "nic/common/nic_stats.h"
 
 /*
  * Theory of operation
@@ -336,11 +336,8 @@ struct hfi_stats {
 	uint64_t credit_waits;          /* PIO found no credits */
 	uint64_t copy_get_bytes, copy_put_bytes;
 	uint64_t port_xmit_data, port_rcv_data; /* bytes of packets, their headers of HFI_WIRE_HDR bytes included */
-	uint64_t shm_tx_pkts, net_tx_pkts; /* which path carried the packets */
 	uint64_t drop[HFI_DROP_NUM];
-	/* the soft network's own */
-	uint64_t net_tx_dgrams, net_rx_dgrams, net_drops;
-	uint64_t fault_drop, fault_dup, fault_reorder, fault_delay, fault_corrupt, fault_truncate, fault_partition;
+	struct nic_net_stats net;
 };
 void hfi_ctxt_query_stats(const struct hfi_ctxt *c, struct hfi_stats *out);
 /** hfi_query_stats() - Sum over the unit's contexts in this process, closed ones included. */

@@ -164,7 +164,7 @@ void hfi_ctxt_close(struct hfi_ctxt *c)
 	hfi_assign_close(&c->claim, &link);
 	list_remove(c);
 	hfi_stats_derive(c, &link, &stats);
-	hfi_stats_add(&hfi->closed, &stats);
+	stats_add(&hfi->closed, &stats, sizeof(stats));
 	ctxt_free(c);
 }
 

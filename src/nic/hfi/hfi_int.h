@@ -167,10 +167,7 @@ void hfi_copy_end(void *ctx, void *cookie, int status); /* link_ops.on_bulk */
 
 /** hfi_stats_derive() - All counters of @c from its own and from @link, those of its port. */
 void hfi_stats_derive(const struct hfi_ctxt *c, const struct link_stats *link, struct hfi_stats *out);
-void hfi_stats_add(struct hfi_stats *sum, const struct hfi_stats *more);
-/** hfi_stats_print() - One line of all counters, if SOFTFABRIC_STATS asks for it. */
-void hfi_stats_print(const struct hfi *hfi);
-/** hfi_stats_tell() - The same of the adapter @ctx as it is now (link_node_attr.tell). */
+/** hfi_stats_tell() - The line of all counters of the adapter @ctx as it is now (link_node_attr.tell). */
 size_t hfi_stats_tell(void *ctx, char *buf, size_t len);
 
 #endif

@@ -97,11 +97,7 @@ void hfi_close(struct hfi *hfi)
 	if (!hfi)
 		return;
 	assert(!hfi->ctxts);
-	if (!hfi_forked(hfi)) {
-		lock_acquire(hfi->lock);
-		hfi_stats_print(hfi);
-		lock_release(hfi->lock);
-	}
+	nic_stats_end(hfi->node, hfi->lock, hfi_stats_tell, hfi);
 	link_node_close(hfi->node);
 	slab_fini(&hfi->dsts);
 	mem_free(hfi);

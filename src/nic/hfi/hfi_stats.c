@@ -2,11 +2,6 @@
 // Counters: what a context counts itself, and what follows from its port's counts.
 #include "nic/hfi/hfi_int.h"
 
-void hfi_stats_add(struct hfi_stats *sum, const struct hfi_stats *more)
-{
-	stats_add(sum, more, sizeof(*sum));
-}
-
 void hfi_stats_derive(const struct hfi_ctxt *c, const struct link_stats *link, struct hfi_stats *out)
 {
 	*out = c->stats;
@@ -14,18 +9,7 @@ void hfi_stats_derive(const struct hfi_ctxt *c, const struct link_stats *link, s
 	out->copy_put_bytes = link->bulk_put_bytes;
 	out->port_xmit_data = out->pio_bytes + out->sdma_bytes + (out->pio_pkts + out->sdma_pkts) * HFI_WIRE_HDR;
 	out->port_rcv_data = out->rcv_bytes + (out->rcv_eager + out->rcv_expected) * HFI_WIRE_HDR;
-	out->shm_tx_pkts = link->shm_tx_frames;
-	out->net_tx_pkts = link->tx_frames - MIN(link->tx_frames, link->shm_tx_frames);
-	out->net_tx_dgrams = link->net_tx_dgrams;
-	out->net_rx_dgrams = link->net_rx_dgrams;
-	out->net_drops = link->drop_malformed + link->drop_nonce + link->drop_source + link->drop_version + link->drop_full + link->drop_seal + link->drop_hello;
-	out->fault_drop = link->fault_drop;
-	out->fault_dup = link->fault_dup;
-	out->fault_reorder = link->fault_reorder;
-	out->fault_delay = link->fault_delay;
-	out->fault_corrupt = link->fault_corrupt;
-	out->fault_truncate = link->fault_truncate;
-	out->fault_partition = link->fault_partition;
+	nic_net_stats(link, &out->net);
 }
 
 void hfi_ctxt_query_stats(const struct hfi_ctxt *c, struct hfi_stats *out)
@@ -42,7 +26,7 @@ void hfi_query_stats(const struct hfi *hfi, struct hfi_stats *out)
 	*out = hfi->closed;
 	for (const struct hfi_ctxt *c = hfi->ctxts; c; c = c->next) {
 		hfi_ctxt_query_stats(c, &one);
-		hfi_stats_add(out, &one);
+		stats_add(out, &one, sizeof(one));
 	}
 }
 
@@ -53,22 +37,12 @@ const struct stats_row hfi_stat_row[] = {
 	ROW(rcv_eager), ROW(rcv_expected), ROW(rcv_bytes), ROW(rcv_parked),
 	ROW(tid_updates), ROW(tid_stale), ROW(credit_waits), ROW(copy_get_bytes), ROW(copy_put_bytes),
 	ROW(port_xmit_data), ROW(port_rcv_data),
-	ROW(shm_tx_pkts), ROW(net_tx_pkts),
 	DROP(short, HFI_DROP_SHORT), DROP(length, HFI_DROP_LENGTH), DROP(lnh, HFI_DROP_LNH), DROP(dlid, HFI_DROP_DLID),
 	DROP(slid, HFI_DROP_SLID), DROP(pkey, HFI_DROP_PKEY), DROP(jkey, HFI_DROP_JKEY), DROP(uuid, HFI_DROP_UUID),
 	DROP(ctxt, HFI_DROP_CTXT), DROP(kver, HFI_DROP_KVER), DROP(rcvhdrq_full, HFI_DROP_RCVHDRQ_FULL),
 	DROP(egr_full, HFI_DROP_EGR_FULL), DROP(port_down, HFI_DROP_PORT_DOWN),
-	ROW(net_tx_dgrams), ROW(net_rx_dgrams), ROW(net_drops),
-	ROW(fault_drop), ROW(fault_dup), ROW(fault_reorder), ROW(fault_delay), ROW(fault_corrupt), ROW(fault_truncate), ROW(fault_partition),
+	NIC_NET_ROWS("", struct hfi_stats, net),
 };
-
-void hfi_stats_print(const struct hfi *hfi)
-{
-	struct hfi_stats sum;
-
-	hfi_query_stats(hfi, &sum);
-	stats_report(hfi->attr.name, hfi_stat_row, ARRAY_SIZE(hfi_stat_row), &sum);
-}
 
 size_t hfi_stats_tell(void *ctx, char *buf, size_t len)
 {

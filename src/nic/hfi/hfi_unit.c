@@ -6,6 +6,7 @@
 
 #include "base/conf.h"
 #include "base/log.h"
+#include "nic/common/nic_room.h"
 #include "nic/hfi/hfi.h"
 #include "nic/hfi/hfi_addr.h"
 #include "nic/hfi/hfi_assign.h"
@@ -13,8 +14,7 @@
 /*
  * Theory of operation
  *
- * The room is read again at every question, as sysfs would be; it is small. Grammar of SOFTFABRIC_OPX and of section
- * [opx] in the file SOFTFABRIC_CONF, where each may repeat the other:
+ * Grammar of SOFTFABRIC_OPX and of section [opx] in the file SOFTFABRIC_CONF, where each may repeat the other:
  *
  *   units=2;state=active,down;numa=0,1;contexts=4;pkeys=0x8001,0x8002;sl2sc=3:5,4:15;sc2vl=5:2;down=1s-2s
  *
@@ -31,15 +31,16 @@
 #define DATA_VL_CNT  8u
 
 struct room {
-	uint64_t units, contexts, credits, rcvhdrq, egr, sdma_ring, mtu, rate;
-	bool pkey_check, pci;
+	struct nic_room all;
+	uint64_t contexts, credits, rcvhdrq, egr, sdma_ring, mtu, rate;
+	bool pkey_check;
 	char state[CONF_STR_MAX], numa[CONF_STR_MAX], down[CONF_STR_MAX];
 	char pkeys[CONF_STR_MAX], sl2sc[CONF_STR_MAX], sc2vl[CONF_STR_MAX];
 };
 
 #define OFF(member_) offsetof(struct room, member_)
 static const struct conf_key room_key[] = {
-	{"units", CONF_U64, OFF(units), "adapters", 0, HFI_UNIT_MAX, NULL},
+	{"units", CONF_U64, OFF(all.cnt), "adapters", 0, HFI_UNIT_MAX, NULL},
 	{"contexts", CONF_U64, OFF(contexts), "user contexts of a unit", 0, HFI_CTXT_MAX, NULL},
 	{"credits", CONF_U64, OFF(credits), "PIO blocks of 64 bytes of a context", 0, CREDITS_MAX,
 	 NULL},
@@ -54,7 +55,7 @@ static const struct conf_key room_key[] = {
 	{"state", CONF_STR, OFF(state), "port states: active,down,init,armed", 0, 0, NULL},
 	{"numa", CONF_STR, OFF(numa), "NUMA nodes, -1 unknown: 0,1", 0, 0, NULL},
 	{"down", CONF_STR, OFF(down), "FROM-TO after opening: the port is down", 0, 0, NULL},
-	{"pci", CONF_BOOL, OFF(pci), "yes: tell the PCI address, which is not here", 0, 0, NULL},
+	{"pci", CONF_BOOL, OFF(all.pci), "yes: tell the PCI address, which is not here", 0, 0, NULL},
 	{"pkeys", CONF_STR, OFF(pkeys), "the port's P_Keys: 0x8001,0x8002", 0, 0, NULL},
 	{"pkey_check", CONF_BOOL, OFF(pkey_check), "no: P_Keys cannot be set", 0, 0, NULL},
 	{"sl2sc", CONF_STR, OFF(sl2sc), "SL:SC,...", 0, 0, NULL},
@@ -81,12 +82,13 @@ static int room_check(const struct room *room, char *err, size_t err_len)
 static const struct conf_src room_src = {ROOM_ENV, "opx", room_key, ARRAY_SIZE(room_key)};
 
 /* Defaults: the driver's. Source: doc/facts/opx.md#driver-defaults */
-static int room_read(struct room *room, char *err, size_t err_len)
+static int room_read(struct nic_room *all, char *err, size_t err_len)
 {
+	struct room *room = container_of(all, struct room, all);
 	int rc;
 
 	*room = (struct room){
-		.units = 1,
+		.all.cnt = 1,
 		.contexts = HFI_CTXT_MAX,
 		.credits = 1024,
 		.rcvhdrq = 2048,
@@ -246,17 +248,18 @@ static void gid_fill(struct hfi_unit_attr *u)
 	u->gid[15] = (uint8_t)u->lid;
 }
 
-static int unit_fill(const struct room *room, int unit, struct hfi_unit_attr *out, char *err, size_t err_len)
+static int unit_fill(const struct nic_room *all, int unit, const struct nic_place *at, void *attr, char *err,
+		     size_t err_len)
 {
-	const struct link_room *net;
+	const struct room *room = container_of(all, struct room, all);
+	struct hfi_unit_attr *out = attr;
 	struct hostpart map;
 	uint32_t lid;
 	uint16_t base;
-	uint8_t ip[16];
+	int rc = hostpart_init(&map, &hfi_lid_kind, at->net, at->ip, err, err_len);
 
-	if (link_room_get(&net, err, err_len) || link_room_ip(net, (unsigned)unit, ip, err, err_len) ||
-	    hostpart_init(&map, &hfi_lid_kind, net, ip, err, err_len))
-		return -ENODEV;
+	if (rc)
+		return rc;
 	*out = (struct hfi_unit_attr){
 		.unit = unit,
 		.nctxts = (uint32_t)room->contexts,
@@ -270,42 +273,35 @@ static int unit_fill(const struct room *room, int unit, struct hfi_unit_attr *ou
 		.vendor_id = 0x8086,
 		.device_id = 0x24f0,
 		.revision = 0x11,
-		.pci_always = room->pci,
+		.pci_always = all->pci,
 		.pci_bus = (uint8_t)(0x18 + 8 * unit),
 	};
-	if (lists_fill(room, out, err, err_len))
-		return -ENODEV;
-	must(!hostpart_nr(&map, ip, 0, &lid, &base)); /* as hostpart_init() has checked */
+	rc = lists_fill(room, out, err, err_len);
+	if (rc)
+		return rc;
+	must(!hostpart_nr(&map, at->ip, 0, &lid, &base)); /* as hostpart_init() has checked */
 	out->lid = (uint16_t)lid;
 	gid_fill(out);
 	snprintf(out->name, sizeof(out->name), "hfi1_%d", unit);
-	memcpy(out->ip, ip, 16);
+	memcpy(out->ip, at->ip, 16);
 	return 0;
 }
+
+static const struct nic_kind kind = {room_read, unit_fill};
 
 int hfi_unit_cnt(char *err, size_t err_len)
 {
 	struct hfi_unit_attr attr;
 	struct room room;
 
-	if (err_len)
-		err[0] = '\0';
-	if (room_read(&room, err, err_len))
-		return 0;
-	for (int i = 0; i < (int)room.units; i++)
-		if (unit_fill(&room, i, &attr, err, err_len))
-			return 0;
-	return (int)room.units;
+	return nic_cnt(&kind, &room.all, &attr, err, err_len);
 }
 
 int hfi_unit_query(int unit, struct hfi_unit_attr *out)
 {
 	struct room room;
-	char err[512];
 
-	if (room_read(&room, err, sizeof(err)) || unit < 0 || (uint64_t)unit >= room.units)
-		return -ENODEV;
-	return unit_fill(&room, unit, out, err, sizeof(err));
+	return nic_query(&kind, unit, &room.all, out);
 }
 
 int hfi_unit_free_ctxts(int unit)

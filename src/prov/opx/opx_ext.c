@@ -37,13 +37,15 @@ void opx_stats_print(const struct opx_domain *d)
 		struct opx_stats own;
 		struct opx_rel_stats rel;
 	} sum = {d->closed, d->closed_rel};
+	char line[STATS_LINE_MAX];
 	size_t n = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(own_row); i++)
 		row[n++] = own_row[i];
 	for (size_t i = 0; i < ARRAY_SIZE(rel_row); i++)
 		row[n++] = (struct stats_row){rel_row[i].name, offsetof(typeof(sum), rel) + rel_row[i].off};
-	stats_report("opx", row, n, &sum);
+	stats_line(line, sizeof(line), "opx", row, n, &sum);
+	stats_report(line);
 }
 
 static uint64_t hw_read(struct kit_domain *kd, size_t off)
