@@ -46,6 +46,19 @@ static inline void lock_release(struct lock *l)
 	atomic_store_explicit(&l->held, 0, memory_order_release);
 }
 
+#define LOCK_TRIES 4
+
+/** lock_tries() - A few tries, and a yield after each: for who has something else to do while it is held. */
+static inline bool lock_tries(struct lock *l)
+{
+	for (int i = 0; i < LOCK_TRIES; i++) {
+		if (lock_try(l))
+			return true;
+		sched_yield();
+	}
+	return false;
+}
+
 /**
  * lock_is_wanted() - Somebody waits for it. The lock is not fair: whoever takes it again as soon as it is free may keep
  * others out for ever, and asks this in between.

@@ -8,23 +8,23 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/duty.h"
 #include "base/limits.h"
 #include "link/core/link_int.h"
 
 /*
  * Theory of operation
  *
- * Hardware answers its peers whether or not the host program runs; so does this thread. It has
- * three states:
+ * Hardware answers its peers whether or not the host program runs; so does this thread. When it
+ * polls and for how long it sleeps is the duty cycle of base/duty.h, with node->poll_epoch as the
+ * application's polls. What it does in the three states of that:
  *
- * napping: node->poll_epoch moved since the last look, so the application polls. Sleep 2 ms, then
- * longer, up to 4 ms, and look again. Meanwhile it also guards sockets that link_poll() leaves
- * alone because nothing ever came there.
+ * napping: the application polls. Meanwhile the thread guards sockets that link_poll() leaves alone
+ * because nothing ever came there.
  *
- * armed: nobody polled. All ports are armed (peers ring), node->armed is set, and it sleeps until a
+ * dozing: nobody polled. All ports are armed (peers ring), node->armed is set, and it sleeps until a
  * ring, a datagram or the next deadline. The application's next poll takes node->armed back by one
- * exchange and stops the rings, without waking anybody: so an armed sleep ends by itself after a
- * sixteenth of the time that the application has been quiet, when the epoch is looked at again.
+ * exchange and stops the rings, without waking anybody.
  *
  * working: something came. It runs service() like the application's poll would, for as long as there
  * is something. If the application sleeps on a descriptor it has been woken as well and goes first:
@@ -44,19 +44,19 @@
  * is called without it.
  */
 
-#define NAP_MIN_NS  (2 * NS_PER_MS)
-#define NAP_MAX_NS  (4 * NS_PER_MS)
-#define LOOK_MIN_NS (16 * NS_PER_MS) /* armed sleeps: quiet time / LOOK_SHARE within these bounds  \
-				      */
-#define LOOK_MAX_NS NS_PER_SEC
-#define LOOK_SHARE  16
-#define HOT_NS                                                                                     \
-	(20 * NS_PER_US) /* goes on polling for so long after work, where there are CPUs to spare */
+static const struct duty_plan plan = {
+	.nap_min_ns = 2 * NS_PER_MS,
+	.nap_max_ns = 4 * NS_PER_MS,
+	.doze_min_ns = 16 * NS_PER_MS,
+	.doze_max_ns = NS_PER_SEC,
+	.rest_min_ns = 40 * NS_PER_US,
+	.rest_max_ns = 640 * NS_PER_US,
+	.free_passes = 3,
+};
+
+#define HOT_NS        (20 * NS_PER_US) /* goes on polling for so long after work, where there are CPUs to spare */
 #define HOT_CPUS      4
-#define FRUITLESS_OK  3 /* passes without success that cost nothing, then each waits longer ... */
-#define FRUITLESS_MAX 8
-#define FRUITLESS_NS  (20 * NS_PER_US) /* ... doubling from here on */
-#define LOCK_TRIES    4
+#define GUARD_NS      (20 * NS_PER_US) /* for the application's poll to look at guarded sockets */
 #define WANTED_NS     (100 * NS_PER_US) /* pause between two passes while somebody waits for the lock, ... */
 #define WANTED_CNT    10		/* ... so many times at most */
 #define GIVE_WAY_NS   (200 * NS_PER_US) /* head start of an application that sleeps on a descriptor */
@@ -69,11 +69,10 @@ struct agent {
 	int kick;  /* eventfd */
 	_Atomic bool is_stopped;
 	/* the thread's own */
-	uint64_t quiet_ns; /* since when nobody polled */
+	struct duty duty;
 	uint64_t hot_until_ns;
 	uint64_t neglect_ns; /* last look for neglected ports */
 	bool has_given_way;
-	uint32_t fruitless; /* passes in a row that had a reason and found nothing */
 };
 
 static void watch(int ep, int fd)
@@ -139,8 +138,8 @@ static void serve(struct agent *a, uint64_t now)
 {
 	struct link_node *n = a->node;
 	uint32_t before = events_sum(n);
+	bool has_found;
 
-	a->fruitless += a->fruitless < FRUITLESS_MAX;
 	n->agent_runs = true;
 	if (n->attr.service)
 		n->attr.service(n->attr.ctx);
@@ -150,10 +149,9 @@ static void serve(struct agent *a, uint64_t now)
 	n->agent_runs = false;
 	for (struct link_port *p = n->ports; p; p = p->next)
 		port_served(p);
-	if (events_sum(n) == before)
-		return;
-	a->fruitless = 0;
-	if (n->cpu_cnt >= HOT_CPUS)
+	has_found = events_sum(n) != before;
+	duty_pass(&a->duty, has_found);
+	if (has_found && n->cpu_cnt >= HOT_CPUS)
 		a->hot_until_ns = now + HOT_NS;
 }
 
@@ -190,12 +188,12 @@ static bool gives_way(struct agent *a)
 static uint64_t work(struct agent *a, bool woken)
 {
 	struct link_node *n = a->node;
-	uint64_t now = clk_now_ns(&n->clk), deadline = CLK_NEVER, look;
+	uint64_t now = clk_now_ns(&n->clk), deadline = CLK_NEVER;
 	bool is_quiet;
 
 	if (now < a->hot_until_ns) {
 		serve(a, now);
-		a->fruitless = 0;
+		duty_pass(&a->duty, true); /* such passes are free, whatever they find */
 		return 0;
 	}
 	if (woken && gives_way(a))
@@ -207,9 +205,7 @@ static uint64_t work(struct agent *a, bool woken)
 	}
 	/* relaxed: this bit is written and read under the lock */
 	atomic_fetch_or_explicit(&n->armed, AGENT_SLEEPS, memory_order_relaxed);
-	look = (now - a->quiet_ns) / LOOK_SHARE;
-	look = MIN(MAX(look, LOOK_MIN_NS), LOOK_MAX_NS);
-	return MIN(deadline - now, look);
+	return MIN(deadline - now, duty_doze(&a->duty, now));
 }
 
 /*
@@ -222,7 +218,7 @@ static void serve_neglected(struct agent *a)
 	uint64_t now = clk_now_ns(&n->clk);
 	bool is_neglected = false;
 
-	if (now - a->neglect_ns < NAP_MIN_NS || !lock_try(n->lock))
+	if (now - a->neglect_ns < plan.nap_min_ns || !lock_try(n->lock))
 		return;
 	a->neglect_ns = now;
 	for (struct link_port *p = n->ports; p; p = p->next) {
@@ -249,16 +245,6 @@ static void guard_look(struct link_node *n)
 	}
 }
 
-static bool lock_tries(struct lock *l)
-{
-	for (int i = 0; i < LOCK_TRIES; i++) {
-		if (lock_try(l))
-			return true;
-		sched_yield();
-	}
-	return false;
-}
-
 /* The lock is not fair: an application that does nothing but poll may keep it from this thread for
  * ever. Its next poll looks then. */
 static void guard_check(struct agent *a)
@@ -272,7 +258,7 @@ static void guard_check(struct agent *a)
 	}
 	/* relaxed: the poll looks at the sockets themselves */
 	atomic_fetch_or_explicit(&n->armed, AGENT_GUARDS, memory_order_relaxed);
-	wait_on(a, a->kick, FRUITLESS_NS);
+	wait_on(a, a->kick, GUARD_NS);
 }
 
 /* Gives whoever waits for the lock the time to take it. Return: it was kicked meanwhile. */
@@ -288,29 +274,28 @@ static void *agent_main(void *arg)
 {
 	struct agent *a = arg;
 	struct link_node *n = a->node;
-	uint64_t seen = atomic_load_explicit(&n->poll_epoch, memory_order_relaxed),
-		 nap = NAP_MIN_NS / 2;
-	uint64_t sleep_ns, epoch;
+	uint64_t sleep_ns, nap_ns, now;
+	uint32_t epoch = atomic_load_explicit(&n->poll_epoch, memory_order_relaxed);
 	bool woken = true;
 
-	a->quiet_ns = clk_now_ns(&n->clk);
+	duty_init(&a->duty, &plan, epoch, clk_now_ns(&n->clk));
 	/* acquire; pairs with the release in agent_stop() */
 	while (!atomic_load_explicit(&a->is_stopped, memory_order_acquire)) {
 		if (n->live)
 			live_tick(n);
 		epoch = atomic_load_explicit(&n->poll_epoch, memory_order_relaxed);
-		if (epoch != seen || !lock_tries(n->lock)) {
-			nap = epoch != seen ? MIN(nap * 2, NAP_MAX_NS) : NAP_MIN_NS;
-			seen = epoch;
-			if (wait_on(a, a->guard, nap))
+		now = clk_now_ns(&n->clk);
+		nap_ns = duty_look(&a->duty, epoch, now);
+		if (!nap_ns && !lock_tries(n->lock))
+			nap_ns = duty_locked(&a->duty, now);
+		if (nap_ns) {
+			if (wait_on(a, a->guard, nap_ns))
 				guard_check(a);
 			serve_neglected(a);
 			a->has_given_way = false;
 			woken = true; /* the first pass afterwards looks at everything */
-			a->quiet_ns = clk_now_ns(&n->clk);
 			continue;
 		}
-		nap = NAP_MIN_NS / 2;
 		sleep_ns = work(a, woken);
 		lock_release(n->lock);
 		if (lets_in(a)) {
@@ -321,9 +306,8 @@ static void *agent_main(void *arg)
 			wait_on(a, a->kick, GIVE_WAY_NS);
 			continue;
 		}
-		if (a->fruitless >
-		    FRUITLESS_OK) /* the reason does not go away, so we do not spin on it */
-			wait_on(a, a->kick, FRUITLESS_NS << (a->fruitless - FRUITLESS_OK));
+		if (!duty_is_hot(&a->duty)) /* the reason does not go away, so we do not spin on it */
+			wait_on(a, a->kick, duty_rest(&a->duty));
 		woken = false;
 		/*
 		 * relaxed: after a poll in the meantime we nap, for as long as its hurry allows; a later hurry cuts the

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/duty.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -19,21 +20,18 @@
  *
  * One thread per completion queue drives the endpoints bound to it as a reading application would, and completes
  * nothing itself: the application reads. FI_OPX_AUTO_PROGRESS_INTERVAL_USEC is the least time between two of its polls.
- * A thread that did nothing but poll every microsecond would take the core, or the lock, from the program that it is to
- * help wherever there are not cores to spare. So it has three states:
+ * When it polls and for how long it sleeps is the duty cycle of base/duty.h, with what the application has driven these
+ * endpoints as its polls. What it does in the three states of that:
  *
- * napping: the application has driven these endpoints since the last look. It needs no help; look again after
- * NAP_MIN_NS, then longer, up to NAP_MAX_NS, which is how long a peer waits when the application turns to something
- * else. Whoever holds the lock then is probably the application at it again; but one that only drives other endpoints
- * holds it most of the time, too: so the lock is waited for unless the last look has found help.
+ * napping: whoever holds the lock when it looks is probably the application at it again; but one that only drives other
+ * endpoints holds it most of the time, too: so the lock is waited for unless the last look has found help.
  *
- * hot: it does not, and something came. Poll, at the interval, until HOT_POLLS in a row found nothing.
+ * working: it polls, at the interval, until a few polls in a row have found nothing.
  *
- * dozing: nothing comes. The contexts are armed and the thread sleeps until something arrives, a timer of the
- * reliability is due, or it is kicked. The application's next poll takes the arming back and wakes nobody: so a doze
- * ends by itself after a share of the time that the application has been quiet, and one that is longer than NAP_MAX_NS
- * is cut short by that poll (opx_ep_progress()). If then the arming stands, nothing has come: it dozes on without a
- * poll, because arming is expensive and all threads of a domain share its lock.
+ * dozing: the contexts are armed and the thread sleeps until something arrives, a timer of the reliability is due, or
+ * it is kicked. A doze that is longer than NAP_MAX_NS is cut short by the application's next poll (opx_ep_progress()).
+ * If then the arming stands, nothing has come: it dozes on without a poll, because arming is expensive and all threads
+ * of a domain share its lock.
  */
 struct opx_auto {
 	struct opx_domain *domain;
@@ -43,20 +41,25 @@ struct opx_auto {
 	_Atomic bool is_stopped;
 	/* the thread's own */
 	uint64_t interval_ns, next_ns; /* no poll before next_ns */
-	uint64_t nap_ns, quiet_ns;     /* of the last nap; since when the application has not polled */
+	uint64_t now_ns;               /* at the beginning of this turn */
+	struct duty duty;
 	bool may_nap;                  /* the last look has found that the application polls */
 	bool is_called;                /* something was readable since the last look */
-	uint32_t seen;                 /* polls of the application up to the last look */
-	uint32_t empty;                /* own polls in a row that found nothing */
 };
 
-#define NAP_MIN_NS (50 * NS_PER_US)
-#define NAP_MAX_NS NS_PER_MS
-#define HOT_POLLS  8u
+#define NAP_MAX_NS  NS_PER_MS
 #define DOZE_MAX_NS NS_PER_SEC
-#define DOZE_SHARE 16
-#define ROOM_NS    (50 * NS_PER_US) /* something waits for room: look again, whatever comes */
-#define LOCK_TRIES 4
+#define ROOM_NS     (50 * NS_PER_US) /* something waits for room: look again, whatever comes */
+
+static const struct duty_plan plan = {
+	.nap_min_ns = 50 * NS_PER_US,
+	.nap_max_ns = NAP_MAX_NS,
+	.doze_min_ns = NAP_MAX_NS,
+	.doze_max_ns = DOZE_MAX_NS,
+	.rest_min_ns = NS_PER_US,
+	.rest_max_ns = 50 * NS_PER_US,
+	.free_passes = 8,
+};
 
 struct doze {
 	uint64_t ns;
@@ -92,25 +95,23 @@ static void sleep_on(struct opx_auto *a, struct pollfd *fd, nfds_t cnt, uint64_t
 static void pace(struct opx_auto *a)
 {
 	struct pollfd kick;
-	uint64_t now;
 
-	while ((now = clk_now_ns(NULL)) < a->next_ns && !is_stopped(a))
-		sleep_on(a, &kick, 1, a->next_ns - now);
+	while ((a->now_ns = clk_now_ns(NULL)) < a->next_ns && !is_stopped(a))
+		sleep_on(a, &kick, 1, a->next_ns - a->now_ns);
 }
 
 /* --- under the lock ------------------------------------------------------------------------------ */
 
-/* Has the application polled since the last look? A thread that dozed is awake then. */
-static bool is_helped(struct opx_auto *a)
+/* The application's polls up to now. A thread that dozed is awake. */
+static uint32_t polls_sum(struct opx_auto *a)
 {
-	uint32_t sum = 0, seen = a->seen;
+	uint32_t sum = 0;
 
 	for (uint32_t i = 0; i < a->cq->ep_cnt; i++) {
 		sum += ep_at(a, i)->driven;
 		ep_at(a, i)->is_dozing = false;
 	}
-	a->seen = sum;
-	return sum != seen;
+	return sum;
 }
 
 /* How long @ep, armed, can be left alone if nothing comes. 0: not at all. */
@@ -128,9 +129,7 @@ static uint64_t ep_patience(struct opx_ep *ep, uint64_t now)
 
 static void fall_asleep(struct opx_auto *a, struct doze *z)
 {
-	uint64_t share = (clk_now_ns(NULL) - a->quiet_ns) / DOZE_SHARE;
-
-	z->ns = MIN(MAX(share, NAP_MAX_NS), DOZE_MAX_NS);
+	z->ns = duty_doze(&a->duty, a->now_ns);
 	for (uint32_t i = 0; i < a->cq->ep_cnt; i++) {
 		struct opx_ep *ep = ep_at(a, i);
 		int fd = ep->kit.enabled ? hfi_ctxt_wait_fd(ep->hw) : -1;
@@ -142,7 +141,7 @@ static void fall_asleep(struct opx_auto *a, struct doze *z)
 			z->fd[z->cnt++] = (struct pollfd){.fd = fd, .events = POLLIN};
 	}
 	/* a reason to look again at once that does not go away, a peer without room perhaps, must not become a loop */
-	z->ns = MAX(z->ns, MIN((uint64_t)(a->empty - MIN(a->empty, HOT_POLLS)) * NS_PER_US, NAP_MIN_NS));
+	z->ns = MAX(z->ns, duty_rest(&a->duty));
 	for (uint32_t i = 0; i < a->cq->ep_cnt && z->ns > NAP_MAX_NS; i++)
 		ep_at(a, i)->is_dozing = true;
 }
@@ -166,16 +165,10 @@ static void look(struct opx_auto *a, struct doze *z)
 	int enabled = 0, events = 0;
 
 	a->is_called = false;
-	if (is_helped(a)) {
-		a->nap_ns = MIN(a->nap_ns * 2, NAP_MAX_NS);
-		a->quiet_ns = clk_now_ns(NULL);
-		a->empty = 0;
-		a->may_nap = true;
-		z->ns = a->nap_ns;
+	z->ns = duty_look(&a->duty, polls_sum(a), a->now_ns);
+	a->may_nap = z->ns;
+	if (a->may_nap)
 		return;
-	}
-	a->nap_ns = NAP_MIN_NS / 2;
-	a->may_nap = false;
 	if (!is_called && is_undisturbed(a)) {
 		fall_asleep(a, z);
 		return;
@@ -185,10 +178,10 @@ static void look(struct opx_auto *a, struct doze *z)
 		events += opx_ep_drive(ep_at(a, i));
 	}
 	a->next_ns = clk_now_ns(NULL) + a->interval_ns;
-	a->empty = events ? 0 : a->empty + 1;
+	duty_pass(&a->duty, events);
 	if (!enabled)
 		z->ns = DOZE_MAX_NS; /* whoever enables one kicks */
-	else if (a->empty > HOT_POLLS)
+	else if (!duty_is_hot(&a->duty))
 		fall_asleep(a, z);
 }
 
@@ -211,17 +204,12 @@ static void pin(const struct opx_cores *c)
 /* Return: false: have another nap instead. */
 static bool look_begin(struct opx_auto *a, struct lock *l)
 {
-	for (int i = 0; a->may_nap && i < LOCK_TRIES; i++) {
-		if (lock_try(l))
-			return true;
-		sched_yield();
+	if (!a->may_nap) {
+		lock_acquire(l);
+		return true;
 	}
-	if (a->may_nap) {
-		a->may_nap = false;
-		return false;
-	}
-	lock_acquire(l);
-	return true;
+	a->may_nap = false;
+	return lock_tries(l);
 }
 
 static void *thread_main(void *arg)
@@ -238,8 +226,7 @@ static void *thread_main(void *arg)
 			look(a, &z);
 			lock_release(lock);
 		} else {
-			a->nap_ns = MIN(a->nap_ns * 2, NAP_MAX_NS);
-			z.ns = a->nap_ns;
+			z.ns = duty_locked(&a->duty, a->now_ns);
 		}
 		/* at least a moment: whoever waits for the lock or the core gets it */
 		sleep_on(a, z.fd, z.cnt, MAX(z.ns, (uint64_t)NS_PER_US));
@@ -270,8 +257,7 @@ int opx_auto_start(struct opx_domain *d, struct kit_cq *cq, struct opx_auto **ou
 	a->domain = d;
 	a->cq = cq;
 	a->interval_ns = (uint64_t)MAX(d->params.auto_progress_interval_usec, (int64_t)1) * NS_PER_US;
-	a->nap_ns = NAP_MIN_NS / 2;
-	a->quiet_ns = clk_now_ns(NULL);
+	duty_init(&a->duty, &plan, 0, clk_now_ns(NULL));
 	a->kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	ret = a->kick < 0 ? -errno : thread_start(a);
 	if (!ret) {
