@@ -25,8 +25,8 @@ populate="qemu accepts MADV_POPULATE_READ and does not do it"
 fork="qemu 7.2 breaks an assertion of its own when a process with threads forks"
 reuse="qemu does not pass SO_ATTACH_REUSEPORT_CBPF on"
 skip=""
-for t in prog__v4 prog__v6 flood__peers_are_heard flood__sealed flood__raw flood__the_known_are_not_cut flood__ends \
-	flood__errors_after; do skip="$skip$t=$reuse;"; done
+for t in prog__v4 prog__v6 flood__peers_are_heard flood__handshake_counts flood__sealed flood__raw \
+	flood__the_known_are_not_cut flood__ends flood__errors_after; do skip="$skip$t=$reuse;"; done
 for t in bulk__kernel_forbids idle_poll__no_system_call; do skip="$skip$t=$seccomp;"; done
 for t in forked__only_in_child; do skip="$skip$t=$wipe;"; done
 for t in check__small_and_large check__short_file; do skip="$skip$t=$populate;"; done

@@ -58,7 +58,7 @@ static void query__closed_queue_pairs_count(void **state)
 	assert_int_equal(before.impaired_remote_conn_events, 2);
 	assert_int_equal(before.net.peers_closed, 7);
 	assert_int_equal(before.net.net_rx_late_byes, 9);
-	assert_int_equal(before.net_rx_drops, 0);
+	assert_int_equal(before.net.net_rx_drops, 0);
 	efanic_qp_close(w.a.qp);
 	w.a.qp = NULL;
 	efanic_query_stats(w.nic, &after);

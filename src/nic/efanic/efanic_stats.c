@@ -21,7 +21,6 @@ void efanic_stats_derive(const struct efanic_qp *qp, const struct link_stats *li
 	out->retrans_pkts = link->retrans;
 	out->retrans_timeout_events = link->timeouts;
 	out->impaired_remote_conn_events = link->peers_dead;
-	out->peers_closed = link->peers_closed;
 	out->malformed = 0;
 	for (unsigned i = EFANIC_DROP_NONE + 1; i < EFANIC_DROP_NUM; i++)
 		out->malformed += qp->drops[i];
