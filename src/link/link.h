@@ -31,6 +31,7 @@ struct link_node;
 struct link_port;
 struct link_stats;
 struct link_peer;
+struct carrier;
 
 /* Where a port is: an IPv6 or IPv4-mapped address (network order) and a UDP port (host order). 24 bytes, no padding. */
 struct link_addr {
@@ -90,6 +91,16 @@ struct link_ops {
 
 /* --- the node ---------------------------------------------------------------------------------------------------- */
 
+/*
+ * Another network than this host's, at its own time. A node in it has no shared memory, no sockets, nothing to wait on
+ * and no adapter thread, and its keys come from the room's seed, so that runs repeat.
+ */
+struct link_world {
+	const uint64_t *now_ns; /* its clock */
+	/* What @p sends and receives by (link/core/link_int.h). Return: 0; -EADDRINUSE; -errno. */
+	int (*carrier)(const struct link_world *w, struct link_port *p, struct carrier **out);
+};
+
 struct link_node_attr {
 	struct lock *lock;          /* the one lock of this adapter; owned by the caller, outlives the node */
 	const struct link_room *room; /* network conditions and paths, from link_room_get(); outlives the node */
@@ -104,7 +115,7 @@ struct link_node_attr {
 	size_t (*tell)(void *ctx, char *buf, size_t len);
 	void *ctx;
 	bool no_thread;             /* tests only: nobody works while the caller does not poll */
-	struct sim *sim;            /* tests only: in-process virtual network instead of shm and udp */
+	const struct link_world *world; /* tests only: instead of shm and udp; outlives the node */
 };
 
 /** link_node_open() - Not under the lock. Return: 0; -ENOMEM; -errno of the system call that failed (logged). */
@@ -112,7 +123,7 @@ int link_node_open(const struct link_node_attr *attr, struct link_node **out);
 /** link_node_close() - Stops the adapter thread. All ports and regions are closed. Not under the lock. NULL is fine. */
 void link_node_close(struct link_node *n);
 
-/** link_now_ns() - The node's clock: monotonic time, or the simulator's. Any thread. */
+/** link_now_ns() - The node's clock: monotonic time, or its world's. Any thread. */
 uint64_t link_now_ns(const struct link_node *n);
 /** link_idle() - The caller's poll found nothing: spins, or yields the CPU once the wait is long. Not under the lock. */
 void link_idle(struct link_node *n);
@@ -288,7 +299,7 @@ void link_node_served(const struct link_node *n, uint64_t *get_bytes, uint64_t *
  * for another its callbacks learn, and the owner wakes those whom they concern. Being woken for nothing is possible.
  */
 
-/** link_wait_fd() - Readable when link_poll() may have work, after link_arm(). One per port; -ENOTSUP in sim. */
+/** link_wait_fd() - Readable when link_poll() may have work, after link_arm(). One per port. -ENOTSUP: in a world. */
 int link_wait_fd(struct link_port *p);
 /**
  * link_arm() - About to sleep on link_wait_fd(). A poll does not take it back.

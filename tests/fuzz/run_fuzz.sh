@@ -46,6 +46,7 @@ cxi_*) prov=cxi def=-DFUZZ_CXI file=${target#cxi_} ;;
 opx_info | opx_ops) prov=opx def=-DFUZZ_OPX file=${target#opx_} ;;
 opx_text) prov=opx ;;
 opx_rx) prov=opx more=tests/unit/opx_world.c ;;
+rel) more=tests/unit/sim.c ;;
 opx_rel) more="$(ls src/prov/opx/flow/*.c) src/prov/opx/opx_proto.c tests/unit/opx_rig.c tests/unit/opx_wire.c" ;;
 esac
 case $target in

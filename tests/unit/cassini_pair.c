@@ -92,7 +92,8 @@ void dom_close(struct end *e)
 
 static void end_open(struct end *e, int idx)
 {
-	struct cassini_open_attr attr = {.dev_idx = idx, .lock = &e->lock, .no_thread = true, .sim = g_w.sim};
+	struct cassini_open_attr attr = {.dev_idx = idx, .lock = &e->lock, .no_thread = true,
+					 .world = sim_world(g_w.sim)};
 	struct cassini_cmdq_attr cq = {.depth = 64, .has_trig = true};
 
 	e->mem = mem_alloc(MEM_LEN);

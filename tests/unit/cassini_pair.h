@@ -10,8 +10,8 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "link/net/sim.h"
 #include "nic/cassini/cassini.h"
+#include "sim.h"
 
 #define VNI	    10
 #define PID	    40

@@ -50,7 +50,7 @@ static void on_copy(void *ctx, void *cookie, int status)
 
 int fix_open(void **state)
 {
-	static uint64_t world; /* its address stands for a simulation: contexts of our own */
+	static struct link_world world; /* its address alone matters: contexts of our own */
 	struct hfi_open_attr attr = {.lock = &g_fix.lock, .no_thread = true};
 	struct hfi_ctxt_attr ctxt = {
 		.uuid = {5},
@@ -62,7 +62,7 @@ int fix_open(void **state)
 	};
 	struct hfi_unit_attr peer;
 
-	attr.sim = (struct sim *)(void *)&world;
+	attr.world = &world;
 	fake_reset();
 	live = mem_live_count();
 	memset(&g_fix, 0, sizeof(g_fix));

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "fake_link.h"
+#include "link/link.h"
 #include "nic/hfi/hfi_addr.h"
 #include "nic/hfi/hfi_int.h"
 

@@ -10,8 +10,8 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "link/net/sim.h"
 #include "nic/hfi/hfi_int.h"
+#include "sim.h"
 
 #define REAL_NS (30 * NS_PER_SEC)
 #define SIM_NS	(300 * NS_PER_SEC)

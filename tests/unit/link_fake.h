@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "link/core/link_int.h"
-#include "link/net/sim.h"
 
 #define FAKE __attribute__((weak))
 
@@ -58,9 +57,6 @@ struct bulk_port {
 };
 struct bulk_node {
 	int unused;
-};
-struct sim {
-	uint64_t now_ns;
 };
 
 static struct bulk_node fake_bulk_node;
@@ -306,17 +302,6 @@ FAKE int cap_open(struct link_port *p, struct carrier *inner, struct carrier **o
 	(void)p;
 	*out = inner;
 	return 0;
-}
-
-FAKE int sim_open(struct link_port *p, struct sim *sim, struct carrier **out)
-{
-	(void)p, (void)sim, (void)out;
-	return -ENOSYS;
-}
-
-FAKE const uint64_t *sim_clock(const struct sim *sim)
-{
-	return &sim->now_ns;
 }
 
 FAKE int rel_open(struct link_port *p, struct carrier *net, struct rel **out)

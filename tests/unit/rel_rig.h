@@ -11,7 +11,7 @@
 
 #include "link/core/link_int.h"
 #include "link/net/rel_int.h"
-#include "link/net/sim.h"
+#include "sim.h"
 
 #define RIG_MAX 8
 

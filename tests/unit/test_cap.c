@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "link/core/link_int.h"
-#include "link/net/sim.h"
+#include "sim.h"
 
 static struct {
 	char dir[64];

@@ -20,9 +20,9 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "link/net/sim.h"
 #include "nic/hfi/hfi_addr.h"
 #include "nic/hfi/hfi_assign.h"
+#include "sim.h"
 
 /* One opener: a unit as one process has it open. */
 struct side {
@@ -78,7 +78,7 @@ static void own_ip(uint8_t ip[16])
 
 static void side_open(struct side *s, struct sim *sim)
 {
-	struct link_node_attr node = {.lock = &s->lock, .room = &s->room, .no_thread = true, .sim = sim};
+	struct link_node_attr node = {.lock = &s->lock, .room = &s->room, .no_thread = true, .world = sim_world(sim)};
 	char err[512];
 	uint32_t lid;
 	uint16_t base;

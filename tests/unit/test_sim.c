@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "link/core/link_int.h"
-#include "link/net/sim.h"
+#include "sim.h"
 
 #define CNT 20000
 

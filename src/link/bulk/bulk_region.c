@@ -93,7 +93,7 @@ static int grow(struct bulk_node *b)
 /* Tests that replay a simulation get the same keys again. */
 static uint32_t random_bits(struct bulk_node *b)
 {
-	if (b->n->attr.sim)
+	if (b->n->attr.world)
 		return (uint32_t)rng_u64(&b->n->rng);
 	if (!b->random_cnt) {
 		keyed_secret(b->random, sizeof(b->random));
@@ -118,7 +118,7 @@ static void share(struct bulk_node *b)
 	struct link_node *n = b->n;
 	int rc;
 
-	if (!b->tab && !b->tab_tried && n->lossless && !n->attr.sim &&
+	if (!b->tab && !b->tab_tried && n->lossless && !n->attr.world &&
 	    (n->room->paths & LINK_PATH_SHM)) {
 		b->tab_tried = true;
 		rc = bulk_tab_create(b->id, &b->tab);
@@ -366,7 +366,7 @@ int bulk_node_open(struct link_node *n, struct bulk_node **out)
 	b->id = rng_entropy();
 	b->id += !b->id;
 	b->target_gc_at = BULK_TARGET_BUCKETS;
-	if (!n->attr.sim)
+	if (!n->attr.world)
 		bulk_tab_reap();
 	*out = b;
 	return 0;

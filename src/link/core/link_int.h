@@ -20,7 +20,7 @@
  *                                  link_send (port.c) -> rel_send (rel.c) -> carrier_send       everything else
  * and in:                          link_poll (port.c) -> shm_poll -> port_deliver
  *                                                     -> carrier poll -> rel_input -> port_deliver
- * A carrier stack is built by port.c:  cap -> fault -> { seal -> udp | shm datagrams | sim }; the decorators are absent unless asked for.
+ * A carrier stack is built by port.c:  cap -> fault -> { seal -> udp | shm datagrams }; the decorators are absent unless asked for.
  */
 
 /* What a frame is for. The kind travels with the frame on every path. */
@@ -37,8 +37,6 @@ struct rel_peer;
 struct bulk_node;
 struct bulk_port;
 struct bulk_client;
-struct carrier;
-struct sim;
 
 enum {
 	AGENT_SLEEPS = 1, /* and wants doorbells */
@@ -71,7 +69,7 @@ struct link_node {
 	_Atomic uint64_t idle_short_ns; /* since when all yields were short; 0 = the last was not */
 };
 
-/** link_secret() - Bytes that nobody can guess; under the simulator those of its seed, so that runs repeat. */
+/** link_secret() - Bytes that nobody can guess; in a world of its own those of its seed, so that runs repeat. */
 static inline void link_secret(struct link_node *n, void *out, size_t len)
 {
 	uint8_t *p = out;
@@ -367,7 +365,6 @@ void local_peer_drop(struct carrier *c, const struct link_addr *addr);
 void local_peer_renew(struct carrier *c, const struct link_addr *addr);
 int fault_open(struct link_port *p, struct carrier *inner, struct carrier **out);
 int cap_open(struct link_port *p, struct carrier *inner, struct carrier **out);
-int sim_open(struct link_port *p, struct sim *sim, struct carrier **out);
 
 /* --- rel.c: reliability over a carrier; no I/O and no clock of its own ------------------------------------------------- */
 

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "link/core/link_int.h"
-#include "link/net/sim.h"
 
 #define HOST_REFRESH_NS NS_PER_SEC
 
@@ -159,8 +158,8 @@ int link_node_open(const struct link_node_attr *attr, struct link_node **out)
 	n->fork_mark = fork_mark_open();
 	n->lossless = !n->room->has_faults && !n->room->pcap[0];
 	n->cpu_cnt = sched_getaffinity(0, sizeof(cpus), &cpus) ? 1 : (uint32_t)CPU_COUNT(&cpus);
-	if (attr->sim) {
-		n->clk.virt_ns = sim_clock(attr->sim);
+	if (attr->world) {
+		n->clk.virt_ns = attr->world->now_ns;
 		n->attr.no_thread = true;
 	}
 	node_seed(n);

@@ -63,7 +63,7 @@ static bool is_lost_on_loopback(const struct link_peer *peer, int status)
 {
 	struct link_port *p = peer->port;
 
-	if (p->is_refusal_said || p->node->attr.sim || (status != -ECONNREFUSED && status != -EHOSTUNREACH))
+	if (p->is_refusal_said || p->node->attr.world || (status != -ECONNREFUSED && status != -EHOSTUNREACH))
 		return false;
 	return link_ip_is_loopback(p->self.ip) && !peer->shm && !peer->is_met;
 }
@@ -170,7 +170,7 @@ static int addr_check(struct link_port *p, const struct link_addr *addr)
 	enum log_level lvl = p->is_refusal_said ? LOG_LVL_DEBUG : LOG_LVL_WARN;
 	bool is_far = link_ip_is_loopback(p->self.ip) && !link_ip_is_loopback(addr->ip);
 
-	if (p->node->attr.sim || (!is_far && (!p->net_off || host_ip_is_local(p->node, addr->ip))))
+	if (p->node->attr.world || (!is_far && (!p->net_off || host_ip_is_local(p->node, addr->ip))))
 		return 0;
 	p->is_refusal_said = true;
 	if (is_far)
@@ -241,7 +241,7 @@ static int peer_choose_path(struct link_peer *peer)
 				 link_addr_text(&peer->addr, text), strerror(-rc),
 				 p->net_off ? "" : ", using UDP");
 	}
-	if (!n->lossless || !p->net_off || n->attr.sim)
+	if (!n->lossless || !p->net_off)
 		return 0;
 	rc = rc == -ENOENT ? -ECONNREFUSED : -EHOSTUNREACH;
 	peer_end(peer, rc); /* the caller learns it, on_gone would say it twice */
@@ -561,29 +561,29 @@ uint64_t link_next_deadline(struct link_port *p)
 
 /* --- open and close -------------------------------------------------------------------------- */
 
-/* cap -> fault -> local -> seal -> udp, or sim at the bottom. On failure what was built is closed. */
+/* cap -> fault -> local -> seal -> udp, or a world's carrier at the bottom. On failure what was built is closed. */
 static int carrier_build(struct link_port *p)
 {
-	const struct link_room *room = p->node->room;
+	const struct link_node *n = p->node;
 	struct carrier *c = NULL;
-	int rc = p->node->attr.sim ? sim_open(p, p->node->attr.sim, &c) : udp_open(p, &c);
+	int rc = n->attr.world ? n->attr.world->carrier(n->attr.world, p, &c) : udp_open(p, &c);
 
 	if (rc)
 		return rc;
-	if (room->is_sealed && (rc = seal_open(p, c, &c)))
+	if (n->room->is_sealed && (rc = seal_open(p, c, &c)))
 		goto err_close;
-	if (p->shm_wanted && !p->node->lossless) {
+	if (p->shm_wanted && !n->lossless) {
 		rc = local_open(p, c, &c);
 		if (rc)
 			goto err_close;
 		p->local = c;
 	}
-	if (room->has_faults) {
+	if (n->room->has_faults) {
 		rc = fault_open(p, c, &c);
 		if (rc)
 			goto err_close;
 	}
-	if (room->pcap[0]) {
+	if (n->room->pcap[0]) {
 		rc = cap_open(p, c, &c);
 		if (rc)
 			goto err_close;
@@ -618,8 +618,8 @@ static struct link_port *port_new(const struct link_port_attr *attr)
 	p->ctx = attr->ctx;
 	p->src_fd = p->wait_fd = p->wake_fd = -1;
 	p->opened_ns = clk_now_ns(&n->clk);
-	p->net_off = !n->attr.sim && !(n->room->paths & LINK_PATH_UDP);
-	p->shm_wanted = !n->attr.sim && !attr->no_shm && (n->room->paths & LINK_PATH_SHM);
+	p->net_off = !n->attr.world && !(n->room->paths & LINK_PATH_UDP);
+	p->shm_wanted = !n->attr.world && !attr->no_shm && (n->room->paths & LINK_PATH_SHM);
 	return p;
 }
 

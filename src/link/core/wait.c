@@ -71,7 +71,7 @@ int port_src_fd(struct link_port *p)
 
 	src_fds(p, fds);
 
-	if (p->node->attr.sim)
+	if (p->node->attr.world)
 		return -ENOTSUP;
 	if (p->src_fd >= 0)
 		return p->src_fd;
@@ -89,7 +89,7 @@ int link_wait_fd(struct link_port *p)
 
 	if (p->wait_fd >= 0)
 		return p->wait_fd;
-	if (p->node->attr.sim)
+	if (p->node->attr.world)
 		return -ENOTSUP;
 	/* not src_fd: each epoll descriptor in another one makes waking slower, and the kernel takes only a few */
 	src_fds(p, fds);

@@ -133,7 +133,7 @@ struct cassini_open_attr {
 	void (*service)(void *ctx);
 	void *ctx;
 	bool no_thread;    /* tests */
-	struct sim *sim;   /* tests */
+	const struct link_world *world; /* tests */
 };
 /** cassini_open() - Not under the lock. Return: 0; -ENODEV; -ENOMEM; -errno (logged). */
 int cassini_open(const struct cassini_open_attr *attr, struct cassini **out);
@@ -192,8 +192,8 @@ int cassini_dom_poll(struct cassini_dom *dom);
  */
 uint32_t cassini_peer_life(struct cassini_dom *dom, uint32_t nic, uint16_t pid);
 /**
- * cassini_dom_wait_fd() - Readable while cassini_dom_poll() may have work, after cassini_dom_arm(). -ENOTSUP in the
- * simulator.
+ * cassini_dom_wait_fd() - Readable while cassini_dom_poll() may have work, after cassini_dom_arm(). -ENOTSUP in a
+ * world of its own.
  */
 int cassini_dom_wait_fd(struct cassini_dom *dom);
 /**

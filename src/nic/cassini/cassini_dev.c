@@ -414,7 +414,7 @@ static int node_open(struct cassini *nic)
 		.tell = cassini_stats_tell,
 		.ctx = nic,
 		.no_thread = nic->open.no_thread,
-		.sim = nic->open.sim,
+		.world = nic->open.world,
 	};
 
 	return link_node_open(&attr, &nic->node);

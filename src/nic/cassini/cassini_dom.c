@@ -717,14 +717,14 @@ static void lock_yield(struct lock *lock)
 	lock_acquire(lock);
 }
 
-/* What peers wait for gets a chance to leave. In the simulator time stands still here: one try. */
+/* What peers wait for gets a chance to leave. In a world of its own time stands still here: one try. */
 static void answers_drain(struct cassini_dom *dom)
 {
 	struct cassini *nic = dom->nic;
 	uint64_t begin_ns = link_now_ns(nic->node), now_ns = begin_ns;
 
 	cassini_dom_poll(dom);
-	while (!STAILQ_EMPTY(&dom->unsent) && !nic->open.sim && now_ns - begin_ns < nic->net->linger_ns) {
+	while (!STAILQ_EMPTY(&dom->unsent) && !nic->open.world && now_ns - begin_ns < nic->net->linger_ns) {
 		lock_yield(nic->open.lock);
 		cassini_dom_poll(dom);
 		now_ns = link_now_ns(nic->node);

@@ -101,7 +101,7 @@ struct efanic_open_attr {
 	void (*service)(void *ctx);
 	void *ctx;
 	bool no_thread;    /* tests */
-	struct sim *sim;   /* tests */
+	const struct link_world *world; /* tests */
 };
 /** efanic_open() - Not under the lock. Return: 0; -ENODEV; -ENOMEM; -errno (logged). */
 int efanic_open(const struct efanic_open_attr *attr, struct efanic **out);
@@ -269,7 +269,7 @@ bool efanic_refuse(struct efanic_qp *qp);
  * Return: number of events, 0 = idle.
  */
 int efanic_poll(struct efanic_qp *qp);
-/** efanic_wait_fd() - Readable when efanic_poll() may have work, after efanic_arm(). -ENOTSUP in the simulator. */
+/** efanic_wait_fd() - Readable when efanic_poll() may have work, after efanic_arm(). -ENOTSUP in a world of its own. */
 int efanic_wait_fd(struct efanic_qp *qp);
 /** efanic_arm() - About to sleep on efanic_wait_fd(). Return: 0 sleep; -EAGAIN there is work. */
 int efanic_arm(struct efanic_qp *qp);

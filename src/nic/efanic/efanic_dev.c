@@ -194,7 +194,7 @@ static int node_open(struct efanic *nic)
 		.tell = efanic_stats_tell,
 		.ctx = nic,
 		.no_thread = nic->open.no_thread,
-		.sim = nic->open.sim,
+		.world = nic->open.world,
 	};
 	char err[256];
 	int rc;

@@ -35,7 +35,6 @@
 struct hfi;
 struct hfi_ctxt;
 struct hfi_dst;
-struct sim;
 
 #define HFI_UNIT_MAX     16
 #define HFI_CTXT_MAX     160 /* of the chip: receive contexts, send contexts */
@@ -95,7 +94,7 @@ struct hfi_open_attr {
 	struct lock *lock;
 	bool no_shm;       /* peers on this host as if they were on another */
 	bool no_thread;    /* tests */
-	struct sim *sim;   /* tests */
+	const struct link_world *world; /* tests */
 };
 /** hfi_open() - Not under the lock. Return: 0; -ENODEV no such unit (logged); -ENOMEM; -errno (logged). */
 int hfi_open(const struct hfi_open_attr *attr, struct hfi **out);
@@ -107,8 +106,8 @@ void hfi_idle(struct hfi *hfi);
 bool hfi_forked(const struct hfi *hfi);
 /** hfi_fork_mark() - A byte that is 0 where hfi_forked() is true. NULL: there is none, ask hfi_forked(). */
 const volatile uint8_t *hfi_fork_mark(const struct hfi *hfi);
-uint64_t hfi_now_ns(const struct hfi *hfi); /* monotonic, or the simulator's */
-uint64_t hfi_random(struct hfi *hfi);       /* seeded by the room's seed in the simulator, else by the system */
+uint64_t hfi_now_ns(const struct hfi *hfi); /* monotonic, or its world's */
+uint64_t hfi_random(struct hfi *hfi);       /* seeded by the room's seed in a world of its own, else by the system */
 uint64_t hfi_dead_after_ns(const struct hfi *hfi); /* the room's dead_after */
 uint64_t hfi_linger_ns(const struct hfi *hfi);     /* the room's linger */
 /** hfi_port_is_up() - Does the port forward packets now (state ACTIVE, and not in the room's down= window)? */
@@ -208,7 +207,7 @@ const struct hfi_ctxt_info *hfi_ctxt_info(const struct hfi_ctxt *c);
 
 /** hfi_ctxt_poll() - Take packets off the wire and hand them to on_pkt, in this call only (besides the service thread). Return: events, 0 = idle. */
 int hfi_ctxt_poll(struct hfi_ctxt *c);
-/** hfi_ctxt_wait_fd() - Readable when hfi_ctxt_poll() may have work, after hfi_ctxt_arm(). -ENOTSUP in the simulator. */
+/** hfi_ctxt_wait_fd() - Readable when hfi_ctxt_poll() may have work, after hfi_ctxt_arm(). -ENOTSUP in a world of its own. */
 int hfi_ctxt_wait_fd(struct hfi_ctxt *c);
 /** hfi_ctxt_arm() - About to sleep. Return: 0; -EAGAIN there is work. */
 int hfi_ctxt_arm(struct hfi_ctxt *c);

@@ -93,7 +93,7 @@ static int assign(struct hfi_ctxt *c, uint16_t jkey)
 		.port = {.node = hfi->node, .no_shm = hfi->open.no_shm, .ops = &port_ops, .ctx = c},
 		.jkey = jkey,
 		.port_is_up = hfi_port_is_up(hfi),
-		.scope = hfi->open.sim ? (uint32_t)((uintptr_t)hfi->open.sim >> 4) | 1 : 0,
+		.scope = hfi->open.world ? (uint32_t)((uintptr_t)hfi->open.world >> 4) | 1 : 0,
 	};
 
 	return hfi_assign_open(&attr, &c->claim);

@@ -43,7 +43,7 @@ static int node_open(struct hfi *hfi)
 		.tell = hfi_stats_tell,
 		.ctx = hfi,
 		.no_thread = hfi->open.no_thread,
-		.sim = hfi->open.sim,
+		.world = hfi->open.world,
 	};
 	int rc = link_node_open(&attr, &hfi->node);
 
@@ -79,7 +79,7 @@ int hfi_open(const struct hfi_open_attr *attr, struct hfi **out)
 	rc = unit_read(hfi);
 	if (rc)
 		goto err_free;
-	rng_seed(&hfi->rng, attr->sim ? hfi->room->seed : rng_entropy());
+	rng_seed(&hfi->rng, attr->world ? hfi->room->seed : rng_entropy());
 	rc = slab_init(&hfi->dsts, sizeof(struct hfi_dst), CACHE_LINE, 64, 0);
 	if (!rc)
 		rc = node_open(hfi);

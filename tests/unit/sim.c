@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The simulated network: one queue of datagrams per port, ordered by time of arrival.
-#include "link/net/sim.h"
+#include "sim.h"
 
 #include <errno.h>
 #include <string.h>
@@ -45,6 +45,7 @@ struct sim_port {
 };
 
 struct sim {
+	struct link_world world;
 	struct sim_attr attr;
 	uint64_t now_ns;
 	struct rng rng;
@@ -53,6 +54,8 @@ struct sim {
 	sim_filter_fn filter;
 	void *filter_ctx;
 };
+
+static int world_carrier(const struct link_world *w, struct link_port *p, struct carrier **out);
 
 int sim_world_open(const struct sim_attr *attr, struct sim **out)
 {
@@ -65,6 +68,7 @@ int sim_world_open(const struct sim_attr *attr, struct sim **out)
 		s->attr.latency_ns = LATENCY_NS;
 	if (!s->attr.mtu)
 		s->attr.mtu = MTU;
+	s->world = (struct link_world){.now_ns = &s->now_ns, .carrier = world_carrier};
 	s->now_ns = NS_PER_SEC; /* not 0, which means "never" to some */
 	s->port_next = PORT_FIRST;
 	rng_seed(&s->rng, attr->seed);
@@ -78,6 +82,11 @@ void sim_world_close(struct sim *s)
 		return;
 	assert(!s->ports);
 	mem_free(s);
+}
+
+const struct link_world *sim_world(const struct sim *s)
+{
+	return s ? &s->world : NULL;
 }
 
 const uint64_t *sim_clock(const struct sim *s)
@@ -278,7 +287,8 @@ static int sim_poll(struct carrier *c, int budget)
 			c->port->stats.net_rx_bytes += d->len;
 			c->rx(c->rx_ctx, &d->src, d->buf, d->len);
 		} else if (c->error) {
-			struct carrier_error e = {.err = ECONNREFUSED, .quote = d->buf, .quote_len = MIN(d->len, CARRIER_QUOTE_MAX)};
+			struct carrier_error e = {
+				.err = ECONNREFUSED, .quote = d->buf, .quote_len = MIN(d->len, CARRIER_QUOTE_MAX)};
 
 			c->error(c->rx_ctx, &d->src, &e);
 		}
@@ -355,6 +365,11 @@ int sim_open(struct link_port *p, struct sim *sim, struct carrier **out)
 	sim->ports = sp;
 	*out = &sp->c;
 	return 0;
+}
+
+static int world_carrier(const struct link_world *w, struct link_port *p, struct carrier **out)
+{
+	return sim_open(p, container_of(w, struct sim, world), out);
 }
 
 bool sim_step(struct sim *s, uint64_t until_ns)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // A network inside the process: any number of ports, virtual time, latency, and faults by a seed.
-#ifndef SF_LINK_SIM_H
-#define SF_LINK_SIM_H
+#ifndef SF_TESTS_UNIT_SIM_H
+#define SF_TESTS_UNIT_SIM_H
 
-#include "link/link.h"
+#include "link/core/link_int.h"
 
 /*
- * The simulation owns the clock: nodes opened with link_node_attr.sim read it, and only sim_step()
+ * The simulation owns the clock: nodes opened with its link_world read it, and only sim_step()
  * moves it. Datagrams from one port to another arrive in order unless a fault says otherwise. Rates
  * are parts per million of datagrams.
  */
@@ -26,6 +26,10 @@ struct sim_attr {
 int sim_world_open(const struct sim_attr *attr, struct sim **out);
 /** sim_world_close() - All its ports must be closed. NULL is fine. */
 void sim_world_close(struct sim *s);
+/** sim_world() - For link_node_attr; NULL for NULL. */
+const struct link_world *sim_world(const struct sim *s);
+/** sim_open() - The carrier of @p, below a node or alone. Return: 0; -EADDRINUSE; -ENOMEM. */
+int sim_open(struct link_port *p, struct sim *sim, struct carrier **out);
 /** sim_clock() - Where the virtual time is, for struct clk. */
 const uint64_t *sim_clock(const struct sim *s);
 /** sim_faults() - Other rates from now on. */
