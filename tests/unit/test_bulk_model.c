@@ -148,10 +148,36 @@ static void bulk__any_order(void **state)
 	}
 }
 
+/* A write that the kernel took over from frames, and that goes back to these since the table lacks its region. */
+static void bulk__put_by_frames_again(void **state)
+{
+	struct fp_done d;
+	uint32_t key;
+
+	if (!has_cma())
+		skip();
+	open_mode(MIXED);
+	memset(g_local[0], 5, MIB);
+	key = region(1, g_mem, MIB, LINK_PUT);
+	put32(table(0) + OFF_ENTRY + key % BULK_ENTRY_MIN * 32 + OFF_KEY, 0);
+	put32(table(0) + OFF_PARTIAL, 1);
+	assert_int_equal(bulk(0, 1, LINK_PUT, g_local[0], MIB, g_mem, key, &d), 0);
+	for (int i = 0; i < 200; i++)
+		fp_pass_without(1);
+	assert_true(fp.port[0].stats.bulk_ring_bytes > 0);
+	assert_true(bulk_target_get(fp.node[0].bulk, &fp.peer[0][1], fp.now_ns)->silent_ns);
+	assert_int_equal(fp.port[0].stats.bulk_cma_bytes, 0);
+	assert_true(fp_run(&d, PASSES));
+	assert_int_equal(d.status, 0);
+	assert_memory_equal(g_local[0], g_mem, MIB);
+	fp_close();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bulk__any_order),
+		cmocka_unit_test(bulk__put_by_frames_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -164,7 +164,8 @@ int bulk_op_again(struct bulk_port *b, struct bulk_op *op)
 	if (op->is_help) /* the peer that asked does it by itself */
 		return -EACCES;
 	bulk_help_stop(b, op, false);
-	bulk_tag_renew(b, op);
+	if (op->op == LINK_GET) /* answers to a PUT count whatever has moved it since */
+		bulk_tag_renew(b, op);
 	op->is_again = op->help_key;
 	if (op->is_again) { /* the owner still copies: nothing begins before it has let go, see bulk_help_failed() */
 		bulk_queue_leave(b, op);
