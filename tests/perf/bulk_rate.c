@@ -144,7 +144,7 @@ static uint64_t run(struct side *s, struct link_peer *peer, int op, uint8_t *loc
 static void measure(struct side *s, struct link_peer *peer, uint8_t *local, int op, int force,
 		    uint32_t len)
 {
-	static const char *const name[BULK_METHOD_NUM] = {"frames", "cma", "helped"};
+	static const char *const name[BULK_WAY_NUM] = {"frames", "cma", "helped"};
 	int cnt = (int)MIN(MAX((32u << 20) / len, 8u), 4000u);
 	uint64_t one = UINT64_MAX, many = UINT64_MAX;
 	const struct link_stats *st = link_port_stats(s->port);

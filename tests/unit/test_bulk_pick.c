@@ -14,15 +14,15 @@
 
 /* What a method costs: ps per byte alone, and where operations overlap. */
 struct model {
-	uint64_t one[BULK_METHOD_NUM], many[BULK_METHOD_NUM];
+	uint64_t one[BULK_WAY_NUM], many[BULK_WAY_NUM];
 	uint64_t cold_ns; /* more, for the first operation after another method */
 	uint32_t outlier_every; /* one in so many takes fifty times as long; 0 = none */
 };
 
 static struct bulk_target g_target;
 static struct bulk_op g_op[WINDOW];
-static uint32_t g_used[BULK_METHOD_NUM], g_cnt;
-static enum bulk_method g_last;
+static uint32_t g_used[BULK_WAY_NUM], g_cnt;
+static enum bulk_way g_last;
 
 static void model_open(void)
 {
@@ -40,26 +40,26 @@ static void op_begin_at(struct bulk_op *op, size_t len)
 			       .len = len,
 			       .target = &g_target,
 			       .peer = &fp.peer[0][1]};
-	op->method = bulk_pick(fp.port[0].bulk, op, fp.now_ns);
+	op->way = bulk_pick(fp.port[0].bulk, op, fp.now_ns);
 	bulk_busy_enter(op, fp.now_ns);
 }
 
 static void op_end_at(const struct model *m, struct bulk_op *op, bool is_many)
 {
-	uint64_t ns = (is_many ? m->many : m->one)[op->method] * op->len / 1000;
+	uint64_t ns = (is_many ? m->many : m->one)[op->way] * op->len / 1000;
 
-	if (op->method != g_last && !is_many)
+	if (op->way != g_last && !is_many)
 		ns += m->cold_ns;
 	if (m->outlier_every && ++g_cnt % m->outlier_every == 0)
 		ns *= 50;
-	g_last = op->method;
-	g_used[op->method]++;
+	g_last = op->way;
+	g_used[op->way]++;
 	fp.now_ns += ns;
 	bulk_busy_leave(op, true, fp.now_ns);
 }
 
 /* @cnt operations, one at a time. Return: how many in 1000 were by @method. */
-static uint32_t share_one(const struct model *m, enum bulk_method method, uint32_t cnt)
+static uint32_t share_one(const struct model *m, enum bulk_way method, uint32_t cnt)
 {
 	memset(g_used, 0, sizeof(g_used));
 	for (uint32_t i = 0; i < cnt; i++) {
@@ -70,7 +70,7 @@ static uint32_t share_one(const struct model *m, enum bulk_method method, uint32
 }
 
 /* The same with WINDOW of them at any time, without a gap. */
-static uint32_t share_many(const struct model *m, enum bulk_method method, uint32_t cnt)
+static uint32_t share_many(const struct model *m, enum bulk_way method, uint32_t cnt)
 {
 	memset(g_used, 0, sizeof(g_used));
 	for (uint32_t i = 0; i < WINDOW; i++)
@@ -85,18 +85,18 @@ static uint32_t share_many(const struct model *m, enum bulk_method method, uint3
 
 static void bulk_pick__finds_the_cheapest(void **state)
 {
-	for (int best = 0; best < BULK_METHOD_NUM; best++) {
+	for (int best = 0; best < BULK_WAY_NUM; best++) {
 		struct model m = {{60, 60, 60}, {60, 60, 60}, .cold_ns = 5000};
 
 		m.one[best] = m.many[best] = 45;
 		model_open();
-		share_one(&m, (enum bulk_method)best, 500);
-		assert_true(share_one(&m, (enum bulk_method)best, 20000) >= 970);
+		share_one(&m, (enum bulk_way)best, 500);
+		assert_true(share_one(&m, (enum bulk_way)best, 20000) >= 970);
 		fp_close();
 		/* a stream that never pauses is cut into periods; a look lasts one of them */
 		model_open();
-		share_many(&m, (enum bulk_method)best, 10000);
-		assert_true(share_many(&m, (enum bulk_method)best, 100000) >= 900);
+		share_many(&m, (enum bulk_way)best, 10000);
+		assert_true(share_many(&m, (enum bulk_way)best, 100000) >= 900);
 		fp_close();
 	}
 }

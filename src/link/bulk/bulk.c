@@ -1,24 +1,21 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // One-sided copies: the initiator's side, and the port object of the bulk service.
 //
-// Theory of operation: an operation moves its bytes by one of three methods and may change once it
-// sees that another is better. FRAMES asks the target's owner to take part: it works over every
-// path (bulk_frames.c). CMA lets the kernel copy, alone, under a lease on the region (bulk_cma.c,
-// bulk_tab.c); HELPED is the same by initiator and owner at once, each a part (bulk_help.c). A
-// local owner that computes instead of polling is noticed before (it says so in its segment) or by
-// its silence, and CMA does the rest. Which is fastest to a polling owner depends on how far apart
-// the cores are and on much else, hence it is measured (bulk_pick.c). Kernel copies end in the order
-// in which they began; long ones and frames take turns.
+// Theory of operation: an operation gets a method (struct bulk_method), has turns until all is moved, and ends. It may
+// change its method once it sees that another is better. FRAMES asks the target's owner to take part: it works over
+// every path (bulk_frames.c). CMA lets the kernel copy, alone, under a lease on the region (bulk_cma.c, bulk_tab.c);
+// HELPED is the same by initiator and owner at once, each a part (bulk_help.c). A local owner that computes instead of
+// polling is noticed before (it says so in its segment) or by its silence, and CMA does the rest. Which is fastest to a
+// polling owner depends on how far apart the cores are and on much else, hence it is measured (bulk_pick.c). Kernel
+// copies end in the order in which they began; long ones and frames take turns.
 //
-// Every operation ends exactly once, in bulk_poll(), after the link has given back each frame that
-// points into user memory.
+// Every operation ends exactly once, in bulk_poll(), after the link has given back each frame that points into user
+// memory, and its method has let go of it.
 #include "link/bulk/bulk_int.h"
 
 #include <errno.h>
 #include <string.h>
 
-#define TURN_LEN   32768u	    /* bytes per turn of an operation */
-#define COPY_KEEP  (1u << 20) /* bytes of kernel copies before others have their turn */
 #define PING_NS	   NS_PER_SEC /* silence after which the link is asked whether the peer lives */
 #define STALL_NS   (20 * NS_PER_US)  /* before trying a full path again */
 #define OP_MAX	   (1u << 20)
@@ -34,7 +31,6 @@ void bulk_queue_leave(struct bulk_port *b, struct bulk_op *op)
 	op->queue = BULK_Q_NONE;
 }
 
-/* To the end of the turns. */
 void bulk_queue_active(struct bulk_port *b, struct bulk_op *op)
 {
 	bulk_queue_leave(b, op);
@@ -59,27 +55,60 @@ void bulk_timer_set(struct bulk_port *b, struct bulk_op *op, uint64_t at_ns)
 	must(!pq_push(&b->timers, &op->timer)); /* link_bulk() has reserved the room */
 }
 
-/* Choose how the rest of @op is moved. */
-static void op_begin(struct bulk_port *b, struct bulk_op *op, uint64_t now_ns)
+/* --- the life of an operation ------------------------------------------------------------------ */
+
+static const struct bulk_method *const method_of[BULK_WAY_NUM] = {
+	[BULK_FRAMES] = &bulk_frames_method,
+	[BULK_CMA] = &bulk_cma_method,
+	[BULK_HELPED] = &bulk_help_method,
+};
+
+struct bulk_op *bulk_op_new(struct bulk_port *b, struct link_peer *peer, uint64_t now_ns)
 {
-	op->method = bulk_pick(b, op, now_ns);
-	op->copy_end = op->len;
-	op->has_rest = false;
-	if (op->method != BULK_FRAMES)
-		op->state = BULK_COPY;
-	else
-		op->state = op->op == LINK_GET ? BULK_ASK : BULK_STREAM;
-	op->is_ring = link_peer_is_local(op->peer);
-	if (op->method != BULK_FRAMES)
-		bulk_busy_enter(op, now_ns);
-	op->wants_help = op->method == BULK_HELPED;
-	if (op->wants_help && !op->target->asked_cnt)
-		bulk_help_ask(b, op);
+	struct bulk_op *op;
+
+	if (pq_reserve(&b->timers, slab_used(&b->ops) + 1) || !(op = slab_get(&b->ops)))
+		return NULL;
+	*op = (struct bulk_op){.ref = BULK_REF_OP, .peer = bulk_peer_ref(peer)};
+	bulk_tag_renew(b, op);
+	op->target = bulk_target_get(b->node, peer, now_ns);
+	if (op->target)
+		op->target->op_cnt++;
+	return op;
 }
 
-/* --- the end ---------------------------------------------------------------------------------- */
+void bulk_op_free(struct bulk_port *b, struct bulk_op *op)
+{
+	struct link_peer *peer = op->peer;
 
-/* Whatever still arrives for @op from now on is ignored. */
+	if (op->target)
+		op->target->op_cnt--;
+	slab_put(&b->ops, op);
+	link_peer_put(peer);
+}
+
+void bulk_op_begin(struct bulk_port *b, struct bulk_op *op, uint64_t now_ns)
+{
+	op->state = BULK_RUNS;
+	op->way = bulk_pick(b, op, now_ns);
+	op->how = method_of[op->way];
+	op->copy_end = op->len;
+	op->has_rest = op->wants_help = false;
+	bulk_queue_active(b, op);
+	op->how->start(b, op, now_ns);
+}
+
+/* @op is not moved by its method any more: what follows begins when that has let go of its memory. */
+static void op_leave(struct bulk_port *b, struct bulk_op *op)
+{
+	if (op->how->stop && !op->how->stop(b, op))
+		bulk_timer_set(b, op, bulk_now(b) + BULK_SWITCH_NS);
+	else if (op->state == BULK_CHANGES)
+		bulk_op_begin(b, op, bulk_now(b));
+	else if (!op->unsent_cnt)
+		queue_ended(b, op);
+}
+
 void bulk_tag_renew(struct bulk_port *b, struct bulk_op *op)
 {
 	op->tag = ++b->next_tag;
@@ -88,7 +117,7 @@ void bulk_tag_renew(struct bulk_port *b, struct bulk_op *op)
 void bulk_op_end(struct bulk_port *b, struct bulk_op *op, int status)
 {
 	struct link_stats *st = &b->port->stats;
-	bool is_copied = op->method == BULK_CMA && op->copied_ns;
+	bool is_copied = op->way == BULK_CMA && op->copied_ns;
 
 	if (op->state == BULK_ENDED)
 		return;
@@ -108,32 +137,23 @@ void bulk_op_end(struct bulk_port *b, struct bulk_op *op, int status)
 		b->node->get_served += op->len;
 	else if (!status)
 		st->bulk_put_bytes += op->len;
-	bulk_help_stop(b, op, true);
+	op_leave(b, op);
 	op->target = NULL;
-	if (op->help_key) /* the owner still copies: ask again soon */
-		bulk_timer_set(b, op, bulk_now(b) + BULK_SWITCH_NS);
-	if (!op->unsent_cnt)
-		queue_ended(b, op);
 }
 
 static void op_report(struct bulk_port *b, struct bulk_op *op)
 {
-	struct link_peer *peer = op->peer;
 	void *cookie = op->cookie;
-	struct bulk_pkt help = {.id = op->peer_id, .tag = op->peer_tag, .len = op->len};
 	int status = op->status;
 	bool is_help = op->is_help;
 
 	bulk_queue_leave(b, op);
 	pq_remove(&b->timers, &op->timer);
-	slab_put(&b->ops, op);
 	if (is_help)
-		bulk_serve_answer(b, peer, &help, status ? BULK_S_BUSY : BULK_S_OK,
-				  status ? 0 : help.len);
-	link_peer_put(peer);
-	if (is_help)
-		return;
-	b->port->ops->on_bulk(b->port->ctx, cookie, status);
+		bulk_help_answer(b, op);
+	bulk_op_free(b, op);
+	if (!is_help)
+		b->port->ops->on_bulk(b->port->ctx, cookie, status);
 }
 
 /* --- waiting, and another way ------------------------------------------------------------------ */
@@ -144,56 +164,49 @@ static uint64_t ping_ns(const struct bulk_port *b)
 	return MIN(PING_NS, MAX(b->n->room->dead_after_ns / 4, NS_PER_MS));
 }
 
-/* Makes sure that silence of the peer is noticed. */
 void bulk_timer_arm(struct bulk_port *b, struct bulk_op *op, uint64_t now_ns)
 {
 	op->has_news = false;
 	bulk_timer_set(b, op, now_ns + (bulk_can_cma(b, op) ? BULK_SWITCH_NS : ping_ns(b)));
 }
 
-/* Nothing to do for @op but to wait. */
 void bulk_op_wait(struct bulk_port *b, struct bulk_op *op, uint64_t now_ns)
 {
 	bulk_queue_leave(b, op);
 	bulk_timer_arm(b, op, now_ns);
 }
 
-/* By another method. Return: -EAGAIN, or the status if there is none. */
+void bulk_op_resume(struct bulk_port *b, struct bulk_op *op)
+{
+	if (op->pos < op->len && op->queue == BULK_Q_NONE)
+		bulk_queue_active(b, op);
+}
+
+/* Of many operations each waits for its turn with the owner: that is not silence. */
+bool bulk_op_is_heard(const struct bulk_port *b, const struct bulk_op *op)
+{
+	return op->has_news || (op->target && bulk_now(b) - op->target->heard_ns < BULK_SWITCH_NS);
+}
+
+/* Answers to a PUT count whatever has moved it since; what else was asked for is not wanted any more. */
 int bulk_op_again(struct bulk_port *b, struct bulk_op *op)
 {
 	if (op->is_help) /* the peer that asked does it by itself */
 		return -EACCES;
-	bulk_help_stop(b, op, false);
-	if (op->op == LINK_GET) /* answers to a PUT count whatever has moved it since */
+	if (op->op == LINK_GET)
 		bulk_tag_renew(b, op);
-	op->is_again = op->help_key;
-	if (op->is_again) { /* the owner still copies: nothing begins before it has let go, see bulk_help_failed() */
-		bulk_queue_leave(b, op);
-		bulk_timer_set(b, op, bulk_now(b) + BULK_SWITCH_NS);
-		return -EAGAIN;
-	}
-	op_begin(b, op, bulk_now(b));
+	bulk_busy_leave(op, false, bulk_now(b));
+	bulk_queue_leave(b, op);
+	op->state = BULK_CHANGES;
+	op_leave(b, op);
 	return -EAGAIN;
 }
 
 /* --- turns ------------------------------------------------------------------------------------ */
 
-/* Return: bytes moved; -EAGAIN: nothing possible now; other < 0: the operation's status. */
-static int64_t op_step(struct bulk_port *b, struct bulk_op *op, uint64_t turn_len)
+/* If what a peer wrote into shared memory led here, that costs it its pair, and nobody else anything. */
+int bulk_op_astray(struct bulk_port *b, struct bulk_op *op)
 {
-	switch (op->state) {
-	case BULK_ASK:
-		return bulk_frames_ask(b, op);
-	case BULK_STREAM:
-		return bulk_frames_put(b, op, turn_len);
-	case BULK_COPY:
-		return op->help_key && op->pos == op->copy_end ? 0 : bulk_cma_turn(b, op, turn_len);
-	case BULK_ASKED:
-	case BULK_ENDED:
-	case BULK_STATE_NUM:
-		break;
-	}
-	/* It waits, and has no turn. If what a peer wrote into shared memory led here, that costs it its pair, and nobody else anything. */
 	LOG_WARN("one-sided operation of state %d had a turn; its peer is dropped", op->state);
 	bulk_queue_leave(b, op);
 	if (op->state == BULK_ENDED && !op->unsent_cnt)
@@ -203,47 +216,27 @@ static int64_t op_step(struct bulk_port *b, struct bulk_op *op, uint64_t turn_le
 	return -EPROTO;
 }
 
-/* One turn of an active operation, and what follows from it. Return: as op_step(). */
+/* One turn of an active operation, and what follows from it. Return: bytes moved; -EAGAIN: nothing possible now. */
 static int64_t op_turn(struct bulk_port *b, struct bulk_op *op, uint64_t turn_len)
 {
-	int64_t rc;
+	int64_t rc = op->state == BULK_RUNS ? op->how->turn(b, op, turn_len) : bulk_op_astray(b, op);
 
-	if (op->wants_help) {
-		bulk_help_ahead(b, op);
-		if (op->state == BULK_ENDED)
-			return 0;
-	}
-	rc = op_step(b, op, turn_len);
-	bulk_help_resume(op);
 	if (rc < 0 && rc != -EAGAIN) {
 		bulk_op_end(b, op, (int)rc);
 		return 0;
 	}
-	if (rc >= 0 && op->state == BULK_COPY && op->pos == op->copy_end) {
-		if (op->help_key && !op->is_helped)
-			bulk_help_wait(b, op);
-		else if (op->op == LINK_GET || op->is_help || op->got == op->sent)
-			bulk_op_end(b, op, 0);
-		else /* frames sent before the change of method are still to be answered */
-			bulk_op_wait(b, op, bulk_now(b));
-	}
-	if (op->queue == BULK_Q_ACTIVE &&
-	    (op->state != BULK_COPY || rc == -EAGAIN || op->pos - op->kept_pos >= COPY_KEEP)) {
+	if (op->queue == BULK_Q_ACTIVE && (rc == -EAGAIN || op->pos - op->kept_pos >= op->how->keep_len)) {
 		op->kept_pos = op->pos;
 		bulk_queue_active(b, op);
 	}
 	return rc;
 }
 
-/* No frame has come since the last poll: nobody waits while the kernel copies a larger piece. */
-static bool port_is_quiet(const struct bulk_port *b)
-{
-	return b->port->stats.rx_frames == b->last_rx;
-}
-
 static int ops_step(struct bulk_port *b)
 {
-	uint64_t work = 0, slice = port_is_quiet(b) ? BULK_SLICE_MAX : BULK_WORK_MAX;
+	/* no frame has come since the last poll: nobody waits while the kernel copies a larger piece */
+	bool is_quiet = b->port->stats.rx_frames == b->last_rx;
+	uint64_t work = 0, slice = is_quiet ? BULK_SLICE_MAX : BULK_WORK_MAX;
 	struct bulk_op *first_blocked = NULL;
 	int events = 0, blocked = 0;
 
@@ -253,7 +246,7 @@ static int ops_step(struct bulk_port *b)
 
 		if (!op || op == first_blocked)
 			break;
-		rc = op_turn(b, op, op->state == BULK_COPY ? slice : TURN_LEN);
+		rc = op_turn(b, op, slice);
 		if (rc == -EAGAIN) {
 			if (!blocked++)
 				first_blocked = op;
@@ -267,7 +260,7 @@ static int ops_step(struct bulk_port *b)
 
 static void op_ping(struct bulk_port *b, struct bulk_op *op)
 {
-	struct bulk_pkt pkt = {.type = BULK_T_PING, .id = slab_id(&b->ops, op), .tag = op->tag};
+	struct bulk_pkt pkt = bulk_pkt_of(b, op, BULK_T_PING);
 	int rc = bulk_frame(b, op->peer, &pkt, NULL, 0, NULL);
 
 	if (rc && rc != -EAGAIN)
@@ -276,39 +269,16 @@ static void op_ping(struct bulk_port *b, struct bulk_op *op)
 		bulk_timer_set(b, op, bulk_now(b) + ping_ns(b));
 }
 
-/* Of many operations each waits for its turn with the owner: that is not silence. */
-static bool is_heard(const struct bulk_port *b, const struct bulk_op *op)
-{
-	return op->target && bulk_now(b) - op->target->heard_ns < BULK_SWITCH_NS;
-}
-
 static void on_timer(struct bulk_port *b, struct bulk_op *op)
 {
-	bool has_more = op->state == BULK_ASKED || (op->state == BULK_STREAM && op->pos < op->len);
-
-	if (op->state == BULK_ENDED) {
-		bulk_help_check(b, op);
-		if (op->help_key)
-			bulk_timer_set(b, op, bulk_now(b) + BULK_SWITCH_NS);
-		else if (!op->unsent_cnt)
-			queue_ended(b, op);
-	} else if (op->help_key) {
-		if (op->is_asked)
-			bulk_learn_silence(op, bulk_now(b));
-		bulk_help_failed(b, op);
-	} else if (op->state == BULK_ASK) { /* the target was busy, or the link full */
-		op_begin(b, op, bulk_now(b));
-		if (op->state != BULK_ENDED) /* asking for help may find the peer dead */
-			bulk_queue_active(b, op);
-	} else if (op->has_news || is_heard(b, op)) {
+	if (op->state != BULK_RUNS)
+		op_leave(b, op);
+	else if (op->how->give_up && op->how->give_up(b, op))
+		return;
+	else if (bulk_op_is_heard(b, op))
 		bulk_timer_arm(b, op, bulk_now(b));
-	} else if (has_more && bulk_can_cma(b, op)) {
-		bulk_frames_give_up(b, op);
-	} else {
-		/* Whoever only waits has nothing outstanding that would tell the link of the peer's
-		 * death. */
+	else /* whoever only waits has nothing outstanding that would tell the link of the peer's death */
 		op_ping(b, op);
-	}
 }
 
 static int timers_step(struct bulk_port *b, uint64_t now_ns)
@@ -372,19 +342,11 @@ uint32_t bulk_outstanding(const struct bulk_port *b)
 
 /* --- what comes in ---------------------------------------------------------------------------- */
 
-static struct bulk_op *op_find(struct bulk_port *b, const struct link_peer *peer,
-			       const struct bulk_pkt *pkt)
+static struct bulk_op *op_find(struct bulk_port *b, const struct link_peer *peer, const struct bulk_pkt *pkt)
 {
 	struct bulk_op *op = slab_find(&b->ops, pkt->id);
 
-	return op && op->tag == pkt->tag && op->peer == peer && op->state != BULK_ENDED ? op : NULL;
-}
-
-static bool on_reply(struct bulk_port *b, struct bulk_op *op, const struct bulk_pkt *pkt)
-{
-	if (op->help_key)
-		return bulk_help_on_reply(b, op, pkt);
-	return bulk_frames_on_reply(b, op, pkt);
+	return op && op->tag == pkt->tag && op->peer == peer && op->state == BULK_RUNS ? op : NULL;
 }
 
 struct end_arg {
@@ -419,12 +381,9 @@ int bulk_on_frame(struct bulk_port *b, struct link_peer *peer, const struct view
 		bulk_serve_stop(b, peer, &pkt);
 		break;
 	case BULK_T_DATA: /* late ones find no operation; that is no mistake of the peer */
-		op = op_find(b, peer, &pkt);
-		is_ok = !op || (op->op == LINK_GET && bulk_frames_on_data(b, op, &pkt, frame));
-		break;
 	case BULK_T_REPLY:
 		op = op_find(b, peer, &pkt);
-		is_ok = !op || on_reply(b, op, &pkt);
+		is_ok = !op || op->how->reply(b, op, &pkt, frame);
 		break;
 	case BULK_T_PING:
 		break;
@@ -454,10 +413,10 @@ void bulk_on_sent(struct bulk_port *b, void *cookie, int status)
 	op->has_news = true;
 	if (status) /* a refusal can only come from another wire version of ours */
 		bulk_op_end(b, op, status < 0 ? status : -EPROTO);
-	if (op->state == BULK_ENDED && !op->unsent_cnt && op->queue == BULK_Q_NONE)
+	if (op->state == BULK_RUNS)
+		bulk_op_resume(b, op);
+	else if (op->state == BULK_ENDED && !op->unsent_cnt && op->queue == BULK_Q_NONE)
 		queue_ended(b, op);
-	else if (op->state == BULK_STREAM && op->pos < op->len && op->queue == BULK_Q_NONE)
-		bulk_queue_active(b, op);
 }
 
 static void op_end_if(void *obj, void *arg)
@@ -479,8 +438,8 @@ void bulk_peer_dead(struct bulk_port *b, struct link_peer *peer, int status)
 
 /* --- what goes out ---------------------------------------------------------------------------- */
 
-int link_bulk(struct link_port *p, struct link_peer *peer, int op_kind, void *local, size_t len,
-	      uint64_t raddr, uint32_t key, void *cookie)
+int link_bulk(struct link_port *p, struct link_peer *peer, int op_kind, void *local, size_t len, uint64_t raddr,
+	      uint32_t key, void *cookie)
 {
 	struct bulk_port *b = p->bulk;
 	struct bulk_pkt ping = {.type = BULK_T_PING};
@@ -498,32 +457,20 @@ int link_bulk(struct link_port *p, struct link_peer *peer, int op_kind, void *lo
 		return -ECANCELED;
 	if (p->cls == LINK_RAW && !link_peer_is_local(peer))
 		return -EOPNOTSUPP;
-	if (pq_reserve(&b->timers, slab_used(&b->ops) + 1))
-		return -EAGAIN;
-	op = slab_get(&b->ops);
+	now_ns = bulk_now(b);
+	op = bulk_op_new(b, peer, now_ns);
 	if (!op)
 		return -EAGAIN;
-	*op = (struct bulk_op){
-		.ref = BULK_REF_OP,
-		.peer = bulk_peer_ref(peer),
-		.op = op_kind,
-		.local = local,
-		.len = len,
-		.raddr = raddr,
-		.key = key,
-		.cookie = cookie,
-	};
-	bulk_tag_renew(b, op);
-	now_ns = bulk_now(b);
-	op->target = bulk_target_get(b->node, peer, now_ns);
-	if (op->target)
-		op->target->op_cnt++;
-	op_begin(b, op, now_ns);
+	op->op = op_kind;
+	op->local = local;
+	op->len = len;
+	op->raddr = raddr;
+	op->key = key;
+	op->cookie = cookie;
+	bulk_op_begin(b, op, now_ns);
 	if (op->state == BULK_ENDED) /* asking for help found the peer dead */
 		return 0;
-	bulk_queue_active(b, op);
-	if (op->state !=
-	    BULK_COPY) /* the first frame at once; a kernel copy waits for bulk_poll() */
+	if (!op->how->keep_len) /* the first frame at once; a kernel copy waits for bulk_poll() */
 		op_turn(b, op, 1);
 	/* the application computes and the agent sleeps until a deadline that does not know of this */
 	if (unlikely(atomic_load_explicit(&p->node->armed, memory_order_relaxed)))
@@ -563,9 +510,7 @@ static void op_abandon(void *obj, void *arg)
 	struct bulk_port *b = arg;
 	struct bulk_op *op = obj;
 
-	if (op->help_key)
-		bulk_region_wait_free(b->node, op->help_key);
-	op->help_key = 0;
+	bulk_help_take_back(b, op);
 	op->unsent_cnt = 0;
 	if (op->queue != BULK_Q_ENDED)
 		queue_ended(b, op);
@@ -578,11 +523,8 @@ void bulk_port_close(struct bulk_port *b)
 	if (!b)
 		return;
 	slab_foreach(&b->ops, op_end_if, &arg);
-	slab_foreach(&b->ops, op_abandon,
-		     b); /* the paths are closed: nobody reads user memory any more */
-	bulk_help_tidy(b);
-	while (b->done_cnt)
-		bulk_region_wait_free(b->node, b->done_key[--b->done_cnt]);
+	slab_foreach(&b->ops, op_abandon, b); /* the paths are closed: nobody reads user memory any more */
+	bulk_help_fini(b);
 	while (!TAILQ_EMPTY(&b->ended))
 		op_report(b, TAILQ_FIRST(&b->ended));
 	bulk_serve_fini(b);

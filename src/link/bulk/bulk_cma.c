@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Copies between this process and another one by the kernel (cross memory attach); the other one
-// need not run.
+// The method that lets the kernel copy between this process and another one (cross memory attach); the other one need
+// not run.
 #include <sys/uio.h>
 
 #include "link/bulk/bulk_int.h"
@@ -65,19 +65,17 @@ static int cma_failed(struct bulk_port *b, struct bulk_op *op, int rc, uint64_t 
 	case -ENOMEM:
 		return -EAGAIN;
 	}
-	LOG_INFO("cross memory attach to a process on this host fails: %s; not used for it",
-		 strerror(-rc));
+	LOG_INFO("cross memory attach to a process on this host fails: %s; not used for it", strerror(-rc));
 	op->target->no_cma = true;
 	return bulk_op_again(b, op);
 }
 
-/* Return: bytes copied; -EAGAIN none; other: the operation's status. */
-int64_t bulk_cma_turn(struct bulk_port *b, struct bulk_op *op, uint64_t turn_len)
+int64_t bulk_cma_move(struct bulk_port *b, struct bulk_op *op, uint64_t turn_len)
 {
 	struct bulk_target *t = op->target;
 	uint64_t len = MIN(op->copy_end - op->pos, turn_len);
 	struct bulk_guard guard;
-	uint64_t start_ns = op->method == BULK_HELPED ? bulk_now(b) : 0;
+	uint64_t start_ns = op->how == &bulk_help_method ? bulk_now(b) : 0;
 	ssize_t n = 0;
 	int rc;
 
@@ -89,14 +87,13 @@ int64_t bulk_cma_turn(struct bulk_port *b, struct bulk_op *op, uint64_t turn_len
 		op->no_cma = true;
 		return bulk_op_again(b, op);
 	}
+	if (!rc && !bulk_lease_admits(t->tab, t->slot, op->peer->addr.port)) {
+		bulk_lease_drop(t->tab, t->slot);
+		rc = -EACCES;
+	}
 	if (rc) {
 		bulk_tell_refused(b->node, "this process", op->key, op->op, op->raddr, op->len);
 		return rc;
-	}
-	if (!bulk_lease_admits(t->tab, t->slot, op->peer->addr.port)) {
-		bulk_lease_drop(t->tab, t->slot);
-		bulk_tell_refused(b->node, "this process", op->key, op->op, op->raddr, op->len);
-		return -EACCES;
 	}
 	if (len)
 		n = bulk_cma_copy(shm_peer_pid(op->peer->shm), op->op, &guard, op->local + op->pos, op->raddr + op->pos, len);
@@ -116,3 +113,30 @@ int64_t bulk_cma_turn(struct bulk_port *b, struct bulk_op *op, uint64_t turn_len
 		op->cma_ns += op->copied_ns - start_ns;
 	return n;
 }
+
+/* --- the method ------------------------------------------------------------------------------- */
+
+static void cma_start(struct bulk_port *b, struct bulk_op *op, uint64_t now_ns)
+{
+	bulk_busy_enter(op, now_ns);
+}
+
+static int64_t cma_turn(struct bulk_port *b, struct bulk_op *op, uint64_t len)
+{
+	int64_t rc = bulk_cma_move(b, op, len);
+
+	if (rc < 0 || op->pos < op->copy_end)
+		return rc;
+	if (op->op == LINK_GET || op->got == op->sent)
+		bulk_op_end(b, op, 0);
+	else /* frames sent before the change of method are still to be answered */
+		bulk_op_wait(b, op, bulk_now(b));
+	return rc;
+}
+
+const struct bulk_method bulk_cma_method = {
+	.start = cma_start,
+	.turn = cma_turn,
+	.reply = bulk_frames_answered,
+	.keep_len = BULK_KEEP_LEN,
+};

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The frames method, at the initiator: asks the owner for a GET's bytes, sends those of a PUT, and
-// gives up on a silent owner where the kernel can do it. The owner's side is bulk_serve.c.
+// The frames method, at the initiator: asks the owner for a GET's bytes, sends those of a PUT, and gives up on a silent
+// owner where the kernel can do it. The owner's side is bulk_serve.c.
 #include "link/bulk/bulk_int.h"
 
 #include <errno.h>
 
 #include "base/guard.h"
 
+#define TURN_LEN   32768u	     /* bytes per turn of an operation */
 #define PUT_WINDOW 262144u	     /* bytes in the ring that the owner has not replied to */
 #define BUSY_NS	   (100 * NS_PER_US) /* before asking a busy target again */
 
@@ -18,23 +19,28 @@ static void count_moved(struct bulk_port *b, const struct bulk_op *op, uint64_t 
 		b->port->stats.bulk_frame_bytes += len;
 }
 
-/* Return: 0; -EAGAIN; terminal status. */
-int bulk_frames_ask(struct bulk_port *b, struct bulk_op *op)
+static void frames_start(struct bulk_port *b, struct bulk_op *op, uint64_t now_ns)
 {
-	struct bulk_pkt pkt = {.type = BULK_T_GET,
-			       .id = slab_id(&b->ops, op),
-			       .tag = op->tag,
-			       .key = op->key,
-			       .addr = op->raddr + op->pos,
-			       .len = op->len - op->pos};
-	int rc = bulk_frame(b, op->peer, &pkt, NULL, 0, NULL);
-	uint64_t now_ns;
+	op->is_asked = false;
+	op->is_ring = link_peer_is_local(op->peer);
+}
 
+/* GET: send the request. Return: 0; -EAGAIN; terminal status. */
+static int get_turn(struct bulk_port *b, struct bulk_op *op)
+{
+	struct bulk_pkt pkt = bulk_pkt_of(b, op, BULK_T_GET);
+	uint64_t now_ns;
+	int rc;
+
+	pkt.key = op->key;
+	pkt.addr = op->raddr + op->pos;
+	pkt.len = op->len - op->pos;
+	rc = bulk_frame(b, op->peer, &pkt, NULL, 0, NULL);
 	if (rc == -EAGAIN && !op->timer.pos) /* the link is full: does anybody read there? */
 		bulk_timer_arm(b, op, bulk_now(b));
 	if (rc)
 		return rc;
-	op->state = BULK_ASKED;
+	op->is_asked = true;
 	op->ask_len = pkt.len;
 	op->got = op->got_head = 0;
 	now_ns = bulk_now(b);
@@ -46,8 +52,7 @@ int bulk_frames_ask(struct bulk_port *b, struct bulk_op *op)
 /* The peer and the link hold as many bytes as they shall: on_sent or a REPLY lets the operation go on. */
 static bool put_is_full(const struct bulk_op *op)
 {
-	return op->unsent_cnt >= BULK_UNSENT_MAX ||
-	       (op->is_ring && op->sent - op->got >= PUT_WINDOW);
+	return op->unsent_cnt >= BULK_UNSENT_MAX || (op->is_ring && op->sent - op->got >= PUT_WINDOW);
 }
 
 /*
@@ -58,15 +63,13 @@ static bool put_is_full(const struct bulk_op *op)
 static int64_t put_chunk(struct bulk_port *b, struct bulk_op *op)
 {
 	uint64_t len = MIN(op->len - op->pos, (uint64_t)BULK_CHUNK);
-	struct bulk_pkt pkt = {.type = BULK_T_PUT,
-			       .id = slab_id(&b->ops, op),
-			       .tag = op->tag,
-			       .key = op->key,
-			       .addr = op->raddr,
-			       .len = op->len,
-			       .off = op->pos};
+	struct bulk_pkt pkt = bulk_pkt_of(b, op, BULK_T_PUT);
 	int rc;
 
+	pkt.key = op->key;
+	pkt.addr = op->raddr;
+	pkt.len = op->len;
+	pkt.off = op->pos;
 	op->is_ring = link_peer_is_local(op->peer);
 	/* what the link has taken must be sent, so that this is the last moment to find out */
 	if (!op->is_ring && !guard_touch(op->local + op->pos, len))
@@ -81,8 +84,8 @@ static int64_t put_chunk(struct bulk_port *b, struct bulk_op *op)
 	return (int64_t)len;
 }
 
-/* Return: bytes sent; -EAGAIN nothing; terminal status. */
-int64_t bulk_frames_put(struct bulk_port *b, struct bulk_op *op, uint64_t turn_len)
+/* PUT: send. Return: bytes sent; -EAGAIN nothing; terminal status. */
+static int64_t put_turn(struct bulk_port *b, struct bulk_op *op, uint64_t turn_len)
 {
 	uint64_t now_ns = bulk_now(b);
 	int64_t sent = 0, rc;
@@ -104,53 +107,65 @@ int64_t bulk_frames_put(struct bulk_port *b, struct bulk_op *op, uint64_t turn_l
 	return sent || rc == 0 ? sent : -EAGAIN;
 }
 
-/* PUT: everything sent has been answered, and nothing is left to send or to copy. */
-static void put_check_end(struct bulk_port *b, struct bulk_op *op)
+static int64_t frames_turn(struct bulk_port *b, struct bulk_op *op, uint64_t len)
 {
-	if (op->pos == op->len && op->got == op->sent && op->has_reply)
-		bulk_op_end(b, op, 0);
+	if (op->op == LINK_PUT)
+		return put_turn(b, op, MIN(len, (uint64_t)TURN_LEN));
+	return op->is_asked ? bulk_op_astray(b, op) : get_turn(b, op);
 }
 
-/* The owner does not answer: do what is left by the kernel. */
-void bulk_frames_give_up(struct bulk_port *b, struct bulk_op *op)
+/* GET: what was asked for is not waited for any more; the first @kept bytes of it are there. */
+static void get_drop(struct bulk_port *b, struct bulk_op *op, uint64_t kept)
 {
-	if (op->op == LINK_GET) {
-		struct bulk_pkt pkt = {
-			.type = BULK_T_STOP, .id = slab_id(&b->ops, op), .tag = op->tag};
+	op->is_asked = false;
+	op->pos += kept;
+	op->got = op->got_head = op->ask_len = 0;
+	bulk_tag_renew(b, op);
+}
 
-		bulk_frame(b, op->peer, &pkt, NULL, 0,
-			   NULL); /* only spares the owner work, so that a failure does not matter */
-		if (op->state == BULK_ENDED)
-			return;
+static bool frames_give_up(struct bulk_port *b, struct bulk_op *op)
+{
+	struct bulk_pkt pkt = bulk_pkt_of(b, op, BULK_T_STOP);
+
+	if (op->op == LINK_GET && !op->is_asked) { /* the target was busy, or the link full */
+		bulk_op_begin(b, op, bulk_now(b));
+		return true;
 	}
+	if (bulk_op_is_heard(b, op) || (op->op == LINK_PUT && op->pos == op->len) || !bulk_can_cma(b, op))
+		return false;
+	/* the owner does not answer: the kernel does what is left */
+	if (op->op == LINK_GET)
+		bulk_frame(b, op->peer, &pkt, NULL, 0, NULL); /* spares the owner work: a failure does not matter */
+	if (op->state == BULK_ENDED)
+		return true;
 	bulk_busy_leave(op, false, bulk_now(b));
 	bulk_learn_silence(op, bulk_now(b));
-	if (op->op == LINK_GET) {
-		op->pos += op->got_head;
-		op->got = op->ask_len = 0;
-		bulk_tag_renew(b, op);
-	}
-	op->state = BULK_COPY;
+	if (op->op == LINK_GET)
+		get_drop(b, op, op->got_head);
+	op->how = &bulk_cma_method; /* not begun anew: what it takes from here on says nothing of either way */
 	pq_remove(&b->timers, &op->timer);
 	bulk_queue_active(b, op);
+	return true;
 }
 
 /* --- answers ---------------------------------------------------------------------------------- */
 
-/* Return: false if the frame contradicts what was asked for. */
-bool bulk_frames_on_data(struct bulk_port *b, struct bulk_op *op, const struct bulk_pkt *pkt,
-			 const struct view *frame)
+static void note_life(const struct bulk_port *b, struct bulk_op *op)
 {
-	if (op->state != BULK_ASKED || pkt->off > op->ask_len ||
-	    pkt->payload_len > op->ask_len - pkt->off)
+	op->has_news = true;
+	if (op->target)
+		op->target->heard_ns = b->last_ns;
+}
+
+static bool get_data(struct bulk_port *b, struct bulk_op *op, const struct bulk_pkt *pkt, const struct view *frame)
+{
+	if (pkt->off > op->ask_len || pkt->payload_len > op->ask_len - pkt->off)
 		return false;
 	if (!guard_view(frame, pkt->hdr_len, op->local + op->pos + pkt->off, pkt->payload_len)) {
 		bulk_op_end(b, op, -EACCES);
 		return true;
 	}
-	op->has_news = true;
-	if (op->target)
-		op->target->heard_ns = b->last_ns;
+	note_life(b, op);
 	op->got += pkt->payload_len;
 	if (pkt->off == op->got_head)
 		op->got_head += pkt->payload_len;
@@ -160,53 +175,50 @@ bool bulk_frames_on_data(struct bulk_port *b, struct bulk_op *op, const struct b
 	return true;
 }
 
-static bool on_get_reply(struct bulk_port *b, struct bulk_op *op, const struct bulk_pkt *pkt)
+static bool get_reply(struct bulk_port *b, struct bulk_op *op, enum bulk_status status)
 {
-	if (op->state != BULK_ASKED)
+	if (status == BULK_S_OK && op->ask_len)
 		return false;
-	switch (pkt->status) {
-	case BULK_S_OK:
-		if (op->ask_len)
-			return false;
-		bulk_op_end(b, op, 0);
-		return true;
-	case BULK_S_ACCESS:
-		bulk_op_end(b, op, -EACCES);
-		return true;
-	case BULK_S_BUSY:
+	if (status == BULK_S_BUSY) {
 		bulk_busy_leave(op, false, bulk_now(b));
-		bulk_tag_renew(b, op);
-		op->state = BULK_ASK;
+		get_drop(b, op, 0);
 		bulk_timer_set(b, op, bulk_now(b) + BUSY_NS);
-		return true;
-	case BULK_S_NUM:
-		break;
+	} else {
+		bulk_op_end(b, op, status == BULK_S_OK ? 0 : -EACCES);
 	}
-	must(0);
-	return false;
+	return true;
 }
 
-static bool on_put_reply(struct bulk_port *b, struct bulk_op *op, const struct bulk_pkt *pkt)
+bool bulk_frames_answered(struct bulk_port *b, struct bulk_op *op, const struct bulk_pkt *pkt, const struct view *frame)
 {
-	bool is_ready = op->state == BULK_STREAM && op->pos < op->len && op->queue == BULK_Q_NONE;
-
-	if (pkt->status == BULK_S_BUSY || pkt->bytes > op->sent - op->got)
+	if (op->op != LINK_PUT || pkt->type != BULK_T_REPLY || pkt->status == BULK_S_BUSY ||
+	    pkt->bytes > op->sent - op->got)
 		return false;
 	if (pkt->status == BULK_S_ACCESS) {
 		bulk_op_end(b, op, -EACCES);
 		return true;
 	}
-	op->has_news = op->has_reply = true;
-	if (op->target)
-		op->target->heard_ns = b->last_ns;
+	note_life(b, op);
 	op->got += pkt->bytes;
-	if (is_ready)
-		bulk_queue_active(b, op);
-	put_check_end(b, op);
+	bulk_op_resume(b, op);
+	/* everything sent has been answered, and nothing is left to send or to copy */
+	if (op->pos == op->len && op->got == op->sent)
+		bulk_op_end(b, op, 0);
 	return true;
 }
 
-bool bulk_frames_on_reply(struct bulk_port *b, struct bulk_op *op, const struct bulk_pkt *pkt)
+static bool frames_reply(struct bulk_port *b, struct bulk_op *op, const struct bulk_pkt *pkt, const struct view *frame)
 {
-	return op->op == LINK_GET ? on_get_reply(b, op, pkt) : on_put_reply(b, op, pkt);
+	if (op->op == LINK_PUT)
+		return bulk_frames_answered(b, op, pkt, frame);
+	if (!op->is_asked)
+		return false;
+	return pkt->type == BULK_T_DATA ? get_data(b, op, pkt, frame) : get_reply(b, op, pkt->status);
 }
+
+const struct bulk_method bulk_frames_method = {
+	.start = frames_start,
+	.turn = frames_turn,
+	.reply = frames_reply,
+	.give_up = frames_give_up,
+};

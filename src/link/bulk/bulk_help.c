@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Help with a GET: the owner copies a part of it by the kernel, straight into the initiator's memory.
 //
-// Theory of operation: one kernel copy is bound by one core, and reading what another core has just
-// written is several times slower than writing to where that core will read it. So the initiator
-// makes a region of the end of its buffer and asks the owner to fill it (HELP), while it copies the
-// beginning itself. Whoever was waited for gets less to do the next time, so the share follows what
-// the two cores can do. The owner holds a lease on the region while it copies, as for any PUT by
-// the kernel, so the initiator can take the region back at any time and do the rest alone: an owner
-// that dies, sleeps or is stopped costs time, not safety. The owner notes beside the region how much
-// is there, so that nothing is copied twice. The operation does not end before the region is free
-// again.
+// Theory of operation: one kernel copy is bound by one core, and reading what another core has just written is several
+// times slower than writing to where that core will read it. So the initiator makes a region of the end of its buffer
+// and asks the owner to fill it (HELP), while it copies the beginning itself. Whoever was waited for gets less to do
+// the next time, so the share follows what the two cores can do. The owner holds a lease on the region while it copies,
+// as for any PUT by the kernel, so the initiator can take the region back at any time and do the rest alone: an owner
+// that dies, sleeps or is stopped costs time, not safety. The owner notes beside the region how much is there, so that
+// nothing is copied twice. The operation does not end before the region is free again.
 //
-// Of many operations only the foremost are helped with: the owner always has a next part to go to,
-// and what it is too slow for is copied by the initiator alone.
+// Of many operations only the foremost are helped with: the owner always has a next part to go to, and what it is too
+// slow for is copied by the initiator alone.
 #include "link/bulk/bulk_int.h"
 
 #include <errno.h>
@@ -26,48 +24,6 @@
 #define EARLY_NS   150u /* an answer that comes sooner after our part had been ready before it */
 
 /* --- the initiator ---------------------------------------------------------------------------- */
-
-void bulk_help_ask(struct bulk_port *b, struct bulk_op *op)
-{
-	const struct bulk_speed *s = bulk_speed_of(op);
-	uint64_t left = op->len - op->pos;
-	uint64_t own = op->pos + ALIGN_DOWN(left * (uint32_t)(SHARE_FIRST + s->own_more) / SHARE_UNIT, (uint64_t)PART_ALIGN);
-	struct bulk_pkt pkt = {.type = BULK_T_HELP,
-			       .id = slab_id(&b->ops, op),
-			       .tag = op->tag,
-			       .key = op->key,
-			       .addr = op->raddr + own,
-			       .len = op->len - own,
-			       .dst = (uintptr_t)op->local + own};
-
-	op->wants_help = false;
-	if (op->help_key || link_port_region_add(b->port, op->local + own, pkt.len, LINK_PUT, &op->help_key))
-		return;
-	op->unsent_cnt++;
-	op->copy_end = own;
-	op->is_helped = false;
-	op->is_asked = true;
-	op->target->asked_cnt++;
-	op->target->asked_bytes += pkt.len;
-	pkt.dst_key = op->help_key;
-	if (bulk_frame(b, op->peer, &pkt, NULL, 0, NULL))
-		bulk_help_stop(b, op, false);
-}
-
-void bulk_help_ahead(struct bulk_port *b, struct bulk_op *op)
-{
-	struct bulk_target *t = op->target;
-	struct bulk_op *next;
-
-	for (int i = 0; op && i < HELP_AHEAD && t->asked_cnt < HELP_AHEAD; i++, op = next) {
-		next = TAILQ_NEXT(op, entry);
-		if (!op->wants_help || op->target != t)
-			continue;
-		bulk_help_ask(b, op);
-		if (op->queue != BULK_Q_ACTIVE) /* asking found the peer dead */
-			return;
-	}
-}
 
 /* The owner is not (any more) busy with @op. */
 static void note_answer(struct bulk_op *op)
@@ -84,6 +40,8 @@ static bool take_back(struct bulk_port *b, struct bulk_op *op, uint64_t *filled)
 {
 	uint64_t now = bulk_now(b);
 
+	note_answer(op);
+	bulk_region_retract(b->node, op->help_key);
 	if (!bulk_region_try_free(b->node, op->help_key, filled)) {
 		if (!op->recall_ns)
 			op->recall_ns = now;
@@ -96,23 +54,62 @@ static bool take_back(struct bulk_port *b, struct bulk_op *op, uint64_t *filled)
 	return true;
 }
 
-void bulk_help_check(struct bulk_port *b, struct bulk_op *op)
+static bool help_stop(struct bulk_port *b, struct bulk_op *op)
 {
-	if (op->help_key)
-		take_back(b, op, NULL);
+	return !op->help_key || take_back(b, op, NULL);
 }
 
-void bulk_help_stop(struct bulk_port *b, struct bulk_op *op, bool is_done)
+/* Share @op with the owner if that is possible now. */
+static void help_ask(struct bulk_port *b, struct bulk_op *op)
 {
-	if (!op->help_key)
+	const struct bulk_speed *s = bulk_speed_of(op);
+	uint64_t left = op->len - op->pos;
+	uint64_t own = left * (uint32_t)(SHARE_FIRST + s->own_more) / SHARE_UNIT;
+	struct bulk_pkt pkt = bulk_pkt_of(b, op, BULK_T_HELP);
+
+	own = op->pos + ALIGN_DOWN(own, (uint64_t)PART_ALIGN);
+	pkt.key = op->key;
+	pkt.addr = op->raddr + own;
+	pkt.len = op->len - own;
+	pkt.dst = (uintptr_t)op->local + own;
+	op->wants_help = false;
+	if (op->help_key || link_port_region_add(b->port, op->local + own, pkt.len, LINK_PUT, &op->help_key))
 		return;
-	note_answer(op);
-	if (!is_done) {
-		op->copy_end = op->len;
-		op->has_rest = false;
+	op->unsent_cnt++;
+	op->copy_end = own;
+	op->is_helped = false;
+	op->is_asked = true;
+	op->target->asked_cnt++;
+	op->target->asked_bytes += pkt.len;
+	pkt.dst_key = op->help_key;
+	if (!bulk_frame(b, op->peer, &pkt, NULL, 0, NULL))
+		return;
+	help_stop(b, op);
+	op->copy_end = op->len;
+}
+
+/* Have the owner busy with @op, whose turn it is, and what follows it. */
+static void help_ahead(struct bulk_port *b, struct bulk_op *op)
+{
+	struct bulk_target *t = op->target;
+	struct bulk_op *next;
+
+	for (int i = 0; op && i < HELP_AHEAD && t->asked_cnt < HELP_AHEAD; i++, op = next) {
+		next = TAILQ_NEXT(op, entry);
+		if (!op->wants_help || op->target != t)
+			continue;
+		help_ask(b, op);
+		if (op->queue != BULK_Q_ACTIVE) /* asking found the peer dead */
+			return;
 	}
-	bulk_region_retract(b->node, op->help_key);
-	bulk_help_check(b, op);
+}
+
+static void help_start(struct bulk_port *b, struct bulk_op *op, uint64_t now_ns)
+{
+	bulk_busy_enter(op, now_ns);
+	op->wants_help = true;
+	if (!op->target->asked_cnt)
+		help_ask(b, op);
 }
 
 /*
@@ -131,16 +128,8 @@ static void help_balance(struct bulk_op *op, uint64_t now_ns)
 		s->own_more++;
 }
 
-/* Our part is copied, the owner's is not. */
-void bulk_help_wait(struct bulk_port *b, struct bulk_op *op)
-{
-	op->ready_ns = bulk_now(b);
-	bulk_queue_leave(b, op);
-	bulk_timer_set(b, op,
-		       op->ready_ns + BULK_SWITCH_NS + op->target->asked_bytes / HELP_SLOWEST);
-}
-
-void bulk_help_resume(struct bulk_op *op)
+/* Where our part ends, go on where the owner's copy ends, if it has given up. */
+static void help_resume(struct bulk_op *op)
 {
 	if (!op->has_rest || op->pos != op->copy_end)
 		return;
@@ -153,59 +142,108 @@ void bulk_help_resume(struct bulk_op *op)
  * The owner is silent, or cannot: what it has not copied is ours. Not a byte more: whoever watches the memory may have
  * seen what it has copied, and have put something else there. So if it is at it, it is waited for.
  */
-void bulk_help_failed(struct bulk_port *b, struct bulk_op *op)
+static void help_failed(struct bulk_port *b, struct bulk_op *op)
 {
 	uint64_t filled;
 
 	bulk_busy_leave(op, false, bulk_now(b));
-	note_answer(op);
-	bulk_region_retract(b->node, op->help_key);
 	bulk_tag_renew(b, op); /* its answer may still come */
 	if (!take_back(b, op, &filled)) {
 		if (op->queue == BULK_Q_NONE)
 			bulk_timer_set(b, op, bulk_now(b) + BULK_SWITCH_NS);
 		return;
 	}
-	if (op->is_again) {
-		bulk_op_again(b, op);
-		if (op->state != BULK_ENDED)
-			bulk_queue_active(b, op);
-		return;
-	}
 	filled = MIN(filled, op->len - op->copy_end);
 	b->port->stats.bulk_cma_bytes += filled;
 	op->rest = op->copy_end + filled;
 	op->has_rest = true;
-	bulk_help_resume(op);
+	help_resume(op);
 	if (op->queue == BULK_Q_NONE)
 		bulk_queue_active(b, op);
 }
 
-bool bulk_help_on_reply(struct bulk_port *b, struct bulk_op *op, const struct bulk_pkt *pkt)
+/* The turn of our part; where it ends it is the end of all, unless the owner is still at its own. */
+static int64_t help_turn(struct bulk_port *b, struct bulk_op *op, uint64_t len)
 {
-	if (op->is_helped)
+	int64_t rc = 0;
+
+	if (op->wants_help)
+		help_ahead(b, op);
+	if (op->state == BULK_ENDED)
+		return 0;
+	if (!op->help_key || op->pos < op->copy_end)
+		rc = bulk_cma_move(b, op, len);
+	if (rc < 0)
+		return rc;
+	help_resume(op);
+	if (op->pos < op->copy_end)
+		return rc;
+	if (op->help_key && !op->is_helped) {
+		op->ready_ns = bulk_now(b);
+		bulk_queue_leave(b, op);
+		bulk_timer_set(b, op, op->ready_ns + BULK_SWITCH_NS + op->target->asked_bytes / HELP_SLOWEST);
+	} else {
+		bulk_op_end(b, op, 0);
+	}
+	return rc;
+}
+
+static bool help_give_up(struct bulk_port *b, struct bulk_op *op)
+{
+	if (!op->help_key)
+		return false;
+	if (op->is_asked)
+		bulk_learn_silence(op, bulk_now(b));
+	help_failed(b, op);
+	return true;
+}
+
+static bool help_reply(struct bulk_port *b, struct bulk_op *op, const struct bulk_pkt *pkt, const struct view *frame)
+{
+	if (pkt->type != BULK_T_REPLY || !op->help_key || op->is_helped)
 		return false;
 	if (pkt->status != BULK_S_OK || pkt->bytes != op->len - op->copy_end) {
-		bulk_help_failed(b, op);
+		help_failed(b, op);
 		return true;
 	}
 	b->port->stats.bulk_cma_bytes += pkt->bytes;
 	help_balance(op, bulk_now(b));
 	op->is_helped = true;
 	if (b->done_cnt < ARRAY_SIZE(b->done_key)) {
-		/*
-		 * The owner had let go before it answered, so that taking the region back can wait for the next poll.
-		 */
+		/* The owner had let go before it answered, so that taking the region back can wait for the next poll. */
 		note_answer(op);
 		b->done_key[b->done_cnt++] = op->help_key;
 		op->help_key = 0;
 		op->unsent_cnt--;
 	} else {
-		bulk_help_stop(b, op, true);
+		help_stop(b, op);
 	}
 	if (op->pos == op->copy_end)
 		bulk_op_end(b, op, 0);
 	return true;
+}
+
+const struct bulk_method bulk_help_method = {
+	.start = help_start,
+	.turn = help_turn,
+	.reply = help_reply,
+	.give_up = help_give_up,
+	.stop = help_stop,
+	.keep_len = BULK_KEEP_LEN,
+};
+
+void bulk_help_take_back(struct bulk_port *b, struct bulk_op *op)
+{
+	if (op->help_key)
+		bulk_region_wait_free(b->node, op->help_key);
+	op->help_key = 0;
+}
+
+void bulk_help_fini(struct bulk_port *b)
+{
+	bulk_help_tidy(b);
+	while (b->done_cnt)
+		bulk_region_wait_free(b->node, b->done_key[--b->done_cnt]);
 }
 
 void bulk_help_tidy(struct bulk_port *b)
@@ -222,30 +260,6 @@ void bulk_help_tidy(struct bulk_port *b)
 
 /* --- the owner -------------------------------------------------------------------------------- */
 
-/* Make @op what @peer asks for. Return: false: not possible. */
-static bool help_fill(struct bulk_port *b, struct bulk_op *op, struct link_peer *peer,
-		     const struct bulk_pkt *pkt, uint64_t now_ns)
-{
-	*op = (struct bulk_op){
-		.ref = BULK_REF_OP,
-		.state = BULK_COPY,
-		.peer = peer,
-		.op = LINK_PUT,
-		.method = BULK_CMA,
-		.local = (uint8_t *)(uintptr_t)pkt->addr,
-		.len = pkt->len,
-		.copy_end = pkt->len,
-		.raddr = pkt->dst,
-		.key = pkt->dst_key,
-		.is_help = true,
-		.src_key = pkt->key,
-		.peer_id = pkt->id,
-		.peer_tag = pkt->tag,
-		.target = bulk_target_get(b->node, peer, now_ns),
-	};
-	return op->len && bulk_can_cma(b, op);
-}
-
 void bulk_help_on_request(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt)
 {
 	struct bulk_op *op = NULL;
@@ -254,19 +268,34 @@ void bulk_help_on_request(struct bulk_port *b, struct link_peer *peer, const str
 		bulk_serve_answer(b, peer, pkt, BULK_S_ACCESS, 0);
 		return;
 	}
-	if (!b->port->closing && !peer->dead && !pq_reserve(&b->timers, slab_used(&b->ops) + 1))
-		op = slab_get(&b->ops);
-	if (!op || !help_fill(b, op, peer, pkt, bulk_now(b))) {
+	if (pkt->len && !b->port->closing && !peer->dead)
+		op = bulk_op_new(b, peer, bulk_now(b));
+	if (!op || !bulk_can_cma(b, op)) {
 		if (op)
-			slab_put(&b->ops, op);
+			bulk_op_free(b, op);
 		bulk_serve_answer(b, peer, pkt, BULK_S_BUSY, 0);
 		return;
 	}
-	bulk_peer_ref(peer);
-	op->target->op_cnt++;
+	op->op = LINK_PUT;
+	op->way = BULK_CMA;
+	op->how = &bulk_cma_method;
+	op->local = (uint8_t *)(uintptr_t)pkt->addr;
+	op->len = op->copy_end = pkt->len;
+	op->raddr = pkt->dst;
+	op->key = pkt->dst_key;
+	op->is_help = true;
+	op->src_key = pkt->key;
+	op->peer_id = pkt->id;
+	op->peer_tag = pkt->tag;
 	b->help_cnt++;
-	bulk_tag_renew(b, op);
 	bulk_queue_active(b, op);
+}
+
+void bulk_help_answer(struct bulk_port *b, const struct bulk_op *op)
+{
+	struct bulk_pkt pkt = {.id = op->peer_id, .tag = op->peer_tag};
+
+	bulk_serve_answer(b, op->peer, &pkt, op->status ? BULK_S_BUSY : BULK_S_OK, op->status ? 0 : op->len);
 }
 
 struct gone_arg {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What the files of the bulk service share: shared region table (bulk_tab.c), regions
-// (bulk_region.c), the target's side (bulk_serve.c), and the initiator's: the port object and the
-// life of an operation (bulk.c), the choice of its method (bulk_pick.c) and the methods
-// (bulk_frames.c, bulk_cma.c, bulk_help.c).
+// What the files of the bulk service share: shared region table (bulk_tab.c), regions (bulk_region.c), the target's
+// side (bulk_serve.c), and the initiator's: the port object and the life of an operation (bulk.c), the choice of its
+// method (bulk_pick.c) and the methods (bulk_frames.c, bulk_cma.c, bulk_help.c).
 #ifndef SF_LINK_BULK_INT_H
 #define SF_LINK_BULK_INT_H
 
@@ -86,8 +85,7 @@ void bulk_tab_slot_release(struct bulk_tab *tab, int slot);
  * (LINK_GET or LINK_PUT) and contains [@addr, +@len).
  * Return: 0; -EACCES; -ENOENT the shared table does not know this region (ask the owner).
  */
-int bulk_lease_take(struct bulk_tab *tab, int slot, uint32_t key, int op, uint64_t addr,
-		    uint64_t len);
+int bulk_lease_take(struct bulk_tab *tab, int slot, uint32_t key, int op, uint64_t addr, uint64_t len);
 /** bulk_lease_admits() - Initiator, with a lease: is its region open to peers of the owner's UDP port @port? */
 bool bulk_lease_admits(const struct bulk_tab *tab, int slot, uint16_t port);
 /** bulk_lease_drop() - Return: 0; -EACCES: the owner has waited too long and has broken the lease. */
@@ -124,16 +122,17 @@ struct bulk_region {
 	bool is_gone; /* nobody gets in any more; the place is not free yet */
 };
 
-enum bulk_method { BULK_FRAMES, BULK_CMA, BULK_HELPED, BULK_METHOD_NUM };
+/* What there is to choose from, each a struct bulk_method. */
+enum bulk_way { BULK_FRAMES, BULK_CMA, BULK_HELPED, BULK_WAY_NUM };
 
 /* What operations of one class have cost. See bulk_pick.c. */
 struct bulk_speed {
-	uint64_t ps_per_byte[BULK_METHOD_NUM]; /* moving average; 0 = never measured */
+	uint64_t ps_per_byte[BULK_WAY_NUM]; /* moving average; 0 = never measured */
 	uint32_t cnt; /* choices made */
-	uint32_t look_at[BULK_METHOD_NUM]; /* value of @cnt at which a loser is looked at again ... */
-	uint32_t gap[BULK_METHOD_NUM]; /* ... so many choices after the last look */
-	uint32_t look_left; /* choices for which the look at @look_method goes on */
-	enum bulk_method look_method, last_method, best;
+	uint32_t look_at[BULK_WAY_NUM]; /* value of @cnt at which a loser is looked at again ... */
+	uint32_t gap[BULK_WAY_NUM]; /* ... so many choices after the last look */
+	uint32_t look_left; /* choices for which the look at @look_way goes on */
+	enum bulk_way look_way, last_way, best;
 	uint64_t best_ps; /* the least that @best has cost */
 	int32_t own_more; /* HELPED: how much more than at first we copy ourselves, see bulk_help.c */
 };
@@ -147,7 +146,7 @@ struct bulk_period {
 	uint32_t number, op_cnt, peak;
 	uint64_t begin_ns, bytes;
 	struct bulk_class *class; /* of all operations in it; NULL = they or their methods differ */
-	enum bulk_method method;
+	enum bulk_way way;
 };
 
 /* A node on this host as an initiator sees it: its table, our place for leases, what we learnt. */
@@ -200,11 +199,9 @@ void bulk_region_break(struct bulk_node *b, uint32_t key, uint64_t waited_ns);
 /** bulk_region_wait_free() - The same, waiting. */
 void bulk_region_wait_free(struct bulk_node *b, uint32_t key);
 /** bulk_tell_refused() - In the log: @key is not good for that. @who asked, "a peer" or "this process". */
-void bulk_tell_refused(struct bulk_node *b, const char *who, uint32_t key, int op, uint64_t addr,
-		       uint64_t len);
+void bulk_tell_refused(struct bulk_node *b, const char *who, uint32_t key, int op, uint64_t addr, uint64_t len);
 /** bulk_region_check() - Whether @key lets a peer of UDP port @scope do @op to [@addr, +@len). Any values. */
-bool bulk_region_check(const struct bulk_node *b, uint32_t key, uint16_t scope, int op, uint64_t addr,
-		       uint64_t len);
+bool bulk_region_check(const struct bulk_node *b, uint32_t key, uint16_t scope, int op, uint64_t addr, uint64_t len);
 /** bulk_target_get() - The node of local @peer, attached if possible. NULL: unknown, no memory. */
 struct bulk_target *bulk_target_get(struct bulk_node *b, struct link_peer *peer, uint64_t now_ns);
 
@@ -215,10 +212,10 @@ struct bulk_op;
 
 /** bulk_can_cma() - Whether the kernel can move what is left of @op. */
 bool bulk_can_cma(const struct bulk_port *b, const struct bulk_op *op);
-enum bulk_method bulk_pick(struct bulk_port *b, struct bulk_op *op, uint64_t now_ns);
+enum bulk_way bulk_pick(struct bulk_port *b, struct bulk_op *op, uint64_t now_ns);
 /** bulk_speed_of() - What is known of operations like @op, which has a target. */
 struct bulk_speed *bulk_speed_of(const struct bulk_op *op);
-/** bulk_busy_enter() - @op is under way by its method from now on; more than once is fine. */
+/** bulk_busy_enter() - @op is under way in its way from now on; more than once is fine. */
 void bulk_busy_enter(struct bulk_op *op, uint64_t now_ns);
 /** bulk_busy_leave() - No longer. @is_done: it has moved all of it. */
 void bulk_busy_leave(struct bulk_op *op, bool is_done, uint64_t now_ns);
@@ -231,17 +228,14 @@ void bulk_learn_silence(const struct bulk_op *op, uint64_t now_ns);
 enum bulk_ref { BULK_REF_OP, BULK_REF_BUF };
 
 enum bulk_state {
-	BULK_ASK,    /* GET by frames: the request is not sent yet */
-	BULK_ASKED,  /* GET by frames: waiting for data */
-	BULK_STREAM, /* PUT by frames: sending, then waiting for replies */
-	BULK_COPY,   /* CMA; a PUT that began with frames may wait for replies, too */
-	BULK_ENDED,  /* waits for frames that still point into user memory, then for bulk_poll() */
-	BULK_STATE_NUM
+	BULK_RUNS,
+	BULK_CHANGES, /* goes on by another method once its own has let go of its memory (stop()) */
+	BULK_ENDED    /* waits for that and for frames that point into its memory, then for bulk_poll() */
 };
 
 /*
  * One link_bulk(). Bytes before @pos have been moved (CMA), sent (PUT by frames) or belong to the
- * GET request in flight. Whatever arrives for another @tag is late and ignored: an operation that
+ * GET request in flight. Whatever arrives for another @tag is late and ignored: a GET that
  * changes its method takes a new tag.
  */
 struct bulk_op {
@@ -257,7 +251,8 @@ struct bulk_op {
 	struct link_peer *peer; /* referenced */
 	struct bulk_target *target;
 	int op; /* LINK_GET, LINK_PUT */
-	enum bulk_method method;
+	enum bulk_way way; /* the choice, and what is learnt from it */
+	const struct bulk_method *how; /* what moves it now: a copy may take over from frames */
 	uint8_t *local;
 	uint64_t len, raddr;
 	uint32_t key, tag;
@@ -265,27 +260,25 @@ struct bulk_op {
 	int status;	     /* of ENDED */
 	uint32_t unsent_cnt; /* cookies that the link has not given back, and @help_key */
 	uint64_t pos;
-	uint64_t copy_end; /* COPY: where our part ends */
+	uint64_t copy_end; /* copies: where our part ends */
 	uint64_t ask_len;  /* GET by frames: bytes asked for from @pos on */
 	uint64_t got;	   /* GET: of these, arrived in any order; PUT: of @sent, acknowledged */
 	uint64_t got_head; /* GET: of these, arrived without a hole from the start */
 	uint64_t sent;	   /* PUT: bytes sent by frames */
-	bool has_reply;
 	bool is_ring;	  /* frames go through shared memory */
 	bool counts_busy; /* in the target's @period of that number, or in its older_cnt */
 	uint32_t period;
-	uint64_t kept_pos; /* COPY: @pos when it came to the front */
+	uint64_t kept_pos; /* @pos when it came to the front */
 	uint64_t cma_ns;    /* HELPED: spent in CMA */
 	uint64_t copied_ns; /* when the last CMA ended; 0 = none */
 	bool no_cma;	  /* the shared table does not know the region */
 	bool has_news;	  /* the peer has shown life since the timer was set */
 	bool wants_help;   /* HELPED: the owner is not asked yet */
-	bool is_asked;	   /* HELPED: in target->asked_cnt */
+	bool is_asked; /* the owner has a GET or HELP of it, and has not answered; HELPED: in target->asked_cnt */
 	uint32_t help_key; /* HELPED: the region that the owner fills; 0 = not (any more) */
 	bool is_helped;	   /* HELPED: the owner's part is done */
 	uint64_t ready_ns; /* HELPED: when our part was ready */
 	uint64_t recall_ns; /* HELPED: since when the region has been wanted back */
-	bool is_again;	    /* HELPED: by another method once the region is back */
 	bool has_rest;	    /* HELPED: the owner has given up; after @copy_end ours goes on at @rest */
 	uint64_t rest;
 	/* what an owner does for a peer's HELPED */
@@ -367,13 +360,14 @@ struct bulk_port {
 	uint64_t last_ns; /* time of the last bulk_poll() */
 	bool is_stalled;  /* that poll could not send anything that it had */
 	uint64_t last_rx; /* frames seen by the last bulk_poll(), to tell a quiet port */
-	int force;	  /* tests: -1 choose, else enum bulk_method */
+	int force;	  /* tests: -1 choose, else enum bulk_way */
 	uint32_t help_cnt; /* operations with is_help */
 	uint32_t done_key[BULK_DONE_MAX], done_cnt; /* regions that owners have filled, to take back */
 };
 
 #define BULK_SWITCH_NS (30 * NS_PER_US) /* silence after which a local owner is not waited for */
 #define BULK_WORK_MAX 65536u /* bytes that one bulk_poll() moves while others wait */
+#define BULK_KEEP_LEN (1u << 20) /* bytes of kernel copies before others have their turn */
 #define BULK_SLICE_MAX 262144u /* bytes of one kernel copy, hence of one lease */
 #define BULK_UNSENT_MAX 64u /* chunks of one stream or operation in the hands of the link */
 #define BULK_VISIT_MAX	16  /* blocked operations that one bulk_poll() tries */
@@ -384,6 +378,31 @@ static inline uint64_t bulk_now(const struct bulk_port *b)
 	return clk_now_ns(&b->n->clk);
 }
 
+/*
+ * One way to move an operation, in a file of its own; bulk.c knows no other difference between them. An operation in
+ * turn moves on by itself (queue), one that waits has a timer. give_up and stop may be NULL: there is nothing to do.
+ */
+struct bulk_method {
+	/* What is left of @op, which is in turn, is moved by this from now on. May end it. */
+	void (*start)(struct bulk_port *b, struct bulk_op *op, uint64_t now_ns);
+	/* A turn, of about @len bytes. Return: bytes moved; -EAGAIN nothing possible now; else its status. */
+	int64_t (*turn)(struct bulk_port *b, struct bulk_op *op, uint64_t len);
+	/* A DATA or REPLY of the owner's. Return: false if it contradicts what was asked for. */
+	bool (*reply)(struct bulk_port *b, struct bulk_op *op, const struct bulk_pkt *pkt, const struct view *frame);
+	/* The timer has run out. Return: false: there is no better way, the operation only waits. */
+	bool (*give_up)(struct bulk_port *b, struct bulk_op *op);
+	/* @op has ended or changes its method. Asked again until it returns true: nobody else touches its memory. */
+	bool (*stop)(struct bulk_port *b, struct bulk_op *op);
+	uint64_t keep_len; /* bytes before others have their turn; 0: one turn, and the first one at once */
+};
+extern const struct bulk_method bulk_frames_method, bulk_cma_method, bulk_help_method;
+
+/** bulk_pkt_of() - The beginning of each message about @op. */
+static inline struct bulk_pkt bulk_pkt_of(struct bulk_port *b, const struct bulk_op *op, enum bulk_type type)
+{
+	return (struct bulk_pkt){.type = type, .id = slab_id(&b->ops, op), .tag = op->tag};
+}
+
 void bulk_queue_leave(struct bulk_port *b, struct bulk_op *op);
 /** bulk_queue_active() - To the end of the turns. */
 void bulk_queue_active(struct bulk_port *b, struct bulk_op *op);
@@ -392,52 +411,44 @@ void bulk_timer_set(struct bulk_port *b, struct bulk_op *op, uint64_t at_ns);
 void bulk_timer_arm(struct bulk_port *b, struct bulk_op *op, uint64_t now_ns);
 /** bulk_tag_renew() - Whatever still arrives for @op from now on is ignored. */
 void bulk_tag_renew(struct bulk_port *b, struct bulk_op *op);
+/** bulk_op_new() - An operation with @peer, its target and a tag; the caller says what it moves. NULL: no memory. */
+struct bulk_op *bulk_op_new(struct bulk_port *b, struct link_peer *peer, uint64_t now_ns);
+/** bulk_op_free() - Of one that has not begun, or has been reported. */
+void bulk_op_free(struct bulk_port *b, struct bulk_op *op);
+/** bulk_op_begin() - Choose how what is left of @op is moved, and put it in turn. May end it. */
+void bulk_op_begin(struct bulk_port *b, struct bulk_op *op, uint64_t now_ns);
 /** bulk_op_wait() - Nothing to do for @op but to wait. */
 void bulk_op_wait(struct bulk_port *b, struct bulk_op *op, uint64_t now_ns);
+/** bulk_op_resume() - It may go on sending, if it has more. */
+void bulk_op_resume(struct bulk_port *b, struct bulk_op *op);
+/** bulk_op_is_heard() - The owner has shown life lately. */
+bool bulk_op_is_heard(const struct bulk_port *b, const struct bulk_op *op);
 void bulk_op_end(struct bulk_port *b, struct bulk_op *op, int status);
 /** bulk_op_again() - By another method. Return: -EAGAIN, or the status if there is none. */
 int bulk_op_again(struct bulk_port *b, struct bulk_op *op);
+/** bulk_op_astray() - @op has a turn that it cannot have. Return: its status. */
+int bulk_op_astray(struct bulk_port *b, struct bulk_op *op);
 
 /* bulk_frames.c */
-/** bulk_frames_ask() - GET: send the request. Return: 0; -EAGAIN; terminal status. */
-int bulk_frames_ask(struct bulk_port *b, struct bulk_op *op);
-/** bulk_frames_put() - PUT: send. Return: bytes sent; -EAGAIN nothing; terminal status. */
-int64_t bulk_frames_put(struct bulk_port *b, struct bulk_op *op, uint64_t turn_len);
-/** bulk_frames_give_up() - The owner does not answer: do what is left by the kernel. */
-void bulk_frames_give_up(struct bulk_port *b, struct bulk_op *op);
-/* What the owner answers. Return: false if it contradicts what was asked for. */
-bool bulk_frames_on_data(struct bulk_port *b, struct bulk_op *op, const struct bulk_pkt *pkt,
-			 const struct view *frame);
-bool bulk_frames_on_reply(struct bulk_port *b, struct bulk_op *op, const struct bulk_pkt *pkt);
+/** bulk_frames_answered() - The reply() of any PUT, of which some may have been sent before the kernel took over. */
+bool bulk_frames_answered(struct bulk_port *b, struct bulk_op *op, const struct bulk_pkt *pkt,
+			  const struct view *frame);
 
 /* bulk_cma.c */
-/** bulk_cma_turn() - One copy. Return: bytes; -EAGAIN none; other: the operation's status. */
-int64_t bulk_cma_turn(struct bulk_port *b, struct bulk_op *op, uint64_t turn_len);
+/** bulk_cma_move() - One copy. Return: bytes; -EAGAIN none; other: the operation's status. */
+int64_t bulk_cma_move(struct bulk_port *b, struct bulk_op *op, uint64_t len);
 
 /* bulk_help.c */
-/** bulk_help_ask() - Share @op with the owner if that is possible now. */
-void bulk_help_ask(struct bulk_port *b, struct bulk_op *op);
-/** bulk_help_ahead() - Have the owner busy with @op, whose turn it is, and what follows it. */
-void bulk_help_ahead(struct bulk_port *b, struct bulk_op *op);
-/** bulk_help_stop() - The owner has done its part (@is_done), or need not any more. */
-void bulk_help_stop(struct bulk_port *b, struct bulk_op *op, bool is_done);
-/** bulk_help_check() - After bulk_help_stop(): has the owner let go? */
-void bulk_help_check(struct bulk_port *b, struct bulk_op *op);
 /** bulk_help_tidy() - Take back regions that owners have filled. */
 void bulk_help_tidy(struct bulk_port *b);
-/** bulk_help_wait() - Our part is copied, the owner's is not. */
-void bulk_help_wait(struct bulk_port *b, struct bulk_op *op);
-/**
- * bulk_help_failed() - The owner is silent, or cannot: the rest is ours, at once or when it has let go. Call it again
- * then.
- */
-void bulk_help_failed(struct bulk_port *b, struct bulk_op *op);
-/** bulk_help_resume() - Where our part ends, go on where the owner's copy ends, if it has given up. */
-void bulk_help_resume(struct bulk_op *op);
-/** bulk_help_on_reply() - Return: false if it contradicts what was asked for. */
-bool bulk_help_on_reply(struct bulk_port *b, struct bulk_op *op, const struct bulk_pkt *pkt);
+/** bulk_help_take_back() - Closing: wait until the owner has let go of @op, which has ended. */
+void bulk_help_take_back(struct bulk_port *b, struct bulk_op *op);
+/** bulk_help_fini() - Closing: wait for all that bulk_help_tidy() has not got. */
+void bulk_help_fini(struct bulk_port *b);
 /** bulk_help_on_request() - Owner: help, or answer why not. */
 void bulk_help_on_request(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt);
+/** bulk_help_answer() - Owner: what was asked for has ended. */
+void bulk_help_answer(struct bulk_port *b, const struct bulk_op *op);
 /** bulk_help_region_gone() - Owner: read nothing of region @key any more. */
 void bulk_help_region_gone(struct bulk_port *b, uint32_t key);
 
@@ -447,8 +458,7 @@ void bulk_serve_init(struct bulk_port *b);
 void bulk_serve_answer(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt,
 		       enum bulk_status status, uint64_t bytes);
 void bulk_serve_get(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt);
-void bulk_serve_put(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt,
-		    const struct view *frame);
+void bulk_serve_put(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt, const struct view *frame);
 void bulk_serve_stop(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt);
 /** bulk_serve_step() - Send replies and up to BULK_WORK_MAX of data. Return: frames sent. */
 int bulk_serve_step(struct bulk_port *b);

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Which method moves an operation: what is possible, and what has been faster lately.
 //
-// Theory of operation: to a polling owner on this host every method works: frames through shared
-// memory, a kernel copy by the initiator, or one by both sides at once. Which one wins depends on
-// the machine, on how far apart the two cores are, on the size, on whether the source has just been
-// written, on how many operations overlap, and on Zen 3 and 4 on the offset between the two
-// addresses. All of that changes under the program (a virtual machine's cores move), so nothing is
-// assumed: each target has a moving average of ps per byte for every class of operation and method.
+// Theory of operation: to a polling owner on this host every method works: frames through shared memory, a kernel copy
+// by the initiator, or one by both sides at once. Which one wins depends on the machine, on how far apart the two cores
+// are, on the size, on whether the source has just been written, on how many operations overlap, and on Zen 3 and 4 on
+// the offset between the two addresses. All of that changes under the program (a virtual machine's cores move), so
+// nothing is assumed: each target has a moving average of ps per byte for every class of operation and method.
 //
-// The others are looked at again once in a while: for a few operations in a row, because the first
-// one after a change finds the lines in the wrong cache and is not counted; and ever more rarely
-// while nothing changes. Operations that overlap share the cores, so a choice holds, and is judged,
-// for a whole busy period: from the first operation until none is left, or for so many bytes.
+// The others are looked at again once in a while: for a few operations in a row, because the first one after a change
+// finds the lines in the wrong cache and is not counted; and ever more rarely while nothing changes. Operations that
+// overlap share the cores, so a choice holds, and is judged, for a whole busy period: from the first operation until
+// none is left, or for so many bytes.
 #include "link/bulk/bulk_int.h"
 
 #define CLASS_BASE   7	   /* log2: class 0 is below 256 bytes, then each covers a factor of 4 */
@@ -42,8 +41,7 @@ bool link_bulk_is_direct(const struct link_peer *peer)
 static struct bulk_class *class_of(const struct bulk_op *op)
 {
 	uint32_t log2 = 63 - (uint32_t)__builtin_clzll(op->len | 1);
-	uint32_t class =
-		log2 <= CLASS_BASE ? 0 : MIN((log2 - CLASS_BASE + 1) / 2, BULK_CLASS_NUM - 1);
+	uint32_t class = log2 <= CLASS_BASE ? 0 : MIN((log2 - CLASS_BASE + 1) / 2, BULK_CLASS_NUM - 1);
 
 	return &op->target->class[bulk_cma_is_slow(op->op, op->local, op->raddr)][class];
 }
@@ -53,7 +51,7 @@ struct bulk_speed *bulk_speed_of(const struct bulk_op *op)
 	return &class_of(op)->speed[op->target->is_many];
 }
 
-static void learn(struct bulk_speed *s, enum bulk_method m, uint64_t ns, uint64_t bytes)
+static void learn(struct bulk_speed *s, enum bulk_way m, uint64_t ns, uint64_t bytes)
 {
 	uint64_t x = MAX(ns * 1000 / MAX(bytes, 1ULL), 1ULL), *avg = &s->ps_per_byte[m];
 
@@ -103,25 +101,25 @@ static void note_best(struct bulk_speed *s, unsigned best)
 		s->best_ps = MIN(s->best_ps, ps);
 		return;
 	}
-	for (unsigned m = 0; m < BULK_METHOD_NUM; m++) {
+	for (unsigned m = 0; m < BULK_WAY_NUM; m++) {
 		if (is_slower) /* conditions have changed: look soon */
 			s->gap[m] = 0;
 		s->look_at[m] = s->cnt + gap_after(s, m, best);
 	}
-	s->best = (enum bulk_method)best;
+	s->best = (enum bulk_way)best;
 	s->best_ps = ps;
 }
 
 /* @cnt: of methods in question; the one that has been fastest, or one to be looked at again. */
-static enum bulk_method pick_faster(struct bulk_speed *s, unsigned cnt, uint32_t look_len)
+static enum bulk_way pick_faster(struct bulk_speed *s, unsigned cnt, uint32_t look_len)
 {
 	unsigned best, turn = s->cnt++;
 
 	if (turn < FIRST_LOOKS * look_len * cnt)
-		return (enum bulk_method)(turn / look_len % cnt);
-	if (s->look_left && s->look_method < cnt) {
+		return (enum bulk_way)(turn / look_len % cnt);
+	if (s->look_left && s->look_way < cnt) {
 		s->look_left--;
-		return s->look_method;
+		return s->look_way;
 	}
 	best = best_of(s, cnt);
 	note_best(s, best);
@@ -130,11 +128,11 @@ static enum bulk_method pick_faster(struct bulk_speed *s, unsigned cnt, uint32_t
 			continue;
 		s->gap[m] = gap_after(s, m, best);
 		s->look_at[m] = turn + s->gap[m];
-		s->look_method = (enum bulk_method)m;
+		s->look_way = (enum bulk_way)m;
 		s->look_left = look_len - 1;
-		return s->look_method;
+		return s->look_way;
 	}
-	return (enum bulk_method)best;
+	return (enum bulk_way)best;
 }
 
 /* The owner's kernel copy, too, has to be worth its two messages. */
@@ -148,23 +146,22 @@ static bool is_in_period(const struct bulk_op *op)
 	const struct bulk_target *t = op->target;
 
 	return t->period.op_cnt && t->period.class == class_of(op) &&
-	       (t->period.method != BULK_HELPED || can_help(op));
+	       (t->period.way != BULK_HELPED || can_help(op));
 }
 
-enum bulk_method bulk_pick(struct bulk_port *b, struct bulk_op *op, uint64_t now_ns)
+enum bulk_way bulk_pick(struct bulk_port *b, struct bulk_op *op, uint64_t now_ns)
 {
 	struct bulk_target *t = op->target;
-	enum bulk_method m;
+	enum bulk_way m;
 
 	if (!bulk_can_cma(b, op))
 		return BULK_FRAMES;
 	if (b->force >= 0)
-		return b->force == BULK_HELPED && !can_help(op) ? BULK_CMA
-								: (enum bulk_method)b->force;
+		return b->force == BULK_HELPED && !can_help(op) ? BULK_CMA : (enum bulk_way)b->force;
 	if (is_in_period(op))
-		m = t->period.method;
+		m = t->period.way;
 	else
-		m = pick_faster(bulk_speed_of(op), can_help(op) ? BULK_METHOD_NUM : BULK_HELPED,
+		m = pick_faster(bulk_speed_of(op), can_help(op) ? BULK_WAY_NUM : BULK_HELPED,
 				t->is_many ? 1 : LOOK_LEN);
 	/* Asked last: to look costs a cache line of the owner's. */
 	if (m != BULK_CMA && (now_ns < t->silent_ns || !shm_peer_is_polling(op->peer->shm)))
@@ -187,8 +184,8 @@ void bulk_busy_enter(struct bulk_op *op, uint64_t now_ns)
 		d->bytes = 0;
 		d->peak = 0;
 		d->class = class_of(op);
-		d->method = op->method;
-	} else if (d->class != class_of(op) || d->method != op->method) {
+		d->way = op->way;
+	} else if (d->class != class_of(op) || d->way != op->way) {
 		d->class = NULL;
 	}
 	d->peak = MAX(d->peak, d->op_cnt);
@@ -203,10 +200,10 @@ static void period_end(struct bulk_target *t, uint64_t now_ns)
 	t->is_many = d->peak >= PERIOD_MANY;
 	s = d->class ? &d->class->speed[t->is_many] : NULL;
 	/* the first by another method than the last had to move the lines to another cache first */
-	if (s && (s->last_method == d->method || t->is_many || !s->ps_per_byte[d->method]))
-		learn(s, d->method, now_ns - d->begin_ns, d->bytes);
+	if (s && (s->last_way == d->way || t->is_many || !s->ps_per_byte[d->way]))
+		learn(s, d->way, now_ns - d->begin_ns, d->bytes);
 	if (s)
-		s->last_method = d->method;
+		s->last_way = d->way;
 	d->number++;
 	t->older_cnt += d->op_cnt;
 	d->op_cnt = 0;
@@ -228,7 +225,7 @@ void bulk_busy_leave(struct bulk_op *op, bool is_done, uint64_t now_ns)
 	}
 	d->bytes += MAX(op->len, 1ULL);
 	d->op_cnt--;
-	if (!is_done || (op->method == BULK_FRAMES && op->copied_ns))
+	if (!is_done || (op->way == BULK_FRAMES && op->copied_ns))
 		d->class = NULL;
 	if (!d->op_cnt || d->bytes >= PERIOD_BYTES)
 		period_end(t, now_ns);

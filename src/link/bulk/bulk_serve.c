@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The target's side of the frames method: answers GETs with a stream of DATA, takes PUTs, and
-// replies.
+// The target's side of the frames method: answers GETs with a stream of DATA, takes PUTs, and replies.
 //
-// A PUT frame names its whole operation, so nothing is remembered about PUTs but the replies that
-// are owed. A GET becomes a stream; streams share each poll's work in turns. Over shared memory a
-// chunk is copied into the ring before port_frame_out() returns; any other path keeps pointers
-// until the chunk is acknowledged, so there it sends a copy: a region can then be deregistered at
-// any moment, whatever the network does.
+// A PUT frame names its whole operation, so nothing is remembered about PUTs but the replies that are owed. A GET
+// becomes a stream; streams share each poll's work in turns. Over shared memory a chunk is copied into the ring before
+// port_frame_out() returns; any other path keeps pointers until the chunk is acknowledged, so there it sends a copy: a
+// region can then be deregistered at any moment, whatever the network does.
 #include "link/bulk/bulk_int.h"
 
 #include <errno.h>
@@ -409,17 +407,24 @@ int bulk_serve_step(struct bulk_port *b)
 	return events;
 }
 
+/* Tells @peer, unless it may do @op. */
+static bool is_refused(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt, int op)
+{
+	if (bulk_region_check(b->node, pkt->key, b->port->self.port, op, pkt->addr, pkt->len))
+		return false;
+	b->port->stats.drop_foreign++;
+	bulk_tell_refused(b->node, "a peer", pkt->key, op, pkt->addr, pkt->len);
+	reply_push(b, peer, pkt, BULK_S_ACCESS, 0);
+	return true;
+}
+
 void bulk_serve_get(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt)
 {
 	struct bulk_client *c;
 	struct bulk_stream *s;
 
-	if (!bulk_region_check(b->node, pkt->key, b->port->self.port, LINK_GET, pkt->addr, pkt->len)) {
-		b->port->stats.drop_foreign++;
-		bulk_tell_refused(b->node, "a peer", pkt->key, LINK_GET, pkt->addr, pkt->len);
-		reply_push(b, peer, pkt, BULK_S_ACCESS, 0);
+	if (is_refused(b, peer, pkt, LINK_GET))
 		return;
-	}
 	if (!pkt->len) {
 		reply_push(b, peer, pkt, BULK_S_OK, 0);
 		return;
@@ -444,15 +449,10 @@ void bulk_serve_get(struct bulk_port *b, struct link_peer *peer, const struct bu
 	client_settle(b, c);
 }
 
-void bulk_serve_put(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt,
-		    const struct view *frame)
+void bulk_serve_put(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt, const struct view *frame)
 {
-	if (!bulk_region_check(b->node, pkt->key, b->port->self.port, LINK_PUT, pkt->addr, pkt->len)) {
-		b->port->stats.drop_foreign++;
-		bulk_tell_refused(b->node, "a peer", pkt->key, LINK_PUT, pkt->addr, pkt->len);
-		reply_push(b, peer, pkt, BULK_S_ACCESS, 0);
+	if (is_refused(b, peer, pkt, LINK_PUT))
 		return;
-	}
 	/* the door has checked that off + payload_len <= len */
 	if (!guard_view(frame, pkt->hdr_len, (void *)(uintptr_t)(pkt->addr + pkt->off),
 			pkt->payload_len)) {

@@ -9,29 +9,15 @@
 #define CTL .payload_min = 0, .payload_max = 0
 
 const struct bulk_desc bulk_desc[BULK_T_NUM] = {
-	[BULK_T_GET] = {.name = "get",
-			.hdr_len = sizeof(struct bulk_hdr_get),
-			.has_key = true,
-			CTL},
-	[BULK_T_DATA] = {.name = "data",
-			 .hdr_len = sizeof(struct bulk_hdr_data),
-			 .payload_min = 1,
+	[BULK_T_GET] = {.name = "get", .hdr_len = sizeof(struct bulk_hdr_get), .has_key = true, CTL},
+	[BULK_T_DATA] = {.name = "data", .hdr_len = sizeof(struct bulk_hdr_data), .payload_min = 1,
 			 .payload_max = LINK_FRAME_MAX},
-	[BULK_T_PUT] = {.name = "put",
-			.hdr_len = sizeof(struct bulk_hdr_put),
-			.has_key = true,
-			.payload_min = 0,
+	[BULK_T_PUT] = {.name = "put", .hdr_len = sizeof(struct bulk_hdr_put), .has_key = true, .payload_min = 0,
 			.payload_max = LINK_FRAME_MAX},
-	[BULK_T_REPLY] = {.name = "reply",
-			  .hdr_len = sizeof(struct bulk_hdr_reply),
-			  .has_status = true,
-			  CTL},
+	[BULK_T_REPLY] = {.name = "reply", .hdr_len = sizeof(struct bulk_hdr_reply), .has_status = true, CTL},
 	[BULK_T_STOP] = {.name = "stop", .hdr_len = sizeof(struct bulk_hdr), CTL},
 	[BULK_T_PING] = {.name = "ping", .hdr_len = sizeof(struct bulk_hdr), CTL},
-	[BULK_T_HELP] = {.name = "help",
-			 .hdr_len = sizeof(struct bulk_hdr_help),
-			 .has_key = true,
-			 CTL},
+	[BULK_T_HELP] = {.name = "help", .hdr_len = sizeof(struct bulk_hdr_help), .has_key = true, CTL},
 };
 
 size_t bulk_pkt_encode(const struct bulk_pkt *pkt, uint8_t buf[BULK_HDR_MAX])
