@@ -77,8 +77,8 @@ struct link_ops {
 	/* A link_bulk() has ended: 0; -EACCES key, range or right wrong at the target; else as on_sent. */
 	void (*on_bulk)(void *ctx, void *cookie, int status);
 	/*
-	 * A frame of link_direct_end() without cookie has failed with @status (as on_sent, never 0): its @tag, and its @len bytes, which only
-	 * this call shows. May be NULL where nobody calls link_direct_begin().
+	 * A frame of link_commit() without cookie has failed with @status (as on_sent, never 0): its @tag, and its @len bytes, which only
+	 * this call shows. May be NULL where nobody calls link_begin().
 	 */
 	void (*on_lost)(void *ctx, struct link_peer *peer, uint64_t tag, const void *frame, size_t len, int status);
 	/*
@@ -231,19 +231,20 @@ int link_send(struct link_port *p, struct link_peer *peer, const void *hdr, size
 /** link_send_one() - link_send() of a frame that lies in one piece, header included: the quick way for small ones. RAW: @cookie is NULL. */
 int link_send_one(struct link_port *p, struct link_peer *peer, const void *frame, size_t len, void *cookie);
 /**
- * link_direct_begin() - Where to write a small frame to a peer on this host, so that it is copied only once. Without a cookie, as on a
- * RAW port always, nobody hears of it again unless it fails (on_lost; not RAW). At most LINK_DIRECT_CNT are on their way (RAW: any number).
- * @len: header included, <= LINK_DIRECT_MAX.
- * @cookie: as link_send(); or NULL: then @tag is the caller's, shown by on_lost.
- * Return: @len bytes, to be written and given off by link_direct_end() before anything else is done with @p;
- *         NULL: not to this peer, or not now, link_send() knows more.
+ * link_begin() - Where to write a small frame, so that it is copied only once: into the peer's memory, or into what the
+ * network sends. Without a cookie, as on a RAW port always, nobody hears of it again unless it fails (on_lost; not RAW).
+ * At most LINK_OWN_CNT are on their way through memory, and as many by the network (RAW: any number).
+ * @len: header included, <= LINK_OWN_MAX.
+ * Return: @len bytes, to be written and given off by link_commit() before anything else is done with @p;
+ *         NULL: not this way, or not now, link_send() knows more. A RAW port has this way on one host only.
  */
-uint8_t *link_direct_begin(struct link_port *p, struct link_peer *peer, size_t len);
-void link_direct_end(struct link_port *p, struct link_peer *peer, uint8_t *frame, size_t len, void *cookie, uint64_t tag);
-#define LINK_DIRECT_MAX 248u
-#define LINK_DIRECT_CNT 1024u
-/** link_direct_is_idle() - No frame of link_direct_end() can fail any more (nor any other through shared memory). */
-bool link_direct_is_idle(const struct link_port *p);
+uint8_t *link_begin(struct link_port *p, struct link_peer *peer, size_t len);
+/** link_commit() - The bytes are in place. @cookie: as link_send(); or NULL: then @tag is the caller's, shown by on_lost. */
+void link_commit(struct link_port *p, struct link_peer *peer, uint8_t *frame, size_t len, void *cookie, uint64_t tag);
+#define LINK_OWN_MAX 248u
+#define LINK_OWN_CNT 1024u
+/** link_is_idle() - No frame of link_commit() can fail any more (nor any other through shared memory). */
+bool link_is_idle(const struct link_port *p);
 /** link_doorbell() - Push out what link_send() held back. */
 void link_doorbell(struct link_port *p);
 /**

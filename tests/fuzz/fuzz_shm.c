@@ -71,12 +71,12 @@ static void send_one(struct fuzz *f, struct fake *from, const struct link_addr *
 		fake_send(from, to, mem, len, how & 16 ? mem : NULL);
 		return;
 	}
-	len = 1 + len % LINK_DIRECT_MAX;
-	slot = shm_direct_begin(peer->shm, len);
+	len = 1 + len % LINK_OWN_MAX;
+	slot = shm_begin(peer->shm, len, false);
 	if (!slot)
 		return;
 	memcpy(slot, mem, len);
-	shm_direct_end(peer->shm, slot, len, how & 16 ? mem : NULL, how);
+	shm_commit(peer->shm, slot, len, false, how & 16 ? mem : NULL, how);
 }
 
 /* Nothing has been heard of it; later it is there again. */

@@ -60,18 +60,18 @@ uint64_t link_now_ns(const struct link_node *n)
 bool link_peer_is_local(const struct link_peer *peer)
 {
 	assert_non_null(peer);
-	return g_inifake.has_direct;
+	return !g_inifake.is_far;
 }
 
-uint8_t *link_direct_begin(struct link_port *p, struct link_peer *peer, size_t len)
+uint8_t *link_begin(struct link_port *p, struct link_peer *peer, size_t len)
 {
 	(void)p;
 	assert_non_null(peer);
-	assert_in_range(len, 1, LINK_DIRECT_MAX);
+	assert_in_range(len, 1, LINK_OWN_MAX);
 	return g_inifake.has_direct ? g_inifake.direct : NULL;
 }
 
-void link_direct_end(struct link_port *p, struct link_peer *peer, uint8_t *frame, size_t len, void *cookie, uint64_t tag)
+void link_commit(struct link_port *p, struct link_peer *peer, uint8_t *frame, size_t len, void *cookie, uint64_t tag)
 {
 	struct inifake *f = &g_inifake;
 	struct iovec all = {frame, len};
@@ -88,7 +88,7 @@ void link_direct_end(struct link_port *p, struct link_peer *peer, uint8_t *frame
 	f->direct_tag = tag;
 }
 
-bool link_direct_is_idle(const struct link_port *p)
+bool link_is_idle(const struct link_port *p)
 {
 	(void)p;
 	return !g_inifake.directs_out;

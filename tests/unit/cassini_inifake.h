@@ -39,7 +39,8 @@ struct inifake {
 	bool is_sync; /* a frame ends with sync_status before link_send() returns */
 	int sync_status;
 	int region_rc, peer_rc;
-	bool has_direct; /* link_direct_begin() has room */
+	bool has_direct; /* link_begin() has room */
+	bool is_far; /* peers have no memory on this host */
 	bool is_local; /* link_bulk_is_direct() */
 	/* what was seen */
 	struct fake_sent sent[FAKE_SENT_MAX];
@@ -52,7 +53,7 @@ struct inifake {
 	uint8_t get_rc;
 	uint64_t now_ns; /* of the node's clock */
 	unsigned directs, directs_out; /* sent; of which not ended, as the test says */
-	uint8_t direct[LINK_DIRECT_MAX]; /* the last one */
+	uint8_t direct[LINK_OWN_MAX]; /* the last one */
 	size_t direct_len;
 	uint64_t direct_tag;
 };

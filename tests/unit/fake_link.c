@@ -532,9 +532,9 @@ int link_send_one(struct link_port *p, struct link_peer *peer, const void *frame
 /* Every local frame may be refused and nothing has a lane here: the frame lies in an item from the beginning. */
 static struct item *g_direct;
 
-uint8_t *link_direct_begin(struct link_port *p, struct link_peer *peer, size_t len)
+uint8_t *link_begin(struct link_port *p, struct link_peer *peer, size_t len)
 {
-	must(len <= LINK_DIRECT_MAX && peer->port == p);
+	must(len <= LINK_OWN_MAX && peer->port == p);
 	if (!g_fake.has_direct)
 		return NULL;
 	free(g_direct);
@@ -542,7 +542,7 @@ uint8_t *link_direct_begin(struct link_port *p, struct link_peer *peer, size_t l
 	return g_direct->buf;
 }
 
-void link_direct_end(struct link_port *p, struct link_peer *peer, uint8_t *frame, size_t len, void *cookie, uint64_t tag)
+void link_commit(struct link_port *p, struct link_peer *peer, uint8_t *frame, size_t len, void *cookie, uint64_t tag)
 {
 	struct item *it = item_add(p, peer, len, NULL);
 
@@ -561,7 +561,7 @@ void link_direct_end(struct link_port *p, struct link_peer *peer, uint8_t *frame
 	}
 }
 
-bool link_direct_is_idle(const struct link_port *p)
+bool link_is_idle(const struct link_port *p)
 {
 	for (const struct item *it = g_items; it; it = it->next)
 		if (it->from == p && it->is_direct)

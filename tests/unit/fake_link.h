@@ -27,7 +27,7 @@ struct fake_ctl {
 	int port_rc, region_rc, peer_rc, node_rc, ip_rc,
 		room_rc, connect_rc; /* != 0: what these calls answer */
 	bool is_remote;	 /* peers are not local */
-	bool has_direct; /* link_direct_begin() has room */
+	bool has_direct; /* link_begin() has room */
 	bool is_forked;  /* link_forked() says so */
 	/* what was seen */
 	unsigned sends, directs, doorbells, bulks, polls;

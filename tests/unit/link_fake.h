@@ -149,26 +149,15 @@ FAKE int shm_send_one(struct shm_peer *sp, const void *frame, size_t len, void *
 	return shm_send(sp, LINK_K_NIC, frame, len, NULL, 0, cookie);
 }
 
-FAKE uint8_t *shm_direct_begin(struct shm_peer *sp, size_t len)
+FAKE uint8_t *shm_begin(struct shm_peer *sp, size_t len, bool is_raw)
 {
-	(void)sp, (void)len;
+	(void)sp, (void)len, (void)is_raw;
 	return NULL;
 }
 
-FAKE void shm_direct_end(struct shm_peer *sp, uint8_t *frame, size_t len, void *cookie, uint64_t tag)
+FAKE void shm_commit(struct shm_peer *sp, uint8_t *frame, size_t len, bool is_raw, void *cookie, uint64_t tag)
 {
-	(void)sp, (void)frame, (void)len, (void)cookie, (void)tag;
-}
-
-FAKE uint8_t *shm_raw_begin(struct shm_peer *sp, size_t len)
-{
-	(void)sp, (void)len;
-	return NULL;
-}
-
-FAKE void shm_raw_end(struct shm_peer *sp, size_t len)
-{
-	(void)sp, (void)len;
+	(void)sp, (void)frame, (void)len, (void)is_raw, (void)cookie, (void)tag;
 }
 
 FAKE int shm_send_dgram(struct shm_peer *sp, const struct iovec *iov, int iov_cnt)
@@ -400,6 +389,23 @@ FAKE uint32_t rel_progress(struct rel *r, const struct link_addr *addr)
 	(void)r, (void)addr;
 	return fake.rel_progress;
 }
+FAKE uint8_t *rel_begin(struct rel *r, struct link_peer *peer)
+{
+	(void)r, (void)peer;
+	return NULL;
+}
+
+FAKE void rel_commit(struct rel *r, struct link_peer *peer, size_t len, void *cookie, uint64_t tag, uint64_t now_ns)
+{
+	(void)r, (void)peer, (void)len, (void)cookie, (void)tag, (void)now_ns;
+}
+
+FAKE uint32_t rel_own(const struct rel *r)
+{
+	(void)r;
+	return 0;
+}
+
 FAKE bool rel_ack_owed(struct rel *r, uint64_t now_ns)
 {
 	(void)r, (void)now_ns;

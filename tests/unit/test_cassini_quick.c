@@ -165,6 +165,31 @@ static void put_quick__only_where_one_was_taken(void **state)
 	world_close(&w);
 }
 
+/* To another host, too, but for who says that it is done at once; what waits there is started. */
+static void put_quick__far(void **state)
+{
+	struct cassini_quick q;
+	struct world w;
+
+	(void)state;
+	quick_open(&w);
+	q = quick_of(&w, 8);
+	q.is_early = true;
+	assert_true(cassini_put_quick(w.cq, &q));
+	assert_int_equal(g_inifake.doorbells, 0);
+	g_inifake.is_far = true;
+	assert_false(cassini_put_quick(w.cq, &q));
+	q.is_early = false;
+	assert_true(cassini_put_quick(w.cq, &q));
+	assert_int_equal(g_inifake.doorbells, 1);
+	assert_true(cassini_put_quick_ack(w.cq, &q, w.eq, 100));
+	assert_int_equal(g_inifake.doorbells, 2);
+	sent_end(0, 0);
+	expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_OK, 100);
+	g_inifake.directs_out = 0;
+	world_close(&w);
+}
+
 static void put_quick_ack__is_a_command(void **state)
 {
 	struct cassini_quick q;
@@ -173,7 +198,6 @@ static void put_quick_ack__is_a_command(void **state)
 	(void)state;
 	quick_open(&w);
 	q = quick_of(&w, 8);
-	assert_true(cassini_is_near(w.cq, &q));
 	for (unsigned i = 0; i < 8; i++)
 		assert_true(cassini_put_quick_ack(w.cq, &q, w.eq, 100 + i));
 	assert_false(cassini_put_quick_ack(w.cq, &q, w.eq, 108)); /* depth and slots */
@@ -186,7 +210,6 @@ static void put_quick_ack__is_a_command(void **state)
 	assert_int_equal(cassini_eq_peek(w.eq)->ptl_list, CASSINI_OVERFLOW);
 	expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_OK, 102);
 	g_inifake.has_direct = false;
-	assert_false(cassini_is_near(w.cq, &q));
 	assert_false(cassini_put_quick_ack(w.cq, &q, w.eq, 109));
 	assert_int_equal(w.cq->used, 5);
 	sent_end(3, -ECONNREFUSED);
@@ -414,6 +437,7 @@ int main(void)
 		cmocka_unit_test(put_quick__is_the_put_that_any_command_makes),
 		cmocka_unit_test(put_quick__not_now),
 		cmocka_unit_test(put_quick__only_where_one_was_taken),
+		cmocka_unit_test(put_quick__far),
 		cmocka_unit_test(put_quick_ack__is_a_command),
 		cmocka_unit_test(fence__waits_for_quick_puts),
 		cmocka_unit_test(quick_lost__shows_what_was_given),

@@ -396,9 +396,9 @@ static void random_world(uint64_t seed)
 		room.truncate_ppm = (uint32_t)rng_below(&rng, 100000);
 		room.reorder_ppm = (uint32_t)rng_below(&rng, 100000);
 	}
-	rig_open(&g, 2 + (uint32_t)rng_below(&rng, 3),
-		 rng_below(&rng, 2) ? LINK_RELIABLE : LINK_ORDERED, &attr, &room);
+	rig_open(&g, 2 + (uint32_t)rng_below(&rng, 3), rng_below(&rng, 2) ? LINK_RELIABLE : LINK_ORDERED, &attr, &room);
 	g.nak_percent = (uint32_t)rng_below(&rng, 2) * (uint32_t)rng_below(&rng, 30);
+	g.is_silent = seed % 2;
 	random_send(&g, &rng);
 	faults_end(&g);
 	if (!rig_run(&g, 2 * NS_PER_SEC)) {

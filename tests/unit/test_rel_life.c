@@ -365,6 +365,57 @@ static void bye__is_no_loss(void **state)
 	}
 }
 
+/* What the module owns, and nobody else remembers, comes back with its bytes if it is refused, or if its peer dies. */
+static void rel_commit__what_fails_comes_back(void **state)
+{
+	struct sim_attr attr = {.seed = 15, .drop_ppm = 50000};
+	struct rig g;
+
+	(void)state;
+	for (uint32_t cls = LINK_RELIABLE; cls <= LINK_ORDERED; cls++) {
+		rig_open(&g, 3, (enum link_class)cls, &attr, NULL);
+		g.is_silent = true;
+		for (uint32_t i = 0; i < 600; i++) {
+			g.nak_percent = i % 2 ? 100 : 0;
+			assert_int_equal(rig_send(&g, 0, 1, 16 + i % (LINK_OWN_MAX - 15)), 0);
+		}
+		assert_true(rig_run(&g, NS_PER_SEC));
+		assert_int_equal(g.n[0].ok, 300);
+		assert_int_equal(g.n[0].nak, 300);
+		assert_int_equal(rel_own(g.n[0].port.rel), 0);
+		g.n[2].paused_until = CLK_NEVER;
+		for (uint32_t i = 0; i < 60; i++)
+			assert_int_equal(rig_send(&g, 0, 2, 100), 0);
+		assert_true(rel_own(g.n[0].port.rel) > 0);
+		assert_true(rig_run(&g, 10 * NS_PER_SEC));
+		assert_int_equal(g.n[0].err, 60);
+		assert_int_equal(rel_own(g.n[0].port.rel), 0);
+		rig_close(&g);
+	}
+}
+
+/* As many as were promised, to all peers together. */
+static void rel_begin__is_bounded(void **state)
+{
+	struct sim_attr attr = {.seed = 16};
+	struct link_peer *peer;
+	struct rig g;
+	uint32_t cnt = 0;
+
+	(void)state;
+	rig_open(&g, 2, LINK_RELIABLE, &attr, NULL);
+	peer = rig_peer(&g, 0, 1);
+	for (; rel_begin(g.n[0].port.rel, peer); cnt++)
+		rel_commit(g.n[0].port.rel, peer, 0, NULL, 0, rig_now(&g));
+	assert_int_equal(cnt, MIN(LINK_OWN_CNT, REL_FRAMES_PEER));
+	assert_int_equal(rel_own(g.n[0].port.rel), cnt);
+	g.is_lenient = true;
+	rig_run_for(&g, NS_PER_SEC);
+	assert_int_equal(rel_own(g.n[0].port.rel), 0);
+	assert_non_null(rel_begin(g.n[0].port.rel, peer)); /* and is given back at the end, if it was never committed */
+	rig_close(&g);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -376,6 +427,8 @@ int main(void)
 		cmocka_unit_test(rel_place__next_process_is_reached),
 		cmocka_unit_test(rel_place__next_process_speaks_first),
 		cmocka_unit_test(rel_place__late_proof),
+		cmocka_unit_test(rel_commit__what_fails_comes_back),
+		cmocka_unit_test(rel_begin__is_bounded),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

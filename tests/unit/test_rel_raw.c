@@ -74,6 +74,7 @@ static void rel_raw__borrowed_bytes(void **state)
 		for (uint32_t k = 0; k < g.frame_cnt; k++) { /* the owner may do so now */
 			memset(g.frame[k]->mem, 0xcc, g.frame[k]->len);
 			free(g.frame[k]->mem);
+			g.frame[k]->mem = NULL;
 		}
 		rig_run_for(&g, NS_PER_MS);
 		assert_int_equal(g.n[1].delivered, g.frame_cnt);

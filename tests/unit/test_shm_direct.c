@@ -90,7 +90,7 @@ static void shm_direct__lost_ones_show_their_bytes(void **state)
 	while (d->sent < 20000) {
 		struct msg_hdr h = {.seq = d->sent, .len = (uint32_t)(sizeof(h) + rng_below(&d->rng, 248 - sizeof(h) + 1))};
 
-		p = shm_direct_begin(fake_peer(a, &to)->shm, h.len);
+		p = shm_begin(fake_peer(a, &to)->shm, h.len, false);
 		full += !p;
 		if (!p || rng_chance(&d->rng, 0.02)) { /* also after a room that is not used */
 			fake_poll(rng_chance(&d->rng, 0.3) ? a : b);
@@ -100,7 +100,7 @@ static void shm_direct__lost_ones_show_their_bytes(void **state)
 			memcpy(p, &h, sizeof(h));
 			for (uint32_t i = sizeof(h); i < h.len; i++)
 				p[i] = byte_at(h.seq, i);
-			shm_direct_end(fake_peer(a, &to)->shm, p, h.len, NULL, h.seq + 0x500000000ULL);
+			shm_commit(fake_peer(a, &to)->shm, p, h.len, false, NULL, h.seq + 0x500000000ULL);
 			d->sent++;
 		}
 	}

@@ -23,7 +23,7 @@ static void step(uint32_t i, uint32_t k)
 
 	switch (i << 4 | k) {
 	case W << 4 | 0:
-		m.slot = peer->shm ? shm_direct_begin(peer->shm, DIRECT_LEN) : NULL;
+		m.slot = peer->shm ? shm_begin(peer->shm, DIRECT_LEN, false) : NULL;
 		break;
 	case W << 4 | 1:
 		m.slot_seq = m.next[W];
@@ -32,7 +32,7 @@ static void step(uint32_t i, uint32_t k)
 		break;
 	case W << 4 | 2:
 		if (m.slot)
-			shm_direct_end(peer->shm, m.slot, DIRECT_LEN, NULL, m.slot_seq), m.next[W]++;
+			shm_commit(peer->shm, m.slot, DIRECT_LEN, false, NULL, m.slot_seq), m.next[W]++;
 		break;
 	case W << 4 | 3:
 		send_one(W, B, staged ? STAGED_LEN : DIRECT_LEN);

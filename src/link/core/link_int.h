@@ -156,7 +156,7 @@ void port_peer_unused(struct link_peer *peer);
 int port_deliver(struct link_port *p, struct link_peer *peer, enum link_kind kind, const struct view *frame);
 /** port_sent() - A frame with a cookie has ended (status as link_ops.on_sent). Routes to the owner or to bulk.c by @kind. */
 void port_sent(struct link_port *p, enum link_kind kind, void *cookie, int status);
-/** port_lost() - A frame of link_direct_end() has failed. */
+/** port_lost() - A frame of link_commit() has failed. */
 void port_lost(struct link_port *p, struct link_peer *peer, uint64_t tag, const void *frame, size_t len, int status);
 /**
  * port_peer_dead() - A path found @peer gone (@status -errno): ends everything of it on every path, once.
@@ -184,6 +184,13 @@ enum { PORT_ARM_APP = 1, PORT_ARM_AGENT = 2, PORT_ARM_WOKEN = 4, PORT_ARM_CALLED
 void port_flush(struct link_port *p, uint64_t now_ns);
 /** port_peer_find() - The peer at exactly @addr; NULL if there is none yet. */
 struct link_peer *port_peer_find(struct link_port *p, const struct link_addr *addr);
+/**
+ * port_choose_path() - For the first frame to @peer: shared memory if it has some for us.
+ * Return: 0; the status of a peer that no path reaches.
+ */
+int port_choose_path(struct link_peer *peer);
+/** port_soon() - If the application stops polling now, what we owe and what we wait for must not wait for it. */
+void port_soon(struct link_port *p, uint64_t now_ns);
 /** port_net_use() - From now on link_poll() looks at the sockets by itself. */
 void port_net_use(struct link_port *p);
 
@@ -272,12 +279,9 @@ int shm_send(struct shm_peer *sp, enum link_kind kind, const void *hdr, size_t h
 	     int iov_cnt, void *cookie);
 /** shm_send_one() - shm_send() of one frame of the port's owner that lies in one piece. */
 int shm_send_one(struct shm_peer *sp, const void *frame, size_t len, void *cookie);
-/** shm_direct_begin() - link_direct_begin() through shared memory, shm_direct_end() its end. */
-uint8_t *shm_direct_begin(struct shm_peer *sp, size_t len);
-void shm_direct_end(struct shm_peer *sp, uint8_t *frame, size_t len, void *cookie, uint64_t tag);
-/** shm_raw_begin() - link_direct_begin() of a RAW port, shm_raw_end() its end. */
-uint8_t *shm_raw_begin(struct shm_peer *sp, size_t len);
-void shm_raw_end(struct shm_peer *sp, size_t len);
+/** shm_begin(), shm_commit() - link_begin() and link_commit() through shared memory. */
+uint8_t *shm_begin(struct shm_peer *sp, size_t len, bool is_raw);
+void shm_commit(struct shm_peer *sp, uint8_t *frame, size_t len, bool is_raw, void *cookie, uint64_t tag);
 /** shm_send_dgram() - A datagram of the reliability module over shared memory (faults or capture on): may be lost. */
 int shm_send_dgram(struct shm_peer *sp, const struct iovec *iov, int iov_cnt);
 /** shm_poll() - Frames in (port_deliver), datagrams in (@dgram), refusals, completions (port_sent). Return: events. */
@@ -373,6 +377,13 @@ void rel_close(struct rel *r);
 /** rel_send() - RELIABLE/ORDERED: until acknowledged; RAW: fire and forget. 0; -EAGAIN; terminal status of the peer. */
 int rel_send(struct rel *r, struct link_peer *peer, enum link_kind kind, const void *hdr, size_t hdr_len,
 	     const struct iovec *iov, int iov_cnt, void *cookie, uint64_t now_ns);
+/**
+ * rel_begin() - Where to write a frame of at most LINK_OWN_MAX bytes for rel_commit(), before anything else is done
+ * with @r. NULL: not now, rel_send() says why. Not RAW.
+ */
+uint8_t *rel_begin(struct rel *r, struct link_peer *peer);
+/** rel_commit() - The @len bytes are in place. @cookie, or if it is NULL @tag: as link_commit(). */
+void rel_commit(struct rel *r, struct link_peer *peer, size_t len, void *cookie, uint64_t tag, uint64_t now_ns);
 /** rel_input() - A datagram arrived; anything may be in it. */
 void rel_input(struct rel *r, const struct link_addr *src, const void *buf, size_t len, uint64_t now_ns);
 /** rel_error() - An error came back about a datagram to @dst; anything may be in it. */
@@ -394,6 +405,8 @@ void rel_peer_drop(struct rel *r, struct link_peer *peer, int status);
 /** rel_drain() - For close: stop taking frames, start goodbyes. Return: true once nothing is owed either way. */
 bool rel_drain(struct rel *r, uint64_t now_ns);
 uint32_t rel_outstanding(const struct rel *r);
+/** rel_own() - Frames of rel_commit() without a cookie that have not ended. */
+uint32_t rel_own(const struct rel *r);
 /**
  * rel_progress() - Changes whenever a datagram of one at @addr has brought something new. RAW, which cannot tell: is
  * there a peer that our owner knows?

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Ports: chooses a frame's path on the way out, dispatches what arrives, and closes in order.
+// Ports: the path to each peer, what arrives, opening, and closing in order. port_out.c sends.
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -214,8 +214,7 @@ struct link_peer *link_peer_find(struct link_port *p, const struct link_addr *ad
 	return port_peer_find(p, &a);
 }
 
-/* The first frame: shared memory if the peer has some for us. Return: 0; the status of a peer that no path reaches. */
-static int peer_choose_path(struct link_peer *peer)
+int port_choose_path(struct link_peer *peer)
 {
 	struct link_port *p = peer->port;
 	struct link_node *n = p->node;
@@ -263,10 +262,10 @@ int link_peer_connect(struct link_peer *peer)
 		return 0;
 	if (p->local)
 		local_peer_renew(p->local, &peer->addr);
-	return peer_choose_path(peer);
+	return port_choose_path(peer);
 }
 
-/* --- out ------------------------------------------------------------------------------------- */
+/* --- the network underneath ------------------------------------------------------------------- */
 
 void port_net_use(struct link_port *p)
 {
@@ -282,137 +281,11 @@ void port_flush(struct link_port *p, uint64_t now)
 	rel_flush(p->rel, now); /* the carrier, too */
 }
 
-static int frame_out_net(struct link_port *p, struct link_peer *peer, enum link_kind kind,
-			 const void *hdr, size_t hdr_len, const struct iovec *iov, int iov_cnt,
-			 void *cookie)
-{
-	int rc;
-
-	port_net_use(p);
-	p->out_ns = clk_now_ns(&p->node->clk);
-	rc = rel_send(p->rel, peer, kind, hdr, hdr_len, iov, iov_cnt, cookie, p->out_ns);
-	if (rc)
-		return rc;
-	p->is_dirty = true;
-	/* the application computes and the agent sleeps until a deadline that does not know of this frame */
-	if (unlikely(atomic_load_explicit(&p->node->armed, memory_order_relaxed)))
-		agent_kick(p->node);
-	return 0;
-}
-
-int port_frame_out(struct link_port *p, struct link_peer *peer, enum link_kind kind,
-		   const void *hdr, size_t hdr_len, const struct iovec *iov, int iov_cnt,
-		   void *cookie)
-{
-	size_t len = hdr_len;
-	int rc;
-
-	lock_assert_held(p->node->lock);
-	for (int i = 0; i < iov_cnt; i++)
-		len += iov[i].iov_len;
-	if (unlikely(len > LINK_FRAME_MAX))
-		return -EMSGSIZE;
-	if (unlikely(peer->dead))
-		return peer->dead;
-	if (unlikely(!peer->shm_tried)) {
-		rc = peer_choose_path(peer);
-		if (rc)
-			return rc;
-	}
-	if (p->cls == LINK_RAW && kind == LINK_K_NIC)
-		cookie = NULL;
-	if (likely(peer->shm)) {
-		rc = shm_send(peer->shm, kind, hdr, hdr_len, iov, iov_cnt, cookie);
-		p->stats.shm_tx_frames += !rc;
-	} else {
-		rc = frame_out_net(p, peer, kind, hdr, hdr_len, iov, iov_cnt, cookie);
-	}
-	if (likely(!rc && kind == LINK_K_NIC)) {
-		p->stats.tx_frames++;
-		p->stats.tx_bytes += len;
-	}
-	return rc;
-}
-
-int link_send(struct link_port *p, struct link_peer *peer, const void *hdr, size_t hdr_len,
-	      const struct iovec *iov, int iov_cnt, void *cookie)
-{
-	return port_frame_out(p, peer, LINK_K_NIC, hdr, hdr_len, iov, iov_cnt, cookie);
-}
-
-int link_send_one(struct link_port *p, struct link_peer *peer, const void *frame, size_t len, void *cookie)
-{
-	size_t hdr_len = MIN(len, (size_t)LINK_HDR_MAX);
-	struct iovec iov;
-	int rc;
-
-	/* a peer with shared memory is alive, and its path is chosen */
-	if (likely(peer->shm && len <= LINK_FRAME_MAX)) {
-		rc = shm_send_one(peer->shm, frame, len, cookie);
-		if (unlikely(rc))
-			return rc;
-		p->stats.shm_tx_frames++;
-		p->stats.tx_frames++;
-		p->stats.tx_bytes += len;
-		return 0;
-	}
-	iov = (struct iovec){(uint8_t *)(uintptr_t)frame + hdr_len, len - hdr_len};
-	return link_send(p, peer, frame, hdr_len, &iov, len > hdr_len, cookie);
-}
-
 /* If the application stops polling now, what we owe and what we wait for must not wait for it. */
-static void soon_check(struct link_port *p, uint64_t now)
+void port_soon(struct link_port *p, uint64_t now)
 {
 	if (!p->node->agent_runs && (p->is_dirty || rel_next_deadline(p->rel) < now + AGENT_SOON_NS))
 		agent_soon(p->node, now);
-}
-
-uint8_t *link_direct_begin(struct link_port *p, struct link_peer *peer, size_t len)
-{
-	lock_assert_held(p->node->lock);
-	/* a peer with shared memory is alive, and its path is chosen */
-	if (unlikely(!peer->shm))
-		return NULL;
-	return likely(p->cls != LINK_RAW) ? shm_direct_begin(peer->shm, len) : shm_raw_begin(peer->shm, len);
-}
-
-void link_direct_end(struct link_port *p, struct link_peer *peer, uint8_t *frame, size_t len, void *cookie, uint64_t tag)
-{
-	if (likely(p->cls != LINK_RAW))
-		shm_direct_end(peer->shm, frame, len, cookie, tag);
-	else
-		shm_raw_end(peer->shm, len);
-	p->stats.shm_tx_frames++;
-	p->stats.tx_frames++;
-	p->stats.tx_bytes += len;
-}
-
-bool link_direct_is_idle(const struct link_port *p)
-{
-	return !p->shm || !shm_outstanding(p->shm);
-}
-
-void link_doorbell(struct link_port *p)
-{
-	lock_assert_held(p->node->lock);
-	if (!p->is_dirty)
-		return;
-	if (!rel_may_wait(p->rel, p->out_ns))
-		port_flush(p, p->out_ns);
-	soon_check(p, p->out_ns);
-}
-
-void link_borrow(struct link_port *p)
-{
-	lock_assert_held(p->node->lock);
-	p->is_borrowing = true;
-}
-
-void link_borrow_end(struct link_port *p)
-{
-	p->is_borrowing = false;
-	if (p->is_dirty)
-		rel_carrier_flush(p->rel);
 }
 
 /* --- in -------------------------------------------------------------------------------------- */
@@ -504,7 +377,7 @@ static int poll_net(struct link_port *p)
 	if (n || is_busy || rel_next_deadline(p->rel) != CLK_NEVER)
 		port_flush(p, port_now(p));
 	if (n) {
-		soon_check(p, port_now(p));
+		port_soon(p, port_now(p));
 		reserve_fill(); /* a port with shared memory has more of it in reserve, and looks at each tick */
 	}
 	return n;

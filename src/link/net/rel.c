@@ -86,6 +86,9 @@ void rel_close(struct rel *r)
 {
 	if (!r)
 		return;
+	if (r->begun)
+		rel_frame_free(r, r->begun);
+	r->begun = NULL;
 	r->draining = true;
 	r->in_flush = true; /* no flush from callbacks */
 	for (uint32_t i = 0; r->tab && i <= r->tab_mask; i++) {
@@ -123,6 +126,17 @@ static void frame_fill(struct rel_frame *f, enum link_kind kind, const void *hdr
 	}
 }
 
+static void frame_own(struct rel_frame *f, size_t len)
+{
+	f->next = NULL;
+	f->kind = LINK_K_NIC;
+	f->hdr_len = (uint8_t)len;
+	f->iov_cnt = 0;
+	f->seg_cnt = f->segs_left = 0;
+	f->is_done = false;
+	f->len = (uint32_t)len;
+}
+
 static bool frame_fits(size_t hdr_len, const struct iovec *iov, int iov_cnt)
 {
 	size_t len = hdr_len;
@@ -137,14 +151,11 @@ static bool frame_fits(size_t hdr_len, const struct iovec *iov, int iov_cnt)
 	return len <= LINK_FRAME_MAX;
 }
 
-int rel_send(struct rel *r, struct link_peer *peer, enum link_kind kind, const void *hdr,
-	     size_t hdr_len, const struct iovec *iov, int iov_cnt, void *cookie, uint64_t now_ns)
+/* May a frame go to @peer? Return: 0; as rel_send(). */
+static int send_check(struct rel *r, struct link_peer *peer, struct rel_peer **out)
 {
 	struct rel_peer *rp = peer->rel;
-	struct rel_frame *f;
 
-	if (!frame_fits(hdr_len, iov, iov_cnt))
-		return -EMSGSIZE;
 	if (peer->dead)
 		return peer->dead;
 	if (r->draining)
@@ -153,19 +164,20 @@ int rel_send(struct rel *r, struct link_peer *peer, enum link_kind kind, const v
 		return -EAGAIN;
 	if (unlikely(rp->is_half))
 		rel_half_end(rp);
-	if (rp->state == REL_S_CLOSED || rp->state == REL_S_BYE)
-		return -ECONNREFUSED;
-	if (r->port->cls == LINK_RAW) {
-		struct rel_frame raw;
+	*out = rp;
+	return rp->state == REL_S_CLOSED || rp->state == REL_S_BYE ? -ECONNREFUSED : 0;
+}
 
-		frame_fill(&raw, kind, hdr, hdr_len, iov, iov_cnt);
-		return rel_raw_send(rp, &raw);
-	}
-	if ((r->frame_cnt >= REL_FRAMES_MAX && rp->frame_cnt >= REL_FRAMES_OWN) || rp->frame_cnt >= REL_FRAMES_PEER ||
-	    !(f = rel_frame_new(r)))
-		return -EAGAIN;
-	frame_fill(f, kind, hdr, hdr_len, iov, iov_cnt);
-	f->cookie = cookie;
+static bool has_room(const struct rel *r, const struct rel_peer *rp)
+{
+	return (r->frame_cnt < REL_FRAMES_MAX || rp->frame_cnt < REL_FRAMES_OWN) && rp->frame_cnt < REL_FRAMES_PEER;
+}
+
+/* @f, which says all of itself but its number, is the last one to @rp. */
+static void frame_queue(struct rel_peer *rp, struct rel_frame *f, uint64_t now_ns)
+{
+	struct rel *r = rp->r;
+
 	f->id = rp->frame_next++;
 	if (!rel_busy(rp)) {
 		rp->since_ns = now_ns;
@@ -179,10 +191,59 @@ int rel_send(struct rel *r, struct link_peer *peer, enum link_kind kind, const v
 	rp->q_bytes += f->len + (uint32_t)sizeof(struct rel_rec);
 	rp->frame_cnt++;
 	r->frame_cnt++;
+	r->own_cnt += f->is_own;
 	r->fresh_bytes += f->len;
 	r->has_urgent |= !rp->flight_cnt;
 	rel_ready(rp);
+}
+
+int rel_send(struct rel *r, struct link_peer *peer, enum link_kind kind, const void *hdr,
+	     size_t hdr_len, const struct iovec *iov, int iov_cnt, void *cookie, uint64_t now_ns)
+{
+	struct rel_peer *rp;
+	struct rel_frame *f;
+	int rc;
+
+	if (!frame_fits(hdr_len, iov, iov_cnt))
+		return -EMSGSIZE;
+	rc = send_check(r, peer, &rp);
+	if (rc)
+		return rc;
+	if (r->port->cls == LINK_RAW) {
+		struct rel_frame raw;
+
+		frame_fill(&raw, kind, hdr, hdr_len, iov, iov_cnt);
+		return rel_raw_send(rp, &raw);
+	}
+	if (!has_room(r, rp) || !(f = rel_frame_new(r)))
+		return -EAGAIN;
+	frame_fill(f, kind, hdr, hdr_len, iov, iov_cnt);
+	f->tag = (uintptr_t)cookie;
+	f->is_own = false;
+	frame_queue(rp, f, now_ns);
 	return 0;
+}
+
+uint8_t *rel_begin(struct rel *r, struct link_peer *peer)
+{
+	struct rel_peer *rp;
+
+	if (send_check(r, peer, &rp) || !has_room(r, rp) || r->own_cnt >= LINK_OWN_CNT)
+		return NULL;
+	if (!r->begun)
+		r->begun = rel_frame_new(r);
+	return r->begun ? r->begun->hdr : NULL;
+}
+
+void rel_commit(struct rel *r, struct link_peer *peer, size_t len, void *cookie, uint64_t tag, uint64_t now_ns)
+{
+	struct rel_frame *f = r->begun;
+
+	r->begun = NULL;
+	frame_own(f, len);
+	f->is_own = !cookie;
+	f->tag = cookie ? (uintptr_t)cookie : tag;
+	frame_queue(peer->rel, f, now_ns);
 }
 
 bool rel_may_wait(const struct rel *r, uint64_t now_ns)
@@ -478,6 +539,11 @@ bool rel_drain(struct rel *r, uint64_t now_ns)
 	}
 	rel_flush(r, now_ns);
 	return is_done;
+}
+
+uint32_t rel_own(const struct rel *r)
+{
+	return r->own_cnt;
 }
 
 uint32_t rel_outstanding(const struct rel *r)

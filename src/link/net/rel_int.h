@@ -97,7 +97,7 @@ enum rel_state { REL_S_NONE, REL_S_HELLO, REL_S_OPEN, REL_S_BYE, REL_S_CLOSED, R
 /* A frame of ours, from rel_send() until it is final. */
 struct rel_frame {
 	struct rel_frame *next; /* in the peer's queue, then in its slot */
-	void *cookie;           /* NULL: nobody cares, or told already */
+	uint64_t tag;           /* cookie, or what port_lost() shows */
 	uint32_t id;
 	uint32_t len;           /* header and payload */
 	uint32_t first_seq;     /* DATA that carries its first segment */
@@ -107,8 +107,14 @@ struct rel_frame {
 	uint8_t kind;           /* enum link_kind */
 	uint8_t hdr_len, iov_cnt;
 	bool is_done;           /* the owner knows its end, its memory is not read any more */
-	uint8_t hdr[LINK_HDR_MAX];
-	struct iovec iov[LINK_IOV_MAX];
+	bool is_own;            /* all of it is in @hdr, and its owner hears of it only if it fails */
+	union {
+		struct {
+			uint8_t hdr_[LINK_HDR_MAX];
+			struct iovec iov[LINK_IOV_MAX];
+		};
+		uint8_t hdr[LINK_OWN_MAX];
+	};
 };
 
 /* A refusal that the peer has not confirmed yet. */
@@ -191,7 +197,8 @@ struct rel_win {
 
 struct rel_peer {
 	struct rel *r;
-	struct link_peer *peer;       /* NULL: dropped while in use */
+	struct link_peer *peer;       /* NULL: dropped while in use, */
+	struct link_peer *left;       /* and this is who it was, while its frames end */
 	struct rel_peer *hnext;       /* by address */
 	struct rel_peer *ready_next;  /* in r->ready while is_ready */
 	struct rel_win *win;          /* NULL while idle */
@@ -264,7 +271,9 @@ struct rel {
 	struct link_port *port;
 	struct carrier *net;
 	struct slab frames, peers, asms, naks;
-	uint32_t frame_cnt;       /* owner's frames that have not ended, all peers */
+	uint32_t frame_cnt;       /* owner's frames that have not ended, all peers; */
+	uint32_t own_cnt;         /* of them, is_own */
+	struct rel_frame *begun;  /* by rel_begin() */
 	struct rel_peer **tab;    /* hash by address */
 	uint32_t tab_mask, peer_cnt;
 	struct keyed hash_key;

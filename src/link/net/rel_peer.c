@@ -455,6 +455,7 @@ void rel_peer_drop(struct rel *r, struct link_peer *peer, int status)
 	pq_remove(&r->timers, &rp->timer);
 	peer->rel = NULL;
 	rp->peer = NULL;
+	rp->left = peer;
 	rel_peer_fail(rp, status);
 	rel_peer_unpin(rp);
 }

@@ -355,19 +355,21 @@ int shm_send_one(struct shm_peer *sp, const void *frame, size_t len, void *cooki
 	return 0;
 }
 
-uint8_t *shm_direct_begin(struct shm_peer *sp, size_t len)
+uint8_t *shm_begin(struct shm_peer *sp, size_t len, bool is_raw)
 {
-	if (unlikely(sp->tx_mode != SHM_TX_OWN || sp->s->outstanding >= LINK_DIRECT_CNT || !has_pend_room(sp)))
+	if (unlikely(sp->tx_mode != SHM_TX_OWN))
+		return NULL;
+	if (unlikely(!is_raw && (sp->s->outstanding >= LINK_OWN_CNT || !has_pend_room(sp))))
 		return NULL;
 	return own_reserve(sp, len);
 }
 
-void shm_direct_end(struct shm_peer *sp, uint8_t *frame, size_t len, void *cookie, uint64_t tag)
+void shm_commit(struct shm_peer *sp, uint8_t *frame, size_t len, bool is_raw, void *cookie, uint64_t tag)
 {
 	uint32_t code = sp->pend_tail % SHM_PEND_CNT;
 	struct shm_pend *e = &sp->pend[code];
 
-	if (cookie) { /* its owner still has the bytes */
+	if (is_raw || cookie) { /* nobody wants to know, or its owner still has the bytes */
 		inline_end(sp, LINK_K_NIC, SHM_FMT_NIC, len, cookie);
 		return;
 	}
@@ -383,16 +385,6 @@ void shm_direct_end(struct shm_peer *sp, uint8_t *frame, size_t len, void *cooki
 	lane_commit_at(&sp->tx, frame, SHM_U_WANT | (uint64_t)code << SHM_U_CODE_SHIFT | (uint64_t)SHM_FMT_NIC << SHM_U_FMT_SHIFT |
 			       (uint64_t)len << SHM_U_LEN_SHIFT | ack_bits(sp));
 	ring_if_wanted(sp);
-}
-
-uint8_t *shm_raw_begin(struct shm_peer *sp, size_t len)
-{
-	return likely(sp->tx_mode == SHM_TX_OWN) ? inline_begin(sp, len, NULL) : NULL;
-}
-
-void shm_raw_end(struct shm_peer *sp, size_t len)
-{
-	inline_end(sp, LINK_K_NIC, SHM_FMT_NIC, len, NULL);
 }
 
 int shm_send_dgram(struct shm_peer *sp, const struct iovec *iov, int iov_cnt)

@@ -198,8 +198,8 @@ static_assert(SHM_DESC_OFF + SHM_LANE_CNT * sizeof(struct shm_desc) <= SHM_CODES
 #define SHM_COLOR_NUM 7u
 static_assert(SHM_U_ACK >= 2 * SHM_SLOTS_BIG,
 	      "positions in flight must be distinct in their low bits");
-static_assert(LINK_DIRECT_MAX + LANE_WORD0 <= (LINK_DIRECT_MAX / LANE_SLOT + 1) * LANE_SLOT, "struct shm_pend.word");
-static_assert(LINK_DIRECT_MAX <= SHM_INLINE_MAX && LINK_DIRECT_MAX <= UINT8_MAX, "struct shm_pend");
+static_assert(LINK_OWN_MAX + LANE_WORD0 <= (LINK_OWN_MAX / LANE_SLOT + 1) * LANE_SLOT, "struct shm_pend.word");
+static_assert(LINK_OWN_MAX <= SHM_INLINE_MAX && LINK_OWN_MAX <= UINT8_MAX, "struct shm_pend");
 static_assert(SHM_STAGE_GRANS_MIN * STAGE_GRAN >= LINK_FRAME_MAX, "every frame fits");
 static_assert(LANE_MSG_MAX <= SHM_U_LEN >> 15, "a length fits");
 static_assert(SHM_PEND_CNT == 256, "SHM_U_CODE");
@@ -373,13 +373,13 @@ struct shm_pend {
 	uint32_t tag;	/* of the run, see shm_port.gran_tag */
 	uint16_t grans; /* length of the run */
 	uint8_t kind;	/* enum link_kind */
-	uint8_t direct;	/* bytes of a frame of shm_direct_end(), which its slots keep; 0: any other */
+	uint8_t direct;	/* bytes of a frame of shm_commit(), which its slots keep; 0: any other */
 	union {
 		void *cookie;	/* NULL: nobody waits, only the run or the slots are ours to remember */
 		uint64_t owner_tag; /* direct */
 	};
 	/* direct: what its second and further slots begin with, which the receiver may have to clear (lane_scrub()) */
-	uint64_t word[LINK_DIRECT_MAX / LANE_SLOT];
+	uint64_t word[LINK_OWN_MAX / LANE_SLOT];
 };
 #define SHM_NO_BLOCK UINT32_MAX
 

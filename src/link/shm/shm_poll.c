@@ -57,7 +57,7 @@ static int refusal_of(struct shm_peer *sp, uint32_t idx)
 static __attribute__((noinline)) void direct_lost(struct shm_peer *sp, const struct shm_pend *e, int status)
 {
 	const uint8_t *slot = sp->tx.slots + (size_t)(e->pos & sp->tx.mask) * LANE_SLOT + LANE_WORD0;
-	uint8_t frame[LINK_DIRECT_MAX];
+	uint8_t frame[LINK_OWN_MAX];
 
 	memcpy(frame, slot, e->direct);
 	for (size_t at = LANE_SLOT - LANE_WORD0; at < e->direct; at += LANE_SLOT)

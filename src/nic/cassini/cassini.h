@@ -383,16 +383,15 @@ struct cassini_quick {
 	uint32_t nic, len;                 /* at most CASSINI_IDC_MAX bytes */
 	uint16_t pid;
 	uint8_t pid_idx;
+	bool is_early;                     /* the caller takes it for done at once: only on this host */
 };
 /**
  * cassini_put_quick() - The quick way of cassini_post() for an inline Put that is to make an event only if it fails:
- * straight into the memory of a peer on this host that has taken one there before, in order with the commands of @cq.
+ * straight to the link, for a peer that has taken one there before, in order with the commands of @cq.
  * It takes no place in the queue; its failure is told by on_lost.
  * Return: sent; false: nothing has happened, not to this peer or not now, cassini_post() knows more.
  */
 bool cassini_put_quick(struct cassini_cmdq *cq, const struct cassini_quick *quick);
-/** cassini_is_near() - Has the peer of @quick memory on this host, where a short Put can go? If not, do not try. */
-bool cassini_is_near(struct cassini_cmdq *cq, const struct cassini_quick *quick);
 /**
  * cassini_put_quick_ack() - The same with an ACK event in @eq, as of any command; it takes its place in the queue, and
  * on_lost does not hear of it.

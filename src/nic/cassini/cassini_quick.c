@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Short Puts to peers on this host, past the command queue: into the peer's memory and, mostly, forgotten.
+// Short Puts past the command queue: straight to the link and, mostly, forgotten.
 #include "nic/cassini/cassini_int.h"
 
 #include "base/copy.h"
@@ -7,18 +7,18 @@
 /*
  * Theory of operation
  *
- * Most small messages want no event, or one at once. On this host, and once the target has taken a Put at that index,
- * so that it is known to be there, nothing is left to remember of another one when it lies in the peer's lane: the link
- * keeps its bytes where they are, and shows them again if the target refuses it, as it does while its portal table
- * entry is disabled. Then the caller gets it back with the number that it gave the Put, which says where the Put stood
- * in the order of its commands.
+ * Most small messages want no event, or one at once. Once the target has taken a Put at that index, so that it is
+ * known to be there, nothing is left to remember of another one when the link has it: the link keeps its bytes where
+ * they are, in the peer's lane or in the record of what the network sends, and shows them again if the target refuses
+ * it, as it does while its portal table entry is disabled. Then the caller gets it back with the number that it gave
+ * the Put, which says where the Put stood in the order of its commands.
  *
- * The lane keeps the order of these and all other frames to that peer.
+ * The link keeps the order of these and all other frames to that peer.
  */
 
 #define SEQ_BITS 48
 #define SEQ_MASK ((1ULL << SEQ_BITS) - 1)
-static_assert(CASSINI_PUT_HDR + CASSINI_IDC_MAX <= LINK_DIRECT_MAX, "a short Put fits");
+static_assert(CASSINI_PUT_HDR + CASSINI_IDC_MAX <= LINK_OWN_MAX, "a short Put fits");
 
 /* The peer is not the one of the last time. Return: false: it is not reached this way. */
 static __attribute__((noinline)) bool peer_look(struct cassini_cmdq *cq, const struct cassini_quick *q)
@@ -34,13 +34,8 @@ static inline bool is_peer(const struct cassini_peer *peer, const struct cassini
 	return likely(peer && peer->pid == q->pid && peer->nic == q->nic && peer->dom == q->dom && peer->link);
 }
 
-bool cassini_is_near(struct cassini_cmdq *cq, const struct cassini_quick *q)
-{
-	return (is_peer(cq->last, q) || peer_look(cq, q)) && link_peer_is_local(cq->last->link);
-}
-
 /*
- * The frame, written where the peer will read it; for link_direct_end(). @took: what the peer must have taken. NULL:
+ * The frame, written where the peer will read it; for link_commit(). @took: what the peer must have taken. NULL:
  * not to this peer, or not now.
  */
 static inline uint8_t *frame_begin(struct cassini_cmdq *cq, const struct cassini_quick *q, uint32_t took, struct cassini_peer **out)
@@ -57,7 +52,9 @@ static inline uint8_t *frame_begin(struct cassini_cmdq *cq, const struct cassini
 	peer = cq->last;
 	if (unlikely((peer->took & took) != took || peer->held))
 		return NULL;
-	frame = link_direct_begin(dom->port, peer->link, CASSINI_PUT_HDR + q->len);
+	if (unlikely(q->is_early && !link_peer_is_local(peer->link)))
+		return NULL;
+	frame = link_begin(dom->port, peer->link, CASSINI_PUT_HDR + q->len);
 	if (unlikely(!frame))
 		return NULL;
 	word[0] = le64_put(peer->put_word | (uint64_t)q->pid_idx << CASSINI_PUT_IDX_SHIFT);
@@ -72,8 +69,15 @@ static inline uint8_t *frame_begin(struct cassini_cmdq *cq, const struct cassini
 	return frame;
 }
 
-static inline void stats_sent(struct cassini_stats *stats, const struct cassini_quick *q)
+/* The frame has been filled, and its @cookie or @tag will come back as link_commit() says. */
+static inline void frame_end(const struct cassini_quick *q, struct cassini_peer *peer, uint8_t *frame, void *cookie,
+			     uint64_t tag)
 {
+	struct cassini_stats *stats = &q->dom->nic->stats;
+
+	link_commit(q->dom->port, peer->link, frame, CASSINI_PUT_HDR + q->len, cookie, tag);
+	if (unlikely(!link_peer_is_local(peer->link)))
+		link_doorbell(q->dom->port);
 	stats->tx_cmds++;
 	stats->idc += q->len != 0;
 	stats->puts++;
@@ -82,14 +86,12 @@ static inline void stats_sent(struct cassini_stats *stats, const struct cassini_
 
 bool cassini_put_quick(struct cassini_cmdq *cq, const struct cassini_quick *q)
 {
-	struct cassini_dom *dom = q->dom;
 	struct cassini_peer *peer;
 	uint8_t *frame = likely(cq->on_lost && q->pid_idx < 32) ? frame_begin(cq, q, 1u << q->pid_idx, &peer) : NULL;
 
 	if (unlikely(!frame))
 		return false;
-	link_direct_end(dom->port, peer->link, frame, CASSINI_PUT_HDR + q->len, NULL, (uint64_t)cq->id << SEQ_BITS | (q->seq & SEQ_MASK));
-	stats_sent(&dom->nic->stats, q);
+	frame_end(q, peer, frame, NULL, (uint64_t)cq->id << SEQ_BITS | (q->seq & SEQ_MASK));
 	return true;
 }
 
@@ -139,14 +141,13 @@ bool cassini_put_quick_ack(struct cassini_cmdq *cq, const struct cassini_quick *
 	op->cmd.eq = eq;
 	op->cmd.user_ptr = user_ptr;
 	cq->used++;
-	link_direct_end(dom->port, peer->link, frame, CASSINI_PUT_HDR + q->len, op, 0);
-	stats_sent(&dom->nic->stats, q);
+	frame_end(q, peer, frame, op, 0);
 	return true;
 }
 
 bool cassini_quick_is_idle(const struct cassini_dom *dom)
 {
-	return link_direct_is_idle(dom->port);
+	return link_is_idle(dom->port);
 }
 
 static struct cassini_cmdq *cmdq_by_id(const struct cassini_lni *lni, unsigned id)

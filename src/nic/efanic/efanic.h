@@ -237,12 +237,15 @@ uint8_t *efanic_inline_buf(struct efanic_qp *qp);
  */
 int efanic_post_inline(struct efanic_qp *qp, struct efanic_dst *dst, uint32_t len, uint64_t wr_id);
 /**
- * efanic_direct_buf() - efanic_inline_buf() for a SEND of @len bytes that goes straight into shared memory, past the send queue.
+ * efanic_direct_buf() - efanic_inline_buf() for a SEND of @len bytes that goes straight to the link, past the send queue.
  * Nothing but its failure makes a completion, as with wr_id 0. NULL: not to @dst, or not now.
  */
 uint8_t *efanic_direct_buf(struct efanic_qp *qp, struct efanic_dst *dst, uint32_t len);
-/** efanic_direct_send() - SEND what was written to @buf, which efanic_direct_buf() of the same arguments has returned. */
-void efanic_direct_send(struct efanic_qp *qp, struct efanic_dst *dst, uint8_t *buf, uint32_t len);
+/**
+ * efanic_direct_send() - SEND what was written to @buf, which efanic_direct_buf() of the same arguments has returned.
+ * Return: it waits for efanic_doorbell().
+ */
+bool efanic_direct_send(struct efanic_qp *qp, struct efanic_dst *dst, uint8_t *buf, uint32_t len);
 /** efanic_dst_source() - link_peer_source() of its peer. */
 struct quota_source *efanic_dst_source(const struct efanic_dst *dst);
 /** efanic_dst_is_direct() - Is @dst on this host and its memory within reach of RDMA without packets? */

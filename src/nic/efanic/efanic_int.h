@@ -31,7 +31,7 @@
 
 #define SQ_NONE	   0xffffu
 #define SQ_MAX	   (0xfffeu - SQ_DIRECT) /* slot numbers are 16 bit */
-#define SQ_DIRECT  LINK_DIRECT_CNT /* slots beyond the depth: each direct SEND on its way may fail */
+#define SQ_DIRECT  (2 * LINK_OWN_CNT) /* slots beyond the depth: each direct SEND on its way may fail */
 #define RQ_SGE_MAX 3
 
 /* A singly linked line of send slots by number, through efanic_swr.next. */

@@ -661,7 +661,7 @@ uint8_t *efanic_direct_buf(struct efanic_qp *qp, struct efanic_dst *dst, uint32_
 	if (unlikely(!qp->takes_direct || dst->qp != qp || dst->is_waiting || len > EFANIC_INLINE_MAX ||
 		     efanic_dst_is_stale(qp->nic, dst)))
 		return NULL;
-	frame = link_direct_begin(qp->port, dst->peer, sizeof(hdr) + len);
+	frame = link_begin(qp->port, dst->peer, sizeof(hdr) + len);
 	if (unlikely(!frame))
 		return NULL;
 	hdr = efanic_hdr_word(EFANIC_PKT_SEND, dst->qkey);
@@ -669,11 +669,12 @@ uint8_t *efanic_direct_buf(struct efanic_qp *qp, struct efanic_dst *dst, uint32_
 	return frame + sizeof(hdr);
 }
 
-void efanic_direct_send(struct efanic_qp *qp, struct efanic_dst *dst, uint8_t *buf, uint32_t len)
+bool efanic_direct_send(struct efanic_qp *qp, struct efanic_dst *dst, uint8_t *buf, uint32_t len)
 {
 	qp->stats.send_wrs++;
 	qp->stats.send_bytes += len;
-	link_direct_end(qp->port, dst->peer, buf - sizeof(struct efanic_hdr), sizeof(struct efanic_hdr) + len, NULL, 0);
+	link_commit(qp->port, dst->peer, buf - sizeof(struct efanic_hdr), sizeof(struct efanic_hdr) + len, NULL, 0);
+	return !link_peer_is_local(dst->peer);
 }
 
 /* From here on it is an inline request; the send queue has slots for all of its kind. */
@@ -707,5 +708,5 @@ uint32_t efanic_sq_free(const struct efanic_qp *qp)
 
 bool efanic_sq_is_empty(const struct efanic_qp *qp)
 {
-	return !qp->sq_used && link_direct_is_idle(qp->port);
+	return !qp->sq_used && link_is_idle(qp->port);
 }

@@ -4,12 +4,12 @@
 
 #include <errno.h>
 
-#define DIRECT_MAX (LINK_DIRECT_MAX - sizeof(struct hfi_hdr)) /* bytes of payload that are copied only once */
+#define DIRECT_MAX (LINK_OWN_MAX - sizeof(struct hfi_hdr)) /* bytes of payload that are copied only once */
 
 /* A small packet, straight to where its receiver reads it. Return: false: not to this one, or not now. */
 static inline bool send_direct(struct hfi_ctxt *c, struct hfi_dst *dst, const struct hfi_hdr *hdr, const struct iovec *iov, int iov_cnt, size_t len)
 {
-	uint8_t *frame = link_direct_begin(c->claim.port, dst->peer, sizeof(*hdr) + len), *at;
+	uint8_t *frame = link_begin(c->claim.port, dst->peer, sizeof(*hdr) + len), *at;
 
 	if (unlikely(!frame))
 		return false;
@@ -19,7 +19,7 @@ static inline bool send_direct(struct hfi_ctxt *c, struct hfi_dst *dst, const st
 		copy_small(at, iov[i].iov_base, iov[i].iov_len);
 		at += iov[i].iov_len;
 	}
-	link_direct_end(c->claim.port, dst->peer, frame, sizeof(*hdr) + len, NULL, 0);
+	link_commit(c->claim.port, dst->peer, frame, sizeof(*hdr) + len, NULL, 0);
 	return true;
 }
 

@@ -244,8 +244,8 @@ ssize_t cxi_send_common(struct cxi_ep *ep, const struct cxi_send_args *a)
 /* --- short ones ---------------------------------------------------------------------------------- */
 
 /*
- * A short message to a peer on this host goes past the command queue. If it makes no completion it needs no operation,
- * and only a failure is heard of again, by cxi_send_lost(). Flow control does not count those under way: its notice
+ * A short message goes past the command queue. If it makes no completion it needs no operation, and only a failure is
+ * heard of again, by cxi_send_lost(). Flow control does not count those under way: its notice
  * follows them to the peer, in order, and says too little until all that were refused have come back.
  */
 static inline bool is_quick(const struct cxi_ep *ep, const struct cxi_send_args *a)
@@ -273,7 +273,7 @@ static inline bool is_early(const struct cxi_ep *ep, const struct cxi_send_args 
 }
 
 /* Whose completion waits for the acknowledgement needs an operation. */
-static __attribute__((noinline)) bool quick_op(struct cxi_ep *ep, const struct cassini_quick *q, struct cxi_send_args a, struct cxi_dest dest)
+static __attribute__((noinline)) bool quick_op(struct cxi_ep *ep, struct cassini_quick q, struct cxi_send_args a, struct cxi_dest dest)
 {
 	struct cxi_txc *t = ep->txc;
 	struct cxi_tx *tx = likely(cassini_eq_free(t->eq) >= t->eq_low) ? send_new(ep, &a, &dest) : NULL;
@@ -281,7 +281,8 @@ static __attribute__((noinline)) bool quick_op(struct cxi_ep *ep, const struct c
 	if (unlikely(!tx))
 		return false;
 	tx->is_quick = true;
-	if (likely(cassini_put_quick_ack(t->cmdq, q, t->eq, (uintptr_t)&tx->req)))
+	q.is_early = false;
+	if (likely(cassini_put_quick_ack(t->cmdq, &q, t->eq, (uintptr_t)&tx->req)))
 		return true;
 	cxi_tx_put(tx);
 	return false;
@@ -309,8 +310,9 @@ static inline bool quick_send(struct cxi_ep *ep, const struct cxi_send_args *a)
 	q.pid = dest.pid;
 	q.pid_idx = dest.rx_idx;
 	q.seq = ++t->send_seq;
+	q.is_early = wants_cqe;
 	if (unlikely(ep->kit.cntr[KIT_CNTR_SEND] || (wants_cqe && !is_early(ep, a)) || !cassini_put_quick(t->cmdq, &q)))
-		return cassini_is_near(t->cmdq, &q) && quick_op(ep, &q, *a, dest);
+		return quick_op(ep, q, *a, dest);
 	if (wants_cqe)
 		kit_cq_push(ep->kit.tx_cq, a->context, FI_SEND | (a->tagged ? FI_TAGGED : FI_MSG), 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
 	return true;

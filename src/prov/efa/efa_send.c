@@ -118,7 +118,7 @@ static inline void small_fill(struct efa_peer *peer, uint8_t *frame, const void 
 	ep->stats.tx_pkts[efa_eager_type(tagged)]++;
 }
 
-/* Through the send queue: for peers elsewhere, or where the caller wants to know when it has arrived. */
+/* Through the send queue: where the caller wants to know when it has arrived. */
 static __attribute__((noinline)) bool send_inline(struct efa_peer *peer, const void *buf, size_t len, uint64_t tag,
 						  void *context, uint64_t flags)
 {
@@ -155,14 +155,15 @@ static __attribute__((noinline)) bool send_small(struct efa_peer *peer, const vo
 
 	if (unlikely(!small_ok(ep, peer) || len > (flags & FI_TAGGED ? ep->inject_tagged : ep->inject_msg)))
 		return false;
-	if (unlikely(ep->need_doorbell || ep->kit.cntr[KIT_CNTR_SEND] ||
-		     (wants_cqe && (flags & EARLY_NOT || cq->tail - cq->head >= EARLY_MAX))))
+	if (unlikely(ep->kit.cntr[KIT_CNTR_SEND] ||
+		     (wants_cqe && (flags & EARLY_NOT || cq->tail - cq->head >= EARLY_MAX ||
+				    !efanic_dst_is_local(peer->dst)))))
 		return send_inline(peer, buf, len, tag, context, flags);
 	frame = efanic_direct_buf(ep->qp, peer->dst, (uint32_t)pkt_len);
 	if (unlikely(!frame))
 		return send_inline(peer, buf, len, tag, context, flags);
 	small_fill(peer, frame, buf, len, tag, flags);
-	efanic_direct_send(ep->qp, peer->dst, frame, (uint32_t)pkt_len);
+	ep->need_doorbell |= efanic_direct_send(ep->qp, peer->dst, frame, (uint32_t)pkt_len);
 	if (wants_cqe)
 		kit_cq_push(cq, context, flags & FI_TAGGED ? TAG : MSG, len, NULL, 0, tag, FI_ADDR_NOTAVAIL);
 	return true;
