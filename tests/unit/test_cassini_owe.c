@@ -42,13 +42,12 @@ static void meet(void)
 	UNTIL(!owed(g_w.b.dom, CASSINI_OWE_CNT));
 }
 
-static void gets_body(void)
+/* So many requests that some are told to ask again. */
+static void ask_too_much(void)
 {
-	struct cassini_dom *b = g_w.b.dom;
-	struct cassini_cmd cmd;
+	uint64_t before = g_w.b.nic->stats.owed_busy;
 	unsigned busy = 0;
 
-	meet();
 	for (uint32_t i = 0; i < GETS; i++) {
 		int rc = ask(CASSINI_PKT_GET, 0x7000000 + i);
 
@@ -56,10 +55,17 @@ static void gets_body(void)
 		busy += rc != 0;
 	}
 	/* its own, half of the pool, and one more */
-	assert_in_range(owed(b, CASSINI_OWE_BYTES), 1000000, (256u << 10) + (16u << 20) + 20000);
-	assert_true(busy && busy == g_w.b.nic->stats.owed_busy);
-	/* honest ones of the same peer, which listens again */
+	assert_in_range(owed(g_w.b.dom, CASSINI_OWE_BYTES), 1000000, (256u << 10) + (16u << 20) + 20000);
+	assert_true(busy && busy == g_w.b.nic->stats.owed_busy - before);
+}
+
+/* Honest ones of the same peer, which listens again. */
+static void ask_honestly(void)
+{
+	struct cassini_cmd cmd;
+
 	fill(g_w.b.mem, LEN, 3);
+	memset(g_w.a.mem, 0, 30 * LEN);
 	for (unsigned i = 0; i < 30; i++) {
 		cmd = cmd_of(&g_w.a, CASSINI_OP_GET, REGION, g_w.a.mem + i * LEN, LEN);
 		cmd.flags |= CASSINI_CMD_RESTRICTED;
@@ -69,6 +75,20 @@ static void gets_body(void)
 		expect(g_w.a.eq, CASSINI_EV_REPLY, CASSINI_RC_OK);
 	for (unsigned i = 0; i < 30; i++)
 		assert_memory_equal(g_w.a.mem + i * LEN, g_w.b.mem, LEN);
+}
+
+static void gets_body(void)
+{
+	struct cassini_dom *b = g_w.b.dom;
+	uint64_t busy = 0;
+
+	meet();
+	/* a may be quick to take answers */
+	for (int round = 0; round < 50 && g_w.b.nic->stats.owed_busy == busy; round++) {
+		ask_too_much();
+		busy = g_w.b.nic->stats.owed_busy;
+		ask_honestly();
+	}
 	assert_true(g_w.b.nic->stats.owed_busy > busy);
 	UNTIL(!owed(b, CASSINI_OWE_CNT));
 	assert_int_equal(owed(b, CASSINI_OWE_BYTES), 0);
