@@ -84,6 +84,27 @@ static void stands__again(void **state)
 	assert_true(gate_stands(&g, 3));
 }
 
+/* Who repeated too much because we were slow to answer is not shut out for good; who goes on is. */
+static void stands__again_after_a_while(void **state)
+{
+	(void)state;
+	note(3, true, 4);
+	note(3, false, 30);
+	gate_judge(&g);
+	assert_false(gate_stands(&g, 3));
+	for (int i = 0; i < 60; i++)
+		gate_judge(&g);
+	note(3, true, 1);
+	gate_judge(&g);
+	assert_true(gate_stands(&g, 3));
+	note(3, false, 30);
+	for (int i = 0; i < 600; i++) {
+		note(3, i % 10 == 0, 2);
+		gate_judge(&g);
+		assert_false(gate_stands(&g, 3));
+	}
+}
+
 static void stands__strangers_take_no_place(void **state)
 {
 	(void)state;
@@ -555,6 +576,7 @@ int main(void)
 		G_(stands__who_brings_news),
 		G_(stands__not_who_sends_in_vain),
 		G_(stands__again),
+		G_(stands__again_after_a_while),
 		G_(stands__strangers_take_no_place),
 		G_(stands__a_crowd),
 		G_(stands__known),

@@ -7,7 +7,8 @@
 
 #include "base/base.h"
 
-#define IDLE_MAX 100u /* judgements without a datagram after which a place is free for others */
+#define FORGET_CNT 10u /* judgements after which what is held against a sender counts half */
+#define IDLE_MAX   100u /* judgements without a datagram after which a place is free for others */
 
 /* --- senders ---------------------------------------------------------------------------------- */
 
@@ -120,7 +121,7 @@ bool gate_stands(struct gate *g, uint32_t key)
 
 void gate_judge(struct gate *g)
 {
-	bool is_full = g->stand_cnt >= GATE_RISE_MAX;
+	bool is_full = g->stand_cnt >= GATE_RISE_MAX, forgets = ++g->judged % FORGET_CNT == 0;
 
 	for (uint32_t i = 0; i < GATE_SETS * GATE_WAYS; i++) {
 		struct gate_sender *s = &g->sender[i];
@@ -128,6 +129,10 @@ void gate_judge(struct gate *g)
 		if (!s->key)
 			continue;
 		s->idle += s->idle < UINT8_MAX;
+		if (forgets && !s->stands) {
+			s->good /= 2;
+			s->bad /= 2;
+		}
 		if (s->stands && is_full && s->idle >= IDLE_MAX)
 			fall(g, s);
 		else if (!s->stands && s->good > 4 * s->bad && s->idle < IDLE_MAX)

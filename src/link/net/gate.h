@@ -28,9 +28,10 @@ struct link_port;
  * pair's nonce, of the key of a RAW flow, of the id of who seals. Forged datagrams lack it, and handshakes, too: they
  * come through the gate. Its *standing* is what its last GATE_PAST datagrams brought: anything new (rel_progress():
  * DATA that had not come, acknowledgements of something; not for a region that is not theirs, drop_foreign), or
- * nothing: copies, what no quota takes or the link drops. Peers that our owner knows stand when a flood begins,
- * others as soon as something new has come from them through the gate. Who sends half as much in vain as of use
- * stands no more, and what of it lies in the first socket is not looked at. RAW has no numbers by which news could be
+ * nothing: copies, what no quota takes or the link drops. Peers that our owner knows stand when a flood begins, others
+ * as soon as something new has come from them through the gate. Who sends half as much in vain as of use stands no
+ * more, and what of it lies in the first socket is not looked at, until it has sent less for a while: an honest one
+ * repeats what it believes lost while a flood keeps our answers waiting. RAW has no numbers by which news could be
  * told: there peers stand that the owner knows, unless the link drops what they send.
  *
  * An overload by what is of use cuts nobody: that is what credit is for.
@@ -58,7 +59,7 @@ struct gate {
 	bool is_v4, is_stale; /* the latter: the program is not what it should be */
 	uint32_t word_at;     /* place of the word in a datagram */
 	uint32_t mul[5];      /* secret, so that nobody can make another's key */
-	uint32_t stand_cnt;
+	uint32_t stand_cnt, judged;
 	struct gate_sender sender[GATE_SETS * GATE_WAYS];
 };
 
