@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Frames on their way out: through the peer's memory, or to the reliability module.
+#include "link/core/link_int.h"
+
+#include <errno.h>
+
+/* A frame waits for the next flush. */
+static void net_sent(struct link_port *p)
+{
+	p->is_dirty = true;
+	/* the application computes and the agent sleeps until a deadline that does not know of this frame */
+	if (unlikely(atomic_load_explicit(&p->node->armed, memory_order_relaxed)))
+		agent_kick(p->node);
+}
+
+static int frame_out_net(struct link_port *p, struct link_peer *peer, enum link_kind kind,
+			 const void *hdr, size_t hdr_len, const struct iovec *iov, int iov_cnt,
+			 void *cookie)
+{
+	int rc;
+
+	port_net_use(p);
+	p->out_ns = clk_now_ns(&p->node->clk);
+	rc = rel_send(p->rel, peer, kind, hdr, hdr_len, iov, iov_cnt, cookie, p->out_ns);
+	if (!rc)
+		net_sent(p);
+	return rc;
+}
+
+int port_frame_out(struct link_port *p, struct link_peer *peer, enum link_kind kind,
+		   const void *hdr, size_t hdr_len, const struct iovec *iov, int iov_cnt,
+		   void *cookie)
+{
+	size_t len = hdr_len;
+	int rc;
+
+	lock_assert_held(p->node->lock);
+	for (int i = 0; i < iov_cnt; i++)
+		len += iov[i].iov_len;
+	if (unlikely(len > LINK_FRAME_MAX))
+		return -EMSGSIZE;
+	if (unlikely(peer->dead))
+		return peer->dead;
+	if (unlikely(!peer->shm_tried)) {
+		rc = port_choose_path(peer);
+		if (rc)
+			return rc;
+	}
+	if (p->cls == LINK_RAW && kind == LINK_K_NIC)
+		cookie = NULL;
+	if (likely(peer->shm)) {
+		rc = shm_send(peer->shm, kind, hdr, hdr_len, iov, iov_cnt, cookie);
+		p->stats.shm_tx_frames += !rc;
+	} else {
+		rc = frame_out_net(p, peer, kind, hdr, hdr_len, iov, iov_cnt, cookie);
+	}
+	if (likely(!rc && kind == LINK_K_NIC)) {
+		p->stats.tx_frames++;
+		p->stats.tx_bytes += len;
+	}
+	return rc;
+}
+
+int link_send(struct link_port *p, struct link_peer *peer, const void *hdr, size_t hdr_len,
+	      const struct iovec *iov, int iov_cnt, void *cookie)
+{
+	return port_frame_out(p, peer, LINK_K_NIC, hdr, hdr_len, iov, iov_cnt, cookie);
+}
+
+int link_send_one(struct link_port *p, struct link_peer *peer, const void *frame, size_t len, void *cookie)
+{
+	size_t hdr_len = MIN(len, (size_t)LINK_HDR_MAX);
+	struct iovec iov;
+	int rc;
+
+	/* a peer with shared memory is alive, and its path is chosen */
+	if (likely(peer->shm && len <= LINK_FRAME_MAX)) {
+		rc = shm_send_one(peer->shm, frame, len, cookie);
+		if (unlikely(rc))
+			return rc;
+		p->stats.shm_tx_frames++;
+		p->stats.tx_frames++;
+		p->stats.tx_bytes += len;
+		return 0;
+	}
+	iov = (struct iovec){(uint8_t *)(uintptr_t)frame + hdr_len, len - hdr_len};
+	return link_send(p, peer, frame, hdr_len, &iov, len > hdr_len, cookie);
+}
+
+/* Not inline, as the halves of every message's way on one host are. */
+static __attribute__((noinline)) uint8_t *net_begin(struct link_port *p, struct link_peer *peer)
+{
+	return peer->shm_tried && p->cls != LINK_RAW ? rel_begin(p->rel, peer) : NULL;
+}
+
+static __attribute__((noinline)) void net_commit(struct link_port *p, struct link_peer *peer, size_t len, void *cookie,
+						 uint64_t tag)
+{
+	port_net_use(p);
+	p->out_ns = clk_now_ns(&p->node->clk);
+	rel_commit(p->rel, peer, len, cookie, tag, p->out_ns);
+	net_sent(p);
+}
+
+uint8_t *link_begin(struct link_port *p, struct link_peer *peer, size_t len)
+{
+	lock_assert_held(p->node->lock);
+	/* a peer with shared memory is alive, and its path is chosen */
+	if (likely(peer->shm))
+		return shm_begin(peer->shm, len, p->cls == LINK_RAW);
+	return net_begin(p, peer);
+}
+
+void link_commit(struct link_port *p, struct link_peer *peer, uint8_t *frame, size_t len, void *cookie, uint64_t tag)
+{
+	if (likely(peer->shm)) {
+		shm_commit(peer->shm, frame, len, p->cls == LINK_RAW, cookie, tag);
+		p->stats.shm_tx_frames++;
+	} else {
+		net_commit(p, peer, len, cookie, tag);
+	}
+	p->stats.tx_frames++;
+	p->stats.tx_bytes += len;
+}
+
+bool link_is_idle(const struct link_port *p)
+{
+	return (!p->shm || !shm_outstanding(p->shm)) && !rel_own(p->rel);
+}
+
+void link_doorbell(struct link_port *p)
+{
+	lock_assert_held(p->node->lock);
+	if (!p->is_dirty)
+		return;
+	if (!rel_may_wait(p->rel, p->out_ns))
+		port_flush(p, p->out_ns);
+	port_soon(p, p->out_ns);
+}
+
+void link_borrow(struct link_port *p)
+{
+	lock_assert_held(p->node->lock);
+	p->is_borrowing = true;
+}
+
+void link_borrow_end(struct link_port *p)
+{
+	p->is_borrowing = false;
+	if (p->is_dirty)
+		rel_carrier_flush(p->rel);
+}
