@@ -340,6 +340,30 @@ static void unseen__limit_is_noticed(void **state)
 	(void)state;
 }
 
+/* The same where nobody opens anything: the adapter thread looks. */
+static void unseen__limit_is_looked_at(void **state)
+{
+	struct rlimit was, none;
+	const struct shm_hdr *h;
+
+	(void)state;
+	ports_open(0, "limit");
+	h = g_port[B]->s->seg->hdr;
+	getrlimit(RLIMIT_NOFILE, &was);
+	none = (struct rlimit){3, was.rlim_max};
+	shm_limit_look();
+	assert_false(atomic_load(&h->state) & SHM_ST_TIGHT);
+	setrlimit(RLIMIT_NOFILE, &none);
+	shm_limit_look();
+	setrlimit(RLIMIT_NOFILE, &was);
+	assert_true(atomic_load(&h->state) & SHM_ST_TIGHT);
+	poll_one(B);
+	assert_true(atomic_load(&h->state) & SHM_ST_TIGHT); /* until somebody looks again */
+	shm_limit_look();
+	assert_false(atomic_load(&h->state) & SHM_ST_TIGHT);
+	ports_close();
+}
+
 /* Two senders to an owner that has room for one of their segments. The second one is told before it begins, and gets in
  * when there is room. */
 enum { T_NONE, T_OPEN, T_FIRST_IN, T_SECOND_TOLD, T_ROOM };
@@ -517,6 +541,7 @@ int main(void)
 		cmocka_unit_test(model__stopped_holder),     cmocka_unit_test(processes__stopped_holders),
 		cmocka_unit_test(told__without_a_lane),	     cmocka_unit_test(unseen__is_told),
 		cmocka_unit_test(unseen__limit_is_noticed),  cmocka_unit_test(unseen__is_foreseen),
+		cmocka_unit_test(unseen__limit_is_looked_at),
 		cmocka_unit_test(tick__own_stop_is_not_silence),
 		cmocka_unit_test(close__wakes_who_needs_it),
 	};

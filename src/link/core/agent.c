@@ -292,6 +292,7 @@ static void *agent_main(void *arg)
 			if (wait_on(a, a->guard, nap_ns))
 				guard_check(a);
 			serve_neglected(a);
+			shm_limit_look();
 			a->has_given_way = false;
 			woken = true; /* the first pass afterwards looks at everything */
 			continue;
@@ -313,8 +314,10 @@ static void *agent_main(void *arg)
 		 * relaxed: after a poll in the meantime we nap, for as long as its hurry allows; a later hurry cuts the
 		 * sleep short
 		 */
-		if (sleep_ns && atomic_load_explicit(&n->poll_epoch, memory_order_relaxed) == epoch)
+		if (sleep_ns && atomic_load_explicit(&n->poll_epoch, memory_order_relaxed) == epoch) {
+			shm_limit_look();
 			woken = wait_on(a, a->ep, sleep_ns);
+		}
 	}
 	return NULL;
 }

@@ -290,6 +290,8 @@ int shm_poll(struct shm_port *s, int budget,
 uint64_t shm_next_deadline(struct shm_port *s);
 /** shm_timer() - Liveness of peers we wait for; idle lanes given back. Called at least every 100 ms while polled. */
 void shm_timer(struct shm_port *s, uint64_t now_ns);
+/** shm_limit_look() - Is the limit on descriptors too low by now to open peers? Who comes is told. Any thread. */
+void shm_limit_look(void);
 int shm_wait_fd(struct shm_port *s);
 int shm_arm(struct shm_port *s); /* 0; -EAGAIN something is there */
 void shm_disarm(struct shm_port *s);

@@ -6,17 +6,20 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 /*
  * A process may run out of descriptors while it has ports. Then nothing would tell it any more whether a peer lives, it
  * could not wake one, and who sends to it would not be answered, since it cannot look at that segment. So it keeps one
  * descriptor, and gives it up for as long as a file is looked at. If it is not to be had again, because the limit was
- * lowered below its number, others are asked to come by the network (shm_seg_tell_room()).
+ * lowered below its number, others are asked to come by the network (shm_seg_tell_room()). The adapter thread looks for
+ * that: a program that only waits for messages opens no file, and a poll that finds nothing makes no system call.
  */
 
 static pthread_mutex_t g_spare_mutex = PTHREAD_MUTEX_INITIALIZER; /* protects both; taken last */
 static int g_spare = -1;
+static bool g_is_low; /* given up, it would not be had again: the limit is not above its number any more */
 static bool g_has_spare; /* somebody wants it: there are ports */
 
 static void spare_in_child(void)
@@ -39,9 +42,19 @@ bool shm_spare_fill(bool is_wanted)
 	g_has_spare |= is_wanted;
 	if (g_spare < 0 && g_has_spare)
 		g_spare = eventfd(0, EFD_CLOEXEC);
-	is_there = g_spare >= 0;
+	is_there = g_spare >= 0 && !g_is_low;
 	pthread_mutex_unlock(&g_spare_mutex);
 	return is_there;
+}
+
+void shm_limit_look(void)
+{
+	struct rlimit lim;
+
+	pthread_mutex_lock(&g_spare_mutex);
+	g_is_low = g_spare >= 0 && !getrlimit(RLIMIT_NOFILE, &lim) && lim.rlim_cur <= (rlim_t)g_spare;
+	pthread_mutex_unlock(&g_spare_mutex);
+	shm_seg_tell_room();
 }
 
 void shm_spare_drop(void)
