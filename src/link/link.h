@@ -245,6 +245,8 @@ void link_commit(struct link_port *p, struct link_peer *peer, uint8_t *frame, si
 #define LINK_OWN_CNT 1024u
 /** link_is_idle() - No frame of link_commit() can fail any more (nor any other through shared memory). */
 bool link_is_idle(const struct link_port *p);
+/** link_peer_is_idle() - No frame of link_commit() to @peer can fail any more (nor any through shared memory). */
+bool link_peer_is_idle(const struct link_peer *peer);
 /** link_doorbell() - Push out what link_send() held back. */
 void link_doorbell(struct link_port *p);
 /**

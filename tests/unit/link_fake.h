@@ -404,6 +404,12 @@ FAKE void rel_commit(struct rel *r, struct link_peer *peer, size_t len, void *co
 	(void)r, (void)peer, (void)len, (void)cookie, (void)tag, (void)now_ns;
 }
 
+FAKE uint32_t rel_peer_own(const struct rel_peer *rp)
+{
+	(void)rp;
+	return 0;
+}
+
 FAKE uint32_t rel_own(const struct rel *r)
 {
 	(void)r;

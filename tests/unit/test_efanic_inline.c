@@ -129,6 +129,26 @@ static void direct_buf__only_where_nothing_is_in_the_way(void **state)
 	world_close(&w);
 }
 
+/* A peer that refuses all of it: those that came back hold slots, and no more go out than there are slots for. */
+static void direct_buf__not_beside_a_queue_of_refused_ones(void **state)
+{
+	struct world w;
+	uint32_t cnt = 0;
+
+	(void)state;
+	world_open(&w, NULL);
+	pair_open(&w, 0);
+	g_fake.has_direct = true;
+	for (; cnt < 10000 && efanic_direct_buf(w.a.qp, w.ab, 4); cnt++) {
+		direct(&w.a, w.ab, "once");
+		if (cnt % 7 == 0)
+			settle(&w);
+	}
+	assert_in_range(cnt, 16, 16 + 7);
+	assert_int_equal(efanic_sq_free(w.a.qp), 0);
+	world_close(&w);
+}
+
 static void direct_send__failure_shows_the_bytes(void **state)
 {
 	struct world w;
@@ -189,6 +209,7 @@ int main(void)
 		cmocka_unit_test(post_inline__not_ready_then_again),
 		cmocka_unit_test(post_inline__full_and_foreign),
 		cmocka_unit_test(direct_buf__only_where_nothing_is_in_the_way),
+		cmocka_unit_test(direct_buf__not_beside_a_queue_of_refused_ones),
 		cmocka_unit_test(direct_send__failure_shows_the_bytes),
 		cmocka_unit_test(direct_send__not_ready_behind_a_full_queue),
 	};

@@ -746,13 +746,10 @@ static uint32_t hellos_to(uint32_t cnt)
 		assert_false(rel_send(g.n[0].port.rel, peer, LINK_K_NIC, "hi", 2, NULL, 0, NULL, rig_now(&g)));
 	}
 	rel_flush(g.n[0].port.rel, rig_now(&g));
-	assert_int_equal(g.n[0].port.rel->hello_cnt, cnt);
 	rig_run_for(&g, 500 * NS_PER_MS);
 	before = ear.cnt[REL_HELLO];
 	rig_run_for(&g, NS_PER_SEC);
 	before = ear.cnt[REL_HELLO] - before;
-	rig_run_for(&g, 2 * NS_PER_SEC);
-	assert_int_equal(g.n[0].port.rel->hello_cnt, 0); /* given up */
 	rig_close(&g);
 	return before;
 }

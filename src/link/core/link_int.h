@@ -409,6 +409,7 @@ bool rel_drain(struct rel *r, uint64_t now_ns);
 uint32_t rel_outstanding(const struct rel *r);
 /** rel_own() - Frames of rel_commit() without a cookie that have not ended. */
 uint32_t rel_own(const struct rel *r);
+uint32_t rel_peer_own(const struct rel_peer *rp); /* to one peer */
 /**
  * rel_progress() - Changes whenever a datagram of one at @addr has brought something new. RAW, which cannot tell: is
  * there a peer that our owner knows?

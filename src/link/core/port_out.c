@@ -128,6 +128,13 @@ bool link_is_idle(const struct link_port *p)
 	return (!p->shm || !shm_outstanding(p->shm)) && !rel_own(p->rel);
 }
 
+bool link_peer_is_idle(const struct link_peer *peer)
+{
+	const struct link_port *p = peer->port;
+
+	return (!p->shm || !shm_outstanding(p->shm)) && (!peer->rel || !rel_peer_own(peer->rel));
+}
+
 void link_doorbell(struct link_port *p)
 {
 	lock_assert_held(p->node->lock);

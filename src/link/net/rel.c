@@ -192,6 +192,7 @@ static void frame_queue(struct rel_peer *rp, struct rel_frame *f, uint64_t now_n
 	rp->frame_cnt++;
 	r->frame_cnt++;
 	r->own_cnt += f->is_own;
+	rp->own_cnt += f->is_own;
 	r->fresh_bytes += f->len;
 	r->has_urgent |= !rp->flight_cnt;
 	rel_ready(rp);
@@ -539,6 +540,11 @@ bool rel_drain(struct rel *r, uint64_t now_ns)
 	}
 	rel_flush(r, now_ns);
 	return is_done;
+}
+
+uint32_t rel_peer_own(const struct rel_peer *rp)
+{
+	return rp->own_cnt;
 }
 
 uint32_t rel_own(const struct rel *r)

@@ -407,6 +407,7 @@ void rel_on_hello_ack(struct rel *r, const struct link_addr *src, const struct r
 	    (rp->peer->addr.nonce && rp->peer_nonce != pkt->hello.src_nonce))
 		return;
 	pair_make(rp, pkt, false, now_ns);
+	r->met = (uint32_t)rp->pair;
 	rel_hello_again(rp, now_ns);
 	rel_timer_update(rp, now_ns);
 }

@@ -199,6 +199,7 @@ struct rel_peer {
 	struct rel *r;
 	struct link_peer *peer;       /* NULL: dropped while in use, */
 	struct link_peer *left;       /* and this is who it was, while its frames end */
+	uint32_t own_cnt;             /* frames that are is_own and have not ended */
 	struct rel_peer *hnext;       /* by address */
 	struct rel_peer *ready_next;  /* in r->ready while is_ready */
 	struct rel_win *win;          /* NULL while idle */
@@ -280,7 +281,6 @@ struct rel {
 	struct rel_peer *found;   /* last one of find_pair(): datagrams come in trains */
 	struct rel_peer *half_head, *half_tail; /* is_half, oldest first */
 	uint32_t half_cnt;
-	uint32_t hello_cnt;       /* peers in HELLO */
 	uint32_t met;             /* see rel_met() */
 	struct keyed cookie[2];   /* our halves are made with the first, and with the second were before */
 	uint64_t cookie_ns;       /* since when; 0 = there are none */
@@ -337,7 +337,7 @@ int rel_win_get(struct rel_peer *rp);
 bool rel_busy(const struct rel_peer *rp);
 /**
  * rel_hello_max_ns() - How far apart what is sent to a peer that may not know us gets by repetition. Where a flood
- * loses most of it few of us try often; many together send no more than one a millisecond.
+ * loses most of it a port of few peers tries often; all of up to a hundred peers together once a millisecond at most.
  */
 uint64_t rel_hello_max_ns(const struct rel *r);
 

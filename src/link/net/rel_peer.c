@@ -25,7 +25,6 @@ void rel_set_state(struct rel_peer *rp, enum rel_state to)
 	must(state_allowed[rp->state][to]);
 	LOG_DEBUG("peer port %u: %s -> %s", rp->peer ? rp->peer->addr.port : 0,
 		  state_name[rp->state], state_name[to]);
-	rp->r->hello_cnt += (to == REL_S_HELLO) - (rp->state == REL_S_HELLO);
 	rp->state = (uint8_t)to;
 }
 
@@ -478,7 +477,7 @@ bool rel_busy(const struct rel_peer *rp)
 
 uint64_t rel_hello_max_ns(const struct rel *r)
 {
-	return MIN(MAX(r->hello_cnt * NS_PER_MS, REL_HELLO_MAX_NS), REL_PTO_MAX_NS);
+	return MIN(MAX(r->peer_cnt * NS_PER_MS, REL_HELLO_MAX_NS), REL_PTO_MAX_NS);
 }
 
 static uint64_t hello_wait_ns(const struct rel_peer *rp)

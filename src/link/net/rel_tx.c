@@ -31,6 +31,7 @@ void rel_frame_end(struct rel_peer *rp, struct rel_frame *f, int status)
 	rp->frame_cnt--;
 	rp->r->frame_cnt--;
 	rp->r->own_cnt -= f->is_own;
+	rp->own_cnt -= f->is_own;
 	if (!f->is_own && f->tag)
 		port_sent(rp->r->port, f->kind, (void *)(uintptr_t)f->tag, status);
 	else if (unlikely(f->is_own && status))

@@ -191,7 +191,7 @@ static __attribute__((cold, noinline)) bool is_paused(const struct cassini_op *o
 	now_ns = link_now_ns(peer->dom->nic->node);
 	if (now_ns < peer->resume_ns)
 		return true;
-	u.found = !cassini_quick_is_idle(peer->dom);
+	u.found = peer->link && !link_peer_is_idle(peer->link);
 	slab_foreach(&peer->dom->ops, look_under_way, &u);
 	if (u.found)
 		peer->resume_ns = now_ns + LOOK_NS;

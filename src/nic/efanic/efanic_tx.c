@@ -658,8 +658,9 @@ uint8_t *efanic_direct_buf(struct efanic_qp *qp, struct efanic_dst *dst, uint32_
 	le64_t hdr;
 
 	lock_assert_held(qp->nic->lock);
+	/* those that were refused hold slots of the queue, which has some for all that are on their way besides */
 	if (unlikely(!qp->takes_direct || dst->qp != qp || dst->is_waiting || len > EFANIC_INLINE_MAX ||
-		     efanic_dst_is_stale(qp->nic, dst)))
+		     qp->sq_used >= qp->sq_depth || efanic_dst_is_stale(qp->nic, dst)))
 		return NULL;
 	frame = link_begin(qp->port, dst->peer, sizeof(hdr) + len);
 	if (unlikely(!frame))
