@@ -108,33 +108,29 @@ void rel_close(struct rel *r)
 	mem_free(r);
 }
 
-static void frame_fill(struct rel_frame *f, enum link_kind kind, const void *hdr, size_t hdr_len,
-		       const struct iovec *iov, int iov_cnt)
+/* @f is its header alone, of @hdr_len bytes. */
+static void frame_init(struct rel_frame *f, enum link_kind kind, size_t hdr_len)
 {
 	f->next = NULL;
 	f->kind = (uint8_t)kind;
 	f->hdr_len = (uint8_t)hdr_len;
-	f->iov_cnt = (uint8_t)iov_cnt;
+	f->iov_cnt = 0;
 	f->seg_cnt = f->segs_left = 0;
 	f->is_done = false;
 	f->len = (uint32_t)hdr_len;
+}
+
+static void frame_fill(struct rel_frame *f, enum link_kind kind, const void *hdr, size_t hdr_len,
+		       const struct iovec *iov, int iov_cnt)
+{
+	frame_init(f, kind, hdr_len);
+	f->iov_cnt = (uint8_t)iov_cnt;
 	if (hdr_len)
 		memcpy(f->hdr, hdr, hdr_len);
 	for (int i = 0; i < iov_cnt; i++) {
 		f->iov[i] = iov[i];
 		f->len += (uint32_t)iov[i].iov_len;
 	}
-}
-
-static void frame_own(struct rel_frame *f, size_t len)
-{
-	f->next = NULL;
-	f->kind = LINK_K_NIC;
-	f->hdr_len = (uint8_t)len;
-	f->iov_cnt = 0;
-	f->seg_cnt = f->segs_left = 0;
-	f->is_done = false;
-	f->len = (uint32_t)len;
 }
 
 static bool frame_fits(size_t hdr_len, const struct iovec *iov, int iov_cnt)
@@ -241,7 +237,7 @@ void rel_commit(struct rel *r, struct link_peer *peer, size_t len, void *cookie,
 	struct rel_frame *f = r->begun;
 
 	r->begun = NULL;
-	frame_own(f, len);
+	frame_init(f, LINK_K_NIC, len);
 	f->is_own = !cookie;
 	f->tag = cookie ? (uintptr_t)cookie : tag;
 	frame_queue(peer->rel, f, now_ns);
