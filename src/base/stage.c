@@ -7,14 +7,12 @@
 
 #include "base/mem.h"
 
-static size_t flags_size(uint32_t gran_cnt)
-{
-	return ALIGN_UP((size_t)gran_cnt, STAGE_ALIGN);
-}
+#define IN_USE 0x8000u /* in stage.run */
+static_assert(STAGE_RUN_MAX < IN_USE, "a length leaves the mark alone");
 
 size_t stage_shm_size(uint32_t gran_cnt)
 {
-	return flags_size(gran_cnt) + (size_t)gran_cnt * STAGE_GRAN;
+	return (size_t)gran_cnt * STAGE_GRAN;
 }
 
 int stage_init(struct stage *s, void *mem, uint32_t gran_cnt)
@@ -22,15 +20,11 @@ int stage_init(struct stage *s, void *mem, uint32_t gran_cnt)
 	assert(gran_cnt > 0);
 	assert(((uintptr_t)mem & (STAGE_ALIGN - 1)) == 0);
 	*s = (struct stage){
-		.data = (uint8_t *)mem + flags_size(gran_cnt),
-		.busy = mem,
+		.data = mem,
 		.run = mem_alloc(gran_cnt * sizeof(*s->run)),
 		.gran_cnt = gran_cnt,
 	};
-	if (!s->run)
-		return -ENOMEM;
-	memset(mem, 0, flags_size(gran_cnt));
-	return 0;
+	return s->run ? 0 : -ENOMEM;
 }
 
 void stage_fini(struct stage *s)
@@ -45,23 +39,18 @@ void stage_fini(struct stage *s)
  */
 static uint32_t step(struct stage *s, uint32_t gran, bool *is_free)
 {
-	uint32_t len = s->run[gran];
+	uint32_t run = s->run[gran];
 
-	if (!len) {
-		*is_free = true;
-		return 1;
-	}
-	/* acquire: the receiver's reads before our writes; pairs with stage_rx_release() */
-	*is_free = !atomic_load_explicit(&s->busy[gran], memory_order_acquire);
+	*is_free = !(run & IN_USE);
 	if (*is_free)
 		s->run[gran] = 0;
-	return len;
+	return run ? run & ~IN_USE : 1;
 }
 
 void *stage_alloc(struct stage *s, size_t len, uint32_t *gran)
 {
 	uint32_t need = (uint32_t)DIV_ROUND_UP(len, STAGE_GRAN);
-	uint32_t start = s->cursor, at = start;
+	uint32_t start = s->used || s->cursor < STAGE_WARM ? s->cursor : 0, at = start;
 	/* A place that begins before the cursor may reach beyond it: look that much farther. */
 	uint64_t left = (uint64_t)s->gran_cnt + need;
 
@@ -81,32 +70,33 @@ void *stage_alloc(struct stage *s, size_t len, uint32_t *gran)
 		if (at == s->gran_cnt && at - start < need)
 			start = at = 0;
 	}
-	s->run[start] = (uint16_t)need;
-	/* relaxed: the receiver learns of the run through a lane's release and acquire */
-	atomic_store_explicit(&s->busy[start], 1, memory_order_relaxed);
+	s->run[start] = (uint16_t)(need | IN_USE);
+	s->used += need;
 	s->cursor = start + need == s->gran_cnt ? 0 : start + need;
 	*gran = start;
 	return s->data + (size_t)start * STAGE_GRAN;
+}
+
+void stage_free(struct stage *s, uint32_t gran)
+{
+	assert(gran < s->gran_cnt);
+	assert(s->run[gran] & IN_USE);
+	s->run[gran] &= (uint16_t)~IN_USE;
+	s->used -= s->run[gran];
 }
 
 void stage_cancel(struct stage *s, uint32_t gran)
 {
 	uint32_t end;
 
-	assert(gran < s->gran_cnt);
-	assert(s->run[gran]);
+	stage_free(s, gran);
+	/* Nobody has read it: if it is the latest, its lines are still in our cache, use them next. */
 	end = gran + s->run[gran];
-	s->run[gran] = 0;
-	/* Nobody has read the latest run: its lines are still in our cache, use them next. */
 	if (s->cursor == (end == s->gran_cnt ? 0 : end))
 		s->cursor = gran;
 }
 
 void stage_rx_init(struct stage_rx *rx, void *mem, uint32_t gran_cnt)
 {
-	*rx = (struct stage_rx){
-		.data = (uint8_t *)mem + flags_size(gran_cnt),
-		.busy = mem,
-		.gran_cnt = gran_cnt,
-	};
+	*rx = (struct stage_rx){.data = mem, .gran_cnt = gran_cnt};
 }

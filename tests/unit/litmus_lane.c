@@ -64,9 +64,26 @@ static void *reserve(struct lane_tx *tx, uint32_t bytes)
 	return to;
 }
 
+/* Runs of messages that the receiver has not released, oldest first. */
+struct sent {
+	uint32_t head, tail;
+	struct {
+		uint32_t gran, end; /* @end: of the message in the lane */
+	} run[SLOTS];
+};
+
+static void runs_free(struct sent *s, struct stage *stage, struct lane_tx *tx)
+{
+	uint32_t acked = lane_acked(tx);
+
+	while (s->head != s->tail && (int32_t)(acked - s->run[s->head % SLOTS].end) >= 0)
+		stage_free(stage, s->run[s->head++ % SLOTS].gran);
+}
+
 static void *mp_send(void *arg)
 {
 	struct bench *b = arg;
+	struct sent sent = {0};
 	struct lane_tx tx;
 	struct stage stage;
 	struct rng r;
@@ -80,8 +97,10 @@ static void *mp_send(void *arg)
 		struct msg m = {.seq = seq, .len = 8 * (1 + (uint32_t)rng_below(&r, 400))};
 		uint64_t *run, *to;
 
-		while (!(run = stage_alloc(&stage, m.len, &m.gran)))
+		while (!(run = stage_alloc(&stage, m.len, &m.gran))) {
 			sched_yield();
+			runs_free(&sent, &stage, &tx);
+		}
 		for (uint32_t i = 0; i < m.len / 8; i++)
 			run[i] = seq;
 		b->log[seq % LOG_CNT] = seq;
@@ -90,6 +109,9 @@ static void *mp_send(void *arg)
 		for (uint32_t i = sizeof(m) / 8; i < fat / 8; i++)
 			to[i] = seq;
 		lane_commit(&tx, fat);
+		runs_free(&sent, &stage, &tx); /* makes room in @sent: the lane has no more messages than slots */
+		sent.run[sent.tail % SLOTS].gran = m.gran;
+		sent.run[sent.tail++ % SLOTS].end = lane_tx_pos(&tx);
 	}
 	stage_fini(&stage);
 	return NULL;
@@ -143,7 +165,6 @@ static void mp_receive(struct bench *b)
 			fail(b, "header", seq);
 		else
 			mp_check(b, &stage, from, (uint32_t)user, seq);
-		stage_rx_release(&stage, ((struct msg *)(void *)from)->gran);
 		lane_next(&rx);
 		seq++;
 	}

@@ -265,13 +265,6 @@ void shm_revoked_look(struct shm_port *s)
 
 /* --- our memory that others know of --- */
 
-/* A run that nobody reads any more: unless it was given back, and perhaps taken again. */
-static void run_free(struct shm_port *s, uint32_t gran, uint32_t tag)
-{
-	if (s->gran_tag[gran] == tag && s->stage.run[gran])
-		stage_cancel(&s->stage, gran);
-}
-
 static void block_free(struct shm_port *s, uint32_t block)
 {
 	if (block != SHM_NO_BLOCK)
@@ -281,8 +274,7 @@ static void block_free(struct shm_port *s, uint32_t block)
 static void held_free(struct shm_port *s, struct shm_held *h)
 {
 	for (uint32_t i = 0; i < h->cnt; i++)
-		run_free(s, h->run[i].gran, h->run[i].tag);
-	s->staged_grans -= h->grans;
+		stage_free(&s->stage, h->gran[i]);
 	block_free(s, h->block);
 	shm_seg_put(h->seg);
 	mem_free(h);
@@ -298,11 +290,8 @@ static uint32_t runs_of(const struct shm_peer *sp, struct shm_held *h)
 
 		if ((int32_t)(sp->acked - e->pos) > 0 || e->direct || e->gran == SHM_NO_GRAN)
 			continue;
-		if (h) {
-			h->run[n].gran = e->gran;
-			h->run[n].tag = e->tag;
-			h->grans += e->grans;
-		}
+		if (h)
+			h->gran[n] = e->gran;
 		n++;
 	}
 	return n;
@@ -317,8 +306,8 @@ void shm_hold(struct shm_peer *sp)
 
 	if (sp->tx_mode == SHM_TX_NONE || (!cnt && !has_block))
 		return;
-	h = mem_alloc(sizeof(*h) + cnt * sizeof(h->run[0]));
-	if (!h) { /* the peer gives the runs back if it ever runs again; a block is lost for this port's life */
+	h = mem_alloc(sizeof(*h) + cnt * sizeof(h->gran[0]));
+	if (!h) { /* then they stay out of use for this port's life */
 		if (has_block)
 			sp->block = SHM_NO_BLOCK;
 		return;
@@ -328,7 +317,6 @@ void shm_hold(struct shm_peer *sp)
 	h->turn = sp->lane_turn;
 	h->pos = sp->tx.pos;
 	h->cnt = runs_of(sp, h);
-	s->staged_grans += h->grans;
 	if (has_block) {
 		h->block = sp->block;
 		sp->block = SHM_NO_BLOCK;

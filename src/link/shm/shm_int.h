@@ -61,7 +61,7 @@
  */
 
 #define SHM_MAGIC    0x6d68732d74666f73ull /* "soft-shm" in a little-endian dump */
-#define SHM_VERSION  5u
+#define SHM_VERSION  6u
 #define SHM_DIR	     "/dev/shm"
 #define SHM_NAME_MAX 128
 #define SHM_WAKE_MAX (SHM_NAME_MAX + 16) /* the doorbell's */
@@ -86,8 +86,7 @@
 #define SHM_STAGE_OFF	    (SHM_LANE_OFF + SHM_LANE_CNT * SHM_LANE_STRIDE)
 #define SHM_STAGE_GRANS_MAX 4096u /* 4 MiB */
 #define SHM_STAGE_GRANS_MIN 32u	  /* allocated with the segment: every frame fits, one at a time */
-#define SHM_FILE_LEN                                                                               \
-	(SHM_STAGE_OFF + ALIGN_UP(SHM_STAGE_GRANS_MAX, 4096u) + SHM_STAGE_GRANS_MAX * STAGE_GRAN)
+#define SHM_FILE_LEN	    (SHM_STAGE_OFF + SHM_STAGE_GRANS_MAX * STAGE_GRAN)
 
 /*
  * Bytes of a frame that lie in the lane itself: four lines. Measured (cores 110 ns apart, one-way
@@ -370,7 +369,6 @@ void shm_ring_shared(struct shm_port *s);
 struct shm_pend {
 	uint32_t pos;	/* of its first slot in the lane */
 	uint32_t gran;	/* staged run; SHM_NO_GRAN: none */
-	uint32_t tag;	/* of the run, see shm_port.gran_tag */
 	uint16_t grans; /* length of the run */
 	uint8_t kind;	/* enum link_kind */
 	uint8_t direct;	/* bytes of a frame of shm_commit(), which its slots keep; 0: any other */
@@ -476,10 +474,8 @@ struct shm_held {
 	uint32_t idx, turn;   /* of the lane through which it learnt of the memory; idx from SHM_LANE_CNT on: a shared one */
 	uint32_t pos;	      /* shared lane: where our last frame ends */
 	uint32_t block;	      /* SHM_NO_BLOCK: none */
-	uint32_t grans, cnt;
-	struct {
-		uint32_t gran, tag;
-	} run[];
+	uint32_t cnt;
+	uint32_t gran[];      /* [cnt] first of each staged run */
 };
 
 enum shm_due {
@@ -512,14 +508,12 @@ struct shm_port {
 	/* out */
 	struct stage stage;
 	bool has_stage;
-	uint32_t *gran_tag; /* [stage.gran_cnt] number of the last run that began there */
-	uint32_t run_cnt;
-	uint32_t staged_grans; /* of all peers, and held */
 	uint32_t color_next;
 	STAILQ_HEAD(, shm_held) held;
 	uint64_t block_used[SHM_BLOCK_CNT / 64];
 	struct shm_peer *busy; /* list by busy_next: have unacknowledged frames to complete */
 	uint32_t outstanding;  /* cookies */
+	uint8_t own[LINK_OWN_MAX]; /* the frame between shm_begin() and shm_commit(), if it is longer than a line */
 	bool has_ready;	       /* an acknowledgement for a busy peer arrived in this pass */
 	bool has_doom;
 	uint32_t pass;		   /* polls */

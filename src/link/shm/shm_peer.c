@@ -38,7 +38,6 @@ int shm_port_open(struct link_port *p, struct shm_port **out)
 	s->p = p;
 	s->wake_fd = -1;
 	s->look_after = 8;
-	s->run_cnt = 0u - 64; /* wrapping is nothing special */
 	s->desc_ready = 4096 / sizeof(struct shm_desc);
 	s->has_membarrier = shm_wake_has_membarrier();
 	attr.flags = port_flags(s);
@@ -77,18 +76,11 @@ int shm_port_stage(struct shm_port *s)
 	while (grans > SHM_STAGE_GRANS_MIN &&
 	       shm_seg_reserve(s->seg, SHM_STAGE_OFF, stage_shm_size(grans)))
 		grans = MAX(grans / 4, SHM_STAGE_GRANS_MIN);
-	s->gran_tag = mem_alloc(grans * sizeof(*s->gran_tag));
-	if (!s->gran_tag)
-		return -ENOMEM;
 	rc = stage_init(&s->stage, s->seg->base + SHM_STAGE_OFF, grans);
-	if (rc) {
-		mem_free(s->gran_tag);
-		s->gran_tag = NULL;
+	if (rc)
 		return rc;
-	}
 	s->has_stage = true;
-	/* release: the flags are clean; pairs with the acquire of a receiver's first staged frame
-	 */
+	/* release: the memory is there; pairs with the acquire of a receiver's first staged frame */
 	atomic_store_explicit(&s->seg->hdr->stage_grans, grans, memory_order_release);
 	return 0;
 }
@@ -181,7 +173,6 @@ void shm_port_close(struct shm_port *s)
 		close(s->wake_fd);
 	if (s->has_stage)
 		stage_fini(&s->stage);
-	mem_free(s->gran_tag);
 	mem_free(s);
 }
 

@@ -65,8 +65,11 @@ static __attribute__((noinline)) void direct_lost(struct shm_peer *sp, const str
 	port_lost(sp->s->p, sp->peer, e->owner_tag, frame, e->direct, status);
 }
 
-/* One that is acknowledged (@st: refusal code or 0), or ends with @st. */
-static void end_one(struct shm_peer *sp, const struct shm_pend *e, int st)
+/*
+ * One that is acknowledged (@st: refusal code or 0), or ends with @st. A staged run is free when the peer has taken the
+ * frame; else shm_hold() has it.
+ */
+static void end_one(struct shm_peer *sp, const struct shm_pend *e, bool is_acked, int st)
 {
 	struct shm_port *s = sp->s;
 	void *cookie = e->cookie;
@@ -78,8 +81,11 @@ static void end_one(struct shm_peer *sp, const struct shm_pend *e, int st)
 		s->outstanding--;
 		return;
 	}
-	sp->staged_grans -= e->grans;
-	s->staged_grans -= e->grans;
+	if (e->gran != SHM_NO_GRAN) {
+		sp->staged_grans -= e->grans;
+		if (is_acked)
+			stage_free(&s->stage, e->gran);
+	}
 	sp->pend_head++; /* before the call: it may send, and reuse the entry */
 	if (!cookie)
 		return;
@@ -93,9 +99,10 @@ int shm_complete(struct shm_peer *sp, int status)
 
 	while (sp->pend_head != sp->pend_tail) {
 		const struct shm_pend *e = &sp->pend[sp->pend_head % SHM_PEND_CNT];
+		bool is_acked = (int32_t)(sp->acked - e->pos) > 0;
 		int st = status;
 
-		if (likely((int32_t)(sp->acked - e->pos) > 0)) {
+		if (likely(is_acked)) {
 			st = e->direct || e->cookie ? refusal_of(sp, sp->pend_head) : 0;
 			if (likely(e->direct && !st)) { /* nobody waits for it */
 				sp->pend_head++;
@@ -105,7 +112,7 @@ int shm_complete(struct shm_peer *sp, int status)
 		} else if (!status) {
 			break;
 		}
-		end_one(sp, e, st);
+		end_one(sp, e, is_acked, st);
 	}
 	return (int)(sp->pend_head - head);
 }
@@ -301,10 +308,7 @@ static __attribute__((noinline)) bool take(struct poll_ctx *c, const struct in *
 	p = stage_rx_ptr(&sp->stage, ref.gran, ref.len);
 	if (!p || ref.len > SHM_LEN_MAX)
 		goto err_malformed;
-	if (!give(c, m, (enum shm_fmt)fmt, p, ref.len))
-		return false;
-	stage_rx_release(&sp->stage, ref.gran);
-	return true;
+	return give(c, m, (enum shm_fmt)fmt, p, ref.len);
 
 err_malformed:
 	c->s->p->stats.drop_malformed++;
