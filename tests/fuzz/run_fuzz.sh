@@ -29,10 +29,11 @@ lib() {
 			[ "$o" -nt {} ] && [ "$o" -nt tests/fuzz/run_fuzz.sh ] && [ -z "$(find src -name "*.h" -newer "$o" | head -1)" ] && exit 0
 			$CC_ $FLAGS -fsanitize=fuzzer-no-link -c {} -o "$o" || exit 255' || exit 1
 	rm -f "$dir"/lib*.a
-	# each provider has the entry point that libfabric calls
-	ar rcs "$dir/libefa.a" "$dir"/src_prov_efa_*.o && ar rcs "$dir/libcxi.a" "$dir"/src_prov_cxi_*.o &&
-		ar rcs "$dir/libopx.a" "$dir"/src_prov_opx_*.o &&
-		ar rcs "$dir/libsf.a" $(ls "$dir"/src_*.o | grep -v src_prov_) || exit 1
+	# what is there now, not what an older tree left; each provider has the entry point that libfabric calls
+	objs() { find "$@" -name '*.c' | tr / _ | sed "s|.*|$dir/&.o|"; }
+	ar rcs "$dir/libefa.a" $(objs src/prov/efa) && ar rcs "$dir/libcxi.a" $(objs src/prov/cxi) &&
+		ar rcs "$dir/libopx.a" $(objs src/prov/opx) &&
+		ar rcs "$dir/libsf.a" $(objs src/base src/link src/nic src/kit) || exit 1
 }
 if [ "$target" = lib ]; then
 	lib
