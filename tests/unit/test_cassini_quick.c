@@ -349,8 +349,8 @@ static void quick_lost__held_back(void **state)
 
 /* --- what else is different on this host --- */
 
-/* A copy on this host is quicker than a frame from less on, and a rendezvous brings nothing. */
-static void local__copies_begin_earlier(void **state)
+/* What fits into a frame is not copied by the kernel, on this host either. */
+static void local__copies_begin_above_a_frame(void **state)
 {
 	struct cassini_pkt_in pkt;
 	struct world w;
@@ -358,27 +358,27 @@ static void local__copies_begin_earlier(void **state)
 	(void)state;
 	world_open(&w, 8, 8);
 	g_inifake.is_local = true;
-	assert_int_equal(post(&w, CASSINI_OP_PUT, 1, 10112, 0), 0);
+	assert_int_equal(post(&w, CASSINI_OP_PUT, 1, CASSINI_FRAME_DATA, 0), 0);
 	assert_int_equal(sent_pkt(0).op, CASSINI_PKT_PUT);
-	assert_int_equal(post(&w, CASSINI_OP_PUT, 1, 10113, CASSINI_CMD_RESTRICTED), 0);
+	assert_int_equal(post(&w, CASSINI_OP_PUT, 1, CASSINI_FRAME_DATA + 1, CASSINI_CMD_RESTRICTED), 0);
 	pkt = sent_pkt(1);
 	assert_int_equal(pkt.op, CASSINI_PKT_PUT_BULK);
-	assert_int_equal(post(&w, CASSINI_OP_GET, 1, 10112, 0), 0);
+	assert_int_equal(post(&w, CASSINI_OP_GET, 1, CASSINI_FRAME_DATA, 0), 0);
 	assert_int_equal(sent_pkt(2).region, 0);
-	assert_int_equal(post(&w, CASSINI_OP_GET, 1, 10113, 0), 0);
+	assert_int_equal(post(&w, CASSINI_OP_GET, 1, CASSINI_FRAME_DATA + 1, 0), 0);
 	assert_int_equal(sent_pkt(3).region, 2);
 	/* what was begun one way ends that way, whatever the path is by then */
 	g_inifake.is_local = false;
 	for (unsigned i = 0; i < 4; i++)
 		sent_end(i, 0);
-	expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_OK, 10112);
+	expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_OK, CASSINI_FRAME_DATA);
 	expect_none(&w);
-	answer(&w, 1, CASSINI_RC_OK, CASSINI_PRIORITY, NULL, 10113);
-	expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_OK, 10113);
-	answer(&w, 2, CASSINI_RC_OK, CASSINI_PRIORITY, w.mem, 10112);
-	expect_event(&w, CASSINI_EV_REPLY, CASSINI_RC_OK, 10112);
-	answer(&w, 3, CASSINI_RC_OK, CASSINI_PRIORITY, NULL, 10113);
-	expect_event(&w, CASSINI_EV_REPLY, CASSINI_RC_OK, 10113);
+	answer(&w, 1, CASSINI_RC_OK, CASSINI_PRIORITY, NULL, CASSINI_FRAME_DATA + 1);
+	expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_OK, CASSINI_FRAME_DATA + 1);
+	answer(&w, 2, CASSINI_RC_OK, CASSINI_PRIORITY, w.mem, CASSINI_FRAME_DATA);
+	expect_event(&w, CASSINI_EV_REPLY, CASSINI_RC_OK, CASSINI_FRAME_DATA);
+	answer(&w, 3, CASSINI_RC_OK, CASSINI_PRIORITY, NULL, CASSINI_FRAME_DATA + 1);
+	expect_event(&w, CASSINI_EV_REPLY, CASSINI_RC_OK, CASSINI_FRAME_DATA + 1);
 	world_close(&w);
 }
 
@@ -443,7 +443,7 @@ int main(void)
 		cmocka_unit_test(quick_lost__shows_what_was_given),
 		cmocka_unit_test(quick_lost__nobody_hears),
 		cmocka_unit_test(quick_lost__held_back),
-		cmocka_unit_test(local__copies_begin_earlier),
+		cmocka_unit_test(local__copies_begin_above_a_frame),
 		cmocka_unit_test(rdzv__brings_nothing),
 		cmocka_unit_test(ordered__bulk_puts_follow_each_other),
 	};

@@ -63,8 +63,6 @@ static void check_writers(void)
 
 static void check_end(void)
 {
-	struct shm_port *s = g_port[B]->s;
-
 	for (uint32_t i = 0; i < PORTS; i++) {
 		for (uint32_t seq = 0; i != B && seq < m.next[i]; seq++) {
 			if (m.ended[i][seq] > 1 || (i == X && !m.taken[X][seq]) || (m.good[i][seq] && !m.taken[i][seq]))
@@ -74,12 +72,10 @@ static void check_end(void)
 				fail_msg("%s: frame %u of %u was lost in silence", m.name, seq, i);
 		}
 		assert_int_equal(shm_outstanding(g_port[i]->s), 0);
-		assert_int_equal(g_port[i]->s->staged_grans, 0);
+		assert_int_equal(g_port[i]->s->stage.used, 0);
 		assert_true(STAILQ_EMPTY(&g_port[i]->s->limbo));
 		assert_true(STAILQ_EMPTY(&g_port[i]->s->held));
 	}
-	for (uint32_t i = 0; s->has_stage && i < s->stage.gran_cnt; i++)
-		assert_true(!s->stage.run[i] || !atomic_load(&s->stage.busy[i]));
 }
 
 static void run_order(const uint8_t *order, uint32_t n, bool is_shared)
@@ -251,15 +247,6 @@ static uint32_t blocks_used(const struct shm_port *s)
 	return n;
 }
 
-static uint32_t runs_used(const struct shm_port *s)
-{
-	uint32_t n = 0;
-
-	for (uint32_t i = 0; s->has_stage && i < s->stage.gran_cnt; i++)
-		n += s->stage.run[i] && atomic_load(&s->stage.busy[i]);
-	return n;
-}
-
 /* A child with a port that never looks at it. */
 static pid_t stuck_child(const struct link_addr *at)
 {
@@ -296,22 +283,22 @@ static void lent(uint64_t budget, uint16_t port)
 	pid_t pid = stuck_child(&to);
 	uint64_t end = clk_now_ns(NULL) + DEADLINE_NS;
 	static uint8_t buf[STAGED_LEN];
-	uint32_t runs, sent = 0;
+	uint32_t grans, sent = 0;
 
 	f->room.dead_after_ns = 120 * NS_PER_MS;
 	assert_int_equal(fake_open(f, &self), 0);
 	f->room.shm_budget = budget;
 	while (fake_send(f, &to, buf, sizeof(buf), buf) == 0)
 		sent++;
-	runs = runs_used(f->s);
-	assert_int_equal(runs, sent);
+	grans = f->s->stage.used;
+	assert_int_equal(grans, sent * DIV_ROUND_UP(STAGED_LEN, STAGE_GRAN));
 	assert_int_equal(blocks_used(f->s), budget == 1);
 	while (!fake_peer(f, &to)->dead)
 		fake_poll(f), assert_true(clk_now_ns(NULL) < end);
 	assert_int_equal(fake_peer(f, &to)->dead, -ETIMEDOUT);
 	assert_int_equal(f->sent_bad, sent);
 	for (int i = 0; i < 3; i++) {
-		assert_int_equal(runs_used(f->s), runs);
+		assert_int_equal(f->s->stage.used, grans);
 		assert_int_equal(blocks_used(f->s), budget == 1);
 		/* in a second life it gets nothing more, and that ends, too */
 		fake_peer(f, &to)->dead = 0;
@@ -325,9 +312,9 @@ static void lent(uint64_t budget, uint16_t port)
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 	while (!STAILQ_EMPTY(&f->s->held))
 		fake_poll(f), assert_true(clk_now_ns(NULL) < end);
-	assert_int_equal(runs_used(f->s), 0);
+	assert_int_equal(f->s->stage.used, 0);
 	assert_int_equal(blocks_used(f->s), 0);
-	assert_int_equal(f->s->staged_grans, 0);
+	assert_int_equal(f->s->stage.used, 0);
 	fake_close(f);
 	free(f);
 }
@@ -362,7 +349,7 @@ static void lent__to_the_killed(void **state)
 		while (!fake_peer(f, &to)->dead)
 			fake_poll(f), assert_true(clk_now_ns(NULL) < end);
 		assert_int_equal(fake_peer(f, &to)->dead, -ECONNREFUSED);
-		assert_int_equal(blocks_used(f->s) + runs_used(f->s), 0);
+		assert_int_equal(blocks_used(f->s) + f->s->stage.used, 0);
 		fake_peer(f, &to)->dead = 0;
 	}
 	fake_close(f);

@@ -27,20 +27,9 @@
  * no list, and no packet can name it any more.
  */
 
-/*
- * Most bytes that travel in a frame. Over the network a copy costs a round trip more; on this host it is the quicker
- * way for less.
- */
-#define LOCAL_DATA 10112u
-
-static uint32_t frame_data(const struct cassini_op *op)
-{
-	return op->peer->link && link_bulk_is_direct(op->peer->link) ? LOCAL_DATA : CASSINI_FRAME_DATA;
-}
-
 bool cassini_ini_is_bulk(const struct cassini_op *op)
 {
-	return op->cmd.opcode == CASSINI_OP_PUT && op->cmd.request_len > frame_data(op);
+	return op->cmd.opcode == CASSINI_OP_PUT && op->cmd.request_len > CASSINI_FRAME_DATA;
 }
 
 static inline bool is_bulk_put(const struct cassini_op *op)
@@ -319,7 +308,7 @@ static int bulk_put(struct cassini_op *op)
  */
 static uint32_t eager_len(const struct cassini_op *op)
 {
-	return frame_data(op) == LOCAL_DATA ? 0 : op->cmd.eager_length;
+	return op->peer->link && link_bulk_is_direct(op->peer->link) ? 0 : op->cmd.eager_length;
 }
 
 static int rendezvous_put(struct cassini_op *op)
@@ -339,7 +328,7 @@ static int get(struct cassini_op *op)
 {
 	int rc = 0;
 
-	if (op->cmd.request_len <= frame_data(op))
+	if (op->cmd.request_len <= CASSINI_FRAME_DATA)
 		return send_pkt(op, CASSINI_PKT_GET, 0, 0);
 	rc = memory_open(op, LINK_PUT);
 	if (rc)

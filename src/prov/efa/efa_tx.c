@@ -17,9 +17,10 @@
 #define PUMP_BATCH 16
 /*
  * Bytes from which a message to a peer on this host is fetched by its receiver, if the kernel may copy between the two.
- * The documented limits of the protocols speak of peers on other hosts. Below it packets cost less than asking.
+ * The documented limits of the protocols speak of peers on other hosts. Below it packets cost less than asking:
+ * both sides copy at the same time.
  */
-#define LOCAL_MIN_READ 16384u
+#define LOCAL_MIN_READ 40960u
 
 /* --- life ------------------------------------------------------------------------------------------ */
 

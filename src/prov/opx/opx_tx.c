@@ -248,5 +248,5 @@ int opx_send(struct opx_peer *peer, const struct opx_send *s)
 		return send_inject(peer, s);
 	if (s->len <= ep->eager_max)
 		return send_eager(peer, s);
-	return s->len <= ep->mp_max && !peer->flow.is_local ? send_mp(peer, s) : send_rts(peer, s);
+	return s->len <= ep->mp_max ? send_mp(peer, s) : send_rts(peer, s);
 }
