@@ -145,6 +145,11 @@ bool hfi_dst_is_local(const struct hfi_dst *dst)
 	return dst->from->g->is_local;
 }
 
+uint16_t hfi_dst_lid(const struct hfi_dst *dst)
+{
+	return 1;
+}
+
 bool hfi_dst_admits(const struct hfi_dst *dst)
 {
 	return dst->from->g->is_local && dst->from->g->is_admitted;

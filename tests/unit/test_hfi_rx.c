@@ -2,9 +2,18 @@
 // The door of a context: every reason to drop; what waits while nobody polls, and in what order it is shown.
 #include "hfi_fix.h"
 
+#include "base/log.h"
+
 static uint8_t bytes[HFI_MTU + 8];
 
 /* --- the door --- */
+
+static unsigned said;
+
+static void count_lines(enum log_level lvl, const char *func, int line, const char *msg)
+{
+	said += lvl == LOG_LVL_WARN && strstr(msg, "a packet of another ");
+}
 
 static void drops(enum hfi_drop why, const struct hfi_hdr *h, size_t len)
 {
@@ -106,6 +115,27 @@ static void door__every_field(void **state)
 	h = good;
 	h.hcrc = le16_put((uint16_t)(le16_get(h.hcrc) + 1));
 	drops(HFI_DROP_UUID, &h, 4);
+}
+
+/* Whose sender waits in vain for an answer is said, a few times; what the wire has garbled is not. */
+static void drop__of_another_job_is_said(void **state)
+{
+	const struct hfi_hdr good = pkt_from(0, 4);
+	struct hfi_hdr h = good;
+
+	said = 0;
+	log_set_hook(count_lines);
+	h.lrh_flags = be16_put(be16_get(h.lrh_flags) ^ 1);
+	drops(HFI_DROP_LNH, &h, 4);
+	assert_int_equal(said, 0);
+	h = good;
+	h.jkey = le16_put((uint16_t)(le16_get(h.jkey) + 1));
+	drops(HFI_DROP_JKEY, &h, 4);
+	assert_int_equal(said, 1);
+	for (int i = 0; i < 2 * LOG_FEW_MAX; i++)
+		drops(HFI_DROP_JKEY, &h, 4);
+	assert_int_equal(said, LOG_FEW_MAX);
+	log_set_hook(NULL);
 }
 
 /* Any one bit of what is checked, and all others do not matter. */
@@ -342,6 +372,7 @@ int main(void)
 		TEST(door__short),
 		TEST(door__length),
 		TEST(door__every_field),
+		TEST(drop__of_another_job_is_said),
 		TEST(door__every_bit),
 		TEST(door__limited_members),
 		TEST(door__expected),

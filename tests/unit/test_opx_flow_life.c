@@ -3,6 +3,8 @@
 // do.
 #include "opx_rig.h"
 
+#include "base/log.h"
+
 /* --- strangers ----------------------------------------------------------------------------------- */
 
 static void opx_flow__no_memory_for_a_stranger(void **state)
@@ -284,12 +286,21 @@ static void opx_flow__peer_restarts(void **state)
 	}
 }
 
+static int g_silent_said;
+
+static void on_log(enum log_level lvl, const char *func, int line, const char *msg)
+{
+	g_silent_said += lvl == LOG_LVL_WARN && strstr(msg, "ends with FI_ETIMEDOUT");
+}
+
 /* Silence ends a flow if somebody waits or packets are unacknowledged, and only then. */
 static void opx_flow__silence(void **state)
 {
 	struct rig g;
 
 	(void)state;
+	g_silent_said = 0;
+	log_set_hook(on_log);
 	for (int i = 0; i < 4; i++) {
 		bool local = i & 1, waits = i & 2;
 		uint64_t at;
@@ -309,6 +320,7 @@ static void opx_flow__silence(void **state)
 			rig_step(&g, g.now + NS_PER_MS);
 		assert_int_equal(rig_peer(&g, 0, 1)->deads, 1);
 		assert_int_equal(rig_peer(&g, 0, 1)->why, OPX_ST_PEER_SILENT);
+		assert_int_equal(g_silent_said, i + 1);
 		assert_true(g.now - at <= RIG_DEAD + RIG_DEAD / 4);
 		assert_true(opx_rel_drained(g.n[0].rel));
 		assert_true(LIST_EMPTY(&g.n[0].ops));
@@ -316,6 +328,7 @@ static void opx_flow__silence(void **state)
 		g.n[1].is_asleep = false;
 		rig_close(&g);
 	}
+	log_set_hook(NULL);
 }
 
 /* A computing peer's service thread answers for it. */

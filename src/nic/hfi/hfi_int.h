@@ -89,6 +89,7 @@ struct hfi_ctxt {
 	struct hfi_stats stats; /* own counts; hfi_stats.c derives the rest */
 	/* the rest */
 	uint32_t parked_cnt, parked_bytes;
+	uint32_t drops_said; /* lines about packets of other jobs */
 	struct hfi_ctxt *next; /* hfi->ctxts */
 	struct hfi_ctxt_attr attr;
 	struct hfi_ctxt_info info;

@@ -7,9 +7,27 @@
 #include "base/log.h"
 #include "base/mem.h"
 
+/*
+ * The adapter drops without a word what another user, job or partition sends, and its sender waits in vain: here it is
+ * said.
+ */
+static __attribute__((cold, noinline)) void drop_say(struct hfi_ctxt *c, enum hfi_drop why)
+{
+	static const char *const other[HFI_DROP_NUM] = {
+		[HFI_DROP_PKEY] = "P_Key",
+		[HFI_DROP_JKEY] = "job key (its process belongs to another user)",
+		[HFI_DROP_UUID] = "FI_OPX_UUID",
+	};
+
+	if (other[why])
+		LOG_FEW(LOG_LVL_WARN, c->drops_said, "context %u: a packet of another %s is dropped", c->info.ctxt,
+			other[why]);
+}
+
 static int drop(struct hfi_ctxt *c, enum hfi_drop why)
 {
 	c->stats.drop[why]++;
+	drop_say(c, why);
 	return 0;
 }
 

@@ -6,6 +6,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "prov/opx/flow/opx_flow_int.h"
 
@@ -375,6 +376,22 @@ static void arm(struct opx_flow *f, uint64_t now)
 	f->ping_ns = now + period_ns(f);
 }
 
+/* Nothing has come for dead_after. */
+static void flow_silent(struct opx_flow *f)
+{
+	static const char unanswered[] = "no answer to our first packet (another user, FI_OPX_UUID or P_Key gets none)";
+	struct opx_rel *rel = f->rel;
+
+	if (!hfi_port_is_up(rel->a.hfi)) {
+		opx_flow_doom(f, OPX_ST_NET_DOWN);
+		return;
+	}
+	LOG_FEW(LOG_LVL_WARN, rel->silent_said, "LID %u: %s for %u ms; what was meant for it ends with FI_ETIMEDOUT",
+		hfi_dst_lid(f->dst), f->state == OPX_FLOW_INIT ? unanswered : "not a packet",
+		(unsigned)(rel->dead_ns / NS_PER_MS));
+	opx_flow_doom(f, OPX_ST_PEER_SILENT);
+}
+
 /* Its period is over. Return: it stays on the list. */
 static bool flow_timer(struct opx_flow *f, uint64_t now)
 {
@@ -392,7 +409,7 @@ static bool flow_timer(struct opx_flow *f, uint64_t now)
 		f->heard_ns = now;
 		opx_flow_refused(f, opx_flow_open(f));
 	} else if (now > f->heard_ns && now - f->heard_ns >= rel->dead_ns) {
-		opx_flow_doom(f, hfi_port_is_up(rel->a.hfi) ? OPX_ST_PEER_SILENT : OPX_ST_NET_DOWN);
+		flow_silent(f);
 		return true;
 	} else if (f->state == OPX_FLOW_INIT) {
 		f->fruitless++;
