@@ -41,7 +41,7 @@ static void opx_protocols(struct ct *c)
 		const char *local, *net;
 	} row[] = {
 		{0, "tx_inject", "tx_inject"},		{16, "tx_inject", "tx_inject"},	       {17, "tx_eager", "tx_eager"},
-		{8192, "tx_eager", "tx_eager"},		{8193, "tx_rzv_local", "tx_mp"},       {16384, "tx_rzv_local", "tx_mp"},
+		{8192, "tx_eager", "tx_eager"},		{8193, "tx_mp", "tx_mp"},	       {16384, "tx_mp", "tx_mp"},
 		{16385, "tx_rzv_local", "tx_rzv"},	{300000, "tx_rzv_local", "tx_rzv"},
 	};
 

@@ -65,7 +65,7 @@ static void edges(struct ct *c, const struct edge *e)
 
 static void opx_edges(struct ct *c)
 {
-	edges(c, (const struct edge[]){INJECT_TO_EAGER, {8192, "tx_eager", "tx_eager"}, {8193, "tx_rzv_local", "tx_mp"}, {16384, "tx_rzv_local", "tx_mp"},
+	edges(c, (const struct edge[]){INJECT_TO_EAGER, {8192, "tx_eager", "tx_eager"}, {8193, "tx_mp", "tx_mp"}, {16384, "tx_mp", "tx_mp"},
 				       {16385, "tx_rzv_local", "tx_rzv", true, true}, {16386, "tx_rzv_local", "tx_rzv", true},
 				       {300000, "tx_rzv_local", "tx_rzv", true}, {0}});
 }
@@ -79,13 +79,13 @@ static void opx_rzv_least(struct ct *c)
 
 static void opx_rzv_some(struct ct *c)
 {
-	edges(c, (const struct edge[]){{8192, "tx_eager", "tx_eager"}, {8193, "tx_rzv_local", "tx_mp"}, {16385, "tx_rzv_local", "tx_mp"},
-				       {19999, "tx_rzv_local", "tx_mp"}, {20000, "tx_rzv_local", "tx_rzv", true}, {0}});
+	edges(c, (const struct edge[]){{8192, "tx_eager", "tx_eager"}, {8193, "tx_mp", "tx_mp"}, {16385, "tx_mp", "tx_mp"},
+				       {19999, "tx_mp", "tx_mp"}, {20000, "tx_rzv_local", "tx_rzv", true}, {0}});
 }
 
 static void opx_rzv_most(struct ct *c)
 {
-	edges(c, (const struct edge[]){{16385, "tx_rzv_local", "tx_mp"}, {65535, "tx_rzv_local", "tx_mp"}, {65536, "tx_rzv_local", "tx_rzv", true}, {0}});
+	edges(c, (const struct edge[]){{16385, "tx_mp", "tx_mp"}, {65535, "tx_mp", "tx_mp"}, {65536, "tx_rzv_local", "tx_rzv", true}, {0}});
 }
 
 static void opx_no_mp(struct ct *c)
@@ -102,7 +102,7 @@ static void opx_sdma_min(struct ct *c)
 
 static void opx_no_sdma(struct ct *c)
 {
-	edges(c, (const struct edge[]){{16384, "tx_rzv_local", "tx_mp"}, {16385, "tx_rzv_local", "tx_rzv"}, {300000, "tx_rzv_local", "tx_rzv"}, {0}});
+	edges(c, (const struct edge[]){{16384, "tx_mp", "tx_mp"}, {16385, "tx_rzv_local", "tx_rzv"}, {300000, "tx_rzv_local", "tx_rzv"}, {0}});
 }
 
 static void opx_bounce(struct ct *c)
@@ -114,7 +114,7 @@ static void opx_bounce(struct ct *c)
 /* A port with small packets: what one holds is eager, and what is said of atomics is what an endpoint does. */
 static void opx_mtu(struct ct *c)
 {
-	edges(c, (const struct edge[]){{2048, "tx_eager", "tx_eager"}, {2049, "tx_rzv_local", "tx_mp"}, {16384, "tx_rzv_local", "tx_mp"},
+	edges(c, (const struct edge[]){{2048, "tx_eager", "tx_eager"}, {2049, "tx_mp", "tx_mp"}, {16384, "tx_mp", "tx_mp"},
 				       {16385, "tx_rzv_local", "tx_rzv", true, true}, {0}});
 }
 

@@ -67,7 +67,7 @@ struct board {
 
 static struct board *g_board;
 static const char *g_only; /* of the command line */
-static unsigned g_bad, g_worked, g_failed, g_rows;
+static unsigned g_bad, g_worked, g_failed, g_known, g_rows;
 
 /* --- one side --------------------------------------------------------------------------------------------------------- */
 
@@ -361,6 +361,9 @@ static void side_main(const struct row *row, int idx, int log_fd)
 	m->self->is_through = 1;
 	side_close(m);
 	m->self->has_ended = 1;
+#ifdef __SANITIZE_ADDRESS__ /* the leak checker opens files */
+	setrlimit(RLIMIT_NOFILE, &(struct rlimit){256, 256});
+#endif
 	exit(0);
 }
 
@@ -396,13 +399,23 @@ static void row_bad(const char *text, int idx, const char *what, const char *log
 	printf("  FAIL %s: %s %s at step %d\n%s", text, who_name[1 + idx], what, g_board->side[idx].stage, log);
 }
 
-/* Of a side that has ended with @st. */
-static void row_judge(const struct row *row, const char *text, int idx, int st, const char *log)
+/* A server's limit has fallen before its adapter looked, and both may wait for ever: see doc/security.md. */
+static bool is_known(const struct row *row, const char *server_log)
 {
+	return rig_prov()->loses_unseen && row->resource == RLIMIT_NOFILE && row->who == 2 && row->when == W_OPEN &&
+	       strstr(server_log, "descriptors for the segment of a sender: its frames are not taken");
+}
+
+/* Of a side that has ended with @st. */
+static void row_judge(const struct row *row, const char *text, int idx, int st, char said[2][16384])
+{
+	const char *log = said[idx];
 	const struct side *s = &g_board->side[idx];
 	char what[128];
 
-	if (WIFSIGNALED(st)) {
+	if (WIFSIGNALED(st) && WTERMSIG(st) == SIGKILL && is_known(row, said[1])) {
+		g_known++;
+	} else if (WIFSIGNALED(st)) {
 		snprintf(what, sizeof(what), WTERMSIG(st) == SIGKILL ? "hangs (%s)" : "was killed by signal %s", strsignal(WTERMSIG(st)));
 		row_bad(text, idx, what, log);
 	} else if (WEXITSTATUS(st) == 3) {
@@ -449,9 +462,10 @@ static void row_run(const struct row *row)
 		}
 		rig_sleep_ms(1);
 	}
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < 2; i++)
 		log_read(log[i][0], said[i], sizeof(said[i]));
-		row_judge(row, text, i, st[i], said[i]);
+	for (int i = 0; i < 2; i++) {
+		row_judge(row, text, i, st[i], said);
 		is_ok &= st[i] == 0;
 	}
 	g_rows++;
@@ -630,5 +644,7 @@ int main(int argc, char **argv)
 		other_rows(all);
 	}
 	printf("%u rows: %u worked, %u ended with an error, %u are wrong\n", g_rows, g_worked, g_failed, g_bad);
+	if (g_known)
+		printf("%u sides hung as doc/security.md says (RLIMIT_NOFILE)\n", g_known);
 	return g_bad != 0;
 }

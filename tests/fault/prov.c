@@ -44,7 +44,7 @@ static const struct rig_oper cxi_oper[] = {
 	{"zero", RIG_SEND, 0, 0, HARD, {0}, "soft_put_cmds"},
 	{"small", RIG_SEND, 150, 0, HARD, {0}, "cq_num_idc_cmds_0"},
 	{"eager", RIG_SEND, 4000, 0, BOTH, {0}, "soft_put_cmds"},
-	{"eager-frames", RIG_SEND, 16000, 0, BOTH, {0}, "soft_put_cmds"}, /* above what one frame carries */
+	{"eager-frames", RIG_SEND, 16000, 0, BOTH, {0}, "soft_put_cmds"}, /* a long frame, in many segments */
 	{"eager-match", RIG_SEND, 4000, FI_MATCH_COMPLETE, BOTH, {0}, "soft_put_cmds"},
 	{"rendezvous", RIG_SEND, 200000, 0, BOTH | ALT, {0}, "soft_rendezvous_put_cmds"},
 	{"rendezvous-match", RIG_SEND, 40000, FI_MATCH_COMPLETE, HARD | ALT, {0}, "soft_rendezvous_put_cmds"},
@@ -114,6 +114,7 @@ static const struct rig_prov provs[] = {
 	{
 		.name = "opx",
 		.idle = FI_PROGRESS_AUTO,
+		.loses_unseen = true,
 		.posts_tell = true,
 		.mode = FI_CONTEXT2 | FI_ASYNC_IOV,
 		.oper = opx_oper,

@@ -352,6 +352,20 @@ bool shm_is_held(const struct shm_peer *sp)
 
 /* --- taken back in each tick --- */
 
+/* Of those who live, and have read what they were lent. */
+static void held_done_free(struct shm_port *s)
+{
+	struct shm_held *h, *next;
+
+	for (h = STAILQ_FIRST(&s->held); h; h = next) {
+		next = STAILQ_NEXT(h, entry);
+		if (!held_is_done(h))
+			continue;
+		STAILQ_REMOVE(&s->held, h, shm_held, entry);
+		held_free(s, h);
+	}
+}
+
 void shm_gone_tick(struct shm_port *s)
 {
 	struct shm_held *h;
@@ -363,9 +377,10 @@ void shm_gone_tick(struct shm_port *s)
 		if (writer_is_gone(rx))
 			limbo_free(s, rx);
 	}
+	held_done_free(s);
 	for (int i = 0; i < GONE_LOOKS && (h = STAILQ_FIRST(&s->held)); i++) {
 		STAILQ_REMOVE_HEAD(&s->held, entry);
-		if (held_is_done(h) || shm_seg_is_gone(h->seg))
+		if (shm_seg_is_gone(h->seg))
 			held_free(s, h);
 		else
 			STAILQ_INSERT_TAIL(&s->held, h, entry);

@@ -85,7 +85,7 @@
 #define SHM_LANE_OFF	    (SHM_CODES_OFF + SHM_BLOCK_CNT * SHM_BLOCK_CODES)
 #define SHM_STAGE_OFF	    (SHM_LANE_OFF + SHM_LANE_CNT * SHM_LANE_STRIDE)
 #define SHM_STAGE_GRANS_MAX 4096u /* 4 MiB */
-#define SHM_STAGE_GRANS_MIN 32u	  /* allocated with the segment: every frame fits, one at a time */
+#define SHM_STAGE_GRANS_MIN 64u	  /* allocated with the segment: three of the longest frames */
 #define SHM_FILE_LEN	    (SHM_STAGE_OFF + SHM_STAGE_GRANS_MAX * STAGE_GRAN)
 
 /*
@@ -513,7 +513,7 @@ struct shm_port {
 	uint64_t block_used[SHM_BLOCK_CNT / 64];
 	struct shm_peer *busy; /* list by busy_next: have unacknowledged frames to complete */
 	uint32_t outstanding;  /* cookies */
-	uint8_t own[LINK_OWN_MAX]; /* the frame between shm_begin() and shm_commit(), if it is longer than a line */
+	_Alignas(CACHE_LINE) uint8_t own[LINK_OWN_MAX]; /* between shm_begin() and shm_commit(): of several lines */
 	bool has_ready;	       /* an acknowledgement for a busy peer arrived in this pass */
 	bool has_doom;
 	uint32_t pass;		   /* polls */

@@ -35,7 +35,7 @@ static inline bool is_peer(const struct cassini_peer *peer, const struct cassini
 }
 
 /*
- * The frame, written where the peer will read it; for link_commit(). @took: what the peer must have taken. NULL:
+ * Where the frame is written; for link_commit(). @took: what the peer must have taken. NULL:
  * not to this peer, or not now.
  */
 static inline uint8_t *frame_begin(struct cassini_cmdq *cq, const struct cassini_quick *q, uint32_t took, struct cassini_peer **out)

@@ -4,9 +4,9 @@
 
 #include <errno.h>
 
-#define DIRECT_MAX (LINK_OWN_MAX - sizeof(struct hfi_hdr)) /* bytes of payload that are copied only once */
+#define DIRECT_MAX (LINK_OWN_MAX - sizeof(struct hfi_hdr)) /* bytes of payload of a frame that the link has room for */
 
-/* A small packet, straight to where its receiver reads it. Return: false: not to this one, or not now. */
+/* A small packet, written in place. Return: false: not to this one, or not now. */
 static inline bool send_direct(struct hfi_ctxt *c, struct hfi_dst *dst, const struct hfi_hdr *hdr, const struct iovec *iov, int iov_cnt, size_t len)
 {
 	uint8_t *frame = link_begin(c->claim.port, dst->peer, sizeof(*hdr) + len), *at;

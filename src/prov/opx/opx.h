@@ -40,7 +40,6 @@ extern struct fi_provider g_opx_prov; /* opx_prov.c */
 #define OPX_CNTR_CNT  160  /* counters per domain */
 #define OPX_MIN_MULTI_RECV 8192u
 #define OPX_NO_CQE    (1ULL << 63) /* in the flags of an operation, ours: no completion even on success (the inject calls) */
-#define OPX_LOCAL_RZV 8193u  /* local messages from this length on are fetched by the receiver */
 
 /* --- address: 8 bytes, doc/facts/opx.md#addresses -------------------------------------------------------------------------------------- */
 

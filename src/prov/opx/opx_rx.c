@@ -37,7 +37,7 @@ void opx_in_put(struct opx_in *in)
 	if (in->kept)
 		opx_quota_put(in->peer, OPX_Q_KEPT, in->kept);
 	LIST_REMOVE(in, link);
-	if (in->kind == OPX_IN_RZV)
+	if (in->kind == OPX_IN_RZV || in->kind == OPX_IN_MP)
 		opx_flow_wait(&in->peer->flow, -1);
 	if (in->tid_cnt)
 		hfi_tid_free(in->ep->hw, in->tids, in->tid_cnt);
@@ -219,6 +219,7 @@ static void mp_bytes(struct opx_in *in, uint64_t off, const struct view *data)
 		opx_in_put(in);
 	} else {
 		in->kind = OPX_IN_EAGER; /* complete: it does not depend on its sender any more */
+		opx_flow_wait(&in->peer->flow, -1);
 		LIST_REMOVE(in, link);
 		LIST_INSERT_HEAD(&in->peer->eager, in, link);
 	}
@@ -238,6 +239,7 @@ static void on_mp_first(struct opx_peer *peer, const struct hfi_hdr *h, const st
 		LOG_WARN("no memory for a message of %llu bytes: it is lost", (unsigned long long)len);
 		return;
 	}
+	opx_flow_wait(&peer->flow, 1); /* for the rest: who is stopped in the middle is noticed */
 	peer->ep->stats.rx_mp++;
 	in->krx = kit_srx_match(&peer->ep->srx, in->ux.tagged, peer->uid, in->ux.mt.tag, len);
 	if (!in->krx && (buf_reserve(in) || !keep_unexpected(in)))

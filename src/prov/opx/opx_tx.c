@@ -10,7 +10,7 @@
  *
  *  inject      0..16 bytes, in the header
  *  eager       one packet
- *  MP eager    several packets, the first of which matches; between hosts only
+ *  MP eager    several packets, the first of which matches
  *  rendezvous  RTS matches; then the receiver fetches the bytes out of our exposed memory and says DONE (same host), or says CTS and
  *              gets data packets (between hosts)
  *
