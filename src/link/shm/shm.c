@@ -397,10 +397,12 @@ void shm_commit(struct shm_peer *sp, uint8_t *frame, size_t len, bool is_raw, vo
 {
 	uint32_t code = sp->pend_tail % SHM_PEND_CNT;
 	struct shm_pend *e = &sp->pend[code];
-	uint8_t *slot = sp->tx.slots + (size_t)(sp->tx.pos & sp->tx.mask) * LANE_SLOT + LANE_WORD0;
+	uint8_t *slot = frame;
 
-	if (len > LINE_0)
+	if (len > LINE_0) {
+		slot = (uint8_t *)lane_word0(sp->tx.slots, sp->tx.pos & sp->tx.mask) + LANE_WORD0;
 		put_frame(slot, frame, len);
+	}
 	if (is_raw || cookie) { /* nobody wants to know, or its owner still has the bytes */
 		inline_end(sp, LINK_K_NIC, SHM_FMT_NIC, len, cookie);
 		return;
