@@ -231,8 +231,8 @@ int link_send(struct link_port *p, struct link_peer *peer, const void *hdr, size
 /** link_send_one() - link_send() of a frame that lies in one piece, header included: the quick way for small ones. RAW: @cookie is NULL. */
 int link_send_one(struct link_port *p, struct link_peer *peer, const void *frame, size_t len, void *cookie);
 /**
- * link_begin() - Where to write a small frame: into the peer's memory (if it takes one line there), or what the link
- * copies there, or the network sends. Without a cookie, as on a RAW port always, nobody hears of it again unless it fails (on_lost; not RAW).
+ * link_begin() - Where to write a small frame, so that it is copied only once: into the peer's memory, or into what the
+ * network sends. Without a cookie, as on a RAW port always, nobody hears of it again unless it fails (on_lost; not RAW).
  * At most LINK_OWN_CNT are on their way through memory, and as many by the network (RAW: any number).
  * @len: header included, <= LINK_OWN_MAX.
  * Return: @len bytes, to be written and given off by link_commit() before anything else is done with @p;

@@ -383,26 +383,18 @@ int shm_send_one(struct shm_peer *sp, const void *frame, size_t len, void *cooki
 
 uint8_t *shm_begin(struct shm_peer *sp, size_t len, bool is_raw)
 {
-	uint8_t *slot;
-
 	if (unlikely(sp->tx_mode != SHM_TX_OWN))
 		return NULL;
 	if (unlikely(!is_raw && (sp->s->outstanding >= LINK_OWN_CNT || !has_pend_room(sp))))
 		return NULL;
-	slot = own_reserve(sp, len);
-	return len > LINE_0 && slot ? sp->s->own : slot;
+	return own_reserve(sp, len);
 }
 
 void shm_commit(struct shm_peer *sp, uint8_t *frame, size_t len, bool is_raw, void *cookie, uint64_t tag)
 {
 	uint32_t code = sp->pend_tail % SHM_PEND_CNT;
 	struct shm_pend *e = &sp->pend[code];
-	uint8_t *slot = frame;
 
-	if (len > LINE_0) {
-		slot = (uint8_t *)lane_word0(sp->tx.slots, sp->tx.pos & sp->tx.mask) + LANE_WORD0;
-		put_frame(slot, frame, len);
-	}
 	if (is_raw || cookie) { /* nobody wants to know, or its owner still has the bytes */
 		inline_end(sp, LINK_K_NIC, SHM_FMT_NIC, len, cookie);
 		return;
@@ -416,7 +408,7 @@ void shm_commit(struct shm_peer *sp, uint8_t *frame, size_t len, bool is_raw, vo
 	sp->s->outstanding++;
 	if (unlikely(!sp->is_busy))
 		shm_busy_add(sp);
-	lane_commit_at(&sp->tx, slot,
+	lane_commit_at(&sp->tx, frame,
 		       SHM_U_WANT | (uint64_t)code << SHM_U_CODE_SHIFT | (uint64_t)SHM_FMT_NIC << SHM_U_FMT_SHIFT |
 			       (uint64_t)len << SHM_U_LEN_SHIFT | ack_bits(sp));
 	ring_if_wanted(sp);

@@ -513,7 +513,6 @@ struct shm_port {
 	uint64_t block_used[SHM_BLOCK_CNT / 64];
 	struct shm_peer *busy; /* list by busy_next: have unacknowledged frames to complete */
 	uint32_t outstanding;  /* cookies */
-	_Alignas(CACHE_LINE) uint8_t own[LINK_OWN_MAX]; /* between shm_begin() and shm_commit(): of several lines */
 	bool has_ready;	       /* an acknowledgement for a busy peer arrived in this pass */
 	bool has_doom;
 	uint32_t pass;		   /* polls */
