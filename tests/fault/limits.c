@@ -67,7 +67,7 @@ struct board {
 
 static struct board *g_board;
 static const char *g_only; /* of the command line */
-static unsigned g_bad, g_worked, g_failed, g_known, g_rows;
+static unsigned g_bad, g_worked, g_failed, g_rows;
 
 /* --- one side --------------------------------------------------------------------------------------------------------- */
 
@@ -399,23 +399,13 @@ static void row_bad(const char *text, int idx, const char *what, const char *log
 	printf("  FAIL %s: %s %s at step %d\n%s", text, who_name[1 + idx], what, g_board->side[idx].stage, log);
 }
 
-/* A server's limit has fallen before its adapter looked, and both may wait for ever: see doc/security.md. */
-static bool is_known(const struct row *row, const char *server_log)
-{
-	return rig_prov()->loses_unseen && row->resource == RLIMIT_NOFILE && row->who == 2 && row->when == W_OPEN &&
-	       strstr(server_log, "descriptors for the segment of a sender: its frames are not taken");
-}
-
 /* Of a side that has ended with @st. */
-static void row_judge(const struct row *row, const char *text, int idx, int st, char said[2][16384])
+static void row_judge(const struct row *row, const char *text, int idx, int st, const char *log)
 {
-	const char *log = said[idx];
 	const struct side *s = &g_board->side[idx];
 	char what[128];
 
-	if (WIFSIGNALED(st) && WTERMSIG(st) == SIGKILL && is_known(row, said[1])) {
-		g_known++;
-	} else if (WIFSIGNALED(st)) {
+	if (WIFSIGNALED(st)) {
 		snprintf(what, sizeof(what), WTERMSIG(st) == SIGKILL ? "hangs (%s)" : "was killed by signal %s", strsignal(WTERMSIG(st)));
 		row_bad(text, idx, what, log);
 	} else if (WEXITSTATUS(st) == 3) {
@@ -462,10 +452,9 @@ static void row_run(const struct row *row)
 		}
 		rig_sleep_ms(1);
 	}
-	for (int i = 0; i < 2; i++)
-		log_read(log[i][0], said[i], sizeof(said[i]));
 	for (int i = 0; i < 2; i++) {
-		row_judge(row, text, i, st[i], said);
+		log_read(log[i][0], said[i], sizeof(said[i]));
+		row_judge(row, text, i, st[i], said[i]);
 		is_ok &= st[i] == 0;
 	}
 	g_rows++;
@@ -644,7 +633,5 @@ int main(int argc, char **argv)
 		other_rows(all);
 	}
 	printf("%u rows: %u worked, %u ended with an error, %u are wrong\n", g_rows, g_worked, g_failed, g_bad);
-	if (g_known)
-		printf("%u sides hung as doc/security.md says (RLIMIT_NOFILE)\n", g_known);
 	return g_bad != 0;
 }

@@ -114,7 +114,6 @@ static const struct rig_prov provs[] = {
 	{
 		.name = "opx",
 		.idle = FI_PROGRESS_AUTO,
-		.loses_unseen = true,
 		.posts_tell = true,
 		.mode = FI_CONTEXT2 | FI_ASYNC_IOV,
 		.oper = opx_oper,

@@ -70,7 +70,6 @@ struct rig_prov {
 	uint64_t mode;
 	int mr_mode;
 	enum fi_progress idle;   /* progress under which a target that computes is served; 0: manual is enough */
-	bool loses_unseen;       /* what was sent to who has just lost its descriptors is lost: doc/security.md */
 	bool posts_tell;         /* a call may return the error of a peer that is gone before any completion says so */
 	uint64_t match_complete; /* FI_MATCH_COMPLETE if it has that level */
 	const struct rig_oper *oper;

@@ -314,7 +314,6 @@ static void lent(uint64_t budget, uint16_t port)
 		fake_poll(f), assert_true(clk_now_ns(NULL) < end);
 	assert_int_equal(f->s->stage.used, 0);
 	assert_int_equal(blocks_used(f->s), 0);
-	assert_int_equal(f->s->stage.used, 0);
 	fake_close(f);
 	free(f);
 }

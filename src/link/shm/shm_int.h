@@ -641,11 +641,16 @@ static inline void shm_busy_add(struct shm_peer *sp)
 	sp->s->busy = sp;
 }
 
+/** shm_is_acked() - Has the peer taken the frame @e? */
+static inline bool shm_is_acked(const struct shm_peer *sp, const struct shm_pend *e)
+{
+	return (int32_t)(sp->acked - e->pos) > 0;
+}
+
 /** shm_has_done() - Is there a frame to complete? */
 static inline bool shm_has_done(const struct shm_peer *sp)
 {
-	return sp->pend_head != sp->pend_tail &&
-	       (int32_t)(sp->acked - sp->pend[sp->pend_head % SHM_PEND_CNT].pos) > 0;
+	return sp->pend_head != sp->pend_tail && shm_is_acked(sp, &sp->pend[sp->pend_head % SHM_PEND_CNT]);
 }
 
 /** shm_desc_change() - Of a descriptor in a peer's segment: its owner will look. */

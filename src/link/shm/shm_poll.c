@@ -99,7 +99,7 @@ int shm_complete(struct shm_peer *sp, int status)
 
 	while (sp->pend_head != sp->pend_tail) {
 		const struct shm_pend *e = &sp->pend[sp->pend_head % SHM_PEND_CNT];
-		bool is_acked = (int32_t)(sp->acked - e->pos) > 0;
+		bool is_acked = shm_is_acked(sp, e);
 		int st = status;
 
 		if (likely(is_acked)) {
