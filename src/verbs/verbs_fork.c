@@ -13,21 +13,14 @@ static void before(void)
 	pthread_mutex_lock(&verbs_obj_mutex);
 }
 
-static void in_parent(void)
+static void after(void)
 {
 	pthread_mutex_unlock(&verbs_obj_mutex);
 	pthread_mutex_unlock(&verbs_ctx_mutex);
 	pthread_mutex_unlock(&verbs_dev_mutex);
 }
 
-static void in_child(void)
-{
-	pthread_mutex_init(&verbs_obj_mutex, NULL);
-	pthread_mutex_init(&verbs_ctx_mutex, NULL);
-	pthread_mutex_init(&verbs_dev_mutex, NULL);
-}
-
 static __attribute__((constructor)) void fork_watch(void)
 {
-	pthread_atfork(before, in_parent, in_child);
+	pthread_atfork(before, after, after);
 }

@@ -502,10 +502,9 @@ static void files_rows(bool all)
 	row.when = W_OPEN;
 	for (uint64_t n = 0; n < (all ? 32 : 1); n++)
 		ROWS(row, n);
-	/* The other one may map this one, and this one not the other one. Not the server alone: see doc/security.md. */
-	row.who = 1;
+	/* The other one may map this one, and this one not the other one. */
 	row.value = 1;
-	if (!all)
+	for (row.who = 1; row.who <= 2 && !all; row.who++)
 		row_run(&row);
 }
 

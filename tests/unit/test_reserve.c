@@ -103,7 +103,7 @@ static int map_main(int resource)
 
 static void in_child(int (*fn)(int resource), int resource)
 {
-#ifdef __SANITIZE_ADDRESS__ /* which needs address space itself */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) /* which need address space themselves */
 	(void)fn, (void)resource;
 	skip();
 #else

@@ -326,16 +326,16 @@ static void unseen__limit_is_noticed(void **state)
 	none = (struct rlimit){0, was.rlim_max};
 	for (int i = 0; i < 2; i++)
 		poll_one(B);
-	assert_false(atomic_load(&h->state) & SHM_ST_TIGHT);
+	assert_true(atomic_load(&h->room) > 0);
 	setrlimit(RLIMIT_NOFILE, &none);
 	assert_int_equal(shm_fd_open("/dev/null", O_RDONLY, &(bool){false}), -1);
 	for (int i = 0; i < 2; i++)
 		poll_one(B);
 	setrlimit(RLIMIT_NOFILE, &was);
-	assert_true(atomic_load(&h->state) & SHM_ST_TIGHT);
+	assert_true(atomic_load(&h->room) < 0);
 	for (int i = 0; i < 2; i++)
 		poll_one(B);
-	assert_false(atomic_load(&h->state) & SHM_ST_TIGHT);
+	assert_true(atomic_load(&h->room) > 0);
 	ports_close();
 	(void)state;
 }
@@ -352,15 +352,39 @@ static void unseen__limit_is_looked_at(void **state)
 	getrlimit(RLIMIT_NOFILE, &was);
 	none = (struct rlimit){3, was.rlim_max};
 	shm_limit_look();
-	assert_false(atomic_load(&h->state) & SHM_ST_TIGHT);
+	assert_true(atomic_load(&h->room) > 0);
 	setrlimit(RLIMIT_NOFILE, &none);
 	shm_limit_look();
 	setrlimit(RLIMIT_NOFILE, &was);
-	assert_true(atomic_load(&h->state) & SHM_ST_TIGHT);
+	assert_true(atomic_load(&h->room) < 0);
 	poll_one(B);
-	assert_true(atomic_load(&h->state) & SHM_ST_TIGHT); /* until somebody looks again */
+	assert_true(atomic_load(&h->room) < 0); /* until somebody looks again */
 	shm_limit_look();
-	assert_false(atomic_load(&h->state) & SHM_ST_TIGHT);
+	assert_true(atomic_load(&h->room) > 0);
+	ports_close();
+}
+
+/* Who comes before anybody has looked asks for the limit itself. */
+static void unseen__limit_is_asked_for(void **state)
+{
+	struct rlimit was, none;
+	struct shm_proc self = shm_proc_self(), other = self;
+	int32_t room;
+
+	(void)state;
+	ports_open(0, "limit");
+	poll_one(B);
+	room = atomic_load(&g_port[B]->s->seg->hdr->room);
+	getrlimit(RLIMIT_NOFILE, &was);
+	assert_true(room > 0 && (rlim_t)room <= was.rlim_cur);
+	none = (struct rlimit){(rlim_t)room - 1, was.rlim_max};
+	assert_true(shm_proc_may_open(&self, room));
+	setrlimit(RLIMIT_NOFILE, &none);
+	assert_false(shm_proc_may_open(&self, room));
+	assert_true(shm_proc_may_open(&self, room - 1));
+	other.ns++; /* its number means another process here, or none */
+	assert_true(shm_proc_may_open(&other, room));
+	setrlimit(RLIMIT_NOFILE, &was);
 	ports_close();
 }
 
@@ -410,7 +434,7 @@ static bool has_limits(void)
 
 static void unseen__is_foreseen(void **state)
 {
-#ifdef __SANITIZE_ADDRESS__ /* which needs address space itself */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) /* which need address space themselves */
 	skip();
 #else
 	_Atomic int *step = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -541,7 +565,7 @@ int main(void)
 		cmocka_unit_test(model__stopped_holder),     cmocka_unit_test(processes__stopped_holders),
 		cmocka_unit_test(told__without_a_lane),	     cmocka_unit_test(unseen__is_told),
 		cmocka_unit_test(unseen__limit_is_noticed),  cmocka_unit_test(unseen__is_foreseen),
-		cmocka_unit_test(unseen__limit_is_looked_at),
+		cmocka_unit_test(unseen__limit_is_looked_at), cmocka_unit_test(unseen__limit_is_asked_for),
 		cmocka_unit_test(tick__own_stop_is_not_silence),
 		cmocka_unit_test(close__wakes_who_needs_it),
 	};

@@ -221,15 +221,16 @@ static int tab_map(struct bulk_tab *t)
 static uint64_t *guard_map(uint64_t token)
 {
 	uint64_t *page = MAP_FAILED;
+	uint64_t at = 0;
 
-	for (int i = 0; i < 32 && page == MAP_FAILED; i++) {
+	/* The last one stays wherever it is: an address in use, or that is none, is only a hint. */
+	for (int i = 0; i < 32 && (uintptr_t)page != at; i++) {
+		if (page != MAP_FAILED)
+			munmap(page, 4096);
 		/* 47 bits of address, or 38 where there are no more */
-		uint64_t at = (rng_entropy() >> (i < 16 ? 17 : 26)) & ~4095ULL;
-
-		page = mmap((void *)(uintptr_t)at, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+		at = (rng_entropy() >> (i < 16 ? 17 : 26)) & ~4095ULL;
+		page = mmap((void *)(uintptr_t)at, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	}
-	if (page == MAP_FAILED)
-		page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (page == MAP_FAILED)
 		return NULL;
 	madvise(page, 4096, MADV_DONTFORK);

@@ -32,19 +32,19 @@ static void spare_watch_fork(void)
 	pthread_atfork(NULL, NULL, spare_in_child);
 }
 
-bool shm_spare_fill(bool is_wanted)
+int shm_spare_fill(bool is_wanted)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	bool is_there;
+	int limit;
 
 	pthread_once(&once, spare_watch_fork);
 	pthread_mutex_lock(&g_spare_mutex);
 	g_has_spare |= is_wanted;
 	if (g_spare < 0 && g_has_spare)
 		g_spare = eventfd(0, EFD_CLOEXEC);
-	is_there = g_spare >= 0 && !g_is_low;
+	limit = g_spare >= 0 && !g_is_low ? g_spare + 1 : -EMFILE;
 	pthread_mutex_unlock(&g_spare_mutex);
-	return is_there;
+	return limit;
 }
 
 void shm_limit_look(void)

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -49,6 +50,12 @@ static uint64_t ns_id(const char *what)
 	return stat(path, &st) ? 0 : st.st_ino;
 }
 
+/* In which namespaces a pid and its start time mean the same. */
+static uint32_t ns_self(void)
+{
+	return (uint32_t)(ns_id("pid") * 31 + ns_id("time"));
+}
+
 static uint32_t image_of(const struct proc_stat *st)
 {
 	return (uint32_t)(st->stack >> 4); /* its alignment */
@@ -59,7 +66,7 @@ struct shm_proc shm_proc_self(void)
 	struct shm_proc p = {.pid = getpid()};
 	struct proc_stat st;
 
-	p.ns = (uint32_t)(ns_id("pid") * 31 + ns_id("time"));
+	p.ns = ns_self();
 	if (!proc_look(p.pid, &st) || !st.start)
 		p.pid = 0;
 	p.start = (uint32_t)st.start;
@@ -79,6 +86,15 @@ bool shm_proc_is_gone(const struct shm_proc *proc)
 		return true;
 	image = image_of(&st);
 	return image && proc->image && image != proc->image;
+}
+
+bool shm_proc_may_open(const struct shm_proc *proc, int32_t limit)
+{
+	struct rlimit lim;
+
+	if (proc->pid <= 0 || proc->ns != ns_self())
+		return true; /* not to be known from here */
+	return prlimit(proc->pid, RLIMIT_NOFILE, NULL, &lim) || lim.rlim_cur >= (rlim_t)limit;
 }
 
 /* --- lanes in our segment --- */

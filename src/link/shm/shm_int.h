@@ -61,7 +61,7 @@
  */
 
 #define SHM_MAGIC    0x6d68732d74666f73ull /* "soft-shm" in a little-endian dump */
-#define SHM_VERSION  6u
+#define SHM_VERSION  7u
 #define SHM_DIR	     "/dev/shm"
 #define SHM_NAME_MAX 128
 #define SHM_WAKE_MAX (SHM_NAME_MAX + 16) /* the doorbell's */
@@ -105,7 +105,6 @@
 #define SHM_ST_BROKEN	8u  /* the shared lane is unusable: a producer wrote nonsense */
 #define SHM_ST_ACKS	16u /* with SLEEPING: also ring when frames of ours have been consumed */
 #define SHM_ST_LEFT	32u /* with CLOSED: and touches nobody's memory any more */
-#define SHM_ST_TIGHT	64u /* the owner may have no address space or descriptor for the segment of another peer */
 
 /* Bits of shm_hdr.told. */
 #define SHM_TOLD_SOME 1u
@@ -147,6 +146,11 @@ struct shm_hdr {
 	uint32_t wake; /* random: part of the doorbell's name, and tells it from others at this address */
 	_Atomic uint64_t label; /* link_port_set_label(); 0: none yet */
 	struct shm_proc proc;
+	/*
+	 * Limit on descriptors that the owner needs to look at the segment of another peer; 0: not said yet; negative: it may have
+	 * no address space or descriptor for one.
+	 */
+	_Atomic int32_t room;
 
 	/* Read by senders at every frame, hence alone on its line and rarely written. */
 	_Alignas(CACHE_LINE) _Atomic uint32_t state;
@@ -291,10 +295,10 @@ int shm_seg_reserve(const struct shm_seg *seg, size_t off, size_t len);
 /** shm_seg_punch() - Give the memory of [@off, +@len) of our own segment back. */
 void shm_seg_punch(const struct shm_seg *seg, size_t off, size_t len);
 /**
- * shm_spare_fill() - A descriptor in reserve, if @is_wanted from now on until shm_spare_drop(). Return: whether there is
- * one.
+ * shm_spare_fill() - A descriptor in reserve, if @is_wanted from now on until shm_spare_drop(). Return: the
+ * limit on descriptors that lets it be opened again once it is closed; -EMFILE there is none.
  */
-bool shm_spare_fill(bool is_wanted);
+int shm_spare_fill(bool is_wanted);
 void shm_spare_drop(void);
 /**
  * shm_fd_open() - open() of a file that is closed soon, by shm_fd_close(): without a free descriptor the one in reserve is taken, *@is_spare then.
@@ -562,6 +566,8 @@ void shm_shared_unstick(struct shm_peer *sp);
 struct shm_proc shm_proc_self(void);
 /** shm_proc_is_gone() - It has ended, for sure. */
 bool shm_proc_is_gone(const struct shm_proc *proc);
+/** shm_proc_may_open() - Is its limit on descriptors @limit at least? If in doubt: yes. */
+bool shm_proc_may_open(const struct shm_proc *proc, int32_t limit);
 /** shm_revoke_all() - @sp is declared dead: its lanes are not read any more, and it is told. */
 void shm_revoke_all(struct shm_peer *sp);
 /** shm_revoke() - A lane without a reader, @rx being NULL or out of the port's list. Frees it at once if it can be. Return: 0; -ENOMEM. */

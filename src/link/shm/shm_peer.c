@@ -283,8 +283,12 @@ struct link_peer *shm_peer_link(struct shm_peer *sp)
 static bool is_tight(const struct shm_seg *seg, const struct shm_peer *sp)
 {
 	/* relaxed: a hint; who is too late for it is told by the lane (SHM_D_UNSEEN) */
-	return !seg->owner_pid && !(sp && sp->rx_cnt) &&
-	       atomic_load_explicit(&seg->hdr->state, memory_order_relaxed) & SHM_ST_TIGHT;
+	int32_t room = atomic_load_explicit(&seg->hdr->room, memory_order_relaxed);
+
+	if (seg->owner_pid || (sp && sp->rx_cnt))
+		return false;
+	/* the limit may have been lowered since, which its owner notices later */
+	return room < 0 || (room && !shm_proc_may_open(&seg->proc, room));
 }
 
 int shm_peer_attach(struct shm_port *s, struct link_peer *peer, struct shm_peer **out)

@@ -42,8 +42,8 @@
 
 static pthread_mutex_t g_own_mutex = PTHREAD_MUTEX_INITIALIZER; /* g_own, and shm_seg.refs of all */
 static struct shm_seg *g_own;
-/* What all segments say, as SHM_ST_TIGHT. Relaxed; it changes under the mutex. */
-static atomic_bool g_is_tight;
+/* What all segments say, as shm_hdr.room. Relaxed; it changes under the mutex. */
+static _Atomic int32_t g_room;
 static bool g_is_exiting; /* no file is made any more: nobody would remove it */
 
 /* A forked child has one thread as yet; the mutex came with it in whatever state another one had it. */
@@ -483,7 +483,7 @@ int shm_seg_create(const struct shm_seg_attr *a, struct shm_seg **out)
 	shm_seg_path(&a->addr, seg->path);
 	pthread_mutex_lock(&g_own_mutex);
 	reap_all();
-	rc = g_is_exiting ? -ESHUTDOWN : shm_spare_fill(true) ? 0 : -EMFILE;
+	rc = g_is_exiting ? -ESHUTDOWN : MIN(shm_spare_fill(true), 0);
 	rc = seg->fd = rc ? rc : file_create(seg->path, &st);
 	if (rc < 0)
 		goto err_free;
@@ -495,8 +495,8 @@ int shm_seg_create(const struct shm_seg_attr *a, struct shm_seg **out)
 	seg->owner_pid = getpid();
 	seg->refs = 1;
 	hdr_fill(seg, a);
-	if (atomic_load_explicit(&g_is_tight, memory_order_relaxed))
-		atomic_fetch_or_explicit(&seg->hdr->state, SHM_ST_TIGHT, memory_order_relaxed);
+	atomic_store_explicit(&seg->hdr->room, atomic_load_explicit(&g_room, memory_order_relaxed),
+			      memory_order_relaxed);
 	seg->next = g_own;
 	g_own = seg;
 	pthread_mutex_unlock(&g_own_mutex);
@@ -678,19 +678,15 @@ int shm_seg_attach(const struct link_addr *addr, uint32_t flags, struct shm_seg 
 
 void shm_seg_tell_room(void)
 {
-	bool tight = !reserve_fill() || !shm_spare_fill(false); /* no system call while both are there */
+	int32_t room = reserve_fill() ? shm_spare_fill(false) : -ENOMEM; /* no system call while both are there */
 
-	if (likely(tight == atomic_load_explicit(&g_is_tight, memory_order_relaxed)))
+	if (likely(room == atomic_load_explicit(&g_room, memory_order_relaxed)))
 		return;
 	pthread_mutex_lock(&g_own_mutex);
-	atomic_store_explicit(&g_is_tight, tight, memory_order_relaxed);
-	for (struct shm_seg *s = g_own; s;
-	     s = s->next) { /* relaxed: who reads it too late is told in another way (SHM_D_UNSEEN) */
-		if (s->owner_pid == getpid() && tight)
-			atomic_fetch_or_explicit(&s->hdr->state, SHM_ST_TIGHT, memory_order_relaxed);
-		else if (s->owner_pid == getpid())
-			atomic_fetch_and_explicit(&s->hdr->state, ~SHM_ST_TIGHT, memory_order_relaxed);
-	}
+	atomic_store_explicit(&g_room, room, memory_order_relaxed);
+	for (struct shm_seg *s = g_own; s; s = s->next)
+		if (s->owner_pid == getpid()) /* relaxed: who reads it too late is told in another way (SHM_D_UNSEEN) */
+			atomic_store_explicit(&s->hdr->room, room, memory_order_relaxed);
 	pthread_mutex_unlock(&g_own_mutex);
 }
 
