@@ -165,8 +165,10 @@ static void victim_poll(struct side *v, struct result *r, uint64_t *last)
 	now = clk_now_ns(NULL);
 	r->gap_ns = MAX(r->gap_ns, now - *last);
 	*last = now;
+	lock_acquire(&v->lock);
 	r->peers_max = MAX(r->peers_max, rel->peer_cnt);
 	r->half_max = MAX(r->half_max, rel->half_cnt);
+	lock_release(&v->lock);
 }
 
 /* A port that opens, sends one frame, and closes. */

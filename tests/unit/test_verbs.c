@@ -562,6 +562,9 @@ static int child_refused(struct end *a, struct ibv_cq_ex *cqx)
 		return 5;
 	if (ibv_close_device(a->ctx))
 		return 6;
+#ifdef __SANITIZE_THREAD__ /* does not know that a child begins with one thread, and refuses another one */
+	(void)own;
+#else
 	/* and what it opens itself works */
 	end_open(&own);
 	if (recv_post(&own, own.mr->lkey, 1) ||
@@ -569,6 +572,7 @@ static int child_refused(struct end *a, struct ibv_cq_ex *cqx)
 	    wc_get(&own).status)
 		return 7;
 	end_close(&own);
+#endif
 	return 0;
 }
 
