@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "shm_model.h"
@@ -388,6 +389,30 @@ static void unseen__limit_is_asked_for(void **state)
 	ports_close();
 }
 
+/* A frame that lies in memory which cannot be made safe to touch waits; for want of descriptors none does. */
+static void none_left__memory_is_reserved(void **state)
+{
+	struct rlimit was, none;
+	struct shm_seg peer;
+	struct stat before, after;
+	int rc;
+
+	(void)state;
+	ports_open(0, "limit");
+	peer = *g_port[B]->s->seg;
+	peer.owner_pid = 0; /* as a peer has it */
+	assert_int_equal(fstat(peer.fd, &before), 0);
+	getrlimit(RLIMIT_NOFILE, &was);
+	none = (struct rlimit){0, was.rlim_max};
+	setrlimit(RLIMIT_NOFILE, &none);
+	rc = shm_seg_reserve(&peer, SHM_STAGE_OFF + 100, 1 << 20);
+	setrlimit(RLIMIT_NOFILE, &was);
+	assert_int_equal(rc, 0);
+	assert_int_equal(fstat(peer.fd, &after), 0);
+	assert_true((after.st_blocks - before.st_blocks) * 512 > 1 << 19); /* the arena had its first pages */
+	ports_close();
+}
+
 /* Two senders to an owner that has room for one of their segments. The second one is told before it begins, and gets in
  * when there is room. */
 enum { T_NONE, T_OPEN, T_FIRST_IN, T_SECOND_TOLD, T_ROOM };
@@ -566,6 +591,7 @@ int main(void)
 		cmocka_unit_test(told__without_a_lane),	     cmocka_unit_test(unseen__is_told),
 		cmocka_unit_test(unseen__limit_is_noticed),  cmocka_unit_test(unseen__is_foreseen),
 		cmocka_unit_test(unseen__limit_is_looked_at), cmocka_unit_test(unseen__limit_is_asked_for),
+		cmocka_unit_test(none_left__memory_is_reserved),
 		cmocka_unit_test(tick__own_stop_is_not_silence),
 		cmocka_unit_test(close__wakes_who_needs_it),
 	};

@@ -327,6 +327,17 @@ bool shm_seg_find_holder(uint64_t holder)
 
 /* --- memory of a segment --- */
 
+/*
+ * The same without a descriptor, by what is mapped. It costs the mapping its pages at once, hence only where there is
+ * none: a frame in memory that cannot be looked at would wait for ever. Linux 5.14.
+ */
+static int populate(const struct shm_seg *seg, size_t off, size_t len)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), begin = ALIGN_DOWN(off, page);
+
+	return madvise(seg->base + begin, ALIGN_UP(off + len, page) - begin, MADV_POPULATE_WRITE) ? -errno : 0;
+}
+
 int shm_seg_reserve(const struct shm_seg *seg, size_t off, size_t len)
 {
 	struct shm_hdr hdr;
@@ -340,6 +351,8 @@ int shm_seg_reserve(const struct shm_seg *seg, size_t off, size_t len)
 		shm_fd_close(fd);
 		return -ENOENT;
 	}
+	if (rc == -EMFILE || rc == -ENFILE)
+		return populate(seg, off, len) ? rc : 0;
 	if (rc)
 		return rc;
 	rc = st.st_dev == seg->dev && st.st_ino == seg->ino ? limits_allocate(fd, off, len) : -ENOENT;
