@@ -138,6 +138,7 @@ static void rma_sweep(struct ct *c, enum rma_call call, uint64_t flags)
 			ct_adapter_sync(c);
 			for (uint64_t until = ct_now_ms() + 5000; inject && !ct_matches(b.mem + off, len, i) && ct_now_ms() < until;)
 				ct_progress(c); /* an inject completes nowhere: wait for the bytes */
+			ct_adapter_sync(c);
 			ct_verify(c, b.mem + off, len, i, "written");
 			for (unsigned k = 0; k < off; k++)
 				CHECK(!b.mem[k], "byte %u before the target was written", k);
