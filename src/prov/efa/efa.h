@@ -73,6 +73,13 @@ struct efa_mr {
 	struct efa_mr *hnext;      /* efa_mr.c: hash chain */
 };
 int efa_mr_open(struct kit_domain *d, const struct kit_mr_req *req, struct fid_mr **out);
+/** efa_desc_lkey() - What the adapter is to know of memory with the descriptor @desc, of fi_mr_desc() or NULL. */
+static inline uint32_t efa_desc_lkey(void *desc)
+{
+	const struct efa_mr *mr = desc;
+
+	return mr ? efanic_mr_lkey(mr->dev) : EFANIC_LKEY_INTERNAL;
+}
 /** efa_mr_check() - May a peer do @access (FI_REMOTE_READ/WRITE) on [@addr, +@len) with @key? The MR, or NULL. Lock held. */
 struct efa_mr *efa_mr_check(struct efa_domain *d, uint64_t key, uint64_t addr, uint64_t len, uint64_t access);
 

@@ -119,10 +119,8 @@ static struct dgram_wr *wr_new(struct efa_dgram *ep, void *context, bool is_recv
 
 static struct efanic_sge to_sge(const struct iovec *iov, void *desc, size_t skip)
 {
-	struct efa_mr *mr = desc;
-
 	return (struct efanic_sge){(char *)iov->iov_base + skip, (uint32_t)(iov->iov_len - skip),
-				   mr ? efanic_mr_lkey(mr->dev) : EFANIC_LKEY_INTERNAL};
+				   efa_desc_lkey(desc)};
 }
 
 static ssize_t dgram_send(struct efa_dgram *ep, const struct fi_msg *m, uint64_t flags)

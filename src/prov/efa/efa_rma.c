@@ -48,10 +48,9 @@ static unsigned count_wrs(const struct efa_tx *tx)
 
 static int post_device(struct efa_tx *tx, const struct wr_walk *w, uint64_t len, uint8_t opcode)
 {
-	struct efa_mr *mr = tx->desc[w->li];
 	struct efa_pkt *pkt = efa_pkt_get(tx->ep, tx->peer, tx->injected && len);
 	char *local = (char *)tx->iov[w->li].iov_base + w->loff;
-	uint32_t lkey = mr ? efanic_mr_lkey(mr->dev) : EFANIC_LKEY_INTERNAL;
+	uint32_t lkey = efa_desc_lkey(tx->desc[w->li]);
 	int ret;
 
 	if (!pkt)

@@ -184,13 +184,6 @@ void efa_tx_abandon(struct efa_tx *tx)
 
 /* --- packets of a transfer --------------------------------------------------------------------------- */
 
-static uint32_t desc_lkey(void *desc)
-{
-	struct efa_mr *mr = desc;
-
-	return mr ? efanic_mr_lkey(mr->dev) : EFANIC_LKEY_INTERNAL;
-}
-
 void efa_tx_gather(struct efa_pkt *pkt, const struct efa_tx *tx, uint64_t off, uint64_t len)
 {
 	for (unsigned i = 0; i < tx->iov_cnt && len; i++) {
@@ -202,7 +195,7 @@ void efa_tx_gather(struct efa_pkt *pkt, const struct efa_tx *tx, uint64_t off, u
 		}
 		n = MIN(n - off, len);
 		pkt->sge[pkt->sge_cnt++] =
-			(struct efanic_sge){(char *)tx->iov[i].iov_base + off, (uint32_t)n, desc_lkey(tx->desc[i])};
+			(struct efanic_sge){(char *)tx->iov[i].iov_base + off, (uint32_t)n, efa_desc_lkey(tx->desc[i])};
 		len -= n;
 		off = 0;
 	}

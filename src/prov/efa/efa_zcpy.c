@@ -90,12 +90,10 @@ ssize_t efa_zcpy_recv(struct efa_ep *ep, const struct kit_recv_args *a)
 	krx->iov_cnt = (uint8_t)a->iov_cnt;
 	krx->len = 0;
 	for (size_t i = 0; i < a->iov_cnt; i++) {
-		struct efa_mr *mr = a->desc ? a->desc[i] : NULL;
-
 		krx->iov[i] = a->iov[i];
 		krx->len += a->iov[i].iov_len;
 		sge[i] = (struct efanic_sge){a->iov[i].iov_base, (uint32_t)MIN(a->iov[i].iov_len, (size_t)EFA_MTU),
-					     mr ? efanic_mr_lkey(mr->dev) : EFANIC_LKEY_INTERNAL};
+					     efa_desc_lkey(a->desc ? a->desc[i] : NULL)};
 	}
 	ret = efanic_post_recv(ep->user_qp, (uintptr_t)krx, sge, (int)a->iov_cnt);
 	if (!ret)
