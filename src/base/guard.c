@@ -25,11 +25,9 @@
 
 /* --- a running access --- */
 
-/*
- * The built-in saves no more than where to go on: a third of what setjmp() takes. Clang has it for few processors, and
- * the race checker would believe for ever that the thread is in a signal handler.
- */
-#if (defined(__clang__) && !defined(__x86_64__)) || defined(__SANITIZE_THREAD__)
+/* The built-in saves no more than where to go on: a third of what setjmp() takes. Clang has it for
+ * few processors. */
+#if defined(__clang__) && !defined(__x86_64__)
 typedef jmp_buf resume_t;
 #define mark_resume(r_) _setjmp(r_)
 #define resume_at(r_)   _longjmp(r_, 1)
