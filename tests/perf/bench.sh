@@ -192,6 +192,20 @@ done
 "$(dirname "$0")/instr.sh" "$build" | sed 's/^/count,/' >>"$csv"
 printf . >&2
 for p in $providers; do timeout 100 "$build/tests/perf/bench_mem" "$p" 64 100000 2>>"$out/failed.txt" | sed "s/^/memory,$p,/" >>"$csv"; done
+# Jobs of more and more processes. Who fails, or needs more than a quarter of a minute, is not asked for larger ones.
+for p in $providers shm tcp; do
+	for n in 2 8 32 64 128 256 512; do
+		[ "$n" -le "${SCALE_MAX:-128}" ] || continue
+		begin=$SECONDS
+		SCALE_SECONDS=25 timeout 40 "$build/tests/perf/scale" "$p" "$n" 2>"$tmp/err" >"$tmp/scale" || {
+			echo "  $(tail -1 "$tmp/err") ($n processes)" >>"$out/failed.txt"
+			break
+		}
+		sed 's/^/scale,/' "$tmp/scale" >>"$csv"
+		[ $((SECONDS - begin)) -lt 15 ] || break
+	done
+	printf . >&2
+done
 for rate in 0 10000 100000; do timeout 100 "$build/tests/perf/hello_flood" "$rate" 5000 2>>"$out/failed.txt" | sed 's/^/flood,/' >>"$csv"; done
 for rate in 1000 10000 0; do timeout 100 "$build/tests/perf/beset" 10 3000 "$rate" 2>>"$out/failed.txt" >>"$csv"; done
 if command -v mpirun >/dev/null && command -v mpicc >/dev/null; then
@@ -210,7 +224,8 @@ echo >&2
 python3 "$(dirname "$0")/report.py" "$csv" "$out"
 [ -s "$out/failed.txt" ] && { echo "Not measured:"; awk '!seen[$0]++' "$out/failed.txt"; }
 if command -v gnuplot >/dev/null; then
-	for plot in latency bandwidth; do
+	for plot in latency bandwidth scale; do
+		[ -s "$out/$plot.dat" ] || continue
 		gnuplot -e "out='$out'; what='$plot'" "$(dirname "$0")/plot.gp" 2>"$tmp/err" || { echo "gnuplot: $(head -1 "$tmp/err")"; continue; }
 		echo "plot: $out/$plot.png"
 	done

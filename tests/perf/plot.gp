@@ -2,8 +2,8 @@
 # One plot of bench.sh: gnuplot -e "out='FOLDER'; what='latency'" plot.gp - a PNG, and the same as text on the terminal.
 file = out . '/' . what . '.dat'
 set logscale xy
-set xlabel 'message, bytes'
-set ylabel (what eq 'latency') ? 'one way, us' : 'GB/s'
+set xlabel (what eq 'scale') ? 'processes' : 'message, bytes'
+set ylabel (what eq 'latency') ? 'one way, us' : (what eq 'scale') ? 'processor time per message, us' : 'GB/s'
 set key autotitle columnheader top left
 set grid
 stats file using 1 nooutput

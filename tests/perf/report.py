@@ -3,7 +3,7 @@
 """Table of bench.sh: report.py CSV FOLDER. A row for each of our providers, and for others: its value, that of the best
 of those that it is measured by, their ratio, the goal, and what the machine permits without any protocol.
 
-Writes latency.dat and bandwidth.dat for plot.gp into FOLDER. Lower is better for lat, put and counts, higher for bw and rate.
+Writes latency.dat, bandwidth.dat and scale.dat for plot.gp into FOLDER. Lower is better for lat, put and counts, higher for bw and rate.
 """
 import statistics
 import sys
@@ -168,6 +168,33 @@ def verbs_rows(lines):
              "99 %% in %s" % human("wake", most), "max " + human("wake", float(longest)), "<= 1 ms", most <= EVENT_NS)
 
 
+def scale_by(lines):
+    """{what: {provider: {processes: value}}} of the program scale."""
+    by = {}
+    for prov, procs, what, value in (l[1:] for l in lines if l[0] == "scale"):
+        by.setdefault(what, {}).setdefault(prov, {})[int(procs)] = float(value)
+    return by
+
+
+def scale_rows(lines, folder):
+    """One table per figure, a row per number of processes, and last how much the largest number has of the smallest."""
+    by = scale_by(lines)
+    for what, title in (("message_cpu_ns", "processor time per message, ns"), ("idle_poll_ns", "processor time per idle poll, ns"),
+                        ("peer_bytes", "memory per peer, bytes"), ("start_ms", "start-up, ms"),
+                        ("start_cpu_ms", "processor time of start-up per process, ms")):
+        provs = by.get(what, {})
+        if not provs:
+            continue
+        print("\njob of 2 and more processes: " + title)
+        print("%9s" % "processes" + "".join("%12s" % p for p in provs))
+        for n in sorted({n for values in provs.values() for n in values}):
+            print("%9d" % n + "".join("%12s" % ("%.4g" % values[n] if n in values else "") for values in provs.values()))
+        print("%9s" % "growth" + "".join("%12s" % ("%.2f" % (v[max(v)] / v[min(v)]) if v[min(v)] else "") for v in provs.values()))
+    with open(folder + "/scale.dat", "w") as f:
+        for prov, values in by.get("message_cpu_ns", {}).items():
+            f.write('"%s"\n' % prov + "".join("%d %g\n" % (n, values[n] / 1e3) for n in sorted(values)) + "\n\n")
+
+
 def plots_write(rows, folder):
     """Best place per size, so that one line is one kind of place as far as possible."""
     for test, name, scale in (("lat", "latency", 1e-3), ("bw", "bandwidth", 1e-9)):
@@ -190,7 +217,7 @@ def main():
     lines = [l.strip().split(",") for l in open(sys.argv[1]) if l.strip()]
     keys = ("suite", "test", "size", "depth", "place", "prov", "rounds", "value", "ratio")
     kinds = (str, str, int, int, str, str, int, float, float)
-    other = ("count", "memory", "mpi", "flood", "beset", "verbs", "version")
+    other = ("count", "memory", "mpi", "flood", "beset", "verbs", "version", "scale")
     rows = [dict(zip(keys, (k(v) for k, v in zip(kinds, l)))) for l in lines if l[0] not in other]
     said = {l[1]: l for l in lines if l[0] == "version"}
     if "libfabric" in said:
@@ -206,6 +233,7 @@ def main():
     count_rows(lines)
     flood_rows(lines)
     beset_rows(lines)
+    scale_rows(lines, sys.argv[2])
     plots_write(rows, sys.argv[2])
 
 
