@@ -23,15 +23,20 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PROCS_MAX = 4096, FULL_MAX = 64, RING = 8, IDLE_POLLS = 1000, MESSAGES = 100000, ROUNDS_MAX = 200 };
+enum { PROCS_MAX = 4096, FULL_MAX = 64, RING = 8, IDLE_POLLS = 1000, MESSAGES = 100000, ROUNDS_MAX = 200, PARTS = 5 };
 /* All have an address; have looked at their memory; have heard their partners; have looked again; are through with the
  * rounds; and with the idle polls, so that nobody closes before. */
 enum { GATE_OPEN, GATE_READY, GATE_MET, GATE_SEEN, GATE_DONE, GATE_LEFT, GATES };
 
+static const char *const gate_name[GATES] = {"waits for an address of",		"waits before the first message for",
+					     "waits for the first messages of", "waits before the rounds for",
+					     "waits behind the rounds for",	"waits behind the last poll for"};
+
 struct rank {
 	struct bench_name name;
-	uint64_t start_cpu_ns, rounds_cpu_ns, rounds_wall_ns, idle_cpu_ns;
-	uint64_t process_bytes, peers_bytes; /* for the endpoint, and on top of it when it has heard its partners */
+	uint64_t start_cpu_ns, idle_cpu_ns;
+	uint64_t cpu_ns[PARTS], wall_ns[PARTS]; /* of the rounds */
+	uint64_t process_bytes, peers_bytes;	/* for the endpoint, and on top of it when it has heard its partners */
 };
 
 /* Shared by all processes. */
@@ -80,16 +85,20 @@ static uint64_t memory_used(void)
 	return kb * 1024;
 }
 
-/* Leaves when the job is over, or says that it takes too long and leaves. */
-static void time_check(const struct self *s, const char *doing)
+/* Leaves when the job is over, or when it takes too long; the first one says so. */
+static void time_check(const struct self *s, const char *doing, int how_many)
 {
+	bool is_first;
+
 	if (atomic_load(&s->job->is_over))
 		exit(0);
 	if (bench_now_ns() < s->job->deadline_ns)
 		return;
-	fprintf(stderr, "scale: %s: process %d of %d was %s when the time was up\n", s->job->prov, s->me, s->job->procs,
-		doing);
-	exit(3);
+	is_first = !atomic_exchange(&s->job->is_over, true);
+	if (is_first)
+		fprintf(stderr, "scale: %s: time is up, and process %d of %d %s %d others\n", s->job->prov, s->me,
+			s->job->procs, doing, how_many);
+	exit(is_first ? 3 : 0);
 }
 
 /* Everybody passes when everybody is here; who polls serves its peers meanwhile. */
@@ -109,7 +118,7 @@ static void gate(struct self *s, int which, bool polls)
 			sched_yield();
 		else
 			syscall(SYS_futex, &job->is_open[which], FUTEX_WAIT, 0, &nap, NULL, 0);
-		time_check(s, "waiting for the others");
+		time_check(s, gate_name[which], job->procs - atomic_load(&job->arrived[which]));
 	}
 }
 
@@ -139,7 +148,7 @@ static void round_post(struct self *s, int round)
 		while ((rc = fi_trecv(s->ep.ep, &in[i], sizeof(in[i]), s->ep.desc, FI_ADDR_UNSPEC, tag, 0,
 				      &s->ctx[i])) == -FI_EAGAIN) {
 			bench_poll(&s->ep); /* nothing else is posted */
-			time_check(s, "posting receives");
+			time_check(s, "cannot post receives from", s->job->partners - i);
 		}
 		BENCH_CHECK(rc);
 	}
@@ -155,7 +164,7 @@ static void round_run(struct self *s, int round)
 
 		while ((rc = fi_tinject(s->ep.ep, &out, sizeof(out), s->addrs[i], out)) == -FI_EAGAIN) {
 			heard += bench_poll(&s->ep);
-			time_check(s, "sending");
+			time_check(s, "cannot send to", s->job->partners - i);
 		}
 		BENCH_CHECK(rc);
 	}
@@ -166,7 +175,7 @@ static void round_run(struct self *s, int round)
 		if (cnt)
 			continue;
 		sched_yield();
-		time_check(s, "waiting for messages");
+		time_check(s, "waits for messages of", s->job->partners - heard);
 	}
 	for (int i = 0; i < s->job->partners; i++)
 		if (in[i] != said_by(partner(s->job, s->me, i), round))
@@ -219,26 +228,32 @@ static uint64_t shm_used(void)
 	return (uint64_t)(v.f_blocks - v.f_bfree) * v.f_frsize;
 }
 
+/* A fifth of the rounds. */
+static void part_run(struct self *s, int part)
+{
+	uint64_t cpu = cpu_ns(), wall = bench_now_ns();
+	int each = s->job->rounds / PARTS;
+
+	for (int round = part * each + 1; round <= (part + 1) * each; round++) {
+		round_post(s, round);
+		round_run(s, round);
+	}
+	s->rank->cpu_ns[part] = cpu_ns() - cpu;
+	s->rank->wall_ns[part] = bench_now_ns() - wall;
+}
+
 static void rank_run(struct job *job, int me)
 {
 	struct self s = {.job = job, .rank = &job->ranks[me], .me = me};
-	uint64_t cpu, wall;
+	uint64_t cpu;
 
 	start_up(&s);
 	if (!me)
 		job->shm_bytes = shm_used();
-	round_post(&s, 1);
 	gate(&s, GATE_SEEN, false);
-	cpu = cpu_ns();
-	wall = bench_now_ns();
-	for (int round = 1; round <= job->rounds; round++) {
-		if (round > 1)
-			round_post(&s, round);
-		round_run(&s, round);
-	}
+	for (int part = 0; part < PARTS; part++)
+		part_run(&s, part);
 	gate(&s, GATE_DONE, true);
-	s.rank->rounds_cpu_ns = cpu_ns() - cpu;
-	s.rank->rounds_wall_ns = bench_now_ns() - wall;
 	cpu = cpu_ns();
 	for (int i = 0; i < IDLE_POLLS; i++)
 		if (bench_poll(&s.ep))
@@ -294,26 +309,42 @@ static void say(const struct job *job, const char *what, double value)
 	printf("%s,%d,%s,%.1f\n", job->prov, job->procs, what, value);
 }
 
+static int by_size(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* The middle one of all parts: one that waited for somebody else's processor does not count. */
+static double median(double v[PARTS])
+{
+	qsort(v, PARTS, sizeof(v[0]), by_size);
+	return v[PARTS / 2];
+}
+
 static void report(const struct job *job, bool shm_is_own)
 {
-	double start = 0, cpu = 0, wall = 0, idle = 0, process = 0, peers = 0, procs = job->procs;
-	double messages = procs * job->partners * job->rounds;
+	double start = 0, idle = 0, process = 0, peers = 0, procs = job->procs;
+	double cpu[PARTS] = {0}, wall[PARTS], messages = procs * job->partners * (job->rounds / PARTS);
 
 	for (int i = 0; i < job->procs; i++) {
 		const struct rank *r = &job->ranks[i];
 
 		start += (double)r->start_cpu_ns;
-		cpu += (double)r->rounds_cpu_ns;
-		wall = (double)r->rounds_wall_ns > wall ? (double)r->rounds_wall_ns : wall;
 		idle += (double)r->idle_cpu_ns;
 		process += (double)r->process_bytes;
 		peers += (double)r->peers_bytes;
+		for (int part = 0; part < PARTS; part++)
+			cpu[part] += (double)r->cpu_ns[part];
 	}
+	for (int part = 0; part < PARTS; part++)
+		wall[part] = (double)job->ranks[0].wall_ns[part];
 	say(job, "partners", job->partners);
 	say(job, "start_ms", (double)(job->met_ns - job->begin_ns) / 1e6);
 	say(job, "start_cpu_ms", start / procs / 1e6);
-	say(job, "message_cpu_ns", cpu / messages);
-	say(job, "message_wall_ns", wall / messages);
+	say(job, "message_cpu_ns", median(cpu) / messages);
+	say(job, "message_wall_ns", median(wall) / messages);
 	say(job, "idle_poll_ns", idle / procs / IDLE_POLLS);
 	say(job, "process_bytes", process / procs);
 	say(job, "peer_bytes", peers / procs / job->partners);
@@ -365,6 +396,7 @@ static struct job *job_new(int argc, char **argv)
 		job->rounds = MESSAGES / (procs * partners) + 10;
 		job->rounds = job->rounds > ROUNDS_MAX ? ROUNDS_MAX : job->rounds;
 	}
+	job->rounds += (PARTS - job->rounds % PARTS) % PARTS;
 	job->deadline_ns = (uint64_t)(limit ? atoi(limit) : 90) * 1000000000u;
 	return job;
 }
