@@ -23,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PROCS_MAX = 4096, FULL_MAX = 64, RING = 8, IDLE_POLLS = 1000, MESSAGES = 100000, ROUNDS_MAX = 200, PARTS = 5 };
+enum { PROCS_MAX = 4096, FULL_MAX = 64, RING = 8, IDLE_POLLS = 200, MESSAGES = 100000, ROUNDS_MAX = 200, PARTS = 5 };
 /* All have an address; have looked at their memory; have heard their partners; have looked again; are through with the
  * rounds; and with the idle polls, so that nobody closes before. */
 enum { GATE_OPEN, GATE_READY, GATE_MET, GATE_SEEN, GATE_DONE, GATE_LEFT, GATES };
