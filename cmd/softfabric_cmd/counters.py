@@ -10,6 +10,7 @@ OPS = ("send_wrs", "rdma_read_wrs", "rdma_write_wrs", "cq_success_tx_cntr", "pio
 SENT = ("tx_bytes", "soft_tx_bytes", "port_xmit_data", "copy_put_bytes")
 RECEIVED = ("rx_bytes", "rdma_write_recv_bytes", "soft_rx_bytes", "port_rcv_data", "copy_get_bytes")
 REPEATED = ("retrans_pkts", "soft_net_retrans", "rel_replays")
+PORTS_MOST = 16  # as text
 LOCAL = ("shm_tx_pkts", "soft_shm_tx_pkts")
 NET = ("net_tx_pkts", "soft_net_tx_pkts")
 # Classes of what a reader wants to know if it is not 0; the first that matches.
@@ -25,22 +26,46 @@ CLASSES = (
 )
 
 
-def read(prefix):
-    """[{host, adapter, processes, counters}], by host and adapter. What opx counts of its protocols is with its adapter."""
-    got, pids = {}, {}
-    for path in sorted(glob.glob(prefix + ".*")):
+LINE = re.compile(r"softfabric-(stats|port): adapter=(\S+) pid=(\d+) host=(\S*)")
+
+
+def add(have, more):
+    for k, v in more.items():
+        have[k] = have.get(k, 0) + v
+
+
+def read(prefix, watch):
+    """[{host, adapter, processes, killed, counters, ports}], by host and adapter. What opx counts of its protocols is
+    with its adapter. Of processes that did not close theirs there is what @watch, a live.Watch, saw last."""
+    got, reported = {}, set()
+
+    def of(host, name, pid):
+        new = {"host": host, "adapter": name, "processes": set(), "killed": set(), "counters": {}, "ports": []}
+        a = got.setdefault((host, name), new)
+        a["processes"].add(pid)
+        return a
+
+    for path in sorted(glob.glob(glob.escape(prefix) + ".*")):
         with open(path, encoding="utf-8", errors="replace") as f:
             for line in f:
-                head = re.match(r"softfabric-stats: adapter=(\S+) pid=(\d+) host=(\S*)", line)
+                head = LINE.match(line)
                 if not head:
                     continue
-                name, pid, host = head.groups()
-                name = "hfi1_0" if name == "opx" else name
-                have = got.setdefault((host, name), {})
-                pids.setdefault((host, name), set()).add(pid)
-                for k, v in re.findall(r" (\w+)=(\d+)(?=\s|$)", line[head.end():]):
-                    have[k] = have.get(k, 0) + int(v)
-    return [{"host": h, "adapter": a, "processes": len(pids[h, a]), "counters": c} for (h, a), c in sorted(got.items())]
+                what, name, pid, host = head.groups()
+                a = of(host, "hfi1_0" if name == "opx" else name, int(pid))
+                said = {k: int(v) for k, v in re.findall(r" (\w+)=(\d+)(?=\s|$)", line[head.end():])}
+                if what == "port":
+                    addr = re.match(r" addr=(\S+)", line[head.end():])
+                    a["ports"].append({"addr": addr.group(1) if addr else "?", "pid": int(pid), "counters": said})
+                else:
+                    add(a["counters"], said)
+                    reported.add((host, int(pid), name))
+    for told in watch.end(reported):
+        a = of(told["host"], told["adapter"], told["pid"])
+        a["killed"].add(told["pid"])
+        add(a["counters"], told["counters"])
+        a["ports"] += [{"addr": p["addr"], "pid": told["pid"], "counters": p["counters"]} for p in told["ports"]]
+    return [{**a, "processes": len(a["processes"]), "killed": len(a["killed"])} for _, a in sorted(got.items())]
 
 
 def total(counters, names):
@@ -65,16 +90,36 @@ def summary(adapters):
              "by_class": classes(a["counters"])} for a in adapters]
 
 
+def port_rows(adapters):
+    """Of each port that moved anything."""
+    rows = [("host", "adapter", "port", "pid", "messages out", "in", "sent", "received", "by memory", "repeated",
+             "dropped")]
+    for a in adapters:
+        for p in a["ports"]:
+            c = p["counters"]
+            if c.get("tx_frames") or c.get("rx_frames"):
+                dropped = sum(v for k, v in c.items() if k.startswith(("drop_", "fault_drop")))
+                rows.append((a["host"], a["adapter"], p["addr"], p["pid"], c.get("tx_frames", 0), c.get("rx_frames", 0),
+                             out.amount(c.get("tx_bytes", 0)), out.amount(c.get("rx_bytes", 0)),
+                             c.get("shm_tx_frames", 0), c.get("retrans", 0), dropped))
+    return rows
+
+
 def put(adapters, file):
     rows = [("host", "adapter", "processes", "operations", "sent", "received", "local pkts", "net pkts", "repeated")]
     rows += [(a["host"], a["adapter"], a["processes"], a["operations"], out.amount(a["sent_bytes"]), out.amount(a["received_bytes"]),
               total(a["counters"], LOCAL), total(a["counters"], NET), a["repeated"]) for a in adapters]
     out.table(rows, file)
-    sums = {}
     for a in adapters:
         for title, cs in a["by_class"].items():
-            for name, value in cs.items():
-                sums.setdefault(title, {})[name] = sums.get(title, {}).get(name, 0) + value
-    for title, _ in CLASSES:
-        if title in sums:
-            print("  %s: %s" % (title, ", ".join("%s %d" % c for c in sums[title].items())), file=file)
+            said = ", ".join("%s %d" % c for c in cs.items())
+            print("  %s %s, %s: %s" % (a["host"], a["adapter"], title, said), file=file)
+    rows = port_rows(adapters)
+    if len(rows) > 1:
+        out.table(rows[:1 + PORTS_MOST], file)
+    if len(rows) > 1 + PORTS_MOST:
+        print("  and %d more ports, which --json=FILE has" % (len(rows) - 1 - PORTS_MOST), file=file)
+    killed = sum(a["killed"] for a in adapters)
+    if killed:
+        print("  %d of the processes ended without closing their adapter: of them it is what they told last, twice a "
+              "second" % killed, file=file)

@@ -5,8 +5,10 @@ import glob
 import os
 import re
 import stat
+import signal
 import struct
 import tempfile
+import threading
 
 PREFIX = "softfabric-live."
 LONGEST = 1 << 20
@@ -26,8 +28,19 @@ def is_left(fd):
     return struct.unpack("hhqqi", got)[0] == fcntl.F_UNLCK
 
 
-def text_of(path):
-    """The text of a file of ours; None: it is none, or its process is gone, whose file is removed then."""
+def whole_text(fd):
+    """The text, without its end; None: its two numbers differ, its process is writing or was killed in the middle."""
+    for _ in range(TRIES):
+        text = os.pread(fd, LONGEST, 0).decode("ascii", "replace")
+        first = re.match(r"softfabric-live 1 (\d+)\n", text)
+        end = first and text.find("\nend %s\n" % first.group(1))
+        if first and end >= 0:
+            return text[:end]
+    return None
+
+
+def text_of(path, remove=True):
+    """The text of a file of ours; None: it is none, or with @remove its process is gone, whose file is removed then."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -37,19 +50,14 @@ def text_of(path):
         if not stat.S_ISREG(st.st_mode) or st.st_uid not in (os.geteuid(), 0) or st.st_size > LONGEST:
             return None
         if is_left(fd):
-            os.unlink(path)
-            return None
-        for _ in range(TRIES):
-            text = os.pread(fd, LONGEST, 0).decode("ascii", "replace")
-            first = re.match(r"softfabric-live 1 (\d+)\n", text)
-            end = first and text.find("\nend %s\n" % first.group(1))
-            if first and end >= 0:
-                return text[:end]
+            if remove:
+                os.unlink(path)
+                return None
+        return whole_text(fd)
     except OSError:
-        pass
+        return None
     finally:
         os.close(fd)
-    return None
 
 
 def plain(word):
@@ -94,3 +102,42 @@ def read_all(dirs):
             if got:
                 found[path] = got
     return sorted(found.values(), key=lambda a: (a["host"], a["pid"], a["adapter"]))
+
+
+class Watch:
+    """What the adapters of one run told last, also of processes that are killed: they report nothing at their end.
+
+    A thread looks now and then, since other processes of the run remove the file of one that was killed.
+    """
+    EVERY_S = 0.5
+
+    def __init__(self, folder):
+        self.folder, self.last, self.stop = folder, {}, threading.Event()
+        self.thread = threading.Thread(target=self.work, daemon=True)
+
+    def look(self):
+        paths = set(glob.glob(os.path.join(glob.escape(self.folder), PREFIX + "*")))
+        for path in paths:
+            self.last[path] = text_of(path, remove=False) or self.last.get(path)
+        return paths
+
+    def work(self):
+        while not self.stop.wait(self.EVERY_S):
+            self.look()
+
+    def start(self):
+        """Signals stay the main thread's: it waits for the command, and has to hear them."""
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        try:
+            self.thread.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def end(self, reported):
+        """The run is over, @reported are the (host, pid, adapter) that closed. Returns the adapters that did not."""
+        self.stop.set()
+        if self.thread.ident:
+            self.thread.join()
+        left = self.look()
+        found = [(path, parse(text)) for path, text in sorted(self.last.items()) if text]
+        return [a for path, a in found if a and (path in left or (a["host"], a["pid"], a["adapter"]) not in reported)]

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 
-from . import ask, counters, hosts, out, places
+from . import ask, counters, hosts, live, out, places
 
 USAGE = "softfabric run [-p PROVIDER] [--hosts N] [--net KEYS] [--efa KEYS] [--cxi KEYS] [--opx KEYS] [--json[=FILE]] [-q] -- COMMAND [ARG...]"
 EPILOG = """\
@@ -171,7 +171,7 @@ def supervise(command, env):
     return p.returncode if p.returncode >= 0 else 128 - p.returncode
 
 
-def with_hosts(args, command, env, tmp):
+def with_hosts(args, command, env, tmp, started=None):
     """The same among virtual hosts, in a process that is the first of its own process namespace."""
     try:
         hosts.enter()
@@ -192,6 +192,8 @@ def with_hosts(args, command, env, tmp):
         os._exit(first_process(args, command, env, tmp) if not caught else 128 + caught[0])
     for sig in list(caught):
         os.kill(child, sig)
+    if started:  # not before: a process with threads cannot enter a user namespace
+        started()
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     signals_back(before)
     return status if status >= 0 else 128 - status
@@ -227,8 +229,8 @@ def first_process(args, command, env, tmp):
         sys.stderr.flush()
 
 
-def report(args, command, status, seconds, stats):
-    adapters = counters.summary(counters.read(stats))
+def report(args, command, status, seconds, stats, watch):
+    adapters = counters.summary(counters.read(stats, watch))
     if args.json:
         out.put_json(args.json, {"command": command, "status": status, "seconds": round(seconds, 3), "hosts": args.hosts or 0, "adapters": adapters})
     if args.quiet or args.json == "-":
@@ -236,7 +238,7 @@ def report(args, command, status, seconds, stats):
     sys.stdout.flush()
     said = "softfabric: %s ended with status %d after %.1f s" % (command[0], status, seconds)
     if not adapters:
-        said += "; no adapter was used, or none was closed (softfabric why -- COMMAND says who refused what)"
+        said += "; no adapter was used (softfabric why -- COMMAND says who refused what)"
     try:
         print(said, file=sys.stderr)
         if adapters:
@@ -301,10 +303,20 @@ def run_checked(args, command):
     room_check(env, args.hosts is not None)
     with tempfile.TemporaryDirectory(prefix="softfabric-run.") as tmp:
         stats = env["SOFTFABRIC_STATS"] = os.path.join(tmp, "stats")
-        if "SOFTFABRIC_LIVE" not in env:  # for softfabric top
-            env["SOFTFABRIC_LIVE"] = os.path.join(tmp, "live")
-            os.mkdir(env["SOFTFABRIC_LIVE"], 0o700)
+        # For softfabric top, and for what is counted of processes that are killed: a folder of this run alone.
+        env["SOFTFABRIC_LIVE"] = os.path.join(tmp, "live")
+        os.mkdir(env["SOFTFABRIC_LIVE"], 0o700)
+        watch = live.Watch(env["SOFTFABRIC_LIVE"])
         began = time.monotonic()
-        status = with_hosts(args, command, env, tmp) if args.hosts is not None else supervise(command, env)
-        report(args, command, status, time.monotonic() - began, stats)
+        if args.hosts is not None:
+            status = with_hosts(args, command, env, tmp, watch.start)
+        else:
+            watch.start()
+            status = supervise(command, env)
+        seconds = time.monotonic() - began
+        before = signals_to(signal.SIG_IGN)  # a second Ctrl-C must not end what tells what was measured
+        try:
+            report(args, command, status, seconds, stats, watch)
+        finally:
+            signals_back(before)
     return status

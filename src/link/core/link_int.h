@@ -262,6 +262,8 @@ void live_open(struct link_node *n);
 void live_tick(struct link_node *n);
 /** live_close() - The agent has ended. */
 void live_close(struct link_node *n);
+/** live_port_end() - @p closes: its counters beside those of its adapter, if it moved anything. Lock held. */
+void live_port_end(const struct link_port *p);
 void shm_peer_tell(const struct shm_peer *sp, struct live_path *out);
 void rel_peer_tell(const struct rel_peer *rp, struct live_path *out);
 

@@ -136,6 +136,12 @@ static void __printf_like(2, 3) put(struct text *t, const char *fmt, ...)
 	t->at = MIN(t->at, t->len - 1);
 }
 
+static void put_port(struct text *t, const struct link_stats *stats)
+{
+	for (size_t r = 0; r < ARRAY_SIZE(port_row); r++)
+		put(t, " %s=%" PRIu64, port_row[r].name, stats_value(stats, port_row[r].off));
+}
+
 static void put_all(struct live *l, struct text *t)
 {
 	char host[64] = "", addr[LINK_ADDR_TEXT], name[64];
@@ -148,8 +154,7 @@ static void put_all(struct live *l, struct text *t)
 	    name, l->adapter);
 	for (uint32_t i = 0; i < l->port_cnt; i++) {
 		put(t, "port n=%u addr=%s peers=%u", i, link_addr_text(&l->port[i].self, addr), l->port[i].peer_cnt);
-		for (size_t r = 0; r < ARRAY_SIZE(port_row); r++)
-			put(t, " %s=%" PRIu64, port_row[r].name, stats_value(&l->port[i].stats, port_row[r].off));
+		put_port(t, &l->port[i].stats);
 		put(t, "\n");
 	}
 	for (uint32_t i = 0; i < l->peer_cnt; i++) {
@@ -179,6 +184,28 @@ void live_tick(struct link_node *n)
 	/* Nobody is told when a write fails: the next one is due soon, and readers see that the number stands. */
 	if (limits_file(t.at) && pwrite(l->fd, t.to, t.at, 0) == (ssize_t)t.at && ftruncate(l->fd, (off_t)t.at))
 		l->due_ns += LIVE_NS;
+}
+
+/* The adapter's own line begins with its name, the process, the host: so does that of its port. */
+void live_port_end(const struct link_port *p)
+{
+	const struct link_node *n = p->node;
+	char own[LINE_MAX_] = "", line[LINE_MAX_], addr[LINK_ADDR_TEXT];
+	struct text t = {line, 0, sizeof(line)};
+	const char *from;
+	size_t len = 0;
+
+	if (!n->live || !n->attr.tell || !(p->stats.tx_frames + p->stats.rx_frames))
+		return;
+	n->attr.tell(n->attr.ctx, own, sizeof(own));
+	from = strchr(own, ' ');
+	for (unsigned word = 0; from && word < 3; word++)
+		len += 1 + strcspn(from + len + 1, " ");
+	if (!from)
+		return;
+	put(&t, "softfabric-port:%.*s addr=%s", (int)len, from, link_addr_text(&p->self, addr));
+	put_port(&t, &p->stats);
+	stats_report(line);
 }
 
 /* --- the file --- */
@@ -276,13 +303,30 @@ void live_close(struct link_node *n)
 	mem_free(l);
 }
 
+/* What the adapter of @l told last: nobody closes it any more. From the file, since its thread may write on. */
+static void report_last(const struct live *l)
+{
+	char text[LINE_MAX_] = "", *line;
+
+	if (pread(l->fd, text, sizeof(text) - 1, 0) <= 0)
+		return;
+	line = strstr(text, "softfabric-stats: ");
+	if (line && strchr(line, '\n')) {
+		*strchr(line, '\n') = '\0';
+		stats_report(line);
+	}
+}
+
 /* exit() with nodes open; a child's exit leaves its parent's files alone. */
 static __attribute__((destructor)) void live_at_exit(void)
 {
 	if (!exit_lock(&g_live_mutex))
 		return;
-	for (struct live *l = g_live; l; l = l->next)
-		if (l->owner == getpid())
-			unlink(l->path);
+	for (struct live *l = g_live; l; l = l->next) {
+		if (l->owner != getpid())
+			continue;
+		unlink(l->path);
+		report_last(l);
+	}
 	pthread_mutex_unlock(&g_live_mutex);
 }

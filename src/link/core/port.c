@@ -652,6 +652,7 @@ void link_port_close_stats(struct link_port *p, struct link_stats *last)
 	peer_tab_close(p);
 	reserve_drop();
 	*last = p->stats;
+	live_port_end(p);
 	mem_free(p);
 }
 
