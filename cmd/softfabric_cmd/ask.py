@@ -195,7 +195,8 @@ class Libfabric:
         told = read_told("%s.%d" % (why, self.p.pid))
         reasons = {q["provider"]: q["why"] for q in reversed(questions_of(told)) if q["why"]}
         return {"ret": a["ret"], "text": a["text"], "infos": [info_parse(i) for i in a["infos"]], "reasons": reasons,
-                "loaded": sorted({t["provider"] for t in told})}
+                "loaded": sorted({t["provider"] for t in told}),
+                "told": [(t["provider"], t["reason"]) for t in told if "reason" in t]}
 
     def ask_of(self, provider, hints):
         """The same of one provider; infos of layered ones left out."""

@@ -3,6 +3,7 @@
 import argparse
 import ctypes
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -24,14 +25,17 @@ GRACE_S = 10
 PR_SET_CHILD_SUBREAPER = 36
 
 
+def room_env(args, env):
+    """The rooms of the options behind those of @env."""
+    names = {"SOFTFABRIC_" + kind.upper(): getattr(args, kind) for kind in ("net", "efa", "cxi", "opx")}
+    return {n: ";".join(k for k in (env.get(n), keys) if k) for n, keys in names.items() if keys}
+
+
 def env_for(args):
     """The command's environment."""
     env = places.env_with_modules(os.environ)
     capture = "pcap=%s/%%p.pcapng" % args.capture if args.capture else None
-    for kind in ("net", "efa", "cxi", "opx"):
-        name, keys = "SOFTFABRIC_" + kind.upper(), getattr(args, kind)
-        if keys:
-            env[name] = ";".join(k for k in (env.get(name), keys) if k)
+    env.update(room_env(args, env))
     if capture:
         env["SOFTFABRIC_NET"] = ";".join(k for k in (env.get("SOFTFABRIC_NET"), capture) if k)
     if args.provider:
@@ -229,6 +233,28 @@ def first_process(args, command, env, tmp):
         sys.stderr.flush()
 
 
+def pointer(args, command, status):
+    """Why no adapter was used, or what says it."""
+    try:
+        with ask.Libfabric():
+            pass
+    except out.Refused as e:
+        return str(e)
+    words = ["softfabric", "why"] + (["-p", args.provider] if args.provider else [])
+    for kind in ("net", "efa", "cxi", "opx"):
+        words += ["--" + kind, getattr(args, kind)] if getattr(args, kind) else []
+    said = "who refused what is said by: %s" % " ".join(shlex.quote(w) for w in words + ["--"] + command)
+    return said + ("; what was refused after fi_getinfo by: FI_LOG_LEVEL=warn" if status else "")
+
+
+def no_adapters(env, provider):
+    """A room without adapters is for programs that have to do without; who names the provider wants one."""
+    if provider and not ask.room(env)[provider]["adapters"]:
+        key = "units" if provider == "opx" else "nics"
+        raise out.Refused("-p %s: the room has no adapter of it: leave %s=0 out of --%s or SOFTFABRIC_%s"
+                          % (provider, key, provider, provider.upper()), 125)
+
+
 def report(args, command, status, seconds, stats, watch):
     adapters = counters.summary(counters.read(stats, watch))
     if args.json:
@@ -238,7 +264,7 @@ def report(args, command, status, seconds, stats, watch):
     sys.stdout.flush()
     said = "softfabric: %s ended with status %d after %.1f s" % (command[0], status, seconds)
     if not adapters:
-        said += "; no adapter was used (softfabric why -- COMMAND says who refused what)"
+        said += "; no adapter was used: " + pointer(args, command, status)
     try:
         print(said, file=sys.stderr)
         if adapters:
@@ -301,6 +327,7 @@ def run_checked(args, command):
         hosts_check(args.hosts)
     command_check(command, env, args.hosts is not None)
     room_check(env, args.hosts is not None)
+    no_adapters({**env, "SOFTFABRIC_NET": env["SOFTFABRIC_NET"] + ";if=lo"} if args.hosts else env, args.provider)
     with tempfile.TemporaryDirectory(prefix="softfabric-run.") as tmp:
         stats = env["SOFTFABRIC_STATS"] = os.path.join(tmp, "stats")
         # For softfabric top, and for what is counted of processes that are killed: a folder of this run alone.

@@ -2,17 +2,20 @@
 """softfabric why: which attribute made each provider refuse the hints of fi_getinfo, and what would be accepted."""
 import glob
 import os
+import re
 import sys
 import tempfile
 import threading
 
 from . import ask, out, places, run
 
-USAGE = "softfabric why [-p PROVIDER] [--json[=FILE]] HINT=VALUE... | [OPTIONS] -- COMMAND [ARG...]"
+USAGE = ("softfabric why [-p PROVIDER] [--net KEYS] [--efa KEYS] [--cxi KEYS] [--opx KEYS] [--json[=FILE]] "
+         "HINT=VALUE... | -- COMMAND [ARG...]")
 EPILOG = """\
 A hint is a field of struct fi_info, its value a number or libfabric's words without their FI_, joined by +:
   softfabric why -p efa caps=msg+tagged ep_attr.type=rdm tx_attr.inject_size=4096 api=1.17
-Behind -- is a program, or an mpirun of one: it is run, and each question that it put to fi_getinfo() is explained.
+Behind -- is a program, or an mpirun of one: it is run with what softfabric run would set, and each question that it put
+to fi_getinfo() is explained. KEYS are those of SOFTFABRIC_NET and so on, softfabric(1).
 exit status: 0 somebody accepts all that was asked; 1 not; 2 a hint that there is not. With a COMMAND that cannot be started 126 or 127."""
 
 
@@ -21,21 +24,29 @@ def refusal(lib, provider, hints):
     first = lib.ask_of(provider, hints)
     if not first["ret"]:
         return None
+    api = hints.get("api", "0.0")
+    if provider not in first["loaded"] and ask.version_of(api) > ask.version_of(lib.version):
+        return {"reason": "this libfabric is %s, and asks nobody for a later version, %s" % (lib.version, api),
+                "change": [("api", "api=%s at most" % lib.version)]}
     if provider not in first["loaded"]:
         return {"reason": "libfabric did not ask it: the module was not loaded (softfabric doctor), or FI_PROVIDER leaves it out", "change": []}
     reason = first["reasons"].get(provider) or first["text"]
-    left, change, answer = dict(hints), {}, first
+    left, change, answer, told = dict(hints), {}, first, dict(first["reasons"])
     while answer["ret"] and len(change) < 8:
         field, infos = one_step(lib, provider, left, change, answer["reasons"].get(provider, ""))
         if not field:
             return {"reason": reason, "change": []}
+        if not change:  # of all that is offered the reason that is about what stands in the way
+            about = [text for p, text in first["told"] if p == provider and named(text, [field])]
+            reason = (about or [reason])[0]
+        told[field] = answer["reasons"].get(provider, "") if change else reason
         infos = infos or offer(lib, provider, hints)
         left, change[field] = narrowed(lib, left, field, infos), infos
         answer = lib.ask_of(provider, left)
     for f in change:
         if f in ask.OFFERED_BY_PROGRAM:
             left = least(lib, provider, left, f, hints.get(f, 0))
-    return {"reason": reason, "change": [(f, advice(lib, f, hints.get(f), left.get(f, 0), infos)) for f, infos in change.items()]}
+    return {"reason": reason, "change": [(f, advice(lib, f, hints.get(f), left.get(f, 0), infos, told[f])) for f, infos in change.items()]}
 
 
 def least(lib, provider, hints, field, asked):
@@ -101,8 +112,8 @@ def named(reason, fields):
     return next((f for f in fields if " %s " % f in reason or "%s of the hints" % f in reason), None)
 
 
-def advice(lib, field, asked, accepted, infos):
-    """What to write in place of @asked, from what was accepted, or is offered without it."""
+def advice(lib, field, asked, accepted, infos, reason):
+    """What to write in place of @asked, from what was accepted, is offered without it, or was said."""
     values = [i.get(field) for i in infos if i.get(field) is not None]
     if field in ask.OFFERED_BY_PROGRAM:
         return "%s=%s" % (field, lib.show(field, accepted))
@@ -110,7 +121,8 @@ def advice(lib, field, asked, accepted, infos):
         extra = [w for w in lib.show(field, asked).split("+") if not any(w in v for v in values)]
         return "%s without %s" % (field, "+".join(extra) or lib.show(field, asked))
     if lib.known["fields"][field] == "number":
-        most = max((int(v, 0) for v in values), default=0)
+        limit = re.search(r"%s is \d+ in the hints, at most (\d+) here" % re.escape(field.replace(".", "->", 1)), reason)
+        most = max([int(v, 0) for v in values] + [int(limit.group(1)) if limit else 0])
         return "%s=%s at most" % (field, lib.show(field, most)) if most else "no %s" % field
     return "%s=%s" % (field, " or ".join(dict.fromkeys(values))) if values else "no %s" % field
 
@@ -150,8 +162,8 @@ def providers_of(args, hints):
     return named_ or places.built()
 
 
-def why_hints(args, pairs):
-    with ask.Libfabric() as lib:
+def why_hints(args, pairs, room):
+    with ask.Libfabric(env=room) as lib:
         hints = dict(lib.hint(p) for p in pairs)
         progress = out.Progress()
         said = question(lib, hints, providers_of(args, hints), progress)
@@ -166,9 +178,8 @@ def why_hints(args, pairs):
 
 # --- what a program asked ---
 
-def command_run(command, prefix):
-    env = places.env_with_modules(os.environ)
-    env["SOFTFABRIC_WHY"] = prefix
+def command_run(command, prefix, env):
+    env = {**env, "SOFTFABRIC_WHY": prefix}
     run.command_check(command, env)
     soon = threading.Timer(out.PATIENCE_S, still_running, command)
     soon.daemon = True
@@ -195,10 +206,10 @@ def asked_by(prefix):
     return questions
 
 
-def explained(args, questions, progress):
+def explained(args, questions, progress, room):
     """[{hints, providers}]: each question, and why who refused it."""
     result = []
-    with ask.Libfabric() as lib:
+    with ask.Libfabric(env=room) as lib:
         for n, ((text, api), answers) in enumerate(questions.items(), 1):
             hints = lib.hints_of(text)
             hints.pop("fabric_attr.prov_name", None)
@@ -208,24 +219,29 @@ def explained(args, questions, progress):
                 if args.provider not in (None, p):
                     continue
                 progress.say("explaining question %d of %d, %s" % (n, len(questions), p))
-                said[p] = {"accepted": True} if not a["ret"] else {"accepted": False, **(refusal(lib, p, hints) or {"change": []}),
-                                                                    "reason": a["why"] or "error %d" % a["ret"]}
+                if not a["ret"]:
+                    said[p] = {"accepted": True}
+                    continue
+                why = refusal(lib, p, hints) or {"change": []}
+                said[p] = {"accepted": False, **why}
+                if not why["change"]:
+                    said[p]["reason"] = a["why"] or "error %d" % a["ret"]
             result.append({"hints": hints_text(lib, hints), "providers": said})
     progress.end()
     return [r for r in result if r["providers"]]
 
 
-def why_command(args, command):
+def why_command(args, command, room):
     progress = out.Progress()
     with tempfile.TemporaryDirectory(prefix="softfabric-") as tmp:
-        status = command_run(command, os.path.join(tmp, "why"))
+        status = command_run(command, os.path.join(tmp, "why"), run.env_for(args))
         progress.say("reading what its processes asked")
         questions = asked_by(os.path.join(tmp, "why"))
     progress.end()
     if not questions:
         raise out.Refused("%s ended with status %d, and none of its processes asked our providers: it does not use libfabric, named another provider "
                           "(FI_PROVIDER, hints), or has libfabric linked in" % (command[0], status), 1)
-    result = explained(args, questions, progress)
+    result = explained(args, questions, progress, room)
     if args.json:
         out.put_json(args.json, {"command": command, "status": status, "questions": result})
     else:
@@ -239,11 +255,16 @@ def why_command(args, command):
 def main(argv):
     ap = out.Parser(prog="softfabric why", usage=USAGE, description=__doc__, epilog=EPILOG)
     ap.add_argument("-p", "--provider", choices=places.PROVIDERS, help="ask this one only")
+    for kind in ("net", "efa", "cxi", "opx"):
+        ap.add_argument("--" + kind, metavar="KEYS", help="keys of SOFTFABRIC_%s" % kind.upper())
     ap.add_json("answers")
+    ap.set_defaults(capture=None)
     ap.add_argument("hints", nargs="*", metavar="HINT=VALUE", help=out.argparse.SUPPRESS)
     before, command = out.split_command(argv)
     args = ap.parse_args(before)
     if bool(args.hints) == bool(command):
         raise out.Refused("hints or a command, please: softfabric why caps=tagged, softfabric why -- fi_info -p efa")
     places.need_modules()
-    return why_command(args, command) if command else why_hints(args, args.hints)
+    room = {**os.environ, **run.room_env(args, os.environ)}
+    run.room_check(room, False)
+    return why_command(args, command, room) if command else why_hints(args, args.hints, room)

@@ -9,6 +9,7 @@
 
 #define TEXT_MAX 512
 #define WHY_MAX	 KIT_WHY_MAX
+#define WORD_MAX 64
 
 /* The reason of the fi_getinfo() that runs. The first one: what an adapter offers first is what it
  * does best, and what a program most likely meant. But that an adapter is not the one that is asked
@@ -115,6 +116,31 @@ static int no(const struct check *c, const char *fmt, ...)
 	return kit_info_no(c->prov, "%s does not match: %s", name_of(c), text);
 }
 
+/* A value of libfabric's by its name; what it does not know is a number. */
+static const char *word(const void *value, enum fi_type type, char *out)
+{
+	out[0] = '\0';
+	fi_tostr_r(out, WORD_MAX, value, type);
+	if (!out[0] || !strncmp(out, "Unknown", strlen("Unknown")))
+		snprintf(out, WORD_MAX, "%u", *(const unsigned *)value);
+	return out;
+}
+
+static int differs(const struct check *c, const char *name, const void *hint, const void *have, enum fi_type type)
+{
+	char asked[WORD_MAX], here[WORD_MAX];
+
+	return no(c, "%s is %s in the hints, %s here", name, word(hint, type, asked), word(have, type, here));
+}
+
+int kit_info_no_type(const struct fi_provider *prov, enum fi_ep_type type, const char *offered)
+{
+	char asked[WORD_MAX];
+
+	return kit_info_no(prov, "ep_attr->type is %s in the hints: %s has %s", word(&type, FI_TYPE_EP_TYPE, asked),
+			   prov->name, offered);
+}
+
 static int at_most(const struct check *c, const char *name, uint64_t hint, uint64_t have)
 {
 	if (hint <= have)
@@ -205,12 +231,20 @@ static int rm_rank(unsigned v)
 	return v < ARRAY_SIZE(rank) ? rank[v] : -1;
 }
 
-static int rank_check(const struct check *c, const char *name, int (*rank)(unsigned), unsigned hint,
-		      unsigned have)
+static const char *rm_name(unsigned v)
 {
+	return v == FI_RM_ENABLED ? "FI_RM_ENABLED" : v == FI_RM_DISABLED ? "FI_RM_DISABLED" : "unknown";
+}
+
+static int rank_check(const struct check *c, const char *name, int (*rank)(unsigned), unsigned hint,
+		      unsigned have, enum fi_type type)
+{
+	char asked[WORD_MAX], here[WORD_MAX];
+
 	if (rank(hint) >= rank(have))
 		return 0;
-	return no(c, "%s is %u in the hints, which %u here does not give", name, hint, have);
+	return no(c, "%s is %s in the hints, which %s here does not give", name,
+		  word(&hint, type, asked), word(&have, type, here));
 }
 
 static int check_type(const struct check *c)
@@ -220,7 +254,7 @@ static int check_type(const struct check *c)
 	if (!hint || hint->type == FI_EP_UNSPEC || have->type == FI_EP_UNSPEC ||
 	    hint->type == have->type)
 		return 0;
-	return no(c, "ep_attr->type is %d in the hints, %d here", hint->type, have->type);
+	return differs(c, "ep_attr->type", &hint->type, &have->type, FI_TYPE_EP_TYPE);
 }
 
 /* One address format includes the ones that it generalises. */
@@ -241,8 +275,7 @@ static int check_top(const struct check *c)
 		return -FI_ENODATA;
 	if (format_ok(c->have->addr_format, c->hints->addr_format))
 		return 0;
-	return no(c, "addr_format is %u in the hints, %u here", c->hints->addr_format,
-		  c->have->addr_format);
+	return differs(c, "addr_format", &c->hints->addr_format, &c->have->addr_format, FI_TYPE_ADDR_FORMAT);
 }
 
 static int name_check(const struct check *c, const char *what, const char *hint, const char *have)
@@ -267,26 +300,27 @@ static int check_fabric(const struct check *c)
 static int check_models(const struct check *c)
 {
 	const struct fi_domain_attr *hint = c->hints->domain_attr, *have = c->have->domain_attr;
+	char asked[WORD_MAX];
 
 	if (c->version >= KIT_V(2, 0) &&
 	    (hint->threading == FI_THREAD_FID || hint->threading == FI_THREAD_ENDPOINT))
-		return no(c, "domain_attr->threading is %u in the hints, which 2.0 dropped",
-			  (unsigned)hint->threading);
+		return no(c, "domain_attr->threading is %s in the hints, which 2.0 dropped",
+			  word(&hint->threading, FI_TYPE_THREADING, asked));
 	if (rank_check(c, "domain_attr->threading", thread_rank, hint->threading,
-		       have->threading) ||
+		       have->threading, FI_TYPE_THREADING) ||
 	    rank_check(c, "domain_attr->control_progress", progress_rank, hint->control_progress,
-		       have->control_progress) ||
+		       have->control_progress, FI_TYPE_PROGRESS) ||
 	    rank_check(c, "domain_attr->data_progress", progress_rank, hint->data_progress,
-		       have->data_progress) ||
-	    rank_check(c, "domain_attr->resource_mgmt", rm_rank, hint->resource_mgmt,
-		       have->resource_mgmt))
+		       have->data_progress, FI_TYPE_PROGRESS))
 		return -FI_ENODATA;
+	if (rm_rank(hint->resource_mgmt) < rm_rank(have->resource_mgmt)) /* fi_tostr() has no names for these */
+		return no(c, "domain_attr->resource_mgmt is %s in the hints, which %s here does not give",
+			  rm_name(hint->resource_mgmt), rm_name(have->resource_mgmt));
 	/* A table serves who asks for a map: an index is an address that need not be stored. */
 	if (hint->av_type != FI_AV_UNSPEC && have->av_type != FI_AV_UNSPEC &&
 	    hint->av_type != have->av_type &&
 	    !(hint->av_type == FI_AV_MAP && have->av_type == FI_AV_TABLE))
-		return no(c, "domain_attr->av_type is %d in the hints, %d here", hint->av_type,
-			  have->av_type);
+		return differs(c, "domain_attr->av_type", &hint->av_type, &have->av_type, FI_TYPE_AV_TYPE);
 	return 0;
 }
 
@@ -319,7 +353,8 @@ static int check_mr(const struct check *c)
 	fi_tostr_r(want, sizeof(want), &hint->mr_mode, FI_TYPE_MR_MODE);
 	fi_tostr_r(need, sizeof(need), &have->mr_mode, FI_TYPE_MR_MODE);
 	return no(c, "domain_attr->mr_mode is %s (%#x) in the hints, %s is required (API %u.%u)",
-		  want, (unsigned)hint->mr_mode, need, FI_MAJOR(c->version), FI_MINOR(c->version));
+		  want[0] ? want : "no bit", (unsigned)hint->mr_mode, need[0] ? need : "no bit of it",
+		  FI_MAJOR(c->version), FI_MINOR(c->version));
 }
 
 /* Fields that old programs left undefined, by the version that defined them. */
@@ -430,8 +465,7 @@ static int check_ep(const struct check *c)
 	if (!hint)
 		return 0;
 	if (hint->protocol != FI_PROTO_UNSPEC && hint->protocol != have->protocol)
-		return no(c, "ep_attr->protocol is %u in the hints, %u here", hint->protocol,
-			  have->protocol);
+		return differs(c, "ep_attr->protocol", &hint->protocol, &have->protocol, FI_TYPE_PROTOCOL);
 	if (at_most(c, "ep_attr->protocol_version", hint->protocol_version,
 		    have->protocol_version) ||
 	    at_most(c, "ep_attr->max_msg_size", hint->max_msg_size, have->max_msg_size) ||

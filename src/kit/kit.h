@@ -107,6 +107,8 @@ int kit_info_no(const struct fi_provider *prov, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 int kit_info_other(const struct fi_provider *prov, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
+/** kit_info_no_type() - kit_info_no() of ep_attr->type; @offered: the types that there are. */
+int kit_info_no_type(const struct fi_provider *prov, enum fi_ep_type type, const char *offered);
 /**
  * kit_info_begin(), kit_info_end() - Around all of a provider's getinfo, which returns @ret. To a
  * program whose hints name @prov its -FI_ENODATA is a surprise: the first reason since

@@ -223,6 +223,32 @@ class Why(Case):
         self.assertEqual(change["caps"], "caps without FI_MULTICAST")
         self.assertEqual(change["domain_attr.mr_mode"], "domain_attr.mr_mode=FI_MR_ALLOCATED+FI_MR_ENDPOINT")
 
+    def test_reasons(self):
+        """The reason is about what stands in the way, in names, and the advice is the most that is accepted."""
+        for args, words in (
+                (("-p", "efa", "api=9.0"), ("this libfabric is ", "accepted with api=")),
+                (("-p", "opx", "ep_attr.tx_ctx_cnt=1000"), ("at most 4 here", "tx_ctx_cnt=4 at most")),
+                (("-p", "efa", "domain_attr.name=foo"), ('refuses: rdmap0s6-rdm does not match: domain_attr->name',)),
+                (("-p", "efa", "fabric_attr.name=efa-direct"), ('fabric_attr->name is "efa-direct"',)),
+                (("-p", "opx", "domain_attr.mr_mode=basic"), ("in the hints, no bit of it is required",)),
+                (("-p", "cxi", "ep_attr.type=dgram"), ("ep_attr->type is FI_EP_DGRAM in the hints: cxi has",)),
+                (("-p", "efa", "addr_format=2"), ("is FI_SOCKADDR_IN in the hints, FI_ADDR_EFA here",)),
+                (("-p", "efa", "ep_attr.protocol=24"), ("FI_PROTO_CXI in the hints, FI_PROTO_EFA here",))):
+            p = run("why", *args)
+            self.assertEqual(p.returncode, 1, p.stderr)
+            for w in words:
+                self.assertIn(w, p.stdout)
+
+    def test_environment(self):
+        """A command is told what softfabric run would tell it, and each is asked in that room."""
+        script = 'echo "$FI_PROVIDER $OMPI_MCA_mtl $SOFTFABRIC_EFA" >%s' % os.path.join(TMP.name, "why-env")
+        run("why", "-p", "efa", "--efa", "nics=2", "--", "sh", "-c", script)
+        with open(os.path.join(TMP.name, "why-env"), encoding="ascii") as f:
+            self.assertEqual(f.read(), "efa ofi nics=2\n")
+        self.assertIn('"cxi1" in the hints', run("why", "-p", "cxi", "domain_attr.name=cxi1").stdout)
+        self.done(run("why", "-p", "cxi", "--cxi", "nics=2", "domain_attr.name=cxi1"))
+        self.refused(run("why", "--efa", "nisc=2", "caps=msg"), 125, "did you mean 'nics'?")
+
     def test_least_modes(self):
         p = run("why", "-p", "opx", "caps=tagged", "mode=context", "api=1.17")
         self.assertIn("without FI_CONTEXT2", p.stdout)
@@ -344,6 +370,8 @@ class Run(Case):
         p = run("run", "--", "sh", "-c", "echo said; exit 7")
         self.assertEqual((p.returncode, p.stdout), (7, "said\n"))
         self.assertIn("no adapter was used", p.stderr)
+        p = run("run", "-p", "opx", "--opx", "contexts=1", "--", "false")
+        self.assertIn("softfabric why -p opx --opx contexts=1 -- false;", p.stderr)
         p = run("run", "-q", "--", "sh", "-c", "kill -TERM $$")
         self.assertEqual((p.returncode, p.stderr), (143, ""))
 
@@ -363,6 +391,13 @@ class Run(Case):
         self.refused(run("run", "--hosts", "0", "--", "true"), 125, "1 to 200")
         self.refused(run("run", "--hosts", "two", "--", "true"), 125, "--hosts takes a number, not two")
         self.refused(run("run", "--", ""), 127, "no name")
+        self.refused(run("run", "-p", "efa", "--efa", "nics=0", "--", "true"), 125, "has no adapter", "nics=0")
+        broken = os.path.join(TMP.name, "run-broken")
+        os.mkdir(broken)
+        with open(os.path.join(broken, "libfabric.so.1"), "w", encoding="ascii"):
+            pass
+        p = run("run", "--", "true", LD_LIBRARY_PATH=broken)
+        self.assertIn("no adapter was used: libfabric cannot be loaded", p.stderr)
 
     def test_counters(self):
         if not shutil.which("fi_pingpong"):

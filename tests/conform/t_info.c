@@ -421,7 +421,7 @@ static void info_reasons(struct ct *c)
 	reason(c, h, "caps");
 	h = named(c);
 	h->ep_attr->type = FI_EP_MSG;
-	reason(c, h, "endpoint type");
+	reason(c, h, "ep_attr->type");
 	h = named(c);
 	h->domain_attr->name = strdup("nowhere");
 	reason(c, h, "\"nowhere\" in the hints");

@@ -569,8 +569,7 @@ static int getinfo(uint32_t version, const char *node, const char *service, uint
 
 	*info = NULL;
 	if (type != FI_EP_UNSPEC && type != FI_EP_RDM)
-		return kit_info_no(&g_cxi_prov,
-				   "endpoint type %d is not offered: cxi has FI_EP_RDM", (int)type);
+		return kit_info_no_type(&g_cxi_prov, type, "FI_EP_RDM");
 	if (hints && (hints->caps & FI_SOURCE_ERR) && !(hints->caps & FI_SOURCE))
 		return kit_info_no(&g_cxi_prov,
 				   "caps of the hints has FI_SOURCE_ERR without FI_SOURCE");

@@ -445,10 +445,7 @@ static int getinfo(uint32_t version, const char *node, const char *service, uint
 
 	*info = NULL;
 	if (type != FI_EP_UNSPEC && type != FI_EP_RDM && type != FI_EP_DGRAM)
-		return kit_info_no(
-			&g_efa_prov,
-			"endpoint type %d is not offered: efa has FI_EP_RDM and FI_EP_DGRAM",
-			(int)type);
+		return kit_info_no_type(&g_efa_prov, type, "FI_EP_RDM and FI_EP_DGRAM");
 	ret = want_from(&q.want, node, service, flags, hints);
 	if (ret)
 		return ret;

@@ -280,9 +280,7 @@ static bool thread_known(enum fi_threading t, uint32_t version)
 static int hints_check(const struct fi_info *h, uint32_t version)
 {
 	if (h->ep_attr && h->ep_attr->type != FI_EP_UNSPEC && h->ep_attr->type != FI_EP_RDM)
-		return kit_info_no(&g_opx_prov,
-				   "endpoint type %d is not offered: opx has FI_EP_RDM",
-				   (int)h->ep_attr->type);
+		return kit_info_no_type(&g_opx_prov, h->ep_attr->type, "FI_EP_RDM");
 	if ((h->mode & FI_CONTEXT) && !(h->mode & FI_CONTEXT2)) {
 		LOG_WARN("hints with mode FI_CONTEXT and without FI_CONTEXT2 refused: opx has FI_CONTEXT2");
 		return -FI_ENODATA;
