@@ -9,6 +9,9 @@ import tempfile
 from . import out, places
 
 UNSAID = ("", "(null)", "0", "FI_FORMAT_UNSPEC", "Unknown")
+SECTIONS = ("net", "efa", "cxi", "opx")
+KNOWN = ("NET", "EFA", "CXI", "OPX", "CONF", "STATS", "LIVE", "PEERS", "WHY", "HOSTS", "VERBS_LOG", "STATS_OPS",
+         "MODULE", "NAME", "PROV", "PROVIDERS", "NETNS", "NO_INSTALL", "MODULES")
 # What these hints have is what the program is ready for; they are widened by adding, all others by leaving them out.
 OFFERED_BY_PROGRAM = ("mode", "domain_attr.mr_mode", "domain_attr.mode", "tx_attr.mode", "rx_attr.mode")
 SHORT = {"provider": "fabric_attr.prov_name", "prov": "fabric_attr.prov_name", "domain": "domain_attr.name", "fabric": "fabric_attr.name",
@@ -24,6 +27,32 @@ def room_errors(r):
     """The sentences of what is refused, each once."""
     said = [r["net"].get("error")] + [r[p]["error"] for p in places.PROVIDERS]
     return list(dict.fromkeys(s for s in said if s))
+
+
+def unheard(env):
+    """Sentences of what nobody would read: variables whose names are nearly ours, and lines of SOFTFABRIC_CONF."""
+    said = []
+    for name in env:
+        short = name[len("SOFTFABRIC_"):]
+        near = out.nearest(short, KNOWN) if name.startswith("SOFTFABRIC_") and short not in KNOWN else ""
+        if near:
+            said.append("%s is read by nobody%s" % (name, near.replace("'", "'SOFTFABRIC_", 1)))
+    try:
+        with open(env.get("SOFTFABRIC_CONF") or os.devnull, encoding="utf-8", errors="replace") as f:
+            lines = [line.strip() for line in f]
+    except OSError:  # the adapters say it
+        return said
+    section = None
+    for line in lines:
+        head = re.fullmatch(r"\[\s*(.*?)\s*\]", line)
+        if head and head.group(1) not in SECTIONS:
+            said.append("SOFTFABRIC_CONF: there is no section [%s]%s; sections: %s"
+                        % (head.group(1), out.nearest(head.group(1), SECTIONS), ", ".join(SECTIONS)))
+        elif not head and section is None and line and line[0] not in "#;":
+            said.append("SOFTFABRIC_CONF: %s stands before any section: begin with one of [%s]"
+                        % (line[:64], "], [".join(SECTIONS)))
+        section = head.group(1) if head else section
+    return said
 
 
 def info_parse(text):

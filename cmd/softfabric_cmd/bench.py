@@ -260,6 +260,8 @@ def settle(args):
     for p in args.providers:
         if p in places.PROVIDERS and p not in places.built():
             raise out.Refused("%s is not built: there is no %s" % (p, places.module_file(p)))
+        if p == "shm" and (args.hosts or args.between):
+            raise out.Refused("shm does not reach another host: leave it out of --providers, or leave out --hosts")
         if not p.replace(";", "").replace("_", "").isalnum():
             raise out.Refused("--providers: %s is no name of a provider" % p)
     args.sizes = {t: sizes_of(args.sizes) for t in ("lat", "bw")} if args.sizes else {}
@@ -290,6 +292,8 @@ def main(argv):
             write(file, "")  # what cannot be written is said before anything runs
     env = {k: v for k, v in os.environ.items() if k not in ("FI_PROVIDER", "SOFTFABRIC_STATS")}
     rooms_of(args, env)
+    if not args.hosts and not args.between:
+        run.shm_note(args.rooms)
     if args.hosts:
         run.hosts_check(2)
         again = [places.own, "bench", "--between"] + [a for a in argv if a != "--hosts"]

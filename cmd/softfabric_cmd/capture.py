@@ -165,7 +165,9 @@ def finish(folder, to, args):
             progress.end()
             merge.arrivals.close()
     except OSError as e:
-        raise out.Refused("%s cannot be written: %s" % (args.output, e.strerror), 1) from None
+        what = args.output if not e.filename else e.filename
+        said = "%s cannot be written: %s: make room, or name a file elsewhere" % (what, e.strerror)
+        raise out.Refused(said, 1) from None
     for why in merge.broken.values():
         print("softfabric: one process's part is not whole: %s" % why, file=sys.stderr)
     if args.quiet or args.json == "-":
@@ -210,9 +212,17 @@ def main(argv):
     ap.add_argument("-o", "--output", metavar="FILE", required=True, help="the capture, pcapng")
     run.add_room(ap)
     args, command = run.parse(ap, argv, "softfabric capture -o run.pcapng -p efa -- mpirun -np 2 ./a.out")
+    rooms = (args.net or "", os.environ.get("SOFTFABRIC_NET", ""))
+    if any(k.split("=")[0].strip() == "pcap" for r in rooms for k in r.split(";")):
+        raise out.Refused("capture sets pcap itself: leave it out of --net and SOFTFABRIC_NET", 125)
     try:
         to = open(args.output, "wb")  # pylint: disable=consider-using-with
     except OSError as e:
         raise out.Refused("%s cannot be written: %s" % (args.output, e.strerror), 125) from None
-    with to:
+    try:
         return run_and_finish(args, command, to)
+    finally:
+        try:
+            to.close()
+        except OSError:  # it has been said: flush() has met it before
+            pass

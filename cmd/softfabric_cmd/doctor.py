@@ -200,7 +200,7 @@ def mpis(progress):
 
 
 def room():
-    errors = ask.room_errors(ask.room())
+    errors = ask.unheard(os.environ) + ask.room_errors(ask.room())
     if errors:
         return [finding(BAD, "room", e, "correct it, or unset the variable") for e in errors]
     return [finding(OK, "room", "SOFTFABRIC_* are understood")]

@@ -37,7 +37,7 @@ AGENT = """#!/bin/sh
 while [ "${1#-}" != "$1" ]; do shift; done
 host=$1
 shift
-read -r pid <%(tmp)s/host."$host" 2>/dev/null || { echo "softfabric: there is no host $host; hosts: %(names)s" >&2; exit 255; }
+{ read -r pid <%(tmp)s/host."$host"; } 2>/dev/null || { echo "softfabric: there is no host $host; hosts: %(names)s" >&2; exit 255; }
 exec nsenter --target "$pid" --mount --root --net --uts --wdns=/ sh -c "cd '$PWD' 2>/dev/null; $*"
 """
 

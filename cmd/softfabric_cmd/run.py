@@ -3,6 +3,7 @@
 import argparse
 import ctypes
 import os
+import select
 import shlex
 import shutil
 import signal
@@ -11,9 +12,10 @@ import sys
 import tempfile
 import time
 
-from . import ask, counters, hosts, live, out, places
+from . import ask, counters, doctor, hosts, live, out, places
 
-USAGE = "softfabric run [-p PROVIDER] [--hosts N] [--net KEYS] [--efa KEYS] [--cxi KEYS] [--opx KEYS] [--json[=FILE]] [-q] -- COMMAND [ARG...]"
+USAGE = ("softfabric run [-p PROVIDER] [--hosts N] [--net KEYS] [--efa KEYS] [--cxi KEYS] [--opx KEYS] "
+         "[--json[=FILE]] [-q] -- COMMAND [ARG...]")
 EPILOG = """\
   softfabric run -p efa -- mpirun -np 2 ./a.out
   softfabric run -p cxi --hosts 3 --net "loss=1%;seed=7" -- mpirun -np 6 ./a.out
@@ -50,7 +52,7 @@ def room_check(env, with_hosts):
     env = dict(env)
     if with_hosts:  # there is no such interface yet
         env["SOFTFABRIC_NET"] = env.get("SOFTFABRIC_NET", "") + ";if=lo"
-    errors = ask.room_errors(ask.room(env))
+    errors = ask.unheard(env) + ask.room_errors(ask.room(env))
     if errors:
         raise out.Refused(errors[0], 125)
 
@@ -175,7 +177,19 @@ def supervise(command, env):
     return p.returncode if p.returncode >= 0 else 128 - p.returncode
 
 
-def with_hosts(args, command, env, tmp, started=None):
+def ended(child, watch):
+    """Waits for @child. This process looks itself: none can have threads whose children are in another namespace."""
+    try:
+        fd = os.pidfd_open(child)
+    except (AttributeError, OSError):
+        return os.waitpid(child, 0)[1]
+    while watch and not select.select([fd], [], [], watch.EVERY_S)[0]:
+        watch.look()
+    os.close(fd)
+    return os.waitpid(child, 0)[1]
+
+
+def with_hosts(args, command, env, tmp, watch=None):
     """The same among virtual hosts, in a process that is the first of its own process namespace."""
     try:
         hosts.enter()
@@ -196,9 +210,7 @@ def with_hosts(args, command, env, tmp, started=None):
         os._exit(first_process(args, command, env, tmp) if not caught else 128 + caught[0])
     for sig in list(caught):
         os.kill(child, sig)
-    if started:  # not before: a process with threads cannot enter a user namespace
-        started()
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    status = os.waitstatus_to_exitcode(ended(child, watch))
     signals_back(before)
     return status if status >= 0 else 128 - status
 
@@ -245,6 +257,16 @@ def pointer(args, command, status):
         words += ["--" + kind, getattr(args, kind)] if getattr(args, kind) else []
     said = "who refused what is said by: %s" % " ".join(shlex.quote(w) for w in words + ["--"] + command)
     return said + ("; what was refused after fi_getinfo by: FI_LOG_LEVEL=warn" if status else "")
+
+
+def shm_note(env):
+    """Without room in /dev/shm peers of a host meet by UDP: right, but slower than somebody may expect."""
+    if "shm" not in str(ask.room({**os.environ, **env})["net"].get("paths")):
+        return
+    bad = [f for f in doctor.shm() if f["level"] == doctor.BAD]
+    if bad:
+        said = "softfabric: processes of one host may meet by UDP, which is slower: %s: %s"
+        print(said % (bad[0]["text"], bad[0]["mend"]), file=sys.stderr)
 
 
 def no_adapters(env, provider):
@@ -325,9 +347,15 @@ def run_checked(args, command):
     if args.hosts is not None:
         env["SOFTFABRIC_NET"] = ";".join(k for k in ("if=eth0", env.get("SOFTFABRIC_NET")) if k)
         hosts_check(args.hosts)
+        pairs = [k.partition("=") for k in env["SOFTFABRIC_NET"].split(";")]
+        last = [v.strip() for k, _, v in pairs if k.strip() == "if"][-1]
+        if last not in ("eth0", "lo"):
+            raise out.Refused("the virtual hosts have the interface eth0 (and lo), not %s: leave if out of --net" % last, 125)
     command_check(command, env, args.hosts is not None)
     room_check(env, args.hosts is not None)
     no_adapters({**env, "SOFTFABRIC_NET": env["SOFTFABRIC_NET"] + ";if=lo"} if args.hosts else env, args.provider)
+    if args.hosts is None and not args.quiet:
+        shm_note(env)
     with tempfile.TemporaryDirectory(prefix="softfabric-run.") as tmp:
         stats = env["SOFTFABRIC_STATS"] = os.path.join(tmp, "stats")
         # For softfabric top, and for what is counted of processes that are killed: a folder of this run alone.
@@ -336,7 +364,7 @@ def run_checked(args, command):
         watch = live.Watch(env["SOFTFABRIC_LIVE"])
         began = time.monotonic()
         if args.hosts is not None:
-            status = with_hosts(args, command, env, tmp, watch.start)
+            status = with_hosts(args, command, env, tmp, watch)
         else:
             watch.start()
             status = supervise(command, env)

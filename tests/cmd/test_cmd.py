@@ -141,6 +141,7 @@ class Basic(Case):
         with open(os.path.join(lib, "libfabric.so.1"), "w", encoding="ascii"):
             pass
         self.refused(run("info", LD_LIBRARY_PATH=lib), 1, "libfabric cannot be loaded", "apt install libfabric1")
+        self.assertIn("used: libfabric cannot be loaded", run("run", "--", "true", LD_LIBRARY_PATH=lib).stderr)
         old = os.path.join(TMP.name, "old")
         os.mkdir(old)
         os.symlink(OLD, os.path.join(old, "libfabric.so.1"))
@@ -283,7 +284,6 @@ class Why(Case):
         self.assertIn("caps asks for FI_MULTICAST", said[0]["reason"])
         self.assertIn(["caps", "caps without FI_MULTICAST"], said[0]["change"])
 
-
     @unittest.skipUnless(shutil.which("fi_info"), "fi_info is not installed")
     def test_progress(self):
         """On a terminal, what takes long says what it does; the command's own words are left alone."""
@@ -392,12 +392,14 @@ class Run(Case):
         self.refused(run("run", "--hosts", "two", "--", "true"), 125, "--hosts takes a number, not two")
         self.refused(run("run", "--", ""), 127, "no name")
         self.refused(run("run", "-p", "efa", "--efa", "nics=0", "--", "true"), 125, "has no adapter", "nics=0")
-        broken = os.path.join(TMP.name, "run-broken")
-        os.mkdir(broken)
-        with open(os.path.join(broken, "libfabric.so.1"), "w", encoding="ascii"):
-            pass
-        p = run("run", "--", "true", LD_LIBRARY_PATH=broken)
-        self.assertIn("no adapter was used: libfabric cannot be loaded", p.stderr)
+        conf = os.path.join(TMP.name, "conf")
+        for text, words in (("[nett]\nloss=1%\n", ("[nett]", "did you mean 'net'?")),
+                            ("# a room\nloss=1%\n", ("loss=1% stands before any section",))):
+            with open(conf, "w", encoding="ascii") as f:
+                f.write(text)
+            self.refused(run("run", "--", "true", SOFTFABRIC_CONF=conf), 125, *words)
+        self.refused(run("run", "--", "true", SOFTFABRIC_NT="x"), 125, "did you mean 'SOFTFABRIC_NET'?")
+        self.refused(run("capture", "-o", conf, "--net", "pcap=x", "--", "true"), 125, "capture sets pcap itself")
 
     def test_counters(self):
         if not shutil.which("fi_pingpong"):
@@ -459,7 +461,8 @@ class Hosts(Run):
         self.assertEqual(p.returncode, 5, p.stderr)
         for word in ("h1,h2\nsoftfabric\nh1\n", "10.77.0.1/24", "\nh2\n", "10.77.0.2/24", "refused"):
             self.assertIn(word, p.stdout)
-        self.assertIn("there is no host h3; hosts: h1 h2", p.stderr)
+        self.assertEqual(p.stderr, "softfabric: there is no host h3; hosts: h1 h2\n")
+        self.refused(run("run", "--hosts", "2", "--net", "if=eth9", "--", "true"), 125, "not eth9", "leave if out")
         p = run("run", "-q", "--hosts", "1", "--", "softfabric-on", "h1", "uname", "-n")
         self.assertEqual(self.done(p), "h1\n")
 
@@ -744,6 +747,7 @@ class Bench(Case):
         self.refused(run("bench", "--net", "los=1%"), 125, "did you mean 'loss'?")
         self.refused(run("bench", "--svg", "/nowhere/x"), 1, "cannot be written")
         self.refused(run("bench", "-n", "0"), 2, "1 to 1000")
+        self.refused(run("bench", "--hosts", "-p", "efa,shm"), 2, "shm does not reach another host")
 
     @unittest.skipUnless(can_namespaces(), "no namespaces here")
     def test_no_shared_memory(self):
@@ -753,7 +757,8 @@ class Bench(Case):
                     before=in_namespace("mount -t tmpfs -o %s tmpfs /dev/shm" % options))
             got = json.loads(self.done(p))
             self.assertEqual(([r["provider"] for r in got["results"]], got["failed"]), (["efa", "cxi", "opx"], {}))
-            self.assertEqual(p.stderr, "")
+            self.assertEqual(len(p.stderr.splitlines()), 1, p.stderr)
+            self.assertIn("meet by UDP, which is slower", p.stderr)
 
     @unittest.skipUnless(can_namespaces() and shutil.which("ip"), "no namespaces, or no ip, here")
     def test_hosts(self):

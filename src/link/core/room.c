@@ -38,7 +38,7 @@ static const char room_words[] = "shm,udp";
 
 static const struct conf_key room_keys[] = {
 	{"", CONF_WORDS, R_(paths), "Paths that peers may be reached by.", 0, 0, room_words},
-	{"paths", CONF_WORDS, R_(paths), "The same, with a name for files.", 0, 0, room_words},
+	{"paths", CONF_WORDS, R_(paths), "Paths that peers may be reached by.", 0, 0, room_words},
 	{"loss", CONF_PPM, R_(drop_ppm), "Share of datagrams that are lost.", 0, 0, NULL},
 	{"drop", CONF_PPM, R_(drop_ppm), "Another name for loss.", 0, 0, NULL},
 	{"dup", CONF_PPM, R_(dup_ppm), "Share of datagrams that arrive twice.", 0, 0, NULL},
