@@ -186,6 +186,8 @@ class Text(Case):
         self.assertEqual(self.complete("capture", "--out"), ["--output"])
         self.assertEqual(self.complete("decode", "--j"), ["--json"])
         self.assertEqual(self.complete("run", "-p", ""), ["efa", "cxi", "opx"])
+        self.assertEqual(self.complete("bench", "-p", "")[3:], ["shm", "tcp"])
+        self.assertNotIn("ports", self.complete("decode", "-v", "p"))
         self.assertEqual(self.complete("run", "--net", "loss=1%;dead"), ["loss=1%;dead_after="])
         self.assertEqual(self.complete("why", "tx_attr.inj"), ["tx_attr.inject_size="])
         for kind in ("net", "efa", "cxi", "opx"):

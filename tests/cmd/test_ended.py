@@ -105,6 +105,14 @@ class Ended(Case):
                              stderr=subprocess.PIPE, text=True, env=environment(SIDE=SIDE, FI_PROVIDER="cxi"))
         self.check(p.communicate(timeout=LIMIT_S)[1], 2)
 
+    def test_capture_to_full_disk(self):
+        """The file is named, the mend, and where the parts stay."""
+        p = subprocess.run([COMMAND, "capture", "-q", "-o", "/dev/full", "-p", "cxi", "--", sys.executable, JOB, "cxi",
+                            "close", self.up], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+                           timeout=LIMIT_S, env=environment(SIDE=SIDE))
+        self.refused(p, 1, "/dev/full cannot be written: No space", "make room",
+                     os.path.join(TMP.name, "softfabric-cap"))
+
     def test_removed_by_others(self):
         """The file of a killed process that somebody else removes was read before."""
         path = os.path.join(self.dir, "softfabric-live.7.0")
