@@ -42,8 +42,8 @@ mkdir -p "$top"
 # and the leak checker crashes on a wrong guess; ours has no pointers there.
 export ASAN_OPTIONS="intercept_tls_get_addr=0:detect_stack_use_after_return=1:strict_string_checks=1:${ASAN_OPTIONS:-}"
 export UBSAN_OPTIONS="print_stacktrace=1:halt_on_error=1:${UBSAN_OPTIONS:-}"
-# report_signal_unsafe=0: a guarded access (base/guard.c) leaves the handler of its fault by a jump that the race checker
-# does not see, which would be in a signal handler for ever.
+# report_signal_unsafe=0: a guarded access (base/guard.c) leaves the handler of its fault by a jump that the race
+# checker does not see, which would be in a signal handler for ever.
 export TSAN_OPTIONS="die_after_fork=0:halt_on_error=1:report_signal_unsafe=0:${TSAN_OPTIONS:-}"
 export SLOW=6
 if probe address,undefined; then
