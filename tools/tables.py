@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Fills man pages and shell completions from the tables in the sources, so that they cannot drift from them.
 
-tables.py [--root DIR] FILE     FILE with each line or word @KEYS net@, @PARAMS efa@ (manual pages, scdoc) and @WORDS net@,
-                                @WORDS hints@ (completions) replaced, on standard output
+tables.py [--root DIR] FILE     FILE with each line or word @KEYS net@, @PARAMS efa@ (manual pages, scdoc), @WORDS net@,
+                                @WORDS hints@ and @VALUES net@ (completions) replaced, on standard output
 A row that this does not understand is an error: the number of rows must be that of the table's.
 """
 import argparse
@@ -115,6 +115,8 @@ def replacement(root, what, name):
         return params_page(name, params(root, name))
     if what == "KEYS":
         return keys_page(keys(root, *(SERVICE if name == "svc" else KEYS[name])))
+    if what == "VALUES":  # as zsh's _values wants keys that take one
+        return " ".join(k[0] + ":value:" for k in keys(root, *KEYS[name]))
     return " ".join(hints(root) if name == "hints" else [k[0] for k in keys(root, *KEYS[name])])
 
 
@@ -125,7 +127,7 @@ def main():
     args = ap.parse_args()
     with open(args.file, encoding="utf-8") as f:
         text = f.read()
-    sys.stdout.write(re.sub(r"@(KEYS|PARAMS|WORDS) (\w+)@", lambda m: replacement(args.root, *m.groups()), text))
+    sys.stdout.write(re.sub(r"@(KEYS|PARAMS|WORDS|VALUES) (\w+)@", lambda m: replacement(args.root, *m.groups()), text))
 
 
 if __name__ == "__main__":

@@ -53,6 +53,7 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, **kw):
         super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **kw)
+        self.last_json = []  # the word behind --json, if any
 
     def error(self, message):
         choice = re.match(r"argument (\S+): invalid choice: '(.*?)' \(choose from (.*)\)", message)
@@ -65,13 +66,20 @@ class Parser(argparse.ArgumentParser):
         if m:
             options = [o for a in self._actions for o in a.option_strings]
             message = "unknown option or argument %s%s" % (m.group(1), nearest(m.group(1).split("=")[0], options))
+            if self.last_json == [m.group(1)]:
+                message += "; a file for --json is given as --json=%s" % m.group(1)
         raise Refused("%s; see %s --help" % (message, self.prog))
 
+    def format_help(self):
+        return super().format_help().replace("--json FILE", "--json[=FILE]")
+
     def add_json(self, what):
-        self.add_argument("--json", metavar="=FILE", help="%s as JSON, to FILE, or --json alone to standard output" % what)
+        self.add_argument("--json", metavar="FILE", help="%s as JSON, to FILE, or --json alone to standard output" % what)
 
     def parse_args(self, args=None, namespace=None):
         # The word behind --json is another argument, never its value.
+        args = list(args)
+        self.last_json = args[args.index("--json") + 1:][:1] if "--json" in args else []
         got = super().parse_args(["--json=-" if a == "--json" else a for a in args], namespace)
         for a in self._actions:
             if a.option_strings and getattr(got, a.dest, None) == "":

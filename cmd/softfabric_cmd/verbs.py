@@ -11,7 +11,8 @@ EPILOG = """\
 The command sees adapters of the soft room in place of the machine's own, by LD_PRELOAD; nothing else of its environment
 changes, so a libfabric has the efa provider that it was built with. SOFTFABRIC_VERBS_LOG: none, warn, info or debug.
 KEYS are those of SOFTFABRIC_NET and SOFTFABRIC_EFA, softfabric(1).
-exit status: the command's own; 125 nothing was run; 126, 127 the command cannot be started."""
+exit status: the command's own; 2 a mistake in the options; 125 nothing was run for another reason; 126, 127 the command
+cannot be started."""
 
 
 def env_for(args):

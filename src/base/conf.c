@@ -383,54 +383,61 @@ static void say_expected(struct parse *p, const struct conf_key *k)
 	}
 }
 
-/* Levenshtein distance; SIZE_MAX if a name is too long to bother. */
+/* Letters to add, leave out, change, or swap with the next one; SIZE_MAX if a name is too long to bother. */
 static size_t edit_distance(struct str a, struct str b)
 {
-	size_t row[NAME_LEN_MAX + 1];
+	size_t row[3][NAME_LEN_MAX + 1]; /* of the letter of @a at hand and the two before it */
 
 	if (a.len > NAME_LEN_MAX || b.len > NAME_LEN_MAX)
 		return SIZE_MAX;
 	for (size_t j = 0; j <= b.len; j++)
-		row[j] = j;
-	for (size_t i = 0; i < a.len; i++) {
-		size_t diag = row[0];
+		row[0][j] = j;
+	for (size_t i = 1; i <= a.len; i++) {
+		size_t *cur = row[i % 3], *one = row[(i + 2) % 3], *two = row[(i + 1) % 3];
 
-		row[0] = i + 1;
-		for (size_t j = 0; j < b.len; j++) {
-			size_t change = diag + (a.p[i] != b.p[j]);
-			size_t gap = MIN(row[j], row[j + 1]) + 1;
+		cur[0] = i;
+		for (size_t j = 1; j <= b.len; j++) {
+			size_t change = one[j - 1] + (a.p[i - 1] != b.p[j - 1]);
 
-			diag = row[j + 1];
-			row[j + 1] = MIN(change, gap);
+			cur[j] = MIN(change, MIN(one[j], cur[j - 1]) + 1);
+			if (i > 1 && j > 1 && a.p[i - 1] == b.p[j - 2] && a.p[i - 2] == b.p[j - 1])
+				cur[j] = MIN(cur[j], two[j - 2] + 1);
 		}
 	}
-	return row[b.len];
+	return row[a.len % 3][b.len];
 }
 
-/* The name that @s probably means; NULL if none is near. */
-static const char *nearest_name(const struct parse *p, struct str s)
+/* What was probably meant, of the names looked at so far; name.p is NULL if none is near. */
+struct near {
+	struct str name;
+	size_t dist;
+};
+
+static void near_look(struct near *n, struct str asked, struct str name)
 {
-	const char *best = NULL;
-	size_t best_dist = SIZE_MAX;
+	size_t dist = edit_distance(asked, name);
 
-	for (size_t i = 0; i < p->key_cnt; i++) {
-		struct str name = str_of(p->keys[i].name);
-		size_t dist = edit_distance(s, name);
+	if (dist < name.len && dist <= 1 + name.len / 4 && (!n->name.p || dist < n->dist))
+		*n = (struct near){name, dist};
+}
 
-		if (dist < name.len && dist <= 1 + name.len / 4 && dist < best_dist) {
-			best = name.p;
-			best_dist = dist;
-		}
-	}
-	return best;
+static void say_near(struct parse *p, const struct near *n)
+{
+	if (!n->name.p)
+		return;
+	say(p, " (did you mean '");
+	say_str(p, n->name);
+	say(p, "'?)");
 }
 
 static void say_known(struct parse *p, struct str unknown)
 {
-	const char *near = nearest_name(p, unknown), *sep = "; known keys: ";
+	const char *sep = "; known keys: ";
+	struct near near = {0};
 
-	if (near)
-		say(p, " (did you mean '%s'?)", near);
+	for (size_t i = 0; i < p->key_cnt; i++)
+		near_look(&near, unknown, str_of(p->keys[i].name));
+	say_near(p, &near);
 	for (size_t i = 0; i < p->key_cnt; i++) {
 		if (!*p->keys[i].name)
 			continue;
@@ -464,11 +471,28 @@ static int lacks_value(struct parse *p, const struct conf_key *k)
 	return -EINVAL;
 }
 
+/* The first of the words of @value that is none of @words: which was meant? */
+static void say_near_word(struct parse *p, const char *words, struct str value)
+{
+	struct str rest = str_of(words), word;
+	struct near near = {0};
+
+	do
+		word = split(&value, ',');
+	while (value.p && word_idx(word, words) >= 0);
+	while (rest.p)
+		near_look(&near, word, split(&rest, ','));
+	say_near(p, &near);
+}
+
 static int bad_value(struct parse *p, const struct conf_key *k, struct str value)
 {
 	say(p, "%s: %s%s'", p->what, k->name, *k->name ? "=" : "");
 	say_str(p, value);
-	say(p, "': ");
+	say(p, "'");
+	if (k->words)
+		say_near_word(p, k->words, value);
+	say(p, ": ");
 	say_expected(p, k);
 	return -EINVAL;
 }

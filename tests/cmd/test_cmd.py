@@ -84,10 +84,10 @@ class Basic(Case):
             self.assertEqual(text, self.done(run("help", verb)))
 
     def test_mistakes(self):
-        self.refused(run("rum"), 2, "did you mean 'run'?")
-        self.refused(run("help", "rnu"), 2, "did you mean 'run'?")
-        self.refused(run("info", "--josn"), 2, "did you mean '--json'?")
-        self.refused(run("info", "--json="), 2, "--json has no value")
+        for words, says in (("rum", "did you mean 'run'?"), ("help rnu", "did you mean 'run'?"),
+                            ("info --josn", "did you mean '--json'?"), ("info --json=", "--json has no value"),
+                            ("info --json x", "a file for --json is given as --json=x")):
+            self.refused(run(*words.split()), 2, says)
         self.refused(run("info", "-p", "efs"), 2, "takes efa, cxi, opx, not efs")
         self.assertEqual(run().returncode, 2)
 

@@ -118,6 +118,11 @@ FAKE void live_tick(struct link_node *n)
 	(void)n;
 }
 
+FAKE void live_port_end(const struct link_port *p)
+{
+	(void)p;
+}
+
 FAKE void live_close(struct link_node *n)
 {
 	(void)n;

@@ -254,7 +254,11 @@ static void conf_parse__error_sentences(void **state)
 	expect_err("=sim", "NET: unknown key ''; "
 			   "known keys: loss, delay, seed, mtu, quiet, pcap, death");
 	expect_err("shm,ucp",
-		   "NET: 'shm,ucp': expected one or more, comma separated, of shm,udp,sim");
+		   "NET: 'shm,ucp' (did you mean 'udp'?): expected one or more, comma separated, of shm,udp,sim");
+	expect_err("sism", "NET: 'sism' (did you mean 'sim'?): expected one or more, comma separated, of shm,udp,sim");
+	expect_err("upd", "NET: 'upd' (did you mean 'udp'?): expected one or more, comma separated, of shm,udp,sim");
+	expect_err("dealy=1us", "NET: unknown key 'dealy' (did you mean 'delay'?); "
+				"known keys: loss, delay, seed, mtu, quiet, pcap, death");
 	expect_err("shm,", "NET: 'shm,': expected one or more, comma separated, of shm,udp,sim");
 	expect_err("loss=1",
 		   "NET: loss='1': expected a percentage like 1% or a fraction like 0.01, "
