@@ -34,12 +34,13 @@ def unheard(env):
     said = []
     for name in env:
         short = name[len("SOFTFABRIC_"):]
-        near = out.nearest(short, KNOWN) if name.startswith("SOFTFABRIC_") and short not in KNOWN else ""
+        # One letter or two: names of others may begin like ours.
+        near = out.nearest(short, KNOWN, 0.8) if name.startswith("SOFTFABRIC_") and short not in KNOWN else ""
         if near:
             said.append("%s is read by nobody%s" % (name, near.replace("'", "'SOFTFABRIC_", 1)))
     try:
         with open(env.get("SOFTFABRIC_CONF") or os.devnull, encoding="utf-8", errors="replace") as f:
-            lines = [line.strip() for line in f]
+            lines = [re.sub(r"(^|\s)[#;].*", "", line).strip() for line in f]  # as conf_file_parse() does
     except OSError:  # the adapters say it
         return said
     section = None
@@ -48,7 +49,7 @@ def unheard(env):
         if head and head.group(1) not in SECTIONS:
             said.append("SOFTFABRIC_CONF: there is no section [%s]%s; sections: %s"
                         % (head.group(1), out.nearest(head.group(1), SECTIONS), ", ".join(SECTIONS)))
-        elif not head and section is None and line and line[0] not in "#;":
+        elif not head and section is None and line:
             said.append("SOFTFABRIC_CONF: %s stands before any section: begin with one of [%s]"
                         % (line[:64], "], [".join(SECTIONS)))
         section = head.group(1) if head else section

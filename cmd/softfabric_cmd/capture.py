@@ -160,7 +160,7 @@ def finish(folder, to, args):
         try:
             merge.look(progress)
             merge.write(to, progress)
-            to.flush()
+            to.close()  # a full disk may be noticed here only
         finally:
             progress.end()
             merge.arrivals.close()

@@ -121,5 +121,5 @@ def put(adapters, file):
         print("  and %d more ports, which --json=FILE has" % (len(rows) - 1 - PORTS_MOST), file=file)
     killed = sum(a["killed"] for a in adapters)
     if killed:
-        print("  %d of the processes ended without closing their adapter: of them it is what they told last, twice a "
-              "second" % killed, file=file)
+        print("  %d of these adapters were left open, by processes that were killed or still run: of them it is what was "
+              "told last, twice a second" % killed, file=file)

@@ -42,9 +42,9 @@ def refuse(sentence):
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # nobody will know, but for the exit status
 
 
-def nearest(word, known):
+def nearest(word, known, least=0.6):
     """"; did you mean 'x'?", or nothing."""
-    near = difflib.get_close_matches(word, list(known), 1, 0.6)
+    near = difflib.get_close_matches(word, list(known), 1, least)
     return " (did you mean '%s'?)" % near[0] if near else ""
 
 

@@ -248,10 +248,14 @@ def first_process(args, command, env, tmp):
 def pointer(args, command, status):
     """Why no adapter was used, or what says it."""
     try:
+        if args.hosts is not None:  # their namespaces are gone: nothing can be started any more
+            raise LookupError
         with ask.Libfabric():
             pass
     except out.Refused as e:
         return str(e)
+    except LookupError:
+        pass
     words = ["softfabric", "why"] + (["-p", args.provider] if args.provider else [])
     for kind in ("net", "efa", "cxi", "opx"):
         words += ["--" + kind, getattr(args, kind)] if getattr(args, kind) else []
@@ -354,7 +358,7 @@ def run_checked(args, command):
     command_check(command, env, args.hosts is not None)
     room_check(env, args.hosts is not None)
     no_adapters({**env, "SOFTFABRIC_NET": env["SOFTFABRIC_NET"] + ";if=lo"} if args.hosts else env, args.provider)
-    if args.hosts is None and not args.quiet:
+    if args.hosts is None and not args.quiet and not args.capture:
         shm_note(env)
     with tempfile.TemporaryDirectory(prefix="softfabric-run.") as tmp:
         stats = env["SOFTFABRIC_STATS"] = os.path.join(tmp, "stats")

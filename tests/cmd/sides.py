@@ -17,10 +17,10 @@ OPS, BYTES, LIMIT_S = 1024, 4096, 60
 
 
 def told(pid):
-    """Frames that the live file of a rank tells of."""
+    """Frames that the live file of a rank tells of, in or out."""
     try:
         with open(os.path.join(os.environ["SOFTFABRIC_LIVE"], "softfabric-live.%d.0" % pid), encoding="ascii") as f:
-            return max([int(n) for n in re.findall(r" tx_frames=(\d+)", f.read())], default=0)
+            return max([int(n) for n in re.findall(r" [rt]x_frames=(\d+)", f.read())], default=0)
     except OSError:
         return 0
 
@@ -50,7 +50,7 @@ def main():
     for r in ranks:
         r.stdout.readline()
     until = time.monotonic() + LIMIT_S
-    while how != "close" and max(told(r.pid) for r in ranks) < OPS and time.monotonic() < until:
+    while how != "close" and min(told(r.pid) for r in ranks) < OPS and time.monotonic() < until:
         time.sleep(0.02)
     with open(up, "w", encoding="ascii"):
         pass

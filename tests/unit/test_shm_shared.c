@@ -407,6 +407,10 @@ static void none_left__memory_is_reserved(void **state)
 	setrlimit(RLIMIT_NOFILE, &none);
 	rc = shm_seg_reserve(&peer, SHM_STAGE_OFF + 100, 1 << 20);
 	setrlimit(RLIMIT_NOFILE, &was);
+	if (rc == -EMFILE && madvise(peer.base, 4096, 23) && errno == EINVAL) { /* MADV_POPULATE_WRITE: Linux 5.14 */
+		ports_close();
+		skip();
+	}
 	assert_int_equal(rc, 0);
 	assert_int_equal(fstat(peer.fd, &after), 0);
 	assert_true((after.st_blocks - before.st_blocks) * 512 > 1 << 19); /* the arena had its first pages */

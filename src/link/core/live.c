@@ -36,6 +36,7 @@
 #define TEXT_MAX    131072u
 #define END_MAX	    128u /* of it, for the last lines */
 #define LINE_MAX_   4096u
+#define LAST_TRIES  10
 
 struct live_port {
 	struct link_addr self;
@@ -303,18 +304,41 @@ void live_close(struct link_node *n)
 	mem_free(l);
 }
 
+/* The number behind the text in @fd, which is written last, and so has to be read first; 0: there is none. */
+static uint64_t number_at_end(int fd)
+{
+	char text[END_MAX + 1], *end;
+	uint64_t number = 0;
+	struct stat st;
+	ssize_t len;
+
+	if (fstat(fd, &st))
+		return 0;
+	len = pread(fd, text, END_MAX, st.st_size > (off_t)END_MAX ? st.st_size - (off_t)END_MAX : 0);
+	text[MAX(len, 0)] = '\0';
+	end = strstr(text, "\nend ");
+	return end && sscanf(end, "\nend %" SCNu64, &number) == 1 ? number : 0;
+}
+
 /* What the adapter of @l told last: nobody closes it any more. From the file, since its thread may write on. */
 static void report_last(const struct live *l)
 {
-	char text[LINE_MAX_] = "", *line;
+	char text[2 * LINE_MAX_], *line;
+	uint64_t begin = 0, end = 1;
+	ssize_t len;
 
-	if (pread(l->fd, text, sizeof(text) - 1, 0) <= 0)
-		return;
-	line = strstr(text, "softfabric-stats: ");
-	if (line && strchr(line, '\n')) {
-		*strchr(line, '\n') = '\0';
-		stats_report(line);
+	for (int i = 0; i < LAST_TRIES && begin != end; i++) {
+		end = number_at_end(l->fd);
+		len = pread(l->fd, text, sizeof(text) - 1, 0);
+		text[MAX(len, 0)] = '\0';
+		if (sscanf(text, "softfabric-live 1 %" SCNu64, &begin) != 1)
+			return;
 	}
+	line = strstr(text, "softfabric-stats: ");
+	if (begin != end || !line)
+		return;
+	line[strcspn(line, "\n")] = '\0';
+	stats_report(line);
 }
 
 /* exit() with nodes open; a child's exit leaves its parent's files alone. */

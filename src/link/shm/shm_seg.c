@@ -36,6 +36,9 @@
  * has a random part, so that nobody can have it before us.
  */
 
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
 #define REAP_MAX    64 /* files looked at per port that opens */
 #define NEWBORN_SEC 2  /* an unfinished file may be younger than its lock */
 #define REAPER_NAPS 500 /* of 1 ms: a reaper may stand in line for a CPU just while it holds a lock */
@@ -689,13 +692,20 @@ int shm_seg_attach(const struct link_addr *addr, uint32_t flags, struct shm_seg 
 	return rc;
 }
 
+/* No system call while both are there. */
+static int32_t room_now(void)
+{
+	return reserve_fill() ? shm_spare_fill(false) : -ENOMEM;
+}
+
 void shm_seg_tell_room(void)
 {
-	int32_t room = reserve_fill() ? shm_spare_fill(false) : -ENOMEM; /* no system call while both are there */
+	int32_t room = room_now();
 
 	if (likely(room == atomic_load_explicit(&g_room, memory_order_relaxed)))
 		return;
 	pthread_mutex_lock(&g_own_mutex);
+	room = room_now(); /* another thread may have told more than we know */
 	atomic_store_explicit(&g_room, room, memory_order_relaxed);
 	for (struct shm_seg *s = g_own; s; s = s->next)
 		if (s->owner_pid == getpid()) /* relaxed: who reads it too late is told in another way (SHM_D_UNSEEN) */
