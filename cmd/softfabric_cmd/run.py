@@ -129,6 +129,23 @@ def signals_back(before):
         signal.signal(s, handler)
 
 
+def next_ended(fd):
+    """The next child that has ended, as os.wait(); @fd is readable when the command has, or None. A signal that comes
+    just before a system call is heard only behind it: so none waits for long."""
+    while True:
+        got = os.waitpid(-1, 0 if fd is None else os.WNOHANG)
+        if got[0]:
+            return got
+        select.select([fd], [], [], live.Watch.EVERY_S)
+
+
+def pidfd(pid):
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return None
+
+
 def supervise(command, env):
     """Starts the command and waits for it. A signal to us is one to it; what it leaves then is ended. Returns its exit status."""
     hosts.libc.prctl(PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(1))
@@ -160,16 +177,18 @@ def supervise(command, env):
         raise out.Refused("%s cannot be started: %s" % (command[0], e.strerror), 126) from None
     for sig in list(caught):  # those that came before there was anybody to hear them
         pass_on(sig)
-    status = 0
+    status, fd = 0, pidfd(p.pid)
     while True:
         try:
-            pid, status = os.wait()
+            pid, status = next_ended(fd)
         except ChildProcessError:  # on_alarm() has reaped it
             status = signal.SIGKILL
             break
         if pid == p.pid:
             break
     signal.alarm(0)
+    if fd is not None:
+        os.close(fd)
     p.returncode = os.waitstatus_to_exitcode(status)
     if caught:
         end_all()
@@ -179,13 +198,12 @@ def supervise(command, env):
 
 def ended(child, watch):
     """Waits for @child. This process looks itself: none can have threads whose children are in another namespace."""
-    try:
-        fd = os.pidfd_open(child)
-    except (AttributeError, OSError):
-        return os.waitpid(child, 0)[1]
-    while watch and not select.select([fd], [], [], watch.EVERY_S)[0]:
-        watch.look()
-    os.close(fd)
+    fd = pidfd(child)
+    while fd is not None and not select.select([fd], [], [], live.Watch.EVERY_S)[0]:
+        if watch:
+            watch.look()
+    if fd is not None:
+        os.close(fd)
     return os.waitpid(child, 0)[1]
 
 
@@ -206,8 +224,7 @@ def with_hosts(args, command, env, tmp, watch=None):
     before = signals_to(on_signal)
     child = os.fork()
     if not child:
-        signals_back(before)
-        os._exit(first_process(args, command, env, tmp) if not caught else 128 + caught[0])
+        os._exit(first_process(args, command, env, tmp, caught))
     for sig in list(caught):
         os.kill(child, sig)
     status = os.waitstatus_to_exitcode(ended(child, watch))
@@ -221,21 +238,32 @@ def among_hosts(cnt, command, env):
         return with_hosts(argparse.Namespace(hosts=cnt), command, env, tmp)
 
 
-def first_process(args, command, env, tmp):
+def first_process(args, command, env, tmp, caught):
+    """@caught: signals so far. They interrupt what is done here, but where an exception is lost, as in __del__()."""
     progress = out.Progress()
+
+    def on_signal(sig, _frame):
+        caught.append(sig)
+        raise KeyboardInterrupt
+
     try:
+        signals_to(on_signal)
+        if caught:
+            raise KeyboardInterrupt
         hosts.call("prctl", hosts.PR_SET_PDEATHSIG, signal.SIGKILL)
         names = hosts.setup(tmp, args.hosts, progress)
         progress.end()
         hosts.launch_env(env, tmp, names)
+        if caught:
+            raise KeyboardInterrupt
         return supervise(command, env)
     except out.Refused as e:
         progress.end()
         out.refuse(e)
         return e.status
-    except KeyboardInterrupt as e:
+    except KeyboardInterrupt:
         progress.end()
-        return getattr(e, "status", 130)
+        return 128 + caught[0]
     except OSError as e:
         progress.end()
         out.refuse(out.sentence_of(e))
