@@ -27,9 +27,9 @@ GRACE_S = 10
 PR_SET_CHILD_SUBREAPER = 36
 
 
-def room_env(args, env):
+def room_env(args, env, kinds=("net", "efa", "cxi", "opx")):
     """The rooms of the options behind those of @env."""
-    names = {"SOFTFABRIC_" + kind.upper(): getattr(args, kind) for kind in ("net", "efa", "cxi", "opx")}
+    names = {"SOFTFABRIC_" + kind.upper(): getattr(args, kind) for kind in kinds}
     return {n: ";".join(k for k in (env.get(n), keys) if k) for n, keys in names.items() if keys}
 
 

@@ -18,10 +18,7 @@ cannot be started."""
 def env_for(args):
     """The command's environment."""
     env = dict(os.environ)
-    for kind in ("net", "efa"):
-        name, keys = "SOFTFABRIC_" + kind.upper(), getattr(args, kind)
-        if keys:
-            env[name] = ";".join(k for k in (env.get(name), keys) if k)
+    env.update(run.room_env(args, env, ("net", "efa")))
     others = [f for f in env.get("LD_PRELOAD", "").replace(":", " ").split() if f != places.verbs_file()]
     env["LD_PRELOAD"] = ":".join([places.verbs_file()] + others)
     return env

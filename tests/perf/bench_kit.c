@@ -2,6 +2,7 @@
 // One endpoint of any provider, opened as MPI would.
 #include "bench_kit.h"
 
+#include <inttypes.h>
 #include <sched.h>
 #include <time.h>
 
@@ -172,4 +173,19 @@ int bench_poll(struct bench_ep *e)
 		return 0;
 	fi_cq_readerr(e->cq, &err, 0);
 	bench_die("completion", -err.err);
+}
+
+uint64_t bench_memory(const char *what)
+{
+	char line[256];
+	uint64_t kb = 0, v;
+	size_t len = strlen(what);
+	FILE *f = fopen("/proc/self/smaps_rollup", "r");
+
+	while (f && fgets(line, sizeof(line), f))
+		if (!strncmp(line, what, len) && sscanf(line + len, ": %" SCNu64 " kB", &v) == 1)
+			kb = v;
+	if (f)
+		fclose(f);
+	return kb * 1024;
 }

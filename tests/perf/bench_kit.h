@@ -75,5 +75,7 @@ void bench_ep_close(struct bench_ep *e);
 /** bench_poll() - Completions taken now, 0 if none; ends the process on an error completion. */
 int bench_poll(struct bench_ep *e);
 uint64_t bench_now_ns(void);
+/** bench_memory() - Memory of this process, bytes: "Rss" all, "Pss" what others have as well by its share. */
+uint64_t bench_memory(const char *what);
 
 #endif

@@ -5,21 +5,6 @@
 
 #include <unistd.h>
 
-/* Private and shared memory that is really there, bytes. */
-static size_t memory_used(void)
-{
-	char line[256];
-	size_t kb = 0, v;
-	FILE *f = fopen("/proc/self/smaps_rollup", "r");
-
-	while (f && fgets(line, sizeof(line), f))
-		if (sscanf(line, "Rss: %zu kB", &v) == 1)
-			kb = v;
-	if (f)
-		fclose(f);
-	return kb * 1024;
-}
-
 /* Names of peers that do not exist: the same adapter format, other numbers (efa: 16 bytes GID, 2
  * QPN, 4 Q_Key from 20; cxi: 9 bits PID, 20 bits NIC address; opx: receive context, LID from 5). */
 static void name_of(const char *prov, const struct bench_name *mine, size_t idx, unsigned char out[BENCH_ADDR_MAX])
@@ -60,19 +45,19 @@ int main(int argc, char **argv)
 	size_t done = 0;
 
 	bench_ep_open(&e[0], &opt);
-	before = memory_used();
+	before = bench_memory("Rss");
 	for (int i = 1; i <= ep_cnt; i++)
 		bench_ep_twin(&e[i], &e[0], &opt);
-	mid = memory_used();
+	mid = bench_memory("Rss");
 	printf("idle_endpoint,%d,%.0f\n", ep_cnt, ((double)mid - (double)before) / ep_cnt);
 	bench_ep_name(&e[0], &mine);
 	names = calloc(1, sizeof(*names));
-	before = memory_used();
+	before = bench_memory("Rss");
 	for (size_t i = 0; i < peer_cnt; i++) {
 		name_of(opt.prov, &mine, i, names[0]);
 		done += fi_av_insert(e[0].av, names[0], 1, &addr, 0, NULL) == 1;
 	}
-	mid = memory_used();
+	mid = bench_memory("Rss");
 	if (done != peer_cnt)
 		fprintf(stderr, "bench_mem: only %zu of %zu peers were taken\n", done, peer_cnt);
 	printf("known_peer,%zu,%.0f\n", done,

@@ -70,21 +70,6 @@ static uint64_t cpu_ns(void)
 	       (uint64_t)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1000u;
 }
 
-/* Of this process, pages that others have as well by its share. */
-static uint64_t memory_used(void)
-{
-	char line[256];
-	uint64_t kb = 0, v;
-	FILE *f = fopen("/proc/self/smaps_rollup", "r");
-
-	while (f && fgets(line, sizeof(line), f))
-		if (sscanf(line, "Pss: %lu kB", &v) == 1)
-			kb = v;
-	if (f)
-		fclose(f);
-	return kb * 1024;
-}
-
 /* Leaves when the job is over, or when it takes too long; the first one says so. */
 static void time_check(const struct self *s, const char *doing, int how_many)
 {
@@ -189,7 +174,7 @@ static void start_up(struct self *s)
 	size_t cnt = (size_t)job->partners;
 	struct bench_opt opt = {.prov = job->prov, .buf_len = cnt * sizeof(uint64_t), .rx_depth = cnt};
 	struct bench_name *names = calloc(cnt, sizeof(*names));
-	uint64_t bare = memory_used(), used, now;
+	uint64_t bare = bench_memory("Pss"), used, now;
 
 	s->addrs = calloc(cnt, sizeof(*s->addrs));
 	s->ctx = calloc(cnt, sizeof(*s->ctx));
@@ -198,7 +183,7 @@ static void start_up(struct self *s)
 	gate(s, GATE_OPEN, false);
 	for (size_t i = 0; i < cnt; i++)
 		names[i] = job->ranks[partner(job, s->me, (int)i)].name;
-	used = memory_used();
+	used = bench_memory("Pss");
 	s->rank->process_bytes = used > bare ? used - bare : 0;
 	gate(s, GATE_READY, false);
 	round_post(s, 0);
@@ -213,7 +198,7 @@ static void start_up(struct self *s)
 		atomic_store(&job->met_ns, now);
 	gate(s, GATE_MET, true);
 	bare = used;
-	used = memory_used();
+	used = bench_memory("Pss");
 	s->rank->peers_bytes = used > bare ? used - bare : 0;
 	free(names);
 }
