@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/guard.h"
 
 /*
  * Theory of operation
@@ -268,7 +269,7 @@ static void amo_step(const struct cassini_amo_in *amo, struct amo_step *s)
  * Acquire and release: what another process wrote before an atomic of its own is seen after ours, whichever of adapter
  * and CPU instructions each side uses; pairs with the application's atomics on the word.
  */
-static uint64_t word_load(const void *p, size_t size)
+static GUARD_ATOMIC uint64_t word_load(const void *p, size_t size)
 {
 	switch (size) {
 	case 1:
@@ -282,7 +283,7 @@ static uint64_t word_load(const void *p, size_t size)
 	}
 }
 
-static bool word_cas(void *p, size_t size, uint64_t cur, uint64_t next)
+static GUARD_ATOMIC bool word_cas(void *p, size_t size, uint64_t cur, uint64_t next)
 {
 	uint8_t c1 = (uint8_t)cur;
 	uint16_t c2 = (uint16_t)cur;
