@@ -7,6 +7,7 @@ tables.py [--root DIR] FILE     FILE with each line or word @KEYS net@, @PARAMS 
 A row that this does not understand is an error: the number of rows must be that of the table's.
 """
 import argparse
+import glob
 import os
 import re
 import sys
@@ -51,19 +52,67 @@ def words_of(text, value):
     return constant.group(1) if constant else joined(text, value)
 
 
+def number(root, path, expr):
+    """What the constant expression @expr of the file @path is, with the macros of that file and of all headers."""
+    def macro(m):
+        name = m.group(0)
+        if name == "INT32_MAX":
+            return str(2**31 - 1)
+        for f in [path, *sorted(glob.glob("src/**/*.h", root_dir=root, recursive=True))]:
+            with open(os.path.join(root, f), encoding="utf-8") as header:
+                found = re.search(r"#define %s\s+(.*?)\s*(?:/\*.*)?$" % name, header.read(), re.M)
+            if found:
+                return str(number(root, f, found.group(1)))
+        sys.exit("%s: no value for %s" % (path, name))
+    expr = expr.strip()
+    if re.fullmatch(r"0x1p\d+", expr):
+        return int(float.fromhex(expr))
+    if re.fullmatch(r"[\d.]+e\d+", expr):
+        return int(float(expr))
+    expr = re.sub(r"\b[A-Za-z_]\w*", macro, re.sub(r"\b(0x[0-9a-f]+|\d+)u\b", r"\1", expr))
+    if not re.fullmatch(r"[0-9a-fx ()<+*-]+", expr):
+        sys.exit("%s: %s is not understood" % (path, expr))
+    return eval(expr)  # digits and operators only
+
+
+def limit(form, v):
+    """The number @v of a range as the user would write it."""
+    if form == FORM["NS"]:
+        return "%gs" % (v / 1e9)
+    for mult, suffix in ((2**30, "Gi"), (2**20, "Mi")):
+        if v and v % mult == 0:
+            return "%d%s" % (v // mult, suffix)
+    return str(v)
+
+
 def keys(root, path, name):
-    """[(key, form, help, words)]; the key without a name is "" and left out."""
+    """[(key, form, help, words, range, unset)]; the key without a name is "" and left out."""
     text, rows = table(root, path, name)
+    macro = re.search(r"#define (?:MAX|SVC)_KEY\([^\n]*(?:\\\n[^\n]*)?help_, ([^,]+), ([^,]+), NULL", text)
     found = []
-    pattern = r'\{"(\w*)", CONF_(\w+),[^"{}]*?' + STRING + r",\s*([^,{}]+),\s*([^,{}]+),\s*([^{}]+)\}" + r'|(?:MAX|SVC)_KEY\("(\w+)", \w+, "([^"]*)"\)'
+    word = r'"[^"]*"|\w+'
+    rest = r",\s*([^,{}]+),\s*([^,{}]+),\s*(%s)(?:,\s*\"([^\"]*)\")?\}" % word
+    pattern = r'\{"(\w*)", CONF_(\w+),[^"{}]*?' + STRING + rest + \
+        r'|(?:MAX|SVC)_KEY\("(\w+)", \w+, "([^"]*)"(?:, "([^"]*)")?\)'
     for m in re.finditer(pattern, rows):
-        if m.group(7):
-            found.append((m.group(7), FORM["U64"], m.group(8), ""))
+        if m.group(8):
+            key, kind, low, high, unset = m.group(8), "U64", *macro.groups(), m.group(10)
+            found.append((key, FORM[kind], m.group(9), "", span(root, path, kind, low, high), unset))
             continue
-        found.append((m.group(1), FORM[m.group(2)], joined(text, m.group(3)), words_of(text, m.group(6).strip())))
+        key, kind, help_, low, high, words, unset = m.groups()[:7]
+        legal = span(root, path, kind, low, high)
+        found.append((key, FORM[kind], joined(text, help_), words_of(text, words), legal, unset))
     if len(found) != len(re.findall(r"CONF_\w+,|(?:MAX|SVC)_KEY\(", rows)):
         sys.exit("%s: a row of %s is not understood" % (path, name))
     return [k for k in found if k[0]]
+
+
+def span(root, path, kind, low, high):
+    """The legal range that a row states, in words; "" if it is the type's own."""
+    low, high = number(root, path, low), number(root, path, high)
+    if not high:
+        return ""
+    return "%s to %s" % (limit(FORM[kind], low), limit(FORM[kind], high))
 
 
 def params(root, provider):
@@ -93,9 +142,11 @@ def plain(text):
 
 def keys_page(rows):
     out = []
-    for name, form, text, words in rows:
+    for name, form, text, words, legal, unset in rows:
         values = words.replace(",", "|") if words else form
-        out.append("*%s*=_%s_\n\t%s\n" % (plain_name(name), plain_name(values), plain(text)))
+        legal = legal and ", " + legal
+        unset = " (Default: %s)" % plain_name(unset) if unset else ""
+        out.append("*%s*=_%s_%s\n\t%s%s\n" % (plain_name(name), plain_name(values), legal, plain(text), unset))
     return "\n".join(out)
 
 

@@ -546,6 +546,22 @@ int conf_parse(const char *what, const char *text, const struct conf_key *keys, 
 	return walk(&p, text);
 }
 
+void conf_unset(const struct conf_key *keys, size_t key_cnt, void *out, size_t out_len)
+{
+	uint64_t v;
+
+	memset(out, 0, out_len);
+	for (size_t i = 0; i < key_cnt; i++) {
+		const struct conf_key *k = &keys[i];
+
+		must(k->off + type_desc[k->type].size <= out_len);
+		if (!k->unset)
+			continue;
+		must(decode(k, str_of(k->unset), &v)); /* the table's own text */
+		store(k, str_of(k->unset), v, (uint8_t *)out + k->off);
+	}
+}
+
 int conf_refuse(int rc, char *err, size_t err_len, const char *fmt, ...)
 {
 	va_list ap;

@@ -34,6 +34,7 @@ struct conf_key {
 	const char *help;  /* one sentence */
 	double min, max;   /* of the stored number (count, ns, ppm), inclusive; max 0: type's own */
 	const char *words; /* CONF_WORDS, CONF_WORD: the legal words, comma separated, at most 32 */
+	const char *unset; /* the value where nobody gives one, as text; NULL: zeros, or the owner's matter */
 };
 
 /**
@@ -47,6 +48,9 @@ struct conf_key {
  */
 int conf_parse(const char *what, const char *text, const struct conf_key *keys, size_t key_cnt,
 	       void *out, size_t out_len, char *err, size_t err_len);
+
+/** conf_unset() - Fill @out with what the keys are where nobody gives them, else zeros; arguments as conf_parse(). */
+void conf_unset(const struct conf_key *keys, size_t key_cnt, void *out, size_t out_len);
 
 /* Settings of one kind: who gives them, and what they may be. */
 struct conf_src {

@@ -41,8 +41,8 @@ void guard_thread_signals(sigset_t *set);
 bool guard_copy(void *dst, const void *src, size_t len, const void *user);
 
 /*
- * For a function whose guarded access is an atomic one: ThreadSanitizer makes a call of each atomic access, which holds a
- * lock of its own while it touches the memory, and a fault there would leave that lock taken for ever.
+ * For a function whose guarded access is an atomic one: ThreadSanitizer makes a call of each atomic access, which holds
+ * a lock of its own while it touches the memory, and a fault there would leave that lock taken for ever.
  */
 #ifdef __SANITIZE_THREAD__
 #define GUARD_ATOMIC __attribute__((no_sanitize_thread, noinline))

@@ -148,56 +148,6 @@ class Basic(Case):
         self.refused(run("why", "caps=msg", LD_LIBRARY_PATH=old), 1, "1.11", "1.17")
 
 
-class Text(Case):
-    """Man pages and completions: what the tables say, and what the adapters themselves say."""
-    build = os.path.dirname(os.path.dirname(COMMAND))
-
-    def known(self, kind):
-        """The keys that the adapters name when they refuse one."""
-        p = run("run", "--" + kind, "zzzz=1", "--", "true")
-        return p.stderr.strip().split("known keys: ")[1].split(", ")
-
-    def test_man(self):
-        page = os.path.join(self.build, "doc/man/softfabric.1")
-        if not os.path.exists(page):
-            self.skipTest("scdoc is not installed")
-        text = ""
-        for page in (page, os.path.join(self.build, "doc/man/softfabric_net.5")):
-            with open(page, encoding="utf-8") as f:
-                text += f.read().replace("\\", "")
-        for kind in ("net", "efa", "cxi", "opx"):
-            for key in self.known(kind):
-                self.assertRegex(text, r"fB%sfR=" % key)
-        with open(os.path.join(self.build, "doc/man/fi_softfabric_opx.7"), encoding="utf-8") as f:
-            self.assertIn("fBFI_OPX_PKEYfR", f.read().replace("\\", ""))
-
-    def complete(self, *words):
-        """What bash offers for the last word."""
-        file = os.path.join(self.build, "cmd/completion/softfabric")
-        script = 'compopt() { :; }; . %s; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _softfabric; printf "%%s\\n" "${COMPREPLY[@]}"' % file
-        p = subprocess.run(["bash", "-c", script, "bash", "softfabric", *words], capture_output=True, text=True, check=True)
-        self.assertEqual(p.stderr, "")
-        return p.stdout.split()
-
-    @unittest.skipUnless(shutil.which("bash"), "no bash")
-    def test_bash(self):
-        self.assertEqual(self.complete("do"), ["doctor"])
-        self.assertEqual(self.complete("run", "--ho"), ["--hosts"])
-        self.assertEqual(self.complete("capture", "--out"), ["--output"])
-        self.assertEqual(self.complete("decode", "--j"), ["--json"])
-        self.assertEqual(self.complete("run", "-p", ""), ["efa", "cxi", "opx"])
-        self.assertEqual(self.complete("bench", "-p", "")[3:], ["shm", "tcp"])
-        self.assertNotIn("ports", self.complete("decode", "-v", "p"))
-        self.assertEqual(self.complete("run", "--net", "loss=1%;dead"), ["loss=1%;dead_after="])
-        self.assertEqual(self.complete("why", "tx_attr.inj"), ["tx_attr.inject_size="])
-        for kind in ("net", "efa", "cxi", "opx"):
-            self.assertEqual(self.complete("run", "--" + kind, ""), [k + "=" for k in self.known(kind)])
-
-    @unittest.skipUnless(shutil.which("zsh"), "no zsh")
-    def test_zsh(self):
-        subprocess.run(["zsh", "-n", os.path.join(self.build, "cmd/completion/_softfabric")], check=True)
-
-
 class Verbs(Case):
     @unittest.skipUnless(shutil.which("ibv_devices"), "no ibv_devices")
     def test_devices(self):

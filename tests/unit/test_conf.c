@@ -89,6 +89,31 @@ static void conf_parse__only_named_members_change(void **state)
 	assert_memory_equal(&n, &before, sizeof(n));
 }
 
+static void conf_unset__what_the_rows_say(void **state)
+{
+	static const struct conf_key key[] = {
+		{"paths", CONF_WORDS, offsetof(struct net, paths), "", 0, 0, "shm,udp,sim", "shm,sim"},
+		{"loss", CONF_PPM, offsetof(struct net, loss_ppm), "", 0, 0, NULL, "2%"},
+		{"delay", CONF_NS, offsetof(struct net, delay_ns), "", 0, 10e9, NULL, "3us"},
+		{"seed", CONF_U64, offsetof(struct net, seed), ""},
+		{"mtu", CONF_U64, offsetof(struct net, mtu), "", 1500, 65536, NULL, "4Ki"},
+		{"quiet", CONF_BOOL, offsetof(struct net, is_quiet), "", 0, 0, NULL, "yes"},
+		{"pcap", CONF_STR, offsetof(struct net, pcap), "", 0, 0, NULL, "a b"},
+	};
+	struct net n;
+
+	memset(&n, 0x5a, sizeof(n));
+	conf_unset(key, ARRAY_SIZE(key), &n, sizeof(n));
+	assert_int_equal(n.paths, 5);
+	assert_int_equal(n.loss_ppm, 20000);
+	assert_int_equal(n.delay_ns, 3000);
+	assert_int_equal(n.seed, 0);
+	assert_int_equal(n.mtu, 4096);
+	assert_true(n.is_quiet);
+	assert_string_equal(n.pcap, "a b");
+	assert_int_equal(n.death_ns, 0);
+}
+
 static void conf_parse__blanks_empty_items_and_repeats(void **state)
 {
 	struct net n = parse_ok(" ;; seed = 1 ;\tshm , udp ; pcap = a b=c ;seed=2;");
@@ -537,6 +562,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(conf_parse__whole_line),
 		cmocka_unit_test(conf_parse__only_named_members_change),
+		cmocka_unit_test(conf_unset__what_the_rows_say),
 		cmocka_unit_test(conf_parse__blanks_empty_items_and_repeats),
 		cmocka_unit_test(conf_parse__one_word),
 		cmocka_unit_test(conf_parse__u64_values),

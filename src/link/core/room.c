@@ -37,37 +37,33 @@ struct room_conf {
 static const char room_words[] = "shm,udp";
 
 static const struct conf_key room_keys[] = {
-	{"", CONF_WORDS, R_(paths), "Paths that peers may be reached by.", 0, 0, room_words},
-	{"paths", CONF_WORDS, R_(paths), "Paths that peers may be reached by.", 0, 0, room_words},
+	{"", CONF_WORDS, R_(paths), "Paths that peers may be reached by.", 0, 0, room_words, "shm,udp"},
+	{"paths", CONF_WORDS, R_(paths), "Paths that peers may be reached by.", 0, 0, room_words, "shm,udp"},
 	{"loss", CONF_PPM, R_(drop_ppm), "Share of datagrams that are lost.", 0, 0, NULL},
 	{"drop", CONF_PPM, R_(drop_ppm), "Another name for loss.", 0, 0, NULL},
 	{"dup", CONF_PPM, R_(dup_ppm), "Share of datagrams that arrive twice.", 0, 0, NULL},
-	{"reorder", CONF_PPM, R_(reorder_ppm), "Share of datagrams overtaken by others.", 0, 0,
-	 NULL},
+	{"reorder", CONF_PPM, R_(reorder_ppm), "Share of datagrams overtaken by others.", 0, 0, NULL},
 	{"corrupt", CONF_PPM, R_(corrupt_ppm), "Share of datagrams with a wrong bit.", 0, 0, NULL},
 	{"truncate", CONF_PPM, R_(truncate_ppm), "Share of datagrams cut short.", 0, 0, NULL},
-	{"delay", CONF_NS, R_(delay_ns), "Added to each datagram, half more or less.", 0, 6e10,
-	 NULL},
-	{"seed", CONF_U64, R_(seed), "Replays the same faults; 0 draws one and logs it.", 0, 0,
-	 NULL},
-	{"dead_after", CONF_NS, R_(dead_after_ns), "Silence after which a peer is dead.", 0, 0,
-	 NULL},
-	{"linger", CONF_NS, R_(linger_ns), "Longest wait of a close for peers.", 0, 3.6e12, NULL},
-	{"partition", CONF_STR, T_(partition), "FROM-TO after opening: nothing passes.", 0, 0,
-	 NULL},
+	{"delay", CONF_NS, R_(delay_ns), "Added to each datagram, half more or less.", 0, 6e10, NULL},
+	{"seed", CONF_U64, R_(seed), "Replays the same faults; 0 draws one and logs it.", 0, 0, NULL},
+	{"dead_after", CONF_NS, R_(dead_after_ns), "Silence after which a peer is dead.", 0, 0, NULL, "30s"},
+	{"linger", CONF_NS, R_(linger_ns), "Longest wait of a close for peers.", 0, 3.6e12, NULL, "1s"},
+	{"partition", CONF_STR, T_(partition), "FROM-TO after opening: nothing passes, as 2s-3s.", 0, 0, NULL},
 	{"drop_nth", CONF_U64, R_(drop_nth), "Lose just the n-th datagram of a port.", 0, 0, NULL},
 	{"dup_nth", CONF_U64, R_(dup_nth), "Duplicate just the n-th datagram.", 0, 0, NULL},
 	{"delay_nth", CONF_U64, R_(delay_nth), "Delay just the n-th datagram.", 0, 0, NULL},
-	{"shm_budget", CONF_U64, R_(shm_budget), "Bytes of /dev/shm per user.", 0, 0, NULL},
-	{"mtu", CONF_U64, R_(mtu), "Largest UDP payload.", ROOM_MTU_MIN, ROOM_MTU_MAX, NULL},
+	{"shm_budget", CONF_U64, R_(shm_budget), "Bytes of /dev/shm per user; 0: a quarter of what is free.", 0, 0,
+	 NULL},
+	{"mtu", CONF_U64, R_(mtu), "Largest UDP payload; if unset, what the system says for the path.", ROOM_MTU_MIN,
+	 ROOM_MTU_MAX, NULL},
 	{"if", CONF_STR, T_(ifname), "Interface name, address, or auto; lo if unset.", 0, 0, NULL},
 	{"net", CONF_STR, T_(net), "Prefix of the hosts' addresses.", 0, 0, NULL},
 	{"map", CONF_STR, T_(map), "Address table: NIC or LID -> IP[:base],...", 0, 0, NULL},
 	{"pcap", CONF_STR, T_(pcap), "Capture file.", 0, 0, NULL},
 	{"key", CONF_STR, T_(key), "File with the key that datagrams are sealed with.", 0, 0, NULL},
 	{"secrecy", CONF_BOOL, R_(secrecy), "Sealed datagrams are encrypted, too.", 0, 0, NULL},
-	{"guard", CONF_BOOL, R_(has_guard), "Survive accesses to memory that has gone.", 0, 0,
-	 NULL},
+	{"guard", CONF_BOOL, R_(has_guard), "Survive accesses to memory that has gone.", 0, 0, NULL, "yes"},
 };
 
 static struct {
@@ -77,15 +73,6 @@ static struct {
 	char err[ROOM_ERR_MAX];
 	struct link_room room;
 } g_room = {.mutex = PTHREAD_MUTEX_INITIALIZER};
-
-static void conf_defaults(struct room_conf *c)
-{
-	memset(c, 0, sizeof(*c));
-	c->r.paths = LINK_PATH_SHM | LINK_PATH_UDP;
-	c->r.dead_after_ns = 30 * NS_PER_SEC;
-	c->r.linger_ns = NS_PER_SEC;
-	c->r.has_guard = true;
-}
 
 /* @key: for the sentence. Copies a text value into a member that is smaller than the parser's. */
 static int take_text(const char *key, const char *v, char *dst, size_t dst_len, char *err,
@@ -140,7 +127,7 @@ int link_room_parse(const char *text, struct link_room *out, char *err, size_t e
 
 	if (!err)
 		err_len = 0;
-	conf_defaults(&c);
+	conf_unset(room_keys, ARRAY_SIZE(room_keys), &c, sizeof(c));
 	rc = conf_parse(ROOM_ENV, text, room_keys, ARRAY_SIZE(room_keys), &c, sizeof(c), err,
 			err_len);
 	return rc ? rc : conf_finish(&c, out, err, err_len);
@@ -151,7 +138,7 @@ static int room_load(struct link_room *out, char *err, size_t err_len)
 	struct room_conf c;
 	int rc;
 
-	conf_defaults(&c);
+	conf_unset(room_keys, ARRAY_SIZE(room_keys), &c, sizeof(c));
 	rc = conf_read(&room_src, &c, sizeof(c), err, err_len);
 	return rc ? rc : conf_finish(&c, out, err, err_len);
 }

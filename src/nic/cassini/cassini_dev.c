@@ -44,35 +44,35 @@ struct room {
 
 static const struct rsrc_row {
 	const char *name, *what;
-	uint32_t max; /* of the adapter. Source: doc/facts/cxi.md#objects-of-the-adapter */
 } rsrc_row[CASSINI_RSRC_NUM] = {
-	[CASSINI_RSRC_PTE] = {"PTE", "portal table entries", CASSINI_PTN_CNT},
-	[CASSINI_RSRC_TXQ] = {"TXQ", "transmit queues", 1024},
-	[CASSINI_RSRC_TGQ] = {"TGQ", "target queues", 512},
-	[CASSINI_RSRC_EQ] = {"EQ", "event queues", 2047},
-	[CASSINI_RSRC_CT] = {"CT", "counting events", 2047},
-	[CASSINI_RSRC_LE] = {"LE", "list entries", 16384},
-	[CASSINI_RSRC_TLE] = {"TLE", "triggered list entries", 2048},
-	[CASSINI_RSRC_AC] = {"AC", "addressing contexts", 1022},
+	[CASSINI_RSRC_PTE] = {"PTE", "portal table entries"},
+	[CASSINI_RSRC_TXQ] = {"TXQ", "transmit queues"},
+	[CASSINI_RSRC_TGQ] = {"TGQ", "target queues"},
+	[CASSINI_RSRC_EQ] = {"EQ", "event queues"},
+	[CASSINI_RSRC_CT] = {"CT", "counting events"},
+	[CASSINI_RSRC_LE] = {"LE", "list entries"},
+	[CASSINI_RSRC_TLE] = {"TLE", "triggered list entries"},
+	[CASSINI_RSRC_AC] = {"AC", "addressing contexts"},
 };
 
 #define OFF(member_) offsetof(struct room, member_)
-#define MAX_KEY(name_, r_, help_) {name_, CONF_U64, OFF(max) + CASSINI_RSRC_##r_ * sizeof(uint64_t), help_, 0, 1u << 20, NULL}
+/* What they are where nobody sets them is the adapter's. Source: doc/facts/cxi.md#objects-of-the-adapter */
+#define MAX_KEY(name_, r_, help_, unset_) \
+	{name_, CONF_U64, OFF(max) + CASSINI_RSRC_##r_ * sizeof(uint64_t), help_, 0, 1u << 20, NULL, unset_}
 static const struct conf_key room_key[] = {
-	{"nics", CONF_U64, OFF(all.cnt), "adapters", 0, CASSINI_DEV_MAX, NULL},
-	{"gen", CONF_WORD, OFF(gen), "hardware generation", 0, 0, "cassini1,cassini2"},
-	{"ptes", CONF_U64, OFF(max) + CASSINI_RSRC_PTE * sizeof(uint64_t), "portal table entries",
-	 0, CASSINI_PTN_CNT, NULL},
-	MAX_KEY("txqs", TXQ, "transmit queues"),
-	MAX_KEY("tgqs", TGQ, "target queues"),
-	MAX_KEY("eqs", EQ, "event queues"),
-	MAX_KEY("cts", CT, "counting events"),
-	MAX_KEY("les", LE, "list entries"),
-	MAX_KEY("tles", TLE, "triggered list entries"),
-	MAX_KEY("acs", AC, "addressing contexts"),
+	{"nics", CONF_U64, OFF(all.cnt), "adapters", 0, CASSINI_DEV_MAX, NULL, "1"},
+	{"gen", CONF_WORD, OFF(gen), "hardware generation", 0, 0, "cassini1,cassini2", "cassini2"},
+	{"ptes", CONF_U64, OFF(max) + CASSINI_RSRC_PTE * sizeof(uint64_t), "portal table entries", 0,
+	 CASSINI_PTN_CNT, NULL, "2048"},
+	MAX_KEY("txqs", TXQ, "transmit queues", "1024"),
+	MAX_KEY("tgqs", TGQ, "target queues", "512"),
+	MAX_KEY("eqs", EQ, "event queues", "2047"),
+	MAX_KEY("cts", CT, "counting events", "2047"),
+	MAX_KEY("les", LE, "list entries", "16384"),
+	MAX_KEY("tles", TLE, "triggered list entries", "2048"),
+	MAX_KEY("acs", AC, "addressing contexts", "1022"),
 	{"pci", CONF_BOOL, OFF(all.pci), "yes: tell the PCI address, which is not here", 0, 0, NULL},
-	{"svc", CONF_STR, OFF(svc), "services: ID:vnis=1+10:uid=1000:tcs=best_effort,...", 0, 0,
-	 NULL},
+	{"svc", CONF_STR, OFF(svc), "services: ID:vnis=1+10:uid=1000:tcs=best_effort,...", 0, 0, NULL},
 };
 
 /* One service as parsed. */
@@ -204,9 +204,7 @@ static int room_read(struct nic_room *all, char *err, size_t err_len)
 	char *rest = room->svc, *item;
 	int rc;
 
-	*room = (struct room){.all.cnt = 1, .gen = GEN_CASSINI2};
-	for (int r = 0; r < CASSINI_RSRC_NUM; r++)
-		room->max[r] = rsrc_row[r].max;
+	conf_unset(room_key, ARRAY_SIZE(room_key), room, sizeof(*room));
 	rc = conf_read(&room_src, room, OFF(svc_cnt), err, err_len);
 	if (rc)
 		return rc;

@@ -42,19 +42,19 @@ static const struct gen_row {
 
 #define OFF(member_) offsetof(struct room, member_)
 static const struct conf_key room_key[] = {
-	{"nics", CONF_U64, OFF(all.cnt), "adapters", 0, DEV_MAX, NULL},
-	{"gen", CONF_WORD, OFF(gen), "hardware generation", 0, 0, GEN_WORDS},
-	{"mtu", CONF_U64, OFF(mtu), "largest SEND, bytes", 1024, EFANIC_MTU, NULL},
-	{"max_qp", CONF_U64, OFF(max_qp), "queue pairs", 1, 65535, NULL},
-	{"max_cq", CONF_U64, OFF(max_cq), "completion queues", 1, 65535, NULL},
-	{"max_ah", CONF_U64, OFF(max_ah), "address handles", 1, 65534, NULL},
-	{"max_mr", CONF_U64, OFF(max_mr), "memory regions", 1, SLAB_MAX_CNT, NULL},
-	{"max_pd", CONF_U64, OFF(max_pd), "protection domains", 1, 65535, NULL},
-	{"max_mr_size", CONF_U64, OFF(max_mr_size), "bytes of one memory region", 1, 0x1p62, NULL},
-	{"max_rdma_size", CONF_U64, OFF(max_rdma_size), "bytes of one RDMA request", 1, 0x1p30,
-	 NULL},
-	{"sq", CONF_U64, OFF(sq), "send requests of a queue pair", 1, SQ_MAX, NULL},
-	{"rq", CONF_U64, OFF(rq), "receive requests of a queue pair", 1, 32768, NULL},
+	{"nics", CONF_U64, OFF(all.cnt), "adapters", 0, DEV_MAX, NULL, "1"},
+	{"gen", CONF_WORD, OFF(gen), "hardware generation", 0, 0, GEN_WORDS, "efa2-full"},
+	{"mtu", CONF_U64, OFF(mtu), "largest SEND, bytes", 1024, EFANIC_MTU, NULL, "8928"},
+	{"max_qp", CONF_U64, OFF(max_qp), "queue pairs", 1, 65535, NULL, "256"},
+	{"max_cq", CONF_U64, OFF(max_cq), "completion queues", 1, 65535, NULL, "512"},
+	{"max_ah", CONF_U64, OFF(max_ah), "address handles", 1, 65534, NULL, "1024"},
+	{"max_mr", CONF_U64, OFF(max_mr), "memory regions", 1, SLAB_MAX_CNT, NULL, "262144"},
+	{"max_pd", CONF_U64, OFF(max_pd), "protection domains", 1, 65535, NULL, "256"},
+	/* 96 GiB: what the page lists of the real one hold */
+	{"max_mr_size", CONF_U64, OFF(max_mr_size), "bytes of one memory region", 1, 0x1p62, NULL, "96Gi"},
+	{"max_rdma_size", CONF_U64, OFF(max_rdma_size), "bytes of one RDMA request", 1, 0x1p30, NULL, "1Gi"},
+	{"sq", CONF_U64, OFF(sq), "send requests of a queue pair", 1, SQ_MAX, NULL, "4096"},
+	{"rq", CONF_U64, OFF(rq), "receive requests of a queue pair", 1, 32768, NULL, "32768"},
 	{"hmem", CONF_BOOL, OFF(hmem), "yes: as an instance that has GPUs", 0, 0, NULL},
 	{"lenient", CONF_BOOL, OFF(lenient), "yes: verbs takes what UCX 1.13 asks of every adapter", 0, 0, NULL},
 	{"pci", CONF_BOOL, OFF(all.pci), "yes: tell the PCI address, which is not here", 0, 0, NULL},
@@ -65,28 +65,13 @@ static const struct {
 	uint8_t bus, device;
 } slot[DEV_MAX] = {{0, 6}, {16, 27}, {49, 0}, {70, 0}, {79, 0}, {80, 0}, {81, 0}, {82, 0}};
 
-static const struct room room_default = {
-	.all.cnt = 1,
-	.gen = GEN_EFA2_FULL,
-	.mtu = EFANIC_MTU,
-	.max_qp = 256,
-	.max_cq = 512,
-	.max_ah = 1024,
-	.max_mr = 262144,
-	.max_pd = 256,
-	.max_mr_size = 103079215104, /* 96 GiB: what the page lists of the real one hold */
-	.max_rdma_size = 1073741824,
-	.sq = 4096,
-	.rq = 32768,
-};
-
 static const struct conf_src room_src = {ROOM_ENV, "efa", room_key, ARRAY_SIZE(room_key)};
 
 static int room_read(struct nic_room *all, char *err, size_t err_len)
 {
 	struct room *room = container_of(all, struct room, all);
 
-	*room = room_default;
+	conf_unset(room_key, ARRAY_SIZE(room_key), room, sizeof(*room));
 	return conf_read(&room_src, room, sizeof(*room), err, err_len);
 }
 

@@ -39,25 +39,23 @@ struct room {
 };
 
 #define OFF(member_) offsetof(struct room, member_)
+/* What they are where nobody sets them is the driver's. Source: doc/facts/opx.md#driver-defaults */
 static const struct conf_key room_key[] = {
-	{"units", CONF_U64, OFF(all.cnt), "adapters", 0, HFI_UNIT_MAX, NULL},
-	{"contexts", CONF_U64, OFF(contexts), "user contexts of a unit", 0, HFI_CTXT_MAX, NULL},
-	{"credits", CONF_U64, OFF(credits), "PIO blocks of 64 bytes of a context", 0, CREDITS_MAX,
-	 NULL},
-	{"rcvhdrq", CONF_U64, OFF(rcvhdrq), "entries of a receive header queue, a multiple of 32",
-	 32, 16384, NULL},
-	{"egr", CONF_U64, OFF(egr), "bytes of a context's eager buffers", HFI_MTU, 1u << 28, NULL},
-	{"sdma_ring", CONF_U64, OFF(sdma_ring), "entries of an SDMA completion ring", 2, 1024,
-	 NULL},
-	{"mtu", CONF_U64, OFF(mtu), "payload bytes of a packet: 2048, 4096, 8192", MTU_MIN, HFI_MTU,
-	 NULL},
-	{"rate", CONF_U64, OFF(rate), "Gbit/s that the port claims", 1, 400, NULL},
+	{"units", CONF_U64, OFF(all.cnt), "adapters", 0, HFI_UNIT_MAX, NULL, "1"},
+	{"contexts", CONF_U64, OFF(contexts), "user contexts of a unit", 0, HFI_CTXT_MAX, NULL, "160"},
+	{"credits", CONF_U64, OFF(credits), "PIO blocks of 64 bytes of a context", 0, CREDITS_MAX, NULL, "1024"},
+	{"rcvhdrq", CONF_U64, OFF(rcvhdrq), "entries of a receive header queue, a multiple of 32", 32,
+	 16384, NULL, "2048"},
+	{"egr", CONF_U64, OFF(egr), "bytes of a context's eager buffers", HFI_MTU, 1u << 28, NULL, "8Mi"},
+	{"sdma_ring", CONF_U64, OFF(sdma_ring), "entries of an SDMA completion ring", 2, 1024, NULL, "128"},
+	{"mtu", CONF_U64, OFF(mtu), "payload bytes of a packet: 2048, 4096, 8192", MTU_MIN, HFI_MTU, NULL, "8192"},
+	{"rate", CONF_U64, OFF(rate), "Gbit/s that the port claims", 1, 400, NULL, "100"},
 	{"state", CONF_STR, OFF(state), "port states: active,down,init,armed", 0, 0, NULL},
 	{"numa", CONF_STR, OFF(numa), "NUMA nodes, -1 unknown: 0,1", 0, 0, NULL},
 	{"down", CONF_STR, OFF(down), "FROM-TO after opening: the port is down", 0, 0, NULL},
 	{"pci", CONF_BOOL, OFF(all.pci), "yes: tell the PCI address, which is not here", 0, 0, NULL},
-	{"pkeys", CONF_STR, OFF(pkeys), "the port's P_Keys: 0x8001,0x8002", 0, 0, NULL},
-	{"pkey_check", CONF_BOOL, OFF(pkey_check), "no: P_Keys cannot be set", 0, 0, NULL},
+	{"pkeys", CONF_STR, OFF(pkeys), "the port's P_Keys: 0x8001,0x8002", 0, 0, NULL, "0x8001,0x7fff"},
+	{"pkey_check", CONF_BOOL, OFF(pkey_check), "no: P_Keys cannot be set", 0, 0, NULL, "yes"},
 	{"sl2sc", CONF_STR, OFF(sl2sc), "SL:SC,...", 0, 0, NULL},
 	{"sc2vl", CONF_STR, OFF(sc2vl), "SC:VL,...", 0, 0, NULL},
 };
@@ -81,24 +79,12 @@ static int room_check(const struct room *room, char *err, size_t err_len)
 
 static const struct conf_src room_src = {ROOM_ENV, "opx", room_key, ARRAY_SIZE(room_key)};
 
-/* Defaults: the driver's. Source: doc/facts/opx.md#driver-defaults */
 static int room_read(struct nic_room *all, char *err, size_t err_len)
 {
 	struct room *room = container_of(all, struct room, all);
 	int rc;
 
-	*room = (struct room){
-		.all.cnt = 1,
-		.contexts = HFI_CTXT_MAX,
-		.credits = 1024,
-		.rcvhdrq = 2048,
-		.egr = 8u << 20,
-		.sdma_ring = 128,
-		.mtu = HFI_MTU,
-		.rate = 100,
-		.pkey_check = true,
-		.pkeys = "0x8001,0x7fff",
-	};
+	conf_unset(room_key, ARRAY_SIZE(room_key), room, sizeof(*room));
 	rc = conf_read(&room_src, room, sizeof(*room), err, err_len);
 	return rc ? rc : room_check(room, err, err_len);
 }
