@@ -64,23 +64,28 @@ def decoded(file):
     return got
 
 
-def dissected(file, names, *options):
-    """The same as tshark says, and what it calls malformed or has no name for."""
-    asked = ["frame.number", "frame.protocols", "_ws.malformed", "_ws.lua.error"] + names
+def tshark(file, *options):
+    """What tshark says of @file with the dissector."""
     script = "lua_script:" + shutil.copy(os.path.join(BUILD, "softfabric.lua"), OPEN.name)
     # From 4.4 on Wireshark takes no script from root's command line.
     user = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.getuid() == 0 else {}
     file = shutil.copy(file, OPEN.name)
     os.chmod(file, 0o644)
-    form = ["-T", "fields", "-E", "separator=/t", "-E", "occurrence=a", "-E", "aggregator=|"]
-    p = subprocess.run(["tshark", "-X", script, "-o", "udp.try_heuristic_first:TRUE", "-r", file, *options] + form +
-                       [x for n in asked for x in ("-e", n)], stdin=subprocess.DEVNULL,
-                       env={**os.environ, "HOME": OPEN.name}, capture_output=True, text=True, timeout=LIMIT_S,
-                       check=False, **user)
+    p = subprocess.run(["tshark", "-X", script, "-o", "udp.try_heuristic_first:TRUE", "-r", file, *options],
+                       stdin=subprocess.DEVNULL, env={**os.environ, "HOME": OPEN.name}, capture_output=True, text=True,
+                       timeout=LIMIT_S, check=False, **user)
     if p.returncode:
         raise AssertionError(p.stderr)
+    return p.stdout
+
+
+def dissected(file, names, *options):
+    """The same as `softfabric decode` says, and what tshark calls malformed or has no name for."""
+    asked = ["frame.number", "frame.protocols", "_ws.malformed", "_ws.lua.error"] + names
+    form = ["-T", "fields", "-E", "separator=/t", "-E", "occurrence=a", "-E", "aggregator=|"]
+    text = tshark(file, *options, *form, *(x for n in asked for x in ("-e", n)))
     got, bad = {}, []
-    for row in (line.split("\t") for line in p.stdout.split("\n") if line):
+    for row in (line.split("\t") for line in text.split("\n") if line):
         got[int(row[0])] = {n: [number(x) for x in v.split("|")] for n, v in zip(names, row[4:]) if v}
         if row[2] or row[3] or "data" in row[1].split(":") or "softfabric" not in row[1].split(":"):
             bad.append(row[:4])
@@ -145,6 +150,8 @@ class Provider(Case):
         self.assertIn("[fi_tsend", p.stdout)
         if not shutil.which("tshark"):
             self.skipTest("tshark is not installed")
+        lost = p.stdout.count("** did not arrive")
+        self.assertEqual(tshark(self.file).count(" [did not arrive] "), lost)
         names = self.same(self.file, False)
         own = {"efa": "efa.msg_id", "cxi": "cxi.match_bits", "opx": "opx.psn"}[GROUP]
         for n in ("softfabric.op", "softfabric.retransmission", own):
