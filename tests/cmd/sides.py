@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A job of two ranks for the tests of what an end leaves: sides.py PROVIDER HOW UP, run by softfabric run.
 
-The ranks stream to each other until their live files tell of it; then UP is made, and they end, HOW: `wait` for a
-signal, which is passed on as an mpirun does; `kill` or `abort` of one of them by a signal of this name; `exit` without
-closing anything; `close` as they should.
+The ranks, on the first and the last of the virtual hosts if there are some, stream to each other until their live files
+tell of it; then UP is made, and they end, HOW: `wait` for a signal, which is passed on as an mpirun does; `kill` or
+`abort` of one of them by a signal of this name; `exit` without closing anything; `close` as they should.
 """
 import os
 import re
@@ -28,8 +28,10 @@ def told(pid):
 def main():
     provider, how, up = sys.argv[1:]
     side = os.environ["SIDE"]
-    ranks = [subprocess.Popen([side, provider, "-", str(BYTES)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                              text=True, bufsize=1) for _ in range(2)]
+    hosts = os.environ.get("SOFTFABRIC_HOSTS", "").split(",")
+    on = [["softfabric-on", h, "exec"] if h else [] for h in (hosts[0], hosts[-1])]
+    ranks = [subprocess.Popen([*words, side, provider, "-", str(BYTES)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              text=True, bufsize=1) for words in on]
 
     def pass_on(sig, _frame):
         for r in ranks:

@@ -96,6 +96,20 @@ class Ended(Case):
                 self.setUp()
                 self.check(self.start(provider, how).communicate(timeout=LIMIT_S)[1], 2)
 
+    def test_killed_ranks_of_virtual_hosts(self):
+        if not can_namespaces():
+            self.skipTest("no namespaces")
+        p = run("run", "-p", "efa", "--hosts", "2", "--json=" + self.file, "--", sys.executable, JOB, "efa", "kill",
+                self.up, SIDE=SIDE)
+        with open(self.file, encoding="utf-8") as f:
+            got = json.load(f)["adapters"]
+        self.assertEqual([(a["host"], a["processes"], a["killed"]) for a in got], [("h1", 1, 1), ("h2", 1, 1)],
+                         p.stderr)
+        for a in got:
+            c = a["ports"][0]["counters"]
+            self.assertGreaterEqual(c["tx_frames"] + c["rx_frames"], 1024, p.stderr)
+        self.assertIn("were left open", p.stderr)
+
     def test_exit(self):
         """exit() without closing anything: the process itself tells what it told last. It has no line of its port."""
         said = self.start("cxi", "exit").communicate(timeout=LIMIT_S)[1]
