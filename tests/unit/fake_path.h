@@ -263,7 +263,7 @@ static void fp_peer_dead(int i, int k, int status)
 	bulk_peer_dead(fp.port[i].bulk, &fp.peer[i][k], status);
 }
 
-void port_peer_dead(struct link_peer *peer, int status)
+static void fp_gone(struct link_peer *peer, int status)
 {
 	if (fp_is_deaf(peer)) {
 		peer->dead = (int16_t)status;
@@ -276,6 +276,8 @@ void port_peer_dead(struct link_peer *peer, int status)
 		}
 	}
 }
+
+static const struct port_up fp_up = {.dead = fp_gone};
 
 /* --- open and close --------------------------------------------------------------------------- */
 
@@ -295,14 +297,14 @@ static void fp_open(enum link_class cls, bool is_local)
 					.lossless = is_local,
 					.clk = {&fp.now_ns}};
 		must(!bulk_node_open(n, &n->bulk));
-		fp.port[i] = (struct link_port){.node = n, .cls = cls, .ops = &fp_ops};
+		fp.port[i] = (struct link_port){.node = n, .cls = cls, .up = &fp_up, .ops = &fp_ops};
 		n->ports = &fp.port[i];
 		must(!bulk_port_open(&fp.port[i], &fp.port[i].bulk));
 	}
 	for (int i = 0; i < FP_PORTS; i++) {
 		for (int k = 0; k < FP_PORTS; k++) {
 			fp.peer[i][k] = (struct link_peer){.port = &fp.port[i], .shm_tried = true};
-			fp.shm[i][k] = (struct shm_peer){bulk_node_id(fp.node[k].bulk), getpid(),
+			fp.shm[i][k] = (struct shm_peer){fp.node[k].bulk_id, getpid(),
 							 true, false};
 			if (is_local)
 				fp.peer[i][k].shm = &fp.shm[i][k];

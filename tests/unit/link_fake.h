@@ -385,7 +385,7 @@ FAKE void rel_peer_drop(struct rel *r, struct link_peer *peer, int status)
 	fake.rel_drop_status = status;
 	fake.rel_cookie = NULL;
 	if (cookie)
-		port_sent(r->p, LINK_K_NIC, cookie, status);
+		r->p->up->sent(r->p, LINK_K_NIC, cookie, status);
 }
 
 FAKE bool rel_drain(struct rel *r, uint64_t now_ns)
@@ -462,11 +462,6 @@ FAKE int bulk_node_open(struct link_node *n, struct bulk_node **out)
 FAKE void bulk_node_close(struct bulk_node *b)
 {
 	(void)b;
-}
-FAKE uint64_t bulk_node_id(const struct bulk_node *b)
-{
-	(void)b;
-	return 1;
 }
 
 FAKE int bulk_port_open(struct link_port *p, struct bulk_port **out)

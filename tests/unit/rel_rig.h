@@ -149,7 +149,7 @@ bool link_forked(const struct link_node *n)
 	return false;
 }
 
-int port_deliver(struct link_port *p, struct link_peer *peer, enum link_kind kind,
+static int rig_deliver(struct link_port *p, struct link_peer *peer, enum link_kind kind,
 		 const struct view *v)
 {
 	struct rig_node *n = rig_of(p);
@@ -195,7 +195,7 @@ int port_deliver(struct link_port *p, struct link_peer *peer, enum link_kind kin
 	return f->nak;
 }
 
-void port_sent(struct link_port *p, enum link_kind kind, void *cookie, int status)
+static void rig_sent(struct link_port *p, enum link_kind kind, void *cookie, int status)
 {
 	struct rig_node *n = rig_of(p);
 	struct rig_frame *f = cookie;
@@ -222,7 +222,8 @@ void port_sent(struct link_port *p, enum link_kind kind, void *cookie, int statu
 		n->rig->on_sent(n, f);
 }
 
-void port_lost(struct link_port *p, struct link_peer *peer, uint64_t tag, const void *frame, size_t len, int status)
+static void rig_lost(struct link_port *p, struct link_peer *peer, uint64_t tag, const void *frame, size_t len,
+		      int status)
 {
 	struct rig_node *n = rig_of(p);
 	struct rig_frame *f;
@@ -246,7 +247,7 @@ void port_lost(struct link_port *p, struct link_peer *peer, uint64_t tag, const 
 		assert_int_equal(status, f->nak);
 }
 
-void port_peer_dead(struct link_peer *peer, int status)
+static void rig_dead(struct link_peer *peer, int status)
 {
 	assert_int_equal(peer->dead, 0);
 	peer->dead = (int16_t)status;
@@ -256,6 +257,19 @@ void port_peer_dead(struct link_peer *peer, int status)
 	if (!peer->addr.nonce)
 		peer->dead = 0;
 }
+
+static int rig_on_frame(void *ctx, struct link_peer *peer, const struct view *frame)
+{
+	(void)ctx;
+	return rig_deliver(peer->port, peer, LINK_K_NIC, frame);
+}
+
+static const struct port_up rig_up = {
+	.other = rig_deliver,
+	.sent = rig_sent,
+	.lost = rig_lost,
+	.dead = rig_dead,
+};
 
 /* --- the rig ---------------------------------------------------------------------------------- */
 
@@ -273,7 +287,7 @@ static void rig_error(void *ctx, const struct link_addr *dst, const struct carri
 	rel_error(n->port.rel, dst, e, rig_now(n->rig));
 }
 
-static const struct link_ops no_ops;
+static const struct link_ops rig_ops = {.on_frame = rig_on_frame};
 
 static void rig_node_open(struct rig *g, uint32_t i, uint16_t udp_port,
 			  const struct link_room *room)
@@ -287,7 +301,8 @@ static void rig_node_open(struct rig *g, uint32_t i, uint16_t udp_port,
 	rng_seed(&n->node.rng, rng_u64(&g->rng));
 	n->port.node = &n->node;
 	n->port.cls = g->cls;
-	n->port.ops = &no_ops;
+	n->port.up = &rig_up;
+	n->port.ops = &rig_ops;
 	n->port.self.ip[15] = 1;
 	n->port.self.port = udp_port;
 	n->port.self.nonce = (uint32_t)rng_u64(&g->rng) | 1;

@@ -56,13 +56,13 @@ struct link_peer *port_peer_in(struct link_port *p, const struct link_addr *addr
 	return fake_of(p)->is_full ? NULL : fake_peer(fake_of(p), addr);
 }
 
-bool port_peer_is_other(const struct link_peer *peer, uint32_t nonce)
+static bool fake_is_other(const struct link_peer *peer, uint32_t nonce)
 {
 	(void)peer, (void)nonce;
 	return false;
 }
 
-void port_peer_renew(struct link_peer *peer)
+static void fake_renew(struct link_peer *peer)
 {
 	(void)peer;
 }
@@ -72,7 +72,7 @@ struct link_peer *port_peer_find(struct link_port *p, const struct link_addr *ad
 	return fake_peer(fake_of(p), addr);
 }
 
-int port_deliver(struct link_port *p, struct link_peer *peer, enum link_kind kind,
+static int fake_deliver(struct link_port *p, struct link_peer *peer, enum link_kind kind,
 		 const struct view *frame)
 {
 	struct fake *f = fake_of(p);
@@ -81,7 +81,7 @@ int port_deliver(struct link_port *p, struct link_peer *peer, enum link_kind kin
 	return f->on_frame ? f->on_frame(f, peer, kind, frame) : 0;
 }
 
-void port_sent(struct link_port *p, enum link_kind kind, void *cookie, int status)
+static void fake_sent(struct link_port *p, enum link_kind kind, void *cookie, int status)
 {
 	struct fake *f = fake_of(p);
 
@@ -92,7 +92,8 @@ void port_sent(struct link_port *p, enum link_kind kind, void *cookie, int statu
 		f->on_sent(f, kind, cookie, status);
 }
 
-void port_lost(struct link_port *p, struct link_peer *peer, uint64_t tag, const void *frame, size_t len, int status)
+static void fake_lost(struct link_port *p, struct link_peer *peer, uint64_t tag, const void *frame, size_t len,
+		      int status)
 {
 	struct fake *f = fake_of(p);
 
@@ -102,7 +103,7 @@ void port_lost(struct link_port *p, struct link_peer *peer, uint64_t tag, const 
 		f->on_lost(f, peer, tag, frame, len);
 }
 
-void port_peer_dead(struct link_peer *peer, int status)
+static void fake_dead(struct link_peer *peer, int status)
 {
 	struct shm_peer *sp = peer->shm;
 
@@ -115,11 +116,20 @@ void port_peer_dead(struct link_peer *peer, int status)
 		shm_peer_detach(sp);
 }
 
-uint64_t bulk_node_id(const struct bulk_node *b)
+static int fake_on_frame(void *ctx, struct link_peer *peer, const struct view *frame)
 {
-	(void)b;
-	return 0x1d;
+	(void)ctx;
+	return fake_deliver(peer->port, peer, LINK_K_NIC, frame);
 }
+
+static const struct port_up fake_up = {
+	.other = fake_deliver,
+	.sent = fake_sent,
+	.lost = fake_lost,
+	.dead = fake_dead,
+	.is_other = fake_is_other,
+	.renew = fake_renew,
+};
 
 void idle_crowd(struct link_node *n)
 {
@@ -137,7 +147,7 @@ static inline struct link_addr fake_addr(uint32_t salt, uint16_t port, uint32_t 
 	return a;
 }
 
-static const struct link_ops no_ops;
+static const struct link_ops fake_ops = {.on_frame = fake_on_frame};
 
 /* @f is zeroed but for what the caller has set in room and node. */
 static inline int fake_open(struct fake *f, const struct link_addr *self)
@@ -147,12 +157,13 @@ static inline int fake_open(struct fake *f, const struct link_addr *self)
 	f->node.room = &f->room;
 	f->node.lossless = !f->room.has_faults;
 	f->node.cpu_cnt = UINT32_MAX;
-	f->node.bulk = (struct bulk_node *)f; /* not looked into */
+	f->node.bulk_id = 0x1d;
 	if (!f->room.dead_after_ns)
 		f->room.dead_after_ns = 30 * NS_PER_SEC;
 	f->port.node = &f->node;
 	f->port.cls = f->is_raw ? LINK_RAW : LINK_RELIABLE;
-	f->port.ops = &no_ops;
+	f->port.up = &fake_up;
+	f->port.ops = &fake_ops;
 	f->port.self = *self;
 	rc = shm_port_open(&f->port, &f->s);
 	f->port.shm = f->s;

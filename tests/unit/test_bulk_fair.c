@@ -71,7 +71,7 @@ static void bulk__deaf_peers_hold_up_nobody(void **state)
 		assert_null(g_deaf[0].bulk);
 		assert_int_equal(honest(10, key, false) > 0, 1);
 		for (int i = 1; i < DEAF; i++)
-			port_peer_dead(&g_deaf[i], -ECONNREFUSED);
+			fp_gone(&g_deaf[i], -ECONNREFUSED);
 		for (int i = 0; i < 5; i++)
 			fp_pass();
 		assert_int_equal(bulk_outstanding(b), 0);
@@ -112,7 +112,7 @@ static void bulk__many_at_once_from_an_honest_peer(void **state)
 		fp_pass();
 		assert_int_equal(g_deaf[0].dead, -ENOBUFS);
 		for (int i = 1; i < DEAF; i++)
-			port_peer_dead(&g_deaf[i], -ECONNREFUSED);
+			fp_gone(&g_deaf[i], -ECONNREFUSED);
 		for (int i = 0; i < 5; i++)
 			fp_pass();
 		assert_int_equal(*pool, 65536);
@@ -154,7 +154,7 @@ static void bulk__a_crowd_is_one_source(void **state)
 	assert_int_equal(honest(100, key, false) > 0, 1);
 	late->user = NULL;
 	for (int i = 0; i < CROWD; i++)
-		port_peer_dead(&g_crowd[i], -ECONNREFUSED);
+		fp_gone(&g_crowd[i], -ECONNREFUSED);
 	for (int i = 0; i < 5; i++)
 		fp_pass();
 	assert_int_equal(bulk_outstanding(b), 0);
@@ -186,7 +186,7 @@ static void bulk__turns_are_of_sources(void **state)
 	assert_true(slab_used(&b->streams));
 	assert_true(beset <= 2 * alone);
 	for (uint32_t i = 0; i < cnt; i++)
-		port_peer_dead(&g_crowd[i], -ECONNREFUSED);
+		fp_gone(&g_crowd[i], -ECONNREFUSED);
 	fp_pass();
 	assert_int_equal(src.refs, 1);
 	fp_close();

@@ -48,7 +48,7 @@ static bool has_cma(void)
 static pid_t child(void (*fn)(struct bulk_tab *tab, int slot, uint32_t key, void *addr),
 		   uint32_t key, void *addr)
 {
-	uint64_t id = bulk_node_id(fp.node[1].bulk);
+	uint64_t id = fp.node[1].bulk_id;
 	struct bulk_tab *tab;
 	pid_t pid;
 	int slot;
@@ -591,7 +591,7 @@ static int files_of_node(int node)
 {
 	char id[32];
 
-	snprintf(id, sizeof(id), "%016llx", (unsigned long long)bulk_node_id(fp.node[node].bulk));
+	snprintf(id, sizeof(id), "%016llx", (unsigned long long)fp.node[node].bulk_id);
 	return files_named(id);
 }
 
@@ -676,7 +676,7 @@ static void tab__exit(void **state)
 		static struct bulk_tab *own, *parents;
 
 		alarm(60);
-		if (bulk_tab_create(id, &own) || bulk_tab_attach(bulk_node_id(fp.node[1].bulk), &parents) || files_named(name) != 1)
+		if (bulk_tab_create(id, &own) || bulk_tab_attach(fp.node[1].bulk_id, &parents) || files_named(name) != 1)
 			_exit(1);
 		exit(0);
 	}

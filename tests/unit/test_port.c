@@ -73,6 +73,11 @@ static void node_open(bool no_thread)
 	lock_acquire(&lock);
 }
 
+static void peer_dies(struct link_peer *peer, int status)
+{
+	peer->port->up->dead(peer, status);
+}
+
 static int port_try(enum link_class cls, struct link_port **out)
 {
 	struct link_addr a = addr4(LOOP, 0, 0);
@@ -186,15 +191,15 @@ static void peer_dead__names_the_key_on_loopback(void **state)
 
 	(void)state;
 	met->is_met = true;
-	port_peer_dead(met, -ECONNREFUSED); /* it was there and has left: how every job ends */
+	peer_dies(met, -ECONNREFUSED); /* it was there and has left: how every job ends */
 	assert_int_equal(warns, 0);
-	port_peer_dead(never, -ECONNREFUSED);
+	peer_dies(never, -ECONNREFUSED);
 	assert_int_equal(warns, 1);
 	assert_non_null(strstr(last_warn, "no adapter with this address on this host"));
 	assert_non_null(strstr(last_warn, "if="));
 	assert_non_null(strstr(last_warn, "1001"));
 	b.port++;
-	port_peer_dead(peer_get(&b), -ECONNREFUSED); /* once is enough */
+	peer_dies(peer_get(&b), -ECONNREFUSED); /* once is enough */
 	assert_int_equal(warns, 1);
 }
 
@@ -380,7 +385,7 @@ static void send__faults_never_go_straight(void **state)
 	assert_int_equal(fake.rel_sends, 1);
 	assert_int_equal(fake.shm_sends, 1); /* but the datagram went through shared memory */
 	assert_int_equal(port->stats.net_tx_dgrams, 1);
-	port_peer_dead(peer, -ETIMEDOUT);
+	peer_dies(peer, -ETIMEDOUT);
 	assert_int_equal(fake.detached, 1);
 }
 
@@ -406,8 +411,8 @@ static void peer_dead__once(void **state)
 	fake.attach_rc = 0;
 	assert_int_equal(send1(peer, &a), 0);
 	fake.rel_cookie = &a;
-	port_peer_dead(peer, -ETIMEDOUT);
-	port_peer_dead(peer, -ECONNREFUSED);
+	peer_dies(peer, -ETIMEDOUT);
+	peer_dies(peer, -ECONNREFUSED);
 	assert_int_equal(send1(peer, &a), -ETIMEDOUT);
 	assert_int_equal(port->stats.peers_dead, 1);
 	assert_int_equal(fake.detached, 1);
@@ -440,7 +445,7 @@ static void deliver__by_kind(void **state)
 	assert_int_equal(port_deliver(port, peer, (enum link_kind)77, &v), 0);
 	assert_int_equal(port->stats.drop_malformed, 1);
 	assert_int_equal(frames, 1);
-	port_sent(port, LINK_K_NIC, NULL, 0);
+	port->up->sent(port, LINK_K_NIC, NULL, 0);
 	assert_int_equal(sents, 0);
 }
 

@@ -238,7 +238,7 @@ static void rel_nak__code_is_the_senders_status(void **state)
 		}
 		assert_true(rig_run(&g, NS_PER_SEC));
 		for (uint32_t i = 0; i < 2; i++) {
-			assert_int_equal(g.n[i].nak, 100); /* port_sent() compares the codes */
+			assert_int_equal(g.n[i].nak, 100); /* rig_sent() compares the codes */
 			assert_int_equal(g.n[i].port.stats.naks_tx, 100);
 			assert_int_equal(g.n[i].port.stats.naks_rx, 100);
 			assert_int_equal(g.n[i].port.stats.retrans, 0);

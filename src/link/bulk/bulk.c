@@ -212,7 +212,7 @@ int bulk_op_astray(struct bulk_port *b, struct bulk_op *op)
 	if (op->state == BULK_ENDED && !op->unsent_cnt)
 		queue_ended(b, op);
 	if (!op->peer->dead)
-		port_peer_dead(op->peer, -EPROTO);
+		op->peer->port->up->dead(op->peer, -EPROTO);
 	return -EPROTO;
 }
 

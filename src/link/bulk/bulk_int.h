@@ -174,7 +174,6 @@ struct bulk_target {
 
 struct bulk_node {
 	struct link_node *n;
-	uint64_t id;
 	/* entries below BULK_ENTRY_MIN, then each as many as all before it */
 	struct bulk_region *level[BULK_LEVEL_NUM];
 	uint32_t entry_cnt, region_cnt;

@@ -121,7 +121,7 @@ static void share(struct bulk_node *b)
 	if (!b->tab && !b->tab_tried && n->lossless && !n->attr.world &&
 	    (n->room->paths & LINK_PATH_SHM)) {
 		b->tab_tried = true;
-		rc = bulk_tab_create(b->id, &b->tab);
+		rc = bulk_tab_create(b->n->bulk_id, &b->tab);
 		if (rc)
 			LOG_INFO("no shared region table: %s; peers copy through the owner",
 				 strerror(-rc));
@@ -363,8 +363,8 @@ int bulk_node_open(struct link_node *n, struct bulk_node **out)
 	if (!b)
 		return -ENOMEM;
 	b->n = n;
-	b->id = rng_entropy();
-	b->id += !b->id;
+	n->bulk_id = rng_entropy();
+	n->bulk_id += !n->bulk_id;
 	b->target_gc_at = BULK_TARGET_BUCKETS;
 	if (!n->attr.world)
 		bulk_tab_reap();
@@ -409,9 +409,4 @@ void link_node_served(const struct link_node *n, uint64_t *get_bytes, uint64_t *
 
 	*get_bytes = b->get_served + (b->tab ? bulk_tab_moved(b->tab, LINK_GET) : 0);
 	*put_bytes = b->put_served + (b->tab ? bulk_tab_moved(b->tab, LINK_PUT) : 0);
-}
-
-uint64_t bulk_node_id(const struct bulk_node *b)
-{
-	return b->id;
 }

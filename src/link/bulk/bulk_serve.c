@@ -372,7 +372,7 @@ static int64_t client_turn(struct bulk_port *b, struct bulk_client *c, int *even
 		LOG_WARN("a peer lets %u answers lie: dropped", c->reply_cnt);
 		c->is_lost = false;
 		if (!c->peer->dead)
-			port_peer_dead(c->peer, -ENOBUFS);
+			c->peer->port->up->dead(c->peer, -ENOBUFS);
 		return 0;
 	}
 	replies = replies_turn(b, c, &is_blocked);

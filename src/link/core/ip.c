@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "link/link.h"
+
 static_assert(LINK_IP_TEXT == INET6_ADDRSTRLEN, "any address");
 
 static const uint8_t v4_prefix[12] = {[10] = 0xff, [11] = 0xff};
@@ -97,4 +99,13 @@ int link_ip_user(const uint8_t ip[16], uint16_t port, uint32_t *uid)
 	}
 	fclose(f);
 	return rc;
+}
+
+const char *link_addr_text(const struct link_addr *a, char out[LINK_ADDR_TEXT])
+{
+	char ip[LINK_IP_TEXT];
+
+	snprintf(out, LINK_ADDR_TEXT, link_ip_is_v4(a->ip) ? "%s:%u" : "[%s]:%u",
+		 link_ip_text(a->ip, ip), a->port);
+	return out;
 }

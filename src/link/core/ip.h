@@ -6,6 +6,7 @@
 #include "base/base.h"
 
 struct sockaddr;
+struct link_addr;
 
 #define LINK_IP_TEXT 46 /* bytes that link_ip_text() writes at most */
 
@@ -27,5 +28,9 @@ const char *link_ip_text(const uint8_t ip[16], char out[LINK_IP_TEXT]);
  * be told. System calls.
  */
 int link_ip_user(const uint8_t ip[16], uint16_t port, uint32_t *uid);
+
+#define LINK_ADDR_TEXT 64 /* bytes that link_addr_text() writes at most */
+/** link_addr_text() - "192.0.2.1:5000" or "[fd00::2]:5000" in @out, which is returned. */
+const char *link_addr_text(const struct link_addr *a, char out[LINK_ADDR_TEXT]);
 
 #endif

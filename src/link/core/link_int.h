@@ -52,6 +52,7 @@ struct link_node {
 	bool lossless;             /* no fault and no capture: local frames may go straight through shared memory */
 	struct link_port *ports;   /* list, by port->next; lock */
 	struct bulk_node *bulk;    /* region table */
+	uint64_t bulk_id;          /* random, names the shared region table for peers; 0: there is none */
 	struct live *live;         /* what softfabric top reads (live.c); NULL: nobody wants it */
 	struct agent *agent;       /* adapter thread (agent.c); NULL until the first peer or region */
 	_Atomic uint64_t poll_epoch; /* +1 for every link_poll() of the application; the agent reads it without the lock */
@@ -63,7 +64,7 @@ struct link_node {
 	bool agent_runs;           /* the adapter thread is the caller of link_poll(); lock */
 	uint32_t cpu_cnt;          /* in the affinity mask when the node was opened */
 	uint32_t local_cnt;        /* peers with shared memory: a guess at who else polls here */
-	struct host_addrs *host;   /* this host's addresses (node.c) */
+	struct host_addrs *host;   /* this host's addresses (host.c) */
 	/* adaptive waiting (idle.c); touched by pollers only, races are harmless */
 	_Atomic uint32_t idle_polls, idle_limit;
 	_Atomic uint64_t idle_short_ns; /* since when all yields were short; 0 = the last was not */
@@ -95,11 +96,33 @@ struct link_peer {
 	struct link_peer *hnext;   /* hash chain of port->peer_tab */
 };
 
+/* What the paths and the bulk service tell the port they work for, which stands above them. */
+struct port_up {
+	/* A whole frame arrived that is not for the port's owner, see port_deliver(). */
+	int (*other)(struct link_port *p, struct link_peer *peer, enum link_kind kind, const struct view *frame);
+	/* A frame with a cookie has ended (status as link_ops.on_sent). */
+	void (*sent)(struct link_port *p, enum link_kind kind, void *cookie, int status);
+	/* A frame of link_commit() has failed. */
+	void (*lost)(struct link_port *p, struct link_peer *peer, uint64_t tag, const void *frame, size_t len, int status);
+	/*
+	 * @peer was found gone (@status -errno): ends everything of it on every path, once. A peer without nonce is as
+	 * new afterwards; what its owner sends while this runs is refused with @status.
+	 */
+	void (*dead)(struct link_peer *peer, int status);
+	/*
+	 * Frames of incarnation @nonce at the place of @peer have come through shared memory. Is it another one than
+	 * whom ours reach over the network, or can that not be told (RAW)? renew(): then the path is chosen anew.
+	 */
+	bool (*is_other)(const struct link_peer *peer, uint32_t nonce);
+	void (*renew)(struct link_peer *peer);
+};
+
 struct link_port {
 	struct link_node *node;
 	struct link_port *next;
 	struct link_addr self;
 	enum link_class cls;
+	const struct port_up *up;
 	const struct link_ops *ops;
 	void *ctx;
 	struct shm_port *shm;      /* NULL: no shared memory for this port */
@@ -142,33 +165,22 @@ struct link_port {
 	struct link_stats stats;
 };
 
-/* --- port.c, called by the paths ---------------------------------------------------------------------------------- */
+/**
+ * port_deliver() - A whole frame arrived. While the port drains frames still go to its owner, which may refuse them.
+ * Return: 0 taken, > 0 refusal code for the sender.
+ */
+static inline int port_deliver(struct link_port *p, struct link_peer *peer, enum link_kind kind, const struct view *frame)
+{
+	p->events++;
+	if (unlikely(kind != LINK_K_NIC))
+		return p->up->other(p, peer, kind, frame);
+	p->stats.rx_frames++;
+	p->stats.rx_bytes += frame->len;
+	return p->ops->on_frame(p->ctx, peer, frame);
+}
 
-/** port_peer_in() - The peer at @addr for something that arrived; made if new. NULL: out of memory or too many strangers. */
-struct link_peer *port_peer_in(struct link_port *p, const struct link_addr *addr);
-/** port_met_by_net() - @peer has come by the network: unless a path was chosen our answers go that way, since it may be unable to open our segment. */
-void port_met_by_net(struct link_peer *peer);
-/** port_peer_status() - Terminal status of the peer at @addr; 0: it has none, or is not known. */
-int port_peer_status(struct link_port *p, const struct link_addr *addr);
-/** port_peer_unused() - A path has given up its state of @peer: it goes with the next sweep if nobody else needs it. */
-void port_peer_unused(struct link_peer *peer);
-/** port_deliver() - A whole frame arrived. Return: 0 taken, > 0 refusal code for the sender. */
-int port_deliver(struct link_port *p, struct link_peer *peer, enum link_kind kind, const struct view *frame);
-/** port_sent() - A frame with a cookie has ended (status as link_ops.on_sent). Routes to the owner or to bulk.c by @kind. */
-void port_sent(struct link_port *p, enum link_kind kind, void *cookie, int status);
-/** port_lost() - A frame of link_commit() has failed. */
-void port_lost(struct link_port *p, struct link_peer *peer, uint64_t tag, const void *frame, size_t len, int status);
-/**
- * port_peer_dead() - A path found @peer gone (@status -errno): ends everything of it on every path, once.
- * A peer without nonce is as new afterwards; what its owner sends while this runs is refused with @status.
- */
-void port_peer_dead(struct link_peer *peer, int status);
-/**
- * port_peer_is_other() - Frames of incarnation @nonce at @peer's place have come through shared memory. Is it another one than whom ours
- * reach over the network, or can that not be told (RAW)? port_peer_renew(): then the path is chosen anew.
- */
-bool port_peer_is_other(const struct link_peer *peer, uint32_t nonce);
-void port_peer_renew(struct link_peer *peer);
+/* --- port.c --------------------------------------------------------------------------------------------------------- */
+
 /** port_frame_out() - link_send() for any kind; bulk.c uses it with LINK_K_BULK. Same contract. */
 int port_frame_out(struct link_port *p, struct link_peer *peer, enum link_kind kind, const void *hdr, size_t hdr_len,
 		   const struct iovec *iov, int iov_cnt, void *cookie);
@@ -182,8 +194,6 @@ enum { PORT_ARM_APP = 1, PORT_ARM_AGENT = 2, PORT_ARM_WOKEN = 4, PORT_ARM_CALLED
 
 /** port_flush() - Hand all that is due to the carrier, and have it sent. */
 void port_flush(struct link_port *p, uint64_t now_ns);
-/** port_peer_find() - The peer at exactly @addr; NULL if there is none yet. */
-struct link_peer *port_peer_find(struct link_port *p, const struct link_addr *addr);
 /**
  * port_choose_path() - For the first frame to @peer: shared memory if it has some for us.
  * Return: 0; the status of a peer that no path reaches.
@@ -209,6 +219,16 @@ void port_served(struct link_port *p);
 
 /* --- peer.c: the table of a port's peers ----------------------------------------------------------------------------- */
 
+/** port_peer_find() - The peer at @addr, by_place whoever is there; NULL if there is none yet. */
+struct link_peer *port_peer_find(struct link_port *p, const struct link_addr *addr);
+/** port_peer_in() - The same for something that arrived; made if new. NULL: out of memory or too many strangers. */
+struct link_peer *port_peer_in(struct link_port *p, const struct link_addr *addr);
+/** port_peer_status() - Terminal status of the peer at @addr; 0: it has none, or is not known. */
+int port_peer_status(struct link_port *p, const struct link_addr *addr);
+/** port_peer_unused() - A path has given up its state of @peer: it goes with the next sweep if nobody else needs it. */
+void port_peer_unused(struct link_peer *peer);
+/** port_met_by_net() - @peer has come by the network: unless a path was chosen our answers go that way, since it may be unable to open our segment. */
+void port_met_by_net(struct link_peer *peer);
 int peer_tab_open(struct link_port *p);
 void peer_tab_close(struct link_port *p);
 /** peer_add() - A new peer; the caller knows that there is none. NULL: out of memory. */
@@ -233,15 +253,16 @@ static inline bool exit_lock(pthread_mutex_t *m)
 	return pthread_mutex_timedlock(m, &until) == 0;
 }
 
-/* --- node.c --------------------------------------------------------------------------------------------------------- */
+/* --- host.c, fork.c, idle.c ------------------------------------------------------------------------------------------ */
 
-#define LINK_ADDR_TEXT 64 /* bytes that link_addr_text() writes at most */
-
-/** link_addr_text() - "192.0.2.1:5000" or "[fd00::2]:5000" in @out, which is returned. */
-const char *link_addr_text(const struct link_addr *a, char out[LINK_ADDR_TEXT]);
 /** host_ip_is_local() - Whether @ip is an address of this host; may ask the system again, at most once a second. */
 bool host_ip_is_local(struct link_node *n, const uint8_t ip[16]);
-/** idle_crowd() - More local pollers than CPUs are known: yield early from now on. (idle.c) */
+struct host_addrs *host_addrs_open(void); /* NULL: no memory */
+void host_addrs_close(struct host_addrs *h); /* NULL is fine */
+/** fork_mark_open() - For node->fork_mark. */
+volatile uint8_t *fork_mark_open(void);
+void fork_mark_close(volatile uint8_t *mark); /* NULL is fine */
+/** idle_crowd() - More local pollers than CPUs are known: yield early from now on. */
 void idle_crowd(struct link_node *n);
 
 /* --- live.c: what softfabric top reads --- */
@@ -286,7 +307,7 @@ uint8_t *shm_begin(struct shm_peer *sp, size_t len, bool is_raw);
 void shm_commit(struct shm_peer *sp, uint8_t *frame, size_t len, bool is_raw, void *cookie, uint64_t tag);
 /** shm_send_dgram() - A datagram of the reliability module over shared memory (faults or capture on): may be lost. */
 int shm_send_dgram(struct shm_peer *sp, const struct iovec *iov, int iov_cnt);
-/** shm_poll() - Frames in (port_deliver), datagrams in (@dgram), refusals, completions (port_sent). Return: events. */
+/** shm_poll() - Frames, datagrams (@dgram), refusals and completions, as port_up says. Return: events. */
 int shm_poll(struct shm_port *s, int budget,
 	     void (*dgram)(void *ctx, const struct link_addr *src, const void *buf, size_t len), void *ctx);
 uint64_t shm_next_deadline(struct shm_port *s);
@@ -428,7 +449,6 @@ uint32_t rel_peer_nonce(const struct rel_peer *rp);
 
 int bulk_node_open(struct link_node *n, struct bulk_node **out);
 void bulk_node_close(struct bulk_node *b);
-uint64_t bulk_node_id(const struct bulk_node *b); /* random, != 0; names the shared region table */
 int bulk_port_open(struct link_port *p, struct bulk_port **out);
 void bulk_port_close(struct bulk_port *b); /* outstanding requests end with -ECANCELED */
 int bulk_on_frame(struct bulk_port *b, struct link_peer *peer, const struct view *frame);

@@ -22,6 +22,17 @@
 #define PEER_CHAIN_MAX 2u /* average length at which the table grows */
 #define PEER_MAX       (1u << 20)
 #define PEER_SWEEP_MIN 1024u
+#define STRANGERS_MAX  (1u << 18) /* peers in all above which none comes by itself */
+
+/* The address under which @p knows who is at @addr. */
+static struct link_addr known_as(const struct link_port *p, const struct link_addr *addr)
+{
+	struct link_addr a = *addr;
+
+	if (p->by_place)
+		a.nonce = 0;
+	return a;
+}
 
 static uint32_t addr_hash(const struct link_port *p, const struct link_addr *a)
 {
@@ -57,21 +68,18 @@ void peer_tab_close(struct link_port *p)
 
 struct link_peer *port_peer_find(struct link_port *p, const struct link_addr *addr)
 {
-	struct link_peer *peer = p->peer_tab[addr_hash(p, addr) & p->peer_mask];
+	struct link_addr a = known_as(p, addr);
+	struct link_peer *peer = p->peer_tab[addr_hash(p, &a) & p->peer_mask];
 
-	while (peer && !addr_eq(&peer->addr, addr))
+	while (peer && !addr_eq(&peer->addr, &a))
 		peer = peer->hnext;
 	return peer;
 }
 
 int port_peer_status(struct link_port *p, const struct link_addr *addr)
 {
-	struct link_addr a = *addr;
-	struct link_peer *peer;
+	struct link_peer *peer = port_peer_find(p, addr);
 
-	if (p->by_place)
-		a.nonce = 0;
-	peer = port_peer_find(p, &a);
 	return peer ? peer->dead : 0;
 }
 
@@ -99,6 +107,7 @@ static void tab_grow(struct link_port *p)
 
 struct link_peer *peer_add(struct link_port *p, const struct link_addr *addr)
 {
+	struct link_addr a = known_as(p, addr);
 	struct link_peer *peer = slab_get(&p->peer_slab), **head;
 
 	if (!peer)
@@ -106,10 +115,23 @@ struct link_peer *peer_add(struct link_port *p, const struct link_addr *addr)
 	if (p->peer_cnt / PEER_CHAIN_MAX > p->peer_mask &&
 	    !p->is_cancelled) /* peer_foreach() runs */
 		tab_grow(p);
-	head = &p->peer_tab[addr_hash(p, addr) & p->peer_mask];
-	*peer = (struct link_peer){.port = p, .addr = *addr, .hnext = *head};
+	head = &p->peer_tab[addr_hash(p, &a) & p->peer_mask];
+	*peer = (struct link_peer){.port = p, .addr = a, .hnext = *head};
 	*head = peer;
 	p->peer_cnt++;
+	return peer;
+}
+
+struct link_peer *port_peer_in(struct link_port *p, const struct link_addr *addr)
+{
+	struct link_peer *peer = port_peer_find(p, addr);
+
+	if (peer)
+		return peer;
+	if (p->peer_cnt < STRANGERS_MAX)
+		peer = peer_add(p, addr);
+	if (!peer)
+		p->stats.drop_full++;
 	return peer;
 }
 
@@ -171,56 +193,4 @@ void port_met_by_net(struct link_peer *peer)
 	if (p->shm && host_ip_is_local(p->node, peer->addr.ip))
 		LOG_INFO("%s is on this host and came by UDP (another user or /dev/shm, or out of memory or descriptors there): so go our answers",
 			 link_addr_text(&peer->addr, text));
-}
-
-int link_port_set_nonce(struct link_port *p, uint32_t nonce)
-{
-	lock_assert_held(p->node->lock);
-	if (nonce == p->self.nonce)
-		return 0;
-	if (p->peer_cnt)
-		return -EBUSY;
-	p->self.nonce = nonce;
-	if (p->shm)
-		shm_port_set_nonce(p->shm, nonce);
-	return 0;
-}
-
-const struct link_addr *link_peer_addr(const struct link_peer *peer)
-{
-	return &peer->addr;
-}
-
-bool link_peer_is_local(const struct link_peer *peer)
-{
-	return peer->shm;
-}
-
-uint64_t link_peer_label(const struct link_peer *peer)
-{
-	return peer->shm ? shm_peer_label(peer->shm) : 0;
-}
-
-bool link_peer_is_host(const struct link_peer *peer)
-{
-	return host_ip_is_local(peer->port->node, peer->addr.ip);
-}
-
-void *link_peer_user(const struct link_peer *peer)
-{
-	return peer->user;
-}
-
-void link_peer_set_user(struct link_peer *peer, void *user)
-{
-	peer->user = user;
-}
-
-uint32_t link_peer_nonce(const struct link_peer *peer)
-{
-	if (peer->addr.nonce)
-		return peer->addr.nonce;
-	if (peer->shm)
-		return shm_peer_nonce(peer->shm);
-	return peer->rel ? rel_peer_nonce(peer->rel) : 0;
 }

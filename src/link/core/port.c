@@ -29,7 +29,6 @@
 #define NET_SKIP	15 /* idle polls between two looks at the sockets */
 #define NET_BUSY_POLLS	64 /* looks that go on after the last datagram */
 #define SHM_TIMER_POLLS 64
-#define STRANGERS_MAX	(1u << 18) /* peers in all above which none comes by itself */
 #define DRAIN_YIELDS	64 /* then the drain sleeps between polls */
 #define DRAIN_NAP_NS	50000
 
@@ -114,7 +113,7 @@ static bool peer_end(struct link_peer *peer, int status)
 	return true;
 }
 
-void port_peer_dead(struct link_peer *peer, int status)
+static void peer_dead(struct link_peer *peer, int status)
 {
 	struct link_port *p = peer->port;
 
@@ -122,7 +121,7 @@ void port_peer_dead(struct link_peer *peer, int status)
 		p->ops->on_gone(p->ctx, peer, status);
 }
 
-bool port_peer_is_other(const struct link_peer *peer, uint32_t nonce)
+static bool peer_is_other(const struct link_peer *peer, uint32_t nonce)
 {
 	uint32_t known = peer->rel ? rel_peer_nonce(peer->rel) : 0;
 
@@ -131,36 +130,12 @@ bool port_peer_is_other(const struct link_peer *peer, uint32_t nonce)
 	return peer->port->cls == LINK_RAW || (known && known != nonce);
 }
 
-void port_peer_renew(struct link_peer *peer)
+static void peer_renew(struct link_peer *peer)
 {
 	if (peer->port->cls == LINK_RAW)
 		peer->shm_tried = false; /* nothing is in order here, and its owner finds out who is there */
 	else
-		port_peer_dead(peer, -ECONNREFUSED);
-}
-
-/* The address under which @p knows who is at @addr. */
-static struct link_addr peer_addr(const struct link_port *p, const struct link_addr *addr)
-{
-	struct link_addr a = *addr;
-
-	if (p->by_place)
-		a.nonce = 0;
-	return a;
-}
-
-struct link_peer *port_peer_in(struct link_port *p, const struct link_addr *addr)
-{
-	struct link_addr a = peer_addr(p, addr);
-	struct link_peer *peer = port_peer_find(p, &a);
-
-	if (peer)
-		return peer;
-	if (p->peer_cnt < STRANGERS_MAX)
-		peer = peer_add(p, &a);
-	if (!peer)
-		p->stats.drop_full++;
-	return peer;
+		peer_dead(peer, -ECONNREFUSED);
 }
 
 /* Whether the room lets this port talk to @addr at all; says once per port why not. */
@@ -187,17 +162,16 @@ static int addr_check(struct link_port *p, const struct link_addr *addr)
 
 int link_peer_get(struct link_port *p, const struct link_addr *addr, struct link_peer **out)
 {
-	struct link_addr a = peer_addr(p, addr);
 	struct link_peer *peer;
 	int rc;
 
 	lock_assert_held(p->node->lock);
-	peer = port_peer_find(p, &a);
+	peer = port_peer_find(p, addr);
 	if (!peer) {
-		rc = addr_check(p, &a);
+		rc = addr_check(p, addr);
 		if (rc)
 			return rc;
-		peer = peer_add(p, &a);
+		peer = peer_add(p, addr);
 		if (!peer)
 			return -ENOMEM;
 	}
@@ -208,10 +182,8 @@ int link_peer_get(struct link_port *p, const struct link_addr *addr, struct link
 
 struct link_peer *link_peer_find(struct link_port *p, const struct link_addr *addr)
 {
-	struct link_addr a = peer_addr(p, addr);
-
 	lock_assert_held(p->node->lock);
-	return port_peer_find(p, &a);
+	return port_peer_find(p, addr);
 }
 
 int port_choose_path(struct link_peer *peer)
@@ -265,6 +237,45 @@ int link_peer_connect(struct link_peer *peer)
 	return port_choose_path(peer);
 }
 
+const struct link_addr *link_peer_addr(const struct link_peer *peer)
+{
+	return &peer->addr;
+}
+
+bool link_peer_is_local(const struct link_peer *peer)
+{
+	return peer->shm;
+}
+
+uint64_t link_peer_label(const struct link_peer *peer)
+{
+	return peer->shm ? shm_peer_label(peer->shm) : 0;
+}
+
+bool link_peer_is_host(const struct link_peer *peer)
+{
+	return host_ip_is_local(peer->port->node, peer->addr.ip);
+}
+
+void *link_peer_user(const struct link_peer *peer)
+{
+	return peer->user;
+}
+
+void link_peer_set_user(struct link_peer *peer, void *user)
+{
+	peer->user = user;
+}
+
+uint32_t link_peer_nonce(const struct link_peer *peer)
+{
+	if (peer->addr.nonce)
+		return peer->addr.nonce;
+	if (peer->shm)
+		return shm_peer_nonce(peer->shm);
+	return peer->rel ? rel_peer_nonce(peer->rel) : 0;
+}
+
 /* --- the network underneath ------------------------------------------------------------------- */
 
 void port_net_use(struct link_port *p)
@@ -290,27 +301,15 @@ void port_soon(struct link_port *p, uint64_t now)
 
 /* --- in -------------------------------------------------------------------------------------- */
 
-/* While the port drains, frames still go to its owner: it exists until link_port_close() returns
- * and may refuse them. */
-int port_deliver(struct link_port *p, struct link_peer *peer, enum link_kind kind,
-		 const struct view *frame)
+static int other_frame(struct link_port *p, struct link_peer *peer, enum link_kind kind, const struct view *frame)
 {
-	p->events++;
-	switch (kind) {
-	case LINK_K_NIC:
-		p->stats.rx_frames++;
-		p->stats.rx_bytes += frame->len;
-		return p->ops->on_frame(p->ctx, peer, frame);
-	case LINK_K_BULK:
+	if (kind == LINK_K_BULK)
 		return bulk_on_frame(p->bulk, peer, frame);
-	case LINK_K_NUM:
-		break;
-	}
 	p->stats.drop_malformed++; /* of a kind that only later versions know; taken, so that it is not sent again */
 	return 0;
 }
 
-void port_sent(struct link_port *p, enum link_kind kind, void *cookie, int status)
+static void frame_sent(struct link_port *p, enum link_kind kind, void *cookie, int status)
 {
 	p->events++;
 	if (kind == LINK_K_BULK)
@@ -319,11 +318,20 @@ void port_sent(struct link_port *p, enum link_kind kind, void *cookie, int statu
 		p->ops->on_sent(p->ctx, cookie, status);
 }
 
-void port_lost(struct link_port *p, struct link_peer *peer, uint64_t tag, const void *frame, size_t len, int status)
+static void frame_lost(struct link_port *p, struct link_peer *peer, uint64_t tag, const void *frame, size_t len, int status)
 {
 	p->events++;
 	p->ops->on_lost(p->ctx, peer, tag, frame, len, status);
 }
+
+static const struct port_up port_up = {
+	.other = other_frame,
+	.sent = frame_sent,
+	.lost = frame_lost,
+	.dead = peer_dead,
+	.is_other = peer_is_other,
+	.renew = peer_renew,
+};
 
 /* Top of the carrier stack. */
 static void on_net_rx(void *ctx, const struct link_addr *src, const void *buf, size_t len)
@@ -487,6 +495,7 @@ static struct link_port *port_new(const struct link_port_attr *attr)
 	p->cls = attr->cls;
 	p->by_place = attr->by_place;
 	p->nonces_repeat = attr->nonces_repeat;
+	p->up = &port_up;
 	p->ops = attr->ops;
 	p->ctx = attr->ctx;
 	p->src_fd = p->wait_fd = p->wake_fd = -1;
@@ -661,6 +670,19 @@ void link_port_set_label(struct link_port *p, uint64_t label)
 	lock_assert_held(p->node->lock);
 	if (p->shm)
 		shm_port_set_label(p->shm, label);
+}
+
+int link_port_set_nonce(struct link_port *p, uint32_t nonce)
+{
+	lock_assert_held(p->node->lock);
+	if (nonce == p->self.nonce)
+		return 0;
+	if (p->peer_cnt)
+		return -EBUSY;
+	p->self.nonce = nonce;
+	if (p->shm)
+		shm_port_set_nonce(p->shm, nonce);
+	return 0;
 }
 
 const struct link_addr *link_port_addr(const struct link_port *p)

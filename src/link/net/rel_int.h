@@ -97,7 +97,7 @@ enum rel_state { REL_S_NONE, REL_S_HELLO, REL_S_OPEN, REL_S_BYE, REL_S_CLOSED, R
 /* A frame of ours, from rel_send() until it is final. */
 struct rel_frame {
 	struct rel_frame *next; /* in the peer's queue, then in its slot */
-	uint64_t tag;           /* cookie, or what port_lost() shows */
+	uint64_t tag;           /* cookie, or what port_up.lost() shows */
 	uint32_t id;
 	uint32_t len;           /* header and payload */
 	uint32_t first_seq;     /* DATA that carries its first segment */

@@ -462,7 +462,7 @@ void rel_peer_drop(struct rel *r, struct link_peer *peer, int status)
 void rel_peer_kill(struct rel_peer *rp, int status)
 {
 	rel_peer_pin(rp);
-	port_peer_dead(rp->peer, status);
+	rp->r->port->up->dead(rp->peer, status);
 	if (rp->peer)
 		rel_peer_drop(rp->r, rp->peer, status);
 	rel_peer_unpin(rp);

@@ -33,9 +33,9 @@ void rel_frame_end(struct rel_peer *rp, struct rel_frame *f, int status)
 	rp->r->own_cnt -= f->is_own;
 	rp->own_cnt -= f->is_own;
 	if (!f->is_own && f->tag)
-		port_sent(rp->r->port, f->kind, (void *)(uintptr_t)f->tag, status);
+		rp->r->port->up->sent(rp->r->port, f->kind, (void *)(uintptr_t)f->tag, status);
 	else if (unlikely(f->is_own && status))
-		port_lost(rp->r->port, rp->peer ? rp->peer : rp->left, f->tag, f->hdr, f->hdr_len, status);
+		rp->r->port->up->lost(rp->r->port, rp->peer ? rp->peer : rp->left, f->tag, f->hdr, f->hdr_len, status);
 }
 
 /* --- gathering -------------------------------------------------------------------------------- */

@@ -611,7 +611,7 @@ void shm_peer_reap(struct shm_port *s);
 int shm_port_stage(struct shm_port *s);
 /** shm_is_hopeless() - Something of ours that was wanting at *@since_ns, 0 = had not been, has been so for too long. */
 bool shm_is_hopeless(struct shm_port *s, uint64_t *since_ns);
-/** shm_peer_doom() - @sp was found dead: port_peer_dead() at the next poll, with @status. */
+/** shm_peer_doom() - @sp was found dead: its port is told at the next poll, with @status. */
 void shm_peer_doom(struct shm_peer *sp, int status);
 void shm_peer_run_doom(struct shm_port *s);
 

@@ -41,7 +41,7 @@ int shm_port_open(struct link_port *p, struct shm_port **out)
 	s->desc_ready = 4096 / sizeof(struct shm_desc);
 	s->has_membarrier = shm_wake_has_membarrier();
 	attr.flags = port_flags(s);
-	attr.node_id = p->node->bulk ? bulk_node_id(p->node->bulk) : 0;
+	attr.node_id = p->node->bulk_id;
 	rc = shm_seg_create(&attr, &s->seg);
 	if (rc) {
 		mem_free(s);
@@ -263,8 +263,8 @@ struct link_peer *shm_peer_link(struct shm_peer *sp)
 			return NULL; /* which the owner hears before anything of the new one */
 	}
 	/* Ours take another way to the place of this one, who is the later one of the two if it lives. */
-	if (peer && n->lossless && peer->shm_tried && port_peer_is_other(peer, sp->addr.nonce) && shm_seg_is_alive(sp->seg))
-		port_peer_renew(peer);
+	if (peer && n->lossless && peer->shm_tried && peer->port->up->is_other(peer, sp->addr.nonce) && shm_seg_is_alive(sp->seg))
+		peer->port->up->renew(peer);
 	/* Its owner will want to answer the same way; unless it has already chosen another one, for
 	 * good. */
 	if (peer && n->lossless && !peer->shm_tried && !peer->dead) {
@@ -430,7 +430,7 @@ static void doom_one(struct shm_peer *sp)
 		shm_peer_detach(sp);
 		return;
 	}
-	port_peer_dead(peer, status); /* ends in shm_peer_detach() */
+	p->up->dead(peer, status); /* ends in shm_peer_detach() */
 }
 
 /* Outside of a poll also lanes count that nobody has looked at yet, and what lies in a shared one, whoever put it there. */

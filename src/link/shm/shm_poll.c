@@ -62,7 +62,7 @@ static __attribute__((noinline)) void direct_lost(struct shm_peer *sp, const str
 	memcpy(frame, slot, e->direct);
 	for (size_t at = LANE_SLOT - LANE_WORD0; at < e->direct; at += LANE_SLOT)
 		memcpy(frame + at, &e->word[at / LANE_SLOT], MIN(sizeof(e->word[0]), e->direct - at));
-	port_lost(sp->s->p, sp->peer, e->owner_tag, frame, e->direct, status);
+	sp->s->p->up->lost(sp->s->p, sp->peer, e->owner_tag, frame, e->direct, status);
 }
 
 /*
@@ -90,7 +90,7 @@ static void end_one(struct shm_peer *sp, const struct shm_pend *e, bool is_acked
 	if (!cookie)
 		return;
 	s->outstanding--;
-	port_sent(s->p, (enum link_kind)kind, cookie, st);
+	s->p->up->sent(s->p, (enum link_kind)kind, cookie, st);
 }
 
 int shm_complete(struct shm_peer *sp, int status)
