@@ -407,10 +407,12 @@ int main(int argc, char **argv)
 			prctl(PR_SET_PDEATHSIG, SIGKILL);
 			if (getppid() != parent)
 				exit(1);
+			free(pids);
 			rank_run(job, i);
 		}
 	}
 	is_good = children_wait(job, pids) && !atomic_load(&job->is_over);
+	free(pids);
 	if (is_own && is_good && shm_files()) {
 		fprintf(stderr, "scale: %s: %d files were left in /dev/shm\n", job->prov, shm_files());
 		is_good = false;
