@@ -50,7 +50,7 @@ static struct {
 	struct rng rng;
 	bool is_reordering;
 	bool is_slow; /* a pass moves some of the frames only */
-	int dies_at_send; /* port_frame_out() number n finds the peer dead; 0 = none */
+	int dies_at_send; /* port_up.out() number n finds the peer dead; 0 = none */
 	int kicks;
 } fp;
 
@@ -75,7 +75,7 @@ static uint64_t fp_sum(const uint8_t *p, size_t len)
 
 /* --- what bulk.c calls ------------------------------------------------------------------------ */
 
-void agent_start(struct link_node *n) {}
+static void fp_agent_start(struct link_node *n) {}
 
 void agent_kick(struct link_node *n)
 {
@@ -86,11 +86,6 @@ void link_peer_put(struct link_peer *peer)
 {
 	must(peer->refs);
 	peer->refs--;
-}
-
-bool link_peer_is_local(const struct link_peer *peer)
-{
-	return peer->shm;
 }
 
 pid_t shm_peer_pid(const struct shm_peer *sp)
@@ -132,7 +127,7 @@ static bool fp_is_deaf(const struct link_peer *peer)
 	return peer < &fp.peer[0][0] || peer > &fp.peer[FP_PORTS - 1][FP_PORTS - 1];
 }
 
-int port_frame_out(struct link_port *p, struct link_peer *peer, enum link_kind kind,
+static int fp_out(struct link_port *p, struct link_peer *peer, enum link_kind kind,
 		   const void *hdr, size_t hdr_len, const struct iovec *iov, int iov_cnt,
 		   void *cookie)
 {
@@ -277,7 +272,7 @@ static void fp_gone(struct link_peer *peer, int status)
 	}
 }
 
-static const struct port_up fp_up = {.dead = fp_gone};
+static const struct port_up fp_up = {.dead = fp_gone, .out = fp_out};
 
 /* --- open and close --------------------------------------------------------------------------- */
 
@@ -295,7 +290,8 @@ static void fp_open(enum link_class cls, bool is_local)
 		*n = (struct link_node){.lock = &fp.lock,
 					.room = &fp.room,
 					.lossless = is_local,
-					.clk = {&fp.now_ns}};
+					.clk = {&fp.now_ns},
+					.agent_start = fp_agent_start};
 		must(!bulk_node_open(n, &n->bulk));
 		fp.port[i] = (struct link_port){.node = n, .cls = cls, .up = &fp_up, .ops = &fp_ops};
 		n->ports = &fp.port[i];

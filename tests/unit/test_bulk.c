@@ -312,7 +312,7 @@ static void bulk__peer_dies_in_the_middle(void **state)
 	}
 }
 
-/* The path finds the peer dead inside port_frame_out(), of every frame in turn. */
+/* The path finds the peer dead inside port_up.out(), of every frame in turn. */
 static void bulk__peer_dies_while_sending(void **state)
 {
 	static uint8_t local[MIB / 4], mem[MIB / 4];

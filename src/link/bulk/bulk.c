@@ -1,145 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // One-sided copies: the initiator's side, and the port object of the bulk service.
 //
-// Theory of operation: an operation gets a method (struct bulk_method), has turns until all is moved, and ends. It may
-// change its method once it sees that another is better. FRAMES asks the target's owner to take part: it works over
-// every path (bulk_frames.c). CMA lets the kernel copy, alone, under a lease on the region (bulk_cma.c, bulk_tab.c);
-// HELPED is the same by initiator and owner at once, each a part (bulk_help.c). A local owner that computes instead of
-// polling is noticed before (it says so in its segment) or by its silence, and CMA does the rest. Which is fastest to a
-// polling owner depends on how far apart the cores are and on much else, hence it is measured (bulk_pick.c). Kernel
-// copies end in the order in which they began; long ones and frames take turns.
-//
-// Every operation ends exactly once, in bulk_poll(), after the link has given back each frame that points into user
-// memory, and its method has let go of it.
+// bulk_op.c has the life of one operation and how it is moved. Here operations begin, have turns until all is moved, are
+// told of what comes, and are reported: each once, in bulk_poll().
 #include "link/bulk/bulk_int.h"
 
 #include <errno.h>
 #include <string.h>
 
-#define PING_NS	   NS_PER_SEC /* silence after which the link is asked whether the peer lives */
 #define STALL_NS   (20 * NS_PER_US)  /* before trying a full path again */
 #define OP_MAX	   (1u << 20)
 
-/* --- queues and timers ------------------------------------------------------------------------ */
-
-void bulk_queue_leave(struct bulk_port *b, struct bulk_op *op)
-{
-	if (op->queue == BULK_Q_ACTIVE)
-		TAILQ_REMOVE(&b->active, op, entry);
-	else if (op->queue == BULK_Q_ENDED)
-		TAILQ_REMOVE(&b->ended, op, entry);
-	op->queue = BULK_Q_NONE;
-}
-
-void bulk_queue_active(struct bulk_port *b, struct bulk_op *op)
-{
-	bulk_queue_leave(b, op);
-	TAILQ_INSERT_TAIL(&b->active, op, entry);
-	op->queue = BULK_Q_ACTIVE;
-}
-
-static void queue_ended(struct bulk_port *b, struct bulk_op *op)
-{
-	bulk_queue_leave(b, op);
-	TAILQ_INSERT_TAIL(&b->ended, op, entry);
-	op->queue = BULK_Q_ENDED;
-}
-
-void bulk_timer_set(struct bulk_port *b, struct bulk_op *op, uint64_t at_ns)
-{
-	if (op->timer.pos) {
-		pq_update(&b->timers, &op->timer, at_ns);
-		return;
-	}
-	op->timer.key_ns = at_ns;
-	must(!pq_push(&b->timers, &op->timer)); /* link_bulk() has reserved the room */
-}
-
-/* --- the life of an operation ------------------------------------------------------------------ */
-
-static const struct bulk_method *const method_of[BULK_WAY_NUM] = {
-	[BULK_FRAMES] = &bulk_frames_method,
-	[BULK_CMA] = &bulk_cma_method,
-	[BULK_HELPED] = &bulk_help_method,
-};
-
-struct bulk_op *bulk_op_new(struct bulk_port *b, struct link_peer *peer, uint64_t now_ns)
-{
-	struct bulk_op *op;
-
-	if (pq_reserve(&b->timers, slab_used(&b->ops) + 1) || !(op = slab_get(&b->ops)))
-		return NULL;
-	*op = (struct bulk_op){.ref = BULK_REF_OP, .peer = bulk_peer_ref(peer)};
-	bulk_tag_renew(b, op);
-	op->target = bulk_target_get(b->node, peer, now_ns);
-	if (op->target)
-		op->target->op_cnt++;
-	return op;
-}
-
-void bulk_op_free(struct bulk_port *b, struct bulk_op *op)
-{
-	struct link_peer *peer = op->peer;
-
-	if (op->target)
-		op->target->op_cnt--;
-	slab_put(&b->ops, op);
-	link_peer_put(peer);
-}
-
-void bulk_op_begin(struct bulk_port *b, struct bulk_op *op, uint64_t now_ns)
-{
-	op->state = BULK_RUNS;
-	op->way = bulk_pick(b, op, now_ns);
-	op->how = method_of[op->way];
-	op->copy_end = op->len;
-	op->has_rest = op->wants_help = false;
-	bulk_queue_active(b, op);
-	op->how->start(b, op, now_ns);
-}
-
-/* @op is not moved by its method any more: what follows begins when that has let go of its memory. */
-static void op_leave(struct bulk_port *b, struct bulk_op *op)
-{
-	if (op->how->stop && !op->how->stop(b, op))
-		bulk_timer_set(b, op, bulk_now(b) + BULK_SWITCH_NS);
-	else if (op->state == BULK_CHANGES)
-		bulk_op_begin(b, op, bulk_now(b));
-	else if (!op->unsent_cnt)
-		queue_ended(b, op);
-}
-
-void bulk_tag_renew(struct bulk_port *b, struct bulk_op *op)
-{
-	op->tag = ++b->next_tag;
-}
-
-void bulk_op_end(struct bulk_port *b, struct bulk_op *op, int status)
-{
-	struct link_stats *st = &b->port->stats;
-	bool is_copied = op->way == BULK_CMA && op->copied_ns;
-
-	if (op->state == BULK_ENDED)
-		return;
-	op->state = BULK_ENDED;
-	op->status = status;
-	bulk_tag_renew(b, op);
-	pq_remove(&b->timers, &op->timer);
-	bulk_queue_leave(b, op);
-	if (op->counts_busy) /* reading the clock costs more than most of this */
-		bulk_busy_leave(op, !status, is_copied ? op->copied_ns : bulk_now(b));
-	if (op->target)
-		op->target->op_cnt--;
-	b->help_cnt -= op->is_help;
-	if (!status && op->op == LINK_GET)
-		st->bulk_get_bytes += op->len;
-	else if (!status && op->is_help)
-		b->node->get_served += op->len;
-	else if (!status)
-		st->bulk_put_bytes += op->len;
-	op_leave(b, op);
-	op->target = NULL;
-}
+/* --- the end -------------------------------------------------------------------------------------- */
 
 static void op_report(struct bulk_port *b, struct bulk_op *op)
 {
@@ -156,65 +28,7 @@ static void op_report(struct bulk_port *b, struct bulk_op *op)
 		b->port->ops->on_bulk(b->port->ctx, cookie, status);
 }
 
-/* --- waiting, and another way ------------------------------------------------------------------ */
-
-/* Soon enough that the link can find the peer dead within its time. */
-static uint64_t ping_ns(const struct bulk_port *b)
-{
-	return MIN(PING_NS, MAX(b->n->room->dead_after_ns / 4, NS_PER_MS));
-}
-
-void bulk_timer_arm(struct bulk_port *b, struct bulk_op *op, uint64_t now_ns)
-{
-	op->has_news = false;
-	bulk_timer_set(b, op, now_ns + (bulk_can_cma(b, op) ? BULK_SWITCH_NS : ping_ns(b)));
-}
-
-void bulk_op_wait(struct bulk_port *b, struct bulk_op *op, uint64_t now_ns)
-{
-	bulk_queue_leave(b, op);
-	bulk_timer_arm(b, op, now_ns);
-}
-
-void bulk_op_resume(struct bulk_port *b, struct bulk_op *op)
-{
-	if (op->pos < op->len && op->queue == BULK_Q_NONE)
-		bulk_queue_active(b, op);
-}
-
-/* Of many operations each waits for its turn with the owner: that is not silence. */
-bool bulk_op_is_heard(const struct bulk_port *b, const struct bulk_op *op)
-{
-	return op->has_news || (op->target && bulk_now(b) - op->target->heard_ns < BULK_SWITCH_NS);
-}
-
-/* Answers to a PUT count whatever has moved it since; what else was asked for is not wanted any more. */
-int bulk_op_again(struct bulk_port *b, struct bulk_op *op)
-{
-	if (op->is_help) /* the peer that asked does it by itself */
-		return -EACCES;
-	if (op->op == LINK_GET)
-		bulk_tag_renew(b, op);
-	bulk_busy_leave(op, false, bulk_now(b));
-	bulk_queue_leave(b, op);
-	op->state = BULK_CHANGES;
-	op_leave(b, op);
-	return -EAGAIN;
-}
-
 /* --- turns ------------------------------------------------------------------------------------ */
-
-/* If what a peer wrote into shared memory led here, that costs it its pair, and nobody else anything. */
-int bulk_op_astray(struct bulk_port *b, struct bulk_op *op)
-{
-	LOG_WARN("one-sided operation of state %d had a turn; its peer is dropped", op->state);
-	bulk_queue_leave(b, op);
-	if (op->state == BULK_ENDED && !op->unsent_cnt)
-		queue_ended(b, op);
-	if (!op->peer->dead)
-		op->peer->port->up->dead(op->peer, -EPROTO);
-	return -EPROTO;
-}
 
 /* One turn of an active operation, and what follows from it. Return: bytes moved; -EAGAIN: nothing possible now. */
 static int64_t op_turn(struct bulk_port *b, struct bulk_op *op, uint64_t turn_len)
@@ -266,13 +80,13 @@ static void op_ping(struct bulk_port *b, struct bulk_op *op)
 	if (rc && rc != -EAGAIN)
 		bulk_op_end(b, op, rc);
 	else
-		bulk_timer_set(b, op, bulk_now(b) + ping_ns(b));
+		bulk_timer_set(b, op, bulk_now(b) + bulk_ping_ns(b));
 }
 
 static void on_timer(struct bulk_port *b, struct bulk_op *op)
 {
 	if (op->state != BULK_RUNS)
-		op_leave(b, op);
+		bulk_op_leave(b, op);
 	else if (op->how->give_up && op->how->give_up(b, op))
 		return;
 	else if (bulk_op_is_heard(b, op))
@@ -366,7 +180,7 @@ int bulk_on_frame(struct bulk_port *b, struct link_peer *peer, const struct view
 		return 0;
 	}
 	/* a raw path may lose and repeat: nothing can be promised on it */
-	if (b->port->cls == LINK_RAW && !link_peer_is_local(peer)) {
+	if (b->port->cls == LINK_RAW && !peer->shm) {
 		b->port->stats.drop_malformed++;
 		return 0;
 	}
@@ -416,7 +230,7 @@ void bulk_on_sent(struct bulk_port *b, void *cookie, int status)
 	if (op->state == BULK_RUNS)
 		bulk_op_resume(b, op);
 	else if (op->state == BULK_ENDED && !op->unsent_cnt && op->queue == BULK_Q_NONE)
-		queue_ended(b, op);
+		bulk_queue_ended(b, op);
 }
 
 static void op_end_if(void *obj, void *arg)
@@ -455,7 +269,7 @@ int link_bulk(struct link_port *p, struct link_peer *peer, int op_kind, void *lo
 		return rc;
 	if (p->closing)
 		return -ECANCELED;
-	if (p->cls == LINK_RAW && !link_peer_is_local(peer))
+	if (p->cls == LINK_RAW && !peer->shm)
 		return -EOPNOTSUPP;
 	now_ns = bulk_now(b);
 	op = bulk_op_new(b, peer, now_ns);
@@ -478,6 +292,12 @@ int link_bulk(struct link_port *p, struct link_peer *peer, int op_kind, void *lo
 	return 0;
 }
 
+static const struct bulk_method *const method_of[BULK_WAY_NUM] = {
+	[BULK_FRAMES] = &bulk_frames_method,
+	[BULK_CMA] = &bulk_cma_method,
+	[BULK_HELPED] = &bulk_help_method,
+};
+
 /* --- open and close --------------------------------------------------------------------------- */
 
 int bulk_port_open(struct link_port *p, struct bulk_port **out)
@@ -490,6 +310,8 @@ int bulk_port_open(struct link_port *p, struct bulk_port **out)
 	b->n = p->node;
 	b->node = p->node->bulk;
 	b->force = -1;
+	b->methods = method_of;
+	b->region_gone = bulk_serve_region_gone;
 	b->next_tag = 0u - 64; /* wrapping is nothing special */
 	TAILQ_INIT(&b->active);
 	TAILQ_INIT(&b->ended);
@@ -513,7 +335,7 @@ static void op_abandon(void *obj, void *arg)
 	bulk_help_take_back(b, op);
 	op->unsent_cnt = 0;
 	if (op->queue != BULK_Q_ENDED)
-		queue_ended(b, op);
+		bulk_queue_ended(b, op);
 }
 
 void bulk_port_close(struct bulk_port *b)

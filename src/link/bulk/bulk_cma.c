@@ -27,14 +27,6 @@ ssize_t bulk_cma_copy(pid_t pid, int op, const struct bulk_guard *g, void *local
 	return n > head ? n - head : -EFAULT;
 }
 
-bool bulk_cma_is_slow(int op, const void *local, uint64_t raddr)
-{
-	uint64_t l = (uintptr_t)local, diff = op == LINK_GET ? l - raddr : raddr - l;
-
-	diff %= 4096;
-	return diff >= 1 && diff <= 15;
-}
-
 static bool target_is_alive(struct bulk_port *b, struct bulk_target *t)
 {
 	if (b->last_ns - t->alive_ns < ALIVE_NS)

@@ -22,7 +22,7 @@ static void count_moved(struct bulk_port *b, const struct bulk_op *op, uint64_t 
 static void frames_start(struct bulk_port *b, struct bulk_op *op, uint64_t now_ns)
 {
 	op->is_asked = false;
-	op->is_ring = link_peer_is_local(op->peer);
+	op->is_ring = op->peer->shm != NULL;
 }
 
 /* GET: send the request. Return: 0; -EAGAIN; terminal status. */
@@ -56,7 +56,7 @@ static bool put_is_full(const struct bulk_op *op)
 }
 
 /*
- * One PUT frame. Shared memory has copied it when port_frame_out() returns; other paths point into
+ * One PUT frame. Shared memory has copied it when port_up.out() returns; other paths point into
  * user memory until on_sent.
  * Return: bytes sent (0 for an empty PUT); -EAGAIN; terminal status.
  */
@@ -70,7 +70,7 @@ static int64_t put_chunk(struct bulk_port *b, struct bulk_op *op)
 	pkt.addr = op->raddr;
 	pkt.len = op->len;
 	pkt.off = op->pos;
-	op->is_ring = link_peer_is_local(op->peer);
+	op->is_ring = op->peer->shm != NULL;
 	/* what the link has taken must be sent, so that this is the last moment to find out */
 	if (!op->is_ring && !guard_touch(op->local + op->pos, len))
 		return -EACCES;

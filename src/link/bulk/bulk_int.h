@@ -106,11 +106,6 @@ uint64_t bulk_tab_moved(const struct bulk_tab *tab, int op);
  * Return: bytes copied, > 0; -ESTALE: the guard is not there, nothing was written; -errno.
  */
 ssize_t bulk_cma_copy(pid_t pid, int op, const struct bulk_guard *g, void *local, uint64_t raddr, size_t len);
-/**
- * bulk_cma_is_slow() - Offsets at which `rep movsb`, hence the kernel, may be many times slower
- * (doc/facts/machine.md#rep-movsb).
- */
-bool bulk_cma_is_slow(int op, const void *local, uint64_t raddr);
 
 /* --- the node: bulk_region.c ------------------------------------------------------------------ */
 
@@ -159,7 +154,7 @@ struct bulk_target {
 	bool no_cma;	 /* the kernel forbids it */
 	uint64_t retry_ns;
 	uint64_t alive_ns; /* the owner was seen alive */
-	struct bulk_class class[2][BULK_CLASS_NUM]; /* [bulk_cma_is_slow()][class of length] */
+	struct bulk_class class[2][BULK_CLASS_NUM]; /* [is_slow()][class of length] */
 	struct bulk_period period;
 	uint32_t older_cnt; /* operations of earlier periods that are still under way */
 	bool is_many; /* operations overlapped in the last period */
@@ -346,6 +341,7 @@ struct bulk_client {
 };
 #define BULK_DONE_MAX 8u
 
+struct bulk_method;
 struct bulk_port {
 	struct link_port *port;
 	struct link_node *n;
@@ -360,6 +356,9 @@ struct bulk_port {
 	bool is_stalled;  /* that poll could not send anything that it had */
 	uint64_t last_rx; /* frames seen by the last bulk_poll(), to tell a quiet port */
 	int force;	  /* tests: -1 choose, else enum bulk_way */
+	const struct bulk_method *const *methods; /* [BULK_WAY_NUM] */
+	/* Read nothing of region @key any more, and tell its readers. */
+	void (*region_gone)(struct bulk_port *b, uint32_t key);
 	uint32_t help_cnt; /* operations with is_help */
 	uint32_t done_key[BULK_DONE_MAX], done_cnt; /* regions that owners have filled, to take back */
 };
@@ -371,15 +370,15 @@ struct bulk_port {
 #define BULK_UNSENT_MAX 64u /* chunks of one stream or operation in the hands of the link */
 #define BULK_VISIT_MAX	16  /* blocked operations that one bulk_poll() tries */
 
-/* bulk.c */
+/* bulk_op.c */
 static inline uint64_t bulk_now(const struct bulk_port *b)
 {
 	return clk_now_ns(&b->n->clk);
 }
 
 /*
- * One way to move an operation, in a file of its own; bulk.c knows no other difference between them. An operation in
- * turn moves on by itself (queue), one that waits has a timer. give_up and stop may be NULL: there is nothing to do.
+ * One way to move an operation, in a file of its own; nobody else knows any other difference between them. An operation
+ * in turn moves on by itself (queue), one that waits has a timer. give_up and stop may be NULL: there is nothing to do.
  */
 struct bulk_method {
 	/* What is left of @op, which is in turn, is moved by this from now on. May end it. */
@@ -402,10 +401,17 @@ static inline struct bulk_pkt bulk_pkt_of(struct bulk_port *b, const struct bulk
 	return (struct bulk_pkt){.type = type, .id = slab_id(&b->ops, op), .tag = op->tag};
 }
 
+/** bulk_frame() - port_up.out() of one message. */
+int bulk_frame(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt,
+	       const void *data, size_t len, void *cookie);
 void bulk_queue_leave(struct bulk_port *b, struct bulk_op *op);
 /** bulk_queue_active() - To the end of the turns. */
 void bulk_queue_active(struct bulk_port *b, struct bulk_op *op);
+/** bulk_queue_ended() - It is reported by the next bulk_poll(). */
+void bulk_queue_ended(struct bulk_port *b, struct bulk_op *op);
 void bulk_timer_set(struct bulk_port *b, struct bulk_op *op, uint64_t at_ns);
+/** bulk_ping_ns() - Silence after which the owner is asked: the link can find it dead within its time. */
+uint64_t bulk_ping_ns(const struct bulk_port *b);
 /** bulk_timer_arm() - Makes sure that silence of the peer is noticed. */
 void bulk_timer_arm(struct bulk_port *b, struct bulk_op *op, uint64_t now_ns);
 /** bulk_tag_renew() - Whatever still arrives for @op from now on is ignored. */
@@ -423,6 +429,8 @@ void bulk_op_resume(struct bulk_port *b, struct bulk_op *op);
 /** bulk_op_is_heard() - The owner has shown life lately. */
 bool bulk_op_is_heard(const struct bulk_port *b, const struct bulk_op *op);
 void bulk_op_end(struct bulk_port *b, struct bulk_op *op, int status);
+/** bulk_op_leave() - Its method moves it no more: what follows begins when that has let go of its memory. */
+void bulk_op_leave(struct bulk_port *b, struct bulk_op *op);
 /** bulk_op_again() - By another method. Return: -EAGAIN, or the status if there is none. */
 int bulk_op_again(struct bulk_port *b, struct bulk_op *op);
 /** bulk_op_astray() - @op has a turn that it cannot have. Return: its status. */
@@ -463,14 +471,11 @@ void bulk_serve_stop(struct bulk_port *b, struct link_peer *peer, const struct b
 int bulk_serve_step(struct bulk_port *b);
 void bulk_serve_on_sent(struct bulk_port *b, struct bulk_buf *buf);
 void bulk_serve_peer_dead(struct bulk_port *b, struct link_peer *peer);
-/** bulk_serve_region_gone() - Read nothing of region @key any more, and tell its readers. */
+/** bulk_serve_region_gone() - bulk_port.region_gone(). */
 void bulk_serve_region_gone(struct bulk_port *b, uint32_t key);
 void bulk_serve_fini(struct bulk_port *b);
 bool bulk_serve_is_idle(const struct bulk_port *b);
 
-/** bulk_frame() - port_frame_out() of one message. */
-int bulk_frame(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt,
-	       const void *data, size_t len, void *cookie);
 /** bulk_peer_ref() - The link_peer_get() of a peer at hand; undone by link_peer_put(). */
 static inline struct link_peer *bulk_peer_ref(struct link_peer *peer)
 {

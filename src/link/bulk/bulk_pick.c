@@ -38,12 +38,24 @@ bool link_bulk_is_direct(const struct link_peer *peer)
 	return peer->shm && shm_peer_cma_ok(peer->shm);
 }
 
+/*
+ * Offsets at which `rep movsb`, hence the kernel, may be many times slower
+ * (doc/facts/machine.md#rep-movsb).
+ */
+static bool is_slow(int op, const void *local, uint64_t raddr)
+{
+	uint64_t l = (uintptr_t)local, diff = op == LINK_GET ? l - raddr : raddr - l;
+
+	diff %= 4096;
+	return diff >= 1 && diff <= 15;
+}
+
 static struct bulk_class *class_of(const struct bulk_op *op)
 {
 	uint32_t log2 = 63 - (uint32_t)__builtin_clzll(op->len | 1);
 	uint32_t class = log2 <= CLASS_BASE ? 0 : MIN((log2 - CLASS_BASE + 1) / 2, BULK_CLASS_NUM - 1);
 
-	return &op->target->class[bulk_cma_is_slow(op->op, op->local, op->raddr)][class];
+	return &op->target->class[is_slow(op->op, op->local, op->raddr)][class];
 }
 
 struct bulk_speed *bulk_speed_of(const struct bulk_op *op)

@@ -157,7 +157,7 @@ static int region_add(struct link_node *n, uint16_t scope, void *addr, size_t le
 	if (is_shared(b, idx))
 		bulk_tab_publish(b->tab, idx, *key, r->addr, len, rights, scope);
 	if (rights)
-		agent_start(n);
+		n->agent_start(n);
 	return 0;
 }
 
@@ -214,7 +214,7 @@ static void region_del(struct bulk_node *b, struct bulk_region *r, uint32_t idx,
 	r->is_gone = true;
 	for (struct link_port *p = n->ports; p; p = p->next) {
 		if (p->bulk)
-			bulk_serve_region_gone(p->bulk, r->key);
+			p->bulk->region_gone(p->bulk, r->key);
 	}
 	if (is_shared(b, idx)) {
 		bulk_tab_retract(b->tab, idx);

@@ -3,7 +3,7 @@
 //
 // A PUT frame names its whole operation, so nothing is remembered about PUTs but the replies that are owed. A GET
 // becomes a stream; streams share each poll's work in turns. Over shared memory a chunk is copied into the ring before
-// port_frame_out() returns; any other path keeps pointers until the chunk is acknowledged, so there it sends a copy: a
+// port_up.out() returns; any other path keeps pointers until the chunk is acknowledged, so there it sends a copy: a
 // region can then be deregistered at any moment, whatever the network does.
 #include "link/bulk/bulk_int.h"
 
@@ -34,16 +34,6 @@ void bulk_serve_init(struct bulk_port *b)
 {
 	TAILQ_INIT(&b->turns);
 	quota_book_init(&b->quota, QUOTA_BULK, limits, BULK_Q_NUM);
-}
-
-int bulk_frame(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt,
-	       const void *data, size_t len, void *cookie)
-{
-	uint8_t hdr[BULK_HDR_MAX];
-	struct iovec iov = {(void *)(uintptr_t)data, len};
-	size_t hdr_len = bulk_pkt_encode(pkt, hdr);
-
-	return port_frame_out(b->port, peer, LINK_K_BULK, hdr, hdr_len, &iov, len ? 1 : 0, cookie);
 }
 
 /* --- clients ---------------------------------------------------------------------------------- */
@@ -300,7 +290,7 @@ static int chunk_send(struct bulk_port *b, struct bulk_stream *s, uint32_t len)
 	struct bulk_buf *buf;
 	int rc;
 
-	if (link_peer_is_local(s->client->peer))
+	if (s->client->peer->shm)
 		return bulk_frame(b, s->client->peer, &pkt, src, len, NULL);
 	if (s->unsent_cnt >= BULK_UNSENT_MAX || !quota_has(&b->quota, &s->client->quota, BULK_Q_BUF, 1))
 		return -EAGAIN;

@@ -8,9 +8,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "base/duty.h"
 #include "base/limits.h"
-#include "link/core/link_int.h"
+#include "link/core/agent_int.h"
 
 /*
  * Theory of operation
@@ -60,28 +59,6 @@ static const struct duty_plan plan = {
 #define WANTED_NS     (100 * NS_PER_US) /* pause between two passes while somebody waits for the lock, ... */
 #define WANTED_CNT    10		/* ... so many times at most */
 #define GIVE_WAY_NS   (200 * NS_PER_US) /* head start of an application that sleeps on a descriptor */
-
-struct agent {
-	struct link_node *node;
-	pthread_t thread;
-	int ep;	   /* src_fd of every port, and @kick */
-	int guard; /* sockets of ports that do not poll them, and @kick */
-	int kick;  /* eventfd */
-	_Atomic bool is_stopped;
-	/* the thread's own */
-	struct duty duty;
-	uint64_t hot_until_ns;
-	uint64_t neglect_ns; /* last look for neglected ports */
-	bool has_given_way;
-};
-
-static void watch(int ep, int fd)
-{
-	struct epoll_event ev = {.events = EPOLLIN};
-
-	if (fd >= 0 && epoll_ctl(ep, EPOLL_CTL_ADD, fd, &ev))
-		LOG_WARN("the adapter thread cannot watch a port: %s", strerror(errno));
-}
 
 static void kick_drain(struct agent *a)
 {
@@ -233,18 +210,6 @@ static void serve_neglected(struct agent *a)
 	lock_release(n->lock);
 }
 
-/* A datagram for a port that does not look at its socket. Under the lock. */
-static void guard_look(struct link_node *n)
-{
-	for (struct link_port *p = n->ports; p; p = p->next) {
-		struct pollfd pfd = {.fd = p->in_guard ? p->net->ops->fd(p->net) : -1,
-				     .events = POLLIN};
-
-		if (pfd.fd >= 0 && poll(&pfd, 1, 0) > 0)
-			port_net_use(p);
-	}
-}
-
 /* The lock is not fair: an application that does nothing but poll may keep it from this thread for
  * ever. Its next poll looks then. */
 static void guard_check(struct agent *a)
@@ -252,7 +217,7 @@ static void guard_check(struct agent *a)
 	struct link_node *n = a->node;
 
 	if (lock_tries(n->lock)) {
-		guard_look(n);
+		agent_guard_look(n);
 		lock_release(n->lock);
 		return;
 	}
@@ -331,8 +296,8 @@ static int fds_open(struct agent *a)
 	a->kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (a->ep < 0 || a->guard < 0 || a->kick < 0)
 		return -errno;
-	watch(a->ep, a->kick);
-	watch(a->guard, a->kick);
+	agent_watch(a->ep, a->kick);
+	agent_watch(a->guard, a->kick);
 	return 0;
 }
 
@@ -383,7 +348,7 @@ void agent_start(struct link_node *n)
 	}
 	n->agent = a;
 	for (struct link_port *p = n->ports; p; p = p->next)
-		agent_port_add(p);
+		port_watch(p);
 }
 
 void agent_stop(struct link_node *n)
@@ -400,78 +365,4 @@ void agent_stop(struct link_node *n)
 	live_close(n);
 	atomic_store_explicit(&n->armed, 0, memory_order_relaxed);
 	agent_free(a);
-}
-
-void agent_disarm(struct link_node *n)
-{
-	/* relaxed: all who set AGENT_SLEEPS or take it back hold the lock */
-	uint32_t was = atomic_exchange_explicit(&n->armed, 0, memory_order_relaxed);
-
-	if (was & AGENT_GUARDS)
-		guard_look(n);
-	if (!(was & AGENT_SLEEPS))
-		return;
-	for (struct link_port *p = n->ports; p; p = p->next)
-		if (p->armed & PORT_ARM_AGENT)
-			port_disarm(p);
-}
-
-void agent_kick(struct link_node *n)
-{
-	agent_disarm(n);
-	atomic_store_explicit(&n->agent_at_ns, 0, memory_order_relaxed); /* one kick is enough */
-	if (n->agent && eventfd_write(n->agent->kick, 1))
-		LOG_WARN("cannot wake the adapter thread: %s", strerror(errno));
-}
-
-void agent_soon(struct link_node *n, uint64_t now_ns)
-{
-	if (!n->agent)
-		return;
-	atomic_store_explicit(&n->hurry, 1, memory_order_relaxed);
-	/* full fence; pairs with the one in wait_on() */
-	atomic_thread_fence(memory_order_seq_cst);
-	if (unlikely(atomic_load_explicit(&n->agent_at_ns, memory_order_relaxed) > now_ns + 2 * AGENT_SOON_NS))
-		agent_kick(n);
-}
-
-void agent_port_add(struct link_port *p)
-{
-	struct agent *a = p->node->agent;
-	int fd;
-
-	if (!a || p->in_agent)
-		return;
-	fd = port_src_fd(p);
-	if (fd < 0)
-		return;
-	watch(a->ep, fd);
-	p->in_agent = true;
-	/* with conditions on, even local frames are datagrams: such a port looks for itself from
-	 * the beginning */
-	if (p->node->lossless && !p->net_off && !p->net_used) {
-		watch(a->guard, p->net->ops->fd(p->net));
-		p->in_guard = true;
-	}
-	agent_kick(p->node);
-}
-
-void agent_port_del(struct link_port *p)
-{
-	struct agent *a = p->node->agent;
-
-	agent_guard_del(p);
-	if (!a || !p->in_agent)
-		return;
-	epoll_ctl(a->ep, EPOLL_CTL_DEL, port_src_fd(p), NULL);
-	p->in_agent = false;
-}
-
-void agent_guard_del(struct link_port *p)
-{
-	if (!p->in_guard)
-		return;
-	p->in_guard = false;
-	if (p->node->agent)
-		epoll_ctl(p->node->agent->guard, EPOLL_CTL_DEL, p->net->ops->fd(p->net), NULL);
 }

@@ -55,6 +55,8 @@ struct link_node {
 	uint64_t bulk_id;          /* random, names the shared region table for peers; 0: there is none */
 	struct live *live;         /* what softfabric top reads (live.c); NULL: nobody wants it */
 	struct agent *agent;       /* adapter thread (agent.c); NULL until the first peer or region */
+	/* Starts it if it does not run and the node allows one; failure is logged and lived with. */
+	void (*agent_start)(struct link_node *n);
 	_Atomic uint64_t poll_epoch; /* +1 for every link_poll() of the application; the agent reads it without the lock */
 	_Atomic uint64_t agent_at_ns; /* the agent wakes then; 0: it is awake or will be at once (agent.c) */
 	_Atomic uint32_t hurry;    /* it should not sleep for long (agent_soon()) */
@@ -115,6 +117,9 @@ struct port_up {
 	 */
 	bool (*is_other)(const struct link_peer *peer, uint32_t nonce);
 	void (*renew)(struct link_peer *peer);
+	/* link_send() for any kind; the bulk service uses it with LINK_K_BULK. Same contract. */
+	int (*out)(struct link_port *p, struct link_peer *peer, enum link_kind kind, const void *hdr, size_t hdr_len,
+		   const struct iovec *iov, int iov_cnt, void *cookie);
 };
 
 struct link_port {
@@ -151,7 +156,7 @@ struct link_port {
 	bool net_look;             /* look at the sockets in the next poll, used or not */
 	bool net_off;              /* the room has no udp: whom shared memory does not reach nothing does */
 	bool shm_wanted;           /* the room and the owner allow shared memory */
-	bool in_agent;             /* the agent watches src_fd */
+	int agent_fd;              /* src_fd, or the bell alone, which the agent watches; -1: it does not */
 	bool in_guard;             /* the agent watches the socket */
 	bool is_refusal_said;      /* an address that the room does not reach has been logged */
 	bool is_seal_said;         /* so has a sealed datagram that cannot be read */
@@ -179,9 +184,9 @@ static inline int port_deliver(struct link_port *p, struct link_peer *peer, enum
 	return p->ops->on_frame(p->ctx, peer, frame);
 }
 
-/* --- port.c --------------------------------------------------------------------------------------------------------- */
+/* --- port_out.c -------------------------------------------------------------------------------------------------- */
 
-/** port_frame_out() - link_send() for any kind; bulk.c uses it with LINK_K_BULK. Same contract. */
+/** port_frame_out() - port_up.out(). */
 int port_frame_out(struct link_port *p, struct link_peer *peer, enum link_kind kind, const void *hdr, size_t hdr_len,
 		   const struct iovec *iov, int iov_cnt, void *cookie);
 
@@ -194,15 +199,20 @@ enum { PORT_ARM_APP = 1, PORT_ARM_AGENT = 2, PORT_ARM_WOKEN = 4, PORT_ARM_CALLED
 
 /** port_flush() - Hand all that is due to the carrier, and have it sent. */
 void port_flush(struct link_port *p, uint64_t now_ns);
+/** port_soon() - If the application stops polling now, what we owe and what we wait for must not wait for it. */
+void port_soon(struct link_port *p, uint64_t now_ns);
+
+/* --- path.c ------------------------------------------------------------------------------------------------------ */
+
 /**
  * port_choose_path() - For the first frame to @peer: shared memory if it has some for us.
  * Return: 0; the status of a peer that no path reaches.
  */
 int port_choose_path(struct link_peer *peer);
-/** port_soon() - If the application stops polling now, what we owe and what we wait for must not wait for it. */
-void port_soon(struct link_port *p, uint64_t now_ns);
-/** port_net_use() - From now on link_poll() looks at the sockets by itself. */
-void port_net_use(struct link_port *p);
+/* As port_up says. */
+void port_peer_dead(struct link_peer *peer, int status);
+bool port_peer_is_other(const struct link_peer *peer, uint32_t nonce);
+void port_peer_renew(struct link_peer *peer);
 
 /* --- wait.c ---------------------------------------------------------------------------------------------------------- */
 
@@ -210,10 +220,8 @@ void port_net_use(struct link_port *p);
 void port_awake(struct link_port *p);
 /** port_arm() - link_arm() for @who (PORT_ARM_*). */
 int port_arm(struct link_port *p, uint8_t who);
-/** port_disarm() - The agent does not sleep on @p any more. */
-void port_disarm(struct link_port *p);
-/** port_src_fd() - Readable when something has come, for the agent. -errno. */
-int port_src_fd(struct link_port *p);
+/** port_watch() - The agent, if there is one, sleeps on @p as well from now on. */
+void port_watch(struct link_port *p);
 /** port_served() - The agent has polled: whoever sleeps on @p must learn what it took. */
 void port_served(struct link_port *p);
 
@@ -461,21 +469,27 @@ uint32_t bulk_outstanding(const struct bulk_port *b);
 
 /* --- agent.c: the adapter thread -------------------------------------------------------------------------------------- */
 
-/** agent_start() - Start it if it does not run and the node allows one. Failure is logged and lived with. */
-void agent_start(struct link_node *n);
+void agent_start(struct link_node *n); /* link_node.agent_start() */
 void agent_stop(struct link_node *n); /* not under the lock */
-/** agent_disarm() - The application polls again (port.c, when node->armed is set). */
+
+/* --- agent_call.c: what the others say to it --------------------------------------------------------------------- */
+
+/** agent_disarm() - The application polls again (port_awake(), when node->armed is set). */
 void agent_disarm(struct link_node *n);
 /** agent_kick() - Make the agent look again: a port was added or removed, or a deadline moved closer. */
 void agent_kick(struct link_node *n);
 #define AGENT_SOON_NS (NS_PER_MS / 2)
 /** agent_soon() - Something of @n is due within AGENT_SOON_NS: the agent looks by then whether the application polls. */
 void agent_soon(struct link_node *n, uint64_t now_ns);
-/** agent_port_add() - Watch a port that was opened; nothing happens without an agent. */
-void agent_port_add(struct link_port *p);
+/** agent_port_add() - There is an agent: it watches @fd for @p, and @p's socket where the port leaves that alone. */
+void agent_port_add(struct link_port *p, int fd);
 /** agent_port_del() - The port is about to close its descriptors. */
 void agent_port_del(struct link_port *p);
 /** agent_guard_del() - The port looks at its sockets by itself from now on. */
 void agent_guard_del(struct link_port *p);
+/** port_disarm() - It does not sleep on @p any more. */
+void port_disarm(struct link_port *p);
+/** port_net_use() - From now on link_poll() looks at the sockets by itself. */
+void port_net_use(struct link_port *p);
 
 #endif

@@ -50,6 +50,7 @@ int link_node_open(const struct link_node_attr *attr, struct link_node **out)
 		n->clk.virt_ns = attr->world->now_ns;
 		n->attr.no_thread = true;
 	}
+	n->agent_start = agent_start;
 	node_seed(n);
 	n->host = host_addrs_open();
 	if (!n->host)

@@ -4,6 +4,18 @@
 
 #include <errno.h>
 
+void port_flush(struct link_port *p, uint64_t now)
+{
+	p->is_dirty = false;
+	rel_flush(p->rel, now); /* the carrier, too */
+}
+
+void port_soon(struct link_port *p, uint64_t now)
+{
+	if (!p->node->agent_runs && (p->is_dirty || rel_next_deadline(p->rel) < now + AGENT_SOON_NS))
+		agent_soon(p->node, now);
+}
+
 /* A frame waits for the next flush. */
 static void net_sent(struct link_port *p)
 {

@@ -65,7 +65,8 @@ static void src_fds(struct link_port *p, int fds[EPOLL_FDS])
 	fds[2] = -1;
 }
 
-int port_src_fd(struct link_port *p)
+/* Readable when something has come, for the adapter thread. -errno. */
+static int port_src_fd(struct link_port *p)
 {
 	int fds[EPOLL_FDS], fd;
 
@@ -81,6 +82,17 @@ int port_src_fd(struct link_port *p)
 	if (fd >= 0)
 		p->src_fd = fd;
 	return fd;
+}
+
+void port_watch(struct link_port *p)
+{
+	int fd;
+
+	if (!p->node->agent || p->agent_fd >= 0)
+		return;
+	fd = port_src_fd(p);
+	if (fd >= 0)
+		agent_port_add(p, fd);
 }
 
 int link_wait_fd(struct link_port *p)
@@ -143,14 +155,6 @@ int port_arm(struct link_port *p, uint8_t who)
 	}
 	p->armed |= who;
 	return 0;
-}
-
-void port_disarm(struct link_port *p)
-{
-	p->armed &= (uint8_t)~PORT_ARM_AGENT;
-	p->net_look = true; /* it may have been the socket that woke the agent */
-	if (p->shm && !(p->armed & PORT_ARM_APP))
-		shm_disarm(p->shm);
 }
 
 /*
