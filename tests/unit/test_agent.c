@@ -4,6 +4,7 @@
 #include "unit.h"
 
 #include <arpa/inet.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -11,7 +12,25 @@
 
 #include "link_fake.h"
 
+/* What the thread says of a sleep when it begins. */
+static struct {
+	bool is_on;
+	uint64_t sleep_ns, at_ns;
+	struct link_node **node;
+} spy;
+
+static int spy_ppoll(struct pollfd *fds, nfds_t cnt, const struct timespec *ts, const sigset_t *mask)
+{
+	if (!spy.is_on)
+		return ppoll(fds, cnt, ts, mask);
+	spy.sleep_ns = (uint64_t)ts->tv_sec * NS_PER_SEC + (uint64_t)ts->tv_nsec;
+	spy.at_ns = atomic_load(&(*spy.node)->agent_at_ns);
+	return 0;
+}
+
+#define ppoll spy_ppoll
 #include "../../src/link/core/agent.c"
+#undef ppoll
 
 #define WAIT_NS (5 * NS_PER_SEC) /* far more than anything here takes */
 
@@ -234,6 +253,29 @@ static void agent_soon__ends_armed_sleeps(void **state)
 	}
 	print_message("taken over after %.2f ms\n", (double)best / 1e6);
 	assert_true(best < SOON_MAX);
+}
+
+/* A nap that is short because of a hurry says so, or each poll that leaves something due soon would cut it short. */
+static void agent_soon__knows_that_a_nap_is_short(void **state)
+{
+	struct agent a = {.kick = -1};
+	uint64_t begin_ns;
+
+	(void)state;
+	agent_stop(node);
+	a.node = node;
+	spy.node = &node;
+	spy.is_on = true;
+	atomic_store(&node->hurry, 1);
+	begin_ns = clk_now_ns(NULL);
+	wait_on(&a, -1, 4 * NS_PER_MS);
+	assert_int_equal(spy.sleep_ns, AGENT_SOON_NS);
+	assert_true(spy.at_ns >= begin_ns && spy.at_ns <= clk_now_ns(NULL) + AGENT_SOON_NS);
+	begin_ns = clk_now_ns(NULL);
+	wait_on(&a, -1, 4 * NS_PER_MS);
+	assert_int_equal(spy.sleep_ns, 4 * NS_PER_MS);
+	assert_true(spy.at_ns >= begin_ns + 4 * NS_PER_MS);
+	spy.is_on = false;
 }
 
 static bool is_readable(int fd, int ms)
@@ -588,6 +630,7 @@ int main(void)
 		T_(agent__does_not_spin_on_a_stuck_reason),
 		T_(agent_soon__ends_long_naps),
 		T_(agent_soon__ends_armed_sleeps),
+		T_(agent_soon__knows_that_a_nap_is_short),
 		T_(wait_fd__readable_after_the_agent_took_it),
 		T_(wake__makes_it_readable_once),
 		T_(wait_fd__no_wakeup_is_lost),

@@ -84,8 +84,11 @@ static bool wait_on(struct agent *a, int ep, uint64_t ns)
 	 */
 	atomic_thread_fence(memory_order_seq_cst);
 	is_hurried = ns > AGENT_SOON_NS && atomic_exchange_explicit(&n->hurry, 0, memory_order_relaxed);
-	if (is_hurried)
-		ns = MIN(ns, AGENT_SOON_NS);
+	if (is_hurried) {
+		ns = AGENT_SOON_NS;
+		/* or the next poll that is in a hurry would cut short what is short already */
+		atomic_store_explicit(&n->agent_at_ns, clk_now_ns(&n->clk) + ns, memory_order_relaxed);
+	}
 	ts = (struct timespec){.tv_sec = (time_t)(ns / NS_PER_SEC), .tv_nsec = (long)(ns % NS_PER_SEC)};
 	is_ready = ppoll(&pfd, 1, &ts, NULL) > 0;
 	atomic_store_explicit(&n->agent_at_ns, 0, memory_order_relaxed);
