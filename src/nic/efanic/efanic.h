@@ -223,29 +223,24 @@ struct efanic_wr {
  */
 int efanic_post_send(struct efanic_qp *qp, const struct efanic_wr *wr);
 /*
- * Inline SENDs: header and data are written straight into the adapter's descriptor, as into the low-latency queue of the real one.
- * First the buffer, then the post: nothing of the queue pair may be posted or polled between the two.
+ * A SEND in the adapter's own memory: reserve, fill, commit. Nothing else of the queue pair is posted or polled between
+ * efanic_begin() and efanic_commit(); what was begun need not be committed if efanic_may_wait() says so.
  */
-#define EFANIC_INLINE_MAX 152u /* bytes */
-/** efanic_inline_buf() - Where the next inline SEND's bytes go, EFANIC_INLINE_MAX of them. NULL: it cannot be posted now; efanic_post_send() says why. */
-uint8_t *efanic_inline_buf(struct efanic_qp *qp);
+#define EFANIC_OWN_MAX 152u /* bytes */
 /**
- * efanic_post_inline() - SEND the first @len bytes of what efanic_inline_buf() returned.
+ * efanic_begin() - Where to write a SEND of @len bytes to @dst: where the link takes it from, so that it is copied once; or,
+ * where the link has no room now or others to @dst wait, into a descriptor of the send queue.
+ * Return: @len bytes; NULL: it cannot be posted now, efanic_post_send() says why.
+ */
+uint8_t *efanic_begin(struct efanic_qp *qp, struct efanic_dst *dst, uint32_t len);
+/** efanic_may_wait() - Does @buf of efanic_begin() lie in a descriptor, where it may wait? Else it leaves when it is committed. */
+bool efanic_may_wait(const struct efanic_qp *qp, const uint8_t *buf);
+/**
+ * efanic_commit() - The bytes are in place; the other arguments are those of efanic_begin().
  * @wr_id: as in a work request; 0: only a failure makes a completion.
  * The completion of a failure has in data the bytes, until the handler posts, and in src the destination.
- * Return: 0; -EINVAL @dst is not of @qp.
  */
-int efanic_post_inline(struct efanic_qp *qp, struct efanic_dst *dst, uint32_t len, uint64_t wr_id);
-/**
- * efanic_direct_buf() - efanic_inline_buf() for a SEND of @len bytes that goes straight to the link, past the send queue.
- * Nothing but its failure makes a completion, as with wr_id 0. NULL: not to @dst, or not now.
- */
-uint8_t *efanic_direct_buf(struct efanic_qp *qp, struct efanic_dst *dst, uint32_t len);
-/**
- * efanic_direct_send() - SEND what was written to @buf, which efanic_direct_buf() of the same arguments has returned.
- * Return: it waits for efanic_doorbell().
- */
-bool efanic_direct_send(struct efanic_qp *qp, struct efanic_dst *dst, uint8_t *buf, uint32_t len);
+void efanic_commit(struct efanic_qp *qp, struct efanic_dst *dst, uint8_t *buf, uint32_t len, uint64_t wr_id);
 /** efanic_dst_source() - link_peer_source() of its peer. */
 struct quota_source *efanic_dst_source(const struct efanic_dst *dst);
 /** efanic_dst_is_direct() - Is @dst on this host and its memory within reach of RDMA without packets? */

@@ -30,8 +30,8 @@
  */
 
 #define SQ_NONE	   0xffffu
-#define SQ_MAX	   (0xfffeu - SQ_DIRECT) /* slot numbers are 16 bit */
-#define SQ_DIRECT  (2 * LINK_OWN_CNT) /* slots beyond the depth: each direct SEND on its way may fail */
+#define SQ_MAX	   (0xfffeu - SQ_SPARE) /* slot numbers are 16 bit */
+#define SQ_SPARE   (2 * LINK_OWN_CNT) /* slots beyond the depth: each SEND on its way without one may fail */
 #define RQ_SGE_MAX 3
 
 /* A singly linked line of send slots by number, through efanic_swr.next. */
@@ -51,19 +51,20 @@ struct efanic_swr {
 	bool data_done; /* WRITE with immediate: written, the WRITE_IMM frame is due */
 	uint8_t rnr_tries;
 	bool discard;	/* the queue pair was reset: ends without a completion */
-	bool is_inline; /* frame[] in place of iov[] */
+	bool is_own;	/* its one piece is own[] */
 	uint8_t status; /* WR_DONE: what the completion will say */
 	uint32_t imm;
 	uint32_t len;  /* bytes of all pieces */
 	uint16_t next; /* line or free list */
 	uint8_t phase; /* enum wr_phase */
 	uint32_t rkey;
+	uint32_t lkey[EFANIC_SGE_MAX]; /* asked again before each retry */
 	union {
+		struct iovec iov[EFANIC_SGE_MAX];
 		struct {
-			struct iovec iov[EFANIC_SGE_MAX];
-			uint32_t lkey[EFANIC_SGE_MAX]; /* asked again before each retry */
+			struct iovec own_iov; /* iov[0] */
+			uint8_t own[EFANIC_OWN_MAX];
 		};
-		uint8_t frame[sizeof(struct efanic_hdr) + EFANIC_INLINE_MAX]; /* header and bytes */
 	};
 	uint64_t raddr;
 	struct pq_node rnr;
@@ -154,13 +155,14 @@ struct efanic_qp {
 	efanic_wc_fn on_wc;
 	void *ctx;
 	struct efanic_swr *sq;
+	size_t sq_bytes;
 	uint16_t sq_free;  /* slot freed last */
 	uint16_t sq_fresh; /* first slot never used */
 	/* per opcode: bit n set, n pieces may be posted now */
 	uint8_t post_ok[EFANIC_OP_WRITE + 1];
 	bool deliver; /* a handler may be called now */
 	bool is_ud;
-	bool takes_direct; /* efanic_direct_buf() */
+	bool may_skip_sq; /* SENDs may go to the link at once */
 	bool is_open;	/* state takes frames */
 	bool is_posted; /* receives need buffers */
 	uint8_t backlog;   /* posts since something waits for room at the link */

@@ -73,7 +73,7 @@ static void set_state(struct efanic_qp *qp, enum efanic_qp_state to)
 	set_post_ok(qp, to);
 	qp->is_open = to == EFANIC_QPS_RTR || to == EFANIC_QPS_RTS || to == EFANIC_QPS_SQD ||
 		      to == EFANIC_QPS_SQE;
-	qp->takes_direct = to == EFANIC_QPS_RTS && !qp->is_ud;
+	qp->may_skip_sq = to == EFANIC_QPS_RTS && !qp->is_ud;
 	if (to == EFANIC_QPS_ERR || to == EFANIC_QPS_RESET) {
 		efanic_tx_flush(qp, to == EFANIC_QPS_RESET);
 		efanic_rx_flush(qp, to == EFANIC_QPS_RESET);
@@ -214,9 +214,10 @@ static int check_attr(struct efanic *nic, const struct efanic_qp_attr *attr)
 
 static int queues_alloc(struct efanic_qp *qp)
 {
-	uint32_t slots = qp->sq_depth + SQ_DIRECT;
+	uint32_t slots = qp->sq_depth + SQ_SPARE;
 
-	qp->sq = mem_alloc(slots * sizeof(*qp->sq)); /* touched as far as it is used */
+	qp->sq_bytes = slots * sizeof(*qp->sq);
+	qp->sq = mem_alloc(qp->sq_bytes); /* touched as far as it is used */
 	if (!qp->sq)
 		return -ENOMEM;
 	if (qp->is_posted) {

@@ -51,9 +51,9 @@ static void slot_free(struct efanic_qp *qp, struct efanic_swr *s)
 		efanic_dst_put(s->dst);
 }
 
-/* An inline request has failed: its bytes are shown, and the destination lives as long as they do. */
-static __attribute__((cold, noinline)) void report_failed_inline(struct efanic_qp *qp, struct efanic_swr *s,
-								 uint8_t status)
+/* A request with bytes of its own has failed: they are shown, and the destination lives as long as they do. */
+static __attribute__((cold, noinline)) void report_failed_own(struct efanic_qp *qp, struct efanic_swr *s,
+							      uint8_t status)
 {
 	struct efanic_dst *dst = s->dst;
 	struct efanic_wc wc = {
@@ -61,7 +61,7 @@ static __attribute__((cold, noinline)) void report_failed_inline(struct efanic_q
 		.status = status,
 		.opcode = s->opcode,
 		.src = dst,
-		.data = view_of(s->frame + sizeof(struct efanic_hdr), s->len),
+		.data = view_of(s->own, s->len),
 	};
 	bool discard = s->discard;
 
@@ -77,8 +77,8 @@ static void report(struct efanic_qp *qp, struct efanic_swr *s, uint8_t status)
 {
 	bool discard = s->discard;
 
-	if (unlikely(status != EFANIC_OK && s->is_inline)) {
-		report_failed_inline(qp, s, status);
+	if (unlikely(status != EFANIC_OK && s->is_own)) {
+		report_failed_own(qp, s, status);
 		return;
 	}
 	qp->wc_tx.wr_id = s->wr_id;
@@ -100,7 +100,7 @@ static void count_error(struct efanic_qp *qp, const struct efanic_swr *s)
 static void wr_end(struct efanic_qp *qp, struct efanic_swr *s, uint8_t status)
 {
 	if (likely(status == EFANIC_OK)) {
-		if (s->is_inline && !s->wr_id) {
+		if (s->is_own && !s->wr_id) {
 			slot_free(qp, s);
 			return;
 		}
@@ -192,9 +192,6 @@ static inline int frame_start(struct efanic_qp *qp, struct efanic_swr *s)
 	uint8_t hdr[EFANIC_HDR_MAX];
 	size_t hdr_len;
 
-	if (s->is_inline)
-		return link_send_one(qp->port, dst->peer, s->frame, sizeof(struct efanic_hdr) + s->len,
-				     qp->is_ud ? NULL : s);
 	if (unlikely(s->has_imm))
 		op = EFANIC_PKT_SEND_IMM;
 	if (unlikely(s->data_done)) {
@@ -304,7 +301,7 @@ static uint8_t retry_status(const struct efanic_qp *qp, const struct efanic_swr 
 {
 	if (efanic_dst_is_stale(qp->nic, s->dst))
 		return EFANIC_LOCAL_INVALID_AH;
-	if (s->is_inline || s->data_done)
+	if (s->data_done)
 		return EFANIC_OK;
 	for (unsigned i = 0; i < s->iov_cnt; i++)
 		if (s->lkey[i] != EFANIC_LKEY_INTERNAL &&
@@ -596,7 +593,7 @@ int efanic_post_send(struct efanic_qp *qp, const struct efanic_wr *wr)
 	s->imm = wr->imm;
 	s->rnr_tries = 0;
 	s->discard = false;
-	s->is_inline = false;
+	s->is_own = false;
 	if (unlikely(efanic_dst_is_stale(qp->nic, dst)))
 		status = EFANIC_LOCAL_INVALID_AH;
 	else
@@ -606,18 +603,18 @@ int efanic_post_send(struct efanic_qp *qp, const struct efanic_wr *wr)
 	return 0;
 }
 
-uint8_t *efanic_inline_buf(struct efanic_qp *qp)
+/* The one that slot_get() will give, whose bytes are written before. */
+static inline struct efanic_swr *slot_next(struct efanic_qp *qp)
 {
-	uint16_t i = likely(qp->sq_free != SQ_NONE) ? qp->sq_free : qp->sq_fresh;
-
-	lock_assert_held(qp->nic->lock);
-	if (unlikely(!(qp->post_ok[EFANIC_OP_SEND] & 2) || qp->sq_used >= qp->sq_depth))
-		return NULL;
-	return qp->sq[i].frame + sizeof(struct efanic_hdr);
+	return &qp->sq[likely(qp->sq_free != SQ_NONE) ? qp->sq_free : qp->sq_fresh];
 }
 
-static inline void inline_fill(struct efanic_swr *s, struct efanic_dst *dst, uint32_t len, uint64_t wr_id)
+/* A request whose bytes lie in the slot itself. */
+static struct efanic_swr *slot_get_own(struct efanic_qp *qp, struct efanic_dst *dst, uint32_t len, uint64_t wr_id)
 {
+	struct efanic_swr *s = slot_get(qp);
+
+	dst->refs++;
 	s->wr_id = wr_id;
 	s->dst = dst;
 	s->opcode = EFANIC_OP_SEND;
@@ -626,59 +623,69 @@ static inline void inline_fill(struct efanic_swr *s, struct efanic_dst *dst, uin
 	s->data_done = false;
 	s->rnr_tries = 0;
 	s->discard = false;
-	s->is_inline = true;
+	s->is_own = true;
 	s->len = len;
+	s->lkey[0] = EFANIC_LKEY_INTERNAL;
+	s->own_iov = (struct iovec){s->own, len};
+	return s;
 }
 
-int efanic_post_inline(struct efanic_qp *qp, struct efanic_dst *dst, uint32_t len, uint64_t wr_id)
-{
-	uint8_t status = EFANIC_OK;
-	struct efanic_swr *s;
-	le64_t hdr;
-
-	lock_assert_held(qp->nic->lock);
-	if (unlikely(dst->qp != qp || len > EFANIC_INLINE_MAX))
-		return -EINVAL;
-	dst->refs++;
-	s = slot_get(qp);
-	inline_fill(s, dst, len, wr_id);
-	hdr = efanic_hdr_word(EFANIC_PKT_SEND, dst->qkey);
-	memcpy(s->frame, &hdr, sizeof(hdr));
-	if (unlikely(efanic_dst_is_stale(qp->nic, dst)))
-		status = EFANIC_LOCAL_INVALID_AH;
-	qp->stats.send_wrs++;
-	qp->stats.send_bytes += len;
-	post_go(qp, s, status);
-	return 0;
-}
-
-uint8_t *efanic_direct_buf(struct efanic_qp *qp, struct efanic_dst *dst, uint32_t len)
+uint8_t *efanic_begin(struct efanic_qp *qp, struct efanic_dst *dst, uint32_t len)
 {
 	uint8_t *frame;
 	le64_t hdr;
 
 	lock_assert_held(qp->nic->lock);
 	/* those that were refused hold slots of the queue, which has some for all that are on their way besides */
-	if (unlikely(!qp->takes_direct || dst->qp != qp || dst->is_waiting || len > EFANIC_INLINE_MAX ||
-		     qp->sq_used >= qp->sq_depth || efanic_dst_is_stale(qp->nic, dst)))
+	if (unlikely(dst->qp != qp || len > EFANIC_OWN_MAX || qp->sq_used >= qp->sq_depth))
 		return NULL;
-	frame = link_begin(qp->port, dst->peer, sizeof(hdr) + len);
-	if (unlikely(!frame))
-		return NULL;
-	hdr = efanic_hdr_word(EFANIC_PKT_SEND, dst->qkey);
-	memcpy(frame, &hdr, sizeof(hdr));
-	return frame + sizeof(hdr);
+	if (likely(qp->may_skip_sq && !dst->is_waiting && !efanic_dst_is_stale(qp->nic, dst))) {
+		frame = link_begin(qp->port, dst->peer, sizeof(hdr) + len);
+		if (likely(frame != NULL)) {
+			hdr = efanic_hdr_word(EFANIC_PKT_SEND, dst->qkey);
+			memcpy(frame, &hdr, sizeof(hdr));
+			return frame + sizeof(hdr);
+		}
+	}
+	return qp->post_ok[EFANIC_OP_SEND] & 2 ? slot_next(qp)->own : NULL;
 }
 
-bool efanic_direct_send(struct efanic_qp *qp, struct efanic_dst *dst, uint8_t *buf, uint32_t len)
+bool efanic_may_wait(const struct efanic_qp *qp, const uint8_t *buf)
 {
+	return (uintptr_t)buf - (uintptr_t)qp->sq < qp->sq_bytes;
+}
+
+/*
+ * A slot hears of the end; it keeps the bytes, which may be refused and are not the link's to show then.
+ * Return: it, for link_commit(); NULL: it goes the way of any request.
+ */
+static __attribute__((noinline)) struct efanic_swr *commit_slot(struct efanic_qp *qp, struct efanic_dst *dst,
+								const uint8_t *buf, uint32_t len, uint64_t wr_id)
+{
+	struct efanic_swr *s = slot_get_own(qp, dst, len, wr_id);
+
+	if (efanic_may_wait(qp, buf)) {
+		post_go(qp, s, efanic_dst_is_stale(qp->nic, dst) ? EFANIC_LOCAL_INVALID_AH : EFANIC_OK);
+		return NULL;
+	}
+	memcpy(s->own, buf, len);
+	s->phase = WR_LINK;
+	return s;
+}
+
+void efanic_commit(struct efanic_qp *qp, struct efanic_dst *dst, uint8_t *buf, uint32_t len, uint64_t wr_id)
+{
+	const uint32_t hdr_len = sizeof(struct efanic_hdr);
+	struct efanic_swr *s = NULL;
+
 	qp->stats.send_wrs++;
 	qp->stats.send_bytes += len;
-	link_commit(qp->port, dst->peer, buf - sizeof(struct efanic_hdr), sizeof(struct efanic_hdr) + len, NULL, 0);
-	return !link_peer_is_local(dst->peer);
+	if (unlikely(wr_id || efanic_may_wait(qp, buf)) && !(s = commit_slot(qp, dst, buf, len, wr_id)))
+		return;
+	link_commit(qp->port, dst->peer, buf - hdr_len, hdr_len + len, s, 0);
 }
 
-/* From here on it is an inline request; the send queue has slots for all of its kind. */
+/* From here on it is a request of the send queue, which has slots for all of its kind. */
 void efanic_tx_lost(void *ctx, struct link_peer *peer, uint64_t tag, const void *frame, size_t len, int status)
 {
 	struct efanic_dst *dst = link_peer_user(peer);
@@ -687,12 +694,11 @@ void efanic_tx_lost(void *ctx, struct link_peer *peer, uint64_t tag, const void 
 
 	if (!dst || qp->state == EFANIC_QPS_RESET) /* nobody has a handle for it any more, or wants to know */
 		return;
-	must(len >= sizeof(struct efanic_hdr) && len <= sizeof(s->frame));
-	dst->refs++;
-	s = slot_get(qp);
-	inline_fill(s, dst, (uint32_t)(len - sizeof(struct efanic_hdr)), 0);
+	must(len >= sizeof(struct efanic_hdr) && len <= sizeof(struct efanic_hdr) + sizeof(s->own));
+	len -= sizeof(struct efanic_hdr);
+	s = slot_get_own(qp, dst, (uint32_t)len, 0);
 	s->phase = WR_LINK;
-	memcpy(s->frame, frame, len);
+	memcpy(s->own, (const uint8_t *)frame + sizeof(struct efanic_hdr), len);
 	efanic_tx_sent(qp, s, status);
 }
 
@@ -704,7 +710,7 @@ void efanic_doorbell(struct efanic_qp *qp)
 
 uint32_t efanic_sq_free(const struct efanic_qp *qp)
 {
-	return qp->sq_depth - MIN(qp->sq_used, qp->sq_depth); /* lost direct ones may be there besides */
+	return qp->sq_depth - MIN(qp->sq_used, qp->sq_depth); /* lost ones may be there besides */
 }
 
 bool efanic_sq_is_empty(const struct efanic_qp *qp)

@@ -313,7 +313,7 @@ struct efa_ep {
 	uint8_t rnr_retry;
 	bool use_read, use_write;        /* device RDMA in use */
 	bool shm_permitted, zcpy_rx, unsolicited, homogeneous, in_order;
-	bool no_inline;                  /* messages do not start with an eager header at once: prefix, or zero-copy receive */
+	bool has_other_start;            /* messages do not start with an eager header at once: prefix, or zero-copy receive */
 	bool need_doorbell;
 	bool has_lost;                   /* some peer's lost_status is set */
 	int32_t watch_skip;              /* progress calls until the next efa_peers_watch() */
@@ -431,14 +431,17 @@ void efa_pkt_post_or_queue(struct efa_pkt *pkt);
 /** efa_pkt_end() - A work request has ended with @status (enum efanic_status): tell its transfer, free it. */
 void efa_pkt_end(struct efa_pkt *pkt, unsigned status);
 void efa_pkts_retry(struct efa_ep *ep, uint64_t now_ns);
-/* Inline sends have no packet: their work request id is that of the transfer @tx, marked by bit 0; or 0, injected. */
-static inline uint64_t efa_small_wr_id(const struct efa_tx *tx)
-{
-	return tx ? (uintptr_t)tx | 1 : 0;
-}
-static inline bool efa_wr_is_small(uint64_t wr_id)
+/*
+ * What lies in the adapter's memory has no packet: its id is that of its transfer, marked by bit 0; or 0, where nothing
+ * is remembered.
+ */
+static inline bool efa_wr_is_owned(uint64_t wr_id)
 {
 	return !wr_id || wr_id & 1;
+}
+static inline struct efa_tx *efa_tx_of_wr(uint64_t wr_id)
+{
+	return (struct efa_tx *)(uintptr_t)(wr_id & ~1ULL);
 }
 /** efa_ctrl_send() - Encode and send a control packet without payload. 0; -FI_ENOMEM. */
 int efa_ctrl_send(struct efa_peer *peer, struct efa_hdr *h, struct efa_rx *rx);
@@ -458,8 +461,10 @@ uint8_t efa_select_msg(const struct efa_select_in *in);
 struct efa_tx *efa_tx_get(struct efa_ep *ep, struct efa_peer *peer, enum efa_tx_kind kind);
 /** efa_tx_get_any() - efa_tx_get() of a SEND that has left already, however many there are. NULL: no memory. */
 struct efa_tx *efa_tx_get_any(struct efa_ep *ep, struct efa_peer *peer);
-/** efa_tx_small_done() - The only packet of @tx, an inline one, has arrived. */
-void efa_tx_small_done(struct efa_tx *tx);
+/** efa_tx_owned() - The only packet of @tx is in the adapter's memory. Return: the id of its work request. */
+uint64_t efa_tx_owned(struct efa_tx *tx);
+/** efa_tx_owned_done() - It has arrived. */
+void efa_tx_owned_done(struct efa_tx *tx);
 void efa_tx_put(struct efa_tx *tx);
 /** efa_tx_abandon() - Its peer is gone: no completion; freed when its work requests have ended. */
 void efa_tx_abandon(struct efa_tx *tx);

@@ -127,7 +127,7 @@ static int ep_enable(struct efa_ep *ep)
 		attr.on_send = NULL; /* messages come to the other queue pair */
 		attr.on_wc = efa_zcpy_on_wc;
 	}
-	ep->no_inline = ep->zcpy_rx || ep->msg_prefix;
+	ep->has_other_start = ep->zcpy_rx || ep->msg_prefix;
 	ret = efanic_qp_open(ep->domain->nic, &attr, &ep->qp);
 	if (ret)
 		goto out;

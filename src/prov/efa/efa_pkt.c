@@ -183,19 +183,8 @@ int efa_ctrl_send(struct efa_peer *peer, struct efa_hdr *h, struct efa_rx *rx)
 	return 0;
 }
 
-static __attribute__((cold, noinline)) void pkt_failed(struct efa_pkt *pkt, unsigned status)
-{
-	struct efa_ep *ep = pkt->ep;
-
-	if (status == EFANIC_REMOTE_RNR && !ep->kit.closing && !(pkt->peer->flags & EFA_PEER_REMOVED) &&
-	    (!pkt->tx || ep->domain->kit.resource_mgmt != FI_RM_DISABLED))
-		pkt_requeue_rnr(pkt);
-	else
-		efa_pkt_end(pkt, status);
-}
-
-/* The transfer of an injected message, of which nothing was kept but its bytes. */
-static struct efa_tx *small_tx_again(struct efa_ep *ep, struct efa_peer *peer, const struct view *bytes)
+/* The transfer of a message of which nothing was kept but its bytes. NULL: no memory. */
+static struct efa_tx *tx_again(struct efa_ep *ep, struct efa_peer *peer, const struct view *bytes)
 {
 	struct efa_eager e;
 	struct efa_tx *tx = efa_eager_decode(bytes->seg[0].p, bytes->len, &e) ? efa_tx_get_any(ep, peer) : NULL;
@@ -208,31 +197,27 @@ static struct efa_tx *small_tx_again(struct efa_ep *ep, struct efa_peer *peer, c
 	tx->context = NULL;
 	tx->tag = e.tag;
 	tx->data = 0;
-	tx->len = tx->sent = tx->need = bytes->len - e.hdr_len;
-	tx->wrs = 1;
+	tx->len = bytes->len - e.hdr_len;
+	efa_tx_owned(tx);
 	return tx;
 }
 
-/* An inline send has failed: from here on it is a packet like any other, with a transfer. */
-static __attribute__((cold, noinline)) void small_failed(struct efa_ep *ep, const struct efanic_wc *wc)
+/* What lay in the adapter's memory becomes a packet like any other. NULL: it has ended here. */
+static struct efa_pkt *pkt_again(struct efa_ep *ep, const struct efanic_wc *wc)
 {
-	struct efa_tx *tx = (struct efa_tx *)(uintptr_t)(wc->wr_id & ~1ULL);
+	struct efa_tx *tx = efa_tx_of_wr(wc->wr_id);
 	struct efa_peer *peer = efanic_dst_user(wc->src);
 	struct efa_pkt *pkt;
 
-	if (!peer) { /* removed: its transfers were told */
-		if (tx)
-			efa_tx_small_done(tx);
-		return;
-	}
-	if (!tx)
-		tx = small_tx_again(ep, peer, &wc->data);
-	pkt = tx ? efa_pkt_get(ep, peer, false) : NULL;
+	if (!tx && peer)
+		tx = tx_again(ep, peer, &wc->data);
+	pkt = tx && peer ? efa_pkt_get(ep, peer, false) : NULL;
 	if (!pkt) {
-		efa_ep_event(ep, FI_ENOMEM, EFA_ERR_NOMEM, "no memory for a message that could not be sent");
+		if (peer) /* one that was removed: its transfers were told */
+			efa_ep_event(ep, FI_ENOMEM, EFA_ERR_NOMEM, "no memory for a message that could not be sent");
 		if (tx)
-			efa_tx_small_done(tx);
-		return;
+			efa_tx_owned_done(tx);
+		return NULL;
 	}
 	pkt->type = efa_eager_type(tx->cq_flags & FI_TAGGED);
 	pkt->tx = tx;
@@ -240,7 +225,21 @@ static __attribute__((cold, noinline)) void small_failed(struct efa_ep *ep, cons
 	pkt->sge[0] = (struct efanic_sge){pkt->buf, (uint32_t)view_copy(&wc->data, 0, pkt->buf, EFA_PKT_SMALL),
 					  EFANIC_LKEY_INTERNAL};
 	pkt->sge_cnt = 1;
-	pkt_failed(pkt, wc->status);
+	return pkt;
+}
+
+/* Whatever was sent and failed comes here. */
+static __attribute__((cold, noinline)) void send_failed(struct efa_ep *ep, const struct efanic_wc *wc)
+{
+	struct efa_pkt *pkt = efa_wr_is_owned(wc->wr_id) ? pkt_again(ep, wc) : (struct efa_pkt *)(uintptr_t)wc->wr_id;
+
+	if (!pkt)
+		return;
+	if (wc->status == EFANIC_REMOTE_RNR && !ep->kit.closing && !(pkt->peer->flags & EFA_PEER_REMOVED) &&
+	    (!pkt->tx || ep->domain->kit.resource_mgmt != FI_RM_DISABLED))
+		pkt_requeue_rnr(pkt);
+	else
+		efa_pkt_end(pkt, wc->status);
 }
 
 static inline void on_send_wc(struct efa_ep *ep, const struct efanic_wc *wc)
@@ -248,15 +247,12 @@ static inline void on_send_wc(struct efa_ep *ep, const struct efanic_wc *wc)
 	struct efa_pkt *pkt = (struct efa_pkt *)(uintptr_t)wc->wr_id;
 	struct efa_peer *peer;
 
-	if (likely(efa_wr_is_small(wc->wr_id))) {
-		if (likely(wc->status == EFANIC_OK))
-			efa_tx_small_done((struct efa_tx *)(uintptr_t)(wc->wr_id & ~1ULL));
-		else
-			small_failed(ep, wc);
+	if (unlikely(wc->status != EFANIC_OK)) {
+		send_failed(ep, wc);
 		return;
 	}
-	if (unlikely(wc->status != EFANIC_OK)) {
-		pkt_failed(pkt, wc->status);
+	if (likely(efa_wr_is_owned(wc->wr_id))) {
+		efa_tx_owned_done(efa_tx_of_wr(wc->wr_id));
 		return;
 	}
 	peer = pkt->peer;

@@ -44,7 +44,7 @@ static inline __attribute__((always_inline)) ssize_t recv_buf(struct efa_ep *ep,
 
 	if (unlikely(efa_ep_state(&ep->kit)))
 		return efa_ep_state(&ep->kit);
-	if (unlikely(ep->no_inline)) {
+	if (unlikely(ep->has_other_start)) {
 		struct iovec iov = {buf, len};
 		struct kit_recv_args any = *a;
 
