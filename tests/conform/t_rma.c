@@ -431,8 +431,9 @@ static void rma_refused_said(struct ct *c)
 	c->want.op_flags = FI_DELIVERY_COMPLETE;
 	ct_open(c);
 	ct_buf(c, &b, 4096, 0, ACCESS);
-	ct_share(c, &b, &at);
+	/* before anybody can know the key: the adapter thread may be the one who refuses */
 	dup2(fileno(log), STDERR_FILENO);
+	ct_share(c, &b, &at);
 	for (unsigned i = 0; c->rank == 0 && i < 20; i++) {
 		struct rma bad = {.call = i % 2 ? R_READ : R_WRITE, .mem = b.mem, .len = 8, .buf = &b, .raddr = at.addr + 4090, .rkey = at.key,
 				  .ctx = &c->ctx[0]};
