@@ -337,7 +337,6 @@ struct cxi_tx {
 	uint8_t kind;                    /* enum cxi_tx_kind */
 	bool tagged, wants_cqe, has_cntr, internal;
 	bool is_held;                    /* refused by flow control, waits to be sent again */
-	bool is_quick;                   /* @cmd has not been written */
 	bool is_silent;                  /* no completion may name it: an inject call's, or it has had it */
 	uint8_t wait;                    /* sends: CXI_WAIT_*, what still has to come */
 	uint8_t rc;                      /* first return code that was not OK */
@@ -425,7 +424,7 @@ struct cxi_send_args {
 ssize_t cxi_send_common(struct cxi_ep *ep, const struct cxi_send_args *a);
 void cxi_rdzv_on_event(struct cxi_req *req, const struct cassini_event *ev); /* GET at 255: a source was fetched */
 void cxi_zbp_on_event(struct cxi_req *req, const struct cassini_event *ev);  /* PUT at 255: a send was matched */
-void cxi_send_lost(void *txc, const struct cassini_quick *lost, uint8_t rc);   /* cassini_cmdq_attr.on_lost */
+void cxi_send_lost(void *txc, const struct cassini_cmd *lost, uint8_t rc);     /* cassini_cmdq_attr.on_lost */
 /** cxi_rnr_retry() - ENTRY_NOT_FOUND: try again later or fail. cxi_rnr_cancel(): fi_cancel. */
 void cxi_rnr_retry(struct cxi_tx *tx);
 int cxi_rnr_cancel(struct cxi_txc *t, void *context);
