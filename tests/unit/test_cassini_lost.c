@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Puts of which nothing is kept: what they look like, when they are not for now, how they come back; and copies, here and
-// elsewhere.
+// Puts of which nothing is kept: what they look like, when they are not for now, how they come back; and copies, here
+// and elsewhere.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -52,7 +52,7 @@ static struct cassini_cmd short_of(struct world *w, unsigned pid_idx, uint32_t l
 static bool put_to(struct world *w, unsigned pid_idx, uint32_t len, bool is_near)
 {
 	struct cassini_cmd cmd = short_of(w, pid_idx, len);
-	uint8_t *frame = cassini_begin(w->cq, cmd.dom, cmd.nic, cmd.pid, cmd.pid_idx, len, is_near);
+	uint8_t *frame = cassini_begin(w->cq, &cmd, is_near);
 
 	if (frame)
 		cassini_commit(w->cq, frame, &cmd);
@@ -119,8 +119,9 @@ static void begin__not_now(void **state)
 	w.cq->last = NULL; /* as cassini_ini_close() has it */
 	assert_false(put(&w, 8));
 	w.dom.closing = false;
-	assert_null(cassini_begin(w.cq, &w.dom, FAKE_NIC, CASSINI_PID_CNT, 5, 8, false));
-	assert_null(cassini_begin(w.cq, &w.dom, CASSINI_NIC_MAX + 1, 1, 5, 8, false));
+	cmd = short_of(&w, 5, 8);
+	cmd.pid = CASSINI_PID_CNT;
+	assert_null(cassini_begin(w.cq, &cmd, false));
 	/* behind a fence, and behind what a fence holds */
 	assert_int_equal(post(&w, CASSINI_OP_PUT, 5, 8, CASSINI_CMD_INLINE), 0);
 	assert_int_equal(cassini_fence(w.cq), 0);
@@ -192,7 +193,7 @@ static void begin__far(void **state)
 	/* more are announced: started with the last */
 	cmd = short_of(&w, 5, 8);
 	cmd.flags |= CASSINI_CMD_MORE;
-	cassini_commit(w.cq, cassini_begin(w.cq, cmd.dom, cmd.nic, cmd.pid, 5, 8, false), &cmd);
+	cassini_commit(w.cq, cassini_begin(w.cq, &cmd, false), &cmd);
 	assert_int_equal(g_inifake.doorbells, 1);
 	assert_true(put_to(&w, 5, 8, false));
 	assert_int_equal(g_inifake.doorbells, 2);

@@ -15,7 +15,8 @@
  * A command that nothing holds back goes out inside of cassini_post(); the link keeps the order from there on. What
  * must wait stands in cq->held, and then everything behind it does too:
  *
- *   fence          is_fence: all commands before it have ended (nothing of the queue is under way, nor what nobody remembers)
+ *   fence          is_fence: all commands before it have ended (nothing of the queue is under way, nor anything that
+ *                  nobody remembers)
  *   ordered write  is_ordered: an unrestricted write to a region, while a bulk Put of this Domain to the same peer still moves (peer->ordered);
  *                  the target fetches that one's data later than the frames that come after it, so this is the only place where order can be kept.
  *                  Another bulk Put need not wait: the target fetches one after the other (cassini_copy_chain())
@@ -249,7 +250,7 @@ static bool has_forgotten(const struct cassini_cmdq *cq)
 	struct cassini_dom *dom;
 
 	LIST_FOREACH(dom, &cq->lni->nic->doms, link)
-		if (!cassini_dom_is_idle(dom))
+		if (!link_is_idle(dom->port))
 			return true;
 	return false;
 }
@@ -421,11 +422,12 @@ int cassini_post(struct cassini_cmdq *cq, const struct cassini_cmd *cmd)
 /* Has @peer taken a Put at @pid_idx, and can the next one go there now? */
 static inline bool takes(const struct cassini_cmdq *cq, const struct cassini_peer *peer, unsigned pid_idx)
 {
-	return pid_idx < 32 && peer->took & 1u << pid_idx && !peer->held && !cq->held_cnt && !cq->fence_next;
+	return pid_idx < 32 && peer->took & 1u << pid_idx && !(peer->held | cq->held_cnt | cq->fence_next);
 }
 
 /* The peer is not the one of the last time. Return: false: there is none. */
-static __attribute__((noinline)) bool peer_look(struct cassini_cmdq *cq, struct cassini_dom *dom, uint32_t nic, uint16_t pid)
+static __attribute__((noinline)) bool peer_look(struct cassini_cmdq *cq, struct cassini_dom *dom, uint32_t nic,
+						uint16_t pid)
 {
 	struct cassini_peer *peer;
 
@@ -433,19 +435,17 @@ static __attribute__((noinline)) bool peer_look(struct cassini_cmdq *cq, struct 
 	       !cassini_cmdq_peer(cq, dom, nic, pid, &peer);
 }
 
-uint8_t *cassini_begin(struct cassini_cmdq *cq, struct cassini_dom *dom, uint32_t nic, uint16_t pid, unsigned pid_idx, size_t len, bool is_near)
+uint8_t *cassini_begin(struct cassini_cmdq *cq, const struct cassini_cmd *cmd, bool is_near)
 {
-	struct cassini_peer *peer;
-
 	lock_assert_held(cq->lni->nic->open.lock);
-	if (unlikely(len > CASSINI_IDC_MAX || (!cassini_cmdq_is_last(cq, dom, nic, pid) && !peer_look(cq, dom, nic, pid))))
+	if (unlikely(!cassini_cmdq_is_last(cq, cmd->dom, cmd->nic, cmd->pid)) &&
+	    !peer_look(cq, cmd->dom, cmd->nic, cmd->pid))
 		return NULL;
-	peer = cq->last;
-	if (unlikely(!takes(cq, peer, pid_idx)))
+	if (unlikely(!cassini_is_short_put(cmd) || !takes(cq, cq->last, cmd->pid_idx)))
 		return NULL;
-	if (is_near && unlikely(!link_peer_is_local(peer->link)))
+	if (is_near && unlikely(!link_peer_is_local(cq->last->link)))
 		return NULL;
-	return link_begin(dom->port, peer->link, CASSINI_PUT_HDR + len);
+	return link_begin(cmd->dom->port, cq->last->link, CASSINI_PUT_HDR + cmd->request_len);
 }
 
 void cassini_commit(struct cassini_cmdq *cq, uint8_t *frame, const struct cassini_cmd *cmd)
@@ -454,7 +454,8 @@ void cassini_commit(struct cassini_cmdq *cq, uint8_t *frame, const struct cassin
 	struct cassini_dom *dom = cmd->dom;
 
 	cassini_put_write(frame, cmd, peer);
-	link_commit(dom->port, peer->link, frame, CASSINI_PUT_HDR + cmd->request_len, NULL, cassini_lost_tag(cq, cmd->user_ptr));
+	link_commit(dom->port, peer->link, frame, CASSINI_PUT_HDR + cmd->request_len, NULL,
+		    cassini_lost_tag(cq, cmd->user_ptr));
 	cassini_stats_started(&dom->nic->stats, CASSINI_OP_PUT, cmd->flags, cmd->request_len);
 	if (unlikely(cq->bell || !link_peer_is_local(peer->link)))
 		ring(cq, dom, cmd->flags & CASSINI_CMD_MORE);

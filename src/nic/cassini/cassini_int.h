@@ -230,7 +230,7 @@ struct cassini_cmdq {
 bool cassini_ini_is_bulk(const struct cassini_op *op);
 /** cassini_ini_start() - Send @op's frame. 0; -EAGAIN the path is full; anything else has ended it with an event. */
 int cassini_ini_start(struct cassini_op *op);
-/** cassini_is_short_put() - Does @cmd lie in the link's own memory on its way, so that nobody else must have its bytes? */
+/** cassini_is_short_put() - Is @cmd a Put that goes in one piece, in the link's own memory if it has any for it? */
 static inline bool cassini_is_short_put(const struct cassini_cmd *cmd)
 {
 	return cmd->opcode == CASSINI_OP_PUT && cmd->request_len <= LINK_OWN_MAX - CASSINI_PUT_HDR;
@@ -290,13 +290,15 @@ static inline uint64_t cassini_put_word(uint16_t vni, uint16_t pid)
 }
 #define CASSINI_PUT_FLAGS_SHIFT 8 /* of flags and pid_idx in that word */
 #define CASSINI_PUT_IDX_SHIFT	16
-static_assert(offsetof(struct cassini_hdr, flags) == 1 && offsetof(struct cassini_hdr, pid_idx) == 2 && offsetof(struct cassini_hdr, vni) == 4 && offsetof(struct cassini_hdr, pid) == 6,
-	      "cassini_put_word()");
+static_assert(offsetof(struct cassini_hdr, flags) == 1 && offsetof(struct cassini_hdr, pid_idx) == 2 &&
+	      offsetof(struct cassini_hdr, vni) == 4 && offsetof(struct cassini_hdr, pid) == 6, "cassini_put_word()");
 static_assert(offsetof(struct cassini_hdr, initiator) == 8 && offsetof(struct cassini_hdr, request_len) == 12, "the next eight");
 static inline uint8_t cassini_wire_flags(uint32_t flags)
 {
-	return (uint8_t)((flags & CASSINI_CMD_RESTRICTED ? CASSINI_PKTF_RESTRICTED : 0) | (flags & CASSINI_CMD_FLUSH ? CASSINI_PKTF_FLUSH : 0) |
-			 (flags & CASSINI_CMD_HRP ? CASSINI_PKTF_HRP : 0) | (flags & CASSINI_CMD_AGAIN ? CASSINI_PKTF_AGAIN : 0));
+	return (uint8_t)((flags & CASSINI_CMD_RESTRICTED ? CASSINI_PKTF_RESTRICTED : 0) |
+			 (flags & CASSINI_CMD_FLUSH ? CASSINI_PKTF_FLUSH : 0) |
+			 (flags & CASSINI_CMD_HRP ? CASSINI_PKTF_HRP : 0) |
+			 (flags & CASSINI_CMD_AGAIN ? CASSINI_PKTF_AGAIN : 0));
 }
 
 /* What cassini_pkt_encode() makes of a PUT, in a row of stores; a test compares the two. */
@@ -354,7 +356,8 @@ static inline void cassini_peer_took(struct cassini_peer *peer, unsigned pid_idx
 	peer->took = has_taken ? peer->took | bit : peer->took & ~bit;
 }
 /** cassini_cmdq_is_last() - Did @cq's last command go to (@nic, @pid) of @dom, and is that peer still there? */
-static inline bool cassini_cmdq_is_last(const struct cassini_cmdq *cq, const struct cassini_dom *dom, uint32_t nic, uint16_t pid)
+static inline bool cassini_cmdq_is_last(const struct cassini_cmdq *cq, const struct cassini_dom *dom, uint32_t nic,
+					uint16_t pid)
 {
 	const struct cassini_peer *last = cq->last;
 

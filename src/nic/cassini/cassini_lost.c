@@ -74,7 +74,8 @@ void cassini_lost(void *ctx, struct link_peer *from, uint64_t tag, const void *f
 			.header_data = le64_get(h.header_data),
 			.user_ptr = tag & ((1ULL << CASSINI_SEQ_BITS) - 1),
 		};
-		if (rc != CASSINI_RC_RESOURCE_BUSY || !cassini_is_lossless(&cmd) || !is_current || !hold_back(cq, peer, &cmd))
+		if (rc != CASSINI_RC_RESOURCE_BUSY || !cassini_is_lossless(&cmd) || !is_current ||
+		    !hold_back(cq, peer, &cmd))
 			cassini_lost_tell(cq, &cmd, rc);
 	}
 	if (status < 0 && status != -ECANCELED && is_current)

@@ -22,12 +22,12 @@ enum cxi_proto cxi_select_proto(const struct cxi_params *p, size_t len, bool inj
 
 /* --- commands ------------------------------------------------------------------------------------ */
 
-/* @tx: NULL: nothing of it is remembered, so it has no ids. */
-static inline uint64_t match_bits(const struct cxi_ep *ep, const struct cxi_send_args *a, const struct cxi_tx *tx)
+/* @tx: NULL: nothing of it is remembered, so it has no ids, and is none of RNR's. */
+static inline uint64_t match_bits(const struct cxi_send_args *a, const struct cxi_tx *tx)
 {
 	uint64_t bits = a->tagged ? a->tag : 0;
 
-	if (unlikely(ep->is_rnr))
+	if (unlikely(tx && tx->ep->is_rnr))
 		return bits | (a->flags & FI_REMOTE_CQ_DATA ? CXI_RNR_CQ_DATA : 0) | (a->tagged ? CXI_RNR_TAGGED : 0) |
 		       FIELD_PREP(CXI_RNR_VNI, cassini_dom_vni(tx->cmd.dom));
 	if (a->tagged)
@@ -74,9 +74,9 @@ static void build_rdzv(struct cassini_cmd *cmd, const struct cxi_tx *tx)
 		cmd->match_bits |= CXI_MB_ALT_READ;
 }
 
-/* The command, in tx->cmd if there is a @tx. */
-static inline void build(struct cassini_cmd *cmd, const struct cxi_ep *ep, const struct cxi_send_args *a, const struct cxi_dest *dest,
-			 enum cxi_proto proto, struct cassini_dom *dom, const struct cxi_tx *tx)
+/* The command, but for its Domain, in tx->cmd if there is a @tx. */
+static inline void build(struct cassini_cmd *cmd, const struct cxi_send_args *a, const struct cxi_dest *dest,
+			 enum cxi_proto proto, const struct cxi_tx *tx)
 {
 	cmd->opcode = CASSINI_OP_PUT;
 	cmd->pid_idx = dest->rx_idx;
@@ -84,11 +84,10 @@ static inline void build(struct cassini_cmd *cmd, const struct cxi_ep *ep, const
 	cmd->nic = dest->nic;
 	cmd->flags = proto == CXI_P_IDC ? CASSINI_CMD_INLINE : 0;
 	cmd->request_len = (uint32_t)a->len;
-	cmd->dom = dom;
 	cmd->ct = NULL;
 	cmd->local_addr = tx ? tx->buf : a->buf;
 	cmd->remote_offset = 0;
-	cmd->match_bits = match_bits(ep, a, tx);
+	cmd->match_bits = match_bits(a, tx);
 	cmd->header_data = a->data;
 	if (unlikely(proto == CXI_P_RDZV))
 		build_rdzv(cmd, tx);
@@ -188,7 +187,8 @@ static int args_check(const struct cxi_ep *ep, const struct cxi_send_args *a)
 	return unlikely((a->flags & FI_FENCE) && !(ep->kit.caps & FI_FENCE)) ? -FI_EINVAL : 0;
 }
 
-static inline void send_init(struct cxi_tx *tx, const struct cxi_send_args *a, const struct cxi_dest *dest, uint64_t seq)
+static inline void send_init(struct cxi_tx *tx, const struct cxi_send_args *a, const struct cxi_dest *dest,
+			     uint64_t seq)
 {
 	tx->req.on_event = send_on_ack;
 	tx->cqe_flags = FI_SEND | (a->tagged ? FI_TAGGED : FI_MSG);
@@ -225,59 +225,30 @@ static inline bool is_early(const struct cxi_ep *ep, const struct cxi_send_args 
 
 /*
  * Is nothing of a message left to remember once it is posted? If it makes no completion, or an early one, only its
- * failure is heard of again, by cxi_send_lost(). Flow control does not count those under way: its notice follows them to
- * the peer, in order, and says too little until all that were refused have come back.
+ * failure is heard of again, by cxi_send_lost(). Flow control does not count those under way: its notice follows them
+ * to the peer, in order, and says too little until all that were refused have come back.
  */
-static inline bool is_forgotten(const struct cxi_ep *ep, const struct cxi_send_args *a, const struct cxi_dest *dest, enum cxi_proto proto,
-				const struct cassini_dom *dom, bool wants_cqe)
+static inline bool is_forgotten(const struct cxi_ep *ep, const struct cxi_txc *t, const struct cxi_send_args *a,
+				enum cxi_proto proto, bool wants_cqe)
 {
-	const struct cxi_txc *t = ep->txc;
-
-	if (unlikely(proto > CXI_P_IDC || a->work || (a->flags & (FI_FENCE | FI_MATCH_COMPLETE)) || t->ep != ep || t->fc || ep->is_rnr))
-		return false;
-	return likely(!dest->vni && dom == t->cps.dom && !ep->kit.cntr[KIT_CNTR_SEND] && (!wants_cqe || is_early(ep, a)));
+	return likely(proto <= CXI_P_IDC && !a->work && !(a->flags & (FI_FENCE | FI_MATCH_COMPLETE)) && t->ep == ep &&
+		      !t->fc && !ep->is_rnr && !ep->kit.cntr[KIT_CNTR_SEND] && (!wants_cqe || is_early(ep, a)));
 }
 
-ssize_t cxi_send_common(struct cxi_ep *ep, const struct cxi_send_args *a)
+/* One that is remembered, until its target has answered. */
+static int send_kept(struct cxi_ep *ep, const struct cxi_send_args *a, const struct cxi_dest *dest,
+		     enum cxi_proto proto, struct cassini_dom *dom)
 {
-	bool wants_cqe = !a->no_cqe && kit_tx_wants_cqe(&ep->kit, a->flags);
-	struct cxi_txc *t = ep->txc;
-	struct cassini_dom *dom;
-	struct cassini_cmd cmd;
-	uint8_t *frame = NULL;
-	enum cxi_proto proto;
-	struct cxi_dest dest;
-	struct cxi_tx *tx;
-	int ret = args_check(ep, a);
+	struct cxi_tx *tx = cxi_tx_get(ep, CXI_TX_SEND, a->flags, a->context);
+	int ret;
 
-	ret = ret ? ret : cxi_av_dest(container_of(ep->kit.av, struct cxi_av, kit), a->dest, &dest);
-	if (unlikely(ret))
-		return ret;
-	if (unlikely(t->fc != NULL) && cxi_fc_holds(t, &dest))
-		return -FI_EAGAIN;
-	dom = likely(!dest.vni) ? ep->portal->dom[0] : cxi_portal_dom(ep->portal, dest.vni);
-	if (unlikely(!dom))
-		return -FI_EINVAL;
-	proto = cxi_select_proto(&ep->domain->params, a->len, a->inject, a->work && a->work->trig, ep->is_rnr);
-	if (likely(is_forgotten(ep, a, &dest, proto, dom, wants_cqe)))
-		frame = cassini_begin(t->cmdq, dom, dest.nic, dest.pid, dest.rx_idx, a->len, wants_cqe);
-	if (likely(frame)) {
-		build(&cmd, ep, a, &dest, proto, dom, NULL);
-		cmd.flags |= a->flags & FI_MORE ? CASSINI_CMD_MORE : 0;
-		cmd.user_ptr = ++t->send_seq;
-		cassini_commit(t->cmdq, frame, &cmd);
-		if (wants_cqe)
-			kit_cq_push(ep->kit.tx_cq, a->context, FI_SEND | (a->tagged ? FI_TAGGED : FI_MSG), 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
-		return 0;
-	}
-	tx = cxi_tx_get(ep, CXI_TX_SEND, a->flags, a->context);
 	if (unlikely(!tx))
 		return -FI_EAGAIN;
-	send_init(tx, a, &dest, ++t->send_seq);
+	send_init(tx, a, dest, ++ep->txc->send_seq);
 	tx->cmd.dom = dom;
 	ret = take_ids(tx, proto);
 	if (likely(!ret)) {
-		build(&tx->cmd, ep, a, &dest, proto, dom, tx);
+		build(&tx->cmd, a, dest, proto, tx);
 		ret = cxi_tx_start(tx, a->work);
 	}
 	if (unlikely(ret))
@@ -285,19 +256,61 @@ ssize_t cxi_send_common(struct cxi_ep *ep, const struct cxi_send_args *a)
 	return ret;
 }
 
+ssize_t cxi_send_common(struct cxi_ep *ep, const struct cxi_send_args *a)
+{
+	bool wants_cqe = !a->no_cqe && kit_tx_wants_cqe(&ep->kit, a->flags);
+	struct cxi_txc *t = ep->txc;
+	struct cassini_cmd cmd;
+	uint8_t *frame = NULL;
+	enum cxi_proto proto;
+	struct cxi_dest dest;
+	int ret = args_check(ep, a);
+
+	ret = ret ? ret : cxi_av_dest(container_of(ep->kit.av, struct cxi_av, kit), a->dest, &dest);
+	if (unlikely(ret))
+		return ret;
+	if (unlikely(t->fc != NULL) && cxi_fc_holds(t, &dest))
+		return -FI_EAGAIN;
+	cmd.dom = likely(!dest.vni) ? ep->portal->dom[0] : cxi_portal_dom(ep->portal, dest.vni);
+	if (unlikely(!cmd.dom))
+		return -FI_EINVAL;
+	proto = cxi_select_proto(&ep->domain->params, a->len, a->inject, a->work && a->work->trig, ep->is_rnr);
+	if (likely(is_forgotten(ep, t, a, proto, wants_cqe) && !dest.vni && cmd.dom == t->cps.dom)) {
+		build(&cmd, a, &dest, proto, NULL);
+		frame = cassini_begin(t->cmdq, &cmd, wants_cqe);
+	}
+	if (unlikely(!frame))
+		return send_kept(ep, a, &dest, proto, cmd.dom);
+	cmd.flags |= a->flags & FI_MORE ? CASSINI_CMD_MORE : 0;
+	cmd.user_ptr = ++t->send_seq;
+	cassini_commit(t->cmdq, frame, &cmd);
+	if (wants_cqe)
+		kit_cq_push(ep->kit.tx_cq, a->context, FI_SEND | (a->tagged ? FI_TAGGED : FI_MSG), 0, NULL, 0, 0,
+			    FI_ADDR_NOTAVAIL);
+	return 0;
+}
+
 /* A command that nobody remembered has failed: from here on it is an operation like any other. */
 void cxi_send_lost(void *txc, const struct cassini_cmd *lost, uint8_t rc)
 {
 	struct cxi_txc *t = txc;
 	struct cxi_tx *tx = t->ep ? cxi_tx_more(t->ep, CXI_TX_SEND, 0, NULL) : NULL;
-	const struct cxi_send_args a = {.buf = lost->local_addr, .len = lost->request_len, .tag = lost->match_bits & CXI_TAG_MASK,
-					.data = lost->header_data, .tagged = lost->match_bits & CXI_MB_TAGGED, .inject = true, .no_cqe = true};
+	const struct cxi_dest dest = {.nic = lost->nic, .pid = lost->pid, .rx_idx = lost->pid_idx};
+	const struct cxi_send_args a = {
+		.buf = lost->local_addr,
+		.len = lost->request_len,
+		.tag = lost->match_bits & CXI_TAG_MASK,
+		.data = lost->header_data,
+		.tagged = lost->match_bits & CXI_MB_TAGGED,
+		.inject = true,
+		.no_cqe = true,
+	};
 
 	if (!tx) {
 		LOG_WARN("out of memory: a refused message of %u bytes is lost", lost->request_len);
 		return;
 	}
-	send_init(tx, &a, &(struct cxi_dest){.nic = lost->nic, .pid = lost->pid, .rx_idx = lost->pid_idx}, lost->user_ptr);
+	send_init(tx, &a, &dest, lost->user_ptr);
 	tx->cmd = *lost;
 	tx->cmd.local_addr = tx->inject;
 	send_failed(tx, rc);
