@@ -441,7 +441,7 @@ uint8_t *cassini_begin(struct cassini_cmdq *cq, const struct cassini_cmd *cmd, b
 	if (unlikely(!cassini_cmdq_is_last(cq, cmd->dom, cmd->nic, cmd->pid)) &&
 	    !peer_look(cq, cmd->dom, cmd->nic, cmd->pid))
 		return NULL;
-	if (unlikely(!cassini_is_short_put(cmd) || !takes(cq, cq->last, cmd->pid_idx)))
+	if (unlikely(cmd->request_len > CASSINI_IDC_MAX || !takes(cq, cq->last, cmd->pid_idx)))
 		return NULL;
 	if (is_near && unlikely(!link_peer_is_local(cq->last->link)))
 		return NULL;
