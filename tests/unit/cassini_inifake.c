@@ -43,14 +43,6 @@ int link_send(struct link_port *p, struct link_peer *peer, const void *hdr, size
 	return frame_take(peer, all, iov_cnt + 1, false, cookie);
 }
 
-int link_send_one(struct link_port *p, struct link_peer *peer, const void *frame, size_t len, void *cookie)
-{
-	struct iovec all = {(void *)(uintptr_t)frame, len};
-
-	(void)p;
-	return frame_take(peer, &all, 1, true, cookie);
-}
-
 uint64_t link_now_ns(const struct link_node *n)
 {
 	(void)n;

@@ -21,7 +21,7 @@ struct fake_sent {
 	struct cassini_work *work;
 	struct link_peer *peer;
 	uint32_t len;
-	bool is_one; /* by link_send_one() */
+	bool is_one; /* by link_commit() */
 	uint8_t buf[LINK_FRAME_MAX];
 };
 

@@ -249,7 +249,7 @@ static int frame_send(struct world *w, struct cassini_dom *dom, uint32_t nic, ui
 	p->work = (struct cassini_work){probe_end, NULL};
 	p->is_over = false;
 	assert_int_equal(cassini_peer_get(dom, nic, pid, &peer), 0);
-	assert_int_equal(link_send_one(dom->port, peer->link, p->frame, len, p), 0);
+	assert_int_equal(cassini_send_whole(peer, p->frame, len, p), 0);
 	link_doorbell(dom->port);
 	UNTIL(w, p->is_over);
 	return p->status;

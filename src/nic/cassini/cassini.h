@@ -326,7 +326,7 @@ struct cassini_cmd {
 	uint32_t flags;                    /* CASSINI_CMD_* */
 	uint32_t request_len;
 	struct cassini_dom *dom;           /* who sends; its VNI is the command queue's profile's */
-	struct cassini_eq *eq;             /* where ACK, REPLY, SEND go; NULL: nowhere, errors included */
+	struct cassini_eq *eq;             /* where ACK, REPLY, SEND go; NULL: nowhere, errors to the queue's on_lost */
 	struct cassini_ct *ct;
 	const void *local_addr;            /* Put: source; Get: destination */
 	uint64_t remote_offset;
@@ -344,14 +344,14 @@ struct cassini_cmd {
 	void *fetch_addr;                  /* FETCHING_ATOMIC: where the old value goes */
 };
 
-struct cassini_quick;
 struct cassini_cmdq_attr {
 	uint32_t depth;                    /* commands that have not ended */
 	/*
-	 * A Put of cassini_put_quick() has failed with @rc: it is shown as it was given, for this call only. Lock held,
-	 * in a poll of its Domain. It may post commands, but not poll. NULL: there are none.
+	 * A command of cassini_commit(), or any other without an EQ, has failed with @rc: it is shown as it was given,
+	 * its user_ptr modulo 2^48, for this call only. Lock held, in a poll of its Domain or a post. It may post
+	 * commands, but not poll. NULL: nobody wants to know.
 	 */
-	void (*on_lost)(void *ctx, const struct cassini_quick *lost, uint8_t rc);
+	void (*on_lost)(void *ctx, const struct cassini_cmd *lost, uint8_t rc);
 	void *ctx;
 	struct cassini_cp *cp;
 	bool has_trig;                     /* triggered commands may be posted */
@@ -373,32 +373,18 @@ void cassini_cmdq_set_cp(struct cassini_cmdq *cq, struct cassini_cp *cp);
  *         of dom is not the profile's.
  */
 int cassini_post(struct cassini_cmdq *cq, const struct cassini_cmd *cmd);
-/* A short Put: all that a message needs. */
-struct cassini_quick {
-	struct cassini_dom *dom;
-	const void *buf;
-	uint64_t match_bits, header_data;
-	/* the caller's, 48 bits, to know it again if it is lost; not of one with an ACK */
-	uint64_t seq;
-	uint32_t nic, len;                 /* at most CASSINI_IDC_MAX bytes */
-	uint16_t pid;
-	uint8_t pid_idx;
-	bool is_early;                     /* the caller takes it for done at once: only on this host */
-};
 /**
- * cassini_put_quick() - The quick way of cassini_post() for an inline Put that is to make an event only if it fails:
- * straight to the link, for a peer that has taken one there before, in order with the commands of @cq.
- * It takes no place in the queue; its failure is told by on_lost.
- * Return: sent; false: nothing has happened, not to this peer or not now, cassini_post() knows more.
+ * cassini_begin() - Where to write a short Put of which nothing is kept, neither a place in the queue nor a slot for an
+ * event: for who wants to hear of it only if it fails (on_lost). @cmd: all that says where it goes, and request_len; the
+ * VNI of its Domain is that of the queue's profile. @is_near: only if memory on this host carries it.
+ * Return: for cassini_commit(), before anything else is done with the adapter; NULL: not now, or not there: the target
+ *         has not taken a Put at that index before, or has refused one since. cassini_post() knows more.
  */
-bool cassini_put_quick(struct cassini_cmdq *cq, const struct cassini_quick *quick);
-/**
- * cassini_put_quick_ack() - The same with an ACK event in @eq, as of any command; it takes its place in the queue, and
- * on_lost does not hear of it.
- */
-bool cassini_put_quick_ack(struct cassini_cmdq *cq, const struct cassini_quick *quick, struct cassini_eq *eq, uint64_t user_ptr);
-/** cassini_quick_is_idle() - No quick Put of @dom can fail any more. */
-bool cassini_quick_is_idle(const struct cassini_dom *dom);
+uint8_t *cassini_begin(struct cassini_cmdq *cq, const struct cassini_cmd *cmd, bool is_near);
+/** cassini_commit() - Write @cmd to @frame and give it off, in order with the commands of @cq. */
+void cassini_commit(struct cassini_cmdq *cq, uint8_t *frame, const struct cassini_cmd *cmd);
+/** cassini_dom_is_idle() - No command of @dom that nobody remembers can fail any more. */
+bool cassini_dom_is_idle(const struct cassini_dom *dom);
 /** cassini_fence() - Commands posted from now on start when all earlier ones of @cq have ended. Return: 0; -EAGAIN. */
 int cassini_fence(struct cassini_cmdq *cq);
 void cassini_doorbell(struct cassini_cmdq *cq);

@@ -15,7 +15,8 @@
  * A command that nothing holds back goes out inside of cassini_post(); the link keeps the order from there on. What
  * must wait stands in cq->held, and then everything behind it does too:
  *
- *   fence          is_fence: all commands before it have ended (nothing of the queue is under way, nor any quick Put)
+ *   fence          is_fence: all commands before it have ended (nothing of the queue is under way, nor anything that
+ *                  nobody remembers)
  *   ordered write  is_ordered: an unrestricted write to a region, while a bulk Put of this Domain to the same peer still moves (peer->ordered);
  *                  the target fetches that one's data later than the frames that come after it, so this is the only place where order can be kept.
  *                  Another bulk Put need not wait: the target fetches one after the other (cassini_copy_chain())
@@ -243,13 +244,13 @@ void cassini_cmdq_again(struct cassini_op *op)
 	cassini_cmdq_watch(cq);
 }
 
-/* Have all quick Puts ended? They are counted by Domain only. */
-static bool has_quick(const struct cassini_cmdq *cq)
+/* Is something under way that nobody remembers? It is counted by Domain only. */
+static bool has_forgotten(const struct cassini_cmdq *cq)
 {
 	struct cassini_dom *dom;
 
 	LIST_FOREACH(dom, &cq->lni->nic->doms, link)
-		if (!cassini_quick_is_idle(dom))
+		if (!link_is_idle(dom->port))
 			return true;
 	return false;
 }
@@ -257,7 +258,7 @@ static bool has_quick(const struct cassini_cmdq *cq)
 /* Must @op, new or first of the held ones, wait for something else than the path? */
 static inline bool is_blocked(const struct cassini_cmdq *cq, const struct cassini_op *op, uint32_t under_way)
 {
-	return (op->is_fence && (under_way || has_quick(cq))) ||
+	return (op->is_fence && (under_way || has_forgotten(cq))) ||
 	       (op->is_ordered && op->peer->ordered && !cassini_ini_is_bulk(op)) || (unlikely(op->peer->held) && is_paused(op)) ||
 	       (unlikely(op->is_busy) && link_now_ns(op->peer->dom->nic->node) < op->peer->resume_ns);
 }
@@ -318,7 +319,7 @@ static inline void op_fill(struct cassini_op *op, struct cassini_cmdq *cq, const
 	op->cq = cq;
 	op->region = 0;
 	op->state = CASSINI_OPS_HELD;
-	op->is_fence = op->is_moving = op->in_rdzv = op->is_bulk = op->is_again = op->is_lost = op->is_busy = false;
+	op->is_fence = op->is_moving = op->in_rdzv = op->is_bulk = op->is_again = op->is_busy = op->owes_send = false;
 	op->refusal = 0;
 	op->is_ordered = is_ordered_write(cmd);
 	__builtin_memcpy(&op->cmd, cmd, offsetof(struct cassini_cmd, atomic_op));
@@ -336,7 +337,7 @@ static inline int launch(struct cassini_cmdq *cq, struct cassini_op *op)
 	bool is_restricted = op->cmd.flags & CASSINI_CMD_RESTRICTED;
 
 	if (unlikely(cq->fence_next))
-		op->is_fence = cq->used > 1 || has_quick(cq);
+		op->is_fence = cq->used > 1 || has_forgotten(cq);
 	if (unlikely(is_blocked(cq, op, cq->used - cq->held_cnt - 1) || (cq->held_cnt && (!is_restricted || cq->held_fences || op->is_fence)))) {
 		hold(cq, op);
 		return 0;
@@ -354,48 +355,110 @@ static inline void ring(struct cassini_cmdq *cq, struct cassini_dom *dom, bool m
 		link_doorbell(dom->port);
 }
 
-int cassini_post(struct cassini_cmdq *cq, const struct cassini_cmd *cmd)
+struct cassini_op *cassini_op_new(struct cassini_cmdq *cq, struct cassini_peer *peer, const struct cassini_cmd *cmd)
 {
-	struct cassini_dom *dom = cmd->dom;
-	struct cassini_peer *peer = NULL;
-	struct cassini_op *op;
-	bool owes_send;
-	int rc;
+	struct cassini_op *op = slab_get(&cmd->dom->ops);
 
-	lock_assert_held(cq->lni->nic->open.lock);
-	if (unlikely(!dom || !is_plain_put(cq, cmd)) && (rc = cassini_cmd_check(cq, cmd)))
-		return rc;
-	if (unlikely(cq->used >= cq->depth))
-		return -EAGAIN;
-	rc = cassini_cmdq_peer(cq, dom, cmd->nic, cmd->pid, &peer);
-	if (unlikely(rc && rc != -ENETUNREACH))
-		return -EAGAIN;
-	if (unlikely(slots_claim(cmd, &owes_send)))
-		return -EAGAIN;
-	op = slab_get(&dom->ops);
 	if (unlikely(!op))
-		goto err_unclaim;
+		return NULL;
 	op->peer = peer;
-	op->owes_send = owes_send;
 	op_fill(op, cq, cmd);
 	cq->used++;
-	if (unlikely(!peer)) {
+	return op;
+}
+
+bool cassini_dom_is_idle(const struct cassini_dom *dom)
+{
+	return link_is_idle(dom->port);
+}
+
+/* A command that something is left to remember of. @peer: NULL: it cannot be reached. */
+static int post_op(struct cassini_cmdq *cq, struct cassini_peer *peer, const struct cassini_cmd *cmd)
+{
+	struct cassini_op *op;
+	bool owes_send;
+
+	if (unlikely(cq->used >= cq->depth || slots_claim(cmd, &owes_send)))
+		return -EAGAIN;
+	op = cassini_op_new(cq, peer, cmd);
+	if (unlikely(!op))
+		goto err_unclaim;
+	op->owes_send = owes_send;
+	if (unlikely(!peer))
 		cassini_ini_drop(op, CASSINI_RC_UNDELIVERABLE);
-		return 0;
-	}
-	if (unlikely(launch(cq, op)))
+	else if (unlikely(launch(cq, op)))
 		goto err_put;
-	cq->fence_next = false;
-	ring(cq, dom, cmd->flags & CASSINI_CMD_MORE);
 	return 0;
 err_put:
 	cq->used--;
-	slab_put(&dom->ops, op);
+	slab_put(&cmd->dom->ops, op);
 err_unclaim:
 	cassini_eq_unclaim(cmd->eq);
 	if (owes_send)
 		cassini_eq_unclaim(cmd->eq);
 	return -EAGAIN;
+}
+
+int cassini_post(struct cassini_cmdq *cq, const struct cassini_cmd *cmd)
+{
+	struct cassini_dom *dom = cmd->dom;
+	struct cassini_peer *peer = NULL;
+	int rc;
+
+	lock_assert_held(cq->lni->nic->open.lock);
+	if (unlikely(!dom || !is_plain_put(cq, cmd)) && (rc = cassini_cmd_check(cq, cmd)))
+		return rc;
+	rc = cassini_cmdq_peer(cq, dom, cmd->nic, cmd->pid, &peer);
+	if (unlikely(rc && rc != -ENETUNREACH))
+		return -EAGAIN;
+	rc = post_op(cq, peer, cmd);
+	if (unlikely(rc || !peer))
+		return rc;
+	cq->fence_next = false;
+	ring(cq, dom, cmd->flags & CASSINI_CMD_MORE);
+	return 0;
+}
+
+/* Has @peer taken a Put at @pid_idx, and can the next one go there now? */
+static inline bool takes(const struct cassini_cmdq *cq, const struct cassini_peer *peer, unsigned pid_idx)
+{
+	return pid_idx < 32 && peer->took & 1u << pid_idx && !(peer->held | cq->held_cnt | cq->fence_next);
+}
+
+/* The peer is not the one of the last time. Return: false: there is none. */
+static __attribute__((noinline)) bool peer_look(struct cassini_cmdq *cq, struct cassini_dom *dom, uint32_t nic,
+						uint16_t pid)
+{
+	struct cassini_peer *peer;
+
+	return !dom->closing && dom->vni == cq->cp->vni && nic <= CASSINI_NIC_MAX && pid < CASSINI_PID_CNT &&
+	       !cassini_cmdq_peer(cq, dom, nic, pid, &peer);
+}
+
+uint8_t *cassini_begin(struct cassini_cmdq *cq, const struct cassini_cmd *cmd, bool is_near)
+{
+	lock_assert_held(cq->lni->nic->open.lock);
+	if (unlikely(!cassini_cmdq_is_last(cq, cmd->dom, cmd->nic, cmd->pid)) &&
+	    !peer_look(cq, cmd->dom, cmd->nic, cmd->pid))
+		return NULL;
+	if (unlikely(cmd->request_len > CASSINI_IDC_MAX || !takes(cq, cq->last, cmd->pid_idx)))
+		return NULL;
+	if (is_near && unlikely(!link_peer_is_local(cq->last->link)))
+		return NULL;
+	return link_begin(cmd->dom->port, cq->last->link, CASSINI_PUT_HDR + cmd->request_len);
+}
+
+void cassini_commit(struct cassini_cmdq *cq, uint8_t *frame, const struct cassini_cmd *cmd)
+{
+	struct cassini_peer *peer = cq->last;
+	struct cassini_dom *dom = cmd->dom;
+
+	cassini_put_write(frame, cmd, peer);
+	link_commit(dom->port, peer->link, frame, CASSINI_PUT_HDR + cmd->request_len, NULL,
+		    cassini_lost_tag(cq, cmd->user_ptr));
+	cassini_stats_started(&dom->nic->stats, CASSINI_OP_PUT, cmd->flags, cmd->request_len);
+	if (unlikely(cq->bell || !link_peer_is_local(peer->link)))
+		ring(cq, dom, cmd->flags & CASSINI_CMD_MORE);
 }
 
 int cassini_fence(struct cassini_cmdq *cq)
@@ -536,7 +599,7 @@ void cassini_cmdq_set_cp(struct cassini_cmdq *cq, struct cassini_cp *cp)
 
 uint32_t cassini_cmdq_free(const struct cassini_cmdq *cq)
 {
-	return cq->depth - MIN(cq->used, cq->depth); /* lost quick Puts may be there besides */
+	return cq->depth - MIN(cq->used, cq->depth); /* what a lossless PTE sent back may be there besides */
 }
 
 bool cassini_cmdq_is_idle(const struct cassini_cmdq *cq)

@@ -264,7 +264,7 @@ static int ans_send(struct cassini_ans *ans)
 		return 0;
 	}
 	nonce = ans->nonce ? link_peer_nonce(peer->link) : 0;
-	rc = nonce == ans->nonce ? link_send_one(peer->dom->port, peer->link, ans->frame, ans->len, ans) : -ECONNREFUSED;
+	rc = nonce == ans->nonce ? cassini_send_whole(peer, ans->frame, ans->len, ans) : -ECONNREFUSED;
 	if (!rc || rc == -EAGAIN)
 		return rc;
 	ans_free(ans);
@@ -537,7 +537,7 @@ static void on_bulk(void *ctx, void *cookie, int status)
 	w->on_bulk(w, status);
 }
 
-static const struct link_ops dom_link_ops = {.on_frame = on_frame, .on_sent = on_sent, .on_bulk = on_bulk, .on_lost = cassini_quick_lost};
+static const struct link_ops dom_link_ops = {.on_frame = on_frame, .on_sent = on_sent, .on_bulk = on_bulk, .on_lost = cassini_lost};
 
 int cassini_dom_poll(struct cassini_dom *dom)
 {

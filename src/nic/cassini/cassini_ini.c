@@ -122,10 +122,11 @@ static inline void report(struct cassini_op *op, uint8_t rc, uint8_t list)
 
 	if (unlikely(op->owes_send))
 		send_event_put(op, rc);
-	if (unlikely(op->is_lost) && rc != CASSINI_RC_OK)
-		cassini_quick_fail(op, rc);
-	if (!op->cmd.eq)
+	if (unlikely(!op->cmd.eq)) {
+		if (rc != CASSINI_RC_OK && op->cq)
+			cassini_lost_tell(op->cq, &op->cmd, rc);
 		return;
+	}
 	if (rc == CASSINI_RC_OK && op->cmd.flags & CASSINI_CMD_NO_EVENT)
 		cassini_eq_unclaim(op->cmd.eq);
 	else
@@ -203,48 +204,26 @@ void cassini_ini_orphan(struct cassini_op *op)
 
 /* --- out --- */
 
-static inline uint8_t wire_flags(uint32_t flags)
-{
-	return (uint8_t)((flags & CASSINI_CMD_RESTRICTED ? CASSINI_PKTF_RESTRICTED : 0) | (flags & CASSINI_CMD_FLUSH ? CASSINI_PKTF_FLUSH : 0) |
-			 (flags & CASSINI_CMD_HRP ? CASSINI_PKTF_HRP : 0) | (flags & CASSINI_CMD_AGAIN ? CASSINI_PKTF_AGAIN : 0));
-}
-
-/* What cassini_pkt_encode() makes of a PUT, in a row of stores; a test compares the two. */
-static inline void put_hdr_encode(struct cassini_op *op)
-{
-	const struct cassini_cmd *cmd = &op->cmd;
-	struct cassini_hdr h;
-
-	h.ver_op = CASSINI_WIRE_VERSION << 4 | CASSINI_PKT_PUT;
-	h.flags = wire_flags(cmd->flags);
-	h.pid_idx = cmd->pid_idx;
-	h.arg = 0;
-	h.vni = le16_put(cmd->dom->vni);
-	h.pid = le16_put(cmd->pid);
-	h.initiator = le32_put(cmd->dom->match_id);
-	h.request_len = le32_put(cmd->request_len);
-	h.remote_offset = le64_put(cmd->remote_offset);
-	h.match_bits = le64_put(cmd->match_bits);
-	h.header_data = le64_put(cmd->header_data);
-	__builtin_memcpy(op->frame, &h, CASSINI_PUT_HDR);
-}
-
-static inline int put_short(struct cassini_op *op)
-{
-	uint8_t *to = op->frame + CASSINI_PUT_HDR;
-
-	put_hdr_encode(op);
-	if (op->cmd.local_addr != to)
-		copy_small(to, op->cmd.local_addr, op->cmd.request_len);
-	return link_send_one(op->cmd.dom->port, op->peer->link, op->frame, CASSINI_PUT_HDR + op->cmd.request_len, op);
-}
-
+/* From the user's memory, or from op->frame if it is INLINE. */
 static int put_frame(struct cassini_op *op)
 {
 	struct iovec iov = {(void *)(uintptr_t)op->cmd.local_addr, op->cmd.request_len};
 
-	put_hdr_encode(op);
-	return link_send(op->cmd.dom->port, op->peer->link, op->frame, CASSINI_PUT_HDR, &iov, 1, op);
+	cassini_put_encode(op->frame, &op->cmd, op->peer);
+	return link_send(op->cmd.dom->port, op->peer->link, op->frame, CASSINI_PUT_HDR, &iov, iov.iov_len ? 1 : 0, op);
+}
+
+/* In one piece, written where the link wants it; if it has no such memory for it, it gets a gather list. */
+static inline int put_short(struct cassini_op *op)
+{
+	size_t len = CASSINI_PUT_HDR + op->cmd.request_len;
+	uint8_t *frame = link_begin(op->cmd.dom->port, op->peer->link, len);
+
+	if (unlikely(!frame))
+		return put_frame(op);
+	cassini_put_write(frame, &op->cmd, op->peer);
+	link_commit(op->cmd.dom->port, op->peer->link, frame, len, op, 0);
+	return 0;
 }
 
 /* Every packet but the short Put: header (and operands) from op->frame, then @data_len bytes of the local memory. */
@@ -254,7 +233,7 @@ static int send_pkt(struct cassini_op *op, enum cassini_pkt_op pkt_op, uint64_t 
 	struct iovec iov = {(void *)(uintptr_t)cmd->local_addr, data_len};
 	struct cassini_pkt_in pkt = {
 		.op = (uint8_t)pkt_op,
-		.flags = wire_flags(cmd->flags),
+		.flags = cassini_wire_flags(cmd->flags),
 		.pid_idx = cmd->pid_idx,
 		.vni = cmd->dom->vni,
 		.pid = cmd->pid,
@@ -278,7 +257,7 @@ static int send_pkt(struct cassini_op *op, enum cassini_pkt_op pkt_op, uint64_t 
 		pkt.amo = (struct cassini_amo_in){cmd->atomic_op, cmd->atomic_type, cmd->cswap_op, {cmd->op1[0], cmd->op1[1]}, {cmd->op2[0], cmd->op2[1]}};
 	len = cassini_pkt_encode(&pkt, op->frame);
 	if (!data_len)
-		return link_send_one(cmd->dom->port, op->peer->link, op->frame, len, op);
+		return cassini_send_whole(op->peer, op->frame, len, op);
 	return link_send(cmd->dom->port, op->peer->link, op->frame, len, &iov, 1, op);
 }
 
@@ -369,7 +348,7 @@ static inline int try_send(struct cassini_op *op)
 {
 	op->state = CASSINI_OPS_SENT;
 	op->life = op->peer->life;
-	if (likely(op->cmd.opcode == CASSINI_OP_PUT && op->cmd.request_len <= CASSINI_IDC_RESTRICTED_MAX))
+	if (likely(cassini_is_short_put(&op->cmd)))
 		return put_short(op);
 	return send_other(op);
 }
@@ -400,24 +379,6 @@ static __attribute__((cold, noinline)) int send_failed(struct cassini_op *op, in
 	return 0;
 }
 
-static inline void stats_started(struct cassini_stats *s, unsigned opcode, uint32_t flags, uint32_t len)
-{
-	s->tx_cmds++;
-	s->idc += flags & CASSINI_CMD_INLINE ? 1 : 0;
-	if (likely(opcode == CASSINI_OP_PUT))
-		s->puts++;
-	else if (opcode == CASSINI_OP_GET)
-		s->gets++;
-	else if (opcode == CASSINI_OP_RENDEZVOUS_PUT)
-		s->rendezvous++;
-	else if (opcode == CASSINI_OP_ATOMIC)
-		s->atomics++;
-	else
-		s->fetching_atomics++;
-	if (opcode != CASSINI_OP_GET)
-		s->tx_bytes += len;
-}
-
 int cassini_ini_start(struct cassini_op *op)
 {
 	struct cassini_stats *stats = &op->cmd.dom->nic->stats;
@@ -441,7 +402,7 @@ int cassini_ini_start(struct cassini_op *op)
 			return rc;
 	}
 	if (likely(is_first))
-		stats_started(stats, opcode, flags, len);
+		cassini_stats_started(stats, opcode, flags, len);
 	return 0;
 }
 

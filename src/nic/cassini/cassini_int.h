@@ -6,6 +6,7 @@
 #include <bsd/sys/queue.h>
 #include <errno.h>
 
+#include "base/copy.h"
 #include "base/matchtab.h"
 #include "base/pqueue.h"
 #include "base/slab.h"
@@ -24,7 +25,7 @@
  *
  * File by file (each frame's life out and in can be read in this order):
  *   cassini_cmdq.c  commands in: checks, queues, fences, ordering holds      cassini_ini.c   an operation's life: frame, verdict, reply, event
- *   cassini_quick.c  short Puts to peers on this host, past the queue
+ *   cassini_lost.c  what no operation remembers, when it comes back
  *   cassini_wire.c  formats and door                                         cassini_dom.c   Domain, port, peers, dispatch of frames
  *   cassini_tgt.c   a packet's life at the target      cassini_copy.c  events, answers, bulk copies, rendezvous
  *   cassini_match.c  the four lists and their rules, nothing else
@@ -152,6 +153,14 @@ void cassini_peer_gone(struct cassini_peer *peer, uint32_t life);
 /** cassini_peer_await(), cassini_peer_unawait() - @op waits for more than a verdict; when the peer dies cassini_ini_lost() ends it. */
 void cassini_peer_await(struct cassini_peer *peer, struct cassini_op *op);
 void cassini_peer_unawait(struct cassini_peer *peer, struct cassini_op *op);
+/** cassini_send_whole() - link_send() of a frame that lies in one piece, header included, until @cookie comes back. */
+static inline int cassini_send_whole(struct cassini_peer *peer, uint8_t *frame, size_t len, void *cookie)
+{
+	size_t hdr_len = MIN(len, (size_t)LINK_HDR_MAX);
+	struct iovec iov = {frame + hdr_len, len - hdr_len};
+
+	return link_send(peer->dom->port, peer->link, frame, hdr_len, &iov, len > hdr_len, cookie);
+}
 /* NIC addresses for link/hostpart.h. */
 extern const struct hostpart_kind cassini_nic_kind;
 /** cassini_nic_ip(), cassini_ip_nic() - IP address of a NIC, and the reverse. 0; -ENETUNREACH; -ERANGE. */
@@ -188,8 +197,6 @@ struct cassini_op {
 	bool owes_send;                   /* a slot is claimed for its SEND event */
 	bool is_again;                    /* under way as the first after a pause: CASSINI_CMD_AGAIN */
 	uint8_t rc, list;                 /* of a REPLY that overtook the verdict */
-	bool is_lost;                     /* a quick Put that a lossless PTE held back: makes no event, a failure is told by cq->on_lost */
-	uint64_t lost_seq;                /* its number */
 	bool is_busy;                     /* a Get that its target had no room for: not before peer->resume_ns */
 	uint32_t refusal;                 /* peer->refusals when a lossless PTE first held it back; 0: never */
 	struct cassini_cmd cmd;           /* as posted; from atomic_op on for atomics only */
@@ -210,8 +217,8 @@ struct cassini_cmdq {
 	struct cassini_peer *last;        /* whom the last command went to, under this profile, or NULL: mostly the next one's, too */
 	STAILQ_HEAD(, cassini_op) held;   /* in order: behind a fence, an ordered copy, or a full path */
 	uint32_t depth, used;             /* commands that have not ended */
-	uint16_t id;                      /* in the LNI, while it is open: in the tag of its quick Puts */
-	void (*on_lost)(void *ctx, const struct cassini_quick *lost, uint8_t rc);
+	uint16_t id;                      /* in the LNI, while it is open: in the tag of what no operation remembers */
+	void (*on_lost)(void *ctx, const struct cassini_cmd *lost, uint8_t rc);
 	void *ctx;
 	uint32_t held_cnt, held_fences;   /* of which held; of which begin behind a fence */
 	bool has_trig;
@@ -223,6 +230,29 @@ struct cassini_cmdq {
 bool cassini_ini_is_bulk(const struct cassini_op *op);
 /** cassini_ini_start() - Send @op's frame. 0; -EAGAIN the path is full; anything else has ended it with an event. */
 int cassini_ini_start(struct cassini_op *op);
+/** cassini_is_short_put() - Is @cmd a Put that goes in one piece, in the link's own memory if it has any for it? */
+static inline bool cassini_is_short_put(const struct cassini_cmd *cmd)
+{
+	return cmd->opcode == CASSINI_OP_PUT && cmd->request_len <= LINK_OWN_MAX - CASSINI_PUT_HDR;
+}
+/** cassini_stats_started() - Count a command as it goes out. */
+static inline void cassini_stats_started(struct cassini_stats *s, unsigned opcode, uint32_t flags, uint32_t len)
+{
+	s->tx_cmds++;
+	s->idc += flags & CASSINI_CMD_INLINE ? 1 : 0;
+	if (likely(opcode == CASSINI_OP_PUT))
+		s->puts++;
+	else if (opcode == CASSINI_OP_GET)
+		s->gets++;
+	else if (opcode == CASSINI_OP_RENDEZVOUS_PUT)
+		s->rendezvous++;
+	else if (opcode == CASSINI_OP_ATOMIC)
+		s->atomics++;
+	else
+		s->fetching_atomics++;
+	if (opcode != CASSINI_OP_GET)
+		s->tx_bytes += len;
+}
 /** cassini_ini_sent() - work.on_sent of every operation. */
 void cassini_ini_sent(struct cassini_work *w, int status);
 /** cassini_ini_reply() - A REPLY for our operation @pkt->handle: data, event, count. A handle that names nothing of @peer is counted as malformed. */
@@ -258,10 +288,41 @@ static inline uint64_t cassini_put_word(uint16_t vni, uint16_t pid)
 {
 	return (CASSINI_WIRE_VERSION << 4 | CASSINI_PKT_PUT) | (uint64_t)vni << 32 | (uint64_t)pid << 48;
 }
-#define CASSINI_PUT_IDX_SHIFT 16 /* of pid_idx in that word */
-static_assert(offsetof(struct cassini_hdr, pid_idx) == 2 && offsetof(struct cassini_hdr, vni) == 4 && offsetof(struct cassini_hdr, pid) == 6,
-	      "cassini_put_word()");
+#define CASSINI_PUT_FLAGS_SHIFT 8 /* of flags and pid_idx in that word */
+#define CASSINI_PUT_IDX_SHIFT	16
+static_assert(offsetof(struct cassini_hdr, flags) == 1 && offsetof(struct cassini_hdr, pid_idx) == 2 &&
+	      offsetof(struct cassini_hdr, vni) == 4 && offsetof(struct cassini_hdr, pid) == 6, "cassini_put_word()");
 static_assert(offsetof(struct cassini_hdr, initiator) == 8 && offsetof(struct cassini_hdr, request_len) == 12, "the next eight");
+static inline uint8_t cassini_wire_flags(uint32_t flags)
+{
+	return (uint8_t)((flags & CASSINI_CMD_RESTRICTED ? CASSINI_PKTF_RESTRICTED : 0) |
+			 (flags & CASSINI_CMD_FLUSH ? CASSINI_PKTF_FLUSH : 0) |
+			 (flags & CASSINI_CMD_HRP ? CASSINI_PKTF_HRP : 0) |
+			 (flags & CASSINI_CMD_AGAIN ? CASSINI_PKTF_AGAIN : 0));
+}
+
+/* What cassini_pkt_encode() makes of a PUT, in a row of stores; a test compares the two. */
+static inline void cassini_put_encode(uint8_t *frame, const struct cassini_cmd *cmd, const struct cassini_peer *peer)
+{
+	const le64_t word[] = {
+		le64_put(peer->put_word | (uint64_t)cassini_wire_flags(cmd->flags) << CASSINI_PUT_FLAGS_SHIFT |
+			 (uint64_t)cmd->pid_idx << CASSINI_PUT_IDX_SHIFT),
+		le64_put(cmd->dom->match_id | (uint64_t)cmd->request_len << 32),
+		le64_put(cmd->remote_offset),
+		le64_put(cmd->match_bits),
+		le64_put(cmd->header_data),
+	};
+
+	static_assert(sizeof(word) == CASSINI_PUT_HDR, "all of it");
+	for (size_t i = 0; i < ARRAY_SIZE(word); i++)
+		__builtin_memcpy(frame + 8 * i, &word[i], 8);
+}
+/** cassini_put_write() - A short Put to @peer in one piece: header and payload. */
+static inline void cassini_put_write(uint8_t *frame, const struct cassini_cmd *cmd, const struct cassini_peer *peer)
+{
+	cassini_put_encode(frame, cmd, peer);
+	copy_small(frame + CASSINI_PUT_HDR, cmd->local_addr, cmd->request_len);
+}
 /**
  * cassini_is_plain_put() - Is @h, with @len bytes behind it, a Put without flags to a @put_word, and by initiator @match_id? Any pid_idx. Nothing else
  * of such a frame is to be checked: as cassini_pkt_check(), never looser.
@@ -274,10 +335,19 @@ static inline bool cassini_is_plain_put(const struct cassini_hdr *h, uint32_t le
 	__builtin_memcpy(word, h, sizeof(word));
 	return (le64_get(word[0]) & ~pid_idx) == put_word && le64_get(word[1]) == (match_id | (uint64_t)len << 32);
 }
-/** cassini_quick_fail() - @op, is_lost, ends with @rc. */
-void cassini_quick_fail(const struct cassini_op *op, uint8_t rc);
-/** cassini_quick_lost() - link_ops.on_lost. */
-void cassini_quick_lost(void *ctx, struct link_peer *from, uint64_t tag, const void *frame, size_t len, int status);
+/* --- what no operation remembers (cassini_lost.c) --- */
+
+#define CASSINI_SEQ_BITS 48 /* of user_ptr, in the link's tag; above it the number of the queue */
+static inline uint64_t cassini_lost_tag(const struct cassini_cmdq *cq, uint64_t user_ptr)
+{
+	return (uint64_t)cq->id << CASSINI_SEQ_BITS | (user_ptr & ((1ULL << CASSINI_SEQ_BITS) - 1));
+}
+/** cassini_lost_tell() - @cmd, which has no EQ, has failed with @rc: tell who posted it, if he wants to know. */
+void cassini_lost_tell(struct cassini_cmdq *cq, const struct cassini_cmd *cmd, uint8_t rc);
+/** cassini_lost() - link_ops.on_lost. */
+void cassini_lost(void *ctx, struct link_peer *from, uint64_t tag, const void *frame, size_t len, int status);
+/** cassini_op_new() - An operation for @cmd to @peer, counted in cq->used, neither sent nor held. NULL: no memory. */
+struct cassini_op *cassini_op_new(struct cassini_cmdq *cq, struct cassini_peer *peer, const struct cassini_cmd *cmd);
 /** cassini_peer_took() - An answer to a Put to @pid_idx of @peer. */
 static inline void cassini_peer_took(struct cassini_peer *peer, unsigned pid_idx, bool has_taken)
 {
@@ -285,14 +355,21 @@ static inline void cassini_peer_took(struct cassini_peer *peer, unsigned pid_idx
 
 	peer->took = has_taken ? peer->took | bit : peer->took & ~bit;
 }
+/** cassini_cmdq_is_last() - Did @cq's last command go to (@nic, @pid) of @dom, and is that peer still there? */
+static inline bool cassini_cmdq_is_last(const struct cassini_cmdq *cq, const struct cassini_dom *dom, uint32_t nic,
+					uint16_t pid)
+{
+	const struct cassini_peer *last = cq->last;
+
+	return likely(last && last->pid == pid && last->nic == nic && last->dom == dom && last->link);
+}
 /** cassini_cmdq_peer() - The peer at (@nic, @pid) of @dom, which is mostly whom @cq's last command went to. 0; -EAGAIN for want of memory; -ENETUNREACH. */
 static inline int cassini_cmdq_peer(struct cassini_cmdq *cq, struct cassini_dom *dom, uint32_t nic, uint16_t pid, struct cassini_peer **out)
 {
-	struct cassini_peer *last = cq->last;
 	int rc;
 
-	if (likely(last && last->pid == pid && last->nic == nic && last->dom == dom && last->link)) {
-		*out = last;
+	if (cassini_cmdq_is_last(cq, dom, nic, pid)) {
+		*out = cq->last;
 		return 0;
 	}
 	rc = cassini_peer_get(dom, nic, pid, out);

@@ -30,7 +30,8 @@
  * Every event carries in user_ptr the struct cxi_req that waits for it; cxi_drain() hands it over. Everything runs
  * under the domain's lock.
  *
- * An fi_tsend's life: do_send() and cxi_send_common() in cxi_send.c, cxi_select_proto(), cassini_post(); its ACK event
+ * An fi_tsend's life: do_send() and cxi_send_common() in cxi_send.c, cxi_select_proto(); then cassini_begin() and
+ * cassini_commit(), and nobody remembers it; or an operation is kept, by send_kept() and cassini_post(): its ACK event
  * comes to cxi_drain(), then to send_on_ack() in cxi_send.c, cxi_tx_done(), kit_cq_push(). A receive's: do_recv() and
  * cxi_rx_append() in cxi_recv.c, cassini_append(); its PUT event comes to cxi_drain(), then to cxi_rx_on_event() and
  * cxi_rx_end() in cxi_recv.c, kit_cq_push().
@@ -135,14 +136,45 @@ struct cxi_av {
 	fi_addr_t *user_id;             /* by fi_addr, FI_ADDR_NOTAVAIL: none; NULL until there is one */
 	size_t user_cap;
 };
+/* av/cxi_av_shm.h */
+bool cxi_av_shm_get(const struct cxi_av_shared *shared, fi_addr_t fi_addr, struct cxi_addr *out);
 /** cxi_av_get() - The address of @fi_addr (without context bits). False: there is none. Lock held. */
-bool cxi_av_get(const struct cxi_av *av, fi_addr_t fi_addr, struct cxi_addr *out);
+static inline bool cxi_av_get(const struct cxi_av *av, fi_addr_t fi_addr, struct cxi_addr *out)
+{
+	const struct cxi_addr *a;
+
+	if (unlikely(av->shared != NULL))
+		return cxi_av_shm_get(av->shared, fi_addr, out);
+	a = kit_av_addr(&av->kit, fi_addr);
+	if (likely(a != NULL))
+		*out = *a;
+	return a != NULL;
+}
 /** cxi_av_keys() - The keys inserted, at most CXI_AUTH_KEY_MAX. Return: how many. */
 int cxi_av_keys(const struct cxi_av *av, struct cxi_key *out);
 /* Where a message goes. */
 struct cxi_dest { uint32_t nic; uint16_t pid, vni; uint8_t rx_idx; };
 /** cxi_av_dest() - @addr with its rx context bits. 0; -FI_EINVAL not in the AV. vni 0: the endpoint's. */
-int cxi_av_dest(const struct cxi_av *av, fi_addr_t addr, struct cxi_dest *out);
+static inline int cxi_av_dest(const struct cxi_av *av, fi_addr_t addr, struct cxi_dest *out)
+{
+	int bits = av->rx_ctx_bits;
+	struct cxi_addr a;
+	uint64_t rx = 0;
+
+	if (unlikely(bits)) {
+		rx = addr >> (64 - bits);
+		addr &= ~0ULL >> bits;
+	}
+	if (unlikely(!cxi_av_get(av, addr, &a) || rx >= CXI_RX_CTX_MAX))
+		return -FI_EINVAL;
+	*out = (struct cxi_dest){
+		.nic = cxi_addr_nic(&a),
+		.pid = cxi_addr_pid(&a),
+		.vni = le16_get(a.vni),
+		.rx_idx = (uint8_t)rx,
+	};
+	return 0;
+}
 /** cxi_av_source() - fi_addr of (nic, pid, vni) for FI_SOURCE; FI_ADDR_NOTAVAIL. */
 fi_addr_t cxi_av_source(const struct cxi_av *av, uint32_t nic, uint16_t pid, uint16_t vni);
 
@@ -337,7 +369,6 @@ struct cxi_tx {
 	uint8_t kind;                    /* enum cxi_tx_kind */
 	bool tagged, wants_cqe, has_cntr, internal;
 	bool is_held;                    /* refused by flow control, waits to be sent again */
-	bool is_quick;                   /* @cmd has not been written */
 	bool is_silent;                  /* no completion may name it: an inject call's, or it has had it */
 	uint8_t wait;                    /* sends: CXI_WAIT_*, what still has to come */
 	uint8_t rc;                      /* first return code that was not OK */
@@ -425,7 +456,7 @@ struct cxi_send_args {
 ssize_t cxi_send_common(struct cxi_ep *ep, const struct cxi_send_args *a);
 void cxi_rdzv_on_event(struct cxi_req *req, const struct cassini_event *ev); /* GET at 255: a source was fetched */
 void cxi_zbp_on_event(struct cxi_req *req, const struct cassini_event *ev);  /* PUT at 255: a send was matched */
-void cxi_send_lost(void *txc, const struct cassini_quick *lost, uint8_t rc);   /* cassini_cmdq_attr.on_lost */
+void cxi_send_lost(void *txc, const struct cassini_cmd *lost, uint8_t rc);     /* cassini_cmdq_attr.on_lost */
 /** cxi_rnr_retry() - ENTRY_NOT_FOUND: try again later or fail. cxi_rnr_cancel(): fi_cancel. */
 void cxi_rnr_retry(struct cxi_tx *tx);
 int cxi_rnr_cancel(struct cxi_txc *t, void *context);

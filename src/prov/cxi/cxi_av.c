@@ -198,34 +198,6 @@ static const struct kit_av_ops av_shared_ops = {
 
 /* --- what the data path asks --------------------------------------------------------------------- */
 
-bool cxi_av_get(const struct cxi_av *av, fi_addr_t fi_addr, struct cxi_addr *out)
-{
-	const struct cxi_addr *a;
-
-	if (unlikely(av->shared != NULL))
-		return cxi_av_shm_get(av->shared, fi_addr, out);
-	a = kit_av_addr(&av->kit, fi_addr);
-	if (likely(a != NULL))
-		*out = *a;
-	return a != NULL;
-}
-
-int cxi_av_dest(const struct cxi_av *av, fi_addr_t addr, struct cxi_dest *out)
-{
-	int bits = av->rx_ctx_bits;
-	struct cxi_addr a;
-	uint64_t rx = 0;
-
-	if (unlikely(bits)) {
-		rx = addr >> (64 - bits);
-		addr &= ~0ULL >> bits;
-	}
-	if (unlikely(!cxi_av_get(av, addr, &a) || rx >= CXI_RX_CTX_MAX))
-		return -FI_EINVAL;
-	*out = (struct cxi_dest){.nic = cxi_addr_nic(&a), .pid = cxi_addr_pid(&a), .vni = le16_get(a.vni), .rx_idx = (uint8_t)rx};
-	return 0;
-}
-
 fi_addr_t cxi_av_source(const struct cxi_av *av, uint32_t nic, uint16_t pid, uint16_t vni)
 {
 	struct cxi_addr a = cxi_addr_make(nic, pid, av->has_keys ? vni : 0);

@@ -351,9 +351,9 @@ static bool has_sends(const struct cxi_ep *ep)
 	if (!ep->txc || ep->stx)
 		return false;
 	for (int i = 0; i < ep->portal->dom_cnt; i++)
-		if (!cassini_quick_is_idle(ep->portal->dom[i]))
+		if (!cassini_dom_is_idle(ep->portal->dom[i]))
 			return true;
-	return ep->txc->used;
+	return ep->txc->used || !cassini_cmdq_is_idle(ep->txc->cmdq);
 }
 
 /*

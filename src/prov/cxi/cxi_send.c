@@ -22,20 +22,21 @@ enum cxi_proto cxi_select_proto(const struct cxi_params *p, size_t len, bool inj
 
 /* --- commands ------------------------------------------------------------------------------------ */
 
-static uint64_t match_bits(const struct cxi_tx *tx)
+/* @tx: NULL: nothing of it is remembered, so it has no ids, and is none of RNR's. */
+static inline uint64_t match_bits(const struct cxi_send_args *a, const struct cxi_tx *tx)
 {
-	uint64_t bits = tx->tag;
+	uint64_t bits = a->tagged ? a->tag : 0;
 
-	if (tx->ep->is_rnr)
-		return bits | (tx->flags & FI_REMOTE_CQ_DATA ? CXI_RNR_CQ_DATA : 0) | (tx->tagged ? CXI_RNR_TAGGED : 0) |
+	if (unlikely(tx && tx->ep->is_rnr))
+		return bits | (a->flags & FI_REMOTE_CQ_DATA ? CXI_RNR_CQ_DATA : 0) | (a->tagged ? CXI_RNR_TAGGED : 0) |
 		       FIELD_PREP(CXI_RNR_VNI, cassini_dom_vni(tx->cmd.dom));
-	if (tx->tagged)
+	if (a->tagged)
 		bits |= CXI_MB_TAGGED;
-	if (tx->flags & FI_REMOTE_CQ_DATA)
+	if (a->flags & FI_REMOTE_CQ_DATA)
 		bits |= CXI_MB_CQ_DATA;
-	if (tx->tx_id >= 0)
+	if (unlikely(tx && tx->tx_id >= 0))
 		bits |= CXI_MB_MATCH_COMP | FIELD_PREP(CXI_MB_TX_ID, (uint64_t)tx->tx_id);
-	if (tx->rdzv_id >= 0)
+	if (unlikely(tx && tx->rdzv_id >= 0))
 		bits |= FIELD_PREP(CXI_MB_RDZV_HI, (uint64_t)tx->rdzv_id >> 8);
 	return bits;
 }
@@ -61,36 +62,35 @@ static int take_ids(struct cxi_tx *tx, enum cxi_proto proto)
 	return 0;
 }
 
-static int build(struct cxi_tx *tx, enum cxi_proto proto)
+/* What only a rendezvous says. */
+static void build_rdzv(struct cassini_cmd *cmd, const struct cxi_tx *tx)
 {
-	struct cassini_cmd *cmd = &tx->cmd;
-	int ret = take_ids(tx, proto);
+	cmd->opcode = CASSINI_OP_RENDEZVOUS_PUT;
+	cmd->eager_length = (uint32_t)tx->ep->domain->params.rdzv_eager_size;
+	cmd->rendezvous_id = (uint8_t)tx->rdzv_id;
+	cmd->get_bits = cxi_sh_rdzv((uint32_t)tx->rdzv_id);
+	cmd->remote_offset = (uintptr_t)tx->buf;
+	if (tx->ep->domain->alt_read && cxi_portal_alt(tx->portal))
+		cmd->match_bits |= CXI_MB_ALT_READ;
+}
 
-	if (unlikely(ret))
-		return ret;
-	cmd->dom = cxi_portal_dom(tx->portal, tx->dest.vni);
-	if (unlikely(!cmd->dom))
-		return -FI_EINVAL;
-	cmd->opcode = proto == CXI_P_RDZV ? CASSINI_OP_RENDEZVOUS_PUT : CASSINI_OP_PUT;
-	cmd->pid_idx = tx->dest.rx_idx;
-	cmd->pid = tx->dest.pid;
-	cmd->nic = tx->dest.nic;
+/* The command, but for its Domain, in tx->cmd if there is a @tx. */
+static inline void build(struct cassini_cmd *cmd, const struct cxi_send_args *a, const struct cxi_dest *dest,
+			 enum cxi_proto proto, const struct cxi_tx *tx)
+{
+	cmd->opcode = CASSINI_OP_PUT;
+	cmd->pid_idx = dest->rx_idx;
+	cmd->pid = dest->pid;
+	cmd->nic = dest->nic;
 	cmd->flags = proto == CXI_P_IDC ? CASSINI_CMD_INLINE : 0;
-	cmd->request_len = tx->len;
+	cmd->request_len = (uint32_t)a->len;
 	cmd->ct = NULL;
-	cmd->local_addr = tx->buf;
+	cmd->local_addr = tx ? tx->buf : a->buf;
 	cmd->remote_offset = 0;
-	cmd->match_bits = match_bits(tx);
-	cmd->header_data = tx->data;
-	if (proto == CXI_P_RDZV) {
-		cmd->eager_length = (uint32_t)tx->ep->domain->params.rdzv_eager_size;
-		cmd->rendezvous_id = (uint8_t)tx->rdzv_id;
-		cmd->get_bits = cxi_sh_rdzv((uint32_t)tx->rdzv_id);
-		cmd->remote_offset = (uintptr_t)tx->buf;
-		if (tx->ep->domain->alt_read && cxi_portal_alt(tx->portal))
-			cmd->match_bits |= CXI_MB_ALT_READ;
-	}
-	return 0;
+	cmd->match_bits = match_bits(a, tx);
+	cmd->header_data = a->data;
+	if (unlikely(proto == CXI_P_RDZV))
+		build_rdzv(cmd, tx);
 }
 
 /* --- ends ---------------------------------------------------------------------------------------- */
@@ -104,10 +104,6 @@ static void send_went(struct cxi_tx *tx, uint8_t bit)
 
 static void send_failed(struct cxi_tx *tx, uint8_t rc)
 {
-	if (tx->is_quick) { /* from here on it is like any other */
-		tx->is_quick = false;
-		must(!build(tx, tx->len ? CXI_P_IDC : CXI_P_ZERO));
-	}
 	if (tx->ep->is_rnr && rc == CASSINI_RC_ENTRY_NOT_FOUND)
 		cxi_rnr_retry(tx);
 	else if (!tx->ep->is_rnr && rc == CASSINI_RC_PT_DISABLED && !tx->ep->kit.closing)
@@ -191,13 +187,9 @@ static int args_check(const struct cxi_ep *ep, const struct cxi_send_args *a)
 	return unlikely((a->flags & FI_FENCE) && !(ep->kit.caps & FI_FENCE)) ? -FI_EINVAL : 0;
 }
 
-/* NULL: too many. */
-static inline struct cxi_tx *send_new(struct cxi_ep *ep, const struct cxi_send_args *a, const struct cxi_dest *dest)
+static inline void send_init(struct cxi_tx *tx, const struct cxi_send_args *a, const struct cxi_dest *dest,
+			     uint64_t seq)
 {
-	struct cxi_tx *tx = cxi_tx_get(ep, CXI_TX_SEND, a->flags, a->context);
-
-	if (unlikely(!tx))
-		return NULL;
 	tx->req.on_event = send_on_ack;
 	tx->cqe_flags = FI_SEND | (a->tagged ? FI_TAGGED : FI_MSG);
 	tx->tagged = a->tagged;
@@ -207,54 +199,13 @@ static inline struct cxi_tx *send_new(struct cxi_ep *ep, const struct cxi_send_a
 	tx->data = a->data;
 	tx->dest = *dest;
 	tx->wait = CXI_WAIT_ACK;
-	tx->seq = ++tx->txc->send_seq;
+	tx->seq = seq;
 	if (unlikely(a->inject)) {
 		tx->wants_cqe = tx->wants_cqe && !a->no_cqe;
 		tx->is_silent = a->no_cqe;
 		copy_bytes(tx->inject, a->buf, a->len); /* it may have to be sent again */
 		tx->buf = tx->inject;
 	}
-	return tx;
-}
-
-ssize_t cxi_send_common(struct cxi_ep *ep, const struct cxi_send_args *a)
-{
-	const struct cxi_av *av = container_of(ep->kit.av, struct cxi_av, kit);
-	enum cxi_proto proto;
-	struct cxi_dest dest;
-	struct cxi_tx *tx;
-	int ret = args_check(ep, a);
-
-	ret = ret ? ret : cxi_av_dest(av, a->dest, &dest);
-	if (unlikely(ret))
-		return ret;
-	if (unlikely(ep->txc->fc != NULL) && cxi_fc_holds(ep->txc, &dest))
-		return -FI_EAGAIN;
-	tx = send_new(ep, a, &dest);
-	if (unlikely(!tx))
-		return -FI_EAGAIN;
-	proto = cxi_select_proto(&ep->domain->params, a->len, a->inject, a->work && a->work->trig, ep->is_rnr);
-	ret = build(tx, proto);
-	ret = ret ? ret : (likely(!a->work) ? cxi_post(tx) : cxi_tx_start(tx, a->work));
-	if (unlikely(ret))
-		cxi_tx_put(tx);
-	return ret;
-}
-
-/* --- short ones ---------------------------------------------------------------------------------- */
-
-/*
- * A short message goes past the command queue. If it makes no completion it needs no operation, and only a failure is
- * heard of again, by cxi_send_lost(). Flow control does not count those under way: its notice
- * follows them to the peer, in order, and says too little until all that were refused have come back.
- */
-static inline bool is_quick(const struct cxi_ep *ep, const struct cxi_send_args *a)
-{
-	const struct cxi_txc *t = ep->txc;
-
-	return likely(a->len <= (a->inject ? ep->kit.inject_size : CASSINI_IDC_MAX) && (!a->len || a->buf) && !(a->flags & (FI_FENCE | FI_MATCH_COMPLETE)) &&
-		      t->ep == ep && !t->fc && !ep->is_rnr && !(a->tagged && a->tag & ~CXI_TAG_MASK) &&
-		      (a->inject || !ep->domain->params.disable_non_inject_msg_idc));
 }
 
 /*
@@ -272,97 +223,100 @@ static inline bool is_early(const struct cxi_ep *ep, const struct cxi_send_args 
 	return likely(!ep->txc->used && !(a->flags & EARLY_NOT) && cq->tail - cq->head < EARLY_MAX);
 }
 
-/* Whose completion waits for the acknowledgement needs an operation. */
-static __attribute__((noinline)) bool quick_op(struct cxi_ep *ep, struct cassini_quick q, struct cxi_send_args a, struct cxi_dest dest)
+/*
+ * Is nothing of a message left to remember once it is posted? If it makes no completion, or an early one, only its
+ * failure is heard of again, by cxi_send_lost(). Flow control does not count those under way: its notice follows them
+ * to the peer, in order, and says too little until all that were refused have come back.
+ */
+static inline bool is_forgotten(const struct cxi_ep *ep, const struct cxi_txc *t, const struct cxi_send_args *a,
+				enum cxi_proto proto, bool wants_cqe)
 {
-	struct cxi_txc *t = ep->txc;
-	struct cxi_tx *tx = likely(cassini_eq_free(t->eq) >= t->eq_low) ? send_new(ep, &a, &dest) : NULL;
-
-	if (unlikely(!tx))
-		return false;
-	tx->is_quick = true;
-	q.is_early = false;
-	if (likely(cassini_put_quick_ack(t->cmdq, &q, t->eq, (uintptr_t)&tx->req)))
-		return true;
-	cxi_tx_put(tx);
-	return false;
+	return likely(proto <= CXI_P_IDC && !a->work && !(a->flags & (FI_FENCE | FI_MATCH_COMPLETE)) && t->ep == ep &&
+		      !t->fc && !ep->is_rnr && !ep->kit.cntr[KIT_CNTR_SEND] && (!wants_cqe || is_early(ep, a)));
 }
 
-/* Return: sent; else nothing has happened, and cxi_send_common() knows every case. */
-static inline bool quick_send(struct cxi_ep *ep, const struct cxi_send_args *a)
+/* One that is remembered, until its target has answered. */
+static int send_kept(struct cxi_ep *ep, const struct cxi_send_args *a, const struct cxi_dest *dest,
+		     enum cxi_proto proto, struct cassini_dom *dom)
+{
+	struct cxi_tx *tx = cxi_tx_get(ep, CXI_TX_SEND, a->flags, a->context);
+	int ret;
+
+	if (unlikely(!tx))
+		return -FI_EAGAIN;
+	send_init(tx, a, dest, ++ep->txc->send_seq);
+	tx->cmd.dom = dom;
+	ret = take_ids(tx, proto);
+	if (likely(!ret)) {
+		build(&tx->cmd, a, dest, proto, tx);
+		ret = cxi_tx_start(tx, a->work);
+	}
+	if (unlikely(ret))
+		cxi_tx_put(tx);
+	return ret;
+}
+
+ssize_t cxi_send_common(struct cxi_ep *ep, const struct cxi_send_args *a)
 {
 	bool wants_cqe = !a->no_cqe && kit_tx_wants_cqe(&ep->kit, a->flags);
 	struct cxi_txc *t = ep->txc;
-	struct cassini_quick q;
+	struct cassini_cmd cmd;
+	uint8_t *frame = NULL;
+	enum cxi_proto proto;
 	struct cxi_dest dest;
+	int ret = args_check(ep, a);
 
-	if (unlikely(!is_quick(ep, a) || cxi_av_dest(container_of(ep->kit.av, struct cxi_av, kit), a->dest, &dest)))
-		return false;
-	q.dom = ep->portal->dom[0];
-	if (unlikely(dest.vni || q.dom != t->cps.dom))
-		return false;
-	q.buf = a->buf;
-	q.match_bits = a->tagged ? a->tag | CXI_MB_TAGGED : 0;
-	q.match_bits |= a->flags & FI_REMOTE_CQ_DATA ? CXI_MB_CQ_DATA : 0;
-	q.header_data = a->data;
-	q.nic = dest.nic;
-	q.len = (uint32_t)a->len;
-	q.pid = dest.pid;
-	q.pid_idx = dest.rx_idx;
-	q.seq = ++t->send_seq;
-	q.is_early = wants_cqe;
-	if (unlikely(ep->kit.cntr[KIT_CNTR_SEND] || (wants_cqe && !is_early(ep, a)) || !cassini_put_quick(t->cmdq, &q)))
-		return quick_op(ep, q, *a, dest);
+	ret = ret ? ret : cxi_av_dest(container_of(ep->kit.av, struct cxi_av, kit), a->dest, &dest);
+	if (unlikely(ret))
+		return ret;
+	if (unlikely(t->fc != NULL) && cxi_fc_holds(t, &dest))
+		return -FI_EAGAIN;
+	cmd.dom = likely(!dest.vni) ? ep->portal->dom[0] : cxi_portal_dom(ep->portal, dest.vni);
+	if (unlikely(!cmd.dom))
+		return -FI_EINVAL;
+	proto = cxi_select_proto(&ep->domain->params, a->len, a->inject, a->work && a->work->trig, ep->is_rnr);
+	if (likely(is_forgotten(ep, t, a, proto, wants_cqe) && !dest.vni && cmd.dom == t->cps.dom)) {
+		build(&cmd, a, &dest, proto, NULL);
+		frame = cassini_begin(t->cmdq, &cmd, wants_cqe);
+	}
+	if (unlikely(!frame))
+		return send_kept(ep, a, &dest, proto, cmd.dom);
+	cmd.flags |= a->flags & FI_MORE ? CASSINI_CMD_MORE : 0;
+	cmd.user_ptr = ++t->send_seq;
+	cassini_commit(t->cmdq, frame, &cmd);
 	if (wants_cqe)
-		kit_cq_push(ep->kit.tx_cq, a->context, FI_SEND | (a->tagged ? FI_TAGGED : FI_MSG), 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
-	return true;
+		kit_cq_push(ep->kit.tx_cq, a->context, FI_SEND | (a->tagged ? FI_TAGGED : FI_MSG), 0, NULL, 0, 0,
+			    FI_ADDR_NOTAVAIL);
+	return 0;
 }
 
-/* From here on it is an operation like any other. */
-void cxi_send_lost(void *txc, const struct cassini_quick *lost, uint8_t rc)
+/* A command that nobody remembered has failed: from here on it is an operation like any other. */
+void cxi_send_lost(void *txc, const struct cassini_cmd *lost, uint8_t rc)
 {
 	struct cxi_txc *t = txc;
 	struct cxi_tx *tx = t->ep ? cxi_tx_more(t->ep, CXI_TX_SEND, 0, NULL) : NULL;
+	const struct cxi_dest dest = {.nic = lost->nic, .pid = lost->pid, .rx_idx = lost->pid_idx};
+	const struct cxi_send_args a = {
+		.buf = lost->local_addr,
+		.len = lost->request_len,
+		.tag = lost->match_bits & CXI_TAG_MASK,
+		.data = lost->header_data,
+		.tagged = lost->match_bits & CXI_MB_TAGGED,
+		.inject = true,
+		.no_cqe = true,
+	};
 
 	if (!tx) {
-		LOG_WARN("out of memory: a refused message of %u bytes is lost", lost->len);
+		LOG_WARN("out of memory: a refused message of %u bytes is lost", lost->request_len);
 		return;
 	}
-	tx->req.on_event = send_on_ack;
-	tx->wants_cqe = false;
-	tx->is_silent = true;
-	tx->tagged = lost->match_bits & CXI_MB_TAGGED;
-	tx->cqe_flags = FI_SEND | (tx->tagged ? FI_TAGGED : FI_MSG);
-	tx->len = lost->len;
-	tx->buf = tx->inject;
-	tx->tag = tx->tagged ? lost->match_bits & CXI_TAG_MASK : 0;
-	tx->data = lost->header_data;
-	tx->dest = (struct cxi_dest){.nic = lost->nic, .pid = lost->pid, .rx_idx = lost->pid_idx};
-	tx->wait = CXI_WAIT_ACK;
-	tx->seq = lost->seq;
-	copy_bytes(tx->inject, lost->buf, lost->len);
-	tx->cmd = (struct cassini_cmd){
-		.opcode = CASSINI_OP_PUT,
-		.pid_idx = lost->pid_idx,
-		.pid = lost->pid,
-		.nic = lost->nic,
-		.flags = CASSINI_CMD_INLINE,
-		.request_len = lost->len,
-		.dom = lost->dom,
-		.local_addr = tx->inject,
-		.match_bits = lost->match_bits,
-		.header_data = lost->header_data,
-	};
+	send_init(tx, &a, &dest, lost->user_ptr);
+	tx->cmd = *lost;
+	tx->cmd.local_addr = tx->inject;
 	send_failed(tx, rc);
 }
 
 /* --- the calls ----------------------------------------------------------------------------------- */
-
-/* By value: the arguments of the quick way stay in registers. */
-static __attribute__((noinline)) ssize_t any_send(struct cxi_ep *ep, struct cxi_send_args a)
-{
-	return cxi_send_common(ep, &a);
-}
 
 static int call_check(const struct kit_send *s)
 {
@@ -396,7 +350,7 @@ static inline __attribute__((always_inline)) ssize_t do_send(struct fid_ep *fid,
 	}
 	a.inject = is_injected(ep, s, a.len);
 	lock_acquire(&ep->domain->kit.lock);
-	ret = likely(quick_send(ep, &a)) ? 0 : any_send(ep, a);
+	ret = cxi_send_common(ep, &a);
 	lock_release(&ep->domain->kit.lock);
 	return ret;
 }

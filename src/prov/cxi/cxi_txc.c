@@ -45,7 +45,7 @@ struct cxi_tx *cxi_tx_more(struct cxi_ep *ep, enum cxi_tx_kind kind, uint64_t fl
 	tx->kind = (uint8_t)kind;
 	tx->wants_cqe = kit_tx_wants_cqe(&ep->kit, flags);
 	tx->has_cntr = ep->kit.cntr[cntr_of[kind]] != NULL;
-	tx->internal = tx->canceled = tx->is_held = tx->is_quick = tx->is_silent = false;
+	tx->internal = tx->canceled = tx->is_held = tx->is_silent = false;
 	tx->done = NULL;
 	tx->wait = 0;
 	tx->rc = CASSINI_RC_OK;
@@ -135,7 +135,7 @@ int cxi_post(struct cxi_tx *tx)
 
 int cxi_tx_start(struct cxi_tx *tx, const struct cxi_work *work)
 {
-	if (likely(!work->trig))
+	if (likely(!work || !work->trig))
 		return cxi_post(tx);
 	/* Its end is told by the counter alone, unless a completion was asked for. */
 	tx->wants_cqe = tx->wants_cqe && (tx->flags & FI_COMPLETION);

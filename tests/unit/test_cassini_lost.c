@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Peers on this host: short Puts past the command queue, what they look like, when they are not for now, how they come
-// back; and copies, here and elsewhere.
+// Puts of which nothing is kept: what they look like, when they are not for now, how they come back; and copies, here
+// and elsewhere.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,21 +13,21 @@
 /* What on_lost was told. */
 static struct lost {
 	unsigned cnt;
-	struct cassini_quick q;
+	struct cassini_cmd cmd;
 	uint8_t data[CASSINI_IDC_MAX];
 	uint8_t rc;
 } g_lost;
 
-static void on_lost(void *ctx, const struct cassini_quick *q, uint8_t rc)
+static void on_lost(void *ctx, const struct cassini_cmd *cmd, uint8_t rc)
 {
 	assert_ptr_equal(ctx, &g_lost);
 	g_lost.cnt++;
-	g_lost.q = *q;
+	g_lost.cmd = *cmd;
 	g_lost.rc = rc;
-	memcpy(g_lost.data, q->buf, q->len);
+	memcpy(g_lost.data, cmd->local_addr, cmd->request_len);
 }
 
-static void quick_open(struct world *w)
+static void lost_open(struct world *w)
 {
 	world_open(w, 8, 8);
 	w->cq->on_lost = on_lost;
@@ -37,43 +37,53 @@ static void quick_open(struct world *w)
 	w->peer[1].took = 1u << 5;
 }
 
-static struct cassini_quick quick_of(struct world *w, uint32_t len)
+static struct cassini_cmd short_of(struct world *w, unsigned pid_idx, uint32_t len)
 {
-	return (struct cassini_quick){
-		.dom = &w->dom,
-		.buf = w->mem,
-		.match_bits = 0x99aabbccddeeff00,
-		.header_data = 0x0123456789abcdef,
-		.seq = 0x123456789abc,
-		.nic = FAKE_NIC,
-		.len = len,
-		.pid = 1,
-		.pid_idx = 5,
-	};
+	struct cassini_cmd cmd = cmd_of(w, CASSINI_OP_PUT, pid_idx, len, CASSINI_CMD_INLINE);
+
+	cmd.eq = NULL;
+	cmd.user_ptr = 0x123456789abc;
+	cmd.remote_offset = 0;
+	cmd.match_bits = 0x99aabbccddeeff00;
+	cmd.header_data = 0x0123456789abcdef;
+	return cmd;
 }
 
-static bool quick(struct world *w, uint32_t len)
+static bool put_to(struct world *w, unsigned pid_idx, uint32_t len, bool is_near)
 {
-	struct cassini_quick q = quick_of(w, len);
+	struct cassini_cmd cmd = short_of(w, pid_idx, len);
+	uint8_t *frame = cassini_begin(w->cq, &cmd, is_near);
 
-	return cassini_put_quick(w->cq, &q);
+	if (frame)
+		cassini_commit(w->cq, frame, &cmd);
+	return frame;
 }
 
-static void put_quick__is_the_put_that_any_command_makes(void **state)
+static bool put(struct world *w, uint32_t len)
+{
+	return put_to(w, 5, len, false);
+}
+
+static void commit__is_the_put_that_any_command_makes(void **state)
 {
 	static const uint32_t lens[] = {0, 1, 8, 100, CASSINI_IDC_MAX};
+	uint8_t want[LINK_OWN_MAX];
 	struct cassini_cmd cmd;
 	struct world w;
 
 	(void)state;
-	quick_open(&w);
+	lost_open(&w);
 	for (size_t i = 0; i < ARRAY_SIZE(lens); i++) {
-		assert_true(quick(&w, lens[i]));
-		cmd = cmd_of(&w, CASSINI_OP_PUT, 5, lens[i], CASSINI_CMD_INLINE);
-		cmd.remote_offset = 0;
+		assert_true(put(&w, lens[i]));
+		memcpy(want, g_inifake.direct, g_inifake.direct_len);
+		cmd = short_of(&w, 5, lens[i]);
+		cmd.eq = w.eq;
+		cmd.user_ptr = lens[i];
+		g_inifake.has_direct = i % 2;
 		assert_int_equal(cassini_post(w.cq, &cmd), 0);
+		g_inifake.has_direct = true;
 		assert_int_equal(g_inifake.direct_len, g_inifake.sent[i].len);
-		assert_memory_equal(g_inifake.direct, g_inifake.sent[i].buf, g_inifake.direct_len);
+		assert_memory_equal(want, g_inifake.sent[i].buf, g_inifake.direct_len);
 		sent_end((unsigned)i, 0);
 		expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_OK, lens[i]);
 	}
@@ -83,45 +93,45 @@ static void put_quick__is_the_put_that_any_command_makes(void **state)
 	world_close(&w);
 }
 
-static void put_quick__not_now(void **state)
+static void begin__not_now(void **state)
 {
-	struct cassini_quick q;
 	struct cassini_cmd cmd;
 	struct world w;
 
 	(void)state;
-	quick_open(&w);
-	assert_true(quick(&w, 8));
+	lost_open(&w);
+	assert_true(put(&w, 8));
 	g_inifake.directs_out = 0;
-	assert_false(quick(&w, CASSINI_IDC_MAX + 1));
+	assert_false(put(&w, CASSINI_IDC_MAX + 1));
 	g_inifake.has_direct = false;
-	assert_false(quick(&w, 8));
+	assert_false(put(&w, 8));
 	g_inifake.has_direct = true;
 	g_inifake.peer_rc = -ENETUNREACH;
 	w.cq->last = NULL;
-	assert_false(quick(&w, 8));
+	assert_false(put(&w, 8));
 	g_inifake.peer_rc = 0;
 	w.lni.cp[1] = *w.cp;
 	w.lni.cp[1].vni++;
 	cassini_cmdq_set_cp(w.cq, &w.lni.cp[1]);
-	assert_false(quick(&w, 8));
+	assert_false(put(&w, 8));
 	cassini_cmdq_set_cp(w.cq, w.cp);
 	w.dom.closing = true;
-	assert_false(quick(&w, 8));
+	w.cq->last = NULL; /* as cassini_ini_close() has it */
+	assert_false(put(&w, 8));
 	w.dom.closing = false;
-	q = quick_of(&w, 8);
-	q.pid = CASSINI_PID_CNT;
-	assert_false(cassini_put_quick(w.cq, &q));
+	cmd = short_of(&w, 5, 8);
+	cmd.pid = CASSINI_PID_CNT;
+	assert_null(cassini_begin(w.cq, &cmd, false));
 	/* behind a fence, and behind what a fence holds */
 	assert_int_equal(post(&w, CASSINI_OP_PUT, 5, 8, CASSINI_CMD_INLINE), 0);
 	assert_int_equal(cassini_fence(w.cq), 0);
-	assert_false(quick(&w, 8));
+	assert_false(put(&w, 8));
 	cmd = cmd_of(&w, CASSINI_OP_PUT, 5, 9, CASSINI_CMD_INLINE);
 	assert_int_equal(cassini_post(w.cq, &cmd), 0);
-	assert_false(quick(&w, 8));
+	assert_false(put(&w, 8));
 	sent_end(0, 0);
 	assert_int_equal(cassini_cmdq_kick(&w.dom), 1);
-	assert_true(quick(&w, 8));
+	assert_true(put(&w, 8));
 	sent_end(1, 0);
 	expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_OK, 8);
 	expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_OK, 9);
@@ -129,78 +139,88 @@ static void put_quick__not_now(void **state)
 	world_close(&w);
 }
 
-static void put_quick__only_where_one_was_taken(void **state)
+static void begin__only_where_one_was_taken(void **state)
 {
-	struct cassini_quick q;
+	struct cassini_cmd cmd;
 	struct world w;
 
 	(void)state;
-	quick_open(&w);
+	lost_open(&w);
 	w.peer[1].took = 0;
-	assert_false(quick(&w, 8));
+	assert_false(put(&w, 8));
 	assert_int_equal(post(&w, CASSINI_OP_PUT, 5, 8, CASSINI_CMD_INLINE), 0);
-	assert_false(quick(&w, 8)); /* not answered yet */
+	assert_false(put(&w, 8)); /* not answered yet */
 	sent_end(0, 0);
 	expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_OK, 8);
-	assert_true(quick(&w, 8));
-	q = quick_of(&w, 8);
-	q.pid_idx = 6;
-	assert_false(cassini_put_quick(w.cq, &q));
+	assert_true(put(&w, 8));
+	assert_false(put_to(&w, 6, 8, false));
 	/* taken late is taken, too */
-	assert_true(cassini_put_quick_ack(w.cq, &q, w.eq, 1));
+	assert_int_equal(post(&w, CASSINI_OP_PUT, 6, 8, CASSINI_CMD_INLINE), 0);
 	sent_end(1, CASSINI_VERDICT_LIST + CASSINI_OVERFLOW);
-	expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_OK, 1);
-	assert_true(cassini_put_quick(w.cq, &q));
+	expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_OK, 8);
+	assert_true(put_to(&w, 6, 8, false));
 	/* refused: from then on one waits for the answer */
-	cassini_quick_lost(&w.dom, (void *)&w.peer[1], g_inifake.direct_tag, g_inifake.direct, g_inifake.direct_len, CASSINI_RC_PTLTE_NOT_FOUND);
+	cassini_lost(&w.dom, (void *)&w.peer[1], g_inifake.direct_tag, g_inifake.direct, g_inifake.direct_len, CASSINI_RC_PTLTE_NOT_FOUND);
 	assert_int_equal(g_lost.cnt, 1);
-	assert_false(cassini_put_quick(w.cq, &q));
-	assert_true(quick(&w, 8));
-	assert_true(cassini_put_quick_ack(w.cq, &q, w.eq, 2));
+	assert_false(put_to(&w, 6, 8, false));
+	assert_true(put(&w, 8));
+	cmd = short_of(&w, 6, 8);
+	assert_int_equal(cassini_post(w.cq, &cmd), 0);
 	sent_end(2, CASSINI_RC_PTLTE_NOT_FOUND);
-	expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_PTLTE_NOT_FOUND, 2);
-	assert_false(cassini_put_quick(w.cq, &q));
-	q.pid_idx = 200; /* a region: nobody keeps account of these */
-	assert_false(cassini_put_quick(w.cq, &q));
+	expect_none(&w);
+	assert_int_equal(g_lost.cnt, 2); /* there is no queue for its event */
+	assert_int_equal(g_lost.cmd.user_ptr, 0x123456789abc);
+	assert_int_equal(g_lost.rc, CASSINI_RC_PTLTE_NOT_FOUND);
+	assert_false(put_to(&w, 6, 8, false));
+	assert_false(put_to(&w, 200, 8, false)); /* a region: nobody keeps account of these */
 	world_close(&w);
 }
 
 /* To another host, too, but for who says that it is done at once; what waits there is started. */
-static void put_quick__far(void **state)
+static void begin__far(void **state)
 {
-	struct cassini_quick q;
+	struct cassini_cmd cmd;
 	struct world w;
 
 	(void)state;
-	quick_open(&w);
-	q = quick_of(&w, 8);
-	q.is_early = true;
-	assert_true(cassini_put_quick(w.cq, &q));
+	lost_open(&w);
+	assert_true(put_to(&w, 5, 8, true));
 	assert_int_equal(g_inifake.doorbells, 0);
 	g_inifake.is_far = true;
-	assert_false(cassini_put_quick(w.cq, &q));
-	q.is_early = false;
-	assert_true(cassini_put_quick(w.cq, &q));
+	assert_false(put_to(&w, 5, 8, true));
+	assert_true(put_to(&w, 5, 8, false));
 	assert_int_equal(g_inifake.doorbells, 1);
-	assert_true(cassini_put_quick_ack(w.cq, &q, w.eq, 100));
+	/* more are announced: started with the last */
+	cmd = short_of(&w, 5, 8);
+	cmd.flags |= CASSINI_CMD_MORE;
+	cassini_commit(w.cq, cassini_begin(w.cq, &cmd, false), &cmd);
+	assert_int_equal(g_inifake.doorbells, 1);
+	assert_true(put_to(&w, 5, 8, false));
 	assert_int_equal(g_inifake.doorbells, 2);
+	assert_int_equal(post(&w, CASSINI_OP_PUT, 5, 8, CASSINI_CMD_INLINE), 0);
+	assert_int_equal(g_inifake.doorbells, 3);
 	sent_end(0, 0);
-	expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_OK, 100);
+	expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_OK, 8);
 	g_inifake.directs_out = 0;
 	world_close(&w);
 }
 
-static void put_quick_ack__is_a_command(void **state)
+/* With an event it takes its place in the queue, and the link writes it in the same place. */
+static void post__in_place(void **state)
 {
-	struct cassini_quick q;
+	struct cassini_cmd cmd;
 	struct world w;
 
 	(void)state;
-	quick_open(&w);
-	q = quick_of(&w, 8);
-	for (unsigned i = 0; i < 8; i++)
-		assert_true(cassini_put_quick_ack(w.cq, &q, w.eq, 100 + i));
-	assert_false(cassini_put_quick_ack(w.cq, &q, w.eq, 108)); /* depth and slots */
+	lost_open(&w);
+	cmd = short_of(&w, 5, 8);
+	cmd.eq = w.eq;
+	for (unsigned i = 0; i < 8; i++) {
+		cmd.user_ptr = 100 + i;
+		assert_int_equal(cassini_post(w.cq, &cmd), 0);
+	}
+	assert_int_equal(cassini_post(w.cq, &cmd), -EAGAIN); /* depth and slots */
+	assert_true(g_inifake.sent[7].is_one);
 	assert_int_equal(w.cq->used, 8);
 	sent_end(0, 0);
 	expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_OK, 100);
@@ -209,9 +229,6 @@ static void put_quick_ack__is_a_command(void **state)
 	sent_end(2, CASSINI_VERDICT_LIST + CASSINI_OVERFLOW);
 	assert_int_equal(cassini_eq_peek(w.eq)->ptl_list, CASSINI_OVERFLOW);
 	expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_OK, 102);
-	g_inifake.has_direct = false;
-	assert_false(cassini_put_quick_ack(w.cq, &q, w.eq, 109));
-	assert_int_equal(w.cq->used, 5);
 	sent_end(3, -ECONNREFUSED);
 	expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_UNDELIVERABLE, 103);
 	assert_int_equal(g_inifake.gone, 1);
@@ -224,13 +241,13 @@ static void put_quick_ack__is_a_command(void **state)
 	world_close(&w);
 }
 
-static void fence__waits_for_quick_puts(void **state)
+static void fence__waits_for_what_nobody_remembers(void **state)
 {
 	struct world w;
 
 	(void)state;
-	quick_open(&w);
-	assert_true(quick(&w, 8));
+	lost_open(&w);
+	assert_true(put(&w, 8));
 	assert_int_equal(cassini_fence(w.cq), 0);
 	assert_int_equal(post(&w, CASSINI_OP_PUT, 5, 8, 0), 0);
 	assert_int_equal(g_inifake.sents, 0);
@@ -245,27 +262,27 @@ static void fence__waits_for_quick_puts(void **state)
 
 static void lost(struct world *w, int status)
 {
-	cassini_quick_lost(&w->dom, (void *)&w->peer[1], g_inifake.direct_tag, g_inifake.direct, g_inifake.direct_len, status);
+	cassini_lost(&w->dom, (void *)&w->peer[1], g_inifake.direct_tag, g_inifake.direct, g_inifake.direct_len, status);
 }
 
-static void quick_lost__shows_what_was_given(void **state)
+static void lost__shows_what_was_given(void **state)
 {
 	struct world w;
 
 	(void)state;
-	quick_open(&w);
-	assert_true(quick(&w, 100));
+	lost_open(&w);
+	assert_true(put(&w, 100));
 	lost(&w, CASSINI_RC_PT_DISABLED);
 	assert_int_equal(g_lost.cnt, 1);
 	assert_int_equal(g_lost.rc, CASSINI_RC_PT_DISABLED);
-	assert_ptr_equal(g_lost.q.dom, &w.dom);
-	assert_int_equal(g_lost.q.match_bits, 0x99aabbccddeeff00);
-	assert_int_equal(g_lost.q.header_data, 0x0123456789abcdef);
-	assert_int_equal(g_lost.q.seq, 0x123456789abc);
-	assert_int_equal(g_lost.q.nic, FAKE_NIC);
-	assert_int_equal(g_lost.q.pid, 1);
-	assert_int_equal(g_lost.q.pid_idx, 5);
-	assert_int_equal(g_lost.q.len, 100);
+	assert_ptr_equal(g_lost.cmd.dom, &w.dom);
+	assert_int_equal(g_lost.cmd.match_bits, 0x99aabbccddeeff00);
+	assert_int_equal(g_lost.cmd.header_data, 0x0123456789abcdef);
+	assert_int_equal(g_lost.cmd.user_ptr, 0x123456789abc);
+	assert_int_equal(g_lost.cmd.nic, FAKE_NIC);
+	assert_int_equal(g_lost.cmd.pid, 1);
+	assert_int_equal(g_lost.cmd.pid_idx, 5);
+	assert_int_equal(g_lost.cmd.request_len, 100);
 	assert_memory_equal(g_lost.data, w.mem, 100);
 	assert_int_equal(g_inifake.gone, 0);
 	/* taken on another list is taken */
@@ -282,15 +299,15 @@ static void quick_lost__shows_what_was_given(void **state)
 	world_close(&w);
 }
 
-static void quick_lost__nobody_hears(void **state)
+static void lost__nobody_hears(void **state)
 {
 	struct cassini_cmdq_attr attr = {.depth = 8, .on_lost = on_lost, .ctx = &g_lost};
 	struct cassini_cmdq *second;
 	struct world w;
 
 	(void)state;
-	quick_open(&w);
-	assert_true(quick(&w, 8));
+	lost_open(&w);
+	assert_true(put(&w, 8));
 	w.dom.closing = true;
 	lost(&w, -ECANCELED);
 	assert_int_equal(g_lost.cnt, 0);
@@ -306,27 +323,27 @@ static void quick_lost__nobody_hears(void **state)
 }
 
 /* A lossless entry lets its senders wait: those that come back go again in their order, the first one alone. */
-static void quick_lost__held_back(void **state)
+static void lost__held_back(void **state)
 {
 	uint64_t tag[2];
 	struct world w;
 
 	(void)state;
-	quick_open(&w);
+	lost_open(&w);
 	for (unsigned i = 0; i < 2; i++) {
-		assert_true(quick(&w, 8 + i));
+		assert_true(put(&w, 8 + i));
 		tag[i] = g_inifake.direct_tag;
 	}
 	/* the second one's bytes are in the fake: the first had eight of the same */
-	cassini_quick_lost(&w.dom, (void *)&w.peer[1], tag[0], g_inifake.direct, g_inifake.direct_len - 1, CASSINI_RC_RESOURCE_BUSY);
+	cassini_lost(&w.dom, (void *)&w.peer[1], tag[0], g_inifake.direct, g_inifake.direct_len - 1, CASSINI_RC_RESOURCE_BUSY);
 	assert_int_equal(g_lost.cnt, 0);
 	assert_int_equal(w.cq->used, 1);
-	assert_false(quick(&w, 8)); /* not past it */
+	assert_false(put(&w, 8)); /* not past it */
 	assert_int_equal(post(&w, CASSINI_OP_PUT, 5, 100, 0), 0);
-	cassini_quick_lost(&w.dom, (void *)&w.peer[1], tag[1], g_inifake.direct, g_inifake.direct_len, CASSINI_RC_RESOURCE_BUSY);
+	cassini_lost(&w.dom, (void *)&w.peer[1], tag[1], g_inifake.direct, g_inifake.direct_len, CASSINI_RC_RESOURCE_BUSY);
 	assert_int_equal(g_inifake.sents, 0);
 	g_inifake.now_ns += NS_PER_MS;
-	assert_int_equal(cassini_cmdq_kick(&w.dom), 0); /* quick ones are still under way */
+	assert_int_equal(cassini_cmdq_kick(&w.dom), 0); /* others that nobody remembers are still under way */
 	g_inifake.directs_out = 0;
 	g_inifake.now_ns += NS_PER_MS;
 	assert_int_equal(cassini_cmdq_kick(&w.dom), 1);
@@ -339,8 +356,8 @@ static void quick_lost__held_back(void **state)
 	assert_int_equal(sent_pkt(2).request_len, 100);
 	sent_end(1, CASSINI_RC_PT_DISABLED); /* it is of those that are told of after all */
 	assert_int_equal(g_lost.cnt, 1);
-	assert_int_equal(g_lost.q.len, 9);
-	assert_int_equal(g_lost.q.seq, 0x123456789abc);
+	assert_int_equal(g_lost.cmd.request_len, 9);
+	assert_int_equal(g_lost.cmd.user_ptr, 0x123456789abc);
 	assert_memory_equal(g_lost.data, w.mem, 9);
 	sent_end(2, 0);
 	expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_OK, 100);
@@ -434,15 +451,15 @@ static void ordered__bulk_puts_follow_each_other(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(put_quick__is_the_put_that_any_command_makes),
-		cmocka_unit_test(put_quick__not_now),
-		cmocka_unit_test(put_quick__only_where_one_was_taken),
-		cmocka_unit_test(put_quick__far),
-		cmocka_unit_test(put_quick_ack__is_a_command),
-		cmocka_unit_test(fence__waits_for_quick_puts),
-		cmocka_unit_test(quick_lost__shows_what_was_given),
-		cmocka_unit_test(quick_lost__nobody_hears),
-		cmocka_unit_test(quick_lost__held_back),
+		cmocka_unit_test(commit__is_the_put_that_any_command_makes),
+		cmocka_unit_test(begin__not_now),
+		cmocka_unit_test(begin__only_where_one_was_taken),
+		cmocka_unit_test(begin__far),
+		cmocka_unit_test(post__in_place),
+		cmocka_unit_test(fence__waits_for_what_nobody_remembers),
+		cmocka_unit_test(lost__shows_what_was_given),
+		cmocka_unit_test(lost__nobody_hears),
+		cmocka_unit_test(lost__held_back),
 		cmocka_unit_test(local__copies_begin_above_a_frame),
 		cmocka_unit_test(rdzv__brings_nothing),
 		cmocka_unit_test(ordered__bulk_puts_follow_each_other),
