@@ -19,6 +19,9 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
 FILE_LINES, FUNC_LINES, FUNC_PARAMS, COLUMNS = 800, 70, 7, 120
+# Functions that a tagged send of 8 bytes walks through, to a peer on this host and on another one; how far the
+# providers are apart here.
+HOPS_HERE, HOPS_FAR, HOPS_APART = 12, 20, 2
 ALLOW, WIDE = "tools/tidy_allow.txt", "tools/tidy_wide.txt"
 CODE = ("src", "include", "tests", "cmd")
 
@@ -249,6 +252,59 @@ class Tidy:
             if name not in names and not name.startswith("fi_"):
                 self.breach(path, n, "no function %s() anywhere" % name)
 
+    # --- hops: how many functions a small send walks through, by doc/life-of-a-send.md ---
+
+    def check_hops(self):
+        """Each provider's table "Out", read for a tagged send of 8 bytes: rows with an a are for a peer on this host,
+        with a b for one on another host, with a c for others than small ones. Each function but the first is called by
+        one that stands before it, so that none in between is left out; and there are not too many of them."""
+        path = "doc/life-of-a-send.md"
+        full = os.path.join(self.root, path)
+        if not os.path.exists(full):
+            return
+        with open(full, encoding="utf-8") as fh:
+            text = fh.read()
+        tables = re.findall(r"^# ([^\n]*)\n(?:(?!^# ).*\n)*?## Out\n((?:(?!^#).*\n)*)", text, re.M)
+        counts = {"a": {}, "b": {}}
+        for title, body in tables:
+            prov = re.search(r"over (\w+)", title)
+            for where in counts:
+                rows = [r for r in self.hop_rows(body) if r[0] in ("", where)]
+                counts[where][prov.group(1) if prov else "efa"] = len(rows)
+                self.check_chain(path, rows)
+        for where, most in (("a", HOPS_HERE), ("b", HOPS_FAR)):
+            for prov, n in counts[where].items():
+                what = "%s: functions of a small send, rows %s" % (prov, where)
+                self.limit("hops %s %s" % (prov, where), n, most, path, 1, what)
+        here = counts["a"].values()
+        if here and max(here) - min(here) > HOPS_APART:
+            self.breach(path, 1, "functions of a small send here: %s, more than %d apart" % (sorted(here), HOPS_APART))
+
+    @staticmethod
+    def hop_rows(body):
+        """Letter, function and file of each function that a table names in its third column."""
+        out = []
+        for line in body.split("\n"):
+            row = re.match(r"\|\s*\d*([abc]?)\s*\|\s*`([^`]+)`\s*\|([^|]*)\|", line)
+            if row:
+                out += [(row.group(1), f, row.group(2)) for f in re.findall(r"`(\w+)\(\)`", row.group(3))]
+        return out
+
+    def check_chain(self, path, rows):
+        called = ""
+        for letter, name, f in rows:
+            by_pointer = "->%s(" % name.split("_", 1)[-1]
+            if called and not re.search(r"\b%s\(" % name, called) and by_pointer not in called:
+                self.breach(path, 1, "%s() is called by none of those in front of it: one is missing" % name)
+            called += self.body(name, f)
+
+    def body(self, name, path):
+        for t in self.funcs:
+            if t["name"] == name and t["path"] == path:
+                lines = self.text[path].split("\n")[t["line"]:t.get("end", t["line"])]
+                return "\n".join(lines) + "\n"
+        return ""
+
     # --- names ---
 
     def check_names(self):
@@ -361,6 +417,7 @@ class Tidy:
         self.check_layers()
         self.check_headers_alone()
         self.check_doc_links()
+        self.check_hops()
         self.check_names()
         self.check_leftovers()
         self.check_width()

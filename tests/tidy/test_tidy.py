@@ -9,6 +9,11 @@ import tempfile
 TOOL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools/tidy.py")
 HEAD = "// SPDX-License-Identifier: BSD-2-Clause\n// Owns nothing.\n"
 
+
+def hops(*rows):
+    return "".join("| %s | `src/link/hops.c` | `%s()` | x |\n" % row for row in rows)
+
+
 FILES = {
     "src/base/good.h": HEAD + "#include <stddef.h>\nsize_t good(void);\n",
     "src/base/upward.c": HEAD + '#include "link/link.h"\n',
@@ -33,6 +38,11 @@ FILES = {
     "tests/conform.4711.btr": "frame 0\n",
     "doc/b.md": "`rel_past()`, `softly_gone()`, [a](facts/a.md#some-words), [b](facts/a.md#no-words)\n",
     "doc/life-of-a-test.md": "| 1 | `src/base/wide.c` | `gone()` | x |\n| 2 | `src/base/none.c` | `wide()` | `good()` |\n",
+    "src/link/hops.c": HEAD + "void hop_a(void)\n{\n}\nvoid hop_b(void)\n{\n\thop_a();\n}\n"
+    "void hop_c(void)\n{\n\thop_b();\n}\n",
+    "doc/life-of-a-send.md": "# Of efa\n\n## Out\n\n" + hops(
+        ("1", "hop_c"), ("2a", "hop_a"), ("2b", "hop_b"), ("3b", "hop_a"), ("4c", "hop_none")) +
+    "# The same over cxi\n\n## Out\n\n" + hops(("1a", "hop_c"), ("2a", "hop_b")) * 7,
     "tools/tidy_allow.txt": "params src/base/allowed.c grown 8\nlines src/base/good.h 900\n",
 }
 
@@ -56,6 +66,11 @@ WANT = [
     "tests/unit/later.c:3: TO" + "DO",
     "cmd/tall.py:1: no SPDX line",
     "cmd/tall.py:1: lines in tall(): 71",
+    "doc/life-of-a-send.md:1: hop_a() is called by none of those in front of it: one is missing",
+    "doc/life-of-a-send.md:1: cxi: functions of a small send, rows a: 14, at most 12",
+    "doc/life-of-a-send.md:1: functions of a small send here: [2, 14], more than 2 apart",
+    "doc/life-of-a-send.md:9: no function hop_none() in src/link/hops.c",
+    "doc/life-of-a-send.md:9: no function hop_none() anywhere",
     "doc/life-of-a-test.md:1: no function gone() in src/base/wide.c",
     "doc/life-of-a-test.md:2: no function wide() in src/base/none.c",
     "doc/life-of-a-test.md:2: no file src/base/none.c",

@@ -218,11 +218,16 @@ struct cxi_cps {
 int cxi_cps_add(struct cxi_cps *c, const struct cxi_portal *p, uint32_t tclass);
 void cxi_cps_close(struct cxi_cps *c);
 void cxi_cps_switch(struct cxi_cps *c, struct cassini_cmdq *q, const struct cassini_dom *dom);
+/** cxi_cps_use() - What is posted next is of @dom. */
+static inline void cxi_cps_use(struct cxi_cps *c, struct cassini_cmdq *q, const struct cassini_dom *dom)
+{
+	if (unlikely(dom != c->dom))
+		cxi_cps_switch(c, q, dom);
+}
 /** cxi_cps_post() - cassini_post() under the right profile. */
 static inline int cxi_cps_post(struct cxi_cps *c, struct cassini_cmdq *q, const struct cassini_cmd *cmd)
 {
-	if (unlikely(cmd->dom != c->dom))
-		cxi_cps_switch(c, q, cmd->dom);
+	cxi_cps_use(c, q, cmd->dom);
 	return cassini_post(q, cmd);
 }
 struct cxi_portal {

@@ -249,7 +249,7 @@ static int send_kept(struct cxi_ep *ep, const struct cxi_send_args *a, const str
 	ret = take_ids(tx, proto);
 	if (likely(!ret)) {
 		build(&tx->cmd, a, dest, proto, tx);
-		ret = cxi_tx_start(tx, a->work);
+		ret = likely(!a->work) ? cxi_post(tx) : cxi_tx_start(tx, a->work);
 	}
 	if (unlikely(ret))
 		cxi_tx_put(tx);

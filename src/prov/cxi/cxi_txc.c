@@ -130,7 +130,8 @@ int cxi_post(struct cxi_tx *tx)
 		tx->cmd.flags |= CASSINI_CMD_MORE;
 	tx->cmd.user_ptr = (uintptr_t)&tx->req;
 	tx->cmd.eq = t->eq;
-	return cxi_cps_post(&t->cps, t->cmdq, &tx->cmd);
+	cxi_cps_use(&t->cps, t->cmdq, tx->cmd.dom);
+	return cassini_post(t->cmdq, &tx->cmd);
 }
 
 int cxi_tx_start(struct cxi_tx *tx, const struct cxi_work *work)
