@@ -202,6 +202,17 @@ static struct opx_op *op_new(struct rig_node *n, uint32_t len)
 	return op;
 }
 
+static int post_in_place(struct opx_flow *f, const struct hfi_hdr *like)
+{
+	struct hfi_hdr *h;
+	int rc = opx_flow_begin(f, 0, 0, &h);
+
+	if (rc)
+		return rc;
+	*h = *like;
+	return opx_flow_commit(f, h, 0, 0);
+}
+
 int rig_post(struct rig *g, uint32_t from, uint32_t to, uint32_t len, unsigned flags)
 {
 	struct rig_node *n = &g->n[from];
@@ -224,7 +235,7 @@ int rig_post(struct rig *g, uint32_t from, uint32_t to, uint32_t len, unsigned f
 	opx_flow_hdr(&p->f, &h, OPX_TAG_EAGER, 0, p->tx_stream);
 	h.w[0] = le64_put(len);
 	h.tag = le64_put(p->tx_id);
-	rc = cnt || flags ? opx_flow_post(&p->f, &h, iov, cnt, flags, op, &op->refs) : opx_flow_post_hdr(&p->f, &h);
+	rc = cnt || flags ? opx_flow_post(&p->f, &h, iov, cnt, flags, op, &op->refs) : post_in_place(&p->f, &h);
 	memset(iov, 0xee, sizeof(iov));
 	if (!rc)
 		p->tx_id++;

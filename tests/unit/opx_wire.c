@@ -194,9 +194,27 @@ int hfi_pio_send(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr, c
 	return 0;
 }
 
-int hfi_pio_send_hdr(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr)
+/* Only on one host, and not always there, is memory given. */
+struct hfi_hdr *hfi_pio_begin(struct hfi_ctxt *c, struct hfi_dst *dst, size_t len)
 {
-	return hfi_pio_send(c, dst, hdr, NULL, 0);
+	static _Alignas(8) uint8_t frame[sizeof(struct hfi_hdr) + HFI_PIO_OWN];
+	struct rig *g = c->n->g;
+
+	(void)dst;
+	if (!g->is_local || len > HFI_PIO_OWN || c->n->hfi.is_down || c->n->pio_err || rng_chance(&g->rng, g->eagain))
+		return NULL;
+	memset(frame, 0xee, sizeof(frame));
+	return (struct hfi_hdr *)frame;
+}
+
+void hfi_pio_commit(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr, size_t len)
+{
+	const struct iovec iov = {hdr + 1, len};
+
+	assert_int_equal(le32_get(hdr->psn_tx) >> 24, c->n->idx + 1);
+	assert_true(c->n->is_open);
+	hdr->pktlen = be16_put(1);
+	wire_send(c->n->g, c->n->idx, dst->to, hdr, &iov, len != 0);
 }
 
 int hfi_tid_hdr(struct hfi_hdr *hdr, const struct hfi_tid *tid, uint32_t off)

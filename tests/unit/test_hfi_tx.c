@@ -20,13 +20,29 @@ static int on_frame(void *ctx, struct link_peer *peer, const struct view *frame)
 	return 0;
 }
 
+/* In place where there is memory, else out of @iov. */
 static int send(const struct iovec *iov, int iov_cnt)
 {
-	struct hfi_hdr h;
+	struct hfi_hdr h, *in_place;
+	size_t len = 0;
+	uint8_t *at;
 
+	for (int i = 0; i < iov_cnt; i++)
+		len += iov[i].iov_len;
 	hfi_dst_hdr(g_fix.dst, &h);
 	h.opcode = 0xfc;
-	return iov_cnt ? hfi_pio_send(g_fix.c, g_fix.dst, &h, iov, iov_cnt) : hfi_pio_send_hdr(g_fix.c, g_fix.dst, &h);
+	in_place = hfi_pio_begin(g_fix.c, g_fix.dst, len);
+	assert_true(!in_place || len <= HFI_PIO_OWN);
+	if (!in_place)
+		return hfi_pio_send(g_fix.c, g_fix.dst, &h, iov, iov_cnt);
+	*in_place = h;
+	at = (uint8_t *)(in_place + 1);
+	for (int i = 0; i < iov_cnt; i++) {
+		memcpy(at, iov[i].iov_base, iov[i].iov_len);
+		at += iov[i].iov_len;
+	}
+	hfi_pio_commit(g_fix.c, g_fix.dst, in_place, len);
+	return 0;
 }
 
 /* What a peer's door would say of it. */

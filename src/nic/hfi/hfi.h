@@ -247,15 +247,22 @@ void hfi_dst_hdr(const struct hfi_dst *dst, struct hfi_hdr *out);
 
 /* --- sending ------------------------------------------------------------------------------------------------------- */
 
+#define HFI_PIO_OWN 184u /* payload bytes of a packet that hfi_pio_begin() has memory for */
 /**
- * hfi_pio_send() - One packet: @hdr (from hfi_dst_hdr(); pktlen and bth1 are set here), then @iov. The bytes may be reused at once.
+ * hfi_pio_begin() - Where to write a packet with @len bytes of payload, which follow the header: in the memory of its receiver.
+ * Return: NULL: not to this one, or not now, hfi_pio_send() knows more; else to be filled in, from hfi_dst_hdr() on,
+ * and given off by hfi_pio_commit(), which sets pktlen and bth1, before anything else is done with @c.
+ */
+struct hfi_hdr *hfi_pio_begin(struct hfi_ctxt *c, struct hfi_dst *dst, size_t len);
+void hfi_pio_commit(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr, size_t len);
+/**
+ * hfi_pio_send() - One packet that lies elsewhere: @hdr (from hfi_dst_hdr(); pktlen and bth1 are set here), then @iov.
+ * The bytes may be reused at once.
  * @iov_cnt: <= HFI_IOV_MAX; payload <= mtu.
  * Return: 0; -EAGAIN no credits, nothing happened; -EMSGSIZE; -ENETDOWN the port is down; -ECONNREFUSED, -EHOSTUNREACH, -ENETUNREACH nobody
  * can be reached there.
  */
 int hfi_pio_send(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr, const struct iovec *iov, int iov_cnt);
-/** hfi_pio_send_hdr() - hfi_pio_send() of a packet without payload: the quick way. */
-int hfi_pio_send_hdr(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr);
 /** hfi_doorbell() - Push out what was held back; once per batch. */
 void hfi_doorbell(struct hfi_ctxt *c);
 

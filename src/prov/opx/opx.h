@@ -513,23 +513,6 @@ static inline void opx_sent(struct opx_ep *ep, const struct opx_send *s)
 	if (unlikely(ep->kit.cntr[KIT_CNTR_SEND] != NULL))
 		kit_cntr_add(ep->kit.cntr[KIT_CNTR_SEND], 1, 0);
 }
-/** opx_inject() - The @s->len bytes at @buf, at most OPX_INJECT_MAX, in a header. Return: as opx_flow_post(). */
-static inline __attribute__((always_inline)) int opx_inject(struct opx_peer *peer, const struct opx_send *s, const void *buf)
-{
-	struct hfi_hdr h;
-	int rc;
-
-	opx_first_hdr(&peer->flow, &h, OPX_MSG_INJECT, s);
-	h.aux |= (uint8_t)s->len;
-	h.w[0] = h.w[1] = le64_put(0);
-	copy_tiny((uint8_t *)h.w, buf, s->len);
-	rc = opx_flow_post_hdr(&peer->flow, &h);
-	if (unlikely(rc))
-		return rc;
-	peer->ep->stats.tx_inject++;
-	opx_sent(peer->ep, s);
-	return 0;
-}
 /** opx_send() - Choose the protocol and begin. 0; -FI_EAGAIN and other codes: nothing happened. Lock held. */
 int opx_send(struct opx_peer *peer, const struct opx_send *s);
 void opx_on_cts(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data);

@@ -19,12 +19,26 @@
  * what matches, leave in the order of the calls.
  */
 
-static int send_inject(struct opx_peer *peer, const struct opx_send *s)
+static inline int send_inject(struct opx_peer *peer, const struct opx_send *s)
 {
-	uint8_t bytes[OPX_INJECT_MAX];
+	struct hfi_hdr *h;
+	int rc = opx_flow_begin(&peer->flow, 0, 0, &h);
 
-	kit_iov_copy_from(bytes, s->len, s->iov, s->iov_cnt, 0);
-	return opx_inject(peer, s, bytes);
+	if (unlikely(rc))
+		return rc;
+	opx_first_hdr(&peer->flow, h, OPX_MSG_INJECT, s);
+	h->aux |= (uint8_t)s->len;
+	h->w[0] = h->w[1] = le64_put(0);
+	if (likely(s->iov_cnt == 1))
+		copy_tiny((uint8_t *)h->w, s->iov->iov_base, s->len);
+	else
+		kit_iov_copy_from(h->w, s->len, s->iov, s->iov_cnt, 0);
+	rc = opx_flow_commit(&peer->flow, h, 0, 0);
+	if (unlikely(rc))
+		return rc;
+	peer->ep->stats.tx_inject++;
+	opx_sent(peer->ep, s);
+	return 0;
 }
 
 static int send_eager(struct opx_peer *peer, const struct opx_send *s)
@@ -75,13 +89,13 @@ static int send_mp(struct opx_peer *peer, const struct opx_send *s)
 	h.w[1] = le64_put(0);
 	op->is_mp = true;
 	op->sent = peer->ep->mtu;
+	op->mp_psn = peer->flow.tx_psn;
 	cnt = (int)kit_iov_slice(s->iov, s->iov_cnt, 0, op->sent, iov, OPX_IOV_MAX);
 	rc = opx_flow_post(&peer->flow, &h, iov, cnt, 0, NULL, NULL);
 	if (rc) {
 		opx_op_abandon(op);
 		return rc;
 	}
-	op->mp_psn = hfi_hdr_psn(&h);
 	peer->ep->stats.tx_mp++;
 	opx_op_wait(op);
 	opx_op_pump(op);
@@ -239,14 +253,14 @@ int opx_send(struct opx_peer *peer, const struct opx_send *s)
 		if (rc)
 			return rc;
 	}
-	if (opx_fence(peer, s->flags))
+	if (unlikely(s->flags & FI_FENCE) && opx_fence(peer, s->flags))
 		return -FI_EAGAIN;
 	ep->need_doorbell = true;
-	if (unlikely(s->flags & OPX_DONE_FLAGS) || (s->len >= ep->rzv_min && s->len > OPX_INJECT_MAX))
+	if (unlikely(s->flags & OPX_DONE_FLAGS))
 		return send_rts(peer, s);
 	if (s->len <= OPX_INJECT_MAX)
 		return send_inject(peer, s);
-	if (s->len <= ep->eager_max)
+	if (s->len <= ep->eager_max && s->len < ep->rzv_min)
 		return send_eager(peer, s);
 	return s->len <= ep->mp_max ? send_mp(peer, s) : send_rts(peer, s);
 }

@@ -70,7 +70,7 @@ static void flow_reset(struct opx_flow *f)
 	f->said_bye = false;
 	f->tx_key = 0;
 	f->tx_psn = f->tx_una = 0;
-	f->is_local = f->is_fast = f->is_armed = f->is_keyed = false;
+	f->is_local = f->is_clear = f->is_armed = f->is_keyed = false;
 	f->rx_key = f->rx_cookie = f->rx_key_offer = 0;
 	f->rx_psn = OPX_PSN_NONE;
 	f->ack_mask = rel->pre_ack_mask;
@@ -157,7 +157,7 @@ void opx_flow_doom(struct opx_flow *f, enum opx_status why)
 {
 	if (!f->doom)
 		f->doom = (uint8_t)why;
-	f->is_fast = false;
+	f->is_clear = false;
 	opx_flow_attend(f);
 }
 
@@ -209,7 +209,7 @@ static void tx_open(struct opx_flow *f, uint64_t key)
 	f->hdr.key = le64_put(key);
 	f->fruitless = 0;
 	f->is_armed = false;
-	opx_flow_set_fast(f);
+	opx_flow_look(f);
 	opx_flow_attend(f);
 }
 

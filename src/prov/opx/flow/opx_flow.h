@@ -171,7 +171,7 @@ struct opx_flow {
 	uint32_t tx_psn;             /* next to assign, 24 bits */
 	uint32_t tx_una;             /* oldest not acknowledged */
 	bool heard;                  /* since heard_ns */
-	bool is_fast;                /* OPEN, local, not doomed, nothing queued */
+	bool is_clear;               /* OPEN, local, not doomed, nothing queued */
 	bool is_full;                /* opx_flow_full() */
 	/* tx */
 	bool is_local, wants_room, is_listed;
@@ -245,15 +245,26 @@ static inline void opx_flow_hdr(const struct opx_flow *f, struct hfi_hdr *h, uin
 	h->imm = le32_put(imm);
 }
 /**
- * opx_flow_post() - Send one packet of the stream: @h from opx_flow_hdr(), payload @iov. PSN and key are set here.
+ * opx_flow_begin() - Room for the next packet of the stream, with @len bytes of payload, where it will stay: its
+ * receiver's memory on this host, else our record of it. Its PSN will be f->tx_psn.
+ * @h: out: to be filled in by opx_flow_hdr(), the payload behind it, and given off by opx_flow_commit() before anything
+ *     else is done with the endpoint.
+ * Return: 0; -FI_EAGAIN handshake not done, window or pool full, no credits (room() will tell); -FI_ECONNREFUSED,
+ * -FI_EHOSTUNREACH, -FI_ENETUNREACH nobody there; -FI_ENOMEM (CONTROL).
+ */
+int opx_flow_begin(struct opx_flow *f, uint32_t len, unsigned flags, struct hfi_hdr **h);
+/**
+ * opx_flow_commit() - It is complete but for PSN and key. @len, @flags: of opx_flow_begin(). Return: as there;
+ * -FI_ENETDOWN the port is down (CONTROL waits for it). Nothing is sent unless it is 0.
+ */
+int opx_flow_commit(struct opx_flow *f, struct hfi_hdr *h, uint32_t len, unsigned flags);
+/**
+ * opx_flow_post() - One packet whose parts lie elsewhere: @h from opx_flow_hdr(), payload @iov. Both of the above, or
+ * without a copy of ours where it is long and nobody needs to keep it.
  * @op: with POST_REF the operation that retired() names; *@refs is increased by one if a replay refers to its memory.
- * Return: 0; -FI_EAGAIN handshake not done, window or pool full, no credits (room() will tell); -FI_ENETDOWN the port
- * is down (CONTROL waits for it); -FI_ECONNREFUSED, -FI_EHOSTUNREACH, -FI_ENETUNREACH nobody there; -FI_EMSGSIZE;
- * -FI_ENOMEM (CONTROL).
+ * Return: as both; -FI_EMSGSIZE.
  */
 int opx_flow_post(struct opx_flow *f, struct hfi_hdr *h, const struct iovec *iov, int iov_cnt, unsigned flags, struct opx_op *op, uint32_t *refs);
-/** opx_flow_post_hdr() - opx_flow_post() of a packet without payload and flags: the quick way. */
-int opx_flow_post_hdr(struct opx_flow *f, struct hfi_hdr *h);
 /**
  * opx_flow_room() - Packets of HFI_MTU bytes that the flow would take now; 0 starts the handshake if there was none.
  */

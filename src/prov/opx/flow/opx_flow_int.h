@@ -30,7 +30,6 @@ enum opx_replay_kind { OPX_REP_SMALL, OPX_REP_BIG, OPX_REP_REF, OPX_REP_NUM };
  */
 struct opx_replay {
 	STAILQ_ENTRY(opx_replay) next;
-	struct hfi_hdr hdr;
 	struct opx_op *op;   /* retired() names it; NULL */
 	uint32_t psn, len;   /* len: payload bytes */
 	uint64_t sdma_seq;   /* by this SDMA request; 0: by PIO */
@@ -40,7 +39,10 @@ struct opx_replay {
 	uint8_t type;        /* ahead: enum hfi_rcv_type */
 	bool is_again;       /* has been sent more than once */
 	bool wants_again;    /* to be sent again as soon as there are credits */
+	bool must_wait;      /* opx_flow_begin(): it cannot go now */
+	_Alignas(8) struct hfi_hdr hdr; /* the payload is behind it, as on the wire */
 };
+static_assert(sizeof(struct opx_replay) == offsetof(struct opx_replay, hdr) + sizeof(struct hfi_hdr), "none between");
 
 static inline void *opx_replay_buf(struct opx_replay *r)
 {
@@ -66,6 +68,7 @@ struct opx_rel {
 	bool is_coarse;        /* all deadlines are far: the clock need not be read each time */
 	bool is_dirty;         /* the doorbell has not been rung */
 	bool wants_pool;       /* a flow waits for a free replay */
+	struct opx_replay *begun; /* from opx_flow_begin() to _commit(); NULL: the adapter's memory */
 	struct opx_flow_list active, all;
 	struct slab pool[OPX_REP_NUM];
 	uint32_t copies, refs; /* packets to be sent or acknowledged */
@@ -162,7 +165,8 @@ int opx_flow_push(struct opx_flow *f);
 bool opx_flow_is_stuck(const struct opx_flow *f);
 /** opx_flow_may_post() - Would a packet of HFI_MTU bytes be taken now, credits aside? */
 bool opx_flow_may_post(const struct opx_flow *f);
-void opx_flow_set_fast(struct opx_flow *f);
+/** opx_flow_look() - Sets f->is_clear. */
+void opx_flow_look(struct opx_flow *f);
 /** opx_sdma_reap() - Free the slots of requests that are complete. */
 void opx_sdma_reap(struct opx_rel *rel);
 /** opx_sdma_oldest() - The request of @f that the adapter is still reading. NULL: none. */

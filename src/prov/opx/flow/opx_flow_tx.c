@@ -41,9 +41,9 @@ bool opx_flow_may_post(const struct opx_flow *f)
 	return f->is_local || (pools_open(f->rel) && !is_behind_sdma(f));
 }
 
-void opx_flow_set_fast(struct opx_flow *f)
+void opx_flow_look(struct opx_flow *f)
 {
-	f->is_fast = f->state == OPX_FLOW_OPEN && f->is_local && !f->doom && !f->unsent;
+	f->is_clear = f->state == OPX_FLOW_OPEN && f->is_local && !f->doom && !f->unsent;
 }
 
 /* --- one packet --------------------------------------------------------------------------------------------------- */
@@ -71,25 +71,8 @@ static bool must_ask(const struct opx_flow *f, uint32_t cost)
 	return (f->bytes_out < f->cwnd / 2 && after >= f->cwnd / 2) || after + pkt_cost(f->rel->mtu) > f->cwnd;
 }
 
-static void replay_fill(struct opx_replay *r, const struct hfi_hdr *h, const struct iovec *iov, int iov_cnt)
-{
-	uint8_t *to = opx_replay_buf(r);
-
-	r->hdr = *h;
-	r->iov_cnt = (uint8_t)iov_cnt;
-	if (r->kind == OPX_REP_REF) {
-		for (int i = 0; i < iov_cnt; i++)
-			((struct iovec *)opx_replay_buf(r))[i] = iov[i];
-		return;
-	}
-	for (int i = 0; i < iov_cnt; i++) {
-		copy_bytes(to, iov[i].iov_base, iov[i].iov_len);
-		to += iov[i].iov_len;
-	}
-}
-
 /* At the end of the queue, with the next PSN. */
-static void replay_add(struct opx_flow *f, struct opx_replay *r, struct opx_op *op, uint32_t *refs)
+static void replay_add(struct opx_flow *f, struct opx_replay *r)
 {
 	struct opx_rel *rel = f->rel;
 
@@ -99,31 +82,30 @@ static void replay_add(struct opx_flow *f, struct opx_replay *r, struct opx_op *
 	if (STAILQ_EMPTY(&f->queue) && !f->is_local)
 		opx_flow_attend(f); /* its PINGs begin */
 	STAILQ_INSERT_TAIL(&f->queue, r, next);
-	if (r->kind == OPX_REP_REF) {
-		r->op = op;
-		rel->refs++;
-		if (refs)
-			++*refs;
-	} else {
-		rel->copies++;
-	}
+	*(r->kind == OPX_REP_REF ? &rel->refs : &rel->copies) += 1;
 }
 
-/* Return: as hfi_pio_send(). */
-static int replay_send(struct opx_flow *f, struct opx_replay *r)
+/* With @psn. Return: as hfi_pio_send(). */
+static int replay_send(struct opx_flow *f, struct opx_replay *r, uint32_t psn)
 {
-	struct opx_rel *rel = f->rel;
 	struct iovec copy = {opx_replay_buf(r), r->len};
 	bool is_ref = r->kind == OPX_REP_REF;
-	int rc;
+	int iov_cnt = is_ref ? r->iov_cnt : r->len != 0;
 
-	seal(f, &r->hdr, r->psn);
-	rc = hfi_pio_send(rel->a.hw, f->dst, &r->hdr, is_ref ? opx_replay_buf(r) : &copy, is_ref ? r->iov_cnt : r->len ? 1 : 0);
+	seal(f, &r->hdr, psn);
+	return hfi_pio_send(f->rel->a.hw, f->dst, &r->hdr, is_ref ? opx_replay_buf(r) : &copy, iov_cnt);
+}
+
+/* One of the queue. */
+static int push_one(struct opx_flow *f, struct opx_replay *r)
+{
+	int rc = replay_send(f, r, r->psn);
+
 	if (rc)
 		return opx_flow_refused(f, rc);
 	r->serial = f->serial;
 	r->sdma_seq = 0;
-	rel->is_dirty = true;
+	f->rel->is_dirty = true;
 	return 0;
 }
 
@@ -166,139 +148,179 @@ static bool pool_open(struct opx_rel *rel, bool is_ref, unsigned flags)
 	return false;
 }
 
-struct post {
-	const struct iovec *iov;
-	int iov_cnt;
-	unsigned flags;
-	uint32_t len;
-	struct opx_op *op;
-	uint32_t *refs;
-};
-
-static struct opx_replay *post_replay(struct opx_flow *f, const struct post *p)
+/* Is the flow open, and may @len bytes go now? Return: 0; -FI_EAGAIN; else as opx_flow_open(). */
+static int flow_ready(struct opx_flow *f, uint32_t len)
 {
-	bool is_ref = (p->flags & OPX_POST_REF) && !f->is_local;
-
-	return pool_open(f->rel, is_ref, p->flags) ? opx_replay_new(f->rel, p->len, is_ref) : NULL;
-}
-
-/* Return: -FI_EAGAIN no replay. */
-static int post_lossy(struct opx_flow *f, struct hfi_hdr *h, const struct post *p)
-{
-	struct opx_replay *r = post_replay(f, p);
-	int rc;
-
-	if (!r)
-		return -FI_EAGAIN;
-	if (must_ask(f, pkt_cost(p->len)))
-		h->ecn |= OPX_ACK_REQ;
-	rc = hfi_pio_send(f->rel->a.hw, f->dst, h, p->iov, p->iov_cnt);
-	if (rc) {
-		opx_replay_free(f->rel, r);
-		return rc;
-	}
-	replay_fill(r, h, p->iov, p->iov_cnt);
-	replay_add(f, r, p->op, p->refs);
-	f->bytes_out += pkt_cost(p->len);
-	if (h->ecn & OPX_ACK_REQ)
-		opx_flow_asked(f, r->psn);
-	return 0;
-}
-
-static int post_local(struct opx_flow *f, struct hfi_hdr *h, const struct post *p)
-{
-	int rc = hfi_pio_send(f->rel->a.hw, f->dst, h, p->iov, p->iov_cnt);
-
-	if (!rc)
-		f->tx_psn = psn_add(f->tx_psn, 1);
-	return rc;
-}
-
-/* It goes when it can. */
-static int post_later(struct opx_flow *f, const struct hfi_hdr *h, const struct post *p)
-{
-	struct opx_replay *r = post_replay(f, p);
-
-	if (!r)
-		return -FI_ENOMEM;
-	replay_fill(r, h, p->iov, p->iov_cnt);
-	replay_add(f, r, p->op, p->refs);
-	if (!f->unsent)
-		f->unsent = r;
-	f->is_fast = false;
-	opx_flow_attend(f);
-	return 0;
-}
-
-static __attribute__((noinline)) int post_slow(struct opx_flow *f, struct hfi_hdr *h, const struct post *p)
-{
-	int rc = p->len > f->rel->mtu || p->iov_cnt > HFI_IOV_MAX ? -FI_EMSGSIZE : opx_flow_open(f);
+	int rc = opx_flow_open(f);
 
 	if (rc && rc != -FI_EAGAIN)
 		return rc;
 	if (f->rel->sdma_used)
 		opx_sdma_reap(f->rel);
-	if (!rc && (f->unsent || is_behind_sdma(f)))
-		rc = -FI_EAGAIN;
-	if (!rc && !window_open(f, 1, pkt_cost(p->len))) {
-		f->rel->st.throttled++;
-		rc = -FI_EAGAIN;
-	}
-	if (p->flags & OPX_POST_ACK)
-		h->ecn |= OPX_ACK_REQ;
-	if (!rc) {
-		seal(f, h, f->tx_psn);
-		rc = f->is_local ? post_local(f, h, p) : post_lossy(f, h, p);
-	}
-	if (!rc) {
-		f->rel->st.tx_pkts++;
+	if (rc || f->unsent || is_behind_sdma(f))
+		return -FI_EAGAIN;
+	if (window_open(f, 1, pkt_cost(len)))
 		return 0;
-	}
-	if ((p->flags & OPX_POST_CONTROL) && (rc == -FI_EAGAIN || rc == -FI_ENETDOWN)) {
-		rc = post_later(f, h, p);
-		if (rc) /* the peer waits for it: let it hear of an end at least */
-			opx_flow_doom(f, OPX_ST_NOMEM);
-		return rc;
-	}
+	f->rel->st.throttled++;
+	return -FI_EAGAIN;
+}
+
+/* Not accepted, and nothing has happened. */
+static int post_failed(struct opx_flow *f, int rc)
+{
 	if (rc == -FI_EAGAIN)
 		opx_flow_want(f);
 	return opx_flow_refused(f, rc);
 }
 
-static inline bool is_quick(const struct opx_flow *f)
+/* What the network may lose, what the link has no memory for, and what has to wait lies in a record of ours. */
+static __attribute__((noinline)) int record_begin(struct opx_flow *f, uint32_t len, unsigned flags,
+						  struct opx_replay **out)
 {
-	return likely(f->is_fast && ((f->tx_psn - f->tx_una) & HFI_PSN_MASK) < OPX_WINDOW_LOCAL);
+	int rc = flow_ready(f, len);
+	bool is_ref = flags & OPX_POST_REF && !f->is_local, is_control = flags & OPX_POST_CONTROL;
+	struct opx_replay *r;
+
+	if (rc && rc != -FI_EAGAIN)
+		return rc;
+	if (rc && !is_control)
+		return post_failed(f, rc);
+	/* what leaves at once on this host is not kept */
+	r = (f->is_local && !rc) || pool_open(f->rel, is_ref, flags) ? opx_replay_new(f->rel, len, is_ref) : NULL;
+	if (likely(r != NULL)) {
+		r->must_wait = rc;
+		*out = r;
+		return 0;
+	}
+	if (!is_control)
+		return post_failed(f, -FI_EAGAIN);
+	opx_flow_doom(f, OPX_ST_NOMEM); /* the peer waits for it: let it hear of an end at least */
+	return -FI_ENOMEM;
 }
 
-int opx_flow_post_hdr(struct opx_flow *f, struct hfi_hdr *h)
+static __attribute__((noinline)) int record_commit(struct opx_flow *f, struct opx_replay *r, unsigned flags)
 {
-	if (is_quick(f)) {
-		seal(f, h, f->tx_psn);
-		if (likely(!hfi_pio_send_hdr(f->rel->a.hw, f->dst, h))) {
-			f->tx_psn = psn_add(f->tx_psn, 1);
-			f->rel->st.tx_pkts++;
-			return 0;
-		}
+	int rc = r->must_wait ? -FI_EAGAIN : 0;
+
+	f->rel->begun = NULL;
+	if (flags & OPX_POST_ACK || (!rc && !f->is_local && must_ask(f, pkt_cost(r->len))))
+		r->hdr.ecn |= OPX_ACK_REQ;
+	rc = rc ? rc : replay_send(f, r, f->tx_psn);
+	f->rel->st.tx_pkts += !rc;
+	if (!rc && !f->is_local) {
+		replay_add(f, r);
+		f->bytes_out += pkt_cost(r->len);
+		if (r->hdr.ecn & OPX_ACK_REQ)
+			opx_flow_asked(f, r->psn);
+		return 0;
 	}
-	return post_slow(f, h, &(struct post){0});
+	if ((flags & OPX_POST_CONTROL) && (rc == -FI_EAGAIN || rc == -FI_ENETDOWN)) { /* it goes when it can */
+		replay_add(f, r);
+		if (!f->unsent)
+			f->unsent = r;
+		f->is_clear = false;
+		opx_flow_attend(f);
+		return 0;
+	}
+	opx_replay_free(f->rel, r);
+	if (rc)
+		return post_failed(f, rc);
+	f->tx_psn = psn_add(f->tx_psn, 1);
+	return 0;
+}
+
+static inline bool may_pass(const struct opx_flow *f)
+{
+	return likely(f->is_clear && ((f->tx_psn - f->tx_una) & HFI_PSN_MASK) < OPX_WINDOW_LOCAL);
+}
+
+/* It has left for a process on this host, which keeps it. */
+static inline void passed(struct opx_flow *f)
+{
+	f->tx_psn = psn_add(f->tx_psn, 1);
+	f->rel->st.tx_pkts++;
+}
+
+int opx_flow_begin(struct opx_flow *f, uint32_t len, unsigned flags, struct hfi_hdr **h)
+{
+	struct opx_rel *rel = f->rel;
+	int rc;
+
+	*h = may_pass(f) ? hfi_pio_begin(rel->a.hw, f->dst, len) : NULL;
+	if (likely(*h != NULL))
+		return 0;
+	rc = record_begin(f, len, flags, &rel->begun);
+	if (!rc)
+		*h = &rel->begun->hdr;
+	return rc;
+}
+
+int opx_flow_commit(struct opx_flow *f, struct hfi_hdr *h, uint32_t len, unsigned flags)
+{
+	struct opx_rel *rel = f->rel;
+
+	if (unlikely(rel->begun != NULL))
+		return record_commit(f, rel->begun, flags);
+	seal(f, h, f->tx_psn);
+	if (flags & OPX_POST_ACK)
+		h->ecn |= OPX_ACK_REQ;
+	hfi_pio_commit(rel->a.hw, f->dst, h, len);
+	passed(f);
+	return 0;
+}
+
+/* Long, to a process on this host that has room: the adapter takes it from where it lies. Return: as hfi_pio_send(). */
+static int post_borrowed(struct opx_flow *f, struct hfi_hdr *h, const struct iovec *iov, int iov_cnt, unsigned flags)
+{
+	int rc;
+
+	seal(f, h, f->tx_psn);
+	if (flags & OPX_POST_ACK)
+		h->ecn |= OPX_ACK_REQ;
+	rc = hfi_pio_send(f->rel->a.hw, f->dst, h, iov, iov_cnt);
+	if (likely(!rc))
+		passed(f);
+	return rc;
 }
 
 int opx_flow_post(struct opx_flow *f, struct hfi_hdr *h, const struct iovec *iov, int iov_cnt, unsigned flags, struct opx_op *op,
 		  uint32_t *refs)
 {
-	struct opx_rel *rel = f->rel;
+	uint32_t len = iov_len(iov, iov_cnt);
+	struct opx_replay *r;
+	struct hfi_hdr *to;
+	uint8_t *at;
+	int rc;
 
-	if (is_quick(f)) {
-		seal(f, h, f->tx_psn);
-		if (flags & OPX_POST_ACK)
-			h->ecn |= OPX_ACK_REQ;
-		if (likely(!hfi_pio_send(rel->a.hw, f->dst, h, iov, iov_cnt))) {
-			f->tx_psn = psn_add(f->tx_psn, 1);
-			rel->st.tx_pkts++;
+	if (unlikely(len > f->rel->mtu || iov_cnt > HFI_IOV_MAX))
+		return -FI_EMSGSIZE;
+	if (len > HFI_PIO_OWN && may_pass(f)) {
+		rc = post_borrowed(f, h, iov, iov_cnt, flags);
+		if (likely(!rc))
 			return 0;
-		}
+		if (!(flags & OPX_POST_CONTROL))
+			return post_failed(f, rc);
 	}
-	return post_slow(f, h, &(struct post){iov, iov_cnt, flags, iov_len(iov, iov_cnt), op, refs});
+	rc = opx_flow_begin(f, len, flags, &to);
+	if (unlikely(rc))
+		return rc;
+	r = f->rel->begun;
+	*to = *h;
+	at = (uint8_t *)(to + 1);
+	if (r && r->kind == OPX_REP_REF) {
+		r->op = op;
+		r->iov_cnt = (uint8_t)iov_cnt;
+		memcpy(at, iov, (size_t)iov_cnt * sizeof(*iov));
+		rc = opx_flow_commit(f, to, len, flags);
+		if (refs)
+			*refs += !rc;
+		return rc;
+	}
+	for (int i = 0; i < iov_cnt; i++) {
+		copy_private(at, iov[i].iov_base, iov[i].iov_len);
+		at += iov[i].iov_len;
+	}
+	return opx_flow_commit(f, to, len, flags);
 }
 
 uint32_t opx_flow_room(struct opx_flow *f)
@@ -499,7 +521,10 @@ int opx_flow_post_sdma(struct opx_flow *f, struct hfi_sdma_req *req, unsigned fl
 		}
 		r->sdma_seq = rel->sdma_seq;
 		f->bytes_out += pkt_cost(r->len);
-		replay_add(f, r, op, refs);
+		r->op = op;
+		if (refs)
+			++*refs;
+		replay_add(f, r);
 	}
 	if (!rc && req->last_ecn)
 		opx_flow_asked(f, psn_add(f->tx_psn, HFI_PSN_MASK));
@@ -521,7 +546,7 @@ static int push_again(struct opx_flow *f)
 			continue;
 		if (f->resends == 1)
 			r->hdr.ecn |= OPX_ACK_REQ;
-		if (replay_send(f, r))
+		if (push_one(f, r))
 			break;
 		r->wants_again = false;
 		f->again += !r->is_again;
@@ -543,7 +568,7 @@ static int push_new(struct opx_flow *f)
 
 		if (!f->is_local && must_ask(f, pkt_cost(r->len)))
 			r->hdr.ecn |= OPX_ACK_REQ;
-		if (replay_send(f, r))
+		if (push_one(f, r))
 			break;
 		f->rel->st.tx_pkts++;
 		n++;
@@ -559,7 +584,7 @@ static int push_new(struct opx_flow *f)
 		opx_flow_retire(f->rel, &q, true);
 	}
 	if (n)
-		opx_flow_set_fast(f);
+		opx_flow_look(f);
 	return n;
 }
 
