@@ -228,8 +228,6 @@ void link_peer_set_user(struct link_peer *peer, void *user);
  */
 int link_send(struct link_port *p, struct link_peer *peer, const void *hdr, size_t hdr_len, const struct iovec *iov,
 	      int iov_cnt, void *cookie);
-/** link_send_one() - link_send() of a frame that lies in one piece, header included: the quick way for small ones. RAW: @cookie is NULL. */
-int link_send_one(struct link_port *p, struct link_peer *peer, const void *frame, size_t len, void *cookie);
 /**
  * link_begin() - Where to write a small frame, so that it is copied only once: into the peer's memory, or into what the
  * network sends. Without a cookie, as on a RAW port always, nobody hears of it again unless it fails (on_lost; not RAW).

@@ -521,14 +521,6 @@ int link_send(struct link_port *p, struct link_peer *peer, const void *hdr, size
 	return 0;
 }
 
-int link_send_one(struct link_port *p, struct link_peer *peer, const void *frame, size_t len, void *cookie)
-{
-	size_t hdr_len = MIN(len, (size_t)LINK_HDR_MAX);
-	struct iovec iov = {(uint8_t *)(uintptr_t)frame + hdr_len, len - hdr_len};
-
-	return link_send(p, peer, frame, hdr_len, &iov, 1, cookie);
-}
-
 /* Every local frame may be refused and nothing has a lane here: the frame lies in an item from the beginning. */
 static struct item *g_direct;
 

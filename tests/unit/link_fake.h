@@ -149,11 +149,6 @@ FAKE int shm_send(struct shm_peer *sp, enum link_kind kind, const void *hdr, siz
 	return 0;
 }
 
-FAKE int shm_send_one(struct shm_peer *sp, const void *frame, size_t len, void *cookie)
-{
-	return shm_send(sp, LINK_K_NIC, frame, len, NULL, 0, cookie);
-}
-
 FAKE void shm_limit_look(void)
 {
 }

@@ -291,12 +291,12 @@ static void service__shows_and_parks(void **state)
 	struct link_peer *to;
 
 	assert_int_equal(link_peer_get(port, link_port_addr(g_fix.port), &to), 0);
-	assert_int_equal(link_send_one(port, to, &h, sizeof(h), NULL), 0);
+	assert_int_equal(link_send(port, to, &h, sizeof(h), NULL, 0, NULL), 0);
 	fake_poll_all();
 	assert_int_equal(g_fix.cnt, 1);
 	assert_true(g_fix.seen[0].is_service);
 	g_fix.refuses = true;
-	assert_int_equal(link_send_one(port, to, &h, sizeof(h), NULL), 0);
+	assert_int_equal(link_send(port, to, &h, sizeof(h), NULL, 0, NULL), 0);
 	fake_poll_all();
 	assert_int_equal(g_fix.cnt, 1);
 	assert_int_equal(hfi_ctxt_poll(g_fix.c), 1);

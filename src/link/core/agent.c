@@ -275,9 +275,10 @@ static void *agent_main(void *arg)
 			wait_on(a, a->kick, GIVE_WAY_NS);
 			continue;
 		}
-		if (!duty_is_hot(&a->duty)) /* the reason does not go away, so we do not spin on it */
-			wait_on(a, a->kick, duty_rest(&a->duty));
 		woken = false;
+		/* the reason does not go away, so we do not spin on it; a kick means what it means in lets_in() */
+		if (!duty_is_hot(&a->duty) && wait_on(a, a->kick, duty_rest(&a->duty)))
+			continue;
 		/*
 		 * relaxed: after a poll in the meantime we nap, for as long as its hurry allows; a later hurry cuts the
 		 * sleep short

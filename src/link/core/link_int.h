@@ -308,8 +308,6 @@ void shm_peer_detach(struct shm_peer *sp);
 /** shm_send() - One frame; @cookie may be NULL (nobody cares). 0; -EAGAIN. */
 int shm_send(struct shm_peer *sp, enum link_kind kind, const void *hdr, size_t hdr_len, const struct iovec *iov,
 	     int iov_cnt, void *cookie);
-/** shm_send_one() - shm_send() of one frame of the port's owner that lies in one piece. */
-int shm_send_one(struct shm_peer *sp, const void *frame, size_t len, void *cookie);
 /** shm_begin(), shm_commit() - link_begin() and link_commit() through shared memory. */
 uint8_t *shm_begin(struct shm_peer *sp, size_t len, bool is_raw);
 void shm_commit(struct shm_peer *sp, uint8_t *frame, size_t len, bool is_raw, void *cookie, uint64_t tag);

@@ -79,26 +79,6 @@ int link_send(struct link_port *p, struct link_peer *peer, const void *hdr, size
 	return port_frame_out(p, peer, LINK_K_NIC, hdr, hdr_len, iov, iov_cnt, cookie);
 }
 
-int link_send_one(struct link_port *p, struct link_peer *peer, const void *frame, size_t len, void *cookie)
-{
-	size_t hdr_len = MIN(len, (size_t)LINK_HDR_MAX);
-	struct iovec iov;
-	int rc;
-
-	/* a peer with shared memory is alive, and its path is chosen */
-	if (likely(peer->shm && len <= LINK_FRAME_MAX)) {
-		rc = shm_send_one(peer->shm, frame, len, cookie);
-		if (unlikely(rc))
-			return rc;
-		p->stats.shm_tx_frames++;
-		p->stats.tx_frames++;
-		p->stats.tx_bytes += len;
-		return 0;
-	}
-	iov = (struct iovec){(uint8_t *)(uintptr_t)frame + hdr_len, len - hdr_len};
-	return link_send(p, peer, frame, hdr_len, &iov, len > hdr_len, cookie);
-}
-
 /* Not inline, as the halves of every message's way on one host are. */
 static __attribute__((noinline)) uint8_t *net_begin(struct link_port *p, struct link_peer *peer)
 {

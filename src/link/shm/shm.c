@@ -367,20 +367,6 @@ int shm_send(struct shm_peer *sp, enum link_kind kind, const void *hdr, size_t h
 	return send_out(sp, &o);
 }
 
-int shm_send_one(struct shm_peer *sp, const void *frame, size_t len, void *cookie)
-{
-	void *slot;
-
-	if (unlikely(len > SHM_INLINE_MAX || sp->tx_mode != SHM_TX_OWN))
-		return shm_send(sp, LINK_K_NIC, frame, len, NULL, 0, cookie);
-	slot = inline_begin(sp, len, cookie);
-	if (unlikely(!slot))
-		return -EAGAIN;
-	put_frame(slot, frame, len);
-	inline_end(sp, LINK_K_NIC, SHM_FMT_NIC, len, cookie);
-	return 0;
-}
-
 uint8_t *shm_begin(struct shm_peer *sp, size_t len, bool is_raw)
 {
 	if (unlikely(sp->tx_mode != SHM_TX_OWN))

@@ -347,9 +347,9 @@ struct cassini_cmd {
 struct cassini_cmdq_attr {
 	uint32_t depth;                    /* commands that have not ended */
 	/*
-	 * A command of cassini_commit(), or any other without an EQ, has failed with @rc: it is shown as it was given,
-	 * its user_ptr modulo 2^48, for this call only. Lock held, in a poll of its Domain or a post. It may post
-	 * commands, but not poll. NULL: nobody wants to know.
+	 * A command of cassini_commit(), or another Put of at most CASSINI_IDC_MAX bytes without an EQ, has failed with
+	 * @rc, but was not cancelled: it is shown as it was given, its user_ptr modulo 2^48, for this call only. Lock
+	 * held, in a poll of its Domain or a post. It may post commands, but not poll. NULL: nobody wants to know.
 	 */
 	void (*on_lost)(void *ctx, const struct cassini_cmd *lost, uint8_t rc);
 	void *ctx;

@@ -203,9 +203,9 @@ struct cassini_op {
 	STAILQ_ENTRY(cassini_op) held;    /* cq->held */
 	LIST_ENTRY(cassini_op) await;     /* peer->waiting */
 	struct mt_node rdzv;              /* dom->rdzv: tag = get_bits, src = match id of the target */
-	uint8_t frame[CASSINI_ENCODE_MAX + CASSINI_IDC_RESTRICTED_MAX]; /* short ones whole, else the header */
+	uint8_t frame[CASSINI_ENCODE_MAX + CASSINI_IDC_RESTRICTED_MAX]; /* the header; with it the payload of INLINE ones */
 };
-static_assert(CASSINI_PUT_HDR + CASSINI_IDC_RESTRICTED_MAX <= CASSINI_ENCODE_MAX + CASSINI_IDC_RESTRICTED_MAX, "a short Put fits");
+static_assert(CASSINI_PUT_HDR <= CASSINI_ENCODE_MAX, "a short Put fits");
 
 struct cassini_cmdq {
 	struct cassini_lni *lni;

@@ -28,7 +28,8 @@ static struct cassini_cmdq *cmdq_by_id(const struct cassini_lni *lni, unsigned i
 
 void cassini_lost_tell(struct cassini_cmdq *cq, const struct cassini_cmd *cmd, uint8_t rc)
 {
-	if (cq->on_lost && rc != CASSINI_RC_CANCELED)
+	if (cq->on_lost && rc != CASSINI_RC_CANCELED && cmd->opcode == CASSINI_OP_PUT &&
+	    cmd->request_len <= CASSINI_IDC_MAX)
 		cq->on_lost(cq->ctx, cmd, rc);
 }
 

@@ -213,10 +213,14 @@ static struct efa_pkt *pkt_again(struct efa_ep *ep, const struct efanic_wc *wc)
 		tx = tx_again(ep, peer, &wc->data);
 	pkt = tx && peer ? efa_pkt_get(ep, peer, false) : NULL;
 	if (!pkt) {
-		if (peer) /* one that was removed: its transfers were told */
-			efa_ep_event(ep, FI_ENOMEM, EFA_ERR_NOMEM, "no memory for a message that could not be sent");
-		if (tx)
+		if (tx && peer) {
+			tx->wrs = 0;
+			efa_tx_fail(tx, FI_ENOMEM, EFA_ERR_NOMEM);
+		} else if (tx) { /* of a peer that was removed, whose transfers were told */
 			efa_tx_owned_done(tx);
+		} else if (peer) {
+			efa_ep_event(ep, FI_ENOMEM, EFA_ERR_NOMEM, "no memory for a message that could not be sent");
+		}
 		return NULL;
 	}
 	pkt->type = efa_eager_type(tx->cq_flags & FI_TAGGED);

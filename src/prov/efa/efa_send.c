@@ -12,7 +12,7 @@
  * end no transfer is made of it: only a failure is heard of again (pkt_again() in efa_pkt.c). All else goes out of the
  * caller's memory.
  */
-#define OWN_MAX (EFANIC_OWN_MAX - EFA_EAGER_HDR_TAG)
+#define OWN_MAX (EFANIC_OWN_MAX - EFA_EAGER_HDR_TAG) /* the bytes are copied here, so that no key is asked for */
 #define OWN_NOT (FI_REMOTE_CQ_DATA | FI_DELIVERY_COMPLETE) /* flags that need another header */
 
 /*
@@ -26,6 +26,11 @@
 static inline size_t inject_max(const struct efa_ep *ep, uint64_t flags)
 {
 	return flags & FI_TAGGED ? ep->inject_tagged : ep->inject_msg;
+}
+
+static inline size_t msg_max(const struct efa_ep *ep, uint64_t flags)
+{
+	return flags & FI_TAGGED ? ep->max_tagged_size : ep->max_msg_size;
 }
 
 /* What the completion of a message of @len bytes will need. NULL: too many are under way. */
@@ -59,7 +64,7 @@ static __attribute__((noinline)) ssize_t send_borrowed(struct efa_peer *peer, co
 	struct efa_tx *tx;
 
 	len -= MIN(len, (size_t)ep->msg_prefix);
-	if (unlikely(len > (flags & FI_TAGGED ? ep->max_tagged_size : ep->max_msg_size) ||
+	if (unlikely(len > msg_max(ep, flags) ||
 		     (flags & FI_INJECT && len > inject_max(ep, flags))))
 		return -FI_EMSGSIZE;
 	tx = make_tx(peer, len, s->tag, s->context, flags);
@@ -80,13 +85,23 @@ static __attribute__((noinline)) ssize_t send_borrowed(struct efa_peer *peer, co
 	return efa_tx_start(tx);
 }
 
-/* Does a message of @len bytes start with an eager packet with a connid, for which there is room, and which nothing is in the way of? */
+/* Is a message of @len bytes an eager packet with a connid that has room there, with nothing in its way? */
 static inline bool takes_own(const struct efa_ep *ep, const struct efa_peer *peer, size_t len, uint64_t flags)
 {
 	return len <= OWN_MAX && !(flags & OWN_NOT) &&
 	       (peer->flags & (EFA_PEER_HS_RCVD | EFA_PEER_RNR)) == EFA_PEER_HS_RCVD &&
 	       (peer->extra & (EFA_X_CONNID_HDR | EFA_X_CONSTANT_HDR_LEN)) == EFA_X_CONNID_HDR &&
-	       STAILQ_EMPTY(&peer->parked) && !peer->unstarted && !ep->has_other_start && len <= inject_max(ep, flags);
+	       STAILQ_EMPTY(&peer->parked) && !peer->unstarted && !ep->has_other_start && len <= inject_max(ep, flags) &&
+	       len <= msg_max(ep, flags);
+}
+
+/*
+ * The failure of a message that was described by a structure names its context even if its success says nothing: such a
+ * one is remembered. Of other calls without a completion the endpoint's event tells.
+ */
+static inline bool may_forget(const struct efa_ep *ep, uint64_t flags)
+{
+	return flags & EFA_NO_CQE || kit_tx_wants_cqe(&ep->kit, flags);
 }
 
 static inline bool completes_early(const struct efa_peer *peer, uint64_t flags)
@@ -177,7 +192,7 @@ static inline __attribute__((always_inline)) ssize_t do_send(struct fid_ep *fid,
 	peer = efa_peer_find(ep, s->to);
 	if (unlikely(!peer)) {
 		ret = -FI_EINVAL;
-	} else if (likely(takes_own(ep, peer, len, flags))) {
+	} else if (likely(takes_own(ep, peer, len, flags)) && (!s->is_vec || may_forget(ep, flags))) {
 		ret = send_owned(peer, s->is_vec ? gather(own, s->iov, s->iov_cnt, len) : s->buf, len, s->tag, s->context, flags);
 	} else {
 		/* all of it, in memory here alone */
