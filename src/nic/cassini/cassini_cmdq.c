@@ -250,7 +250,7 @@ static bool has_forgotten(const struct cassini_cmdq *cq)
 	struct cassini_dom *dom;
 
 	LIST_FOREACH(dom, &cq->lni->nic->doms, link)
-		if (!link_is_idle(dom->port))
+		if (!cassini_dom_is_idle(dom))
 			return true;
 	return false;
 }

@@ -253,7 +253,7 @@ int opx_send(struct opx_peer *peer, const struct opx_send *s)
 		if (rc)
 			return rc;
 	}
-	if (unlikely(s->flags & FI_FENCE) && opx_fence(peer, s->flags))
+	if (opx_fence(peer, s->flags))
 		return -FI_EAGAIN;
 	ep->need_doorbell = true;
 	if (unlikely(s->flags & OPX_DONE_FLAGS))
