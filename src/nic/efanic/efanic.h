@@ -154,9 +154,10 @@ static inline void efanic_wc_gid(const struct efanic_wc *wc, uint8_t gid[16])
 typedef void (*efanic_wc_fn)(void *ctx, const struct efanic_wc *wc);
 /*
  * A received SEND without immediate, in one piece, in a queue pair with credits: the short cut for what nearly every completion is.
- * @src: efanic_dst_user() of where an answer would go. Return: taken, and its receive is posted again; else efanic_wc_fn gets it.
+ * @src: efanic_dst_user() of where an answer would go.
+ * Return: 0: taken, and its receive is posted again; or what efanic_pass() says, by which efanic_wc_fn gets it.
  */
-typedef bool (*efanic_send_fn)(void *ctx, void *src, const uint8_t *data, uint32_t len);
+typedef int (*efanic_send_fn)(void *ctx, void *src, const uint8_t *data, uint32_t len);
 
 struct efanic_qp_attr {
 	enum efanic_qp_type type;
@@ -257,6 +258,8 @@ int efanic_post_recv_credits(struct efanic_qp *qp, uint32_t n);
 int efanic_post_recv(struct efanic_qp *qp, uint64_t wr_id, const struct efanic_sge *sge, int sge_cnt);
 /** efanic_peek() - Show @fn the packets that were accepted while nobody polled, each once; on_wc will get them all the same. */
 void efanic_peek(struct efanic_qp *qp, efanic_wc_fn fn, void *ctx);
+/** efanic_pass() - From on_send, as its last act: the SEND that it is shown becomes a completion. Return: what on_send returns. */
+int efanic_pass(struct efanic_qp *qp);
 /**
  * efanic_refuse() - From on_wc: the SEND that a credit receive brought is not taken; its sender is told that there was no receive.
  * The credit is the caller's to give back all the same. False: too late, it was accepted while nobody polled; always so from efanic_peek().

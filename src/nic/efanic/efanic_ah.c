@@ -10,11 +10,10 @@
 #include "base/mem.h"
 
 /*
- * Closing an address handle must be O(1) although thousands of destinations may stand on it, so
- * nothing is told: each entry has a generation, each destination remembers it, and who uses the
- * destination compares. The entry after the last stands for "no address handle"; its generation
- * moves when any handle is opened, so that a sender without one is looked up again then, and never
- * otherwise.
+ * Closing an address handle must be O(1) although thousands of destinations may stand on it, so no destination is told:
+ * each entry has a generation, each destination remembers it, and who uses the destination compares, once after its
+ * queue pair's gate has moved. The entry after the last stands for "no address handle"; its generation moves when any
+ * handle is opened, so that a sender without one is looked up again then, and never otherwise.
  */
 
 static uint32_t ip_hash(const uint8_t ip[16])
@@ -153,6 +152,8 @@ void efanic_ah_close(struct efanic *nic, uint16_t ahn)
 	ah->gen++;
 	ah->hnext = nic->ah_free;
 	nic->ah_free = ahn;
+	for (struct efanic_qp *qp = nic->qps; qp; qp = qp->next)
+		efanic_gate_shut(qp);
 }
 
 /* @dst has the handle that is open now for where it is, if there is one. */
@@ -198,7 +199,6 @@ static int dst_of_peer(struct efanic_qp *qp, struct link_peer *peer, uint32_t qk
 		.next = link_peer_user(peer),
 		.refs = 1,
 		.qkey = qkey,
-		.qpn = link_peer_addr(peer)->port,
 		.wait = {SQ_NONE, SQ_NONE},
 	};
 	link_peer_set_user(peer, dst);

@@ -142,7 +142,7 @@ int efanic_dev_query(int idx, struct efanic_dev_attr *out)
 void efanic_serve(struct efanic *nic)
 {
 	for (struct efanic_qp *qp = nic->qps; qp; qp = qp->next) {
-		if (qp->is_polling) /* it is being closed */
+		if (qp->attn & ATTN_POLLING) /* it is being closed */
 			continue;
 		link_poll(qp->port);
 		efanic_tx_retry(qp);

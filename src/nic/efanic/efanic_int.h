@@ -104,12 +104,12 @@ struct efanic_dst {
 	uint32_t refs;
 	uint32_t qkey;
 	uint32_t ah_gen; /* equal to the entry's: the address handle is still the same */
+	uint32_t gate;	 /* equal to the queue pair's: efanic_dst_open() has found nothing in the way */
 	uint16_t ah_idx; /* nic->ah[]; max_ah: none */
-	uint16_t qpn;
 	struct wr_line wait;
-	bool has_answered; /* a verdict came from there once */
-	bool is_waiting;   /* in qp->waiters */
-	bool is_orphan;	   /* the queue pair is closed: the handle lives on and names nothing */
+	bool has_answered : 1; /* a verdict came from there once */
+	bool is_waiting : 1;   /* in qp->waiters */
+	bool is_orphan : 1;    /* the queue pair is closed: the handle lives on and names nothing */
 };
 static_assert(sizeof(struct efanic_dst) <= 64, "one per peer: keep it small");
 
@@ -147,32 +147,42 @@ struct efanic {
 	struct efanic_stats closed; /* sums of closed queue pairs */
 };
 
+/* What stands in the way of a poll that only looks at the link. */
+enum { ATTN_POLLING = 1, /* it runs already */
+       ATTN_WORK = 2 /* something is kept, or waits: efanic_qp_attn() */ };
+
 struct efanic_qp {
-	/* what every message touches */
+	/* what every message touches, in the first two lines of the cache */
 	struct efanic *nic;
 	struct link_port *port;
+	uint8_t attn; /* ATTN_* */
+	bool deliver; /* a handler may be called now */
+	uint32_t gate;	 /* another value whenever SENDs may have to take the send queue: efanic_dst_open() */
+	uint32_t rx_lim; /* a SEND of fewer bytes may be shown to on_send: efanic_rx_gate() */
+	uint32_t credits; /* receives that may still arrive */
+	le64_t rx_plain;  /* how a SEND to us begins */
 	efanic_send_fn on_send;
-	efanic_wc_fn on_wc;
 	void *ctx;
 	struct efanic_swr *sq;
 	size_t sq_bytes;
+	uint64_t sent_cnt, sent_bytes; /* SENDs that were accepted */
+	uint64_t taken_cnt, taken_bytes; /* SENDs that were received */
+	struct link_peer *shown_by; /* the frame that on_send is shown; */
+	const struct view *shown;   /* efanic_pass() */
 	uint16_t sq_free;  /* slot freed last */
 	uint16_t sq_fresh; /* first slot never used */
 	/* per opcode: bit n set, n pieces may be posted now */
 	uint8_t post_ok[EFANIC_OP_WRITE + 1];
-	bool deliver; /* a handler may be called now */
 	bool is_ud;
 	bool may_skip_sq; /* SENDs may go to the link at once */
 	bool is_open;	/* state takes frames */
 	bool is_posted; /* receives need buffers */
 	uint8_t backlog;   /* posts since something waits for room at the link */
-	bool is_polling;
 	bool is_refused; /* the handler did not take the packet that it was shown */
 	uint32_t qkey, mtu;
-	le64_t rx_plain;  /* how a SEND to us begins */
-	uint32_t credits; /* receives that may still arrive */
 	uint32_t sq_used, sq_depth;
-	struct efanic_stats stats; /* own counts; efanic_stats.c derives the rest */
+	efanic_wc_fn on_wc;
+	struct efanic_stats stats; /* the rarer ones of its own counts; efanic_stats.c derives the rest */
 	struct efanic_wc wc_tx;	   /* reused: only the fields that change are written per message */
 	struct efanic_wc wc_rx;
 	/* the rest */
@@ -290,6 +300,53 @@ void efanic_stats_derive(const struct efanic_qp *qp, const struct link_stats *li
 			 struct efanic_stats *out);
 /** efanic_stats_tell() - The line of all counters of the adapter @ctx as it is now (link_node_attr.tell). */
 size_t efanic_stats_tell(void *ctx, char *buf, size_t len);
+
+/*
+ * Gates: each stands for conditions that rarely change, so that the path of a small message asks one question. The
+ * function that computes it is called wherever one of them changes.
+ */
+
+static inline bool efanic_qp_has_work(const struct efanic_qp *qp)
+{
+	return qp->parked || !qp->is_open || qp->done.head != SQ_NONE || qp->waiters || pq_peek(&qp->rnr);
+}
+
+/** efanic_qp_attn() - Of qp->attn: what is kept or waits, beside the link. */
+static inline void efanic_qp_attn(struct efanic_qp *qp)
+{
+	qp->attn = (uint8_t)((qp->attn & ATTN_POLLING) | (efanic_qp_has_work(qp) ? ATTN_WORK : 0));
+}
+
+/** efanic_rx_gate() - Of qp->rx_lim: somebody wants to be shown it, the state takes frames, and there is a receive. */
+static inline void efanic_rx_gate(struct efanic_qp *qp)
+{
+	qp->rx_lim = qp->on_send && qp->is_open && qp->credits ? EFANIC_MTU + 1 : 0;
+}
+
+/** efanic_gate_shut() - Something that efanic_dst_open() asks for may be otherwise now, for all destinations of @qp. */
+static inline void efanic_gate_shut(struct efanic_qp *qp)
+{
+	if (!++qp->gate)
+		qp->gate = 1; /* 0 is that of a destination which is shut itself */
+}
+
+static inline bool efanic_dst_may_skip(const struct efanic_qp *qp, const struct efanic_dst *dst)
+{
+	return qp->may_skip_sq && qp->sq_used < qp->sq_depth && !dst->is_waiting && !efanic_dst_is_stale(qp->nic, dst);
+}
+
+/** efanic_dst_open() - May a SEND to @dst go to the link at once? If so, that stays so until efanic_gate_shut(). */
+static inline bool efanic_dst_open(const struct efanic_qp *qp, struct efanic_dst *dst)
+{
+	bool is_open = dst->gate == qp->gate;
+
+	assert(!is_open || efanic_dst_may_skip(qp, dst));
+	if (unlikely(!is_open) && efanic_dst_may_skip(qp, dst)) {
+		dst->gate = qp->gate;
+		is_open = true;
+	}
+	return is_open;
+}
 
 /** efanic_qp_push() - Work on requests that wait for room, outside of a poll; completions are kept for the next one. */
 void efanic_qp_push(struct efanic_qp *qp);

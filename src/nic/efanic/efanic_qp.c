@@ -74,6 +74,9 @@ static void set_state(struct efanic_qp *qp, enum efanic_qp_state to)
 	qp->is_open = to == EFANIC_QPS_RTR || to == EFANIC_QPS_RTS || to == EFANIC_QPS_SQD ||
 		      to == EFANIC_QPS_SQE;
 	qp->may_skip_sq = to == EFANIC_QPS_RTS && !qp->is_ud;
+	efanic_gate_shut(qp);
+	efanic_rx_gate(qp);
+	efanic_qp_attn(qp);
 	if (to == EFANIC_QPS_ERR || to == EFANIC_QPS_RESET) {
 		efanic_tx_flush(qp, to == EFANIC_QPS_RESET);
 		efanic_rx_flush(qp, to == EFANIC_QPS_RESET);
@@ -270,6 +273,8 @@ static void qp_init(struct efanic_qp *qp, struct efanic *nic, const struct efani
 {
 	*qp = (struct efanic_qp){
 		.nic = nic,
+		.attn = ATTN_WORK,
+		.gate = 1,
 		.on_send = attr->on_send,
 		.on_wc = attr->on_wc,
 		.ctx = attr->ctx,
@@ -337,12 +342,12 @@ static void list_remove(struct efanic_qp *qp)
 
 static void report_all(struct efanic_qp *qp)
 {
-	qp->is_polling = true;
+	qp->attn |= ATTN_POLLING;
 	qp->deliver = true;
 	efanic_rx_report(qp);
 	efanic_tx_report(qp);
 	qp->deliver = false;
-	qp->is_polling = false;
+	qp->attn &= (uint8_t)~ATTN_POLLING;
 }
 
 void efanic_qp_close(struct efanic_qp *qp)
@@ -352,13 +357,13 @@ void efanic_qp_close(struct efanic_qp *qp)
 	struct link_stats link;
 
 	lock_assert_held(nic->lock);
-	assert(!qp->is_polling);
+	assert(!(qp->attn & ATTN_POLLING));
 	/* From here on nothing new comes in or out, and what the link does not hold ends. */
 	set_state(qp, qp->state == EFANIC_QPS_RESET ? EFANIC_QPS_RESET : EFANIC_QPS_ERR);
 	report_all(qp);
 	efanic_dst_orphan_all(qp);
 	/* The port drops the lock while it drains: whoever polls us then finds nothing to do. */
-	qp->is_polling = true;
+	qp->attn |= ATTN_POLLING;
 	link_port_close_stats(qp->port, &link);
 	report_all(qp);
 	assert(qp->sq_used == 0);
@@ -379,32 +384,40 @@ uint16_t efanic_qp_qpn(const struct efanic_qp *qp)
 /* The send queue moves on by itself in hardware: posting alone must not end in a queue that nobody empties. */
 void efanic_qp_push(struct efanic_qp *qp)
 {
-	qp->is_polling = true;
+	qp->attn |= ATTN_POLLING;
 	link_poll(qp->port);
 	efanic_tx_retry(qp);
-	qp->is_polling = false;
+	qp->attn &= (uint8_t)~ATTN_POLLING;
 	if (!qp->waiters)
 		qp->backlog = 0; /* the next one that finds no room is tried at once */
 }
 
+/* What was kept for the next poll, or is kept by a queue pair that is not open. */
+static __attribute__((noinline)) int report_kept(struct efanic_qp *qp)
+{
+	int n = efanic_rx_report(qp);
+
+	return n + (qp->done.head != SQ_NONE ? efanic_tx_report(qp) : 0);
+}
+
 int efanic_poll(struct efanic_qp *qp)
 {
+	uint8_t attn = qp->attn;
 	int n = 0;
 
 	lock_assert_held(qp->nic->lock);
-	if (unlikely(qp->is_polling))
+	if (unlikely(attn & ATTN_POLLING))
 		return 0;
-	qp->is_polling = true;
+	assert(!(attn & ATTN_WORK) == !efanic_qp_has_work(qp));
+	qp->attn = attn | ATTN_POLLING;
 	qp->deliver = true;
-	if (unlikely(qp->parked || !qp->is_open))
-		n += efanic_rx_report(qp);
-	if (unlikely(qp->done.head != SQ_NONE))
-		n += efanic_tx_report(qp);
+	if (unlikely(attn))
+		n = report_kept(qp);
 	n += link_poll(qp->port);
-	if (unlikely(qp->waiters || pq_peek(&qp->rnr)))
+	if (unlikely(qp->attn & ATTN_WORK))
 		n += efanic_tx_retry(qp);
 	qp->deliver = false;
-	qp->is_polling = false;
+	qp->attn &= (uint8_t)~ATTN_POLLING;
 	return n;
 }
 

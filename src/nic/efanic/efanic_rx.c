@@ -51,8 +51,8 @@ bool efanic_refuse(struct efanic_qp *qp)
 static __attribute__((cold)) int refuse_unwanted(struct efanic_qp *qp, uint32_t len)
 {
 	qp->is_refused = false;
-	qp->stats.recv_wrs--;
-	qp->stats.recv_bytes -= len;
+	qp->taken_cnt--;
+	qp->taken_bytes -= len;
 	return refuse_no_receive(qp);
 }
 
@@ -72,7 +72,6 @@ static __attribute__((noinline)) void src_stranger(struct efanic_qp *qp, struct 
 		.qkey = qp->is_ud ? qp->qkey : addr->nonce,
 		.ah_idx = idx,
 		.ah_gen = nic->ah[idx].gen,
-		.qpn = addr->port,
 		.wait = {SQ_NONE, SQ_NONE},
 	};
 	wc->src = &qp->stranger;
@@ -124,6 +123,7 @@ static void park(struct efanic_qp *qp, struct rx_parked *pk)
 {
 	*qp->parked_tail = pk;
 	qp->parked_tail = &pk->next;
+	efanic_qp_attn(qp);
 }
 
 static void parked_free(struct rx_parked *pk)
@@ -166,6 +166,7 @@ static void parked_clear(struct efanic_qp *qp)
 {
 	qp->parked = NULL;
 	qp->parked_tail = qp->unpeeked = &qp->parked;
+	efanic_qp_attn(qp);
 }
 
 void efanic_peek(struct efanic_qp *qp, efanic_wc_fn fn, void *ctx)
@@ -252,8 +253,8 @@ static uint8_t wc_opcode(const struct efanic_pkt_in *pkt)
 static void count_recv(struct efanic_qp *qp, const struct efanic_pkt_in *pkt)
 {
 	if (likely(pkt->op != EFANIC_PKT_WRITE_IMM)) {
-		qp->stats.recv_wrs++;
-		qp->stats.recv_bytes += pkt->payload_len;
+		qp->taken_cnt++;
+		qp->taken_bytes += pkt->payload_len;
 	} /* the data of a WRITE has been counted by the link */
 }
 
@@ -422,6 +423,18 @@ static __attribute__((noinline)) int rx_posted(struct efanic_qp *qp, struct link
 
 /* --- a frame --- */
 
+static inline void credits_add(struct efanic_qp *qp, uint32_t n)
+{
+	qp->credits += n;
+	efanic_rx_gate(qp);
+}
+
+static inline void credit_take(struct efanic_qp *qp)
+{
+	if (unlikely(!--qp->credits))
+		efanic_rx_gate(qp);
+}
+
 static __attribute__((noinline)) int rx_write_imm(struct efanic_qp *qp, struct link_peer *peer,
 						  const struct efanic_pkt_in *pkt)
 {
@@ -433,23 +446,22 @@ static __attribute__((noinline)) int rx_write_imm(struct efanic_qp *qp, struct l
 		return rx_posted(qp, peer, pkt, NULL);
 	if (!qp->credits)
 		return refuse_no_receive(qp);
-	qp->credits--;
+	credit_take(qp);
 	rc = complete(qp, peer, pkt, 0, pkt->len, false, NULL);
 	if (rc)
-		qp->credits++;
+		credits_add(qp, 1);
 	return rc;
 }
 
-/* A SEND in one piece, with a credit and inside of efanic_poll(): what nearly every frame is. */
-static __attribute__((noinline)) int rx_plain(struct efanic_qp *qp, struct link_peer *peer, const struct view *frame)
+/* A SEND in one piece, with a credit and inside of efanic_poll(), counted already: its completion. */
+int efanic_pass(struct efanic_qp *qp)
 {
 	const uint32_t hdr_len = sizeof(struct efanic_hdr);
+	const struct view *frame = qp->shown;
 	uint32_t len = frame->len - hdr_len;
 	struct efanic_wc *wc = &qp->wc_rx;
 
-	qp->credits--;
-	qp->stats.recv_wrs++;
-	qp->stats.recv_bytes += len;
+	credit_take(qp);
 	wc->wr_id = 0;
 	wc->status = EFANIC_OK;
 	wc->opcode = EFANIC_OP_RECV;
@@ -460,26 +472,12 @@ static __attribute__((noinline)) int rx_plain(struct efanic_qp *qp, struct link_
 	wc->data.len = len;
 	wc->data.seg_cnt = 1;
 	wc->data.seg[0] = (struct view_seg){frame->seg[0].p + hdr_len, len};
-	src_fill(qp, peer, wc);
+	src_fill(qp, qp->shown_by, wc);
 	qp->on_wc(qp->ctx, wc);
 	qp->stranger.peer = NULL;
 	if (unlikely(qp->is_refused))
 		return refuse_unwanted(qp, len);
 	return 0;
-}
-
-/* The same past the completion, for a handler that can do without: the credit is taken and given back at once. */
-static inline bool rx_short(struct efanic_qp *qp, struct link_peer *peer, const struct view *frame)
-{
-	const uint32_t hdr_len = sizeof(struct efanic_hdr);
-	uint32_t len = frame->len - hdr_len;
-	struct efanic_dst *dst = link_peer_user(peer);
-
-	if (unlikely(!qp->on_send || !dst || !qp->on_send(qp->ctx, dst->user, frame->seg[0].p + hdr_len, len)))
-		return false;
-	qp->stats.recv_wrs++;
-	qp->stats.recv_bytes += len;
-	return true;
 }
 
 static __attribute__((noinline)) int rx_any(struct efanic_qp *qp, struct link_peer *peer,
@@ -501,20 +499,34 @@ static __attribute__((noinline)) int rx_any(struct efanic_qp *qp, struct link_pe
 		return rx_posted(qp, peer, &pkt, frame);
 	if (unlikely(!qp->credits))
 		return refuse_no_receive(qp);
-	qp->credits--;
+	credit_take(qp);
 	rc = complete(qp, peer, &pkt, 0, pkt.payload_len, false, frame);
 	if (unlikely(rc) && !qp->deliver)
-		qp->credits++;
+		credits_add(qp, 1);
 	return rc;
 }
 
+/*
+ * What nearly every frame is goes to the handler past the completion: its credit is taken and given back at once. The
+ * handler's call is the last thing here, so that nothing has to be kept beside it; efanic_pass() goes on.
+ */
 int efanic_rx_frame(void *ctx, struct link_peer *peer, const struct view *frame)
 {
+	const uint32_t hdr_len = sizeof(struct efanic_hdr);
+	uint32_t len = frame->len - hdr_len;
 	struct efanic_qp *qp = ctx;
+	struct efanic_dst *dst;
 
-	if (unlikely(!qp->credits || !qp->deliver || !qp->is_open || !efanic_pkt_is_plain(frame, qp->rx_plain)))
+	assert(!qp->rx_lim == !(qp->on_send && qp->is_open && qp->credits));
+	if (unlikely(!qp->deliver || len >= qp->rx_lim || frame->seg_cnt != 1 ||
+		     !efanic_hdr_is(frame->seg[0].p, qp->rx_plain)))
 		return rx_any(qp, peer, frame);
-	return likely(rx_short(qp, peer, frame)) ? 0 : rx_plain(qp, peer, frame);
+	dst = link_peer_user(peer);
+	qp->taken_cnt++;
+	qp->taken_bytes += len;
+	qp->shown_by = peer;
+	qp->shown = frame;
+	return likely(dst) ? qp->on_send(qp->ctx, dst->user, frame->seg[0].p + hdr_len, len) : efanic_pass(qp);
 }
 
 /* --- posting --- */
@@ -535,7 +547,7 @@ int efanic_post_recv_credits(struct efanic_qp *qp, uint32_t n)
 	}
 	if (unlikely(n > qp->rq_depth - qp->credits))
 		return -ENOMEM;
-	qp->credits += n;
+	credits_add(qp, n);
 	return 0;
 }
 
@@ -573,6 +585,7 @@ void efanic_rx_flush(struct efanic_qp *qp, bool discard)
 	struct rx_parked *pk = qp->parked, *next;
 
 	qp->credits = 0;
+	efanic_rx_gate(qp);
 	parked_clear(qp);
 	for (; pk; pk = next) {
 		next = pk->next;

@@ -12,6 +12,10 @@ void efanic_stats_derive(const struct efanic_qp *qp, const struct link_stats *li
 			 struct efanic_stats *out)
 {
 	*out = qp->stats;
+	out->send_wrs = qp->sent_cnt;
+	out->send_bytes = qp->sent_bytes;
+	out->recv_wrs = qp->taken_cnt;
+	out->recv_bytes = qp->taken_bytes;
 	/* RDMA data counts as the packets of this adapter's MTU that hardware would have cut it
 	 * into. */
 	out->tx_bytes = out->send_bytes + out->rdma_write_bytes;

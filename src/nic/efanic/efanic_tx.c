@@ -114,6 +114,7 @@ static void wr_end(struct efanic_qp *qp, struct efanic_swr *s, uint8_t status)
 	s->phase = WR_DONE;
 	s->status = status;
 	line_push(qp, &qp->done, s);
+	efanic_qp_attn(qp);
 }
 
 int efanic_tx_report(struct efanic_qp *qp)
@@ -123,6 +124,7 @@ int efanic_tx_report(struct efanic_qp *qp)
 	int n = 0;
 
 	qp->done.head = SQ_NONE; /* what handlers add is for the next poll */
+	efanic_qp_attn(qp);
 	for (; line.head != SQ_NONE; n++) {
 		s = line_pop(qp, &line);
 		report(qp, s, s->status);
@@ -173,9 +175,11 @@ static void wait_add(struct efanic_qp *qp, struct efanic_swr *s)
 	if (dst->is_waiting)
 		return;
 	dst->is_waiting = true;
+	dst->gate = 0;
 	dst->wait_next = NULL;
 	*qp->waiters_tail = dst;
 	qp->waiters_tail = &dst->wait_next;
+	efanic_qp_attn(qp);
 }
 
 static __attribute__((noinline)) int bulk_start(struct efanic_qp *qp, struct efanic_swr *s)
@@ -247,6 +251,7 @@ static bool rnr_again(struct efanic_qp *qp, struct efanic_swr *s)
 	s->phase = WR_RNR;
 	s->rnr.key_ns = link_now_ns(qp->nic->node) + MIN(wait_ns, EFANIC_RNR_NS_MAX);
 	must(!pq_push(&qp->rnr, &s->rnr)); /* room for sq_depth was reserved */
+	efanic_qp_attn(qp);
 	return true;
 }
 
@@ -406,6 +411,7 @@ int efanic_tx_retry(struct efanic_qp *qp)
 		n += rnr_poll(qp);
 	if (unlikely(qp->waiters && qp->state != EFANIC_QPS_SQD))
 		n += waiters_serve(qp);
+	efanic_qp_attn(qp);
 	return n;
 }
 
@@ -450,6 +456,7 @@ void efanic_tx_flush(struct efanic_qp *qp, bool discard)
 	for (uint16_t i = 0; i < qp->sq_fresh; i++)
 		slot_flush(qp, &qp->sq[i], discard);
 	qp->deliver = deliver;
+	efanic_qp_attn(qp);
 }
 
 /* --- posting --- */
@@ -483,7 +490,8 @@ static inline struct efanic_swr *slot_get(struct efanic_qp *qp)
 {
 	struct efanic_swr *s;
 
-	qp->sq_used++;
+	if (unlikely(++qp->sq_used >= qp->sq_depth))
+		efanic_gate_shut(qp);
 	if (unlikely(qp->sq_free == SQ_NONE))
 		return &qp->sq[qp->sq_fresh++];
 	s = &qp->sq[qp->sq_free];
@@ -537,8 +545,8 @@ static inline uint8_t send_fill(struct efanic_qp *qp, struct efanic_swr *s,
 
 	if (unlikely(status != EFANIC_OK))
 		return status;
-	qp->stats.send_wrs++;
-	qp->stats.send_bytes += s->len;
+	qp->sent_cnt++;
+	qp->sent_bytes += s->len;
 	return EFANIC_OK;
 }
 
@@ -559,7 +567,7 @@ static inline void post_go(struct efanic_qp *qp, struct efanic_swr *s, uint8_t s
 		post_end(qp, s, status);
 	else
 		wr_start_or_wait(qp, s);
-	if (unlikely(qp->waiters && !qp->is_polling) && qp->backlog++ % PUSH_EVERY == 0)
+	if (unlikely(qp->waiters && !(qp->attn & ATTN_POLLING)) && qp->backlog++ % PUSH_EVERY == 0)
 		efanic_qp_push(qp);
 }
 
@@ -633,21 +641,19 @@ static struct efanic_swr *slot_get_own(struct efanic_qp *qp, struct efanic_dst *
 uint8_t *efanic_begin(struct efanic_qp *qp, struct efanic_dst *dst, uint32_t len)
 {
 	uint8_t *frame;
-	le64_t hdr;
 
 	lock_assert_held(qp->nic->lock);
-	/* those that were refused hold slots of the queue, which has some for all that are on their way besides */
-	if (unlikely(dst->qp != qp || len > EFANIC_OWN_MAX || qp->sq_used >= qp->sq_depth))
+	if (unlikely(dst->qp != qp || len > EFANIC_OWN_MAX))
 		return NULL;
-	if (likely(qp->may_skip_sq && !dst->is_waiting && !efanic_dst_is_stale(qp->nic, dst))) {
-		frame = link_begin(qp->port, dst->peer, sizeof(hdr) + len);
+	if (likely(efanic_dst_open(qp, dst))) {
+		frame = link_begin(qp->port, dst->peer, sizeof(struct efanic_hdr) + len);
 		if (likely(frame != NULL)) {
-			hdr = efanic_hdr_word(EFANIC_PKT_SEND, dst->qkey);
-			memcpy(frame, &hdr, sizeof(hdr));
-			return frame + sizeof(hdr);
+			efanic_send_encode(dst->qkey, frame);
+			return frame + sizeof(struct efanic_hdr);
 		}
 	}
-	return qp->post_ok[EFANIC_OP_SEND] & 2 ? slot_next(qp)->own : NULL;
+	/* those that were refused hold slots of the queue, which has some for all that are on their way besides */
+	return qp->sq_used < qp->sq_depth && qp->post_ok[EFANIC_OP_SEND] & 2 ? slot_next(qp)->own : NULL;
 }
 
 bool efanic_may_wait(const struct efanic_qp *qp, const uint8_t *buf)
@@ -678,8 +684,8 @@ void efanic_commit(struct efanic_qp *qp, struct efanic_dst *dst, uint8_t *buf, u
 	const uint32_t hdr_len = sizeof(struct efanic_hdr);
 	struct efanic_swr *s = NULL;
 
-	qp->stats.send_wrs++;
-	qp->stats.send_bytes += len;
+	qp->sent_cnt++;
+	qp->sent_bytes += len;
 	if (unlikely(wr_id || efanic_may_wait(qp, buf)) && !(s = commit_slot(qp, dst, buf, len, wr_id)))
 		return;
 	link_commit(qp->port, dst->peer, buf - hdr_len, hdr_len + len, s, 0);

@@ -19,6 +19,8 @@
 #define EFA_CTSDATA_CAP  (EFA_MTU - 24 - 8)      /* payload planned per CTSDATA */
 #define EFA_INJECT_SHM   4096u                   /* tx_attr.inject_size while shared memory is on */
 #define EFA_INJECT_NET   (EFA_MTU - EFA_HDR_WORST)
+/* of a message that may lie in the adapter's memory; its bytes are copied there, so that no key is asked for */
+#define EFA_OWN_MAX      (EFANIC_OWN_MAX - EFA_EAGER_HDR_TAG)
 #define EFA_ATOMIC_MAX   (EFA_MTU - 24 - 32 - 4 * 24) /* 8776: max_order_*_size */
 #define EFA_PARKED_MAX   16                      /* operations waiting for a handshake, per endpoint */
 #define EFA_STRANGERS_MAX 65536                  /* default of implicit_av_size: as many queue pairs as one host has */
@@ -166,17 +168,22 @@ struct efa_past {
 LIST_HEAD(efa_past_list, efa_past);
 
 struct efa_peer {
+	/* what a small message touches: one line of the cache */
 	struct efa_ep *ep;
 	fi_addr_t fi_addr;                 /* FI_ADDR_NOTAVAIL: a stranger, whom nobody has inserted (yet) */
-	struct efanic_dst *dst, *user_dst; /* user_dst: zero-copy receive queue pair */
+	struct efanic_dst *dst;
+	uint32_t own_lim[2];               /* [tagged]: a shorter message may leave at once: efa_peer_gates() */
+	uint32_t next_msg_id;              /* to send */
+	uint32_t exp_msg_id;               /* to receive next */
+	bool takes_next;                   /* that one may be taken at once: efa_peer_gates() */
+	bool is_self;
+	uint8_t lost_status;               /* enum efanic_status: it is dead and what waits for it is about to end */
 	uint32_t flags;                    /* EFA_PEER_* */
+	/* the rest */
+	struct efanic_dst *user_dst;       /* zero-copy receive queue pair */
 	uint16_t user_qpn;                 /* of user_dst, from its handshake */
 	uint32_t user_qkey;
 	uint16_t ahn;                      /* of the address vector's entry; a stranger has none */
-	bool is_self;
-	uint8_t lost_status;               /* enum efanic_status: it is dead and what waits for it is about to end */
-	uint32_t next_msg_id;              /* to send */
-	uint32_t exp_msg_id;               /* to receive next */
 	uint64_t extra;                    /* extra_info[0] of its handshake */
 	uint32_t device_version;
 	uint64_t host_id;
@@ -288,11 +295,18 @@ struct efa_ep {
 	struct efa_domain *domain;
 	enum efa_kind kind;
 	LIST_ENTRY(efa_ep) domain_link;
-	struct efanic_qp *qp, *user_qp;
-	struct efa_addr self;
-	struct kit_srx srx;
+	/* of each call, together */
+	struct efanic_qp *qp;
+	const volatile uint8_t *live;    /* a byte; 0: messages may not go on, or not simply: set_enabled() */
 	struct efa_peer **peers;         /* by fi_addr */
 	uint32_t peers_cap;
+	bool is_busy;                    /* a poll has more to do than the adapter: progress_rest() */
+	bool need_doorbell;
+	bool has_other_start;            /* messages do not start with an eager header: prefix, or zero-copy receive */
+	int32_t watch_skip;              /* progress calls until the next efa_peers_watch() */
+	struct efanic_qp *user_qp;
+	struct efa_addr self;
+	struct kit_srx srx;
 	uint32_t stranger_cnt;
 	LIST_HEAD(, efa_peer) all_peers; /* strangers included */
 	TAILQ_HEAD(efa_stranger_q, efa_peer) strangers; /* longest known first */
@@ -313,10 +327,8 @@ struct efa_ep {
 	uint8_t rnr_retry;
 	bool use_read, use_write;        /* device RDMA in use */
 	bool shm_permitted, zcpy_rx, unsolicited, homogeneous, in_order;
-	bool has_other_start;            /* messages do not start with an eager header at once: prefix, or zero-copy receive */
-	bool need_doorbell;
 	bool has_lost;                   /* some peer's lost_status is set */
-	int32_t watch_skip;              /* progress calls until the next efa_peers_watch() */
+	uint32_t watch_busy;             /* looks that fell due in a busy call */
 	uint64_t watch_ns;               /* not before */
 	uint64_t local_extra;            /* what our handshake announces */
 	uint32_t user_qkey;              /* connection id of user_qp */
@@ -369,6 +381,17 @@ int efa_ep_setopt(struct fid *fid, int level, int name, const void *val, size_t 
 int efa_ep_getopt(struct fid *fid, int level, int name, void *val, size_t *len);
 
 /* efa_peer.c */
+/**
+ * efa_peer_gates() - Computes own_lim and takes_next, which stand for conditions that rarely change: called wherever one of
+ * them does. efa_peers_gates() - Of all peers, where one of the endpoint's has changed.
+ */
+void efa_peer_gates(struct efa_peer *peer);
+void efa_peers_gates(struct efa_ep *ep);
+static inline void efa_peer_flag(struct efa_peer *peer, uint32_t flag, bool on)
+{
+	peer->flags = on ? peer->flags | flag : peer->flags & ~flag;
+	efa_peer_gates(peer);
+}
 /** efa_peer_get() - The peer behind @fi_addr, made on first use. NULL: not in the AV, or no memory. Lock held. */
 struct efa_peer *efa_peer_get(struct efa_ep *ep, fi_addr_t fi_addr);
 static inline struct efa_peer *efa_peer_find(struct efa_ep *ep, fi_addr_t fi_addr)
@@ -500,8 +523,8 @@ size_t efa_eager_cap(const struct efa_peer *peer, const struct efa_tx *tx, uint8
 /* efa_rx.c: incoming packets and transfers */
 /** efa_rx_packet() - One packet of @peer, decoded. @data: the whole packet. */
 void efa_rx_packet(struct efa_peer *peer, const struct efa_hdr *h, const struct view *data, size_t payload_off);
-/** efa_on_eager() - A packet in one piece from where @src (a peer, or NULL) is: taken if it is the next small message, or false: efa_on_wc() it. */
-bool efa_on_eager(void *ctx, void *src, const uint8_t *pkt, uint32_t len);
+/** efa_on_eager() - A packet in one piece from @src, a peer or NULL: taken if it is the next small message; else efanic_pass(). */
+int efa_on_eager(void *ctx, void *src, const uint8_t *pkt, uint32_t len);
 void efa_rx_start(struct kit_ep *ep, struct kit_rx *krx, struct kit_ux *ux);
 void efa_rx_discard(struct kit_ep *ep, struct kit_ux *ux);
 fi_addr_t efa_rx_source(const struct kit_ux *ux);

@@ -9,8 +9,8 @@
 #include "kit/stubs.h"
 #include "prov/efa/efa_obj.h"
 
-#define WATCH_SKIP 256 /* busy progress calls between two readings of the clock, */
-#define WATCH_IDLE 16  /* or so many times fewer idle ones */
+#define WATCH_SKIP 16 /* progress calls between two looks at the clock if they are idle, */
+#define WATCH_BUSY 16 /* or so many times more if they are busy */
 #define CLOSE_WAIT_NS (5 * NS_PER_SEC) /* fi_close lets sends finish for this long; the adapter ends the rest */
 
 static struct efa_ep *to_ep(struct fid *fid)
@@ -18,32 +18,56 @@ static struct efa_ep *to_ep(struct fid *fid)
 	return container_of(fid, struct efa_ep, kit.fid.fid);
 }
 
-int efa_ep_progress(struct kit_ep *kep)
+/*
+ * What a poll does beside the adapter's. Whoever makes something to do sets is_busy; that there is nothing any more is
+ * found out here.
+ */
+static __attribute__((noinline)) int progress_rest(struct efa_ep *ep, int events)
 {
-	struct efa_ep *ep = container_of(kep, struct efa_ep, kit);
-	int events;
-
-	if (unlikely(!kep->enabled))
-		return 0;
-	events = efanic_poll(ep->qp);
-	if (unlikely(ep->user_qp != NULL))
+	if (ep->user_qp)
 		events += efanic_poll(ep->user_qp);
-	if (unlikely(!STAILQ_EMPTY(&ep->queued)))
+	if (!STAILQ_EMPTY(&ep->queued))
 		efa_pkts_retry(ep, clk_now_ns(NULL));
-	if (unlikely(!TAILQ_EMPTY(&ep->pump)))
+	if (!TAILQ_EMPTY(&ep->pump))
 		efa_tx_pump(ep);
-	if (unlikely(ep->has_lost))
+	if (ep->has_lost)
 		efa_peers_bury(ep);
-	ep->watch_skip -= events ? 1 : WATCH_IDLE;
-	if (unlikely(ep->watch_skip <= 0)) {
-		ep->watch_skip = WATCH_SKIP;
-		efa_peers_watch(ep);
+	if (ep->watch_skip < 0) {
+		ep->watch_skip = WATCH_SKIP - 1;
+		if (!events || ++ep->watch_busy % WATCH_BUSY == 0)
+			efa_peers_watch(ep);
 	}
 	if (ep->need_doorbell) {
 		efanic_doorbell(ep->qp);
 		ep->need_doorbell = false;
 	}
+	ep->is_busy = ep->user_qp || !STAILQ_EMPTY(&ep->queued) || !TAILQ_EMPTY(&ep->pump) || ep->has_lost;
 	return events;
+}
+
+int efa_ep_progress(struct kit_ep *kep)
+{
+	struct efa_ep *ep = container_of(kep, struct efa_ep, kit);
+	int events = efanic_poll(ep->qp);
+
+	return unlikely(--ep->watch_skip < 0 || ep->is_busy) ? progress_rest(ep, events) : events;
+}
+
+static int progress_none(struct kit_ep *kep)
+{
+	return 0;
+}
+
+/* Of ep->live: messages go on, and they are messages like all others. */
+static void set_enabled(struct efa_ep *ep, bool on)
+{
+	static const uint8_t ask;
+	const volatile uint8_t *mark = ep->domain->kit.fork_mark;
+
+	ep->kit.enabled = on;
+	ep->kit.progress = on ? efa_ep_progress : progress_none;
+	ep->live = on && mark && !ep->has_other_start ? mark : &ask;
+	ep->is_busy = true;
 }
 
 static int wait_fd(struct kit_ep *kep, unsigned i)
@@ -92,7 +116,7 @@ static void qps_close(struct efa_ep *ep)
 {
 	kit_ep_watch(&ep->kit, false);
 	LIST_REMOVE(ep, domain_link);
-	ep->kit.enabled = false;
+	set_enabled(ep, false);
 	efa_zcpy_close(ep);
 	efanic_qp_close(ep->qp);
 	ep->qp = NULL;
@@ -146,7 +170,7 @@ static int ep_enable(struct efa_ep *ep)
 			  (ep->use_read ? EFA_X_RDMA_READ : 0) | (ep->use_write ? EFA_X_RDMA_WRITE : 0) |
 			  (ep->unsolicited ? EFA_X_UNSOLICITED_WRITE_RECV : 0) | (ep->zcpy_rx ? EFA_X_USER_RECV_QP : 0);
 	LIST_INSERT_HEAD(&ep->domain->eps, ep, domain_link);
-	ep->kit.enabled = true;
+	set_enabled(ep, true);
 	ret = kit_ep_watch(&ep->kit, true);
 	if (ret)
 		qps_close(ep);
@@ -343,9 +367,10 @@ int efa_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep *
 		ret = init_slabs(ep);
 	if (ret)
 		goto err_slabs;
-	ret = kit_ep_init(&ep->kit, &d->kit, info, efa_ep_progress, context);
+	ret = kit_ep_init(&ep->kit, &d->kit, info, progress_none, context);
 	if (ret)
 		goto err_slabs;
+	set_enabled(ep, false);
 	ep->kit.wait_fd = wait_fd;
 	ep->kit.wait_arm = wait_arm;
 	ep->kit.is_driven = !d->auto_progress;

@@ -70,6 +70,9 @@ static int set_size(struct efa_ep *ep, int name, const void *val, size_t len)
 		return -FI_EINVAL;
 	}
 	*at = v;
+	lock_acquire(&ep->domain->kit.lock);
+	efa_peers_gates(ep);
+	lock_release(&ep->domain->kit.lock);
 	return 0;
 }
 

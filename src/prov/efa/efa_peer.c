@@ -23,6 +23,37 @@ static int peers_grow(struct efa_ep *ep, fi_addr_t fi_addr)
 	return 0;
 }
 
+/* --- gates ---------------------------------------------------------------------------------------- */
+
+/* One more than bytes of the longest message to @peer that may be an eager packet with a connid at once; 0: none. */
+static uint32_t own_lim(const struct efa_peer *peer, bool tagged)
+{
+	const struct efa_ep *ep = peer->ep;
+	size_t max = MIN(tagged ? ep->inject_tagged : ep->inject_msg, tagged ? ep->max_tagged_size : ep->max_msg_size);
+
+	if ((peer->flags & (EFA_PEER_HS_RCVD | EFA_PEER_RNR)) != EFA_PEER_HS_RCVD ||
+	    (peer->extra & (EFA_X_CONNID_HDR | EFA_X_CONSTANT_HDR_LEN)) != EFA_X_CONNID_HDR ||
+	    !STAILQ_EMPTY(&peer->parked) || peer->unstarted || ep->has_other_start)
+		return 0;
+	return (uint32_t)MIN(max, (size_t)EFA_OWN_MAX) + 1;
+}
+
+void efa_peer_gates(struct efa_peer *peer)
+{
+	peer->own_lim[false] = own_lim(peer, false);
+	peer->own_lim[true] = own_lim(peer, true);
+	peer->takes_next = TAILQ_EMPTY(&peer->ahead) &&
+			   (peer->flags & (EFA_PEER_HS_SENT | EFA_PEER_FULL)) == EFA_PEER_HS_SENT;
+}
+
+void efa_peers_gates(struct efa_ep *ep)
+{
+	struct efa_peer *peer;
+
+	LIST_FOREACH(peer, &ep->all_peers, ep_link)
+		efa_peer_gates(peer);
+}
+
 /* --- where we stood with those that are gone ------------------------------------------------------ */
 
 static struct efa_past_list *past_bucket(struct efa_ep *ep, const struct efa_addr *addr)
@@ -128,6 +159,7 @@ static struct efa_peer *peer_new(struct efa_ep *ep, const struct efa_addr *addr,
 	}
 	if (unlikely(past != NULL))
 		past_resume(peer, past);
+	efa_peer_gates(peer);
 	efanic_dst_set_user(dst, peer);
 	return peer;
 }
@@ -388,7 +420,7 @@ int efa_handshake_send(struct efa_peer *peer)
 	}
 	ret = efa_ctrl_send(peer, &h, NULL);
 	if (!ret)
-		peer->flags |= EFA_PEER_HS_SENT;
+		efa_peer_flag(peer, EFA_PEER_HS_SENT, true);
 	return ret;
 }
 
@@ -436,6 +468,7 @@ void efa_handshake_received(struct efa_peer *peer, const struct efa_hdr *h)
 		ep->parked_cnt--;
 		efa_tx_unpark(tx);
 	}
+	efa_peer_gates(peer);
 }
 
 /* An EAGER_RTW that writes nothing: a request like any other, of which the peer need not tell its user. */
@@ -525,7 +558,7 @@ void efa_peer_lost(struct efa_peer *peer, unsigned status)
 	if (peer->flags & EFA_PEER_REMOVED)
 		return;
 	peer->lost_status = (uint8_t)status;
-	peer->ep->has_lost = true;
+	peer->ep->has_lost = peer->ep->is_busy = true;
 }
 
 /* What still has work requests on their way ends with them. An unmatched message ends when a receive asks for the rest of it. */

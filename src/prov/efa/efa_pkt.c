@@ -79,7 +79,7 @@ int efa_pkt_post(struct efa_pkt *pkt)
 	if (unlikely(ret))
 		return ret == -ENOMEM ? -FI_EAGAIN : ret;
 	pkt->posted = true;
-	pkt->ep->need_doorbell = true;
+	pkt->ep->need_doorbell = pkt->ep->is_busy = true;
 	pkt->ep->stats.tx_pkts[pkt->type]++;
 	return 0;
 }
@@ -88,8 +88,10 @@ void efa_pkt_post_or_queue(struct efa_pkt *pkt)
 {
 	struct efa_ep *ep = pkt->ep;
 
-	if (!STAILQ_EMPTY(&ep->queued) || efa_pkt_post(pkt))
+	if (!STAILQ_EMPTY(&ep->queued) || efa_pkt_post(pkt)) {
 		STAILQ_INSERT_TAIL(&ep->queued, pkt, link);
+		ep->is_busy = true;
+	}
 }
 
 void efa_pkt_end(struct efa_pkt *pkt, unsigned status)
@@ -154,11 +156,12 @@ static void pkt_requeue_rnr(struct efa_pkt *pkt)
 			peer->rnr_wait_ns = peer->rnr_wait_ns ? peer->rnr_wait_ns * 2 : base * NS_PER_US;
 			peer->rnr_wait_ns = MIN(peer->rnr_wait_ns, (uint64_t)prm->max_timeout * NS_PER_US);
 			peer->rnr_until_ns = now + peer->rnr_wait_ns;
-			peer->flags |= EFA_PEER_RNR;
+			efa_peer_flag(peer, EFA_PEER_RNR, true);
 		}
 	}
 	pkt->posted = false;
 	STAILQ_INSERT_TAIL(&ep->queued, pkt, link);
+	ep->is_busy = true;
 }
 
 int efa_ctrl_send(struct efa_peer *peer, struct efa_hdr *h, struct efa_rx *rx)
@@ -261,7 +264,7 @@ static inline void on_send_wc(struct efa_ep *ep, const struct efanic_wc *wc)
 	}
 	peer = pkt->peer;
 	if (unlikely(peer->flags & EFA_PEER_RNR)) {
-		peer->flags &= ~(uint32_t)EFA_PEER_RNR;
+		efa_peer_flag(peer, EFA_PEER_RNR, false);
 		peer->rnr_wait_ns = 0;
 	}
 	efa_pkt_end(pkt, EFANIC_OK);

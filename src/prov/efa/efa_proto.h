@@ -202,18 +202,45 @@ static inline uint32_t efa_eager_base(bool tagged)
 	return efa_eager_type(tagged) | EFA_PROTO_VERSION << 8 | (uint32_t)efa_eager_flags(tagged) << 16;
 }
 
+static inline uint32_t efa_eager_hdr_len(bool tagged)
+{
+	return tagged ? EFA_EAGER_HDR_TAG : EFA_EAGER_HDR_MSG;
+}
+
 /** efa_eager_encode() - The header into @buf. Return: its length. */
 static inline size_t efa_eager_encode(uint8_t *buf, bool tagged, uint32_t msg_id, uint64_t tag, uint32_t connid)
 {
-	struct { le32_t base, msg_id; } front = {le32_put(efa_eager_base(tagged)), le32_put(msg_id)};
-	le32_t id = le32_put(connid);
+	le32_t base = le32_put(efa_eager_base(tagged)), msg = le32_put(msg_id), id = le32_put(connid);
 	le64_t t = le64_put(tag);
 
-	memcpy(buf, &front, 8);
+	memcpy(buf, &base, 4);
+	memcpy(buf + 4, &msg, 4);
 	if (tagged)
 		memcpy(buf + 8, &t, 8);
 	memcpy(buf + (tagged ? 16 : 8), &id, 4);
-	return tagged ? EFA_EAGER_HDR_TAG : EFA_EAGER_HDR_MSG;
+	return efa_eager_hdr_len(tagged);
+}
+
+/* Fields of such a packet, each read once: the first four bytes, for efa_eager_base(), then others. */
+static inline uint32_t efa_eager_front(const uint8_t *p)
+{
+	le32_t front;
+
+	memcpy(&front, p, sizeof(front));
+	return le32_get(front);
+}
+
+static inline uint32_t efa_eager_msg_id(const uint8_t *p)
+{
+	return efa_eager_front(p + 4);
+}
+
+static inline uint64_t efa_eager_tag(const uint8_t *p)
+{
+	le64_t tag;
+
+	memcpy(&tag, p + 8, sizeof(tag));
+	return le64_get(tag);
 }
 
 /**

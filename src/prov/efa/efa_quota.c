@@ -35,7 +35,7 @@ void efa_quota_add(struct efa_peer *peer, enum efa_quota q, uint64_t n)
 		quota_join(&peer->quota, efanic_dst_source(peer->dst));
 	quota_add(&peer->ep->quota, &peer->quota, q, n);
 	if (unlikely(!efa_quota_has(peer, q, 1)))
-		peer->flags |= EFA_PEER_FULL;
+		efa_peer_flag(peer, EFA_PEER_FULL, true);
 }
 
 void efa_quota_put(struct efa_peer *peer, enum efa_quota q, uint64_t n)
@@ -83,7 +83,7 @@ bool efa_quota_refuse(struct efa_peer *peer, const struct efa_hdr *h)
 	for (unsigned q = 0; q < EFA_Q_NUM; q++)
 		is_full |= !efa_quota_has(peer, (enum efa_quota)q, 1);
 	if (!is_full)
-		peer->flags &= ~(uint32_t)EFA_PEER_FULL;
+		efa_peer_flag(peer, EFA_PEER_FULL, false);
 	if (!is_full || !is_too_much(peer, h) || !efanic_refuse(ep->qp))
 		return false;
 	if (!ep->stats.quota_refused++)

@@ -42,9 +42,7 @@ static inline __attribute__((always_inline)) ssize_t recv_buf(struct efa_ep *ep,
 	struct lock *lock = &ep->domain->kit.lock;
 	ssize_t ret;
 
-	if (unlikely(efa_ep_state(&ep->kit)))
-		return efa_ep_state(&ep->kit);
-	if (unlikely(ep->has_other_start)) {
+	if (unlikely(!*ep->live)) {
 		struct iovec iov = {buf, len};
 		struct kit_recv_args any = *a;
 

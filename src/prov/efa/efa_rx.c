@@ -518,49 +518,62 @@ static void on_message(struct efa_peer *peer, const struct efa_hdr *h, const str
 		first_packet(peer, h, data, payload_off, krx, len);
 }
 
-/* No receive waits for it, or a shorter one. */
-static __attribute__((noinline)) void eager_kept(struct efa_peer *peer, const struct efa_eager *e, struct kit_rx *krx,
-						 const uint8_t *pkt, uint32_t len)
+/* No receive waits for it, or a shorter one, or one of several pieces. */
+static __attribute__((noinline)) void eager_kept(struct efa_peer *peer, const uint8_t *pkt, uint32_t len, bool tagged,
+						 uint64_t tag, struct kit_rx *krx)
 {
+	const struct efa_hdr h = {.type = efa_eager_type(tagged), .flags = efa_eager_flags(tagged),
+				  .msg_id = peer->exp_msg_id - 1, .tag = tag};
 	struct view data = view_of(pkt, len);
-	const struct efa_hdr h = {
-		.type = efa_eager_type(e->tagged),
-		.flags = efa_eager_flags(e->tagged),
-		.msg_id = e->msg_id,
-		.tag = e->tag,
-	};
 
-	first_packet(peer, &h, &data, e->hdr_len, krx, len - e->hdr_len);
+	first_packet(peer, &h, &data, efa_eager_hdr_len(tagged), krx, len - (uint32_t)efa_eager_hdr_len(tagged));
 }
 
-/* A peer that we know and have greeted sends its next small message: on_message() and all before it, in short. */
-bool efa_on_eager(void *ctx, void *src, const uint8_t *pkt, uint32_t len)
+/* on_message() and all before it, in short; its first four bytes have been looked at. Return: taken. */
+static inline __attribute__((always_inline)) bool take_next(struct efa_peer *peer, const uint8_t *pkt, uint32_t len,
+							    bool tagged)
 {
-	struct efa_peer *peer = src;
-	struct kit_rx_result res = {0};
-	struct efa_ep *ep = ctx;
-	struct efa_eager e;
+	uint32_t hdr_len = efa_eager_hdr_len(tagged), n = len - hdr_len;
+	struct kit_rx_result res = {.src = peer->fi_addr};
+	struct efa_ep *ep = peer->ep;
 	struct kit_rx *krx;
 
-	if (unlikely(!peer || (peer->flags & (EFA_PEER_HS_SENT | EFA_PEER_FULL)) != EFA_PEER_HS_SENT || !efa_eager_decode(pkt, len, &e)))
-		return false;
-	if (unlikely(e.msg_id != peer->exp_msg_id || !TAILQ_EMPTY(&peer->ahead)))
+	if (unlikely(len < hdr_len || efa_eager_msg_id(pkt) != peer->exp_msg_id))
 		return false;
 	peer->exp_msg_id++;
-	ep->stats.rx_pkts[efa_eager_type(e.tagged)]++;
-	krx = kit_srx_match(&ep->srx, e.tagged, peer->fi_addr, e.tag, len - e.hdr_len);
-	if (unlikely(!krx || len - e.hdr_len > krx->len || krx->iov_cnt != 1)) {
-		struct efa_eager copy = e; /* the slow way's own, so that @e stays in registers */
-
-		eager_kept(peer, &copy, krx, pkt, len);
+	ep->stats.rx_pkts[efa_eager_type(tagged)]++;
+	res.tag = tagged ? efa_eager_tag(pkt) : 0;
+	krx = kit_srx_match(&ep->srx, tagged, res.src, res.tag, n);
+	if (unlikely(!krx || n > krx->len || krx->iov_cnt != 1)) {
+		eager_kept(peer, pkt, len, tagged, res.tag, krx);
 		return true;
 	}
-	copy_bytes(krx->iov[0].iov_base, pkt + e.hdr_len, len - e.hdr_len);
-	res.len = len - e.hdr_len + ep->msg_prefix;
-	res.tag = e.tag;
-	res.src = peer->fi_addr;
+	copy_bytes(krx->iov[0].iov_base, pkt + hdr_len, n);
+	res.len = n + ep->msg_prefix;
 	kit_rx_done(krx, &res);
 	return true;
+}
+
+/*
+ * A peer that we know and have greeted sends its next small message. What it must begin with is known in advance; each
+ * byte of it is read once. All else has its door behind efanic_pass().
+ */
+int efa_on_eager(void *ctx, void *src, const uint8_t *pkt, uint32_t len)
+{
+	struct efa_peer *peer = src;
+	struct efa_ep *ep = ctx;
+
+	if (likely(peer && peer->takes_next && len >= EFA_EAGER_HDR_MSG)) {
+		uint32_t base = efa_eager_front(pkt);
+
+		if (likely(base == efa_eager_base(true))) {
+			if (likely(take_next(peer, pkt, len, true)))
+				return 0;
+		} else if (base == efa_eager_base(false) && take_next(peer, pkt, len, false)) {
+			return 0;
+		}
+	}
+	return efanic_pass(ep->qp);
 }
 
 /* A further packet of a message of several. */
@@ -728,6 +741,7 @@ static void keep_ahead(struct efa_peer *peer, const struct efa_hdr *h, const str
 	else
 		TAILQ_INSERT_HEAD(&peer->ahead, held, link);
 	peer->ahead_cnt++;
+	efa_peer_gates(peer);
 	efa_quota_add(peer, EFA_Q_EARLY, efa_held_size(held));
 }
 
@@ -769,6 +783,7 @@ void efa_rx_ordered(struct efa_peer *peer, const struct efa_hdr *h, const struct
 
 		TAILQ_REMOVE(&peer->ahead, held, link);
 		peer->ahead_cnt--;
+		efa_peer_gates(peer);
 		efa_quota_put(peer, EFA_Q_EARLY, efa_held_size(held));
 		if (efa_pkt_decode(&v, &hh, &off)) {
 			/* cannot be: it passed the door once and is our copy */

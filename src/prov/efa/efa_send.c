@@ -6,14 +6,27 @@
 #define TAG (FI_SEND | FI_TAGGED)
 
 /*
- * In the flags from do_send() on FI_TAGGED says which kind it is.
- *
  * An eager packet that the adapter's own memory has room for is written there at once, and where nobody waits for its
  * end no transfer is made of it: only a failure is heard of again (pkt_again() in efa_pkt.c). All else goes out of the
- * caller's memory.
+ * caller's memory. In the flags of a call FI_TAGGED says which kind it is.
  */
-#define OWN_MAX (EFANIC_OWN_MAX - EFA_EAGER_HDR_TAG) /* the bytes are copied here, so that no key is asked for */
 #define OWN_NOT (FI_REMOTE_CQ_DATA | FI_DELIVERY_COMPLETE) /* flags that need another header */
+
+/*
+ * A call, besides what nearly every message consists of: that stays in registers, and of the calls that say nothing
+ * more there is one of these for all.
+ */
+struct call {
+	uint64_t flags;  /* FI_TAGGED, EFA_NO_CQE and those of the call; */
+	uint64_t mask;   /* and of the endpoint's these */
+	bool tagged, is_vec;
+	void *context;
+	uint64_t data;
+	void *desc;                       /* of the buffer; or */
+	const struct iovec *iov;          /* is_vec: @iov_cnt pieces, with @descs or NULL */
+	void *const *descs;
+	size_t iov_cnt;
+};
 
 /*
  * On this host a message that lies in the peer's lane has been sent, so it completes at once, as it does where efa
@@ -53,13 +66,13 @@ static struct efa_tx *make_tx(struct efa_peer *peer, size_t len, uint64_t tag, v
 }
 
 /* Out of the caller's memory, by the protocol that efa_tx_start() chooses. */
-static __attribute__((noinline)) ssize_t send_borrowed(struct efa_peer *peer, const struct kit_send *s, size_t len,
-						       uint64_t flags)
+static __attribute__((noinline)) ssize_t send_borrowed(struct efa_peer *peer, const void *bytes, size_t len, uint64_t tag,
+						       const struct call *c, uint64_t flags)
 {
-	struct iovec buf = {(void *)(uintptr_t)s->buf, s->len};
-	const struct iovec *iov = s->is_vec ? s->iov : &buf;
-	size_t cnt = s->is_vec ? s->iov_cnt : 1;
-	void *const *descs = s->is_vec ? s->descs : &s->desc;
+	struct iovec buf = {(void *)(uintptr_t)bytes, len};
+	const struct iovec *iov = c->is_vec ? c->iov : &buf;
+	size_t cnt = c->is_vec ? c->iov_cnt : 1;
+	void *const *descs = c->is_vec ? c->descs : &c->desc;
 	struct efa_ep *ep = peer->ep;
 	struct efa_tx *tx;
 
@@ -67,11 +80,11 @@ static __attribute__((noinline)) ssize_t send_borrowed(struct efa_peer *peer, co
 	if (unlikely(len > msg_max(ep, flags) ||
 		     (flags & FI_INJECT && len > inject_max(ep, flags))))
 		return -FI_EMSGSIZE;
-	tx = make_tx(peer, len, s->tag, s->context, flags);
+	tx = make_tx(peer, len, tag, c->context, flags);
 	if (unlikely(!tx))
 		return -FI_EAGAIN;
 	tx->has_data = flags & FI_REMOTE_CQ_DATA;
-	tx->data = s->data;
+	tx->data = c->data;
 	tx->iov_cnt = (uint8_t)cnt;
 	tx->desc[0] = NULL;
 	for (size_t i = 0; i < cnt; i++) {
@@ -83,16 +96,6 @@ static __attribute__((noinline)) ssize_t send_borrowed(struct efa_peer *peer, co
 		return -FI_EINVAL;
 	}
 	return efa_tx_start(tx);
-}
-
-/* Is a message of @len bytes an eager packet with a connid that has room there, with nothing in its way? */
-static inline bool takes_own(const struct efa_ep *ep, const struct efa_peer *peer, size_t len, uint64_t flags)
-{
-	return len <= OWN_MAX && !(flags & OWN_NOT) &&
-	       (peer->flags & (EFA_PEER_HS_RCVD | EFA_PEER_RNR)) == EFA_PEER_HS_RCVD &&
-	       (peer->extra & (EFA_X_CONNID_HDR | EFA_X_CONSTANT_HDR_LEN)) == EFA_X_CONNID_HDR &&
-	       STAILQ_EMPTY(&peer->parked) && !peer->unstarted && !ep->has_other_start && len <= inject_max(ep, flags) &&
-	       len <= msg_max(ep, flags);
 }
 
 /*
@@ -129,39 +132,37 @@ static __attribute__((cold, noinline)) ssize_t forget(uint64_t wr_id)
 }
 
 /* Header and bytes into the adapter's memory. */
-static __attribute__((noinline)) ssize_t send_owned(struct efa_peer *peer, const void *buf, size_t len, uint64_t tag,
-						    void *context, uint64_t flags)
+static inline ssize_t send_owned(struct efa_peer *peer, const void *buf, size_t len, uint64_t tag, const struct call *c,
+				 uint64_t flags)
 {
+	bool tagged = c->tagged, is_silent = flags & EFA_NO_CQE;
 	struct efa_ep *ep = peer->ep;
 	struct efanic_qp *qp = ep->qp;
-	bool tagged = flags & FI_TAGGED, wants_cqe = !(flags & EFA_NO_CQE) && kit_tx_wants_cqe(&ep->kit, flags);
+	bool wants_cqe = !is_silent && kit_tx_wants_cqe(&ep->kit, flags);
 	bool is_told = ep->kit.cntr[KIT_CNTR_SEND] || (wants_cqe && !completes_early(peer, flags));
-	uint32_t pkt_len = (uint32_t)len + (tagged ? EFA_EAGER_HDR_TAG : EFA_EAGER_HDR_MSG);
+	uint32_t hdr_len = efa_eager_hdr_len(tagged), pkt_len = (uint32_t)len + hdr_len;
 	uint64_t wr_id = 0;
 	uint8_t *pkt;
 
-	if (unlikely(is_told) && !(wr_id = remember(peer, len, tag, context, flags)))
+	if (unlikely(is_told) && !(wr_id = remember(peer, len, tag, c->context, flags)))
 		return -FI_EAGAIN;
 	pkt = efanic_begin(qp, peer->dst, pkt_len);
 	if (unlikely(!pkt))
 		return forget(wr_id);
 	/* what may wait has not been sent yet: who wants to know is told when it has */
-	if (!(flags & EFA_NO_CQE) && unlikely(efanic_may_wait(qp, pkt)) && !wr_id &&
-	    !(wr_id = remember(peer, len, tag, context, flags)))
+	if (!is_silent && unlikely(efanic_may_wait(qp, pkt)) && !wr_id &&
+	    !(wr_id = remember(peer, len, tag, c->context, flags)))
 		return -FI_EAGAIN;
-	copy_small(pkt + efa_eager_encode(pkt, tagged, peer->next_msg_id++, tag, ep->self.qkey), buf, len);
+	efa_eager_encode(pkt, tagged, peer->next_msg_id++, tag, ep->self.qkey);
+	if (unlikely(c->is_vec))
+		kit_iov_copy_from(pkt + hdr_len, len, c->iov, c->iov_cnt, 0);
+	else
+		copy_small(pkt + hdr_len, buf, len);
 	ep->stats.tx_pkts[efa_eager_type(tagged)]++;
 	efanic_commit(qp, peer->dst, pkt, pkt_len, wr_id);
 	if (wants_cqe && likely(!wr_id))
-		kit_cq_push(ep->kit.tx_cq, context, tagged ? TAG : MSG, len, NULL, 0, tag, FI_ADDR_NOTAVAIL);
+		kit_cq_push(ep->kit.tx_cq, c->context, tagged ? TAG : MSG, len, NULL, 0, tag, FI_ADDR_NOTAVAIL);
 	return 0;
-}
-
-/* The bytes of a vector, @len of them, in one piece. */
-static __attribute__((noinline)) const void *gather(uint8_t own[OWN_MAX], const struct iovec *iov, size_t cnt, size_t len)
-{
-	kit_iov_copy_from(own, len, iov, cnt, 0);
-	return own;
 }
 
 /* Bytes of a vector. Return: 0; -FI_EINVAL: there is none, or of too many pieces, or the sum of their lengths wraps. */
@@ -173,41 +174,68 @@ static __attribute__((noinline)) ssize_t vec_len(const struct iovec *iov, size_t
 	return cnt > 1 && *len == SIZE_MAX ? -FI_EINVAL : 0;
 }
 
-static inline __attribute__((always_inline)) ssize_t do_send(struct fid_ep *fid, const struct kit_send *s)
+/* What all calls come to. The checks that depend on the peer alone are one, of its own_lim. */
+static __attribute__((noinline)) ssize_t send_one(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t to, uint64_t tag,
+						  const struct call *c)
 {
 	struct efa_ep *ep = efa_ep_of(fid);
-	uint64_t flags = (kit_tx_flags(&ep->kit, s->form, s->flags) & ~(uint64_t)FI_TAGGED) |
-			 (s->form == KIT_BY_INJECT ? EFA_NO_CQE : 0) | (s->tagged ? FI_TAGGED : 0);
+	uint64_t flags = (ep->kit.tx_op_flags & c->mask) | c->flags;
 	struct lock *lock = &ep->domain->kit.lock;
-	uint8_t own[OWN_MAX];
 	struct efa_peer *peer;
-	size_t len = s->len;
-	ssize_t ret = efa_ep_state(&ep->kit);
+	ssize_t ret;
 
-	if (s->is_vec && !ret)
-		ret = vec_len(s->iov, s->iov_cnt, &len);
-	if (unlikely(ret))
+	if (unlikely(!*ep->live) && (ret = efa_ep_state(&ep->kit)))
 		return ret;
 	lock_acquire(lock);
-	peer = efa_peer_find(ep, s->to);
-	if (unlikely(!peer)) {
+	peer = efa_peer_find(ep, to);
+	if (unlikely(!peer))
 		ret = -FI_EINVAL;
-	} else if (likely(takes_own(ep, peer, len, flags)) && (!s->is_vec || may_forget(ep, flags))) {
-		ret = send_owned(peer, s->is_vec ? gather(own, s->iov, s->iov_cnt, len) : s->buf, len, s->tag, s->context, flags);
-	} else {
-		/* all of it, in memory here alone */
-		const struct kit_send m = {.is_vec = s->is_vec, .buf = s->buf, .len = s->len, .iov = s->iov,
-					   .descs = s->descs, .iov_cnt = s->iov_cnt, .desc = s->desc, .tag = s->tag,
-					   .data = s->data, .context = s->context};
-
-		ret = send_borrowed(peer, &m, len, flags);
-	}
-	if (!(flags & FI_MORE)) {
+	else if (likely(len < peer->own_lim[c->tagged] && !(flags & OWN_NOT)) && (likely(!c->is_vec) || may_forget(ep, flags)))
+		ret = send_owned(peer, buf, len, tag, c, flags);
+	else
+		ret = send_borrowed(peer, buf, len, tag, c, flags);
+	if (!(flags & FI_MORE))
 		efanic_doorbell(ep->qp);
-		ep->need_doorbell = false;
-	}
 	lock_release(lock);
 	return ret;
+}
+
+static inline __attribute__((always_inline)) ssize_t do_send(struct fid_ep *fid, const struct kit_send *s)
+{
+	uint64_t own = s->tagged ? FI_TAGGED : 0, mask = s->form == KIT_BY_MSG ? 0 : ~(uint64_t)FI_TAGGED;
+	size_t len = s->len;
+	struct call c;
+
+	if (s->form == KIT_BY_INJECT && !(s->flags & FI_REMOTE_CQ_DATA)) {
+		static const struct call inject[2] = {
+			{.flags = FI_INJECT | EFA_NO_CQE, .mask = ~(uint64_t)FI_TAGGED},
+			{.flags = FI_INJECT | EFA_NO_CQE | FI_TAGGED, .mask = ~(uint64_t)FI_TAGGED, .tagged = true},
+		};
+
+		return send_one(fid, s->buf, len, s->to, s->tag, &inject[s->tagged]);
+	}
+	if (s->is_vec) {
+		ssize_t ret = efa_ep_state(&efa_ep_of(fid)->kit);
+
+		ret = ret ? ret : vec_len(s->iov, s->iov_cnt, &len);
+		if (ret)
+			return ret;
+	}
+	c.flags = own | (s->form == KIT_BY_INJECT ? EFA_NO_CQE : 0) |
+		  (mask ? s->flags : kit_tx_flags(&efa_ep_of(fid)->kit, s->form, s->flags) & ~(uint64_t)FI_TAGGED);
+	c.mask = mask;
+	c.tagged = s->tagged;
+	c.is_vec = s->is_vec;
+	c.context = s->context;
+	c.data = s->data;
+	if (s->is_vec) {
+		c.iov = s->iov;
+		c.descs = s->descs;
+		c.iov_cnt = s->iov_cnt;
+	} else {
+		c.desc = s->desc;
+	}
+	return send_one(fid, s->buf, len, s->to, s->tag, &c);
 }
 
 #include "kit/call_send.inc"

@@ -81,14 +81,23 @@ static void enter_pump(struct efa_tx *tx)
 	if (!tx->in_pump)
 		TAILQ_INSERT_TAIL(&tx->ep->pump, tx, pump_link);
 	tx->in_pump = true;
+	tx->ep->is_busy = true;
+}
+
+static inline void set_started(struct efa_tx *tx)
+{
+	if (likely(!tx->unstarted))
+		return;
+	tx->unstarted = false;
+	tx->peer->unstarted--;
+	efa_peer_gates(tx->peer);
 }
 
 void efa_tx_put(struct efa_tx *tx)
 {
 	struct efa_ep *ep = tx->ep;
 
-	if (unlikely(tx->unstarted))
-		tx->peer->unstarted--;
+	set_started(tx);
 	leave_pump(tx);
 	if (unlikely(tx->tmp_mr[0] != NULL))
 		drop_tmp_mrs(tx);
@@ -158,6 +167,7 @@ void efa_tx_fail(struct efa_tx *tx, int err, unsigned prov_errno)
 		STAILQ_REMOVE(&tx->peer->parked, tx, efa_tx, park_link);
 		tx->parked = false;
 		ep->parked_cnt--;
+		efa_peer_gates(tx->peer);
 	}
 	tx->wait = 0;
 	if (tx->kind == EFA_TX_READ && !tx->reported)
@@ -564,6 +574,7 @@ int efa_tx_park(struct efa_tx *tx)
 	tx->parked = true;
 	STAILQ_INSERT_TAIL(&tx->peer->parked, tx, park_link);
 	ep->parked_cnt++;
+	efa_peer_gates(tx->peer);
 	return 0;
 }
 
@@ -592,13 +603,6 @@ int efa_tx_start(struct efa_tx *tx)
 	return ret;
 }
 
-static void set_started(struct efa_tx *tx)
-{
-	if (tx->unstarted)
-		tx->peer->unstarted--;
-	tx->unstarted = false;
-}
-
 static void begin_again(struct efa_tx *tx)
 {
 	int ret;
@@ -625,6 +629,7 @@ void efa_tx_unpark(struct efa_tx *tx)
 	/* An earlier one of this peer may wait in the pump for room; keep behind it. */
 	tx->unstarted = true;
 	tx->peer->unstarted++;
+	efa_peer_gates(tx->peer);
 	enter_pump(tx);
 	tx->type = 0;
 }
