@@ -127,14 +127,19 @@ bool link_peer_is_idle(const struct link_peer *peer)
 	return (!p->shm || !shm_outstanding(p->shm)) && (!peer->rel || !rel_peer_own(peer->rel));
 }
 
-void link_doorbell(struct link_port *p)
+static __attribute__((noinline)) void ring(struct link_port *p)
 {
-	lock_assert_held(p->node->lock);
-	if (!p->is_dirty)
-		return;
 	if (!rel_may_wait(p->rel, p->out_ns))
 		port_flush(p, p->out_ns);
 	port_soon(p, p->out_ns);
+}
+
+/* Asked after each send, and mostly for nothing: small enough to be part of it. */
+void link_doorbell(struct link_port *p)
+{
+	lock_assert_held(p->node->lock);
+	if (unlikely(p->is_dirty))
+		ring(p);
 }
 
 void link_borrow(struct link_port *p)
