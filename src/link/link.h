@@ -232,7 +232,8 @@ int link_send(struct link_port *p, struct link_peer *peer, const void *hdr, size
  * link_begin() - Where to write a small frame, so that it is copied only once: into the peer's memory, or into what the
  * network sends. Without a cookie, as on a RAW port always, nobody hears of it again unless it fails (on_lost; not RAW).
  * At most LINK_OWN_CNT are on their way through memory, and as many by the network (RAW: any number).
- * @len: header included, <= LINK_OWN_MAX.
+ * @len: header included, <= LINK_FRAME_MAX. Above LINK_OWN_MAX there is this way on one host only, not on a RAW port, and not with a
+ *       cookie.
  * Return: @len bytes, to be written and given off by link_commit() before anything else is done with @p;
  *         NULL: not this way, or not now, link_send() knows more. A RAW port has this way on one host only.
  */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Direct frames: written in place, kept nowhere but in their slots, shown again when they are refused.
+// Direct frames: written in place, kept nowhere but in their slots or their run, shown again when they are refused.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -71,7 +71,8 @@ static void direct_lost(struct fake *f, struct link_peer *peer, uint64_t tag, co
 	d->lost++;
 }
 
-static void shm_direct__lost_ones_show_their_bytes(void **state)
+/* @chance_long: of a frame that a lane does not hold. */
+static void lost_ones_show_their_bytes(double chance_long)
 {
 	static struct fake sides[2];
 	struct fake *a = &sides[0], *b = &sides[1];
@@ -80,7 +81,6 @@ static void shm_direct__lost_ones_show_their_bytes(void **state)
 	uint32_t refused = 0, full = 0, x = 0;
 	uint8_t *p;
 
-	(void)state;
 	open_port(a, 100);
 	open_port(b, 200);
 	rng_seed(&d->rng, g_seed);
@@ -88,7 +88,8 @@ static void shm_direct__lost_ones_show_their_bytes(void **state)
 	assert_int_equal(fake_poll(b), 1);
 	a->ctx = b->ctx = d, b->on_frame = direct_taken, a->on_lost = direct_lost;
 	while (d->sent < 20000) {
-		struct msg_hdr h = {.seq = d->sent, .len = (uint32_t)(sizeof(h) + rng_below(&d->rng, 248 - sizeof(h) + 1))};
+		size_t max = rng_chance(&d->rng, chance_long) ? LINK_FRAME_MAX : LINK_OWN_MAX;
+		struct msg_hdr h = {.seq = d->sent, .len = (uint32_t)(sizeof(h) + rng_below(&d->rng, max - sizeof(h) + 1))};
 
 		p = shm_begin(fake_peer(a, &to)->shm, h.len, false);
 		full += !p;
@@ -109,15 +110,30 @@ static void shm_direct__lost_ones_show_their_bytes(void **state)
 	assert_int_equal(d->taken, d->sent);
 	assert_int_equal(d->lost, refused);
 	assert_true(full > 0);
+	shm_stage_unbegin(fake_peer(a, &to)->shm);
+	assert_int_equal(a->s->stage.used, 0);
 	fake_close(a);
 	fake_close(b);
 	free(d);
+}
+
+static void shm_direct__lost_ones_show_their_bytes(void **state)
+{
+	(void)state;
+	lost_ones_show_their_bytes(0);
+}
+
+static void shm_direct__lost_long_ones_show_their_bytes(void **state)
+{
+	(void)state;
+	lost_ones_show_their_bytes(0.5);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(shm_direct__lost_ones_show_their_bytes),
+		cmocka_unit_test(shm_direct__lost_long_ones_show_their_bytes),
 	};
 	const char *seed = getenv("SEED");
 

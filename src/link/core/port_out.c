@@ -80,9 +80,9 @@ int link_send(struct link_port *p, struct link_peer *peer, const void *hdr, size
 }
 
 /* Not inline, as the halves of every message's way on one host are. */
-static __attribute__((noinline)) uint8_t *net_begin(struct link_port *p, struct link_peer *peer)
+static __attribute__((noinline)) uint8_t *net_begin(struct link_port *p, struct link_peer *peer, size_t len)
 {
-	return peer->shm_tried && p->cls != LINK_RAW ? rel_begin(p->rel, peer) : NULL;
+	return peer->shm_tried && p->cls != LINK_RAW && len <= LINK_OWN_MAX ? rel_begin(p->rel, peer) : NULL;
 }
 
 static __attribute__((noinline)) void net_commit(struct link_port *p, struct link_peer *peer, size_t len, void *cookie,
@@ -94,16 +94,17 @@ static __attribute__((noinline)) void net_commit(struct link_port *p, struct lin
 	net_sent(p);
 }
 
-uint8_t *link_begin(struct link_port *p, struct link_peer *peer, size_t len)
+inline __attribute__((always_inline)) uint8_t *link_begin(struct link_port *p, struct link_peer *peer, size_t len)
 {
 	lock_assert_held(p->node->lock);
 	/* a peer with shared memory is alive, and its path is chosen */
 	if (likely(peer->shm))
 		return shm_begin(peer->shm, len, p->cls == LINK_RAW);
-	return net_begin(p, peer);
+	return net_begin(p, peer, len);
 }
 
-void link_commit(struct link_port *p, struct link_peer *peer, uint8_t *frame, size_t len, void *cookie, uint64_t tag)
+inline __attribute__((always_inline)) void link_commit(struct link_port *p, struct link_peer *peer, uint8_t *frame,
+						       size_t len, void *cookie, uint64_t tag)
 {
 	if (likely(peer->shm)) {
 		shm_commit(peer->shm, frame, len, p->cls == LINK_RAW, cookie, tag);

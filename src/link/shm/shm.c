@@ -82,14 +82,14 @@ static inline bool has_pend_room(const struct shm_peer *sp)
 }
 
 /* Remember the frame whose slots have just been reserved at sp->tx.pos. */
-static inline struct shm_pend *pend_push(struct shm_peer *sp, enum link_kind kind, void *cookie)
+static inline struct shm_pend *pend_push(struct shm_peer *sp, uint8_t kind, void *cookie)
 {
 	struct shm_pend *e = &sp->pend[sp->pend_tail++ % SHM_PEND_CNT];
 
 	e->pos = sp->tx.pos;
 	e->gran = SHM_NO_GRAN;
 	e->grans = 0;
-	e->kind = (uint8_t)kind;
+	e->kind = kind;
 	e->direct = 0;
 	e->cookie = cookie;
 	sp->s->outstanding += cookie != NULL;
@@ -138,35 +138,50 @@ static bool is_share_used(const struct shm_peer *sp, uint32_t grans)
 	return sp->staged_grans && (others >= all || sp->staged_grans + grans > (all - others) / 2);
 }
 
+/* A staging run for @len bytes. NULL: none now. */
+static void *stage_begin(struct shm_peer *sp, size_t len, uint32_t *gran)
+{
+	struct shm_port *s = sp->s;
+
+	if (unlikely(!s->has_stage) && shm_port_stage(s))
+		return NULL;
+	if (is_share_used(sp, (uint32_t)DIV_ROUND_UP(len, STAGE_GRAN)))
+		return NULL;
+	if (unlikely(!STAILQ_EMPTY(&s->held)) && shm_is_held(sp)) {
+		sp->is_blocked = true;
+		return NULL;
+	}
+	return stage_alloc(&s->stage, len, gran);
+}
+
+/* The run @gran is filled with @len bytes: its place into the lane at @slot. */
+static struct shm_pend *stage_end(struct shm_peer *sp, void *slot, uint32_t gran, size_t len, uint8_t kind,
+				  void *cookie)
+{
+	struct shm_staged ref = {.gran = gran, .len = (uint32_t)len};
+	uint32_t grans = (uint32_t)DIV_ROUND_UP(len, STAGE_GRAN);
+	struct shm_pend *e = pend_push(sp, kind, cookie);
+
+	memcpy(slot, &ref, sizeof(ref));
+	e->gran = gran;
+	e->grans = (uint16_t)grans;
+	sp->staged_grans += grans;
+	return e;
+}
+
 /* The frame into a staging run, its place into the lane at @slot. Return: 0; -EAGAIN; -EFAULT. */
 static int stage_frame(struct shm_peer *sp, void *slot, const struct out *o)
 {
-	struct shm_port *s = sp->s;
-	struct shm_staged ref = {.len = (uint32_t)o->len};
-	uint32_t grans = (uint32_t)DIV_ROUND_UP(o->len, STAGE_GRAN);
-	struct shm_pend *e;
-	void *dst;
+	uint32_t gran;
+	void *dst = stage_begin(sp, o->len, &gran);
 
-	if (unlikely(!s->has_stage) && shm_port_stage(s))
-		return -EAGAIN;
-	if (is_share_used(sp, grans))
-		return -EAGAIN;
-	if (unlikely(!STAILQ_EMPTY(&s->held)) && shm_is_held(sp)) {
-		sp->is_blocked = true;
-		return -EAGAIN;
-	}
-	dst = stage_alloc(&s->stage, o->len, &ref.gran);
 	if (!dst)
 		return -EAGAIN;
 	if (unlikely(!gather(dst, o))) {
-		stage_cancel(&s->stage, ref.gran);
+		stage_cancel(&sp->s->stage, gran);
 		return -EFAULT;
 	}
-	memcpy(slot, &ref, sizeof(ref));
-	e = pend_push(sp, o->kind, o->cookie);
-	e->gran = ref.gran;
-	e->grans = (uint16_t)grans;
-	sp->staged_grans += grans;
+	stage_end(sp, slot, gran, o->len, (uint8_t)o->kind, o->cookie);
 	return 0;
 }
 
@@ -215,7 +230,7 @@ static inline void put_frame(uint8_t *slot, const uint8_t *frame, size_t len)
 static inline void inline_end(struct shm_peer *sp, enum link_kind kind, enum shm_fmt fmt, size_t len, void *cookie)
 {
 	if (cookie)
-		pend_push(sp, kind, cookie);
+		pend_push(sp, (uint8_t)kind, cookie);
 	lane_commit(&sp->tx, user_word(sp, fmt, (uint32_t)len, cookie));
 	ring_if_wanted(sp);
 }
@@ -269,7 +284,7 @@ static int send_locked(struct shm_peer *sp, const struct out *o)
 	if (!gather(slot + sizeof(from), o))
 		return -EFAULT;
 	if (o->cookie)
-		pend_push(sp, o->kind, o->cookie);
+		pend_push(sp, (uint8_t)o->kind, o->cookie);
 	lane_commit(&sp->tx, user_word(sp, o->fmt, (uint32_t)o->len, o->cookie));
 	return 0;
 }
@@ -367,20 +382,46 @@ int shm_send(struct shm_peer *sp, enum link_kind kind, const void *hdr, size_t h
 	return send_out(sp, &o);
 }
 
-uint8_t *shm_begin(struct shm_peer *sp, size_t len, bool is_raw)
+/* shm_begin() of a frame that is longer than what a lane takes: it is written where the peer reads it, too. */
+static __attribute__((noinline)) uint8_t *staged_begin(struct shm_peer *sp, size_t len)
+{
+	shm_stage_unbegin(sp);
+	return own_reserve(sp, sizeof(struct shm_staged)) ? stage_begin(sp, len, &sp->begun_gran) : NULL;
+}
+
+/* Its run keeps the bytes until the peer has taken them: end_one() shows them if it does not. */
+static __attribute__((noinline)) void staged_commit(struct shm_peer *sp, size_t len, uint64_t tag)
+{
+	uint8_t *slot = sp->tx.slots + (size_t)(sp->tx.pos & sp->tx.mask) * LANE_SLOT + LANE_WORD0;
+	struct shm_pend *e = stage_end(sp, slot, sp->begun_gran, len, SHM_K_OWN, sp); /* any cookie but none */
+
+	sp->begun_gran = SHM_NO_GRAN;
+	e->word[0] = len;
+	e->word[1] = tag;
+	lane_commit(&sp->tx, user_word(sp, SHM_FMT_NIC_STAGED, 0, true));
+	ring_if_wanted(sp);
+}
+
+/* These two and what is above them are part of each small message: inline, whatever else its module has. */
+inline __attribute__((always_inline)) uint8_t *shm_begin(struct shm_peer *sp, size_t len, bool is_raw)
 {
 	if (unlikely(sp->tx_mode != SHM_TX_OWN))
 		return NULL;
 	if (unlikely(!is_raw && (sp->s->outstanding >= LINK_OWN_CNT || !has_pend_room(sp))))
 		return NULL;
-	return own_reserve(sp, len);
+	return likely(len <= SHM_INLINE_MAX) ? own_reserve(sp, len) : is_raw ? NULL : staged_begin(sp, len);
 }
 
-void shm_commit(struct shm_peer *sp, uint8_t *frame, size_t len, bool is_raw, void *cookie, uint64_t tag)
+inline __attribute__((always_inline)) void shm_commit(struct shm_peer *sp, uint8_t *frame, size_t len, bool is_raw,
+						      void *cookie, uint64_t tag)
 {
 	uint32_t code = sp->pend_tail % SHM_PEND_CNT;
 	struct shm_pend *e = &sp->pend[code];
 
+	if (unlikely(len > SHM_INLINE_MAX)) {
+		staged_commit(sp, len, tag);
+		return;
+	}
 	if (is_raw || cookie) { /* nobody wants to know, or its owner still has the bytes */
 		inline_end(sp, LINK_K_NIC, SHM_FMT_NIC, len, cookie);
 		return;

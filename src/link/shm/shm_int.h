@@ -374,15 +374,19 @@ struct shm_pend {
 	uint32_t pos;	/* of its first slot in the lane */
 	uint32_t gran;	/* staged run; SHM_NO_GRAN: none */
 	uint16_t grans; /* length of the run */
-	uint8_t kind;	/* enum link_kind */
+	uint8_t kind;	/* enum link_kind, or SHM_K_OWN */
 	uint8_t direct;	/* bytes of a frame of shm_commit(), which its slots keep; 0: any other */
 	union {
 		void *cookie;	/* NULL: nobody waits, only the run or the slots are ours to remember */
 		uint64_t owner_tag; /* direct */
 	};
-	/* direct: what its second and further slots begin with, which the receiver may have to clear (lane_scrub()) */
+	/*
+	 * direct: what its second and further slots begin with, which the receiver may have to clear (lane_scrub());
+	 * SHM_K_OWN: the frame's length and tag
+	 */
 	uint64_t word[LINK_OWN_MAX / LANE_SLOT];
 };
+#define SHM_K_OWN 0 /* a staged frame of shm_commit(): nobody has its bytes but its run, for link_ops.on_lost */
 #define SHM_NO_BLOCK UINT32_MAX
 
 enum shm_tx_mode { SHM_TX_NONE, SHM_TX_OWN, SHM_TX_SHARED };
@@ -430,6 +434,7 @@ struct shm_peer {
 	bool is_switching;	/* sends wait until the shared lane holds none of ours */
 	uint64_t lane_retry_ns; /* no lane: ask again then */
 	struct shm_pend *pend;	/* [SHM_PEND_CNT] ring */
+	uint32_t begun_gran;	/* the run that shm_begin() gave out last, not sent yet; SHM_NO_GRAN: none */
 	uint32_t pend_head, pend_tail;
 	uint32_t staged_grans; /* in unacknowledged frames */
 	struct shm_peer *busy_next;
@@ -651,6 +656,14 @@ static inline void shm_busy_add(struct shm_peer *sp)
 static inline bool shm_is_acked(const struct shm_peer *sp, const struct shm_pend *e)
 {
 	return (int32_t)(sp->acked - e->pos) > 0;
+}
+
+/** shm_stage_unbegin() - The staged frame that shm_begin() gave out, if there is one, is not sent after all. */
+static inline void shm_stage_unbegin(struct shm_peer *sp)
+{
+	if (sp->begun_gran != SHM_NO_GRAN)
+		stage_cancel(&sp->s->stage, sp->begun_gran);
+	sp->begun_gran = SHM_NO_GRAN;
 }
 
 /** shm_has_done() - Is there a frame to complete? */

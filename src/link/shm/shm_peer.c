@@ -106,6 +106,7 @@ static void peer_free(struct shm_peer *sp)
 		s->all = sp->all_next;
 	if (sp->wake_fd >= 0)
 		close(sp->wake_fd);
+	shm_stage_unbegin(sp);
 	shm_seg_put(sp->seg);
 	mem_free(sp->pend);
 	mem_free(sp);
@@ -206,6 +207,7 @@ static int peer_make(struct shm_port *s, struct shm_seg *seg, struct shm_peer **
 	sp->addr = seg->addr;
 	sp->wake_fd = -1;
 	sp->block = SHM_NO_BLOCK;
+	sp->begun_gran = SHM_NO_GRAN;
 	sp->has_fence = !s->has_membarrier || (seg->peer_flags & SHM_F_FENCE);
 	sp->hnext = *bucket;
 	*bucket = sp;

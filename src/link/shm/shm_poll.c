@@ -65,6 +65,14 @@ static __attribute__((noinline)) void direct_lost(struct shm_peer *sp, const str
 	sp->s->p->up->lost(sp->s->p, sp->peer, e->owner_tag, frame, e->direct, status);
 }
 
+/* A staged frame of shm_commit() was refused, or ends with its peer: its run has the bytes. */
+static __attribute__((cold, noinline)) void own_lost(struct shm_peer *sp, const struct shm_pend *e, int status)
+{
+	const uint8_t *frame = sp->s->stage.data + (size_t)e->gran * STAGE_GRAN;
+
+	sp->s->p->up->lost(sp->s->p, sp->peer, e->word[1], frame, e->word[0], status);
+}
+
 /*
  * One that is acknowledged (@st: refusal code or 0), or ends with @st. A staged run is free when the peer has taken the
  * frame; else shm_hold() has it.
@@ -81,6 +89,8 @@ static void end_one(struct shm_peer *sp, const struct shm_pend *e, bool is_acked
 		s->outstanding--;
 		return;
 	}
+	if (unlikely(kind == SHM_K_OWN && st))
+		own_lost(sp, e, st);
 	if (e->gran != SHM_NO_GRAN) {
 		sp->staged_grans -= e->grans;
 		if (is_acked)
@@ -90,7 +100,8 @@ static void end_one(struct shm_peer *sp, const struct shm_pend *e, bool is_acked
 	if (!cookie)
 		return;
 	s->outstanding--;
-	s->p->up->sent(s->p, (enum link_kind)kind, cookie, st);
+	if (kind != SHM_K_OWN)
+		s->p->up->sent(s->p, (enum link_kind)kind, cookie, st);
 }
 
 int shm_complete(struct shm_peer *sp, int status)
