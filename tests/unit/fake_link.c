@@ -526,7 +526,7 @@ static struct item *g_direct;
 
 uint8_t *link_begin(struct link_port *p, struct link_peer *peer, size_t len)
 {
-	must(len <= LINK_OWN_MAX && peer->port == p);
+	must(len <= LINK_FRAME_MAX && peer->port == p);
 	if (!g_fake.has_direct)
 		return NULL;
 	free(g_direct);

@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "efanic_fix.h"
 
 /* @wr_id: 0, nobody is told. Return: 0; -ENOMEM. */
@@ -124,7 +125,7 @@ static void begin__a_slot_where_something_is_in_the_way(void **state)
 	assert_true(efanic_may_wait(w.a.qp, efanic_begin(w.a.qp, w.ab, 1))); /* no lane */
 	g_fake.has_direct = true;
 	assert_false(efanic_may_wait(w.a.qp, efanic_begin(w.a.qp, w.ab, 1)));
-	assert_null(efanic_begin(w.a.qp, w.ab, EFANIC_OWN_MAX + 1));
+	assert_null(efanic_begin(w.a.qp, w.ab, EFANIC_MTU + 1));
 	assert_null(efanic_begin(w.a.qp, w.ba, 1)); /* another queue pair's */
 	direct(&w.a, w.ab, "straight");
 	assert_false(efanic_sq_is_empty(w.a.qp));
@@ -286,6 +287,87 @@ static void commit__not_ready_behind_a_full_queue(void **state)
 	world_close(&w);
 }
 
+/* --- more than a descriptor has room for: the link alone has it --- */
+
+static const char *long_text(void)
+{
+	static char text[EFANIC_MTU + 1];
+
+	for (uint32_t i = 0; i < EFANIC_MTU; i++)
+		text[i] = (char)('a' + i % 23);
+	return text;
+}
+
+/* A receiver that is not ready: the bytes are kept in memory of their own until it is. */
+static void commit__long_and_not_ready(void **state)
+{
+	int64_t live;
+	struct world w;
+
+	(void)state;
+	world_open(&w, NULL);
+	pair_open(&w, 0);
+	g_fake.has_direct = true;
+	live = mem_live_count();
+	direct(&w.a, w.ab, long_text());
+	for (int i = 0; i < 3; i++) {
+		settle(&w);
+		g_fake.now_ns = fake_deadline();
+	}
+	assert_int_equal(w.b.cnt, 0);
+	assert_int_equal(mem_live_count(), live + 1);
+	assert_int_equal(efanic_post_recv_credits(w.b.qp, 1), 0);
+	settle(&w);
+	assert_int_equal(w.a.cnt, 0);
+	assert_data(&w.b, long_text());
+	assert_int_equal(mem_live_count(), live);
+	world_close(&w);
+}
+
+static void commit__failure_shows_the_bytes_of_a_long_one(void **state)
+{
+	int64_t live;
+	struct world w;
+
+	(void)state;
+	world_open(&w, NULL);
+	pair_open(&w, 4);
+	g_fake.has_direct = true;
+	g_fake.verdict = EFANIC_REMOTE_BAD_DEST_QPN;
+	g_fake.verdict_cnt = 2;
+	live = mem_live_count();
+	direct(&w.a, w.ab, long_text());
+	settle(&w);
+	expect(&w.a, 1, 0, EFANIC_REMOTE_BAD_DEST_QPN);
+	assert_data(&w.a, long_text());
+	assert_int_equal(mem_live_count(), live);
+	direct(&w.a, w.ab, long_text());
+	mem_fail_nth(1);
+	settle(&w);
+	mem_fail_nth(0);
+	expect(&w.a, 2, 0, EFANIC_REMOTE_BAD_DEST_QPN);
+	assert_int_equal(last(&w.a)->data_len, 0); /* no memory for them */
+	assert_ptr_equal(last(&w.a)->wc.src, w.ab);
+	assert_true(efanic_sq_is_empty(w.a.qp));
+	world_close(&w);
+}
+
+/* The queue pair goes while one waits for its receiver. */
+static void close__with_a_long_one_kept(void **state)
+{
+	int64_t live = mem_live_count();
+	struct world w;
+
+	(void)state;
+	world_open(&w, NULL);
+	pair_open(&w, 0);
+	g_fake.has_direct = true;
+	direct(&w.a, w.ab, long_text());
+	settle(&w);
+	world_close(&w);
+	assert_int_equal(mem_live_count(), live);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -300,6 +382,9 @@ int main(void)
 		cmocka_unit_test(begin__not_beside_a_queue_of_refused_ones),
 		cmocka_unit_test(commit__failure_shows_the_bytes),
 		cmocka_unit_test(commit__not_ready_behind_a_full_queue),
+		cmocka_unit_test(commit__long_and_not_ready),
+		cmocka_unit_test(commit__failure_shows_the_bytes_of_a_long_one),
+		cmocka_unit_test(close__with_a_long_one_kept),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -227,10 +227,11 @@ int efanic_post_send(struct efanic_qp *qp, const struct efanic_wr *wr);
  * A SEND in the adapter's own memory: reserve, fill, commit. Nothing else of the queue pair is posted or polled between
  * efanic_begin() and efanic_commit(); what was begun need not be committed if efanic_may_wait() says so.
  */
-#define EFANIC_OWN_MAX 152u /* bytes */
+#define EFANIC_OWN_MAX 152u /* bytes that a descriptor of the send queue has room for */
 /**
- * efanic_begin() - Where to write a SEND of @len bytes to @dst: where the link takes it from, so that it is copied once; or,
- * where the link has no room now or others to @dst wait, into a descriptor of the send queue.
+ * efanic_begin() - Where to write a SEND of @len bytes, up to the MTU, to @dst: where the link takes it from, so that it
+ * is copied once; or, where the link has no room now or others to @dst wait, into a descriptor of the send queue. A
+ * longer one than EFANIC_OWN_MAX has only the former way, and only on one host.
  * Return: @len bytes; NULL: it cannot be posted now, efanic_post_send() says why.
  */
 uint8_t *efanic_begin(struct efanic_qp *qp, struct efanic_dst *dst, uint32_t len);
@@ -238,8 +239,9 @@ uint8_t *efanic_begin(struct efanic_qp *qp, struct efanic_dst *dst, uint32_t len
 bool efanic_may_wait(const struct efanic_qp *qp, const uint8_t *buf);
 /**
  * efanic_commit() - The bytes are in place; the other arguments are those of efanic_begin().
- * @wr_id: as in a work request; 0: only a failure makes a completion.
- * The completion of a failure has in data the bytes, until the handler posts, and in src the destination.
+ * @wr_id: as in a work request; 0, always so above EFANIC_OWN_MAX: only a failure makes a completion.
+ * The completion of a failure has in data the bytes, until the handler posts, and in src the destination. No bytes:
+ * there was no memory for them, and they are lost.
  */
 void efanic_commit(struct efanic_qp *qp, struct efanic_dst *dst, uint8_t *buf, uint32_t len, uint64_t wr_id);
 /** efanic_dst_source() - link_peer_source() of its peer. */

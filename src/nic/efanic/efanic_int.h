@@ -51,7 +51,7 @@ struct efanic_swr {
 	bool data_done; /* WRITE with immediate: written, the WRITE_IMM frame is due */
 	uint8_t rnr_tries;
 	bool discard;	/* the queue pair was reset: ends without a completion */
-	bool is_own;	/* its one piece is own[] */
+	bool is_own;	/* its one piece is own[], or own_iov if they were too many: memory of its own */
 	uint8_t status; /* WR_DONE: what the completion will say */
 	uint32_t imm;
 	uint32_t len;  /* bytes of all pieces */

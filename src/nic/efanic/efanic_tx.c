@@ -6,7 +6,9 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/copy.h"
 #include "base/log.h"
+#include "base/mem.h"
 
 /* Waiting destinations, and work requests of each, that one poll serves. */
 #define RETRY_DST_BUDGET 16
@@ -41,6 +43,8 @@ static struct efanic_swr *line_pop(struct efanic_qp *qp, struct wr_line *line)
 
 static void slot_free(struct efanic_qp *qp, struct efanic_swr *s)
 {
+	if (unlikely(s->is_own && s->len > EFANIC_OWN_MAX))
+		mem_free(s->own_iov.iov_base);
 	s->phase = WR_FREE;
 	s->next = qp->sq_free;
 	qp->sq_free = slot_idx(qp, s);
@@ -51,24 +55,27 @@ static void slot_free(struct efanic_qp *qp, struct efanic_swr *s)
 		efanic_dst_put(s->dst);
 }
 
-/* A request with bytes of its own has failed: they are shown, and the destination lives as long as they do. */
+/* A request with bytes of its own has failed: they are shown, and they and the destination live as long. */
 static __attribute__((cold, noinline)) void report_failed_own(struct efanic_qp *qp, struct efanic_swr *s,
 							      uint8_t status)
 {
+	void *big = s->len > EFANIC_OWN_MAX ? s->own_iov.iov_base : NULL;
 	struct efanic_dst *dst = s->dst;
 	struct efanic_wc wc = {
 		.wr_id = s->wr_id,
 		.status = status,
 		.opcode = s->opcode,
 		.src = dst,
-		.data = view_of(s->own, s->len),
+		.data = view_of(s->own_iov.iov_base, s->len),
 	};
 	bool discard = s->discard;
 
 	dst->refs++;
+	s->is_own = false; /* it leaves us its memory */
 	slot_free(qp, s);
 	if (!discard)
 		qp->on_wc(qp->ctx, &wc);
+	mem_free(big);
 	efanic_dst_put(dst);
 }
 
@@ -638,12 +645,12 @@ static struct efanic_swr *slot_get_own(struct efanic_qp *qp, struct efanic_dst *
 	return s;
 }
 
-uint8_t *efanic_begin(struct efanic_qp *qp, struct efanic_dst *dst, uint32_t len)
+inline __attribute__((always_inline)) uint8_t *efanic_begin(struct efanic_qp *qp, struct efanic_dst *dst, uint32_t len)
 {
 	uint8_t *frame;
 
 	lock_assert_held(qp->nic->lock);
-	if (unlikely(dst->qp != qp || len > EFANIC_OWN_MAX))
+	if (unlikely(dst->qp != qp || len > EFANIC_MTU))
 		return NULL;
 	if (likely(efanic_dst_open(qp, dst))) {
 		frame = link_begin(qp->port, dst->peer, sizeof(struct efanic_hdr) + len);
@@ -653,7 +660,9 @@ uint8_t *efanic_begin(struct efanic_qp *qp, struct efanic_dst *dst, uint32_t len
 		}
 	}
 	/* those that were refused hold slots of the queue, which has some for all that are on their way besides */
-	return qp->sq_used < qp->sq_depth && qp->post_ok[EFANIC_OP_SEND] & 2 ? slot_next(qp)->own : NULL;
+	if (len > EFANIC_OWN_MAX || qp->sq_used >= qp->sq_depth || !(qp->post_ok[EFANIC_OP_SEND] & 2))
+		return NULL;
+	return slot_next(qp)->own;
 }
 
 bool efanic_may_wait(const struct efanic_qp *qp, const uint8_t *buf)
@@ -679,7 +688,8 @@ static __attribute__((noinline)) struct efanic_swr *commit_slot(struct efanic_qp
 	return s;
 }
 
-void efanic_commit(struct efanic_qp *qp, struct efanic_dst *dst, uint8_t *buf, uint32_t len, uint64_t wr_id)
+inline __attribute__((always_inline)) void efanic_commit(struct efanic_qp *qp, struct efanic_dst *dst, uint8_t *buf,
+							 uint32_t len, uint64_t wr_id)
 {
 	const uint32_t hdr_len = sizeof(struct efanic_hdr);
 	struct efanic_swr *s = NULL;
@@ -691,6 +701,16 @@ void efanic_commit(struct efanic_qp *qp, struct efanic_dst *dst, uint8_t *buf, u
 	link_commit(qp->port, dst->peer, buf - hdr_len, hdr_len + len, s, 0);
 }
 
+/* Memory for the @len bytes of @s that its slot has no room for. False: there is none, and they are lost. */
+static bool own_grow(struct efanic_swr *s, size_t len)
+{
+	void *big = len > EFANIC_OWN_MAX ? mem_alloc(len) : s->own;
+
+	s->len = big ? (uint32_t)len : 0;
+	s->own_iov = (struct iovec){big ? big : s->own, s->len};
+	return big;
+}
+
 /* From here on it is a request of the send queue, which has slots for all of its kind. */
 void efanic_tx_lost(void *ctx, struct link_peer *peer, uint64_t tag, const void *frame, size_t len, int status)
 {
@@ -700,11 +720,15 @@ void efanic_tx_lost(void *ctx, struct link_peer *peer, uint64_t tag, const void 
 
 	if (!dst || qp->state == EFANIC_QPS_RESET) /* nobody has a handle for it any more, or wants to know */
 		return;
-	must(len >= sizeof(struct efanic_hdr) && len <= sizeof(struct efanic_hdr) + sizeof(s->own));
+	must(len >= sizeof(struct efanic_hdr) && len <= sizeof(struct efanic_hdr) + EFANIC_MTU);
 	len -= sizeof(struct efanic_hdr);
-	s = slot_get_own(qp, dst, (uint32_t)len, 0);
+	s = slot_get_own(qp, dst, 0, 0);
 	s->phase = WR_LINK;
-	memcpy(s->own, (const uint8_t *)frame + sizeof(struct efanic_hdr), len);
+	if (unlikely(!own_grow(s, len))) {
+		wr_end(qp, s, status_of(qp, s, status));
+		return;
+	}
+	copy_cached(s->own_iov.iov_base, (const uint8_t *)frame + sizeof(struct efanic_hdr), len);
 	efanic_tx_sent(qp, s, status);
 }
 

@@ -19,8 +19,7 @@
 #define EFA_CTSDATA_CAP  (EFA_MTU - 24 - 8)      /* payload planned per CTSDATA */
 #define EFA_INJECT_SHM   4096u                   /* tx_attr.inject_size while shared memory is on */
 #define EFA_INJECT_NET   (EFA_MTU - EFA_HDR_WORST)
-/* of a message that may lie in the adapter's memory; its bytes are copied there, so that no key is asked for */
-#define EFA_OWN_MAX      (EFANIC_OWN_MAX - EFA_EAGER_HDR_TAG)
+#define EFA_OWN_MAX      (EFANIC_OWN_MAX - EFA_EAGER_HDR_TAG) /* of a message: fits into each descriptor */
 #define EFA_ATOMIC_MAX   (EFA_MTU - 24 - 32 - 4 * 24) /* 8776: max_order_*_size */
 #define EFA_PARKED_MAX   16                      /* operations waiting for a handshake, per endpoint */
 #define EFA_STRANGERS_MAX 65536                  /* default of implicit_av_size: as many queue pairs as one host has */
@@ -75,6 +74,14 @@ struct efa_mr {
 	struct efa_mr *hnext;      /* efa_mr.c: hash chain */
 };
 int efa_mr_open(struct kit_domain *d, const struct kit_mr_req *req, struct fid_mr **out);
+/** efa_desc_covers() - May the adapter read [@buf, +@len) by the descriptor @desc, as efa_desc_lkey() has it? */
+static inline bool efa_desc_covers(void *desc, const void *buf, size_t len)
+{
+	const struct efa_mr *mr = desc;
+	size_t off = mr ? (uintptr_t)buf - (uintptr_t)mr->addr : 0;
+
+	return !mr || (off <= mr->len && len <= mr->len - off);
+}
 /** efa_desc_lkey() - What the adapter is to know of memory with the descriptor @desc, of fi_mr_desc() or NULL. */
 static inline uint32_t efa_desc_lkey(void *desc)
 {
@@ -387,6 +394,8 @@ int efa_ep_getopt(struct fid *fid, int level, int name, void *val, size_t *len);
  */
 void efa_peer_gates(struct efa_peer *peer);
 void efa_peers_gates(struct efa_ep *ep);
+/** efa_peer_gates_hold() - Are they what they would be now? For asserts. */
+bool efa_peer_gates_hold(const struct efa_peer *peer);
 static inline void efa_peer_flag(struct efa_peer *peer, uint32_t flag, bool on)
 {
 	peer->flags = on ? peer->flags | flag : peer->flags & ~flag;

@@ -35,15 +35,25 @@ static uint32_t own_lim(const struct efa_peer *peer, bool tagged)
 	    (peer->extra & (EFA_X_CONNID_HDR | EFA_X_CONSTANT_HDR_LEN)) != EFA_X_CONNID_HDR ||
 	    !STAILQ_EMPTY(&peer->parked) || peer->unstarted || ep->has_other_start)
 		return 0;
-	return (uint32_t)MIN(max, (size_t)EFA_OWN_MAX) + 1;
+	return (uint32_t)MIN(max, (size_t)(EFA_MTU - EFA_EAGER_HDR_TAG)) + 1;
+}
+
+static bool takes_next(const struct efa_peer *peer)
+{
+	return TAILQ_EMPTY(&peer->ahead) && (peer->flags & (EFA_PEER_HS_SENT | EFA_PEER_FULL)) == EFA_PEER_HS_SENT;
 }
 
 void efa_peer_gates(struct efa_peer *peer)
 {
 	peer->own_lim[false] = own_lim(peer, false);
 	peer->own_lim[true] = own_lim(peer, true);
-	peer->takes_next = TAILQ_EMPTY(&peer->ahead) &&
-			   (peer->flags & (EFA_PEER_HS_SENT | EFA_PEER_FULL)) == EFA_PEER_HS_SENT;
+	peer->takes_next = takes_next(peer);
+}
+
+bool efa_peer_gates_hold(const struct efa_peer *peer)
+{
+	return peer->own_lim[false] == own_lim(peer, false) && peer->own_lim[true] == own_lim(peer, true) &&
+	       peer->takes_next == takes_next(peer);
 }
 
 void efa_peers_gates(struct efa_ep *ep)

@@ -190,8 +190,11 @@ int efa_ctrl_send(struct efa_peer *peer, struct efa_hdr *h, struct efa_rx *rx)
 static struct efa_tx *tx_again(struct efa_ep *ep, struct efa_peer *peer, const struct view *bytes)
 {
 	struct efa_eager e;
-	struct efa_tx *tx = efa_eager_decode(bytes->seg[0].p, bytes->len, &e) ? efa_tx_get_any(ep, peer) : NULL;
+	struct efa_tx *tx;
 
+	if (!efa_eager_decode(bytes->seg[0].p, bytes->len, &e)) /* too short: the adapter had no memory for them */
+		return NULL;
+	tx = efa_tx_get_any(ep, peer);
 	if (!tx)
 		return NULL;
 	tx->injected = true;
@@ -214,7 +217,7 @@ static struct efa_pkt *pkt_again(struct efa_ep *ep, const struct efanic_wc *wc)
 
 	if (!tx && peer)
 		tx = tx_again(ep, peer, &wc->data);
-	pkt = tx && peer ? efa_pkt_get(ep, peer, false) : NULL;
+	pkt = tx && peer ? efa_pkt_get(ep, peer, wc->data.len > EFA_PKT_SMALL) : NULL;
 	if (!pkt) {
 		if (tx && peer) {
 			tx->wrs = 0;
@@ -229,7 +232,7 @@ static struct efa_pkt *pkt_again(struct efa_ep *ep, const struct efanic_wc *wc)
 	pkt->type = efa_eager_type(tx->cq_flags & FI_TAGGED);
 	pkt->tx = tx;
 	pkt->payload_len = (uint32_t)tx->len;
-	pkt->sge[0] = (struct efanic_sge){pkt->buf, (uint32_t)view_copy(&wc->data, 0, pkt->buf, EFA_PKT_SMALL),
+	pkt->sge[0] = (struct efanic_sge){pkt->buf, (uint32_t)view_copy(&wc->data, 0, pkt->buf, wc->data.len),
 					  EFANIC_LKEY_INTERNAL};
 	pkt->sge_cnt = 1;
 	return pkt;

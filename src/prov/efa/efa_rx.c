@@ -563,6 +563,7 @@ int efa_on_eager(void *ctx, void *src, const uint8_t *pkt, uint32_t len)
 	struct efa_peer *peer = src;
 	struct efa_ep *ep = ctx;
 
+	assert(!peer || efa_peer_gates_hold(peer));
 	if (likely(peer && peer->takes_next && len >= EFA_EAGER_HDR_MSG)) {
 		uint32_t base = efa_eager_front(pkt);
 

@@ -12,6 +12,8 @@
  */
 #define OWN_NOT (FI_REMOTE_CQ_DATA | FI_DELIVERY_COMPLETE) /* flags that need another header */
 
+#define PLAIN_LIM (EFA_OWN_MAX + 1)
+
 /*
  * A call, besides what nearly every message consists of: that stays in registers, and of the calls that say nothing
  * more there is one of these for all.
@@ -19,6 +21,7 @@
 struct call {
 	uint64_t flags;  /* FI_TAGGED, EFA_NO_CQE and those of the call; */
 	uint64_t mask;   /* and of the endpoint's these */
+	size_t plain_lim; /* a shorter message is neither a vector nor long */
 	bool tagged, is_vec;
 	void *context;
 	uint64_t data;
@@ -66,8 +69,8 @@ static struct efa_tx *make_tx(struct efa_peer *peer, size_t len, uint64_t tag, v
 }
 
 /* Out of the caller's memory, by the protocol that efa_tx_start() chooses. */
-static __attribute__((noinline)) ssize_t send_borrowed(struct efa_peer *peer, const void *bytes, size_t len, uint64_t tag,
-						       const struct call *c, uint64_t flags)
+static __attribute__((noinline)) ssize_t send_borrowed(struct efa_peer *peer, const void *bytes, size_t len,
+						       uint64_t tag, const struct call *c, uint64_t flags)
 {
 	struct iovec buf = {(void *)(uintptr_t)bytes, len};
 	const struct iovec *iov = c->is_vec ? c->iov : &buf;
@@ -123,46 +126,78 @@ static __attribute__((noinline)) uint64_t remember(struct efa_peer *peer, size_t
 	return likely(tx != NULL) ? efa_tx_owned(tx) : 0;
 }
 
+#define NOT_OWNED 1
+
+struct message {
+	const void *buf;
+	size_t len;
+	uint64_t tag;
+};
+
 /* There is no room for the packet after all. */
-static __attribute__((cold, noinline)) ssize_t forget(uint64_t wr_id)
+static __attribute__((cold, noinline)) ssize_t forget(uint64_t wr_id, size_t len)
 {
 	if (wr_id)
 		efa_tx_put(efa_tx_of_wr(wr_id));
-	return -FI_EAGAIN;
+	return len > EFA_OWN_MAX ? NOT_OWNED : -FI_EAGAIN;
 }
 
-/* Header and bytes into the adapter's memory. */
-static inline ssize_t send_owned(struct efa_peer *peer, const void *buf, size_t len, uint64_t tag, const struct call *c,
-				 uint64_t flags)
+/*
+ * What the adapter's descriptors have no room for can lie in its memory only on one host, where nobody has to hear of
+ * its end, and where its key, which nobody asks for then, would have been good.
+ */
+static bool may_own(const struct efa_ep *ep, const void *buf, size_t len, const struct call *c, uint64_t flags,
+		    bool is_told)
 {
-	bool tagged = c->tagged, is_silent = flags & EFA_NO_CQE;
-	struct efa_ep *ep = peer->ep;
-	struct efanic_qp *qp = ep->qp;
-	bool wants_cqe = !is_silent && kit_tx_wants_cqe(&ep->kit, flags);
+	if (c->is_vec)
+		return len <= EFA_OWN_MAX && may_forget(ep, flags);
+	return len <= EFA_OWN_MAX || (!is_told && efa_desc_covers(c->desc, buf, len));
+}
+
+/*
+ * Header and bytes into the adapter's memory. NOT_OWNED: it has to be sent out of the caller's.
+ * @is_plain: neither a vector nor long.
+ */
+static inline __attribute__((always_inline)) ssize_t send_owned(struct efa_ep *ep, struct efa_peer *peer,
+								struct message m, const struct call *c,
+								uint64_t flags, bool tagged, bool is_plain)
+{
+	uint64_t tag = m.tag;
+	size_t len = m.len;
+	bool is_silent = flags & EFA_NO_CQE, wants_cqe = !is_silent && kit_tx_wants_cqe(&ep->kit, flags);
 	bool is_told = ep->kit.cntr[KIT_CNTR_SEND] || (wants_cqe && !completes_early(peer, flags));
 	uint32_t hdr_len = efa_eager_hdr_len(tagged), pkt_len = (uint32_t)len + hdr_len;
+	struct efanic_qp *qp = ep->qp;
 	uint64_t wr_id = 0;
 	uint8_t *pkt;
 
+	if (!is_plain && !may_own(ep, m.buf, len, c, flags, is_told))
+		return NOT_OWNED;
 	if (unlikely(is_told) && !(wr_id = remember(peer, len, tag, c->context, flags)))
 		return -FI_EAGAIN;
 	pkt = efanic_begin(qp, peer->dst, pkt_len);
 	if (unlikely(!pkt))
-		return forget(wr_id);
+		return forget(wr_id, len);
 	/* what may wait has not been sent yet: who wants to know is told when it has */
 	if (!is_silent && unlikely(efanic_may_wait(qp, pkt)) && !wr_id &&
 	    !(wr_id = remember(peer, len, tag, c->context, flags)))
 		return -FI_EAGAIN;
 	efa_eager_encode(pkt, tagged, peer->next_msg_id++, tag, ep->self.qkey);
-	if (unlikely(c->is_vec))
+	if (!is_plain && c->is_vec)
 		kit_iov_copy_from(pkt + hdr_len, len, c->iov, c->iov_cnt, 0);
 	else
-		copy_small(pkt + hdr_len, buf, len);
+		copy_private(pkt + hdr_len, m.buf, len);
 	ep->stats.tx_pkts[efa_eager_type(tagged)]++;
 	efanic_commit(qp, peer->dst, pkt, pkt_len, wr_id);
 	if (wants_cqe && likely(!wr_id))
 		kit_cq_push(ep->kit.tx_cq, c->context, tagged ? TAG : MSG, len, NULL, 0, tag, FI_ADDR_NOTAVAIL);
 	return 0;
+}
+
+static __attribute__((noinline)) ssize_t send_other(struct efa_ep *ep, struct efa_peer *peer, const void *buf,
+						    size_t len, uint64_t tag, const struct call *c, uint64_t flags)
+{
+	return send_owned(ep, peer, (struct message){buf, len, tag}, c, flags, c->tagged, false);
 }
 
 /* Bytes of a vector. Return: 0; -FI_EINVAL: there is none, or of too many pieces, or the sum of their lengths wraps. */
@@ -175,29 +210,46 @@ static __attribute__((noinline)) ssize_t vec_len(const struct iovec *iov, size_t
 }
 
 /* What all calls come to. The checks that depend on the peer alone are one, of its own_lim. */
-static __attribute__((noinline)) ssize_t send_one(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t to, uint64_t tag,
-						  const struct call *c)
+static inline __attribute__((always_inline)) ssize_t send_one(struct fid_ep *fid, const void *buf, size_t len,
+							      fi_addr_t to, uint64_t tag, const struct call *c,
+							      bool tagged)
 {
 	struct efa_ep *ep = efa_ep_of(fid);
 	uint64_t flags = (ep->kit.tx_op_flags & c->mask) | c->flags;
 	struct lock *lock = &ep->domain->kit.lock;
+	ssize_t ret = likely(*ep->live) ? 0 : efa_ep_state(&ep->kit);
 	struct efa_peer *peer;
-	ssize_t ret;
 
-	if (unlikely(!*ep->live) && (ret = efa_ep_state(&ep->kit)))
+	if (unlikely(ret))
 		return ret;
+	ret = NOT_OWNED;
 	lock_acquire(lock);
 	peer = efa_peer_find(ep, to);
+	assert(!peer || efa_peer_gates_hold(peer));
 	if (unlikely(!peer))
 		ret = -FI_EINVAL;
-	else if (likely(len < peer->own_lim[c->tagged] && !(flags & OWN_NOT)) && (likely(!c->is_vec) || may_forget(ep, flags)))
-		ret = send_owned(peer, buf, len, tag, c, flags);
-	else
+	else if (likely(len < peer->own_lim[tagged] && !(flags & OWN_NOT)))
+		ret = likely(len < c->plain_lim)
+			      ? send_owned(ep, peer, (struct message){buf, len, tag}, c, flags, tagged, true)
+			      : send_other(ep, peer, buf, len, tag, c, flags);
+	if (unlikely(ret == NOT_OWNED))
 		ret = send_borrowed(peer, buf, len, tag, c, flags);
 	if (!(flags & FI_MORE))
 		efanic_doorbell(ep->qp);
 	lock_release(lock);
 	return ret;
+}
+
+static __attribute__((noinline)) ssize_t send_msg(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t to,
+						  uint64_t tag, const struct call *c)
+{
+	return send_one(fid, buf, len, to, tag, c, false);
+}
+
+static __attribute__((noinline)) ssize_t send_tagged(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t to,
+						     uint64_t tag, const struct call *c)
+{
+	return send_one(fid, buf, len, to, tag, c, true);
 }
 
 static inline __attribute__((always_inline)) ssize_t do_send(struct fid_ep *fid, const struct kit_send *s)
@@ -208,11 +260,13 @@ static inline __attribute__((always_inline)) ssize_t do_send(struct fid_ep *fid,
 
 	if (s->form == KIT_BY_INJECT && !(s->flags & FI_REMOTE_CQ_DATA)) {
 		static const struct call inject[2] = {
-			{.flags = FI_INJECT | EFA_NO_CQE, .mask = ~(uint64_t)FI_TAGGED},
-			{.flags = FI_INJECT | EFA_NO_CQE | FI_TAGGED, .mask = ~(uint64_t)FI_TAGGED, .tagged = true},
+			{.flags = FI_INJECT | EFA_NO_CQE, .mask = ~(uint64_t)FI_TAGGED, .plain_lim = PLAIN_LIM},
+			{.flags = FI_INJECT | EFA_NO_CQE | FI_TAGGED, .mask = ~(uint64_t)FI_TAGGED,
+			 .plain_lim = PLAIN_LIM, .tagged = true},
 		};
 
-		return send_one(fid, s->buf, len, s->to, s->tag, &inject[s->tagged]);
+		return s->tagged ? send_tagged(fid, s->buf, len, s->to, s->tag, &inject[true])
+				 : send_msg(fid, s->buf, len, s->to, s->tag, &inject[false]);
 	}
 	if (s->is_vec) {
 		ssize_t ret = efa_ep_state(&efa_ep_of(fid)->kit);
@@ -224,6 +278,7 @@ static inline __attribute__((always_inline)) ssize_t do_send(struct fid_ep *fid,
 	c.flags = own | (s->form == KIT_BY_INJECT ? EFA_NO_CQE : 0) |
 		  (mask ? s->flags : kit_tx_flags(&efa_ep_of(fid)->kit, s->form, s->flags) & ~(uint64_t)FI_TAGGED);
 	c.mask = mask;
+	c.plain_lim = s->is_vec ? 0 : PLAIN_LIM;
 	c.tagged = s->tagged;
 	c.is_vec = s->is_vec;
 	c.context = s->context;
@@ -235,7 +290,8 @@ static inline __attribute__((always_inline)) ssize_t do_send(struct fid_ep *fid,
 	} else {
 		c.desc = s->desc;
 	}
-	return send_one(fid, s->buf, len, s->to, s->tag, &c);
+	return s->tagged ? send_tagged(fid, s->buf, len, s->to, s->tag, &c)
+			 : send_msg(fid, s->buf, len, s->to, s->tag, &c);
 }
 
 #include "kit/call_send.inc"
