@@ -6,8 +6,10 @@
 #include <errno.h>
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <net/if.h>
 #include <string.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -298,7 +300,7 @@ static void udp_flush__too_big_for_path(void **state)
 	uint32_t before = a.c->ops->mtu(a.c, &b.p.self);
 
 	(void)state;
-	assert_int_equal(before, MTU_LOOP);
+	assert_int_equal(before, UDP_MTU_LOOP);
 	to_udp(a.c)->has_trains = false;
 	assert_int_equal(send_num(1, body, 9000), 0);
 	assert_int_equal(send_num(2, body, 100), 0);
@@ -393,7 +395,7 @@ static void udp_poll__forged_too_big(void **state)
 	assert_int_equal(a.path_mtu, 600 - 28);
 	assert_int_equal(a.quote_len, 32);
 	assert_int_equal(a.quote[31], 0x5a);
-	assert_int_equal(a.c->ops->mtu(a.c, &b.p.self), MTU_LOOP);
+	assert_int_equal(a.c->ops->mtu(a.c, &b.p.self), UDP_MTU_LOOP);
 	assert_int_equal(send_num(1, body, 9000), 0);
 	flush();
 	await(&b, 1);
@@ -408,7 +410,7 @@ static void unhurt(bool had_trains)
 		assert_int_equal(send_num(i, body, 1400), 0);
 	flush();
 	await(&b, 10);
-	assert_int_equal(a.c->ops->mtu(a.c, &b.p.self), MTU_LOOP);
+	assert_int_equal(a.c->ops->mtu(a.c, &b.p.self), UDP_MTU_LOOP);
 	assert_int_equal(to_udp(a.c)->has_trains, had_trains);
 }
 
@@ -439,7 +441,7 @@ static void udp_flush__forged_unnoted(void **state)
 {
 	bool had_trains = to_udp(a.c)->has_trains;
 	struct sockaddr_in6 to;
-	socklen_t to_len = sockaddr_of(&a.p.self, &to);
+	socklen_t to_len = udp_name_of(&a.p.self, &to);
 	int fd = to_udp(a.c)->fd, len = 1;
 	uint8_t byte;
 
@@ -482,7 +484,7 @@ static void udp_mtu__is_tried_again(void **state)
 	mtu_lower(to_udp(a.c), 3000);
 	assert_int_equal(a.c->ops->mtu(a.c, &b.p.self), 3000);
 	to_udp(a.c)->mtu_ns -= MTU_AGAIN_NS + 1;
-	assert_int_equal(a.c->ops->mtu(a.c, &b.p.self), MTU_LOOP);
+	assert_int_equal(a.c->ops->mtu(a.c, &b.p.self), UDP_MTU_LOOP);
 }
 
 /*
