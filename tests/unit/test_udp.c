@@ -16,14 +16,15 @@
 #include "link/core/link_int.h"
 #include "link_fake.h"
 
-/* Errors for the next calls of sendmmsg(), in order; 0 = really send. */
+/* Errors for the next calls of sendmmsg() and sendto(), in order; 0 = really send. */
 static int inject[8], inject_at;
 static int send_calls;
-static int forge_cnt; /* so many calls of sendmmsg() meet a forged ICMP error each */
+static int forge_cnt; /* so many of these calls meet a forged ICMP error each */
 
 static void forge(uint8_t code);
 
-static int test_sendmmsg(int fd, struct mmsghdr *msg, unsigned cnt, int flags)
+/* Return: whether the call is to fail; errno says how. */
+static bool is_failing(void)
 {
 	int err = inject_at < (int)ARRAY_SIZE(inject) ? inject[inject_at++] : 0;
 
@@ -32,16 +33,25 @@ static int test_sendmmsg(int fd, struct mmsghdr *msg, unsigned cnt, int flags)
 		forge_cnt--;
 		forge(4);
 	}
-	if (err) {
-		errno = err;
-		return -1;
-	}
-	return sendmmsg(fd, msg, cnt, flags);
+	errno = err;
+	return err;
+}
+
+static int test_sendmmsg(int fd, struct mmsghdr *msg, unsigned cnt, int flags)
+{
+	return is_failing() ? -1 : sendmmsg(fd, msg, cnt, flags);
+}
+
+static ssize_t test_sendto(int fd, const void *buf, size_t len, int flags, const void *name, socklen_t name_len)
+{
+	return is_failing() ? -1 : sendto(fd, buf, len, flags, name, name_len);
 }
 
 #define sendmmsg test_sendmmsg
+#define sendto	 test_sendto
 #include "../../src/link/net/udp.c"
 #undef sendmmsg
+#undef sendto
 
 #define GOT_MAX 4096
 
@@ -379,6 +389,26 @@ static void forge(uint8_t code)
 	assert_int_equal(pfd.revents & POLLERR, POLLERR);
 }
 
+/* Behind a lone datagram the system is not asked for another; behind one that came at once it is. */
+static void udp_poll__one_then_all(void **state)
+{
+	(void)state;
+	for (uint32_t i = 0; i < 2; i++) {
+		uint32_t before = b.got;
+
+		while (b.c->ops->poll(b.c, 64))
+			;
+		for (uint32_t k = 0; k < 3; k++) {
+			send_num(k, body, 100 + k); /* of different lengths: no train */
+			flush();
+		}
+		assert_int_equal(b.c->ops->poll(b.c, 64), 1);
+		assert_int_equal(b.c->ops->poll(b.c, 64), 2);
+		assert_int_equal(b.c->ops->poll(b.c, 64), 0);
+		assert_int_equal(b.got, before + 3);
+	}
+}
+
 /*
  * Who may make ICMP errors up: "too big" with any bytes quoted lowers nothing here; it is shown with them to those who
  * can judge, and datagrams go on at full length, whatever the system has noted of the path.
@@ -636,6 +666,7 @@ int main(void)
 		T_(udp_flush__socket_buffer_full),
 		T_(udp_flush__too_big_for_path),
 		T_(udp_poll__refused_port),
+		T_(udp_poll__one_then_all),
 		T_(udp_poll__forged_too_big),
 		T_(udp_flush__forged),
 		T_(udp_flush__forged_unnoted),

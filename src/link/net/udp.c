@@ -35,6 +35,9 @@
  * only when an ordinary call has reported an error, which the kernel promises to do for each queued
  * one. They are told from poll() only: a caller in the middle of sending must not lose the peer
  * it sends to.
+ *
+ * Most polls find nothing, most others one datagram, and behind it the system would look for the next one before we
+ * see it. So a poll asks for a single datagram, unless the poll before it has found what it asked for.
  */
 
 #define TX_DGRAMS    64
@@ -108,6 +111,7 @@ struct udp {
 	uint32_t error_cnt;
 	struct udp_error error[ERRORS_MAX]; /* one that finds no room comes again with the next datagram */
 	struct rx_batch *rx;
+	uint32_t rx_want; /* datagrams, or trains, that the next poll asks for in one call */
 	struct tx_batch tx;
 };
 
@@ -363,6 +367,20 @@ static bool on_send_error(struct udp *u, int err, bool is_second)
 	}
 }
 
+/*
+ * The first @cnt messages. Return: how many have left; -1 if none could, and errno says why. A lone datagram in one
+ * piece, as small messages are, leaves by the call that has the least to copy and to check.
+ */
+static int trains_send(struct udp *u, uint32_t cnt)
+{
+	const struct msghdr *m = &u->tx.msg[0].msg_hdr;
+
+	if (cnt > 1 || m->msg_iovlen != 1 || m->msg_controllen)
+		return sendmmsg(u->fd, u->tx.msg, cnt, MSG_DONTWAIT | MSG_NOSIGNAL);
+	return sendto(u->fd, m->msg_iov->iov_base, m->msg_iov->iov_len, MSG_DONTWAIT | MSG_NOSIGNAL, m->msg_name,
+		      m->msg_namelen) < 0 ? -1 : 1;
+}
+
 static void count_sent(struct udp *u, uint32_t from, uint32_t to)
 {
 	struct link_stats *st = &u->c.port->stats;
@@ -389,7 +407,7 @@ static void udp_flush(struct carrier *c)
 			at++;
 			continue;
 		}
-		sent = sendmmsg(u->fd, b->msg, trains, MSG_DONTWAIT | MSG_NOSIGNAL);
+		sent = trains_send(u, trains);
 		if (sent > 0) {
 			count_sent(u, at, b->first[sent]);
 			at = b->first[sent];
@@ -479,6 +497,7 @@ static int rx_open(struct udp *u)
 		};
 	}
 	u->rx = r;
+	u->rx_want = 1;
 	return 0;
 }
 
@@ -539,12 +558,12 @@ static inline __attribute__((always_inline)) int rx_one(struct udp *u, int fd, i
 }
 
 /* @is_noted is a constant where there is no gate: what is polled then is compiled without the test. */
-static inline __attribute__((always_inline)) int rx_some(struct udp *u, int fd, int budget, bool is_noted)
+static inline __attribute__((always_inline)) int rx_some(struct udp *u, int fd, uint32_t want, int budget, bool is_noted)
 {
 	int done = 0, errors = 0, got;
 
 	while (done < budget) {
-		got = recvmmsg(fd, u->rx->msg, RX_MSGS, MSG_DONTWAIT, NULL);
+		got = recvmmsg(fd, u->rx->msg, want, MSG_DONTWAIT, NULL);
 		if (got < 0) {
 			if (errno == EAGAIN || ++errors > ERR_RETRIES)
 				break;
@@ -558,7 +577,7 @@ static inline __attribute__((always_inline)) int rx_some(struct udp *u, int fd, 
 			m->msg_namelen = sizeof(u->rx->name[i]);
 			m->msg_controllen = sizeof(u->rx->ctl[i]);
 		}
-		if (got < RX_MSGS)
+		if (got < RX_MSGS) /* all there is, or one, and more with the next poll */
 			break;
 	}
 	return done;
@@ -568,12 +587,12 @@ static inline __attribute__((always_inline)) int rx_some(struct udp *u, int fd, 
 static __attribute__((noinline)) int rx_gated(struct udp *u, int budget)
 {
 	bool is_on = u->gate->is_on;
-	int done = rx_some(u, u->fd, budget, is_on), more;
+	int done = rx_some(u, u->fd, RX_MSGS, budget, is_on), more;
 	uint64_t now_ns;
 
 	if (!gate_is_due(u->gate, &now_ns))
 		return done;
-	more = rx_some(u, u->gate->fd, RX_MSGS, is_on);
+	more = rx_some(u, u->gate->fd, RX_MSGS, RX_MSGS, is_on);
 	if (is_on)
 		gate_polled(u->gate, now_ns, more);
 	return done + more;
@@ -586,7 +605,8 @@ static int udp_poll(struct carrier *c, int budget)
 
 	if (unlikely(!u->rx) && rx_open(u))
 		return 0;
-	done = unlikely(u->gate != NULL) ? rx_gated(u, budget) : rx_some(u, u->fd, budget, false);
+	done = unlikely(u->gate != NULL) ? rx_gated(u, budget) : rx_some(u, u->fd, u->rx_want, budget, false);
+	u->rx_want = done ? RX_MSGS : 1;
 	if (unlikely(done >= budget) && ++u->full_polls % FULL_POLLS == 0)
 		gate_look(&u->gate, c->port, u->fd, &u->lost_seen);
 	if (unlikely(u->error_cnt))
