@@ -120,6 +120,8 @@ static int poll_net(struct link_port *p)
 	if (n || is_busy || rel_next_deadline(p->rel) != CLK_NEVER)
 		port_flush(p, port_now(p));
 	if (n) {
+		if (unlikely(p->src_has_net && !p->node->agent_runs))
+			port_src_net(p, false);
 		port_soon(p, port_now(p));
 		reserve_fill(); /* a port with shared memory has more of it in reserve, and looks at each tick */
 	}

@@ -102,7 +102,7 @@ struct udp {
 	bool has_trains;  /* UDP_SEGMENT works here */
 	bool is_full;	  /* the socket buffer was full at the last flush */
 	bool mtu_is_said; /* "too big" has been logged */
-	/* bytes of UDP payload that the interface takes whole; it may be less than what others make, UDP_MTU_MIN */
+	/* bytes of UDP payload that the interface takes whole; may be less than what others make, UDP_MTU_MIN */
 	uint32_t mtu;
 	uint32_t mtu_top; /* before it was lowered, at mtu_ns */
 	uint64_t mtu_ns;
@@ -558,7 +558,8 @@ static inline __attribute__((always_inline)) int rx_one(struct udp *u, int fd, i
 }
 
 /* @is_noted is a constant where there is no gate: what is polled then is compiled without the test. */
-static inline __attribute__((always_inline)) int rx_some(struct udp *u, int fd, uint32_t want, int budget, bool is_noted)
+static inline __attribute__((always_inline)) int rx_some(struct udp *u, int fd, uint32_t want, int budget,
+							 bool is_noted)
 {
 	int done = 0, errors = 0, got;
 

@@ -18,9 +18,9 @@ struct link_port;
 socklen_t udp_name_of(const struct link_addr *a, struct sockaddr_in6 *out);
 /** udp_addr_of() - The other way round. Return: false: of no family that we know. */
 bool udp_addr_of(const struct sockaddr_in6 *name, struct link_addr *out);
-/** udp_sock_tune() - Before it is bound. Best effort: what fails costs speed, nothing else. Return: trains may be sent. */
+/** udp_sock_tune() - Before it is bound; what fails costs speed, nothing else. Return: trains may be sent. */
 bool udp_sock_tune(int fd, bool is_v4);
-/** udp_sock_bind() - To @self, whose port may be 0; the bound one is written there. Return: 0; -errno, which has been logged. */
+/** udp_sock_bind() - To @self, whose port may be 0: the bound one is written there. Return: 0; -errno, logged. */
 int udp_sock_bind(int fd, struct link_addr *self);
 /** udp_sock_mtu() - MTU of the interface that owns @p's address, as bytes of UDP payload. */
 uint32_t udp_sock_mtu(const struct link_port *p, int fd);
