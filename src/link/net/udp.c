@@ -397,6 +397,8 @@ static void udp_flush(struct carrier *c)
 	struct tx_batch *b = &u->tx;
 	uint32_t at = 0, failed = UINT32_MAX, trains, retries = 0;
 
+	if (!b->cnt)
+		return;
 	while (at < b->cnt && !u->is_full) {
 		int sent;
 
