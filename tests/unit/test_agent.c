@@ -278,6 +278,33 @@ static void agent_soon__knows_that_a_nap_is_short(void **state)
 	spy.is_on = false;
 }
 
+/* What a poll finds takes the socket from the thread's descriptor; before that sleeps there it is back. */
+static void agent__hears_a_socket_that_polls_took_over(void **state)
+{
+	(void)state;
+	for (uint32_t i = 0; i < 5; i++) {
+		uint32_t seen;
+		bool is_out;
+
+		lock_acquire(&lock); /* the thread cannot be the one that finds it */
+		port_net_use(port);
+		assert_int_equal(send(sock, "x", 1, 0), 1);
+		while (!link_poll(port))
+			;
+		is_out = !port->src_has_net;
+		lock_release(&lock);
+		assert_true(is_out);
+		assert_true(await_armed());
+		lock_acquire(&lock);
+		is_out = !port->src_has_net;
+		seen = frames;
+		lock_release(&lock);
+		assert_false(is_out);
+		assert_int_equal(send(sock, "x", 1, 0), 1);
+		await(&frames, seen + 1); /* nobody but the thread */
+	}
+}
+
 static bool is_readable(int fd, int ms)
 {
 	struct pollfd pfd = {.fd = fd, .events = POLLIN};
@@ -631,6 +658,7 @@ int main(void)
 		T_(agent_soon__ends_long_naps),
 		T_(agent_soon__ends_armed_sleeps),
 		T_(agent_soon__knows_that_a_nap_is_short),
+		T_(agent__hears_a_socket_that_polls_took_over),
 		T_(wait_fd__readable_after_the_agent_took_it),
 		T_(wake__makes_it_readable_once),
 		T_(wait_fd__no_wakeup_is_lost),

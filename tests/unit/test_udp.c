@@ -6,22 +6,25 @@
 #include <errno.h>
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <net/if.h>
 #include <string.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
 #include "link/core/link_int.h"
 #include "link_fake.h"
 
-/* Errors for the next calls of sendmmsg(), in order; 0 = really send. */
+/* Errors for the next calls of sendmmsg() and sendto(), in order; 0 = really send. */
 static int inject[8], inject_at;
 static int send_calls;
-static int forge_cnt; /* so many calls of sendmmsg() meet a forged ICMP error each */
+static int forge_cnt; /* so many of these calls meet a forged ICMP error each */
 
 static void forge(uint8_t code);
 
-static int test_sendmmsg(int fd, struct mmsghdr *msg, unsigned cnt, int flags)
+/* Return: whether the call is to fail; errno says how. */
+static bool is_failing(void)
 {
 	int err = inject_at < (int)ARRAY_SIZE(inject) ? inject[inject_at++] : 0;
 
@@ -30,16 +33,25 @@ static int test_sendmmsg(int fd, struct mmsghdr *msg, unsigned cnt, int flags)
 		forge_cnt--;
 		forge(4);
 	}
-	if (err) {
-		errno = err;
-		return -1;
-	}
-	return sendmmsg(fd, msg, cnt, flags);
+	errno = err;
+	return err;
+}
+
+static int test_sendmmsg(int fd, struct mmsghdr *msg, unsigned cnt, int flags)
+{
+	return is_failing() ? -1 : sendmmsg(fd, msg, cnt, flags);
+}
+
+static ssize_t test_sendto(int fd, const void *buf, size_t len, int flags, const void *name, socklen_t name_len)
+{
+	return is_failing() ? -1 : sendto(fd, buf, len, flags, name, name_len);
 }
 
 #define sendmmsg test_sendmmsg
+#define sendto	 test_sendto
 #include "../../src/link/net/udp.c"
 #undef sendmmsg
+#undef sendto
 
 #define GOT_MAX 4096
 
@@ -298,7 +310,7 @@ static void udp_flush__too_big_for_path(void **state)
 	uint32_t before = a.c->ops->mtu(a.c, &b.p.self);
 
 	(void)state;
-	assert_int_equal(before, MTU_LOOP);
+	assert_int_equal(before, UDP_MTU_LOOP);
 	to_udp(a.c)->has_trains = false;
 	assert_int_equal(send_num(1, body, 9000), 0);
 	assert_int_equal(send_num(2, body, 100), 0);
@@ -377,6 +389,26 @@ static void forge(uint8_t code)
 	assert_int_equal(pfd.revents & POLLERR, POLLERR);
 }
 
+/* Behind a lone datagram the system is not asked for another; behind one that came at once it is. */
+static void udp_poll__one_then_all(void **state)
+{
+	(void)state;
+	for (uint32_t i = 0; i < 2; i++) {
+		uint32_t before = b.got;
+
+		while (b.c->ops->poll(b.c, 64))
+			;
+		for (uint32_t k = 0; k < 3; k++) {
+			send_num(k, body, 100 + k); /* of different lengths: no train */
+			flush();
+		}
+		assert_int_equal(b.c->ops->poll(b.c, 64), 1);
+		assert_int_equal(b.c->ops->poll(b.c, 64), 2);
+		assert_int_equal(b.c->ops->poll(b.c, 64), 0);
+		assert_int_equal(b.got, before + 3);
+	}
+}
+
 /*
  * Who may make ICMP errors up: "too big" with any bytes quoted lowers nothing here; it is shown with them to those who
  * can judge, and datagrams go on at full length, whatever the system has noted of the path.
@@ -393,7 +425,7 @@ static void udp_poll__forged_too_big(void **state)
 	assert_int_equal(a.path_mtu, 600 - 28);
 	assert_int_equal(a.quote_len, 32);
 	assert_int_equal(a.quote[31], 0x5a);
-	assert_int_equal(a.c->ops->mtu(a.c, &b.p.self), MTU_LOOP);
+	assert_int_equal(a.c->ops->mtu(a.c, &b.p.self), UDP_MTU_LOOP);
 	assert_int_equal(send_num(1, body, 9000), 0);
 	flush();
 	await(&b, 1);
@@ -408,7 +440,7 @@ static void unhurt(bool had_trains)
 		assert_int_equal(send_num(i, body, 1400), 0);
 	flush();
 	await(&b, 10);
-	assert_int_equal(a.c->ops->mtu(a.c, &b.p.self), MTU_LOOP);
+	assert_int_equal(a.c->ops->mtu(a.c, &b.p.self), UDP_MTU_LOOP);
 	assert_int_equal(to_udp(a.c)->has_trains, had_trains);
 }
 
@@ -439,7 +471,7 @@ static void udp_flush__forged_unnoted(void **state)
 {
 	bool had_trains = to_udp(a.c)->has_trains;
 	struct sockaddr_in6 to;
-	socklen_t to_len = sockaddr_of(&a.p.self, &to);
+	socklen_t to_len = udp_name_of(&a.p.self, &to);
 	int fd = to_udp(a.c)->fd, len = 1;
 	uint8_t byte;
 
@@ -482,7 +514,7 @@ static void udp_mtu__is_tried_again(void **state)
 	mtu_lower(to_udp(a.c), 3000);
 	assert_int_equal(a.c->ops->mtu(a.c, &b.p.self), 3000);
 	to_udp(a.c)->mtu_ns -= MTU_AGAIN_NS + 1;
-	assert_int_equal(a.c->ops->mtu(a.c, &b.p.self), MTU_LOOP);
+	assert_int_equal(a.c->ops->mtu(a.c, &b.p.self), UDP_MTU_LOOP);
 }
 
 /*
@@ -634,6 +666,7 @@ int main(void)
 		T_(udp_flush__socket_buffer_full),
 		T_(udp_flush__too_big_for_path),
 		T_(udp_poll__refused_port),
+		T_(udp_poll__one_then_all),
 		T_(udp_poll__forged_too_big),
 		T_(udp_flush__forged),
 		T_(udp_flush__forged_unnoted),

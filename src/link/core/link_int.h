@@ -148,6 +148,7 @@ struct link_port {
 	uint64_t out_ns;           /* when the last frame was given to rel */
 	struct carrier *local;     /* the carrier of local_open() in the stack, or NULL */
 	int src_fd;                /* epoll of segment and socket, or one of them; -1 = not asked for yet */
+	bool src_has_net;          /* the socket is in there: see wait.c */
 	int wait_fd, wake_fd;      /* the application's: epoll of src_fd and of this eventfd; -1 = not asked for yet */
 	uint8_t armed;             /* PORT_ARM_*: who sleeps */
 	uint32_t events_armed;     /* @events when the application went to sleep */
@@ -222,6 +223,8 @@ void port_awake(struct link_port *p);
 int port_arm(struct link_port *p, uint8_t who);
 /** port_watch() - The agent, if there is one, sleeps on @p as well from now on. */
 void port_watch(struct link_port *p);
+/** port_src_net() - The socket goes into src_fd, or out of it, if it is not so already. Return: 0; -errno. */
+int port_src_net(struct link_port *p, bool is_in);
 /** port_served() - The agent has polled: whoever sleeps on @p must learn what it took. */
 void port_served(struct link_port *p);
 

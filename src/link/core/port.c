@@ -101,6 +101,14 @@ static void on_shm_dgram(void *ctx, const struct link_addr *src, const void *buf
 		on_net_rx(p, &from, buf, len);
 }
 
+/* Something of the reliability module's is due. The clock is not asked if nothing ever will be. */
+static bool is_due(struct link_port *p)
+{
+	uint64_t at = rel_next_deadline(p->rel);
+
+	return at != CLK_NEVER && at <= port_now(p);
+}
+
 static int poll_net(struct link_port *p)
 {
 	bool is_busy = p->net_look || p->net_busy || p->is_dirty || rel_outstanding(p->rel);
@@ -112,14 +120,18 @@ static int poll_net(struct link_port *p)
 	}
 	p->idle_skip = NET_SKIP;
 	p->net_look = false;
+	if (p->is_dirty) /* the end of a burst, which somebody waits for longer than for what we may find */
+		port_flush(p, port_now(p));
 	n = p->net->ops->poll(p->net, POLL_NET_BUDGET);
 	if (n)
 		p->net_busy = NET_BUSY_POLLS;
 	else if (p->net_busy)
 		p->net_busy--;
-	if (n || is_busy || rel_next_deadline(p->rel) != CLK_NEVER)
+	if (p->is_dirty || is_due(p))
 		port_flush(p, port_now(p));
 	if (n) {
+		if (unlikely(p->src_has_net && !p->node->agent_runs))
+			port_src_net(p, false);
 		port_soon(p, port_now(p));
 		reserve_fill(); /* a port with shared memory has more of it in reserve, and looks at each tick */
 	}

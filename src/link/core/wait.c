@@ -16,6 +16,10 @@
  * are woken by what comes, the one who is late would find nothing and sleep on, so what the thread takes in the place
  * of a sleeping application is told by the eventfd.
  *
+ * A socket in an epoll descriptor makes each datagram run through the latter, and through those that it is in itself,
+ * whether anybody sleeps there or not; over loopback the sender's call does that. So the first datagram that a poll of
+ * the application finds takes the socket out of src_fd, and the thread puts it back before it sleeps there.
+ *
  * Why no sleeper of the application is forgotten
  *
  * Any number of its threads may sleep on wait_fd, while others poll the same port and stop polling whenever they like.
@@ -79,9 +83,26 @@ static int port_src_fd(struct link_port *p)
 	if (fds[1] < 0 && fds[0] >= 0)
 		return fds[0];
 	fd = epoll_of(fds);
-	if (fd >= 0)
+	if (fd >= 0) {
 		p->src_fd = fd;
+		p->src_has_net = fds[1] >= 0;
+	}
 	return fd;
+}
+
+int port_src_net(struct link_port *p, bool is_in)
+{
+	struct epoll_event ev = {.events = EPOLLIN};
+
+	if (p->src_has_net == is_in || p->src_fd < 0 || p->net_off)
+		return 0;
+	if (epoll_ctl(p->src_fd, is_in ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, p->net->ops->fd(p->net), &ev))
+		return -errno;
+	p->src_has_net = is_in;
+	/* it may sleep there still, although the application polls: what comes after that would not wake it */
+	if (!is_in)
+		agent_soon(p->node, clk_now_ns(&p->node->clk));
+	return 0;
 }
 
 void port_watch(struct link_port *p)
@@ -153,6 +174,8 @@ int port_arm(struct link_port *p, uint8_t who)
 		link_wake(p); /* what the bell told others of may be drained */
 		return -EAGAIN;
 	}
+	if ((who & PORT_ARM_AGENT) && port_src_net(p, true))
+		return -EAGAIN; /* no memory: it looks now and then in place of sleeping */
 	p->armed |= who;
 	return 0;
 }

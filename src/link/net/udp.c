@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The UDP carrier: one socket per port, datagrams in trains.
 #include <errno.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <poll.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -16,6 +13,7 @@
 #include "base/guard.h"
 #include "link/net/gate.h"
 #include "link/core/link_int.h"
+#include "link/net/udp_sock.h"
 
 /*
  * Theory of operation
@@ -31,12 +29,15 @@
  * Only where the interface itself is too small the size is lowered for everybody, and tried again after
  * MTU_AGAIN_NS. What a path takes the reliability module learns from error(), which shows it the quoted
  * bytes. A datagram that was made before that keeps its length in every retransmission: LINK_ADDR_CUT, and
- * it alone goes in fragments; so do all where not even MTU_MIN bytes pass whole.
+ * it alone goes in fragments; so do all where not even UDP_MTU_MIN bytes pass whole.
  *
  * ICMP errors arrive on the socket's error queue. Reading it costs a system call, so it is done
  * only when an ordinary call has reported an error, which the kernel promises to do for each queued
  * one. They are told from poll() only: a caller in the middle of sending must not lose the peer
  * it sends to.
+ *
+ * Most polls find nothing, most others one datagram, and behind it the system would look for the next one before we
+ * see it. So a poll asks for a single datagram, unless the poll before it has found what it asked for.
  */
 
 #define TX_DGRAMS    64
@@ -47,9 +48,6 @@
 #define TRAIN_BYTES  65000u /* IP's length field is 16 bits */
 #define RX_MSGS	     8
 #define RX_BUF_LEN   65536u
-#define SOCK_BUF_LEN (4 << 20)
-#define MTU_LOOP     61440u /* lo: largest payload we use; a multiple of the page, below IP's limit */
-#define MTU_MIN	     548u   /* every IPv4 host takes 576 bytes */
 #define MTU_AGAIN_NS (600 * NS_PER_SEC)
 #define FULL_POLLS   4 	    /* polls that leave something to read, before we ask whether the socket loses datagrams */
 #define ERRORS_MAX   16	    /* kept for the next poll */
@@ -104,7 +102,7 @@ struct udp {
 	bool has_trains;  /* UDP_SEGMENT works here */
 	bool is_full;	  /* the socket buffer was full at the last flush */
 	bool mtu_is_said; /* "too big" has been logged */
-	/* bytes of UDP payload that the interface takes whole; it may be less than what others make, MTU_MIN */
+	/* bytes of UDP payload that the interface takes whole; may be less than what others make, UDP_MTU_MIN */
 	uint32_t mtu;
 	uint32_t mtu_top; /* before it was lowered, at mtu_ns */
 	uint64_t mtu_ns;
@@ -113,47 +111,13 @@ struct udp {
 	uint32_t error_cnt;
 	struct udp_error error[ERRORS_MAX]; /* one that finds no room comes again with the next datagram */
 	struct rx_batch *rx;
+	uint32_t rx_want; /* datagrams, or trains, that the next poll asks for in one call */
 	struct tx_batch tx;
 };
 
 static struct udp *to_udp(struct carrier *c)
 {
 	return container_of(c, struct udp, c);
-}
-
-/* --- addresses ------------------------------------------------------------------------------- */
-
-static socklen_t sockaddr_of(const struct link_addr *a, struct sockaddr_in6 *out)
-{
-	struct sockaddr_in in4 = {.sin_family = AF_INET, .sin_port = htons(a->port)};
-
-	if (link_ip_is_v4(a->ip)) {
-		memcpy(&in4.sin_addr, a->ip + 12, 4);
-		memcpy(out, &in4, sizeof(in4));
-		return sizeof(in4);
-	}
-	*out = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = htons(a->port)};
-	memcpy(&out->sin6_addr, a->ip, 16);
-	return sizeof(*out);
-}
-
-static bool addr_of(const struct sockaddr_in6 *name, struct link_addr *out)
-{
-	struct sockaddr_in in4;
-
-	memset(out, 0, sizeof(*out));
-	if (name->sin6_family == AF_INET6) {
-		memcpy(out->ip, &name->sin6_addr, 16);
-		out->port = ntohs(name->sin6_port);
-		return true;
-	}
-	if (name->sin6_family != AF_INET)
-		return false;
-	memcpy(&in4, name, sizeof(in4));
-	memset(out->ip + 10, 0xff, 2);
-	memcpy(out->ip + 12, &in4.sin_addr, 4);
-	out->port = ntohs(in4.sin_port);
-	return true;
 }
 
 /* --- errors that come back ------------------------------------------------------------------- */
@@ -164,7 +128,7 @@ static void mtu_lower(struct udp *u, uint32_t to)
 		return;
 	if (!u->mtu_is_said)
 		LOG_INFO("datagrams of %u bytes are too big for the interface: %u from now on%s", u->mtu, to,
-			 to < MTU_MIN ? ", and longer ones in fragments, which is slow" : "");
+			 to < UDP_MTU_MIN ? ", and longer ones in fragments, which is slow" : "");
 	u->mtu_is_said = true;
 	u->mtu = to;
 	u->mtu_ns = clk_now_ns(NULL);
@@ -207,7 +171,7 @@ static void on_error(struct udp *u, const struct sock_extended_err *e, const str
 	if (e->ee_errno != ECONNREFUSED && (e->ee_errno != EMSGSIZE || !mtu))
 		return;
 	memset(&out, 0, sizeof(out));
-	if (!addr_of(name, &out.dst))
+	if (!udp_addr_of(name, &out.dst))
 		return;
 	out.err = (int)e->ee_errno;
 	out.mtu = e->ee_errno == EMSGSIZE ? mtu : 0;
@@ -295,7 +259,7 @@ static void train_build(struct udp *u, uint32_t t, uint32_t at, uint32_t n)
 	b->first[t + 1] = (uint16_t)(at + n);
 	*m = (struct msghdr){
 		.msg_name = &b->name[t],
-		.msg_namelen = sockaddr_of(&first->dst, &b->name[t]),
+		.msg_namelen = udp_name_of(&first->dst, &b->name[t]),
 		.msg_iov = &b->iov[first->iov_at],
 		.msg_iovlen = (size_t)(last->iov_at + last->iov_cnt - first->iov_at),
 	};
@@ -322,26 +286,15 @@ static uint32_t trains_build(struct udp *u, uint32_t at)
 	return t;
 }
 
-static void pmtu_discover(struct udp *u, bool is_on)
-{
-	int v4 = is_on ? IP_PMTUDISC_PROBE : IP_PMTUDISC_DONT;
-	int v6 = is_on ? IPV6_PMTUDISC_PROBE : IPV6_PMTUDISC_DONT;
-
-	if (u->is_v4)
-		setsockopt(u->fd, SOL_IP, IP_MTU_DISCOVER, &v4, sizeof(v4));
-	else
-		setsockopt(u->fd, SOL_IPV6, IPV6_MTU_DISCOVER, &v6, sizeof(v6));
-}
-
 /*
  * The first message, one datagram that is too big for its path. Tried twice, see on_send_error(); then failure is loss.
  */
 static void send_fragments(struct udp *u)
 {
-	pmtu_discover(u, false);
+	udp_sock_pmtu(u->fd, u->is_v4, false);
 	for (int i = 0; i < 2 && sendmsg(u->fd, &u->tx.msg[0].msg_hdr, MSG_DONTWAIT | MSG_NOSIGNAL) < 0; i++)
 		errqueue_drain(u, u->fd);
-	pmtu_discover(u, true);
+	udp_sock_pmtu(u->fd, u->is_v4, true);
 }
 
 /*
@@ -414,6 +367,20 @@ static bool on_send_error(struct udp *u, int err, bool is_second)
 	}
 }
 
+/*
+ * The first @cnt messages. Return: how many have left; -1 if none could, and errno says why. A lone datagram in one
+ * piece, as small messages are, leaves by the call that has the least to copy and to check.
+ */
+static int trains_send(struct udp *u, uint32_t cnt)
+{
+	const struct msghdr *m = &u->tx.msg[0].msg_hdr;
+
+	if (cnt > 1 || m->msg_iovlen != 1 || m->msg_controllen)
+		return sendmmsg(u->fd, u->tx.msg, cnt, MSG_DONTWAIT | MSG_NOSIGNAL);
+	return sendto(u->fd, m->msg_iov->iov_base, m->msg_iov->iov_len, MSG_DONTWAIT | MSG_NOSIGNAL, m->msg_name,
+		      m->msg_namelen) < 0 ? -1 : 1;
+}
+
 static void count_sent(struct udp *u, uint32_t from, uint32_t to)
 {
 	struct link_stats *st = &u->c.port->stats;
@@ -430,6 +397,8 @@ static void udp_flush(struct carrier *c)
 	struct tx_batch *b = &u->tx;
 	uint32_t at = 0, failed = UINT32_MAX, trains, retries = 0;
 
+	if (!b->cnt)
+		return;
 	while (at < b->cnt && !u->is_full) {
 		int sent;
 
@@ -440,7 +409,7 @@ static void udp_flush(struct carrier *c)
 			at++;
 			continue;
 		}
-		sent = sendmmsg(u->fd, b->msg, trains, MSG_DONTWAIT | MSG_NOSIGNAL);
+		sent = trains_send(u, trains);
 		if (sent > 0) {
 			count_sent(u, at, b->first[sent]);
 			at = b->first[sent];
@@ -530,6 +499,7 @@ static int rx_open(struct udp *u)
 		};
 	}
 	u->rx = r;
+	u->rx_want = 1;
 	return 0;
 }
 
@@ -570,7 +540,7 @@ static inline __attribute__((always_inline)) int rx_one(struct udp *u, int fd, i
 	struct link_addr src;
 	int n = 0;
 
-	if ((m->msg_flags & MSG_TRUNC) || !addr_of(&r->name[i], &src)) {
+	if ((m->msg_flags & MSG_TRUNC) || !udp_addr_of(&r->name[i], &src)) {
 		st->drop_malformed++;
 		return is_noted;
 	}
@@ -590,12 +560,13 @@ static inline __attribute__((always_inline)) int rx_one(struct udp *u, int fd, i
 }
 
 /* @is_noted is a constant where there is no gate: what is polled then is compiled without the test. */
-static inline __attribute__((always_inline)) int rx_some(struct udp *u, int fd, int budget, bool is_noted)
+static inline __attribute__((always_inline)) int rx_some(struct udp *u, int fd, uint32_t want, int budget,
+							 bool is_noted)
 {
 	int done = 0, errors = 0, got;
 
 	while (done < budget) {
-		got = recvmmsg(fd, u->rx->msg, RX_MSGS, MSG_DONTWAIT, NULL);
+		got = recvmmsg(fd, u->rx->msg, want, MSG_DONTWAIT, NULL);
 		if (got < 0) {
 			if (errno == EAGAIN || ++errors > ERR_RETRIES)
 				break;
@@ -609,7 +580,7 @@ static inline __attribute__((always_inline)) int rx_some(struct udp *u, int fd, 
 			m->msg_namelen = sizeof(u->rx->name[i]);
 			m->msg_controllen = sizeof(u->rx->ctl[i]);
 		}
-		if (got < RX_MSGS)
+		if (got < RX_MSGS) /* all there is, or one, and more with the next poll */
 			break;
 	}
 	return done;
@@ -619,12 +590,12 @@ static inline __attribute__((always_inline)) int rx_some(struct udp *u, int fd, 
 static __attribute__((noinline)) int rx_gated(struct udp *u, int budget)
 {
 	bool is_on = u->gate->is_on;
-	int done = rx_some(u, u->fd, budget, is_on), more;
+	int done = rx_some(u, u->fd, RX_MSGS, budget, is_on), more;
 	uint64_t now_ns;
 
 	if (!gate_is_due(u->gate, &now_ns))
 		return done;
-	more = rx_some(u, u->gate->fd, RX_MSGS, is_on);
+	more = rx_some(u, u->gate->fd, RX_MSGS, RX_MSGS, is_on);
 	if (is_on)
 		gate_polled(u->gate, now_ns, more);
 	return done + more;
@@ -637,7 +608,8 @@ static int udp_poll(struct carrier *c, int budget)
 
 	if (unlikely(!u->rx) && rx_open(u))
 		return 0;
-	done = unlikely(u->gate != NULL) ? rx_gated(u, budget) : rx_some(u, u->fd, budget, false);
+	done = unlikely(u->gate != NULL) ? rx_gated(u, budget) : rx_some(u, u->fd, u->rx_want, budget, false);
+	u->rx_want = done ? RX_MSGS : 1;
 	if (unlikely(done >= budget) && ++u->full_polls % FULL_POLLS == 0)
 		gate_look(&u->gate, c->port, u->fd, &u->lost_seen);
 	if (unlikely(u->error_cnt))
@@ -645,83 +617,7 @@ static int udp_poll(struct carrier *c, int budget)
 	return done;
 }
 
-/* --- the socket ------------------------------------------------------------------------------ */
-
-/* MTU of the interface that owns @p's address, as bytes of UDP payload. */
-static uint32_t mtu_of(const struct link_port *p, int fd)
-{
-	uint32_t head = link_ip_is_v4(p->self.ip) ? 28 : 48;
-	struct ifreq req = {0};
-	struct ifaddrs *all;
-	struct link_addr a;
-	int mtu = 0;
-
-	if (link_ip_is_loopback(p->self.ip))
-		return MTU_LOOP;
-	if (getifaddrs(&all))
-		return 1500 - head;
-	for (struct ifaddrs *i = all; i && !mtu; i = i->ifa_next) {
-		struct sockaddr_in6 name = {0};
-		int family = i->ifa_addr ? i->ifa_addr->sa_family : AF_UNSPEC;
-
-		if (family != AF_INET && family != AF_INET6)
-			continue;
-		memcpy(&name, i->ifa_addr,
-		       family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(name));
-		if (!addr_of(&name, &a) || memcmp(a.ip, p->self.ip, 16))
-			continue;
-		snprintf(req.ifr_name, sizeof(req.ifr_name), "%s", i->ifa_name);
-		if (!ioctl(fd, SIOCGIFMTU, &req))
-			mtu = req.ifr_mtu;
-	}
-	freeifaddrs(all);
-	if (mtu <= (int)(MTU_MIN + head))
-		mtu = 1500;
-	return MIN((uint32_t)mtu - head, MTU_LOOP);
-}
-
-/* Best effort: smaller buffers and no trains cost speed, nothing else. */
-static void sock_tune(struct udp *u)
-{
-	int one = 1, len = SOCK_BUF_LEN, off = 0;
-
-	if (setsockopt(u->fd, SOL_SOCKET, SO_RCVBUFFORCE, &len, sizeof(len)))
-		setsockopt(u->fd, SOL_SOCKET, SO_RCVBUF, &len, sizeof(len));
-	if (setsockopt(u->fd, SOL_SOCKET, SO_SNDBUFFORCE, &len, sizeof(len)))
-		setsockopt(u->fd, SOL_SOCKET, SO_SNDBUF, &len, sizeof(len));
-	if (u->is_v4) {
-		setsockopt(u->fd, SOL_IP, IP_RECVERR, &one, sizeof(one));
-	} else {
-		setsockopt(u->fd, SOL_IPV6, IPV6_V6ONLY, &one, sizeof(one));
-		setsockopt(u->fd, SOL_IPV6, IPV6_RECVERR, &one, sizeof(one));
-	}
-	pmtu_discover(u, true);
-	setsockopt(u->fd, SOL_UDP, UDP_GRO, &one, sizeof(one));
-	/* a kernel without the option refuses even its off value */
-	u->has_trains = !setsockopt(u->fd, SOL_UDP, UDP_SEGMENT, &off, sizeof(off));
-}
-
-static int sock_bind(struct udp *u, struct link_addr *self)
-{
-	struct sockaddr_in6 name;
-	socklen_t len = sockaddr_of(self, &name);
-	struct link_addr bound;
-	char text[LINK_ADDR_TEXT];
-	int rc;
-
-	if (bind(u->fd, (struct sockaddr *)&name, len)) {
-		rc = -errno;
-		/* who asks for a certain port may be looking for one that is free */
-		log_line(rc == -EADDRINUSE && self->port ? LOG_LVL_INFO : LOG_LVL_WARN, __func__, __LINE__,
-			 "cannot bind %s: %s", link_addr_text(self, text), strerror(-rc));
-		return rc;
-	}
-	len = sizeof(name);
-	if (getsockname(u->fd, (struct sockaddr *)&name, &len) || !addr_of(&name, &bound))
-		return -errno;
-	self->port = bound.port;
-	return 0;
-}
+/* --- the carrier ----------------------------------------------------------------------------- */
 
 static uint32_t udp_mtu(struct carrier *c, const struct link_addr *dst)
 {
@@ -730,7 +626,7 @@ static uint32_t udp_mtu(struct carrier *c, const struct link_addr *dst)
 	(void)dst; /* one size for all: the interface's */
 	if (unlikely(u->mtu != u->mtu_top) && clk_now_ns(NULL) - u->mtu_ns > MTU_AGAIN_NS)
 		u->mtu = u->mtu_top;
-	return MAX(u->mtu, MIN(MTU_MIN, u->mtu_top));
+	return MAX(u->mtu, MIN(UDP_MTU_MIN, u->mtu_top));
 }
 
 static uint64_t udp_next_deadline(struct carrier *c)
@@ -782,11 +678,11 @@ int udp_open(struct link_port *p, struct carrier **out)
 		LOG_WARN("no UDP socket: %s", strerror(-rc));
 		goto err_free;
 	}
-	sock_tune(u);
-	rc = sock_bind(u, &p->self);
+	u->has_trains = udp_sock_tune(u->fd, u->is_v4);
+	rc = udp_sock_bind(u->fd, &p->self);
 	if (rc)
 		goto err_socket;
-	u->mtu = p->node->room->mtu ? (uint32_t)p->node->room->mtu : mtu_of(p, u->fd);
+	u->mtu = p->node->room->mtu ? (uint32_t)p->node->room->mtu : udp_sock_mtu(p, u->fd);
 	u->mtu_top = u->mtu;
 	*out = &u->c;
 	return 0;
