@@ -269,6 +269,8 @@ static void opx_flow__psn_wraps(void **state)
 
 			rig_run_for(&g, NS_PER_MS);
 			f->tx_psn = f->tx_una = f->ping_una = f->recover = f->rx_psn = start;
+			opx_flow_look(f);
+			opx_flow_rx_look(f);
 		}
 		g.loss = i % 3 ? 0.1 : 0;
 		g.dup = g.reorder = i % 4 ? 0.05 : 0;

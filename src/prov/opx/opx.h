@@ -285,6 +285,7 @@ struct opx_ep {
 	int sep_index;
 	uint64_t opened, on;           /* scalable: FI_TRANSMIT, FI_RECV: contexts that the application has open; that are enabled */
 	struct opx_domain *domain;
+	const volatile uint8_t *may_go; /* not 0 there: data calls may go on; opx_ep_set_enabled() */
 	LIST_ENTRY(opx_ep) domain_link;
 	struct hfi *hfi;
 	struct hfi_ctxt *hw;           /* NULL until enabled */
@@ -322,16 +323,13 @@ static inline struct opx_ep *opx_ep_of(struct fid_ep *fid)
 {
 	return unlikely(fid->fid.fclass == FI_CLASS_TX_CTX) ? container_of(fid, struct opx_ep, tx_fid) : container_of(fid, struct opx_ep, kit.fid);
 }
+int opx_ep_state_slow(const struct opx_ep *ep);
+/** opx_ep_set_enabled() - ep->kit.enabled, and what follows from it. Lock held, or nobody else has @ep yet. */
+void opx_ep_set_enabled(struct opx_ep *ep, bool on);
 /** opx_ep_state() - May data calls go on? 0; -FI_EOPBADSTATE not enabled; -FI_EIO in a child after fork. */
 static inline int opx_ep_state(const struct opx_ep *ep)
 {
-	struct kit_domain *d = ep->kit.domain;
-
-	if (unlikely(!ep->kit.enabled))
-		return -FI_EOPBADSTATE;
-	if (likely(d->fork_mark != NULL))
-		return likely(*d->fork_mark) ? 0 : -FI_EIO;
-	return d->forked && d->forked(d) ? -FI_EIO : 0;
+	return likely(*ep->may_go) ? 0 : opx_ep_state_slow(ep);
 }
 
 /** opx_mtu() - Payload of our packets where the port's MTU is @mtu: a power of two, at most HFI_MTU. */

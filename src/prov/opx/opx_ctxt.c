@@ -284,7 +284,7 @@ int opx_ctxt_reopen(struct opx_ep *ep)
 void opx_ctxt_stop(struct opx_ep *ep)
 {
 	kit_ep_watch(&ep->kit, false);
-	ep->kit.enabled = false;
+	opx_ep_set_enabled(ep, false);
 	LIST_REMOVE(ep, domain_link);
 	opx_stats_closed(ep);
 	opx_peers_fini(ep);

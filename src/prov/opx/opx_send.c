@@ -12,6 +12,7 @@
 static inline int inject(struct opx_peer *peer, const void *buf, uint32_t len, uint32_t data, uint64_t tag,
 			 void *context, uint64_t flags)
 {
+	struct opx_ep *ep = peer->ep;
 	int rc;
 	struct hfi_hdr *h = opx_flow_begin(&peer->flow, 0, 0, &rc);
 
@@ -22,8 +23,8 @@ static inline int inject(struct opx_peer *peer, const void *buf, uint32_t len, u
 	rc = opx_flow_commit(&peer->flow, h, 0, 0);
 	if (unlikely(rc))
 		return rc;
-	peer->ep->stats.tx_inject++;
-	opx_sent(peer->ep, context, flags);
+	ep->stats.tx_inject++;
+	opx_sent(ep, context, flags);
 	return 0;
 }
 
