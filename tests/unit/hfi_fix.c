@@ -87,7 +87,7 @@ struct hfi_hdr pkt_from(uint32_t psn, size_t len)
 {
 	struct hfi_hdr h;
 
-	memcpy((char *)&h + 8, g_fix.dst->door.want, sizeof(g_fix.dst->door.want));
+	memcpy(&h, g_fix.dst->door.want, sizeof(g_fix.dst->door.want));
 	h.key = le64_put(0);
 	h.w[0] = h.w[1] = h.tag = le64_put(0);
 	h.psn_tx = le32_put(le32_get(h.psn_tx) | psn);

@@ -13,6 +13,7 @@
 #include "kit/stubs.h"
 
 struct fake_opx g_fake;
+_Thread_local int g_fake_spent;
 
 struct hfi { struct hfi_open_attr attr; struct hfi_unit_attr unit; };
 struct hfi_ctxt { struct hfi *hfi; struct hfi_ctxt_info info; };
@@ -157,6 +158,9 @@ int hfi_ctxt_open(struct hfi *hfi, const struct hfi_ctxt_attr *attr, struct hfi_
 	int unit = hfi->unit.unit, at = attr->ctxt, ret = g_fake.open_err;
 	struct hfi_ctxt *c;
 
+	if (g_fake.turn)
+		g_fake.turn();
+	g_fake_spent++;
 	g_fake.open_err = 0;
 	if (ret)
 		return ret;
@@ -170,6 +174,7 @@ int hfi_ctxt_open(struct hfi *hfi, const struct hfi_ctxt_attr *attr, struct hfi_
 	g_fake.busy[unit][at] = true;
 	g_fake.ctxt = *attr;
 	g_fake.opened++;
+	g_fake_spent += 9; /* what is refused is refused at once */
 	c = mem_alloc(sizeof(*c));
 	c->hfi = hfi;
 	c->info = (struct hfi_ctxt_info){
@@ -185,6 +190,7 @@ void hfi_ctxt_close(struct hfi_ctxt *c)
 	lock_assert_held(c->hfi->attr.lock);
 	g_fake.busy[c->info.unit][c->info.ctxt] = false;
 	g_fake.opened--;
+	g_fake_spent += 5;
 	mem_free(c);
 }
 

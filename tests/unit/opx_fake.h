@@ -26,8 +26,10 @@ struct fake_opx {
 	int wait_fd;                         /* of every context; 0: none */
 	bool is_armed;                       /* the last one that was, since the last poll */
 	struct hfi_ctxt_attr ctxt;           /* of the last context opened */
+	void (*turn)(void);                  /* before a context opens: others may do something first; NULL */
 };
 extern struct fake_opx g_fake;
+extern _Thread_local int g_fake_spent;       /* time that this thread has spent on opening and closing contexts */
 
 /** fake_reset() - @cnt ACTIVE units of 8 contexts, LIDs from 1 on; variables of the environment gone. */
 void fake_reset(int cnt);

@@ -204,10 +204,10 @@ static struct opx_op *op_new(struct rig_node *n, uint32_t len)
 
 static int post_in_place(struct opx_flow *f, const struct hfi_hdr *like)
 {
-	struct hfi_hdr *h;
-	int rc = opx_flow_begin(f, 0, 0, &h);
+	int rc;
+	struct hfi_hdr *h = opx_flow_begin(f, 0, 0, &rc);
 
-	if (rc)
+	if (!h)
 		return rc;
 	*h = *like;
 	return opx_flow_commit(f, h, 0, 0);

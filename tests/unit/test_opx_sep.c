@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Scalable endpoints of opx: contexts with consecutive numbers, two fids for each, what is bound where, and the order
 // of closing.
+#include <limits.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -153,6 +155,79 @@ static void sep__consecutive(void **state)
 	assert_int_equal(name_of(r.sep).hfi1_rx, 4);
 	assert_int_equal(g_fake.opened, CNT);
 	contexts_close();
+}
+
+/* Where nothing begins at a multiple of the length any run will do. */
+static void sep__between_others(void **state)
+{
+	(void)state;
+	contexts_open();
+	g_fake.busy[0][0] = g_fake.busy[0][5] = true;
+	contexts_enable();
+	assert_int_equal(name_of(r.sep).hfi1_rx, 1);
+	contexts_close();
+}
+
+/*
+ * Two processes look for contexts at the same time, each a thread here: whoever has spent less time on it so far is the
+ * next to ask for one.
+ */
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t cond;
+	struct fid_ep *sep[2];
+	int ret[2], spent[2];
+} race;
+static _Thread_local int racer;
+
+static void race_wait(void)
+{
+	const int me = racer, other = !me;
+
+	pthread_mutex_lock(&race.lock);
+	race.spent[me] = g_fake_spent;
+	pthread_cond_broadcast(&race.cond);
+	while (race.spent[other] < race.spent[me] || (me && race.spent[other] == race.spent[me]))
+		pthread_cond_wait(&race.cond, &race.lock);
+	pthread_mutex_unlock(&race.lock);
+}
+
+static void *race_run(void *arg)
+{
+	racer = arg != race.sep;
+	race.ret[racer] = fi_enable(race.sep[racer]);
+	pthread_mutex_lock(&race.lock);
+	race.spent[racer] = INT_MAX; /* it will ask for no more */
+	pthread_cond_broadcast(&race.cond);
+	pthread_mutex_unlock(&race.lock);
+	return NULL;
+}
+
+/* Neither keeps the other from having a run of its own: there is room for forty. */
+static void sep__at_the_same_time(void **state)
+{
+	pthread_t thread[2];
+
+	(void)state;
+	memset(&race, 0, sizeof(race));
+	pthread_mutex_init(&race.lock, NULL);
+	pthread_cond_init(&race.cond, NULL);
+	race.sep[0] = r.sep;
+	assert_int_equal(fi_scalable_ep(r.dom.domain, r.dom.info, &race.sep[1], NULL), 0);
+	g_fake.unit[0].nctxts = HFI_CTXT_MAX;
+	g_fake.turn = race_wait;
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(fi_scalable_ep_bind(race.sep[i], &r.av->fid, 0), 0);
+		assert_int_equal(pthread_create(&thread[i], NULL, race_run, &race.sep[i]), 0);
+	}
+	for (int i = 0; i < 2; i++)
+		pthread_join(thread[i], NULL);
+	assert_int_equal(race.ret[0], 0);
+	assert_int_equal(race.ret[1], 0);
+	assert_int_equal(g_fake.opened, 2 * CNT);
+	assert_int_equal(fi_close(&race.sep[1]->fid), 0);
+	pthread_mutex_destroy(&race.lock);
+	pthread_cond_destroy(&race.cond);
 }
 
 static void sep__no_run(void **state)
@@ -337,6 +412,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(sep__life, setup, teardown),
 		cmocka_unit_test_setup_teardown(sep__enabled_first, setup, teardown),
 		cmocka_unit_test_setup_teardown(sep__consecutive, setup, teardown),
+		cmocka_unit_test_setup_teardown(sep__between_others, setup, teardown),
+		cmocka_unit_test_setup_teardown(sep__at_the_same_time, setup, teardown),
 		cmocka_unit_test_setup_teardown(sep__no_run, setup, teardown),
 		cmocka_unit_test_setup_teardown(sep__directions, setup, teardown),
 		cmocka_unit_test_setup_teardown(sep__indices, setup, teardown),

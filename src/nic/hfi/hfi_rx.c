@@ -97,7 +97,7 @@ static bool park_pkt(struct hfi_ctxt *c, const struct hfi_pkt *pkt, bool is_loca
 	return true;
 }
 
-int hfi_rx_show(struct hfi_ctxt *c)
+__attribute__((noinline)) int hfi_rx_show(struct hfi_ctxt *c)
 {
 	int n = 0;
 
@@ -202,9 +202,12 @@ int hfi_rx_frame(void *ctx, struct link_peer *peer, const struct view *frame)
 	pkt.src = dst;
 	pkt.hdr = &h;
 	pkt.data.len = len;
-	pkt.data.seg_cnt = len != 0;
-	pkt.data.seg[0].p = frame->seg[0].p + sizeof(h);
-	pkt.data.seg[0].len = len;
+	pkt.data.seg_cnt = 0;
+	if (len) {
+		pkt.data.seg_cnt = 1;
+		pkt.data.seg[0].p = frame->seg[0].p + sizeof(h);
+		pkt.data.seg[0].len = len;
+	}
 	pkt.type = HFI_RCV_EAGER;
 	pkt.is_service = false;
 	take(c, &pkt);

@@ -116,7 +116,7 @@ static int run(struct hfi_ctxt *c, struct hfi_sdma_slot *s)
 	return rc;
 }
 
-int hfi_sdma_step(struct hfi_ctxt *c)
+__attribute__((noinline)) int hfi_sdma_step(struct hfi_ctxt *c)
 {
 	struct hfi_sdma *q = &c->sdma;
 	int n = 0;

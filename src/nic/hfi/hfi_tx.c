@@ -30,7 +30,7 @@ int hfi_tx_send(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr, co
 	return link_send(c->claim.port, dst->peer, hdr, sizeof(*hdr), iov, iov_cnt, NULL);
 }
 
-struct hfi_hdr *hfi_pio_begin(struct hfi_ctxt *c, struct hfi_dst *dst, size_t len)
+inline struct hfi_hdr *hfi_pio_begin(struct hfi_ctxt *c, struct hfi_dst *dst, size_t len)
 {
 	lock_assert_held(c->hfi->lock);
 	if (unlikely(len > HFI_PIO_OWN || tx_check(c, dst)))
@@ -38,7 +38,7 @@ struct hfi_hdr *hfi_pio_begin(struct hfi_ctxt *c, struct hfi_dst *dst, size_t le
 	return (struct hfi_hdr *)link_begin(c->claim.port, dst->peer, sizeof(struct hfi_hdr) + len);
 }
 
-void hfi_pio_commit(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr, size_t len)
+inline void hfi_pio_commit(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr, size_t len)
 {
 	hdr->pktlen = be16_put(hfi_wire_pktlen((uint32_t)len));
 	hdr->bth1 = hfi_wire_pad((uint32_t)len);

@@ -20,8 +20,7 @@ const char *const hfi_drop_name[HFI_DROP_NUM] = {
 
 void hfi_door_init(struct hfi_door *door, const struct hfi_hdr *like)
 {
-	for (unsigned i = 0; i < HFI_DOOR_WORDS; i++)
-		door->want[i] = hfi_wire_word(like, i);
+	memcpy(door->want, like, sizeof(door->want));
 }
 
 /* Of one partition, and not both limited members. */
@@ -40,7 +39,7 @@ enum hfi_drop hfi_door_check(const struct hfi_door *door, const struct hfi_hdr *
 	uint32_t kdeth = le32_get(h->kdeth);
 	struct hfi_hdr want;
 
-	memcpy((char *)&want + 8, door->want, sizeof(door->want));
+	memcpy(&want, door->want, sizeof(door->want));
 	if (payload > HFI_MTU || be16_get(h->pktlen) != hfi_wire_pktlen(payload) || h->bth1 != hfi_wire_pad(payload))
 		return HFI_DROP_LENGTH;
 	if ((be16_get(h->lrh_flags) & HFI_LNH_MASK) != HFI_LNH_BTH)

@@ -285,6 +285,7 @@ struct opx_ep {
 	int sep_index;
 	uint64_t opened, on;           /* scalable: FI_TRANSMIT, FI_RECV: contexts that the application has open; that are enabled */
 	struct opx_domain *domain;
+	const volatile uint8_t *may_go; /* not 0 there: data calls may go on; opx_ep_set_enabled() */
 	LIST_ENTRY(opx_ep) domain_link;
 	struct hfi *hfi;
 	struct hfi_ctxt *hw;           /* NULL until enabled */
@@ -322,16 +323,13 @@ static inline struct opx_ep *opx_ep_of(struct fid_ep *fid)
 {
 	return unlikely(fid->fid.fclass == FI_CLASS_TX_CTX) ? container_of(fid, struct opx_ep, tx_fid) : container_of(fid, struct opx_ep, kit.fid);
 }
+int opx_ep_state_slow(const struct opx_ep *ep);
+/** opx_ep_set_enabled() - ep->kit.enabled, and what follows from it. Lock held, or nobody else has @ep yet. */
+void opx_ep_set_enabled(struct opx_ep *ep, bool on);
 /** opx_ep_state() - May data calls go on? 0; -FI_EOPBADSTATE not enabled; -FI_EIO in a child after fork. */
 static inline int opx_ep_state(const struct opx_ep *ep)
 {
-	struct kit_domain *d = ep->kit.domain;
-
-	if (unlikely(!ep->kit.enabled))
-		return -FI_EOPBADSTATE;
-	if (likely(d->fork_mark != NULL))
-		return likely(*d->fork_mark) ? 0 : -FI_EIO;
-	return d->forked && d->forked(d) ? -FI_EIO : 0;
+	return likely(*ep->may_go) ? 0 : opx_ep_state_slow(ep);
 }
 
 /** opx_mtu() - Payload of our packets where the port's MTU is @mtu: a power of two, at most HFI_MTU. */
@@ -421,9 +419,14 @@ bool opx_addr_ok(const struct opx_addr *a);
 /* opx_peer.c */
 /** opx_peer_get() - The peer that @fi_addr names, made on first use. NULL: no such address, or no memory. Lock held. */
 struct opx_peer *opx_peer_get(struct opx_ep *ep, fi_addr_t fi_addr);
+/** opx_peer_known() - The same, if it has been asked for before. NULL: ask opx_peer_find(). */
+static inline struct opx_peer *opx_peer_known(const struct opx_ep *ep, fi_addr_t fi_addr)
+{
+	return likely(fi_addr < ep->by_addr_cap) ? ep->by_addr[fi_addr] : NULL;
+}
 static inline struct opx_peer *opx_peer_find(struct opx_ep *ep, fi_addr_t fi_addr)
 {
-	struct opx_peer *p = likely(fi_addr < ep->by_addr_cap) ? ep->by_addr[fi_addr] : NULL;
+	struct opx_peer *p = opx_peer_known(ep, fi_addr);
 
 	return likely(p != NULL) ? p : opx_peer_get(ep, fi_addr);
 }
@@ -487,29 +490,40 @@ int opx_err_of(enum opx_status st);
 const char *opx_strerror(int prov_errno);
 
 /* opx_tx.c: FI_MSG and FI_TAGGED, sender's side */
+/* In @flags FI_TAGGED says which kind it is, whatever the caller has said. */
 struct opx_send {
 	const struct iovec *iov; size_t iov_cnt; uint64_t len;
-	uint64_t tag, data; void *context; uint64_t flags; bool tagged;
+	uint64_t tag, data; void *context; uint64_t flags;
 };
 #define OPX_DONE_FLAGS (FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE)
 
-static inline uint64_t opx_send_cq_flags(const struct opx_send *s)
+static inline uint64_t opx_send_cq_flags(uint64_t flags)
 {
-	return FI_SEND | (s->tagged ? FI_TAGGED : FI_MSG);
+	return FI_SEND | (flags & FI_TAGGED ? FI_TAGGED : FI_MSG);
 }
 /** opx_first_hdr() - The header of a message's first packet; @untagged: its opcode if it had no tag. */
-static inline void opx_first_hdr(const struct opx_flow *f, struct hfi_hdr *h, uint8_t untagged, const struct opx_send *s)
+static inline void opx_first_hdr(const struct opx_flow *f, struct hfi_hdr *h, uint8_t untagged, uint64_t flags,
+				 uint32_t data, uint64_t tag)
 {
-	bool has_data = s->flags & FI_REMOTE_CQ_DATA;
+	uint8_t opcode = (uint8_t)(untagged + (flags & FI_TAGGED ? OPX_TAGGED_BIT : 0));
+	bool has_data = flags & FI_REMOTE_CQ_DATA;
 
-	opx_flow_hdr(f, h, (uint8_t)(untagged + (s->tagged ? OPX_TAGGED_BIT : 0)), has_data ? OPX_AUX_DATA : 0, has_data ? (uint32_t)s->data : 0);
-	h->tag = le64_put(s->tag);
+	opx_flow_hdr(f, h, opcode, has_data ? OPX_AUX_DATA : 0, has_data ? data : 0);
+	h->tag = le64_put(tag);
+}
+/** opx_inject_hdr() - The same of a message of up to OPX_INJECT_MAX bytes, which go into w. */
+static inline void opx_inject_hdr(const struct opx_flow *f, struct hfi_hdr *h, uint64_t flags, uint32_t data,
+				  uint64_t tag, uint32_t len)
+{
+	opx_first_hdr(f, h, OPX_MSG_INJECT, flags, data, tag);
+	h->aux |= (uint8_t)len;
+	h->w[0] = h->w[1] = le64_put(0);
 }
 /** opx_sent() - The message has left or is in the reliability's hands: the caller may reuse its memory. */
-static inline void opx_sent(struct opx_ep *ep, const struct opx_send *s)
+static inline void opx_sent(struct opx_ep *ep, void *context, uint64_t flags)
 {
-	if (!(s->flags & OPX_NO_CQE) && kit_tx_wants_cqe(&ep->kit, s->flags))
-		kit_cq_push(ep->kit.tx_cq, s->context, opx_send_cq_flags(s), 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
+	if (!(flags & OPX_NO_CQE) && kit_tx_wants_cqe(&ep->kit, flags))
+		kit_cq_push(ep->kit.tx_cq, context, opx_send_cq_flags(flags), 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
 	if (unlikely(ep->kit.cntr[KIT_CNTR_SEND] != NULL))
 		kit_cntr_add(ep->kit.cntr[KIT_CNTR_SEND], 1, 0);
 }

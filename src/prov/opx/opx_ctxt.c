@@ -63,17 +63,6 @@ static int candidates(struct opx_domain *d, int *order)
 
 /* --- opening ------------------------------------------------------------------------------------------------------------------ */
 
-/*
- * Where the search for a free context begins. Jobs of a cluster have a UUID each; on a desk two jobs of a user mostly
- * share the default one, and then a message to a process that has just died would reach whoever has its context next.
- * So contexts go round with the numbers of processes. Those of a scalable endpoint have consecutive numbers, for which
- * the search begins at the first.
- */
-static unsigned first_ctxt(bool is_alone)
-{
-	return is_alone ? (unsigned)getpid() : 0;
-}
-
 static int open_one(struct opx_ep *ep, int ctxt, unsigned first)
 {
 	const struct opx_params *prm = &ep->domain->params;
@@ -111,38 +100,60 @@ static void close_all(struct opx_ep **eps, int cnt)
 	lock_release(lock);
 }
 
-/* @cnt contexts from @base on, or from any on if it is -1. Return: 0; -errno, then *@tried is the number after the highest that was taken or refused. */
+/* @cnt contexts from @base on. Return: 0; -errno, then *@tried is the number after the one that was refused. */
 static int open_run(struct opx_ep **eps, int cnt, int base, int *tried)
 {
 	for (int i = 0; i < cnt; i++) {
-		int ret = open_one(eps[i], base < 0 ? -1 : base + i, first_ctxt(cnt == 1));
+		int ret = open_one(eps[i], base + i, 0);
 
 		if (ret) {
 			*tried = base + i + 1;
 			close_all(eps, i);
 			return ret;
 		}
-		if (base < 0)
-			base = hfi_ctxt_info(eps[0]->hw)->ctxt;
 	}
 	return 0;
 }
 
-/* Others hold contexts too: the first run of free ones that is long enough. */
+/*
+ * Others hold contexts too, and may look for a run of their own at this moment. So a run begins at a multiple of its
+ * length: two that want the same one meet at its first context, and who has that gets the others. Were they to meet in
+ * the middle, who is refused would go on right before the other, refuse him the next number, and so on to the end of
+ * the unit. Only where no such run is left it is the first one that is long enough.
+ */
+static int open_runs(struct opx_ep **eps, int cnt, int nctxts)
+{
+	int tried, ret = -EBUSY;
+
+	for (int base = 0; ret == -EBUSY && base + cnt <= nctxts; base += cnt)
+		ret = open_run(eps, cnt, base, &tried);
+	for (int base = 0; ret == -EBUSY && base + cnt <= nctxts; base = tried)
+		ret = open_run(eps, cnt, base, &tried);
+	return ret;
+}
+
+/*
+ * The search for a single context begins anywhere. Jobs of a cluster have a UUID each; on a desk two jobs of a user
+ * mostly share the default one, and then a message to a process that has just died would reach whoever has its context
+ * next. So contexts go round with the numbers of processes.
+ */
 static int open_on(struct opx_domain *d, int unit, struct opx_ep **eps, int cnt)
 {
 	struct hfi *hfi;
-	int tried = 0, ret = opx_domain_hfi(d, unit, &hfi);
+	int ret = opx_domain_hfi(d, unit, &hfi), nctxts;
 
 	if (ret)
 		return ret;
 	for (int i = 0; i < cnt; i++)
 		eps[i]->hfi = hfi;
-	ret = open_run(eps, cnt, -1, &tried);
-	while (ret == -EBUSY && cnt > 1 && tried > 0 && tried + cnt <= (int)hfi_attr(hfi)->nctxts)
-		ret = open_run(eps, cnt, tried, &tried);
-	if (ret == -EBUSY && cnt > 1)
-		LOG_WARN("unit %d has no %d free contexts with consecutive numbers", unit, cnt);
+	if (cnt == 1)
+		return open_one(eps[0], -1, (unsigned)getpid());
+	nctxts = (int)hfi_attr(hfi)->nctxts;
+	ret = open_runs(eps, cnt, nctxts);
+	if (ret == -EBUSY)
+		LOG_WARN("unit %d has no %d free contexts with consecutive numbers: %d of %d are free; "
+			 "SOFTFABRIC_OPX=\"contexts=...\" gives up to %d, \"units=...\" another adapter",
+			 unit, cnt, hfi_unit_free_ctxts(unit), nctxts, HFI_CTXT_MAX);
 	return ret;
 }
 
@@ -273,7 +284,7 @@ int opx_ctxt_reopen(struct opx_ep *ep)
 void opx_ctxt_stop(struct opx_ep *ep)
 {
 	kit_ep_watch(&ep->kit, false);
-	ep->kit.enabled = false;
+	opx_ep_set_enabled(ep, false);
 	LIST_REMOVE(ep, domain_link);
 	opx_stats_closed(ep);
 	opx_peers_fini(ep);

@@ -15,6 +15,27 @@ static struct opx_ep *to_ep(struct fid *fid)
 	return container_of(fid, struct opx_ep, kit.fid.fid);
 }
 
+/* --- state --------------------------------------------------------------------------------------- */
+
+/* Where the domain has no mark of its own a call has to ask. */
+void opx_ep_set_enabled(struct opx_ep *ep, bool on)
+{
+	static const volatile uint8_t ask;
+	const volatile uint8_t *mark = ep->domain->kit.fork_mark;
+
+	ep->kit.enabled = on;
+	ep->may_go = on && mark ? mark : &ask;
+}
+
+int opx_ep_state_slow(const struct opx_ep *ep)
+{
+	struct kit_domain *d = ep->kit.domain;
+
+	if (!ep->kit.enabled)
+		return -FI_EOPBADSTATE;
+	return d->forked && d->forked(d) ? -FI_EIO : 0;
+}
+
 /* --- progress ------------------------------------------------------------------------------------ */
 
 void opx_ep_kick(const struct opx_ep *ep)
@@ -145,7 +166,7 @@ static int ep_enable(struct opx_ep *ep)
 	if (ret)
 		return ret;
 	lock_acquire(&ep->domain->kit.lock);
-	ep->kit.enabled = true;
+	opx_ep_set_enabled(ep, true);
 	ret = kit_ep_watch(&ep->kit, true);
 	if (ret)
 		opx_ctxt_stop(ep);
@@ -333,6 +354,7 @@ int opx_ep_init(struct opx_ep *ep, struct opx_domain *d, struct fi_info *info, v
 		return ret;
 	}
 	ep->domain = d;
+	opx_ep_set_enabled(ep, false);
 	TAILQ_INIT(&ep->pump);
 	TAILQ_INIT(&ep->copies);
 	ep->min_multi_recv = ep->srx.min_multi_recv = OPX_MIN_MULTI_RECV;

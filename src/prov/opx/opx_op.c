@@ -367,7 +367,7 @@ void opx_op_pump(struct opx_op *op)
 	pump_one(op);
 }
 
-int opx_pump(struct opx_ep *ep)
+__attribute__((noinline)) int opx_pump(struct opx_ep *ep)
 {
 	int events = unlikely(!TAILQ_EMPTY(&ep->copies)) ? opx_copies_retry(ep) : 0;
 

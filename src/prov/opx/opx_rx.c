@@ -54,6 +54,12 @@ static struct kit_rx_result result(const struct opx_in *in, uint64_t len)
 		.src = opx_peer_name(in->peer), .buf = in->krx->iov[0].iov_base};
 }
 
+/* Out of line, so that it is inline where it is for most messages: in inject(). */
+static __attribute__((noinline)) void done(struct kit_rx *rx, const struct kit_rx_result *r)
+{
+	kit_rx_done(rx, r);
+}
+
 void opx_in_done(struct opx_in *in)
 {
 	struct kit_rx_result r = result(in, MIN(in->len, (uint64_t)in->krx->len));
@@ -61,7 +67,7 @@ void opx_in_done(struct opx_in *in)
 	if (in->len > in->krx->len)
 		kit_rx_fail(in->krx, &r, FI_ETRUNC, OPX_ST_TRUNC, in->len - in->krx->len, NULL, 0);
 	else
-		kit_rx_done(in->krx, &r);
+		done(in->krx, &r);
 	opx_in_put(in);
 }
 
@@ -126,16 +132,20 @@ static __attribute__((noinline)) void eager_unexpected(struct opx_peer *peer, co
 		opx_in_put(in);
 }
 
-static inline struct kit_rx *eager_match(struct opx_peer *peer, const struct hfi_hdr *h, uint64_t len)
+static inline bool is_tagged(const struct hfi_hdr *h)
 {
-	bool tagged = h->opcode & OPX_TAGGED_BIT;
+	return h->opcode & OPX_TAGGED_BIT;
+}
 
+static inline struct kit_rx *eager_match(struct opx_peer *peer, const struct hfi_hdr *h, bool tagged, uint64_t len)
+{
 	return kit_srx_match(&peer->ep->srx, tagged, peer->uid, tagged ? le64_get(h->tag) : 0, len);
 }
 
-static inline struct kit_rx_result eager_result(struct opx_peer *peer, const struct hfi_hdr *h, const struct kit_rx *rx, size_t len)
+static inline struct kit_rx_result eager_result(struct opx_peer *peer, const struct hfi_hdr *h, bool tagged,
+						const struct kit_rx *rx, size_t len)
 {
-	bool tagged = h->opcode & OPX_TAGGED_BIT, has_data = h->aux & OPX_AUX_DATA;
+	bool has_data = h->aux & OPX_AUX_DATA;
 
 	return (struct kit_rx_result){.len = len, .data = has_data ? le32_get(h->imm) : 0, .tag = tagged ? le64_get(h->tag) : 0,
 				      .flags = has_data ? FI_REMOTE_CQ_DATA : 0, .src = opx_peer_name(peer), .buf = rx->iov[0].iov_base};
@@ -144,7 +154,8 @@ static inline struct kit_rx_result eager_result(struct opx_peer *peer, const str
 /*
  * A whole message whose receive, if there is one, is not one piece or too small, or whose bytes are not in one piece.
  */
-static __attribute__((noinline)) void eager_rest(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data, struct kit_rx *rx)
+static __attribute__((noinline)) void whole_rest(struct opx_peer *peer, const struct hfi_hdr *h,
+						 const struct view *data, struct kit_rx *rx)
 {
 	struct kit_rx_result r;
 
@@ -153,39 +164,40 @@ static __attribute__((noinline)) void eager_rest(struct opx_peer *peer, const st
 		return;
 	}
 	kit_rx_copy(rx, 0, data, 0);
-	r = eager_result(peer, h, rx, MIN((size_t)data->len, rx->len));
+	r = eager_result(peer, h, is_tagged(h), rx, MIN((size_t)data->len, rx->len));
 	if (data->len > rx->len)
 		kit_rx_fail(rx, &r, FI_ETRUNC, OPX_ST_TRUNC, data->len - rx->len, NULL, 0);
 	else
-		kit_rx_done(rx, &r);
+		done(rx, &r);
 }
 
-static void on_eager(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data)
+static __attribute__((noinline)) void on_eager(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data)
 {
-	struct kit_rx *rx = eager_match(peer, h, data->len);
+	struct kit_rx *rx = eager_match(peer, h, is_tagged(h), data->len);
 	struct kit_rx_result r;
 
 	peer->ep->stats.rx_eager++;
 	if (unlikely(!rx || rx->iov_cnt != 1 || data->seg_cnt != 1 || data->len > rx->len)) {
-		eager_rest(peer, h, data, rx);
+		whole_rest(peer, h, data, rx);
 		return;
 	}
 	copy_bytes(rx->iov[0].iov_base, data->seg[0].p, data->len);
-	r = eager_result(peer, h, rx, data->len);
-	kit_rx_done(rx, &r);
+	r = eager_result(peer, h, is_tagged(h), rx, data->len);
+	done(rx, &r);
 }
 
 static __attribute__((noinline)) void inject_rest(struct opx_peer *peer, const struct hfi_hdr *h, struct kit_rx *rx)
 {
 	struct view data = view_of(h->w, h->aux & OPX_AUX_LEN);
 
-	eager_rest(peer, h, &data, rx);
+	whole_rest(peer, h, &data, rx);
 }
 
-static void on_inject(struct opx_peer *peer, const struct hfi_hdr *h)
+/* @tagged is known when this is compiled: it chooses half of what matching looks at. */
+static inline __attribute__((always_inline)) void inject(struct opx_peer *peer, const struct hfi_hdr *h, bool tagged)
 {
 	uint32_t len = h->aux & OPX_AUX_LEN;
-	struct kit_rx *rx = eager_match(peer, h, len);
+	struct kit_rx *rx = eager_match(peer, h, tagged, len);
 	struct kit_rx_result r;
 
 	peer->ep->stats.rx_inject++;
@@ -194,8 +206,13 @@ static void on_inject(struct opx_peer *peer, const struct hfi_hdr *h)
 		return;
 	}
 	copy_tiny(rx->iov[0].iov_base, (const uint8_t *)h->w, len);
-	r = eager_result(peer, h, rx, len);
+	r = eager_result(peer, h, tagged, rx, len);
 	kit_rx_done(rx, &r);
+}
+
+static __attribute__((noinline)) void on_inject(struct opx_peer *peer, const struct hfi_hdr *h)
+{
+	inject(peer, h, false);
 }
 
 /* --- multi-packet eager ------------------------------------------------------------------------------------------ */
@@ -371,17 +388,12 @@ void opx_deliver(void *ctx, struct opx_flow *f, const struct hfi_hdr *h, const s
 		peer->ep->stats.rx_malformed++;
 		return;
 	}
-	switch (h->opcode) {
-	case OPX_MSG_INJECT:
-	case OPX_TAG_INJECT:
+	if (likely(h->opcode == OPX_TAG_INJECT))
+		inject(peer, h, true);
+	else if (likely(h->opcode == OPX_MSG_INJECT))
 		on_inject(peer, h);
-		break;
-	case OPX_MSG_EAGER:
-	case OPX_TAG_EAGER:
+	else if ((h->opcode & ~OPX_TAGGED_BIT) == OPX_MSG_EAGER)
 		on_eager(peer, h, data);
-		break;
-	default:
+	else
 		deliver_rest(peer, h, data, type);
-		break;
-	}
 }

@@ -2,58 +2,126 @@
 // FI_MSG and FI_TAGGED: the sends, all of them one function in front of opx_send().
 #include "prov/opx/opx.h"
 
+#include "base/copy.h"
 #include "kit/stubs.h"
 
-/* What is said of each call: @s, whose bytes are summed up here, to @to. */
-static __attribute__((noinline)) ssize_t send_msg(struct opx_ep *ep, struct opx_send *s, fi_addr_t to)
+/*
+ * One packet, written where its receiver finds it. What it calls is inline, too: where all is linked most small
+ * messages are one function.
+ */
+static inline int inject(struct opx_peer *peer, const void *buf, uint32_t len, uint32_t data, uint64_t tag,
+			 void *context, uint64_t flags)
 {
-	struct lock *lock = &ep->domain->kit.lock;
+	struct opx_ep *ep = peer->ep;
+	int rc;
+	struct hfi_hdr *h = opx_flow_begin(&peer->flow, 0, 0, &rc);
+
+	if (unlikely(!h))
+		return rc;
+	opx_inject_hdr(&peer->flow, h, flags, data, tag, len);
+	copy_tiny((uint8_t *)h->w, buf, len);
+	rc = opx_flow_commit(&peer->flow, h, 0, 0);
+	if (unlikely(rc))
+		return rc;
+	ep->stats.tx_inject++;
+	opx_sent(ep, context, flags);
+	return 0;
+}
+
+/* Flags with which a message of whatever length is more than a packet that leaves. */
+#define PACKET_NOT (FI_FENCE | OPX_DONE_FLAGS)
+#define NOT_TRIED  1
+
+/* What is not one packet that may leave at once, or found no room. @rc: NOT_TRIED, -FI_EAGAIN. */
+static __attribute__((noinline)) int send_rest(struct opx_ep *ep, const struct opx_send *s, fi_addr_t to, int rc)
+{
 	struct opx_peer *peer;
-	bool is_again = false;
+
+	if (unlikely(s->flags & FI_INJECT && s->len > ep->kit.inject_size))
+		return -FI_EINVAL;
+	peer = opx_peer_find(ep, to);
+	if (unlikely(!peer))
+		return -FI_EINVAL;
+	if (rc == NOT_TRIED)
+		rc = opx_send(peer, s);
+	if (likely(rc != -FI_EAGAIN))
+		return rc;
+	/* one look at the wire where there was no room: a loop of sends makes progress (doc/facts/opx.md#throttle) */
+	opx_ep_progress(&ep->kit);
+	return opx_send(peer, s);
+}
+
+static inline void ring_and_release(struct opx_ep *ep, uint64_t flags)
+{
+	if (unlikely(ep->need_doorbell) && !(flags & FI_MORE)) {
+		ep->need_doorbell = false;
+		hfi_doorbell(ep->hw);
+	}
+	lock_release(&ep->domain->kit.lock);
+}
+
+/*
+ * One buffer. @what: the flags that the call means, FI_TAGGED among them, and in the upper half the CQ data; so that of
+ * all calls nothing is in memory, and most jump here with their arguments where they are.
+ */
+static __attribute__((noinline)) ssize_t send_buf(struct opx_ep *ep, const void *buf, size_t len, uint64_t what,
+						  fi_addr_t to, uint64_t tag, void *context)
+{
+	uint64_t flags = (ep->kit.tx_op_flags & ~(uint64_t)FI_TAGGED) | (uint32_t)what;
+	struct opx_peer *peer;
 	int rc = opx_ep_state(ep);
 
 	if (unlikely(rc))
 		return rc;
-	if (unlikely(s->flags & FI_INJECT && s->len > ep->kit.inject_size))
+	if (what & FI_INJECT) /* it cannot be waited for */
+		flags = (flags & ~(uint64_t)FI_DELIVERY_COMPLETE) | OPX_NO_CQE;
+	lock_acquire(&ep->domain->kit.lock);
+	peer = opx_peer_known(ep, to);
+	rc = NOT_TRIED;
+	if (likely(peer && len <= ep->kit.inject_size && peer->flow.pass && !(flags & PACKET_NOT)))
+		rc = inject(peer, buf, (uint32_t)len, (uint32_t)(what >> 32), tag, context, flags);
+	if (unlikely(rc == NOT_TRIED || rc == -FI_EAGAIN)) {
+		struct iovec one = {(void *)(uintptr_t)buf, len};
+		struct opx_send s = {.iov = &one, .iov_cnt = 1, .len = len, .tag = tag, .data = what >> 32,
+				     .context = context, .flags = flags};
+
+		rc = send_rest(ep, &s, to, rc);
+	}
+	ring_and_release(ep, flags);
+	return rc;
+}
+
+/* A vector, or with flags of its own. */
+static __attribute__((noinline)) ssize_t send_vec(struct opx_ep *ep, const struct kit_send *v, uint64_t flags)
+{
+	struct opx_send s = {.iov = v->iov, .iov_cnt = v->iov_cnt, .tag = v->tag, .data = v->data,
+			     .context = v->context, .flags = flags};
+	int rc;
+
+	if (v->iov_cnt > OPX_IOV_MAX || (v->iov_cnt && !v->iov))
 		return -FI_EINVAL;
-	lock_acquire(lock);
-	peer = opx_peer_find(ep, to);
-	while (unlikely((rc = likely(peer != NULL) ? opx_send(peer, s) : -FI_EINVAL) == -FI_EAGAIN) && !is_again) {
-		/* one look at the wire where there was no room: a loop of sends alone makes progress (doc/facts/opx.md#throttle) */
-		opx_ep_progress(&ep->kit);
-		is_again = true;
-	}
-	if (ep->need_doorbell && !(s->flags & FI_MORE)) {
-		ep->need_doorbell = false;
-		hfi_doorbell(ep->hw);
-	}
-	lock_release(lock);
+	s.len = kit_iov_len(v->iov, v->iov_cnt);
+	if (s.len == SIZE_MAX)
+		return -FI_EINVAL; /* the sum of the lengths wraps */
+	rc = opx_ep_state(ep);
+	if (unlikely(rc))
+		return rc;
+	lock_acquire(&ep->domain->kit.lock);
+	rc = send_rest(ep, &s, v->to, NOT_TRIED);
+	ring_and_release(ep, flags);
 	return rc;
 }
 
 static inline __attribute__((always_inline)) ssize_t do_send(struct fid_ep *fid, const struct kit_send *s)
 {
 	struct opx_ep *ep = opx_ep_of(fid);
-	struct iovec one = {(void *)(uintptr_t)s->buf, s->len};
-	struct opx_send about = {.iov = s->is_vec ? s->iov : &one,
-				 .iov_cnt = s->is_vec ? s->iov_cnt : 1,
-				 .len = s->len,
-				 .tag = s->tag,
-				 .data = s->data,
-				 .context = s->context,
-				 .flags = kit_tx_flags(&ep->kit, s->form, s->flags),
-				 .tagged = s->tagged};
+	uint64_t kind = s->tagged ? FI_TAGGED : 0;
 
-	if (s->form == KIT_BY_INJECT)
-		about.flags = (about.flags & ~(uint64_t)FI_DELIVERY_COMPLETE) | OPX_NO_CQE;
-	if (s->is_vec) {
-		if (s->iov_cnt > OPX_IOV_MAX || (s->iov_cnt && !s->iov))
-			return -FI_EINVAL;
-		about.len = kit_iov_len(s->iov, s->iov_cnt);
-		if (about.len == SIZE_MAX)
-			return -FI_EINVAL; /* the sum of the lengths wraps */
-	}
-	return send_msg(ep, &about, s->to);
+	if (s->is_vec)
+		return send_vec(ep, s, (kit_tx_flags(&ep->kit, s->form, s->flags) & ~(uint64_t)FI_TAGGED) | kind);
+	/* with these no call means more than fits the lower half */
+	static_assert((FI_INJECT | FI_REMOTE_CQ_DATA | FI_TAGGED) <= UINT32_MAX, "flags of calls");
+	return send_buf(ep, s->buf, s->len, s->flags | kind | s->data << 32, s->to, s->tag, s->context);
 }
 
 #include "kit/call_send.inc"

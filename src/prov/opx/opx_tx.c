@@ -19,41 +19,26 @@
  * what matches, leave in the order of the calls.
  */
 
-static inline int send_inject(struct opx_peer *peer, const struct opx_send *s)
+/* One packet, the bytes in its header or behind it. */
+static int send_packet(struct opx_peer *peer, const struct opx_send *s)
 {
-	struct hfi_hdr *h;
-	int rc = opx_flow_begin(&peer->flow, 0, 0, &h);
-
-	if (unlikely(rc))
-		return rc;
-	opx_first_hdr(&peer->flow, h, OPX_MSG_INJECT, s);
-	h->aux |= (uint8_t)s->len;
-	h->w[0] = h->w[1] = le64_put(0);
-	if (likely(s->iov_cnt == 1))
-		copy_tiny((uint8_t *)h->w, s->iov->iov_base, s->len);
-	else
-		kit_iov_copy_from(h->w, s->len, s->iov, s->iov_cnt, 0);
-	rc = opx_flow_commit(&peer->flow, h, 0, 0);
-	if (unlikely(rc))
-		return rc;
-	peer->ep->stats.tx_inject++;
-	opx_sent(peer->ep, s);
-	return 0;
-}
-
-static int send_eager(struct opx_peer *peer, const struct opx_send *s)
-{
+	bool is_inject = s->len <= OPX_INJECT_MAX;
 	struct hfi_hdr h;
 	int rc;
 
-	opx_first_hdr(&peer->flow, &h, OPX_MSG_EAGER, s);
-	h.w[0] = le64_put(s->len);
-	h.w[1] = le64_put(0);
-	rc = opx_flow_post(&peer->flow, &h, s->iov, (int)s->iov_cnt, 0, NULL, NULL);
+	if (is_inject) {
+		opx_inject_hdr(&peer->flow, &h, s->flags, (uint32_t)s->data, s->tag, (uint32_t)s->len);
+		kit_iov_copy_from(h.w, s->len, s->iov, s->iov_cnt, 0);
+	} else {
+		opx_first_hdr(&peer->flow, &h, OPX_MSG_EAGER, s->flags, (uint32_t)s->data, s->tag);
+		h.w[0] = le64_put(s->len);
+		h.w[1] = le64_put(0);
+	}
+	rc = opx_flow_post(&peer->flow, &h, s->iov, is_inject ? 0 : (int)s->iov_cnt, 0, NULL, NULL);
 	if (unlikely(rc))
 		return rc;
-	peer->ep->stats.tx_eager++;
-	opx_sent(peer->ep, s);
+	*(is_inject ? &peer->ep->stats.tx_inject : &peer->ep->stats.tx_eager) += 1;
+	opx_sent(peer->ep, s->context, s->flags);
 	return 0;
 }
 
@@ -69,7 +54,7 @@ static struct opx_op *send_op(struct opx_peer *peer, const struct opx_send *s)
 	op->len = s->len;
 	op->tag = s->tag;
 	op->flags = s->flags;
-	op->cq_flags = opx_send_cq_flags(s);
+	op->cq_flags = opx_send_cq_flags(s->flags);
 	op->context = s->context;
 	op->wants_cqe = !(s->flags & OPX_NO_CQE) && kit_tx_wants_cqe(&peer->ep->kit, s->flags);
 	return op;
@@ -84,7 +69,7 @@ static int send_mp(struct opx_peer *peer, const struct opx_send *s)
 
 	if (!op)
 		return -FI_EAGAIN;
-	opx_first_hdr(&peer->flow, &h, OPX_MSG_MP_EAGER_FIRST, s);
+	opx_first_hdr(&peer->flow, &h, OPX_MSG_MP_EAGER_FIRST, s->flags, (uint32_t)s->data, s->tag);
 	h.w[0] = le64_put(s->len);
 	h.w[1] = le64_put(0);
 	op->is_mp = true;
@@ -125,7 +110,7 @@ static int send_rts(struct opx_peer *peer, const struct opx_send *s)
 		iov.iov_len = op->iov_cnt * sizeof(pieces[0]);
 	}
 	op->needs_done = rts & OPX_RTS_DONE;
-	opx_first_hdr(&peer->flow, &h, OPX_MSG_RZV_RTS, s);
+	opx_first_hdr(&peer->flow, &h, OPX_MSG_RZV_RTS, s->flags, (uint32_t)s->data, s->tag);
 	h.w[0] = le64_put(s->len);
 	h.w[1] = le64_put(opx_op_handle(op) | (uint64_t)rts << 32);
 	rc = rc ? rc : opx_flow_post(&peer->flow, &h, &iov, iov.iov_len != 0, 0, NULL, NULL);
@@ -258,9 +243,7 @@ int opx_send(struct opx_peer *peer, const struct opx_send *s)
 	ep->need_doorbell = true;
 	if (unlikely(s->flags & OPX_DONE_FLAGS))
 		return send_rts(peer, s);
-	if (s->len <= OPX_INJECT_MAX)
-		return send_inject(peer, s);
-	if (s->len <= ep->eager_max && s->len < ep->rzv_min)
-		return send_eager(peer, s);
+	if (s->len <= OPX_INJECT_MAX || (s->len <= ep->eager_max && s->len < ep->rzv_min))
+		return send_packet(peer, s);
 	return s->len <= ep->mp_max ? send_mp(peer, s) : send_rts(peer, s);
 }

@@ -69,10 +69,10 @@ static void flow_reset(struct opx_flow *f)
 	f->doom = OPX_OK;
 	f->said_bye = false;
 	f->tx_key = 0;
-	f->tx_psn = f->tx_una = 0;
-	f->is_local = f->is_clear = f->is_armed = f->is_keyed = false;
+	f->tx_psn = f->tx_una = f->pass = 0;
+	f->is_local = f->is_armed = f->is_keyed = false;
 	f->rx_key = f->rx_cookie = f->rx_key_offer = 0;
-	f->rx_psn = OPX_PSN_NONE;
+	f->rx_psn = f->rx_next = OPX_PSN_NONE;
 	f->ack_mask = rel->pre_ack_mask;
 	f->owes_ack = f->rx_wrapped = false;
 	STAILQ_INIT(&f->queue);
@@ -157,7 +157,7 @@ void opx_flow_doom(struct opx_flow *f, enum opx_status why)
 {
 	if (!f->doom)
 		f->doom = (uint8_t)why;
-	f->is_clear = false;
+	opx_flow_look(f);
 	opx_flow_attend(f);
 }
 
@@ -286,6 +286,7 @@ static void rx_open(struct opx_flow *f, uint64_t key)
 	f->rx_key = key;
 	f->rx_key_offer = 0;
 	f->rx_psn = 0;
+	opx_flow_rx_look(f);
 	f->rx_wrapped = false;
 	f->ack_mask = hfi_dst_is_local(f->dst) ? OPX_WINDOW_LOCAL / 4 - 1 : f->rel->pre_ack_mask;
 }
@@ -515,18 +516,22 @@ static int run_all(struct opx_rel *rel, uint64_t now)
 	return events;
 }
 
+/* Something is due, now or later. */
+static __attribute__((noinline)) int run_due(struct opx_rel *rel)
+{
+	uint64_t now = hfi_now_ns(rel->a.hfi);
+
+	return now >= rel->next_ns ? run_all(rel, now) : 0;
+}
+
 int opx_rel_progress(struct opx_rel *rel)
 {
 	int events = 0;
 
 	if (rel->next_ns != CLK_NEVER) {
-		uint64_t now;
-
 		if (rel->next_ns && rel->is_coarse && ++rel->lazy % LAZY_CALLS)
 			return 0;
-		now = hfi_now_ns(rel->a.hfi);
-		if (now >= rel->next_ns)
-			events = run_all(rel, now);
+		events = run_due(rel);
 	}
 	if (rel->is_dirty) {
 		rel->is_dirty = false;

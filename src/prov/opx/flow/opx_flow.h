@@ -166,12 +166,13 @@ struct opx_flow {
 	/* what every packet looks at */
 	uint64_t rx_key;             /* 0: no stream */
 	uint32_t rx_psn;             /* next expected; OPX_PSN_NONE: no stream */
+	uint32_t rx_next;            /* rx_psn, or NONE if more is to be done than deliver: opx_flow_rx_look() */
 	uint32_t ahead_cnt;          /* packets in ahead */
 	uint32_t ack_mask;           /* acknowledge when rx_psn has none of these bits */
 	uint32_t tx_psn;             /* next to assign, 24 bits */
 	uint32_t tx_una;             /* oldest not acknowledged */
+	uint32_t pass;               /* packets that may leave at once on this host: opx_flow_look() */
 	bool heard;                  /* since heard_ns */
-	bool is_clear;               /* OPEN, local, not doomed, nothing queued */
 	bool is_full;                /* opx_flow_full() */
 	/* tx */
 	bool is_local, wants_room, is_listed;
@@ -247,14 +248,13 @@ static inline void opx_flow_hdr(const struct opx_flow *f, struct hfi_hdr *h, uin
 /**
  * opx_flow_begin() - Room for the next packet of the stream, with @len bytes of payload, where it will stay: its
  * receiver's memory on this host, else our record of it. Its PSN will be f->tx_psn.
- * @h: out: to be filled in by opx_flow_hdr(), the payload behind it, and given off by opx_flow_commit() before anything
- *     else is done with the endpoint.
- * Return: 0; -FI_EAGAIN handshake not done, window or pool full, no credits (room() will tell); -FI_ECONNREFUSED,
- * -FI_EHOSTUNREACH, -FI_ENETUNREACH nobody there; -FI_ENOMEM (CONTROL).
+ * Return: to be filled in by opx_flow_hdr(), the payload behind it, and given off by opx_flow_commit() before anything
+ * else is done with the endpoint. NULL, then @rc is: -FI_EAGAIN handshake not done, window or pool full, no credits
+ * (room() will tell); -FI_ECONNREFUSED, -FI_EHOSTUNREACH, -FI_ENETUNREACH nobody there; -FI_ENOMEM (CONTROL).
  */
-int opx_flow_begin(struct opx_flow *f, uint32_t len, unsigned flags, struct hfi_hdr **h);
+struct hfi_hdr *opx_flow_begin(struct opx_flow *f, uint32_t len, unsigned flags, int *rc);
 /**
- * opx_flow_commit() - It is complete but for PSN and key. @len, @flags: of opx_flow_begin(). Return: as there;
+ * opx_flow_commit() - It is complete but for the PSN. @len, @flags: of opx_flow_begin(). Return: as there, 0 if it is;
  * -FI_ENETDOWN the port is down (CONTROL waits for it). Nothing is sent unless it is 0.
  */
 int opx_flow_commit(struct opx_flow *f, struct hfi_hdr *h, uint32_t len, unsigned flags);

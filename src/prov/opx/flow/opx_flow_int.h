@@ -165,7 +165,7 @@ int opx_flow_push(struct opx_flow *f);
 bool opx_flow_is_stuck(const struct opx_flow *f);
 /** opx_flow_may_post() - Would a packet of HFI_MTU bytes be taken now, credits aside? */
 bool opx_flow_may_post(const struct opx_flow *f);
-/** opx_flow_look() - Sets f->is_clear. */
+/** opx_flow_look() - Sets f->pass: whatever it depends on has changed, but for a packet that has passed. */
 void opx_flow_look(struct opx_flow *f);
 /** opx_sdma_reap() - Free the slots of requests that are complete. */
 void opx_sdma_reap(struct opx_rel *rel);
@@ -188,6 +188,11 @@ void opx_flow_shrink(struct opx_flow *f, uint32_t psn, uint32_t pkts);
 
 /* --- opx_flow_rx.c --- */
 
+/** opx_flow_rx_look() - Sets f->rx_next: whatever it depends on has changed. */
+static inline void opx_flow_rx_look(struct opx_flow *f)
+{
+	f->rx_next = f->rx_key && !f->ahead_cnt && !f->is_full ? f->rx_psn : OPX_PSN_NONE;
+}
 void opx_flow_ahead_drop(struct opx_flow *f);
 /**
  * opx_flow_ahead_take() - Deliver those of the packets that came before their turn whose turn it is now, and

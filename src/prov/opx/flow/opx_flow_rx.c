@@ -12,6 +12,7 @@ static inline void deliver(struct opx_rel *rel, struct opx_flow *f, const struct
 {
 	f->heard = true;
 	f->rx_psn = psn_add(f->rx_psn, 1);
+	f->rx_next = f->rx_next == OPX_PSN_NONE ? OPX_PSN_NONE : f->rx_psn;
 	rel->st.rx_pkts++;
 	rel->a.ops->deliver(rel->a.ctx, f, h, data, type);
 }
@@ -21,6 +22,7 @@ static inline void deliver(struct opx_rel *rel, struct opx_flow *f, const struct
 static void ahead_free(struct opx_flow *f, struct opx_replay *r)
 {
 	f->ahead_cnt--;
+	opx_flow_rx_look(f);
 	f->rel->ahead--;
 	opx_replay_free(f->rel, r);
 }
@@ -115,6 +117,7 @@ static void rx_ahead(struct opx_flow *f, const struct hfi_pkt *pkt, uint32_t psn
 	else
 		STAILQ_INSERT_HEAD(&f->ahead, r, next);
 	f->ahead_cnt++;
+	opx_flow_rx_look(f);
 	f->rel->ahead++;
 	f->rel->st.ahead++;
 	if (pkt->hdr->ecn & OPX_ACK_REQ)
@@ -192,6 +195,7 @@ void opx_flow_held_drop(struct opx_flow *f)
 void opx_flow_full(struct opx_flow *f, bool is_full)
 {
 	f->is_full = is_full;
+	opx_flow_rx_look(f);
 	f->overrun = 0;
 	if (is_full)
 		return;
@@ -250,30 +254,54 @@ static __attribute__((noinline)) void rx_slow(struct opx_rel *rel, struct opx_fl
 	}
 }
 
-bool opx_rel_rx(void *ctx, const struct hfi_pkt *pkt)
+/* The next packet in order, with nothing in its way? Without a stream no PSN is the next one. */
+static inline bool is_next(const struct opx_flow *f, const struct hfi_pkt *pkt)
+{
+	if (unlikely(!f || hfi_hdr_psn(pkt->hdr) != f->rx_next))
+		return false;
+	assert(f->rx_key && f->rx_next == f->rx_psn && !f->ahead_cnt && !f->is_full);
+	return likely(le64_get(pkt->hdr->key) == f->rx_key && pkt->type == HFI_RCV_EAGER);
+}
+
+static __attribute__((noinline)) void ack_due(struct opx_flow *f)
+{
+	f->rx_wrapped |= !f->rx_psn;
+	opx_ud_ack(f, 0);
+}
+
+static inline void take_next(struct opx_rel *rel, struct opx_flow *f, const struct hfi_pkt *pkt)
+{
+	bool asks = pkt->hdr->ecn & OPX_ACK_REQ;
+
+	deliver(rel, f, pkt->hdr, &pkt->data, HFI_RCV_EAGER);
+	if (unlikely(asks || !(f->rx_psn & f->ack_mask)))
+		ack_due(f);
+}
+
+/* All but a small message whose turn it is. */
+static __attribute__((noinline)) bool rx_rest(struct opx_rel *rel, struct opx_flow *f, const struct hfi_pkt *pkt)
 {
 	const struct hfi_hdr *h = pkt->hdr;
-	struct opx_flow *f = hfi_dst_user(pkt->src);
-	struct opx_rel *rel = ctx;
 
-	if (unlikely(pkt->is_service && h->opcode != OPX_UD))
+	if (pkt->is_service && h->opcode != OPX_UD)
 		return false;
-	if (!likely(opx_pkt_is_inject(h, pkt->data.len)) && unlikely(opx_pkt_check(h, pkt->data.len))) {
+	if (unlikely(opx_pkt_check(h, pkt->data.len)))
 		rel->st.malformed++;
-		return true;
-	}
-	if (unlikely(h->opcode == OPX_UD))
+	else if (unlikely(h->opcode == OPX_UD))
 		return opx_ud_rx(rel, f, pkt);
-	/* the next packet in order; without a stream no PSN is the next one */
-	if (likely(f && le64_get(h->key) == f->rx_key && hfi_hdr_psn(h) == f->rx_psn && !f->ahead_cnt && !f->is_full &&
-		   pkt->type == HFI_RCV_EAGER)) {
-		deliver(rel, f, h, &pkt->data, HFI_RCV_EAGER);
-		if (unlikely((h->ecn & OPX_ACK_REQ) || !(f->rx_psn & f->ack_mask))) {
-			f->rx_wrapped |= !f->rx_psn;
-			opx_ud_ack(f, 0);
-		}
-		return true;
-	}
-	rx_slow(rel, f, pkt);
+	else if (likely(is_next(f, pkt)))
+		take_next(rel, f, pkt);
+	else
+		rx_slow(rel, f, pkt);
+	return true;
+}
+
+bool opx_rel_rx(void *ctx, const struct hfi_pkt *pkt)
+{
+	struct opx_flow *f = hfi_dst_user(pkt->src);
+
+	if (unlikely(pkt->is_service) || unlikely(!opx_pkt_is_inject(pkt->hdr, pkt->data.len)) || !is_next(f, pkt))
+		return rx_rest(ctx, f, pkt);
+	take_next(ctx, f, pkt);
 	return true;
 }

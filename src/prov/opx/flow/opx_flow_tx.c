@@ -43,7 +43,9 @@ bool opx_flow_may_post(const struct opx_flow *f)
 
 void opx_flow_look(struct opx_flow *f)
 {
-	f->is_clear = f->state == OPX_FLOW_OPEN && f->is_local && !f->doom && !f->unsent;
+	bool is_clear = f->state == OPX_FLOW_OPEN && f->is_local && !f->doom && !f->unsent;
+
+	f->pass = is_clear ? OPX_WINDOW_LOCAL - in_flight(f) : 0;
 }
 
 /* --- one packet --------------------------------------------------------------------------------------------------- */
@@ -57,9 +59,9 @@ static uint32_t iov_len(const struct iovec *iov, int cnt)
 	return (uint32_t)MIN(len, (size_t)UINT32_MAX);
 }
 
-static void seal(const struct opx_flow *f, struct hfi_hdr *h, uint32_t psn)
+static inline void number(const struct opx_flow *f, struct hfi_hdr *h, uint32_t psn)
 {
-	h->key = f->hdr.key;
+	assert(le64_get(h->key) == le64_get(f->hdr.key));
 	h->psn_tx = le32_put((le32_get(f->hdr.psn_tx) & ~HFI_PSN_MASK) | psn);
 }
 
@@ -92,7 +94,8 @@ static int replay_send(struct opx_flow *f, struct opx_replay *r, uint32_t psn)
 	bool is_ref = r->kind == OPX_REP_REF;
 	int iov_cnt = is_ref ? r->iov_cnt : r->len != 0;
 
-	seal(f, &r->hdr, psn);
+	r->hdr.key = f->hdr.key; /* it may have been begun before the flow had one */
+	number(f, &r->hdr, psn);
 	return hfi_pio_send(f->rel->a.hw, f->dst, &r->hdr, is_ref ? opx_replay_buf(r) : &copy, iov_cnt);
 }
 
@@ -174,28 +177,33 @@ static int post_failed(struct opx_flow *f, int rc)
 }
 
 /* What the network may lose, what the link has no memory for, and what has to wait lies in a record of ours. */
-static __attribute__((noinline)) int record_begin(struct opx_flow *f, uint32_t len, unsigned flags,
-						  struct opx_replay **out)
+static __attribute__((noinline)) struct hfi_hdr *record_begin(struct opx_flow *f, uint32_t len, unsigned flags,
+							       int *why)
 {
 	int rc = flow_ready(f, len);
 	bool is_ref = flags & OPX_POST_REF && !f->is_local, is_control = flags & OPX_POST_CONTROL;
 	struct opx_replay *r;
 
+	*why = rc;
 	if (rc && rc != -FI_EAGAIN)
-		return rc;
-	if (rc && !is_control)
-		return post_failed(f, rc);
+		return NULL;
+	if (rc && !is_control) {
+		post_failed(f, rc);
+		return NULL;
+	}
 	/* what leaves at once on this host is not kept */
 	r = (f->is_local && !rc) || pool_open(f->rel, is_ref, flags) ? opx_replay_new(f->rel, len, is_ref) : NULL;
 	if (likely(r != NULL)) {
 		r->must_wait = rc;
-		*out = r;
-		return 0;
+		f->rel->begun = r;
+		return &r->hdr;
 	}
-	if (!is_control)
-		return post_failed(f, -FI_EAGAIN);
-	opx_flow_doom(f, OPX_ST_NOMEM); /* the peer waits for it: let it hear of an end at least */
-	return -FI_ENOMEM;
+	*why = is_control ? -FI_ENOMEM : -FI_EAGAIN;
+	if (is_control)
+		opx_flow_doom(f, OPX_ST_NOMEM); /* the peer waits for it: let it hear of an end at least */
+	else
+		post_failed(f, *why);
+	return NULL;
 }
 
 static __attribute__((noinline)) int record_commit(struct opx_flow *f, struct opx_replay *r, unsigned flags)
@@ -203,6 +211,7 @@ static __attribute__((noinline)) int record_commit(struct opx_flow *f, struct op
 	int rc = r->must_wait ? -FI_EAGAIN : 0;
 
 	f->rel->begun = NULL;
+	f->rel->is_dirty = true;
 	if (flags & OPX_POST_ACK || (!rc && !f->is_local && must_ask(f, pkt_cost(r->len))))
 		r->hdr.ecn |= OPX_ACK_REQ;
 	rc = rc ? rc : replay_send(f, r, f->tx_psn);
@@ -218,7 +227,7 @@ static __attribute__((noinline)) int record_commit(struct opx_flow *f, struct op
 		replay_add(f, r);
 		if (!f->unsent)
 			f->unsent = r;
-		f->is_clear = false;
+		opx_flow_look(f);
 		opx_flow_attend(f);
 		return 0;
 	}
@@ -226,42 +235,41 @@ static __attribute__((noinline)) int record_commit(struct opx_flow *f, struct op
 	if (rc)
 		return post_failed(f, rc);
 	f->tx_psn = psn_add(f->tx_psn, 1);
+	opx_flow_look(f);
 	return 0;
 }
 
+/* Whether a packet may leave at once for a process on this host. */
 static inline bool may_pass(const struct opx_flow *f)
 {
-	return likely(f->is_clear && ((f->tx_psn - f->tx_una) & HFI_PSN_MASK) < OPX_WINDOW_LOCAL);
+	assert(!f->pass || (f->state == OPX_FLOW_OPEN && f->is_local && !f->doom && !f->unsent &&
+			    f->pass == OPX_WINDOW_LOCAL - in_flight(f)));
+	return likely(f->pass != 0);
 }
 
 /* It has left for a process on this host, which keeps it. */
 static inline void passed(struct opx_flow *f)
 {
 	f->tx_psn = psn_add(f->tx_psn, 1);
+	f->pass--;
 	f->rel->st.tx_pkts++;
 }
 
-int opx_flow_begin(struct opx_flow *f, uint32_t len, unsigned flags, struct hfi_hdr **h)
+/* Inline, as opx_flow_commit() is, for small messages (opx_send.c). */
+inline struct hfi_hdr *opx_flow_begin(struct opx_flow *f, uint32_t len, unsigned flags, int *rc)
 {
-	struct opx_rel *rel = f->rel;
-	int rc;
+	struct hfi_hdr *h = may_pass(f) ? hfi_pio_begin(f->rel->a.hw, f->dst, len) : NULL;
 
-	*h = may_pass(f) ? hfi_pio_begin(rel->a.hw, f->dst, len) : NULL;
-	if (likely(*h != NULL))
-		return 0;
-	rc = record_begin(f, len, flags, &rel->begun);
-	if (!rc)
-		*h = &rel->begun->hdr;
-	return rc;
+	return likely(h != NULL) ? h : record_begin(f, len, flags, rc);
 }
 
-int opx_flow_commit(struct opx_flow *f, struct hfi_hdr *h, uint32_t len, unsigned flags)
+inline int opx_flow_commit(struct opx_flow *f, struct hfi_hdr *h, uint32_t len, unsigned flags)
 {
 	struct opx_rel *rel = f->rel;
 
 	if (unlikely(rel->begun != NULL))
 		return record_commit(f, rel->begun, flags);
-	seal(f, h, f->tx_psn);
+	number(f, h, f->tx_psn);
 	if (flags & OPX_POST_ACK)
 		h->ecn |= OPX_ACK_REQ;
 	hfi_pio_commit(rel->a.hw, f->dst, h, len);
@@ -274,7 +282,7 @@ static int post_borrowed(struct opx_flow *f, struct hfi_hdr *h, const struct iov
 {
 	int rc;
 
-	seal(f, h, f->tx_psn);
+	number(f, h, f->tx_psn);
 	if (flags & OPX_POST_ACK)
 		h->ecn |= OPX_ACK_REQ;
 	rc = hfi_pio_send(f->rel->a.hw, f->dst, h, iov, iov_cnt);
@@ -290,6 +298,7 @@ int opx_flow_post(struct opx_flow *f, struct hfi_hdr *h, const struct iovec *iov
 	struct opx_replay *r;
 	struct hfi_hdr *to;
 	uint8_t *at;
+	bool is_ref;
 	int rc;
 
 	if (unlikely(len > f->rel->mtu || iov_cnt > HFI_IOV_MAX))
@@ -301,26 +310,26 @@ int opx_flow_post(struct opx_flow *f, struct hfi_hdr *h, const struct iovec *iov
 		if (!(flags & OPX_POST_CONTROL))
 			return post_failed(f, rc);
 	}
-	rc = opx_flow_begin(f, len, flags, &to);
-	if (unlikely(rc))
+	to = opx_flow_begin(f, len, flags, &rc);
+	if (unlikely(!to))
 		return rc;
 	r = f->rel->begun;
+	is_ref = r && r->kind == OPX_REP_REF;
 	*to = *h;
 	at = (uint8_t *)(to + 1);
-	if (r && r->kind == OPX_REP_REF) {
+	if (is_ref) {
 		r->op = op;
 		r->iov_cnt = (uint8_t)iov_cnt;
 		memcpy(at, iov, (size_t)iov_cnt * sizeof(*iov));
-		rc = opx_flow_commit(f, to, len, flags);
-		if (refs)
-			*refs += !rc;
-		return rc;
 	}
-	for (int i = 0; i < iov_cnt; i++) {
+	for (int i = 0; i < iov_cnt && !is_ref; i++) {
 		copy_private(at, iov[i].iov_base, iov[i].iov_len);
 		at += iov[i].iov_len;
 	}
-	return opx_flow_commit(f, to, len, flags);
+	rc = opx_flow_commit(f, to, len, flags);
+	if (is_ref && refs)
+		*refs += !rc;
+	return rc;
 }
 
 uint32_t opx_flow_room(struct opx_flow *f)
@@ -500,7 +509,8 @@ int opx_flow_post_sdma(struct opx_flow *f, struct hfi_sdma_req *req, unsigned fl
 		req->dst = f->dst;
 		req->last_ecn = flags & OPX_POST_ACK || must_ask(f, cost) ? OPX_ACK_REQ : 0;
 		req->comp_idx = (uint16_t)((rel->sdma_head + rel->sdma_used) % rel->sdma_cnt);
-		seal(f, &req->hdr, f->tx_psn);
+		req->hdr.key = f->hdr.key;
+		number(f, &req->hdr, f->tx_psn);
 		rc = hfi_sdma_post(rel->a.hw, req);
 	}
 	if (rc == -FI_EBUSY)
@@ -626,6 +636,7 @@ bool opx_flow_acked(struct opx_flow *f, uint32_t first, uint32_t cnt)
 		return true;
 	if (f->is_local) {
 		f->tx_una = psn_add(f->tx_una, (uint32_t)end);
+		opx_flow_look(f);
 		after_ack(f);
 		return true;
 	}

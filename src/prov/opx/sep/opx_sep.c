@@ -67,9 +67,9 @@ static int ctx_enable(struct opx_ep *ep, uint64_t dir)
 		return ret;
 	lock_acquire(&ep->domain->kit.lock);
 	if (!ep->kit.enabled) {
-		ep->kit.enabled = true;
+		opx_ep_set_enabled(ep, true);
 		ret = kit_ep_watch(&ep->kit, true);
-		ep->kit.enabled = !ret;
+		opx_ep_set_enabled(ep, !ret);
 	}
 	if (!ret)
 		ep->on |= dir;
