@@ -324,16 +324,27 @@ static inline void cassini_put_write(uint8_t *frame, const struct cassini_cmd *c
 	copy_small(frame + CASSINI_PUT_HDR, cmd->local_addr, cmd->request_len);
 }
 /**
- * cassini_is_plain_put() - Is @h, with @len bytes behind it, a Put without flags to a @put_word, and by initiator @match_id? Any pid_idx. Nothing else
- * of such a frame is to be checked: as cassini_pkt_check(), never looser.
+ * cassini_put_check() - The first row of the door: @frame is a Put in one piece and without flags, to @put_word and by
+ * initiator @match_id. Its first 16 bytes are all that there is to check then, as one comparison with what they have to
+ * be; any pid_idx. Return: it is one, and @out is what cassini_pkt_check() would say of it.
  */
-static inline bool cassini_is_plain_put(const struct cassini_hdr *h, uint32_t len, uint64_t put_word, uint32_t match_id)
+static inline bool cassini_put_check(const struct view *frame, uint64_t put_word, uint32_t match_id,
+				     struct cassini_pkt_in *out)
 {
 	const uint64_t pid_idx = (uint64_t)UINT8_MAX << CASSINI_PUT_IDX_SHIFT;
+	uint32_t len = frame->len - CASSINI_PUT_HDR;
+	struct cassini_hdr h;
 	le64_t word[2];
 
-	__builtin_memcpy(word, h, sizeof(word));
-	return (le64_get(word[0]) & ~pid_idx) == put_word && le64_get(word[1]) == (match_id | (uint64_t)len << 32);
+	if (unlikely(frame->seg_cnt != 1 || len > CASSINI_FRAME_DATA))
+		return false;
+	__builtin_memcpy(&h, frame->seg[0].p, CASSINI_PUT_HDR);
+	__builtin_memcpy(word, &h, sizeof(word));
+	if (unlikely((le64_get(word[0]) & ~pid_idx) != put_word ||
+		     le64_get(word[1]) != (match_id | (uint64_t)len << 32)))
+		return false;
+	cassini_pkt_open(out, &h, CASSINI_PUT_HDR, frame->len);
+	return true;
 }
 /* --- what no operation remembers (cassini_lost.c) --- */
 
@@ -410,11 +421,24 @@ void cassini_eq_unclaim(struct cassini_eq *eq);
 bool cassini_eq_push(struct cassini_eq *eq, const struct cassini_event *ev, bool claimed);
 /** cassini_eq_push_fc() - The same into the slots kept for STATE_CHANGE. */
 bool cassini_eq_push_fc(struct cassini_eq *eq, const struct cassini_event *ev);
-/** cassini_eq_slot() - The claimed slot itself, to be written now: the quick way of cassini_eq_push(..., true). */
+/** cassini_eq_next() - Where the next event will lie, of which there is one free; cassini_eq_publish() - it lies there.
+ */
+static inline struct cassini_event *cassini_eq_next(struct cassini_eq *eq)
+{
+	return &eq->ring[eq->wr & eq->mask];
+}
+static inline void cassini_eq_publish(struct cassini_eq *eq)
+{
+	eq->wr++;
+}
+/** cassini_eq_slot() - The claimed slot itself, to be written now: what cassini_eq_push(..., true) copies to. */
 static inline struct cassini_event *cassini_eq_slot(struct cassini_eq *eq)
 {
+	struct cassini_event *ev = cassini_eq_next(eq);
+
 	((struct cassini_eq_int *)eq)->claimed--;
-	return &eq->ring[eq->wr++ & eq->mask];
+	cassini_eq_publish(eq);
+	return ev;
 }
 /** cassini_eq_has_room() - Can @n target events be appended? NULL: true. */
 bool cassini_eq_has_room(const struct cassini_eq *eq, uint32_t n);
@@ -497,7 +521,7 @@ struct cassini_pte {
 	void *user;
 	unsigned ptn;
 	uint8_t state;                    /* enum cassini_pte_state; cassini_pte_set() is the only writer */
-	bool is_quick;                    /* enabled, and Puts to plain entries need nothing but a match */
+	bool is_open; /* a Put is asked for nothing but its match and a slot for its event: set with @state */
 	uint32_t drop_count;
 	uint32_t map_cnt;
 	uint32_t busy;                    /* copies in flight */
@@ -543,10 +567,8 @@ void cassini_le_unlink(struct cassini_le *le);
 /** cassini_le_take() - @rlen bytes at @offset of @le (MANAGE_LOCAL: wherever it is) are used. Return: true: used up, to be unlinked. */
 bool cassini_le_take(struct cassini_le *le, uint64_t rlen, uint64_t *offset, uint32_t *mlength);
 /** cassini_le_consume() - The end of a plain entry that a packet has used: as cassini_le_unlink(). */
-static inline void cassini_le_consume(struct cassini_le *le)
+static inline void cassini_le_consume(struct cassini_pte *pte, struct cassini_le *le)
 {
-	struct cassini_pte *pte = le->pte;
-
 	mt_posted_del(&pte->list[CASSINI_PRIORITY], &le->mt);
 	le->linked = false;
 	slab_put(&pte->le_slab, le);
@@ -564,13 +586,10 @@ void cassini_ule_free(struct cassini_pte *pte, struct cassini_ule *ule);
 
 /* --- the target (cassini_tgt.c) --- */
 
-/** cassini_tgt_frame() - A packet for a PTE of @dom. Return: the verdict. */
-int cassini_tgt_frame(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt, const struct view *payload);
-/**
- * cassini_tgt_quick() - A Put in one piece, @len bytes of @payload behind @h, of which everything but pid_idx and match_bits has been checked.
- * Return: taken; false: nothing has happened, and cassini_tgt_frame() knows more.
- */
-bool cassini_tgt_quick(struct cassini_dom *dom, const struct cassini_hdr *h, const uint8_t *payload, uint32_t len);
+/** cassini_tgt_frame() - A packet for a PTE of @dom; its payload lies pkt->hdr_len bytes into @frame. Return: the
+ * verdict. */
+int cassini_tgt_frame(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt,
+		      const struct view *frame);
 /** cassini_tgt_kick() - Start copies that found the path full; report search hits. Called by every poll. Return: things done. */
 int cassini_tgt_kick(struct cassini_dom *dom);
 /** cassini_tgt_close() - @dom is closing: end the copies that were never started. After link_port_close(), which ends the others. */

@@ -269,7 +269,8 @@ void cassini_pte_set(struct cassini_pte *pte, enum cassini_pte_state state, enum
 		nic_of(pte)->stats.pte_disabled += nic_auto;
 	}
 	pte->state = (uint8_t)state;
-	pte->is_quick = state == CASSINI_PTE_ENABLED && pte->opts.is_matching && !pte->opts.en_event_match && !pte->opts.lossless && pte->eq;
+	pte->is_open = state == CASSINI_PTE_ENABLED && pte->opts.is_matching && !pte->opts.en_event_match &&
+		       !pte->opts.lossless && pte->eq;
 	state_event(pte, why, nic_auto);
 }
 
@@ -541,7 +542,7 @@ struct cassini_le *cassini_append_once(struct cassini_pte *pte, const struct cas
 	struct cassini_le *le;
 
 	lock_assert_held(nic_of(pte)->open.lock);
-	if (unlikely(!pte->is_quick || pte->run.is_active || mt_unexp_cnt(&pte->ules) || !cassini_eq_room(pte->eq, 1) ||
+	if (unlikely(!pte->is_open || pte->run.is_active || mt_unexp_cnt(&pte->ules) || !cassini_eq_room(pte->eq, 1) ||
 		     once->length > UINTPTR_MAX - (uintptr_t)once->start))
 		return NULL;
 	le = cassini_le_once(pte, once);

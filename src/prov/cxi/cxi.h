@@ -34,7 +34,7 @@
  * cassini_commit(), and nobody remembers it; or an operation is kept, by send_kept() and cassini_post(): its ACK event
  * comes to cxi_drain(), then to send_on_ack() in cxi_send.c, cxi_tx_done(), kit_cq_push(). A receive's: do_recv() and
  * cxi_rx_append() in cxi_recv.c, cassini_append(); its PUT event comes to cxi_drain(), then to cxi_rx_on_event() and
- * cxi_rx_end() in cxi_recv.c, kit_cq_push().
+ * complete() in cxi_recv.c, kit_cq_push().
  */
 
 #define CXI_ADDR_LEN     8u

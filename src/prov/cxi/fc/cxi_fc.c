@@ -385,7 +385,7 @@ static void give_up(struct cxi_rx *rx, uint8_t rc)
 {
 	LOG_WARN("LE exhaustion during flow control: a receive ends with an error; FI_CXI_RX_MATCH_MODE=hybrid avoids that");
 	cxi_rx_unpost(rx);
-	cxi_rx_end_err(rx, FI_ENOSPC, rc, 0);
+	cxi_rx_refuse(rx, FI_ENOSPC, rc);
 }
 
 static void rnr_append_later(struct cxi_rx *rx, struct fc *f, uint8_t rc)
