@@ -484,7 +484,7 @@ int cassini_append(struct cassini_pte *pte, const struct cassini_le_attr *attr, 
 /* What most entries are: PRIORITY; MANAGE_LOCAL, OP_PUT, USE_ONCE, UNRESTRICTED_*_RO; no LINK and no UNLINK event. */
 struct cassini_once {
 	void *start;
-	uint64_t length;
+	uint32_t length;
 	uint64_t match_bits, ignore_bits;
 	uint64_t user_ptr;
 	uint32_t match_id;

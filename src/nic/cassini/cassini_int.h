@@ -400,7 +400,7 @@ struct cassini_eq_int {
 	struct cassini_eq pub;            /* first */
 	struct cassini_lni *lni;
 	uint32_t slots, fc_slots;
-	uint32_t claimed;                 /* by commands that have not ended */
+	uint32_t open; /* slots that are neither claimed by commands which have not ended nor kept for flow control */
 	uint64_t dropped;
 	void *waiter;                     /* PTEs with search hits still to report: see cassini_pte.c */
 };
@@ -411,9 +411,9 @@ static inline int cassini_eq_claim(struct cassini_eq *eq)
 
 	if (!e)
 		return 0;
-	if (unlikely(e->pub.wr - e->pub.rd + e->claimed + e->fc_slots >= e->slots))
+	if (unlikely(e->pub.wr - e->pub.rd >= e->open))
 		return -EAGAIN;
-	e->claimed++;
+	e->open--;
 	return 0;
 }
 void cassini_eq_unclaim(struct cassini_eq *eq);
@@ -436,7 +436,7 @@ static inline struct cassini_event *cassini_eq_slot(struct cassini_eq *eq)
 {
 	struct cassini_event *ev = cassini_eq_next(eq);
 
-	((struct cassini_eq_int *)eq)->claimed--;
+	((struct cassini_eq_int *)eq)->open++;
 	cassini_eq_publish(eq);
 	return ev;
 }
@@ -446,7 +446,7 @@ static inline bool cassini_eq_room(const struct cassini_eq *eq, uint32_t n) /* t
 {
 	const struct cassini_eq_int *e = (const struct cassini_eq_int *)eq;
 
-	return (uint64_t)(eq->wr - eq->rd) + e->claimed + e->fc_slots + n <= e->slots;
+	return eq->wr - eq->rd + n <= e->open;
 }
 
 
@@ -482,15 +482,20 @@ void cassini_cmdq_watch(struct cassini_cmdq *cq);
 /* --- portal table (cassini_pte.c, cassini_match.c) --- */
 
 struct cassini_le {
-	struct mt_node mt;                /* tag = match bits, ignore, src = match id or MT_ANY_SRC: in pte->list[] */
+	struct mt_node mt; /* tag = match bits, ignore, src = match id or MT_ANY_SRC: in pte->list[] */
 	struct cassini_pte *pte;
-	struct cassini_le_attr attr;
-	uint64_t offset;                  /* MANAGE_LOCAL: bytes used */
-	uint32_t busy;                    /* copies in flight into or out of it */
-	bool is_plain;                    /* takes one Put and asks for no more than its event: most receives are so */
-	bool linked;                      /* else unlinked and only waiting for @busy */
-	bool is_unlinking;                /* UNLINK follows, in a claimed slot, when @busy is 0 */
-	bool is_held;                     /* cassini_invalidate() waits for it: its next call frees it */
+	void *start; /* this and what follows, up to @min_free: as its struct cassini_le_attr */
+	uint64_t length;
+	uint64_t user_ptr;
+	struct cassini_ct *ct;
+	uint64_t offset; /* MANAGE_LOCAL: bytes used */
+	uint32_t flags, min_free;
+	uint32_t busy; /* copies in flight into or out of it */
+	uint8_t list;
+	bool is_plain;	   /* takes one Put and asks for no more than its event: most receives are so */
+	bool linked;	   /* else unlinked and only waiting for @busy */
+	bool is_unlinking; /* UNLINK follows, in a claimed slot, when @busy is 0 */
+	bool is_held;	   /* cassini_invalidate() waits for it: its next call frees it */
 };
 
 /* An unexpected header; holds an LE of the pool. */

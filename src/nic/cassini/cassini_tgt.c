@@ -64,7 +64,7 @@ static __attribute__((cold)) void match_report(const struct arrival *a)
 {
 	struct cassini_event match = *a->ev;
 
-	if (a->hit.le->attr.flags & (CASSINI_LE_EVENT_COMM_DISABLE | CASSINI_LE_EVENT_SUCCESS_DISABLE))
+	if (a->hit.le->flags & (CASSINI_LE_EVENT_COMM_DISABLE | CASSINI_LE_EVENT_SUCCESS_DISABLE))
 		return;
 	match.type = CASSINI_EV_MATCH;
 	match.auto_unlinked = false;
@@ -94,7 +94,7 @@ FOLDED void event_fill(struct arrival *a, bool is_simple)
 		.initiator = pkt->initiator,
 		.mlength = a->hit.mlength,
 		.rlength = pkt->request_len,
-		.user_ptr = a->hit.le->attr.user_ptr,
+		.user_ptr = a->hit.le->user_ptr,
 		.match_bits = pkt->match_bits,
 		.header_data = pkt->header_data,
 		.remote_offset = pkt->remote_offset,
@@ -521,7 +521,7 @@ static int perform_other(struct arrival *a)
 /* It has its entry, and its place there. */
 FOLDED int perform(struct arrival *a, bool is_simple)
 {
-	if (!is_simple && unlikely(a->hit.le->attr.length == UINT64_MAX && a->hit.mlength)) {
+	if (!is_simple && unlikely(a->hit.le->length == UINT64_MAX && a->hit.mlength)) {
 		a->source = a->pkt->op == CASSINI_PKT_GET ? source_of(a) : NULL;
 		if (!a->source) {
 			if (a->hit.ule)
@@ -650,7 +650,7 @@ int cassini_tgt_frame(struct cassini_dom *dom, struct cassini_peer *peer, const 
 			     .frame = frame,
 			     .ev = cassini_eq_next(pte->eq)};
 	a.hit = (struct cassini_hit){.le = le, .list = CASSINI_PRIORITY, .auto_unlinked = true};
-	a.hit.mlength = (uint32_t)MIN(pkt->request_len, le->attr.length);
+	a.hit.mlength = (uint32_t)MIN(pkt->request_len, le->length);
 	pkt_count(a.stats, 0);
 	verdict = perform(&a, true);
 	cassini_le_consume(pte, le);

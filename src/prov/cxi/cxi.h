@@ -321,7 +321,11 @@ struct cxi_ep {
 	uint64_t msg_order;
 	size_t min_multi_recv;
 	uint64_t rnr_max_us;
+	/* bytes that are not 0 while the endpoint may send, receive: cxi_ep_gate() */
+	const volatile uint8_t *tx_mark, *rx_mark;
 };
+/** cxi_ep_gate() - @ep is enabled, or is no more; its contexts have come or gone. */
+void cxi_ep_gate(struct cxi_ep *ep);
 static inline struct cxi_ep *cxi_ep_of(struct fid_ep *fid)
 {
 	return container_of(fid, struct cxi_ep, kit.fid);
@@ -425,27 +429,19 @@ struct cxi_work {
 int cxi_tx_start(struct cxi_tx *tx, const struct cxi_work *work);
 
 /* What every entry point checks first: enabled, not forked, and the domain's lock. */
-int cxi_ep_state_any(struct cxi_ep *ep); /* 0; -FI_EOPBADSTATE; -FI_EIO in a child after fork */
-static inline int cxi_ep_state(struct cxi_ep *ep)
-{
-	const volatile uint8_t *mark = ep->domain->kit.fork_mark;
-
-	return likely(mark && *mark && ep->kit.enabled) ? 0 : cxi_ep_state_any(ep);
-}
+int cxi_ep_state(struct cxi_ep *ep); /* 0; -FI_EOPBADSTATE; -FI_EIO in a child after fork */
 /* an alias takes over what its base has. 0; -FI_EOPBADSTATE: that is not enabled */
 int cxi_alias_sync(struct cxi_ep *ep);
 /* The same for the calls of one direction: a context that lacks it says -FI_ENOSYS. */
+int cxi_tx_state_any(struct cxi_ep *ep);
+int cxi_rx_state_any(struct cxi_ep *ep);
 static inline int cxi_tx_state(struct cxi_ep *ep)
 {
-	int ret = cxi_ep_state(ep);
-
-	return ret ? ret : ep->txc ? 0 : -FI_ENOSYS;
+	return likely(*ep->tx_mark) ? 0 : cxi_tx_state_any(ep);
 }
 static inline int cxi_rx_state(struct cxi_ep *ep)
 {
-	int ret = cxi_ep_state(ep);
-
-	return ret ? ret : ep->rxc ? 0 : -FI_ENOSYS;
+	return likely(*ep->rx_mark) ? 0 : cxi_rx_state_any(ep);
 }
 
 /* --- sends (cxi_send.c, cxi_rnr.c) ---------------------------------------------------------------- */
@@ -478,6 +474,12 @@ struct cxi_buf;
 struct cxi_rx;
 struct cxi_ux;
 struct cxi_portal;
+/* What is the same of all tagged messages of a context, or of all others. */
+struct cxi_form {
+	uint64_t bits, ignore; /* match bits that say so, and those that its receives never look at */
+	uint64_t tag_mask;     /* which of them are the tag */
+	uint64_t cqe_flags;
+};
 struct cxi_rxc {
 	struct cxi_req pte_req;          /* events of the PTE itself: STATE_CHANGE, SEARCH of onloading */
 	struct cxi_domain *domain;
@@ -510,6 +512,10 @@ struct cxi_rxc {
 	bool is_plain;                   /* not closing; of one endpoint, which need not be told of unknown senders */
 	bool is_soft;                    /* went to software matching, for good */
 	bool preempts;                   /* hybrid: posting a receive may be the reason to */
+	/* the adapter matches, and nothing is to be looked at before a receive is appended: cxi_rxc_gate() */
+	bool is_direct;
+	struct cxi_form form[2]; /* [tagged] */
+	uint64_t data_bit;	 /* of match bits: there is FI_REMOTE_CQ_DATA */
 	size_t min_multi_recv;
 	void *fc;                        /* cxi_fc.c */
 	uint64_t append_retries;         /* RNR: receives whose entry did not fit at first */

@@ -121,12 +121,13 @@ int cxi_contexts_enable(struct cxi_ep *ep)
 		ep->kit.enabled = true;
 		ret = kit_ep_watch(&ep->kit, true);
 	}
-	if (!ret)
-		return 0;
-	ep->kit.enabled = false;
-	tx_disable(ep);
-	if (has_rx)
-		rx_disable(ep);
+	if (ret) {
+		ep->kit.enabled = false;
+		tx_disable(ep);
+		if (has_rx)
+			rx_disable(ep);
+	}
+	cxi_ep_gate(ep);
 	return ret;
 }
 
@@ -138,6 +139,7 @@ void cxi_contexts_disable(struct cxi_ep *ep)
 		tx_disable(ep);
 	if (ep->kind != CXI_TX_CTX)
 		rx_disable(ep);
+	cxi_ep_gate(ep);
 }
 
 /* FI_AV_AUTH_KEY: the keys that the address vector has now. Later ones are for endpoints enabled later. */

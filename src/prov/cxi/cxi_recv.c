@@ -72,14 +72,14 @@ static uint64_t part_leaves(struct cxi_rx *rx)
 
 static inline uint64_t msg_flags(const struct cxi_rx *rx, const struct cassini_event *msg)
 {
-	uint64_t has_data = rx->rxc->is_rnr ? CXI_RNR_CQ_DATA : CXI_MB_CQ_DATA;
+	const struct cxi_rxc *r = rx->rxc;
 
-	return FI_RECV | (rx->tagged ? FI_TAGGED : FI_MSG) | (msg->match_bits & has_data ? FI_REMOTE_CQ_DATA : 0);
+	return r->form[rx->tagged].cqe_flags | (unlikely(msg->match_bits & r->data_bit) ? FI_REMOTE_CQ_DATA : 0);
 }
 
 static inline uint64_t msg_tag(const struct cxi_rx *rx, const struct cassini_event *msg)
 {
-	return rx->tagged ? msg->match_bits & (rx->rxc->is_rnr ? CXI_RNR_TAG_MASK : CXI_TAG_MASK) : 0;
+	return msg->match_bits & rx->rxc->form[rx->tagged].tag_mask;
 }
 
 static void err_push(struct cxi_rx *rx, uint64_t multi, int err, int prov_errno, size_t olen, const void *data,
@@ -452,22 +452,6 @@ void cxi_rx_on_event(struct cxi_req *req, const struct cassini_event *ev)
 	cxi_rx_free(rx);
 }
 
-/* The quick way, which fails when anything is in the way. */
-static inline bool append_once(struct cxi_rx *rx)
-{
-	const struct cassini_once once = {
-		.start = rx->buf,
-		.length = rx->len,
-		.match_bits = rx->match_bits,
-		.ignore_bits = rx->ignore,
-		.user_ptr = (uintptr_t)&rx->req,
-		.match_id = rx->match_id,
-	};
-
-	rx->le = cassini_append_once(rx->rxc->pte, &once);
-	return likely(rx->le != NULL);
-}
-
 int cxi_rx_append(struct cxi_rx *rx)
 {
 	struct cassini_le_attr attr = {
@@ -491,15 +475,11 @@ int cxi_rx_append(struct cxi_rx *rx)
 
 static inline void match_make(const struct cxi_ep *ep, const struct cxi_recv_args *a, struct cxi_match *m)
 {
+	const struct cxi_form *f = &ep->rxc->form[a->tagged];
 	struct cxi_dest src;
 
-	if (ep->is_rnr) {
-		m->bits = (a->tagged ? a->tag | CXI_RNR_TAGGED : 0) | FIELD_PREP(CXI_RNR_VNI, ep->keys[0].vni);
-		m->ignore = a->ignore | CXI_RNR_CQ_DATA | (ep->key_cnt > 1 ? CXI_RNR_VNI : 0);
-	} else {
-		m->bits = a->tagged ? a->tag | CXI_MB_TAGGED : 0;
-		m->ignore = a->ignore | CXI_MB_IGNORE;
-	}
+	m->bits = (a->tagged ? a->tag : 0) | f->bits;
+	m->ignore = a->ignore | f->ignore;
 	m->id = CASSINI_MATCH_ID_ANY;
 	if (unlikely(ep->directed && a->src != FI_ADDR_UNSPEC && ep->kit.av) &&
 	    !cxi_av_dest(container_of(ep->kit.av, struct cxi_av, kit), a->src, &src))
@@ -513,7 +493,7 @@ void cxi_match_make(const struct cxi_ep *ep, const struct cxi_recv_args *a, stru
 
 static inline int args_check(const struct cxi_ep *ep, const struct cxi_recv_args *a)
 {
-	uint64_t beyond = ~(ep->is_rnr ? CXI_RNR_TAG_MASK : CXI_TAG_MASK);
+	uint64_t beyond = ~ep->rxc->form[true].tag_mask;
 
 	if (unlikely(a->len > CXI_MSG_MAX && !(a->flags & FI_MULTI_RECV)))
 		return -FI_EMSGSIZE;
@@ -527,16 +507,15 @@ static inline int args_check(const struct cxi_ep *ep, const struct cxi_recv_args
 	return 0;
 }
 
-static inline __attribute__((always_inline)) struct cxi_rx *rx_get(struct cxi_ep *ep, const struct cxi_recv_args *a)
+static inline __attribute__((always_inline)) struct cxi_rx *rx_get(struct cxi_ep *ep, const struct cxi_recv_args *a,
+								   const struct cxi_match *m)
 {
 	struct cxi_rxc *r = ep->rxc;
 	struct cxi_rx *rx = slab_get(&r->rxs);
 	bool is_multi = a->flags & FI_MULTI_RECV;
-	struct cxi_match m;
 
 	if (unlikely(!rx))
 		return NULL;
-	match_make(ep, a, &m);
 	rx->req.on_event = cxi_rx_on_event;
 	rx->rxc = r;
 	rx->context = a->context;
@@ -546,17 +525,17 @@ static inline __attribute__((always_inline)) struct cxi_rx *rx_get(struct cxi_ep
 	rx->multi = is_multi;
 	rx->unlinked = rx->canceled = rx->is_discard = rx->is_stalled = false;
 	rx->is_plain = !is_multi && !a->done;
-	rx->parts = 0;
-	rx->match_id = m.id;
+	rx->match_id = m->id;
 	rx->buf = a->buf;
 	rx->len = a->len;
+	rx->match_bits = m->bits;
+	rx->ignore = m->ignore;
+	rx->parts = 0;
 	rx->used = 0;
-	rx->match_bits = m.bits;
-	rx->ignore = m.ignore;
 	rx->owner = NULL;
-	rx->done = a->done;
 	rx->ep = NULL;
 	rx->first_ns = 0;
+	rx->done = a->done;
 	if (unlikely(is_multi))
 		TAILQ_INIT(&rx->part_list);
 	TAILQ_INSERT_TAIL(&r->rx_list, rx, link);
@@ -566,7 +545,10 @@ static inline __attribute__((always_inline)) struct cxi_rx *rx_get(struct cxi_ep
 
 struct cxi_rx *cxi_rx_get(struct cxi_ep *ep, const struct cxi_recv_args *a)
 {
-	return rx_get(ep, a);
+	struct cxi_match m;
+
+	match_make(ep, a, &m);
+	return rx_get(ep, a, &m);
 }
 
 ssize_t cxi_recv_common(struct cxi_ep *ep, const struct cxi_recv_args *a)
@@ -629,29 +611,40 @@ int cxi_recv_cancel(struct cxi_rxc *r, void *context)
 
 /* --- the calls ----------------------------------------------------------------------------------- */
 
-/*
- * Most receives: the adapter matches them, and has no message for them yet. Return: posted; else nothing has happened.
- */
-static inline __attribute__((always_inline)) bool quick_recv(struct cxi_ep *ep, const struct cxi_recv_args *a)
+/* Nothing is in its way to the adapter's list. Return: posted; else nothing has happened, and cxi_recv_common() knows
+ * why. */
+static inline __attribute__((always_inline)) bool recv_direct(struct cxi_ep *ep, const struct cxi_recv_args *a)
 {
 	struct cxi_rxc *r = ep->rxc;
+	struct cassini_once once;
+	struct cxi_match m;
 	struct cxi_rx *rx;
 
-	if (unlikely(r->state != CXI_RXC_ENABLED || r->preempts || a->flags & (FI_PEEK | FI_CLAIM | FI_DISCARD | FI_MULTI_RECV) ||
-		     mt_unexp_cnt(&r->sw_unexp) || args_check(ep, a)))
+	if (unlikely(!r->is_direct || a->flags & (FI_PEEK | FI_CLAIM | FI_DISCARD | FI_MULTI_RECV) ||
+		     args_check(ep, a)))
 		return false;
-	rx = rx_get(ep, a);
+	match_make(ep, a, &m);
+	rx = rx_get(ep, a, &m);
 	if (unlikely(!rx))
 		return false;
-	if (likely(append_once(rx)))
+	once = (struct cassini_once){
+		.start = a->buf,
+		.length = (uint32_t)a->len,
+		.match_id = m.id,
+		.match_bits = m.bits,
+		.ignore_bits = m.ignore,
+		.user_ptr = (uintptr_t)&rx->req,
+	};
+	rx->le = cassini_append_once(r->pte, &once);
+	if (likely(rx->le != NULL))
 		return true;
 	cxi_rx_unpost(rx);
 	cxi_rx_free(rx);
 	return false;
 }
 
-/* By value: the arguments of the quick way stay in registers. */
-static __attribute__((noinline)) ssize_t any_recv(struct cxi_ep *ep, struct cxi_recv_args a)
+/* By value: the arguments of recv_direct() stay in registers. */
+static __attribute__((noinline)) ssize_t recv_other(struct cxi_ep *ep, struct cxi_recv_args a)
 {
 	return cxi_recv_common(ep, &a);
 }
@@ -682,7 +675,15 @@ static inline __attribute__((always_inline)) ssize_t do_recv(struct fid_ep *fid,
 		a.len = r->iov->iov_len;
 	}
 	lock_acquire(&ep->domain->kit.lock);
-	ret = likely(quick_recv(ep, &a)) ? 0 : any_recv(ep, a);
+	if (unlikely(!recv_direct(ep, &a))) /* each on its own, so that they need not be in memory before */
+		ret = recv_other(ep, (struct cxi_recv_args){.buf = a.buf,
+							    .len = a.len,
+							    .src = a.src,
+							    .tag = a.tag,
+							    .ignore = a.ignore,
+							    .context = a.context,
+							    .flags = a.flags,
+							    .tagged = a.tagged});
 	lock_release(&ep->domain->kit.lock);
 	return ret;
 }

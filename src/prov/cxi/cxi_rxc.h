@@ -24,31 +24,39 @@ struct cxi_rx {
 	struct cxi_rxc *rxc;
 	void *context;
 	uint64_t flags;
-	TAILQ_ENTRY(cxi_rx) link;	 /* rxc->rx_list (posted ones only) */
-	uint8_t state;                   /* enum cxi_rx_state */
+	TAILQ_ENTRY(cxi_rx) link; /* rxc->rx_list (posted ones only) */
+	uint8_t state;		  /* enum cxi_rx_state */
 	bool tagged, multi, unlinked, canceled, is_discard, is_stalled;
-	bool is_plain;			 /* one message, told by the queue and the counter alone */
-	uint32_t parts;                  /* multi-receive: messages in progress */
+	bool is_plain; /* one message, told by the queue and the counter alone */
 	uint32_t match_id;
+	uint32_t parts; /* multi-receive: messages in progress */
 	uint8_t *buf;
-	size_t len, used;                /* used: multi-receive matched by software */
+	size_t len;
 	uint64_t match_bits, ignore;
 	struct cassini_le *le;
-	struct cxi_rx *owner;		 /* multi-receive: the posted buffer this message went to */
-	struct cassini_ct *done;         /* deferred work: counts its end; NULL */
-	uint64_t due_ns, first_ns;       /* RNR: append retries */
-	struct mt_node mt;		 /* RX_SW: rxc->sw_posted: match bits, ignore, match id */
-	TAILQ_HEAD(, cxi_rx) part_list;	 /* multi-receive: those messages, by struct cxi_rx.link */
-	TAILQ_ENTRY(cxi_rx) wait;	 /* rxc->stalled: a Get or a notice that found the queue full */
+	size_t used;			/* multi-receive matched by software */
+	struct cxi_rx *owner;		/* multi-receive: the posted buffer this message went to */
+	struct cxi_ep *ep;		/* whose completion it is: the endpoint it arrived at; NULL: not known yet */
+	uint64_t first_ns, due_ns;	/* RNR: append retries */
+	struct cassini_ct *done;	/* deferred work: counts its end; NULL */
+	struct mt_node mt;		/* RX_SW: rxc->sw_posted: match bits, ignore, match id */
+	TAILQ_HEAD(, cxi_rx) part_list; /* multi-receive: those messages, by struct cxi_rx.link */
+	TAILQ_ENTRY(cxi_rx) wait;	/* rxc->stalled: a Get or a notice that found the queue full */
 	/* the message, from cxi_rx_take() on: most have ended before they would have to be remembered */
 	struct cassini_event msg; /* its PUT or PUT_OVERFLOW */
-	struct cxi_ep *ep;	  /* whose completion it is: the endpoint it arrived at; NULL: not known yet */
 	uint32_t got;		  /* bytes that are in the buffer */
 	uint8_t rc;		  /* of a failed part */
 	bool needs_get, needs_zbp, needs_done;
 	uint64_t get_from; /* software's Get: where in the source, and how much */
 	uint32_t get_len;
 };
+
+/** cxi_rxc_gate() - The state of @r has changed, or the messages that software holds have. */
+static inline void cxi_rxc_gate(struct cxi_rxc *r)
+{
+	/* what software took over is older than all that the adapter has */
+	r->is_direct = r->state == CXI_RXC_ENABLED && !r->preempts && !mt_unexp_cnt(&r->sw_unexp);
+}
 
 /* A message that software holds: its bytes are still where the adapter put them. */
 struct cxi_ux {

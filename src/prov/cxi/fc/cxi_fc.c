@@ -61,6 +61,7 @@ void cxi_rxc_set_state(struct cxi_rxc *r, enum cxi_rxc_state state)
 	LOG_INFO("RXC (%#x:%u) PtlTE %u: now in %s, was %s", r->domain->info.nic, r->portal_cnt ? r->portal[0]->pid : 0, cassini_pte_ptn(r->pte),
 		 state_name[state], state_name[r->state]);
 	r->state = state;
+	cxi_rxc_gate(r);
 }
 
 static bool is_running(const struct cxi_rxc *r)
