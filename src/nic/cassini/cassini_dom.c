@@ -511,6 +511,31 @@ static void on_bulk(void *ctx, void *cookie, int status)
 
 static const struct link_ops dom_link_ops = {.on_frame = on_frame, .on_sent = on_sent, .on_bulk = on_bulk, .on_lost = cassini_lost};
 
+/* Is there anything beside the link? One question, for that is nearly never so. */
+static inline bool is_wanted(const struct cassini_dom *dom)
+{
+	return (uintptr_t)STAILQ_FIRST(&dom->unsent) | (uintptr_t)LIST_FIRST(&dom->cmdqs) |
+	       (uintptr_t)STAILQ_FIRST(&dom->copies) | (uintptr_t)LIST_FIRST(&dom->lni->waiting) |
+	       (uintptr_t)LIST_FIRST(&dom->awaited);
+}
+
+/* @got: what the link has had. Return: the same, and what has been done here. */
+static __attribute__((noinline)) int attend(struct cassini_dom *dom, int got)
+{
+	int n = got;
+
+	if (!STAILQ_EMPTY(&dom->unsent))
+		n += answers_retry(dom);
+	if (!LIST_EMPTY(&dom->cmdqs))
+		n += cassini_cmdq_kick(dom);
+	n += cassini_tgt_kick(dom);
+	/* the clock is read when there is nothing else to do, and now and then */
+	dom->polls++;
+	if (!LIST_EMPTY(&dom->awaited) && (!n || dom->polls % POLLS_A_WATCH == 0))
+		watch(dom);
+	return n;
+}
+
 int cassini_dom_poll(struct cassini_dom *dom)
 {
 	int n;
@@ -520,15 +545,8 @@ int cassini_dom_poll(struct cassini_dom *dom)
 		return 0;
 	dom->is_polling = true;
 	n = link_poll(dom->port);
-	if (unlikely(!STAILQ_EMPTY(&dom->unsent)))
-		n += answers_retry(dom);
-	if (unlikely(!LIST_EMPTY(&dom->cmdqs)))
-		n += cassini_cmdq_kick(dom);
-	n += cassini_tgt_kick(dom);
-	/* the clock is read when there is nothing else to do, and now and then */
-	dom->polls++;
-	if (unlikely(!LIST_EMPTY(&dom->awaited) && (!n || dom->polls % POLLS_A_WATCH == 0)))
-		watch(dom);
+	if (unlikely(is_wanted(dom)))
+		n = attend(dom, n);
 	if (n)
 		link_doorbell(dom->port);
 	dom->is_polling = false;

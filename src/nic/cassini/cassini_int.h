@@ -301,21 +301,24 @@ static inline uint8_t cassini_wire_flags(uint32_t flags)
 			 (flags & CASSINI_CMD_AGAIN ? CASSINI_PKTF_AGAIN : 0));
 }
 
+static inline void cassini_word_write(uint8_t *frame, unsigned i, uint64_t value)
+{
+	le64_t word = le64_put(value);
+
+	__builtin_memcpy(frame + 8 * (size_t)i, &word, sizeof(word));
+}
+
 /* What cassini_pkt_encode() makes of a PUT, in a row of stores; a test compares the two. */
 static inline void cassini_put_encode(uint8_t *frame, const struct cassini_cmd *cmd, const struct cassini_peer *peer)
 {
-	const le64_t word[] = {
-		le64_put(peer->put_word | (uint64_t)cassini_wire_flags(cmd->flags) << CASSINI_PUT_FLAGS_SHIFT |
-			 (uint64_t)cmd->pid_idx << CASSINI_PUT_IDX_SHIFT),
-		le64_put(cmd->dom->match_id | (uint64_t)cmd->request_len << 32),
-		le64_put(cmd->remote_offset),
-		le64_put(cmd->match_bits),
-		le64_put(cmd->header_data),
-	};
-
-	static_assert(sizeof(word) == CASSINI_PUT_HDR, "all of it");
-	for (size_t i = 0; i < ARRAY_SIZE(word); i++)
-		__builtin_memcpy(frame + 8 * i, &word[i], 8);
+	static_assert(CASSINI_PUT_HDR == 5 * sizeof(le64_t), "all of it");
+	cassini_word_write(frame, 0,
+			   peer->put_word | (uint64_t)cassini_wire_flags(cmd->flags) << CASSINI_PUT_FLAGS_SHIFT |
+				   (uint64_t)cmd->pid_idx << CASSINI_PUT_IDX_SHIFT);
+	cassini_word_write(frame, 1, cmd->dom->match_id | (uint64_t)cmd->request_len << 32);
+	cassini_word_write(frame, 2, cmd->remote_offset);
+	cassini_word_write(frame, 3, cmd->match_bits);
+	cassini_word_write(frame, 4, cmd->header_data);
 }
 /** cassini_put_write() - A short Put to @peer in one piece: header and payload. */
 static inline void cassini_put_write(uint8_t *frame, const struct cassini_cmd *cmd, const struct cassini_peer *peer)
@@ -343,6 +346,11 @@ static inline bool cassini_put_check(const struct view *frame, uint64_t put_word
 	if (unlikely((le64_get(word[0]) & ~pid_idx) != put_word ||
 		     le64_get(word[1]) != (match_id | (uint64_t)len << 32)))
 		return false;
+	/* what has been compared is known */
+	h.ver_op = CASSINI_WIRE_VERSION << 4 | CASSINI_PKT_PUT;
+	h.flags = h.arg = 0;
+	h.initiator = le32_put(match_id);
+	h.request_len = le32_put(len);
 	cassini_pkt_open(out, &h, CASSINI_PUT_HDR, frame->len);
 	return true;
 }

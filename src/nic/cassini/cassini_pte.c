@@ -542,7 +542,8 @@ int cassini_append(struct cassini_pte *pte, const struct cassini_le_attr *attr, 
 	return 0;
 }
 
-struct cassini_le *cassini_append_once(struct cassini_pte *pte, const struct cassini_once *once)
+/* Called for each receive, from one place for each form: @once need not be in memory where it is folded into them. */
+inline struct cassini_le *cassini_append_once(struct cassini_pte *pte, const struct cassini_once *once)
 {
 	struct cassini_le *le;
 

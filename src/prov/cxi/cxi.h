@@ -314,6 +314,7 @@ struct cxi_ep {
 	int key_cnt;
 	uint16_t pid;                    /* asked for; then granted */
 	bool is_rnr;                     /* FI_PROTO_CXI_RNR */
+	uint64_t tag_mask;		 /* bits that tags may have */
 	bool directed, source, source_err;
 	bool wants_stx, wants_srx;       /* FI_SHARED_CONTEXT in the attributes */
 	bool no_flow_control;            /* FI_OPT_CXI_SET_RX_FLOW_CONTROL */
@@ -357,8 +358,12 @@ struct cxi_txc {
 	uint32_t used, max;              /* operations outstanding, tx_attr.size */
 	uint64_t send_seq;               /* of the latest send */
 	void *fc;                        /* cxi_fc.c: peers in flow control, sends held for them */
+	/* whose sends the context has no reason to remember: cxi_txc_gate(); NULL: all are */
+	const struct cxi_ep *direct;
 	void *rnr;                       /* cxi_rnr.c: retries by time */
 };
+/** cxi_txc_gate() - The owner of @t, or its flow control, has come or gone. */
+void cxi_txc_gate(struct cxi_txc *t);
 int cxi_txc_open(struct cxi_domain *d, const struct cxi_key *key, uint32_t tclass, size_t size, struct cxi_txc **out);
 void cxi_txc_close(struct cxi_txc *t);
 /** cxi_txc_timers() - Retries that are due (flow control, RNR). Return: how many. */

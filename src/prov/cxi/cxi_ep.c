@@ -83,8 +83,10 @@ static int tx_enable(struct cxi_ep *ep)
 		ep->txc = ep->stx;
 	else
 		ret = cxi_txc_open(ep->domain, &ep->keys[0], ep->tclass, attr->size, &ep->txc);
-	if (!ret && !ep->stx)
+	if (!ret && !ep->stx) {
 		ep->txc->ep = ep;
+		cxi_txc_gate(ep->txc);
+	}
 	return ret ? ret : cxi_portal_add_txc(ep->portal, ep->txc);
 }
 
@@ -459,6 +461,7 @@ int cxi_ep_init(struct cxi_ep *ep, struct cxi_domain *d, enum cxi_ep_kind kind, 
 	ep->domain = d;
 	ep->kind = kind;
 	ep->is_rnr = info->ep_attr->protocol == CXI_PROTO_RNR;
+	ep->tag_mask = ep->is_rnr ? CXI_RNR_TAG_MASK : CXI_TAG_MASK;
 	ep->directed = info->caps & FI_DIRECTED_RECV;
 	ep->source = info->caps & FI_SOURCE;
 	ep->source_err = info->caps & CXI_SOURCE_ERR;

@@ -178,6 +178,15 @@ int cxi_tx_start(struct cxi_tx *tx, const struct cxi_work *work)
 
 /* --- the context --- */
 
+/*
+ * A shared context does not know whose a failed send was. Flow control does not count sends that nobody remembers: its
+ * notice follows them to the peer, in order, and says too little until all that were refused have come back.
+ */
+void cxi_txc_gate(struct cxi_txc *t)
+{
+	t->direct = t->ep && !t->fc && !t->ep->is_rnr ? t->ep : NULL;
+}
+
 int cxi_txc_open(struct cxi_domain *d, const struct cxi_key *key, uint32_t tclass, size_t size, struct cxi_txc **out)
 {
 	struct cxi_txc *t = mem_alloc(sizeof(*t));
