@@ -40,6 +40,8 @@
 #define CXI_ADDR_LEN     8u
 #define CXI_MSG_MAX      UINT32_MAX /* max_msg_size */
 #define CXI_INJECT_MAX   CASSINI_IDC_MAX
+/* Flags that say when an operation is complete. */
+#define CXI_LEVELS (FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE)
 #define CXI_TX_OP_FLAGS                                                                            \
 	(FI_INJECT | FI_COMPLETION | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE |                   \
 	 FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE | FI_REMOTE_CQ_DATA | FI_MORE | FI_FENCE)
@@ -596,23 +598,41 @@ struct cxi_cntr {
 };
 /** cxi_cntr_cancel() - Deferred work that waits for @c is forgotten. Lock held. */
 void cxi_cntr_cancel(struct cxi_cntr *c);
-struct cxi_rma_args {
-	enum cxi_tx_kind kind;           /* CXI_TX_READ, CXI_TX_WRITE */
-	const void *buf; size_t len; fi_addr_t dest; uint64_t addr, key, data; void *context; uint64_t flags;
+/* What reads, writes and atomics have in common: where in whose memory, and how they end. */
+struct cxi_far {
+	enum cxi_tx_kind kind; /* all but CXI_TX_SEND */
+	fi_addr_t dest;
+	uint64_t addr, key;
+	void *context;
+	uint64_t flags;
 	bool inject, no_cqe;
 	struct cxi_work work;
+};
+struct cxi_rkey;
+/** cxi_far_find() - Whom @f means, and which region. 0; -FI_EINVAL; -FI_EKEYREJECTED. */
+int cxi_far_find(const struct cxi_ep *ep, const struct cxi_far *f, struct cxi_dest *dest, struct cxi_rkey *rkey);
+/** cxi_far_get() - An operation whose command lacks what to do, and flags besides CASSINI_CMD_FLUSH. NULL: -FI_EAGAIN.
+ */
+struct cxi_tx *cxi_far_get(struct cxi_ep *ep, const struct cxi_far *f, const struct cxi_dest *dest,
+			   const struct cxi_rkey *rkey);
+/** cxi_far_start() - Off with it. 0; what cxi_tx_start() says, and @tx is gone. */
+int cxi_far_start(struct cxi_tx *tx, const struct cxi_far *f);
+struct cxi_rma_args {
+	struct cxi_far far; /* CXI_TX_READ, CXI_TX_WRITE */
+	const void *buf;
+	size_t len;
+	uint64_t data;
 };
 /** cxi_rma_common() - All reads and writes. Lock held. 0 or the documented error. */
 ssize_t cxi_rma_common(struct cxi_ep *ep, const struct cxi_rma_args *a);
 int cxi_rma_msg_check(const struct fi_msg_rma *msg, uint64_t flags, bool is_write);
 struct cxi_rma_args cxi_rma_from_msg(const struct fi_msg_rma *msg, uint64_t flags, bool is_write);
 struct cxi_amo_args {
-	enum cxi_tx_kind kind;           /* CXI_TX_ATOMIC, CXI_TX_FETCH */
-	enum fi_datatype type; enum fi_op op;
-	const void *buf, *compare; void *result;
-	fi_addr_t dest; uint64_t addr, key; void *context; uint64_t flags;
-	bool inject, no_cqe;
-	struct cxi_work work;
+	struct cxi_far far; /* CXI_TX_ATOMIC, CXI_TX_FETCH */
+	enum fi_datatype type;
+	enum fi_op op;
+	const void *buf, *compare;
+	void *result;
 };
 /** cxi_amo_common() - All atomics. Lock held. 0 or the documented error. */
 ssize_t cxi_amo_common(struct cxi_ep *ep, const struct cxi_amo_args *a);

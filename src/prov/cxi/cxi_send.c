@@ -6,8 +6,7 @@
 #include "base/log.h"
 #include "prov/cxi/cxi.h"
 
-#define LEVELS (FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE)
-#define SENDMSG_FLAGS (FI_INJECT | FI_COMPLETION | FI_MORE | FI_FENCE | FI_REMOTE_CQ_DATA | LEVELS)
+#define SENDMSG_FLAGS (FI_INJECT | FI_COMPLETION | FI_MORE | FI_FENCE | FI_REMOTE_CQ_DATA | CXI_LEVELS)
 
 enum cxi_proto cxi_select_proto(const struct cxi_params *p, size_t len, bool inject, bool triggered, bool rnr)
 {
@@ -211,7 +210,7 @@ static inline void send_init(struct cxi_tx *tx, const struct cxi_send_args *a, c
  * one before. Not if the caller asked for more than that, counts it, or has not read the last ones: the queue must not
  * grow by posting; nor while earlier operations have not ended: most programs like completions in order.
  */
-#define EARLY_NOT (LEVELS & ~FI_INJECT_COMPLETE)
+#define EARLY_NOT (CXI_LEVELS & ~FI_INJECT_COMPLETE)
 #define EARLY_MAX 64u /* unread completions */
 
 static inline bool is_early(const struct cxi_ep *ep, const struct cxi_send_args *a)
