@@ -160,10 +160,15 @@ static inline void copy_private(void *dst, const void *src, size_t len)
  */
 static inline void copy_bytes(void *dst, const void *src, size_t len)
 {
-	if (len <= COPY_SMALL_MAX)
+	if (len == 8 && !((uintptr_t)dst & 7)) {
+		atomic_thread_fence(memory_order_release);
+		copy_8(dst, src); /* one word: nothing of it is seen before the rest */
+		atomic_signal_fence(memory_order_seq_cst);
+	} else if (len <= COPY_SMALL_MAX) {
 		copy_once(dst, src, len);
-	else
+	} else {
 		copy_cached(dst, src, len);
+	}
 }
 
 #endif
