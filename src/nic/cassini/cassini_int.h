@@ -290,6 +290,8 @@ static inline uint64_t cassini_put_word(uint16_t vni, uint16_t pid)
 }
 #define CASSINI_PUT_FLAGS_SHIFT 8 /* of flags and pid_idx in that word */
 #define CASSINI_PUT_IDX_SHIFT	16
+/* What no header begins with when its pid_idx is left out: the first row of the door lets nothing pass. */
+#define CASSINI_PUT_NONE ((uint64_t)UINT8_MAX << CASSINI_PUT_IDX_SHIFT)
 static_assert(offsetof(struct cassini_hdr, flags) == 1 && offsetof(struct cassini_hdr, pid_idx) == 2 &&
 	      offsetof(struct cassini_hdr, vni) == 4 && offsetof(struct cassini_hdr, pid) == 6, "cassini_put_word()");
 static_assert(offsetof(struct cassini_hdr, initiator) == 8 && offsetof(struct cassini_hdr, request_len) == 12, "the next eight");

@@ -474,6 +474,7 @@ int cxi_ep_init(struct cxi_ep *ep, struct cxi_domain *d, enum cxi_ep_kind kind, 
 	ret = ret ? ret : kit_ep_init(&ep->kit, &d->kit, info, cxi_ep_progress, context);
 	if (ret)
 		return ret;
+	cxi_ep_gate(ep); /* shut, until it is enabled */
 	ep->kit.tx_op_flags = cxi_defaults(ep->kit.tx_op_flags, CXI_TX_OP_FLAGS);
 	ep->kit.rx_op_flags = cxi_defaults(ep->kit.rx_op_flags, CXI_RX_OP_FLAGS);
 	ep->kit.inject_size = ep->is_rnr ? 0 : MIN(info->tx_attr->inject_size, (size_t)CXI_INJECT_MAX);
