@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "nic/cassini/cassini_wire.h"
+#include "nic/cassini/cassini_int.h"
 
 #define ID 0x02800003u /* PID 5, NIC 3 */
 
@@ -363,6 +363,22 @@ static void tables__complete(void **state)
 		assert_non_null(cassini_drop_name[d]);
 }
 
+/* The first row of a Domain that closes: no frame passes, also not what begins with nothing. */
+static void put_check__none(void **state)
+{
+	uint8_t frame[CASSINI_PUT_HDR] = {0};
+	struct view v = view_of(frame, sizeof(frame));
+	struct cassini_pkt_in pkt;
+
+	(void)state;
+	for (unsigned byte = 0; byte < 8; byte++) {
+		assert_false(cassini_put_check(&v, CASSINI_PUT_NONE, 0, &pkt));
+		frame[byte] = 0xff;
+		assert_false(cassini_put_check(&v, CASSINI_PUT_NONE, 0, &pkt));
+		frame[byte] = 0;
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -370,7 +386,7 @@ int main(void)
 		cmocka_unit_test(check__short),		 cmocka_unit_test(check__version_and_op),
 		cmocka_unit_test(check__reserved),	 cmocka_unit_test(check__length),
 		cmocka_unit_test(check__drop_leaves_out_alone), cmocka_unit_test(check__mutations),
-		cmocka_unit_test(tables__complete),
+		cmocka_unit_test(tables__complete),	 cmocka_unit_test(put_check__none),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -213,12 +213,22 @@ enum cassini_event_type { /* numbers of the device */
 };
 enum cassini_list { CASSINI_PRIORITY = 0, CASSINI_OVERFLOW = 1, CASSINI_REQUEST = 2, CASSINI_UNEXPECTED = 3, CASSINI_LIST_NUM };
 
-struct cassini_event {
+/* Its first members, for who compares them all at once. */
+struct cassini_event_head {
 	uint8_t type;           /* enum cassini_event_type */
 	uint8_t rc;             /* enum cassini_rc */
 	uint8_t ptl_list;       /* enum cassini_list: where it matched (PUT ...), of ACK: where at the target */
 	/* PUT, PUT_OVERFLOW: of a RENDEZVOUS_PUT; REPLY: of the adapter's own Get, user_ptr is the LE's */
 	bool rendezvous;
+};
+struct cassini_event {
+	union {
+		struct cassini_event_head head;
+		struct {
+			uint8_t type, rc, ptl_list;
+			bool rendezvous;
+		};
+	};
 	bool get_issued;        /* PUT, PUT_OVERFLOW: the adapter issues the Get itself */
 	bool auto_unlinked;     /* this operation unlinked the entry */
 	uint8_t rendezvous_id;
@@ -474,7 +484,7 @@ int cassini_append(struct cassini_pte *pte, const struct cassini_le_attr *attr, 
 /* What most entries are: PRIORITY; MANAGE_LOCAL, OP_PUT, USE_ONCE, UNRESTRICTED_*_RO; no LINK and no UNLINK event. */
 struct cassini_once {
 	void *start;
-	uint64_t length;
+	uint32_t length;
 	uint64_t match_bits, ignore_bits;
 	uint64_t user_ptr;
 	uint32_t match_id;

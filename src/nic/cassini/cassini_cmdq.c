@@ -574,6 +574,7 @@ void cassini_ini_close(struct cassini_dom *dom)
 
 	lock_assert_held(dom->nic->open.lock);
 	dom->closing = true;
+	dom->put_word = CASSINI_PUT_NONE; /* each frame meets the whole door, which knows that we close */
 	LIST_FOREACH(lni, &dom->nic->lnis, link) {
 		LIST_FOREACH(cq, &lni->cmdqs, all) {
 			cassini_trig_forget(cq, dom);

@@ -30,7 +30,7 @@ static struct cassini_stats *stats_of(const struct cassini_dom *dom)
 /* As arithmetic on integers: the entry may span everything, and a length of 0 is not checked against it. */
 char *cassini_le_place(const struct cassini_le *le, uint64_t offset)
 {
-	return (char *)((uintptr_t)le->attr.start + (uintptr_t)offset);
+	return (char *)((uintptr_t)le->start + (uintptr_t)offset);
 }
 
 static uint8_t status_rc(int status)
@@ -49,19 +49,19 @@ static bool is_counted(const struct cassini_le *le, const struct cassini_event *
 {
 	bool by_overflow = ev->type >= CASSINI_EV_PUT_OVERFLOW && ev->type <= CASSINI_EV_FETCH_ATOMIC_OVERFLOW;
 
-	if (!le->attr.ct)
+	if (!le->ct)
 		return false;
 	if (ev->type == CASSINI_EV_REPLY)
 		by_overflow = ev->ptl_list != CASSINI_PRIORITY;
 	else if (ev->get_issued)
 		return false;
-	return le->attr.flags & (by_overflow ? CASSINI_LE_EVENT_CT_OVERFLOW : CASSINI_LE_EVENT_CT_COMM);
+	return le->flags & (by_overflow ? CASSINI_LE_EVENT_CT_OVERFLOW : CASSINI_LE_EVENT_CT_COMM);
 }
 
 /* @bytes: what CT_BYTES counts. @claimed: a slot was. */
 void cassini_tgt_report(const struct cassini_le *le, struct cassini_event *ev, uint64_t bytes, bool claimed)
 {
-	uint32_t flags = le->attr.flags;
+	uint32_t flags = le->flags;
 	bool failed = ev->rc != CASSINI_RC_OK;
 
 	if (flags & CASSINI_LE_EVENT_COMM_DISABLE || (flags & CASSINI_LE_EVENT_SUCCESS_DISABLE && !failed)) {
@@ -72,7 +72,7 @@ void cassini_tgt_report(const struct cassini_le *le, struct cassini_event *ev, u
 		cassini_eq_push(le->pte->eq, ev, claimed);
 	}
 	if (unlikely(is_counted(le, ev)))
-		cassini_ct_add(le->attr.ct, failed ? 0 : flags & CASSINI_LE_EVENT_CT_BYTES ? bytes : 1, failed);
+		cassini_ct_add(le->ct, failed ? 0 : flags & CASSINI_LE_EVENT_CT_BYTES ? bytes : 1, failed);
 }
 
 /* --- answers --- */
@@ -463,7 +463,7 @@ void cassini_tgt_append_hit(struct cassini_le *le, struct cassini_ule *ule, uint
 
 	/* GET_OVERFLOW and the others follow in the same order */
 	ev.type = (uint8_t)(ev.type + CASSINI_EV_PUT_OVERFLOW);
-	ev.user_ptr = le->attr.user_ptr;
+	ev.user_ptr = le->user_ptr;
 	ev.auto_unlinked = auto_unlinked;
 	ev.get_issued = ev.rendezvous && !le->pte->opts.no_rget;
 	if (ule->landing) {
@@ -499,9 +499,9 @@ void cassini_tgt_get_event(struct cassini_dom *dom, uint32_t initiator, uint64_t
 		.pte = pte,
 	};
 
-	if (!le || !(le->attr.flags & CASSINI_LE_OP_GET))
+	if (!le || !(le->flags & CASSINI_LE_OP_GET))
 		return;
-	ev.user_ptr = le->attr.user_ptr;
+	ev.user_ptr = le->user_ptr;
 	cassini_tgt_report(le, &ev, mlength, false);
 }
 

@@ -427,98 +427,70 @@ static inline bool is_initiator(const struct cassini_peer *peer, const struct ca
 	return pkt->op == CASSINI_PKT_REPLY || pkt->initiator == peer->match_id;
 }
 
-static struct view payload_of(const struct view *frame, size_t hdr_len)
-{
-	struct view payload;
-
-	if (likely(frame->seg_cnt == 1))
-		return view_of(frame->seg[0].p + hdr_len, frame->len - (uint32_t)hdr_len);
-	payload = *frame;
-	view_skip(&payload, hdr_len);
-	return payload;
-}
-
-/* A packet of @peer that passed every door. Return: the verdict. */
-static inline int dispatch(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt, const struct view *frame)
-{
-	struct view payload;
-
-	peer->has_spoken = true;
-	switch ((enum cassini_pkt_op)pkt->op) {
-	case CASSINI_PKT_PUT:
-	case CASSINI_PKT_PUT_BULK:
-	case CASSINI_PKT_RPUT:
-	case CASSINI_PKT_GET:
-	case CASSINI_PKT_ATOMIC:
-	case CASSINI_PKT_FETCH:
-		if (unlikely(dom->closing))
-			return CASSINI_RC_PTLTE_NOT_FOUND;
-		payload = payload_of(frame, pkt->hdr_len);
-		return cassini_tgt_frame(dom, peer, pkt, &payload);
-	case CASSINI_PKT_REPLY:
-		payload = payload_of(frame, pkt->hdr_len);
-		if (likely(!dom->closing))
-			cassini_ini_reply(dom, peer, pkt, &payload);
-		return 0;
-	case CASSINI_PKT_RGET_DONE:
-		if (likely(!dom->closing))
-			cassini_tgt_rget_done(dom, peer, pkt);
-		return 0;
-	case CASSINI_PKT_PING:
-		return 0;
-	case CASSINI_PKT_NUM:
-		break;
-	}
-	return CASSINI_RC_ILLEGAL_OP; /* the door lets no such op pass */
-}
-
-/* A plain Put of a peer that we know: most frames are. Return: it was one, and an entry has taken it. */
-static inline bool quick_put(struct cassini_dom *dom, struct link_peer *from, const struct view *frame)
-{
-	struct cassini_peer *peer = link_peer_user(from);
-	uint32_t len = frame->len - CASSINI_PUT_HDR;
-	struct cassini_hdr h;
-
-	if (unlikely(frame->seg_cnt != 1 || len > CASSINI_FRAME_DATA || !peer || peer->link != from || dom->closing))
-		return false;
-	__builtin_memcpy(&h, frame->seg[0].p, CASSINI_PUT_HDR);
-	if (unlikely(!cassini_is_plain_put(&h, len, dom->put_word, peer->match_id)))
-		return false;
-	peer->has_spoken = true;
-	return cassini_tgt_quick(dom, &h, frame->seg[0].p + CASSINI_PUT_HDR, len);
-}
-
-/* Any frame, in full. */
-static __attribute__((noinline)) int any_frame(struct cassini_dom *dom, struct link_peer *from, const struct view *frame)
+/* Whatever is no plain Put of a peer that we know. Return: 0: @pkt is what @frame says, and *@peer who sent it; else
+ * the verdict. */
+static __attribute__((noinline)) int check(struct cassini_dom *dom, struct link_peer *from, const struct view *frame,
+					   struct cassini_peer **peer, struct cassini_pkt_in *pkt)
 {
 	struct cassini_stats *stats = &dom->nic->stats;
-	struct cassini_peer *peer;
-	struct cassini_pkt_in pkt;
 
-	if (unlikely(cassini_pkt_check(frame, &pkt))) {
+	if (cassini_pkt_check(frame, pkt)) {
 		stats->malformed++;
 		return CASSINI_RC_ILLEGAL_OP;
 	}
-	if (unlikely(pkt.vni != dom->vni)) {
+	if (pkt->vni != dom->vni) {
 		stats->vni_not_found++;
 		return CASSINI_RC_VNI_NOT_FOUND;
 	}
-	if (unlikely(pkt.pid != dom->pid)) {
+	if (pkt->pid != dom->pid) {
 		stats->malformed++;
 		return CASSINI_RC_INVALID_ENDPOINT;
 	}
-	peer = peer_of(dom, from);
-	if (unlikely(!peer || !is_initiator(peer, &pkt))) {
+	*peer = peer_of(dom, from);
+	if (!*peer || !is_initiator(*peer, pkt)) {
 		stats->bad_initiator++;
 		return CASSINI_RC_PERM_VIOLATION;
 	}
-	return dispatch(dom, peer, &pkt, frame);
+	return dom->closing && cassini_pkt[pkt->op].to_pte ? CASSINI_RC_PTLTE_NOT_FOUND : 0;
 }
 
-/* link_ops.on_frame */
+/* A packet that is not for a portal table entry. */
+static int on_answer(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt,
+		     const struct view *frame)
+{
+	struct view payload = *frame;
+
+	if (dom->closing)
+		return 0;
+	view_skip(&payload, pkt->hdr_len);
+	if (pkt->op == CASSINI_PKT_REPLY)
+		cassini_ini_reply(dom, peer, pkt, &payload);
+	else if (pkt->op == CASSINI_PKT_RGET_DONE)
+		cassini_tgt_rget_done(dom, peer, pkt);
+	return 0;
+}
+
+/* link_ops.on_frame: the door. Its first row is what most frames are, a plain Put of a peer that we know; the others
+ * are in check(). */
 static int on_frame(void *ctx, struct link_peer *from, const struct view *frame)
 {
-	return likely(quick_put(ctx, from, frame)) ? 0 : any_frame(ctx, from, frame);
+	struct cassini_peer *peer = link_peer_user(from);
+	struct cassini_dom *dom = ctx;
+	struct cassini_pkt_in pkt;
+
+	if (unlikely(!peer || peer->link != from || !cassini_put_check(frame, dom->put_word, peer->match_id, &pkt))) {
+		struct cassini_peer *sender = NULL;
+		int verdict = check(dom, from, frame, &sender, &pkt);
+
+		if (verdict)
+			return verdict;
+		peer = sender;
+		peer->has_spoken = true;
+		if (!cassini_pkt[pkt.op].to_pte)
+			return on_answer(dom, peer, &pkt, frame);
+	}
+	peer->has_spoken = true;
+	return cassini_tgt_frame(dom, peer, &pkt, frame);
 }
 
 static void on_sent(void *ctx, void *cookie, int status)
@@ -539,6 +511,31 @@ static void on_bulk(void *ctx, void *cookie, int status)
 
 static const struct link_ops dom_link_ops = {.on_frame = on_frame, .on_sent = on_sent, .on_bulk = on_bulk, .on_lost = cassini_lost};
 
+/* Is there anything beside the link? One question, for that is nearly never so. */
+static inline bool is_wanted(const struct cassini_dom *dom)
+{
+	return (uintptr_t)STAILQ_FIRST(&dom->unsent) | (uintptr_t)LIST_FIRST(&dom->cmdqs) |
+	       (uintptr_t)STAILQ_FIRST(&dom->copies) | (uintptr_t)LIST_FIRST(&dom->lni->waiting) |
+	       (uintptr_t)LIST_FIRST(&dom->awaited);
+}
+
+/* @got: what the link has had. Return: the same, and what has been done here. */
+static __attribute__((noinline)) int attend(struct cassini_dom *dom, int got)
+{
+	int n = got;
+
+	if (!STAILQ_EMPTY(&dom->unsent))
+		n += answers_retry(dom);
+	if (!LIST_EMPTY(&dom->cmdqs))
+		n += cassini_cmdq_kick(dom);
+	n += cassini_tgt_kick(dom);
+	/* the clock is read when there is nothing else to do, and now and then */
+	dom->polls++;
+	if (!LIST_EMPTY(&dom->awaited) && (!n || dom->polls % POLLS_A_WATCH == 0))
+		watch(dom);
+	return n;
+}
+
 int cassini_dom_poll(struct cassini_dom *dom)
 {
 	int n;
@@ -548,15 +545,8 @@ int cassini_dom_poll(struct cassini_dom *dom)
 		return 0;
 	dom->is_polling = true;
 	n = link_poll(dom->port);
-	if (unlikely(!STAILQ_EMPTY(&dom->unsent)))
-		n += answers_retry(dom);
-	if (unlikely(!LIST_EMPTY(&dom->cmdqs)))
-		n += cassini_cmdq_kick(dom);
-	n += cassini_tgt_kick(dom);
-	/* the clock is read when there is nothing else to do, and now and then */
-	dom->polls++;
-	if (unlikely(!LIST_EMPTY(&dom->awaited) && (!n || dom->polls % POLLS_A_WATCH == 0)))
-		watch(dom);
+	if (unlikely(is_wanted(dom)))
+		n = attend(dom, n);
 	if (n)
 		link_doorbell(dom->port);
 	dom->is_polling = false;

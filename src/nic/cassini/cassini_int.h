@@ -290,6 +290,8 @@ static inline uint64_t cassini_put_word(uint16_t vni, uint16_t pid)
 }
 #define CASSINI_PUT_FLAGS_SHIFT 8 /* of flags and pid_idx in that word */
 #define CASSINI_PUT_IDX_SHIFT	16
+/* What no header begins with when its pid_idx is left out: the first row of the door lets nothing pass. */
+#define CASSINI_PUT_NONE ((uint64_t)UINT8_MAX << CASSINI_PUT_IDX_SHIFT)
 static_assert(offsetof(struct cassini_hdr, flags) == 1 && offsetof(struct cassini_hdr, pid_idx) == 2 &&
 	      offsetof(struct cassini_hdr, vni) == 4 && offsetof(struct cassini_hdr, pid) == 6, "cassini_put_word()");
 static_assert(offsetof(struct cassini_hdr, initiator) == 8 && offsetof(struct cassini_hdr, request_len) == 12, "the next eight");
@@ -301,21 +303,24 @@ static inline uint8_t cassini_wire_flags(uint32_t flags)
 			 (flags & CASSINI_CMD_AGAIN ? CASSINI_PKTF_AGAIN : 0));
 }
 
+static inline void cassini_word_write(uint8_t *frame, unsigned i, uint64_t value)
+{
+	le64_t word = le64_put(value);
+
+	__builtin_memcpy(frame + 8 * (size_t)i, &word, sizeof(word));
+}
+
 /* What cassini_pkt_encode() makes of a PUT, in a row of stores; a test compares the two. */
 static inline void cassini_put_encode(uint8_t *frame, const struct cassini_cmd *cmd, const struct cassini_peer *peer)
 {
-	const le64_t word[] = {
-		le64_put(peer->put_word | (uint64_t)cassini_wire_flags(cmd->flags) << CASSINI_PUT_FLAGS_SHIFT |
-			 (uint64_t)cmd->pid_idx << CASSINI_PUT_IDX_SHIFT),
-		le64_put(cmd->dom->match_id | (uint64_t)cmd->request_len << 32),
-		le64_put(cmd->remote_offset),
-		le64_put(cmd->match_bits),
-		le64_put(cmd->header_data),
-	};
-
-	static_assert(sizeof(word) == CASSINI_PUT_HDR, "all of it");
-	for (size_t i = 0; i < ARRAY_SIZE(word); i++)
-		__builtin_memcpy(frame + 8 * i, &word[i], 8);
+	static_assert(CASSINI_PUT_HDR == 5 * sizeof(le64_t), "all of it");
+	cassini_word_write(frame, 0,
+			   peer->put_word | (uint64_t)cassini_wire_flags(cmd->flags) << CASSINI_PUT_FLAGS_SHIFT |
+				   (uint64_t)cmd->pid_idx << CASSINI_PUT_IDX_SHIFT);
+	cassini_word_write(frame, 1, cmd->dom->match_id | (uint64_t)cmd->request_len << 32);
+	cassini_word_write(frame, 2, cmd->remote_offset);
+	cassini_word_write(frame, 3, cmd->match_bits);
+	cassini_word_write(frame, 4, cmd->header_data);
 }
 /** cassini_put_write() - A short Put to @peer in one piece: header and payload. */
 static inline void cassini_put_write(uint8_t *frame, const struct cassini_cmd *cmd, const struct cassini_peer *peer)
@@ -324,16 +329,32 @@ static inline void cassini_put_write(uint8_t *frame, const struct cassini_cmd *c
 	copy_small(frame + CASSINI_PUT_HDR, cmd->local_addr, cmd->request_len);
 }
 /**
- * cassini_is_plain_put() - Is @h, with @len bytes behind it, a Put without flags to a @put_word, and by initiator @match_id? Any pid_idx. Nothing else
- * of such a frame is to be checked: as cassini_pkt_check(), never looser.
+ * cassini_put_check() - The first row of the door: @frame is a Put in one piece and without flags, to @put_word and by
+ * initiator @match_id. Its first 16 bytes are all that there is to check then, as one comparison with what they have to
+ * be; any pid_idx. Return: it is one, and @out is what cassini_pkt_check() would say of it.
  */
-static inline bool cassini_is_plain_put(const struct cassini_hdr *h, uint32_t len, uint64_t put_word, uint32_t match_id)
+static inline bool cassini_put_check(const struct view *frame, uint64_t put_word, uint32_t match_id,
+				     struct cassini_pkt_in *out)
 {
 	const uint64_t pid_idx = (uint64_t)UINT8_MAX << CASSINI_PUT_IDX_SHIFT;
+	uint32_t len = frame->len - CASSINI_PUT_HDR;
+	struct cassini_hdr h;
 	le64_t word[2];
 
-	__builtin_memcpy(word, h, sizeof(word));
-	return (le64_get(word[0]) & ~pid_idx) == put_word && le64_get(word[1]) == (match_id | (uint64_t)len << 32);
+	if (unlikely(frame->seg_cnt != 1 || len > CASSINI_FRAME_DATA))
+		return false;
+	__builtin_memcpy(&h, frame->seg[0].p, CASSINI_PUT_HDR);
+	__builtin_memcpy(word, &h, sizeof(word));
+	if (unlikely((le64_get(word[0]) & ~pid_idx) != put_word ||
+		     le64_get(word[1]) != (match_id | (uint64_t)len << 32)))
+		return false;
+	/* what has been compared is known */
+	h.ver_op = CASSINI_WIRE_VERSION << 4 | CASSINI_PKT_PUT;
+	h.flags = h.arg = 0;
+	h.initiator = le32_put(match_id);
+	h.request_len = le32_put(len);
+	cassini_pkt_open(out, &h, CASSINI_PUT_HDR, frame->len);
+	return true;
 }
 /* --- what no operation remembers (cassini_lost.c) --- */
 
@@ -389,7 +410,7 @@ struct cassini_eq_int {
 	struct cassini_eq pub;            /* first */
 	struct cassini_lni *lni;
 	uint32_t slots, fc_slots;
-	uint32_t claimed;                 /* by commands that have not ended */
+	uint32_t open; /* slots that are neither claimed by commands which have not ended nor kept for flow control */
 	uint64_t dropped;
 	void *waiter;                     /* PTEs with search hits still to report: see cassini_pte.c */
 };
@@ -400,9 +421,9 @@ static inline int cassini_eq_claim(struct cassini_eq *eq)
 
 	if (!e)
 		return 0;
-	if (unlikely(e->pub.wr - e->pub.rd + e->claimed + e->fc_slots >= e->slots))
+	if (unlikely(e->pub.wr - e->pub.rd >= e->open))
 		return -EAGAIN;
-	e->claimed++;
+	e->open--;
 	return 0;
 }
 void cassini_eq_unclaim(struct cassini_eq *eq);
@@ -410,11 +431,24 @@ void cassini_eq_unclaim(struct cassini_eq *eq);
 bool cassini_eq_push(struct cassini_eq *eq, const struct cassini_event *ev, bool claimed);
 /** cassini_eq_push_fc() - The same into the slots kept for STATE_CHANGE. */
 bool cassini_eq_push_fc(struct cassini_eq *eq, const struct cassini_event *ev);
-/** cassini_eq_slot() - The claimed slot itself, to be written now: the quick way of cassini_eq_push(..., true). */
+/** cassini_eq_next() - Where the next event will lie, of which there is one free; cassini_eq_publish() - it lies there.
+ */
+static inline struct cassini_event *cassini_eq_next(struct cassini_eq *eq)
+{
+	return &eq->ring[eq->wr & eq->mask];
+}
+static inline void cassini_eq_publish(struct cassini_eq *eq)
+{
+	eq->wr++;
+}
+/** cassini_eq_slot() - The claimed slot itself, to be written now: what cassini_eq_push(..., true) copies to. */
 static inline struct cassini_event *cassini_eq_slot(struct cassini_eq *eq)
 {
-	((struct cassini_eq_int *)eq)->claimed--;
-	return &eq->ring[eq->wr++ & eq->mask];
+	struct cassini_event *ev = cassini_eq_next(eq);
+
+	((struct cassini_eq_int *)eq)->open++;
+	cassini_eq_publish(eq);
+	return ev;
 }
 /** cassini_eq_has_room() - Can @n target events be appended? NULL: true. */
 bool cassini_eq_has_room(const struct cassini_eq *eq, uint32_t n);
@@ -422,7 +456,7 @@ static inline bool cassini_eq_room(const struct cassini_eq *eq, uint32_t n) /* t
 {
 	const struct cassini_eq_int *e = (const struct cassini_eq_int *)eq;
 
-	return (uint64_t)(eq->wr - eq->rd) + e->claimed + e->fc_slots + n <= e->slots;
+	return eq->wr - eq->rd + n <= e->open;
 }
 
 
@@ -458,15 +492,20 @@ void cassini_cmdq_watch(struct cassini_cmdq *cq);
 /* --- portal table (cassini_pte.c, cassini_match.c) --- */
 
 struct cassini_le {
-	struct mt_node mt;                /* tag = match bits, ignore, src = match id or MT_ANY_SRC: in pte->list[] */
+	struct mt_node mt; /* tag = match bits, ignore, src = match id or MT_ANY_SRC: in pte->list[] */
 	struct cassini_pte *pte;
-	struct cassini_le_attr attr;
-	uint64_t offset;                  /* MANAGE_LOCAL: bytes used */
-	uint32_t busy;                    /* copies in flight into or out of it */
-	bool is_plain;                    /* takes one Put and asks for no more than its event: most receives are so */
-	bool linked;                      /* else unlinked and only waiting for @busy */
-	bool is_unlinking;                /* UNLINK follows, in a claimed slot, when @busy is 0 */
-	bool is_held;                     /* cassini_invalidate() waits for it: its next call frees it */
+	void *start; /* this and what follows, up to @min_free: as its struct cassini_le_attr */
+	uint64_t length;
+	uint64_t user_ptr;
+	struct cassini_ct *ct;
+	uint64_t offset; /* MANAGE_LOCAL: bytes used */
+	uint32_t flags, min_free;
+	uint32_t busy; /* copies in flight into or out of it */
+	uint8_t list;
+	bool is_plain;	   /* takes one Put and asks for no more than its event: most receives are so */
+	bool linked;	   /* else unlinked and only waiting for @busy */
+	bool is_unlinking; /* UNLINK follows, in a claimed slot, when @busy is 0 */
+	bool is_held;	   /* cassini_invalidate() waits for it: its next call frees it */
 };
 
 /* An unexpected header; holds an LE of the pool. */
@@ -497,7 +536,7 @@ struct cassini_pte {
 	void *user;
 	unsigned ptn;
 	uint8_t state;                    /* enum cassini_pte_state; cassini_pte_set() is the only writer */
-	bool is_quick;                    /* enabled, and Puts to plain entries need nothing but a match */
+	bool is_open; /* a Put is asked for nothing but its match and a slot for its event: set with @state */
 	uint32_t drop_count;
 	uint32_t map_cnt;
 	uint32_t busy;                    /* copies in flight */
@@ -543,10 +582,8 @@ void cassini_le_unlink(struct cassini_le *le);
 /** cassini_le_take() - @rlen bytes at @offset of @le (MANAGE_LOCAL: wherever it is) are used. Return: true: used up, to be unlinked. */
 bool cassini_le_take(struct cassini_le *le, uint64_t rlen, uint64_t *offset, uint32_t *mlength);
 /** cassini_le_consume() - The end of a plain entry that a packet has used: as cassini_le_unlink(). */
-static inline void cassini_le_consume(struct cassini_le *le)
+static inline void cassini_le_consume(struct cassini_pte *pte, struct cassini_le *le)
 {
-	struct cassini_pte *pte = le->pte;
-
 	mt_posted_del(&pte->list[CASSINI_PRIORITY], &le->mt);
 	le->linked = false;
 	slab_put(&pte->le_slab, le);
@@ -564,13 +601,10 @@ void cassini_ule_free(struct cassini_pte *pte, struct cassini_ule *ule);
 
 /* --- the target (cassini_tgt.c) --- */
 
-/** cassini_tgt_frame() - A packet for a PTE of @dom. Return: the verdict. */
-int cassini_tgt_frame(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt, const struct view *payload);
-/**
- * cassini_tgt_quick() - A Put in one piece, @len bytes of @payload behind @h, of which everything but pid_idx and match_bits has been checked.
- * Return: taken; false: nothing has happened, and cassini_tgt_frame() knows more.
- */
-bool cassini_tgt_quick(struct cassini_dom *dom, const struct cassini_hdr *h, const uint8_t *payload, uint32_t len);
+/** cassini_tgt_frame() - A packet for a PTE of @dom; its payload lies pkt->hdr_len bytes into @frame. Return: the
+ * verdict. */
+int cassini_tgt_frame(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt,
+		      const struct view *frame);
 /** cassini_tgt_kick() - Start copies that found the path full; report search hits. Called by every poll. Return: things done. */
 int cassini_tgt_kick(struct cassini_dom *dom);
 /** cassini_tgt_close() - @dom is closing: end the copies that were never started. After link_port_close(), which ends the others. */

@@ -54,11 +54,17 @@ static inline void le_init(struct cassini_le *le, struct cassini_pte *pte, const
 	le->mt.ignore = attr->ignore_bits;
 	le->mt.src = mt_src(attr->match_id);
 	le->pte = pte;
-	le->attr = *attr;
+	le->start = attr->start;
+	le->length = attr->length;
+	le->user_ptr = attr->user_ptr;
+	le->ct = attr->ct;
 	le->offset = 0;
+	le->flags = attr->flags;
+	le->min_free = attr->min_free;
 	le->busy = 0;
-	le->linked = le->is_held = le->is_unlinking = false;
+	le->list = (uint8_t)attr->list;
 	le->is_plain = is_plain(attr);
+	le->linked = le->is_unlinking = le->is_held = false;
 }
 
 struct cassini_le *cassini_le_new(struct cassini_pte *pte, const struct cassini_le_attr *attr)
@@ -100,14 +106,14 @@ void cassini_le_free(struct cassini_le *le)
 
 void cassini_le_link(struct cassini_le *le)
 {
-	mt_posted_add(&le->pte->list[le->attr.list], &le->mt);
 	le->linked = true;
+	mt_posted_add(&le->pte->list[le->list], &le->mt);
 }
 
 /* Out of its list, but not freed: whoever calls it holds a reference. */
 static void le_delist(struct cassini_le *le)
 {
-	mt_posted_del(&le->pte->list[le->attr.list], &le->mt);
+	mt_posted_del(&le->pte->list[le->list], &le->mt);
 	le->linked = false;
 }
 
@@ -130,22 +136,22 @@ void cassini_le_unref(struct cassini_le *le)
 
 static uint64_t le_space(const struct cassini_le *le, uint64_t offset)
 {
-	return offset < le->attr.length ? le->attr.length - offset : 0;
+	return offset < le->length ? le->length - offset : 0;
 }
 
 bool cassini_le_take(struct cassini_le *le, uint64_t rlen, uint64_t *offset, uint32_t *mlength)
 {
-	bool is_managed = le->attr.flags & CASSINI_LE_MANAGE_LOCAL;
+	bool is_managed = le->flags & CASSINI_LE_MANAGE_LOCAL;
 
 	if (is_managed)
 		*offset = le->offset;
 	*mlength = (uint32_t)MIN(rlen, le_space(le, *offset));
 	if (is_managed) {
 		le->offset += *mlength;
-		if (le->attr.length - le->offset < le->attr.min_free)
+		if (le->length - le->offset < le->min_free)
 			return true;
 	}
-	return le->attr.flags & CASSINI_LE_USE_ONCE;
+	return le->flags & CASSINI_LE_USE_ONCE;
 }
 
 /* --- unexpected headers --- */
@@ -183,13 +189,13 @@ void cassini_ule_free(struct cassini_pte *pte, struct cassini_ule *ule)
 
 static bool ule_is_taken(const struct cassini_ule *ule, const struct cassini_le *le)
 {
-	uint64_t space = le->attr.flags & CASSINI_LE_MANAGE_LOCAL ? le->attr.length - le->offset : le->attr.length;
+	uint64_t space = le->flags & CASSINI_LE_MANAGE_LOCAL ? le->length - le->offset : le->length;
 
 	if ((ule->mt.tag ^ le->mt.tag) & ~le->mt.ignore)
 		return false;
 	if (le->mt.src != MT_ANY_SRC && le->mt.src != ule->mt.src)
 		return false;
-	return !(le->attr.flags & CASSINI_LE_NO_TRUNCATE) || ule->ev.rlength <= space;
+	return !(le->flags & CASSINI_LE_NO_TRUNCATE) || ule->ev.rlength <= space;
 }
 
 struct cassini_ule *cassini_ule_find(struct cassini_le *le)
@@ -227,9 +233,10 @@ static uint32_t len_of(const struct cassini_pkt_in *pkt, enum cassini_list list)
 
 static bool le_fits(const struct cassini_le *le, const struct cassini_pkt_in *pkt)
 {
-	uint64_t offset = le->attr.flags & CASSINI_LE_MANAGE_LOCAL ? le->offset : offset_of(pkt);
+	uint64_t offset = le->flags & CASSINI_LE_MANAGE_LOCAL ? le->offset : offset_of(pkt);
 
-	return !(le->attr.flags & CASSINI_LE_NO_TRUNCATE) || len_of(pkt, le->attr.list) <= le_space(le, offset);
+	return !(le->flags & CASSINI_LE_NO_TRUNCATE) ||
+	       len_of(pkt, (enum cassini_list)le->list) <= le_space(le, offset);
 }
 
 static struct cassini_le *list_find(struct cassini_pte *pte, enum cassini_list list, const struct cassini_pkt_in *pkt)
@@ -252,16 +259,16 @@ static bool is_outside(const struct cassini_le *le, const struct cassini_pkt_in 
 {
 	uint64_t offset = offset_of(pkt);
 
-	if (le->attr.flags & (CASSINI_LE_MANAGE_LOCAL | CASSINI_LE_USE_ONCE) || !pkt->request_len)
+	if (le->flags & (CASSINI_LE_MANAGE_LOCAL | CASSINI_LE_USE_ONCE) || !pkt->request_len)
 		return false;
-	return offset > le->attr.length || pkt->request_len > le->attr.length - offset;
+	return offset > le->length || pkt->request_len > le->length - offset;
 }
 
 static uint8_t le_check(const struct cassini_le *le, const struct cassini_pkt_in *pkt)
 {
 	uint32_t ops = ops_of(pkt);
 
-	if ((le->attr.flags & ops) != ops)
+	if ((le->flags & ops) != ops)
 		return CASSINI_RC_OP_VIOLATION;
 	return is_outside(le, pkt) ? CASSINI_RC_ADDR_OUT_OF_RANGE : CASSINI_RC_OK;
 }
@@ -281,7 +288,7 @@ void cassini_match(struct cassini_pte *pte, const struct cassini_pkt_in *pkt, st
 	hit->rc = le_check(le, pkt);
 	if (hit->rc != CASSINI_RC_OK)
 		return;
-	if (hit->list == CASSINI_OVERFLOW && !(le->attr.flags & CASSINI_LE_UNEXPECTED_HDR_DISABLE)) {
+	if (hit->list == CASSINI_OVERFLOW && !(le->flags & CASSINI_LE_UNEXPECTED_HDR_DISABLE)) {
 		hit->ule = ule_new(pte, pkt);
 		if (!hit->ule) {
 			hit->rc = CASSINI_RC_NO_SPACE;

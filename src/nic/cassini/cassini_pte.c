@@ -269,7 +269,8 @@ void cassini_pte_set(struct cassini_pte *pte, enum cassini_pte_state state, enum
 		nic_of(pte)->stats.pte_disabled += nic_auto;
 	}
 	pte->state = (uint8_t)state;
-	pte->is_quick = state == CASSINI_PTE_ENABLED && pte->opts.is_matching && !pte->opts.en_event_match && !pte->opts.lossless && pte->eq;
+	pte->is_open = state == CASSINI_PTE_ENABLED && pte->opts.is_matching && !pte->opts.en_event_match &&
+		       !pte->opts.lossless && pte->eq;
 	state_event(pte, why, nic_auto);
 }
 
@@ -359,8 +360,13 @@ static void append_end(struct cassini_pte *pte, bool is_used_up)
 		cassini_le_unref(le);
 		return;
 	}
-	if (!(le->attr.flags & CASSINI_LE_EVENT_LINK_DISABLE)) {
-		link_event(pte, &le->attr, CASSINI_RC_OK, pte->run.has_slot);
+	if (!(le->flags & CASSINI_LE_EVENT_LINK_DISABLE)) {
+		link_event(pte,
+			   &(struct cassini_le_attr){.list = (enum cassini_list)le->list,
+						     .user_ptr = le->user_ptr,
+						     .match_bits = le->mt.tag,
+						     .start = le->start},
+			   CASSINI_RC_OK, pte->run.has_slot);
 		pte->run.has_slot = false;
 	}
 	run_end(pte);
@@ -536,12 +542,13 @@ int cassini_append(struct cassini_pte *pte, const struct cassini_le_attr *attr, 
 	return 0;
 }
 
-struct cassini_le *cassini_append_once(struct cassini_pte *pte, const struct cassini_once *once)
+/* Called for each receive, from one place for each form: @once need not be in memory where it is folded into them. */
+inline struct cassini_le *cassini_append_once(struct cassini_pte *pte, const struct cassini_once *once)
 {
 	struct cassini_le *le;
 
 	lock_assert_held(nic_of(pte)->open.lock);
-	if (unlikely(!pte->is_quick || pte->run.is_active || mt_unexp_cnt(&pte->ules) || !cassini_eq_room(pte->eq, 1) ||
+	if (unlikely(!pte->is_open || pte->run.is_active || mt_unexp_cnt(&pte->ules) || !cassini_eq_room(pte->eq, 1) ||
 		     once->length > UINTPTR_MAX - (uintptr_t)once->start))
 		return NULL;
 	le = cassini_le_once(pte, once);
@@ -553,7 +560,7 @@ struct cassini_le *cassini_append_once(struct cassini_pte *pte, const struct cas
 /* The entry is named twice, because @le may have been used up, and used again, since its owner learnt of it. */
 static bool le_is(struct cassini_pte *pte, const struct cassini_le *le, enum cassini_list list, uint64_t user_ptr)
 {
-	return slab_hdr(le)->is_live && le->linked && le->attr.list == list && le->attr.user_ptr == user_ptr;
+	return slab_hdr(le)->is_live && le->linked && le->list == list && le->user_ptr == user_ptr;
 }
 
 static struct cassini_le *le_by_name(struct cassini_pte *pte, enum cassini_list list, uint64_t user_ptr)
@@ -561,7 +568,7 @@ static struct cassini_le *le_by_name(struct cassini_pte *pte, enum cassini_list 
 	for (struct mt_node *n = mt_posted_first(&pte->list[list]); n; n = mt_posted_next(n)) {
 		struct cassini_le *le = container_of(n, struct cassini_le, mt);
 
-		if (le->attr.user_ptr == user_ptr)
+		if (le->user_ptr == user_ptr)
 			return le;
 	}
 	return NULL;
@@ -579,7 +586,7 @@ static void unlink_event(struct cassini_pte *pte, enum cassini_list list, uint64
 	};
 
 	if (le) {
-		ev.match_bits = le->attr.match_bits;
+		ev.match_bits = le->mt.tag;
 		ev.start = cassini_le_place(le, le->offset);
 	}
 	cassini_eq_push(pte->eq, &ev, claimed);
@@ -588,7 +595,7 @@ static void unlink_event(struct cassini_pte *pte, enum cassini_list list, uint64
 void cassini_le_unlinked(struct cassini_le *le)
 {
 	le->is_unlinking = false;
-	unlink_event(le->pte, le->attr.list, le->attr.user_ptr, le, true);
+	unlink_event(le->pte, (enum cassini_list)le->list, le->user_ptr, le, true);
 }
 
 int cassini_unlink(struct cassini_pte *pte, enum cassini_list list, uint64_t user_ptr, struct cassini_le *le)

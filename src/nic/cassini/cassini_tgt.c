@@ -26,23 +26,35 @@
 /* A packet on its way through. */
 struct arrival {
 	struct cassini_dom *dom;
+	struct cassini_stats *stats;
 	struct cassini_peer *peer;
 	struct cassini_pte *pte;
 	const struct cassini_pkt_in *pkt;
-	const struct view *payload;
+	const struct view *frame; /* its payload lies pkt->hdr_len bytes into it */
 	struct cassini_hit hit;
-	struct cassini_event ev;
+	struct cassini_event *ev;
 	struct cassini_op *source; /* GET of a rendezvous of ours */
 };
 
-static struct cassini_stats *stats_of(const struct cassini_dom *dom)
-{
-	return &dom->nic->stats;
-}
+/*
+ * Some functions get a constant @is_simple: a Put without flags for an entry that takes just one, and is used up by it,
+ * of a PTE that asks for nothing else. simple_entry() has asked all at once what they would ask one by one.
+ */
+#define FOLDED static inline __attribute__((always_inline))
+
+/* By kind of packet. */
+static const struct row {
+	uint8_t event; /* enum cassini_event_type */
+	bool is_put;
+} rows[CASSINI_PKT_NUM] = {
+	[CASSINI_PKT_PUT] = {CASSINI_EV_PUT, true},	   [CASSINI_PKT_PUT_BULK] = {CASSINI_EV_PUT, true},
+	[CASSINI_PKT_RPUT] = {CASSINI_EV_PUT, true},	   [CASSINI_PKT_GET] = {CASSINI_EV_GET, false},
+	[CASSINI_PKT_ATOMIC] = {CASSINI_EV_ATOMIC, false}, [CASSINI_PKT_FETCH] = {CASSINI_EV_FETCH_ATOMIC, false},
+};
 
 static bool is_put(const struct cassini_pkt_in *pkt)
 {
-	return pkt->op == CASSINI_PKT_PUT || pkt->op == CASSINI_PKT_PUT_BULK || pkt->op == CASSINI_PKT_RPUT;
+	return rows[pkt->op].is_put;
 }
 
 /* --- events and counts --- */
@@ -50,42 +62,39 @@ static bool is_put(const struct cassini_pkt_in *pkt)
 /* Of entries that tell of successes only: who does not hear of the end need not hear of the beginning. */
 static __attribute__((cold)) void match_report(const struct arrival *a)
 {
-	struct cassini_event match = a->ev;
+	struct cassini_event match = *a->ev;
 
-	if (a->hit.le->attr.flags & (CASSINI_LE_EVENT_COMM_DISABLE | CASSINI_LE_EVENT_SUCCESS_DISABLE))
+	if (a->hit.le->flags & (CASSINI_LE_EVENT_COMM_DISABLE | CASSINI_LE_EVENT_SUCCESS_DISABLE))
 		return;
 	match.type = CASSINI_EV_MATCH;
 	match.auto_unlinked = false;
 	cassini_eq_push(a->pte->eq, &match, false);
 }
 
-static void event_fill(struct arrival *a)
+FOLDED void event_fill(struct arrival *a, bool is_simple)
 {
-	static const uint8_t type_of[CASSINI_PKT_NUM] = {
-		[CASSINI_PKT_PUT] = CASSINI_EV_PUT,
-		[CASSINI_PKT_PUT_BULK] = CASSINI_EV_PUT,
-		[CASSINI_PKT_RPUT] = CASSINI_EV_PUT,
-		[CASSINI_PKT_GET] = CASSINI_EV_GET,
-		[CASSINI_PKT_ATOMIC] = CASSINI_EV_ATOMIC,
-		[CASSINI_PKT_FETCH] = CASSINI_EV_FETCH_ATOMIC,
-	};
 	const struct cassini_pkt_in *pkt = a->pkt;
+	bool is_rdzv = !is_simple && pkt->op == CASSINI_PKT_RPUT;
 
-	a->ev = (struct cassini_event){
-		.type = type_of[pkt->op],
+	*a->ev = (struct cassini_event){
+		.type = is_simple ? (uint8_t)CASSINI_EV_PUT : rows[pkt->op].event,
 		.rc = CASSINI_RC_OK,
 		.ptl_list = a->hit.list,
-		.rendezvous = pkt->op == CASSINI_PKT_RPUT,
-		.rendezvous_id = pkt->rendezvous_id,
-		.get_issued = pkt->op == CASSINI_PKT_RPUT && a->hit.list == CASSINI_PRIORITY && !a->pte->opts.no_rget,
+		.rendezvous = is_rdzv,
+		.get_issued = is_rdzv && a->hit.list == CASSINI_PRIORITY && !a->pte->opts.no_rget,
 		.auto_unlinked = a->hit.auto_unlinked,
-		.atomic_op = pkt->amo.op,
-		.atomic_type = pkt->amo.type,
+		.rendezvous_id = is_simple ? 0 : pkt->rendezvous_id,
+		.state = 0, /* to name them all is quicker than to zero the rest */
+		.sc_reason = 0,
+		.nic_auto = false,
+		.atomic_op = is_simple ? 0 : pkt->amo.op,
+		.atomic_type = is_simple ? 0 : pkt->amo.type,
 		.vni = pkt->vni,
+		.le_used = cassini_le_used(a->pte),
 		.initiator = pkt->initiator,
 		.mlength = a->hit.mlength,
 		.rlength = pkt->request_len,
-		.user_ptr = a->hit.le->attr.user_ptr,
+		.user_ptr = a->hit.le->user_ptr,
 		.match_bits = pkt->match_bits,
 		.header_data = pkt->header_data,
 		.remote_offset = pkt->remote_offset,
@@ -93,7 +102,7 @@ static void event_fill(struct arrival *a)
 		.pte = a->pte,
 		.dom = a->dom,
 	};
-	if (unlikely(a->pte->opts.en_event_match))
+	if (!is_simple && unlikely(a->pte->opts.en_event_match))
 		match_report(a);
 }
 
@@ -103,7 +112,7 @@ static int drop(struct arrival *a)
 {
 	if (is_put(a->pkt))
 		a->pte->drop_count = (a->pte->drop_count + 1) & 0xffffff;
-	stats_of(a->dom)->pt_disabled_naks++;
+	a->stats->pt_disabled_naks++;
 	return CASSINI_RC_PT_DISABLED;
 }
 
@@ -114,7 +123,7 @@ static int drop(struct arrival *a)
 static __attribute__((cold)) int hold_back(struct arrival *a)
 {
 	a->peer->paused |= (uint16_t)BIT(a->pkt->pid_idx);
-	stats_of(a->dom)->lossless_pauses++;
+	a->stats->lossless_pauses++;
 	return CASSINI_RC_RESOURCE_BUSY;
 }
 
@@ -155,7 +164,7 @@ static __attribute__((cold, noinline)) void tell_refused(const struct arrival *a
 
 static __attribute__((cold)) int refuse(struct arrival *a, uint8_t rc)
 {
-	struct cassini_stats *stats = stats_of(a->dom);
+	struct cassini_stats *stats = a->stats;
 	bool is_fc = a->pte->opts.en_flowctrl && is_put(a->pkt);
 
 	tell_refused(a, rc);
@@ -196,13 +205,13 @@ static void header_fill(struct arrival *a, bool is_landing)
 {
 	struct cassini_ule *ule = a->hit.ule;
 
-	ule->ev = a->ev;
+	ule->ev = *a->ev;
 	ule->peer = a->peer;
 	ule->get_bits = a->pkt->get_bits;
 	ule->handle = a->pkt->handle;
 	ule->region = a->pkt->region;
 	ule->landing = is_landing;
-	stats_of(a->dom)->ule_appends++;
+	a->stats->ule_appends++;
 }
 
 /* Software matches in the order of events. */
@@ -213,60 +222,72 @@ static bool must_wait(const struct arrival *a)
 
 static __attribute__((noinline)) void report_later(struct arrival *a)
 {
-	struct cassini_copy *c = cassini_copy_new(a->dom, a->peer, a->hit.le, &a->ev);
+	struct cassini_copy *c = cassini_copy_new(a->dom, a->peer, a->hit.le, a->ev);
 
 	c->is_ordered = c->is_done = true;
 	STAILQ_INSERT_TAIL(&a->pte->landing, c, order);
 }
 
 /* Its bytes are in place. */
-static int put_done(struct arrival *a)
+FOLDED int put_done(struct arrival *a, bool is_simple)
 {
+	if (is_simple) {
+		cassini_eq_publish(a->pte->eq);
+		return 0;
+	}
 	if (unlikely(a->hit.ule))
 		header_fill(a, false);
 	if (unlikely(must_wait(a)))
 		report_later(a);
 	else
-		cassini_put_report(a->hit.le, &a->ev, false);
+		cassini_put_report(a->hit.le, a->ev, false);
 	return verdict(a);
 }
 
 /* The operation fails: its event says so, and so does the acknowledgement. */
-static int fail(struct arrival *a, uint8_t rc)
+FOLDED int fail(struct arrival *a, uint8_t rc, bool is_simple)
 {
-	a->ev.rc = rc;
-	a->ev.rendezvous = a->ev.get_issued = false;
-	if (unlikely(a->hit.ule)) {
+	a->ev->rc = rc;
+	a->ev->rendezvous = a->ev->get_issued = false;
+	if (!is_simple && unlikely(a->hit.ule)) {
 		header_fill(a, false);
 		cassini_ule_free(a->pte, a->hit.ule);
 	}
-	cassini_tgt_report(a->hit.le, &a->ev, a->ev.mlength, false);
+	cassini_tgt_report(a->hit.le, a->ev, a->ev->mlength, false);
 	return rc;
 }
 
-/* The first @len bytes of the payload to their place: memory of the program if the list is its own, else ours. Return: it is there. */
-static bool deposit(struct arrival *a, uint32_t len)
+/*
+ * The first @len bytes of the payload to their place: memory of the program if the list is its own, else ours. To guard
+ * the shortest Puts of a receive, too, would cost them 3 % of their instructions: it is the program's own, no region
+ * that peers choose from. Return: it is there.
+ */
+FOLDED bool deposit(struct arrival *a, uint32_t len, bool is_simple)
 {
+	if (is_simple && likely(len <= COPY_SMALL_MAX && a->frame->seg_cnt == 1)) {
+		copy_bytes(a->ev->start, a->frame->seg[0].p + a->pkt->hdr_len, len);
+		return true;
+	}
 	if (a->hit.list == CASSINI_PRIORITY)
-		return guard_view(a->payload, 0, a->ev.start, len);
-	view_copy(a->payload, 0, a->ev.start, len);
+		return guard_view(a->frame, a->pkt->hdr_len, a->ev->start, len);
+	view_copy(a->frame, a->pkt->hdr_len, a->ev->start, len);
 	return true;
 }
 
-static int put(struct arrival *a)
+FOLDED int put(struct arrival *a, bool is_simple)
 {
-	if (unlikely(!deposit(a, a->hit.mlength)))
-		return fail(a, CASSINI_RC_NO_TRANSLATION);
-	stats_of(a->dom)->rx_bytes += a->hit.mlength;
-	return put_done(a);
+	if (unlikely(!deposit(a, a->hit.mlength, is_simple)))
+		return fail(a, CASSINI_RC_NO_TRANSLATION, is_simple);
+	a->stats->rx_bytes += a->hit.mlength;
+	return put_done(a, is_simple);
 }
 
 static int put_bulk(struct arrival *a)
 {
-	struct cassini_copy *c = cassini_copy_new(a->dom, a->peer, a->hit.le, &a->ev);
+	struct cassini_copy *c = cassini_copy_new(a->dom, a->peer, a->hit.le, a->ev);
 
 	c->link_op = LINK_GET;
-	c->local = a->ev.start;
+	c->local = a->ev->start;
 	c->len = a->hit.mlength;
 	c->raddr = a->pkt->raddr;
 	c->region = a->pkt->region;
@@ -289,16 +310,16 @@ static int put_bulk(struct arrival *a)
 static int rput(struct arrival *a)
 {
 	struct cassini_rget_src src = {a->dom, a->peer, a->pkt->handle, a->pkt->region, a->pkt->get_bits};
-	uint32_t eager_len = MIN(a->payload->len, a->hit.mlength);
+	uint32_t eager_len = MIN(a->pkt->payload_len, a->hit.mlength);
 
-	if (unlikely(!deposit(a, eager_len)))
-		return fail(a, CASSINI_RC_NO_TRANSLATION);
-	stats_of(a->dom)->rx_bytes += eager_len;
-	a->ev.mlength = eager_len;
+	if (unlikely(!deposit(a, eager_len, false)))
+		return fail(a, CASSINI_RC_NO_TRANSLATION, false);
+	a->stats->rx_bytes += eager_len;
+	a->ev->mlength = eager_len;
 	if (a->hit.list != CASSINI_PRIORITY || a->pte->opts.no_rget)
-		return put_done(a);
-	cassini_tgt_report(a->hit.le, &a->ev, 0, false);
-	cassini_rget_start(&src, a->hit.le, &a->ev, a->hit.offset, a->hit.mlength);
+		return put_done(a, false);
+	cassini_tgt_report(a->hit.le, a->ev, 0, false);
+	cassini_rget_start(&src, a->hit.le, a->ev, a->hit.offset, a->hit.mlength);
 	return 0;
 }
 
@@ -331,10 +352,10 @@ static bool ends_source(const struct arrival *a)
 
 static int get_bulk(struct arrival *a)
 {
-	struct cassini_copy *c = cassini_copy_new(a->dom, a->peer, a->hit.le, &a->ev);
+	struct cassini_copy *c = cassini_copy_new(a->dom, a->peer, a->hit.le, a->ev);
 
 	c->link_op = LINK_PUT;
-	c->local = a->ev.start;
+	c->local = a->ev->start;
 	c->len = a->hit.mlength;
 	c->raddr = a->pkt->raddr;
 	c->region = a->pkt->region;
@@ -351,11 +372,11 @@ static int get(struct arrival *a)
 		header_fill(a, false);
 	if (a->pkt->region)
 		return get_bulk(a);
-	if (unlikely(cassini_tgt_reply(a->dom, a->peer, a->pkt->handle, &a->ev, a->ev.start) == -EFAULT)) {
-		a->ev.rc = CASSINI_RC_NO_TRANSLATION;
-		cassini_tgt_reply(a->dom, a->peer, a->pkt->handle, &a->ev, NULL);
+	if (unlikely(cassini_tgt_reply(a->dom, a->peer, a->pkt->handle, a->ev, a->ev->start) == -EFAULT)) {
+		a->ev->rc = CASSINI_RC_NO_TRANSLATION;
+		cassini_tgt_reply(a->dom, a->peer, a->pkt->handle, a->ev, NULL);
 	}
-	cassini_tgt_report(a->hit.le, &a->ev, a->ev.mlength, false);
+	cassini_tgt_report(a->hit.le, a->ev, a->ev->mlength, false);
 	if (unlikely(ends_source(a)))
 		cassini_ini_got(a->dom, a->peer, 0, a->pkt->match_bits);
 	return 0;
@@ -379,21 +400,21 @@ static void amo_run(void *arg)
 
 static int atomic(struct arrival *a)
 {
-	struct amo_run r = {.amo = &a->pkt->amo, .target = a->ev.start};
+	struct amo_run r = {.amo = &a->pkt->amo, .target = a->ev->start};
 
 	if (a->hit.mlength != a->pkt->request_len)
-		return fail(a, CASSINI_RC_ADDR_OUT_OF_RANGE); /* it was cut: half an operation is none */
+		return fail(a, CASSINI_RC_ADDR_OUT_OF_RANGE, false); /* it was cut: half an operation is none */
 	if (unlikely(!guard_call(r.target, a->hit.mlength, amo_run, &r)))
 		r.rc = CASSINI_RC_NO_TRANSLATION;
 	if (r.rc != CASSINI_RC_OK)
-		return fail(a, r.rc);
+		return fail(a, r.rc, false);
 	if (unlikely(a->hit.ule))
 		header_fill(a, false);
-	stats_of(a->dom)->rx_bytes += a->hit.mlength;
-	cassini_tgt_report(a->hit.le, &a->ev, a->ev.mlength, false);
+	a->stats->rx_bytes += a->hit.mlength;
+	cassini_tgt_report(a->hit.le, a->ev, a->ev->mlength, false);
 	if (a->pkt->op == CASSINI_PKT_ATOMIC)
 		return verdict(a);
-	cassini_tgt_reply(a->dom, a->peer, a->pkt->handle, &a->ev, r.old);
+	cassini_tgt_reply(a->dom, a->peer, a->pkt->handle, a->ev, r.old);
 	return 0;
 }
 
@@ -421,7 +442,7 @@ static uint8_t pkt_refusal(const struct arrival *a)
 /* Its initiator takes no answers. Return: RESOURCE_BUSY, ask again; RC_OK: it may go on; else the end. */
 static __attribute__((cold, noinline)) uint8_t owed_refusal(struct arrival *a)
 {
-	struct cassini_stats *stats = stats_of(a->dom);
+	struct cassini_stats *stats = a->stats;
 
 	if (a->pkt->op == CASSINI_PKT_GET && !cassini_owe_has_room(a->peer)) {
 		stats->owed_busy++;
@@ -454,38 +475,31 @@ static uint8_t match(struct arrival *a)
 
 	cassini_match(pte, a->pkt, &a->hit);
 	if (unlikely(!a->hit.le && a->hit.rc == CASSINI_RC_NO_SPACE && is_put(a->pkt) && mt_posted_cnt(&pte->list[CASSINI_REQUEST]))) {
-		stats_of(a->dom)->le_exhausted++;
+		a->stats->le_exhausted++;
 		cassini_pte_set(pte, CASSINI_PTE_SOFTWARE_MANAGED, CASSINI_SC_SM_UNEXPECTED_FAIL, true);
 		cassini_match(pte, a->pkt, &a->hit);
 	}
 	return a->hit.le ? CASSINI_RC_OK : a->hit.rc;
 }
 
-static void hit_count(const struct arrival *a)
+FOLDED void hit_count(const struct arrival *a, bool is_simple)
 {
-	struct cassini_stats *stats = stats_of(a->dom);
+	struct cassini_stats *stats = a->stats;
 
-	stats->plec_hits += !a->pte->opts.is_matching;
 	stats->priority_hits += a->hit.list == CASSINI_PRIORITY;
+	if (is_simple)
+		return;
+	stats->plec_hits += !a->pte->opts.is_matching;
 	stats->overflow_hits += a->hit.list == CASSINI_OVERFLOW;
 	stats->request_hits += a->hit.list == CASSINI_REQUEST;
 }
 
-static int perform(struct arrival *a)
+/* Whatever is not simple. */
+static int perform_other(struct arrival *a)
 {
-	if (unlikely(a->hit.le->attr.length == UINT64_MAX && a->hit.mlength)) {
-		a->source = a->pkt->op == CASSINI_PKT_GET ? source_of(a) : NULL;
-		if (!a->source) {
-			if (a->hit.ule)
-				cassini_ule_free(a->pte, a->hit.ule);
-			return CASSINI_RC_NO_TRANSLATION;
-		}
-	}
-	hit_count(a);
-	event_fill(a);
 	switch ((enum cassini_pkt_op)a->pkt->op) {
 	case CASSINI_PKT_PUT:
-		return put(a);
+		return put(a, false);
 	case CASSINI_PKT_PUT_BULK:
 		return put_bulk(a);
 	case CASSINI_PKT_RPUT:
@@ -504,11 +518,26 @@ static int perform(struct arrival *a)
 	return CASSINI_RC_ILLEGAL_OP;
 }
 
-static int arrive(struct arrival *a)
+/* It has its entry, and its place there. */
+FOLDED int perform(struct arrival *a, bool is_simple)
 {
-	struct cassini_le *le;
+	if (!is_simple && unlikely(a->hit.le->length == UINT64_MAX && a->hit.mlength)) {
+		a->source = a->pkt->op == CASSINI_PKT_GET ? source_of(a) : NULL;
+		if (!a->source) {
+			if (a->hit.ule)
+				cassini_ule_free(a->pte, a->hit.ule);
+			return CASSINI_RC_NO_TRANSLATION;
+		}
+	}
+	hit_count(a, is_simple);
+	event_fill(a, is_simple);
+	return is_simple ? put(a, true) : perform_other(a);
+}
+
+/* May it come in, and is there room for what it will lead to? Return: 0; else the verdict. */
+static int admit(struct arrival *a)
+{
 	uint8_t rc = pkt_refusal(a);
-	int ret;
 
 	if (unlikely(rc != CASSINI_RC_OK))
 		return refuse(a, rc);
@@ -517,99 +546,113 @@ static int arrive(struct arrival *a)
 	if (unlikely(a->peer->paused && must_hold_back(a)))
 		return hold_back(a);
 	if (unlikely(a->pte->opts.en_flowctrl && is_put(a->pkt) && !cassini_eq_has_room(a->pte->eq, ARRIVE_SLOTS))) {
-		stats_of(a->dom)->eq_full++;
+		a->stats->eq_full++;
 		return stop(a, CASSINI_SC_FC_EQ_FULL);
 	}
-	if (unlikely(!is_reserved(a)))
-		return refuse(a, CASSINI_RC_NO_SPACE);
-	rc = match(a);
-	if (unlikely(rc != CASSINI_RC_OK))
-		return refuse(a, rc);
-	le = a->hit.le;
-	ret = perform(a);
-	cassini_le_unref(le);
-	return ret;
+	return unlikely(!is_reserved(a)) ? refuse(a, CASSINI_RC_NO_SPACE) : 0;
 }
 
-bool cassini_tgt_quick(struct cassini_dom *dom, const struct cassini_hdr *h, const uint8_t *payload, uint32_t len)
+/* Is the PTE there, and does it take packets? Return: 0; else the verdict. */
+static int shut(struct arrival *a)
 {
-	struct cassini_pte *pte = dom->pte[h->pid_idx];
-	struct cassini_stats *stats = stats_of(dom);
-	struct mt_node *n;
-	struct cassini_le *le;
-	struct cassini_event *ev;
-	uint32_t mlength;
-
-	if (unlikely(!pte || !pte->is_quick || !cassini_eq_room(pte->eq, ARRIVE_SLOTS)))
-		return false;
-	n = mt_posted_match(&pte->list[CASSINI_PRIORITY], le32_get(h->initiator), le64_get(h->match_bits));
-	le = n ? container_of(n, struct cassini_le, mt) : NULL;
-	if (unlikely(!le || !le->is_plain || le->busy))
-		return false;
-	mlength = (uint32_t)MIN(len, le->attr.length);
-	/* to guard these, too, would cost the shortest messages 3 % of their instructions: a receive is the program's own, not a region */
-	if (likely(mlength <= COPY_SMALL_MAX))
-		copy_bytes(le->attr.start, payload, mlength);
-	else if (unlikely(!guard_write(le->attr.start, payload, mlength)))
-		return false; /* who takes it then finds out, too, and says so */
-	ev = &pte->eq->ring[pte->eq->wr++ & pte->eq->mask];
-	*ev = (struct cassini_event){
-		.type = CASSINI_EV_PUT,
-		.rc = CASSINI_RC_OK,
-		.ptl_list = CASSINI_PRIORITY,
-		.rendezvous = false, /* to name them all is quicker than to zero the rest */
-		.get_issued = false,
-		.auto_unlinked = true,
-		.rendezvous_id = 0,
-		.state = 0,
-		.sc_reason = 0,
-		.nic_auto = false,
-		.atomic_op = 0,
-		.atomic_type = 0,
-		.vni = dom->vni,
-		.le_used = cassini_le_used(pte),
-		.initiator = le32_get(h->initiator),
-		.mlength = mlength,
-		.rlength = len,
-		.user_ptr = le->attr.user_ptr,
-		.match_bits = le64_get(h->match_bits),
-		.header_data = le64_get(h->header_data),
-		.remote_offset = le64_get(h->remote_offset),
-		.start = le->attr.start,
-		.pte = pte,
-		.dom = dom,
-	};
-	stats->rx_unrestricted_pkts++;
-	stats->priority_hits++;
-	stats->rx_bytes += mlength;
-	cassini_le_consume(le);
-	return true;
-}
-
-int cassini_tgt_frame(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt, const struct view *payload)
-{
-	struct arrival a = {.dom = dom, .peer = peer, .pte = dom->pte[pkt->pid_idx], .pkt = pkt, .payload = payload};
-
-	if (pkt->flags & CASSINI_PKTF_RESTRICTED)
-		stats_of(dom)->rx_restricted_pkts++;
-	else
-		stats_of(dom)->rx_unrestricted_pkts++;
-	if (unlikely(!a.pte)) {
-		stats_of(dom)->ptlte_not_found++;
-		tell_refused(&a, CASSINI_RC_PTLTE_NOT_FOUND);
+	if (unlikely(!a->pte)) {
+		a->stats->ptlte_not_found++;
+		tell_refused(a, CASSINI_RC_PTLTE_NOT_FOUND);
 		return CASSINI_RC_PTLTE_NOT_FOUND;
 	}
-	switch ((enum cassini_pte_state)a.pte->state) {
+	switch ((enum cassini_pte_state)a->pte->state) {
 	case CASSINI_PTE_ENABLED:
 	case CASSINI_PTE_SOFTWARE_MANAGED:
-		return arrive(&a);
+		return 0;
 	case CASSINI_PTE_DISABLED:
-		return drop(&a);
+		return drop(a);
 	case CASSINI_PTE_RESET:
 	case CASSINI_PTE_ETHERNET:
 	case CASSINI_PTE_STATE_NUM:
 		break;
 	}
-	stats_of(dom)->pt_disabled_naks++;
+	a->stats->pt_disabled_naks++;
 	return CASSINI_RC_PT_DISABLED;
+}
+
+static inline void pkt_count(struct cassini_stats *stats, uint8_t flags)
+{
+	if (flags & CASSINI_PKTF_RESTRICTED)
+		stats->rx_restricted_pkts++;
+	else
+		stats->rx_unrestricted_pkts++;
+}
+
+/* Step by step. */
+static __attribute__((noinline)) int arrive(struct cassini_dom *dom, struct cassini_peer *peer,
+					    const struct cassini_pkt_in *pkt, const struct view *frame)
+{
+	struct cassini_event ev;
+	struct arrival a = {
+		.dom = dom,
+		.stats = &dom->nic->stats,
+		.peer = peer,
+		.pte = dom->pte[pkt->pid_idx],
+		.pkt = pkt,
+		.frame = frame,
+		.ev = &ev,
+	};
+	struct cassini_le *le;
+	uint8_t rc;
+	int verdict;
+
+	pkt_count(a.stats, pkt->flags);
+	verdict = shut(&a);
+	verdict = verdict ? verdict : admit(&a);
+	if (unlikely(verdict))
+		return verdict;
+	rc = match(&a);
+	if (unlikely(rc != CASSINI_RC_OK))
+		return refuse(&a, rc);
+	le = a.hit.le;
+	verdict = perform(&a, false);
+	cassini_le_unref(le);
+	return verdict;
+}
+
+/*
+ * The entry of a simple one; NULL: it is none. What shut(), admit() and match() find out step by step is known here
+ * beforehand: of the PTE since its state was set (is_open), of the entry since it was made (is_plain).
+ */
+static inline struct cassini_le *simple_entry(struct cassini_pte *pte, const struct cassini_pkt_in *pkt)
+{
+	struct cassini_le *le;
+	struct mt_node *n;
+
+	if (unlikely(pkt->op != CASSINI_PKT_PUT || pkt->flags || !pte || !pte->is_open ||
+		     !cassini_eq_room(pte->eq, ARRIVE_SLOTS)))
+		return NULL;
+	n = mt_posted_match(&pte->list[CASSINI_PRIORITY], pkt->initiator, pkt->match_bits);
+	le = n ? container_of(n, struct cassini_le, mt) : NULL;
+	return likely(le && le->is_plain) ? le : NULL;
+}
+
+int cassini_tgt_frame(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt,
+		      const struct view *frame)
+{
+	struct cassini_pte *pte = dom->pte[pkt->pid_idx];
+	struct cassini_le *le = simple_entry(pte, pkt);
+	struct arrival a;
+	int verdict;
+
+	if (unlikely(!le))
+		return arrive(dom, peer, pkt, frame);
+	a = (struct arrival){.dom = dom,
+			     .stats = &dom->nic->stats,
+			     .peer = peer,
+			     .pte = pte,
+			     .pkt = pkt,
+			     .frame = frame,
+			     .ev = cassini_eq_next(pte->eq)};
+	a.hit = (struct cassini_hit){.le = le, .list = CASSINI_PRIORITY, .auto_unlinked = true};
+	a.hit.mlength = (uint32_t)MIN(pkt->request_len, le->length);
+	pkt_count(a.stats, 0);
+	verdict = perform(&a, true);
+	cassini_le_consume(pte, le);
+	return verdict;
 }

@@ -198,20 +198,7 @@ enum cassini_drop cassini_pkt_check(const struct view *frame, struct cassini_pkt
 		return CASSINI_DROP_SHORT;
 	if (unlikely(!base_is_good(&h, desc, op)))
 		return CASSINI_DROP_RESERVED;
-	pkt = (struct cassini_pkt_in){
-		.op = (uint8_t)op,
-		.flags = h.flags,
-		.pid_idx = h.pid_idx,
-		.vni = le16_get(h.vni),
-		.pid = le16_get(h.pid),
-		.hdr_len = desc->hdr_len,
-		.payload_len = frame->len - desc->hdr_len,
-		.initiator = le32_get(h.initiator),
-		.request_len = le32_get(h.request_len),
-		.remote_offset = le64_get(h.remote_offset),
-		.match_bits = le64_get(h.match_bits),
-		.header_data = le64_get(h.header_data),
-	};
+	cassini_pkt_open(&pkt, &h, desc->hdr_len, frame->len);
 	if (unlikely(pkt.payload_len < desc->payload_min || pkt.payload_len > desc->payload_max))
 		return CASSINI_DROP_LENGTH;
 	if (likely(op == CASSINI_PKT_PUT)) {

@@ -102,19 +102,46 @@ enum cassini_drop {
 };
 extern const char *const cassini_drop_name[CASSINI_DROP_NUM];
 
-/* A packet in host order; what its op does not have is 0. */
+/* A packet in host order; what its op does not have is 0. In the order of the header, so that to fill it in is to copy.
+ */
 struct cassini_pkt_in {
-	uint8_t op, flags, pid_idx, rendezvous_id, rc, ptl_list;
+	uint8_t op, flags, pid_idx;
+	uint8_t rendezvous_id; /* RPUT */
 	uint16_t vni, pid;
-	uint16_t hdr_len;       /* bytes of the frame before the payload */
-	uint32_t payload_len;
 	uint32_t initiator;
 	uint32_t request_len;   /* REPLY: mlength */
+	uint64_t remote_offset, match_bits, header_data;
+	uint32_t payload_len;
+	uint16_t hdr_len;     /* bytes of the frame before the payload */
+	uint8_t rc, ptl_list; /* REPLY */
 	uint32_t handle, region;
-	uint64_t remote_offset, match_bits, header_data, raddr, get_bits;
+	uint64_t raddr, get_bits;
 	/* ATOMIC, FETCH: their payload, already taken out */
 	struct cassini_amo_in { uint8_t op, type, cswap; uint64_t op1[2], op2[2]; } amo;
 };
+
+/** cassini_pkt_open() - @out of a packet whose header ends with header_data. */
+static inline void cassini_pkt_open(struct cassini_pkt_in *out, const struct cassini_hdr *h, uint16_t hdr_len,
+				    uint32_t len)
+{
+	out->op = h->ver_op & 15;
+	out->flags = h->flags;
+	out->pid_idx = h->pid_idx;
+	out->rendezvous_id = 0;
+	out->vni = le16_get(h->vni);
+	out->pid = le16_get(h->pid);
+	out->initiator = le32_get(h->initiator);
+	out->request_len = le32_get(h->request_len);
+	out->remote_offset = le64_get(h->remote_offset);
+	out->match_bits = le64_get(h->match_bits);
+	out->header_data = le64_get(h->header_data);
+	out->payload_len = len - hdr_len;
+	out->hdr_len = hdr_len;
+	out->rc = out->ptl_list = 0;
+	out->handle = out->region = 0;
+	out->raddr = out->get_bits = 0;
+	out->amo = (struct cassini_amo_in){0};
+}
 
 /**
  * cassini_pkt_check() - The door: copies the header (and the operands of an atomic) out of @frame and checks all of it:

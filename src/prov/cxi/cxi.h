@@ -34,12 +34,14 @@
  * cassini_commit(), and nobody remembers it; or an operation is kept, by send_kept() and cassini_post(): its ACK event
  * comes to cxi_drain(), then to send_on_ack() in cxi_send.c, cxi_tx_done(), kit_cq_push(). A receive's: do_recv() and
  * cxi_rx_append() in cxi_recv.c, cassini_append(); its PUT event comes to cxi_drain(), then to cxi_rx_on_event() and
- * cxi_rx_end() in cxi_recv.c, kit_cq_push().
+ * complete() in cxi_recv.c, kit_cq_push().
  */
 
 #define CXI_ADDR_LEN     8u
 #define CXI_MSG_MAX      UINT32_MAX /* max_msg_size */
 #define CXI_INJECT_MAX   CASSINI_IDC_MAX
+/* Flags that say when an operation is complete. */
+#define CXI_LEVELS (FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE)
 #define CXI_TX_OP_FLAGS                                                                            \
 	(FI_INJECT | FI_COMPLETION | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE |                   \
 	 FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE | FI_REMOTE_CQ_DATA | FI_MORE | FI_FENCE)
@@ -314,6 +316,7 @@ struct cxi_ep {
 	int key_cnt;
 	uint16_t pid;                    /* asked for; then granted */
 	bool is_rnr;                     /* FI_PROTO_CXI_RNR */
+	uint64_t tag_mask;		 /* bits that tags may have */
 	bool directed, source, source_err;
 	bool wants_stx, wants_srx;       /* FI_SHARED_CONTEXT in the attributes */
 	bool no_flow_control;            /* FI_OPT_CXI_SET_RX_FLOW_CONTROL */
@@ -321,7 +324,11 @@ struct cxi_ep {
 	uint64_t msg_order;
 	size_t min_multi_recv;
 	uint64_t rnr_max_us;
+	/* bytes that are not 0 while the endpoint may send, receive: cxi_ep_gate() */
+	const volatile uint8_t *tx_mark, *rx_mark;
 };
+/** cxi_ep_gate() - @ep is enabled, or is no more; its contexts have come or gone. */
+void cxi_ep_gate(struct cxi_ep *ep);
 static inline struct cxi_ep *cxi_ep_of(struct fid_ep *fid)
 {
 	return container_of(fid, struct cxi_ep, kit.fid);
@@ -353,8 +360,12 @@ struct cxi_txc {
 	uint32_t used, max;              /* operations outstanding, tx_attr.size */
 	uint64_t send_seq;               /* of the latest send */
 	void *fc;                        /* cxi_fc.c: peers in flow control, sends held for them */
+	/* whose sends the context has no reason to remember: cxi_txc_gate(); NULL: all are */
+	const struct cxi_ep *direct;
 	void *rnr;                       /* cxi_rnr.c: retries by time */
 };
+/** cxi_txc_gate() - The owner of @t, or its flow control, has come or gone. */
+void cxi_txc_gate(struct cxi_txc *t);
 int cxi_txc_open(struct cxi_domain *d, const struct cxi_key *key, uint32_t tclass, size_t size, struct cxi_txc **out);
 void cxi_txc_close(struct cxi_txc *t);
 /** cxi_txc_timers() - Retries that are due (flow control, RNR). Return: how many. */
@@ -425,27 +436,19 @@ struct cxi_work {
 int cxi_tx_start(struct cxi_tx *tx, const struct cxi_work *work);
 
 /* What every entry point checks first: enabled, not forked, and the domain's lock. */
-int cxi_ep_state_any(struct cxi_ep *ep); /* 0; -FI_EOPBADSTATE; -FI_EIO in a child after fork */
-static inline int cxi_ep_state(struct cxi_ep *ep)
-{
-	const volatile uint8_t *mark = ep->domain->kit.fork_mark;
-
-	return likely(mark && *mark && ep->kit.enabled) ? 0 : cxi_ep_state_any(ep);
-}
+int cxi_ep_state(struct cxi_ep *ep); /* 0; -FI_EOPBADSTATE; -FI_EIO in a child after fork */
 /* an alias takes over what its base has. 0; -FI_EOPBADSTATE: that is not enabled */
 int cxi_alias_sync(struct cxi_ep *ep);
 /* The same for the calls of one direction: a context that lacks it says -FI_ENOSYS. */
+int cxi_tx_state_any(struct cxi_ep *ep);
+int cxi_rx_state_any(struct cxi_ep *ep);
 static inline int cxi_tx_state(struct cxi_ep *ep)
 {
-	int ret = cxi_ep_state(ep);
-
-	return ret ? ret : ep->txc ? 0 : -FI_ENOSYS;
+	return likely(*ep->tx_mark) ? 0 : cxi_tx_state_any(ep);
 }
 static inline int cxi_rx_state(struct cxi_ep *ep)
 {
-	int ret = cxi_ep_state(ep);
-
-	return ret ? ret : ep->rxc ? 0 : -FI_ENOSYS;
+	return likely(*ep->rx_mark) ? 0 : cxi_rx_state_any(ep);
 }
 
 /* --- sends (cxi_send.c, cxi_rnr.c) ---------------------------------------------------------------- */
@@ -478,6 +481,12 @@ struct cxi_buf;
 struct cxi_rx;
 struct cxi_ux;
 struct cxi_portal;
+/* What is the same of all tagged messages of a context, or of all others. */
+struct cxi_form {
+	uint64_t bits, ignore; /* match bits that say so, and those that its receives never look at */
+	uint64_t tag_mask;     /* which of them are the tag */
+	uint64_t cqe_flags;
+};
 struct cxi_rxc {
 	struct cxi_req pte_req;          /* events of the PTE itself: STATE_CHANGE, SEARCH of onloading */
 	struct cxi_domain *domain;
@@ -510,6 +519,10 @@ struct cxi_rxc {
 	bool is_plain;                   /* not closing; of one endpoint, which need not be told of unknown senders */
 	bool is_soft;                    /* went to software matching, for good */
 	bool preempts;                   /* hybrid: posting a receive may be the reason to */
+	/* the adapter matches, and nothing is to be looked at before a receive is appended: cxi_rxc_gate() */
+	bool is_direct;
+	struct cxi_form form[2]; /* [tagged] */
+	uint64_t data_bit;	 /* of match bits: there is FI_REMOTE_CQ_DATA */
 	size_t min_multi_recv;
 	void *fc;                        /* cxi_fc.c */
 	uint64_t append_retries;         /* RNR: receives whose entry did not fit at first */
@@ -585,23 +598,41 @@ struct cxi_cntr {
 };
 /** cxi_cntr_cancel() - Deferred work that waits for @c is forgotten. Lock held. */
 void cxi_cntr_cancel(struct cxi_cntr *c);
-struct cxi_rma_args {
-	enum cxi_tx_kind kind;           /* CXI_TX_READ, CXI_TX_WRITE */
-	const void *buf; size_t len; fi_addr_t dest; uint64_t addr, key, data; void *context; uint64_t flags;
+/* What reads, writes and atomics have in common: where in whose memory, and how they end. */
+struct cxi_far {
+	enum cxi_tx_kind kind; /* all but CXI_TX_SEND */
+	fi_addr_t dest;
+	uint64_t addr, key;
+	void *context;
+	uint64_t flags;
 	bool inject, no_cqe;
 	struct cxi_work work;
+};
+struct cxi_rkey;
+/** cxi_far_find() - Whom @f means, and which region. 0; -FI_EINVAL; -FI_EKEYREJECTED. */
+int cxi_far_find(const struct cxi_ep *ep, const struct cxi_far *f, struct cxi_dest *dest, struct cxi_rkey *rkey);
+/** cxi_far_get() - An operation whose command lacks what to do, and flags besides CASSINI_CMD_FLUSH. NULL: -FI_EAGAIN.
+ */
+struct cxi_tx *cxi_far_get(struct cxi_ep *ep, const struct cxi_far *f, const struct cxi_dest *dest,
+			   const struct cxi_rkey *rkey);
+/** cxi_far_start() - Off with it. 0; what cxi_tx_start() says, and @tx is gone. */
+int cxi_far_start(struct cxi_tx *tx, const struct cxi_far *f);
+struct cxi_rma_args {
+	struct cxi_far far; /* CXI_TX_READ, CXI_TX_WRITE */
+	const void *buf;
+	size_t len;
+	uint64_t data;
 };
 /** cxi_rma_common() - All reads and writes. Lock held. 0 or the documented error. */
 ssize_t cxi_rma_common(struct cxi_ep *ep, const struct cxi_rma_args *a);
 int cxi_rma_msg_check(const struct fi_msg_rma *msg, uint64_t flags, bool is_write);
 struct cxi_rma_args cxi_rma_from_msg(const struct fi_msg_rma *msg, uint64_t flags, bool is_write);
 struct cxi_amo_args {
-	enum cxi_tx_kind kind;           /* CXI_TX_ATOMIC, CXI_TX_FETCH */
-	enum fi_datatype type; enum fi_op op;
-	const void *buf, *compare; void *result;
-	fi_addr_t dest; uint64_t addr, key; void *context; uint64_t flags;
-	bool inject, no_cqe;
-	struct cxi_work work;
+	struct cxi_far far; /* CXI_TX_ATOMIC, CXI_TX_FETCH */
+	enum fi_datatype type;
+	enum fi_op op;
+	const void *buf, *compare;
+	void *result;
 };
 /** cxi_amo_common() - All atomics. Lock held. 0 or the documented error. */
 ssize_t cxi_amo_common(struct cxi_ep *ep, const struct cxi_amo_args *a);

@@ -6,8 +6,9 @@
 #include "fi_cxi_ext.h"
 #include "prov/cxi/cxi.h"
 
-#define LEVELS	  (FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE)
-#define MSG_FLAGS (FI_INJECT | FI_COMPLETION | FI_MORE | FI_FENCE | LEVELS | FI_CXI_HRP | FI_CXI_UNRELIABLE | FI_CXI_WEAK_FENCE)
+#define MSG_FLAGS                                                                                                      \
+	(FI_INJECT | FI_COMPLETION | FI_MORE | FI_FENCE | CXI_LEVELS | FI_CXI_HRP | FI_CXI_UNRELIABLE |                \
+	 FI_CXI_WEAK_FENCE)
 
 #define TYPES (FI_UINT128 + 1)
 static const uint8_t type_of[TYPES] = {
@@ -75,23 +76,16 @@ int cxi_query_atomic(struct fid_domain *domain, enum fi_datatype type, enum fi_o
 
 /* --- one operation ------------------------------------------------------------------------------- */
 
-static void amo_on_event(struct cxi_req *req, const struct cassini_event *ev)
+static int args_check(const struct cxi_amo_args *a)
 {
-	cxi_tx_done(container_of(req, struct cxi_tx, req), ev->rc);
-}
-
-static int args_check(const struct cxi_ep *ep, const struct cxi_amo_args *a)
-{
-	uint8_t family = a->compare ? COMPARE : a->kind == CXI_TX_FETCH ? FETCH : PLAIN;
+	uint8_t family = a->compare ? COMPARE : a->far.kind == CXI_TX_FETCH ? FETCH : PLAIN;
 	int ret = valid(a->type, a->op, family);
 
 	if (ret)
 		return ret;
-	if ((!a->buf && a->op != FI_ATOMIC_READ) || (a->kind == CXI_TX_FETCH && !a->result))
+	if ((!a->buf && a->op != FI_ATOMIC_READ) || (a->far.kind == CXI_TX_FETCH && !a->result))
 		return -FI_EINVAL;
-	if ((a->flags & FI_CXI_HRP) && !(a->flags & FI_CXI_UNRELIABLE))
-		return -FI_EINVAL;
-	return (a->flags & FI_FENCE) && !(ep->kit.caps & FI_FENCE) ? -FI_EINVAL : 0;
+	return (a->far.flags & FI_CXI_HRP) && !(a->far.flags & FI_CXI_UNRELIABLE) ? -FI_EINVAL : 0;
 }
 
 /*
@@ -116,20 +110,11 @@ static void build(struct cxi_tx *tx, const struct cxi_amo_args *a, const struct 
 	const struct op_row *row = &op_tab[a->op];
 	struct cassini_cmd *cmd = &tx->cmd;
 
-	cmd->opcode = a->kind == CXI_TX_FETCH ? CASSINI_OP_FETCHING_ATOMIC : CASSINI_OP_ATOMIC;
-	cmd->pid_idx = rkey->pid_idx;
-	cmd->pid = tx->dest.pid;
-	cmd->nic = tx->dest.nic;
-	cmd->flags = rkey->optimized && (a->flags & FI_CXI_UNRELIABLE) && a->kind == CXI_TX_ATOMIC ? CASSINI_CMD_RESTRICTED : 0;
-	if (a->flags & (FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE))
-		cmd->flags |= CASSINI_CMD_FLUSH;
-	if (a->inject || (!a->work.trig && !tx->ep->domain->params.disable_non_inject_amo_idc))
+	cmd->opcode = a->far.kind == CXI_TX_FETCH ? CASSINI_OP_FETCHING_ATOMIC : CASSINI_OP_ATOMIC;
+	if (rkey->optimized && (a->far.flags & FI_CXI_UNRELIABLE) && a->far.kind == CXI_TX_ATOMIC)
+		cmd->flags |= CASSINI_CMD_RESTRICTED;
+	if (a->far.inject || (!a->far.work.trig && !tx->ep->domain->params.disable_non_inject_amo_idc))
 		cmd->flags |= CASSINI_CMD_INLINE;
-	cmd->ct = NULL;
-	cmd->local_addr = NULL;
-	cmd->remote_offset = a->addr;
-	cmd->match_bits = rkey->match_bits;
-	cmd->header_data = 0;
 	cmd->atomic_op = row->amo;
 	cmd->atomic_type = type_of[a->type];
 	cmd->cswap_op = row->cswap;
@@ -151,35 +136,20 @@ static void build(struct cxi_tx *tx, const struct cxi_amo_args *a, const struct 
 
 ssize_t cxi_amo_common(struct cxi_ep *ep, const struct cxi_amo_args *a)
 {
-	const struct cxi_av *av = container_of(ep->kit.av, struct cxi_av, kit);
 	struct cxi_dest dest;
 	struct cxi_rkey rkey;
 	struct cxi_tx *tx;
-	int ret = args_check(ep, a);
+	int ret = args_check(a);
 
-	ret = ret ? ret : cxi_av_dest(av, a->dest, &dest);
-	ret = ret ? ret : cxi_rkey_decode(ep->domain, a->key, &rkey);
+	ret = ret ? ret : cxi_far_find(ep, &a->far, &dest, &rkey);
 	if (unlikely(ret))
 		return ret;
-	tx = cxi_tx_get(ep, a->kind, a->flags, a->context);
+	tx = cxi_far_get(ep, &a->far, &dest, &rkey);
 	if (unlikely(!tx))
 		return -FI_EAGAIN;
-	tx->req.on_event = amo_on_event;
-	tx->cqe_flags = FI_ATOMIC | (a->kind == CXI_TX_FETCH ? FI_READ : FI_WRITE);
-	tx->buf = NULL;
-	tx->tag = 0;
-	tx->dest = dest;
-	if (a->no_cqe) {
-		tx->wants_cqe = false;
-		tx->is_silent = true;
-	}
 	build(tx, a, &rkey);
 	tx->len = tx->cmd.request_len;
-	tx->cmd.dom = cxi_portal_dom(tx->portal, dest.vni);
-	ret = tx->cmd.dom ? cxi_tx_start(tx, &a->work) : -FI_EINVAL;
-	if (unlikely(ret))
-		cxi_tx_put(tx);
-	return ret;
+	return cxi_far_start(tx, &a->far);
 }
 
 /* --- the calls ----------------------------------------------------------------------------------- */
@@ -202,18 +172,18 @@ int cxi_amo_from_msg(const struct fi_msg_atomic *msg, const struct fi_msg_fetch 
 	if (flags & ~MSG_FLAGS)
 		return -FI_EBADFLAGS;
 	*out = (struct cxi_amo_args){
-		.kind = fetch ? CXI_TX_FETCH : CXI_TX_ATOMIC,
+		.far = {.kind = fetch ? CXI_TX_FETCH : CXI_TX_ATOMIC,
+			.dest = msg->addr,
+			.addr = msg->rma_iov->addr,
+			.key = msg->rma_iov->key,
+			.context = msg->context,
+			.flags = flags,
+			.inject = flags & FI_INJECT},
 		.type = msg->datatype,
 		.op = msg->op,
 		.buf = reads || !msg->msg_iov ? NULL : msg->msg_iov->addr,
 		.compare = compare ? compare->msg_iov->addr : NULL,
 		.result = fetch ? fetch->msg_iov->addr : NULL,
-		.dest = msg->addr,
-		.addr = msg->rma_iov->addr,
-		.key = msg->rma_iov->key,
-		.context = msg->context,
-		.flags = flags,
-		.inject = flags & FI_INJECT,
 	};
 	return 0;
 }
@@ -229,9 +199,9 @@ static ssize_t call(struct fid_ep *fid, const struct kit_atomic_req *req)
 	if (unlikely(ret))
 		return ret;
 	if (req->form == KIT_ATOMIC_BY_INJECT)
-		a.inject = a.no_cqe = true;
+		a.far.inject = a.far.no_cqe = true;
 	if (req->form != KIT_ATOMIC_BY_MSG)
-		a.flags = a.inject ? FI_INJECT : ep->kit.tx_op_flags;
+		a.far.flags = a.far.inject ? FI_INJECT : ep->kit.tx_op_flags;
 	lock_acquire(&ep->domain->kit.lock);
 	ret = cxi_amo_common(ep, &a);
 	lock_release(&ep->domain->kit.lock);

@@ -374,6 +374,7 @@ int cxi_srx_open(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_
 	ep->kit.fid.fid.ops = &srx_fi_ops;
 	cxi_ep_set_ops(ep);
 	ep->kit.enabled = true; /* receives may be posted from now on */
+	cxi_ep_gate(ep);
 	*rx = &ep->kit.fid;
 	return 0;
 
@@ -439,6 +440,7 @@ int cxi_alias_sync(struct cxi_ep *ep)
 	ep->txc = base->txc;
 	ep->rxc = base->rxc;
 	ep->kit.enabled = true;
+	cxi_ep_gate(ep);
 	return 0;
 }
 

@@ -83,8 +83,10 @@ static int tx_enable(struct cxi_ep *ep)
 		ep->txc = ep->stx;
 	else
 		ret = cxi_txc_open(ep->domain, &ep->keys[0], ep->tclass, attr->size, &ep->txc);
-	if (!ret && !ep->stx)
+	if (!ret && !ep->stx) {
 		ep->txc->ep = ep;
+		cxi_txc_gate(ep->txc);
+	}
 	return ret ? ret : cxi_portal_add_txc(ep->portal, ep->txc);
 }
 
@@ -121,12 +123,13 @@ int cxi_contexts_enable(struct cxi_ep *ep)
 		ep->kit.enabled = true;
 		ret = kit_ep_watch(&ep->kit, true);
 	}
-	if (!ret)
-		return 0;
-	ep->kit.enabled = false;
-	tx_disable(ep);
-	if (has_rx)
-		rx_disable(ep);
+	if (ret) {
+		ep->kit.enabled = false;
+		tx_disable(ep);
+		if (has_rx)
+			rx_disable(ep);
+	}
+	cxi_ep_gate(ep);
 	return ret;
 }
 
@@ -138,6 +141,7 @@ void cxi_contexts_disable(struct cxi_ep *ep)
 		tx_disable(ep);
 	if (ep->kind != CXI_TX_CTX)
 		rx_disable(ep);
+	cxi_ep_gate(ep);
 }
 
 /* FI_AV_AUTH_KEY: the keys that the address vector has now. Later ones are for endpoints enabled later. */
@@ -457,6 +461,7 @@ int cxi_ep_init(struct cxi_ep *ep, struct cxi_domain *d, enum cxi_ep_kind kind, 
 	ep->domain = d;
 	ep->kind = kind;
 	ep->is_rnr = info->ep_attr->protocol == CXI_PROTO_RNR;
+	ep->tag_mask = ep->is_rnr ? CXI_RNR_TAG_MASK : CXI_TAG_MASK;
 	ep->directed = info->caps & FI_DIRECTED_RECV;
 	ep->source = info->caps & FI_SOURCE;
 	ep->source_err = info->caps & CXI_SOURCE_ERR;
@@ -469,6 +474,7 @@ int cxi_ep_init(struct cxi_ep *ep, struct cxi_domain *d, enum cxi_ep_kind kind, 
 	ret = ret ? ret : kit_ep_init(&ep->kit, &d->kit, info, cxi_ep_progress, context);
 	if (ret)
 		return ret;
+	cxi_ep_gate(ep); /* shut, until it is enabled */
 	ep->kit.tx_op_flags = cxi_defaults(ep->kit.tx_op_flags, CXI_TX_OP_FLAGS);
 	ep->kit.rx_op_flags = cxi_defaults(ep->kit.rx_op_flags, CXI_RX_OP_FLAGS);
 	ep->kit.inject_size = ep->is_rnr ? 0 : MIN(info->tx_attr->inject_size, (size_t)CXI_INJECT_MAX);

@@ -133,11 +133,12 @@ static __attribute__((noinline)) int timers(struct cxi_portal *p)
 
 int cxi_portal_progress(struct cxi_portal *p)
 {
-	int n = cassini_dom_poll(p->dom[0]);
+	int i = 0, n = 0;
 
-	for (int i = 1; i < p->dom_cnt; i++)
+	do
 		n += cassini_dom_poll(p->dom[i]);
-	for (int i = 0; i < p->eq_cnt; i++)
+	while (unlikely(++i < p->dom_cnt));
+	for (i = 0; i < p->eq_cnt; i++)
 		n += cxi_drain(p->eqs[i]);
 	p->timer_skip += n ? 1 : TIMER_IDLE;
 	return likely(p->timer_skip < TIMER_SKIP) ? n : n + timers(p);

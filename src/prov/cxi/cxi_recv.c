@@ -35,14 +35,6 @@ struct cxi_ep *cxi_rx_ep(const struct cxi_rxc *r, const struct cassini_event *ev
 	return r->ep;
 }
 
-fi_addr_t cxi_rx_source(const struct cxi_ep *ep, uint32_t initiator, uint16_t vni)
-{
-	if (!ep->source || !ep->kit.av)
-		return FI_ADDR_NOTAVAIL;
-	return cxi_av_source(container_of(ep->kit.av, struct cxi_av, kit), CASSINI_MATCH_ID_NIC(initiator),
-			     (uint16_t)CASSINI_MATCH_ID_PID(initiator), vni);
-}
-
 /* A multi-receive buffer that is used up, and all of whose messages have ended. */
 static void owner_release(struct cxi_rx *owner, bool was_said)
 {
@@ -78,27 +70,28 @@ static uint64_t part_leaves(struct cxi_rx *rx)
 	return owner->unlinked && !owner->parts && !owner->canceled ? FI_MULTI_RECV : 0;
 }
 
-static uint64_t msg_flags(const struct cxi_rx *rx)
+static inline uint64_t msg_flags(const struct cxi_rx *rx, const struct cassini_event *msg)
 {
-	uint64_t has_data = rx->rxc->is_rnr ? CXI_RNR_CQ_DATA : CXI_MB_CQ_DATA;
+	const struct cxi_rxc *r = rx->rxc;
 
-	return FI_RECV | (rx->tagged ? FI_TAGGED : FI_MSG) | (rx->msg_bits & has_data ? FI_REMOTE_CQ_DATA : 0);
+	return r->form[rx->tagged].cqe_flags | (unlikely(msg->match_bits & r->data_bit) ? FI_REMOTE_CQ_DATA : 0);
 }
 
-static uint64_t msg_tag(const struct cxi_rx *rx)
+static inline uint64_t msg_tag(const struct cxi_rx *rx, const struct cassini_event *msg)
 {
-	return rx->tagged ? rx->msg_bits & (rx->rxc->is_rnr ? CXI_RNR_TAG_MASK : CXI_TAG_MASK) : 0;
+	return msg->match_bits & rx->rxc->form[rx->tagged].tag_mask;
 }
 
-static void err_push(struct cxi_rx *rx, uint64_t flags, int err, int prov_errno, size_t olen, const void *data, size_t data_len)
+static void err_push(struct cxi_rx *rx, uint64_t multi, int err, int prov_errno, size_t olen, const void *data,
+		     size_t data_len)
 {
 	struct fi_cq_err_entry e = {
 		.op_context = rx->owner ? rx->owner->context : rx->context,
-		.flags = flags,
+		.flags = msg_flags(rx, &rx->msg) | multi,
 		.len = rx->got,
 		.buf = rx->buf,
-		.data = rx->data,
-		.tag = msg_tag(rx),
+		.data = rx->msg.header_data,
+		.tag = msg_tag(rx, &rx->msg),
 		.olen = olen,
 		.err = err,
 		.prov_errno = prov_errno,
@@ -125,39 +118,79 @@ static void rx_gone(struct cxi_rx *rx, bool said_multi)
 		owner_release(owner, said_multi);
 }
 
-void cxi_rx_end_err(struct cxi_rx *rx, int err, int prov_errno, size_t olen)
+static void end_err(struct cxi_rx *rx, int err, int prov_errno, size_t olen)
 {
 	uint64_t multi = rx->owner ? part_leaves(rx) : 0;
 	bool silent = rx->rxc->closing || rx->is_discard;
 
-	if (!rx->ep)
-		rx->ep = rx->rxc->ep;
 	if (!silent)
-		err_push(rx, msg_flags(rx) | multi, err, prov_errno, olen, NULL, 0);
+		err_push(rx, multi, err, prov_errno, olen, NULL, 0);
 	rx_gone(rx, multi != 0);
+}
+
+void cxi_rx_refuse(struct cxi_rx *rx, int err, int prov_errno)
+{
+	rx->msg = (struct cassini_event){0};
+	rx->ep = rx->rxc->ep;
+	rx->rc = CASSINI_RC_OK;
+	rx->got = 0;
+	end_err(rx, err, prov_errno, 0);
 }
 
 /* FI_SOURCE_ERR: who sent it is not in the address vector, and the entry says who it is. */
 static void end_unknown(struct cxi_rx *rx, uint64_t multi)
 {
-	struct cxi_addr a = cxi_addr_make(CASSINI_MATCH_ID_NIC(rx->initiator), (uint16_t)CASSINI_MATCH_ID_PID(rx->initiator), 0);
+	uint32_t id = rx->msg.initiator;
+	struct cxi_addr a = cxi_addr_make(CASSINI_MATCH_ID_NIC(id), (uint16_t)CASSINI_MATCH_ID_PID(id), 0);
 
-	err_push(rx, msg_flags(rx) | multi, FI_EADDRNOTAVAIL, 0, 0, &a, sizeof(a));
+	err_push(rx, multi, FI_EADDRNOTAVAIL, 0, 0, &a, sizeof(a));
 	rx_gone(rx, multi != 0);
 }
 
-void cxi_rx_end(struct cxi_rx *rx)
+/*
+ * Does nothing but its completion remain to be done of @rx, whose message is @ev? Then the event is all that is known
+ * of the message, and neither the receive nor its context is asked what most have nothing to say to: they were when
+ * they were made (is_plain).
+ */
+static inline bool is_simple(const struct cxi_rx *rx, const struct cassini_event *ev)
 {
+	static const struct cassini_event_head whole = {CASSINI_EV_PUT, CASSINI_RC_OK, CASSINI_PRIORITY, false};
+
+	return likely(!memcmp(&ev->head, &whole, sizeof(whole)) && ev->mlength == ev->rlength && rx->is_plain &&
+		      rx->rxc->is_plain);
+}
+
+/* It has succeeded: the completion. Return: the flag FI_MULTI_RECV, if that has been said. */
+static inline __attribute__((always_inline)) uint64_t complete(struct cxi_rx *rx, struct cxi_ep *ep,
+							       const struct cassini_event *msg, uint32_t got,
+							       fi_addr_t src, uint64_t more_flags,
+							       const struct cxi_rx *owner)
+{
+	uint64_t flags = msg_flags(rx, msg) | more_flags;
+
+	if (unlikely(ep->kit.cntr[KIT_CNTR_RECV] != NULL))
+		cxi_cntr_count(ep->kit.cntr[KIT_CNTR_RECV], got, 1, 0);
+	if (unlikely(!kit_rx_wants_cqe(&ep->kit, rx->flags)))
+		return 0; /* a buffer's release is an entry of its own */
+	kit_cq_push(ep->kit.rx_cq, owner ? owner->context : rx->context, flags, got, owner ? rx->buf : NULL,
+		    flags & FI_REMOTE_CQ_DATA ? msg->header_data : 0, msg_tag(rx, msg), src);
+	return flags & FI_MULTI_RECV;
+}
+
+/* Completion or error of a receive that got all it will get; frees it. */
+static void rx_end(struct cxi_rx *rx)
+{
+	const struct cassini_event *msg = &rx->msg;
 	struct cxi_ep *ep = rx->ep;
-	uint64_t multi, flags;
+	uint64_t multi;
 	fi_addr_t src;
 
 	if (unlikely(rx->rc != CASSINI_RC_OK)) {
-		cxi_rx_end_err(rx, cxi_errno(rx->rc), rx->rc, 0);
+		end_err(rx, cxi_errno(rx->rc), rx->rc, 0);
 		return;
 	}
-	if (unlikely(rx->got < rx->rlength && !(rx->rxc->is_rnr && ep->domain->params.trunc_ok))) {
-		cxi_rx_end_err(rx, FI_ETRUNC, CASSINI_RC_OK, rx->rlength - rx->got);
+	if (unlikely(rx->got < msg->rlength && !(rx->rxc->is_rnr && ep->domain->params.trunc_ok))) {
+		end_err(rx, FI_ETRUNC, CASSINI_RC_OK, msg->rlength - rx->got);
 		return;
 	}
 	multi = unlikely(rx->owner != NULL) ? part_leaves(rx) : 0;
@@ -165,18 +198,12 @@ void cxi_rx_end(struct cxi_rx *rx)
 		rx_gone(rx, true);
 		return;
 	}
-	src = cxi_rx_source(ep, rx->initiator, rx->vni);
+	src = cxi_rx_source(ep, msg->initiator, msg->vni);
 	if (unlikely(src == FI_ADDR_NOTAVAIL && ep->source_err)) {
 		end_unknown(rx, multi);
 		return;
 	}
-	flags = msg_flags(rx) | multi | (rx->got < rx->rlength ? FI_CXI_TRUNC : 0);
-	cxi_cntr_count(ep->kit.cntr[KIT_CNTR_RECV], rx->got, 1, 0);
-	if (likely(kit_rx_wants_cqe(&ep->kit, rx->flags)))
-		kit_cq_push(ep->kit.rx_cq, rx->owner ? rx->owner->context : rx->context, flags, rx->got, rx->owner ? rx->buf : NULL,
-			    flags & FI_REMOTE_CQ_DATA ? rx->data : 0, msg_tag(rx), src);
-	else
-		multi = 0; /* the buffer's release is an entry of its own */
+	multi = complete(rx, ep, msg, rx->got, src, multi | (rx->got < msg->rlength ? FI_CXI_TRUNC : 0), rx->owner);
 	rx_gone(rx, multi != 0);
 }
 
@@ -184,12 +211,12 @@ void cxi_rx_end(struct cxi_rx *rx)
 
 static uint32_t rdzv_id(const struct cxi_rx *rx)
 {
-	return (uint32_t)(rx->rendezvous_id | FIELD_GET(CXI_MB_RDZV_HI, rx->msg_bits) << 8);
+	return (uint32_t)(rx->msg.rendezvous_id | FIELD_GET(CXI_MB_RDZV_HI, rx->msg.match_bits) << 8);
 }
 
 static bool is_alt_read(const struct cxi_rx *rx)
 {
-	return rx->msg_bits & CXI_MB_ALT_READ;
+	return rx->msg.match_bits & CXI_MB_ALT_READ;
 }
 
 static int get_post(struct cxi_rx *rx)
@@ -198,10 +225,10 @@ static int get_post(struct cxi_rx *rx)
 		.opcode = CASSINI_OP_GET,
 		.flags = is_alt_read(rx) ? CASSINI_CMD_RESTRICTED : 0,
 		.pid_idx = is_alt_read(rx) ? CXI_IDX_ALT : CXI_IDX_SHARED,
-		.pid = (uint16_t)CASSINI_MATCH_ID_PID(rx->initiator),
-		.nic = CASSINI_MATCH_ID_NIC(rx->initiator),
+		.pid = (uint16_t)CASSINI_MATCH_ID_PID(rx->msg.initiator),
+		.nic = CASSINI_MATCH_ID_NIC(rx->msg.initiator),
 		.request_len = rx->get_len,
-		.dom = rx->dom,
+		.dom = rx->msg.dom,
 		.eq = rx->rxc->eq,
 		.local_addr = rx->buf + rx->got,
 		.remote_offset = rx->get_from,
@@ -218,10 +245,11 @@ static int zbp_post(struct cxi_rx *rx)
 	struct cassini_cmd cmd = {
 		.opcode = CASSINI_OP_PUT,
 		.pid_idx = CXI_IDX_SHARED,
-		.pid = (uint16_t)CASSINI_MATCH_ID_PID(rx->initiator),
-		.nic = CASSINI_MATCH_ID_NIC(rx->initiator),
-		.dom = rx->dom,
-		.match_bits = rx->needs_done ? cxi_sh_done(rdzv_id(rx)) : cxi_sh_zbp((uint32_t)FIELD_GET(CXI_MB_TX_ID, rx->msg_bits)),
+		.pid = (uint16_t)CASSINI_MATCH_ID_PID(rx->msg.initiator),
+		.nic = CASSINI_MATCH_ID_NIC(rx->msg.initiator),
+		.dom = rx->msg.dom,
+		.match_bits = rx->needs_done ? cxi_sh_done(rdzv_id(rx))
+					     : cxi_sh_zbp((uint32_t)FIELD_GET(CXI_MB_TX_ID, rx->msg.match_bits)),
 	};
 
 	return cxi_cps_post(&rx->rxc->cps, rx->rxc->cmdq, &cmd);
@@ -247,7 +275,7 @@ static void rx_step(struct cxi_rx *rx)
 		TAILQ_INSERT_TAIL(&r->stalled, rx, wait);
 		return;
 	}
-	cxi_rx_end(rx);
+	rx_end(rx);
 }
 
 int cxi_rx_stalled(struct cxi_rxc *r)
@@ -272,13 +300,7 @@ void cxi_rx_take(struct cxi_rx *rx, const struct cassini_event *ev, bool late)
 {
 	size_t room = rx->len;
 
-	rx->initiator = ev->initiator;
-	rx->vni = ev->vni;
-	rx->msg_bits = ev->match_bits;
-	rx->data = ev->header_data;
-	rx->rlength = ev->rlength;
-	rx->rendezvous_id = ev->rendezvous_id;
-	rx->dom = ev->dom;
+	rx->msg = *ev;
 	rx->ep = cxi_rx_ep(rx->rxc, ev);
 	rx->rc = ev->rc;
 	rx->needs_get = rx->needs_zbp = rx->needs_done = false;
@@ -299,7 +321,7 @@ void cxi_rx_take(struct cxi_rx *rx, const struct cassini_event *ev, bool late)
 	if (unlikely(rx->needs_get || rx->needs_zbp))
 		rx_step(rx);
 	else
-		cxi_rx_end(rx);
+		rx_end(rx);
 }
 
 /* --- events of a list entry ---------------------------------------------------------------------- */
@@ -359,9 +381,9 @@ static struct cxi_rx *rget_of(struct cxi_rx *rx, const struct cassini_event *ev)
 	if (!rx->multi)
 		return rx;
 	TAILQ_FOREACH(part, &rx->part_list, link)
-		if (part->initiator == ev->initiator && part->rendezvous_id == ev->rendezvous_id &&
-		    !((part->msg_bits ^ ev->match_bits) & CXI_MB_RDZV_HI))
-			return part;
+	if (part->msg.initiator == ev->initiator && part->msg.rendezvous_id == ev->rendezvous_id &&
+	    !((part->msg.match_bits ^ ev->match_bits) & CXI_MB_RDZV_HI))
+		return part;
 	return NULL;
 }
 
@@ -380,7 +402,7 @@ static void rx_on_reply(struct cxi_rx *rx, const struct cassini_event *ev)
 	if (unlikely(rx->needs_done))
 		rx_step(rx);
 	else
-		cxi_rx_end(rx);
+		rx_end(rx);
 }
 
 static void rx_on_unlink(struct cxi_rx *rx, const struct cassini_event *ev)
@@ -395,41 +417,13 @@ static void rx_on_unlink(struct cxi_rx *rx, const struct cassini_event *ev)
 		owner_cancelled(rx);
 }
 
-/* The end of most receives: the message is there, whole, and only the queue and the counter are to be told. */
-static inline bool quick_end(struct cxi_rx *rx, const struct cassini_event *ev)
+/* More than a completion remains to be done, at least perhaps. */
+static __attribute__((noinline)) void event_other(struct cxi_rx *rx, const struct cassini_event *ev)
 {
-	struct cxi_rxc *r = rx->rxc;
-	struct cxi_ep *ep = r->ep;
-	fi_addr_t src;
-
-	if (unlikely(ev->rc != CASSINI_RC_OK || ev->rendezvous || ev->mlength != ev->rlength || !rx->is_plain || !r->is_plain))
-		return false;
-	rx->msg_bits = ev->match_bits;
-	src = cxi_rx_source(ep, ev->initiator, ev->vni);
-	if (unlikely(ep->kit.cntr[KIT_CNTR_RECV] != NULL))
-		cxi_cntr_count(ep->kit.cntr[KIT_CNTR_RECV], ev->mlength, 1, 0);
-	if (likely(kit_rx_wants_cqe(&ep->kit, rx->flags))) {
-		uint64_t flags = msg_flags(rx);
-
-		kit_cq_push(ep->kit.rx_cq, rx->context, flags, ev->mlength, NULL, flags & FI_REMOTE_CQ_DATA ? ev->header_data : 0, msg_tag(rx), src);
-	}
-	cxi_rx_unpost(rx);
-	cxi_rx_free(rx);
-	return true;
-}
-
-void cxi_rx_on_event(struct cxi_req *req, const struct cassini_event *ev)
-{
-	struct cxi_rx *rx = container_of(req, struct cxi_rx, req);
-
-	if (likely(ev->type == CASSINI_EV_PUT) && likely(quick_end(rx, ev)))
-		return;
 	switch (ev->type) {
 	case CASSINI_EV_PUT:
-		hit(rx, ev, false);
-		break;
 	case CASSINI_EV_PUT_OVERFLOW:
-		hit(rx, ev, true);
+		hit(rx, ev, ev->type == CASSINI_EV_PUT_OVERFLOW);
 		break;
 	case CASSINI_EV_REPLY:
 		rx_on_reply(rx, ev);
@@ -444,21 +438,18 @@ void cxi_rx_on_event(struct cxi_req *req, const struct cassini_event *ev)
 	}
 }
 
-/* The quick way, which fails when anything is in the way. */
-static inline bool append_once(struct cxi_rx *rx)
+void cxi_rx_on_event(struct cxi_req *req, const struct cassini_event *ev)
 {
-	const struct cassini_once once = {
-		.start = rx->buf,
-		.length = rx->len,
-		.match_bits = rx->match_bits,
-		.ignore_bits = rx->ignore,
-		.user_ptr = (uintptr_t)&rx->req,
-		.match_id = rx->match_id,
-	};
+	struct cxi_rx *rx = container_of(req, struct cxi_rx, req);
+	struct cxi_ep *ep = rx->rxc->ep;
 
-	rx->state = RX_HW;
-	rx->le = cassini_append_once(rx->rxc->pte, &once);
-	return likely(rx->le != NULL);
+	if (unlikely(!is_simple(rx, ev))) {
+		event_other(rx, ev);
+		return;
+	}
+	complete(rx, ep, ev, ev->mlength, cxi_rx_source(ep, ev->initiator, ev->vni), 0, NULL);
+	cxi_rx_unpost(rx);
+	cxi_rx_free(rx);
 }
 
 int cxi_rx_append(struct cxi_rx *rx)
@@ -484,15 +475,11 @@ int cxi_rx_append(struct cxi_rx *rx)
 
 static inline void match_make(const struct cxi_ep *ep, const struct cxi_recv_args *a, struct cxi_match *m)
 {
+	const struct cxi_form *f = &ep->rxc->form[a->tagged];
 	struct cxi_dest src;
 
-	if (ep->is_rnr) {
-		m->bits = (a->tagged ? a->tag | CXI_RNR_TAGGED : 0) | FIELD_PREP(CXI_RNR_VNI, ep->keys[0].vni);
-		m->ignore = a->ignore | CXI_RNR_CQ_DATA | (ep->key_cnt > 1 ? CXI_RNR_VNI : 0);
-	} else {
-		m->bits = a->tagged ? a->tag | CXI_MB_TAGGED : 0;
-		m->ignore = a->ignore | CXI_MB_IGNORE;
-	}
+	m->bits = (a->tagged ? a->tag : 0) | f->bits;
+	m->ignore = a->ignore | f->ignore;
 	m->id = CASSINI_MATCH_ID_ANY;
 	if (unlikely(ep->directed && a->src != FI_ADDR_UNSPEC && ep->kit.av) &&
 	    !cxi_av_dest(container_of(ep->kit.av, struct cxi_av, kit), a->src, &src))
@@ -506,13 +493,11 @@ void cxi_match_make(const struct cxi_ep *ep, const struct cxi_recv_args *a, stru
 
 static inline int args_check(const struct cxi_ep *ep, const struct cxi_recv_args *a)
 {
-	uint64_t beyond = ~(ep->is_rnr ? CXI_RNR_TAG_MASK : CXI_TAG_MASK);
-
 	if (unlikely(a->len > CXI_MSG_MAX && !(a->flags & FI_MULTI_RECV)))
 		return -FI_EMSGSIZE;
 	if (unlikely(a->len && !a->buf && !(a->flags & (FI_PEEK | FI_DISCARD))))
 		return -FI_EINVAL;
-	if (unlikely((a->tag | a->ignore) & beyond)) {
+	if (unlikely((a->tag | a->ignore) & ~ep->tag_mask)) {
 		LOG_INFO("tag %#llx or ignore mask %#llx refused: %d bits may be set", (unsigned long long)a->tag, (unsigned long long)a->ignore,
 			 ep->is_rnr ? CXI_RNR_TAG_BITS : CXI_TAG_BITS);
 		return -FI_EINVAL;
@@ -520,38 +505,37 @@ static inline int args_check(const struct cxi_ep *ep, const struct cxi_recv_args
 	return 0;
 }
 
-static inline __attribute__((always_inline)) struct cxi_rx *rx_get(struct cxi_ep *ep, const struct cxi_recv_args *a)
+static inline __attribute__((always_inline)) struct cxi_rx *rx_get(struct cxi_ep *ep, const struct cxi_recv_args *a,
+								   const struct cxi_match *m)
 {
 	struct cxi_rxc *r = ep->rxc;
 	struct cxi_rx *rx = slab_get(&r->rxs);
-	struct cxi_match m;
+	bool is_multi = a->flags & FI_MULTI_RECV;
 
 	if (unlikely(!rx))
 		return NULL;
-	match_make(ep, a, &m);
 	rx->req.on_event = cxi_rx_on_event;
 	rx->rxc = r;
-	rx->owner = NULL;
-	rx->ep = NULL;
 	rx->context = a->context;
 	rx->flags = a->flags;
+	rx->state = RX_HW;
 	rx->tagged = a->tagged;
-	rx->multi = a->flags & FI_MULTI_RECV;
-	rx->is_plain = !rx->multi && !a->done;
-	rx->unlinked = rx->canceled = rx->is_stalled = rx->is_discard = false;
-	rx->rc = CASSINI_RC_OK;
-	rx->parts = 0;
-	TAILQ_INIT(&rx->part_list);
+	rx->multi = is_multi;
+	rx->unlinked = rx->canceled = rx->is_discard = rx->is_stalled = false;
+	rx->is_plain = !is_multi && !a->done;
+	rx->match_id = m->id;
 	rx->buf = a->buf;
 	rx->len = a->len;
+	rx->match_bits = m->bits;
+	rx->ignore = m->ignore;
+	rx->parts = 0;
 	rx->used = 0;
-	rx->got = rx->rlength = 0;
-	rx->msg_bits = rx->data = 0;
-	rx->match_bits = m.bits;
-	rx->ignore = m.ignore;
-	rx->match_id = m.id;
+	rx->owner = NULL;
+	rx->ep = NULL;
 	rx->first_ns = 0;
 	rx->done = a->done;
+	if (unlikely(is_multi))
+		TAILQ_INIT(&rx->part_list);
 	TAILQ_INSERT_TAIL(&r->rx_list, rx, link);
 	r->posted++;
 	return rx;
@@ -559,7 +543,10 @@ static inline __attribute__((always_inline)) struct cxi_rx *rx_get(struct cxi_ep
 
 struct cxi_rx *cxi_rx_get(struct cxi_ep *ep, const struct cxi_recv_args *a)
 {
-	return rx_get(ep, a);
+	struct cxi_match m;
+
+	match_make(ep, a, &m);
+	return rx_get(ep, a, &m);
 }
 
 ssize_t cxi_recv_common(struct cxi_ep *ep, const struct cxi_recv_args *a)
@@ -622,29 +609,40 @@ int cxi_recv_cancel(struct cxi_rxc *r, void *context)
 
 /* --- the calls ----------------------------------------------------------------------------------- */
 
-/*
- * Most receives: the adapter matches them, and has no message for them yet. Return: posted; else nothing has happened.
- */
-static inline __attribute__((always_inline)) bool quick_recv(struct cxi_ep *ep, const struct cxi_recv_args *a)
+/* Nothing is in its way to the adapter's list. Return: posted; else nothing has happened, and cxi_recv_common() knows
+ * why. */
+static inline __attribute__((always_inline)) bool recv_direct(struct cxi_ep *ep, const struct cxi_recv_args *a)
 {
 	struct cxi_rxc *r = ep->rxc;
+	struct cassini_once once;
+	struct cxi_match m;
 	struct cxi_rx *rx;
 
-	if (unlikely(r->state != CXI_RXC_ENABLED || r->preempts || a->flags & (FI_PEEK | FI_CLAIM | FI_DISCARD | FI_MULTI_RECV) ||
-		     mt_unexp_cnt(&r->sw_unexp) || args_check(ep, a)))
+	if (unlikely(!r->is_direct || a->flags & (FI_PEEK | FI_CLAIM | FI_DISCARD | FI_MULTI_RECV) ||
+		     args_check(ep, a)))
 		return false;
-	rx = rx_get(ep, a);
+	match_make(ep, a, &m);
+	rx = rx_get(ep, a, &m);
 	if (unlikely(!rx))
 		return false;
-	if (likely(append_once(rx)))
+	once = (struct cassini_once){
+		.start = a->buf,
+		.length = (uint32_t)a->len,
+		.match_id = m.id,
+		.match_bits = m.bits,
+		.ignore_bits = m.ignore,
+		.user_ptr = (uintptr_t)&rx->req,
+	};
+	rx->le = cassini_append_once(r->pte, &once);
+	if (likely(rx->le != NULL))
 		return true;
 	cxi_rx_unpost(rx);
 	cxi_rx_free(rx);
 	return false;
 }
 
-/* By value: the arguments of the quick way stay in registers. */
-static __attribute__((noinline)) ssize_t any_recv(struct cxi_ep *ep, struct cxi_recv_args a)
+/* By value: the arguments of recv_direct() stay in registers. */
+static __attribute__((noinline)) ssize_t recv_other(struct cxi_ep *ep, struct cxi_recv_args a)
 {
 	return cxi_recv_common(ep, &a);
 }
@@ -675,7 +673,15 @@ static inline __attribute__((always_inline)) ssize_t do_recv(struct fid_ep *fid,
 		a.len = r->iov->iov_len;
 	}
 	lock_acquire(&ep->domain->kit.lock);
-	ret = likely(quick_recv(ep, &a)) ? 0 : any_recv(ep, a);
+	if (unlikely(!recv_direct(ep, &a))) /* each on its own, so that they need not be in memory before */
+		ret = recv_other(ep, (struct cxi_recv_args){.buf = a.buf,
+							    .len = a.len,
+							    .src = a.src,
+							    .tag = a.tag,
+							    .ignore = a.ignore,
+							    .context = a.context,
+							    .flags = a.flags,
+							    .tagged = a.tagged});
 	lock_release(&ep->domain->kit.lock);
 	return ret;
 }

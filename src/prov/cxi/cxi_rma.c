@@ -6,22 +6,73 @@
 #include "fi_cxi_ext.h"
 #include "prov/cxi/cxi.h"
 
-#define LEVELS (FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE)
-#define READMSG_FLAGS  (FI_COMPLETION | FI_MORE | FI_FENCE | LEVELS | FI_CXI_UNRELIABLE)
+#define READMSG_FLAGS  (FI_COMPLETION | FI_MORE | FI_FENCE | CXI_LEVELS | FI_CXI_UNRELIABLE)
 #define WRITEMSG_FLAGS (READMSG_FLAGS | FI_INJECT | FI_CXI_HRP)
 
-static void rma_on_event(struct cxi_req *req, const struct cassini_event *ev)
+/* --- what atomics have, too ---------------------------------------------------------------------- */
+
+static void far_on_event(struct cxi_req *req, const struct cassini_event *ev)
 {
 	cxi_tx_done(container_of(req, struct cxi_tx, req), ev->rc);
 }
 
-static int args_check(const struct cxi_ep *ep, const struct cxi_rma_args *a)
+int cxi_far_find(const struct cxi_ep *ep, const struct cxi_far *f, struct cxi_dest *dest, struct cxi_rkey *rkey)
 {
-	if (unlikely(a->len > CXI_MSG_MAX || (a->inject && a->len > CXI_INJECT_MAX)))
+	int ret = (f->flags & FI_FENCE) && !(ep->kit.caps & FI_FENCE) ? -FI_EINVAL : 0;
+
+	ret = ret ? ret : cxi_av_dest(container_of(ep->kit.av, struct cxi_av, kit), f->dest, dest);
+	return ret ? ret : cxi_rkey_decode(ep->domain, f->key, rkey);
+}
+
+struct cxi_tx *cxi_far_get(struct cxi_ep *ep, const struct cxi_far *f, const struct cxi_dest *dest,
+			   const struct cxi_rkey *rkey)
+{
+	static const uint64_t cqe_flags[CXI_TX_KIND_NUM] = {
+		[CXI_TX_READ] = FI_RMA | FI_READ,
+		[CXI_TX_WRITE] = FI_RMA | FI_WRITE,
+		[CXI_TX_ATOMIC] = FI_ATOMIC | FI_WRITE,
+		[CXI_TX_FETCH] = FI_ATOMIC | FI_READ,
+	};
+	struct cxi_tx *tx = cxi_tx_get(ep, f->kind, f->flags, f->context);
+
+	if (unlikely(!tx))
+		return NULL;
+	tx->req.on_event = far_on_event;
+	tx->cqe_flags = cqe_flags[f->kind];
+	tx->buf = NULL;
+	tx->tag = 0;
+	tx->dest = *dest;
+	tx->wants_cqe = tx->wants_cqe && !f->no_cqe;
+	tx->is_silent = f->no_cqe;
+	tx->cmd.pid_idx = rkey->pid_idx;
+	tx->cmd.pid = dest->pid;
+	tx->cmd.nic = dest->nic;
+	tx->cmd.flags = f->flags & (FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE) ? CASSINI_CMD_FLUSH : 0;
+	tx->cmd.dom = cxi_portal_dom(tx->portal, dest->vni);
+	tx->cmd.ct = NULL;
+	tx->cmd.local_addr = NULL;
+	tx->cmd.remote_offset = f->addr;
+	tx->cmd.match_bits = rkey->match_bits;
+	tx->cmd.header_data = 0;
+	return tx;
+}
+
+int cxi_far_start(struct cxi_tx *tx, const struct cxi_far *f)
+{
+	int ret = tx->cmd.dom ? cxi_tx_start(tx, &f->work) : -FI_EINVAL;
+
+	if (unlikely(ret))
+		cxi_tx_put(tx);
+	return ret;
+}
+
+/* --- one operation ------------------------------------------------------------------------------- */
+
+static int args_check(const struct cxi_rma_args *a)
+{
+	if (unlikely(a->len > CXI_MSG_MAX || (a->far.inject && a->len > CXI_INJECT_MAX)))
 		return -FI_EMSGSIZE;
-	if (unlikely(a->len && !a->buf))
-		return -FI_EINVAL;
-	return unlikely((a->flags & FI_FENCE) && !(ep->kit.caps & FI_FENCE)) ? -FI_EINVAL : 0;
+	return unlikely(a->len && !a->buf) ? -FI_EINVAL : 0;
 }
 
 /*
@@ -30,68 +81,48 @@ static int args_check(const struct cxi_ep *ep, const struct cxi_rma_args *a)
  */
 static bool is_restricted(const struct cxi_ep *ep, const struct cxi_rma_args *a, const struct cxi_rkey *rkey)
 {
-	return rkey->optimized && !(a->kind == CXI_TX_WRITE && (ep->msg_order & (FI_ORDER_WAW | FI_ORDER_RMA_WAW)));
+	return rkey->optimized && !(a->far.kind == CXI_TX_WRITE && (ep->msg_order & (FI_ORDER_WAW | FI_ORDER_RMA_WAW)));
 }
 
-static void build(struct cxi_tx *tx, const struct cxi_rma_args *a, const struct cxi_rkey *rkey)
+static void build(struct cxi_tx *tx, const struct cxi_rma_args *a, bool restricted)
 {
 	const struct cxi_params *p = &tx->ep->domain->params;
-	bool restricted = is_restricted(tx->ep, a, rkey), is_write = a->kind == CXI_TX_WRITE;
 	size_t idc_max = restricted ? CASSINI_IDC_RESTRICTED_MAX : CASSINI_IDC_MAX;
+	bool is_write = a->far.kind == CXI_TX_WRITE;
 	struct cassini_cmd *cmd = &tx->cmd;
 
 	cmd->opcode = is_write ? CASSINI_OP_PUT : CASSINI_OP_GET;
-	cmd->pid_idx = rkey->pid_idx;
-	cmd->pid = tx->dest.pid;
-	cmd->nic = tx->dest.nic;
-	cmd->flags = restricted ? CASSINI_CMD_RESTRICTED : 0;
-	if (is_write && a->len && a->len <= idc_max && (a->inject || (!a->work.trig && !p->disable_non_inject_rma_idc)))
+	cmd->flags |= restricted ? CASSINI_CMD_RESTRICTED : 0;
+	if (is_write && a->len && a->len <= idc_max &&
+	    (a->far.inject || (!a->far.work.trig && !p->disable_non_inject_rma_idc)))
 		cmd->flags |= CASSINI_CMD_INLINE;
-	if (a->flags & (FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE))
-		cmd->flags |= CASSINI_CMD_FLUSH;
-	if (a->flags & FI_CXI_HRP)
+	if (a->far.flags & FI_CXI_HRP)
 		cmd->flags |= CASSINI_CMD_HRP;
 	cmd->request_len = (uint32_t)a->len;
-	cmd->ct = NULL;
 	cmd->local_addr = a->buf;
-	cmd->remote_offset = a->addr;
-	cmd->match_bits = rkey->match_bits | (a->flags & FI_REMOTE_CQ_DATA ? CXI_KEY_SOL : 0);
+	cmd->match_bits |= a->far.flags & FI_REMOTE_CQ_DATA ? CXI_KEY_SOL : 0;
 	cmd->header_data = a->data;
+	tx->len = (uint32_t)a->len;
+	tx->buf = a->buf;
 }
 
 ssize_t cxi_rma_common(struct cxi_ep *ep, const struct cxi_rma_args *a)
 {
-	const struct cxi_av *av = container_of(ep->kit.av, struct cxi_av, kit);
 	struct cxi_dest dest;
 	struct cxi_rkey rkey;
 	struct cxi_tx *tx;
-	int ret = args_check(ep, a);
+	int ret = args_check(a);
 
-	ret = ret ? ret : cxi_av_dest(av, a->dest, &dest);
-	ret = ret ? ret : cxi_rkey_decode(ep->domain, a->key, &rkey);
+	ret = ret ? ret : cxi_far_find(ep, &a->far, &dest, &rkey);
 	if (unlikely(ret))
 		return ret;
-	if (unlikely((a->flags & FI_CXI_HRP) && !is_restricted(ep, a, &rkey)))
+	if (unlikely((a->far.flags & FI_CXI_HRP) && !is_restricted(ep, a, &rkey)))
 		return -FI_EINVAL;
-	tx = cxi_tx_get(ep, a->kind, a->flags, a->context);
+	tx = cxi_far_get(ep, &a->far, &dest, &rkey);
 	if (unlikely(!tx))
 		return -FI_EAGAIN;
-	tx->req.on_event = rma_on_event;
-	tx->cqe_flags = FI_RMA | (a->kind == CXI_TX_WRITE ? FI_WRITE : FI_READ);
-	tx->len = (uint32_t)a->len;
-	tx->buf = a->buf;
-	tx->tag = 0;
-	tx->dest = dest;
-	if (a->no_cqe) {
-		tx->wants_cqe = false;
-		tx->is_silent = true;
-	}
-	build(tx, a, &rkey);
-	tx->cmd.dom = cxi_portal_dom(tx->portal, dest.vni);
-	ret = tx->cmd.dom ? cxi_tx_start(tx, &a->work) : -FI_EINVAL;
-	if (unlikely(ret))
-		cxi_tx_put(tx);
-	return ret;
+	build(tx, a, is_restricted(ep, a, &rkey));
+	return cxi_far_start(tx, &a->far);
 }
 
 /* --- the calls ----------------------------------------------------------------------------------- */
@@ -110,16 +141,16 @@ int cxi_rma_msg_check(const struct fi_msg_rma *msg, uint64_t flags, bool is_writ
 struct cxi_rma_args cxi_rma_from_msg(const struct fi_msg_rma *msg, uint64_t flags, bool is_write)
 {
 	return (struct cxi_rma_args){
-		.kind = is_write ? CXI_TX_WRITE : CXI_TX_READ,
+		.far = {.kind = is_write ? CXI_TX_WRITE : CXI_TX_READ,
+			.dest = msg->addr,
+			.addr = msg->rma_iov->addr,
+			.key = msg->rma_iov->key,
+			.context = msg->context,
+			.flags = flags,
+			.inject = flags & FI_INJECT},
 		.buf = msg->iov_count ? msg->msg_iov->iov_base : NULL,
 		.len = msg->iov_count ? msg->msg_iov->iov_len : 0,
-		.dest = msg->addr,
-		.addr = msg->rma_iov->addr,
-		.key = msg->rma_iov->key,
 		.data = msg->data,
-		.context = msg->context,
-		.flags = flags,
-		.inject = flags & FI_INJECT,
 	};
 }
 
@@ -161,8 +192,8 @@ static ssize_t do_rma(struct fid_ep *fid, const struct kit_rma *r)
 	if (unlikely(ret))
 		return ret;
 	a = cxi_rma_from_msg(r->m, call_flags(ep, r), r->is_write);
-	a.inject = is_injected(ep, r, a.len);
-	a.no_cqe = r->form == KIT_BY_INJECT;
+	a.far.inject = is_injected(ep, r, a.len);
+	a.far.no_cqe = r->form == KIT_BY_INJECT;
 	lock_acquire(&ep->domain->kit.lock);
 	ret = cxi_rma_common(ep, &a);
 	lock_release(&ep->domain->kit.lock);

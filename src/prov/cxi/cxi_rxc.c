@@ -50,6 +50,23 @@ static int adapter_open(struct cxi_rxc *r, uint32_t slots)
 	return ret ? ret : cassini_pte_open(r->domain->lni, r->eq, &opts, &r->pte_req, &r->pte);
 }
 
+static void forms_init(struct cxi_rxc *r)
+{
+	const struct cxi_ep *ep = r->ep;
+	uint64_t rnr = FIELD_PREP(CXI_RNR_VNI, ep->keys[0].vni);
+	uint64_t rnr_ignore = CXI_RNR_CQ_DATA | (ep->key_cnt > 1 ? CXI_RNR_VNI : 0);
+
+	r->data_bit = r->is_rnr ? CXI_RNR_CQ_DATA : CXI_MB_CQ_DATA;
+	for (unsigned tagged = 0; tagged < 2; tagged++) {
+		struct cxi_form *f = &r->form[tagged];
+
+		f->bits = r->is_rnr ? rnr | (tagged ? CXI_RNR_TAGGED : 0) : tagged ? CXI_MB_TAGGED : 0;
+		f->ignore = r->is_rnr ? rnr_ignore : CXI_MB_IGNORE;
+		f->tag_mask = !tagged ? 0 : r->is_rnr ? CXI_RNR_TAG_MASK : CXI_TAG_MASK;
+		f->cqe_flags = FI_RECV | (tagged ? FI_TAGGED : FI_MSG);
+	}
+}
+
 int cxi_rxc_open(struct cxi_domain *d, struct cxi_ep *ep, unsigned idx, size_t size, struct cxi_rxc **out)
 {
 	struct cxi_rxc *r = mem_alloc(sizeof(*r));
@@ -71,6 +88,7 @@ int cxi_rxc_open(struct cxi_domain *d, struct cxi_ep *ep, unsigned idx, size_t s
 	TAILQ_INIT(&r->rx_list);
 	TAILQ_INIT(&r->stalled);
 	TAILQ_INIT(&r->claimed);
+	forms_init(r);
 	mt_posted_init(&r->sw_posted);
 	mt_unexp_init(&r->sw_unexp);
 	ret = slab_init(&r->rxs, sizeof(struct cxi_rx), CACHE_LINE, 64, 0);

@@ -20,38 +20,43 @@
 enum cxi_rx_state { RX_HW, RX_SW, RX_TAKEN, RX_UNLINKING };
 
 struct cxi_rx {
-	struct cxi_req req;              /* first */
-	struct mt_node mt;               /* RX_SW: rxc->sw_posted: match bits, ignore, match id */
+	struct cxi_req req; /* first */
 	struct cxi_rxc *rxc;
-	struct cxi_rx *owner;            /* multi-receive: the posted buffer this message went to */
-	TAILQ_ENTRY(cxi_rx) link;        /* rxc->rx_list (posted ones only) */
 	void *context;
 	uint64_t flags;
-	uint8_t state;                   /* enum cxi_rx_state */
-	bool tagged, multi, unlinked, canceled, is_discard;
-	bool is_plain;                   /* one message, told by the queue and the counter alone */
-	uint8_t rc;                      /* of a failed part */
-	uint32_t parts;                  /* multi-receive: messages in progress */
-	TAILQ_HEAD(, cxi_rx) part_list;  /* of those, by struct cxi_rx.link */
-	TAILQ_ENTRY(cxi_rx) wait;        /* rxc->stalled: a Get or a notice that found the queue full */
-	bool is_stalled, needs_get, needs_zbp, needs_done;
-	uint64_t get_from;               /* software's Get: where in the source, and how much */
-	uint32_t get_len;
-	struct cassini_dom *dom;         /* where it arrived, i.e. where answers leave from */
-	uint8_t *buf;
-	size_t len, used;                /* used: multi-receive matched by software */
-	uint64_t match_bits, ignore;
+	TAILQ_ENTRY(cxi_rx) link; /* rxc->rx_list (posted ones only) */
+	uint8_t state;		  /* enum cxi_rx_state */
+	bool tagged, multi, unlinked, canceled, is_discard, is_stalled;
+	bool is_plain; /* one message, told by the queue and the counter alone */
 	uint32_t match_id;
+	uint32_t parts; /* multi-receive: messages in progress */
+	uint8_t *buf;
+	size_t len;
+	uint64_t match_bits, ignore;
 	struct cassini_le *le;
-	/* the message */
-	uint32_t initiator, rlength, got; /* asked, received so far */
-	uint16_t vni;
-	uint64_t msg_bits, data;
-	uint8_t rendezvous_id;
-	struct cxi_ep *ep;               /* whose completion it is: the endpoint it arrived at */
-	struct cassini_ct *done;         /* deferred work: counts its end; NULL */
-	uint64_t due_ns, first_ns;       /* RNR: append retries */
+	size_t used;			/* multi-receive matched by software */
+	struct cxi_rx *owner;		/* multi-receive: the posted buffer this message went to */
+	struct cxi_ep *ep;		/* whose completion it is: the endpoint it arrived at; NULL: not known yet */
+	uint64_t first_ns, due_ns;	/* RNR: append retries */
+	struct cassini_ct *done;	/* deferred work: counts its end; NULL */
+	struct mt_node mt;		/* RX_SW: rxc->sw_posted: match bits, ignore, match id */
+	TAILQ_HEAD(, cxi_rx) part_list; /* multi-receive: those messages, by struct cxi_rx.link */
+	TAILQ_ENTRY(cxi_rx) wait;	/* rxc->stalled: a Get or a notice that found the queue full */
+	/* the message, from cxi_rx_take() on: most have ended before they would have to be remembered */
+	struct cassini_event msg; /* its PUT or PUT_OVERFLOW */
+	uint32_t got;		  /* bytes that are in the buffer */
+	uint8_t rc;		  /* of a failed part */
+	bool needs_get, needs_zbp, needs_done;
+	uint64_t get_from; /* software's Get: where in the source, and how much */
+	uint32_t get_len;
 };
+
+/** cxi_rxc_gate() - The state of @r has changed, or the messages that software holds have. */
+static inline void cxi_rxc_gate(struct cxi_rxc *r)
+{
+	/* what software took over is older than all that the adapter has */
+	r->is_direct = r->state == CXI_RXC_ENABLED && !r->preempts && !mt_unexp_cnt(&r->sw_unexp);
+}
 
 /* A message that software holds: its bytes are still where the adapter put them. */
 struct cxi_ux {
@@ -95,11 +100,16 @@ struct cxi_rx *cxi_rx_get(struct cxi_ep *ep, const struct cxi_recv_args *a);
 void cxi_rx_free(struct cxi_rx *rx);
 /** cxi_rx_stalled() - Try again what found the queue full. Return: how many went. */
 int cxi_rx_stalled(struct cxi_rxc *r);
-/** cxi_rx_end() - Completion or error of a receive that got all it will get; frees it. */
-void cxi_rx_end(struct cxi_rx *rx);
-void cxi_rx_end_err(struct cxi_rx *rx, int err, int prov_errno, size_t olen);
+/** cxi_rx_refuse() - The end of a receive that no message will meet: an error entry with @err; frees it. */
+void cxi_rx_refuse(struct cxi_rx *rx, int err, int prov_errno);
 /** cxi_rx_source() - fi_addr of the sender as FI_SOURCE wants it. */
-fi_addr_t cxi_rx_source(const struct cxi_ep *ep, uint32_t initiator, uint16_t vni);
+static inline fi_addr_t cxi_rx_source(const struct cxi_ep *ep, uint32_t initiator, uint16_t vni)
+{
+	if (!ep->source || !ep->kit.av)
+		return FI_ADDR_NOTAVAIL;
+	return cxi_av_source(container_of(ep->kit.av, struct cxi_av, kit), CASSINI_MATCH_ID_NIC(initiator),
+			     (uint16_t)CASSINI_MATCH_ID_PID(initiator), vni);
+}
 /** cxi_rx_ep() - The endpoint that @ev arrived at. */
 struct cxi_ep *cxi_rx_ep(const struct cxi_rxc *r, const struct cassini_event *ev);
 

@@ -6,8 +6,7 @@
 #include "base/log.h"
 #include "prov/cxi/cxi.h"
 
-#define LEVELS (FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE)
-#define SENDMSG_FLAGS (FI_INJECT | FI_COMPLETION | FI_MORE | FI_FENCE | FI_REMOTE_CQ_DATA | LEVELS)
+#define SENDMSG_FLAGS (FI_INJECT | FI_COMPLETION | FI_MORE | FI_FENCE | FI_REMOTE_CQ_DATA | CXI_LEVELS)
 
 enum cxi_proto cxi_select_proto(const struct cxi_params *p, size_t len, bool inject, bool triggered, bool rnr)
 {
@@ -174,13 +173,11 @@ void cxi_zbp_on_event(struct cxi_req *req, const struct cassini_event *ev)
 
 static int args_check(const struct cxi_ep *ep, const struct cxi_send_args *a)
 {
-	if (unlikely(a->len > CXI_MSG_MAX))
-		return -FI_EMSGSIZE;
-	if (unlikely(a->inject && a->len > ep->kit.inject_size))
+	if (unlikely(a->len > (a->inject ? ep->kit.inject_size : (size_t)CXI_MSG_MAX)))
 		return -FI_EMSGSIZE;
 	if (unlikely(a->len && !a->buf))
 		return -FI_EINVAL;
-	if (unlikely(a->tagged && (a->tag & ~(ep->is_rnr ? CXI_RNR_TAG_MASK : CXI_TAG_MASK)))) {
+	if (unlikely(a->tag & ~ep->tag_mask)) { /* 0 of those without */
 		LOG_INFO("tag %#llx refused: %d bits may be set", (unsigned long long)a->tag, ep->is_rnr ? CXI_RNR_TAG_BITS : CXI_TAG_BITS);
 		return -FI_EINVAL;
 	}
@@ -213,7 +210,7 @@ static inline void send_init(struct cxi_tx *tx, const struct cxi_send_args *a, c
  * one before. Not if the caller asked for more than that, counts it, or has not read the last ones: the queue must not
  * grow by posting; nor while earlier operations have not ended: most programs like completions in order.
  */
-#define EARLY_NOT (LEVELS & ~FI_INJECT_COMPLETE)
+#define EARLY_NOT (CXI_LEVELS & ~FI_INJECT_COMPLETE)
 #define EARLY_MAX 64u /* unread completions */
 
 static inline bool is_early(const struct cxi_ep *ep, const struct cxi_send_args *a)
@@ -225,30 +222,37 @@ static inline bool is_early(const struct cxi_ep *ep, const struct cxi_send_args 
 
 /*
  * Is nothing of a message left to remember once it is posted? If it makes no completion, or an early one, only its
- * failure is heard of again, by cxi_send_lost(). Flow control does not count those under way: its notice follows them
- * to the peer, in order, and says too little until all that were refused have come back.
+ * failure is heard of again, by cxi_send_lost(). What the context has to say is in t->direct.
  */
 static inline bool is_forgotten(const struct cxi_ep *ep, const struct cxi_txc *t, const struct cxi_send_args *a,
 				enum cxi_proto proto, bool wants_cqe)
 {
-	return likely(proto <= CXI_P_IDC && !a->work && !(a->flags & (FI_FENCE | FI_MATCH_COMPLETE)) && t->ep == ep &&
-		      !t->fc && !ep->is_rnr && !ep->kit.cntr[KIT_CNTR_SEND] && (!wants_cqe || is_early(ep, a)));
+	return likely(t->direct == ep && !a->work && !(a->flags & (FI_FENCE | FI_MATCH_COMPLETE)) && proto <= CXI_P_IDC &&
+		      !ep->kit.cntr[KIT_CNTR_SEND] && (!wants_cqe || is_early(ep, a)));
 }
 
 /* One that is remembered, until its target has answered. */
-static int send_kept(struct cxi_ep *ep, const struct cxi_send_args *a, const struct cxi_dest *dest,
-		     enum cxi_proto proto, struct cassini_dom *dom)
+static __attribute__((noinline)) int send_kept(struct cxi_ep *ep, const struct cxi_send_args *a, struct cxi_dest dest)
 {
-	struct cxi_tx *tx = cxi_tx_get(ep, CXI_TX_SEND, a->flags, a->context);
+	struct cassini_dom *dom = likely(!dest.vni) ? ep->portal->dom[0] : cxi_portal_dom(ep->portal, dest.vni);
+	struct cxi_txc *t = ep->txc;
+	enum cxi_proto proto;
+	struct cxi_tx *tx;
 	int ret;
 
+	if (unlikely(t->fc && cxi_fc_holds(t, &dest)))
+		return -FI_EAGAIN;
+	if (unlikely(!dom))
+		return -FI_EINVAL;
+	tx = cxi_tx_get(ep, CXI_TX_SEND, a->flags, a->context);
 	if (unlikely(!tx))
 		return -FI_EAGAIN;
-	send_init(tx, a, dest, ++ep->txc->send_seq);
+	proto = cxi_select_proto(&ep->domain->params, a->len, a->inject, a->work && a->work->trig, ep->is_rnr);
+	send_init(tx, a, &dest, ++t->send_seq);
 	tx->cmd.dom = dom;
 	ret = take_ids(tx, proto);
 	if (likely(!ret)) {
-		build(&tx->cmd, a, dest, proto, tx);
+		build(&tx->cmd, a, &dest, proto, tx);
 		ret = likely(!a->work) ? cxi_post(tx) : cxi_tx_start(tx, a->work);
 	}
 	if (unlikely(ret))
@@ -259,8 +263,8 @@ static int send_kept(struct cxi_ep *ep, const struct cxi_send_args *a, const str
 ssize_t cxi_send_common(struct cxi_ep *ep, const struct cxi_send_args *a)
 {
 	bool wants_cqe = !a->no_cqe && kit_tx_wants_cqe(&ep->kit, a->flags);
-	struct cxi_txc *t = ep->txc;
 	struct cassini_cmd cmd;
+	struct cxi_txc *t = ep->txc;
 	uint8_t *frame = NULL;
 	enum cxi_proto proto;
 	struct cxi_dest dest;
@@ -269,18 +273,15 @@ ssize_t cxi_send_common(struct cxi_ep *ep, const struct cxi_send_args *a)
 	ret = ret ? ret : cxi_av_dest(container_of(ep->kit.av, struct cxi_av, kit), a->dest, &dest);
 	if (unlikely(ret))
 		return ret;
-	if (unlikely(t->fc != NULL) && cxi_fc_holds(t, &dest))
-		return -FI_EAGAIN;
-	cmd.dom = likely(!dest.vni) ? ep->portal->dom[0] : cxi_portal_dom(ep->portal, dest.vni);
-	if (unlikely(!cmd.dom))
-		return -FI_EINVAL;
-	proto = cxi_select_proto(&ep->domain->params, a->len, a->inject, a->work && a->work->trig, ep->is_rnr);
+	cmd.dom = ep->portal->dom[0];
+	/* as of a command that waits for no counter and is none of RNR's: those are remembered anyway */
+	proto = cxi_select_proto(&ep->domain->params, a->len, a->inject, false, false);
 	if (likely(is_forgotten(ep, t, a, proto, wants_cqe) && !dest.vni && cmd.dom == t->cps.dom)) {
 		build(&cmd, a, &dest, proto, NULL);
 		frame = cassini_begin(t->cmdq, &cmd, wants_cqe);
 	}
 	if (unlikely(!frame))
-		return send_kept(ep, a, &dest, proto, cmd.dom);
+		return send_kept(ep, a, dest);
 	cmd.flags |= a->flags & FI_MORE ? CASSINI_CMD_MORE : 0;
 	cmd.user_ptr = ++t->send_seq;
 	cassini_commit(t->cmdq, frame, &cmd);

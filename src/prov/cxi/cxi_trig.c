@@ -111,7 +111,7 @@ static ssize_t queue_rma(struct cxi_domain *d, const struct fi_op_rma *op, bool 
 	if (ret)
 		return ret;
 	a = cxi_rma_from_msg(&op->msg, flags, is_write);
-	a.work = *w;
+	a.far.work = *w;
 	return cxi_rma_common(cxi_ep_of(op->ep), &a);
 }
 
@@ -124,7 +124,7 @@ static ssize_t queue_atomic(struct cxi_domain *d, struct fid_ep *fid, const stru
 	ret = ret ? ret : cxi_amo_from_msg(msg, fetch, compare, flags & ~(FI_MORE | FI_CXI_CNTR_WB), &a);
 	if (ret)
 		return ret;
-	a.work = *w;
+	a.far.work = *w;
 	return cxi_amo_common(cxi_ep_of(fid), &a);
 }
 

@@ -11,7 +11,18 @@ static const enum kit_cntr_kind cntr_of[CXI_TX_KIND_NUM] = {
 	[CXI_TX_ATOMIC] = KIT_CNTR_WRITE, [CXI_TX_FETCH] = KIT_CNTR_READ,
 };
 
-int cxi_ep_state_any(struct cxi_ep *ep)
+void cxi_ep_gate(struct cxi_ep *ep)
+{
+	static const uint8_t no;
+	const volatile uint8_t *mark = ep->domain->kit.fork_mark;
+
+	if (!mark || !ep->kit.enabled)
+		mark = &no; /* the long question knows why */
+	ep->tx_mark = ep->txc ? mark : &no;
+	ep->rx_mark = ep->rxc ? mark : &no;
+}
+
+int cxi_ep_state(struct cxi_ep *ep)
 {
 	struct kit_domain *d = &ep->domain->kit;
 
@@ -20,6 +31,20 @@ int cxi_ep_state_any(struct cxi_ep *ep)
 	if (likely(ep->kit.enabled))
 		return 0;
 	return ep->kind == CXI_ALIAS ? cxi_alias_sync(ep) : -FI_EOPBADSTATE;
+}
+
+int cxi_tx_state_any(struct cxi_ep *ep)
+{
+	int ret = cxi_ep_state(ep);
+
+	return ret ? ret : ep->txc ? 0 : -FI_ENOSYS;
+}
+
+int cxi_rx_state_any(struct cxi_ep *ep)
+{
+	int ret = cxi_ep_state(ep);
+
+	return ret ? ret : ep->rxc ? 0 : -FI_ENOSYS;
 }
 
 /* --- operations --- */
@@ -152,6 +177,15 @@ int cxi_tx_start(struct cxi_tx *tx, const struct cxi_work *work)
 }
 
 /* --- the context --- */
+
+/*
+ * A shared context does not know whose a failed send was. Flow control does not count sends that nobody remembers: its
+ * notice follows them to the peer, in order, and says too little until all that were refused have come back.
+ */
+void cxi_txc_gate(struct cxi_txc *t)
+{
+	t->direct = t->ep && !t->fc && !t->ep->is_rnr ? t->ep : NULL;
+}
 
 int cxi_txc_open(struct cxi_domain *d, const struct cxi_key *key, uint32_t tclass, size_t size, struct cxi_txc **out)
 {

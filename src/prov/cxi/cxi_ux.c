@@ -181,12 +181,14 @@ struct cxi_ux *cxi_ux_add(struct cxi_rxc *r, const struct cassini_event *ev)
 	ux->mt.tag = ev->match_bits;
 	ux->mt.src = ev->initiator;
 	mt_unexp_add(&r->sw_unexp, &ux->mt);
+	cxi_rxc_gate(r);
 	return ux;
 }
 
 void cxi_ux_del(struct cxi_rxc *r, struct cxi_ux *ux)
 {
 	mt_unexp_del(&r->sw_unexp, &ux->mt);
+	cxi_rxc_gate(r);
 }
 
 /*

@@ -61,6 +61,7 @@ void cxi_rxc_set_state(struct cxi_rxc *r, enum cxi_rxc_state state)
 	LOG_INFO("RXC (%#x:%u) PtlTE %u: now in %s, was %s", r->domain->info.nic, r->portal_cnt ? r->portal[0]->pid : 0, cassini_pte_ptn(r->pte),
 		 state_name[state], state_name[r->state]);
 	r->state = state;
+	cxi_rxc_gate(r);
 }
 
 static bool is_running(const struct cxi_rxc *r)
@@ -385,7 +386,7 @@ static void give_up(struct cxi_rx *rx, uint8_t rc)
 {
 	LOG_WARN("LE exhaustion during flow control: a receive ends with an error; FI_CXI_RX_MATCH_MODE=hybrid avoids that");
 	cxi_rx_unpost(rx);
-	cxi_rx_end_err(rx, FI_ENOSPC, rc, 0);
+	cxi_rx_refuse(rx, FI_ENOSPC, rc);
 }
 
 static void rnr_append_later(struct cxi_rx *rx, struct fc *f, uint8_t rc)

@@ -156,6 +156,7 @@ static struct fc_peer *peer_get(struct cxi_txc *t, const struct cxi_tx *tx)
 			return NULL;
 		LIST_INIT(&f->peers);
 		t->fc = f;
+		cxi_txc_gate(t);
 	}
 	p = mem_alloc(sizeof(*p));
 	if (!p)
@@ -176,6 +177,7 @@ static void peer_free(struct cxi_txc *t, struct fc_peer *p)
 	if (LIST_EMPTY(&f->peers)) {
 		mem_free(f);
 		t->fc = NULL;
+		cxi_txc_gate(t);
 	}
 }
 
@@ -296,6 +298,7 @@ void cxi_fc_fini(struct cxi_txc *t)
 	}
 	mem_free(f);
 	t->fc = NULL;
+	cxi_txc_gate(t);
 }
 
 void cxi_fc_forget(struct cxi_txc *t, const struct cxi_portal *portal)
