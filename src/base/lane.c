@@ -40,6 +40,7 @@ void lane_tx_init(struct lane_tx *tx, void *mem, uint32_t slot_cnt)
 		.head_seen = lane_first(slot_cnt),
 		.avail = slot_cnt,
 	};
+	tx->lap = (uint64_t)lane_lap_tag(tx->pos, tx->lap_shift) << LANE_LAP_SHIFT;
 }
 
 void lane_rx_init(struct lane_rx *rx, void *mem, uint32_t slot_cnt)
@@ -49,8 +50,11 @@ void lane_rx_init(struct lane_rx *rx, void *mem, uint32_t slot_cnt)
 	check_slot_cnt(slot_cnt);
 	*rx = (struct lane_rx){
 		.slots = (uint8_t *)(shm + 1),
+		.next = (uint8_t *)(shm + 1),
+		.end = (uint8_t *)(shm + 1) + (size_t)slot_cnt * LANE_SLOT,
 		.head = &shm->head,
 		.mask = slot_cnt - 1,
+		.quarter = ~((slot_cnt - 1) >> 2),
 		.lap_shift = (uint32_t)__builtin_ctz(slot_cnt),
 		.pos = lane_first(slot_cnt),
 		.published = lane_first(slot_cnt),
@@ -99,7 +103,8 @@ void *lane_reserve_slow(struct lane_tx *tx, uint32_t nslots)
 		skip = 0;
 		to_end = slot_cnt;
 	}
-	tx->avail = MIN(room, to_end);
+	tx->avail = MIN(room, to_end); /* so that each lap begins here */
+	tx->lap = (uint64_t)lane_lap_tag(tx->pos, tx->lap_shift) << LANE_LAP_SHIFT;
 	if (skip || nslots > tx->avail)
 		return NULL;
 	undo_abandoned(tx, nslots);
@@ -123,6 +128,14 @@ void lane_scrub(struct lane_rx *rx)
 		if (atomic_load_explicit(word0, memory_order_relaxed) >> LANE_LAP_SHIFT == next_lap)
 			atomic_store_explicit(word0, 0, memory_order_relaxed);
 	}
+}
+
+/* A lap begins at a quarter, and no record crosses the end of the ring: so tag and place change only here. */
+void lane_turn(struct lane_rx *rx)
+{
+	rx->next = (uint8_t *)lane_word0(rx->slots, rx->pos & rx->mask);
+	rx->lap = lane_lap_tag(rx->pos, rx->lap_shift);
+	lane_publish(rx);
 }
 
 void *lane_peek_slow(struct lane_rx *rx, uint64_t word, uint32_t *cap_bytes, uint64_t *user40)

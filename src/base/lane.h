@@ -72,21 +72,25 @@ struct lane_tx {
 	uint32_t lap_shift; /* k */
 	uint32_t pos;	    /* where the next record goes */
 	uint32_t head_seen; /* last believed value of *@head */
+	uint64_t lap;	    /* tag of the lap in which @avail slots are, in place for a header */
 	uint32_t avail;	    /* slots at @pos known to be free and contiguous */
 	uint32_t resv;	    /* slots from @pos that may hold bytes of an uncommitted message */
 };
 
 /* Consumer's private half. Locking: none, one thread at a time. */
 struct lane_rx {
-	uint8_t *slots;
+	uint8_t *next;	    /* slot of the next record, at @pos */
+	uint32_t pos;	    /* of the next record */
+	uint32_t lap;	    /* tag of @pos's lap; LANE_LAP_NEVER once broken */
+	uint32_t cur;	    /* slots of the record that lane_peek() returned */
+	uint32_t quarter;   /* the bits of a position that change where a quarter of the ring ends */
+	const uint8_t *end; /* of the ring */
 	_Atomic uint32_t *head;
+	uint32_t published; /* what *@head says */
+	bool broken;	    /* the peer wrote a header that no producer writes; for good */
 	uint32_t mask;
 	uint32_t lap_shift;
-	uint32_t pos;	    /* of the next record */
-	uint32_t published; /* what *@head says */
-	uint32_t lap;	    /* tag of @pos's lap; LANE_LAP_NEVER once broken */
-	uint32_t cur;	    /* slots of the record that lane_peek() returned; 0 = none */
-	bool broken;	    /* the peer wrote a header that no producer writes; for good */
+	uint8_t *slots;
 };
 
 /** lane_shm_size() - Bytes of shared memory of a lane of @slot_cnt slots, a power of two in
@@ -177,12 +181,11 @@ static inline void *lane_reserve(struct lane_tx *tx, uint32_t bytes)
 /** lane_commit_at() - Publish what was last reserved, at @slot, with @user40, of 40 bits, beside it. */
 static inline void lane_commit_at(struct lane_tx *tx, void *slot, uint64_t user40)
 {
-	uint64_t lap = lane_lap_tag(tx->pos, tx->lap_shift);
-
-	assert(tx->resv && !(user40 & ~LANE_W_USER));
+	assert(tx->resv && !(user40 & ~LANE_W_USER) &&
+	       tx->lap == (uint64_t)lane_lap_tag(tx->pos, tx->lap_shift) << LANE_LAP_SHIFT);
 	/* release: payload before header; pairs with the acquire in lane_peek() */
 	atomic_store_explicit((_Atomic uint64_t *)slot - 1,
-			      lap << LANE_LAP_SHIFT | (uint64_t)tx->resv << LANE_NSLOTS_SHIFT | user40, memory_order_release);
+			      tx->lap | (uint64_t)tx->resv << LANE_NSLOTS_SHIFT | user40, memory_order_release);
 	tx->pos += tx->resv;
 	tx->avail -= tx->resv;
 	tx->resv = 0;
@@ -223,20 +226,31 @@ static inline void lane_publish(struct lane_rx *rx)
  */
 static inline __attribute__((always_inline)) void *lane_peek(struct lane_rx *rx, uint32_t *cap_bytes, uint64_t *user40)
 {
-	uint32_t idx = rx->pos & rx->mask, nslots;
 	/* acquire; pairs with the release in lane_commit() */
-	uint64_t word = atomic_load_explicit(lane_word0(rx->slots, idx), memory_order_acquire);
+	uint64_t word = atomic_load_explicit((_Atomic uint64_t *)(void *)rx->next, memory_order_acquire);
+	uint32_t nslots = (uint32_t)FIELD_GET(LANE_W_NSLOTS | LANE_W_SKIP, word);
 
 	if (word >> LANE_LAP_SHIFT != rx->lap)
 		return NULL;
-	nslots = (uint32_t)FIELD_GET(LANE_W_NSLOTS | LANE_W_SKIP, word);
-	if (unlikely(nslots - 1 > MIN(rx->mask - idx, LANE_SLOTS_MAX - 1u)))
-		return lane_peek_slow(rx, word, cap_bytes, user40);
+	if (unlikely(nslots - 1 >= LANE_SLOTS_MAX || nslots > (size_t)(rx->end - rx->next) / LANE_SLOT)) {
+		uint32_t cap = 0; /* the call's own, so that the caller's need not be in memory */
+		uint64_t user = 0;
+		void *slot = lane_peek_slow(rx, word, &cap, &user);
+
+		if (slot) {
+			*cap_bytes = cap;
+			*user40 = user;
+		}
+		return slot;
+	}
 	rx->cur = nslots;
 	*cap_bytes = nslots * LANE_SLOT - LANE_WORD0;
 	*user40 = word & LANE_W_USER;
-	return rx->slots + (size_t)idx * LANE_SLOT + LANE_WORD0;
+	return rx->next + LANE_WORD0;
 }
+
+/* The rare part of lane_next(): a quarter of the ring ends. */
+void lane_turn(struct lane_rx *rx);
 
 /** lane_next() - Consume the message that lane_peek() returned; do not touch it afterwards. */
 static inline void lane_next(struct lane_rx *rx)
@@ -247,12 +261,9 @@ static inline void lane_next(struct lane_rx *rx)
 	if (rx->cur > 1)
 		lane_scrub(rx);
 	rx->pos += rx->cur;
-	rx->cur = 0;
-	/* A lap begins at a quarter, and no record crosses the end: the tag changes only here. */
-	if (unlikely((was ^ rx->pos) & ~(rx->mask >> 2))) {
-		rx->lap = lane_lap_tag(rx->pos, rx->lap_shift);
-		lane_publish(rx);
-	}
+	rx->next += (size_t)rx->cur * LANE_SLOT;
+	if (unlikely((was ^ rx->pos) & rx->quarter))
+		lane_turn(rx);
 }
 
 #endif

@@ -97,13 +97,15 @@ static bool head_is_err(const struct kit_cq *cq)
 	return cq->ring[cq->head & cq->mask].e.flags & KIT_CQE_ERR;
 }
 
-/* The formats are prefixes of each other. Constant lengths: each case is a few moves. */
+/* The formats are prefixes of each other. Constant lengths: each case is a few moves, the commonest first. */
 static inline uint8_t *entry_copy(uint8_t *dst, const struct kit_cqe *c, enum fi_cq_format format)
 {
-	switch (format) {
-	case FI_CQ_FORMAT_TAGGED:
+	if (likely(format == FI_CQ_FORMAT_TAGGED)) {
 		memcpy(dst, &c->e, sizeof(struct fi_cq_tagged_entry));
 		return dst + sizeof(struct fi_cq_tagged_entry);
+	}
+	switch (format) {
+	case FI_CQ_FORMAT_TAGGED:
 	case FI_CQ_FORMAT_DATA:
 		memcpy(dst, &c->e, sizeof(struct fi_cq_data_entry));
 		return dst + sizeof(struct fi_cq_data_entry);
@@ -121,25 +123,28 @@ static inline uint8_t *entry_copy(uint8_t *dst, const struct kit_cqe *c, enum fi
 /* The queue is not empty, @count not 0. */
 static inline ssize_t take(struct kit_cq *cq, uint8_t *dst, size_t count, fi_addr_t *src)
 {
-	uint32_t head = cq->head, tail = cq->tail;
+	uint32_t head = cq->head, end = cq->tail;
 	const struct kit_cqe *c = &cq->ring[head & cq->mask];
-	size_t n = 0;
 
 	if (unlikely(c->e.flags & KIT_CQE_ERR))
 		return -FI_EAVAIL;
-	do {
+	if (unlikely(end - head > count))
+		end = head + (uint32_t)count;
+	for (;;) {
 		dst = entry_copy(dst, c, cq->format);
 		if (src)
-			src[n] = c->src;
-		n++;
-		if (++head == tail) {
-			head = cq->tail = 0;
+			*src++ = c->src;
+		if (likely(++head == end))
 			break;
-		}
 		c = &cq->ring[head & cq->mask];
-	} while (n < count && likely(!(c->e.flags & KIT_CQE_ERR)));
+		if (unlikely(c->e.flags & KIT_CQE_ERR))
+			break;
+	}
+	count = head - cq->head;
 	cq->head = head;
-	return (ssize_t)n;
+	if (likely(head == cq->tail))
+		cq->head = cq->tail = 0;
+	return (ssize_t)count;
 }
 
 /* What a read that took nothing returns; 0: it asked for no entry, and there is one. */
@@ -189,14 +194,14 @@ static inline ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, f
 
 	if (!kit_enter(d))
 		return -FI_EIO;
-	if (cq->tail == cq->head || ++cq->undriven >= UNDRIVEN_MAX || !count) {
+	if (cq->tail == cq->head || ++cq->undriven >= UNDRIVEN_MAX || unlikely(!count)) {
 		int events = kit_drive(cq->eps, cq->ep_cnt);
 
 		cq->undriven = 0;
-		if (unlikely(cq->tail == cq->head || !count))
+		if (cq->tail == cq->head)
 			return found_nothing(cq, events);
 	}
-	ret = take(cq, buf, count, src);
+	ret = likely(count) ? take(cq, buf, count, src) : nothing_taken(cq);
 	lock_release(&d->lock);
 	return ret;
 }

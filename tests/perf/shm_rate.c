@@ -100,7 +100,7 @@ static inline void send_one(struct side *s, struct link_peer *peer, uint32_t len
 
 	s->src[0]++;
 	while (shm_send(peer->shm, LINK_K_NIC, &len, 8, &iov, len > 8, s))
-		shm_poll(s->f.s, 64, NULL, NULL);
+		shm_poll(s->f.s, 64);
 	s->sent++;
 }
 
@@ -113,12 +113,12 @@ static void pingpong(struct side *s, struct link_peer *peer, uint32_t len, uint3
 		if (is_first)
 			send_one(s, peer, len);
 		while (s->got < want)
-			shm_poll(s->f.s, 64, NULL, NULL);
+			shm_poll(s->f.s, 64);
 		if (!is_first)
 			send_one(s, peer, len);
 	}
 	while (s->sent)
-		shm_poll(s->f.s, 64, NULL, NULL);
+		shm_poll(s->f.s, 64);
 }
 
 static void stream(struct side *s, struct link_peer *peer, uint32_t len, uint32_t cnt,
@@ -129,15 +129,15 @@ static void stream(struct side *s, struct link_peer *peer, uint32_t len, uint32_
 	if (is_first)
 		for (uint32_t i = 0; i < cnt; i++) {
 			while (s->sent >= 128)
-				shm_poll(s->f.s, 64, NULL, NULL);
+				shm_poll(s->f.s, 64);
 			send_one(s, peer, len);
 		}
 	while (s->got < want)
-		shm_poll(s->f.s, 64, NULL, NULL);
+		shm_poll(s->f.s, 64);
 	if (!is_first)
 		send_one(s, peer, 8);
 	while (s->sent)
-		shm_poll(s->f.s, 64, NULL, NULL);
+		shm_poll(s->f.s, 64);
 }
 
 static int cmp(const void *a, const void *b)
@@ -202,7 +202,7 @@ static void idle_cost(struct side *s)
 	uint64_t t = clk_now_ns(NULL);
 
 	for (int i = 0; i < 1000000; i++)
-		shm_poll(s->f.s, 64, NULL, NULL);
+		shm_poll(s->f.s, 64);
 	printf("idle poll, one peer: %.1f ns\n", (double)(clk_now_ns(NULL) - t) / 1e6);
 }
 
@@ -236,7 +236,7 @@ static int side_main(struct shared *sh, uint32_t salt, int samples, int only, bo
 		idle_cost(s);
 	atomic_fetch_add(&sh->phase, 1);
 	while (atomic_load(&sh->phase) < 4)
-		shm_poll(s->f.s, 64, NULL, NULL);
+		shm_poll(s->f.s, 64);
 	fake_close(&s->f);
 	return 0;
 }

@@ -27,6 +27,7 @@ struct fake {
 			const struct view *v);
 	void (*on_sent)(struct fake *f, enum link_kind kind, void *cookie, int status);
 	void (*on_lost)(struct fake *f, struct link_peer *peer, uint64_t tag, const void *frame, size_t len);
+	void (*on_dgram)(struct fake *f, const struct link_addr *src, const void *buf, size_t len);
 	void *ctx;
 	uint64_t rx_cnt, sent_cnt, sent_bad, lost_cnt;
 	int last_status;
@@ -122,8 +123,17 @@ static int fake_on_frame(void *ctx, struct link_peer *peer, const struct view *f
 	return fake_deliver(peer->port, peer, LINK_K_NIC, frame);
 }
 
+static void fake_dgram(struct link_port *p, const struct link_addr *src, const void *buf, size_t len)
+{
+	struct fake *f = fake_of(p);
+
+	if (f->on_dgram)
+		f->on_dgram(f, src, buf, len);
+}
+
 static const struct port_up fake_up = {
 	.other = fake_deliver,
+	.dgram = fake_dgram,
 	.sent = fake_sent,
 	.lost = fake_lost,
 	.dead = fake_dead,
@@ -197,7 +207,7 @@ static inline int fake_send(struct fake *f, const struct link_addr *to, const vo
 
 static inline int fake_poll(struct fake *f)
 {
-	int n = shm_poll(f->s, 64, NULL, NULL);
+	int n = shm_poll(f->s, 64);
 
 	shm_timer(f->s, clk_now_ns(&f->node.clk));
 	return n;

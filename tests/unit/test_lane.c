@@ -41,7 +41,9 @@ static void pair_set_pos(struct pair *p, uint32_t pos)
 {
 	p->tx.pos = p->tx.head_seen = p->rx.pos = p->rx.published = pos;
 	atomic_store(p->tx.head, pos);
+	p->tx.avail = 0;
 	p->rx.lap = lane_lap_tag(pos, p->rx.lap_shift);
+	p->rx.next = p->rx.slots;
 }
 
 static uint32_t slots_of(uint32_t bytes)

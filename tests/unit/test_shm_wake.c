@@ -187,7 +187,7 @@ static bool wait_for(struct ball *b, uint64_t want)
 	struct pollfd p = {.fd = shm_wait_fd(b->f->s), .events = POLLIN};
 
 	while (b->f->rx_cnt < want) {
-		if (shm_poll(b->f->s, 64, NULL, NULL))
+		if (shm_poll(b->f->s, 64))
 			continue;
 		for (volatile uint64_t spin = rng_below(&b->rng, 100); spin; spin--)
 			;
@@ -232,7 +232,7 @@ static bool play(struct ball *b, uint32_t sleeps, bool is_first)
 		buf[0] = is_last;
 		while (fake_send(b->f, &b->to, buf, rng_chance(&b->rng, 0.3) ? 1 : sizeof(buf),
 				 rng_chance(&b->rng, 0.5) ? b : NULL))
-			shm_poll(b->f->s, 64, NULL, NULL);
+			shm_poll(b->f->s, 64);
 		if (is_first && !wait_for(b, i))
 			return false;
 	}

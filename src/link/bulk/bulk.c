@@ -122,7 +122,7 @@ static int ended_step(struct bulk_port *b)
 	return events;
 }
 
-int bulk_poll(struct bulk_port *b, uint64_t now_ns)
+__attribute__((noinline)) int bulk_poll(struct bulk_port *b, uint64_t now_ns)
 {
 	int events, moved;
 

@@ -102,6 +102,8 @@ struct link_peer {
 struct port_up {
 	/* A whole frame arrived that is not for the port's owner, see port_deliver(). */
 	int (*other)(struct link_port *p, struct link_peer *peer, enum link_kind kind, const struct view *frame);
+	/* A datagram of the reliability module came through shared memory. */
+	void (*dgram)(struct link_port *p, const struct link_addr *src, const void *buf, size_t len);
 	/* A frame with a cookie has ended (status as link_ops.on_sent). */
 	void (*sent)(struct link_port *p, enum link_kind kind, void *cookie, int status);
 	/* A frame of link_commit() has failed. */
@@ -316,9 +318,8 @@ uint8_t *shm_begin(struct shm_peer *sp, size_t len, bool is_raw);
 void shm_commit(struct shm_peer *sp, uint8_t *frame, size_t len, bool is_raw, void *cookie, uint64_t tag);
 /** shm_send_dgram() - A datagram of the reliability module over shared memory (faults or capture on): may be lost. */
 int shm_send_dgram(struct shm_peer *sp, const struct iovec *iov, int iov_cnt);
-/** shm_poll() - Frames, datagrams (@dgram), refusals and completions, as port_up says. Return: events. */
-int shm_poll(struct shm_port *s, int budget,
-	     void (*dgram)(void *ctx, const struct link_addr *src, const void *buf, size_t len), void *ctx);
+/** shm_poll() - Frames, datagrams, refusals and completions, as port_up says. Return: events. */
+int shm_poll(struct shm_port *s, int budget);
 uint64_t shm_next_deadline(struct shm_port *s);
 /** shm_timer() - Liveness of peers we wait for; idle lanes given back. Called at least every 100 ms while polled. */
 void shm_timer(struct shm_port *s, uint64_t now_ns);

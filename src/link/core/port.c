@@ -58,16 +58,6 @@ static void frame_lost(struct link_port *p, struct link_peer *peer, uint64_t tag
 	p->ops->on_lost(p->ctx, peer, tag, frame, len, status);
 }
 
-static const struct port_up port_up = {
-	.other = other_frame,
-	.sent = frame_sent,
-	.lost = frame_lost,
-	.dead = port_peer_dead,
-	.is_other = port_peer_is_other,
-	.renew = port_peer_renew,
-	.out = port_frame_out,
-};
-
 /* Top of the carrier stack. */
 static void on_net_rx(void *ctx, const struct link_addr *src, const void *buf, size_t len)
 {
@@ -86,9 +76,8 @@ static void on_net_error(void *ctx, const struct link_addr *dst, const struct ca
 
 /* Datagrams of a peer whose room has conditions; ours may have none, then the answers take the
  * socket. */
-static void on_shm_dgram(void *ctx, const struct link_addr *src, const void *buf, size_t len)
+static void shm_dgram(struct link_port *p, const struct link_addr *src, const void *buf, size_t len)
 {
-	struct link_port *p = ctx;
 	struct link_addr from = *src;
 
 	from.flags = LINK_ADDR_NEAR;
@@ -101,6 +90,17 @@ static void on_shm_dgram(void *ctx, const struct link_addr *src, const void *buf
 		on_net_rx(p, &from, buf, len);
 }
 
+static const struct port_up port_up = {
+	.other = other_frame,
+	.dgram = shm_dgram,
+	.sent = frame_sent,
+	.lost = frame_lost,
+	.dead = port_peer_dead,
+	.is_other = port_peer_is_other,
+	.renew = port_peer_renew,
+	.out = port_frame_out,
+};
+
 /* Something of the reliability module's is due. The clock is not asked if nothing ever will be. */
 static bool is_due(struct link_port *p)
 {
@@ -109,7 +109,7 @@ static bool is_due(struct link_port *p)
 	return at != CLK_NEVER && at <= port_now(p);
 }
 
-static int poll_net(struct link_port *p)
+static __attribute__((noinline)) int poll_net(struct link_port *p)
 {
 	bool is_busy = p->net_look || p->net_busy || p->is_dirty || rel_outstanding(p->rel);
 	int n;
@@ -149,15 +149,14 @@ int link_poll(struct link_port *p)
 	if (likely(!n->agent_runs))
 		atomic_store_explicit(&n->poll_epoch, atomic_load_explicit(&n->poll_epoch, memory_order_relaxed) + 1,
 				      memory_order_relaxed);
-	if (unlikely((p->armed & PORT_ARM_POLL) || n->agent_runs ||
-		     atomic_load_explicit(&n->armed, memory_order_relaxed)))
+	if (unlikely((p->armed & PORT_ARM_POLL) | n->agent_runs | atomic_load_explicit(&n->armed, memory_order_relaxed)))
 		port_awake(p);
 	p->now_ns = 0;
 	p->polls++;
 	if (unlikely(p->peer_free_cnt))
 		peer_sweep(p);
 	if (p->shm) {
-		got = shm_poll(p->shm, POLL_SHM_BUDGET, on_shm_dgram, p);
+		got = shm_poll(p->shm, POLL_SHM_BUDGET);
 		if (p->polls % SHM_TIMER_POLLS == 0 || n->agent_runs)
 			shm_timer(p->shm, port_now(p));
 	}

@@ -223,7 +223,7 @@ bool link_is_armed(const struct link_port *p)
 }
 
 /* A thread announced that it sleeps, or was woken; now it, or another one for it, polls. */
-void port_awake(struct link_port *p)
+__attribute__((noinline)) void port_awake(struct link_port *p)
 {
 	struct link_node *n = p->node;
 

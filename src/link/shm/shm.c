@@ -33,7 +33,7 @@ static inline void ring_if_wanted(struct shm_peer *sp)
 		atomic_thread_fence(memory_order_seq_cst);
 	else
 		atomic_signal_fence(memory_order_seq_cst);
-	state = atomic_load_explicit(&sp->seg->hdr->state, memory_order_relaxed);
+	state = atomic_load_explicit(sp->state, memory_order_relaxed);
 	if (unlikely(state))
 		shm_ring(sp, state);
 }
@@ -120,7 +120,10 @@ static inline bool is_end(struct shm_peer *sp)
 	return true;
 }
 
-/* Slots of our own lane. NULL: none free now, or nobody is there any more. */
+/*
+ * Slots of our own lane. NULL: none free now, or nobody is there any more. Where a slot is free, there is room to
+ * remember what will be in it: what is remembered holds slots of its own.
+ */
 static inline void *own_reserve(struct shm_peer *sp, size_t len)
 {
 	void *slot = lane_reserve_seen(&sp->tx, (uint32_t)len);
@@ -190,8 +193,6 @@ static int send_own_staged(struct shm_peer *sp, const struct out *o)
 	void *slot;
 	int rc;
 
-	if (unlikely(!has_pend_room(sp)))
-		return -EAGAIN;
 	slot = own_reserve(sp, sizeof(struct shm_staged));
 	rc = slot ? stage_frame(sp, slot, o) : -EAGAIN;
 	if (unlikely(rc))
@@ -199,14 +200,6 @@ static int send_own_staged(struct shm_peer *sp, const struct out *o)
 	lane_commit(&sp->tx, user_word(sp, o->fmt + 1, 0, o->cookie));
 	ring_if_wanted(sp);
 	return 0;
-}
-
-/* Where the bytes of a frame of @len go that lies in our own lane. NULL: no room. */
-static inline void *inline_begin(struct shm_peer *sp, size_t len, const void *cookie)
-{
-	if (unlikely(cookie && !has_pend_room(sp)))
-		return NULL;
-	return own_reserve(sp, len);
 }
 
 #define LINE_0 ((size_t)(LANE_SLOT - LANE_WORD0)) /* bytes of a frame in its first line */
@@ -248,7 +241,7 @@ static __attribute__((noinline)) bool gather_lines(uint8_t *slot, const struct o
 
 static int send_own_inline(struct shm_peer *sp, const struct out *o)
 {
-	uint8_t *slot = inline_begin(sp, o->len, o->cookie);
+	uint8_t *slot = own_reserve(sp, o->len);
 
 	if (unlikely(!slot))
 		return -EAGAIN;
@@ -407,7 +400,7 @@ inline __attribute__((always_inline)) uint8_t *shm_begin(struct shm_peer *sp, si
 {
 	if (unlikely(sp->tx_mode != SHM_TX_OWN))
 		return NULL;
-	if (unlikely(!is_raw && (sp->s->outstanding >= LINK_OWN_CNT || !has_pend_room(sp))))
+	if (unlikely(!is_raw && sp->s->outstanding >= LINK_OWN_CNT))
 		return NULL;
 	return likely(len <= SHM_INLINE_MAX) ? own_reserve(sp, len) : is_raw ? NULL : staged_begin(sp, len);
 }
@@ -426,6 +419,7 @@ inline __attribute__((always_inline)) void shm_commit(struct shm_peer *sp, uint8
 		inline_end(sp, LINK_K_NIC, SHM_FMT_NIC, len, cookie);
 		return;
 	}
+	assert(has_pend_room(sp));
 	sp->pend_tail++;
 	e->pos = sp->tx.pos;
 	e->direct = (uint8_t)len; /* tells that most of the other fields are not used */

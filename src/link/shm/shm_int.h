@@ -206,6 +206,7 @@ static_assert(LINK_OWN_MAX <= SHM_INLINE_MAX && LINK_OWN_MAX <= UINT8_MAX, "stru
 static_assert(SHM_STAGE_GRANS_MIN * STAGE_GRAN >= LINK_FRAME_MAX, "every frame fits");
 static_assert(LANE_MSG_MAX <= SHM_U_LEN >> 15, "a length fits");
 static_assert(SHM_PEND_CNT == 256, "SHM_U_CODE");
+static_assert(SHM_PEND_CNT >= SHM_SLOTS_BIG, "each slot of a lane may hold a frame to remember");
 
 /* A refusal by who has declared the sender dead: its frames are not taken any more. Greater than what an owner can say. */
 #define SHM_CODE_GONE 255u
@@ -398,6 +399,7 @@ struct shm_rx {
 	struct shm_peer *sp;	/* who writes; NULL: in shm_port.limbo */
 	uint32_t idx;		/* of its descriptor */
 	uint32_t color;
+	uint32_t said;		/* SHM_U_COLOR and SHM_U_ACK of its last frame */
 	STAILQ_ENTRY(shm_rx) entry; /* limbo: */
 	struct shm_seg *seg;	/* of the writer, referenced; NULL: not known */
 	struct shm_proc proc;	/* without @seg */
@@ -413,6 +415,7 @@ struct shm_peer {
 		*peer; /* that holds us in peer->shm; NULL: none, or its frames are datagrams */
 	struct link_addr link_addr; /* as the one who attached us calls this peer */
 	struct shm_seg *seg;
+	_Atomic uint32_t *state; /* of @seg: each frame asks */
 	struct link_addr addr; /* with the nonce of this incarnation */
 	struct shm_peer *hnext, *all_next, *all_prev;
 	/* out */
@@ -585,7 +588,7 @@ bool shm_is_revoked(const struct shm_peer *sp);
 static inline bool shm_has_closed(const struct shm_peer *sp)
 {
 	/* acquire: pairs with the release in own_hide(), which comes before a port that closes gives up its lanes */
-	return atomic_load_explicit(&sp->seg->hdr->state, memory_order_acquire) & SHM_ST_CLOSED;
+	return atomic_load_explicit(sp->state, memory_order_acquire) & SHM_ST_CLOSED;
 }
 /** shm_revoked_doom() - @sp has revoked our lane: what is under way there ends, and why is said. */
 void shm_revoked_doom(struct shm_peer *sp);

@@ -243,7 +243,7 @@ static void shared_look(struct shm_port *s)
 		s->shared_due |= SHM_DUE_MORE;
 }
 
-void shm_lane_refresh(struct shm_port *s)
+__attribute__((noinline)) void shm_lane_refresh(struct shm_port *s)
 {
 	bool is_wanting = false;
 	uint32_t hwm;

@@ -112,7 +112,7 @@ static void peer_free(struct shm_peer *sp)
 	mem_free(sp);
 }
 
-void shm_peer_reap(struct shm_port *s)
+__attribute__((noinline)) void shm_peer_reap(struct shm_port *s)
 {
 	if (s->has_gone) {
 		s->has_gone = false;
@@ -204,6 +204,7 @@ static int peer_make(struct shm_port *s, struct shm_seg *seg, struct shm_peer **
 	sp->pend_head = sp->pend_tail = 0u - SHM_PEND_CNT / 2; /* wrapping is nothing special */
 	sp->s = s;
 	sp->seg = seg;
+	sp->state = &seg->hdr->state;
 	sp->addr = seg->addr;
 	sp->wake_fd = -1;
 	sp->block = SHM_NO_BLOCK;
@@ -459,7 +460,7 @@ bool shm_peer_expire(struct shm_peer *sp)
 	return true;
 }
 
-void shm_peer_run_doom(struct shm_port *s)
+__attribute__((noinline)) void shm_peer_run_doom(struct shm_port *s)
 {
 	struct shm_peer *next;
 
@@ -604,7 +605,7 @@ static void tick_gap(struct shm_port *s, uint64_t now)
 	}
 }
 
-void shm_timer(struct shm_port *s, uint64_t now_ns)
+__attribute__((noinline)) void shm_timer(struct shm_port *s, uint64_t now_ns)
 {
 	if (now_ns < s->tick_ns)
 		return;

@@ -173,12 +173,6 @@ static __attribute__((noinline)) int poll_acks(struct shm_port *s, bool is_look)
 
 /* --- in --- */
 
-struct poll_ctx {
-	struct shm_port *s;
-	void (*dgram)(void *ctx, const struct link_addr *src, const void *buf, size_t len);
-	void *ctx;
-};
-
 /* A message as it was found in a lane. */
 struct in {
 	const uint8_t *p;
@@ -226,18 +220,19 @@ static __attribute__((cold, noinline)) void refuse(_Atomic uint8_t *codes, uint3
 /* A frame of @peer, alive, to its owner. Return: what the owner says. */
 static inline int give_up(struct shm_port *s, struct link_peer *peer, enum link_kind kind, const uint8_t *p, uint32_t len)
 {
+	struct link_port *port = s->p;
 	struct view v; /* its unused segments are not worth the zeroing */
 
 	v.len = len;
 	v.seg_cnt = 1;
 	v.seg[0].p = p;
 	v.seg[0].len = len;
-	s->p->stats.shm_rx_frames++;
-	return port_deliver(s->p, peer, kind, &v);
+	port->stats.shm_rx_frames++;
+	return port_deliver(port, peer, kind, &v);
 }
 
 /* Return: false: not now, keep it. */
-static bool give_frame(struct poll_ctx *c, const struct in *m, enum link_kind kind,
+static bool give_frame(struct shm_port *s, const struct in *m, enum link_kind kind,
 		       const uint8_t *p, uint32_t len)
 {
 	struct link_peer *peer = m->sp->peer;
@@ -252,26 +247,25 @@ static bool give_frame(struct poll_ctx *c, const struct in *m, enum link_kind ki
 		refuse(m->codes, m->code_mask, m->user, SHM_CODE_GONE);
 		return true;
 	}
-	code = give_up(c->s, peer, kind, p, len);
+	code = give_up(s, peer, kind, p, len);
 	if (unlikely(code))
 		refuse(m->codes, m->code_mask, m->user, MIN(code, LINK_NAK_MAX));
 	return true;
 }
 
-static bool give(struct poll_ctx *c, const struct in *m, enum shm_fmt fmt, const uint8_t *p,
+static bool give(struct shm_port *s, const struct in *m, enum shm_fmt fmt, const uint8_t *p,
 		 uint32_t len)
 {
 	switch (fmt) {
 	case SHM_FMT_NIC:
 	case SHM_FMT_NIC_STAGED:
-		return give_frame(c, m, LINK_K_NIC, p, len);
+		return give_frame(s, m, LINK_K_NIC, p, len);
 	case SHM_FMT_BULK:
 	case SHM_FMT_BULK_STAGED:
-		return give_frame(c, m, LINK_K_BULK, p, len);
+		return give_frame(s, m, LINK_K_BULK, p, len);
 	case SHM_FMT_DGRAM:
 	case SHM_FMT_DGRAM_STAGED:
-		if (c->dgram)
-			c->dgram(c->ctx, &m->sp->addr, p, len);
+		s->p->up->dgram(s->p, &m->sp->addr, p, len);
 		return true;
 	case SHM_FMT_NUM:
 		break;
@@ -293,7 +287,7 @@ static inline void note_ack(struct shm_port *s, struct shm_peer *sp, uint64_t us
 
 /* The door: a message is complete and inside what it may touch, or dropped. Return: false: not now,
  * keep it. */
-static __attribute__((noinline)) bool take(struct poll_ctx *c, const struct in *m)
+static __attribute__((noinline)) bool take(struct shm_port *s, const struct in *m)
 {
 	uint32_t fmt = (uint32_t)FIELD_GET(SHM_U_FMT, m->user),
 		 len = (uint32_t)FIELD_GET(SHM_U_LEN, m->user);
@@ -302,10 +296,10 @@ static __attribute__((noinline)) bool take(struct poll_ctx *c, const struct in *
 	const uint8_t *p;
 	int rc;
 
-	note_ack(c->s, sp, m->user);
+	note_ack(s, sp, m->user);
 	if (fmt == SHM_FMT_NIC || fmt == SHM_FMT_BULK || fmt == SHM_FMT_DGRAM) {
 		if (len <= m->cap)
-			return give(c, m, (enum shm_fmt)fmt, m->p, len);
+			return give(s, m, (enum shm_fmt)fmt, m->p, len);
 		goto err_malformed;
 	}
 	if (fmt == 0 || fmt >= SHM_FMT_NUM || m->cap < sizeof(ref))
@@ -319,27 +313,30 @@ static __attribute__((noinline)) bool take(struct poll_ctx *c, const struct in *
 	p = stage_rx_ptr(&sp->stage, ref.gran, ref.len);
 	if (!p || ref.len > SHM_LEN_MAX)
 		goto err_malformed;
-	return give(c, m, (enum shm_fmt)fmt, p, ref.len);
+	return give(s, m, (enum shm_fmt)fmt, p, ref.len);
 
 err_malformed:
-	c->s->p->stats.drop_malformed++;
+	s->p->stats.drop_malformed++;
 	return true;
 }
 
 /* take() of a message in the lane @rx; for a small frame of a peer that we know, in short. */
-static inline bool take_own(struct poll_ctx *c, struct shm_rx *rx, const uint8_t *p, uint32_t cap, uint64_t user)
+static inline bool take_own(struct shm_port *s, struct shm_rx *rx, const uint8_t *p, uint32_t cap, uint64_t user)
 {
-	uint32_t len = (uint32_t)FIELD_GET(SHM_U_LEN, user);
+	uint32_t len = (uint32_t)FIELD_GET(SHM_U_LEN, user), said = (uint32_t)(user & (SHM_U_COLOR | SHM_U_ACK));
 	struct link_peer *peer = rx->sp->peer;
 	int code;
 
 	if (unlikely(FIELD_GET(SHM_U_FMT, user) != SHM_FMT_NIC || len > cap || !peer || peer->dead)) {
 		struct in m = {p, cap, user, rx->codes, SHM_PEND_CNT - 1, rx->sp};
 
-		return take(c, &m);
+		return take(s, &m);
 	}
-	note_ack(c->s, rx->sp, user);
-	code = give_up(c->s, peer, LINK_K_NIC, p, len);
+	if (said != rx->said) { /* the same again says nothing new */
+		rx->said = said;
+		note_ack(s, rx->sp, user);
+	}
+	code = give_up(s, peer, LINK_K_NIC, p, len);
 	if (unlikely(code))
 		refuse(rx->codes, SHM_PEND_CNT - 1, user, MIN(code, LINK_NAK_MAX));
 	return true;
@@ -363,7 +360,8 @@ static __attribute__((noinline)) void rx_idle(struct shm_port *s, struct shm_rx 
 	}
 }
 
-static inline int poll_rx(struct poll_ctx *c, struct shm_rx *rx, int quota)
+/* Inlined where it is called: it is most of what a poll does. */
+static inline __attribute__((always_inline)) int poll_rx(struct shm_port *s, struct shm_rx *rx, int quota)
 {
 	bool is_closing =
 		rx->is_closing; /* read before the lane: when that is empty then, it stays so */
@@ -372,18 +370,21 @@ static inline int poll_rx(struct poll_ctx *c, struct shm_rx *rx, int quota)
 	uint32_t cap;
 	int n = 0;
 
+	__builtin_prefetch(rx->lane.next + LANE_SLOT);
 	while ((p = lane_peek(&rx->lane, &cap, &user))) {
-		if (n == quota || unlikely(rx->is_gone) || unlikely(!take_own(c, rx, p, cap, user)))
+		__builtin_prefetch(rx->lane.next + 4 * LANE_SLOT);
+		if (unlikely(rx->is_gone) || unlikely(!take_own(s, rx, p, cap, user)))
 			break;
 		lane_next(&rx->lane);
-		n++;
+		if (unlikely(++n == quota))
+			break;
 	}
 	if (n) {
 		lane_publish(&rx->lane);
 		rx->is_wake_due = true;
 		rx->sp->was_used = true;
 	} else if (unlikely(rx->is_wake_due || is_closing || rx->lane.broken)) {
-		rx_idle(c->s, rx, is_closing && !p);
+		rx_idle(s, rx, is_closing && !p);
 	}
 	return n;
 }
@@ -408,45 +409,44 @@ static _Atomic uint8_t *block_of(struct shm_peer *sp, uint32_t block, int *err)
 }
 
 /* One message of the shared lane. Return: false: not now, keep it. */
-static bool take_shared(struct poll_ctx *c, struct in *m)
+static bool take_shared(struct shm_port *s, struct in *m)
 {
 	struct shm_from from;
 	int err;
 
 	if (m->cap < sizeof(from)) {
-		c->s->p->stats.drop_malformed++;
+		s->p->stats.drop_malformed++;
 		return true;
 	}
 	memcpy(&from, m->p, sizeof(from));
-	m->sp = shm_peer_of(c->s, &from.src, from.life, &err);
+	m->sp = shm_peer_of(s, &from.src, from.life, &err);
 	if (!m->sp) {
-		c->s->p->stats.drop_source += err == -ENOENT;
+		s->p->stats.drop_source += err == -ENOENT;
 		if (err != -ENOENT)
-			shm_is_hopeless(c->s, &c->s->shut_ns);
+			shm_is_hopeless(s, &s->shut_ns);
 		return err == -ENOENT;
 	}
 	m->codes = block_of(m->sp, from.block, &err);
 	if (!m->codes) {
 		if (is_want(err))
 			return false;
-		c->s->p->stats.drop_malformed++;
+		s->p->stats.drop_malformed++;
 		return true;
 	}
 	m->p += sizeof(from);
 	m->cap -= (uint32_t)sizeof(from);
 	m->sp->is_wake_due = true;
 	m->sp->was_used = true;
-	return take(c, m);
+	return take(s, m);
 }
 
-static int poll_shared_one(struct poll_ctx *c, struct lane_rx *lane, int quota)
+static int poll_shared_one(struct shm_port *s, struct lane_rx *lane, int quota)
 {
-	struct shm_port *s = c->s;
 	struct in m = {.code_mask = SHM_BLOCK_CODES - 1};
 	int n = 0;
 
 	while (n < quota && (m.p = lane_peek(lane, &m.cap, &m.user))) {
-		if (!take_shared(c, &m))
+		if (!take_shared(s, &m))
 			break;
 		lane_next(lane);
 		n++;
@@ -466,13 +466,12 @@ static int poll_shared_one(struct poll_ctx *c, struct lane_rx *lane, int quota)
 	return n;
 }
 
-static __attribute__((noinline)) int poll_shared(struct poll_ctx *c, int quota)
+static __attribute__((noinline)) int poll_shared(struct shm_port *s, int quota)
 {
-	struct shm_port *s = c->s;
 	int n = 0;
 
 	for (uint32_t k = 0; k < s->shared_cnt && n < quota; k++)
-		n += poll_shared_one(c, &s->shared[k], quota - n);
+		n += poll_shared_one(s, &s->shared[k], quota - n);
 	if (n)
 		s->shared_due |= SHM_DUE_WAKE;
 	else if (s->shared_due & SHM_DUE_WAKE)
@@ -481,15 +480,14 @@ static __attribute__((noinline)) int poll_shared(struct poll_ctx *c, int quota)
 }
 
 /* Few lanes: all of them, the one that spoke last first. */
-static __attribute__((noinline)) int poll_all(struct poll_ctx *c, int budget)
+static __attribute__((noinline)) int poll_all(struct shm_port *s, int budget)
 {
-	struct shm_port *s = c->s;
 	uint32_t cnt = s->rx_cnt, first = s->rx_last;
 	int n = 0;
 
 	for (uint32_t k = 0; k < cnt && n < budget; k++) {
 		uint32_t i = first + k < cnt ? first + k : first + k - cnt;
-		int got = poll_rx(c, s->rx[i], MIN(budget - n, LANE_QUOTA));
+		int got = poll_rx(s, s->rx[i], MIN(budget - n, LANE_QUOTA));
 
 		if (got) {
 			s->rx_last = i;
@@ -500,9 +498,8 @@ static __attribute__((noinline)) int poll_all(struct poll_ctx *c, int budget)
 }
 
 /* Many lanes: those that were marked by their senders, or are known not to be empty. */
-static __attribute__((noinline)) int poll_marked(struct poll_ctx *c, int budget)
+static __attribute__((noinline)) int poll_marked(struct shm_port *s, int budget)
 {
-	struct shm_port *s = c->s;
 	int n = 0;
 
 	for (uint32_t w = 0; w < ARRAY_SIZE(s->pending); w++) {
@@ -516,7 +513,7 @@ static __attribute__((noinline)) int poll_marked(struct poll_ctx *c, int budget)
 			uint32_t bit = (uint32_t)__builtin_ctzll(todo);
 			struct shm_rx *rx = s->rx_by_idx[w * 64 + bit];
 			/* without a peer it has been revoked, and is not read */
-			int got = rx && rx->sp ? poll_rx(c, rx, MIN(budget - n, LANE_QUOTA)) : 0;
+			int got = rx && rx->sp ? poll_rx(s, rx, MIN(budget - n, LANE_QUOTA)) : 0;
 
 			/* once more after the last message, for what an empty lane still owes its
 			 * sender */
@@ -528,14 +525,24 @@ static __attribute__((noinline)) int poll_marked(struct poll_ctx *c, int budget)
 	return n;
 }
 
-int shm_poll(struct shm_port *s, int budget,
-	     void (*dgram)(void *ctx, const struct link_addr *src, const void *buf, size_t len),
-	     void *ctx)
+/* Is there anything in a shared lane, or about one, to look at? */
+static inline bool is_shared_due(struct shm_port *s)
 {
-	struct poll_ctx c = {.s = s, .dgram = dgram, .ctx = ctx};
-	struct shm_hdr *h = s->seg->hdr;
 	uint64_t user;
 	uint32_t cap;
+
+	return unlikely(s->shared_due || lane_peek(&s->shared[0], &cap, &user) || s->shared[0].broken);
+}
+
+/* Several lanes, or none. */
+static __attribute__((noinline)) int poll_lanes(struct shm_port *s, int budget)
+{
+	return s->rx_cnt <= SHM_SWEEP_MAX || s->pass % SWEEP_EVERY == 0 ? poll_all(s, budget) : poll_marked(s, budget);
+}
+
+int shm_poll(struct shm_port *s, int budget)
+{
+	struct shm_hdr *h = s->seg->hdr;
 	int n;
 
 	if (unlikely(s->in_poll))
@@ -544,16 +551,10 @@ int shm_poll(struct shm_port *s, int budget,
 	s->pass++;
 	if (unlikely(atomic_load_explicit(&h->lane_gen, memory_order_relaxed) != s->gen_seen))
 		shm_lane_refresh(s);
-	if (likely(s->rx_cnt == 1))
-		n = poll_rx(&c, s->rx[0], budget);
-	else if (s->rx_cnt <= SHM_SWEEP_MAX || s->pass % SWEEP_EVERY == 0)
-		n = poll_all(&c, budget);
-	else
-		n = poll_marked(&c, budget);
+	n = likely(s->rx_cnt == 1) ? poll_rx(s, s->rx[0], budget) : poll_lanes(s, budget);
 	/* A sender with a lane of its own uses that one; a busy sender does not keep the others waiting for long. */
-	if ((!n || s->pass % SHARED_EVERY == 0) &&
-	    unlikely(s->shared_due || lane_peek(&s->shared[0], &cap, &user) || s->shared[0].broken) && n < budget)
-		n += poll_shared(&c, budget - n);
+	if ((!n || s->pass % SHARED_EVERY == 0) && is_shared_due(s) && n < budget)
+		n += poll_shared(s, budget - n);
 	if (s->busy) {
 		bool is_look = is_look_due(s, n);
 
