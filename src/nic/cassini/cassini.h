@@ -490,7 +490,7 @@ struct cassini_once {
 	uint32_t match_id;
 };
 /**
- * cassini_append_once() - cassini_append() of such an entry, the quick way. Return: NULL: nothing happened,
+ * cassini_append_once() - cassini_append() of such an entry. Return: NULL: nothing happened,
  * cassini_append() knows more.
  */
 struct cassini_le *cassini_append_once(struct cassini_pte *pte, const struct cassini_once *once);
