@@ -129,11 +129,63 @@ static void shm_direct__lost_long_ones_show_their_bytes(void **state)
 	lost_ones_show_their_bytes(0.5);
 }
 
+/* The run of a frame is nobody else's before its owner has been shown it, even if its receiver can touch it no more. */
+struct gone_run {
+	uint32_t used, shown; /* granules of all frames */
+};
+
+static void gone_lost(struct fake *f, struct link_peer *peer, uint64_t tag, const void *frame, size_t len)
+{
+	struct gone_run *g = f->ctx;
+
+	(void)peer;
+	assert_int_equal(tag, g->shown++);
+	assert_int_equal(len, 2000);
+	for (uint32_t i = 0; i < len; i++)
+		assert_int_equal(((const uint8_t *)frame)[i], byte_at((uint32_t)tag, i));
+	assert_int_equal(f->s->stage.used, g->used);
+}
+
+static void shm_direct__long_ones_of_the_gone_are_shown_first(void **state)
+{
+	static struct fake sides[2];
+	struct fake *a = &sides[0], *b = &sides[1];
+	struct link_addr to = addr_of(200);
+	struct gone_run g = {0};
+	struct shm_peer *sp;
+	uint32_t x = 0;
+
+	open_port(a, 100);
+	open_port(b, 200);
+	assert_int_equal(fake_send(a, &to, &x, 4, NULL), 0);
+	assert_int_equal(fake_poll(b), 1);
+	a->ctx = &g, a->on_lost = gone_lost;
+	sp = fake_peer(a, &to)->shm;
+	for (uint32_t seq = 0; seq < 5; seq++) {
+		uint8_t *p = shm_begin(sp, 2000, false);
+
+		assert_non_null(p);
+		for (uint32_t i = 0; i < 2000; i++)
+			p[i] = byte_at(seq, i);
+		shm_commit(sp, p, 2000, false, NULL, seq);
+	}
+	g.used = a->s->stage.used;
+	assert_true(g.used > 0);
+	fake_close(b);
+	fake_peer(a, &to)->shm = NULL;
+	shm_peer_detach(sp);
+	assert_int_equal(g.shown, 5);
+	assert_int_equal(a->s->stage.used, 0);
+	fake_close(a);
+	(void)state;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(shm_direct__lost_ones_show_their_bytes),
 		cmocka_unit_test(shm_direct__lost_long_ones_show_their_bytes),
+		cmocka_unit_test(shm_direct__long_ones_of_the_gone_are_shown_first),
 	};
 	const char *seed = getenv("SEED");
 

@@ -313,7 +313,7 @@ static uint32_t runs_of(const struct shm_peer *sp, struct shm_held *h)
 	return n;
 }
 
-void shm_hold(struct shm_peer *sp)
+struct shm_held *shm_hold(struct shm_peer *sp)
 {
 	struct shm_port *s = sp->s;
 	bool has_block = sp->block != SHM_NO_BLOCK && shm_tx_in_flight(sp);
@@ -321,12 +321,12 @@ void shm_hold(struct shm_peer *sp)
 	struct shm_held *h;
 
 	if (sp->tx_mode == SHM_TX_NONE || (!cnt && !has_block))
-		return;
+		return NULL;
 	h = mem_alloc(sizeof(*h) + cnt * sizeof(h->gran[0]));
 	if (!h) { /* then they stay out of use for this port's life */
 		if (has_block)
 			sp->block = SHM_NO_BLOCK;
-		return;
+		return NULL;
 	}
 	h->block = SHM_NO_BLOCK;
 	h->idx = sp->tx_mode == SHM_TX_OWN ? sp->lane_idx : SHM_LANE_CNT + sp->shared_idx;
@@ -338,10 +338,22 @@ void shm_hold(struct shm_peer *sp)
 		sp->block = SHM_NO_BLOCK;
 	}
 	h->seg = shm_seg_get(sp->seg);
-	if (shm_seg_is_gone(h->seg))
-		held_free(s, h);
-	else
-		STAILQ_INSERT_TAIL(&s->held, h, entry);
+	STAILQ_INSERT_TAIL(&s->held, h, entry);
+	return h;
+}
+
+void shm_hold_end(struct shm_port *s, struct shm_held *h)
+{
+	struct shm_held *at;
+
+	/* what the owner did meanwhile may have been long: is it there still? */
+	STAILQ_FOREACH(at, &s->held, entry)
+		if (at == h)
+			break;
+	if (!at || !shm_seg_is_gone(at->seg))
+		return;
+	STAILQ_REMOVE(&s->held, at, shm_held, entry);
+	held_free(s, at);
 }
 
 /* Has the peer's side of the lane finished with it? */

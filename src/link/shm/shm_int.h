@@ -387,7 +387,7 @@ struct shm_pend {
 	 */
 	uint64_t word[LINK_OWN_MAX / LANE_SLOT];
 };
-#define SHM_K_OWN 0 /* a staged frame of shm_commit(): nobody has its bytes but its run, for link_ops.on_lost */
+#define SHM_K_OWN LINK_K_NUM /* no kind of a frame or datagram: a staged frame of shm_commit(): nobody has its bytes but its run, for link_ops.on_lost */
 #define SHM_NO_BLOCK UINT32_MAX
 
 enum shm_tx_mode { SHM_TX_NONE, SHM_TX_OWN, SHM_TX_SHARED };
@@ -595,8 +595,12 @@ void shm_revoked_doom(struct shm_peer *sp);
 /** shm_revoked_look() - Find those that have. shm_told_look(): if one has said so. */
 void shm_told_look(struct shm_port *s);
 void shm_revoked_look(struct shm_port *s);
-/** shm_hold() - The frames of @sp are about to end unread: what it may touch of our memory stays out of use, or is free if it is gone. */
-void shm_hold(struct shm_peer *sp);
+/**
+ * shm_hold() - The frames of @sp are about to end unread: what it may touch of our memory stays out of use. Return: what is
+ * held; NULL: nothing. shm_hold_end() - They have ended, and been shown: what is held is free if the peer is gone.
+ */
+struct shm_held *shm_hold(struct shm_peer *sp);
+void shm_hold_end(struct shm_port *s, struct shm_held *h);
 /** shm_is_held() - Does the process of @sp still hold something from an earlier life? */
 bool shm_is_held(const struct shm_peer *sp);
 /** shm_gone_tick() - Take back what can be. System calls. */

@@ -336,11 +336,12 @@ int shm_peer_attach(struct shm_port *s, struct link_peer *peer, struct shm_peer 
 static void end_frames(struct shm_peer *sp, int status)
 {
 	enum shm_tx_mode mode = sp->tx_mode;
+	struct shm_held *held = shm_hold(sp);
 
-	shm_hold(sp);
 	sp->tx_mode = SHM_TX_NONE; /* nothing more through it */
 	shm_complete(sp, status);
 	sp->tx_mode = mode;
+	shm_hold_end(sp->s, held); /* not before: the owner is shown long frames out of their runs, and may send meanwhile */
 	shm_lane_give_back(sp);
 }
 
