@@ -77,8 +77,9 @@ struct link_ops {
 	/* A link_bulk() has ended: 0; -EACCES key, range or right wrong at the target; else as on_sent. */
 	void (*on_bulk)(void *ctx, void *cookie, int status);
 	/*
-	 * A frame of link_commit() without cookie has failed with @status (as on_sent, never 0): its @tag, and its @len bytes, which only
-	 * this call shows. May be NULL where nobody calls link_begin().
+	 * A frame of link_commit() without cookie has failed with @status (as on_sent, never 0): its @tag, and its @len
+	 * bytes, which only this call shows, and which peers of this host may write while they are looked at. May be
+	 * NULL where nobody calls link_begin().
 	 */
 	void (*on_lost)(void *ctx, struct link_peer *peer, uint64_t tag, const void *frame, size_t len, int status);
 	/*

@@ -5,6 +5,7 @@
 #include "cxi_fix.h"
 #include "fi_cxi_ext.h"
 #include "fi_ext_softfabric.h"
+#include "prov/cxi/cxi_rxc.h"
 
 static void room(const char *text)
 {
@@ -263,6 +264,40 @@ static void flow_control__on_and_off(void **state)
 	}
 }
 
+/*
+ * Without flow control the event that tells of a rendezvous may find no room, and the end of its Get find some: the
+ * receive ends with an error then.
+ */
+static void flow_control__off_and_the_message_was_not_told(void **state)
+{
+	struct cassini_event reply = {.type = CASSINI_EV_REPLY, .rc = CASSINI_RC_OK, .mlength = 8};
+	struct fi_cq_err_entry err = {0};
+	struct fi_cq_tagged_entry entry;
+	struct cxi_fix_ep e;
+	struct cxi_fix f;
+	struct cxi_ep *ep;
+	struct cxi_rx *rx;
+	char buf[64];
+
+	(void)state;
+	room("");
+	cxi_fix_open(&f);
+	ep_open_fc(&e, &f, false);
+	assert_int_equal(fi_recv(e.ep, buf, sizeof(buf), NULL, FI_ADDR_UNSPEC, &err), 0);
+	ep = container_of(e.ep, struct cxi_ep, kit.fid);
+	rx = TAILQ_FIRST(&ep->rxc->rx_list);
+	lock_acquire(&ep->domain->kit.lock);
+	rx->req.on_event(&rx->req, &reply);
+	lock_release(&ep->domain->kit.lock);
+	assert_int_equal(fi_cq_read(e.cq, &entry, 1), -FI_EAVAIL);
+	assert_int_equal(fi_cq_readerr(e.cq, &err, 0), 1);
+	assert_int_equal(err.err, FI_EIO);
+	assert_ptr_equal(err.op_context, &err);
+	assert_int_equal(ep->rxc->posted, 0);
+	cxi_fix_ep_close(&e);
+	cxi_fix_close(&f);
+}
+
 /* A scalable endpoint with two receive contexts, flow control being on in the first only. */
 struct sep {
 	struct fid_ep *ep, *tx, *rx[2];
@@ -462,6 +497,7 @@ int main(void)
 		cmocka_unit_test(caps__deferred_work),
 		cmocka_unit_test(two_adapters__speak_to_each_other),
 		cmocka_unit_test(flow_control__on_and_off),
+		cmocka_unit_test(flow_control__off_and_the_message_was_not_told),
 		cmocka_unit_test(flow_control__of_one_context),
 		cmocka_unit_test(trunc_ok__is_a_flag),
 		cmocka_unit_test(set_val__rnr_retry_time),

@@ -455,29 +455,6 @@ static void shm_send_dgram__arrives(void **state)
 	(void)state;
 }
 
-/* A datagram that its receiver has not taken is nobody's loss, whatever its length. */
-static void shm_send_dgram__unread_end_in_silence(void **state)
-{
-	struct fake *a = calloc(1, sizeof(*a)), *b = calloc(1, sizeof(*b));
-	struct link_addr at_a = addr_of(100), at_b = addr_of(200);
-	static uint8_t buf[2000];
-	struct iovec small = {buf, 100}, large = {buf, sizeof(buf)};
-	struct shm_peer *sp;
-
-	a->room.has_faults = b->room.has_faults = true;
-	assert_int_equal(fake_open(a, &at_a), 0);
-	assert_int_equal(fake_open(b, &at_b), 0);
-	assert_int_equal(shm_peer_attach(a->s, fake_peer(a, &at_b), &sp), 0);
-	assert_int_equal(shm_send_dgram(sp, &small, 1), 0);
-	assert_int_equal(shm_send_dgram(sp, &large, 1), 0);
-	shm_peer_detach(sp);
-	assert_int_equal(a->lost_cnt, 0);
-	assert_int_equal(a->sent_cnt, 0);
-	close_port(b);
-	close_port(a);
-	(void)state;
-}
-
 /* Somebody wants a lane: an idle, fully acknowledged one is given back, and the memory is free. */
 static void shm_timer__idle_lane_given_back(void **state)
 {
@@ -784,7 +761,6 @@ int main(void)
 		cmocka_unit_test_teardown(shm_peer__second_name, no_files_left),
 		cmocka_unit_test_teardown(shm_poll__waits_for_room, no_files_left),
 		cmocka_unit_test_teardown(shm_send_dgram__arrives, no_files_left),
-		cmocka_unit_test_teardown(shm_send_dgram__unread_end_in_silence, no_files_left),
 		cmocka_unit_test_teardown(shm_timer__idle_lane_given_back, no_files_left),
 		cmocka_unit_test_teardown(hostile__lane_header, no_files_left),
 		cmocka_unit_test_teardown(hostile__user_words, no_files_left),

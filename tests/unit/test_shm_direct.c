@@ -180,12 +180,38 @@ static void shm_direct__long_ones_of_the_gone_are_shown_first(void **state)
 	(void)state;
 }
 
+/* A datagram that its receiver has not taken is nobody's loss, whatever its length. */
+static void shm_direct__unread_datagrams_end_in_silence(void **state)
+{
+	static struct fake sides[2];
+	struct fake *a = &sides[0], *b = &sides[1];
+	struct link_addr at_a = addr_of(100), at_b = addr_of(200);
+	static uint8_t buf[2000];
+	struct iovec small = {buf, 100}, large = {buf, sizeof(buf)};
+	struct shm_peer *sp;
+
+	*a = *b = (struct fake){0};
+	a->room.has_faults = b->room.has_faults = true;
+	assert_int_equal(fake_open(a, &at_a), 0);
+	assert_int_equal(fake_open(b, &at_b), 0);
+	assert_int_equal(shm_peer_attach(a->s, fake_peer(a, &at_b), &sp), 0);
+	assert_int_equal(shm_send_dgram(sp, &small, 1), 0);
+	assert_int_equal(shm_send_dgram(sp, &large, 1), 0);
+	shm_peer_detach(sp);
+	assert_int_equal(a->lost_cnt, 0);
+	assert_int_equal(a->sent_cnt, 0);
+	fake_close(b);
+	fake_close(a);
+	(void)state;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(shm_direct__lost_ones_show_their_bytes),
 		cmocka_unit_test(shm_direct__lost_long_ones_show_their_bytes),
 		cmocka_unit_test(shm_direct__long_ones_of_the_gone_are_shown_first),
+		cmocka_unit_test(shm_direct__unread_datagrams_end_in_silence),
 	};
 	const char *seed = getenv("SEED");
 

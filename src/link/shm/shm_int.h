@@ -387,7 +387,11 @@ struct shm_pend {
 	 */
 	uint64_t word[LINK_OWN_MAX / LANE_SLOT];
 };
-#define SHM_K_OWN LINK_K_NUM /* no kind of a frame or datagram: a staged frame of shm_commit(): nobody has its bytes but its run, for link_ops.on_lost */
+/*
+ * No kind of a frame or datagram: a staged frame of shm_commit(). Nobody has its bytes but its run, for
+ * link_ops.on_lost.
+ */
+#define SHM_K_OWN LINK_K_NUM
 #define SHM_NO_BLOCK UINT32_MAX
 
 enum shm_tx_mode { SHM_TX_NONE, SHM_TX_OWN, SHM_TX_SHARED };
@@ -596,8 +600,8 @@ void shm_revoked_doom(struct shm_peer *sp);
 void shm_told_look(struct shm_port *s);
 void shm_revoked_look(struct shm_port *s);
 /**
- * shm_hold() - The frames of @sp are about to end unread: what it may touch of our memory stays out of use. Return: what is
- * held; NULL: nothing. shm_hold_end() - They have ended, and been shown: what is held is free if the peer is gone.
+ * shm_hold() - The frames of @sp are about to end unread: what it may touch of our memory stays out of use.
+ * Return: what is held; NULL: nothing. shm_hold_end() - They have ended, and been shown: what is held is free if the peer is gone.
  */
 struct shm_held *shm_hold(struct shm_peer *sp);
 void shm_hold_end(struct shm_port *s, struct shm_held *h);

@@ -341,7 +341,8 @@ static void end_frames(struct shm_peer *sp, int status)
 	sp->tx_mode = SHM_TX_NONE; /* nothing more through it */
 	shm_complete(sp, status);
 	sp->tx_mode = mode;
-	shm_hold_end(sp->s, held); /* not before: the owner is shown long frames out of their runs, and may send meanwhile */
+	/* not before: the owner is shown long frames out of their runs, and may send meanwhile */
+	shm_hold_end(sp->s, held);
 	shm_lane_give_back(sp);
 }
 

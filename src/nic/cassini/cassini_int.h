@@ -283,10 +283,13 @@ int cassini_cmd_check(const struct cassini_cmdq *cq, const struct cassini_cmd *c
  * to @dom or its peers but the frames that the link has, and these end, CANCELED too, in link_port_close().
  */
 void cassini_ini_close(struct cassini_dom *dom);
+#define CASSINI_PUT_VNI_SHIFT	32
+#define CASSINI_PUT_PID_SHIFT	48
 /** cassini_put_word() - What the header of a plain Put to pid_idx 0 of (@vni, @pid) begins with, as a number. */
 static inline uint64_t cassini_put_word(uint16_t vni, uint16_t pid)
 {
-	return (CASSINI_WIRE_VERSION << 4 | CASSINI_PKT_PUT) | (uint64_t)vni << 32 | (uint64_t)pid << 48;
+	return (CASSINI_WIRE_VERSION << 4 | CASSINI_PKT_PUT) | (uint64_t)vni << CASSINI_PUT_VNI_SHIFT |
+	       (uint64_t)pid << CASSINI_PUT_PID_SHIFT;
 }
 #define CASSINI_PUT_FLAGS_SHIFT 8 /* of flags and pid_idx in that word */
 #define CASSINI_PUT_IDX_SHIFT	16
@@ -348,8 +351,10 @@ static inline bool cassini_put_check(const struct view *frame, uint64_t put_word
 	if (unlikely((le64_get(word[0]) & ~pid_idx) != put_word ||
 		     le64_get(word[1]) != (match_id | (uint64_t)len << 32)))
 		return false;
-	/* what has been compared is known */
+	/* what has been compared is known: the frame may lie in memory that its sender still writes */
 	h.ver_op = CASSINI_WIRE_VERSION << 4 | CASSINI_PKT_PUT;
+	h.vni = le16_put((uint16_t)(put_word >> CASSINI_PUT_VNI_SHIFT));
+	h.pid = le16_put((uint16_t)(put_word >> CASSINI_PUT_PID_SHIFT));
 	h.flags = h.arg = 0;
 	h.initiator = le32_put(match_id);
 	h.request_len = le32_put(len);

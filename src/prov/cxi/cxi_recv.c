@@ -393,6 +393,11 @@ static void rx_on_reply(struct cxi_rx *rx, const struct cassini_event *ev)
 		rx = rget_of(rx, ev);
 	if (!rx)
 		return;
+	if (unlikely(!rx->ep)) { /* the event that tells of its message found no room, without flow control */
+		cxi_rx_unpost(rx);
+		cxi_rx_refuse(rx, FI_EIO, ev->rc);
+		return;
+	}
 	if (ev->rc != CASSINI_RC_OK)
 		rx->rc = ev->rc;
 	else

@@ -69,8 +69,10 @@ static int set_size(struct efa_ep *ep, int name, const void *val, size_t len)
 		LOG_WARN("endpoint option %d: %zu is above the limit %zu", name, v, limit);
 		return -FI_EINVAL;
 	}
-	*at = v;
+	if (unlikely(ep->domain->kit.forked(&ep->domain->kit))) /* whoever held the lock is not here */
+		return -FI_EIO;
 	lock_acquire(&ep->domain->kit.lock);
+	*at = v;
 	efa_peers_gates(ep);
 	lock_release(&ep->domain->kit.lock);
 	return 0;
