@@ -166,10 +166,9 @@ static void expected__entry_of_another(void **state)
 	uint8_t evil[64];
 	struct view v = view_of(evil, sizeof(evil));
 	struct hfi_hdr h;
-
 	(void)state;
-	world_open(&w, WORLD_UDP | WORLD_TID);
 	memset(evil, 0xee, sizeof(evil));
+	world_open(&w, WORLD_UDP | WORLD_TID);
 	memset(buf, 0, sizeof(buf));
 	mine = await(1, buf[0], src[0]);
 	other = await(2, buf[1], src[1]);
