@@ -173,6 +173,43 @@ static void opx_flow__psn_far_ahead_is_dropped(void **state)
 	rig_close(&g);
 }
 
+static uint32_t full_after; /* deliveries to endpoint 1 until it has too much */
+
+static void become_full(struct rig_node *n, uint32_t from)
+{
+	if (n->idx == 1 && full_after && !--full_after)
+		opx_flow_full(rig_flow(n->g, 1, from), true);
+}
+
+/* Packets that wait behind a stream that was full are taken when it is not, even if a question was answered before. */
+static void opx_flow__ahead_of_one_that_was_full(void **state)
+{
+	struct opx_flow *f;
+	struct rig g;
+
+	(void)state;
+	rig_pair(&g, 6, RIG_FAR);
+	f = rig_flow(&g, 1, 0);
+	g.on_deliver = become_full;
+	full_after = 3;
+	g.loss = 1; /* the first one comes last */
+	assert_int_equal(rig_post(&g, 0, 1, 24, 0), 0);
+	rig_run_for(&g, 10 * NS_PER_US);
+	g.loss = 0;
+	for (int i = 0; i < 9; i++)
+		assert_int_equal(rig_post(&g, 0, 1, 24, 0), 0);
+	rig_run_for(&g, 20 * NS_PER_MS);
+	assert_int_equal(full_after, 0);
+	assert_int_equal(f->ahead_cnt, 7);
+	assert_true(STAILQ_EMPTY(&rig_flow(&g, 0, 1)->queue));
+	opx_flow_full(f, false);
+	assert_true(rig_forge(&g, 0, 1, rig_ud(OPX_UD_PING, f->rx_key, rig_range(0, 0), 0, 1)));
+	rig_run_for(&g, 20 * NS_PER_MS);
+	assert_int_equal(f->ahead_cnt, 0);
+	assert_true(rig_is_done(&g));
+	rig_close(&g);
+}
+
 /* One that fills all the room there is for packets before their turn. */
 static void opx_flow__ahead_is_bounded(void **state)
 {
@@ -666,6 +703,7 @@ int main(void)
 		cmocka_unit_test(opx_flow__hole_on_one_host),
 		cmocka_unit_test(opx_flow__ack_beyond_what_was_sent),
 		cmocka_unit_test(opx_flow__psn_far_ahead_is_dropped),
+		cmocka_unit_test(opx_flow__ahead_of_one_that_was_full),
 		cmocka_unit_test(opx_flow__ahead_is_bounded),
 		cmocka_unit_test(opx_flow__bye),
 		cmocka_unit_test(opx_flow__bye_of_a_receiver),

@@ -454,7 +454,8 @@ static uint64_t flow_run(struct opx_flow *f, uint64_t now, int *events)
 		++*events;
 		return now;
 	}
-	if (f->owes_ack) {
+	/* the acknowledgement may have gone with an answer meanwhile */
+	if (f->owes_ack || opx_flow_ahead_is_due(f)) {
 		opx_flow_ahead_take(f);
 		is_soon = f->owes_ack;
 	}

@@ -199,6 +199,8 @@ void opx_flow_ahead_drop(struct opx_flow *f);
  * acknowledge.
  */
 void opx_flow_ahead_take(struct opx_flow *f);
+/** opx_flow_ahead_is_due() - Is it the turn of the first of them, and may it be taken? */
+bool opx_flow_ahead_is_due(const struct opx_flow *f);
 /**
  * opx_flow_hold() - @pkt is of the next stream, which cannot begin yet. Where that cannot be kept, its sender is told
  * that there is no such stream.

@@ -37,11 +37,17 @@ void opx_flow_ahead_drop(struct opx_flow *f)
 	}
 }
 
+bool opx_flow_ahead_is_due(const struct opx_flow *f)
+{
+	const struct opx_replay *r = STAILQ_FIRST(&f->ahead);
+
+	return r && r->psn == f->rx_psn && !f->is_full;
+}
+
 void opx_flow_ahead_take(struct opx_flow *f)
 {
-	struct opx_replay *r;
-
-	while ((r = STAILQ_FIRST(&f->ahead)) && r->psn == f->rx_psn && !f->is_full) {
+	while (opx_flow_ahead_is_due(f)) {
+		struct opx_replay *r = STAILQ_FIRST(&f->ahead);
 		struct view data = view_of(opx_replay_buf(r), r->len);
 
 		if (r->type == HFI_RCV_EXPECTED)
