@@ -513,6 +513,43 @@ static void poll__sockets_every_16th_idle_pass(void **state)
 	port->net->ops = real_ops;
 }
 
+static uint32_t flushes_then; /* rel's, when the carrier was polled last */
+
+static int note_flushes(struct carrier *c, int budget)
+{
+	flushes_then = fake.rel_flushes;
+	return real_ops->poll(c, budget);
+}
+
+/* A look at an empty socket flushes only what is due; and what was posted before leaves before the look. */
+static void poll__flushes_what_is_due(void **state)
+{
+	struct carrier_ops noting = *port->net->ops;
+	struct link_addr a = addr4(LOOP, 1000, 1);
+	uint32_t before = fake.rel_flushes;
+
+	(void)state;
+	real_ops = port->net->ops;
+	noting.poll = note_flushes;
+	port->net->ops = &noting;
+	fake.rel_outstanding = 1;
+	fake.rel_deadline = clk_now_ns(NULL) + 3600 * NS_PER_SEC;
+	for (int i = 0; i < 100; i++)
+		link_poll(port);
+	assert_int_equal(fake.rel_flushes, before);
+	fake.rel_deadline = clk_now_ns(NULL);
+	link_poll(port);
+	assert_int_equal(fake.rel_flushes, before + 1);
+	assert_int_equal(flushes_then, before);
+	fake.rel_deadline = CLK_NEVER;
+	assert_int_equal(send1(peer_get(&a), &a), 0);
+	link_poll(port);
+	assert_int_equal(fake.rel_flushes, before + 2);
+	assert_int_equal(flushes_then, before + 2);
+	fake.rel_outstanding = 0;
+	port->net->ops = real_ops;
+}
+
 static int shm_works(void)
 {
 	return 3;
@@ -717,6 +754,7 @@ int main(void)
 		T_(deliver__by_kind),
 		T_(poll__datagram_reaches_rel),
 		T_(poll__sockets_every_16th_idle_pass),
+		T_(poll__flushes_what_is_due),
 		T_(poll__work_resets_idle_count),
 		T_(poll__timers_and_bulk),
 		T_(arm__outlasts_polls),

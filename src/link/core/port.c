@@ -101,6 +101,14 @@ static const struct port_up port_up = {
 	.out = port_frame_out,
 };
 
+/* Something of the reliability module's is due. The clock is not asked if nothing ever will be. */
+static bool is_due(struct link_port *p)
+{
+	uint64_t at = rel_next_deadline(p->rel);
+
+	return at != CLK_NEVER && at <= port_now(p);
+}
+
 static __attribute__((noinline)) int poll_net(struct link_port *p)
 {
 	bool is_busy = p->net_look || p->net_busy || p->is_dirty || rel_outstanding(p->rel);
@@ -119,8 +127,7 @@ static __attribute__((noinline)) int poll_net(struct link_port *p)
 		p->net_busy = NET_BUSY_POLLS;
 	else if (p->net_busy)
 		p->net_busy--;
-	/* datagrams that the socket had no room for wait in the carrier, which has no deadline for them */
-	if (n || is_busy || rel_next_deadline(p->rel) != CLK_NEVER)
+	if (p->is_dirty || is_due(p))
 		port_flush(p, port_now(p));
 	if (n) {
 		if (unlikely(p->src_has_net && !p->node->agent_runs))
