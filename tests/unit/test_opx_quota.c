@@ -106,6 +106,17 @@ static bool say(int from, uint64_t tag)
 	return !fi_tsenddata(r.ep[from], r.out, LEN, NULL, 0, r.victim[from], tag, NULL);
 }
 
+/* The same, as often as it is refused: before the handshake, or for want of room. */
+static void say_sure(int from, uint64_t tag)
+{
+	uint64_t until = clk_now_ns(NULL) + WAIT_NS;
+
+	while (!say(from, tag)) {
+		assert_true(clk_now_ns(NULL) < until);
+		drive();
+	}
+}
+
 /* The next message of @from has @tag. */
 static void take(int from, uint64_t tag)
 {
@@ -131,13 +142,8 @@ static const struct opx_peer *bad_peer(void)
 
 static void others_get_on(void)
 {
-	uint64_t until = clk_now_ns(NULL) + WAIT_NS;
-
 	for (uint64_t i = 0; i < 20; i++) {
-		while (!say(GOOD, i)) {
-			assert_true(clk_now_ns(NULL) < until);
-			drive();
-		}
+		say_sure(GOOD, i);
 		take(GOOD, i);
 	}
 }
@@ -166,8 +172,7 @@ static void kept__messages_without_a_receive(void **state)
 	assert_int_equal(bad_peer()->quota.used[OPX_Q_KEPT], 0);
 	assert_int_equal(inner(VICTIM)->quota.pool[OPX_Q_KEPT], 0);
 	assert_false(bad_peer()->flow.is_full);
-	while (!say(BAD, sent))
-		drive();
+	say_sure(BAD, sent);
 	take(BAD, sent);
 }
 
@@ -180,6 +185,8 @@ static void kept__shares_of_one_source(void **state)
 
 	(void)state;
 	inner(VICTIM)->quota.limit[OPX_Q_KEPT] = (struct quota_limit)QUOTA_LIMIT(1, OWN, 1, 0);
+	for (int from = BAD; from < SIDES; from++)
+		say_sure(from, sent[from]++);
 	for (uint32_t i = 0; i < SENDS / 4; i++) {
 		for (int from = BAD; from < SIDES; from++)
 			sent[from] += say(from, sent[from]);
