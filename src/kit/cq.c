@@ -100,12 +100,10 @@ static bool head_is_err(const struct kit_cq *cq)
 /* The formats are prefixes of each other. Constant lengths: each case is a few moves, the commonest first. */
 static inline uint8_t *entry_copy(uint8_t *dst, const struct kit_cqe *c, enum fi_cq_format format)
 {
-	if (likely(format == FI_CQ_FORMAT_TAGGED)) {
+	switch (__builtin_expect(format, FI_CQ_FORMAT_TAGGED)) {
+	case FI_CQ_FORMAT_TAGGED:
 		memcpy(dst, &c->e, sizeof(struct fi_cq_tagged_entry));
 		return dst + sizeof(struct fi_cq_tagged_entry);
-	}
-	switch (format) {
-	case FI_CQ_FORMAT_TAGGED:
 	case FI_CQ_FORMAT_DATA:
 		memcpy(dst, &c->e, sizeof(struct fi_cq_data_entry));
 		return dst + sizeof(struct fi_cq_data_entry);
