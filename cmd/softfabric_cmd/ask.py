@@ -4,9 +4,8 @@ import json
 import os
 import re
 import subprocess
-import tempfile
 
-from . import out, places
+from . import folders, out, places
 
 UNSAID = ("", "(null)", "0", "FI_FORMAT_UNSPEC", "Unknown")
 SECTIONS = ("net", "efa", "cxi", "opx")
@@ -91,7 +90,7 @@ class Libfabric:
     def __init__(self, lib="-", env=None, any_version=False):
         env = places.env_with_modules(env if env is not None else os.environ)
         env.setdefault("FI_LOG_LEVEL", "none")
-        self.tmp = tempfile.TemporaryDirectory(prefix="softfabric-")
+        self.tmp = folders.Folder("softfabric-")
         self.asked = 0
         try:
             self.p = subprocess.Popen([places.probe, "offer", lib], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,

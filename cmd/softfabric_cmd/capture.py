@@ -10,7 +10,7 @@ import struct
 import sys
 import tempfile
 
-from . import out, pcapng, run
+from . import folders, out, pcapng, run
 
 USAGE = ("softfabric capture -o FILE [-p PROVIDER] [--hosts N] [--net KEYS] [--efa KEYS] [--cxi KEYS] [--opx KEYS] "
          "[--json[=FILE]] [-q] -- COMMAND [ARG...]")
@@ -186,9 +186,10 @@ def on_signal(_sig, _frame):
 
 def run_and_finish(args, command, to):
     """Whatever ends the merge early, the captures of the processes stay: where, is said."""
-    args.capture = tempfile.mkdtemp(prefix="softfabric-cap.")
     why = None
     try:
+        with folders.signals_held():
+            args.capture = tempfile.mkdtemp(prefix="softfabric-cap.")
         status = run.run(args, command)
         for s in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(s, on_signal)
@@ -199,8 +200,8 @@ def run_and_finish(args, command, to):
     except out.Refused as e:
         why = e
     finally:
-        is_left = why and any(f.endswith(".pcapng") for f in os.listdir(args.capture))
-        if not is_left:
+        is_left = why and args.capture and any(f.endswith(".pcapng") for f in os.listdir(args.capture))
+        if args.capture and not is_left:
             shutil.rmtree(args.capture, ignore_errors=True)
     if is_left:
         raise out.Refused("%s; the captures of each process are in %s" % (why, args.capture), why.status)

@@ -9,10 +9,9 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
-from . import ask, counters, doctor, hosts, live, out, places
+from . import ask, counters, doctor, folders, hosts, live, out, places
 
 USAGE = ("softfabric run [-p PROVIDER] [--hosts N] [--net KEYS] [--efa KEYS] [--cxi KEYS] [--opx KEYS] "
          "[--json[=FILE]] [-q] -- COMMAND [ARG...]")
@@ -217,16 +216,16 @@ def with_hosts(args, command, env, tmp, watch=None):
     caught, child = [], None
 
     def on_signal(sig, _frame):
-        caught.append(sig)
-        if child and (sig != signal.SIGINT or not os.isatty(0)):
+        if not child:
+            caught.append(sig)
+        elif sig != signal.SIGINT or not os.isatty(0):
             os.kill(child, sig)
 
-    before = signals_to(on_signal)
-    child = os.fork()
+    with folders.signals_held():  # Python forgets what a child hears before fork() has returned in it
+        before = signals_to(on_signal)
+        child = os.fork()
     if not child:
         os._exit(first_process(args, command, env, tmp, caught))
-    for sig in list(caught):
-        os.kill(child, sig)
     status = os.waitstatus_to_exitcode(ended(child, watch))
     signals_back(before)
     return status if status >= 0 else 128 - status
@@ -234,17 +233,18 @@ def with_hosts(args, command, env, tmp, watch=None):
 
 def among_hosts(cnt, command, env):
     """Runs another verb's command among @cnt virtual hosts, without counters. Returns its exit status."""
-    with tempfile.TemporaryDirectory(prefix="softfabric-run.") as tmp:
+    with folders.Folder("softfabric-run.") as tmp:
         return with_hosts(argparse.Namespace(hosts=cnt), command, env, tmp)
 
 
 def first_process(args, command, env, tmp, caught):
-    """@caught: signals so far. They interrupt what is done here, but where an exception is lost, as in __del__()."""
+    """@caught: signals so far. The first one interrupts what is done here, but in a __del__()."""
     progress = out.Progress()
 
     def on_signal(sig, _frame):
         caught.append(sig)
-        raise KeyboardInterrupt
+        if len(caught) == 1:
+            raise KeyboardInterrupt
 
     try:
         signals_to(on_signal)
@@ -388,7 +388,7 @@ def run_checked(args, command):
     no_adapters({**env, "SOFTFABRIC_NET": env["SOFTFABRIC_NET"] + ";if=lo"} if args.hosts else env, args.provider)
     if args.hosts is None and not args.quiet and not args.capture:
         shm_note(env)
-    with tempfile.TemporaryDirectory(prefix="softfabric-run.") as tmp:
+    with folders.Folder("softfabric-run.") as tmp:
         stats = env["SOFTFABRIC_STATS"] = os.path.join(tmp, "stats")
         # For softfabric top, and for what is counted of processes that are killed: a folder of this run alone.
         env["SOFTFABRIC_LIVE"] = os.path.join(tmp, "live")

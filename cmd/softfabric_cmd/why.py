@@ -4,10 +4,9 @@ import glob
 import os
 import re
 import sys
-import tempfile
 import threading
 
-from . import ask, out, places, run
+from . import ask, folders, out, places, run
 
 USAGE = ("softfabric why [-p PROVIDER] [--net KEYS] [--efa KEYS] [--cxi KEYS] [--opx KEYS] [--json[=FILE]] "
          "HINT=VALUE... | -- COMMAND [ARG...]")
@@ -233,7 +232,7 @@ def explained(args, questions, progress, room):
 
 def why_command(args, command, room):
     progress = out.Progress()
-    with tempfile.TemporaryDirectory(prefix="softfabric-") as tmp:
+    with folders.Folder("softfabric-") as tmp:
         status = command_run(command, os.path.join(tmp, "why"), run.env_for(args))
         progress.say("reading what its processes asked")
         questions = asked_by(os.path.join(tmp, "why"))

@@ -396,11 +396,22 @@ class Run(Case):
             self.assertLess(time.monotonic(), until)
             time.sleep(0.02)
 
+    def test_end_while_the_folder_is_made(self):
+        """The signal comes between mkdir() and all that follows it: in a moment that no outsider meets by will."""
+        folder, at_start = tempfile.mkdtemp(dir=TMP.name), tempfile.mkdtemp(dir=TMP.name)
+        with open(os.path.join(at_start, "sitecustomize.py"), "w", encoding="utf-8") as f:
+            f.write("import os\nmake = os.mkdir\ndef mkdir(path, *a, **kw):\n    make(path, *a, **kw)\n"
+                    "    if os.path.basename(path).startswith('softfabric-'):\n        os.kill(os.getpid(), 15)\nos.mkdir = mkdir\n")
+        file = os.path.join(TMP.name, "none.pcapng")
+        for words, status in ((("run", "-q"), 143), (("why",), 143), (("capture", "-o", file), 130)):
+            p = run(*words, "--", "sleep", "300", TMPDIR=folder, PYTHONPATH=at_start)
+            self.assertEqual((p.stdout, p.returncode, os.listdir(folder)), ("", status, []), words)
+
 
 class Hosts(Run):
     """Virtual hosts; of the tests above only those named here."""
     test_status = test_environment = test_mistakes = test_counters = test_signal_ends_all = None
-    test_interrupt_tells_what_was_counted = None
+    test_interrupt_tells_what_was_counted = test_end_while_the_folder_is_made = None
 
     def setUp(self):
         if not can_namespaces() or not shutil.which("ip"):
