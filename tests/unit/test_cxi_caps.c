@@ -298,6 +298,74 @@ static void flow_control__off_and_the_message_was_not_told(void **state)
 	cxi_fix_close(&f);
 }
 
+/* A receive that waits to be posted again, as one does whose entry was refused, is not overtaken by a later one. */
+static void flow_control__a_later_receive_waits_for_the_refused(void **state)
+{
+	uint64_t until = clk_now_ns(NULL) + 10 * NS_PER_SEC;
+	struct fi_cq_tagged_entry entry;
+	char first[8] = "", later[8] = "";
+	struct cxi_fix_ep e;
+	struct cxi_fix f;
+	struct cxi_rxc *r;
+	struct cxi_rx *rx;
+
+	(void)state;
+	room("");
+	cxi_fix_open(&f);
+	ep_open_fc(&e, &f, true);
+	r = container_of(e.ep, struct cxi_ep, kit.fid)->rxc;
+	assert_int_equal(fi_recv(e.ep, first, sizeof(first), NULL, FI_ADDR_UNSPEC, first), 0);
+	lock_acquire(&r->domain->kit.lock);
+	rx = TAILQ_FIRST(&r->rx_list);
+	assert_int_equal(cassini_invalidate(r->pte, rx->le), 0);
+	rx->le = NULL;
+	cxi_fc_append_failed(rx, CASSINI_RC_PT_DISABLED);
+	cxi_rxc_set_state(r, CXI_RXC_ENABLED); /* and a full event queue has stopped those that are posted again */
+	lock_release(&r->domain->kit.lock);
+	assert_int_equal(fi_recv(e.ep, later, sizeof(later), NULL, FI_ADDR_UNSPEC, later), 0);
+	assert_int_equal(fi_inject(e.ep, "abc", 4, 0), 0);
+	while (fi_cq_read(e.cq, &entry, 1) != 1)
+		assert_true(clk_now_ns(NULL) < until);
+	assert_ptr_equal(entry.op_context, first);
+	assert_string_equal(first, "abc");
+	cxi_fix_ep_close(&e);
+	cxi_fix_close(&f);
+}
+
+/* A deferred receive whose message is cut off has an error entry, and its counter counts an error. */
+static void deferred_receive__truncated_is_an_error(void **state)
+{
+	char buf[4] = "";
+	struct iovec iov = {buf, sizeof(buf)};
+	struct fi_op_msg op = {.msg = {.msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC}};
+	struct fi_deferred_work work = {.op_type = FI_OP_RECV, .op.msg = &op};
+	uint64_t until = clk_now_ns(NULL) + 10 * NS_PER_SEC;
+	struct fi_cq_err_entry err = {0};
+	struct fi_cq_tagged_entry entry;
+	struct cxi_fix_ep e;
+	struct fid_cntr *done;
+	struct cxi_fix f;
+
+	(void)state;
+	room("");
+	cxi_fix_open(&f);
+	ep_open_fc(&e, &f, true);
+	op.ep = e.ep;
+	assert_int_equal(fi_cntr_open(f.domain, NULL, &done, NULL), 0);
+	work.triggering_cntr = work.completion_cntr = done;
+	assert_int_equal(fi_control(&f.domain->fid, FI_QUEUE_WORK, &work), 0);
+	assert_int_equal(fi_inject(e.ep, "abcdefg", 8, 0), 0);
+	while (fi_cq_read(e.cq, &entry, 1) != -FI_EAVAIL)
+		assert_true(clk_now_ns(NULL) < until);
+	assert_int_equal(fi_cq_readerr(e.cq, &err, 0), 1);
+	assert_int_equal(err.err, FI_ETRUNC);
+	assert_int_equal(fi_cntr_read(done), 0);
+	assert_int_equal(fi_cntr_readerr(done), 1);
+	cxi_fix_ep_close(&e);
+	assert_int_equal(fi_close(&done->fid), 0);
+	cxi_fix_close(&f);
+}
+
 /* A scalable endpoint with two receive contexts, flow control being on in the first only. */
 struct sep {
 	struct fid_ep *ep, *tx, *rx[2];
@@ -498,6 +566,8 @@ int main(void)
 		cmocka_unit_test(two_adapters__speak_to_each_other),
 		cmocka_unit_test(flow_control__on_and_off),
 		cmocka_unit_test(flow_control__off_and_the_message_was_not_told),
+		cmocka_unit_test(flow_control__a_later_receive_waits_for_the_refused),
+		cmocka_unit_test(deferred_receive__truncated_is_an_error),
 		cmocka_unit_test(flow_control__of_one_context),
 		cmocka_unit_test(trunc_ok__is_a_flag),
 		cmocka_unit_test(set_val__rnr_retry_time),

@@ -521,6 +521,7 @@ struct cxi_rxc {
 	bool preempts;                   /* hybrid: posting a receive may be the reason to */
 	/* the adapter matches, and nothing is to be looked at before a receive is appended: cxi_rxc_gate() */
 	bool is_direct;
+	bool has_replay;                 /* receives that were refused wait to be posted again, in order: cxi_fc.c */
 	struct cxi_form form[2]; /* [tagged] */
 	uint64_t data_bit;	 /* of match bits: there is FI_REMOTE_CQ_DATA */
 	size_t min_multi_recv;

@@ -102,13 +102,13 @@ static void err_push(struct cxi_rx *rx, uint64_t multi, int err, int prov_errno,
 		kit_cq_push_err(rx->ep->kit.rx_cq, &e, data, data_len);
 }
 
-/* After the entry was written: @rx goes, and perhaps its owner. */
-static void rx_gone(struct cxi_rx *rx, bool said_multi)
+/* After its entry, an error if @is_err, was written: @rx goes, and perhaps its owner. */
+static void rx_gone(struct cxi_rx *rx, bool said_multi, bool is_err)
 {
 	struct cxi_rx *owner = rx->owner;
 
 	if (unlikely(rx->done != NULL))
-		cassini_ct_add(rx->done, rx->rc == CASSINI_RC_OK, rx->rc != CASSINI_RC_OK);
+		cassini_ct_add(rx->done, !is_err, is_err);
 	cxi_rx_free(rx);
 	if (!owner || !owner->unlinked || owner->parts)
 		return;
@@ -125,7 +125,7 @@ static void end_err(struct cxi_rx *rx, int err, int prov_errno, size_t olen)
 
 	if (!silent)
 		err_push(rx, multi, err, prov_errno, olen, NULL, 0);
-	rx_gone(rx, multi != 0);
+	rx_gone(rx, multi != 0, true);
 }
 
 void cxi_rx_refuse(struct cxi_rx *rx, int err, int prov_errno)
@@ -144,7 +144,7 @@ static void end_unknown(struct cxi_rx *rx, uint64_t multi)
 	struct cxi_addr a = cxi_addr_make(CASSINI_MATCH_ID_NIC(id), (uint16_t)CASSINI_MATCH_ID_PID(id), 0);
 
 	err_push(rx, multi, FI_EADDRNOTAVAIL, 0, 0, &a, sizeof(a));
-	rx_gone(rx, multi != 0);
+	rx_gone(rx, multi != 0, true);
 }
 
 /*
@@ -195,7 +195,7 @@ static void rx_end(struct cxi_rx *rx)
 	}
 	multi = unlikely(rx->owner != NULL) ? part_leaves(rx) : 0;
 	if (unlikely(rx->rxc->closing || rx->is_discard)) {
-		rx_gone(rx, true);
+		rx_gone(rx, true, false);
 		return;
 	}
 	src = cxi_rx_source(ep, msg->initiator, msg->vni);
@@ -204,7 +204,7 @@ static void rx_end(struct cxi_rx *rx)
 		return;
 	}
 	multi = complete(rx, ep, msg, rx->got, src, multi | (rx->got < msg->rlength ? FI_CXI_TRUNC : 0), rx->owner);
-	rx_gone(rx, multi != 0);
+	rx_gone(rx, multi != 0, false);
 }
 
 /* --- what a message needs from us: a Get by software, a notice that it was matched --------------- */
@@ -566,6 +566,8 @@ ssize_t cxi_recv_common(struct cxi_ep *ep, const struct cxi_recv_args *a)
 		return -FI_EAGAIN;
 	if (unlikely(a->flags & (FI_PEEK | FI_CLAIM | FI_DISCARD)))
 		return a->flags & FI_PEEK ? cxi_peek(ep, a) : cxi_claim(ep, a);
+	if (unlikely(r->has_replay) && r->state == CXI_RXC_ENABLED && cxi_fc_replay(r))
+		return -FI_EAGAIN;
 	rx = cxi_rx_get(ep, a);
 	if (unlikely(!rx))
 		return -FI_EAGAIN;

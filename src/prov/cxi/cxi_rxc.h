@@ -54,8 +54,8 @@ struct cxi_rx {
 /** cxi_rxc_gate() - The state of @r has changed, or the messages that software holds have. */
 static inline void cxi_rxc_gate(struct cxi_rxc *r)
 {
-	/* what software took over is older than all that the adapter has */
-	r->is_direct = r->state == CXI_RXC_ENABLED && !r->preempts && !mt_unexp_cnt(&r->sw_unexp);
+	/* what software took over is older than all that the adapter has; a receive that waits, than all that follow */
+	r->is_direct = r->state == CXI_RXC_ENABLED && !r->preempts && !r->has_replay && !mt_unexp_cnt(&r->sw_unexp);
 }
 
 /* A message that software holds: its bytes are still where the adapter put them. */
@@ -149,6 +149,8 @@ void cxi_rxc_set_state(struct cxi_rxc *r, enum cxi_rxc_state state);
 void cxi_fc_on_pte(struct cxi_req *req, const struct cassini_event *ev);
 /** cxi_fc_append_failed() - LINK event of @rx with @rc not OK: replay it later, in software or after recovery. */
 void cxi_fc_append_failed(struct cxi_rx *rx, uint8_t rc);
+/** cxi_fc_replay() - A receive is to be posted: those that were refused come first. Return: true: not all could yet. */
+bool cxi_fc_replay(struct cxi_rxc *r);
 /** cxi_append_refused() - Did the append that has just returned end with a LINK event that refuses it? */
 bool cxi_append_refused(const struct cxi_rx *rx);
 /** cxi_fc_hold_message() - Software-managed message of @ev that must wait until older ones are onloaded. True: kept. */

@@ -110,8 +110,21 @@ static void resume_all(struct fc *f)
 	}
 }
 
-/* Receives whose entries were refused: in order, before any new one. */
-static void replay_hardware(struct cxi_rxc *r, struct fc *f)
+/* Receives without order among them (RNR) keep nobody waiting. */
+static void replay_note(struct cxi_rxc *r, bool is_waiting)
+{
+	r->has_replay = is_waiting && !r->is_rnr;
+	cxi_rxc_gate(r);
+}
+
+static void replay_add(struct cxi_rxc *r, struct fc *f, struct cxi_rx *rx)
+{
+	TAILQ_INSERT_TAIL(&f->replay, rx, wait);
+	replay_note(r, true);
+}
+
+/* Receives whose entries were refused: in order, before any new one. Return: one of them waits still. */
+static bool replay_to_adapter(struct cxi_rxc *r, struct fc *f)
 {
 	struct cxi_rx *rx;
 
@@ -123,12 +136,27 @@ static void replay_hardware(struct cxi_rxc *r, struct fc *f)
 			TAILQ_INSERT_HEAD(&f->replay, rx, wait);
 		}
 		if (cxi_rx_append(rx))
-			return; /* the event queue is full; the timer goes on */
+			return true; /* the event queue is full; the timer goes on */
 		TAILQ_REMOVE(&f->replay, rx, wait);
 		if (cxi_append_refused(rx))
-			return; /* its event brings it back here */
+			return true; /* its event brings it back here */
 	}
 	f->replayed_once = false; /* there is room again */
+	return false;
+}
+
+static void replay_hardware(struct cxi_rxc *r, struct fc *f)
+{
+	replay_note(r, replay_to_adapter(r, f));
+}
+
+bool cxi_fc_replay(struct cxi_rxc *r)
+{
+	struct fc *f = r->fc;
+
+	if (!TAILQ_EMPTY(&f->replay))
+		replay_hardware(r, f);
+	return r->has_replay;
 }
 
 /* What came software-managed meanwhile is younger than all that was onloaded. */
@@ -151,6 +179,7 @@ static void replay_software(struct cxi_rxc *r, struct fc *f)
 		TAILQ_REMOVE(&f->replay, rx, wait);
 		cxi_sw_post(r, rx);
 	}
+	replay_note(r, false);
 	early_process(r, f);
 }
 
@@ -400,7 +429,7 @@ static void rnr_append_later(struct cxi_rx *rx, struct fc *f, uint8_t rc)
 		return;
 	}
 	rx->rxc->append_retries++;
-	TAILQ_INSERT_TAIL(&f->replay, rx, wait);
+	replay_add(rx->rxc, f, rx);
 }
 
 void cxi_fc_append_failed(struct cxi_rx *rx, uint8_t rc)
@@ -425,10 +454,11 @@ void cxi_fc_append_failed(struct cxi_rx *rx, uint8_t rc)
 		cassini_pte_status(r->pte, &st, NULL, 0);
 		if (r->state == CXI_RXC_PENDING_DISABLE && st.state == CASSINI_PTE_ENABLED)
 			cxi_rxc_set_state(r, CXI_RXC_ENABLED);
+		replay_note(r, !TAILQ_EMPTY(&f->replay));
 		give_up(rx, rc);
 		return;
 	}
-	TAILQ_INSERT_TAIL(&f->replay, rx, wait);
+	replay_add(r, f, rx);
 	if (rc == CASSINI_RC_NO_SPACE && (is_running(r) || r->state == CXI_RXC_PENDING_DISABLE)) {
 		cxi_rxc_set_state(r, CXI_RXC_PENDING_DISABLE);
 		f->replayed_once = true;
