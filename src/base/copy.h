@@ -84,11 +84,8 @@ static inline void copy_tiny(uint8_t *dst, const uint8_t *src, size_t len)
 	}
 }
 
-/**
- * copy_small() - Copy @len bytes without a call; meant for up to COPY_SMALL_MAX, right for any.
- * Touches no byte outside the two ranges. For memory at which nobody looks meanwhile: stores bytes twice.
- */
-static inline void copy_small(void *dst_, const void *src_, size_t len)
+/* copy_small() and copy_private(): few bytes are the first question, so that the second one costs them nothing. */
+static inline void copy_twice(void *dst_, const void *src_, size_t len, bool is_small)
 {
 	uint8_t *dst = dst_;
 	const uint8_t *src = src_;
@@ -101,11 +98,30 @@ static inline void copy_small(void *dst_, const void *src_, size_t len)
 	} else if (len <= 64) {
 		copy_32(dst + len - 32, src + len - 32);
 		copy_32(dst, src);
+	} else if (!is_small && unlikely(len > COPY_SMALL_MAX)) {
+		copy_cached(dst, src, len);
 	} else {
 		copy_line(dst + len - 64, src + len - 64);
 		for (size_t i = 0; i < len - 64; i += 64)
 			copy_line(dst + i, src + i);
 	}
+}
+
+/**
+ * copy_small() - Copy @len bytes without a call; meant for up to COPY_SMALL_MAX, right for any.
+ * Touches no byte outside the two ranges. For memory at which nobody looks meanwhile: stores bytes twice.
+ */
+static inline void copy_small(void *dst, const void *src, size_t len)
+{
+	copy_twice(dst, src, len, true);
+}
+
+/**
+ * copy_private() - Copy @len bytes to memory at which nobody looks meanwhile, e.g. a slot that is not published yet.
+ */
+static inline void copy_private(void *dst, const void *src, size_t len)
+{
+	copy_twice(dst, src, len, false);
 }
 
 /* One store of @n_ bytes, not moved past others. */
@@ -152,17 +168,6 @@ static inline void copy_word(uint8_t *dst, const uint8_t *src, size_t len)
 	COPY_STEP_(len & 4, 4)
 	COPY_STEP_(len & 2, 2)
 	COPY_STEP_(len & 1, 1)
-}
-
-/**
- * copy_private() - Copy @len bytes to memory at which nobody looks meanwhile, e.g. a slot that is not published yet.
- */
-static inline void copy_private(void *dst, const void *src, size_t len)
-{
-	if (len <= COPY_SMALL_MAX)
-		copy_small(dst, src, len);
-	else
-		copy_cached(dst, src, len);
 }
 
 /**

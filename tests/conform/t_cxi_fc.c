@@ -27,8 +27,9 @@ static void flood_send(struct ct *c, uint8_t *mem)
 
 	for (unsigned i = 0; i < FLOOD; i++) {
 		/* nobody hears of these again: they must come in their place all the same */
-		bool quiet = flood_len(i) <= 192 && i % 4 < 3;
-		struct ct_msg m = {.call = quiet ? CT_INJECTDATA : CT_SENDDATA, .tagged = true, .tag = TAG, .data = i, .addr = c->peer,
+		bool quiet = i % 4 < 3, is_short = flood_len(i) <= 192;
+		struct ct_msg m = {.call = quiet && is_short ? CT_INJECTDATA : CT_SENDMSG, .tagged = true, .tag = TAG, .data = i,
+				   .flags = FI_REMOTE_CQ_DATA | (quiet ? 0 : FI_COMPLETION), .addr = c->peer,
 				   .ctx = &c->ctx[i], .mem = mem + i * 30000ul, .len = flood_len(i)};
 
 		ct_fill(m.mem, m.len, i);
@@ -71,6 +72,7 @@ static void cxi_fc_flood(struct ct *c)
 {
 	uint8_t *mem = malloc(FLOOD * 30000ul);
 
+	c->want.tx_bind = FI_SELECTIVE_COMPLETION;
 	ct_open(c);
 	if (c->rank)
 		flood_recv(c, mem);

@@ -59,7 +59,9 @@ uint8_t *link_begin(struct link_port *p, struct link_peer *peer, size_t len)
 {
 	(void)p;
 	assert_non_null(peer);
-	assert_in_range(len, 1, LINK_OWN_MAX);
+	assert_in_range(len, 1, LINK_FRAME_MAX);
+	if (len > LINK_OWN_MAX && g_inifake.is_far)
+		return NULL;
 	return g_inifake.has_direct ? g_inifake.direct : NULL;
 }
 
@@ -71,6 +73,7 @@ void link_commit(struct link_port *p, struct link_peer *peer, uint8_t *frame, si
 	(void)p, (void)peer;
 	assert_ptr_equal(frame, f->direct);
 	if (cookie) {
+		assert_in_range(len, 1, LINK_OWN_MAX);
 		assert_int_equal(frame_take(peer, &all, 1, true, cookie), 0);
 		return;
 	}

@@ -14,7 +14,7 @@
 static struct lost {
 	unsigned cnt;
 	struct cassini_cmd cmd;
-	uint8_t data[CASSINI_IDC_MAX];
+	uint8_t data[CASSINI_FRAME_DATA];
 	uint8_t rc;
 } g_lost;
 
@@ -37,9 +37,10 @@ static void lost_open(struct world *w)
 	w->peer[1].took = 1u << 5;
 }
 
-static struct cassini_cmd short_of(struct world *w, unsigned pid_idx, uint32_t len)
+static struct cassini_cmd put_of(struct world *w, unsigned pid_idx, uint32_t len)
 {
-	struct cassini_cmd cmd = cmd_of(w, CASSINI_OP_PUT, pid_idx, len, CASSINI_CMD_INLINE);
+	uint32_t flags = len <= CASSINI_IDC_MAX ? CASSINI_CMD_INLINE : 0;
+	struct cassini_cmd cmd = cmd_of(w, CASSINI_OP_PUT, pid_idx, len, flags);
 
 	cmd.eq = NULL;
 	cmd.user_ptr = 0x123456789abc;
@@ -51,7 +52,7 @@ static struct cassini_cmd short_of(struct world *w, unsigned pid_idx, uint32_t l
 
 static bool put_to(struct world *w, unsigned pid_idx, uint32_t len, bool is_near)
 {
-	struct cassini_cmd cmd = short_of(w, pid_idx, len);
+	struct cassini_cmd cmd = put_of(w, pid_idx, len);
 	uint8_t *frame = cassini_begin(w->cq, &cmd, is_near);
 
 	if (frame)
@@ -66,8 +67,8 @@ static bool put(struct world *w, uint32_t len)
 
 static void commit__is_the_put_that_any_command_makes(void **state)
 {
-	static const uint32_t lens[] = {0, 1, 8, 100, CASSINI_IDC_MAX};
-	uint8_t want[LINK_OWN_MAX];
+	static const uint32_t lens[] = {0, 1, 8, 100, CASSINI_IDC_MAX, CASSINI_IDC_MAX + 1, 4096, CASSINI_FRAME_DATA};
+	static uint8_t want[LINK_FRAME_MAX];
 	struct cassini_cmd cmd;
 	struct world w;
 
@@ -76,7 +77,7 @@ static void commit__is_the_put_that_any_command_makes(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(lens); i++) {
 		assert_true(put(&w, lens[i]));
 		memcpy(want, g_inifake.direct, g_inifake.direct_len);
-		cmd = short_of(&w, 5, lens[i]);
+		cmd = put_of(&w, 5, lens[i]);
 		cmd.eq = w.eq;
 		cmd.user_ptr = lens[i];
 		g_inifake.has_direct = i % 2;
@@ -89,6 +90,7 @@ static void commit__is_the_put_that_any_command_makes(void **state)
 	}
 	assert_int_equal(w.nic.stats.puts, 2 * ARRAY_SIZE(lens));
 	assert_int_equal(w.nic.stats.tx_cmds, 2 * ARRAY_SIZE(lens));
+	assert_int_equal(w.nic.stats.idc, 2 * 5);
 	assert_int_equal(w.cq->used, 0);
 	world_close(&w);
 }
@@ -102,7 +104,7 @@ static void begin__not_now(void **state)
 	lost_open(&w);
 	assert_true(put(&w, 8));
 	g_inifake.directs_out = 0;
-	assert_false(put(&w, CASSINI_IDC_MAX + 1));
+	assert_false(put(&w, CASSINI_FRAME_DATA + 1));
 	g_inifake.has_direct = false;
 	assert_false(put(&w, 8));
 	g_inifake.has_direct = true;
@@ -119,7 +121,7 @@ static void begin__not_now(void **state)
 	w.cq->last = NULL; /* as cassini_ini_close() has it */
 	assert_false(put(&w, 8));
 	w.dom.closing = false;
-	cmd = short_of(&w, 5, 8);
+	cmd = put_of(&w, 5, 8);
 	cmd.pid = CASSINI_PID_CNT;
 	assert_null(cassini_begin(w.cq, &cmd, false));
 	/* behind a fence, and behind what a fence holds */
@@ -164,7 +166,7 @@ static void begin__only_where_one_was_taken(void **state)
 	assert_int_equal(g_lost.cnt, 1);
 	assert_false(put_to(&w, 6, 8, false));
 	assert_true(put(&w, 8));
-	cmd = short_of(&w, 6, 8);
+	cmd = put_of(&w, 6, 8);
 	assert_int_equal(cassini_post(w.cq, &cmd), 0);
 	sent_end(2, CASSINI_RC_PTLTE_NOT_FOUND);
 	expect_none(&w);
@@ -188,10 +190,11 @@ static void begin__far(void **state)
 	assert_int_equal(g_inifake.doorbells, 0);
 	g_inifake.is_far = true;
 	assert_false(put_to(&w, 5, 8, true));
+	assert_false(put_to(&w, 5, 4096, false)); /* no record has room for it */
 	assert_true(put_to(&w, 5, 8, false));
 	assert_int_equal(g_inifake.doorbells, 1);
 	/* more are announced: started with the last */
-	cmd = short_of(&w, 5, 8);
+	cmd = put_of(&w, 5, 8);
 	cmd.flags |= CASSINI_CMD_MORE;
 	cassini_commit(w.cq, cassini_begin(w.cq, &cmd, false), &cmd);
 	assert_int_equal(g_inifake.doorbells, 1);
@@ -213,7 +216,7 @@ static void post__in_place(void **state)
 
 	(void)state;
 	lost_open(&w);
-	cmd = short_of(&w, 5, 8);
+	cmd = put_of(&w, 5, 8);
 	cmd.eq = w.eq;
 	for (unsigned i = 0; i < 8; i++) {
 		cmd.user_ptr = 100 + i;
@@ -364,6 +367,84 @@ static void lost__held_back(void **state)
 	world_close(&w);
 }
 
+/* --- more than a command holds, to a peer of this host --- */
+
+static void lost__long_shows_what_was_given(void **state)
+{
+	struct world w;
+
+	(void)state;
+	lost_open(&w);
+	assert_true(put(&w, CASSINI_FRAME_DATA));
+	lost(&w, CASSINI_RC_PT_DISABLED);
+	assert_int_equal(g_lost.cnt, 1);
+	assert_int_equal(g_lost.cmd.request_len, CASSINI_FRAME_DATA);
+	assert_int_equal(g_lost.cmd.flags, 0); /* no command has room for it */
+	assert_int_equal(g_lost.cmd.user_ptr, 0x123456789abc);
+	assert_memory_equal(g_lost.data, w.mem, CASSINI_FRAME_DATA);
+	lost(&w, -ECONNREFUSED);
+	assert_int_equal(g_lost.cnt, 2);
+	assert_int_equal(g_lost.rc, CASSINI_RC_UNDELIVERABLE);
+	world_close(&w);
+}
+
+/* One that a lossless entry sent back has memory of its own until it has ended, however that is. */
+static void lost__long_held_back(void **state)
+{
+	int64_t live;
+	struct world w;
+
+	(void)state;
+	lost_open(&w);
+	assert_int_equal(post(&w, CASSINI_OP_PUT, 5, 8, 0), 0); /* there is a place for operations */
+	sent_end(0, 0);
+	expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_OK, 8);
+	live = mem_live_count();
+	for (uint32_t i = 0; i < 3; i++)
+		assert_true(put(&w, 5000 + i));
+	for (uint32_t i = 0; i < 3; i++) /* the fake has the last one's bytes: the others had as many of the same */
+		cassini_lost(&w.dom, (void *)&w.peer[1], g_inifake.direct_tag, g_inifake.direct,
+			     CASSINI_PUT_HDR + 5000 + i, CASSINI_RC_RESOURCE_BUSY);
+	assert_int_equal(g_lost.cnt, 0);
+	assert_int_equal(mem_live_count(), live + 3);
+	memset(g_inifake.direct, 0, sizeof(g_inifake.direct));
+	g_inifake.directs_out = 0;
+	g_inifake.now_ns += NS_PER_MS;
+	assert_int_equal(cassini_cmdq_kick(&w.dom), 1);
+	sent_end(1, 0);
+	assert_int_equal(mem_live_count(), live + 2);
+	assert_int_equal(cassini_cmdq_kick(&w.dom), 2);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(sent_pkt(1 + i).request_len, 5000 + i);
+		assert_memory_equal(g_inifake.sent[1 + i].buf + CASSINI_PUT_HDR, w.mem, 5000 + i);
+	}
+	sent_end(2, CASSINI_RC_PT_DISABLED); /* shown out of that memory */
+	assert_int_equal(g_lost.cnt, 1);
+	assert_memory_equal(g_lost.data, w.mem, 5001);
+	assert_int_equal(mem_live_count(), live + 1);
+	sent_end(3, CASSINI_RC_RESOURCE_BUSY); /* held back once more, and then its queue closes */
+	assert_int_equal(w.cq->held_cnt, 1);
+	world_close(&w);
+}
+
+/* No memory for them: they are lost, and that is told as any failure is. */
+static void lost__long_held_back_without_memory(void **state)
+{
+	struct world w;
+
+	(void)state;
+	lost_open(&w);
+	assert_true(put(&w, 4096));
+	mem_fail_nth(1);
+	lost(&w, CASSINI_RC_RESOURCE_BUSY);
+	mem_fail_nth(0);
+	assert_int_equal(g_lost.cnt, 1);
+	assert_int_equal(g_lost.rc, CASSINI_RC_RESOURCE_BUSY);
+	assert_memory_equal(g_lost.data, w.mem, 4096);
+	assert_int_equal(w.cq->used, 0);
+	world_close(&w);
+}
+
 /* --- what else is different on this host --- */
 
 /* What fits into a frame is not copied by the kernel, on this host either. */
@@ -460,6 +541,9 @@ int main(void)
 		cmocka_unit_test(lost__shows_what_was_given),
 		cmocka_unit_test(lost__nobody_hears),
 		cmocka_unit_test(lost__held_back),
+		cmocka_unit_test(lost__long_shows_what_was_given),
+		cmocka_unit_test(lost__long_held_back),
+		cmocka_unit_test(lost__long_held_back_without_memory),
 		cmocka_unit_test(local__copies_begin_above_a_frame),
 		cmocka_unit_test(rdzv__brings_nothing),
 		cmocka_unit_test(ordered__bulk_puts_follow_each_other),

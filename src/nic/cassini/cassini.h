@@ -357,9 +357,10 @@ struct cassini_cmd {
 struct cassini_cmdq_attr {
 	uint32_t depth;                    /* commands that have not ended */
 	/*
-	 * A command of cassini_commit(), or another Put of at most CASSINI_IDC_MAX bytes without an EQ, has failed with
-	 * @rc, but was not cancelled: it is shown as it was given, its user_ptr modulo 2^48, for this call only. Lock
-	 * held, in a poll of its Domain or a post. It may post commands, but not poll. NULL: nobody wants to know.
+	 * A command of cassini_commit(), or another Put without an EQ whose bytes fit into a frame, has failed with
+	 * @rc, but was not cancelled: it is shown as it was given, its user_ptr modulo 2^48, for this call only; what
+	 * is short enough for it is INLINE. Lock held, in a poll of its Domain or a post. It may post commands, but not
+	 * poll. NULL: nobody wants to know.
 	 */
 	void (*on_lost)(void *ctx, const struct cassini_cmd *lost, uint8_t rc);
 	void *ctx;
@@ -384,9 +385,10 @@ void cassini_cmdq_set_cp(struct cassini_cmdq *cq, struct cassini_cp *cp);
  */
 int cassini_post(struct cassini_cmdq *cq, const struct cassini_cmd *cmd);
 /**
- * cassini_begin() - Where to write a short Put of which nothing is kept, neither a place in the queue nor a slot for an
- * event: for who wants to hear of it only if it fails (on_lost). @cmd: all that says where it goes, and request_len; the
- * VNI of its Domain is that of the queue's profile. @is_near: only if memory on this host carries it.
+ * cassini_begin() - Where to write a Put of which nothing is kept, neither a place in the queue nor a slot for an
+ * event: for who wants to hear of it only if it fails (on_lost). @cmd: all that says where it goes, and request_len: on
+ * this host as much as a frame holds, else a short one; the VNI of its Domain is that of the queue's profile. @is_near:
+ * only if memory on this host carries it.
  * Return: for cassini_commit(), before anything else is done with the adapter; NULL: not now, or not there: the target
  *         has not taken a Put at that index before, or has refused one since. cassini_post() knows more.
  */

@@ -321,6 +321,7 @@ static inline void op_fill(struct cassini_op *op, struct cassini_cmdq *cq, const
 	op->state = CASSINI_OPS_HELD;
 	op->is_fence = op->is_moving = op->in_rdzv = op->is_bulk = op->is_again = op->is_busy = op->owes_send = false;
 	op->refusal = 0;
+	op->own = NULL;
 	op->is_ordered = is_ordered_write(cmd);
 	__builtin_memcpy(&op->cmd, cmd, offsetof(struct cassini_cmd, atomic_op));
 	if (unlikely(cmd->opcode >= CASSINI_OP_ATOMIC)) {
@@ -441,7 +442,7 @@ uint8_t *cassini_begin(struct cassini_cmdq *cq, const struct cassini_cmd *cmd, b
 	if (unlikely(!cassini_cmdq_is_last(cq, cmd->dom, cmd->nic, cmd->pid)) &&
 	    !peer_look(cq, cmd->dom, cmd->nic, cmd->pid))
 		return NULL;
-	if (unlikely(cmd->request_len > CASSINI_IDC_MAX || !takes(cq, cq->last, cmd->pid_idx)))
+	if (unlikely(cmd->request_len > CASSINI_FRAME_DATA || !takes(cq, cq->last, cmd->pid_idx)))
 		return NULL;
 	if (is_near && unlikely(!link_peer_is_local(cq->last->link)))
 		return NULL;
@@ -452,12 +453,13 @@ void cassini_commit(struct cassini_cmdq *cq, uint8_t *frame, const struct cassin
 {
 	struct cassini_peer *peer = cq->last;
 	struct cassini_dom *dom = cmd->dom;
+	struct link_peer *to = peer->link; /* read before bytes are written that could be any object's */
 
 	cassini_put_write(frame, cmd, peer);
-	link_commit(dom->port, peer->link, frame, CASSINI_PUT_HDR + cmd->request_len, NULL,
+	link_commit(dom->port, to, frame, CASSINI_PUT_HDR + cmd->request_len, NULL,
 		    cassini_lost_tag(cq, cmd->user_ptr));
 	cassini_stats_started(&dom->nic->stats, CASSINI_OP_PUT, cmd->flags, cmd->request_len);
-	if (unlikely(cq->bell || !link_peer_is_local(peer->link)))
+	if (unlikely(cq->bell || !link_peer_is_local(to)))
 		ring(cq, dom, cmd->flags & CASSINI_CMD_MORE);
 }
 

@@ -7,6 +7,7 @@
 #include "base/bits.h"
 #include "base/copy.h"
 #include "base/guard.h"
+#include "base/mem.h"
 
 /*
  * Theory of operation
@@ -157,6 +158,8 @@ static inline void command_end(struct cassini_op *op, uint8_t rc, uint8_t list, 
 	if (op->cq)
 		op->cq->used--;
 	if (is_over) {
+		if (unlikely(op->own))
+			mem_free(op->own);
 		slab_put(&op->cmd.dom->ops, op);
 	} else {
 		op->cq = NULL;

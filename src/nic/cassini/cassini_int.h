@@ -199,6 +199,7 @@ struct cassini_op {
 	uint8_t rc, list;                 /* of a REPLY that overtook the verdict */
 	bool is_busy;                     /* a Get that its target had no room for: not before peer->resume_ns */
 	uint32_t refusal;                 /* peer->refusals when a lossless PTE first held it back; 0: never */
+	void *own;                        /* of one that nobody remembered: its bytes, if they are too many for @frame */
 	struct cassini_cmd cmd;           /* as posted; from atomic_op on for atomics only */
 	STAILQ_ENTRY(cassini_op) held;    /* cq->held */
 	LIST_ENTRY(cassini_op) await;     /* peer->waiting */
@@ -325,11 +326,11 @@ static inline void cassini_put_encode(uint8_t *frame, const struct cassini_cmd *
 	cassini_word_write(frame, 3, cmd->match_bits);
 	cassini_word_write(frame, 4, cmd->header_data);
 }
-/** cassini_put_write() - A short Put to @peer in one piece: header and payload. */
+/** cassini_put_write() - A Put to @peer in one piece: header and payload. */
 static inline void cassini_put_write(uint8_t *frame, const struct cassini_cmd *cmd, const struct cassini_peer *peer)
 {
 	cassini_put_encode(frame, cmd, peer);
-	copy_small(frame + CASSINI_PUT_HDR, cmd->local_addr, cmd->request_len);
+	copy_private(frame + CASSINI_PUT_HDR, cmd->local_addr, cmd->request_len);
 }
 /**
  * cassini_put_check() - The first row of the door: @frame is a Put in one piece and without flags, to @put_word and by

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Commands that nobody remembers, when they come back.
+#include "base/mem.h"
 #include "nic/cassini/cassini_int.h"
 
 /*
@@ -7,14 +8,17 @@
  *
  * Most small messages want no event, or one at once. Once the target has taken a Put at that index, so that it is
  * known to be there, nothing is left to remember of another one when the link has it: the link keeps its bytes where
- * they are, in the peer's lane or in the record of what the network sends, and shows them again if the target refuses
- * it, as it does while its portal table entry is disabled. Then the caller gets the command back with its user_ptr,
- * which says where it stood in the order of its commands.
+ * they are, in the peer's lane, in our memory from which a peer of this host takes more than a lane holds, or in the
+ * record of what the network sends, and shows them again if the target refuses it, as it does while its portal table
+ * entry is disabled. Then the caller gets the command back with its user_ptr, which says where it stood in the order of
+ * its commands.
  *
- * One that a lossless PTE holds back becomes an operation without an EQ, whose failure is told in the same way.
+ * One that a lossless PTE holds back becomes an operation without an EQ, whose failure is told in the same way. Its
+ * bytes lie in the operation, or, if they are too many for it, in memory that ends with it.
  */
 
-static_assert(CASSINI_PUT_HDR + CASSINI_IDC_MAX <= LINK_OWN_MAX, "a short Put fits");
+static_assert(CASSINI_PUT_HDR + CASSINI_IDC_MAX <= LINK_OWN_MAX, "a short Put fits on every path");
+static_assert(CASSINI_PUT_HDR + CASSINI_FRAME_DATA <= LINK_FRAME_MAX, "any other on one host");
 
 static struct cassini_cmdq *cmdq_by_id(const struct cassini_lni *lni, unsigned id)
 {
@@ -29,18 +33,27 @@ static struct cassini_cmdq *cmdq_by_id(const struct cassini_lni *lni, unsigned i
 void cassini_lost_tell(struct cassini_cmdq *cq, const struct cassini_cmd *cmd, uint8_t rc)
 {
 	if (cq->on_lost && rc != CASSINI_RC_CANCELED && cmd->opcode == CASSINI_OP_PUT &&
-	    cmd->request_len <= CASSINI_IDC_MAX)
+	    cmd->request_len <= CASSINI_FRAME_DATA)
 		cq->on_lost(cq->ctx, cmd, rc);
 }
 
 /* A lossless PTE holds it back: from here on it is an operation that waits for its turn. Return: false: no memory. */
 static bool hold_back(struct cassini_cmdq *cq, struct cassini_peer *peer, const struct cassini_cmd *cmd)
 {
-	struct cassini_op *op = cassini_op_new(cq, peer, cmd);
+	bool is_long = !(cmd->flags & CASSINI_CMD_INLINE);
+	void *own = is_long ? mem_alloc(cmd->request_len) : NULL;
+	struct cassini_op *op = own || !is_long ? cassini_op_new(cq, peer, cmd) : NULL;
 
-	if (op)
-		cassini_cmdq_pause(op);
-	return op;
+	if (!op) {
+		mem_free(own);
+		return false;
+	}
+	if (is_long) {
+		copy_cached(own, cmd->local_addr, cmd->request_len);
+		op->cmd.local_addr = op->own = own;
+	}
+	cassini_cmdq_pause(op);
+	return true;
 }
 
 /* The bytes are ours, as cassini_commit() wrote them. */
@@ -52,6 +65,7 @@ void cassini_lost(void *ctx, struct link_peer *from, uint64_t tag, const void *f
 	uint8_t list, rc = cassini_status_rc(status, &list);
 	uint32_t life = peer ? peer->life : 0;
 	bool is_current = peer && peer->link == from;
+	uint32_t data_len = (uint32_t)(len - CASSINI_PUT_HDR);
 	struct cassini_cmd cmd;
 	struct cassini_hdr h;
 
@@ -67,8 +81,8 @@ void cassini_lost(void *ctx, struct link_peer *from, uint64_t tag, const void *f
 			.pid_idx = h.pid_idx,
 			.pid = peer->pid,
 			.nic = peer->nic,
-			.flags = CASSINI_CMD_INLINE,
-			.request_len = (uint32_t)(len - CASSINI_PUT_HDR),
+			.flags = data_len <= CASSINI_IDC_MAX ? CASSINI_CMD_INLINE : 0,
+			.request_len = data_len,
 			.dom = dom,
 			.local_addr = (const uint8_t *)frame + CASSINI_PUT_HDR,
 			.match_bits = le64_get(h.match_bits),

@@ -404,6 +404,7 @@ struct cxi_tx {
 	bool is_asked;                   /* cxi_alive.c */
 	uint32_t life;
 	uint8_t inject[CASSINI_IDC_MAX]; /* payload of an injected send that may be sent again */
+	void *own;                       /* in place of @inject: of one that came back, and is longer */
 };
 /**
  * cxi_tx_get() - A fresh operation of @ep; not zeroed beyond the bookkeeping. NULL: tx_attr.size are outstanding or

@@ -4,6 +4,7 @@
 
 #include "base/copy.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "prov/cxi/cxi.h"
 
 #define SENDMSG_FLAGS (FI_INJECT | FI_COMPLETION | FI_MORE | FI_FENCE | FI_REMOTE_CQ_DATA | CXI_LEVELS)
@@ -184,6 +185,18 @@ static int args_check(const struct cxi_ep *ep, const struct cxi_send_args *a)
 	return unlikely((a->flags & FI_FENCE) && !(ep->kit.caps & FI_FENCE)) ? -FI_EINVAL : 0;
 }
 
+/* Bytes that may have to be sent again, when the caller's memory is another's. NULL: no memory for so many. */
+static inline const void *bytes_keep(struct cxi_tx *tx, const void *buf, size_t len)
+{
+	uint8_t *to = tx->inject;
+
+	if (unlikely(len > sizeof(tx->inject)))
+		to = tx->own = mem_alloc(len);
+	if (likely(to))
+		copy_bytes(to, buf, len);
+	return to;
+}
+
 static inline void send_init(struct cxi_tx *tx, const struct cxi_send_args *a, const struct cxi_dest *dest,
 			     uint64_t seq)
 {
@@ -200,14 +213,13 @@ static inline void send_init(struct cxi_tx *tx, const struct cxi_send_args *a, c
 	if (unlikely(a->inject)) {
 		tx->wants_cqe = tx->wants_cqe && !a->no_cqe;
 		tx->is_silent = a->no_cqe;
-		copy_bytes(tx->inject, a->buf, a->len); /* it may have to be sent again */
-		tx->buf = tx->inject;
+		tx->buf = bytes_keep(tx, a->buf, a->len);
 	}
 }
 
 /*
- * On this host a message that lies in the peer's lane has been sent, so it completes at once, if its context has taken
- * one before. Not if the caller asked for more than that, counts it, or has not read the last ones: the queue must not
+ * On this host a message that lies where the peer takes it from has been sent, so it completes at once, if its context
+ * has taken one before. Not if the caller asked for more than that, counts it, or has not read the last ones: the queue must not
  * grow by posting; nor while earlier operations have not ended: most programs like completions in order.
  */
 #define EARLY_NOT (CXI_LEVELS & ~FI_INJECT_COMPLETE)
@@ -227,7 +239,7 @@ static inline bool is_early(const struct cxi_ep *ep, const struct cxi_send_args 
 static inline bool is_forgotten(const struct cxi_ep *ep, const struct cxi_txc *t, const struct cxi_send_args *a,
 				enum cxi_proto proto, bool wants_cqe)
 {
-	return likely(t->direct == ep && !a->work && !(a->flags & (FI_FENCE | FI_MATCH_COMPLETE)) && proto <= CXI_P_IDC &&
+	return likely(proto != CXI_P_RDZV && t->direct == ep && !a->work && !(a->flags & (FI_FENCE | FI_MATCH_COMPLETE)) &&
 		      !ep->kit.cntr[KIT_CNTR_SEND] && (!wants_cqe || is_early(ep, a)));
 }
 
@@ -309,11 +321,13 @@ void cxi_send_lost(void *txc, const struct cassini_cmd *lost, uint8_t rc)
 
 	if (!tx) {
 		LOG_WARN("out of memory: a refused message of %u bytes is lost", lost->request_len);
+		if (t->ep && !t->ep->kit.closing)
+			kit_ep_late_error(&t->ep->kit, cxi_errno(rc), rc, cxi_strerror(rc));
 		return;
 	}
 	send_init(tx, &a, &dest, lost->user_ptr);
 	tx->cmd = *lost;
-	tx->cmd.local_addr = tx->inject;
+	tx->cmd.local_addr = tx->buf;
 	send_failed(tx, rc);
 }
 

@@ -72,6 +72,7 @@ struct cxi_tx *cxi_tx_more(struct cxi_ep *ep, enum cxi_tx_kind kind, uint64_t fl
 	tx->has_cntr = ep->kit.cntr[cntr_of[kind]] != NULL;
 	tx->internal = tx->canceled = tx->is_held = tx->is_silent = false;
 	tx->done = NULL;
+	tx->own = NULL;
 	tx->wait = 0;
 	tx->rc = CASSINI_RC_OK;
 	tx->tx_id = -1;
@@ -88,6 +89,8 @@ void cxi_tx_put(struct cxi_tx *tx)
 		cxi_tx_id_put(tx->portal, (unsigned)tx->tx_id);
 	if (unlikely(tx->rdzv_id >= 0))
 		cxi_rdzv_id_put(tx->portal, (unsigned)tx->rdzv_id);
+	if (unlikely(tx->own))
+		mem_free(tx->own);
 	t->used--;
 	slab_put(&t->txs, tx);
 }

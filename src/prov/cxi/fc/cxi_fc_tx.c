@@ -207,11 +207,15 @@ void cxi_fc_refused(struct cxi_tx *tx)
 		cxi_tx_done(tx, CASSINI_RC_PT_DISABLED);
 		return;
 	}
-	tx->is_held = true;
-	hold(p, tx);
 	p->drops++;
 	p->draining = true;
 	p->told = p->resumed = false;
+	if (unlikely(tx->len && !tx->buf)) { /* the peer counts it, or it would wait for ever; but its bytes are lost */
+		cxi_tx_done(tx, CASSINI_RC_PT_DISABLED);
+		return;
+	}
+	tx->is_held = true;
+	hold(p, tx);
 }
 
 /* Is a send to that place still on its way? It may be refused as well, and must be told of with the others. */
