@@ -69,6 +69,7 @@ static __attribute__((noinline)) ssize_t send_buf(struct opx_ep *ep, const void 
 {
 	uint64_t flags = (ep->kit.tx_op_flags & ~(uint64_t)FI_TAGGED) | (uint32_t)what;
 	struct opx_peer *peer;
+	bool is_open; /* nothing is in the way of a packet to it */
 	int rc = opx_ep_state(ep);
 
 	if (unlikely(rc))
@@ -77,15 +78,19 @@ static __attribute__((noinline)) ssize_t send_buf(struct opx_ep *ep, const void 
 		flags = (flags & ~(uint64_t)FI_DELIVERY_COMPLETE) | OPX_NO_CQE;
 	lock_acquire(&ep->domain->kit.lock);
 	peer = opx_peer_known(ep, to);
+	is_open = peer && peer->flow.pass && !(flags & PACKET_NOT);
 	rc = NOT_TRIED;
-	if (likely(peer && len <= ep->kit.inject_size && peer->flow.pass && !(flags & PACKET_NOT)))
+	if (likely(is_open && len <= ep->kit.inject_size))
 		rc = inject(peer, buf, (uint32_t)len, (uint32_t)(what >> 32), tag, context, flags);
-	if (unlikely(rc == NOT_TRIED || rc == -FI_EAGAIN)) {
+	if (rc == NOT_TRIED || unlikely(rc == -FI_EAGAIN)) {
 		struct iovec one = {(void *)(uintptr_t)buf, len};
 		struct opx_send s = {.iov = &one, .iov_cnt = 1, .len = len, .tag = tag, .data = what >> 32,
 				     .context = context, .flags = flags};
 
-		rc = send_rest(ep, &s, to, rc);
+		if (likely(rc == NOT_TRIED && is_open && len <= ep->packet_max && !(flags & FI_INJECT)))
+			rc = opx_send_packet(peer, &s);
+		if (unlikely(rc == NOT_TRIED || rc == -FI_EAGAIN))
+			rc = send_rest(ep, &s, to, rc);
 	}
 	ring_and_release(ep, flags);
 	return rc;
