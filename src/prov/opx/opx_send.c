@@ -32,18 +32,19 @@ static inline int inject(struct opx_peer *peer, const void *buf, uint32_t len, u
 #define PACKET_NOT (FI_FENCE | OPX_DONE_FLAGS)
 #define NOT_TRIED  1
 
-/* What is not one packet that may leave at once, or found no room. @rc: NOT_TRIED, -FI_EAGAIN. */
+/* All but a small message that may leave at once, or one that found no room. @rc: NOT_TRIED, -FI_EAGAIN. */
 static __attribute__((noinline)) int send_rest(struct opx_ep *ep, const struct opx_send *s, fi_addr_t to, int rc)
 {
-	struct opx_peer *peer;
+	struct opx_peer *peer = opx_peer_find(ep, to);
 
-	if (unlikely(s->flags & FI_INJECT && s->len > ep->kit.inject_size))
+	if (unlikely(!peer || (s->flags & FI_INJECT && s->len > ep->kit.inject_size)))
 		return -FI_EINVAL;
-	peer = opx_peer_find(ep, to);
-	if (unlikely(!peer))
-		return -FI_EINVAL;
-	if (rc == NOT_TRIED)
-		rc = opx_send(peer, s);
+	if (likely(rc == NOT_TRIED)) {
+		if (likely(peer->flow.pass && s->len <= ep->packet_max && !(s->flags & PACKET_NOT)))
+			rc = opx_send_packet(peer, s);
+		else
+			rc = opx_send(peer, s);
+	}
 	if (likely(rc != -FI_EAGAIN))
 		return rc;
 	/* one look at the wire where there was no room: a loop of sends makes progress (doc/facts/opx.md#throttle) */
@@ -69,7 +70,6 @@ static __attribute__((noinline)) ssize_t send_buf(struct opx_ep *ep, const void 
 {
 	uint64_t flags = (ep->kit.tx_op_flags & ~(uint64_t)FI_TAGGED) | (uint32_t)what;
 	struct opx_peer *peer;
-	bool is_open; /* nothing is in the way of a packet to it */
 	int rc = opx_ep_state(ep);
 
 	if (unlikely(rc))
@@ -78,19 +78,15 @@ static __attribute__((noinline)) ssize_t send_buf(struct opx_ep *ep, const void 
 		flags = (flags & ~(uint64_t)FI_DELIVERY_COMPLETE) | OPX_NO_CQE;
 	lock_acquire(&ep->domain->kit.lock);
 	peer = opx_peer_known(ep, to);
-	is_open = peer && peer->flow.pass && !(flags & PACKET_NOT);
 	rc = NOT_TRIED;
-	if (likely(is_open && len <= ep->kit.inject_size))
+	if (likely(peer && len <= ep->kit.inject_size && peer->flow.pass && !(flags & PACKET_NOT)))
 		rc = inject(peer, buf, (uint32_t)len, (uint32_t)(what >> 32), tag, context, flags);
-	if (rc == NOT_TRIED || unlikely(rc == -FI_EAGAIN)) {
+	if (unlikely(rc == NOT_TRIED || rc == -FI_EAGAIN)) {
 		struct iovec one = {(void *)(uintptr_t)buf, len};
 		struct opx_send s = {.iov = &one, .iov_cnt = 1, .len = len, .tag = tag, .data = what >> 32,
 				     .context = context, .flags = flags};
 
-		if (likely(rc == NOT_TRIED && is_open && len <= ep->packet_max && !(flags & FI_INJECT)))
-			rc = opx_send_packet(peer, &s);
-		if (unlikely(rc == NOT_TRIED || rc == -FI_EAGAIN))
-			rc = send_rest(ep, &s, to, rc);
+		rc = send_rest(ep, &s, to, rc);
 	}
 	ring_and_release(ep, flags);
 	return rc;
