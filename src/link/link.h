@@ -233,12 +233,13 @@ int link_send(struct link_port *p, struct link_peer *peer, const void *hdr, size
  * link_begin() - Where to write a small frame, so that it is copied only once: into the peer's memory, or into what the
  * network sends. Without a cookie, as on a RAW port always, nobody hears of it again unless it fails (on_lost; not RAW).
  * At most LINK_OWN_CNT are on their way through memory, and as many by the network (RAW: any number).
- * @len: header included, <= LINK_FRAME_MAX. Above LINK_OWN_MAX there is this way on one host only, not on a RAW port, and not with a
- *       cookie.
+ * @len: header included, <= LINK_FRAME_MAX. Above LINK_OWN_MAX there is this way on one host only, and not with a cookie.
  * Return: @len bytes, to be written and given off by link_commit() before anything else is done with @p;
  *         NULL: not this way, or not now, link_send() knows more. A RAW port has this way on one host only.
  */
 uint8_t *link_begin(struct link_port *p, struct link_peer *peer, size_t len);
+/** link_is_full() - link_begin() has given no memory for a frame to @peer: would link_send() find none, either? */
+bool link_is_full(const struct link_peer *peer);
 /** link_commit() - The bytes are in place. @cookie: as link_send(); or NULL: then @tag is the caller's, shown by on_lost. */
 void link_commit(struct link_port *p, struct link_peer *peer, uint8_t *frame, size_t len, void *cookie, uint64_t tag);
 #define LINK_OWN_MAX 248u

@@ -28,6 +28,7 @@ struct fake_ctl {
 		room_rc, connect_rc; /* != 0: what these calls answer */
 	bool is_remote;	 /* peers are not local */
 	bool has_direct; /* link_begin() has room */
+	bool is_full;	 /* link_is_full() says so */
 	bool is_forked;  /* link_forked() says so */
 	/* what was seen */
 	unsigned sends, directs, doorbells, bulks, polls;

@@ -159,6 +159,12 @@ FAKE uint8_t *shm_begin(struct shm_peer *sp, size_t len, bool is_raw)
 	return NULL;
 }
 
+FAKE bool shm_has_lane(const struct shm_peer *sp)
+{
+	(void)sp;
+	return false;
+}
+
 FAKE void shm_commit(struct shm_peer *sp, uint8_t *frame, size_t len, bool is_raw, void *cookie, uint64_t tag)
 {
 	(void)sp, (void)frame, (void)len, (void)is_raw, (void)cookie, (void)tag;

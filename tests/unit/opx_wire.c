@@ -197,14 +197,24 @@ int hfi_pio_send(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr, c
 /* Only on one host, and not always there, is memory given. */
 struct hfi_hdr *hfi_pio_begin(struct hfi_ctxt *c, struct hfi_dst *dst, size_t len)
 {
-	static _Alignas(8) uint8_t frame[sizeof(struct hfi_hdr) + HFI_PIO_OWN];
+	static _Alignas(8) uint8_t frame[sizeof(struct hfi_hdr) + HFI_MTU];
 	struct rig *g = c->n->g;
 
 	(void)dst;
-	if (!g->is_local || len > HFI_PIO_OWN || c->n->hfi.is_down || c->n->pio_err || rng_chance(&g->rng, g->eagain))
+	assert_true(len <= HFI_MTU);
+	if (!g->is_local || c->n->hfi.is_down || c->n->pio_err || rng_chance(&g->rng, g->eagain))
 		return NULL;
-	memset(frame, 0xee, sizeof(frame));
+	memset(frame, 0xee, sizeof(struct hfi_hdr) + len);
 	return (struct hfi_hdr *)frame;
+}
+
+/* Where there is no memory there may still be room. */
+bool hfi_pio_full(struct hfi_ctxt *c, const struct hfi_dst *dst)
+{
+	struct rig *g = c->n->g;
+
+	assert_true(g->is_local && dst->from->g == g);
+	return !c->n->hfi.is_down && !c->n->pio_err && rng_chance(&g->rng, g->eagain);
 }
 
 void hfi_pio_commit(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr, size_t len)

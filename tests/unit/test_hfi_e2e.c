@@ -70,6 +70,80 @@ static void send__burst(void **state)
 	on_all_paths(body_burst);
 }
 
+/*
+ * Packets of all lengths, written where @to reads them, until there is no room, which is no room for those from
+ * elsewhere either. Return: packets.
+ */
+static uint32_t fill_in_place(struct side *s)
+{
+	static uint8_t elsewhere[HFI_MTU];
+	struct hfi_hdr *h, like = hdr_to(s, 0);
+	uint32_t n = 0, len = HFI_MTU;
+	struct iovec iov;
+
+	while ((h = hfi_pio_begin(s->c, s->dst, len))) {
+		*h = hdr_to(s, n);
+		fill((uint8_t *)(h + 1), len, n);
+		hfi_pio_commit(s->c, s->dst, h, len);
+		len = ++n % 2 ? (uint32_t)rng_below(&g_w.rng, HFI_MTU + 1) : HFI_MTU;
+	}
+	assert_true(hfi_pio_full(s->c, s->dst));
+	assert_int_equal(stats_of(s).credit_waits, 1);
+	iov = (struct iovec){elsewhere, len};
+	assert_int_equal(hfi_pio_send(s->c, s->dst, &like, &iov, len != 0), -EAGAIN);
+	assert_int_equal(stats_of(s).pio_pkts, n);
+	return n;
+}
+
+static void send__in_place_of_any_length(void **state)
+{
+	static uint8_t want[HFI_MTU];
+	struct side *a = &g_w.a, *b = &g_w.b;
+	uint32_t n;
+
+	pair_open(PATH_SHM);
+	assert_null(hfi_pio_begin(a->c, a->dst, HFI_MTU)); /* no lane yet */
+	assert_false(hfi_pio_full(a->c, a->dst));
+	assert_int_equal(send_pkt(a, 0, NULL, 0), 0);
+	UNTIL(b->got_cnt == 1);
+	b->got_cnt = 0;
+	memset(&a->c->stats, 0, sizeof(a->c->stats));
+	n = fill_in_place(a);
+	assert_true(n > 50);
+	UNTIL(b->got_cnt == n);
+	for (uint32_t i = 0; i < n; i++) {
+		fill(want, b->got[i].len, i);
+		assert_int_equal(hfi_hdr_psn(&b->got[i].hdr), i);
+		assert_memory_equal(b->got[i].data, want, b->got[i].len);
+	}
+	UNTIL(hfi_pio_begin(a->c, a->dst, HFI_MTU)); /* and is never given off */
+	pair_close();
+}
+
+/* Long ones that nobody has read, or will: they end with who should have, and their memory is there for the next. */
+static void gone__with_long_ones_unread(void **state)
+{
+	struct side *a = &g_w.a, *b = &g_w.b;
+
+	pair_threads(false);
+	pair_open(PATH_SHM);
+	for (int round = 0; round < 3; round++) {
+		uint32_t gone = a->gone_cnt, was = b->got_cnt;
+
+		assert_int_equal(send_pkt(a, 0, NULL, 0), 0);
+		UNTIL(b->got_cnt > was);
+		memset(&a->c->stats, 0, sizeof(a->c->stats));
+		assert_true(fill_in_place(a) > 50);
+		side_ctxt_close(b);
+		UNTIL(a->gone_cnt > gone);
+		assert_int_equal(side_ctxt_open(b, -1), 0);
+		side_meet(b, a);
+		hfi_dst_put(a->dst);
+		side_meet(a, b);
+	}
+	pair_close();
+}
+
 /* Small packets of a burst share datagrams. */
 static void send__few_datagrams(void **state)
 {
@@ -384,6 +458,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(send__any_size),
 		cmocka_unit_test(send__burst),
+		cmocka_unit_test(send__in_place_of_any_length),
+		cmocka_unit_test(gone__with_long_ones_unread),
 		cmocka_unit_test(send__to_itself),
 		cmocka_unit_test(send__few_datagrams),
 		cmocka_unit_test(wait__woken_by_a_packet),

@@ -180,6 +180,52 @@ static void shm_direct__long_ones_of_the_gone_are_shown_first(void **state)
 	(void)state;
 }
 
+/* Of raw ones only their runs are remembered: refused or taken, or unread when their peer goes, they end in silence. */
+static void shm_direct__long_raw_ones_are_nobodys_loss(void **state)
+{
+	static struct fake sides[2];
+	struct fake *a = &sides[0], *b = &sides[1];
+	struct link_addr to = addr_of(200);
+	struct direct_run d = {0};
+	uint32_t x = 0, full = 0;
+	struct shm_peer *sp;
+
+	open_port(a, 100);
+	open_port(b, 200);
+	rng_seed(&d.rng, g_seed);
+	assert_int_equal(fake_send(a, &to, &x, 4, NULL), 0);
+	assert_int_equal(fake_poll(b), 1);
+	a->ctx = b->ctx = &d, b->on_frame = direct_taken;
+	sp = fake_peer(a, &to)->shm;
+	for (bool is_over = false; !is_over;) {
+		uint32_t more = (uint32_t)rng_below(&d.rng, LINK_FRAME_MAX - sizeof(struct msg_hdr));
+		struct msg_hdr h = {.seq = d.sent, .len = (uint32_t)sizeof(h) + more};
+		uint8_t *p = shm_begin(sp, h.len, true);
+
+		if (p) {
+			h.refuse = rng_chance(&d.rng, 0.3) ? 1 + (uint32_t)rng_below(&d.rng, 200) : 0;
+			memcpy(p, &h, sizeof(h));
+			shm_commit(sp, p, h.len, true, NULL, 0);
+			d.sent++;
+			continue;
+		}
+		is_over = ++full == 100; /* with what is under way nobody reads */
+		for (int i = 0; i < 4 && !is_over; i++)
+			fake_poll(i % 2 ? a : b);
+	}
+	assert_true(d.sent > d.taken && d.taken > 1000);
+	assert_false(shm_outstanding(a->s));
+	assert_true(a->s->stage.used > 0);
+	fake_close(b);
+	fake_peer(a, &to)->shm = NULL;
+	shm_peer_detach(sp);
+	assert_int_equal(a->s->stage.used, 0);
+	assert_int_equal(a->lost_cnt, 0);
+	assert_int_equal(a->sent_cnt, 0);
+	fake_close(a);
+	(void)state;
+}
+
 /* A datagram that its receiver has not taken is nobody's loss, whatever its length. */
 static void shm_direct__unread_datagrams_end_in_silence(void **state)
 {
@@ -211,6 +257,7 @@ int main(void)
 		cmocka_unit_test(shm_direct__lost_ones_show_their_bytes),
 		cmocka_unit_test(shm_direct__lost_long_ones_show_their_bytes),
 		cmocka_unit_test(shm_direct__long_ones_of_the_gone_are_shown_first),
+		cmocka_unit_test(shm_direct__long_raw_ones_are_nobodys_loss),
 		cmocka_unit_test(shm_direct__unread_datagrams_end_in_silence),
 	};
 	const char *seed = getenv("SEED");

@@ -316,6 +316,8 @@ int shm_send(struct shm_peer *sp, enum link_kind kind, const void *hdr, size_t h
 /** shm_begin(), shm_commit() - link_begin() and link_commit() through shared memory. */
 uint8_t *shm_begin(struct shm_peer *sp, size_t len, bool is_raw);
 void shm_commit(struct shm_peer *sp, uint8_t *frame, size_t len, bool is_raw, void *cookie, uint64_t tag);
+/** shm_has_lane() - Has @sp a lane of ours alone, so that where shm_begin() finds no room shm_send() finds none? */
+bool shm_has_lane(const struct shm_peer *sp);
 /** shm_send_dgram() - A datagram of the reliability module over shared memory (faults or capture on): may be lost. */
 int shm_send_dgram(struct shm_peer *sp, const struct iovec *iov, int iov_cnt);
 /** shm_poll() - Frames, datagrams, refusals and completions, as port_up says. Return: events. */

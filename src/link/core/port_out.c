@@ -103,6 +103,11 @@ inline __attribute__((always_inline)) uint8_t *link_begin(struct link_port *p, s
 	return net_begin(p, peer, len);
 }
 
+bool link_is_full(const struct link_peer *peer)
+{
+	return peer->shm && shm_has_lane(peer->shm);
+}
+
 inline __attribute__((always_inline)) void link_commit(struct link_port *p, struct link_peer *peer, uint8_t *frame,
 						       size_t len, void *cookie, uint64_t tag)
 {

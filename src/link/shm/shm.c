@@ -375,6 +375,11 @@ int shm_send(struct shm_peer *sp, enum link_kind kind, const void *hdr, size_t h
 	return send_out(sp, &o);
 }
 
+bool shm_has_lane(const struct shm_peer *sp)
+{
+	return sp->tx_mode == SHM_TX_OWN;
+}
+
 /* shm_begin() of a frame that is longer than what a lane takes: it is written where the peer reads it, too. */
 static __attribute__((noinline)) uint8_t *staged_begin(struct shm_peer *sp, size_t len)
 {
@@ -382,16 +387,22 @@ static __attribute__((noinline)) uint8_t *staged_begin(struct shm_peer *sp, size
 	return own_reserve(sp, sizeof(struct shm_staged)) ? stage_begin(sp, len, &sp->begun_gran) : NULL;
 }
 
-/* Its run keeps the bytes until the peer has taken them: end_one() shows them if it does not. */
-static __attribute__((noinline)) void staged_commit(struct shm_peer *sp, size_t len, uint64_t tag)
+/*
+ * Its run keeps the bytes until the peer has taken them: end_one() shows them if it does not. Of a raw one nobody wants
+ * to know that, and only the run is remembered.
+ */
+static __attribute__((noinline)) void staged_commit(struct shm_peer *sp, size_t len, bool is_raw, uint64_t tag)
 {
 	uint8_t *slot = sp->tx.slots + (size_t)(sp->tx.pos & sp->tx.mask) * LANE_SLOT + LANE_WORD0;
-	struct shm_pend *e = stage_end(sp, slot, sp->begun_gran, len, SHM_K_OWN, sp); /* any cookie but none */
+	struct shm_pend *e = stage_end(sp, slot, sp->begun_gran, len, is_raw ? LINK_K_NIC : SHM_K_OWN,
+				       is_raw ? NULL : sp); /* any cookie but none */
 
 	sp->begun_gran = SHM_NO_GRAN;
-	e->word[0] = len;
-	e->word[1] = tag;
-	lane_commit(&sp->tx, user_word(sp, SHM_FMT_NIC_STAGED, 0, true));
+	if (!is_raw) {
+		e->word[0] = len;
+		e->word[1] = tag;
+	}
+	lane_commit(&sp->tx, user_word(sp, SHM_FMT_NIC_STAGED, 0, !is_raw));
 	ring_if_wanted(sp);
 }
 
@@ -402,7 +413,7 @@ inline __attribute__((always_inline)) uint8_t *shm_begin(struct shm_peer *sp, si
 		return NULL;
 	if (unlikely(!is_raw && sp->s->outstanding >= LINK_OWN_CNT))
 		return NULL;
-	return likely(len <= SHM_INLINE_MAX) ? own_reserve(sp, len) : is_raw ? NULL : staged_begin(sp, len);
+	return likely(len <= SHM_INLINE_MAX) ? own_reserve(sp, len) : staged_begin(sp, len);
 }
 
 inline __attribute__((always_inline)) void shm_commit(struct shm_peer *sp, uint8_t *frame, size_t len, bool is_raw,
@@ -412,7 +423,7 @@ inline __attribute__((always_inline)) void shm_commit(struct shm_peer *sp, uint8
 	struct shm_pend *e = &sp->pend[code];
 
 	if (unlikely(len > SHM_INLINE_MAX)) {
-		staged_commit(sp, len, tag);
+		staged_commit(sp, len, is_raw, tag);
 		return;
 	}
 	if (is_raw || cookie) { /* nobody wants to know, or its owner still has the bytes */

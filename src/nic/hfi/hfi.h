@@ -247,13 +247,19 @@ void hfi_dst_hdr(const struct hfi_dst *dst, struct hfi_hdr *out);
 
 /* --- sending ------------------------------------------------------------------------------------------------------- */
 
-#define HFI_PIO_OWN 184u /* payload bytes of a packet that hfi_pio_begin() has memory for */
 /**
- * hfi_pio_begin() - Where to write a packet with @len bytes of payload, which follow the header: in the memory of its receiver.
- * Return: NULL: not to this one, or not now, hfi_pio_send() knows more; else to be filled in, from hfi_dst_hdr() on,
+ * hfi_pio_begin() - Where to write a packet with @len bytes of payload, which follow the header: where its receiver
+ * reads it.
+ * @len: <= mtu.
+ * Return: NULL: not to this one, or not now, hfi_pio_full() knows more; else to be filled in, from hfi_dst_hdr() on,
  * and given off by hfi_pio_commit(), which sets pktlen and bth1, before anything else is done with @c.
  */
 struct hfi_hdr *hfi_pio_begin(struct hfi_ctxt *c, struct hfi_dst *dst, size_t len);
+/**
+ * hfi_pio_full() - hfi_pio_begin() has given nothing for a packet to @dst. Are there no credits for it, either, as
+ * hfi_pio_send() would find out (and count) after its bytes have been copied for it? False: only that can tell.
+ */
+bool hfi_pio_full(struct hfi_ctxt *c, const struct hfi_dst *dst);
 void hfi_pio_commit(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr, size_t len);
 /**
  * hfi_pio_send() - One packet that lies elsewhere: @hdr (from hfi_dst_hdr(); pktlen and bth1 are set here), then @iov.

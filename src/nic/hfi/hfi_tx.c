@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-static_assert(HFI_PIO_OWN + sizeof(struct hfi_hdr) == LINK_OWN_MAX, "a frame of the link's own");
+static_assert(HFI_MTU + sizeof(struct hfi_hdr) <= LINK_FRAME_MAX, "a packet is a frame");
 
 /*
  * Return: 0; -EAGAIN who was there has gone, which is to be told first: this would go to the next one, whom nobody
@@ -33,9 +33,18 @@ int hfi_tx_send(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr, co
 inline struct hfi_hdr *hfi_pio_begin(struct hfi_ctxt *c, struct hfi_dst *dst, size_t len)
 {
 	lock_assert_held(c->hfi->lock);
-	if (unlikely(len > HFI_PIO_OWN || tx_check(c, dst)))
+	assert(len <= c->info.mtu);
+	if (unlikely(tx_check(c, dst)))
 		return NULL; /* hfi_pio_send() says which */
 	return (struct hfi_hdr *)link_begin(c->claim.port, dst->peer, sizeof(struct hfi_hdr) + len);
+}
+
+bool hfi_pio_full(struct hfi_ctxt *c, const struct hfi_dst *dst)
+{
+	bool is_full = dst->is_gone_parked || link_is_full(dst->peer);
+
+	c->stats.credit_waits += is_full;
+	return is_full;
 }
 
 inline void hfi_pio_commit(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr, size_t len)

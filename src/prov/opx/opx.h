@@ -310,8 +310,9 @@ struct opx_ep {
 	uint32_t driven;               /* how often the application has polled */
 	uint8_t mtu_shift;
 	uint32_t mtu;                  /* payload of a packet */
-	size_t eager_max;              /* one packet */
-	size_t mp_max;                 /* multi-packet eager up to here; < eager_max: none */
+	size_t eager_max;              /* one packet, for which rzv_min may be too low: */
+	size_t packet_max;             /* then a message in one packet is shorter */
+	size_t mp_max;                 /* multi-packet eager up to here; < packet_max: none */
 	size_t rzv_min, sdma_min, bounce_max; /* SIZE_MAX: no SDMA */
 	bool use_tid;
 	size_t min_multi_recv;
@@ -527,6 +528,11 @@ static inline void opx_sent(struct opx_ep *ep, void *context, uint64_t flags)
 	if (unlikely(ep->kit.cntr[KIT_CNTR_SEND] != NULL))
 		kit_cntr_add(ep->kit.cntr[KIT_CNTR_SEND], 1, 0);
 }
+/**
+ * opx_send_packet() - A message of at most packet_max bytes, written where it will stay: the bytes in its header or
+ * behind it. The flow is open. Return: as opx_send().
+ */
+int opx_send_packet(struct opx_peer *peer, const struct opx_send *s);
 /** opx_send() - Choose the protocol and begin. 0; -FI_EAGAIN and other codes: nothing happened. Lock held. */
 int opx_send(struct opx_peer *peer, const struct opx_send *s);
 void opx_on_cts(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data);

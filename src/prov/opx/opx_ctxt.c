@@ -198,6 +198,7 @@ static void set_thresholds(struct opx_ep *ep)
 	ep->eager_max = MIN((size_t)OPX_EAGER_MAX, ((size_t)MAX(c->credits, 2u) - 1) * HFI_PIO_BLOCK);
 	ep->eager_max = MIN(ep->eager_max, (size_t)ep->mtu);
 	ep->rzv_min = (size_t)p->rzv_min_payload_bytes;
+	ep->packet_max = MAX((size_t)OPX_INJECT_MAX, MIN(ep->eager_max, ep->rzv_min - 1));
 	ep->mp_max = p->mp_eager_disable ? 0 : ep->rzv_min - 1;
 	ep->sdma_min = p->sdma_disable ? SIZE_MAX : (size_t)p->sdma_min_payload_bytes;
 	ep->bounce_max = (size_t)p->sdma_bounce_buf_threshold;

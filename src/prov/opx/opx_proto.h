@@ -75,10 +75,14 @@ struct opx_pkt_desc {
 };
 /** opx_pkt_desc() - NULL: no such opcode. */
 const struct opx_pkt_desc *opx_pkt_desc(uint8_t opcode);
-/** opx_pkt_is_inject() - A packet that opx_pkt_check() would pass, of the kind that most small messages are. */
-static inline bool opx_pkt_is_inject(const struct hfi_hdr *h, uint32_t payload_len)
+/** opx_pkt_is_whole() - A packet that opx_pkt_check() would pass, of the two kinds that most messages are. */
+static inline bool opx_pkt_is_whole(const struct hfi_hdr *h, uint32_t payload_len)
 {
-	return (h->opcode & ~OPX_TAGGED_BIT) == OPX_MSG_INJECT && !payload_len && (h->aux & OPX_AUX_LEN) <= OPX_INJECT_MAX;
+	uint8_t kind = h->opcode & (uint8_t)~OPX_TAGGED_BIT;
+
+	if (likely(kind == OPX_MSG_INJECT))
+		return !payload_len && (h->aux & OPX_AUX_LEN) <= OPX_INJECT_MAX;
+	return kind == OPX_MSG_EAGER && payload_len <= OPX_EAGER_MAX && le64_get(h->w[0]) == payload_len;
 }
 /**
  * opx_pkt_check() - The door: opcode, sub-opcode, payload length, lengths against each other. NULL: fine; else why not,

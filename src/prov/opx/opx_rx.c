@@ -171,9 +171,11 @@ static __attribute__((noinline)) void whole_rest(struct opx_peer *peer, const st
 		done(rx, &r);
 }
 
-static __attribute__((noinline)) void on_eager(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data)
+/* @tagged is known when this is compiled: it chooses half of what matching looks at. */
+static inline __attribute__((always_inline)) void eager(struct opx_peer *peer, const struct hfi_hdr *h,
+							const struct view *data, bool tagged)
 {
-	struct kit_rx *rx = eager_match(peer, h, is_tagged(h), data->len);
+	struct kit_rx *rx = eager_match(peer, h, tagged, data->len);
 	struct kit_rx_result r;
 
 	peer->ep->stats.rx_eager++;
@@ -182,8 +184,18 @@ static __attribute__((noinline)) void on_eager(struct opx_peer *peer, const stru
 		return;
 	}
 	copy_bytes(rx->iov[0].iov_base, data->seg[0].p, data->len);
-	r = eager_result(peer, h, is_tagged(h), rx, data->len);
-	done(rx, &r);
+	r = eager_result(peer, h, tagged, rx, data->len);
+	kit_rx_done(rx, &r);
+}
+
+static __attribute__((noinline)) void on_tag_eager(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data)
+{
+	eager(peer, h, data, true);
+}
+
+static __attribute__((noinline)) void on_msg_eager(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data)
+{
+	eager(peer, h, data, false);
 }
 
 static __attribute__((noinline)) void inject_rest(struct opx_peer *peer, const struct hfi_hdr *h, struct kit_rx *rx)
@@ -193,7 +205,7 @@ static __attribute__((noinline)) void inject_rest(struct opx_peer *peer, const s
 	whole_rest(peer, h, &data, rx);
 }
 
-/* @tagged is known when this is compiled: it chooses half of what matching looks at. */
+/* As eager(), of what lies in the header. */
 static inline __attribute__((always_inline)) void inject(struct opx_peer *peer, const struct hfi_hdr *h, bool tagged)
 {
 	uint32_t len = h->aux & OPX_AUX_LEN;
@@ -210,7 +222,12 @@ static inline __attribute__((always_inline)) void inject(struct opx_peer *peer, 
 	kit_rx_done(rx, &r);
 }
 
-static __attribute__((noinline)) void on_inject(struct opx_peer *peer, const struct hfi_hdr *h)
+static __attribute__((noinline)) void on_tag_inject(struct opx_peer *peer, const struct hfi_hdr *h)
+{
+	inject(peer, h, true);
+}
+
+static __attribute__((noinline)) void on_msg_inject(struct opx_peer *peer, const struct hfi_hdr *h)
 {
 	inject(peer, h, false);
 }
@@ -389,11 +406,13 @@ void opx_deliver(void *ctx, struct opx_flow *f, const struct hfi_hdr *h, const s
 		return;
 	}
 	if (likely(h->opcode == OPX_TAG_INJECT))
-		inject(peer, h, true);
+		on_tag_inject(peer, h);
 	else if (likely(h->opcode == OPX_MSG_INJECT))
-		on_inject(peer, h);
-	else if ((h->opcode & ~OPX_TAGGED_BIT) == OPX_MSG_EAGER)
-		on_eager(peer, h, data);
+		on_msg_inject(peer, h);
+	else if (likely(h->opcode == OPX_TAG_EAGER))
+		on_tag_eager(peer, h, data);
+	else if (likely(h->opcode == OPX_MSG_EAGER))
+		on_msg_eager(peer, h, data);
 	else
 		deliver_rest(peer, h, data, type);
 }

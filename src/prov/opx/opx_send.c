@@ -32,18 +32,19 @@ static inline int inject(struct opx_peer *peer, const void *buf, uint32_t len, u
 #define PACKET_NOT (FI_FENCE | OPX_DONE_FLAGS)
 #define NOT_TRIED  1
 
-/* What is not one packet that may leave at once, or found no room. @rc: NOT_TRIED, -FI_EAGAIN. */
+/* All but a small message that may leave at once, or one that found no room. @rc: NOT_TRIED, -FI_EAGAIN. */
 static __attribute__((noinline)) int send_rest(struct opx_ep *ep, const struct opx_send *s, fi_addr_t to, int rc)
 {
-	struct opx_peer *peer;
+	struct opx_peer *peer = opx_peer_find(ep, to);
 
-	if (unlikely(s->flags & FI_INJECT && s->len > ep->kit.inject_size))
+	if (unlikely(!peer || (s->flags & FI_INJECT && s->len > ep->kit.inject_size)))
 		return -FI_EINVAL;
-	peer = opx_peer_find(ep, to);
-	if (unlikely(!peer))
-		return -FI_EINVAL;
-	if (rc == NOT_TRIED)
-		rc = opx_send(peer, s);
+	if (likely(rc == NOT_TRIED)) {
+		if (likely(peer->flow.pass && s->len <= ep->packet_max && !(s->flags & PACKET_NOT)))
+			rc = opx_send_packet(peer, s);
+		else
+			rc = opx_send(peer, s);
+	}
 	if (likely(rc != -FI_EAGAIN))
 		return rc;
 	/* one look at the wire where there was no room: a loop of sends makes progress (doc/facts/opx.md#throttle) */

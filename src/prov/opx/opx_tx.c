@@ -19,22 +19,25 @@
  * what matches, leave in the order of the calls.
  */
 
-/* One packet, the bytes in its header or behind it. */
-static int send_packet(struct opx_peer *peer, const struct opx_send *s)
+int opx_send_packet(struct opx_peer *peer, const struct opx_send *s)
 {
 	bool is_inject = s->len <= OPX_INJECT_MAX;
-	struct hfi_hdr h;
+	uint32_t len = is_inject ? 0 : (uint32_t)s->len;
 	int rc;
+	struct hfi_hdr *h = opx_flow_begin(&peer->flow, len, 0, &rc);
 
+	if (unlikely(!h))
+		return rc;
 	if (is_inject) {
-		opx_inject_hdr(&peer->flow, &h, s->flags, (uint32_t)s->data, s->tag, (uint32_t)s->len);
-		kit_iov_copy_from(h.w, s->len, s->iov, s->iov_cnt, 0);
+		opx_inject_hdr(&peer->flow, h, s->flags, (uint32_t)s->data, s->tag, (uint32_t)s->len);
+		kit_iov_copy_from(h->w, s->len, s->iov, s->iov_cnt, 0);
 	} else {
-		opx_first_hdr(&peer->flow, &h, OPX_MSG_EAGER, s->flags, (uint32_t)s->data, s->tag);
-		h.w[0] = le64_put(s->len);
-		h.w[1] = le64_put(0);
+		opx_flow_payload(h, s->iov, s->iov_cnt);
+		opx_first_hdr(&peer->flow, h, OPX_MSG_EAGER, s->flags, (uint32_t)s->data, s->tag);
+		h->w[0] = le64_put(s->len);
+		h->w[1] = le64_put(0);
 	}
-	rc = opx_flow_post(&peer->flow, &h, s->iov, is_inject ? 0 : (int)s->iov_cnt, 0, NULL, NULL);
+	rc = opx_flow_commit(&peer->flow, h, len, 0);
 	if (unlikely(rc))
 		return rc;
 	*(is_inject ? &peer->ep->stats.tx_inject : &peer->ep->stats.tx_eager) += 1;
@@ -243,7 +246,7 @@ int opx_send(struct opx_peer *peer, const struct opx_send *s)
 	ep->need_doorbell = true;
 	if (unlikely(s->flags & OPX_DONE_FLAGS))
 		return send_rts(peer, s);
-	if (s->len <= OPX_INJECT_MAX || (s->len <= ep->eager_max && s->len < ep->rzv_min))
-		return send_packet(peer, s);
+	if (s->len <= ep->packet_max)
+		return opx_send_packet(peer, s);
 	return s->len <= ep->mp_max ? send_mp(peer, s) : send_rts(peer, s);
 }

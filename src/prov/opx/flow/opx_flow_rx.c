@@ -284,7 +284,7 @@ static inline void take_next(struct opx_rel *rel, struct opx_flow *f, const stru
 		ack_due(f);
 }
 
-/* All but a small message whose turn it is. */
+/* All but a message in one packet whose turn it is. */
 static __attribute__((noinline)) bool rx_rest(struct opx_rel *rel, struct opx_flow *f, const struct hfi_pkt *pkt)
 {
 	const struct hfi_hdr *h = pkt->hdr;
@@ -306,7 +306,7 @@ bool opx_rel_rx(void *ctx, const struct hfi_pkt *pkt)
 {
 	struct opx_flow *f = hfi_dst_user(pkt->src);
 
-	if (unlikely(pkt->is_service) || unlikely(!opx_pkt_is_inject(pkt->hdr, pkt->data.len)) || !is_next(f, pkt))
+	if (unlikely(pkt->is_service) || unlikely(!opx_pkt_is_whole(pkt->hdr, pkt->data.len)) || !is_next(f, pkt))
 		return rx_rest(ctx, f, pkt);
 	take_next(ctx, f, pkt);
 	return true;

@@ -184,6 +184,8 @@ static __attribute__((noinline)) struct hfi_hdr *record_begin(struct opx_flow *f
 	bool is_ref = flags & OPX_POST_REF && !f->is_local, is_control = flags & OPX_POST_CONTROL;
 	struct opx_replay *r;
 
+	if (!rc && f->is_local && hfi_pio_full(f->rel->a.hw, f->dst))
+		rc = -FI_EAGAIN; /* not worth a copy */
 	*why = rc;
 	if (rc && rc != -FI_EAGAIN)
 		return NULL;
@@ -277,55 +279,30 @@ inline int opx_flow_commit(struct opx_flow *f, struct hfi_hdr *h, uint32_t len, 
 	return 0;
 }
 
-/* Long, to a process on this host that has room: the adapter takes it from where it lies. Return: as hfi_pio_send(). */
-static int post_borrowed(struct opx_flow *f, struct hfi_hdr *h, const struct iovec *iov, int iov_cnt, unsigned flags)
-{
-	int rc;
-
-	number(f, h, f->tx_psn);
-	if (flags & OPX_POST_ACK)
-		h->ecn |= OPX_ACK_REQ;
-	rc = hfi_pio_send(f->rel->a.hw, f->dst, h, iov, iov_cnt);
-	if (likely(!rc))
-		passed(f);
-	return rc;
-}
-
 int opx_flow_post(struct opx_flow *f, struct hfi_hdr *h, const struct iovec *iov, int iov_cnt, unsigned flags, struct opx_op *op,
 		  uint32_t *refs)
 {
 	uint32_t len = iov_len(iov, iov_cnt);
 	struct opx_replay *r;
 	struct hfi_hdr *to;
-	uint8_t *at;
 	bool is_ref;
 	int rc;
 
 	if (unlikely(len > f->rel->mtu || iov_cnt > HFI_IOV_MAX))
 		return -FI_EMSGSIZE;
-	if (len > HFI_PIO_OWN && may_pass(f)) {
-		rc = post_borrowed(f, h, iov, iov_cnt, flags);
-		if (likely(!rc))
-			return 0;
-		if (!(flags & OPX_POST_CONTROL))
-			return post_failed(f, rc);
-	}
 	to = opx_flow_begin(f, len, flags, &rc);
 	if (unlikely(!to))
 		return rc;
 	r = f->rel->begun;
 	is_ref = r && r->kind == OPX_REP_REF;
-	*to = *h;
-	at = (uint8_t *)(to + 1);
 	if (is_ref) {
 		r->op = op;
 		r->iov_cnt = (uint8_t)iov_cnt;
-		memcpy(at, iov, (size_t)iov_cnt * sizeof(*iov));
+		memcpy(to + 1, iov, (size_t)iov_cnt * sizeof(*iov));
+	} else {
+		opx_flow_payload(to, iov, (size_t)iov_cnt);
 	}
-	for (int i = 0; i < iov_cnt && !is_ref; i++) {
-		copy_private(at, iov[i].iov_base, iov[i].iov_len);
-		at += iov[i].iov_len;
-	}
+	*to = *h;
 	rc = opx_flow_commit(f, to, len, flags);
 	if (is_ref && refs)
 		*refs += !rc;
