@@ -219,7 +219,10 @@ def with_hosts(args, command, env, tmp, watch=None):
         if not child:
             caught.append(sig)
         elif sig != signal.SIGINT or not os.isatty(0):
-            os.kill(child, sig)
+            try:
+                os.kill(child, sig)
+            except OSError:  # it has ended
+                pass
 
     with folders.signals_held():  # Python forgets what a child hears before fork() has returned in it
         before = signals_to(on_signal)

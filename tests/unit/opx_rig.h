@@ -123,6 +123,7 @@ struct rig {
 	int64_t nth; /* this one meets its fate; -1: none */
 	enum rig_fate fate;
 	bool is_local, is_admitted, is_lenient, no_driver;
+	bool wants_full;              /* hfi_pio_begin() has found no memory: hfi_pio_full() may be asked */
 	uint32_t max_len;
 	uint32_t usec_max, pre_ack;
 	void (*on_deliver)(struct rig_node *n, uint32_t from); /* may be NULL */

@@ -201,9 +201,10 @@ struct hfi_hdr *hfi_pio_begin(struct hfi_ctxt *c, struct hfi_dst *dst, size_t le
 	struct rig *g = c->n->g;
 
 	(void)dst;
+	g->wants_full = false;
 	assert_true(len <= HFI_MTU);
 	if (!g->is_local || c->n->hfi.is_down || c->n->pio_err || rng_chance(&g->rng, g->eagain))
-		return NULL;
+		return g->wants_full = true, NULL;
 	memset(frame, 0xee, sizeof(struct hfi_hdr) + len);
 	return (struct hfi_hdr *)frame;
 }
@@ -214,6 +215,8 @@ bool hfi_pio_full(struct hfi_ctxt *c, const struct hfi_dst *dst)
 	struct rig *g = c->n->g;
 
 	assert_true(g->is_local && dst->from->g == g);
+	assert_true(g->wants_full); /* it is asked after hfi_pio_begin() alone */
+	g->wants_full = false;
 	return !c->n->hfi.is_down && !c->n->pio_err && rng_chance(&g->rng, g->eagain);
 }
 

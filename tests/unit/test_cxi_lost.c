@@ -3,6 +3,8 @@
 // endpoints of this process.
 #include "cxi_fix.h"
 
+#include <pthread.h>
+
 #include "base/mem.h"
 #include "prov/cxi/cxi_rxc.h"
 
@@ -147,6 +149,50 @@ static void refused__sent_again_in_order(void **state)
 	world_close(&w);
 }
 
+static uint8_t g_late[CNT][LEN_MAX];
+
+/* b's program, while a's is in fi_close(). */
+static void *late_reader(void *arg)
+{
+	uint64_t until = clk_now_ns(NULL) + 10 * NS_PER_SEC;
+	struct fi_cq_tagged_entry entry;
+	struct world *w = arg;
+	int left = CNT;
+
+	while (left && clk_now_ns(NULL) < until)
+		left -= fi_cq_read(w->b.cq, &entry, 1) == 1;
+	return (void *)(intptr_t)left;
+}
+
+/* They had completed, so they arrive, though their endpoint closes before it has heard that they were refused. */
+static void refused__and_closed(void **state)
+{
+	pthread_t reader;
+	struct world w;
+	void *left;
+
+	(void)state;
+	world_open(&w);
+	refuse(&w);
+	for (int i = 0; i < CNT; i++)
+		assert_int_equal(fi_trecv(w.b.ep, g_late[i], LEN_MAX, NULL, FI_ADDR_UNSPEC, 0, ~0ULL >> 16, NULL), 0);
+	for (int i = 0; i < CNT; i++) {
+		fill(w.out, lens[i], (unsigned)i);
+		assert_int_equal(fi_tsend(w.a.ep, w.out, lens[i], NULL, w.to, (uint64_t)i, NULL), 0);
+	}
+	assert_int_equal(ep_of(&w.a)->txc->used, 0);
+	assert_int_equal(pthread_create(&reader, NULL, late_reader, &w), 0);
+	cxi_fix_ep_close(&w.a);
+	assert_int_equal(pthread_join(reader, &left), 0);
+	assert_int_equal((intptr_t)left, 0);
+	for (int i = 0; i < CNT; i++) {
+		fill(w.out, lens[i], (unsigned)i);
+		assert_memory_equal(g_late[i], w.out, lens[i]);
+	}
+	cxi_fix_ep_close(&w.b);
+	cxi_fix_close(&w.f);
+}
+
 /* A message of @len bytes of w->out, as the adapter gives it back. */
 static void come_back(struct world *w, uint32_t len, uint8_t rc)
 {
@@ -234,6 +280,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(taken__nothing_is_kept),
 		cmocka_unit_test(refused__sent_again_in_order),
+		cmocka_unit_test(refused__and_closed),
 		cmocka_unit_test(refused__without_memory),
 		cmocka_unit_test(peer_gone__told),
 	};

@@ -222,6 +222,12 @@ int cxi_txc_open(struct cxi_domain *d, const struct cxi_key *key, uint32_t tclas
 	return 0;
 }
 
+static void own_free(void *tx, void *arg)
+{
+	(void)arg;
+	mem_free(((struct cxi_tx *)tx)->own);
+}
+
 void cxi_txc_close(struct cxi_txc *t)
 {
 	if (!t)
@@ -235,6 +241,7 @@ void cxi_txc_close(struct cxi_txc *t)
 	cxi_cps_close(&t->cps);
 	if (t->cp)
 		cassini_cp_close(t->cp);
+	slab_foreach(&t->txs, own_free, NULL); /* of those that will not hear of their end any more */
 	slab_fini(&t->txs);
 	mem_free(t);
 }

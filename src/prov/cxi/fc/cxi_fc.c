@@ -40,6 +40,7 @@ struct fc {
 	bool replayed_once;              /* the entries of receives were refused before */
 	LIST_HEAD(, notifier) notifiers;
 	TAILQ_HEAD(, cxi_rx) replay;     /* receives whose entry was refused, by cxi_rx.wait */
+	struct cxi_rx *refused;          /* older than these: it was refused again, as its event will say */
 	STAILQ_HEAD(, held) early;       /* messages that came software-managed before onloading ended */
 };
 
@@ -117,9 +118,12 @@ static void replay_note(struct cxi_rxc *r, bool is_waiting)
 	cxi_rxc_gate(r);
 }
 
-static void replay_add(struct cxi_rxc *r, struct fc *f, struct cxi_rx *rx)
+static void replay_add(struct cxi_rxc *r, struct fc *f, struct cxi_rx *rx, bool is_oldest)
 {
-	TAILQ_INSERT_TAIL(&f->replay, rx, wait);
+	if (is_oldest)
+		TAILQ_INSERT_HEAD(&f->replay, rx, wait);
+	else
+		TAILQ_INSERT_TAIL(&f->replay, rx, wait);
 	replay_note(r, true);
 }
 
@@ -128,6 +132,8 @@ static bool replay_to_adapter(struct cxi_rxc *r, struct fc *f)
 {
 	struct cxi_rx *rx;
 
+	if (f->refused)
+		return true;
 	while ((rx = TAILQ_FIRST(&f->replay))) {
 		if (mt_unexp_cnt(&r->sw_unexp)) {
 			TAILQ_REMOVE(&f->replay, rx, wait);
@@ -138,8 +144,10 @@ static bool replay_to_adapter(struct cxi_rxc *r, struct fc *f)
 		if (cxi_rx_append(rx))
 			return true; /* the event queue is full; the timer goes on */
 		TAILQ_REMOVE(&f->replay, rx, wait);
-		if (cxi_append_refused(rx))
+		if (cxi_append_refused(rx)) {
+			f->refused = rx;
 			return true; /* its event brings it back here */
+		}
 	}
 	f->replayed_once = false; /* there is room again */
 	return false;
@@ -429,7 +437,7 @@ static void rnr_append_later(struct cxi_rx *rx, struct fc *f, uint8_t rc)
 		return;
 	}
 	rx->rxc->append_retries++;
-	replay_add(rx->rxc, f, rx);
+	replay_add(rx->rxc, f, rx, false);
 }
 
 void cxi_fc_append_failed(struct cxi_rx *rx, uint8_t rc)
@@ -437,10 +445,13 @@ void cxi_fc_append_failed(struct cxi_rx *rx, uint8_t rc)
 	struct cxi_rxc *r = rx->rxc;
 	struct fc *f = fc_get(r);
 	struct cassini_pte_status st;
+	bool is_oldest = f && f->refused == rx;
 
 	if (r->closing)
 		return;
 	rx->state = RX_TAKEN;
+	if (is_oldest)
+		f->refused = NULL;
 	if (!f) {
 		give_up(rx, rc);
 		return;
@@ -458,7 +469,7 @@ void cxi_fc_append_failed(struct cxi_rx *rx, uint8_t rc)
 		give_up(rx, rc);
 		return;
 	}
-	replay_add(r, f, rx);
+	replay_add(r, f, rx, is_oldest);
 	if (rc == CASSINI_RC_NO_SPACE && (is_running(r) || r->state == CXI_RXC_PENDING_DISABLE)) {
 		cxi_rxc_set_state(r, CXI_RXC_PENDING_DISABLE);
 		f->replayed_once = true;

@@ -180,11 +180,12 @@ static int post_failed(struct opx_flow *f, int rc)
 static __attribute__((noinline)) struct hfi_hdr *record_begin(struct opx_flow *f, uint32_t len, unsigned flags,
 							       int *why)
 {
+	bool was_full = f->pass; /* and opx_flow_begin() has found no memory at the peer */
 	int rc = flow_ready(f, len);
 	bool is_ref = flags & OPX_POST_REF && !f->is_local, is_control = flags & OPX_POST_CONTROL;
 	struct opx_replay *r;
 
-	if (!rc && f->is_local && hfi_pio_full(f->rel->a.hw, f->dst))
+	if (!rc && was_full && hfi_pio_full(f->rel->a.hw, f->dst))
 		rc = -FI_EAGAIN; /* not worth a copy */
 	*why = rc;
 	if (rc && rc != -FI_EAGAIN)
