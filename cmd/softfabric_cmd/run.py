@@ -138,6 +138,15 @@ def next_ended(fd):
         select.select([fd], [], [], live.Watch.EVERY_S)
 
 
+def hand_on(sig, pid):
+    """The signal that we got is one to @pid, which may have ended."""
+    if sig != signal.SIGINT or not os.isatty(0):  # of a terminal's the whole group has heard already
+        try:
+            os.kill(pid, sig)
+        except OSError:
+            pass
+
+
 def pidfd(pid):
     try:
         return os.pidfd_open(pid)
@@ -151,12 +160,7 @@ def supervise(command, env):
     caught, p = [], None
 
     def pass_on(sig):
-        # A terminal has sent it to the whole group already.
-        if sig != signal.SIGINT or not os.isatty(0):
-            try:
-                os.kill(p.pid, sig)
-            except OSError:
-                pass
+        hand_on(sig, p.pid)
         signal.alarm(GRACE_S)
 
     def on_signal(sig, _frame):
@@ -216,13 +220,10 @@ def with_hosts(args, command, env, tmp, watch=None):
     caught, child = [], None
 
     def on_signal(sig, _frame):
-        if not child:
+        if child:
+            hand_on(sig, child)
+        else:
             caught.append(sig)
-        elif sig != signal.SIGINT or not os.isatty(0):
-            try:
-                os.kill(child, sig)
-            except OSError:  # it has ended
-                pass
 
     with folders.signals_held():  # Python forgets what a child hears before fork() has returned in it
         before = signals_to(on_signal)
