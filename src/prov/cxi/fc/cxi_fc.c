@@ -112,9 +112,9 @@ static void resume_all(struct fc *f)
 }
 
 /* Receives without order among them (RNR) keep nobody waiting. */
-static void replay_note(struct cxi_rxc *r, bool is_waiting)
+static void replay_note(struct cxi_rxc *r, const struct fc *f)
 {
-	r->has_replay = is_waiting && !r->is_rnr;
+	r->has_replay = !r->is_rnr && (f->refused || !TAILQ_EMPTY(&f->replay));
 	cxi_rxc_gate(r);
 }
 
@@ -124,16 +124,16 @@ static void replay_add(struct cxi_rxc *r, struct fc *f, struct cxi_rx *rx, bool 
 		TAILQ_INSERT_HEAD(&f->replay, rx, wait);
 	else
 		TAILQ_INSERT_TAIL(&f->replay, rx, wait);
-	replay_note(r, true);
+	replay_note(r, f);
 }
 
-/* Receives whose entries were refused: in order, before any new one. Return: one of them waits still. */
-static bool replay_to_adapter(struct cxi_rxc *r, struct fc *f)
+/* As far as they go now. */
+static void replay_to_adapter(struct cxi_rxc *r, struct fc *f)
 {
 	struct cxi_rx *rx;
 
 	if (f->refused)
-		return true;
+		return;
 	while ((rx = TAILQ_FIRST(&f->replay))) {
 		if (mt_unexp_cnt(&r->sw_unexp)) {
 			TAILQ_REMOVE(&f->replay, rx, wait);
@@ -142,20 +142,21 @@ static bool replay_to_adapter(struct cxi_rxc *r, struct fc *f)
 			TAILQ_INSERT_HEAD(&f->replay, rx, wait);
 		}
 		if (cxi_rx_append(rx))
-			return true; /* the event queue is full; the timer goes on */
+			return; /* the event queue is full; the timer goes on */
 		TAILQ_REMOVE(&f->replay, rx, wait);
 		if (cxi_append_refused(rx)) {
 			f->refused = rx;
-			return true; /* its event brings it back here */
+			return; /* its event brings it back here */
 		}
 	}
 	f->replayed_once = false; /* there is room again */
-	return false;
 }
 
+/* Receives whose entries were refused: in order, before any new one. */
 static void replay_hardware(struct cxi_rxc *r, struct fc *f)
 {
-	replay_note(r, replay_to_adapter(r, f));
+	replay_to_adapter(r, f);
+	replay_note(r, f);
 }
 
 bool cxi_fc_replay(struct cxi_rxc *r)
@@ -187,7 +188,7 @@ static void replay_software(struct cxi_rxc *r, struct fc *f)
 		TAILQ_REMOVE(&f->replay, rx, wait);
 		cxi_sw_post(r, rx);
 	}
-	replay_note(r, false);
+	replay_note(r, f);
 	early_process(r, f);
 }
 
@@ -465,7 +466,7 @@ void cxi_fc_append_failed(struct cxi_rx *rx, uint8_t rc)
 		cassini_pte_status(r->pte, &st, NULL, 0);
 		if (r->state == CXI_RXC_PENDING_DISABLE && st.state == CASSINI_PTE_ENABLED)
 			cxi_rxc_set_state(r, CXI_RXC_ENABLED);
-		replay_note(r, !TAILQ_EMPTY(&f->replay));
+		replay_note(r, f);
 		give_up(rx, rc);
 		return;
 	}
