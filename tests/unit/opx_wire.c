@@ -201,10 +201,10 @@ struct hfi_hdr *hfi_pio_begin(struct hfi_ctxt *c, struct hfi_dst *dst, size_t le
 	struct rig *g = c->n->g;
 
 	(void)dst;
-	g->wants_full = false;
 	assert_true(len <= HFI_MTU);
-	if (!g->is_local || c->n->hfi.is_down || c->n->pio_err || rng_chance(&g->rng, g->eagain))
-		return g->wants_full = true, NULL;
+	g->wants_full = !g->is_local || c->n->hfi.is_down || c->n->pio_err || rng_chance(&g->rng, g->eagain);
+	if (g->wants_full)
+		return NULL;
 	memset(frame, 0xee, sizeof(struct hfi_hdr) + len);
 	return (struct hfi_hdr *)frame;
 }

@@ -103,21 +103,33 @@ static void refuse(struct world *w)
 static const size_t lens[] = {8, 1024, 192, 193, 4096, LEN_MAX, 0, 300};
 #define CNT ((int)ARRAY_SIZE(lens))
 
+static uint8_t g_got[CNT][LEN_MAX];
+
+/* Of any tag: in the order of their arrival. */
+static void receives_post(struct world *w)
+{
+	memset(g_got, 0, sizeof(g_got));
+	for (int i = 0; i < CNT; i++)
+		assert_int_equal(fi_trecv(w->b.ep, g_got[i], LEN_MAX, NULL, FI_ADDR_UNSPEC, 0, ~0ULL >> 16, NULL), 0);
+}
+
+static void all_came(struct world *w)
+{
+	for (int i = 0; i < CNT; i++) {
+		fill(w->out, lens[i], (unsigned)i);
+		assert_memory_equal(g_got[i], w->out, lens[i]);
+	}
+}
+
 static void flood(struct world *w, bool is_refused)
 {
-	static uint8_t got[CNT][LEN_MAX];
-
 	if (is_refused)
 		refuse(w);
-	for (int i = 0; i < CNT; i++) /* of any tag: in the order of their arrival */
-		assert_int_equal(fi_trecv(w->b.ep, got[i], LEN_MAX, NULL, FI_ADDR_UNSPEC, 0, ~0ULL >> 16, NULL), 0);
+	receives_post(w);
 	for (int i = 0; i < CNT; i++)
 		send_one(w, lens[i], (unsigned)i, is_refused);
 	turn(w, 0, CNT);
-	for (int i = 0; i < CNT; i++) {
-		fill(w->out, lens[i], (unsigned)i);
-		assert_memory_equal(got[i], w->out, lens[i]);
-	}
+	all_came(w);
 	assert_int_equal(ep_of(&w->a)->kit.late_cnt, 0);
 	settle(w);
 }
@@ -149,8 +161,6 @@ static void refused__sent_again_in_order(void **state)
 	world_close(&w);
 }
 
-static uint8_t g_late[CNT][LEN_MAX];
-
 /* b's program, while a's is in fi_close(). */
 static void *late_reader(void *arg)
 {
@@ -174,8 +184,7 @@ static void refused__and_closed(void **state)
 	(void)state;
 	world_open(&w);
 	refuse(&w);
-	for (int i = 0; i < CNT; i++)
-		assert_int_equal(fi_trecv(w.b.ep, g_late[i], LEN_MAX, NULL, FI_ADDR_UNSPEC, 0, ~0ULL >> 16, NULL), 0);
+	receives_post(&w);
 	for (int i = 0; i < CNT; i++) {
 		fill(w.out, lens[i], (unsigned)i);
 		assert_int_equal(fi_tsend(w.a.ep, w.out, lens[i], NULL, w.to, (uint64_t)i, NULL), 0);
@@ -185,10 +194,7 @@ static void refused__and_closed(void **state)
 	cxi_fix_ep_close(&w.a);
 	assert_int_equal(pthread_join(reader, &left), 0);
 	assert_int_equal((intptr_t)left, 0);
-	for (int i = 0; i < CNT; i++) {
-		fill(w.out, lens[i], (unsigned)i);
-		assert_memory_equal(g_late[i], w.out, lens[i]);
-	}
+	all_came(&w);
 	cxi_fix_ep_close(&w.b);
 	cxi_fix_close(&w.f);
 }

@@ -11,9 +11,9 @@
 #define SHARED_EVERY  8u     /* polls that found something: look at the shared lane, too */
 #define LOOK_MIN      1u     /* idle polls before heads are looked at; adapts between these */
 #define LOOK_MAX      64u
-#define FETCH_MAX     1024u  /* bytes of a staged frame */
 #define LOOK_STREAM   64u /* outstanding frames of one peer: look also while busy ... */
 #define LOOK_STEP     32u /* ... after so many more slots */
+#define FETCH_MAX     1024u /* bytes of a staged frame that are fetched before its owner asks for them */
 
 /* --- completions
  * -------------------------------------------------------------------------------------------- */

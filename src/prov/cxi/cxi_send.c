@@ -219,8 +219,8 @@ static inline void send_init(struct cxi_tx *tx, const struct cxi_send_args *a, c
 
 /*
  * On this host a message that lies where the peer takes it from has been sent, so it completes at once, if its context
- * has taken one before. Not if the caller asked for more than that, counts it, or has not read the last ones: the queue must not
- * grow by posting; nor while earlier operations have not ended: most programs like completions in order.
+ * has taken one before. Not if the caller asked for more than that, counts it, or has not read the last ones: the queue
+ * must not grow by posting; nor while earlier operations have not ended: most programs like completions in order.
  */
 #define EARLY_NOT (CXI_LEVELS & ~FI_INJECT_COMPLETE)
 #define EARLY_MAX 64u /* unread completions */
