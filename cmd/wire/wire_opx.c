@@ -60,7 +60,10 @@ static const struct wire_field head[] = {
 	DEC(hfi_hdr, pktlen, "opx.pktlen"),
 	DEC(hfi_hdr, slid, "opx.slid"),
 	DEC(hfi_hdr, opcode, "opx.opcode", NAMES(opcodes)),
-	DEC(hfi_hdr, bth1, "opx.pad"),
+	PART(bth1, "opx.pad", 3, 'd'),
+	PART(bth1, "rsvd", 4, '-'),
+	PART(bth1, "rsvd", 0xf0, '-'),
+	PART(bth1, "opx.cut", HFI_BTH_CUT, 'd'),
 	HEX(hfi_hdr, pkey, "opx.pkey"),
 	PART(ecn, "opx.ack_req", OPX_ACK_REQ, 'd'),
 	PART(ecn, "rsvd", 0xff & ~OPX_ACK_REQ, '-'),
@@ -80,7 +83,7 @@ static const struct wire_field head[] = {
 	END,
 };
 
-/* Bytes 36 to 63: immediate, two words, tag; words as two numbers each where the protocol has it so. */
+/* Bytes 36 to 63: immediate, tag, two words; words as two numbers each where the protocol has it so. */
 #define W(i_) (offsetof(struct hfi_hdr, w) + (i_) * sizeof(le64_t))
 #define WORD(i_, name_, show_)                                                                                         \
 	{                                                                                                              \
@@ -97,10 +100,12 @@ static const struct wire_field head[] = {
 #define IMM(name_, show_)      WIRE_AT(hfi_hdr, imm, name_, show_)
 #define TAG(name_, show_, ...) WIRE_AT(hfi_hdr, tag, name_, show_, __VA_ARGS__)
 
-static const struct wire_field inject[] = {IMM("opx.data", 'x'), WIRE_AT(hfi_hdr, w, "opx.bytes", 'y'),
-					   TAG("opx.tag", 'x'), END};
-static const struct wire_field eager[] = {IMM("opx.data", 'x'), WORD(0, "opx.len", 'd'), WORD(1, "rsvd", '-'),
-					  TAG("opx.tag", 'x'), END};
+static const struct wire_field inject[] = {
+	IMM("opx.data", 'x'), {"opx.bytes", W(0), 8, 'y', 'y', 0, NULL}, TAG("opx.tag", 'x'), END};
+static const struct wire_field inject_more[] = {{"opx.more_bytes", 0, 8, 'y', 'y', 0, NULL}, END};
+static const struct wire_field eager[] = {IMM("opx.data", 'x'), WORD(0, "opx.len", 'd'), TAG("opx.tag", 'x'), END};
+static const struct wire_field mp_first[] = {IMM("opx.data", 'x'), WORD(0, "opx.len", 'd'), WORD(1, "rsvd", '-'),
+					     TAG("opx.tag", 'x'), END};
 static const struct wire_field nth[] = {IMM("rsvd", '-'), WORD(0, "opx.off", 'd'), WORD(1, "opx.first_psn", 'd'),
 					TAG("rsvd", '-'), END};
 static const struct wire_field rts[] = {
@@ -194,7 +199,9 @@ static const struct wire_field handle[] = {{"opx.handle", 0, 4, 'l', 'd', 0, NUL
 	{                                                                                                              \
 		.fields = piece, .size = sizeof(struct opx_piece), .to_end = true                                      \
 	}
-static const struct wire_part inject_parts[] = {{.fields = aux_inject, .is_over = true}, {0}},
+static const struct wire_part inject_parts[] = {{.fields = aux_inject, .is_over = true},
+						{.fields = inject_more, .size = 8, .when = {IS("opx.cut", 0)}},
+						{0}},
 			      eager_parts[] = {{.fields = aux_data, .is_over = true}, {0}},
 			      rts_parts[] = {{.fields = aux_data, .is_over = true}, PIECES, {0}},
 			      pieces[] = {PIECES, {0}},
@@ -313,7 +320,7 @@ static bool whole_packet(unsigned opcode, struct wire_packet *p)
 		return true;
 	case OPX_MSG_MP_EAGER_FIRST:
 	case OPX_TAG_MP_EAGER_FIRST:
-		p->fields = eager;
+		p->fields = mp_first;
 		p->parts = eager_parts;
 		p->msg[0] = (struct wire_msg){.how = 'b', .keys = "+m:opx.psn", .total = "opx.len", .ops = op};
 		return true;
@@ -350,6 +357,8 @@ void wire_opx(void)
 
 		if (!d)
 			continue;
+		if (d->w1 != OPX_W1_ALWAYS)
+			p.len = HFI_HDR_CUT;
 		p.name = d->name;
 		p.payload_min = d->payload_min;
 		p.payload_max = d->payload_max;

@@ -36,8 +36,7 @@ static struct hfi_hdr header(struct fuzz *f, uint32_t payload)
 		fuzz_get(f, &h, sizeof(h));
 		return h;
 	}
-	h.pktlen = be16_put(hfi_wire_pktlen(payload));
-	h.bth1 = hfi_wire_pad(payload);
+	hfi_wire_put_len(&h, changes & 16 ? HFI_HDR_CUT : sizeof(h), payload);
 	for (unsigned i = 0; i < changes % 5; i++)
 		((uint8_t *)&h)[fuzz_u8(f) % sizeof(h)] = fuzz_u8(f);
 	if (changes & 8)

@@ -36,8 +36,10 @@ static void forge(struct fuzz *f, struct rig *g)
 	struct hfi_hdr h;
 
 	forge_hdr(f, rig_meet(g, to, from), &h);
-	if (h.opcode == OPX_MSG_EAGER || h.opcode == OPX_TAG_EAGER)
+	if (h.opcode == OPX_MSG_EAGER || h.opcode == OPX_TAG_EAGER) {
 		h.w[0] = le64_put(len);
+		h.bth1 |= HFI_BTH_CUT;
+	}
 	pkt.hdr = &h;
 	pkt.data = view_of(zeros, len);
 	n->refuses_place = true; /* the model knows no such transfer */

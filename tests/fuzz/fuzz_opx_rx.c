@@ -170,6 +170,7 @@ static uint32_t shape(struct fuzz *f, struct play *p, struct hfi_hdr *h, uint8_t
 
 	switch (h->opcode & ~(h->opcode >= OPX_MSG_INJECT ? OPX_TAGGED_BIT : 0)) {
 	case OPX_MSG_INJECT:
+		h->bth1 = opx_inject_head(h->aux & OPX_AUX_LEN) == HFI_HDR_CUT ? HFI_BTH_CUT : 0;
 		return 0;
 	case OPX_MSG_EAGER:
 		h->w[0] = le64_put(len);

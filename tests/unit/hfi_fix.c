@@ -32,6 +32,7 @@ static bool on_pkt(void *ctx, const struct hfi_pkt *pkt)
 		.psn = hfi_hdr_psn(pkt->hdr),
 		.len = pkt->data.len,
 		.src = pkt->src,
+		.w = {pkt->hdr->w[0], pkt->hdr->w[1]},
 	};
 	view_copy(&pkt->data, 0, s->data, sizeof(s->data));
 	return true;
@@ -91,8 +92,7 @@ struct hfi_hdr pkt_from(uint32_t psn, size_t len)
 	h.key = le64_put(0);
 	h.w[0] = h.w[1] = h.tag = le64_put(0);
 	h.psn_tx = le32_put(le32_get(h.psn_tx) | psn);
-	h.pktlen = be16_put(hfi_wire_pktlen((uint32_t)len));
-	h.bth1 = hfi_wire_pad((uint32_t)len);
+	hfi_wire_put_len(&h, sizeof(h), (uint32_t)len);
 	return h;
 }
 
@@ -100,11 +100,11 @@ void put(const struct hfi_hdr *h, const void *data, size_t len, bool is_polled)
 {
 	static uint8_t frame[LINK_FRAME_MAX + 1];
 
-	memcpy(frame, h, sizeof(*h));
+	memcpy(frame, h, hfi_hdr_len(h));
 	if (len)
-		memcpy(frame + sizeof(*h), data, len);
+		memcpy(frame + hfi_hdr_len(h), data, len);
 	g_fix.c->is_polling = is_polled;
-	assert_int_equal(fake_inject(g_fix.port, &g_fix.from, frame, sizeof(*h) + len), 0);
+	assert_int_equal(fake_inject(g_fix.port, &g_fix.from, frame, hfi_hdr_len(h) + len), 0);
 	g_fix.c->is_polling = false;
 }
 

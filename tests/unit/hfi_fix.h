@@ -24,6 +24,7 @@ struct seen {
 	enum hfi_rcv_type type;
 	uint32_t psn, len;
 	struct hfi_dst *src;
+	le64_t w[2];
 	uint8_t data[64]; /* the first bytes */
 };
 #define SEEN_MAX 256

@@ -9,7 +9,7 @@ static void rig_deliver(void *ctx, struct opx_flow *f, const struct hfi_hdr *h, 
 {
 	struct rig_node *n = ctx;
 	struct rig_peer *p = container_of(f, struct rig_peer, f);
-	uint32_t from = f->dst->to, stream = le32_get(h->imm), id = (uint32_t)le64_get(h->tag);
+	uint32_t from = f->dst->to, stream = le32_get(h->imm), id = (uint32_t)(le64_get(h->tag) >> 32);
 	uint8_t buf[HFI_MTU];
 
 	assert_true(data->len <= HFI_MTU);
@@ -202,15 +202,18 @@ static struct opx_op *op_new(struct rig_node *n, uint32_t len)
 	return op;
 }
 
-static int post_in_place(struct opx_flow *f, const struct hfi_hdr *like)
+/* A message, whose header has no w[1]. */
+static int post_in_place(struct opx_flow *f, const struct hfi_hdr *like, const struct iovec *iov, int iov_cnt)
 {
+	uint32_t len = (uint32_t)le64_get(like->w[0]);
 	int rc;
-	struct hfi_hdr *h = opx_flow_begin(f, 0, 0, &rc);
+	struct hfi_hdr *h = opx_flow_begin(f, HFI_HDR_CUT, len, 0, &rc);
 
 	if (!h)
 		return rc;
-	*h = *like;
-	return opx_flow_commit(f, h, 0, 0);
+	opx_flow_payload(h, HFI_HDR_CUT, iov, (size_t)iov_cnt);
+	memcpy(h, like, HFI_HDR_CUT);
+	return opx_flow_commit(f, h, HFI_HDR_CUT, len, 0);
 }
 
 int rig_post(struct rig *g, uint32_t from, uint32_t to, uint32_t len, unsigned flags)
@@ -221,6 +224,7 @@ int rig_post(struct rig *g, uint32_t from, uint32_t to, uint32_t len, unsigned f
 	struct iovec iov[HFI_IOV_MAX];
 	struct hfi_hdr h;
 	uint32_t at = 0;
+	bool is_message;
 	int cnt = 0, rc;
 
 	rig_meet(g, from, to);
@@ -232,10 +236,12 @@ int rig_post(struct rig *g, uint32_t from, uint32_t to, uint32_t len, unsigned f
 		iov[cnt++] = (struct iovec){op->mem + at, part};
 		at += part;
 	}
-	opx_flow_hdr(&p->f, &h, OPX_TAG_EAGER, 0, p->tx_stream);
+	is_message = !flags && len <= HFI_MTU && p->tx_id % 2;
+	opx_flow_hdr(&p->f, &h, is_message ? OPX_TAG_EAGER : OPX_ATOMIC, 0, p->tx_stream);
 	h.w[0] = le64_put(len);
-	h.tag = le64_put(p->tx_id);
-	rc = cnt || flags ? opx_flow_post(&p->f, &h, iov, cnt, flags, op, &op->refs) : post_in_place(&p->f, &h);
+	h.w[1] = le64_put(0);
+	h.tag = le64_put((uint64_t)p->tx_id << 32 | 1u << 16); /* an atomic of one element */
+	rc = is_message ? post_in_place(&p->f, &h, iov, cnt) : opx_flow_post(&p->f, &h, iov, cnt, flags, op, &op->refs);
 	memset(iov, 0xee, sizeof(iov));
 	if (!rc)
 		p->tx_id++;

@@ -29,7 +29,8 @@ static struct rig_pkt *wire_pkt(uint32_t from, uint32_t to, const struct hfi_hdr
 	p = malloc(sizeof(*p) + len);
 	p->from = from;
 	p->to = to;
-	p->hdr = *h;
+	p->hdr = (struct hfi_hdr){0};
+	memcpy(&p->hdr, h, hfi_hdr_len(h));
 	p->len = len;
 	for (int i = 0; i < iov_cnt; i++) {
 		if (iov[i].iov_len)
@@ -195,17 +196,17 @@ int hfi_pio_send(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr, c
 }
 
 /* Only on one host, and not always there, is memory given. */
-struct hfi_hdr *hfi_pio_begin(struct hfi_ctxt *c, struct hfi_dst *dst, size_t len)
+struct hfi_hdr *hfi_pio_begin(struct hfi_ctxt *c, struct hfi_dst *dst, size_t head, size_t len)
 {
 	static _Alignas(8) uint8_t frame[sizeof(struct hfi_hdr) + HFI_MTU];
 	struct rig *g = c->n->g;
 
 	(void)dst;
-	assert_true(len <= HFI_MTU);
+	assert_true(len <= HFI_MTU && (head == HFI_HDR_CUT || head == sizeof(struct hfi_hdr)));
 	g->wants_full = !g->is_local || c->n->hfi.is_down || c->n->pio_err || rng_chance(&g->rng, g->eagain);
 	if (g->wants_full)
 		return NULL;
-	memset(frame, 0xee, sizeof(struct hfi_hdr) + len);
+	memset(frame, 0xee, head + len);
 	return (struct hfi_hdr *)frame;
 }
 
@@ -220,13 +221,14 @@ bool hfi_pio_full(struct hfi_ctxt *c, const struct hfi_dst *dst)
 	return !c->n->hfi.is_down && !c->n->pio_err && rng_chance(&g->rng, g->eagain);
 }
 
-void hfi_pio_commit(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr, size_t len)
+void hfi_pio_commit(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr, size_t head, size_t len)
 {
-	const struct iovec iov = {hdr + 1, len};
+	const struct iovec iov = {(uint8_t *)hdr + head, len};
 
 	assert_int_equal(le32_get(hdr->psn_tx) >> 24, c->n->idx + 1);
 	assert_true(c->n->is_open);
 	hdr->pktlen = be16_put(1);
+	hdr->bth1 = (uint8_t)(sizeof(*hdr) - head);
 	wire_send(c->n->g, c->n->idx, dst->to, hdr, &iov, len != 0);
 }
 

@@ -155,6 +155,8 @@ struct hfi_hdr world_hdr(struct world *w, uint8_t opcode, uint8_t aux, uint32_t 
 	opx_flow_hdr(&world_peer(w, 1)->flow, &h, opcode, aux, imm);
 	lock_release(lock);
 	h.w[0] = h.w[1] = h.tag = le64_put(0);
+	if (opx_pkt_desc(opcode)->w1 == OPX_W1_NEVER)
+		h.bth1 = HFI_BTH_CUT;
 	return h;
 }
 

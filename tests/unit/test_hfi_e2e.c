@@ -81,10 +81,10 @@ static uint32_t fill_in_place(struct side *s)
 	uint32_t n = 0, len = HFI_MTU;
 	struct iovec iov;
 
-	while ((h = hfi_pio_begin(s->c, s->dst, len))) {
+	while ((h = hfi_pio_begin(s->c, s->dst, sizeof(*h), len))) {
 		*h = hdr_to(s, n);
 		fill((uint8_t *)(h + 1), len, n);
-		hfi_pio_commit(s->c, s->dst, h, len);
+		hfi_pio_commit(s->c, s->dst, h, sizeof(*h), len);
 		len = ++n % 2 ? (uint32_t)rng_below(&g_w.rng, HFI_MTU + 1) : HFI_MTU;
 	}
 	assert_true(hfi_pio_full(s->c, s->dst));
@@ -102,7 +102,7 @@ static void send__in_place_of_any_length(void **state)
 	uint32_t n;
 
 	pair_open(PATH_SHM);
-	assert_null(hfi_pio_begin(a->c, a->dst, HFI_MTU)); /* no lane yet */
+	assert_null(hfi_pio_begin(a->c, a->dst, sizeof(struct hfi_hdr), HFI_MTU)); /* no lane yet */
 	assert_false(hfi_pio_full(a->c, a->dst));
 	assert_int_equal(send_pkt(a, 0, NULL, 0), 0);
 	UNTIL(b->got_cnt == 1);
@@ -116,7 +116,7 @@ static void send__in_place_of_any_length(void **state)
 		assert_int_equal(hfi_hdr_psn(&b->got[i].hdr), i);
 		assert_memory_equal(b->got[i].data, want, b->got[i].len);
 	}
-	UNTIL(hfi_pio_begin(a->c, a->dst, HFI_MTU)); /* and is never given off */
+	UNTIL(hfi_pio_begin(a->c, a->dst, sizeof(struct hfi_hdr), HFI_MTU)); /* and is never given off */
 	pair_close();
 }
 

@@ -40,6 +40,27 @@ static void door__plain(void **state)
 	assert_int_equal(stats_now().rcv_bytes, 5);
 }
 
+/* Without its last word, in whatever pieces: there is nothing in the word, and payload begins in its place. */
+static void door__cut_header(void **state)
+{
+	for (g_fake.seg_len = 0; g_fake.seg_len < 90; g_fake.seg_len++) {
+		struct hfi_hdr h = pkt_from(g_fake.seg_len, 20);
+
+		h.w[0] = le64_put(3);
+		h.w[1] = le64_put(4);
+		put(&h, "abcdefghijklmnopqrst", 20, true);
+		assert_int_equal(le64_get(g_fix.seen[g_fix.cnt - 1].w[1]), 4);
+		hfi_wire_put_len(&h, HFI_HDR_CUT, 20);
+		put(&h, "abcdefghijklmnopqrst", 20, true);
+		assert_int_equal(g_fix.cnt, 2 * g_fake.seg_len + 2);
+		assert_int_equal(le64_get(g_fix.seen[g_fix.cnt - 1].w[0]), 3);
+		assert_int_equal(le64_get(g_fix.seen[g_fix.cnt - 1].w[1]), 0);
+		assert_int_equal(g_fix.seen[g_fix.cnt - 1].len, 20);
+		assert_memory_equal(g_fix.seen[g_fix.cnt - 1].data, "abcdefghijklmnopqrst", 20);
+	}
+	assert_int_equal(stats_now().rcv_bytes, 2 * 90 * 20);
+}
+
 /* However it is cut: the header may be in pieces. */
 static void door__pieces(void **state)
 {
@@ -60,8 +81,12 @@ static void door__short(void **state)
 	g_fix.c->is_polling = true;
 	for (size_t len = 0; len < sizeof(h); len++)
 		fake_inject(g_fix.port, &g_fix.from, &h, len);
-	g_fix.c->is_polling = false;
 	assert_int_equal(stats_now().drop[HFI_DROP_SHORT], sizeof(h));
+	hfi_wire_put_len(&h, HFI_HDR_CUT, 0);
+	for (size_t len = 0; len < HFI_HDR_CUT; len++)
+		fake_inject(g_fix.port, &g_fix.from, &h, len);
+	assert_int_equal(stats_now().drop[HFI_DROP_SHORT], sizeof(h) + HFI_HDR_CUT);
+	g_fix.c->is_polling = false;
 	assert_int_equal(g_fix.cnt, 0);
 }
 
@@ -74,6 +99,11 @@ static void door__length(void **state)
 	drops(HFI_DROP_LENGTH, &h, 7); /* padding */
 	h.bth1 = 1;
 	drops(HFI_DROP_LENGTH, &h, 8);
+	h.bth1 = HFI_BTH_CUT; /* as long as it was before */
+	drops(HFI_DROP_LENGTH, &h, 8);
+	h = pkt_from(0, 0);
+	h.bth1 = HFI_BTH_CUT;
+	drops(HFI_DROP_LENGTH, &h, 0);
 	h = pkt_from(0, HFI_MTU + 4);
 	drops(HFI_DROP_LENGTH, &h, HFI_MTU + 4);
 }
@@ -368,6 +398,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(door__plain),
+		TEST(door__cut_header),
 		TEST(door__pieces),
 		TEST(door__short),
 		TEST(door__length),

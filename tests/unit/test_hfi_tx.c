@@ -14,14 +14,14 @@ static struct {
 static int on_frame(void *ctx, struct link_peer *peer, const struct view *frame)
 {
 	view_copy(frame, 0, &got.hdr, sizeof(got.hdr));
-	got.len = frame->len - (uint32_t)sizeof(got.hdr);
-	view_copy(frame, sizeof(got.hdr), got.data, sizeof(got.data));
+	got.len = frame->len - hfi_hdr_len(&got.hdr);
+	view_copy(frame, hfi_hdr_len(&got.hdr), got.data, sizeof(got.data));
 	got.cnt++;
 	return 0;
 }
 
-/* In place where there is memory, else out of @iov. */
-static int send(const struct iovec *iov, int iov_cnt)
+/* In place where there is memory, else out of @iov. @head: bytes of the header. */
+static int send_head(size_t head, const struct iovec *iov, int iov_cnt)
 {
 	struct hfi_hdr h, *in_place;
 	size_t len = 0;
@@ -31,17 +31,23 @@ static int send(const struct iovec *iov, int iov_cnt)
 		len += iov[i].iov_len;
 	hfi_dst_hdr(g_fix.dst, &h);
 	h.opcode = 0xfc;
-	in_place = len <= hfi_ctxt_info(g_fix.c)->mtu ? hfi_pio_begin(g_fix.c, g_fix.dst, len) : NULL;
+	h.bth1 = head < sizeof(h) ? HFI_BTH_CUT : 0;
+	in_place = len <= hfi_ctxt_info(g_fix.c)->mtu ? hfi_pio_begin(g_fix.c, g_fix.dst, head, len) : NULL;
 	if (!in_place)
 		return hfi_pio_send(g_fix.c, g_fix.dst, &h, iov, iov_cnt);
-	*in_place = h;
-	at = (uint8_t *)(in_place + 1);
+	memcpy(in_place, &h, head);
+	at = (uint8_t *)in_place + head;
 	for (int i = 0; i < iov_cnt; i++) {
 		memcpy(at, iov[i].iov_base, iov[i].iov_len);
 		at += iov[i].iov_len;
 	}
-	hfi_pio_commit(g_fix.c, g_fix.dst, in_place, len);
+	hfi_pio_commit(g_fix.c, g_fix.dst, in_place, head, len);
 	return 0;
+}
+
+static int send(const struct iovec *iov, int iov_cnt)
+{
+	return send_head(sizeof(struct hfi_hdr), iov, iov_cnt);
 }
 
 /* What a peer's door would say of it. */
@@ -52,8 +58,8 @@ static void check_hdr(const struct hfi_hdr *h, uint32_t len)
 	assert_int_equal(be16_get(h->lrh_flags), info->sc << 12 | info->sl << 4 | 2);
 	assert_int_equal(be16_get(h->dlid), hfi_dst_lid(g_fix.dst));
 	assert_int_equal(be16_get(h->slid), info->lid);
-	assert_int_equal(be16_get(h->pktlen), (56 + len + 3) / 4 + 1);
-	assert_int_equal(h->bth1, (4 - len % 4) % 4);
+	assert_int_equal(be16_get(h->pktlen), (56 - (h->bth1 & HFI_BTH_CUT) + len + 3) / 4 + 1);
+	assert_int_equal(h->bth1 & ~HFI_BTH_CUT, (4 - len % 4) % 4);
 	assert_int_equal(be16_get(h->pkey), HFI_PKEY_DEFAULT);
 	assert_int_equal(h->qp, 0x80);
 	assert_int_equal(h->dest_rx, PEER_RX);
@@ -63,7 +69,7 @@ static void check_hdr(const struct hfi_hdr *h, uint32_t len)
 	assert_int_equal(h->opcode, 0xfc);
 }
 
-static void header_and_bytes(void)
+static void header_and_bytes(size_t head)
 {
 	static uint8_t buf[HFI_MTU];
 	struct link_port *port = pair_port(on_frame);
@@ -73,9 +79,10 @@ static void header_and_bytes(void)
 
 		memset(buf, (int)len, sizeof(buf));
 		got.cnt = 0;
-		assert_int_equal(send(iov, 3), 0);
+		assert_int_equal(send_head(head, iov, 3), 0);
 		link_poll(port);
 		assert_int_equal(got.cnt, 1);
+		assert_int_equal(hfi_hdr_len(&got.hdr), head);
 		assert_int_equal(got.len, len);
 		assert_memory_equal(got.data, buf, len);
 		check_hdr(&got.hdr, len);
@@ -88,11 +95,13 @@ static void pio__header_and_bytes(void **state)
 {
 	unsigned sends;
 
-	header_and_bytes();
+	header_and_bytes(sizeof(struct hfi_hdr));
+	header_and_bytes(HFI_HDR_CUT);
 	assert_int_equal(g_fake.directs, 0);
 	sends = g_fake.sends;
 	g_fake.has_direct = true;
-	header_and_bytes(); /* all of them, of whatever length */
+	header_and_bytes(sizeof(struct hfi_hdr)); /* all of them, of whatever length */
+	header_and_bytes(HFI_HDR_CUT);
 	assert_int_equal(g_fake.directs, sends);
 	assert_int_equal(g_fake.sends, sends);
 }
@@ -100,7 +109,7 @@ static void pio__header_and_bytes(void **state)
 /* Where there is no memory: is it for want of credits, or not the way of this packet? */
 static void pio__full(void **state)
 {
-	assert_null(hfi_pio_begin(g_fix.c, g_fix.dst, HFI_MTU));
+	assert_null(hfi_pio_begin(g_fix.c, g_fix.dst, sizeof(struct hfi_hdr), HFI_MTU));
 	assert_false(hfi_pio_full(g_fix.c, g_fix.dst));
 	assert_int_equal(stats_now().credit_waits, 0);
 	g_fake.is_full = true;

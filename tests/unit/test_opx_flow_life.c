@@ -7,6 +7,12 @@
 
 /* --- strangers ----------------------------------------------------------------------------------- */
 
+static struct hfi_hdr eager(uint64_t key, uint32_t psn)
+{
+	return (struct hfi_hdr){
+		.opcode = OPX_MSG_EAGER, .bth1 = HFI_BTH_CUT, .key = le64_put(key), .psn_tx = le32_put(psn)};
+}
+
 static void opx_flow__no_memory_for_a_stranger(void **state)
 {
 	struct rig g;
@@ -42,7 +48,7 @@ static void opx_flow__wrong_keys(void **state)
 		}
 		for (uint64_t key = 0; key < 3; key++) {
 			uint64_t bad = rig_stats(&g, 1)->bad_key, sent = g.sent;
-			struct hfi_hdr h = {.opcode = OPX_MSG_EAGER, .key = le64_put(key), .psn_tx = le32_put(20)};
+			struct hfi_hdr h = eager(key, 20);
 
 			rig_forge(&g, 0, 1, h);
 			assert_int_equal(rig_stats(&g, 1)->bad_key, bad + 1);
@@ -63,8 +69,8 @@ static void opx_flow__no_stream_no_packet(void **state)
 	rig_open(&g, 2, 8, false);
 	rig_meet(&g, 1, 0);
 	for (uint32_t psn = 0; psn < 3; psn++)
-		rig_forge(&g, 0, 1, (struct hfi_hdr){.opcode = OPX_MSG_EAGER, .psn_tx = le32_put(psn)});
-	rig_forge(&g, 0, 1, (struct hfi_hdr){.opcode = OPX_MSG_EAGER, .psn_tx = le32_put(HFI_PSN_MASK)});
+		rig_forge(&g, 0, 1, eager(0, psn));
+	rig_forge(&g, 0, 1, eager(0, HFI_PSN_MASK));
 	assert_int_equal(rig_peer(&g, 1, 0)->delivered, 0);
 	rig_close(&g);
 }
@@ -151,7 +157,7 @@ static void opx_flow__ack_beyond_what_was_sent(void **state)
 
 static void opx_flow__psn_far_ahead_is_dropped(void **state)
 {
-	struct hfi_hdr h = {.opcode = OPX_MSG_EAGER};
+	struct hfi_hdr h = eager(0, 0);
 	struct rig g;
 
 	(void)state;
@@ -213,7 +219,7 @@ static void opx_flow__ahead_of_one_that_was_full(void **state)
 /* One that fills all the room there is for packets before their turn. */
 static void opx_flow__ahead_is_bounded(void **state)
 {
-	struct hfi_hdr h = {.opcode = OPX_MSG_EAGER};
+	struct hfi_hdr h = eager(0, 0);
 	struct rig g;
 
 	(void)state;

@@ -175,7 +175,7 @@ static void opx_flow__forged_offer(void **state)
 /* Nobody may use what was offered before he has answered, nor when the stream in has begun. */
 static void opx_flow__offer_is_bound(void **state)
 {
-	struct hfi_hdr h = {.opcode = OPX_MSG_EAGER};
+	struct hfi_hdr h = {.opcode = OPX_MSG_EAGER, .bth1 = HFI_BTH_CUT};
 	struct rig g;
 
 	(void)state;
@@ -274,7 +274,7 @@ static void opx_flow__late_init_ack(void **state)
 /* Nobody but one of this host may name the key: what comes over the network can be anybody's. */
 static void opx_flow__key_named_from_afar(void **state)
 {
-	struct hfi_hdr h = {.opcode = OPX_MSG_EAGER, .key = le64_put(6)};
+	struct hfi_hdr h = {.opcode = OPX_MSG_EAGER, .bth1 = HFI_BTH_CUT, .key = le64_put(6)};
 	struct rig g;
 
 	(void)state;

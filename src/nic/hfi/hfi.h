@@ -116,17 +116,18 @@ bool hfi_port_is_up(const struct hfi *hfi);
 /* --- packets ------------------------------------------------------------------------------------------------------- */
 
 /*
- * The header of every packet, 64 bytes. The adapter fills in, and checks on arrival, what is marked A; everything else is the provider's.
- * Source: doc/facts/opx.md#packet-header.
+ * The header of every packet, 64 bytes, or 56 if it has no w[1]: with the eight bytes that a lane of shared memory puts
+ * in front of a frame that is one cache line, and payload begins with the next one. The adapter fills in, and checks on
+ * arrival, what is marked A; everything else is the provider's. Source: doc/facts/opx.md#packet-header.
  */
 struct hfi_hdr {
 	le64_t key;        /* in the PBC's place: flow key of the pair, 0 while it has none */
 	be16_t lrh_flags;  /* A: SC[15:12] SL[7:4] LNH 2 */
 	be16_t dlid;       /* A */
-	be16_t pktlen;     /* A: dwords with ICRC, without PBC: (56 + payload + 3) / 4 + 1 */
+	be16_t pktlen;     /* A: dwords with ICRC, without PBC: (header - 8 + payload + 3) / 4 + 1 */
 	be16_t slid;       /* A */
 	uint8_t opcode;    /* BTH */
-	uint8_t bth1;      /* payload pad: bytes missing to the last dword, 0..3: A */
+	uint8_t bth1;      /* A: payload pad, bytes missing to the last dword, 0..3; HFI_BTH_CUT */
 	be16_t pkey;       /* A */
 	uint8_t ecn;
 	uint8_t qp;        /* A: 0x80, the KDETH range */
@@ -137,14 +138,19 @@ struct hfi_hdr {
 	le16_t jkey;       /* A: the context's job key */
 	le16_t hcrc;       /* A: 16 bits of a hash of the job's UUID */
 	le32_t imm;        /* remote CQ data */
-	le64_t w[2];       /* protocol data */
 	le64_t tag;
+	le64_t w[2];       /* protocol data */
 };
 static_assert(sizeof(struct hfi_hdr) == 64, "PBC and packet header");
 #define HFI_WIRE_HDR 56u /* of it without the key: what a real wire carries */
+#define HFI_HDR_CUT  56u /* without w[1] */
+#define HFI_BTH_CUT  8u  /* bth1: it is; as much as is left out */
+static_assert(HFI_HDR_CUT + HFI_BTH_CUT == sizeof(struct hfi_hdr), "hfi_hdr_len()");
 #define HFI_PSN_MASK 0xffffffu
 
 static inline uint32_t hfi_hdr_psn(const struct hfi_hdr *h) { return le32_get(h->psn_tx) & HFI_PSN_MASK; }
+/** hfi_hdr_len() - Bytes that @h has on the wire; payload follows. */
+static inline uint32_t hfi_hdr_len(const struct hfi_hdr *h) { return (uint32_t)sizeof(*h) - (h->bth1 & HFI_BTH_CUT); }
 static inline uint8_t hfi_hdr_tx(const struct hfi_hdr *h) { return (uint8_t)(le32_get(h->psn_tx) >> 24); }
 
 enum hfi_rcv_type { HFI_RCV_EXPECTED, HFI_RCV_EAGER };
@@ -152,7 +158,7 @@ enum hfi_rcv_type { HFI_RCV_EXPECTED, HFI_RCV_EAGER };
 /* A received packet, checked: length, LIDs against the sender's address, P_Key, J_Key, UUID, context. Borrowed for the call. */
 struct hfi_pkt {
 	struct hfi_dst *src;    /* where an answer would go; hfi_dst_get() of it, or hfi_dst_hold(), keeps it */
-	const struct hfi_hdr *hdr; /* copied out of the wire */
+	const struct hfi_hdr *hdr; /* copied out of the wire; a w[1] that is not there is 0 */
 	struct view data;       /* payload */
 	enum hfi_rcv_type type;
 	bool is_service;        /* the application is not polling: only what must not wait may be done */
@@ -248,22 +254,22 @@ void hfi_dst_hdr(const struct hfi_dst *dst, struct hfi_hdr *out);
 /* --- sending ------------------------------------------------------------------------------------------------------- */
 
 /**
- * hfi_pio_begin() - Where to write a packet with @len bytes of payload, which follow the header: where its receiver
- * reads it.
- * @len: <= mtu.
+ * hfi_pio_begin() - Where to write a packet with @len bytes of payload, which follow the @head bytes of its header:
+ * where its receiver reads it.
+ * @head: sizeof(struct hfi_hdr), or HFI_HDR_CUT. @len: <= mtu.
  * Return: NULL: not to this one, or not now, hfi_pio_full() knows more; else to be filled in, from hfi_dst_hdr() on,
  * and given off by hfi_pio_commit(), which sets pktlen and bth1, before anything else is done with @c.
  */
-struct hfi_hdr *hfi_pio_begin(struct hfi_ctxt *c, struct hfi_dst *dst, size_t len);
+struct hfi_hdr *hfi_pio_begin(struct hfi_ctxt *c, struct hfi_dst *dst, size_t head, size_t len);
 /**
  * hfi_pio_full() - hfi_pio_begin() has given nothing for a packet to @dst. Are there no credits for it, either, as
  * hfi_pio_send() would find out (and count) after its bytes have been copied for it? False: only that can tell.
  */
 bool hfi_pio_full(struct hfi_ctxt *c, const struct hfi_dst *dst);
-void hfi_pio_commit(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr, size_t len);
+void hfi_pio_commit(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr, size_t head, size_t len);
 /**
- * hfi_pio_send() - One packet that lies elsewhere: @hdr (from hfi_dst_hdr(); pktlen and bth1 are set here), then @iov.
- * The bytes may be reused at once.
+ * hfi_pio_send() - One packet that lies elsewhere: @hdr (from hfi_dst_hdr(); pktlen and bth1 are set here, but for
+ * HFI_BTH_CUT, which says how much of it there is), then @iov. The bytes may be reused at once.
  * @iov_cnt: <= HFI_IOV_MAX; payload <= mtu.
  * Return: 0; -EAGAIN no credits, nothing happened; -EMSGSIZE; -ENETDOWN the port is down; -ECONNREFUSED, -EHOSTUNREACH, -ENETUNREACH nobody
  * can be reached there.
@@ -347,7 +353,7 @@ struct hfi_stats {
 	uint64_t tid_updates, tid_stale;
 	uint64_t credit_waits;          /* PIO found no credits */
 	uint64_t copy_get_bytes, copy_put_bytes;
-	uint64_t port_xmit_data, port_rcv_data; /* bytes of packets, their headers of HFI_WIRE_HDR bytes included */
+	uint64_t port_xmit_data, port_rcv_data; /* bytes of packets, HFI_WIRE_HDR for each header, as a real wire has them */
 	uint64_t drop[HFI_DROP_NUM];
 	struct nic_net_stats net;
 };

@@ -143,7 +143,7 @@ void hfi_rx_drop(struct hfi_ctxt *c);
 
 /* --- hfi_tx.c --- */
 
-/** hfi_tx_send() - One packet, @hdr complete but for pktlen and bth1; @len: of @iov. Return: 0; as link_send(); -ENETDOWN. */
+/** hfi_tx_send() - One packet, @hdr complete but for what the packet's length is; @len: of @iov. Return: 0; as link_send(); -ENETDOWN. */
 int hfi_tx_send(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr, const struct iovec *iov, int iov_cnt, size_t len);
 
 /* --- hfi_sdma.c --- */

@@ -168,12 +168,14 @@ static __attribute__((noinline)) int frame_slow(struct hfi_ctxt *c, struct link_
 
 	if (c->is_closing)
 		return 0;
-	if (view_copy(frame, 0, &h, sizeof(h)) < sizeof(h))
+	if (view_copy(frame, 0, &h, sizeof(h)) < HFI_HDR_CUT || frame->len < hfi_hdr_len(&h))
 		return drop(c, HFI_DROP_SHORT);
+	if (h.bth1 & HFI_BTH_CUT)
+		h.w[1] = le64_put(0);
 	pkt.src = hfi_dst_of(c, peer);
 	if (!pkt.src)
 		return drop(c, HFI_DROP_SLID);
-	view_skip(&pkt.data, sizeof(h));
+	view_skip(&pkt.data, hfi_hdr_len(&h));
 	pkt.hdr = &h;
 	why = hfi_door_check(&pkt.src->door, &h, pkt.data.len, &pkt.type);
 	if (why == HFI_DOOR_PASS) {
@@ -193,19 +195,22 @@ int hfi_rx_frame(void *ctx, struct link_peer *peer, const struct view *frame)
 	struct hfi_hdr h;
 	uint32_t len;
 
-	if (unlikely(!dst || frame->seg_cnt != 1 || frame->len < sizeof(h)))
+	if (unlikely(!dst || frame->seg_cnt != 1 || frame->len < HFI_HDR_CUT))
 		return frame_slow(c, peer, frame);
-	memcpy(&h, frame->seg[0].p, sizeof(h));
-	len = frame->len - (uint32_t)sizeof(h);
+	memcpy(&h, frame->seg[0].p, HFI_HDR_CUT);
+	len = frame->len - hfi_hdr_len(&h); /* what is shorter than that wraps, and is too long for the door */
 	if (unlikely(!hfi_door_is_plain(&dst->door, &h, len)))
 		return frame_slow(c, peer, frame);
+	h.w[1] = le64_put(0);
+	if (!(h.bth1 & HFI_BTH_CUT))
+		memcpy(&h.w[1], frame->seg[0].p + HFI_HDR_CUT, sizeof(h.w[1]));
 	pkt.src = dst;
 	pkt.hdr = &h;
 	pkt.data.len = len;
 	pkt.data.seg_cnt = 0;
 	if (len) {
 		pkt.data.seg_cnt = 1;
-		pkt.data.seg[0].p = frame->seg[0].p + sizeof(h);
+		pkt.data.seg[0].p = frame->seg[0].p + hfi_hdr_len(&h);
 		pkt.data.seg[0].len = len;
 	}
 	pkt.type = HFI_RCV_EAGER;

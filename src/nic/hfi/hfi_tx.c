@@ -21,22 +21,24 @@ static inline int tx_check(struct hfi_ctxt *c, const struct hfi_dst *dst)
 
 int hfi_tx_send(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr, const struct iovec *iov, int iov_cnt, size_t len)
 {
+	uint32_t head = hfi_hdr_len(hdr);
 	int rc = tx_check(c, dst);
 
 	if (unlikely(rc))
 		return rc;
-	hdr->pktlen = be16_put(hfi_wire_pktlen((uint32_t)len));
-	hdr->bth1 = hfi_wire_pad((uint32_t)len);
-	return link_send(c->claim.port, dst->peer, hdr, sizeof(*hdr), iov, iov_cnt, NULL);
+	hfi_wire_put_len(hdr, head, (uint32_t)len);
+	return link_send(c->claim.port, dst->peer, hdr, head, iov, iov_cnt, NULL);
 }
 
-inline struct hfi_hdr *hfi_pio_begin(struct hfi_ctxt *c, struct hfi_dst *dst, size_t len)
+/* These two are part of each small message: inline, whatever else its module has. */
+inline __attribute__((always_inline)) struct hfi_hdr *hfi_pio_begin(struct hfi_ctxt *c, struct hfi_dst *dst, size_t head,
+								     size_t len)
 {
 	lock_assert_held(c->hfi->lock);
 	assert(len <= c->info.mtu);
 	if (unlikely(tx_check(c, dst)))
 		return NULL; /* hfi_pio_send() says which */
-	return (struct hfi_hdr *)link_begin(c->claim.port, dst->peer, sizeof(struct hfi_hdr) + len);
+	return (struct hfi_hdr *)link_begin(c->claim.port, dst->peer, head + len);
 }
 
 bool hfi_pio_full(struct hfi_ctxt *c, const struct hfi_dst *dst)
@@ -47,16 +49,16 @@ bool hfi_pio_full(struct hfi_ctxt *c, const struct hfi_dst *dst)
 	return is_full;
 }
 
-inline void hfi_pio_commit(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr, size_t len)
+inline __attribute__((always_inline)) void hfi_pio_commit(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr,
+							   size_t head, size_t len)
 {
-	hdr->pktlen = be16_put(hfi_wire_pktlen((uint32_t)len));
-	hdr->bth1 = hfi_wire_pad((uint32_t)len);
+	hfi_wire_put_len(hdr, (uint32_t)head, (uint32_t)len);
 	c->stats.pio_pkts++;
 	if (len) {
 		c->stats.pio_bytes += len;
 		c->stats.exp_pkts_tx += (le32_get(hdr->kdeth) & HFI_KDETH_CTRL) != 0;
 	}
-	link_commit(c->claim.port, dst->peer, (uint8_t *)hdr, sizeof(*hdr) + len, NULL, 0);
+	link_commit(c->claim.port, dst->peer, (uint8_t *)hdr, head + len, NULL, 0);
 }
 
 int hfi_pio_send(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr, const struct iovec *iov, int iov_cnt)

@@ -33,15 +33,29 @@ struct hfi_door {
 	uint64_t want[HFI_DOOR_WORDS];
 };
 
-/** hfi_wire_pktlen() - Dwords of a packet with @payload bytes: header without PBC, payload, ICRC. */
-static inline uint16_t hfi_wire_pktlen(uint32_t payload)
+/** hfi_wire_pktlen() - Dwords of a packet of @head and @payload bytes: header without PBC, payload, ICRC. */
+static inline uint16_t hfi_wire_pktlen(uint32_t head, uint32_t payload)
 {
-	return (uint16_t)((sizeof(struct hfi_hdr) - 8 + payload + 3) / 4 + 1);
+	return (uint16_t)((head - 8 + payload + 3) / 4 + 1);
 }
 
 static inline uint8_t hfi_wire_pad(uint32_t payload)
 {
 	return (uint8_t)(-payload & 3);
+}
+
+/** hfi_wire_put_len() - What @h says of a packet's length. */
+static inline void hfi_wire_put_len(struct hfi_hdr *h, uint32_t head, uint32_t payload)
+{
+	h->pktlen = be16_put(hfi_wire_pktlen(head, payload));
+	h->bth1 = (uint8_t)(sizeof(*h) - head) | hfi_wire_pad(payload);
+}
+
+/** hfi_wire_fits_len() - Is it true? */
+static inline bool hfi_wire_fits_len(const struct hfi_hdr *h, uint32_t payload)
+{
+	return be16_get(h->pktlen) == hfi_wire_pktlen(hfi_hdr_len(h), payload) &&
+	       (h->bth1 & ~HFI_BTH_CUT) == hfi_wire_pad(payload) && payload <= HFI_MTU;
 }
 
 /** hfi_door_mask() - The bits of struct hfi_door that count. */
@@ -70,8 +84,7 @@ static inline bool hfi_door_is_plain(const struct hfi_door *door, const struct h
 	const pair *mask = (const pair *)hfi_door_mask(), *is = (const pair *)h, *want = (const pair *)door->want;
 	pair diff = ((is[0] ^ want[0]) & mask[0]) | ((is[1] ^ want[1]) & mask[1]) | ((is[2] ^ want[2]) & mask[2]);
 
-	return !(diff[0] | diff[1]) && be16_get(h->pktlen) == hfi_wire_pktlen(payload) && h->bth1 == hfi_wire_pad(payload) &&
-	       payload <= HFI_MTU;
+	return !(diff[0] | diff[1]) && hfi_wire_fits_len(h, payload);
 }
 
 /** hfi_door_init() - Packets must be like @like, the fields marked A but for length and padding. */

@@ -507,18 +507,19 @@ static inline void opx_first_hdr(const struct opx_flow *f, struct hfi_hdr *h, ui
 				 uint32_t data, uint64_t tag)
 {
 	uint8_t opcode = (uint8_t)(untagged + (flags & FI_TAGGED ? OPX_TAGGED_BIT : 0));
-	bool has_data = flags & FI_REMOTE_CQ_DATA;
+	uint32_t mask = flags & FI_REMOTE_CQ_DATA ? UINT32_MAX : 0;
 
-	opx_flow_hdr(f, h, opcode, has_data ? OPX_AUX_DATA : 0, has_data ? data : 0);
+	opx_flow_hdr(f, h, opcode, OPX_AUX_DATA & mask, data & mask);
 	h->tag = le64_put(tag);
 }
-/** opx_inject_hdr() - The same of a message of up to OPX_INJECT_MAX bytes, which go into w. */
-static inline void opx_inject_hdr(const struct opx_flow *f, struct hfi_hdr *h, uint64_t flags, uint32_t data,
-				  uint64_t tag, uint32_t len)
+/** opx_inject_hdr() - The same of a message whose bytes go into w; @head: opx_inject_head(). */
+static inline void opx_inject_hdr(const struct opx_flow *f, struct hfi_hdr *h, uint32_t head, const struct opx_send *s)
 {
-	opx_first_hdr(f, h, OPX_MSG_INJECT, flags, data, tag);
-	h->aux |= (uint8_t)len;
-	h->w[0] = h->w[1] = le64_put(0);
+	opx_first_hdr(f, h, OPX_MSG_INJECT, s->flags, (uint32_t)s->data, s->tag);
+	h->aux |= (uint8_t)s->len;
+	h->w[0] = le64_put(0);
+	if (head > HFI_HDR_CUT)
+		h->w[1] = le64_put(0);
 }
 /** opx_sent() - The message has left or is in the reliability's hands: the caller may reuse its memory. */
 static inline void opx_sent(struct opx_ep *ep, void *context, uint64_t flags)

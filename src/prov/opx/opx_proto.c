@@ -7,6 +7,7 @@
 #define PIECES_LEN (OPX_PIECES * (uint32_t)sizeof(struct opx_piece))
 #define ROW(op_)   [(op_)-OPX_RZV_CTS]
 
+static_assert(sizeof(struct hfi_hdr) - offsetof(struct hfi_hdr, w) == OPX_INJECT_MAX, "opx_inject_fits()");
 static_assert(sizeof(struct opx_piece) == 24 && sizeof(struct opx_wire_tid) == 8, "what is on the wire has no padding");
 
 static const struct opx_pkt_desc desc[] = {
@@ -17,12 +18,12 @@ static const struct opx_pkt_desc desc[] = {
 	ROW(OPX_DONE) = {"DONE", 0, 0},
 	ROW(OPX_UD) = {"UD", 0, 0},
 	ROW(OPX_MP_EAGER_NTH) = {"MP_EAGER_NTH", 1, OPX_EAGER_MAX},
-	ROW(OPX_MSG_INJECT) = {"MSG_INJECT", 0, 0, .is_msg = true},
-	ROW(OPX_MSG_EAGER) = {"MSG_EAGER", 0, OPX_EAGER_MAX, .is_msg = true},
+	ROW(OPX_MSG_INJECT) = {"MSG_INJECT", 0, 0, OPX_W1_IF_NEEDED, .is_msg = true},
+	ROW(OPX_MSG_EAGER) = {"MSG_EAGER", 0, OPX_EAGER_MAX, OPX_W1_NEVER, .is_msg = true},
 	ROW(OPX_MSG_MP_EAGER_FIRST) = {"MSG_MP_EAGER_FIRST", 1, OPX_EAGER_MAX, .is_msg = true},
 	ROW(OPX_MSG_RZV_RTS) = {"MSG_RZV_RTS", 0, PIECES_LEN, .is_msg = true},
-	ROW(OPX_TAG_INJECT) = {"TAG_INJECT", 0, 0, .is_msg = true, .tagged = true},
-	ROW(OPX_TAG_EAGER) = {"TAG_EAGER", 0, OPX_EAGER_MAX, .is_msg = true, .tagged = true},
+	ROW(OPX_TAG_INJECT) = {"TAG_INJECT", 0, 0, OPX_W1_IF_NEEDED, .is_msg = true, .tagged = true},
+	ROW(OPX_TAG_EAGER) = {"TAG_EAGER", 0, OPX_EAGER_MAX, OPX_W1_NEVER, .is_msg = true, .tagged = true},
 	ROW(OPX_TAG_MP_EAGER_FIRST) = {"TAG_MP_EAGER_FIRST", 1, OPX_EAGER_MAX, .is_msg = true, .tagged = true},
 	ROW(OPX_TAG_RZV_RTS) = {"TAG_RZV_RTS", 0, PIECES_LEN, .is_msg = true, .tagged = true},
 };
@@ -114,7 +115,7 @@ static const char *check_op(const struct hfi_hdr *h, uint32_t payload_len)
 	switch ((enum opx_opcode)h->opcode) {
 	case OPX_MSG_INJECT:
 	case OPX_TAG_INJECT:
-		return (h->aux & OPX_AUX_LEN) <= OPX_INJECT_MAX ? NULL : "inject too long";
+		return opx_inject_fits(h) ? NULL : "inject too long";
 	case OPX_MSG_EAGER:
 	case OPX_TAG_EAGER:
 		return le64_get(h->w[0]) == payload_len ? NULL : "length of an eager message";
@@ -150,5 +151,7 @@ const char *opx_pkt_check(const struct hfi_hdr *h, uint32_t payload_len)
 		return "unknown opcode";
 	if (unlikely(payload_len < d->payload_min || payload_len > d->payload_max))
 		return "payload length";
+	if (unlikely(d->w1 == (h->bth1 & HFI_BTH_CUT ? OPX_W1_ALWAYS : OPX_W1_NEVER)))
+		return "header length";
 	return check_op(h, payload_len);
 }

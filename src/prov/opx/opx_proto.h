@@ -14,8 +14,8 @@
  *
  *  opcode            aux        imm       w[0]                w[1]                         tag             payload
  *  UD                enum ud    (below)
- *  *_INJECT          len|DATA   CQ data   bytes 0..7          bytes 8..15                  tag
- *  *_EAGER           DATA       CQ data   len                 0                            tag             len bytes
+ *  *_INJECT          len|DATA   CQ data   bytes 0..7          bytes 8..15, or not there    tag
+ *  *_EAGER           DATA       CQ data   len                 not there                    tag             len bytes
  *  *_MP_EAGER_FIRST  DATA       CQ data   len of the message  0                            tag             its first bytes
  *  MP_EAGER_NTH      0          0         offset              PSN of the first packet      0               bytes from there
  *  *_RZV_RTS         DATA       CQ data   len of the message  handle | RTS_* << 32         tag             RTS_LOCAL: struct opx_piece [1..4]
@@ -66,23 +66,38 @@ struct opx_wire_tid { le16_t idx, rsvd; le32_t len; };
 #define OPX_MP_MAX     65535u /* multi-packet eager, hard limit */
 #define OPX_EAGER_MAX  8192u /* FI_OPX: payload of one packet */
 
+/* Has a packet w[1], or is its header cut (hfi_hdr_len())? IF_NEEDED: up to the 8 bytes that w[0] holds need none. */
+enum opx_w1 { OPX_W1_ALWAYS, OPX_W1_NEVER, OPX_W1_IF_NEEDED };
+
 /* One row per opcode: what opx_pkt_check() demands. */
 struct opx_pkt_desc {
 	const char *name;
 	uint32_t payload_min, payload_max;
+	enum opx_w1 w1;
 	bool is_msg;   /* may match a receive */
 	bool tagged;
 };
 /** opx_pkt_desc() - NULL: no such opcode. */
 const struct opx_pkt_desc *opx_pkt_desc(uint8_t opcode);
+/** opx_inject_head() - The header's bytes for INJECT of @len bytes: w[0] holds half of OPX_INJECT_MAX. */
+static inline uint32_t opx_inject_head(uint64_t len)
+{
+	return len <= OPX_INJECT_MAX / 2 ? HFI_HDR_CUT : (uint32_t)sizeof(struct hfi_hdr);
+}
+/** opx_inject_fits() - Are the bytes of an INJECT in its header? */
+static inline bool opx_inject_fits(const struct hfi_hdr *h)
+{
+	return (h->aux & OPX_AUX_LEN) + (h->bth1 & HFI_BTH_CUT) <= OPX_INJECT_MAX;
+}
 /** opx_pkt_is_whole() - A packet that opx_pkt_check() would pass, of the two kinds that most messages are. */
 static inline bool opx_pkt_is_whole(const struct hfi_hdr *h, uint32_t payload_len)
 {
 	uint8_t kind = h->opcode & (uint8_t)~OPX_TAGGED_BIT;
 
 	if (likely(kind == OPX_MSG_INJECT))
-		return !payload_len && (h->aux & OPX_AUX_LEN) <= OPX_INJECT_MAX;
-	return kind == OPX_MSG_EAGER && payload_len <= OPX_EAGER_MAX && le64_get(h->w[0]) == payload_len;
+		return !payload_len && opx_inject_fits(h);
+	return kind == OPX_MSG_EAGER && (h->bth1 & HFI_BTH_CUT) && payload_len <= OPX_EAGER_MAX &&
+	       le64_get(h->w[0]) == payload_len;
 }
 /**
  * opx_pkt_check() - The door: opcode, sub-opcode, payload length, lengths against each other. NULL: fine; else why not,

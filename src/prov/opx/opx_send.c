@@ -7,24 +7,25 @@
 
 /*
  * One packet, written where its receiver finds it. What it calls is inline, too: where all is linked most small
- * messages are one function.
+ * messages are one function. @head: opx_inject_head(), known when this is compiled, which is 30 instructions less.
+ * @s: but for the iov.
  */
-static inline int inject(struct opx_peer *peer, const void *buf, uint32_t len, uint32_t data, uint64_t tag,
-			 void *context, uint64_t flags)
+static inline __attribute__((always_inline)) int inject(uint32_t head, struct opx_peer *peer, const void *buf,
+							const struct opx_send *s)
 {
 	struct opx_ep *ep = peer->ep;
 	int rc;
-	struct hfi_hdr *h = opx_flow_begin(&peer->flow, 0, 0, &rc);
+	struct hfi_hdr *h = opx_flow_begin(&peer->flow, head, 0, 0, &rc);
 
 	if (unlikely(!h))
 		return rc;
-	opx_inject_hdr(&peer->flow, h, flags, data, tag, len);
-	copy_tiny((uint8_t *)h->w, buf, len);
-	rc = opx_flow_commit(&peer->flow, h, 0, 0);
+	opx_inject_hdr(&peer->flow, h, head, s);
+	copy_tiny((uint8_t *)h->w, buf, s->len);
+	rc = opx_flow_commit(&peer->flow, h, head, 0, 0);
 	if (unlikely(rc))
 		return rc;
 	ep->stats.tx_inject++;
-	opx_sent(ep, context, flags);
+	opx_sent(ep, s->context, s->flags);
 	return 0;
 }
 
@@ -79,8 +80,12 @@ static __attribute__((noinline)) ssize_t send_buf(struct opx_ep *ep, const void 
 	lock_acquire(&ep->domain->kit.lock);
 	peer = opx_peer_known(ep, to);
 	rc = NOT_TRIED;
-	if (likely(peer && len <= ep->kit.inject_size && peer->flow.pass && !(flags & PACKET_NOT)))
-		rc = inject(peer, buf, (uint32_t)len, (uint32_t)(what >> 32), tag, context, flags);
+	if (likely(peer && len <= ep->kit.inject_size && peer->flow.pass && !(flags & PACKET_NOT))) {
+		const struct opx_send s = {.len = len, .tag = tag, .data = what >> 32, .context = context, .flags = flags};
+
+		rc = likely(opx_inject_head(len) == HFI_HDR_CUT) ? inject(HFI_HDR_CUT, peer, buf, &s)
+								  : inject(sizeof(struct hfi_hdr), peer, buf, &s);
+	}
 	if (unlikely(rc == NOT_TRIED || rc == -FI_EAGAIN)) {
 		struct iovec one = {(void *)(uintptr_t)buf, len};
 		struct opx_send s = {.iov = &one, .iov_cnt = 1, .len = len, .tag = tag, .data = what >> 32,

@@ -22,22 +22,21 @@
 int opx_send_packet(struct opx_peer *peer, const struct opx_send *s)
 {
 	bool is_inject = s->len <= OPX_INJECT_MAX;
-	uint32_t len = is_inject ? 0 : (uint32_t)s->len;
+	uint32_t len = is_inject ? 0 : (uint32_t)s->len, head = is_inject ? opx_inject_head(s->len) : HFI_HDR_CUT;
 	int rc;
-	struct hfi_hdr *h = opx_flow_begin(&peer->flow, len, 0, &rc);
+	struct hfi_hdr *h = opx_flow_begin(&peer->flow, head, len, 0, &rc);
 
 	if (unlikely(!h))
 		return rc;
 	if (is_inject) {
-		opx_inject_hdr(&peer->flow, h, s->flags, (uint32_t)s->data, s->tag, (uint32_t)s->len);
+		opx_inject_hdr(&peer->flow, h, head, s);
 		kit_iov_copy_from(h->w, s->len, s->iov, s->iov_cnt, 0);
 	} else {
-		opx_flow_payload(h, s->iov, s->iov_cnt);
+		opx_flow_payload(h, head, s->iov, s->iov_cnt);
 		opx_first_hdr(&peer->flow, h, OPX_MSG_EAGER, s->flags, (uint32_t)s->data, s->tag);
 		h->w[0] = le64_put(s->len);
-		h->w[1] = le64_put(0);
 	}
-	rc = opx_flow_commit(&peer->flow, h, len, 0);
+	rc = opx_flow_commit(&peer->flow, h, head, len, 0);
 	if (unlikely(rc))
 		return rc;
 	*(is_inject ? &peer->ep->stats.tx_inject : &peer->ep->stats.tx_eager) += 1;

@@ -237,31 +237,32 @@ enum {
 	OPX_POST_ACK = 4,     /* ask for an acknowledgement at once */
 };
 /**
- * opx_flow_hdr() - Begin a packet: @h is the flow's template with @opcode, @aux, @imm.
+ * opx_flow_hdr() - Begin a packet: the flow's template with @opcode, @aux, @imm. The tag and the words are not touched.
  */
 static inline void opx_flow_hdr(const struct opx_flow *f, struct hfi_hdr *h, uint8_t opcode, uint8_t aux, uint32_t imm)
 {
-	*h = f->hdr;
+	memcpy(h, &f->hdr, offsetof(struct hfi_hdr, tag));
 	h->opcode = opcode;
 	h->aux = aux;
 	h->imm = le32_put(imm);
 }
 /**
- * opx_flow_begin() - Room for the next packet of the stream, with @len bytes of payload, where it will stay: its
- * receiver's memory on this host, else our record of it. Its PSN will be f->tx_psn.
- * @len: <= the MTU.
+ * opx_flow_begin() - Room for the next packet of the stream, with @len bytes of payload behind @head of its header,
+ * where it will stay: its receiver's memory on this host, else our record of it. Its PSN will be f->tx_psn.
+ * @head, @len: as for hfi_pio_begin().
  * Return: to be filled in by opx_flow_payload() and opx_flow_hdr(), and given off by opx_flow_commit() before anything
  * else is done with the endpoint. NULL, then @rc is: -FI_EAGAIN handshake not done, window or pool full, no credits
  * (room() will tell); -FI_ECONNREFUSED, -FI_EHOSTUNREACH, -FI_ENETUNREACH nobody there; -FI_ENOMEM (CONTROL).
  */
-struct hfi_hdr *opx_flow_begin(struct opx_flow *f, uint32_t len, unsigned flags, int *rc);
+struct hfi_hdr *opx_flow_begin(struct opx_flow *f, uint32_t head, uint32_t len, unsigned flags, int *rc);
 /**
- * opx_flow_payload() - The bytes behind the header @h, which is written after them: its receiver watches the line in
- * which it begins, and takes that away from who writes to it too early (put_frame() in link/shm/shm.c has the figures).
+ * opx_flow_payload() - The bytes behind the header @h, of @head bytes, which is written after them: its receiver
+ * watches the line in which it begins, and takes that away from who writes to it too early (put_frame() in
+ * link/shm/shm.c has the figures).
  */
-static inline void opx_flow_payload(struct hfi_hdr *h, const struct iovec *iov, size_t iov_cnt)
+static inline void opx_flow_payload(struct hfi_hdr *h, uint32_t head, const struct iovec *iov, size_t iov_cnt)
 {
-	uint8_t *at = (uint8_t *)(h + 1);
+	uint8_t *at = (uint8_t *)h + head;
 
 	for (size_t i = 0; i < iov_cnt; i++) {
 		copy_private(at, iov[i].iov_base, iov[i].iov_len);
@@ -270,10 +271,10 @@ static inline void opx_flow_payload(struct hfi_hdr *h, const struct iovec *iov, 
 	atomic_signal_fence(memory_order_seq_cst);
 }
 /**
- * opx_flow_commit() - It is complete but for the PSN. @len, @flags: of opx_flow_begin(). Return: as there, 0 if it is;
- * -FI_ENETDOWN the port is down (CONTROL waits for it). Nothing is sent unless it is 0.
+ * opx_flow_commit() - It is complete but for the PSN. @head, @len, @flags: of opx_flow_begin(). Return: as there, 0 if
+ * it is; -FI_ENETDOWN the port is down (CONTROL waits for it). Nothing is sent unless it is 0.
  */
-int opx_flow_commit(struct opx_flow *f, struct hfi_hdr *h, uint32_t len, unsigned flags);
+int opx_flow_commit(struct opx_flow *f, struct hfi_hdr *h, uint32_t head, uint32_t len, unsigned flags);
 /**
  * opx_flow_post() - One packet whose parts lie elsewhere: @h from opx_flow_hdr(), payload @iov. All of the above.
  * @op: with POST_REF the operation that retired() names; *@refs is increased by one if a replay refers to its memory.

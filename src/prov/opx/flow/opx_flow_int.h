@@ -46,7 +46,7 @@ static_assert(sizeof(struct opx_replay) == offsetof(struct opx_replay, hdr) + si
 
 static inline void *opx_replay_buf(struct opx_replay *r)
 {
-	return r + 1;
+	return (uint8_t *)&r->hdr + hfi_hdr_len(&r->hdr);
 }
 
 /* A slot of the SDMA completion ring. */

@@ -209,10 +209,12 @@ static __attribute__((noinline)) struct hfi_hdr *record_begin(struct opx_flow *f
 	return NULL;
 }
 
-static __attribute__((noinline)) int record_commit(struct opx_flow *f, struct opx_replay *r, unsigned flags)
+static __attribute__((noinline)) int record_commit(struct opx_flow *f, struct opx_replay *r, uint32_t head,
+						    unsigned flags)
 {
 	int rc = r->must_wait ? -FI_EAGAIN : 0;
 
+	r->hdr.bth1 = (uint8_t)(sizeof(r->hdr) - head);
 	f->rel->begun = NULL;
 	f->rel->is_dirty = true;
 	if (flags & OPX_POST_ACK || (!rc && !f->is_local && must_ask(f, pkt_cost(r->len))))
@@ -259,23 +261,25 @@ static inline void passed(struct opx_flow *f)
 }
 
 /* Inline, as opx_flow_commit() is, for small messages (opx_send.c). */
-inline struct hfi_hdr *opx_flow_begin(struct opx_flow *f, uint32_t len, unsigned flags, int *rc)
+inline __attribute__((always_inline)) struct hfi_hdr *opx_flow_begin(struct opx_flow *f, uint32_t head, uint32_t len,
+								      unsigned flags, int *rc)
 {
-	struct hfi_hdr *h = may_pass(f) ? hfi_pio_begin(f->rel->a.hw, f->dst, len) : NULL;
+	struct hfi_hdr *h = may_pass(f) ? hfi_pio_begin(f->rel->a.hw, f->dst, head, len) : NULL;
 
 	return likely(h != NULL) ? h : record_begin(f, len, flags, rc);
 }
 
-inline int opx_flow_commit(struct opx_flow *f, struct hfi_hdr *h, uint32_t len, unsigned flags)
+inline __attribute__((always_inline)) int opx_flow_commit(struct opx_flow *f, struct hfi_hdr *h, uint32_t head, uint32_t len,
+							   unsigned flags)
 {
 	struct opx_rel *rel = f->rel;
 
 	if (unlikely(rel->begun != NULL))
-		return record_commit(f, rel->begun, flags);
+		return record_commit(f, rel->begun, head, flags);
 	number(f, h, f->tx_psn);
 	if (flags & OPX_POST_ACK)
 		h->ecn |= OPX_ACK_REQ;
-	hfi_pio_commit(rel->a.hw, f->dst, h, len);
+	hfi_pio_commit(rel->a.hw, f->dst, h, head, len);
 	passed(f);
 	return 0;
 }
@@ -291,7 +295,7 @@ int opx_flow_post(struct opx_flow *f, struct hfi_hdr *h, const struct iovec *iov
 
 	if (unlikely(len > f->rel->mtu || iov_cnt > HFI_IOV_MAX))
 		return -FI_EMSGSIZE;
-	to = opx_flow_begin(f, len, flags, &rc);
+	to = opx_flow_begin(f, sizeof(*h), len, flags, &rc);
 	if (unlikely(!to))
 		return rc;
 	r = f->rel->begun;
@@ -301,10 +305,10 @@ int opx_flow_post(struct opx_flow *f, struct hfi_hdr *h, const struct iovec *iov
 		r->iov_cnt = (uint8_t)iov_cnt;
 		memcpy(to + 1, iov, (size_t)iov_cnt * sizeof(*iov));
 	} else {
-		opx_flow_payload(to, iov, (size_t)iov_cnt);
+		opx_flow_payload(to, sizeof(*h), iov, (size_t)iov_cnt);
 	}
 	*to = *h;
-	rc = opx_flow_commit(f, to, len, flags);
+	rc = opx_flow_commit(f, to, sizeof(*h), len, flags);
 	if (is_ref && refs)
 		*refs += !rc;
 	return rc;
