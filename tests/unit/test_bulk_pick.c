@@ -248,6 +248,46 @@ static void bulk_help__many(void **state)
 	fp_close();
 }
 
+/*
+ * A program that posts a row of sends does not poll meanwhile: in each burst some wait too long for it, and the kernel
+ * does them. That is what these methods cost there; they must not stay unknown.
+ */
+static void bulk_pick__silence_is_part_of_the_cost(void **state)
+{
+	struct bulk_speed *s;
+	struct bulk_target *t;
+	uint32_t key;
+	int a = 1, b = 0;
+
+	(void)state;
+	if (bulk_cma_copy(getpid(), LINK_GET, NULL, &b, (uintptr_t)&a, sizeof(a)) != sizeof(a))
+		skip();
+	fp_open(LINK_ORDERED, true);
+	fp.shm[0][1].is_polling = true;
+	assert_int_equal(link_region_add(&fp.node[1], g_mem, sizeof(g_mem), LINK_GET, &key), 0);
+	t = bulk_target_get(fp.node[0].bulk, &fp.peer[0][1], fp.now_ns);
+	assert_non_null(t);
+	s = &t->class[0][(16 - 7 + 1) / 2].speed[true]; /* of 64 KiB */
+	for (int burst = 0; burst < 20; burst++) {
+		memset(g_done, 0, sizeof(g_done));
+		for (int i = 0; i < MANY; i++)
+			assert_int_equal(link_bulk(&fp.port[0], &fp.peer[0][1], LINK_GET, g_local[i], LEN,
+						   (uintptr_t)g_mem[i], key, &g_done[i]),
+					 0);
+		for (uint64_t ns = 0; ns < 2 * BULK_SWITCH_NS; ns += 1000)
+			fp_pass_without(1);
+		for (int i = 0; i < PASSES && bulk_outstanding(fp.port[0].bulk); i++)
+			fp_pass();
+		for (int i = 0; i < MANY; i++)
+			assert_int_equal(g_done[i].cnt, 1);
+		fp.now_ns += NS_PER_MS;
+	}
+	for (int m = 0; m < BULK_WAY_NUM; m++)
+		assert_true(s->ps_per_byte[m]);
+	assert_int_equal(t->period.op_cnt + t->older_cnt, 0);
+	fp_close();
+}
+
 /* --- help that the initiator gives up --------------------------------------------------------- */
 
 /* The owner's frames stay where they are; the initiator runs until its operation ends. */
@@ -338,6 +378,7 @@ int main(void)
 		cmocka_unit_test(bulk_pick__outliers_are_not_believed),
 		cmocka_unit_test(bulk_pick__notices_change),
 		cmocka_unit_test(bulk_pick__who_did_not_help_is_left_alone),
+		cmocka_unit_test(bulk_pick__silence_is_part_of_the_cost),
 		cmocka_unit_test(bulk_help__many),
 		cmocka_unit_test(bulk_help__is_not_repeated),
 	};

@@ -138,11 +138,10 @@ static bool frames_give_up(struct bulk_port *b, struct bulk_op *op)
 		bulk_frame(b, op->peer, &pkt, NULL, 0, NULL); /* spares the owner work: a failure does not matter */
 	if (op->state == BULK_ENDED)
 		return true;
-	bulk_busy_leave(op, false, bulk_now(b));
 	bulk_learn_silence(op, bulk_now(b));
 	if (op->op == LINK_GET)
 		get_drop(b, op, op->got_head);
-	op->how = &bulk_cma_method; /* not begun anew: what it takes from here on says nothing of either way */
+	op->how = &bulk_cma_method; /* not begun anew: that it came to this is what its choice costs */
 	pq_remove(&b->timers, &op->timer);
 	bulk_queue_active(b, op);
 	return true;

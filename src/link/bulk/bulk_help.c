@@ -146,7 +146,6 @@ static void help_failed(struct bulk_port *b, struct bulk_op *op)
 {
 	uint64_t filled;
 
-	bulk_busy_leave(op, false, bulk_now(b));
 	bulk_tag_renew(b, op); /* its answer may still come */
 	if (!take_back(b, op, &filled)) {
 		if (op->queue == BULK_Q_NONE)

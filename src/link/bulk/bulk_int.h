@@ -157,7 +157,8 @@ struct bulk_target {
 	struct bulk_class class[2][BULK_CLASS_NUM]; /* [is_slow()][class of length] */
 	struct bulk_period period;
 	uint32_t older_cnt; /* operations of earlier periods that are still under way */
-	bool is_many; /* operations overlapped in the last period */
+	bool is_many; /* operations overlap, by the last periods: */
+	uint32_t lone_cnt; /* of these, since they did */
 	/* HELPED: parts that the owner has been asked for and has not copied */
 	uint32_t asked_cnt;
 	uint64_t asked_bytes;
@@ -206,6 +207,7 @@ struct bulk_op;
 
 /** bulk_can_cma() - Whether the kernel can move what is left of @op. */
 bool bulk_can_cma(const struct bulk_port *b, const struct bulk_op *op);
+/** bulk_pick() - Choose @op's way. Return: the one that moves it now: another one if the owner is silent. */
 enum bulk_way bulk_pick(struct bulk_port *b, struct bulk_op *op, uint64_t now_ns);
 /** bulk_speed_of() - What is known of operations like @op, which has a target. */
 struct bulk_speed *bulk_speed_of(const struct bulk_op *op);

@@ -91,8 +91,7 @@ void bulk_op_free(struct bulk_port *b, struct bulk_op *op)
 void bulk_op_begin(struct bulk_port *b, struct bulk_op *op, uint64_t now_ns)
 {
 	op->state = BULK_RUNS;
-	op->way = bulk_pick(b, op, now_ns);
-	op->how = b->methods[op->way];
+	op->how = b->methods[bulk_pick(b, op, now_ns)];
 	op->copy_end = op->len;
 	op->has_rest = op->wants_help = false;
 	bulk_queue_active(b, op);
@@ -118,7 +117,7 @@ void bulk_tag_renew(struct bulk_port *b, struct bulk_op *op)
 void bulk_op_end(struct bulk_port *b, struct bulk_op *op, int status)
 {
 	struct link_stats *st = &b->port->stats;
-	bool is_copied = op->way == BULK_CMA && op->copied_ns;
+	bool is_copied = op->how == &bulk_cma_method && op->copied_ns;
 
 	if (op->state == BULK_ENDED)
 		return;

@@ -10,7 +10,8 @@
 // The others are looked at again once in a while: for a few operations in a row, because the first one after a change
 // finds the lines in the wrong cache and is not counted; and ever more rarely while nothing changes. Operations that
 // overlap share the cores, so a choice holds, and is judged, for a whole busy period: from the first operation until
-// none is left, or for so many bytes.
+// none is left, or for so many bytes. It is judged by all that follows from it: where the owner is not always there,
+// because it posts a row of sends before it polls again, what the kernel does in its place is part of what that costs.
 #include "link/bulk/bulk_int.h"
 
 #define CLASS_BASE   7	   /* log2: class 0 is below 256 bytes, then each covers a factor of 4 */
@@ -20,8 +21,10 @@
 #define GAP_SLOW     128u  /* ... from here if it is slower by a quarter ... */
 #define GAP_FAR	     1024u /* ... or by half: so that looking costs 3 % at most */
 #define GAP_MAX	     4096u
+#define GAP_MANY     16u   /* where operations overlap a look is one period in place of LOOK_LEN, and a period is long */
 #define PERIOD_BYTES (16u << 20) /* a busy period is cut here, to learn from it */
 #define PERIOD_MANY  3u	   /* operations at once, from which on they count as overlapping */
+#define PERIOD_LONE  4u	   /* periods without that in a row, from which on they count as single ones */
 #define HELP_MIN     8192u /* bytes */
 #define SILENCE_NS   (200 * NS_PER_US) /* for which an owner that did not help is left alone */
 
@@ -76,16 +79,16 @@ static void learn(struct bulk_speed *s, enum bulk_way m, uint64_t ns, uint64_t b
 		*avg += MIN((x - *avg) / 4, *avg / 8);
 }
 
-static uint32_t gap_after(const struct bulk_speed *s, unsigned m, unsigned best)
+static uint32_t gap_after(const struct bulk_speed *s, unsigned m, unsigned best, uint32_t look_len)
 {
+	uint32_t gap = GAP_MIN, less = look_len < LOOK_LEN ? GAP_MANY : 1;
 	const uint64_t *ps = s->ps_per_byte;
-	uint32_t gap = GAP_MIN;
 
 	if (ps[m] / 2 >= ps[best])
 		gap = GAP_FAR;
 	else if (ps[m] * 4 >= ps[best] * 5)
 		gap = GAP_SLOW;
-	return MIN(MAX(gap, 2 * s->gap[m]), GAP_MAX);
+	return MIN(MAX(gap / less, 2 * s->gap[m]), GAP_MAX / less);
 }
 
 /* The fastest; the last winner unless another one is clearly better, for each change costs. */
@@ -104,7 +107,7 @@ static unsigned best_of(const struct bulk_speed *s, unsigned cnt)
 }
 
 /* When to look at the losers, if there is another winner or the same one has become much slower. */
-static void note_best(struct bulk_speed *s, unsigned best)
+static void note_best(struct bulk_speed *s, unsigned best, uint32_t look_len)
 {
 	uint64_t ps = s->ps_per_byte[best];
 	bool is_slower = best == s->best && ps / 2 > s->best_ps;
@@ -116,7 +119,7 @@ static void note_best(struct bulk_speed *s, unsigned best)
 	for (unsigned m = 0; m < BULK_WAY_NUM; m++) {
 		if (is_slower) /* conditions have changed: look soon */
 			s->gap[m] = 0;
-		s->look_at[m] = s->cnt + gap_after(s, m, best);
+		s->look_at[m] = s->cnt + gap_after(s, m, best, look_len);
 	}
 	s->best = (enum bulk_way)best;
 	s->best_ps = ps;
@@ -134,11 +137,11 @@ static enum bulk_way pick_faster(struct bulk_speed *s, unsigned cnt, uint32_t lo
 		return s->look_way;
 	}
 	best = best_of(s, cnt);
-	note_best(s, best);
+	note_best(s, best, look_len);
 	for (unsigned m = 0; m < cnt; m++) {
 		if (m == best || (int32_t)(turn - s->look_at[m]) < 0)
 			continue;
-		s->gap[m] = gap_after(s, m, best);
+		s->gap[m] = gap_after(s, m, best, look_len);
 		s->look_at[m] = turn + s->gap[m];
 		s->look_way = (enum bulk_way)m;
 		s->look_left = look_len - 1;
@@ -161,24 +164,45 @@ static bool is_in_period(const struct bulk_op *op)
 	       (t->period.way != BULK_HELPED || can_help(op));
 }
 
+/* Is there no use in waiting for the owner now? To look costs a cache line of its. */
+static bool is_away(const struct bulk_op *op, uint64_t now_ns)
+{
+	return now_ns < op->target->silent_ns || !shm_peer_is_polling(op->peer->shm);
+}
+
+/* @m, just picked, was not possible: the next choice is the same. */
+static void put_off(struct bulk_speed *s, enum bulk_way m)
+{
+	s->cnt--;
+	s->look_left += s->best_ps && m != s->best;
+}
+
+/* What moves @op, whose choice is known. */
+static enum bulk_way way_now(const struct bulk_op *op, uint64_t now_ns)
+{
+	return op->way != BULK_CMA && is_away(op, now_ns) ? BULK_CMA : op->way;
+}
+
 enum bulk_way bulk_pick(struct bulk_port *b, struct bulk_op *op, uint64_t now_ns)
 {
 	struct bulk_target *t = op->target;
-	enum bulk_way m;
 
+	op->way = BULK_FRAMES;
 	if (!bulk_can_cma(b, op))
-		return BULK_FRAMES;
+		return op->way;
 	if (b->force >= 0)
-		return b->force == BULK_HELPED && !can_help(op) ? BULK_CMA : (enum bulk_way)b->force;
-	if (is_in_period(op))
-		m = t->period.way;
-	else
-		m = pick_faster(bulk_speed_of(op), can_help(op) ? BULK_WAY_NUM : BULK_HELPED,
-				t->is_many ? 1 : LOOK_LEN);
-	/* Asked last: to look costs a cache line of the owner's. */
-	if (m != BULK_CMA && (now_ns < t->silent_ns || !shm_peer_is_polling(op->peer->shm)))
-		m = BULK_CMA;
-	return m;
+		return op->way = b->force == BULK_HELPED && !can_help(op) ? BULK_CMA : (enum bulk_way)b->force;
+	/* a choice is judged by all that follows from it, so also by what the kernel did in place of a silent owner */
+	if (is_in_period(op)) {
+		op->way = t->period.way;
+		return way_now(op, now_ns);
+	}
+	op->way = pick_faster(bulk_speed_of(op), can_help(op) ? BULK_WAY_NUM : BULK_HELPED, t->is_many ? 1 : LOOK_LEN);
+	if (way_now(op, now_ns) != op->way) {
+		put_off(bulk_speed_of(op), op->way);
+		op->way = BULK_CMA;
+	}
+	return op->way;
 }
 
 void bulk_busy_enter(struct bulk_op *op, uint64_t now_ns)
@@ -207,12 +231,14 @@ void bulk_busy_enter(struct bulk_op *op, uint64_t now_ns)
 static void period_end(struct bulk_target *t, uint64_t now_ns)
 {
 	struct bulk_period *d = &t->period;
-	struct bulk_speed *s;
+	bool is_many = d->peak >= PERIOD_MANY;
+	struct bulk_speed *s = d->class ? &d->class->speed[is_many] : NULL;
 
-	t->is_many = d->peak >= PERIOD_MANY;
-	s = d->class ? &d->class->speed[t->is_many] : NULL;
+	/* the first operation of a burst often ends before the second begins: a few such ones do not end a stream */
+	t->lone_cnt = is_many ? 0 : t->lone_cnt + 1;
+	t->is_many = is_many || (t->is_many && t->lone_cnt < PERIOD_LONE);
 	/* the first by another method than the last had to move the lines to another cache first */
-	if (s && (s->last_way == d->way || t->is_many || !s->ps_per_byte[d->way]))
+	if (s && (s->last_way == d->way || is_many || !s->ps_per_byte[d->way]))
 		learn(s, d->way, now_ns - d->begin_ns, d->bytes);
 	if (s)
 		s->last_way = d->way;
@@ -237,7 +263,7 @@ void bulk_busy_leave(struct bulk_op *op, bool is_done, uint64_t now_ns)
 	}
 	d->bytes += MAX(op->len, 1ULL);
 	d->op_cnt--;
-	if (!is_done || (op->way == BULK_FRAMES && op->copied_ns))
+	if (!is_done)
 		d->class = NULL;
 	if (!d->op_cnt || d->bytes >= PERIOD_BYTES)
 		period_end(t, now_ns);

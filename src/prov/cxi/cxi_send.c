@@ -269,6 +269,8 @@ static __attribute__((noinline)) int send_kept(struct cxi_ep *ep, const struct c
 	}
 	if (unlikely(ret))
 		cxi_tx_put(tx);
+	else if (proto == CXI_P_RDZV && !a->work) /* its target asks us: a row of them must not leave the first unanswered */
+		cxi_portal_progress(ep->portal);
 	return ret;
 }
 

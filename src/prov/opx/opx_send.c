@@ -46,6 +46,9 @@ static __attribute__((noinline)) int send_rest(struct opx_ep *ep, const struct o
 		else
 			rc = opx_send(peer, s);
 	}
+	/* the receiver of a rendezvous asks us: a row of them must not leave the first unanswered */
+	if (unlikely(!rc && s->len >= ep->rzv_min))
+		opx_ep_progress(&ep->kit);
 	if (likely(rc != -FI_EAGAIN))
 		return rc;
 	/* one look at the wire where there was no room: a loop of sends makes progress (doc/facts/opx.md#throttle) */
