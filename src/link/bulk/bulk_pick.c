@@ -21,7 +21,7 @@
 #define GAP_SLOW     128u  /* ... from here if it is slower by a quarter ... */
 #define GAP_FAR	     1024u /* ... or by half: so that looking costs 3 % at most */
 #define GAP_MAX	     4096u
-#define GAP_MANY     16u   /* where operations overlap a look is one period in place of LOOK_LEN, and a period is long */
+#define GAP_MANY     16u   /* where operations overlap all of these are so much less, since a period is long */
 #define PERIOD_BYTES (16u << 20) /* a busy period is cut here, to learn from it */
 #define PERIOD_MANY  3u	   /* operations at once, from which on they count as overlapping */
 #define PERIOD_LONE  4u	   /* periods without that in a row, from which on they count as single ones */
