@@ -355,7 +355,7 @@ static void opx_flow__ack_request(void **state)
 
 /*
  * The answer to a request may wait for a packet to ride with, but not when a quarter of the sender's window is full,
- * nor if the packet asks because half of it is.
+ * nor if the packet asks because half of it is, nor where an operation ends with it.
  */
 static void opx_flow__ack_may_wait(void **state)
 {
@@ -374,6 +374,11 @@ static void opx_flow__ack_may_wait(void **state)
 	assert_int_equal(g.n[1].late_cnt, 1);
 	assert_true(f->bytes_out > 0);
 	rig_run_for(&g, RIG_LATE);
+	assert_int_equal(f->bytes_out, 0);
+	/* nor where the program waits for its memory */
+	assert_int_equal(rig_post(&g, 0, 1, 100, OPX_POST_ACK | OPX_POST_REF), 0);
+	rig_run_for(&g, 4 * RIG_LATENCY);
+	assert_int_equal(g.n[1].late_cnt, 1);
 	assert_int_equal(f->bytes_out, 0);
 	for (uint32_t part = 4; part >= 2; part -= 2) {
 		while (f->bytes_out + HFI_MTU + 64 < f->cwnd / part)

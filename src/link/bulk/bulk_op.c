@@ -117,7 +117,8 @@ void bulk_tag_renew(struct bulk_port *b, struct bulk_op *op)
 void bulk_op_end(struct bulk_port *b, struct bulk_op *op, int status)
 {
 	struct link_stats *st = &b->port->stats;
-	bool is_copied = op->how == &bulk_cma_method && op->copied_ns;
+	/* a PUT that has sent frames before ends by their answer */
+	bool is_copied = op->how == &bulk_cma_method && op->copied_ns && !op->sent;
 
 	if (op->state == BULK_ENDED)
 		return;

@@ -174,7 +174,7 @@ static bool is_away(const struct bulk_op *op, uint64_t now_ns)
 static void put_off(struct bulk_speed *s, enum bulk_way m)
 {
 	s->cnt--;
-	s->look_left += s->best_ps && m != s->best;
+	s->look_left += s->best_ps && m != s->best && m == s->look_way;
 }
 
 /* What moves @op, whose choice is known. */

@@ -87,6 +87,8 @@ int link_send_late(struct link_port *p, struct link_peer *peer, const void *hdr,
 	if (!rc && !peer->shm && !was_dirty) {
 		rel_linger(p->rel, p->out_ns);
 		p->is_dirty = false;
+		p->net_look = true; /* the next poll is not one of those that leave the network out */
+		port_soon(p, p->out_ns);
 	}
 	return rc;
 }

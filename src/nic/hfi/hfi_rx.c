@@ -193,16 +193,18 @@ int hfi_rx_frame(void *ctx, struct link_peer *peer, const struct view *frame)
 	struct hfi_ctxt *c = ctx;
 	struct hfi_pkt pkt; /* unused segments are not worth the zeroing */
 	struct hfi_hdr h;
-	uint32_t len;
+	uint32_t head, len;
 
 	if (unlikely(!dst || frame->seg_cnt != 1 || frame->len < HFI_HDR_CUT))
 		return frame_slow(c, peer, frame);
 	memcpy(&h, frame->seg[0].p, HFI_HDR_CUT);
-	len = frame->len - hfi_hdr_len(&h); /* what is shorter than that wraps, and is too long for the door */
+	atomic_signal_fence(memory_order_seq_cst); /* a peer may write there: it is read once */
+	head = hfi_hdr_len(&h);
+	len = frame->len - head; /* what is shorter than that wraps, and is too long for the door */
 	if (unlikely(!hfi_door_is_plain(&dst->door, &h, len)))
 		return frame_slow(c, peer, frame);
 	h.w[1] = le64_put(0);
-	if (!(h.bth1 & HFI_BTH_CUT))
+	if (head == sizeof(h))
 		memcpy(&h.w[1], frame->seg[0].p + HFI_HDR_CUT, sizeof(h.w[1]));
 	pkt.src = dst;
 	pkt.hdr = &h;
@@ -210,7 +212,7 @@ int hfi_rx_frame(void *ctx, struct link_peer *peer, const struct view *frame)
 	pkt.data.seg_cnt = 0;
 	if (len) {
 		pkt.data.seg_cnt = 1;
-		pkt.data.seg[0].p = frame->seg[0].p + hfi_hdr_len(&h);
+		pkt.data.seg[0].p = frame->seg[0].p + head;
 		pkt.data.seg[0].len = len;
 	}
 	pkt.type = HFI_RCV_EAGER;

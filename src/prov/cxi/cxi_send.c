@@ -217,19 +217,26 @@ static inline void send_init(struct cxi_tx *tx, const struct cxi_send_args *a, c
 	}
 }
 
+#define EARLY_MAX 64u /* unread completions */
+
+/* Are there so many that what we do by ourselves must not add to them? Never where none are wanted. */
+static inline bool has_unread(const struct cxi_ep *ep)
+{
+	const struct kit_cq *cq = ep->kit.tx_cq;
+
+	return cq && cq->tail - cq->head >= EARLY_MAX;
+}
+
 /*
  * On this host a message that lies where the peer takes it from has been sent, so it completes at once, if its context
  * has taken one before. Not if the caller asked for more than that, counts it, or has not read the last ones: the queue
  * must not grow by posting; nor while earlier operations have not ended: most programs like completions in order.
  */
 #define EARLY_NOT (CXI_LEVELS & ~FI_INJECT_COMPLETE)
-#define EARLY_MAX 64u /* unread completions */
 
 static inline bool is_early(const struct cxi_ep *ep, const struct cxi_send_args *a)
 {
-	const struct kit_cq *cq = ep->kit.tx_cq;
-
-	return likely(!ep->txc->used && !(a->flags & EARLY_NOT) && cq->tail - cq->head < EARLY_MAX);
+	return likely(!ep->txc->used && !(a->flags & EARLY_NOT) && !has_unread(ep));
 }
 
 /*
@@ -269,7 +276,7 @@ static __attribute__((noinline)) int send_kept(struct cxi_ep *ep, const struct c
 	}
 	if (unlikely(ret))
 		cxi_tx_put(tx);
-	else if (proto == CXI_P_RDZV && !a->work) /* its target asks us: a row of them must not leave the first unanswered */
+	else if (proto == CXI_P_RDZV && !a->work && !has_unread(ep)) /* its target asks us: the first of a row must not wait */
 		cxi_portal_progress(ep->portal);
 	return ret;
 }

@@ -48,8 +48,8 @@
  * receiver, who acknowledges every quarter of it. *lossy* (network): each packet is kept (copied, or a reference to
  * memory that stays) until an ACK retires it; congestion window between OPX_CWND_MIN and the documented 7,340,032
  * bytes, halved when a third of the packets are lost, grown by ACKs; the packet that fills half of the window asks for
- * an ACK. Where a message ends one is asked for as well, but so early that nothing is held up by it: it may ride in the
- * datagram of what the receiver sends next, which for a ping-pong saves a datagram, that is half a message's time.
+ * an ACK. Where a message ends one is asked for as well; if no operation waits for it and the window is nearly empty it
+ * may ride in the datagram of what the receiver sends next, which saves a ping-pong a datagram, half a message's time.
  *
  * A NACK says which PING it answers, and only what was sent before that PING is sent again: nothing is repeated while
  * its repetition may still be on its way. A NACK of a gap just seen answers none and counts only for what was sent
@@ -290,8 +290,8 @@ uint32_t opx_flow_room(struct opx_flow *f);
 /**
  * opx_flow_post_sdma() - @req->npkts packets of the stream by one SDMA request (lossy flows only), kept for replay by
  * reference to @op's memory.
- * @req: dst, PSN, key, last_ecn and comp_idx are set here. @flags: 0 or OPX_POST_ACK. As opx_flow_post() with POST_REF;
- *       -FI_EAGAIN also when the ring is full.
+ * @req: dst, PSN, key, last_ecn and comp_idx are set here. @flags: OPX_POST_ACK, and OPX_POST_REF if @op ends with it.
+ *       As opx_flow_post() with POST_REF; -FI_EAGAIN also when the ring is full.
  */
 int opx_flow_post_sdma(struct opx_flow *f, struct hfi_sdma_req *req, unsigned flags, struct opx_op *op, uint32_t *refs);
 /** opx_flow_wait() - @delta +1/-1: an operation waits for something of this peer: its death must be noticed. */

@@ -44,6 +44,7 @@ struct opx_replay {
 };
 static_assert(sizeof(struct opx_replay) == offsetof(struct opx_replay, hdr) + sizeof(struct hfi_hdr), "none between");
 
+/* Behind a short header the payload lies where its w[1] would be, which nobody reads. */
 static inline void *opx_replay_buf(struct opx_replay *r)
 {
 	return (uint8_t *)&r->hdr + hfi_hdr_len(&r->hdr);

@@ -73,14 +73,17 @@ static bool must_ask(const struct opx_flow *f, uint32_t cost)
 	return (f->bytes_out < f->cwnd / 2 && after >= f->cwnd / 2) || after + pkt_cost(f->rel->mtu) > f->cwnd;
 }
 
-/* hdr->ecn of a packet that is posted with @flags. The answer may take its time while the window is nearly empty. */
+/*
+ * hdr->ecn of a packet that is posted with @flags. The answer may take its time while the window is nearly empty, but
+ * not where an operation ends with it: the program waits for its memory.
+ */
 static uint8_t asks(const struct opx_flow *f, uint32_t cost, unsigned flags)
 {
 	if (!f->is_local && must_ask(f, cost))
 		return OPX_ACK_REQ;
 	if (!(flags & OPX_POST_ACK))
 		return 0;
-	return f->bytes_out + cost < f->cwnd / 4 ? OPX_ACK_REQ | OPX_ACK_LATE : OPX_ACK_REQ;
+	return !(flags & OPX_POST_REF) && f->bytes_out + cost < f->cwnd / 4 ? OPX_ACK_REQ | OPX_ACK_LATE : OPX_ACK_REQ;
 }
 
 /* At the end of the queue, with the next PSN. */
