@@ -288,6 +288,38 @@ static void bulk_pick__silence_is_part_of_the_cost(void **state)
 	fp_close();
 }
 
+/* A write of which some went by frames has ended when these are answered, not when the kernel had copied the rest. */
+static void bulk_pick__a_late_answer_counts(void **state)
+{
+	struct fp_done d = {0};
+	struct bulk_speed *s;
+	struct bulk_target *t;
+	uint32_t key;
+	int a = 1, b = 0;
+
+	(void)state;
+	if (bulk_cma_copy(getpid(), LINK_GET, NULL, &b, (uintptr_t)&a, sizeof(a)) != sizeof(a))
+		skip();
+	fp_open(LINK_ORDERED, true);
+	fp.shm[0][1].is_polling = true;
+	assert_int_equal(link_region_add(&fp.node[1], g_mem, sizeof(g_mem), LINK_PUT, &key), 0);
+	t = bulk_target_get(fp.node[0].bulk, &fp.peer[0][1], fp.now_ns);
+	assert_non_null(t);
+	assert_int_equal(link_bulk(&fp.port[0], &fp.peer[0][1], LINK_PUT, g_local[0], MIB, (uintptr_t)g_mem[0], key,
+				   &d),
+			 0);
+	for (uint64_t ns = 0; ns < 4 * BULK_SWITCH_NS; ns += 1000)
+		fp_pass_without(1);
+	assert_int_equal(d.cnt, 0);
+	assert_true(fp.port[0].stats.bulk_cma_bytes);
+	fp.now_ns += NS_PER_MS;
+	assert_true(fp_run(&d, PASSES));
+	assert_int_equal(d.status, 0);
+	s = &t->class[0][(20 - 7 + 1) / 2].speed[false]; /* of 1 MiB */
+	assert_true(s->ps_per_byte[BULK_FRAMES] >= NS_PER_MS * 1000 / MIB);
+	fp_close();
+}
+
 /* --- help that the initiator gives up --------------------------------------------------------- */
 
 /* The owner's frames stay where they are; the initiator runs until its operation ends. */
@@ -379,6 +411,7 @@ int main(void)
 		cmocka_unit_test(bulk_pick__notices_change),
 		cmocka_unit_test(bulk_pick__who_did_not_help_is_left_alone),
 		cmocka_unit_test(bulk_pick__silence_is_part_of_the_cost),
+		cmocka_unit_test(bulk_pick__a_late_answer_counts),
 		cmocka_unit_test(bulk_help__many),
 		cmocka_unit_test(bulk_help__is_not_repeated),
 	};
