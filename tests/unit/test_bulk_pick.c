@@ -174,6 +174,22 @@ static void bulk_pick__who_did_not_help_is_left_alone(void **state)
 static uint8_t g_local[MANY][MANY_LEN], g_mem[MANY][MANY_LEN];
 static struct fp_done g_done[MANY];
 
+/* Two ports whose owner polls, and of whose memory @key is a region of these rights. Return: the owner as a target. */
+static struct bulk_target *both_open(unsigned rights, uint32_t *key)
+{
+	struct bulk_target *t;
+	int a = 1, b = 0;
+
+	if (bulk_cma_copy(getpid(), LINK_GET, NULL, &b, (uintptr_t)&a, sizeof(a)) != sizeof(a))
+		skip();
+	fp_open(LINK_ORDERED, true);
+	fp.shm[0][1].is_polling = true;
+	assert_int_equal(link_region_add(&fp.node[1], g_mem, sizeof(g_mem), rights, key), 0);
+	t = bulk_target_get(fp.node[0].bulk, &fp.peer[0][1], fp.now_ns);
+	assert_non_null(t);
+	return t;
+}
+
 static void many_begin(uint32_t key)
 {
 	memset(g_local, 0, sizeof(g_local));
@@ -199,19 +215,13 @@ static void bulk_help__many(void **state)
 	struct bulk_target *t;
 	uint32_t key, asked = 0;
 	uint64_t moved = 0, x;
-	int a = 1, b = 0;
 
-	if (bulk_cma_copy(getpid(), LINK_GET, NULL, &b, (uintptr_t)&a, sizeof(a)) != sizeof(a))
-		skip();
+	t = both_open(LINK_GET, &key);
+	fp_force(BULK_HELPED);
 	for (size_t i = 0; i < sizeof(g_mem); i += sizeof(x)) {
 		x = rng_u64(&r);
 		memcpy(&g_mem[i / MANY_LEN][i % MANY_LEN], &x, sizeof(x));
 	}
-	fp_open(LINK_ORDERED, true);
-	fp_force(BULK_HELPED);
-	assert_int_equal(link_region_add(&fp.node[1], g_mem, sizeof(g_mem), LINK_GET, &key), 0);
-	t = bulk_target_get(fp.node[0].bulk, &fp.peer[0][1], fp.now_ns);
-	assert_non_null(t);
 
 	/* the owner helps: with a few at a time, and what came first ends first */
 	many_begin(key);
@@ -257,16 +267,9 @@ static void bulk_pick__silence_is_part_of_the_cost(void **state)
 	struct bulk_speed *s;
 	struct bulk_target *t;
 	uint32_t key;
-	int a = 1, b = 0;
 
 	(void)state;
-	if (bulk_cma_copy(getpid(), LINK_GET, NULL, &b, (uintptr_t)&a, sizeof(a)) != sizeof(a))
-		skip();
-	fp_open(LINK_ORDERED, true);
-	fp.shm[0][1].is_polling = true;
-	assert_int_equal(link_region_add(&fp.node[1], g_mem, sizeof(g_mem), LINK_GET, &key), 0);
-	t = bulk_target_get(fp.node[0].bulk, &fp.peer[0][1], fp.now_ns);
-	assert_non_null(t);
+	t = both_open(LINK_GET, &key);
 	s = &t->class[0][(16 - 7 + 1) / 2].speed[true]; /* of 64 KiB */
 	for (int burst = 0; burst < 20; burst++) {
 		memset(g_done, 0, sizeof(g_done));
@@ -295,16 +298,9 @@ static void bulk_pick__a_late_answer_counts(void **state)
 	struct bulk_speed *s;
 	struct bulk_target *t;
 	uint32_t key;
-	int a = 1, b = 0;
 
 	(void)state;
-	if (bulk_cma_copy(getpid(), LINK_GET, NULL, &b, (uintptr_t)&a, sizeof(a)) != sizeof(a))
-		skip();
-	fp_open(LINK_ORDERED, true);
-	fp.shm[0][1].is_polling = true;
-	assert_int_equal(link_region_add(&fp.node[1], g_mem, sizeof(g_mem), LINK_PUT, &key), 0);
-	t = bulk_target_get(fp.node[0].bulk, &fp.peer[0][1], fp.now_ns);
-	assert_non_null(t);
+	t = both_open(LINK_PUT, &key);
 	assert_int_equal(link_bulk(&fp.port[0], &fp.peer[0][1], LINK_PUT, g_local[0], MIB, (uintptr_t)g_mem[0], key,
 				   &d),
 			 0);
