@@ -248,6 +248,11 @@ void link_commit(struct link_port *p, struct link_peer *peer, uint8_t *frame, si
 bool link_is_idle(const struct link_port *p);
 /** link_peer_is_idle() - No frame of link_commit() to @peer can fail any more (nor any through shared memory). */
 bool link_peer_is_idle(const struct link_peer *peer);
+/**
+ * link_send_late() - RAW: @hdr alone, which nobody waits for: it leaves with whatever follows, or by a poll some
+ * microseconds later, and needs no doorbell. Return: as link_send().
+ */
+int link_send_late(struct link_port *p, struct link_peer *peer, const void *hdr, size_t hdr_len);
 /** link_doorbell() - Push out what link_send() held back. */
 void link_doorbell(struct link_port *p);
 /**

@@ -524,6 +524,12 @@ int link_send(struct link_port *p, struct link_peer *peer, const void *hdr, size
 /* Every local frame may be refused and nothing has a lane here: the frame lies in an item from the beginning. */
 static struct item *g_direct;
 
+int link_send_late(struct link_port *p, struct link_peer *peer, const void *hdr, size_t hdr_len)
+{
+	g_fake.lates++;
+	return link_send(p, peer, hdr, hdr_len, NULL, 0, NULL);
+}
+
 uint8_t *link_begin(struct link_port *p, struct link_peer *peer, size_t len)
 {
 	must(len <= LINK_FRAME_MAX && peer->port == p);

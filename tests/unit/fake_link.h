@@ -32,6 +32,7 @@ struct fake_ctl {
 	bool is_forked;  /* link_forked() says so */
 	/* what was seen */
 	unsigned sends, directs, doorbells, bulks, polls;
+	unsigned lates;    /* sends by link_send_late() */
 	unsigned borrowed; /* sends between link_borrow() and link_borrow_end() */
 	bool is_borrowing;
 	int ports, peers, regions, nodes; /* alive */

@@ -24,7 +24,7 @@ static struct {
 	struct fake_shm_send last_shm;
 	int (*on_shm_poll)(void); /* what shm_poll() returns */
 	uint32_t shm_outstanding, shm_untaken;
-	uint32_t rel_sends, rel_inputs, rel_refusals, rel_flushes, carrier_flushes, rel_drops;
+	uint32_t rel_sends, rel_inputs, rel_refusals, rel_flushes, rel_lingers, carrier_flushes, rel_drops;
 	uint32_t rel_outstanding;
 	uint64_t rel_deadline;
 	int rel_drop_status;
@@ -360,6 +360,12 @@ FAKE void rel_flush(struct rel *r, uint64_t now_ns)
 	(void)now_ns;
 	fake.rel_flushes++;
 	r->p->net->ops->flush(r->p->net);
+}
+
+FAKE void rel_linger(struct rel *r, uint64_t now_ns)
+{
+	(void)r, (void)now_ns;
+	fake.rel_lingers++;
 }
 
 FAKE bool rel_may_wait(const struct rel *r, uint64_t now_ns)

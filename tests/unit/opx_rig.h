@@ -16,6 +16,7 @@
 
 #define RIG_MAX      3
 #define RIG_LATENCY  (2 * NS_PER_US)
+#define RIG_LATE     (10 * NS_PER_US) /* that a packet of hfi_pio_send_late() waits, with no other to leave with */
 #define RIG_POLL     200 /* ns that a round of polling takes */
 #define RIG_RING     8
 #define RIG_PARKED   4096
@@ -103,6 +104,7 @@ struct rig_node {
 	bool refuses_strangers, refuses_place;
 	bool gone[RIG_MAX]; /* to be told of at its next poll */
 	int pio_err;        /* every packet ends so; 0 */
+	uint64_t late_cnt;  /* packets that waited so */
 };
 
 enum rig_fate { RIG_PASS, RIG_DROP, RIG_DUP, RIG_DELAY };

@@ -40,7 +40,9 @@ static struct rig_pkt *wire_pkt(uint32_t from, uint32_t to, const struct hfi_hdr
 	return p;
 }
 
-static void wire_send(struct rig *g, uint32_t from, uint32_t to, const struct hfi_hdr *h, const struct iovec *iov, int iov_cnt)
+/* @wait: ns before it leaves. */
+static void wire_send(struct rig *g, uint32_t from, uint32_t to, const struct hfi_hdr *h, const struct iovec *iov, int iov_cnt,
+		      uint64_t wait)
 {
 	struct rig_pkt *p = wire_pkt(from, to, h, iov, iov_cnt);
 	enum rig_fate fate = RIG_PASS;
@@ -48,7 +50,7 @@ static void wire_send(struct rig *g, uint32_t from, uint32_t to, const struct hf
 	if (h->opcode != OPX_UD)
 		g->n[from].wire_data++;
 	p->is_local = g->is_local;
-	p->at = g->now + g->latency;
+	p->at = g->now + wait + g->latency;
 	if (!g->is_local) {
 		if (g->fate_at != g->now || g->sent - g->fate_from >= g->burst) {
 			g->is_bad = rng_chance(&g->rng, g->loss);
@@ -178,7 +180,8 @@ void hfi_doorbell(struct hfi_ctxt *c)
 	(void)c;
 }
 
-int hfi_pio_send(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr, const struct iovec *iov, int iov_cnt)
+static int pio_send(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr, const struct iovec *iov, int iov_cnt,
+		    uint64_t wait)
 {
 	struct rig *g = c->n->g;
 
@@ -191,8 +194,22 @@ int hfi_pio_send(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr, c
 	if (rng_chance(&g->rng, g->eagain))
 		return -EAGAIN;
 	hdr->pktlen = be16_put(1);
-	wire_send(g, c->n->idx, dst->to, hdr, iov, iov_cnt);
+	wire_send(g, c->n->idx, dst->to, hdr, iov, iov_cnt, wait);
 	return 0;
+}
+
+int hfi_pio_send(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr, const struct iovec *iov, int iov_cnt)
+{
+	return pio_send(c, dst, hdr, iov, iov_cnt, 0);
+}
+
+int hfi_pio_send_late(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr)
+{
+	bool is_local = c->n->g->is_local;
+	int rc = pio_send(c, dst, hdr, NULL, 0, is_local ? 0 : RIG_LATE);
+
+	c->n->late_cnt += !rc && !is_local;
+	return rc;
 }
 
 /* Only on one host, and not always there, is memory given. */
@@ -229,7 +246,7 @@ void hfi_pio_commit(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr
 	assert_true(c->n->is_open);
 	hdr->pktlen = be16_put(1);
 	hdr->bth1 = (uint8_t)(sizeof(*hdr) - head);
-	wire_send(c->n->g, c->n->idx, dst->to, hdr, &iov, len != 0);
+	wire_send(c->n->g, c->n->idx, dst->to, hdr, &iov, len != 0, 0);
 }
 
 int hfi_tid_hdr(struct hfi_hdr *hdr, const struct hfi_tid *tid, uint32_t off)
@@ -293,7 +310,7 @@ bool rig_sdma_step(struct hfi_ctxt *c)
 	}
 	if (s->sent + 1 == s->req.npkts)
 		h.ecn |= s->req.last_ecn;
-	wire_send(c->n->g, c->n->idx, s->req.dst->to, &h, &(struct iovec){buf, n}, 1);
+	wire_send(c->n->g, c->n->idx, s->req.dst->to, &h, &(struct iovec){buf, n}, 1, 0);
 	if (++s->sent == s->req.npkts) {
 		c->sdma_st[c->sdma_head] = HFI_SDMA_COMPLETE;
 		c->sdma_head = (c->sdma_head + 1) % RIG_RING;

@@ -118,6 +118,30 @@ static void pio__full(void **state)
 	assert_int_equal(stats_now().pio_pkts, 0);
 }
 
+/* A packet like any other, but for when it leaves. */
+static void pio__late(void **state)
+{
+	struct link_port *port = pair_port(on_frame);
+	struct hfi_hdr h;
+
+	hfi_dst_hdr(g_fix.dst, &h);
+	h.opcode = 0xfc;
+	got.cnt = 0;
+	assert_int_equal(hfi_pio_send_late(g_fix.c, g_fix.dst, &h), 0);
+	assert_int_equal(g_fake.lates, 1);
+	link_poll(port);
+	assert_int_equal(got.cnt, 1);
+	assert_int_equal(got.len, 0);
+	check_hdr(&got.hdr, 0);
+	assert_int_equal(stats_now().pio_pkts, 1);
+	g_fake.send_rc = -EAGAIN;
+	g_fake.send_rc_cnt = 1;
+	assert_int_equal(hfi_pio_send_late(g_fix.c, g_fix.dst, &h), -EAGAIN);
+	assert_int_equal(stats_now().credit_waits, 1);
+	assert_int_equal(stats_now().pio_pkts, 1);
+	link_port_close(port);
+}
+
 static void pio__counts(void **state)
 {
 	const struct iovec iov = {got.data, 100};
@@ -327,6 +351,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(pio__header_and_bytes),
 		TEST(pio__full),
+		TEST(pio__late),
 		TEST(pio__counts),
 		TEST(pio__limits),
 		TEST(pio__answers_of_the_link),

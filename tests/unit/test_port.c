@@ -371,6 +371,34 @@ static void send__raw_has_no_cookie(void **state)
 	assert_null(fake.last_shm.cookie);
 }
 
+/* What may be late is for no doorbell to push out, and leaves with what is not. */
+static void send__late(void **state)
+{
+	struct link_addr a = addr4(LOOP, 1000, 1);
+	struct link_peer *peer;
+	uint32_t before;
+
+	(void)state;
+	reopen("linger=10ms", LINK_RAW);
+	before = fake.rel_flushes;
+	peer = peer_get(&a);
+	assert_int_equal(link_send_late(port, peer, &a, 8), 0);
+	assert_int_equal(fake.rel_lingers, 1);
+	link_doorbell(port);
+	assert_int_equal(fake.rel_flushes, before);
+	assert_int_equal(send1(peer, &a), 0);
+	assert_int_equal(link_send_late(port, peer, &a, 8), 0); /* it does not hold up what was there before */
+	assert_int_equal(fake.rel_lingers, 1);
+	link_doorbell(port);
+	assert_int_equal(fake.rel_flushes, before + 1);
+	/* on this host there is nothing to wait for */
+	fake.attach_rc = 0;
+	a.port++;
+	assert_int_equal(link_send_late(port, peer_get(&a), &a, 8), 0);
+	assert_int_equal(fake.shm_sends, 1);
+	assert_int_equal(fake.rel_lingers, 1);
+}
+
 static void send__faults_never_go_straight(void **state)
 {
 	struct link_addr a = addr4(LOOP, 1000, 1);
@@ -748,6 +776,7 @@ int main(void)
 		T_(send__borrowed),
 		T_(send__shared_memory_when_it_opens),
 		T_(send__raw_has_no_cookie),
+		T_(send__late),
 		T_(send__faults_never_go_straight),
 		T_(send__too_long),
 		T_(peer_dead__once),

@@ -82,6 +82,41 @@ static void rel_raw__borrowed_bytes(void **state)
 	}
 }
 
+/* A frame that may linger leaves with the next one, or when its time is over, or when its owner goes to sleep. */
+static void rel_raw__lingers(void **state)
+{
+	struct sim_attr attr = {.seed = 32};
+	struct rel *r;
+	struct rig g;
+
+	(void)state;
+	rig_open(&g, 2, LINK_RAW, &attr, NULL);
+	r = g.n[0].port.rel;
+	for (int i = 0; i < 3; i++) {
+		uint64_t begin = rig_now(&g), dgrams = g.n[0].port.stats.net_tx_dgrams;
+		uint32_t came = g.n[1].delivered;
+
+		assert_int_equal(rig_send(&g, 0, 1, 64), 0);
+		assert_int_equal(rel_next_deadline(r), 0);
+		rel_linger(r, begin);
+		rel_linger(r, begin + 1); /* the first one counts */
+		assert_int_equal(rel_next_deadline(r), begin + REL_ACK_DELAY_NS);
+		if (i == 1) {
+			assert_int_equal(rig_send(&g, 0, 1, 800), 0);
+			rel_flush(r, begin);
+		} else if (i == 2) {
+			assert_true(rel_ack_owed(r, begin));
+			rel_flush(r, begin);
+			assert_false(rel_ack_owed(r, begin));
+		}
+		rig_run_for(&g, NS_PER_MS);
+		assert_int_equal(g.n[1].delivered - came, i == 1 ? 2 : 1);
+		assert_int_equal(g.n[0].port.stats.net_tx_dgrams - dgrams, 1);
+		assert_int_equal(rel_next_deadline(r), CLK_NEVER);
+	}
+	rig_close(&g);
+}
+
 static void rel_raw__lost_segments_leave_nothing_behind(void **state)
 {
 	struct sim_attr attr = {
@@ -195,6 +230,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rel_raw__frames_arrive_without_a_pair),
 		cmocka_unit_test(rel_raw__borrowed_bytes),
+		cmocka_unit_test(rel_raw__lingers),
 		cmocka_unit_test(rel_raw__lost_segments_leave_nothing_behind),
 		cmocka_unit_test(rel_raw__many_at_one_place),
 		cmocka_unit_test(rel_raw__path),

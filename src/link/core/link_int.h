@@ -425,6 +425,8 @@ void rel_commit(struct rel *r, struct link_peer *peer, size_t len, void *cookie,
 void rel_input(struct rel *r, const struct link_addr *src, const void *buf, size_t len, uint64_t now_ns);
 /** rel_error() - An error came back about a datagram to @dst; anything may be in it. */
 void rel_error(struct rel *r, const struct link_addr *dst, const struct carrier_error *e, uint64_t now_ns);
+/** rel_linger() - RAW: what has been sent since the last flush may wait for company until rel_next_deadline(). */
+void rel_linger(struct rel *r, uint64_t now_ns);
 /** rel_may_wait() - What was sent since the last flush is the middle of a burst: it may wait for the next poll. */
 bool rel_may_wait(const struct rel *r, uint64_t now_ns);
 /** rel_flush() - Send what windows allow, owed acknowledgements, and due retransmissions. */

@@ -79,6 +79,20 @@ int link_send(struct link_port *p, struct link_peer *peer, const void *hdr, size
 	return port_frame_out(p, peer, LINK_K_NIC, hdr, hdr_len, iov, iov_cnt, cookie);
 }
 
+int link_send_late(struct link_port *p, struct link_peer *peer, const void *hdr, size_t hdr_len)
+{
+	bool was_dirty = p->is_dirty;
+	int rc = port_frame_out(p, peer, LINK_K_NIC, hdr, hdr_len, NULL, 0, NULL);
+
+	if (!rc && !peer->shm && !was_dirty) {
+		rel_linger(p->rel, p->out_ns);
+		p->is_dirty = false;
+		p->net_look = true; /* the next poll is not one of those that leave the network out */
+		port_soon(p, p->out_ns);
+	}
+	return rc;
+}
+
 /* Not inline, as the halves of every message's way on one host are. */
 static __attribute__((noinline)) uint8_t *net_begin(struct link_port *p, struct link_peer *peer, size_t len)
 {

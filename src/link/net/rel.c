@@ -243,6 +243,12 @@ void rel_commit(struct rel *r, struct link_peer *peer, size_t len, void *cookie,
 	frame_queue(peer->rel, f, now_ns);
 }
 
+void rel_linger(struct rel *r, uint64_t now_ns)
+{
+	if (!r->linger_ns)
+		r->linger_ns = now_ns + REL_ACK_DELAY_NS;
+}
+
 bool rel_may_wait(const struct rel *r, uint64_t now_ns)
 {
 	return !r->has_urgent && r->fresh_bytes < REL_CORK_BYTES && now_ns - r->sent_ns < REL_BURST_NS;
@@ -493,8 +499,8 @@ void rel_flush(struct rel *r, uint64_t now_ns)
 
 bool rel_ack_owed(struct rel *r, uint64_t now_ns)
 {
+	bool is_any = r->linger_ns;
 	struct pq_node *first;
-	bool is_any = false;
 
 	while ((first = pq_peek(&r->timers)) && first->key_ns <= now_ns + REL_ACK_DELAY_NS) {
 		struct rel_peer *rp = container_of(first, struct rel_peer, timer);
@@ -516,7 +522,7 @@ uint64_t rel_next_deadline(struct rel *r)
 	if (r->half_head)
 		at = MIN(at, r->half_head->made_ns + REL_HALF_NS);
 	if (r->stage_at) /* something was handed to the carrier and not flushed */
-		return 0;
+		return MIN(at, r->linger_ns);
 	return r->ready ? MIN(at, r->retry_ns) : at;
 }
 

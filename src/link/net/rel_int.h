@@ -302,6 +302,7 @@ struct rel {
 	uint64_t sent_ns;         /* last DATA, to anybody */
 	uint32_t fresh_bytes;     /* taken since the last flush */
 	bool has_urgent;          /* and some of it has nothing in flight before it */
+	uint64_t linger_ns;       /* RAW: what lies in the stage may stay so long; 0 = it may not */
 	bool draining, in_flush, flush_again, wants_crc;
 	bool class_said;          /* a foreign class has been logged */
 	uint8_t *stage;           /* [REL_STAGE_LEN], @stage_at used since the last flush */

@@ -48,6 +48,7 @@ void rel_carrier_flush(struct rel *r)
 	if (is_full && rel_raw_close(r))
 		r->raw_to = NULL; /* the open datagram is lost, because its bytes are about to be reused */
 	r->stage_at = 0;
+	r->linger_ns = 0;
 }
 
 /* Room in the stage for a whole datagram: a flush in the middle of one would take its own pieces

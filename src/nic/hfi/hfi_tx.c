@@ -61,18 +61,9 @@ inline __attribute__((always_inline)) void hfi_pio_commit(struct hfi_ctxt *c, st
 	link_commit(c->claim.port, dst->peer, (uint8_t *)hdr, head + len, NULL, 0);
 }
 
-int hfi_pio_send(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr, const struct iovec *iov, int iov_cnt)
+/* What has become of a packet of @len bytes: @rc. */
+static int pio_sent(struct hfi_ctxt *c, const struct hfi_hdr *hdr, size_t len, int rc)
 {
-	size_t len = 0;
-	int rc;
-
-	lock_assert_held(c->hfi->lock);
-	assert(iov_cnt >= 0 && iov_cnt <= HFI_IOV_MAX);
-	for (int i = 0; i < iov_cnt; i++)
-		len += iov[i].iov_len;
-	if (unlikely(len > c->info.mtu))
-		return -EMSGSIZE;
-	rc = hfi_tx_send(c, dst, hdr, iov, iov_cnt, len);
 	if (unlikely(rc)) {
 		c->stats.credit_waits += rc == -EAGAIN;
 		return rc;
@@ -81,6 +72,32 @@ int hfi_pio_send(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr, c
 	c->stats.pio_bytes += len;
 	c->stats.exp_pkts_tx += (le32_get(hdr->kdeth) & HFI_KDETH_CTRL) != 0;
 	return 0;
+}
+
+int hfi_pio_send(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr, const struct iovec *iov, int iov_cnt)
+{
+	size_t len = 0;
+
+	lock_assert_held(c->hfi->lock);
+	assert(iov_cnt >= 0 && iov_cnt <= HFI_IOV_MAX);
+	for (int i = 0; i < iov_cnt; i++)
+		len += iov[i].iov_len;
+	if (unlikely(len > c->info.mtu))
+		return -EMSGSIZE;
+	return pio_sent(c, hdr, len, hfi_tx_send(c, dst, hdr, iov, iov_cnt, len));
+}
+
+int hfi_pio_send_late(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr)
+{
+	uint32_t head = hfi_hdr_len(hdr);
+	int rc = tx_check(c, dst);
+
+	lock_assert_held(c->hfi->lock);
+	if (!rc) {
+		hfi_wire_put_len(hdr, head, 0);
+		rc = link_send_late(c->claim.port, dst->peer, hdr, head);
+	}
+	return pio_sent(c, hdr, 0, rc);
 }
 
 void hfi_doorbell(struct hfi_ctxt *c)

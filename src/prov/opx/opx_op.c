@@ -269,6 +269,7 @@ static int sdma_some(struct opx_op *op)
 	uint64_t n = MIN(op->len - op->sent, (uint64_t)room * ep->mtu);
 	struct hfi_sdma_req req = {.fragsize = ep->mtu};
 	struct iovec iov[OPX_IOV_MAX];
+	unsigned flags;
 	int rc;
 
 	if (!room)
@@ -282,7 +283,8 @@ static int sdma_some(struct opx_op *op)
 	req.npkts = (uint32_t)((n + ep->mtu - 1) / ep->mtu);
 	req.iov_cnt = (int)kit_iov_slice(op->iov, op->iov_cnt, op->sent, n, iov, OPX_IOV_MAX);
 	req.iov = iov;
-	rc = opx_flow_post_sdma(&op->peer->flow, &req, op->sent + n == op->len ? OPX_POST_ACK : 0, op, &op->refs);
+	flags = (op->sent + n == op->len ? OPX_POST_ACK : 0) | (op->is_ref ? OPX_POST_REF : 0);
+	rc = opx_flow_post_sdma(&op->peer->flow, &req, flags, op, &op->refs);
 	if (rc)
 		return rc;
 	op->sent += n;

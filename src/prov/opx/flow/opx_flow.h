@@ -48,7 +48,8 @@
  * receiver, who acknowledges every quarter of it. *lossy* (network): each packet is kept (copied, or a reference to
  * memory that stays) until an ACK retires it; congestion window between OPX_CWND_MIN and the documented 7,340,032
  * bytes, halved when a third of the packets are lost, grown by ACKs; the packet that fills half of the window asks for
- * an ACK.
+ * an ACK. Where a message ends one is asked for as well; if no operation waits for it and the window is nearly empty it
+ * may ride in the datagram of what the receiver sends next, which saves a ping-pong a datagram, half a message's time.
  *
  * A NACK says which PING it answers, and only what was sent before that PING is sent again: nothing is repeated while
  * its repetition may still be on its way. A NACK of a gap just seen answers none and counts only for what was sent
@@ -76,7 +77,8 @@ enum opx_ud { OPX_UD_PING = 1, OPX_UD_ACK, OPX_UD_NACK, OPX_UD_INIT, OPX_UD_INIT
  *  BYE      tx or rx key next PSN                 0                0               0        the endpoint closes; all was acknowledged or given up
  */
 
-#define OPX_ACK_REQ        0x01u      /* hdr->ecn: acknowledge at once */
+#define OPX_ACK_REQ        0x01u      /* hdr->ecn: acknowledge at once, */
+#define OPX_ACK_LATE       0x02u      /* or with what you send next, if that is soon: nothing is held up by it */
 #define OPX_WINDOW_LOCAL   1024u      /* packets */
 #define OPX_WINDOW_BYTES   7340032u   /* FI_OPX: most unacknowledged bytes of a lossy flow, headers included */
 #define OPX_CWND_MIN       131072u    /* bytes: 16 packets */
@@ -234,7 +236,7 @@ void opx_flow_fini(struct opx_flow *f);
 enum {
 	OPX_POST_CONTROL = 1, /* ours, cannot be refused: queued if it cannot go now (memory aside) */
 	OPX_POST_REF = 2,     /* payload stays unchanged until ops->retired(@op); else it is copied or sent at once */
-	OPX_POST_ACK = 4,     /* ask for an acknowledgement at once */
+	OPX_POST_ACK = 4,     /* ask for an acknowledgement */
 };
 /**
  * opx_flow_hdr() - Begin a packet: the flow's template with @opcode, @aux, @imm. The tag and the words are not touched.
@@ -288,8 +290,8 @@ uint32_t opx_flow_room(struct opx_flow *f);
 /**
  * opx_flow_post_sdma() - @req->npkts packets of the stream by one SDMA request (lossy flows only), kept for replay by
  * reference to @op's memory.
- * @req: dst, PSN, key, last_ecn and comp_idx are set here. @flags: 0 or OPX_POST_ACK. As opx_flow_post() with POST_REF;
- *       -FI_EAGAIN also when the ring is full.
+ * @req: dst, PSN, key, last_ecn and comp_idx are set here. @flags: OPX_POST_ACK, and OPX_POST_REF if @op ends with it.
+ *       As opx_flow_post() with POST_REF; -FI_EAGAIN also when the ring is full.
  */
 int opx_flow_post_sdma(struct opx_flow *f, struct hfi_sdma_req *req, unsigned flags, struct opx_op *op, uint32_t *refs);
 /** opx_flow_wait() - @delta +1/-1: an operation waits for something of this peer: its death must be noticed. */

@@ -221,6 +221,8 @@ int opx_ud_ping(struct opx_flow *f);
  * opx_ud_ack() - All that has come in order, in answer to PING @serial. What cannot go now goes at the next progress.
  */
 void opx_ud_ack(struct opx_flow *f, uint32_t serial);
+/** opx_ud_ack_late() - The same for who is not held up by it: it leaves with what is sent next, or a little later. */
+void opx_ud_ack_late(struct opx_flow *f);
 void opx_ud_ack_range(struct opx_flow *f, uint32_t first, uint32_t cnt, uint32_t serial);
 /**
  * opx_ud_answer() - What there is of [@first, +@cnt), which the peer has sent, and what is not, in answer to PING

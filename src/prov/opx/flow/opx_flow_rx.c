@@ -226,6 +226,26 @@ static bool may_take(struct opx_flow *f, const struct hfi_hdr *h)
 
 /* --- the door ----------------------------------------------------------------------------------------------------- */
 
+/*
+ * Who does not ask has room in his window for more, but if it was filled by long packets not for long: then the answer
+ * is not held back.
+ */
+static __attribute__((noinline)) void ack_due(struct opx_flow *f, uint8_t ecn, uint32_t len)
+{
+	f->rx_wrapped |= !f->rx_psn;
+	if (ecn & OPX_ACK_REQ ? ecn & OPX_ACK_LATE : len <= OPX_COPY_SMALL)
+		opx_ud_ack_late(f);
+	else
+		opx_ud_ack(f, 0);
+}
+
+/* A packet with @ecn and @len bytes has been delivered in order. */
+static inline void ack_if_due(struct opx_flow *f, uint8_t ecn, uint32_t len)
+{
+	if (unlikely((ecn & OPX_ACK_REQ) || !(f->rx_psn & f->ack_mask)))
+		ack_due(f, ecn, len);
+}
+
 static __attribute__((noinline)) void rx_slow(struct opx_rel *rel, struct opx_flow *f, const struct hfi_pkt *pkt)
 {
 	const struct hfi_hdr *h = pkt->hdr;
@@ -255,8 +275,8 @@ static __attribute__((noinline)) void rx_slow(struct opx_rel *rel, struct opx_fl
 		deliver(rel, f, h, &pkt->data, pkt->type);
 		if (f->ahead_cnt)
 			opx_flow_ahead_take(f);
-		else if ((h->ecn & OPX_ACK_REQ) || !(f->rx_psn & f->ack_mask))
-			opx_ud_ack(f, 0);
+		else
+			ack_if_due(f, h->ecn, pkt->data.len);
 	}
 }
 
@@ -269,19 +289,13 @@ static inline bool is_next(const struct opx_flow *f, const struct hfi_pkt *pkt)
 	return likely(le64_get(pkt->hdr->key) == f->rx_key && pkt->type == HFI_RCV_EAGER);
 }
 
-static __attribute__((noinline)) void ack_due(struct opx_flow *f)
-{
-	f->rx_wrapped |= !f->rx_psn;
-	opx_ud_ack(f, 0);
-}
-
 static inline void take_next(struct opx_rel *rel, struct opx_flow *f, const struct hfi_pkt *pkt)
 {
-	bool asks = pkt->hdr->ecn & OPX_ACK_REQ;
+	uint8_t ecn = pkt->hdr->ecn;
+	uint32_t len = pkt->data.len;
 
 	deliver(rel, f, pkt->hdr, &pkt->data, HFI_RCV_EAGER);
-	if (unlikely(asks || !(f->rx_psn & f->ack_mask)))
-		ack_due(f);
+	ack_if_due(f, ecn, len);
 }
 
 /* All but a message in one packet whose turn it is. */

@@ -73,6 +73,19 @@ static bool must_ask(const struct opx_flow *f, uint32_t cost)
 	return (f->bytes_out < f->cwnd / 2 && after >= f->cwnd / 2) || after + pkt_cost(f->rel->mtu) > f->cwnd;
 }
 
+/*
+ * hdr->ecn of a packet that is posted with @flags. The answer may take its time while the window is nearly empty, but
+ * not where an operation ends with it: the program waits for its memory.
+ */
+static uint8_t asks(const struct opx_flow *f, uint32_t cost, unsigned flags)
+{
+	if (!f->is_local && must_ask(f, cost))
+		return OPX_ACK_REQ;
+	if (!(flags & OPX_POST_ACK))
+		return 0;
+	return !(flags & OPX_POST_REF) && f->bytes_out + cost < f->cwnd / 4 ? OPX_ACK_REQ | OPX_ACK_LATE : OPX_ACK_REQ;
+}
+
 /* At the end of the queue, with the next PSN. */
 static void replay_add(struct opx_flow *f, struct opx_replay *r)
 {
@@ -217,8 +230,7 @@ static __attribute__((noinline)) int record_commit(struct opx_flow *f, struct op
 	r->hdr.bth1 = (uint8_t)(sizeof(r->hdr) - head);
 	f->rel->begun = NULL;
 	f->rel->is_dirty = true;
-	if (flags & OPX_POST_ACK || (!rc && !f->is_local && must_ask(f, pkt_cost(r->len))))
-		r->hdr.ecn |= OPX_ACK_REQ;
+	r->hdr.ecn |= asks(f, pkt_cost(r->len), flags);
 	rc = rc ? rc : replay_send(f, r, f->tx_psn);
 	f->rel->st.tx_pkts += !rc;
 	if (!rc && !f->is_local) {
@@ -489,7 +501,7 @@ int opx_flow_post_sdma(struct opx_flow *f, struct hfi_sdma_req *req, unsigned fl
 		rc = sdma_keep(f, req, len, &q);
 	if (!rc) {
 		req->dst = f->dst;
-		req->last_ecn = flags & OPX_POST_ACK || must_ask(f, cost) ? OPX_ACK_REQ : 0;
+		req->last_ecn = asks(f, cost, flags);
 		req->comp_idx = (uint16_t)((rel->sdma_head + rel->sdma_used) % rel->sdma_cnt);
 		req->hdr.key = f->hdr.key;
 		number(f, &req->hdr, f->tx_psn);
@@ -537,7 +549,7 @@ static int push_again(struct opx_flow *f)
 		if (!r->wants_again)
 			continue;
 		if (f->resends == 1)
-			r->hdr.ecn |= OPX_ACK_REQ;
+			r->hdr.ecn = OPX_ACK_REQ;
 		if (push_one(f, r))
 			break;
 		r->wants_again = false;
@@ -559,7 +571,7 @@ static int push_new(struct opx_flow *f)
 		struct opx_replay_q q = STAILQ_HEAD_INITIALIZER(q);
 
 		if (!f->is_local && must_ask(f, pkt_cost(r->len)))
-			r->hdr.ecn |= OPX_ACK_REQ;
+			r->hdr.ecn = OPX_ACK_REQ;
 		if (push_one(f, r))
 			break;
 		f->rel->st.tx_pkts++;

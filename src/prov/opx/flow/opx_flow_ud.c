@@ -7,24 +7,38 @@
 
 #include "prov/opx/flow/opx_flow_int.h"
 
+static void ud_hdr(struct hfi_dst *dst, const struct opx_ud_pkt *u, struct hfi_hdr *h)
+{
+	hfi_dst_hdr(dst, h);
+	h->opcode = OPX_UD;
+	h->aux = (uint8_t)u->ud;
+	h->ecn = 0;
+	h->key = le64_put(u->key);
+	h->w[0] = le64_put(u->w0);
+	h->w[1] = le64_put(u->w1);
+	h->tag = le64_put(u->tag);
+	h->imm = le32_put(u->imm);
+}
+
 static int ud_send(struct opx_rel *rel, struct hfi_dst *dst, const struct opx_ud_pkt *u)
 {
 	struct hfi_hdr h;
 	int rc;
 
-	hfi_dst_hdr(dst, &h);
-	h.opcode = OPX_UD;
-	h.aux = (uint8_t)u->ud;
-	h.ecn = 0;
-	h.key = le64_put(u->key);
-	h.w[0] = le64_put(u->w0);
-	h.w[1] = le64_put(u->w1);
-	h.tag = le64_put(u->tag);
-	h.imm = le32_put(u->imm);
+	ud_hdr(dst, u, &h);
 	rc = hfi_pio_send(rel->a.hw, dst, &h, NULL, 0);
 	if (!rc)
 		rel->is_dirty = true;
 	return rc;
+}
+
+/* With what is sent next, or a little later. */
+static int ud_send_late(struct opx_rel *rel, struct hfi_dst *dst, const struct opx_ud_pkt *u)
+{
+	struct hfi_hdr h;
+
+	ud_hdr(dst, u, &h);
+	return hfi_pio_send_late(rel->a.hw, dst, &h);
 }
 
 static uint64_t range_put(uint32_t first, uint32_t cnt)
@@ -80,15 +94,17 @@ int opx_ud_ping(struct opx_flow *f)
 	return rc;
 }
 
-static int ack_send(struct opx_flow *f, uint64_t key, uint64_t range, uint32_t serial)
+typedef int ud_send_fn(struct opx_rel *rel, struct hfi_dst *dst, const struct opx_ud_pkt *u);
+
+static int ack_send(struct opx_flow *f, ud_send_fn *send, uint64_t key, uint64_t range, uint32_t serial)
 {
-	int rc = ud_send(f->rel, f->dst, &(struct opx_ud_pkt){.ud = OPX_UD_ACK, .key = key, .w0 = range, .imm = serial});
+	int rc = send(f->rel, f->dst, &(struct opx_ud_pkt){.ud = OPX_UD_ACK, .key = key, .w0 = range, .imm = serial});
 
 	f->rel->st.acks_tx += !rc;
 	return rc;
 }
 
-void opx_ud_ack(struct opx_flow *f, uint32_t serial)
+static void ack(struct opx_flow *f, ud_send_fn *send, uint32_t serial)
 {
 	/* far enough back that no earlier ACK needs to have arrived, never beyond what has come */
 	uint32_t cnt = f->rx_wrapped ? OPX_ACK_BACK : MIN(f->rx_psn, OPX_ACK_BACK);
@@ -97,18 +113,28 @@ void opx_ud_ack(struct opx_flow *f, uint32_t serial)
 	if (!f->rx_key)
 		return;
 	if (f->is_full && hfi_dst_is_local(f->dst)) {
-		ack_send(f, f->rx_key, 0, serial); /* there is somebody */
+		ack_send(f, send, f->rx_key, 0, serial); /* there is somebody */
 		return;
 	}
-	if (ack_send(f, f->rx_key, range_put(psn_add(f->rx_psn, 0u - cnt), cnt), serial) == -FI_EAGAIN) {
+	if (ack_send(f, send, f->rx_key, range_put(psn_add(f->rx_psn, 0u - cnt), cnt), serial) == -FI_EAGAIN) {
 		f->owes_ack = true;
 		opx_flow_attend(f);
 	}
 }
 
+void opx_ud_ack(struct opx_flow *f, uint32_t serial)
+{
+	ack(f, ud_send, serial);
+}
+
+void opx_ud_ack_late(struct opx_flow *f)
+{
+	ack(f, ud_send_late, 0);
+}
+
 void opx_ud_ack_range(struct opx_flow *f, uint32_t first, uint32_t cnt, uint32_t serial)
 {
-	ack_send(f, f->rx_key, range_put(first, cnt), serial);
+	ack_send(f, ud_send, f->rx_key, range_put(first, cnt), serial);
 }
 
 uint32_t opx_ud_nack(struct opx_flow *f, uint32_t first, uint32_t cnt, uint32_t serial, uint32_t max)
@@ -254,7 +280,7 @@ static void service_ping(struct opx_flow *f, uint64_t key, uint32_t cnt, uint32_
 	if (key == f->rx_key)
 		opx_ud_ack(f, serial);
 	else
-		ack_send(f, key, 0, serial);
+		ack_send(f, ud_send, key, 0, serial);
 	/*
 	 * Who only asks for life waits for something of ours, which may have been lost. Who asks for more gets no
 	 * question back: two might go on for ever.
