@@ -505,6 +505,7 @@ struct cxi_rxc {
 	struct cassini_cp *cp;
 	struct cxi_cps cps;
 	struct slab rxs, uxs;            /* struct cxi_rx, struct cxi_ux */
+	SLIST_HEAD(, cxi_rx) resting;     /* of @rxs: those that have ended, as new */
 	/* receives that have not ended; rx_attr.size, which bounds the event queue, not them: list entries do */
 	uint32_t posted, max;
 	TAILQ_HEAD(, cxi_rx) rx_list;    /* all of them, in order of posting */
