@@ -188,7 +188,12 @@ int tf_send(const struct cassini_pkt_in *pkt, const void *data)
 {
 	struct view v = pkt->payload_len ? view_of(data, pkt->payload_len) : (struct view){0};
 
-	return cassini_tgt_frame(&g_tf.dom, pkt->initiator == TF_PEER ? &g_tf.peer : &g_tf.other, pkt, &v);
+	struct cassini_peer *from = pkt->initiator == TF_PEER ? &g_tf.peer : &g_tf.other;
+
+	/* by the row of the door that it would come by */
+	if (pkt->op == CASSINI_PKT_PUT && !pkt->flags && v.seg_cnt == 1)
+		return cassini_tgt_put(&g_tf.dom, from, pkt, &v);
+	return cassini_tgt_frame(&g_tf.dom, from, pkt, &v);
 }
 
 int tf_put(uint64_t bits, const void *data, uint32_t len)

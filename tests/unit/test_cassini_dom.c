@@ -50,16 +50,20 @@ int cassini_tgt_frame(struct cassini_dom *dom, struct cassini_peer *peer, const 
 
 	assert_int_equal(cassini_pkt_check(frame, &all), CASSINI_DROP_NONE);
 	assert_memory_equal(&all, pkt, offsetof(struct cassini_pkt_in, amo));
-	assert_int_equal(all.amo.op, pkt->amo.op);
-	assert_int_equal(all.amo.type, pkt->amo.type);
-	assert_int_equal(frame->len, pkt->hdr_len + pkt->payload_len);
+	assert_true(all.amo.op == pkt->amo.op && all.amo.type == pkt->amo.type);
 	g_tgt.frames++;
 	g_tgt.dom = dom;
 	g_tgt.peer = peer;
 	g_tgt.pkt = *pkt;
 	g_tgt.payload_len = (uint32_t)view_copy(frame, pkt->hdr_len, g_tgt.payload, sizeof(g_tgt.payload));
-	assert_int_equal(g_tgt.payload_len, pkt->payload_len);
+	assert_true(g_tgt.payload_len == pkt->payload_len && frame->len == pkt->hdr_len + pkt->payload_len);
 	return g_tgt.verdict;
+}
+
+int cassini_tgt_put(struct cassini_dom *d, struct cassini_peer *p, const struct cassini_pkt_in *i, const struct view *f)
+{
+	assert_true(i->op == CASSINI_PKT_PUT && !i->flags && f->seg_cnt == 1);
+	return cassini_tgt_frame(d, p, i, f);
 }
 
 void cassini_tgt_rget_done(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt)

@@ -34,9 +34,11 @@ static void pause__order_is_kept(void **state)
 {
 	(void)state;
 	world_open(&w, 16, 16);
+	w.peer[1].took = 1; /* it has taken others before */
 	put(1), put(2), put(3);
 	assert_int_equal(g_inifake.sents, 3);
 	sent_end(0, BUSY);
+	assert_int_equal(w.peer[1].took, 0); /* of no queue may a Put that nobody remembers go there now */
 	put(4); /* stands behind it */
 	kick_after(1000);
 	assert_int_equal(g_inifake.sents, 3); /* two are still under way: they might come behind the first */

@@ -178,6 +178,27 @@ static void begin__only_where_one_was_taken(void **state)
 	world_close(&w);
 }
 
+/* The peer is gone, and an answer to what was sent to it before comes late. */
+static void begin__not_to_who_is_gone(void **state)
+{
+	struct link_peer *link;
+	struct world w;
+
+	(void)state;
+	lost_open(&w);
+	assert_true(put(&w, 8));
+	assert_int_equal(post(&w, CASSINI_OP_PUT, 5, 8, CASSINI_CMD_INLINE), 0);
+	link = w.peer[1].link;
+	w.peer[1].link = NULL; /* as cassini_peer_gone() has it */
+	w.peer[1].took = 0;
+	sent_end(0, 0);
+	expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_OK, 8);
+	assert_false(put(&w, 8));
+	w.peer[1].link = link;
+	g_inifake.directs_out = 0;
+	world_close(&w);
+}
+
 /* To another host, too, but for who says that it is done at once; what waits there is started. */
 static void begin__far(void **state)
 {
@@ -535,6 +556,7 @@ int main(void)
 		cmocka_unit_test(commit__is_the_put_that_any_command_makes),
 		cmocka_unit_test(begin__not_now),
 		cmocka_unit_test(begin__only_where_one_was_taken),
+		cmocka_unit_test(begin__not_to_who_is_gone),
 		cmocka_unit_test(begin__far),
 		cmocka_unit_test(post__in_place),
 		cmocka_unit_test(fence__waits_for_what_nobody_remembers),

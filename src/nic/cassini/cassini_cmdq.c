@@ -213,6 +213,7 @@ void cassini_cmdq_pause(struct cassini_op *op)
 	struct cassini_op *at, *before = NULL;
 
 	peer->held |= (uint16_t)BIT(op->cmd.pid_idx);
+	cassini_peer_took(peer, op->cmd.pid_idx, false);
 	peer->resume_ns = link_now_ns(peer->dom->nic->node) + RESUME_NS;
 	op->is_again = op->is_fence = false;
 	op->cmd.flags &= ~(uint32_t)CASSINI_CMD_AGAIN;
@@ -420,10 +421,10 @@ int cassini_post(struct cassini_cmdq *cq, const struct cassini_cmd *cmd)
 	return 0;
 }
 
-/* Has @peer taken a Put at @pid_idx, and can the next one go there now? */
+/* Has @peer taken a Put at @pid_idx (then it is there), and can the next one go there now? */
 static inline bool takes(const struct cassini_cmdq *cq, const struct cassini_peer *peer, unsigned pid_idx)
 {
-	return pid_idx < 32 && peer->took & 1u << pid_idx && !(peer->held | cq->held_cnt | cq->fence_next);
+	return pid_idx < 32 && peer->took & 1u << pid_idx && !(cq->held_cnt | cq->fence_next);
 }
 
 /* The peer is not the one of the last time. Return: false: there is none. */
@@ -436,7 +437,9 @@ static __attribute__((noinline)) bool peer_look(struct cassini_cmdq *cq, struct 
 	       !cassini_cmdq_peer(cq, dom, nic, pid, &peer);
 }
 
-uint8_t *cassini_begin(struct cassini_cmdq *cq, const struct cassini_cmd *cmd, bool is_near)
+/* These two are part of each small send: inline, so that @cmd need not be in memory. */
+inline __attribute__((always_inline)) uint8_t *cassini_begin(struct cassini_cmdq *cq, const struct cassini_cmd *cmd,
+							     bool is_near)
 {
 	lock_assert_held(cq->lni->nic->open.lock);
 	if (unlikely(!cassini_cmdq_is_last(cq, cmd->dom, cmd->nic, cmd->pid)) &&
@@ -449,7 +452,8 @@ uint8_t *cassini_begin(struct cassini_cmdq *cq, const struct cassini_cmd *cmd, b
 	return link_begin(cmd->dom->port, cq->last->link, CASSINI_PUT_HDR + cmd->request_len);
 }
 
-void cassini_commit(struct cassini_cmdq *cq, uint8_t *frame, const struct cassini_cmd *cmd)
+inline __attribute__((always_inline)) void cassini_commit(struct cassini_cmdq *cq, uint8_t *frame,
+							  const struct cassini_cmd *cmd)
 {
 	struct cassini_peer *peer = cq->last;
 	struct cassini_dom *dom = cmd->dom;

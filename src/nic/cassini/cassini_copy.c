@@ -467,7 +467,7 @@ void cassini_tgt_append_hit(struct cassini_le *le, struct cassini_ule *ule, uint
 	ev.auto_unlinked = auto_unlinked;
 	ev.get_issued = ev.rendezvous && !le->pte->opts.no_rget;
 	if (ule->landing) {
-		mt_unexp_del(&le->pte->ules, &ule->mt);
+		cassini_ule_delist(le->pte, ule);
 		ule->claimed = le;
 		ule->ev = ev;
 		ule->has_slot = !cassini_eq_claim(le->pte->eq);

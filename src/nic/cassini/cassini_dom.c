@@ -407,6 +407,7 @@ static __attribute__((noinline)) struct cassini_peer *peer_from(struct cassini_d
 		/* nothing has gone that way yet: from now on the one that is known to lead there */
 		link_peer_put(peer->link);
 		peer->link = NULL;
+		peer->took = 0;
 	}
 	if (!peer->link && !dom->closing && peer_link(peer, link_peer_addr(from)))
 		return NULL;
@@ -429,8 +430,8 @@ static inline bool is_initiator(const struct cassini_peer *peer, const struct ca
 
 /* Whatever is no plain Put of a peer that we know. Return: 0: @pkt is what @frame says, and *@peer who sent it; else
  * the verdict. */
-static __attribute__((noinline)) int check(struct cassini_dom *dom, struct link_peer *from, const struct view *frame,
-					   struct cassini_peer **peer, struct cassini_pkt_in *pkt)
+static int check(struct cassini_dom *dom, struct link_peer *from, const struct view *frame, struct cassini_peer **peer,
+		 struct cassini_pkt_in *pkt)
 {
 	struct cassini_stats *stats = &dom->nic->stats;
 
@@ -470,27 +471,31 @@ static int on_answer(struct cassini_dom *dom, struct cassini_peer *peer, const s
 	return 0;
 }
 
-/* link_ops.on_frame: the door. Its first row is what most frames are, a plain Put of a peer that we know; the others
- * are in check(). */
+/* The other rows of the door. */
+static __attribute__((noinline)) int on_other(struct cassini_dom *dom, struct link_peer *from, const struct view *frame)
+{
+	struct cassini_peer *peer = NULL;
+	struct cassini_pkt_in pkt;
+	int verdict = check(dom, from, frame, &peer, &pkt);
+
+	if (verdict)
+		return verdict;
+	peer->has_spoken = true;
+	return cassini_pkt[pkt.op].to_pte ? cassini_tgt_frame(dom, peer, &pkt, frame)
+					  : on_answer(dom, peer, &pkt, frame);
+}
+
+/* link_ops.on_frame: the door. Its first row is what most frames are, a plain Put of a peer that we know. */
 static int on_frame(void *ctx, struct link_peer *from, const struct view *frame)
 {
 	struct cassini_peer *peer = link_peer_user(from);
 	struct cassini_dom *dom = ctx;
 	struct cassini_pkt_in pkt;
 
-	if (unlikely(!peer || peer->link != from || !cassini_put_check(frame, dom->put_word, peer->match_id, &pkt))) {
-		struct cassini_peer *sender = NULL;
-		int verdict = check(dom, from, frame, &sender, &pkt);
-
-		if (verdict)
-			return verdict;
-		peer = sender;
-		peer->has_spoken = true;
-		if (!cassini_pkt[pkt.op].to_pte)
-			return on_answer(dom, peer, &pkt, frame);
-	}
+	if (unlikely(!peer || peer->link != from || !cassini_put_check(frame, dom->put_word, peer->match_id, &pkt)))
+		return on_other(dom, from, frame);
 	peer->has_spoken = true;
-	return cassini_tgt_frame(dom, peer, &pkt, frame);
+	return cassini_tgt_put(dom, peer, &pkt, frame);
 }
 
 static void on_sent(void *ctx, void *cookie, int status)

@@ -136,7 +136,8 @@ struct cassini_peer {
 	uint16_t held;                    /* initiator: the same at the peer, as far as its verdicts have told */
 	uint32_t refusals;                /* ... counts them */
 	uint64_t resume_ns;               /* ... when to try again */
-	uint32_t took;                    /* bit per pid_idx below 32: it has taken a Put of ours, and refused none since */
+	/* bit per pid_idx below 32: it has taken a Put of ours, and refused none since; 0 without @link */
+	uint32_t took;
 	bool ping_out;
 	bool has_spoken;                  /* a frame of it came since the last look of the watch */
 	uint32_t nonce;                   /* incarnation behind @link, as far as known; 0: not */
@@ -314,6 +315,14 @@ static inline void cassini_word_write(uint8_t *frame, unsigned i, uint64_t value
 	__builtin_memcpy(frame + 8 * (size_t)i, &word, sizeof(word));
 }
 
+static inline uint64_t cassini_word_read(const uint8_t *frame, unsigned i)
+{
+	le64_t word;
+
+	__builtin_memcpy(&word, frame + 8 * (size_t)i, sizeof(word));
+	return le64_get(word);
+}
+
 /* What cassini_pkt_encode() makes of a PUT, in a row of stores; a test compares the two. */
 static inline void cassini_put_encode(uint8_t *frame, const struct cassini_cmd *cmd, const struct cassini_peer *peer)
 {
@@ -340,26 +349,32 @@ static inline void cassini_put_write(uint8_t *frame, const struct cassini_cmd *c
 static inline bool cassini_put_check(const struct view *frame, uint64_t put_word, uint32_t match_id,
 				     struct cassini_pkt_in *out)
 {
-	const uint64_t pid_idx = (uint64_t)UINT8_MAX << CASSINI_PUT_IDX_SHIFT;
 	uint32_t len = frame->len - CASSINI_PUT_HDR;
-	struct cassini_hdr h;
-	le64_t word[2];
+	const uint8_t *at = frame->seg[0].p;
+	uint8_t pid_idx;
+	uint64_t word;
 
 	if (unlikely(frame->seg_cnt != 1 || len > CASSINI_FRAME_DATA))
 		return false;
-	__builtin_memcpy(&h, frame->seg[0].p, CASSINI_PUT_HDR);
-	__builtin_memcpy(word, &h, sizeof(word));
-	if (unlikely((le64_get(word[0]) & ~pid_idx) != put_word ||
-		     le64_get(word[1]) != (match_id | (uint64_t)len << 32)))
+	word = cassini_word_read(at, 0);
+	pid_idx = (uint8_t)(word >> CASSINI_PUT_IDX_SHIFT);
+	if (unlikely((word & ~CASSINI_PUT_NONE) != put_word ||
+		     cassini_word_read(at, 1) != (match_id | (uint64_t)len << 32)))
 		return false;
 	/* what has been compared is known: the frame may lie in memory that its sender still writes */
-	h.ver_op = CASSINI_WIRE_VERSION << 4 | CASSINI_PKT_PUT;
-	h.vni = le16_put((uint16_t)(put_word >> CASSINI_PUT_VNI_SHIFT));
-	h.pid = le16_put((uint16_t)(put_word >> CASSINI_PUT_PID_SHIFT));
-	h.flags = h.arg = 0;
-	h.initiator = le32_put(match_id);
-	h.request_len = le32_put(len);
-	cassini_pkt_open(out, &h, CASSINI_PUT_HDR, frame->len);
+	*out = (struct cassini_pkt_in){
+		.op = CASSINI_PKT_PUT,
+		.pid_idx = pid_idx,
+		.vni = (uint16_t)(put_word >> CASSINI_PUT_VNI_SHIFT),
+		.pid = (uint16_t)(put_word >> CASSINI_PUT_PID_SHIFT),
+		.initiator = match_id,
+		.request_len = len,
+		.remote_offset = cassini_word_read(at, 2),
+		.match_bits = cassini_word_read(at, 3),
+		.header_data = cassini_word_read(at, 4),
+		.payload_len = len,
+		.hdr_len = CASSINI_PUT_HDR,
+	};
 	return true;
 }
 /* --- what no operation remembers (cassini_lost.c) --- */
@@ -380,22 +395,23 @@ static inline void cassini_peer_took(struct cassini_peer *peer, unsigned pid_idx
 {
 	uint32_t bit = pid_idx < 32 ? 1u << pid_idx : 0;
 
-	peer->took = has_taken ? peer->took | bit : peer->took & ~bit;
+	/* a late answer says nothing of who comes next */
+	peer->took = has_taken && peer->link ? peer->took | bit : peer->took & ~bit;
 }
-/** cassini_cmdq_is_last() - Did @cq's last command go to (@nic, @pid) of @dom, and is that peer still there? */
+/** cassini_cmdq_is_last() - Did @cq's last command go to (@nic, @pid) of @dom? */
 static inline bool cassini_cmdq_is_last(const struct cassini_cmdq *cq, const struct cassini_dom *dom, uint32_t nic,
 					uint16_t pid)
 {
 	const struct cassini_peer *last = cq->last;
 
-	return likely(last && last->pid == pid && last->nic == nic && last->dom == dom && last->link);
+	return likely(last && last->pid == pid && last->nic == nic && last->dom == dom);
 }
 /** cassini_cmdq_peer() - The peer at (@nic, @pid) of @dom, which is mostly whom @cq's last command went to. 0; -EAGAIN for want of memory; -ENETUNREACH. */
 static inline int cassini_cmdq_peer(struct cassini_cmdq *cq, struct cassini_dom *dom, uint32_t nic, uint16_t pid, struct cassini_peer **out)
 {
 	int rc;
 
-	if (cassini_cmdq_is_last(cq, dom, nic, pid)) {
+	if (cassini_cmdq_is_last(cq, dom, nic, pid) && likely(cq->last->link)) {
 		*out = cq->last;
 		return 0;
 	}
@@ -542,7 +558,9 @@ struct cassini_pte {
 	void *user;
 	unsigned ptn;
 	uint8_t state;                    /* enum cassini_pte_state; cassini_pte_set() is the only writer */
-	bool is_open; /* a Put is asked for nothing but its match and a slot for its event: set with @state */
+	/* cassini_pte_gate(): a Put is asked for nothing but its match and a slot for its event, and an append for nothing but
+	 * the latter */
+	bool is_open, is_clear;
 	uint32_t drop_count;
 	uint32_t map_cnt;
 	uint32_t busy;                    /* copies in flight */
@@ -557,6 +575,13 @@ struct cassini_pte {
 };
 /** cassini_pte_set() - Change state and say so: STATE_CHANGE event. */
 void cassini_pte_set(struct cassini_pte *pte, enum cassini_pte_state state, enum cassini_sc_reason why, bool nic_auto);
+/** cassini_pte_gate() - The state of @pte has changed, or its unexpected headers, or its run. */
+static inline void cassini_pte_gate(struct cassini_pte *pte)
+{
+	pte->is_open = pte->state == CASSINI_PTE_ENABLED && pte->opts.is_matching && !pte->opts.en_event_match &&
+		       !pte->opts.lossless && pte->eq;
+	pte->is_clear = pte->is_open && !pte->run.is_active && !mt_unexp_cnt(&pte->ules);
+}
 /** cassini_pte_kick() - Report search hits for which there is room now. Called by cassini_tgt_kick(). */
 void cassini_pte_kick(struct cassini_pte *pte);
 uint32_t cassini_le_used(const struct cassini_pte *pte);
@@ -601,8 +626,10 @@ void cassini_le_unlinked(struct cassini_le *le);
 void cassini_le_unref(struct cassini_le *le);
 /** cassini_le_free() - Give back its LE. */
 void cassini_le_free(struct cassini_le *le);
-/** cassini_ule_find() - The oldest header that @le takes, NULL: none. cassini_ule_free() takes one out and gives back its LE. */
+/** cassini_ule_find() - The oldest header that @le takes, NULL: none. cassini_ule_delist() takes one out,
+ * cassini_ule_free() gives back its LE as well. */
 struct cassini_ule *cassini_ule_find(struct cassini_le *le);
+void cassini_ule_delist(struct cassini_pte *pte, struct cassini_ule *ule);
 void cassini_ule_free(struct cassini_pte *pte, struct cassini_ule *ule);
 
 /* --- the target (cassini_tgt.c) --- */
@@ -611,6 +638,9 @@ void cassini_ule_free(struct cassini_pte *pte, struct cassini_ule *ule);
  * verdict. */
 int cassini_tgt_frame(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt,
 		      const struct view *frame);
+/** cassini_tgt_put() - The same for what cassini_put_check() has let in. */
+int cassini_tgt_put(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt,
+		    const struct view *frame);
 /** cassini_tgt_kick() - Start copies that found the path full; report search hits. Called by every poll. Return: things done. */
 int cassini_tgt_kick(struct cassini_dom *dom);
 /** cassini_tgt_close() - @dom is closing: end the copies that were never started. After link_port_close(), which ends the others. */

@@ -76,7 +76,9 @@ struct cassini_le *cassini_le_new(struct cassini_pte *pte, const struct cassini_
 	return le;
 }
 
-struct cassini_le *cassini_le_once(struct cassini_pte *pte, const struct cassini_once *once)
+/* Part of cassini_append_once(). */
+inline __attribute__((always_inline)) struct cassini_le *cassini_le_once(struct cassini_pte *pte,
+									 const struct cassini_once *once)
 {
 	const struct cassini_le_attr attr = {
 		.list = CASSINI_PRIORITY,
@@ -176,12 +178,18 @@ static struct cassini_ule *ule_new(struct cassini_pte *pte, const struct cassini
 	return ule;
 }
 
+void cassini_ule_delist(struct cassini_pte *pte, struct cassini_ule *ule)
+{
+	mt_unexp_del(&pte->ules, &ule->mt);
+	cassini_pte_gate(pte);
+}
+
 void cassini_ule_free(struct cassini_pte *pte, struct cassini_ule *ule)
 {
 	if (pte->run.is_active && pte->run.next == ule)
 		pte->run.next = ule_of(mt_unexp_next(&ule->mt));
 	if (!ule->claimed)
-		mt_unexp_del(&pte->ules, &ule->mt);
+		cassini_ule_delist(pte, ule);
 	slab_put(&pte->ule_slab, ule);
 	if (!pte->closing)
 		cassini_rsrc_put(pte->lni, CASSINI_RSRC_LE);
@@ -295,6 +303,7 @@ void cassini_match(struct cassini_pte *pte, const struct cassini_pkt_in *pkt, st
 			return;
 		}
 		mt_unexp_add(&pte->ules, &hit->ule->mt);
+		cassini_pte_gate(pte);
 	}
 	hit->le = le;
 	hit->offset = offset_of(pkt);

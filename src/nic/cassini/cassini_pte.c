@@ -157,6 +157,7 @@ static void run_end(struct cassini_pte *pte)
 	run->has_slot = run->is_active = false;
 	run->le = NULL;
 	LIST_REMOVE(pte, waiting);
+	cassini_pte_gate(pte);
 }
 
 static void lists_free(struct cassini_pte *pte)
@@ -269,8 +270,7 @@ void cassini_pte_set(struct cassini_pte *pte, enum cassini_pte_state state, enum
 		nic_of(pte)->stats.pte_disabled += nic_auto;
 	}
 	pte->state = (uint8_t)state;
-	pte->is_open = state == CASSINI_PTE_ENABLED && pte->opts.is_matching && !pte->opts.en_event_match &&
-		       !pte->opts.lossless && pte->eq;
+	cassini_pte_gate(pte);
 	state_event(pte, why, nic_auto);
 }
 
@@ -470,6 +470,7 @@ static int run_begin(struct cassini_pte *pte, uint32_t room)
 	must(!cassini_eq_claim(pte->eq));
 	pte->run = (struct cassini_run){.is_active = true, .has_slot = true};
 	LIST_INSERT_HEAD(&pte->lni->waiting, pte, waiting);
+	cassini_pte_gate(pte);
 	return 0;
 }
 
@@ -548,7 +549,7 @@ inline struct cassini_le *cassini_append_once(struct cassini_pte *pte, const str
 	struct cassini_le *le;
 
 	lock_assert_held(nic_of(pte)->open.lock);
-	if (unlikely(!pte->is_open || pte->run.is_active || mt_unexp_cnt(&pte->ules) || !cassini_eq_room(pte->eq, 1) ||
+	if (unlikely(!pte->is_clear || !cassini_eq_room(pte->eq, 1) ||
 		     once->length > UINTPTR_MAX - (uintptr_t)once->start))
 		return NULL;
 	le = cassini_le_once(pte, once);

@@ -37,8 +37,8 @@ struct arrival {
 };
 
 /*
- * Some functions get a constant @is_simple: a Put without flags for an entry that takes just one, and is used up by it,
- * of a PTE that asks for nothing else. simple_entry() has asked all at once what they would ask one by one.
+ * Some functions get a constant @is_simple: a Put without flags, in one piece, for an entry that takes just one, and is
+ * used up by it, of a PTE that asks for nothing else. simple_entry() has asked all at once what they would ask one by one.
  */
 #define FOLDED static inline __attribute__((always_inline))
 
@@ -264,7 +264,7 @@ FOLDED int fail(struct arrival *a, uint8_t rc, bool is_simple)
  */
 FOLDED bool deposit(struct arrival *a, uint32_t len, bool is_simple)
 {
-	if (is_simple && likely(len <= COPY_SMALL_MAX && a->frame->seg_cnt == 1)) {
+	if (is_simple && likely(len <= COPY_SMALL_MAX)) {
 		copy_bytes(a->ev->start, a->frame->seg[0].p + a->pkt->hdr_len, len);
 		return true;
 	}
@@ -583,9 +583,8 @@ static inline void pkt_count(struct cassini_stats *stats, uint8_t flags)
 		stats->rx_unrestricted_pkts++;
 }
 
-/* Step by step. */
-static __attribute__((noinline)) int arrive(struct cassini_dom *dom, struct cassini_peer *peer,
-					    const struct cassini_pkt_in *pkt, const struct view *frame)
+int cassini_tgt_frame(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt,
+		      const struct view *frame)
 {
 	struct cassini_event ev;
 	struct arrival a = {
@@ -615,6 +614,13 @@ static __attribute__((noinline)) int arrive(struct cassini_dom *dom, struct cass
 	return verdict;
 }
 
+/* A plain Put that is not simple. By its parts, so that cassini_tgt_put() need not have it in memory. */
+static __attribute__((noinline)) int put_other(struct cassini_dom *dom, struct cassini_peer *peer,
+					       struct cassini_pkt_in pkt, const struct view *frame)
+{
+	return cassini_tgt_frame(dom, peer, &pkt, frame);
+}
+
 /*
  * The entry of a simple one; NULL: it is none. What shut(), admit() and match() find out step by step is known here
  * beforehand: of the PTE since its state was set (is_open), of the entry since it was made (is_plain).
@@ -624,16 +630,15 @@ static inline struct cassini_le *simple_entry(struct cassini_pte *pte, const str
 	struct cassini_le *le;
 	struct mt_node *n;
 
-	if (unlikely(pkt->op != CASSINI_PKT_PUT || pkt->flags || !pte || !pte->is_open ||
-		     !cassini_eq_room(pte->eq, ARRIVE_SLOTS)))
+	if (unlikely(!pte || !pte->is_open || !cassini_eq_room(pte->eq, ARRIVE_SLOTS)))
 		return NULL;
 	n = mt_posted_match(&pte->list[CASSINI_PRIORITY], pkt->initiator, pkt->match_bits);
 	le = n ? container_of(n, struct cassini_le, mt) : NULL;
 	return likely(le && le->is_plain) ? le : NULL;
 }
 
-int cassini_tgt_frame(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt,
-		      const struct view *frame)
+inline int cassini_tgt_put(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt,
+			   const struct view *frame)
 {
 	struct cassini_pte *pte = dom->pte[pkt->pid_idx];
 	struct cassini_le *le = simple_entry(pte, pkt);
@@ -641,7 +646,19 @@ int cassini_tgt_frame(struct cassini_dom *dom, struct cassini_peer *peer, const 
 	int verdict;
 
 	if (unlikely(!le))
-		return arrive(dom, peer, pkt, frame);
+		return put_other(dom, peer,
+				 (struct cassini_pkt_in){.op = pkt->op,
+							 .pid_idx = pkt->pid_idx,
+							 .vni = pkt->vni,
+							 .pid = pkt->pid,
+							 .initiator = pkt->initiator,
+							 .request_len = pkt->request_len,
+							 .remote_offset = pkt->remote_offset,
+							 .match_bits = pkt->match_bits,
+							 .header_data = pkt->header_data,
+							 .payload_len = pkt->payload_len,
+							 .hdr_len = pkt->hdr_len},
+				 frame);
 	a = (struct arrival){.dom = dom,
 			     .stats = &dom->nic->stats,
 			     .peer = peer,

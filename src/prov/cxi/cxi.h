@@ -30,7 +30,7 @@
  * Every event carries in user_ptr the struct cxi_req that waits for it; cxi_drain() hands it over. Everything runs
  * under the domain's lock.
  *
- * An fi_tsend's life: do_send() and cxi_send_common() in cxi_send.c, cxi_select_proto(); then cassini_begin() and
+ * An fi_tsend's life: do_send() and send_common() in cxi_send.c, cxi_select_proto(); then cassini_begin() and
  * cassini_commit(), and nobody remembers it; or an operation is kept, by send_kept() and cassini_post(): its ACK event
  * comes to cxi_drain(), then to send_on_ack() in cxi_send.c, cxi_tx_done(), kit_cq_push(). A receive's: do_recv() and
  * cxi_rx_append() in cxi_recv.c, cassini_append(); its PUT event comes to cxi_drain(), then to cxi_rx_on_event() and
@@ -128,6 +128,7 @@ enum cassini_tc cxi_tc(uint32_t tclass);
 /* --- address vector (cxi_av.c) ------------------------------------------------------------------- */
 struct cxi_av {
 	struct kit_av kit;
+	bool is_plain;                  /* an fi_addr is a place in our own table: neither of the next two */
 	int rx_ctx_bits;
 	struct cxi_av_shared *shared;   /* a named AV's memory, NULL */
 	bool has_keys;                  /* the domain was opened with FI_AV_AUTH_KEY */
@@ -138,43 +139,33 @@ struct cxi_av {
 	fi_addr_t *user_id;             /* by fi_addr, FI_ADDR_NOTAVAIL: none; NULL until there is one */
 	size_t user_cap;
 };
-/* av/cxi_av_shm.h */
-bool cxi_av_shm_get(const struct cxi_av_shared *shared, fi_addr_t fi_addr, struct cxi_addr *out);
-/** cxi_av_get() - The address of @fi_addr (without context bits). False: there is none. Lock held. */
-static inline bool cxi_av_get(const struct cxi_av *av, fi_addr_t fi_addr, struct cxi_addr *out)
-{
-	const struct cxi_addr *a;
-
-	if (unlikely(av->shared != NULL))
-		return cxi_av_shm_get(av->shared, fi_addr, out);
-	a = kit_av_addr(&av->kit, fi_addr);
-	if (likely(a != NULL))
-		*out = *a;
-	return a != NULL;
-}
 /** cxi_av_keys() - The keys inserted, at most CXI_AUTH_KEY_MAX. Return: how many. */
 int cxi_av_keys(const struct cxi_av *av, struct cxi_key *out);
 /* Where a message goes. */
 struct cxi_dest { uint32_t nic; uint16_t pid, vni; uint8_t rx_idx; };
+static inline struct cxi_dest cxi_dest_of(const struct cxi_addr *a, uint8_t rx_idx)
+{
+	return (struct cxi_dest){
+		.nic = cxi_addr_nic(a), .pid = cxi_addr_pid(a), .vni = le16_get(a->vni), .rx_idx = rx_idx};
+}
+/** cxi_av_dest_any() - cxi_av_dest() of any address vector. */
+int cxi_av_dest_any(const struct cxi_av *av, fi_addr_t addr, struct cxi_dest *out);
 /** cxi_av_dest() - @addr with its rx context bits. 0; -FI_EINVAL not in the AV. vni 0: the endpoint's. */
 static inline int cxi_av_dest(const struct cxi_av *av, fi_addr_t addr, struct cxi_dest *out)
 {
-	int bits = av->rx_ctx_bits;
-	struct cxi_addr a;
-	uint64_t rx = 0;
+	const struct cxi_addr *a;
 
-	if (unlikely(bits)) {
-		rx = addr >> (64 - bits);
-		addr &= ~0ULL >> bits;
+	if (unlikely(!av->is_plain)) {
+		struct cxi_dest dest = {0}; /* so that @out need not be in memory */
+		int ret = cxi_av_dest_any(av, addr, &dest);
+
+		*out = dest;
+		return ret;
 	}
-	if (unlikely(!cxi_av_get(av, addr, &a) || rx >= CXI_RX_CTX_MAX))
+	a = kit_av_addr(&av->kit, addr);
+	if (unlikely(!a))
 		return -FI_EINVAL;
-	*out = (struct cxi_dest){
-		.nic = cxi_addr_nic(&a),
-		.pid = cxi_addr_pid(&a),
-		.vni = le16_get(a.vni),
-		.rx_idx = (uint8_t)rx,
-	};
+	*out = cxi_dest_of(a, 0);
 	return 0;
 }
 /** cxi_av_source() - fi_addr of (nic, pid, vni) for FI_SOURCE; FI_ADDR_NOTAVAIL. */
@@ -185,17 +176,16 @@ struct cxi_req { void (*on_event)(struct cxi_req *req, const struct cassini_even
 /** cxi_drain() - Hand all events of @eq to their requests. Return: how many. */
 static inline int cxi_drain(struct cassini_eq *eq)
 {
-	const struct cassini_event *ev;
-	int n = 0;
+	uint32_t from = eq->rd;
 
-	while ((ev = cassini_eq_peek(eq))) {
+	while (eq->rd != eq->wr) {
+		const struct cassini_event *ev = cassini_eq_peek(eq);
 		struct cxi_req *req = (struct cxi_req *)(uintptr_t)ev->user_ptr;
 
 		req->on_event(req, ev);
 		cassini_eq_pop(eq);
-		n++;
 	}
-	return n;
+	return (int)(eq->rd - from);
 }
 
 /* --- portal: a libcxi Domain per VNI, and pid_idx 255 (cxi_portal.c) ----------------------------- */
@@ -347,21 +337,21 @@ extern const struct kit_atomic_ops cxi_atomic_ops;
 struct cxi_txc {
 	struct cxi_domain *domain;
 	struct cxi_ep *ep;               /* whose it is; NULL: shared */
+	struct cassini_cmdq *cmdq;
+	/* whose sends the context has no reason to remember: cxi_txc_gate(); NULL: all are */
+	const struct cxi_ep *direct;
+	uint64_t send_seq;               /* of the latest send */
+	uint32_t used, max;              /* operations outstanding, tx_attr.size */
 	struct fid_stx stx;              /* a shared context's fid */
 	uint32_t refs;                   /* endpoints using it */
 	uint8_t idx;
 	uint32_t tclass;
-	struct cassini_cmdq *cmdq;
 	struct cassini_cp *cp;
 	struct cxi_cps cps;
 	struct cassini_eq *eq;
 	uint32_t eq_low;                 /* free event slots below which posts return -FI_EAGAIN */
 	struct slab txs;                 /* struct cxi_tx */
-	uint32_t used, max;              /* operations outstanding, tx_attr.size */
-	uint64_t send_seq;               /* of the latest send */
 	void *fc;                        /* cxi_fc.c: peers in flow control, sends held for them */
-	/* whose sends the context has no reason to remember: cxi_txc_gate(); NULL: all are */
-	const struct cxi_ep *direct;
 	void *rnr;                       /* cxi_rnr.c: retries by time */
 };
 /** cxi_txc_gate() - The owner of @t, or its flow control, has come or gone. */
@@ -505,6 +495,7 @@ struct cxi_rxc {
 	struct cassini_cp *cp;
 	struct cxi_cps cps;
 	struct slab rxs, uxs;            /* struct cxi_rx, struct cxi_ux */
+	SLIST_HEAD(, cxi_rx) resting;     /* of @rxs: those that have ended, as new */
 	/* receives that have not ended; rx_attr.size, which bounds the event queue, not them: list entries do */
 	uint32_t posted, max;
 	TAILQ_HEAD(, cxi_rx) rx_list;    /* all of them, in order of posting */

@@ -49,6 +49,19 @@ static int av_check(struct kit_av *kav, const void *addr)
 	return 0;
 }
 
+/* The address of @fi_addr, without context bits. Return: false: there is none. */
+static bool av_get(const struct cxi_av *av, fi_addr_t fi_addr, struct cxi_addr *out)
+{
+	const struct cxi_addr *a;
+
+	if (av->shared)
+		return cxi_av_shm_get(av->shared, fi_addr, out);
+	a = kit_av_addr(&av->kit, fi_addr);
+	if (a)
+		*out = *a;
+	return a != NULL;
+}
+
 static const char *av_straddr(struct kit_av *kav, const void *addr, char *buf, size_t *len)
 {
 	struct cxi_addr a;
@@ -110,7 +123,7 @@ static int av_set_user_id(struct fid_av *fid, fi_addr_t fi_addr, fi_addr_t user_
 	if (av->kit.domain->forked(av->kit.domain))
 		return -FI_EIO;
 	lock_acquire(&av->kit.domain->lock);
-	ret = cxi_av_get(av, fi_addr, &a) ? user_room(av, fi_addr) : -FI_EINVAL;
+	ret = av_get(av, fi_addr, &a) ? user_room(av, fi_addr) : -FI_EINVAL;
 	if (!ret)
 		av->user_id[fi_addr] = user_id;
 	lock_release(&av->kit.domain->lock);
@@ -197,6 +210,18 @@ static const struct kit_av_ops av_shared_ops = {
 };
 
 /* --- what the data path asks --------------------------------------------------------------------- */
+
+int cxi_av_dest_any(const struct cxi_av *av, fi_addr_t addr, struct cxi_dest *out)
+{
+	unsigned bits = (unsigned)av->rx_ctx_bits;
+	uint64_t rx = bits ? addr >> (64 - bits) : 0;
+	struct cxi_addr a;
+
+	if (rx >= CXI_RX_CTX_MAX || !av_get(av, addr & ~0ULL >> bits, &a))
+		return -FI_EINVAL;
+	*out = cxi_dest_of(&a, (uint8_t)rx);
+	return 0;
+}
 
 fi_addr_t cxi_av_source(const struct cxi_av *av, uint32_t nic, uint16_t pid, uint16_t vni)
 {
@@ -448,6 +473,7 @@ int cxi_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_a
 		return ret;
 	}
 	av->rx_ctx_bits = attr->rx_ctx_bits;
+	av->is_plain = !av->rx_ctx_bits && !av->shared;
 	av->has_keys = d->max_ep_auth_key;
 	av->has_user_id = attr->flags & KIT_AV_USER_ID;
 	if (attr->flags & FI_SYMMETRIC) /* a promise that lets the adapter match by rank */

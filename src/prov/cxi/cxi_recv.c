@@ -14,13 +14,39 @@
 
 void cxi_rx_unpost(struct cxi_rx *rx)
 {
-	TAILQ_REMOVE(&rx->rxc->rx_list, rx, link);
-	rx->rxc->posted--;
+	struct cxi_rxc *r = rx->rxc;
+
+	TAILQ_REMOVE(&r->rx_list, rx, link);
+	r->posted--;
+}
+
+/* What a whole message for a receive of one message never changes. */
+static void as_new(struct cxi_rx *rx, struct cxi_rxc *r)
+{
+	rx->req.on_event = cxi_rx_on_event;
+	rx->rxc = r;
+	rx->parts = 0;
+	rx->used = 0;
+	rx->owner = NULL;
+	rx->ep = NULL;
+	rx->done = NULL;
+}
+
+struct cxi_rx *cxi_rx_make(struct cxi_rxc *r)
+{
+	struct cxi_rx *rx = slab_get(&r->rxs);
+
+	if (rx)
+		as_new(rx, r);
+	return rx;
 }
 
 void cxi_rx_free(struct cxi_rx *rx)
 {
-	slab_put(&rx->rxc->rxs, rx);
+	struct cxi_rxc *r = rx->rxc;
+
+	as_new(rx, r);
+	SLIST_INSERT_HEAD(&r->resting, rx, rest);
 }
 
 struct cxi_ep *cxi_rx_ep(const struct cxi_rxc *r, const struct cassini_event *ev)
@@ -70,16 +96,14 @@ static uint64_t part_leaves(struct cxi_rx *rx)
 	return owner->unlinked && !owner->parts && !owner->canceled ? FI_MULTI_RECV : 0;
 }
 
-static inline uint64_t msg_flags(const struct cxi_rx *rx, const struct cassini_event *msg)
+static inline const struct cxi_form *form_of(const struct cxi_rx *rx)
 {
-	const struct cxi_rxc *r = rx->rxc;
-
-	return r->form[rx->tagged].cqe_flags | (unlikely(msg->match_bits & r->data_bit) ? FI_REMOTE_CQ_DATA : 0);
+	return &rx->rxc->form[rx->tagged];
 }
 
-static inline uint64_t msg_tag(const struct cxi_rx *rx, const struct cassini_event *msg)
+static inline bool has_data(const struct cxi_rx *rx, const struct cassini_event *msg)
 {
-	return msg->match_bits & rx->rxc->form[rx->tagged].tag_mask;
+	return unlikely(msg->match_bits & rx->rxc->data_bit);
 }
 
 static void err_push(struct cxi_rx *rx, uint64_t multi, int err, int prov_errno, size_t olen, const void *data,
@@ -87,11 +111,11 @@ static void err_push(struct cxi_rx *rx, uint64_t multi, int err, int prov_errno,
 {
 	struct fi_cq_err_entry e = {
 		.op_context = rx->owner ? rx->owner->context : rx->context,
-		.flags = msg_flags(rx, &rx->msg) | multi,
+		.flags = form_of(rx)->cqe_flags | (has_data(rx, &rx->msg) ? FI_REMOTE_CQ_DATA : 0) | multi,
 		.len = rx->got,
 		.buf = rx->buf,
 		.data = rx->msg.header_data,
-		.tag = msg_tag(rx, &rx->msg),
+		.tag = rx->msg.match_bits & form_of(rx)->tag_mask,
 		.olen = olen,
 		.err = err,
 		.prov_errno = prov_errno,
@@ -166,14 +190,19 @@ static inline __attribute__((always_inline)) uint64_t complete(struct cxi_rx *rx
 							       fi_addr_t src, uint64_t more_flags,
 							       const struct cxi_rx *owner)
 {
-	uint64_t flags = msg_flags(rx, msg) | more_flags;
+	const struct cxi_form *f = form_of(rx);
+	uint64_t flags = f->cqe_flags | more_flags, tag = msg->match_bits & f->tag_mask, data = 0;
 
+	if (has_data(rx, msg)) {
+		flags |= FI_REMOTE_CQ_DATA;
+		data = msg->header_data;
+	}
 	if (unlikely(ep->kit.cntr[KIT_CNTR_RECV] != NULL))
 		cxi_cntr_count(ep->kit.cntr[KIT_CNTR_RECV], got, 1, 0);
 	if (unlikely(!kit_rx_wants_cqe(&ep->kit, rx->flags)))
 		return 0; /* a buffer's release is an entry of its own */
-	kit_cq_push(ep->kit.rx_cq, owner ? owner->context : rx->context, flags, got, owner ? rx->buf : NULL,
-		    flags & FI_REMOTE_CQ_DATA ? msg->header_data : 0, msg_tag(rx, msg), src);
+	kit_cq_push(ep->kit.rx_cq, owner ? owner->context : rx->context, flags, got, owner ? rx->buf : NULL, data, tag,
+		    src);
 	return flags & FI_MULTI_RECV;
 }
 
@@ -328,7 +357,7 @@ void cxi_rx_take(struct cxi_rx *rx, const struct cassini_event *ev, bool late)
 
 struct cxi_rx *cxi_rx_part(struct cxi_rx *owner, uint32_t rlength)
 {
-	struct cxi_rx *rx = slab_get(&owner->rxc->rxs);
+	struct cxi_rx *rx = cxi_rx_new(owner->rxc);
 
 	if (!rx)
 		return NULL;
@@ -446,15 +475,15 @@ static __attribute__((noinline)) void event_other(struct cxi_rx *rx, const struc
 void cxi_rx_on_event(struct cxi_req *req, const struct cassini_event *ev)
 {
 	struct cxi_rx *rx = container_of(req, struct cxi_rx, req);
-	struct cxi_ep *ep = rx->rxc->ep;
+	struct cxi_rxc *r = rx->rxc;
 
 	if (unlikely(!is_simple(rx, ev))) {
 		event_other(rx, ev);
 		return;
 	}
-	complete(rx, ep, ev, ev->mlength, cxi_rx_source(ep, ev->initiator, ev->vni), 0, NULL);
+	complete(rx, r->ep, ev, ev->mlength, cxi_rx_source(r->ep, ev->initiator, ev->vni), 0, NULL);
 	cxi_rx_unpost(rx);
-	cxi_rx_free(rx);
+	SLIST_INSERT_HEAD(&r->resting, rx, rest);
 }
 
 int cxi_rx_append(struct cxi_rx *rx)
@@ -511,16 +540,13 @@ static inline int args_check(const struct cxi_ep *ep, const struct cxi_recv_args
 }
 
 static inline __attribute__((always_inline)) struct cxi_rx *rx_get(struct cxi_ep *ep, const struct cxi_recv_args *a,
-								   const struct cxi_match *m)
+								   const struct cxi_match *m, bool is_multi)
 {
 	struct cxi_rxc *r = ep->rxc;
-	struct cxi_rx *rx = slab_get(&r->rxs);
-	bool is_multi = a->flags & FI_MULTI_RECV;
+	struct cxi_rx *rx = cxi_rx_new(r);
 
 	if (unlikely(!rx))
 		return NULL;
-	rx->req.on_event = cxi_rx_on_event;
-	rx->rxc = r;
 	rx->context = a->context;
 	rx->flags = a->flags;
 	rx->state = RX_HW;
@@ -533,12 +559,9 @@ static inline __attribute__((always_inline)) struct cxi_rx *rx_get(struct cxi_ep
 	rx->len = a->len;
 	rx->match_bits = m->bits;
 	rx->ignore = m->ignore;
-	rx->parts = 0;
-	rx->used = 0;
-	rx->owner = NULL;
-	rx->ep = NULL;
 	rx->first_ns = 0;
-	rx->done = a->done;
+	if (unlikely(a->done))
+		rx->done = a->done;
 	if (unlikely(is_multi))
 		TAILQ_INIT(&rx->part_list);
 	TAILQ_INSERT_TAIL(&r->rx_list, rx, link);
@@ -551,7 +574,7 @@ struct cxi_rx *cxi_rx_get(struct cxi_ep *ep, const struct cxi_recv_args *a)
 	struct cxi_match m;
 
 	match_make(ep, a, &m);
-	return rx_get(ep, a, &m);
+	return rx_get(ep, a, &m, a->flags & FI_MULTI_RECV);
 }
 
 ssize_t cxi_recv_common(struct cxi_ep *ep, const struct cxi_recv_args *a)
@@ -629,7 +652,7 @@ static inline __attribute__((always_inline)) bool recv_direct(struct cxi_ep *ep,
 		     args_check(ep, a)))
 		return false;
 	match_make(ep, a, &m);
-	rx = rx_get(ep, a, &m);
+	rx = rx_get(ep, a, &m, false);
 	if (unlikely(!rx))
 		return false;
 	once = (struct cassini_once){

@@ -22,6 +22,7 @@ enum cxi_rx_state { RX_HW, RX_SW, RX_TAKEN, RX_UNLINKING };
 struct cxi_rx {
 	struct cxi_req req; /* first */
 	struct cxi_rxc *rxc;
+	SLIST_ENTRY(cxi_rx) rest; /* rxc->resting */
 	void *context;
 	uint64_t flags;
 	TAILQ_ENTRY(cxi_rx) link; /* rxc->rx_list (posted ones only) */
@@ -95,9 +96,23 @@ void cxi_rx_take(struct cxi_rx *rx, const struct cassini_event *ev, bool late);
 struct cxi_rx *cxi_rx_part(struct cxi_rx *owner, uint32_t rlength);
 /** cxi_rx_unpost() - @rx (not a part) is no longer counted and listed as posted. */
 void cxi_rx_unpost(struct cxi_rx *rx);
-/** cxi_rx_get() - A fresh receive, counted and listed as posted. NULL: no memory. */
-struct cxi_rx *cxi_rx_get(struct cxi_ep *ep, const struct cxi_recv_args *a);
+/**
+ * cxi_rx_new() - One that is as new: what is the same of each new one, and of most ones that have ended, is written
+ * (as_new() in cxi_recv.c), and nothing else. NULL: no memory. cxi_rx_free() - It has ended.
+ */
+struct cxi_rx *cxi_rx_make(struct cxi_rxc *r); /* more memory */
+static inline struct cxi_rx *cxi_rx_new(struct cxi_rxc *r)
+{
+	struct cxi_rx *rx = SLIST_FIRST(&r->resting);
+
+	if (unlikely(!rx))
+		return cxi_rx_make(r);
+	SLIST_REMOVE_HEAD(&r->resting, rest);
+	return rx;
+}
 void cxi_rx_free(struct cxi_rx *rx);
+/** cxi_rx_get() - A receive, counted and listed as posted. NULL: no memory. */
+struct cxi_rx *cxi_rx_get(struct cxi_ep *ep, const struct cxi_recv_args *a);
 /** cxi_rx_stalled() - Try again what found the queue full. Return: how many went. */
 int cxi_rx_stalled(struct cxi_rxc *r);
 /** cxi_rx_refuse() - The end of a receive that no message will meet: an error entry with @err; frees it. */

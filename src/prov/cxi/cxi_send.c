@@ -172,17 +172,19 @@ void cxi_zbp_on_event(struct cxi_req *req, const struct cassini_event *ev)
 
 /* --- starts -------------------------------------------------------------------------------------- */
 
-static int args_check(const struct cxi_ep *ep, const struct cxi_send_args *a)
+static __attribute__((cold, noinline)) int tag_refuse(const struct cxi_ep *ep, uint64_t tag)
+{
+	LOG_INFO("tag %#llx refused: %d bits may be set", (unsigned long long)tag, ep->is_rnr ? CXI_RNR_TAG_BITS : CXI_TAG_BITS);
+	return -FI_EINVAL;
+}
+
+static inline int args_check(const struct cxi_ep *ep, const struct cxi_send_args *a)
 {
 	if (unlikely(a->len > (a->inject ? ep->kit.inject_size : (size_t)CXI_MSG_MAX)))
 		return -FI_EMSGSIZE;
 	if (unlikely(a->len && !a->buf))
 		return -FI_EINVAL;
-	if (unlikely(a->tag & ~ep->tag_mask)) { /* 0 of those without */
-		LOG_INFO("tag %#llx refused: %d bits may be set", (unsigned long long)a->tag, ep->is_rnr ? CXI_RNR_TAG_BITS : CXI_TAG_BITS);
-		return -FI_EINVAL;
-	}
-	return unlikely((a->flags & FI_FENCE) && !(ep->kit.caps & FI_FENCE)) ? -FI_EINVAL : 0;
+	return unlikely(a->tag & ~ep->tag_mask) ? tag_refuse(ep, a->tag) : 0; /* 0 of those without */
 }
 
 /* Bytes that may have to be sent again, when the caller's memory is another's. NULL: no memory for so many. */
@@ -234,9 +236,9 @@ static inline bool has_unread(const struct cxi_ep *ep)
  */
 #define EARLY_NOT (CXI_LEVELS & ~FI_INJECT_COMPLETE)
 
-static inline bool is_early(const struct cxi_ep *ep, const struct cxi_send_args *a)
+static inline bool is_early(const struct cxi_ep *ep, const struct cxi_txc *t, const struct cxi_send_args *a)
 {
-	return likely(!ep->txc->used && !(a->flags & EARLY_NOT) && !has_unread(ep));
+	return likely(!t->used && !(a->flags & EARLY_NOT) && !has_unread(ep));
 }
 
 /*
@@ -247,18 +249,21 @@ static inline bool is_forgotten(const struct cxi_ep *ep, const struct cxi_txc *t
 				enum cxi_proto proto, bool wants_cqe)
 {
 	return likely(proto != CXI_P_RDZV && t->direct == ep && !a->work && !(a->flags & (FI_FENCE | FI_MATCH_COMPLETE)) &&
-		      !ep->kit.cntr[KIT_CNTR_SEND] && (!wants_cqe || is_early(ep, a)));
+		      !ep->kit.cntr[KIT_CNTR_SEND] && (!wants_cqe || is_early(ep, t, a)));
 }
 
-/* One that is remembered, until its target has answered. */
-static __attribute__((noinline)) int send_kept(struct cxi_ep *ep, const struct cxi_send_args *a, struct cxi_dest dest)
+/* One that is remembered, until its target has answered. By its parts: what send_common() has stays in registers. */
+static __attribute__((noinline)) int send_kept(struct cxi_ep *ep, struct cxi_send_args args, struct cxi_dest dest)
 {
 	struct cassini_dom *dom = likely(!dest.vni) ? ep->portal->dom[0] : cxi_portal_dom(ep->portal, dest.vni);
+	const struct cxi_send_args *a = &args;
 	struct cxi_txc *t = ep->txc;
 	enum cxi_proto proto;
 	struct cxi_tx *tx;
 	int ret;
 
+	if (unlikely((a->flags & FI_FENCE) && !(ep->kit.caps & FI_FENCE)))
+		return -FI_EINVAL;
 	if (unlikely(t->fc && cxi_fc_holds(t, &dest)))
 		return -FI_EAGAIN;
 	if (unlikely(!dom))
@@ -281,7 +286,8 @@ static __attribute__((noinline)) int send_kept(struct cxi_ep *ep, const struct c
 	return ret;
 }
 
-ssize_t cxi_send_common(struct cxi_ep *ep, const struct cxi_send_args *a)
+/* Folded into each call of one buffer, with what that call says as constants. */
+static inline __attribute__((always_inline)) ssize_t send_common(struct cxi_ep *ep, const struct cxi_send_args *a)
 {
 	bool wants_cqe = !a->no_cqe && kit_tx_wants_cqe(&ep->kit, a->flags);
 	struct cassini_cmd cmd;
@@ -297,19 +303,37 @@ ssize_t cxi_send_common(struct cxi_ep *ep, const struct cxi_send_args *a)
 	cmd.dom = ep->portal->dom[0];
 	/* as of a command that waits for no counter and is none of RNR's: those are remembered anyway */
 	proto = cxi_select_proto(&ep->domain->params, a->len, a->inject, false, false);
-	if (likely(is_forgotten(ep, t, a, proto, wants_cqe) && !dest.vni && cmd.dom == t->cps.dom)) {
+	if (likely(is_forgotten(ep, t, a, proto, wants_cqe) && !dest.vni)) {
 		build(&cmd, a, &dest, proto, NULL);
 		frame = cassini_begin(t->cmdq, &cmd, wants_cqe);
 	}
 	if (unlikely(!frame))
-		return send_kept(ep, a, dest);
-	cmd.flags |= a->flags & FI_MORE ? CASSINI_CMD_MORE : 0;
+		return send_kept(ep,
+				 (struct cxi_send_args){.buf = a->buf,
+							.len = a->len,
+							.dest = a->dest,
+							.tag = a->tag,
+							.data = a->data,
+							.context = a->context,
+							.flags = a->flags,
+							.work = a->work,
+							.tagged = a->tagged,
+							.inject = a->inject,
+							.no_cqe = a->no_cqe},
+				 dest);
+	if (unlikely(a->flags & FI_MORE))
+		cmd.flags |= CASSINI_CMD_MORE;
 	cmd.user_ptr = ++t->send_seq;
 	cassini_commit(t->cmdq, frame, &cmd);
 	if (wants_cqe)
 		kit_cq_push(ep->kit.tx_cq, a->context, FI_SEND | (a->tagged ? FI_TAGGED : FI_MSG), 0, NULL, 0, 0,
 			    FI_ADDR_NOTAVAIL);
 	return 0;
+}
+
+ssize_t cxi_send_common(struct cxi_ep *ep, const struct cxi_send_args *a)
+{
+	return send_common(ep, a);
 }
 
 /* A command that nobody remembered has failed: from here on it is an operation like any other. */
@@ -374,7 +398,7 @@ static inline __attribute__((always_inline)) ssize_t do_send(struct fid_ep *fid,
 	}
 	a.inject = is_injected(ep, s, a.len);
 	lock_acquire(&ep->domain->kit.lock);
-	ret = cxi_send_common(ep, &a);
+	ret = s->is_vec ? cxi_send_common(ep, &a) : send_common(ep, &a);
 	lock_release(&ep->domain->kit.lock);
 	return ret;
 }

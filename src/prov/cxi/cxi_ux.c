@@ -197,7 +197,7 @@ void cxi_ux_del(struct cxi_rxc *r, struct cxi_ux *ux)
  */
 void cxi_ux_discard(struct cxi_rxc *r, const struct cassini_event *ev)
 {
-	struct cxi_rx *rx = slab_get(&r->rxs);
+	struct cxi_rx *rx = cxi_rx_new(r);
 
 	if (!rx) {
 		cxi_buf_release(r, ev->start, ev->mlength);
