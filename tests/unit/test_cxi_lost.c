@@ -145,19 +145,29 @@ static void taken__nothing_is_kept(void **state)
 	world_close(&w);
 }
 
-/* They come back, are kept, and go again in their order; what kept them is freed. */
+/* More than is made when it is first needed, and stays: seven objects of queues, tables and flow control. */
+#define STAYS 8
+
+/*
+ * They come back, are kept, and go again in their order; what kept them is freed. The adapter's thread may have opened
+ * the entry before a message came, so one round tells little of what a round leaves; what each of 16 leaves is more
+ * than stays.
+ */
 static void refused__sent_again_in_order(void **state)
 {
-	int64_t live = 0;
+	uint64_t until;
 	struct world w;
+	int64_t live;
 
 	(void)state;
 	world_open(&w);
-	for (int i = 0; i < 3; i++) {
-		live = mem_live_count();
+	live = mem_live_count() + STAYS;
+	for (int i = 0; i < 2 * STAYS; i++)
 		flood(&w, true);
-	}
-	assert_int_equal(mem_live_count(), live);
+	until = clk_now_ns(NULL) + 10 * NS_PER_SEC;
+	while (mem_live_count() > live && clk_now_ns(NULL) < until) /* answers may be on their way */
+		turn(&w, 0, 0);
+	assert_in_range(mem_live_count(), 0, live);
 	world_close(&w);
 }
 
