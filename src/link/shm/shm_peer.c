@@ -743,7 +743,7 @@ bool shm_peer_cma_ok(struct shm_peer *sp)
 bool shm_peer_is_polling(struct shm_peer *sp)
 {
 	uint64_t now = clk_now_ns(&sp->s->p->node->clk), gap = now - sp->look_ns;
-	uint32_t epoch, rx_pos = sp->rx ? sp->rx->lane.pos : 0;
+	uint32_t epoch, rx_pos = sp->rx ? lane_rx_pos(&sp->rx->lane) : 0;
 	bool is_fresh;
 
 	if (sp->look_ns && gap < POLLING_FRESH_NS)
