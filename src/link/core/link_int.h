@@ -193,11 +193,12 @@ int port_frame_out(struct link_port *p, struct link_peer *peer, enum link_kind k
 		   const struct iovec *iov, int iov_cnt, void *cookie);
 
 /*
- * APP: threads of the application may sleep. WOKEN: they were woken in place of a bell, and nobody has polled since. CALLED: therefore
- * wait_fd is readable, until the next link_arm(). SERVED: by the adapter thread, which is the caller of link_poll() while this is set.
+ * APP: threads of the application may sleep. WOKEN: they were woken in place of a bell, and nobody has polled since.
+ * CALLED: therefore wait_fd is readable, until the next link_arm(). SERVED: by the adapter thread, which is the caller of
+ * link_poll() while this is set.
  */
 enum { PORT_ARM_APP = 1, PORT_ARM_AGENT = 2, PORT_ARM_WOKEN = 4, PORT_ARM_CALLED = 8, PORT_ARM_SERVED = 16 };
-#define PORT_ARM_POLL (PORT_ARM_AGENT | PORT_ARM_WOKEN | PORT_ARM_SERVED) /* what makes a poll more than a look: port_awake() */
+#define PORT_ARM_POLL (PORT_ARM_AGENT | PORT_ARM_WOKEN | PORT_ARM_SERVED) /* a poll is more than that: port_awake() */
 
 /** port_flush() - Hand all that is due to the carrier, and have it sent. */
 void port_flush(struct link_port *p, uint64_t now_ns);
@@ -224,7 +225,9 @@ void port_awake(struct link_port *p);
 static inline void port_count_poll(struct link_node *n)
 {
 	/* relaxed, no read-modify-write: the lock holder is the only writer, the agent only looks for change */
-	atomic_store_explicit(&n->poll_epoch, atomic_load_explicit(&n->poll_epoch, memory_order_relaxed) + 1, memory_order_relaxed);
+	uint64_t epoch = atomic_load_explicit(&n->poll_epoch, memory_order_relaxed);
+
+	atomic_store_explicit(&n->poll_epoch, epoch + 1, memory_order_relaxed);
 }
 #define PORT_TICK_POLLS 64u /* every so many polls port_tick(); in each one of the agent */
 /** port_arm() - link_arm() for @who (PORT_ARM_*). */

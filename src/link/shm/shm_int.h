@@ -625,7 +625,7 @@ void shm_gone_fini(struct shm_port *s);
 struct shm_peer *shm_peer_of(struct shm_port *s, const struct link_addr *addr, uint32_t life, int *err);
 /** shm_peer_link() - The link_peer of a sender, made if need be. NULL: not now. */
 struct link_peer *shm_peer_link(struct shm_peer *sp);
-/** shm_peer_ends() - The pass that began with s->in_poll++ is over: tell of those found dead, free what it left behind. */
+/** shm_peer_ends() - The pass that began with s->in_poll++ is over: tell of the dead, free what it left behind. */
 void shm_peer_ends(struct shm_port *s);
 /** shm_port_stage() - Make the staging arena at the first frame that needs it. Return: 0; -errno.
  */
