@@ -162,9 +162,13 @@ static inline void copy_once(uint8_t *dst, const uint8_t *src, size_t len)
 static inline void copy_word(uint8_t *dst, const uint8_t *src, size_t len)
 {
 	atomic_thread_fence(memory_order_release);
-	COPY_STEP_(len & 8, 8)
+	if (len & 8)
+		copy_8(dst, src);
 	if (likely(!(len & 7)))
 		return;
+	atomic_signal_fence(memory_order_seq_cst);
+	dst += len & 8;
+	src += len & 8;
 	COPY_STEP_(len & 4, 4)
 	COPY_STEP_(len & 2, 2)
 	COPY_STEP_(len & 1, 1)

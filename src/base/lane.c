@@ -43,6 +43,12 @@ void lane_tx_init(struct lane_tx *tx, void *mem, uint32_t slot_cnt)
 	tx->lap = (uint64_t)lane_lap_tag(tx->pos, tx->lap_shift) << LANE_LAP_SHIFT;
 }
 
+/* From one lane_turn() to the next. No record that the fast part of lane_peek() passes is longer. */
+static uint32_t stretch(uint32_t slot_cnt)
+{
+	return MIN(slot_cnt / 4, (uint32_t)LANE_SLOTS_MAX);
+}
+
 void lane_rx_init(struct lane_rx *rx, void *mem, uint32_t slot_cnt)
 {
 	struct lane_shm *shm = mem;
@@ -51,12 +57,11 @@ void lane_rx_init(struct lane_rx *rx, void *mem, uint32_t slot_cnt)
 	*rx = (struct lane_rx){
 		.slots = (uint8_t *)(shm + 1),
 		.next = (uint8_t *)(shm + 1),
-		.end = (uint8_t *)(shm + 1) + (size_t)slot_cnt * LANE_SLOT,
 		.head = &shm->head,
 		.mask = slot_cnt - 1,
-		.quarter = ~((slot_cnt - 1) >> 2),
+		.left = (int32_t)stretch(slot_cnt),
+		.turn = lane_first(slot_cnt) + stretch(slot_cnt),
 		.lap_shift = (uint32_t)__builtin_ctz(slot_cnt),
-		.pos = lane_first(slot_cnt),
 		.published = lane_first(slot_cnt),
 		.lap = lane_lap_tag(lane_first(slot_cnt), (uint32_t)__builtin_ctz(slot_cnt)),
 	};
@@ -119,8 +124,8 @@ void *lane_reserve_slow(struct lane_tx *tx, uint32_t nslots)
  */
 void lane_scrub(struct lane_rx *rx)
 {
-	uint32_t next_lap = lane_lap_tag(rx->pos + rx->mask + 1, rx->lap_shift);
-	uint32_t idx = rx->pos & rx->mask;
+	uint32_t pos = lane_rx_pos(rx), next_lap = lane_lap_tag(pos + rx->mask + 1, rx->lap_shift);
+	uint32_t idx = pos & rx->mask;
 
 	for (uint32_t i = 1; i < rx->cur; i++) {
 		_Atomic uint64_t *word0 = lane_word0(rx->slots, idx + i);
@@ -130,19 +135,24 @@ void lane_scrub(struct lane_rx *rx)
 	}
 }
 
-/* A lap begins at a quarter, and no record crosses the end of the ring: so tag and place change only here. */
+/* A lap begins at a turn, and no record crosses the end of the ring: so tag and place change only here. */
 void lane_turn(struct lane_rx *rx)
 {
-	rx->next = (uint8_t *)lane_word0(rx->slots, rx->pos & rx->mask);
-	rx->lap = lane_lap_tag(rx->pos, rx->lap_shift);
+	uint32_t pos = lane_rx_pos(rx), len = stretch(rx->mask + 1);
+
+	rx->turn = (pos & ~(len - 1)) + len; /* the last record may have gone beyond the last one */
+	rx->left = (int32_t)(rx->turn - pos);
+	rx->next = (uint8_t *)lane_word0(rx->slots, pos & rx->mask);
+	rx->lap = lane_lap_tag(pos, rx->lap_shift);
 	lane_publish(rx);
 }
 
 void *lane_peek_slow(struct lane_rx *rx, uint64_t word, uint32_t *cap_bytes, uint64_t *user40)
 {
-	uint32_t idx = rx->pos & rx->mask;
-	uint32_t nslots = (uint32_t)FIELD_GET(LANE_W_NSLOTS, word);
+	uint32_t idx = lane_rx_pos(rx) & rx->mask, nslots = (uint32_t)FIELD_GET(LANE_W_NSLOTS, word);
 
+	if (!(word & LANE_W_SKIP) && nslots - 1 < LANE_SLOTS_MAX && idx + nslots <= rx->mask + 1)
+		return lane_show(rx, nslots, word, cap_bytes, user40);
 	/*
 	 * A skip is shorter than the longest message and ends the ring. So none begins at index 0,
 	 * and a hostile peer cannot keep us here by skip after skip.

@@ -79,12 +79,11 @@ struct lane_tx {
 
 /* Consumer's private half. Locking: none, one thread at a time. */
 struct lane_rx {
-	uint8_t *next;	    /* slot of the next record, at @pos */
-	uint32_t pos;	    /* of the next record */
-	uint32_t lap;	    /* tag of @pos's lap; LANE_LAP_NEVER once broken */
-	uint32_t cur;	    /* slots of the record that lane_peek() returned */
-	uint32_t quarter;   /* the bits of a position that change where a quarter of the ring ends */
-	const uint8_t *end; /* of the ring */
+	uint8_t *next; /* slot of the next record */
+	int32_t left;  /* slots from there to @turn, at least 1 */
+	uint32_t lap;  /* tag of the lap there; LANE_LAP_NEVER once broken */
+	uint32_t cur;  /* slots of the record that lane_peek() returned */
+	uint32_t turn; /* position at which lane_turn() is due, LANE_SLOTS_MAX slots or a quarter of the ring after the last one */
 	_Atomic uint32_t *head;
 	uint32_t published; /* what *@head says */
 	bool broken;	    /* the peer wrote a header that no producer writes; for good */
@@ -111,6 +110,7 @@ void lane_rx_init(struct lane_rx *rx, void *mem, uint32_t slot_cnt);
 void *lane_reserve_slow(struct lane_tx *tx, uint32_t nslots);
 void *lane_peek_slow(struct lane_rx *rx, uint64_t word, uint32_t *cap_bytes, uint64_t *user40);
 void lane_scrub(struct lane_rx *rx);
+void lane_turn(struct lane_rx *rx);
 
 static inline _Atomic uint64_t *lane_word0(uint8_t *slots, uint32_t idx)
 {
@@ -203,14 +203,31 @@ static inline uint32_t lane_tx_pos(const struct lane_tx *tx)
 	return tx->pos;
 }
 
+/** lane_rx_pos() - Slots consumed so far, free running: where the next record begins. */
+static inline uint32_t lane_rx_pos(const struct lane_rx *rx)
+{
+	return rx->turn - (uint32_t)rx->left;
+}
+
 /** lane_publish() - Tell the producer what has been consumed; call at the end of a poll pass. */
 static inline void lane_publish(struct lane_rx *rx)
 {
-	if (rx->published == rx->pos)
+	uint32_t pos = lane_rx_pos(rx);
+
+	if (rx->published == pos)
 		return;
-	rx->published = rx->pos;
+	rx->published = pos;
 	/* release: our reads and zeroing before the producer's reuse; pairs with lane_acked() */
-	atomic_store_explicit(rx->head, rx->pos, memory_order_release);
+	atomic_store_explicit(rx->head, pos, memory_order_release);
+}
+
+/* The record of @nslots slots that begins with @word: what lane_peek() returns. */
+static inline void *lane_show(struct lane_rx *rx, uint32_t nslots, uint64_t word, uint32_t *cap_bytes, uint64_t *user40)
+{
+	rx->cur = nslots;
+	*cap_bytes = nslots * LANE_SLOT - LANE_WORD0;
+	*user40 = word & LANE_W_USER;
+	return rx->next + LANE_WORD0;
 }
 
 /**
@@ -232,7 +249,7 @@ static inline __attribute__((always_inline)) void *lane_peek(struct lane_rx *rx,
 
 	if (word >> LANE_LAP_SHIFT != rx->lap)
 		return NULL;
-	if (unlikely(nslots - 1 >= LANE_SLOTS_MAX || nslots > (size_t)(rx->end - rx->next) / LANE_SLOT)) {
+	if (unlikely(nslots - 1 >= (uint32_t)rx->left)) { /* a skip, or it goes beyond the next turn, or nonsense */
 		uint32_t cap = 0; /* the call's own, so that the caller's need not be in memory */
 		uint64_t user = 0;
 		void *slot = lane_peek_slow(rx, word, &cap, &user);
@@ -243,26 +260,18 @@ static inline __attribute__((always_inline)) void *lane_peek(struct lane_rx *rx,
 		}
 		return slot;
 	}
-	rx->cur = nslots;
-	*cap_bytes = nslots * LANE_SLOT - LANE_WORD0;
-	*user40 = word & LANE_W_USER;
-	return rx->next + LANE_WORD0;
+	return lane_show(rx, nslots, word, cap_bytes, user40);
 }
-
-/* The rare part of lane_next(): a quarter of the ring ends. */
-void lane_turn(struct lane_rx *rx);
 
 /** lane_next() - Consume the message that lane_peek() returned; do not touch it afterwards. */
 static inline void lane_next(struct lane_rx *rx)
 {
-	uint32_t was = rx->pos;
-
 	assert(rx->cur);
 	if (rx->cur > 1)
 		lane_scrub(rx);
-	rx->pos += rx->cur;
 	rx->next += (size_t)rx->cur * LANE_SLOT;
-	if (unlikely((was ^ rx->pos) & rx->quarter))
+	rx->left -= (int32_t)rx->cur;
+	if (unlikely(rx->left <= 0))
 		lane_turn(rx);
 }
 

@@ -158,6 +158,7 @@ static inline void hash_del(struct mt_hash *h, struct mt_node *n, int w)
 void mt_posted_init(struct mt_posted *t)
 {
 	*t = (struct mt_posted){0};
+	TAILQ_INIT(&t->all.q);
 	hash_init(&t->hash);
 }
 
@@ -239,8 +240,8 @@ void mt_posted_added(struct mt_posted *t, struct mt_node *node)
 		return;
 	}
 	t->is_hashed = true;
-	for (struct mt_node *n = t->all.head; n; n = n->next)
-		posted_hash(t, n);
+	TAILQ_FOREACH(node, &t->all.q, age)
+		posted_hash(t, node);
 }
 
 void mt_posted_deleted(struct mt_posted *t, struct mt_node *node)
@@ -269,19 +270,18 @@ static struct mt_node *further_match(const struct mt_posted *t, uint64_t src, ui
 
 struct mt_node *mt_posted_match_slow(struct mt_posted *t, uint64_t src, uint64_t tag)
 {
-	struct mt_node *best = NULL;
+	struct mt_node *best = NULL, *n;
 
 	if (t->all.cnt <= MT_LIST_MAX) {
-		for (struct mt_node *n = t->all.head; n; n = n->next) {
+		TAILQ_FOREACH(n, &t->all.q, age)
 			if (mt_posted_takes(n, src, tag))
-				return n;
-		}
-		return NULL;
+				break;
+		return n;
 	}
 	for (uint32_t used = t->cls_used; used; used &= used - 1) {
 		struct key k = class_key(t, (uint32_t)__builtin_ctz(used), src, tag);
-		struct mt_node *n = hash_find(&t->hash, &k, key_hash(&k), 0);
 
+		n = hash_find(&t->hash, &k, key_hash(&k), 0);
 		if (n && (!best || n->seq < best->seq))
 			best = n;
 	}
@@ -291,6 +291,7 @@ struct mt_node *mt_posted_match_slow(struct mt_posted *t, uint64_t src, uint64_t
 void mt_unexp_init(struct mt_unexp *t)
 {
 	*t = (struct mt_unexp){0};
+	TAILQ_INIT(&t->all.q);
 	hash_init(&t->hash[0]);
 	hash_init(&t->hash[1]);
 }
@@ -322,12 +323,14 @@ static void unexp_hash(struct mt_unexp *t, struct mt_node *n)
 
 static void unexp_rehash(struct mt_unexp *t, uint64_t ignore)
 {
+	struct mt_node *n;
+
 	hash_reset(&t->hash[0]);
 	hash_reset(&t->hash[1]);
 	t->ignore = ignore;
 	t->walked = 0;
 	t->is_hashed = true;
-	for (struct mt_node *n = t->all.head; n; n = n->next)
+	TAILQ_FOREACH(n, &t->all.q, age)
 		unexp_hash(t, n);
 }
 
@@ -373,7 +376,7 @@ static struct mt_node *list_find(const struct mt_unexp *t, uint64_t src, uint64_
 	uint64_t cnt = 0;
 	struct mt_node *n;
 
-	for (n = t->all.head; n; n = n->next) {
+	TAILQ_FOREACH(n, &t->all.q, age) {
 		cnt++;
 		if (!((n->tag ^ tag) & ~ignore) && (src == MT_ANY_SRC || n->src == src))
 			break;

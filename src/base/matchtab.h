@@ -25,6 +25,8 @@
 #ifndef SF_BASE_MATCHTAB_H
 #define SF_BASE_MATCHTAB_H
 
+#include <sys/queue.h>
+
 #include "base/base.h"
 
 #define MT_ANY_SRC	 UINT64_MAX
@@ -53,12 +55,12 @@ struct mt_node {
 	uint64_t src;	      /* posted: or MT_ANY_SRC; unexpected: MT_ANY_SRC if unknown */
 	uint64_t seq;	      /* set by add: order of age within the table */
 	struct mt_link by[2]; /* posted: [0]; unexpected: [0] by tag, [1] by tag and source */
-	struct mt_node *next, *prev; /* ordered list of all */
+	TAILQ_ENTRY(mt_node) age; /* ordered list of all */
 };
 static_assert(offsetof(struct mt_node, by[1]) == CACHE_LINE, "a search reads one line per node");
 
 struct mt_list {
-	struct mt_node *head, *tail; /* oldest, youngest */
+	TAILQ_HEAD(, mt_node) q; /* oldest first */
 	uint32_t cnt;
 };
 
@@ -76,7 +78,7 @@ struct mt_class {
 	bool any_src;
 };
 
-/* Posted receives. May be moved in memory. Locking: none, the owner serialises all calls. */
+/* Posted receives. Not to be moved in memory. Locking: none, the owner serialises all calls. */
 struct mt_posted {
 	struct mt_list all;
 	uint64_t seq;	   /* of the youngest */
@@ -87,7 +89,7 @@ struct mt_posted {
 	struct mt_hash hash;
 };
 
-/* Unexpected messages. May be moved in memory. Locking: none, the owner serialises all calls. */
+/* Unexpected messages. Not to be moved in memory. Locking: none, the owner serialises all calls. */
 struct mt_unexp {
 	struct mt_list all;
 	uint64_t seq;
@@ -103,26 +105,13 @@ void mt_posted_deleted(struct mt_posted *t, struct mt_node *node);
 
 static inline void mt_list_push(struct mt_list *l, struct mt_node *n)
 {
-	n->next = NULL;
-	n->prev = l->tail;
-	if (l->tail)
-		l->tail->next = n;
-	else
-		l->head = n;
-	l->tail = n;
+	TAILQ_INSERT_TAIL(&l->q, n, age);
 	l->cnt++;
 }
 
 static inline void mt_list_del(struct mt_list *l, struct mt_node *n)
 {
-	if (n->prev)
-		n->prev->next = n->next;
-	else
-		l->head = n->next;
-	if (n->next)
-		n->next->prev = n->prev;
-	else
-		l->tail = n->prev;
+	TAILQ_REMOVE(&l->q, n, age);
 	l->cnt--;
 }
 
@@ -170,7 +159,7 @@ static inline bool mt_posted_takes(const struct mt_node *n, uint64_t src, uint64
  */
 static inline struct mt_node *mt_posted_match(struct mt_posted *t, uint64_t src, uint64_t tag)
 {
-	struct mt_node *oldest = t->all.head;
+	struct mt_node *oldest = TAILQ_FIRST(&t->all.q);
 
 	/* whatever the table looks like, nothing is older than the oldest */
 	if (!oldest || likely(mt_posted_takes(oldest, src, tag)))
@@ -188,13 +177,13 @@ static inline uint32_t mt_posted_cnt(const struct mt_posted *t)
  * posting. */
 static inline struct mt_node *mt_posted_first(const struct mt_posted *t)
 {
-	return t->all.head;
+	return TAILQ_FIRST(&t->all.q);
 }
 
 /** mt_posted_next() - The receive posted after @node, or NULL; ask before deleting @node. */
 static inline struct mt_node *mt_posted_next(const struct mt_node *node)
 {
-	return node->next;
+	return TAILQ_NEXT(node, age);
 }
 
 /** mt_unexp_init() - The empty table; allocates nothing. */
@@ -243,13 +232,13 @@ static inline uint32_t mt_unexp_cnt(const struct mt_unexp *t)
 /** mt_unexp_first() - The oldest message, or NULL; mt_unexp_next() goes on in order of arrival. */
 static inline struct mt_node *mt_unexp_first(const struct mt_unexp *t)
 {
-	return t->all.head;
+	return TAILQ_FIRST(&t->all.q);
 }
 
 /** mt_unexp_next() - The message that came after @node, or NULL; ask before deleting @node. */
 static inline struct mt_node *mt_unexp_next(const struct mt_node *node)
 {
-	return node->next;
+	return TAILQ_NEXT(node, age);
 }
 
 #endif

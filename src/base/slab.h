@@ -5,7 +5,7 @@
 // returned before slab_fini(). A slot is a struct slab_hdr directly before its object. Free slots
 // form a LIFO list, so the object reused next is the one most likely in cache. A handle names a
 // slot and how often it was freed: a stale or invented one finds nothing. The generation wraps, so
-// a stale handle becomes good again when its slot has been freed 4095 times more.
+// a stale handle becomes good again when its slot has been freed 4096 times more.
 //
 // Handles are for validation, not for secrecy: a hostile peer can guess one.
 #ifndef SF_BASE_SLAB_H
@@ -16,9 +16,9 @@
 
 #define SLAB_ID_IDX    GENMASK(19, 0)
 #define SLAB_ID_GEN    GENMASK(31, 20)
-#define SLAB_GEN_NUM   4095 /* generation 0xfff is never used, hence no handle is SLAB_ID_NONE */
+#define SLAB_GEN_NUM   4096
 #define SLAB_ID_NONE   UINT32_MAX
-#define SLAB_MAX_CNT   (1u << 20)
+#define SLAB_MAX_CNT   ((1u << 20) - 1) /* the last index is never used, hence no handle is SLAB_ID_NONE */
 #define SLAB_ALIGN_MAX 65536
 
 /* Directly before each object. */
@@ -47,7 +47,7 @@ struct slab {
  * @obj_size:  bytes of one object, > 0.
  * @obj_align: bytes, a power of two <= SLAB_ALIGN_MAX.
  * @chunk_cnt: objects by which the pool grows, > 0; rounded up to a power of two.
- * @max_cnt:   most objects that may exist, <= 2^20; 0 means 2^20.
+ * @max_cnt:   most objects that may exist, <= SLAB_MAX_CNT; 0 means that.
  * Return:     0; -EINVAL for a value outside these.
  */
 int slab_init(struct slab *s, size_t obj_size, size_t obj_align, uint32_t chunk_cnt,
@@ -101,10 +101,7 @@ static inline void slab_put(struct slab *s, void *obj)
 
 	must(h->is_live);
 	h->is_live = false;
-	/* the next generation; SLAB_GEN_NUM is the one that stays unused */
-	h->id += (uint32_t)SLAB_ID_IDX + 1;
-	if (unlikely(h->id >= (uint32_t)FIELD_PREP(SLAB_ID_GEN, (uint64_t)SLAB_GEN_NUM)))
-		h->id &= (uint32_t)SLAB_ID_IDX;
+	h->id += (uint32_t)SLAB_ID_IDX + 1; /* the next generation; they wrap */
 	h->next = s->free;
 	s->free = h;
 	s->used--;

@@ -5,9 +5,9 @@
 /* --- the endpoint's side ------------------------------------------------------------------------------------------ */
 
 /* Payload of packet @id from @from: RZV_DATA tells its place, everything else checks itself. */
-static void rig_deliver(void *ctx, struct opx_flow *f, const struct hfi_hdr *h, const struct view *data, enum hfi_rcv_type type)
+static void rig_deliver(struct opx_flow *f, const struct hfi_hdr *h, const struct view *data, enum hfi_rcv_type type)
 {
-	struct rig_node *n = ctx;
+	struct rig_node *n = f->rel->a.ctx;
 	struct rig_peer *p = container_of(f, struct rig_peer, f);
 	uint32_t from = f->dst->to, stream = le32_get(h->imm), id = (uint32_t)(le64_get(h->tag) >> 32);
 	uint8_t buf[HFI_MTU];

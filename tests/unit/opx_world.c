@@ -171,7 +171,7 @@ bool world_take(struct world *w, const struct hfi_hdr *h, const struct view *dat
 	lock_acquire(&ep->domain->kit.lock);
 	f = &world_peer(w, 1)->flow;
 	if (type != HFI_RCV_EXPECTED || opx_peer_rel_ops.place(ep, f, &pkt))
-		opx_peer_rel_ops.deliver(ep, f, h, data, type);
+		opx_peer_rel_ops.deliver(f, h, data, type);
 	lock_release(&ep->domain->kit.lock);
 	return true;
 }

@@ -308,6 +308,29 @@ static void dst__lives_as_long_as_it_is_held(void **state)
 	pair_close();
 }
 
+static void put_own(struct side *s, const struct hfi_pkt *pkt)
+{
+	(void)pkt;
+	if (s->dst)
+		hfi_dst_put(s->dst);
+	s->dst = NULL;
+	s->got_cnt++;
+}
+
+/* The last reference may go while a packet of it is shown. */
+static void dst__goes_inside_of_on_pkt(void **state)
+{
+	(void)state;
+	pair_open(PATH_SHM);
+	g_w.b.on_pkt = put_own;
+	for (uint32_t i = 1; i <= 2; i++) {
+		assert_int_equal(send_pkt(&g_w.a, i, NULL, 0), 0);
+		UNTIL(g_w.b.got_cnt == i);
+		assert_int_equal(slab_used(&g_w.b.hfi->dsts), 0);
+	}
+	pair_close();
+}
+
 static void send__to_itself(void **state)
 {
 	struct side *a = &g_w.a;
@@ -468,6 +491,7 @@ int main(void)
 		cmocka_unit_test(connect__chooses_path),
 		cmocka_unit_test(connect__knows_who_admits_us),
 		cmocka_unit_test(dst__lives_as_long_as_it_is_held),
+		cmocka_unit_test(dst__goes_inside_of_on_pkt),
 		cmocka_unit_test(gone__told_once),
 		cmocka_unit_test(gone__before_its_successor),
 		cmocka_unit_test(copy__get_and_put),

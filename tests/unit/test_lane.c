@@ -39,7 +39,8 @@ static void pair_close(struct pair *p)
 /* As if @pos slots had gone through already; @pos: a multiple of the ring's size. */
 static void pair_set_pos(struct pair *p, uint32_t pos)
 {
-	p->tx.pos = p->tx.head_seen = p->rx.pos = p->rx.published = pos;
+	p->tx.pos = p->tx.head_seen = p->rx.published = pos;
+	p->rx.turn += pos - lane_rx_pos(&p->rx);
 	atomic_store(p->tx.head, pos);
 	p->tx.avail = 0;
 	p->rx.lap = lane_lap_tag(pos, p->rx.lap_shift);

@@ -289,7 +289,8 @@ static void peer_put__swept_when_unused(void **state)
 			link_peer_put(v[i]);
 	v[40]->rel = (struct rel_peer *)v;		 /* has state on a path */
 	assert_int_equal(port->peer_cnt, ARRAY_SIZE(v)); /* never from within a callback */
-	link_poll(port);
+	for (uint32_t i = 0; i < PORT_TICK_POLLS; i++)
+		link_poll(port);
 	assert_int_equal(port->peer_cnt, 2);
 	a.port = 18;
 	assert_ptr_equal(port_peer_find(port, &a), v[17]);
@@ -607,6 +608,26 @@ static void poll__timers_and_bulk(void **state)
 	fake.bulk_outstanding = 0;
 }
 
+/* The adapter thread's polls are none of the application's, and the timers have their turn in each of them. */
+static void poll__by_the_agent(void **state)
+{
+	uint64_t epoch = atomic_load(&node->poll_epoch);
+	uint32_t timers = fake.shm_timers;
+
+	(void)state;
+	port->armed |= PORT_ARM_SERVED;
+	for (int i = 0; i < 3; i++)
+		link_poll(port);
+	assert_int_equal(atomic_load(&node->poll_epoch), epoch);
+	assert_int_equal(fake.shm_timers, timers + 3);
+	port->armed = PORT_ARM_WOKEN;
+	link_poll(port);
+	link_poll(port);
+	assert_int_equal(port->armed, 0);
+	assert_int_equal(atomic_load(&node->poll_epoch), epoch + 2);
+	assert_int_equal(fake.shm_timers, timers + 3);
+}
+
 /* Whoever polls may be another thread than the one that sleeps. */
 static void arm__outlasts_polls(void **state)
 {
@@ -786,6 +807,7 @@ int main(void)
 		T_(poll__flushes_what_is_due),
 		T_(poll__work_resets_idle_count),
 		T_(poll__timers_and_bulk),
+		T_(poll__by_the_agent),
 		T_(arm__outlasts_polls),
 		T_(arm__failed_leaves_the_eventfd),
 		T_(close__bounded_by_linger),

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define STALL_NS   (20 * NS_PER_US)  /* before trying a full path again */
-#define OP_MAX	   (1u << 20)
+#define OP_MAX	   SLAB_MAX_CNT
 
 /* --- the end -------------------------------------------------------------------------------------- */
 

@@ -120,15 +120,17 @@ static void serve(struct agent *a, uint64_t now)
 	uint32_t before = events_sum(n);
 	bool has_found;
 
-	n->agent_runs = true;
+	for (struct link_port *p = n->ports; p; p = p->next)
+		p->armed |= PORT_ARM_SERVED;
 	if (n->attr.service)
 		n->attr.service(n->attr.ctx);
 	else
 		for (struct link_port *p = n->ports; p; p = p->next)
 			link_poll(p);
-	n->agent_runs = false;
-	for (struct link_port *p = n->ports; p; p = p->next)
+	for (struct link_port *p = n->ports; p; p = p->next) {
+		p->armed &= (uint8_t)~PORT_ARM_SERVED;
 		port_served(p);
+	}
 	has_found = events_sum(n) != before;
 	duty_pass(&a->duty, has_found);
 	if (has_found && n->cpu_cnt >= HOT_CPUS)

@@ -63,7 +63,6 @@ struct link_node {
 	_Atomic uint32_t armed;    /* AGENT_*: what the next poll takes back */
 	pid_t owner_pid;           /* to notice fork */
 	volatile uint8_t *fork_mark; /* 1 here, 0 in a child (MADV_WIPEONFORK); NULL where the kernel has no such pages */
-	bool agent_runs;           /* the adapter thread is the caller of link_poll(); lock */
 	uint32_t cpu_cnt;          /* in the affinity mask when the node was opened */
 	uint32_t local_cnt;        /* peers with shared memory: a guess at who else polls here */
 	struct host_addrs *host;   /* this host's addresses (host.c) */
@@ -194,11 +193,12 @@ int port_frame_out(struct link_port *p, struct link_peer *peer, enum link_kind k
 		   const struct iovec *iov, int iov_cnt, void *cookie);
 
 /*
- * APP: threads of the application may sleep. WOKEN: they were woken in place of a bell, and nobody has polled since. CALLED: therefore
- * wait_fd is readable, until the next link_arm().
+ * APP: threads of the application may sleep. WOKEN: they were woken in place of a bell, and nobody has polled since.
+ * CALLED: therefore wait_fd is readable, until the next link_arm(). SERVED: by the adapter thread, which is the caller of
+ * link_poll() while this is set.
  */
-enum { PORT_ARM_APP = 1, PORT_ARM_AGENT = 2, PORT_ARM_WOKEN = 4, PORT_ARM_CALLED = 8 };
-#define PORT_ARM_POLL (PORT_ARM_AGENT | PORT_ARM_WOKEN) /* what a poll takes back */
+enum { PORT_ARM_APP = 1, PORT_ARM_AGENT = 2, PORT_ARM_WOKEN = 4, PORT_ARM_CALLED = 8, PORT_ARM_SERVED = 16 };
+#define PORT_ARM_POLL (PORT_ARM_AGENT | PORT_ARM_WOKEN | PORT_ARM_SERVED) /* a poll is more than that: port_awake() */
 
 /** port_flush() - Hand all that is due to the carrier, and have it sent. */
 void port_flush(struct link_port *p, uint64_t now_ns);
@@ -219,8 +219,17 @@ void port_peer_renew(struct link_peer *peer);
 
 /* --- wait.c ---------------------------------------------------------------------------------------------------------- */
 
-/** port_awake() - @p is polled though somebody sleeps on it, or by the agent. */
+/** port_awake() - @p is polled though somebody sleeps on it, or by the agent. In place of port_count_poll(). */
 void port_awake(struct link_port *p);
+/** port_count_poll() - The application polls. */
+static inline void port_count_poll(struct link_node *n)
+{
+	/* relaxed, no read-modify-write: the lock holder is the only writer, the agent only looks for change */
+	uint64_t epoch = atomic_load_explicit(&n->poll_epoch, memory_order_relaxed);
+
+	atomic_store_explicit(&n->poll_epoch, epoch + 1, memory_order_relaxed);
+}
+#define PORT_TICK_POLLS 64u /* every so many polls port_tick(); in each one of the agent */
 /** port_arm() - link_arm() for @who (PORT_ARM_*). */
 int port_arm(struct link_port *p, uint8_t who);
 /** port_watch() - The agent, if there is one, sleeps on @p as well from now on. */

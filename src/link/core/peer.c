@@ -20,7 +20,7 @@
 
 #define PEER_TAB_MIN   8u
 #define PEER_CHAIN_MAX 2u /* average length at which the table grows */
-#define PEER_MAX       (1u << 20)
+#define PEER_MAX       SLAB_MAX_CNT
 #define PEER_SWEEP_MIN 1024u
 #define STRANGERS_MAX  (1u << 18) /* peers in all above which none comes by itself */
 

@@ -22,7 +22,6 @@
 #define POLL_NET_BUDGET 64
 #define NET_SKIP	15 /* idle polls between two looks at the sockets */
 #define NET_BUSY_POLLS	64 /* looks that go on after the last datagram */
-#define SHM_TIMER_POLLS 64
 #define DRAIN_YIELDS	64 /* then the drain sleeps between polls */
 #define DRAIN_NAP_NS	50000
 
@@ -130,12 +129,21 @@ static __attribute__((noinline)) int poll_net(struct link_port *p)
 	if (p->is_dirty || is_due(p))
 		port_flush(p, port_now(p));
 	if (n) {
-		if (unlikely(p->src_has_net && !p->node->agent_runs))
+		if (unlikely(p->src_has_net && !(p->armed & PORT_ARM_SERVED)))
 			port_src_net(p, false);
 		port_soon(p, port_now(p));
 		reserve_fill(); /* a port with shared memory has more of it in reserve, and looks at each tick */
 	}
 	return n;
+}
+
+/* What is not for each poll. */
+static __attribute__((noinline)) void port_tick(struct link_port *p)
+{
+	if (unlikely(p->peer_free_cnt))
+		peer_sweep(p);
+	if (p->shm)
+		shm_timer(p->shm, port_now(p));
 }
 
 int link_poll(struct link_port *p)
@@ -145,21 +153,16 @@ int link_poll(struct link_port *p)
 	int got = 0;
 
 	lock_assert_held(n->lock);
-	/* relaxed, no read-modify-write: the lock holder is the only writer, the agent only looks for change */
-	if (likely(!n->agent_runs))
-		atomic_store_explicit(&n->poll_epoch, atomic_load_explicit(&n->poll_epoch, memory_order_relaxed) + 1,
-				      memory_order_relaxed);
-	if (unlikely((p->armed & PORT_ARM_POLL) | n->agent_runs | atomic_load_explicit(&n->armed, memory_order_relaxed)))
+	if (likely(!((p->armed & PORT_ARM_POLL) | atomic_load_explicit(&n->armed, memory_order_relaxed))))
+		port_count_poll(n);
+	else
 		port_awake(p);
 	p->now_ns = 0;
 	p->polls++;
-	if (unlikely(p->peer_free_cnt))
-		peer_sweep(p);
-	if (p->shm) {
+	if (p->shm)
 		got = shm_poll(p->shm, POLL_SHM_BUDGET);
-		if (p->polls % SHM_TIMER_POLLS == 0 || n->agent_runs)
-			shm_timer(p->shm, port_now(p));
-	}
+	if (unlikely(p->polls % PORT_TICK_POLLS == 0))
+		port_tick(p);
 	if (p->net_used || p->net_look)
 		got += poll_net(p);
 	if (bulk_outstanding(p->bulk))

@@ -12,7 +12,7 @@ void port_flush(struct link_port *p, uint64_t now)
 
 void port_soon(struct link_port *p, uint64_t now)
 {
-	if (!p->node->agent_runs && (p->is_dirty || rel_next_deadline(p->rel) < now + AGENT_SOON_NS))
+	if (!(p->armed & PORT_ARM_SERVED) && (p->is_dirty || rel_next_deadline(p->rel) < now + AGENT_SOON_NS))
 		agent_soon(p->node, now);
 }
 

@@ -227,11 +227,13 @@ __attribute__((noinline)) void port_awake(struct link_port *p)
 {
 	struct link_node *n = p->node;
 
-	if (n->agent_runs) {
+	if (p->armed & PORT_ARM_SERVED) {
+		p->polls |= PORT_TICK_POLLS - 1;
 		p->net_look = true;
 		port_disarm(p);
 		return;
 	}
+	port_count_poll(n);
 	if (atomic_load_explicit(&n->armed, memory_order_relaxed))
 		agent_disarm(n);
 	p->armed &= (uint8_t)~PORT_ARM_WOKEN;

@@ -43,7 +43,7 @@ static inline uint64_t ack_bits(const struct shm_peer *sp)
 {
 	const struct shm_rx *rx = sp->rx;
 
-	return rx ? FIELD_PREP(SHM_U_COLOR, (uint64_t)rx->color) | (rx->lane.pos & SHM_U_ACK) : 0;
+	return rx ? FIELD_PREP(SHM_U_COLOR, (uint64_t)rx->color) | (lane_rx_pos(&rx->lane) & SHM_U_ACK) : 0;
 }
 
 /* @len: of an inline frame, else 0. */

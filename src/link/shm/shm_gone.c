@@ -187,7 +187,8 @@ void shm_revoke_all(struct shm_peer *sp)
 
 		if (rx->sp != sp)
 			continue;
-		s->has_gone = rx->is_gone = true;
+		rx->is_gone = true;
+		s->ends |= SHM_ENDS_GONE;
 		is_unread |= lane_peek(&rx->lane, &cap, &user) != NULL;
 		is_told |= desc_revoke(s, rx->idx);
 	}

@@ -499,6 +499,13 @@ enum shm_due {
 	SHM_DUE_MORE = 2, /* more than one is in use */
 };
 
+/* What the end of a pass has to look at: shm_peer_ends(). */
+enum shm_ends {
+	SHM_ENDS_DOOM = 1,   /* some peer was found dead */
+	SHM_ENDS_GONE = 2,   /* some rx is_gone */
+	SHM_ENDS_ZOMBIE = 4, /* some peer is one */
+};
+
 struct shm_port {
 	struct link_port *p;
 	struct shm_seg *seg;
@@ -517,7 +524,6 @@ struct shm_port {
 	bool has_rescan;     /* a descriptor could not be attached for now: look again */
 	uint64_t want_ns;    /* since when one could not for want of something of ours; 0 = not */
 	uint64_t shut_ns;    /* the same of a sender through a shared lane */
-	bool has_gone;	     /* some rx is_gone */
 	uint64_t pending[SHM_LANE_CNT / 64]; /* bitmap mode: not yet empty */
 	STAILQ_HEAD(, shm_rx) limbo; /* revoked lanes whose writers have not agreed and are not gone */
 	bool is_shared_broken;
@@ -530,13 +536,12 @@ struct shm_port {
 	struct shm_peer *busy; /* list by busy_next: have unacknowledged frames to complete */
 	uint32_t outstanding;  /* cookies */
 	bool has_ready;	       /* an acknowledgement for a busy peer arrived in this pass */
-	bool has_doom;
+	unsigned ends;	       /* enum shm_ends */
 	uint32_t pass;		   /* polls */
 	uint32_t idle, look_after; /* idle polls in a row; look at heads after that many */
 	/* peers */
 	struct shm_peer *tab[SHM_HASH];
 	struct shm_peer *all;
-	bool has_zombie;
 	uint32_t in_poll;
 	/* timer */
 	uint64_t tick_ns, ticked_ns; /* the next one, the last one */
@@ -620,8 +625,8 @@ void shm_gone_fini(struct shm_port *s);
 struct shm_peer *shm_peer_of(struct shm_port *s, const struct link_addr *addr, uint32_t life, int *err);
 /** shm_peer_link() - The link_peer of a sender, made if need be. NULL: not now. */
 struct link_peer *shm_peer_link(struct shm_peer *sp);
-/** shm_peer_reap() - Free what the pass left behind. */
-void shm_peer_reap(struct shm_port *s);
+/** shm_peer_ends() - The pass that began with s->in_poll++ is over: tell of the dead, free what it left behind. */
+void shm_peer_ends(struct shm_port *s);
 /** shm_port_stage() - Make the staging arena at the first frame that needs it. Return: 0; -errno.
  */
 int shm_port_stage(struct shm_port *s);
@@ -629,7 +634,6 @@ int shm_port_stage(struct shm_port *s);
 bool shm_is_hopeless(struct shm_port *s, uint64_t *since_ns);
 /** shm_peer_doom() - @sp was found dead: its port is told at the next poll, with @status. */
 void shm_peer_doom(struct shm_peer *sp, int status);
-void shm_peer_run_doom(struct shm_port *s);
 
 /* --- shm.c: frames
  * --------------------------------------------------------------------------------------- */

@@ -297,7 +297,7 @@ void shm_lane_free_rx(struct shm_port *s, struct shm_rx *rx)
 		sp->rx = NULL;
 	if (--sp->rx_cnt == 0 && !sp->is_attached) {
 		sp->is_zombie = true;
-		s->has_zombie = true;
+		s->ends |= SHM_ENDS_ZOMBIE;
 	}
 	set_bitmap_mode(s);
 	shm_revoke(s, rx->idx, rx, shm_seg_get(sp->seg));

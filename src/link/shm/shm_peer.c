@@ -112,20 +112,20 @@ static void peer_free(struct shm_peer *sp)
 	mem_free(sp);
 }
 
-__attribute__((noinline)) void shm_peer_reap(struct shm_port *s)
+static __attribute__((noinline)) void reap(struct shm_port *s)
 {
-	if (s->has_gone) {
-		s->has_gone = false;
+	if (s->ends & SHM_ENDS_GONE) {
+		s->ends &= ~(unsigned)SHM_ENDS_GONE;
 		for (uint32_t i = 0; i < s->rx_cnt;)
 			if (s->rx[i]->is_gone)
 				shm_lane_free_rx(s, s->rx[i]);
 			else
 				i++;
 	}
-	if (s->has_zombie) {
+	if (s->ends & SHM_ENDS_ZOMBIE) {
 		struct shm_peer *next;
 
-		s->has_zombie = false;
+		s->ends &= ~(unsigned)SHM_ENDS_ZOMBIE;
 		for (struct shm_peer *sp = s->all; sp; sp = next) {
 			next = sp->all_next;
 			if (sp->is_zombie)
@@ -346,6 +346,12 @@ static void end_frames(struct shm_peer *sp, int status)
 	shm_lane_give_back(sp);
 }
 
+static void make_zombie(struct shm_peer *sp)
+{
+	sp->is_zombie = true;
+	sp->s->ends |= SHM_ENDS_ZOMBIE;
+}
+
 void shm_peer_detach(struct shm_peer *sp)
 {
 	struct shm_port *s;
@@ -373,9 +379,9 @@ void shm_peer_detach(struct shm_peer *sp)
 	if (peer && peer->dead)
 		shm_revoke_all(sp);
 	if (!sp->rx_cnt)
-		s->has_zombie = sp->is_zombie = true;
+		make_zombie(sp);
 	if (--s->in_poll == 0)
-		shm_peer_reap(s);
+		reap(s);
 }
 
 bool shm_is_hopeless(struct shm_port *s, uint64_t *since_ns)
@@ -391,7 +397,7 @@ void shm_peer_doom(struct shm_peer *sp, int status)
 {
 	if (!sp->doom)
 		sp->doom = status;
-	sp->s->has_doom = true;
+	sp->s->ends |= SHM_ENDS_DOOM;
 }
 
 /* May its last frames still be on their way to our owner? */
@@ -418,7 +424,7 @@ static void doom_one(struct shm_peer *sp)
 	shm_revoke_all(sp);
 	if (!sp->is_attached) {
 		if (!sp->rx_cnt)
-			sp->s->has_zombie = sp->is_zombie = true;
+			make_zombie(sp);
 		return;
 	}
 	is_told = p->cls != LINK_RAW || p->ops->on_gone;
@@ -462,22 +468,30 @@ bool shm_peer_expire(struct shm_peer *sp)
 	return true;
 }
 
-__attribute__((noinline)) void shm_peer_run_doom(struct shm_port *s)
+static void run_doom(struct shm_port *s)
 {
 	struct shm_peer *next;
 
-	s->has_doom = false; /* callbacks may doom others, behind us in the list */
+	s->ends &= ~(unsigned)SHM_ENDS_DOOM; /* callbacks may doom others, behind us in the list */
 	for (struct shm_peer *sp = s->all; sp; sp = next) {
 		next = sp->all_next; /* nothing is freed inside a poll */
 		if (!sp->doom || sp->is_zombie || sp->is_void)
 			continue;
 		if (has_unread(sp))
-			s->has_doom = true;
+			s->ends |= SHM_ENDS_DOOM;
 		else
 			doom_one(sp);
 	}
 	if (s->has_rescan)
 		s->gen_seen--; /* a lane of the next life of one of them may wait */
+}
+
+__attribute__((noinline)) void shm_peer_ends(struct shm_port *s)
+{
+	if (s->ends & SHM_ENDS_DOOM)
+		run_doom(s);
+	if (--s->in_poll == 0)
+		reap(s);
 }
 
 /* --- timer --- */
@@ -623,15 +637,12 @@ __attribute__((noinline)) void shm_timer(struct shm_port *s, uint64_t now_ns)
 			tick_peer(sp, now_ns);
 	look_at_idle(s);
 	shm_seg_tell_room();
-	if (s->has_doom)
-		shm_peer_run_doom(s);
-	if (--s->in_poll == 0)
-		shm_peer_reap(s);
+	shm_peer_ends(s);
 }
 
 uint64_t shm_next_deadline(struct shm_port *s)
 {
-	if (s->has_doom || s->has_ready)
+	if (s->ends & SHM_ENDS_DOOM || s->has_ready)
 		return 0;
 	for (struct shm_peer *sp = s->all; sp; sp = sp->all_next)
 		if (shm_tx_in_flight(sp) || sp->is_lock_stuck || sp->is_blocked)
@@ -732,7 +743,7 @@ bool shm_peer_cma_ok(struct shm_peer *sp)
 bool shm_peer_is_polling(struct shm_peer *sp)
 {
 	uint64_t now = clk_now_ns(&sp->s->p->node->clk), gap = now - sp->look_ns;
-	uint32_t epoch, rx_pos = sp->rx ? sp->rx->lane.pos : 0;
+	uint32_t epoch, rx_pos = sp->rx ? lane_rx_pos(&sp->rx->lane) : 0;
 	bool is_fresh;
 
 	if (sp->look_ns && gap < POLLING_FRESH_NS)

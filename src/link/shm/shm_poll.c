@@ -365,10 +365,12 @@ static __attribute__((noinline)) void rx_idle(struct shm_port *s, struct shm_rx 
 	}
 	if (rx->lane.broken && !rx->is_gone) {
 		s->p->stats.drop_malformed++;
-		s->has_gone = rx->is_gone = true;
+		rx->is_gone = true;
+		s->ends |= SHM_ENDS_GONE;
 		shm_peer_doom(rx->sp, -EPROTO);
 	} else if (is_closing) {
-		s->has_gone = rx->is_gone = true;
+		rx->is_gone = true;
+		s->ends |= SHM_ENDS_GONE;
 	}
 }
 
@@ -578,13 +580,12 @@ int shm_poll(struct shm_port *s, int budget)
 	} else {
 		s->has_ready = false; /* whoever acknowledged owes us nothing more: it must not keep us awake */
 	}
-	if (unlikely(s->has_doom))
-		shm_peer_run_doom(s);
-	s->in_poll = 0;
+	if (unlikely(s->ends))
+		shm_peer_ends(s);
+	else
+		s->in_poll = 0;
 	/* relaxed: a sign of life, nothing more */
 	if (n || s->pass % EPOCH_EVERY == 0)
 		atomic_store_explicit(&h->epoch, s->pass, memory_order_relaxed);
-	if (unlikely(s->has_gone || s->has_zombie))
-		shm_peer_reap(s);
 	return n;
 }

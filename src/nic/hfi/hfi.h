@@ -157,7 +157,11 @@ enum hfi_rcv_type { HFI_RCV_EXPECTED, HFI_RCV_EAGER };
 
 /* A received packet, checked: length, LIDs against the sender's address, P_Key, J_Key, UUID, context. Borrowed for the call. */
 struct hfi_pkt {
-	struct hfi_dst *src;    /* where an answer would go; hfi_dst_get() of it, or hfi_dst_hold(), keeps it */
+	/*
+	 * Where an answer would go; hfi_dst_get() of it, or hfi_dst_hold(), keeps it. It goes with its last reference even
+	 * during the call: who gives back what may be that, and goes on with it, holds it meanwhile.
+	 */
+	struct hfi_dst *src;
 	const struct hfi_hdr *hdr; /* copied out of the wire; of the adapter's a w[1] that is not there is 0 */
 	struct view data;       /* payload */
 	enum hfi_rcv_type type;

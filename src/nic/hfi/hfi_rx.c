@@ -126,27 +126,27 @@ void hfi_rx_drop(struct hfi_ctxt *c)
 /* Nobody has called hfi_ctxt_poll(), or the port may be down. Return: taken. */
 static __attribute__((noinline)) bool take_slow(struct hfi_ctxt *c, struct hfi_pkt *pkt)
 {
-	bool is_local = link_peer_is_local(pkt->src->peer);
+	bool is_local = link_peer_is_local(pkt->src->peer), is_taken;
 
 	if (!is_local && !hfi_port_is_up(c->hfi)) {
 		drop(c, HFI_DROP_PORT_DOWN);
 		return false;
 	}
 	pkt->is_service = !c->is_polling;
+	pkt->src->refs++; /* the provider may give back its own */
 	/* the end of who was there before must be told first */
-	if (!pkt->src->is_gone_parked && (c->on_pkt(c->ctx, pkt) || !pkt->is_service))
-		return true;
-	return park_pkt(c, pkt, is_local);
+	is_taken = !pkt->src->is_gone_parked && (c->on_pkt(c->ctx, pkt) || !pkt->is_service);
+	is_taken = is_taken || park_pkt(c, pkt, is_local);
+	hfi_dst_unref(pkt->src);
+	return is_taken;
 }
 
 static inline void take(struct hfi_ctxt *c, struct hfi_pkt *pkt)
 {
-	struct hfi_dst *dst = pkt->src;
 	uint32_t len = pkt->data.len;
 	enum hfi_rcv_type type = pkt->type;
 	bool is_taken = true;
 
-	dst->refs++; /* the provider may give back its own */
 	if (likely(c->is_polling && !c->may_be_down))
 		c->on_pkt(c->ctx, pkt);
 	else
@@ -156,7 +156,6 @@ static inline void take(struct hfi_ctxt *c, struct hfi_pkt *pkt)
 		c->stats.rcv_expected += type == HFI_RCV_EXPECTED;
 		c->stats.rcv_bytes += len;
 	}
-	hfi_dst_unref(dst);
 }
 
 /* Everything but an eager packet in one piece from somebody who is known. */
@@ -178,13 +177,13 @@ static __attribute__((noinline)) int frame_slow(struct hfi_ctxt *c, struct link_
 	view_skip(&pkt.data, hfi_hdr_len(&h));
 	pkt.hdr = &h;
 	why = hfi_door_check(&pkt.src->door, &h, pkt.data.len, &pkt.type);
-	if (why == HFI_DOOR_PASS) {
+	pkt.src->refs++; /* a stranger has none */
+	if (why == HFI_DOOR_PASS)
 		take(c, &pkt);
-		return 0;
-	}
-	if (!pkt.src->refs)
-		hfi_dst_free(pkt.src); /* a stranger */
-	return drop(c, why);
+	else
+		drop(c, why);
+	hfi_dst_unref(pkt.src);
+	return 0;
 }
 
 int hfi_rx_frame(void *ctx, struct link_peer *peer, const struct view *frame)

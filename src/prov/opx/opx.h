@@ -546,7 +546,7 @@ void opx_refused(struct opx_peer *peer, enum opx_status why);
 void opx_done_send(struct opx_peer *peer, uint32_t handle, enum opx_status st);
 
 /* opx_rx.c, opx_rzv.c: receiver's side */
-void opx_deliver(void *ctx, struct opx_flow *f, const struct hfi_hdr *h, const struct view *data, enum hfi_rcv_type type); /* dispatch of all packets */
+void opx_deliver(struct opx_flow *f, const struct hfi_hdr *h, const struct view *data, enum hfi_rcv_type type); /* dispatch of all packets */
 bool opx_place(void *ctx, struct opx_flow *f, const struct hfi_pkt *pkt);
 extern const struct kit_srx_ops opx_srx_ops;
 void opx_rzv_start(struct opx_in *in);     /* matched: fetch, or ask for it */

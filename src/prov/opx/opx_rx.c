@@ -395,11 +395,10 @@ static __attribute__((noinline)) void deliver_rest(struct opx_peer *peer, const 
 	}
 }
 
-void opx_deliver(void *ctx, struct opx_flow *f, const struct hfi_hdr *h, const struct view *data, enum hfi_rcv_type type)
+void opx_deliver(struct opx_flow *f, const struct hfi_hdr *h, const struct view *data, enum hfi_rcv_type type)
 {
 	struct opx_peer *peer = container_of(f, struct opx_peer, flow);
 
-	(void)ctx;
 	/* an expected packet's bytes are in their place already, if it is one that has a place */
 	if (unlikely(type == HFI_RCV_EXPECTED && (h->opcode != OPX_RZV_DATA || h->aux != OPX_SUB_RZV))) {
 		peer->ep->stats.rx_malformed++;

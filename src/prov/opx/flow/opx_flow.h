@@ -98,7 +98,7 @@ struct opx_rel_ops {
 	 * A packet of the stream, in order, once, that opx_pkt_check() has passed. @data is borrowed; of an
 	 * HFI_RCV_EXPECTED one that place() has written, only @data->len may be used.
 	 */
-	void (*deliver)(void *ctx, struct opx_flow *f, const struct hfi_hdr *h, const struct view *data, enum hfi_rcv_type type);
+	void (*deliver)(struct opx_flow *f, const struct hfi_hdr *h, const struct view *data, enum hfi_rcv_type type);
 	/*
 	 * An expected packet that is no duplicate is about to be counted: write its payload. Return: false: treat it as
 	 * lost, it will come again; so true where it has no place any more and never will. May be NULL.

@@ -14,7 +14,7 @@ static inline void deliver(struct opx_rel *rel, struct opx_flow *f, const struct
 	f->rx_psn = psn_add(f->rx_psn, 1);
 	f->rx_next = f->rx_next == OPX_PSN_NONE ? OPX_PSN_NONE : f->rx_psn;
 	rel->st.rx_pkts++;
-	rel->a.ops->deliver(rel->a.ctx, f, h, data, type);
+	rel->a.ops->deliver(f, h, data, type);
 }
 
 /* --- packets before their turn ------------------------------------------------------------------------------------ */
@@ -298,8 +298,7 @@ static inline void take_next(struct opx_rel *rel, struct opx_flow *f, const stru
 	ack_if_due(f, ecn, len);
 }
 
-/* All but a message in one packet whose turn it is. */
-static __attribute__((noinline)) bool rx_rest(struct opx_rel *rel, struct opx_flow *f, const struct hfi_pkt *pkt)
+static bool rx_any(struct opx_rel *rel, struct opx_flow *f, const struct hfi_pkt *pkt)
 {
 	const struct hfi_hdr *h = pkt->hdr;
 
@@ -314,6 +313,17 @@ static __attribute__((noinline)) bool rx_rest(struct opx_rel *rel, struct opx_fl
 	else
 		rx_slow(rel, f, pkt);
 	return true;
+}
+
+/* All but a message in one packet whose turn it is. It may end the flow, which gives back its reference to pkt->src. */
+static __attribute__((noinline)) bool rx_rest(struct opx_rel *rel, struct opx_flow *f, const struct hfi_pkt *pkt)
+{
+	bool is_taken;
+
+	hfi_dst_hold(pkt->src);
+	is_taken = rx_any(rel, f, pkt);
+	hfi_dst_put(pkt->src);
+	return is_taken;
 }
 
 bool opx_rel_rx(void *ctx, const struct hfi_pkt *pkt)
