@@ -1,151 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Unit tests of link/core/port.c and link/core/peer.c over real sockets and the stand-ins of link_fake.h.
-#include "unit.h"
+#include "port_fix.h"
 
-#include <arpa/inet.h>
 #include <malloc.h>
 #include <poll.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include "link_fake.h"
-
-#include "../../src/link/core/peer.c"
-#include "../../src/link/core/port.c"
-
-static struct lock lock;
-static struct link_room room;
-static struct link_node *node;
-static struct link_port *port;
-static uint32_t frames, sents, warns;
-static int last_status, frame_answer;
-static void *last_cookie;
-static char last_warn[512];
-
-static int on_frame(void *ctx, struct link_peer *peer, const struct view *frame)
-{
-	(void)ctx, (void)peer, (void)frame;
-	frames++;
-	return frame_answer;
-}
-
-static void on_sent(void *ctx, void *cookie, int status)
-{
-	(void)ctx;
-	sents++;
-	last_cookie = cookie;
-	last_status = status;
-}
-
-static void on_bulk(void *ctx, void *cookie, int status)
-{
-	(void)ctx, (void)cookie, (void)status;
-}
-
-static const struct link_ops ops = {on_frame, on_sent, on_bulk};
-
-static void on_log(enum log_level lvl, const char *func, int line, const char *msg)
-{
-	(void)func, (void)line;
-	if (lvl != LOG_LVL_WARN)
-		return;
-	warns++;
-	snprintf(last_warn, sizeof(last_warn), "%s", msg);
-}
-
-static struct link_addr addr4(uint32_t ip, uint16_t num, uint32_t nonce)
-{
-	struct link_addr a = {.ip = {[10] = 0xff, [11] = 0xff}, .port = num, .nonce = nonce};
-	uint32_t be = htonl(ip);
-
-	memcpy(a.ip + 12, &be, 4);
-	return a;
-}
-
-#define LOOP 0x7f000001u
-
-static void node_open(bool no_thread)
-{
-	struct link_node_attr na = {.lock = &lock, .room = &room, .no_thread = no_thread};
-
-	assert_int_equal(link_node_open(&na, &node), 0);
-	lock_acquire(&lock);
-}
-
-static void peer_dies(struct link_peer *peer, int status)
-{
-	peer->port->up->dead(peer, status);
-}
-
-static int port_try(enum link_class cls, struct link_port **out)
-{
-	struct link_addr a = addr4(LOOP, 0, 0);
-	struct link_port_attr pa = {.node = node, .nonce = 5, .cls = cls, .ops = &ops};
-
-	memcpy(pa.ip, a.ip, 16);
-	return link_port_open(&pa, out);
-}
-
-static void room_set(const char *text)
-{
-	char err[256];
-
-	if (link_room_parse(text, &room, err, sizeof(err)))
-		fail_msg("%s", err);
-}
-
-static int setup(void **state)
-{
-	(void)state;
-	memset(&fake, 0, sizeof(fake));
-	fake.attach_rc = -ENOENT;
-	fake.rel_deadline = CLK_NEVER;
-	frames = sents = warns = 0;
-	frame_answer = last_status = 0;
-	last_cookie = NULL;
-	room_set("linger=30ms");
-	log_set_hook(on_log);
-	node_open(true);
-	assert_int_equal(port_try(LINK_RELIABLE, &port), 0);
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	link_port_close(port);
-	lock_release(&lock);
-	link_node_close(node);
-	log_set_hook(NULL);
-	return 0;
-}
-
-static void reopen(const char *text, enum link_class cls)
-{
-	link_port_close(port);
-	lock_release(&lock);
-	link_node_close(node);
-	room_set(text);
-	node_open(true);
-	assert_int_equal(port_try(cls, &port), 0);
-}
-
-static struct link_peer *peer_get(const struct link_addr *a)
-{
-	struct link_peer *peer = NULL;
-
-	assert_int_equal(link_peer_get(port, a, &peer), 0);
-	return peer;
-}
-
-static int send1(struct link_peer *peer, void *cookie)
-{
-	static uint8_t hdr[8], body[100]; /* stay until the flush */
-	struct iovec iov = {body, sizeof(body)};
-
-	return link_send(port, peer, hdr, sizeof(hdr), &iov, 1, cookie);
-}
 
 /* --- peers ----------------------------------------------------------------------------------- */
 
@@ -296,139 +156,6 @@ static void peer_put__swept_when_unused(void **state)
 	assert_ptr_equal(port_peer_find(port, &a), v[17]);
 	a.port = 41;
 	assert_ptr_equal(port_peer_find(port, &a), v[40]);
-}
-
-/* --- out ------------------------------------------------------------------------------------- */
-
-static void send__network_when_no_segment(void **state)
-{
-	struct link_addr a = addr4(LOOP, 1000, 1);
-	struct link_peer *peer = peer_get(&a);
-
-	(void)state;
-	assert_int_equal(send1(peer, &a), 0);
-	assert_int_equal(fake.rel_sends, 1);
-	assert_false(link_peer_is_local(peer));
-	fake.attach_rc = 0; /* chosen once and for all, for the sake of order */
-	assert_int_equal(send1(peer, &a), 0);
-	assert_int_equal(fake.rel_sends, 2);
-	assert_int_equal(port->stats.tx_frames, 2);
-	assert_int_equal(port->stats.tx_bytes, 216);
-	assert_int_equal(port->stats.shm_tx_frames, 0);
-	assert_int_equal(link_next_deadline(port), 0); /* something is held back */
-	link_doorbell(port);
-	assert_int_equal(fake.rel_flushes, 1);
-	link_doorbell(port);
-	assert_int_equal(fake.rel_flushes, 1);
-	assert_true(link_next_deadline(port) == CLK_NEVER);
-}
-
-/* What is borrowed has left when it is given back, even where a doorbell would wait for more. */
-static void send__borrowed(void **state)
-{
-	struct link_addr a = addr4(LOOP, 1000, 1);
-	struct link_peer *peer = peer_get(&a);
-
-	(void)state;
-	link_borrow(port);
-	assert_true(port->is_borrowing);
-	assert_int_equal(send1(peer, &a), 0);
-	assert_int_equal(fake.carrier_flushes, 0);
-	link_borrow_end(port);
-	assert_false(port->is_borrowing);
-	assert_int_equal(fake.carrier_flushes, 1);
-	link_doorbell(port);
-	link_borrow(port); /* nothing is held back */
-	link_borrow_end(port);
-	assert_int_equal(fake.carrier_flushes, 1);
-}
-
-static void send__shared_memory_when_it_opens(void **state)
-{
-	struct link_addr a = addr4(LOOP, 1000, 1);
-	struct link_peer *peer = peer_get(&a);
-
-	(void)state;
-	fake.attach_rc = 0;
-	assert_int_equal(send1(peer, &a), 0);
-	assert_true(link_peer_is_local(peer));
-	assert_int_equal(fake.shm_sends, 1);
-	assert_int_equal(fake.rel_sends, 0);
-	assert_int_equal(fake.last_shm.kind, LINK_K_NIC);
-	assert_ptr_equal(fake.last_shm.cookie, &a);
-	assert_int_equal(port->stats.shm_tx_frames, 1);
-	assert_int_equal(port_frame_out(port, peer, LINK_K_BULK, NULL, 0, NULL, 0, &a), 0);
-	assert_int_equal(port->stats.tx_frames, 1); /* bulk is not the owner's */
-}
-
-static void send__raw_has_no_cookie(void **state)
-{
-	struct link_addr a = addr4(LOOP, 1000, 1);
-
-	(void)state;
-	reopen("linger=10ms", LINK_RAW);
-	fake.attach_rc = 0;
-	assert_int_equal(send1(peer_get(&a), &a), 0);
-	assert_null(fake.last_shm.cookie);
-}
-
-/* What may be late is for no doorbell to push out, and leaves with what is not. */
-static void send__late(void **state)
-{
-	struct link_addr a = addr4(LOOP, 1000, 1);
-	struct link_peer *peer;
-	uint32_t before;
-
-	(void)state;
-	reopen("linger=10ms", LINK_RAW);
-	before = fake.rel_flushes;
-	peer = peer_get(&a);
-	assert_int_equal(link_send_late(port, peer, &a, 8), 0);
-	assert_int_equal(fake.rel_lingers, 1);
-	link_doorbell(port);
-	assert_int_equal(fake.rel_flushes, before);
-	assert_int_equal(send1(peer, &a), 0);
-	assert_int_equal(link_send_late(port, peer, &a, 8), 0); /* it does not hold up what was there before */
-	assert_int_equal(fake.rel_lingers, 1);
-	link_doorbell(port);
-	assert_int_equal(fake.rel_flushes, before + 1);
-	/* on this host there is nothing to wait for */
-	fake.attach_rc = 0;
-	a.port++;
-	assert_int_equal(link_send_late(port, peer_get(&a), &a, 8), 0);
-	assert_int_equal(fake.shm_sends, 1);
-	assert_int_equal(fake.rel_lingers, 1);
-}
-
-static void send__faults_never_go_straight(void **state)
-{
-	struct link_addr a = addr4(LOOP, 1000, 1);
-	struct link_peer *peer;
-
-	(void)state;
-	reopen("loss=1%;seed=1;linger=10ms", LINK_RELIABLE);
-	fake.attach_rc = 0;
-	peer = peer_get(&a);
-	assert_int_equal(send1(peer, &a), 0);
-	assert_false(link_peer_is_local(peer));
-	assert_int_equal(fake.rel_sends, 1);
-	assert_int_equal(fake.shm_sends, 1); /* but the datagram went through shared memory */
-	assert_int_equal(port->stats.net_tx_dgrams, 1);
-	peer_dies(peer, -ETIMEDOUT);
-	assert_int_equal(fake.detached, 1);
-}
-
-static void send__too_long(void **state)
-{
-	struct link_addr a = addr4(LOOP, 1000, 1);
-	static uint8_t body[LINK_FRAME_MAX];
-	struct iovec iov = {body, LINK_FRAME_MAX - 8};
-
-	(void)state;
-	assert_int_equal(link_send(port, peer_get(&a), body, 8, &iov, 1, &a), 0);
-	iov.iov_len++;
-	assert_int_equal(link_send(port, peer_get(&a), body, 8, &iov, 1, &a), -EMSGSIZE);
-	assert_int_equal(port->stats.tx_frames, 1);
 }
 
 static void peer_dead__once(void **state)
@@ -781,8 +508,6 @@ static void addr_text(void **state)
 	assert_string_equal(link_addr_text(&b, text), "[fd00::2]:65535");
 }
 
-#define T_(fn_) cmocka_unit_test_setup_teardown(fn_, setup, teardown)
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -793,13 +518,6 @@ int main(void)
 		T_(peer_tab__100k_peers),
 		T_(peer_in__bounded),
 		T_(peer_put__swept_when_unused),
-		T_(send__network_when_no_segment),
-		T_(send__borrowed),
-		T_(send__shared_memory_when_it_opens),
-		T_(send__raw_has_no_cookie),
-		T_(send__late),
-		T_(send__faults_never_go_straight),
-		T_(send__too_long),
 		T_(peer_dead__once),
 		T_(deliver__by_kind),
 		T_(poll__datagram_reaches_rel),

@@ -280,8 +280,8 @@ void hfi_pio_commit(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr
  */
 int hfi_pio_send(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr, const struct iovec *iov, int iov_cnt);
 /**
- * hfi_pio_send_late() - The same of a packet without payload that nobody waits for: it leaves with the next one, or some
- * microseconds later, and needs no doorbell.
+ * hfi_pio_send_late() - The same of a packet without payload that nobody waits for: it leaves with the next one, or
+ * some microseconds later, and needs no doorbell.
  */
 int hfi_pio_send_late(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr);
 /** hfi_doorbell() - Push out what was held back; once per batch. */
