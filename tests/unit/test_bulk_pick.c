@@ -292,8 +292,8 @@ static void bulk_pick__silence_is_part_of_the_cost(void **state)
 }
 
 /*
- * A poll that takes in many frames is longer than a silent owner is waited for. Who waits behind others for its turn has
- * heard of it all the same: from these frames, not only from the last poll.
+ * A poll that takes in many frames is longer than a silent owner is waited for. What waits behind others has heard of
+ * it all the same: from these frames, not only from the last poll.
  */
 static void bulk_pick__a_long_poll_is_not_silence(void **state)
 {
