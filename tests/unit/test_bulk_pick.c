@@ -291,6 +291,35 @@ static void bulk_pick__silence_is_part_of_the_cost(void **state)
 	fp_close();
 }
 
+/*
+ * A poll that takes in many frames is longer than a silent owner is waited for. What waits behind others has heard of
+ * it all the same: from these frames, not only from the last poll.
+ */
+static void bulk_pick__a_long_poll_is_not_silence(void **state)
+{
+	uint32_t key;
+
+	(void)state;
+	both_open(LINK_GET, &key);
+	memset(g_done, 0, sizeof(g_done));
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(link_bulk(&fp.port[0], &fp.peer[0][1], LINK_GET, g_local[i], LEN, (uintptr_t)g_mem[i],
+					   key, &g_done[i]),
+				 0);
+		assert_true(fp_move_one());
+	}
+	bulk_poll(fp.port[0].bulk, fp.now_ns);
+	bulk_poll(fp.port[1].bulk, fp.now_ns);
+	fp.now_ns += 2 * BULK_SWITCH_NS;
+	assert_true(fp_move_one()); /* of the first */
+	bulk_poll(fp.port[0].bulk, fp.now_ns);
+	for (int i = 0; i < 2; i++)
+		assert_true(fp_run(&g_done[i], PASSES));
+	assert_int_equal(fp.port[0].stats.bulk_cma_bytes, 0);
+	assert_int_equal(fp.port[0].stats.bulk_ring_bytes, 2 * LEN);
+	fp_close();
+}
+
 /* A write of which some went by frames has ended when these are answered, not when the kernel had copied the rest. */
 static void bulk_pick__a_late_answer_counts(void **state)
 {
@@ -407,6 +436,7 @@ int main(void)
 		cmocka_unit_test(bulk_pick__notices_change),
 		cmocka_unit_test(bulk_pick__who_did_not_help_is_left_alone),
 		cmocka_unit_test(bulk_pick__silence_is_part_of_the_cost),
+		cmocka_unit_test(bulk_pick__a_long_poll_is_not_silence),
 		cmocka_unit_test(bulk_pick__a_late_answer_counts),
 		cmocka_unit_test(bulk_help__many),
 		cmocka_unit_test(bulk_help__is_not_repeated),

@@ -153,7 +153,7 @@ static void note_life(const struct bulk_port *b, struct bulk_op *op)
 {
 	op->has_news = true;
 	if (op->target)
-		op->target->heard_ns = b->last_ns;
+		op->target->heard_ns = bulk_now(b);
 }
 
 static bool get_data(struct bulk_port *b, struct bulk_op *op, const struct bulk_pkt *pkt, const struct view *frame)
