@@ -26,6 +26,12 @@
 #define EFA_HELD_SMALL   512u                    /* bytes of the smaller kind of struct efa_held */
 #define EFA_MSG_PREFIX   40                      /* DGRAM */
 #define EFA_ENOMR        270                     /* FI_ENOMR, which 1.17 headers lack: no region to be had */
+/*
+ * Bytes from which a message to a peer on this host is fetched by its receiver, if the kernel may copy between the two.
+ * The documented limits of the protocols speak of peers on other hosts. Below it packets cost less than asking:
+ * both sides copy at the same time.
+ */
+#define EFA_LOCAL_MIN_READ 40960u
 
 extern struct fi_provider g_efa_prov; /* efa_prov.c */
 

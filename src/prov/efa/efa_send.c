@@ -68,6 +68,14 @@ static struct efa_tx *make_tx(struct efa_peer *peer, size_t len, uint64_t tag, v
 	return tx;
 }
 
+/* Are there so many that what we do by ourselves must not add to them? */
+static bool has_unread(const struct efa_ep *ep)
+{
+	const struct kit_cq *cq = ep->kit.tx_cq;
+
+	return cq && cq->tail - cq->head >= EARLY_MAX;
+}
+
 /* Out of the caller's memory, by the protocol that efa_tx_start() chooses. */
 static __attribute__((noinline)) ssize_t send_borrowed(struct efa_peer *peer, const void *bytes, size_t len,
 						       uint64_t tag, const struct call *c, uint64_t flags)
@@ -78,6 +86,7 @@ static __attribute__((noinline)) ssize_t send_borrowed(struct efa_peer *peer, co
 	void *const *descs = c->is_vec ? c->descs : &c->desc;
 	struct efa_ep *ep = peer->ep;
 	struct efa_tx *tx;
+	ssize_t ret;
 
 	len -= MIN(len, (size_t)ep->msg_prefix);
 	if (unlikely(len > msg_max(ep, flags) ||
@@ -98,7 +107,11 @@ static __attribute__((noinline)) ssize_t send_borrowed(struct efa_peer *peer, co
 		efa_tx_put(tx);
 		return -FI_EINVAL;
 	}
-	return efa_tx_start(tx);
+	ret = efa_tx_start(tx);
+	/* the receiver of a long one reads it from us: a row of them must not leave the first unanswered */
+	if (!ret && len >= EFA_LOCAL_MIN_READ && efanic_dst_is_direct(peer->dst) && !has_unread(ep))
+		efa_ep_progress(&ep->kit);
+	return ret;
 }
 
 /*

@@ -15,12 +15,6 @@
  */
 #define COPY_MAX 128u
 #define PUMP_BATCH 16
-/*
- * Bytes from which a message to a peer on this host is fetched by its receiver, if the kernel may copy between the two.
- * The documented limits of the protocols speak of peers on other hosts. Below it packets cost less than asking:
- * both sides copy at the same time.
- */
-#define LOCAL_MIN_READ 40960u
 
 /* --- life ------------------------------------------------------------------------------------------ */
 
@@ -522,9 +516,9 @@ static int start_msg(struct efa_tx *tx)
 		if (ret != EFA_ZCPY_NOT)
 			return ret;
 	}
-	direct = in.len >= LOCAL_MIN_READ && in.peer_hs && efanic_dst_is_direct(peer->dst);
+	direct = in.len >= EFA_LOCAL_MIN_READ && in.peer_hs && efanic_dst_is_direct(peer->dst);
 	if (direct)
-		in.min_read = MIN(in.min_read, (uint64_t)LOCAL_MIN_READ);
+		in.min_read = MIN(in.min_read, (uint64_t)EFA_LOCAL_MIN_READ);
 	if (unlikely(in.len >= in.min_read) && in.peer_hs) {
 		in.can_read = !tx->injected && efa_read_interop(ep, peer) && (prm->mr_cache_enable || tx->desc[0]);
 		in.runt_quota = direct ? 0 : runt_quota(tx);
