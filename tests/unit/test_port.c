@@ -330,9 +330,14 @@ static void poll__timers_and_bulk(void **state)
 	assert_int_equal(fake.shm_timers, 10);
 	assert_int_equal(fake.bulk_polls, 0);
 	fake.bulk_outstanding = 1;
+	port->bulk_due = true;
 	link_poll(port);
-	assert_int_equal(fake.bulk_polls, 1);
+	link_poll(port);
+	assert_int_equal(fake.bulk_polls, 2);
 	fake.bulk_outstanding = 0;
+	link_poll(port);
+	link_poll(port);
+	assert_int_equal(fake.bulk_polls, 3); /* the one that found out */
 }
 
 /* The adapter thread's polls are none of the application's, and the timers have their turn in each of them. */

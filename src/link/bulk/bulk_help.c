@@ -212,6 +212,7 @@ static bool help_reply(struct bulk_port *b, struct bulk_op *op, const struct bul
 		/* The owner had let go before it answered, so that taking the region back can wait for the next poll. */
 		note_answer(op);
 		b->done_key[b->done_cnt++] = op->help_key;
+		bulk_begun(b);
 		op->help_key = 0;
 		op->unsent_cnt--;
 	} else {

@@ -473,6 +473,11 @@ void bulk_serve_stop(struct bulk_port *b, struct link_peer *peer, const struct b
 int bulk_serve_step(struct bulk_port *b);
 void bulk_serve_on_sent(struct bulk_port *b, struct bulk_buf *buf);
 void bulk_serve_peer_dead(struct bulk_port *b, struct link_peer *peer);
+/** bulk_begun() - There is more to do: the next poll of the port does it. */
+static inline void bulk_begun(struct bulk_port *b)
+{
+	b->port->bulk_due = true;
+}
 /** bulk_serve_region_gone() - bulk_port.region_gone(). */
 void bulk_serve_region_gone(struct bulk_port *b, uint32_t key);
 void bulk_serve_fini(struct bulk_port *b);

@@ -71,6 +71,7 @@ struct bulk_op *bulk_op_new(struct bulk_port *b, struct link_peer *peer, uint64_
 	if (pq_reserve(&b->timers, slab_used(&b->ops) + 1) || !(op = slab_get(&b->ops)))
 		return NULL;
 	*op = (struct bulk_op){.ref = BULK_REF_OP, .peer = bulk_peer_ref(peer)};
+	bulk_begun(b);
 	bulk_tag_renew(b, op);
 	op->target = bulk_target_get(b->node, peer, now_ns);
 	if (op->target)

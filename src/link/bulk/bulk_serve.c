@@ -170,8 +170,10 @@ static struct bulk_reply *reply_new(struct bulk_port *b, struct bulk_client *c)
 
 	if (of == BULK_Q_REPLY || (!is_long && quota_has(&b->quota, &c->quota, of, 1)))
 		r = slab_get(&b->replies);
-	if (r)
+	if (r) {
 		quota_add(&b->quota, &c->quota, of, 1);
+		bulk_begun(b);
+	}
 	return r;
 }
 
@@ -427,6 +429,7 @@ void bulk_serve_get(struct bulk_port *b, struct link_peer *peer, const struct bu
 	}
 	c->stream_cnt++;
 	quota_add(&b->quota, &c->quota, BULK_Q_STREAM, 1);
+	bulk_begun(b);
 	*s = (struct bulk_stream){
 		.client = c,
 		.id = pkt->id,

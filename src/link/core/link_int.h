@@ -156,6 +156,7 @@ struct link_port {
 	uint32_t epoch_armed;      /* node->poll_epoch then */
 	bool net_used;             /* sockets are polled; else the agent watches them and sets this */
 	bool net_look;             /* look at the sockets in the next poll, used or not */
+	bool bulk_due;             /* bulk_outstanding() may be more than 0; set by the bulk service */
 	bool net_off;              /* the room has no udp: whom shared memory does not reach nothing does */
 	bool shm_wanted;           /* the room and the owner allow shared memory */
 	int agent_fd;              /* src_fd, or the bell alone, which the agent watches; -1: it does not */

@@ -108,7 +108,7 @@ static bool is_due(struct link_port *p)
 	return at != CLK_NEVER && at <= port_now(p);
 }
 
-static __attribute__((noinline)) int poll_net(struct link_port *p)
+static int poll_net(struct link_port *p)
 {
 	bool is_busy = p->net_look || p->net_busy || p->is_dirty || rel_outstanding(p->rel);
 	int n;
@@ -146,6 +146,18 @@ static __attribute__((noinline)) void port_tick(struct link_port *p)
 		shm_timer(p->shm, port_now(p));
 }
 
+/* What a port without sockets in use and without copies under way leaves out. */
+static __attribute__((noinline)) int poll_rest(struct link_port *p)
+{
+	int got = p->net_used || p->net_look ? poll_net(p) : 0;
+
+	if (p->bulk_due) {
+		got += bulk_poll(p->bulk, port_now(p));
+		p->bulk_due = bulk_outstanding(p->bulk);
+	}
+	return got;
+}
+
 int link_poll(struct link_port *p)
 {
 	struct link_node *n = p->node;
@@ -163,10 +175,9 @@ int link_poll(struct link_port *p)
 		got = shm_poll(p->shm, POLL_SHM_BUDGET);
 	if (unlikely(p->polls % PORT_TICK_POLLS == 0))
 		port_tick(p);
-	if (p->net_used || p->net_look)
-		got += poll_net(p);
-	if (bulk_outstanding(p->bulk))
-		got += bulk_poll(p->bulk, port_now(p));
+	assert(p->bulk_due || !bulk_outstanding(p->bulk));
+	if (p->net_used | p->net_look | p->bulk_due)
+		got += poll_rest(p);
 	if (!got)
 		got = (int)(p->events - before);
 	p->events += (uint32_t)got;
