@@ -143,7 +143,7 @@ void lane_turn(struct lane_rx *rx)
 	rx->turn = (pos & ~(len - 1)) + len; /* the last record may have gone beyond the last one */
 	rx->left = (int32_t)(rx->turn - pos);
 	rx->next = (uint8_t *)lane_word0(rx->slots, pos & rx->mask);
-	rx->lap = lane_lap_tag(pos, rx->lap_shift);
+	rx->lap = rx->broken ? LANE_LAP_NEVER : lane_lap_tag(pos, rx->lap_shift);
 	lane_publish(rx);
 }
 

@@ -83,7 +83,8 @@ struct lane_rx {
 	int32_t left;  /* slots from there to @turn, at least 1 */
 	uint32_t lap;  /* tag of the lap there; LANE_LAP_NEVER once broken */
 	uint32_t cur;  /* slots of the record that lane_peek() returned */
-	uint32_t turn; /* position at which lane_turn() is due, LANE_SLOTS_MAX slots or a quarter of the ring after the last one */
+	/* position at or behind which lane_turn() is due, LANE_SLOTS_MAX slots or a quarter of the ring after the last one */
+	uint32_t turn;
 	_Atomic uint32_t *head;
 	uint32_t published; /* what *@head says */
 	bool broken;	    /* the peer wrote a header that no producer writes; for good */

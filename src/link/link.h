@@ -315,7 +315,10 @@ int link_wait_fd(struct link_port *p);
  * Return: 0 sleep; -EAGAIN poll and look again: there is work, or the application has been woken (link_wake(), the adapter thread) and nobody has polled since.
  */
 int link_arm(struct link_port *p);
-/** link_is_armed() - Has no bell been rung, nor the application been woken by the adapter thread, since link_arm()? Then it need not be called again. */
+/**
+ * link_is_armed() - Since link_arm() no bell has been rung, the application has not been woken by the adapter thread, and
+ * nothing was left to link_send_late(): it need not be called again.
+ */
 bool link_is_armed(const struct link_port *p);
 /** link_wake() - Make link_wait_fd() readable until the next link_arm() if the application sleeps on @p. */
 void link_wake(struct link_port *p);

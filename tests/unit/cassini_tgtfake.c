@@ -186,8 +186,8 @@ struct cassini_pkt_in tf_pkt(enum cassini_pkt_op op, uint64_t bits, uint32_t len
 
 int tf_send(const struct cassini_pkt_in *pkt, const void *data)
 {
-	struct view v = pkt->payload_len ? view_of(data, pkt->payload_len) : (struct view){0};
-
+	/* one piece, as the door leaves it, also of no bytes */
+	struct view v = view_of(pkt->payload_len ? data : "", pkt->payload_len);
 	struct cassini_peer *from = pkt->initiator == TF_PEER ? &g_tf.peer : &g_tf.other;
 
 	/* by the row of the door that it would come by */

@@ -24,6 +24,7 @@ static struct {
 	struct fake_shm_send last_shm;
 	int (*on_shm_poll)(void); /* what shm_poll() returns */
 	uint32_t shm_outstanding, shm_untaken;
+	bool is_lingering;
 	uint32_t rel_sends, rel_inputs, rel_refusals, rel_flushes, rel_lingers, carrier_flushes, rel_drops;
 	uint32_t rel_outstanding;
 	uint64_t rel_deadline;
@@ -362,6 +363,11 @@ FAKE void rel_flush(struct rel *r, uint64_t now_ns)
 	r->p->net->ops->flush(r->p->net);
 }
 
+FAKE bool rel_lingers(const struct rel *r)
+{
+	(void)r;
+	return fake.is_lingering;
+}
 FAKE void rel_linger(struct rel *r, uint64_t now_ns)
 {
 	(void)r, (void)now_ns;

@@ -89,6 +89,14 @@ static void send__late(void **state)
 	assert_int_equal(fake.rel_lingers, 1);
 	link_doorbell(port);
 	assert_int_equal(fake.rel_flushes, before);
+	/* who sleeps lets it out before: he has to arm again */
+	port->armed = PORT_ARM_APP;
+	fake.shm_armed = true;
+	assert_true(link_is_armed(port));
+	fake.is_lingering = true;
+	assert_false(link_is_armed(port));
+	fake.is_lingering = false;
+	port->armed = 0;
 	assert_int_equal(send1(peer, &a), 0);
 	assert_int_equal(link_send_late(port, peer, &a, 8), 0); /* it does not hold up what was there before */
 	assert_int_equal(fake.rel_lingers, 1);

@@ -199,7 +199,7 @@ int port_frame_out(struct link_port *p, struct link_peer *peer, enum link_kind k
  * link_poll() while this is set.
  */
 enum { PORT_ARM_APP = 1, PORT_ARM_AGENT = 2, PORT_ARM_WOKEN = 4, PORT_ARM_CALLED = 8, PORT_ARM_SERVED = 16 };
-#define PORT_ARM_POLL (PORT_ARM_AGENT | PORT_ARM_WOKEN | PORT_ARM_SERVED) /* a poll is more than that: port_awake() */
+#define PORT_ARM_POLL (PORT_ARM_AGENT | PORT_ARM_WOKEN | PORT_ARM_SERVED) /* with one of these set a poll has more to do: port_awake() */
 
 /** port_flush() - Hand all that is due to the carrier, and have it sent. */
 void port_flush(struct link_port *p, uint64_t now_ns);
@@ -437,6 +437,8 @@ void rel_input(struct rel *r, const struct link_addr *src, const void *buf, size
 void rel_error(struct rel *r, const struct link_addr *dst, const struct carrier_error *e, uint64_t now_ns);
 /** rel_linger() - RAW: what has been sent since the last flush may wait for company until rel_next_deadline(). */
 void rel_linger(struct rel *r, uint64_t now_ns);
+/** rel_lingers() - Does anything? */
+bool rel_lingers(const struct rel *r);
 /** rel_may_wait() - What was sent since the last flush is the middle of a burst: it may wait for the next poll. */
 bool rel_may_wait(const struct rel *r, uint64_t now_ns);
 /** rel_flush() - Send what windows allow, owed acknowledgements, and due retransmissions. */

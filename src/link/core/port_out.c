@@ -81,10 +81,12 @@ int link_send(struct link_port *p, struct link_peer *peer, const void *hdr, size
 
 int link_send_late(struct link_port *p, struct link_peer *peer, const void *hdr, size_t hdr_len)
 {
+	uint64_t frames = p->stats.tx_frames + 1;
 	bool was_dirty = p->is_dirty;
 	int rc = port_frame_out(p, peer, LINK_K_NIC, hdr, hdr_len, NULL, 0, NULL);
 
-	if (!rc && !peer->shm && !was_dirty) {
+	/* an error that came of it may have had the owner send something else */
+	if (!rc && !peer->shm && !was_dirty && p->stats.tx_frames == frames) {
 		rel_linger(p->rel, p->out_ns);
 		p->is_dirty = false;
 		p->net_look = true; /* the next poll is not one of those that leave the network out */

@@ -247,6 +247,12 @@ void rel_linger(struct rel *r, uint64_t now_ns)
 {
 	if (!r->linger_ns)
 		r->linger_ns = now_ns + REL_ACK_DELAY_NS;
+	r->fresh_bytes = 0; /* it begins no burst that an answer would have to wait for */
+}
+
+bool rel_lingers(const struct rel *r)
+{
+	return r->linger_ns;
 }
 
 bool rel_may_wait(const struct rel *r, uint64_t now_ns)
@@ -461,7 +467,7 @@ static void flush_pass(struct rel *r, uint64_t now_ns)
 	struct rel_peer *rp;
 
 	r->retry_ns = 0;
-	if (r->raw_to)
+	if (r->raw_to && r->fresh_bytes)
 		r->sent_ns = now_ns;
 	r->fresh_bytes = 0;
 	r->has_urgent = false;

@@ -496,7 +496,7 @@ static __attribute__((noinline)) void sent_other(struct cassini_op *op, int stat
 	if (unlikely(op->is_again))
 		peer->held &= (uint16_t)~BIT(op->cmd.pid_idx);
 	if (op->cmd.opcode == CASSINI_OP_PUT)
-		cassini_peer_took(peer, op->cmd.pid_idx, rc == CASSINI_RC_OK);
+		cassini_peer_took(peer, op->cmd.pid_idx, rc == CASSINI_RC_OK && life == peer->life);
 	if (status > 0 && op->cmd.flags & CASSINI_CMD_HRP && !has_reply(op))
 		rc = CASSINI_RC_OK; /* the switch acknowledges, whatever the target thinks of it */
 	if (op->state == CASSINI_OPS_GOT_REPLY)
@@ -514,7 +514,7 @@ void cassini_ini_sent(struct cassini_work *w, int status)
 	struct cassini_op *op = container_of(w, struct cassini_op, work);
 
 	if (likely(status == 0 && op->cmd.opcode == CASSINI_OP_PUT && !op->region && op->state == CASSINI_OPS_SENT && !op->is_again)) {
-		cassini_peer_took(op->peer, op->cmd.pid_idx, true);
+		cassini_peer_took(op->peer, op->cmd.pid_idx, op->life == op->peer->life);
 		op_end(op, CASSINI_RC_OK, CASSINI_PRIORITY);
 	} else {
 		sent_other(op, status);

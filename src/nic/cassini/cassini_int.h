@@ -395,8 +395,8 @@ static inline void cassini_peer_took(struct cassini_peer *peer, unsigned pid_idx
 {
 	uint32_t bit = pid_idx < 32 ? 1u << pid_idx : 0;
 
-	/* a late answer says nothing of who comes next */
-	peer->took = has_taken && peer->link ? peer->took | bit : peer->took & ~bit;
+	/* a late answer says nothing of who comes next, nor of an entry that has paused since */
+	peer->took = has_taken && peer->link && !(peer->held & bit) ? peer->took | bit : peer->took & ~bit;
 }
 /** cassini_cmdq_is_last() - Did @cq's last command go to (@nic, @pid) of @dom? */
 static inline bool cassini_cmdq_is_last(const struct cassini_cmdq *cq, const struct cassini_dom *dom, uint32_t nic,
@@ -558,9 +558,9 @@ struct cassini_pte {
 	void *user;
 	unsigned ptn;
 	uint8_t state;                    /* enum cassini_pte_state; cassini_pte_set() is the only writer */
-	/* cassini_pte_gate(): a Put is asked for nothing but its match and a slot for its event, and an append for nothing but
-	 * the latter */
-	bool is_open, is_clear;
+	/* cassini_pte_gate(): */
+	bool is_open;                     /* a Put is asked for nothing but its match and a slot for its event */
+	bool is_clear;                    /* an append is asked for nothing but a slot for its event */
 	uint32_t drop_count;
 	uint32_t map_cnt;
 	uint32_t busy;                    /* copies in flight */

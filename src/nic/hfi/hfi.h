@@ -159,7 +159,7 @@ enum hfi_rcv_type { HFI_RCV_EXPECTED, HFI_RCV_EAGER };
 struct hfi_pkt {
 	/*
 	 * Where an answer would go; hfi_dst_get() of it, or hfi_dst_hold(), keeps it. It goes with its last reference even
-	 * during the call: who gives back what may be that, and goes on with it, holds it meanwhile.
+	 * during the call: hold it before you give back a reference and go on using it.
 	 */
 	struct hfi_dst *src;
 	const struct hfi_hdr *hdr; /* copied out of the wire; of the adapter's a w[1] that is not there is 0 */

@@ -41,12 +41,19 @@ struct cxi_rx *cxi_rx_make(struct cxi_rxc *r)
 	return rx;
 }
 
+static inline void rest(struct cxi_rx *rx, struct cxi_rxc *r)
+{
+	must(rx->state != RX_RESTING);
+	rx->state = RX_RESTING;
+	SLIST_INSERT_HEAD(&r->resting, rx, rest);
+}
+
 void cxi_rx_free(struct cxi_rx *rx)
 {
 	struct cxi_rxc *r = rx->rxc;
 
 	as_new(rx, r);
-	SLIST_INSERT_HEAD(&r->resting, rx, rest);
+	rest(rx, r);
 }
 
 struct cxi_ep *cxi_rx_ep(const struct cxi_rxc *r, const struct cassini_event *ev)
@@ -483,7 +490,7 @@ void cxi_rx_on_event(struct cxi_req *req, const struct cassini_event *ev)
 	}
 	complete(rx, r->ep, ev, ev->mlength, cxi_rx_source(r->ep, ev->initiator, ev->vni), 0, NULL);
 	cxi_rx_unpost(rx);
-	SLIST_INSERT_HEAD(&r->resting, rx, rest);
+	rest(rx, r);
 }
 
 int cxi_rx_append(struct cxi_rx *rx)

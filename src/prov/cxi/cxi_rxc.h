@@ -17,7 +17,7 @@
  * and the posted one ends with the last of them.
  */
 
-enum cxi_rx_state { RX_HW, RX_SW, RX_TAKEN, RX_UNLINKING };
+enum cxi_rx_state { RX_HW, RX_SW, RX_TAKEN, RX_UNLINKING, RX_RESTING };
 
 struct cxi_rx {
 	struct cxi_req req; /* first */
@@ -97,8 +97,9 @@ struct cxi_rx *cxi_rx_part(struct cxi_rx *owner, uint32_t rlength);
 /** cxi_rx_unpost() - @rx (not a part) is no longer counted and listed as posted. */
 void cxi_rx_unpost(struct cxi_rx *rx);
 /**
- * cxi_rx_new() - One that is as new: what is the same of each new one, and of most ones that have ended, is written
- * (as_new() in cxi_recv.c), and nothing else. NULL: no memory. cxi_rx_free() - It has ended.
+ * cxi_rx_new() - One in which what as_new() of cxi_recv.c writes is set, and nothing else: the caller sets all other
+ * fields that will be read, as rx_get() and cxi_rx_part() do. NULL: no memory.
+ * cxi_rx_free() - It has ended, and rests until it is wanted again.
  */
 struct cxi_rx *cxi_rx_make(struct cxi_rxc *r); /* more memory */
 static inline struct cxi_rx *cxi_rx_new(struct cxi_rxc *r)

@@ -77,8 +77,8 @@ enum opx_ud { OPX_UD_PING = 1, OPX_UD_ACK, OPX_UD_NACK, OPX_UD_INIT, OPX_UD_INIT
  *  BYE      tx or rx key next PSN                 0                0               0        the endpoint closes; all was acknowledged or given up
  */
 
-#define OPX_ACK_REQ        0x01u      /* hdr->ecn: acknowledge at once, */
-#define OPX_ACK_LATE       0x02u      /* or with what you send next, if that is soon: nothing is held up by it */
+#define OPX_ACK_REQ        0x01u      /* hdr->ecn: acknowledge at once */
+#define OPX_ACK_LATE       0x02u      /* with OPX_ACK_REQ: or with what is sent next, if that is soon; alone it means nothing */
 #define OPX_WINDOW_LOCAL   1024u      /* packets */
 #define OPX_WINDOW_BYTES   7340032u   /* FI_OPX: most unacknowledged bytes of a lossy flow, headers included */
 #define OPX_CWND_MIN       131072u    /* bytes: 16 packets */

@@ -176,8 +176,11 @@ void opx_sdma_forget(struct opx_rel *rel, const struct opx_flow *f);
 
 /* --- opx_flow_pace.c --- */
 
-/** opx_flow_asked() - The packet @psn, or with OPX_PSN_NONE a PING, asks the peer for an answer. */
-void opx_flow_asked(struct opx_flow *f, uint32_t psn);
+/**
+ * opx_flow_asked() - The packet @psn, or with OPX_PSN_NONE a PING, asks the peer for an answer.
+ * @is_late: the answer may wait for company.
+ */
+void opx_flow_asked(struct opx_flow *f, uint32_t psn, bool is_late);
 /** opx_flow_answered() - The last PING has been answered (@is_ping), or tx_una has moved. */
 void opx_flow_answered(struct opx_flow *f, bool is_ping);
 /** opx_flow_due_ns() - When an answer should have come. CLK_NEVER: none is missed, or the timer asks soon enough. */

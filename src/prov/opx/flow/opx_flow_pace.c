@@ -8,27 +8,31 @@
 
 /* --- questions ---------------------------------------------------------------------------------------------------- */
 
-/* @psn: of the packet that asks; OPX_PSN_NONE: a PING. */
-static void ask_begin(struct opx_flow *f, uint32_t psn, bool is_timed)
+#define LATE_NS (20 * NS_PER_US) /* more for an answer that may wait for company, and for the poll that lets it out */
+
+/*
+ * @psn: of the packet that asks; OPX_PSN_NONE: a PING. @late_ns: how much later than usual the answer may be.
+ */
+static void ask_begin(struct opx_flow *f, uint32_t psn, bool is_timed, uint64_t late_ns)
 {
 	struct opx_rel *rel = f->rel;
 
 	f->ask_psn = psn;
 	f->ask_is_timed = is_timed;
-	f->ask_ns = hfi_now_ns(rel->a.hfi);
+	f->ask_ns = hfi_now_ns(rel->a.hfi) + late_ns;
 	rel->next_ns = MIN(rel->next_ns, opx_flow_due_ns(f));
 	rel->is_coarse = false;
 }
 
-void opx_flow_asked(struct opx_flow *f, uint32_t psn)
+void opx_flow_asked(struct opx_flow *f, uint32_t psn, bool is_late)
 {
 	if (psn == OPX_PSN_NONE) {
-		ask_begin(f, psn, true);
+		ask_begin(f, psn, true, 0);
 		return;
 	}
 	f->ask_last = psn;
-	if (!f->ask_ns)
-		ask_begin(f, psn, true);
+	if (!f->ask_ns) /* how long somebody waits for company is no round trip */
+		ask_begin(f, psn, !is_late, is_late ? LATE_NS : 0);
 }
 
 static void rtt_learn(struct opx_flow *f, uint64_t ns)
@@ -54,7 +58,7 @@ void opx_flow_answered(struct opx_flow *f, bool is_ping)
 	f->ask_ns = 0;
 	/* others have asked since; when is not known */
 	if (f->ask_last != OPX_PSN_NONE && f->bytes_out && psn_diff(f->ask_last, f->tx_una) >= 0)
-		ask_begin(f, f->ask_last, false);
+		ask_begin(f, f->ask_last, false, 0);
 }
 
 uint64_t opx_flow_due_ns(const struct opx_flow *f)

@@ -227,8 +227,8 @@ static bool may_take(struct opx_flow *f, const struct hfi_hdr *h)
 /* --- the door ----------------------------------------------------------------------------------------------------- */
 
 /*
- * Who does not ask has room in his window for more, but if it was filled by long packets not for long: then the answer
- * is not held back.
+ * Who asks is answered as his request says. Who does not ask has room for more: after a short packet the answer may
+ * wait, after a long one, of which his window holds few, it leaves at once.
  */
 static __attribute__((noinline)) void ack_due(struct opx_flow *f, uint8_t ecn, uint32_t len)
 {

@@ -237,7 +237,7 @@ static __attribute__((noinline)) int record_commit(struct opx_flow *f, struct op
 		replay_add(f, r);
 		f->bytes_out += pkt_cost(r->len);
 		if (r->hdr.ecn & OPX_ACK_REQ)
-			opx_flow_asked(f, r->psn);
+			opx_flow_asked(f, r->psn, r->hdr.ecn & OPX_ACK_LATE);
 		return 0;
 	}
 	if ((flags & OPX_POST_CONTROL) && (rc == -FI_EAGAIN || rc == -FI_ENETDOWN)) { /* it goes when it can */
@@ -531,7 +531,7 @@ int opx_flow_post_sdma(struct opx_flow *f, struct hfi_sdma_req *req, unsigned fl
 		replay_add(f, r);
 	}
 	if (!rc && req->last_ecn)
-		opx_flow_asked(f, psn_add(f->tx_psn, HFI_PSN_MASK));
+		opx_flow_asked(f, psn_add(f->tx_psn, HFI_PSN_MASK), req->last_ecn & OPX_ACK_LATE);
 	return opx_flow_refused(f, rc);
 }
 
@@ -580,7 +580,7 @@ static int push_new(struct opx_flow *f)
 		if (!f->is_local) {
 			f->bytes_out += pkt_cost(r->len);
 			if (r->hdr.ecn & OPX_ACK_REQ)
-				opx_flow_asked(f, r->psn);
+				opx_flow_asked(f, r->psn, false);
 			continue;
 		}
 		STAILQ_REMOVE_HEAD(&f->queue, next);

@@ -88,7 +88,7 @@ int opx_ud_ping(struct opx_flow *f)
 	u.w0 = range_put(f->tx_una, cnt > 0 ? (uint32_t)cnt : 0);
 	f->is_answered = false;
 	if (!f->is_local)
-		opx_flow_asked(f, OPX_PSN_NONE);
+		opx_flow_asked(f, OPX_PSN_NONE, false);
 	rc = ud_send(f->rel, f->dst, &u);
 	f->rel->st.pings_tx += !rc;
 	return rc;
