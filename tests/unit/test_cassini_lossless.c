@@ -39,6 +39,8 @@ static void pause__order_is_kept(void **state)
 	assert_int_equal(g_inifake.sents, 3);
 	sent_end(0, BUSY);
 	assert_int_equal(w.peer[1].took, 0); /* of no queue may a Put that nobody remembers go there now */
+	cassini_peer_took(&w.peer[1], 0, true); /* nor does an earlier answer that comes late change that */
+	assert_int_equal(w.peer[1].took, 0);
 	put(4); /* stands behind it */
 	kick_after(1000);
 	assert_int_equal(g_inifake.sents, 3); /* two are still under way: they might come behind the first */
@@ -65,6 +67,23 @@ static void pause__order_is_kept(void **state)
 	for (unsigned i = 1; i <= 4; i++)
 		expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_OK, i);
 	assert_int_equal(w.nic.stats.puts, 4); /* each once */
+	world_close(&w);
+}
+
+/* What a process has taken says nothing of the next one at its place, though the answer comes after that one. */
+static void took__by_an_earlier_life(void **state)
+{
+	(void)state;
+	world_open(&w, 16, 16);
+	put(1), put(2);
+	sent_end(0, 0);
+	assert_int_equal(w.peer[1].took, 1);
+	w.peer[1].took = 0;
+	w.peer[1].life++;
+	sent_end(1, 0);
+	assert_int_equal(w.peer[1].took, 0);
+	for (unsigned i = 1; i <= 2; i++)
+		expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_OK, i);
 	world_close(&w);
 }
 
@@ -147,6 +166,7 @@ static void pause__queue_closes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(took__by_an_earlier_life),
 		cmocka_unit_test(pause__order_is_kept),
 		cmocka_unit_test(pause__memory_is_closed),
 		cmocka_unit_test(pause__who_is_concerned),

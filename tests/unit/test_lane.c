@@ -371,6 +371,34 @@ static void lane_peek__bad_headers_break_the_lane(void **state)
 	}
 }
 
+/* The last record before a turn is spoilt while it is being shown: its end must not make the lane whole again. */
+static void lane_next__leaves_it_broken(void **state)
+{
+	uint64_t lap = (uint64_t)lane_lap_tag(lane_first(64), 6) << LANE_LAP_SHIFT, user;
+	struct pair p;
+	uint32_t cap;
+
+	(void)state;
+	pair_open(&p, 64);
+	for (uint32_t k = 0; k < 15; k++) {
+		assert_non_null(lane_reserve(&p.tx, 1));
+		lane_commit(&p.tx, 0);
+		assert_non_null(lane_peek(&p.rx, &cap, &user));
+		lane_next(&p.rx);
+	}
+	for (int k = 0; k < 2; k++) {
+		assert_non_null(lane_reserve(&p.tx, 1));
+		lane_commit(&p.tx, 0);
+	}
+	assert_non_null(lane_peek(&p.rx, &cap, &user));
+	atomic_store(lane_word0(p.tx.slots, 15), lap);
+	assert_null(lane_peek(&p.rx, &cap, &user));
+	assert_true(p.rx.broken);
+	lane_next(&p.rx);
+	assert_null(lane_peek(&p.rx, &cap, &user));
+	pair_close(&p);
+}
+
 /* A peer writes what it likes, mostly with the right tag: the consumer stays in the ring. */
 static void lane_peek__fuzzed_memory_stays_in_bounds(void **state)
 {
@@ -561,6 +589,7 @@ int main(void)
 		cmocka_unit_test(lane_peek__same_message_until_next),
 		cmocka_unit_test(lane_peek__never_takes_payload_for_a_header),
 		cmocka_unit_test(lane_peek__bad_headers_break_the_lane),
+		cmocka_unit_test(lane_next__leaves_it_broken),
 		cmocka_unit_test(lane_peek__fuzzed_memory_stays_in_bounds),
 		cmocka_unit_test(lane_next__publishes_every_quarter_lap),
 		cmocka_unit_test(lane__two_threads),

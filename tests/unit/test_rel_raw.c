@@ -108,6 +108,11 @@ static void rel_raw__lingers(void **state)
 			assert_true(rel_ack_owed(r, begin));
 			rel_flush(r, begin);
 			assert_false(rel_ack_owed(r, begin));
+			/* what follows begins a burst, and is not in the middle of one */
+			assert_int_equal(rig_send(&g, 0, 1, 64), 0);
+			assert_false(rel_may_wait(r, begin + 1));
+			rel_flush(r, begin + 1);
+			dgrams++, came++;
 		}
 		rig_run_for(&g, NS_PER_MS);
 		assert_int_equal(g.n[1].delivered - came, i == 1 ? 2 : 1);
