@@ -33,9 +33,15 @@ class Side:
     """One of the two processes of a provider."""
 
     def __init__(self, words, cpu, env):
-        pin = (lambda: os.sched_setaffinity(0, {cpu})) if cpu is not None else None
-        self.p = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                                  text=True, bufsize=1, env=env, preexec_fn=pin)
+        mine = os.sched_getaffinity(0)
+        try:
+            # inherited: code of ours in the child (preexec_fn) would have Python print what interrupts it there
+            if cpu is not None:
+                os.sched_setaffinity(0, {cpu})
+            self.p = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                      text=True, bufsize=1, env=env)
+        finally:
+            os.sched_setaffinity(0, mine)
 
     def say(self, line):
         try:
