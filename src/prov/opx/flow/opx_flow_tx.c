@@ -580,7 +580,7 @@ static int push_new(struct opx_flow *f)
 		if (!f->is_local) {
 			f->bytes_out += pkt_cost(r->len);
 			if (r->hdr.ecn & OPX_ACK_REQ)
-				opx_flow_asked(f, r->psn, false);
+				opx_flow_asked(f, r->psn, r->hdr.ecn & OPX_ACK_LATE);
 			continue;
 		}
 		STAILQ_REMOVE_HEAD(&f->queue, next);
