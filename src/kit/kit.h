@@ -272,6 +272,12 @@ int kit_cq_grow(struct kit_cq *cq);
 void kit_cq_wake(struct kit_cq *cq);
 /** kit_cq_strand() - The next read that finds nothing returns -@err, once. Lock held. */
 void kit_cq_strand(struct kit_cq *cq, int err);
+#define KIT_UNREAD_MAX 64u
+/** kit_cq_is_behind() - So many entries are unread that what is done without being asked must not add to them. */
+static inline bool kit_cq_is_behind(const struct kit_cq *cq)
+{
+	return cq->tail - cq->head >= KIT_UNREAD_MAX;
+}
 /** kit_cq_push() - One completion. Lock held. Allocates only when more are unread than the ring holds. */
 static inline void kit_cq_push(struct kit_cq *cq, void *context, uint64_t flags, size_t len, void *buf, uint64_t data, uint64_t tag,
 			       fi_addr_t src)

@@ -219,14 +219,12 @@ static inline void send_init(struct cxi_tx *tx, const struct cxi_send_args *a, c
 	}
 }
 
-#define EARLY_MAX 64u /* unread completions */
-
 /* Are there so many that what we do by ourselves must not add to them? Never where none are wanted. */
 static inline bool has_unread(const struct cxi_ep *ep)
 {
 	const struct kit_cq *cq = ep->kit.tx_cq;
 
-	return cq && cq->tail - cq->head >= EARLY_MAX;
+	return cq && kit_cq_is_behind(cq);
 }
 
 /*

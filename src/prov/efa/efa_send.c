@@ -37,7 +37,6 @@ struct call {
  * queue must not grow by posting.
  */
 #define EARLY_NOT (FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_COMMIT_COMPLETE)
-#define EARLY_MAX 64u /* unread completions */
 
 static inline size_t inject_max(const struct efa_ep *ep, uint64_t flags)
 {
@@ -68,14 +67,6 @@ static struct efa_tx *make_tx(struct efa_peer *peer, size_t len, uint64_t tag, v
 	return tx;
 }
 
-/* Are there so many that what we do by ourselves must not add to them? */
-static bool has_unread(const struct efa_ep *ep)
-{
-	const struct kit_cq *cq = ep->kit.tx_cq;
-
-	return cq && cq->tail - cq->head >= EARLY_MAX;
-}
-
 /* Out of the caller's memory, by the protocol that efa_tx_start() chooses. */
 static __attribute__((noinline)) ssize_t send_borrowed(struct efa_peer *peer, const void *bytes, size_t len,
 						       uint64_t tag, const struct call *c, uint64_t flags)
@@ -85,6 +76,7 @@ static __attribute__((noinline)) ssize_t send_borrowed(struct efa_peer *peer, co
 	size_t cnt = c->is_vec ? c->iov_cnt : 1;
 	void *const *descs = c->is_vec ? c->descs : &c->desc;
 	struct efa_ep *ep = peer->ep;
+	const struct kit_cq *cq = ep->kit.tx_cq;
 	struct efa_tx *tx;
 	ssize_t ret;
 
@@ -109,7 +101,7 @@ static __attribute__((noinline)) ssize_t send_borrowed(struct efa_peer *peer, co
 	}
 	ret = efa_tx_start(tx);
 	/* the receiver of a long one reads it from us: a row of them must not leave the first unanswered */
-	if (!ret && len >= EFA_LOCAL_MIN_READ && efanic_dst_is_direct(peer->dst) && !has_unread(ep))
+	if (!ret && len >= EFA_LOCAL_MIN_READ && efanic_dst_is_direct(peer->dst) && !(cq && kit_cq_is_behind(cq)))
 		efa_ep_progress(&ep->kit);
 	return ret;
 }
@@ -125,9 +117,7 @@ static inline bool may_forget(const struct efa_ep *ep, uint64_t flags)
 
 static inline bool completes_early(const struct efa_peer *peer, uint64_t flags)
 {
-	const struct kit_cq *cq = peer->ep->kit.tx_cq;
-
-	return !(flags & EARLY_NOT) && cq->tail - cq->head < EARLY_MAX && efanic_dst_is_local(peer->dst);
+	return !(flags & EARLY_NOT) && !kit_cq_is_behind(peer->ep->kit.tx_cq) && efanic_dst_is_local(peer->dst);
 }
 
 /* A transfer for a packet in the adapter's memory. Return: the id of its work request; 0: too many are under way. */
