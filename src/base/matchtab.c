@@ -217,39 +217,33 @@ static void posted_hash(struct mt_posted *t, struct mt_node *n)
 	hash_push(&t->hash, n, &k, 0);
 }
 
-static void posted_unhash(struct mt_posted *t, struct mt_node *n)
+void mt_posted_unhash(struct mt_posted *t, struct mt_node *node)
 {
-	uint32_t cls = n->by[0].cls;
+	uint32_t cls = node->by[0].cls;
 
+	if (t->hashed_last == node)
+		t->hashed_last = TAILQ_PREV(node, mt_queue, age); /* all that is older is hashed, too */
 	if (unlikely(cls == MT_CLASS_MAX)) {
-		struct mt_node *heir = ring_del(n, 0);
+		struct mt_node *heir = ring_del(node, 0);
 
-		if (t->further == n)
+		if (t->further == node)
 			t->further = heir;
 		return;
 	}
-	hash_del(&t->hash, n, 0);
+	hash_del(&t->hash, node, 0);
 	if (!--t->cls[cls].cnt)
 		t->cls_used &= ~(1u << cls);
 }
 
-void mt_posted_added(struct mt_posted *t, struct mt_node *node)
+/* The entries that were posted since a search last needed the hash. */
+static void posted_hash_rest(struct mt_posted *t)
 {
-	if (t->is_hashed) {
-		posted_hash(t, node);
-		return;
-	}
-	t->is_hashed = true;
-	TAILQ_FOREACH(node, &t->all.q, age)
-		posted_hash(t, node);
-}
+	struct mt_node *n = t->hashed_last ? TAILQ_NEXT(t->hashed_last, age) : TAILQ_FIRST(&t->all.q);
 
-void mt_posted_deleted(struct mt_posted *t, struct mt_node *node)
-{
-	posted_unhash(t, node);
-	/* Not at MT_LIST_MAX: a queue that swings around it would be hashed time and again. */
-	if (!t->all.cnt)
-		t->is_hashed = false;
+	for (; n; n = TAILQ_NEXT(n, age))
+		posted_hash(t, n);
+	t->hashed_last = TAILQ_LAST(&t->all.q, mt_queue);
+	t->hashed_seq = t->seq;
 }
 
 /* The oldest entry of further classes that takes the message, if it is older than @best. */
@@ -278,6 +272,7 @@ struct mt_node *mt_posted_match_slow(struct mt_posted *t, uint64_t src, uint64_t
 				break;
 		return n;
 	}
+	posted_hash_rest(t);
 	for (uint32_t used = t->cls_used; used; used &= used - 1) {
 		struct key k = class_key(t, (uint32_t)__builtin_ctz(used), src, tag);
 
@@ -352,7 +347,7 @@ void mt_unexp_del(struct mt_unexp *t, struct mt_node *node)
 		hash_del(&t->hash[0], node, 0);
 		hash_del(&t->hash[1], node, 1);
 	}
-	if (!t->all.cnt) /* as in mt_posted_del() */
+	if (!t->all.cnt) /* not at MT_LIST_MAX: a queue that swings around it would be hashed time and again */
 		t->is_hashed = false;
 }
 

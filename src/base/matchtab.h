@@ -17,6 +17,11 @@
 // number. Real programs use one to four classes. MT_CLASS_MAX are hashed; receives of further
 // classes are kept in an ordered ring of their own that every search scans.
 //
+// Most messages come in the order in which their receives were posted and take the oldest entry, for which no hash is
+// needed. So an entry is hashed by the first search that the oldest one does not answer: in order of age, hence the
+// entries up to some age are hashed, and those behind it are not. Each is hashed once at most, so that what a search
+// costs more than before was saved when they were posted.
+//
 // Unexpected. Entries are exact; the search has the ignore mask. Entries are hashed twice with the
 // mask that searches have been using: by tag, and by tag and source. A search whose mask is finer
 // walks one group, a coarser one walks the ordered list. When such walks have cost four steps per
@@ -60,7 +65,7 @@ struct mt_node {
 static_assert(offsetof(struct mt_node, by[1]) == CACHE_LINE, "a search reads one line per node");
 
 struct mt_list {
-	TAILQ_HEAD(, mt_node) q; /* oldest first */
+	TAILQ_HEAD(mt_queue, mt_node) q; /* oldest first */
 	uint32_t cnt;
 };
 
@@ -82,7 +87,8 @@ struct mt_class {
 struct mt_posted {
 	struct mt_list all;
 	uint64_t seq;	   /* of the youngest */
-	bool is_hashed;	   /* else @all is all there is */
+	uint64_t hashed_seq;	     /* entries up to this one are hashed, those behind it are not */
+	struct mt_node *hashed_last; /* the youngest of them that is left; NULL: none is */
 	uint32_t cls_used; /* bit i: cls[i].cnt > 0 */
 	struct mt_class cls[MT_CLASS_MAX];
 	struct mt_node *further; /* ring of the entries of further classes, oldest first */
@@ -99,9 +105,8 @@ struct mt_unexp {
 	struct mt_hash hash[2]; /* by tag; by tag and source */
 };
 
-/* The ordered list, and what a table does after it has changed; not for others. */
-void mt_posted_added(struct mt_posted *t, struct mt_node *node);
-void mt_posted_deleted(struct mt_posted *t, struct mt_node *node);
+/* What the calls below have for rare cases, and the ordered list; not for others. */
+void mt_posted_unhash(struct mt_posted *t, struct mt_node *node);
 
 static inline void mt_list_push(struct mt_list *l, struct mt_node *n)
 {
@@ -124,23 +129,21 @@ void mt_posted_fini(struct mt_posted *t);
 /**
  * mt_posted_add() - Post a receive behind all others.
  * @node:  tag, ignore and src set by the caller; seq is set here.
- * Return: 0. Growing may fail to find memory; the table then stays as it is, and slower.
+ * Return: 0.
  */
 static inline int mt_posted_add(struct mt_posted *t, struct mt_node *node)
 {
 	node->seq = ++t->seq;
 	mt_list_push(&t->all, node);
-	if (unlikely(t->all.cnt > MT_LIST_MAX || t->is_hashed))
-		mt_posted_added(t, node);
 	return 0;
 }
 
 /** mt_posted_del() - Take out @node, which is in the table. */
 static inline void mt_posted_del(struct mt_posted *t, struct mt_node *node)
 {
+	if (unlikely(node->seq <= t->hashed_seq))
+		mt_posted_unhash(t, node);
 	mt_list_del(&t->all, node);
-	if (unlikely(t->is_hashed))
-		mt_posted_deleted(t, node);
 }
 
 struct mt_node *mt_posted_match_slow(struct mt_posted *t, uint64_t src, uint64_t tag);
@@ -155,7 +158,7 @@ static inline bool mt_posted_takes(const struct mt_node *n, uint64_t src, uint64
  * mt_posted_match() - The oldest receive that takes a message of @src with @tag; it stays in the
  * table.
  * @src:   the sender; MT_ANY_SRC for one that no receive can name.
- * Return: NULL if none takes it.
+ * Return: NULL if none takes it. Growing may fail to find memory; the table then stays as it is, and slower.
  */
 static inline struct mt_node *mt_posted_match(struct mt_posted *t, uint64_t src, uint64_t tag)
 {
@@ -196,7 +199,7 @@ void mt_unexp_fini(struct mt_unexp *t);
  * mt_unexp_add() - Keep a message behind all others.
  * @node:  tag and src set by the caller, src MT_ANY_SRC for a sender that no receive can name: only
  *         searches for any source find it. ignore is not looked at; seq is set here.
- * Return: 0, as mt_posted_add().
+ * Return: 0. Growing may fail to find memory; the table then stays as it is, and slower.
  */
 int mt_unexp_add(struct mt_unexp *t, struct mt_node *node);
 

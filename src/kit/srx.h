@@ -136,8 +136,10 @@ struct kit_rx *kit_srx_match_multi(struct kit_srx *s, struct kit_rx *rx, fi_addr
  * kit_srx_match() - A message arrived: take the oldest posted receive that matches off the list (or a slice of a
  * multi-receive buffer).
  * @len: whole message; a slice is cut to min(@len, what is left). NULL: unexpected, call kit_srx_unexpected().
+ * Each message asks, so it is inlined however large the rest of a module is (lane_peek() says why).
  */
-static inline struct kit_rx *kit_srx_match(struct kit_srx *s, bool tagged, fi_addr_t src, uint64_t tag, uint64_t len)
+static inline __attribute__((always_inline)) struct kit_rx *kit_srx_match(struct kit_srx *s, bool tagged, fi_addr_t src,
+									 uint64_t tag, uint64_t len)
 {
 	struct mt_node *n = mt_posted_match(&s->posted[tagged], src, tag);
 	struct kit_rx *rx;

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Both endpoints in one process, so that counts repeat exactly: bench_one PROVIDER COUNT SIZE
-// inject|send|put|fetch. instr.sh runs it twice with different COUNT under a counter of
-// instructions, of system calls or of allocations, and divides the difference.
+// inject|send|stream|put|fetch. stream: injected, in windows of 64 whose receives are posted before.
+// instr.sh runs it twice with different COUNT under a counter of instructions, of system calls or of
+// allocations, and divides the difference.
 #include "bench_kit.h"
 
 #include <unistd.h>
 
 #define TAG 1
+#define WINDOW 64
 
 static struct bench_ep g_a, g_b;
 
@@ -43,6 +45,23 @@ static void one_message(size_t len, bool is_inject, struct fi_context2 *ctx)
 	until(&left_a, &left_b);
 }
 
+/* As many messages as receives were posted for, then the next receives: what a benchmark of the message rate does. */
+static void one_window(size_t len, struct fi_context2 *ctx)
+{
+	int left_a = 0, left_b = WINDOW;
+	ssize_t rc;
+
+	for (int i = 0; i < WINDOW; i++)
+		BENCH_CHECK(fi_trecv(g_b.ep, g_b.buf, len, g_b.desc, FI_ADDR_UNSPEC, TAG, 0, &ctx[i]));
+	for (int i = 0; i < WINDOW; i++) {
+		while ((rc = fi_tinject(g_a.ep, g_a.buf, len, g_a.peer, TAG)) == -FI_EAGAIN)
+			left_b -= bench_poll(&g_b);
+		BENCH_CHECK(rc);
+	}
+	until(&left_a, &left_b);
+	bench_poll(&g_a); /* the sender waits for an answer then */
+}
+
 static void one_rma(size_t len, bool is_put, struct fi_context2 *ctx)
 {
 	int left = 1;
@@ -63,17 +82,18 @@ static void one_rma(size_t len, bool is_put, struct fi_context2 *ctx)
 int main(int argc, char **argv)
 {
 	struct bench_opt opt = {.buf_len = 1 << 20};
-	struct fi_context2 ctx[2];
+	struct fi_context2 ctx[WINDOW];
 	struct bench_name a, b;
-	bool is_rma, is_inject;
+	bool is_rma, is_inject, is_stream;
 	size_t len;
 
 	if (argc != 5) {
-		fprintf(stderr, "usage: bench_one PROVIDER COUNT SIZE inject|send|put|fetch\n");
+		fprintf(stderr, "usage: bench_one PROVIDER COUNT SIZE inject|send|stream|put|fetch\n");
 		return 1;
 	}
 	len = strtoull(argv[3], NULL, 0);
 	is_inject = !strcmp(argv[4], "inject");
+	is_stream = !strcmp(argv[4], "stream");
 	is_rma = !strcmp(argv[4], "put") || !strcmp(argv[4], "fetch");
 	opt.prov = argv[1];
 	opt.rma = is_rma;
@@ -89,8 +109,10 @@ int main(int argc, char **argv)
 		one_message(8, false, ctx);
 		both_poll();
 	}
-	for (long i = atol(argv[2]); i; i--) {
-		if (is_rma)
+	for (long i = atol(argv[2]); i > 0; i -= is_stream ? WINDOW : 1) {
+		if (is_stream)
+			one_window(len, ctx);
+		else if (is_rma)
 			one_rma(len, *argv[4] == 'p', ctx);
 		else
 			one_message(len, is_inject, ctx);

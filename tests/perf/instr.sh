@@ -36,6 +36,7 @@ row() {
 for p in $providers shm tcp "udp;ofi_rxd"; do
 	if command -v valgrind >/dev/null; then
 		for mode in inject send; do row instructions $mode 8 "$p" 2000 5000; done
+		row instructions stream 8 "$p" 1280 5120
 	fi
 	if command -v strace >/dev/null; then
 		row syscalls inject 8 "$p" 1000 6000

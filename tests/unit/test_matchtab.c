@@ -89,7 +89,48 @@ static void mt_posted_match__first_come_first_served(void **state)
 		free(n[i]);
 }
 
-static void mt_posted_add__allocates_only_above_64_groups(void **state)
+/* What is taken in the order of posting is never hashed; one search out of order hashes what is there, once. */
+static void mt_posted_match__hashes_only_out_of_order(void **state)
+{
+	struct mt_node *n[100];
+	struct mt_posted t;
+
+	mt_posted_init(&t);
+	for (int i = 0; i < 100; i++)
+		mt_posted_add(&t, n[i] = node_new(1, (uint64_t)i, 0));
+	for (int i = 0; i < 40; i++) {
+		assert_ptr_equal(mt_posted_match(&t, 1, (uint64_t)i), n[i]);
+		mt_posted_del(&t, n[i]);
+	}
+	assert_int_equal(t.hash.group_cnt, 0);
+	assert_ptr_equal(mt_posted_match(&t, 1, 99), n[99]);
+	assert_int_equal(t.hash.group_cnt, 60);
+	mt_posted_del(&t, n[99]);
+	for (int i = 0; i < 40; i++) { /* behind those that are hashed */
+		n[i]->tag = 100;
+		mt_posted_add(&t, n[i]);
+	}
+	assert_int_equal(t.hash.group_cnt, 59);
+	for (int i = 40; i < 99; i++) {
+		assert_ptr_equal(mt_posted_match(&t, 1, (uint64_t)i), n[i]);
+		mt_posted_del(&t, n[i]);
+	}
+	assert_int_equal(t.hash.group_cnt, 0);
+	assert_ptr_equal(mt_posted_match(&t, 1, 100), n[0]);
+	mt_posted_del(&t, n[0]);
+	assert_int_equal(t.hash.group_cnt, 0);
+	assert_null(mt_posted_match(&t, 2, 100));
+	assert_int_equal(t.hash.group_cnt, 1);
+	assert_ptr_equal(mt_posted_match(&t, 1, 100), n[1]);
+	for (int i = 1; i < 40; i++)
+		mt_posted_del(&t, n[i]);
+	assert_int_equal(t.hash.group_cnt, 0);
+	mt_posted_fini(&t);
+	for (int i = 0; i < 100; i++)
+		free(n[i]);
+}
+
+static void mt_posted_match__allocates_only_above_64_groups(void **state)
 {
 	struct mt_node *n[600];
 	uint64_t before = mem_alloc_count();
@@ -102,10 +143,12 @@ static void mt_posted_add__allocates_only_above_64_groups(void **state)
 		mt_posted_add(&t, n[i] = node_new(1, (uint64_t)i, 0));
 	for (; i < 500; i++)
 		mt_posted_add(&t, n[i] = node_new(1, 7, 0));
+	assert_null(mt_posted_match(&t, 2, 7));
 	assert_int_equal(mem_alloc_count(), before);
-	mem_fail_nth(1);
 	for (; i < 600; i++)
-		assert_int_equal(mt_posted_add(&t, n[i] = node_new(1, (uint64_t)i, 0)), 0);
+		mt_posted_add(&t, n[i] = node_new(1, (uint64_t)i, 0));
+	mem_fail_nth(1);
+	assert_null(mt_posted_match(&t, 2, 7));
 	assert_int_equal(mem_alloc_count(), before + 1); /* asked again at 129 groups */
 	for (i = 0; i < 600; i++) {
 		assert_ptr_equal(mt_posted_match(&t, 1, n[i]->tag), n[i]);
@@ -135,6 +178,7 @@ static void mt_posted_del__gives_class_and_group_back(void **state)
 		free(m[i % 10]);
 		mt_posted_add(&t, n[i % 10] = node_new(1, i, i));
 		mt_unexp_add(&u, m[i % 10] = node_new(i, i, 0));
+		assert_null(mt_posted_match(&t, 2, 0));
 		assert_null(t.further);
 	}
 	assert_int_equal(mem_alloc_count(), before);
@@ -467,7 +511,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(mt_posted_match__first_come_first_served),
-		cmocka_unit_test(mt_posted_add__allocates_only_above_64_groups),
+		cmocka_unit_test(mt_posted_match__hashes_only_out_of_order),
+		cmocka_unit_test(mt_posted_match__allocates_only_above_64_groups),
 		cmocka_unit_test(mt_posted_del__gives_class_and_group_back),
 		cmocka_unit_test(mt_posted__random_against_list),
 		cmocka_unit_test(mt_unexp__random_against_list),
