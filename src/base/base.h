@@ -38,6 +38,13 @@
 #define CACHE_LINE         64
 #define __printf_like(fmt_, first_) __attribute__((format(printf, fmt_, first_)))
 
+/* Have the line at @p_ brought here for writing; it need not be memory of ours. */
+#if defined(__x86_64__) || defined(__i386__)
+#define fetch_to_write(p_) __asm__ volatile("prefetchw %0" : : "m"(*(const char *)(p_)))
+#else
+#define fetch_to_write(p_) __builtin_prefetch(p_, 1)
+#endif
+
 /* A cheap invariant whose violation would corrupt user memory: kept in every build. Never for input. */
 #define must(x_)                                                                                   \
 	do {                                                                                       \

@@ -148,13 +148,19 @@ static inline uint32_t lane_acked(struct lane_tx *tx)
 	return tx->head_seen;
 }
 
+/** lane_nslots() - Slots of a message of @bytes. */
+static inline uint32_t lane_nslots(uint32_t bytes)
+{
+	return (bytes + LANE_WORD0 + LANE_SLOT - 1) / LANE_SLOT;
+}
+
 /**
  * lane_reserve_seen() - lane_reserve() in what is known to be free, as far as @tx->head_seen says: for producers that
  * need what the consumer has released a while longer and move that on by themselves.
  */
 static inline void *lane_reserve_seen(struct lane_tx *tx, uint32_t bytes)
 {
-	uint32_t nslots = (bytes + LANE_WORD0 + LANE_SLOT - 1) / LANE_SLOT;
+	uint32_t nslots = lane_nslots(bytes);
 
 	assert(bytes <= LANE_MSG_MAX);
 	if (unlikely(nslots > tx->avail || tx->resv))
@@ -196,6 +202,19 @@ static inline void lane_commit_at(struct lane_tx *tx, void *slot, uint64_t user4
 static inline void lane_commit(struct lane_tx *tx, uint64_t user40)
 {
 	lane_commit_at(tx, (uint8_t *)lane_word0(tx->slots, tx->pos & tx->mask) + LANE_WORD0, user40 & LANE_W_USER);
+}
+
+/**
+ * lane_fetch_next() - Begin to fetch the lines of the next message, for writing, if it has @nslots slots (at least 1).
+ * The consumer has read them a lap ago, and reads them again while it waits. Where the ring ends so does the use of it.
+ */
+static inline void lane_fetch_next(const struct lane_tx *tx, uint32_t nslots)
+{
+	const uint8_t *slot = tx->slots + (size_t)(tx->pos & tx->mask) * LANE_SLOT;
+
+	fetch_to_write(slot);
+	for (; unlikely(nslots > 1); nslots--)
+		fetch_to_write(slot += LANE_SLOT);
 }
 
 /** lane_tx_pos() - Slots published so far, free running: this much acknowledged means all of it. */

@@ -22,6 +22,7 @@
 #define STAGE_ALIGN   4096	 /* of the shared memory, bytes */
 #define STAGE_RUN_MAX INT16_MAX	 /* granules */
 #define STAGE_WARM    256	 /* granules that a sender with nothing in use walks through */
+#define STAGE_FETCH_MAX 1024	 /* bytes */
 #define STAGE_LEN_MAX ((size_t)STAGE_RUN_MAX * STAGE_GRAN)
 
 /* The owner's (sender's) side. Locking: none, one thread at a time. */
@@ -68,6 +69,20 @@ void stage_free(struct stage *s, uint32_t gran);
 
 /** stage_cancel() - As stage_free(), of a run that no receiver has ever known of. */
 void stage_cancel(struct stage *s, uint32_t gran);
+
+/**
+ * stage_fetch_next() - Begin to fetch the lines of the next run, for writing, if it begins at the cursor and is as long
+ * as this one. The receiver has read them a lap ago, so that they are in its cache or in a shared one. To be called
+ * when a run has been handed over: what fills the next one then waits for no line.
+ * @len: bytes of this one; of more than STAGE_FETCH_MAX the rest comes while these are written.
+ */
+static inline void stage_fetch_next(const struct stage *s, size_t len)
+{
+	const uint8_t *next = s->data + (size_t)s->cursor * STAGE_GRAN;
+
+	for (size_t at = 0; at < MIN(len, (size_t)STAGE_FETCH_MAX); at += CACHE_LINE)
+		fetch_to_write(next + at);
+}
 
 /** stage_rx_init() - View the arena of @gran_cnt granules at @mem, as mapped in this process. */
 void stage_rx_init(struct stage_rx *rx, void *mem, uint32_t gran_cnt);

@@ -8,6 +8,7 @@
 #include "base/guard.h"
 
 #define LANE_RETRY_NS (200 * NS_PER_MS)
+#define ROW_SLOTS     8u /* so many that the peer has not taken are a row */
 
 /* What one send is about. */
 struct out {
@@ -36,6 +37,26 @@ static inline void ring_if_wanted(struct shm_peer *sp)
 	state = atomic_load_explicit(sp->state, memory_order_relaxed);
 	if (unlikely(state))
 		shm_ring(sp, state);
+}
+
+/*
+ * A frame of @len bytes has been published in our own lane. In a row of them the lines of the next one are fetched
+ * while its sender makes it: the peer has read them a lap ago, and without that each write waits for its line, and the
+ * lock of the next call for the writes. Not for what goes to and fro: there the peer watches these lines, and would
+ * lose them.
+ */
+static inline void published(struct shm_peer *sp, size_t len)
+{
+	if (sp->tx.pos - sp->acked > ROW_SLOTS)
+		lane_fetch_next(&sp->tx, lane_nslots((uint32_t)len));
+	ring_if_wanted(sp);
+}
+
+/* The same of one whose @len bytes are in a staging run: nobody watches the next run before it is filled. */
+static void published_staged(struct shm_peer *sp, size_t len)
+{
+	published(sp, sizeof(struct shm_staged));
+	stage_fetch_next(&sp->s->stage, len);
 }
 
 /* How far we have taken what @sp sends; every frame to it says so. */
@@ -198,7 +219,7 @@ static int send_own_staged(struct shm_peer *sp, const struct out *o)
 	if (unlikely(rc))
 		return rc;
 	lane_commit(&sp->tx, user_word(sp, o->fmt + 1, 0, o->cookie));
-	ring_if_wanted(sp);
+	published_staged(sp, o->len);
 	return 0;
 }
 
@@ -225,7 +246,7 @@ static inline void inline_end(struct shm_peer *sp, enum link_kind kind, enum shm
 	if (cookie)
 		pend_push(sp, (uint8_t)kind, cookie);
 	lane_commit(&sp->tx, user_word(sp, fmt, (uint32_t)len, cookie));
-	ring_if_wanted(sp);
+	published(sp, len);
 }
 
 /* gather(), and put_frame(). */
@@ -403,7 +424,7 @@ static __attribute__((noinline)) void staged_commit(struct shm_peer *sp, size_t 
 		e->word[1] = tag;
 	}
 	lane_commit(&sp->tx, user_word(sp, SHM_FMT_NIC_STAGED, 0, !is_raw));
-	ring_if_wanted(sp);
+	published_staged(sp, len);
 }
 
 /* These two and what is above them are part of each small message: inline, whatever else its module has. */
@@ -443,7 +464,7 @@ inline __attribute__((always_inline)) void shm_commit(struct shm_peer *sp, uint8
 	lane_commit_at(&sp->tx, frame,
 		       SHM_U_WANT | (uint64_t)code << SHM_U_CODE_SHIFT | (uint64_t)SHM_FMT_NIC << SHM_U_FMT_SHIFT |
 			       (uint64_t)len << SHM_U_LEN_SHIFT | ack_bits(sp));
-	ring_if_wanted(sp);
+	published(sp, len);
 }
 
 int shm_send_dgram(struct shm_peer *sp, const struct iovec *iov, int iov_cnt)

@@ -374,6 +374,13 @@ static __attribute__((noinline)) void rx_idle(struct shm_port *s, struct shm_rx 
 	}
 }
 
+/* The lines of a message of @nslots, without the first. */
+static inline void fetch_more(const uint8_t *slot, uint32_t nslots)
+{
+	for (; unlikely(nslots > 1); nslots--)
+		__builtin_prefetch(slot += LANE_SLOT);
+}
+
 /* Inlined where it is called: it is most of what a poll does. */
 static inline __attribute__((always_inline)) int poll_rx(struct shm_port *s, struct shm_rx *rx, int quota)
 {
@@ -384,12 +391,13 @@ static inline __attribute__((always_inline)) int poll_rx(struct shm_port *s, str
 	uint32_t cap;
 	int n = 0;
 
-	/* all lines that a message may have in the lane come at once: how many it has says the first */
-	__builtin_prefetch(rx->lane.next + LANE_SLOT);
-	__builtin_prefetch(rx->lane.next + 2 * LANE_SLOT);
-	__builtin_prefetch(rx->lane.next + 3 * LANE_SLOT);
+	/* all lines of a message at once, if it is as long as the last one; more would be taken from who writes them */
+	fetch_more(rx->lane.next, rx->lane.cur);
 	while ((p = lane_peek(&rx->lane, &cap, &user))) {
-		__builtin_prefetch(rx->lane.next + 4 * LANE_SLOT);
+		const uint8_t *next = p + cap;
+
+		__builtin_prefetch(next);
+		fetch_more(next, rx->lane.cur);
 		if (unlikely(rx->is_gone) || unlikely(!take_own(s, rx, p, cap, user)))
 			break;
 		lane_next(&rx->lane);
