@@ -24,8 +24,7 @@ struct fp_frame {
 	int from, to;
 	size_t len;
 	uint8_t *bytes;	    /* header and, for a local path, payload: copied at once */
-	const uint8_t *src; /* other paths: payload is read at delivery, and must still be the same
-			       when acknowledged */
+	const uint8_t *src; /* other paths: payload is read at delivery, see fp_is_stable() */
 	size_t hdr_len;
 	uint64_t sum;
 	void *cookie;
@@ -160,6 +159,19 @@ static int fp_out(struct link_port *p, struct link_peer *peer, enum link_kind ki
 	return 0;
 }
 
+static void fp_repoint(struct link_port *p, void (*fn)(void *arg, void *cookie, struct iovec *iov), void *arg)
+{
+	for (int i = 0; i < fp.q_cnt; i++) {
+		struct fp_frame *f = &fp.q[i];
+		struct iovec v = {(void *)(uintptr_t)f->src, f->len - f->hdr_len};
+
+		if (&fp.port[f->from] != p || !f->src)
+			continue;
+		fn(arg, f->cookie, &v);
+		f->src = v.iov_base;
+	}
+}
+
 /* --- moving frames ---------------------------------------------------------------------------- */
 
 static void fp_drop(int at)
@@ -181,6 +193,12 @@ static void fp_deliver_view(int to, int from, const uint8_t *bytes, size_t len)
 	must(bulk_on_frame(fp.port[to].bulk, &fp.peer[to][from], &v) == 0);
 }
 
+/* The memory of a PUT stays as it is until it is acknowledged; that of a region, which a GET reads, may change. */
+static bool fp_is_stable(const struct fp_frame *f)
+{
+	return f->src && *(enum bulk_ref *)f->cookie == BULK_REF_OP;
+}
+
 /* Deliver one frame, or acknowledge one that was. Return: false if there is none. */
 static bool fp_move_one(void)
 {
@@ -189,11 +207,11 @@ static bool fp_move_one(void)
 
 	if (!fp.q_cnt)
 		return false;
-	if (fp.q[at].src) {
+	if (fp_is_stable(&fp.q[at]))
 		must(fp_sum(fp.q[at].src, fp.q[at].len - fp.q[at].hdr_len) == fp.q[at].sum);
+	if (fp.q[at].src && !fp.q[at].is_delivered)
 		memcpy(fp.q[at].bytes + fp.q[at].hdr_len, fp.q[at].src,
 		       fp.q[at].len - fp.q[at].hdr_len);
-	}
 	f = fp.q[at];
 	if (!f.is_delivered) {
 		uint8_t *copy =
@@ -272,7 +290,7 @@ static void fp_gone(struct link_peer *peer, int status)
 	}
 }
 
-static const struct port_up fp_up = {.dead = fp_gone, .out = fp_out};
+static const struct port_up fp_up = {.dead = fp_gone, .out = fp_out, .repoint = fp_repoint};
 
 /* --- open and close --------------------------------------------------------------------------- */
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Keys of regions: not to be guessed, good until the region goes, and for the ports that it is for.
+// Keys of regions: not to be guessed, good until the region goes, and for the ports that it is for. What was read
+// before that arrives.
 #include "bulk_modes.h"
 
 static void bulk__stale_key_is_refused(void **state)
@@ -139,6 +140,44 @@ static void link_region_add__many(void **state)
 	fp_close();
 }
 
+/* What has been handed to a path that keeps pointers arrives as it was, whatever becomes of the memory. */
+static void bulk__region_goes_behind_its_chunks(void **state)
+{
+	size_t len = 3 * BULK_CHUNK - 100;
+	uint8_t *local = malloc(len), *other = malloc(len), *mem = malloc(len), *was = malloc(len);
+	uint32_t key, key_other;
+	struct fp_done d[2];
+
+	open_mode(NET);
+	for (size_t i = 0; i < len; i++)
+		was[i] = (uint8_t)(i * 31 >> 4);
+	memcpy(mem, was, len);
+	key = region(1, mem, len, LINK_GET);
+	key_other = region(1, other, len, LINK_GET);
+	assert_int_equal(bulk(0, 1, LINK_GET, local, len, mem, key, &d[0]), 0);
+	assert_int_equal(bulk(0, 1, LINK_GET, local, 0, mem, key, &d[1]), 0);
+	fp_pass_without(1);
+	fp_move_one();
+	fp_pass_without(0); /* the owner has sent all, and the reader has seen nothing */
+	assert_int_equal(fp.port[1].bulk->leaving.tqh_first->unsent_cnt, 3);
+	link_region_del(&fp.node[1], key_other); /* another one's end is nothing to them */
+	link_region_del(&fp.node[1], key);
+	memset(mem, 0xee, len);
+	assert_true(fp_run(&d[0], PASSES));
+	assert_int_equal(d[0].status, 0);
+	assert_memory_equal(local, was, len);
+	assert_true(fp_run(&d[1], PASSES));
+	for (int i = 0; i < 10; i++)
+		fp_pass();
+	assert_int_equal(slab_used(&fp.port[1].bulk->bufs), 0);
+	assert_int_equal(slab_used(&fp.port[1].bulk->streams), 0);
+	fp_close();
+	free(local);
+	free(other);
+	free(mem);
+	free(was);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -147,6 +186,7 @@ int main(void)
 		cmocka_unit_test(link_region_add__keys_are_not_guessed),
 		cmocka_unit_test(link_port_region_add__is_for_one_port),
 		cmocka_unit_test(link_region_add__many),
+		cmocka_unit_test(bulk__region_goes_behind_its_chunks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

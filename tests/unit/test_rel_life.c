@@ -416,6 +416,150 @@ static void rel_begin__is_bounded(void **state)
 	rig_close(&g);
 }
 
+/* --- what the carrier is given ------------------------------------------------------------------ */
+
+static struct {
+	const struct carrier_ops *ops;
+	const uint8_t *mem;
+	size_t len;
+	uint32_t by_ref; /* pieces of it that the carrier was shown */
+	uint32_t flushes;
+} watched;
+
+static int watched_send(struct carrier *c, const struct link_addr *dst, const struct iovec *iov, int iov_cnt)
+{
+	for (int i = 0; i < iov_cnt; i++)
+		watched.by_ref += (uintptr_t)iov[i].iov_base - (uintptr_t)watched.mem < watched.len;
+	return watched.ops->send(c, dst, iov, iov_cnt);
+}
+
+static void watched_flush(struct carrier *c)
+{
+	watched.flushes++;
+	watched.ops->flush(c);
+}
+
+/* @ops: of the first node's carrier from now on. */
+static void watch(struct rig *g, struct carrier_ops *ops)
+{
+	struct carrier *c = g->n[0].port.net;
+
+	memset(&watched, 0, sizeof(watched));
+	watched.ops = c->ops;
+	*ops = *c->ops;
+	ops->send = watched_send;
+	ops->flush = watched_flush;
+	c->ops = ops;
+}
+
+/* --- rel_repoint() ---------------------------------------------------------------------------- */
+
+#define MOVED_CNT 60
+
+struct moves {
+	uint8_t *to[MOVED_CNT]; /* of frames with a cookie, by id */
+	uint32_t seen;
+};
+
+static void move_piece(void *arg, void *cookie, struct iovec *iov)
+{
+	struct rig_frame *f = cookie;
+	struct moves *m = arg;
+	uintptr_t off = (uintptr_t)iov->iov_base - (uintptr_t)f->mem;
+
+	assert_true(f->id % 3 == 0 && !f->ended);
+	m->seen++;
+	if (off < f->len) /* else it has been moved with another segment */
+		iov->iov_base = m->to[f->id] + off;
+}
+
+/* Each frame of the service that has not ended has its payload elsewhere from now on. */
+static void move_all(struct rig *g, struct moves *m)
+{
+	for (uint32_t i = 0; i < g->frame_cnt; i += 3) {
+		struct rig_frame *f = g->frame[i];
+
+		m->to[i] = f->ended ? NULL : malloc(f->len);
+		if (m->to[i])
+			memcpy(m->to[i], f->mem, f->len);
+	}
+	watched.flushes = 0;
+	rel_repoint(g->n[0].port.rel, LINK_K_BULK, move_piece, m);
+	assert_int_equal(watched.flushes, 1); /* what the carrier had been given has left */
+	for (uint32_t i = 0; i < g->frame_cnt; i += 3) {
+		struct rig_frame *f = g->frame[i];
+
+		if (!m->to[i])
+			continue;
+		memset(f->mem, 0xdd, f->len);
+		free(f->mem);
+		f->mem = m->to[i];
+	}
+}
+
+/*
+ * Queued, handed to the carrier, on its way, lost, and in segments of which some have arrived: all of it arrives, and
+ * nothing is read where it was.
+ */
+static void rel_repoint__what_has_not_arrived(void **state)
+{
+	static const uint32_t lens[] = {16, 900, 2000, LINK_FRAME_MAX};
+	struct rng r = unit_rng();
+
+	(void)state;
+	for (uint32_t round = 0; round < 60; round++) {
+		struct sim_attr attr = {.seed = rng_u64(&r), .drop_ppm = 200000, .mtu = round % 2 ? 1472 : 61440,
+					.latency_ns = 20 * NS_PER_US};
+		struct carrier_ops ops;
+		struct moves m = {0};
+		struct rig g;
+
+		rig_open(&g, 2, round % 3 ? LINK_RELIABLE : LINK_ORDERED, &attr, NULL);
+		watch(&g, &ops);
+		for (uint32_t i = 0; i < MOVED_CNT; i++) {
+			assert_int_equal(rig_send(&g, 0, 1, lens[rng_below(&r, ARRAY_SIZE(lens))]), 0);
+			if (rng_chance(&r, 0.2))
+				rel_flush(g.n[0].port.rel, rig_now(&g));
+			if (rng_chance(&r, 0.1))
+				rig_step(&g, rig_now(&g) + NS_PER_MS);
+			if (rng_chance(&r, 0.1))
+				move_all(&g, &m);
+		}
+		while (g.ended < g.frame_cnt) {
+			move_all(&g, &m);
+			rig_step(&g, rig_now(&g) + NS_PER_MS);
+		}
+		assert_int_equal(g.n[0].ok, MOVED_CNT);
+		assert_true(m.seen > 0);
+		rig_close(&g);
+	}
+}
+
+/* What injects faults, or captures, reads what it is given, and has no guard: it is given copies. */
+static void rel_send__rooms_that_read_get_copies(void **state)
+{
+	struct link_room rooms[] = {rig_room, rig_room, rig_room};
+	struct sim_attr attr = {.seed = 17};
+	struct carrier_ops ops;
+	struct rig g;
+
+	(void)state;
+	rooms[1].has_faults = true;
+	rooms[2].pcap[0] = 'x';
+	for (size_t i = 0; i < ARRAY_SIZE(rooms); i++) {
+		rig_open(&g, 2, LINK_RELIABLE, &attr, &rooms[i]);
+		assert_int_equal(rig_send(&g, 0, 1, 100), 0);
+		assert_true(rig_run(&g, NS_PER_SEC));
+		watch(&g, &ops);
+		assert_int_equal(rig_send(&g, 0, 1, 8000), 0);
+		watched.mem = g.frame[1]->mem;
+		watched.len = 8000;
+		assert_true(rig_run(&g, NS_PER_SEC));
+		assert_int_equal(watched.by_ref != 0, !i);
+		rig_close(&g);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -429,6 +573,8 @@ int main(void)
 		cmocka_unit_test(rel_place__late_proof),
 		cmocka_unit_test(rel_commit__what_fails_comes_back),
 		cmocka_unit_test(rel_begin__is_bounded),
+		cmocka_unit_test(rel_repoint__what_has_not_arrived),
+		cmocka_unit_test(rel_send__rooms_that_read_get_copies),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -290,15 +290,15 @@ struct bulk_stream {
 	uint32_t id, tag, key;
 	uint64_t addr, len, pos;
 	uint32_t unsent_cnt; /* chunks in the hands of the link */
-	bool is_stopped;     /* only waits for them */
+	bool is_stopped;     /* only waits for them, in port->leaving */
 };
 TAILQ_HEAD(bulk_stream_list, bulk_stream);
 
-/* A chunk on a path that keeps pointers: a copy, so that a region can go away at any time. */
+/* A chunk on a path that keeps pointers. */
 struct bulk_buf {
 	enum bulk_ref ref;
 	struct bulk_stream *stream;
-	uint8_t data[BULK_CHUNK];
+	uint8_t data[BULK_CHUNK]; /* once its region has gone */
 };
 
 /* A REPLY that waits for bulk_poll(). Consecutive pieces of one PUT share one. */
@@ -351,6 +351,7 @@ struct bulk_port {
 	struct slab ops, streams, bufs, replies, client_slab, turns_slab;
 	struct bulk_op_list active, ended;
 	TAILQ_HEAD(, bulk_turns) turns;
+	struct bulk_stream_list leaving; /* is_stopped */
 	struct quota_book quota;
 	struct pq timers;
 	uint32_t next_tag;

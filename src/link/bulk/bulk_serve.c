@@ -3,8 +3,9 @@
 //
 // A PUT frame names its whole operation, so nothing is remembered about PUTs but the replies that are owed. A GET
 // becomes a stream; streams share each poll's work in turns. Over shared memory a chunk is copied into the ring before
-// port_up.out() returns; any other path keeps pointers until the chunk is acknowledged, so there it sends a copy: a
-// region can then be deregistered at any moment, whatever the network does.
+// port_up.out() returns. Any other path reads it where it lies until it is acknowledged, and has a buffer for it: when
+// the region goes, which may be at any moment, whatever the network does, its chunks are copied there and sent from
+// there from then on (port_up.repoint).
 #include "link/bulk/bulk_int.h"
 
 #include <errno.h>
@@ -33,6 +34,7 @@ static_assert(BULK_Q_NUM <= QUOTA_KINDS, "they have room in a book");
 void bulk_serve_init(struct bulk_port *b)
 {
 	TAILQ_INIT(&b->turns);
+	TAILQ_INIT(&b->leaving);
 	quota_book_init(&b->quota, QUOTA_BULK, limits, BULK_Q_NUM);
 }
 
@@ -259,6 +261,7 @@ static void stream_free(struct bulk_port *b, struct bulk_stream *s)
 {
 	struct bulk_client *c = s->client;
 
+	TAILQ_REMOVE(&b->leaving, s, entry);
 	slab_put(&b->streams, s);
 	quota_put(&b->quota, &c->quota, BULK_Q_STREAM, 1);
 	client_unpin(b, c);
@@ -277,6 +280,7 @@ static void stream_stop(struct bulk_port *b, struct bulk_stream *s)
 	if (s->is_stopped)
 		return;
 	TAILQ_REMOVE(&s->client->serving, s, entry);
+	TAILQ_INSERT_TAIL(&b->leaving, s, entry);
 	s->is_stopped = true;
 	if (s->unsent_cnt)
 		client_settle(b, s->client);
@@ -301,9 +305,8 @@ static int chunk_send(struct bulk_port *b, struct bulk_stream *s, uint32_t len)
 		return -EAGAIN;
 	buf->ref = BULK_REF_BUF;
 	buf->stream = s;
-	rc = guard_read(buf->data, src, len)
-		     ? bulk_frame(b, s->client->peer, &pkt, buf->data, len, buf)
-		     : -EFAULT;
+	/* what the link has taken must be sent, so that this is the last moment to find out */
+	rc = guard_touch(src, len) ? bulk_frame(b, s->client->peer, &pkt, src, len, buf) : -EFAULT;
 	if (rc) {
 		slab_put(&b->bufs, buf);
 		return rc;
@@ -510,6 +513,31 @@ static void client_region_gone(struct bulk_port *b, struct bulk_client *c, uint3
 	client_unpin(b, c);
 }
 
+/* @cookie is sent from @iov. If it is a chunk of region *@arg, it is from its own buffer from now on. */
+static void chunk_keep(void *arg, void *cookie, struct iovec *iov)
+{
+	const uint32_t *key = arg;
+	enum bulk_ref *ref = cookie;
+	struct bulk_buf *buf = container_of(ref, struct bulk_buf, ref);
+
+	if (*ref != BULK_REF_BUF || buf->stream->key != *key || iov->iov_base == buf->data)
+		return;
+	if (!guard_read(buf->data, iov->iov_base, iov->iov_len))
+		memset(buf->data, 0, iov->iov_len); /* unmapped before, see fill_unreadable() of udp.c */
+	iov->iov_base = buf->data;
+}
+
+/* What the link has of region @key, whose streams are all stopped, must not be read there any more. */
+static void chunks_keep(struct bulk_port *b, uint32_t key)
+{
+	struct bulk_stream *s = TAILQ_FIRST(&b->leaving);
+
+	while (s && s->key != key)
+		s = TAILQ_NEXT(s, entry);
+	if (s)
+		b->port->up->repoint(b->port, chunk_keep, &key);
+}
+
 void bulk_serve_region_gone(struct bulk_port *b, uint32_t key)
 {
 	struct bulk_client *c, *next;
@@ -523,6 +551,7 @@ void bulk_serve_region_gone(struct bulk_port *b, uint32_t key)
 			client_region_gone(b, c, key);
 		}
 	}
+	chunks_keep(b, key);
 }
 
 bool bulk_serve_is_idle(const struct bulk_port *b)

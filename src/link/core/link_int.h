@@ -121,6 +121,11 @@ struct port_up {
 	/* link_send() for any kind; the bulk service uses it with LINK_K_BULK. Same contract. */
 	int (*out)(struct link_port *p, struct link_peer *peer, enum link_kind kind, const void *hdr, size_t hdr_len,
 		   const struct iovec *iov, int iov_cnt, void *cookie);
+	/*
+	 * Shows @fn each piece of each frame of the bulk service with a cookie that the network may have to send, again
+	 * or at all: it may point it elsewhere, and nothing reads the old place afterwards.
+	 */
+	void (*repoint)(struct link_port *p, void (*fn)(void *arg, void *cookie, struct iovec *iov), void *arg);
 };
 
 struct link_port {
@@ -448,6 +453,9 @@ void rel_flush(struct rel *r, uint64_t now_ns);
  * for it. Return: there are any.
  */
 bool rel_ack_owed(struct rel *r, uint64_t now_ns);
+/** rel_repoint() - port_up.repoint(), of frames of @kind. */
+void rel_repoint(struct rel *r, enum link_kind kind, void (*fn)(void *arg, void *cookie, struct iovec *iov),
+		 void *arg);
 /** rel_carrier_flush() - What has been handed to the carrier leaves: nothing refers to its bytes afterwards. */
 void rel_carrier_flush(struct rel *r);
 uint64_t rel_next_deadline(struct rel *r);

@@ -89,6 +89,11 @@ static void shm_dgram(struct link_port *p, const struct link_addr *src, const vo
 		on_net_rx(p, &from, buf, len);
 }
 
+static void frames_repoint(struct link_port *p, void (*fn)(void *arg, void *cookie, struct iovec *iov), void *arg)
+{
+	rel_repoint(p->rel, LINK_K_BULK, fn, arg);
+}
+
 static const struct port_up port_up = {
 	.other = other_frame,
 	.dgram = shm_dgram,
@@ -98,6 +103,7 @@ static const struct port_up port_up = {
 	.is_other = port_peer_is_other,
 	.renew = port_peer_renew,
 	.out = port_frame_out,
+	.repoint = frames_repoint,
 };
 
 /* Something of the reliability module's is due. The clock is not asked if nothing ever will be. */

@@ -62,6 +62,7 @@ int rel_open(struct link_port *p, struct carrier *net, struct rel **out)
 	r->net = net;
 	r->ready_end = &r->ready;
 	r->wants_crc = room->corrupt_ppm || room->truncate_ppm;
+	r->must_copy = room->has_faults || room->pcap[0];
 	r->raw_id = REL_SEQ_FIRST;
 	link_secret(p->node, &r->hash_key, sizeof(r->hash_key));
 	pq_init(&r->timers);

@@ -304,6 +304,7 @@ struct rel {
 	bool has_urgent;          /* and some of it has nothing in flight before it */
 	uint64_t linger_ns;       /* RAW: what lies in the stage may stay so long; 0 = it may not */
 	bool draining, in_flush, flush_again, wants_crc;
+	bool must_copy;           /* what carries its datagrams reads them, without a guard for memory that has gone */
 	bool class_said;          /* a foreign class has been logged */
 	uint8_t *stage;           /* [REL_STAGE_LEN], @stage_at used since the last flush */
 	uint32_t stage_at;

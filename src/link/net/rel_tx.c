@@ -106,7 +106,7 @@ static void out_copy_user(struct rel *r, struct rel_out *o, const void *p, size_
 static void out_bytes(struct rel *r, struct rel_out *o, const struct rel_frame *f, uint32_t off,
 		      uint32_t len)
 {
-	bool by_copy = f->len <= REL_COPY_MAX || (r->port->cls == LINK_RAW && !r->port->is_borrowing);
+	bool by_copy = f->len <= REL_COPY_MAX || r->must_copy || (r->port->cls == LINK_RAW && !r->port->is_borrowing);
 
 	if (off < f->hdr_len) {
 		uint32_t n = MIN(len, f->hdr_len - off);
@@ -290,6 +290,47 @@ int rel_send_naks(struct rel_peer *rp, uint32_t first, const struct rel_nak *nak
 		return -EAGAIN;
 	ack_sent(rp);
 	return 0;
+}
+
+/* --- memory that goes ------------------------------------------------------------------------- */
+
+struct repoint {
+	enum link_kind kind;
+	void (*fn)(void *arg, void *cookie, struct iovec *iov);
+	void *arg;
+};
+
+static void frame_repoint(struct rel_frame *f, const struct repoint *to)
+{
+	if (f->kind != to->kind || f->is_own || !f->tag)
+		return;
+	for (int i = 0; i < f->iov_cnt; i++)
+		to->fn(to->arg, (void *)(uintptr_t)f->tag, &f->iov[i]);
+}
+
+/* A frame in several segments is seen with each of them. */
+static void peer_repoint(struct rel_peer *rp, const struct repoint *to)
+{
+	for (uint32_t seq = rp->tx_una; seq != rp->tx_seq; seq++) {
+		const struct rel_slot *s = rel_slot_at(rp->win, seq);
+		struct rel_frame *f = s->frame;
+
+		for (uint32_t i = 0; i < s->frame_cnt; i++, f = f->next)
+			frame_repoint(f, to);
+	}
+	for (struct rel_frame *f = rp->q_head; f; f = f->next)
+		frame_repoint(f, to);
+}
+
+void rel_repoint(struct rel *r, enum link_kind kind, void (*fn)(void *arg, void *cookie, struct iovec *iov), void *arg)
+{
+	const struct repoint to = {kind, fn, arg};
+
+	for (uint32_t i = 0; i <= r->tab_mask; i++) {
+		for (struct rel_peer *rp = r->tab[i]; rp; rp = rp->hnext)
+			peer_repoint(rp, &to);
+	}
+	rel_carrier_flush(r); /* what it was given points to the old place */
 }
 
 /* --- slots ------------------------------------------------------------------------------------ */
