@@ -433,6 +433,36 @@ static void bulk__initiator_dies(void **state)
 	initiator_dies("udp;dead_after=1s");
 }
 
+/* Over the loopback, what cxi's rendezvous fetches of a message of 64 KiB: all but the first 2 KiB. */
+static void bulk__64_kib_in_one_datagram(void **state)
+{
+	enum { READS = 40, LEN = 65536 - 2048 };
+	uint64_t end = clk_now_ns(NULL) + WAIT_NS, before = 0;
+	struct link_peer *peer;
+	struct link_side s;
+
+	static_assert(LEN <= LANE_LEN, "it is there");
+	peer = pair_open(&s, "udp", LINK_ORDERED, POLLS);
+	for (int i = 0; i <= READS; i++) {
+		struct done d = {0};
+
+		lock_acquire(&s.lock);
+		assert_int_equal(link_bulk(s.port, peer, LINK_GET, local[0], LEN, (uintptr_t)board->mem[0],
+					   atomic_load(&board->key), &d), 0);
+		lock_release(&s.lock);
+		while (!d.cnt) {
+			assert_true(clk_now_ns(NULL) < end);
+			link_side_poll(&s);
+		}
+		assert_int_equal(d.status, 0);
+		if (!i) /* the handshake is behind us */
+			before = link_port_stats(s.port)->net_rx_dgrams;
+	}
+	/* an acknowledgement comes beside some of them */
+	assert_in_range(link_port_stats(s.port)->net_rx_dgrams - before, READS, READS * 3 / 2);
+	pair_close(&s, peer);
+}
+
 /* A port that opens removes what killed processes have left. */
 static int reap_group(void **state)
 {
@@ -449,6 +479,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bulk__shm),
 		cmocka_unit_test(bulk__udp),
+		cmocka_unit_test(bulk__64_kib_in_one_datagram),
 		cmocka_unit_test(bulk__with_faults),
 		cmocka_unit_test(bulk__stopped_target_is_read_and_written),
 		cmocka_unit_test(bulk__target_dies),

@@ -13,7 +13,7 @@
 
 #include "base/guard.h"
 
-#define TURN_LEN      (6 * BULK_CHUNK) /* bytes per turn of a stream: what one datagram of the loopback holds */
+#define TURN_LEN      64512u /* bytes per turn of a stream: a datagram of the loopback holds them with headers */
 #define REPLY_TURN    64u		 /* answers per turn of a peer */
 #define REPLY_WORK    256u	 /* bytes that one counts for */
 #define VISIT_MAX     64	 /* peers that cannot be sent to which one poll tries */
@@ -332,9 +332,11 @@ static int64_t stream_turn(struct bulk_port *b, struct bulk_stream *s)
 	int rc = 0;
 
 	s->unsent_cnt++; /* sending may find the peer dead and stop the stream: keep it */
-	while (s->pos < s->len && s->pos - start < TURN_LEN) {
+	while (s->pos < s->len) {
 		uint32_t len = (uint32_t)MIN(s->len - s->pos, (uint64_t)BULK_CHUNK);
 
+		if (s->pos + len - start > TURN_LEN)
+			break;
 		rc = chunk_send(b, s, len);
 		if (rc)
 			break;

@@ -12,7 +12,7 @@ struct link_addr;
 struct link_port;
 
 #define UDP_MTU_MIN  548u   /* every IPv4 host takes 576 bytes */
-#define UDP_MTU_LOOP 61440u /* lo: largest payload we use; a multiple of the page, below IP's limit */
+#define UDP_MTU_LOOP 65472u /* lo: largest payload we use: whole lines, below IP's limit */
 
 /** udp_name_of() - What the system calls @a. Return: bytes of @out in use. */
 socklen_t udp_name_of(const struct link_addr *a, struct sockaddr_in6 *out);
