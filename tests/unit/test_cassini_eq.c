@@ -65,6 +65,28 @@ static void eq_push__order_wrap_and_loss(void **state)
 	world_close(&w);
 }
 
+/* So that a reader who keeps up touches one slot only, not megabytes of ring. */
+static void eq_pop__empty_ring_begins_anew(void **state)
+{
+	const struct cassini_event *first;
+	static struct world w;
+
+	world_open(&w, 8, 8);
+	assert_true(cassini_eq_push(w.eq, &g_ev, false));
+	first = cassini_eq_peek(w.eq);
+	for (unsigned i = 0; i < 20; i++) {
+		assert_ptr_equal(cassini_eq_peek(w.eq), first);
+		cassini_eq_pop(w.eq);
+		assert_null(cassini_eq_peek(w.eq));
+		assert_true(cassini_eq_push(w.eq, &g_ev, false));
+	}
+	assert_true(cassini_eq_push(w.eq, &g_ev, false)); /* not empty in between: the next slot */
+	cassini_eq_pop(w.eq);
+	assert_ptr_equal(cassini_eq_peek(w.eq), first + 1);
+	cassini_eq_pop(w.eq);
+	world_close(&w);
+}
+
 static void eq_claim__keeps_its_slot(void **state)
 {
 	static struct world w;
@@ -129,6 +151,7 @@ int main(void)
 		cmocka_unit_test(eq_open__refuses_sizes),
 		cmocka_unit_test(eq_open__limit_and_memory),
 		cmocka_unit_test(eq_push__order_wrap_and_loss),
+		cmocka_unit_test(eq_pop__empty_ring_begins_anew),
 		cmocka_unit_test(eq_claim__keeps_its_slot),
 		cmocka_unit_test(eq_push_fc__has_slots_of_its_own),
 		cmocka_unit_test(eq__null_takes_everything),

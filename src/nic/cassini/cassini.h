@@ -269,9 +269,11 @@ static inline const struct cassini_event *cassini_eq_peek(const struct cassini_e
 {
 	return eq->rd != eq->wr ? &eq->ring[eq->rd & eq->mask] : NULL;
 }
+/* A ring that is empty begins anew: the same few slots stay in the cache, where a walk through all of it would not. */
 static inline void cassini_eq_pop(struct cassini_eq *eq)
 {
-	eq->rd++;
+	if (++eq->rd == eq->wr)
+		eq->rd = eq->wr = 0;
 }
 uint32_t cassini_eq_free(const struct cassini_eq *eq);     /* slots that commands may still claim */
 uint64_t cassini_eq_dropped(const struct cassini_eq *eq);  /* events lost so far: unackd_dropped */

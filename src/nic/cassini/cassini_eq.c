@@ -10,9 +10,10 @@
 /*
  * Theory of operation
  *
- * A ring with free-running indices. Of its slots some are always spoken for: commands that have not ended hold one
- * claim each, so the event of a command never fails, and fc_slots are left to STATE_CHANGE, so a PTE can always say why
- * it stopped. What other events may use is the rest:
+ * A ring with free-running indices, which begin anew when it is empty: a reader who keeps up has all events in a few
+ * slots that stay in the cache, of a ring of megabytes. Of its slots some are always spoken for: commands that have not
+ * ended hold one claim each, so the event of a command never fails, and fc_slots are left to STATE_CHANGE, so a PTE can
+ * always say why it stopped. What other events may use is the rest:
  *
  *   slots = used (wr - rd) + claimed + fc_slots + free
  *

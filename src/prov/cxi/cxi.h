@@ -176,16 +176,16 @@ struct cxi_req { void (*on_event)(struct cxi_req *req, const struct cassini_even
 /** cxi_drain() - Hand all events of @eq to their requests. Return: how many. */
 static inline int cxi_drain(struct cassini_eq *eq)
 {
-	uint32_t from = eq->rd;
+	int n = 0;
 
-	while (eq->rd != eq->wr) {
+	for (; eq->rd != eq->wr; n++) {
 		const struct cassini_event *ev = cassini_eq_peek(eq);
 		struct cxi_req *req = (struct cxi_req *)(uintptr_t)ev->user_ptr;
 
 		req->on_event(req, ev);
 		cassini_eq_pop(eq);
 	}
-	return (int)(eq->rd - from);
+	return n;
 }
 
 /* --- portal: a libcxi Domain per VNI, and pid_idx 255 (cxi_portal.c) ----------------------------- */
