@@ -236,7 +236,6 @@ struct cassini_event {
 	bool nic_auto;          /* STATE_CHANGE: the adapter did it, no command */
 	uint8_t atomic_op, atomic_type;
 	uint16_t vni;
-	uint32_t le_used;       /* target events: LEs of the service's in use (lpe_stat) */
 	uint32_t initiator;     /* match id of who sent it */
 	/* bytes moved, bytes asked; ACK and REPLY: what was asked. Rendezvous: PUT the eager bytes, REPLY the rest */
 	uint32_t mlength, rlength;
@@ -244,7 +243,6 @@ struct cassini_event {
 	uint64_t match_bits, header_data;
 	uint64_t remote_offset;
 	void *start;            /* target: where the data was put; PUT_OVERFLOW: where the unexpected bytes lie */
-	struct cassini_pte *pte; /* target events */
 	struct cassini_dom *dom; /* target events of operations: where it arrived (a PTE may be mapped into several) */
 };
 

@@ -68,7 +68,6 @@ void cassini_tgt_report(const struct cassini_le *le, struct cassini_event *ev, u
 		if (claimed)
 			cassini_eq_unclaim(le->pte->eq);
 	} else {
-		ev->le_used = cassini_le_used(le->pte);
 		cassini_eq_push(le->pte->eq, ev, claimed);
 	}
 	if (unlikely(is_counted(le, ev)))
@@ -496,7 +495,6 @@ void cassini_tgt_get_event(struct cassini_dom *dom, uint32_t initiator, uint64_t
 		.mlength = mlength,
 		.rlength = mlength,
 		.match_bits = get_bits,
-		.pte = pte,
 	};
 
 	if (!le || !(le->flags & CASSINI_LE_OP_GET))

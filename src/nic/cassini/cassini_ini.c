@@ -93,7 +93,6 @@ static void event_put(const struct cassini_op *op, uint8_t type, uint8_t rc, uin
 		.atomic_op = 0,
 		.atomic_type = 0,
 		.vni = 0,
-		.le_used = 0,
 		.initiator = 0,
 		.mlength = op->cmd.request_len,
 		.rlength = op->cmd.request_len,
@@ -102,7 +101,6 @@ static void event_put(const struct cassini_op *op, uint8_t type, uint8_t rc, uin
 		.header_data = 0,
 		.remote_offset = 0,
 		.start = NULL,
-		.pte = NULL,
 		.dom = NULL,
 	};
 }

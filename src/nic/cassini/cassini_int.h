@@ -584,7 +584,6 @@ static inline void cassini_pte_gate(struct cassini_pte *pte)
 }
 /** cassini_pte_kick() - Report search hits for which there is room now. Called by cassini_tgt_kick(). */
 void cassini_pte_kick(struct cassini_pte *pte);
-uint32_t cassini_le_used(const struct cassini_pte *pte);
 /** cassini_pte_unbusy() - One copy in flight less; frees a PTE that was closed meanwhile: do not touch it afterwards. */
 void cassini_pte_unbusy(struct cassini_pte *pte);
 

@@ -256,8 +256,6 @@ static void state_event(struct cassini_pte *pte, enum cassini_sc_reason why, boo
 		.sc_reason = (uint8_t)why,
 		.nic_auto = nic_auto,
 		.user_ptr = (uintptr_t)pte->user,
-		.le_used = cassini_le_used(pte),
-		.pte = pte,
 	};
 
 	cassini_eq_push_fc(pte->eq, &ev);
@@ -306,11 +304,6 @@ int cassini_pte_transition_sm(struct cassini_pte *pte, uint32_t drop_count)
 	return 0;
 }
 
-uint32_t cassini_le_used(const struct cassini_pte *pte)
-{
-	return pte->lni->used[CASSINI_RSRC_LE];
-}
-
 void cassini_pte_status(const struct cassini_pte *pte, struct cassini_pte_status *out, uint64_t *ule_offset, uint32_t max)
 {
 	uint32_t i = 0;
@@ -343,8 +336,6 @@ static void link_event(struct cassini_pte *pte, const struct cassini_le_attr *at
 		.user_ptr = attr->user_ptr,
 		.match_bits = attr->match_bits,
 		.start = attr->start,
-		.le_used = cassini_le_used(pte),
-		.pte = pte,
 	};
 
 	cassini_eq_push(pte->eq, &ev, claimed);
@@ -408,8 +399,6 @@ static void search_event(struct cassini_pte *pte, const struct cassini_ule *ule,
 	ev.ptl_list = CASSINI_UNEXPECTED;
 	ev.user_ptr = s->user_ptr;
 	ev.auto_unlinked = false;
-	ev.le_used = cassini_le_used(pte);
-	ev.pte = pte;
 	cassini_eq_push(pte->eq, &ev, claimed);
 }
 
@@ -582,8 +571,6 @@ static void unlink_event(struct cassini_pte *pte, enum cassini_list list, uint64
 		.rc = le ? CASSINI_RC_OK : CASSINI_RC_ENTRY_NOT_FOUND,
 		.ptl_list = (uint8_t)list,
 		.user_ptr = user_ptr,
-		.le_used = cassini_le_used(pte),
-		.pte = pte,
 	};
 
 	if (le) {

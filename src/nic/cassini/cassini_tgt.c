@@ -89,8 +89,7 @@ FOLDED void event_fill(struct arrival *a, bool is_simple)
 		.nic_auto = false,
 		.atomic_op = is_simple ? 0 : pkt->amo.op,
 		.atomic_type = is_simple ? 0 : pkt->amo.type,
-		.vni = pkt->vni,
-		.le_used = cassini_le_used(a->pte),
+		.vni = a->dom->vni,
 		.initiator = pkt->initiator,
 		.mlength = a->hit.mlength,
 		.rlength = pkt->request_len,
@@ -99,7 +98,6 @@ FOLDED void event_fill(struct arrival *a, bool is_simple)
 		.header_data = pkt->header_data,
 		.remote_offset = pkt->remote_offset,
 		.start = cassini_le_place(a->hit.le, a->hit.offset),
-		.pte = a->pte,
 		.dom = a->dom,
 	};
 	if (!is_simple && unlikely(a->pte->opts.en_event_match))
