@@ -528,6 +528,7 @@ struct cassini_le {
 	bool linked;	   /* else unlinked and only waiting for @busy */
 	bool is_unlinking; /* UNLINK follows, in a claimed slot, when @busy is 0 */
 	bool is_held;	   /* cassini_invalidate() waits for it: its next call frees it */
+	SLIST_ENTRY(cassini_le) rest; /* pte->resting */
 };
 
 /* An unexpected header; holds an LE of the pool. */
@@ -560,13 +561,15 @@ struct cassini_pte {
 	uint8_t state;                    /* enum cassini_pte_state; cassini_pte_set() is the only writer */
 	/* cassini_pte_gate(): */
 	bool is_open;                     /* a Put is asked for nothing but its match and a slot for its event */
-	bool is_clear;                    /* an append is asked for nothing but a slot for its event */
+	bool is_clear;                    /* an append of a plain entry is asked for nothing: it makes no event */
 	uint32_t drop_count;
 	uint32_t map_cnt;
 	uint32_t busy;                    /* copies in flight */
 	struct mt_posted list[3];         /* PRIORITY, OVERFLOW, REQUEST */
 	struct mt_unexp ules;
 	struct slab le_slab, ule_slab;
+	/* of @le_slab: entries that have ended, as a plain one that is in no list yet; all others are in use */
+	SLIST_HEAD(, cassini_le) resting;
 	struct cassini_run run;           /* commands find -EAGAIN while it is active */
 	LIST_ENTRY(cassini_pte) waiting;  /* lni->waiting while it is active */
 	struct slab copy_slab;            /* struct cassini_copy */
@@ -611,13 +614,24 @@ void cassini_le_link(struct cassini_le *le);
 void cassini_le_unlink(struct cassini_le *le);
 /** cassini_le_take() - @rlen bytes at @offset of @le (MANAGE_LOCAL: wherever it is) are used. Return: true: used up, to be unlinked. */
 bool cassini_le_take(struct cassini_le *le, uint64_t rlen, uint64_t *offset, uint32_t *mlength);
-/** cassini_le_consume() - The end of a plain entry that a packet has used: as cassini_le_unlink(). */
+/** cassini_le_enlist() - What cassini_le_link() does, where the list is known. */
+static inline void cassini_le_enlist(struct cassini_pte *pte, enum cassini_list list, struct cassini_le *le)
+{
+	le->linked = true;
+	mt_posted_add(&pte->list[list], &le->mt);
+}
+/** cassini_le_consume() - The end of a plain entry that a packet has used, and that nothing else has changed: as cassini_le_unlink(). */
 static inline void cassini_le_consume(struct cassini_pte *pte, struct cassini_le *le)
 {
 	mt_posted_del(&pte->list[CASSINI_PRIORITY], &le->mt);
 	le->linked = false;
-	slab_put(&pte->le_slab, le);
+	SLIST_INSERT_HEAD(&pte->resting, le, rest);
 	pte->lni->used[CASSINI_RSRC_LE]--;
+}
+/** cassini_le_is_used() - Is @le, of any age, an entry that has not ended? */
+static inline bool cassini_le_is_used(const struct cassini_le *le)
+{
+	return le->linked || le->busy || le->is_held;
 }
 /** cassini_le_unlinked() - The UNLINK event that had to wait for copies. */
 void cassini_le_unlinked(struct cassini_le *le);

@@ -35,44 +35,67 @@ static bool is_plain(const struct cassini_le_attr *attr)
 	return (attr->flags & ~(uint32_t)PLAIN_MAYBE) == PLAIN_FLAGS && attr->list == CASSINI_PRIORITY && attr->length != UINT64_MAX;
 }
 
-/* NULL: no LE left. */
+/* What a plain entry does not say of itself, and the end of one does not change. */
+static void as_plain(struct cassini_le *le, struct cassini_pte *pte)
+{
+	le->pte = pte;
+	le->offset = 0;
+	le->busy = 0;
+	le->list = CASSINI_PRIORITY;
+	le->is_plain = true;
+	le->linked = le->is_unlinking = le->is_held = false;
+}
+
+static __attribute__((noinline)) struct cassini_le *le_make(struct cassini_pte *pte)
+{
+	struct cassini_le *le = slab_get(&pte->le_slab);
+
+	if (le)
+		as_plain(le, pte);
+	return le;
+}
+
+/* One that is plain so far. NULL: no LE left. */
 static inline struct cassini_le *le_get(struct cassini_pte *pte)
 {
 	struct cassini_le *le;
 
 	if (unlikely(cassini_rsrc_get(pte->lni, CASSINI_RSRC_LE)))
 		return NULL;
-	le = slab_get(&pte->le_slab);
+	le = SLIST_FIRST(&pte->resting);
+	if (likely(le != NULL)) {
+		SLIST_REMOVE_HEAD(&pte->resting, rest);
+		return le;
+	}
+	le = le_make(pte);
 	if (unlikely(!le))
 		cassini_rsrc_put(pte->lni, CASSINI_RSRC_LE);
 	return le;
 }
 
-static inline void le_init(struct cassini_le *le, struct cassini_pte *pte, const struct cassini_le_attr *attr)
+/* What each entry says of itself. */
+static inline void le_name(struct cassini_le *le, const struct cassini_le_attr *attr)
 {
 	le->mt.tag = attr->match_bits;
 	le->mt.ignore = attr->ignore_bits;
 	le->mt.src = mt_src(attr->match_id);
-	le->pte = pte;
 	le->start = attr->start;
 	le->length = attr->length;
 	le->user_ptr = attr->user_ptr;
 	le->ct = attr->ct;
-	le->offset = 0;
 	le->flags = attr->flags;
 	le->min_free = attr->min_free;
-	le->busy = 0;
-	le->list = (uint8_t)attr->list;
-	le->is_plain = is_plain(attr);
-	le->linked = le->is_unlinking = le->is_held = false;
 }
 
 struct cassini_le *cassini_le_new(struct cassini_pte *pte, const struct cassini_le_attr *attr)
 {
 	struct cassini_le *le = le_get(pte);
 
-	if (le)
-		le_init(le, pte, attr);
+	if (!le)
+		return NULL;
+	le_name(le, attr);
+	le->list = (uint8_t)attr->list;
+	le->is_plain = is_plain(attr);
 	return le;
 }
 
@@ -93,7 +116,7 @@ inline __attribute__((always_inline)) struct cassini_le *cassini_le_once(struct 
 	struct cassini_le *le = le_get(pte);
 
 	if (likely(le != NULL))
-		le_init(le, pte, &attr);
+		le_name(le, &attr);
 	return le;
 }
 
@@ -101,15 +124,15 @@ void cassini_le_free(struct cassini_le *le)
 {
 	struct cassini_pte *pte = le->pte;
 
-	slab_put(&pte->le_slab, le);
+	as_plain(le, pte);
+	SLIST_INSERT_HEAD(&pte->resting, le, rest);
 	if (!pte->closing)
 		cassini_rsrc_put(pte->lni, CASSINI_RSRC_LE);
 }
 
 void cassini_le_link(struct cassini_le *le)
 {
-	le->linked = true;
-	mt_posted_add(&le->pte->list[le->list], &le->mt);
+	cassini_le_enlist(le->pte, (enum cassini_list)le->list, le);
 }
 
 /* Out of its list, but not freed: whoever calls it holds a reference. */

@@ -179,6 +179,15 @@ static void lists_free(struct cassini_pte *pte)
 	}
 }
 
+static void le_give_back(void *obj, void *arg)
+{
+	const struct cassini_le *le = obj;
+
+	(void)arg;
+	if (cassini_le_is_used(le))
+		cassini_rsrc_put(le->pte->lni, CASSINI_RSRC_LE);
+}
+
 void cassini_pte_close(struct cassini_pte *pte)
 {
 	if (!pte)
@@ -196,7 +205,8 @@ void cassini_pte_close(struct cassini_pte *pte)
 	}
 	lists_free(pte);
 	/* what copies that never end hold is given back now: LNI and EQ may be closed before */
-	for (uint32_t n = slab_used(&pte->le_slab) + slab_used(&pte->ule_slab); n; n--)
+	slab_foreach(&pte->le_slab, le_give_back, NULL);
+	for (uint32_t n = slab_used(&pte->ule_slab); n; n--)
 		cassini_rsrc_put(pte->lni, CASSINI_RSRC_LE);
 	cassini_rsrc_put(pte->lni, CASSINI_RSRC_PTE);
 	ptn_put(nic_of(pte), pte->ptn);
@@ -494,7 +504,6 @@ static void append_fail(struct cassini_pte *pte, const struct cassini_le_attr *a
 int cassini_append(struct cassini_pte *pte, const struct cassini_le_attr *attr, struct cassini_le **out)
 {
 	struct cassini_le *le;
-	uint32_t hdl;
 
 	lock_assert_held(nic_of(pte)->open.lock);
 	if (attr_check(pte, attr))
@@ -525,9 +534,8 @@ int cassini_append(struct cassini_pte *pte, const struct cassini_le_attr *attr, 
 	must(!run_begin(pte, APPEND_SLOTS));
 	le->busy++; /* the run's */
 	pte->run.le = le;
-	hdl = slab_id(&pte->le_slab, le);
 	append_step(pte);
-	if (out && slab_find(&pte->le_slab, hdl) == le && (le->linked || pte->run.le == le))
+	if (out && (le->linked || pte->run.le == le))
 		*out = le;
 	return 0;
 }
@@ -538,19 +546,18 @@ inline struct cassini_le *cassini_append_once(struct cassini_pte *pte, const str
 	struct cassini_le *le;
 
 	lock_assert_held(nic_of(pte)->open.lock);
-	if (unlikely(!pte->is_clear || !cassini_eq_room(pte->eq, 1) ||
-		     once->length > UINTPTR_MAX - (uintptr_t)once->start))
+	if (unlikely(!pte->is_clear || once->length > UINTPTR_MAX - (uintptr_t)once->start))
 		return NULL;
 	le = cassini_le_once(pte, once);
 	if (likely(le != NULL))
-		cassini_le_link(le);
+		cassini_le_enlist(pte, CASSINI_PRIORITY, le);
 	return le;
 }
 
 /* The entry is named twice, because @le may have been used up, and used again, since its owner learnt of it. */
 static bool le_is(struct cassini_pte *pte, const struct cassini_le *le, enum cassini_list list, uint64_t user_ptr)
 {
-	return slab_hdr(le)->is_live && le->linked && le->list == list && le->user_ptr == user_ptr;
+	return le->linked && le->list == list && le->user_ptr == user_ptr;
 }
 
 static struct cassini_le *le_by_name(struct cassini_pte *pte, enum cassini_list list, uint64_t user_ptr)
@@ -613,7 +620,7 @@ int cassini_unlink(struct cassini_pte *pte, enum cassini_list list, uint64_t use
 int cassini_invalidate(struct cassini_pte *pte, struct cassini_le *le)
 {
 	lock_assert_held(nic_of(pte)->open.lock);
-	if (!le || !slab_hdr(le)->is_live)
+	if (!le || !cassini_le_is_used(le))
 		return -ENOENT;
 	if (pte->run.is_active && pte->run.le == le) {
 		run_end(pte);
