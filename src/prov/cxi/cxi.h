@@ -359,7 +359,7 @@ void cxi_txc_gate(struct cxi_txc *t);
 int cxi_txc_open(struct cxi_domain *d, const struct cxi_key *key, uint32_t tclass, size_t size, struct cxi_txc **out);
 void cxi_txc_close(struct cxi_txc *t);
 /** cxi_txc_timers() - Retries that are due (flow control, RNR). Return: how many. */
-int cxi_txc_timers(struct cxi_txc *t, uint64_t now_ns);
+int cxi_txc_timers(struct cxi_txc *t);
 
 /* One operation of the initiator: send, RMA, atomic. From the call to its completion. */
 enum cxi_tx_kind { CXI_TX_SEND, CXI_TX_READ, CXI_TX_WRITE, CXI_TX_ATOMIC, CXI_TX_FETCH, CXI_TX_KIND_NUM };
@@ -524,7 +524,7 @@ int cxi_rxc_open(struct cxi_domain *d, struct cxi_ep *ep, unsigned idx, size_t s
 int cxi_rxc_map(struct cxi_rxc *r, struct cxi_portal *p, unsigned pid_idx); /* and enables the PTE the first time. 0; -FI_ENOSPC ... */
 void cxi_rxc_unmap(struct cxi_rxc *r, struct cxi_portal *p, unsigned pid_idx);
 void cxi_rxc_close(struct cxi_rxc *r); /* posted receives vanish without completions */
-int cxi_rxc_timers(struct cxi_rxc *r, uint64_t now_ns);
+int cxi_rxc_timers(struct cxi_rxc *r);
 struct cxi_recv_args {
 	void *buf; size_t len; fi_addr_t src; uint64_t tag, ignore; void *context; uint64_t flags;
 	bool tagged;

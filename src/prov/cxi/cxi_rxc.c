@@ -182,12 +182,12 @@ void cxi_rxc_close(struct cxi_rxc *r)
 	mem_free(r);
 }
 
-int cxi_rxc_timers(struct cxi_rxc *r, uint64_t now_ns)
+int cxi_rxc_timers(struct cxi_rxc *r)
 {
 	int n = unlikely(!TAILQ_EMPTY(&r->stalled)) ? cxi_rx_stalled(r) : 0;
 
 	for (int kind = 0; kind < 2; kind++)
 		if (unlikely(r->buf_short[kind]) && !cxi_bufs_fill(r, kind))
 			n++;
-	return n + (unlikely(r->fc != NULL) ? cxi_fc_rxc_timers(r, now_ns) : 0);
+	return n + (unlikely(r->fc != NULL) ? cxi_fc_rxc_timers(r, cassini_now_ns(r->domain->nic)) : 0);
 }

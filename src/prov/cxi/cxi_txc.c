@@ -246,7 +246,12 @@ void cxi_txc_close(struct cxi_txc *t)
 	mem_free(t);
 }
 
-int cxi_txc_timers(struct cxi_txc *t, uint64_t now_ns)
+int cxi_txc_timers(struct cxi_txc *t)
 {
+	uint64_t now_ns;
+
+	if (likely(!t->fc && !t->rnr))
+		return 0;
+	now_ns = cassini_now_ns(t->domain->nic);
 	return (t->fc ? cxi_fc_timers(t, now_ns) : 0) + (t->rnr ? cxi_rnr_timers(t, now_ns) : 0);
 }
