@@ -9,6 +9,7 @@
 #define WINDOW	 8
 #define MIB	 (1u << 20)
 #define PASSES	 20000
+#define PERIOD_MIB 16 /* of which a period is, at most */
 #define MANY	 12
 #define MANY_LEN MIB
 
@@ -38,6 +39,7 @@ static void op_begin_at(struct bulk_op *op, size_t len)
 {
 	*op = (struct bulk_op){.op = LINK_GET,
 			       .len = len,
+			       .copy_end = len,
 			       .target = &g_target,
 			       .peer = &fp.peer[0][1]};
 	op->way = bulk_pick(fp.port[0].bulk, op, fp.now_ns);
@@ -99,6 +101,68 @@ static void bulk_pick__finds_the_cheapest(void **state)
 		assert_true(share_many(&m, (enum bulk_way)best, 100000) >= 900);
 		fp_close();
 	}
+}
+
+#define BIG (8 * MIB)
+
+/* A window of BIG ones, of which by frames a part of each comes in turns, so that all end at the end. */
+static enum bulk_way window_of_big(const struct model *m)
+{
+	enum bulk_way way;
+
+	for (int i = 0; i < WINDOW; i++)
+		op_begin_at(&g_op[i], BIG);
+	way = g_op[0].way;
+	for (uint64_t n = 0; n < WINDOW * BIG / MIB; n++) {
+		struct bulk_op *op = &g_op[way == BULK_FRAMES ? n % WINDOW : n / (BIG / MIB)];
+
+		fp.now_ns += m->many[way] * MIB / 1000 * (way == BULK_FRAMES && n < PERIOD_MIB ? 3 : 1);
+		*(way == BULK_FRAMES ? &op->got : &op->pos) += MIB;
+		bulk_busy_moved(op, fp.now_ns);
+		if (op->pos + op->got == BIG)
+			bulk_busy_leave(op, true, fp.now_ns);
+	}
+	assert_int_equal(g_target.period.op_cnt, 0);
+	return way;
+}
+
+/* Not what has ended first, nor how the first of it came. */
+static void bulk_pick__what_has_come_is_judged(void **state)
+{
+	static const struct model model[] = {{{0}, {45, 90, 65}}, {{0}, {100, 90, 65}}};
+
+	(void)state;
+	for (size_t n = 0; n < ARRAY_SIZE(model); n++) {
+		int cnt[BULK_WAY_NUM] = {0};
+
+		model_open();
+		for (int i = 0; i < 200; i++)
+			cnt[window_of_big(&model[n])] += i >= 100;
+		assert_true(cnt[n ? BULK_HELPED : BULK_FRAMES] >= 90);
+		fp_close();
+	}
+}
+
+/* The first window after a change to it takes three times as long: what follows it counts as well. */
+static void bulk_pick__a_stream_gets_warm(void **state)
+{
+	struct model m = {{0}, {45, 90, 60}}, cold = {{0}, {135, 90, 60}};
+	enum bulk_way last = BULK_WAY_NUM;
+	int frames = 0;
+
+	(void)state;
+	model_open();
+	for (int i = 0; i < 4000; i++) {
+		for (int k = 0; k < WINDOW; k++)
+			op_begin_at(&g_op[k], MIB);
+		for (int k = 0; k < WINDOW; k++)
+			op_end_at(g_op[0].way == last ? &m : &cold, &g_op[k], true);
+		last = g_op[0].way;
+		frames += i >= 1000 && last == BULK_FRAMES;
+		fp.now_ns += 1000;
+	}
+	assert_true(frames >= 2700);
+	fp_close();
 }
 
 static void bulk_pick__alone_and_overlapping_are_judged_apart(void **state)
@@ -244,7 +308,7 @@ static void bulk_help__many(void **state)
 		fp_pass();
 	assert_int_equal(t->asked_cnt, 0);
 	assert_int_equal(t->asked_bytes, 0);
-	assert_int_equal(t->period.op_cnt + t->older_cnt, 0);
+	assert_int_equal(t->period.op_cnt, 0);
 	/* the peer dies with all of it under way */
 	many_begin(key);
 	fp_pass();
@@ -271,7 +335,7 @@ static void bulk_pick__silence_is_part_of_the_cost(void **state)
 	(void)state;
 	t = both_open(LINK_GET, &key);
 	s = &t->class[0][(16 - 7 + 1) / 2].speed[true]; /* of 64 KiB */
-	for (int burst = 0; burst < 20; burst++) {
+	for (int burst = 0; burst < 80; burst++) {
 		memset(g_done, 0, sizeof(g_done));
 		for (int i = 0; i < MANY; i++)
 			assert_int_equal(link_bulk(&fp.port[0], &fp.peer[0][1], LINK_GET, g_local[i], LEN,
@@ -287,7 +351,7 @@ static void bulk_pick__silence_is_part_of_the_cost(void **state)
 	}
 	for (int m = 0; m < BULK_WAY_NUM; m++)
 		assert_true(s->ps_per_byte[m]);
-	assert_int_equal(t->period.op_cnt + t->older_cnt, 0);
+	assert_int_equal(t->period.op_cnt, 0);
 	fp_close();
 }
 
@@ -318,6 +382,60 @@ static void bulk_pick__a_long_poll_is_not_silence(void **state)
 	assert_int_equal(fp.port[0].stats.bulk_cma_bytes, 0);
 	assert_int_equal(fp.port[0].stats.bulk_ring_bytes, 2 * LEN);
 	fp_close();
+}
+
+/* Who has asked and was busy itself has not looked yet: one look more, and only then the owner is silent. */
+static void bulk_pick__own_absence_is_not_silence(void **state)
+{
+	uint32_t key;
+
+	(void)state;
+	both_open(LINK_GET, &key);
+	for (int i = 0; i < 2; i++) {
+		g_done[i] = (struct fp_done){0};
+		assert_int_equal(link_bulk(&fp.port[0], &fp.peer[0][1], LINK_GET, g_local[i], LEN, (uintptr_t)g_mem[i],
+					   key, &g_done[i]),
+				 0);
+		fp.now_ns += 2 * BULK_SWITCH_NS;
+		bulk_poll(fp.port[0].bulk, fp.now_ns);
+		assert_int_equal(fp.port[0].stats.bulk_cma_bytes, 0);
+		if (!i) {
+			fp_move_one();
+			bulk_poll(fp.port[1].bulk, fp.now_ns);
+			assert_true(fp_run(&g_done[i], PASSES));
+			assert_int_equal(fp.port[0].stats.bulk_ring_bytes, LEN);
+		}
+	}
+	for (int i = 0; i < 3; i++) {
+		fp.now_ns += 2 * BULK_SWITCH_NS;
+		bulk_poll(fp.port[0].bulk, fp.now_ns);
+	}
+	assert_int_equal(g_done[1].cnt, 1);
+	assert_int_equal(g_done[1].status, 0);
+	assert_int_equal(fp.port[0].stats.bulk_cma_bytes, LEN);
+	fp_close();
+}
+
+/* Of many long reads the kernel takes one from a silent owner that comes back meanwhile, else all. */
+static void bulk_pick__silence_costs_one_at_a_time(void **state)
+{
+	const struct link_stats *st = &fp.port[0].stats;
+	uint32_t key;
+
+	(void)state;
+	for (int comes_back = 0; comes_back < 2; comes_back++) {
+		both_open(LINK_GET, &key);
+		many_begin(key);
+		for (int i = 0; i < PASSES && !st->bulk_cma_bytes; i++)
+			fp_pass_without(1);
+		for (int i = 0; i < PASSES && bulk_outstanding(fp.port[0].bulk); i++)
+			comes_back ? fp_pass() : fp_pass_without(1);
+		many_check();
+		assert_true(st->bulk_cma_bytes);
+		assert_true(st->bulk_ring_bytes >= (comes_back ? (MANY - 1) * MANY_LEN : 0));
+		assert_true(comes_back || st->bulk_cma_bytes == sizeof(g_mem));
+		fp_close();
+	}
 }
 
 /* A write of which some went by frames has ended when these are answered, not when the kernel had copied the rest. */
@@ -430,6 +548,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bulk_pick__finds_the_cheapest),
+		cmocka_unit_test(bulk_pick__what_has_come_is_judged),
+		cmocka_unit_test(bulk_pick__a_stream_gets_warm),
 		cmocka_unit_test(bulk_pick__alone_and_overlapping_are_judged_apart),
 		cmocka_unit_test(bulk_pick__a_cold_start_does_not_count),
 		cmocka_unit_test(bulk_pick__outliers_are_not_believed),
@@ -437,6 +557,8 @@ int main(void)
 		cmocka_unit_test(bulk_pick__who_did_not_help_is_left_alone),
 		cmocka_unit_test(bulk_pick__silence_is_part_of_the_cost),
 		cmocka_unit_test(bulk_pick__a_long_poll_is_not_silence),
+		cmocka_unit_test(bulk_pick__own_absence_is_not_silence),
+		cmocka_unit_test(bulk_pick__silence_costs_one_at_a_time),
 		cmocka_unit_test(bulk_pick__a_late_answer_counts),
 		cmocka_unit_test(bulk_help__many),
 		cmocka_unit_test(bulk_help__is_not_repeated),

@@ -128,7 +128,8 @@ __attribute__((noinline)) int bulk_poll(struct bulk_port *b, uint64_t now_ns)
 
 	if (b->done_cnt)
 		bulk_help_tidy(b);
-	events = timers_step(b, now_ns);
+	/* What had run out at the last poll: who has been away for long has not looked for an answer since. */
+	events = timers_step(b, b->last_ns);
 	b->last_ns = now_ns;
 	moved = bulk_serve_step(b) + ops_step(b);
 	b->is_stalled = !moved;

@@ -101,6 +101,7 @@ int64_t bulk_cma_move(struct bulk_port *b, struct bulk_op *op, uint64_t turn_len
 	op->pos += (uint64_t)n;
 	b->port->stats.bulk_cma_bytes += (uint64_t)n;
 	op->copied_ns = bulk_now(b);
+	bulk_busy_moved(op, op->copied_ns);
 	if (start_ns)
 		op->cma_ns += op->copied_ns - start_ns;
 	return n;

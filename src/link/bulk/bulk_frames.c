@@ -133,6 +133,11 @@ static bool frames_give_up(struct bulk_port *b, struct bulk_op *op)
 	}
 	if (bulk_op_is_heard(b, op) || (op->op == LINK_PUT && op->pos == op->len) || !bulk_can_cma(b, op))
 		return false;
+	/* one after the other: as long as the kernel has something to copy, the owner may come back to the rest */
+	if (op->len >= BULK_SLICE_MAX && !TAILQ_EMPTY(&b->active)) {
+		bulk_timer_arm(b, op, bulk_now(b));
+		return true;
+	}
 	/* the owner does not answer: the kernel does what is left */
 	if (op->op == LINK_GET)
 		bulk_frame(b, op->peer, &pkt, NULL, 0, NULL); /* spares the owner work: a failure does not matter */
@@ -149,11 +154,15 @@ static bool frames_give_up(struct bulk_port *b, struct bulk_op *op)
 
 /* --- answers ---------------------------------------------------------------------------------- */
 
-static void note_life(const struct bulk_port *b, struct bulk_op *op)
+/* @len bytes more are there: the owner lives. */
+static void note_moved(const struct bulk_port *b, struct bulk_op *op, uint64_t len)
 {
 	op->has_news = true;
-	if (op->target)
-		op->target->heard_ns = bulk_now(b);
+	op->got += len;
+	if (!op->target)
+		return;
+	op->target->heard_ns = bulk_now(b);
+	bulk_busy_moved(op, op->target->heard_ns);
 }
 
 static bool get_data(struct bulk_port *b, struct bulk_op *op, const struct bulk_pkt *pkt, const struct view *frame)
@@ -164,8 +173,7 @@ static bool get_data(struct bulk_port *b, struct bulk_op *op, const struct bulk_
 		bulk_op_end(b, op, -EACCES);
 		return true;
 	}
-	note_life(b, op);
-	op->got += pkt->payload_len;
+	note_moved(b, op, pkt->payload_len);
 	if (pkt->off == op->got_head)
 		op->got_head += pkt->payload_len;
 	count_moved(b, op, pkt->payload_len);
@@ -197,8 +205,7 @@ bool bulk_frames_answered(struct bulk_port *b, struct bulk_op *op, const struct 
 		bulk_op_end(b, op, -EACCES);
 		return true;
 	}
-	note_life(b, op);
-	op->got += pkt->bytes;
+	note_moved(b, op, pkt->bytes);
 	bulk_op_resume(b, op);
 	/* everything sent has been answered, and nothing is left to send or to copy */
 	if (op->pos == op->len && op->got == op->sent)

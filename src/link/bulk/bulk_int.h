@@ -136,12 +136,15 @@ struct bulk_class {
 };
 #define BULK_CLASS_NUM 8u
 
-/* From the first operation until none is left, or for so many bytes: what a choice holds for. */
+/* From the first operation until none is left, or for so many bytes: what is measured at once. See bulk_pick.c. */
 struct bulk_period {
-	uint32_t number, op_cnt, peak;
-	uint64_t begin_ns, bytes;
-	struct bulk_class *class; /* of all operations in it; NULL = they or their methods differ */
+	uint32_t op_cnt, peak;	  /* operations under way, and the most of them in this period */
+	uint64_t begin_ns, bytes; /* what has come since then, all of it of this class and by this method: */
+	struct bulk_class *class;
 	enum bulk_way way;
+	bool is_whole; /* nothing was under way when it began, and nothing of it is left out */
+	bool is_over;  /* and so is the choice: whoever begins next makes another one ... */
+	uint64_t held; /* ... after so many bytes */
 };
 
 /* A node on this host as an initiator sees it: its table, our place for leases, what we learnt. */
@@ -156,7 +159,6 @@ struct bulk_target {
 	uint64_t alive_ns; /* the owner was seen alive */
 	struct bulk_class class[2][BULK_CLASS_NUM]; /* [is_slow()][class of length] */
 	struct bulk_period period;
-	uint32_t older_cnt; /* operations of earlier periods that are still under way */
 	bool is_many; /* operations overlap, by the last periods: */
 	uint32_t lone_cnt; /* of these, since they did */
 	/* HELPED: parts that the owner has been asked for and has not copied */
@@ -213,7 +215,9 @@ enum bulk_way bulk_pick(struct bulk_port *b, struct bulk_op *op, uint64_t now_ns
 struct bulk_speed *bulk_speed_of(const struct bulk_op *op);
 /** bulk_busy_enter() - @op is under way in its way from now on; more than once is fine. */
 void bulk_busy_enter(struct bulk_op *op, uint64_t now_ns);
-/** bulk_busy_leave() - No longer. @is_done: it has moved all of it. */
+/** bulk_busy_moved() - More of @op is there than before. */
+void bulk_busy_moved(struct bulk_op *op, uint64_t now_ns);
+/** bulk_busy_leave() - No longer. @is_done: all of it is there. */
 void bulk_busy_leave(struct bulk_op *op, bool is_done, uint64_t now_ns);
 /** bulk_learn_silence() - The owner had seemed to poll, but did not help. */
 void bulk_learn_silence(const struct bulk_op *op, uint64_t now_ns);
@@ -262,8 +266,8 @@ struct bulk_op {
 	uint64_t got_head; /* GET: of these, arrived without a hole from the start */
 	uint64_t sent;	   /* PUT: bytes sent by frames */
 	bool is_ring;	  /* frames go through shared memory */
-	bool counts_busy; /* in the target's @period of that number, or in its older_cnt */
-	uint32_t period;
+	bool counts_busy; /* in the target's @period */
+	uint64_t counted; /* bytes that periods have been told of */
 	uint64_t kept_pos; /* @pos when it came to the front */
 	uint64_t cma_ns;    /* HELPED: spent in CMA */
 	uint64_t copied_ns; /* when the last CMA ended; 0 = none */

@@ -9,22 +9,25 @@
 //
 // The others are looked at again once in a while: for a few operations in a row, because the first one after a change
 // finds the lines in the wrong cache and is not counted; and ever more rarely while nothing changes. Operations that
-// overlap share the cores, so a choice holds, and is judged, for a whole busy period: from the first operation until
-// none is left, or for so many bytes. It is judged by all that follows from it: where the owner is not always there,
-// because it posts a row of sends before it polls again, what the kernel does in its place is part of what that costs.
+// overlap share the cores, so they are judged together, by the bytes that have come in a period: from the first one
+// until none is left, or for PERIOD_BYTES. It may begin and end in the middle of operations, and what comes by another
+// method begins it anew. Where operations overlap a choice holds for PERIOD_BYTES, too, since caches take more than a
+// burst to get warm. It is judged by all that follows from it: where the owner is not always there, because it posts a
+// row of sends before it polls again, what the kernel does in its place is part of what that costs.
 #include "link/bulk/bulk_int.h"
 
 #define CLASS_BASE   7	   /* log2: class 0 is below 256 bytes, then each covers a factor of 4 */
 #define FIRST_LOOKS  2u	   /* at each method, before one is preferred */
-#define LOOK_LEN     4u	   /* choices of one look; where operations overlap one period is enough */
+#define LOOK_LEN     4u	   /* choices of one look; where operations overlap one is enough */
 #define GAP_MIN	     32u   /* choices between two looks at a method, doubled each time ... */
 #define GAP_SLOW     128u  /* ... from here if it is slower by a quarter ... */
 #define GAP_FAR	     1024u /* ... or by half: so that looking costs 3 % at most */
 #define GAP_MAX	     4096u
-#define GAP_MANY     16u   /* where operations overlap all of these are so much less, since a period is long */
-#define PERIOD_BYTES (16u << 20) /* a busy period is cut here, to learn from it */
+#define GAP_MANY     32u   /* where operations overlap all of these are so much less, since a choice holds for long */
+#define PERIOD_BYTES (16u << 20)
 #define PERIOD_MANY  3u	   /* operations at once, from which on they count as overlapping */
 #define PERIOD_LONE  4u	   /* periods without that in a row, from which on they count as single ones */
+#define PART	     4096u /* what an owner helps with begins at a multiple of it */
 #define HELP_MIN     8192u /* bytes */
 #define SILENCE_NS   (200 * NS_PER_US) /* for which an owner that did not help is left alone */
 
@@ -160,7 +163,7 @@ static bool is_in_period(const struct bulk_op *op)
 {
 	const struct bulk_target *t = op->target;
 
-	return t->period.op_cnt && t->period.class == class_of(op) &&
+	return !t->period.is_over && t->period.class == class_of(op) &&
 	       (t->period.way != BULK_HELPED || can_help(op));
 }
 
@@ -205,6 +208,19 @@ enum bulk_way bulk_pick(struct bulk_port *b, struct bulk_op *op, uint64_t now_ns
 	return op->way;
 }
 
+/* Only what comes from now on is measured. */
+static void period_restart(struct bulk_period *d, uint64_t now_ns)
+{
+	d->begin_ns = now_ns;
+	d->bytes = 0;
+	d->is_whole = false;
+}
+
+static bool is_measured(const struct bulk_period *d, const struct bulk_op *op)
+{
+	return d->class == class_of(op) && d->way == op->way;
+}
+
 void bulk_busy_enter(struct bulk_op *op, uint64_t now_ns)
 {
 	struct bulk_target *t = op->target;
@@ -214,58 +230,82 @@ void bulk_busy_enter(struct bulk_op *op, uint64_t now_ns)
 		return;
 	d = &t->period;
 	op->counts_busy = true;
-	op->period = d->number;
-	if (!d->op_cnt++) {
-		d->begin_ns = now_ns;
-		d->bytes = 0;
-		d->peak = 0;
-		d->class = class_of(op);
-		d->way = op->way;
-	} else if (d->class != class_of(op) || d->way != op->way) {
-		d->class = NULL;
+	d->is_over |= !is_measured(d, op);
+	if (d->is_over)
+		d->held = 0;
+	if (d->is_over || !d->op_cnt) {
+		period_restart(d, now_ns);
+		d->is_whole = !d->op_cnt;
 	}
-	d->peak = MAX(d->peak, d->op_cnt);
+	d->class = class_of(op);
+	d->way = op->way;
+	d->is_over = false;
+	d->peak = MAX(d->peak, ++d->op_cnt);
 }
 
-/* What it says about its method, if all of it was of one class and one method. */
+/* What it says about its method. */
 static void period_end(struct bulk_target *t, uint64_t now_ns)
 {
 	struct bulk_period *d = &t->period;
 	bool is_many = d->peak >= PERIOD_MANY;
-	struct bulk_speed *s = d->class ? &d->class->speed[is_many] : NULL;
+	struct bulk_speed *s = &d->class->speed[is_many];
 
 	/* the first operation of a burst often ends before the second begins: a few such ones do not end a stream */
 	t->lone_cnt = is_many ? 0 : t->lone_cnt + 1;
 	t->is_many = is_many || (t->is_many && t->lone_cnt < PERIOD_LONE);
-	/* the first by another method than the last had to move the lines to another cache first */
-	if (s && (s->last_way == d->way || is_many || !s->ps_per_byte[d->way]))
-		learn(s, d->way, now_ns - d->begin_ns, d->bytes);
-	if (s)
+	/* what is left of one that was cut is too little to say anything */
+	if (d->is_whole || d->bytes >= PERIOD_BYTES / 2) {
+		/* the first by another method than the last had to move the lines to another cache first */
+		if (s->last_way == d->way || is_many || !s->ps_per_byte[d->way])
+			learn(s, d->way, now_ns - d->begin_ns, d->bytes);
 		s->last_way = d->way;
-	d->number++;
-	t->older_cnt += d->op_cnt;
-	d->op_cnt = 0;
+	}
+	period_restart(d, now_ns);
+	d->is_over = !t->is_many || d->held >= PERIOD_BYTES;
+	d->peak = d->op_cnt;
+}
+
+/* Bytes of @op that are there. Of a helped one both parts are taken to grow alike, else they would come in lumps. */
+static uint64_t done_of(const struct bulk_op *op)
+{
+	uint64_t done = op->op == LINK_GET ? op->pos + op->got : op->pos - (op->sent - op->got);
+
+	return op->copy_end < op->len ? done / PART * op->len / MAX(op->copy_end / PART, 1ULL) : done;
+}
+
+/* @done bytes of @op are there. What another method or class than the period's is still at says nothing of it. */
+static void period_count(struct bulk_op *op, uint64_t done, uint64_t now_ns)
+{
+	struct bulk_period *d = &op->target->period;
+	uint64_t more = done > op->counted ? MIN(done, op->len) - op->counted : 0;
+
+	op->counted += more;
+	d->bytes += more;
+	d->held += more;
+	if (!is_measured(d, op))
+		period_restart(d, now_ns);
+	else if (d->bytes >= PERIOD_BYTES)
+		period_end(op->target, now_ns);
+}
+
+void bulk_busy_moved(struct bulk_op *op, uint64_t now_ns)
+{
+	if (op->counts_busy)
+		period_count(op, done_of(op), now_ns);
 }
 
 void bulk_busy_leave(struct bulk_op *op, bool is_done, uint64_t now_ns)
 {
 	struct bulk_target *t = op->target;
-	struct bulk_period *d;
 
 	if (!op->counts_busy)
 		return;
-	d = &t->period;
 	op->counts_busy = false;
-	if (op->period != d->number) { /* of one that was cut; the next has the cores from now on */
-		if (!--t->older_cnt)
-			d->begin_ns = now_ns;
-		return;
-	}
-	d->bytes += MAX(op->len, 1ULL);
-	d->op_cnt--;
-	if (!is_done)
-		d->class = NULL;
-	if (!d->op_cnt || d->bytes >= PERIOD_BYTES)
+	if (is_done)
+		period_count(op, op->len, now_ns);
+	else
+		period_restart(&t->period, now_ns);
+	if (!--t->period.op_cnt)
 		period_end(t, now_ns);
 }
 
