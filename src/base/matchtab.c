@@ -272,7 +272,8 @@ struct mt_node *mt_posted_match_slow(struct mt_posted *t, uint64_t src, uint64_t
 				break;
 		return n;
 	}
-	posted_hash_rest(t);
+	if (t->hashed_seq != t->seq)
+		posted_hash_rest(t);
 	for (uint32_t used = t->cls_used; used; used &= used - 1) {
 		struct key k = class_key(t, (uint32_t)__builtin_ctz(used), src, tag);
 

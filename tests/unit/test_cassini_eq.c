@@ -46,8 +46,8 @@ static void eq_push__order_wrap_and_loss(void **state)
 	static struct world w;
 
 	world_open(&w, 5, 8); /* no power of two */
-	w.eq->rd = w.eq->wr = UINT32_MAX - 2; /* the indices wrap */
 	for (int round = 0; round < 4; round++) {
+		w.eq->rd = w.eq->wr = UINT32_MAX - (uint32_t)round; /* the indices wrap */
 		for (unsigned i = 0; i < 5; i++) {
 			ev.user_ptr = i;
 			assert_int_equal(cassini_eq_free(w.eq), 5 - i);

@@ -318,6 +318,7 @@ static void cassini_append_once__after_entries_of_other_kinds(void **state)
 		le = append_once(g_tf_dst, 8, 1, 1);
 		first = i ? first : le;
 		assert_ptr_equal(le, first);
+		assert_true(le->is_plain);
 		assert_null(append_once(g_tf_dst, 8, 1, 1)); /* one is all that there may be */
 		assert_int_equal(tf_put(1, g_data, 4), 0);
 		assert_true(tf_event(CASSINI_EV_PUT, CASSINI_RC_OK).auto_unlinked);
@@ -339,7 +340,7 @@ static void cassini_append_once__after_entries_of_other_kinds(void **state)
 		assert_int_equal(cassini_invalidate(g_tf.pte, le), 0);
 		assert_int_equal(tf_status().les_used, 0);
 
-		/* a buffer of the overflow list, used in part */
+		/* a buffer of the overflow list */
 		le = tf_append_any(CASSINI_OVERFLOW, g_tf_over, 1000, 3);
 		assert_ptr_equal(le, first);
 		assert_int_equal(cassini_unlink(g_tf.pte, CASSINI_OVERFLOW, 3, le), 0);
@@ -426,6 +427,22 @@ static void cassini_unlink__after_the_last_event(void **state)
 	assert_int_equal(g_tf.lni.used[CASSINI_RSRC_LE], 0);
 	assert_int_equal(cassini_unlink(g_tf.pte, (enum cassini_list)7, 1, NULL), 0);
 	tf_event(CASSINI_EV_UNLINK, CASSINI_RC_ENTRY_NOT_FOUND);
+	tf_close();
+}
+
+/* What is used up goes with its last copy, whoever asks for it before. */
+static void cassini_invalidate__used_up(void **state)
+{
+	struct cassini_le *le;
+
+	tf_open(TF_MATCHING, 32, 100);
+	le = tf_append(CASSINI_PRIORITY, TF_RECV, g_tf_dst, TF_BIG, 1, 1);
+	assert_int_equal(tf_put_bulk(1, 100), 0);
+	assert_int_equal(cassini_invalidate(g_tf.pte, le), -EAGAIN);
+	tf_bulk_end(0);
+	tf_event(CASSINI_EV_PUT, CASSINI_RC_OK);
+	assert_int_equal(tf_status().les_used, 0);
+	assert_int_equal(cassini_invalidate(g_tf.pte, le), -ENOENT);
 	tf_close();
 }
 
@@ -570,6 +587,7 @@ int main(void)
 		cmocka_unit_test(cassini_search__more_hits_than_slots),
 		cmocka_unit_test(cassini_search__deleting_waits_for_what_lands),
 		cmocka_unit_test(cassini_unlink__after_the_last_event),
+		cmocka_unit_test(cassini_invalidate__used_up),
 		cmocka_unit_test(cassini_invalidate__waits_for_copies),
 		cmocka_unit_test(cassini_invalidate__of_a_paused_append),
 		cmocka_unit_test(cassini_pte_status__offsets_in_order),

@@ -571,6 +571,25 @@ static void cassini_atomic__result_event_answer(void **state)
 	tf_close();
 }
 
+/* Where messages are received an atomic, which no honest peer sends there, uses up no receive. */
+static void cassini_atomic__not_to_messages(void **state)
+{
+	struct cassini_pkt_in pkt = tf_pkt(CASSINI_PKT_ATOMIC, 1, 4);
+	struct cassini_pte_opts opts = TF_MATCHING;
+
+	opts.no_atomic = true;
+	tf_open(opts, 32, 10);
+	tf_append(CASSINI_PRIORITY, TF_RECV, g_tf_dst, 8, 1, 1);
+	pkt.amo = (struct cassini_amo_in){.op = CASSINI_AMO_SUM, .type = CASSINI_T_U32, .op1 = {2}};
+	assert_int_equal(tf_send(&pkt, NULL), CASSINI_RC_OP_VIOLATION);
+	pkt.op = CASSINI_PKT_FETCH;
+	assert_int_equal(tf_send(&pkt, NULL), CASSINI_RC_OP_VIOLATION);
+	tf_no_event();
+	assert_int_equal(tf_put(1, g_data, 4), 0);
+	tf_event(CASSINI_EV_PUT, CASSINI_RC_OK);
+	tf_close();
+}
+
 /* --- which events and counts --- */
 
 static void cassini_tgt_report__flags(void **state)
@@ -758,6 +777,7 @@ int main(void)
 		cmocka_unit_test(cassini_put__whole_address_space_is_refused),
 		cmocka_unit_test(cassini_tgt_rget_done__only_of_who_was_asked),
 		cmocka_unit_test(cassini_atomic__result_event_answer),
+		cmocka_unit_test(cassini_atomic__not_to_messages),
 		cmocka_unit_test(cassini_tgt_report__flags),
 		cmocka_unit_test(cassini_tgt_frame__match_event_first),
 		cmocka_unit_test(cassini_tgt_frame__random_packets),

@@ -248,7 +248,7 @@ struct cassini_event {
 
 struct cassini_eq {             /* made by cassini_eq_open(); read only */
 	struct cassini_event *ring;
-	uint32_t mask, rd, wr;  /* free running */
+	uint32_t mask, rd, wr;  /* begin anew at 0 when the ring is empty: nobody keeps one across cassini_eq_pop() */
 	/* the rest is the adapter's */
 };
 /**
@@ -435,6 +435,7 @@ struct cassini_pte_opts {
 	bool no_rget;           /* software issues the Gets of rendezvous: the driver's property rdzv_get_en is 0 */
 	/* indices 0-15, with en_flowctrl: want of buffers or event slots holds back senders instead of DISABLED */
 	bool lossless;
+	bool no_atomic;         /* atomics are refused: entries are for messages, which an atomic would use up unseen */
 };
 /**
  * cassini_pte_open() - In state RESET, no entries. @eq: its events (NULL: none). Return: 0; -ENOSPC limit (logged);
@@ -492,8 +493,8 @@ struct cassini_once {
 	uint32_t match_id;
 };
 /**
- * cassini_append_once() - cassini_append() of such an entry. Return: NULL: nothing happened,
- * cassini_append() knows more.
+ * cassini_append_once() - cassini_append() of such an entry, which needs no slot of the event queue: it makes no event.
+ * Return: NULL: nothing happened, cassini_append() knows more.
  */
 struct cassini_le *cassini_append_once(struct cassini_pte *pte, const struct cassini_once *once);
 /**
@@ -504,7 +505,7 @@ int cassini_unlink(struct cassini_pte *pte, enum cassini_list list, uint64_t use
 /**
  * cassini_invalidate() - Kill an entry at once, without event: no new operation finds it.
  * Return: 0 no copy touches its memory any more and @le is gone; -EAGAIN one still does: poll the Domain, call again;
- *         -ENOENT it was gone.
+ *         -ENOENT it was gone. One that a packet has used up goes by itself when its copy ends.
  */
 int cassini_invalidate(struct cassini_pte *pte, struct cassini_le *le);
 /**

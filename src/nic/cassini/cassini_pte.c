@@ -201,7 +201,7 @@ void cassini_pte_close(struct cassini_pte *pte)
 
 		run_end(pte);
 		if (le)
-			cassini_le_free(le);
+			cassini_le_unref(le); /* copies may still hold it */
 	}
 	lists_free(pte);
 	/* what copies that never end hold is given back now: LNI and EQ may be closed before */
@@ -625,6 +625,8 @@ int cassini_invalidate(struct cassini_pte *pte, struct cassini_le *le)
 	if (pte->run.is_active && pte->run.le == le) {
 		run_end(pte);
 		le->busy--;
+	} else if (!le->linked && !le->is_held) {
+		return -EAGAIN; /* used up: its last copy frees it */
 	}
 	le->is_held = true;
 	if (le->linked)

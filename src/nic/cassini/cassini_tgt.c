@@ -432,6 +432,8 @@ static uint8_t pkt_refusal(const struct arrival *a)
 		return pkt->region || pkt->request_len <= CASSINI_FRAME_DATA ? CASSINI_RC_OK : CASSINI_RC_CMD_INVALID_ARG;
 	if (pkt->op != CASSINI_PKT_ATOMIC && pkt->op != CASSINI_PKT_FETCH)
 		return CASSINI_RC_OK;
+	if (a->pte->opts.no_atomic)
+		return CASSINI_RC_OP_VIOLATION;
 	if (cassini_amo_check(&pkt->amo) != CASSINI_RC_OK)
 		return CASSINI_RC_AMO_INVAL_OP_ERROR;
 	return pkt->request_len == cassini_amo_type_size(pkt->amo.type) ? CASSINI_RC_OK : CASSINI_RC_AMO_LENGTH_ERROR;

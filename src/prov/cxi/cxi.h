@@ -546,7 +546,7 @@ void cxi_fc_notified(struct cxi_rxc *r, struct cxi_portal *p, const struct cassi
  * ...
  */
 int cxi_ctrl_send(struct cxi_portal *p, const struct cxi_dest *to, uint64_t bits);
-int cxi_ctrl_timers(struct cxi_portal *p, uint64_t now_ns);
+int cxi_ctrl_timers(struct cxi_portal *p);
 void cxi_ctrl_fini(struct cxi_portal *p);
 int cxi_fc_timers(struct cxi_txc *t, uint64_t now_ns);
 /** cxi_fc_forget() - @portal is about to go: what was sent from it and refused vanishes. */

@@ -116,14 +116,13 @@ void cxi_portal_del_txc(struct cxi_portal *p, struct cxi_txc *t)
 /* The clock, which takes as long as half a poll, is read by whom something waits for time: mostly nobody. */
 static __attribute__((noinline)) int timers(struct cxi_portal *p)
 {
-	const struct cassini *nic = p->domain->nic;
 	int n = 0;
 
 	p->timer_skip = 0;
 	if (p->ctrl_wait != NULL)
-		n += cxi_ctrl_timers(p, cassini_now_ns(nic));
+		n += cxi_ctrl_timers(p);
 	if (p->tx_id_cnt)
-		n += cxi_alive_timers(p, cassini_now_ns(nic));
+		n += cxi_alive_timers(p, cassini_now_ns(p->domain->nic));
 	for (int i = 0; i < p->txc_cnt; i++)
 		n += cxi_txc_timers(p->txc[i]);
 	for (int i = 0; i < p->rxc_top; i++)

@@ -38,6 +38,7 @@ static int adapter_open(struct cxi_rxc *r, uint32_t slots)
 		.en_flowctrl = !r->is_rnr && !r->ep->no_flow_control,
 		.lossless = r->domain->params.msg_lossless,
 		.no_rget = r->domain->alt_read,
+		.no_atomic = true,
 	};
 	struct cassini_cmdq_attr cmdq = {.depth = (uint32_t)r->domain->params.sw_rx_tx_init_max + CMDQ_SPARE};
 	int ret = cassini_eq_open(r->domain->lni, slots, 4, &r->eq);
@@ -189,5 +190,5 @@ int cxi_rxc_timers(struct cxi_rxc *r)
 	for (int kind = 0; kind < 2; kind++)
 		if (unlikely(r->buf_short[kind]) && !cxi_bufs_fill(r, kind))
 			n++;
-	return n + (unlikely(r->fc != NULL) ? cxi_fc_rxc_timers(r, cassini_now_ns(r->domain->nic)) : 0);
+	return n + (unlikely(r->fc != NULL) ? cxi_fc_rxc_timers(r) : 0);
 }

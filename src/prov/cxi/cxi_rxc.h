@@ -177,7 +177,7 @@ bool cxi_fc_hold_message(struct cxi_rxc *r, const struct cassini_event *ev);
  */
 void cxi_fc_preempt(struct cxi_rxc *r, const struct cassini_event *ev);
 /** cxi_fc_rxc_timers() - What recovery waits for. Return: how many things were done. */
-int cxi_fc_rxc_timers(struct cxi_rxc *r, uint64_t now_ns);
+int cxi_fc_rxc_timers(struct cxi_rxc *r);
 void cxi_fc_rxc_fini(struct cxi_rxc *r); /* r->fc may be NULL */
 
 #endif

@@ -250,8 +250,8 @@ int cxi_txc_timers(struct cxi_txc *t)
 {
 	uint64_t now_ns;
 
-	if (likely(!t->fc && !t->rnr))
+	if (likely(!t->fc && cxi_rnr_is_idle(t)))
 		return 0;
 	now_ns = cassini_now_ns(t->domain->nic);
-	return (t->fc ? cxi_fc_timers(t, now_ns) : 0) + (t->rnr ? cxi_rnr_timers(t, now_ns) : 0);
+	return (t->fc ? cxi_fc_timers(t, now_ns) : 0) + (cxi_rnr_is_idle(t) ? 0 : cxi_rnr_timers(t, now_ns));
 }

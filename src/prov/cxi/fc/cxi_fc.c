@@ -538,11 +538,10 @@ void cxi_fc_notified(struct cxi_rxc *r, struct cxi_portal *p, const struct cassi
 		try_enable(r, f);
 }
 
-int cxi_fc_rxc_timers(struct cxi_rxc *r, uint64_t now_ns)
+int cxi_fc_rxc_timers(struct cxi_rxc *r)
 {
 	struct fc *f = r->fc;
 
-	(void)now_ns;
 	if (is_running(r)) {
 		if (likely(TAILQ_EMPTY(&f->replay)))
 			return 0;

@@ -94,12 +94,16 @@ int cxi_ctrl_send(struct cxi_portal *p, const struct cxi_dest *to, uint64_t bits
 	return ret;
 }
 
-int cxi_ctrl_timers(struct cxi_portal *p, uint64_t now_ns)
+int cxi_ctrl_timers(struct cxi_portal *p)
 {
 	struct ctrl_q *q = p->ctrl_wait;
 	struct ctrl *c, *next;
+	uint64_t now_ns;
 	int n = 0;
 
+	if (TAILQ_EMPTY(q))
+		return 0;
+	now_ns = cassini_now_ns(p->domain->nic);
 	TAILQ_FOREACH_SAFE(c, q, link, next) {
 		if (c->due_ns > now_ns)
 			continue;
