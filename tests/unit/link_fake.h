@@ -374,7 +374,8 @@ FAKE void rel_linger(struct rel *r, uint64_t now_ns)
 	fake.rel_lingers++;
 }
 
-FAKE void rel_repoint(struct rel *r, enum link_kind kind, void (*fn)(void *arg, void *cookie, struct iovec *iov), void *arg)
+FAKE void rel_repoint(struct rel *r, enum link_kind kind, void (*fn)(void *arg, void *cookie, struct iovec *iov),
+		      void *arg)
 {
 	(void)r, (void)kind, (void)fn, (void)arg;
 }

@@ -438,6 +438,39 @@ static void bulk_pick__silence_costs_one_at_a_time(void **state)
 	}
 }
 
+/*
+ * Writes fill the path to a silent owner: the kernel copies what is left of all of them, and of the reads that were
+ * begun behind them, though the writes wait for the answers to what they have sent.
+ */
+static void bulk_pick__silence_of_who_is_written_to(void **state)
+{
+	const struct link_stats *st = &fp.port[0].stats;
+	struct fp_done d[2] = {{0}};
+	uint32_t key;
+
+	(void)state;
+	both_open(LINK_GET | LINK_PUT, &key);
+	fp.q_cap = 16;
+	memset(g_done, 0, sizeof(g_done));
+	for (int i = 0; i < MANY - 2; i++)
+		assert_int_equal(link_bulk(&fp.port[0], &fp.peer[0][1], LINK_PUT, g_local[i], MANY_LEN,
+					   (uintptr_t)g_mem[i], key, &g_done[i]),
+				 0);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(link_bulk(&fp.port[0], &fp.peer[0][1], LINK_GET, g_local[MANY - 2 + i], MANY_LEN,
+					   (uintptr_t)g_mem[MANY - 2 + i], key, &d[i]),
+				 0);
+	for (int i = 0; i < PASSES && !(d[0].cnt && d[1].cnt && st->bulk_cma_bytes >= MANY * MANY_LEN / 2); i++)
+		fp_pass_without(1);
+	assert_int_equal(d[0].cnt + d[1].cnt, 2);
+	assert_true(st->bulk_cma_bytes >= MANY * MANY_LEN / 2);
+	for (int i = 0; i < PASSES && bulk_outstanding(fp.port[0].bulk); i++)
+		fp_pass();
+	for (int i = 0; i < MANY - 2; i++)
+		assert_int_equal(g_done[i].cnt, 1);
+	fp_close();
+}
+
 /* A write of which some went by frames has ended when these are answered, not when the kernel had copied the rest. */
 static void bulk_pick__a_late_answer_counts(void **state)
 {
@@ -559,6 +592,7 @@ int main(void)
 		cmocka_unit_test(bulk_pick__a_long_poll_is_not_silence),
 		cmocka_unit_test(bulk_pick__own_absence_is_not_silence),
 		cmocka_unit_test(bulk_pick__silence_costs_one_at_a_time),
+		cmocka_unit_test(bulk_pick__silence_of_who_is_written_to),
 		cmocka_unit_test(bulk_pick__a_late_answer_counts),
 		cmocka_unit_test(bulk_help__many),
 		cmocka_unit_test(bulk_help__is_not_repeated),

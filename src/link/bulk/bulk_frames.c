@@ -133,8 +133,8 @@ static bool frames_give_up(struct bulk_port *b, struct bulk_op *op)
 	}
 	if (bulk_op_is_heard(b, op) || (op->op == LINK_PUT && op->pos == op->len) || !bulk_can_cma(b, op))
 		return false;
-	/* one after the other: as long as the kernel has something to copy, the owner may come back to the rest */
-	if (op->len >= BULK_SLICE_MAX && !TAILQ_EMPTY(&b->active)) {
+	/* long reads one after the other: while the kernel copies the first, its owner may come back to the others */
+	if (op->op == LINK_GET && op->len >= BULK_SLICE_MAX && op->target->left_cnt) {
 		bulk_timer_arm(b, op, bulk_now(b));
 		return true;
 	}
@@ -144,8 +144,11 @@ static bool frames_give_up(struct bulk_port *b, struct bulk_op *op)
 	if (op->state == BULK_ENDED)
 		return true;
 	bulk_learn_silence(op, bulk_now(b));
-	if (op->op == LINK_GET)
+	if (op->op == LINK_GET) { /* a PUT may have to wait for answers yet */
 		get_drop(b, op, op->got_head);
+		op->is_left = true;
+		op->target->left_cnt++;
+	}
 	op->how = &bulk_cma_method; /* not begun anew: that it came to this is what its choice costs */
 	pq_remove(&b->timers, &op->timer);
 	bulk_queue_active(b, op);

@@ -164,6 +164,7 @@ struct bulk_target {
 	/* HELPED: parts that the owner has been asked for and has not copied */
 	uint32_t asked_cnt;
 	uint64_t asked_bytes;
+	uint32_t left_cnt; /* reads that the kernel copies because their owner was silent */
 	uint64_t heard_ns;  /* the last answer to any operation by frames */
 	uint64_t silent_ns; /* the owner has not helped: not asked again before */
 };
@@ -271,6 +272,7 @@ struct bulk_op {
 	uint64_t kept_pos; /* @pos when it came to the front */
 	uint64_t cma_ns;    /* HELPED: spent in CMA */
 	uint64_t copied_ns; /* when the last CMA ended; 0 = none */
+	bool is_left;	  /* GET: its owner was given up, and the kernel copies it: in target->left_cnt */
 	bool no_cma;	  /* the shared table does not know the region */
 	bool has_news;	  /* the peer has shown life since the timer was set */
 	bool wants_help;   /* HELPED: the owner is not asked yet */

@@ -89,8 +89,17 @@ void bulk_op_free(struct bulk_port *b, struct bulk_op *op)
 	link_peer_put(peer);
 }
 
+/* The kernel does not copy @op any more because its owner was silent. */
+static void left_end(struct bulk_op *op)
+{
+	if (op->is_left)
+		op->target->left_cnt--;
+	op->is_left = false;
+}
+
 void bulk_op_begin(struct bulk_port *b, struct bulk_op *op, uint64_t now_ns)
 {
+	left_end(op);
 	op->state = BULK_RUNS;
 	op->how = b->methods[bulk_pick(b, op, now_ns)];
 	op->copy_end = op->len;
@@ -130,6 +139,7 @@ void bulk_op_end(struct bulk_port *b, struct bulk_op *op, int status)
 	bulk_queue_leave(b, op);
 	if (op->counts_busy) /* reading the clock costs more than most of this */
 		bulk_busy_leave(op, !status, is_copied ? op->copied_ns : bulk_now(b));
+	left_end(op);
 	if (op->target)
 		op->target->op_cnt--;
 	b->help_cnt -= op->is_help;

@@ -25,6 +25,7 @@
 #define GAP_MAX	     4096u
 #define GAP_MANY     32u   /* where operations overlap all of these are so much less, since a choice holds for long */
 #define PERIOD_BYTES (16u << 20)
+#define HELD_OP	     4096u /* each operation counts for so many bytes more, so that a choice of short ones ends, too */
 #define PERIOD_MANY  3u	   /* operations at once, from which on they count as overlapping */
 #define PERIOD_LONE  4u	   /* periods without that in a row, from which on they count as single ones */
 #define PART	     4096u /* what an owner helps with begins at a multiple of it */
@@ -301,6 +302,7 @@ void bulk_busy_leave(struct bulk_op *op, bool is_done, uint64_t now_ns)
 	if (!op->counts_busy)
 		return;
 	op->counts_busy = false;
+	t->period.held += HELD_OP;
 	if (is_done)
 		period_count(op, op->len, now_ns);
 	else

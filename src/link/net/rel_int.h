@@ -267,6 +267,7 @@ struct rel_out {
 	int iov_cnt;
 	uint32_t len;
 	struct rel_base *base; /* in r->stage, written last */
+	bool must_copy;        /* somebody here reads it before the system does, and has no guard */
 };
 
 struct rel {

@@ -106,7 +106,7 @@ static void out_copy_user(struct rel *r, struct rel_out *o, const void *p, size_
 static void out_bytes(struct rel *r, struct rel_out *o, const struct rel_frame *f, uint32_t off,
 		      uint32_t len)
 {
-	bool by_copy = f->len <= REL_COPY_MAX || r->must_copy || (r->port->cls == LINK_RAW && !r->port->is_borrowing);
+	bool by_copy = f->len <= REL_COPY_MAX || o->must_copy || (r->port->cls == LINK_RAW && !r->port->is_borrowing);
 
 	if (off < f->hdr_len) {
 		uint32_t n = MIN(len, f->hdr_len - off);
@@ -184,6 +184,7 @@ static void out_init(struct rel *r, struct rel_out *o, uint32_t len)
 	o->iov_cnt = 0;
 	o->len = 0;
 	o->base = out_stage(r, o, sizeof(*o->base));
+	o->must_copy = r->must_copy;
 }
 
 struct link_addr rel_dst(const struct rel_peer *rp, uint32_t len)
@@ -302,7 +303,7 @@ struct repoint {
 
 static void frame_repoint(struct rel_frame *f, const struct repoint *to)
 {
-	if (f->kind != to->kind || f->is_own || !f->tag)
+	if (f->kind != to->kind || f->is_own || f->is_done || !f->tag) /* of what has ended the cookie means nothing */
 		return;
 	for (int i = 0; i < f->iov_cnt; i++)
 		to->fn(to->arg, (void *)(uintptr_t)f->tag, &f->iov[i]);
@@ -459,6 +460,7 @@ static bool slot_send(struct rel_peer *rp, struct rel_slot *s, uint32_t seq, uin
 	pkt.seq = seq;
 	pkt.tx = (uint16_t)(rp->tx_no + 1);
 	out_init(r, &o, s->len);
+	o.must_copy |= rp->has_crc;
 	if (f->seg_cnt > 1) {
 		out_seg(r, &o, f, s->seg_idx);
 	} else {
@@ -774,6 +776,7 @@ int rel_raw_send(struct rel_peer *rp, struct rel_frame *f)
 		struct rel_out o;
 
 		out_init(r, &o, mtu);
+		o.must_copy |= rp->has_crc;
 		out_seg(r, &o, f, i);
 		dst = rel_dst(rp, o.len);
 		if (out_send(r, &o, &dst, &pkt))
