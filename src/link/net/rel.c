@@ -258,7 +258,7 @@ bool rel_lingers(const struct rel *r)
 
 bool rel_may_wait(const struct rel *r, uint64_t now_ns)
 {
-	return !r->has_urgent && r->fresh_bytes < REL_CORK_BYTES && now_ns - r->sent_ns < REL_BURST_NS;
+	return !r->has_urgent && r->fresh_bytes < REL_BURST_BYTES && now_ns - r->sent_ns < REL_BURST_NS;
 }
 
 /* The pair of @src with nonce @pair; *known: some peer lives at @src, *waiting: and has not said that it has the pair. */
@@ -465,6 +465,7 @@ static struct rel_peer *ready_pop(struct rel *r)
 
 static void flush_pass(struct rel *r, uint64_t now_ns)
 {
+	uint32_t bytes = r->fresh_bytes;
 	struct rel_peer *rp;
 
 	r->retry_ns = 0;
@@ -488,6 +489,8 @@ static void flush_pass(struct rel *r, uint64_t now_ns)
 		rel_timer_update(rp, now_ns);
 	}
 	rel_carrier_flush(r);
+	if (bytes > REL_CORK_BYTES && r->sent_ns == now_ns) /* the system's copy alone takes longer than a burst may pause */
+		r->sent_ns = clk_now_ns(&r->port->node->clk);
 }
 
 void rel_flush(struct rel *r, uint64_t now_ns)
