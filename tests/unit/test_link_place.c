@@ -593,7 +593,8 @@ static void burst__of_larger_frames(void **state)
 		while (s[1].got < sent && clk_now_ns(NULL) < end)
 			side_poll(&s[1]);
 		assert_int_equal(s[1].got, sent);
-		while (s[0].ended < sent && clk_now_ns(NULL) < end) /* nothing is in flight: the next one leaves alone */
+		/* nothing is in flight then: the next one leaves alone */
+		while (s[0].ended < sent && clk_now_ns(NULL) < end)
 			for (int k = 0; k < 2; k++)
 				side_poll(&s[k]);
 		assert_int_equal(s[0].ended, sent);

@@ -58,82 +58,6 @@ static void rel_send__every_length_around_a_datagram(void **state)
 	}
 }
 
-static void rel_send__small_frames_share_datagrams(void **state)
-{
-	struct sim_attr attr = {.seed = 3};
-	uint64_t before;
-	struct rig g;
-
-	(void)state;
-	rig_open(&g, 2, LINK_RELIABLE, &attr, NULL);
-	assert_int_equal(rig_send(&g, 0, 1, 16), 0);
-	assert_true(rig_run(&g, NS_PER_MS));
-	/* queued in one pass: one datagram holds (1472 - 40) / 24 of them */
-	before = g.n[0].port.stats.net_tx_dgrams;
-	for (int i = 0; i < 59; i++)
-		assert_int_equal(rig_send(&g, 0, 1, 16), 0);
-	rel_flush(g.n[0].port.rel, rig_now(&g));
-	assert_int_equal(g.n[0].port.stats.net_tx_dgrams, before + 1);
-	assert_true(rig_run(&g, NS_PER_MS));
-	/* one by one: the first ones go at once, the others wait until an acknowledgement or a full
-	 * datagram */
-	rig_run_for(&g, NS_PER_MS);
-	before = g.n[0].port.stats.net_tx_dgrams;
-	for (uint32_t i = 0; i < 300; i++) {
-		assert_int_equal(rig_send(&g, 0, 1, 16), 0);
-		rel_flush(g.n[0].port.rel, rig_now(&g));
-		if (i < REL_CORK)
-			assert_int_equal(g.n[0].port.stats.net_tx_dgrams, before + i + 1);
-	}
-	assert_true(rig_run(&g, NS_PER_MS));
-	assert_in_range(g.n[0].port.stats.net_tx_dgrams - before, REL_CORK + 4, REL_CORK + 8);
-	rig_close(&g);
-}
-
-static const struct carrier_ops *slow_inner;
-static uint64_t slow_ns; /* what the clock of a sender with slow_flush() says */
-
-/* The system's call takes a while. */
-static void slow_flush(struct carrier *c)
-{
-	slow_inner->flush(c);
-	slow_ns += REL_BURST_NS + NS_PER_US;
-}
-
-/* A burst's pause counts from the return of a call that copied much, or the frames of no burst of large messages share datagrams. */
-static void rel_may_wait__after_a_long_call(void **state)
-{
-	struct sim_attr attr = {.seed = 5, .mtu = 60000};
-	struct carrier_ops slow;
-	struct rig g;
-
-	(void)state;
-	rig_open(&g, 2, LINK_RELIABLE, &attr, NULL);
-	assert_int_equal(rig_send(&g, 0, 1, 16), 0);
-	assert_true(rig_run(&g, NS_PER_MS));
-	slow_inner = g.n[0].port.rel->net->ops;
-	slow = *slow_inner;
-	slow.flush = slow_flush;
-	for (int is_long = 0; is_long < 2; is_long++) {
-		struct rel *r = g.n[0].port.rel;
-
-		slow_ns = rig_now(&g);
-		g.n[0].node.clk.virt_ns = &slow_ns;
-		r->net->ops = &slow;
-		assert_int_equal(rig_send(&g, 0, 1, is_long ? REL_CORK_BYTES + 1 : 1000), 0);
-		assert_false(rel_may_wait(r, slow_ns)); /* nothing is in flight */
-		rel_flush(r, slow_ns);
-		for (uint32_t sum = 0; sum < REL_BURST_BYTES; sum += 16 * 1024) {
-			assert_int_equal(rig_send(&g, 0, 1, 16 * 1024), 0);
-			assert_int_equal(rel_may_wait(r, slow_ns), is_long && sum + 16 * 1024 < REL_BURST_BYTES);
-		}
-		r->net->ops = slow_inner;
-		g.n[0].node.clk.virt_ns = sim_clock(g.sim);
-		assert_true(rig_run(&g, 10 * NS_PER_MS));
-	}
-	rig_close(&g);
-}
-
 static void rel_send__window_is_bounded_and_refills(void **state)
 {
 	struct sim_attr attr = {.seed = 4, .mtu = REL_MTU_MIN, .latency_ns = 300 * NS_PER_US};
@@ -1065,8 +989,6 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rel_send__one_frame_arrives_and_ends),
 		cmocka_unit_test(rel_send__every_length_around_a_datagram),
-		cmocka_unit_test(rel_send__small_frames_share_datagrams),
-		cmocka_unit_test(rel_may_wait__after_a_long_call),
 		cmocka_unit_test(rel_send__window_is_bounded_and_refills),
 		cmocka_unit_test(rel_send__full_queue_is_eagain),
 		cmocka_unit_test(rel_send__to_oneself),

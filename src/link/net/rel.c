@@ -489,7 +489,7 @@ static void flush_pass(struct rel *r, uint64_t now_ns)
 		rel_timer_update(rp, now_ns);
 	}
 	rel_carrier_flush(r);
-	if (bytes > REL_CORK_BYTES && r->sent_ns == now_ns) /* the system's copy alone takes longer than a burst may pause */
+	if (bytes > REL_CORK_BYTES && r->sent_ns == now_ns) /* its copy alone takes longer than a burst may pause */
 		r->sent_ns = clk_now_ns(&r->port->node->clk);
 }
 

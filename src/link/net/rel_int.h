@@ -40,11 +40,11 @@
 #define REL_CORK_BYTES  8192u
 
 /*
- * Who posts a frame so soon after our last DATA is about to post more: what has company in flight waits for the next poll, or until
- * three quarters of the longest datagram have gathered, so that a burst leaves as one lone frame and then full datagrams. A poster
- * that never polls is looked after by the adapter thread.
- * The time counts from before that DATA was handed over, which takes the system 3 to 5 us by itself; after more than REL_CORK_BYTES,
- * which it copies for longer than that, from its return.
+ * Who posts a frame so soon after our last DATA is about to post more: what has company in flight waits for the next
+ * poll, or until three quarters of the longest datagram have gathered, so that a burst leaves as one lone frame and
+ * then full datagrams. A poster that never polls is looked after by the adapter thread.
+ * The time counts from before that DATA was handed over, which takes the system 3 to 5 us by itself; after more than
+ * REL_CORK_BYTES, which it copies for longer than that, from its return.
  */
 #define REL_BURST_NS    (10 * NS_PER_US)
 #define REL_BURST_BYTES (48u * 1024)
