@@ -502,6 +502,24 @@ static void opx_flow__sdma_pins_its_memory(void **state)
 	rig_close(&g);
 }
 
+/* What SDMA has read is nothing that a next request would be behind: a row of them leaves in one poll. */
+static void opx_flow_room__behind_finished_sdma(void **state)
+{
+	struct rig g;
+
+	(void)state;
+	pair_open(&g, 13, false);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(rig_sdma(&g, 0, 1, 4, 128, false), 0);
+		assert_int_equal(opx_flow_room(rig_flow(&g, 0, 1)), 0); /* it still reads */
+		while (rig_sdma_step(&g.n[0].hw)) {
+		}
+		assert_true(opx_flow_room(rig_flow(&g, 0, 1)) >= 4);
+	}
+	assert_true(rig_run(&g, NS_PER_SEC));
+	rig_close(&g);
+}
+
 /* What place() does not take counts as lost, and comes again. */
 static void opx_flow__place_may_refuse(void **state)
 {
@@ -692,6 +710,7 @@ int main(void)
 		cmocka_unit_test(opx_flow__gap_is_repaired_at_once),
 		cmocka_unit_test(opx_flow__sdma_limits),
 		cmocka_unit_test(opx_flow__sdma_pins_its_memory),
+		cmocka_unit_test(opx_flow_room__behind_finished_sdma),
 		cmocka_unit_test(opx_flow__place_may_refuse),
 		cmocka_unit_test(opx_rel_open__without_memory),
 		cmocka_unit_test(opx_flow__without_memory),

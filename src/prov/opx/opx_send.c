@@ -46,8 +46,11 @@ static __attribute__((noinline)) int send_rest(struct opx_ep *ep, const struct o
 		else
 			rc = opx_send(peer, s);
 	}
-	/* the receiver of a rendezvous asks us: a row of them must not leave the first unanswered */
-	if (unlikely(!rc && s->len >= ep->rzv_min))
+	/*
+	 * The receiver of a rendezvous asks us: a row of them must not leave the first unanswered, or the kernel does
+	 * what we would do faster. Between hosts there is no other way, and the packets of a row share datagrams.
+	 */
+	if (unlikely(!rc && s->len >= ep->rzv_min && peer->flow.is_local))
 		opx_ep_progress(&ep->kit);
 	if (likely(rc != -FI_EAGAIN))
 		return rc;

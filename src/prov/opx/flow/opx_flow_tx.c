@@ -333,6 +333,8 @@ uint32_t opx_flow_room(struct opx_flow *f)
 
 	if (opx_flow_open(f))
 		return 0;
+	if (rel->sdma_used)
+		opx_sdma_reap(rel);
 	if (f->unsent || !opx_flow_may_post(f)) {
 		opx_flow_want(f);
 		return 0;
