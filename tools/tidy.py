@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 FILE_LINES, FUNC_LINES, FUNC_PARAMS, COLUMNS = 800, 70, 7, 120
 # Functions that a tagged send of 8 bytes walks through, to a peer on this host and on another one; how far the
 # providers are apart here.
-HOPS_HERE, HOPS_FAR, HOPS_APART = 12, 20, 2
+HOPS_HERE, HOPS_FAR, HOPS_APART = 12, 15, 2
 ALLOW, WIDE = "tools/tidy_allow.txt", "tools/tidy_wide.txt"
 CODE = ("src", "include", "tests", "cmd")
 
@@ -276,9 +276,10 @@ class Tidy:
             for prov, n in counts[where].items():
                 what = "%s: functions of a small send, rows %s" % (prov, where)
                 self.limit("hops %s %s" % (prov, where), n, most, path, 1, what)
-        here = counts["a"].values()
-        if here and max(here) - min(here) > HOPS_APART:
-            self.breach(path, 1, "functions of a small send here: %s, more than %d apart" % (sorted(here), HOPS_APART))
+            apart = counts[where].values()
+            if apart and max(apart) - min(apart) > HOPS_APART:
+                what = (where, sorted(apart), HOPS_APART)
+                self.breach(path, 1, "functions of a small send, rows %s: %s, more than %d apart" % what)
 
     @staticmethod
     def hop_rows(body):

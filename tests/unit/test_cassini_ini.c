@@ -119,10 +119,12 @@ static void put__header_is_that_of_the_encoder(void **state)
 	for (unsigned i = 0; i < 2 * ARRAY_SIZE(lens) * ARRAY_SIZE(flags); i++) {
 		uint32_t len = lens[i / 2 / ARRAY_SIZE(flags)], f = flags[i / 2 % ARRAY_SIZE(flags)];
 		struct cassini_cmd cmd = cmd_of(&w, CASSINI_OP_PUT, 200, len, f);
+		bool is_one = i % 2 && len <= LINK_OWN_MAX - CASSINI_PUT_HDR && !(f & CASSINI_CMD_HRP);
 		struct cassini_pkt_in pkt;
 
-		g_inifake.has_direct = i % 2; /* written in place, or a header and a gather list */
-		assert_int_equal(cassini_post(w.cq, &cmd), 0);
+		g_inifake.has_direct = i % 2;
+		assert_int_equal(cassini_put(w.cq, &cmd, CASSINI_KEEP_OP), is_one);
+		assert_int_equal(is_one ? 0 : cassini_post(w.cq, &cmd), 0);
 		pkt = sent_pkt(i);
 		assert_int_equal(pkt.op, CASSINI_PKT_PUT);
 		assert_int_equal(pkt.pid_idx, 200);
@@ -138,7 +140,7 @@ static void put__header_is_that_of_the_encoder(void **state)
 		assert_int_equal(cassini_pkt_encode(&pkt, want), CASSINI_PUT_HDR);
 		assert_memory_equal(g_inifake.sent[i].buf, want, CASSINI_PUT_HDR);
 		assert_memory_equal(g_inifake.sent[i].buf + CASSINI_PUT_HDR, w.mem, len);
-		assert_int_equal(g_inifake.sent[i].is_one, i % 2 && len <= LINK_OWN_MAX - CASSINI_PUT_HDR);
+		assert_int_equal(g_inifake.sent[i].is_one, is_one);
 		sent_end(i, 0);
 		expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_OK, len);
 	}

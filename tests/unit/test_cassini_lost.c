@@ -53,11 +53,8 @@ static struct cassini_cmd put_of(struct world *w, unsigned pid_idx, uint32_t len
 static bool put_to(struct world *w, unsigned pid_idx, uint32_t len, bool is_near)
 {
 	struct cassini_cmd cmd = put_of(w, pid_idx, len);
-	uint8_t *frame = cassini_begin(w->cq, &cmd, is_near);
 
-	if (frame)
-		cassini_commit(w->cq, frame, &cmd);
-	return frame;
+	return cassini_put(w->cq, &cmd, is_near ? CASSINI_KEEP_NEAR : CASSINI_KEEP_NONE);
 }
 
 static bool put(struct world *w, uint32_t len)
@@ -65,7 +62,7 @@ static bool put(struct world *w, uint32_t len)
 	return put_to(w, 5, len, false);
 }
 
-static void commit__is_the_put_that_any_command_makes(void **state)
+static void put__is_the_put_that_any_command_makes(void **state)
 {
 	static const uint32_t lens[] = {0, 1, 8, 100, CASSINI_IDC_MAX, CASSINI_IDC_MAX + 1, 4096, CASSINI_FRAME_DATA};
 	static uint8_t want[LINK_FRAME_MAX];
@@ -80,9 +77,9 @@ static void commit__is_the_put_that_any_command_makes(void **state)
 		cmd = put_of(&w, 5, lens[i]);
 		cmd.eq = w.eq;
 		cmd.user_ptr = lens[i];
-		g_inifake.has_direct = i % 2;
-		assert_int_equal(cassini_post(w.cq, &cmd), 0);
-		g_inifake.has_direct = true;
+		if (i % 2 || !cassini_put(w.cq, &cmd, CASSINI_KEEP_OP)) /* else a header and a gather list */
+			assert_int_equal(cassini_post(w.cq, &cmd), 0);
+		assert_int_equal(g_inifake.sent[i].is_one, i % 2 == 0 && lens[i] <= CASSINI_IDC_MAX);
 		assert_int_equal(g_inifake.direct_len, g_inifake.sent[i].len);
 		assert_memory_equal(want, g_inifake.sent[i].buf, g_inifake.direct_len);
 		sent_end((unsigned)i, 0);
@@ -95,7 +92,7 @@ static void commit__is_the_put_that_any_command_makes(void **state)
 	world_close(&w);
 }
 
-static void begin__not_now(void **state)
+static void put__not_now(void **state)
 {
 	struct cassini_cmd cmd;
 	struct world w;
@@ -123,7 +120,7 @@ static void begin__not_now(void **state)
 	w.dom.closing = false;
 	cmd = put_of(&w, 5, 8);
 	cmd.pid = CASSINI_PID_CNT;
-	assert_null(cassini_begin(w.cq, &cmd, false));
+	assert_false(cassini_put(w.cq, &cmd, CASSINI_KEEP_NONE));
 	/* behind a fence, and behind what a fence holds */
 	assert_int_equal(post(&w, CASSINI_OP_PUT, 5, 8, CASSINI_CMD_INLINE), 0);
 	assert_int_equal(cassini_fence(w.cq), 0);
@@ -141,7 +138,7 @@ static void begin__not_now(void **state)
 	world_close(&w);
 }
 
-static void begin__only_where_one_was_taken(void **state)
+static void put__only_where_one_was_taken(void **state)
 {
 	struct cassini_cmd cmd;
 	struct world w;
@@ -179,7 +176,7 @@ static void begin__only_where_one_was_taken(void **state)
 }
 
 /* The peer is gone, and an answer to what was sent to it before comes late. */
-static void begin__not_to_who_is_gone(void **state)
+static void put__not_to_who_is_gone(void **state)
 {
 	struct link_peer *link;
 	struct world w;
@@ -200,7 +197,7 @@ static void begin__not_to_who_is_gone(void **state)
 }
 
 /* To another host, too, but for who says that it is done at once; what waits there is started. */
-static void begin__far(void **state)
+static void put__far(void **state)
 {
 	struct cassini_cmd cmd;
 	struct world w;
@@ -217,7 +214,7 @@ static void begin__far(void **state)
 	/* more are announced: started with the last */
 	cmd = put_of(&w, 5, 8);
 	cmd.flags |= CASSINI_CMD_MORE;
-	cassini_commit(w.cq, cassini_begin(w.cq, &cmd, false), &cmd);
+	assert_true(cassini_put(w.cq, &cmd, CASSINI_KEEP_NONE));
 	assert_int_equal(g_inifake.doorbells, 1);
 	assert_true(put_to(&w, 5, 8, false));
 	assert_int_equal(g_inifake.doorbells, 2);
@@ -229,8 +226,8 @@ static void begin__far(void **state)
 	world_close(&w);
 }
 
-/* With an event it takes its place in the queue, and the link writes it in the same place. */
-static void post__in_place(void **state)
+/* With an operation it has its place in the queue and its event, and is written in the same place. */
+static void put__kept(void **state)
 {
 	struct cassini_cmd cmd;
 	struct world w;
@@ -241,9 +238,10 @@ static void post__in_place(void **state)
 	cmd.eq = w.eq;
 	for (unsigned i = 0; i < 8; i++) {
 		cmd.user_ptr = 100 + i;
-		assert_int_equal(cassini_post(w.cq, &cmd), 0);
+		assert_true(cassini_put(w.cq, &cmd, CASSINI_KEEP_OP));
 	}
-	assert_int_equal(cassini_post(w.cq, &cmd), -EAGAIN); /* depth and slots */
+	assert_false(cassini_put(w.cq, &cmd, CASSINI_KEEP_OP)); /* depth and slots */
+	assert_int_equal(cassini_post(w.cq, &cmd), -EAGAIN);
 	assert_true(g_inifake.sent[7].is_one);
 	assert_int_equal(w.cq->used, 8);
 	sent_end(0, 0);
@@ -262,6 +260,43 @@ static void post__in_place(void **state)
 	expect_none(&w);
 	assert_int_equal(g_lost.cnt, 0);
 	w.cq = NULL;
+	world_close(&w);
+}
+
+/* What may not leave at once, or not in one piece, takes neither a place nor a slot. */
+static void put__not_kept(void **state)
+{
+	struct cassini_cmd cmd, get;
+	struct world w;
+
+	(void)state;
+	lost_open(&w);
+	w.peer[1].took = 0; /* for what is kept it need not have taken one */
+	cmd = cmd_of(&w, CASSINI_OP_PUT, 200, 8, 0);
+	assert_true(cassini_put(w.cq, &cmd, CASSINI_KEEP_OP));
+	g_inifake.has_direct = false;
+	assert_false(cassini_put(w.cq, &cmd, CASSINI_KEEP_OP));
+	g_inifake.has_direct = true;
+	w.peer[1].ordered = 1; /* a large write to a region is not there yet */
+	assert_false(cassini_put(w.cq, &cmd, CASSINI_KEEP_OP));
+	w.peer[1].ordered = 0;
+	w.peer[1].held = 1;
+	assert_false(cassini_put(w.cq, &cmd, CASSINI_KEEP_OP));
+	w.peer[1].held = 0;
+	cmd.request_len = LINK_OWN_MAX - CASSINI_PUT_HDR + 1;
+	assert_false(cassini_put(w.cq, &cmd, CASSINI_KEEP_OP));
+	get = cmd_of(&w, CASSINI_OP_GET, 200, 8, 0);
+	assert_false(cassini_put(w.cq, &get, CASSINI_KEEP_OP));
+	assert_int_equal(cassini_fence(w.cq), 0);
+	cmd.request_len = 8;
+	assert_false(cassini_put(w.cq, &cmd, CASSINI_KEEP_OP));
+	assert_int_equal(g_inifake.sents, 1);
+	assert_int_equal(w.cq->used, 1);
+	assert_int_equal(slab_used(&w.dom.ops), 1);
+	assert_int_equal(cassini_eq_free(w.eq), 7);
+	sent_end(0, 0);
+	expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_OK, 8);
+	assert_int_equal(cassini_eq_free(w.eq), 8);
 	world_close(&w);
 }
 
@@ -553,12 +588,13 @@ static void ordered__bulk_puts_follow_each_other(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(commit__is_the_put_that_any_command_makes),
-		cmocka_unit_test(begin__not_now),
-		cmocka_unit_test(begin__only_where_one_was_taken),
-		cmocka_unit_test(begin__not_to_who_is_gone),
-		cmocka_unit_test(begin__far),
-		cmocka_unit_test(post__in_place),
+		cmocka_unit_test(put__is_the_put_that_any_command_makes),
+		cmocka_unit_test(put__not_now),
+		cmocka_unit_test(put__only_where_one_was_taken),
+		cmocka_unit_test(put__not_to_who_is_gone),
+		cmocka_unit_test(put__far),
+		cmocka_unit_test(put__kept),
+		cmocka_unit_test(put__not_kept),
 		cmocka_unit_test(fence__waits_for_what_nobody_remembers),
 		cmocka_unit_test(lost__shows_what_was_given),
 		cmocka_unit_test(lost__nobody_hears),

@@ -357,7 +357,7 @@ struct cassini_cmd {
 struct cassini_cmdq_attr {
 	uint32_t depth;                    /* commands that have not ended */
 	/*
-	 * A command of cassini_commit(), or another Put without an EQ whose bytes fit into a frame, has failed with
+	 * A Put without an EQ, whose bytes fit into a frame, has failed with
 	 * @rc, but was not cancelled: it is shown as it was given, its user_ptr modulo 2^48, for this call only; what
 	 * is short enough for it is INLINE. Lock held, in a poll of its Domain or a post. It may post commands, but not
 	 * poll. NULL: nobody wants to know.
@@ -384,17 +384,18 @@ void cassini_cmdq_set_cp(struct cassini_cmdq *cq, struct cassini_cp *cp);
  *         of dom is not the profile's.
  */
 int cassini_post(struct cassini_cmdq *cq, const struct cassini_cmd *cmd);
+enum cassini_keep {
+	CASSINI_KEEP_OP,   /* as cassini_post() does */
+	CASSINI_KEEP_NONE, /* neither a place in the queue nor a slot for an event: only a failure is heard of (on_lost) */
+	CASSINI_KEEP_NEAR, /* the same, and only if memory on this host carries it */
+};
 /**
- * cassini_begin() - Where to write a Put of which nothing is kept, neither a place in the queue nor a slot for an
- * event: for who wants to hear of it only if it fails (on_lost). @cmd: all that says where it goes, and request_len: on
- * this host as much as a frame holds, else a short one; the VNI of its Domain is that of the queue's profile. @is_near:
- * only if memory on this host carries it.
- * Return: for cassini_commit(), before anything else is done with the adapter; NULL: not now, or not there: the target
- *         has not taken a Put at that index before, or has refused one since. cassini_post() knows more.
+ * cassini_put() - A short Put that can leave at once, in order with the commands of @cq, and is written where the link
+ * wants it. If no operation is kept, only to who has taken a Put at that index before, and refused none since; on this
+ * host it may then have as much as a frame holds; cmd->eq is not looked at.
+ * Return: false: nothing happened; cassini_post() knows why not, or has another way for it.
  */
-uint8_t *cassini_begin(struct cassini_cmdq *cq, const struct cassini_cmd *cmd, bool is_near);
-/** cassini_commit() - Write @cmd to @frame and give it off, in order with the commands of @cq. */
-void cassini_commit(struct cassini_cmdq *cq, uint8_t *frame, const struct cassini_cmd *cmd);
+bool cassini_put(struct cassini_cmdq *cq, const struct cassini_cmd *cmd, enum cassini_keep keep);
 /** cassini_dom_is_idle() - No command of @dom that nobody remembers can fail any more. */
 bool cassini_dom_is_idle(const struct cassini_dom *dom);
 /** cassini_fence() - Commands posted from now on start when all earlier ones of @cq have ended. Return: 0; -EAGAIN. */

@@ -313,6 +313,13 @@ static int slots_claim(const struct cassini_cmd *cmd, bool *owes_send)
 	return rc;
 }
 
+static void slots_unclaim(struct cassini_eq *eq, bool owes_send)
+{
+	cassini_eq_unclaim(eq);
+	if (owes_send)
+		cassini_eq_unclaim(eq);
+}
+
 /* Not zeroed as a whole: more than half of it is for the few who need it. */
 static inline void op_fill(struct cassini_op *op, struct cassini_cmdq *cq, const struct cassini_cmd *cmd)
 {
@@ -374,37 +381,37 @@ bool cassini_dom_is_idle(const struct cassini_dom *dom)
 	return link_is_idle(dom->port);
 }
 
-/* A command that something is left to remember of. @peer: NULL: it cannot be reached. */
-static int post_op(struct cassini_cmdq *cq, struct cassini_peer *peer, const struct cassini_cmd *cmd)
+/* The operation of @cmd, with its place in the queue and its slots for events. NULL: one of them is wanting. */
+static inline struct cassini_op *op_take(struct cassini_cmdq *cq, struct cassini_peer *peer,
+					 const struct cassini_cmd *cmd)
 {
 	struct cassini_op *op;
 	bool owes_send;
 
 	if (unlikely(cq->used >= cq->depth || slots_claim(cmd, &owes_send)))
-		return -EAGAIN;
+		return NULL;
 	op = cassini_op_new(cq, peer, cmd);
-	if (unlikely(!op))
-		goto err_unclaim;
-	op->owes_send = owes_send;
-	if (unlikely(!peer))
-		cassini_ini_drop(op, CASSINI_RC_UNDELIVERABLE);
-	else if (unlikely(launch(cq, op)))
-		goto err_put;
-	return 0;
-err_put:
-	cq->used--;
-	slab_put(&cmd->dom->ops, op);
-err_unclaim:
-	cassini_eq_unclaim(cmd->eq);
-	if (owes_send)
-		cassini_eq_unclaim(cmd->eq);
-	return -EAGAIN;
+	if (likely(op)) {
+		op->owes_send = owes_send;
+		return op;
+	}
+	slots_unclaim(cmd->eq, owes_send);
+	return NULL;
+}
+
+/* As if it had not been taken. */
+static void op_give_back(struct cassini_op *op)
+{
+	slots_unclaim(op->cmd.eq, op->owes_send);
+	op->cq->used--;
+	slab_put(&op->cmd.dom->ops, op);
 }
 
 int cassini_post(struct cassini_cmdq *cq, const struct cassini_cmd *cmd)
 {
 	struct cassini_dom *dom = cmd->dom;
 	struct cassini_peer *peer = NULL;
+	struct cassini_op *op;
 	int rc;
 
 	lock_assert_held(cq->lni->nic->open.lock);
@@ -413,18 +420,20 @@ int cassini_post(struct cassini_cmdq *cq, const struct cassini_cmd *cmd)
 	rc = cassini_cmdq_peer(cq, dom, cmd->nic, cmd->pid, &peer);
 	if (unlikely(rc && rc != -ENETUNREACH))
 		return -EAGAIN;
-	rc = post_op(cq, peer, cmd);
-	if (unlikely(rc || !peer))
-		return rc;
+	op = op_take(cq, peer, cmd);
+	if (unlikely(!op))
+		return -EAGAIN;
+	if (unlikely(!peer)) {
+		cassini_ini_drop(op, CASSINI_RC_UNDELIVERABLE);
+		return 0;
+	}
+	if (unlikely(launch(cq, op))) {
+		op_give_back(op);
+		return -EAGAIN;
+	}
 	cq->fence_next = false;
 	ring(cq, dom, cmd->flags & CASSINI_CMD_MORE);
 	return 0;
-}
-
-/* Has @peer taken a Put at @pid_idx (then it is there), and can the next one go there now? */
-static inline bool takes(const struct cassini_cmdq *cq, const struct cassini_peer *peer, unsigned pid_idx)
-{
-	return pid_idx < 32 && peer->took & 1u << pid_idx && !(cq->held_cnt | cq->fence_next);
 }
 
 /* The peer is not the one of the last time. Return: false: there is none. */
@@ -437,34 +446,56 @@ static __attribute__((noinline)) bool peer_look(struct cassini_cmdq *cq, struct 
 	       !cassini_cmdq_peer(cq, dom, nic, pid, &peer);
 }
 
-/* These two are part of each small send: inline, so that @cmd need not be in memory. */
-inline __attribute__((always_inline)) uint8_t *cassini_begin(struct cassini_cmdq *cq, const struct cassini_cmd *cmd,
-							     bool is_near)
+/* Can @cmd leave at once, to whom the last one went? Nothing stands before it, and the peer is there. */
+static inline bool may_leave(const struct cassini_cmdq *cq, const struct cassini_cmd *cmd, bool is_kept)
 {
-	lock_assert_held(cq->lni->nic->open.lock);
-	if (unlikely(!cassini_cmdq_is_last(cq, cmd->dom, cmd->nic, cmd->pid)) &&
-	    !peer_look(cq, cmd->dom, cmd->nic, cmd->pid))
-		return NULL;
-	if (unlikely(cmd->request_len > CASSINI_FRAME_DATA || !takes(cq, cq->last, cmd->pid_idx)))
-		return NULL;
-	if (is_near && unlikely(!link_peer_is_local(cq->last->link)))
-		return NULL;
-	return link_begin(cmd->dom->port, cq->last->link, CASSINI_PUT_HDR + cmd->request_len);
+	const struct cassini_peer *peer = cq->last;
+
+	if (unlikely(cmd->request_len > (is_kept ? LINK_OWN_MAX - CASSINI_PUT_HDR : CASSINI_FRAME_DATA) ||
+		     cq->held_cnt | cq->fence_next))
+		return false;
+	if (!is_kept)
+		return cmd->pid_idx < 32 && peer->took & 1u << cmd->pid_idx;
+	return likely(peer->link && !peer->held && !(peer->ordered && is_ordered_write(cmd)) && is_plain_put(cq, cmd));
 }
 
-inline __attribute__((always_inline)) void cassini_commit(struct cassini_cmdq *cq, uint8_t *frame,
-							  const struct cassini_cmd *cmd)
+/* Part of each small send, hence inline: @cmd need not be in memory, and @keep is a constant. */
+inline __attribute__((always_inline)) bool cassini_put(struct cassini_cmdq *cq, const struct cassini_cmd *cmd,
+						       enum cassini_keep keep)
 {
-	struct cassini_peer *peer = cq->last;
 	struct cassini_dom *dom = cmd->dom;
-	struct link_peer *to = peer->link; /* read before bytes are written that could be any object's */
+	struct cassini_op *op = NULL;
+	struct cassini_peer *peer;
+	struct link_peer *to;
+	uint8_t *frame;
 
+	lock_assert_held(cq->lni->nic->open.lock);
+	if (unlikely(!cassini_cmdq_is_last(cq, dom, cmd->nic, cmd->pid)) && !peer_look(cq, dom, cmd->nic, cmd->pid))
+		return false;
+	peer = cq->last;
+	to = peer->link; /* read before bytes are written that could be any object's */
+	if (unlikely(!may_leave(cq, cmd, keep == CASSINI_KEEP_OP)) ||
+	    (keep == CASSINI_KEEP_NEAR && unlikely(!link_peer_is_local(to))))
+		return false;
+	if (keep == CASSINI_KEEP_OP && !(op = op_take(cq, peer, cmd)))
+		return false;
+	frame = link_begin(dom->port, to, CASSINI_PUT_HDR + cmd->request_len);
+	if (unlikely(!frame)) {
+		if (op)
+			op_give_back(op);
+		return false;
+	}
+	if (op) {
+		op->state = CASSINI_OPS_SENT;
+		op->life = peer->life;
+	}
 	cassini_put_write(frame, cmd, peer);
-	link_commit(dom->port, to, frame, CASSINI_PUT_HDR + cmd->request_len, NULL,
-		    cassini_lost_tag(cq, cmd->user_ptr));
+	link_commit(dom->port, to, frame, CASSINI_PUT_HDR + cmd->request_len, op,
+		    op ? 0 : cassini_lost_tag(cq, cmd->user_ptr));
 	cassini_stats_started(&dom->nic->stats, CASSINI_OP_PUT, cmd->flags, cmd->request_len);
 	if (unlikely(cq->bell || !link_peer_is_local(to)))
 		ring(cq, dom, cmd->flags & CASSINI_CMD_MORE);
+	return true;
 }
 
 int cassini_fence(struct cassini_cmdq *cq)

@@ -214,20 +214,7 @@ static int put_frame(struct cassini_op *op)
 	return link_send(op->cmd.dom->port, op->peer->link, op->frame, CASSINI_PUT_HDR, &iov, iov.iov_len ? 1 : 0, op);
 }
 
-/* In one piece, written where the link wants it; if it has no such memory for it, it gets a gather list. */
-static inline int put_short(struct cassini_op *op)
-{
-	size_t len = CASSINI_PUT_HDR + op->cmd.request_len;
-	uint8_t *frame = link_begin(op->cmd.dom->port, op->peer->link, len);
-
-	if (unlikely(!frame))
-		return put_frame(op);
-	cassini_put_write(frame, &op->cmd, op->peer);
-	link_commit(op->cmd.dom->port, op->peer->link, frame, len, op, 0);
-	return 0;
-}
-
-/* Every packet but the short Put: header (and operands) from op->frame, then @data_len bytes of the local memory. */
+/* Every packet but the Put in one frame: header (and operands) from op->frame, then @data_len bytes of the local memory. */
 static int send_pkt(struct cassini_op *op, enum cassini_pkt_op pkt_op, uint64_t raddr, uint32_t data_len)
 {
 	const struct cassini_cmd *cmd = &op->cmd;
@@ -317,8 +304,11 @@ static int get(struct cassini_op *op)
 	return send_pkt(op, CASSINI_PKT_GET, (uintptr_t)op->cmd.local_addr, 0);
 }
 
-static __attribute__((noinline)) int send_other(struct cassini_op *op)
+/* A Put that could be written in place has not come here: cassini_put(). */
+static int try_send(struct cassini_op *op)
 {
+	op->state = CASSINI_OPS_SENT;
+	op->life = op->peer->life;
 	switch ((enum cassini_opcode)op->cmd.opcode) {
 	case CASSINI_OP_PUT:
 		return cassini_ini_is_bulk(op) ? bulk_put(op) : put_frame(op);
@@ -343,15 +333,6 @@ static void unsend(struct cassini_op *op)
 	op->peer->ordered -= op->is_moving;
 	op->is_moving = op->is_bulk = false;
 	memory_close(op);
-}
-
-static inline int try_send(struct cassini_op *op)
-{
-	op->state = CASSINI_OPS_SENT;
-	op->life = op->peer->life;
-	if (likely(cassini_is_short_put(&op->cmd)))
-		return put_short(op);
-	return send_other(op);
 }
 
 /*

@@ -232,11 +232,6 @@ struct cassini_cmdq {
 bool cassini_ini_is_bulk(const struct cassini_op *op);
 /** cassini_ini_start() - Send @op's frame. 0; -EAGAIN the path is full; anything else has ended it with an event. */
 int cassini_ini_start(struct cassini_op *op);
-/** cassini_is_short_put() - Is @cmd a Put that goes in one piece, in the link's own memory if it has any for it? */
-static inline bool cassini_is_short_put(const struct cassini_cmd *cmd)
-{
-	return cmd->opcode == CASSINI_OP_PUT && cmd->request_len <= LINK_OWN_MAX - CASSINI_PUT_HDR;
-}
 /** cassini_stats_started() - Count a command as it goes out. */
 static inline void cassini_stats_started(struct cassini_stats *s, unsigned opcode, uint32_t flags, uint32_t len)
 {

@@ -30,11 +30,11 @@
  * Every event carries in user_ptr the struct cxi_req that waits for it; cxi_drain() hands it over. Everything runs
  * under the domain's lock.
  *
- * An fi_tsend's life: do_send() and send_common() in cxi_send.c, cxi_select_proto(); then cassini_begin() and
- * cassini_commit(), and nobody remembers it; or an operation is kept, by send_kept() and cassini_post(): its ACK event
- * comes to cxi_drain(), then to send_on_ack() in cxi_send.c, cxi_tx_done(), kit_cq_push(). A receive's: do_recv() and
- * cxi_rx_append() in cxi_recv.c, cassini_append(); its PUT event comes to cxi_drain(), then to cxi_rx_on_event() and
- * complete() in cxi_recv.c, kit_cq_push().
+ * An fi_tsend's life: do_send() and send_common() in cxi_send.c, cxi_select_proto(); then cassini_put(), and nobody
+ * remembers it; or an operation is kept, by send_kept() and cxi_post(): its ACK event comes to cxi_drain(), then to
+ * send_on_ack() in cxi_send.c, cxi_tx_done(), kit_cq_push(). A receive's: do_recv() and cxi_rx_append() in cxi_recv.c,
+ * cassini_append(); its PUT event comes to cxi_drain(), then to cxi_rx_on_event() and complete() in cxi_recv.c,
+ * kit_cq_push().
  */
 
 #define CXI_ADDR_LEN     8u

@@ -290,7 +290,6 @@ static inline __attribute__((always_inline)) ssize_t send_common(struct cxi_ep *
 	bool wants_cqe = !a->no_cqe && kit_tx_wants_cqe(&ep->kit, a->flags);
 	struct cassini_cmd cmd;
 	struct cxi_txc *t = ep->txc;
-	uint8_t *frame = NULL;
 	enum cxi_proto proto;
 	struct cxi_dest dest;
 	int ret = args_check(ep, a);
@@ -298,35 +297,33 @@ static inline __attribute__((always_inline)) ssize_t send_common(struct cxi_ep *
 	ret = ret ? ret : cxi_av_dest(container_of(ep->kit.av, struct cxi_av, kit), a->dest, &dest);
 	if (unlikely(ret))
 		return ret;
-	cmd.dom = ep->portal->dom[0];
 	/* as of a command that waits for no counter and is none of RNR's: those are remembered anyway */
 	proto = cxi_select_proto(&ep->domain->params, a->len, a->inject, false, false);
 	if (likely(is_forgotten(ep, t, a, proto, wants_cqe) && !dest.vni)) {
 		build(&cmd, a, &dest, proto, NULL);
-		frame = cassini_begin(t->cmdq, &cmd, wants_cqe);
+		cmd.dom = ep->portal->dom[0];
+		cmd.user_ptr = ++t->send_seq;
+		cmd.flags |= unlikely(a->flags & FI_MORE) ? CASSINI_CMD_MORE : 0;
+		if (likely(cassini_put(t->cmdq, &cmd, wants_cqe ? CASSINI_KEEP_NEAR : CASSINI_KEEP_NONE))) {
+			if (wants_cqe)
+				kit_cq_push(ep->kit.tx_cq, a->context, FI_SEND | (a->tagged ? FI_TAGGED : FI_MSG), 0, NULL, 0, 0,
+					    FI_ADDR_NOTAVAIL);
+			return 0;
+		}
 	}
-	if (unlikely(!frame))
-		return send_kept(ep,
-				 (struct cxi_send_args){.buf = a->buf,
-							.len = a->len,
-							.dest = a->dest,
-							.tag = a->tag,
-							.data = a->data,
-							.context = a->context,
-							.flags = a->flags,
-							.work = a->work,
-							.tagged = a->tagged,
-							.inject = a->inject,
-							.no_cqe = a->no_cqe},
-				 dest);
-	if (unlikely(a->flags & FI_MORE))
-		cmd.flags |= CASSINI_CMD_MORE;
-	cmd.user_ptr = ++t->send_seq;
-	cassini_commit(t->cmdq, frame, &cmd);
-	if (wants_cqe)
-		kit_cq_push(ep->kit.tx_cq, a->context, FI_SEND | (a->tagged ? FI_TAGGED : FI_MSG), 0, NULL, 0, 0,
-			    FI_ADDR_NOTAVAIL);
-	return 0;
+	return send_kept(ep,
+			 (struct cxi_send_args){.buf = a->buf,
+						.len = a->len,
+						.dest = a->dest,
+						.tag = a->tag,
+						.data = a->data,
+						.context = a->context,
+						.flags = a->flags,
+						.work = a->work,
+						.tagged = a->tagged,
+						.inject = a->inject,
+						.no_cqe = a->no_cqe},
+			 dest);
 }
 
 ssize_t cxi_send_common(struct cxi_ep *ep, const struct cxi_send_args *a)
