@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Both endpoints in one process, so that counts repeat exactly: bench_one PROVIDER COUNT SIZE
-// inject|send|stream|put|fetch. stream: injected, in windows of 64 whose receives are posted before.
+// inject|send|stream|put|fetch|idle. stream: injected, in windows of 64 whose receives are posted before; idle: reads
+// of a completion queue to which nothing comes.
 // instr.sh runs it twice with different COUNT under a counter of instructions, of system calls or of
 // allocations, and divides the difference.
 #include "bench_kit.h"
@@ -84,16 +85,17 @@ int main(int argc, char **argv)
 	struct bench_opt opt = {.buf_len = 1 << 20};
 	struct fi_context2 ctx[WINDOW];
 	struct bench_name a, b;
-	bool is_rma, is_inject, is_stream;
+	bool is_rma, is_inject, is_stream, is_idle;
 	size_t len;
 
 	if (argc != 5) {
-		fprintf(stderr, "usage: bench_one PROVIDER COUNT SIZE inject|send|stream|put|fetch\n");
+		fprintf(stderr, "usage: bench_one PROVIDER COUNT SIZE inject|send|stream|put|fetch|idle\n");
 		return 1;
 	}
 	len = strtoull(argv[3], NULL, 0);
 	is_inject = !strcmp(argv[4], "inject");
 	is_stream = !strcmp(argv[4], "stream");
+	is_idle = !strcmp(argv[4], "idle");
 	is_rma = !strcmp(argv[4], "put") || !strcmp(argv[4], "fetch");
 	opt.prov = argv[1];
 	opt.rma = is_rma;
@@ -110,7 +112,9 @@ int main(int argc, char **argv)
 		both_poll();
 	}
 	for (long i = atol(argv[2]); i > 0; i -= is_stream ? WINDOW : 1) {
-		if (is_stream)
+		if (is_idle)
+			bench_poll(&g_b);
+		else if (is_stream)
 			one_window(len, ctx);
 		else if (is_rma)
 			one_rma(len, *argv[4] == 'p', ctx);
