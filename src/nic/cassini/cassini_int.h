@@ -508,14 +508,12 @@ void cassini_cmdq_watch(struct cassini_cmdq *cq);
 
 /* --- portal table (cassini_pte.c, cassini_match.c) --- */
 
+/* What is written of a plain one when it is appended, and read when it is met, is in two lines. */
 struct cassini_le {
-	struct mt_node mt; /* tag = match bits, ignore, src = match id or MT_ANY_SRC: in pte->list[] */
 	struct cassini_pte *pte;
 	void *start; /* this and what follows, up to @min_free: as its struct cassini_le_attr */
 	uint64_t length;
 	uint64_t user_ptr;
-	struct cassini_ct *ct;
-	uint64_t offset; /* MANAGE_LOCAL: bytes used */
 	uint32_t flags, min_free;
 	uint32_t busy; /* copies in flight into or out of it */
 	uint8_t list;
@@ -524,7 +522,11 @@ struct cassini_le {
 	bool is_unlinking; /* UNLINK follows, in a claimed slot, when @busy is 0 */
 	bool is_held;	   /* cassini_invalidate() waits for it: its next call frees it */
 	SLIST_ENTRY(cassini_le) rest; /* pte->resting */
+	struct mt_node mt; /* tag = match bits, ignore, src = match id or MT_ANY_SRC: in pte->list[] */
+	struct cassini_ct *ct; /* if @flags says that it counts */
+	uint64_t offset; /* MANAGE_LOCAL: bytes used */
 };
+static_assert(offsetof(struct cassini_le, mt) == CACHE_LINE, "two lines");
 
 /* An unexpected header; holds an LE of the pool. */
 struct cassini_ule {

@@ -82,7 +82,6 @@ static inline void le_name(struct cassini_le *le, const struct cassini_le_attr *
 	le->start = attr->start;
 	le->length = attr->length;
 	le->user_ptr = attr->user_ptr;
-	le->ct = attr->ct;
 	le->flags = attr->flags;
 	le->min_free = attr->min_free;
 }
@@ -94,6 +93,7 @@ struct cassini_le *cassini_le_new(struct cassini_pte *pte, const struct cassini_
 	if (!le)
 		return NULL;
 	le_name(le, attr);
+	le->ct = attr->ct;
 	le->list = (uint8_t)attr->list;
 	le->is_plain = is_plain(attr);
 	return le;

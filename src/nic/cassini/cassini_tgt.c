@@ -633,8 +633,10 @@ static inline struct cassini_le *simple_entry(struct cassini_pte *pte, const str
 	if (unlikely(!pte || !pte->is_open || !cassini_eq_room(pte->eq, ARRIVE_SLOTS)))
 		return NULL;
 	n = mt_posted_match(&pte->list[CASSINI_PRIORITY], pkt->initiator, pkt->match_bits);
-	le = n ? container_of(n, struct cassini_le, mt) : NULL;
-	return likely(le && le->is_plain) ? le : NULL;
+	if (unlikely(!n))
+		return NULL;
+	le = container_of(n, struct cassini_le, mt);
+	return likely(le->is_plain) ? le : NULL;
 }
 
 inline int cassini_tgt_put(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt,

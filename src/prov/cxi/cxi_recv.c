@@ -30,6 +30,7 @@ static void as_new(struct cxi_rx *rx, struct cxi_rxc *r)
 	rx->owner = NULL;
 	rx->ep = NULL;
 	rx->done = NULL;
+	rx->first_ns = 0;
 }
 
 struct cxi_rx *cxi_rx_make(struct cxi_rxc *r)
@@ -566,7 +567,6 @@ static inline __attribute__((always_inline)) struct cxi_rx *rx_get(struct cxi_ep
 	rx->len = a->len;
 	rx->match_bits = m->bits;
 	rx->ignore = m->ignore;
-	rx->first_ns = 0;
 	if (unlikely(a->done))
 		rx->done = a->done;
 	if (unlikely(is_multi))

@@ -19,26 +19,27 @@
 
 enum cxi_rx_state { RX_HW, RX_SW, RX_TAKEN, RX_UNLINKING, RX_RESTING };
 
+/* What most receives write when they are posted is in two lines, what they read when they end in the first. */
 struct cxi_rx {
 	struct cxi_req req; /* first */
 	struct cxi_rxc *rxc;
-	SLIST_ENTRY(cxi_rx) rest; /* rxc->resting */
 	void *context;
 	uint64_t flags;
 	TAILQ_ENTRY(cxi_rx) link; /* rxc->rx_list (posted ones only) */
+	SLIST_ENTRY(cxi_rx) rest; /* rxc->resting */
 	uint8_t state;		  /* enum cxi_rx_state */
 	bool tagged, multi, unlinked, canceled, is_discard, is_stalled;
 	bool is_plain; /* one message, told by the queue and the counter alone */
-	uint32_t match_id;
-	uint32_t parts; /* multi-receive: messages in progress */
 	uint8_t *buf;
 	size_t len;
 	uint64_t match_bits, ignore;
 	struct cassini_le *le;
+	uint32_t match_id;
+	uint32_t parts; /* multi-receive: messages in progress */
 	size_t used;			/* multi-receive matched by software */
 	struct cxi_rx *owner;		/* multi-receive: the posted buffer this message went to */
 	struct cxi_ep *ep;		/* whose completion it is: the endpoint it arrived at; NULL: not known yet */
-	uint64_t first_ns, due_ns;	/* RNR: append retries */
+	uint64_t first_ns, due_ns;	/* RNR: append retries; @first_ns 0: none yet */
 	struct cassini_ct *done;	/* deferred work: counts its end; NULL */
 	struct mt_node mt;		/* RX_SW: rxc->sw_posted: match bits, ignore, match id */
 	TAILQ_HEAD(, cxi_rx) part_list; /* multi-receive: those messages, by struct cxi_rx.link */
@@ -51,6 +52,7 @@ struct cxi_rx {
 	uint64_t get_from; /* software's Get: where in the source, and how much */
 	uint32_t get_len;
 };
+static_assert(offsetof(struct cxi_rx, buf) == CACHE_LINE && offsetof(struct cxi_rx, used) <= 2 * CACHE_LINE, "two lines");
 
 /** cxi_rxc_gate() - The state of @r has changed, or the messages that software holds have. */
 static inline void cxi_rxc_gate(struct cxi_rxc *r)
