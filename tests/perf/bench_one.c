@@ -85,7 +85,7 @@ int main(int argc, char **argv)
 	struct bench_opt opt = {.buf_len = 1 << 20};
 	struct fi_context2 ctx[WINDOW];
 	struct bench_name a, b;
-	bool is_rma, is_inject, is_stream, is_idle;
+	bool is_rma, is_inject, is_stream;
 	size_t len;
 
 	if (argc != 5) {
@@ -95,7 +95,6 @@ int main(int argc, char **argv)
 	len = strtoull(argv[3], NULL, 0);
 	is_inject = !strcmp(argv[4], "inject");
 	is_stream = !strcmp(argv[4], "stream");
-	is_idle = !strcmp(argv[4], "idle");
 	is_rma = !strcmp(argv[4], "put") || !strcmp(argv[4], "fetch");
 	opt.prov = argv[1];
 	opt.rma = is_rma;
@@ -111,10 +110,10 @@ int main(int argc, char **argv)
 		one_message(8, false, ctx);
 		both_poll();
 	}
-	for (long i = atol(argv[2]); i > 0; i -= is_stream ? WINDOW : 1) {
-		if (is_idle)
-			bench_poll(&g_b);
-		else if (is_stream)
+	for (long i = strcmp(argv[4], "idle") ? 0 : atol(argv[2]); i > 0; i--)
+		bench_poll(&g_b);
+	for (long i = strcmp(argv[4], "idle") ? atol(argv[2]) : 0; i > 0; i -= is_stream ? WINDOW : 1) {
+		if (is_stream)
 			one_window(len, ctx);
 		else if (is_rma)
 			one_rma(len, *argv[4] == 'p', ctx);
