@@ -136,6 +136,37 @@ static void eq_push_fc__has_slots_of_its_own(void **state)
 	world_close(&w);
 }
 
+/* Those that have events are known, each once, until the last event is taken; who closes with events leaves none. */
+static void eq_ready__until_the_last(void **state)
+{
+	struct cassini_eq *other = NULL;
+	static struct world w;
+
+	(void)state;
+	world_open(&w, 8, 8);
+	assert_int_equal(cassini_eq_open(&w.lni, 4, 1, &other), 0);
+	assert_null(cassini_eq_ready(&w.lni));
+	for (int round = 0; round < 3; round++) {
+		assert_true(cassini_eq_push(w.eq, &g_ev, false));
+		assert_true(cassini_eq_push(w.eq, &g_ev, false));
+		assert_true(cassini_eq_push_fc(other, &g_fc));
+		for (int n = 3; n; n--) {
+			assert_non_null(cassini_eq_ready(&w.lni));
+			cassini_eq_pop(cassini_eq_ready(&w.lni));
+		}
+		assert_null(cassini_eq_ready(&w.lni));
+	}
+	assert_int_equal(cassini_eq_claim(w.eq), 0);
+	*cassini_eq_slot(w.eq) = g_ev;
+	assert_ptr_equal(cassini_eq_ready(&w.lni), w.eq);
+	assert_true(cassini_eq_push(other, &g_ev, false));
+	cassini_eq_close(other);
+	assert_ptr_equal(cassini_eq_ready(&w.lni), w.eq);
+	cassini_eq_pop(w.eq);
+	assert_null(cassini_eq_ready(&w.lni));
+	world_close(&w);
+}
+
 static void eq__null_takes_everything(void **state)
 {
 	assert_int_equal(cassini_eq_claim(NULL), 0);
@@ -152,6 +183,7 @@ int main(void)
 		cmocka_unit_test(eq_open__limit_and_memory),
 		cmocka_unit_test(eq_push__order_wrap_and_loss),
 		cmocka_unit_test(eq_pop__empty_ring_begins_anew),
+		cmocka_unit_test(eq_ready__until_the_last),
 		cmocka_unit_test(eq_claim__keeps_its_slot),
 		cmocka_unit_test(eq_push_fc__has_slots_of_its_own),
 		cmocka_unit_test(eq__null_takes_everything),

@@ -4,6 +4,8 @@
 #ifndef SF_NIC_CASSINI_CASSINI_H
 #define SF_NIC_CASSINI_CASSINI_H
 
+#include <bsd/sys/queue.h>
+
 #include "base/base.h"
 #include "base/lock.h"
 #include "nic/common/nic_stats.h"
@@ -239,6 +241,7 @@ struct cassini_event {
 	uint32_t initiator;     /* match id of who sent it */
 	/* bytes moved, bytes asked; ACK and REPLY: what was asked. Rendezvous: PUT the eager bytes, REPLY the rest */
 	uint32_t mlength, rlength;
+	LIST_ENTRY(cassini_eq) ready; /* of its LNI's, while it has events */
 	uint64_t user_ptr;      /* ACK, REPLY, SEND: of the command; target events: of the list entry */
 	uint64_t match_bits, header_data;
 	uint64_t remote_offset;
@@ -265,13 +268,17 @@ void cassini_eq_close(struct cassini_eq *eq); /* nothing may refer to it any mor
  */
 static inline const struct cassini_event *cassini_eq_peek(const struct cassini_eq *eq)
 {
+/** cassini_eq_ready() - An event queue of @lni that has events; NULL: none has. */
+struct cassini_eq *cassini_eq_ready(const struct cassini_lni *lni);
 	return eq->rd != eq->wr ? &eq->ring[eq->rd & eq->mask] : NULL;
 }
 /* A ring that is empty begins anew: the same few slots stay in the cache, where a walk through all of it would not. */
 static inline void cassini_eq_pop(struct cassini_eq *eq)
 {
-	if (++eq->rd == eq->wr)
-		eq->rd = eq->wr = 0;
+	if (++eq->rd != eq->wr)
+		return;
+	eq->rd = eq->wr = 0;
+	LIST_REMOVE(eq, ready);
 }
 uint32_t cassini_eq_free(const struct cassini_eq *eq);     /* slots that commands may still claim */
 uint64_t cassini_eq_dropped(const struct cassini_eq *eq);  /* events lost so far: unackd_dropped */

@@ -83,10 +83,17 @@ void cassini_eq_close(struct cassini_eq *eq)
 	assert(e->open == e->slots - e->fc_slots);
 	cassini_rsrc_put(e->lni, CASSINI_RSRC_EQ);
 	mem_free(eq->ring);
+	if (eq->rd != eq->wr)
+		LIST_REMOVE(eq, ready);
 	mem_free(e);
 }
 
 uint32_t cassini_eq_free(const struct cassini_eq *eq)
+struct cassini_eq *cassini_eq_ready(const struct cassini_lni *lni)
+{
+	return LIST_FIRST(&lni->ready);
+}
+
 {
 	const struct cassini_eq_int *e = eq_int(eq);
 	uint64_t full = (uint64_t)taken(e) + e->fc_slots;
@@ -128,7 +135,8 @@ bool cassini_eq_push(struct cassini_eq *eq, const struct cassini_event *ev, bool
 	} else if (unlikely(!cassini_eq_room(eq, 1))) {
 		return drop(e);
 	}
-	eq->ring[eq->wr++ & eq->mask] = *ev;
+	*cassini_eq_next(eq) = *ev;
+	cassini_eq_publish(eq);
 	return true;
 }
 
@@ -141,7 +149,8 @@ bool cassini_eq_push_fc(struct cassini_eq *eq, const struct cassini_event *ev)
 	e = eq_int(eq);
 	if (unlikely(taken(e) >= e->slots))
 		return drop(e);
-	eq->ring[eq->wr++ & eq->mask] = *ev;
+	*cassini_eq_next(eq) = *ev;
+	cassini_eq_publish(eq);
 	return true;
 }
 

@@ -82,6 +82,7 @@ struct cassini_lni {
 	uint16_t next_cmdq;
 	struct cassini_cp cp[CASSINI_LCID_MAX];
 	LIST_HEAD(, cassini_pte) waiting; /* PTEs with an unfinished run */
+	LIST_HEAD(, cassini_eq) ready;    /* event queues that have events */
 };
 /** cassini_rsrc_get() - Count one more of @r. 0; -ENOSPC (logged with name and limit; quiet for LE, whose exhaustion is an event). */
 int cassini_rsrc_get(struct cassini_lni *lni, enum cassini_rsrc r);
@@ -456,7 +457,8 @@ static inline struct cassini_event *cassini_eq_next(struct cassini_eq *eq)
 }
 static inline void cassini_eq_publish(struct cassini_eq *eq)
 {
-	eq->wr++;
+	if (eq->wr++ == eq->rd)
+		LIST_INSERT_HEAD(&((struct cassini_eq_int *)eq)->lni->ready, eq, ready);
 }
 /** cassini_eq_slot() - The claimed slot itself, to be written now: what cassini_eq_push(..., true) copies to. */
 static inline struct cassini_event *cassini_eq_slot(struct cassini_eq *eq)
