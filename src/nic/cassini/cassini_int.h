@@ -236,7 +236,6 @@ int cassini_ini_start(struct cassini_op *op);
 /** cassini_stats_started() - Count a command as it goes out. */
 static inline void cassini_stats_started(struct cassini_stats *s, unsigned opcode, uint32_t flags, uint32_t len)
 {
-	s->tx_cmds++;
 	s->idc += flags & CASSINI_CMD_INLINE ? 1 : 0;
 	if (likely(opcode == CASSINI_OP_PUT))
 		s->puts++;

@@ -69,6 +69,7 @@ void cassini_query_stats(const struct cassini *nic, struct cassini_stats *out)
 	LIST_FOREACH(dom, &nic->doms, link)
 		stats_add(&link, link_port_stats(dom->port), sizeof(link));
 	*out = nic->stats;
+	out->tx_cmds = out->puts + out->gets + out->rendezvous + out->atomics + out->fetching_atomics;
 	derive(&link, out);
 }
 
