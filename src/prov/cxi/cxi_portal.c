@@ -98,7 +98,7 @@ void cxi_portal_del_txc(struct cxi_portal *p, struct cxi_txc *t)
  * when nothing happens.
  */
 #define TIMER_SKIP 64
-#define TIMER_IDLE 16 /* an idle poll counts as many */
+#define TIMER_IDLE 4 /* an idle poll counts as many */
 
 /* The clock, which takes as long as half a poll, is read by whom something waits for time: mostly nobody. */
 static __attribute__((noinline)) int timers(struct cxi_portal *p)
