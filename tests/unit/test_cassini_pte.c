@@ -308,6 +308,66 @@ static void cassini_append_once__eq_full(void **state)
 	tf_close();
 }
 
+static struct {
+	unsigned cnt, les;
+	uint64_t user_ptr;
+	bool takes;
+} g_shown;
+
+static bool on_show(const struct cassini_event *ev)
+{
+	g_shown.cnt++;
+	g_shown.les = tf_status().les_used;
+	g_shown.user_ptr = ev->user_ptr;
+	assert_int_equal(ev->type, CASSINI_EV_PUT);
+	assert_int_equal(ev->mlength, 4);
+	assert_memory_equal(ev->start, g_data, 4);
+	return g_shown.takes;
+}
+
+static void put_shown(uint64_t user_ptr)
+{
+	assert_non_null(append_once(g_tf_dst, 8, 1, user_ptr));
+	assert_int_equal(tf_put(1, g_data, 4), 0);
+}
+
+/* Plain Puts are shown in place of their event, not before an event that came earlier, nor in the adapter's thread. */
+static void cassini_pte_show__in_order(void **state)
+{
+	(void)state;
+	tf_open(TF_MATCHING, 8, 100);
+	cassini_pte_show(g_tf.pte, on_show);
+	memset(&g_shown, 0, sizeof(g_shown));
+	g_shown.takes = true;
+	put_shown(1);
+	assert_int_equal(g_shown.cnt, 1);
+	assert_int_equal(g_shown.user_ptr, 1);
+	assert_int_equal(g_shown.les, 0); /* the entry is used up by then */
+	assert_null(cassini_eq_ready(&g_tf.lni));
+	g_shown.takes = false;
+	put_shown(2); /* an event is wanted */
+	assert_int_equal(g_shown.cnt, 2);
+	assert_ptr_equal(cassini_eq_ready(&g_tf.lni), g_tf.eq);
+	g_shown.takes = true;
+	put_shown(3); /* behind it */
+	assert_int_equal(g_shown.cnt, 2);
+	assert_int_equal(tf_event(CASSINI_EV_PUT, CASSINI_RC_OK).user_ptr, 2);
+	assert_int_equal(tf_event(CASSINI_EV_PUT, CASSINI_RC_OK).user_ptr, 3);
+	assert_null(cassini_eq_ready(&g_tf.lni));
+	g_tf.nic.in_service = true;
+	put_shown(4);
+	g_tf.nic.in_service = false;
+	assert_int_equal(g_shown.cnt, 2);
+	assert_int_equal(tf_event(CASSINI_EV_PUT, CASSINI_RC_OK).user_ptr, 4);
+	tf_append(CASSINI_PRIORITY, TF_RECV | CASSINI_LE_EVENT_UNLINK_DISABLE, g_tf_dst, 100, 1, 5);
+	assert_int_equal(tf_put_bulk(1, 100), 0); /* what is no plain Put is an event */
+	tf_bulk_end(0);
+	assert_int_equal(tf_event(CASSINI_EV_PUT, CASSINI_RC_OK).user_ptr, 5);
+	put_shown(6);
+	assert_int_equal(g_shown.cnt, 3);
+	tf_close();
+}
+
 /* Entries that have ended take nothing of what the service allows, and no trace of them is in who comes after them. */
 static void cassini_append_once__after_entries_of_other_kinds(void **state)
 {
@@ -583,6 +643,7 @@ int main(void)
 		cmocka_unit_test(cassini_append__eq_without_slots),
 		cmocka_unit_test(cassini_append__more_hits_than_slots),
 		cmocka_unit_test(cassini_append_once__eq_full),
+		cmocka_unit_test(cassini_pte_show__in_order),
 		cmocka_unit_test(cassini_append_once__after_entries_of_other_kinds),
 		cmocka_unit_test(cassini_search__more_hits_than_slots),
 		cmocka_unit_test(cassini_search__deleting_waits_for_what_lands),

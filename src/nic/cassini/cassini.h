@@ -215,22 +215,12 @@ enum cassini_event_type { /* numbers of the device */
 };
 enum cassini_list { CASSINI_PRIORITY = 0, CASSINI_OVERFLOW = 1, CASSINI_REQUEST = 2, CASSINI_UNEXPECTED = 3, CASSINI_LIST_NUM };
 
-/* Its first members, for who compares them all at once. */
-struct cassini_event_head {
+struct cassini_event {
 	uint8_t type;           /* enum cassini_event_type */
 	uint8_t rc;             /* enum cassini_rc */
 	uint8_t ptl_list;       /* enum cassini_list: where it matched (PUT ...), of ACK: where at the target */
 	/* PUT, PUT_OVERFLOW: of a RENDEZVOUS_PUT; REPLY: of the adapter's own Get, user_ptr is the LE's */
 	bool rendezvous;
-};
-struct cassini_event {
-	union {
-		struct cassini_event_head head;
-		struct {
-			uint8_t type, rc, ptl_list;
-			bool rendezvous;
-		};
-	};
 	bool get_issued;        /* PUT, PUT_OVERFLOW: the adapter issues the Get itself */
 	bool auto_unlinked;     /* this operation unlinked the entry */
 	uint8_t rendezvous_id;
@@ -241,7 +231,6 @@ struct cassini_event {
 	uint32_t initiator;     /* match id of who sent it */
 	/* bytes moved, bytes asked; ACK and REPLY: what was asked. Rendezvous: PUT the eager bytes, REPLY the rest */
 	uint32_t mlength, rlength;
-	LIST_ENTRY(cassini_eq) ready; /* of its LNI's, while it has events */
 	uint64_t user_ptr;      /* ACK, REPLY, SEND: of the command; target events: of the list entry */
 	uint64_t match_bits, header_data;
 	uint64_t remote_offset;
@@ -252,6 +241,7 @@ struct cassini_event {
 struct cassini_eq {             /* made by cassini_eq_open(); read only */
 	struct cassini_event *ring;
 	uint32_t mask, rd, wr;  /* begin anew at 0 when the ring is empty: nobody keeps one across cassini_eq_pop() */
+	LIST_ENTRY(cassini_eq) ready; /* of its LNI's, while it has events */
 	/* the rest is the adapter's */
 };
 /**
@@ -268,8 +258,6 @@ void cassini_eq_close(struct cassini_eq *eq); /* nothing may refer to it any mor
  */
 static inline const struct cassini_event *cassini_eq_peek(const struct cassini_eq *eq)
 {
-/** cassini_eq_ready() - An event queue of @lni that has events; NULL: none has. */
-struct cassini_eq *cassini_eq_ready(const struct cassini_lni *lni);
 	return eq->rd != eq->wr ? &eq->ring[eq->rd & eq->mask] : NULL;
 }
 /* A ring that is empty begins anew: the same few slots stay in the cache, where a walk through all of it would not. */
@@ -280,6 +268,8 @@ static inline void cassini_eq_pop(struct cassini_eq *eq)
 	eq->rd = eq->wr = 0;
 	LIST_REMOVE(eq, ready);
 }
+/** cassini_eq_ready() - An event queue of @lni that has events; NULL: none has. */
+struct cassini_eq *cassini_eq_ready(const struct cassini_lni *lni);
 uint32_t cassini_eq_free(const struct cassini_eq *eq);     /* slots that commands may still claim */
 uint64_t cassini_eq_dropped(const struct cassini_eq *eq);  /* events lost so far: unackd_dropped */
 
@@ -454,6 +444,13 @@ int cassini_pte_open(struct cassini_lni *lni, struct cassini_eq *eq, const struc
  * cassini_pte_close() - Frees its entries without events; waits for copies in flight, bounded. Unmaps it. NULL is fine.
  */
 void cassini_pte_close(struct cassini_pte *pte);
+/**
+ * cassini_pte_show() - From now on PUT events of plain Puts in one frame, for entries of cassini_append_once() or their
+ * like, are shown to @fn before they become events, in order with those, unless it is the adapter thread that polls.
+ * The entry is used up by then. Return of @fn: true: it has had it; false: it wants an event. Called in a poll of the
+ * Domain; may do nothing with the adapter.
+ */
+void cassini_pte_show(struct cassini_pte *pte, bool (*fn)(const struct cassini_event *ev));
 void *cassini_pte_user(const struct cassini_pte *pte);
 unsigned cassini_pte_ptn(const struct cassini_pte *pte); /* its number */
 /**

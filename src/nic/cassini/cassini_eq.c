@@ -19,7 +19,8 @@
  *
  * Claims and fc_slots are kept as what they leave, struct cassini_eq_int.open, since room is asked for more often.
  *
- * The consumer moves rd by cassini_eq_pop(), under the same lock; nothing is to be told to anybody.
+ * The consumer moves rd by cassini_eq_pop(), under the same lock; nothing is to be told to anybody. Those that have
+ * events are in a list of the LNI: most polls find that it is empty, or has one.
  */
 
 #define EQ_SLOTS_MAX (1u << 24)
@@ -82,18 +83,18 @@ void cassini_eq_close(struct cassini_eq *eq)
 	lock_assert_held(e->lni->nic->open.lock);
 	assert(e->open == e->slots - e->fc_slots);
 	cassini_rsrc_put(e->lni, CASSINI_RSRC_EQ);
-	mem_free(eq->ring);
 	if (eq->rd != eq->wr)
 		LIST_REMOVE(eq, ready);
+	mem_free(eq->ring);
 	mem_free(e);
 }
 
-uint32_t cassini_eq_free(const struct cassini_eq *eq)
 struct cassini_eq *cassini_eq_ready(const struct cassini_lni *lni)
 {
 	return LIST_FIRST(&lni->ready);
 }
 
+uint32_t cassini_eq_free(const struct cassini_eq *eq)
 {
 	const struct cassini_eq_int *e = eq_int(eq);
 	uint64_t full = (uint64_t)taken(e) + e->fc_slots;

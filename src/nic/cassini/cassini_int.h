@@ -553,6 +553,7 @@ struct cassini_run {
 struct cassini_pte {
 	struct cassini_lni *lni;
 	struct cassini_eq *eq;
+	bool (*show)(const struct cassini_event *ev); /* cassini_pte_show() */
 	struct cassini_pte_opts opts;
 	void *user;
 	unsigned ptn;

@@ -215,6 +215,11 @@ void cassini_pte_close(struct cassini_pte *pte)
 	cassini_pte_unbusy(pte);
 }
 
+void cassini_pte_show(struct cassini_pte *pte, bool (*fn)(const struct cassini_event *ev))
+{
+	pte->show = fn;
+}
+
 void *cassini_pte_user(const struct cassini_pte *pte)
 {
 	return pte->user;

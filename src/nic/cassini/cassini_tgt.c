@@ -229,10 +229,8 @@ static __attribute__((noinline)) void report_later(struct arrival *a)
 /* Its bytes are in place. */
 FOLDED int put_done(struct arrival *a, bool is_simple)
 {
-	if (is_simple) {
-		cassini_eq_publish(a->pte->eq);
-		return 0;
-	}
+	if (is_simple)
+		return 0; /* cassini_tgt_put() goes on */
 	if (unlikely(a->hit.ule))
 		header_fill(a, false);
 	if (unlikely(must_wait(a)))
@@ -639,6 +637,15 @@ static inline struct cassini_le *simple_entry(struct cassini_pte *pte, const str
 	return likely(le->is_plain) ? le : NULL;
 }
 
+/* @ev lies where the next event will: it is shown, or becomes that. What came before must not come behind it. */
+static inline void tell(const struct cassini_pte *pte, const struct cassini *nic, const struct cassini_event *ev)
+{
+	struct cassini_eq *eq = pte->eq;
+
+	if (unlikely(!pte->show || eq->rd != eq->wr || nic->in_service || !pte->show(ev)))
+		cassini_eq_publish(eq);
+}
+
 inline int cassini_tgt_put(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt,
 			   const struct view *frame)
 {
@@ -673,5 +680,7 @@ inline int cassini_tgt_put(struct cassini_dom *dom, struct cassini_peer *peer, c
 	pkt_count(a.stats, 0);
 	verdict = perform(&a, true);
 	cassini_le_consume(pte, le);
+	if (likely(!verdict))
+		tell(pte, dom->nic, a.ev);
 	return verdict;
 }

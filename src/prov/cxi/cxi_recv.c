@@ -179,19 +179,6 @@ static void end_unknown(struct cxi_rx *rx, uint64_t multi)
 	rx_gone(rx, multi != 0, true);
 }
 
-/*
- * Does nothing but its completion remain to be done of @rx, whose message is @ev? Then the event is all that is known
- * of the message, and neither the receive nor its context is asked what most have nothing to say to: they were when
- * they were made (is_plain).
- */
-static inline bool is_simple(const struct cxi_rx *rx, const struct cassini_event *ev)
-{
-	static const struct cassini_event_head whole = {CASSINI_EV_PUT, CASSINI_RC_OK, CASSINI_PRIORITY, false};
-
-	return likely(!memcmp(&ev->head, &whole, sizeof(whole)) && ev->mlength == ev->rlength && rx->is_plain &&
-		      rx->rxc->is_plain);
-}
-
 /* It has succeeded: the completion. Return: the flag FI_MULTI_RECV, if that has been said. */
 static inline __attribute__((always_inline)) uint64_t complete(struct cxi_rx *rx, struct cxi_ep *ep,
 							       const struct cassini_event *msg, uint32_t got,
@@ -459,9 +446,10 @@ static void rx_on_unlink(struct cxi_rx *rx, const struct cassini_event *ev)
 		owner_cancelled(rx);
 }
 
-/* More than a completion remains to be done, at least perhaps. */
-static __attribute__((noinline)) void event_other(struct cxi_rx *rx, const struct cassini_event *ev)
+void cxi_rx_on_event(struct cxi_req *req, const struct cassini_event *ev)
 {
+	struct cxi_rx *rx = container_of(req, struct cxi_rx, req);
+
 	switch (ev->type) {
 	case CASSINI_EV_PUT:
 	case CASSINI_EV_PUT_OVERFLOW:
@@ -480,18 +468,21 @@ static __attribute__((noinline)) void event_other(struct cxi_rx *rx, const struc
 	}
 }
 
-void cxi_rx_on_event(struct cxi_req *req, const struct cassini_event *ev)
+/*
+ * A plain Put has met the entry of a receive. If it is whole, and nothing but the completion remains to be done, which
+ * the receive and its context were asked when they were made (is_plain), it is done here.
+ */
+bool cxi_rx_show(const struct cassini_event *ev)
 {
-	struct cxi_rx *rx = container_of(req, struct cxi_rx, req);
+	struct cxi_rx *rx = container_of((struct cxi_req *)(uintptr_t)ev->user_ptr, struct cxi_rx, req);
 	struct cxi_rxc *r = rx->rxc;
 
-	if (unlikely(!is_simple(rx, ev))) {
-		event_other(rx, ev);
-		return;
-	}
+	if (unlikely(ev->mlength != ev->rlength || !rx->is_plain || !r->is_plain))
+		return false;
 	complete(rx, r->ep, ev, ev->mlength, cxi_rx_source(r->ep, ev->initiator, ev->vni), 0, NULL);
 	cxi_rx_unpost(rx);
 	rest(rx, r);
+	return true;
 }
 
 int cxi_rx_append(struct cxi_rx *rx)

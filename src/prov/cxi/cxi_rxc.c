@@ -48,7 +48,10 @@ static int adapter_open(struct cxi_rxc *r, uint32_t slots)
 		ret = cassini_cp_open(r->domain->lni, r->ep->keys[0].vni, CASSINI_TC_BEST_EFFORT, CASSINI_TC_TYPE_DEFAULT, &r->cp);
 	cmdq.cp = r->cp;
 	ret = ret ? ret : cassini_cmdq_open(r->domain->lni, &cmdq, &r->cmdq);
-	return ret ? ret : cassini_pte_open(r->domain->lni, r->eq, &opts, &r->pte_req, &r->pte);
+	ret = ret ? ret : cassini_pte_open(r->domain->lni, r->eq, &opts, &r->pte_req, &r->pte);
+	if (!ret)
+		cassini_pte_show(r->pte, cxi_rx_show);
+	return ret;
 }
 
 static void forms_init(struct cxi_rxc *r)

@@ -52,7 +52,8 @@ struct cxi_rx {
 	uint64_t get_from; /* software's Get: where in the source, and how much */
 	uint32_t get_len;
 };
-static_assert(offsetof(struct cxi_rx, buf) == CACHE_LINE && offsetof(struct cxi_rx, used) <= 2 * CACHE_LINE, "two lines");
+static_assert(offsetof(struct cxi_rx, buf) == CACHE_LINE, "one line");
+static_assert(offsetof(struct cxi_rx, used) <= 2 * CACHE_LINE, "two lines");
 
 /** cxi_rxc_gate() - The state of @r has changed, or the messages that software holds have. */
 static inline void cxi_rxc_gate(struct cxi_rxc *r)
@@ -84,6 +85,7 @@ struct cxi_buf {
 
 /* --- cxi_recv.c: the life of one receive --- */
 void cxi_rx_on_event(struct cxi_req *req, const struct cassini_event *ev);
+bool cxi_rx_show(const struct cassini_event *ev); /* cassini_pte_show() */
 /** cxi_rx_append() - Give @rx to the adapter. 0; -FI_EAGAIN. */
 int cxi_rx_append(struct cxi_rx *rx);
 /**
