@@ -572,6 +572,24 @@ static void cxi_rma_event(struct ct *c)
 
 /* --- messages ------------------------------------------------------------------------------------ */
 
+/* A receive is matched, and its endpoint closed before it could tell the sender. */
+static void closed_when_matched(struct ct *c)
+{
+	char out = 1, in = 0;
+	struct iovec iov = {&out, 1};
+	struct fi_msg_tagged m = {.msg_iov = &iov, .iov_count = 1, .tag = 1, .context = &c->ctx[0]};
+	struct ct_ep2 e;
+
+	ct_ep2_open(c, &e);
+	CHECK(fi_av_insert(c->av, e.addr, 1, &m.addr, 0, NULL) == 1, "no address");
+	OK(fi_tsendmsg(c->ep, &m, FI_MATCH_COMPLETE));
+	for (uint64_t until = ct_now_ms() + 50; ct_now_ms() < until; fi_cq_read(e.cq, NULL, 0))
+		ct_progress(c);
+	OK(fi_trecv(e.ep, &in, 1, NULL, FI_ADDR_UNSPEC, 1, 0, &c->ctx[1]));
+	ct_ep2_close(c, &e);
+	ct_comp_err(c, c->txcq, FI_SEND | FI_TAGGED);
+}
+
 /* Complete when matched, and not before: small ones, that have arrived long ago, too. */
 static void cxi_match_complete(struct ct *c)
 {
@@ -607,6 +625,7 @@ static void cxi_match_complete(struct ct *c)
 		}
 		ct_barrier(c);
 	}
+	closed_when_matched(c);
 	ct_close(c);
 }
 

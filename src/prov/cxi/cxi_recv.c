@@ -283,8 +283,13 @@ static int zbp_post(struct cxi_rx *rx)
 static void rx_step(struct cxi_rx *rx)
 {
 	struct cxi_rxc *r = rx->rxc;
-	int ret = rx->needs_zbp || rx->needs_done ? zbp_post(rx) : 0;
+	int ret;
 
+	if (unlikely(r->closing)) { /* nothing completes, and its queue has been closed */
+		rx_end(rx);
+		return;
+	}
+	ret = rx->needs_zbp || rx->needs_done ? zbp_post(rx) : 0;
 	if (ret != -FI_EAGAIN)
 		rx->needs_zbp = rx->needs_done = false;
 	if (!ret && rx->needs_get) {
