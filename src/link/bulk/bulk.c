@@ -299,6 +299,13 @@ static const struct bulk_method *const method_of[BULK_WAY_NUM] = {
 	[BULK_HELPED] = &bulk_help_method,
 };
 
+/* Nothing of region @key is read any more, for whomever. */
+static void region_gone(struct bulk_port *b, uint32_t key)
+{
+	bulk_help_region_gone(b, key);
+	bulk_serve_region_gone(b, key);
+}
+
 /* --- open and close --------------------------------------------------------------------------- */
 
 int bulk_port_open(struct link_port *p, struct bulk_port **out)
@@ -312,7 +319,7 @@ int bulk_port_open(struct link_port *p, struct bulk_port **out)
 	b->node = p->node->bulk;
 	b->force = -1;
 	b->methods = method_of;
-	b->region_gone = bulk_serve_region_gone;
+	b->region_gone = region_gone;
 	b->next_tag = 0u - 64; /* wrapping is nothing special */
 	TAILQ_INIT(&b->active);
 	TAILQ_INIT(&b->ended);

@@ -67,7 +67,6 @@ int64_t bulk_cma_move(struct bulk_port *b, struct bulk_op *op, uint64_t turn_len
 	struct bulk_target *t = op->target;
 	uint64_t len = MIN(op->copy_end - op->pos, turn_len);
 	struct bulk_guard guard;
-	uint64_t start_ns = op->how == &bulk_help_method ? bulk_now(b) : 0;
 	ssize_t n = 0;
 	int rc;
 
@@ -102,8 +101,6 @@ int64_t bulk_cma_move(struct bulk_port *b, struct bulk_op *op, uint64_t turn_len
 	b->port->stats.bulk_cma_bytes += (uint64_t)n;
 	op->copied_ns = bulk_now(b);
 	bulk_busy_moved(op, op->copied_ns);
-	if (start_ns)
-		op->cma_ns += op->copied_ns - start_ns;
 	return n;
 }
 

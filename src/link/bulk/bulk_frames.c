@@ -149,7 +149,7 @@ static bool frames_give_up(struct bulk_port *b, struct bulk_op *op)
 		op->is_left = true;
 		op->target->left_cnt++;
 	}
-	op->how = &bulk_cma_method; /* not begun anew: that it came to this is what its choice costs */
+	op->how = b->methods[BULK_CMA]; /* not begun anew: that it came to this is what its choice costs */
 	pq_remove(&b->timers, &op->timer);
 	bulk_queue_active(b, op);
 	return true;

@@ -485,7 +485,7 @@ static inline void bulk_begun(struct bulk_port *b)
 {
 	b->port->bulk_due = true;
 }
-/** bulk_serve_region_gone() - bulk_port.region_gone(). */
+/** bulk_serve_region_gone() - Send nothing of region @key any more, and tell its readers. */
 void bulk_serve_region_gone(struct bulk_port *b, uint32_t key);
 void bulk_serve_fini(struct bulk_port *b);
 bool bulk_serve_is_idle(const struct bulk_port *b);

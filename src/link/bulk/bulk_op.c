@@ -128,7 +128,7 @@ void bulk_op_end(struct bulk_port *b, struct bulk_op *op, int status)
 {
 	struct link_stats *st = &b->port->stats;
 	/* a PUT that has sent frames before ends by their answer */
-	bool is_copied = op->how == &bulk_cma_method && op->copied_ns && !op->sent;
+	bool is_copied = op->how == b->methods[BULK_CMA] && op->copied_ns && !op->sent;
 
 	if (op->state == BULK_ENDED)
 		return;

@@ -545,7 +545,6 @@ void bulk_serve_region_gone(struct bulk_port *b, uint32_t key)
 	struct bulk_client *c, *next;
 	struct bulk_turns *t, *next_t;
 
-	bulk_help_region_gone(b, key);
 	for (t = TAILQ_FIRST(&b->turns); t; t = next_t) {
 		next_t = TAILQ_NEXT(t, entry);
 		for (c = TAILQ_FIRST(&t->clients); c; c = next) {
