@@ -61,6 +61,7 @@ int rel_open(struct link_port *p, struct carrier *net, struct rel **out)
 	r->port = p;
 	r->net = net;
 	r->ready_end = &r->ready;
+	TAILQ_INIT(&r->strangers);
 	r->wants_crc = room->corrupt_ppm || room->truncate_ppm;
 	r->must_copy = room->has_faults || room->pcap[0];
 	r->raw_id = REL_SEQ_FIRST;
@@ -88,7 +89,7 @@ void rel_close(struct rel *r)
 	if (!r)
 		return;
 	if (r->begun)
-		rel_frame_free(r, r->begun);
+		slab_put(&r->frames, r->begun);
 	r->begun = NULL;
 	r->draining = true;
 	r->in_flush = true; /* no flush from callbacks */
@@ -213,7 +214,7 @@ int rel_send(struct rel *r, struct link_peer *peer, enum link_kind kind, const v
 		frame_fill(&raw, kind, hdr, hdr_len, iov, iov_cnt);
 		return rel_raw_send(rp, &raw);
 	}
-	if (!has_room(r, rp) || !(f = rel_frame_new(r)))
+	if (!has_room(r, rp) || !(f = slab_get(&r->frames)))
 		return -EAGAIN;
 	frame_fill(f, kind, hdr, hdr_len, iov, iov_cnt);
 	f->tag = (uintptr_t)cookie;
@@ -229,7 +230,7 @@ uint8_t *rel_begin(struct rel *r, struct link_peer *peer)
 	if (send_check(r, peer, &rp) || !has_room(r, rp) || r->own_cnt >= LINK_OWN_CNT)
 		return NULL;
 	if (!r->begun)
-		r->begun = rel_frame_new(r);
+		r->begun = slab_get(&r->frames);
 	return r->begun ? r->begun->hdr : NULL;
 }
 
@@ -316,6 +317,42 @@ static void pair_input(struct rel_peer *rp, const struct rel_pkt *pkt, size_t le
 		rel_timer_update(rp, now_ns);
 }
 
+/* A pair has been made with @rp, if it is not NULL. */
+static void pair_made(struct rel *r, struct rel_peer *rp, uint64_t now_ns)
+{
+	if (!rp)
+		return;
+	r->met = (uint32_t)rp->pair;
+	rel_timer_update(rp, now_ns);
+}
+
+static void raw_input(struct rel *r, const struct link_addr *src, const struct rel_pkt *pkt, uint64_t now_ns)
+{
+	uint32_t src_nonce = (uint32_t)pkt->nonce, dst_nonce = (uint32_t)(pkt->nonce >> 32);
+	struct link_addr addr = *src;
+	struct rel_peer *rp;
+
+	if ((dst_nonce && dst_nonce != r->port->self.nonce) || !src_nonce) {
+		r->port->stats.drop_nonce++;
+		return;
+	}
+	if (r->wants_crc && !(pkt->flags & REL_F_CRC)) {
+		r->port->stats.drop_malformed++;
+		return;
+	}
+	rp = rel_peer_find(r, src, src_nonce);
+	if (!rp) {
+		addr.nonce = src_nonce;
+		rp = rel_peer_arrived(r, &addr, now_ns);
+	}
+	if (!rp) /* counted */
+		return;
+	rel_peer_pin(rp);
+	rel_on_raw(rp, pkt, now_ns);
+	if (rel_peer_unpin(rp))
+		rel_timer_update(rp, now_ns);
+}
+
 /* What cannot be read begins like a sealed datagram, and this room has no key. */
 static void seal_hint(struct link_port *p, const struct link_addr *src, const uint8_t *buf, size_t len)
 {
@@ -353,15 +390,15 @@ void rel_input(struct rel *r, const struct link_addr *src, const void *buf, size
 	if (pkt.type == REL_HELLO && r->port->cls == LINK_RAW && pkt.hello.cls == LINK_RAW) {
 		st->drop_malformed++;
 	} else if (pkt.type == REL_HELLO) {
-		rel_on_hello(r, src, &pkt, now_ns);
+		pair_made(r, rel_on_hello(r, src, &pkt, now_ns), now_ns);
 	} else if (pkt.type == REL_HELLO_ACK) {
-		rel_on_hello_ack(r, src, &pkt, now_ns);
+		pair_made(r, rel_on_hello_ack(r, src, &pkt, now_ns), now_ns);
 	} else if (pkt.type == REL_REFUSE) {
-		rel_on_refuse(r, src, &pkt, now_ns);
+		rel_on_refuse(r, src, &pkt);
 	} else if ((pkt.type == REL_RAW) != (r->port->cls == LINK_RAW)) {
 		st->drop_malformed++;
 	} else if (pkt.type == REL_RAW) {
-		rel_on_raw(r, src, &pkt, now_ns);
+		raw_input(r, src, &pkt, now_ns);
 	} else if ((rp = find_pair(r, src, pkt.nonce, &known, &waiting))) {
 		pair_input(rp, &pkt, len, now_ns);
 	} else {
@@ -412,17 +449,6 @@ static void path_lower(struct rel_peer *rp, uint32_t to, uint64_t now_ns)
 	rp->path_ns = now_ns;
 }
 
-/* Nobody listens where @rp is. */
-static void peer_refused(struct rel_peer *rp, uint64_t now_ns)
-{
-	if (rp->state == REL_S_BYE) {
-		rel_set_state(rp, REL_S_CLOSED);
-		rel_timer_update(rp, now_ns);
-	} else if (rp->state == REL_S_HELLO || rp->state == REL_S_OPEN) {
-		rel_peer_kill(rp, -ECONNREFUSED);
-	}
-}
-
 void rel_error(struct rel *r, const struct link_addr *dst, const struct carrier_error *e, uint64_t now_ns)
 {
 	struct rel_peer *rp = rel_peer_first(r, dst), *next;
@@ -437,7 +463,7 @@ void rel_error(struct rel *r, const struct link_addr *dst, const struct carrier_
 			path_lower(rp, e->mtu, now_ns);
 		} else if (r->port->cls != LINK_RAW) {
 			rel_peer_pin(rp);
-			peer_refused(rp, now_ns);
+			rel_peer_refused(rp, -ECONNREFUSED);
 			rel_peer_unpin(rp);
 			if (e->quote) /* of this one alone */
 				break;
@@ -463,6 +489,23 @@ static struct rel_peer *ready_pop(struct rel *r)
 	return rp;
 }
 
+/* All that the windows of @rp allow. Return: false if the carrier has no room. */
+static bool peer_flush(struct rel_peer *rp, uint64_t now_ns)
+{
+	if (rp->state == REL_S_NONE && rp->q_head)
+		rel_hello_start(rp, now_ns);
+	if (rp->state != REL_S_OPEN)
+		return true;
+	rel_mtu_look(rp, now_ns);
+	if (rp->nak_next && !rel_nak_flush(rp, now_ns))
+		return false;
+	if ((rp->q_head || rp->tx_una != rp->tx_seq) && !rel_tx_flush(rp, now_ns))
+		return false;
+	if ((rp->owes_ack && rp->ack_now) || rp->has_naks)
+		rel_control(rp, REL_ACK, now_ns);
+	return true;
+}
+
 static void flush_pass(struct rel *r, uint64_t now_ns)
 {
 	uint32_t bytes = r->fresh_bytes;
@@ -478,7 +521,7 @@ static void flush_pass(struct rel *r, uint64_t now_ns)
 		bool has_room;
 
 		rel_peer_pin(rp);
-		has_room = rel_peer_flush(rp, now_ns);
+		has_room = peer_flush(rp, now_ns);
 		if (!rel_peer_unpin(rp))
 			continue;
 		if (!has_room) {
@@ -526,11 +569,12 @@ bool rel_ack_owed(struct rel *r, uint64_t now_ns)
 
 uint64_t rel_next_deadline(struct rel *r)
 {
+	const struct rel_peer *half = TAILQ_FIRST(&r->strangers);
 	struct pq_node *first = pq_peek(&r->timers);
 	uint64_t at = first ? first->key_ns : CLK_NEVER;
 
-	if (r->half_head)
-		at = MIN(at, r->half_head->made_ns + REL_HALF_NS);
+	if (half)
+		at = MIN(at, half->made_ns + REL_HALF_NS);
 	if (r->stage_at) /* something was handed to the carrier and not flushed */
 		return MIN(at, r->linger_ns);
 	return r->ready ? MIN(at, r->retry_ns) : at;
@@ -545,8 +589,10 @@ bool rel_drain(struct rel *r, uint64_t now_ns)
 		for (struct rel_peer *rp = r->tab[i]; rp; rp = rp->hnext) {
 			bool is_busy = rel_busy(rp);
 
-			if (rp->state == REL_S_OPEN && !is_busy)
+			if (rp->state == REL_S_OPEN && !is_busy) {
 				rel_bye_start(rp, now_ns);
+				rel_timer_update(rp, now_ns);
+			}
 			is_done &= !is_busy && rp->state != REL_S_OPEN && rp->state != REL_S_BYE;
 		}
 	}

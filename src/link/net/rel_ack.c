@@ -67,17 +67,6 @@ static void slot_final(struct rel_slot *s, struct rel_frame ***done_end)
 	}
 }
 
-static void frames_final(struct rel_peer *rp, struct rel_frame *f)
-{
-	struct rel_frame *next;
-
-	for (; f; f = next) {
-		next = f->next;
-		rel_frame_end(rp, f, 0);
-		rel_frame_free(rp->r, f);
-	}
-}
-
 struct ack_sum {
 	uint64_t sample_ns; /* 0 = none */
 	uint32_t bytes, cnt;
@@ -172,14 +161,6 @@ bool rel_on_ack(struct rel_peer *rp, const struct rel_pkt *pkt, uint64_t now_ns)
 		rel_find_lost(rp, now_ns);
 	if (rp->q_head || rp->win->lost_head != REL_NIL)
 		rel_ready(rp);
-	frames_final(rp, done);
+	rel_frames_end(rp, done, 0);
 	return true;
-}
-
-void rel_peer_tell(const struct rel_peer *rp, struct live_path *out)
-{
-	out->name = "net";
-	out->sent = rp->tx_seq - REL_SEQ_FIRST;
-	out->waiting = rp->flight_cnt;
-	out->rtt_ns = rp->srtt_ns;
 }

@@ -147,7 +147,6 @@ void rel_bye_start(struct rel_peer *rp, uint64_t now_ns)
 	rp->probes = 0;
 	rp->hello_ns = now_ns;
 	rel_control(rp, REL_BYE, now_ns);
-	rel_timer_update(rp, now_ns);
 }
 
 static uint32_t *answer_cnt(struct rel *r, enum rel_answer kind, uint64_t now_ns)
@@ -341,7 +340,7 @@ static bool nonce_may(struct rel *r, const struct rel_pkt *pkt, uint64_t now_ns)
 	return true;
 }
 
-void rel_on_hello(struct rel *r, const struct link_addr *src, const struct rel_pkt *pkt,
+struct rel_peer *rel_on_hello(struct rel *r, const struct link_addr *src, const struct rel_pkt *pkt,
 		  uint64_t now_ns)
 {
 	struct link_addr addr = *src;
@@ -353,45 +352,44 @@ void rel_on_hello(struct rel *r, const struct link_addr *src, const struct rel_p
 	/* where the nonce is part of the address, who does not know it is not talked to: our answers would tell it */
 	if (!r->port->by_place && !nonce_may(r, pkt, now_ns)) {
 		r->port->stats.drop_nonce++;
-		return;
+		return NULL;
 	}
 	why = hello_refusal(r, src, pkt);
 	rp = why ? NULL : rel_peer_find(r, src, pkt->hello.src_nonce);
 	if (!why && is_over(r, rp, src, pkt)) {
 		if (rp && is_of_pair(rp, pkt)) /* the goodbye says more */
-			return;
+			return NULL;
 		why = REL_R_GONE;
 	}
 	if (why) {
 		rel_refuse(r, src, pkt, why, now_ns);
-		return;
+		return NULL;
 	}
 	if (rp && rp->state == REL_S_OPEN && rp->is_sure && !may_follow(rp, pkt)) {
 		hello_in_pair(rp, src, pkt, now_ns);
-		return;
+		return NULL;
 	}
 	if (!rp && (src->flags & LINK_ADDR_NEAR)) {
 		/* no address to prove, and only who is known is answered through shared memory */
 		addr.nonce = pkt->hello.src_nonce;
 		rp = rel_peer_arrived(r, &addr, now_ns);
 		if (!rp)
-			return;
+			return NULL;
 	}
 	cookies_renew(r, now_ns);
 	half = half_for(r, rp, src, pkt, &proved);
 	if (!proved) {
 		hello_answer(r, rp ? &rp->peer->addr : src, pkt, half, now_ns);
-		return;
+		return NULL;
 	}
 	rp = hello_peer(r, rp, src, pkt, half, now_ns);
 	if (!rp)
-		return;
+		return NULL;
 	pair_make(rp, pkt, true, now_ns);
-	r->met = (uint32_t)rp->pair;
-	rel_timer_update(rp, now_ns);
+	return rp;
 }
 
-void rel_on_hello_ack(struct rel *r, const struct link_addr *src, const struct rel_pkt *pkt,
+struct rel_peer *rel_on_hello_ack(struct rel *r, const struct link_addr *src, const struct rel_pkt *pkt,
 		      uint64_t now_ns)
 {
 	struct rel_peer *rp = rel_peer_first(r, src);
@@ -400,16 +398,15 @@ void rel_on_hello_ack(struct rel *r, const struct link_addr *src, const struct r
 		rp = rel_peer_next(rp);
 	if (!rp) {
 		r->port->stats.drop_nonce++;
-		return;
+		return NULL;
 	}
 	if (!is_young(rp) || rp->state == REL_S_NONE || pkt->hello.cls != r->port->cls ||
 	    (rp->state == REL_S_OPEN && rp->peer_half == pkt->hello.half) ||
 	    (rp->peer->addr.nonce && rp->peer_nonce != pkt->hello.src_nonce))
-		return;
+		return NULL;
 	pair_make(rp, pkt, false, now_ns);
-	r->met = (uint32_t)rp->pair;
 	rel_hello_again(rp, now_ns);
-	rel_timer_update(rp, now_ns);
+	return rp;
 }
 
 /* --- REFUSE and BYE --------------------------------------------------------------------------- */
@@ -423,8 +420,7 @@ static bool refuse_means(const struct rel_peer *rp, const struct rel_pkt *pkt)
 	return pkt->refuse.half == rp->half && (rp->state == REL_S_HELLO || !is_sure);
 }
 
-void rel_on_refuse(struct rel *r, const struct link_addr *src, const struct rel_pkt *pkt,
-		   uint64_t now_ns)
+void rel_on_refuse(struct rel *r, const struct link_addr *src, const struct rel_pkt *pkt)
 {
 	struct rel_peer *rp = rel_peer_first(r, src);
 	char text[LINK_ADDR_TEXT];
@@ -439,11 +435,6 @@ void rel_on_refuse(struct rel *r, const struct link_addr *src, const struct rel_
 		r->port->stats.drop_nonce++;
 		return;
 	}
-	if (rp->state == REL_S_BYE || rp->state == REL_S_CLOSED) {
-		rel_set_state(rp, REL_S_CLOSED);
-		rel_timer_update(rp, now_ns);
-		return;
-	}
 	if (pkt->refuse.reason == REL_R_VERSION)
 		LOG_WARN("%s speaks wire version %u, we speak %u: install the same release on both "
 			 "hosts",
@@ -452,7 +443,7 @@ void rel_on_refuse(struct rel *r, const struct link_addr *src, const struct rel_
 		LOG_WARN("%s offers service class %u, this port needs %u: another kind of adapter "
 			 "listens there",
 			 link_addr_text(src, text), pkt->refuse.cls, r->port->cls);
-	rel_peer_kill(rp, pkt->refuse.reason == REL_R_GONE ? -ECONNREFUSED : -EPROTO);
+	rel_peer_refused(rp, pkt->refuse.reason == REL_R_GONE ? -ECONNREFUSED : -EPROTO);
 }
 
 void rel_on_bye(struct rel_peer *rp, const struct rel_pkt *pkt, uint64_t now_ns)

@@ -57,7 +57,7 @@
  * would have shared a datagram.)
  */
 #define REL_ACK_DGRAMS   16
-#define REL_ACK_SOON     3                 /* at the end of the pass from so many datagrams on: before REL_CORK holds the sender up */
+#define REL_ACK_SOON     3                 /* from these at the end of the pass: before REL_CORK holds the sender up */
 #define REL_ACK_BYTES    (128u * 1024)
 #define REL_ACK_DELAY_NS (10 * NS_PER_US)
 
@@ -208,7 +208,7 @@ struct rel_peer {
 	struct rel_peer *ready_next;  /* in r->ready while is_ready */
 	struct rel_win *win;          /* NULL while idle */
 	struct quota_user quota;      /* enum rel_quota; its source is a struct rel_source */
-	struct rel_peer *half_prev, *half_next; /* by age, while is_half */
+	TAILQ_ENTRY(rel_peer) stranger; /* in r->strangers, while is_half */
 	struct pq_node timer;
 	TAILQ_ENTRY(rel_peer) guest;  /* in source->guests, while is_guest */
 	uint64_t asked_ns;            /* is_guest: when it was asked first, for lack of room */
@@ -229,11 +229,11 @@ struct rel_peer {
 	uint32_t frame_cnt;           /* owner's frames that have not ended */
 	uint32_t serial, peer_serial, peer_nonce;
 	uint32_t mtu;                 /* of the next DATA */
-	uint32_t path_mtu;            /* what a router said at path_ns, which may be less than @mtu; 0 = nothing, or long ago */
+	uint32_t path_mtu;            /* a router said so at path_ns, may be less than @mtu; 0 = no, or long ago */
 	uint64_t path_ns;
 	uint32_t tx_seq, tx_una;      /* next DATA; oldest that is not final */
 	uint32_t frame_next;          /* id of the next frame */
-	uint32_t nak_una, nak_tx, nak_end; /* numbers of the oldest refusal, of @nak_next, and of the next one to come */
+	uint32_t nak_una, nak_tx, nak_end; /* numbers: the oldest refusal, @nak_next, the next to come */
 	uint32_t nak_rx;              /* number of the peer's next refusal */
 	uint32_t flight_bytes, flight_cnt; /* sent and neither arrived nor lost */
 	uint32_t open_bytes;          /* of all slots: sent and not final */
@@ -259,7 +259,7 @@ struct rel_peer {
 	bool has_crc, has_heard;
 	bool is_sure;                 /* OPEN: the other side has the pair, too */
 	bool is_proved;               /* OPEN: so its HELLO says, which may be a late copy; nothing else has come */
-	bool is_half;                 /* came by itself, and has sent nothing but HELLO; RAW: and the owner does not know it */
+	bool is_half;                 /* a guest that has sent nothing but HELLO; RAW: and the owner does not know it */
 	bool is_guest;                /* came by itself */
 	uint8_t asks;                 /* since asked_ns */
 };
@@ -284,7 +284,7 @@ struct rel {
 	uint32_t tab_mask, peer_cnt;
 	struct keyed hash_key;
 	struct rel_peer *found;   /* last one of find_pair(): datagrams come in trains */
-	struct rel_peer *half_head, *half_tail; /* is_half, oldest first */
+	TAILQ_HEAD(, rel_peer) strangers; /* is_half, oldest first */
 	uint32_t half_cnt;
 	uint32_t met;             /* see rel_met() */
 	struct keyed cookie[2];   /* our halves are made with the first, and with the second were before */
@@ -314,7 +314,13 @@ struct rel {
 	uint32_t stage_at;
 };
 
-/* --- rel_peer.c: peers, timers --- */
+/* --- rel_timer.c --- */
+
+/** rel_timer_update() - Recompute when @rp needs the next look. */
+void rel_timer_update(struct rel_peer *rp, uint64_t now_ns);
+void rel_timers_run(struct rel *r, uint64_t now_ns);
+
+/* --- rel_peer.c: peers --- */
 
 /** rel_peer_find() - The peer at @addr whose port has @nonce, or whose nonce its link_addr leaves open. */
 struct rel_peer *rel_peer_find(struct rel *r, const struct link_addr *addr, uint32_t nonce);
@@ -322,31 +328,23 @@ struct rel_peer *rel_peer_find(struct rel *r, const struct link_addr *addr, uint
 struct rel_peer *rel_peer_first(struct rel *r, const struct link_addr *addr);
 struct rel_peer *rel_peer_next(struct rel_peer *rp);
 struct rel_peer *rel_peer_new(struct rel *r, struct link_peer *peer);
-/** rel_peer_arrived() - A new peer, half-open, for something that came from @addr. NULL: no memory, or there are too many (counted). */
+/**
+ * rel_peer_arrived() - A new peer, half-open, for something that came from @addr. NULL: no memory, or there are too
+ * many (counted).
+ */
 struct rel_peer *rel_peer_arrived(struct rel *r, const struct link_addr *addr, uint64_t now_ns);
-/** rel_half_end() - @rp is more than a stranger from now on. */
-void rel_half_end(struct rel_peer *rp);
 /** rel_peer_kill() - The peer is gone: everything of it ends with @status. May free @rp unless it is pinned. */
 void rel_peer_kill(struct rel_peer *rp, int status);
+/** rel_peer_refused() - Nobody is there for @rp: it is killed, or has ended if it was saying goodbye. */
+void rel_peer_refused(struct rel_peer *rp, int status);
+/** rel_strangers_expire() - Who has sent nothing but HELLO for too long is forgotten. */
+void rel_strangers_expire(struct rel *r, uint64_t now_ns);
 /** rel_peer_fail() - All frames end with @status, windows are emptied; the peer stays. */
 void rel_peer_fail(struct rel_peer *rp, int status);
 void rel_peer_pin(struct rel_peer *rp);
 /** rel_peer_unpin() - Return: false if the peer was dropped meanwhile; it may be freed by now. */
 bool rel_peer_unpin(struct rel_peer *rp);
 void rel_set_state(struct rel_peer *rp, enum rel_state to);
-/** rel_ready() - The next flush must look at @rp. */
-void rel_ready(struct rel_peer *rp);
-/** rel_timer_update() - Recompute when @rp needs the next look. */
-void rel_timer_update(struct rel_peer *rp, uint64_t now_ns);
-void rel_timers_run(struct rel *r, uint64_t now_ns);
-int rel_win_get(struct rel_peer *rp);
-/** rel_busy() - Something of ours at the peer has not ended. */
-bool rel_busy(const struct rel_peer *rp);
-/**
- * rel_hello_max_ns() - How far apart what is sent to a peer that may not know us gets by repetition. Where a flood
- * loses most of it a port of few peers tries often; all of up to a hundred peers together once a millisecond at most.
- */
-uint64_t rel_hello_max_ns(const struct rel *r);
 
 /* --- rel_hello.c: handshake, goodbye, refusals --- */
 
@@ -354,12 +352,11 @@ uint64_t rel_hello_max_ns(const struct rel *r);
 void rel_hello_again(struct rel_peer *rp, uint64_t now_ns);
 void rel_hello_start(struct rel_peer *rp, uint64_t now_ns);
 void rel_bye_start(struct rel_peer *rp, uint64_t now_ns);
-void rel_on_hello(struct rel *r, const struct link_addr *src, const struct rel_pkt *pkt,
-		  uint64_t now_ns);
-void rel_on_hello_ack(struct rel *r, const struct link_addr *src, const struct rel_pkt *pkt,
-		      uint64_t now_ns);
-void rel_on_refuse(struct rel *r, const struct link_addr *src, const struct rel_pkt *pkt,
-		   uint64_t now_ns);
+/** rel_on_hello(), rel_on_hello_ack() - Return: the peer with which a pair was made just now; NULL: none. */
+struct rel_peer *rel_on_hello(struct rel *r, const struct link_addr *src, const struct rel_pkt *pkt, uint64_t now_ns);
+struct rel_peer *rel_on_hello_ack(struct rel *r, const struct link_addr *src, const struct rel_pkt *pkt,
+				  uint64_t now_ns);
+void rel_on_refuse(struct rel *r, const struct link_addr *src, const struct rel_pkt *pkt);
 void rel_on_bye(struct rel_peer *rp, const struct rel_pkt *pkt, uint64_t now_ns);
 /** rel_refuse() - Tell @src that what @pkt belongs to does not exist here. */
 void rel_refuse(struct rel *r, const struct link_addr *src, const struct rel_pkt *pkt,
@@ -385,6 +382,42 @@ static inline uint32_t rel_cwnd_min(const struct rel_peer *rp)
 	return MAX(REL_CWND_MIN, (REL_REORDER + 2) * (rp->mtu + REL_SKB_COST));
 }
 
+/** rel_ready() - The next flush must look at @rp. */
+static inline void rel_ready(struct rel_peer *rp)
+{
+	if (rp->is_ready)
+		return;
+	rp->is_ready = true;
+	rp->ready_next = NULL;
+	*rp->r->ready_end = rp;
+	rp->r->ready_end = &rp->ready_next;
+}
+
+/** rel_busy() - Something of ours at the peer has not ended. */
+static inline bool rel_busy(const struct rel_peer *rp)
+{
+	return rp->frame_cnt || rp->nak_head || rp->tx_una != rp->tx_seq;
+}
+
+/** rel_half_end() - @rp is more than a stranger from now on. */
+static inline void rel_half_end(struct rel_peer *rp)
+{
+	if (!rp->is_half)
+		return;
+	rp->is_half = false;
+	TAILQ_REMOVE(&rp->r->strangers, rp, stranger);
+	rp->r->half_cnt--;
+}
+
+/**
+ * rel_hello_max_ns() - How far apart what is sent to a peer that may not know us gets by repetition. Where a flood
+ * loses most of it a port of few peers tries often; all of up to a hundred peers together once a millisecond at most.
+ */
+static inline uint64_t rel_hello_max_ns(const struct rel *r)
+{
+	return MIN(MAX(r->peer_cnt * NS_PER_MS, REL_HELLO_MAX_NS), REL_PTO_MAX_NS);
+}
+
 /* --- rel_quota.c --- */
 
 void rel_quota_init(struct rel *r);
@@ -406,7 +439,7 @@ static inline bool rel_quota_take(struct rel_peer *rp, enum rel_quota q, uint32_
 {
 	return quota_take(&rp->r->quota, &rp->quota, q, n);
 }
-/** rel_quota_add() - The same for what was granted before: rel_quota_has() said so, or it was given back for just this. */
+/** rel_quota_add() - @n more are kept for @rp: rel_quota_has() said so, or they were given back for just this. */
 static inline void rel_quota_add(struct rel_peer *rp, enum rel_quota q, uint32_t n)
 {
 	quota_add(&rp->r->quota, &rp->quota, q, n);
@@ -418,34 +451,43 @@ static inline void rel_quota_put(struct rel_peer *rp, enum rel_quota q, uint32_t
 
 /* --- rel_tx.c: frames out --- */
 
-/** rel_control() - Send a datagram of @type without records. Loss is silent. */
-void rel_control(struct rel_peer *rp, enum rel_type type, uint64_t now_ns);
-/** rel_ask() - ACK of the base header alone: who lives there and knows of no such pair refuses it. */
-void rel_ask(struct rel_peer *rp, uint64_t now_ns);
-/** rel_ask_idle() - The same as DATA, which who lives acknowledges. Nothing may be under way to @rp. */
-void rel_ask_idle(struct rel_peer *rp, uint64_t now_ns);
-/** rel_dst() - Where @len bytes for @rp go: what is longer than its path takes whole may be cut up. */
-struct link_addr rel_dst(const struct rel_peer *rp, uint32_t len);
-/** rel_emit() - Send host-form @pkt with its fixed part to @dst. Return: 0; -EAGAIN. */
-int rel_emit(struct rel *r, const struct link_addr *dst, const struct rel_pkt *pkt);
-/** rel_peer_flush() - All that windows allow. Return: false if the carrier has no room. */
-bool rel_peer_flush(struct rel_peer *rp, uint64_t now_ns);
-/** rel_frame_new() - NULL: none left. */
-struct rel_frame *rel_frame_new(struct rel *r);
-void rel_frame_free(struct rel *r, struct rel_frame *f);
+/** rel_tx_flush() - What was lost and what is new, as far as it may be sent. Return: false: the carrier has no room. */
+bool rel_tx_flush(struct rel_peer *rp, uint64_t now_ns);
 /** rel_frame_end() - Tell the owner, once. */
 void rel_frame_end(struct rel_peer *rp, struct rel_frame *f, int status);
+/** rel_frames_end() - The same of all of @list, which are free then. May call back: @rp is pinned. */
+void rel_frames_end(struct rel_peer *rp, struct rel_frame *list, int status);
 /** rel_probe() - Nothing was acknowledged for long: ask, without records, what has arrived. */
 void rel_probe(struct rel_peer *rp, uint64_t now_ns);
-/** rel_send_naks() - @cnt refusals, the first of which has number @first. Return: 0; -EAGAIN. */
-int rel_send_naks(struct rel_peer *rp, uint32_t first, const struct rel_nak *nak, uint32_t cnt, uint64_t now_ns);
 /** rel_slot_arrived() - The datagram of @s has arrived there: its frames' memory is never read again. */
 void rel_slot_arrived(struct rel_peer *rp, struct rel_slot *s);
 /** rel_slot_lost() - Send @s, which is in flight, again. */
 void rel_slot_lost(struct rel_peer *rp, struct rel_slot *s);
 /** rel_tx_reset() - Forget slots and queues; their frames are appended to *@done. */
 void rel_tx_reset(struct rel_peer *rp, struct rel_frame **done);
-/** rel_raw_send() - @f by copy unless the port borrows; small ones share datagrams until rel_carrier_flush(). Return: 0; -EAGAIN. */
+
+/* --- rel_out.c: datagrams out --- */
+
+/** rel_control() - Send a datagram of @type without records. Loss is silent. */
+void rel_control(struct rel_peer *rp, enum rel_type type, uint64_t now_ns);
+/** rel_ask() - ACK of the base header alone: who lives there and knows of no such pair refuses it. */
+void rel_ask(struct rel_peer *rp, uint64_t now_ns);
+/** rel_ask_data() - The same as DATA, which who lives acknowledges. @is_short: no longer than a newcomer's question. */
+void rel_ask_data(struct rel_peer *rp, bool is_short, uint64_t now_ns);
+/** rel_dst() - Where @len bytes for @rp go: what is longer than its path takes whole may be cut up. */
+struct link_addr rel_dst(const struct rel_peer *rp, uint32_t len);
+/** rel_emit() - Send host-form @pkt with its fixed part to @dst. Return: 0; -EAGAIN. */
+int rel_emit(struct rel *r, const struct link_addr *dst, const struct rel_pkt *pkt);
+/** rel_data_send() - DATA @seq, which @s has, as transmission @tx. Return: 0; -EAGAIN. */
+int rel_data_send(struct rel_peer *rp, const struct rel_slot *s, uint32_t seq, uint16_t tx, uint64_t now_ns);
+/** rel_send_naks() - @cnt refusals, the first of which has number @first. Return: 0; -EAGAIN. */
+int rel_send_naks(struct rel_peer *rp, uint32_t first, const struct rel_nak *nak, uint32_t cnt, uint64_t now_ns);
+/** rel_mtu_look() - How long datagrams to @rp may be now. */
+void rel_mtu_look(struct rel_peer *rp, uint64_t now_ns);
+/**
+ * rel_raw_send() - @f by copy unless the port borrows; small ones share datagrams until rel_carrier_flush(). Return: 0;
+ * -EAGAIN.
+ */
 int rel_raw_send(struct rel_peer *rp, struct rel_frame *f);
 /** rel_raw_close() - Hand the open datagram over. Return: 0, also if there is none; -EAGAIN it is still open. */
 int rel_raw_close(struct rel *r);
@@ -475,21 +517,42 @@ void rel_nak_reset(struct rel_peer *rp);
 /** rel_on_naks() - Refusals of our frames. May call back. */
 void rel_on_naks(struct rel_peer *rp, const struct rel_pkt *pkt);
 
+/* --- rel_win.c: what has arrived --- */
+
+/** rel_win_get() - A window for @rp, if it has none. Return: 0; -ENOMEM. */
+int rel_win_get(struct rel_peer *rp);
+void rel_win_free(struct rel_peer *rp);
+/** rel_is_seen() - Has DATA @seq, which is inside the window, arrived? */
+bool rel_is_seen(const struct rel_win *w, uint32_t seq);
+/** rel_seen_flip() - It has, or is final. */
+void rel_seen_flip(struct rel_win *w, uint32_t seq);
+/** rel_ack_fill() - Acknowledgement fields of @pkt. */
+void rel_ack_fill(struct rel_peer *rp, struct rel_pkt *pkt, uint64_t now_ns);
+/** rel_ack_owe() - An acknowledgement, @now or when it is due. */
+void rel_ack_owe(struct rel_peer *rp, bool now, uint64_t now_ns);
+/** rel_rx_advance() - Everything below the first gap, hold or unprocessed DATA is final. */
+void rel_rx_advance(struct rel_peer *rp);
+/** rel_unhold() - A reason why DATA @seq was not final is gone. */
+void rel_unhold(struct rel_peer *rp, uint32_t seq);
+/** rel_asm_put() - Give back what an assembly took. */
+static inline void rel_asm_put(struct rel_peer *rp, struct rel_asm *a)
+{
+	rel_quota_put(rp, REL_Q_ASM, 1);
+	slab_put(&rp->r->asms, a);
+}
+
 /* --- rel_rx.c: frames in --- */
 
 void rel_on_data(struct rel_peer *rp, const struct rel_pkt *pkt, size_t len, uint64_t now_ns);
-void rel_on_raw(struct rel *r, const struct link_addr *src, const struct rel_pkt *pkt,
-		uint64_t now_ns);
-/** rel_unhold() - A reason why DATA @seq was not final is gone. */
-void rel_unhold(struct rel_peer *rp, uint32_t seq);
+/** rel_on_raw() - The frames in @pkt, of @rp. May call back. */
+void rel_on_raw(struct rel_peer *rp, const struct rel_pkt *pkt, uint64_t now_ns);
 void rel_rx_reset(struct rel_peer *rp);
 bool rel_rx_idle(const struct rel_peer *rp);
-/** rel_ack_fill() - Acknowledgement fields of @pkt. */
-void rel_ack_fill(struct rel_peer *rp, struct rel_pkt *pkt, uint64_t now_ns);
-/** rel_rx_old_ns() - Since when the oldest unfinished frame or early datagram has waited, or before; CLK_NEVER: none. @exact: not before. */
+/**
+ * rel_rx_old_ns() - Since when the oldest unfinished frame or early datagram has waited, or before; CLK_NEVER: none.
+ * @exact: not before.
+ */
 uint64_t rel_rx_old_ns(struct rel_peer *rp, bool exact);
-/** rel_asm_put() - Give back what an assembly took. */
-void rel_asm_put(struct rel_peer *rp, struct rel_asm *a);
 void rel_raw_expire(struct rel_peer *rp, uint64_t now_ns);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Peers of the reliability module: table, strangers, timers.
+// Peers of the reliability module: state, table, strangers, how they end.
 #include "link/core/link_int.h"
 
 #include <errno.h>
@@ -30,7 +30,10 @@ void rel_set_state(struct rel_peer *rp, enum rel_state to)
 
 /* --- table ------------------------------------------------------------------------------------ */
 
-/* Keyed: senders choose their addresses, but not their chains. Those of one place share a chain, which REL_PLACE_MAX bounds. */
+/*
+ * Keyed: senders choose their addresses, but not their chains. Those of one place share a chain, which REL_PLACE_MAX
+ * bounds.
+ */
 static uint32_t addr_hash(const struct rel *r, const struct link_addr *a)
 {
 	return (uint32_t)keyed_hash(&r->hash_key, a, offsetof(struct link_addr, flags));
@@ -128,27 +131,17 @@ static void fresh_half(struct rel_peer *rp)
 	} while (!rp->half);
 }
 
-void rel_half_end(struct rel_peer *rp)
-{
-	struct rel *r = rp->r;
-
-	if (!rp->is_half)
-		return;
-	rp->is_half = false;
-	if (rp->half_prev)
-		rp->half_prev->half_next = rp->half_next;
-	else
-		r->half_head = rp->half_next;
-	if (rp->half_next)
-		rp->half_next->half_prev = rp->half_prev;
-	else
-		r->half_tail = rp->half_prev;
-	r->half_cnt--;
-}
-
 uint32_t rel_peer_nonce(const struct rel_peer *rp)
 {
 	return rp->peer_nonce;
+}
+
+void rel_peer_tell(const struct rel_peer *rp, struct live_path *out)
+{
+	out->name = "net";
+	out->sent = rp->tx_seq - REL_SEQ_FIRST;
+	out->waiting = rp->flight_cnt;
+	out->rtt_ns = rp->srtt_ns;
 }
 
 struct rel_peer *rel_peer_new(struct rel *r, struct link_peer *peer)
@@ -204,22 +197,6 @@ static void tab_remove(struct rel_peer *rp)
 
 /* --- strangers -------------------------------------------------------------------------------- */
 
-static void half_begin(struct rel_peer *rp, uint64_t now_ns)
-{
-	struct rel *r = rp->r;
-
-	rp->is_half = true;
-	rp->made_ns = now_ns;
-	rp->half_next = NULL;
-	rp->half_prev = r->half_tail;
-	if (r->half_tail)
-		r->half_tail->half_next = rp;
-	else
-		r->half_head = rp;
-	r->half_tail = rp;
-	r->half_cnt++;
-}
-
 /* @rp, whom the owner does not know, or did not when it came, is forgotten. */
 static void guest_end(struct rel_peer *rp)
 {
@@ -232,7 +209,7 @@ static void guest_end(struct rel_peer *rp)
 /* The oldest goes, unless somebody came to know it. */
 static void half_evict(struct rel *r)
 {
-	struct rel_peer *rp = r->half_head;
+	struct rel_peer *rp = TAILQ_FIRST(&r->strangers);
 
 	rel_half_end(rp);
 	if (rp->peer->refs || rel_busy(rp) || rp->pins)
@@ -274,9 +251,10 @@ static void guest_to_end(struct rel_peer *rp)
 }
 
 /*
- * As many came from @s as may: some may have gone without a word. One of the first few is asked: if its port is closed its
- * system says so, the next one there refuses the nonce, who lives acknowledges, and who is silent for as long as a peer with work for us might be is
- * forgotten, unless the owner knows it. Who lives goes to the end, so that all are asked in turn; who has work has a clock of its own. RAW has nobody
+ * As many came from @s as may: some may have gone without a word. One of the first few is asked: if its port is closed
+ * its system says so, the next one there refuses the nonce, who lives acknowledges, and who is silent for as long as a
+ * peer with work for us might be is forgotten, unless the owner knows it. Who lives goes to the end, so that all are
+ * asked in turn; who has work has a clock of its own. RAW has nobody
  * to ask.
  */
 static void source_ask(struct rel_source *s, uint64_t now_ns)
@@ -301,7 +279,7 @@ static void source_ask(struct rel_source *s, uint64_t now_ns)
 			if (!rp->asks)
 				rp->asked_ns = now_ns;
 			rp->asks += rp->asks < UINT8_MAX;
-			rel_ask_idle(rp, now_ns);
+			rel_ask_data(rp, true, now_ns);
 			return; /* one datagram for one */
 		}
 	}
@@ -340,7 +318,10 @@ struct rel_peer *rel_peer_arrived(struct rel *r, const struct link_addr *addr, u
 	rp->is_guest = true;
 	rel_source_of(rp)->guest_cnt++;
 	TAILQ_INSERT_TAIL(&rel_source_of(rp)->guests, rp, guest);
-	half_begin(rp, now_ns);
+	rp->is_half = true;
+	rp->made_ns = now_ns;
+	TAILQ_INSERT_TAIL(&r->strangers, rp, stranger);
+	r->half_cnt++;
 	return rp;
 }
 
@@ -357,44 +338,6 @@ static void ready_remove(struct rel_peer *rp)
 	if (r->ready_end == &rp->ready_next)
 		r->ready_end = at;
 	rp->is_ready = false;
-}
-
-void rel_ready(struct rel_peer *rp)
-{
-	struct rel *r = rp->r;
-
-	if (rp->is_ready)
-		return;
-	rp->is_ready = true;
-	rp->ready_next = NULL;
-	*r->ready_end = rp;
-	r->ready_end = &rp->ready_next;
-}
-
-static void win_free(struct rel_peer *rp)
-{
-	if (!rp->win)
-		return;
-	if (rp->win->spare)
-		rel_asm_put(rp, rp->win->spare);
-	mem_free(rp->win->slot);
-	mem_free(rp->win);
-	rp->win = NULL;
-}
-
-int rel_win_get(struct rel_peer *rp)
-{
-	struct rel_win *w;
-
-	if (rp->win)
-		return 0;
-	w = mem_alloc(sizeof(*w));
-	if (!w)
-		return -ENOMEM;
-	w->loss_ns = w->old_ns = CLK_NEVER;
-	w->fl_head = w->fl_tail = w->lost_head = w->lost_tail = REL_NIL;
-	rp->win = w;
-	return 0;
 }
 
 void rel_peer_pin(struct rel_peer *rp)
@@ -417,22 +360,18 @@ bool rel_peer_unpin(struct rel_peer *rp)
 
 void rel_peer_fail(struct rel_peer *rp, int status)
 {
-	struct rel_frame *done = NULL, *f;
+	struct rel_frame *done = NULL;
 
 	rel_tx_reset(rp, &done);
 	rel_nak_reset(rp);
 	rel_rx_reset(rp);
-	win_free(rp);
+	rel_win_free(rp);
 	rp->pair = 0;
 	rp->has_heard = false;
 	if (rp->state != REL_S_CLOSED)
 		rel_set_state(rp, REL_S_CLOSED);
 	rel_peer_pin(rp);
-	while ((f = done)) {
-		done = f->next;
-		rel_frame_end(rp, f, status);
-		rel_frame_free(rp->r, f);
-	}
+	rel_frames_end(rp, done, status);
 	rel_peer_unpin(rp);
 }
 
@@ -468,196 +407,18 @@ void rel_peer_kill(struct rel_peer *rp, int status)
 	rel_peer_unpin(rp);
 }
 
-bool rel_busy(const struct rel_peer *rp)
+void rel_peer_refused(struct rel_peer *rp, int status)
 {
-	return rp->frame_cnt || rp->nak_head || rp->tx_una != rp->tx_seq;
-}
-
-/* --- timers ----------------------------------------------------------------------------------- */
-
-uint64_t rel_hello_max_ns(const struct rel *r)
-{
-	return MIN(MAX(r->peer_cnt * NS_PER_MS, REL_HELLO_MAX_NS), REL_PTO_MAX_NS);
-}
-
-static uint64_t hello_wait_ns(const struct rel_peer *rp)
-{
-	uint64_t max = rp->state == REL_S_HELLO ? rel_hello_max_ns(rp->r) : REL_PTO_MAX_NS;
-
-	return MIN(REL_HELLO_NS << MIN(rp->probes, 10), max);
-}
-
-/* When silence becomes death; CLK_NEVER: not soon. */
-static uint64_t dead_ns(const struct rel_peer *rp)
-{
-	uint64_t after = rp->r->port->node->room->dead_after_ns;
-	uint64_t from = rp->has_heard ? MAX(rp->heard_ns, rp->since_ns) : rp->since_ns;
-
-	if (after == CLK_NEVER || !rel_busy(rp) || rp->probes < REL_PROBES_DEAD)
-		return CLK_NEVER;
-	return from + after;
-}
-
-/*
- * When a peer is dead that owes us the rest of what it began to send: alive, it would repeat it.
- * CLK_NEVER: it owes nothing. Nothing of ours probes it, so a few looks at our own input stand in
- * for probes, in case it was us who slept.
- */
-static uint64_t stuck_ns(const struct rel_peer *rp)
-{
-	uint64_t after = rp->r->port->node->room->dead_after_ns;
-
-	if (after == CLK_NEVER || rel_busy(rp) || rel_rx_idle(rp))
-		return CLK_NEVER;
-	return rp->heard_ns + after + rp->probes * REL_PTO_MAX_NS;
-}
-
-/*
- * When a peer has to answer for something that it began and never ends, though it is heard: alive and honest, it would have repeated what
- * is missing. A few looks, as above. CLK_NEVER: there is nothing.
- */
-static uint64_t old_ns(struct rel_peer *rp)
-{
-	uint64_t after = rp->r->port->node->room->dead_after_ns, old = rp->win ? rel_rx_old_ns(rp, false) : CLK_NEVER;
-
-	if (after == CLK_NEVER || old == CLK_NEVER)
-		return CLK_NEVER;
-	return old + after + rp->win->old_looks * REL_PTO_MAX_NS;
-}
-
-/* Return: false: it did not, and is no peer any more. */
-static bool old_check(struct rel_peer *rp, uint64_t now_ns)
-{
-	char text[LINK_ADDR_TEXT];
-
-	if (old_ns(rp) > now_ns)
-		return true;
-	rp->win->old_ns = rel_rx_old_ns(rp, true);
-	if (old_ns(rp) > now_ns)
-		rp->win->old_looks = 0;
-	else if (rp->win->old_looks++ >= REL_PROBES_DEAD) {
-		LOG_WARN("%s goes on sending, but does not finish what it began: dropped", link_addr_text(&rp->peer->addr, text));
-		rel_peer_kill(rp, -ETIMEDOUT);
-		return false;
-	}
-	return true;
-}
-
-static uint64_t probe_ns(const struct rel_peer *rp)
-{
-	const struct rel_win *w = rp->win;
-	uint64_t base = rp->pto_base_ns;
-
-	if (!w || rp->tx_una == rp->tx_seq)
-		return CLK_NEVER;
-	if (w->fl_head != REL_NIL)
-		base = MAX(base, w->slot[w->fl_head].sent_ns);
-	return base + rel_pto_ns(rp);
-}
-
-static uint64_t idle_ns(const struct rel_peer *rp)
-{
-	return rp->win && !rel_busy(rp) && rel_rx_idle(rp) ? rp->used_ns + REL_IDLE_NS : CLK_NEVER;
-}
-
-static uint64_t next_ns(struct rel_peer *rp)
-{
-	uint64_t at = idle_ns(rp);
-
-	if (rp->r->port->cls == LINK_RAW)
-		return rp->win ? rp->used_ns + REL_RAW_ASM_NS : CLK_NEVER;
-	if (rp->state == REL_S_HELLO || rp->state == REL_S_BYE)
-		return MIN(rp->hello_ns + hello_wait_ns(rp), dead_ns(rp));
-	if (rp->state != REL_S_OPEN)
-		return at;
-	at = MIN(MIN(at, stuck_ns(rp)), MIN(probe_ns(rp), MIN(dead_ns(rp), old_ns(rp))));
-	at = MIN(at, rel_nak_due_ns(rp));
-	if (rp->owes_ack && !rp->ack_now)
-		at = MIN(at, rp->ack_due_ns);
-	return rp->win ? MIN(at, rp->win->loss_ns) : at;
-}
-
-void rel_timer_update(struct rel_peer *rp, uint64_t now_ns)
-{
-	struct pq *q = &rp->r->timers;
-	uint64_t at = next_ns(rp);
-
-	(void)now_ns;
-	if (at == CLK_NEVER) {
-		pq_remove(q, &rp->timer);
-	} else if (!rp->timer.pos) {
-		rp->timer.key_ns = at;
-		must(!pq_push(q, &rp->timer)); /* reserved in rel_peer_new() */
-	} else if (at != rp->timer.key_ns) {
-		pq_update(q, &rp->timer, at);
-	}
-}
-
-static void on_hello_timer(struct rel_peer *rp, uint64_t now_ns)
-{
-	if (rp->hello_ns + hello_wait_ns(rp) > now_ns)
-		return;
-	if (rp->state == REL_S_BYE && rp->probes >= REL_BYE_TRIES) {
+	if (rp->state == REL_S_BYE) /* its timer finds nothing more to do */
 		rel_set_state(rp, REL_S_CLOSED);
-		return;
-	}
-	rp->probes += rp->probes < UINT8_MAX;
-	rp->hello_ns = now_ns;
-	if (rp->state == REL_S_HELLO)
-		rel_hello_again(rp, now_ns);
-	else
-		rel_control(rp, REL_BYE, now_ns);
+	else if (rp->state == REL_S_HELLO || rp->state == REL_S_OPEN)
+		rel_peer_kill(rp, status);
 }
 
-static void on_timer(struct rel_peer *rp, uint64_t now_ns)
+void rel_strangers_expire(struct rel *r, uint64_t now_ns)
 {
-	if (rp->r->port->cls == LINK_RAW) {
-		rel_raw_expire(rp, now_ns);
-		if (rel_rx_idle(rp))
-			win_free(rp);
-		return;
-	}
-	if (dead_ns(rp) <= now_ns) {
-		rel_peer_kill(rp, rp->has_heard ? -ETIMEDOUT : -EHOSTUNREACH);
-		return;
-	}
-	if (idle_ns(rp) <= now_ns)
-		win_free(rp);
-	if (rp->state == REL_S_HELLO || rp->state == REL_S_BYE) {
-		on_hello_timer(rp, now_ns);
-		return;
-	}
-	if (rp->state != REL_S_OPEN)
-		return;
-	if (stuck_ns(rp) <= now_ns && rp->probes++ >= REL_PROBES_DEAD) {
-		rel_peer_kill(rp, -ETIMEDOUT);
-		return;
-	}
-	if (!old_check(rp, now_ns))
-		return;
-	if (rp->win && rp->win->loss_ns <= now_ns)
-		rel_find_lost(rp, now_ns);
-	if (probe_ns(rp) <= now_ns)
-		rel_probe(rp, now_ns);
-	rel_nak_timer(rp, now_ns);
-	if (rp->owes_ack && !rp->ack_now && rp->ack_due_ns <= now_ns) {
-		rp->ack_now = true;
-		rel_ready(rp);
-	}
-}
+	struct rel_peer *rp;
 
-void rel_timers_run(struct rel *r, uint64_t now_ns)
-{
-	struct pq_node *node;
-
-	while (r->half_head && r->half_head->made_ns + REL_HALF_NS <= now_ns)
+	while ((rp = TAILQ_FIRST(&r->strangers)) && rp->made_ns + REL_HALF_NS <= now_ns)
 		half_evict(r);
-	while ((node = pq_peek(&r->timers)) && node->key_ns <= now_ns) {
-		struct rel_peer *rp = container_of(node, struct rel_peer, timer);
-
-		rel_peer_pin(rp);
-		on_timer(rp, now_ns);
-		if (rel_peer_unpin(rp))
-			rel_timer_update(rp, now_ns);
-	}
 }

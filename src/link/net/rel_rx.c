@@ -8,88 +8,6 @@
 
 #include "link/net/rel_int.h"
 
-/* --- acknowledgements owed -------------------------------------------------------------------- */
-
-static bool is_seen(const struct rel_win *w, uint32_t seq)
-{
-	return w->seen[seq / 64 % ARRAY_SIZE(w->seen)] >> (seq % 64) & 1;
-}
-
-static void seen_flip(struct rel_win *w, uint32_t seq)
-{
-	w->seen[seq / 64 % ARRAY_SIZE(w->seen)] ^= 1ULL << (seq % 64);
-}
-
-/* 64 bits of @w->seen from @seq on; those beyond the window are of older numbers' places, which are
- * clear. */
-static uint64_t seen_word(const struct rel_win *w, uint32_t seq)
-{
-	uint64_t lo = w->seen[seq / 64 % ARRAY_SIZE(w->seen)],
-		 hi = w->seen[(seq / 64 + 1) % ARRAY_SIZE(w->seen)];
-
-	return seq % 64 ? lo >> (seq % 64) | hi << (64 - seq % 64) : lo;
-}
-
-static uint16_t credit_kib(struct rel *r)
-{
-	uint32_t senders = MAX(MAX(r->rx_active, r->rx_active_prev), 1u);
-
-	return (uint16_t)(MAX(REL_RCVBUF / senders, REL_CREDIT_MIN) / REL_CREDIT_UNIT);
-}
-
-void rel_ack_fill(struct rel_peer *rp, struct rel_pkt *pkt, uint64_t now_ns)
-{
-	uint32_t span = rp->rx_top - rp->rx_next;
-
-	pkt->ack = rp->rx_next;
-	pkt->credit_kib = credit_kib(rp->r);
-	if (rp->has_echo_rx) {
-		pkt->echo = rp->echo_rx;
-		pkt->delay_us =
-			(uint16_t)MIN((now_ns - rp->rx_echo_ns) / NS_PER_US, (uint64_t)UINT16_MAX);
-	}
-	for (uint32_t i = 0; rp->win && i * 64 < span; i++) {
-		pkt->sack[i] = seen_word(rp->win, rp->rx_next + i * 64);
-		/* the last word reaches beyond the window, into bits that stand for its beginning
-		 */
-		if (span - i * 64 < 64)
-			pkt->sack[i] &= (1ULL << (span - i * 64)) - 1;
-	}
-}
-
-static void ack_owe(struct rel_peer *rp, bool now, uint64_t now_ns)
-{
-	if (!rp->owes_ack) {
-		rp->owes_ack = true;
-		rp->ack_due_ns = now_ns + REL_ACK_DELAY_NS;
-	}
-	if (now && !rp->ack_now) {
-		rp->ack_now = true;
-		rel_ready(rp);
-	}
-}
-
-/* Everything below the first gap, hold or unprocessed DATA is final. */
-static void rx_advance(struct rel_peer *rp)
-{
-	struct rel_win *w = rp->win;
-	bool is_ordered = rp->r->port->cls == LINK_ORDERED;
-
-	while (rp->rx_next != rp->rx_top && is_seen(w, rp->rx_next) &&
-	       !w->hold[rp->rx_next % REL_WINDOW] && !(is_ordered && rp->rx_next == rp->rx_proc))
-		seen_flip(w, rp->rx_next++);
-}
-
-void rel_unhold(struct rel_peer *rp, uint32_t seq)
-{
-	must(rp->win->hold[seq % REL_WINDOW]);
-	rp->win->hold[seq % REL_WINDOW]--;
-	rx_advance(rp);
-	/* the peer waits for just this; it has nothing in flight that would make us answer
-	 * otherwise */
-	ack_owe(rp, true, 0);
-}
-
 /* --- delivery --------------------------------------------------------------------------------- */
 
 /* Return: false if the pair ended in the callback. */
@@ -126,12 +44,6 @@ static struct rel_asm **asm_at(struct rel_win *w, uint32_t frame)
 	while (*at && (*at)->frame != frame)
 		at = &(*at)->next;
 	return at;
-}
-
-void rel_asm_put(struct rel_peer *rp, struct rel_asm *a)
-{
-	rel_quota_put(rp, REL_Q_ASM, 1);
-	slab_put(&rp->r->asms, a);
 }
 
 static struct rel_asm *asm_new(struct rel_peer *rp)
@@ -377,10 +289,10 @@ static bool data_is_new(struct rel_peer *rp, const struct rel_pkt *pkt, uint64_t
 	epoch_count(rp, now_ns);
 	rp->used_ns = now_ns;
 	if (!pkt->rec_cnt || rel_seq_before(pkt->seq, rp->rx_next) ||
-	    (rp->win && off < REL_WINDOW && is_seen(rp->win, pkt->seq))) {
+	    (rp->win && off < REL_WINDOW && rel_is_seen(rp->win, pkt->seq))) {
 		st->dup_rx += pkt->rec_cnt != 0;
 		echo_note(rp, pkt->tx, now_ns);
-		ack_owe(rp, true,
+		rel_ack_owe(rp, true,
 			now_ns); /* the earlier acknowledgement was lost, or this asks for one */
 		return false;
 	}
@@ -408,10 +320,10 @@ void rel_on_data(struct rel_peer *rp, const struct rel_pkt *pkt, size_t len, uin
 	echo_note(rp, pkt->tx, now_ns);
 	/* held while callbacks run: no acknowledgement sent meanwhile may call it final */
 	rp->win->hold[pkt->seq % REL_WINDOW]++;
-	seen_flip(rp->win, pkt->seq);
+	rel_seen_flip(rp->win, pkt->seq);
 	rp->rx_dgrams++;
 	rp->rx_bytes += (uint32_t)len;
-	ack_owe(rp, pkt->seq != rp->rx_top || rp->rx_dgrams >= REL_ACK_SOON, now_ns);
+	rel_ack_owe(rp, pkt->seq != rp->rx_top || rp->rx_dgrams >= REL_ACK_SOON, now_ns);
 	if (!rel_seq_before(pkt->seq, rp->rx_top))
 		rp->rx_top = pkt->seq + 1;
 	if (is_turn && !recs_process(rp, pkt->seq, pkt->recs, pkt->recs_len, now_ns))
@@ -422,7 +334,7 @@ void rel_on_data(struct rel_peer *rp, const struct rel_pkt *pkt, size_t len, uin
 		if (!stash_process(rp, now_ns))
 			return;
 	}
-	rx_advance(rp);
+	rel_rx_advance(rp);
 	if (rp->owes_ack && (rp->rx_dgrams >= REL_ACK_DGRAMS || rp->rx_bytes >= REL_ACK_BYTES)) {
 		rel_control(rp, REL_ACK, now_ns);
 		rel_carrier_flush(r);
@@ -477,7 +389,7 @@ static void raw_evict_oldest(struct rel_peer *rp)
 	asm_free(rp, oldest);
 }
 
-static void raw_process(struct rel_peer *rp, const struct rel_pkt *pkt, uint64_t now_ns)
+void rel_on_raw(struct rel_peer *rp, const struct rel_pkt *pkt, uint64_t now_ns)
 {
 	struct wire_rd rd = wire_rd(pkt->recs, pkt->recs_len);
 	struct rel_rec_in rec;
@@ -502,32 +414,4 @@ static void raw_process(struct rel_peer *rp, const struct rel_pkt *pkt, uint64_t
 				return;
 		}
 	}
-}
-
-void rel_on_raw(struct rel *r, const struct link_addr *src, const struct rel_pkt *pkt,
-		uint64_t now_ns)
-{
-	uint32_t src_nonce = (uint32_t)pkt->nonce, dst_nonce = (uint32_t)(pkt->nonce >> 32);
-	struct rel_peer *rp;
-	struct link_addr addr = *src;
-
-	if ((dst_nonce && dst_nonce != r->port->self.nonce) || !src_nonce) {
-		r->port->stats.drop_nonce++;
-		return;
-	}
-	if (r->wants_crc && !(pkt->flags & REL_F_CRC)) {
-		r->port->stats.drop_malformed++;
-		return;
-	}
-	rp = rel_peer_find(r, src, src_nonce);
-	if (!rp) {
-		addr.nonce = src_nonce;
-		rp = rel_peer_arrived(r, &addr, now_ns);
-	}
-	if (!rp) /* counted */
-		return;
-	rel_peer_pin(rp);
-	raw_process(rp, pkt, now_ns);
-	if (rel_peer_unpin(rp))
-		rel_timer_update(rp, now_ns);
 }
