@@ -287,6 +287,12 @@ void link_region_del(struct link_node *n, uint32_t key);
 int link_bulk(struct link_port *p, struct link_peer *peer, int op, void *local, size_t len, uint64_t raddr,
 	      uint32_t key, void *cookie);
 
+/**
+ * link_bulk_stop() - The read @cookie, whose on_bulk is due, ends with -EFAULT, unless it has ended: on return nobody writes to its
+ * memory any more (waits, bounded, for a copy in flight). on_bulk comes as ever.
+ */
+void link_bulk_stop(struct link_port *p, const void *cookie);
+
 /** link_bulk_is_direct() - Can the kernel copy between our memory and this peer's, i.e. is link_bulk() the fast way? */
 bool link_bulk_is_direct(const struct link_peer *peer);
 

@@ -340,6 +340,83 @@ static void rma_gone_local(struct ct *c)
 	ct_close(c);
 }
 
+/* --- regions that are closed ----------------------------------------------------------------------- */
+
+#define CLOSED_LEN   (8u << 20)
+#define CLOSED_ROUND 4
+
+/* Some of it has been moved: told from its first byte, which is 0 before. */
+static void wait_begun(struct ct *c, const uint8_t *mem)
+{
+	while (!*(const volatile uint8_t *)mem)
+		ct_progress(c);
+}
+
+/* The next entry of the transmit queue. Return: it is a success. */
+static bool ends(struct ct *c)
+{
+	struct fi_cq_tagged_entry e;
+	ssize_t ret;
+
+	while ((ret = fi_cq_read(c->txcq, &e, 1)) == -FI_EAGAIN)
+		ct_progress(c);
+	if (ret == 1)
+		return true;
+	RET(-FI_EAVAIL, ret);
+	return ct_comp_err(c, c->txcq, 0).err == 0;
+}
+
+/*
+ * Rank 0 reads, or writes, and in the middle of it rank 1 closes the region and uses its memory for something else: the
+ * reader gets what was there before, or an error, and nothing is written any more.
+ */
+static void closed_round(struct ct *c, enum op op, uint64_t key)
+{
+	struct fi_rma_iov mine, at;
+	struct ct_buf b;
+	struct fid_mr *mr;
+	uint8_t *mem;
+
+	ct_buf(c, &b, CLOSED_LEN, 0, 0);
+	mem = map_anon(c, CLOSED_LEN, PROT_READ | PROT_WRITE);
+	memset(op == READ ? mem : b.mem, 0xbb, CLOSED_LEN);
+	memset(op == READ ? b.mem : mem, 0, CLOSED_LEN);
+	c->shared[0] = 0;
+	mr = ct_mr(c, mem, CLOSED_LEN, ACCESS, key);
+	mine = (struct fi_rma_iov){ct_base(c, mem), CLOSED_LEN, fi_mr_key(mr)};
+	ct_swap(c, &mine, &at, sizeof(mine));
+	if (!c->rank) {
+		begin(c, op, &b, CLOSED_LEN, &at);
+		if (op == READ)
+			wait_begun(c, b.mem);
+		c->shared[0] = 1;
+		if (ends(c) && op == READ)
+			for (size_t i = 0; i < CLOSED_LEN; i++)
+				CHECK(b.mem[i] == 0xbb, "byte %zu of a read: 0x%02x", i, b.mem[i]);
+	} else {
+		wait_begun(c, op == READ ? c->shared : mem);
+		OK(fi_close(&mr->fid));
+		memset(mem, 0xdd, CLOSED_LEN);
+	}
+	ct_barrier(c);
+	for (size_t i = 0; c->rank && i < CLOSED_LEN; i++)
+		CHECK(mem[i] == 0xdd, "byte %zu is 0x%02x: written after its region was closed", i, mem[i]);
+	if (!c->rank)
+		OK(fi_close(&mr->fid));
+	munmap(mem, CLOSED_LEN);
+	ct_buf_free(c, &b);
+}
+
+static void rma_closed(struct ct *c)
+{
+	ct_open(c);
+	for (unsigned i = 0; i < 2 * CLOSED_ROUND; i++)
+		closed_round(c, i % 2 ? READ : WRITE, 200 + i);
+	ct_close(c);
+}
+
+/* --- memory of receives ------------------------------------------------------------------------------ */
+
 /*
  * The adapter writes receives: one whose buffer has gone fails, for both ends. (On efa and opx the program itself
  * copies what came.)
@@ -435,6 +512,7 @@ const struct ct_test gone_tests[] = {
 	{"rma_gone_half", rma_gone_half, FI_RMA, 0, CT_GENS, CAPS},
 	{"rma_gone_back", rma_gone_back, FI_RMA, 0, 0, CAPS},
 	{"rma_gone_local", rma_gone_local, FI_RMA, 0, 0, CAPS},
+	{"rma_closed", rma_closed, FI_RMA, 0, CT_GENS | CT_LOSSY, CAPS},
 	{"atomic_gone", atomic_gone, FI_ATOMIC, 0, CT_GENS, "FI_ATOMIC"},
 	{"cxi_gone", cxi_gone, FI_TAGGED | FI_RMA, 0, 0, "FI_TAGGED FI_RECV", NULL, "cxi"},
 	{"opx_gone_uncounted", opx_gone_uncounted, FI_RMA, 0, CT_ANY_PATH, "FI_REMOTE_READ FI_REMOTE_WRITE", NULL, "opx"},

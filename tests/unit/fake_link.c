@@ -685,6 +685,16 @@ int link_bulk(struct link_port *p, struct link_peer *peer, int op, void *local, 
 	return 0;
 }
 
+void link_bulk_stop(struct link_port *p, const void *cookie)
+{
+	for (struct item *it = g_items; it; it = it->next) {
+		if (it->from != p || !it->is_bulk || it->cookie != cookie || it->is_done)
+			continue;
+		it->is_done = true;
+		it->verdict = -EFAULT;
+	}
+}
+
 /* --- progress --- */
 
 /* One frame that is for @p; it stays in the list as a verdict. */

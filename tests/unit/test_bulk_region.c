@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Keys of regions: not to be guessed, good until the region goes, and for the ports that it is for. What was read
-// before that arrives.
+// before that arrives; a read that is stopped writes nothing.
 #include "bulk_modes.h"
 
 static void bulk__stale_key_is_refused(void **state)
@@ -178,6 +178,56 @@ static void bulk__region_goes_behind_its_chunks(void **state)
 	free(was);
 }
 
+/* --- a reader's own region goes ------------------------------------------------------------------- */
+
+/* A read that is stopped after @passes, which may be its end: nobody writes to its memory any more. */
+static void stop_after(enum mode m, int passes, uint8_t *local, const uint8_t *mem, uint32_t key)
+{
+	struct fp_done d;
+
+	assert_int_equal(bulk(0, 1, LINK_GET, local, MIB, mem, key, &d), 0);
+	for (int i = 0; i < passes; i++)
+		fp_pass();
+	link_bulk_stop(&fp.port[0], &d);
+	memset(local, 0xdd, MIB);
+	assert_true(fp_run(&d, PASSES));
+	for (int i = 0; i < 100; i++)
+		fp_pass();
+	assert_int_equal(d.cnt, 1);
+	assert_true(d.status == -EFAULT || (passes && !d.status));
+	for (size_t i = 0; i < MIB; i++)
+		if (local[i] != 0xdd)
+			fail_msg("%s, %d passes: byte %zu was written", mode_name[m], passes, i);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(bulk_outstanding(fp.port[i].bulk), 0);
+}
+
+static void bulk__stopped(void **state)
+{
+	uint8_t *local = malloc(MIB), *mem = malloc(MIB);
+	struct rng r = unit_rng();
+	uint32_t key;
+
+	(void)state;
+	for (size_t i = 0; i < MIB; i++)
+		mem[i] = (uint8_t)rng_below(&r, 200);
+	for (enum mode m = 0; m < MODE_NUM; m++) {
+		if (m >= KERNEL && m <= MIXED && !has_cma())
+			continue;
+		open_mode(m);
+		key = region(1, mem, MIB, LINK_GET);
+		for (int passes = 0; passes < 20; passes++)
+			stop_after(m, passes, local, mem, key);
+		/* of another cookie */
+		link_bulk_stop(&fp.port[0], local);
+		assert_int_equal(bulk_run(LINK_GET, local, MIB, mem, key), 0);
+		assert_memory_equal(local, mem, MIB);
+		fp_close();
+	}
+	free(local);
+	free(mem);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -187,6 +237,7 @@ int main(void)
 		cmocka_unit_test(link_port_region_add__is_for_one_port),
 		cmocka_unit_test(link_region_add__many),
 		cmocka_unit_test(bulk__region_goes_behind_its_chunks),
+		cmocka_unit_test(bulk__stopped),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -205,6 +205,37 @@ static void dereg__ends_what_is_retried(void **state)
 	world_close(&w);
 }
 
+/* What an RDMA read is written to goes while the read is under way: it ends there. */
+static void dereg__ends_reads(void **state)
+{
+	static uint8_t mine[64], theirs[64] = {1, 2, 3};
+	struct efanic_wr wr = {.wr_id = 1, .opcode = EFANIC_OP_READ, .sge_cnt = 1};
+	struct efanic_mr *local, *other, *remote;
+	struct world w;
+
+	world_open(&w, NULL);
+	pair_open(&w, 0);
+	remote = reg(&w, theirs, sizeof(theirs), RR);
+	other = reg(&w, mine, sizeof(mine), LW);
+	wr.dst = w.ab;
+	wr.rkey = efanic_mr_rkey(remote);
+	wr.raddr = (uintptr_t)theirs;
+	for (unsigned i = 0; i < 2; i++) {
+		local = reg(&w, mine, sizeof(mine), LW);
+		wr.sge[0] = (struct efanic_sge){mine, sizeof(mine), efanic_mr_lkey(local)};
+		memset(mine, 0xdd, sizeof(mine));
+		assert_int_equal(efanic_post_send(w.a.qp, &wr), 0);
+		efanic_mr_dereg(i ? local : other); /* the same memory by another key is nobody's business */
+		settle(&w);
+		expect(&w.a, i + 1, wr.wr_id, i ? EFANIC_LOCAL_INVALID_LKEY : EFANIC_OK);
+		assert_int_equal(mine[0], i ? 0xdd : 1);
+		if (!i)
+			efanic_mr_dereg(local);
+	}
+	efanic_mr_dereg(remote);
+	world_close(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -215,6 +246,7 @@ int main(void)
 		cmocka_unit_test(reg__limits),
 		cmocka_unit_test(reg__alloc_fail),
 		cmocka_unit_test(dereg__ends_what_is_retried),
+		cmocka_unit_test(dereg__ends_reads),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -293,6 +293,34 @@ int link_bulk(struct link_port *p, struct link_peer *peer, int op_kind, void *lo
 	return 0;
 }
 
+struct stop_arg {
+	struct bulk_port *b;
+	const void *cookie;
+};
+
+static void op_stop_if(void *obj, void *arg)
+{
+	struct stop_arg *a = arg;
+	struct bulk_op *op = obj;
+
+	if (op->is_help || op->op != LINK_GET || op->cookie != a->cookie || op->state == BULK_ENDED)
+		return;
+	bulk_op_end(a->b, op, -EFAULT);
+	if (!op->help_key)
+		return;
+	/* its owner is at it; the timer that bulk_op_end() has set finds it free */
+	bulk_help_take_back(a->b, op);
+	op->unsent_cnt--;
+}
+
+void link_bulk_stop(struct link_port *p, const void *cookie)
+{
+	struct stop_arg arg = {.b = p->bulk, .cookie = cookie};
+
+	lock_assert_held(p->node->lock);
+	slab_foreach(&p->bulk->ops, op_stop_if, &arg);
+}
+
 static const struct bulk_method *const method_of[BULK_WAY_NUM] = {
 	[BULK_FRAMES] = &bulk_frames_method,
 	[BULK_CMA] = &bulk_cma_method,

@@ -457,7 +457,7 @@ int64_t bulk_cma_move(struct bulk_port *b, struct bulk_op *op, uint64_t len);
 /* bulk_help.c */
 /** bulk_help_tidy() - Take back regions that owners have filled. */
 void bulk_help_tidy(struct bulk_port *b);
-/** bulk_help_take_back() - Closing: wait until the owner has let go of @op, which has ended. */
+/** bulk_help_take_back() - Wait until the owner has let go of @op, which has ended. */
 void bulk_help_take_back(struct bulk_port *b, struct bulk_op *op);
 /** bulk_help_fini() - Closing: wait for all that bulk_help_tidy() has not got. */
 void bulk_help_fini(struct bulk_port *b);

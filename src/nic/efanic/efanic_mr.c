@@ -101,6 +101,8 @@ void efanic_mr_dereg(struct efanic_mr *mr)
 	struct efanic *nic = mr->nic;
 
 	lock_assert_held(nic->lock);
+	if (mr->read_cnt)
+		efanic_tx_stop_reads(mr);
 	if (mr->rkey)
 		link_region_del(nic->node, mr->rkey);
 	slab_put(&nic->mrs, mr);

@@ -166,6 +166,8 @@ static uint8_t status_of(struct efanic_qp *qp, const struct efanic_swr *s, int v
 		return EFANIC_FLUSHED;
 	case -EMSGSIZE:
 		return EFANIC_LOCAL_BAD_LENGTH;
+	case -EFAULT:
+		return EFANIC_LOCAL_INVALID_LKEY;
 	default:
 		return EFANIC_LOCAL_QP_INTERNAL;
 	}
@@ -189,10 +191,36 @@ static void wait_add(struct efanic_qp *qp, struct efanic_swr *s)
 	efanic_qp_attn(qp);
 }
 
+/* What the RDMA read @s is written to; NULL: of no region, or the region has gone. */
+static struct efanic_mr *read_mr(const struct efanic_qp *qp, const struct efanic_swr *s)
+{
+	return s->opcode == EFANIC_OP_READ ? slab_find(&qp->nic->mrs, s->lkey[0] - 1) : NULL;
+}
+
 static __attribute__((noinline)) int bulk_start(struct efanic_qp *qp, struct efanic_swr *s)
 {
-	return link_bulk(qp->port, s->dst->peer, s->opcode == EFANIC_OP_READ ? LINK_GET : LINK_PUT,
-			 s->iov[0].iov_base, s->len, s->raddr, s->rkey, s);
+	struct efanic_mr *mr = read_mr(qp, s);
+	int rc;
+
+	if (mr)
+		mr->read_cnt++;
+	rc = link_bulk(qp->port, s->dst->peer, s->opcode == EFANIC_OP_READ ? LINK_GET : LINK_PUT,
+		       s->iov[0].iov_base, s->len, s->raddr, s->rkey, s);
+	if (rc && mr)
+		mr->read_cnt--;
+	return rc;
+}
+
+void efanic_tx_stop_reads(const struct efanic_mr *mr)
+{
+	for (struct efanic_qp *qp = mr->nic->qps; qp; qp = qp->next) {
+		for (uint16_t i = 0; i < qp->sq_fresh; i++) {
+			const struct efanic_swr *s = &qp->sq[i];
+
+			if (s->phase == WR_LINK && read_mr(qp, s) == mr)
+				link_bulk_stop(qp->port, s);
+		}
+	}
 }
 
 static inline int frame_start(struct efanic_qp *qp, struct efanic_swr *s)
@@ -284,7 +312,10 @@ void efanic_tx_bulk(void *ctx, void *cookie, int status)
 {
 	struct efanic_swr *s = cookie;
 	struct efanic_qp *qp = ctx;
+	struct efanic_mr *mr = read_mr(qp, s);
 
+	if (mr)
+		mr->read_cnt--;
 	if (status == 0 || status == -EACCES)
 		s->dst->has_answered = true;
 	if (status) {

@@ -284,6 +284,7 @@ struct efa_rx {
 	struct kit_rx *krx;              /* EFA_RX_MSG: the matched receive */
 	struct efa_tx *tx;               /* EFA_RX_READ: the emulated read it serves */
 	struct iovec iov[4];             /* destination of WRITE and READ */
+	struct efa_rma_iov at[EFA_IOV_MAX]; /* EFA_RX_WRITE: the same as the peer has named it */
 	uint8_t iov_cnt;
 	uint8_t read_iov_cnt;
 	struct efa_rma_iov read_iov[EFA_IOV_MAX];
@@ -575,6 +576,10 @@ void efa_rx_go_on(struct efa_rx *rx);
 /* efa_rma.c, efa_atomic.c: target side of one-sided requests */
 void efa_rma_on_rtw(struct efa_peer *peer, const struct efa_hdr *h, const struct view *data, size_t payload_off);
 void efa_rma_on_rtr(struct efa_peer *peer, const struct efa_hdr *h);
+/** efa_rma_region() - The region that a peer has named by @at; NULL: it may not do @access there, or not any more. */
+struct efa_mr *efa_rma_region(struct efa_ep *ep, const struct efa_rma_iov *at, uint64_t access);
+/** efa_rma_is_there() - Have all @cnt pieces of @at their regions? They may have been closed since the last packet. */
+bool efa_rma_is_there(struct efa_ep *ep, const struct efa_rma_iov *at, unsigned cnt, uint64_t access);
 void efa_atomic_on_rta(struct efa_peer *peer, const struct efa_hdr *h, const struct view *data, size_t payload_off);
 void efa_atomic_on_rsp(struct efa_tx *tx, const struct efa_hdr *h, const struct view *data, size_t payload_off);
 int efa_rma_start(struct efa_tx *tx);    /* device or emulated, called by efa_tx_start() for WRITE and READ */

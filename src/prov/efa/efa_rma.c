@@ -208,6 +208,19 @@ void efa_refuse(struct efa_peer *peer, const struct efa_hdr *h, const char *why)
 	efa_refuse_send(peer, h);
 }
 
+struct efa_mr *efa_rma_region(struct efa_ep *ep, const struct efa_rma_iov *at, uint64_t access)
+{
+	return efa_mr_check(ep->domain, at->key, at->addr, at->len, access);
+}
+
+bool efa_rma_is_there(struct efa_ep *ep, const struct efa_rma_iov *at, unsigned cnt, uint64_t access)
+{
+	for (unsigned i = 0; i < cnt; i++)
+		if (!efa_rma_region(ep, &at[i], access))
+			return false;
+	return true;
+}
+
 /* Every piece of a request must lie in a region with @access; fills @iov. Return: total bytes, or -1 (reported). */
 static int64_t check_target(struct efa_peer *peer, const struct efa_hdr *h, uint64_t access, struct iovec *iov)
 {
@@ -216,7 +229,7 @@ static int64_t check_target(struct efa_peer *peer, const struct efa_hdr *h, uint
 	for (uint32_t i = 0; i < h->rma_iov_cnt; i++) {
 		const struct efa_rma_iov *r = &h->rma_iov[i];
 
-		if (!efa_mr_check(peer->ep->domain, r->key, r->addr, r->len, access) ||
+		if (!efa_rma_region(peer->ep, r, access) ||
 		    total + r->len < total || total + r->len > INT64_MAX) {
 			efa_refuse(peer, h, "a peer named memory that it may not touch");
 			return -1;
@@ -254,6 +267,7 @@ void efa_rma_on_rtw(struct efa_peer *peer, const struct efa_hdr *h, const struct
 	rx->send_id_known = props & EFA_P_LONGCTS;
 	rx->iov_cnt = (uint8_t)h->rma_iov_cnt;
 	memcpy(rx->iov, iov, h->rma_iov_cnt * sizeof(iov[0]));
+	memcpy(rx->at, h->rma_iov, h->rma_iov_cnt * sizeof(rx->at[0]));
 	if (efa_rx_bytes(rx, 0, data, payload_off))
 		efa_rx_go_on(rx);
 }
@@ -282,8 +296,9 @@ void efa_rma_on_rtr(struct efa_peer *peer, const struct efa_hdr *h)
 	tx->cq_flags = tx->flags = 0;
 	tx->context = NULL;
 	tx->recv_id = h->recv_id;
-	tx->iov_cnt = (uint8_t)h->rma_iov_cnt;
+	tx->iov_cnt = tx->rma_iov_cnt = (uint8_t)h->rma_iov_cnt;
 	memcpy(tx->iov, iov, h->rma_iov_cnt * sizeof(iov[0]));
+	memcpy(tx->rma_iov, h->rma_iov, h->rma_iov_cnt * sizeof(tx->rma_iov[0]));
 	memset(tx->desc, 0, sizeof(tx->desc));
 	r.recv_id = h->recv_id;
 	r.send_id = tx->id;

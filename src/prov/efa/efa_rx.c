@@ -105,7 +105,7 @@ static void write_failed(struct efa_rx *rx, int err, unsigned prov_errno)
 	struct efa_hdr h = {.type = rx->type, .send_id = rx->send_id};
 
 	efa_ep_event(rx->ep, err, (int)prov_errno, "a write of a peer could not be finished");
-	if (prov_errno == EFANIC_REMOTE_BAD_ADDRESS) /* of either side: the device reads one into the other */
+	if (prov_errno == EFANIC_REMOTE_BAD_ADDRESS || prov_errno == EFANIC_LOCAL_INVALID_LKEY) /* of either side */
 		efa_refuse_send(rx->peer, &h);
 }
 
@@ -179,12 +179,13 @@ bool efa_rx_bytes(struct efa_rx *rx, uint64_t off, const struct view *data, size
 	if (rx->kind == EFA_RX_MSG) {
 		kit_rx_copy(rx->krx, off, data, payload_off);
 	} else {
+		bool is_there = rx->kind != EFA_RX_WRITE || efa_rma_is_there(rx->ep, rx->at, rx->iov_cnt, FI_REMOTE_WRITE);
 		struct view v = *data;
 		size_t at = off;
 
 		view_skip(&v, payload_off);
 		for (unsigned i = 0; i < v.seg_cnt; i++) {
-			size_t n = kit_iov_copy_to(rx->iov, rx->iov_cnt, at, v.seg[i].p, v.seg[i].len);
+			size_t n = is_there ? kit_iov_copy_to(rx->iov, rx->iov_cnt, at, v.seg[i].p, v.seg[i].len) : 0;
 
 			if (unlikely(n < v.seg[i].len && rx->kind != EFA_RX_SINK)) {
 				bytes_lost(rx);
@@ -282,7 +283,7 @@ void efa_rx_check(struct efa_rx *rx)
 static struct efanic_mr *dest_mr(struct efa_rx *rx, unsigned i, const struct iovec *iov, void *desc)
 {
 	struct efanic_mr_attr attr = {iov->iov_base, iov->iov_len, EFANIC_ACCESS_LOCAL_WRITE};
-	struct efa_mr *mr = desc;
+	struct efa_mr *mr = rx->kind == EFA_RX_WRITE ? efa_rma_region(rx->ep, &rx->at[i], FI_REMOTE_WRITE) : desc;
 
 	if (mr)
 		return mr->dev;

@@ -221,13 +221,16 @@ static inline void copy_own(uint8_t *to, const struct efa_tx *tx, uint64_t off, 
 }
 
 /*
- * What a peer reads may have gone: it must not be found out by who sends it. One piece at a time. Return: it was there.
+ * What a peer reads may have gone, with its region or without: it must not be found out by who sends it. One piece at a
+ * time. Return: it was there.
  */
 static bool copy_for_peer(uint8_t *to, const struct efa_tx *tx, uint64_t off, uint64_t len)
 {
 	struct iovec piece[ARRAY_SIZE(tx->iov)];
 	size_t cnt = kit_iov_slice(tx->iov, tx->iov_cnt, off, len, piece, ARRAY_SIZE(piece));
 
+	if (!efa_rma_is_there(tx->ep, tx->rma_iov, tx->rma_iov_cnt, FI_REMOTE_READ))
+		return false;
 	for (size_t i = 0; i < cnt; i++) {
 		if (!guard_read(to, piece[i].iov_base, piece[i].iov_len))
 			return false;
