@@ -456,6 +456,34 @@ static void copy__only_through_shared_memory(void **state)
 	pair_close();
 }
 
+/* Our side of it goes: without a look at the peer nothing of it is touched any more. */
+static void copy__stopped(void **state)
+{
+	static uint8_t theirs[COPY_LEN], ours[COPY_LEN], was[COPY_LEN];
+	struct side *a = &g_w.a, *b = &g_w.b;
+	uint32_t key;
+	int cookie;
+
+	pair_open(PATH_SHM);
+	assert_int_equal(hfi_expose(b->c, theirs, COPY_LEN, HFI_COPY_GET | HFI_COPY_PUT, &key), 0);
+	for (int op = HFI_COPY_GET; op <= HFI_COPY_PUT; op++) {
+		uint8_t *to = op == HFI_COPY_GET ? ours : theirs, *from = op == HFI_COPY_GET ? theirs : ours;
+
+		fill(from, COPY_LEN, 1);
+		assert_int_equal(hfi_copy(a->dst, op, ours, COPY_LEN, (uintptr_t)theirs, key, &cookie), 0);
+		hfi_copy_stop(a->dst, &cookie);
+		fill(from, COPY_LEN, 3); /* nobody reads that */
+		memcpy(was, to, COPY_LEN);
+		UNTIL(a->copy_cnt == (unsigned)op);
+		assert_int_equal(a->copy_status, -EFAULT);
+		/* the first frame of a write has left before */
+		for (size_t i = 0; i < COPY_LEN; i++)
+			assert_true(to[i] == was[i] || (op == HFI_COPY_PUT && to[i] != from[i]));
+	}
+	hfi_conceal(b->c, key);
+	pair_close();
+}
+
 /* Its owner leaves while a copy is under way, or we do. */
 static void copy__ends_with_its_ends(void **state)
 {
@@ -496,6 +524,7 @@ int main(void)
 		cmocka_unit_test(gone__before_its_successor),
 		cmocka_unit_test(copy__get_and_put),
 		cmocka_unit_test(copy__only_through_shared_memory),
+		cmocka_unit_test(copy__stopped),
 		cmocka_unit_test(copy__ends_with_its_ends),
 	};
 

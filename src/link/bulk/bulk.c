@@ -303,7 +303,7 @@ static void op_stop_if(void *obj, void *arg)
 	struct stop_arg *a = arg;
 	struct bulk_op *op = obj;
 
-	if (op->is_help || op->op != LINK_GET || op->cookie != a->cookie || op->state == BULK_ENDED)
+	if (op->is_help || op->cookie != a->cookie || op->state == BULK_ENDED)
 		return;
 	bulk_op_end(a->b, op, -EFAULT);
 	if (!op->help_key)

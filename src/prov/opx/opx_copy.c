@@ -107,6 +107,11 @@ bool opx_copy_cancel(struct opx_copy *c)
 	return !c->inflight;
 }
 
+void opx_copy_stop(struct opx_copy *c)
+{
+	hfi_copy_stop(c->peer->flow.dst, c);
+}
+
 int opx_copies_retry(struct opx_ep *ep)
 {
 	struct opx_copy *c, *next;

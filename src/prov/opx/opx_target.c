@@ -250,6 +250,18 @@ static void gone_look(void *obj, void *arg)
 		g->op = op;
 }
 
+/*
+ * One pass of all endpoints: a peer whose acknowledgement is waited for may itself be closing a region, and wait for
+ * another one of ours.
+ */
+static void gone_poll(struct opx_domain *d)
+{
+	struct opx_ep *ep;
+
+	LIST_FOREACH(ep, &d->eps, domain_link)
+		hfi_ctxt_poll(ep->hw);
+}
+
 /* End @op, for its initiator and as a user of the region. */
 static void gone_end(struct opx_ep *ep, struct opx_op *op)
 {
@@ -259,12 +271,13 @@ static void gone_end(struct opx_ep *ep, struct opx_op *op)
 		answer(op->peer, op->peer_handle, OPX_ST_KEY);
 		opx_op_fail(op, FI_EKEYREJECTED, OPX_ST_KEY);
 	}
-	/* a copy in flight is short: the copy service cuts long ones */
+	if (slab_find(&ep->op_slab, id) && op->is_copying)
+		opx_copy_stop(&op->cp);
 	for (int i = 0; i < GONE_POLLS && slab_find(&ep->op_slab, id); i++)
-		hfi_ctxt_poll(ep->hw);
+		gone_poll(ep->domain);
 	if (!slab_find(&ep->op_slab, id))
 		return;
-	LOG_WARN("region 0x%llx closed while a process that does not answer copies to or from it", (unsigned long long)op->mr_key);
+	LOG_WARN("region 0x%llx closed while packets of it wait for a process that does not answer", (unsigned long long)op->mr_key);
 	op->mr_key = UINT64_MAX; /* no region has it */
 }
 
