@@ -109,7 +109,7 @@ bool opx_copy_cancel(struct opx_copy *c)
 
 void opx_copy_stop(struct opx_copy *c)
 {
-	hfi_copy_stop(c->peer->flow.dst, c);
+	hfi_copy_stop(c->peer->ep->hw, c);
 }
 
 int opx_copies_retry(struct opx_ep *ep)
