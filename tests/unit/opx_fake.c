@@ -2,6 +2,7 @@
 // Adapter, reliability and protocols of the opx provider for the tests of its objects.
 #include "opx_fake.h"
 
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 
 struct fake_opx g_fake;
 _Thread_local int g_fake_spent;
+static pthread_mutex_t g_ctxts_lock = PTHREAD_MUTEX_INITIALIZER; /* threads may open contexts at the same time */
 
 struct hfi { struct hfi_open_attr attr; struct hfi_unit_attr unit; };
 struct hfi_ctxt { struct hfi *hfi; struct hfi_ctxt_info info; };
@@ -111,8 +113,10 @@ int hfi_unit_free_ctxts(int unit)
 {
 	int n = 0;
 
+	pthread_mutex_lock(&g_ctxts_lock);
 	for (uint32_t i = 0; i < g_fake.unit[unit].nctxts; i++)
 		n += !g_fake.busy[unit][i];
+	pthread_mutex_unlock(&g_ctxts_lock);
 	return n;
 }
 
@@ -153,13 +157,11 @@ uint64_t hfi_linger_ns(const struct hfi *hfi)
 	return 50000000;
 }
 
-int hfi_ctxt_open(struct hfi *hfi, const struct hfi_ctxt_attr *attr, struct hfi_ctxt **out)
+static int ctxt_open(struct hfi *hfi, const struct hfi_ctxt_attr *attr, struct hfi_ctxt **out)
 {
 	int unit = hfi->unit.unit, at = attr->ctxt, ret = g_fake.open_err;
 	struct hfi_ctxt *c;
 
-	if (g_fake.turn)
-		g_fake.turn();
 	g_fake_spent++;
 	g_fake.open_err = 0;
 	if (ret)
@@ -185,11 +187,25 @@ int hfi_ctxt_open(struct hfi *hfi, const struct hfi_ctxt_attr *attr, struct hfi_
 	return 0;
 }
 
+int hfi_ctxt_open(struct hfi *hfi, const struct hfi_ctxt_attr *attr, struct hfi_ctxt **out)
+{
+	int rc;
+
+	if (g_fake.turn)
+		g_fake.turn();
+	pthread_mutex_lock(&g_ctxts_lock);
+	rc = ctxt_open(hfi, attr, out);
+	pthread_mutex_unlock(&g_ctxts_lock);
+	return rc;
+}
+
 void hfi_ctxt_close(struct hfi_ctxt *c)
 {
 	lock_assert_held(c->hfi->attr.lock);
+	pthread_mutex_lock(&g_ctxts_lock);
 	g_fake.busy[c->info.unit][c->info.ctxt] = false;
 	g_fake.opened--;
+	pthread_mutex_unlock(&g_ctxts_lock);
 	g_fake_spent += 5;
 	mem_free(c);
 }
