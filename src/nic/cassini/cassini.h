@@ -393,6 +393,8 @@ enum cassini_keep {
  * Return: false: nothing happened; cassini_post() knows why not, or has another way for it.
  */
 bool cassini_put(struct cassini_cmdq *cq, const struct cassini_cmd *cmd, enum cassini_keep keep);
+/** cassini_is_near() - Memory on this host carries what goes to the target of @cq's last command. */
+bool cassini_is_near(const struct cassini_cmdq *cq);
 /** cassini_dom_is_idle() - No command of @dom that nobody remembers can fail any more. */
 bool cassini_dom_is_idle(const struct cassini_dom *dom);
 /** cassini_fence() - Commands posted from now on start when all earlier ones of @cq have ended. Return: 0; -EAGAIN. */

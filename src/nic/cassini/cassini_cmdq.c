@@ -446,6 +446,11 @@ static __attribute__((noinline)) bool peer_look(struct cassini_cmdq *cq, struct 
 	       !cassini_cmdq_peer(cq, dom, nic, pid, &peer);
 }
 
+bool cassini_is_near(const struct cassini_cmdq *cq)
+{
+	return cq->last && cq->last->link && link_peer_is_local(cq->last->link);
+}
+
 /* Can @cmd leave at once, to whom the last one went? Nothing stands before it, and the peer is there. */
 static inline bool may_leave(const struct cassini_cmdq *cq, const struct cassini_cmd *cmd, bool is_kept)
 {

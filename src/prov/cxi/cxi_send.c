@@ -279,7 +279,11 @@ static __attribute__((noinline)) int send_kept(struct cxi_ep *ep, struct cxi_sen
 	}
 	if (unlikely(ret))
 		cxi_tx_put(tx);
-	else if (proto == CXI_P_RDZV && !a->work && !has_unread(ep)) /* its target asks us: the first of a row must not wait */
+	/*
+	 * The target of a rendezvous asks us: a row of them must not leave the first unanswered, or the kernel does what we
+	 * would do faster. Between hosts there is no other way, and what a row says and answers shares datagrams.
+	 */
+	else if (proto == CXI_P_RDZV && !a->work && cassini_is_near(t->cmdq) && !has_unread(ep))
 		cxi_portal_progress(ep->portal);
 	return ret;
 }
