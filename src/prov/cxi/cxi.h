@@ -238,11 +238,13 @@ struct cxi_portal {
 	struct cxi_tx *tx_id[CXI_TX_ID_CNT];        /* match-complete sends */
 	struct cxi_tx **rdzv_id;         /* [CXI_RDZV_ID_CNT], pages appear as used */
 	uint32_t tx_id_hint, rdzv_hint[2], timer_skip;
-	/* shared ones stand in several portals */
+	/* whose events a poll of this portal drains; shared ones stand in several portals */
 	struct cxi_txc *txc[CXI_CTX_MAX];
 	int txc_cnt;
 	struct cxi_rxc *rxc[CXI_CTX_MAX]; /* by pid_idx */
 	int rxc_top;                     /* highest used + 1 */
+	struct cassini_eq *eqs[1 + 2 * CXI_CTX_MAX]; /* of the portal and of all these: cxi_portal_eqs() */
+	int eq_cnt;
 	LIST_HEAD(, cxi_mr) mrs;
 	uint8_t opt_used[CXI_MR_OPT_MAX]; /* pid_idx 16.. taken */
 	uint8_t opt_next;                /* provider keys: where to look for a free one */
@@ -257,10 +259,12 @@ struct cxi_portal {
  */
 int cxi_portal_open(struct cxi_domain *d, const struct cxi_key *keys, int key_cnt, uint16_t pid, struct cxi_ep *ep, struct cxi_portal **out);
 void cxi_portal_close(struct cxi_portal *p); /* contexts and regions are gone; drains; NULL is fine. Lock held. */
-/** cxi_portal_progress() - Poll its Domains, drain what EQs have events, run timers. Return: events. */
+/** cxi_portal_progress() - Poll its Domains, drain its EQs, run timers. Return: events. */
 int cxi_portal_progress(struct cxi_portal *p);
 /** cxi_portal_serve() - The same for a caller who comes seldom. */
 int cxi_portal_serve(struct cxi_portal *p);
+/** cxi_portal_eqs() - Contexts have come or gone. */
+void cxi_portal_eqs(struct cxi_portal *p);
 int cxi_portal_add_txc(struct cxi_portal *p, struct cxi_txc *t); /* 0; -FI_ENOSPC */
 void cxi_portal_del_txc(struct cxi_portal *p, struct cxi_txc *t);
 /**

@@ -62,7 +62,18 @@ void cxi_cps_switch(struct cxi_cps *c, struct cassini_cmdq *q, const struct cass
 	c->dom = dom;
 }
 
-/* --- contexts --- */
+/* --- contexts that a poll drains --- */
+
+void cxi_portal_eqs(struct cxi_portal *p)
+{
+	p->eq_cnt = 0;
+	p->eqs[p->eq_cnt++] = p->eq;
+	for (int i = 0; i < p->txc_cnt; i++)
+		p->eqs[p->eq_cnt++] = p->txc[i]->eq;
+	for (int i = 0; i < p->rxc_top; i++)
+		if (p->rxc[i])
+			p->eqs[p->eq_cnt++] = p->rxc[i]->eq;
+}
 
 int cxi_portal_add_txc(struct cxi_portal *p, struct cxi_txc *t)
 {
@@ -77,6 +88,7 @@ int cxi_portal_add_txc(struct cxi_portal *p, struct cxi_txc *t)
 	if (ret)
 		return ret;
 	p->txc[p->txc_cnt++] = t;
+	cxi_portal_eqs(p);
 	return 0;
 }
 
@@ -88,6 +100,7 @@ void cxi_portal_del_txc(struct cxi_portal *p, struct cxi_txc *t)
 	for (int i = 0; i < p->txc_cnt; i++) {
 		if (p->txc[i] == t) {
 			p->txc[i] = p->txc[--p->txc_cnt];
+			cxi_portal_eqs(p);
 			return;
 		}
 	}
@@ -120,14 +133,15 @@ static __attribute__((noinline)) int timers(struct cxi_portal *p)
 
 int cxi_portal_progress(struct cxi_portal *p)
 {
-	struct cassini_eq *eq;
 	int i = 0, n = 0;
 
 	do
 		n += cassini_dom_poll(p->dom[i]);
 	while (unlikely(++i < p->dom_cnt));
-	while ((eq = cassini_eq_ready(p->domain->lni)))
-		n += cxi_drain(eq);
+	/* mostly there is none; of those that others poll we leave the events alone */
+	if (unlikely(cassini_eq_ready(p->domain->lni) != NULL))
+		for (i = 0; i < p->eq_cnt; i++)
+			n += cxi_drain(p->eqs[i]);
 	p->timer_skip += n ? 1 : TIMER_IDLE;
 	return likely(p->timer_skip < TIMER_SKIP) ? n : n + timers(p);
 }
@@ -350,6 +364,7 @@ int cxi_portal_open(struct cxi_domain *d, const struct cxi_key *keys, int key_cn
 	ret = ret ? ret : cxi_cps_add(&p->cps, p, FI_TC_BEST_EFFORT);
 	ret = ret ? ret : cassini_cmdq_open(d->lni, &cmdq, &p->cmdq);
 	ret = ret ? ret : shared_pte_open(p);
+	cxi_portal_eqs(p);
 	if (ret) {
 		cxi_portal_close(p);
 		return ret;

@@ -144,6 +144,7 @@ int cxi_rxc_map(struct cxi_rxc *r, struct cxi_portal *p, unsigned pid_idx)
 	r->portal[r->portal_cnt++] = p;
 	p->rxc[pid_idx] = r;
 	p->rxc_top = MAX(p->rxc_top, (int)pid_idx + 1);
+	cxi_portal_eqs(p);
 	return 0;
 }
 
@@ -153,6 +154,7 @@ void cxi_rxc_unmap(struct cxi_rxc *r, struct cxi_portal *p, unsigned pid_idx)
 	for (int i = 0; i < p->dom_cnt; i++)
 		cassini_pte_unmap(r->pte, p->dom[i], pid_idx);
 	p->rxc[pid_idx] = NULL;
+	cxi_portal_eqs(p);
 	for (int i = 0; i < r->portal_cnt; i++) {
 		if (r->portal[i] == p) {
 			r->portal[i] = r->portal[--r->portal_cnt];
