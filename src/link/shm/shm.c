@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Frames to ports of this host: out through lanes. shm_poll.c takes them in and ends them.
+// Frames to ports of this host: out through lanes. shm_poll.c takes them in, shm_sent.c ends them.
 #include "link/shm/shm_int.h"
 
 #include <errno.h>

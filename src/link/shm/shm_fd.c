@@ -47,14 +47,13 @@ int shm_spare_fill(bool is_wanted)
 	return limit;
 }
 
-void shm_limit_look(void)
+void shm_spare_look(void)
 {
 	struct rlimit lim;
 
 	pthread_mutex_lock(&g_spare_mutex);
 	g_is_low = g_spare >= 0 && !getrlimit(RLIMIT_NOFILE, &lim) && lim.rlim_cur <= (rlim_t)g_spare;
 	pthread_mutex_unlock(&g_spare_mutex);
-	shm_seg_tell_room();
 }
 
 void shm_spare_drop(void)

@@ -4,11 +4,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "base/proc.h"
 
 /*
  * Theory of operation
@@ -39,71 +34,28 @@
 
 #define GONE_LOOKS 2 /* of a kind, per tick */
 
-/* --- processes --- */
-
-static uint64_t ns_id(const char *what)
-{
-	char path[32];
-	struct stat st;
-
-	snprintf(path, sizeof(path), "/proc/self/ns/%s", what);
-	return stat(path, &st) ? 0 : st.st_ino;
-}
-
-/* In which namespaces a pid and its start time mean the same. */
-static uint32_t ns_self(void)
-{
-	return (uint32_t)(ns_id("pid") * 31 + ns_id("time"));
-}
-
-static uint32_t image_of(const struct proc_stat *st)
-{
-	return (uint32_t)(st->stack >> 4); /* its alignment */
-}
-
-struct shm_proc shm_proc_self(void)
-{
-	struct shm_proc p = {.pid = getpid()};
-	struct proc_stat st;
-
-	p.ns = ns_self();
-	if (!proc_look(p.pid, &st) || !st.start)
-		p.pid = 0;
-	p.start = (uint32_t)st.start;
-	p.image = image_of(&st);
-	return p;
-}
-
-bool shm_proc_is_gone(const struct shm_proc *proc)
-{
-	struct shm_proc self = shm_proc_self();
-	struct proc_stat st;
-	uint32_t image;
-
-	if (proc->pid <= 0 || !self.pid || proc->ns != self.ns)
-		return false; /* not to be known from here */
-	if (!proc_look(proc->pid, &st) || st.is_over || (st.start && (uint32_t)st.start != proc->start))
-		return true;
-	image = image_of(&st);
-	return image && proc->image && image != proc->image;
-}
-
-bool shm_proc_may_open(const struct shm_proc *proc, int32_t limit)
-{
-	struct rlimit lim;
-
-	if (proc->pid <= 0 || proc->ns != ns_self())
-		return true; /* not to be known from here */
-	return prlimit(proc->pid, RLIMIT_NOFILE, NULL, &lim) || lim.rlim_cur >= (rlim_t)limit;
-}
-
 /* --- lanes in our segment --- */
 
-static void limbo_free(struct shm_port *s, struct shm_rx *rx)
+/* Nobody writes to the lane any more: who wants it may have it. */
+static void desc_free(struct shm_port *s, uint32_t idx, uint32_t slot_cnt)
+{
+	struct shm_desc *d = shm_desc_at(s->seg, idx);
+
+	shm_seg_punch(s->seg, SHM_LANE_OFF + (size_t)idx * SHM_LANE_STRIDE,
+		      SHM_LANE_BYTES(slot_cnt));
+	/*
+	 * release: we are done with the lane, and with what its frames named; pair with held_is_done() and desc_claim()
+	 */
+	atomic_fetch_add_explicit(&d->turn, 1, memory_order_release);
+	atomic_store_explicit(&d->state, SHM_D_FREE, memory_order_release);
+	atomic_store_explicit(&s->seg->hdr->lanes_wanted, 0, memory_order_relaxed);
+}
+
+void shm_limbo_free(struct shm_port *s, struct shm_rx *rx)
 {
 	STAILQ_REMOVE(&s->limbo, rx, shm_rx, entry);
 	s->rx_by_idx[rx->idx] = NULL;
-	shm_desc_free(s, rx->idx, rx->lane.mask ? rx->lane.mask + 1 : SHM_SLOTS_BIG);
+	desc_free(s, rx->idx, rx->lane.mask ? rx->lane.mask + 1 : SHM_SLOTS_BIG);
 	shm_seg_put(rx->seg);
 	mem_free(rx);
 }
@@ -140,13 +92,8 @@ int shm_revoke(struct shm_port *s, uint32_t idx, struct shm_rx *rx, struct shm_s
 	s->rx_by_idx[idx] = rx;
 	STAILQ_INSERT_TAIL(&s->limbo, rx, entry);
 	if (!desc_revoke(s, idx) || writer_is_gone(rx))
-		limbo_free(s, rx);
+		shm_limbo_free(s, rx);
 	return 0;
-}
-
-void shm_limbo_agreed(struct shm_port *s, struct shm_rx *rx)
-{
-	limbo_free(s, rx);
 }
 
 /*
@@ -282,17 +229,11 @@ void shm_revoked_look(struct shm_port *s)
 
 /* --- our memory that others know of --- */
 
-static void block_free(struct shm_port *s, uint32_t block)
-{
-	if (block != SHM_NO_BLOCK)
-		s->block_used[block / 64] &= ~BIT(block % 64);
-}
-
 static void held_free(struct shm_port *s, struct shm_held *h)
 {
 	for (uint32_t i = 0; i < h->cnt; i++)
 		stage_free(&s->stage, h->gran[i]);
-	block_free(s, h->block);
+	shm_block_free(s, h->block);
 	shm_seg_put(h->seg);
 	mem_free(h);
 }
@@ -362,7 +303,7 @@ static bool held_is_done(const struct shm_held *h)
 {
 	const struct lane_shm *shared;
 
-	/* acquire, both: its last reads before our next writes; pair with shm_desc_free() and lane_publish() */
+	/* acquire, both: its last reads before our next writes; pair with desc_free() and lane_publish() */
 	if (h->idx < SHM_LANE_CNT)
 		return atomic_load_explicit(&shm_desc_at(h->seg, h->idx)->turn, memory_order_acquire) != h->turn;
 	shared = shm_shared_at(h->seg, h->idx - SHM_LANE_CNT);
@@ -404,7 +345,7 @@ void shm_gone_tick(struct shm_port *s)
 		STAILQ_REMOVE_HEAD(&s->limbo, entry);
 		STAILQ_INSERT_TAIL(&s->limbo, rx, entry);
 		if (writer_is_gone(rx))
-			limbo_free(s, rx);
+			shm_limbo_free(s, rx);
 	}
 	held_done_free(s);
 	for (int i = 0; i < GONE_LOOKS && (h = STAILQ_FIRST(&s->held)); i++) {

@@ -96,6 +96,7 @@
  */
 #define SHM_INLINE_MAX 248u
 #define SHM_LEN_MAX  65535u /* bytes; frames and datagrams */
+#define SHM_LOOK_STREAM 64u /* outstanding frames of one peer: look for their ends also while busy */
 #define SHM_SWEEP_MAX  8u /* lanes that every poll looks at; more: by bitmap */
 
 /* Bits of shm_hdr.state. */
@@ -301,6 +302,8 @@ void shm_seg_punch(const struct shm_seg *seg, size_t off, size_t len);
  */
 int shm_spare_fill(bool is_wanted);
 void shm_spare_drop(void);
+/** shm_spare_look() - Is the limit too low by now for it to be opened again? */
+void shm_spare_look(void);
 /**
  * shm_fd_open() - open() of a file that is closed soon, by shm_fd_close(): without a free descriptor the one in reserve is taken, *@is_spare then.
  * Never waits, follows no link.
@@ -352,12 +355,8 @@ uint32_t shm_space_stage_grans(const struct shm_space *sp); /* >= SHM_STAGE_GRAN
 
 /** shm_wake_has_membarrier() - Registers this process; false: use fences. */
 bool shm_wake_has_membarrier(void);
-void shm_wake_barrier(bool has_membarrier);
 /** shm_wake_open_rx() - The owner's end of the FIFO. Return: fd; -errno (logged). */
 int shm_wake_open_rx(const struct shm_seg *seg);
-/** shm_wake_ring() - One byte to @seg's owner; *@fd (-1 at first) keeps the FIFO open. */
-void shm_wake_ring(const struct shm_seg *seg, int *fd);
-void shm_wake_drain(int fd);
 /** shm_ring() - The peer's state word is not 0: do what it asks for. */
 void shm_ring(struct shm_peer *sp, uint32_t state);
 /** shm_ring_acked() - Frames of @sp were consumed: wake it if it sleeps until they are. */
@@ -548,36 +547,41 @@ struct shm_port {
 	uint32_t live_skip; /* peers to pass over before the next liveness look */
 };
 
-/* --- shm_lane.c: lanes come and go
- * ------------------------------------------------------------------- */
+/* --- shm_lane.c: lanes that we write --- */
 
 /** shm_lane_claim() - A lane of our own at @sp. Return: 0; -ENOSPC none to be had; -errno. */
 int shm_lane_claim(struct shm_peer *sp);
 /** shm_lane_give_back() - We write no more there; the receiver frees it when it is empty. */
 void shm_lane_give_back(struct shm_peer *sp);
-/** shm_lane_is_unseen() - Is there a lane of @sp that shm_lane_refresh() has not attached yet? */
-bool shm_lane_is_unseen(struct shm_port *s, const struct shm_peer *sp);
-/** shm_lane_refresh() - Our descriptors changed: look for new lanes and for those given back. */
-void shm_lane_refresh(struct shm_port *s);
-/** shm_lane_free_rx() - Forget @rx, and make its descriptor free as soon as nobody writes there. Not while it is being
- * polled. */
-void shm_lane_free_rx(struct shm_port *s, struct shm_rx *rx);
-/** shm_desc_free() - Nobody writes to the lane any more: who wants it may have it. */
-void shm_desc_free(struct shm_port *s, uint32_t idx, uint32_t slot_cnt);
 /** shm_block_put() - @sp uses no shared lane any more, or not now. */
 void shm_block_put(struct shm_peer *sp);
-/** shm_shared_lock() - Become the producer of a shared lane of @sp, @sp->tx ready. Return: 0; -EAGAIN;
- * -EPROTO. */
+/** shm_shared_lock() - Become the producer of a shared lane of @sp, @sp->tx ready. Return: 0; -EAGAIN; -EPROTO. */
 int shm_shared_lock(struct shm_peer *sp);
 /** shm_shared_note() - A reservation was made in @sp->tx, its bytes come now. */
 void shm_shared_note(struct shm_peer *sp);
 /** shm_shared_unlock() - @is_sent: a frame was committed. */
 void shm_shared_unlock(struct shm_peer *sp, bool is_sent);
-/** shm_shared_unstick() - The lock has been held for long: free it if its holder is dead, else go to another
- * lane. System calls. */
+/**
+ * shm_shared_unstick() - The lock has been held for long: free it if its holder is dead, else go to another lane.
+ * System calls.
+ */
 void shm_shared_unstick(struct shm_peer *sp);
 
-/* --- shm_gone.c: what the dead may still touch --- */
+/* --- shm_rx.c: lanes that we read --- */
+
+/** shm_lane_is_unseen() - Is there a lane of @sp that shm_lane_refresh() has not attached yet? */
+bool shm_lane_is_unseen(struct shm_port *s, const struct shm_peer *sp);
+/** shm_lane_refresh() - Our descriptors changed: look for new lanes and for those given back. */
+void shm_lane_refresh(struct shm_port *s);
+/**
+ * shm_lane_free_rx() - Forget @rx, and make its descriptor free as soon as nobody writes there. Not while it is being
+ * polled.
+ */
+void shm_lane_free_rx(struct shm_port *s, struct shm_rx *rx);
+/** shm_is_hopeless() - Something of ours that was wanting at *@since_ns, 0 = had not been, has been so for too long. */
+bool shm_is_hopeless(struct shm_port *s, uint64_t *since_ns);
+
+/* --- shm_proc.c --- */
 
 /** shm_proc_self() - This process. */
 struct shm_proc shm_proc_self(void);
@@ -585,12 +589,15 @@ struct shm_proc shm_proc_self(void);
 bool shm_proc_is_gone(const struct shm_proc *proc);
 /** shm_proc_may_open() - Is its limit on descriptors @limit at least? If in doubt: yes. */
 bool shm_proc_may_open(const struct shm_proc *proc, int32_t limit);
+
+/* --- shm_gone.c: what the dead may still touch --- */
+
 /** shm_revoke_all() - @sp is declared dead: its lanes are not read any more, and it is told. */
 void shm_revoke_all(struct shm_peer *sp);
 /** shm_revoke() - A lane without a reader, @rx being NULL or out of the port's list. Frees it at once if it can be. Return: 0; -ENOMEM. */
 int shm_revoke(struct shm_port *s, uint32_t idx, struct shm_rx *rx, struct shm_seg *seg);
-/** shm_limbo_agreed() - The writer of a lane in limbo writes no more. */
-void shm_limbo_agreed(struct shm_port *s, struct shm_rx *rx);
+/** shm_limbo_free() - The writer of a lane in limbo writes no more: who wants the lane may have it. */
+void shm_limbo_free(struct shm_port *s, struct shm_rx *rx);
 /** shm_is_revoked() - Has @sp declared us dead? */
 bool shm_is_revoked(const struct shm_peer *sp);
 /** shm_has_closed() - Has the port of @sp closed? */
@@ -617,30 +624,41 @@ void shm_gone_tick(struct shm_port *s);
 /** shm_gone_fini() - Forget it all: the segment goes. */
 void shm_gone_fini(struct shm_port *s);
 
-/* --- shm_peer.c: ports and peers
- * ----------------------------------------------------------------------- */
+/* --- shm_peer.c: peers --- */
 
 /** shm_peer_of() - Who sends from @addr, its segment being @life; attaches on first sight. NULL: *@err says why,
  * -ENOENT it is gone, -EAGAIN its predecessor has to end first, which the next poll does. */
 struct shm_peer *shm_peer_of(struct shm_port *s, const struct link_addr *addr, uint32_t life, int *err);
 /** shm_peer_link() - The link_peer of a sender, made if need be. NULL: not now. */
 struct link_peer *shm_peer_link(struct shm_peer *sp);
+
+/* --- shm_port.c: ports --- */
+
+static inline uint32_t shm_port_flags(const struct shm_port *s)
+{
+	return (s->p->node->lossless ? SHM_F_LOSSLESS : 0) | (s->has_membarrier ? 0 : SHM_F_FENCE);
+}
+
 /** shm_peer_ends() - The pass that began with s->in_poll++ is over: tell of the dead, free what it left behind. */
 void shm_peer_ends(struct shm_port *s);
 /** shm_port_stage() - Make the staging arena at the first frame that needs it. Return: 0; -errno.
  */
 int shm_port_stage(struct shm_port *s);
-/** shm_is_hopeless() - Something of ours that was wanting at *@since_ns, 0 = had not been, has been so for too long. */
-bool shm_is_hopeless(struct shm_port *s, uint64_t *since_ns);
 /** shm_peer_doom() - @sp was found dead: its port is told at the next poll, with @status. */
-void shm_peer_doom(struct shm_peer *sp, int status);
+static inline void shm_peer_doom(struct shm_peer *sp, int status)
+{
+	if (!sp->doom)
+		sp->doom = status;
+	sp->s->ends |= SHM_ENDS_DOOM;
+}
 
-/* --- shm.c: frames
- * --------------------------------------------------------------------------------------- */
+/* --- shm_sent.c: frames that end --- */
 
 /** shm_complete() - End the frames of @sp that are acknowledged; unless @status is 0 also all
  * others. Return: how many. */
 int shm_complete(struct shm_peer *sp, int status);
+/** shm_poll_acks() - End what has been acknowledged of all; @is_look: look at the heads for that. Return: how many. */
+int shm_poll_acks(struct shm_port *s, bool is_look);
 /** shm_tx_in_flight() - Frames that the peer has not acknowledged, with or without cookie. */
 static inline bool shm_tx_in_flight(const struct shm_peer *sp)
 {
@@ -700,6 +718,13 @@ static inline struct shm_desc *shm_desc_at(const struct shm_seg *seg, uint32_t i
 	return (struct shm_desc *)(void *)(seg->base + SHM_DESC_OFF) + idx;
 }
 
+/** shm_desc_hwm() - Descriptors ever used. */
+static inline uint32_t shm_desc_hwm(const struct shm_seg *seg)
+{
+	/* acquire; pairs with the release in raise_hwm(). Clamped: others write it. */
+	return MIN(atomic_load_explicit(&seg->hdr->lane_hwm, memory_order_acquire), SHM_LANE_CNT);
+}
+
 static inline void *shm_lane_at(const struct shm_seg *seg, uint32_t idx)
 {
 	return seg->base + SHM_LANE_OFF + (size_t)idx * SHM_LANE_STRIDE;
@@ -723,6 +748,13 @@ static inline void *shm_shared_at(const struct shm_seg *seg, uint32_t k)
 static inline _Atomic uint8_t *shm_codes_at(void *lane, uint32_t slot_cnt)
 {
 	return (_Atomic uint8_t *)lane + sizeof(struct lane_shm) + (size_t)slot_cnt * LANE_SLOT;
+}
+
+/** shm_block_free() - Another peer may have the codes @block of our segment; SHM_NO_BLOCK is fine. */
+static inline void shm_block_free(struct shm_port *s, uint32_t block)
+{
+	if (block != SHM_NO_BLOCK)
+		s->block_used[block / 64] &= ~BIT(block % 64);
 }
 
 static inline _Atomic uint8_t *shm_block_at(const struct shm_seg *seg, uint32_t block)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Frames from ports of this host: in by polling lanes; and how those that we sent end.
+// Frames from ports of this host: in by polling lanes.
 #include "link/shm/shm_int.h"
 
 #include <errno.h>
@@ -9,125 +9,7 @@
 #define SWEEP_EVERY   64u    /* polls; bitmap mode */
 #define EPOCH_EVERY   32u    /* polls */
 #define SHARED_EVERY  8u     /* polls that found something: look at the shared lane, too */
-#define LOOK_MIN      1u     /* idle polls before heads are looked at; adapts between these */
-#define LOOK_MAX      64u
-#define LOOK_STREAM   64u /* outstanding frames of one peer: look also while busy ... */
-#define LOOK_STEP     32u /* ... after so many more slots */
 #define FETCH_MAX     1024u /* bytes of a staged frame that are fetched before its owner asks for them */
-
-/* --- completions
- * -------------------------------------------------------------------------------------------- */
-
-void shm_read_acked(struct shm_peer *sp)
-{
-	uint32_t head;
-
-	switch (sp->tx_mode) {
-	case SHM_TX_NONE:
-		break;
-	case SHM_TX_OWN:
-	case SHM_TX_SHARED:
-		/* acquire: codes before the head; pairs with lane_publish(). Others' frames may
-		 * follow ours in a shared lane. */
-		head = atomic_load_explicit(sp->tx.head, memory_order_acquire);
-		if (sp->tx_mode == SHM_TX_SHARED && (int32_t)(head - sp->tx.pos) >= 0)
-			sp->acked = sp->tx.pos;
-		else
-			shm_set_acked(sp, head);
-		break;
-	}
-	sp->look_pos = sp->tx.pos;
-}
-
-static int refusal_of(struct shm_peer *sp, uint32_t idx)
-{
-	_Atomic uint8_t *code = &sp->codes[idx & sp->code_mask];
-	/* relaxed: ordered by the acquire that showed us the acknowledgement */
-	uint8_t refused = atomic_load_explicit(code, memory_order_relaxed);
-
-	if (likely(!refused))
-		return 0;
-	atomic_store_explicit(code, 0, memory_order_relaxed);
-	if (refused != SHM_CODE_GONE)
-		return refused;
-	shm_peer_doom(sp, -ETIMEDOUT); /* it has declared us dead */
-	return -ETIMEDOUT;
-}
-
-/* A direct frame was refused, or ends with its peer. Its slots may be written again after the call only. */
-static __attribute__((noinline)) void direct_lost(struct shm_peer *sp, const struct shm_pend *e, int status)
-{
-	const uint8_t *slot = sp->tx.slots + (size_t)(e->pos & sp->tx.mask) * LANE_SLOT + LANE_WORD0;
-	uint8_t frame[LINK_OWN_MAX];
-
-	memcpy(frame, slot, e->direct);
-	for (size_t at = LANE_SLOT - LANE_WORD0; at < e->direct; at += LANE_SLOT)
-		memcpy(frame + at, &e->word[at / LANE_SLOT], MIN(sizeof(e->word[0]), e->direct - at));
-	sp->s->p->up->lost(sp->s->p, sp->peer, e->owner_tag, frame, e->direct, status);
-}
-
-/* A staged frame of shm_commit() was refused, or ends with its peer: its run has the bytes. */
-static __attribute__((cold, noinline)) void own_lost(struct shm_peer *sp, const struct shm_pend *e, int status)
-{
-	const uint8_t *frame = sp->s->stage.data + (size_t)e->gran * STAGE_GRAN;
-
-	sp->s->p->up->lost(sp->s->p, sp->peer, e->word[1], frame, e->word[0], status);
-}
-
-/*
- * One that is acknowledged (@st: refusal code or 0), or ends with @st. A staged run is free when the peer has taken the
- * frame; else shm_hold() has it.
- */
-static void end_one(struct shm_peer *sp, const struct shm_pend *e, bool is_acked, int st)
-{
-	struct shm_port *s = sp->s;
-	void *cookie = e->cookie;
-	uint8_t kind = e->kind;
-
-	if (e->direct) {
-		direct_lost(sp, e, st);
-		sp->pend_head++;
-		s->outstanding--;
-		return;
-	}
-	if (unlikely(kind == SHM_K_OWN && st))
-		own_lost(sp, e, st);
-	if (e->gran != SHM_NO_GRAN) {
-		sp->staged_grans -= e->grans;
-		if (is_acked)
-			stage_free(&s->stage, e->gran);
-	}
-	sp->pend_head++; /* before the call: it may send, and reuse the entry */
-	if (!cookie)
-		return;
-	s->outstanding--;
-	if (kind != SHM_K_OWN)
-		s->p->up->sent(s->p, (enum link_kind)kind, cookie, st);
-}
-
-int shm_complete(struct shm_peer *sp, int status)
-{
-	uint32_t head = sp->pend_head;
-
-	while (sp->pend_head != sp->pend_tail) {
-		const struct shm_pend *e = &sp->pend[sp->pend_head % SHM_PEND_CNT];
-		bool is_acked = shm_is_acked(sp, e);
-		int st = status;
-
-		if (likely(is_acked)) {
-			st = e->direct || e->cookie ? refusal_of(sp, sp->pend_head) : 0;
-			if (likely(e->direct && !st)) { /* nobody waits for it */
-				sp->pend_head++;
-				sp->s->outstanding--;
-				continue;
-			}
-		} else if (!status) {
-			break;
-		}
-		end_one(sp, e, is_acked, st);
-	}
-	return (int)(sp->pend_head - head);
-}
 
 /* Whether to look at the heads of the lanes that we write, though it takes the lines from their
  * readers. */
@@ -141,35 +23,6 @@ static inline bool is_look_due(struct shm_port *s, int events)
 		return false;
 	s->idle = 0;
 	return true;
-}
-
-static __attribute__((noinline)) int poll_acks(struct shm_port *s, bool is_look)
-{
-	struct shm_peer *list = s->busy, *sp;
-	bool has_found = false;
-	int n = 0;
-
-	s->has_ready = false;
-	s->busy = NULL; /* callbacks may put peers there */
-	while ((sp = list)) {
-		uint32_t old = sp->acked;
-
-		list = sp->busy_next;
-		sp->is_busy = false;
-		if (sp->is_zombie)
-			continue;
-		if (is_look || (sp->pend_tail - sp->pend_head > LOOK_STREAM &&
-				sp->tx.pos - sp->look_pos >= LOOK_STEP))
-			shm_read_acked(sp);
-		has_found |= sp->acked != old;
-		n += shm_complete(sp, 0);
-		if (sp->pend_head != sp->pend_tail && !sp->is_busy)
-			shm_busy_add(sp);
-	}
-	if (is_look)
-		s->look_after = has_found ? MAX(s->look_after / 2, LOOK_MIN)
-					  : MIN(s->look_after * 2, LOOK_MAX);
-	return n;
 }
 
 /* --- in --- */
@@ -583,8 +436,8 @@ int shm_poll(struct shm_port *s, int budget)
 	if (s->busy) {
 		bool is_look = is_look_due(s, n);
 
-		if (s->has_ready || is_look || s->outstanding > LOOK_STREAM)
-			n += poll_acks(s, is_look);
+		if (s->has_ready || is_look || s->outstanding > SHM_LOOK_STREAM)
+			n += shm_poll_acks(s, is_look);
 	} else {
 		s->has_ready = false; /* whoever acknowledged owes us nothing more: it must not keep us awake */
 	}

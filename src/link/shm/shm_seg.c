@@ -713,6 +713,12 @@ void shm_seg_tell_room(void)
 	pthread_mutex_unlock(&g_own_mutex);
 }
 
+void shm_limit_look(void)
+{
+	shm_spare_look();
+	shm_seg_tell_room();
+}
+
 struct shm_seg *shm_seg_get(struct shm_seg *seg)
 {
 	pthread_mutex_lock(&g_own_mutex);

@@ -47,7 +47,7 @@ bool shm_wake_has_membarrier(void)
 	return membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) == 0;
 }
 
-void shm_wake_barrier(bool has_membarrier)
+static void wake_barrier(bool has_membarrier)
 {
 	/* A sender without membarrier(2) fences for itself; our own order needs one as well. */
 	atomic_thread_fence(memory_order_seq_cst);
@@ -95,7 +95,8 @@ int shm_wake_open_rx(const struct shm_seg *seg)
 	return fd;
 }
 
-void shm_wake_ring(const struct shm_seg *seg, int *fd)
+/* One byte to @seg's owner; *@fd (-1 at first) keeps the FIFO open. */
+static void wake_ring(const struct shm_seg *seg, int *fd)
 {
 	bool is_spare = false;
 	ssize_t n;
@@ -123,7 +124,7 @@ void shm_wake_ring(const struct shm_seg *seg, int *fd)
 	}
 }
 
-void shm_wake_drain(int fd)
+static void wake_drain(int fd)
 {
 	char buf[256];
 
@@ -150,7 +151,7 @@ void shm_ring(struct shm_peer *sp, uint32_t state)
 		state = atomic_fetch_and_explicit(&h->state, ~(SHM_ST_SLEEPING | SHM_ST_ACKS),
 						  memory_order_relaxed);
 		if (state & SHM_ST_SLEEPING) {
-			shm_wake_ring(sp->seg, &sp->wake_fd);
+			wake_ring(sp->seg, &sp->wake_fd);
 			sp->s->p->stats.wakeups_tx++;
 		}
 	}
@@ -182,8 +183,7 @@ void shm_ring_shared(struct shm_port *s)
 	}
 }
 
-/* --- sleeping
- * ------------------------------------------------------------------------------------- */
+/* --- sleeping --- */
 
 int shm_wait_fd(struct shm_port *s)
 {
@@ -245,12 +245,12 @@ int shm_arm(struct shm_port *s)
 	 */
 	state = s->is_armed ? atomic_load_explicit(&s->seg->hdr->state, memory_order_relaxed) : 0;
 	if (s->is_armed ? !(state & SHM_ST_SLEEPING) : s->is_wake_dirty)
-		shm_wake_drain(s->wake_fd);
+		wake_drain(s->wake_fd);
 	s->is_wake_dirty = false;
 	s->is_armed = true;
 	if ((state & bits) != bits) { /* else R1 and the barrier are behind us, and whoever comes rings */
 		atomic_fetch_or_explicit(&s->seg->hdr->state, bits, memory_order_seq_cst); /* R1 */
-		shm_wake_barrier(s->has_membarrier);
+		wake_barrier(s->has_membarrier);
 	}
 	/* R2; the bell stays up, others may sleep on it */
 	return has_work(s) ? -EAGAIN : 0;
@@ -276,5 +276,5 @@ void shm_disarm(struct shm_port *s)
 	/* The byte is there or on its way; what comes after this drain goes before the next sleep,
 	 * or is one idle wake-up. */
 	s->is_wake_dirty = true;
-	shm_wake_drain(s->wake_fd);
+	wake_drain(s->wake_fd);
 }
