@@ -383,7 +383,7 @@ void cassini_cmdq_set_cp(struct cassini_cmdq *cq, struct cassini_cp *cp);
 int cassini_post(struct cassini_cmdq *cq, const struct cassini_cmd *cmd);
 enum cassini_keep {
 	CASSINI_KEEP_OP,   /* as cassini_post() does */
-	CASSINI_KEEP_NONE, /* neither a place in the queue nor a slot for an event: only a failure is heard of (on_lost) */
+	CASSINI_KEEP_NONE, /* no place in the queue and no slot for an event: only a failure is heard of (on_lost) */
 	CASSINI_KEEP_NEAR, /* the same, and only if memory on this host carries it */
 };
 /**

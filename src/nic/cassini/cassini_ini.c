@@ -214,7 +214,7 @@ static int put_frame(struct cassini_op *op)
 	return link_send(op->cmd.dom->port, op->peer->link, op->frame, CASSINI_PUT_HDR, &iov, iov.iov_len ? 1 : 0, op);
 }
 
-/* Every packet but the Put in one frame: header (and operands) from op->frame, then @data_len bytes of the local memory. */
+/* Every packet but the Put in one frame: header and operands from op->frame, then @data_len bytes of local memory. */
 static int send_pkt(struct cassini_op *op, enum cassini_pkt_op pkt_op, uint64_t raddr, uint32_t data_len)
 {
 	const struct cassini_cmd *cmd = &op->cmd;

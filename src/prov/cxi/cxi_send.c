@@ -280,8 +280,8 @@ static __attribute__((noinline)) int send_kept(struct cxi_ep *ep, struct cxi_sen
 	if (unlikely(ret))
 		cxi_tx_put(tx);
 	/*
-	 * The target of a rendezvous asks us: a row of them must not leave the first unanswered, or the kernel does what we
-	 * would do faster. Between hosts there is no other way, and what a row says and answers shares datagrams.
+	 * The target of a rendezvous asks us: a row of them must not leave the first unanswered, or the kernel does
+	 * what we would do faster. Between hosts there is no other way, and the frames of a row share datagrams.
 	 */
 	else if (proto == CXI_P_RDZV && !a->work && cassini_is_near(t->cmdq) && !has_unread(ep))
 		cxi_portal_progress(ep->portal);
@@ -310,8 +310,8 @@ static inline __attribute__((always_inline)) ssize_t send_common(struct cxi_ep *
 		cmd.flags |= unlikely(a->flags & FI_MORE) ? CASSINI_CMD_MORE : 0;
 		if (likely(cassini_put(t->cmdq, &cmd, wants_cqe ? CASSINI_KEEP_NEAR : CASSINI_KEEP_NONE))) {
 			if (wants_cqe)
-				kit_cq_push(ep->kit.tx_cq, a->context, FI_SEND | (a->tagged ? FI_TAGGED : FI_MSG), 0, NULL, 0, 0,
-					    FI_ADDR_NOTAVAIL);
+				kit_cq_push(ep->kit.tx_cq, a->context, FI_SEND | (a->tagged ? FI_TAGGED : FI_MSG), 0,
+					    NULL, 0, 0, FI_ADDR_NOTAVAIL);
 			return 0;
 		}
 	}

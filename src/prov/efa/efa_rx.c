@@ -179,7 +179,8 @@ bool efa_rx_bytes(struct efa_rx *rx, uint64_t off, const struct view *data, size
 	if (rx->kind == EFA_RX_MSG) {
 		kit_rx_copy(rx->krx, off, data, payload_off);
 	} else {
-		bool is_there = rx->kind != EFA_RX_WRITE || efa_rma_is_there(rx->ep, rx->at, rx->iov_cnt, FI_REMOTE_WRITE);
+		bool is_there = rx->kind != EFA_RX_WRITE ||
+				efa_rma_is_there(rx->ep, rx->at, rx->iov_cnt, FI_REMOTE_WRITE);
 		struct view v = *data;
 		size_t at = off;
 

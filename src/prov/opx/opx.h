@@ -170,7 +170,7 @@ bool opx_pieces_take(struct opx_copy *c, const struct view *data, uint64_t len);
 void opx_copy_start(struct opx_copy *c);
 /** opx_copy_cancel() - Post nothing more. True: nothing is in flight, end() will not be called; else it will. */
 bool opx_copy_cancel(struct opx_copy *c);
-/** opx_copy_stop() - What is in flight of a copy that was cancelled touches nothing any more on return; end() will be called. */
+/** opx_copy_stop() - What is in flight of a cancelled copy touches nothing any more on return; end() will be called. */
 void opx_copy_stop(struct opx_copy *c);
 int opx_copies_retry(struct opx_ep *ep); /* Return: events */
 void opx_on_copy(void *ctx, void *cookie, int status); /* on_copy of the context; ctx: the endpoint */
