@@ -288,8 +288,8 @@ int link_bulk(struct link_port *p, struct link_peer *peer, int op, void *local, 
 	      uint32_t key, void *cookie);
 
 /**
- * link_bulk_stop() - All reads of @cookie, and its writes to peers on this host, end with -EFAULT unless they have ended:
- * on return nobody touches our memory for them any more (waits, bounded, for a copy in flight). on_bulk comes as ever.
+ * link_bulk_stop() - All reads of @cookie, and its writes to peers on this host, end with -EFAULT unless they have
+ * ended: on return nobody touches our memory for them any more (waits, bounded, for a copy in flight). on_bulk comes.
  */
 void link_bulk_stop(struct link_port *p, const void *cookie);
 

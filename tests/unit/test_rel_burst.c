@@ -34,6 +34,41 @@ static void rel_send__small_frames_share_datagrams(void **state)
 	rig_close(&g);
 }
 
+/* The first of a burst goes at once, the others wait for company until the owner polls, or enough has gathered. */
+static void rel_may_wait__in_the_middle_of_a_burst(void **state)
+{
+	struct sim_attr attr = {.seed = 18};
+	struct rel *r;
+	struct rig g;
+
+	(void)state;
+	rig_open(&g, 2, LINK_RELIABLE, &attr, NULL);
+	r = g.n[0].port.rel;
+	assert_int_equal(rig_send(&g, 0, 1, 100), 0);
+	assert_true(rig_run(&g, NS_PER_SEC)); /* the handshake */
+	rig_run_for(&g, NS_PER_MS);
+	assert_int_equal(rig_send(&g, 0, 1, 100), 0);
+	assert_false(rel_may_wait(r, rig_now(&g)));
+	rel_flush(r, rig_now(&g));
+	assert_int_equal(rig_send(&g, 0, 1, 100), 0);
+	assert_true(rel_may_wait(r, rig_now(&g)));
+	assert_false(rel_may_wait(r, rig_now(&g) + REL_BURST_NS)); /* that was not a burst */
+	for (uint32_t sum = 100; sum < REL_BURST_BYTES; sum += 16 * 1024) {
+		assert_true(rel_may_wait(r, rig_now(&g)));
+		assert_int_equal(rig_send(&g, 0, 1, 16 * 1024), 0);
+	}
+	assert_false(rel_may_wait(r, rig_now(&g)));
+	rel_flush(r, rig_now(&g));
+	/* nobody else's company counts */
+	assert_int_equal(rig_send(&g, 0, 1, 100), 0);
+	assert_true(rel_may_wait(r, rig_now(&g)));
+	assert_int_equal(rig_send(&g, 0, 0, 100), 0);
+	assert_false(rel_may_wait(r, rig_now(&g)));
+	rel_flush(r, rig_now(&g));
+	assert_true(rig_run(&g, NS_PER_SEC));
+	rig_close(&g);
+}
+
 static const struct carrier_ops *slow_inner;
 static uint64_t slow_ns; /* what the clock of a sender with slow_flush() says */
 
@@ -85,6 +120,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rel_send__small_frames_share_datagrams),
+		cmocka_unit_test(rel_may_wait__in_the_middle_of_a_burst),
 		cmocka_unit_test(rel_may_wait__after_a_long_call),
 	};
 

@@ -99,38 +99,6 @@ static void rel_ack__lone_frame_is_acknowledged_in_time(void **state)
 	}
 }
 
-/* The first of a burst goes at once, the others wait for company until the owner polls, or enough has gathered. */
-static void rel_may_wait__in_the_middle_of_a_burst(void **state)
-{
-	struct sim_attr attr = {.seed = 18};
-	struct rel *r;
-	struct rig g;
-
-	(void)state;
-	rig_open(&g, 2, LINK_RELIABLE, &attr, NULL);
-	r = g.n[0].port.rel;
-	assert_int_equal(rig_send(&g, 0, 1, 100), 0);
-	assert_true(rig_run(&g, NS_PER_SEC)); /* the handshake */
-	rig_run_for(&g, NS_PER_MS);
-	assert_int_equal(rig_send(&g, 0, 1, 100), 0);
-	assert_false(rel_may_wait(r, rig_now(&g)));
-	rel_flush(r, rig_now(&g));
-	assert_int_equal(rig_send(&g, 0, 1, 100), 0);
-	assert_true(rel_may_wait(r, rig_now(&g)));
-	assert_false(rel_may_wait(r, rig_now(&g) + REL_BURST_NS)); /* that was not a burst */
-	assert_int_equal(rig_send(&g, 0, 1, REL_CORK_BYTES), 0);
-	assert_false(rel_may_wait(r, rig_now(&g)));
-	rel_flush(r, rig_now(&g));
-	/* nobody else's company counts */
-	assert_int_equal(rig_send(&g, 0, 1, 100), 0);
-	assert_true(rel_may_wait(r, rig_now(&g)));
-	assert_int_equal(rig_send(&g, 0, 0, 100), 0);
-	assert_false(rel_may_wait(r, rig_now(&g)));
-	rel_flush(r, rig_now(&g));
-	assert_true(rig_run(&g, NS_PER_SEC));
-	rig_close(&g);
-}
-
 /* --- a place without a nonce ------------------------------------------------------------------ */
 
 enum death { BY_CLOSE, BY_KILL, BY_KILL_SILENT, DEATH_NUM };
@@ -570,7 +538,6 @@ int main(void)
 		cmocka_unit_test(rel_probe__silence_of_a_peer_makes_no_storm),
 		cmocka_unit_test(rel_probe__loss_of_the_last_costs_one_probe),
 		cmocka_unit_test(rel_ack__lone_frame_is_acknowledged_in_time),
-		cmocka_unit_test(rel_may_wait__in_the_middle_of_a_burst),
 		cmocka_unit_test(rel_place__next_process_is_reached),
 		cmocka_unit_test(rel_place__next_process_speaks_first),
 		cmocka_unit_test(rel_place__late_proof),

@@ -179,14 +179,13 @@ bool efa_rx_bytes(struct efa_rx *rx, uint64_t off, const struct view *data, size
 	if (rx->kind == EFA_RX_MSG) {
 		kit_rx_copy(rx->krx, off, data, payload_off);
 	} else {
-		bool is_there = rx->kind != EFA_RX_WRITE ||
-				efa_rma_is_there(rx->ep, rx->at, rx->iov_cnt, FI_REMOTE_WRITE);
+		bool is_ok = rx->kind != EFA_RX_WRITE || efa_rma_is_there(rx->ep, rx->at, rx->iov_cnt, FI_REMOTE_WRITE);
 		struct view v = *data;
 		size_t at = off;
 
 		view_skip(&v, payload_off);
 		for (unsigned i = 0; i < v.seg_cnt; i++) {
-			size_t n = is_there ? kit_iov_copy_to(rx->iov, rx->iov_cnt, at, v.seg[i].p, v.seg[i].len) : 0;
+			size_t n = is_ok ? kit_iov_copy_to(rx->iov, rx->iov_cnt, at, v.seg[i].p, v.seg[i].len) : 0;
 
 			if (unlikely(n < v.seg[i].len && rx->kind != EFA_RX_SINK)) {
 				bytes_lost(rx);
