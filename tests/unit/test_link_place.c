@@ -565,45 +565,6 @@ static void burst__leaves_without_polls(void **state)
 		side_close(&s[i]);
 }
 
-#define BURST_TRIES 40
-
-/* Frames of some KiB do as well: 20 of them are one alone, twice 48 KiB, and what waits. */
-static void burst__of_larger_frames(void **state)
-{
-	uint64_t end = clk_now_ns(NULL) + WAIT_NS, best = UINT64_MAX;
-	static const uint8_t bytes[4096];
-	struct iovec iov = {(void *)(uintptr_t)bytes, sizeof(bytes)};
-	struct link_addr at[2];
-	struct side s[2];
-	uint32_t sent = 1;
-
-	(void)state;
-	pair_open(s, at);
-	for (int i = 0; i < BURST_TRIES && best > 4; i++) {
-		uint64_t dgrams;
-
-		lock_acquire(&s[0].lock); /* its thread keeps out */
-		dgrams = link_port_stats(s[0].port)->net_tx_dgrams;
-		for (int f = 0; f < 20; f++, sent++) {
-			assert_int_equal(link_send(s[0].port, s[0].peer, "12345678", 8, &iov, 1, s), 0);
-			link_doorbell(s[0].port);
-		}
-		best = MIN(best, link_port_stats(s[0].port)->net_tx_dgrams - dgrams);
-		lock_release(&s[0].lock);
-		while (s[1].got < sent && clk_now_ns(NULL) < end)
-			side_poll(&s[1]);
-		assert_int_equal(s[1].got, sent);
-		/* nothing is in flight then: the next one leaves alone */
-		while (s[0].ended < sent && clk_now_ns(NULL) < end)
-			for (int k = 0; k < 2; k++)
-				side_poll(&s[k]);
-		assert_int_equal(s[0].ended, sent);
-	}
-	assert_in_range(best, 1, 4); /* the best of 40: who is not scheduled for a while begins a new burst */
-	for (int i = 0; i < 2; i++)
-		side_close(&s[i]);
-}
-
 #define LAST_TRIES 10
 
 /* A receiver that has taken a frame and polls no more owes its acknowledgement: its adapter thread sends it. */
@@ -657,7 +618,6 @@ int main(void)
 		cmocka_unit_test(speaks__after_kill_shared),
 		cmocka_unit_test(place__both_begin),
 		cmocka_unit_test(burst__leaves_without_polls),
-		cmocka_unit_test(burst__of_larger_frames),
 		cmocka_unit_test(ack__of_receiver_that_stops_polling),
 	};
 

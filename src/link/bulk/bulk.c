@@ -303,12 +303,12 @@ static void op_stop_if(void *obj, void *arg)
 	struct stop_arg *a = arg;
 	struct bulk_op *op = obj;
 
-	if (op->is_help || op->cookie != a->cookie || op->state == BULK_ENDED)
+	if (op->is_help || op->cookie != a->cookie)
 		return;
-	bulk_op_end(a->b, op, -EFAULT);
+	bulk_op_end(a->b, op, -EFAULT); /* nothing new if it has ended */
 	if (!op->help_key)
 		return;
-	/* its owner is at it; the timer that bulk_op_end() has set finds it free */
+	/* its owner is at it, perhaps since before the end; the timer that bulk_op_end() has set finds it free */
 	bulk_help_take_back(a->b, op);
 	op->unsent_cnt--;
 }

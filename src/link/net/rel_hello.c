@@ -435,6 +435,10 @@ void rel_on_refuse(struct rel *r, const struct link_addr *src, const struct rel_
 		r->port->stats.drop_nonce++;
 		return;
 	}
+	if (rp->state == REL_S_BYE || rp->state == REL_S_CLOSED) {
+		rel_peer_refused(rp, -ECONNREFUSED); /* why does not matter any more */
+		return;
+	}
 	if (pkt->refuse.reason == REL_R_VERSION)
 		LOG_WARN("%s speaks wire version %u, we speak %u: install the same release on both "
 			 "hosts",

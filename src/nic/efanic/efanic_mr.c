@@ -101,10 +101,10 @@ void efanic_mr_dereg(struct efanic_mr *mr)
 	struct efanic *nic = mr->nic;
 
 	lock_assert_held(nic->lock);
-	if (mr->read_cnt)
-		efanic_tx_stop_reads(mr);
 	if (mr->rkey)
 		link_region_del(nic->node, mr->rkey);
+	if (mr->read_cnt) /* only now: the lock may have been dropped, and another read have begun */
+		efanic_tx_stop_reads(mr);
 	slab_put(&nic->mrs, mr);
 }
 

@@ -285,8 +285,8 @@ static struct efanic_mr *dest_mr(struct efa_rx *rx, unsigned i, const struct iov
 	struct efanic_mr_attr attr = {iov->iov_base, iov->iov_len, EFANIC_ACCESS_LOCAL_WRITE};
 	struct efa_mr *mr = rx->kind == EFA_RX_WRITE ? efa_rma_region(rx->ep, &rx->at[i], FI_REMOTE_WRITE) : desc;
 
-	if (mr)
-		return mr->dev;
+	if (mr || rx->kind == EFA_RX_WRITE)
+		return mr ? mr->dev : NULL;
 	if (!rx->tmp_mr[i] && efanic_mr_reg(rx->ep->domain->nic, &attr, &rx->tmp_mr[i]))
 		return NULL;
 	return rx->tmp_mr[i];

@@ -3,6 +3,7 @@
 // read.
 #include "prov/opx/opx.h"
 
+#include "base/clock.h"
 #include "base/guard.h"
 #include "base/log.h"
 
@@ -234,6 +235,7 @@ void opx_on_get_request(struct opx_peer *peer, const struct hfi_hdr *h, const st
 /* --- the region goes ----------------------------------------------------------------------------- */
 
 #define GONE_POLLS 1000000
+#define GONE_NS	   NS_PER_SEC /* of all operations of a region together: nothing else goes on meanwhile */
 
 struct gone {
 	const struct opx_mr *mr;
@@ -259,11 +261,12 @@ static void gone_poll(struct opx_domain *d)
 	struct opx_ep *ep;
 
 	LIST_FOREACH(ep, &d->eps, domain_link)
-		hfi_ctxt_poll(ep->hw);
+		if (ep->kit.enabled) /* others are served when they are ready for it */
+			hfi_ctxt_poll(ep->hw);
 }
 
 /* End @op, for its initiator and as a user of the region. */
-static void gone_end(struct opx_ep *ep, struct opx_op *op)
+static void gone_end(struct opx_ep *ep, struct opx_op *op, uint64_t end_ns)
 {
 	uint32_t id = opx_op_handle(op);
 
@@ -273,7 +276,7 @@ static void gone_end(struct opx_ep *ep, struct opx_op *op)
 	}
 	if (slab_find(&ep->op_slab, id) && op->is_copying)
 		opx_copy_stop(&op->cp);
-	for (int i = 0; i < GONE_POLLS && slab_find(&ep->op_slab, id); i++)
+	for (int i = 0; i < GONE_POLLS && slab_find(&ep->op_slab, id) && hfi_now_ns(ep->hfi) < end_ns; i++)
 		gone_poll(ep->domain);
 	if (!slab_find(&ep->op_slab, id))
 		return;
@@ -283,13 +286,15 @@ static void gone_end(struct opx_ep *ep, struct opx_op *op)
 
 void opx_mr_gone(struct opx_mr *mr)
 {
+	uint64_t end_ns = 0;
 	struct opx_ep *ep;
 
 	LIST_FOREACH(ep, &mr->domain->eps, domain_link) {
 		struct gone g = {.mr = mr};
 
 		while (slab_foreach(&ep->op_slab, gone_look, &g), g.op) {
-			gone_end(ep, g.op);
+			end_ns = end_ns ? end_ns : hfi_now_ns(ep->hfi) + GONE_NS;
+			gone_end(ep, g.op, end_ns);
 			g.op = NULL;
 		}
 	}
