@@ -112,7 +112,7 @@ static void match_events__close_takes_the_last(void **state)
 {
 	struct rma_fix r;
 	uint64_t local[5], until_ns = clk_now_ns(NULL) + 10 * NS_PER_SEC;
-	volatile uint64_t mem[8] = {0};
+	uint64_t mem[8] = {0}, seen = 0;
 	struct fid_mr *fid;
 	bool on = true;
 
@@ -120,12 +120,16 @@ static void match_events__close_takes_the_last(void **state)
 	cxi_fix_open_info(&r.f, info_for(FI_MR_ALLOCATED | FI_MR_ENDPOINT));
 	assert_int_equal(fi_control(&r.f.domain->fid, FI_OPT_CXI_SET_MR_MATCH_EVENTS, &on), 0);
 	open_both(&r);
-	fid = region(&r, (void *)(uintptr_t)mem, sizeof(mem), 4711);
+	fid = region(&r, mem, sizeof(mem), 4711);
 	for (uint64_t i = 0; i < 5; i++) {
 		local[i] = i + 1;
 		assert_int_equal(fi_write(r.e[0].ep, &local[i], 8, NULL, r.target, 0, 4711, NULL), 0);
-		while (mem[0] != i + 1 && clk_now_ns(NULL) < until_ns) /* the adapter's thread takes it in */
+		while (seen != i + 1 && clk_now_ns(NULL) < until_ns) { /* the adapter's thread takes it in */
+			lock_acquire(&cxi_fix_domain(&r.f)->kit.lock);
+			seen = mem[0];
+			lock_release(&cxi_fix_domain(&r.f)->kit.lock);
 			sched_yield();
+		}
 	}
 	lock_acquire(&cxi_fix_domain(&r.f)->kit.lock);
 	assert_non_null(cassini_eq_peek(cxi_ep_of(r.e[1].ep)->portal->eq));

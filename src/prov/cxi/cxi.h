@@ -261,6 +261,8 @@ int cxi_portal_open(struct cxi_domain *d, const struct cxi_key *keys, int key_cn
 void cxi_portal_close(struct cxi_portal *p); /* contexts and regions are gone; drains; NULL is fine. Lock held. */
 /** cxi_portal_progress() - Poll its Domains, drain its EQs, run timers. Return: events. */
 int cxi_portal_progress(struct cxi_portal *p);
+/** cxi_portal_timers() - Retries that are due, now and not at one of some polls. Return: events. */
+int cxi_portal_timers(struct cxi_portal *p);
 /** cxi_portal_serve() - The same for a caller who comes seldom. */
 int cxi_portal_serve(struct cxi_portal *p);
 /** cxi_portal_eqs() - Contexts have come or gone. */
@@ -508,7 +510,7 @@ struct cxi_rxc {
 	uint32_t buf_posted[2], buf_cnt[2];
 	bool buf_short[2];               /* a buffer could not be posted: try again */
 	bool closing;
-	bool is_plain;                   /* not closing; of one endpoint, which need not be told of unknown senders */
+	bool is_plain;                   /* not closing; of one endpoint, no counter, unknown senders are not told of */
 	bool is_soft;                    /* went to software matching, for good */
 	bool preempts;                   /* hybrid: posting a receive may be the reason to */
 	/* the adapter matches, and nothing is to be looked at before a receive is appended: cxi_rxc_gate() */

@@ -38,6 +38,7 @@ int cxi_ep_wait_arm(struct kit_ep *kep)
 
 	if (!kep->enabled)
 		return 0;
+	cxi_portal_timers(p); /* who sleeps does not poll often enough for it */
 	if (cassini_eq_peek(p->eq))
 		return -FI_EAGAIN;
 	for (int i = 0; i < p->txc_cnt; i++)

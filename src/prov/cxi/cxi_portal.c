@@ -114,7 +114,7 @@ void cxi_portal_del_txc(struct cxi_portal *p, struct cxi_txc *t)
 #define TIMER_IDLE 4 /* an idle poll counts as many */
 
 /* The clock, which takes as long as half a poll, is read by whom something waits for time: mostly nobody. */
-static __attribute__((noinline)) int timers(struct cxi_portal *p)
+__attribute__((noinline)) int cxi_portal_timers(struct cxi_portal *p)
 {
 	int n = 0;
 
@@ -143,7 +143,7 @@ int cxi_portal_progress(struct cxi_portal *p)
 		for (i = 0; i < p->eq_cnt; i++)
 			n += cxi_drain(p->eqs[i]);
 	p->timer_skip += n ? 1 : TIMER_IDLE;
-	return likely(p->timer_skip < TIMER_SKIP) ? n : n + timers(p);
+	return likely(p->timer_skip < TIMER_SKIP) ? n : n + cxi_portal_timers(p);
 }
 
 int cxi_portal_serve(struct cxi_portal *p)

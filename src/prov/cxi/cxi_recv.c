@@ -622,6 +622,7 @@ ssize_t cxi_recv_common(struct cxi_ep *ep, const struct cxi_recv_args *a)
 int cxi_recv_cancel(struct cxi_rxc *r, void *context)
 {
 	struct cxi_rx *rx;
+	int rc;
 
 	TAILQ_FOREACH(rx, &r->rx_list, link)
 		if (rx->context == context && (rx->state == RX_HW || rx->state == RX_SW) && !rx->unlinked)
@@ -629,8 +630,9 @@ int cxi_recv_cancel(struct cxi_rxc *r, void *context)
 	if (!rx)
 		return -FI_ENOENT;
 	if (rx->state == RX_HW) {
-		rx->state = RX_UNLINKING;
-		return cassini_unlink(r->pte, CASSINI_PRIORITY, (uintptr_t)&rx->req, rx->le);
+		rc = cassini_unlink(r->pte, CASSINI_PRIORITY, (uintptr_t)&rx->req, rx->le);
+		rx->state = rc ? RX_HW : RX_UNLINKING; /* without room for the event nothing has happened */
+		return rc;
 	}
 	mt_posted_del(&r->sw_posted, &rx->mt);
 	rx->canceled = rx->unlinked = true;

@@ -82,7 +82,8 @@ int cxi_rxc_open(struct cxi_domain *d, struct cxi_ep *ep, unsigned idx, size_t s
 	r->ep = ep;
 	r->idx = (uint8_t)idx;
 	r->is_rnr = ep->is_rnr;
-	r->is_plain = ep->kind != CXI_SRX && !ep->source_err;
+	/* a counter may start deferred work, which is not for the middle of a poll */
+	r->is_plain = ep->kind != CXI_SRX && !ep->source_err && !ep->kit.cntr[KIT_CNTR_RECV];
 	r->mode = r->is_rnr ? CXI_MATCH_HARDWARE : cxi_match_mode(d);
 	r->max = (uint32_t)size;
 	r->tclass = get_tclass(d, ep->tclass);

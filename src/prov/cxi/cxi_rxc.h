@@ -29,7 +29,7 @@ struct cxi_rx {
 	SLIST_ENTRY(cxi_rx) rest; /* rxc->resting */
 	uint8_t state;		  /* enum cxi_rx_state */
 	bool tagged, multi, unlinked, canceled, is_discard, is_stalled;
-	bool is_plain; /* one message, told by the queue and the counter alone */
+	bool is_plain; /* one message, told by the queue alone */
 	uint8_t *buf;
 	size_t len;
 	uint64_t match_bits, ignore;
