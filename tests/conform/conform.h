@@ -255,6 +255,8 @@ struct ct_comp ct_comp(struct ct *c, struct fid_cq *cq);
  * 0: the caller looks.
  */
 struct fi_cq_err_entry ct_comp_err(struct ct *c, struct fid_cq *cq, uint64_t flags);
+/** ct_succeeds() - The next entry of @cq, which may be either: is it a success? An error is one of ct_comp_err(). */
+bool ct_succeeds(struct ct *c, struct fid_cq *cq, uint64_t flags);
 /** ct_tx() - The next completion of the transmit CQ has this context and these flags. */
 void ct_tx(struct ct *c, void *context, uint64_t flags);
 struct ct_comp ct_rx(struct ct *c, void *context, uint64_t flags, size_t len);

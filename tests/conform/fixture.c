@@ -334,6 +334,20 @@ struct fi_cq_err_entry ct_comp_err(struct ct *c, struct fid_cq *cq, uint64_t fla
 	return e;
 }
 
+bool ct_succeeds(struct ct *c, struct fid_cq *cq, uint64_t flags)
+{
+	struct fi_cq_tagged_entry t;
+	ssize_t ret;
+
+	while ((ret = fi_cq_read(cq, &t, 1)) == -FI_EAGAIN)
+		ct_progress(c);
+	if (ret == 1)
+		return true;
+	RET(-FI_EAVAIL, ret);
+	ct_comp_err(c, cq, flags);
+	return false;
+}
+
 void ct_tx(struct ct *c, void *context, uint64_t flags)
 {
 	struct ct_comp r = ct_comp(c, c->txcq);

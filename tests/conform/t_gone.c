@@ -352,20 +352,6 @@ static void wait_begun(struct ct *c, const uint8_t *mem)
 		ct_progress(c);
 }
 
-/* The next entry of the transmit queue. Return: it is a success. */
-static bool ends(struct ct *c)
-{
-	struct fi_cq_tagged_entry e;
-	ssize_t ret;
-
-	while ((ret = fi_cq_read(c->txcq, &e, 1)) == -FI_EAGAIN)
-		ct_progress(c);
-	if (ret == 1)
-		return true;
-	RET(-FI_EAVAIL, ret);
-	return ct_comp_err(c, c->txcq, 0).err == 0;
-}
-
 /*
  * Rank 0 reads, or writes, and in the middle of it rank 1 closes the region and uses its memory for something else: the
  * reader gets what was there before, or an error, and nothing is written any more.
@@ -390,7 +376,7 @@ static void closed_round(struct ct *c, enum op op, uint64_t key)
 		if (op == READ)
 			wait_begun(c, b.mem);
 		c->shared[0] = 1;
-		if (ends(c) && op == READ)
+		if (ct_succeeds(c, c->txcq, 0) && op == READ)
 			for (size_t i = 0; i < CLOSED_LEN; i++)
 				CHECK(b.mem[i] == 0xbb, "byte %zu of a read: 0x%02x", i, b.mem[i]);
 	} else {

@@ -631,7 +631,8 @@ int cxi_recv_cancel(struct cxi_rxc *r, void *context)
 		return -FI_ENOENT;
 	if (rx->state == RX_HW) {
 		rc = cassini_unlink(r->pte, CASSINI_PRIORITY, (uintptr_t)&rx->req, rx->le);
-		rx->state = rc ? RX_HW : RX_UNLINKING; /* without room for the event nothing has happened */
+		if (!rc) /* without room for the event nothing has happened */
+			rx->state = RX_UNLINKING;
 		return rc;
 	}
 	mt_posted_del(&r->sw_posted, &rx->mt);

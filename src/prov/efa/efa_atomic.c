@@ -91,8 +91,7 @@ static bool target_ok(struct efa_peer *peer, const struct efa_hdr *h, uint64_t a
 	for (uint32_t i = 0; i < h->rma_iov_cnt; i++) {
 		const struct efa_rma_iov *r = &h->rma_iov[i];
 
-		if (r->len > EFA_ATOMIC_MAX || r->len % dt_size ||
-		    !efa_mr_check(peer->ep->domain, r->key, r->addr, r->len, access))
+		if (r->len > EFA_ATOMIC_MAX || r->len % dt_size || !efa_rma_region(peer->ep, r, access))
 			return false;
 		*total += r->len;
 	}

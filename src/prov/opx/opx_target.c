@@ -234,7 +234,7 @@ void opx_on_get_request(struct opx_peer *peer, const struct hfi_hdr *h, const st
 
 /* --- the region goes ----------------------------------------------------------------------------- */
 
-#define GONE_POLLS 1000000
+#define GONE_POLLS 1000000 /* where time is a model's, which stands still meanwhile */
 #define GONE_NS	   NS_PER_SEC /* of all operations of a region together: nothing else goes on meanwhile */
 
 struct gone {
