@@ -218,9 +218,9 @@ class Fabric:
         return keys
 
     def by_memory(self, one, m):
-        """The message that has shown the memory of a bulk copy, or None."""
+        """The message that has shown the memory of a bulk copy, or None: the peer's, or ours that is sent unasked."""
         key, addr = (one.vals[f] for f in m["find"].split())
-        shown = self.memory.get((self.dst, key))
+        shown = self.memory.get((self.dst, key)) or self.memory.get((self.src, key))
         for at, length, msg in reversed(shown or ()):
             if at <= addr < at + length:
                 return msg

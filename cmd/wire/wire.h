@@ -117,7 +117,7 @@ struct wire_msg {
 	const char *keys, *total, *mem;
 	const char *off, *end; /* it is the last packet when field @off plus payload is field @end */
 	const char *
-		find; /* fields key and address of memory that the peer has shown: the message is that of this memory */
+		find; /* fields key and address of memory that has been shown: the message is that of this memory */
 	const struct wire_op *ops;
 	struct wire_when when[WHEN_MAX];
 };

@@ -67,6 +67,8 @@ static const char *status_name(unsigned v)
 		return "access";
 	case BULK_S_BUSY:
 		return "busy";
+	case BULK_S_WITHDRAWN:
+		return "withdrawn";
 	case BULK_S_NUM:
 		break;
 	}
@@ -248,6 +250,13 @@ static void bulk_rest(unsigned type, struct wire_packet *p)
 	case BULK_T_DATA:
 		p->fields = bulk_data;
 		p->msg[0] = (struct wire_msg){.how = 'j', .keys = THEIRS};
+		return;
+	case BULK_T_OFFER:
+		p->fields = bulk_get;
+		return;
+	case BULK_T_AHEAD:
+		p->fields = bulk_data;
+		p->msg[0] = (struct wire_msg){.how = 'j', .find = "softfabric.bulk.key softfabric.bulk.off"};
 		return;
 	case BULK_T_PUT:
 		p->fields = bulk_put;

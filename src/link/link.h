@@ -293,6 +293,12 @@ int link_bulk(struct link_port *p, struct link_peer *peer, int op, void *local, 
  */
 void link_bulk_stop(struct link_port *p, const void *cookie);
 
+/**
+ * link_offer() - The next frame will have @peer get just [@addr, +@len) of our region @key by link_bulk(): where that
+ * saves time (bulk_offer.c), these bytes go with the next link_doorbell() or link_poll() without being asked for.
+ */
+void link_offer(struct link_port *p, struct link_peer *peer, uint32_t key, uint64_t addr, size_t len);
+
 /** link_bulk_is_direct() - Can the kernel copy between our memory and this peer's, i.e. is link_bulk() the fast way? */
 bool link_bulk_is_direct(const struct link_peer *peer);
 

@@ -13,7 +13,7 @@
 enum mode { RING, KERNEL, HELPED, MIXED, NET, NET_REORDERED, MODE_NUM };
 static const char *const mode_name[MODE_NUM] = {"ring", "kernel", "helped", "mixed", "net", "net reordered"};
 
-static void open_mode(enum mode m)
+static inline void open_mode(enum mode m)
 {
 	fp_open(m == NET || m == NET_REORDERED ? LINK_RELIABLE : LINK_ORDERED, m < NET);
 	fp_force(m == RING ? BULK_FRAMES : m == KERNEL ? BULK_CMA : m == HELPED ? BULK_HELPED : -1);

@@ -23,18 +23,21 @@ static const uint8_t golden[BULK_T_NUM][BULK_HDR_MAX] = {
 	[BULK_T_STOP] = {COMMON(5, 0)},
 	[BULK_T_PING] = {COMMON(6, 0)},
 	[BULK_T_HELP] = {COMMON(7, 0), KEY, ADDR, LEN, DST, DST_KEY},
+	[BULK_T_OFFER] = {COMMON(8, 0), KEY, ADDR, LEN},
+	[BULK_T_AHEAD] = {COMMON(9, 0), KEY, OFF},
 };
 
 static struct bulk_pkt sample(enum bulk_type type)
 {
 	struct bulk_pkt pkt = {.type = type, .id = 0x11223344, .tag = 0x55667788};
 
-	if (type == BULK_T_GET || type == BULK_T_PUT || type == BULK_T_HELP) {
+	if (bulk_desc[type].has_key)
 		pkt.key = 0x99aabbcc;
+	if (bulk_desc[type].has_key && type != BULK_T_AHEAD) {
 		pkt.addr = 0x0102030405060708;
 		pkt.len = 1ULL << 32;
 	}
-	if (type == BULK_T_DATA || type == BULK_T_PUT)
+	if (bulk_desc[type].payload_max)
 		pkt.off = 0xfffffff0;
 	if (type == BULK_T_HELP) {
 		pkt.dst = 0x0203040506070809;
@@ -84,7 +87,7 @@ static void check__golden(void **state)
 {
 	for (int t = 1; t < BULK_T_NUM; t++) {
 		struct bulk_pkt want = sample((enum bulk_type)t), got;
-		uint32_t payload = t == BULK_T_DATA || t == BULK_T_PUT ? 16 : 0;
+		uint32_t payload = bulk_desc[t].payload_max ? 16 : 0;
 
 		assert_int_equal(check(golden[t], bulk_desc[t].hdr_len, payload, &got), 0);
 		assert_int_equal(got.hdr_len, bulk_desc[t].hdr_len);

@@ -158,10 +158,10 @@ static void put_bulk__region_lives_until_the_reply(void **state)
 	assert_int_equal(post(&w, CASSINI_OP_PUT, 1, len, 0), 0);
 	pkt = sent_pkt(0);
 	assert_int_equal(pkt.op, CASSINI_PKT_PUT_BULK);
+	assert_int_equal(g_inifake.offered, len);
 	assert_int_equal(pkt.payload_len, 0);
 	assert_int_equal(pkt.request_len, len);
-	assert_int_equal(pkt.region, 1);
-	assert_true(pkt.raddr == (uintptr_t)w.mem);
+	assert_true(pkt.region == 1 && pkt.raddr == (uintptr_t)w.mem);
 	assert_ptr_equal(g_inifake.region[0].addr, w.mem);
 	assert_int_equal(g_inifake.region[0].len, len);
 	assert_int_equal(g_inifake.region[0].rights, LINK_GET);
@@ -589,9 +589,9 @@ static void rdzv__ack_then_get(void **state)
 	pkt = sent_pkt(0);
 	assert_int_equal(pkt.op, CASSINI_PKT_RPUT);
 	assert_int_equal(pkt.payload_len, 2048);
+	assert_int_equal(g_inifake.offered, 30000 - 2048);
 	assert_int_equal(pkt.rendezvous_id, 3);
-	assert_true(pkt.get_bits == 0x77000000 + 30000);
-	assert_true(pkt.remote_offset == (uintptr_t)w.mem);
+	assert_true(pkt.get_bits == 0x77000000 + 30000 && pkt.remote_offset == (uintptr_t)w.mem);
 	assert_int_equal(g_inifake.region[pkt.region - 1].len, 30000);
 	assert_int_equal(g_inifake.region[pkt.region - 1].rights, LINK_GET);
 	sent_end(0, CASSINI_VERDICT_LIST + CASSINI_OVERFLOW);

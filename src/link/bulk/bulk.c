@@ -197,7 +197,14 @@ int bulk_on_frame(struct bulk_port *b, struct link_peer *peer, const struct view
 		break;
 	case BULK_T_DATA: /* late ones find no operation; that is no mistake of the peer */
 	case BULK_T_REPLY:
-		op = op_find(b, peer, &pkt);
+		op = pkt.status == BULK_S_WITHDRAWN ? bulk_offer_find(b, peer, &pkt) : op_find(b, peer, &pkt);
+		is_ok = !op || op->how->reply(b, op, &pkt, frame);
+		break;
+	case BULK_T_OFFER:
+		bulk_offer_come(b, peer, &pkt);
+		break;
+	case BULK_T_AHEAD:
+		op = bulk_offer_find(b, peer, &pkt);
 		is_ok = !op || op->how->reply(b, op, &pkt, frame);
 		break;
 	case BULK_T_PING:
@@ -248,6 +255,7 @@ void bulk_peer_dead(struct bulk_port *b, struct link_peer *peer, int status)
 	struct end_arg arg = {.b = b, .peer = peer, .status = status};
 
 	slab_foreach(&b->ops, op_end_if, &arg);
+	bulk_offer_forget(b, peer);
 	bulk_serve_peer_dead(b, peer);
 }
 
@@ -285,7 +293,8 @@ int link_bulk(struct link_port *p, struct link_peer *peer, int op_kind, void *lo
 	bulk_op_begin(b, op, now_ns);
 	if (op->state == BULK_ENDED) /* asking for help found the peer dead */
 		return 0;
-	if (!op->how->keep_len) /* the first frame at once; a kernel copy waits for bulk_poll() */
+	/* the first frame at once; a kernel copy waits for bulk_poll(), and what comes unasked needs none */
+	if (!op->how->keep_len && op->queue == BULK_Q_ACTIVE)
 		op_turn(b, op, 1);
 	/* the application computes and the agent sleeps until a deadline that does not know of this */
 	if (unlikely(atomic_load_explicit(&p->node->armed, memory_order_relaxed)))
@@ -382,6 +391,7 @@ void bulk_port_close(struct bulk_port *b)
 		return;
 	slab_foreach(&b->ops, op_end_if, &arg);
 	slab_foreach(&b->ops, op_abandon, b); /* the paths are closed: nobody reads user memory any more */
+	bulk_offer_forget(b, NULL);
 	bulk_help_fini(b);
 	while (!TAILQ_EMPTY(&b->ended))
 		op_report(b, TAILQ_FIRST(&b->ended));

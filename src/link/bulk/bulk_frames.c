@@ -19,17 +19,28 @@ static void count_moved(struct bulk_port *b, const struct bulk_op *op, uint64_t 
 		b->port->stats.bulk_frame_bytes += len;
 }
 
+/* GET: from now on [@pos, @len) is waited for. */
+static void get_asked(struct bulk_port *b, struct bulk_op *op, uint64_t now_ns)
+{
+	op->is_asked = true;
+	op->ask_len = op->len - op->pos;
+	op->got = op->got_head = 0;
+	bulk_busy_enter(op, now_ns);
+	bulk_timer_arm(b, op, now_ns);
+}
+
 static void frames_start(struct bulk_port *b, struct bulk_op *op, uint64_t now_ns)
 {
 	op->is_asked = false;
 	op->is_ring = op->peer->shm != NULL;
+	if (op->op == LINK_GET && bulk_offer_take(b, op))
+		get_asked(b, op, now_ns);
 }
 
 /* GET: send the request. Return: 0; -EAGAIN; terminal status. */
 static int get_turn(struct bulk_port *b, struct bulk_op *op)
 {
 	struct bulk_pkt pkt = bulk_pkt_of(b, op, BULK_T_GET);
-	uint64_t now_ns;
 	int rc;
 
 	pkt.key = op->key;
@@ -40,12 +51,8 @@ static int get_turn(struct bulk_port *b, struct bulk_op *op)
 		bulk_timer_arm(b, op, bulk_now(b));
 	if (rc)
 		return rc;
-	op->is_asked = true;
-	op->ask_len = pkt.len;
-	op->got = op->got_head = 0;
-	now_ns = bulk_now(b);
-	bulk_busy_enter(op, now_ns);
-	bulk_op_wait(b, op, now_ns);
+	bulk_queue_leave(b, op);
+	get_asked(b, op, bulk_now(b));
 	return 0;
 }
 
@@ -189,7 +196,10 @@ static bool get_reply(struct bulk_port *b, struct bulk_op *op, enum bulk_status 
 {
 	if (status == BULK_S_OK && op->ask_len)
 		return false;
-	if (status == BULK_S_BUSY) {
+	if (status == BULK_S_WITHDRAWN) {
+		get_drop(b, op, 0);
+		bulk_queue_active(b, op);
+	} else if (status == BULK_S_BUSY) {
 		bulk_busy_leave(op, false, bulk_now(b));
 		get_drop(b, op, 0);
 		bulk_timer_set(b, op, bulk_now(b) + BUSY_NS);
@@ -222,7 +232,7 @@ static bool frames_reply(struct bulk_port *b, struct bulk_op *op, const struct b
 		return bulk_frames_answered(b, op, pkt, frame);
 	if (!op->is_asked)
 		return false;
-	return pkt->type == BULK_T_DATA ? get_data(b, op, pkt, frame) : get_reply(b, op, pkt->status);
+	return pkt->type == BULK_T_REPLY ? get_reply(b, op, pkt->status) : get_data(b, op, pkt, frame);
 }
 
 const struct bulk_method bulk_frames_method = {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // What the files of the bulk service share: shared region table (bulk_tab.c), regions (bulk_region.c), the target's
 // side (bulk_serve.c), and the initiator's: the port object and the life of an operation (bulk.c), the choice of its
-// method (bulk_pick.c) and the methods (bulk_frames.c, bulk_cma.c, bulk_help.c).
+// method (bulk_pick.c) and the methods (bulk_frames.c, bulk_cma.c, bulk_help.c); and bytes that nobody has asked for
+// (bulk_offer.c).
 #ifndef SF_LINK_BULK_INT_H
 #define SF_LINK_BULK_INT_H
 
@@ -115,6 +116,7 @@ struct bulk_region {
 	uint16_t scope; /* UDP port of the only port whose peers may use it; 0 = any of the node */
 	uint8_t rights;
 	bool is_gone; /* nobody gets in any more; the place is not free yet */
+	bool is_offered; /* link_offer(), and nobody has asked since */
 };
 
 /* What there is to choose from, each a struct bulk_method. */
@@ -200,6 +202,10 @@ void bulk_region_wait_free(struct bulk_node *b, uint32_t key);
 void bulk_tell_refused(struct bulk_node *b, const char *who, uint32_t key, int op, uint64_t addr, uint64_t len);
 /** bulk_region_check() - Whether @key lets a peer of UDP port @scope do @op to [@addr, +@len). Any values. */
 bool bulk_region_check(const struct bulk_node *b, uint32_t key, uint16_t scope, int op, uint64_t addr, uint64_t len);
+/** bulk_region_offer() - @key, which exists, is offered. */
+void bulk_region_offer(struct bulk_node *b, uint32_t key);
+/** bulk_region_asked() - Return: whether @key, which exists, was offered, and had not been asked for. */
+bool bulk_region_asked(struct bulk_node *b, uint32_t key);
 /** bulk_target_get() - The node of local @peer, attached if possible. NULL: unknown, no memory. */
 struct bulk_target *bulk_target_get(struct bulk_node *b, struct link_peer *peer, uint64_t now_ns);
 
@@ -246,6 +252,7 @@ struct bulk_op {
 	enum {
 		BULK_Q_NONE,
 		BULK_Q_ACTIVE, /* port->active: it can do something by itself */
+		BULK_Q_AHEAD,  /* peer->ahead: a GET whose bytes come unasked */
 		BULK_Q_ENDED   /* port->ended */
 	} queue;
 	struct pq_node timer;
@@ -265,6 +272,8 @@ struct bulk_op {
 	uint64_t ask_len;  /* GET by frames: bytes asked for from @pos on */
 	uint64_t got;	   /* GET: of these, arrived in any order; PUT: of @sent, acknowledged */
 	uint64_t got_head; /* GET: of these, arrived without a hole from the start */
+	uint32_t offer_tag;	/* BULK_Q_AHEAD: which bytes */
+	struct bulk_op *ahead_next; /* and the next one of its peer */
 	uint64_t sent;	   /* PUT: bytes sent by frames */
 	bool is_ring;	  /* frames go through shared memory */
 	bool counts_busy; /* in the target's @period */
@@ -297,6 +306,7 @@ struct bulk_stream {
 	uint64_t addr, len, pos;
 	uint32_t unsent_cnt; /* chunks in the hands of the link */
 	bool is_stopped;     /* only waits for them, in port->leaving */
+	bool is_ahead;	     /* nobody has asked: @tag is ours, and @id 0 */
 };
 TAILQ_HEAD(bulk_stream_list, bulk_stream);
 
@@ -349,6 +359,12 @@ struct bulk_client {
 };
 #define BULK_DONE_MAX 8u
 
+/* The last OFFER that came, until its first byte does: who asks for just these bytes meanwhile need not. */
+struct bulk_offer {
+	struct link_peer *peer; /* referenced; NULL: there is none */
+	struct bulk_pkt pkt;
+};
+
 struct bulk_method;
 struct bulk_port {
 	struct link_port *port;
@@ -360,6 +376,8 @@ struct bulk_port {
 	struct bulk_stream_list leaving; /* is_stopped */
 	struct quota_book quota;
 	struct pq timers;
+	struct bulk_offer offer;
+	struct bulk_stream *fresh; /* the last one offered, of which nothing is sent */
 	uint32_t next_tag;
 	uint64_t last_ns; /* time of the last bulk_poll() */
 	bool is_stalled;  /* that poll could not send anything that it had */
@@ -450,6 +468,20 @@ int bulk_op_astray(struct bulk_port *b, struct bulk_op *op);
 bool bulk_frames_answered(struct bulk_port *b, struct bulk_op *op, const struct bulk_pkt *pkt,
 			  const struct view *frame);
 
+/* bulk_offer.c */
+/** bulk_offer_come() - Bytes of @peer's will come that have not been asked for. */
+void bulk_offer_come(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt);
+/** bulk_offer_take() - If @op, a GET in no queue, is for just these bytes it need not ask. Return: whether it is. */
+bool bulk_offer_take(struct bulk_port *b, struct bulk_op *op);
+/** bulk_offer_find() - Who waits for the bytes of @pkt, an AHEAD or WITHDRAWN; NULL: nobody, and nobody will. */
+struct bulk_op *bulk_offer_find(struct bulk_port *b, const struct link_peer *peer, const struct bulk_pkt *pkt);
+/** bulk_offer_leave() - @op of BULK_Q_AHEAD waits no more. */
+void bulk_offer_leave(struct bulk_op *op);
+/** bulk_offer_forget() - The offer of @peer, NULL: of anybody, is not waited for. */
+void bulk_offer_forget(struct bulk_port *b, const struct link_peer *peer);
+/** bulk_offer_asked() - Owner: @peer asks for bytes of @key; were they sent before it wanted them? */
+void bulk_offer_asked(struct bulk_port *b, struct link_peer *peer, uint32_t key);
+
 /* bulk_cma.c */
 /** bulk_cma_move() - One copy. Return: bytes; -EAGAIN none; other: the operation's status. */
 int64_t bulk_cma_move(struct bulk_port *b, struct bulk_op *op, uint64_t len);
@@ -474,6 +506,12 @@ void bulk_serve_init(struct bulk_port *b);
 void bulk_serve_answer(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt,
 		       enum bulk_status status, uint64_t bytes);
 void bulk_serve_get(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt);
+/** bulk_stream_new() - [@pkt->addr, +@pkt->len) of ours goes to @peer. NULL: it has enough, or no memory. */
+struct bulk_stream *bulk_stream_new(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt);
+/** bulk_stream_turn() - Return: bytes sent; 0: @s is gone; -EAGAIN: nothing sent, it is still there. */
+int64_t bulk_stream_turn(struct bulk_port *b, struct bulk_stream *s);
+/** bulk_stream_stop() - Send no more; the memory goes when the link has given back every chunk. */
+void bulk_stream_stop(struct bulk_port *b, struct bulk_stream *s);
 void bulk_serve_put(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt, const struct view *frame);
 void bulk_serve_stop(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt);
 /** bulk_serve_step() - Send replies and up to BULK_WORK_MAX of data. Return: frames sent. */

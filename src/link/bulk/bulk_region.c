@@ -69,6 +69,23 @@ __attribute__((cold, noinline)) void bulk_tell_refused(struct bulk_node *b, cons
 }
 
 /* The place is free from now on. */
+void bulk_region_offer(struct bulk_node *b, uint32_t key)
+{
+	uint32_t idx;
+
+	region_find(b, key, &idx)->is_offered = true;
+}
+
+bool bulk_region_asked(struct bulk_node *b, uint32_t key)
+{
+	uint32_t idx;
+	struct bulk_region *r = region_find(b, key, &idx);
+	bool is_offered = r->is_offered;
+
+	r->is_offered = false;
+	return is_offered;
+}
+
 static void region_free(struct bulk_node *b, struct bulk_region *r)
 {
 	r->key = 0;

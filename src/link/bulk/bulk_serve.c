@@ -274,11 +274,12 @@ static void stream_release(struct bulk_port *b, struct bulk_stream *s)
 		stream_free(b, s);
 }
 
-/* Send no more; the memory goes when the link has given back every chunk. */
-static void stream_stop(struct bulk_port *b, struct bulk_stream *s)
+void bulk_stream_stop(struct bulk_port *b, struct bulk_stream *s)
 {
 	if (s->is_stopped)
 		return;
+	if (b->fresh == s)
+		b->fresh = NULL;
 	TAILQ_REMOVE(&s->client->serving, s, entry);
 	TAILQ_INSERT_TAIL(&b->leaving, s, entry);
 	s->is_stopped = true;
@@ -296,6 +297,10 @@ static int chunk_send(struct bulk_port *b, struct bulk_stream *s, uint32_t len)
 	struct bulk_buf *buf;
 	int rc;
 
+	if (s->is_ahead) {
+		pkt.type = BULK_T_AHEAD;
+		pkt.key = s->key;
+	}
 	if (s->client->peer->shm)
 		return bulk_frame(b, s->client->peer, &pkt, src, len, NULL);
 	if (s->unsent_cnt >= BULK_UNSENT_MAX || !quota_has(&b->quota, &s->client->quota, BULK_Q_BUF, 1))
@@ -321,11 +326,10 @@ static void stream_refuse(struct bulk_port *b, struct bulk_stream *s)
 {
 	struct bulk_pkt pkt = {.id = s->id, .tag = s->tag};
 
-	reply_push(b, s->client->peer, &pkt, BULK_S_ACCESS, 0);
+	reply_push(b, s->client->peer, &pkt, s->is_ahead ? BULK_S_WITHDRAWN : BULK_S_ACCESS, 0);
 }
 
-/* One turn of @s. Return: bytes sent; 0: @s is gone; -EAGAIN: nothing sent, it is still there. */
-static int64_t stream_turn(struct bulk_port *b, struct bulk_stream *s)
+int64_t bulk_stream_turn(struct bulk_port *b, struct bulk_stream *s)
 {
 	uint64_t start = s->pos;
 	int64_t sent;
@@ -347,7 +351,7 @@ static int64_t stream_turn(struct bulk_port *b, struct bulk_stream *s)
 	if (s->is_stopped || s->pos == s->len || (rc && rc != -EAGAIN)) {
 		if (rc == -EFAULT)
 			stream_refuse(b, s);
-		stream_stop(b, s);
+		bulk_stream_stop(b, s);
 		stream_release(b, s);
 		return sent;
 	}
@@ -375,7 +379,7 @@ static int64_t client_turn(struct bulk_port *b, struct bulk_client *c, int *even
 	replies = replies_turn(b, c, &is_blocked);
 	s = TAILQ_FIRST(&c->serving);
 	if (s && !is_blocked)
-		sent = stream_turn(b, s);
+		sent = bulk_stream_turn(b, s);
 	*events += (int)replies + (s && !is_blocked && sent != -EAGAIN);
 	if (!replies && (is_blocked || sent == -EAGAIN))
 		return -EAGAIN;
@@ -415,23 +419,15 @@ static bool is_refused(struct bulk_port *b, struct link_peer *peer, const struct
 	return true;
 }
 
-void bulk_serve_get(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt)
+struct bulk_stream *bulk_stream_new(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt)
 {
-	struct bulk_client *c;
-	struct bulk_stream *s;
+	struct bulk_client *c = client_get(b, peer);
+	struct bulk_stream *s = NULL;
 
-	if (is_refused(b, peer, pkt, LINK_GET))
-		return;
-	if (!pkt->len) {
-		reply_push(b, peer, pkt, BULK_S_OK, 0);
-		return;
-	}
-	c = client_get(b, peer);
-	s = c && quota_has(&b->quota, &c->quota, BULK_Q_STREAM, 1) ? slab_get(&b->streams) : NULL;
-	if (!s) {
-		reply_push(b, peer, pkt, BULK_S_BUSY, 0);
-		return;
-	}
+	if (c && quota_has(&b->quota, &c->quota, BULK_Q_STREAM, 1))
+		s = slab_get(&b->streams);
+	if (!s)
+		return NULL;
 	c->stream_cnt++;
 	quota_add(&b->quota, &c->quota, BULK_Q_STREAM, 1);
 	bulk_begun(b);
@@ -445,6 +441,18 @@ void bulk_serve_get(struct bulk_port *b, struct link_peer *peer, const struct bu
 	};
 	TAILQ_INSERT_TAIL(&c->serving, s, entry);
 	client_settle(b, c);
+	return s;
+}
+
+void bulk_serve_get(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt)
+{
+	if (is_refused(b, peer, pkt, LINK_GET))
+		return;
+	bulk_offer_asked(b, peer, pkt->key);
+	if (!pkt->len)
+		reply_push(b, peer, pkt, BULK_S_OK, 0);
+	else if (!bulk_stream_new(b, peer, pkt))
+		reply_push(b, peer, pkt, BULK_S_BUSY, 0);
 }
 
 void bulk_serve_put(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt, const struct view *frame)
@@ -465,10 +473,10 @@ void bulk_serve_stop(struct bulk_port *b, struct link_peer *peer, const struct b
 {
 	struct bulk_stream *s = peer->bulk ? TAILQ_FIRST(&peer->bulk->serving) : NULL;
 
-	while (s && (s->id != pkt->id || s->tag != pkt->tag))
+	while (s && (s->is_ahead || s->id != pkt->id || s->tag != pkt->tag))
 		s = TAILQ_NEXT(s, entry);
 	if (s)
-		stream_stop(b, s);
+		bulk_stream_stop(b, s);
 }
 
 void bulk_serve_on_sent(struct bulk_port *b, struct bulk_buf *buf)
@@ -486,7 +494,7 @@ static void client_end(struct bulk_port *b, struct bulk_client *c)
 
 	c->stream_cnt++; /* keep it */
 	while (!TAILQ_EMPTY(&c->serving))
-		stream_stop(b, TAILQ_FIRST(&c->serving));
+		bulk_stream_stop(b, TAILQ_FIRST(&c->serving));
 	while (c->reply_cnt)
 		slab_put(&b->replies, reply_take(b, c, &of));
 	c->is_lost = false;
@@ -510,7 +518,7 @@ static void client_region_gone(struct bulk_port *b, struct bulk_client *c, uint3
 		if (s->key != key)
 			continue;
 		stream_refuse(b, s);
-		stream_stop(b, s);
+		bulk_stream_stop(b, s);
 	}
 	client_unpin(b, c);
 }

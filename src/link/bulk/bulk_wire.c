@@ -17,6 +17,9 @@ const struct bulk_desc bulk_desc[BULK_T_NUM] = {
 	[BULK_T_REPLY] = {.name = "reply", .hdr_len = sizeof(struct bulk_hdr_reply), .has_status = true, CTL},
 	[BULK_T_STOP] = {.name = "stop", .hdr_len = sizeof(struct bulk_hdr), CTL},
 	[BULK_T_PING] = {.name = "ping", .hdr_len = sizeof(struct bulk_hdr), CTL},
+	[BULK_T_OFFER] = {.name = "offer", .hdr_len = sizeof(struct bulk_hdr_get), .has_key = true, CTL},
+	[BULK_T_AHEAD] = {.name = "ahead", .hdr_len = sizeof(struct bulk_hdr_data), .has_key = true,
+			  .payload_min = 1, .payload_max = LINK_FRAME_MAX},
 	[BULK_T_HELP] = {.name = "help", .hdr_len = sizeof(struct bulk_hdr_help), .has_key = true, CTL},
 };
 
@@ -37,10 +40,12 @@ size_t bulk_pkt_encode(const struct bulk_pkt *pkt, uint8_t buf[BULK_HDR_MAX])
 	WIRE_PUT(&w, &h);
 	switch (pkt->type) {
 	case BULK_T_GET:
+	case BULK_T_OFFER:
 		WIRE_PUT(&w, &addr);
 		WIRE_PUT(&w, &len);
 		break;
 	case BULK_T_DATA:
+	case BULK_T_AHEAD:
 		WIRE_PUT(&w, &off);
 		break;
 	case BULK_T_PUT:
@@ -78,10 +83,12 @@ static void decode_rest(struct wire_rd *r, struct bulk_pkt *pkt)
 		pkt->off = le64_get(v[2]);
 		__attribute__((fallthrough));
 	case BULK_T_GET:
+	case BULK_T_OFFER:
 		pkt->addr = le64_get(v[0]);
 		pkt->len = le64_get(v[1]);
 		break;
 	case BULK_T_DATA:
+	case BULK_T_AHEAD:
 		pkt->off = le64_get(v[0]);
 		break;
 	case BULK_T_REPLY:

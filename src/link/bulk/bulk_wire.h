@@ -25,6 +25,8 @@ enum bulk_type {
 	BULK_T_PING,  /* initiator -> target: asks whether it is there. The link's own acknowledgement is the
 			 answer */
 	BULK_T_HELP, /* initiator -> target: copy [addr, +len) into my region @dst_key at @dst */
+	BULK_T_OFFER, /* target -> initiator: [addr, +len) follows unasked; (id, tag) are the target's */
+	BULK_T_AHEAD, /* target -> initiator: bytes of an OFFER, @off from its addr */
 	BULK_T_NUM
 };
 
@@ -32,6 +34,7 @@ enum bulk_status {
 	BULK_S_OK,
 	BULK_S_ACCESS, /* key, range or right wrong */
 	BULK_S_BUSY,   /* nothing happened, ask again later */
+	BULK_S_WITHDRAWN, /* no more of this OFFER follows: ask */
 	BULK_S_NUM
 };
 
@@ -40,7 +43,7 @@ enum bulk_status {
  *  +--------+--------+-----------------+-----------------------+
  *  |  type  | status |     rsvd = 0    |          id           |  status: 0 except in REPLY
  *  +--------+--------+-----------------+-----------------------+
- *  |               tag                 |          key          |  key: 0 except in GET and PUT
+ *  |               tag                 |          key          |  key: 0 in DATA, REPLY, STOP, PING
  *  +-----------------------------------+-----------------------+
  */
 struct bulk_hdr {
@@ -93,8 +96,8 @@ static_assert(sizeof(struct bulk_hdr_help) == 48, "wire");
 static_assert(BULK_HDR_MAX <= LINK_HDR_MAX, "link_send() copies the header");
 
 /*
- * Most bytes of one DATA or PUT frame: six of them fill a datagram of the loopback; whole cache lines, so that the next
- * piece starts on one too.
+ * Most bytes of one DATA, AHEAD or PUT frame: six of them fill a datagram of the loopback; whole cache lines, so that
+ * the next piece starts on one too.
  */
 #define BULK_CHUNK ALIGN_DOWN(10240u - (uint32_t)BULK_HDR_MAX, 64u)
 static_assert(BULK_CHUNK + BULK_HDR_MAX <= LINK_FRAME_MAX, "a frame");

@@ -91,9 +91,11 @@ struct link_peer {
 	bool shm_tried;
 	bool is_met;               /* it once answered over the network */
 	bool said_bye;             /* it closes its port, which is no loss */
+	uint8_t offer_skip, offer_gap; /* offers not to make, and what the next one in vain costs (bulk_offer.c) */
 	struct shm_peer *shm;      /* set: frames go straight through shared memory */
 	struct rel_peer *rel;      /* set at the first frame that needs repair */
 	struct bulk_client *bulk;  /* while it is owed data or answers */
+	struct bulk_op *ahead;     /* reads whose bytes it sends unasked, by bulk_op.ahead_next */
 	struct link_peer *hnext;   /* hash chain of port->peer_tab */
 };
 
@@ -161,6 +163,7 @@ struct link_port {
 	uint32_t epoch_armed;      /* node->poll_epoch then */
 	bool net_used;             /* sockets are polled; else the agent watches them and sets this */
 	bool net_look;             /* look at the sockets in the next poll, used or not */
+	bool has_offer;            /* link_offer(): its bytes go with the frame behind it, set by the bulk service */
 	bool bulk_due;             /* bulk_outstanding() may be more than 0; set by the bulk service */
 	bool net_off;              /* the room has no udp: whom shared memory does not reach nothing does */
 	bool shm_wanted;           /* the room and the owner allow shared memory */
@@ -485,6 +488,8 @@ int bulk_node_open(struct link_node *n, struct bulk_node **out);
 void bulk_node_close(struct bulk_node *b);
 int bulk_port_open(struct link_port *p, struct bulk_port **out);
 void bulk_port_close(struct bulk_port *b); /* outstanding requests end with -ECANCELED */
+/** bulk_offer_send() - What link_offer() has announced, in the datagram of the frame that it was for. */
+void bulk_offer_send(struct bulk_port *b);
 int bulk_on_frame(struct bulk_port *b, struct link_peer *peer, const struct view *frame);
 void bulk_on_sent(struct bulk_port *b, void *cookie, int status);
 void bulk_peer_dead(struct bulk_port *b, struct link_peer *peer, int status);

@@ -257,6 +257,14 @@ static int memory_open(struct cassini_op *op, unsigned rights)
 	return rc ? -EAGAIN : 0;
 }
 
+/* The target will fetch all behind the first @eager bytes. */
+static void offer(const struct cassini_op *op, uint32_t eager)
+{
+	if (op->peer->link)
+		link_offer(op->cmd.dom->port, op->peer->link, op->region, (uintptr_t)op->cmd.local_addr + eager,
+			   op->cmd.request_len - eager);
+}
+
 static int bulk_put(struct cassini_op *op)
 {
 	int rc = memory_open(op, LINK_GET);
@@ -266,6 +274,7 @@ static int bulk_put(struct cassini_op *op)
 	op->is_bulk = true;
 	op->is_moving = op->is_ordered;
 	op->peer->ordered += op->is_moving;
+	offer(op, 0);
 	return send_pkt(op, CASSINI_PKT_PUT_BULK, (uintptr_t)op->cmd.local_addr, 0);
 }
 
@@ -288,6 +297,7 @@ static int rendezvous_put(struct cassini_op *op)
 	op->rdzv.src = CASSINI_MATCH_ID(op->peer->pid, op->peer->nic);
 	mt_unexp_add(&op->cmd.dom->rdzv, &op->rdzv); /* before it is sent: the Get may come before the verdict */
 	op->in_rdzv = true;
+	offer(op, eager_len(op));
 	return send_pkt(op, CASSINI_PKT_RPUT, 0, eager_len(op));
 }
 

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Bytes that an owner on another host sends before its peer asks for them: saves a message of some ten KiB a crossing.
+//
+// Theory of operation: who sends a message that its peer is going to fetch (a rendezvous) says so with link_offer(). An
+// OFFER goes ahead of the message and the bytes follow it, in one datagram if they fit. Frames of a pair come in order:
+// while the peer handles the message it knows the offer, and if it begins to read just those bytes then, nothing has to
+// be asked for. Otherwise, because no receive was posted or it is too short, the bytes go by when they come, and the
+// read, when it begins, asks. So nobody ever keeps bytes that nobody wants. An owner whose bytes went by makes no
+// offers for a while, and for longer each time: programs that post their receives late do so again.
+#include "link/bulk/bulk_int.h"
+
+#define LEN_MAX	 65536u /* of longer messages the crossing is no large part */
+#define CNT_MAX	 8u	/* of one peer at once: what may go by */
+#define GAP_MAX	 63u	/* messages without an offer after one in vain */
+
+/* --- the owner -------------------------------------------------------------------------------- */
+
+static bool may_offer(const struct link_peer *peer, size_t len)
+{
+	/* a request through shared memory crosses at once; where order is not kept the bytes may come first */
+	return len && len <= LEN_MAX && peer->shm_tried && !peer->shm && !peer->dead &&
+	       peer->port->cls == LINK_ORDERED && (!peer->bulk || peer->bulk->stream_cnt < CNT_MAX);
+}
+
+void link_offer(struct link_port *p, struct link_peer *peer, uint32_t key, uint64_t addr, size_t len)
+{
+	struct bulk_port *b = p->bulk;
+	struct bulk_pkt pkt = {.type = BULK_T_OFFER, .key = key, .addr = addr, .len = len, .tag = b->next_tag + 1};
+	struct bulk_stream *s;
+
+	lock_assert_held(p->node->lock);
+	if (!may_offer(peer, len))
+		return;
+	if (peer->offer_skip) {
+		peer->offer_skip--;
+		return;
+	}
+	s = bulk_stream_new(b, peer, &pkt);
+	if (!s)
+		return;
+	s->is_ahead = true;
+	/* through shared memory this might find the peer dead, and the stream gone */
+	if (bulk_frame(b, peer, &pkt, NULL, 0, NULL)) {
+		bulk_stream_stop(b, s);
+		return;
+	}
+	b->next_tag++;
+	bulk_region_offer(b->node, key);
+	if (peer->offer_gap)
+		peer->offer_gap--;
+	b->fresh = s;
+	p->has_offer = true;
+}
+
+void bulk_offer_send(struct bulk_port *b)
+{
+	b->port->has_offer = false;
+	if (b->fresh)
+		bulk_stream_turn(b, b->fresh);
+	b->fresh = NULL;
+}
+
+void bulk_offer_asked(struct bulk_port *b, struct link_peer *peer, uint32_t key)
+{
+	if (!bulk_region_asked(b->node, key))
+		return;
+	peer->offer_gap = (uint8_t)MIN(2u * peer->offer_gap + 1, GAP_MAX);
+	peer->offer_skip = peer->offer_gap;
+}
+
+/* --- its peer --------------------------------------------------------------------------------- */
+
+void bulk_offer_forget(struct bulk_port *b, const struct link_peer *peer)
+{
+	struct link_peer *from = b->offer.peer;
+
+	if (!from || (peer && from != peer))
+		return;
+	b->offer.peer = NULL;
+	link_peer_put(from);
+}
+
+void bulk_offer_come(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt)
+{
+	bulk_offer_forget(b, NULL);
+	b->offer = (struct bulk_offer){.peer = bulk_peer_ref(peer), .pkt = *pkt};
+}
+
+bool bulk_offer_take(struct bulk_port *b, struct bulk_op *op)
+{
+	const struct bulk_pkt *o = &b->offer.pkt;
+	uint32_t cnt = 0;
+
+	if (b->port->cls != LINK_ORDERED || b->offer.peer != op->peer || o->key != op->key ||
+	    o->addr != op->raddr + op->pos || o->len != op->len - op->pos)
+		return false;
+	for (const struct bulk_op *i = op->peer->ahead; i; i = i->ahead_next)
+		cnt++;
+	if (cnt >= CNT_MAX) /* more than one of us would offer: each of its bytes would have to look through them */
+		return false;
+	bulk_queue_leave(b, op);
+	op->offer_tag = o->tag;
+	op->ahead_next = op->peer->ahead;
+	op->peer->ahead = op;
+	op->queue = BULK_Q_AHEAD;
+	bulk_offer_forget(b, op->peer);
+	return true;
+}
+
+struct bulk_op *bulk_offer_find(struct bulk_port *b, const struct link_peer *peer, const struct bulk_pkt *pkt)
+{
+	struct bulk_op *op = peer->ahead;
+
+	while (op && op->offer_tag != pkt->tag)
+		op = op->ahead_next;
+	if (!op && b->offer.pkt.tag == pkt->tag) /* they come, and nobody has taken them */
+		bulk_offer_forget(b, peer);
+	return op;
+}
+
+void bulk_offer_leave(struct bulk_op *op)
+{
+	struct bulk_op **at = &op->peer->ahead;
+
+	while (*at != op)
+		at = &(*at)->ahead_next;
+	*at = op->ahead_next;
+}
