@@ -114,7 +114,8 @@ static const struct wire_field rts[] = {
 	LOW(1, "opx.handle", 'd'),
 	{"opx.rts.local", W(1) + 4, 4, 'l', 'd', OPX_RTS_LOCAL, NULL},
 	{"opx.rts.done", W(1) + 4, 4, 'l', 'd', OPX_RTS_DONE, NULL},
-	{"rsvd", W(1) + 4, 4, 'l', '-', 0xfffffffcu, NULL},
+	{"opx.rts.ahead", W(1) + 4, 4, 'l', 'd', OPX_RTS_AHEAD, NULL},
+	{"rsvd", W(1) + 4, 4, 'l', '-', 0xfffffff8u, NULL},
 	TAG("opx.tag", 'x'),
 	END,
 };
@@ -128,6 +129,9 @@ static const struct wire_field cts_get[] = {
 static const struct wire_field data_rzv[] = {
 	IMM("rsvd", '-'),	 WORD(0, "opx.off", 'd'), LOW(1, "opx.rx_handle", 'd'),
 	HIGH(1, "opx.gen", 'd'), TAG("rsvd", '-'),	  END,
+};
+static const struct wire_field data_ahead[] = {
+	IMM("rsvd", '-'), WORD(0, "opx.off", 'd'), WORD(1, "opx.handle", 'd'), TAG("rsvd", '-'), END,
 };
 static const struct wire_field data_put[] = {
 	IMM("opx.handle", 'd'), WORD(0, "opx.mr_off", 'x'), WORD(1, "opx.mr_key", 'x'), TAG("opx.end", 'x'), END,
@@ -231,6 +235,7 @@ static const struct sub {
 	 pieces,
 	 {.how = 'b', .keys = "-g:opx.handle", .total = "opx.len", .ops = op_read}},
 	{OPX_RZV_DATA, OPX_SUB_RZV, "RZV_DATA", data_rzv, NULL, {.how = 'j', .keys = "+r:opx.rx_handle"}},
+	{OPX_RZV_DATA, OPX_SUB_AHEAD, "AHEAD", data_ahead, NULL, {.how = 'j', .keys = "+h:opx.handle"}},
 	{OPX_RZV_DATA,
 	 OPX_SUB_PUT,
 	 "PUT",

@@ -105,7 +105,7 @@ static void offer__goes_by_and_is_asked_for(void **state)
 		assert_int_equal(read_from(0, LEN, &d), 0);
 		run_to(&d, 0);
 		run_quiet();
-		for (uint32_t i = 0; i < fp.peer[1][0].offer_gap; i++) {
+		for (uint32_t i = 0; i < fp.peer[1][0].offers.gap; i++) {
 			offer(0, LEN);
 			assert_int_equal(fp.q_cnt, 0);
 		}
@@ -122,7 +122,7 @@ static void offer__of_other_bytes_is_no_answer(void **state)
 
 	open_net(LINK_ORDERED);
 	for (size_t i = 0; i < ARRAY_SIZE(t); i++) {
-		fp.peer[1][0].offer_skip = fp.peer[1][0].offer_gap = 0;
+		fp.peer[1][0].offers = (struct ahead){0};
 		offer_comes(0, LEN);
 		assert_int_equal(read_from(t[i].at, t[i].len, &d), 0);
 		assert_int_equal(frames_from(0), 1);

@@ -10,7 +10,7 @@
 #include "opx_world.h"
 #include "prov/opx/flow/opx_flow_int.h"
 
-#define LEN   20000u      /* goes by rendezvous */
+#define LEN   70000u      /* goes by rendezvous, whose data wait for CTS */
 #define LARGE (1u << 20)  /* fills the window of a flow */
 
 static struct world w;
@@ -630,7 +630,7 @@ static void dead__while_copy_writes(void **state)
 /* The announcement of CQ data does not make a write of one whose bytes could not be fetched. */
 static void put_data__of_failed_copy(void **state)
 {
-	struct opx_piece piece = {.len = le64_put(LEN / 10), .key = le32_put(12345)};
+	struct opx_piece piece = {.len = le64_put(WORLD_MR_LEN / 2), .key = le32_put(12345)};
 	uint64_t end = end_ns();
 	uint8_t handle[4];
 	struct hfi_hdr h;
@@ -641,7 +641,7 @@ static void put_data__of_failed_copy(void **state)
 	memset(handle, 0xff, sizeof(handle));
 	h = world_hdr(&w, OPX_RMA, OPX_SUB_PUT_LOCAL, OPX_DATA_HANDLE);
 	h.w[1] = le64_put(WORLD_KEY);
-	h.tag = le64_put(LEN / 10);
+	h.tag = le64_put(WORLD_MR_LEN / 2);
 	assert_true(take(&h, &piece, sizeof(piece)));
 	op = op_of(NULL);
 	while (op->is_copying && clk_now_ns(NULL) < end)

@@ -9,16 +9,14 @@
 // offers for a while, and for longer each time: programs that post their receives late do so again.
 #include "link/bulk/bulk_int.h"
 
-#define LEN_MAX	 65536u /* of longer messages the crossing is no large part */
-#define CNT_MAX	 8u	/* of one peer at once: what may go by */
-#define GAP_MAX	 63u	/* messages without an offer after one in vain */
+#define CNT_MAX 8u /* of one peer at once: what may go by */
 
 /* --- the owner -------------------------------------------------------------------------------- */
 
-static bool may_offer(const struct link_peer *peer, size_t len)
+static bool may_offer(const struct link_peer *peer)
 {
 	/* a request through shared memory crosses at once; where order is not kept the bytes may come first */
-	return len && len <= LEN_MAX && peer->shm_tried && !peer->shm && !peer->dead &&
+	return peer->shm_tried && !peer->shm && !peer->dead &&
 	       peer->port->cls == LINK_ORDERED && (!peer->bulk || peer->bulk->stream_cnt < CNT_MAX);
 }
 
@@ -29,12 +27,8 @@ void link_offer(struct link_port *p, struct link_peer *peer, uint32_t key, uint6
 	struct bulk_stream *s;
 
 	lock_assert_held(p->node->lock);
-	if (!may_offer(peer, len))
+	if (!may_offer(peer) || !ahead_try(&peer->offers, len))
 		return;
-	if (peer->offer_skip) {
-		peer->offer_skip--;
-		return;
-	}
 	s = bulk_stream_new(b, peer, &pkt);
 	if (!s)
 		return;
@@ -46,8 +40,7 @@ void link_offer(struct link_port *p, struct link_peer *peer, uint32_t key, uint6
 	}
 	b->next_tag++;
 	bulk_region_offer(b->node, key);
-	if (peer->offer_gap)
-		peer->offer_gap--;
+	ahead_made(&peer->offers);
 	b->fresh = s;
 	p->has_offer = true;
 }
@@ -62,10 +55,8 @@ void bulk_offer_send(struct bulk_port *b)
 
 void bulk_offer_asked(struct bulk_port *b, struct link_peer *peer, uint32_t key)
 {
-	if (!bulk_region_asked(b->node, key))
-		return;
-	peer->offer_gap = (uint8_t)MIN(2u * peer->offer_gap + 1, GAP_MAX);
-	peer->offer_skip = peer->offer_gap;
+	if (bulk_region_asked(b->node, key))
+		ahead_missed(&peer->offers);
 }
 
 /* --- its peer --------------------------------------------------------------------------------- */

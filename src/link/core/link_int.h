@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
+#include "base/ahead.h"
 #include "base/keyed.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -91,7 +92,7 @@ struct link_peer {
 	bool shm_tried;
 	bool is_met;               /* it once answered over the network */
 	bool said_bye;             /* it closes its port, which is no loss */
-	uint8_t offer_skip, offer_gap; /* offers not to make, and what the next one in vain costs (bulk_offer.c) */
+	struct ahead offers;       /* bulk_offer.c */
 	struct shm_peer *shm;      /* set: frames go straight through shared memory */
 	struct rel_peer *rel;      /* set at the first frame that needs repair */
 	struct bulk_client *bulk;  /* while it is owed data or answers */

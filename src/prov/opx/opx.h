@@ -6,6 +6,7 @@
 #include <bsd/sys/queue.h>
 #include <pthread.h>
 
+#include "base/ahead.h"
 #include "kit/atomic_call.h"
 #include "kit/call.h"
 #include "kit/kit.h"
@@ -66,8 +67,9 @@ static inline uint32_t opx_addr_uid(const struct opx_addr *a)
 /* --- domain, AV, MR ----------------------------------------------------------------------------------------------------- */
 
 struct opx_stats { /* per protocol, for tests, logs and the demo */
-	uint64_t tx_inject, tx_eager, tx_mp, tx_rzv, tx_rzv_local, tx_pio_data, tx_sdma_data, tx_bounce, tx_expected;
-	uint64_t rx_inject, rx_eager, rx_mp, rx_rzv, rx_unexpected, rx_stale, rx_malformed, quota_full;
+	uint64_t tx_inject, tx_eager, tx_mp, tx_rzv, tx_rzv_local, tx_ahead;
+	uint64_t tx_pio_data, tx_sdma_data, tx_bounce, tx_expected;
+	uint64_t rx_inject, rx_eager, rx_mp, rx_rzv, rx_ahead, rx_unexpected, rx_stale, rx_malformed, quota_full;
 	uint64_t rma_refused, done_late;
 };
 
@@ -190,6 +192,7 @@ struct opx_op {
 	bool is_done;
 	bool is_ref;                   /* packets refer to the user's memory: complete only when refs is 0 */
 	bool is_mp;                    /* SEND: multi-packet eager, its first packet has PSN mp_psn */
+	bool is_ahead;                 /* SEND: rendezvous whose data go unasked */
 	bool is_sdma;
 	uint8_t why;                   /* enum opx_status: it has failed, which is told when nothing refers to the user's memory any more */
 	int err;                       /* fi_errno of @why; 0: it has not */
@@ -272,6 +275,8 @@ struct opx_peer {
 	struct quota_user quota;       /* opx_quota.c */
 	LIST_ENTRY(opx_peer) full;     /* ep->full, while flow.is_full */
 	bool is_asked;                 /* a call was told to try again when the handshake is done */
+	struct ahead ahead;            /* how often data of ours go unasked */
+	struct opx_in *ahead_in;       /* its rendezvous that takes what comes unasked; NULL: none does */
 	uint8_t refusal;               /* enum opx_status: the handshake failed at refusal_ns: the next call is told; 0 */
 	uint64_t refusal_ns;
 	struct opx_lost lost[2];       /* of writes in several packets the last one; [1]: of those whose data are still to be announced */

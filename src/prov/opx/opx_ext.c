@@ -7,8 +7,8 @@
 
 #define ROW(name_) {#name_, offsetof(struct opx_stats, name_)}
 static const struct stats_row own_row[] = {
-	ROW(tx_inject), ROW(tx_eager), ROW(tx_mp), ROW(tx_rzv), ROW(tx_rzv_local), ROW(tx_pio_data), ROW(tx_sdma_data), ROW(tx_bounce), ROW(tx_expected),
-	ROW(rx_inject), ROW(rx_eager), ROW(rx_mp), ROW(rx_rzv), ROW(rx_unexpected), ROW(rx_stale), ROW(rx_malformed), ROW(quota_full),
+	ROW(tx_inject), ROW(tx_eager), ROW(tx_mp), ROW(tx_rzv), ROW(tx_rzv_local), ROW(tx_ahead), ROW(tx_pio_data), ROW(tx_sdma_data), ROW(tx_bounce), ROW(tx_expected),
+	ROW(rx_inject), ROW(rx_eager), ROW(rx_mp), ROW(rx_rzv), ROW(rx_ahead), ROW(rx_unexpected), ROW(rx_stale), ROW(rx_malformed), ROW(quota_full),
 	ROW(rma_refused), ROW(done_late),
 };
 static_assert(ARRAY_SIZE(own_row) * sizeof(uint64_t) == sizeof(struct opx_stats), "every counter");

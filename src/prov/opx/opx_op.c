@@ -201,9 +201,9 @@ static void data_hdr(struct opx_op *op, struct hfi_hdr *h, uint64_t off)
 			h->tag = le64_put(0);
 			break;
 		}
-		opx_flow_hdr(f, h, OPX_RZV_DATA, OPX_SUB_RZV, 0);
+		opx_flow_hdr(f, h, OPX_RZV_DATA, op->is_ahead ? OPX_SUB_AHEAD : OPX_SUB_RZV, 0);
 		h->w[0] = le64_put(off);
-		h->w[1] = le64_put(op->peer_handle | (uint64_t)op->tid_gen << 32);
+		h->w[1] = le64_put(op->is_ahead ? opx_op_handle(op) : op->peer_handle | (uint64_t)op->tid_gen << 32);
 		h->tag = le64_put(0);
 		break;
 	case OPX_OP_WRITE:

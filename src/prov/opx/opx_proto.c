@@ -54,8 +54,10 @@ static const char *check_rts(const struct hfi_hdr *h, uint32_t payload_len)
 {
 	uint64_t flags = le64_get(h->w[1]) >> 32;
 
-	if (flags & ~(uint64_t)(OPX_RTS_LOCAL | OPX_RTS_DONE))
+	if (flags & ~(uint64_t)(OPX_RTS_LOCAL | OPX_RTS_DONE | OPX_RTS_AHEAD))
 		return "unknown RTS flags";
+	if (flags & OPX_RTS_AHEAD && (flags & OPX_RTS_LOCAL || !(flags & OPX_RTS_DONE)))
+		return "data ahead that nothing ends";
 	if (flags & OPX_RTS_LOCAL ? !is_pieces(payload_len) : payload_len)
 		return "pieces of an RTS";
 	return NULL;
@@ -81,6 +83,7 @@ static const char *check_data(const struct hfi_hdr *h, uint32_t payload_len)
 		return "offset out of range";
 	switch (h->aux) {
 	case OPX_SUB_RZV:
+	case OPX_SUB_AHEAD:
 		return payload_len ? NULL : "data without bytes";
 	case OPX_SUB_PUT:
 		return end <= le64_get(h->tag) ? NULL : "more than was to be put";

@@ -22,6 +22,7 @@
  *  RZV_CTS           RZV        TIDs      handle (sender)     handle (receiver) | gen<<32  len wanted      struct opx_wire_tid [imm]
  *                    GET        handle    offset in the MR    key                          len             local: struct opx_piece [1..4] to write to
  *  RZV_DATA          RZV        0         offset              handle (receiver) | gen<<32  0               bytes; expected: KDETH has TID
+ *                    AHEAD      0         offset              handle (sender)              0               bytes
  *                    PUT        handle    offset in the MR    key                          end offset      bytes
  *                    GET        0         offset              handle (initiator)           len             bytes
  *                    FETCH      0         0                   handle (initiator)           0               old values
@@ -42,13 +43,20 @@ enum opx_opcode {
 };
 #define OPX_TAGGED_BIT (OPX_TAG_INJECT - OPX_MSG_INJECT) /* of the message opcodes */
 
-enum opx_sub { OPX_SUB_RZV, OPX_SUB_PUT, OPX_SUB_GET, OPX_SUB_FETCH = 4, OPX_SUB_PUT_LOCAL = 16, OPX_SUB_PUT_DATA };
+enum opx_sub {
+	OPX_SUB_RZV, OPX_SUB_PUT, OPX_SUB_GET, OPX_SUB_FETCH = 4, OPX_SUB_AHEAD,
+	OPX_SUB_PUT_LOCAL = 16, OPX_SUB_PUT_DATA
+};
 #define OPX_AUX_DATA  0x80u /* imm is remote CQ data */
 #define OPX_AUX_LEN   0x1fu /* INJECT */
 #define OPX_NO_HANDLE UINT32_MAX
 #define OPX_DATA_HANDLE (UINT32_MAX - 1)
 
-enum { OPX_RTS_LOCAL = 1, OPX_RTS_DONE = 2 /* the sender waits for DONE */ };
+enum {
+	OPX_RTS_LOCAL = 1,
+	OPX_RTS_DONE = 2, /* the sender waits for DONE */
+	OPX_RTS_AHEAD = 4 /* the data follow unasked, as AHEAD, for a receive that is posted when the RTS comes */
+};
 
 /* Why a peer did not do what it was asked; also prov_errno of error entries. */
 enum opx_status {

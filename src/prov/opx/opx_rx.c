@@ -36,6 +36,8 @@ void opx_in_put(struct opx_in *in)
 {
 	if (in->kept)
 		opx_quota_put(in->peer, OPX_Q_KEPT, in->kept);
+	if (in->peer->ahead_in == in)
+		in->peer->ahead_in = NULL;
 	LIST_REMOVE(in, link);
 	if (in->kind == OPX_IN_RZV || in->kind == OPX_IN_MP)
 		opx_flow_wait(&in->peer->flow, -1);
@@ -348,6 +350,7 @@ static void on_data(struct opx_peer *peer, const struct hfi_hdr *h, const struct
 {
 	switch (h->aux) {
 	case OPX_SUB_RZV:
+	case OPX_SUB_AHEAD:
 		opx_rzv_data(peer, h, data, type);
 		break;
 	case OPX_SUB_PUT:

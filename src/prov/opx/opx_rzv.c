@@ -101,6 +101,14 @@ static struct opx_in *in_find(struct opx_peer *peer, uint64_t handle)
 	return NULL;
 }
 
+/* The same of a packet that comes unasked, which names its sender's handle. Nobody need have waited for it. */
+static struct opx_in *ahead_find(struct opx_peer *peer, uint64_t handle)
+{
+	struct opx_in *in = peer->ahead_in;
+
+	return in && in->send_handle == handle ? in : NULL;
+}
+
 /* Write it where its header says. False: that is not the place of these bytes of @in. */
 static bool place(struct opx_in *in, const struct hfi_pkt *pkt)
 {
@@ -128,7 +136,8 @@ bool opx_place(void *ctx, struct opx_flow *f, const struct hfi_pkt *pkt)
 void opx_rzv_data(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data, enum hfi_rcv_type type)
 {
 	uint64_t off = le64_get(h->w[0]);
-	struct opx_in *in = in_find(peer, le64_get(h->w[1]));
+	uint64_t handle = le64_get(h->w[1]);
+	struct opx_in *in = h->aux == OPX_SUB_AHEAD ? ahead_find(peer, handle) : in_find(peer, handle);
 
 	if (!in)
 		return;
@@ -161,6 +170,18 @@ void opx_rzv_start(struct opx_in *in)
 		cts_send(in, in->want);
 	if (!in->want)
 		finish(in);
+}
+
+/* RTS_AHEAD: its data are on their way, and @in is ready for all of them. */
+static bool ahead_take(struct opx_in *in)
+{
+	if (!(in->rts_flags & OPX_RTS_AHEAD) || !in->len || in->len > in->krx->len || in->ep->use_tid ||
+	    in->peer->ahead_in)
+		return false;
+	in->ep->stats.rx_ahead++;
+	in->want = in->len;
+	in->peer->ahead_in = in;
+	return true;
 }
 
 void opx_rzv_discard(struct opx_in *in)
@@ -201,7 +222,8 @@ void opx_rzv_on_rts(struct opx_peer *peer, const struct hfi_hdr *h, const struct
 	}
 	in->krx = kit_srx_match(&peer->ep->srx, in->ux.tagged, peer->uid, in->ux.mt.tag, len);
 	if (in->krx) {
-		opx_rzv_start(in);
+		if (!ahead_take(in))
+			opx_rzv_start(in);
 		return;
 	}
 	if (!opx_in_keep(in)) {

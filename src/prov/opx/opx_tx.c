@@ -14,6 +14,9 @@
  *  rendezvous  RTS matches; then the receiver fetches the bytes out of our exposed memory and says DONE (same host), or says CTS and
  *              gets data packets (between hosts)
  *
+ * Between hosts the data of a rendezvous of up to AHEAD_MAX bytes mostly follow the RTS unasked, and DONE ends it: that
+ * spares a crossing. A receiver that did not take them when they came, because no receive was posted, says CTS later.
+ *
  * Delivery complete always takes the rendezvous with DONE, of whatever length. A first packet that finds no room is the
  * caller's -FI_EAGAIN and nothing has happened; later packets wait in the endpoint's pump. So first packets, which are
  * what matches, leave in the order of the calls.
@@ -91,14 +94,24 @@ static int send_mp(struct opx_peer *peer, const struct opx_send *s)
 
 /* --- rendezvous -------------------------------------------------------------------------------------------- */
 
+static void data_ahead(struct opx_op *op)
+{
+	op->ep->stats.tx_ahead++;
+	ahead_made(&op->peer->ahead);
+	op->is_ahead = true;
+	opx_op_choose_path(op);
+	opx_op_pump(op);
+}
+
 static int send_rts(struct opx_peer *peer, const struct opx_send *s)
 {
 	struct opx_ep *ep = peer->ep;
 	bool is_local = peer->flow.is_local;
+	bool is_ahead = !is_local && LIST_EMPTY(&peer->ops) && ahead_try(&peer->ahead, s->len);
 	struct opx_piece pieces[OPX_PIECES];
 	struct iovec iov = {pieces, 0};
 	struct opx_op *op = send_op(peer, s);
-	uint32_t rts = s->flags & OPX_DONE_FLAGS ? OPX_RTS_DONE : 0;
+	uint32_t rts = is_ahead ? OPX_RTS_DONE | OPX_RTS_AHEAD : s->flags & OPX_DONE_FLAGS ? OPX_RTS_DONE : 0;
 	struct hfi_hdr h;
 	int rc = 0;
 
@@ -124,7 +137,17 @@ static int send_rts(struct opx_peer *peer, const struct opx_send *s)
 	ep->stats.tx_rzv += !(rts & OPX_RTS_LOCAL);
 	ep->stats.tx_rzv_local += (rts & OPX_RTS_LOCAL) != 0;
 	opx_op_wait(op);
+	if (is_ahead)
+		data_ahead(op);
 	return 0;
+}
+
+/* Its data had gone by when a receive took it. */
+static void ahead_again(struct opx_op *op)
+{
+	ahead_missed(&op->peer->ahead);
+	op->is_ahead = op->is_posted = false;
+	op->sent = 0;
 }
 
 void opx_on_cts(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data)
@@ -132,13 +155,17 @@ void opx_on_cts(struct opx_peer *peer, const struct hfi_hdr *h, const struct vie
 	uint64_t w1 = le64_get(h->w[1]), want = le64_get(h->tag);
 	struct opx_op *op = opx_op_find(peer, (uint32_t)le64_get(h->w[0]));
 	uint32_t tids = le32_get(h->imm);
+	bool is_owed;
 
 	if (!op)
 		return;
-	if (op->kind != OPX_OP_SEND || op->is_mp || op->is_posted || op->in_pump || op->err || want > op->len) {
+	is_owed = op->is_ahead || (!op->is_posted && !op->in_pump);
+	if (op->kind != OPX_OP_SEND || op->is_mp || !is_owed || op->err || want > op->len) {
 		peer->ep->stats.rx_malformed++; /* nobody has asked, or it was answered before */
 		return;
 	}
+	if (op->is_ahead)
+		ahead_again(op);
 	op->len = want;
 	op->peer_handle = (uint32_t)w1;
 	op->tid_gen = (uint32_t)(w1 >> 32);
