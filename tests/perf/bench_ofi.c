@@ -26,14 +26,14 @@
  * all pairs and did not change; medians are per distance ("place").
  *
  * Values: lat, lat_dirty (the sender rewrites its buffer first), wake_* (both sides sleep for each message: in
- * fi_cq_sread, in fi_cntr_wait, in poll(2) on the queue's descriptor), put: ns one way or per operation; bw: bytes per
- * second; rate: messages per second.
+ * fi_cq_sread, in fi_cntr_wait, in poll(2) on the queue's descriptor), put, get (one at a time), puts, gets (64 under
+ * way): ns one way or per operation; bw: bytes per second; rate: messages per second.
  */
 
 enum test { TEST_LAT, TEST_LAT_DIRTY, TEST_WAKE_CQ, TEST_WAKE_CNTR, TEST_WAKE_FD, TEST_BW, TEST_RATE, TEST_PUT,
-	    TEST_PUT_IDLE, TEST_PLACE, TEST_VERSION, TEST_NUM };
+	    TEST_GET, TEST_PUTS, TEST_GETS, TEST_PUT_IDLE, TEST_PLACE, TEST_VERSION, TEST_NUM };
 static const char *const test_name[TEST_NUM] = {"lat", "lat_dirty", "wake_cq", "wake_cntr", "wake_fd", "bw", "rate",
-						"put", "put_idle", "place", "version"};
+						"put", "get", "puts", "gets", "put_idle", "place", "version"};
 
 #define PAIR_MAX  4
 #define ENV_MAX	  8
@@ -308,25 +308,42 @@ static void run_windows(struct side *s, uint64_t ops)
 	}
 }
 
-static void run_put(struct side *s, uint64_t ops)
+static void post_rma(struct side *s, bool is_get, struct fi_context2 *ctx)
 {
+	struct bench_ep *e = &s->e;
 	ssize_t rc;
+
+	for (;;) {
+		rc = is_get ? fi_read(e->ep, s->rx, s->cfg->size, e->desc, e->peer, e->rma_base, e->rma_key, ctx)
+			    : fi_write(e->ep, s->tx, s->cfg->size, e->desc, e->peer, e->rma_base, e->rma_key, ctx);
+		if (rc != -FI_EAGAIN)
+			break;
+		poll_once(s);
+	}
+	BENCH_CHECK(rc);
+}
+
+/* Each ends before the window's next one begins. */
+static void run_rma(struct side *s, uint64_t ops)
+{
+	enum test t = s->cfg->test;
+	bool is_get = t == TEST_GET || t == TEST_GETS;
+	uint64_t window = t == TEST_PUTS || t == TEST_GETS ? WINDOW : 1;
 
 	if (s->me) {
 		/* An idle target still answers the first transfer: peers of efa shake hands by it.
 		 */
-		while ((s->cfg->test == TEST_PUT || s->turns == 1) &&
+		while ((t != TEST_PUT_IDLE || s->turns == 1) &&
 		       !atomic_load_explicit(&s->meet->put_done, memory_order_relaxed))
 			poll_once(s);
 		return;
 	}
 	for (uint64_t i = 0; i < ops; i++) {
-		while ((rc = fi_write(s->e.ep, s->tx, s->cfg->size, s->e.desc, s->e.peer,
-				      s->e.rma_base, s->e.rma_key, &s->ctx[0])) == -FI_EAGAIN)
-			poll_once(s);
-		BENCH_CHECK(rc);
-		wait_for(s, 0, 1);
+		post_rma(s, is_get, &s->ctx[i % window]);
+		if (i + 1 >= window)
+			wait_for(s, 0, 1);
 	}
+	wait_for(s, 0, (int)(ops < window ? ops : window) - 1);
 	atomic_store(&s->meet->put_done, true);
 }
 
@@ -359,7 +376,7 @@ static void turn(struct side *s, uint64_t ops, struct answer *out)
 	else if (s->cfg->test < TEST_PUT)
 		run_windows(s, ops);
 	else
-		run_put(s, ops);
+		run_rma(s, ops);
 	t = bench_now_ns() - t;
 	/* An idle target is asleep by now. */
 	out->after = s->cfg->test == TEST_PUT_IDLE ? out->before : (uint32_t)probe(s);
