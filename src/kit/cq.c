@@ -139,9 +139,10 @@ static inline ssize_t take(struct kit_cq *cq, uint8_t *dst, size_t count, fi_add
 			break;
 	}
 	count = head - cq->head;
-	cq->head = head;
 	if (likely(head == cq->tail))
 		cq->head = cq->tail = 0;
+	else
+		cq->head = head;
 	return (ssize_t)count;
 }
 
@@ -182,7 +183,7 @@ static __attribute__((noinline)) ssize_t found_nothing(struct kit_cq *cq, int ev
 
 /*
  * A poll that finds nothing is what a waiting program does all the time; what is there already is handed out first, in
- * the batches in which it came.
+ * the batches in which it came. Who asks for no entry asks for progress.
  */
 static inline ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src)
 {
@@ -196,10 +197,10 @@ static inline ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, f
 		int events = kit_drive(cq->eps, cq->ep_cnt);
 
 		cq->undriven = 0;
-		if (cq->tail == cq->head)
+		if (unlikely(!count) || cq->tail == cq->head)
 			return found_nothing(cq, events);
 	}
-	ret = likely(count) ? take(cq, buf, count, src) : nothing_taken(cq);
+	ret = take(cq, buf, count, src);
 	lock_release(&d->lock);
 	return ret;
 }

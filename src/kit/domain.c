@@ -109,7 +109,7 @@ int kit_domain_init(struct kit_domain *d, struct kit_fabric *f, const struct fi_
 	d->stats = NULL;
 	d->idle = NULL;
 	d->forked = NULL;
-	d->fork_mark = NULL;
+	kit_domain_mark(d, NULL);
 	d->mr_open = NULL;
 	d->fid.fid.fclass = FI_CLASS_DOMAIN;
 	d->fid.fid.context = context;
@@ -118,6 +118,13 @@ int kit_domain_init(struct kit_domain *d, struct kit_fabric *f, const struct fi_
 	d->fid.mr = &kit_mr_ops;
 	kit_ref(&f->refs);
 	return 0;
+}
+
+void kit_domain_mark(struct kit_domain *d, const volatile uint8_t *mark)
+{
+	static const uint8_t ask;
+
+	d->fork_mark = mark ? mark : &ask;
 }
 
 int kit_domain_fini(struct kit_domain *d)

@@ -206,7 +206,7 @@ struct kit_domain {
 	void (*idle)(struct kit_domain *d);
 	/* true in a child after fork: calls return -FI_EIO */
 	bool (*forked)(struct kit_domain *d);
-	const volatile uint8_t *fork_mark; /* optional: a byte that is 0 where forked() is true, read in its place */
+	const volatile uint8_t *fork_mark; /* a byte that is 0 where forked() has to be asked: kit_domain_mark() */
 	int (*mr_open)(struct kit_domain *d, const struct kit_mr_req *req, struct fid_mr **out); /* under the lock */
 };
 /**
@@ -216,6 +216,8 @@ struct kit_domain {
 int kit_domain_init(struct kit_domain *d, struct kit_fabric *f, const struct fi_info *info, const struct fi_ops *fi_ops,
 		    const struct fi_ops_domain *ops, void *context);
 int kit_domain_fini(struct kit_domain *d); /* -FI_EBUSY while objects are open */
+/** kit_domain_mark() - @mark is a byte that is 0 in a child after fork alone; NULL: there is none. */
+void kit_domain_mark(struct kit_domain *d, const volatile uint8_t *mark);
 
 /* --- completion queue ---------------------------------------------------------------------------- */
 struct kit_cqe {

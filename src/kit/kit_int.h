@@ -13,9 +13,7 @@
 
 static inline bool kit_is_forked(struct kit_domain *d)
 {
-	if (likely(d->fork_mark != NULL))
-		return unlikely(!*d->fork_mark);
-	return d->forked && unlikely(d->forked(d));
+	return unlikely(!*d->fork_mark) && d->forked && d->forked(d);
 }
 
 /**
@@ -61,16 +59,11 @@ static inline bool kit_busy(_Atomic int *refs)
 int kit_eps_add(struct kit_ep ***eps, uint32_t *cnt, uint32_t *cap, struct kit_ep *ep);
 void kit_eps_del(struct kit_ep **eps, uint32_t *cnt, struct kit_ep *ep);
 
-/** kit_drive() - One progress pass. Lock held. Return: events, 0 = idle. */
+int kit_drive_all(struct kit_ep **eps, uint32_t cnt);
+/** kit_drive() - One progress pass; kit_drive_all() of any number. Lock held. Return: events, 0 = idle. */
 static inline int kit_drive(struct kit_ep **eps, uint32_t cnt)
 {
-	int events = 0;
-
-	if (likely(cnt == 1))
-		return eps[0]->progress(eps[0]);
-	for (uint32_t i = 0; i < cnt; i++)
-		events += eps[i]->progress(eps[i]);
-	return events;
+	return likely(cnt == 1) ? eps[0]->progress(eps[0]) : kit_drive_all(eps, cnt);
 }
 
 /*

@@ -69,6 +69,15 @@ enum kit_look kit_look(struct kit_driven by, kit_ready_fn *is_ready, void *arg, 
 	return ret;
 }
 
+__attribute__((noinline)) int kit_drive_all(struct kit_ep **eps, uint32_t cnt)
+{
+	int events = 0;
+
+	for (uint32_t i = 0; i < cnt; i++)
+		events += eps[i]->progress(eps[i]);
+	return events;
+}
+
 void kit_progress(struct kit_domain *d, struct kit_ep **eps, uint32_t cnt)
 {
 	int events;

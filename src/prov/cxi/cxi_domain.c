@@ -229,7 +229,7 @@ int cxi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_
 		goto err_domain;
 	d->kit.idle = domain_idle;
 	d->kit.forked = domain_forked;
-	d->kit.fork_mark = cassini_fork_mark(d->nic);
+	kit_domain_mark(&d->kit, cassini_fork_mark(d->nic));
 	cxi_telemetry_start(d);
 	cxi_av_shm_reap();
 	*domain = &d->kit.fid;

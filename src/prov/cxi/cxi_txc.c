@@ -14,10 +14,9 @@ static const enum kit_cntr_kind cntr_of[CXI_TX_KIND_NUM] = {
 void cxi_ep_gate(struct cxi_ep *ep)
 {
 	static const uint8_t no;
-	const volatile uint8_t *mark = ep->domain->kit.fork_mark;
+	/* where it is "no" the long question knows why */
+	const volatile uint8_t *mark = ep->kit.enabled ? ep->domain->kit.fork_mark : &no;
 
-	if (!mark || !ep->kit.enabled)
-		mark = &no; /* the long question knows why */
 	ep->tx_mark = ep->txc ? mark : &no;
 	ep->rx_mark = ep->rxc ? mark : &no;
 }
@@ -26,7 +25,7 @@ int cxi_ep_state(struct cxi_ep *ep)
 {
 	struct kit_domain *d = &ep->domain->kit;
 
-	if (unlikely(!(d->fork_mark ? *d->fork_mark : !d->forked(d))))
+	if (unlikely(!*d->fork_mark && d->forked(d)))
 		return -FI_EIO;
 	if (likely(ep->kit.enabled))
 		return 0;

@@ -356,9 +356,7 @@ static inline int efa_ep_state(const struct kit_ep *ep)
 
 	if (unlikely(!ep->enabled))
 		return -FI_EOPBADSTATE;
-	if (likely(d->fork_mark != NULL))
-		return likely(*d->fork_mark) ? 0 : -FI_EIO;
-	return d->forked && d->forked(d) ? -FI_EIO : 0;
+	return unlikely(!*d->fork_mark) && d->forked && d->forked(d) ? -FI_EIO : 0;
 }
 
 /* efa_ep.c */

@@ -198,7 +198,7 @@ int efa_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_
 		goto err_domain;
 	d->kit.idle = domain_idle;
 	d->kit.forked = domain_forked;
-	d->kit.fork_mark = efanic_fork_mark(d->nic);
+	kit_domain_mark(&d->kit, efanic_fork_mark(d->nic));
 	*domain = &d->kit.fid;
 	return 0;
 

@@ -62,11 +62,10 @@ static int progress_none(struct kit_ep *kep)
 static void set_enabled(struct efa_ep *ep, bool on)
 {
 	static const uint8_t ask;
-	const volatile uint8_t *mark = ep->domain->kit.fork_mark;
 
 	ep->kit.enabled = on;
 	ep->kit.progress = on ? efa_ep_progress : progress_none;
-	ep->live = on && mark && !ep->has_other_start ? mark : &ask;
+	ep->live = on && !ep->has_other_start ? ep->domain->kit.fork_mark : &ask;
 	ep->is_busy = true;
 }
 

@@ -169,7 +169,7 @@ int opx_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_
 	d->kit.mr_open = opx_mr_open;
 	d->kit.idle = domain_idle;
 	d->kit.forked = domain_forked;
-	d->kit.fork_mark = d->alive;
+	kit_domain_mark(&d->kit, d->alive);
 	*domain = &d->kit.fid;
 	return 0;
 

@@ -17,14 +17,12 @@ static struct opx_ep *to_ep(struct fid *fid)
 
 /* --- state --------------------------------------------------------------------------------------- */
 
-/* Where the domain has no mark of its own a call has to ask. */
 void opx_ep_set_enabled(struct opx_ep *ep, bool on)
 {
 	static const volatile uint8_t ask;
-	const volatile uint8_t *mark = ep->domain->kit.fork_mark;
 
 	ep->kit.enabled = on;
-	ep->may_go = on && mark ? mark : &ask;
+	ep->may_go = on ? ep->domain->kit.fork_mark : &ask;
 }
 
 int opx_ep_state_slow(const struct opx_ep *ep)
