@@ -44,7 +44,10 @@ static void forge(struct fuzz *f, struct rig *g)
 	pkt.data = view_of(zeros, len);
 	n->refuses_place = true; /* the model knows no such transfer */
 	pkt.type = fuzz_u8(f) % 8 ? HFI_RCV_EAGER : HFI_RCV_EXPECTED;
-	opx_rel_rx(n->rel, &pkt);
+	if (pkt.is_service)
+		opx_rel_service(n->rel, &pkt);
+	else
+		opx_rel_rx(n->rel, &pkt);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

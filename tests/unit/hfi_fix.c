@@ -19,13 +19,10 @@ static struct seen *seen_new(void)
 	return &g_fix.seen[g_fix.cnt++];
 }
 
-static bool on_pkt(void *ctx, const struct hfi_pkt *pkt)
+static void on_pkt(void *ctx, const struct hfi_pkt *pkt)
 {
-	struct seen *s;
+	struct seen *s = seen_new();
 
-	if (pkt->is_service && g_fix.refuses)
-		return false;
-	s = seen_new();
 	*s = (struct seen){
 		.is_service = pkt->is_service,
 		.type = pkt->type,
@@ -35,6 +32,13 @@ static bool on_pkt(void *ctx, const struct hfi_pkt *pkt)
 		.w = {pkt->hdr->w[0], pkt->hdr->w[1]},
 	};
 	view_copy(&pkt->data, 0, s->data, sizeof(s->data));
+}
+
+static bool on_service(void *ctx, const struct hfi_pkt *pkt)
+{
+	if (g_fix.refuses)
+		return false;
+	on_pkt(ctx, pkt);
 	return true;
 }
 
@@ -58,6 +62,7 @@ int fix_open(void **state)
 		.ctxt = -1,
 		.pkey = HFI_PKEY_DEFAULT,
 		.on_pkt = on_pkt,
+		.on_service = on_service,
 		.on_gone = on_gone,
 		.on_copy = on_copy,
 	};

@@ -38,7 +38,7 @@ struct fix {
 	struct link_port *port;  /* ours */
 	struct seen seen[SEEN_MAX];
 	unsigned cnt;
-	bool refuses;            /* what is shown with is_service */
+	bool refuses;            /* what is shown to on_service */
 	unsigned copies;
 	int copy_status;
 };

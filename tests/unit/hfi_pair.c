@@ -34,17 +34,13 @@ void settle(void)
 
 /* --- what is heard --- */
 
-static bool on_pkt(void *ctx, const struct hfi_pkt *pkt)
+static void hear(struct side *s, const struct hfi_pkt *pkt)
 {
-	struct side *s = ctx;
 	struct got *g;
 
-	s->shown_cnt++;
-	if (pkt->is_service && s->refuses)
-		return false;
 	if (s->on_pkt) {
 		s->on_pkt(s, pkt);
-		return true;
+		return;
 	}
 	g = &s->got[s->got_cnt++ % GOT_MAX];
 	g->hdr = *pkt->hdr;
@@ -53,6 +49,24 @@ static bool on_pkt(void *ctx, const struct hfi_pkt *pkt)
 	g->src = pkt->src;
 	g->len = pkt->data.len;
 	assert_int_equal(view_copy(&pkt->data, 0, g->data, sizeof(g->data)), pkt->data.len);
+}
+
+static void on_pkt(void *ctx, const struct hfi_pkt *pkt)
+{
+	struct side *s = ctx;
+
+	s->shown_cnt++;
+	hear(s, pkt);
+}
+
+static bool on_service(void *ctx, const struct hfi_pkt *pkt)
+{
+	struct side *s = ctx;
+
+	s->shown_cnt++;
+	if (s->refuses)
+		return false;
+	hear(s, pkt);
 	return true;
 }
 
@@ -89,6 +103,7 @@ int side_ctxt_open(struct side *s, int ctxt)
 		.ctxt = ctxt,
 		.pkey = HFI_PKEY_DEFAULT,
 		.on_pkt = on_pkt,
+		.on_service = on_service,
 		.on_gone = on_gone,
 		.on_copy = on_copy,
 		.ctx = s,

@@ -36,7 +36,7 @@ struct side {
 	struct hfi_dst *dst; /* the other side */
 	struct got *got;     /* [GOT_MAX] ring, by number */
 	uint32_t got_cnt, shown_cnt, gone_cnt, copy_cnt;
-	bool refuses;        /* what is shown with is_service */
+	bool refuses;        /* what is shown to on_service */
 	int gone_status, copy_status;
 	void *copy_cookie;
 	void (*on_pkt)(struct side *s, const struct hfi_pkt *pkt); /* instead of keeping it; may be NULL */

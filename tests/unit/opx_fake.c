@@ -262,7 +262,12 @@ void hfi_doorbell(struct hfi_ctxt *c)
 
 struct opx_rel { int x; };
 
-bool opx_rel_rx(void *rel, const struct hfi_pkt *pkt)
+void opx_rel_rx(struct opx_rel *rel, const struct hfi_pkt *pkt)
+{
+	(void)rel, (void)pkt;
+}
+
+bool opx_rel_service(struct opx_rel *rel, const struct hfi_pkt *pkt)
 {
 	(void)rel, (void)pkt;
 	return true;

@@ -326,7 +326,10 @@ static bool rig_show(struct rig_node *n, const struct rig_pkt *p, bool is_servic
 	struct hfi_pkt pkt = {.src = n->dst[p->from], .hdr = &hdr, .data = view_of(p->data, p->len), .is_service = is_service};
 
 	pkt.type = le32_get(hdr.kdeth) >> 26 & 3 ? HFI_RCV_EXPECTED : HFI_RCV_EAGER;
-	return opx_rel_rx(n->rel, &pkt);
+	if (is_service)
+		return opx_rel_service(n->rel, &pkt);
+	opx_rel_rx(n->rel, &pkt);
+	return true;
 }
 
 static void rig_arrive(struct rig *g, struct rig_pkt *p)
@@ -489,11 +492,11 @@ void rig_more(struct rig *g)
 	assert_true(rig_run(g, 5 * NS_PER_SEC));
 }
 
-bool rig_forge(struct rig *g, uint32_t from, uint32_t at, struct hfi_hdr h)
+void rig_forge(struct rig *g, uint32_t from, uint32_t at, struct hfi_hdr h)
 {
 	struct hfi_pkt pkt = {.src = g->n[at].dst[from], .hdr = &h, .data = view_of("", 0), .type = HFI_RCV_EAGER};
 
-	return opx_rel_rx(g->n[at].rel, &pkt);
+	opx_rel_rx(g->n[at].rel, &pkt);
 }
 
 struct hfi_hdr rig_ud(enum opx_ud aux, uint64_t key, uint64_t w0, uint64_t w1, uint32_t imm)

@@ -175,7 +175,7 @@ void rig_pair(struct rig *g, uint64_t seed, int where);
 /** rig_more() - More packets, both ways, arrive as they should. */
 void rig_more(struct rig *g);
 /** rig_forge() - A packet that nobody sent arrives at @at as if from @from. */
-bool rig_forge(struct rig *g, uint32_t from, uint32_t at, struct hfi_hdr h);
+void rig_forge(struct rig *g, uint32_t from, uint32_t at, struct hfi_hdr h);
 struct hfi_hdr rig_ud(enum opx_ud aux, uint64_t key, uint64_t w0, uint64_t w1, uint32_t imm);
 uint64_t rig_range(uint32_t first, uint32_t cnt);
 

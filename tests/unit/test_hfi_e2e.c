@@ -275,6 +275,7 @@ static void connect__knows_who_admits_us(void **state)
 		attr.uuid[0] = i == 1 ? 9 : 1;
 		attr.pkey = i == 2 ? 0x8002 : HFI_PKEY_DEFAULT;
 		attr.on_pkt = b->c->on_pkt;
+		attr.on_service = b->c->attr.on_service;
 		side_ctxt_close(b);
 		lock_release(&b->lock);
 		assert_int_equal(hfi_ctxt_open(b->hfi, &attr, &b->c), 0);

@@ -22,9 +22,9 @@
  * through shared memory, where nothing is lost until the process at the other end is gone, which on_gone tells.
  *
  * Packets are handed to on_pkt straight from the wire while the application polls. While it computes, the adapter's thread takes them off
- * the wire and shows them with is_service set: what on_pkt does not take then waits in the receive header queue (RcvHdrQ entry and eager
+ * the wire and shows them to on_service: what that does not take waits in the receive header queue (RcvHdrQ entry and eager
  * buffer), and when that is full a packet from another host is dropped: the natural loss. Packets from this host are never dropped; the
- * provider bounds them by its own window. What is taken with is_service overtakes what waits.
+ * provider bounds them by its own window. What on_service takes overtakes what waits.
  *
  * A port that is down forwards nothing to or from other hosts; what shared memory carries does not pass it.
  *
@@ -165,10 +165,8 @@ struct hfi_pkt {
 	const struct hfi_hdr *hdr; /* copied out of the wire; of the adapter's a w[1] that is not there is 0 */
 	struct view data;       /* payload */
 	enum hfi_rcv_type type;
-	bool is_service;        /* the application is not polling: only what must not wait may be done */
+	bool is_service;        /* shown to on_service */
 };
-/** hfi_pkt_fn - Return: taken. false, only with is_service: keep it, the context's next poll shows it again. */
-typedef bool (*hfi_pkt_fn)(void *ctx, const struct hfi_pkt *pkt);
 
 /* --- contexts ------------------------------------------------------------------------------------------------------ */
 
@@ -181,7 +179,12 @@ struct hfi_ctxt_attr {
 	bool selinux;          /* read the job key once more after the P_Key */
 	uint16_t subctxt_cnt;  /* 0: not shared; else join or found a context of that many with equal uuid, jkey, id and cnt */
 	uint16_t subctxt_id;
-	hfi_pkt_fn on_pkt;
+	void (*on_pkt)(void *ctx, const struct hfi_pkt *pkt); /* in hfi_ctxt_poll() */
+	/*
+	 * The application is not polling: only what must not wait may be done. Return: taken; false: keep it, the
+	 * context's next poll shows it to on_pkt.
+	 */
+	bool (*on_service)(void *ctx, const struct hfi_pkt *pkt);
 	/*
 	 * The process at @dst is gone (seen: closed, killed, or its port refuses): @status -ECONNREFUSED or -ETIMEDOUT. What was on its way is lost;
 	 * whoever opens there next is another one. Comes after all that @dst has sent and, through shared memory, before anything of its successor:

@@ -18,7 +18,7 @@
  * that a packet finds it without a look-up; it knows what the headers of its packets must say (struct hfi_door).
  *
  * hfi_ctxt_poll() sets @is_polling, and only while it runs are packets shown as a matter of course. When anybody else polls the port (the adapter
- * thread; the drain of a port that closes), on_pkt is asked first (is_service) and the packet is parked if it is not taken. Parked packets and the
+ * thread; the drain of a port that closes), on_service is asked and the packet is parked if it is not taken. Parked packets and the
  * end of their sender form one line in order of arrival.
  */
 
@@ -79,7 +79,7 @@ struct hfi_sdma {
 struct hfi_ctxt {
 	/* what every packet touches */
 	struct hfi_claim claim; /* port, context number */
-	hfi_pkt_fn on_pkt;
+	void (*on_pkt)(void *ctx, const struct hfi_pkt *pkt);
 	void *ctx;
 	struct hfi *hfi;
 	bool is_polling;  /* hfi_ctxt_poll() runs */

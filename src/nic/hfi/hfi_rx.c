@@ -126,7 +126,7 @@ void hfi_rx_drop(struct hfi_ctxt *c)
 /* Nobody has called hfi_ctxt_poll(), or the port may be down. Return: taken. */
 static __attribute__((noinline)) bool take_slow(struct hfi_ctxt *c, struct hfi_pkt *pkt)
 {
-	bool is_local = link_peer_is_local(pkt->src->peer), is_taken;
+	bool is_local = link_peer_is_local(pkt->src->peer), is_taken = true;
 
 	if (!is_local && !hfi_port_is_up(c->hfi)) {
 		drop(c, HFI_DROP_PORT_DOWN);
@@ -135,26 +135,31 @@ static __attribute__((noinline)) bool take_slow(struct hfi_ctxt *c, struct hfi_p
 	pkt->is_service = !c->is_polling;
 	pkt->src->refs++; /* the provider may give back its own */
 	/* the end of who was there before must be told first */
-	is_taken = !pkt->src->is_gone_parked && (c->on_pkt(c->ctx, pkt) || !pkt->is_service);
+	if (pkt->src->is_gone_parked)
+		is_taken = false;
+	else if (pkt->is_service)
+		is_taken = c->attr.on_service(c->ctx, pkt);
+	else
+		c->on_pkt(c->ctx, pkt);
 	is_taken = is_taken || park_pkt(c, pkt, is_local);
 	hfi_dst_unref(pkt->src);
 	return is_taken;
 }
 
+static inline void taken(struct hfi_ctxt *c, const struct hfi_pkt *pkt)
+{
+	c->stats.rcv_eager += pkt->type == HFI_RCV_EAGER;
+	c->stats.rcv_expected += pkt->type == HFI_RCV_EXPECTED;
+	c->stats.rcv_bytes += pkt->data.len;
+}
+
 static inline void take(struct hfi_ctxt *c, struct hfi_pkt *pkt)
 {
-	uint32_t len = pkt->data.len;
-	enum hfi_rcv_type type = pkt->type;
-	bool is_taken = true;
-
-	if (likely(c->is_polling && !c->may_be_down))
+	if (likely(c->is_polling && !c->may_be_down)) {
+		taken(c, pkt); /* before it is, which leaves nothing to be remembered meanwhile */
 		c->on_pkt(c->ctx, pkt);
-	else
-		is_taken = take_slow(c, pkt);
-	if (likely(is_taken)) {
-		c->stats.rcv_eager += type == HFI_RCV_EAGER;
-		c->stats.rcv_expected += type == HFI_RCV_EXPECTED;
-		c->stats.rcv_bytes += len;
+	} else if (take_slow(c, pkt)) {
+		taken(c, pkt);
 	}
 }
 

@@ -51,11 +51,12 @@ static inline void hfi_wire_put_len(struct hfi_hdr *h, uint32_t head, uint32_t p
 	h->bth1 = (uint8_t)(sizeof(*h) - head) | hfi_wire_pad(payload);
 }
 
-/** hfi_wire_fits_len() - Is it true? */
+/** hfi_wire_fits_len() - Is it true? Dwords, with the PBC and without the ICRC, are what there is and its padding. */
 static inline bool hfi_wire_fits_len(const struct hfi_hdr *h, uint32_t payload)
 {
-	return be16_get(h->pktlen) == hfi_wire_pktlen(hfi_hdr_len(h), payload) &&
-	       (h->bth1 & ~HFI_BTH_CUT) == hfi_wire_pad(payload) && payload <= HFI_MTU;
+	uint32_t pad = h->bth1 & ~HFI_BTH_CUT;
+
+	return pad <= 3 && (be16_get(h->pktlen) + 1u) * 4 == hfi_hdr_len(h) + payload + pad && payload <= HFI_MTU;
 }
 
 /** hfi_door_mask() - The bits of struct hfi_door that count. */

@@ -11,11 +11,19 @@
 
 /* --- what the adapter calls: the reliability of the context, once there is one ----------------------------------------------- */
 
-static bool on_pkt(void *ctx, const struct hfi_pkt *pkt)
+/* Nobody polls an endpoint that is not enabled, and an enabled one has its reliability. */
+static void on_pkt(void *ctx, const struct hfi_pkt *pkt)
 {
 	struct opx_ep *ep = ctx;
 
-	return likely(ep->rel != NULL) ? opx_rel_rx(ep->rel, pkt) : !pkt->is_service;
+	opx_rel_rx(ep->rel, pkt);
+}
+
+static bool on_service(void *ctx, const struct hfi_pkt *pkt)
+{
+	struct opx_ep *ep = ctx;
+
+	return ep->rel && opx_rel_service(ep->rel, pkt);
 }
 
 static void on_gone(void *ctx, struct hfi_dst *dst, int status)
@@ -73,6 +81,7 @@ static int open_one(struct opx_ep *ep, int ctxt, unsigned first)
 		.sl = (uint8_t)prm->sl,
 		.selinux = prm->selinux,
 		.on_pkt = on_pkt,
+		.on_service = on_service,
 		.on_gone = on_gone,
 		.on_copy = opx_on_copy,
 		.ctx = ep,

@@ -59,9 +59,9 @@
  *
  * Timers run in opx_rel_progress() only, that is, when somebody calls for progress, as in the real provider. Flows end
  * there too (and when the first packet of a new stream replaces an old one), never inside a call that posts. A flow
- * between the cause of its end and its dead() refuses posts with an error. While nobody calls, UD packets are taken all
- * the same (is_service): they are answered, what an ACK makes room for or a NACK asks for is sent, and a peer that only
- * asks for life, because it waits for something, is asked what it lacks.
+ * between the cause of its end and its dead() refuses posts with an error. While nobody calls, opx_rel_service() takes
+ * UD packets all the same: they are answered, what an ACK makes room for or a NACK asks for is sent, and a peer that
+ * only asks for life, because it waits for something, is asked what it lacks.
  */
 
 enum opx_ud { OPX_UD_PING = 1, OPX_UD_ACK, OPX_UD_NACK, OPX_UD_INIT, OPX_UD_INIT_ACK, OPX_UD_RESYNCH, OPX_UD_BYE = 9, OPX_UD_NUM };
@@ -136,10 +136,11 @@ bool opx_rel_drained(const struct opx_rel *rel);
  */
 void opx_rel_close(struct opx_rel *rel);
 /**
- * opx_rel_rx() - hfi_pkt_fn for the context (ctx: the struct opx_rel): the door of reliability. With is_service only UD
- * packets are taken.
+ * opx_rel_rx() - on_pkt of the context: the door of reliability. opx_rel_service() - on_service, which takes UD packets
+ * alone.
  */
-bool opx_rel_rx(void *rel, const struct hfi_pkt *pkt);
+void opx_rel_rx(struct opx_rel *rel, const struct hfi_pkt *pkt);
+bool opx_rel_service(struct opx_rel *rel, const struct hfi_pkt *pkt);
 /** opx_rel_gone() - on_gone of the context. */
 void opx_rel_gone(void *rel, struct hfi_dst *dst, int status);
 /**

@@ -237,7 +237,7 @@ void opx_ud_answer(struct opx_flow *f, uint32_t first, uint32_t cnt, uint32_t se
 uint32_t opx_ud_nack(struct opx_flow *f, uint32_t first, uint32_t cnt, uint32_t serial, uint32_t max);
 void opx_ud_resynch(struct opx_rel *rel, struct hfi_dst *dst, uint64_t key);
 void opx_ud_bye(struct opx_flow *f);
-/** opx_ud_rx() - @pkt, a UD packet that opx_pkt_check() has passed. Return: as hfi_pkt_fn. */
+/** opx_ud_rx() - @pkt, a UD packet that opx_pkt_check() has passed. Return: as on_service of a context. */
 bool opx_ud_rx(struct opx_rel *rel, struct opx_flow *f, const struct hfi_pkt *pkt);
 
 #endif

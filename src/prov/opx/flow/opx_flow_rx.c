@@ -8,7 +8,8 @@
 
 #define NACK_AGAIN 8 /* packets kept, between NACKs of the first gap */
 
-static inline void deliver(struct opx_rel *rel, struct opx_flow *f, const struct hfi_hdr *h, const struct view *data, enum hfi_rcv_type type)
+static inline void deliver(struct opx_rel *rel, struct opx_flow *f, const struct hfi_hdr *h, const struct view *data,
+			   enum hfi_rcv_type type)
 {
 	f->heard = true;
 	f->rx_psn = psn_add(f->rx_psn, 1);
@@ -230,7 +231,7 @@ static bool may_take(struct opx_flow *f, const struct hfi_hdr *h)
  * Who asks is answered as his request says. Who does not ask has room for more: after a short packet the answer may
  * wait, after a long one, of which his window holds few, it leaves at once.
  */
-static __attribute__((noinline)) void ack_due(struct opx_flow *f, uint8_t ecn, uint32_t len)
+static void ack_due(struct opx_flow *f, uint8_t ecn, uint32_t len)
 {
 	f->rx_wrapped |= !f->rx_psn;
 	if (ecn & OPX_ACK_REQ ? ecn & OPX_ACK_LATE : len <= OPX_COPY_SMALL)
@@ -239,11 +240,25 @@ static __attribute__((noinline)) void ack_due(struct opx_flow *f, uint8_t ecn, u
 		opx_ud_ack(f, 0);
 }
 
-/* A packet with @ecn and @len bytes has been delivered in order. */
-static inline void ack_if_due(struct opx_flow *f, uint8_t ecn, uint32_t len)
+/* Is an acknowledgement due once a packet with @ecn, which is the next in order, has been delivered? */
+static inline bool is_ack_due(const struct opx_flow *f, uint8_t ecn)
 {
-	if (unlikely((ecn & OPX_ACK_REQ) || !(f->rx_psn & f->ack_mask)))
-		ack_due(f, ecn, len);
+	return (ecn & OPX_ACK_REQ) || !(psn_add(f->rx_psn, 1) & f->ack_mask);
+}
+
+static __attribute__((noinline)) void take_and_ack(struct opx_rel *rel, struct opx_flow *f, const struct hfi_pkt *pkt)
+{
+	deliver(rel, f, pkt->hdr, &pkt->data, pkt->type);
+	ack_due(f, pkt->hdr->ecn, pkt->data.len);
+}
+
+/* The next packet in order, with nothing behind it that came before. Delivering it is the last that is done for most. */
+static inline void take_next(struct opx_rel *rel, struct opx_flow *f, const struct hfi_pkt *pkt)
+{
+	if (unlikely(is_ack_due(f, pkt->hdr->ecn)))
+		take_and_ack(rel, f, pkt);
+	else
+		deliver(rel, f, pkt->hdr, &pkt->data, pkt->type);
 }
 
 static __attribute__((noinline)) void rx_slow(struct opx_rel *rel, struct opx_flow *f, const struct hfi_pkt *pkt)
@@ -272,43 +287,33 @@ static __attribute__((noinline)) void rx_slow(struct opx_rel *rel, struct opx_fl
 		rx_ahead(f, pkt, psn, off);
 	} else if ((!f->is_full || may_take(f, h)) && place(f, pkt)) {
 		f->rx_wrapped |= psn == HFI_PSN_MASK;
+		if (!f->ahead_cnt) {
+			take_next(rel, f, pkt);
+			return;
+		}
 		deliver(rel, f, h, &pkt->data, pkt->type);
-		if (f->ahead_cnt)
-			opx_flow_ahead_take(f);
-		else
-			ack_if_due(f, h->ecn, pkt->data.len);
+		opx_flow_ahead_take(f);
 	}
 }
 
-/* The next packet in order, with nothing in its way? Without a stream no PSN is the next one. */
-static inline bool is_next(const struct opx_flow *f, const struct hfi_pkt *pkt)
+/* The next packet of its stream, with nothing in its way? Without a stream no PSN is the next one. */
+static inline bool is_next(const struct opx_flow *f, const struct hfi_hdr *h)
 {
-	if (unlikely(!f || hfi_hdr_psn(pkt->hdr) != f->rx_next))
+	if (unlikely(!f || hfi_hdr_psn(h) != f->rx_next))
 		return false;
 	assert(f->rx_key && f->rx_next == f->rx_psn && !f->ahead_cnt && !f->is_full);
-	return likely(le64_get(pkt->hdr->key) == f->rx_key && pkt->type == HFI_RCV_EAGER);
-}
-
-static inline void take_next(struct opx_rel *rel, struct opx_flow *f, const struct hfi_pkt *pkt)
-{
-	uint8_t ecn = pkt->hdr->ecn;
-	uint32_t len = pkt->data.len;
-
-	deliver(rel, f, pkt->hdr, &pkt->data, HFI_RCV_EAGER);
-	ack_if_due(f, ecn, len);
+	return likely(le64_get(h->key) == f->rx_key);
 }
 
 static bool rx_any(struct opx_rel *rel, struct opx_flow *f, const struct hfi_pkt *pkt)
 {
 	const struct hfi_hdr *h = pkt->hdr;
 
-	if (pkt->is_service && h->opcode != OPX_UD)
-		return false;
 	if (unlikely(opx_pkt_check(h, pkt->data.len)))
 		rel->st.malformed++;
 	else if (unlikely(h->opcode == OPX_UD))
 		return opx_ud_rx(rel, f, pkt);
-	else if (likely(is_next(f, pkt)))
+	else if (likely(is_next(f, h) && pkt->type == HFI_RCV_EAGER))
 		take_next(rel, f, pkt);
 	else
 		rx_slow(rel, f, pkt);
@@ -316,22 +321,27 @@ static bool rx_any(struct opx_rel *rel, struct opx_flow *f, const struct hfi_pkt
 }
 
 /* All but a message in one packet whose turn it is. It may end the flow, which gives back its reference to pkt->src. */
-static __attribute__((noinline)) bool rx_rest(struct opx_rel *rel, struct opx_flow *f, const struct hfi_pkt *pkt)
+static __attribute__((noinline)) bool rx_rest(struct opx_rel *rel, const struct hfi_pkt *pkt)
 {
 	bool is_taken;
 
 	hfi_dst_hold(pkt->src);
-	is_taken = rx_any(rel, f, pkt);
+	is_taken = rx_any(rel, hfi_dst_user(pkt->src), pkt);
 	hfi_dst_put(pkt->src);
 	return is_taken;
 }
 
-bool opx_rel_rx(void *ctx, const struct hfi_pkt *pkt)
+void opx_rel_rx(struct opx_rel *rel, const struct hfi_pkt *pkt)
 {
 	struct opx_flow *f = hfi_dst_user(pkt->src);
 
-	if (unlikely(pkt->is_service) || unlikely(!opx_pkt_is_whole(pkt->hdr, pkt->data.len)) || !is_next(f, pkt))
-		return rx_rest(ctx, f, pkt);
-	take_next(ctx, f, pkt);
-	return true;
+	if (likely(opx_pkt_is_whole(pkt->hdr, pkt->data.len) && is_next(f, pkt->hdr)))
+		take_next(rel, f, pkt);
+	else
+		rx_rest(rel, pkt);
+}
+
+bool opx_rel_service(struct opx_rel *rel, const struct hfi_pkt *pkt)
+{
+	return pkt->hdr->opcode == OPX_UD && rx_rest(rel, pkt);
 }
