@@ -80,18 +80,26 @@ static inline struct slab_hdr *slab_hdr(const void *obj)
 	return (struct slab_hdr *)((uintptr_t)obj - sizeof(struct slab_hdr));
 }
 
-/** slab_get() - Take an object, contents undefined. Return: NULL if at max or out of memory. */
-static inline void *slab_get(struct slab *s)
+/** slab_is_ready() - Is there a free object? slab_get_ready() - slab_get() where there is. */
+static inline bool slab_is_ready(const struct slab *s)
 {
-	struct slab_hdr *h;
+	return s->free;
+}
 
-	if (unlikely(!s->free) && slab_reserve(s, s->cap + 1))
-		return NULL;
-	h = s->free;
+static inline void *slab_get_ready(struct slab *s)
+{
+	struct slab_hdr *h = s->free;
+
 	s->free = h->next;
 	h->is_live = true;
 	s->used++;
 	return h + 1;
+}
+
+/** slab_get() - Take an object, contents undefined. Return: NULL if at max or out of memory. */
+static inline void *slab_get(struct slab *s)
+{
+	return likely(slab_is_ready(s)) || !slab_reserve(s, s->cap + 1) ? slab_get_ready(s) : NULL;
 }
 
 /** slab_put() - Give back @obj, a live object of this pool; its handle now finds nothing. */

@@ -73,7 +73,7 @@ static inline uint64_t kit_rx_flags(const struct kit_ep *ep, const struct kit_re
 	return ep->rx_op_flags & ~(r->tagged ? (uint64_t)FI_MULTI_RECV : 0);
 }
 
-/** kit_recv_args_of() - @r for kit_srx_recv(), or, where it is no vector, with its buffer for kit_srx_recv_buf(). */
+/** kit_recv_args_of() - @r for kit_srx_recv(), or, where it is no vector, with its buffer for kit_srx_post(). */
 static inline struct kit_recv_args kit_recv_args_of(const struct kit_ep *ep, const struct kit_recv *r)
 {
 	return (struct kit_recv_args){.iov = r->iov,

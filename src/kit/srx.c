@@ -424,6 +424,9 @@ int kit_srx_recv(struct kit_srx *s, bool tagged, const struct kit_recv_args *a)
 	struct mt_node *n;
 	struct kit_rx *rx;
 
+	if (likely(a->iov_cnt == 1 && a->iov) &&
+	    kit_srx_post(s, tagged, a->iov->iov_base, a->iov->iov_len, a->desc ? a->desc[0] : NULL, a))
+		return 0;
 	if (unlikely(a->flags & FI_PEEK))
 		return peek(s, tagged, a);
 	if (unlikely(a->flags & FI_DISCARD)) /* buffers are not looked at */
@@ -450,17 +453,6 @@ int kit_srx_recv(struct kit_srx *s, bool tagged, const struct kit_recv_args *a)
 	mt_unexp_del(&s->unexp[tagged], n);
 	s->ops->start(s->ep, rx, container_of(n, struct kit_ux, mt));
 	return 0;
-}
-
-int kit_srx_recv_buf_slow(struct kit_srx *s, bool tagged, void *buf, size_t len, void *desc, const struct kit_recv_args *a)
-{
-	struct iovec iov = {buf, len};
-	struct kit_recv_args all = *a;
-
-	all.iov = &iov;
-	all.desc = &desc;
-	all.iov_cnt = 1;
-	return kit_srx_recv(s, tagged, &all);
 }
 
 /* --- cancel -------------------------------------------------------------------------------------- */

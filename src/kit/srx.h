@@ -85,7 +85,6 @@ struct kit_recv_args {
  *         error entry.
  */
 int kit_srx_recv(struct kit_srx *s, bool tagged, const struct kit_recv_args *a);
-int kit_srx_recv_buf_slow(struct kit_srx *s, bool tagged, void *buf, size_t len, void *desc, const struct kit_recv_args *a);
 
 /* Whose messages a receive takes. */
 static inline uint64_t kit_wanted_src(const struct kit_srx *s, const struct kit_recv_args *a)
@@ -108,19 +107,19 @@ static inline void kit_rx_init(struct kit_rx *rx, struct kit_srx *s, bool tagged
 	rx->slices = 0;
 }
 /**
- * kit_srx_recv_buf() - kit_srx_recv() of one buffer; what nearly every receive is goes no further than here.
+ * kit_srx_post() - kit_srx_recv() of one buffer where nothing is special, nothing waits for it, and memory is there:
+ * what nearly every receive is. It calls nothing, so that who calls it last has nothing to save.
+ * Return: posted; false: nothing has happened, kit_srx_recv() is to be asked.
  */
-static inline int kit_srx_recv_buf(struct kit_srx *s, bool tagged, void *buf, size_t len, void *desc,
-				   const struct kit_recv_args *a)
+static inline bool kit_srx_post(struct kit_srx *s, bool tagged, void *buf, size_t len, void *desc,
+				const struct kit_recv_args *a)
 {
 	struct kit_rx *rx;
 
 	if (unlikely(a->flags & (FI_PEEK | FI_CLAIM | FI_DISCARD | FI_MULTI_RECV) || s->posted_cnt >= s->posted_max ||
-		     mt_unexp_cnt(&s->unexp[tagged])))
-		return kit_srx_recv_buf_slow(s, tagged, buf, len, desc, a);
-	rx = slab_get(&s->slab);
-	if (unlikely(!rx))
-		return -FI_EAGAIN;
+		     mt_unexp_cnt(&s->unexp[tagged]) || !slab_is_ready(&s->slab)))
+		return false;
+	rx = slab_get_ready(&s->slab);
 	kit_rx_init(rx, s, tagged, a);
 	rx->iov_cnt = 1;
 	rx->iov[0] = (struct iovec){buf, len};
@@ -128,7 +127,8 @@ static inline int kit_srx_recv_buf(struct kit_srx *s, bool tagged, void *buf, si
 	rx->len = len;
 	rx->posted = true;
 	s->posted_cnt++;
-	return mt_posted_add(&s->posted[tagged], &rx->mt);
+	mt_posted_add(&s->posted[tagged], &rx->mt);
+	return true;
 }
 /* kit_srx_match() where the oldest receive that matches is the multi-receive buffer @rx. */
 struct kit_rx *kit_srx_match_multi(struct kit_srx *s, struct kit_rx *rx, fi_addr_t src, uint64_t tag, uint64_t len);

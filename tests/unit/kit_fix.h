@@ -4,7 +4,7 @@
 #ifndef SF_TESTS_UNIT_KIT_FIX_H
 #define SF_TESTS_UNIT_KIT_FIX_H
 
-#include "kit/kit.h"
+#include "kit/srx.h"
 
 struct fix_ep {
 	struct kit_ep kit;
@@ -29,6 +29,19 @@ void fix_close(struct fix *f);
 /** fix_info() - An RDM info with everything; freed by fi_freeinfo(). */
 struct fi_info *fix_info(void);
 void fix_ep_open(struct fix *f, struct fix_ep *ep);
+
+/** fix_recv_buf() - A receive of one buffer, as fi_recv() makes it. */
+static inline int fix_recv_buf(struct kit_srx *s, bool tagged, void *buf, size_t len, void *desc,
+			       const struct kit_recv_args *a)
+{
+	struct iovec iov = {buf, len};
+	struct kit_recv_args all = *a;
+
+	all.iov = &iov;
+	all.desc = &desc;
+	all.iov_cnt = 1;
+	return kit_srx_post(s, tagged, buf, len, desc, a) ? 0 : kit_srx_recv(s, tagged, &all);
+}
 
 struct fix_log {
 	char last[1024]; /* the last line logged by kit/ */

@@ -373,11 +373,13 @@ void opx_stats_print(const struct opx_domain *d)
 static ssize_t some_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src, void *context)
 {
 	struct opx_ep *ep = opx_ep_of(fid);
-	struct kit_recv_args a = {.src = FI_ADDR_UNSPEC, .context = context, .ignore = UINT64_MAX};
+	struct iovec iov = {buf, len};
+	struct kit_recv_args a = {.iov = &iov, .desc = &desc, .iov_cnt = 1, .src = FI_ADDR_UNSPEC, .context = context,
+				  .ignore = UINT64_MAX};
 	int ret = opx_ep_state(ep);
 
 	(void)src;
-	return ret ? ret : kit_srx_recv_buf(&ep->srx, false, buf, len, desc, &a);
+	return ret ? ret : kit_srx_recv(&ep->srx, false, &a);
 }
 
 static ssize_t some_send(struct fid_ep *fid, const void *buf, size_t len, void *desc, fi_addr_t dest, void *context)

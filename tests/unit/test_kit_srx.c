@@ -384,7 +384,7 @@ static int call_recv(struct recv *r, void *context, uint64_t more_flags)
 	for (size_t i = 0; i < r->iov_cnt; i++)
 		iov[i] = (struct iovec){r->buf + i * (r->piece + GAP), r->piece};
 	if (r->iov_cnt == 1 && rng_chance(&g_rng, 0.7))
-		return kit_srx_recv_buf(&g_srx, r->tagged, r->buf, r->piece, NULL, &a);
+		return fix_recv_buf(&g_srx, r->tagged, r->buf, r->piece, NULL, &a);
 	return kit_srx_recv(&g_srx, r->tagged, &a);
 }
 
@@ -745,7 +745,7 @@ static void srx_multi__last_of_the_waiting_messages_tells_the_end(void **state)
 	lock_acquire(&g_fix.domain.lock);
 	kit_srx_unexpected(&g_srx, &ux[0]);
 	kit_srx_unexpected(&g_srx, &ux[1]);
-	assert_int_equal(kit_srx_recv_buf(&g_srx, false, buf, sizeof(buf), NULL, &a), 0);
+	assert_int_equal(fix_recv_buf(&g_srx, false, buf, sizeof(buf), NULL, &a), 0);
 	assert_int_equal(g_srx.posted_cnt, 0);
 	assert_int_equal(g_srx.slab.used, 0);
 	lock_release(&g_fix.domain.lock);
@@ -764,7 +764,7 @@ static void srx_multi__cancelled_buffer_is_free_with_its_last_slice(void **state
 
 	rig_open(false, false, false);
 	lock_acquire(&g_fix.domain.lock);
-	assert_int_equal(kit_srx_recv_buf(&g_srx, false, buf, sizeof(buf), NULL, &a), 0);
+	assert_int_equal(fix_recv_buf(&g_srx, false, buf, sizeof(buf), NULL, &a), 0);
 	rx[0] = kit_srx_match(&g_srx, false, 1, 0, 10);
 	rx[1] = kit_srx_match(&g_srx, false, 1, 0, 10);
 	assert_int_equal(kit_srx_cancel(&g_srx, &a), 0);

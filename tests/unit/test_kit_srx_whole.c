@@ -75,9 +75,9 @@ static void whole__messages_go_to_the_next_buffer(void **state)
 
 	rig_open();
 	lock_acquire(&g_fix.domain.lock);
-	assert_int_equal(kit_srx_recv_buf(&g_srx, false, buf[0], 100, NULL, &a), 0);
+	assert_int_equal(fix_recv_buf(&g_srx, false, buf[0], 100, NULL, &a), 0);
 	a.context = &buf[1];
-	assert_int_equal(kit_srx_recv_buf(&g_srx, false, buf[1], 100, NULL, &a), 0);
+	assert_int_equal(fix_recv_buf(&g_srx, false, buf[1], 100, NULL, &a), 0);
 	rx[0] = kit_srx_match(&g_srx, false, 1, 0, 60);
 	rx[1] = kit_srx_match(&g_srx, false, 1, 0, 50); /* 40 are left */
 	assert_int_equal(g_srx.posted_cnt, 1);
@@ -103,7 +103,7 @@ static void whole__messages_that_wait(void **state)
 	for (int i = 0; i < 3; i++)
 		kit_srx_unexpected(&g_srx, &ux[i]);
 	for (int i = 0; i < 3; i++) {
-		assert_int_equal(kit_srx_recv_buf(&g_srx, false, buf, sizeof(buf), NULL, &a), 0);
+		assert_int_equal(fix_recv_buf(&g_srx, false, buf, sizeof(buf), NULL, &a), 0);
 		assert_int_equal(mt_unexp_cnt(&g_srx.unexp[0]), 2 - i);
 		assert_int_equal(g_srx.posted_cnt, 0);
 	}
@@ -155,11 +155,49 @@ static void srx_recv__survives_want_of_memory(void **state)
 	lock_acquire(&g_fix.domain.lock);
 	kit_srx_unexpected(&g_srx, &ux);
 	mem_fail_nth(1);
-	assert_int_equal(kit_srx_recv_buf(&g_srx, false, buf, 8, NULL, &a), -FI_EAGAIN);
+	assert_int_equal(fix_recv_buf(&g_srx, false, buf, 8, NULL, &a), -FI_EAGAIN);
 	assert_int_equal(mt_unexp_cnt(&g_srx.unexp[0]), 1);
-	assert_int_equal(kit_srx_recv_buf(&g_srx, false, buf, 8, NULL, &a), 0);
+	assert_int_equal(fix_recv_buf(&g_srx, false, buf, 8, NULL, &a), 0);
 	lock_release(&g_fix.domain.lock);
 	expect_entry(&a, FI_RECV | FI_MSG, NULL, 4);
+	rig_close();
+}
+
+static bool post_one(uint64_t flags)
+{
+	static uint8_t buf[8];
+	struct kit_recv_args a = {.src = FI_ADDR_UNSPEC, .context = buf, .flags = flags};
+
+	return kit_srx_post(&g_srx, false, buf, sizeof(buf), NULL, &a);
+}
+
+/* Where more is to be done than to post nothing has happened: no object is taken, no receive is there. */
+static void srx_post__leaves_alone_what_is_more(void **state)
+{
+	static const uint64_t more[] = {FI_PEEK, FI_CLAIM, FI_DISCARD, FI_MULTI_RECV};
+	struct kit_recv_args a = {.src = FI_ADDR_UNSPEC};
+	struct kit_ux ux = {.msg_len = 4};
+	uint8_t buf[8];
+
+	rig_open();
+	lock_acquire(&g_fix.domain.lock);
+	assert_false(post_one(0)); /* the pool has no object yet */
+	assert_int_equal(fix_recv_buf(&g_srx, false, buf, sizeof(buf), NULL, &a), 0);
+	assert_true(post_one(0));
+	for (size_t i = 0; i < ARRAY_SIZE(more); i++)
+		assert_false(post_one(more[i]));
+	assert_int_equal(g_srx.posted_cnt, 2);
+	while (g_srx.posted_cnt < g_srx.posted_max)
+		assert_true(post_one(0));
+	assert_false(post_one(0));
+	assert_int_equal(g_srx.slab.used, g_srx.posted_max);
+	kit_srx_clear(&g_srx);
+	assert_int_equal(kit_srx_unexpected(&g_srx, &ux), 0);
+	assert_false(post_one(0));
+	assert_int_equal(g_srx.posted_cnt, 0);
+	assert_int_equal(g_srx.slab.used, 0);
+	kit_srx_lose(&g_srx, &ux);
+	lock_release(&g_fix.domain.lock);
 	rig_close();
 }
 
@@ -170,6 +208,7 @@ int main(void)
 		cmocka_unit_test(whole__messages_that_wait),
 		cmocka_unit_test(srx_recv__refuses_what_makes_no_sense),
 		cmocka_unit_test(srx_recv__survives_want_of_memory),
+		cmocka_unit_test(srx_post__leaves_alone_what_is_more),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,11 +11,19 @@ static inline void answer_ready(struct efa_ep *ep)
 	ep->need_doorbell = false;
 }
 
-static ssize_t recv_args(struct efa_ep *ep, bool tagged, struct kit_recv_args *a)
+/* The end of a receive that was not just posted. Gives back the lock. */
+static __attribute__((noinline)) ssize_t recv_locked(struct efa_ep *ep, bool tagged, const struct kit_recv_args *a)
 {
-	struct lock *lock = &ep->domain->kit.lock;
+	ssize_t ret = unlikely(ep->zcpy_rx && !tagged) ? efa_zcpy_recv(ep, a) : kit_srx_recv(&ep->srx, tagged, a);
+
+	answer_ready(ep);
+	lock_release(&ep->domain->kit.lock);
+	return ret;
+}
+
+static __attribute__((noinline)) ssize_t recv_args(struct efa_ep *ep, bool tagged, struct kit_recv_args *a)
+{
 	struct iovec iov[KIT_RX_IOV_MAX];
-	ssize_t ret;
 
 	if (unlikely(efa_ep_state(&ep->kit)))
 		return efa_ep_state(&ep->kit);
@@ -28,11 +36,25 @@ static ssize_t recv_args(struct efa_ep *ep, bool tagged, struct kit_recv_args *a
 			return -FI_EINVAL;
 		a->iov = iov;
 	}
-	lock_acquire(lock);
-	ret = unlikely(ep->zcpy_rx && !tagged) ? efa_zcpy_recv(ep, a) : kit_srx_recv(&ep->srx, tagged, a);
-	answer_ready(ep);
-	lock_release(lock);
-	return ret;
+	lock_acquire(&ep->domain->kit.lock);
+	return recv_locked(ep, tagged, a);
+}
+
+/*
+ * A receive of one buffer for which more is to be done than to post it; @is_locked: that was found out under the lock.
+ * Its arguments are put into memory here, and not where most receives pass.
+ */
+static inline __attribute__((always_inline)) ssize_t recv_rest(struct efa_ep *ep, bool tagged, void *buf, size_t len,
+							       void *desc, const struct kit_recv_args *a,
+							       bool is_locked)
+{
+	struct iovec iov = {buf, len};
+	struct kit_recv_args any = *a;
+
+	any.iov = &iov;
+	any.desc = &desc;
+	any.iov_cnt = 1;
+	return is_locked ? recv_locked(ep, tagged, &any) : recv_args(ep, tagged, &any);
 }
 
 /* What fi_recv and fi_trecv come to. */
@@ -40,22 +62,13 @@ static inline __attribute__((always_inline)) ssize_t recv_buf(struct efa_ep *ep,
 							      void *desc, const struct kit_recv_args *a)
 {
 	struct lock *lock = &ep->domain->kit.lock;
-	ssize_t ret;
 
-	if (unlikely(!*ep->live)) {
-		struct iovec iov = {buf, len};
-		struct kit_recv_args any = *a;
-
-		any.iov = &iov;
-		any.desc = &desc;
-		any.iov_cnt = 1;
-		return recv_args(ep, tagged, &any);
-	}
-	lock_acquire(lock);
-	ret = kit_srx_recv_buf(&ep->srx, tagged, buf, len, desc, a);
-	answer_ready(ep);
+	if (unlikely(!*ep->live || !lock_try(lock)))
+		return recv_rest(ep, tagged, buf, len, desc, a, false);
+	if (unlikely(!kit_srx_post(&ep->srx, tagged, buf, len, desc, a)))
+		return recv_rest(ep, tagged, buf, len, desc, a, true);
 	lock_release(lock);
-	return ret;
+	return 0;
 }
 
 static inline __attribute__((always_inline)) ssize_t do_recv(struct fid_ep *fid, const struct kit_recv *r)
