@@ -241,6 +241,7 @@ struct cassini_event {
 struct cassini_eq {             /* made by cassini_eq_open(); read only */
 	struct cassini_event *ring;
 	uint32_t mask, rd, wr;  /* begin anew at 0 when the ring is empty: nobody keeps one across cassini_eq_pop() */
+	bool is_taken;          /* the reader's own: somebody has the oldest event in hand */
 	LIST_ENTRY(cassini_eq) ready; /* of its LNI's, while it has events */
 	/* the rest is the adapter's */
 };
@@ -395,6 +396,8 @@ enum cassini_keep {
 bool cassini_put(struct cassini_cmdq *cq, const struct cassini_cmd *cmd, enum cassini_keep keep);
 /** cassini_is_near() - Memory on this host carries what goes to the target of @cq's last command. */
 bool cassini_is_near(const struct cassini_cmdq *cq);
+/** cassini_dom_is_polled() - A thread is in cassini_dom_poll(); not the caller: another, which let go of the lock. */
+bool cassini_dom_is_polled(const struct cassini_dom *dom);
 /** cassini_dom_is_idle() - No command of @dom that nobody remembers can fail any more. */
 bool cassini_dom_is_idle(const struct cassini_dom *dom);
 /** cassini_fence() - Commands posted from now on start when all earlier ones of @cq have ended. Return: 0; -EAGAIN. */

@@ -558,6 +558,11 @@ int cassini_dom_poll(struct cassini_dom *dom)
 	return n;
 }
 
+bool cassini_dom_is_polled(const struct cassini_dom *dom)
+{
+	return dom->is_polling;
+}
+
 int cassini_dom_wait_fd(struct cassini_dom *dom)
 {
 	lock_assert_held(dom->nic->open.lock);

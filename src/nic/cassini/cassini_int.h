@@ -429,7 +429,6 @@ struct cassini_eq_int {
 	uint32_t slots, fc_slots;
 	uint32_t open; /* slots that are neither claimed by commands which have not ended nor kept for flow control */
 	uint64_t dropped;
-	void *waiter;                     /* PTEs with search hits still to report: see cassini_pte.c */
 };
 /** cassini_eq_claim(), cassini_eq_unclaim() - Keep one slot for the event of a command. 0; -EAGAIN. NULL is fine. */
 static inline int cassini_eq_claim(struct cassini_eq *eq)

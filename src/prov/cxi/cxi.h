@@ -173,18 +173,25 @@ fi_addr_t cxi_av_source(const struct cxi_av *av, uint32_t nic, uint16_t pid, uin
 
 /* --- what waits for an event --------------------------------------------------------------------- */
 struct cxi_req { void (*on_event)(struct cxi_req *req, const struct cassini_event *ev); };
-/** cxi_drain() - Hand all events of @eq to their requests. Return: how many. */
+/**
+ * cxi_drain() - Hand all events of @eq to their requests. A request may let go of the lock (link_region_del() does, for
+ * as long as a stopped process reads what is to end): whoever comes then leaves the events to who has the oldest in
+ * hand. What events name goes by cxi_portal_settle() first. Return: how many.
+ */
 static inline int cxi_drain(struct cassini_eq *eq)
 {
 	int n = 0;
 
-	for (; eq->rd != eq->wr; n++) {
+	if (unlikely(eq->is_taken))
+		return 0;
+	for (eq->is_taken = true; eq->rd != eq->wr; n++) {
 		const struct cassini_event *ev = cassini_eq_peek(eq);
 		struct cxi_req *req = (struct cxi_req *)(uintptr_t)ev->user_ptr;
 
 		req->on_event(req, ev);
 		cassini_eq_pop(eq);
 	}
+	eq->is_taken = false;
 	return n;
 }
 
@@ -245,6 +252,7 @@ struct cxi_portal {
 	int rxc_top;                     /* highest used + 1 */
 	struct cassini_eq *eqs[1 + 2 * CXI_CTX_MAX]; /* of the portal and of all these: cxi_portal_eqs() */
 	int eq_cnt;
+	uint32_t drainers;               /* threads in portal_drain(); all but one have let go of the lock */
 	LIST_HEAD(, cxi_mr) mrs;
 	uint8_t opt_used[CXI_MR_OPT_MAX]; /* pid_idx 16.. taken */
 	uint8_t opt_next;                /* provider keys: where to look for a free one */
@@ -261,6 +269,14 @@ int cxi_portal_open(struct cxi_domain *d, const struct cxi_key *keys, int key_cn
 void cxi_portal_close(struct cxi_portal *p); /* contexts and regions are gone; drains; NULL is fine. Lock held. */
 /** cxi_portal_progress() - Poll its Domains, drain its EQs, run timers. Return: events. */
 int cxi_portal_progress(struct cxi_portal *p);
+/** cxi_yield() - Lets go of the lock for a moment, for others to end what they are at. */
+void cxi_yield(struct cxi_domain *d);
+/**
+ * cxi_portal_settle() - On return no other thread is in a poll of @p or has an event of its in hand; lets go of the
+ * lock while one is. cxi_eq_settle(): nobody has one of @eq.
+ */
+void cxi_portal_settle(const struct cxi_portal *p);
+void cxi_eq_settle(struct cxi_domain *d, const struct cassini_eq *eq);
 /** cxi_portal_timers() - Retries that are due, now and not at one of some polls. Return: events. */
 int cxi_portal_timers(struct cxi_portal *p);
 /** cxi_portal_serve() - The same for a caller who comes seldom. */

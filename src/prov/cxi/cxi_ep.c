@@ -167,8 +167,10 @@ static int ep_enable_locked(struct cxi_ep *ep)
 	ret = cxi_contexts_enable(ep);
 	if (ret) {
 		cxi_portal_close(ep->portal);
-		if (ep->stx)
+		if (ep->stx) {
+			cxi_eq_settle(ep->domain, ep->stx->eq);
 			cxi_drain(ep->stx->eq); /* what was cancelled there names this endpoint */
+		}
 		ep->portal = NULL;
 		return ret;
 	}
@@ -368,15 +370,10 @@ static bool has_sends(const struct cxi_ep *ep)
 static void drain(struct cxi_ep *ep)
 {
 	uint64_t until = clk_now_ns(NULL) + CLOSE_WAIT_NS;
-	struct lock *lock = &ep->domain->kit.lock;
 
-	while (has_sends(ep) && clk_now_ns(NULL) < until) {
-		if (cxi_portal_progress(ep->portal))
-			continue;
-		lock_release(lock);
-		cassini_idle(ep->domain->nic);
-		lock_acquire(lock);
-	}
+	while (has_sends(ep) && clk_now_ns(NULL) < until)
+		if (!cxi_portal_progress(ep->portal))
+			cxi_yield(ep->domain);
 }
 
 void cxi_ep_stop(struct cxi_ep *ep)
@@ -385,6 +382,7 @@ void cxi_ep_stop(struct cxi_ep *ep)
 	if (!ep->kit.enabled)
 		return;
 	drain(ep);
+	cxi_portal_settle(ep->portal);
 	cxi_contexts_disable(ep);
 }
 

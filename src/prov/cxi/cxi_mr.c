@@ -203,15 +203,9 @@ static void mr_on_event(struct cxi_req *req, const struct cassini_event *ev)
 /* On return no peer touches the memory. A copy in flight ends, at the latest when its peer counts as dead. */
 static void entry_kill(struct cxi_mr *mr, struct cassini_pte *pte, struct cassini_le *le)
 {
-	struct lock *lock = &mr->domain->kit.lock;
-
-	while (le && cassini_invalidate(pte, le) == -FI_EAGAIN) {
-		if (cxi_portal_progress(mr->portal))
-			continue;
-		lock_release(lock);
-		cassini_idle(mr->domain->nic);
-		lock_acquire(lock);
-	}
+	while (le && cassini_invalidate(pte, le) == -FI_EAGAIN)
+		if (!cxi_portal_progress(mr->portal))
+			cxi_yield(mr->domain);
 }
 
 /*
@@ -219,6 +213,7 @@ static void entry_kill(struct cxi_mr *mr, struct cassini_pte *pte, struct cassin
  */
 static void events_take(struct cxi_mr *mr)
 {
+	cxi_portal_settle(mr->portal);
 	cxi_drain(mr->portal->eq);
 	if (mr->matched != mr->ended)
 		LOG_INFO("memory region key %#llx: %u operations were matched and %u have ended; without progress at the target events were lost",
@@ -278,6 +273,7 @@ static int optimized_enable(struct cxi_mr *mr)
 		cassini_pte_close(mr->pte); /* with its entry */
 		mr->pte = NULL;
 		mr->le = NULL;
+		cxi_portal_settle(p);
 		cxi_drain(p->eq);
 		return ret;
 	}

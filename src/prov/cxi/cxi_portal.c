@@ -131,6 +131,44 @@ __attribute__((noinline)) int cxi_portal_timers(struct cxi_portal *p)
 	return n;
 }
 
+static inline int portal_drain(struct cxi_portal *p)
+{
+	int n = 0;
+
+	p->drainers++;
+	for (int i = 0; i < p->eq_cnt; i++)
+		n += cxi_drain(p->eqs[i]);
+	p->drainers--;
+	return n;
+}
+
+void cxi_yield(struct cxi_domain *d)
+{
+	lock_release(&d->kit.lock);
+	cassini_idle(d->nic);
+	lock_acquire(&d->kit.lock);
+}
+
+void cxi_eq_settle(struct cxi_domain *d, const struct cassini_eq *eq)
+{
+	while (eq->is_taken)
+		cxi_yield(d);
+}
+
+static bool is_in_use(const struct cxi_portal *p)
+{
+	for (int i = 0; i < p->dom_cnt; i++)
+		if (cassini_dom_is_polled(p->dom[i]))
+			return true;
+	return p->drainers || (p->eq && p->eq->is_taken);
+}
+
+void cxi_portal_settle(const struct cxi_portal *p)
+{
+	while (is_in_use(p))
+		cxi_yield(p->domain);
+}
+
 int cxi_portal_progress(struct cxi_portal *p)
 {
 	int i = 0, n = 0;
@@ -140,8 +178,7 @@ int cxi_portal_progress(struct cxi_portal *p)
 	while (unlikely(++i < p->dom_cnt));
 	/* mostly there is none; of those that others poll we leave the events alone */
 	if (unlikely(cassini_eq_ready(p->domain->lni) != NULL))
-		for (i = 0; i < p->eq_cnt; i++)
-			n += cxi_drain(p->eqs[i]);
+		n += portal_drain(p);
 	p->timer_skip += n ? 1 : TIMER_IDLE;
 	return likely(p->timer_skip < TIMER_SKIP) ? n : n + cxi_portal_timers(p);
 }
@@ -377,6 +414,8 @@ void cxi_portal_close(struct cxi_portal *p)
 {
 	if (!p)
 		return;
+	cxi_portal_settle(p);
+	LIST_REMOVE(p, link); /* nobody comes any more, while what follows lets go of the lock */
 	cassini_cmdq_close(p->cmdq);
 	cassini_pte_close(p->pte); /* unmaps it */
 	cassini_pte_close(p->alt_pte);
@@ -390,7 +429,6 @@ void cxi_portal_close(struct cxi_portal *p)
 	cxi_cps_close(&p->cps);
 	if (p->cp)
 		cassini_cp_close(p->cp);
-	LIST_REMOVE(p, link);
 	mem_free(p->rdzv_id);
 	mem_free(p);
 }

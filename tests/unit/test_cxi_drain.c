@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Events whose request lets go of the lock, as link_region_del() does while a stopped process reads what is to end:
+// another thread then leaves the queue alone, and does not close what the events name.
+#include <pthread.h>
+#include <sched.h>
+
+#include "base/mem.h"
+#include "cxi_fix.h"
+#include "nic/cassini/cassini_int.h"
+
+#define EVENTS	 5
+#define HANDOVER 2000 /* times that the lock is free for others; closing takes some of them */
+
+/* Stands for a request that has to wait for somebody. */
+struct slow {
+	struct cxi_req req;
+	struct cxi_fix f;
+	struct cxi_fix_ep e;
+	void (*meanwhile)(struct slow *s); /* at the first event, without the lock */
+	int events;
+	bool is_at_it, came_again;
+	struct fid *victim; /* what another thread closes then */
+	_Atomic bool begins, is_closed;
+	pthread_t closer;
+};
+
+static void let_go(struct slow *s)
+{
+	struct lock *lock = &cxi_fix_domain(&s->f)->kit.lock;
+
+	s->is_at_it = true;
+	lock_release(lock);
+	s->meanwhile(s);
+	lock_acquire(lock);
+	s->is_at_it = false;
+}
+
+static void on_event(struct cxi_req *req, const struct cassini_event *ev)
+{
+	struct slow *s = container_of(req, struct slow, req);
+
+	assert_int_equal(ev->type, CASSINI_EV_ACK);
+	s->came_again |= s->is_at_it;
+	if (!s->events++ && s->meanwhile)
+		let_go(s);
+}
+
+/* Events for @s: answers to zero-byte Puts to itself, which nobody is told of. */
+static void post(struct slow *s, int n)
+{
+	struct cxi_portal *p = cxi_ep_of(s->e.ep)->portal;
+	struct cassini_cmd cmd = {
+		.opcode = CASSINI_OP_PUT,
+		.pid_idx = CXI_IDX_SHARED,
+		.pid = p->pid,
+		.nic = p->domain->info.nic,
+		.dom = p->dom[0],
+		.eq = p->eq,
+		.match_bits = cxi_sh_ctrl(CXI_CTRL_ASK, 0, 0, 0),
+		.user_ptr = (uintptr_t)&s->req,
+	};
+
+	lock_acquire(&p->domain->kit.lock);
+	for (int i = 0; i < n; i++)
+		assert_int_equal(cxi_cps_post(&p->cps, p->cmdq, &cmd), 0);
+	lock_release(&p->domain->kit.lock);
+}
+
+static void progress(struct slow *s)
+{
+	struct fi_cq_tagged_entry entry;
+
+	assert_int_equal(fi_cq_read(s->e.cq, &entry, 1), -FI_EAGAIN);
+}
+
+static void await(struct slow *s, int events)
+{
+	uint64_t until = clk_now_ns(NULL) + unit_slow() * 10 * NS_PER_SEC;
+
+	while (s->events < events) {
+		progress(s);
+		assert_true(clk_now_ns(NULL) < until);
+	}
+}
+
+static struct slow *slow_new(void (*meanwhile)(struct slow *s))
+{
+	struct slow *s = mem_alloc(sizeof(*s));
+
+	assert_non_null(s);
+	s->req.on_event = on_event;
+	s->meanwhile = meanwhile;
+	cxi_fix_open(&s->f);
+	cxi_fix_ep_open(&s->e, &s->f);
+	return s;
+}
+
+static void progress_of_another(struct slow *s)
+{
+	struct cassini_eq *eq = cxi_ep_of(s->e.ep)->portal->eq;
+
+	post(s, 1); /* there is something new, and it comes last */
+	for (int i = 0; i < 10; i++)
+		progress(s);
+	assert_false(s->came_again);
+	assert_int_equal(s->events, 1);
+	assert_true(eq->rd != eq->wr);
+}
+
+static void drain__one_at_a_time(void **state)
+{
+	struct slow *s = slow_new(progress_of_another);
+
+	(void)state;
+	post(s, EVENTS);
+	await(s, EVENTS + 1);
+	progress(s);
+	assert_int_equal(s->events, EVENTS + 1); /* each came once, and what lay in the ring before came no more */
+	cxi_fix_ep_close(&s->e);
+	cxi_fix_close(&s->f);
+	mem_free(s);
+}
+
+static void *closer(void *arg)
+{
+	struct slow *s = arg;
+
+	atomic_store(&s->begins, true);
+	assert_int_equal(fi_close(s->victim), 0);
+	atomic_store(&s->is_closed, true);
+	return NULL;
+}
+
+/* The lock is there for whoever wants it, time and again. */
+static void close_of_another(struct slow *s)
+{
+	uint64_t until = clk_now_ns(NULL) + unit_slow() * 10 * NS_PER_SEC;
+
+	assert_int_equal(pthread_create(&s->closer, NULL, closer, s), 0);
+	for (int i = 0; i < HANDOVER && !atomic_load(&s->is_closed); i += atomic_load(&s->begins)) {
+		progress(s);
+		sched_yield();
+		assert_true(clk_now_ns(NULL) < until);
+	}
+	assert_false(atomic_load(&s->is_closed));
+}
+
+static void close_during_event(struct slow *s, struct fid *victim)
+{
+	s->victim = victim;
+	post(s, 1);
+	await(s, 1);
+	assert_int_equal(pthread_join(s->closer, NULL), 0);
+	assert_true(atomic_load(&s->is_closed));
+}
+
+static void close__of_an_endpoint(void **state)
+{
+	struct slow *s = slow_new(close_of_another);
+
+	(void)state;
+	close_during_event(s, &s->e.ep->fid);
+	assert_int_equal(fi_close(&s->e.cq->fid), 0);
+	assert_int_equal(fi_close(&s->e.av->fid), 0);
+	cxi_fix_close(&s->f);
+	mem_free(s);
+}
+
+/* It waits although the event in hand is none of its own: those behind it may be. */
+static void close__of_a_region(void **state)
+{
+	struct slow *s = slow_new(close_of_another);
+	struct fid_mr *mr;
+	uint64_t mem = 0;
+
+	(void)state;
+	assert_int_equal(fi_mr_reg(s->f.domain, &mem, sizeof(mem), FI_REMOTE_WRITE, 0, 0, 0, &mr, NULL), 0);
+	assert_int_equal(fi_mr_bind(mr, &s->e.ep->fid, 0), 0);
+	assert_int_equal(fi_mr_enable(mr), 0);
+	close_during_event(s, &mr->fid);
+	cxi_fix_ep_close(&s->e);
+	cxi_fix_close(&s->f);
+	mem_free(s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(drain__one_at_a_time),
+		cmocka_unit_test(close__of_an_endpoint),
+		cmocka_unit_test(close__of_a_region),
+	};
+
+	return cmocka_run_group_tests(tests, cxi_fix_init, NULL);
+}
