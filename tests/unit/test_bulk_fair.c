@@ -192,6 +192,31 @@ static void bulk__turns_are_of_sources(void **state)
 	fp_close();
 }
 
+/* A peer that asks for help without end: so many copies are kept, all others it is told to make itself. */
+static void bulk__help_without_end(void **state)
+{
+	struct bulk_pkt pkt = {.type = BULK_T_HELP, .addr = (uintptr_t)g_mem, .len = MIB, .dst_key = 4711};
+	uint8_t buf[BULK_HDR_MAX];
+	struct bulk_port *b;
+
+	if (!has_cma())
+		skip();
+	open_mode(HELPED);
+	b = fp.port[1].bulk;
+	pkt.key = region(1, g_mem, MIB, LINK_GET);
+	region(0, g_local, MIB, LINK_PUT); /* by which the owner knows port 0's node */
+	for (pkt.id = 0; pkt.id < 3 * BULK_HELP_MAX; pkt.id++)
+		fp_deliver_view(1, 0, buf, bulk_pkt_encode(&pkt, buf));
+	assert_int_equal(b->help_cnt, BULK_HELP_MAX);
+	memset(g_mem, 3, MIB);
+	assert_int_equal(bulk_run(LINK_GET, g_local, MIB, g_mem, pkt.key), 0);
+	assert_memory_equal(g_local, g_mem, MIB);
+	for (int i = 0; i < PASSES && b->help_cnt; i++)
+		fp_pass();
+	assert_int_equal(b->help_cnt, 0);
+	fp_close();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -199,6 +224,7 @@ int main(void)
 		cmocka_unit_test(bulk__many_at_once_from_an_honest_peer),
 		cmocka_unit_test(bulk__a_crowd_is_one_source),
 		cmocka_unit_test(bulk__turns_are_of_sources),
+		cmocka_unit_test(bulk__help_without_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -279,7 +279,7 @@ void bulk_help_on_request(struct bulk_port *b, struct link_peer *peer, const str
 		bulk_serve_answer(b, peer, pkt, BULK_S_ACCESS, 0);
 		return;
 	}
-	if (pkt->len && !b->port->closing && !peer->dead)
+	if (pkt->len && b->help_cnt < BULK_HELP_MAX && !b->port->closing && !peer->dead)
 		op = bulk_op_new(b, peer, bulk_now(b));
 	if (!op || !bulk_can_cma(b, op)) {
 		if (op)

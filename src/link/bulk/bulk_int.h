@@ -493,6 +493,8 @@ void bulk_help_tidy(struct bulk_port *b);
 void bulk_help_take_back(struct bulk_port *b, struct bulk_op *op);
 /** bulk_help_fini() - Closing: wait for all that bulk_help_tidy() has not got. */
 void bulk_help_fini(struct bulk_port *b);
+/* Copies that an owner has in hand for others. An honest peer has three of them; who gets none copies by itself. */
+#define BULK_HELP_MAX 1024u
 /** bulk_help_on_request() - Owner: help, or answer why not. */
 void bulk_help_on_request(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt);
 /** bulk_help_answer() - Owner: what was asked for has ended. */
