@@ -130,13 +130,11 @@ void mt_posted_fini(struct mt_posted *t);
 /**
  * mt_posted_add() - Post a receive behind all others.
  * @node:  tag, ignore and src set by the caller; seq is set here.
- * Return: 0.
  */
-static inline int mt_posted_add(struct mt_posted *t, struct mt_node *node)
+static inline void mt_posted_add(struct mt_posted *t, struct mt_node *node)
 {
 	node->seq = ++t->seq;
 	mt_list_push(&t->all, node);
-	return 0;
 }
 
 /** mt_posted_del() - Take out @node, which is in the table. */

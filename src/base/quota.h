@@ -89,7 +89,7 @@ void quota_join(struct quota_user *u, struct quota_source *s);
 /** quota_leave() - @u, which has given everything back, ends. */
 void quota_leave(struct quota_user *u);
 
-/** quota_has() - Would quota_take() succeed? */
+/** quota_has() - May @u have @n more? */
 bool quota_has(const struct quota_book *b, const struct quota_user *u, unsigned kind, uint64_t n);
 
 /* Of what it has, that which is not its own. */
@@ -111,15 +111,6 @@ static inline void quota_add(struct quota_book *b, struct quota_user *u, unsigne
 		u->source->sum[b->idx][kind].own += n - more;
 		u->source->sum[b->idx][kind].pool += more;
 	}
-}
-
-/** quota_take() - The same if it may. Return: it may. */
-static inline bool quota_take(struct quota_book *b, struct quota_user *u, unsigned kind, uint64_t n)
-{
-	if (!quota_has(b, u, kind, n))
-		return false;
-	quota_add(b, u, kind, n);
-	return true;
 }
 
 static inline void quota_put(struct quota_book *b, struct quota_user *u, unsigned kind, uint64_t n)

@@ -381,31 +381,23 @@ static int claim(struct kit_srx *s, bool tagged, const struct kit_recv_args *a)
 	return 0;
 }
 
-static int post(struct kit_srx *s, struct kit_rx *rx)
+static void post(struct kit_srx *s, struct kit_rx *rx)
 {
-	int ret = mt_posted_add(&s->posted[rx->tagged], &rx->mt);
-
-	if (unlikely(ret)) {
-		rx_free(rx);
-		return ret;
-	}
+	mt_posted_add(&s->posted[rx->tagged], &rx->mt);
 	rx->posted = true;
 	s->posted_cnt++;
-	return 0;
 }
 
 /*
  * A multi-receive buffer takes every unexpected message that is there, then is posted with what is left. Once used up,
  * it goes with its last slice, which may be while that slice starts.
  */
-static int post_multi(struct kit_srx *s, struct kit_rx *rx)
+static void post_multi(struct kit_srx *s, struct kit_rx *rx)
 {
 	bool tagged = rx->tagged, is_left = true;
 	struct mt_node want = rx->mt, *n;
-	int ret = post(s, rx);
 
-	if (ret)
-		return ret;
+	post(s, rx);
 	while (is_left && (n = mt_unexp_find(&s->unexp[tagged], want.src, want.tag, want.ignore))) {
 		struct kit_ux *ux = container_of(n, struct kit_ux, mt);
 		struct kit_rx *slice = multi_skip(s, rx, ux->msg_len) ? NULL : slice_new(s, rx, ux->msg_len);
@@ -416,7 +408,6 @@ static int post_multi(struct kit_srx *s, struct kit_rx *rx)
 		mt_unexp_del(&s->unexp[tagged], n);
 		s->ops->start(s->ep, slice, ux);
 	}
-	return 0;
 }
 
 int kit_srx_recv(struct kit_srx *s, bool tagged, const struct kit_recv_args *a)
@@ -445,11 +436,14 @@ int kit_srx_recv(struct kit_srx *s, bool tagged, const struct kit_recv_args *a)
 			rx_free(rx);
 			return -FI_EINVAL;
 		}
-		return post_multi(s, rx);
+		post_multi(s, rx);
+		return 0;
 	}
 	n = mt_unexp_find(&s->unexp[tagged], rx->mt.src, a->tag, a->ignore);
-	if (likely(!n))
-		return post(s, rx);
+	if (likely(!n)) {
+		post(s, rx);
+		return 0;
+	}
 	mt_unexp_del(&s->unexp[tagged], n);
 	s->ops->start(s->ep, rx, container_of(n, struct kit_ux, mt));
 	return 0;

@@ -460,6 +460,10 @@ static void stats__report(void **state)
 	snprintf(path, sizeof(path), "%s.%d", prefix, (int)getpid());
 	world_open(&w, NULL);
 	w.nic->stats.puts = 41;
+	w.nic->stats.gets = 100;
+	w.nic->stats.rendezvous = 200;
+	w.nic->stats.atomics = 400;
+	w.nic->stats.fetching_atomics = 800;
 	setenv("SOFTFABRIC_STATS", prefix, 1);
 	world_close(&w);
 	unsetenv("SOFTFABRIC_STATS");
@@ -470,6 +474,7 @@ static void stats__report(void **state)
 	unlink(path);
 	assert_non_null(strstr(line, "adapter=cxi0"));
 	assert_non_null(strstr(line, " soft_put_cmds=41 "));
+	assert_non_null(strstr(line, " cq_success_tx_cntr=1541 ")); /* all of these */
 	assert_non_null(strstr(line, "soft_fault_partition=0\n"));
 }
 

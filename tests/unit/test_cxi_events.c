@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Events whose request lets go of the lock, as link_region_del() does while a stopped process reads what is to end:
-// another thread then leaves the queue alone, and does not close what the events name.
+// another thread then leaves the queue alone, and does not close what the events name. And a queue that is full.
 #include <pthread.h>
 #include <sched.h>
 
@@ -183,12 +183,62 @@ static void close__of_a_region(void **state)
 	mem_free(s);
 }
 
+static void nothing(struct cxi_req *req, const struct cassini_event *ev)
+{
+	(void)req, (void)ev;
+}
+
+static void await_cancelled(const struct cxi_fix_ep *e, void *context)
+{
+	uint64_t until = clk_now_ns(NULL) + unit_slow() * 10 * NS_PER_SEC;
+	struct fi_cq_tagged_entry entry;
+	struct fi_cq_err_entry err = {0};
+	ssize_t ret;
+
+	while ((ret = fi_cq_read(e->cq, &entry, 1)) == -FI_EAGAIN)
+		assert_true(clk_now_ns(NULL) < until);
+	assert_int_equal(ret, -FI_EAVAIL);
+	assert_int_equal(fi_cq_readerr(e->cq, &err, 0), 1);
+	assert_int_equal(err.err, FI_ECANCELED);
+	assert_ptr_equal(err.op_context, context);
+}
+
+/* The adapter has no room to say that the entry is out: nothing has happened, and a later try is as good. */
+static void cancel__without_room_for_the_event(void **state)
+{
+	struct cxi_req req = {nothing};
+	struct cassini_event ev = {.type = CASSINI_EV_LINK, .user_ptr = (uintptr_t)&req};
+	struct fi_context2 context;
+	struct cxi_fix_ep e;
+	struct lock *lock;
+	struct cxi_fix f;
+	uint8_t buf[8];
+
+	(void)state;
+	cxi_fix_open(&f);
+	cxi_fix_ep_open(&e, &f);
+	lock = &cxi_fix_domain(&f)->kit.lock;
+	assert_int_equal(fi_recv(e.ep, buf, sizeof(buf), NULL, FI_ADDR_UNSPEC, &context), 0);
+	lock_acquire(lock);
+	while (cassini_eq_push(cxi_ep_of(e.ep)->rxc->eq, &ev, false))
+		;
+	lock_release(lock);
+	assert_int_equal(fi_cancel(&e.ep->fid, &context), -FI_EAGAIN);
+	assert_int_equal(fi_cq_read(e.cq, NULL, 0), -FI_EAGAIN); /* a look takes them */
+	assert_int_equal(fi_cancel(&e.ep->fid, &context), 0);
+	await_cancelled(&e, &context);
+	assert_int_equal(fi_cancel(&e.ep->fid, &context), -FI_ENOENT);
+	cxi_fix_ep_close(&e);
+	cxi_fix_close(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(drain__one_at_a_time),
 		cmocka_unit_test(close__of_an_endpoint),
 		cmocka_unit_test(close__of_a_region),
+		cmocka_unit_test(cancel__without_room_for_the_event),
 	};
 
 	return cmocka_run_group_tests(tests, cxi_fix_init, NULL);

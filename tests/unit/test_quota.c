@@ -9,6 +9,16 @@
 
 static struct quota_tab g_tab;
 
+/* As those who keep things do. Return: @u may have @n more, and has. */
+static bool take(struct quota_book *b, struct quota_user *u, unsigned kind, uint64_t n)
+{
+	bool may = quota_has(b, u, kind, n);
+
+	if (may)
+		quota_add(b, u, kind, n);
+	return may;
+}
+
 static void ipv4(uint8_t ip[16], uint8_t a, uint8_t d)
 {
 	memset(ip, 0, 16);
@@ -129,7 +139,7 @@ static void quota__against_a_count(void **state)
 
 		quota_join(at, rng_below(&rng, 5) ? s[(at - u) % SOURCES] : NULL);
 		if (rng_below(&rng, 5) < 3)
-			refused += !quota_take(&b, at, k, at->used[k] < limits[k].least ? 1 : n);
+			refused += !take(&b, at, k, at->used[k] < limits[k].least ? 1 : n);
 		else
 			quota_put(&b, at, k, MIN(n, at->used[k]));
 		if (i % 16 == 0)
@@ -162,20 +172,20 @@ static void quota__a_crowd_of_one_host(void **state)
 	quota_book_init(&b, QUOTA_OWNER, limits, KINDS);
 	for (int i = 0; i < 100; i++) {
 		quota_join(&crowd[i], s);
-		while (quota_take(&b, &crowd[i], 0, 1))
+		while (take(&b, &crowd[i], 0, 1))
 			;
 	}
 	assert_in_range(s->sum[QUOTA_OWNER][0].own, 40, 40 + 100);
 	assert_int_equal(s->sum[QUOTA_OWNER][0].pool, 50);
 	quota_join(&late, s);
-	assert_true(quota_take(&b, &late, 0, 1));
-	assert_false(quota_take(&b, &late, 0, 1));
+	assert_true(take(&b, &late, 0, 1));
+	assert_false(take(&b, &late, 0, 1));
 	quota_put(&b, &late, 0, 1);
-	assert_true(quota_take(&b, &late, 0, 1));
+	assert_true(take(&b, &late, 0, 1));
 	quota_join(&other, o);
-	assert_true(quota_take(&b, &other, 0, 10 + 25)); /* its own, and as much of the pool as it leaves */
+	assert_true(take(&b, &other, 0, 10 + 25)); /* its own, and as much of the pool as it leaves */
 	assert_false(quota_has(&b, &other, 0, 1));
-	assert_true(quota_take(&b, &near, 0, 10 + 12)); /* who shares with nobody */
+	assert_true(take(&b, &near, 0, 10 + 12)); /* who shares with nobody */
 	assert_false(quota_has(&b, &near, 0, 1));
 	assert_false(quota_has(&b, &other, 0, UINT32_MAX));
 	/* what it holds was had with those; empty, it may go to others */

@@ -28,6 +28,16 @@ static struct rel_peer *stranger(struct rig *g, uint32_t source, uint32_t n)
 	return rp;
 }
 
+/* Return: @n more may be kept for @rp, and are. */
+static bool take(struct rel_peer *rp, enum rel_quota q, uint32_t n)
+{
+	bool may = rel_quota_has(rp, q, n);
+
+	if (may)
+		rel_quota_add(rp, q, n);
+	return may;
+}
+
 /* The @n-th datagram of @rp, with these records. */
 static void inject(struct rig *g, struct rel_peer *rp, enum rel_type type, uint32_t n, const void *recs, size_t len)
 {
@@ -263,7 +273,7 @@ static void rel_quota__early_and_refused(void **state)
 	for (uint32_t s = 0; s < 50; s++) {
 		struct rel_peer *greedy = stranger(&g, 200 + s, 1);
 
-		while (rel_quota_take(greedy, REL_Q_NAK, 300) || rel_quota_take(greedy, REL_Q_EARLY, 300))
+		while (take(greedy, REL_Q_NAK, 300) || take(greedy, REL_Q_EARLY, 300))
 			;
 	}
 	for (uint32_t i = 0; i < ARRAY_SIZE(first); i++) {
@@ -333,7 +343,7 @@ static void rel_quota__refusal_arrives(void **state)
 	rig_open(&g, 1, LINK_RELIABLE, &attr, NULL);
 	g.is_lenient = true;
 	rp = stranger(&g, 1, 1);
-	while (rel_quota_take(rp, REL_Q_NAK, 1))
+	while (take(rp, REL_Q_NAK, 1))
 		;
 	inject(&g, rp, REL_NAK, 0, &nak, sizeof(nak));
 	assert_int_equal(g.n[0].port.stats.drop_full, 0);
@@ -434,27 +444,27 @@ static void rel_quota__shares(void **state)
 	c = stranger(&g, 2, 1);
 	assert_ptr_equal(a->quota.source, b->quota.source);
 	assert_ptr_not_equal(a->quota.source, c->quota.source);
-	assert_true(rel_quota_take(a, REL_Q_ASM, 130));
-	assert_false(rel_quota_take(a, REL_Q_ASM, 1)); /* half of its source's, and its own */
-	while (rel_quota_take(b, REL_Q_ASM, 1))
+	assert_true(take(a, REL_Q_ASM, 130));
+	assert_false(take(a, REL_Q_ASM, 1)); /* half of its source's, and its own */
+	while (take(b, REL_Q_ASM, 1))
 		;
 	assert_int_equal(b->quota.used[REL_Q_ASM], 66); /* half of what the first has left */
-	assert_true(rel_quota_take(c, REL_Q_ASM, 130));
+	assert_true(take(c, REL_Q_ASM, 130));
 	rel_quota_put(a, REL_Q_ASM, 100);
-	assert_true(rel_quota_take(b, REL_Q_ASM, 20));
+	assert_true(take(b, REL_Q_ASM, 20));
 	rel_quota_put(b, REL_Q_ASM, b->quota.used[REL_Q_ASM]);
-	assert_true(rel_quota_take(a, REL_Q_ASM, 100));
+	assert_true(take(a, REL_Q_ASM, 100));
 	for (uint32_t s = 10; s < 22; s++) { /* a dozen that takes all it gets ... */
 		for (uint32_t i = 0; i < 4; i++) {
 			struct rel_peer *greedy = stranger(&g, s, i);
 
-			while (rel_quota_take(greedy, REL_Q_ASM, 1))
+			while (take(greedy, REL_Q_ASM, 1))
 				;
 		}
 	}
 	last = stranger(&g, 99, 1); /* ... and there is some for the next */
-	assert_true(rel_quota_take(last, REL_Q_ASM, 1));
-	assert_true(rel_quota_take(last, REL_Q_ASM, 8));
+	assert_true(take(last, REL_Q_ASM, 1));
+	assert_true(take(last, REL_Q_ASM, 8));
 	rel_quota_put(last, REL_Q_ASM, 9);
 	assert_false(rel_quota_has(a, REL_Q_NAK, 16385));
 	assert_false(rel_quota_has(a, REL_Q_NAK, UINT32_MAX));

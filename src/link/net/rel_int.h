@@ -429,15 +429,10 @@ static inline struct rel_source *rel_source_of(const struct rel_peer *rp)
 {
 	return container_of(rp->quota.source, struct rel_source, quota);
 }
-/** rel_quota_has() - Would rel_quota_take() succeed? */
+/** rel_quota_has() - May @n more be kept for @rp? */
 static inline bool rel_quota_has(const struct rel_peer *rp, enum rel_quota q, uint32_t n)
 {
 	return quota_has(&rp->r->quota, &rp->quota, q, n);
-}
-/** rel_quota_take() - @n more are kept for @rp. Return: false: they may not be. */
-static inline bool rel_quota_take(struct rel_peer *rp, enum rel_quota q, uint32_t n)
-{
-	return quota_take(&rp->r->quota, &rp->quota, q, n);
 }
 /** rel_quota_add() - @n more are kept for @rp: rel_quota_has() said so, or they were given back for just this. */
 static inline void rel_quota_add(struct rel_peer *rp, enum rel_quota q, uint32_t n)
