@@ -345,8 +345,11 @@ static void rma_gone_local(struct ct *c)
 #define CLOSED_LEN   (8u << 20)
 #define CLOSED_ROUND 4
 
-/* Some of it has been moved: told from its first byte, which is 0 before. */
-static void wait_begun(struct ct *c, const uint8_t *mem)
+/*
+ * Some of it has been moved: told from its first byte, which is 0 before. The adapter's thread may be writing it: to a
+ * race checker that is one.
+ */
+static __attribute__((no_sanitize("thread"))) void wait_begun(struct ct *c, const uint8_t *mem)
 {
 	while (!*(const volatile uint8_t *)mem)
 		ct_progress(c);
