@@ -5,8 +5,9 @@
 #define SF_TESTS_SHM_MODEL_H
 
 #include "shm_fake.h"
+#include "unit.h"
 
-#define DEADLINE_NS (20 * NS_PER_SEC)
+#define DEADLINE_NS (20 * NS_PER_SEC * unit_slow())
 
 enum { W, B, X, PORTS }; /* the one that is stopped; the owner that declares it dead; an innocent one */
 enum { DIRECT_LEN = 100, STAGED_LEN = 3000, SEQ_MAX = 64 };

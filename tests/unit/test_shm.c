@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Same-host frames: contents, order, completions, refusals, and every way around a lane of one's
 // own.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <sys/wait.h>
 
 #include "shm_fake.h"
+#include "unit.h"
 
-#define DEADLINE_NS (20 * NS_PER_SEC)
+#define DEADLINE_NS (20 * NS_PER_SEC * unit_slow())
 
 static uint64_t g_seed;
 

@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Segments between processes: names, owners alive and dead, hostile headers, and a /dev/shm that is
 // full.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -15,8 +9,9 @@
 #include <sys/wait.h>
 
 #include "shm_fake.h"
+#include "unit.h"
 
-#define DEADLINE_NS (20 * NS_PER_SEC)
+#define DEADLINE_NS (20 * NS_PER_SEC * unit_slow())
 
 static struct link_addr addr_of(uint16_t port)
 {

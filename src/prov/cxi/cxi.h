@@ -182,15 +182,17 @@ static inline int cxi_drain(struct cassini_eq *eq)
 {
 	int n = 0;
 
-	if (unlikely(eq->is_taken))
+	if (eq->rd == eq->wr || unlikely(eq->is_taken))
 		return 0;
-	for (eq->is_taken = true; eq->rd != eq->wr; n++) {
+	eq->is_taken = true;
+	do {
 		const struct cassini_event *ev = cassini_eq_peek(eq);
 		struct cxi_req *req = (struct cxi_req *)(uintptr_t)ev->user_ptr;
 
 		req->on_event(req, ev);
 		cassini_eq_pop(eq);
-	}
+		n++;
+	} while (eq->rd != eq->wr);
 	eq->is_taken = false;
 	return n;
 }
