@@ -283,6 +283,16 @@ static void charm(struct fi_info *h, const struct fi_info *plain, int try)
 	set_progress(h, FI_PROGRESS_MANUAL);
 }
 
+static void lci(struct fi_info *h, const struct fi_info *plain, int try)
+{
+	(void)plain, (void)try;
+	h->caps = FI_RMA | FI_MSG;
+	h->domain_attr->mr_mode = MR_BASIC_BITS | FI_MR_LOCAL | FI_MR_ENDPOINT;
+	h->domain_attr->threading = FI_THREAD_SAFE;
+	h->tx_attr->inject_size = 64;
+	set_progress(h, FI_PROGRESS_MANUAL);
+}
+
 /* --- the table ----------------------------------------------------------------------------------- */
 
 #define ONCE(v_)	{v_, NO_TRY, NO_TRY, NO_TRY}
@@ -312,6 +322,7 @@ const struct client client_tab[] = {
 	{"adios_cxi", "the same, built with SST_HAVE_CRAY_CXI", CL_CXI, ONCE(V(1, 11)), adios_cxi, 0, NULL},
 	{"charm", "charmplusplus/charm 2ff9e155 src/arch/ofi/machine.C", CL_EFA | CL_OPX, ONCE(V(1, 0)), charm, CL_OPX, amend_context2},
 	{"charm_cxi", "the same, built for cxi", CL_CXI, ONCE(0), charm, 0, NULL},
+	{"lci", "uiuc-hpc/lci ca88ce2c src/network/ofi/backend_ofi.cpp", CL_EFA | CL_CXI, ONCE(V(1, 6)), lci, 0, NULL},
 	{0},
 };
 

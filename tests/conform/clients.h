@@ -73,6 +73,7 @@ void cl_post_multi(struct ct *c, struct fid_ep *ep, struct cl_mem *m, uint64_t f
 void cl_am(struct ct *c, struct fid_ep *tx, fi_addr_t to, struct fid_cq *rxcq, struct cl_mem *m, size_t len);
 void cl_wait_cntr(struct ct *c, struct fid_cntr *cntr, uint64_t value);
 void cl_wait_put(struct ct *c, const struct cl_mem *m, size_t len);
+void cl_write_data(struct ct *c, struct fid_ep *ep, fi_addr_t peer, struct cl_mem *m, struct fid_cq *cq, bool by_msg);
 void cl_put_get(struct ct *c, struct fid_ep *ep, fi_addr_t peer, struct cl_mem *m, struct fid_cq *cq, bool atomics);
 
 #endif

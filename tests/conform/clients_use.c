@@ -217,3 +217,46 @@ void cl_put_get(struct ct *c, struct fid_ep *ep, fi_addr_t peer, struct cl_mem *
 		;
 	CHECK(ct_comp(c, cq).e.op_context == &c->ctx[6] && !*old, "fetched %llu", (unsigned long long)*old);
 }
+
+/*
+ * A write whose immediate data is a completion at the target, beside a receive that was posted for control messages.
+ */
+void cl_write_data(struct ct *c, struct fid_ep *ep, fi_addr_t peer, struct cl_mem *m, struct fid_cq *cq, bool by_msg)
+{
+	struct iovec iov = {m->p, CL_BIG / 2};
+	struct fi_rma_iov at = {.addr = m->peer.addr, .len = CL_BIG / 2, .key = m->peer.key};
+	struct fi_msg_rma msg = {
+		.msg_iov = &iov,
+		.desc = &m->desc,
+		.iov_count = 1,
+		.addr = peer,
+		.rma_iov = &at,
+		.rma_iov_count = 1,
+		.context = &c->ctx[7],
+		.data = 0x5a0000 + (uint64_t)c->rank,
+	};
+
+	ct_barrier(c); /* what went before is complete */
+	if (by_msg && !strcmp(c->prov, "cxi")) { /* fi_writedata() is all that it has: here NIXL's writes would end */
+		RET(-FI_EBADFLAGS, fi_writemsg(ep, &msg, FI_REMOTE_CQ_DATA));
+		by_msg = false;
+	}
+	if (by_msg)
+		while (ct_again(c, fi_writemsg(ep, &msg, FI_REMOTE_CQ_DATA)))
+			;
+	else
+		while (ct_again(c, fi_writedata(ep, m->p, CL_BIG / 2, m->desc, msg.data, peer, at.addr, at.key,
+						&c->ctx[7])))
+			;
+	for (int i = 0; i < 2; i++) {
+		struct fi_cq_tagged_entry e = ct_comp(c, cq).e;
+
+		if (e.flags & FI_REMOTE_CQ_DATA)
+			CHECK(e.data == 0x5a0000 + (uint64_t)!c->rank, "immediate data %#llx",
+			      (unsigned long long)e.data);
+		else
+			CHECK(e.op_context == &c->ctx[7], "a completion with flags %#llx",
+			      (unsigned long long)e.flags);
+	}
+	cl_verify(c, m->in, CL_BIG / 2, "written with immediate data");
+}

@@ -454,36 +454,6 @@ static void nccl_sendrecv(struct ct *c)
 	cl_finish(c, &ep->fid, &av->fid, &cq->fid, NULL);
 }
 
-/* A write whose immediate data is a completion at the target, beside a receive that was posted for control messages. */
-static void write_data(struct ct *c, struct fid_ep *ep, fi_addr_t peer, struct cl_mem *m, struct fid_cq *cq, bool by_msg)
-{
-	struct iovec iov = {m->p, CL_BIG / 2};
-	struct fi_rma_iov at = {.addr = m->peer.addr, .len = CL_BIG / 2, .key = m->peer.key};
-	struct fi_msg_rma msg = {.msg_iov = &iov, .desc = &m->desc, .iov_count = 1, .addr = peer, .rma_iov = &at, .rma_iov_count = 1,
-				 .context = &c->ctx[7], .data = 0x5a0000 + (uint64_t)c->rank};
-
-	ct_barrier(c); /* what went before is complete */
-	if (by_msg && !strcmp(c->prov, "cxi")) { /* fi_writedata() is all that it has: here NIXL's writes would end */
-		RET(-FI_EBADFLAGS, fi_writemsg(ep, &msg, FI_REMOTE_CQ_DATA));
-		by_msg = false;
-	}
-	if (by_msg)
-		while (ct_again(c, fi_writemsg(ep, &msg, FI_REMOTE_CQ_DATA)))
-			;
-	else
-		while (ct_again(c, fi_writedata(ep, m->p, CL_BIG / 2, m->desc, msg.data, peer, at.addr, at.key, &c->ctx[7])))
-			;
-	for (int i = 0; i < 2; i++) {
-		struct fi_cq_tagged_entry e = ct_comp(c, cq).e;
-
-		if (e.flags & FI_REMOTE_CQ_DATA)
-			CHECK(e.data == 0x5a0000 + (uint64_t)!c->rank, "immediate data %#llx", (unsigned long long)e.data);
-		else
-			CHECK(e.op_context == &c->ctx[7], "a completion with flags %#llx", (unsigned long long)e.flags);
-	}
-	cl_verify(c, m->in, CL_BIG / 2, "written with immediate data");
-}
-
 static void nccl_rdma(struct ct *c)
 {
 	struct fid_ep *ep;
@@ -501,7 +471,7 @@ static void nccl_rdma(struct ct *c)
 		;
 	ct_comp(c, cq);
 	ct_comp(c, cq);
-	write_data(c, ep, peer, &m, cq, false);
+	cl_write_data(c, ep, peer, &m, cq, false);
 	/* the flush: a read of its own memory */
 	while (ct_again(c, fi_read(ep, m.p + CL_BIG / 2, 4, m.desc, c->self, ct_base(c, m.p), fi_mr_key(m.mr), &c->ctx[5])))
 		;
@@ -589,7 +559,7 @@ static void nixl(struct ct *c)
 		e = ct_comp(c, cq).e;
 		CHECK(e.op_context != &c->ctx[2] || e.data == 0x77, "immediate data %#llx", (unsigned long long)e.data);
 	}
-	write_data(c, ep, peer, &m, cq, true);
+	cl_write_data(c, ep, peer, &m, cq, true);
 	cl_mem_close(c, &m);
 	cl_finish(c, &ep->fid, &cq->fid, &av->fid, NULL);
 }
@@ -713,6 +683,37 @@ static void charm(struct ct *c)
 	cl_finish(c, &ep->fid, &av->fid, &cq->fid, NULL);
 }
 
+/* LCI: what it registers has FI_RMA among the bits of access, which are none to real adapters. */
+static void lci(struct ct *c)
+{
+	struct fid_ep *ep;
+	struct fid_av *av;
+	struct fid_cq *cq;
+	fi_addr_t peer;
+	struct cl_mem m;
+
+	cl_domain(c);
+	OK(fi_endpoint(c->domain, c->info, &ep, NULL));
+	cq = cl_cq(c, FI_CQ_FORMAT_DATA, 0, FI_WAIT_NONE);
+	av = cl_av(c, FI_AV_MAP, 0, 0);
+	OK(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV));
+	OK(fi_ep_bind(ep, &av->fid, 0));
+	OK(fi_enable(ep));
+	peer = cl_meet(c, ep, av);
+	cl_mem_open(c, &m, ep, FI_RMA | CL_LOCAL | CL_REMOTE);
+	OK(fi_recv(ep, m.in, CL_LEN, m.desc, FI_ADDR_UNSPEC, &c->ctx[0]));
+	while (ct_again(c, fi_send(ep, m.p, CL_LEN, m.desc, peer, &c->ctx[1])))
+		;
+	for (int i = 0; i < 2; i++)
+		CHECK(ct_comp(c, cq).e.op_context, "a completion of nothing");
+	cl_verify(c, m.in, CL_LEN, "a message");
+	memset(m.in, 0, CL_LEN);
+	ct_barrier(c);
+	cl_put_get(c, ep, peer, &m, cq, false);
+	cl_mem_close(c, &m);
+	cl_finish(c, &ep->fid, &cq->fid, &av->fid, NULL);
+}
+
 /* --- the tests --------------------------------------------------------------------------------------------------------------------- */
 
 static const struct {
@@ -739,6 +740,7 @@ static const struct {
 	{"adios_cxi", adios},
 	{"charm", charm},
 	{"charm_cxi", charm},
+	{"lci", lci},
 };
 
 /*
@@ -786,5 +788,6 @@ const struct ct_test clients_tests[] = {
 	{"clients_adios_cxi", clients_run, 0, 0, CL_FLAGS, NULL, NULL, "cxi"},
 	{"clients_charm", clients_run, 0, 0, CL_FLAGS, NULL},
 	{"clients_charm_cxi", clients_run, 0, 0, CL_FLAGS, NULL, NULL, "cxi"},
+	{"clients_lci", clients_run, 0, 0, CL_FLAGS, NULL},
 	{0},
 };
