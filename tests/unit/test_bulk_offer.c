@@ -359,7 +359,7 @@ static void offer__model(void **state)
 		if (rng_chance(&r, 0.1))
 			len = 1 + rng_below(&r, len);
 		assert_int_equal(read_from(at, len, &d), 0);
-		saved += fp.peer[0][1].ahead != NULL;
+		saved += fp.peer[0][1].ahead != 0;
 		run_to(&d, 0);
 		assert_memory_equal(g_dst + at, g_src + at, len);
 		if (rng_chance(&r, 0.5)) {

@@ -476,7 +476,7 @@ bool bulk_offer_take(struct bulk_port *b, struct bulk_op *op);
 /** bulk_offer_find() - Who waits for the bytes of @pkt, an AHEAD or WITHDRAWN; NULL: nobody, and nobody will. */
 struct bulk_op *bulk_offer_find(struct bulk_port *b, const struct link_peer *peer, const struct bulk_pkt *pkt);
 /** bulk_offer_leave() - @op of BULK_Q_AHEAD waits no more. */
-void bulk_offer_leave(struct bulk_op *op);
+void bulk_offer_leave(struct bulk_port *b, struct bulk_op *op);
 /** bulk_offer_forget() - The offer of @peer, NULL: of anybody, is not waited for. */
 void bulk_offer_forget(struct bulk_port *b, const struct link_peer *peer);
 /** bulk_offer_asked() - Owner: @peer asks for bytes of @key; were they sent before it wanted them? */

@@ -77,6 +77,17 @@ void bulk_offer_come(struct bulk_port *b, struct link_peer *peer, const struct b
 	b->offer = (struct bulk_offer){.peer = bulk_peer_ref(peer), .pkt = *pkt};
 }
 
+/* By a number, since it has room in a peer where a pointer would not. */
+static struct bulk_op *ahead_first(struct bulk_port *b, const struct link_peer *peer)
+{
+	return peer->ahead ? slab_find(&b->ops, peer->ahead - 1) : NULL;
+}
+
+static void ahead_first_set(struct bulk_port *b, struct link_peer *peer, struct bulk_op *op)
+{
+	peer->ahead = op ? slab_id(&b->ops, op) + 1 : 0;
+}
+
 bool bulk_offer_take(struct bulk_port *b, struct bulk_op *op)
 {
 	const struct bulk_pkt *o = &b->offer.pkt;
@@ -85,14 +96,14 @@ bool bulk_offer_take(struct bulk_port *b, struct bulk_op *op)
 	if (b->port->cls != LINK_ORDERED || b->offer.peer != op->peer || o->key != op->key ||
 	    o->addr != op->raddr + op->pos || o->len != op->len - op->pos)
 		return false;
-	for (const struct bulk_op *i = op->peer->ahead; i; i = i->ahead_next)
+	for (const struct bulk_op *i = ahead_first(b, op->peer); i; i = i->ahead_next)
 		cnt++;
 	if (cnt >= CNT_MAX) /* more than one of us would offer: each of its bytes would have to look through them */
 		return false;
 	bulk_queue_leave(b, op);
 	op->offer_tag = o->tag;
-	op->ahead_next = op->peer->ahead;
-	op->peer->ahead = op;
+	op->ahead_next = ahead_first(b, op->peer);
+	ahead_first_set(b, op->peer, op);
 	op->queue = BULK_Q_AHEAD;
 	bulk_offer_forget(b, op->peer);
 	return true;
@@ -100,7 +111,7 @@ bool bulk_offer_take(struct bulk_port *b, struct bulk_op *op)
 
 struct bulk_op *bulk_offer_find(struct bulk_port *b, const struct link_peer *peer, const struct bulk_pkt *pkt)
 {
-	struct bulk_op *op = peer->ahead;
+	struct bulk_op *op = ahead_first(b, peer);
 
 	while (op && op->offer_tag != pkt->tag)
 		op = op->ahead_next;
@@ -109,11 +120,15 @@ struct bulk_op *bulk_offer_find(struct bulk_port *b, const struct link_peer *pee
 	return op;
 }
 
-void bulk_offer_leave(struct bulk_op *op)
+void bulk_offer_leave(struct bulk_port *b, struct bulk_op *op)
 {
-	struct bulk_op **at = &op->peer->ahead;
+	struct bulk_op *before = ahead_first(b, op->peer);
 
-	while (*at != op)
-		at = &(*at)->ahead_next;
-	*at = op->ahead_next;
+	if (before == op) {
+		ahead_first_set(b, op->peer, op->ahead_next);
+		return;
+	}
+	while (before->ahead_next != op)
+		before = before->ahead_next;
+	before->ahead_next = op->ahead_next;
 }

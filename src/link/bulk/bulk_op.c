@@ -34,7 +34,7 @@ void bulk_queue_leave(struct bulk_port *b, struct bulk_op *op)
 	if (op->queue == BULK_Q_ACTIVE)
 		TAILQ_REMOVE(&b->active, op, entry);
 	else if (op->queue == BULK_Q_AHEAD)
-		bulk_offer_leave(op);
+		bulk_offer_leave(b, op);
 	else if (op->queue == BULK_Q_ENDED)
 		TAILQ_REMOVE(&b->ended, op, entry);
 	op->queue = BULK_Q_NONE;

@@ -93,10 +93,10 @@ struct link_peer {
 	bool is_met;               /* it once answered over the network */
 	bool said_bye;             /* it closes its port, which is no loss */
 	struct ahead offers;       /* bulk_offer.c */
+	uint32_t ahead;            /* first of the reads whose bytes it sends unasked: slab_id() + 1; 0: none */
 	struct shm_peer *shm;      /* set: frames go straight through shared memory */
 	struct rel_peer *rel;      /* set at the first frame that needs repair */
 	struct bulk_client *bulk;  /* while it is owed data or answers */
-	struct bulk_op *ahead;     /* reads whose bytes it sends unasked, by bulk_op.ahead_next */
 	struct link_peer *hnext;   /* hash chain of port->peer_tab */
 };
 
