@@ -538,9 +538,12 @@ void cassini_ini_reply(struct cassini_dom *dom, struct cassini_peer *peer, const
 	if (op->cmd.opcode != CASSINI_OP_PUT && rc == CASSINI_RC_OK)
 		dom->nic->stats.rx_bytes += pkt->request_len;
 	if (op->state == CASSINI_OPS_SENT) {
+		/* mostly: the acknowledgement of its frame comes later, and the link has the operation until then */
 		op->state = CASSINI_OPS_GOT_REPLY;
 		op->rc = rc;
 		op->list = pkt->ptl_list;
+		if (!op->region) /* to close that may take long */
+			command_end(op, rc, pkt->ptl_list, false);
 		return;
 	}
 	cassini_peer_unawait(peer, op);
