@@ -146,6 +146,9 @@ for size in 8 64 1024 4096 16384 65536 262144 1048576 4194304; do versus local l
 for size in 8 1024 16384 65536 1048576; do versus local bw $size "${all[@]}" -p shm; done
 versus local rate 8 "${all[@]}" -p shm
 row local -t put -s 8 "${all_put[@]}" -p shm
+for size in 8 4096 65536; do
+	for test in puts get gets; do row local -t $test -s $size "${all_put[@]}" -p shm; done
+done
 row idle -t put_idle -s 8 "${all_idle[@]}"
 for size in 8 1024 16384 65536 1048576; do versus net lat $size "${all_net[@]}" -p "udp;ofi_rxd" -p tcp; done
 for size in 1024 65536 1048576; do versus net bw $size "${all_net[@]}" -p "udp;ofi_rxd" -p tcp; done

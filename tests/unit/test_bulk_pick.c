@@ -577,6 +577,49 @@ static void bulk_help__is_not_repeated(void **state)
 	fp_close();
 }
 
+/* To an owner who polls short operations go as frames, whatever has been measured; to another one nothing does. */
+static void bulk_pick__short_ones_are_not_measured(void **state)
+{
+	static const struct model kernel_is_free = {.one = {1000, 1, 1000}};
+	static const size_t len[] = {0, 1, 1024, 1025};
+
+	model_open();
+	share_one(&kernel_is_free, BULK_CMA, 1000);
+	for (size_t i = 0; i < ARRAY_SIZE(len); i++) {
+		for (int n = 0; n < 200; n++) {
+			op_begin_at(&g_op[0], len[i]);
+			if (n >= 100 || len[i] <= 1024)
+				assert_int_equal(g_op[0].way, len[i] <= 1024 ? BULK_FRAMES : BULK_CMA);
+			op_end_at(&kernel_is_free, &g_op[0], false);
+		}
+	}
+	fp.shm[0][1].is_polling = false;
+	op_begin_at(&g_op[0], 8);
+	assert_int_equal(g_op[0].way, BULK_CMA);
+	op_end_at(&kernel_is_free, &g_op[0], false);
+	fp_close();
+}
+
+/* A write that is one frame is answered while it is handled. */
+static void bulk_put__one_frame_is_answered_at_once(void **state)
+{
+	static uint8_t src[8] = "written", dst[8];
+	struct fp_done d = {0};
+	uint32_t key;
+
+	fp_open(LINK_ORDERED, true);
+	assert_int_equal(link_region_add(&fp.node[1], dst, sizeof(dst), LINK_PUT, &key), 0);
+	assert_int_equal(link_bulk(&fp.port[0], &fp.peer[0][1], LINK_PUT, src, 8, (uintptr_t)dst, key, &d), 0);
+	assert_int_equal(fp.q_cnt, 1);
+	assert_true(fp_move_one());
+	assert_memory_equal(dst, src, 8);
+	assert_int_equal(fp.q_cnt, 1);
+	assert_int_equal(fp.q[0].from, 1);
+	assert_true(fp_run(&d, 10));
+	assert_int_equal(d.status, 0);
+	fp_close();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -594,6 +637,8 @@ int main(void)
 		cmocka_unit_test(bulk_pick__silence_costs_one_at_a_time),
 		cmocka_unit_test(bulk_pick__silence_of_who_is_written_to),
 		cmocka_unit_test(bulk_pick__a_late_answer_counts),
+		cmocka_unit_test(bulk_pick__short_ones_are_not_measured),
+		cmocka_unit_test(bulk_put__one_frame_is_answered_at_once),
 		cmocka_unit_test(bulk_help__many),
 		cmocka_unit_test(bulk_help__is_not_repeated),
 	};

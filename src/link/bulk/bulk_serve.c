@@ -466,7 +466,10 @@ void bulk_serve_put(struct bulk_port *b, struct link_peer *peer, const struct bu
 		return;
 	}
 	b->node->put_served += pkt->payload_len;
-	reply_push(b, peer, pkt, BULK_S_OK, pkt->payload_len);
+	if (pkt->payload_len == pkt->len) /* all of it: there is nothing to say at once with this */
+		bulk_serve_answer(b, peer, pkt, BULK_S_OK, pkt->payload_len);
+	else
+		reply_push(b, peer, pkt, BULK_S_OK, pkt->payload_len);
 }
 
 void bulk_serve_stop(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt)
