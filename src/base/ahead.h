@@ -10,32 +10,29 @@
 
 /* Of one peer; begins as zeroes. */
 struct ahead {
-	uint8_t skip; /* messages for which it is not tried */
-	uint8_t gap;  /* what the next one in vain costs at least half of */
+	uint8_t skip; /* messages that wait to be asked for, before another one is tried */
+	uint8_t gap;  /* how many that were after the last one in vain; fewer with each one tried */
 };
 
-/** ahead_try() - May this one be sent unasked? Called once for each message that could be, of any peer. */
-static inline bool ahead_try(struct ahead *a, uint64_t len)
+/** ahead_may() - Is a message of @len bytes one to send unasked? */
+static inline bool ahead_may(const struct ahead *a, uint64_t len)
 {
-	if (!len || len > AHEAD_MAX)
-		return false;
-	if (a->skip) {
-		a->skip--;
-		return false;
-	}
-	return true;
+	return len && len <= AHEAD_MAX && !a->skip;
 }
 
-/** ahead_made() - It was. */
-static inline void ahead_made(struct ahead *a)
+/** ahead_sent() - A message has been sent, @unasked or not. */
+static inline void ahead_sent(struct ahead *a, bool unasked)
 {
-	a->gap -= a->gap > 0;
+	if (unasked)
+		a->gap -= a->gap > 0;
+	else
+		a->skip -= a->skip > 0;
 }
 
-/** ahead_missed() - The peer has asked for one that was: what came had gone by. */
+/** ahead_missed() - One that was sent unasked had gone by: the next is tried after twice as many as the last time. */
 static inline void ahead_missed(struct ahead *a)
 {
-	a->gap = (uint8_t)MIN(2u * a->gap + 1, AHEAD_GAP_MAX);
+	a->gap = (uint8_t)MIN(2u * a->gap + 2, AHEAD_GAP_MAX); /* ahead_sent() has taken one off */
 	a->skip = a->gap;
 }
 

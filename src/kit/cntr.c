@@ -56,7 +56,7 @@ static int drive(struct kit_cntr *c)
 
 	if (!kit_enter(d))
 		return -FI_EIO;
-	events = kit_drive(c->eps, c->ep_cnt);
+	events = kit_drive(&c->eps, &c->ep_cnt);
 	lock_release(&d->lock);
 	if (!events && d->idle)
 		d->idle(d);

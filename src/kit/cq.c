@@ -194,7 +194,7 @@ static inline ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, f
 	if (!kit_enter(d))
 		return -FI_EIO;
 	if (cq->tail == cq->head || ++cq->undriven >= UNDRIVEN_MAX || unlikely(!count)) {
-		int events = kit_drive(cq->eps, cq->ep_cnt);
+		int events = kit_drive(&cq->eps, &cq->ep_cnt);
 
 		cq->undriven = 0;
 		if (unlikely(!count) || cq->tail == cq->head)

@@ -495,8 +495,6 @@ void kit_ep_late_error(struct kit_ep *ep, int err, int prov_errno, const char *w
  * provider's.
  */
 int kit_ep_control(struct kit_ep *ep, int command, void *arg);
-/** kit_progress() - Drive endpoints @eps once, taking the domain's lock; adaptive wait if nothing happened. */
-void kit_progress(struct kit_domain *d, struct kit_ep **eps, uint32_t cnt);
 
 /* --- memory regions ------------------------------------------------------------------------------ */
 struct kit_mr_req {

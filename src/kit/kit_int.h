@@ -59,11 +59,14 @@ static inline bool kit_busy(_Atomic int *refs)
 int kit_eps_add(struct kit_ep ***eps, uint32_t *cnt, uint32_t *cap, struct kit_ep *ep);
 void kit_eps_del(struct kit_ep **eps, uint32_t *cnt, struct kit_ep *ep);
 
-int kit_drive_all(struct kit_ep **eps, uint32_t cnt);
-/** kit_drive() - One progress pass; kit_drive_all() of any number. Lock held. Return: events, 0 = idle. */
-static inline int kit_drive(struct kit_ep **eps, uint32_t cnt)
+int kit_drive_all(struct kit_ep **const *eps, const uint32_t *cnt);
+/**
+ * kit_drive() - One progress pass; kit_drive_all() of any number. Lock held, but an endpoint may let it go, and others
+ * be bound or closed meanwhile: hence pointers. Return: events, 0 = idle.
+ */
+static inline int kit_drive(struct kit_ep **const *eps, const uint32_t *cnt)
 {
-	return likely(cnt == 1) ? eps[0]->progress(eps[0]) : kit_drive_all(eps, cnt);
+	return likely(*cnt == 1) ? (*eps)[0]->progress((*eps)[0]) : kit_drive_all(eps, cnt);
 }
 
 /*

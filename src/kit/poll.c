@@ -141,7 +141,7 @@ static int poll_run(struct fid_poll *fid, void **context, int count)
 	for (uint32_t i = 0; i < p->watch.cnt && n < count; i++) {
 		struct kit_driven by = driven_by(p->watch.v[i].fid);
 
-		kit_drive(*by.eps, *by.cnt);
+		kit_drive(by.eps, by.cnt);
 		if (kit_watch_ready(&p->watch.v[i]))
 			context[n++] = p->watch.v[i].fid->context;
 	}

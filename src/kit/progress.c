@@ -58,7 +58,7 @@ enum kit_look kit_look(struct kit_driven by, kit_ready_fn *is_ready, void *arg, 
 
 	if (!kit_enter(d))
 		return KIT_FOUND;
-	events = kit_drive(*by.eps, *by.cnt);
+	events = kit_drive(by.eps, by.cnt);
 	if (is_ready(arg))
 		ret = KIT_FOUND;
 	else if (arm != KIT_ARM_NONE)
@@ -69,23 +69,11 @@ enum kit_look kit_look(struct kit_driven by, kit_ready_fn *is_ready, void *arg, 
 	return ret;
 }
 
-__attribute__((noinline)) int kit_drive_all(struct kit_ep **eps, uint32_t cnt)
+__attribute__((noinline)) int kit_drive_all(struct kit_ep **const *eps, const uint32_t *cnt)
 {
 	int events = 0;
 
-	for (uint32_t i = 0; i < cnt; i++)
-		events += eps[i]->progress(eps[i]);
+	for (uint32_t i = 0; i < *cnt; i++)
+		events += (*eps)[i]->progress((*eps)[i]);
 	return events;
-}
-
-void kit_progress(struct kit_domain *d, struct kit_ep **eps, uint32_t cnt)
-{
-	int events;
-
-	if (!kit_enter(d))
-		return;
-	events = kit_drive(eps, cnt);
-	lock_release(&d->lock);
-	if (!events && d->idle)
-		d->idle(d);
 }

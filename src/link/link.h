@@ -298,6 +298,8 @@ void link_bulk_stop(struct link_port *p, const void *cookie);
  * saves time (bulk_offer.c), these bytes go with the next link_doorbell() or link_poll() without being asked for.
  */
 void link_offer(struct link_port *p, struct link_peer *peer, uint32_t key, uint64_t addr, size_t len);
+/** link_offer_missed() - @peer has not taken what was offered of @key, which exists, if that was: so fewer are made. */
+void link_offer_missed(struct link_port *p, struct link_peer *peer, uint32_t key);
 
 /** link_bulk_is_direct() - Can the kernel copy between our memory and this peer's, i.e. is link_bulk() the fast way? */
 bool link_bulk_is_direct(const struct link_peer *peer);

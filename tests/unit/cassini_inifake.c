@@ -101,6 +101,11 @@ bool link_bulk_is_direct(const struct link_peer *peer)
 	return g_inifake.is_local;
 }
 
+void link_offer_missed(struct link_port *p, struct link_peer *peer, uint32_t key)
+{
+	g_inifake.offers_missed++;
+}
+
 void link_offer(struct link_port *p, struct link_peer *peer, uint32_t key, uint64_t addr, size_t len)
 {
 	g_inifake.offered = len;

@@ -42,6 +42,7 @@ struct inifake {
 	bool has_direct; /* link_begin() has room */
 	bool is_far; /* peers have no memory on this host */
 	bool is_local; /* link_bulk_is_direct() */
+	int offers_missed;
 	size_t offered; /* the last link_offer(); a target fetches it in one piece */
 	/* what was seen */
 	struct fake_sent sent[FAKE_SENT_MAX];

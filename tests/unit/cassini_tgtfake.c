@@ -76,6 +76,8 @@ struct quota_source *link_peer_source(const struct link_peer *peer)
 	return NULL;
 }
 
+void link_offer_missed(struct link_port *p, struct link_peer *peer, uint32_t key) {}
+
 int link_bulk(struct link_port *p, struct link_peer *peer, int op, void *local, size_t len, uint64_t raddr, uint32_t key, void *cookie)
 {
 	if (g_tf.bulk_rc)

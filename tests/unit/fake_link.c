@@ -660,6 +660,8 @@ bool link_bulk_is_direct(const struct link_peer *peer)
 	return link_peer_is_local(peer);
 }
 
+void link_offer_missed(struct link_port *p, struct link_peer *peer, uint32_t key) {}
+
 void link_offer(struct link_port *p, struct link_peer *peer, uint32_t key, uint64_t addr, size_t len) {}
 
 int link_bulk(struct link_port *p, struct link_peer *peer, int op, void *local, size_t len,

@@ -96,20 +96,34 @@ static void offer__goes_by_and_is_asked_for(void **state)
 	run_to(&d, 0);
 	assert_memory_equal(g_dst, g_src, LEN);
 	run_quiet();
-	/* so the next one is not made, but the one after that is; in vain again, it costs more */
-	offer(0, LEN);
-	assert_int_equal(fp.q_cnt, 0);
-	for (uint32_t gap = 3; gap <= 15; gap = 2 * gap - 1) { /* made anew, an offer takes one off what it costs */
-		offer_comes(0, LEN);
+	/* so as many as that are not made, and in vain again it costs twice as many */
+	for (uint32_t gap = 2; gap < 100; gap *= 2) {
+		uint32_t cnt = 0;
+
+		for (;; cnt++) {
+			offer(0, LEN);
+			if (fp.q_cnt)
+				break;
+		}
+		assert_int_equal(cnt, gap < 63 ? gap : 63);
 		run_quiet();
 		assert_int_equal(read_from(0, LEN, &d), 0);
 		run_to(&d, 0);
 		run_quiet();
-		for (uint32_t i = 0; i < fp.peer[1][0].offers.gap; i++) {
-			offer(0, LEN);
-			assert_int_equal(fp.q_cnt, 0);
-		}
 	}
+	/* what is taken takes off of that */
+	for (int i = 0; i < 63; i++)
+		offer(0, LEN);
+	assert_int_equal(fp.q_cnt, 0);
+	for (int i = 0; i < 62; i++) {
+		offer_comes(0, LEN);
+		assert_int_equal(read_from(0, LEN, &d), 0);
+		run_to(&d, 0);
+		run_quiet();
+		link_region_del(&fp.node[1], g_key); /* as that of a message does */
+		g_key = region(1, g_src, sizeof(g_src), LINK_GET);
+	}
+	assert_int_equal(fp.peer[1][0].offers.gap, 1);
 	fp_close();
 }
 
@@ -350,6 +364,8 @@ static void offer__model(void **state)
 
 		memset(g_dst, 0, sizeof(g_dst));
 		fp.q_cap = (int)(1 + rng_below(&r, 40));
+		if (rng_chance(&r, 0.5))
+			fp.peer[1][0].offers = (struct ahead){0};
 		if (is_offered)
 			offer(at, len);
 		if (rng_chance(&r, 0.5))

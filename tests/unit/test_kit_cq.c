@@ -347,6 +347,39 @@ static void cq_read__drives_each_endpoint_once(void **state)
 	kit_ep_fini(&ep[1].kit);
 }
 
+static struct fix_ep *g_closed;
+
+/* What a pass that lets the lock go makes room for. */
+static void script_let_another_close(struct fix_ep *ep)
+{
+	if (!g_closed)
+		return;
+	lock_release(&g_fix.domain.lock);
+	kit_ep_fini(&g_closed->kit);
+	lock_acquire(&g_fix.domain.lock);
+	g_closed = NULL;
+}
+
+static void cq_read__endpoint_closed_during_a_pass(void **state)
+{
+	struct fi_cq_tagged_entry e;
+	struct fix_ep ep[3];
+
+	for (int i = 0; i < 3; i++) {
+		fix_ep_open(&g_fix, &ep[i]);
+		assert_int_equal(kit_ep_bind(&ep[i].kit, &g_cq->fid.fid, FI_TRANSMIT | FI_RECV), 0);
+	}
+	ep[0].script = script_let_another_close;
+	g_closed = &ep[1];
+	assert_int_equal(fi_cq_read(&g_cq->fid, &e, 1), -FI_EAGAIN);
+	assert_int_equal(ep[1].progress_cnt, 0);
+	assert_int_equal(ep[2].progress_cnt, 1);
+	g_closed = &ep[2];
+	assert_int_equal(fi_cq_read(&g_cq->fid, &e, 1), -FI_EAGAIN);
+	assert_int_equal(ep[2].progress_cnt, 1);
+	kit_ep_fini(&ep[0].kit);
+}
+
 static void cq__refuses_after_fork_and_closes_quietly(void **state)
 {
 	struct kit_cq *cq = cq_open(FI_CQ_FORMAT_MSG, FI_WAIT_FD, 0);
@@ -704,6 +737,7 @@ int main(void)
 		T(cq_push__matches_a_model),
 		T(cq_push__out_of_memory_is_an_overrun_error),
 		T(cq_read__drives_each_endpoint_once),
+		T(cq_read__endpoint_closed_during_a_pass),
 		T(cq__refuses_after_fork_and_closes_quietly),
 		T(cq_init__refuses_bad_attributes),
 		T(cq_init__survives_every_failed_allocation),

@@ -106,13 +106,13 @@ static void ahead__goes_by(void **state)
 	both_finish();
 	assert_int_equal(rx->rx_malformed + rx->rx_stale + tx->rx_malformed + tx->rx_stale, 0);
 	world_run(&w, 50);
-	/* the next one waits for CTS, and that after it does not */
-	for (uint64_t n = 1; n < 3; n++) {
+	/* the next two wait for CTS, and that after them does not */
+	for (int n = 0; n < 3; n++) {
 		memset(g_dst, 0, LEN);
 		recv_one(LEN);
 		send_one();
 		both_finish();
-		assert_int_equal(tx->tx_ahead, n);
+		assert_int_equal(tx->tx_ahead, n < 2 ? 1 : 2);
 		world_run(&w, 50);
 	}
 	world_close(&w);
@@ -283,7 +283,7 @@ static void ahead__cts_twice(void **state)
 	assert_int_equal(op->sent, LEN - 1);
 	assert_true(take(&h, NULL, 0));
 	assert_int_equal(rx->rx_malformed, 2);
-	assert_int_equal(world_peer(&w, 1)->ahead.skip, 1);
+	assert_int_equal(world_peer(&w, 1)->ahead.skip, 2);
 	world_close(&w);
 }
 

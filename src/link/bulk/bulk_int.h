@@ -377,7 +377,7 @@ struct bulk_port {
 	struct quota_book quota;
 	struct pq timers;
 	struct bulk_offer offer;
-	struct bulk_stream *fresh; /* the last one offered, of which nothing is sent */
+	struct bulk_stream *fresh; /* the last one offered, until a doorbell has sent it */
 	uint32_t next_tag;
 	uint64_t last_ns; /* time of the last bulk_poll() */
 	bool is_stalled;  /* that poll could not send anything that it had */
@@ -479,8 +479,6 @@ struct bulk_op *bulk_offer_find(struct bulk_port *b, const struct link_peer *pee
 void bulk_offer_leave(struct bulk_port *b, struct bulk_op *op);
 /** bulk_offer_forget() - The offer of @peer, NULL: of anybody, is not waited for. */
 void bulk_offer_forget(struct bulk_port *b, const struct link_peer *peer);
-/** bulk_offer_asked() - Owner: @peer asks for bytes of @key; were they sent before it wanted them? */
-void bulk_offer_asked(struct bulk_port *b, struct link_peer *peer, uint32_t key);
 
 /* bulk_cma.c */
 /** bulk_cma_move() - One copy. Return: bytes; -EAGAIN none; other: the operation's status. */
@@ -510,7 +508,7 @@ void bulk_serve_answer(struct bulk_port *b, struct link_peer *peer, const struct
 void bulk_serve_get(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt);
 /** bulk_stream_new() - [@pkt->addr, +@pkt->len) of ours goes to @peer. NULL: it has enough, or no memory. */
 struct bulk_stream *bulk_stream_new(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt);
-/** bulk_stream_turn() - Return: bytes sent; 0: @s is gone; -EAGAIN: nothing sent, it is still there. */
+/** bulk_stream_turn() - Return: bytes sent, after the last of which @s is gone; 0: it is; -EAGAIN: nothing sent. */
 int64_t bulk_stream_turn(struct bulk_port *b, struct bulk_stream *s);
 /** bulk_stream_stop() - Send no more; the memory goes when the link has given back every chunk. */
 void bulk_stream_stop(struct bulk_port *b, struct bulk_stream *s);

@@ -5,7 +5,8 @@
 // OFFER goes ahead of the message and the bytes follow it, in one datagram if they fit. Frames of a pair come in order:
 // while the peer handles the message it knows the offer, and if it begins to read just those bytes then, nothing has to
 // be asked for. Otherwise, because no receive was posted or it is too short, the bytes go by when they come, and the
-// read, when it begins, asks. So nobody ever keeps bytes that nobody wants. An owner whose bytes went by makes no
+// read, when it begins, asks. So nobody ever keeps bytes that nobody wants; of offers a port keeps the last one, which
+// more than one sender at a time makes lose some. An owner whose bytes went by, or whose message was refused, makes no
 // offers for a while, and for longer each time: programs that post their receives late do so again.
 #include "link/bulk/bulk_int.h"
 
@@ -27,8 +28,10 @@ void link_offer(struct link_port *p, struct link_peer *peer, uint32_t key, uint6
 	struct bulk_stream *s;
 
 	lock_assert_held(p->node->lock);
-	if (!may_offer(peer) || !ahead_try(&peer->offers, len))
+	if (!ahead_may(&peer->offers, len) || !may_offer(peer)) {
+		ahead_sent(&peer->offers, false);
 		return;
+	}
 	s = bulk_stream_new(b, peer, &pkt);
 	if (!s)
 		return;
@@ -40,7 +43,7 @@ void link_offer(struct link_port *p, struct link_peer *peer, uint32_t key, uint6
 	}
 	b->next_tag++;
 	bulk_region_offer(b->node, key);
-	ahead_made(&peer->offers);
+	ahead_sent(&peer->offers, true);
 	b->fresh = s;
 	p->has_offer = true;
 }
@@ -48,14 +51,15 @@ void link_offer(struct link_port *p, struct link_peer *peer, uint32_t key, uint6
 void bulk_offer_send(struct bulk_port *b)
 {
 	b->port->has_offer = false;
-	if (b->fresh)
-		bulk_stream_turn(b, b->fresh);
+	/* nobody is called back by what goes over the network, so this is no turn within another one of the stream */
+	while (b->fresh && bulk_stream_turn(b, b->fresh) > 0)
+		;
 	b->fresh = NULL;
 }
 
-void bulk_offer_asked(struct bulk_port *b, struct link_peer *peer, uint32_t key)
+void link_offer_missed(struct link_port *p, struct link_peer *peer, uint32_t key)
 {
-	if (bulk_region_asked(b->node, key))
+	if (bulk_region_asked(p->bulk->node, key))
 		ahead_missed(&peer->offers);
 }
 

@@ -68,7 +68,6 @@ __attribute__((cold, noinline)) void bulk_tell_refused(struct bulk_node *b, cons
 		(unsigned long long)addr, key);
 }
 
-/* The place is free from now on. */
 void bulk_region_offer(struct bulk_node *b, uint32_t key)
 {
 	uint32_t idx;
@@ -86,6 +85,7 @@ bool bulk_region_asked(struct bulk_node *b, uint32_t key)
 	return is_offered;
 }
 
+/* The place is free from now on. */
 static void region_free(struct bulk_node *b, struct bulk_region *r)
 {
 	r->key = 0;

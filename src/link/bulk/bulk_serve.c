@@ -426,8 +426,11 @@ struct bulk_stream *bulk_stream_new(struct bulk_port *b, struct link_peer *peer,
 
 	if (c && quota_has(&b->quota, &c->quota, BULK_Q_STREAM, 1))
 		s = slab_get(&b->streams);
-	if (!s)
+	if (!s) {
+		if (c)
+			client_settle(b, c);
 		return NULL;
+	}
 	c->stream_cnt++;
 	quota_add(&b->quota, &c->quota, BULK_Q_STREAM, 1);
 	bulk_begun(b);
@@ -448,7 +451,7 @@ void bulk_serve_get(struct bulk_port *b, struct link_peer *peer, const struct bu
 {
 	if (is_refused(b, peer, pkt, LINK_GET))
 		return;
-	bulk_offer_asked(b, peer, pkt->key);
+	link_offer_missed(b->port, peer, pkt->key);
 	if (!pkt->len)
 		reply_push(b, peer, pkt, BULK_S_OK, 0);
 	else if (!bulk_stream_new(b, peer, pkt))

@@ -2,8 +2,9 @@
 // Messages of the bulk service as frames of kind LINK_K_BULK: formats, table, and the one door they
 // come in by.
 //
-// The initiator names its operation by (id, tag); the target only echoes both. GET asks for a range
-// and is answered by DATA frames that cover it, in any order; PUT carries its bytes, and each of
+// The initiator names its operation by (id, tag); the target only echoes both, but for what it sends unasked (OFFER,
+// AHEAD and the status WITHDRAWN), which it names itself; the key in AHEAD is for who reads a capture. GET asks for a
+// range and is answered by DATA frames that cover it, in any order; PUT carries its bytes, and each of
 // its frames names the whole operation, so that the target checks key, range and right of every
 // frame without remembering anything. REPLY ends or acknowledges.
 #ifndef SF_LINK_BULK_WIRE_H

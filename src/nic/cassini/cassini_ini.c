@@ -478,6 +478,8 @@ static __attribute__((noinline)) void sent_other(struct cassini_op *op, int stat
 	uint32_t life = op->life;
 	uint8_t list, rc = cassini_status_rc(status, &list);
 
+	if (unlikely(status > 0 && rc != CASSINI_RC_OK && op->region && peer->link))
+		link_offer_missed(op->cmd.dom->port, peer->link, op->region);
 	if (unlikely(rc == CASSINI_RC_RESOURCE_BUSY && (is_held_back(op) || is_to_ask_again(op)))) {
 		take_back(op);
 		return;

@@ -334,6 +334,8 @@ static struct cassini_op *source_of(const struct arrival *a)
 
 	if (!op || op->peer != a->peer)
 		return NULL;
+	if (op->region) /* software asks: what was sent ahead has gone by */
+		link_offer_missed(a->dom->port, a->peer->link, op->region);
 	offset = pkt->remote_offset - (uintptr_t)op->cmd.local_addr; /* wraps where it lies below */
 	if (offset > op->cmd.request_len || a->hit.mlength > op->cmd.request_len - offset)
 		return NULL;

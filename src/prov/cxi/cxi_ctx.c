@@ -411,6 +411,14 @@ int cxi_shared_bind(struct cxi_ep *ep, struct fid *bfid, uint64_t flags)
 	return 0;
 }
 
+void cxi_shared_drain(struct cxi_ep *ep)
+{
+	if (!ep->stx)
+		return;
+	cxi_eq_settle(ep->domain, ep->stx->eq);
+	cxi_drain(ep->stx->eq);
+}
+
 void cxi_shared_unbind(struct cxi_ep *ep)
 {
 	if (ep->stx)

@@ -167,10 +167,7 @@ static int ep_enable_locked(struct cxi_ep *ep)
 	ret = cxi_contexts_enable(ep);
 	if (ret) {
 		cxi_portal_close(ep->portal);
-		if (ep->stx) {
-			cxi_eq_settle(ep->domain, ep->stx->eq);
-			cxi_drain(ep->stx->eq); /* what was cancelled there names this endpoint */
-		}
+		cxi_shared_drain(ep);
 		ep->portal = NULL;
 		return ret;
 	}
@@ -398,6 +395,7 @@ static int ep_close(struct fid *fid)
 		lock_acquire(&ep->domain->kit.lock);
 		cxi_ep_stop(ep);
 		cxi_portal_close(ep->portal);
+		cxi_shared_drain(ep);
 		ep->portal = NULL;
 		cxi_shared_unbind(ep);
 		lock_release(&ep->domain->kit.lock);

@@ -97,7 +97,6 @@ static int send_mp(struct opx_peer *peer, const struct opx_send *s)
 static void data_ahead(struct opx_op *op)
 {
 	op->ep->stats.tx_ahead++;
-	ahead_made(&op->peer->ahead);
 	op->is_ahead = true;
 	opx_op_choose_path(op);
 	opx_op_pump(op);
@@ -107,7 +106,7 @@ static int send_rts(struct opx_peer *peer, const struct opx_send *s)
 {
 	struct opx_ep *ep = peer->ep;
 	bool is_local = peer->flow.is_local;
-	bool is_ahead = !is_local && LIST_EMPTY(&peer->ops) && ahead_try(&peer->ahead, s->len);
+	bool is_ahead = !is_local && LIST_EMPTY(&peer->ops) && ahead_may(&peer->ahead, s->len);
 	struct opx_piece pieces[OPX_PIECES];
 	struct iovec iov = {pieces, 0};
 	struct opx_op *op = send_op(peer, s);
@@ -137,6 +136,7 @@ static int send_rts(struct opx_peer *peer, const struct opx_send *s)
 	ep->stats.tx_rzv += !(rts & OPX_RTS_LOCAL);
 	ep->stats.tx_rzv_local += (rts & OPX_RTS_LOCAL) != 0;
 	opx_op_wait(op);
+	ahead_sent(&peer->ahead, is_ahead);
 	if (is_ahead)
 		data_ahead(op);
 	return 0;
