@@ -215,6 +215,18 @@ const struct hfi_ctxt_info *hfi_ctxt_info(const struct hfi_ctxt *c)
 	return &c->info;
 }
 
+bool hfi_ctxt_is_polled(const struct hfi_ctxt *c)
+{
+	(void)c;
+	return false;
+}
+
+bool opx_rel_is_running(const struct opx_rel *rel)
+{
+	(void)rel;
+	return false;
+}
+
 int hfi_ctxt_poll(struct hfi_ctxt *c)
 {
 	cpu_set_t cpus;

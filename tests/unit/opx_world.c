@@ -124,7 +124,7 @@ void world_open(struct world *w, unsigned how)
 void world_close(struct world *w)
 {
 	for (int i = 0; i < WORLD_EPS; i++)
-		assert_int_equal(fi_close(&w->ep[i]->fid), 0);
+		assert_true(!w->ep[i] || !fi_close(&w->ep[i]->fid));
 	for (int i = 0; i < WORLD_EPS; i++) {
 		assert_int_equal(fi_close(&w->cq[i]->fid), 0);
 		assert_int_equal(fi_close(&w->av[i]->fid), 0);

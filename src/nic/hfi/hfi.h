@@ -220,6 +220,8 @@ const struct hfi_ctxt_info *hfi_ctxt_info(const struct hfi_ctxt *c);
 
 /** hfi_ctxt_poll() - Take packets off the wire and hand them to on_pkt, in this call only (besides the service thread). Return: events, 0 = idle. */
 int hfi_ctxt_poll(struct hfi_ctxt *c);
+/** hfi_ctxt_is_polled() - Has somebody let go of the lock in the middle of that? */
+bool hfi_ctxt_is_polled(const struct hfi_ctxt *c);
 /** hfi_ctxt_wait_fd() - Readable when hfi_ctxt_poll() may have work, after hfi_ctxt_arm(). -ENOTSUP in a world of its own. */
 int hfi_ctxt_wait_fd(struct hfi_ctxt *c);
 /** hfi_ctxt_arm() - About to sleep. Return: 0; -EAGAIN there is work. */

@@ -175,6 +175,11 @@ const struct hfi_ctxt_info *hfi_ctxt_info(const struct hfi_ctxt *c)
 	return &c->info;
 }
 
+bool hfi_ctxt_is_polled(const struct hfi_ctxt *c)
+{
+	return c->is_polling;
+}
+
 int hfi_ctxt_poll(struct hfi_ctxt *c)
 {
 	int n = 0;

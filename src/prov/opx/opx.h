@@ -311,6 +311,7 @@ struct opx_ep {
 	uint32_t pump_cnt;
 	TAILQ_HEAD(opx_copies, opx_copy) copies; /* those that the copy service had no room for */
 	bool need_doorbell;
+	uint32_t holds;                /* who has it at hand and may let go of the lock, but for a poll and timers */
 	int timer_fd;                  /* opx_wait.c */
 	uint64_t timer_ns;             /* when it is due; 0: never */
 	bool is_dozing;                /* FI_PROGRESS_AUTO: its threads sleep for long: the application's next poll kicks them */
@@ -359,6 +360,11 @@ void opx_ep_kick(const struct opx_ep *ep); /* to the threads that drive it: look
 int opx_ep_init(struct opx_ep *ep, struct opx_domain *d, struct fi_info *info, void *context);
 void opx_ep_fini(struct opx_ep *ep); /* stopped */
 void opx_ep_stop(struct opx_ep *ep); /* drains, drops receives, closes the context. Lock held; drops and retakes it */
+/**
+ * opx_ep_settle() - Hiding memory from a stopped process lets go of the lock in the middle of a pass: wait for who
+ * comes back to @ep from there. As opx_ep_stop().
+ */
+void opx_ep_settle(struct opx_ep *ep);
 void opx_ep_drain(struct opx_ep *ep); /* lets what is unacknowledged go on, for the room's linger at most. As opx_ep_stop() */
 /** opx_ep_bind_check() - opx's own rules before kit_ep_bind(). 0; -FI_EINVAL (logged). */
 int opx_ep_bind_check(struct opx_ep *ep, struct fid *bfid);

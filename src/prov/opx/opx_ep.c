@@ -292,10 +292,22 @@ void opx_ep_drain(struct opx_ep *ep)
 	}
 }
 
+void opx_ep_settle(struct opx_ep *ep)
+{
+	struct lock *lock = &ep->domain->kit.lock;
+
+	while (ep->hw && (ep->holds || hfi_ctxt_is_polled(ep->hw) || opx_rel_is_running(ep->rel))) {
+		lock_release(lock);
+		hfi_idle(ep->hfi);
+		lock_acquire(lock);
+	}
+}
+
 void opx_ep_stop(struct opx_ep *ep)
 {
 	if (ep->kit.enabled)
 		opx_ep_drain(ep);
+	opx_ep_settle(ep);
 	kit_srx_fini(&ep->srx);
 	if (ep->hw)
 		opx_ctxt_stop(ep);

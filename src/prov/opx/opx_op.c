@@ -95,8 +95,10 @@ static void op_over(struct opx_op *op)
 	op->is_waiting = false;
 	if (op->is_copying && opx_copy_cancel(&op->cp))
 		op->is_copying = false;
+	op->refs++; /* what follows may let go of the lock, and others end what @op still waits for */
 	for (int i = 0; i < op->key_cnt; i++)
 		hfi_conceal(op->ep->hw, op->keys[i]);
+	op->refs--;
 	op->key_cnt = 0;
 }
 
@@ -371,8 +373,10 @@ void opx_op_pump(struct opx_op *op)
 
 __attribute__((noinline)) int opx_pump(struct opx_ep *ep)
 {
-	int events = unlikely(!TAILQ_EMPTY(&ep->copies)) ? opx_copies_retry(ep) : 0;
+	int events;
 
+	ep->holds++;
+	events = unlikely(!TAILQ_EMPTY(&ep->copies)) ? opx_copies_retry(ep) : 0;
 	/* each once, from the front: the failure of one may end others */
 	for (uint32_t n = ep->pump_cnt; n && ep->pump_cnt; n--) {
 		struct opx_op *op = TAILQ_FIRST(&ep->pump);
@@ -381,5 +385,6 @@ __attribute__((noinline)) int opx_pump(struct opx_ep *ep)
 		TAILQ_INSERT_TAIL(&ep->pump, op, pump_link);
 		events += pump_one(op) != -FI_EAGAIN;
 	}
+	ep->holds--;
 	return events;
 }

@@ -292,11 +292,13 @@ void opx_mr_gone(struct opx_mr *mr)
 	LIST_FOREACH(ep, &mr->domain->eps, domain_link) {
 		struct gone g = {.mr = mr};
 
+		ep->holds++;
 		while (slab_foreach(&ep->op_slab, gone_look, &g), g.op) {
 			end_ns = end_ns ? end_ns : hfi_now_ns(ep->hfi) + GONE_NS;
 			gone_end(ep, g.op, end_ns);
 			g.op = NULL;
 		}
+		ep->holds--;
 	}
 }
 

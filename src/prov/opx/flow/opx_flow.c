@@ -496,6 +496,9 @@ static int run_all(struct opx_rel *rel, uint64_t now)
 	struct opx_flow *f, *tmp;
 	int events = 0;
 
+	if (rel->is_running) /* in another thread, which has let go of the lock and goes on with its list */
+		return 0;
+	rel->is_running = true;
 	if (rel->sdma_used)
 		opx_sdma_reap(rel);
 	rel->wants_pool = false;
@@ -514,6 +517,7 @@ static int run_all(struct opx_rel *rel, uint64_t now)
 	/* whoever asked for attention meanwhile has set it to 0 */
 	rel->next_ns = MIN(rel->next_ns, next);
 	rel->is_coarse = rel->next_ns != CLK_NEVER && rel->next_ns > now + rel->life_ns / 2;
+	rel->is_running = false;
 	return events;
 }
 
@@ -523,6 +527,11 @@ static __attribute__((noinline)) int run_due(struct opx_rel *rel)
 	uint64_t now = hfi_now_ns(rel->a.hfi);
 
 	return now >= rel->next_ns ? run_all(rel, now) : 0;
+}
+
+bool opx_rel_is_running(const struct opx_rel *rel)
+{
+	return rel->is_running;
 }
 
 int opx_rel_progress(struct opx_rel *rel)

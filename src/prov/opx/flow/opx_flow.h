@@ -148,6 +148,8 @@ void opx_rel_gone(void *rel, struct hfi_dst *dst, int status);
  * events.
  */
 int opx_rel_progress(struct opx_rel *rel);
+/** opx_rel_is_running() - Has somebody let go of the lock in the middle of that? */
+bool opx_rel_is_running(const struct opx_rel *rel);
 uint64_t opx_rel_next_ns(const struct opx_rel *rel); /* when it must run again; CLK_NEVER */
 
 struct opx_rel_stats {

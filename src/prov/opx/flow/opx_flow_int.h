@@ -69,6 +69,7 @@ struct opx_rel {
 	bool is_coarse;        /* all deadlines are far: the clock need not be read each time */
 	bool is_dirty;         /* the doorbell has not been rung */
 	bool wants_pool;       /* a flow waits for a free replay */
+	bool is_running;       /* somebody is at the timers of all flows */
 	struct opx_replay *begun; /* from opx_flow_begin() to _commit(); NULL: the adapter's memory */
 	struct opx_flow_list active, all;
 	struct slab pool[OPX_REP_NUM];

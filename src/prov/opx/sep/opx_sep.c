@@ -183,6 +183,7 @@ static void ctx_end(struct opx_ep *ep, uint64_t dir)
 	if (!ep->kit.enabled)
 		return;
 	opx_ep_drain(ep);
+	opx_ep_settle(ep);
 	/* what came unexpected since the receive context was closed goes with the HFI context */
 	if (dir == FI_RECV || is_last)
 		kit_srx_clear(&ep->srx);
