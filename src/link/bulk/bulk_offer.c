@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Bytes that an owner on another host sends before its peer asks for them: saves a message of some ten KiB a crossing.
+// Bytes that an owner on another host sends before its peer asks for them, which saves a message of up to 64 KiB one of
+// its crossings.
 //
 // Theory of operation: who sends a message that its peer is going to fetch (a rendezvous) says so with link_offer(). An
 // OFFER goes ahead of the message and the bytes follow it, in one datagram if they fit. Frames of a pair come in order:
