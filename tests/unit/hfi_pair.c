@@ -25,11 +25,14 @@ void turn(void)
 		sim_step(g_w.sim, now_ns() + 10 * NS_PER_MS);
 }
 
+#define SETTLE_TURNS 200 /* a busy machine may take away the processor for all of the time */
+
 void settle(void)
 {
 	uint64_t end_ns = now_ns() + (g_w.sim ? 2 * NS_PER_SEC : 5 * NS_PER_MS);
+	int turns = 0;
 
-	UNTIL(now_ns() >= end_ns);
+	UNTIL(++turns > SETTLE_TURNS && now_ns() >= end_ns);
 }
 
 /* --- what is heard --- */
