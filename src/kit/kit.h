@@ -218,6 +218,11 @@ int kit_domain_init(struct kit_domain *d, struct kit_fabric *f, const struct fi_
 int kit_domain_fini(struct kit_domain *d); /* -FI_EBUSY while objects are open */
 /** kit_domain_mark() - @mark is a byte that is 0 in a child after fork alone; NULL: there is none. */
 void kit_domain_mark(struct kit_domain *d, const volatile uint8_t *mark);
+/** kit_is_forked() - Are we a child after fork, to which nothing of @d belongs? */
+static inline bool kit_is_forked(struct kit_domain *d)
+{
+	return unlikely(!*d->fork_mark) && d->forked && d->forked(d);
+}
 
 /* --- completion queue ---------------------------------------------------------------------------- */
 struct kit_cqe {

@@ -11,11 +11,6 @@
 #include "kit/kit.h"
 #include "kit/stubs.h"
 
-static inline bool kit_is_forked(struct kit_domain *d)
-{
-	return unlikely(!*d->fork_mark) && d->forked && d->forked(d);
-}
-
 /**
  * kit_enter() - Take the domain's lock, except in a child after fork, where its holder may not
  * exist. Return: taken; else the caller must touch nothing that the parent also uses.

@@ -69,7 +69,7 @@ static void offer__saves_the_request(void **state)
 	offer_comes(100, LEN);
 	assert_int_equal(read_from(100, LEN, &d), 0);
 	assert_int_equal(frames_from(0), 0);
-	assert_true(fp.port[1].has_offer);
+	assert_non_null(fp.port[1].bulk->fresh);
 	bulk_offer_send(fp.port[1].bulk); /* with the doorbell, not in some later poll */
 	assert_int_equal(frames_from(1), (LEN + BULK_CHUNK - 1) / BULK_CHUNK);
 	run_to(&d, 0);

@@ -159,8 +159,11 @@ uint32_t bulk_outstanding(const struct bulk_port *b)
 
 static struct bulk_op *op_find(struct bulk_port *b, const struct link_peer *peer, const struct bulk_pkt *pkt)
 {
-	struct bulk_op *op = slab_find(&b->ops, pkt->id);
+	struct bulk_op *op;
 
+	if (pkt->type == BULK_T_AHEAD || pkt->status == BULK_S_WITHDRAWN) /* the peer has named it */
+		return bulk_offer_find(b, peer, pkt);
+	op = slab_find(&b->ops, pkt->id);
 	return op && op->tag == pkt->tag && op->peer == peer && op->state == BULK_RUNS ? op : NULL;
 }
 
@@ -196,16 +199,13 @@ int bulk_on_frame(struct bulk_port *b, struct link_peer *peer, const struct view
 		bulk_serve_stop(b, peer, &pkt);
 		break;
 	case BULK_T_DATA: /* late ones find no operation; that is no mistake of the peer */
+	case BULK_T_AHEAD:
 	case BULK_T_REPLY:
-		op = pkt.status == BULK_S_WITHDRAWN ? bulk_offer_find(b, peer, &pkt) : op_find(b, peer, &pkt);
+		op = op_find(b, peer, &pkt);
 		is_ok = !op || op->how->reply(b, op, &pkt, frame);
 		break;
 	case BULK_T_OFFER:
 		bulk_offer_come(b, peer, &pkt);
-		break;
-	case BULK_T_AHEAD:
-		op = bulk_offer_find(b, peer, &pkt);
-		is_ok = !op || op->how->reply(b, op, &pkt, frame);
 		break;
 	case BULK_T_PING:
 		break;

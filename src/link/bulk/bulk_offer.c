@@ -46,12 +46,10 @@ void link_offer(struct link_port *p, struct link_peer *peer, uint32_t key, uint6
 	bulk_region_offer(b->node, key);
 	ahead_sent(&peer->offers, true);
 	b->fresh = s;
-	p->has_offer = true;
 }
 
 void bulk_offer_send(struct bulk_port *b)
 {
-	b->port->has_offer = false;
 	/* nobody is called back by what goes over the network, so this is no turn within another one of the stream */
 	while (b->fresh && bulk_stream_turn(b, b->fresh) > 0)
 		;
@@ -103,7 +101,7 @@ bool bulk_offer_take(struct bulk_port *b, struct bulk_op *op)
 		return false;
 	for (const struct bulk_op *i = ahead_first(b, op->peer); i; i = i->ahead_next)
 		cnt++;
-	if (cnt >= CNT_MAX) /* more than one of us would offer: each of its bytes would have to look through them */
+	if (cnt >= CNT_MAX) /* no owner of ours offers more; each frame that comes looks through them */
 		return false;
 	bulk_queue_leave(b, op);
 	op->offer_tag = o->tag;

@@ -16,7 +16,7 @@
 // row of sends before it polls again, what the kernel does in its place is part of what that costs.
 #include "link/bulk/bulk_int.h"
 
-#define SMALL_LEN    1025u /* bytes that nothing is measured of */
+#define SMALL_MAX    1024u /* bytes: of so short ones nothing is measured */
 #define CLASS_BASE   7	   /* log2: class 0 is below 256 bytes, then each covers a factor of 4 */
 #define FIRST_LOOKS  2u	   /* at each method, before one is preferred */
 #define LOOK_LEN     4u	   /* choices of one look; where operations overlap one is enough */
@@ -198,7 +198,7 @@ enum bulk_way bulk_pick(struct bulk_port *b, struct bulk_op *op, uint64_t now_ns
 	if (b->force >= 0)
 		return op->way = b->force == BULK_HELPED && !can_help(op) ? BULK_CMA : (enum bulk_way)b->force;
 	/* no system call is as fast as an owner who looks anyhow */
-	if (op->len < SMALL_LEN && !is_away(op, now_ns))
+	if (op->len <= SMALL_MAX && !is_away(op, now_ns))
 		return op->way;
 	/* a choice is judged by all that follows from it, so also by what the kernel did in place of a silent owner */
 	if (is_in_period(op)) {

@@ -469,7 +469,7 @@ void bulk_serve_put(struct bulk_port *b, struct link_peer *peer, const struct bu
 		return;
 	}
 	b->node->put_served += pkt->payload_len;
-	if (pkt->payload_len == pkt->len) /* all of it: there is nothing to say at once with this */
+	if (pkt->payload_len == pkt->len) /* all of it: no other piece's answer could be joined to this one */
 		bulk_serve_answer(b, peer, pkt, BULK_S_OK, pkt->payload_len);
 	else
 		reply_push(b, peer, pkt, BULK_S_OK, pkt->payload_len);

@@ -164,7 +164,6 @@ struct link_port {
 	uint32_t epoch_armed;      /* node->poll_epoch then */
 	bool net_used;             /* sockets are polled; else the agent watches them and sets this */
 	bool net_look;             /* look at the sockets in the next poll, used or not */
-	bool has_offer;            /* link_offer(): its bytes go with the frame behind it, set by the bulk service */
 	bool bulk_due;             /* bulk_outstanding() may be more than 0; set by the bulk service */
 	bool net_off;              /* the room has no udp: whom shared memory does not reach nothing does */
 	bool shm_wanted;           /* the room and the owner allow shared memory */
@@ -489,7 +488,7 @@ int bulk_node_open(struct link_node *n, struct bulk_node **out);
 void bulk_node_close(struct bulk_node *b);
 int bulk_port_open(struct link_port *p, struct bulk_port **out);
 void bulk_port_close(struct bulk_port *b); /* outstanding requests end with -ECANCELED */
-/** bulk_offer_send() - What link_offer() has announced, in the datagram of the frame that it was for. */
+/** bulk_offer_send() - What link_offer() has announced, if anything, in the datagram of its frame. */
 void bulk_offer_send(struct bulk_port *b);
 int bulk_on_frame(struct bulk_port *b, struct link_peer *peer, const struct view *frame);
 void bulk_on_sent(struct bulk_port *b, void *cookie, int status);

@@ -151,8 +151,7 @@ bool link_peer_is_idle(const struct link_peer *peer)
 
 static __attribute__((noinline)) void ring(struct link_port *p)
 {
-	if (p->has_offer)
-		bulk_offer_send(p->bulk);
+	bulk_offer_send(p->bulk);
 	if (!rel_may_wait(p->rel, p->out_ns))
 		port_flush(p, p->out_ns);
 	port_soon(p, p->out_ns);

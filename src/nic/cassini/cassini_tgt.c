@@ -334,8 +334,6 @@ static struct cassini_op *source_of(const struct arrival *a)
 
 	if (!op || op->peer != a->peer)
 		return NULL;
-	if (op->region) /* software asks: what was sent ahead has gone by */
-		link_offer_missed(a->dom->port, a->peer->link, op->region);
 	offset = pkt->remote_offset - (uintptr_t)op->cmd.local_addr; /* wraps where it lies below */
 	if (offset > op->cmd.request_len || a->hit.mlength > op->cmd.request_len - offset)
 		return NULL;
@@ -528,6 +526,8 @@ FOLDED int perform(struct arrival *a, bool is_simple)
 				cassini_ule_free(a->pte, a->hit.ule);
 			return CASSINI_RC_NO_TRANSLATION;
 		}
+		if (a->source->region) /* software asks: what was sent ahead has gone by */
+			link_offer_missed(a->dom->port, a->peer->link, a->source->region);
 	}
 	hit_count(a, is_simple);
 	event_fill(a, is_simple);

@@ -23,9 +23,7 @@ void cxi_ep_gate(struct cxi_ep *ep)
 
 int cxi_ep_state(struct cxi_ep *ep)
 {
-	struct kit_domain *d = &ep->domain->kit;
-
-	if (unlikely(!*d->fork_mark && d->forked(d)))
+	if (kit_is_forked(&ep->domain->kit))
 		return -FI_EIO;
 	if (likely(ep->kit.enabled))
 		return 0;

@@ -352,11 +352,9 @@ struct efa_ep {
 /** efa_ep_state() - May data calls go on? 0; -FI_EOPBADSTATE not enabled; -FI_EIO in a child after fork: the adapter is the parent's. */
 static inline int efa_ep_state(const struct kit_ep *ep)
 {
-	struct kit_domain *d = ep->domain;
-
 	if (unlikely(!ep->enabled))
 		return -FI_EOPBADSTATE;
-	return unlikely(!*d->fork_mark) && d->forked && d->forked(d) ? -FI_EIO : 0;
+	return kit_is_forked(ep->domain) ? -FI_EIO : 0;
 }
 
 /* efa_ep.c */

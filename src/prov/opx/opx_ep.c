@@ -27,11 +27,9 @@ void opx_ep_set_enabled(struct opx_ep *ep, bool on)
 
 int opx_ep_state_slow(const struct opx_ep *ep)
 {
-	struct kit_domain *d = ep->kit.domain;
-
 	if (!ep->kit.enabled)
 		return -FI_EOPBADSTATE;
-	return d->forked && d->forked(d) ? -FI_EIO : 0;
+	return kit_is_forked(ep->kit.domain) ? -FI_EIO : 0;
 }
 
 /* --- progress ------------------------------------------------------------------------------------ */
@@ -278,29 +276,27 @@ static bool is_quiet(const struct opx_ep *ep)
 	return TAILQ_EMPTY(&ep->pump) && TAILQ_EMPTY(&ep->copies) && opx_rel_drained(ep->rel);
 }
 
+/* Lets go of the lock for a moment, for others to end what they are at. */
+static void yield(struct opx_ep *ep)
+{
+	lock_release(&ep->domain->kit.lock);
+	hfi_idle(ep->hfi);
+	lock_acquire(&ep->domain->kit.lock);
+}
+
 void opx_ep_drain(struct opx_ep *ep)
 {
-	struct lock *lock = &ep->domain->kit.lock;
 	uint64_t until = hfi_now_ns(ep->hfi) + hfi_linger_ns(ep->hfi);
 
-	while (!is_quiet(ep) && hfi_now_ns(ep->hfi) < until) {
-		if (opx_ep_progress(&ep->kit))
-			continue;
-		lock_release(lock);
-		hfi_idle(ep->hfi);
-		lock_acquire(lock);
-	}
+	while (!is_quiet(ep) && hfi_now_ns(ep->hfi) < until)
+		if (!opx_ep_progress(&ep->kit))
+			yield(ep);
 }
 
 void opx_ep_settle(struct opx_ep *ep)
 {
-	struct lock *lock = &ep->domain->kit.lock;
-
-	while (ep->hw && (ep->holds || hfi_ctxt_is_polled(ep->hw) || opx_rel_is_running(ep->rel))) {
-		lock_release(lock);
-		hfi_idle(ep->hfi);
-		lock_acquire(lock);
-	}
+	while (ep->hw && (ep->holds || hfi_ctxt_is_polled(ep->hw) || opx_rel_is_running(ep->rel)))
+		yield(ep);
 }
 
 void opx_ep_stop(struct opx_ep *ep)
