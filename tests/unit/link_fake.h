@@ -9,8 +9,6 @@
 
 #include "link/core/link_int.h"
 
-#define FAKE __attribute__((weak))
-
 struct fake_shm_send {
 	struct shm_peer *sp;
 	enum link_kind kind;
@@ -36,7 +34,7 @@ static struct {
 	uint32_t rel_known_nonce;
 	uint32_t rel_met; /* the low half of a pair that was made */
 	struct link_addr last_src;
-	uint32_t bulk_outstanding, bulk_polls, bulk_frames, bulk_deaths;
+	uint32_t bulk_outstanding, bulk_polls, bulk_frames, bulk_offers, bulk_deaths;
 	bool is_bulk_due;
 	uint32_t agent_marker;
 } fake = {.attach_rc = -ENOENT, .rel_deadline = CLK_NEVER};
@@ -62,7 +60,7 @@ struct bulk_node {
 
 static struct bulk_node fake_bulk_node;
 
-FAKE int shm_port_open(struct link_port *p, struct shm_port **out)
+int shm_port_open(struct link_port *p, struct shm_port **out)
 {
 	*out = mem_alloc(sizeof(**out));
 	if (!*out)
@@ -71,7 +69,7 @@ FAKE int shm_port_open(struct link_port *p, struct shm_port **out)
 	return 0;
 }
 
-FAKE int shm_peer_attach(struct shm_port *s, struct link_peer *peer, struct shm_peer **out)
+int shm_peer_attach(struct shm_port *s, struct link_peer *peer, struct shm_peer **out)
 {
 	if (fake.attach_rc)
 		return fake.attach_rc;
@@ -82,7 +80,7 @@ FAKE int shm_peer_attach(struct shm_port *s, struct link_peer *peer, struct shm_
 	return 0;
 }
 
-FAKE void shm_peer_detach(struct shm_peer *sp)
+void shm_peer_detach(struct shm_peer *sp)
 {
 	struct shm_peer **at = &sp->s->peers;
 
@@ -97,51 +95,51 @@ FAKE void shm_peer_detach(struct shm_peer *sp)
 	mem_free(sp);
 }
 
-FAKE void shm_port_set_label(struct shm_port *s, uint64_t label)
+void shm_port_set_label(struct shm_port *s, uint64_t label)
 {
 	(void)s;
 	(void)label;
 }
 
-FAKE void shm_port_set_nonce(struct shm_port *s, uint32_t nonce)
+void shm_port_set_nonce(struct shm_port *s, uint32_t nonce)
 {
 	(void)s;
 	(void)nonce;
 }
 
-FAKE void live_open(struct link_node *n)
+void live_open(struct link_node *n)
 {
 	(void)n;
 }
 
-FAKE void live_tick(struct link_node *n)
+void live_tick(struct link_node *n)
 {
 	(void)n;
 }
 
-FAKE void live_port_end(const struct link_port *p)
+void live_port_end(const struct link_port *p)
 {
 	(void)p;
 }
 
-FAKE void live_close(struct link_node *n)
+void live_close(struct link_node *n)
 {
 	(void)n;
 }
 
-FAKE void shm_port_hide(struct shm_port *s)
+void shm_port_hide(struct shm_port *s)
 {
 	(void)s;
 }
 
-FAKE void shm_port_close(struct shm_port *s)
+void shm_port_close(struct shm_port *s)
 {
 	while (s->peers)
 		shm_peer_detach(s->peers);
 	mem_free(s);
 }
 
-FAKE int shm_send(struct shm_peer *sp, enum link_kind kind, const void *hdr, size_t hdr_len,
+int shm_send(struct shm_peer *sp, enum link_kind kind, const void *hdr, size_t hdr_len,
 		  const struct iovec *iov, int iov_cnt, void *cookie)
 {
 	(void)hdr, (void)hdr_len, (void)iov, (void)iov_cnt;
@@ -150,158 +148,158 @@ FAKE int shm_send(struct shm_peer *sp, enum link_kind kind, const void *hdr, siz
 	return 0;
 }
 
-FAKE void shm_limit_look(void)
+void shm_limit_look(void)
 {
 }
 
-FAKE uint8_t *shm_begin(struct shm_peer *sp, size_t len, bool is_raw)
+uint8_t *shm_begin(struct shm_peer *sp, size_t len, bool is_raw)
 {
 	(void)sp, (void)len, (void)is_raw;
 	return NULL;
 }
 
-FAKE bool shm_has_lane(const struct shm_peer *sp)
+bool shm_has_lane(const struct shm_peer *sp)
 {
 	(void)sp;
 	return false;
 }
 
-FAKE void shm_commit(struct shm_peer *sp, uint8_t *frame, size_t len, bool is_raw, void *cookie, uint64_t tag)
+void shm_commit(struct shm_peer *sp, uint8_t *frame, size_t len, bool is_raw, void *cookie, uint64_t tag)
 {
 	(void)sp, (void)frame, (void)len, (void)is_raw, (void)cookie, (void)tag;
 }
 
-FAKE int shm_send_dgram(struct shm_peer *sp, const struct iovec *iov, int iov_cnt)
+int shm_send_dgram(struct shm_peer *sp, const struct iovec *iov, int iov_cnt)
 {
 	(void)sp, (void)iov, (void)iov_cnt;
 	fake.shm_sends++;
 	return 0;
 }
 
-FAKE int shm_poll(struct shm_port *s, int budget)
+int shm_poll(struct shm_port *s, int budget)
 {
 	(void)s, (void)budget;
 	fake.shm_polls++;
 	return fake.on_shm_poll ? fake.on_shm_poll() : 0;
 }
 
-FAKE uint64_t shm_next_deadline(struct shm_port *s)
+uint64_t shm_next_deadline(struct shm_port *s)
 {
 	(void)s;
 	return CLK_NEVER;
 }
-FAKE void shm_timer(struct shm_port *s, uint64_t now_ns)
+void shm_timer(struct shm_port *s, uint64_t now_ns)
 {
 	(void)s, (void)now_ns;
 	fake.shm_timers++;
 }
-FAKE int shm_wait_fd(struct shm_port *s)
+int shm_wait_fd(struct shm_port *s)
 {
 	(void)s;
 	return -1;
 }
-FAKE int shm_arm(struct shm_port *s)
+int shm_arm(struct shm_port *s)
 {
 	(void)s;
 	fake.shm_armed += !fake.shm_arm_rc;
 	return fake.shm_arm_rc;
 }
-FAKE bool shm_is_armed(const struct shm_port *s)
+bool shm_is_armed(const struct shm_port *s)
 {
 	(void)s;
 	return fake.shm_armed;
 }
-FAKE void shm_disarm(struct shm_port *s)
+void shm_disarm(struct shm_port *s)
 {
 	(void)s;
 	fake.shm_disarms++;
 }
-FAKE bool shm_peer_expire(struct shm_peer *sp)
+bool shm_peer_expire(struct shm_peer *sp)
 {
 	(void)sp;
 	return false;
 }
 
-FAKE bool shm_peer_has_closed(const struct shm_peer *sp)
+bool shm_peer_has_closed(const struct shm_peer *sp)
 {
 	(void)sp;
 	return false;
 }
 
-FAKE bool shm_peer_is_unseen(const struct shm_peer *sp)
+bool shm_peer_is_unseen(const struct shm_peer *sp)
 {
 	(void)sp;
 	return false;
 }
 
-FAKE bool shm_peer_is_void(const struct shm_peer *sp)
+bool shm_peer_is_void(const struct shm_peer *sp)
 {
 	(void)sp;
 	return false;
 }
 
-FAKE uint64_t shm_peer_label(const struct shm_peer *sp)
+uint64_t shm_peer_label(const struct shm_peer *sp)
 {
 	(void)sp;
 	return 0;
 }
 
-FAKE uint32_t shm_peer_nonce(const struct shm_peer *sp)
+uint32_t shm_peer_nonce(const struct shm_peer *sp)
 {
 	return sp->peer->addr.nonce;
 }
 
-FAKE pid_t shm_addr_pid(const struct link_addr *addr)
+pid_t shm_addr_pid(const struct link_addr *addr)
 {
 	return 0;
 }
 
-FAKE pid_t shm_peer_pid(const struct shm_peer *sp)
+pid_t shm_peer_pid(const struct shm_peer *sp)
 {
 	(void)sp;
 	return 0;
 }
-FAKE bool shm_peer_cma_ok(struct shm_peer *sp)
+bool shm_peer_cma_ok(struct shm_peer *sp)
 {
 	(void)sp;
 	return false;
 }
-FAKE bool shm_peer_is_polling(struct shm_peer *sp)
+bool shm_peer_is_polling(struct shm_peer *sp)
 {
 	(void)sp;
 	return false;
 }
-FAKE uint64_t shm_peer_node(const struct shm_peer *sp)
+uint64_t shm_peer_node(const struct shm_peer *sp)
 {
 	(void)sp;
 	return 0;
 }
-FAKE uint32_t shm_outstanding(const struct shm_port *s)
+uint32_t shm_outstanding(const struct shm_port *s)
 {
 	(void)s;
 	return fake.shm_outstanding;
 }
-FAKE uint32_t shm_untaken(struct shm_port *s)
+uint32_t shm_untaken(struct shm_port *s)
 {
 	(void)s;
 	return fake.shm_untaken;
 }
 
-FAKE int fault_open(struct link_port *p, struct carrier *inner, struct carrier **out)
+int fault_open(struct link_port *p, struct carrier *inner, struct carrier **out)
 {
 	(void)p;
 	*out = inner;
 	return 0;
 }
 
-FAKE int cap_open(struct link_port *p, struct carrier *inner, struct carrier **out)
+int cap_open(struct link_port *p, struct carrier *inner, struct carrier **out)
 {
 	(void)p;
 	*out = inner;
 	return 0;
 }
 
-FAKE int rel_open(struct link_port *p, struct carrier *net, struct rel **out)
+int rel_open(struct link_port *p, struct carrier *net, struct rel **out)
 {
 	(void)net;
 	*out = mem_alloc(sizeof(**out));
@@ -311,12 +309,12 @@ FAKE int rel_open(struct link_port *p, struct carrier *net, struct rel **out)
 	return 0;
 }
 
-FAKE void rel_close(struct rel *r)
+void rel_close(struct rel *r)
 {
 	mem_free(r);
 }
 
-FAKE int rel_send(struct rel *r, struct link_peer *peer, enum link_kind kind, const void *hdr,
+int rel_send(struct rel *r, struct link_peer *peer, enum link_kind kind, const void *hdr,
 		  size_t hdr_len, const struct iovec *iov, int iov_cnt, void *cookie,
 		  uint64_t now_ns)
 {
@@ -330,7 +328,7 @@ FAKE int rel_send(struct rel *r, struct link_peer *peer, enum link_kind kind, co
 	return r->p->net->ops->send(r->p->net, &peer->addr, out, iov_cnt + 1);
 }
 
-FAKE void rel_input(struct rel *r, const struct link_addr *src, const void *buf, size_t len,
+void rel_input(struct rel *r, const struct link_addr *src, const void *buf, size_t len,
 		    uint64_t now_ns)
 {
 	struct view v = view_of(buf, (uint32_t)len);
@@ -343,56 +341,56 @@ FAKE void rel_input(struct rel *r, const struct link_addr *src, const void *buf,
 		port_deliver(r->p, peer, LINK_K_NIC, &v);
 }
 
-FAKE void rel_error(struct rel *r, const struct link_addr *dst, const struct carrier_error *e, uint64_t now_ns)
+void rel_error(struct rel *r, const struct link_addr *dst, const struct carrier_error *e, uint64_t now_ns)
 {
 	(void)r, (void)e, (void)now_ns;
 	fake.rel_refusals++;
 	fake.last_src = *dst;
 }
 
-FAKE void rel_carrier_flush(struct rel *r)
+void rel_carrier_flush(struct rel *r)
 {
 	(void)r;
 	fake.carrier_flushes++;
 }
 
-FAKE void rel_flush(struct rel *r, uint64_t now_ns)
+void rel_flush(struct rel *r, uint64_t now_ns)
 {
 	(void)now_ns;
 	fake.rel_flushes++;
 	r->p->net->ops->flush(r->p->net);
 }
 
-FAKE bool rel_lingers(const struct rel *r)
+bool rel_lingers(const struct rel *r)
 {
 	(void)r;
 	return fake.is_lingering;
 }
-FAKE void rel_linger(struct rel *r, uint64_t now_ns)
+void rel_linger(struct rel *r, uint64_t now_ns)
 {
 	(void)r, (void)now_ns;
 	fake.rel_lingers++;
 }
 
-FAKE void rel_repoint(struct rel *r, enum link_kind kind, void (*fn)(void *arg, void *cookie, struct iovec *iov),
+void rel_repoint(struct rel *r, enum link_kind kind, void (*fn)(void *arg, void *cookie, struct iovec *iov),
 		      void *arg)
 {
 	(void)r, (void)kind, (void)fn, (void)arg;
 }
 
-FAKE bool rel_may_wait(const struct rel *r, uint64_t now_ns)
+bool rel_may_wait(const struct rel *r, uint64_t now_ns)
 {
 	(void)r, (void)now_ns;
 	return false;
 }
 
-FAKE uint64_t rel_next_deadline(struct rel *r)
+uint64_t rel_next_deadline(struct rel *r)
 {
 	(void)r;
 	return fake.rel_deadline;
 }
 
-FAKE void rel_peer_drop(struct rel *r, struct link_peer *peer, int status)
+void rel_peer_drop(struct rel *r, struct link_peer *peer, int status)
 {
 	void *cookie = fake.rel_cookie;
 
@@ -404,45 +402,45 @@ FAKE void rel_peer_drop(struct rel *r, struct link_peer *peer, int status)
 		r->p->up->sent(r->p, LINK_K_NIC, cookie, status);
 }
 
-FAKE bool rel_drain(struct rel *r, uint64_t now_ns)
+bool rel_drain(struct rel *r, uint64_t now_ns)
 {
 	(void)r, (void)now_ns;
 	return !fake.rel_owes;
 }
-FAKE uint32_t rel_progress(struct rel *r, const struct link_addr *addr)
+uint32_t rel_progress(struct rel *r, const struct link_addr *addr)
 {
 	(void)r, (void)addr;
 	return fake.rel_progress;
 }
-FAKE uint8_t *rel_begin(struct rel *r, struct link_peer *peer)
+uint8_t *rel_begin(struct rel *r, struct link_peer *peer)
 {
 	(void)r, (void)peer;
 	return NULL;
 }
 
-FAKE void rel_commit(struct rel *r, struct link_peer *peer, size_t len, void *cookie, uint64_t tag, uint64_t now_ns)
+void rel_commit(struct rel *r, struct link_peer *peer, size_t len, void *cookie, uint64_t tag, uint64_t now_ns)
 {
 	(void)r, (void)peer, (void)len, (void)cookie, (void)tag, (void)now_ns;
 }
 
-FAKE uint32_t rel_peer_own(const struct rel_peer *rp)
+uint32_t rel_peer_own(const struct rel_peer *rp)
 {
 	(void)rp;
 	return 0;
 }
 
-FAKE uint32_t rel_own(const struct rel *r)
+uint32_t rel_own(const struct rel *r)
 {
 	(void)r;
 	return 0;
 }
 
-FAKE bool rel_ack_owed(struct rel *r, uint64_t now_ns)
+bool rel_ack_owed(struct rel *r, uint64_t now_ns)
 {
 	(void)r, (void)now_ns;
 	return false;
 }
-FAKE uint32_t rel_met(struct rel *r)
+uint32_t rel_met(struct rel *r)
 {
 	uint32_t met = fake.rel_met;
 
@@ -450,37 +448,37 @@ FAKE uint32_t rel_met(struct rel *r)
 	fake.rel_met = 0;
 	return met;
 }
-FAKE void rel_known(struct rel *r, void (*fn)(void *arg, const struct link_addr *addr, uint32_t nonce), void *arg)
+void rel_known(struct rel *r, void (*fn)(void *arg, const struct link_addr *addr, uint32_t nonce), void *arg)
 {
 	(void)r;
 	if (fake.rel_known)
 		fn(arg, fake.rel_known, fake.rel_known_nonce);
 }
 
-FAKE uint32_t rel_peer_nonce(const struct rel_peer *rp)
+uint32_t rel_peer_nonce(const struct rel_peer *rp)
 {
 	return 0;
 }
 
-FAKE uint32_t rel_outstanding(const struct rel *r)
+uint32_t rel_outstanding(const struct rel *r)
 {
 	(void)r;
 	return fake.rel_outstanding;
 }
 
-FAKE int bulk_node_open(struct link_node *n, struct bulk_node **out)
+int bulk_node_open(struct link_node *n, struct bulk_node **out)
 {
 	(void)n;
 	*out = &fake_bulk_node;
 	return 0;
 }
 
-FAKE void bulk_node_close(struct bulk_node *b)
+void bulk_node_close(struct bulk_node *b)
 {
 	(void)b;
 }
 
-FAKE int bulk_port_open(struct link_port *p, struct bulk_port **out)
+int bulk_port_open(struct link_port *p, struct bulk_port **out)
 {
 	*out = mem_alloc(sizeof(**out));
 	if (!*out)
@@ -489,41 +487,47 @@ FAKE int bulk_port_open(struct link_port *p, struct bulk_port **out)
 	return 0;
 }
 
-FAKE void bulk_port_close(struct bulk_port *b)
+void bulk_port_close(struct bulk_port *b)
 {
 	mem_free(b);
 }
 
-FAKE int bulk_on_frame(struct bulk_port *b, struct link_peer *peer, const struct view *frame)
+int bulk_on_frame(struct bulk_port *b, struct link_peer *peer, const struct view *frame)
 {
 	(void)b, (void)peer, (void)frame;
 	fake.bulk_frames++;
 	return 0;
 }
 
-FAKE void bulk_on_sent(struct bulk_port *b, void *cookie, int status)
+void bulk_offer_send(struct bulk_port *b)
+{
+	(void)b;
+	fake.bulk_offers++;
+}
+
+void bulk_on_sent(struct bulk_port *b, void *cookie, int status)
 {
 	(void)b, (void)cookie, (void)status;
 }
 
-FAKE void bulk_peer_dead(struct bulk_port *b, struct link_peer *peer, int status)
+void bulk_peer_dead(struct bulk_port *b, struct link_peer *peer, int status)
 {
 	(void)b, (void)peer, (void)status;
 	fake.bulk_deaths++;
 }
 
-FAKE int bulk_poll(struct bulk_port *b, uint64_t now_ns)
+int bulk_poll(struct bulk_port *b, uint64_t now_ns)
 {
 	(void)b, (void)now_ns;
 	fake.bulk_polls++;
 	return 0;
 }
-FAKE uint64_t bulk_next_deadline(const struct bulk_port *b)
+uint64_t bulk_next_deadline(const struct bulk_port *b)
 {
 	(void)b;
 	return fake.is_bulk_due ? 0 : CLK_NEVER;
 }
-FAKE uint32_t bulk_outstanding(const struct bulk_port *b)
+uint32_t bulk_outstanding(const struct bulk_port *b)
 {
 	(void)b;
 	return fake.bulk_outstanding;

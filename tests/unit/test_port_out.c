@@ -20,8 +20,10 @@ static void send__network_when_no_segment(void **state)
 	assert_int_equal(link_next_deadline(port), 0); /* something is held back */
 	link_doorbell(port);
 	assert_int_equal(fake.rel_flushes, 1);
+	assert_int_equal(fake.bulk_offers, 1); /* what was announced leaves with its frame */
 	link_doorbell(port);
 	assert_int_equal(fake.rel_flushes, 1);
+	assert_int_equal(fake.bulk_offers, 1);
 	assert_true(link_next_deadline(port) == CLK_NEVER);
 }
 
