@@ -119,14 +119,23 @@ static inline struct shm_pend *pend_push(struct shm_peer *sp, uint8_t kind, void
 	return e;
 }
 
+/* Whoever is refused looks in its next idle poll for what the peers have taken. Return: NULL. */
+static __attribute__((noinline)) void *no_room(struct shm_port *s)
+{
+	s->look_at = 0;
+	return NULL;
+}
+
 /* The known free slots are used up: free is what has been consumed and has no unfinished frame. */
 static __attribute__((noinline)) void *own_reserve_slow(struct shm_peer *sp, uint32_t len)
 {
 	uint32_t oldest = sp->pend[sp->pend_head % SHM_PEND_CNT].pos;
+	void *slot;
 
 	shm_read_acked(sp);
 	sp->tx.head_seen = shm_has_done(sp) ? oldest : sp->acked;
-	return lane_reserve_seen(&sp->tx, len);
+	slot = lane_reserve_seen(&sp->tx, len);
+	return slot ? slot : no_room(sp->s);
 }
 
 /*
@@ -166,16 +175,18 @@ static bool is_share_used(const struct shm_peer *sp, uint32_t grans)
 static void *stage_begin(struct shm_peer *sp, size_t len, uint32_t *gran)
 {
 	struct shm_port *s = sp->s;
+	void *run;
 
 	if (unlikely(!s->has_stage) && shm_port_stage(s))
 		return NULL;
 	if (is_share_used(sp, (uint32_t)DIV_ROUND_UP(len, STAGE_GRAN)))
-		return NULL;
+		return no_room(s);
 	if (unlikely(!STAILQ_EMPTY(&s->held)) && shm_is_held(sp)) {
 		sp->is_blocked = true;
 		return NULL;
 	}
-	return stage_alloc(&s->stage, len, gran);
+	run = stage_alloc(&s->stage, len, gran);
+	return likely(run) ? run : no_room(s);
 }
 
 /* The run @gran is filled with @len bytes: its place into the lane at @slot. */
@@ -433,7 +444,7 @@ inline __attribute__((always_inline)) uint8_t *shm_begin(struct shm_peer *sp, si
 	if (unlikely(sp->tx_mode != SHM_TX_OWN))
 		return NULL;
 	if (unlikely(!is_raw && sp->s->outstanding >= LINK_OWN_CNT))
-		return NULL;
+		return no_room(sp->s);
 	return likely(len <= SHM_INLINE_MAX) ? own_reserve(sp, len) : staged_begin(sp, len);
 }
 

@@ -534,10 +534,13 @@ struct shm_port {
 	uint64_t block_used[SHM_BLOCK_CNT / 64];
 	struct shm_peer *busy; /* list by busy_next: have unacknowledged frames to complete */
 	uint32_t outstanding;  /* cookies */
+	bool has_told;	       /* the owner was told that a frame of its has ended, in this look */
 	bool has_ready;	       /* an acknowledgement for a busy peer arrived in this pass */
 	unsigned ends;	       /* enum shm_ends */
 	uint32_t pass;		   /* polls */
-	uint32_t idle, look_after; /* idle polls in a row; look at heads after that many */
+	uint32_t idle;	     /* polls in a row that found nothing */
+	uint32_t look_at;    /* look at heads when @idle is that many ... */
+	uint32_t look_after; /* ... for the first time in a row of them */
 	/* peers */
 	struct shm_peer *tab[SHM_HASH];
 	struct shm_peer *all;
@@ -657,6 +660,22 @@ static inline void shm_peer_doom(struct shm_peer *sp, int status)
 /** shm_complete() - End the frames of @sp that are acknowledged; unless @status is 0 also all
  * others. Return: how many. */
 int shm_complete(struct shm_peer *sp, int status);
+#define SHM_LOOK_MAX 64u /* idle polls before the first look at heads */
+
+/** shm_look_restart() - Something came: when to look at heads counts from now. */
+static inline void shm_look_restart(struct shm_port *s)
+{
+	s->idle = 0;
+	s->look_at = s->look_after;
+}
+
+/** shm_look_adapt() - Whether the next row of idle polls has its first look sooner or later than this one had. */
+static inline void shm_look_adapt(struct shm_port *s, bool is_sooner)
+{
+	s->look_after = is_sooner ? MAX(s->look_after / 2, 1U) : MIN(s->look_after * 2, SHM_LOOK_MAX);
+	shm_look_restart(s);
+}
+
 /** shm_poll_acks() - End what has been acknowledged of all; @is_look: look at the heads for that. Return: how many. */
 int shm_poll_acks(struct shm_port *s, bool is_look);
 /** shm_tx_in_flight() - Frames that the peer has not acknowledged, with or without cookie. */

@@ -9,19 +9,27 @@
 #define SWEEP_EVERY   64u    /* polls; bitmap mode */
 #define EPOCH_EVERY   32u    /* polls */
 #define SHARED_EVERY  8u     /* polls that found something: look at the shared lane, too */
+#define LOOK_GAP_MAX  16u   /* idle polls between two looks at heads */
 #define FETCH_MAX     1024u /* bytes of a staged frame that are fetched before its owner asks for them */
 
-/* Whether to look at the heads of the lanes that we write, though it takes the lines from their
- * readers. */
+/*
+ * Whether to look at the heads of the lanes that we write, though it takes the lines from their readers. A row of polls
+ * that find nothing has its first look after look_after of them: later and later while acknowledgements come by
+ * themselves, on frames of the peer, and sooner and sooner while looks find ends that somebody waits for. The looks get
+ * further apart as the row goes on, so that what a reader took long to copy is seen at most an eighth of that time
+ * later; a poll may be as long as a system call (link_idle()). Whoever was refused room looks at once (no_room()).
+ */
 static inline bool is_look_due(struct shm_port *s, int events)
 {
 	if (events) {
-		s->idle = 0;
+		if (unlikely(s->idle >= s->look_after)) /* the looks of this row were in vain */
+			shm_look_adapt(s, false);
+		shm_look_restart(s);
 		return false;
 	}
-	if (++s->idle < s->look_after)
+	if (++s->idle < s->look_at)
 		return false;
-	s->idle = 0;
+	s->look_at = s->idle + MIN(s->idle / 8, LOOK_GAP_MAX) + 1;
 	return true;
 }
 

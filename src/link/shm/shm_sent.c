@@ -5,8 +5,6 @@
 #include <errno.h>
 #include <string.h>
 
-#define LOOK_MIN  1u  /* idle polls before heads are looked at; adapts between these */
-#define LOOK_MAX  64u
 #define LOOK_STEP 32u /* slots after which a busy poll looks again, see SHM_LOOK_STREAM */
 
 void shm_read_acked(struct shm_peer *sp)
@@ -92,8 +90,10 @@ static void end_one(struct shm_peer *sp, const struct shm_pend *e, bool is_acked
 	if (!cookie)
 		return;
 	s->outstanding--;
-	if (kind != SHM_K_OWN)
-		s->p->up->sent(s->p, (enum link_kind)kind, cookie, st);
+	if (kind == SHM_K_OWN)
+		return;
+	s->has_told = true;
+	s->p->up->sent(s->p, (enum link_kind)kind, cookie, st);
 }
 
 int shm_complete(struct shm_peer *sp, int status)
@@ -126,7 +126,7 @@ __attribute__((noinline)) int shm_poll_acks(struct shm_port *s, bool is_look)
 	bool has_found = false;
 	int n = 0;
 
-	s->has_ready = false;
+	s->has_ready = s->has_told = false;
 	s->busy = NULL; /* callbacks may put peers there */
 	while ((sp = list)) {
 		uint32_t old = sp->acked;
@@ -143,8 +143,7 @@ __attribute__((noinline)) int shm_poll_acks(struct shm_port *s, bool is_look)
 		if (sp->pend_head != sp->pend_tail && !sp->is_busy)
 			shm_busy_add(sp);
 	}
-	if (is_look)
-		s->look_after = has_found ? MAX(s->look_after / 2, LOOK_MIN)
-					  : MIN(s->look_after * 2, LOOK_MAX);
+	if (is_look && has_found) /* to look sooner pays only if somebody waits for what was found */
+		shm_look_adapt(s, s->has_told);
 	return n;
 }
