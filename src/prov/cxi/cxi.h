@@ -481,6 +481,8 @@ void cxi_rnr_retry(struct cxi_tx *tx);
 int cxi_rnr_cancel(struct cxi_txc *t, void *context);
 int cxi_rnr_timers(struct cxi_txc *t, uint64_t now_ns); /* retries that are due. Return: how many */
 bool cxi_rnr_is_idle(const struct cxi_txc *t);
+/** cxi_rnr_forget() - @portal is about to go: what was sent from it and waits for its next try vanishes. */
+void cxi_rnr_forget(struct cxi_txc *t, const struct cxi_portal *portal);
 void cxi_rnr_fini(struct cxi_txc *t);                   /* those that wait vanish; t->rnr may be NULL */
 
 /* --- RX context (cxi_rxc.c, cxi_recv.c, cxi_ux.c, cxi_fc.c) -------------------------------------- */

@@ -452,10 +452,26 @@ int cxi_alias_sync(struct cxi_ep *ep)
 	return 0;
 }
 
+static void leave_to_base(void *obj, void *alias)
+{
+	struct cxi_ep *ep = alias;
+	struct cxi_tx *tx = obj;
+
+	if (tx->ep == ep)
+		tx->ep = ep->parent;
+}
+
+/* What the alias has sent and has not ended is told of as the base's: their queues are the same. */
 static int alias_close(struct fid *fid)
 {
 	struct cxi_ep *ep = to_ep(fid);
+	struct kit_domain *d = &ep->domain->kit;
 
+	if (ep->txc && !d->forked(d)) {
+		lock_acquire(&d->lock);
+		slab_foreach(&ep->txc->txs, leave_to_base, ep);
+		lock_release(&d->lock);
+	}
 	ep->kit.av = NULL;
 	ep->kit.tx_cq = ep->kit.rx_cq = NULL;
 	memset(ep->kit.cntr, 0, sizeof(ep->kit.cntr));

@@ -96,6 +96,7 @@ void cxi_portal_del_txc(struct cxi_portal *p, struct cxi_txc *t)
 {
 	t->cps.dom = NULL; /* memory of a Domain may be used again for another */
 	cxi_fc_forget(t, p);
+	cxi_rnr_forget(t, p);
 	cxi_alive_forget(p, t);
 	for (int i = 0; i < p->txc_cnt; i++) {
 		if (p->txc[i] == t) {

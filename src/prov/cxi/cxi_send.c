@@ -106,8 +106,9 @@ static void send_failed(struct cxi_tx *tx, uint8_t rc)
 {
 	if (tx->ep->is_rnr && rc == CASSINI_RC_ENTRY_NOT_FOUND)
 		cxi_rnr_retry(tx);
-	else if (!tx->ep->is_rnr && rc == CASSINI_RC_PT_DISABLED && (!tx->ep->kit.closing || tx->is_silent))
-		cxi_fc_refused(tx); /* what has completed is delivered, though its endpoint is about to close */
+	else if (!tx->ep->is_rnr && rc == CASSINI_RC_PT_DISABLED && (!tx->ep->kit.closing || (tx->is_silent && tx->txc->ep)))
+		/* What has completed is delivered, though its endpoint is about to close. Nobody waits for a shared context. */
+		cxi_fc_refused(tx);
 	else
 		cxi_tx_done(tx, rc);
 }

@@ -124,6 +124,8 @@ static void forget(struct cxi_tx *tx, const struct cxi_txc *t)
 		cxi_rdzv_id_put(tx->portal, (unsigned)tx->rdzv_id);
 	tx->tx_id = -1;
 	tx->rdzv_id = -1;
+	tx->wait &= CXI_WAIT_ACK;
+	tx->internal = true; /* if that is a good one, it is no end that anybody may be told of */
 	if (is_over)
 		cxi_tx_put(tx);
 }

@@ -107,6 +107,23 @@ int cxi_rnr_cancel(struct cxi_txc *t, void *context)
 	return -FI_ENOENT;
 }
 
+/* Of a shared context, which lives on. */
+void cxi_rnr_forget(struct cxi_txc *t, const struct cxi_portal *portal)
+{
+	struct rnr *r = t->rnr;
+	struct cxi_tx *tx, *next;
+
+	for (size_t i = 0; r && i < QUEUES; i++) {
+		TAILQ_FOREACH_SAFE(tx, &r->q[i], link, next) {
+			if (tx->portal != portal)
+				continue;
+			TAILQ_REMOVE(&r->q[i], tx, link);
+			r->cnt--;
+			cxi_tx_put(tx);
+		}
+	}
+}
+
 void cxi_rnr_fini(struct cxi_txc *t)
 {
 	mem_free(t->rnr);

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// What closes while something of its is under way, and whatever it shared lives on: an endpoint of a shared transmit
+// context, an alias.
+#include "cxi_fix.h"
+#include "prov/cxi/cxi_ep_int.h"
+
+#define WAIT_NS (unit_slow() * 10 * NS_PER_SEC)
+
+/* Two endpoints that send from one queue. */
+struct pair {
+	struct cxi_fix f;
+	struct fid_stx *stx;
+	struct cxi_fix_ep e[2];
+	fi_addr_t to; /* e[1], as e[0] knows it */
+};
+
+static void ep_open(struct pair *w, struct cxi_fix_ep *e)
+{
+	struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED};
+	struct fi_av_attr av = {0};
+
+	assert_int_equal(fi_av_open(w->f.domain, &av, &e->av, NULL), 0);
+	assert_int_equal(fi_cq_open(w->f.domain, &cq, &e->cq, NULL), 0);
+	assert_int_equal(fi_endpoint(w->f.domain, w->f.info, &e->ep, NULL), 0);
+	assert_int_equal(fi_ep_bind(e->ep, &e->av->fid, 0), 0);
+	assert_int_equal(fi_ep_bind(e->ep, &e->cq->fid, FI_TRANSMIT | FI_RECV), 0);
+	assert_int_equal(fi_ep_bind(e->ep, &w->stx->fid, 0), 0);
+	assert_int_equal(fi_enable(e->ep), 0);
+}
+
+static void pair_open(struct pair *w, uint32_t protocol)
+{
+	struct fi_info *h = fi_allocinfo();
+	struct cxi_addr to;
+	size_t len = sizeof(to);
+
+	assert_non_null(h);
+	h->ep_attr->protocol = protocol;
+	h->caps = FI_MSG | FI_TAGGED;
+	cxi_fix_open_info(&w->f, cxi_fix_info(FI_VERSION(1, 17), h));
+	assert_int_equal(fi_stx_context(w->f.domain, w->f.info->tx_attr, &w->stx, NULL), 0);
+	w->f.info->ep_attr->tx_ctx_cnt = FI_SHARED_CONTEXT;
+	ep_open(w, &w->e[0]);
+	ep_open(w, &w->e[1]);
+	assert_int_equal(fi_getname(&w->e[1].ep->fid, &to, &len), 0);
+	assert_int_equal(fi_av_insert(w->e[0].av, &to, 1, &w->to, 0, NULL), 1);
+}
+
+/* The second one lives on, for a while; nothing of the first is seen. */
+static void live_on(struct pair *w)
+{
+	struct cxi_txc *t = cxi_ep_of(w->e[1].ep)->txc;
+	struct fi_cq_tagged_entry entry;
+
+	assert_int_equal(t->used, 0);
+	assert_true(cxi_rnr_is_idle(t));
+	assert_null(t->fc);
+	for (int i = 0; i < 1000; i++)
+		assert_int_equal(fi_cq_read(w->e[1].cq, &entry, 1), -FI_EAGAIN);
+	cxi_fix_ep_close(&w->e[1]);
+	assert_int_equal(fi_close(&w->stx->fid), 0);
+	cxi_fix_close(&w->f);
+}
+
+/* Until the queue that the endpoints share has something to say. */
+static void await_event(struct pair *w)
+{
+	struct lock *lock = &cxi_fix_domain(&w->f)->kit.lock;
+	uint64_t until = clk_now_ns(NULL) + WAIT_NS;
+
+	lock_acquire(lock);
+	while (!cassini_eq_peek(cxi_ep_of(w->e[0].ep)->txc->eq)) {
+		for (int i = 0; i < 2; i++)
+			cassini_dom_poll(cxi_ep_of(w->e[i].ep)->portal->dom[0]);
+		assert_true(clk_now_ns(NULL) < until);
+	}
+	lock_release(lock);
+}
+
+/* Receiver not ready: the message waits for its next try, or is on its way to be refused once more. */
+static void shared_close__before_the_next_try(void **state)
+{
+	struct cxi_txc *t;
+	struct pair w;
+
+	(void)state;
+	pair_open(&w, CXI_PROTO_RNR);
+	t = cxi_ep_of(w.e[0].ep)->txc;
+	assert_ptr_equal(t, cxi_ep_of(w.e[1].ep)->txc);
+	assert_int_equal(fi_send(w.e[0].ep, "abc", 3, NULL, w.to, NULL), 0);
+	for (uint64_t until = clk_now_ns(NULL) + WAIT_NS; cxi_rnr_is_idle(t);) {
+		assert_int_equal(fi_cq_read(w.e[0].cq, NULL, 0), -FI_EAGAIN);
+		assert_int_equal(fi_cq_read(w.e[1].cq, NULL, 0), -FI_EAGAIN);
+		assert_true(clk_now_ns(NULL) < until);
+	}
+	cxi_fix_ep_close(&w.e[0]);
+	live_on(&w);
+}
+
+/* The refusal of a message that nobody waits for lies in the queue that the endpoints share. */
+static void shared_close__with_a_refusal_unread(void **state)
+{
+	struct lock *lock;
+	struct pair w;
+
+	(void)state;
+	pair_open(&w, 0);
+	lock = &cxi_fix_domain(&w.f)->kit.lock;
+	lock_acquire(lock);
+	assert_int_equal(cassini_set_state(cxi_ep_of(w.e[1].ep)->rxc->pte, CASSINI_PTE_DISABLED, CASSINI_DROP_IGNORE), 0);
+	lock_release(lock);
+	assert_int_equal(fi_inject(w.e[0].ep, "abc", 3, w.to), 0);
+	await_event(&w);
+	cxi_fix_ep_close(&w.e[0]);
+	live_on(&w);
+}
+
+/* A message that is fetched by who has a receive for it: that it came lies in the queue, and nobody will fetch it. */
+static void shared_close__before_it_is_fetched(void **state)
+{
+	static uint8_t mem[200000];
+	struct pair w;
+
+	(void)state;
+	pair_open(&w, 0);
+	assert_int_equal(fi_send(w.e[0].ep, mem, sizeof(mem), NULL, w.to, NULL), 0);
+	await_event(&w);
+	assert_int_equal(cxi_ep_of(w.e[0].ep)->txc->used, 1);
+	cxi_fix_ep_close(&w.e[0]);
+	live_on(&w);
+}
+
+/* It names whom to tell of the end, and is gone when that comes. */
+static void alias_close__before_the_end(void **state)
+{
+	struct fi_context2 ctx[2];
+	struct fid_ep *alias;
+	struct cxi_fix_ep e;
+	struct cxi_fix f;
+	char buf[8];
+
+	(void)state;
+	cxi_fix_open(&f);
+	cxi_fix_ep_open(&e, &f);
+	assert_int_equal(fi_ep_alias(e.ep, &alias, FI_TRANSMIT | FI_DELIVERY_COMPLETE), 0);
+	assert_int_equal(fi_send(alias, "abc", 3, NULL, 0, &ctx[0]), 0);
+	assert_int_equal(fi_close(&alias->fid), 0);
+	assert_int_equal(fi_recv(e.ep, buf, sizeof(buf), NULL, FI_ADDR_UNSPEC, &ctx[1]), 0);
+	cxi_fix_wait(&e, 2);
+	assert_memory_equal(buf, "abc", 3);
+	cxi_fix_ep_close(&e);
+	cxi_fix_close(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(shared_close__before_the_next_try),
+		cmocka_unit_test(shared_close__with_a_refusal_unread),
+		cmocka_unit_test(shared_close__before_it_is_fetched),
+		cmocka_unit_test(alias_close__before_the_end),
+	};
+
+	return cmocka_run_group_tests(tests, cxi_fix_init, NULL);
+}
