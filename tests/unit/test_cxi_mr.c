@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Memory regions of the cxi provider: match events, and keys after their regions are gone.
+#include "base/mem.h"
 #include "cxi_fix.h"
 #include "fi_cxi_ext.h"
 #include "fi_ext_softfabric.h"
@@ -273,6 +274,50 @@ static void key_cache__same_memory_same_key(void **state)
 	close_both(&r);
 }
 
+#define ID_BYTES 8192 /* of the bitmap of ids of keys */
+
+/* One that could not be enabled has nothing to share, and may try again. */
+static void key_cache__not_of_what_failed(void **state)
+{
+	bool no = false;
+	struct fid_mr *mr[2];
+	uint64_t mem[8] = {0};
+	struct cxi_domain *d;
+	struct rma_fix r;
+	uint64_t *ids;
+
+	(void)state;
+	cxi_fix_open_info(&r.f, info_for(FI_MR_ALLOCATED | FI_MR_ENDPOINT | FI_MR_PROV_KEY));
+	d = cxi_fix_domain(&r.f);
+	assert_int_equal(fi_control(&r.f.domain->fid, FI_OPT_CXI_SET_OPTIMIZED_MRS, &no), 0);
+	open_both(&r);
+	assert_int_equal(fi_close(&region(&r, mem, 8, 0)->fid), 0); /* there are ids from now on */
+	ids = d->prov_ids;
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(fi_mr_reg(r.f.domain, mem, sizeof(mem), FI_REMOTE_WRITE, 0, 0, 0, &mr[i], NULL), 0);
+		assert_int_equal(fi_mr_bind(mr[i], &r.e[1].ep->fid, 0), 0);
+	}
+	lock_acquire(&d->kit.lock);
+	d->prov_ids = mem_alloc(ID_BYTES);
+	assert_non_null(d->prov_ids);
+	memset(d->prov_ids, 0xff, ID_BYTES); /* all are taken */
+	lock_release(&d->kit.lock);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(fi_mr_enable(mr[i & 1]), -FI_ENOSPC);
+	lock_acquire(&d->kit.lock);
+	mem_free(d->prov_ids);
+	d->prov_ids = ids;
+	lock_release(&d->kit.lock);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(fi_mr_enable(mr[i]), 0);
+		assert_int_equal(write_to(&r, (uint64_t)i + 3, fi_mr_key(mr[i])), 0);
+		assert_int_equal(mem[0], i + 3);
+	}
+	assert_int_equal(fi_close(&mr[0]->fid), 0);
+	assert_int_equal(fi_close(&mr[1]->fid), 0);
+	close_both(&r);
+}
+
 /* Without it, and where an entry counts for one region only, each has its own. */
 static void key_cache__not_shared(void **state)
 {
@@ -338,6 +383,7 @@ int main(void)
 		cmocka_unit_test(match_events__close_takes_the_last),
 		cmocka_unit_test(flags__restricted_and_high_rate),
 		cmocka_unit_test(key_cache__same_memory_same_key),
+		cmocka_unit_test(key_cache__not_of_what_failed),
 		cmocka_unit_test(key_cache__not_shared),
 		cmocka_unit_test(stale_key__not_the_next_region),
 	};

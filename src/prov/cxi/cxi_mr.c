@@ -107,6 +107,12 @@ static bool cache_share(struct cxi_mr *mr)
 	return true;
 }
 
+/* Others may have what @mr has. Without memory they do not find it. */
+static void cache_add(struct cxi_mr *mr)
+{
+	mr->is_cached = !tab_add(mr->domain, mr);
+}
+
 static void cache_drop(struct cxi_mr *mr)
 {
 	tab_del(mr->domain, mr);
@@ -360,9 +366,10 @@ static int mr_enable_locked(struct cxi_mr *mr)
 		return ret;
 	if (is_cacheable(mr)) {
 		mr->enabled = cache_share(mr);
-		mr->is_cached = !tab_add(mr->domain, mr); /* without memory nobody shares it */
-		if (mr->enabled)
+		if (mr->enabled) {
+			cache_add(mr);
 			return 0;
+		}
 	}
 	idx = optimized_idx(mr);
 	if (idx >= 0 && mr->portal->opt_used[idx]) {
@@ -384,8 +391,8 @@ static int mr_enable_locked(struct cxi_mr *mr)
 		ret = ret ? ret : standard_enable(mr);
 	}
 	mr->enabled = !ret;
-	if (ret && mr->is_cached)
-		cache_drop(mr);
+	if (mr->enabled && is_cacheable(mr))
+		cache_add(mr);
 	return ret;
 }
 
