@@ -101,13 +101,15 @@ static void shared_close__before_the_next_try(void **state)
 static void shared_close__with_a_refusal_unread(void **state)
 {
 	struct lock *lock;
+	struct cxi_ep *b;
 	struct pair w;
 
 	(void)state;
 	pair_open(&w, 0);
+	b = cxi_ep_of(w.e[1].ep);
 	lock = &cxi_fix_domain(&w.f)->kit.lock;
 	lock_acquire(lock);
-	assert_int_equal(cassini_set_state(cxi_ep_of(w.e[1].ep)->rxc->pte, CASSINI_PTE_DISABLED, CASSINI_DROP_IGNORE), 0);
+	assert_int_equal(cassini_set_state(b->rxc->pte, CASSINI_PTE_DISABLED, CASSINI_DROP_IGNORE), 0);
 	lock_release(lock);
 	assert_int_equal(fi_inject(w.e[0].ep, "abc", 3, w.to), 0);
 	await_event(&w);

@@ -6,10 +6,13 @@
 
 #include "base/mem.h"
 #include "cxi_fix.h"
+#include "fi_cxi_ext.h"
 #include "nic/cassini/cassini_int.h"
 
 #define EVENTS	 5
 #define HANDOVER 2000 /* times that the lock is free for others; closing takes some of them */
+
+struct seeker;
 
 /* Stands for a request that has to wait for somebody. */
 struct slow {
@@ -22,6 +25,7 @@ struct slow {
 	struct fid *victim; /* what another thread closes then */
 	_Atomic bool begins, is_closed;
 	pthread_t closer;
+	struct seeker *seeker;
 };
 
 static void let_go(struct slow *s)
@@ -183,6 +187,68 @@ static void close__of_a_region(void **state)
 	mem_free(s);
 }
 
+/* Another thread has an event in hand when a search begins, whose finds are behind it. */
+struct seeker {
+	struct slow *s;
+	struct fi_cxi_dom_ops *ops;
+	size_t found, total;
+	_Atomic bool is_back;
+};
+
+static void *seek(void *arg)
+{
+	struct seeker *k = arg;
+	struct fi_cq_tagged_entry entry;
+	fi_addr_t src;
+
+	k->found = k->ops->ep_get_unexp_msgs(k->s->e.ep, &entry, 1, &src, &k->total);
+	atomic_store(&k->is_back, true);
+	return NULL;
+}
+
+/* The lock is there for us while the other one searches, and a close waits for both. */
+static void search_of_another(struct slow *s)
+{
+	struct cxi_portal *p = cxi_ep_of(s->e.ep)->portal;
+	uint64_t until = clk_now_ns(NULL) + unit_slow() * 10 * NS_PER_SEC;
+	bool is_there = false;
+
+	assert_int_equal(pthread_create(&s->closer, NULL, seek, s->seeker), 0);
+	while (!is_there && !atomic_load(&s->seeker->is_back)) {
+		lock_acquire(&p->domain->kit.lock);
+		is_there = p->holds == 2;
+		lock_release(&p->domain->kit.lock);
+		sched_yield();
+		assert_true(clk_now_ns(NULL) < until);
+	}
+}
+
+static void search__behind_an_event_in_hand(void **state)
+{
+	struct slow *s = slow_new(search_of_another);
+	struct seeker k = {.s = s};
+	struct cassini_event ev = {.type = CASSINI_EV_ACK, .user_ptr = (uintptr_t)&s->req};
+	struct lock *lock = &cxi_fix_domain(&s->f)->kit.lock;
+
+	(void)state;
+	s->seeker = &k;
+	assert_int_equal(fi_open_ops(&s->f.domain->fid, FI_CXI_DOM_OPS_3, 0, (void **)&k.ops, NULL), 0);
+	assert_int_equal(fi_tsend(s->e.ep, "abc", 3, NULL, 0, 77, NULL), 0);
+	cxi_fix_wait(&s->e, 1);
+	lock_acquire(lock);
+	assert_true(cassini_eq_push(cxi_ep_of(s->e.ep)->rxc->eq, &ev, false));
+	lock_release(lock);
+	await(s, 1);
+	while (!atomic_load(&k.is_back))
+		progress(s);
+	assert_int_equal(pthread_join(s->closer, NULL), 0);
+	assert_int_equal(k.found, 1);
+	assert_int_equal(k.total, 1);
+	cxi_fix_ep_close(&s->e);
+	cxi_fix_close(&s->f);
+	mem_free(s);
+}
+
 static void nothing(struct cxi_req *req, const struct cassini_event *ev)
 {
 	(void)req, (void)ev;
@@ -238,6 +304,7 @@ int main(void)
 		cmocka_unit_test(drain__one_at_a_time),
 		cmocka_unit_test(close__of_an_endpoint),
 		cmocka_unit_test(close__of_a_region),
+		cmocka_unit_test(search__behind_an_event_in_hand),
 		cmocka_unit_test(cancel__without_room_for_the_event),
 	};
 

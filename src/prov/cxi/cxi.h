@@ -254,7 +254,7 @@ struct cxi_portal {
 	int rxc_top;                     /* highest used + 1 */
 	struct cassini_eq *eqs[1 + 2 * CXI_CTX_MAX]; /* of the portal and of all these: cxi_portal_eqs() */
 	int eq_cnt;
-	uint32_t drainers;               /* threads in portal_drain(); all but one have let go of the lock */
+	uint32_t holds;                  /* threads that are at something here; all but one have let go of the lock */
 	LIST_HEAD(, cxi_mr) mrs;
 	uint8_t opt_used[CXI_MR_OPT_MAX]; /* pid_idx 16.. taken */
 	uint8_t opt_next;                /* provider keys: where to look for a free one */
@@ -274,8 +274,8 @@ int cxi_portal_progress(struct cxi_portal *p);
 /** cxi_yield() - Lets go of the lock for a moment, for others to end what they are at. */
 void cxi_yield(struct cxi_domain *d);
 /**
- * cxi_portal_settle() - On return no other thread is in a poll of @p or has an event of its in hand; lets go of the
- * lock while one is. cxi_eq_settle(): nobody has one of @eq.
+ * cxi_portal_settle() - On return no other thread is in a poll of @p or at anything else here; lets go of the lock
+ * while one is. cxi_eq_settle(): nobody has one of @eq.
  */
 void cxi_portal_settle(const struct cxi_portal *p);
 void cxi_eq_settle(struct cxi_domain *d, const struct cassini_eq *eq);

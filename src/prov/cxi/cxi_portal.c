@@ -120,6 +120,7 @@ __attribute__((noinline)) int cxi_portal_timers(struct cxi_portal *p)
 	int n = 0;
 
 	p->timer_skip = 0;
+	p->holds++;
 	if (p->ctrl_wait != NULL)
 		n += cxi_ctrl_timers(p);
 	if (p->tx_id_cnt)
@@ -129,6 +130,7 @@ __attribute__((noinline)) int cxi_portal_timers(struct cxi_portal *p)
 	for (int i = 0; i < p->rxc_top; i++)
 		if (p->rxc[i])
 			n += cxi_rxc_timers(p->rxc[i]);
+	p->holds--;
 	return n;
 }
 
@@ -136,10 +138,10 @@ static inline int portal_drain(struct cxi_portal *p)
 {
 	int n = 0;
 
-	p->drainers++;
+	p->holds++;
 	for (int i = 0; i < p->eq_cnt; i++)
 		n += cxi_drain(p->eqs[i]);
-	p->drainers--;
+	p->holds--;
 	return n;
 }
 
@@ -161,7 +163,7 @@ static bool is_in_use(const struct cxi_portal *p)
 	for (int i = 0; i < p->dom_cnt; i++)
 		if (cassini_dom_is_polled(p->dom[i]))
 			return true;
-	return p->drainers || (p->eq && p->eq->is_taken);
+	return p->holds || (p->eq && p->eq->is_taken);
 }
 
 void cxi_portal_settle(const struct cxi_portal *p)

@@ -104,10 +104,12 @@ static void send_went(struct cxi_tx *tx, uint8_t bit)
 
 static void send_failed(struct cxi_tx *tx, uint8_t rc)
 {
+	/* What has completed is delivered, though its endpoint is about to close; but who shares a context drains none */
+	bool may_wait = !tx->ep->kit.closing || (tx->is_silent && tx->txc->ep);
+
 	if (tx->ep->is_rnr && rc == CASSINI_RC_ENTRY_NOT_FOUND)
 		cxi_rnr_retry(tx);
-	else if (!tx->ep->is_rnr && rc == CASSINI_RC_PT_DISABLED && (!tx->ep->kit.closing || (tx->is_silent && tx->txc->ep)))
-		/* What has completed is delivered, though its endpoint is about to close. Nobody waits for a shared context. */
+	else if (!tx->ep->is_rnr && rc == CASSINI_RC_PT_DISABLED && may_wait)
 		cxi_fc_refused(tx);
 	else
 		cxi_tx_done(tx, rc);

@@ -46,20 +46,26 @@ static void on_event(struct cxi_req *req, const struct cassini_event *ev)
 		mem_free(l);
 }
 
-/* All that the adapter holds. -FI_EAGAIN: not started if @l is done, else not at its end in time. */
+/*
+ * All that the adapter holds. -FI_EAGAIN: not started if @l is done, else not at its end in time. Another thread may
+ * have the queue's oldest event in hand and want the lock to end it; one that closes the endpoint waits.
+ */
 static ssize_t search(struct list *l)
 {
-	struct cxi_rxc *r = l->ep->rxc;
+	struct cxi_portal *p = l->ep->portal;
 	const struct cassini_search s = {.ignore_bits = ~0ULL, .match_id = CASSINI_MATCH_ID_ANY, .user_ptr = (uintptr_t)&l->req};
 	uint64_t until = clk_now_ns(NULL) + SEARCH_NS;
-	ssize_t ret = cassini_search(r->pte, &s);
+	ssize_t ret = cassini_search(l->ep->rxc->pte, &s);
 
 	l->done = ret;
+	p->holds++;
 	while (!ret && !l->done) {
-		cxi_portal_progress(l->ep->portal);
+		if (!cxi_portal_progress(p))
+			cxi_yield(p->domain);
 		if (!l->done && clk_now_ns(NULL) > until)
 			ret = -FI_EAGAIN;
 	}
+	p->holds--;
 	return ret;
 }
 
