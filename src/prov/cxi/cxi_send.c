@@ -104,7 +104,7 @@ static void send_went(struct cxi_tx *tx, uint8_t bit)
 
 static void send_failed(struct cxi_tx *tx, uint8_t rc)
 {
-	/* What has completed is delivered, though its endpoint is about to close; but who shares a context drains none */
+	/* What has completed is delivered, though its endpoint is about to close: not where contexts are shared. */
 	bool may_wait = !tx->ep->kit.closing || (tx->is_silent && tx->txc->ep);
 
 	if (tx->ep->is_rnr && rc == CASSINI_RC_ENTRY_NOT_FOUND)
