@@ -289,9 +289,10 @@ int link_bulk(struct link_port *p, struct link_peer *peer, int op, void *local, 
 
 /**
  * link_bulk_stop() - All reads of @cookie, and its writes to peers on this host, end with -EFAULT unless they have
- * ended: on return nobody touches our memory for them any more (waits, bounded, for a copy in flight). on_bulk comes.
+ * ended. on_bulk comes. Return: nobody touches our memory for them any more; false: a peer is in the middle of a copy:
+ * ask again, without the lock in between, until it is (a quarter of dead_after if that peer is stopped).
  */
-void link_bulk_stop(struct link_port *p, const void *cookie);
+bool link_bulk_stop(struct link_port *p, const void *cookie);
 
 /**
  * link_offer() - The next frame will have @peer get just [@addr, +@len) of our region @key by link_bulk(): where that

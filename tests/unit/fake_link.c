@@ -689,14 +689,17 @@ int link_bulk(struct link_port *p, struct link_peer *peer, int op, void *local, 
 	return 0;
 }
 
-void link_bulk_stop(struct link_port *p, const void *cookie)
+bool link_bulk_stop(struct link_port *p, const void *cookie)
 {
+	if (take(&g_fake.stop_busy_cnt))
+		return false;
 	for (struct item *it = g_items; it; it = it->next) {
 		if (it->from != p || !it->is_bulk || it->cookie != cookie || it->is_done)
 			continue;
 		it->is_done = true;
 		it->verdict = -EFAULT;
 	}
+	return true;
 }
 
 /* --- progress --- */

@@ -20,6 +20,7 @@ struct fake_ctl {
 	unsigned verdict_cnt;
 	int bulk_verdict;
 	unsigned bulk_verdict_cnt;
+	unsigned stop_busy_cnt; /* so many times link_bulk_stop() has to be asked again */
 	bool hold;	  /* nothing moves */
 	bool is_sync;	  /* verdict orders and bulk copies end before link_send() or link_bulk()
 			     returns */

@@ -4,10 +4,12 @@
 #include "link_side.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -304,6 +306,74 @@ static void bulk__stopped_target_is_read_and_written(void **state)
 	pair_close(&s, peer);
 }
 
+/* Stops the target inside a copy of its part. Return: it was; false: the kernel does not tell, or it never helps. */
+static bool stop_helper(struct link_side *s, struct link_peer *peer, struct done *d)
+{
+	char path[64], text[32] = "";
+	int status;
+
+	snprintf(path, sizeof(path), "/proc/%d/syscall", (int)target);
+	for (int i = 0; i < 3000; i++) {
+		uint64_t end = clk_now_ns(NULL) + (uint64_t)(i % 100) * 5 * NS_PER_US;
+		int fd;
+
+		assert_int_equal(bulk(s, peer, LINK_GET, local, sizeof(local), board->mem, d), 0);
+		while (clk_now_ns(NULL) < end)
+			link_side_poll(s);
+		kill(target, SIGSTOP);
+		assert_int_equal(waitpid(target, &status, WUNTRACED), target);
+		fd = open(path, O_RDONLY);
+		if (fd < 0 || read(fd, text, sizeof(text) - 1) < 0)
+			return false;
+		close(fd);
+		if (atoi(text) == SYS_process_vm_writev && !d->cnt)
+			return true;
+		kill(target, SIGCONT);
+		assert_true(wait_done(s, d, WAIT_NS));
+	}
+	return false;
+}
+
+/* Its owner was stopped while it helped with a read of ours that we want to end: nobody waits for it with the lock. */
+static void bulk__read_ends_while_its_helper_is_stopped(void **state)
+{
+	uint64_t start_ns, asked_ns, longest_ns = 0;
+	struct link_peer *peer;
+	struct link_side s;
+	bool is_free;
+	struct done d;
+
+	(void)state;
+	peer = pair_open(&s, "shm;dead_after=4s", LINK_RELIABLE, POLLS);
+	s.port->bulk->force = BULK_HELPED;
+	if (!stop_helper(&s, peer, &d)) {
+		pair_close(&s, peer);
+		print_message("the target was never seen in the middle of a copy\n");
+		skip();
+	}
+	start_ns = clk_now_ns(NULL);
+	do {
+		lock_acquire(&s.lock);
+		asked_ns = clk_now_ns(NULL);
+		is_free = link_bulk_stop(s.port, &d);
+		longest_ns = MAX(longest_ns, clk_now_ns(NULL) - asked_ns);
+		lock_release(&s.lock);
+		assert_true(clk_now_ns(NULL) - start_ns < WAIT_NS);
+	} while (!is_free);
+	print_message("free after %llu ms, asked in %llu us at most\n",
+		      (unsigned long long)((clk_now_ns(NULL) - start_ns) / NS_PER_MS), (unsigned long long)(longest_ns / NS_PER_US));
+	memset(local, 0xdd, sizeof(local));
+	assert_true(longest_ns < side_room.dead_after_ns / 8);
+	kill(target, SIGCONT);
+	assert_true(wait_done(&s, &d, WAIT_NS));
+	assert_int_equal(d.status, -EFAULT);
+	for (int i = 0; i < 1000; i++)
+		link_side_poll(&s);
+	for (size_t i = 0; i < sizeof(local); i++)
+		assert_int_equal(((uint8_t *)local)[i], 0xdd);
+	pair_close(&s, peer);
+}
+
 /* kill -9: whatever was going on ends exactly once, within dead_after + 1 s. */
 static void target_dies(const char *net, uint32_t phase, int max_us)
 {
@@ -466,6 +536,7 @@ int main(void)
 		cmocka_unit_test(bulk__64_kib_fit_a_datagram),
 		cmocka_unit_test(bulk__with_faults),
 		cmocka_unit_test(bulk__stopped_target_is_read_and_written),
+		cmocka_unit_test(bulk__read_ends_while_its_helper_is_stopped),
 		cmocka_unit_test(bulk__target_dies),
 		cmocka_unit_test(bulk__initiator_dies),
 	};

@@ -224,7 +224,7 @@ static void offer__to_who_stops_reading(void **state)
 	open_net(LINK_ORDERED);
 	offer_comes(0, LEN);
 	assert_int_equal(read_from(0, LEN, &d), 0);
-	link_bulk_stop(&fp.port[0], &d);
+	assert_true(link_bulk_stop(&fp.port[0], &d));
 	run_to(&d, -EFAULT);
 	run_quiet();
 	assert_int_equal(g_dst[0] | g_dst[1] | g_dst[LEN - 1], 0);

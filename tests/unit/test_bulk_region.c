@@ -188,7 +188,7 @@ static void stop_after(enum mode m, int passes, uint8_t *local, const uint8_t *m
 	assert_int_equal(bulk(0, 1, LINK_GET, local, MIB, mem, key, &d), 0);
 	for (int i = 0; i < passes; i++)
 		fp_pass();
-	link_bulk_stop(&fp.port[0], &d);
+	assert_true(link_bulk_stop(&fp.port[0], &d));
 	memset(local, 0xdd, MIB);
 	assert_true(fp_run(&d, PASSES));
 	for (int i = 0; i < 100; i++)
@@ -219,7 +219,7 @@ static void bulk__stopped(void **state)
 		for (int passes = 0; passes < 20; passes++)
 			stop_after(m, passes, local, mem, key);
 		/* of another cookie */
-		link_bulk_stop(&fp.port[0], local);
+		assert_true(link_bulk_stop(&fp.port[0], local));
 		assert_int_equal(bulk_run(LINK_GET, local, MIB, mem, key), 0);
 		assert_memory_equal(local, mem, MIB);
 		fp_close();

@@ -225,7 +225,9 @@ static void dereg__ends_reads(void **state)
 		wr.sge[0] = (struct efanic_sge){mine, sizeof(mine), efanic_mr_lkey(local)};
 		memset(mine, 0xdd, sizeof(mine));
 		assert_int_equal(efanic_post_send(w.a.qp, &wr), 0);
+		g_fake.stop_busy_cnt = i * 3; /* a peer is in the middle of it */
 		efanic_mr_dereg(i ? local : other); /* the same memory by another key is nobody's business */
+		assert_int_equal(g_fake.stop_busy_cnt, 0);
 		settle(&w);
 		expect(&w.a, i + 1, wr.wr_id, i ? EFANIC_LOCAL_INVALID_LKEY : EFANIC_OK);
 		assert_int_equal(mine[0], i ? 0xdd : 1);

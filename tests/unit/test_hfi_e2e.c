@@ -472,7 +472,7 @@ static void copy__stopped(void **state)
 
 		fill(from, COPY_LEN, 1);
 		assert_int_equal(hfi_copy(a->dst, op, ours, COPY_LEN, (uintptr_t)theirs, key, &cookie), 0);
-		hfi_copy_stop(a->c, &cookie);
+		assert_true(hfi_copy_stop(a->c, &cookie));
 		fill(from, COPY_LEN, 3); /* nobody reads that */
 		memcpy(was, to, COPY_LEN);
 		UNTIL(a->copy_cnt == (unsigned)op);

@@ -305,6 +305,7 @@ int link_bulk(struct link_port *p, struct link_peer *peer, int op_kind, void *lo
 struct stop_arg {
 	struct bulk_port *b;
 	const void *cookie;
+	bool is_in_use;
 };
 
 static void op_stop_if(void *obj, void *arg)
@@ -315,19 +316,18 @@ static void op_stop_if(void *obj, void *arg)
 	if (op->is_help || op->cookie != a->cookie)
 		return;
 	bulk_op_end(a->b, op, -EFAULT); /* nothing new if it has ended */
-	if (!op->help_key)
-		return;
-	/* its owner is at it, perhaps since before the end; the timer that bulk_op_end() has set finds it free */
-	bulk_help_take_back(a->b, op);
-	op->unsent_cnt--;
+	/* its owner may be at it, perhaps since before the end; the timer that bulk_op_end() has set finds it free */
+	if (op->help_key && !op->how->stop(a->b, op))
+		a->is_in_use = true;
 }
 
-void link_bulk_stop(struct link_port *p, const void *cookie)
+bool link_bulk_stop(struct link_port *p, const void *cookie)
 {
 	struct stop_arg arg = {.b = p->bulk, .cookie = cookie};
 
 	lock_assert_held(p->node->lock);
 	slab_foreach(&p->bulk->ops, op_stop_if, &arg);
+	return !arg.is_in_use;
 }
 
 static const struct bulk_method *const method_of[BULK_WAY_NUM] = {

@@ -239,8 +239,11 @@ void efanic_tx_lost(void *ctx, struct link_peer *peer, uint64_t tag, const void 
 void efanic_tx_bulk(void *ctx, void *cookie, int status); /* link_ops.on_bulk */
 /** efanic_tx_retry() - Waiting lines and due RNR timers. Return: work requests moved. */
 int efanic_tx_retry(struct efanic_qp *qp);
-/** efanic_tx_stop_reads() - @mr goes: what reads into it ends with LOCAL_INVALID_LKEY, and writes there no more. */
-void efanic_tx_stop_reads(const struct efanic_mr *mr);
+/**
+ * efanic_tx_stop_reads() - @mr goes: what reads into it ends with LOCAL_INVALID_LKEY. Return: and writes there no more;
+ * false: ask again, without the lock in between.
+ */
+bool efanic_tx_stop_reads(const struct efanic_mr *mr);
 /** efanic_tx_report() - Hand qp->done to the handler. Return: completions. */
 int efanic_tx_report(struct efanic_qp *qp);
 /**

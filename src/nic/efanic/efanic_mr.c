@@ -103,8 +103,12 @@ void efanic_mr_dereg(struct efanic_mr *mr)
 	lock_assert_held(nic->lock);
 	if (mr->rkey)
 		link_region_del(nic->node, mr->rkey);
-	if (mr->read_cnt) /* only now: the lock may have been dropped, and another read have begun */
-		efanic_tx_stop_reads(mr);
+	/* only now: the lock may have been dropped, and another read have begun; and while a peer does a part of one */
+	while (mr->read_cnt && !efanic_tx_stop_reads(mr)) {
+		lock_release(nic->lock);
+		efanic_idle(nic);
+		lock_acquire(nic->lock);
+	}
 	slab_put(&nic->mrs, mr);
 }
 

@@ -211,16 +211,19 @@ static __attribute__((noinline)) int bulk_start(struct efanic_qp *qp, struct efa
 	return rc;
 }
 
-void efanic_tx_stop_reads(const struct efanic_mr *mr)
+bool efanic_tx_stop_reads(const struct efanic_mr *mr)
 {
+	bool is_free = true;
+
 	for (struct efanic_qp *qp = mr->nic->qps; qp; qp = qp->next) {
 		for (uint16_t i = 0; i < qp->sq_fresh; i++) {
 			const struct efanic_swr *s = &qp->sq[i];
 
 			if (s->phase == WR_LINK && read_mr(qp, s) == mr)
-				link_bulk_stop(qp->port, s);
+				is_free &= link_bulk_stop(qp->port, s);
 		}
 	}
+	return is_free;
 }
 
 static inline int frame_start(struct efanic_qp *qp, struct efanic_swr *s)

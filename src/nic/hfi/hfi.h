@@ -352,8 +352,11 @@ void hfi_conceal(struct hfi_ctxt *c, uint32_t key);
  * Return: 0; -EAGAIN; -EOPNOTSUPP not a local peer.
  */
 int hfi_copy(struct hfi_dst *dst, int op, void *local, size_t len, uint64_t raddr, uint32_t key, void *cookie);
-/** hfi_copy_stop() - The hfi_copy()s of @c with @cookie touch nothing any more on return; on_copy comes as ever. */
-void hfi_copy_stop(struct hfi_ctxt *c, const void *cookie);
+/**
+ * hfi_copy_stop() - End the hfi_copy()s of @c with @cookie; on_copy comes as ever. Return: they touch nothing any more;
+ * false: ask again, without the lock in between.
+ */
+bool hfi_copy_stop(struct hfi_ctxt *c, const void *cookie);
 
 /* --- statistics ---------------------------------------------------------------------------------------------------- */
 

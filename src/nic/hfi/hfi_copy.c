@@ -26,10 +26,10 @@ int hfi_copy(struct hfi_dst *dst, int op, void *local, size_t len, uint64_t radd
 	return link_bulk(dst->c->claim.port, dst->peer, op, local, len, raddr, key, cookie);
 }
 
-void hfi_copy_stop(struct hfi_ctxt *c, const void *cookie)
+bool hfi_copy_stop(struct hfi_ctxt *c, const void *cookie)
 {
 	lock_assert_held(c->hfi->lock);
-	link_bulk_stop(c->claim.port, cookie);
+	return link_bulk_stop(c->claim.port, cookie);
 }
 
 void hfi_copy_end(void *ctx, void *cookie, int status)

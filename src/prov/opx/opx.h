@@ -172,8 +172,8 @@ bool opx_pieces_take(struct opx_copy *c, const struct view *data, uint64_t len);
 void opx_copy_start(struct opx_copy *c);
 /** opx_copy_cancel() - Post nothing more. True: nothing is in flight, end() will not be called; else it will. */
 bool opx_copy_cancel(struct opx_copy *c);
-/** opx_copy_stop() - What is in flight of a cancelled copy touches nothing any more on return; end() will be called. */
-void opx_copy_stop(struct opx_copy *c);
+/** opx_copy_stop() - For a cancelled copy: hfi_copy_stop() of what is in flight; end() will be called. */
+bool opx_copy_stop(struct opx_copy *c);
 int opx_copies_retry(struct opx_ep *ep); /* Return: events */
 void opx_on_copy(void *ctx, void *cookie, int status); /* on_copy of the context; ctx: the endpoint */
 
@@ -365,6 +365,8 @@ void opx_ep_stop(struct opx_ep *ep); /* drains, drops receives, closes the conte
  * comes back to @ep from there. As opx_ep_stop().
  */
 void opx_ep_settle(struct opx_ep *ep);
+/** opx_ep_yield() - Lets go of the lock for a moment, for others to end what they are at. */
+void opx_ep_yield(struct opx_ep *ep);
 void opx_ep_drain(struct opx_ep *ep); /* lets what is unacknowledged go on, for the room's linger at most. As opx_ep_stop() */
 /** opx_ep_bind_check() - opx's own rules before kit_ep_bind(). 0; -FI_EINVAL (logged). */
 int opx_ep_bind_check(struct opx_ep *ep, struct fid *bfid);

@@ -107,9 +107,9 @@ bool opx_copy_cancel(struct opx_copy *c)
 	return !c->inflight;
 }
 
-void opx_copy_stop(struct opx_copy *c)
+bool opx_copy_stop(struct opx_copy *c)
 {
-	hfi_copy_stop(c->peer->ep->hw, c);
+	return hfi_copy_stop(c->peer->ep->hw, c);
 }
 
 int opx_copies_retry(struct opx_ep *ep)

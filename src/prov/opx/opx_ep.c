@@ -276,8 +276,7 @@ static bool is_quiet(const struct opx_ep *ep)
 	return TAILQ_EMPTY(&ep->pump) && TAILQ_EMPTY(&ep->copies) && opx_rel_drained(ep->rel);
 }
 
-/* Lets go of the lock for a moment, for others to end what they are at. */
-static void yield(struct opx_ep *ep)
+void opx_ep_yield(struct opx_ep *ep)
 {
 	lock_release(&ep->domain->kit.lock);
 	hfi_idle(ep->hfi);
@@ -290,13 +289,13 @@ void opx_ep_drain(struct opx_ep *ep)
 
 	while (!is_quiet(ep) && hfi_now_ns(ep->hfi) < until)
 		if (!opx_ep_progress(&ep->kit))
-			yield(ep);
+			opx_ep_yield(ep);
 }
 
 void opx_ep_settle(struct opx_ep *ep)
 {
 	while (ep->hw && (ep->holds || hfi_ctxt_is_polled(ep->hw) || opx_rel_is_running(ep->rel)))
-		yield(ep);
+		opx_ep_yield(ep);
 }
 
 void opx_ep_stop(struct opx_ep *ep)

@@ -274,8 +274,8 @@ static void gone_end(struct opx_ep *ep, struct opx_op *op, uint64_t end_ns)
 		answer(op->peer, op->peer_handle, OPX_ST_KEY);
 		opx_op_fail(op, FI_EKEYREJECTED, OPX_ST_KEY);
 	}
-	if (slab_find(&ep->op_slab, id) && op->is_copying)
-		opx_copy_stop(&op->cp);
+	while (slab_find(&ep->op_slab, id) && op->is_copying && !opx_copy_stop(&op->cp))
+		opx_ep_yield(ep);
 	for (int i = 0; i < GONE_POLLS && slab_find(&ep->op_slab, id) && hfi_now_ns(ep->hfi) < end_ns; i++)
 		gone_poll(ep->domain);
 	if (!slab_find(&ep->op_slab, id))
