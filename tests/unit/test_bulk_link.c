@@ -360,8 +360,9 @@ static void bulk__read_ends_while_its_helper_is_stopped(void **state)
 		lock_release(&s.lock);
 		assert_true(clk_now_ns(NULL) - start_ns < WAIT_NS);
 	} while (!is_free);
-	print_message("free after %llu ms, asked in %llu us at most\n",
-		      (unsigned long long)((clk_now_ns(NULL) - start_ns) / NS_PER_MS), (unsigned long long)(longest_ns / NS_PER_US));
+	print_message("free after %llu ms, asked in %llu us\n",
+		      (unsigned long long)((clk_now_ns(NULL) - start_ns) / NS_PER_MS),
+		      (unsigned long long)(longest_ns / NS_PER_US));
 	memset(local, 0xdd, sizeof(local));
 	assert_true(longest_ns < side_room.dead_after_ns / 8);
 	kill(target, SIGCONT);

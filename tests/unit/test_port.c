@@ -63,6 +63,28 @@ static void peer_dead__names_the_key_on_loopback(void **state)
 	assert_int_equal(warns, 1);
 }
 
+/* Who was reached in shared memory and was killed is missed over the network: no sign of another host. */
+static void peer_dead__was_in_shared_memory(void **state)
+{
+	struct link_addr a = addr4(LOOP, 1000, 0);
+	struct link_peer *peer;
+
+	(void)state;
+	reopen("shm,udp;linger=10ms", LINK_RAW);
+	peer = peer_get(&a);
+	fake.attach_rc = 0;
+	assert_int_equal(send1(peer, NULL), 0);
+	assert_non_null(peer->shm);
+	peer_dies(peer, -ECONNREFUSED);
+	assert_null(peer->shm);
+	assert_int_equal(peer->dead, 0); /* whoever opens there next is meant as well */
+	peer_dies(peer, -ECONNREFUSED);
+	a.nonce = 7; /* nor of a later one there */
+	peer_dies(peer_get(&a), -ECONNREFUSED);
+	assert_int_equal(warns, 0);
+	assert_false(proc_is_stranded());
+}
+
 static void peer_get__without_udp(void **state)
 {
 	struct link_addr a = addr4(LOOP, 1000, 1);
@@ -518,6 +540,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T_(peer_get__same_address_same_peer),
 		T_(peer_get__loopback_port_refuses_other_hosts),
+		T_(peer_dead__was_in_shared_memory),
 		T_(peer_dead__names_the_key_on_loopback),
 		T_(peer_get__without_udp),
 		T_(peer_tab__100k_peers),

@@ -90,7 +90,7 @@ struct link_peer {
 	uint32_t refs;
 	int16_t dead;              /* 0, or the terminal -errno that every later call returns */
 	bool shm_tried;
-	bool is_met;               /* it once answered over the network */
+	bool is_met;               /* it once was there: answered over the network, or could be mapped */
 	bool said_bye;             /* it closes its port, which is no loss */
 	struct ahead offers;       /* bulk_offer.c */
 	uint32_t ahead;            /* first of the reads whose bytes it sends unasked: slab_id() + 1; 0: none */

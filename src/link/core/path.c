@@ -31,6 +31,29 @@ static const char *dead_reason(int status)
 	}
 }
 
+struct place {
+	const struct link_addr *addr;
+	bool is_met;
+};
+
+static void place_look(struct link_peer *peer, void *arg)
+{
+	struct place *at = arg;
+
+	if (link_same_place(&peer->addr, at->addr))
+		at->is_met |= peer->is_met || peer->shm;
+}
+
+/* Was anybody there, whom a port of this node has reached, under this incarnation or another? */
+static bool was_met(const struct link_peer *peer)
+{
+	struct place at = {.addr = &peer->addr};
+
+	for (struct link_port *p = peer->port->node->ports; p; p = p->next)
+		peer_foreach(p, place_look, &at);
+	return at.is_met;
+}
+
 /* Hosts that are all on loopback look like one, on which nobody has the peer's address. Says once which key helps. */
 static bool is_lost_on_loopback(const struct link_peer *peer, int status)
 {
@@ -38,7 +61,7 @@ static bool is_lost_on_loopback(const struct link_peer *peer, int status)
 
 	if (p->is_refusal_said || p->node->attr.world || (status != -ECONNREFUSED && status != -EHOSTUNREACH))
 		return false;
-	return link_ip_is_loopback(p->self.ip) && !peer->shm && !peer->is_met;
+	return link_ip_is_loopback(p->self.ip) && !was_met(peer);
 }
 
 /* Ends everything of @peer, once. Return: false: it was so already. */
@@ -68,6 +91,7 @@ static bool peer_end(struct link_peer *peer, int status)
 	log_line(status == -ECONNREFUSED ? LOG_LVL_INFO : LOG_LVL_WARN, __func__, __LINE__,
 		 "peer %s is gone: %s", link_addr_text(&peer->addr, text), dead_reason(status));
 	if (sp) {
+		peer->is_met = true;
 		peer->shm = NULL;
 		p->node->local_cnt--;
 		shm_peer_detach(sp);
