@@ -79,6 +79,14 @@ static void peer_dead__was_in_shared_memory(void **state)
 	assert_null(peer->shm);
 	assert_int_equal(peer->dead, 0); /* whoever opens there next is meant as well */
 	peer_dies(peer, -ECONNREFUSED);
+	link_peer_put(peer);
+	for (int i = 0; i < 2000; i++) { /* it is asked for again and again */
+		peer = peer_get(&a);
+		peer_dies(peer, -ECONNREFUSED);
+		link_peer_put(peer);
+	}
+	for (uint32_t i = 0; i < PORT_TICK_POLLS; i++)
+		link_poll(port);
 	a.nonce = 7; /* nor of a later one there */
 	peer_dies(peer_get(&a), -ECONNREFUSED);
 	assert_int_equal(warns, 0);

@@ -148,7 +148,8 @@ void port_peer_unused(struct link_peer *peer)
 
 void peer_sweep(struct link_port *p)
 {
-	if (p->peer_free_cnt < PEER_SWEEP_MIN || p->peer_free_cnt < p->peer_cnt / 4)
+	/* one that is lost again and again was counted as often; of few nothing is gained, and was_met() knows them */
+	if (p->peer_cnt < PEER_SWEEP_MIN || p->peer_free_cnt < PEER_SWEEP_MIN || p->peer_free_cnt < p->peer_cnt / 4)
 		return;
 	p->peer_free_cnt = 0;
 	for (uint32_t i = 0; i <= p->peer_mask; i++) {
