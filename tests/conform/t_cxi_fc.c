@@ -254,8 +254,8 @@ static void cxi_rnr_fails(struct ct *c)
 	ct_send(c, &m); /* one that is cancelled while it is tried again */
 	for (unsigned i = 0; i < 50; i++)
 		ct_progress(c);
-	if (!fi_cancel(&c->ep->fid, &c->ctx[0]))
-		CHECK(ct_comp_err(c, c->txcq, FI_SEND | FI_MSG).op_context == &c->ctx[0], "context");
+	fi_cancel(&c->ep->fid, &c->ctx[0]); /* or it is on its way and ends as the first; it may not meet what follows */
+	CHECK(ct_comp_err(c, c->txcq, FI_SEND | FI_MSG).op_context == &c->ctx[0], "context");
 	ct_self(c, false);
 	ct_close(c);
 }
