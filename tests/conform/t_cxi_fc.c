@@ -254,7 +254,7 @@ static void cxi_rnr_fails(struct ct *c)
 	ct_send(c, &m); /* one that is cancelled while it is tried again */
 	for (unsigned i = 0; i < 50; i++)
 		ct_progress(c);
-	fi_cancel(&c->ep->fid, &c->ctx[0]); /* or it is on its way and ends as the first; it may not meet what follows */
+	fi_cancel(&c->ep->fid, &c->ctx[0]); /* or it is on its way, and ends as the first */
 	CHECK(ct_comp_err(c, c->txcq, FI_SEND | FI_MSG).op_context == &c->ctx[0], "context");
 	ct_self(c, false);
 	ct_close(c);
