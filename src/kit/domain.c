@@ -120,7 +120,7 @@ int kit_domain_init(struct kit_domain *d, struct kit_fabric *f, const struct fi_
 	return 0;
 }
 
-void kit_domain_mark(struct kit_domain *d, const volatile uint8_t *mark)
+void kit_domain_mark(struct kit_domain *d, const uint8_t *mark)
 {
 	static const uint8_t ask;
 

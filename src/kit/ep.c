@@ -31,7 +31,7 @@ int kit_ep_init(struct kit_ep *ep, struct kit_domain *d, const struct fi_info *i
 		return -FI_ENOMEM;
 	ep->domain = d;
 	ep->av = NULL;
-	ep->tx_cq = ep->rx_cq = NULL;
+	ep->tx_cq = ep->rx_cq = ep->rx_plain = NULL;
 	memset(ep->cntr, 0, sizeof(ep->cntr));
 	ep->tx_selective = ep->rx_selective = ep->enabled = ep->closing = ep->binds_late = ep->is_driven = false;
 	ep->caps = info->caps;
@@ -117,6 +117,12 @@ int kit_cntr_drive(struct kit_cntr *c, struct kit_ep *ep, bool on)
 	return ret;
 }
 
+/* After a change of what is bound for receives. */
+static void rx_look(struct kit_ep *ep)
+{
+	ep->rx_plain = ep->rx_selective || ep->cntr[KIT_CNTR_RECV] ? NULL : ep->rx_cq;
+}
+
 static void unbind_locked(struct kit_ep *ep, uint64_t dirs, bool was_forked)
 {
 	static const uint64_t tx = FI_SEND | FI_READ | FI_WRITE;
@@ -128,6 +134,7 @@ static void unbind_locked(struct kit_ep *ep, uint64_t dirs, bool was_forked)
 	for (int i = 0; i < KIT_CNTR_NUM; i++)
 		if (dirs & (cntr_flag[i] & tx ? FI_TRANSMIT : FI_RECV))
 			cntr_unbind(ep, &ep->cntr[i], was_forked);
+	rx_look(ep);
 }
 
 void kit_ep_unbind(struct kit_ep *ep, uint64_t dirs)
@@ -211,6 +218,7 @@ static int bind_cq(struct kit_ep *ep, struct kit_cq *cq, uint64_t flags)
 		ep->rx_selective = selective;
 		kit_ref(&cq->refs);
 	}
+	rx_look(ep);
 	return 0;
 }
 
@@ -246,6 +254,7 @@ static int bind_cntr(struct kit_ep *ep, struct kit_cntr *c, uint64_t flags)
 		ep->cntr[i] = c;
 		kit_ref(&c->refs);
 	}
+	rx_look(ep);
 	return 0;
 }
 

@@ -206,7 +206,7 @@ struct kit_domain {
 	void (*idle)(struct kit_domain *d);
 	/* true in a child after fork: calls return -FI_EIO */
 	bool (*forked)(struct kit_domain *d);
-	const volatile uint8_t *fork_mark; /* a byte that is 0 where forked() has to be asked: kit_domain_mark() */
+	const uint8_t *fork_mark; /* a byte that is 0 where forked() has to be asked: kit_domain_mark() */
 	int (*mr_open)(struct kit_domain *d, const struct kit_mr_req *req, struct fid_mr **out); /* under the lock */
 };
 /**
@@ -217,7 +217,7 @@ int kit_domain_init(struct kit_domain *d, struct kit_fabric *f, const struct fi_
 		    const struct fi_ops_domain *ops, void *context);
 int kit_domain_fini(struct kit_domain *d); /* -FI_EBUSY while objects are open */
 /** kit_domain_mark() - @mark is a byte that is 0 in a child after fork alone; NULL: there is none. */
-void kit_domain_mark(struct kit_domain *d, const volatile uint8_t *mark);
+void kit_domain_mark(struct kit_domain *d, const uint8_t *mark);
 /** kit_is_forked() - Are we a child after fork, to which nothing of @d belongs? */
 static inline bool kit_is_forked(struct kit_domain *d)
 {
@@ -427,6 +427,7 @@ struct kit_ep {
 	struct kit_av *av;
 	struct kit_eq *eq;
 	struct kit_cq *tx_cq, *rx_cq;
+	struct kit_cq *rx_plain; /* rx_cq where a receive that succeeds always is an entry there, and no more; NULL */
 	struct kit_cntr *cntr[KIT_CNTR_NUM];
 	bool tx_selective, rx_selective; /* bound with FI_SELECTIVE_COMPLETION */
 	bool enabled, closing;

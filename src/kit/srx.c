@@ -285,7 +285,7 @@ static struct kit_rx *rx_new(struct kit_srx *s, bool tagged, const struct kit_re
 
 	if (unlikely(!rx))
 		return NULL;
-	kit_rx_init(rx, s, tagged, a);
+	kit_rx_init(rx, s, tagged, kit_wanted_src(s, a), a);
 	rx->iov_cnt = (uint8_t)a->iov_cnt;
 	rx->len = 0;
 	for (size_t i = 0; i < a->iov_cnt; i++) {
@@ -416,7 +416,8 @@ int kit_srx_recv(struct kit_srx *s, bool tagged, const struct kit_recv_args *a)
 	struct kit_rx *rx;
 
 	if (likely(a->iov_cnt == 1 && a->iov) &&
-	    kit_srx_post(s, tagged, a->iov->iov_base, a->iov->iov_len, a->desc ? a->desc[0] : NULL, a))
+	    kit_srx_post(s, tagged, a->iov->iov_base, a->iov->iov_len, a->desc ? a->desc[0] : NULL,
+			 kit_wanted_src(s, a), a))
 		return 0;
 	if (unlikely(a->flags & FI_PEEK))
 		return peek(s, tagged, a);

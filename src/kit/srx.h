@@ -89,13 +89,15 @@ int kit_srx_recv(struct kit_srx *s, bool tagged, const struct kit_recv_args *a);
 /* Whose messages a receive takes. */
 static inline uint64_t kit_wanted_src(const struct kit_srx *s, const struct kit_recv_args *a)
 {
-	return s->directed && a->src != FI_ADDR_UNSPEC ? a->src : MT_ANY_SRC;
+	static_assert(FI_ADDR_UNSPEC == MT_ANY_SRC, "who names nobody means anybody");
+	return s->directed ? a->src : MT_ANY_SRC;
 }
 
-/* The fields of a fresh @rx that do not depend on its buffer. */
-static inline void kit_rx_init(struct kit_rx *rx, struct kit_srx *s, bool tagged, const struct kit_recv_args *a)
+/* The fields of a fresh @rx that do not depend on its buffer. @src: kit_wanted_src(), here and in kit_srx_post(). */
+static inline void kit_rx_init(struct kit_rx *rx, struct kit_srx *s, bool tagged, uint64_t src,
+			       const struct kit_recv_args *a)
 {
-	rx->mt.src = kit_wanted_src(s, a);
+	rx->mt.src = src;
 	rx->mt.tag = a->tag;
 	rx->mt.ignore = a->ignore;
 	rx->srx = s;
@@ -111,7 +113,7 @@ static inline void kit_rx_init(struct kit_rx *rx, struct kit_srx *s, bool tagged
  * what nearly every receive is. It calls nothing, so that who calls it last has nothing to save.
  * Return: posted; false: nothing has happened, kit_srx_recv() is to be asked.
  */
-static inline bool kit_srx_post(struct kit_srx *s, bool tagged, void *buf, size_t len, void *desc,
+static inline bool kit_srx_post(struct kit_srx *s, bool tagged, void *buf, size_t len, void *desc, uint64_t src,
 				const struct kit_recv_args *a)
 {
 	struct kit_rx *rx;
@@ -120,7 +122,7 @@ static inline bool kit_srx_post(struct kit_srx *s, bool tagged, void *buf, size_
 		     mt_unexp_cnt(&s->unexp[tagged]) || !slab_is_ready(&s->slab)))
 		return false;
 	rx = slab_get_ready(&s->slab);
-	kit_rx_init(rx, s, tagged, a);
+	kit_rx_init(rx, s, tagged, src, a);
 	rx->iov_cnt = 1;
 	rx->iov[0] = (struct iovec){buf, len};
 	rx->desc[0] = desc;
@@ -172,25 +174,24 @@ void kit_srx_lose(struct kit_srx *s, struct kit_ux *ux);
 int kit_srx_cancel(struct kit_srx *s, void *context);
 
 struct kit_rx_result { size_t len; uint64_t data, tag, flags; fi_addr_t src; void *buf; };
-void kit_rx_done_slow(struct kit_rx *rx, const struct kit_rx_result *r); /* slices and counters */
+void kit_rx_done_slow(struct kit_rx *rx, const struct kit_rx_result *r); /* slices, counters, selective completion */
 /**
  * kit_rx_done() - Success: completion and counter as @rx's flags want, FI_MULTI_RECV when its owner is used up; @rx is
- * freed.
+ * freed. @s, @tagged: of @rx, known to who calls, who need not look.
  */
-static inline void kit_rx_done(struct kit_rx *rx, const struct kit_rx_result *r)
+static inline void kit_rx_done(struct kit_srx *s, struct kit_rx *rx, bool tagged, const struct kit_rx_result *r)
 {
-	struct kit_ep *ep = rx->srx->ep;
+	struct kit_cq *cq = s->ep->rx_plain;
 
-	if (unlikely(rx->owner || ep->cntr[KIT_CNTR_RECV])) {
+	if (unlikely(rx->owner || !cq)) {
 		struct kit_rx_result copy = *r; /* the slow way's own, so that @r need not be in memory */
 
 		kit_rx_done_slow(rx, &copy);
 		return;
 	}
-	if (likely(kit_rx_wants_cqe(ep, rx->flags)))
-		kit_cq_push(ep->rx_cq, rx->context, (rx->tagged ? FI_RECV | FI_TAGGED : FI_RECV | FI_MSG) | r->flags,
-			    r->len, r->buf, r->data, r->tag, r->src);
-	slab_put(&rx->srx->slab, rx);
+	kit_cq_push(cq, rx->context, (tagged ? FI_RECV | FI_TAGGED : FI_RECV | FI_MSG) | r->flags, r->len, r->buf,
+		    r->data, r->tag, r->src);
+	slab_put(&s->slab, rx);
 }
 /** kit_rx_fail() - Error entry (FI_ETRUNC with olen, ...); @rx is freed. */
 void kit_rx_fail(struct kit_rx *rx, const struct kit_rx_result *r, int err, int prov_errno, size_t olen, const void *err_data, size_t err_len);

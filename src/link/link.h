@@ -131,7 +131,7 @@ void link_idle(struct link_node *n);
 /** link_forked() - True in a child of the process that opened @n: nothing of it may be used there. */
 bool link_forked(const struct link_node *n);
 /** link_fork_mark() - A byte that is 0 where link_forked() is true, for those who ask often. NULL: ask link_forked(). */
-const volatile uint8_t *link_fork_mark(const struct link_node *n);
+const uint8_t *link_fork_mark(const struct link_node *n);
 
 /* --- ports ------------------------------------------------------------------------------------------------------- */
 
@@ -233,15 +233,17 @@ int link_send(struct link_port *p, struct link_peer *peer, const void *hdr, size
  * link_begin() - Where to write a small frame, so that it is copied only once: into the peer's memory, or into what the
  * network sends. Without a cookie, as on a RAW port always, nobody hears of it again unless it fails (on_lost; not RAW).
  * At most LINK_OWN_CNT are on their way through memory, and as many by the network (RAW: any number).
+ * @cls: of @p, which its owner knows when this is compiled.
  * @len: header included, <= LINK_FRAME_MAX. Above LINK_OWN_MAX there is this way on one host only, and not with a cookie.
  * Return: @len bytes, to be written and given off by link_commit() before anything else is done with @p;
  *         NULL: not this way, or not now, link_send() knows more. A RAW port has this way on one host only.
  */
-uint8_t *link_begin(struct link_port *p, struct link_peer *peer, size_t len);
+uint8_t *link_begin(struct link_port *p, struct link_peer *peer, enum link_class cls, size_t len);
 /** link_is_full() - link_begin() has given no memory for a frame to @peer: would link_send() find none, either? */
 bool link_is_full(const struct link_peer *peer);
 /** link_commit() - The bytes are in place. @cookie: as link_send(); or NULL: then @tag is the caller's, shown by on_lost. */
-void link_commit(struct link_port *p, struct link_peer *peer, uint8_t *frame, size_t len, void *cookie, uint64_t tag);
+void link_commit(struct link_port *p, struct link_peer *peer, enum link_class cls, uint8_t *frame, size_t len,
+		 void *cookie, uint64_t tag);
 #define LINK_OWN_MAX 248u
 #define LINK_OWN_CNT 1024u
 /** link_is_idle() - No frame of link_commit() can fail any more (nor any other through shared memory). */

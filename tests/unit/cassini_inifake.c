@@ -55,9 +55,10 @@ bool link_peer_is_local(const struct link_peer *peer)
 	return !g_inifake.is_far;
 }
 
-uint8_t *link_begin(struct link_port *p, struct link_peer *peer, size_t len)
+uint8_t *link_begin(struct link_port *p, struct link_peer *peer, enum link_class cls, size_t len)
 {
 	(void)p;
+	assert_int_equal(cls, LINK_ORDERED);
 	assert_non_null(peer);
 	assert_in_range(len, 1, LINK_FRAME_MAX);
 	if (len > LINK_OWN_MAX && g_inifake.is_far)
@@ -65,12 +66,14 @@ uint8_t *link_begin(struct link_port *p, struct link_peer *peer, size_t len)
 	return g_inifake.has_direct ? g_inifake.direct : NULL;
 }
 
-void link_commit(struct link_port *p, struct link_peer *peer, uint8_t *frame, size_t len, void *cookie, uint64_t tag)
+void link_commit(struct link_port *p, struct link_peer *peer, enum link_class cls, uint8_t *frame, size_t len,
+		 void *cookie, uint64_t tag)
 {
 	struct inifake *f = &g_inifake;
 	struct iovec all = {frame, len};
 
 	(void)p, (void)peer;
+	assert_int_equal(cls, LINK_ORDERED);
 	assert_ptr_equal(frame, f->direct);
 	if (cookie) {
 		assert_in_range(len, 1, LINK_OWN_MAX);

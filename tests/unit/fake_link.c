@@ -530,9 +530,9 @@ int link_send_late(struct link_port *p, struct link_peer *peer, const void *hdr,
 	return link_send(p, peer, hdr, hdr_len, NULL, 0, NULL);
 }
 
-uint8_t *link_begin(struct link_port *p, struct link_peer *peer, size_t len)
+uint8_t *link_begin(struct link_port *p, struct link_peer *peer, enum link_class cls, size_t len)
 {
-	must(len <= LINK_FRAME_MAX && peer->port == p);
+	must(len <= LINK_FRAME_MAX && peer->port == p && cls == p->cls);
 	if (!g_fake.has_direct)
 		return NULL;
 	free(g_direct);
@@ -546,10 +546,12 @@ bool link_is_full(const struct link_peer *peer)
 	return g_fake.is_full;
 }
 
-void link_commit(struct link_port *p, struct link_peer *peer, uint8_t *frame, size_t len, void *cookie, uint64_t tag)
+void link_commit(struct link_port *p, struct link_peer *peer, enum link_class cls, uint8_t *frame, size_t len,
+		 void *cookie, uint64_t tag)
 {
 	struct item *it = item_add(p, peer, len, cookie);
 
+	must(cls == p->cls);
 	g_fake.directs++;
 	it->is_direct = !cookie;
 	it->wants_verdict = true;
@@ -573,7 +575,7 @@ bool link_is_idle(const struct link_port *p)
 	return true;
 }
 
-const volatile uint8_t *link_fork_mark(const struct link_node *n)
+const uint8_t *link_fork_mark(const struct link_node *n)
 {
 	(void)n;
 	return NULL;

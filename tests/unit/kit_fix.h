@@ -40,7 +40,7 @@ static inline int fix_recv_buf(struct kit_srx *s, bool tagged, void *buf, size_t
 	all.iov = &iov;
 	all.desc = &desc;
 	all.iov_cnt = 1;
-	return kit_srx_post(s, tagged, buf, len, desc, a) ? 0 : kit_srx_recv(s, tagged, &all);
+	return kit_srx_post(s, tagged, buf, len, desc, kit_wanted_src(s, a), a) ? 0 : kit_srx_recv(s, tagged, &all);
 }
 
 struct fix_log {

@@ -241,7 +241,7 @@ static void flight_end(struct flight f)
 	if (is_cut)
 		kit_rx_fail(f.rx, &res, FI_ETRUNC, 99, e.olen, NULL, 0);
 	else
-		kit_rx_done(f.rx, &res);
+		kit_rx_done(&g_srx, f.rx, f.rx->tagged, &res);
 	msg_free(f.m);
 	if (is_last)
 		recv_free(f.r);
@@ -712,7 +712,7 @@ static void srx__as_the_model(void **state)
 
 static void end_start(struct kit_ep *ep, struct kit_rx *rx, struct kit_ux *ux)
 {
-	kit_rx_done(rx, &(struct kit_rx_result){.len = ux->msg_len});
+	kit_rx_done(rx->srx, rx, rx->tagged, &(struct kit_rx_result){.len = ux->msg_len});
 }
 
 static void no_discard(struct kit_ep *ep, struct kit_ux *ux)
@@ -769,7 +769,7 @@ static void srx_multi__cancelled_buffer_is_free_with_its_last_slice(void **state
 	rx[1] = kit_srx_match(&g_srx, false, 1, 0, 10);
 	assert_int_equal(kit_srx_cancel(&g_srx, &a), 0);
 	assert_null(kit_srx_match(&g_srx, false, 1, 0, 10));
-	kit_rx_done(rx[1], &(struct kit_rx_result){.len = 10});
+	kit_rx_done(rx[1]->srx, rx[1], rx[1]->tagged, &(struct kit_rx_result){.len = 10});
 	kit_rx_fail(rx[0], &(struct kit_rx_result){.len = 10}, FI_EIO, 5, 0, "why", 4);
 	assert_int_equal(g_srx.slab.used, 0);
 	lock_release(&g_fix.domain.lock);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Tests of kit/srx.c: multi-receive buffers where the provider wants messages whole; calls that fail.
+// Tests of kit/srx.c: multi-receive buffers where the provider wants messages whole; calls that fail; late binding.
 #include "unit.h"
 
 #include "base/mem.h"
@@ -14,7 +14,7 @@ static struct kit_srx g_srx;
 static void end_start(struct kit_ep *ep, struct kit_rx *rx, struct kit_ux *ux)
 {
 	(void)ep;
-	kit_rx_done(rx, &(struct kit_rx_result){.len = ux->msg_len});
+	kit_rx_done(rx->srx, rx, rx->tagged, &(struct kit_rx_result){.len = ux->msg_len});
 }
 
 static void no_discard(struct kit_ep *ep, struct kit_ux *ux)
@@ -81,8 +81,8 @@ static void whole__messages_go_to_the_next_buffer(void **state)
 	rx[0] = kit_srx_match(&g_srx, false, 1, 0, 60);
 	rx[1] = kit_srx_match(&g_srx, false, 1, 0, 50); /* 40 are left */
 	assert_int_equal(g_srx.posted_cnt, 1);
-	kit_rx_done(rx[0], &(struct kit_rx_result){.len = 60});
-	kit_rx_done(rx[1], &(struct kit_rx_result){.len = 50});
+	kit_rx_done(rx[0]->srx, rx[0], rx[0]->tagged, &(struct kit_rx_result){.len = 60});
+	kit_rx_done(rx[1]->srx, rx[1], rx[1]->tagged, &(struct kit_rx_result){.len = 50});
 	assert_null(kit_srx_match(&g_srx, false, 1, 0, 60)); /* 50 are left, and no other buffer */
 	assert_int_equal(g_srx.posted_cnt, 0);
 	lock_release(&g_fix.domain.lock);
@@ -168,7 +168,7 @@ static bool post_one(uint64_t flags)
 	static uint8_t buf[8];
 	struct kit_recv_args a = {.src = FI_ADDR_UNSPEC, .context = buf, .flags = flags};
 
-	return kit_srx_post(&g_srx, false, buf, sizeof(buf), NULL, &a);
+	return kit_srx_post(&g_srx, false, buf, sizeof(buf), NULL, MT_ANY_SRC, &a);
 }
 
 /* Where more is to be done than to post nothing has happened: no object is taken, no receive is there. */
@@ -201,6 +201,41 @@ static void srx_post__leaves_alone_what_is_more(void **state)
 	rig_close();
 }
 
+static void receive_one(struct kit_recv_args *a)
+{
+	struct kit_rx *rx;
+	uint8_t buf[8];
+
+	lock_acquire(&g_fix.domain.lock);
+	assert_int_equal(fix_recv_buf(&g_srx, true, buf, sizeof(buf), NULL, a), 0);
+	rx = kit_srx_match(&g_srx, true, 1, 0, 4);
+	kit_rx_done(&g_srx, rx, true, &(struct kit_rx_result){.len = 4});
+	lock_release(&g_fix.domain.lock);
+}
+
+/* A counter may come to an endpoint that receives already, and both it and the queue may go. */
+static void rx_done__does_what_is_bound_by_now(void **state)
+{
+	struct kit_recv_args a = {.src = FI_ADDR_UNSPEC, .context = &a};
+	struct fi_cntr_attr attr = {0};
+	struct kit_cntr *cntr;
+
+	rig_open();
+	cntr = mem_alloc(sizeof(*cntr));
+	assert_int_equal(kit_cntr_init(cntr, &g_fix.domain, &attr, false, NULL), 0);
+	receive_one(&a);
+	expect_entry(&a, FI_RECV | FI_TAGGED, NULL, 4);
+	assert_int_equal(kit_ep_bind(&g_ep.kit, &cntr->fid.fid, FI_RECV), 0);
+	receive_one(&a);
+	expect_entry(&a, FI_RECV | FI_TAGGED, NULL, 4);
+	assert_int_equal(fi_cntr_read(&cntr->fid), 1);
+	kit_ep_unbind(&g_ep.kit, FI_RECV);
+	receive_one(&a);
+	assert_int_equal(fi_cntr_read(&cntr->fid), 1);
+	assert_int_equal(fi_close(&cntr->fid.fid), 0);
+	rig_close();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -209,6 +244,7 @@ int main(void)
 		cmocka_unit_test(srx_recv__refuses_what_makes_no_sense),
 		cmocka_unit_test(srx_recv__survives_want_of_memory),
 		cmocka_unit_test(srx_post__leaves_alone_what_is_more),
+		cmocka_unit_test(rx_done__does_what_is_bound_by_now),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

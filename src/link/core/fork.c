@@ -7,7 +7,7 @@
 
 /* A page that the kernel clears in every child, however it was made; one load tells parent from
  * child. */
-volatile uint8_t *fork_mark_open(void)
+uint8_t *fork_mark_open(void)
 {
 	size_t len = (size_t)sysconf(_SC_PAGESIZE);
 	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -18,11 +18,11 @@ volatile uint8_t *fork_mark_open(void)
 		munmap(p, len);
 		return NULL;
 	}
-	*(volatile uint8_t *)p = 1;
+	*(uint8_t *)p = 1;
 	return p;
 }
 
-void fork_mark_close(volatile uint8_t *mark)
+void fork_mark_close(uint8_t *mark)
 {
 	if (mark)
 		munmap((void *)(uintptr_t)mark, (size_t)sysconf(_SC_PAGESIZE));
@@ -33,7 +33,7 @@ bool link_forked(const struct link_node *n)
 	return n->fork_mark ? !*n->fork_mark : n->owner_pid != getpid();
 }
 
-const volatile uint8_t *link_fork_mark(const struct link_node *n)
+const uint8_t *link_fork_mark(const struct link_node *n)
 {
 	return n->fork_mark;
 }

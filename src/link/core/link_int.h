@@ -63,7 +63,7 @@ struct link_node {
 	_Atomic uint32_t hurry;    /* it should not sleep for long (agent_soon()) */
 	_Atomic uint32_t armed;    /* AGENT_*: what the next poll takes back */
 	pid_t owner_pid;           /* to notice fork */
-	volatile uint8_t *fork_mark; /* 1 here, 0 in a child (MADV_WIPEONFORK); NULL where the kernel has no such pages */
+	uint8_t *fork_mark; /* 1 here, 0 in a child (MADV_WIPEONFORK); NULL where the kernel has no such pages */
 	uint32_t cpu_cnt;          /* in the affinity mask when the node was opened */
 	uint32_t local_cnt;        /* peers with shared memory: a guess at who else polls here */
 	struct host_addrs *host;   /* this host's addresses (host.c) */
@@ -291,8 +291,8 @@ bool host_ip_is_local(struct link_node *n, const uint8_t ip[16]);
 struct host_addrs *host_addrs_open(void); /* NULL: no memory */
 void host_addrs_close(struct host_addrs *h); /* NULL is fine */
 /** fork_mark_open() - For node->fork_mark. */
-volatile uint8_t *fork_mark_open(void);
-void fork_mark_close(volatile uint8_t *mark); /* NULL is fine */
+uint8_t *fork_mark_open(void);
+void fork_mark_close(uint8_t *mark); /* NULL is fine */
 /** idle_crowd() - More local pollers than CPUs are known: yield early from now on. */
 void idle_crowd(struct link_node *n);
 

@@ -110,12 +110,14 @@ static __attribute__((noinline)) void net_commit(struct link_port *p, struct lin
 	net_sent(p);
 }
 
-inline __attribute__((always_inline)) uint8_t *link_begin(struct link_port *p, struct link_peer *peer, size_t len)
+inline __attribute__((always_inline)) uint8_t *link_begin(struct link_port *p, struct link_peer *peer,
+							  enum link_class cls, size_t len)
 {
 	lock_assert_held(p->node->lock);
+	assert(cls == p->cls);
 	/* a peer with shared memory is alive, and its path is chosen */
 	if (likely(peer->shm))
-		return shm_begin(peer->shm, len, p->cls == LINK_RAW);
+		return shm_begin(peer->shm, len, cls == LINK_RAW);
 	return net_begin(p, peer, len);
 }
 
@@ -124,11 +126,11 @@ bool link_is_full(const struct link_peer *peer)
 	return peer->shm && shm_has_lane(peer->shm);
 }
 
-inline __attribute__((always_inline)) void link_commit(struct link_port *p, struct link_peer *peer, uint8_t *frame,
-						       size_t len, void *cookie, uint64_t tag)
+inline __attribute__((always_inline)) void link_commit(struct link_port *p, struct link_peer *peer, enum link_class cls,
+						       uint8_t *frame, size_t len, void *cookie, uint64_t tag)
 {
 	if (likely(peer->shm)) {
-		shm_commit(peer->shm, frame, len, p->cls == LINK_RAW, cookie, tag);
+		shm_commit(peer->shm, frame, len, cls == LINK_RAW, cookie, tag);
 		p->stats.shm_tx_frames++;
 	} else {
 		net_commit(p, peer, len, cookie, tag);

@@ -64,7 +64,7 @@ static inline uint64_t ack_bits(const struct shm_peer *sp)
 {
 	const struct shm_rx *rx = sp->rx;
 
-	return rx ? FIELD_PREP(SHM_U_COLOR, (uint64_t)rx->color) | (lane_rx_pos(&rx->lane) & SHM_U_ACK) : 0;
+	return rx ? rx->color | (lane_rx_pos(&rx->lane) & SHM_U_ACK) : 0;
 }
 
 /* @len: of an inline frame, else 0. */
@@ -251,12 +251,13 @@ static inline void put_frame(uint8_t *slot, const uint8_t *frame, size_t len)
 	}
 }
 
-/* The bytes are in place: the frame is published. */
-static inline void inline_end(struct shm_peer *sp, enum link_kind kind, enum shm_fmt fmt, size_t len, void *cookie)
+/* The bytes are in place, at @slot: the frame is published. */
+static inline void inline_end(struct shm_peer *sp, void *slot, enum link_kind kind, enum shm_fmt fmt, size_t len,
+			      void *cookie)
 {
 	if (cookie)
 		pend_push(sp, (uint8_t)kind, cookie);
-	lane_commit(&sp->tx, user_word(sp, fmt, (uint32_t)len, cookie));
+	lane_commit_at(&sp->tx, slot, user_word(sp, fmt, (uint32_t)len, cookie));
 	published(sp, len);
 }
 
@@ -279,7 +280,7 @@ static int send_own_inline(struct shm_peer *sp, const struct out *o)
 		return -EAGAIN;
 	if (unlikely(!(o->len > LINE_0 ? gather_lines(slot, o) : gather(slot, o))))
 		return -EFAULT;
-	inline_end(sp, o->kind, o->fmt, o->len, o->cookie);
+	inline_end(sp, slot, o->kind, o->fmt, o->len, o->cookie);
 	return 0;
 }
 
@@ -459,7 +460,7 @@ inline __attribute__((always_inline)) void shm_commit(struct shm_peer *sp, uint8
 		return;
 	}
 	if (is_raw || cookie) { /* nobody wants to know, or its owner still has the bytes */
-		inline_end(sp, LINK_K_NIC, SHM_FMT_NIC, len, cookie);
+		inline_end(sp, frame, LINK_K_NIC, SHM_FMT_NIC, len, cookie);
 		return;
 	}
 	assert(has_pend_room(sp));

@@ -401,7 +401,7 @@ struct shm_rx {
 	_Atomic uint8_t *codes; /* [SHM_PEND_CNT] */
 	struct shm_peer *sp;	/* who writes; NULL: in shm_port.limbo */
 	uint32_t idx;		/* of its descriptor */
-	uint32_t color;
+	uint32_t color;		/* of the lane, in place for the header of a frame */
 	uint32_t said;		/* SHM_U_COLOR and SHM_U_ACK of its last frame */
 	STAILQ_ENTRY(shm_rx) entry; /* limbo: */
 	struct shm_seg *seg;	/* of the writer, referenced; NULL: not known */

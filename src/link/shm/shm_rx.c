@@ -61,7 +61,7 @@ static int rx_attach(struct shm_port *s, uint32_t idx)
 	lane_rx_init(&rx->lane, mem, d.slot_cnt);
 	rx->codes = shm_codes_at(mem, d.slot_cnt);
 	rx->idx = idx;
-	rx->color = d.color;
+	rx->color = (uint32_t)FIELD_PREP(SHM_U_COLOR, d.color);
 	rx->sp = sp;
 	sp->rx_cnt++;
 	if (!d.is_second)

@@ -146,7 +146,7 @@ void cassini_set_service(struct cassini *nic, void (*fn)(void *ctx), void *ctx);
 const struct cassini_devinfo *cassini_info(const struct cassini *nic);
 void cassini_idle(struct cassini *nic);   /* a poll found nothing: spin or yield. Not under the lock. */
 bool cassini_forked(const struct cassini *nic);
-const volatile uint8_t *cassini_fork_mark(const struct cassini *nic);
+const uint8_t *cassini_fork_mark(const struct cassini *nic);
 uint64_t cassini_now_ns(const struct cassini *nic);
 
 /**

@@ -484,7 +484,7 @@ inline __attribute__((always_inline)) bool cassini_put(struct cassini_cmdq *cq, 
 		return false;
 	if (keep == CASSINI_KEEP_OP && !(op = op_take(cq, peer, cmd)))
 		return false;
-	frame = link_begin(dom->port, to, CASSINI_PUT_HDR + cmd->request_len);
+	frame = link_begin(dom->port, to, LINK_ORDERED, CASSINI_PUT_HDR + cmd->request_len);
 	if (unlikely(!frame)) {
 		if (op)
 			op_give_back(op);
@@ -495,7 +495,7 @@ inline __attribute__((always_inline)) bool cassini_put(struct cassini_cmdq *cq, 
 		op->life = peer->life;
 	}
 	cassini_put_write(frame, cmd, peer);
-	link_commit(dom->port, to, frame, CASSINI_PUT_HDR + cmd->request_len, op,
+	link_commit(dom->port, to, LINK_ORDERED, frame, CASSINI_PUT_HDR + cmd->request_len, op,
 		    op ? 0 : cassini_lost_tag(cq, cmd->user_ptr));
 	cassini_stats_started(&dom->nic->stats, CASSINI_OP_PUT, cmd->flags, cmd->request_len);
 	if (unlikely(cq->bell || !link_peer_is_local(to)))

@@ -473,7 +473,7 @@ bool cassini_forked(const struct cassini *nic)
 	return link_forked(nic->node);
 }
 
-const volatile uint8_t *cassini_fork_mark(const struct cassini *nic)
+const uint8_t *cassini_fork_mark(const struct cassini *nic)
 {
 	return link_fork_mark(nic->node);
 }

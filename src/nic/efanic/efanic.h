@@ -114,7 +114,7 @@ const struct efanic_dev_attr *efanic_attr(const struct efanic *nic);
 void efanic_idle(struct efanic *nic);
 bool efanic_forked(const struct efanic *nic);
 /** efanic_fork_mark() - A byte that is 0 where efanic_forked() is true. NULL: there is none, ask efanic_forked(). */
-const volatile uint8_t *efanic_fork_mark(const struct efanic *nic);
+const uint8_t *efanic_fork_mark(const struct efanic *nic);
 
 /* --- address handles ---- one AH number per distinct GID, reference counted ------------------------------------------ */
 /** efanic_ah_open() - Return: 0; -ENOMEM: max_ah reached; -ENETUNREACH: no adapter can have @gid (logged). */

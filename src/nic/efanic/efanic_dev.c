@@ -255,7 +255,7 @@ bool efanic_forked(const struct efanic *nic)
 	return link_forked(nic->node);
 }
 
-const volatile uint8_t *efanic_fork_mark(const struct efanic *nic)
+const uint8_t *efanic_fork_mark(const struct efanic *nic)
 {
 	return link_fork_mark(nic->node);
 }

@@ -687,7 +687,7 @@ inline __attribute__((always_inline)) uint8_t *efanic_begin(struct efanic_qp *qp
 	if (unlikely(dst->qp != qp || len > EFANIC_MTU))
 		return NULL;
 	if (likely(efanic_dst_open(qp, dst))) {
-		frame = link_begin(qp->port, dst->peer, sizeof(struct efanic_hdr) + len);
+		frame = link_begin(qp->port, dst->peer, LINK_RELIABLE, sizeof(struct efanic_hdr) + len);
 		if (likely(frame != NULL)) {
 			efanic_send_encode(dst->qkey, frame);
 			return frame + sizeof(struct efanic_hdr);
@@ -732,7 +732,7 @@ inline __attribute__((always_inline)) void efanic_commit(struct efanic_qp *qp, s
 	qp->sent_bytes += len;
 	if (unlikely(wr_id || efanic_may_wait(qp, buf)) && !(s = commit_slot(qp, dst, buf, len, wr_id)))
 		return;
-	link_commit(qp->port, dst->peer, buf - hdr_len, hdr_len + len, s, 0);
+	link_commit(qp->port, dst->peer, LINK_RELIABLE, buf - hdr_len, hdr_len + len, s, 0);
 }
 
 /* Memory for the @len bytes of @s that its slot has no room for. False: there is none, and they are lost. */

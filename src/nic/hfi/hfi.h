@@ -105,7 +105,7 @@ const struct hfi_unit_attr *hfi_attr(const struct hfi *hfi);
 void hfi_idle(struct hfi *hfi);
 bool hfi_forked(const struct hfi *hfi);
 /** hfi_fork_mark() - A byte that is 0 where hfi_forked() is true. NULL: there is none, ask hfi_forked(). */
-const volatile uint8_t *hfi_fork_mark(const struct hfi *hfi);
+const uint8_t *hfi_fork_mark(const struct hfi *hfi);
 uint64_t hfi_now_ns(const struct hfi *hfi); /* monotonic, or its world's */
 uint64_t hfi_random(struct hfi *hfi);       /* seeded by the room's seed in a world of its own, else by the system */
 uint64_t hfi_dead_after_ns(const struct hfi *hfi); /* the room's dead_after */

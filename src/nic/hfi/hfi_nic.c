@@ -118,7 +118,7 @@ bool hfi_forked(const struct hfi *hfi)
 	return link_forked(hfi->node);
 }
 
-const volatile uint8_t *hfi_fork_mark(const struct hfi *hfi)
+const uint8_t *hfi_fork_mark(const struct hfi *hfi)
 {
 	return link_fork_mark(hfi->node);
 }

@@ -191,21 +191,23 @@ static __attribute__((noinline)) int frame_slow(struct hfi_ctxt *c, struct link_
 	return 0;
 }
 
-int hfi_rx_frame(void *ctx, struct link_peer *peer, const struct view *frame)
+/*
+ * An eager packet in one piece from somebody who is known. @len: of the frame; where it is known when this is compiled,
+ * as it is of most packets, half of the questions are.
+ */
+static inline __attribute__((always_inline)) int frame_plain(struct hfi_ctxt *c, struct link_peer *peer,
+							     const struct view *frame, uint32_t len)
 {
 	struct hfi_dst *dst = link_peer_user(peer);
-	struct hfi_ctxt *c = ctx;
 	struct hfi_pkt pkt; /* unused segments are not worth the zeroing */
 	struct hfi_hdr h;
-	uint32_t head, len;
+	uint32_t head;
 
-	if (unlikely(!dst || frame->seg_cnt != 1 || frame->len < HFI_HDR_CUT))
-		return frame_slow(c, peer, frame);
 	memcpy(&h, frame->seg[0].p, HFI_HDR_CUT);
 	atomic_signal_fence(memory_order_seq_cst); /* a peer may write there: it is read once */
-	head = hfi_hdr_len(&h);
-	len = frame->len - head; /* what is shorter than that wraps, and is too long for the door */
-	if (unlikely(!hfi_door_is_plain(&dst->door, &h, len)))
+	head = len == HFI_HDR_CUT ? HFI_HDR_CUT : hfi_hdr_len(&h);
+	len -= head; /* what is shorter than that wraps, and is too long for the door */
+	if (unlikely(!hfi_door_is_plain(&dst->door, &h, head, len)))
 		return frame_slow(c, peer, frame);
 	h.w[1] = le64_put(0);
 	if (head == sizeof(h))
@@ -223,6 +225,16 @@ int hfi_rx_frame(void *ctx, struct link_peer *peer, const struct view *frame)
 	pkt.is_service = false;
 	take(c, &pkt);
 	return 0;
+}
+
+int hfi_rx_frame(void *ctx, struct link_peer *peer, const struct view *frame)
+{
+	struct hfi_ctxt *c = ctx;
+
+	if (unlikely(!link_peer_user(peer) || frame->seg_cnt != 1 || frame->len < HFI_HDR_CUT))
+		return frame_slow(c, peer, frame);
+	return likely(frame->len == HFI_HDR_CUT) ? frame_plain(c, peer, frame, HFI_HDR_CUT)
+						 : frame_plain(c, peer, frame, frame->len);
 }
 
 void hfi_rx_gone(void *ctx, struct link_peer *peer, int status)

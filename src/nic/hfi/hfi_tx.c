@@ -38,7 +38,7 @@ inline __attribute__((always_inline)) struct hfi_hdr *hfi_pio_begin(struct hfi_c
 	assert(len <= c->info.mtu);
 	if (unlikely(tx_check(c, dst)))
 		return NULL; /* hfi_pio_send() says which */
-	return (struct hfi_hdr *)link_begin(c->claim.port, dst->peer, head + len);
+	return (struct hfi_hdr *)link_begin(c->claim.port, dst->peer, LINK_RAW, head + len);
 }
 
 bool hfi_pio_full(struct hfi_ctxt *c, const struct hfi_dst *dst)
@@ -58,7 +58,7 @@ inline __attribute__((always_inline)) void hfi_pio_commit(struct hfi_ctxt *c, st
 		c->stats.pio_bytes += len;
 		c->stats.exp_pkts_tx += (le32_get(hdr->kdeth) & HFI_KDETH_CTRL) != 0;
 	}
-	link_commit(c->claim.port, dst->peer, (uint8_t *)hdr, head + len, NULL, 0);
+	link_commit(c->claim.port, dst->peer, LINK_RAW, (uint8_t *)hdr, head + len, NULL, 0);
 }
 
 /* What has become of a packet of @len bytes: @rc. */

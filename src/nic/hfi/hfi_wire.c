@@ -40,7 +40,7 @@ enum hfi_drop hfi_door_check(const struct hfi_door *door, const struct hfi_hdr *
 	struct hfi_hdr want;
 
 	memcpy(&want, door->want, sizeof(door->want));
-	if (!hfi_wire_fits_len(h, payload))
+	if (!hfi_wire_fits_len(h, hfi_hdr_len(h), payload))
 		return HFI_DROP_LENGTH;
 	if ((be16_get(h->lrh_flags) & HFI_LNH_MASK) != HFI_LNH_BTH)
 		return HFI_DROP_LNH;

@@ -51,12 +51,13 @@ static inline void hfi_wire_put_len(struct hfi_hdr *h, uint32_t head, uint32_t p
 	h->bth1 = (uint8_t)(sizeof(*h) - head) | hfi_wire_pad(payload);
 }
 
-/** hfi_wire_fits_len() - Is it true? Dwords, with the PBC and without the ICRC, are what there is and its padding. */
-static inline bool hfi_wire_fits_len(const struct hfi_hdr *h, uint32_t payload)
+/** hfi_wire_fits_len() - Does @h say of @head and @payload bytes what hfi_wire_put_len() does? */
+static inline bool hfi_wire_fits_len(const struct hfi_hdr *h, uint32_t head, uint32_t payload)
 {
-	uint32_t pad = h->bth1 & ~HFI_BTH_CUT;
+	struct hfi_hdr want;
 
-	return pad <= 3 && (be16_get(h->pktlen) + 1u) * 4 == hfi_hdr_len(h) + payload + pad && payload <= HFI_MTU;
+	hfi_wire_put_len(&want, head, payload);
+	return h->bth1 == want.bth1 && be16_get(h->pktlen) == be16_get(want.pktlen) && payload <= HFI_MTU;
 }
 
 /** hfi_door_mask() - The bits of struct hfi_door that count. */
@@ -78,14 +79,15 @@ static inline const struct hfi_hdr *hfi_door_mask(void)
 	return &mask;
 }
 
-/** hfi_door_is_plain() - @h, followed by @payload bytes, is an eager packet that may pass. */
-static inline bool hfi_door_is_plain(const struct hfi_door *door, const struct hfi_hdr *h, uint32_t payload)
+/** hfi_door_is_plain() - @h of @head bytes, followed by @payload bytes, is an eager packet that may pass. */
+static inline bool hfi_door_is_plain(const struct hfi_door *door, const struct hfi_hdr *h, uint32_t head,
+				     uint32_t payload)
 {
 	typedef uint64_t pair __attribute__((vector_size(16), aligned(1), may_alias));
 	const pair *mask = (const pair *)hfi_door_mask(), *is = (const pair *)h, *want = (const pair *)door->want;
 	pair diff = ((is[0] ^ want[0]) & mask[0]) | ((is[1] ^ want[1]) & mask[1]) | ((is[2] ^ want[2]) & mask[2]);
 
-	return !(diff[0] | diff[1]) && hfi_wire_fits_len(h, payload);
+	return !(diff[0] | diff[1]) && hfi_wire_fits_len(h, head, payload);
 }
 
 /** hfi_door_init() - Packets must be like @like, the fields marked A but for length and padding. */

@@ -335,7 +335,7 @@ struct cxi_ep {
 	size_t min_multi_recv;
 	uint64_t rnr_max_us;
 	/* bytes that are not 0 while the endpoint may send, receive: cxi_ep_gate() */
-	const volatile uint8_t *tx_mark, *rx_mark;
+	const uint8_t *tx_mark, *rx_mark;
 };
 /** cxi_ep_gate() - @ep is enabled, or is no more; its contexts have come or gone. */
 void cxi_ep_gate(struct cxi_ep *ep);

@@ -179,6 +179,14 @@ static void end_unknown(struct cxi_rx *rx, uint64_t multi)
 	rx_gone(rx, multi != 0, true);
 }
 
+/* Where more is to be said of the success of @rx than an entry, or less. Return: the queue of the entry; NULL: none. */
+static __attribute__((noinline)) struct kit_cq *complete_rest(const struct cxi_rx *rx, struct cxi_ep *ep, uint32_t got)
+{
+	if (ep->kit.cntr[KIT_CNTR_RECV])
+		cxi_cntr_count(ep->kit.cntr[KIT_CNTR_RECV], got, 1, 0);
+	return kit_rx_wants_cqe(&ep->kit, rx->flags) ? ep->kit.rx_cq : NULL;
+}
+
 /* It has succeeded: the completion. Return: the flag FI_MULTI_RECV, if that has been said. */
 static inline __attribute__((always_inline)) uint64_t complete(struct cxi_rx *rx, struct cxi_ep *ep,
 							       const struct cassini_event *msg, uint32_t got,
@@ -187,16 +195,15 @@ static inline __attribute__((always_inline)) uint64_t complete(struct cxi_rx *rx
 {
 	const struct cxi_form *f = form_of(rx);
 	uint64_t flags = f->cqe_flags | more_flags, tag = msg->match_bits & f->tag_mask, data = 0;
+	struct kit_cq *cq = ep->kit.rx_plain;
 
 	if (has_data(rx, msg)) {
 		flags |= FI_REMOTE_CQ_DATA;
 		data = msg->header_data;
 	}
-	if (unlikely(ep->kit.cntr[KIT_CNTR_RECV] != NULL))
-		cxi_cntr_count(ep->kit.cntr[KIT_CNTR_RECV], got, 1, 0);
-	if (unlikely(!kit_rx_wants_cqe(&ep->kit, rx->flags)))
+	if (unlikely(!cq) && !(cq = complete_rest(rx, ep, got)))
 		return 0; /* a buffer's release is an entry of its own */
-	kit_cq_push(ep->kit.rx_cq, owner ? owner->context : rx->context, flags, got, owner ? rx->buf : NULL, data, tag,
+	kit_cq_push(cq, owner ? owner->context : rx->context, flags, got, owner ? rx->buf : NULL, data, tag,
 		    src);
 	return flags & FI_MULTI_RECV;
 }

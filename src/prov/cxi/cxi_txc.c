@@ -15,7 +15,7 @@ void cxi_ep_gate(struct cxi_ep *ep)
 {
 	static const uint8_t no;
 	/* where it is "no" the long question knows why */
-	const volatile uint8_t *mark = ep->kit.enabled ? ep->domain->kit.fork_mark : &no;
+	const uint8_t *mark = ep->kit.enabled ? ep->domain->kit.fork_mark : &no;
 
 	ep->tx_mark = ep->txc ? mark : &no;
 	ep->rx_mark = ep->rxc ? mark : &no;

@@ -311,7 +311,7 @@ struct efa_ep {
 	LIST_ENTRY(efa_ep) domain_link;
 	/* of each call, together */
 	struct efanic_qp *qp;
-	const volatile uint8_t *live;    /* a byte; 0: messages may not go on, or not simply: set_enabled() */
+	const uint8_t *live;    /* a byte; 0: messages may not go on, or not simply: set_enabled() */
 	struct efa_peer **peers;         /* by fi_addr */
 	uint32_t peers_cap;
 	bool is_busy;                    /* a poll has more to do than the adapter: progress_rest() */

@@ -65,7 +65,7 @@ static inline __attribute__((always_inline)) ssize_t recv_buf(struct efa_ep *ep,
 
 	if (unlikely(!*ep->live || !lock_try(lock)))
 		return recv_rest(ep, tagged, buf, len, desc, a, false);
-	if (unlikely(!kit_srx_post(&ep->srx, tagged, buf, len, desc, a)))
+	if (unlikely(!kit_srx_post(&ep->srx, tagged, buf, len, desc, kit_wanted_src(&ep->srx, a), a)))
 		return recv_rest(ep, tagged, buf, len, desc, a, true);
 	lock_release(lock);
 	return 0;

@@ -255,7 +255,7 @@ static void complete(struct efa_rx *rx)
 	} else if (rx->len > rx->krx->len) {
 		kit_rx_fail(rx->krx, &res, FI_ETRUNC, FI_ETRUNC, rx->len - rx->krx->len, NULL, 0);
 	} else {
-		kit_rx_done(rx->krx, &res);
+		kit_rx_done(&ep->srx, rx->krx, rx->krx->tagged, &res);
 	}
 	end(rx);
 }
@@ -501,7 +501,7 @@ static void take_eager(struct efa_peer *peer, struct kit_rx *krx, const struct e
 		res.data = h->data;
 	}
 	kit_rx_copy(krx, 0, data, payload_off);
-	kit_rx_done(krx, &res);
+	kit_rx_done(&peer->ep->srx, krx, krx->tagged, &res);
 }
 
 /* The first packet of a message whose turn it is. */
@@ -551,7 +551,7 @@ static inline __attribute__((always_inline)) bool take_next(struct efa_peer *pee
 	}
 	copy_bytes(krx->iov[0].iov_base, pkt + hdr_len, n);
 	res.len = n + ep->msg_prefix;
-	kit_rx_done(krx, &res);
+	kit_rx_done(&ep->srx, krx, tagged, &res);
 	return true;
 }
 

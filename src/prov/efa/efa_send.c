@@ -14,10 +14,7 @@
 
 #define PLAIN_LIM (EFA_OWN_MAX + 1)
 
-/*
- * A call, besides what nearly every message consists of: that stays in registers, and of the calls that say nothing
- * more there is one of these for all.
- */
+/* A call, besides what nearly every message consists of: that stays in registers. */
 struct call {
 	uint64_t flags;  /* FI_TAGGED, EFA_NO_CQE and those of the call; */
 	uint64_t mask;   /* and of the endpoint's these */
@@ -203,6 +200,24 @@ static __attribute__((noinline)) ssize_t send_other(struct efa_ep *ep, struct ef
 	return send_owned(ep, peer, (struct message){buf, len, tag}, c, flags, c->tagged, false);
 }
 
+/* These two have the call in memory, and not where most messages pass. */
+static inline __attribute__((always_inline)) ssize_t other(struct efa_ep *ep, struct efa_peer *peer, const void *buf,
+							   size_t len, uint64_t tag, const struct call *c,
+							   uint64_t flags)
+{
+	struct call here = *c;
+
+	return send_other(ep, peer, buf, len, tag, &here, flags);
+}
+
+static inline __attribute__((always_inline)) ssize_t borrowed(struct efa_peer *peer, const void *buf, size_t len,
+							      uint64_t tag, const struct call *c, uint64_t flags)
+{
+	struct call here = *c;
+
+	return send_borrowed(peer, buf, len, tag, &here, flags);
+}
+
 /* Bytes of a vector. Return: 0; -FI_EINVAL: there is none, or of too many pieces, or the sum of their lengths wraps. */
 static __attribute__((noinline)) ssize_t vec_len(const struct iovec *iov, size_t cnt, size_t *len)
 {
@@ -234,13 +249,31 @@ static inline __attribute__((always_inline)) ssize_t send_one(struct fid_ep *fid
 	else if (likely(len < peer->own_lim[tagged] && !(flags & OWN_NOT)))
 		ret = likely(len < c->plain_lim)
 			      ? send_owned(ep, peer, (struct message){buf, len, tag}, c, flags, tagged, true)
-			      : send_other(ep, peer, buf, len, tag, c, flags);
+			      : other(ep, peer, buf, len, tag, c, flags);
 	if (unlikely(ret == NOT_OWNED))
-		ret = send_borrowed(peer, buf, len, tag, c, flags);
+		ret = borrowed(peer, buf, len, tag, c, flags);
 	if (!(flags & FI_MORE))
 		efanic_doorbell(ep->qp);
 	lock_release(lock);
 	return ret;
+}
+
+/* Most of what nobody hears the end of says nothing more, and then half of the questions are answered here. */
+static __attribute__((noinline)) ssize_t inject_msg(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t to)
+{
+	static const struct call c = {.flags = FI_INJECT | EFA_NO_CQE, .mask = ~(uint64_t)FI_TAGGED,
+				      .plain_lim = PLAIN_LIM};
+
+	return send_one(fid, buf, len, to, 0, &c, false);
+}
+
+static __attribute__((noinline)) ssize_t inject_tagged(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t to,
+						       uint64_t tag)
+{
+	static const struct call c = {.flags = FI_INJECT | EFA_NO_CQE | FI_TAGGED, .mask = ~(uint64_t)FI_TAGGED,
+				      .plain_lim = PLAIN_LIM, .tagged = true};
+
+	return send_one(fid, buf, len, to, tag, &c, true);
 }
 
 static __attribute__((noinline)) ssize_t send_msg(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t to,
@@ -261,15 +294,12 @@ static inline __attribute__((always_inline)) ssize_t do_send(struct fid_ep *fid,
 	size_t len = s->len;
 	struct call c;
 
-	if (s->form == KIT_BY_INJECT && !(s->flags & FI_REMOTE_CQ_DATA)) {
-		static const struct call inject[2] = {
-			{.flags = FI_INJECT | EFA_NO_CQE, .mask = ~(uint64_t)FI_TAGGED, .plain_lim = PLAIN_LIM},
-			{.flags = FI_INJECT | EFA_NO_CQE | FI_TAGGED, .mask = ~(uint64_t)FI_TAGGED,
-			 .plain_lim = PLAIN_LIM, .tagged = true},
-		};
-
-		return s->tagged ? send_tagged(fid, s->buf, len, s->to, s->tag, &inject[true])
-				 : send_msg(fid, s->buf, len, s->to, s->tag, &inject[false]);
+	if (s->form == KIT_BY_INJECT && !(s->flags & FI_REMOTE_CQ_DATA))
+		return s->tagged ? inject_tagged(fid, s->buf, len, s->to, s->tag) : inject_msg(fid, s->buf, len, s->to);
+	if (s->form == KIT_BY_ARGS && !s->is_vec && !(s->flags & FI_REMOTE_CQ_DATA)) {
+		c = (struct call){.flags = own, .mask = mask, .plain_lim = PLAIN_LIM, .tagged = s->tagged,
+				  .context = s->context, .desc = s->desc};
+		return send_one(fid, s->buf, len, s->to, s->tag, &c, s->tagged);
 	}
 	if (s->is_vec) {
 		ssize_t ret = efa_ep_state(&efa_ep_of(fid)->kit);

@@ -68,7 +68,7 @@ static void on_user_wc(void *ctx, const struct efanic_wc *wc)
 	res.data = wc->imm;
 	res.src = sender_of(ep, wc);
 	ep->stats.rx_pkts[EFA_WR_USER]++;
-	kit_rx_done(krx, &res);
+	kit_rx_done(&ep->srx, krx, krx->tagged, &res);
 }
 
 ssize_t efa_zcpy_recv(struct efa_ep *ep, const struct kit_recv_args *a)
@@ -86,7 +86,7 @@ ssize_t efa_zcpy_recv(struct efa_ep *ep, const struct kit_recv_args *a)
 	krx = slab_get(&ep->srx.slab);
 	if (!krx)
 		return -FI_EAGAIN;
-	kit_rx_init(krx, &ep->srx, false, a);
+	kit_rx_init(krx, &ep->srx, false, kit_wanted_src(&ep->srx, a), a);
 	krx->iov_cnt = (uint8_t)a->iov_cnt;
 	krx->len = 0;
 	for (size_t i = 0; i < a->iov_cnt; i++) {

@@ -89,7 +89,7 @@ struct opx_domain {
 	_Atomic uint32_t cntr_cnt, cq_seq; /* counters open, <= OPX_CNTR_CNT; CQs ever opened, for the names of the threads */
 	pthread_mutex_t open_lock;     /* serialises hfi_open(); taken before kit.lock */
 	struct hfi *_Atomic idle_hfi;  /* the unit opened first: kit.idle */
-	volatile uint8_t *alive;       /* a page of our own that fork wipes: kit.fork_mark; NULL: owner_pid tells */
+	uint8_t *alive;                /* a page of our own that fork wipes: kit.fork_mark; NULL: owner_pid tells */
 	pid_t owner_pid;
 	struct opx_stats closed;       /* sums of the endpoints that were closed */
 	struct opx_rel_stats closed_rel;
@@ -292,7 +292,7 @@ struct opx_ep {
 	int sep_index;
 	uint64_t opened, on;           /* scalable: FI_TRANSMIT, FI_RECV: contexts that the application has open; that are enabled */
 	struct opx_domain *domain;
-	const volatile uint8_t *may_go; /* not 0 there: data calls may go on; opx_ep_set_enabled() */
+	const uint8_t *may_go; /* not 0 there: data calls may go on; opx_ep_set_enabled() */
 	LIST_ENTRY(opx_ep) domain_link;
 	struct hfi *hfi;
 	struct hfi_ctxt *hw;           /* NULL until enabled */
@@ -517,21 +517,24 @@ static inline uint64_t opx_send_cq_flags(uint64_t flags)
 {
 	return FI_SEND | (flags & FI_TAGGED ? FI_TAGGED : FI_MSG);
 }
-/** opx_first_hdr() - The header of a message's first packet; @untagged: its opcode if it had no tag. */
-static inline void opx_first_hdr(const struct opx_flow *f, struct hfi_hdr *h, uint8_t untagged, uint64_t flags,
-				 uint32_t data, uint64_t tag)
+/**
+ * opx_first_hdr() - The header of a message's first packet; @untagged: its opcode if it had no tag; @aux: what it says
+ * besides.
+ */
+static inline void opx_first_hdr(const struct opx_flow *f, struct hfi_hdr *h, uint8_t untagged, uint8_t aux,
+				 uint64_t flags, uint32_t data, uint64_t tag)
 {
-	uint8_t opcode = (uint8_t)(untagged + (flags & FI_TAGGED ? OPX_TAGGED_BIT : 0));
-	uint32_t mask = flags & FI_REMOTE_CQ_DATA ? UINT32_MAX : 0;
-
-	opx_flow_hdr(f, h, opcode, OPX_AUX_DATA & mask, data & mask);
+	opx_flow_hdr(f, h, (uint8_t)(untagged + (flags & FI_TAGGED ? OPX_TAGGED_BIT : 0)), aux, 0);
 	h->tag = le64_put(tag);
+	if (unlikely(flags & FI_REMOTE_CQ_DATA)) {
+		h->aux |= OPX_AUX_DATA;
+		h->imm = le32_put(data);
+	}
 }
 /** opx_inject_hdr() - The same of a message whose bytes go into w; @head: opx_inject_head(). */
 static inline void opx_inject_hdr(const struct opx_flow *f, struct hfi_hdr *h, uint32_t head, const struct opx_send *s)
 {
-	opx_first_hdr(f, h, OPX_MSG_INJECT, s->flags, (uint32_t)s->data, s->tag);
-	h->aux |= (uint8_t)s->len;
+	opx_first_hdr(f, h, OPX_MSG_INJECT, (uint8_t)s->len, s->flags, (uint32_t)s->data, s->tag);
 	h->w[0] = le64_put(0);
 	if (head > HFI_HDR_CUT)
 		h->w[1] = le64_put(0);

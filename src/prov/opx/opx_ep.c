@@ -19,7 +19,7 @@ static struct opx_ep *to_ep(struct fid *fid)
 
 void opx_ep_set_enabled(struct opx_ep *ep, bool on)
 {
-	static const volatile uint8_t ask;
+	static const uint8_t ask;
 
 	ep->kit.enabled = on;
 	ep->may_go = on ? ep->domain->kit.fork_mark : &ask;

@@ -13,7 +13,7 @@ static inline void answer_ready(struct opx_ep *ep)
 
 static inline bool needs_source(const struct opx_ep *ep, const struct kit_recv_args *a)
 {
-	return ep->srx.directed && a->src != FI_ADDR_UNSPEC;
+	return unlikely(ep->srx.directed) && a->src != FI_ADDR_UNSPEC;
 }
 
 /* Receives name their source by what a packet says of it. False: no such address. */
@@ -65,17 +65,16 @@ static inline __attribute__((always_inline)) ssize_t recv_rest(struct opx_ep *ep
 static inline __attribute__((always_inline)) bool recv_post(struct opx_ep *ep, bool tagged, void *buf, size_t len,
 							    const struct kit_recv_args *a)
 {
-	struct kit_recv_args here = *a;
+	uint64_t src = MT_ANY_SRC;
 
-	here.src = FI_ADDR_UNSPEC;
 	if (needs_source(ep, a)) {
 		const struct opx_peer *peer = opx_peer_known(ep, a->src);
 
 		if (unlikely(!peer))
 			return false;
-		here.src = peer->uid;
+		src = peer->uid;
 	}
-	return kit_srx_post(&ep->srx, tagged, buf, len, NULL, &here);
+	return kit_srx_post(&ep->srx, tagged, buf, len, NULL, src, a);
 }
 
 static inline __attribute__((always_inline)) ssize_t recv_buf(struct opx_ep *ep, bool tagged, void *buf, size_t len,

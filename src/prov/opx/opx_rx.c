@@ -59,7 +59,7 @@ static struct kit_rx_result result(const struct opx_in *in, uint64_t len)
 /* Out of line, so that it is inline where it is for most messages: in inject(). */
 static __attribute__((noinline)) void done(struct kit_rx *rx, const struct kit_rx_result *r)
 {
-	kit_rx_done(rx, r);
+	kit_rx_done(rx->srx, rx, rx->tagged, r);
 }
 
 void opx_in_done(struct opx_in *in)
@@ -178,16 +178,17 @@ static inline __attribute__((always_inline)) void eager(struct opx_peer *peer, c
 							const struct view *data, bool tagged)
 {
 	struct kit_rx *rx = eager_match(peer, h, tagged, data->len);
+	struct opx_ep *ep = peer->ep;
 	struct kit_rx_result r;
 
-	peer->ep->stats.rx_eager++;
+	ep->stats.rx_eager++;
 	if (unlikely(!rx || rx->iov_cnt != 1 || data->seg_cnt != 1 || data->len > rx->len)) {
 		whole_rest(peer, h, data, rx);
 		return;
 	}
-	copy_bytes(rx->iov[0].iov_base, data->seg[0].p, data->len);
-	r = eager_result(peer, h, tagged, rx, data->len);
-	kit_rx_done(rx, &r);
+	r = eager_result(peer, h, tagged, rx, data->len); /* while all of it is in registers */
+	copy_bytes(r.buf, data->seg[0].p, data->len);
+	kit_rx_done(&ep->srx, rx, tagged, &r);
 }
 
 static __attribute__((noinline)) void on_tag_eager(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data)
@@ -212,16 +213,17 @@ static inline __attribute__((always_inline)) void inject(struct opx_peer *peer, 
 {
 	uint32_t len = h->aux & OPX_AUX_LEN;
 	struct kit_rx *rx = eager_match(peer, h, tagged, len);
+	struct opx_ep *ep = peer->ep;
 	struct kit_rx_result r;
 
-	peer->ep->stats.rx_inject++;
+	ep->stats.rx_inject++;
 	if (unlikely(!rx || rx->iov_cnt != 1 || len > rx->len)) {
 		inject_rest(peer, h, rx);
 		return;
 	}
-	copy_tiny(rx->iov[0].iov_base, (const uint8_t *)h->w, len);
-	r = eager_result(peer, h, tagged, rx, len);
-	kit_rx_done(rx, &r);
+	r = eager_result(peer, h, tagged, rx, len); /* while all of it is in registers */
+	copy_tiny(r.buf, (const uint8_t *)h->w, len);
+	kit_rx_done(&ep->srx, rx, tagged, &r);
 }
 
 static __attribute__((noinline)) void on_tag_inject(struct opx_peer *peer, const struct hfi_hdr *h)

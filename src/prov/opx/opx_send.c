@@ -6,46 +6,41 @@
 #include "kit/stubs.h"
 
 /*
- * One packet, written where its receiver finds it. What it calls is inline, too: where all is linked most small
- * messages are one function. @head: opx_inject_head(), known when this is compiled, which is 30 instructions less.
- * @s: but for the iov.
+ * One packet for a process on this host, written where its receiver finds it. What it calls is inline, too: where all
+ * is linked most small messages are one function. @head: opx_inject_head(), known when this is compiled, which is 30
+ * instructions less. @s: but for the iov. False: nothing has happened.
  */
-static inline __attribute__((always_inline)) int inject(uint32_t head, struct opx_peer *peer, const void *buf,
-							const struct opx_send *s)
+static inline __attribute__((always_inline)) bool inject(uint32_t head, struct opx_peer *peer, const void *buf,
+							 const struct opx_send *s)
 {
 	struct opx_ep *ep = peer->ep;
-	int rc;
-	struct hfi_hdr *h = opx_flow_begin(&peer->flow, head, 0, 0, &rc);
+	struct hfi_hdr *h = opx_flow_pass_begin(&peer->flow, head, 0);
 
 	if (unlikely(!h))
-		return rc;
+		return false;
 	opx_inject_hdr(&peer->flow, h, head, s);
 	copy_tiny((uint8_t *)h->w, buf, s->len);
-	rc = opx_flow_commit(&peer->flow, h, head, 0, 0);
-	if (unlikely(rc))
-		return rc;
+	opx_flow_pass_commit(&peer->flow, h, head, 0);
 	ep->stats.tx_inject++;
 	opx_sent(ep, s->context, s->flags);
-	return 0;
+	return true;
 }
 
 /* Flags with which a message of whatever length is more than a packet that leaves. */
 #define PACKET_NOT (FI_FENCE | OPX_DONE_FLAGS)
-#define NOT_TRIED  1
 
-/* All but a small message that may leave at once, or one that found no room. @rc: NOT_TRIED, -FI_EAGAIN. */
-static __attribute__((noinline)) int send_rest(struct opx_ep *ep, const struct opx_send *s, fi_addr_t to, int rc)
+/* All but a small message that has left at once. */
+static __attribute__((noinline)) int send_rest(struct opx_ep *ep, const struct opx_send *s, fi_addr_t to)
 {
 	struct opx_peer *peer = opx_peer_find(ep, to);
+	int rc;
 
 	if (unlikely(!peer || (s->flags & FI_INJECT && s->len > ep->kit.inject_size)))
 		return -FI_EINVAL;
-	if (likely(rc == NOT_TRIED)) {
-		if (likely(peer->flow.pass && s->len <= ep->packet_max && !(s->flags & PACKET_NOT)))
-			rc = opx_send_packet(peer, s);
-		else
-			rc = opx_send(peer, s);
-	}
+	if (likely(peer->flow.pass && s->len <= ep->packet_max && !(s->flags & PACKET_NOT)))
+		rc = opx_send_packet(peer, s);
+	else
+		rc = opx_send(peer, s);
 	/*
 	 * The receiver of a rendezvous asks us: a row of them must not leave the first unanswered, or the kernel does
 	 * what we would do faster. Between hosts there is no other way, and the packets of a row share datagrams.
@@ -70,37 +65,53 @@ static inline void ring_and_release(struct opx_ep *ep, uint64_t flags)
 
 /*
  * One buffer. @what: the flags that the call means, FI_TAGGED among them, and in the upper half the CQ data; so that of
- * all calls nothing is in memory, and most jump here with their arguments where they are.
+ * all calls nothing is in memory. @m: length, tag and context. @is_inject: FI_INJECT is one of the flags, known when
+ * this is compiled.
  */
-static __attribute__((noinline)) ssize_t send_buf(struct opx_ep *ep, const void *buf, size_t len, uint64_t what,
-						  fi_addr_t to, uint64_t tag, void *context)
+static inline __attribute__((always_inline)) ssize_t send_one(struct opx_ep *ep, const void *buf, uint64_t what,
+							      fi_addr_t to, const struct opx_send *m, bool is_inject)
 {
 	uint64_t flags = (ep->kit.tx_op_flags & ~(uint64_t)FI_TAGGED) | (uint32_t)what;
-	struct opx_peer *peer;
 	int rc = opx_ep_state(ep);
+	struct opx_peer *peer;
+	bool has_left = false;
 
 	if (unlikely(rc))
 		return rc;
-	if (what & FI_INJECT) /* it cannot be waited for */
+	if (is_inject) /* it cannot be waited for */
 		flags = (flags & ~(uint64_t)FI_DELIVERY_COMPLETE) | OPX_NO_CQE;
 	lock_acquire(&ep->domain->kit.lock);
 	peer = opx_peer_known(ep, to);
-	rc = NOT_TRIED;
-	if (likely(peer && len <= ep->kit.inject_size && peer->flow.pass && !(flags & PACKET_NOT))) {
-		const struct opx_send s = {.len = len, .tag = tag, .data = what >> 32, .context = context, .flags = flags};
+	if (likely(peer && m->len <= ep->kit.inject_size && peer->flow.pass && !(flags & PACKET_NOT))) {
+		const struct opx_send s = {.len = m->len, .tag = m->tag, .data = what >> 32, .context = m->context,
+					   .flags = flags};
 
-		rc = likely(opx_inject_head(len) == HFI_HDR_CUT) ? inject(HFI_HDR_CUT, peer, buf, &s)
-								  : inject(sizeof(struct hfi_hdr), peer, buf, &s);
+		has_left = likely(opx_inject_head(s.len) == HFI_HDR_CUT)
+				   ? inject(HFI_HDR_CUT, peer, buf, &s)
+				   : inject(sizeof(struct hfi_hdr), peer, buf, &s);
 	}
-	if (unlikely(rc == NOT_TRIED || rc == -FI_EAGAIN)) {
-		struct iovec one = {(void *)(uintptr_t)buf, len};
-		struct opx_send s = {.iov = &one, .iov_cnt = 1, .len = len, .tag = tag, .data = what >> 32,
-				     .context = context, .flags = flags};
+	if (unlikely(!has_left)) {
+		struct iovec one = {(void *)(uintptr_t)buf, m->len};
+		struct opx_send s = {.iov = &one, .iov_cnt = 1, .len = m->len, .tag = m->tag, .data = what >> 32,
+				     .context = m->context, .flags = flags};
 
-		rc = send_rest(ep, &s, to, rc);
+		rc = send_rest(ep, &s, to);
 	}
 	ring_and_release(ep, flags);
 	return rc;
+}
+
+/* Most calls jump to one of these two with their arguments where they are. */
+static __attribute__((noinline)) ssize_t send_buf(struct opx_ep *ep, const void *buf, size_t len, uint64_t what,
+						  fi_addr_t to, uint64_t tag, void *context)
+{
+	return send_one(ep, buf, what, to, &(struct opx_send){.len = len, .tag = tag, .context = context}, false);
+}
+
+static __attribute__((noinline)) ssize_t inject_buf(struct opx_ep *ep, const void *buf, size_t len, uint64_t what,
+						    fi_addr_t to, uint64_t tag)
+{
+	return send_one(ep, buf, what | FI_INJECT, to, &(struct opx_send){.len = len, .tag = tag}, true);
 }
 
 /* A vector, or with flags of its own. */
@@ -119,7 +130,7 @@ static __attribute__((noinline)) ssize_t send_vec(struct opx_ep *ep, const struc
 	if (unlikely(rc))
 		return rc;
 	lock_acquire(&ep->domain->kit.lock);
-	rc = send_rest(ep, &s, v->to, NOT_TRIED);
+	rc = send_rest(ep, &s, v->to);
 	ring_and_release(ep, flags);
 	return rc;
 }
@@ -133,7 +144,9 @@ static inline __attribute__((always_inline)) ssize_t do_send(struct fid_ep *fid,
 		return send_vec(ep, s, (kit_tx_flags(&ep->kit, s->form, s->flags) & ~(uint64_t)FI_TAGGED) | kind);
 	/* with these no call means more than fits the lower half */
 	static_assert((FI_INJECT | FI_REMOTE_CQ_DATA | FI_TAGGED) <= UINT32_MAX, "flags of calls");
-	return send_buf(ep, s->buf, s->len, s->flags | kind | s->data << 32, s->to, s->tag, s->context);
+	kind |= s->flags | s->data << 32;
+	return s->form == KIT_BY_INJECT ? inject_buf(ep, s->buf, s->len, kind, s->to, s->tag)
+					: send_buf(ep, s->buf, s->len, kind, s->to, s->tag, s->context);
 }
 
 #include "kit/call_send.inc"

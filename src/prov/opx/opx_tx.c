@@ -36,7 +36,7 @@ int opx_send_packet(struct opx_peer *peer, const struct opx_send *s)
 		kit_iov_copy_from(h->w, s->len, s->iov, s->iov_cnt, 0);
 	} else {
 		opx_flow_payload(h, head, s->iov, s->iov_cnt);
-		opx_first_hdr(&peer->flow, h, OPX_MSG_EAGER, s->flags, (uint32_t)s->data, s->tag);
+		opx_first_hdr(&peer->flow, h, OPX_MSG_EAGER, 0, s->flags, (uint32_t)s->data, s->tag);
 		h->w[0] = le64_put(s->len);
 	}
 	rc = opx_flow_commit(&peer->flow, h, head, len, 0);
@@ -74,7 +74,7 @@ static int send_mp(struct opx_peer *peer, const struct opx_send *s)
 
 	if (!op)
 		return -FI_EAGAIN;
-	opx_first_hdr(&peer->flow, &h, OPX_MSG_MP_EAGER_FIRST, s->flags, (uint32_t)s->data, s->tag);
+	opx_first_hdr(&peer->flow, &h, OPX_MSG_MP_EAGER_FIRST, 0, s->flags, (uint32_t)s->data, s->tag);
 	h.w[0] = le64_put(s->len);
 	h.w[1] = le64_put(0);
 	op->is_mp = true;
@@ -124,7 +124,7 @@ static int send_rts(struct opx_peer *peer, const struct opx_send *s)
 		iov.iov_len = op->iov_cnt * sizeof(pieces[0]);
 	}
 	op->needs_done = rts & OPX_RTS_DONE;
-	opx_first_hdr(&peer->flow, &h, OPX_MSG_RZV_RTS, s->flags, (uint32_t)s->data, s->tag);
+	opx_first_hdr(&peer->flow, &h, OPX_MSG_RZV_RTS, 0, s->flags, (uint32_t)s->data, s->tag);
 	h.w[0] = le64_put(s->len);
 	h.w[1] = le64_put(opx_op_handle(op) | (uint64_t)rts << 32);
 	rc = rc ? rc : opx_flow_post(&peer->flow, &h, &iov, iov.iov_len != 0, 0, NULL, NULL);

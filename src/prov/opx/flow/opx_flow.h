@@ -281,6 +281,12 @@ static inline void opx_flow_payload(struct hfi_hdr *h, uint32_t head, const stru
  */
 int opx_flow_commit(struct opx_flow *f, struct hfi_hdr *h, uint32_t head, uint32_t len, unsigned flags);
 /**
+ * opx_flow_pass_begin(), opx_flow_pass_commit() - The same of a packet that may leave at once for a process on this
+ * host, and asks for no answer. NULL: not so, opx_flow_begin() knows more; nothing has happened.
+ */
+struct hfi_hdr *opx_flow_pass_begin(struct opx_flow *f, uint32_t head, uint32_t len);
+void opx_flow_pass_commit(struct opx_flow *f, struct hfi_hdr *h, uint32_t head, uint32_t len);
+/**
  * opx_flow_post() - One packet whose parts lie elsewhere: @h from opx_flow_hdr(), payload @iov. All of the above.
  * @op: with POST_REF the operation that retired() names; *@refs is increased by one if a replay refers to its memory.
  * Return: as they; -FI_EMSGSIZE.

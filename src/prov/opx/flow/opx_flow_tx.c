@@ -61,8 +61,8 @@ static uint32_t iov_len(const struct iovec *iov, int cnt)
 
 static inline void number(const struct opx_flow *f, struct hfi_hdr *h, uint32_t psn)
 {
-	assert(le64_get(h->key) == le64_get(f->hdr.key));
-	h->psn_tx = le32_put((le32_get(f->hdr.psn_tx) & ~HFI_PSN_MASK) | psn);
+	assert(le64_get(h->key) == le64_get(f->hdr.key) && !hfi_hdr_psn(&f->hdr));
+	h->psn_tx = le32_put(le32_get(f->hdr.psn_tx) | psn);
 }
 
 /* A packet that fills half of the window, or all of it, asks for an acknowledgement. */
@@ -264,19 +264,29 @@ static inline bool may_pass(const struct opx_flow *f)
 	return likely(f->pass != 0);
 }
 
-/* It has left for a process on this host, which keeps it. */
-static inline void passed(struct opx_flow *f)
+/* These four are inline for messages of one packet (opx_send.c, opx_tx.c). */
+inline __attribute__((always_inline)) struct hfi_hdr *opx_flow_pass_begin(struct opx_flow *f, uint32_t head,
+									   uint32_t len)
 {
-	f->tx_psn = psn_add(f->tx_psn, 1);
-	f->pass--;
-	f->rel->st.tx_pkts++;
+	return may_pass(f) ? hfi_pio_begin(f->rel->a.hw, f->dst, head, len) : NULL;
 }
 
-/* Inline, as opx_flow_commit() is, for small messages (opx_send.c). */
+inline __attribute__((always_inline)) void opx_flow_pass_commit(struct opx_flow *f, struct hfi_hdr *h, uint32_t head,
+								 uint32_t len)
+{
+	struct opx_rel *rel = f->rel;
+
+	number(f, h, f->tx_psn);
+	f->tx_psn = psn_add(f->tx_psn, 1);
+	f->pass--;
+	rel->st.tx_pkts++;
+	hfi_pio_commit(rel->a.hw, f->dst, h, head, len);
+}
+
 inline __attribute__((always_inline)) struct hfi_hdr *opx_flow_begin(struct opx_flow *f, uint32_t head, uint32_t len,
 								      unsigned flags, int *rc)
 {
-	struct hfi_hdr *h = may_pass(f) ? hfi_pio_begin(f->rel->a.hw, f->dst, head, len) : NULL;
+	struct hfi_hdr *h = opx_flow_pass_begin(f, head, len);
 
 	return likely(h != NULL) ? h : record_begin(f, len, flags, rc);
 }
@@ -288,11 +298,9 @@ inline __attribute__((always_inline)) int opx_flow_commit(struct opx_flow *f, st
 
 	if (unlikely(rel->begun != NULL))
 		return record_commit(f, rel->begun, head, flags);
-	number(f, h, f->tx_psn);
 	if (flags & OPX_POST_ACK)
 		h->ecn |= OPX_ACK_REQ;
-	hfi_pio_commit(rel->a.hw, f->dst, h, head, len);
-	passed(f);
+	opx_flow_pass_commit(f, h, head, len);
 	return 0;
 }
 
