@@ -136,7 +136,7 @@ static void shared_close__before_it_is_fetched(void **state)
 static void alias_close__before_the_end(void **state)
 {
 	struct fi_context2 ctx[2];
-	struct fid_ep *alias;
+	struct fid_ep *alias = NULL;
 	struct cxi_fix_ep e;
 	struct cxi_fix f;
 	char buf[8];

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Unit tests of link/core/port.c and link/core/peer.c over real sockets and the stand-ins of link_fake.h.
+#include "base/proc.h"
 #include "port_fix.h"
 
 #include <malloc.h>
