@@ -97,6 +97,35 @@ static void shared_close__before_the_next_try(void **state)
 	live_on(&w);
 }
 
+/* Contexts are told apart by their endpoint: those of the other one who sends from the queue may be equal. */
+static void shared_cancel__only_its_own(void **state)
+{
+	struct fi_cq_tagged_entry entry;
+	struct fi_cq_err_entry err = {0};
+	struct cxi_txc *t;
+	struct pair w;
+	ssize_t ret;
+
+	(void)state;
+	pair_open(&w, CXI_PROTO_RNR);
+	t = cxi_ep_of(w.e[0].ep)->txc;
+	assert_int_equal(fi_send(w.e[0].ep, "abc", 3, NULL, w.to, &w), 0);
+	for (uint64_t until = clk_now_ns(NULL) + WAIT_NS; cxi_rnr_is_idle(t);) {
+		assert_int_equal(fi_cq_read(w.e[0].cq, NULL, 0), -FI_EAGAIN);
+		assert_int_equal(fi_cq_read(w.e[1].cq, NULL, 0), -FI_EAGAIN);
+		assert_true(clk_now_ns(NULL) < until);
+	}
+	assert_int_equal(fi_cancel(&w.e[1].ep->fid, &w), -FI_ENOENT);
+	assert_int_equal(fi_cancel(&w.e[0].ep->fid, &w), 0);
+	for (uint64_t until = clk_now_ns(NULL) + WAIT_NS; (ret = fi_cq_read(w.e[0].cq, &entry, 1)) == -FI_EAGAIN;)
+		assert_true(clk_now_ns(NULL) < until);
+	assert_int_equal(ret, -FI_EAVAIL);
+	assert_int_equal(fi_cq_readerr(w.e[0].cq, &err, 0), 1);
+	assert_int_equal(err.err, FI_ECANCELED);
+	cxi_fix_ep_close(&w.e[0]);
+	live_on(&w);
+}
+
 /* The refusal of a message that nobody waits for lies in the queue that the endpoints share. */
 static void shared_close__with_a_refusal_unread(void **state)
 {
@@ -154,13 +183,73 @@ static void alias_close__before_the_end(void **state)
 	cxi_fix_close(&f);
 }
 
+/* What it looked for is told of in its endpoint's queue, whoever asked. */
+static void alias_close__before_a_peek_ends(void **state)
+{
+	struct fi_msg_tagged m = {.addr = FI_ADDR_UNSPEC, .tag = 5};
+	struct fi_cq_tagged_entry entry;
+	struct fi_cq_err_entry err = {0};
+	struct fid_ep *alias = NULL;
+	struct fi_context2 ctx;
+	struct cxi_fix_ep e;
+	struct cxi_fix f;
+	ssize_t ret;
+
+	(void)state;
+	cxi_fix_open(&f);
+	cxi_fix_ep_open(&e, &f);
+	m.context = &ctx;
+	assert_int_equal(fi_ep_alias(e.ep, &alias, FI_RECV), 0);
+	assert_int_equal(fi_trecvmsg(alias, &m, FI_PEEK), 0);
+	assert_int_equal(fi_close(&alias->fid), 0);
+	for (uint64_t until = clk_now_ns(NULL) + WAIT_NS; (ret = fi_cq_read(e.cq, &entry, 1)) == -FI_EAGAIN;)
+		assert_true(clk_now_ns(NULL) < until);
+	assert_int_equal(ret, -FI_EAVAIL);
+	assert_int_equal(fi_cq_readerr(e.cq, &err, 0), 1);
+	assert_int_equal(err.err, FI_ENOMSG);
+	assert_ptr_equal(err.op_context, &ctx);
+	cxi_fix_ep_close(&e);
+	cxi_fix_close(&f);
+}
+
+/* A region is bound to the endpoint, whichever of its names is given. */
+static void alias_close__with_a_region_bound(void **state)
+{
+	struct fi_cntr_attr ca = {.events = FI_CNTR_EVENTS_COMP};
+	static uint8_t mem[4096];
+	struct fid_ep *alias = NULL;
+	struct fid_cntr *c;
+	struct cxi_fix_ep e;
+	struct cxi_fix f;
+	struct fid_mr *mr;
+
+	(void)state;
+	cxi_fix_open(&f);
+	cxi_fix_ep_open(&e, &f);
+	assert_int_equal(fi_ep_alias(e.ep, &alias, FI_TRANSMIT), 0);
+	assert_int_equal(fi_mr_reg(f.domain, mem, sizeof(mem), FI_REMOTE_WRITE, 0, 7, 0, &mr, NULL), 0);
+	assert_int_equal(fi_cntr_open(f.domain, &ca, &c, NULL), 0);
+	assert_int_equal(fi_mr_bind(mr, &c->fid, FI_REMOTE_WRITE), 0);
+	assert_int_equal(fi_mr_bind(mr, &alias->fid, 0), 0);
+	assert_int_equal(fi_mr_enable(mr), 0);
+	assert_int_equal(fi_close(&alias->fid), 0);
+	assert_int_equal(fi_cntr_read(c), 0);
+	assert_int_equal(fi_close(&mr->fid), 0);
+	assert_int_equal(fi_close(&c->fid), 0);
+	cxi_fix_ep_close(&e);
+	cxi_fix_close(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(shared_close__before_the_next_try),
+		cmocka_unit_test(shared_cancel__only_its_own),
 		cmocka_unit_test(shared_close__with_a_refusal_unread),
 		cmocka_unit_test(shared_close__before_it_is_fetched),
 		cmocka_unit_test(alias_close__before_the_end),
+		cmocka_unit_test(alias_close__before_a_peek_ends),
+		cmocka_unit_test(alias_close__with_a_region_bound),
 	};
 
 	return cmocka_run_group_tests(tests, cxi_fix_init, NULL);

@@ -343,6 +343,11 @@ static inline struct cxi_ep *cxi_ep_of(struct fid_ep *fid)
 {
 	return container_of(fid, struct cxi_ep, kit.fid);
 }
+/** cxi_ep_base() - Of an alias the endpoint that it is one of: what outlives a call keeps that, an alias may close. */
+static inline struct cxi_ep *cxi_ep_base(struct cxi_ep *ep)
+{
+	return ep->kind == CXI_ALIAS ? ep->parent : ep;
+}
 int cxi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context);
 int cxi_sep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **sep, void *context);
 int cxi_stx_open(struct fid_domain *domain, struct fi_tx_attr *attr, struct fid_stx **stx, void *context);
@@ -476,9 +481,10 @@ ssize_t cxi_send_common(struct cxi_ep *ep, const struct cxi_send_args *a);
 void cxi_rdzv_on_event(struct cxi_req *req, const struct cassini_event *ev); /* GET at 255: a source was fetched */
 void cxi_zbp_on_event(struct cxi_req *req, const struct cassini_event *ev);  /* PUT at 255: a send was matched */
 void cxi_send_lost(void *txc, const struct cassini_cmd *lost, uint8_t rc);     /* cassini_cmdq_attr.on_lost */
-/** cxi_rnr_retry() - ENTRY_NOT_FOUND: try again later or fail. cxi_rnr_cancel(): fi_cancel. */
+/** cxi_rnr_retry() - ENTRY_NOT_FOUND: try again later or fail. */
 void cxi_rnr_retry(struct cxi_tx *tx);
-int cxi_rnr_cancel(struct cxi_txc *t, void *context);
+/** cxi_rnr_cancel() - fi_cancel() of a send of @ep that waits for its next try. */
+int cxi_rnr_cancel(const struct cxi_ep *ep, void *context);
 int cxi_rnr_timers(struct cxi_txc *t, uint64_t now_ns); /* retries that are due. Return: how many */
 bool cxi_rnr_is_idle(const struct cxi_txc *t);
 /** cxi_rnr_forget() - @portal is about to go: what was sent from it and waits for its next try vanishes. */

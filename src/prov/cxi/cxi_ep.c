@@ -322,7 +322,7 @@ static ssize_t ep_cancel(fid_t fid, void *context)
 	lock_acquire(&ep->domain->kit.lock);
 	ret = ep->rxc ? cxi_recv_cancel(ep->rxc, context) : -FI_ENOENT;
 	if (ret == -FI_ENOENT && ep->txc && ep->is_rnr)
-		ret = cxi_rnr_cancel(ep->txc, context);
+		ret = cxi_rnr_cancel(ep, context);
 	lock_release(&ep->domain->kit.lock);
 	return ret;
 }

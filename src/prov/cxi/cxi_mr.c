@@ -439,7 +439,7 @@ static int mr_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 	switch (bfid->fclass) {
 	case FI_CLASS_EP:
 	case FI_CLASS_SEP:
-		ret = mr_bind_ep(mr, container_of(bfid, struct cxi_ep, kit.fid.fid));
+		ret = mr_bind_ep(mr, cxi_ep_base(container_of(bfid, struct cxi_ep, kit.fid.fid)));
 		break;
 	case FI_CLASS_CNTR:
 		ret = mr_bind_cntr(mr, container_of(bfid, struct kit_cntr, fid.fid), flags);

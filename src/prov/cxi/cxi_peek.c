@@ -81,7 +81,9 @@ static ssize_t peek_adapter(struct cxi_ep *ep, const struct cxi_recv_args *a, co
 
 	if (!p)
 		return -FI_EAGAIN;
-	*p = (struct peek){.req.on_event = peek_on_event, .ep = ep, .context = a->context, .flags = a->flags};
+	*p = (struct peek){
+		.req.on_event = peek_on_event, .ep = cxi_ep_base(ep), .context = a->context, .flags = a->flags,
+	};
 	s.user_ptr = (uintptr_t)&p->req;
 	ret = cassini_search(ep->rxc->pte, &s);
 	if (ret)

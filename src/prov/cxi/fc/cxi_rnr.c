@@ -89,15 +89,16 @@ bool cxi_rnr_is_idle(const struct cxi_txc *t)
 	return !r || !r->cnt;
 }
 
-/* A send that waits for its next try ends at that; one that is on its way when it is refused. */
-int cxi_rnr_cancel(struct cxi_txc *t, void *context)
+/* It ends at its next try. One that is on its way may have been taken, so that it is not found. */
+int cxi_rnr_cancel(const struct cxi_ep *ep, void *context)
 {
-	struct rnr *r = t->rnr;
+	struct rnr *r = ep->txc->rnr;
 	struct cxi_tx *tx;
 
 	for (size_t i = 0; r && i < QUEUES; i++) {
 		TAILQ_FOREACH(tx, &r->q[i], link) {
-			if (tx->context != context || tx->canceled)
+			/* others may send from a shared context */
+			if (tx->context != context || tx->canceled || tx->portal != ep->portal)
 				continue;
 			tx->canceled = true;
 			tx->due_ns = 0;
