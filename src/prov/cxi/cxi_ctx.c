@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "kit/stubs.h"
 #include "prov/cxi/cxi_ep_int.h"
+#include "prov/cxi/cxi_rxc.h"
 
 static struct cxi_ep *to_ep(struct fid *fid)
 {
@@ -411,12 +412,25 @@ int cxi_shared_bind(struct cxi_ep *ep, struct fid *bfid, uint64_t flags)
 	return 0;
 }
 
+static void eq_empty(struct cxi_domain *d, struct cassini_eq *eq)
+{
+	cxi_eq_settle(d, eq);
+	cxi_drain(eq);
+}
+
+void cxi_srx_drain(struct cxi_ep *ep)
+{
+	if (ep->srx)
+		eq_empty(ep->domain, ep->srx->rxc->eq);
+}
+
 void cxi_shared_drain(struct cxi_ep *ep)
 {
-	if (!ep->stx)
-		return;
-	cxi_eq_settle(ep->domain, ep->stx->eq);
-	cxi_drain(ep->stx->eq);
+	if (ep->stx)
+		eq_empty(ep->domain, ep->stx->eq);
+	cxi_srx_drain(ep);
+	if (ep->srx)
+		cxi_rx_forget(ep->srx->rxc, ep);
 }
 
 void cxi_shared_unbind(struct cxi_ep *ep)

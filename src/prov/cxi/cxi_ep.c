@@ -107,6 +107,7 @@ static void rx_disable(struct cxi_ep *ep)
 
 	if (!r)
 		return;
+	cxi_srx_drain(ep); /* whose messages they are is known while it is mapped */
 	cxi_rxc_unmap(r, ep->portal, ep->idx);
 	if (!ep->srx)
 		cxi_rxc_close(ep->rxc);

@@ -38,7 +38,9 @@ int cxi_ctx_enable(struct cxi_ep *ep);                                  /* SEP, 
 int cxi_alias_open(struct cxi_ep *ep, void *arg);                       /* fi_alias: arg is struct fi_alias * */
 /* fi_ep_bind of fid_stx and a shared RX context */
 int cxi_shared_bind(struct cxi_ep *ep, struct fid *bfid, uint64_t flags);
-/** cxi_shared_drain() - Events of a shared context name @ep, whose portal has closed, no more. */
+/** cxi_srx_drain() - Messages that have come to @ep for its shared receive context, if it has one, are told of. */
+void cxi_srx_drain(struct cxi_ep *ep);
+/** cxi_shared_drain() - Shared contexts, and their events, name @ep, whose portal has closed, no more. */
 void cxi_shared_drain(struct cxi_ep *ep);
 void cxi_shared_unbind(struct cxi_ep *ep);
 

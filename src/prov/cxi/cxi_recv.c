@@ -57,16 +57,21 @@ void cxi_rx_free(struct cxi_rx *rx)
 	rest(rx, r);
 }
 
+/* NULL: the endpoint that has @dom, which may be no more, has closed. */
+static const struct cxi_portal *portal_of(const struct cxi_rxc *r, const struct cassini_dom *dom)
+{
+	for (int i = 0; i < r->portal_cnt; i++)
+		for (int k = 0; k < r->portal[i]->dom_cnt; k++)
+			if (r->portal[i]->dom[k] == dom)
+				return r->portal[i];
+	return NULL;
+}
+
 struct cxi_ep *cxi_rx_ep(const struct cxi_rxc *r, const struct cassini_event *ev)
 {
-	for (int i = 0; i < r->portal_cnt; i++) {
-		struct cxi_portal *p = r->portal[i];
+	const struct cxi_portal *p = r->ep->kind == CXI_SRX ? portal_of(r, ev->dom) : NULL;
 
-		for (int k = 0; k < p->dom_cnt; k++)
-			if (p->dom[k] == ev->dom)
-				return r->ep->kind == CXI_SRX ? p->ep : r->ep;
-	}
-	return r->ep;
+	return p ? p->ep : r->ep;
 }
 
 /* A multi-receive buffer that is used up, and all of whose messages have ended. */
@@ -292,7 +297,8 @@ static void rx_step(struct cxi_rx *rx)
 	struct cxi_rxc *r = rx->rxc;
 	int ret;
 
-	if (unlikely(r->closing)) { /* nothing completes, and its queue has been closed */
+	if (unlikely(r->closing || !portal_of(r, rx->msg.dom))) { /* there is nothing to post by */
+		rx->rc = rx->needs_get ? CASSINI_RC_CANCELED : rx->rc;
 		rx_end(rx);
 		return;
 	}
@@ -330,6 +336,22 @@ int cxi_rx_stalled(struct cxi_rxc *r)
 		rx_step(rx);
 	}
 	return n;
+}
+
+void cxi_rx_forget(struct cxi_rxc *r, const struct cxi_ep *ep)
+{
+	struct cxi_rx *rx, *next;
+
+	TAILQ_FOREACH_SAFE(rx, &r->stalled, wait, next) {
+		if (rx->ep != ep)
+			continue;
+		TAILQ_REMOVE(&r->stalled, rx, wait);
+		rx->is_stalled = false;
+		rx_step(rx); /* ends: its Domain is closed */
+	}
+	TAILQ_FOREACH(rx, &r->rx_list, link)
+		if (rx->ep == ep) /* a multi-receive buffer, whose latest message came there */
+			rx->ep = NULL;
 }
 
 void cxi_rx_take(struct cxi_rx *rx, const struct cassini_event *ev, bool late)

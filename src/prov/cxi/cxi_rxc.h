@@ -120,6 +120,8 @@ void cxi_rx_free(struct cxi_rx *rx);
 struct cxi_rx *cxi_rx_get(struct cxi_ep *ep, const struct cxi_recv_args *a);
 /** cxi_rx_stalled() - Try again what found the queue full. Return: how many went. */
 int cxi_rx_stalled(struct cxi_rxc *r);
+/** cxi_rx_forget() - @ep, whose portal has closed and whose events are read, is named by no receive of @r any more. */
+void cxi_rx_forget(struct cxi_rxc *r, const struct cxi_ep *ep);
 /** cxi_rx_refuse() - The end of a receive that no message will meet: an error entry with @err; frees it. */
 void cxi_rx_refuse(struct cxi_rx *rx, int err, int prov_errno);
 /** cxi_rx_source() - fi_addr of the sender as FI_SOURCE wants it. */

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// An endpoint of a shared receive context closes while messages are on their way to it: the context lives on.
+#include "cxi_fix.h"
+#include "prov/cxi/cxi_ep_int.h"
+#include "prov/cxi/cxi_rxc.h"
+
+#define WAIT_NS (unit_slow() * 10 * NS_PER_SEC)
+#define LARGE   200000u /* fetched by who has a receive for it */
+
+/* Two endpoints that send from one queue and receive into one: with queues of their own the first would wait for its
+ * sends. */
+struct world {
+	struct cxi_fix f;
+	struct fid_stx *stx;
+	struct fid_ep *srx;
+	struct cxi_fix_ep stay, go; /* @stay sends to @go, which closes */
+	fi_addr_t to;		    /* @go, as @stay knows it */
+	struct fi_context2 ctx[2];  /* of the receive, of the send */
+};
+
+static uint8_t from_mem[LARGE], to_mem[LARGE];
+
+static struct cxi_rxc *rxc_of(const struct world *w)
+{
+	return cxi_ep_of(w->srx)->rxc;
+}
+
+static void read_events(struct world *w)
+{
+	struct lock *lock = &cxi_fix_domain(&w->f)->kit.lock;
+
+	lock_acquire(lock);
+	cxi_drain(rxc_of(w)->eq);
+	lock_release(lock);
+}
+
+static void ep_open(const struct world *w, struct cxi_fix_ep *e)
+{
+	struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED};
+	struct fi_av_attr av = {0};
+
+	assert_int_equal(fi_av_open(w->f.domain, &av, &e->av, NULL), 0);
+	assert_int_equal(fi_cq_open(w->f.domain, &cq, &e->cq, NULL), 0);
+	assert_int_equal(fi_endpoint(w->f.domain, w->f.info, &e->ep, NULL), 0);
+	assert_int_equal(fi_ep_bind(e->ep, &e->av->fid, 0), 0);
+	assert_int_equal(fi_ep_bind(e->ep, &e->cq->fid, FI_TRANSMIT | FI_RECV), 0);
+	assert_int_equal(fi_ep_bind(e->ep, &w->stx->fid, 0), 0);
+	assert_int_equal(fi_ep_bind(e->ep, &w->srx->fid, 0), 0);
+	assert_int_equal(fi_enable(e->ep), 0);
+}
+
+static void world_open(struct world *w, enum cxi_match_mode mode)
+{
+	struct fi_info *h = fi_allocinfo();
+	struct cxi_addr to;
+	size_t len = sizeof(to);
+
+	assert_non_null(h);
+	h->caps = FI_MSG | FI_TAGGED | FI_MULTI_RECV;
+	cxi_fix_open_info(&w->f, cxi_fix_info(FI_VERSION(1, 17), h));
+	assert_int_equal(fi_stx_context(w->f.domain, w->f.info->tx_attr, &w->stx, NULL), 0);
+	assert_int_equal(fi_srx_context(w->f.domain, w->f.info->rx_attr, &w->srx, NULL), 0);
+	rxc_of(w)->mode = mode; /* whatever the tester's environment says; it starts with the first endpoint */
+	w->f.info->ep_attr->tx_ctx_cnt = FI_SHARED_CONTEXT;
+	w->f.info->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT;
+	ep_open(w, &w->stay);
+	ep_open(w, &w->go);
+	assert_int_equal(fi_getname(&w->go.ep->fid, &to, &len), 0);
+	assert_int_equal(fi_av_insert(w->stay.av, &to, 1, &w->to, 0, NULL), 1);
+	read_events(w); /* that the context has started */
+}
+
+static void post(struct world *w, size_t len)
+{
+	assert_int_equal(fi_recv(w->srx, to_mem, len, NULL, FI_ADDR_UNSPEC, &w->ctx[0]), 0);
+}
+
+/* A message for @go, and what it brings to the queue that the endpoints share, which nobody has read. */
+static void send_unread(struct world *w, size_t len)
+{
+	struct lock *lock = &cxi_fix_domain(&w->f)->kit.lock;
+	uint64_t until = clk_now_ns(NULL) + WAIT_NS;
+
+	assert_int_equal(fi_send(w->stay.ep, from_mem, len, NULL, w->to, &w->ctx[1]), 0);
+	lock_acquire(lock);
+	while (!cassini_eq_peek(rxc_of(w)->eq)) {
+		cassini_dom_poll(cxi_ep_of(w->go.ep)->portal->dom[0]);
+		assert_true(clk_now_ns(NULL) < until);
+	}
+	lock_release(lock);
+}
+
+/* Its queue for completions stays open, to tell of what became of the receive. */
+static void go_close(struct world *w)
+{
+	assert_int_equal(fi_close(&w->go.ep->fid), 0);
+}
+
+static void expect_canceled(struct world *w)
+{
+	struct fi_cq_err_entry err = {0};
+
+	assert_int_equal(fi_cq_read(w->go.cq, NULL, 0), -FI_EAVAIL);
+	assert_int_equal(fi_cq_readerr(w->go.cq, &err, 0), 1);
+	assert_int_equal(err.prov_errno, CASSINI_RC_CANCELED);
+	assert_ptr_equal(err.op_context, &w->ctx[0]);
+}
+
+/* Nothing of @go is met any more by who polls on, and a receive that is posted now meets nothing old. */
+static void live_on(struct world *w)
+{
+	struct fi_cq_tagged_entry entry;
+
+	for (int i = 0; i < 1000; i++)
+		if (fi_cq_read(w->stay.cq, &entry, 1) == 1)
+			assert_ptr_equal(entry.op_context, &w->ctx[1]);
+	assert_true(TAILQ_EMPTY(&rxc_of(w)->stalled));
+	assert_int_equal(fi_close(&w->go.cq->fid), 0);
+	assert_int_equal(fi_close(&w->go.av->fid), 0);
+	cxi_fix_ep_close(&w->stay);
+	assert_int_equal(fi_close(&w->srx->fid), 0);
+	assert_int_equal(fi_close(&w->stx->fid), 0);
+	cxi_fix_close(&w->f);
+}
+
+/* --- a receive was posted ------------------------------------------------------------------------ */
+
+/* The end of the adapter's own Get comes when its Domain closes, if not before. */
+static void close__while_it_is_fetched(void **state)
+{
+	struct fi_cq_tagged_entry entry;
+	struct world w;
+	ssize_t ret;
+
+	(void)state;
+	world_open(&w, CXI_MATCH_HARDWARE);
+	post(&w, LARGE);
+	send_unread(&w, LARGE);
+	read_events(&w);
+	assert_int_equal(rxc_of(&w)->posted, 0);
+	go_close(&w);
+	ret = fi_cq_read(w.go.cq, &entry, 1);
+	if (ret == 1)
+		assert_ptr_equal(entry.op_context, &w.ctx[0]);
+	else
+		expect_canceled(&w);
+	live_on(&w);
+}
+
+/* The message has come; that it has, nobody knows yet. */
+static void close__before_it_is_told(void **state)
+{
+	struct fi_cq_tagged_entry entry;
+	struct world w;
+
+	(void)state;
+	world_open(&w, CXI_MATCH_HARDWARE);
+	post(&w, 3);
+	send_unread(&w, 3);
+	assert_int_equal(rxc_of(&w)->posted, 1);
+	go_close(&w);
+	assert_int_equal(fi_cq_read(w.go.cq, &entry, 1), 1);
+	assert_ptr_equal(entry.op_context, &w.ctx[0]);
+	live_on(&w);
+}
+
+/* Commands of @go until there is no room for one more. */
+static void path_fill(struct world *w)
+{
+	struct lock *lock = &cxi_fix_domain(&w->f)->kit.lock;
+	const struct cassini_cmd ask = {
+		.opcode = CASSINI_OP_PUT,
+		.pid_idx = CXI_IDX_SHARED,
+		.pid = cxi_ep_of(w->stay.ep)->portal->pid,
+		.nic = cxi_fix_domain(&w->f)->info.nic,
+		.dom = cxi_ep_of(w->go.ep)->portal->dom[0],
+		.match_bits = cxi_sh_ctrl(CXI_CTRL_ASK, 0, 0, 0),
+	};
+	int ret;
+
+	lock_acquire(lock);
+	while (!(ret = cxi_cps_post(&rxc_of(w)->cps, rxc_of(w)->cmdq, &ask)))
+		;
+	lock_release(lock);
+	assert_int_equal(ret, -FI_EAGAIN);
+}
+
+/* Software's own Get found no room. */
+static void close__before_it_can_be_fetched(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_open(&w, CXI_MATCH_SOFTWARE);
+	post(&w, LARGE);
+	send_unread(&w, LARGE);
+	path_fill(&w);
+	read_events(&w);
+	assert_false(TAILQ_EMPTY(&rxc_of(&w)->stalled));
+	go_close(&w);
+	expect_canceled(&w);
+	live_on(&w);
+}
+
+/* A buffer for many remembers who had the latest, and is cancelled when that is gone. */
+static void close__before_a_buffer_is_cancelled(void **state)
+{
+	struct iovec iov = {to_mem, sizeof(to_mem)};
+	struct fi_cq_tagged_entry entry;
+	struct world w;
+	struct fi_msg m = {.msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .context = &w.ctx[0]};
+
+	(void)state;
+	world_open(&w, CXI_MATCH_SOFTWARE);
+	assert_int_equal(fi_recvmsg(w.srx, &m, FI_MULTI_RECV), 0);
+	send_unread(&w, 3);
+	read_events(&w);
+	go_close(&w);
+	assert_int_equal(fi_cq_read(w.go.cq, &entry, 1), 1);
+	assert_int_equal(rxc_of(&w)->posted, 1);
+	assert_int_equal(fi_cancel(&w.srx->fid, &w.ctx[0]), 0);
+	assert_int_equal(rxc_of(&w)->posted, 0);
+	live_on(&w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(close__while_it_is_fetched),
+		cmocka_unit_test(close__before_it_is_told),
+		cmocka_unit_test(close__before_it_can_be_fetched),
+		cmocka_unit_test(close__before_a_buffer_is_cancelled),
+	};
+
+	return cmocka_run_group_tests(tests, cxi_fix_init, NULL);
+}
