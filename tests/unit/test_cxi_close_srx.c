@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // An endpoint of a shared receive context closes while messages are on their way to it: the context lives on.
+#include <rdma/fi_tagged.h>
+
 #include "cxi_fix.h"
 #include "prov/cxi/cxi_ep_int.h"
 #include "prov/cxi/cxi_rxc.h"
@@ -16,6 +18,8 @@ struct world {
 	struct cxi_fix_ep stay, go; /* @stay sends to @go, which closes */
 	fi_addr_t to;		    /* @go, as @stay knows it */
 	struct fi_context2 ctx[2];  /* of the receive, of the send */
+	uint64_t flags;		    /* of the send */
+	bool is_tagged;
 };
 
 static uint8_t from_mem[LARGE], to_mem[LARGE];
@@ -55,6 +59,7 @@ static void world_open(struct world *w, enum cxi_match_mode mode)
 	struct cxi_addr to;
 	size_t len = sizeof(to);
 
+	*w = (struct world){0};
 	assert_non_null(h);
 	h->caps = FI_MSG | FI_TAGGED | FI_MULTI_RECV;
 	cxi_fix_open_info(&w->f, cxi_fix_info(FI_VERSION(1, 17), h));
@@ -70,6 +75,16 @@ static void world_open(struct world *w, enum cxi_match_mode mode)
 	read_events(w); /* that the context has started */
 }
 
+static ssize_t send_go(struct world *w, size_t len)
+{
+	const struct iovec iov = {from_mem, len};
+	const struct fi_msg m = {.msg_iov = &iov, .iov_count = 1, .addr = w->to, .context = &w->ctx[1]};
+
+	if (w->is_tagged)
+		return fi_tsend(w->stay.ep, from_mem, len, NULL, w->to, 0, &w->ctx[1]);
+	return fi_sendmsg(w->stay.ep, &m, w->flags | FI_COMPLETION);
+}
+
 static void post(struct world *w, size_t len)
 {
 	assert_int_equal(fi_recv(w->srx, to_mem, len, NULL, FI_ADDR_UNSPEC, &w->ctx[0]), 0);
@@ -81,7 +96,7 @@ static void send_unread(struct world *w, size_t len)
 	struct lock *lock = &cxi_fix_domain(&w->f)->kit.lock;
 	uint64_t until = clk_now_ns(NULL) + WAIT_NS;
 
-	assert_int_equal(fi_send(w->stay.ep, from_mem, len, NULL, w->to, &w->ctx[1]), 0);
+	assert_int_equal(send_go(w, len), 0);
 	lock_acquire(lock);
 	while (!cassini_eq_peek(rxc_of(w)->eq)) {
 		cassini_dom_poll(cxi_ep_of(w->go.ep)->portal->dom[0]);
@@ -223,6 +238,80 @@ static void close__before_a_buffer_is_cancelled(void **state)
 	live_on(&w);
 }
 
+/* --- none was posted ----------------------------------------------------------------------------- */
+
+/* Software holds it, and would have to fetch the rest by a Domain that is closed. */
+static void close__with_an_unexpected_message(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_open(&w, CXI_MATCH_SOFTWARE);
+	send_unread(&w, LARGE);
+	read_events(&w);
+	assert_int_equal(mt_unexp_cnt(&rxc_of(&w)->sw_unexp), 1);
+	go_close(&w);
+	assert_int_equal(mt_unexp_cnt(&rxc_of(&w)->sw_unexp), 0);
+	post(&w, LARGE);
+	assert_int_equal(rxc_of(&w)->posted, 1);
+	live_on(&w);
+}
+
+static void close__with_a_claimed_message(void **state)
+{
+	struct fi_msg_tagged m = {.addr = FI_ADDR_UNSPEC, .tag = 0, .ignore = ~0ULL >> (64 - CXI_TAG_BITS)};
+	struct world w;
+
+	(void)state;
+	world_open(&w, CXI_MATCH_SOFTWARE);
+	m.context = &w.ctx[0];
+	w.is_tagged = true;
+	send_unread(&w, LARGE);
+	read_events(&w);
+	assert_int_equal(fi_trecvmsg(w.srx, &m, FI_PEEK | FI_CLAIM), 0);
+	assert_false(TAILQ_EMPTY(&rxc_of(&w)->claimed));
+	go_close(&w);
+	assert_int_equal(fi_trecvmsg(w.srx, &m, FI_CLAIM), -FI_EINVAL);
+	live_on(&w);
+}
+
+/* The adapter holds it, and its sender wants to be told when it is matched. */
+static void close__with_a_header_of_the_adapter(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_open(&w, CXI_MATCH_HARDWARE);
+	w.flags = FI_MATCH_COMPLETE;
+	send_unread(&w, 3);
+	read_events(&w);
+	go_close(&w);
+	post(&w, 3);
+	assert_non_null(cassini_eq_peek(rxc_of(&w)->eq));
+	assert_null(cassini_eq_peek(rxc_of(&w)->eq)->dom);
+	live_on(&w);
+}
+
+/* What is told of it when it has closed takes no receive of another. */
+static void closed__then_its_message_comes(void **state)
+{
+	const struct cassini_event ev = {.type = CASSINI_EV_PUT, .rlength = LARGE, .rendezvous = true};
+	struct lock *lock;
+	struct world w;
+
+	(void)state;
+	world_open(&w, CXI_MATCH_SOFTWARE);
+	lock = &cxi_fix_domain(&w.f)->kit.lock;
+	post(&w, LARGE);
+	go_close(&w);
+	lock_acquire(lock);
+	cxi_sw_message(rxc_of(&w), &ev);
+	lock_release(lock);
+	assert_int_equal(rxc_of(&w)->posted, 1);
+	assert_int_equal(mt_unexp_cnt(&rxc_of(&w)->sw_unexp), 0);
+	live_on(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -230,6 +319,10 @@ int main(void)
 		cmocka_unit_test(close__before_it_is_told),
 		cmocka_unit_test(close__before_it_can_be_fetched),
 		cmocka_unit_test(close__before_a_buffer_is_cancelled),
+		cmocka_unit_test(close__with_an_unexpected_message),
+		cmocka_unit_test(close__with_a_claimed_message),
+		cmocka_unit_test(close__with_a_header_of_the_adapter),
+		cmocka_unit_test(closed__then_its_message_comes),
 	};
 
 	return cmocka_run_group_tests(tests, cxi_fix_init, NULL);

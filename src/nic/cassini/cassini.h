@@ -235,7 +235,8 @@ struct cassini_event {
 	uint64_t match_bits, header_data;
 	uint64_t remote_offset;
 	void *start;            /* target: where the data was put; PUT_OVERFLOW: where the unexpected bytes lie */
-	struct cassini_dom *dom; /* target events of operations: where it arrived (a PTE may be mapped into several) */
+	/* target events of operations: where it arrived (a PTE may be mapped into several); NULL: that has closed */
+	struct cassini_dom *dom;
 };
 
 struct cassini_eq {             /* made by cassini_eq_open(); read only */

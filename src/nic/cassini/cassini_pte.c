@@ -255,8 +255,10 @@ void cassini_pte_unmap(struct cassini_pte *pte, struct cassini_dom *dom, unsigne
 	for (struct mt_node *n = mt_unexp_first(&pte->ules); n; n = mt_unexp_next(n)) {
 		struct cassini_ule *ule = container_of(n, struct cassini_ule, mt);
 
-		if (ule->peer && ule->peer->dom == dom)
+		if (ule->peer && ule->peer->dom == dom) {
 			ule->peer = NULL;
+			ule->ev.dom = NULL;
+		}
 	}
 }
 

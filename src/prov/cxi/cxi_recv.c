@@ -57,8 +57,7 @@ void cxi_rx_free(struct cxi_rx *rx)
 	rest(rx, r);
 }
 
-/* NULL: the endpoint that has @dom, which may be no more, has closed. */
-static const struct cxi_portal *portal_of(const struct cxi_rxc *r, const struct cassini_dom *dom)
+const struct cxi_portal *cxi_rx_portal(const struct cxi_rxc *r, const struct cassini_dom *dom)
 {
 	for (int i = 0; i < r->portal_cnt; i++)
 		for (int k = 0; k < r->portal[i]->dom_cnt; k++)
@@ -69,7 +68,7 @@ static const struct cxi_portal *portal_of(const struct cxi_rxc *r, const struct 
 
 struct cxi_ep *cxi_rx_ep(const struct cxi_rxc *r, const struct cassini_event *ev)
 {
-	const struct cxi_portal *p = r->ep->kind == CXI_SRX ? portal_of(r, ev->dom) : NULL;
+	const struct cxi_portal *p = r->ep->kind == CXI_SRX ? cxi_rx_portal(r, ev->dom) : NULL;
 
 	return p ? p->ep : r->ep;
 }
@@ -297,7 +296,7 @@ static void rx_step(struct cxi_rx *rx)
 	struct cxi_rxc *r = rx->rxc;
 	int ret;
 
-	if (unlikely(r->closing || !portal_of(r, rx->msg.dom))) { /* there is nothing to post by */
+	if (unlikely(r->closing || !cxi_rx_portal(r, rx->msg.dom))) { /* there is nothing to post by */
 		rx->rc = rx->needs_get ? CASSINI_RC_CANCELED : rx->rc;
 		rx_end(rx);
 		return;

@@ -162,6 +162,7 @@ void cxi_rxc_unmap(struct cxi_rxc *r, struct cxi_portal *p, unsigned pid_idx)
 			break;
 		}
 	}
+	cxi_ux_forget(r);
 }
 
 void cxi_rxc_close(struct cxi_rxc *r)

@@ -132,6 +132,8 @@ static inline fi_addr_t cxi_rx_source(const struct cxi_ep *ep, uint32_t initiato
 	return cxi_av_source(container_of(ep->kit.av, struct cxi_av, kit), CASSINI_MATCH_ID_NIC(initiator),
 			     (uint16_t)CASSINI_MATCH_ID_PID(initiator), vni);
 }
+/** cxi_rx_portal() - Who has @dom, which may be no more. NULL: an endpoint that has closed. */
+const struct cxi_portal *cxi_rx_portal(const struct cxi_rxc *r, const struct cassini_dom *dom);
 /** cxi_rx_ep() - The endpoint that @ev arrived at. */
 struct cxi_ep *cxi_rx_ep(const struct cxi_rxc *r, const struct cassini_event *ev);
 
@@ -145,10 +147,12 @@ void cxi_bufs_free(struct cxi_rxc *r);
 /** cxi_buf_release() - The bytes at @start were copied out. @len 0: there were none. */
 void cxi_buf_release(struct cxi_rxc *r, const void *start, uint32_t len);
 /**
- * cxi_ux_add() - Software holds the message of @ev from now on. Return: NULL: out of memory, the message is lost and
- * said so.
+ * cxi_ux_add() - Software holds the message of @ev from now on, unless it came to an endpoint that has closed, or
+ * memory is short, which is said.
  */
-struct cxi_ux *cxi_ux_add(struct cxi_rxc *r, const struct cassini_event *ev);
+void cxi_ux_add(struct cxi_rxc *r, const struct cassini_event *ev);
+/** cxi_ux_forget() - What software holds, or was claimed, of endpoints that have closed vanishes. */
+void cxi_ux_forget(struct cxi_rxc *r);
 void cxi_ux_del(struct cxi_rxc *r, struct cxi_ux *ux);
 /** cxi_ux_discard() - Thrown away: a rendezvous' sender is told. */
 void cxi_ux_discard(struct cxi_rxc *r, const struct cassini_event *ev);

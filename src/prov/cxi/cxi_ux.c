@@ -168,27 +168,56 @@ static uint64_t src_of(uint32_t match_id)
 	return match_id == CASSINI_MATCH_ID_ANY ? MT_ANY_SRC : match_id;
 }
 
-struct cxi_ux *cxi_ux_add(struct cxi_rxc *r, const struct cassini_event *ev)
+void cxi_ux_add(struct cxi_rxc *r, const struct cassini_event *ev)
 {
-	struct cxi_ux *ux = slab_get(&r->uxs);
+	bool is_ours = cxi_rx_portal(r, ev->dom);
+	struct cxi_ux *ux = is_ours ? slab_get(&r->uxs) : NULL;
 
 	if (!ux) {
-		LOG_WARN("out of memory: an unexpected message of %u bytes is lost", ev->rlength);
+		if (is_ours)
+			LOG_WARN("out of memory: an unexpected message of %u bytes is lost", ev->rlength);
 		cxi_buf_release(r, ev->start, ev->mlength);
-		return NULL;
+		return;
 	}
 	ux->ev = *ev;
 	ux->mt.tag = ev->match_bits;
 	ux->mt.src = ev->initiator;
 	mt_unexp_add(&r->sw_unexp, &ux->mt);
 	cxi_rxc_gate(r);
-	return ux;
 }
 
 void cxi_ux_del(struct cxi_rxc *r, struct cxi_ux *ux)
 {
 	mt_unexp_del(&r->sw_unexp, &ux->mt);
 	cxi_rxc_gate(r);
+}
+
+/* @ux, which is off its list. */
+static void ux_drop(struct cxi_rxc *r, struct cxi_ux *ux)
+{
+	cxi_buf_release(r, ux->ev.start, ux->ev.mlength);
+	slab_put(&r->uxs, ux);
+}
+
+void cxi_ux_forget(struct cxi_rxc *r)
+{
+	struct cxi_ux *ux, *next;
+	struct mt_node *n, *n_next;
+
+	for (n = mt_unexp_first(&r->sw_unexp); n; n = n_next) {
+		n_next = mt_unexp_next(n);
+		ux = container_of(n, struct cxi_ux, mt);
+		if (cxi_rx_portal(r, ux->ev.dom))
+			continue;
+		cxi_ux_del(r, ux);
+		ux_drop(r, ux);
+	}
+	TAILQ_FOREACH_SAFE(ux, &r->claimed, link, next) {
+		if (cxi_rx_portal(r, ux->ev.dom))
+			continue;
+		TAILQ_REMOVE(&r->claimed, ux, link);
+		ux_drop(r, ux);
+	}
 }
 
 /*
@@ -240,7 +269,8 @@ static bool sw_give(struct cxi_rx *rx, const struct cassini_event *ev)
 
 void cxi_sw_message(struct cxi_rxc *r, const struct cassini_event *ev)
 {
-	struct mt_node *n = mt_posted_match(&r->sw_posted, ev->initiator, ev->match_bits);
+	bool is_ours = cxi_rx_portal(r, ev->dom);
+	struct mt_node *n = is_ours ? mt_posted_match(&r->sw_posted, ev->initiator, ev->match_bits) : NULL;
 	struct cxi_rx *rx;
 
 	if (!n) {
