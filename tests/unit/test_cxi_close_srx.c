@@ -312,6 +312,61 @@ static void closed__then_its_message_comes(void **state)
 	live_on(&w);
 }
 
+/* --- flow control -------------------------------------------------------------------------------- */
+
+static void notice(struct world *w, const struct cxi_fix_ep *at, unsigned drops)
+{
+	struct cassini_event ev = {.match_bits = cxi_sh_ctrl(CXI_CTRL_FC_NOTIFY, 0, 0, drops)};
+	struct lock *lock = &cxi_fix_domain(&w->f)->kit.lock;
+
+	ev.initiator = CASSINI_MATCH_ID(cxi_ep_of(w->stay.ep)->portal->pid, cxi_fix_domain(&w->f)->info.nic);
+	lock_acquire(lock);
+	cxi_fc_notified(rxc_of(w), cxi_ep_of(at->ep)->portal, &ev);
+	lock_release(lock);
+}
+
+/* A message for @go is refused. */
+static void refuse(struct world *w)
+{
+	struct lock *lock = &cxi_fix_domain(&w->f)->kit.lock;
+	uint64_t until = clk_now_ns(NULL) + WAIT_NS;
+	struct cassini_pte *pte = rxc_of(w)->pte;
+	struct cassini_pte_status before, now;
+
+	lock_acquire(lock);
+	assert_int_equal(cassini_set_state(pte, CASSINI_PTE_DISABLED, CASSINI_DROP_IGNORE), 0);
+	cassini_pte_status(pte, &before, NULL, 0);
+	lock_release(lock);
+	assert_int_equal(fi_inject(w->stay.ep, "abc", 3, w->to), 0);
+	lock_acquire(lock);
+	do {
+		cassini_dom_poll(cxi_ep_of(w->go.ep)->portal->dom[0]);
+		cassini_pte_status(pte, &now, NULL, 0);
+		assert_true(clk_now_ns(NULL) < until);
+	} while (now.drop_count == before.drop_count);
+	lock_release(lock);
+}
+
+/* Its sender said so to @go, which would tell it to resume; that the refusals add up is known later. */
+static void close__while_a_sender_waits(void **state)
+{
+	struct cxi_rxc *r;
+	struct world w;
+
+	(void)state;
+	world_open(&w, CXI_MATCH_HARDWARE);
+	r = rxc_of(&w);
+	refuse(&w);
+	read_events(&w);
+	notice(&w, &w.go, 0);
+	assert_int_equal(r->state, CXI_RXC_FLOW_CONTROL);
+	go_close(&w);
+	notice(&w, &w.stay, 1);
+	read_events(&w);
+	assert_int_equal(r->state, CXI_RXC_ENABLED);
+	live_on(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -323,6 +378,7 @@ int main(void)
 		cmocka_unit_test(close__with_a_claimed_message),
 		cmocka_unit_test(close__with_a_header_of_the_adapter),
 		cmocka_unit_test(closed__then_its_message_comes),
+		cmocka_unit_test(close__while_a_sender_waits),
 	};
 
 	return cmocka_run_group_tests(tests, cxi_fix_init, NULL);

@@ -163,6 +163,7 @@ void cxi_rxc_unmap(struct cxi_rxc *r, struct cxi_portal *p, unsigned pid_idx)
 		}
 	}
 	cxi_ux_forget(r);
+	cxi_fc_rxc_forget(r, p);
 }
 
 void cxi_rxc_close(struct cxi_rxc *r)

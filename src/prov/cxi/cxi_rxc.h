@@ -188,6 +188,8 @@ bool cxi_fc_hold_message(struct cxi_rxc *r, const struct cassini_event *ev);
 void cxi_fc_preempt(struct cxi_rxc *r, const struct cassini_event *ev);
 /** cxi_fc_rxc_timers() - What recovery waits for. Return: how many things were done. */
 int cxi_fc_rxc_timers(struct cxi_rxc *r);
+/** cxi_fc_rxc_forget() - @p, unmapped, is about to go: who notified us through it is not told to resume. */
+void cxi_fc_rxc_forget(struct cxi_rxc *r, const struct cxi_portal *p);
 void cxi_fc_rxc_fini(struct cxi_rxc *r); /* r->fc may be NULL */
 
 #endif

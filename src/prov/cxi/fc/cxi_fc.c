@@ -560,6 +560,25 @@ int cxi_fc_rxc_timers(struct cxi_rxc *r)
 	return try_enable(r, f);
 }
 
+void cxi_fc_rxc_forget(struct cxi_rxc *r, const struct cxi_portal *p)
+{
+	struct fc *f = r->fc;
+	struct notifier *n, *next;
+	struct held *h;
+
+	if (!f)
+		return;
+	LIST_FOREACH_SAFE(n, &f->notifiers, link, next) {
+		if (n->portal != p)
+			continue;
+		LIST_REMOVE(n, link);
+		mem_free(n);
+	}
+	STAILQ_FOREACH(h, &f->early, link)
+		if (!cxi_rx_portal(r, h->ev.dom))
+			h->ev.dom = NULL; /* dropped when its turn comes: another may have that memory by then */
+}
+
 void cxi_fc_rxc_fini(struct cxi_rxc *r)
 {
 	struct fc *f = r->fc;
