@@ -620,6 +620,28 @@ static void bulk_put__one_frame_is_answered_at_once(void **state)
 	fp_close();
 }
 
+/* A write of up to 64 KiB to another host leaves with the call: what waited for a poll would wait for an answer. */
+static void bulk_put__leaves_with_the_call(void **state)
+{
+	static uint8_t src[LEN], dst[LEN];
+	struct fp_done d = {0};
+	uint32_t key, frames;
+
+	fp_open(LINK_ORDERED, false);
+	for (size_t i = 0; i < LEN; i++)
+		src[i] = (uint8_t)(i * 7);
+	assert_int_equal(link_region_add(&fp.node[1], dst, sizeof(dst), LINK_PUT, &key), 0);
+	assert_int_equal(link_bulk(&fp.port[0], &fp.peer[0][1], LINK_PUT, src, LEN, (uintptr_t)dst, key, &d), 0);
+	frames = fp.q_cnt;
+	assert_in_range(frames, 2, LEN);
+	for (uint32_t i = 0; i < 2 * frames; i++) /* delivered, acknowledged */
+		assert_true(fp_move_one());
+	assert_memory_equal(dst, src, LEN);
+	assert_true(fp_run(&d, 10));
+	assert_int_equal(d.status, 0);
+	fp_close();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -639,6 +661,7 @@ int main(void)
 		cmocka_unit_test(bulk_pick__a_late_answer_counts),
 		cmocka_unit_test(bulk_pick__short_ones_are_not_measured),
 		cmocka_unit_test(bulk_put__one_frame_is_answered_at_once),
+		cmocka_unit_test(bulk_put__leaves_with_the_call),
 		cmocka_unit_test(bulk_help__many),
 		cmocka_unit_test(bulk_help__is_not_repeated),
 	};
