@@ -120,6 +120,14 @@ int kit_domain_init(struct kit_domain *d, struct kit_fabric *f, const struct fi_
 	return 0;
 }
 
+void kit_yield(struct kit_domain *d)
+{
+	lock_release(&d->lock);
+	if (d->idle)
+		d->idle(d);
+	lock_acquire(&d->lock);
+}
+
 void kit_domain_mark(struct kit_domain *d, const uint8_t *mark)
 {
 	static const uint8_t ask;

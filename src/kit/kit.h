@@ -223,6 +223,8 @@ static inline bool kit_is_forked(struct kit_domain *d)
 {
 	return unlikely(!*d->fork_mark) && d->forked && d->forked(d);
 }
+/** kit_yield() - Lets go of the lock for a moment, for others to end what they are at. */
+void kit_yield(struct kit_domain *d);
 
 /* --- completion queue ---------------------------------------------------------------------------- */
 struct kit_cqe {

@@ -112,20 +112,27 @@ static inline void cxi_fix_ep_close(struct cxi_fix_ep *e)
 	assert_int_equal(fi_close(&e->av->fid), 0);
 }
 
-/* Return: what fi_enable() says; unless 0, nothing is open. */
-static inline int cxi_fix_ep_try(struct cxi_fix_ep *e, const struct cxi_fix *f)
+/* One that is not enabled yet. */
+static inline void cxi_fix_ep_make(struct cxi_fix_ep *e, const struct cxi_fix *f)
 {
 	struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED};
 	struct fi_av_attr av = {0};
-	struct cxi_addr self;
-	size_t len = sizeof(self);
-	int ret;
 
 	assert_int_equal(fi_av_open(f->domain, &av, &e->av, NULL), 0);
 	assert_int_equal(fi_cq_open(f->domain, &cq, &e->cq, NULL), 0);
 	assert_int_equal(fi_endpoint(f->domain, f->info, &e->ep, NULL), 0);
 	assert_int_equal(fi_ep_bind(e->ep, &e->av->fid, 0), 0);
 	assert_int_equal(fi_ep_bind(e->ep, &e->cq->fid, FI_TRANSMIT | FI_RECV), 0);
+}
+
+/* Return: what fi_enable() says; unless 0, nothing is open. */
+static inline int cxi_fix_ep_try(struct cxi_fix_ep *e, const struct cxi_fix *f)
+{
+	struct cxi_addr self;
+	size_t len = sizeof(self);
+	int ret;
+
+	cxi_fix_ep_make(e, f);
 	ret = fi_enable(e->ep);
 	if (ret) {
 		cxi_fix_ep_close(e);
@@ -139,6 +146,22 @@ static inline int cxi_fix_ep_try(struct cxi_fix_ep *e, const struct cxi_fix *f)
 static inline void cxi_fix_ep_open(struct cxi_fix_ep *e, const struct cxi_fix *f)
 {
 	assert_int_equal(cxi_fix_ep_try(e, f), 0);
+}
+
+/* The adapter alone is at work for @e, until @eq has something to say, which nobody reads. */
+static inline void cxi_fix_await_event(const struct cxi_fix *f, struct cassini_eq *eq, const struct cxi_fix_ep *e,
+				       int cnt)
+{
+	struct lock *lock = &cxi_fix_domain(f)->kit.lock;
+	uint64_t until = clk_now_ns(NULL) + unit_slow() * 10 * NS_PER_SEC;
+
+	lock_acquire(lock);
+	while (!cassini_eq_peek(eq)) {
+		for (int i = 0; i < cnt; i++)
+			cassini_dom_poll(cxi_ep_of(e[i].ep)->portal->dom[0]);
+		assert_true(clk_now_ns(NULL) < until);
+	}
+	lock_release(lock);
 }
 
 /* @n completions; a wrong one, or none for 10 s, fails. */

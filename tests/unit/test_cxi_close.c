@@ -16,14 +16,7 @@ struct pair {
 
 static void ep_open(struct pair *w, struct cxi_fix_ep *e)
 {
-	struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED};
-	struct fi_av_attr av = {0};
-
-	assert_int_equal(fi_av_open(w->f.domain, &av, &e->av, NULL), 0);
-	assert_int_equal(fi_cq_open(w->f.domain, &cq, &e->cq, NULL), 0);
-	assert_int_equal(fi_endpoint(w->f.domain, w->f.info, &e->ep, NULL), 0);
-	assert_int_equal(fi_ep_bind(e->ep, &e->av->fid, 0), 0);
-	assert_int_equal(fi_ep_bind(e->ep, &e->cq->fid, FI_TRANSMIT | FI_RECV), 0);
+	cxi_fix_ep_make(e, &w->f);
 	assert_int_equal(fi_ep_bind(e->ep, &w->stx->fid, 0), 0);
 	assert_int_equal(fi_enable(e->ep), 0);
 }
@@ -63,18 +56,9 @@ static void live_on(struct pair *w)
 }
 
 /* Until the queue that the endpoints share has something to say. */
-static void await_event(struct pair *w)
+static void await_event(const struct pair *w)
 {
-	struct lock *lock = &cxi_fix_domain(&w->f)->kit.lock;
-	uint64_t until = clk_now_ns(NULL) + WAIT_NS;
-
-	lock_acquire(lock);
-	while (!cassini_eq_peek(cxi_ep_of(w->e[0].ep)->txc->eq)) {
-		for (int i = 0; i < 2; i++)
-			cassini_dom_poll(cxi_ep_of(w->e[i].ep)->portal->dom[0]);
-		assert_true(clk_now_ns(NULL) < until);
-	}
-	lock_release(lock);
+	cxi_fix_await_event(&w->f, cxi_ep_of(w->e[0].ep)->txc->eq, w->e, 2);
 }
 
 /* Receiver not ready: the message waits for its next try, or is on its way to be refused once more. */

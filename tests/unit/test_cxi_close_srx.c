@@ -40,14 +40,7 @@ static void read_events(struct world *w)
 
 static void ep_open(const struct world *w, struct cxi_fix_ep *e)
 {
-	struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED};
-	struct fi_av_attr av = {0};
-
-	assert_int_equal(fi_av_open(w->f.domain, &av, &e->av, NULL), 0);
-	assert_int_equal(fi_cq_open(w->f.domain, &cq, &e->cq, NULL), 0);
-	assert_int_equal(fi_endpoint(w->f.domain, w->f.info, &e->ep, NULL), 0);
-	assert_int_equal(fi_ep_bind(e->ep, &e->av->fid, 0), 0);
-	assert_int_equal(fi_ep_bind(e->ep, &e->cq->fid, FI_TRANSMIT | FI_RECV), 0);
+	cxi_fix_ep_make(e, &w->f);
 	assert_int_equal(fi_ep_bind(e->ep, &w->stx->fid, 0), 0);
 	assert_int_equal(fi_ep_bind(e->ep, &w->srx->fid, 0), 0);
 	assert_int_equal(fi_enable(e->ep), 0);
@@ -93,16 +86,8 @@ static void post(struct world *w, size_t len)
 /* A message for @go, and what it brings to the queue that the endpoints share, which nobody has read. */
 static void send_unread(struct world *w, size_t len)
 {
-	struct lock *lock = &cxi_fix_domain(&w->f)->kit.lock;
-	uint64_t until = clk_now_ns(NULL) + WAIT_NS;
-
 	assert_int_equal(send_go(w, len), 0);
-	lock_acquire(lock);
-	while (!cassini_eq_peek(rxc_of(w)->eq)) {
-		cassini_dom_poll(cxi_ep_of(w->go.ep)->portal->dom[0]);
-		assert_true(clk_now_ns(NULL) < until);
-	}
-	lock_release(lock);
+	cxi_fix_await_event(&w->f, rxc_of(w)->eq, &w->go, 1);
 }
 
 /* Its queue for completions stays open, to tell of what became of the receive. */

@@ -294,11 +294,11 @@ int link_bulk(struct link_port *p, struct link_peer *peer, int op_kind, void *lo
 	if (op->state == BULK_ENDED) /* asking for help found the peer dead */
 		return 0;
 	/*
-	 * The first frame at once, or over the network the first datagrams: what they do not hold waits for an answer.
+	 * The first frame at once, or over the network a whole turn: what that does not hold waits for an answer.
 	 * A kernel copy waits for bulk_poll(), and what comes unasked needs nothing.
 	 */
 	if (!op->how->keep_len && op->queue == BULK_Q_ACTIVE)
-		op_turn(b, op, peer->shm ? 1 : BULK_NET_TURN);
+		op_turn(b, op, peer->shm ? 1 : UINT64_MAX);
 	/* the application computes and the agent sleeps until a deadline that does not know of this */
 	if (unlikely(atomic_load_explicit(&p->node->armed, memory_order_relaxed)))
 		agent_kick(p->node);

@@ -7,7 +7,8 @@
 
 #include "base/guard.h"
 
-#define TURN_LEN   32768u	     /* bytes per turn of an operation through shared memory */
+#define TURN_LEN   32768u	     /* bytes per turn of an operation through shared memory, */
+#define NET_TURN   65536u	     /* over the network: a datagram and a little */
 #define PUT_WINDOW 262144u	     /* bytes in the ring that the owner has not replied to */
 #define BUSY_NS	   (100 * NS_PER_US) /* before asking a busy target again */
 
@@ -117,7 +118,7 @@ static int64_t put_turn(struct bulk_port *b, struct bulk_op *op, uint64_t turn_l
 static int64_t frames_turn(struct bulk_port *b, struct bulk_op *op, uint64_t len)
 {
 	if (op->op == LINK_PUT)
-		return put_turn(b, op, MIN(len, (uint64_t)(op->peer->shm ? TURN_LEN : BULK_NET_TURN)));
+		return put_turn(b, op, MIN(len, (uint64_t)(op->peer->shm ? TURN_LEN : NET_TURN)));
 	return op->is_asked ? bulk_op_astray(b, op) : get_turn(b, op);
 }
 

@@ -394,7 +394,6 @@ struct bulk_port {
 #define BULK_WORK_MAX 65536u /* bytes that one bulk_poll() moves while others wait */
 #define BULK_KEEP_LEN (1u << 20) /* bytes of kernel copies before others have their turn */
 #define BULK_SLICE_MAX 262144u /* bytes of one kernel copy, hence of one lease */
-#define BULK_NET_TURN 65536u /* bytes that a PUT sends over the network in one turn: a datagram and a little */
 #define BULK_UNSENT_MAX 64u /* chunks of one stream or operation in the hands of the link */
 #define BULK_VISIT_MAX	16  /* blocked operations that one bulk_poll() tries */
 

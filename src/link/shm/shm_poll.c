@@ -24,7 +24,8 @@ static inline bool is_look_due(struct shm_port *s, int events)
 	if (events) {
 		if (unlikely(s->idle >= s->look_after)) /* the looks of this row were in vain */
 			shm_look_adapt(s, false);
-		shm_look_restart(s);
+		else
+			shm_look_restart(s);
 		return false;
 	}
 	if (++s->idle < s->look_at)

@@ -271,8 +271,6 @@ int cxi_portal_open(struct cxi_domain *d, const struct cxi_key *keys, int key_cn
 void cxi_portal_close(struct cxi_portal *p); /* contexts and regions are gone; drains; NULL is fine. Lock held. */
 /** cxi_portal_progress() - Poll its Domains, drain its EQs, run timers. Return: events. */
 int cxi_portal_progress(struct cxi_portal *p);
-/** cxi_yield() - Lets go of the lock for a moment, for others to end what they are at. */
-void cxi_yield(struct cxi_domain *d);
 /**
  * cxi_portal_settle() - On return no other thread is in a poll of @p or at anything else here; lets go of the lock
  * while one is. cxi_eq_settle(): nobody has one of @eq.

@@ -371,7 +371,7 @@ static void drain(struct cxi_ep *ep)
 
 	while (has_sends(ep) && clk_now_ns(NULL) < until)
 		if (!cxi_portal_progress(ep->portal))
-			cxi_yield(ep->domain);
+			kit_yield(&ep->domain->kit);
 }
 
 void cxi_ep_stop(struct cxi_ep *ep)

@@ -211,7 +211,7 @@ static void entry_kill(struct cxi_mr *mr, struct cassini_pte *pte, struct cassin
 {
 	while (le && cassini_invalidate(pte, le) == -FI_EAGAIN)
 		if (!cxi_portal_progress(mr->portal))
-			cxi_yield(mr->domain);
+			kit_yield(&mr->domain->kit);
 }
 
 /*
@@ -364,12 +364,10 @@ static int mr_enable_locked(struct cxi_mr *mr)
 	ret = mr->cntr ? kit_cntr_drive(&mr->cntr->kit, &mr->ep->kit, true) : 0;
 	if (ret)
 		return ret;
-	if (is_cacheable(mr)) {
-		mr->enabled = cache_share(mr);
-		if (mr->enabled) {
-			cache_add(mr);
-			return 0;
-		}
+	mr->enabled = is_cacheable(mr) && cache_share(mr);
+	if (mr->enabled) {
+		cache_add(mr);
+		return 0;
 	}
 	idx = optimized_idx(mr);
 	if (idx >= 0 && mr->portal->opt_used[idx]) {

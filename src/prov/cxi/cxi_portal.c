@@ -145,17 +145,10 @@ static inline int portal_drain(struct cxi_portal *p)
 	return n;
 }
 
-void cxi_yield(struct cxi_domain *d)
-{
-	lock_release(&d->kit.lock);
-	cassini_idle(d->nic);
-	lock_acquire(&d->kit.lock);
-}
-
 void cxi_eq_settle(struct cxi_domain *d, const struct cassini_eq *eq)
 {
 	while (eq->is_taken)
-		cxi_yield(d);
+		kit_yield(&d->kit);
 }
 
 static bool is_in_use(const struct cxi_portal *p)
@@ -169,7 +162,7 @@ static bool is_in_use(const struct cxi_portal *p)
 void cxi_portal_settle(const struct cxi_portal *p)
 {
 	while (is_in_use(p))
-		cxi_yield(p->domain);
+		kit_yield(&p->domain->kit);
 }
 
 int cxi_portal_progress(struct cxi_portal *p)

@@ -61,7 +61,7 @@ static ssize_t search(struct list *l)
 	p->holds++;
 	while (!ret && !l->done) {
 		if (!cxi_portal_progress(p))
-			cxi_yield(p->domain);
+			kit_yield(&p->domain->kit);
 		if (!l->done && clk_now_ns(NULL) > until)
 			ret = -FI_EAGAIN;
 	}

@@ -168,14 +168,21 @@ static uint64_t src_of(uint32_t match_id)
 	return match_id == CASSINI_MATCH_ID_ANY ? MT_ANY_SRC : match_id;
 }
 
-void cxi_ux_add(struct cxi_rxc *r, const struct cassini_event *ev)
+/* Of a message that came to an endpoint that has closed since then nothing is kept. */
+static bool is_late(struct cxi_rxc *r, const struct cassini_event *ev)
 {
-	bool is_ours = cxi_rx_portal(r, ev->dom);
-	struct cxi_ux *ux = is_ours ? slab_get(&r->uxs) : NULL;
+	if (likely(cxi_rx_portal(r, ev->dom)))
+		return false;
+	cxi_buf_release(r, ev->start, ev->mlength);
+	return true;
+}
+
+static void ux_keep(struct cxi_rxc *r, const struct cassini_event *ev)
+{
+	struct cxi_ux *ux = slab_get(&r->uxs);
 
 	if (!ux) {
-		if (is_ours)
-			LOG_WARN("out of memory: an unexpected message of %u bytes is lost", ev->rlength);
+		LOG_WARN("out of memory: an unexpected message of %u bytes is lost", ev->rlength);
 		cxi_buf_release(r, ev->start, ev->mlength);
 		return;
 	}
@@ -184,6 +191,12 @@ void cxi_ux_add(struct cxi_rxc *r, const struct cassini_event *ev)
 	ux->mt.src = ev->initiator;
 	mt_unexp_add(&r->sw_unexp, &ux->mt);
 	cxi_rxc_gate(r);
+}
+
+void cxi_ux_add(struct cxi_rxc *r, const struct cassini_event *ev)
+{
+	if (!is_late(r, ev))
+		ux_keep(r, ev);
 }
 
 void cxi_ux_del(struct cxi_rxc *r, struct cxi_ux *ux)
@@ -269,12 +282,14 @@ static bool sw_give(struct cxi_rx *rx, const struct cassini_event *ev)
 
 void cxi_sw_message(struct cxi_rxc *r, const struct cassini_event *ev)
 {
-	bool is_ours = cxi_rx_portal(r, ev->dom);
-	struct mt_node *n = is_ours ? mt_posted_match(&r->sw_posted, ev->initiator, ev->match_bits) : NULL;
+	struct mt_node *n;
 	struct cxi_rx *rx;
 
+	if (is_late(r, ev))
+		return;
+	n = mt_posted_match(&r->sw_posted, ev->initiator, ev->match_bits);
 	if (!n) {
-		cxi_ux_add(r, ev);
+		ux_keep(r, ev);
 		return;
 	}
 	rx = container_of(n, struct cxi_rx, mt);

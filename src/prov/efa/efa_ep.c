@@ -206,17 +206,10 @@ static bool is_quiet(const struct efa_ep *ep)
 static void drain(struct efa_ep *ep)
 {
 	uint64_t until = clk_now_ns(NULL) + CLOSE_WAIT_NS;
-	struct lock *lock = &ep->domain->kit.lock;
 
-	while (!is_quiet(ep) && clk_now_ns(NULL) < until) {
-		int events = efa_ep_progress(&ep->kit);
-
-		if (!events) {
-			lock_release(lock);
-			efanic_idle(ep->domain->nic);
-			lock_acquire(lock);
-		}
-	}
+	while (!is_quiet(ep) && clk_now_ns(NULL) < until)
+		if (!efa_ep_progress(&ep->kit))
+			kit_yield(&ep->domain->kit);
 }
 
 static void fini_slabs(struct efa_ep *ep)

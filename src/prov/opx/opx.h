@@ -365,8 +365,6 @@ void opx_ep_stop(struct opx_ep *ep); /* drains, drops receives, closes the conte
  * comes back to @ep from there. As opx_ep_stop().
  */
 void opx_ep_settle(struct opx_ep *ep);
-/** opx_ep_yield() - Lets go of the lock for a moment, for others to end what they are at. */
-void opx_ep_yield(struct opx_ep *ep);
 void opx_ep_drain(struct opx_ep *ep); /* lets what is unacknowledged go on, for the room's linger at most. As opx_ep_stop() */
 /** opx_ep_bind_check() - opx's own rules before kit_ep_bind(). 0; -FI_EINVAL (logged). */
 int opx_ep_bind_check(struct opx_ep *ep, struct fid *bfid);

@@ -276,26 +276,19 @@ static bool is_quiet(const struct opx_ep *ep)
 	return TAILQ_EMPTY(&ep->pump) && TAILQ_EMPTY(&ep->copies) && opx_rel_drained(ep->rel);
 }
 
-void opx_ep_yield(struct opx_ep *ep)
-{
-	lock_release(&ep->domain->kit.lock);
-	hfi_idle(ep->hfi);
-	lock_acquire(&ep->domain->kit.lock);
-}
-
 void opx_ep_drain(struct opx_ep *ep)
 {
 	uint64_t until = hfi_now_ns(ep->hfi) + hfi_linger_ns(ep->hfi);
 
 	while (!is_quiet(ep) && hfi_now_ns(ep->hfi) < until)
 		if (!opx_ep_progress(&ep->kit))
-			opx_ep_yield(ep);
+			kit_yield(&ep->domain->kit);
 }
 
 void opx_ep_settle(struct opx_ep *ep)
 {
 	while (ep->hw && (ep->holds || hfi_ctxt_is_polled(ep->hw) || opx_rel_is_running(ep->rel)))
-		opx_ep_yield(ep);
+		kit_yield(&ep->domain->kit);
 }
 
 void opx_ep_stop(struct opx_ep *ep)

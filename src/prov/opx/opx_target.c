@@ -275,7 +275,7 @@ static void gone_end(struct opx_ep *ep, struct opx_op *op, uint64_t end_ns)
 		opx_op_fail(op, FI_EKEYREJECTED, OPX_ST_KEY);
 	}
 	while (slab_find(&ep->op_slab, id) && op->is_copying && !opx_copy_stop(&op->cp))
-		opx_ep_yield(ep);
+		kit_yield(&ep->domain->kit);
 	for (int i = 0; i < GONE_POLLS && slab_find(&ep->op_slab, id) && hfi_now_ns(ep->hfi) < end_ns; i++)
 		gone_poll(ep->domain);
 	if (!slab_find(&ep->op_slab, id))
