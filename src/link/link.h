@@ -83,9 +83,10 @@ struct link_ops {
 	 */
 	void (*on_lost)(void *ctx, struct link_peer *peer, uint64_t tag, const void *frame, size_t len, int status);
 	/*
-	 * RAW: the process at @peer was seen to go (@status as on_sent, never 0), and all that came from it has been shown. What was on its way is
-	 * lost; whoever opens there next is another one, whose frames through shared memory come after this. Told by link_poll() only. May be NULL
-	 * where nobody cares: what is sent to a peer that has gone is then lost without notice.
+	 * The process at @peer was seen to go (@status as on_sent, never 0), and all that came from it has been shown.
+	 * What was on its way has failed (RAW: is lost); whoever opens there next is another one, whose frames through
+	 * shared memory come after this. Not told where a call says it in its place; RAW: by link_poll() only. May be
+	 * NULL where nobody cares: of a RAW port, what is sent to a peer that has gone is then lost without notice.
 	 */
 	void (*on_gone)(void *ctx, struct link_peer *peer, int status);
 };

@@ -154,6 +154,41 @@ static void death__replaced_at_once(void **state)
 	on_all_paths(replaced_body);
 }
 
+/*
+ * The old one goes while it owes nothing, so that nothing of ours fails and tells; then the new one takes a rendezvous,
+ * which nobody fetches for longer than the watch waits. It is owed by the new one, and stays.
+ */
+static void quiet_body(void)
+{
+	struct cassini_cmd get = cmd_of(&g_w.a, CASSINI_OP_GET, REGION, g_w.a.mem, 8);
+	uint8_t *over = g_w.b.mem + (2u << 20);
+	uint64_t end_ns;
+
+	post(&g_w.a, &get); /* from its answer it is known who is there */
+	expect(g_w.a.eq, CASSINI_EV_REPLY, CASSINI_RC_OK);
+	settle();
+	dom_close(&g_w.b);
+	end_ns = now_ns() + 300 * NS_PER_MS; /* shared memory looks around now and then */
+	UNTIL(now_ns() >= end_ns);
+	dom_open(&g_w.b);
+	msg_append(&g_w.b, CASSINI_OVERFLOW, CASSINI_LE_MANAGE_LOCAL, over, 1u << 20, 7);
+	rput(30000, 2048, 1);
+	expect(g_w.a.eq, CASSINI_EV_ACK, CASSINI_RC_OK);
+	expect(g_w.b.teq, CASSINI_EV_PUT, CASSINI_RC_OK);
+	end_ns = now_ns() + 600 * NS_PER_MS;
+	UNTIL(now_ns() >= end_ns);
+	none(g_w.a.teq);
+	/* and when that one goes, it is told */
+	dom_close(&g_w.b);
+	expect(g_w.a.teq, CASSINI_EV_GET, CASSINI_RC_UNDELIVERABLE);
+	dom_open(&g_w.b);
+}
+
+static void death__of_one_who_owed_nothing(void **state)
+{
+	on_all_paths(quiet_body);
+}
+
 /* Commands that are under way, held, and waiting when their own side closes. */
 static void close_body(void)
 {
@@ -263,6 +298,7 @@ int main(void)
 		cmocka_unit_test(codes__another_vni),
 		cmocka_unit_test(death__and_a_new_life),
 		cmocka_unit_test(death__replaced_at_once),
+		cmocka_unit_test(death__of_one_who_owed_nothing),
 		cmocka_unit_test(close__everything_ends_once),
 		cmocka_unit_test(soak__each_command_ends_once),
 	};

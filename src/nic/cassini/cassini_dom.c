@@ -15,9 +15,9 @@
  * Theory of operation
  *
  * A remote Domain is a place, (NIC, PID) in our VNI: its address has no incarnation. A struct cassini_peer is such a place and lives as long as our
- * Domain; its link_peer and the number @life change with the processes that live there. We learn that a process has gone in three ways: a frame of
- * ours ends with a negative status; a frame comes from that place with another nonce than before; or the watch finds that the link now reaches
- * another one. Each leads to cassini_peer_gone(), which ends what the old one owed us.
+ * Domain; its link_peer and the number @life change with the processes that live there. We learn that a process has gone in four ways: a frame of
+ * ours ends with a negative status; the link sees it go (on_gone); a frame comes from that place with another nonce than before; or the watch finds
+ * that the link now reaches another one. Each leads to cassini_peer_gone(), which ends what the old one owed us.
  *
  * The watch: whoever owes us a REPLY or a Get and says nothing for 250 ms is sent a PING. The answer does not matter, its status does: a frame that
  * is under way makes the link find out whether the peer lives.
@@ -514,7 +514,8 @@ static void on_bulk(void *ctx, void *cookie, int status)
 	w->on_bulk(w, status);
 }
 
-static const struct link_ops dom_link_ops = {.on_frame = on_frame, .on_sent = on_sent, .on_bulk = on_bulk, .on_lost = cassini_lost};
+static const struct link_ops dom_link_ops = {
+	.on_frame = on_frame, .on_sent = on_sent, .on_bulk = on_bulk, .on_lost = cassini_lost, .on_gone = cassini_gone};
 
 /* Is there anything beside the link? One question, for that is nearly never so. */
 static inline bool is_wanted(const struct cassini_dom *dom)

@@ -383,6 +383,8 @@ static inline uint64_t cassini_lost_tag(const struct cassini_cmdq *cq, uint64_t 
 void cassini_lost_tell(struct cassini_cmdq *cq, const struct cassini_cmd *cmd, uint8_t rc);
 /** cassini_lost() - link_ops.on_lost. */
 void cassini_lost(void *ctx, struct link_peer *from, uint64_t tag, const void *frame, size_t len, int status);
+/** cassini_gone() - link_ops.on_gone. */
+void cassini_gone(void *ctx, struct link_peer *from, int status);
 /** cassini_op_new() - An operation for @cmd to @peer, counted in cq->used, neither sent nor held. NULL: no memory. */
 struct cassini_op *cassini_op_new(struct cassini_cmdq *cq, struct cassini_peer *peer, const struct cassini_cmd *cmd);
 /** cassini_peer_took() - An answer to a Put to @pid_idx of @peer. */

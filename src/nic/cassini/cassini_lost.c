@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Commands that nobody remembers, when they come back.
+// What the link tells unasked: commands that nobody remembers, when they come back, and peers that have gone.
 #include "base/mem.h"
 #include "nic/cassini/cassini_int.h"
 
@@ -95,4 +95,18 @@ void cassini_lost(void *ctx, struct link_peer *from, uint64_t tag, const void *f
 	}
 	if (status < 0 && status != -ECANCELED && is_current)
 		cassini_peer_gone(peer, life);
+}
+
+/*
+ * Whoever was at @from has gone, and nothing of ours may have been under way that would have told. Known only when the
+ * link is seen to reach the next one, it would end what that one has taken since, as if the old one owed it.
+ */
+void cassini_gone(void *ctx, struct link_peer *from, int status)
+{
+	struct cassini_peer *peer = link_peer_user(from);
+
+	(void)ctx;
+	(void)status;
+	if (peer && (!peer->link || peer->link == from))
+		cassini_peer_gone(peer, peer->life);
 }
