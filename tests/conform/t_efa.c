@@ -415,6 +415,30 @@ static void efa_nobody(struct ct *c)
 	ct_close(c);
 }
 
+/*
+ * Of a peer that went before it was met no handshake comes. What waits for one fails in the queue; what has no
+ * completion is refused by the call, which would say -FI_EAGAIN for ever.
+ */
+static void efa_inject_gone(struct ct *c)
+{
+	uint8_t mem[8] = {0};
+	struct ct_ep2 e;
+	fi_addr_t to;
+	ssize_t ret;
+
+	ct_open(c);
+	ct_ep2_open(c, &e);
+	RET(1, fi_av_insert(c->av, e.addr, 1, &to, 0, NULL));
+	ct_ep2_close(c, &e);
+	while ((ret = fi_inject_write(c->ep, mem, sizeof(mem), to, 0, 1)) == -FI_EAGAIN)
+		ct_progress(c);
+	CHECK(ret == -FI_ENOTCONN || ret == -FI_EHOSTUNREACH || ret == -FI_ECONNABORTED, "a write: %s", ct_err(ret));
+	while ((ret = fi_inject_atomic(c->ep, mem, 1, to, 0, 1, FI_UINT64, FI_SUM)) == -FI_EAGAIN)
+		ct_progress(c);
+	CHECK(ret == -FI_ENOTCONN || ret == -FI_EHOSTUNREACH || ret == -FI_ECONNABORTED, "an atomic: %s", ct_err(ret));
+	ct_close(c);
+}
+
 #define ALL4 (FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC)
 /*
  * The protocols are those of the network path; between processes of one host the provider is free to find faster ways.
@@ -438,6 +462,7 @@ const struct ct_test efa_tests[] = {
 	{"efa_window", efa_window, ALL4, 0, CT_ANY_PATH, "FI_EFA_RECVWIN_SIZE",
 	 NET "FI_EFA_RECVWIN_SIZE=2 SOFTFABRIC_NET=reorder=20%;delay=50us", "efa"},
 	{"efa_nobody", efa_nobody, FI_MSG, 0, CT_SOLO, NULL, NULL, "efa"},
+	{"efa_inject_gone", efa_inject_gone, ALL4, 0, CT_SOLO, NULL, NULL, "efa"},
 	{"efa_options", efa_options, FI_MSG, 0, CT_SOLO, NULL, NULL, "efa"},
 	{"efa_tables", efa_tables, FI_RMA, 0, CT_SOLO, NULL, NULL, "efa"},
 	{0},

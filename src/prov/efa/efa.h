@@ -191,6 +191,7 @@ struct efa_peer {
 	bool takes_next;                   /* that one may be taken at once: efa_peer_gates() */
 	bool is_self;
 	uint8_t lost_status;               /* enum efanic_status: it is dead and what waits for it is about to end */
+	uint8_t gone_status;               /* the same, of one that was found dead: its address never comes again */
 	uint32_t flags;                    /* EFA_PEER_* */
 	/* the rest */
 	struct efanic_dst *user_dst;       /* zero-copy receive queue pair */

@@ -602,6 +602,7 @@ void efa_peers_bury(struct efa_ep *ep)
 		if (!status)
 			continue;
 		peer->lost_status = 0;
+		peer->gone_status = (uint8_t)status;
 		bury(peer, status);
 	}
 }

@@ -561,6 +561,9 @@ int efa_tx_park(struct efa_tx *tx)
 	struct efa_ep *ep = tx->ep;
 
 	if (tx->injected || ep->parked_cnt >= EFA_PARKED_MAX) {
+		/* of a dead one no handshake comes: who has no completion, or tries again, hears of it here */
+		if (tx->peer->gone_status)
+			return -efa_errno(efa_prov_errno(tx->peer, tx->peer->gone_status));
 		efa_peer_trigger(tx->peer);
 		return -FI_EAGAIN;
 	}
