@@ -439,6 +439,32 @@ static void efa_inject_gone(struct ct *c)
 	ct_close(c);
 }
 
+/*
+ * A write waits for the peer's handshake, and the region of its own memory is closed meanwhile: it fails, if it has not
+ * left yet, and what the region was is not looked at (a sanitizer sees that).
+ */
+static void efa_desc_closed(struct ct *c)
+{
+	struct ct_window w;
+	struct fid_mr *mr;
+	ssize_t ret;
+
+	ct_open(c);
+	ct_window(c, &w, 100, FI_REMOTE_WRITE);
+	if (!c->rank) {
+		OK(fi_mr_reg(c->domain, w.mine.mem, 100, FI_WRITE, 0, 0, 0, &mr, NULL));
+		do
+			ret = fi_write(c->ep, w.mine.mem, 100, fi_mr_desc(mr), c->peer, w.at.addr, w.at.key,
+				       &c->ctx[0]);
+		while (ct_again(c, ret));
+		OK(fi_close(&mr->fid));
+		ct_succeeds(c, c->txcq, FI_RMA | FI_WRITE);
+	}
+	ct_barrier(c);
+	ct_window_free(c, &w);
+	ct_close(c);
+}
+
 #define ALL4 (FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC)
 /*
  * The protocols are those of the network path; between processes of one host the provider is free to find faster ways.
@@ -463,6 +489,7 @@ const struct ct_test efa_tests[] = {
 	 NET "FI_EFA_RECVWIN_SIZE=2 SOFTFABRIC_NET=reorder=20%;delay=50us", "efa"},
 	{"efa_nobody", efa_nobody, FI_MSG, 0, CT_SOLO, NULL, NULL, "efa"},
 	{"efa_inject_gone", efa_inject_gone, ALL4, 0, CT_SOLO, NULL, NULL, "efa"},
+	{"efa_desc_closed", efa_desc_closed, ALL4, 0, CT_NO_ONE, NULL, NULL, "efa"},
 	{"efa_options", efa_options, FI_MSG, 0, CT_SOLO, NULL, NULL, "efa"},
 	{"efa_tables", efa_tables, FI_RMA, 0, CT_SOLO, NULL, NULL, "efa"},
 	{0},

@@ -62,6 +62,7 @@ struct efa_domain {
 	struct efanic_dev_attr attr;
 	struct efa_params params;  /* as at fi_domain */
 	struct efa_mr **mr_tab;    /* hash by key, for packet-emulated RMA; kit.lock */
+	struct efa_mr *mr_closed;  /* of closed regions, for the next ones: descriptors that are still held name them */
 	uint32_t mr_cnt, mr_mask;
 	uint32_t refused_told;     /* for LOG_FEW(): peers' accesses refused */
 	uint32_t reads_in_flight;  /* LONGREAD/RUNTREAD messages being received: RUNTREAD only when 0 */
@@ -72,7 +73,7 @@ struct efa_domain {
 struct efa_mr {
 	struct fid_mr fid;
 	struct efa_domain *domain;
-	struct efanic_mr *dev;
+	struct efanic_mr *dev;     /* NULL: it has been closed */
 	void *addr;
 	size_t len;
 	uint64_t access;           /* FI_REMOTE_READ ... as granted */
@@ -80,6 +81,8 @@ struct efa_mr {
 	struct efa_mr *hnext;      /* efa_mr.c: hash chain */
 };
 int efa_mr_open(struct kit_domain *d, const struct kit_mr_req *req, struct fid_mr **out);
+void efa_mrs_fini(struct efa_domain *d);
+#define EFA_LKEY_CLOSED UINT32_MAX /* no region's: what names it fails as the device says */
 /** efa_desc_covers() - May the adapter read [@buf, +@len) by the descriptor @desc, as efa_desc_lkey() has it? */
 static inline bool efa_desc_covers(void *desc, const void *buf, size_t len)
 {
@@ -93,7 +96,9 @@ static inline uint32_t efa_desc_lkey(void *desc)
 {
 	const struct efa_mr *mr = desc;
 
-	return mr ? efanic_mr_lkey(mr->dev) : EFANIC_LKEY_INTERNAL;
+	if (!mr)
+		return EFANIC_LKEY_INTERNAL;
+	return likely(mr->dev != NULL) ? efanic_mr_lkey(mr->dev) : EFA_LKEY_CLOSED;
 }
 /** efa_mr_check() - May a peer do @access (FI_REMOTE_READ/WRITE) on [@addr, +@len) with @key? The MR, or NULL. Lock held. */
 struct efa_mr *efa_mr_check(struct efa_domain *d, uint64_t key, uint64_t addr, uint64_t len, uint64_t access);

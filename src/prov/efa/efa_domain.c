@@ -58,7 +58,7 @@ static int domain_close(struct fid *fid)
 	if (ret)
 		return ret;
 	efanic_close(nic);
-	mem_free(d->mr_tab);
+	efa_mrs_fini(d);
 	mem_free(d);
 	return 0;
 }

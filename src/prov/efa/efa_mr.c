@@ -62,6 +62,13 @@ struct efa_mr *efa_mr_check(struct efa_domain *d, uint64_t key, uint64_t addr, u
 	return NULL;
 }
 
+/* What is parked or posted names regions by their descriptors, also when the program has closed them meanwhile. */
+static void mr_put(struct efa_domain *d, struct efa_mr *mr)
+{
+	mr->hnext = d->mr_closed;
+	d->mr_closed = mr;
+}
+
 static int mr_close(struct fid *fid)
 {
 	struct efa_mr *mr = container_of(fid, struct efa_mr, fid.fid), **at;
@@ -75,11 +82,34 @@ static int mr_close(struct fid *fid)
 			*at = mr->hnext;
 		d->mr_cnt--;
 		efanic_mr_dereg(mr->dev);
+		mr->dev = NULL;
+		mr_put(d, mr);
 		lock_release(&d->kit.lock);
 	}
 	d->kit.refs--;
-	mem_free(mr);
 	return 0;
+}
+
+static struct efa_mr *mr_get(struct efa_domain *d)
+{
+	struct efa_mr *mr = d->mr_closed;
+
+	if (!mr)
+		return mem_alloc(sizeof(*mr));
+	d->mr_closed = mr->hnext;
+	memset(mr, 0, sizeof(*mr));
+	return mr;
+}
+
+void efa_mrs_fini(struct efa_domain *d)
+{
+	struct efa_mr *mr;
+
+	while ((mr = d->mr_closed)) {
+		d->mr_closed = mr->hnext;
+		mem_free(mr);
+	}
+	mem_free(d->mr_tab);
 }
 
 static struct fi_ops mr_fi_ops = KIT_FI_OPS(mr_close, kit_no_bind, kit_no_control);
@@ -112,13 +142,14 @@ int efa_mr_open(struct kit_domain *kd, const struct kit_mr_req *req, struct fid_
 		return ret;
 	if (!d->mr_tab || d->mr_cnt > d->mr_mask)
 		table_grow(d);
-	mr = d->mr_tab ? mem_alloc(sizeof(*mr)) : NULL;
+	mr = d->mr_tab ? mr_get(d) : NULL;
 	if (!mr)
 		return -FI_ENOMEM;
 	attr = (struct efanic_mr_attr){req->iov[0].iov_base, req->iov[0].iov_len, device_access(d)};
 	ret = efanic_mr_reg(d->nic, &attr, &mr->dev);
 	if (ret) {
-		mem_free(mr);
+		mr->dev = NULL;
+		mr_put(d, mr);
 		return ret;
 	}
 	/* Without remote access in the device (efa0) keys still name the region for packet emulation. */

@@ -438,9 +438,10 @@ int efa_tx_read_iov(struct efa_tx *tx, struct efa_hdr *h)
 		struct efanic_mr_attr attr = {tx->iov[i].iov_base, tx->iov[i].iov_len, EFANIC_ACCESS_REMOTE_READ};
 		struct efa_mr *mr = tx->desc[i];
 		struct efanic_mr *dev = mr ? mr->dev : NULL;
+		bool is_closed = mr && !dev;
 
 		if (!dev || !efanic_mr_rkey(dev)) {
-			if (efanic_mr_reg(tx->ep->domain->nic, &attr, &dev)) {
+			if (is_closed || efanic_mr_reg(tx->ep->domain->nic, &attr, &dev)) {
 				drop_tmp_mrs(tx);
 				return -EFA_ENOMR;
 			}
