@@ -465,6 +465,38 @@ static void efa_desc_closed(struct ct *c)
 	ct_close(c);
 }
 
+/* An endpoint closes while a receive of it has the beginning of a message, whose sender has more to send. */
+static void efa_close_receiving(struct ct *c)
+{
+	struct fi_cq_err_entry err = {0};
+	size_t len = 1 << 20;
+	struct ct_buf out, in;
+	struct ct_ep2 e;
+	fi_addr_t to;
+
+	ct_open(c);
+	ct_ep2_open(c, &e);
+	ct_buf(c, &out, len, 0, FI_SEND);
+	ct_buf(c, &in, len, 0, FI_RECV);
+	RET(1, fi_av_insert(c->av, e.addr, 1, &to, 0, NULL));
+	OK(fi_recv(e.ep, in.mem, len, in.desc, FI_ADDR_UNSPEC, &c->ctx[1]));
+	while (ct_again(c, fi_send(c->ep, out.mem, len, out.desc, to, &c->ctx[0])))
+		;
+	while (!pkts(c, 't', "CTS"))
+		fi_cq_read(e.cq, NULL, 0);
+	OK(fi_close(&e.ep->fid));
+	RET(-FI_EAVAIL, fi_cq_read(e.cq, NULL, 0));
+	RET(1, fi_cq_readerr(e.cq, &err, 0));
+	CHECK(err.err == FI_ECANCELED && err.op_context == &c->ctx[1], "error %d", err.err);
+	err = ct_comp_err(c, c->txcq, FI_SEND | FI_MSG);
+	CHECK(err.op_context == &c->ctx[0], "another send");
+	OK(fi_close(&e.cq->fid));
+	OK(fi_close(&e.av->fid));
+	ct_buf_free(c, &out);
+	ct_buf_free(c, &in);
+	ct_close(c);
+}
+
 #define ALL4 (FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC)
 /*
  * The protocols are those of the network path; between processes of one host the provider is free to find faster ways.
@@ -490,6 +522,7 @@ const struct ct_test efa_tests[] = {
 	{"efa_nobody", efa_nobody, FI_MSG, 0, CT_SOLO, NULL, NULL, "efa"},
 	{"efa_inject_gone", efa_inject_gone, ALL4, 0, CT_SOLO, NULL, NULL, "efa"},
 	{"efa_desc_closed", efa_desc_closed, ALL4, 0, CT_NO_ONE, NULL, NULL, "efa"},
+	{"efa_close_receiving", efa_close_receiving, ALL4, 0, CT_SOLO | CT_ANY_PATH, NULL, NONE, "efa"},
 	{"efa_options", efa_options, FI_MSG, 0, CT_SOLO, NULL, NULL, "efa"},
 	{"efa_tables", efa_tables, FI_RMA, 0, CT_SOLO, NULL, NULL, "efa"},
 	{0},

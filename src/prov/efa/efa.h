@@ -426,6 +426,8 @@ int efa_peer_reserve(struct efa_ep *ep, fi_addr_t fi_addr);
 void efa_peer_named(struct efa_ep *ep, fi_addr_t fi_addr, const struct efa_addr *addr);
 void efa_peer_removed(struct efa_ep *ep, fi_addr_t fi_addr); /* AV removal: ends and forgets everything */
 void efa_peer_free(struct efa_peer *peer); /* a removed one, when its last work request ended */
+/** efa_peers_stop() - The endpoint closes: messages that receives have begun to take end, while these are there. */
+void efa_peers_stop(struct efa_ep *ep);
 void efa_peers_fini(struct efa_ep *ep);
 int efa_handshake_send(struct efa_peer *peer);
 void efa_handshake_received(struct efa_peer *peer, const struct efa_hdr *h);

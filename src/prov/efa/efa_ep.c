@@ -237,6 +237,7 @@ static void ep_stop(struct efa_ep *ep)
 		STAILQ_REMOVE_HEAD(&ep->queued, link);
 		efa_pkt_end(pkt, EFANIC_FLUSHED);
 	}
+	efa_peers_stop(ep);
 	kit_srx_fini(&ep->srx);
 	efa_peers_fini(ep);
 	lock_release(&ep->domain->kit.lock);

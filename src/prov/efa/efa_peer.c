@@ -618,6 +618,20 @@ void efa_peer_removed(struct efa_ep *ep, fi_addr_t fi_addr)
 	peer_end(ep->peers[fi_addr]);
 }
 
+void efa_peers_stop(struct efa_ep *ep)
+{
+	struct efa_peer *peer;
+	struct efa_rx *rx, *next;
+
+	LIST_FOREACH(peer, &ep->all_peers, ep_link) {
+		for (rx = LIST_FIRST(&peer->rxs); rx; rx = next) {
+			next = LIST_NEXT(rx, peer_link);
+			if (rx->kind == EFA_RX_MSG && rx->matched)
+				efa_rx_fail(rx, FI_ECANCELED, EFANIC_FLUSHED);
+		}
+	}
+}
+
 void efa_peers_fini(struct efa_ep *ep)
 {
 	while (!LIST_EMPTY(&ep->all_peers))
