@@ -17,6 +17,7 @@ static void rel_raw__frames_arrive_without_a_pair(void **state)
 	rig_run_for(&g, NS_PER_MS);
 	assert_int_equal(g.n[1].delivered, g.frame_cnt);
 	assert_int_equal(g.n[1].port.stats.net_tx_dgrams, 0); /* nothing comes back */
+	assert_true(rig_peer(&g, 1, 0)->is_met); /* when it dies, that is no sign that its host is out of reach */
 	/* another incarnation's frames are dropped */
 	peer = rig_peer(&g, 0, 1);
 	g.n[1].port.self.nonce ^= 2;

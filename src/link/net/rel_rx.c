@@ -394,6 +394,7 @@ void rel_on_raw(struct rel_peer *rp, const struct rel_pkt *pkt, uint64_t now_ns)
 	struct wire_rd rd = wire_rd(pkt->recs, pkt->recs_len);
 	struct rel_rec_in rec;
 
+	rp->peer->is_met = true;
 	while (rel_rec_next(&rd, &rec)) {
 		struct rel_asm *a;
 
