@@ -24,7 +24,8 @@ static struct kit_cq *to_cq(struct fid_cq *fid)
 	return container_of(fid, struct kit_cq, fid);
 }
 
-void kit_cq_wake(struct kit_cq *cq)
+/* Not inline: what it needs is not to be fetched by who has nobody to wake. */
+__attribute__((noinline)) void kit_cq_wake(struct kit_cq *cq)
 {
 	kit_wait_signal(cq->wait);
 }
@@ -84,6 +85,7 @@ void kit_cq_push_err(struct kit_cq *cq, const struct fi_cq_err_entry *err, const
 		memcpy(node->data, err_data, len);
 	*cq->err_tail = node;
 	cq->err_tail = &node->next;
+	cq->plain = KIT_CQ_UNPLAIN;
 	kit_cq_push(cq, NULL, KIT_CQE_ERR, 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
 }
 
@@ -181,33 +183,92 @@ static __attribute__((noinline)) ssize_t found_nothing(struct kit_cq *cq, int ev
 
 #define UNDRIVEN_MAX 8 /* reads in a row that hand out what is there, without progress */
 
+/* The one entry of a queue that ran empty before it came, in the format that most programs ask for. */
+static inline bool is_one(const struct kit_cq *cq)
+{
+	return likely(cq->span == KIT_CQ_ONE && cq->plain == FI_CQ_FORMAT_TAGGED);
+}
+
+static inline ssize_t take_one(struct kit_cq *cq, void *dst, fi_addr_t *src)
+{
+	const struct kit_cqe *c = cq->ring;
+
+	memcpy(dst, &c->e, sizeof(c->e));
+	if (src)
+		*src = c->src;
+	cq->span = 0;
+	lock_release(&cq->domain->lock);
+	return 1;
+}
+
+/* The queue is not empty, @count not 0. Lock held, and let go. */
+static __attribute__((noinline)) ssize_t take_many(struct kit_cq *cq, void *dst, size_t count, fi_addr_t *src)
+{
+	ssize_t ret = take(cq, dst, count, src);
+
+	lock_release(&cq->domain->lock);
+	return ret;
+}
+
+/* A progress pass, and what it has brought. Lock held, and let go. */
+static inline __attribute__((always_inline)) ssize_t drive_and_take(struct kit_cq *cq, void *buf, size_t count,
+								    fi_addr_t *src)
+{
+	int events = kit_drive(&cq->eps, &cq->ep_cnt);
+
+	cq->undriven = UNDRIVEN_MAX - 1;
+	if (is_one(cq) && likely(count != 0))
+		return take_one(cq, buf, src);
+	return count && cq->span ? take_many(cq, buf, count, src) : found_nothing(cq, events);
+}
+
+/* The ways of a read are functions of their own, so that the one that hands out what is there saves no register. */
+static __attribute__((noinline)) ssize_t read_driven(struct kit_cq *cq, void *buf, size_t count)
+{
+	return drive_and_take(cq, buf, count, NULL);
+}
+
+static __attribute__((noinline)) ssize_t readfrom_driven(struct kit_cq *cq, void *buf, size_t count, fi_addr_t *src)
+{
+	return drive_and_take(cq, buf, count, src);
+}
+
 /*
  * A poll that finds nothing is what a waiting program does all the time; what is there already is handed out first, in
- * the batches in which it came. Who asks for no entry asks for progress.
+ * the batches in which it came. Who asks for no entry asks for progress. Lock held, and let go.
  */
-static inline ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src)
+static inline __attribute__((always_inline)) ssize_t read_locked(struct kit_cq *cq, void *buf, size_t count,
+								 fi_addr_t *src)
+{
+	if (!cq->span || unlikely(--cq->undriven < 0) || unlikely(!count))
+		return src ? readfrom_driven(cq, buf, count, src) : read_driven(cq, buf, count);
+	return is_one(cq) ? take_one(cq, buf, src) : take_many(cq, buf, count, src);
+}
+
+/* Somebody else has the lock, or we are a child after fork. */
+static __attribute__((cold, noinline)) ssize_t read_late(struct kit_cq *cq, void *buf, size_t count, fi_addr_t *src)
+{
+	return kit_enter(cq->domain) ? read_locked(cq, buf, count, src) : -FI_EIO;
+}
+
+static inline __attribute__((always_inline)) ssize_t read_entries(struct fid_cq *fid, void *buf, size_t count,
+								  fi_addr_t *src)
 {
 	struct kit_cq *cq = to_cq(fid);
-	struct kit_domain *d = cq->domain;
-	ssize_t ret;
 
-	if (!kit_enter(d))
-		return -FI_EIO;
-	if (cq->tail == cq->head || ++cq->undriven >= UNDRIVEN_MAX || unlikely(!count)) {
-		int events = kit_drive(&cq->eps, &cq->ep_cnt);
+	if (unlikely(!*cq->domain->fork_mark || !lock_try(&cq->domain->lock)))
+		return read_late(cq, buf, count, src);
+	return read_locked(cq, buf, count, src);
+}
 
-		cq->undriven = 0;
-		if (unlikely(!count) || cq->tail == cq->head)
-			return found_nothing(cq, events);
-	}
-	ret = take(cq, buf, count, src);
-	lock_release(&d->lock);
-	return ret;
+static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src)
+{
+	return read_entries(fid, buf, count, src);
 }
 
 static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
 {
-	return cq_readfrom(fid, buf, count, NULL);
+	return read_entries(fid, buf, count, NULL);
 }
 
 static void err_pop(struct kit_cq *cq)
@@ -215,8 +276,10 @@ static void err_pop(struct kit_cq *cq)
 	struct kit_cq_err *node = cq->err_head;
 
 	cq->err_head = node->next;
-	if (!cq->err_head)
+	if (!cq->err_head) {
 		cq->err_tail = &cq->err_head;
+		cq->plain = (int)cq->format;
+	}
 	cq->err_read = node;
 	if (++cq->head == cq->tail)
 		cq->head = cq->tail = 0;
@@ -472,6 +535,8 @@ int kit_cq_init(struct kit_cq *cq, struct kit_domain *d, const struct fi_cq_attr
 		return -FI_EIO;
 	cq->domain = d;
 	cq->format = attr->format == FI_CQ_FORMAT_UNSPEC ? FI_CQ_FORMAT_CONTEXT : attr->format;
+	cq->plain = (int)cq->format;
+	cq->undriven = UNDRIVEN_MAX - 1;
 	cq->entry_size = format_len(cq->format);
 	cq->err_head = cq->err_read = NULL;
 	cq->err_tail = &cq->err_head;

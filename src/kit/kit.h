@@ -233,15 +233,25 @@ struct kit_cqe {
 	uint64_t unused; /* to a power of two: indexed by a shift */
 };
 #define KIT_CQE_ERR (1ULL << 63)
+#define KIT_CQ_UNPLAIN (-1)
+/* kit_cq.span of a queue whose only entry is the first of the ring, which is where one that ran empty begins anew */
+#define KIT_CQ_ONE (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? 1ULL << 32 : 1ULL)
 struct kit_wait;
 struct kit_cq {
 	struct fid_cq fid;
 	struct kit_domain *domain;
 	struct kit_cqe *ring;      /* power of two; grows when full, so no completion is ever lost */
-	uint32_t mask, head, tail; /* free running; lock */
-	uint32_t undriven;         /* reads since the last that made progress */
-	size_t entry_size;
+	union {
+		struct {
+			uint32_t head, tail; /* free running, both 0 where the ring is empty; lock */
+		};
+		uint64_t span; /* both: 0 of an empty queue, KIT_CQ_ONE */
+	};
+	uint32_t mask;
+	int32_t undriven;          /* so many reads may pass before one that makes progress again */
 	enum fi_cq_format format;
+	int plain;                 /* the same, and KIT_CQ_UNPLAIN while an error is in line */
+	size_t entry_size;
 	struct kit_cq_err *err_head, **err_tail; /* errors in line */
 	struct kit_cq_err *err_read; /* the last one that was read: owns the err_data shown to the caller */
 	bool overrun;              /* completions were lost for want of memory; reported when the ring is empty */

@@ -123,6 +123,28 @@ static void cq_read__count_zero_tells_what_is_next(void **state)
 	assert_int_equal(fi_cq_read(&g_cq->fid, NULL, 0), -FI_EAVAIL);
 }
 
+/* What is handed out in short has to tell an error from an entry, wherever it stands, and be as ever after it. */
+static void cq_read__takes_one_entry_before_and_behind_an_error(void **state)
+{
+	struct fi_cq_tagged_entry e = {0};
+	struct fi_cq_err_entry err = {0};
+	fi_addr_t src = 0;
+
+	for (uint64_t n = 1; n < 30; n += 10) {
+		push(g_cq, n);
+		assert_int_equal(fi_cq_readfrom(&g_cq->fid, &e, 1, &src), 1);
+		check_tagged(&e, n);
+		assert_int_equal(src, n + 5);
+		push_err(g_cq, n + 1, FI_ETRUNC, NULL);
+		assert_int_equal(fi_cq_read(&g_cq->fid, &e, 1), -FI_EAVAIL);
+		push(g_cq, n + 2);
+		assert_int_equal(fi_cq_read(&g_cq->fid, &e, 2), -FI_EAVAIL);
+		assert_int_equal(fi_cq_readerr(&g_cq->fid, &err, 0), 1);
+		assert_int_equal(fi_cq_read(&g_cq->fid, &e, 1), 1);
+		check_tagged(&e, n + 2);
+	}
+}
+
 static void cq_read__keeps_errors_in_line(void **state)
 {
 	struct fi_cq_tagged_entry e[4];
@@ -730,6 +752,7 @@ int main(void)
 		T(cq_read__hands_out_entries_in_order),
 		T(cq_read__fills_exactly_the_format),
 		T(cq_read__count_zero_tells_what_is_next),
+		T(cq_read__takes_one_entry_before_and_behind_an_error),
 		T(cq_read__keeps_errors_in_line),
 		T(cq_readerr__writes_what_the_version_has),
 		T(cq_readerr__fills_the_callers_err_data),
