@@ -67,10 +67,12 @@ static inline void copy_32(uint8_t *dst, const uint8_t *src)
 	*(copy_word16 *)(dst + 16) = v1;
 }
 
-/* 0..16 bytes: the first and the last 8, 4 or 2, which overlap in the middle. */
+/* 0..16 bytes: the first and the last 8, 4 or 2, which overlap in the middle. 8 are what most of the smallest have. */
 static inline void copy_tiny(uint8_t *dst, const uint8_t *src, size_t len)
 {
-	if (len >= 8) {
+	if (likely(len == 8)) {
+		copy_8(dst, src);
+	} else if (len > 8) {
 		copy_8(dst + len - 8, src + len - 8);
 		copy_8(dst, src);
 	} else if (len >= 4) {

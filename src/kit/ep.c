@@ -31,7 +31,7 @@ int kit_ep_init(struct kit_ep *ep, struct kit_domain *d, const struct fi_info *i
 		return -FI_ENOMEM;
 	ep->domain = d;
 	ep->av = NULL;
-	ep->tx_cq = ep->rx_cq = ep->rx_plain = NULL;
+	ep->tx_cq = ep->rx_cq = ep->rx_plain = ep->tx_plain = NULL;
 	memset(ep->cntr, 0, sizeof(ep->cntr));
 	ep->tx_selective = ep->rx_selective = ep->enabled = ep->closing = ep->binds_late = ep->is_driven = false;
 	ep->caps = info->caps;
@@ -117,9 +117,15 @@ int kit_cntr_drive(struct kit_cntr *c, struct kit_ep *ep, bool on)
 	return ret;
 }
 
-/* After a change of what is bound for receives. */
-static void rx_look(struct kit_ep *ep)
+#define TX_PLAIN (FI_COMPLETION | FI_INJECT_COMPLETE) /* default flags that ask a send for no more than its entry */
+
+void kit_ep_gate(struct kit_ep *ep)
 {
+	uint64_t flags = ep->tx_op_flags;
+
+	ep->tx_plain = NULL;
+	if (!(flags & ~TX_PLAIN) && !ep->cntr[KIT_CNTR_SEND] && kit_tx_wants_cqe(ep, flags))
+		ep->tx_plain = ep->tx_cq;
 	ep->rx_plain = ep->rx_selective || ep->cntr[KIT_CNTR_RECV] ? NULL : ep->rx_cq;
 }
 
@@ -134,7 +140,7 @@ static void unbind_locked(struct kit_ep *ep, uint64_t dirs, bool was_forked)
 	for (int i = 0; i < KIT_CNTR_NUM; i++)
 		if (dirs & (cntr_flag[i] & tx ? FI_TRANSMIT : FI_RECV))
 			cntr_unbind(ep, &ep->cntr[i], was_forked);
-	rx_look(ep);
+	kit_ep_gate(ep);
 }
 
 void kit_ep_unbind(struct kit_ep *ep, uint64_t dirs)
@@ -218,7 +224,7 @@ static int bind_cq(struct kit_ep *ep, struct kit_cq *cq, uint64_t flags)
 		ep->rx_selective = selective;
 		kit_ref(&cq->refs);
 	}
-	rx_look(ep);
+	kit_ep_gate(ep);
 	return 0;
 }
 
@@ -254,7 +260,7 @@ static int bind_cntr(struct kit_ep *ep, struct kit_cntr *c, uint64_t flags)
 		ep->cntr[i] = c;
 		kit_ref(&c->refs);
 	}
-	rx_look(ep);
+	kit_ep_gate(ep);
 	return 0;
 }
 
@@ -386,6 +392,7 @@ int kit_ep_control(struct kit_ep *ep, int command, void *arg)
 		*flags = *mine;
 	else
 		*mine = *flags & ~(uint64_t)(FI_TRANSMIT | FI_RECV);
+	kit_ep_gate(ep);
 	lock_release(&ep->domain->lock);
 	return 0;
 }

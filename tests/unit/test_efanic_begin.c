@@ -10,12 +10,12 @@
 /* @wr_id: 0, nobody is told. Return: 0; -ENOMEM. */
 static int post(struct end *e, struct efanic_dst *dst, const char *text, uint64_t wr_id)
 {
-	uint8_t *buf = efanic_begin(e->qp, dst, (uint32_t)strlen(text));
+	uint8_t *buf = efanic_begin(e->qp, dst, (uint32_t)strlen(text), true);
 
 	if (!buf)
 		return -ENOMEM;
 	memcpy(buf, text, strlen(text));
-	efanic_commit(e->qp, dst, buf, (uint32_t)strlen(text), wr_id);
+	efanic_commit(e->qp, dst, buf, (uint32_t)strlen(text), wr_id, true);
 	return 0;
 }
 
@@ -90,13 +90,13 @@ static void begin__full_and_foreign(void **state)
 	(void)state;
 	world_open(&w, NULL);
 	pair_open(&w, 16);
-	assert_non_null(efanic_begin(w.a.qp, w.ab, EFANIC_OWN_MAX)); /* a slot that is not taken after all */
+	assert_non_null(efanic_begin(w.a.qp, w.ab, EFANIC_OWN_MAX, true)); /* a slot that is not taken after all */
 	assert_int_equal(efanic_sq_free(w.a.qp), 16);
-	assert_null(efanic_begin(w.a.qp, w.ba, 1)); /* another queue pair's */
-	assert_null(efanic_begin(w.a.qp, w.ab, EFANIC_OWN_MAX + 1));
+	assert_null(efanic_begin(w.a.qp, w.ba, 1, true)); /* another queue pair's */
+	assert_null(efanic_begin(w.a.qp, w.ab, EFANIC_OWN_MAX + 1, true));
 	for (int i = 0; i < 16; i++)
 		assert_int_equal(post(&w.a, w.ab, "x", 0), 0);
-	assert_null(efanic_begin(w.a.qp, w.ab, 1));
+	assert_null(efanic_begin(w.a.qp, w.ab, 1, true));
 	settle(&w);
 	assert_int_equal(w.b.cnt, 16);
 	world_close(&w);
@@ -107,12 +107,12 @@ static void begin__full_and_foreign(void **state)
 static void direct(struct end *e, struct efanic_dst *dst, const char *text)
 {
 	uint32_t len = (uint32_t)strlen(text);
-	uint8_t *buf = efanic_begin(e->qp, dst, len);
+	uint8_t *buf = efanic_begin(e->qp, dst, len, true);
 
 	assert_non_null(buf);
 	assert_false(efanic_may_wait(e->qp, buf));
 	memcpy(buf, text, len);
-	efanic_commit(e->qp, dst, buf, len, 0);
+	efanic_commit(e->qp, dst, buf, len, 0, true);
 }
 
 static void begin__a_slot_where_something_is_in_the_way(void **state)
@@ -122,11 +122,12 @@ static void begin__a_slot_where_something_is_in_the_way(void **state)
 	(void)state;
 	world_open(&w, NULL);
 	pair_open(&w, 4);
-	assert_true(efanic_may_wait(w.a.qp, efanic_begin(w.a.qp, w.ab, 1))); /* no lane */
+	assert_null(efanic_begin(w.a.qp, w.ab, 1, false)); /* it would have to wait */
+	assert_true(efanic_may_wait(w.a.qp, efanic_begin(w.a.qp, w.ab, 1, true))); /* no lane */
 	g_fake.has_direct = true;
-	assert_false(efanic_may_wait(w.a.qp, efanic_begin(w.a.qp, w.ab, 1)));
-	assert_null(efanic_begin(w.a.qp, w.ab, EFANIC_MTU + 1));
-	assert_null(efanic_begin(w.a.qp, w.ba, 1)); /* another queue pair's */
+	assert_false(efanic_may_wait(w.a.qp, efanic_begin(w.a.qp, w.ab, 1, true)));
+	assert_null(efanic_begin(w.a.qp, w.ab, EFANIC_MTU + 1, true));
+	assert_null(efanic_begin(w.a.qp, w.ba, 1, true)); /* another queue pair's */
 	direct(&w.a, w.ab, "straight");
 	assert_false(efanic_sq_is_empty(w.a.qp));
 	settle(&w);
@@ -182,7 +183,7 @@ static void begin__a_slot_behind_those_that_wait(void **state)
 	g_fake.send_rc_cnt = UINT_MAX;
 	assert_int_equal(post(&w.a, w.ab, "first", 7), 0);
 	g_fake.has_direct = true;
-	assert_true(efanic_may_wait(w.a.qp, efanic_begin(w.a.qp, w.ab, 6)));
+	assert_true(efanic_may_wait(w.a.qp, efanic_begin(w.a.qp, w.ab, 6, true)));
 	assert_int_equal(post(&w.a, w.ab, "second", 0), 0);
 	assert_int_equal(efanic_sq_free(w.a.qp), 14);
 	g_fake.send_rc_cnt = 0;
@@ -225,7 +226,7 @@ static void begin__not_beside_a_queue_of_refused_ones(void **state)
 	world_open(&w, NULL);
 	pair_open(&w, 0);
 	g_fake.has_direct = true;
-	for (; cnt < 10000 && efanic_begin(w.a.qp, w.ab, 4); cnt++) {
+	for (; cnt < 10000 && efanic_begin(w.a.qp, w.ab, 4, true); cnt++) {
 		direct(&w.a, w.ab, "once");
 		if (cnt % 7 == 0)
 			settle(&w);

@@ -90,6 +90,47 @@ static void ep_bind__cq_rules(void **state)
 	fix_ep_open(&g_fix, &g_ep);
 }
 
+static void set_tx_flags(struct kit_ep *ep, uint64_t flags)
+{
+	flags |= FI_TRANSMIT;
+	assert_int_equal(kit_ep_control(ep, FI_SETOPSFLAG, &flags), 0);
+}
+
+/* A send that says nothing is no more than an entry of the queue, or the long questions are asked. */
+static void ep_gate__follows_what_is_bound_and_the_flags(void **state)
+{
+	struct kit_cq *cq = cq_open(&g_fix);
+	struct kit_cntr *c = cntr_open(&g_fix);
+	struct kit_ep *ep = &g_ep.kit;
+
+	assert_null(ep->tx_plain);
+	assert_int_equal(kit_ep_bind(ep, &cq->fid.fid, FI_TRANSMIT | FI_SELECTIVE_COMPLETION), 0);
+	assert_null(ep->tx_plain);
+	set_tx_flags(ep, FI_COMPLETION);
+	assert_ptr_equal(ep->tx_plain, cq);
+	for (unsigned bit = 0; bit < 64; bit++) {
+		uint64_t flag = 1ULL << bit;
+
+		if (flag & (FI_TRANSMIT | FI_RECV | FI_COMPLETION | FI_INJECT_COMPLETE))
+			continue;
+		set_tx_flags(ep, FI_COMPLETION | flag);
+		assert_null(ep->tx_plain);
+	}
+	set_tx_flags(ep, FI_COMPLETION | FI_INJECT_COMPLETE);
+	assert_ptr_equal(ep->tx_plain, cq);
+	assert_int_equal(kit_ep_bind(ep, &c->fid.fid, FI_SEND), 0);
+	assert_null(ep->tx_plain);
+	kit_ep_unbind(ep, FI_TRANSMIT);
+	assert_null(ep->tx_plain);
+	set_tx_flags(ep, 0);
+	assert_int_equal(kit_ep_bind(ep, &cq->fid.fid, FI_TRANSMIT), 0);
+	assert_ptr_equal(ep->tx_plain, cq);
+	kit_ep_unbind(ep, FI_TRANSMIT);
+	assert_null(ep->tx_plain);
+	assert_int_equal(fi_close(&cq->fid.fid), 0);
+	assert_int_equal(fi_close(&c->fid.fid), 0);
+}
+
 static void ep_bind__counter_rules(void **state)
 {
 	struct kit_cntr *a = cntr_open(&g_fix), *b = cntr_open(&g_fix), *far = cntr_open(&g_other);
@@ -341,6 +382,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(ep_bind__cq_rules),
+		T(ep_gate__follows_what_is_bound_and_the_flags),
 		T(ep_bind__counter_rules),
 		T(ep_bind__av_eq_and_others),
 		T(ep_unbind__one_direction),

@@ -498,7 +498,7 @@ inline __attribute__((always_inline)) bool cassini_put(struct cassini_cmdq *cq, 
 	link_commit(dom->port, to, LINK_ORDERED, frame, CASSINI_PUT_HDR + cmd->request_len, op,
 		    op ? 0 : cassini_lost_tag(cq, cmd->user_ptr));
 	cassini_stats_started(&dom->nic->stats, CASSINI_OP_PUT, cmd->flags, cmd->request_len);
-	if (unlikely(cq->bell || !link_peer_is_local(to)))
+	if (unlikely(cq->bell || (keep != CASSINI_KEEP_NEAR && !link_peer_is_local(to))))
 		ring(cq, dom, cmd->flags & CASSINI_CMD_MORE);
 	return true;
 }

@@ -231,19 +231,21 @@ int efanic_post_send(struct efanic_qp *qp, const struct efanic_wr *wr);
 /**
  * efanic_begin() - Where to write a SEND of @len bytes, up to the MTU, to @dst: where the link takes it from, so that it
  * is copied once; or, where the link has no room now or others to @dst wait, into a descriptor of the send queue. A
- * longer one than EFANIC_OWN_MAX has only the former way, and only on one host.
- * Return: @len bytes; NULL: it cannot be posted now, efanic_post_send() says why.
+ * longer one than EFANIC_OWN_MAX has only the former way, and only on one host, and so has one that not @may_wait.
+ * Return: @len bytes; NULL: it cannot be posted now, efanic_post_send() says why, or would have to wait.
  */
-uint8_t *efanic_begin(struct efanic_qp *qp, struct efanic_dst *dst, uint32_t len);
+uint8_t *efanic_begin(struct efanic_qp *qp, struct efanic_dst *dst, uint32_t len, bool may_wait);
 /** efanic_may_wait() - Does @buf of efanic_begin() lie in a descriptor, where it may wait? Else it leaves when it is committed. */
 bool efanic_may_wait(const struct efanic_qp *qp, const uint8_t *buf);
 /**
  * efanic_commit() - The bytes are in place; the other arguments are those of efanic_begin().
- * @wr_id: as in a work request; 0, always so above EFANIC_OWN_MAX: only a failure makes a completion.
+ * @wr_id: as in a work request; 0, always so above EFANIC_OWN_MAX and of what not @may_wait: only a failure makes a
+ * completion.
  * The completion of a failure has in data the bytes, until the handler posts, and in src the destination. No bytes:
  * there was no memory for them, and they are lost.
  */
-void efanic_commit(struct efanic_qp *qp, struct efanic_dst *dst, uint8_t *buf, uint32_t len, uint64_t wr_id);
+void efanic_commit(struct efanic_qp *qp, struct efanic_dst *dst, uint8_t *buf, uint32_t len, uint64_t wr_id,
+		   bool may_wait);
 /** efanic_dst_source() - link_peer_source() of its peer. */
 struct quota_source *efanic_dst_source(const struct efanic_dst *dst);
 /** efanic_dst_is_direct() - Is @dst on this host and its memory within reach of RDMA without packets? */

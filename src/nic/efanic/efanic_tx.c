@@ -679,7 +679,8 @@ static struct efanic_swr *slot_get_own(struct efanic_qp *qp, struct efanic_dst *
 	return s;
 }
 
-inline __attribute__((always_inline)) uint8_t *efanic_begin(struct efanic_qp *qp, struct efanic_dst *dst, uint32_t len)
+inline __attribute__((always_inline)) uint8_t *efanic_begin(struct efanic_qp *qp, struct efanic_dst *dst, uint32_t len,
+							     bool may_wait)
 {
 	uint8_t *frame;
 
@@ -694,7 +695,7 @@ inline __attribute__((always_inline)) uint8_t *efanic_begin(struct efanic_qp *qp
 		}
 	}
 	/* those that were refused hold slots of the queue, which has some for all that are on their way besides */
-	if (len > EFANIC_OWN_MAX || qp->sq_used >= qp->sq_depth || !(qp->post_ok[EFANIC_OP_SEND] & 2))
+	if (!may_wait || len > EFANIC_OWN_MAX || qp->sq_used >= qp->sq_depth || !(qp->post_ok[EFANIC_OP_SEND] & 2))
 		return NULL;
 	return slot_next(qp)->own;
 }
@@ -723,14 +724,15 @@ static __attribute__((noinline)) struct efanic_swr *commit_slot(struct efanic_qp
 }
 
 inline __attribute__((always_inline)) void efanic_commit(struct efanic_qp *qp, struct efanic_dst *dst, uint8_t *buf,
-							 uint32_t len, uint64_t wr_id)
+							 uint32_t len, uint64_t wr_id, bool may_wait)
 {
 	const uint32_t hdr_len = sizeof(struct efanic_hdr);
 	struct efanic_swr *s = NULL;
 
 	qp->sent_cnt++;
 	qp->sent_bytes += len;
-	if (unlikely(wr_id || efanic_may_wait(qp, buf)) && !(s = commit_slot(qp, dst, buf, len, wr_id)))
+	assert(may_wait || !(wr_id || efanic_may_wait(qp, buf)));
+	if (may_wait && unlikely(wr_id || efanic_may_wait(qp, buf)) && !(s = commit_slot(qp, dst, buf, len, wr_id)))
 		return;
 	link_commit(qp->port, dst->peer, LINK_RELIABLE, buf - hdr_len, hdr_len + len, s, 0);
 }

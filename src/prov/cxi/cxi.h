@@ -150,11 +150,17 @@ static inline struct cxi_dest cxi_dest_of(const struct cxi_addr *a, uint8_t rx_i
 }
 /** cxi_av_dest_any() - cxi_av_dest() of any address vector. */
 int cxi_av_dest_any(const struct cxi_av *av, fi_addr_t addr, struct cxi_dest *out);
+/** cxi_av_dest_plain() - cxi_av_dest() of an address vector that is_plain. */
+static inline int cxi_av_dest_plain(const struct cxi_av *av, fi_addr_t addr, struct cxi_dest *out)
+{
+	if (unlikely(addr >= av->kit.high || !av->kit.used[addr]))
+		return -FI_EINVAL;
+	*out = cxi_dest_of((const struct cxi_addr *)(const void *)av->kit.table + addr, 0);
+	return 0;
+}
 /** cxi_av_dest() - @addr with its rx context bits. 0; -FI_EINVAL not in the AV. vni 0: the endpoint's. */
 static inline int cxi_av_dest(const struct cxi_av *av, fi_addr_t addr, struct cxi_dest *out)
 {
-	const struct cxi_addr *a;
-
 	if (unlikely(!av->is_plain)) {
 		struct cxi_dest dest = {0}; /* so that @out need not be in memory */
 		int ret = cxi_av_dest_any(av, addr, &dest);
@@ -162,11 +168,7 @@ static inline int cxi_av_dest(const struct cxi_av *av, fi_addr_t addr, struct cx
 		*out = dest;
 		return ret;
 	}
-	a = kit_av_addr(&av->kit, addr);
-	if (unlikely(!a))
-		return -FI_EINVAL;
-	*out = cxi_dest_of(a, 0);
-	return 0;
+	return cxi_av_dest_plain(av, addr, out);
 }
 /** cxi_av_source() - fi_addr of (nic, pid, vni) for FI_SOURCE; FI_ADDR_NOTAVAIL. */
 fi_addr_t cxi_av_source(const struct cxi_av *av, uint32_t nic, uint16_t pid, uint16_t vni);

@@ -455,10 +455,10 @@ int cxi_alias_sync(struct cxi_ep *ep)
 	ep->kit.av = base->kit.av;
 	ep->kit.tx_cq = base->kit.tx_cq;
 	ep->kit.rx_cq = base->kit.rx_cq;
-	ep->kit.rx_plain = base->kit.rx_plain;
 	memcpy(ep->kit.cntr, base->kit.cntr, sizeof(ep->kit.cntr));
 	ep->kit.tx_selective = base->kit.tx_selective;
 	ep->kit.rx_selective = base->kit.rx_selective;
+	kit_ep_gate(&ep->kit);
 	ep->portal = base->portal;
 	ep->txc = base->txc;
 	ep->rxc = base->rxc;

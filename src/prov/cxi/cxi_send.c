@@ -223,10 +223,8 @@ static inline void send_init(struct cxi_tx *tx, const struct cxi_send_args *a, c
 }
 
 /* Are there so many that what we do by ourselves must not add to them? Never where none are wanted. */
-static inline bool has_unread(const struct cxi_ep *ep)
+static inline bool has_unread(const struct kit_cq *cq)
 {
-	const struct kit_cq *cq = ep->kit.tx_cq;
-
 	return cq && kit_cq_is_behind(cq);
 }
 
@@ -237,20 +235,21 @@ static inline bool has_unread(const struct cxi_ep *ep)
  */
 #define EARLY_NOT (CXI_LEVELS & ~FI_INJECT_COMPLETE)
 
-static inline bool is_early(const struct cxi_ep *ep, const struct cxi_txc *t, const struct cxi_send_args *a)
+static inline bool is_early(const struct kit_cq *cq, const struct cxi_txc *t, const struct cxi_send_args *a)
 {
-	return likely(!t->used && !(a->flags & EARLY_NOT) && !has_unread(ep));
+	return likely(!t->used && !(a->flags & EARLY_NOT) && !has_unread(cq));
 }
 
 /*
  * Is nothing of a message left to remember once it is posted? If it makes no completion, or an early one, only its
- * failure is heard of again, by cxi_send_lost(). What the context has to say is in t->direct.
+ * failure is heard of again, by cxi_send_lost(). What the context has to say is in t->direct. @cq: where its completion
+ * goes, if it makes one; @is_plain: and that is all that is asked of it.
  */
 static inline bool is_forgotten(const struct cxi_ep *ep, const struct cxi_txc *t, const struct cxi_send_args *a,
-				enum cxi_proto proto, bool wants_cqe)
+				enum cxi_proto proto, const struct kit_cq *cq, bool is_plain)
 {
 	return likely(proto != CXI_P_RDZV && t->direct == ep && !a->work && !(a->flags & (FI_FENCE | FI_MATCH_COMPLETE)) &&
-		      !ep->kit.cntr[KIT_CNTR_SEND] && (!wants_cqe || is_early(ep, t, a)));
+		      (is_plain || !ep->kit.cntr[KIT_CNTR_SEND]) && (!cq || is_early(cq, t, a)));
 }
 
 /* One that is remembered, until its target has answered. By its parts: what send_common() has stays in registers. */
@@ -286,34 +285,41 @@ static __attribute__((noinline)) int send_kept(struct cxi_ep *ep, struct cxi_sen
 	 * The target of a rendezvous asks us: a row of them must not leave the first unanswered, or the kernel does
 	 * what we would do faster. Between hosts there is no other way, and the frames of a row share datagrams.
 	 */
-	else if (proto == CXI_P_RDZV && !a->work && cassini_is_near(t->cmdq) && !has_unread(ep))
+	else if (proto == CXI_P_RDZV && !a->work && cassini_is_near(t->cmdq) && !has_unread(ep->kit.tx_cq))
 		cxi_portal_progress(ep->portal);
 	return ret;
 }
 
-/* Folded into each call of one buffer, with what that call says as constants. */
-static inline __attribute__((always_inline)) ssize_t send_common(struct cxi_ep *ep, const struct cxi_send_args *a)
+/*
+ * Folded into each call of one buffer, with what that call says as constants. @plain_cq: kit_ep.tx_plain of a call that
+ * says nothing more, from an endpoint with a plain address vector, of which half is not asked then; or NULL.
+ */
+static inline __attribute__((always_inline)) ssize_t send_common(struct cxi_ep *ep, const struct cxi_send_args *a,
+								 struct kit_cq *plain_cq)
 {
-	bool wants_cqe = !a->no_cqe && kit_tx_wants_cqe(&ep->kit, a->flags);
+	const struct cxi_av *av = container_of(ep->kit.av, struct cxi_av, kit);
+	struct kit_cq *cq = plain_cq ? plain_cq : NULL;
 	struct cassini_cmd cmd;
 	struct cxi_txc *t = ep->txc;
 	enum cxi_proto proto;
 	struct cxi_dest dest;
 	int ret = args_check(ep, a);
 
-	ret = ret ? ret : cxi_av_dest(container_of(ep->kit.av, struct cxi_av, kit), a->dest, &dest);
+	if (!plain_cq && !a->no_cqe && kit_tx_wants_cqe(&ep->kit, a->flags))
+		cq = ep->kit.tx_cq;
+	ret = ret ? ret : plain_cq ? cxi_av_dest_plain(av, a->dest, &dest) : cxi_av_dest(av, a->dest, &dest);
 	if (unlikely(ret))
 		return ret;
 	/* as of a command that waits for no counter and is none of RNR's: those are remembered anyway */
 	proto = cxi_select_proto(&ep->domain->params, a->len, a->inject, false, false);
-	if (likely(is_forgotten(ep, t, a, proto, wants_cqe) && !dest.vni)) {
+	if (likely(is_forgotten(ep, t, a, proto, cq, plain_cq) && !dest.vni)) {
 		build(&cmd, a, &dest, proto, NULL);
 		cmd.dom = ep->portal->dom[0];
 		cmd.user_ptr = ++t->send_seq;
 		cmd.flags |= unlikely(a->flags & FI_MORE) ? CASSINI_CMD_MORE : 0;
-		if (likely(cassini_put(t->cmdq, &cmd, wants_cqe ? CASSINI_KEEP_NEAR : CASSINI_KEEP_NONE))) {
-			if (wants_cqe)
-				kit_cq_push(ep->kit.tx_cq, a->context, FI_SEND | (a->tagged ? FI_TAGGED : FI_MSG), 0,
+		if (likely(cassini_put(t->cmdq, &cmd, cq ? CASSINI_KEEP_NEAR : CASSINI_KEEP_NONE))) {
+			if (cq)
+				kit_cq_push(cq, a->context, FI_SEND | (a->tagged ? FI_TAGGED : FI_MSG), 0,
 					    NULL, 0, 0, FI_ADDR_NOTAVAIL);
 			return 0;
 		}
@@ -335,7 +341,7 @@ static inline __attribute__((always_inline)) ssize_t send_common(struct cxi_ep *
 
 ssize_t cxi_send_common(struct cxi_ep *ep, const struct cxi_send_args *a)
 {
-	return send_common(ep, a);
+	return send_common(ep, a, NULL);
 }
 
 /* A command that nobody remembered has failed: from here on it is an operation like any other. */
@@ -383,6 +389,11 @@ static inline bool is_injected(const struct cxi_ep *ep, const struct kit_send *s
 	return s->flags & FI_INJECT;
 }
 
+static inline bool is_plain(const struct cxi_ep *ep)
+{
+	return ep->kit.tx_plain && container_of(ep->kit.av, struct cxi_av, kit)->is_plain;
+}
+
 static inline __attribute__((always_inline)) ssize_t do_send(struct fid_ep *fid, const struct kit_send *s)
 {
 	struct cxi_ep *ep = cxi_ep_of(fid);
@@ -400,7 +411,25 @@ static inline __attribute__((always_inline)) ssize_t do_send(struct fid_ep *fid,
 	}
 	a.inject = is_injected(ep, s, a.len);
 	lock_acquire(&ep->domain->kit.lock);
-	ret = s->is_vec ? cxi_send_common(ep, &a) : send_common(ep, &a);
+	if (s->form == KIT_BY_INJECT) {
+		ret = send_common(ep, &a, NULL);
+	} else if (s->form == KIT_BY_ARGS && !s->is_vec && !s->flags && likely(is_plain(ep))) {
+		/* what these flags have been found to say, as constants */
+		a.flags = FI_COMPLETION;
+		a.inject = false;
+		ret = send_common(ep, &a, ep->kit.tx_plain);
+	} else {
+		ret = cxi_send_common(ep, &(struct cxi_send_args){.buf = a.buf,
+								  .len = a.len,
+								  .dest = a.dest,
+								  .tag = a.tag,
+								  .data = a.data,
+								  .context = a.context,
+								  .flags = a.flags,
+								  .tagged = a.tagged,
+								  .inject = a.inject,
+								  .no_cqe = a.no_cqe});
+	}
 	lock_release(&ep->domain->kit.lock);
 	return ret;
 }

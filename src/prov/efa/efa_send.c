@@ -20,6 +20,7 @@ struct call {
 	uint64_t mask;   /* and of the endpoint's these */
 	size_t plain_lim; /* a shorter message is neither a vector nor long */
 	bool tagged, is_vec;
+	struct kit_cq *plain_cq; /* kit_ep.tx_plain of a call that says nothing more, and is no inject; or NULL */
 	void *context;
 	uint64_t data;
 	void *desc;                       /* of the buffer; or */
@@ -112,9 +113,9 @@ static inline bool may_forget(const struct efa_ep *ep, uint64_t flags)
 	return flags & EFA_NO_CQE || kit_tx_wants_cqe(&ep->kit, flags);
 }
 
-static inline bool completes_early(const struct efa_peer *peer, uint64_t flags)
+static inline bool completes_early(const struct efa_peer *peer, const struct kit_cq *cq, uint64_t flags)
 {
-	return !(flags & EARLY_NOT) && !kit_cq_is_behind(peer->ep->kit.tx_cq) && efanic_dst_is_local(peer->dst);
+	return !(flags & EARLY_NOT) && !kit_cq_is_behind(cq) && efanic_dst_is_local(peer->dst);
 }
 
 /* A transfer for a packet in the adapter's memory. Return: the id of its work request; 0: too many are under way. */
@@ -126,7 +127,9 @@ static __attribute__((noinline)) uint64_t remember(struct efa_peer *peer, size_t
 	return likely(tx != NULL) ? efa_tx_owned(tx) : 0;
 }
 
-#define NOT_OWNED 1
+/* Neither is an errno. NOT_SIMPLE: it has to be remembered, or to wait, or has many bytes. */
+#define NOT_OWNED  1
+#define NOT_SIMPLE 2
 
 struct message {
 	const void *buf;
@@ -154,43 +157,61 @@ static bool may_own(const struct efa_ep *ep, const void *buf, size_t len, const 
 	return len <= EFA_OWN_MAX || (!is_told && efa_desc_covers(c->desc, buf, len));
 }
 
+static inline bool wants_entry(const struct efa_ep *ep, const struct call *c, uint64_t flags)
+{
+	return c->plain_cq || (!(flags & EFA_NO_CQE) && kit_tx_wants_cqe(&ep->kit, flags));
+}
+
+static inline struct kit_cq *entry_cq(const struct efa_ep *ep, const struct call *c)
+{
+	return c->plain_cq ? c->plain_cq : ep->kit.tx_cq;
+}
+
+/* Does somebody wait for its end? */
+static inline bool is_told_of(const struct efa_ep *ep, const struct efa_peer *peer, const struct call *c,
+			      uint64_t flags)
+{
+	return (!c->plain_cq && ep->kit.cntr[KIT_CNTR_SEND]) ||
+	       (wants_entry(ep, c, flags) && !completes_early(peer, entry_cq(ep, c), flags));
+}
+
 /*
- * Header and bytes into the adapter's memory. NOT_OWNED: it has to be sent out of the caller's.
- * @is_plain: neither a vector nor long.
+ * Header and bytes into the adapter's memory. NOT_OWNED: it has to be sent out of the caller's. @is_simple: it is
+ * neither a vector nor long, and nobody waits for its end; NOT_SIMPLE: but it would have to wait.
  */
 static inline __attribute__((always_inline)) ssize_t send_owned(struct efa_ep *ep, struct efa_peer *peer,
 								struct message m, const struct call *c,
-								uint64_t flags, bool tagged, bool is_plain)
+								uint64_t flags, bool tagged, bool is_simple)
 {
 	uint64_t tag = m.tag;
 	size_t len = m.len;
-	bool is_silent = flags & EFA_NO_CQE, wants_cqe = !is_silent && kit_tx_wants_cqe(&ep->kit, flags);
-	bool is_told = ep->kit.cntr[KIT_CNTR_SEND] || (wants_cqe && !completes_early(peer, flags));
+	bool is_told = !is_simple && is_told_of(ep, peer, c, flags);
 	uint32_t hdr_len = efa_eager_hdr_len(tagged), pkt_len = (uint32_t)len + hdr_len;
+	struct efanic_dst *dst = peer->dst;
 	struct efanic_qp *qp = ep->qp;
 	uint64_t wr_id = 0;
 	uint8_t *pkt;
 
-	if (!is_plain && !may_own(ep, m.buf, len, c, flags, is_told))
+	if (!is_simple && !may_own(ep, m.buf, len, c, flags, is_told))
 		return NOT_OWNED;
 	if (unlikely(is_told) && !(wr_id = remember(peer, len, tag, c->context, flags)))
 		return -FI_EAGAIN;
-	pkt = efanic_begin(qp, peer->dst, pkt_len);
+	pkt = efanic_begin(qp, dst, pkt_len, !is_simple);
 	if (unlikely(!pkt))
-		return forget(wr_id, len);
+		return is_simple ? NOT_SIMPLE : forget(wr_id, len);
 	/* what may wait has not been sent yet: who wants to know is told when it has */
-	if (!is_silent && unlikely(efanic_may_wait(qp, pkt)) && !wr_id &&
+	if (!is_simple && !(flags & EFA_NO_CQE) && unlikely(efanic_may_wait(qp, pkt)) && !wr_id &&
 	    !(wr_id = remember(peer, len, tag, c->context, flags)))
 		return -FI_EAGAIN;
 	efa_eager_encode(pkt, tagged, peer->next_msg_id++, tag, ep->self.qkey);
-	if (!is_plain && c->is_vec)
+	if (!is_simple && c->is_vec)
 		kit_iov_copy_from(pkt + hdr_len, len, c->iov, c->iov_cnt, 0);
 	else
 		copy_private(pkt + hdr_len, m.buf, len);
 	ep->stats.tx_pkts[efa_eager_type(tagged)]++;
-	efanic_commit(qp, peer->dst, pkt, pkt_len, wr_id);
-	if (wants_cqe && likely(!wr_id))
-		kit_cq_push(ep->kit.tx_cq, c->context, tagged ? TAG : MSG, len, NULL, 0, tag, FI_ADDR_NOTAVAIL);
+	efanic_commit(qp, dst, pkt, pkt_len, wr_id, !is_simple);
+	if (wants_entry(ep, c, flags) && likely(!wr_id))
+		kit_cq_push(entry_cq(ep, c), c->context, tagged ? TAG : MSG, len, NULL, 0, tag, FI_ADDR_NOTAVAIL);
 	return 0;
 }
 
@@ -200,12 +221,17 @@ static __attribute__((noinline)) ssize_t send_other(struct efa_ep *ep, struct ef
 	return send_owned(ep, peer, (struct message){buf, len, tag}, c, flags, c->tagged, false);
 }
 
-/* These two have the call in memory, and not where most messages pass. */
+/* These two have the call in memory, and not where most messages pass: by its parts, so that it is nowhere else. */
+#define CALL_COPY(c_) \
+	{.flags = (c_)->flags, .mask = (c_)->mask, .plain_lim = (c_)->plain_lim, .tagged = (c_)->tagged, \
+	 .is_vec = (c_)->is_vec, .plain_cq = (c_)->plain_cq, .context = (c_)->context, .data = (c_)->data, \
+	 .desc = (c_)->desc, .iov = (c_)->iov, .descs = (c_)->descs, .iov_cnt = (c_)->iov_cnt}
+
 static inline __attribute__((always_inline)) ssize_t other(struct efa_ep *ep, struct efa_peer *peer, const void *buf,
 							   size_t len, uint64_t tag, const struct call *c,
 							   uint64_t flags)
 {
-	struct call here = *c;
+	struct call here = CALL_COPY(c);
 
 	return send_other(ep, peer, buf, len, tag, &here, flags);
 }
@@ -213,7 +239,7 @@ static inline __attribute__((always_inline)) ssize_t other(struct efa_ep *ep, st
 static inline __attribute__((always_inline)) ssize_t borrowed(struct efa_peer *peer, const void *buf, size_t len,
 							      uint64_t tag, const struct call *c, uint64_t flags)
 {
-	struct call here = *c;
+	struct call here = CALL_COPY(c);
 
 	return send_borrowed(peer, buf, len, tag, &here, flags);
 }
@@ -247,9 +273,11 @@ static inline __attribute__((always_inline)) ssize_t send_one(struct fid_ep *fid
 	if (unlikely(!peer))
 		ret = -FI_EINVAL;
 	else if (likely(len < peer->own_lim[tagged] && !(flags & OWN_NOT)))
-		ret = likely(len < c->plain_lim)
+		ret = likely(len < c->plain_lim && !is_told_of(ep, peer, c, flags))
 			      ? send_owned(ep, peer, (struct message){buf, len, tag}, c, flags, tagged, true)
-			      : other(ep, peer, buf, len, tag, c, flags);
+			      : NOT_SIMPLE;
+	if (unlikely(ret == NOT_SIMPLE))
+		ret = other(ep, peer, buf, len, tag, c, flags);
 	if (unlikely(ret == NOT_OWNED))
 		ret = borrowed(peer, buf, len, tag, c, flags);
 	if (!(flags & FI_MORE))
@@ -297,9 +325,15 @@ static inline __attribute__((always_inline)) ssize_t do_send(struct fid_ep *fid,
 	if (s->form == KIT_BY_INJECT && !(s->flags & FI_REMOTE_CQ_DATA))
 		return s->tagged ? inject_tagged(fid, s->buf, len, s->to, s->tag) : inject_msg(fid, s->buf, len, s->to);
 	if (s->form == KIT_BY_ARGS && !s->is_vec && !(s->flags & FI_REMOTE_CQ_DATA)) {
-		c = (struct call){.flags = own, .mask = mask, .plain_lim = PLAIN_LIM, .tagged = s->tagged,
-				  .context = s->context, .desc = s->desc};
-		return send_one(fid, s->buf, len, s->to, s->tag, &c, s->tagged);
+		struct kit_cq *cq = efa_ep_of(fid)->kit.tx_plain;
+
+		if (likely(cq != NULL)) {
+			const struct call plain = {.flags = own | FI_COMPLETION, .plain_lim = PLAIN_LIM,
+						   .tagged = s->tagged, .plain_cq = cq, .context = s->context,
+						   .desc = s->desc};
+
+			return send_one(fid, s->buf, len, s->to, s->tag, &plain, s->tagged);
+		}
 	}
 	if (s->is_vec) {
 		ssize_t ret = efa_ep_state(&efa_ep_of(fid)->kit);
@@ -314,6 +348,7 @@ static inline __attribute__((always_inline)) ssize_t do_send(struct fid_ep *fid,
 	c.plain_lim = s->is_vec ? 0 : PLAIN_LIM;
 	c.tagged = s->tagged;
 	c.is_vec = s->is_vec;
+	c.plain_cq = NULL;
 	c.context = s->context;
 	c.data = s->data;
 	if (s->is_vec) {

@@ -519,8 +519,9 @@ static inline uint64_t opx_send_cq_flags(uint64_t flags)
  * opx_first_hdr() - The header of a message's first packet; @untagged: its opcode if it had no tag; @aux: what it says
  * besides.
  */
-static inline void opx_first_hdr(const struct opx_flow *f, struct hfi_hdr *h, uint8_t untagged, uint8_t aux,
-				 uint64_t flags, uint32_t data, uint64_t tag)
+static inline __attribute__((always_inline)) void opx_first_hdr(const struct opx_flow *f, struct hfi_hdr *h,
+								uint8_t untagged, uint8_t aux, uint64_t flags,
+								uint32_t data, uint64_t tag)
 {
 	opx_flow_hdr(f, h, (uint8_t)(untagged + (flags & FI_TAGGED ? OPX_TAGGED_BIT : 0)), aux, 0);
 	h->tag = le64_put(tag);
@@ -530,16 +531,26 @@ static inline void opx_first_hdr(const struct opx_flow *f, struct hfi_hdr *h, ui
 	}
 }
 /** opx_inject_hdr() - The same of a message whose bytes go into w; @head: opx_inject_head(). */
-static inline void opx_inject_hdr(const struct opx_flow *f, struct hfi_hdr *h, uint32_t head, const struct opx_send *s)
+static inline __attribute__((always_inline)) void opx_inject_hdr(const struct opx_flow *f, struct hfi_hdr *h,
+								 uint32_t head, const struct opx_send *s)
 {
 	opx_first_hdr(f, h, OPX_MSG_INJECT, (uint8_t)s->len, s->flags, (uint32_t)s->data, s->tag);
-	h->w[0] = le64_put(0);
+	if (head > HFI_HDR_CUT || s->len != sizeof(h->w[0])) /* the commonest length fills it */
+		h->w[0] = le64_put(0);
 	if (head > HFI_HDR_CUT)
 		h->w[1] = le64_put(0);
 }
-/** opx_sent() - The message has left or is in the reliability's hands: the caller may reuse its memory. */
-static inline void opx_sent(struct opx_ep *ep, void *context, uint64_t flags)
+/**
+ * opx_sent() - The message has left or is in the reliability's hands: the caller may reuse its memory. @plain_cq:
+ * kit_ep.tx_plain, if that is all that is to be asked; or NULL.
+ */
+static inline __attribute__((always_inline)) void opx_sent(struct opx_ep *ep, struct kit_cq *plain_cq,
+							   void *context, uint64_t flags)
 {
+	if (plain_cq) {
+		kit_cq_push(plain_cq, context, opx_send_cq_flags(flags), 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
+		return;
+	}
 	if (!(flags & OPX_NO_CQE) && kit_tx_wants_cqe(&ep->kit, flags))
 		kit_cq_push(ep->kit.tx_cq, context, opx_send_cq_flags(flags), 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
 	if (unlikely(ep->kit.cntr[KIT_CNTR_SEND] != NULL))

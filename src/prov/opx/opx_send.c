@@ -11,7 +11,7 @@
  * instructions less. @s: but for the iov. False: nothing has happened.
  */
 static inline __attribute__((always_inline)) bool inject(uint32_t head, struct opx_peer *peer, const void *buf,
-							 const struct opx_send *s)
+							 const struct opx_send *s, struct kit_cq *plain_cq)
 {
 	struct opx_ep *ep = peer->ep;
 	struct hfi_hdr *h = opx_flow_pass_begin(&peer->flow, head, 0);
@@ -22,7 +22,7 @@ static inline __attribute__((always_inline)) bool inject(uint32_t head, struct o
 	copy_tiny((uint8_t *)h->w, buf, s->len);
 	opx_flow_pass_commit(&peer->flow, h, head, 0);
 	ep->stats.tx_inject++;
-	opx_sent(ep, s->context, s->flags);
+	opx_sent(ep, plain_cq, s->context, s->flags);
 	return true;
 }
 
@@ -66,12 +66,14 @@ static inline void ring_and_release(struct opx_ep *ep, uint64_t flags)
 /*
  * One buffer. @what: the flags that the call means, FI_TAGGED among them, and in the upper half the CQ data; so that of
  * all calls nothing is in memory. @m: length, tag and context. @is_inject: FI_INJECT is one of the flags, known when
- * this is compiled.
+ * this is compiled. @plain_cq: kit_ep.tx_plain of a call that says nothing more, so that the endpoint's flags, its queue
+ * and its counter need not be asked for; or NULL.
  */
 static inline __attribute__((always_inline)) ssize_t send_one(struct opx_ep *ep, const void *buf, uint64_t what,
-							      fi_addr_t to, const struct opx_send *m, bool is_inject)
+							      fi_addr_t to, const struct opx_send *m, bool is_inject,
+							      struct kit_cq *plain_cq)
 {
-	uint64_t flags = (ep->kit.tx_op_flags & ~(uint64_t)FI_TAGGED) | (uint32_t)what;
+	uint64_t flags = (plain_cq ? 0 : ep->kit.tx_op_flags & ~(uint64_t)FI_TAGGED) | (uint32_t)what;
 	int rc = opx_ep_state(ep);
 	struct opx_peer *peer;
 	bool has_left = false;
@@ -87,8 +89,8 @@ static inline __attribute__((always_inline)) ssize_t send_one(struct opx_ep *ep,
 					   .flags = flags};
 
 		has_left = likely(opx_inject_head(s.len) == HFI_HDR_CUT)
-				   ? inject(HFI_HDR_CUT, peer, buf, &s)
-				   : inject(sizeof(struct hfi_hdr), peer, buf, &s);
+				   ? inject(HFI_HDR_CUT, peer, buf, &s, plain_cq)
+				   : inject(sizeof(struct hfi_hdr), peer, buf, &s, plain_cq);
 	}
 	if (unlikely(!has_left)) {
 		struct iovec one = {(void *)(uintptr_t)buf, m->len};
@@ -105,13 +107,13 @@ static inline __attribute__((always_inline)) ssize_t send_one(struct opx_ep *ep,
 static __attribute__((noinline)) ssize_t send_buf(struct opx_ep *ep, const void *buf, size_t len, uint64_t what,
 						  fi_addr_t to, uint64_t tag, void *context)
 {
-	return send_one(ep, buf, what, to, &(struct opx_send){.len = len, .tag = tag, .context = context}, false);
+	return send_one(ep, buf, what, to, &(struct opx_send){.len = len, .tag = tag, .context = context}, false, NULL);
 }
 
 static __attribute__((noinline)) ssize_t inject_buf(struct opx_ep *ep, const void *buf, size_t len, uint64_t what,
 						    fi_addr_t to, uint64_t tag)
 {
-	return send_one(ep, buf, what | FI_INJECT, to, &(struct opx_send){.len = len, .tag = tag}, true);
+	return send_one(ep, buf, what | FI_INJECT, to, &(struct opx_send){.len = len, .tag = tag}, true, NULL);
 }
 
 /* A vector, or with flags of its own. */
@@ -144,6 +146,13 @@ static inline __attribute__((always_inline)) ssize_t do_send(struct fid_ep *fid,
 		return send_vec(ep, s, (kit_tx_flags(&ep->kit, s->form, s->flags) & ~(uint64_t)FI_TAGGED) | kind);
 	/* with these no call means more than fits the lower half */
 	static_assert((FI_INJECT | FI_REMOTE_CQ_DATA | FI_TAGGED) <= UINT32_MAX, "flags of calls");
+	if (s->form == KIT_BY_ARGS && !(s->flags & FI_REMOTE_CQ_DATA)) {
+		const struct opx_send m = {.len = s->len, .tag = s->tag, .context = s->context};
+		struct kit_cq *cq = ep->kit.tx_plain;
+
+		if (likely(cq != NULL))
+			return send_one(ep, s->buf, kind | FI_COMPLETION, s->to, &m, false, cq);
+	}
 	kind |= s->flags | s->data << 32;
 	return s->form == KIT_BY_INJECT ? inject_buf(ep, s->buf, s->len, kind, s->to, s->tag)
 					: send_buf(ep, s->buf, s->len, kind, s->to, s->tag, s->context);
