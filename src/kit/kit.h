@@ -298,12 +298,19 @@ static inline bool kit_cq_is_behind(const struct kit_cq *cq)
 	return cq->tail - cq->head >= KIT_UNREAD_MAX;
 }
 /** kit_cq_push() - One completion. Lock held. Allocates only when more are unread than the ring holds. */
-static inline void kit_cq_push(struct kit_cq *cq, void *context, uint64_t flags, size_t len, void *buf, uint64_t data, uint64_t tag,
-			       fi_addr_t src)
+static inline __attribute__((always_inline)) void kit_cq_push(struct kit_cq *cq, void *context, uint64_t flags, size_t len,
+							      void *buf, uint64_t data, uint64_t tag, fi_addr_t src)
 {
-	if (unlikely(cq->tail - cq->head > cq->mask) && kit_cq_grow(cq))
-		return; /* out of memory: kit_cq_grow() recorded an overrun error */
-	struct kit_cqe *c = &cq->ring[cq->tail & cq->mask];
+	struct kit_cqe *c;
+
+	if (!cq->span) {
+		c = cq->ring;
+		cq->span = KIT_CQ_ONE;
+	} else {
+		if (unlikely(cq->tail - cq->head > cq->mask) && kit_cq_grow(cq))
+			return; /* out of memory: kit_cq_grow() recorded an overrun error */
+		c = &cq->ring[cq->tail++ & cq->mask];
+	}
 	c->e.op_context = context;
 	c->e.flags = flags;
 	c->e.len = len;
@@ -311,7 +318,6 @@ static inline void kit_cq_push(struct kit_cq *cq, void *context, uint64_t flags,
 	c->e.data = data;
 	c->e.tag = tag;
 	c->src = src;
-	cq->tail++;
 	if (unlikely(cq->wait != NULL))
 		kit_cq_wake(cq);
 }

@@ -427,7 +427,8 @@ static __attribute__((noinline)) int poll_lanes(struct shm_port *s, int budget)
 	return s->rx_cnt <= SHM_SWEEP_MAX || s->pass % SWEEP_EVERY == 0 ? poll_all(s, budget) : poll_marked(s, budget);
 }
 
-int shm_poll(struct shm_port *s, int budget)
+/* Part of each poll, hence inline: whatever else its module has. */
+inline __attribute__((always_inline)) int shm_poll(struct shm_port *s, int budget)
 {
 	struct shm_hdr *h = s->seg->hdr;
 	int n;

@@ -326,7 +326,7 @@ struct cxi_ep {
 	int key_cnt;
 	uint16_t pid;                    /* asked for; then granted */
 	bool is_rnr;                     /* FI_PROTO_CXI_RNR */
-	uint64_t tag_mask;		 /* bits that tags may have */
+	uint64_t tag_not;		 /* bits that tags may not have */
 	bool directed, source, source_err;
 	bool wants_stx, wants_srx;       /* FI_SHARED_CONTEXT in the attributes */
 	bool no_flow_control;            /* FI_OPT_CXI_SET_RX_FLOW_CONTROL */

@@ -459,7 +459,7 @@ int cxi_ep_init(struct cxi_ep *ep, struct cxi_domain *d, enum cxi_ep_kind kind, 
 	ep->domain = d;
 	ep->kind = kind;
 	ep->is_rnr = info->ep_attr->protocol == CXI_PROTO_RNR;
-	ep->tag_mask = ep->is_rnr ? CXI_RNR_TAG_MASK : CXI_TAG_MASK;
+	ep->tag_not = ~(ep->is_rnr ? CXI_RNR_TAG_MASK : CXI_TAG_MASK);
 	ep->directed = info->caps & FI_DIRECTED_RECV;
 	ep->source = info->caps & FI_SOURCE;
 	ep->source_err = info->caps & CXI_SOURCE_ERR;

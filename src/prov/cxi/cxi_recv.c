@@ -561,9 +561,9 @@ static inline int args_check(const struct cxi_ep *ep, const struct cxi_recv_args
 {
 	if (unlikely(a->len > CXI_MSG_MAX && !(a->flags & FI_MULTI_RECV)))
 		return -FI_EMSGSIZE;
-	if (unlikely(a->len && !a->buf && !(a->flags & (FI_PEEK | FI_DISCARD))))
+	if (unlikely(!a->buf) && unlikely(a->len && !(a->flags & (FI_PEEK | FI_DISCARD))))
 		return -FI_EINVAL;
-	if (unlikely((a->tag | a->ignore) & ~ep->tag_mask)) {
+	if (unlikely((a->tag | a->ignore) & ep->tag_not)) {
 		LOG_INFO("tag %#llx or ignore mask %#llx refused: %d bits may be set", (unsigned long long)a->tag, (unsigned long long)a->ignore,
 			 ep->is_rnr ? CXI_RNR_TAG_BITS : CXI_TAG_BITS);
 		return -FI_EINVAL;

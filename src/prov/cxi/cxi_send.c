@@ -185,9 +185,9 @@ static inline int args_check(const struct cxi_ep *ep, const struct cxi_send_args
 {
 	if (unlikely(a->len > (a->inject ? ep->kit.inject_size : (size_t)CXI_MSG_MAX)))
 		return -FI_EMSGSIZE;
-	if (unlikely(a->len && !a->buf))
+	if (unlikely(!a->buf) && a->len)
 		return -FI_EINVAL;
-	return unlikely(a->tag & ~ep->tag_mask) ? tag_refuse(ep, a->tag) : 0; /* 0 of those without */
+	return unlikely(a->tag & ep->tag_not) ? tag_refuse(ep, a->tag) : 0; /* 0 of those without */
 }
 
 /* Bytes that may have to be sent again, when the caller's memory is another's. NULL: no memory for so many. */
@@ -389,47 +389,47 @@ static inline bool is_injected(const struct cxi_ep *ep, const struct kit_send *s
 	return s->flags & FI_INJECT;
 }
 
+/* Of an enabled one, which has an address vector. */
 static inline bool is_plain(const struct cxi_ep *ep)
 {
 	return ep->kit.tx_plain && container_of(ep->kit.av, struct cxi_av, kit)->is_plain;
 }
 
+/* What the endpoint's flags have been found to say are constants here. */
+static inline __attribute__((always_inline)) ssize_t send_plain(struct cxi_ep *ep, const struct kit_send *s,
+								struct kit_cq *cq)
+{
+	const struct cxi_send_args a = {.buf = s->buf, .len = s->len, .dest = s->to, .tag = s->tag,
+					.context = s->context, .flags = FI_COMPLETION, .tagged = s->tagged};
+	ssize_t ret;
+
+	lock_acquire(&ep->domain->kit.lock);
+	ret = send_common(ep, &a, cq);
+	lock_release(&ep->domain->kit.lock);
+	return ret;
+}
+
 static inline __attribute__((always_inline)) ssize_t do_send(struct fid_ep *fid, const struct kit_send *s)
 {
 	struct cxi_ep *ep = cxi_ep_of(fid);
-	struct cxi_send_args a = {.buf = s->buf, .len = s->len, .dest = s->to, .tag = s->tag, .data = s->data, .context = s->context,
-				  .flags = s->form == KIT_BY_MSG ? s->flags : ep->kit.tx_op_flags | s->flags, .tagged = s->tagged,
-				  .no_cqe = s->form == KIT_BY_INJECT};
 	ssize_t ret = s->is_vec ? call_check(s) : 0;
+	struct cxi_send_args a;
 
 	ret = ret ? ret : cxi_tx_state(ep);
 	if (unlikely(ret))
 		return ret;
+	if (s->form == KIT_BY_ARGS && !s->is_vec && !s->flags && likely(is_plain(ep)))
+		return send_plain(ep, s, ep->kit.tx_plain);
+	a = (struct cxi_send_args){.buf = s->buf, .len = s->len, .dest = s->to, .tag = s->tag, .data = s->data, .context = s->context,
+				  .flags = s->form == KIT_BY_MSG ? s->flags : ep->kit.tx_op_flags | s->flags, .tagged = s->tagged,
+				  .no_cqe = s->form == KIT_BY_INJECT};
 	if (s->iov_cnt) {
 		a.buf = s->iov->iov_base;
 		a.len = s->iov->iov_len;
 	}
 	a.inject = is_injected(ep, s, a.len);
 	lock_acquire(&ep->domain->kit.lock);
-	if (s->form == KIT_BY_INJECT) {
-		ret = send_common(ep, &a, NULL);
-	} else if (s->form == KIT_BY_ARGS && !s->is_vec && !s->flags && likely(is_plain(ep))) {
-		/* what these flags have been found to say, as constants */
-		a.flags = FI_COMPLETION;
-		a.inject = false;
-		ret = send_common(ep, &a, ep->kit.tx_plain);
-	} else {
-		ret = cxi_send_common(ep, &(struct cxi_send_args){.buf = a.buf,
-								  .len = a.len,
-								  .dest = a.dest,
-								  .tag = a.tag,
-								  .data = a.data,
-								  .context = a.context,
-								  .flags = a.flags,
-								  .tagged = a.tagged,
-								  .inject = a.inject,
-								  .no_cqe = a.no_cqe});
-	}
+	ret = s->form == KIT_BY_INJECT ? send_common(ep, &a, NULL) : cxi_send_common(ep, &a);
 	lock_release(&ep->domain->kit.lock);
 	return ret;
 }

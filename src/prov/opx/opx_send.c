@@ -10,10 +10,10 @@
  * is linked most small messages are one function. @head: opx_inject_head(), known when this is compiled, which is 30
  * instructions less. @s: but for the iov. False: nothing has happened.
  */
-static inline __attribute__((always_inline)) bool inject(uint32_t head, struct opx_peer *peer, const void *buf,
-							 const struct opx_send *s, struct kit_cq *plain_cq)
+static inline __attribute__((always_inline)) bool inject(struct opx_ep *ep, uint32_t head, struct opx_peer *peer,
+							 const void *buf, const struct opx_send *s,
+							 struct kit_cq *plain_cq)
 {
-	struct opx_ep *ep = peer->ep;
 	struct hfi_hdr *h = opx_flow_pass_begin(&peer->flow, head, 0);
 
 	if (unlikely(!h))
@@ -89,8 +89,8 @@ static inline __attribute__((always_inline)) ssize_t send_one(struct opx_ep *ep,
 					   .flags = flags};
 
 		has_left = likely(opx_inject_head(s.len) == HFI_HDR_CUT)
-				   ? inject(HFI_HDR_CUT, peer, buf, &s, plain_cq)
-				   : inject(sizeof(struct hfi_hdr), peer, buf, &s, plain_cq);
+				   ? inject(ep, HFI_HDR_CUT, peer, buf, &s, plain_cq)
+				   : inject(ep, sizeof(struct hfi_hdr), peer, buf, &s, plain_cq);
 	}
 	if (unlikely(!has_left)) {
 		struct iovec one = {(void *)(uintptr_t)buf, m->len};
