@@ -94,6 +94,39 @@ static void idle__short_yields_recover(void **state)
 	assert_int_equal(spins(), IDLE_LIMIT_MAX);
 }
 
+/* A kernel whose prompt yields take longer than another's late ones. */
+static void idle__slow_yields_are_no_company(void **state)
+{
+	(void)state;
+	yield_ns = 1200;
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(spins(), IDLE_LIMIT_MAX);
+	yield_ns = 5000;
+	spins();
+	assert_int_equal(spins(), IDLE_LIMIT_MIN);
+	yield_ns = 1200;
+	spins();
+	now_ns += IDLE_RECOVER_NS;
+	link_idle(&node);
+	assert_int_equal(spins(), IDLE_LIMIT_MAX);
+}
+
+/* The first yield of all has let somebody run: it does not pass for a prompt one for ever. */
+static void idle__first_yield_was_long(void **state)
+{
+	(void)state;
+	yield_ns = 4000000;
+	spins();
+	assert_int_equal(spins(), IDLE_LIMIT_MIN);
+	yield_ns = 300;
+	spins();
+	yield_ns = 1500;
+	spins();
+	now_ns += 2 * IDLE_RECOVER_NS;
+	link_idle(&node);
+	assert_int_equal(spins(), IDLE_LIMIT_MIN);
+}
+
 static void idle__one_long_yield_restarts_recovery(void **state)
 {
 	(void)state;
@@ -131,6 +164,8 @@ int main(void)
 		T_(idle__found_work_resets),
 		T_(idle__long_yield_means_company),
 		T_(idle__short_yields_recover),
+		T_(idle__slow_yields_are_no_company),
+		T_(idle__first_yield_was_long),
 		T_(idle__one_long_yield_restarts_recovery),
 		T_(idle_crowd__yields_early_at_once),
 	};

@@ -13,13 +13,15 @@
  * (4 ms) per message. Nobody tells us which it is, but sched_yield() does: it returns at once when
  * nobody else wants the core, and later when another thread has run meanwhile. So after idle_limit empty polls
  * each pass yields and measures; a late return makes the limit small, a millisecond of prompt ones
- * makes it large again.
+ * makes it large again. What prompt is depends on the kernel: 0.3 us on some machines, 1.2 us on others. So late is
+ * what takes clearly longer than the quickest one so far.
  */
 
 #define IDLE_FREE	64u   /* polls without even a pause: the answer is often that close */
 #define IDLE_LIMIT_MAX	1000u /* polls, 10-20 us */
 #define IDLE_LIMIT_MIN	20u
-#define IDLE_YIELD_NS	NS_PER_US /* a yield that takes longer has let somebody run */
+#define IDLE_YIELD_NS	NS_PER_US /* a yield that takes so much longer than the quickest one has let somebody run */
+#define IDLE_QUICK_MAX	(2 * NS_PER_US) /* a quickest one above that has let somebody run, too */
 #define IDLE_RECOVER_NS NS_PER_MS
 
 static void cpu_relax(void)
@@ -32,13 +34,26 @@ static void cpu_relax(void)
 }
 
 /* All atomics here are relaxed: hints of pollers to themselves, wrong values cost a few polls. */
+
+/* Has another thread run in a yield that took @ns? */
+static bool is_late(struct link_node *n, uint64_t ns)
+{
+	uint64_t quick = atomic_load_explicit(&n->idle_quick_ns, memory_order_relaxed);
+
+	if (!quick || ns < quick) {
+		quick = MIN(ns, IDLE_QUICK_MAX);
+		atomic_store_explicit(&n->idle_quick_ns, quick, memory_order_relaxed);
+	}
+	return ns > quick + IDLE_YIELD_NS;
+}
+
 static void idle_yield(struct link_node *n)
 {
 	uint64_t begin = clk_now_ns(&n->clk), end, since;
 
 	sched_yield();
 	end = clk_now_ns(&n->clk);
-	if (end - begin > IDLE_YIELD_NS) {
+	if (is_late(n, end - begin)) {
 		atomic_store_explicit(&n->idle_limit, IDLE_LIMIT_MIN, memory_order_relaxed);
 		atomic_store_explicit(&n->idle_short_ns, 0, memory_order_relaxed);
 		return;

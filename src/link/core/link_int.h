@@ -69,6 +69,7 @@ struct link_node {
 	struct host_addrs *host;   /* this host's addresses (host.c) */
 	/* adaptive waiting (idle.c); touched by pollers only, races are harmless */
 	_Atomic uint32_t idle_polls, idle_limit;
+	_Atomic uint64_t idle_quick_ns; /* what the quickest yield took; 0 = none yet */
 	_Atomic uint64_t idle_short_ns; /* since when all yields were short; 0 = the last was not */
 };
 
