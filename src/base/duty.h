@@ -19,8 +19,9 @@
  * cost nothing; after that, where there is a reason for another pass that does not go away, each is followed by a rest,
  * which doubles.
  *
- * dozing: nothing is there. Whoever sends has been asked to ring, and the thread sleeps until that. The application's
- * next poll wakes nobody, so a doze ends by itself: after a share of the time that the application has been quiet.
+ * dozing: nothing is there. Whoever sends has been asked to ring, and the thread sleeps until that. A doze ends by
+ * itself as well, after a share of the time that the application has been quiet: its next poll may leave the thread
+ * alone.
  *
  * How one sleeps, is woken, takes the lock and arms is the thread's own affair.
  */

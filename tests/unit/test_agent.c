@@ -453,6 +453,32 @@ static void agent__sleeps_while_nothing_happens(void **state)
 	assert_in_range(read_locked(&services), before, before + 4);
 }
 
+/* A single poll in the middle of a long computation stops the rings: the doze that it finds does not go on. */
+static void agent__one_poll_ends_a_doze(void **state)
+{
+	uint64_t end = clk_now_ns(NULL) + WAIT_NS, at = 0, now = 0;
+
+	(void)state;
+	while (at <= now + AGENT_NAP_NS + NS_PER_MS && now < end) { /* a busy machine needs a few */
+		assert_true(await_armed());
+		lock_acquire(&lock);
+		now = clk_now_ns(NULL);
+		at = atomic_load(&node->armed) & AGENT_SLEEPS ? atomic_load(&node->agent_at_ns) : 0;
+		if (at > now + AGENT_NAP_NS + NS_PER_MS) {
+			link_poll(port);
+			assert_int_equal(atomic_load(&node->agent_at_ns), 0);
+		}
+		lock_release(&lock);
+	}
+	assert_true(now < end);
+	do {
+		now = clk_now_ns(NULL);
+		at = atomic_load(&node->agent_at_ns);
+	} while (!at && now < end);
+	assert_true(at);
+	assert_true(await_armed()); /* and nobody polls again */
+}
+
 static void agent__stays_out_while_application_polls(void **state)
 {
 	uint32_t before, gaps = 0;
@@ -647,6 +673,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T_(agent__serves_while_application_computes),
 		T_(agent__sleeps_while_nothing_happens),
+		T_(agent__one_poll_ends_a_doze),
 		T_(agent__stays_out_while_application_polls),
 		T_(agent__takes_over_again),
 		T_(agent__lets_the_application_in),

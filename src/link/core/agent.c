@@ -23,7 +23,8 @@
  *
  * dozing: nobody polled. All ports are armed (peers ring), node->armed is set, and it sleeps until a
  * ring, a datagram or the next deadline. The application's next poll takes node->armed back by one
- * exchange and stops the rings, without waking anybody.
+ * exchange and stops the rings; a doze that goes on for longer than a nap it cuts short, once, since that poll may be
+ * the only one for a while.
  *
  * working: something came. It runs service() like the application's poll would, for as long as there
  * is something. If the application sleeps on a descriptor it has been woken as well and goes first:
@@ -45,7 +46,7 @@
 
 static const struct duty_plan plan = {
 	.nap_min_ns = 2 * NS_PER_MS,
-	.nap_max_ns = 4 * NS_PER_MS,
+	.nap_max_ns = AGENT_NAP_NS,
 	.doze_min_ns = 16 * NS_PER_MS,
 	.doze_max_ns = NS_PER_SEC,
 	.rest_min_ns = 40 * NS_PER_US,

@@ -43,7 +43,8 @@ void agent_guard_look(struct link_node *n)
 	}
 }
 
-void agent_disarm(struct link_node *n)
+/* Nobody rings for the thread any more. Return: whether it had asked for that. */
+static bool disarm(struct link_node *n)
 {
 	/* relaxed: all who set AGENT_SLEEPS or take it back hold the lock */
 	uint32_t was = atomic_exchange_explicit(&n->armed, 0, memory_order_relaxed);
@@ -51,18 +52,36 @@ void agent_disarm(struct link_node *n)
 	if (was & AGENT_GUARDS)
 		agent_guard_look(n);
 	if (!(was & AGENT_SLEEPS))
-		return;
+		return false;
 	for (struct link_port *p = n->ports; p; p = p->next)
 		if (p->armed & PORT_ARM_AGENT)
 			port_disarm(p);
+	return true;
+}
+
+static void wake(struct link_node *n)
+{
+	atomic_store_explicit(&n->agent_at_ns, 0, memory_order_relaxed); /* one kick is enough */
+	if (n->agent && eventfd_write(n->agent->kick, 1))
+		LOG_WARN("cannot wake the adapter thread: %s", strerror(errno));
+}
+
+/*
+ * It had dozed, which it does for longer the longer nobody has polled, and nobody rings now. If this was a single poll
+ * in the middle of a computation, peers would wait for the end of that doze: so the thread goes over to naps.
+ */
+void agent_disarm(struct link_node *n)
+{
+	uint64_t until = atomic_load_explicit(&n->agent_at_ns, memory_order_relaxed);
+
+	if (disarm(n) && until > clk_now_ns(&n->clk) + AGENT_NAP_NS)
+		wake(n);
 }
 
 void agent_kick(struct link_node *n)
 {
-	agent_disarm(n);
-	atomic_store_explicit(&n->agent_at_ns, 0, memory_order_relaxed); /* one kick is enough */
-	if (n->agent && eventfd_write(n->agent->kick, 1))
-		LOG_WARN("cannot wake the adapter thread: %s", strerror(errno));
+	disarm(n);
+	wake(n);
 }
 
 void agent_soon(struct link_node *n, uint64_t now_ns)
