@@ -144,6 +144,7 @@ for p in $providers; do
 done
 for size in 8 64 1024 4096 16384 65536 262144 1048576 4194304; do versus local lat $size "${all[@]}" -p shm; done
 for size in 8 1024 16384 65536 1048576; do versus local bw $size "${all[@]}" -p shm; done
+row local -t bw_busy -s 1048576 "${all[@]}" -p shm
 versus local rate 8 "${all[@]}" -p shm
 row local -t put -s 8 "${all_put[@]}" -p shm
 for size in 8 4096 65536; do
@@ -152,6 +153,7 @@ done
 row idle -t put_idle -s 8 "${all_idle[@]}"
 for size in 8 1024 16384 65536 1048576; do versus net lat $size "${all_net[@]}" -p "udp;ofi_rxd" -p tcp; done
 for size in 1024 65536 1048576; do versus net bw $size "${all_net[@]}" -p "udp;ofi_rxd" -p tcp; done
+row net -t bw_busy -s 1048576 "${all_net[@]}" -p tcp
 versus net rate 8 "${all_net[@]}" -p "udp;ofi_rxd" -p tcp
 # Both sides sleep for each message. efa's queues have no wait objects.
 row wake -t wake_cntr -s 8 "${all[@]}" -p tcp

@@ -27,12 +27,15 @@
  *
  * Values: lat, lat_dirty (the sender rewrites its buffer first), wake_* (both sides sleep for each message: in
  * fi_cq_sread, in fi_cntr_wait, in poll(2) on the queue's descriptor), put, get (one at a time), puts, gets (64 under
- * way): ns one way or per operation; bw: bytes per second; rate: messages per second.
+ * way): ns one way or per operation; bw, bw_busy (both sides
+ * compute for 100 us behind each poll): bytes per second; rate: messages per second.
  */
 
-enum test { TEST_LAT, TEST_LAT_DIRTY, TEST_WAKE_CQ, TEST_WAKE_CNTR, TEST_WAKE_FD, TEST_BW, TEST_RATE, TEST_PUT,
+enum test { TEST_LAT, TEST_LAT_DIRTY, TEST_WAKE_CQ, TEST_WAKE_CNTR, TEST_WAKE_FD, TEST_BW,
+	    TEST_BW_BUSY, TEST_RATE, TEST_PUT,
 	    TEST_GET, TEST_PUTS, TEST_GETS, TEST_PUT_IDLE, TEST_PLACE, TEST_VERSION, TEST_NUM };
-static const char *const test_name[TEST_NUM] = {"lat", "lat_dirty", "wake_cq", "wake_cntr", "wake_fd", "bw", "rate",
+static const char *const test_name[TEST_NUM] = {"lat", "lat_dirty", "wake_cq", "wake_cntr", "wake_fd", "bw",
+						"bw_busy", "rate",
 						"put", "get", "puts", "gets", "put_idle", "place", "version"};
 
 #define PAIR_MAX  4
@@ -41,6 +44,7 @@ static const char *const test_name[TEST_NUM] = {"lat", "lat_dirty", "wake_cq", "
 #define WINDOW	  64
 #define TURN_NS	  5000000.0
 #define WAKE_MS	  1000
+#define BUSY_NS	  100000
 #define TAG	  7
 #define TAG_OTHER 1000000 /* of receives that never match */
 
@@ -130,6 +134,7 @@ struct side {
 	size_t inject_max;
 	char *tx, *rx;
 	int got, sent; /* completions not yet used */
+	bool is_busy;  /* computes behind each poll */
 	uint64_t counted; /* receives that fi_cntr_wait has told of */
 	struct fi_context2 *ctx;
 	uint64_t probes;
@@ -168,6 +173,8 @@ static void poll_once(struct side *s)
 	struct fi_cq_tagged_entry wc[16];
 
 	took(s, wc, fi_cq_read(s->e.cq, wc, 16));
+	for (uint64_t end = s->is_busy ? bench_now_ns() + BUSY_NS : 0; end && bench_now_ns() < end;)
+		;
 }
 
 static void sleep_on_fd(struct side *s)
@@ -349,7 +356,7 @@ static void run_rma(struct side *s, uint64_t ops)
 
 static void receives_ready(struct side *s, uint64_t ops)
 {
-	bool is_window = s->cfg->test == TEST_BW || s->cfg->test == TEST_RATE;
+	bool is_window = s->cfg->test >= TEST_BW && s->cfg->test <= TEST_RATE;
 
 	if (!ops || s->cfg->test >= TEST_PUT)
 		return;
@@ -370,6 +377,7 @@ static void turn(struct side *s, uint64_t ops, struct answer *out)
 	if (!s->me)
 		atomic_store(&s->meet->put_done, false);
 	meet(s);
+	s->is_busy = s->cfg->test == TEST_BW_BUSY;
 	t = bench_now_ns();
 	if (is_lat(s))
 		run_lat(s, ops);
@@ -378,12 +386,13 @@ static void turn(struct side *s, uint64_t ops, struct answer *out)
 	else
 		run_rma(s, ops);
 	t = bench_now_ns() - t;
+	s->is_busy = false;
 	/* An idle target is asleep by now. */
 	out->after = s->cfg->test == TEST_PUT_IDLE ? out->before : (uint32_t)probe(s);
 	out->ns_per_op = (double)t / (double)ops;
 	if (is_lat(s))
 		out->value = out->ns_per_op / 2;
-	else if (s->cfg->test == TEST_BW)
+	else if (s->cfg->test == TEST_BW || s->cfg->test == TEST_BW_BUSY)
 		out->value = (double)s->cfg->size * 1e9 / out->ns_per_op;
 	else if (s->cfg->test == TEST_RATE)
 		out->value = 1e9 / out->ns_per_op;
@@ -658,7 +667,7 @@ static void args_get(int argc, char **argv, struct cfg *cfg)
 	}
 	if (cfg->test == TEST_NUM || (!cfg->pair_cnt && cfg->test < TEST_PLACE) ||
 	    cfg->rounds < 1 || cfg->rounds > ROUND_MAX) {
-		fprintf(stderr, "usage: bench_ofi -t lat|lat_dirty|wake_cq|wake_cntr|wake_fd|bw|rate|put|put_idle|place|version -s SIZE [-n "
+		fprintf(stderr, "usage: bench_ofi -t lat|lat_dirty|wake_cq|wake_cntr|wake_fd|bw|bw_busy|rate|put|put_idle|place|version -s SIZE [-n "
 				"ROUNDS] [-c CPU,CPU] "
 				"[-p PROVIDER [-d DEPTH] [-u UNEXPECTED] [-a] [-e NAME=VALUE]...]...\n");
 		exit(1);

@@ -32,7 +32,7 @@ MEMORY = {"known_peer": 100}
 
 
 def human(test, value):
-    if test == "bw":
+    if test.startswith("bw"):
         return "%.2f GB/s" % (value / 1e9)
     if test == "rate":
         return "%.2f M/s" % (value / 1e6)
@@ -73,7 +73,7 @@ def measure_of(suite, g, is_high):
 def compare_rows(rows):
     """Rows of bench_ofi and of UCX, and what the machine permits."""
     for (suite, test, size, place), g in grouped(rows, "suite", "test", "size", "place"):
-        is_high = test in ("bw", "rate")
+        is_high = test in ("bw", "bw_busy", "rate")
         raw = next((human(test, r["value"]) for r in g if r["prov"] == "raw"), "")
         g = [r for r in g if r["prov"] != "raw"]
         best = measure_of(suite, g, is_high)

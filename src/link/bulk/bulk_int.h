@@ -392,6 +392,7 @@ struct bulk_port {
 
 #define BULK_SWITCH_NS (30 * NS_PER_US) /* silence after which a local owner is not waited for */
 #define BULK_WORK_MAX 65536u /* bytes that one bulk_poll() moves while others wait */
+#define BULK_MAKE_UP_MAX (1u << 20) /* bytes that it sends where it makes up for a pause: long trains of datagrams */
 #define BULK_KEEP_LEN (1u << 20) /* bytes of kernel copies before others have their turn */
 #define BULK_SLICE_MAX 262144u /* bytes of one kernel copy, hence of one lease */
 #define BULK_UNSENT_MAX 64u /* chunks of one stream or operation in the hands of the link */
@@ -514,7 +515,7 @@ int64_t bulk_stream_turn(struct bulk_port *b, struct bulk_stream *s);
 void bulk_stream_stop(struct bulk_port *b, struct bulk_stream *s);
 void bulk_serve_put(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt, const struct view *frame);
 void bulk_serve_stop(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt);
-/** bulk_serve_step() - Send replies and up to BULK_WORK_MAX of data. Return: frames sent. */
+/** bulk_serve_step() - Send replies and up to BULK_WORK_MAX of data, or BULK_MAKE_UP_MAX. Return: frames sent. */
 int bulk_serve_step(struct bulk_port *b);
 void bulk_serve_on_sent(struct bulk_port *b, struct bulk_buf *buf);
 void bulk_serve_peer_dead(struct bulk_port *b, struct link_peer *peer);

@@ -390,9 +390,9 @@ int bulk_serve_step(struct bulk_port *b)
 {
 	struct bulk_client *c, *first_blocked = NULL;
 	int events = 0, blocked = 0;
-	uint64_t work = 0;
+	uint64_t work = 0, most = b->port->makes_up ? BULK_MAKE_UP_MAX : BULK_WORK_MAX;
 
-	while (work < BULK_WORK_MAX && blocked < VISIT_MAX) {
+	while (work < most && blocked < VISIT_MAX) {
 		int64_t done;
 
 		c = client_next(b);

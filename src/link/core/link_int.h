@@ -155,6 +155,8 @@ struct link_port {
 	uint32_t polls_seen;       /* at the agent's last look: a port that the application neglects */
 	uint32_t events;           /* wraps; deliveries and completions */
 	uint64_t now_ns;           /* read once in a poll, and only if needed; 0 = not yet */
+	uint64_t left_ns;          /* end of the last poll, if it left copies under way; else 0 */
+	bool makes_up;             /* this poll takes longer than others, because the program had computed */
 	uint64_t out_ns;           /* when the last frame was given to rel */
 	struct carrier *local;     /* the carrier of local_open() in the stack, or NULL */
 	int src_fd;                /* epoll of segment and socket, or one of them; -1 = not asked for yet */

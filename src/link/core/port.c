@@ -22,6 +22,11 @@
 #define POLL_NET_BUDGET 64
 #define NET_SKIP	15 /* idle polls between two looks at the sockets */
 #define NET_BUSY_POLLS	64 /* looks that go on after the last datagram */
+#define PAUSE_MIN_NS	(20 * NS_PER_US) /* between two polls with copies under way: the program computes there */
+#define PAUSE_WORTH	4u /* times that is what the next poll may take, ... */
+#define PAUSE_IDLE	4u /* ... and this part of it without anything coming */
+#define MAKE_UP_MAX_NS	NS_PER_MS /* the former */
+#define MAKE_UP_IDLE_NS (100 * NS_PER_US) /* the latter */
 #define DRAIN_YIELDS	64 /* then the drain sleeps between polls */
 #define DRAIN_NAP_NS	50000
 
@@ -152,16 +157,58 @@ static __attribute__((noinline)) void port_tick(struct link_port *p)
 		shm_timer(p->shm, port_now(p));
 }
 
+/* One more poll within a poll, of all that copies depend on. Return: whether anything came of it. Sets @now_ns. */
+static bool poll_again(struct link_port *p)
+{
+	int got = p->shm ? shm_poll(p->shm, POLL_SHM_BUDGET) : 0;
+
+	p->now_ns = 0;
+	if (p->net_used || p->net_look)
+		got += poll_net(p);
+	got += bulk_poll(p->bulk, port_now(p));
+	p->events += (uint32_t)got;
+	return got;
+}
+
+/*
+ * Hardware goes on copying while its program computes; here the next poll makes up for such a pause. It is as many
+ * polls as there is time for, until the copies have ended, or nothing more comes because the peer computes, too.
+ */
+static void make_up(struct link_port *p, uint64_t pause_ns)
+{
+	uint64_t idle_ns = MIN(pause_ns / PAUSE_IDLE, MAKE_UP_IDLE_NS);
+	uint64_t now = port_now(p), last = now, until = now + MIN(pause_ns * PAUSE_WORTH, MAKE_UP_MAX_NS);
+
+	p->makes_up = true;
+	while (bulk_outstanding(p->bulk) && now < until && now - last < idle_ns) {
+		bool has_more = poll_again(p);
+
+		now = port_now(p);
+		if (has_more)
+			last = now;
+	}
+	p->makes_up = false;
+}
+
+static int poll_bulk(struct link_port *p)
+{
+	uint64_t now = port_now(p), pause_ns = p->left_ns ? now - MIN(now, p->left_ns) : 0;
+	int got = bulk_poll(p->bulk, now);
+
+	/* the adapter's thread passes again by itself, and time that a test makes goes on between polls */
+	if (unlikely(pause_ns >= PAUSE_MIN_NS) && !(p->armed & PORT_ARM_SERVED) && !p->node->attr.world)
+		make_up(p, pause_ns);
+	p->bulk_due = bulk_outstanding(p->bulk);
+	p->left_ns = !p->bulk_due ? 0 : got ? clk_now_ns(&p->node->clk) : now;
+	return got;
+}
+
 /* What a port without sockets in use and without copies under way leaves out. */
 static __attribute__((noinline)) int poll_rest(struct link_port *p)
 {
 	int got = p->net_used || p->net_look ? poll_net(p) : 0;
 
-	if (p->bulk_due) {
-		got += bulk_poll(p->bulk, port_now(p));
-		p->bulk_due = bulk_outstanding(p->bulk);
-	}
-	return got;
+	return got + (p->bulk_due ? poll_bulk(p) : 0);
 }
 
 int link_poll(struct link_port *p)
