@@ -76,16 +76,19 @@ static bool wait_on(struct agent *a, int ep, uint64_t ns)
 	struct pollfd pfd = {.fd = ep, .events = POLLIN};
 	struct link_node *n = a->node;
 	struct timespec ts;
-	bool is_ready, is_hurried;
+	bool is_ready, is_hurried, is_late;
 
 	atomic_store_explicit(&n->agent_at_ns, clk_now_ns(&n->clk) + ns, memory_order_relaxed);
 	/*
-	 * full fence; pairs with the one in agent_soon(): either it sees for how long we sleep, or we see that there is
-	 * a hurry
+	 * full fence; pairs with those in agent_soon() and agent_disarm(): either they see for how long we sleep, or we
+	 * see that there is a hurry, or that the application polls
 	 */
 	atomic_thread_fence(memory_order_seq_cst);
 	is_hurried = ns > AGENT_SOON_NS && atomic_exchange_explicit(&n->hurry, 0, memory_order_relaxed);
-	if (is_hurried) {
+	/* a poll has taken the doze back before it could see that it has begun: nobody rings */
+	is_late = ep == a->ep && ns > AGENT_SOON_NS &&
+		  !(atomic_load_explicit(&n->armed, memory_order_relaxed) & AGENT_SLEEPS);
+	if (is_hurried || is_late) {
 		ns = AGENT_SOON_NS;
 		/* or the next poll that is in a hurry would cut short what is short already */
 		atomic_store_explicit(&n->agent_at_ns, clk_now_ns(&n->clk) + ns, memory_order_relaxed);

@@ -72,9 +72,11 @@ static void wake(struct link_node *n)
  */
 void agent_disarm(struct link_node *n)
 {
-	uint64_t until = atomic_load_explicit(&n->agent_at_ns, memory_order_relaxed);
-
-	if (disarm(n) && until > clk_now_ns(&n->clk) + AGENT_NAP_NS)
+	if (!disarm(n))
+		return;
+	/* full fence; pairs with the one in wait_on(): either we see for how long it sleeps, or it sees that we poll */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load_explicit(&n->agent_at_ns, memory_order_relaxed) > clk_now_ns(&n->clk) + AGENT_NAP_NS)
 		wake(n);
 }
 

@@ -21,7 +21,7 @@
 #define IDLE_LIMIT_MAX	1000u /* polls, 10-20 us */
 #define IDLE_LIMIT_MIN	20u
 #define IDLE_YIELD_NS	NS_PER_US /* a yield that takes so much longer than the quickest one has let somebody run */
-#define IDLE_QUICK_MAX	(2 * NS_PER_US) /* a quickest one above that has let somebody run, too */
+#define IDLE_QUICK_MAX	(13 * NS_PER_US / 10) /* a quickest one above that has let somebody run, too */
 #define IDLE_RECOVER_NS NS_PER_MS
 
 static void cpu_relax(void)

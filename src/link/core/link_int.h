@@ -67,6 +67,7 @@ struct link_node {
 	uint32_t cpu_cnt;          /* in the affinity mask when the node was opened */
 	uint32_t local_cnt;        /* peers with shared memory: a guess at who else polls here */
 	struct host_addrs *host;   /* this host's addresses (host.c) */
+	uint64_t left_ns; /* end of the last poll of a port that left copies under way there; else 0 */
 	/* adaptive waiting (idle.c); touched by pollers only, races are harmless */
 	_Atomic uint32_t idle_polls, idle_limit;
 	_Atomic uint64_t idle_quick_ns; /* what the quickest yield took; 0 = none yet */
@@ -155,7 +156,6 @@ struct link_port {
 	uint32_t polls_seen;       /* at the agent's last look: a port that the application neglects */
 	uint32_t events;           /* wraps; deliveries and completions */
 	uint64_t now_ns;           /* read once in a poll, and only if needed; 0 = not yet */
-	uint64_t left_ns;          /* end of the last poll, if it left copies under way; else 0 */
 	bool makes_up;             /* this poll takes longer than others, because the program had computed */
 	uint64_t out_ns;           /* when the last frame was given to rel */
 	struct carrier *local;     /* the carrier of local_open() in the stack, or NULL */

@@ -25,8 +25,9 @@
 #define PAUSE_MIN_NS	(20 * NS_PER_US) /* between two polls with copies under way: the program computes there */
 #define PAUSE_WORTH	4u /* times that is what the next poll may take, ... */
 #define PAUSE_IDLE	4u /* ... and this part of it without anything coming */
-#define MAKE_UP_MAX_NS	NS_PER_MS /* the former */
+#define MAKE_UP_MAX_NS	(NS_PER_MS / 2) /* the former */
 #define MAKE_UP_IDLE_NS (100 * NS_PER_US) /* the latter */
+#define MAKE_UP_FRAMES	64 /* of the owner's, which has events to take from them */
 #define DRAIN_YIELDS	64 /* then the drain sleeps between polls */
 #define DRAIN_NAP_NS	50000
 
@@ -173,47 +174,55 @@ static bool poll_again(struct link_port *p)
 /*
  * Hardware goes on copying while its program computes; here the next poll makes up for such a pause. It is as many
  * polls as there is time for, until the copies have ended, or nothing more comes because the peer computes, too.
+ * What the program has not seen yet is not kept from it for that: @frames had come before this poll, and if there are
+ * more nothing is waited for; nor is it, as long as another thread wants the lock.
  */
-static void make_up(struct link_port *p, uint64_t pause_ns)
+static void make_up(struct link_port *p, uint64_t pause_ns, uint64_t frames)
 {
 	uint64_t idle_ns = MIN(pause_ns / PAUSE_IDLE, MAKE_UP_IDLE_NS);
 	uint64_t now = port_now(p), last = now, until = now + MIN(pause_ns * PAUSE_WORTH, MAKE_UP_MAX_NS);
 
 	p->makes_up = true;
-	while (bulk_outstanding(p->bulk) && now < until && now - last < idle_ns) {
+	while (bulk_outstanding(p->bulk) && now < until && now - last <= idle_ns && !lock_is_wanted(p->node->lock) &&
+	       p->stats.rx_frames - frames <= MAKE_UP_FRAMES) {
 		bool has_more = poll_again(p);
 
 		now = port_now(p);
 		if (has_more)
 			last = now;
+		if (p->stats.rx_frames != frames)
+			idle_ns = 0;
 	}
 	p->makes_up = false;
 }
 
-static int poll_bulk(struct link_port *p)
+static int poll_bulk(struct link_port *p, uint64_t frames)
 {
-	uint64_t now = port_now(p), pause_ns = p->left_ns ? now - MIN(now, p->left_ns) : 0;
+	struct link_node *n = p->node;
+	uint64_t now = port_now(p), pause_ns = n->left_ns ? now - MIN(now, n->left_ns) : 0;
 	int got = bulk_poll(p->bulk, now);
 
 	/* the adapter's thread passes again by itself, and time that a test makes goes on between polls */
-	if (unlikely(pause_ns >= PAUSE_MIN_NS) && !(p->armed & PORT_ARM_SERVED) && !p->node->attr.world)
-		make_up(p, pause_ns);
+	if (unlikely(pause_ns >= PAUSE_MIN_NS) && !(p->armed & PORT_ARM_SERVED) && !n->attr.world)
+		make_up(p, pause_ns, frames);
 	p->bulk_due = bulk_outstanding(p->bulk);
-	p->left_ns = !p->bulk_due ? 0 : got ? clk_now_ns(&p->node->clk) : now;
+	/* the node's: what another port or thread has done meanwhile is no pause, nor is what this poll has taken */
+	n->left_ns = p->bulk_due ? clk_now_ns(&n->clk) : 0;
 	return got;
 }
 
 /* What a port without sockets in use and without copies under way leaves out. */
-static __attribute__((noinline)) int poll_rest(struct link_port *p)
+static __attribute__((noinline)) int poll_rest(struct link_port *p, uint64_t frames)
 {
 	int got = p->net_used || p->net_look ? poll_net(p) : 0;
 
-	return got + (p->bulk_due ? poll_bulk(p) : 0);
+	return got + (p->bulk_due ? poll_bulk(p, frames) : 0);
 }
 
 int link_poll(struct link_port *p)
 {
 	struct link_node *n = p->node;
+	uint64_t frames = p->stats.rx_frames;
 	uint32_t before = p->events;
 	int got = 0;
 
@@ -230,7 +239,7 @@ int link_poll(struct link_port *p)
 		port_tick(p);
 	assert(p->bulk_due || !bulk_outstanding(p->bulk));
 	if (p->net_used | p->net_look | p->bulk_due)
-		got += poll_rest(p);
+		got += poll_rest(p, frames);
 	if (!got)
 		got = (int)(p->events - before);
 	p->events += (uint32_t)got;
