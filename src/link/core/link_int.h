@@ -67,7 +67,7 @@ struct link_node {
 	uint32_t cpu_cnt;          /* in the affinity mask when the node was opened */
 	uint32_t local_cnt;        /* peers with shared memory: a guess at who else polls here */
 	struct host_addrs *host;   /* this host's addresses (host.c) */
-	uint64_t left_ns; /* end of the last poll of a port that left copies under way there; else 0 */
+	uint64_t left_ns;          /* end of the last poll of a port that left copies under way there; else 0 */
 	/* adaptive waiting (idle.c); touched by pollers only, races are harmless */
 	_Atomic uint32_t idle_polls, idle_limit;
 	_Atomic uint64_t idle_quick_ns; /* what the quickest yield took; 0 = none yet */
@@ -156,7 +156,6 @@ struct link_port {
 	uint32_t polls_seen;       /* at the agent's last look: a port that the application neglects */
 	uint32_t events;           /* wraps; deliveries and completions */
 	uint64_t now_ns;           /* read once in a poll, and only if needed; 0 = not yet */
-	bool makes_up;             /* this poll takes longer than others, because the program had computed */
 	uint64_t out_ns;           /* when the last frame was given to rel */
 	struct carrier *local;     /* the carrier of local_open() in the stack, or NULL */
 	int src_fd;                /* epoll of segment and socket, or one of them; -1 = not asked for yet */
@@ -168,6 +167,7 @@ struct link_port {
 	bool net_used;             /* sockets are polled; else the agent watches them and sets this */
 	bool net_look;             /* look at the sockets in the next poll, used or not */
 	bool bulk_due;             /* bulk_outstanding() may be more than 0; set by the bulk service */
+	bool makes_up;             /* this poll takes longer than others, because the program had computed */
 	bool net_off;              /* the room has no udp: whom shared memory does not reach nothing does */
 	bool shm_wanted;           /* the room and the owner allow shared memory */
 	int agent_fd;              /* src_fd, or the bell alone, which the agent watches; -1: it does not */
@@ -181,6 +181,7 @@ struct link_port {
 	bool closing;
 	bool is_cancelled;         /* link_port_close() ends what is left: no frame is taken any more */
 	uint64_t opened_ns;
+	uint64_t left_frames;      /* stats.rx_frames at the end of the last poll with copies under way */
 	struct link_stats stats;
 };
 

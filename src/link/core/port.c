@@ -158,15 +158,21 @@ static __attribute__((noinline)) void port_tick(struct link_port *p)
 		shm_timer(p->shm, port_now(p));
 }
 
-/* One more poll within a poll, of all that copies depend on. Return: whether anything came of it. Sets @now_ns. */
+static int net_and_copies(struct link_port *p)
+{
+	int got = p->net_used || p->net_look ? poll_net(p) : 0;
+
+	return got + (p->bulk_due ? bulk_poll(p->bulk, port_now(p)) : 0);
+}
+
+/* One more poll within a poll, of all that copies depend on. Return: whether anything came of it. */
 static bool poll_again(struct link_port *p)
 {
-	int got = p->shm ? shm_poll(p->shm, POLL_SHM_BUDGET) : 0;
+	int got;
 
 	p->now_ns = 0;
-	if (p->net_used || p->net_look)
-		got += poll_net(p);
-	got += bulk_poll(p->bulk, port_now(p));
+	got = p->shm ? shm_poll(p->shm, POLL_SHM_BUDGET) : 0;
+	got += net_and_copies(p);
 	p->events += (uint32_t)got;
 	return got;
 }
@@ -174,55 +180,56 @@ static bool poll_again(struct link_port *p)
 /*
  * Hardware goes on copying while its program computes; here the next poll makes up for such a pause. It is as many
  * polls as there is time for, until the copies have ended, or nothing more comes because the peer computes, too.
- * What the program has not seen yet is not kept from it for that: @frames had come before this poll, and if there are
- * more nothing is waited for; nor is it, as long as another thread wants the lock.
+ * What the program has not seen yet is not kept from it for that: where frames have come since the last poll nothing is
+ * waited for; nor is it, as long as another thread wants the lock.
  */
-static void make_up(struct link_port *p, uint64_t pause_ns, uint64_t frames)
+static void make_up(struct link_port *p, uint64_t pause_ns)
 {
 	uint64_t idle_ns = MIN(pause_ns / PAUSE_IDLE, MAKE_UP_IDLE_NS);
 	uint64_t now = port_now(p), last = now, until = now + MIN(pause_ns * PAUSE_WORTH, MAKE_UP_MAX_NS);
 
 	p->makes_up = true;
 	while (bulk_outstanding(p->bulk) && now < until && now - last <= idle_ns && !lock_is_wanted(p->node->lock) &&
-	       p->stats.rx_frames - frames <= MAKE_UP_FRAMES) {
+	       p->stats.rx_frames - p->left_frames <= MAKE_UP_FRAMES) {
 		bool has_more = poll_again(p);
 
 		now = port_now(p);
 		if (has_more)
 			last = now;
-		if (p->stats.rx_frames != frames)
+		if (p->stats.rx_frames != p->left_frames)
 			idle_ns = 0;
 	}
 	p->makes_up = false;
 }
 
-static int poll_bulk(struct link_port *p, uint64_t frames)
+/* The end of a poll with copies under way. */
+static void copies_leave(struct link_port *p)
 {
 	struct link_node *n = p->node;
 	uint64_t now = port_now(p), pause_ns = n->left_ns ? now - MIN(now, n->left_ns) : 0;
-	int got = bulk_poll(p->bulk, now);
 
 	/* the adapter's thread passes again by itself, and time that a test makes goes on between polls */
 	if (unlikely(pause_ns >= PAUSE_MIN_NS) && !(p->armed & PORT_ARM_SERVED) && !n->attr.world)
-		make_up(p, pause_ns, frames);
+		make_up(p, pause_ns);
 	p->bulk_due = bulk_outstanding(p->bulk);
 	/* the node's: what another port or thread has done meanwhile is no pause, nor is what this poll has taken */
 	n->left_ns = p->bulk_due ? clk_now_ns(&n->clk) : 0;
-	return got;
+	p->left_frames = p->stats.rx_frames;
 }
 
 /* What a port without sockets in use and without copies under way leaves out. */
-static __attribute__((noinline)) int poll_rest(struct link_port *p, uint64_t frames)
+static __attribute__((noinline)) int poll_rest(struct link_port *p)
 {
-	int got = p->net_used || p->net_look ? poll_net(p) : 0;
+	int got = net_and_copies(p);
 
-	return got + (p->bulk_due ? poll_bulk(p, frames) : 0);
+	if (p->bulk_due)
+		copies_leave(p);
+	return got;
 }
 
 int link_poll(struct link_port *p)
 {
 	struct link_node *n = p->node;
-	uint64_t frames = p->stats.rx_frames;
 	uint32_t before = p->events;
 	int got = 0;
 
@@ -239,7 +246,7 @@ int link_poll(struct link_port *p)
 		port_tick(p);
 	assert(p->bulk_due || !bulk_outstanding(p->bulk));
 	if (p->net_used | p->net_look | p->bulk_due)
-		got += poll_rest(p, frames);
+		got += poll_rest(p);
 	if (!got)
 		got = (int)(p->events - before);
 	p->events += (uint32_t)got;
