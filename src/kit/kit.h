@@ -420,10 +420,15 @@ int kit_av_init(struct kit_av *av, struct kit_domain *d, const struct fi_av_attr
 int kit_av_fini(struct kit_av *av);
 /** kit_av_count_uses() - After kit_av_init(): turns on dedup with use counts. 0; -FI_ENOMEM. */
 int kit_av_count_uses(struct kit_av *av);
+/** kit_av_has() - Is there an address at place @fi_addr of the table? Lock held. */
+static inline bool kit_av_has(const struct kit_av *av, fi_addr_t fi_addr)
+{
+	return fi_addr < av->high && av->used[fi_addr];
+}
 /** kit_av_addr() - The raw address at place @fi_addr of the table, or NULL. Lock held. */
 static inline const void *kit_av_addr(const struct kit_av *av, fi_addr_t fi_addr)
 {
-	return fi_addr < av->high && av->used[fi_addr] ? av->table + fi_addr * av->addr_len : NULL;
+	return kit_av_has(av, fi_addr) ? av->table + fi_addr * av->addr_len : NULL;
 }
 /** kit_av_hash() - Of a raw address, seeded: who chooses addresses cannot choose where they go. */
 uint32_t kit_av_hash(const struct kit_av *av, const void *addr);

@@ -52,6 +52,14 @@ static uint32_t spins(void)
 	return n - 1;
 }
 
+/* The same, @ns and one more poll later. */
+static uint32_t spins_after(uint64_t ns)
+{
+	now_ns += ns;
+	link_idle(&node);
+	return spins();
+}
+
 static void idle__spins_first(void **state)
 {
 	(void)state;
@@ -86,12 +94,8 @@ static void idle__short_yields_recover(void **state)
 	spins();
 	yield_ns = 300;
 	assert_int_equal(spins(), IDLE_LIMIT_MIN);
-	now_ns += IDLE_RECOVER_NS / 2;
-	link_idle(&node);
-	assert_int_equal(spins(), IDLE_LIMIT_MIN); /* not yet */
-	now_ns += IDLE_RECOVER_NS;
-	link_idle(&node);
-	assert_int_equal(spins(), IDLE_LIMIT_MAX);
+	assert_int_equal(spins_after(IDLE_RECOVER_NS / 2), IDLE_LIMIT_MIN); /* not yet */
+	assert_int_equal(spins_after(IDLE_RECOVER_NS), IDLE_LIMIT_MAX);
 }
 
 /* A kernel whose prompt yields take longer than another's late ones. */
@@ -106,9 +110,7 @@ static void idle__slow_yields_are_no_company(void **state)
 	assert_int_equal(spins(), IDLE_LIMIT_MIN);
 	yield_ns = 1200;
 	spins();
-	now_ns += IDLE_RECOVER_NS;
-	link_idle(&node);
-	assert_int_equal(spins(), IDLE_LIMIT_MAX);
+	assert_int_equal(spins_after(IDLE_RECOVER_NS), IDLE_LIMIT_MAX);
 }
 
 /* The first yield of all has let somebody run: it does not pass for a prompt one for ever. */
@@ -122,9 +124,7 @@ static void idle__first_yield_was_long(void **state)
 	spins();
 	yield_ns = 1500;
 	spins();
-	now_ns += 2 * IDLE_RECOVER_NS;
-	link_idle(&node);
-	assert_int_equal(spins(), IDLE_LIMIT_MIN);
+	assert_int_equal(spins_after(2 * IDLE_RECOVER_NS), IDLE_LIMIT_MIN);
 }
 
 static void idle__one_long_yield_restarts_recovery(void **state)
@@ -139,9 +139,7 @@ static void idle__one_long_yield_restarts_recovery(void **state)
 	link_idle(&node);
 	yield_ns = 300;
 	link_idle(&node);
-	now_ns += 2000;
-	link_idle(&node);
-	assert_int_equal(spins(), IDLE_LIMIT_MIN);
+	assert_int_equal(spins_after(2000), IDLE_LIMIT_MIN);
 }
 
 static void idle_crowd__yields_early_at_once(void **state)
@@ -150,9 +148,7 @@ static void idle_crowd__yields_early_at_once(void **state)
 	idle_crowd(&node);
 	assert_int_equal(spins(), IDLE_LIMIT_MIN);
 	/* a wrong guess heals */
-	now_ns += 2 * IDLE_RECOVER_NS;
-	link_idle(&node);
-	assert_int_equal(spins(), IDLE_LIMIT_MAX);
+	assert_int_equal(spins_after(2 * IDLE_RECOVER_NS), IDLE_LIMIT_MAX);
 }
 
 #define T_(fn_) cmocka_unit_test_setup(fn_, setup)

@@ -395,7 +395,6 @@ static void poll__makes_up_for_a_pause(void **state)
 	uint32_t polls = 0;
 
 	(void)state;
-
 	assert_int_equal(poll_after(0), 1);
 	assert_true(node->left_ns >= begin);
 	for (int i = 0; i < 1000 && polls != MOVES; i++) /* one that is not scheduled for a while has no time left */

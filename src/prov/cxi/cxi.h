@@ -153,8 +153,9 @@ int cxi_av_dest_any(const struct cxi_av *av, fi_addr_t addr, struct cxi_dest *ou
 /** cxi_av_dest_plain() - cxi_av_dest() of an address vector that is_plain. */
 static inline int cxi_av_dest_plain(const struct cxi_av *av, fi_addr_t addr, struct cxi_dest *out)
 {
-	if (unlikely(addr >= av->kit.high || !av->kit.used[addr]))
+	if (unlikely(!kit_av_has(&av->kit, addr)))
 		return -FI_EINVAL;
+	/* as kit_av_addr(), with a length that the compiler knows */
 	*out = cxi_dest_of((const struct cxi_addr *)(const void *)av->kit.table + addr, 0);
 	return 0;
 }

@@ -298,7 +298,7 @@ static inline __attribute__((always_inline)) ssize_t send_common(struct cxi_ep *
 								 struct kit_cq *plain_cq)
 {
 	const struct cxi_av *av = container_of(ep->kit.av, struct cxi_av, kit);
-	struct kit_cq *cq = plain_cq ? plain_cq : NULL;
+	struct kit_cq *cq = plain_cq;
 	struct cassini_cmd cmd;
 	struct cxi_txc *t = ep->txc;
 	enum cxi_proto proto;

@@ -212,8 +212,8 @@ static __attribute__((noinline)) void inject_rest(struct opx_peer *peer, const s
 static inline __attribute__((always_inline)) void inject(struct opx_peer *peer, const struct hfi_hdr *h, bool tagged)
 {
 	uint32_t len = h->aux & OPX_AUX_LEN;
+	struct kit_rx *rx = eager_match(peer, h, tagged, len);
 	struct opx_ep *ep = peer->ep;
-	struct kit_rx *rx = kit_srx_match(&ep->srx, tagged, peer->uid, tagged ? le64_get(h->tag) : 0, len);
 	struct kit_rx_result r;
 
 	ep->stats.rx_inject++;
