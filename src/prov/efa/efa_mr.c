@@ -85,6 +85,8 @@ static int mr_close(struct fid *fid)
 		mr->dev = NULL;
 		mr_put(d, mr);
 		lock_release(&d->kit.lock);
+	} else {
+		mem_free(mr); /* a child has nothing under way that names it */
 	}
 	d->kit.refs--;
 	return 0;
