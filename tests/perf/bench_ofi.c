@@ -27,16 +27,16 @@
  *
  * Values: lat, lat_dirty (the sender rewrites its buffer first), wake_* (both sides sleep for each message: in
  * fi_cq_sread, in fi_cntr_wait, in poll(2) on the queue's descriptor), put, get (one at a time), puts, gets (64 under
- * way): ns one way or per operation; bw, bw_busy (both sides
- * compute for 100 us behind each poll): bytes per second; rate: messages per second.
+ * way): ns one way or per operation; bw, bw_busy (both sides compute for 100 us behind each poll): bytes per second;
+ * rate: messages per second.
  */
 
 enum test { TEST_LAT, TEST_LAT_DIRTY, TEST_WAKE_CQ, TEST_WAKE_CNTR, TEST_WAKE_FD, TEST_BW,
-	    TEST_BW_BUSY, TEST_RATE, TEST_PUT,
-	    TEST_GET, TEST_PUTS, TEST_GETS, TEST_PUT_IDLE, TEST_PLACE, TEST_VERSION, TEST_NUM };
+	    TEST_BW_BUSY, TEST_RATE, TEST_PUT, TEST_GET, TEST_PUTS, TEST_GETS, TEST_PUT_IDLE,
+	    TEST_PLACE, TEST_VERSION, TEST_NUM };
 static const char *const test_name[TEST_NUM] = {"lat", "lat_dirty", "wake_cq", "wake_cntr", "wake_fd", "bw",
-						"bw_busy", "rate",
-						"put", "get", "puts", "gets", "put_idle", "place", "version"};
+						"bw_busy", "rate", "put", "get", "puts", "gets",
+						"put_idle", "place", "version"};
 
 #define PAIR_MAX  4
 #define ENV_MAX	  8
