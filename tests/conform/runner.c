@@ -32,6 +32,7 @@ struct args {
 	const char *prov, *filter, *variant;
 	int mode; /* -1: all */
 	bool list;
+	bool once; /* a test that runs in one process and in two runs in two only */
 	uint64_t seed;
 	double slow; /* factor on deadlines */
 };
@@ -292,6 +293,8 @@ static bool wanted(const struct args *a, const struct ct_test *t, enum ct_mode m
 		return false;
 	if (mode == CT_UDP && !ct_prov_find(a->prov)->udp_env)
 		return false;
+	if (a->once && mode == CT_ONE && !(t->flags & CT_SOLO))
+		return false;
 	return !a->filter || strstr(t->name, a->filter) || !fnmatch(a->filter, t->name, 0);
 }
 
@@ -325,7 +328,8 @@ static void run_all(const struct args *a, enum ct_mode mode, const struct ct_var
 
 static int usage(void)
 {
-	fprintf(stderr, "conform -p PROV [-k FILTER] [-m one|two|udp] [-v VARIANT|all] [-l]\n"
+	fprintf(stderr, "conform -p PROV [-k FILTER] [-m one|two|udp] [-v VARIANT|all] [-l] [-o]\n"
+			"  -o: once, tests of two ranks not in mode one. -l: only list them.\n"
 			"  FILTER: part of a name, or a pattern as the shell's. SEED= replays; SLOW= stretches deadlines.\n");
 	return 2;
 }
@@ -341,12 +345,13 @@ static bool parse(int argc, char **argv, struct args *a)
 		a->seed = strtoull(seed, NULL, 0);
 	else if (getrandom(&a->seed, sizeof(a->seed), 0) != sizeof(a->seed))
 		a->seed = (uint64_t)time(NULL);
-	while ((opt = getopt(argc, argv, "p:k:m:v:l")) != -1)
+	while ((opt = getopt(argc, argv, "p:k:m:v:lo")) != -1)
 		switch (opt) {
 		case 'p': a->prov = optarg; break;
 		case 'k': a->filter = optarg; break;
 		case 'v': a->variant = optarg; break;
 		case 'l': a->list = true; break;
+		case 'o': a->once = true; break;
 		case 'm':
 			for (int m = 0; m < CT_MODE_NUM; m++)
 				if (!strcmp(optarg, mode_name[m]))
