@@ -52,14 +52,6 @@ static uint32_t spins(void)
 	return n - 1;
 }
 
-/* The same, @ns and one more poll later. */
-static uint32_t spins_after(uint64_t ns)
-{
-	now_ns += ns;
-	link_idle(&node);
-	return spins();
-}
-
 static void idle__spins_first(void **state)
 {
 	(void)state;
@@ -87,15 +79,21 @@ static void idle__long_yield_means_company(void **state)
 	assert_int_equal(spins(), IDLE_LIMIT_MIN);
 }
 
+/* One late yield may have been for anybody: each prompt one behind it doubles the limit. */
 static void idle__short_yields_recover(void **state)
 {
+	uint32_t limit = IDLE_LIMIT_MIN;
+
 	(void)state;
 	yield_ns = 5000;
 	spins();
 	yield_ns = 300;
-	assert_int_equal(spins(), IDLE_LIMIT_MIN);
-	assert_int_equal(spins_after(IDLE_RECOVER_NS / 2), IDLE_LIMIT_MIN); /* not yet */
-	assert_int_equal(spins_after(IDLE_RECOVER_NS), IDLE_LIMIT_MAX);
+	for (int i = 0; limit < IDLE_LIMIT_MAX; i++) {
+		assert_int_equal(spins(), limit);
+		limit *= 2;
+		assert_in_range(i, 0, 5);
+	}
+	assert_int_equal(spins(), IDLE_LIMIT_MAX);
 }
 
 /* A kernel whose prompt yields take longer than another's late ones. */
@@ -110,7 +108,7 @@ static void idle__slow_yields_are_no_company(void **state)
 	assert_int_equal(spins(), IDLE_LIMIT_MIN);
 	yield_ns = 1200;
 	spins();
-	assert_int_equal(spins_after(IDLE_RECOVER_NS), IDLE_LIMIT_MAX);
+	assert_int_equal(spins(), 2 * IDLE_LIMIT_MIN);
 }
 
 /* The first yield of all has let somebody run: it does not pass for a prompt one for ever. */
@@ -124,22 +122,20 @@ static void idle__first_yield_was_long(void **state)
 	spins();
 	yield_ns = 1500;
 	spins();
-	assert_int_equal(spins_after(2 * IDLE_RECOVER_NS), IDLE_LIMIT_MIN);
+	assert_int_equal(spins(), IDLE_LIMIT_MIN);
 }
 
-static void idle__one_long_yield_restarts_recovery(void **state)
+static void idle__one_long_yield_ends_recovery(void **state)
 {
 	(void)state;
 	yield_ns = 5000;
 	spins();
 	yield_ns = 300;
 	spins();
-	now_ns += IDLE_RECOVER_NS - 1000;
+	spins();
 	yield_ns = 5000;
-	link_idle(&node);
-	yield_ns = 300;
-	link_idle(&node);
-	assert_int_equal(spins_after(2000), IDLE_LIMIT_MIN);
+	spins();
+	assert_int_equal(spins(), IDLE_LIMIT_MIN);
 }
 
 static void idle_crowd__yields_early_at_once(void **state)
@@ -148,7 +144,7 @@ static void idle_crowd__yields_early_at_once(void **state)
 	idle_crowd(&node);
 	assert_int_equal(spins(), IDLE_LIMIT_MIN);
 	/* a wrong guess heals */
-	assert_int_equal(spins_after(2 * IDLE_RECOVER_NS), IDLE_LIMIT_MAX);
+	assert_int_equal(spins(), 2 * IDLE_LIMIT_MIN);
 }
 
 #define T_(fn_) cmocka_unit_test_setup(fn_, setup)
@@ -162,7 +158,7 @@ int main(void)
 		T_(idle__short_yields_recover),
 		T_(idle__slow_yields_are_no_company),
 		T_(idle__first_yield_was_long),
-		T_(idle__one_long_yield_restarts_recovery),
+		T_(idle__one_long_yield_ends_recovery),
 		T_(idle_crowd__yields_early_at_once),
 	};
 

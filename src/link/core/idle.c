@@ -12,9 +12,10 @@
  * the one we wait for may wait for our core: stock shared-memory transports then lose a time slice
  * (4 ms) per message. Nobody tells us which it is, but sched_yield() does: it returns at once when
  * nobody else wants the core, and later when another thread has run meanwhile. So after idle_limit empty polls
- * each pass yields and measures; a late return makes the limit small, a millisecond of prompt ones
- * makes it large again. What prompt is depends on the kernel: 0.3 us on some machines, 1.2 us on others. So late is
- * what takes clearly longer than the quickest one so far.
+ * each pass yields and measures; a late return makes the limit small, and each prompt one doubles it: a late one may
+ * have been for somebody who comes once, as the adapter's own thread does every few milliseconds. What prompt is
+ * depends on the kernel: 0.3 us on some machines, 1.2 us on others. So late is what takes clearly longer than the
+ * quickest one so far.
  */
 
 #define IDLE_FREE	64u   /* polls without even a pause: the answer is often that close */
@@ -22,7 +23,6 @@
 #define IDLE_LIMIT_MIN	20u
 #define IDLE_YIELD_NS	NS_PER_US /* a yield that takes so much longer than the quickest one has let somebody run */
 #define IDLE_QUICK_MAX	(13 * NS_PER_US / 10) /* a quickest one above that has let somebody run, too */
-#define IDLE_RECOVER_NS NS_PER_MS
 
 static void cpu_relax(void)
 {
@@ -47,22 +47,14 @@ static bool is_late(struct link_node *n, uint64_t ns)
 	return ns > quick + IDLE_YIELD_NS;
 }
 
-static void idle_yield(struct link_node *n)
+/* @limit: the present one. */
+static void idle_yield(struct link_node *n, uint32_t limit)
 {
-	uint64_t begin = clk_now_ns(&n->clk), end, since;
+	uint64_t begin = clk_now_ns(&n->clk);
 
 	sched_yield();
-	end = clk_now_ns(&n->clk);
-	if (is_late(n, end - begin)) {
-		atomic_store_explicit(&n->idle_limit, IDLE_LIMIT_MIN, memory_order_relaxed);
-		atomic_store_explicit(&n->idle_short_ns, 0, memory_order_relaxed);
-		return;
-	}
-	since = atomic_load_explicit(&n->idle_short_ns, memory_order_relaxed);
-	if (!since)
-		atomic_store_explicit(&n->idle_short_ns, begin, memory_order_relaxed);
-	else if (end - since >= IDLE_RECOVER_NS)
-		atomic_store_explicit(&n->idle_limit, IDLE_LIMIT_MAX, memory_order_relaxed);
+	limit = is_late(n, clk_now_ns(&n->clk) - begin) ? IDLE_LIMIT_MIN : MIN(2 * limit, IDLE_LIMIT_MAX);
+	atomic_store_explicit(&n->idle_limit, limit, memory_order_relaxed);
 }
 
 void link_idle(struct link_node *n)
@@ -73,7 +65,7 @@ void link_idle(struct link_node *n)
 	if (unlikely(!limit))
 		limit = IDLE_LIMIT_MAX;
 	if (polls > limit) {
-		idle_yield(n);
+		idle_yield(n, limit);
 		return;
 	}
 	atomic_store_explicit(&n->idle_polls, polls, memory_order_relaxed);
@@ -84,5 +76,4 @@ void link_idle(struct link_node *n)
 void idle_crowd(struct link_node *n)
 {
 	atomic_store_explicit(&n->idle_limit, IDLE_LIMIT_MIN, memory_order_relaxed);
-	atomic_store_explicit(&n->idle_short_ns, 0, memory_order_relaxed);
 }

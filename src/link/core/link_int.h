@@ -71,7 +71,6 @@ struct link_node {
 	/* adaptive waiting (idle.c); touched by pollers only, races are harmless */
 	_Atomic uint32_t idle_polls, idle_limit;
 	_Atomic uint64_t idle_quick_ns; /* what the quickest yield took; 0 = none yet */
-	_Atomic uint64_t idle_short_ns; /* since when all yields were short; 0 = the last was not */
 };
 
 /** link_secret() - Bytes that nobody can guess; in a world of its own those of its seed, so that runs repeat. */
