@@ -5,10 +5,16 @@
 #include <stdatomic.h>
 
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
 #endif
 
 #define LINE 64
+
+/* rep movsb is tried on AMD's families from here on: Zen 5. Zen 3 and 4 have offsets at which it is slow. */
+#define STRING_FAMILY 0x1a
+#define STRING_MIN    2560 /* bytes, from which on it is the quicker one there */
+#define CPUID_FSRM    (1u << 4) /* leaf 7, edx: "fast short rep mov" */
 
 /* Copy @cnt lines to a line-aligned @dst. */
 typedef void (*lines_fn)(uint8_t *dst, const uint8_t *src, size_t cnt);
@@ -80,22 +86,74 @@ static lines_fn best_lines(void)
 }
 #endif
 
+/* A sanitizer does not see what an instruction stores. */
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+static size_t best_string_min(void)
+{
+	unsigned eax, ebx, ecx, edx, family;
+
+	if (!__builtin_cpu_is("amd") || !__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) || !(edx & CPUID_FSRM))
+		return SIZE_MAX;
+	if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx))
+		return SIZE_MAX;
+	family = (eax >> 8 & 0xf) + (eax >> 20 & 0xff);
+	return family >= STRING_FAMILY ? STRING_MIN : SIZE_MAX;
+}
+
+static void string_move(uint8_t *dst, const uint8_t *src, size_t len)
+{
+	__asm__ volatile("rep movsb" : "+D"(dst), "+S"(src), "+c"(len) : : "memory");
+}
+#else
+static size_t best_string_min(void)
+{
+	return SIZE_MAX;
+}
+
+static void string_move(uint8_t *dst, const uint8_t *src, size_t len)
+{
+	lines_v16(dst, src, len / LINE);
+}
+#endif
+
 static void lines_first(uint8_t *dst, const uint8_t *src, size_t cnt);
 
-/* All accesses relaxed: every value is a right function at any time. */
+/* All accesses relaxed: every value is a right function at any time, and so is every bound. */
 static _Atomic(lines_fn) g_lines = lines_first;
+static _Atomic size_t g_string_min = SIZE_MAX;
 
 void copy_init(void)
 {
 	atomic_store_explicit(&g_lines, best_lines(), memory_order_relaxed);
+	atomic_store_explicit(&g_string_min, best_string_min(), memory_order_relaxed);
 }
 
 static void lines_first(uint8_t *dst, const uint8_t *src, size_t cnt)
 {
-	lines_fn lines = best_lines();
+	copy_init();
+	atomic_load_explicit(&g_lines, memory_order_relaxed)(dst, src, cnt);
+}
 
-	atomic_store_explicit(&g_lines, lines, memory_order_relaxed);
-	lines(dst, src, cnt);
+size_t copy_string_min(void)
+{
+	return atomic_load_explicit(&g_string_min, memory_order_relaxed);
+}
+
+/* The stores of rep movsb are in no order among each other: only for memory that a later store publishes. */
+void copy_string(void *dst_, const void *src_, size_t len)
+{
+	uint8_t *dst = dst_;
+	const uint8_t *src = src_;
+	size_t skew = MIN(-(uintptr_t)dst & (LINE - 1), len); /* bytes up to the first whole line */
+	size_t body = ALIGN_DOWN(len - skew, LINE);
+
+	if (body < copy_string_min()) {
+		copy_cached(dst, src, len);
+		return;
+	}
+	copy_small(dst, src, skew);
+	string_move(dst + skew, src + skew, body);
+	copy_small(dst + skew + body, src + skew + body, len - skew - body);
 }
 
 void copy_cached(void *dst_, const void *src_, size_t len)

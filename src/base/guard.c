@@ -107,6 +107,20 @@ bool guard_copy(void *dst, const void *src, size_t len, const void *user)
 	return guard_call(user, len, copy_run, &c);
 }
 
+static void read_run(void *arg)
+{
+	const struct copy *c = arg;
+
+	copy_private(c->dst, c->src, c->len);
+}
+
+bool guard_read(void *dst, const void *src, size_t len)
+{
+	struct copy c = {dst, src, 0, len};
+
+	return guard_call(src, len, read_run, &c);
+}
+
 static void touch_run(void *arg)
 {
 	const struct copy *c = arg;

@@ -30,6 +30,16 @@ static void inline_private(void *dst, const void *src, size_t len)
 	copy_private(dst, src, len);
 }
 
+/* As on a CPU that has it, from the first whole line on. */
+static void any_string(void *dst, const void *src, size_t len)
+{
+	size_t was = copy_string_min();
+
+	atomic_store(&g_string_min, LINE);
+	copy_string(dst, src, len);
+	atomic_store(&g_string_min, was);
+}
+
 static const struct {
 	const char *name;
 	copy_fn fn;
@@ -39,6 +49,7 @@ static const struct {
 	{"copy_small", inline_small, NULL, NULL},
 	{"copy_bytes", inline_bytes, NULL, NULL},
 	{"copy_private", inline_private, NULL, NULL},
+	{"string", any_string, NULL, NULL},
 	{"cached, not initialised", copy_cached, lines_first, NULL},
 	{"cached v16", copy_cached, lines_v16, NULL},
 #if defined(__x86_64__)

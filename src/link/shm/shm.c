@@ -52,11 +52,15 @@ static inline void published(struct shm_peer *sp, size_t len)
 	ring_if_wanted(sp);
 }
 
-/* The same of one whose @len bytes are in a staging run: nobody watches the next run before it is filled. */
+/*
+ * The same of one whose @len bytes are in a staging run: nobody watches the next run before it is filled. What writes
+ * whole lines need not fetch them.
+ */
 static void published_staged(struct shm_peer *sp, size_t len)
 {
 	published(sp, sizeof(struct shm_staged));
-	stage_fetch_next(&sp->s->stage, len);
+	if (len < copy_string_min())
+		stage_fetch_next(&sp->s->stage, len);
 }
 
 /* How far we have taken what @sp sends; every frame to it says so. */
