@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The one reader of /proc/PID/stat, and what our own process has found out.
+// The one reader of /proc/PID/stat.
 #include "base/proc.h"
 
 #include <errno.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-
-static atomic_bool g_is_stranded; /* relaxed: nothing else is told by it */
 
 bool proc_look(int32_t pid, struct proc_stat *out)
 {
@@ -37,12 +34,3 @@ bool proc_look(int32_t pid, struct proc_stat *out)
 	return true;
 }
 
-void proc_strand(void)
-{
-	atomic_store_explicit(&g_is_stranded, true, memory_order_relaxed);
-}
-
-bool proc_is_stranded(void)
-{
-	return atomic_load_explicit(&g_is_stranded, memory_order_relaxed);
-}

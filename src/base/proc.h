@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What is true of a process: what /proc tells of any, and what its layers tell each other about ours.
+// What /proc tells of a process.
 #ifndef SF_BASE_PROC_H
 #define SF_BASE_PROC_H
 
@@ -19,9 +19,5 @@ struct proc_stat {
  * true, and nothing told.
  */
 bool proc_look(int32_t pid, struct proc_stat *out);
-
-/** proc_strand() - A peer of ours is, by all that we see, on another host, and this room reaches none. */
-void proc_strand(void);
-bool proc_is_stranded(void);
 
 #endif

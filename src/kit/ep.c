@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/proc.h"
 
 #define CQ_FLAGS   (FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION)
 #define CNTR_FLAGS (FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
@@ -346,7 +345,7 @@ int kit_ep_enable_check(struct kit_ep *ep)
 	return (needs_tx && !ep->tx_cq) || (needs_rx && !ep->rx_cq) ? -FI_ENOCQ : 0;
 }
 
-void kit_ep_late_error(struct kit_ep *ep, int err, int prov_errno, const char *what)
+void kit_ep_late_error(struct kit_ep *ep, int err, int prov_errno, const char *what, bool is_far)
 {
 	const struct fi_eq_err_entry e = {
 		.fid = &ep->fid.fid,
@@ -359,7 +358,7 @@ void kit_ep_late_error(struct kit_ep *ep, int err, int prov_errno, const char *w
 	ep->late_errno = prov_errno;
 	if (ep->eq && kit_eq_unread(ep->eq) < KIT_LATE_MAX)
 		kit_eq_push_err(ep->eq, &e, what, strlen(what) + 1);
-	if (!ep->eq && ep->tx_cq && proc_is_stranded())
+	if (!ep->eq && ep->tx_cq && is_far)
 		kit_cq_strand(ep->tx_cq, err);
 	LOG_FEW(LOG_LVL_WARN, ep->late_told, "an operation that was over for its caller, or asked for no completion, has failed: error %d (%s), %s", prov_errno,
 		fi_strerror(err), what);

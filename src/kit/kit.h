@@ -520,11 +520,11 @@ static inline bool kit_rx_wants_cqe(const struct kit_ep *ep, uint64_t flags)
 /**
  * kit_ep_late_error() - An operation has failed that no completion can name: it asked for none, or has had it. What the
  * program once gave as its context may be freed or in use again, so this is an event of the endpoint (its event queue's
- * error entry with @what), and a line in the log. An endpoint without an event queue, in a room that does not reach the
- * host of its peer (proc_is_stranded()): the next read of its queue fails, or a job that is set up wrong would wait for
- * ever. Not so in other cases: that one peer has gone must not end a server. Lock held.
+ * error entry with @what), and a line in the log. @is_far: this operation's peer is on a host that the room does not
+ * reach; without an event queue the next read of the endpoint's queue fails then, or a job that is set up wrong would
+ * wait for ever. Not so in other cases: that one peer has gone must not end a server. Lock held.
  */
-void kit_ep_late_error(struct kit_ep *ep, int err, int prov_errno, const char *what);
+void kit_ep_late_error(struct kit_ep *ep, int err, int prov_errno, const char *what, bool is_far);
 /**
  * kit_ep_control() - fi_control(FI_GETOPSFLAG, FI_SETOPSFLAG ...) on endpoints; -FI_ENOSYS others. FI_ENABLE is the
  * provider's.

@@ -71,4 +71,7 @@ int hostpart_init(struct hostpart *h, const struct hostpart_kind *kind, const st
 int hostpart_ip(const struct hostpart *h, uint32_t nr, uint8_t ip[16], uint16_t *base);
 int hostpart_nr(const struct hostpart *h, const uint8_t ip[16], uint16_t port, uint32_t *nr, uint16_t *base);
 
+/** hostpart_mark() - On loopback, where each host has @own: a hash of which host this is, never 0. Elsewhere 0. */
+uint16_t hostpart_mark(const uint8_t own[16]);
+
 #endif

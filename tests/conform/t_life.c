@@ -484,12 +484,49 @@ static void life_successor(struct ct *c)
 	ct_close(c);
 }
 
+/*
+ * A peer that went before anybody here had reached it is no peer on another host: an injected message to it is lost,
+ * the queue goes on, and what asks for a completion has its error entry.
+ */
+static void life_unmet(struct ct *c)
+{
+	struct fi_cq_tagged_entry t;
+	struct fi_cq_err_entry e = {0};
+	uint8_t mem[8] = {0};
+	struct ct_ep2 gone;
+	fi_addr_t to;
+	ssize_t ret, sent = -FI_EAGAIN;
+
+	ct_open(c);
+	ct_ep2_open(c, &gone);
+	RET(1, fi_av_insert(c->av, gone.addr, 1, &to, 0, NULL));
+	ct_ep2_close(c, &gone);
+	for (unsigned i = 0; i < 2; i++) {
+		while ((ret = fi_inject(c->ep, mem, sizeof(mem), to)) == -FI_EAGAIN)
+			RET(-FI_EAGAIN, fi_cq_read(c->txcq, &t, 1));
+		do {
+			if (sent == -FI_EAGAIN)
+				sent = fi_send(c->ep, mem, sizeof(mem), NULL, to, &c->ctx[0]);
+			ret = fi_cq_read(c->txcq, &t, 1);
+		} while (ret == -FI_EAGAIN && (!sent || sent == -FI_EAGAIN));
+		RET(sent ? -FI_EAGAIN : -FI_EAVAIL, ret); /* opx may refuse the call */
+		if (!sent)
+			RET(1, fi_cq_readerr(c->txcq, &e, 0));
+		CHECK(sent || e.op_context == &c->ctx[0], "the error entry of another one");
+		sent = -FI_EAGAIN;
+	}
+	for (unsigned i = 0; i < 1000; i++)
+		RET(-FI_EAGAIN, fi_cq_read(c->txcq, &t, 1));
+	ct_close(c);
+}
+
 const struct ct_test life_tests[] = {
 	{"life_busy", life_busy, FI_MSG, 0, CT_SOLO, NULL},
 	{"life_again", life_again, FI_MSG, 0, CT_GENS, NULL, NULL, NULL, 90},
 	{"life_pending", life_pending, FI_TAGGED, 0, CT_GENS | CT_ANY_PATH, NULL},
 	{"life_many_eps", life_many_eps, FI_MSG, 0, CT_SOLO | CT_ANY_PATH, "ep_cnt"},
 	{"life_last_words", life_last_words, FI_MSG, 0, CT_ANY_PATH, NULL},
+	{"life_unmet", life_unmet, FI_MSG, 0, CT_SOLO, NULL},
 	{"life_successor", life_successor, FI_MSG, 0, CT_ANY_PATH, NULL},
 	{"life_fork", life_fork, FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC, 0, CT_NO_ONE, NULL, NULL, NULL, 60},
 	{"life_fork_fresh", life_fork_fresh, FI_MSG, 0, CT_SOLO | CT_ANY_PATH, NULL},

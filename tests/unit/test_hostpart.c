@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Numbers of hosts: what a kind of them changes, one map for several kinds. The mapping itself: test_cassini_addr.c.
+#include "link/core/ip.h"
 #include "unit.h"
 
 #include <errno.h>
@@ -182,11 +183,28 @@ static void loop__is_in_range(void **state)
 	is_at(&h, 1, "127.0.0.1", 19200);
 }
 
+/* Hosts on loopback have the same addresses; elsewhere addresses tell them apart. */
+static void mark__on_loopback(void **state)
+{
+	uint8_t ip[16];
+	uint16_t mark;
+
+	(void)state;
+	assert_true(link_ip_parse("127.0.0.1", ip));
+	mark = hostpart_mark(ip);
+	assert_int_not_equal(mark, 0);
+	assert_true(link_ip_parse("::1", ip));
+	assert_int_equal(hostpart_mark(ip), mark);
+	assert_true(link_ip_parse("10.0.0.1", ip));
+	assert_int_equal(hostpart_mark(ip), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(kind__limits),	  cmocka_unit_test(kind__refusals),    cmocka_unit_test(map__two_kinds),
 		cmocka_unit_test(map__too_long), cmocka_unit_test(loop__is_in_range),
+		cmocka_unit_test(mark__on_loopback),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

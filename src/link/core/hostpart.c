@@ -118,25 +118,39 @@ static bool mask_find(uint32_t own, uint32_t *mask)
 	return found;
 }
 
-/*
- * Which host this is, as a number that leaves room for all its adapters; the same in all processes that share its
- * loopback.
- */
-static uint32_t loop_base(const struct hostpart_kind *kind)
+/* Numbers that tell hosts apart: the same sequence in all processes that share a loopback. */
+static void host_mix(struct rng *out)
 {
 	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
 	uint64_t hash = 0xcbf29ce484222325ULL; /* FNV-1a */
 	char boot[64] = "";
 	ssize_t len = fd < 0 ? 0 : read(fd, boot, sizeof(boot));
 	struct stat st;
-	struct rng mix;
 
 	if (fd >= 0)
 		close(fd);
 	for (ssize_t i = 0; i < len; i++)
 		hash = (hash ^ (uint8_t)boot[i]) * 0x100000001b3ULL;
-	rng_seed(&mix, hash ^ (stat("/proc/self/ns/net", &st) ? 0 : (uint64_t)st.st_ino));
+	rng_seed(out, hash ^ (stat("/proc/self/ns/net", &st) ? 0 : (uint64_t)st.st_ino));
+}
+
+/* Which host this is, as a number that leaves room for all its adapters. */
+static uint32_t loop_base(const struct hostpart_kind *kind)
+{
+	struct rng mix;
+
+	host_mix(&mix);
 	return 1 + (uint32_t)rng_below(&mix, kind->max + 1 - kind->dev_max);
+}
+
+uint16_t hostpart_mark(const uint8_t own[16])
+{
+	struct rng mix;
+
+	if (!link_ip_is_loopback(own))
+		return 0;
+	host_mix(&mix);
+	return (uint16_t)(1 + rng_below(&mix, UINT16_MAX));
 }
 
 /* Adapters that no key puts anywhere. */

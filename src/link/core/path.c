@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/proc.h"
 #include "link/core/link_int.h"
 
 /*
@@ -54,12 +53,18 @@ static bool was_met(const struct link_peer *peer)
 	return at.is_met;
 }
 
-/* Hosts that are all on loopback look like one, on which nobody has the peer's address. Says once which key helps. */
+/*
+ * Hosts that are all on loopback look like one, on which nobody has the peer's address. Says once which key helps.
+ * Where peers are places their numbers tell hosts on loopback apart (hostpart_init()): one that comes to here is of
+ * this host, and has ended.
+ */
 static bool is_lost_on_loopback(const struct link_peer *peer, int status)
 {
 	struct link_port *p = peer->port;
 
-	if (p->is_refusal_said || p->node->attr.world || (status != -ECONNREFUSED && status != -EHOSTUNREACH))
+	if (p->is_refusal_said || p->by_place || p->node->attr.world)
+		return false;
+	if (status != -ECONNREFUSED && status != -EHOSTUNREACH)
 		return false;
 	return link_ip_is_loopback(p->self.ip) && !was_met(peer);
 }
@@ -81,7 +86,6 @@ static bool peer_end(struct link_peer *peer, int status)
 	p->events++;
 	if (is_lost_on_loopback(peer, status)) {
 		p->is_refusal_said = true;
-		proc_strand();
 		log_line(LOG_LVL_WARN, __func__, __LINE__,
 			 "%s: no adapter with this address on this host; between hosts set "
 			 "SOFTFABRIC_NET=\"if=...\" to an interface, an address or auto",

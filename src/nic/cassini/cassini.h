@@ -144,6 +144,8 @@ void cassini_close(struct cassini *nic);
 /** cassini_set_service() - From now on the adapter thread calls @fn in place of polling the adapter. Lock held. */
 void cassini_set_service(struct cassini *nic, void (*fn)(void *ctx), void *ctx);
 const struct cassini_devinfo *cassini_info(const struct cassini *nic);
+/** cassini_is_far() - Whether @nic_addr is of a host that we do not reach: its adapters and ours are on loopback. */
+bool cassini_is_far(const struct cassini *nic, uint32_t nic_addr);
 void cassini_idle(struct cassini *nic);   /* a poll found nothing: spin or yield. Not under the lock. */
 bool cassini_forked(const struct cassini *nic);
 const uint8_t *cassini_fork_mark(const struct cassini *nic);

@@ -43,6 +43,14 @@ int cassini_addr_of(const struct cassini *nic, uint32_t nic_addr, uint16_t vni, 
 	return rc;
 }
 
+bool cassini_is_far(const struct cassini *nic, uint32_t nic_addr)
+{
+	uint8_t ip[16];
+	uint16_t base;
+
+	return nic->addr.loop && hostpart_ip(&nic->addr, nic_addr, ip, &base);
+}
+
 int cassini_addr_who(const struct cassini *nic, const struct link_addr *addr, uint16_t vni, uint32_t *nic_addr, uint16_t *pid)
 {
 	uint16_t base;

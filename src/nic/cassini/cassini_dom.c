@@ -8,7 +8,6 @@
 #include "base/guard.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/proc.h"
 #include "base/rng.h"
 
 /*
@@ -107,10 +106,9 @@ static int peer_link(struct cassini_peer *peer, const struct link_addr *addr)
 /* Two hosts that both are on loopback. Once: a job that finds out has many such peers. */
 static void lost_on_loopback(struct cassini *nic, uint32_t addr)
 {
-	if (!nic->addr.loop || nic->is_refusal_said)
+	if (!cassini_is_far(nic, addr) || nic->is_refusal_said)
 		return;
 	nic->is_refusal_said = true;
-	proc_strand();
 	LOG_WARN("NIC %#x: no adapter with this address on this host; between hosts set SOFTFABRIC_NET=\"if=...\" to an interface, an address or auto",
 		 addr);
 }

@@ -72,6 +72,7 @@ enum { EFANIC_ACCESS_LOCAL_WRITE = 1, EFANIC_ACCESS_REMOTE_WRITE = 2, EFANIC_ACC
 struct efanic_dev_attr {
 	char name[32];            /* ibdev name, "rdmap0s6" */
 	uint8_t gid[16];          /* network order; says what address it sends from (efanic_gid.h) */
+	uint16_t host;            /* on loopback a hash of the host, which @gid does not tell, never 0; else 0 */
 	uint16_t vendor_id;       /* 0x1d0f */
 	uint16_t vendor_part_id;  /* 0xefa0 .. 0xefa4 */
 	uint32_t device_caps;     /* EFANIC_CAP_* */

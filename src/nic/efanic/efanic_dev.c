@@ -8,6 +8,7 @@
 #include "base/conf.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "link/hostpart.h"
 #include "nic/common/nic_room.h"
 
 /* --- the room --- */
@@ -117,6 +118,7 @@ static int attr_fill(const struct nic_room *all, int idx, const struct nic_place
 	};
 	snprintf(out->name, sizeof(out->name), "rdmap%us%u", slot[idx].bus, slot[idx].device);
 	efanic_gid_of_ip(at->ip, out->gid);
+	out->host = hostpart_mark(at->ip);
 	return 0;
 }
 

@@ -363,7 +363,8 @@ void cxi_send_lost(void *txc, const struct cassini_cmd *lost, uint8_t rc)
 	if (!tx) {
 		LOG_WARN("out of memory: a refused message of %u bytes is lost", lost->request_len);
 		if (t->ep && !t->ep->kit.closing)
-			kit_ep_late_error(&t->ep->kit, cxi_errno(rc), rc, cxi_strerror(rc));
+			kit_ep_late_error(&t->ep->kit, cxi_errno(rc), rc, cxi_strerror(rc),
+					  cassini_is_far(t->ep->domain->nic, lost->nic));
 		return;
 	}
 	send_init(tx, &a, &dest, lost->user_ptr);

@@ -117,7 +117,8 @@ void cxi_tx_fail(struct cxi_tx *tx, int err, int prov_errno)
 			LOG_INFO("request to NIC %#x PID %u: error %d (%s)", tx->dest.nic, tx->dest.pid, prov_errno, cxi_strerror((unsigned)prov_errno));
 		count(tx, 0, 1);
 		if (tx->is_silent && !ep->kit.closing)
-			kit_ep_late_error(&ep->kit, err, prov_errno, cxi_strerror((unsigned)prov_errno));
+			kit_ep_late_error(&ep->kit, err, prov_errno, cxi_strerror((unsigned)prov_errno),
+					  cassini_is_far(ep->domain->nic, tx->dest.nic));
 		else if (ep->kit.tx_cq && !ep->kit.closing)
 			kit_cq_push_err(ep->kit.tx_cq, &e, NULL, 0);
 	}

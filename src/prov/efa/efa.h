@@ -42,7 +42,7 @@ extern struct fi_provider g_efa_prov; /* efa_prov.c */
 struct efa_addr {
 	uint8_t gid[16]; /* network order */
 	uint16_t qpn;
-	uint16_t pad;
+	uint16_t host;   /* 0 on the real adapter; struct efanic_dev_attr */
 	uint32_t qkey;   /* connection id */
 	uint8_t rsvd[8];
 };
@@ -109,6 +109,11 @@ struct efa_av {
 	uint32_t ahn_cap;
 };
 int efa_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av, void *context);
+/**
+ * efa_av_find() - fi_addr_t of the sender of @wc, whose GID goes into @a; the rest of @a is set but for its host: who
+ * reaches us on loopback is of our host, @host, or has an address that does not tell (another provider's over verbs).
+ */
+fi_addr_t efa_av_find(const struct kit_av *av, const struct efanic_wc *wc, uint16_t host, struct efa_addr *a);
 
 /* --- outgoing work request --------------------------------------------------------------------------- */
 struct efa_ep;
@@ -222,6 +227,7 @@ struct efa_peer {
 	LIST_ENTRY(efa_peer) ep_link;      /* ep->all_peers */
 	TAILQ_ENTRY(efa_peer) stranger_link; /* ep->strangers */
 	struct efa_addr addr;
+	bool is_near;                      /* a packet of its has come: whatever its address says, it is here */
 };
 
 /* --- outgoing transfer --------------------------------------------------------------------------------- */
@@ -620,6 +626,8 @@ unsigned efa_prov_errno(const struct efa_peer *peer, unsigned status);
 bool efa_status_is_loss(unsigned status);
 uint64_t efa_host_id(void); /* of this machine, 0 if it has none */
 const char *efa_strerror(unsigned prov_errno);
+/** efa_peer_is_far() - @peer is on another host, and its GID and ours are on loopback: SOFTFABRIC_NET lacks if=. */
+bool efa_peer_is_far(const struct efa_ep *ep, const struct efa_peer *peer);
 /** efa_err_data() - "<text> My EFA addr: ... Peer EFA addr: ..." into @buf; its length. */
 size_t efa_err_data(const struct efa_ep *ep, const struct efa_peer *peer, unsigned prov_errno, char *buf, size_t cap);
 

@@ -35,6 +35,19 @@ int efa_addr_give(const struct efa_addr *self, void *addr, size_t *len)
 	return addr && cap >= EFA_ADDR_LEN ? 0 : -FI_ETOOSMALL;
 }
 
+fi_addr_t efa_av_find(const struct kit_av *av, const struct efanic_wc *wc, uint16_t host, struct efa_addr *a)
+{
+	fi_addr_t found;
+
+	efanic_wc_gid(wc, a->gid);
+	a->host = 0;
+	found = kit_av_find(av, a);
+	if (found != FI_ADDR_NOTAVAIL || !host)
+		return found;
+	a->host = host;
+	return kit_av_find(av, a);
+}
+
 static const char *av_straddr(struct kit_av *av, const void *addr, char *buf, size_t *len)
 {
 	struct efa_addr a;

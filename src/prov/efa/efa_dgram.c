@@ -37,8 +37,7 @@ static fi_addr_t source_of(const struct efa_dgram *ep, const struct efanic_wc *w
 {
 	struct efa_addr a = {.qpn = wc->src_qpn};
 
-	efanic_wc_gid(wc, a.gid);
-	return kit_av_find(ep->kit.av, &a);
+	return efa_av_find(ep->kit.av, wc, ep->self.host, &a);
 }
 
 static void push_error(struct efa_dgram *ep, struct kit_cq *cq, const struct dgram_wr *wr, unsigned status)
@@ -52,7 +51,7 @@ static void push_error(struct efa_dgram *ep, struct kit_cq *cq, const struct dgr
 	const char *text = efa_strerror(status);
 
 	if (wr->is_silent)
-		kit_ep_late_error(&ep->kit, e.err, e.prov_errno, text);
+		kit_ep_late_error(&ep->kit, e.err, e.prov_errno, text, false);
 	else if (cq)
 		kit_cq_push_err(cq, &e, text, strlen(text) + 1);
 }
@@ -319,6 +318,7 @@ int efa_dgram_open(struct fid_domain *domain, struct fi_info *info, struct fid_e
 		return -FI_ENOMEM;
 	ep->domain = d;
 	memcpy(ep->self.gid, d->attr.gid, sizeof(ep->self.gid));
+	ep->self.host = d->attr.host;
 	ret = slab_init(&ep->wrs, sizeof(struct dgram_wr), 16, 64, 0);
 	if (!ret)
 		ret = kit_ep_init(&ep->kit, &d->kit, info, dgram_progress, context);

@@ -328,6 +328,7 @@ static void init_limits(struct efa_ep *ep, const struct fi_info *info)
 	ep->shm_permitted = true;
 	ep->kit.inject_size = info->tx_attr->inject_size;
 	memcpy(ep->self.gid, ep->domain->attr.gid, 16);
+	ep->self.host = ep->domain->attr.host;
 	do
 		ep->self.qkey = (uint32_t)rng_entropy() & 0x7fffffff;
 	while (!ep->self.qkey);

@@ -128,20 +128,15 @@ uint64_t efa_host_id(void)
 	return strtoull(tag + 3, NULL, 16);
 }
 
-/* Two hosts that both are on loopback look like one, on which nobody has the peer's address. */
-static const char *hint(const struct efa_ep *ep, const struct efa_peer *peer, unsigned prov_errno)
+bool efa_peer_is_far(const struct efa_ep *ep, const struct efa_peer *peer)
 {
-	struct in6_addr self;
+	return ep->self.host && peer->addr.host && peer->addr.host != ep->self.host && !peer->is_near;
+}
 
-	must(efanic_ip_of_gid(ep->self.gid, self.s6_addr));
-	if (prov_errno != EFANIC_REMOTE_BAD_DEST_QPN && prov_errno != EFANIC_LOCAL_UNREACH_REMOTE &&
-	    prov_errno != EFA_ERR_UNREACHABLE)
-		return "";
-	if (!peer || peer->is_self || (peer->flags & EFA_PEER_HS_RCVD) || peer->exp_msg_id)
-		return "";
-	if (!IN6_IS_ADDR_LOOPBACK(&self) && !(IN6_IS_ADDR_V4MAPPED(&self) && self.s6_addr[12] == 127))
-		return "";
-	return " (no adapter with this address on this host; between hosts set SOFTFABRIC_NET=\"if=...\")";
+static const char *hint(const struct efa_ep *ep, const struct efa_peer *peer)
+{
+	return peer && efa_peer_is_far(ep, peer) ?
+		       " (no adapter with this address on this host; between hosts set SOFTFABRIC_NET=\"if=...\")" : "";
 }
 
 size_t efa_err_data(const struct efa_ep *ep, const struct efa_peer *peer, unsigned prov_errno, char *buf, size_t cap)
@@ -156,7 +151,7 @@ size_t efa_err_data(const struct efa_ep *ep, const struct efa_peer *peer, unsign
 		efa_addr_str(&peer->addr, other, &len);
 	}
 	n = snprintf(buf, cap, "%s%s My EFA addr: %s My host id: i-%017llx Peer EFA addr: %s Peer host id: i-%017llx",
-		     efa_strerror(prov_errno), hint(ep, peer, prov_errno), self, (unsigned long long)efa_host_id(), other,
+		     efa_strerror(prov_errno), hint(ep, peer), self, (unsigned long long)efa_host_id(), other,
 		     peer ? (unsigned long long)peer->host_id : 0ULL);
 	return n < 0 ? 0 : MIN((size_t)n + 1, cap);
 }

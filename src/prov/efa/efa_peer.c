@@ -370,8 +370,12 @@ void efa_peer_named(struct efa_ep *ep, fi_addr_t fi_addr, const struct efa_addr 
 
 /* --- who sent it ---------------------------------------------------------------------------------- */
 
-/* The sender's address from what the packet and the adapter say; false if they contradict each other. */
-static bool sender_addr(const struct efanic_wc *wc, const struct efa_hdr *h, struct efa_addr *a)
+/*
+ * The sender's address from what the packet and the adapter say, and its number, if it has one; false if they
+ * contradict each other.
+ */
+static bool sender_find(const struct efa_ep *ep, const struct efanic_wc *wc, const struct efa_hdr *h,
+			struct efa_addr *a, fi_addr_t *fi_addr)
 {
 	uint8_t gid[16];
 
@@ -379,13 +383,14 @@ static bool sender_addr(const struct efanic_wc *wc, const struct efa_hdr *h, str
 	efanic_wc_gid(wc, gid);
 	if ((efa_pkt_tab[h->type].props & EFA_P_REQ) && (h->flags & EFA_FLAG_RAW_ADDR)) {
 		memcpy(a, h->raw_addr, sizeof(*a));
+		*fi_addr = kit_av_find(ep->kit.av, a);
 		return !memcmp(a->gid, gid, sizeof(gid)) && a->qpn == wc->src_qpn;
 	}
 	if (!(h->flags & EFA_FLAG_CONNID))
 		return false;
-	memcpy(a->gid, gid, sizeof(gid));
 	a->qpn = wc->src_qpn;
 	a->qkey = h->connid;
+	*fi_addr = efa_av_find(ep->kit.av, wc, ep->self.host, a);
 	return true;
 }
 
@@ -397,12 +402,13 @@ struct efa_peer *efa_peer_of_packet(struct efa_ep *ep, const struct efanic_wc *w
 
 	if (likely(peer != NULL))
 		return peer;
-	if (!wc->src || !sender_addr(wc, h, &a)) {
+	if (!wc->src || !sender_find(ep, wc, h, &a, &fi_addr)) {
 		ep->stats.drop_unknown_peer++;
 		return NULL;
 	}
-	fi_addr = kit_av_find(ep->kit.av, &a);
 	peer = fi_addr != FI_ADDR_NOTAVAIL ? efa_peer_get(ep, fi_addr) : stranger_get(ep, wc, h, &a);
+	if (peer)
+		peer->is_near = true;
 	if (peer && !efanic_dst_user(wc->src))
 		efanic_dst_set_user(wc->src, peer);
 	return peer;

@@ -171,7 +171,7 @@ void efa_tx_fail(struct efa_tx *tx, int err, unsigned prov_errno)
 
 		e.tag = tx->kind == EFA_TX_SEND ? tx->tag : 0;
 		if (unlikely(tx->flags & EFA_NO_CQE))
-			kit_ep_late_error(&ep->kit, err, (int)prov_errno, text);
+			kit_ep_late_error(&ep->kit, err, (int)prov_errno, text, efa_peer_is_far(ep, tx->peer));
 		else if (ep->kit.tx_cq)
 			kit_cq_push_err(ep->kit.tx_cq, &e, text, len);
 		kit_cntr_add(ep->kit.cntr[cntr_of_kind[tx->kind]], 0, 1);

@@ -141,7 +141,7 @@ static void op_failed(struct opx_op *op)
 		return;
 	op_over(op);
 	if (op->kind != OPX_OP_SERVE && op->flags & OPX_NO_CQE)
-		kit_ep_late_error(&op->ep->kit, op->err, op->why, opx_strerror(op->why));
+		kit_ep_late_error(&op->ep->kit, op->err, op->why, opx_strerror(op->why), false);
 	else if (op->kind != OPX_OP_SERVE && op->ep->kit.tx_cq)
 		kit_cq_push_err(op->ep->kit.tx_cq, &e, NULL, 0);
 	kit_cntr_add(cntr_of(op), 0, 1);

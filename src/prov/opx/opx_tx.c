@@ -237,7 +237,7 @@ void opx_refused(struct opx_peer *peer, enum opx_status why)
 	struct opx_ep *ep = peer->ep;
 
 	ep->stats.rma_refused++;
-	kit_ep_late_error(&ep->kit, opx_err_of(why), (int)why, opx_strerror((int)why));
+	kit_ep_late_error(&ep->kit, opx_err_of(why), (int)why, opx_strerror((int)why), false);
 	if (ep->kit.cntr[KIT_CNTR_WRITE])
 		kit_cntr_add(ep->kit.cntr[KIT_CNTR_WRITE], 0, 1);
 }
