@@ -624,10 +624,46 @@ static void cassini_pte_close__with_paused_append(void **state)
 	tf_close();
 }
 
+static struct cassini_event lost;
+static unsigned lost_cnt;
+
+static void on_lost(void *user, const struct cassini_event *put)
+{
+	assert_ptr_equal(user, cassini_pte_user(g_tf.pte));
+	lost = *put;
+	lost_cnt++;
+}
+
+/* The owner of the PTE wants none of them: one that is there, and one whose data is landing. */
+static void cassini_pte_unmap__headers_go(void **state)
+{
+	(void)state;
+	tf_open(TF_FLOWCTRL, 32, 10);
+	g_tf.pte->opts.on_lost = on_lost;
+	tf_append_any(CASSINI_OVERFLOW, g_tf_over, sizeof(g_tf_over), 50);
+	assert_int_equal(tf_put(1, g_tf_src, 100), CASSINI_VERDICT_LIST + CASSINI_OVERFLOW);
+	tf_event(CASSINI_EV_PUT, CASSINI_RC_OK);
+	assert_int_equal(tf_put_bulk(1, TF_BIG - 100), 0);
+	assert_int_equal(mt_unexp_cnt(&g_tf.pte->ules), 2);
+	cassini_pte_unmap(g_tf.pte, &g_tf.dom, TF_IDX);
+	assert_int_equal(lost_cnt, 1);
+	assert_int_equal(lost.mlength, 100);
+	tf_bulk_end(0);
+	tf_event(CASSINI_EV_PUT, CASSINI_RC_OK);
+	assert_int_equal(lost_cnt, 2);
+	assert_int_equal(lost.mlength, TF_BIG - 100);
+	assert_int_equal(mt_unexp_cnt(&g_tf.pte->ules), 0);
+	assert_int_equal(g_tf.lni.used[CASSINI_RSRC_LE], 1);
+	tf_append(CASSINI_PRIORITY, TF_RECV, g_tf_dst, TF_BIG, 1, 7);
+	tf_no_event();
+	tf_close();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(cassini_pte_map__each_index_once),
+		cmocka_unit_test(cassini_pte_unmap__headers_go),
 		cmocka_unit_test(cassini_pte_open__limits),
 		cmocka_unit_test(cassini_set_state__drops_must_agree),
 		cmocka_unit_test(cassini_set_state__first_generation_counts_from_minus_one),

@@ -442,6 +442,8 @@ struct cassini_pte_opts {
 	/* indices 0-15, with en_flowctrl: want of buffers or event slots holds back senders instead of DISABLED */
 	bool lossless;
 	bool no_atomic;         /* atomics are refused: entries are for messages, which an atomic would use up unseen */
+	/* not NULL: see cassini_pte_unmap(); may do nothing with the adapter. @user: the PTE's */
+	void (*on_lost)(void *user, const struct cassini_event *put);
 };
 /**
  * cassini_pte_open() - In state RESET, no entries. @eq: its events (NULL: none). Return: 0; -ENOSPC limit (logged);
@@ -466,6 +468,10 @@ unsigned cassini_pte_ptn(const struct cassini_pte *pte); /* its number */
  * -EINVAL; -ENOSPC.
  */
 int cassini_pte_map(struct cassini_pte *pte, struct cassini_dom *dom, unsigned pid_idx);
+/**
+ * cassini_pte_unmap() - The reverse. Unexpected headers that came by @dom stay, and are of no Domain, if the PTE has no
+ * on_lost(); else each vanishes, now or when its data has landed, and is shown to it: nothing else tells of it.
+ */
 void cassini_pte_unmap(struct cassini_pte *pte, struct cassini_dom *dom, unsigned pid_idx);
 
 enum { /* cassini_le_attr.flags, bits of the device */

@@ -174,6 +174,8 @@ static void header_landed(struct cassini_pte *pte, struct cassini_ule *ule, uint
 		claimed_report(ule, rc);
 	if (is_claimed || rc != CASSINI_RC_OK || pte->closing)
 		cassini_ule_free(pte, ule);
+	else if (!ule->peer && pte->opts.on_lost)
+		cassini_ule_lose(pte, ule);
 	if (!pte->closing)
 		cassini_pte_kick(pte);
 }

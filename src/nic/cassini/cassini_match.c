@@ -218,6 +218,14 @@ void cassini_ule_free(struct cassini_pte *pte, struct cassini_ule *ule)
 		cassini_rsrc_put(pte->lni, CASSINI_RSRC_LE);
 }
 
+void cassini_ule_lose(struct cassini_pte *pte, struct cassini_ule *ule)
+{
+	struct cassini_event ev = ule->ev;
+
+	cassini_ule_free(pte, ule);
+	pte->opts.on_lost(pte->user, &ev);
+}
+
 static bool ule_is_taken(const struct cassini_ule *ule, const struct cassini_le *le)
 {
 	uint64_t space = le->flags & CASSINI_LE_MANAGE_LOCAL ? le->length - le->offset : le->length;

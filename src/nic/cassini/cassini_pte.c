@@ -251,14 +251,17 @@ void cassini_pte_unmap(struct cassini_pte *pte, struct cassini_dom *dom, unsigne
 		return;
 	dom->pte[pid_idx] = NULL;
 	pte->map_cnt--;
-	/* headers outlive the mapping, but not the Domain with its peers */
-	for (struct mt_node *n = mt_unexp_first(&pte->ules); n; n = mt_unexp_next(n)) {
+	/* headers may outlive the mapping, but not the Domain with its peers */
+	for (struct mt_node *n = mt_unexp_first(&pte->ules), *next; n; n = next) {
 		struct cassini_ule *ule = container_of(n, struct cassini_ule, mt);
 
-		if (ule->peer && ule->peer->dom == dom) {
-			ule->peer = NULL;
-			ule->ev.dom = NULL;
-		}
+		next = mt_unexp_next(n);
+		if (!ule->peer || ule->peer->dom != dom)
+			continue;
+		ule->peer = NULL;
+		ule->ev.dom = NULL;
+		if (pte->opts.on_lost && !ule->landing)
+			cassini_ule_lose(pte, ule);
 	}
 }
 

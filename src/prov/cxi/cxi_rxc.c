@@ -31,6 +31,14 @@ static uint32_t get_tclass(const struct cxi_domain *d, uint32_t tclass)
 	return tclass;
 }
 
+/* The endpoint of an unexpected message has closed: like what software holds of it, it is no receive's any more. */
+static void header_lost(void *user, const struct cassini_event *put)
+{
+	struct cxi_rxc *r = container_of(user, struct cxi_rxc, pte_req);
+
+	cxi_buf_release(r, put->start, put->mlength);
+}
+
 static int adapter_open(struct cxi_rxc *r, uint32_t slots)
 {
 	const struct cassini_pte_opts opts = {
@@ -39,6 +47,7 @@ static int adapter_open(struct cxi_rxc *r, uint32_t slots)
 		.lossless = r->domain->params.msg_lossless,
 		.no_rget = r->domain->alt_read,
 		.no_atomic = true,
+		.on_lost = header_lost,
 	};
 	struct cassini_cmdq_attr cmdq = {.depth = (uint32_t)r->domain->params.sw_rx_tx_init_max + CMDQ_SPARE};
 	int ret = cassini_eq_open(r->domain->lni, slots, 4, &r->eq);

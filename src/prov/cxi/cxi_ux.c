@@ -45,8 +45,8 @@ static void buf_on_event(struct cxi_req *req, const struct cassini_event *ev)
 	}
 	if (kind && !cxi_fc_hold_message(r, ev))
 		cxi_sw_message(r, ev); /* may empty the buffer, which then is gone if it was unlinked */
-	else if (!kind && ev->auto_unlinked && !b->held)
-		buf_retire(b);
+	else if (!kind && !b->linked && !b->held)
+		buf_retire(b); /* its messages may be lost before their events are read: header_lost() */
 	if (ev->auto_unlinked)
 		cxi_bufs_fill(r, kind);
 	if (unlikely(r->mode == CXI_MATCH_HYBRID))
