@@ -1,114 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Segments between processes: names, owners alive and dead, hostile headers, and a /dev/shm that is
 // full.
-#include <fcntl.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
-#include "shm_fake.h"
-#include "unit.h"
-
-#define DEADLINE_NS (20 * NS_PER_SEC * unit_slow())
-
-static struct link_addr addr_of(uint16_t port)
-{
-	return fake_addr((uint32_t)getpid(), port, 1000u + port);
-}
-
-static struct fake *open_at(const struct link_addr *a, uint64_t budget)
-{
-	struct fake *f = calloc(1, sizeof(*f));
-
-	assert_non_null(f);
-	f->room.shm_budget = budget;
-	assert_int_equal(fake_open(f, a), 0);
-	return f;
-}
-
-static struct fake *open_port(uint16_t port)
-{
-	struct link_addr a = addr_of(port);
-
-	return open_at(&a, 0);
-}
-
-static void close_port(struct fake *f)
-{
-	fake_close(f);
-	free(f);
-}
-
-static bool file_exists(const struct shm_seg *seg)
-{
-	return access(seg->path, F_OK) == 0;
-}
-
-/* --- children that own a port
- * ---------------------------------------------------------------------------------- */
-
-enum child_job { CHILD_SERVE, CHILD_STUCK, CHILD_EXIT };
-
-struct child {
-	pid_t pid;
-	int to, from; /* pipes */
-};
-
-static void child_main(enum child_job job, const struct link_addr *at, int in, int out)
-{
-	struct fake *f = calloc(1, sizeof(*f));
-	char c = 'r';
-
-	alarm(60); /* a child that hangs closes its pipe that way */
-	if (!f || fake_open(f, at) || write(out, &c, 1) != 1)
-		_exit(1);
-	if (job == CHILD_EXIT)
-		_exit(0);
-	fcntl(in, F_SETFL, O_NONBLOCK);
-	while (read(in, &c, 1) != 1)
-		if (job == CHILD_SERVE)
-			fake_poll(f);
-		else
-			usleep(1000);
-	fake_close(f);
-	_exit(0);
-}
-
-/* Its port is open when this returns. */
-static struct child child_start(enum child_job job, const struct link_addr *at)
-{
-	int to[2], from[2];
-	struct child c;
-	char ready;
-
-	assert_int_equal(pipe(to) | pipe(from), 0);
-	c.pid = fork();
-	if (!c.pid)
-		child_main(job, at, to[0], from[1]);
-	assert_true(c.pid > 0);
-	close(to[0]);
-	close(from[1]);
-	c.to = to[1];
-	c.from = from[0];
-	assert_int_equal(read(c.from, &ready, 1), 1);
-	return c;
-}
-
-static int child_end(struct child *c, int sig)
-{
-	int status;
-
-	if (sig)
-		kill(c->pid, sig);
-	else if (write(c->to, "x", 1) != 1)
-		assert_int_equal(errno, EPIPE); /* has ended by itself */
-	assert_int_equal(waitpid(c->pid, &status, 0), c->pid);
-	close(c->to);
-	close(c->from);
-	return status;
-}
+#include "shm_child.h"
 
 /* --- names and owners
  * ------------------------------------------------------------------------------------------ */
@@ -144,90 +41,6 @@ static void shm_seg__live_owner_elsewhere(void **state)
 	assert_int_equal(child_end(&c, 0), 0);
 	assert_int_equal(fake_open(f, &at), 0);
 	close_port(f);
-	(void)state;
-}
-
-static void shm_seg__dead_owner_reaped(void **state)
-{
-	struct link_addr first = addr_of(1), second = addr_of(2);
-	struct child a = child_start(CHILD_EXIT, &first), b = child_start(CHILD_SERVE, &second);
-	struct fake *f;
-	char path[SHM_NAME_MAX];
-
-	child_end(&b, SIGKILL);
-	assert_int_equal(child_end(&a, 0), 0);
-	f = open_port(1); /* the same name */
-	memcpy(path, f->s->seg->path, sizeof(path));
-	path[strlen(path) - 1] = '2';
-	assert_int_equal(access(path, F_OK), -1); /* and the other one went with it */
-	assert_true(file_exists(f->s->seg));
-	close_port(f);
-	(void)state;
-}
-
-/* Return: false if a process of another test, which reaps as all do, was quicker than ours. */
-static bool reaper_try(void)
-{
-	struct link_addr first = addr_of(1);
-	struct child a = child_start(CHILD_SERVE, &first);
-	struct fake *f = open_port(2);
-	struct flock fl = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
-	char path[SHM_NAME_MAX], ready = 0;
-	bool is_locked;
-	int fd, to[2];
-	pid_t pid;
-
-	memcpy(path, f->s->seg->path, sizeof(path));
-	path[strlen(path) - 1] = '1';
-	child_end(&a, SIGKILL);
-	assert_int_equal(pipe(to), 0);
-	pid = fork();
-	if (!pid) {
-		fd = open(path, O_RDWR | O_CLOEXEC);
-		if (fd < 0 || fcntl(fd, F_SETLK, &fl) || access(path, F_OK) || write(to[1], &ready, 1) != 1)
-			_exit(1);
-		nanosleep(&(struct timespec){.tv_nsec = 30 * NS_PER_MS}, NULL); /* as one that waits for a CPU */
-		_exit(unlink(path) ? 2 : 0);
-	}
-	close(to[1]);
-	is_locked = read(to[0], &ready, 1) == 1;
-	close(to[0]);
-	close_port(f);
-	f = open_port(1);
-	assert_true(file_exists(f->s->seg));
-	assert_int_equal(waitpid(pid, &fd, 0), pid);
-	assert_true(WIFEXITED(fd));
-	assert_int_equal(WEXITSTATUS(fd), is_locked ? 0 : 1);
-	close_port(f);
-	return is_locked;
-}
-
-/* Somebody else is about to remove what a dead process left: its name is free a moment later, and not taken. */
-static void shm_seg__reaper_is_at_it(void **state)
-{
-	int tries = 1;
-
-	while (!reaper_try())
-		assert_true(tries++ < 50);
-	(void)state;
-}
-
-/* A reaper in another process must not touch what lives, nor a port of its own. */
-static void shm_seg__reaper_spares_the_living(void **state)
-{
-	struct link_addr at = addr_of(1);
-	struct fake *f = open_port(2), *g;
-	struct child c = child_start(CHILD_SERVE, &at);
-	struct shm_seg *seg;
-
-	g = open_port(3);
-	assert_int_equal(shm_seg_attach(&at, SHM_F_LOSSLESS, &seg), 0);
-	assert_true(shm_seg_is_alive(seg));
-	shm_seg_put(seg);
-	assert_true(file_exists(f->s->seg));
-	close_port(f);
-	close_port(g);
-	assert_int_equal(child_end(&c, 0), 0);
 	(void)state;
 }
 
@@ -760,9 +573,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(shm_seg__file),
 		cmocka_unit_test(shm_seg__live_owner_elsewhere),
-		cmocka_unit_test(shm_seg__dead_owner_reaped),
-		cmocka_unit_test(shm_seg__reaper_is_at_it),
-		cmocka_unit_test(shm_seg__reaper_spares_the_living),
 		cmocka_unit_test(shm_seg__forked_child_leaves_all_alone),
 		cmocka_unit_test(shm_seg__fork_beside_a_busy_thread),
 		cmocka_unit_test(shm_seg__wrong_names),

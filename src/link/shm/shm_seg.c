@@ -26,7 +26,8 @@
  * A process that ends by exit() removes its segments on the way, open ports or not; only who is killed
  * leaves them to a reaper.
  *
- * How a new file is told from one of the dead: a reaper takes the lock itself before it unlinks, and checks that the
+ * How a new file is told from one of the dead: a reaper takes the lock itself before it unlinks (a lock that is not the
+ * owner's proves nothing, so that then it is asked whether there is such a process), and checks that the
  * name still means the file that it has locked; the owner does the same check after it has locked its new file, and
  * starts again if it lost.
  *
@@ -41,6 +42,7 @@
 #endif
 #define REAP_MAX    64 /* files looked at per port that opens */
 #define NEWBORN_SEC 2  /* an unfinished file may be younger than its lock */
+#define LOCK_UNKNOWN (-1)
 #define REAPER_NAPS 500 /* of 1 ms: a reaper may stand in line for a CPU just while it holds a lock */
 
 static pthread_mutex_t g_own_mutex = PTHREAD_MUTEX_INITIALIZER; /* g_own, and shm_seg.refs of all */
@@ -74,14 +76,19 @@ uint32_t shm_tag(const uint8_t ip[16], uint16_t port)
 /* --- liveness
  * ---------------------------------------------------------------------------------------- */
 
-static bool lock_get(int fd, bool is_query)
+static bool lock_get(int fd)
 {
-	struct flock fl = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
+	return fcntl(fd, F_SETLK, &(struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1}) == 0;
+}
 
-	if (!is_query)
-		return fcntl(fd, F_SETLK, &fl) == 0;
-	/* An error means that we cannot tell: then it is alive. */
-	return fcntl(fd, F_GETLK, &fl) || fl.l_type != F_UNLCK;
+/* Who has it: 0: nobody; LOCK_UNKNOWN: we cannot tell; a pid that may mean something in our namespace. */
+static pid_t lock_holder(int fd)
+{
+	struct flock fl = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
+
+	if (fcntl(fd, F_GETLK, &fl))
+		return LOCK_UNKNOWN;
+	return fl.l_type == F_UNLCK ? 0 : fl.l_pid ? fl.l_pid : LOCK_UNKNOWN;
 }
 
 static bool is_same_file(const char *path, dev_t dev, ino_t ino)
@@ -110,6 +117,7 @@ static struct shm_seg *own_find(const char *path)
 static int open_checked(const char *path, int *fd_out, struct stat *st, struct shm_hdr *hdr)
 {
 	bool is_spare, is_dead;
+	pid_t holder;
 	ssize_t n;
 	int fd;
 
@@ -126,11 +134,13 @@ static int open_checked(const char *path, int *fd_out, struct stat *st, struct s
 		return -ENOENT;
 	}
 	*fd_out = fd;
-	is_dead = !lock_get(fd, true); /* asked first: what the dead have written does not change any more */
+	holder = lock_holder(fd); /* asked first: what the dead have written does not change any more */
 	memset(hdr, 0, sizeof(*hdr));
 	n = pread(fd, hdr, sizeof(*hdr), 0);
 	if (n != (ssize_t)sizeof(*hdr))
 		memset(hdr, 0, sizeof(*hdr));
+	/* a reaper has the lock for a moment, too */
+	is_dead = !holder || (holder != hdr->pid && hdr->magic == SHM_MAGIC && shm_proc_is_gone(&hdr->proc));
 	if (!is_dead)
 		return 0;
 	if (hdr->pid != getpid() || !shm_fd_is_mapped(st->st_ino))
@@ -179,7 +189,7 @@ static bool reap_one(const char *path, bool is_mine)
 	if (rc != -ESTALE)
 		return false;
 	is_newborn = hdr.magic != SHM_MAGIC && time(NULL) - st.st_mtime < NEWBORN_SEC;
-	if ((is_mine || !is_newborn) && lock_get(fd, false) && is_same_file(path, st.st_dev, st.st_ino)) {
+	if ((is_mine || !is_newborn) && lock_get(fd) && is_same_file(path, st.st_dev, st.st_ino)) {
 		mark_closed(fd, &hdr);
 		unlink_both(path, hdr.wake);
 		done = true;
@@ -375,7 +385,6 @@ void shm_seg_punch(const struct shm_seg *seg, size_t off, size_t len)
 /* Is @path locked by the process that made it? A reaper holds the lock of a dead one for a moment, too. */
 static bool is_owners_lock(const char *path)
 {
-	struct flock fl = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
 	struct shm_hdr hdr;
 	struct stat st;
 	int fd = -1, rc = open_checked(path, &fd, &st, &hdr);
@@ -383,7 +392,7 @@ static bool is_owners_lock(const char *path)
 
 	if (rc && rc != -ESTALE)
 		return true; /* not to be judged, so not to be waited for */
-	is_owners = !fcntl(fd, F_GETLK, &fl) && fl.l_type != F_UNLCK && fl.l_pid == (pid_t)hdr.pid;
+	is_owners = !rc && lock_holder(fd) == (pid_t)hdr.pid;
 	shm_fd_close(fd);
 	return is_owners;
 }
@@ -423,7 +432,7 @@ static int file_create(const char *path, struct stat *st)
 		}
 		if (fd < 0)
 			return -errno;
-		if (lock_get(fd, false) && fstat(fd, st) == 0 && is_same_file(path, st->st_dev, st->st_ino))
+		if (lock_get(fd) && fstat(fd, st) == 0 && is_same_file(path, st->st_dev, st->st_ino))
 			return fd;
 		close(fd);
 	}
