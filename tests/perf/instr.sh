@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Per message, both ends: instructions (callgrind), system calls (strace) and allocations, for our providers and the
 # stock ones: instr.sh BUILD. Counts repeat exactly: they are differences of two runs of one process with both ends in
-# it. Prints CSV: what,mode,size,provider,per_message
+# it. Prints CSV: what,mode,size,provider,per_message; for mode idle per read of a queue to which nothing comes.
 name=all
 . "$(dirname "$0")/../lib.sh"
 one=$build/tests/perf/bench_one
@@ -37,6 +37,7 @@ for p in $providers shm tcp "udp;ofi_rxd"; do
 	if command -v valgrind >/dev/null; then
 		for mode in inject send; do row instructions $mode 8 "$p" 2000 5000; done
 		row instructions stream 8 "$p" 1280 5120
+		row instructions idle 8 "$p" 2000 5000
 	fi
 	if command -v strace >/dev/null; then
 		row syscalls inject 8 "$p" 1000 6000
