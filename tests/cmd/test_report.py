@@ -16,6 +16,9 @@ local,lat,8,0,near,cxi,20,140,0.7
 local,lat,8,0,near,shm,20,200,1
 local,lat,8,0,near,ucx,5,180,0
 local,lat,8,0,near,raw,20,70,0
+local,lat,8,0,near,efa,3,190,0.95
+local,lat,8,0,near,shm,3,200,1
+local,lat,8,0,far,efa,3,190,0.5
 local,bw,1048576,0,near,efa,20,20e9,2.5
 local,bw,1048576,0,near,cxi,20,20e9,2.5
 local,bw,1048576,0,near,shm,20,8e9,1
@@ -40,6 +43,11 @@ count,instructions,idle,8,efa,40
 count,instructions,idle,8,cxi,41
 count,syscalls,inject,8,efa,0.000
 count,allocations,inject,8,efa,0.2
+scale,efa,8,message_cpu_ns,700
+scale,efa,64,message_cpu_ns,770
+scale,efa,8,peer_bytes,35840
+scale,efa,64,peer_bytes,0
+scale,efa,8,start_ms,200
 memory,efa,known_peer,100000,100
 memory,cxi,known_peer,100000,101
 """
@@ -70,15 +78,34 @@ WANT = [
 # Nothing to compare with, or half of a comparison.
 NOT = ["local bw_busy 1 MiB, of its bw near shm", "local bw_busy 1 MiB, of its bw far", "net bw_busy 1 MiB, of its bw",
        "net bw 1 MiB, 1 % loss near cxi"]
+# What is plotted: blocks of a name and its points.
+PLOTS = {
+    "latency": "".join('"%s, near"\n8 %g\n\n\n' % at for at in (
+        ("efa", 0.1), ("cxi", 0.14), ("shm", 0.2), ("ucx", 0.18), ("raw", 0.07))),
+    "scale": '"efa"\n8 0.7\n64 0.77\n\n\n',
+    "scale_memory": '"efa"\n8 35\n\n\n',
+    "scale_start": '"efa"\n8 0.2\n\n\n',
+}
+
+
+def plots_check(folder):
+    failed = 0
+    for name, want in PLOTS.items():
+        with open("%s/%s.dat" % (folder, name), encoding="utf-8") as f:
+            got = f.read()
+        if got != want:
+            print("%s.dat: %r" % (name, got))
+            failed = 1
+    return failed
 
 
 def main():
-    failed = 0
     with tempfile.TemporaryDirectory() as folder:
         with open(folder + "/bench.csv", "w", encoding="utf-8") as f:
             f.write(CSV)
         command = [sys.executable, REPORT, folder + "/bench.csv", folder]
         p = subprocess.run(command, capture_output=True, text=True, check=False)
+        failed = plots_check(folder)
     if p.returncode or p.stderr:
         print("exit %d: %s" % (p.returncode, p.stderr))
         failed = 1

@@ -5,6 +5,8 @@
 # and UCX) over loopback, shared memory off; wake: sleeping for messages, on this host, against tcp; and in
 # ibv_get_cq_event(). Ours and the stock ones run on the newest libfabric that is found, or on the one of
 # SOFTFABRIC_PEERS, a prefix with lib/libfabric.so.1. UCX takes turns of its own behind each row, raw_limit as well.
+# Rows of local and net are measured on near and on far processors, where there are both; PLACE_SECONDS says how long
+# to wait for those that a virtual machine has shown before and does not have at the moment.
 name=all
 . "$(dirname "$0")/../lib.sh"
 out=${2:-$build/bench}
@@ -16,8 +18,17 @@ need python3
 csv=$out/bench.csv
 : >"$csv"
 
-# cpus_pick - two processors that share a cache at the moment, if there are any
+# cpus_of KIND - two processors that are near, or far, at the moment; nothing without any. What was seen is remembered.
+cpus_of() {
+	"$ofi" -t place | awk -v kind="$1" '$2 == kind { print $1; exit }' | tee "$tmp/cpus"
+	[ ! -s "$tmp/cpus" ] || : >"$tmp/seen_$1"
+}
+
+# cpus_pick - two processors of the kind that is asked for, else such as share a cache at the moment, if there are any
 cpus_pick() {
+	local found=''
+	[ -z "${on:-}" ] || found=$(cpus_of "$on")
+	[ -z "$found" ] || { echo "$found"; return; }
 	"$ofi" -t place | awk '{ at[$2] = at[$2] ? at[$2] : $1 } END { print at["near"] ? at["near"] : at["far"] ? at["far"] : at["smt"] ? at["smt"] : "0,0" }'
 }
 
@@ -72,13 +83,14 @@ ucx_once() {
 	echo "$out"
 }
 
-# ucx SUITE TEST SIZE - the same of UCX, over shared memory or TCP, median of five; a run counts where the cores stay
+# ucx SUITE TEST SIZE - the same of UCX, over shared memory or TCP, median of five, or of three where rounds are few; a
+# run counts where the cores stay
 ucx() {
 	local tls=posix,cma dev=all kind=tag_bw cpus place value
 	command -v ucx_perftest >/dev/null || return
 	[ "$1" = local ] || { tls=tcp dev=lo; }
 	[ "$2" != lat ] || kind=tag_lat
-	for _ in 1 2 3 4 5; do
+	for _ in 1 2 3 $([ "$rounds" -le 21 ] || echo 4 5); do
 		cpus=$(cpus_pick)
 		place=$(place_of "$cpus")
 		value=$(ucx_once "$kind" "$3" "$tls" "$dev" "$cpus")
@@ -98,11 +110,54 @@ raw() {
 	[ "${PIPESTATUS[0]}" = 0 ] || echo "  $(tail -1 "$tmp/err") ($1 $2 of $3 bytes)" >>"$out/failed.txt"
 }
 
+# pair SUITE TEST SIZE ARGUMENTS... - row alone
+pair() { row "$1" -t "$2" -s "$3" "${@:4}"; }
+
 # versus SUITE TEST SIZE ARGUMENTS... - row, and beside it UCX and the raw limit
 versus() {
-	row "$1" -t "$2" -s "$3" "${@:4}"
+	pair "$@"
 	ucx "$1" "$2" "$3"
 	raw "$1" "$2" "$3"
+}
+
+# measured SUITE TEST SIZE KIND - a quarter of the rounds at least were on such processors
+measured() {
+	awk -F, -v OFS=, -v row="$1,$2,$3" -v kind="$4" -v least=$((rounds / 4)) '
+		$1 OFS $2 OFS $3 == row && $5 == kind && $6 != "ucx" && $6 != "raw" && $7 >= least { found = 1 }
+		END { exit !found }' "$csv"
+}
+
+# both pair|versus SUITE TEST SIZE ARGUMENTS... - on processors of each kind that there are; two kinds share the rounds,
+# so that the row takes no longer. A kind that is not there now is put off, for second_chance.
+both() {
+	local kind offered=() all_rounds=$rounds
+	for kind in near far; do [ -z "$(cpus_of $kind)" ] || offered+=($kind); done
+	[ ${#offered[@]} != 0 ] || "$@"
+	local rounds=$((all_rounds / (${#offered[@]} + !${#offered[@]})))
+	[ "$rounds" -gt 0 ] || rounds=1
+	for kind in "${offered[@]}"; do measured "${@:2:3}" $kind || on=$kind "$@"; done
+	for kind in near far; do
+		measured "${@:2:3}" $kind || later+=("$kind $(printf '%q ' "$@")")
+	done
+}
+
+# second_chance - what was put off, while time is left and its kind of processors has been seen at all
+second_chance() {
+	local left entry kind until=$((SECONDS + ${PLACE_SECONDS:-120})) rounds=$((rounds / 2 + 1))
+	while [ ${#later[@]} != 0 ] && [ $SECONDS -lt $until ]; do
+		left=()
+		for entry in "${later[@]}"; do
+			kind=${entry%% *}
+			eval "set -- ${entry#* }"
+			[ -e "$tmp/seen_$kind" ] || continue
+			measured "${@:2:3}" "$kind" && continue
+			[ $SECONDS -ge $until ] || [ -z "$(cpus_of "$kind")" ] || on=$kind "$@"
+			measured "${@:2:3}" "$kind" || left+=("$entry")
+		done
+		later=("${left[@]}")
+		sleep 0.5
+	done
+	[ ${#later[@]} = 0 ] || echo "  ${#later[@]} rows on processors that did not come back" >>"$out/failed.txt"
 }
 
 rm -f "$out/failed.txt"
@@ -142,19 +197,21 @@ for p in $providers; do
 		row "$suite" -n $((rounds / 4 + 1)) -t bw -s 1048576 -p "$p" -e "SOFTFABRIC_NET=udp;key=$tmp/key$seal" -p "$p" -e SOFTFABRIC_NET=udp
 	done
 done
-for size in 8 64 1024 4096 16384 65536 262144 1048576 4194304; do versus local lat $size "${all[@]}" -p shm; done
-for size in 8 1024 16384 65536 1048576; do versus local bw $size "${all[@]}" -p shm; done
-row local -t bw_busy -s 1048576 "${all[@]}" -p shm
-versus local rate 8 "${all[@]}" -p shm
-row local -t put -s 8 "${all_put[@]}" -p shm
+later=()
+for size in 8 64 1024 4096 16384 65536 262144 1048576 4194304; do both versus local lat $size "${all[@]}" -p shm; done
+for size in 8 1024 16384 65536 1048576; do both versus local bw $size "${all[@]}" -p shm; done
+both pair local bw_busy 1048576 "${all[@]}" -p shm
+both versus local rate 8 "${all[@]}" -p shm
+both pair local put 8 "${all_put[@]}" -p shm
 for size in 8 4096 65536; do
-	for test in puts get gets; do row local -t $test -s $size "${all_put[@]}" -p shm; done
+	for test in puts get gets; do both pair local $test $size "${all_put[@]}" -p shm; done
 done
 row idle -t put_idle -s 8 "${all_idle[@]}"
-for size in 8 1024 16384 65536 1048576; do versus net lat $size "${all_net[@]}" -p "udp;ofi_rxd" -p tcp; done
-for size in 1024 65536 1048576; do versus net bw $size "${all_net[@]}" -p "udp;ofi_rxd" -p tcp; done
-row net -t bw_busy -s 1048576 "${all_net[@]}" -p tcp
-versus net rate 8 "${all_net[@]}" -p "udp;ofi_rxd" -p tcp
+for size in 8 1024 16384 65536 1048576; do both versus net lat $size "${all_net[@]}" -p "udp;ofi_rxd" -p tcp; done
+for size in 1024 65536 1048576; do both versus net bw $size "${all_net[@]}" -p "udp;ofi_rxd" -p tcp; done
+both pair net bw_busy 1048576 "${all_net[@]}" -p tcp
+both versus net rate 8 "${all_net[@]}" -p "udp;ofi_rxd" -p tcp
+second_chance
 # Both sides sleep for each message. efa's queues have no wait objects.
 row wake -t wake_cntr -s 8 "${all[@]}" -p tcp
 all_cq=()
@@ -200,7 +257,7 @@ for p in $providers; do timeout 100 "$build/tests/perf/bench_mem" "$p" 64 100000
 # Jobs of more and more processes. Who fails, or needs more than a quarter of a minute, is not asked for larger ones.
 for p in $providers shm tcp; do
 	for n in 2 8 32 64 128 256 512; do
-		[ "$n" -le "${SCALE_MAX:-128}" ] || continue
+		[ "$n" -le "${SCALE_MAX:-512}" ] || continue
 		begin=$SECONDS
 		SCALE_SECONDS=25 timeout 40 "$build/tests/perf/scale" "$p" "$n" 2>"$tmp/err" >"$tmp/scale" || {
 			echo "  $(tail -1 "$tmp/err") ($n processes)" >>"$out/failed.txt"
@@ -229,7 +286,7 @@ echo >&2
 python3 "$(dirname "$0")/report.py" "$csv" "$out"
 [ -s "$out/failed.txt" ] && { echo "Not measured:"; awk '!seen[$0]++' "$out/failed.txt"; }
 if command -v gnuplot >/dev/null; then
-	for plot in latency bandwidth scale; do
+	for plot in latency bandwidth scale scale_memory scale_start; do
 		[ -s "$out/$plot.dat" ] || continue
 		gnuplot -e "out='$out'; what='$plot'" "$(dirname "$0")/plot.gp" 2>"$tmp/err" || { echo "gnuplot: $(head -1 "$tmp/err")"; continue; }
 		echo "plot: $out/$plot.png"

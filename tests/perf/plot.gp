@@ -2,8 +2,9 @@
 # One plot of bench.sh: gnuplot -e "out='FOLDER'; what='latency'" plot.gp - a PNG, and the same as text on the terminal.
 file = out . '/' . what . '.dat'
 set logscale xy
-set xlabel (what eq 'scale') ? 'processes' : 'message, bytes'
-set ylabel (what eq 'latency') ? 'one way, us' : (what eq 'scale') ? 'processor time per message, us' : 'GB/s'
+set xlabel (substr(what, 1, 5) eq 'scale') ? 'processes' : 'message, bytes'
+set ylabel (what eq 'latency') ? 'one way, us' : (what eq 'bandwidth') ? 'GB/s' : (what eq 'scale_memory') ? \
+	'memory per peer, KiB' : (what eq 'scale_start') ? 'start-up, s' : 'processor time per message, us'
 set key autotitle columnheader top left
 set grid
 stats file using 1 nooutput

@@ -3,7 +3,8 @@
 """Table of bench.sh: report.py CSV FOLDER. A row for each of our providers, and for others: its value, that of the best
 of those that it is measured by, their ratio, the goal, and what the machine permits without any protocol.
 
-Writes latency.dat, bandwidth.dat and scale.dat for plot.gp into FOLDER. Lower is better for lat, put and counts, higher for bw and rate.
+Writes latency.dat, bandwidth.dat and three of scale for plot.gp into FOLDER. Lower is better for lat, put and counts,
+higher for bw and rate.
 """
 import statistics
 import sys
@@ -29,7 +30,8 @@ GOAL_BUSY = 0.8
 IDLE_PUT_NS = 5000
 DEPTH_NS = {1000: 40, 10000: 100}
 # (what, mode): at most so many per message; of one poll for "idle"
-COUNTS = {("instructions", "idle"): 40, ("syscalls", "inject"): 0, ("allocations", "inject"): 0, ("allocations", "send"): 0}
+COUNTS = {("instructions", "idle"): 40, ("syscalls", "inject"): 0, ("allocations", "inject"): 0,
+          ("allocations", "send"): 0}
 COUNTS_OF = {("instructions", "inject"): {"efa": 700, "cxi": 900, "opx": 700},
              ("instructions", "send"): {"efa": 850, "cxi": 1050, "opx": 850}}
 EVENT_NS = 1000000
@@ -75,6 +77,17 @@ def measure_of(suite, g, is_high):
     return (max if is_high else min)(known, key=lambda r: r["ratio"], default=None)
 
 
+def once(rows):
+    """A row that was measured for near and for far processors may have met the other kind as well: that run counts
+    which stayed there for most rounds."""
+    best = {}
+    for r in rows:
+        key = tuple(r[k] for k in ("suite", "test", "size", "depth", "place", "prov"))
+        if key not in best or r["rounds"] > best[key]["rounds"]:
+            best[key] = r
+    return list(best.values())
+
+
 def compare_rows(rows):
     """Rows of bench_ofi and of UCX, and what the machine permits."""
     for (suite, test, size, place), g in grouped(rows, "suite", "test", "size", "place"):
@@ -101,8 +114,8 @@ def busy_rows(rows):
     for r in rows:
         bw = idle.get(tuple(r[k] for k in keys))
         if r["test"] == "bw_busy" and bw:
-            line("%s bw_busy %s, of its bw" % (r["suite"], size_name(r["size"])), r["place"], r["prov"], human("bw", r["value"]),
-                 "bw " + human("bw", bw), "%.3f" % (r["value"] / bw), ">= %g" % GOAL_BUSY, r["value"] / bw >= GOAL_BUSY)
+            title = "%s bw_busy %s, of its bw" % (r["suite"], size_name(r["size"]))
+            line(title, r["place"], r["prov"], human("bw", r["value"]), "bw " + human("bw", bw), "%.3f" % (r["value"] / bw), ">= %g" % GOAL_BUSY, r["value"] / bw >= GOAL_BUSY)
 
 
 def special_rows(rows):
@@ -110,7 +123,8 @@ def special_rows(rows):
         if r["suite"] == "idle":
             line("put %s, target idle" % size_name(r["size"]), r["place"], r["prov"], human("put", r["value"]), "", "",
                  "<= %g us" % (IDLE_PUT_NS / 1e3), r["value"] <= IDLE_PUT_NS)
-    for (suite, prov, place), g in grouped((r for r in rows if r["suite"].startswith("loss")), "suite", "prov", "place"):
+    lossy = [r for r in rows if r["suite"].startswith("loss")]
+    for (suite, prov, place), g in grouped(lossy, "suite", "prov", "place"):
         if len(g) != 2:
             continue  # one of the two did not work, and is named among what was not measured
         (bad, good), percent = g, int(suite[4:])
@@ -212,27 +226,27 @@ def scale_rows(lines, folder):
         for n in sorted({n for values in provs.values() for n in values}):
             print("%9d" % n + "".join("%12s" % ("%.4g" % values[n] if n in values else "") for values in provs.values()))
         print("%9s" % "growth" + "".join("%12s" % ("%.2f" % (v[max(v)] / v[min(v)]) if v[min(v)] else "") for v in provs.values()))
-    with open(folder + "/scale.dat", "w") as f:
-        for prov, values in by.get("message_cpu_ns", {}).items():
-            f.write('"%s"\n' % prov + "".join("%d %g\n" % (n, values[n] / 1e3) for n in sorted(values)) + "\n\n")
+    for name, what, unit in (("scale", "message_cpu_ns", 1e3), ("scale_memory", "peer_bytes", 1024),
+                             ("scale_start", "start_ms", 1e3)):
+        with open("%s/%s.dat" % (folder, name), "w") as f:
+            for prov, values in by.get(what, {}).items():
+                points = "".join("%d %g\n" % (n, values[n] / unit) for n in sorted(values) if values[n] > 0)
+                f.write('"%s"\n%s\n\n' % (prov, points) if points else "")
 
 
 def plots_write(rows, folder):
-    """Best place per size, so that one line is one kind of place as far as possible."""
+    """One line is one kind of place: of near and far the one that has more sizes. The scales are logarithmic."""
     for test, name, scale in (("lat", "latency", 1e-3), ("bw", "bandwidth", 1e-9)):
         with open("%s/%s.dat" % (folder, name), "w") as f:
-            for suite, prov in [(suite, prov) for suite, stock in (("local", "shm"), ("net", "tcp")) for prov in OURS + (stock,)]:
-                points = {}
-                for r in rows:
-                    if (r["suite"], r["test"], r["prov"]) == (suite, test, prov) and r["place"] != "same":
-                        if r["size"] not in points or r["rounds"] > points[r["size"]]["rounds"]:
-                            points[r["size"]] = r
-                if not points:
-                    continue
-                f.write('"%s%s"\n' % (prov, " net" if suite == "net" and prov in OURS else ""))
-                for size in sorted(points):
-                    f.write("%d %g\n" % (size, points[size]["value"] * scale))
-                f.write("\n\n")
+            for suite, stock in (("local", "shm"), ("net", "tcp")):
+                here = [r for r in rows if (r["suite"], r["test"]) == (suite, test) and r["value"] > 0]
+                place = max(("near", "far", "smt"), key=lambda at: len({r["size"] for r in here if r["place"] == at}))
+                for prov in OURS + (stock, "ucx", "raw"):
+                    mine = [r for r in here if (r["prov"], r["place"]) == (prov, place)]
+                    points = sorted((r["size"], r["value"] * scale) for r in mine)
+                    if points:
+                        f.write('"%s, %s%s"\n' % (prov, "" if suite == "local" else "net, ", place))
+                        f.write("".join("%d %g\n" % p for p in points) + "\n\n")
 
 
 def main():
@@ -241,6 +255,8 @@ def main():
     kinds = (str, str, int, int, str, str, int, float, float)
     other = ("count", "memory", "mpi", "flood", "beset", "verbs", "version", "scale")
     rows = [dict(zip(keys, (k(v) for k, v in zip(kinds, l)))) for l in lines if l[0] not in other]
+    twice = [r for r in rows if r["suite"] in ("local", "net")]
+    rows = once(twice) + [r for r in rows if r not in twice]
     said = {l[1]: l for l in lines if l[0] == "version"}
     if "libfabric" in said:
         print("ours and stock providers on libfabric %s (%s)%s" % (said["libfabric"][2], said["libfabric"][3],
