@@ -41,13 +41,21 @@ count,instructions,send,8,cxi,1050
 count,instructions,send,8,opx,850
 count,instructions,idle,8,efa,40
 count,instructions,idle,8,cxi,41
+count,instructions,inject/100000,8,efa,770
+count,instructions,inject/100000,8,cxi,992
 count,syscalls,inject,8,efa,0.000
 count,allocations,inject,8,efa,0.2
+scale,efa,2,message_cpu_ns,100
 scale,efa,8,message_cpu_ns,700
 scale,efa,64,message_cpu_ns,770
+scale,cxi,8,message_cpu_ns,700
+scale,cxi,64,message_cpu_ns,1401
 scale,efa,8,peer_bytes,35840
 scale,efa,64,peer_bytes,0
 scale,efa,8,start_ms,200
+scale,efa,64,start_ms,3200
+scale,cxi,8,start_ms,200
+scale,cxi,64,start_ms,3201
 memory,efa,known_peer,100000,100
 memory,cxi,known_peer,100000,101
 """
@@ -70,6 +78,8 @@ WANT = [
     ("instructions per send 8 B opx", "<= 850 reached"),
     ("instructions per idle poll efa", "<= 40 reached"),
     ("instructions per idle poll cxi", "<= 40 MISSED"),
+    ("instructions per inject, 100000 peers known efa", "770.0 one known 700.0 1.100 <= 1.1 reached"),
+    ("instructions per inject, 100000 peers known cxi", "1.101 <= 1.1 MISSED"),
     ("syscalls per inject 8 B efa", "<= 0 reached"),
     ("allocations per inject 8 B efa", "<= 0 MISSED"),
     ("memory per known peer (100000) efa", "<= 100 B reached"),
@@ -82,9 +92,9 @@ NOT = ["local bw_busy 1 MiB, of its bw near shm", "local bw_busy 1 MiB, of its b
 PLOTS = {
     "latency": "".join('"%s, near"\n8 %g\n\n\n' % at for at in (
         ("efa", 0.1), ("cxi", 0.14), ("shm", 0.2), ("ucx", 0.18), ("raw", 0.07))),
-    "scale": '"efa"\n8 0.7\n64 0.77\n\n\n',
+    "scale": '"efa"\n2 0.1\n8 0.7\n64 0.77\n\n\n"cxi"\n8 0.7\n64 1.401\n\n\n',
     "scale_memory": '"efa"\n8 35\n\n\n',
-    "scale_start": '"efa"\n8 0.2\n\n\n',
+    "scale_start": '"efa"\n8 0.2\n64 3.2\n\n\n"cxi"\n8 0.2\n64 3.201\n\n\n',
 }
 
 
@@ -115,6 +125,9 @@ def main():
         if len(found) != 1 or tail not in found[0]:
             print("want: %s ... %s\ngot: %s" % (head, tail, found))
             failed = 1
+    if [r for r in rows if r.startswith("<= 2x")] != ["<= 2x reached MISSED", "<= 2x -", "<= 2x reached MISSED"]:
+        print("verdicts of growing jobs: %s" % [r for r in rows if r.startswith("<= 2x")])
+        failed = 1
     for head in NOT:
         if any(r.startswith(head) for r in rows):
             print("without reason: " + head)

@@ -71,6 +71,8 @@ void bench_ep_open(struct bench_ep *e, const struct bench_opt *opt);
 void bench_ep_twin(struct bench_ep *e, const struct bench_ep *other, const struct bench_opt *opt);
 void bench_ep_name(const struct bench_ep *e, struct bench_name *out);
 void bench_ep_connect(struct bench_ep *e, const struct bench_name *peer);
+/** bench_ep_know() - Puts @cnt peers that do not exist into the address vector; how many were taken. */
+size_t bench_ep_know(struct bench_ep *e, size_t cnt);
 void bench_ep_close(struct bench_ep *e);
 /** bench_poll() - Completions taken now, 0 if none; ends the process on an error completion. */
 int bench_poll(struct bench_ep *e);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Both endpoints in one process, so that counts repeat exactly: bench_one PROVIDER COUNT SIZE
-// inject|send|stream|put|fetch|idle. stream: injected, in windows of 64 whose receives are posted before; idle: reads
-// of a completion queue to which nothing comes.
+// inject|send|stream|put|fetch|idle [PEERS]. stream: injected, in windows of 64 whose receives are posted before; idle:
+// reads of a completion queue to which nothing comes. Each end knows PEERS others that do not exist, in front of its
+// own.
 // instr.sh runs it twice with different COUNT under a counter of instructions, of system calls or of
 // allocations, and divides the difference.
 #include "bench_kit.h"
@@ -86,10 +87,10 @@ int main(int argc, char **argv)
 	struct fi_context2 ctx[WINDOW];
 	struct bench_name a, b;
 	bool is_rma, is_inject, is_stream;
-	size_t len;
+	size_t len, others;
 
-	if (argc != 5) {
-		fprintf(stderr, "usage: bench_one PROVIDER COUNT SIZE inject|send|stream|put|fetch|idle\n");
+	if (argc != 5 && argc != 6) {
+		fprintf(stderr, "usage: bench_one PROVIDER COUNT SIZE inject|send|stream|put|fetch|idle [PEERS]\n");
 		return 1;
 	}
 	len = strtoull(argv[3], NULL, 0);
@@ -100,6 +101,9 @@ int main(int argc, char **argv)
 	opt.rma = is_rma;
 	bench_ep_open(&g_a, &opt);
 	bench_ep_twin(&g_b, &g_a, &opt);
+	others = argc > 5 ? strtoull(argv[5], NULL, 0) : 0;
+	if (bench_ep_know(&g_a, others) != others || bench_ep_know(&g_b, others) != others)
+		bench_die("fi_av_insert", -FI_EINVAL);
 	bench_ep_name(&g_a, &a);
 	bench_ep_name(&g_b, &b);
 	bench_ep_connect(&g_a, &b);

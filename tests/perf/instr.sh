@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Per message, both ends: instructions (callgrind), system calls (strace) and allocations, for our providers and the
 # stock ones: instr.sh BUILD. Counts repeat exactly: they are differences of two runs of one process with both ends in
-# it. Prints CSV: what,mode,size,provider,per_message; for mode idle per read of a queue to which nothing comes.
+# it. Prints CSV: what,mode,size,provider,per_message; for mode idle per read of a queue to which nothing comes; of a
+# mode MODE/PEERS each end knows so many peers more.
 name=all
 . "$(dirname "$0")/../lib.sh"
 one=$build/tests/perf/bench_one
@@ -24,11 +25,12 @@ counts() {
 	esac
 }
 
-# row TOOL MODE SIZE PROVIDER LESS MORE
+# row TOOL MODE[/PEERS] SIZE PROVIDER LESS MORE
 row() {
-	local a b
-	a=$(counts "$1" "$4" "$5" "$3" "$2")
-	b=$(counts "$1" "$4" "$6" "$3" "$2")
+	local a b mode
+	IFS=/ read -ra mode <<<"$2"
+	a=$(counts "$1" "$4" "$5" "$3" "${mode[@]}")
+	b=$(counts "$1" "$4" "$6" "$3" "${mode[@]}")
 	[ -n "$a" ] && [ -n "$b" ] && awk -v a="$a" -v b="$b" -v n=$(($6 - $5)) -v t="$1,$2,$3,$4" \
 		'BEGIN { printf "%s,%.3f\n", t, (b - a) / n }'
 }
@@ -44,5 +46,9 @@ for p in $providers shm tcp "udp;ofi_rxd"; do
 	fi
 	row allocations inject 8 "$p" 1000 21000
 	row allocations send 4096 "$p" 1000 6000
+done
+# What a message and an idle poll cost who knows many peers: as much as with two.
+command -v valgrind >/dev/null && for p in $providers; do
+	for mode in inject send idle; do row instructions $mode/100000 8 "$p" 2000 5000; done
 done
 exit 0

@@ -34,6 +34,10 @@ COUNTS = {("instructions", "idle"): 40, ("syscalls", "inject"): 0, ("allocations
           ("allocations", "send"): 0}
 COUNTS_OF = {("instructions", "inject"): {"efa": 700, "cxi": 900, "opx": 700},
              ("instructions", "send"): {"efa": 850, "cxi": 1050, "opx": 850}}
+# Nothing grows faster than its work. A message costs the same, however many peers are known: counts of idle polls, which
+# look at the clock, repeat to some hundredths. So does it, and a peer, however many processes the job has, and start-up
+# grows with their number: within a factor, for many processes on few processors are all in each other's way.
+KNOWN_MORE, JOB_MORE = 1.1, 2
 EVENT_NS = 1000000
 MEMORY = {"known_peer": 100}
 
@@ -156,11 +160,22 @@ def depth_rows(rows):
                  "-" if goal is None else "<= +%d ns" % goal, None if goal is None else more <= goal)
 
 
+def known_rows(what, mode, few, many):
+    """Counts with many known peers beside those with one."""
+    for prov in (p for p in OURS if p in many and few.get(p)):
+        ratio = many[prov] / few[prov]
+        line("%s per %s, %s peers known" % (what, mode[0], mode[1]), "", prov, "%.1f" % many[prov], "one known %.1f" % few[prov],
+             "%.3f" % ratio, "<= %g" % KNOWN_MORE, ratio <= KNOWN_MORE)
+
+
 def count_rows(lines):
     counts = {}
     for what, mode, size, prov, value in (l[1:] for l in lines if l[0] == "count"):
         counts.setdefault((what, mode, size), {})[prov] = float(value)
     for (what, mode, size), by in counts.items():
+        if "/" in mode:
+            known_rows(what, mode.split("/"), counts.get((what, mode.split("/")[0], size), {}), by)
+            continue
         others = " ".join("%s %.0f" % (p.split(";")[-1], abs(v)) for p, v in by.items() if p not in OURS)
         title = "%s per idle poll" % what if mode == "idle" else "%s per %s %s" % (what, mode, size_name(int(size)))
         for prov in (p for p in OURS if p in by):
@@ -212,6 +227,15 @@ def scale_by(lines):
     return by
 
 
+def job_verdict(what, values):
+    """Has the largest job at most JOB_MORE times what one of eight has? Start-up is work for each peer."""
+    counts = sorted(n for n in values if n >= 8 and values[n] > 0)
+    if len(counts) < 2 or what == "idle_poll_ns":
+        return "-"
+    work = counts[-1] / counts[0] if what.startswith("start") else 1
+    return verdict(values[counts[-1]] / values[counts[0]] <= JOB_MORE * work)
+
+
 def scale_rows(lines, folder):
     """One table per figure, a row per number of processes, and last how much the largest number has of the smallest."""
     by = scale_by(lines)
@@ -226,6 +250,7 @@ def scale_rows(lines, folder):
         for n in sorted({n for values in provs.values() for n in values}):
             print("%9d" % n + "".join("%12s" % ("%.4g" % values[n] if n in values else "") for values in provs.values()))
         print("%9s" % "growth" + "".join("%12s" % ("%.2f" % (v[max(v)] / v[min(v)]) if v[min(v)] else "") for v in provs.values()))
+        print("%9s" % "<= %gx" % JOB_MORE + "".join("%12s" % job_verdict(what, v) for v in provs.values()))
     for name, what, unit in (("scale", "message_cpu_ns", 1e3), ("scale_memory", "peer_bytes", 1024),
                              ("scale_start", "start_ms", 1e3)):
         with open("%s/%s.dat" % (folder, name), "w") as f:
