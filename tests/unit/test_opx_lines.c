@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/lane.h"
+#include "lines.h"
 #include "nic/hfi/hfi_int.h"
 #include "opx_world.h"
 
@@ -58,10 +59,31 @@ static void message__lines(void **state)
 	world_close(&w);
 }
 
+/* Header, payload, staging, acknowledgement: what is written for them. */
+static void message__which_lines(void **state)
+{
+	static const struct lines_row row[] = {{0, 1, 0}, {8, 1, 0}, {16, 2, 0}, {64, 2, 0}, {1024, 1, 17}};
+	struct lines_pair p;
+
+	(void)state;
+	world_open(&w, 0);
+	for (int i = 0; i < 2; i++) {
+		p.ep[i] = w.ep[i];
+		p.cq[i] = w.cq[i];
+		p.to[i] = w.to[!i];
+		lines_open(&p.seg[i], world_ep(&w, i)->hw->claim.port);
+	}
+	lines_check(&p, row, ARRAY_SIZE(row));
+	for (int i = 0; i < 2; i++)
+		lines_close(&p.seg[i]);
+	world_close(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(message__lines),
+		cmocka_unit_test(message__which_lines),
 	};
 
 	setenv("SOFTFABRIC_OPX", "units=1", 1);
