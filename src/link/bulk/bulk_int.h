@@ -435,6 +435,10 @@ int bulk_frame(struct bulk_port *b, struct link_peer *peer, const struct bulk_pk
 void bulk_queue_leave(struct bulk_port *b, struct bulk_op *op);
 /** bulk_queue_active() - To the end of the turns. */
 void bulk_queue_active(struct bulk_port *b, struct bulk_op *op);
+/** bulk_queue_ahead() - Its bytes come unasked: the first one of its peer's that waits for such. */
+void bulk_queue_ahead(struct bulk_port *b, struct bulk_op *op);
+/** bulk_ahead_first() - Of @peer's: the others by ahead_next. NULL: none. */
+struct bulk_op *bulk_ahead_first(struct bulk_port *b, const struct link_peer *peer);
 /** bulk_queue_ended() - It is reported by the next bulk_poll(). */
 void bulk_queue_ended(struct bulk_port *b, struct bulk_op *op);
 void bulk_timer_set(struct bulk_port *b, struct bulk_op *op, uint64_t at_ns);
@@ -476,8 +480,6 @@ void bulk_offer_come(struct bulk_port *b, struct link_peer *peer, const struct b
 bool bulk_offer_take(struct bulk_port *b, struct bulk_op *op);
 /** bulk_offer_find() - Who waits for the bytes of @pkt, an AHEAD or WITHDRAWN; NULL: nobody, and nobody will. */
 struct bulk_op *bulk_offer_find(struct bulk_port *b, const struct link_peer *peer, const struct bulk_pkt *pkt);
-/** bulk_offer_leave() - @op of BULK_Q_AHEAD waits no more. */
-void bulk_offer_leave(struct bulk_port *b, struct bulk_op *op);
 /** bulk_offer_forget() - The offer of @peer, NULL: of anybody, is not waited for. */
 void bulk_offer_forget(struct bulk_port *b, const struct link_peer *peer);
 

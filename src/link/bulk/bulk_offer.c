@@ -56,12 +56,6 @@ void bulk_offer_send(struct bulk_port *b)
 	b->fresh = NULL;
 }
 
-void link_offer_missed(struct link_port *p, struct link_peer *peer, uint32_t key)
-{
-	if (bulk_region_asked(p->bulk->node, key))
-		ahead_missed(&peer->offers);
-}
-
 /* --- its peer --------------------------------------------------------------------------------- */
 
 void bulk_offer_forget(struct bulk_port *b, const struct link_peer *peer)
@@ -80,17 +74,6 @@ void bulk_offer_come(struct bulk_port *b, struct link_peer *peer, const struct b
 	b->offer = (struct bulk_offer){.peer = bulk_peer_ref(peer), .pkt = *pkt};
 }
 
-/* By a number, since it has room in a peer where a pointer would not. */
-static struct bulk_op *ahead_first(struct bulk_port *b, const struct link_peer *peer)
-{
-	return peer->ahead ? slab_find(&b->ops, peer->ahead - 1) : NULL;
-}
-
-static void ahead_first_set(struct bulk_port *b, struct link_peer *peer, struct bulk_op *op)
-{
-	peer->ahead = op ? slab_id(&b->ops, op) + 1 : 0;
-}
-
 bool bulk_offer_take(struct bulk_port *b, struct bulk_op *op)
 {
 	const struct bulk_pkt *o = &b->offer.pkt;
@@ -99,39 +82,23 @@ bool bulk_offer_take(struct bulk_port *b, struct bulk_op *op)
 	if (b->port->cls != LINK_ORDERED || b->offer.peer != op->peer || o->key != op->key ||
 	    o->addr != op->raddr + op->pos || o->len != op->len - op->pos)
 		return false;
-	for (const struct bulk_op *i = ahead_first(b, op->peer); i; i = i->ahead_next)
+	for (const struct bulk_op *i = bulk_ahead_first(b, op->peer); i; i = i->ahead_next)
 		cnt++;
 	if (cnt >= CNT_MAX) /* no owner of ours offers more; each frame that comes looks through them */
 		return false;
-	bulk_queue_leave(b, op);
 	op->offer_tag = o->tag;
-	op->ahead_next = ahead_first(b, op->peer);
-	ahead_first_set(b, op->peer, op);
-	op->queue = BULK_Q_AHEAD;
+	bulk_queue_ahead(b, op);
 	bulk_offer_forget(b, op->peer);
 	return true;
 }
 
 struct bulk_op *bulk_offer_find(struct bulk_port *b, const struct link_peer *peer, const struct bulk_pkt *pkt)
 {
-	struct bulk_op *op = ahead_first(b, peer);
+	struct bulk_op *op = bulk_ahead_first(b, peer);
 
 	while (op && op->offer_tag != pkt->tag)
 		op = op->ahead_next;
 	if (!op && b->offer.pkt.tag == pkt->tag) /* they come, and nobody has taken them */
 		bulk_offer_forget(b, peer);
 	return op;
-}
-
-void bulk_offer_leave(struct bulk_port *b, struct bulk_op *op)
-{
-	struct bulk_op *before = ahead_first(b, op->peer);
-
-	if (before == op) {
-		ahead_first_set(b, op->peer, op->ahead_next);
-		return;
-	}
-	while (before->ahead_next != op)
-		before = before->ahead_next;
-	before->ahead_next = op->ahead_next;
 }

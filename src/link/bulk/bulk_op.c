@@ -29,12 +29,36 @@ int bulk_frame(struct bulk_port *b, struct link_peer *peer, const struct bulk_pk
 
 /* --- queues and timers ------------------------------------------------------------------------ */
 
+/* By a number, since it has room in a peer where a pointer would not. */
+static void ahead_first_set(struct bulk_port *b, struct link_peer *peer, const struct bulk_op *op)
+{
+	peer->ahead = op ? slab_id(&b->ops, op) + 1 : 0;
+}
+
+static void ahead_leave(struct bulk_port *b, const struct bulk_op *op)
+{
+	struct bulk_op *before = bulk_ahead_first(b, op->peer);
+
+	if (before == op) {
+		ahead_first_set(b, op->peer, op->ahead_next);
+		return;
+	}
+	while (before->ahead_next != op)
+		before = before->ahead_next;
+	before->ahead_next = op->ahead_next;
+}
+
+struct bulk_op *bulk_ahead_first(struct bulk_port *b, const struct link_peer *peer)
+{
+	return peer->ahead ? slab_find(&b->ops, peer->ahead - 1) : NULL;
+}
+
 void bulk_queue_leave(struct bulk_port *b, struct bulk_op *op)
 {
 	if (op->queue == BULK_Q_ACTIVE)
 		TAILQ_REMOVE(&b->active, op, entry);
 	else if (op->queue == BULK_Q_AHEAD)
-		bulk_offer_leave(b, op);
+		ahead_leave(b, op);
 	else if (op->queue == BULK_Q_ENDED)
 		TAILQ_REMOVE(&b->ended, op, entry);
 	op->queue = BULK_Q_NONE;
@@ -45,6 +69,14 @@ void bulk_queue_active(struct bulk_port *b, struct bulk_op *op)
 	bulk_queue_leave(b, op);
 	TAILQ_INSERT_TAIL(&b->active, op, entry);
 	op->queue = BULK_Q_ACTIVE;
+}
+
+void bulk_queue_ahead(struct bulk_port *b, struct bulk_op *op)
+{
+	bulk_queue_leave(b, op);
+	op->ahead_next = bulk_ahead_first(b, op->peer);
+	ahead_first_set(b, op->peer, op);
+	op->queue = BULK_Q_AHEAD;
 }
 
 void bulk_queue_ended(struct bulk_port *b, struct bulk_op *op)

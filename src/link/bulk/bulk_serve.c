@@ -447,6 +447,12 @@ struct bulk_stream *bulk_stream_new(struct bulk_port *b, struct link_peer *peer,
 	return s;
 }
 
+void link_offer_missed(struct link_port *p, struct link_peer *peer, uint32_t key)
+{
+	if (bulk_region_asked(p->bulk->node, key))
+		ahead_missed(&peer->offers);
+}
+
 void bulk_serve_get(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt)
 {
 	if (is_refused(b, peer, pkt, LINK_GET))
