@@ -24,6 +24,9 @@ FILE_LINES, FUNC_LINES, FUNC_PARAMS, COLUMNS = 800, 70, 7, 120
 HOPS_HERE, HOPS_FAR, HOPS_APART = 12, 15, 2
 ALLOW, WIDE = "tools/tidy_allow.txt", "tools/tidy_wide.txt"
 CODE = ("src", "include", "tests", "cmd")
+C_FILE = (".c", ".h", ".inc")
+# What a configured file is made of: a script, a dissector in Lua, a manual page.
+MADE_FROM = (".in",)
 
 # Who may include whom: for a folder under src/, patterns of quoted includes and whether <rdma/...> is allowed. First match wins.
 LAYERS = [
@@ -49,7 +52,8 @@ WORDS = [
 # In C: comments, and strings, in which comments do not begin.
 TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
 # What comments and documents name, as far as it can be told from other words: files, sections of documents, functions, symbols.
-FILE_NAME = re.compile(r"(?<![\w./*<-])((?:[\w*-]+/)*[\w*-]+\.(?:c|h|py|sh|md))(?![\w.]*/)\b(#[\w-]+(?:, #[\w-]+)*)?")
+FILE_NAME = re.compile(r"(?<![\w./*<-])((?:[\w*-]+/)*[\w*-]+\.(?:c|h|inc|py|sh|md|(?:\w+\.)?in))(?![\w.]*/)\b"
+                       r"(#[\w-]+(?:, #[\w-]+)*)?")
 CALL = re.compile(r"(?<![\w.>])([a-z]\w*_\w+)\(\)")
 LAYER_NAMES = ("LINK", "EFANIC", "CASSINI", "HFI", "KIT", "EFA", "CXI", "OPX")
 SYMBOL = re.compile(r"\b(struct|enum|union) ([a-z]\w*_\w+)\b|\b([A-Z][A-Z0-9]*_[A-Z0-9_]*[A-Z0-9])\b")
@@ -66,7 +70,7 @@ class Tidy:
             for top in CODE
             for d, _, names in os.walk(os.path.join(root, top))
             for f in names
-            if f.endswith((".c", ".h"))
+            if f.endswith(C_FILE)
         )
         self.text = {}
         for f in self.files:
@@ -83,7 +87,8 @@ class Tidy:
         if not self.files:
             return []
         out = subprocess.run(
-            ["ctags", "--output-format=json", "--fields=+neS", "--kinds-C=f", "--languages=C", "--langmap=C:.c.h", "-L", "-", "-f", "-"],
+            ["ctags", "--output-format=json", "--fields=+neS", "--kinds-C=f", "--languages=C", "--langmap=C:.c.h.inc", "-L", "-",
+             "-f", "-"],
             input="\n".join(self.files), cwd=self.root, capture_output=True, text=True, check=True).stdout
         return [json.loads(l) for l in out.splitlines() if l.startswith("{")]
 
@@ -145,6 +150,11 @@ class Tidy:
     def check_sizes(self):
         for f in self.files:
             self.limit("lines " + f, self.text[f].count("\n"), FILE_LINES, f, 1, "lines in a file")
+        for f in sorted(p for p in self.all_files() if p.endswith(MADE_FROM)):
+            self.limit("lines " + f, self.read(f).count("\n"), FILE_LINES, f, 1, "lines in a file")
+            head = "".join(self.read(f).split("\n")[:2])
+            if not f.endswith(".scd.in") and "SPDX-License-Identifier: BSD-2-Clause" not in head:
+                self.breach(f, 1, "no SPDX line")
         for t in self.funcs:
             path, name, line = t["path"], t["name"], t["line"]
             sig = t.get("signature", "()")
@@ -316,7 +326,7 @@ class Tidy:
         ours = {re.split(r"[_.]", os.path.basename(f))[0] for f in self.files if f.startswith("src/")} - {"log", "poll", "wait", "copy", "cap"}
         words = set()
         for f in paths:
-            if not f.endswith(".md") and f not in (ALLOW, WIDE):
+            if not f.endswith((".md", ".scd.in")) and f not in (ALLOW, WIDE):
                 words.update(re.findall(r"\w+", self.without_comments(f)))
         for f, line, text in self.prose(paths):
             self.check_prose(f, line, text, (paths, names, ours, words))
@@ -337,9 +347,15 @@ class Tidy:
 
     def without_comments(self, f):
         text = self.read(f)
-        if not f.endswith((".c", ".h")):
+        if f.endswith(MADE_FROM):
+            return "\n".join(l for l in text.split("\n") if not l.lstrip().startswith(self.comment_sign(f)))
+        if not f.endswith(C_FILE):
             return text
         return TOKEN.sub(lambda m: " " if m.group(0)[0] == "/" else m.group(0), text)
+
+    @staticmethod
+    def comment_sign(f):
+        return "--" if f.endswith(".lua.in") else "#"
 
     def prose(self, paths):
         """Comments, as (file, line, text), and documents, line by line."""
@@ -348,9 +364,10 @@ class Tidy:
                 if m.group(0)[0] == "/":
                     for i, text in enumerate(m.group(0).split("\n")):
                         yield f, self.text[f].count("\n", 0, m.start()) + 1 + i, text
-        for f in sorted(p for p in paths if re.search(r"\.(md|py|sh)$|meson", p)):
+        for f in sorted(p for p in paths if re.search(r"\.(md|py|sh|in)$|meson", p)):
+            is_document = f.endswith((".md", ".scd.in"))
             for n, text in enumerate(self.read(f).split("\n"), 1):
-                if f.endswith(".md") or text.lstrip().startswith("#"):
+                if is_document or text.lstrip().startswith(self.comment_sign(f)):
                     yield f, n, text
 
     def check_prose(self, f, line, text, there):
@@ -402,7 +419,7 @@ class Tidy:
     def check_width(self):
         """Columns of code and documents. A row of a table and a line that is an address cannot be broken."""
         for f in sorted(self.all_files()):
-            if not re.search(r"\.(c|h|py|sh|md)$|meson", f):
+            if not f.endswith(C_FILE + MADE_FROM + (".py", ".sh", ".md")) and "meson" not in f:
                 continue
             wide = [n for n, l in enumerate(self.read(f).split("\n"), 1)
                     if len(l.expandtabs(8)) > COLUMNS and not (f.endswith(".md") and l.lstrip().startswith("|")) and "://" not in l]

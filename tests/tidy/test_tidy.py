@@ -34,6 +34,9 @@ FILES = {
     "src/link/rel_x.c": HEAD + "/* rel_gone() in rel_y.c, rel_here() in link/rel_x.c, memcpy_s() by x.c */\nint rel_here(void)\n{\n\treturn 0;\n}\n"
     "// doc/facts/a.md#some-words, #nothing; doc/facts/b.md\n// enum rel_none, struct rel_none; LINK_NONE; rel_*.h, rel_*.c; rel_XYZ.c\n"
     "const char *s = \"/* rel_string() */\";\n" + "int w;" + " " * 113 + ";;\n",
+    "src/link/rel_call.inc": HEAD + "/* rel_gone_too() */\nvoid tall_call(void)\n{\n" + "\t;\n" * 70 + "}\n",
+    "cmd/rel.lua.in": "-- rel_gone_there()\n" + "\n" * 800 + "w" * 121 + "\n",
+    "doc/a.7.scd.in": "rel_gone_page() of src/link/rel_call.inc and src/link/rel_none.inc\n",
     "doc/facts/a.md": "# A\n\n## Some words\n\nSee `rel_here()` of `src/link/rel_x.c` and `rel_past()` of `base/none.h`.\n" + "w" * 121 + "\n| " + "w" * 121 + "\n",
     "tests/conform.4711.btr": "frame 0\n",
     "doc/b.md": "`rel_past()`, `softly_gone()`, [a](facts/a.md#some-words), [b](facts/a.md#no-words)\n",
@@ -84,6 +87,14 @@ WANT = [
     "src/link/rel_x.c:9: no LINK_NONE anywhere",
     "src/link/rel_x.c:9: no file rel_*.h",
     "src/link/rel_x.c:11: lines of more than 120 columns: 1",
+    "src/link/rel_call.inc:3: no function rel_gone_too() anywhere",
+    "src/link/rel_call.inc:4: lines in tall_call(): 73",
+    "cmd/rel.lua.in:1: no SPDX line",
+    "cmd/rel.lua.in:1: lines in a file: 802",
+    "cmd/rel.lua.in:1: no function rel_gone_there() anywhere",
+    "cmd/rel.lua.in:802: lines of more than 120 columns: 1",
+    "doc/a.7.scd.in:1: no function rel_gone_page() anywhere",
+    "doc/a.7.scd.in:1: no file src/link/rel_none.inc",
     "doc/facts/a.md:5: no file base/none.h",
     "doc/facts/a.md:6: lines of more than 120 columns: 1",
     "tests/conform.4711.btr:1: left behind",
@@ -91,7 +102,7 @@ WANT = [
     "doc/b.md:1: no section no-words in doc/facts/a.md",
     "tools/tidy_allow.txt:1: 'lines src/base/good.h 900' is larger than needed",
 ]
-NOT = ["src/nic/common/nic_x.c:3:", "src/nic/common/nic_x.c:4:", "src/prov/efa/efa.c:9:", "tests/conform/old.c:3:", "tests/conform/old.c:5:", "src/base/good.h:", "src/base/allowed.c:", "rel_here", "memcpy_s", "no file x.c", "some-words",
+NOT = ["no file src/link/rel_call.inc", "src/nic/common/nic_x.c:3:", "src/nic/common/nic_x.c:4:", "src/prov/efa/efa.c:9:", "tests/conform/old.c:3:", "tests/conform/old.c:5:", "src/base/good.h:", "src/base/allowed.c:", "rel_here", "memcpy_s", "no file x.c", "some-words",
        "no file rel_*.c", "rel_XYZ", "rel_string", "softly_gone", "doc/facts/a.md:5: no function"]
 
 
