@@ -31,9 +31,8 @@ static void lines_v16(uint8_t *dst, const uint8_t *src, size_t cnt)
 
 #if defined(__x86_64__)
 /*
- * Measured (GB/s, Sapphire Rapids, 16 KiB in L1 / 64 KiB / 1 MiB): SSE2 126/53/31, AVX2 216/55/32,
- * AVX-512 241/53/35. Going backwards where (dst - src) mod 4096 is small, against store-to-load
- * aliasing, gains 20 % for AVX-512 in L1, nothing beyond, and loses with AVX2: not done.
+ * By what each of them does (doc/measurements.md#copies-by-vector-loops). Going backwards where (dst - src) mod 4096 is
+ * small, against store-to-load aliasing, gains something for AVX-512 in L1 alone, and loses with AVX2: not done.
  */
 __attribute__((target("avx2"))) static void lines_avx2(uint8_t *dst, const uint8_t *src, size_t cnt)
 {

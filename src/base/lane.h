@@ -25,7 +25,7 @@
 // replaced it are zeroed before that is committed.
 //
 // Zeroing on a clash only (1 in 65536 for random data), not always, keeps payload lines shared, not
-// modified, in the consumer's cache: 10.7 against 6.3 M/s for messages of 496 bytes.
+// modified, in the consumer's cache (doc/measurements.md#same-host).
 //
 // Trust. The producer believes @head only between what it believed before and its own position. The
 // consumer takes word0 in one load and checks that the record lies inside the ring and that a skip

@@ -6,10 +6,11 @@
 // is in use only the sender knows: a run is free when the lane has acknowledged its frame, so giving it back moves no
 // cache line. A run that a slow receiver still holds is jumped over; it does not stop the others.
 //
-// Forward, not last-freed-first: a line that still sits in the peer's L2 is slow to write (~7 ns), one that has been
-// evicted to the shared L3 is not. Walking through an arena larger than L2 makes 30-40 GB/s out of 9
-// (doc/facts/machine.md#rings-larger-than-the-second-level-cache). But messages that go to and fro one at a time find
-// nothing in use, and begin again at the front after STAGE_WARM: a walk through all of it would wait for memory.
+// Forward, not last-freed-first: a line that still sits in the peer's L2 is slow to write, one that has been evicted to
+// the shared L3 is not, so walking through an arena larger than L2 is several times as fast
+// (doc/measurements.md#the-staging-arena; doc/facts/machine.md#rings-larger-than-the-second-level-cache). But messages
+// that go to and fro one at a time find nothing in use, and begin again at the front after STAGE_WARM: a walk through
+// all of it would wait for memory.
 //
 // Trust: what is in use is private to the sender, and a receiver can at worst acknowledge early what it has not read,
 // i.e. spoil its own payload. The receiver checks granule and length.

@@ -17,8 +17,8 @@
 #include "link/link.h"
 
 /*
- * Who calls whom on the way out:   link_send (port.c) -> shm_send (shm.c)                       local peer, no conditions
- *                                  link_send (port.c) -> rel_send (rel.c) -> carrier_send       everything else
+ * Who calls whom on the way out:   link_send (port_out.c) -> shm_send (shm.c)                   local peer, no conditions
+ *                                  link_send (port_out.c) -> rel_send (rel.c) -> carrier_send   everything else
  * and in:                          link_poll (port.c) -> shm_poll -> port_deliver
  *                                                     -> carrier poll -> rel_input -> port_deliver
  * A carrier stack is built by port.c:  cap -> fault -> { seal -> udp | shm datagrams }; the decorators are absent unless asked for.

@@ -89,10 +89,8 @@
 #define SHM_FILE_LEN	    (SHM_STAGE_OFF + SHM_STAGE_GRANS_MAX * STAGE_GRAN)
 
 /*
- * Bytes of a frame that lie in the lane itself: four lines. Measured (cores 110 ns apart, one-way
- * ns and M messages/s, limit 1024 against 128): 256 B 379 and 12.9 against 347 and 15.3; 1 KiB 796
- * and 4.6 against 589 and 11.9. A short ring is written again while its lines still sit in the
- * reader's cache, the staging arena is not.
+ * Bytes of a frame that lie in the lane itself: four lines. A short ring is written again while its lines still sit in
+ * the reader's cache, the staging arena is not (doc/measurements.md#the-staging-arena).
  */
 #define SHM_INLINE_MAX 248u
 #define SHM_LEN_MAX  65535u /* bytes; frames and datagrams */

@@ -154,7 +154,8 @@ static inline void efanic_wc_gid(const struct efanic_wc *wc, uint8_t gid[16])
 }
 typedef void (*efanic_wc_fn)(void *ctx, const struct efanic_wc *wc);
 /*
- * A received SEND without immediate, in one piece, in a queue pair with credits: the short cut for what nearly every completion is.
+ * A received SEND without immediate, in one piece, in a queue pair with credits, which nearly every completion is: what
+ * the first row of the door hands over.
  * @src: efanic_dst_user() of where an answer would go.
  * Return: 0: taken, and its receive is posted again; or what efanic_pass() says, by which efanic_wc_fn gets it.
  */

@@ -128,8 +128,8 @@ static inline size_t efanic_pkt_encode(enum efanic_pkt_op op, uint32_t qkey, uin
 }
 
 /**
- * efanic_hdr_is() - The door's short cut: do the 8 bytes at @p say what @want does, efanic_hdr_word() of a SEND to this
- * queue pair? The comparison covers all that the door checks but the length. False: efanic_pkt_check() says.
+ * efanic_hdr_is() - The door's first row: do the 8 bytes at @p say what @want does, efanic_hdr_word() of a SEND to this
+ * queue pair? The comparison covers all that the door checks but the length. False: efanic_pkt_check() has the others.
  */
 static inline bool efanic_hdr_is(const uint8_t *p, le64_t want)
 {

@@ -244,8 +244,8 @@ static inline uint64_t efa_eager_tag(const uint8_t *p)
 }
 
 /**
- * efa_eager_decode() - The door's short cut. What it takes is good; each byte of the packet is read once.
- * Return: false if the @len bytes at @p are something else, or not good: efa_pkt_decode() says.
+ * efa_eager_decode() - The door's first row. What it takes is good; each byte of the packet is read once.
+ * Return: false if the @len bytes at @p are something else, or not good: efa_pkt_decode() has the other rows.
  */
 static inline bool efa_eager_decode(const uint8_t *p, uint32_t len, struct efa_eager *e)
 {
