@@ -49,7 +49,7 @@ static uint32_t stretch(uint32_t slot_cnt)
 	return MIN(slot_cnt / 4, (uint32_t)LANE_SLOTS_MAX);
 }
 
-void lane_rx_init(struct lane_rx *rx, void *mem, uint32_t slot_cnt)
+void lane_rx_init(struct lane_rx *rx, void *mem, uint32_t slot_cnt, uint32_t kind)
 {
 	struct lane_shm *shm = mem;
 
@@ -61,10 +61,10 @@ void lane_rx_init(struct lane_rx *rx, void *mem, uint32_t slot_cnt)
 		.mask = slot_cnt - 1,
 		.left = (int32_t)stretch(slot_cnt),
 		.turn = lane_first(slot_cnt) + stretch(slot_cnt),
+		.kind = kind,
 		.lap_shift = (uint32_t)__builtin_ctz(slot_cnt),
-		.published = lane_first(slot_cnt),
-		.lap = lane_lap_tag(lane_first(slot_cnt), (uint32_t)__builtin_ctz(slot_cnt)),
 	};
+	lane_rx_lap(rx, lane_first(slot_cnt));
 }
 
 /* Fill the ring up to its end with a record that the consumer passes over. */
@@ -143,27 +143,28 @@ void lane_turn(struct lane_rx *rx)
 	rx->turn = (pos & ~(len - 1)) + len; /* the last record may have gone beyond the last one */
 	rx->left = (int32_t)(rx->turn - pos);
 	rx->next = (uint8_t *)lane_word0(rx->slots, pos & rx->mask);
-	rx->lap = rx->broken ? LANE_LAP_NEVER : lane_lap_tag(pos, rx->lap_shift);
+	if (likely(rx->lap != LANE_LAP_NEVER))
+		lane_rx_lap(rx, pos);
 	lane_publish(rx);
 }
 
-void *lane_peek_slow(struct lane_rx *rx, uint64_t word, uint32_t *cap_bytes, uint64_t *user40)
+uint32_t lane_look_slow(struct lane_rx *rx, uint64_t *word)
 {
-	uint32_t idx = lane_rx_pos(rx) & rx->mask, nslots = (uint32_t)FIELD_GET(LANE_W_NSLOTS, word);
+	uint32_t idx = lane_rx_pos(rx) & rx->mask, nslots = (uint32_t)FIELD_GET(LANE_W_NSLOTS, *word);
 
-	if (!(word & LANE_W_SKIP) && nslots - 1 < LANE_SLOTS_MAX && idx + nslots <= rx->mask + 1)
-		return lane_show(rx, nslots, word, cap_bytes, user40);
+	if (!(*word & LANE_W_SKIP) && nslots - 1 < LANE_SLOTS_MAX && idx + nslots <= rx->mask + 1)
+		return nslots;
 	/*
 	 * A skip is shorter than the longest message and ends the ring. So none begins at index 0,
 	 * and a hostile peer cannot keep us here by skip after skip.
 	 */
-	if ((word & LANE_W_SKIP) && nslots < LANE_SLOTS_MAX && idx &&
+	if ((*word & LANE_W_SKIP) && nslots < LANE_SLOTS_MAX && idx &&
 	    idx + nslots == rx->mask + 1) {
-		rx->cur = nslots;
-		lane_next(rx);
-		return lane_peek(rx, cap_bytes, user40);
+		lane_pass(rx, nslots);
+		*word = lane_word(rx);
+		return lane_look(rx, word);
 	}
 	rx->broken = true;
-	rx->lap = LANE_LAP_NEVER;
-	return NULL;
+	lane_shut(rx);
+	return 0;
 }

@@ -54,6 +54,12 @@
 #define LANE_W_USER    GENMASK(39, 0)
 #define LANE_NSLOTS_SHIFT 40
 #define LANE_LAP_SHIFT 48
+/*
+ * The uppermost bits of what a user says may tell a kind of message. With the lap's tag and the number of slots before
+ * them one comparison finds out that a message is there, and of the usual sort: one slot, of the lane's kind.
+ */
+#define LANE_W_KIND    GENMASK(39, 37)
+#define LANE_KIND_SHIFT 37
 #define LANE_LAP_SET   0x8000u /* in every lap tag */
 #define LANE_LAP_NEVER UINT32_MAX
 
@@ -81,13 +87,14 @@ struct lane_tx {
 struct lane_rx {
 	uint8_t *next; /* slot of the next record */
 	int32_t left;  /* slots from there to @turn, at least 1 */
-	uint32_t lap;  /* tag of the lap there; LANE_LAP_NEVER once broken */
-	uint32_t cur;  /* slots of the record that lane_peek() returned */
+	uint32_t lap;  /* tag of the lap there; LANE_LAP_NEVER once broken or shut */
+	uint32_t usual; /* what the header of a message of one slot and of @kind begins with there; or LANE_LAP_NEVER */
+	uint32_t cur;  /* slots of the record that was looked at last */
 	/* position at or behind which lane_turn() is due, LANE_SLOTS_MAX slots or a quarter of the ring after the last one */
 	uint32_t turn;
 	_Atomic uint32_t *head;
-	uint32_t published; /* what *@head says */
-	bool broken;	    /* the peer wrote a header that no producer writes; for good */
+	bool broken;   /* the peer wrote a header that no producer writes; for good */
+	uint32_t kind; /* of LANE_W_KIND: of the messages that mostly come */
 	uint32_t mask;
 	uint32_t lap_shift;
 	uint8_t *slots;
@@ -104,12 +111,12 @@ void lane_shm_init(void *mem, uint32_t slot_cnt);
 /** lane_tx_init() - Producer of the empty lane at @mem, as mapped in this process. */
 void lane_tx_init(struct lane_tx *tx, void *mem, uint32_t slot_cnt);
 
-/** lane_rx_init() - Consumer of the empty lane at @mem, as mapped in this process. */
-void lane_rx_init(struct lane_rx *rx, void *mem, uint32_t slot_cnt);
+/** lane_rx_init() - Consumer of the empty lane at @mem, as mapped in this process, to which mostly @kind comes. */
+void lane_rx_init(struct lane_rx *rx, void *mem, uint32_t slot_cnt, uint32_t kind);
 
 /* The rare parts of the functions below; not for others. */
 void *lane_reserve_slow(struct lane_tx *tx, uint32_t nslots);
-void *lane_peek_slow(struct lane_rx *rx, uint64_t word, uint32_t *cap_bytes, uint64_t *user40);
+uint32_t lane_look_slow(struct lane_rx *rx, uint64_t *word);
 void lane_scrub(struct lane_rx *rx);
 void lane_turn(struct lane_rx *rx);
 
@@ -229,31 +236,88 @@ static inline uint32_t lane_rx_pos(const struct lane_rx *rx)
 	return rx->turn - (uint32_t)rx->left;
 }
 
-/** lane_publish() - Tell the producer what has been consumed; call at the end of a poll pass. */
+/** lane_publish() - Tell the producer what has been consumed; call at the end of a poll pass that did. */
 static inline void lane_publish(struct lane_rx *rx)
 {
-	uint32_t pos = lane_rx_pos(rx);
-
-	if (rx->published == pos)
-		return;
-	rx->published = pos;
 	/* release: our reads and zeroing before the producer's reuse; pairs with lane_acked() */
-	atomic_store_explicit(rx->head, pos, memory_order_release);
+	atomic_store_explicit(rx->head, lane_rx_pos(rx), memory_order_release);
 }
 
-/* The record of @nslots slots that begins with @word: what lane_peek() returns. */
-static inline void *lane_show(struct lane_rx *rx, uint32_t nslots, uint64_t word, uint32_t *cap_bytes, uint64_t *user40)
+/* The tag of the lap in which position @pos is, for the comparisons of lane_look() and lane_is_usual(). */
+static inline void lane_rx_lap(struct lane_rx *rx, uint32_t pos)
+{
+	rx->lap = lane_lap_tag(pos, rx->lap_shift);
+	rx->usual = rx->lap << (LANE_LAP_SHIFT - LANE_KIND_SHIFT) | 1u << (LANE_NSLOTS_SHIFT - LANE_KIND_SHIFT) |
+		    rx->kind;
+}
+
+/** lane_shut() - Nothing that is in the lane, or comes into it, is shown any more. */
+static inline void lane_shut(struct lane_rx *rx)
+{
+	rx->lap = rx->usual = LANE_LAP_NEVER;
+}
+
+/** lane_word() - What is where the next message begins: for lane_is_usual(), and lane_look(), which tell what it is. */
+static inline uint64_t lane_word(const struct lane_rx *rx)
+{
+	/* acquire; pairs with the release in lane_commit() */
+	return atomic_load_explicit((_Atomic uint64_t *)(void *)rx->next, memory_order_acquire);
+}
+
+/** lane_has() - Is there something to look at? lane_look() may find that it is nonsense. */
+static inline bool lane_has(const struct lane_rx *rx)
+{
+	return lane_word(rx) >> LANE_LAP_SHIFT == rx->lap;
+}
+
+/** lane_is_usual() - Does @word begin a message of one slot, of the kind that mostly comes here? */
+static inline bool lane_is_usual(const struct lane_rx *rx, uint64_t word)
+{
+	return word >> LANE_KIND_SHIFT == rx->usual;
+}
+
+/**
+ * lane_look() - How many slots the message has that *@word begins, of lane_word(); behind a skip, which it passes over,
+ * *@word is the next one's. The payload follows the word at @rx->next. Return: 0: there is none, or the lane is broken.
+ */
+static inline __attribute__((always_inline)) uint32_t lane_look(struct lane_rx *rx, uint64_t *word)
+{
+	uint32_t nslots = (uint32_t)FIELD_GET(LANE_W_NSLOTS | LANE_W_SKIP, *word);
+
+	if (*word >> LANE_LAP_SHIFT != rx->lap)
+		return 0;
+	if (unlikely(nslots - 1 >= (uint32_t)rx->left)) { /* a skip, or it goes beyond the next turn, or nonsense */
+		uint64_t other = *word; /* the call's own, so that the caller's need not be in memory */
+
+		nslots = lane_look_slow(rx, &other);
+		*word = other;
+	}
+	return nslots;
+}
+
+/** lane_cap() - Payload bytes that @nslots slots hold: what the sender had, rounded up to a slot's end. */
+static inline uint32_t lane_cap(uint32_t nslots)
+{
+	return nslots * LANE_SLOT - LANE_WORD0;
+}
+
+/** lane_pass() - Consume the message of @nslots slots that was looked at; do not touch it afterwards. */
+static inline void lane_pass(struct lane_rx *rx, uint32_t nslots)
 {
 	rx->cur = nslots;
-	*cap_bytes = nslots * LANE_SLOT - LANE_WORD0;
-	*user40 = word & LANE_W_USER;
-	return rx->next + LANE_WORD0;
+	if (unlikely(nslots > 1)) {
+		lane_scrub(rx);
+		rx->next += (size_t)(nslots - 1) * LANE_SLOT;
+		rx->left -= (int32_t)(nslots - 1);
+	}
+	rx->next += LANE_SLOT;
+	if (unlikely(--rx->left <= 0))
+		lane_turn(rx);
 }
 
 /**
  * lane_peek() - The next message; the same one until lane_next().
- * @cap_bytes: receives the bytes that its slots hold: the sender's length rounded up to a slot's
- * end.
+ * @cap_bytes: receives the bytes that its slots hold, lane_cap().
  * @user40:    receives lane_commit()'s @user40.
  * Return:     the payload, 8-byte aligned; the peer may still change it. NULL if there is none (the
  *             out-parameters are unchanged), or if the lane is broken.
@@ -263,36 +327,22 @@ static inline void *lane_show(struct lane_rx *rx, uint32_t nslots, uint64_t word
  */
 static inline __attribute__((always_inline)) void *lane_peek(struct lane_rx *rx, uint32_t *cap_bytes, uint64_t *user40)
 {
-	/* acquire; pairs with the release in lane_commit() */
-	uint64_t word = atomic_load_explicit((_Atomic uint64_t *)(void *)rx->next, memory_order_acquire);
-	uint32_t nslots = (uint32_t)FIELD_GET(LANE_W_NSLOTS | LANE_W_SKIP, word);
+	uint64_t word = lane_word(rx);
+	uint32_t nslots = lane_look(rx, &word);
 
-	if (word >> LANE_LAP_SHIFT != rx->lap)
+	if (!nslots)
 		return NULL;
-	if (unlikely(nslots - 1 >= (uint32_t)rx->left)) { /* a skip, or it goes beyond the next turn, or nonsense */
-		uint32_t cap = 0; /* the call's own, so that the caller's need not be in memory */
-		uint64_t user = 0;
-		void *slot = lane_peek_slow(rx, word, &cap, &user);
-
-		if (slot) {
-			*cap_bytes = cap;
-			*user40 = user;
-		}
-		return slot;
-	}
-	return lane_show(rx, nslots, word, cap_bytes, user40);
+	rx->cur = nslots;
+	*cap_bytes = lane_cap(nslots);
+	*user40 = word & LANE_W_USER;
+	return rx->next + LANE_WORD0;
 }
 
 /** lane_next() - Consume the message that lane_peek() returned; do not touch it afterwards. */
 static inline void lane_next(struct lane_rx *rx)
 {
 	assert(rx->cur);
-	if (rx->cur > 1)
-		lane_scrub(rx);
-	rx->next += (size_t)rx->cur * LANE_SLOT;
-	rx->left -= (int32_t)rx->cur;
-	if (unlikely(rx->left <= 0))
-		lane_turn(rx);
+	lane_pass(rx, rx->cur);
 }
 
 #endif

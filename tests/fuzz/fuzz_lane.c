@@ -43,7 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	lane_shm_init(mem, SLOTS);
 	memset(arena, 0, stage_len);
 	lane_tx_init(&tx, mem, SLOTS);
-	lane_rx_init(&rx, mem, SLOTS);
+	lane_rx_init(&rx, mem, SLOTS, 0);
 	stage_rx_init(&stage, arena, 16);
 	for (int i = 0; i < 200 && f.left; i++) {
 		uint32_t cap = 0, gran = (uint32_t)fuzz_u64(&f), want = fuzz_u16(&f);

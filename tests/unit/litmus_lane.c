@@ -151,7 +151,7 @@ static void mp_receive(struct bench *b)
 	uint64_t user;
 	uint32_t cap;
 
-	lane_rx_init(&rx, b->lane, SLOTS);
+	lane_rx_init(&rx, b->lane, SLOTS, 0);
 	stage_rx_init(&stage, b->arena, GRANS);
 	for (uint64_t seq = 0; seq < b->rounds && !rx.broken;) {
 		uint64_t *from = lane_peek(&rx, &cap, &user);
@@ -235,7 +235,7 @@ static void sb_receive(struct bench *b)
 {
 	struct lane_rx rx;
 
-	lane_rx_init(&rx, b->lane, SLOTS);
+	lane_rx_init(&rx, b->lane, SLOTS, 0);
 	for (uint64_t seq = 0; seq < b->rounds;) {
 		uint64_t user, got;
 		uint32_t cap;

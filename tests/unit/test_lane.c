@@ -28,7 +28,7 @@ static void pair_open(struct pair *p, uint32_t slot_cnt)
 	memset(p->mem, 0xff, lane_shm_size(slot_cnt));
 	lane_shm_init(p->mem, slot_cnt);
 	lane_tx_init(&p->tx, p->mem, slot_cnt);
-	lane_rx_init(&p->rx, p->mem, slot_cnt);
+	lane_rx_init(&p->rx, p->mem, slot_cnt, 0);
 }
 
 static void pair_close(struct pair *p)
@@ -39,11 +39,11 @@ static void pair_close(struct pair *p)
 /* As if @pos slots had gone through already; @pos: a multiple of the ring's size. */
 static void pair_set_pos(struct pair *p, uint32_t pos)
 {
-	p->tx.pos = p->tx.head_seen = p->rx.published = pos;
+	p->tx.pos = p->tx.head_seen = pos;
 	p->rx.turn += pos - lane_rx_pos(&p->rx);
 	atomic_store(p->tx.head, pos);
 	p->tx.avail = 0;
-	p->rx.lap = lane_lap_tag(pos, p->rx.lap_shift);
+	lane_rx_lap(&p->rx, pos);
 	p->rx.next = p->rx.slots;
 }
 
@@ -498,7 +498,7 @@ static void stress_consume(struct stress *s)
 
 	rng_seed(&r, s->seed);
 	rng_seed(&noise, s->seed + 1);
-	lane_rx_init(&rx, s->mem, s->slot_cnt);
+	lane_rx_init(&rx, s->mem, s->slot_cnt, 0);
 	for (uint64_t seq = 0; seq < s->msgs && !rx.broken;) {
 		uint64_t user, batch = 1 + rng_below(&noise, 32);
 		uint32_t cap;

@@ -286,7 +286,7 @@ static void *stress_receive(void *arg)
 	struct stage_rx rx;
 	uint64_t user, seq = 0;
 
-	lane_rx_init(&lane, s->lane, 64);
+	lane_rx_init(&lane, s->lane, 64, 0);
 	stage_rx_init(&rx, s->arena, STRESS_GRANS);
 	while (seq < STRESS_MSGS || held_cnt) {
 		void *msg = held_cnt < STRESS_HELD ? lane_peek(&lane, &cap, &user) : NULL;

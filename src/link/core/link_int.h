@@ -163,9 +163,14 @@ struct link_port {
 	uint8_t armed;             /* PORT_ARM_*: who sleeps */
 	uint32_t events_armed;     /* @events when the application went to sleep */
 	uint32_t epoch_armed;      /* node->poll_epoch then */
-	bool net_used;             /* sockets are polled; else the agent watches them and sets this */
-	bool net_look;             /* look at the sockets in the next poll, used or not */
-	bool bulk_due;             /* bulk_outstanding() may be more than 0; set by the bulk service */
+	union {
+		struct {
+			bool net_used; /* sockets are polled; else the agent watches them and sets this */
+			bool net_look; /* look at the sockets in the next poll, used or not */
+			bool bulk_due; /* bulk_outstanding() may be more than 0; set by the bulk service */
+		};
+		uint32_t rest_due; /* not 0: one of these is set, which a poll asks for all at once */
+	};
 	bool makes_up;             /* this poll takes longer than others, because the program had computed */
 	bool net_off;              /* the room has no udp: whom shared memory does not reach nothing does */
 	bool shm_wanted;           /* the room and the owner allow shared memory */

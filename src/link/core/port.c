@@ -149,13 +149,16 @@ static int poll_net(struct link_port *p)
 	return n;
 }
 
-/* What is not for each poll. */
-static __attribute__((noinline)) void port_tick(struct link_port *p)
+/* What is not for each poll. Return: what the owner was told of. */
+static __attribute__((noinline)) int port_tick(struct link_port *p)
 {
+	uint32_t before = p->events;
+
 	if (unlikely(p->peer_free_cnt))
 		peer_sweep(p);
 	if (p->shm)
 		shm_timer(p->shm, port_now(p));
+	return (int)(p->events - before);
 }
 
 static int net_and_copies(struct link_port *p)
@@ -220,17 +223,18 @@ static void copies_leave(struct link_port *p)
 /* What a port without sockets in use and without copies under way leaves out. */
 static __attribute__((noinline)) int poll_rest(struct link_port *p)
 {
+	uint32_t before = p->events;
 	int got = net_and_copies(p);
 
 	if (p->bulk_due)
 		copies_leave(p);
-	return got;
+	return got ? got : (int)(p->events - before); /* what has ended is no datagram, nor a step of a copy */
 }
 
-int link_poll(struct link_port *p)
+/* Inline where the adapters call it: most of what a poll does is here and in shm_poll(). */
+inline __attribute__((always_inline)) int link_poll(struct link_port *p)
 {
 	struct link_node *n = p->node;
-	uint32_t before = p->events;
 	int got = 0;
 
 	lock_assert_held(n->lock);
@@ -243,15 +247,14 @@ int link_poll(struct link_port *p)
 	if (p->shm)
 		got = shm_poll(p->shm, POLL_SHM_BUDGET);
 	if (unlikely(p->polls % PORT_TICK_POLLS == 0))
-		port_tick(p);
+		got += port_tick(p);
 	assert(p->bulk_due || !bulk_outstanding(p->bulk));
-	if (p->net_used | p->net_look | p->bulk_due)
+	if (unlikely(p->rest_due))
 		got += poll_rest(p);
 	if (!got)
-		got = (int)(p->events - before);
+		return 0;
 	p->events += (uint32_t)got;
-	if (got)
-		atomic_store_explicit(&n->idle_polls, 0, memory_order_relaxed); /* a hint to link_idle() */
+	atomic_store_explicit(&n->idle_polls, 0, memory_order_relaxed); /* a hint to link_idle() */
 	return got;
 }
 

@@ -137,6 +137,7 @@ void shm_revoke_all(struct shm_peer *sp)
 		rx->is_gone = true;
 		s->ends |= SHM_ENDS_GONE;
 		is_unread |= lane_peek(&rx->lane, &cap, &user) != NULL;
+		lane_shut(&rx->lane); /* by now: this may be the call that its last frame came to */
 		is_told |= desc_revoke(s, rx->idx);
 	}
 	/*

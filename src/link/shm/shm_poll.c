@@ -194,18 +194,25 @@ err_malformed:
 	return true;
 }
 
-/* take() of a message in the lane @rx; for a small frame of a peer that we know, in short. */
-static inline bool take_own(struct shm_port *s, struct shm_rx *rx, const uint8_t *p, uint32_t cap, uint64_t user)
+/* take() of a message of @nslots slots in the lane @rx, which begins with @word. */
+static __attribute__((noinline)) bool take_other(struct shm_port *s, struct shm_rx *rx, uint64_t word, uint32_t nslots)
+{
+	struct in m = {rx->lane.next + LANE_WORD0, lane_cap(nslots), word & LANE_W_USER, rx->codes, SHM_PEND_CNT - 1,
+		       rx->sp};
+
+	return take(s, &m);
+}
+
+/* The same of a frame of the owner's; if it lies in its slots, of a peer that we know, in short. */
+static inline bool take_own(struct shm_port *s, struct shm_rx *rx, uint64_t user, uint32_t nslots)
 {
 	uint32_t len = (uint32_t)FIELD_GET(SHM_U_LEN, user), said = (uint32_t)(user & (SHM_U_COLOR | SHM_U_ACK));
+	const uint8_t *p = rx->lane.next + LANE_WORD0;
 	struct link_peer *peer = rx->sp->peer;
 	int code;
 
-	if (unlikely(FIELD_GET(SHM_U_FMT, user) != SHM_FMT_NIC || len > cap || !peer || peer->dead)) {
-		struct in m = {p, cap, user, rx->codes, SHM_PEND_CNT - 1, rx->sp};
-
-		return take(s, &m);
-	}
+	if (unlikely(len > lane_cap(nslots) || !peer || peer->dead))
+		return take_other(s, rx, user, nslots);
 	if (said != rx->said) { /* the same again says nothing new */
 		rx->said = said;
 		note_ack(s, rx->sp, user);
@@ -216,10 +223,8 @@ static inline bool take_own(struct shm_port *s, struct shm_rx *rx, const uint8_t
 	return true;
 }
 
-/* An empty lane: what its sender is still owed. @is_closing: as it was before the lane was found
- * empty. */
-static __attribute__((noinline)) void rx_idle(struct shm_port *s, struct shm_rx *rx,
-					      bool is_closing)
+/* A poll that has taken nothing: what the sender is still owed. @is_empty: nothing is in the lane. */
+static __attribute__((noinline)) void rx_idle(struct shm_port *s, struct shm_rx *rx, bool is_empty)
 {
 	if (rx->is_wake_due) {
 		rx->is_wake_due = false;
@@ -230,7 +235,7 @@ static __attribute__((noinline)) void rx_idle(struct shm_port *s, struct shm_rx 
 		rx->is_gone = true;
 		s->ends |= SHM_ENDS_GONE;
 		shm_peer_doom(rx->sp, -EPROTO);
-	} else if (is_closing) {
+	} else if (rx->is_closing && is_empty) { /* shm_lane_refresh() saw that before this poll: it stays empty */
 		rx->is_gone = true;
 		s->ends |= SHM_ENDS_GONE;
 	}
@@ -246,32 +251,39 @@ static inline void fetch_more(const uint8_t *slot, uint32_t nslots)
 /* Inlined where it is called: it is most of what a poll does. */
 static inline __attribute__((always_inline)) int poll_rx(struct shm_port *s, struct shm_rx *rx, int quota)
 {
-	bool is_closing =
-		rx->is_closing; /* read before the lane: when that is empty then, it stays so */
-	const uint8_t *p;
-	uint64_t user;
-	uint32_t cap;
+	struct lane_rx *lane = &rx->lane;
+	uint32_t nslots;
 	int n = 0;
 
 	/* all lines of a message at once, if it is as long as the last one; more would be taken from who writes them */
-	fetch_more(rx->lane.next, rx->lane.cur);
-	while ((p = lane_peek(&rx->lane, &cap, &user))) {
-		const uint8_t *next = p + cap;
+	fetch_more(lane->next, lane->cur);
+	for (;;) {
+		uint64_t word = lane_word(lane);
+		bool is_own = lane_is_usual(lane, word);
+		const uint8_t *next;
 
+		nslots = 1;
+		if (unlikely(!is_own)) {
+			nslots = lane_look(lane, &word);
+			if (!nslots)
+				break;
+			is_own = FIELD_GET(SHM_U_FMT, word) == SHM_FMT_NIC;
+		}
+		next = lane->next + (size_t)nslots * LANE_SLOT;
 		__builtin_prefetch(next);
-		fetch_more(next, rx->lane.cur);
-		if (unlikely(rx->is_gone) || unlikely(!take_own(s, rx, p, cap, user)))
+		fetch_more(next, nslots);
+		if (unlikely(!(is_own ? take_own(s, rx, word, nslots) : take_other(s, rx, word, nslots))))
 			break;
-		lane_next(&rx->lane);
+		lane_pass(lane, nslots);
 		if (unlikely(++n == quota))
 			break;
 	}
 	if (n) {
-		lane_publish(&rx->lane);
+		lane_publish(lane);
 		rx->is_wake_due = true;
 		rx->sp->was_used = true;
-	} else if (unlikely(rx->is_wake_due || is_closing || rx->lane.broken)) {
-		rx_idle(s, rx, is_closing && !p);
+	} else if (unlikely(rx->is_wake_due | rx->is_closing | lane->broken)) {
+		rx_idle(s, rx, !nslots);
 	}
 	return n;
 }
@@ -415,16 +427,22 @@ static __attribute__((noinline)) int poll_marked(struct shm_port *s, int budget)
 /* Is there anything in a shared lane, or about one, to look at? */
 static inline bool is_shared_due(struct shm_port *s)
 {
-	uint64_t user;
-	uint32_t cap;
-
-	return unlikely(s->shared_due || lane_peek(&s->shared[0], &cap, &user) || s->shared[0].broken);
+	return unlikely(s->shared_due || lane_has(&s->shared[0]));
 }
 
 /* Several lanes, or none. */
 static __attribute__((noinline)) int poll_lanes(struct shm_port *s, int budget)
 {
 	return s->rx_cnt <= SHM_SWEEP_MAX || s->pass % SWEEP_EVERY == 0 ? poll_all(s, budget) : poll_marked(s, budget);
+}
+
+/* The end of a pass in which some peer or lane has ended. Return: what the port's owner was told for that. */
+static __attribute__((noinline)) int ends_told(struct shm_port *s)
+{
+	uint32_t before = s->p->events;
+
+	shm_peer_ends(s);
+	return (int)(s->p->events - before);
 }
 
 /* Part of each poll, hence inline: whatever else its module has. */
@@ -452,7 +470,7 @@ inline __attribute__((always_inline)) int shm_poll(struct shm_port *s, int budge
 		s->has_ready = false; /* whoever acknowledged owes us nothing more: it must not keep us awake */
 	}
 	if (unlikely(s->ends))
-		shm_peer_ends(s);
+		n += ends_told(s);
 	else
 		s->in_poll = 0;
 	/* relaxed: a sign of life, nothing more */

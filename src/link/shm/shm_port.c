@@ -36,7 +36,7 @@ int shm_port_open(struct link_port *p, struct shm_port **out)
 	}
 	s->shared_cnt = 1;
 	for (uint32_t k = 0; k < SHM_SHARED_CNT; k++)
-		lane_rx_init(&s->shared[k], shm_shared_at(s->seg, k), shm_shared_slots(s->seg, k));
+		lane_rx_init(&s->shared[k], shm_shared_at(s->seg, k), shm_shared_slots(s->seg, k), SHM_FMT_NIC);
 	STAILQ_INIT(&s->limbo);
 	STAILQ_INIT(&s->held);
 	*out = s;

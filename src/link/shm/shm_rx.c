@@ -58,7 +58,7 @@ static int rx_attach(struct shm_port *s, uint32_t idx)
 	rx = mem_alloc(sizeof(*rx));
 	if (!rx)
 		return -ENOMEM;
-	lane_rx_init(&rx->lane, mem, d.slot_cnt);
+	lane_rx_init(&rx->lane, mem, d.slot_cnt, SHM_FMT_NIC);
 	rx->codes = shm_codes_at(mem, d.slot_cnt);
 	rx->idx = idx;
 	rx->color = (uint32_t)FIELD_PREP(SHM_U_COLOR, d.color);
