@@ -192,23 +192,26 @@ static inline void *lane_reserve(struct lane_tx *tx, uint32_t bytes)
 	return lane_reserve_seen(tx, bytes);
 }
 
-/** lane_commit_at() - Publish what was last reserved, at @slot, with @user40, of 40 bits, beside it. */
-static inline void lane_commit_at(struct lane_tx *tx, void *slot, uint64_t user40)
+/**
+ * lane_commit_at() - Publish what was last reserved, @nslots slots at @slot, with @user40, of 40 bits, beside it.
+ */
+static inline void lane_commit_at(struct lane_tx *tx, void *slot, uint32_t nslots, uint64_t user40)
 {
-	assert(tx->resv && !(user40 & ~LANE_W_USER) &&
+	assert(nslots && nslots == tx->resv && !(user40 & ~LANE_W_USER) &&
 	       tx->lap == (uint64_t)lane_lap_tag(tx->pos, tx->lap_shift) << LANE_LAP_SHIFT);
 	/* release: payload before header; pairs with the acquire in lane_peek() */
-	atomic_store_explicit((_Atomic uint64_t *)slot - 1,
-			      tx->lap | (uint64_t)tx->resv << LANE_NSLOTS_SHIFT | user40, memory_order_release);
-	tx->pos += tx->resv;
-	tx->avail -= tx->resv;
+	atomic_store_explicit((_Atomic uint64_t *)slot - 1, tx->lap | (uint64_t)nslots << LANE_NSLOTS_SHIFT | user40,
+			      memory_order_release);
+	tx->pos += nslots;
+	tx->avail -= nslots;
 	tx->resv = 0;
 }
 
 /** lane_commit() - Publish what was last reserved, with the low 40 bits of @user40 beside it. */
 static inline void lane_commit(struct lane_tx *tx, uint64_t user40)
 {
-	lane_commit_at(tx, (uint8_t *)lane_word0(tx->slots, tx->pos & tx->mask) + LANE_WORD0, user40 & LANE_W_USER);
+	lane_commit_at(tx, (uint8_t *)lane_word0(tx->slots, tx->pos & tx->mask) + LANE_WORD0, tx->resv,
+		       user40 & LANE_W_USER);
 }
 
 /**

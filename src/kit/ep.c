@@ -121,10 +121,11 @@ int kit_cntr_drive(struct kit_cntr *c, struct kit_ep *ep, bool on)
 void kit_ep_gate(struct kit_ep *ep)
 {
 	uint64_t flags = ep->tx_op_flags;
-	bool is_plain = !(flags & ~TX_PLAIN) && !ep->cntr[KIT_CNTR_SEND] && kit_tx_wants_cqe(ep, flags);
+	bool is_quiet = !(flags & ~TX_PLAIN) && !ep->cntr[KIT_CNTR_SEND];
 
-	/* written once: a send of another thread may look */
-	ep->tx_plain = is_plain ? ep->tx_cq : NULL;
+	/* each written once: a send of another thread may look */
+	ep->tx_quiet = is_quiet;
+	ep->tx_plain = is_quiet && kit_tx_wants_cqe(ep, flags) ? ep->tx_cq : NULL;
 	ep->rx_plain = ep->rx_selective || ep->cntr[KIT_CNTR_RECV] ? NULL : ep->rx_cq;
 }
 

@@ -452,6 +452,7 @@ struct kit_ep {
 	struct kit_cq *tx_cq, *rx_cq;
 	struct kit_cq *rx_plain; /* rx_cq where a receive that succeeds always is an entry there, and no more; NULL */
 	struct kit_cq *tx_plain; /* tx_cq where that holds of a send whose call has no flags; NULL: kit_ep_gate() */
+	bool tx_quiet; /* an inject whose call has no flags leaves nothing to be told or counted: kit_ep_gate() */
 	struct kit_cntr *cntr[KIT_CNTR_NUM];
 	bool tx_selective, rx_selective; /* bound with FI_SELECTIVE_COMPLETION */
 	bool enabled, closing;
@@ -499,8 +500,8 @@ int kit_ep_watch(struct kit_ep *ep, bool on);
  */
 int kit_ep_bind(struct kit_ep *ep, struct fid *bfid, uint64_t flags);
 /**
- * kit_ep_gate() - Computes rx_plain and tx_plain: after a change of what is bound, or of the default flags, by others
- * than the kit. Lock held, or not enabled yet.
+ * kit_ep_gate() - Computes rx_plain, tx_plain and tx_quiet: after a change of what is bound, or of the default flags,
+ * by others than the kit. Lock held, or not enabled yet.
  */
 void kit_ep_gate(struct kit_ep *ep);
 /** kit_ep_unbind() - Undo what was bound for directions @dirs (FI_TRANSMIT, FI_RECV): CQs and counters. */

@@ -49,6 +49,7 @@ void kit_srx_fini(struct kit_srx *s)
 	}
 	discard_all(s, &s->claimed);
 	mt_unexp_fini(&s->claimed);
+	s->rest = NULL;
 	slab_fini(&s->slab);
 }
 
@@ -239,7 +240,7 @@ static bool multi_skip(struct kit_srx *s, struct kit_rx *owner, uint64_t len)
 /* A slice of the multi-receive buffer @owner for a message of @len bytes. NULL: no memory. */
 static struct kit_rx *slice_new(struct kit_srx *s, struct kit_rx *owner, uint64_t len)
 {
-	struct kit_rx *rx = slab_get(&s->slab);
+	struct kit_rx *rx = kit_rx_get(s);
 	size_t part = MIN(len, owner->len);
 
 	if (!rx)
@@ -281,7 +282,7 @@ int kit_srx_unexpected(struct kit_srx *s, struct kit_ux *ux)
 
 static struct kit_rx *rx_new(struct kit_srx *s, bool tagged, const struct kit_recv_args *a)
 {
-	struct kit_rx *rx = slab_get(&s->slab);
+	struct kit_rx *rx = kit_rx_get(s);
 
 	if (unlikely(!rx))
 		return NULL;

@@ -18,7 +18,10 @@ struct kit_rx {
 	struct kit_srx *srx;
 	struct kit_rx *owner;      /* multi-receive: this is a slice of that posted buffer */
 	struct kit_rx *next, *prev; /* context index for cancel */
-	void *context;
+	union {
+		void *context;
+		struct kit_rx *rest; /* of one that has ended and rests: the next one */
+	};
 	uint64_t flags;            /* FI_COMPLETION, FI_MULTI_RECV, FI_CLAIM ... */
 	bool tagged, posted;
 	bool is_begun;             /* multi-receive: some of the buffer is used */
@@ -55,6 +58,11 @@ struct kit_srx {
 	struct kit_ep *ep;
 	const struct kit_srx_ops *ops;
 	struct slab slab;              /* of struct kit_rx + rx_extra */
+	/*
+	 * Receives that have ended, the last one first. They rest as kit_srx_post() needs them, live objects of @slab
+	 * with all that a receive of one buffer leaves as it was: @srx, and no owner.
+	 */
+	struct kit_rx *rest;
 	size_t rx_extra;
 	struct mt_posted posted[2];    /* [0] untagged, [1] tagged */
 	struct mt_unexp unexp[2];
@@ -93,36 +101,53 @@ static inline uint64_t kit_wanted_src(const struct kit_srx *s, const struct kit_
 	return s->directed ? a->src : MT_ANY_SRC;
 }
 
+/** kit_rx_get() - A receive that rests, or a new one, for kit_rx_init() or the like. NULL: no memory. */
+static inline struct kit_rx *kit_rx_get(struct kit_srx *s)
+{
+	struct kit_rx *rx = s->rest;
+
+	if (!rx)
+		return slab_get(&s->slab);
+	s->rest = rx->rest;
+	return rx;
+}
+
 /* The fields of a fresh @rx that do not depend on its buffer. @src: kit_wanted_src(), here and in kit_srx_post(). */
-static inline void kit_rx_init(struct kit_rx *rx, struct kit_srx *s, bool tagged, uint64_t src,
-			       const struct kit_recv_args *a)
+static inline void kit_rx_fill(struct kit_rx *rx, bool tagged, uint64_t src, const struct kit_recv_args *a)
 {
 	rx->mt.src = src;
 	rx->mt.tag = a->tag;
 	rx->mt.ignore = a->ignore;
-	rx->srx = s;
-	rx->owner = NULL;
 	rx->context = a->context;
 	rx->flags = a->flags;
 	rx->tagged = tagged;
 	rx->posted = rx->is_begun = false;
 	rx->slices = 0;
 }
+/* The same of one that is new. */
+static inline void kit_rx_init(struct kit_rx *rx, struct kit_srx *s, bool tagged, uint64_t src,
+			       const struct kit_recv_args *a)
+{
+	rx->srx = s;
+	rx->owner = NULL;
+	kit_rx_fill(rx, tagged, src, a);
+}
 /**
- * kit_srx_post() - kit_srx_recv() of one buffer where nothing is special, nothing waits for it, and memory is there:
+ * kit_srx_post() - kit_srx_recv() of one buffer where nothing is special, nothing waits for it, and a receive rests:
  * what nearly every receive is. It calls nothing, so that who calls it last has nothing to save.
  * Return: posted; false: nothing has happened, kit_srx_recv() is to be asked.
  */
 static inline bool kit_srx_post(struct kit_srx *s, bool tagged, void *buf, size_t len, void *desc, uint64_t src,
 				const struct kit_recv_args *a)
 {
-	struct kit_rx *rx;
+	struct kit_rx *rx = s->rest;
 
 	if (unlikely(a->flags & (FI_PEEK | FI_CLAIM | FI_DISCARD | FI_MULTI_RECV) || s->posted_cnt >= s->posted_max ||
-		     mt_unexp_cnt(&s->unexp[tagged]) || !slab_is_ready(&s->slab)))
+		     mt_unexp_cnt(&s->unexp[tagged]) || !rx))
 		return false;
-	rx = slab_get_ready(&s->slab);
-	kit_rx_init(rx, s, tagged, src, a);
+	s->rest = rx->rest;
+	assert(rx->srx == s && !rx->owner && !rx->posted);
+	kit_rx_fill(rx, tagged, src, a);
 	rx->iov_cnt = 1;
 	rx->iov[0] = (struct iovec){buf, len};
 	rx->desc[0] = desc;
@@ -191,7 +216,9 @@ static inline void kit_rx_done(struct kit_srx *s, struct kit_rx *rx, bool tagged
 	}
 	kit_cq_push(cq, rx->context, (tagged ? FI_RECV | FI_TAGGED : FI_RECV | FI_MSG) | r->flags, r->len, r->buf,
 		    r->data, r->tag, r->src);
-	slab_put(&s->slab, rx);
+	assert(!rx->posted);
+	rx->rest = s->rest;
+	s->rest = rx;
 }
 /** kit_rx_fail() - Error entry (FI_ETRUNC with olen, ...); @rx is freed. */
 void kit_rx_fail(struct kit_rx *rx, const struct kit_rx_result *r, int err, int prov_errno, size_t olen, const void *err_data, size_t err_len);

@@ -261,7 +261,7 @@ static inline void inline_end(struct shm_peer *sp, void *slot, enum link_kind ki
 {
 	if (cookie)
 		pend_push(sp, (uint8_t)kind, cookie);
-	lane_commit_at(&sp->tx, slot, user_word(sp, fmt, (uint32_t)len, cookie));
+	lane_commit_at(&sp->tx, slot, lane_nslots((uint32_t)len), user_word(sp, fmt, (uint32_t)len, cookie));
 	published(sp, len);
 }
 
@@ -477,7 +477,7 @@ inline __attribute__((always_inline)) void shm_commit(struct shm_peer *sp, uint8
 	sp->s->outstanding++;
 	if (unlikely(!sp->is_busy))
 		shm_busy_add(sp);
-	lane_commit_at(&sp->tx, frame,
+	lane_commit_at(&sp->tx, frame, lane_nslots((uint32_t)len),
 		       SHM_U_WANT | (uint64_t)code << SHM_U_CODE_SHIFT | (uint64_t)SHM_FMT_NIC << SHM_U_FMT_SHIFT |
 			       (uint64_t)len << SHM_U_LEN_SHIFT | ack_bits(sp));
 	published(sp, len);

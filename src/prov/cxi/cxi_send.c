@@ -291,28 +291,28 @@ static __attribute__((noinline)) int send_kept(struct cxi_ep *ep, struct cxi_sen
 }
 
 /*
- * Folded into each call of one buffer, with what that call says as constants. @plain_cq: kit_ep.tx_plain of a call that
- * says nothing more, from an endpoint with a plain address vector, of which half is not asked then; or NULL.
+ * Folded into each call of one buffer, with what that call says as constants. @is_plain: it says nothing more, and
+ * comes from an endpoint with a plain address vector, so that half is not asked; @cq is kit_ep.tx_plain then, and NULL
+ * of an inject, of which kit_ep.tx_quiet has told that. Else it is NULL.
  */
 static inline __attribute__((always_inline)) ssize_t send_common(struct cxi_ep *ep, const struct cxi_send_args *a,
-								 struct kit_cq *plain_cq)
+								 bool is_plain, struct kit_cq *cq)
 {
 	const struct cxi_av *av = container_of(ep->kit.av, struct cxi_av, kit);
-	struct kit_cq *cq = plain_cq;
 	struct cassini_cmd cmd;
 	struct cxi_txc *t = ep->txc;
 	enum cxi_proto proto;
 	struct cxi_dest dest;
 	int ret = args_check(ep, a);
 
-	if (!plain_cq && !a->no_cqe && kit_tx_wants_cqe(&ep->kit, a->flags))
+	if (!is_plain && !a->no_cqe && kit_tx_wants_cqe(&ep->kit, a->flags))
 		cq = ep->kit.tx_cq;
-	ret = ret ? ret : plain_cq ? cxi_av_dest_plain(av, a->dest, &dest) : cxi_av_dest(av, a->dest, &dest);
+	ret = ret ? ret : is_plain ? cxi_av_dest_plain(av, a->dest, &dest) : cxi_av_dest(av, a->dest, &dest);
 	if (unlikely(ret))
 		return ret;
 	/* as of a command that waits for no counter and is none of RNR's: those are remembered anyway */
 	proto = cxi_select_proto(&ep->domain->params, a->len, a->inject, false, false);
-	if (likely(is_forgotten(ep, t, a, proto, cq, plain_cq) && !dest.vni)) {
+	if (likely(is_forgotten(ep, t, a, proto, cq, is_plain) && !dest.vni)) {
 		build(&cmd, a, &dest, proto, NULL);
 		cmd.dom = ep->portal->dom[0];
 		cmd.user_ptr = ++t->send_seq;
@@ -341,7 +341,7 @@ static inline __attribute__((always_inline)) ssize_t send_common(struct cxi_ep *
 
 ssize_t cxi_send_common(struct cxi_ep *ep, const struct cxi_send_args *a)
 {
-	return send_common(ep, a, NULL);
+	return send_common(ep, a, false, NULL);
 }
 
 /* A command that nobody remembered has failed: from here on it is an operation like any other. */
@@ -390,47 +390,46 @@ static inline bool is_injected(const struct cxi_ep *ep, const struct kit_send *s
 	return s->flags & FI_INJECT;
 }
 
-/* Of an enabled one, which has an address vector. */
-static inline bool is_plain(const struct cxi_ep *ep)
+/* Of an enabled one, which has one. */
+static inline bool has_plain_av(const struct cxi_ep *ep)
 {
-	return ep->kit.tx_plain && container_of(ep->kit.av, struct cxi_av, kit)->is_plain;
-}
-
-/* What the endpoint's flags have been found to say are constants here. */
-static inline __attribute__((always_inline)) ssize_t send_plain(struct cxi_ep *ep, const struct kit_send *s,
-								struct kit_cq *cq)
-{
-	const struct cxi_send_args a = {.buf = s->buf, .len = s->len, .dest = s->to, .tag = s->tag,
-					.context = s->context, .flags = FI_COMPLETION, .tagged = s->tagged};
-	ssize_t ret;
-
-	lock_acquire(&ep->domain->kit.lock);
-	ret = send_common(ep, &a, cq);
-	lock_release(&ep->domain->kit.lock);
-	return ret;
+	return container_of(ep->kit.av, struct cxi_av, kit)->is_plain;
 }
 
 static inline __attribute__((always_inline)) ssize_t do_send(struct fid_ep *fid, const struct kit_send *s)
 {
 	struct cxi_ep *ep = cxi_ep_of(fid);
+	bool is_inject = s->form == KIT_BY_INJECT;
 	ssize_t ret = s->is_vec ? call_check(s) : 0;
 	struct cxi_send_args a;
 
 	ret = ret ? ret : cxi_tx_state(ep);
 	if (unlikely(ret))
 		return ret;
-	if (s->form == KIT_BY_ARGS && !s->is_vec && !s->flags && likely(is_plain(ep)))
-		return send_plain(ep, s, ep->kit.tx_plain);
+	if (s->form != KIT_BY_MSG && !s->is_vec && s->flags == (is_inject ? FI_INJECT : 0)) {
+		const struct cxi_send_args plain = {
+			.buf = s->buf, .len = s->len, .dest = s->to, .tag = s->tag, .context = s->context,
+			.flags = is_inject ? FI_INJECT : FI_COMPLETION, .tagged = s->tagged, .inject = is_inject,
+			.no_cqe = is_inject}; /* what the endpoint's flags have been found to say are constants */
+		struct kit_cq *cq = is_inject ? NULL : ep->kit.tx_plain;
+
+		if (likely((is_inject ? ep->kit.tx_quiet : cq != NULL) && has_plain_av(ep))) {
+			lock_acquire(&ep->domain->kit.lock);
+			ret = send_common(ep, &plain, true, cq);
+			lock_release(&ep->domain->kit.lock);
+			return ret;
+		}
+	}
 	a = (struct cxi_send_args){.buf = s->buf, .len = s->len, .dest = s->to, .tag = s->tag, .data = s->data, .context = s->context,
 				  .flags = s->form == KIT_BY_MSG ? s->flags : ep->kit.tx_op_flags | s->flags, .tagged = s->tagged,
-				  .no_cqe = s->form == KIT_BY_INJECT};
+				  .no_cqe = is_inject};
 	if (s->iov_cnt) {
 		a.buf = s->iov->iov_base;
 		a.len = s->iov->iov_len;
 	}
 	a.inject = is_injected(ep, s, a.len);
 	lock_acquire(&ep->domain->kit.lock);
-	ret = s->form == KIT_BY_INJECT ? send_common(ep, &a, NULL) : cxi_send_common(ep, &a);
+	ret = cxi_send_common(ep, &a);
 	lock_release(&ep->domain->kit.lock);
 	return ret;
 }

@@ -21,6 +21,7 @@ struct call {
 	size_t plain_lim; /* a shorter message is neither a vector nor long */
 	bool tagged, is_vec;
 	struct kit_cq *plain_cq; /* kit_ep.tx_plain of a call that says nothing more, and is no inject; or NULL */
+	bool is_quiet; /* the same of an inject, by kit_ep.tx_quiet */
 	void *context;
 	uint64_t data;
 	void *desc;                       /* of the buffer; or */
@@ -171,7 +172,7 @@ static inline struct kit_cq *entry_cq(const struct efa_ep *ep, const struct call
 static inline bool is_told_of(const struct efa_ep *ep, const struct efa_peer *peer, const struct call *c,
 			      uint64_t flags)
 {
-	return (!c->plain_cq && ep->kit.cntr[KIT_CNTR_SEND]) ||
+	return (!c->plain_cq && !c->is_quiet && ep->kit.cntr[KIT_CNTR_SEND]) ||
 	       (wants_entry(ep, c, flags) && !completes_early(peer, entry_cq(ep, c), flags));
 }
 
@@ -224,6 +225,7 @@ static __attribute__((noinline)) ssize_t send_other(struct efa_ep *ep, struct ef
 /* These two have the call in memory, and not where most messages pass: by its parts, so that it is nowhere else. */
 #define CALL_COPY(c_) \
 	{.flags = (c_)->flags, .mask = (c_)->mask, .plain_lim = (c_)->plain_lim, .tagged = (c_)->tagged, \
+	 .is_quiet = (c_)->is_quiet, \
 	 .is_vec = (c_)->is_vec, .plain_cq = (c_)->plain_cq, .context = (c_)->context, .data = (c_)->data, \
 	 .desc = (c_)->desc, .iov = (c_)->iov, .descs = (c_)->descs, .iov_cnt = (c_)->iov_cnt}
 
@@ -322,6 +324,12 @@ static inline __attribute__((always_inline)) ssize_t do_send(struct fid_ep *fid,
 	size_t len = s->len;
 	struct call c;
 
+	if (s->form == KIT_BY_INJECT && !(s->flags & FI_REMOTE_CQ_DATA) && likely(efa_ep_of(fid)->kit.tx_quiet)) {
+		const struct call quiet = {.flags = own | FI_INJECT | EFA_NO_CQE, .plain_lim = PLAIN_LIM,
+					   .tagged = s->tagged, .is_quiet = true};
+
+		return send_one(fid, s->buf, len, s->to, s->tag, &quiet, s->tagged);
+	}
 	if (s->form == KIT_BY_INJECT && !(s->flags & FI_REMOTE_CQ_DATA))
 		return s->tagged ? inject_tagged(fid, s->buf, len, s->to, s->tag) : inject_msg(fid, s->buf, len, s->to);
 	if (s->form == KIT_BY_ARGS && !s->is_vec && !(s->flags & FI_REMOTE_CQ_DATA)) {
@@ -349,6 +357,7 @@ static inline __attribute__((always_inline)) ssize_t do_send(struct fid_ep *fid,
 	c.tagged = s->tagged;
 	c.is_vec = s->is_vec;
 	c.plain_cq = NULL;
+	c.is_quiet = false;
 	c.context = s->context;
 	c.data = s->data;
 	if (s->is_vec) {

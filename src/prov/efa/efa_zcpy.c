@@ -82,7 +82,7 @@ ssize_t efa_zcpy_recv(struct efa_ep *ep, const struct kit_recv_args *a)
 	}
 	if (a->iov_cnt > ep->domain->attr.max_rq_sge || (a->iov_cnt && !a->iov))
 		return -FI_EINVAL;
-	krx = slab_get(&ep->srx.slab);
+	krx = kit_rx_get(&ep->srx);
 	if (!krx)
 		return -FI_EAGAIN;
 	kit_rx_init(krx, &ep->srx, false, kit_wanted_src(&ep->srx, a), a);

@@ -12,7 +12,7 @@
  */
 static inline __attribute__((always_inline)) bool inject(struct opx_ep *ep, uint32_t head, struct opx_peer *peer,
 							 const void *buf, const struct opx_send *s,
-							 struct kit_cq *plain_cq)
+							 struct kit_cq *plain_cq, bool is_quiet)
 {
 	struct hfi_hdr *h = opx_flow_pass_begin(&peer->flow, head, 0);
 
@@ -22,7 +22,8 @@ static inline __attribute__((always_inline)) bool inject(struct opx_ep *ep, uint
 	copy_tiny((uint8_t *)h->w, buf, s->len);
 	opx_flow_pass_commit(&peer->flow, h, head, 0);
 	ep->stats.tx_inject++;
-	opx_sent(ep, plain_cq, s->context, s->flags);
+	if (!is_quiet)
+		opx_sent(ep, plain_cq, s->context, s->flags);
 	return true;
 }
 
@@ -63,24 +64,28 @@ static inline void ring_and_release(struct opx_ep *ep, uint64_t flags)
 	lock_release(&ep->domain->kit.lock);
 }
 
+/* FI_INJECT is one of the flags; QUIET: and the call says nothing more, which kit_ep.tx_quiet has told. */
+enum form { FORM_SEND, FORM_INJECT, FORM_QUIET };
+
 /*
  * One buffer. @what: the flags that the call means, FI_TAGGED among them, and in the upper half the CQ data; so that of
- * all calls nothing is in memory. @m: length, tag and context. @is_inject: FI_INJECT is one of the flags, known when
- * this is compiled. @plain_cq: kit_ep.tx_plain of a call that says nothing more, so that the endpoint's flags, its queue
- * and its counter need not be asked for; or NULL.
+ * all calls nothing is in memory. @m: length, tag and context. @form: known when this is compiled. @plain_cq:
+ * kit_ep.tx_plain of a call that says nothing more, so that the endpoint's flags, its queue and its counter need not be
+ * asked for; or NULL.
  */
 static inline __attribute__((always_inline)) ssize_t send_one(struct opx_ep *ep, const void *buf, uint64_t what,
-							      fi_addr_t to, const struct opx_send *m, bool is_inject,
+							      fi_addr_t to, const struct opx_send *m, enum form form,
 							      struct kit_cq *plain_cq)
 {
-	uint64_t flags = (plain_cq ? 0 : ep->kit.tx_op_flags & ~(uint64_t)FI_TAGGED) | (uint32_t)what;
+	bool is_quiet = form == FORM_QUIET;
+	uint64_t flags = (plain_cq || is_quiet ? 0 : ep->kit.tx_op_flags & ~(uint64_t)FI_TAGGED) | (uint32_t)what;
 	int rc = opx_ep_state(ep);
 	struct opx_peer *peer;
 	bool has_left = false;
 
 	if (unlikely(rc))
 		return rc;
-	if (is_inject) /* it cannot be waited for */
+	if (form != FORM_SEND) /* it cannot be waited for */
 		flags = (flags & ~(uint64_t)FI_DELIVERY_COMPLETE) | OPX_NO_CQE;
 	lock_acquire(&ep->domain->kit.lock);
 	peer = opx_peer_known(ep, to);
@@ -89,8 +94,8 @@ static inline __attribute__((always_inline)) ssize_t send_one(struct opx_ep *ep,
 					   .flags = flags};
 
 		has_left = likely(opx_inject_head(s.len) == HFI_HDR_CUT)
-				   ? inject(ep, HFI_HDR_CUT, peer, buf, &s, plain_cq)
-				   : inject(ep, sizeof(struct hfi_hdr), peer, buf, &s, plain_cq);
+				   ? inject(ep, HFI_HDR_CUT, peer, buf, &s, plain_cq, is_quiet)
+				   : inject(ep, sizeof(struct hfi_hdr), peer, buf, &s, plain_cq, is_quiet);
 	}
 	if (unlikely(!has_left)) {
 		struct iovec one = {(void *)(uintptr_t)buf, m->len};
@@ -107,13 +112,14 @@ static inline __attribute__((always_inline)) ssize_t send_one(struct opx_ep *ep,
 static __attribute__((noinline)) ssize_t send_buf(struct opx_ep *ep, const void *buf, size_t len, uint64_t what,
 						  fi_addr_t to, uint64_t tag, void *context)
 {
-	return send_one(ep, buf, what, to, &(struct opx_send){.len = len, .tag = tag, .context = context}, false, NULL);
+	return send_one(ep, buf, what, to, &(struct opx_send){.len = len, .tag = tag, .context = context}, FORM_SEND,
+			NULL);
 }
 
 static __attribute__((noinline)) ssize_t inject_buf(struct opx_ep *ep, const void *buf, size_t len, uint64_t what,
 						    fi_addr_t to, uint64_t tag)
 {
-	return send_one(ep, buf, what | FI_INJECT, to, &(struct opx_send){.len = len, .tag = tag}, true, NULL);
+	return send_one(ep, buf, what | FI_INJECT, to, &(struct opx_send){.len = len, .tag = tag}, FORM_INJECT, NULL);
 }
 
 /* A vector, or with flags of its own. */
@@ -151,7 +157,13 @@ static inline __attribute__((always_inline)) ssize_t do_send(struct fid_ep *fid,
 		struct kit_cq *cq = ep->kit.tx_plain;
 
 		if (likely(cq != NULL))
-			return send_one(ep, s->buf, kind | FI_COMPLETION, s->to, &m, false, cq);
+			return send_one(ep, s->buf, kind | FI_COMPLETION, s->to, &m, FORM_SEND, cq);
+	}
+	if (s->form == KIT_BY_INJECT && !(s->flags & FI_REMOTE_CQ_DATA)) {
+		const struct opx_send m = {.len = s->len, .tag = s->tag};
+
+		if (likely(ep->kit.tx_quiet))
+			return send_one(ep, s->buf, kind | FI_INJECT, s->to, &m, FORM_QUIET, NULL);
 	}
 	kind |= s->flags | s->data << 32;
 	return s->form == KIT_BY_INJECT ? inject_buf(ep, s->buf, s->len, kind, s->to, s->tag)
