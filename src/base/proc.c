@@ -33,4 +33,3 @@ bool proc_look(int32_t pid, struct proc_stat *out)
 	out->stack = stack;
 	return true;
 }
-

@@ -45,10 +45,13 @@ static fi_addr_t av_place(const struct kit_av *av, fi_addr_t fi_addr)
 
 uint32_t kit_av_hash(const struct kit_av *av, const void *addr)
 {
-	const uint8_t *p = addr;
 	uint64_t h = av->hash_seed, w;
 	size_t len = av->addr_len;
+	uint8_t who[KIT_ADDR_MAX];
+	const uint8_t *p = who;
 
+	memcpy(who, addr, len);
+	memset(who + av->mute_at, 0, av->mute_len);
 	for (; len; len -= MIN(len, sizeof(w))) {
 		w = 0;
 		memcpy(&w, p, MIN(len, sizeof(w)));
@@ -59,12 +62,20 @@ uint32_t kit_av_hash(const struct kit_av *av, const void *addr)
 	return (uint32_t)(h ^ (h >> 15));
 }
 
+bool kit_av_is_same(const struct kit_av *av, const void *a, const void *b)
+{
+	size_t next = (size_t)av->mute_at + av->mute_len;
+
+	return !memcmp(a, b, av->mute_at) &&
+	       !memcmp((const uint8_t *)a + next, (const uint8_t *)b + next, av->addr_len - next);
+}
+
 fi_addr_t kit_av_find(const struct kit_av *av, const void *addr)
 {
 	uint32_t pos = kit_av_hash(av, addr) & av->hash_mask;
 
 	for (; av->hash[pos]; pos = (pos + 1) & av->hash_mask) {
-		if (!memcmp(entry(av, av->hash[pos] - 1), addr, av->addr_len))
+		if (kit_av_is_same(av, entry(av, av->hash[pos] - 1), addr))
 			return av->hash[pos] - 1;
 	}
 	return FI_ADDR_NOTAVAIL;
@@ -554,7 +565,9 @@ int kit_av_init(struct kit_av *av, struct kit_domain *d, const struct fi_av_attr
 	av->ops = ops;
 	/* an index also is a legal FI_AV_MAP address */
 	av->type = attr->type == FI_AV_MAP && ops->name ? FI_AV_MAP : FI_AV_TABLE;
+	must(addr_len <= KIT_ADDR_MAX);
 	av->addr_len = addr_len;
+	av->mute_at = av->mute_len = 0;
 	av->table = av->used = NULL;
 	av->hash = NULL;
 	av->cnt = av->cap = av->high = av->free_hint = 0;

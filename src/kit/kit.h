@@ -394,12 +394,14 @@ struct kit_av_ops {
 	fi_addr_t (*name)(const void *addr);
 	void (*unname)(fi_addr_t fi_addr, void *addr);
 };
+#define KIT_ADDR_MAX 64 /* bytes of a raw address */
 struct kit_av {
 	struct fid_av fid;
 	struct kit_domain *domain;
 	const struct kit_av_ops *ops;
 	enum fi_av_type type;    /* FI_AV_MAP: only with ops->name */
 	size_t addr_len;
+	uint8_t mute_at, mute_len; /* bytes of an address that do not tell who it is: none, or the provider's choice */
 	uint8_t *table;          /* addr_len bytes per entry */
 	uint8_t *used;           /* 0 free, 1 in use */
 	uint32_t cnt, cap, high; /* entries in use; allocated; highest index + 1 */
@@ -430,6 +432,8 @@ static inline const void *kit_av_addr(const struct kit_av *av, fi_addr_t fi_addr
 {
 	return kit_av_has(av, fi_addr) ? av->table + fi_addr * av->addr_len : NULL;
 }
+/** kit_av_is_same() - Two raw addresses of one endpoint? Bytes that do not tell who it is (mute_at) may differ. */
+bool kit_av_is_same(const struct kit_av *av, const void *a, const void *b);
 /** kit_av_hash() - Of a raw address, seeded: who chooses addresses cannot choose where they go. */
 uint32_t kit_av_hash(const struct kit_av *av, const void *addr);
 /**

@@ -123,9 +123,18 @@ void kit_srx_lose(struct kit_srx *s, struct kit_ux *ux)
 
 /* --- completion --------------------------------------------------------------------------------------------- */
 
+/* It rests, unless it is a slice: those have another owner each. */
 static void rx_free(struct kit_rx *rx)
 {
-	slab_put(&rx->srx->slab, rx);
+	struct kit_srx *s = rx->srx;
+
+	if (rx->owner) {
+		slab_put(&s->slab, rx);
+		return;
+	}
+	assert(!rx->posted);
+	rx->rest = s->rest;
+	s->rest = rx;
 }
 
 /*
@@ -240,7 +249,7 @@ static bool multi_skip(struct kit_srx *s, struct kit_rx *owner, uint64_t len)
 /* A slice of the multi-receive buffer @owner for a message of @len bytes. NULL: no memory. */
 static struct kit_rx *slice_new(struct kit_srx *s, struct kit_rx *owner, uint64_t len)
 {
-	struct kit_rx *rx = kit_rx_get(s);
+	struct kit_rx *rx = slab_get(&s->slab);
 	size_t part = MIN(len, owner->len);
 
 	if (!rx)

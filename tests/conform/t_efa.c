@@ -387,6 +387,36 @@ static void efa_window(struct ct *c)
 }
 
 /*
+ * An address by its text, of another library or of an older version does not say of which host it is. It is the same
+ * peer: what it sends first, before anything has gone there, has its name, and so has all that follows the answer.
+ */
+static void efa_no_host(struct ct *c)
+{
+	uint8_t mem[8] = {0};
+	struct ct_msg m = {.ctx = &c->ctx[0], .mem = mem, .len = sizeof(mem)};
+
+	ct_open(c);
+	OK(fi_av_remove(c->av, &c->peer, 1, 0));
+	memset(c->peer_addr + 18, 0, 2);
+	RET(1, fi_av_insert(c->av, c->peer_addr, 1, &c->peer, 0, NULL));
+	ct_barrier(c);
+	for (int i = 0; i < 6; i++) {
+		bool is_mine = c->rank == i % 2;
+
+		m.addr = is_mine ? c->peer : FI_ADDR_UNSPEC;
+		if (is_mine) {
+			ct_send(c, &m);
+			ct_tx(c, m.ctx, FI_MSG | FI_SEND);
+		} else {
+			ct_recv(c, &m);
+			CHECK(ct_rx(c, m.ctx, FI_MSG | FI_RECV, m.len).src == c->peer, "message %d is from another one", i);
+		}
+	}
+	ct_barrier(c);
+	ct_close(c);
+}
+
+/*
  * An address that nobody has here. On loopback it says which host it is of; if that is another one, the error says
  * which key helps, and a message without a completion ends the queue's read, or a job that is set up wrong would wait
  * for ever.
@@ -406,10 +436,10 @@ static void efa_nobody(struct ct *c)
 
 		memcpy(addr, c->addr, sizeof(addr));
 		addr[20] ^= 0x55; /* the connection id of no endpoint; its queue pair number neither */
-		addr[16] = 9;
+		addr[16] = (uint8_t)(9 + is_far);
 		addr[17] = 0;
 		CHECK(addr[18] || addr[19], "the address does not say of which host it is");
-		addr[18] ^= is_far ? 0x55 : 0;
+		addr[18] ^= is_far ? addr[18] == 0x55 ? 0xaa : 0x55 : 0;
 		RET(1, fi_av_insert(c->av, addr, 1, &to, 0, NULL));
 		while (ct_again(c, fi_send(c->ep, mem, sizeof(mem), NULL, to, &c->ctx[0])))
 			;
@@ -536,6 +566,7 @@ const struct ct_test efa_tests[] = {
 	{"efa_atomics", efa_atomics, ALL4, 0, CT_ANY_PATH, NULL, NET, "efa"},
 	{"efa_window", efa_window, ALL4, 0, CT_ANY_PATH, "FI_EFA_RECVWIN_SIZE",
 	 NET "FI_EFA_RECVWIN_SIZE=2 SOFTFABRIC_NET=reorder=20%;delay=50us", "efa"},
+	{"efa_no_host", efa_no_host, FI_MSG, 0, 0, NULL, NULL, "efa"},
 	{"efa_nobody", efa_nobody, FI_MSG, 0, CT_SOLO, NULL, NULL, "efa"},
 	{"efa_inject_gone", efa_inject_gone, ALL4, 0, CT_SOLO, NULL, NULL, "efa"},
 	{"efa_desc_closed", efa_desc_closed, ALL4, 0, CT_NO_ONE, NULL, NULL, "efa"},

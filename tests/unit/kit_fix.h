@@ -30,6 +30,16 @@ void fix_close(struct fix *f);
 struct fi_info *fix_info(void);
 void fix_ep_open(struct fix *f, struct fix_ep *ep);
 
+/** fix_resting() - Receives that have ended and wait to be posted again: all objects of @s that are left then. */
+static inline uint32_t fix_resting(const struct kit_srx *s)
+{
+	uint32_t cnt = 0;
+
+	for (const struct kit_rx *rx = s->rest; rx; rx = rx->rest)
+		cnt++;
+	return cnt;
+}
+
 /** fix_recv_buf() - A receive of one buffer, as fi_recv() makes it. */
 static inline int fix_recv_buf(struct kit_srx *s, bool tagged, void *buf, size_t len, void *desc,
 			       const struct kit_recv_args *a)

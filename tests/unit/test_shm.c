@@ -628,9 +628,11 @@ static void hostile__shared_lane(void **state)
 	while (!a->dead_cnt && clk_now_ns(NULL) < end)
 		fake_poll(a);
 	assert_int_equal(a->peers[0].dead, -EPROTO);
-	/* garbage in it: the owner says so, and those who use it learn it */
+	/* garbage in it: the owner says so, and those who use it learn it, also if who finds it is about to sleep */
+	fake_poll(b);
 	atomic_store(lane_word0(b->s->shared[0].slots, 0),
 		     (uint64_t)b->s->shared[0].lap << LANE_LAP_SHIFT);
+	assert_int_equal(shm_arm(b->s), -EAGAIN);
 	fake_poll(b);
 	assert_true(b->s->is_shared_broken);
 	assert_true(atomic_load(&b->s->seg->hdr->state) & SHM_ST_BROKEN);

@@ -226,13 +226,12 @@ static void doom_one(struct shm_peer *sp)
 static bool may_have_unread(struct shm_peer *sp)
 {
 	struct shm_port *s = sp->s;
-	uint32_t cap, wait = sp->doom_wait;
-	uint64_t user;
+	uint32_t wait = sp->doom_wait;
 	bool found = has_unread(sp);
 
 	sp->doom_wait = wait; /* polls are counted, not looks */
 	for (uint32_t k = 0; k < s->shared_cnt && !found; k++)
-		found = lane_peek(&s->shared[k], &cap, &user);
+		found = lane_has(&s->shared[k]); /* as has_work() of shm_wake.c */
 	return found || shm_lane_is_unseen(s, sp);
 }
 

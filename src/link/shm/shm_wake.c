@@ -205,7 +205,7 @@ static bool has_work(struct shm_port *s)
 	if (s->ends & SHM_ENDS_DOOM || s->has_ready || atomic_load_explicit(&s->seg->hdr->lane_gen, memory_order_relaxed) != s->gen_seen)
 		return true;
 	for (uint32_t k = 0; k < s->shared_cnt; k++)
-		if (lane_peek(&s->shared[k], &cap, &user))
+		if (lane_has(&s->shared[k])) /* no lane_peek(): nonsense is found by a poll, which tells of it */
 			return true;
 	for (uint32_t i = 0; i < s->rx_cnt; i++)
 		if (lane_peek(&s->rx[i]->lane, &cap, &user))

@@ -109,11 +109,6 @@ struct efa_av {
 	uint32_t ahn_cap;
 };
 int efa_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av, void *context);
-/**
- * efa_av_find() - fi_addr_t of the sender of @wc, whose GID goes into @a; the rest of @a is set but for its host: who
- * reaches us on loopback is of our host, @host, or has an address that does not tell (another provider's over verbs).
- */
-fi_addr_t efa_av_find(const struct kit_av *av, const struct efanic_wc *wc, uint16_t host, struct efa_addr *a);
 
 /* --- outgoing work request --------------------------------------------------------------------------- */
 struct efa_ep;

@@ -35,19 +35,6 @@ int efa_addr_give(const struct efa_addr *self, void *addr, size_t *len)
 	return addr && cap >= EFA_ADDR_LEN ? 0 : -FI_ETOOSMALL;
 }
 
-fi_addr_t efa_av_find(const struct kit_av *av, const struct efanic_wc *wc, uint16_t host, struct efa_addr *a)
-{
-	fi_addr_t found;
-
-	efanic_wc_gid(wc, a->gid);
-	a->host = 0;
-	found = kit_av_find(av, a);
-	if (found != FI_ADDR_NOTAVAIL || !host)
-		return found;
-	a->host = host;
-	return kit_av_find(av, a);
-}
-
 static const char *av_straddr(struct kit_av *av, const void *addr, char *buf, size_t *len)
 {
 	struct efa_addr a;
@@ -189,6 +176,9 @@ int efa_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_a
 		return ret;
 	}
 	av->kit.dedup = true;
+	/* other libraries, the text form and the real adapter have 0 there: it says how far a peer is, not who */
+	av->kit.mute_at = offsetof(struct efa_addr, host);
+	av->kit.mute_len = sizeof(((struct efa_addr *)0)->host);
 	av->kit.allowed_flags = FI_MORE | FI_SYNC_ERR;
 	av->kit.fid.fid.ops = &av_fi_ops;
 	attr->type = FI_AV_TABLE;

@@ -37,7 +37,8 @@ static fi_addr_t source_of(const struct efa_dgram *ep, const struct efanic_wc *w
 {
 	struct efa_addr a = {.qpn = wc->src_qpn};
 
-	return efa_av_find(ep->kit.av, wc, ep->self.host, &a);
+	efanic_wc_gid(wc, a.gid);
+	return kit_av_find(ep->kit.av, &a);
 }
 
 static void push_error(struct efa_dgram *ep, struct kit_cq *cq, const struct dgram_wr *wr, unsigned status)

@@ -130,7 +130,9 @@ uint64_t efa_host_id(void)
 
 bool efa_peer_is_far(const struct efa_ep *ep, const struct efa_peer *peer)
 {
-	return ep->self.host && peer->addr.host && peer->addr.host != ep->self.host && !peer->is_near;
+	if (peer->is_near || peer->flags & EFA_PEER_HS_RCVD || peer->exp_msg_id)
+		return false;
+	return ep->self.host && peer->addr.host && peer->addr.host != ep->self.host;
 }
 
 static const char *hint(const struct efa_ep *ep, const struct efa_peer *peer)

@@ -76,7 +76,7 @@ static struct efa_past *past_find(struct efa_ep *ep, const struct efa_addr *addr
 	struct efa_past *past;
 
 	LIST_FOREACH(past, past_bucket(ep, addr), by)
-		if (!memcmp(&past->addr, addr, sizeof(*addr)))
+		if (kit_av_is_same(ep->kit.av, &past->addr, addr))
 			return past;
 	return NULL;
 }
@@ -161,7 +161,7 @@ static struct efa_peer *peer_new(struct efa_ep *ep, const struct efa_addr *addr,
 	LIST_INIT(&peer->txs);
 	LIST_INIT(&peer->rxs);
 	LIST_INSERT_HEAD(&ep->all_peers, peer, ep_link);
-	peer->is_self = !memcmp(addr, &ep->self, EFA_ADDR_LEN);
+	peer->is_self = kit_av_is_same(ep->kit.av, addr, &ep->self);
 	if (peer->is_self) { /* which gets no handshake */
 		peer->extra = ep->local_extra;
 		peer->user_qpn = ep->user_qp ? efanic_qp_qpn(ep->user_qp) : 0;
@@ -370,12 +370,8 @@ void efa_peer_named(struct efa_ep *ep, fi_addr_t fi_addr, const struct efa_addr 
 
 /* --- who sent it ---------------------------------------------------------------------------------- */
 
-/*
- * The sender's address from what the packet and the adapter say, and its number, if it has one; false if they
- * contradict each other.
- */
-static bool sender_find(const struct efa_ep *ep, const struct efanic_wc *wc, const struct efa_hdr *h,
-			struct efa_addr *a, fi_addr_t *fi_addr)
+/* The sender's address from what the packet and the adapter say; false if they contradict each other. */
+static bool sender_addr(const struct efanic_wc *wc, const struct efa_hdr *h, struct efa_addr *a)
 {
 	uint8_t gid[16];
 
@@ -383,14 +379,13 @@ static bool sender_find(const struct efa_ep *ep, const struct efanic_wc *wc, con
 	efanic_wc_gid(wc, gid);
 	if ((efa_pkt_tab[h->type].props & EFA_P_REQ) && (h->flags & EFA_FLAG_RAW_ADDR)) {
 		memcpy(a, h->raw_addr, sizeof(*a));
-		*fi_addr = kit_av_find(ep->kit.av, a);
 		return !memcmp(a->gid, gid, sizeof(gid)) && a->qpn == wc->src_qpn;
 	}
 	if (!(h->flags & EFA_FLAG_CONNID))
 		return false;
+	memcpy(a->gid, gid, sizeof(gid));
 	a->qpn = wc->src_qpn;
 	a->qkey = h->connid;
-	*fi_addr = efa_av_find(ep->kit.av, wc, ep->self.host, a);
 	return true;
 }
 
@@ -402,10 +397,11 @@ struct efa_peer *efa_peer_of_packet(struct efa_ep *ep, const struct efanic_wc *w
 
 	if (likely(peer != NULL))
 		return peer;
-	if (!wc->src || !sender_find(ep, wc, h, &a, &fi_addr)) {
+	if (!wc->src || !sender_addr(wc, h, &a)) {
 		ep->stats.drop_unknown_peer++;
 		return NULL;
 	}
+	fi_addr = kit_av_find(ep->kit.av, &a);
 	peer = fi_addr != FI_ADDR_NOTAVAIL ? efa_peer_get(ep, fi_addr) : stranger_get(ep, wc, h, &a);
 	if (peer)
 		peer->is_near = true;

@@ -42,7 +42,8 @@ static fi_addr_t sender_of(const struct efa_ep *ep, const struct efanic_wc *wc)
 {
 	struct efa_addr a = {.qpn = wc->src_qpn, .qkey = efanic_dst_qkey(wc->src)};
 
-	return efa_av_find(ep->kit.av, wc, ep->self.host, &a);
+	efanic_wc_gid(wc, a.gid);
+	return kit_av_find(ep->kit.av, &a);
 }
 
 static void on_user_wc(void *ctx, const struct efanic_wc *wc)
