@@ -99,8 +99,11 @@ static size_t best_string_min(void)
 	return family >= STRING_FAMILY ? STRING_MIN : SIZE_MAX;
 }
 
-static void string_move(uint8_t *dst, const uint8_t *src, size_t len)
+/* Its stores are in no order among each other: only for memory that a later store publishes. */
+static void lines_string(uint8_t *dst, const uint8_t *src, size_t cnt)
 {
+	size_t len = cnt * LINE;
+
 	__asm__ volatile("rep movsb" : "+D"(dst), "+S"(src), "+c"(len) : : "memory");
 }
 #else
@@ -109,10 +112,7 @@ static size_t best_string_min(void)
 	return SIZE_MAX;
 }
 
-static void string_move(uint8_t *dst, const uint8_t *src, size_t len)
-{
-	lines_v16(dst, src, len / LINE);
-}
+static const lines_fn lines_string = lines_v16; /* nobody gets here but a test */
 #endif
 
 static void lines_first(uint8_t *dst, const uint8_t *src, size_t cnt);
@@ -138,31 +138,26 @@ size_t copy_string_min(void)
 	return atomic_load_explicit(&g_string_min, memory_order_relaxed);
 }
 
-/* The stores of rep movsb are in no order among each other: only for memory that a later store publishes. */
-void copy_string(void *dst_, const void *src_, size_t len)
+/* The lines of the target by @lines, and what is in front of them and behind. */
+static inline void copy_by(lines_fn lines, uint8_t *dst, const uint8_t *src, size_t len)
 {
-	uint8_t *dst = dst_;
-	const uint8_t *src = src_;
-	size_t skew = MIN(-(uintptr_t)dst & (LINE - 1), len); /* bytes up to the first whole line */
-	size_t body = ALIGN_DOWN(len - skew, LINE);
-
-	if (body < copy_string_min()) {
-		copy_cached(dst, src, len);
-		return;
-	}
-	copy_small(dst, src, skew);
-	string_move(dst + skew, src + skew, body);
-	copy_small(dst + skew + body, src + skew + body, len - skew - body);
-}
-
-void copy_cached(void *dst_, const void *src_, size_t len)
-{
-	uint8_t *dst = dst_;
-	const uint8_t *src = src_;
 	size_t skew = MIN(-(uintptr_t)dst & (LINE - 1), len); /* bytes up to the first whole line */
 	size_t body = ALIGN_DOWN(len - skew, LINE);
 
 	copy_once(dst, src, skew);
-	atomic_load_explicit(&g_lines, memory_order_relaxed)(dst + skew, src + skew, body / LINE);
+	lines(dst + skew, src + skew, body / LINE);
 	copy_once(dst + skew + body, src + skew + body, len - skew - body);
+}
+
+void copy_cached(void *dst, const void *src, size_t len)
+{
+	copy_by(atomic_load_explicit(&g_lines, memory_order_relaxed), dst, src, len);
+}
+
+void copy_string(void *dst, const void *src, size_t len)
+{
+	if (len < copy_string_min())
+		copy_cached(dst, src, len);
+	else
+		copy_by(lines_string, dst, src, len);
 }

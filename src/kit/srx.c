@@ -126,15 +126,10 @@ void kit_srx_lose(struct kit_srx *s, struct kit_ux *ux)
 /* It rests, unless it is a slice: those have another owner each. */
 static void rx_free(struct kit_rx *rx)
 {
-	struct kit_srx *s = rx->srx;
-
-	if (rx->owner) {
-		slab_put(&s->slab, rx);
-		return;
-	}
-	assert(!rx->posted);
-	rx->rest = s->rest;
-	s->rest = rx;
+	if (rx->owner)
+		slab_put(&rx->srx->slab, rx);
+	else
+		kit_rx_rest(rx->srx, rx);
 }
 
 /*

@@ -112,6 +112,14 @@ static inline struct kit_rx *kit_rx_get(struct kit_srx *s)
 	return rx;
 }
 
+/** kit_rx_rest() - The reverse, of one that has ended and is no slice. */
+static inline void kit_rx_rest(struct kit_srx *s, struct kit_rx *rx)
+{
+	assert(!rx->posted && !rx->owner);
+	rx->rest = s->rest;
+	s->rest = rx;
+}
+
 /* The fields of a fresh @rx that do not depend on its buffer. @src: kit_wanted_src(), here and in kit_srx_post(). */
 static inline void kit_rx_fill(struct kit_rx *rx, bool tagged, uint64_t src, const struct kit_recv_args *a)
 {
@@ -216,9 +224,7 @@ static inline void kit_rx_done(struct kit_srx *s, struct kit_rx *rx, bool tagged
 	}
 	kit_cq_push(cq, rx->context, (tagged ? FI_RECV | FI_TAGGED : FI_RECV | FI_MSG) | r->flags, r->len, r->buf,
 		    r->data, r->tag, r->src);
-	assert(!rx->posted);
-	rx->rest = s->rest;
-	s->rest = rx;
+	kit_rx_rest(s, rx);
 }
 /** kit_rx_fail() - Error entry (FI_ETRUNC with olen, ...); @rx is freed. */
 void kit_rx_fail(struct kit_rx *rx, const struct kit_rx_result *r, int err, int prov_errno, size_t olen, const void *err_data, size_t err_len);

@@ -324,14 +324,14 @@ static inline __attribute__((always_inline)) ssize_t do_send(struct fid_ep *fid,
 	size_t len = s->len;
 	struct call c;
 
-	if (s->form == KIT_BY_INJECT && !(s->flags & FI_REMOTE_CQ_DATA) && likely(efa_ep_of(fid)->kit.tx_quiet)) {
+	if (s->form == KIT_BY_INJECT && !(s->flags & FI_REMOTE_CQ_DATA)) {
 		const struct call quiet = {.flags = own | FI_INJECT | EFA_NO_CQE, .plain_lim = PLAIN_LIM,
 					   .tagged = s->tagged, .is_quiet = true};
 
-		return send_one(fid, s->buf, len, s->to, s->tag, &quiet, s->tagged);
-	}
-	if (s->form == KIT_BY_INJECT && !(s->flags & FI_REMOTE_CQ_DATA))
+		if (likely(efa_ep_of(fid)->kit.tx_quiet))
+			return send_one(fid, s->buf, len, s->to, s->tag, &quiet, s->tagged);
 		return s->tagged ? inject_tagged(fid, s->buf, len, s->to, s->tag) : inject_msg(fid, s->buf, len, s->to);
+	}
 	if (s->form == KIT_BY_ARGS && !s->is_vec && !(s->flags & FI_REMOTE_CQ_DATA)) {
 		struct kit_cq *cq = efa_ep_of(fid)->kit.tx_plain;
 
