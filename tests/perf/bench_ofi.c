@@ -223,13 +223,10 @@ static void meet(struct side *s)
 
 static enum place probe(struct side *s)
 {
-	_Atomic uint64_t *mine = s->me ? &s->meet->pong : &s->meet->ping;
-	_Atomic uint64_t *other = s->me ? &s->meet->ping : &s->meet->pong;
-
 	if (s->cfg->cpu[0] == s->cfg->cpu[1])
 		return PLACE_SAME;
 	meet(s);
-	return place_probe(mine, other, s->me, &s->probes);
+	return place_probe(&s->meet->ping, &s->meet->pong, s->me, &s->probes);
 }
 
 static void post_recv(struct side *s, size_t len, struct fi_context2 *ctx)
@@ -547,16 +544,9 @@ static uint64_t ops_for(const struct pair *p)
 	return ((uint64_t)ops / WINDOW + 1) * WINDOW;
 }
 
-static int double_cmp(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 static double median(double *v, int cnt)
 {
-	qsort(v, (size_t)cnt, sizeof(*v), double_cmp);
+	qsort(v, (size_t)cnt, sizeof(*v), place_double_cmp);
 	return cnt % 2 ? v[cnt / 2] : (v[cnt / 2 - 1] + v[cnt / 2]) / 2;
 }
 

@@ -108,10 +108,7 @@ static void die(const char *what)
 
 static void meet(struct side *s)
 {
-	s->at++;
-	atomic_store(&s->sh->arrived[s->me], s->at);
-	while (atomic_load(&s->sh->arrived[!s->me]) < s->at)
-		sched_yield();
+	place_meet(s->sh->arrived, s->me, &s->at);
 }
 
 /* --- out ---------------------------------------------------------------------------------------------------------- */
@@ -501,17 +498,8 @@ static double turn(struct side *s, struct way *w, uint64_t ops)
 
 static enum place probe(struct side *s)
 {
-	struct shared *sh = s->sh;
-
 	meet(s);
-	return place_probe(s->me ? &sh->pong : &sh->ping, s->me ? &sh->ping : &sh->pong, s->me, &s->probes);
-}
-
-static int double_cmp(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return x < y ? -1 : x > y;
+	return place_probe(&s->sh->ping, &s->sh->pong, s->me, &s->probes);
 }
 
 static void compare(struct side *s, const char *name, int rounds)
@@ -537,7 +525,7 @@ static void compare(struct side *s, const char *name, int rounds)
 	}
 	for (int p = 0; !s->me && p < PLACE_NUM; p++) {
 		for (int i = 0; i < 3; i++)
-			qsort(value[p][i], (size_t)cnt[p], sizeof(double), double_cmp);
+			qsort(value[p][i], (size_t)cnt[p], sizeof(double), place_double_cmp);
 		if (cnt[p])
 			printf("%s,%zu,%s,%s,%d,%.1f,%.1f,%.2f\n", name, s->len, s->is_alone ? "alone" : "stream",
 			       place_name[p], cnt[p], value[p][0][cnt[p] / 2], value[p][1][cnt[p] / 2],

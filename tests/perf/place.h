@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// How far two processors are apart at the moment: those of a virtual machine change place under the program.
+// How far two processors are apart at the moment: those of a virtual machine change place under the program. And what
+// programs that measure between two such processors have in common.
 #ifndef SF_TESTS_PERF_PLACE_H
 #define SF_TESTS_PERF_PLACE_H
 
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <time.h>
@@ -20,12 +22,30 @@ static inline uint64_t place_now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
+/* place_meet() - Both processes, @me of them, are here. @at: meetings of this one so far. */
+static inline void place_meet(_Atomic uint64_t arrived[2], int me, uint64_t *at)
+{
+	++*at;
+	atomic_store(&arrived[me], *at);
+	while (atomic_load(&arrived[!me]) < *at)
+		sched_yield();
+}
+
+/* place_double_cmp() - For qsort(). */
+static inline int place_double_cmp(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
 /*
  * place_probe() - Both processes call it at about the same time; @me 0 begins. @cnt: exchanges so far, the same at
- * both; @mine, @other: cache lines of their own, written by this process and by the other one.
+ * both; @ping, @pong: cache lines of their own, written by 0 and by 1.
  */
-static inline enum place place_probe(_Atomic uint64_t *mine, _Atomic uint64_t *other, int me, uint64_t *cnt)
+static inline enum place place_probe(_Atomic uint64_t *ping, _Atomic uint64_t *pong, int me, uint64_t *cnt)
 {
+	_Atomic uint64_t *mine = me ? pong : ping, *other = me ? ping : pong;
 	double best = 1e18, ns;
 
 	for (int block = 0; block < 4; block++) {

@@ -75,10 +75,7 @@ static void die(const char *what)
 
 static void meet(struct side *s)
 {
-	s->at++;
-	atomic_store(&s->sh->arrived[s->me], s->at);
-	while (atomic_load(&s->sh->arrived[!s->me]) < s->at)
-		sched_yield();
+	place_meet(s->sh->arrived, s->me, &s->at);
 }
 
 /* --- shared memory ------------------------------------------------------------------------------------------------ */
@@ -253,17 +250,8 @@ static double turn(struct side *s, bool is_lat, uint64_t ops)
 
 static enum place probe(struct side *s)
 {
-	struct shared *sh = s->sh;
-
 	meet(s);
-	return place_probe(s->me ? &sh->pong : &sh->ping, s->me ? &sh->ping : &sh->pong, s->me, &s->probes);
-}
-
-static int double_cmp(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return x < y ? -1 : x > y;
+	return place_probe(&s->sh->ping, &s->sh->pong, s->me, &s->probes);
 }
 
 static void side_open(struct side *s)
@@ -305,7 +293,7 @@ static void side_run(struct side *s, const char *test, int rounds)
 		ops = ((uint64_t)(TURN_NS / ns) / 64 + 1) * 64;
 	}
 	for (int p = 0; !s->me && p < PLACE_NUM; p++) {
-		qsort(value[p], (size_t)cnt[p], sizeof(double), double_cmp);
+		qsort(value[p], (size_t)cnt[p], sizeof(double), place_double_cmp);
 		if (cnt[p] && p != PLACE_BAD)
 			printf("%s,%zu,0,%s,raw,%d,%.1f,1.0\n", test, s->len, place_name[p], cnt[p],
 			       value[p][cnt[p] / 2]);

@@ -2,6 +2,13 @@
 // What the dead leave in /dev/shm, who removes it, and who looks at it meanwhile.
 #include "shm_child.h"
 
+/* @path: where the segment of addr_of(@nr) lies, of which @of has a neighbour. */
+static void path_of(const struct fake *of, char nr, char path[SHM_NAME_MAX])
+{
+	memcpy(path, of->s->seg->path, SHM_NAME_MAX);
+	path[strlen(path) - 1] = nr;
+}
+
 static void shm_seg__dead_owner_reaped(void **state)
 {
 	struct link_addr first = addr_of(1), second = addr_of(2);
@@ -12,8 +19,7 @@ static void shm_seg__dead_owner_reaped(void **state)
 	child_end(&b, SIGKILL);
 	assert_int_equal(child_end(&a, 0), 0);
 	f = open_port(1); /* the same name */
-	memcpy(path, f->s->seg->path, sizeof(path));
-	path[strlen(path) - 1] = '2';
+	path_of(f, '2', path);
 	assert_int_equal(access(path, F_OK), -1); /* and the other one went with it */
 	assert_true(file_exists(f->s->seg));
 	close_port(f);
@@ -46,7 +52,15 @@ static bool reaper_start(const char *path, long naps_ms, pid_t *pid)
 	return is_locked;
 }
 
-/* Return: false: as reaper_start(). */
+/* @try returns as reaper_start() does: until our reaper was the quicker one. */
+static void reaper_wins(bool (*try)(void))
+{
+	int tries = 1;
+
+	while (!try())
+		assert_true(tries++ < 50);
+}
+
 static bool reaper_try(void)
 {
 	struct link_addr first = addr_of(1);
@@ -57,8 +71,7 @@ static bool reaper_try(void)
 	pid_t pid;
 	int status;
 
-	memcpy(path, f->s->seg->path, sizeof(path));
-	path[strlen(path) - 1] = '1';
+	path_of(f, '1', path);
 	child_end(&a, SIGKILL);
 	is_locked = reaper_start(path, 30, &pid);
 	close_port(f);
@@ -74,10 +87,7 @@ static bool reaper_try(void)
 /* Somebody else is about to remove what a dead process left: its name is free a moment later, and not taken. */
 static void shm_seg__reaper_is_at_it(void **state)
 {
-	int tries = 1;
-
-	while (!reaper_try())
-		assert_true(tries++ < 50);
+	reaper_wins(reaper_try);
 	(void)state;
 }
 
@@ -93,8 +103,7 @@ static bool reaper_seen_try(void)
 	int status;
 	pid_t pid;
 
-	memcpy(path, f->s->seg->path, sizeof(path));
-	path[strlen(path) - 1] = '1';
+	path_of(f, '1', path);
 	assert_int_equal(shm_seg_attach(&at, SHM_F_LOSSLESS, &seg), 0);
 	child_end(&a, SIGKILL);
 	is_locked = reaper_start(path, 60000, &pid);
@@ -110,10 +119,7 @@ static bool reaper_seen_try(void)
 
 static void shm_seg__reaper_is_no_owner(void **state)
 {
-	int tries = 1;
-
-	while (!reaper_seen_try())
-		assert_true(tries++ < 50);
+	reaper_wins(reaper_seen_try);
 	(void)state;
 }
 
