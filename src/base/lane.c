@@ -89,7 +89,7 @@ static void undo_abandoned(struct lane_tx *tx, uint32_t from)
 				      memory_order_relaxed);
 }
 
-void *lane_reserve_slow(struct lane_tx *tx, uint32_t nslots)
+void *lane_reserve_turn(struct lane_tx *tx, uint32_t nslots)
 {
 	uint32_t slot_cnt = tx->mask + 1;
 	uint32_t idx = tx->pos & tx->mask, to_end = slot_cnt - idx;
@@ -148,7 +148,7 @@ void lane_turn(struct lane_rx *rx)
 	lane_publish(rx);
 }
 
-uint32_t lane_look_slow(struct lane_rx *rx, uint64_t *word)
+uint32_t lane_look_other(struct lane_rx *rx, uint64_t *word)
 {
 	uint32_t idx = lane_rx_pos(rx) & rx->mask, nslots = (uint32_t)FIELD_GET(LANE_W_NSLOTS, *word);
 

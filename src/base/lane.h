@@ -115,8 +115,8 @@ void lane_tx_init(struct lane_tx *tx, void *mem, uint32_t slot_cnt);
 void lane_rx_init(struct lane_rx *rx, void *mem, uint32_t slot_cnt, uint32_t kind);
 
 /* The rare parts of the functions below; not for others. */
-void *lane_reserve_slow(struct lane_tx *tx, uint32_t nslots);
-uint32_t lane_look_slow(struct lane_rx *rx, uint64_t *word);
+void *lane_reserve_turn(struct lane_tx *tx, uint32_t nslots);
+uint32_t lane_look_other(struct lane_rx *rx, uint64_t *word);
 void lane_scrub(struct lane_rx *rx);
 void lane_turn(struct lane_rx *rx);
 
@@ -171,7 +171,7 @@ static inline void *lane_reserve_seen(struct lane_tx *tx, uint32_t bytes)
 
 	assert(bytes <= LANE_MSG_MAX);
 	if (unlikely(nslots > tx->avail || tx->resv))
-		return lane_reserve_slow(tx, nslots);
+		return lane_reserve_turn(tx, nslots);
 	tx->resv = nslots;
 	return tx->slots + (size_t)(tx->pos & tx->mask) * LANE_SLOT + LANE_WORD0;
 }
@@ -292,7 +292,7 @@ static inline __attribute__((always_inline)) uint32_t lane_look(struct lane_rx *
 	if (unlikely(nslots - 1 >= (uint32_t)rx->left)) { /* a skip, or it goes beyond the next turn, or nonsense */
 		uint64_t other = *word; /* the call's own, so that the caller's need not be in memory */
 
-		nslots = lane_look_slow(rx, &other);
+		nslots = lane_look_other(rx, &other);
 		*word = other;
 	}
 	return nslots;

@@ -262,7 +262,7 @@ static struct mt_node *further_match(const struct mt_posted *t, uint64_t src, ui
 	return best;
 }
 
-struct mt_node *mt_posted_match_slow(struct mt_posted *t, uint64_t src, uint64_t tag)
+struct mt_node *mt_posted_search(struct mt_posted *t, uint64_t src, uint64_t tag)
 {
 	struct mt_node *best = NULL, *n;
 
@@ -401,7 +401,7 @@ static struct mt_node *group_find(struct mt_unexp *t, uint64_t src, uint64_t tag
 	return NULL;
 }
 
-struct mt_node *mt_unexp_find_slow(struct mt_unexp *t, uint64_t src, uint64_t tag, uint64_t ignore)
+struct mt_node *mt_unexp_search(struct mt_unexp *t, uint64_t src, uint64_t tag, uint64_t ignore)
 {
 	struct mt_node *n;
 	uint64_t steps;

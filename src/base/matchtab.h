@@ -145,7 +145,7 @@ static inline void mt_posted_del(struct mt_posted *t, struct mt_node *node)
 	mt_list_del(&t->all, node);
 }
 
-struct mt_node *mt_posted_match_slow(struct mt_posted *t, uint64_t src, uint64_t tag);
+struct mt_node *mt_posted_search(struct mt_posted *t, uint64_t src, uint64_t tag);
 
 /* Does posted receive @n take a message of @src with @tag? */
 static inline bool mt_posted_takes(const struct mt_node *n, uint64_t src, uint64_t tag)
@@ -166,7 +166,7 @@ static inline struct mt_node *mt_posted_match(struct mt_posted *t, uint64_t src,
 	/* whatever the table looks like, nothing is older than the oldest */
 	if (!oldest || likely(mt_posted_takes(oldest, src, tag)))
 		return oldest;
-	return mt_posted_match_slow(t, src, tag);
+	return mt_posted_search(t, src, tag);
 }
 
 /** mt_posted_cnt() - Number of posted receives. */
@@ -211,7 +211,7 @@ void mt_unexp_del(struct mt_unexp *t, struct mt_node *node);
  */
 void mt_unexp_set_src(struct mt_unexp *t, struct mt_node *node, uint64_t src);
 
-struct mt_node *mt_unexp_find_slow(struct mt_unexp *t, uint64_t src, uint64_t tag, uint64_t ignore);
+struct mt_node *mt_unexp_search(struct mt_unexp *t, uint64_t src, uint64_t tag, uint64_t ignore);
 
 /**
  * mt_unexp_find() - The oldest message from @src whose tag agrees with @tag outside @ignore; it
@@ -222,7 +222,7 @@ struct mt_node *mt_unexp_find_slow(struct mt_unexp *t, uint64_t src, uint64_t ta
 static inline struct mt_node *mt_unexp_find(struct mt_unexp *t, uint64_t src, uint64_t tag,
 					    uint64_t ignore)
 {
-	return t->all.cnt ? mt_unexp_find_slow(t, src, tag, ignore) : NULL;
+	return t->all.cnt ? mt_unexp_search(t, src, tag, ignore) : NULL;
 }
 
 /** mt_unexp_cnt() - Number of messages. */

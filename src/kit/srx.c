@@ -149,7 +149,7 @@ static uint64_t kind_flags(const struct kit_rx *rx)
 	return rx->tagged ? FI_RECV | FI_TAGGED : FI_RECV | FI_MSG;
 }
 
-void kit_rx_done_slow(struct kit_rx *rx, const struct kit_rx_result *r)
+void kit_rx_done_rest(struct kit_rx *rx, const struct kit_rx_result *r)
 {
 	struct kit_ep *ep = rx->srx->ep;
 	uint64_t flags = kind_flags(rx) | r->flags;

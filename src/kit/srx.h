@@ -207,7 +207,7 @@ void kit_srx_lose(struct kit_srx *s, struct kit_ux *ux);
 int kit_srx_cancel(struct kit_srx *s, void *context);
 
 struct kit_rx_result { size_t len; uint64_t data, tag, flags; fi_addr_t src; void *buf; };
-void kit_rx_done_slow(struct kit_rx *rx, const struct kit_rx_result *r); /* slices, counters, selective completion */
+void kit_rx_done_rest(struct kit_rx *rx, const struct kit_rx_result *r); /* slices, counters, selective completion */
 /**
  * kit_rx_done() - Success: completion and counter as @rx's flags want, FI_MULTI_RECV when its owner is used up; @rx is
  * freed. @s, @tagged: of @rx, known to who calls, who need not look.
@@ -219,7 +219,7 @@ static inline void kit_rx_done(struct kit_srx *s, struct kit_rx *rx, bool tagged
 	if (unlikely(rx->owner || !cq)) {
 		struct kit_rx_result copy = *r; /* the slow way's own, so that @r need not be in memory */
 
-		kit_rx_done_slow(rx, &copy);
+		kit_rx_done_rest(rx, &copy);
 		return;
 	}
 	kit_cq_push(cq, rx->context, (tagged ? FI_RECV | FI_TAGGED : FI_RECV | FI_MSG) | r->flags, r->len, r->buf,

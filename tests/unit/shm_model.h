@@ -51,7 +51,7 @@ static struct fake *g_port[PORTS];
 static struct {
 	uint32_t next[PORTS];		/* number of its next frame to B */
 	uint8_t taken[PORTS][SEQ_MAX];	/* by B */
-	uint8_t ended[PORTS][SEQ_MAX];	/* times; with cookie or direct */
+	uint8_t ended[PORTS][SEQ_MAX];	/* times; with cookie or kept */
 	uint8_t good[PORTS][SEQ_MAX];
 	uint8_t *slot;			/* of W's push that has begun */
 	uint32_t slot_seq;

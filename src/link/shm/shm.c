@@ -115,7 +115,7 @@ static inline struct shm_pend *pend_push(struct shm_peer *sp, uint8_t kind, void
 	e->gran = SHM_NO_GRAN;
 	e->grans = 0;
 	e->kind = kind;
-	e->direct = 0;
+	e->kept = 0;
 	e->cookie = cookie;
 	sp->s->outstanding += cookie != NULL;
 	if (unlikely(!sp->is_busy))
@@ -131,7 +131,7 @@ static __attribute__((noinline)) void *no_room(struct shm_port *s)
 }
 
 /* The known free slots are used up: free is what has been consumed and has no unfinished frame. */
-static __attribute__((noinline)) void *own_reserve_slow(struct shm_peer *sp, uint32_t len)
+static __attribute__((noinline)) void *own_reserve_look(struct shm_peer *sp, uint32_t len)
 {
 	uint32_t oldest = sp->pend[sp->pend_head % SHM_PEND_CNT].pos;
 	void *slot;
@@ -164,7 +164,7 @@ static inline void *own_reserve(struct shm_peer *sp, size_t len)
 
 	if (unlikely(is_end(sp)))
 		return NULL;
-	return likely(slot) ? slot : own_reserve_slow(sp, (uint32_t)len);
+	return likely(slot) ? slot : own_reserve_look(sp, (uint32_t)len);
 }
 
 /* Stalled peers must not hold all of the arena: each has half of what the others have left. */
@@ -175,12 +175,13 @@ static bool is_share_used(const struct shm_peer *sp, uint32_t grans)
 	return sp->staged_grans && (others >= all || sp->staged_grans + grans > (all - others) / 2);
 }
 
-/* A staging run for @len bytes. NULL: none now. */
-static void *stage_begin(struct shm_peer *sp, size_t len, uint32_t *gran)
+/* A staging run for @len bytes, ours until run_end(), or shm_stage_unbegin(). NULL: none now. */
+static __attribute__((noinline)) uint8_t *run_begin(struct shm_peer *sp, size_t len)
 {
 	struct shm_port *s = sp->s;
-	void *run;
+	uint8_t *run;
 
+	shm_stage_unbegin(sp);
 	if (unlikely(!s->has_stage) && shm_port_stage(s))
 		return NULL;
 	if (is_share_used(sp, (uint32_t)DIV_ROUND_UP(len, STAGE_GRAN)))
@@ -189,60 +190,30 @@ static void *stage_begin(struct shm_peer *sp, size_t len, uint32_t *gran)
 		sp->is_blocked = true;
 		return NULL;
 	}
-	run = stage_alloc(&s->stage, len, gran);
+	run = stage_alloc(&s->stage, len, &sp->begun_gran);
 	return likely(run) ? run : no_room(s);
 }
 
-/* The run @gran is filled with @len bytes: its place into the lane at @slot. */
-static struct shm_pend *stage_end(struct shm_peer *sp, void *slot, uint32_t gran, size_t len, uint8_t kind,
-				  void *cookie)
+/* It is filled with @len bytes: its place into the lane at @slot. */
+static struct shm_pend *run_end(struct shm_peer *sp, void *slot, size_t len, uint8_t kind, void *cookie)
 {
-	struct shm_staged ref = {.gran = gran, .len = (uint32_t)len};
+	struct shm_staged ref = {.gran = sp->begun_gran, .len = (uint32_t)len};
 	uint32_t grans = (uint32_t)DIV_ROUND_UP(len, STAGE_GRAN);
 	struct shm_pend *e = pend_push(sp, kind, cookie);
 
 	memcpy(slot, &ref, sizeof(ref));
-	e->gran = gran;
+	e->gran = ref.gran;
 	e->grans = (uint16_t)grans;
 	sp->staged_grans += grans;
+	sp->begun_gran = SHM_NO_GRAN;
 	return e;
-}
-
-/* The frame into a staging run, its place into the lane at @slot. Return: 0; -EAGAIN; -EFAULT. */
-static int stage_frame(struct shm_peer *sp, void *slot, const struct out *o)
-{
-	uint32_t gran;
-	void *dst = stage_begin(sp, o->len, &gran);
-
-	if (!dst)
-		return -EAGAIN;
-	if (unlikely(!gather(dst, o))) {
-		stage_cancel(&sp->s->stage, gran);
-		return -EFAULT;
-	}
-	stage_end(sp, slot, gran, o->len, (uint8_t)o->kind, o->cookie);
-	return 0;
-}
-
-static int send_own_staged(struct shm_peer *sp, const struct out *o)
-{
-	void *slot;
-	int rc;
-
-	slot = own_reserve(sp, sizeof(struct shm_staged));
-	rc = slot ? stage_frame(sp, slot, o) : -EAGAIN;
-	if (unlikely(rc))
-		return rc;
-	lane_commit(&sp->tx, user_word(sp, o->fmt + 1, 0, o->cookie));
-	published_staged(sp, o->len);
-	return 0;
 }
 
 #define LINE_0 ((size_t)(LANE_SLOT - LANE_WORD0)) /* bytes of a frame in its first line */
 
 /*
- * A frame into its slots, their first line last. The reader watches that line: written first, it is taken away while the
- * others are on their way, and has to come back for the header. 256 bytes one way: 427 ns in place of 586.
+ * A frame into its slots, their first line last. The reader watches that line: written first, it is taken away while
+ * the others are on their way, and has to come back for the header. 256 bytes one way: 427 ns in place of 586.
  */
 static inline void put_frame(uint8_t *slot, const uint8_t *frame, size_t len)
 {
@@ -255,13 +226,40 @@ static inline void put_frame(uint8_t *slot, const uint8_t *frame, size_t len)
 	}
 }
 
-/* The bytes are in place, at @slot: the frame is published. */
-static inline void inline_end(struct shm_peer *sp, void *slot, enum link_kind kind, enum shm_fmt fmt, size_t len,
+/*
+ * Where a frame of @len bytes for our own lane is written: into its slots, or, if it is longer than they take, into a
+ * staging run, and then one slot has room for its place. NULL: none free now, or nobody is there any more.
+ */
+static inline uint8_t *own_begin(struct shm_peer *sp, size_t len)
+{
+	if (likely(len <= SHM_INLINE_MAX))
+		return own_reserve(sp, len);
+	return own_reserve(sp, sizeof(struct shm_staged)) ? run_begin(sp, len) : NULL;
+}
+
+/* The bytes are in their run: the frame is published. Return: how it is remembered. */
+static __attribute__((noinline)) struct shm_pend *own_run_commit(struct shm_peer *sp, size_t len, uint8_t kind,
+								 enum shm_fmt fmt, void *cookie)
+{
+	uint8_t *slot = (uint8_t *)lane_word0(sp->tx.slots, sp->tx.pos & sp->tx.mask) + LANE_WORD0;
+	struct shm_pend *e = run_end(sp, slot, len, kind, cookie);
+
+	lane_commit(&sp->tx, user_word(sp, fmt + 1, 0, cookie));
+	published_staged(sp, len);
+	return e;
+}
+
+/* The bytes are in place, at @frame: it is published. Whoever has a @cookie still has them, or nobody wants to know. */
+static inline void own_commit(struct shm_peer *sp, uint8_t *frame, size_t len, enum link_kind kind, enum shm_fmt fmt,
 			      void *cookie)
 {
+	if (unlikely(len > SHM_INLINE_MAX)) {
+		own_run_commit(sp, len, (uint8_t)kind, fmt, cookie);
+		return;
+	}
 	if (cookie)
 		pend_push(sp, (uint8_t)kind, cookie);
-	lane_commit_at(&sp->tx, slot, lane_nslots((uint32_t)len), user_word(sp, fmt, (uint32_t)len, cookie));
+	lane_commit_at(&sp->tx, frame, lane_nslots((uint32_t)len), user_word(sp, fmt, (uint32_t)len, cookie));
 	published(sp, len);
 }
 
@@ -276,15 +274,18 @@ static __attribute__((noinline)) bool gather_lines(uint8_t *slot, const struct o
 	return true;
 }
 
-static int send_own_inline(struct shm_peer *sp, const struct out *o)
+static int send_own(struct shm_peer *sp, const struct out *o)
 {
-	uint8_t *slot = own_reserve(sp, o->len);
+	uint8_t *frame = own_begin(sp, o->len);
+	bool is_lines = o->len > LINE_0 && o->len <= SHM_INLINE_MAX;
 
-	if (unlikely(!slot))
+	if (unlikely(!frame))
 		return -EAGAIN;
-	if (unlikely(!(o->len > LINE_0 ? gather_lines(slot, o) : gather(slot, o))))
+	if (unlikely(!(is_lines ? gather_lines(frame, o) : gather(frame, o)))) {
+		shm_stage_unbegin(sp);
 		return -EFAULT;
-	inline_end(sp, slot, o->kind, o->fmt, o->len, o->cookie);
+	}
+	own_commit(sp, frame, o->len, o->kind, o->fmt, o->cookie);
 	return 0;
 }
 
@@ -293,29 +294,29 @@ static int send_locked(struct shm_peer *sp, const struct out *o)
 {
 	struct shm_from from = {.src = sp->s->p->self, .block = sp->block, .life = sp->s->seg->wake};
 	bool is_staged = o->len + sizeof(from) > SHM_INLINE_MAX;
-	uint8_t *slot;
-	int rc;
+	uint32_t here = (uint32_t)(is_staged ? sizeof(struct shm_staged) : o->len);
+	uint8_t *slot, *frame;
 
 	if ((is_staged || o->cookie) && !has_pend_room(sp))
 		return -EAGAIN;
-	slot = lane_reserve(&sp->tx, (uint32_t)(sizeof(from) +
-						(is_staged ? sizeof(struct shm_staged) : o->len)));
+	slot = lane_reserve(&sp->tx, (uint32_t)sizeof(from) + here);
 	if (!slot)
 		return -EAGAIN;
 	shm_shared_note(sp);
 	memcpy(slot, &from, sizeof(from));
-	if (is_staged) {
-		rc = stage_frame(sp, slot + sizeof(from), o);
-		if (rc)
-			return rc;
-		lane_commit(&sp->tx, user_word(sp, o->fmt + 1, 0, o->cookie));
-		return 0;
-	}
-	if (!gather(slot + sizeof(from), o))
+	slot += sizeof(from);
+	frame = is_staged ? run_begin(sp, o->len) : slot;
+	if (!frame)
+		return -EAGAIN;
+	if (!gather(frame, o)) {
+		shm_stage_unbegin(sp);
 		return -EFAULT;
-	if (o->cookie)
+	}
+	if (is_staged)
+		run_end(sp, slot, o->len, (uint8_t)o->kind, o->cookie);
+	else if (o->cookie)
 		pend_push(sp, (uint8_t)o->kind, o->cookie);
-	lane_commit(&sp->tx, user_word(sp, o->fmt, (uint32_t)o->len, o->cookie));
+	lane_commit(&sp->tx, user_word(sp, o->fmt + is_staged, is_staged ? 0 : here, o->cookie));
 	return 0;
 }
 
@@ -366,13 +367,9 @@ static bool want_lane(struct shm_peer *sp)
 	return false;
 }
 
-/* Large, or no lane of our own yet: get one, or take the shared lane. */
-static __attribute__((noinline)) int send_slow(struct shm_peer *sp, const struct out *o)
+/* No lane of our own yet: get one, or take a shared one, or wait. */
+static __attribute__((noinline)) int send_shared_or_wait(struct shm_peer *sp, const struct out *o)
 {
-	if (unlikely(o->len > SHM_LEN_MAX))
-		return -EMSGSIZE;
-	if (likely(sp->tx_mode == SHM_TX_OWN))
-		return send_own_staged(sp, o);
 	if (sp->is_detaching || sp->is_zombie)
 		return -EAGAIN;
 	if (sp->is_void)
@@ -381,19 +378,17 @@ static __attribute__((noinline)) int send_slow(struct shm_peer *sp, const struct
 		return -EAGAIN;
 	if (want_lane(sp))
 		return -EAGAIN;
-	if (sp->tx_mode != SHM_TX_OWN)
-		return send_shared(sp, o);
-	return o->len > SHM_INLINE_MAX ? send_own_staged(sp, o) : send_own_inline(sp, o);
+	return sp->tx_mode == SHM_TX_OWN ? send_own(sp, o) : send_shared(sp, o);
 }
 
-static inline int send_out(struct shm_peer *sp, struct out *o)
+static int send_out(struct shm_peer *sp, struct out *o)
 {
 	o->len = o->hdr_len;
 	for (int i = 0; i < o->iov_cnt; i++)
 		o->len += o->iov[i].iov_len;
-	if (likely(o->len <= SHM_INLINE_MAX && sp->tx_mode == SHM_TX_OWN))
-		return send_own_inline(sp, o);
-	return send_slow(sp, o);
+	if (unlikely(o->len > SHM_LEN_MAX))
+		return -EMSGSIZE;
+	return likely(sp->tx_mode == SHM_TX_OWN) ? send_own(sp, o) : send_shared_or_wait(sp, o);
 }
 
 int shm_send(struct shm_peer *sp, enum link_kind kind, const void *hdr, size_t hdr_len,
@@ -417,30 +412,16 @@ bool shm_has_lane(const struct shm_peer *sp)
 	return sp->tx_mode == SHM_TX_OWN;
 }
 
-/* shm_begin() of a frame that is longer than what a lane takes: it is written where the peer reads it, too. */
-static __attribute__((noinline)) uint8_t *staged_begin(struct shm_peer *sp, size_t len)
-{
-	shm_stage_unbegin(sp);
-	return own_reserve(sp, sizeof(struct shm_staged)) ? stage_begin(sp, len, &sp->begun_gran) : NULL;
-}
-
 /*
  * Its run keeps the bytes until the peer has taken them: end_one() shows them if it does not. Of a raw one nobody wants
  * to know that, and only the run is remembered.
  */
-static __attribute__((noinline)) void staged_commit(struct shm_peer *sp, size_t len, bool is_raw, uint64_t tag)
+static __attribute__((noinline)) void kept_commit(struct shm_peer *sp, size_t len, uint64_t tag)
 {
-	uint8_t *slot = sp->tx.slots + (size_t)(sp->tx.pos & sp->tx.mask) * LANE_SLOT + LANE_WORD0;
-	struct shm_pend *e = stage_end(sp, slot, sp->begun_gran, len, is_raw ? LINK_K_NIC : SHM_K_OWN,
-				       is_raw ? NULL : sp); /* any cookie but none */
+	struct shm_pend *e = own_run_commit(sp, len, SHM_K_OWN, SHM_FMT_NIC, sp); /* any cookie but none */
 
-	sp->begun_gran = SHM_NO_GRAN;
-	if (!is_raw) {
-		e->word[0] = len;
-		e->word[1] = tag;
-	}
-	lane_commit(&sp->tx, user_word(sp, SHM_FMT_NIC_STAGED, 0, !is_raw));
-	published_staged(sp, len);
+	e->word[0] = len;
+	e->word[1] = tag;
 }
 
 /* These two and what is above them are part of each small message: inline, whatever else its module has. */
@@ -450,7 +431,7 @@ inline __attribute__((always_inline)) uint8_t *shm_begin(struct shm_peer *sp, si
 		return NULL;
 	if (unlikely(!is_raw && sp->s->outstanding >= LINK_OWN_CNT))
 		return no_room(sp->s);
-	return likely(len <= SHM_INLINE_MAX) ? own_reserve(sp, len) : staged_begin(sp, len);
+	return own_begin(sp, len);
 }
 
 inline __attribute__((always_inline)) void shm_commit(struct shm_peer *sp, uint8_t *frame, size_t len, bool is_raw,
@@ -459,18 +440,18 @@ inline __attribute__((always_inline)) void shm_commit(struct shm_peer *sp, uint8
 	uint32_t code = sp->pend_tail % SHM_PEND_CNT;
 	struct shm_pend *e = &sp->pend[code];
 
-	if (unlikely(len > SHM_INLINE_MAX)) {
-		staged_commit(sp, len, is_raw, tag);
+	if (is_raw || cookie) { /* nobody wants to know, or its owner still has the bytes */
+		own_commit(sp, frame, len, LINK_K_NIC, SHM_FMT_NIC, cookie);
 		return;
 	}
-	if (is_raw || cookie) { /* nobody wants to know, or its owner still has the bytes */
-		inline_end(sp, frame, LINK_K_NIC, SHM_FMT_NIC, len, cookie);
+	if (unlikely(len > SHM_INLINE_MAX)) {
+		kept_commit(sp, len, tag);
 		return;
 	}
 	assert(has_pend_room(sp));
 	sp->pend_tail++;
 	e->pos = sp->tx.pos;
-	e->direct = (uint8_t)len; /* tells that most of the other fields are not used */
+	e->kept = (uint8_t)len; /* tells that most of the other fields are not used */
 	e->owner_tag = tag;
 	for (size_t at = LANE_SLOT - LANE_WORD0; unlikely(at < len); at += LANE_SLOT)
 		memcpy(&e->word[at / LANE_SLOT], frame + at, sizeof(e->word[0]));

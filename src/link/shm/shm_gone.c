@@ -247,7 +247,7 @@ static uint32_t runs_of(const struct shm_peer *sp, struct shm_held *h)
 	for (uint32_t i = sp->pend_head; i != sp->pend_tail; i++) {
 		const struct shm_pend *e = &sp->pend[i % SHM_PEND_CNT];
 
-		if (shm_is_acked(sp, e) || e->direct || e->gran == SHM_NO_GRAN)
+		if (shm_is_acked(sp, e) || e->kept || e->gran == SHM_NO_GRAN)
 			continue;
 		if (h)
 			h->gran[n] = e->gran;

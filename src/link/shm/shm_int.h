@@ -47,7 +47,7 @@
  * number in the frame, and uses it again only when it has read the code. The codes lie beside the
  * lane, or, for a shared lane, 64 of them in the sender's segment. Nothing travels back, so nothing
  * can be full. (A record in the reverse lane was the first plan: two full lanes of refused frames
- * deadlock there.) The bytes of a direct frame are kept nowhere but in its slots, so slots of our
+ * deadlock there.) The bytes of a kept frame lie nowhere but in its slots, so slots of our
  * own lane are written again only when what was in them has ended; what the receiver may clear in
  * them is remembered. The head itself is read rarely, because reading takes the line away from the
  * receiver: frames of the other direction carry the low bits of it.
@@ -373,13 +373,13 @@ struct shm_pend {
 	uint32_t gran;	/* staged run; SHM_NO_GRAN: none */
 	uint16_t grans; /* length of the run */
 	uint8_t kind;	/* enum link_kind, or SHM_K_OWN */
-	uint8_t direct;	/* bytes of a frame of shm_commit(), which its slots keep; 0: any other */
+	uint8_t kept;	/* bytes of a frame of shm_commit(), which its slots keep; 0: any other */
 	union {
 		void *cookie;	/* NULL: nobody waits, only the run or the slots are ours to remember */
-		uint64_t owner_tag; /* direct */
+		uint64_t owner_tag; /* kept */
 	};
 	/*
-	 * direct: what its second and further slots begin with, which the receiver may have to clear (lane_scrub());
+	 * kept: what its second and further slots begin with, which the receiver may have to clear (lane_scrub());
 	 * SHM_K_OWN: the frame's length and tag
 	 */
 	uint64_t word[LINK_OWN_MAX / LANE_SLOT];

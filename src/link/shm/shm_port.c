@@ -123,7 +123,7 @@ static __attribute__((noinline)) void reap(struct shm_port *s)
 	}
 }
 
-/* All frames of @sp end; then the lane goes, whose slots hold what is shown of the direct ones. */
+/* All frames of @sp end; then the lane goes, whose slots hold what is shown of the kept ones. */
 static void end_frames(struct shm_peer *sp, int status)
 {
 	enum shm_tx_mode mode = sp->tx_mode;

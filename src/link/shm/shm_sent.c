@@ -43,16 +43,16 @@ static int refusal_of(struct shm_peer *sp, uint32_t idx)
 	return -ETIMEDOUT;
 }
 
-/* A direct frame was refused, or ends with its peer. Its slots may be written again after the call only. */
-static __attribute__((noinline)) void direct_lost(struct shm_peer *sp, const struct shm_pend *e, int status)
+/* A kept frame was refused, or ends with its peer. Its slots may be written again after the call only. */
+static __attribute__((noinline)) void kept_lost(struct shm_peer *sp, const struct shm_pend *e, int status)
 {
 	const uint8_t *slot = sp->tx.slots + (size_t)(e->pos & sp->tx.mask) * LANE_SLOT + LANE_WORD0;
 	uint8_t frame[LINK_OWN_MAX];
 
-	memcpy(frame, slot, e->direct);
-	for (size_t at = LANE_SLOT - LANE_WORD0; at < e->direct; at += LANE_SLOT)
-		memcpy(frame + at, &e->word[at / LANE_SLOT], MIN(sizeof(e->word[0]), e->direct - at));
-	sp->s->p->up->lost(sp->s->p, sp->peer, e->owner_tag, frame, e->direct, status);
+	memcpy(frame, slot, e->kept);
+	for (size_t at = LANE_SLOT - LANE_WORD0; at < e->kept; at += LANE_SLOT)
+		memcpy(frame + at, &e->word[at / LANE_SLOT], MIN(sizeof(e->word[0]), e->kept - at));
+	sp->s->p->up->lost(sp->s->p, sp->peer, e->owner_tag, frame, e->kept, status);
 }
 
 /* A staged frame of shm_commit() was refused, or ends with its peer: its run has the bytes. */
@@ -73,8 +73,8 @@ static void end_one(struct shm_peer *sp, const struct shm_pend *e, bool is_acked
 	void *cookie = e->cookie;
 	uint8_t kind = e->kind;
 
-	if (e->direct) {
-		direct_lost(sp, e, st);
+	if (e->kept) {
+		kept_lost(sp, e, st);
 		sp->pend_head++;
 		s->outstanding--;
 		return;
@@ -106,8 +106,8 @@ int shm_complete(struct shm_peer *sp, int status)
 		int st = status;
 
 		if (likely(is_acked)) {
-			st = e->direct || e->cookie ? refusal_of(sp, sp->pend_head) : 0;
-			if (likely(e->direct && !st)) { /* nobody waits for it */
+			st = e->kept || e->cookie ? refusal_of(sp, sp->pend_head) : 0;
+			if (likely(e->kept && !st)) { /* nobody waits for it */
 				sp->pend_head++;
 				sp->s->outstanding--;
 				continue;

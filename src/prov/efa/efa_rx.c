@@ -214,7 +214,7 @@ static int send_cts(struct efa_rx *rx)
 	return efa_ctrl_send(rx->peer, &h, NULL);
 }
 
-static void send_short(struct efa_rx *rx, uint8_t type)
+static void send_ctrl(struct efa_rx *rx, uint8_t type)
 {
 	struct efa_hdr h = {.type = type, .send_id = rx->send_id, .recv_id = rx->id, .msg_id = rx->msg_id};
 
@@ -226,7 +226,7 @@ static void send_nack(struct efa_rx *rx)
 {
 	rx->want_nack = false;
 	rx->nacked = true;
-	send_short(rx, EFA_PKT_READ_NACK);
+	send_ctrl(rx, EFA_PKT_READ_NACK);
 	if (rx->kind == EFA_RX_MSG)
 		enter_multi(rx); /* the retry is found by its msg_id */
 	else
@@ -240,9 +240,9 @@ static void complete(struct efa_rx *rx)
 	struct kit_rx_result res = result_of(rx);
 
 	if (props & EFA_P_READ_IOV && rx->len > rx->runt_len)
-		send_short(rx, EFA_PKT_EOR);
+		send_ctrl(rx, EFA_PKT_EOR);
 	if (props & EFA_P_DC)
-		send_short(rx, EFA_PKT_RECEIPT);
+		send_ctrl(rx, EFA_PKT_RECEIPT);
 	if (rx->kind == EFA_RX_SINK) {
 		/* nobody to tell */
 	} else if (rx->kind == EFA_RX_READ) {
@@ -688,9 +688,9 @@ void efa_rx_discard(struct kit_ep *kep, struct kit_ux *ux)
 		return;
 	}
 	if (efa_pkt_tab[rx->type].props & EFA_P_READ_IOV)
-		send_short(rx, EFA_PKT_EOR);
+		send_ctrl(rx, EFA_PKT_EOR);
 	if (efa_pkt_tab[rx->type].props & EFA_P_DC && !(efa_pkt_tab[rx->type].props & EFA_P_LONGCTS))
-		send_short(rx, EFA_PKT_RECEIPT);
+		send_ctrl(rx, EFA_PKT_RECEIPT);
 	end(rx);
 }
 

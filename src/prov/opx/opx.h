@@ -332,13 +332,13 @@ static inline struct opx_ep *opx_ep_of(struct fid_ep *fid)
 {
 	return unlikely(fid->fid.fclass == FI_CLASS_TX_CTX) ? container_of(fid, struct opx_ep, tx_fid) : container_of(fid, struct opx_ep, kit.fid);
 }
-int opx_ep_state_slow(const struct opx_ep *ep);
+int opx_ep_not_live(const struct opx_ep *ep);
 /** opx_ep_set_enabled() - ep->kit.enabled, and what follows from it. Lock held, or nobody else has @ep yet. */
 void opx_ep_set_enabled(struct opx_ep *ep, bool on);
 /** opx_ep_state() - May data calls go on? 0; -FI_EOPBADSTATE not enabled; -FI_EIO in a child after fork. */
 static inline int opx_ep_state(const struct opx_ep *ep)
 {
-	return likely(*ep->may_go) ? 0 : opx_ep_state_slow(ep);
+	return likely(*ep->may_go) ? 0 : opx_ep_not_live(ep);
 }
 
 /** opx_mtu() - Payload of our packets where the port's MTU is @mtu: a power of two, at most HFI_MTU. */
@@ -453,10 +453,10 @@ int opx_peer_open(struct opx_peer *peer);
 uint64_t opx_peer_uid(struct opx_ep *ep, fi_addr_t fi_addr);
 /** opx_peer_name() - What to report as the source of @peer's messages. */
 static inline fi_addr_t opx_peer_name(struct opx_peer *peer);
-fi_addr_t opx_peer_name_slow(struct opx_peer *peer);
+fi_addr_t opx_peer_name_look(struct opx_peer *peer);
 static inline fi_addr_t opx_peer_name(struct opx_peer *peer)
 {
-	return likely(peer->av_gen == peer->ep->av->gen) ? peer->fi_addr : opx_peer_name_slow(peer);
+	return likely(peer->av_gen == peer->ep->av->gen) ? peer->fi_addr : opx_peer_name_look(peer);
 }
 /** opx_peers_forget() - AV entry @fi_addr goes: the caches forget it. */
 void opx_peers_forget(struct opx_ep *ep, fi_addr_t fi_addr);

@@ -25,7 +25,7 @@ void opx_ep_set_enabled(struct opx_ep *ep, bool on)
 	ep->may_go = on ? ep->domain->kit.fork_mark : &ask;
 }
 
-int opx_ep_state_slow(const struct opx_ep *ep)
+int opx_ep_not_live(const struct opx_ep *ep)
 {
 	if (!ep->kit.enabled)
 		return -FI_EOPBADSTATE;

@@ -139,7 +139,7 @@ uint64_t opx_peer_uid(struct opx_ep *ep, fi_addr_t fi_addr)
 	return opx_av_get(ep->av, fi_addr, &a) ? opx_addr_uid(&a) : 0;
 }
 
-fi_addr_t opx_peer_name_slow(struct opx_peer *peer)
+fi_addr_t opx_peer_name_look(struct opx_peer *peer)
 {
 	struct opx_addr a = opx_addr_of(peer->flow.peer_addr);
 

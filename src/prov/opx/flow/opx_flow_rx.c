@@ -261,7 +261,7 @@ static inline void take_next(struct opx_rel *rel, struct opx_flow *f, const stru
 		deliver(rel, f, pkt->hdr, &pkt->data, pkt->type);
 }
 
-static __attribute__((noinline)) void rx_slow(struct opx_rel *rel, struct opx_flow *f, const struct hfi_pkt *pkt)
+static __attribute__((noinline)) void rx_not_next(struct opx_rel *rel, struct opx_flow *f, const struct hfi_pkt *pkt)
 {
 	const struct hfi_hdr *h = pkt->hdr;
 	uint64_t key = le64_get(h->key);
@@ -316,7 +316,7 @@ static bool rx_any(struct opx_rel *rel, struct opx_flow *f, const struct hfi_pkt
 	else if (likely(is_next(f, h) && pkt->type == HFI_RCV_EAGER))
 		take_next(rel, f, pkt);
 	else
-		rx_slow(rel, f, pkt);
+		rx_not_next(rel, f, pkt);
 	return true;
 }
 

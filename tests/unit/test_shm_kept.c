@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Direct frames: written in place, kept nowhere but in their slots or their run, shown again when they are refused.
+// Kept frames: written in place, they lie nowhere but in their slots or their run, and are shown when they are refused.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,16 +34,16 @@ static uint8_t byte_at(uint32_t seq, uint32_t i)
 }
 
 /*
- * Refused direct frames come back as they were, however long nobody looked after them and whatever was sent meanwhile.
+ * Refused kept frames come back as they were, however long nobody looked after them and whatever was sent meanwhile.
  */
-struct direct_run {
+struct kept_run {
 	struct rng rng;
 	uint32_t sent, taken, lost, refused[4096]; /* refused: numbers that are still to come back */
 };
 
-static int direct_taken(struct fake *f, struct link_peer *peer, enum link_kind kind, const struct view *v)
+static int kept_taken(struct fake *f, struct link_peer *peer, enum link_kind kind, const struct view *v)
 {
-	struct direct_run *d = f->ctx;
+	struct kept_run *d = f->ctx;
 	struct msg_hdr h;
 
 	(void)peer, (void)kind;
@@ -54,9 +54,9 @@ static int direct_taken(struct fake *f, struct link_peer *peer, enum link_kind k
 	return (int)h.refuse;
 }
 
-static void direct_lost(struct fake *f, struct link_peer *peer, uint64_t tag, const void *frame, size_t len)
+static void kept_lost(struct fake *f, struct link_peer *peer, uint64_t tag, const void *frame, size_t len)
 {
-	struct direct_run *d = f->ctx;
+	struct kept_run *d = f->ctx;
 	const uint8_t *p = frame;
 	struct msg_hdr h;
 
@@ -76,7 +76,7 @@ static void lost_ones_show_their_bytes(double chance_long)
 {
 	static struct fake sides[2];
 	struct fake *a = &sides[0], *b = &sides[1];
-	struct direct_run *d = calloc(1, sizeof(*d));
+	struct kept_run *d = calloc(1, sizeof(*d));
 	struct link_addr to = addr_of(200);
 	uint32_t refused = 0, full = 0, x = 0;
 	uint8_t *p;
@@ -86,7 +86,7 @@ static void lost_ones_show_their_bytes(double chance_long)
 	rng_seed(&d->rng, g_seed);
 	assert_int_equal(fake_send(a, &to, &x, 4, NULL), 0); /* finds the peer and its lane */
 	assert_int_equal(fake_poll(b), 1);
-	a->ctx = b->ctx = d, b->on_frame = direct_taken, a->on_lost = direct_lost;
+	a->ctx = b->ctx = d, b->on_frame = kept_taken, a->on_lost = kept_lost;
 	while (d->sent < 20000) {
 		size_t max = rng_chance(&d->rng, chance_long) ? LINK_FRAME_MAX : LINK_OWN_MAX;
 		struct msg_hdr h = {.seq = d->sent, .len = (uint32_t)(sizeof(h) + rng_below(&d->rng, max - sizeof(h) + 1))};
@@ -117,13 +117,13 @@ static void lost_ones_show_their_bytes(double chance_long)
 	free(d);
 }
 
-static void shm_direct__lost_ones_show_their_bytes(void **state)
+static void shm_kept__lost_ones_show_their_bytes(void **state)
 {
 	(void)state;
 	lost_ones_show_their_bytes(0);
 }
 
-static void shm_direct__lost_long_ones_show_their_bytes(void **state)
+static void shm_kept__lost_long_ones_show_their_bytes(void **state)
 {
 	(void)state;
 	lost_ones_show_their_bytes(0.5);
@@ -146,7 +146,7 @@ static void gone_lost(struct fake *f, struct link_peer *peer, uint64_t tag, cons
 	assert_int_equal(f->s->stage.used, g->used);
 }
 
-static void shm_direct__long_ones_of_the_gone_are_shown_first(void **state)
+static void shm_kept__long_ones_of_the_gone_are_shown_first(void **state)
 {
 	static struct fake sides[2];
 	struct fake *a = &sides[0], *b = &sides[1];
@@ -181,12 +181,12 @@ static void shm_direct__long_ones_of_the_gone_are_shown_first(void **state)
 }
 
 /* Of raw ones only their runs are remembered: refused or taken, or unread when their peer goes, they end in silence. */
-static void shm_direct__long_raw_ones_are_nobodys_loss(void **state)
+static void shm_kept__long_raw_ones_are_nobodys_loss(void **state)
 {
 	static struct fake sides[2];
 	struct fake *a = &sides[0], *b = &sides[1];
 	struct link_addr to = addr_of(200);
-	struct direct_run d = {0};
+	struct kept_run d = {0};
 	uint32_t x = 0, full = 0;
 	struct shm_peer *sp;
 
@@ -195,7 +195,7 @@ static void shm_direct__long_raw_ones_are_nobodys_loss(void **state)
 	rng_seed(&d.rng, g_seed);
 	assert_int_equal(fake_send(a, &to, &x, 4, NULL), 0);
 	assert_int_equal(fake_poll(b), 1);
-	a->ctx = b->ctx = &d, b->on_frame = direct_taken;
+	a->ctx = b->ctx = &d, b->on_frame = kept_taken;
 	sp = fake_peer(a, &to)->shm;
 	for (bool is_over = false; !is_over;) {
 		uint32_t more = (uint32_t)rng_below(&d.rng, LINK_FRAME_MAX - sizeof(struct msg_hdr));
@@ -227,7 +227,7 @@ static void shm_direct__long_raw_ones_are_nobodys_loss(void **state)
 }
 
 /* A datagram that its receiver has not taken is nobody's loss, whatever its length. */
-static void shm_direct__unread_datagrams_end_in_silence(void **state)
+static void shm_kept__unread_datagrams_end_in_silence(void **state)
 {
 	static struct fake sides[2];
 	struct fake *a = &sides[0], *b = &sides[1];
@@ -254,11 +254,11 @@ static void shm_direct__unread_datagrams_end_in_silence(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(shm_direct__lost_ones_show_their_bytes),
-		cmocka_unit_test(shm_direct__lost_long_ones_show_their_bytes),
-		cmocka_unit_test(shm_direct__long_ones_of_the_gone_are_shown_first),
-		cmocka_unit_test(shm_direct__long_raw_ones_are_nobodys_loss),
-		cmocka_unit_test(shm_direct__unread_datagrams_end_in_silence),
+		cmocka_unit_test(shm_kept__lost_ones_show_their_bytes),
+		cmocka_unit_test(shm_kept__lost_long_ones_show_their_bytes),
+		cmocka_unit_test(shm_kept__long_ones_of_the_gone_are_shown_first),
+		cmocka_unit_test(shm_kept__long_raw_ones_are_nobodys_loss),
+		cmocka_unit_test(shm_kept__unread_datagrams_end_in_silence),
 	};
 	const char *seed = getenv("SEED");
 
