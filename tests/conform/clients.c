@@ -444,6 +444,6 @@ static void clients_versions(struct ct *c)
 }
 
 const struct ct_test clients_table_tests[] = {
-	{"clients_versions", clients_versions, 0, 0, CT_SOLO | CT_RAW, NULL},
+	{"clients_versions", clients_versions, 0, 0, CT_SOLO | CT_RAW | CT_COLD, NULL},
 	{0},
 };

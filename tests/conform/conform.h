@@ -94,7 +94,8 @@ enum { /* ct_test.flags */
 	CT_GENS = 4,     /* also under every hardware generation of the provider, and its other variants */
 	CT_LOSSY = 8,    /* also over a lossy network (mode udp) */
 	CT_RAW = 16,     /* opens its objects itself */
-	CT_ANY_PATH = 32 /* do not assert the path */
+	CT_ANY_PATH = 32, /* do not assert the path */
+	CT_COLD = 64     /* its process begins libfabric itself; the others inherit it begun */
 };
 
 struct ct;

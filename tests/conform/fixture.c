@@ -226,9 +226,10 @@ void ct_buf(struct ct *c, struct ct_buf *b, size_t len, unsigned misalign, uint6
 	*b = (struct ct_buf){.len = len, .block_len = len + 2 * GUARD + 128};
 	b->block = malloc(b->block_len);
 	CHECK(b->block, "out of memory for %zu bytes", len);
-	memset(b->block, GUARD_BYTE, b->block_len);
 	b->mem = (uint8_t *)(((uintptr_t)b->block + GUARD + 63) & ~(uintptr_t)63) + misalign % 64;
+	memset(b->block, GUARD_BYTE, (size_t)(b->mem - b->block));
 	memset(b->mem, 0, len);
+	memset(b->mem + len, GUARD_BYTE, (size_t)(b->block + b->block_len - (b->mem + len)));
 	buf_register(c, b, access);
 }
 

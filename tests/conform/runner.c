@@ -33,6 +33,7 @@ struct args {
 	int mode; /* -1: all */
 	bool list;
 	bool once; /* a test that runs in one process and in two runs in two only */
+	bool cold; /* just now: those that are CT_COLD, or those that are not */
 	uint64_t seed;
 	double slow; /* factor on deadlines */
 };
@@ -283,6 +284,8 @@ static bool wanted(const struct args *a, const struct ct_test *t, enum ct_mode m
 {
 	if (a->mode >= 0 && a->mode != (int)mode)
 		return false;
+	if (a->cold != !!(t->flags & CT_COLD))
+		return false;
 	if (t->prov && strcmp(t->prov, a->prov))
 		return false;
 	if ((t->flags & CT_SOLO) && mode != CT_ONE)
@@ -322,6 +325,35 @@ static void run_all(const struct args *a, enum ct_mode mode, const struct ct_var
 			sum->skipped += ret == SKIPPED;
 			sum->failed += ret != 0 && ret != SKIPPED;
 		}
+}
+
+/*
+ * Once for all tests behind it, whose processes inherit it: the library asks every provider what hardware it has as
+ * it begins, and Debian's verbs provider reads all symbols of the kernel to do so: a tenth of a second per process.
+ * Ours reads its parameters and the room later, in each process; what the library itself reads here is for CT_COLD.
+ */
+static void library_begin(const struct args *a)
+{
+	struct fi_info *h, *info;
+
+	setenv("FI_PROVIDER", a->prov, 1);
+	h = fi_allocinfo();
+	if (!h || !(h->fabric_attr->prov_name = strdup("none")))
+		exit(1);
+	if (!fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, h, &info))
+		exit(1);
+	fi_freeinfo(h);
+}
+
+static void run_modes(const struct args *a, struct totals *sum)
+{
+	for (int m = 0; m < CT_MODE_NUM; m++) {
+		if (!a->variant || !strcmp(a->variant, "all"))
+			run_all(a, (enum ct_mode)m, &plain, sum);
+		for (const struct ct_variant *v = ct_prov_find(a->prov)->variants; a->variant && v->name; v++)
+			if (!strcmp(a->variant, "all") || !strcmp(a->variant, v->name))
+				run_all(a, (enum ct_mode)m, v, sum);
+	}
 }
 
 /* --- command line -------------------------------------------------------------------------------- */
@@ -378,13 +410,12 @@ int main(int argc, char **argv)
 	sigprocmask(SIG_BLOCK, &chld, NULL);
 	if (!a.list)
 		printf("SEED=%#llx\n", (unsigned long long)a.seed);
-	for (int m = 0; m < CT_MODE_NUM; m++) {
-		if (!a.variant || !strcmp(a.variant, "all"))
-			run_all(&a, (enum ct_mode)m, &plain, &sum);
-		for (const struct ct_variant *v = ct_prov_find(a.prov)->variants; a.variant && v->name; v++)
-			if (!strcmp(a.variant, "all") || !strcmp(a.variant, v->name))
-				run_all(&a, (enum ct_mode)m, v, &sum);
-	}
+	a.cold = true;
+	run_modes(&a, &sum);
+	a.cold = false;
+	if (!a.list)
+		library_begin(&a);
+	run_modes(&a, &sum);
 	if (a.list)
 		return 0;
 	printf("%u passed, %u failed, %u skipped\n", sum.passed, sum.failed, sum.skipped);

@@ -764,7 +764,7 @@ static void clients_run(struct ct *c)
 	uses[i].use(c);
 }
 
-#define CL_FLAGS (CT_NO_ONE | CT_RAW | CT_ANY_PATH)
+#define CL_FLAGS (CT_NO_ONE | CT_RAW | CT_ANY_PATH | CT_COLD)
 #define WRITEDATA "FI_CXI_ENABLE_WRITEDATA=1"
 
 const struct ct_test clients_tests[] = {

@@ -441,22 +441,24 @@ static void info_reasons(struct ct *c)
 	reason(c, h, "of the hints");
 }
 
+#define INFO (CT_SOLO | CT_COLD)
+
 const struct ct_test info_tests[] = {
-	{"info_versions", info_versions, 0, 0, CT_SOLO, NULL},
-	{"info_null_parts", info_null_parts, 0, 0, CT_SOLO, NULL},
-	{"info_caps", info_caps, 0, 0, CT_SOLO, NULL},
-	{"info_limits", info_limits, FI_MSG | FI_RMA | FI_ATOMIC, 0, CT_SOLO,
+	{"info_versions", info_versions, 0, 0, INFO, NULL},
+	{"info_null_parts", info_null_parts, 0, 0, INFO, NULL},
+	{"info_caps", info_caps, 0, 0, INFO, NULL},
+	{"info_limits", info_limits, FI_MSG | FI_RMA | FI_ATOMIC, 0, INFO,
 	 "inject_size tx.size rx.size tx.iov_limit rx.iov_limit tx.rma_iov_limit cq_data_size "
 	 "mr_iov_limit tx_ctx_cnt rx_ctx_cnt "
 	 "max_ep_tx_ctx max_ep_rx_ctx max_order_raw_size max_order_war_size max_order_waw_size "
 	 "mr_key_size"},
-	{"info_attrs", info_attrs, FI_MSG, 0, CT_SOLO, "rm:FI_RM_ENABLED"},
-	{"info_mpi", info_mpi, FI_TAGGED | FI_RMA | FI_ATOMIC, 0, CT_SOLO,
+	{"info_attrs", info_attrs, FI_MSG, 0, INFO, "rm:FI_RM_ENABLED"},
+	{"info_mpi", info_mpi, FI_TAGGED | FI_RMA | FI_ATOMIC, 0, INFO,
 	 "FI_LOCAL_COMM FI_REMOTE_COMM"},
-	{"info_dup", info_dup, FI_MSG, 0, CT_SOLO, NULL},
-	{"info_bad_room", info_bad_room, 0, 0, CT_SOLO, NULL, "FI_LOG_LEVEL=warn"},
-	{"info_reasons", info_reasons, 0, 0, CT_SOLO, NULL, "FI_LOG_LEVEL=warn"},
-	{"info_bad_param", info_bad_param, 0, 0, CT_SOLO, NULL,
+	{"info_dup", info_dup, FI_MSG, 0, INFO, NULL},
+	{"info_bad_room", info_bad_room, 0, 0, INFO, NULL, "FI_LOG_LEVEL=warn"},
+	{"info_reasons", info_reasons, 0, 0, INFO, NULL, "FI_LOG_LEVEL=warn"},
+	{"info_bad_param", info_bad_param, 0, 0, INFO, NULL,
 	 "FI_LOG_LEVEL=warn FI_EFA_TX_SIZE=banana FI_CXI_DEFAULT_TX_SIZE=banana "
 	 "FI_OPX_SDMA_MIN_PAYLOAD_BYTES=banana"},
 	{"name_get", name_get, FI_MSG, 0, CT_SOLO, NULL},

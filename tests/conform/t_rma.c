@@ -637,7 +637,7 @@ const struct ct_test rma_tests[] = {
 	{"rma_local", rma_local, RMA, 0, CT_GENS, CAPS " mr:FI_MR_LOCAL"},
 	{"rma_model", rma_model, RMA, 0, EVERYWHERE, CAPS, NULL, NULL, 60},
 	{"rma_refused", rma_refused, RMA, 0, CT_GENS, CAPS},
-	{"rma_refused_said", rma_refused_said, RMA, 0, CT_NO_ONE, CAPS, "FI_LOG_LEVEL=info"},
+	{"rma_refused_said", rma_refused_said, RMA, 0, CT_NO_ONE | CT_COLD, CAPS, "FI_LOG_LEVEL=info"},
 	{"rma_keys", rma_keys, RMA, 0, CT_NO_ONE, CAPS, "FI_CXI_OPTIMIZED_MRS=0 FI_CXI_PROV_KEY_CACHE=0"},
 	{"rma_rights", rma_rights, RMA, 0, CT_GENS, CAPS},
 	{"rma_mixed", rma_mixed, RMA | FI_MSG, 0, EVERYWHERE, CAPS},
