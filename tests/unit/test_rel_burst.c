@@ -116,12 +116,59 @@ static void rel_may_wait__after_a_long_call(void **state)
 	rig_close(&g);
 }
 
+/* One frame from 0 to 1. Return: how long after its arrival it has ended at its sender. */
+static uint64_t lone_frame(struct rig *g)
+{
+	uint32_t before = g->n[1].delivered;
+	uint64_t arrived;
+
+	assert_int_equal(rig_send(g, 0, 1, 100), 0);
+	while (g->n[1].delivered == before)
+		rig_step(g, CLK_NEVER);
+	arrived = rig_now(g);
+	while (g->ended < g->frame_cnt)
+		rig_step(g, CLK_NEVER);
+	return rig_now(g) - arrived;
+}
+
+/* Who is never answered does not wait until an answer could have come, whoever was answered last does. */
+static void rel_ack__of_a_lone_frame_that_nobody_answers(void **state)
+{
+	struct sim_attr attr = {.seed = 27, .latency_ns = 5 * NS_PER_US};
+	struct rig g;
+
+	(void)state;
+	for (enum link_class cls = LINK_RELIABLE; cls <= LINK_ORDERED; cls++) {
+		uint64_t acks;
+
+		rig_open(&g, 2, cls, &attr, NULL);
+		assert_int_equal(rig_send(&g, 0, 1, 100), 0);
+		assert_true(rig_run(&g, NS_PER_SEC));
+		for (int round = 0; round < 3; round++) {
+			assert_int_equal(rig_send(&g, 1, 0, 100), 0);
+			assert_true(rig_run(&g, NS_PER_MS));
+			assert_int_equal(lone_frame(&g), attr.latency_ns + REL_ACK_DELAY_NS);
+			for (int i = 0; i < 5; i++)
+				assert_int_equal(lone_frame(&g), attr.latency_ns);
+		}
+		/* those that share a datagram are many: their sender has more to do than to wait */
+		acks = g.n[1].port.stats.acks_tx;
+		assert_int_equal(rig_send(&g, 0, 1, 100), 0);
+		assert_int_equal(rig_send(&g, 0, 1, 100), 0);
+		rig_run_for(&g, attr.latency_ns + REL_ACK_DELAY_NS / 2);
+		assert_int_equal(g.n[1].port.stats.acks_tx, acks);
+		assert_true(rig_run(&g, NS_PER_MS));
+		rig_close(&g);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rel_send__small_frames_share_datagrams),
 		cmocka_unit_test(rel_may_wait__in_the_middle_of_a_burst),
 		cmocka_unit_test(rel_may_wait__after_a_long_call),
+		cmocka_unit_test(rel_ack__of_a_lone_frame_that_nobody_answers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

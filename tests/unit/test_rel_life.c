@@ -88,8 +88,9 @@ static void rel_ack__lone_frame_is_acknowledged_in_time(void **state)
 			while (g.n[1].delivered <= i)
 				rig_step(&g, CLK_NEVER);
 			arrived = rig_now(&g);
-			/* whoever looks at the deadline, an agent for instance, knows what to do */
-			assert_true(rel_next_deadline(to) <= arrived + REL_ACK_DELAY_NS);
+			/* whoever looks at the deadline, an agent for instance, knows what to do; or it is done */
+			assert_true(rel_next_deadline(to) <= arrived + REL_ACK_DELAY_NS ||
+				    g.n[1].port.stats.acks_tx > i);
 			assert_true(rig_run(&g, NS_PER_SEC));
 			/* the acknowledgement's way and its delay; the first one had a handshake before it */
 			assert_true(rig_now(&g) - arrived <= REL_ACK_DELAY_NS + 5 * NS_PER_US);
