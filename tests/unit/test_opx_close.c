@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// An endpoint of opx closes while another thread has let go of the lock in the middle of a pass of it.
+// Something of opx closes that is in use: an endpoint while another thread has let go of the lock in the middle of a
+// pass of it; a region while something that serves a peer refers to it.
 #include <pthread.h>
 #include <unistd.h>
 
@@ -94,12 +95,80 @@ static void timers__one_thread_at_a_time(void **state)
 	world_close(&w);
 }
 
+#define LEN 70000u
+
+static void look_op(void *obj, void *arg)
+{
+	struct opx_op *op = obj, **found = arg;
+
+	if (op->kind == OPX_OP_SERVE || op->key_cnt)
+		*found = op;
+}
+
+/* What serves a peer in endpoint 0, or has memory of endpoint 1 shown to others. */
+static struct opx_op *op_of(int ep)
+{
+	struct opx_op *op = NULL;
+
+	slab_foreach(&world_ep(&w, ep)->op_slab, look_op, &op);
+	return op;
+}
+
+/* Memory of endpoint 1 that the victim may read: of a message that is on its way. */
+static struct opx_piece exposed(uint8_t *mem)
+{
+	assert_int_equal(fi_tsend(w.ep[1], mem, LEN, NULL, w.to[0], 9, mem), 0);
+	assert_true(op_of(1) && op_of(1)->key_cnt == 1);
+	return (struct opx_piece){
+		.addr = le64_put((uintptr_t)mem), .len = le64_put(LEN), .key = le32_put(op_of(1)->keys[0])};
+}
+
+/*
+ * What serves a peer is ended by fi_close() of its region, but somebody refers to it still, as packets do whose
+ * receiver does not answer. The call waits for that, but not for ever: after a second it says so.
+ */
+static void region__served_for_ever(void **state)
+{
+	static uint8_t src[LEN], mem[LEN];
+	struct opx_piece piece;
+	struct opx_op *op;
+	struct fid_mr *mr;
+	struct hfi_hdr h;
+	uint64_t begin;
+	struct view v;
+
+	(void)state;
+	world_open(&w, 0);
+	assert_int_equal(fi_mr_reg(w.domain, mem, LEN, FI_REMOTE_WRITE, 0, WORLD_KEY + 9, 0, &mr, NULL), 0);
+	piece = exposed(src);
+	h = world_hdr(&w, OPX_RMA, OPX_SUB_PUT_LOCAL, OPX_NO_HANDLE);
+	h.w[1] = le64_put(WORLD_KEY + 9);
+	h.tag = le64_put(LEN);
+	v = view_of(&piece, sizeof(piece));
+	assert_true(world_take(&w, &h, &v, HFI_RCV_EAGER));
+	op = op_of(0);
+	assert_true(op && op->is_copying);
+	op->refs++;
+	begin = clk_now_ns(NULL);
+	assert_int_equal(fi_close(&mr->fid), 0);
+	assert_in_range(clk_now_ns(NULL) - begin, NS_PER_SEC, 10 * NS_PER_SEC * unit_slow());
+	assert_ptr_equal(op_of(0), op);
+	assert_true(op->is_over && !op->is_copying && op->mr_key == UINT64_MAX);
+	lock_acquire(lock_of());
+	op->refs--;
+	opx_op_check(op);
+	lock_release(lock_of());
+	assert_null(op_of(0));
+	world_close(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(close__while_somebody_holds_it),
 		cmocka_unit_test(close__while_timers_run),
 		cmocka_unit_test(timers__one_thread_at_a_time),
+		cmocka_unit_test(region__served_for_ever),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
