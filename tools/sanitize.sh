@@ -18,7 +18,7 @@ probe() { echo 'int main(void) { return 0; }' | ${CC:-cc} -x c -fsanitize="$1" -
 # Sanitizers make GCC see things (-Wnonnull after an inlined check): warnings are errors in the plain build only.
 build() { # name, b_sanitize
 	[ -f "$top/$1/build.ninja" ] || meson setup "$top/$1" "$src" -Dbuildtype=debugoptimized -Doptimization=1 -Db_sanitize="$2" \
-		-Dc_args=-fno-sanitize-recover=all -Db_lundef=false -Dfuzz=false >"$top/$1.log" 2>&1 || { cat "$top/$1.log"; return 1; }
+		-Dc_args="-fno-sanitize-recover=all -g1" -Db_lundef=false -Dfuzz=false >"$top/$1.log" 2>&1 || { cat "$top/$1.log"; return 1; }
 	# of a quick run meson builds only what the unit tests need
 	[ -n "$quick" ] || ninja -C "$top/$1" -j "$jobs" --quiet >"$top/$1.log" 2>&1 || { tail -20 "$top/$1.log"; return 1; }
 }
