@@ -77,6 +77,11 @@ struct link_ops {
 	/* A link_bulk() has ended: 0; -EACCES key, range or right wrong at the target; else as on_sent. */
 	void (*on_bulk)(void *ctx, void *cookie, int status);
 	/*
+	 * ORDERED: the last byte of a LINK_PUT is on its way to another host: what is sent now comes behind it. on_bulk
+	 * comes later, and says whether the bytes could be placed there. May be NULL where nobody cares.
+	 */
+	void (*on_bulk_left)(void *ctx, void *cookie);
+	/*
 	 * A frame of link_commit() without cookie has failed with @status (as on_sent, never 0): its @tag, and its @len
 	 * bytes, which only this call shows, and which peers of this host may write while they are looked at. May be
 	 * NULL where nobody calls link_begin().
@@ -307,6 +312,9 @@ void link_offer_missed(struct link_port *p, struct link_peer *peer, uint32_t key
 
 /** link_bulk_is_direct() - Can the kernel copy between our memory and this peer's, i.e. is link_bulk() the fast way? */
 bool link_bulk_is_direct(const struct link_peer *peer);
+
+/** link_region_is_spoilt() - Could some bytes that a peer on another host wrote to @key not be placed, its memory being gone? */
+bool link_region_is_spoilt(const struct link_node *n, uint32_t key);
 
 /** link_node_served() - Bytes that peers have read from and written to the regions of @n so far, whoever moved them. */
 void link_node_served(const struct link_node *n, uint64_t *get_bytes, uint64_t *put_bytes);

@@ -139,6 +139,13 @@ int link_port_region_add(struct link_port *p, void *addr, size_t len, unsigned r
 	return 0;
 }
 
+bool link_region_is_spoilt(const struct link_node *n, uint32_t key)
+{
+	(void)n;
+	(void)key;
+	return false;
+}
+
 void link_region_del(struct link_node *n, uint32_t key)
 {
 	(void)n;

@@ -162,6 +162,8 @@ void on_all_paths(void (*body)(void))
 		end_open(&g_w.a, 0);
 		end_open(&g_w.b, 1);
 		body();
+		if (g_w.sim) /* a Get has ended before its target knows; time would stand still while that closes */
+			settle();
 		end_close(&g_w.a);
 		end_close(&g_w.b);
 		sim_world_close(g_w.sim);

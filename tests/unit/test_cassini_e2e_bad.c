@@ -2,6 +2,10 @@
 // Two soft Cassini adapters end to end: return codes, death, closing, and everything together; on every path.
 #include "cassini_pair.h"
 
+#include <sys/mman.h>
+
+#include "base/guard.h"
+
 /* --- what goes wrong --- */
 
 static void expect_rc(struct end *e, struct cassini_cmd cmd, enum cassini_rc rc)
@@ -54,6 +58,27 @@ static void codes_body(void)
 static void codes__of_the_target(void **state)
 {
 	on_all_paths(codes_body);
+}
+
+/* The memory of a Get goes while it is under way: what answers it is sent before anybody can know. */
+static void gone_body(void)
+{
+	const size_t len = 40000;
+	void *mem = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct cassini_cmd cmd;
+
+	assert_ptr_not_equal(mem, MAP_FAILED);
+	cmd = cmd_of(&g_w.b, CASSINI_OP_GET, REGION, mem, (uint32_t)len);
+	post(&g_w.b, &cmd);
+	munmap(mem, len);
+	expect(g_w.b.eq, CASSINI_EV_REPLY, CASSINI_RC_NO_TRANSLATION);
+	settle();
+}
+
+static void get__into_memory_that_goes(void **state)
+{
+	guard_init();
+	on_all_paths(gone_body);
 }
 
 /* VNIs 24 apart share their UDP ports: the Domain there is of another VNI, and says so. */
@@ -296,6 +321,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(codes__of_the_target),
 		cmocka_unit_test(codes__another_vni),
+		cmocka_unit_test(get__into_memory_that_goes),
 		cmocka_unit_test(death__and_a_new_life),
 		cmocka_unit_test(death__replaced_at_once),
 		cmocka_unit_test(death__of_one_who_owed_nothing),

@@ -112,6 +112,8 @@ static int64_t put_turn(struct bulk_port *b, struct bulk_op *op, uint64_t turn_l
 		bulk_op_wait(b, op, now_ns);
 	else if (rc == -EAGAIN && !op->timer.pos) /* the link is full: is anybody there? */
 		bulk_timer_arm(b, op, now_ns);
+	if (sent && op->pos == op->len && b->port->cls == LINK_ORDERED && !op->is_ring && b->port->ops->on_bulk_left)
+		b->port->ops->on_bulk_left(b->port->ctx, op->cookie);
 	return sent || rc == 0 ? sent : -EAGAIN;
 }
 

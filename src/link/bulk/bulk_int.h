@@ -117,6 +117,7 @@ struct bulk_region {
 	uint8_t rights;
 	bool is_gone; /* nobody gets in any more; the place is not free yet */
 	bool is_offered; /* link_offer(), and nobody has asked since */
+	bool is_spoilt;	 /* see link_region_is_spoilt() */
 };
 
 /* What there is to choose from, each a struct bulk_method. */
@@ -204,6 +205,8 @@ void bulk_tell_refused(struct bulk_node *b, const char *who, uint32_t key, int o
 bool bulk_region_check(const struct bulk_node *b, uint32_t key, uint16_t scope, int op, uint64_t addr, uint64_t len);
 /** bulk_region_offer() - @key, which exists, is offered. */
 void bulk_region_offer(struct bulk_node *b, uint32_t key);
+/** bulk_region_spoil() - What was written to @key, which exists, could not be placed. */
+void bulk_region_spoil(struct bulk_node *b, uint32_t key);
 /** bulk_region_asked() - Return: whether @key, which exists, was offered, and had not been asked for. */
 bool bulk_region_asked(struct bulk_node *b, uint32_t key);
 /** bulk_target_get() - The node of local @peer, attached if possible. NULL: unknown, no memory. */

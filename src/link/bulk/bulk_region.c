@@ -75,6 +75,21 @@ void bulk_region_offer(struct bulk_node *b, uint32_t key)
 	region_find(b, key, &idx)->is_offered = true;
 }
 
+void bulk_region_spoil(struct bulk_node *b, uint32_t key)
+{
+	uint32_t idx;
+
+	region_find(b, key, &idx)->is_spoilt = true;
+}
+
+bool link_region_is_spoilt(const struct link_node *n, uint32_t key)
+{
+	uint32_t idx;
+	const struct bulk_region *r = region_find(n->bulk, key, &idx);
+
+	return r && r->is_spoilt;
+}
+
 bool bulk_region_asked(struct bulk_node *b, uint32_t key)
 {
 	uint32_t idx;

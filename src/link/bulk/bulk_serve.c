@@ -471,6 +471,7 @@ void bulk_serve_put(struct bulk_port *b, struct link_peer *peer, const struct bu
 	/* the door has checked that off + payload_len <= len */
 	if (!guard_view(frame, pkt->hdr_len, (void *)(uintptr_t)(pkt->addr + pkt->off),
 			pkt->payload_len)) {
+		bulk_region_spoil(b->node, pkt->key);
 		reply_push(b, peer, pkt, BULK_S_ACCESS, 0);
 		return;
 	}

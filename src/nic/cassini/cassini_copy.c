@@ -220,7 +220,8 @@ static void get_finish(struct cassini_copy *c)
 {
 	if (!c->pte->closing)
 		cassini_tgt_report(c->le, &c->ev, c->ev.mlength, c->has_slot);
-	cassini_tgt_reply(c->dom, c->peer, c->handle, &c->ev, NULL);
+	if (!c->is_answered)
+		cassini_tgt_reply(c->dom, c->peer, c->handle, &c->ev, NULL);
 	if (c->is_rdzv_source)
 		cassini_ini_got(c->dom, c->peer, 0, c->get_bits);
 	copy_free(c);
@@ -333,6 +334,18 @@ static void on_bulk(struct cassini_work *work, int status)
 	if (status < 0 && status != -EACCES && status != -ECANCELED)
 		cassini_peer_gone(c->peer, c->life);
 	copy_end(c, status);
+}
+
+/*
+ * A Get is answered right behind its bytes, not when its initiator has said that they have come, which would be a round
+ * trip more. If they cannot be placed there its adapter knows (link_region_is_spoilt()), and we are told by the end.
+ */
+void cassini_copy_left(struct cassini_work *work)
+{
+	struct cassini_copy *c = container_of(work, struct cassini_copy, work);
+
+	if (c->link_op == LINK_PUT && !c->is_answered)
+		c->is_answered = !cassini_tgt_reply(c->dom, c->peer, c->handle, &c->ev, NULL);
 }
 
 int cassini_tgt_kick(struct cassini_dom *dom)

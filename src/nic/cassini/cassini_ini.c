@@ -537,6 +537,8 @@ void cassini_ini_reply(struct cassini_dom *dom, struct cassini_peer *peer, const
 	to = op->cmd.opcode == CASSINI_OP_GET ? (void *)(uintptr_t)op->cmd.local_addr : op->cmd.fetch_addr;
 	if (payload->len && to && !guard_view(payload, 0, to, payload->len))
 		rc = CASSINI_RC_NO_TRANSLATION;
+	if (op->is_bulk && rc == CASSINI_RC_OK && link_region_is_spoilt(dom->nic->node, op->region))
+		rc = CASSINI_RC_NO_TRANSLATION; /* what answers a Get was sent behind its bytes, for good or ill */
 	if (op->cmd.opcode != CASSINI_OP_PUT && rc == CASSINI_RC_OK)
 		dom->nic->stats.rx_bytes += pkt->request_len;
 	if (op->state == CASSINI_OPS_SENT) {

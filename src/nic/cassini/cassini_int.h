@@ -689,6 +689,7 @@ struct cassini_copy {
 	bool is_chained, is_started;      /* writes to a region take effect in order */
 	bool is_rget;                     /* the adapter's own Get */
 	bool is_rdzv_source;
+	bool is_answered;                 /* before its end: see cassini_copy_left() */
 };
 char *cassini_le_place(const struct cassini_le *le, uint64_t offset);
 /** cassini_tgt_report() - Event and count of @le as its flags say. @bytes: what CT_BYTES counts. @claimed: a slot of the EQ is. */
@@ -702,6 +703,8 @@ bool cassini_copy_reserve(struct cassini_pte *pte);
 /** cassini_copy_new() - One that has been reserved; it refers to @le and claims a slot for @ev. cassini_copy_start(): do not look at it afterwards. */
 struct cassini_copy *cassini_copy_new(struct cassini_dom *dom, struct cassini_peer *peer, struct cassini_le *le, const struct cassini_event *ev);
 void cassini_copy_start(struct cassini_copy *c);
+/** cassini_copy_left() - The last byte of the copy behind @work has left for another host. */
+void cassini_copy_left(struct cassini_work *work);
 /** cassini_copy_chain() - The same when all earlier ones of its peer's chain have ended. */
 void cassini_copy_chain(struct cassini_copy *c);
 /* Whose memory a rendezvous comes from; peer is NULL if that Domain is closed. */
