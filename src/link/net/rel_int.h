@@ -54,10 +54,11 @@
  * two datagrams waits a little for data to ride on, then leaves with the next poll, or by the adapter
  * thread. (Tried: with the first poll that finds nothing more. Request and answer ride together either
  * way, but a stream of small messages loses 40 % of its rate, since early acknowledgements uncork what
- * would have shared a datagram.) Where the last one waited for nothing (acks_alone), a frame that comes
+ * would have shared a datagram.) Where REL_ACKS_ALONE in a row waited for nothing, a frame that comes
  * alone is acknowledged at the end of its pass: a Put of cxi is answered by nobody, and who posts no
  * other beside it waits for just that.
  */
+#define REL_ACKS_ALONE   2                 /* one is usual between a large message and its answer */
 #define REL_ACK_DGRAMS   16
 #define REL_ACK_SOON     3                 /* from these at the end of the pass: before REL_CORK holds the sender up */
 #define REL_ACK_BYTES    (128u * 1024)
@@ -256,7 +257,7 @@ struct rel_peer {
 	uint8_t pins;                 /* uses on the stack: not freed before 0 */
 	bool is_ready;
 	bool owes_ack, ack_now;       /* now: with the next flush, else at ack_due_ns */
-	bool acks_alone;              /* our last acknowledgement had no DATA to ride on */
+	uint8_t acks_alone;           /* acknowledgements since our last DATA */
 	bool has_naks;                /* refusals have come since our last ACK */
 	bool has_echo_rx, has_echo_tx; /* echo_rx, echo_tx mean something */
 	bool has_crc, has_heard;

@@ -230,7 +230,7 @@ void rel_control(struct rel_peer *rp, enum rel_type type, uint64_t now_ns)
 	if (type == REL_ACK) {
 		rp->r->port->stats.acks_tx++;
 		rp->has_naks = false;
-		rp->acks_alone = true;
+		rp->acks_alone += rp->acks_alone < UINT8_MAX;
 	}
 	ack_sent(rp);
 }
@@ -279,7 +279,7 @@ int rel_data_send(struct rel_peer *rp, const struct rel_slot *s, uint32_t seq, u
 	assert(o.len == s->len);
 	if (out_send(r, &o, &dst, &pkt))
 		return -EAGAIN;
-	rp->acks_alone = false;
+	rp->acks_alone = 0;
 	ack_sent(rp);
 	return 0;
 }

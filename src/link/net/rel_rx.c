@@ -306,7 +306,7 @@ static bool data_is_new(struct rel_peer *rp, const struct rel_pkt *pkt, uint64_t
 void rel_on_data(struct rel_peer *rp, const struct rel_pkt *pkt, size_t len, uint64_t now_ns)
 {
 	struct rel *r = rp->r;
-	bool is_ordered = r->port->cls == LINK_ORDERED, is_turn, is_lone;
+	bool is_ordered = r->port->cls == LINK_ORDERED, is_turn, is_awaited;
 
 	if (!data_is_new(rp, pkt, now_ns))
 		return;
@@ -321,10 +321,10 @@ void rel_on_data(struct rel_peer *rp, const struct rel_pkt *pkt, size_t len, uin
 	/* held while callbacks run: no acknowledgement sent meanwhile may call it final */
 	rp->win->hold[pkt->seq % REL_WINDOW]++;
 	rel_seen_flip(rp->win, pkt->seq);
-	is_lone = !rp->rx_dgrams && pkt->rec_cnt == 1;
+	is_awaited = !rp->rx_dgrams && pkt->rec_cnt == 1 && rp->acks_alone >= REL_ACKS_ALONE;
 	rp->rx_dgrams++;
 	rp->rx_bytes += (uint32_t)len;
-	rel_ack_owe(rp, pkt->seq != rp->rx_top || rp->rx_dgrams >= REL_ACK_SOON || (rp->acks_alone && is_lone), now_ns);
+	rel_ack_owe(rp, is_awaited || pkt->seq != rp->rx_top || rp->rx_dgrams >= REL_ACK_SOON, now_ns);
 	if (!rel_seq_before(pkt->seq, rp->rx_top))
 		rp->rx_top = pkt->seq + 1;
 	if (is_turn && !recs_process(rp, pkt->seq, pkt->recs, pkt->recs_len, now_ns))
