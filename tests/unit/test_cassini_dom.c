@@ -84,10 +84,7 @@ void cassini_tgt_get_event(struct cassini_dom *dom, uint32_t initiator, uint64_t
 	g_tgt.get_rc = rc;
 }
 
-void cassini_copy_left(struct cassini_work *work)
-{
-	(void)work;
-}
+void cassini_copy_left(struct cassini_work *work) { (void)work; }
 
 int cassini_tgt_kick(struct cassini_dom *dom)
 {
@@ -95,10 +92,7 @@ int cassini_tgt_kick(struct cassini_dom *dom)
 	return 0;
 }
 
-void cassini_tgt_close(struct cassini_dom *dom)
-{
-	(void)dom;
-}
+void cassini_tgt_close(struct cassini_dom *dom) { (void)dom; }
 
 /* --- the world: two adapters, one lock; with or without a simulated network --- */
 
