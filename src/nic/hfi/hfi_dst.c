@@ -112,7 +112,7 @@ void hfi_dst_put(struct hfi_dst *dst)
 	hfi_dst_unref(dst);
 }
 
-static void orphan_one(void *obj, void *arg)
+static void dst_orphan(void *obj, void *arg)
 {
 	struct hfi_dst *dst = obj;
 	struct hfi_ctxt *c = arg;
@@ -127,7 +127,7 @@ static void orphan_one(void *obj, void *arg)
 
 void hfi_dst_orphan_all(struct hfi_ctxt *c)
 {
-	slab_foreach(&c->hfi->dsts, orphan_one, c);
+	slab_foreach(&c->hfi->dsts, dst_orphan, c);
 }
 
 uint16_t hfi_dst_lid(const struct hfi_dst *dst)

@@ -123,82 +123,14 @@ void hfi_rx_drop(struct hfi_ctxt *c)
 
 /* --- arriving ------------------------------------------------------------------------------------ */
 
-/* Nobody has called hfi_ctxt_poll(), or the port may be down. Return: taken. */
-static __attribute__((noinline)) bool take_slow(struct hfi_ctxt *c, struct hfi_pkt *pkt)
-{
-	bool is_local = link_peer_is_local(pkt->src->peer), is_taken = true;
-
-	if (!is_local && !hfi_port_is_up(c->hfi)) {
-		drop(c, HFI_DROP_PORT_DOWN);
-		return false;
-	}
-	pkt->is_service = !c->is_polling;
-	pkt->src->refs++; /* the provider may give back its own */
-	/* the end of who was there before must be told first */
-	if (pkt->src->is_gone_parked)
-		is_taken = false;
-	else if (pkt->is_service)
-		is_taken = c->attr.on_service(c->ctx, pkt);
-	else
-		c->on_pkt(c->ctx, pkt);
-	is_taken = is_taken || park_pkt(c, pkt, is_local);
-	hfi_dst_unref(pkt->src);
-	return is_taken;
-}
-
-static inline void taken(struct hfi_ctxt *c, const struct hfi_pkt *pkt)
-{
-	c->stats.rcv_eager += pkt->type == HFI_RCV_EAGER;
-	c->stats.rcv_expected += pkt->type == HFI_RCV_EXPECTED;
-	c->stats.rcv_bytes += pkt->data.len;
-}
-
-static inline void take(struct hfi_ctxt *c, struct hfi_pkt *pkt)
-{
-	if (likely(c->is_polling && !c->may_be_down)) {
-		taken(c, pkt); /* before it is, which leaves nothing to be remembered meanwhile */
-		c->on_pkt(c->ctx, pkt);
-	} else if (take_slow(c, pkt)) {
-		taken(c, pkt);
-	}
-}
-
-/* Everything but an eager packet in one piece from somebody who is known. */
-static __attribute__((noinline)) int frame_slow(struct hfi_ctxt *c, struct link_peer *peer, const struct view *frame)
-{
-	struct hfi_pkt pkt = {.data = *frame};
-	struct hfi_hdr h;
-	enum hfi_drop why;
-
-	if (c->is_closing)
-		return 0;
-	if (view_copy(frame, 0, &h, sizeof(h)) < HFI_HDR_CUT || frame->len < hfi_hdr_len(&h))
-		return drop(c, HFI_DROP_SHORT);
-	if (h.bth1 & HFI_BTH_CUT)
-		h.w[1] = le64_put(0);
-	pkt.src = hfi_dst_of(c, peer);
-	if (!pkt.src)
-		return drop(c, HFI_DROP_SLID);
-	view_skip(&pkt.data, hfi_hdr_len(&h));
-	pkt.hdr = &h;
-	why = hfi_door_check(&pkt.src->door, &h, pkt.data.len, &pkt.type);
-	pkt.src->refs++; /* a stranger has none */
-	if (why == HFI_DOOR_PASS)
-		take(c, &pkt);
-	else
-		drop(c, why);
-	hfi_dst_unref(pkt.src);
-	return 0;
-}
-
 /*
- * An eager packet in one piece from somebody who is known. @len: of the frame; where it is known when this is compiled,
- * as it is of most packets, half of the questions are.
+ * The door's first row, while somebody polls: an eager packet in one piece from somebody who is known needs no more
+ * than to be shown. @len: of the frame; where it is known when this is compiled, as it is of most packets, half of the
+ * questions are. Return: it was one.
  */
-static inline __attribute__((always_inline)) int frame_plain(struct hfi_ctxt *c, struct link_peer *peer,
+static inline __attribute__((always_inline)) bool eager_show(struct hfi_ctxt *c, struct hfi_dst *dst,
 							     const struct view *frame, uint32_t len)
 {
-	struct hfi_dst *dst = link_peer_user(peer);
 	struct hfi_pkt pkt; /* unused segments are not worth the zeroing */
 	struct hfi_hdr h;
 	uint32_t head;
@@ -207,8 +139,8 @@ static inline __attribute__((always_inline)) int frame_plain(struct hfi_ctxt *c,
 	atomic_signal_fence(memory_order_seq_cst); /* a peer may write there: it is read once */
 	head = len == HFI_HDR_CUT ? HFI_HDR_CUT : hfi_hdr_len(&h);
 	len -= head; /* what is shorter than that wraps, and is too long for the door */
-	if (unlikely(!hfi_door_is_plain(&dst->door, &h, head, len)))
-		return frame_slow(c, peer, frame);
+	if (unlikely(!hfi_door_is_eager(&dst->door, &h, head, len)))
+		return false;
 	h.w[1] = le64_put(0);
 	if (head == sizeof(h))
 		memcpy(&h.w[1], frame->seg[0].p + HFI_HDR_CUT, sizeof(h.w[1]));
@@ -223,18 +155,78 @@ static inline __attribute__((always_inline)) int frame_plain(struct hfi_ctxt *c,
 	}
 	pkt.type = HFI_RCV_EAGER;
 	pkt.is_service = false;
-	take(c, &pkt);
-	return 0;
+	c->stats.rcv_eager++; /* before it is, which leaves nothing to be remembered meanwhile */
+	c->stats.rcv_bytes += len;
+	c->on_pkt(c->ctx, &pkt);
+	return true;
 }
 
+/* The other rows. Return: HFI_DOOR_PASS, and @pkt->src has a reference more, since a stranger has none; why not. */
+static __attribute__((noinline)) enum hfi_drop any_open(struct hfi_ctxt *c, struct link_peer *peer,
+							const struct view *frame, struct hfi_hdr *h,
+							struct hfi_pkt *pkt)
+{
+	enum hfi_drop why;
+
+	if (view_copy(frame, 0, h, sizeof(*h)) < HFI_HDR_CUT || frame->len < hfi_hdr_len(h))
+		return HFI_DROP_SHORT;
+	if (h->bth1 & HFI_BTH_CUT)
+		h->w[1] = le64_put(0);
+	*pkt = (struct hfi_pkt){.src = hfi_dst_of(c, peer), .hdr = h, .data = *frame, .is_service = !c->is_polling};
+	if (!pkt->src)
+		return HFI_DROP_SLID;
+	view_skip(&pkt->data, hfi_hdr_len(h));
+	why = hfi_door_check(&pkt->src->door, h, pkt->data.len, &pkt->type);
+	pkt->src->refs++;
+	if (why != HFI_DOOR_PASS)
+		hfi_dst_unref(pkt->src);
+	return why;
+}
+
+/* Shown or parked; the caller's reference stays while the provider gives back its own. */
+static __attribute__((noinline)) void take(struct hfi_ctxt *c, const struct hfi_pkt *pkt)
+{
+	bool is_local = link_peer_is_local(pkt->src->peer), is_taken = true;
+
+	if (!is_local && !hfi_port_is_up(c->hfi)) {
+		drop(c, HFI_DROP_PORT_DOWN);
+		return;
+	}
+	/* the end of who was there before must be told first */
+	if (pkt->src->is_gone_parked)
+		is_taken = false;
+	else if (pkt->is_service)
+		is_taken = c->attr.on_service(c->ctx, pkt);
+	else
+		c->on_pkt(c->ctx, pkt);
+	if (!is_taken && !park_pkt(c, pkt, is_local))
+		return;
+	c->stats.rcv_eager += pkt->type == HFI_RCV_EAGER;
+	c->stats.rcv_expected += pkt->type == HFI_RCV_EXPECTED;
+	c->stats.rcv_bytes += pkt->data.len;
+}
+
+/* link_ops.on_frame: the door. */
 int hfi_rx_frame(void *ctx, struct link_peer *peer, const struct view *frame)
 {
+	struct hfi_dst *dst = link_peer_user(peer);
 	struct hfi_ctxt *c = ctx;
+	struct hfi_pkt pkt;
+	struct hfi_hdr h;
+	enum hfi_drop why;
 
-	if (unlikely(!link_peer_user(peer) || frame->seg_cnt != 1 || frame->len < HFI_HDR_CUT))
-		return frame_slow(c, peer, frame);
-	return likely(frame->len == HFI_HDR_CUT) ? frame_plain(c, peer, frame, HFI_HDR_CUT)
-						 : frame_plain(c, peer, frame, frame->len);
+	if (likely(dst && frame->seg_cnt == 1 && frame->len >= HFI_HDR_CUT && c->is_polling && !c->may_be_down) &&
+	    (likely(frame->len == HFI_HDR_CUT) ? eager_show(c, dst, frame, HFI_HDR_CUT)
+					       : eager_show(c, dst, frame, frame->len)))
+		return 0;
+	if (unlikely(c->is_closing))
+		return 0;
+	why = any_open(c, peer, frame, &h, &pkt);
+	if (unlikely(why != HFI_DOOR_PASS))
+		return drop(c, why);
+	take(c, &pkt);
+	hfi_dst_unref(pkt.src);
+	return 0;
 }
 
 void hfi_rx_gone(void *ctx, struct link_peer *peer, int status)

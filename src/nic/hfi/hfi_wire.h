@@ -79,8 +79,8 @@ static inline const struct hfi_hdr *hfi_door_mask(void)
 	return &mask;
 }
 
-/** hfi_door_is_plain() - @h of @head bytes, followed by @payload bytes, is an eager packet that may pass. */
-static inline bool hfi_door_is_plain(const struct hfi_door *door, const struct hfi_hdr *h, uint32_t head,
+/** hfi_door_is_eager() - @h of @head bytes, followed by @payload bytes, is an eager packet that may pass. */
+static inline bool hfi_door_is_eager(const struct hfi_door *door, const struct hfi_hdr *h, uint32_t head,
 				     uint32_t payload)
 {
 	typedef uint64_t pair __attribute__((vector_size(16), aligned(1), may_alias));
