@@ -321,7 +321,7 @@ void efanic_dst_put(struct efanic_dst *dst)
 	slab_put(&nic->dsts, dst);
 }
 
-static void orphan_one(void *obj, void *arg)
+static void dst_orphan(void *obj, void *arg)
 {
 	struct efanic_dst *dst = obj;
 	struct efanic_qp *qp = arg;
@@ -335,7 +335,7 @@ static void orphan_one(void *obj, void *arg)
 
 void efanic_dst_orphan_all(struct efanic_qp *qp)
 {
-	slab_foreach(&qp->nic->dsts, orphan_one, qp);
+	slab_foreach(&qp->nic->dsts, dst_orphan, qp);
 }
 
 uint32_t efanic_dst_qkey(const struct efanic_dst *dst)

@@ -161,7 +161,7 @@ struct efanic_qp {
 	uint32_t gate;	 /* another value whenever SENDs may have to take the send queue: efanic_dst_open() */
 	uint32_t rx_lim; /* a SEND of fewer bytes may be shown to on_send: efanic_rx_gate() */
 	uint32_t credits; /* receives that may still arrive */
-	le64_t rx_plain;  /* how a SEND to us begins */
+	le64_t rx_first;  /* how a SEND to us begins */
 	efanic_send_fn on_send;
 	void *ctx;
 	struct efanic_swr *sq;

@@ -145,7 +145,7 @@ int efanic_qp_modify(struct efanic_qp *qp, const struct efanic_qp_mod *mod, unsi
 		rc = set_qkey(qp, mod->qkey);
 		if (rc)
 			return rc;
-		qp->rx_plain = efanic_hdr_word(EFANIC_PKT_SEND, qp->qkey);
+		qp->rx_first = efanic_hdr_word(EFANIC_PKT_SEND, qp->qkey);
 	}
 	if (mask & EFANIC_QPA_RNR_RETRY)
 		qp->rnr_retry = mod->rnr_retry;
@@ -285,7 +285,7 @@ static void qp_init(struct efanic_qp *qp, struct efanic *nic, const struct efani
 		.pd = attr->pd,
 		.late_qkey = attr->late_qkey,
 		.mtu = nic->attr.mtu,
-		.rx_plain = efanic_hdr_word(EFANIC_PKT_SEND, attr->qkey),
+		.rx_first = efanic_hdr_word(EFANIC_PKT_SEND, attr->qkey),
 		.sq_depth = attr->sq_depth,
 		.done = {SQ_NONE, SQ_NONE},
 		.rq_depth = attr->rq_depth,

@@ -280,18 +280,12 @@ static __attribute__((noinline)) int complete_later(struct efanic_qp *qp, struct
 	return 0;
 }
 
-/*
- * The handler now, or a parked copy. @byte_len and @wr_id as in the completion; @frame NULL: no
- * data to show. Return: 0; RNR when there is no memory to park.
- */
-static inline int complete(struct efanic_qp *qp, struct link_peer *peer,
-			   const struct efanic_pkt_in *pkt, uint64_t wr_id, uint32_t byte_len,
-			   bool unsolicited, const struct view *frame)
+/* The handler, now. What @pkt says, and @byte_len and @wr_id, as in the completion; @frame NULL: no data to show. */
+static inline int show(struct efanic_qp *qp, struct link_peer *peer, const struct efanic_pkt_in *pkt, uint64_t wr_id,
+		       uint32_t byte_len, bool unsolicited, const struct view *frame)
 {
 	struct efanic_wc *wc = &qp->wc_rx;
 
-	if (unlikely(!qp->deliver))
-		return complete_later(qp, peer, pkt, wr_id, byte_len, unsolicited, frame);
 	wc->wr_id = wr_id;
 	wc->status = EFANIC_OK;
 	wc->opcode = wc_opcode(pkt);
@@ -304,12 +298,21 @@ static inline int complete(struct efanic_qp *qp, struct link_peer *peer,
 	else
 		wc->data.len = wc->data.seg_cnt = 0;
 	src_fill(qp, peer, wc);
-	count_recv(qp, pkt);
 	qp->on_wc(qp->ctx, wc);
 	qp->stranger.peer = NULL;
 	if (unlikely(qp->is_refused))
 		return refuse_unwanted(qp, pkt->payload_len);
 	return 0;
+}
+
+/* The handler, now or, with a parked copy, later. Return: 0; RNR when there is no memory to park. */
+static inline int complete(struct efanic_qp *qp, struct link_peer *peer, const struct efanic_pkt_in *pkt,
+			   uint64_t wr_id, uint32_t byte_len, bool unsolicited, const struct view *frame)
+{
+	if (unlikely(!qp->deliver))
+		return complete_later(qp, peer, pkt, wr_id, byte_len, unsolicited, frame);
+	count_recv(qp, pkt);
+	return show(qp, peer, pkt, wr_id, byte_len, unsolicited, frame);
 }
 
 /* --- posted buffers --- */
@@ -435,57 +438,43 @@ static inline void credit_take(struct efanic_qp *qp)
 		efanic_rx_gate(qp);
 }
 
-static __attribute__((noinline)) int rx_write_imm(struct efanic_qp *qp, struct link_peer *peer,
-						  const struct efanic_pkt_in *pkt)
+/* It takes a receive: a posted buffer, or a credit. @frame NULL: its data is there already. */
+static int rx_receive(struct efanic_qp *qp, struct link_peer *peer, const struct efanic_pkt_in *pkt,
+		      const struct view *frame)
 {
 	int rc;
 
-	if (qp->unsolicited_ok)
-		return complete(qp, peer, pkt, 0, pkt->len, true, NULL);
-	if (qp->is_posted)
-		return rx_posted(qp, peer, pkt, NULL);
-	if (!qp->credits)
+	if (unlikely(qp->is_posted))
+		return rx_posted(qp, peer, pkt, frame);
+	if (unlikely(!qp->credits))
 		return refuse_no_receive(qp);
 	credit_take(qp);
-	rc = complete(qp, peer, pkt, 0, pkt->len, false, NULL);
-	if (rc)
+	rc = complete(qp, peer, pkt, 0, frame ? pkt->payload_len : pkt->len, false, frame);
+	if (unlikely(rc) && !qp->deliver)
 		credits_add(qp, 1);
 	return rc;
 }
 
-/* A SEND in one piece, with a credit and inside of efanic_poll(), counted already: its completion. */
-int efanic_pass(struct efanic_qp *qp)
+static int rx_write_imm(struct efanic_qp *qp, struct link_peer *peer, const struct efanic_pkt_in *pkt,
+			const struct view *frame)
 {
-	const uint32_t hdr_len = sizeof(struct efanic_hdr);
-	const struct view *frame = qp->shown;
-	uint32_t len = frame->len - hdr_len;
-	struct efanic_wc *wc = &qp->wc_rx;
-
-	credit_take(qp);
-	wc->wr_id = 0;
-	wc->status = EFANIC_OK;
-	wc->opcode = EFANIC_OP_RECV;
-	wc->has_imm = false;
-	wc->unsolicited = false;
-	wc->imm = 0;
-	wc->byte_len = len;
-	wc->data.len = len;
-	wc->data.seg_cnt = 1;
-	wc->data.seg[0] = (struct view_seg){frame->seg[0].p + hdr_len, len};
-	src_fill(qp, qp->shown_by, wc);
-	qp->on_wc(qp->ctx, wc);
-	qp->stranger.peer = NULL;
-	if (unlikely(qp->is_refused))
-		return refuse_unwanted(qp, len);
-	return 0;
+	(void)frame;
+	return qp->unsolicited_ok ? complete(qp, peer, pkt, 0, pkt->len, true, NULL) : rx_receive(qp, peer, pkt, NULL);
 }
 
-static __attribute__((noinline)) int rx_any(struct efanic_qp *qp, struct link_peer *peer,
-					    const struct view *frame)
+/* By op, what the door has let in. Return: 0; what its sender is told. */
+static int (*const rows[EFANIC_PKT_NUM])(struct efanic_qp *, struct link_peer *, const struct efanic_pkt_in *,
+					 const struct view *) = {
+	[EFANIC_PKT_SEND] = rx_receive,
+	[EFANIC_PKT_SEND_IMM] = rx_receive,
+	[EFANIC_PKT_WRITE_IMM] = rx_write_imm,
+};
+
+/* The other rows of the door: what each must say, then who takes it. Apart, so that the first one needs no memory. */
+static __attribute__((noinline)) int rx_rest(struct efanic_qp *qp, struct link_peer *peer, const struct view *frame)
 {
 	struct efanic_pkt_in pkt;
 	enum efanic_drop drop = efanic_pkt_check(frame, &pkt);
-	int rc;
 
 	if (unlikely(drop != EFANIC_DROP_NONE))
 		return refuse_malformed(qp, drop);
@@ -493,22 +482,13 @@ static __attribute__((noinline)) int rx_any(struct efanic_qp *qp, struct link_pe
 		return refuse_misdirected(qp, &pkt);
 	if (unlikely(qp->is_ud && !efanic_pkt[pkt.op].on_ud))
 		return refuse_malformed(qp, EFANIC_DROP_OP);
-	if (unlikely(pkt.op == EFANIC_PKT_WRITE_IMM))
-		return rx_write_imm(qp, peer, &pkt);
-	if (unlikely(qp->is_posted))
-		return rx_posted(qp, peer, &pkt, frame);
-	if (unlikely(!qp->credits))
-		return refuse_no_receive(qp);
-	credit_take(qp);
-	rc = complete(qp, peer, &pkt, 0, pkt.payload_len, false, frame);
-	if (unlikely(rc) && !qp->deliver)
-		credits_add(qp, 1);
-	return rc;
+	return rows[pkt.op](qp, peer, &pkt, frame);
 }
 
 /*
- * What nearly every frame is goes to the handler past the completion: its credit is taken and given back at once. The
- * handler's call is the last thing here, so that nothing has to be kept beside it; efanic_pass() goes on.
+ * The door. What nearly every frame is, its first row, goes to the handler past the completion: its credit is taken and
+ * given back at once. The handler's call is the last thing there, so that nothing has to be kept beside it;
+ * efanic_pass() goes on.
  */
 int efanic_rx_frame(void *ctx, struct link_peer *peer, const struct view *frame)
 {
@@ -519,14 +499,27 @@ int efanic_rx_frame(void *ctx, struct link_peer *peer, const struct view *frame)
 
 	assert(!qp->rx_lim == !(qp->on_send && qp->is_open && qp->credits));
 	if (unlikely(!qp->deliver || len >= qp->rx_lim || frame->seg_cnt != 1 ||
-		     !efanic_hdr_is(frame->seg[0].p, qp->rx_plain)))
-		return rx_any(qp, peer, frame);
+		     !efanic_hdr_is(frame->seg[0].p, qp->rx_first)))
+		return rx_rest(qp, peer, frame);
 	dst = link_peer_user(peer);
 	qp->taken_cnt++;
 	qp->taken_bytes += len;
 	qp->shown_by = peer;
 	qp->shown = frame;
 	return likely(dst) ? qp->on_send(qp->ctx, dst->user, frame->seg[0].p + hdr_len, len) : efanic_pass(qp);
+}
+
+/* What the first row shows has been counted; now it takes its credit. */
+int efanic_pass(struct efanic_qp *qp)
+{
+	const struct efanic_pkt_in pkt = {
+		.op = EFANIC_PKT_SEND,
+		.hdr_len = sizeof(struct efanic_hdr),
+		.payload_len = qp->shown->len - (uint32_t)sizeof(struct efanic_hdr),
+	};
+
+	credit_take(qp);
+	return show(qp, qp->shown_by, &pkt, 0, pkt.payload_len, false, qp->shown);
 }
 
 /* --- posting --- */
