@@ -659,11 +659,38 @@ static void cassini_pte_unmap__headers_go(void **state)
 	tf_close();
 }
 
+/* Its data never comes: the PUT says so, and the owner, whose buffer it has a part of, hears that nobody takes it. */
+static void cassini_tgt_frame__header_without_data(void **state)
+{
+	(void)state;
+	lost_cnt = 0;
+	tf_open(TF_FLOWCTRL, 32, 10);
+	g_tf.pte->opts.on_lost = on_lost;
+	tf_append_any(CASSINI_OVERFLOW, g_tf_over, sizeof(g_tf_over), 50);
+	assert_int_equal(tf_put_bulk(1, TF_BIG), 0);
+	tf_bulk_end(-EACCES);
+	assert_int_equal(tf_event(CASSINI_EV_PUT, CASSINI_RC_NO_TRANSLATION).mlength, TF_BIG);
+	assert_int_equal(lost_cnt, 1);
+	assert_int_equal(lost.mlength, TF_BIG);
+	assert_ptr_equal(lost.start, g_tf_over);
+	assert_int_equal(mt_unexp_cnt(&g_tf.pte->ules), 0);
+	/* one that a receive waits for is told of by its PUT_OVERFLOW */
+	tf_append_any(CASSINI_OVERFLOW, g_tf_over, sizeof(g_tf_over), 51);
+	assert_int_equal(tf_put_bulk(1, TF_BIG), 0);
+	tf_append(CASSINI_PRIORITY, TF_RECV, g_tf_dst, TF_BIG, 1, 7);
+	tf_bulk_end(-EACCES);
+	tf_event(CASSINI_EV_PUT, CASSINI_RC_NO_TRANSLATION);
+	tf_event(CASSINI_EV_PUT_OVERFLOW, CASSINI_RC_NO_TRANSLATION);
+	assert_int_equal(lost_cnt, 1);
+	tf_close();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(cassini_pte_map__each_index_once),
 		cmocka_unit_test(cassini_pte_unmap__headers_go),
+		cmocka_unit_test(cassini_tgt_frame__header_without_data),
 		cmocka_unit_test(cassini_pte_open__limits),
 		cmocka_unit_test(cassini_set_state__drops_must_agree),
 		cmocka_unit_test(cassini_set_state__first_generation_counts_from_minus_one),

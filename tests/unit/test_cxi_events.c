@@ -8,6 +8,7 @@
 #include "cxi_fix.h"
 #include "fi_cxi_ext.h"
 #include "nic/cassini/cassini_int.h"
+#include "prov/cxi/cxi_rxc.h"
 
 #define EVENTS	 5
 #define HANDOVER 2000 /* times that the lock is free for others; closing takes some of them */
@@ -298,6 +299,87 @@ static void cancel__without_room_for_the_event(void **state)
 	cxi_fix_close(&f);
 }
 
+/* A message of @len bytes at @at of @b is told of. */
+static void buf_told(struct cxi_buf *b, size_t at, uint32_t len, bool is_last)
+{
+	struct cassini_event ev = {
+		.type = CASSINI_EV_PUT,
+		.ptl_list = CASSINI_OVERFLOW,
+		.start = b->data + at,
+		.mlength = len,
+		.auto_unlinked = is_last,
+	};
+
+	b->req.on_event(&b->req, &ev);
+}
+
+static bool is_spare(const struct cxi_rxc *r, const struct cxi_buf *b)
+{
+	const struct cxi_buf *at;
+
+	LIST_FOREACH(at, &r->spare[0], link)
+		if (at == b)
+			return true;
+	return false;
+}
+
+/* The last message of an overflow buffer is taken while a longer one before it still comes to lie there. */
+static void buf__last_but_not_alone(void **state)
+{
+	struct cxi_fix_ep e;
+	struct cxi_rxc *r;
+	struct cxi_buf *b;
+	struct cxi_fix f;
+	struct lock *lock;
+
+	(void)state;
+	cxi_fix_open(&f);
+	cxi_fix_ep_open(&e, &f);
+	lock = &cxi_fix_domain(&f)->kit.lock;
+	lock_acquire(lock);
+	r = cxi_ep_of(e.ep)->rxc;
+	b = LIST_FIRST(&r->bufs);
+	assert_non_null(b);
+	buf_told(b, 30000, 10, true);
+	cxi_buf_release(r, b->data + 30000, 10);
+	assert_false(is_spare(r, b));
+	buf_told(b, 0, 30000, false);
+	assert_false(is_spare(r, b));
+	cxi_buf_release(r, b->data, 30000);
+	assert_true(is_spare(r, b));
+	lock_release(lock);
+	cxi_fix_ep_close(&e);
+	cxi_fix_close(&f);
+}
+
+/* What is lost is released before the event that tells of it is read. */
+static void buf__released_before_it_is_told_of(void **state)
+{
+	struct cxi_fix_ep e;
+	struct cxi_rxc *r;
+	struct cxi_buf *b;
+	struct cxi_fix f;
+	struct lock *lock;
+
+	(void)state;
+	cxi_fix_open(&f);
+	cxi_fix_ep_open(&e, &f);
+	lock = &cxi_fix_domain(&f)->kit.lock;
+	lock_acquire(lock);
+	r = cxi_ep_of(e.ep)->rxc;
+	b = LIST_FIRST(&r->bufs);
+	assert_non_null(b);
+	cxi_buf_release(r, b->data, 30000);
+	buf_told(b, 30000, 10, true);
+	cxi_buf_release(r, b->data + 30000, 10);
+	assert_false(is_spare(r, b)); /* an event names it */
+	buf_told(b, 0, 30000, false);
+	assert_true(is_spare(r, b));
+	lock_release(lock);
+	cxi_fix_ep_close(&e);
+	cxi_fix_close(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -306,6 +388,8 @@ int main(void)
 		cmocka_unit_test(close__of_a_region),
 		cmocka_unit_test(search__behind_an_event_in_hand),
 		cmocka_unit_test(cancel__without_room_for_the_event),
+		cmocka_unit_test(buf__last_but_not_alone),
+		cmocka_unit_test(buf__released_before_it_is_told_of),
 	};
 
 	return cmocka_run_group_tests(tests, cxi_fix_init, NULL);

@@ -442,7 +442,10 @@ struct cassini_pte_opts {
 	/* indices 0-15, with en_flowctrl: want of buffers or event slots holds back senders instead of DISABLED */
 	bool lossless;
 	bool no_atomic;         /* atomics are refused: entries are for messages, which an atomic would use up unseen */
-	/* not NULL: see cassini_pte_unmap(); may do nothing with the adapter. @user: the PTE's */
+	/*
+	 * Not NULL: is shown an unexpected header that vanishes, because its data never came, as its PUT has said, or
+	 * by cassini_pte_unmap(); may do nothing with the adapter. @user: the PTE's.
+	 */
 	void (*on_lost)(void *user, const struct cassini_event *put);
 };
 /**

@@ -167,14 +167,14 @@ static void claimed_report(struct cassini_ule *ule, uint8_t rc)
 /* Its data is there, or never will be. */
 static void header_landed(struct cassini_pte *pte, struct cassini_ule *ule, uint8_t rc)
 {
-	bool is_claimed = ule->claimed;
+	bool is_claimed = ule->claimed, is_lost = rc != CASSINI_RC_OK || (!ule->peer && pte->opts.on_lost);
 
 	ule->landing = false;
 	if (is_claimed)
 		claimed_report(ule, rc);
-	if (is_claimed || rc != CASSINI_RC_OK || pte->closing)
+	if (is_claimed || pte->closing)
 		cassini_ule_free(pte, ule);
-	else if (!ule->peer && pte->opts.on_lost)
+	else if (is_lost)
 		cassini_ule_lose(pte, ule);
 	if (!pte->closing)
 		cassini_pte_kick(pte);

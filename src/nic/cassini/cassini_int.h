@@ -640,7 +640,7 @@ void cassini_le_unref(struct cassini_le *le);
 /** cassini_le_free() - Give back its LE. */
 void cassini_le_free(struct cassini_le *le);
 /** cassini_ule_find() - The oldest header that @le takes, NULL: none. cassini_ule_delist() takes one out,
- * cassini_ule_free() gives back its LE as well, cassini_ule_lose() tells the owner of the PTE, too. */
+ * cassini_ule_free() gives back its LE as well, cassini_ule_lose() tells the owner of the PTE, too, if asked to. */
 struct cassini_ule *cassini_ule_find(struct cassini_le *le);
 void cassini_ule_delist(struct cassini_pte *pte, struct cassini_ule *ule);
 void cassini_ule_free(struct cassini_pte *pte, struct cassini_ule *ule);

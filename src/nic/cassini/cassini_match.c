@@ -223,7 +223,8 @@ void cassini_ule_lose(struct cassini_pte *pte, struct cassini_ule *ule)
 	struct cassini_event ev = ule->ev;
 
 	cassini_ule_free(pte, ule);
-	pte->opts.on_lost(pte->user, &ev);
+	if (pte->opts.on_lost)
+		pte->opts.on_lost(pte->user, &ev);
 }
 
 static bool ule_is_taken(const struct cassini_ule *ule, const struct cassini_le *le)

@@ -76,10 +76,13 @@ struct cxi_buf {
 	LIST_ENTRY(cxi_buf) link;
 	struct cxi_rxc *rxc;
 	uint8_t kind;                    /* 0 overflow, 1 request */
-	bool linked;                     /* the adapter may still write to it */
-	uint32_t held;                   /* messages in it */
+	bool linked;                     /* the adapter may begin to write more to it */
+	/*
+	 * Bytes: of all messages, once it is not linked; of those that events have told of; of those that are needed no
+	 * more. A long message may come to lie there, and be told of, after those behind it.
+	 */
+	size_t used, told, released;
 	size_t size;
-	struct cassini_le *le;
 	uint8_t *data;
 };
 

@@ -30,6 +30,11 @@ static void buf_retire(struct cxi_buf *b)
 	LIST_INSERT_HEAD(&r->spare[b->kind], b, link);
 }
 
+static bool buf_is_done(const struct cxi_buf *b)
+{
+	return !b->linked && b->told == b->used && b->released == b->used;
+}
+
 static void buf_on_event(struct cxi_req *req, const struct cassini_event *ev)
 {
 	struct cxi_buf *b = container_of(req, struct cxi_buf, req);
@@ -38,14 +43,15 @@ static void buf_on_event(struct cxi_req *req, const struct cassini_event *ev)
 
 	if (ev->type != CASSINI_EV_PUT || r->closing)
 		return;
-	b->held += ev->mlength != 0;
+	b->told += ev->mlength;
 	if (ev->auto_unlinked) {
 		b->linked = false;
+		b->used = (size_t)((uint8_t *)ev->start - b->data) + ev->mlength; /* they lie one behind the other */
 		r->buf_posted[kind]--;
 	}
 	if (kind && !cxi_fc_hold_message(r, ev))
 		cxi_sw_message(r, ev); /* may empty the buffer, which then is gone if it was unlinked */
-	else if (!kind && !b->linked && !b->held)
+	else if (!kind && buf_is_done(b))
 		buf_retire(b); /* its messages may be lost before their events are read: header_lost() */
 	if (ev->auto_unlinked)
 		cxi_bufs_fill(r, kind);
@@ -96,9 +102,9 @@ static int buf_post(struct cxi_buf *b)
 		.user_ptr = (uintptr_t)&b->req,
 	};
 
-	b->held = 0;
+	b->told = b->released = 0;
 	b->linked = true;
-	return cassini_append(b->rxc->pte, &attr, &b->le);
+	return cassini_append(b->rxc->pte, &attr, NULL);
 }
 
 int cxi_bufs_fill(struct cxi_rxc *r, int kind)
@@ -141,7 +147,8 @@ void cxi_buf_release(struct cxi_rxc *r, const void *start, uint32_t len)
 
 	if (!b)
 		return;
-	if (!--b->held && !b->linked)
+	b->released += len;
+	if (buf_is_done(b))
 		buf_retire(b);
 }
 
