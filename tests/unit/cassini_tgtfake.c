@@ -191,11 +191,11 @@ int tf_send(const struct cassini_pkt_in *pkt, const void *data)
 	/* one piece, as the door leaves it, also of no bytes */
 	struct view v = view_of(pkt->payload_len ? data : "", pkt->payload_len);
 	struct cassini_peer *from = pkt->initiator == TF_PEER ? &g_tf.peer : &g_tf.other;
+	bool is_plain = pkt->op == CASSINI_PKT_PUT && !pkt->flags && v.seg_cnt == 1;
+	struct cassini_le *le = is_plain ? cassini_tgt_entry(&g_tf.dom, pkt) : NULL;
 
 	/* by the row of the door that it would come by */
-	if (pkt->op == CASSINI_PKT_PUT && !pkt->flags && v.seg_cnt == 1)
-		return cassini_tgt_put(&g_tf.dom, from, pkt, &v);
-	return cassini_tgt_frame(&g_tf.dom, from, pkt, &v);
+	return le ? cassini_tgt_put(&g_tf.dom, from, le, pkt, &v) : cassini_tgt_frame(&g_tf.dom, from, pkt, &v);
 }
 
 int tf_put(uint64_t bits, const void *data, uint32_t len)

@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "cassini_notgt.h"
 #include "nic/cassini/cassini_int.h"
 #include "sim.h"
 
@@ -27,72 +28,6 @@ static void on_log(enum log_level lvl, const char *func, int line, const char *m
 	if (lvl == LOG_LVL_WARN)
 		snprintf(g_log, sizeof(g_log), "%s", msg);
 }
-
-/* --- the stand-in for cassini_tgt.c --- */
-
-static struct {
-	unsigned frames, dones;
-	int verdict;
-	struct cassini_dom *dom;
-	struct cassini_peer *peer;
-	struct cassini_pkt_in pkt;
-	uint8_t payload[CASSINI_FRAME_DATA];
-	uint32_t payload_len;
-	unsigned get_events;
-	uint8_t get_rc;
-} g_tgt;
-
-/* Whatever row of the door it came by, it is what cassini_pkt_check() says of it. */
-int cassini_tgt_frame(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt,
-		      const struct view *frame)
-{
-	struct cassini_pkt_in all;
-
-	assert_int_equal(cassini_pkt_check(frame, &all), CASSINI_DROP_NONE);
-	assert_memory_equal(&all, pkt, offsetof(struct cassini_pkt_in, amo));
-	assert_true(all.amo.op == pkt->amo.op && all.amo.type == pkt->amo.type);
-	g_tgt.frames++;
-	g_tgt.dom = dom;
-	g_tgt.peer = peer;
-	g_tgt.pkt = *pkt;
-	g_tgt.payload_len = (uint32_t)view_copy(frame, pkt->hdr_len, g_tgt.payload, sizeof(g_tgt.payload));
-	assert_true(g_tgt.payload_len == pkt->payload_len && frame->len == pkt->hdr_len + pkt->payload_len);
-	return g_tgt.verdict;
-}
-
-int cassini_tgt_put(struct cassini_dom *d, struct cassini_peer *p, const struct cassini_pkt_in *i, const struct view *f)
-{
-	assert_true(i->op == CASSINI_PKT_PUT && !i->flags && f->seg_cnt == 1);
-	return cassini_tgt_frame(d, p, i, f);
-}
-
-void cassini_tgt_rget_done(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt)
-{
-	g_tgt.dones++;
-	g_tgt.dom = dom;
-	g_tgt.peer = peer;
-	g_tgt.pkt = *pkt;
-}
-
-void cassini_tgt_get_event(struct cassini_dom *dom, uint32_t initiator, uint64_t get_bits, uint32_t mlength, uint8_t rc)
-{
-	(void)dom;
-	(void)initiator;
-	(void)get_bits;
-	(void)mlength;
-	g_tgt.get_events++;
-	g_tgt.get_rc = rc;
-}
-
-void cassini_copy_left(struct cassini_work *work) { (void)work; }
-
-int cassini_tgt_kick(struct cassini_dom *dom)
-{
-	(void)dom;
-	return 0;
-}
-
-void cassini_tgt_close(struct cassini_dom *dom) { (void)dom; }
 
 /* --- the world: two adapters, one lock; with or without a simulated network --- */
 

@@ -378,7 +378,7 @@ static void cassini_append_once__after_entries_of_other_kinds(void **state)
 		le = append_once(g_tf_dst, 8, 1, 1);
 		first = i ? first : le;
 		assert_ptr_equal(le, first);
-		assert_true(le->is_plain);
+		assert_true(le->is_once);
 		assert_null(append_once(g_tf_dst, 8, 1, 1)); /* one is all that there may be */
 		assert_int_equal(tf_put(1, g_data, 4), 0);
 		assert_true(tf_event(CASSINI_EV_PUT, CASSINI_RC_OK).auto_unlinked);

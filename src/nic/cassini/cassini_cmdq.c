@@ -105,7 +105,7 @@ __attribute__((noinline)) int cassini_cmd_check(const struct cassini_cmdq *cq, c
 }
 
 /* The commands that come by the million need no more than this. */
-static inline bool is_plain_put(const struct cassini_cmdq *cq, const struct cassini_cmd *cmd)
+static inline bool is_valid_put(const struct cassini_cmdq *cq, const struct cassini_cmd *cmd)
 {
 	return cmd->opcode == CASSINI_OP_PUT && !(cmd->flags & CASSINI_CMD_HRP) && cmd->pid < CASSINI_PID_CNT && cmd->nic <= CASSINI_NIC_MAX &&
 	       (!(cmd->flags & CASSINI_CMD_INLINE) || cmd->request_len <= CASSINI_IDC_MAX) && (cmd->local_addr || !cmd->request_len) &&
@@ -264,7 +264,7 @@ static inline bool is_blocked(const struct cassini_cmdq *cq, const struct cassin
 	       (unlikely(op->is_busy) && link_now_ns(op->peer->dom->nic->node) < op->peer->resume_ns);
 }
 
-static int kick_one(struct cassini_cmdq *cq)
+static int queue_kick(struct cassini_cmdq *cq)
 {
 	struct cassini_op *op;
 	int n = 0;
@@ -291,7 +291,7 @@ int cassini_cmdq_kick(struct cassini_dom *dom)
 	int n = 0;
 
 	LIST_FOREACH_SAFE(cq, &dom->cmdqs, link, tmp)
-		n += kick_one(cq);
+		n += queue_kick(cq);
 	return n;
 }
 
@@ -415,7 +415,7 @@ int cassini_post(struct cassini_cmdq *cq, const struct cassini_cmd *cmd)
 	int rc;
 
 	lock_assert_held(cq->lni->nic->open.lock);
-	if (unlikely(!dom || !is_plain_put(cq, cmd)) && (rc = cassini_cmd_check(cq, cmd)))
+	if (unlikely(!dom || !is_valid_put(cq, cmd)) && (rc = cassini_cmd_check(cq, cmd)))
 		return rc;
 	rc = cassini_cmdq_peer(cq, dom, cmd->nic, cmd->pid, &peer);
 	if (unlikely(rc && rc != -ENETUNREACH))
@@ -461,7 +461,7 @@ static inline bool may_leave(const struct cassini_cmdq *cq, const struct cassini
 		return false;
 	if (!is_kept)
 		return cmd->pid_idx < 32 && peer->took & 1u << cmd->pid_idx;
-	return likely(peer->link && !peer->held && !(peer->ordered && is_ordered_write(cmd)) && is_plain_put(cq, cmd));
+	return likely(peer->link && !peer->held && !(peer->ordered && is_ordered_write(cmd)) && is_valid_put(cq, cmd));
 }
 
 /* Part of each small send, hence inline: @cmd need not be in memory, and @keep is a constant. */

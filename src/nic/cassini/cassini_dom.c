@@ -469,8 +469,8 @@ static int on_answer(struct cassini_dom *dom, struct cassini_peer *peer, const s
 	return 0;
 }
 
-/* The other rows of the door. */
-static __attribute__((noinline)) int on_other(struct cassini_dom *dom, struct link_peer *from, const struct view *frame)
+/* The other rows of the door. Apart, so that what the first one has read of the header stays in registers. */
+static __attribute__((noinline)) int frame_rest(struct cassini_dom *dom, struct link_peer *from, const struct view *frame)
 {
 	struct cassini_peer *peer = NULL;
 	struct cassini_pkt_in pkt;
@@ -483,17 +483,22 @@ static __attribute__((noinline)) int on_other(struct cassini_dom *dom, struct li
 					  : on_answer(dom, peer, &pkt, frame);
 }
 
-/* link_ops.on_frame: the door. Its first row is what most frames are, a plain Put of a peer that we know. */
+/*
+ * link_ops.on_frame: the door. Its first row is what most frames are, a plain Put of a peer that we know, for an entry
+ * that asks for nothing else.
+ */
 static int on_frame(void *ctx, struct link_peer *from, const struct view *frame)
 {
 	struct cassini_peer *peer = link_peer_user(from);
 	struct cassini_dom *dom = ctx;
 	struct cassini_pkt_in pkt;
+	struct cassini_le *le;
 
-	if (unlikely(!peer || peer->link != from || !cassini_put_check(frame, dom->put_word, peer->match_id, &pkt)))
-		return on_other(dom, from, frame);
+	if (unlikely(!peer || peer->link != from || !cassini_put_check(frame, dom->put_word, peer->match_id, &pkt) ||
+		     !(le = cassini_tgt_entry(dom, &pkt))))
+		return frame_rest(dom, from, frame);
 	peer->has_spoken = true;
-	return cassini_tgt_put(dom, peer, &pkt, frame);
+	return cassini_tgt_put(dom, peer, le, &pkt, frame);
 }
 
 static void on_sent(void *ctx, void *cookie, int status)

@@ -519,7 +519,7 @@ struct cassini_le {
 	uint32_t flags, min_free;
 	uint32_t busy; /* copies in flight into or out of it */
 	uint8_t list;
-	bool is_plain;	   /* takes one Put and asks for no more than its event: most receives are so */
+	bool is_once;	   /* takes one Put and asks for no more than its event: most receives are so */
 	bool linked;	   /* else unlinked and only waiting for @busy */
 	bool is_unlinking; /* UNLINK follows, in a claimed slot, when @busy is 0 */
 	bool is_held;	   /* cassini_invalidate() waits for it: its next call frees it */
@@ -652,9 +652,13 @@ void cassini_ule_lose(struct cassini_pte *pte, struct cassini_ule *ule);
  * verdict. */
 int cassini_tgt_frame(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt,
 		      const struct view *frame);
-/** cassini_tgt_put() - The same for what cassini_put_check() has let in. */
-int cassini_tgt_put(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt,
-		    const struct view *frame);
+/**
+ * cassini_tgt_entry() - The entry of a Put that cassini_put_check() has let in, if nothing but to deposit it and to
+ * tell of it remains to be done: by cassini_tgt_put(), as cassini_tgt_frame() would. NULL: more does.
+ */
+struct cassini_le *cassini_tgt_entry(const struct cassini_dom *dom, const struct cassini_pkt_in *pkt);
+int cassini_tgt_put(struct cassini_dom *dom, struct cassini_peer *peer, struct cassini_le *le,
+		    const struct cassini_pkt_in *pkt, const struct view *frame);
 /** cassini_tgt_kick() - Start copies that found the path full; report search hits. Called by every poll. Return: things done. */
 int cassini_tgt_kick(struct cassini_dom *dom);
 /** cassini_tgt_close() - @dom is closing: end the copies that were never started. After link_port_close(), which ends the others. */

@@ -27,22 +27,22 @@ static struct cassini_le *le_of(struct mt_node *n)
 /* --- entries --- */
 
 /* What is asked of a plain entry, and what may be asked of it besides. */
-#define PLAIN_FLAGS (CASSINI_LE_MANAGE_LOCAL | CASSINI_LE_OP_PUT | CASSINI_LE_USE_ONCE)
-#define PLAIN_MAYBE (CASSINI_LE_EVENT_LINK_DISABLE | CASSINI_LE_EVENT_UNLINK_DISABLE | CASSINI_LE_UNRESTRICTED_BODY_RO | CASSINI_LE_UNRESTRICTED_END_RO)
+#define ONCE_FLAGS (CASSINI_LE_MANAGE_LOCAL | CASSINI_LE_OP_PUT | CASSINI_LE_USE_ONCE)
+#define ONCE_MAYBE (CASSINI_LE_EVENT_LINK_DISABLE | CASSINI_LE_EVENT_UNLINK_DISABLE | CASSINI_LE_UNRESTRICTED_BODY_RO | CASSINI_LE_UNRESTRICTED_END_RO)
 
-static bool is_plain(const struct cassini_le_attr *attr)
+static bool is_once(const struct cassini_le_attr *attr)
 {
-	return (attr->flags & ~(uint32_t)PLAIN_MAYBE) == PLAIN_FLAGS && attr->list == CASSINI_PRIORITY && attr->length != UINT64_MAX;
+	return (attr->flags & ~(uint32_t)ONCE_MAYBE) == ONCE_FLAGS && attr->list == CASSINI_PRIORITY && attr->length != UINT64_MAX;
 }
 
 /* What a plain entry does not say of itself, and the end of one does not change. */
-static void as_plain(struct cassini_le *le, struct cassini_pte *pte)
+static void as_once(struct cassini_le *le, struct cassini_pte *pte)
 {
 	le->pte = pte;
 	le->offset = 0;
 	le->busy = 0;
 	le->list = CASSINI_PRIORITY;
-	le->is_plain = true;
+	le->is_once = true;
 	le->linked = le->is_unlinking = le->is_held = false;
 }
 
@@ -51,7 +51,7 @@ static __attribute__((noinline)) struct cassini_le *le_make(struct cassini_pte *
 	struct cassini_le *le = slab_get(&pte->le_slab);
 
 	if (le)
-		as_plain(le, pte);
+		as_once(le, pte);
 	return le;
 }
 
@@ -95,7 +95,7 @@ struct cassini_le *cassini_le_new(struct cassini_pte *pte, const struct cassini_
 	le_name(le, attr);
 	le->ct = attr->ct;
 	le->list = (uint8_t)attr->list;
-	le->is_plain = is_plain(attr);
+	le->is_once = is_once(attr);
 	return le;
 }
 
@@ -105,7 +105,7 @@ inline __attribute__((always_inline)) struct cassini_le *cassini_le_once(struct 
 {
 	const struct cassini_le_attr attr = {
 		.list = CASSINI_PRIORITY,
-		.flags = PLAIN_FLAGS | PLAIN_MAYBE,
+		.flags = ONCE_FLAGS | ONCE_MAYBE,
 		.start = once->start,
 		.length = once->length,
 		.match_id = once->match_id,
@@ -124,7 +124,7 @@ void cassini_le_free(struct cassini_le *le)
 {
 	struct cassini_pte *pte = le->pte;
 
-	as_plain(le, pte);
+	as_once(le, pte);
 	SLIST_INSERT_HEAD(&pte->resting, le, rest);
 	if (!pte->closing)
 		cassini_rsrc_put(pte->lni, CASSINI_RSRC_LE);

@@ -38,15 +38,16 @@ struct arrival {
 
 /*
  * Some functions get a constant @is_simple: a Put without flags, in one piece, for an entry that takes just one, and is
- * used up by it, of a PTE that asks for nothing else. simple_entry() has asked all at once what they would ask one by one.
+ * used up by it, of a PTE that asks for nothing else. cassini_tgt_entry() has asked all at once what they would ask one
+ * by one.
  */
 #define FOLDED static inline __attribute__((always_inline))
 
 /* By kind of packet. */
-static const struct row {
+static const struct kind {
 	uint8_t event; /* enum cassini_event_type */
 	bool is_put;
-} rows[CASSINI_PKT_NUM] = {
+} kinds[CASSINI_PKT_NUM] = {
 	[CASSINI_PKT_PUT] = {CASSINI_EV_PUT, true},	   [CASSINI_PKT_PUT_BULK] = {CASSINI_EV_PUT, true},
 	[CASSINI_PKT_RPUT] = {CASSINI_EV_PUT, true},	   [CASSINI_PKT_GET] = {CASSINI_EV_GET, false},
 	[CASSINI_PKT_ATOMIC] = {CASSINI_EV_ATOMIC, false}, [CASSINI_PKT_FETCH] = {CASSINI_EV_FETCH_ATOMIC, false},
@@ -54,7 +55,7 @@ static const struct row {
 
 static bool is_put(const struct cassini_pkt_in *pkt)
 {
-	return rows[pkt->op].is_put;
+	return kinds[pkt->op].is_put;
 }
 
 /* --- events and counts --- */
@@ -77,7 +78,7 @@ FOLDED void event_fill(struct arrival *a, bool is_simple)
 	bool is_rdzv = !is_simple && pkt->op == CASSINI_PKT_RPUT;
 
 	*a->ev = (struct cassini_event){
-		.type = is_simple ? (uint8_t)CASSINI_EV_PUT : rows[pkt->op].event,
+		.type = is_simple ? (uint8_t)CASSINI_EV_PUT : kinds[pkt->op].event,
 		.rc = CASSINI_RC_OK,
 		.ptl_list = a->hit.list,
 		.rendezvous = is_rdzv,
@@ -492,29 +493,16 @@ FOLDED void hit_count(const struct arrival *a, bool is_simple)
 	stats->request_hits += a->hit.list == CASSINI_REQUEST;
 }
 
-/* Whatever is not simple. */
-static int perform_other(struct arrival *a)
+static int put_whole(struct arrival *a)
 {
-	switch ((enum cassini_pkt_op)a->pkt->op) {
-	case CASSINI_PKT_PUT:
-		return put(a, false);
-	case CASSINI_PKT_PUT_BULK:
-		return put_bulk(a);
-	case CASSINI_PKT_RPUT:
-		return rput(a);
-	case CASSINI_PKT_GET:
-		return get(a);
-	case CASSINI_PKT_ATOMIC:
-	case CASSINI_PKT_FETCH:
-		return atomic(a);
-	case CASSINI_PKT_REPLY:
-	case CASSINI_PKT_RGET_DONE:
-	case CASSINI_PKT_PING:
-	case CASSINI_PKT_NUM:
-		break;
-	}
-	return CASSINI_RC_ILLEGAL_OP;
+	return put(a, false);
 }
+
+/* By kind of packet, what is done with it. Return: the verdict. */
+static int (*const rows[CASSINI_PKT_NUM])(struct arrival *a) = {
+	[CASSINI_PKT_PUT] = put_whole, [CASSINI_PKT_PUT_BULK] = put_bulk, [CASSINI_PKT_RPUT] = rput,
+	[CASSINI_PKT_GET] = get,       [CASSINI_PKT_ATOMIC] = atomic,	  [CASSINI_PKT_FETCH] = atomic,
+};
 
 /* It has its entry, and its place there. */
 FOLDED int perform(struct arrival *a, bool is_simple)
@@ -531,7 +519,7 @@ FOLDED int perform(struct arrival *a, bool is_simple)
 	}
 	hit_count(a, is_simple);
 	event_fill(a, is_simple);
-	return is_simple ? put(a, true) : perform_other(a);
+	return is_simple ? put(a, true) : rows[a->pkt->op](a);
 }
 
 /* May it come in, and is there room for what it will lead to? Return: 0; else the verdict. */
@@ -614,19 +602,13 @@ int cassini_tgt_frame(struct cassini_dom *dom, struct cassini_peer *peer, const 
 	return verdict;
 }
 
-/* A plain Put that is not simple. By its parts, so that cassini_tgt_put() need not have it in memory. */
-static __attribute__((noinline)) int put_other(struct cassini_dom *dom, struct cassini_peer *peer,
-					       struct cassini_pkt_in pkt, const struct view *frame)
-{
-	return cassini_tgt_frame(dom, peer, &pkt, frame);
-}
-
 /*
- * The entry of a simple one; NULL: it is none. What shut(), admit() and match() find out step by step is known here
- * beforehand: of the PTE since its state was set (is_open), of the entry since it was made (is_plain).
+ * What shut(), admit() and match() find out step by step is known here beforehand: of the PTE since its state was set
+ * (is_open), of the entry since it was made (is_once).
  */
-static inline struct cassini_le *simple_entry(struct cassini_pte *pte, const struct cassini_pkt_in *pkt)
+inline struct cassini_le *cassini_tgt_entry(const struct cassini_dom *dom, const struct cassini_pkt_in *pkt)
 {
+	struct cassini_pte *pte = dom->pte[pkt->pid_idx];
 	struct cassini_le *le;
 	struct mt_node *n;
 
@@ -636,7 +618,7 @@ static inline struct cassini_le *simple_entry(struct cassini_pte *pte, const str
 	if (unlikely(!n))
 		return NULL;
 	le = container_of(n, struct cassini_le, mt);
-	return likely(le->is_plain) ? le : NULL;
+	return likely(le->is_once) ? le : NULL;
 }
 
 /* @ev lies where the next event will: it is shown, or becomes that. What came before must not come behind it. */
@@ -648,35 +630,19 @@ static inline void tell(const struct cassini_pte *pte, const struct cassini *nic
 		cassini_eq_publish(eq);
 }
 
-inline int cassini_tgt_put(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt,
-			   const struct view *frame)
+inline int cassini_tgt_put(struct cassini_dom *dom, struct cassini_peer *peer, struct cassini_le *le,
+			   const struct cassini_pkt_in *pkt, const struct view *frame)
 {
 	struct cassini_pte *pte = dom->pte[pkt->pid_idx];
-	struct cassini_le *le = simple_entry(pte, pkt);
-	struct arrival a;
+	struct arrival a = {.dom = dom,
+			    .stats = &dom->nic->stats,
+			    .peer = peer,
+			    .pte = pte,
+			    .pkt = pkt,
+			    .frame = frame,
+			    .ev = cassini_eq_next(pte->eq)};
 	int verdict;
 
-	if (unlikely(!le))
-		return put_other(dom, peer,
-				 (struct cassini_pkt_in){.op = pkt->op,
-							 .pid_idx = pkt->pid_idx,
-							 .vni = pkt->vni,
-							 .pid = pkt->pid,
-							 .initiator = pkt->initiator,
-							 .request_len = pkt->request_len,
-							 .remote_offset = pkt->remote_offset,
-							 .match_bits = pkt->match_bits,
-							 .header_data = pkt->header_data,
-							 .payload_len = pkt->payload_len,
-							 .hdr_len = pkt->hdr_len},
-				 frame);
-	a = (struct arrival){.dom = dom,
-			     .stats = &dom->nic->stats,
-			     .peer = peer,
-			     .pte = pte,
-			     .pkt = pkt,
-			     .frame = frame,
-			     .ev = cassini_eq_next(pte->eq)};
 	a.hit = (struct cassini_hit){.le = le, .list = CASSINI_PRIORITY, .auto_unlinked = true};
 	a.hit.mlength = (uint32_t)MIN(pkt->request_len, le->length);
 	pkt_count(a.stats, 0);

@@ -128,7 +128,7 @@ enum cassini_tc cxi_tc(uint32_t tclass);
 /* --- address vector (cxi_av.c) ------------------------------------------------------------------- */
 struct cxi_av {
 	struct kit_av kit;
-	bool is_plain;                  /* an fi_addr is a place in our own table: neither of the next two */
+	bool is_table;                  /* an fi_addr is a place in our own table: neither of the next two */
 	int rx_ctx_bits;
 	struct cxi_av_shared *shared;   /* a named AV's memory, NULL */
 	bool has_keys;                  /* the domain was opened with FI_AV_AUTH_KEY */
@@ -150,8 +150,8 @@ static inline struct cxi_dest cxi_dest_of(const struct cxi_addr *a, uint8_t rx_i
 }
 /** cxi_av_dest_any() - cxi_av_dest() of any address vector. */
 int cxi_av_dest_any(const struct cxi_av *av, fi_addr_t addr, struct cxi_dest *out);
-/** cxi_av_dest_plain() - cxi_av_dest() of an address vector that is_plain. */
-static inline int cxi_av_dest_plain(const struct cxi_av *av, fi_addr_t addr, struct cxi_dest *out)
+/** cxi_av_dest_table() - cxi_av_dest() of an address vector that is_table. */
+static inline int cxi_av_dest_table(const struct cxi_av *av, fi_addr_t addr, struct cxi_dest *out)
 {
 	if (unlikely(!kit_av_has(&av->kit, addr)))
 		return -FI_EINVAL;
@@ -162,14 +162,14 @@ static inline int cxi_av_dest_plain(const struct cxi_av *av, fi_addr_t addr, str
 /** cxi_av_dest() - @addr with its rx context bits. 0; -FI_EINVAL not in the AV. vni 0: the endpoint's. */
 static inline int cxi_av_dest(const struct cxi_av *av, fi_addr_t addr, struct cxi_dest *out)
 {
-	if (unlikely(!av->is_plain)) {
+	if (unlikely(!av->is_table)) {
 		struct cxi_dest dest = {0}; /* so that @out need not be in memory */
 		int ret = cxi_av_dest_any(av, addr, &dest);
 
 		*out = dest;
 		return ret;
 	}
-	return cxi_av_dest_plain(av, addr, out);
+	return cxi_av_dest_table(av, addr, out);
 }
 /** cxi_av_source() - fi_addr of (nic, pid, vni) for FI_SOURCE; FI_ADDR_NOTAVAIL. */
 fi_addr_t cxi_av_source(const struct cxi_av *av, uint32_t nic, uint16_t pid, uint16_t vni);

@@ -473,7 +473,7 @@ int cxi_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_a
 		return ret;
 	}
 	av->rx_ctx_bits = attr->rx_ctx_bits;
-	av->is_plain = !av->rx_ctx_bits && !av->shared;
+	av->is_table = !av->rx_ctx_bits && !av->shared;
 	av->has_keys = d->max_ep_auth_key;
 	av->has_user_id = attr->flags & KIT_AV_USER_ID;
 	if (attr->flags & FI_SYMMETRIC) /* a promise that lets the adapter match by rank */

@@ -608,23 +608,12 @@ struct cxi_rx *cxi_rx_get(struct cxi_ep *ep, const struct cxi_recv_args *a)
 	return rx_get(ep, a, &m, a->flags & FI_MULTI_RECV);
 }
 
-ssize_t cxi_recv_common(struct cxi_ep *ep, const struct cxi_recv_args *a)
+/* Given to whoever matches it, whatever there is before it. 0; -FI_EAGAIN: it was not posted, and is gone. */
+static __attribute__((noinline)) ssize_t rx_post(struct cxi_rx *rx)
 {
-	struct cxi_rxc *r = ep->rxc;
-	struct cxi_rx *rx;
-	int ret = args_check(ep, a);
+	struct cxi_rxc *r = rx->rxc;
+	int ret;
 
-	if (unlikely(ret))
-		return ret;
-	if (unlikely(r->state != CXI_RXC_ENABLED && r->state != CXI_RXC_ENABLED_SOFTWARE))
-		return -FI_EAGAIN;
-	if (unlikely(a->flags & (FI_PEEK | FI_CLAIM | FI_DISCARD)))
-		return a->flags & FI_PEEK ? cxi_peek(ep, a) : cxi_claim(ep, a);
-	if (unlikely(r->has_replay) && r->state == CXI_RXC_ENABLED && cxi_fc_replay(r))
-		return -FI_EAGAIN;
-	rx = cxi_rx_get(ep, a);
-	if (unlikely(!rx))
-		return -FI_EAGAIN;
 	if (unlikely(r->state == CXI_RXC_ENABLED_SOFTWARE)) {
 		cxi_sw_post(r, rx);
 		return 0;
@@ -645,6 +634,64 @@ ssize_t cxi_recv_common(struct cxi_ep *ep, const struct cxi_recv_args *a)
 	if (unlikely(r->preempts))
 		cxi_fc_preempt(r, NULL);
 	return 0;
+}
+
+/* Where something stands before it, or it is no receive of one message. By value: the caller has it in registers. */
+static __attribute__((noinline)) ssize_t recv_rest(struct cxi_ep *ep, struct cxi_recv_args a)
+{
+	struct cxi_rxc *r = ep->rxc;
+	struct cxi_rx *rx;
+
+	if (unlikely(r->state != CXI_RXC_ENABLED && r->state != CXI_RXC_ENABLED_SOFTWARE))
+		return -FI_EAGAIN;
+	if (unlikely(a.flags & (FI_PEEK | FI_CLAIM | FI_DISCARD)))
+		return a.flags & FI_PEEK ? cxi_peek(ep, &a) : cxi_claim(ep, &a);
+	if (unlikely(r->has_replay) && r->state == CXI_RXC_ENABLED && cxi_fc_replay(r))
+		return -FI_EAGAIN;
+	rx = cxi_rx_get(ep, &a);
+	return likely(rx != NULL) ? rx_post(rx) : -FI_EAGAIN;
+}
+
+/* Folded into each call. Mostly nothing is in the way of a receive to the adapter's list. */
+static inline __attribute__((always_inline)) ssize_t recv_common(struct cxi_ep *ep, const struct cxi_recv_args *a)
+{
+	struct cxi_rxc *r = ep->rxc;
+	struct cassini_once once;
+	struct cxi_match m;
+	struct cxi_rx *rx;
+	int ret = args_check(ep, a);
+
+	if (unlikely(ret))
+		return ret;
+	if (unlikely(!r->is_direct || a->flags & (FI_PEEK | FI_CLAIM | FI_DISCARD | FI_MULTI_RECV)))
+		return recv_rest(ep, (struct cxi_recv_args){.buf = a->buf,
+							    .len = a->len,
+							    .src = a->src,
+							    .tag = a->tag,
+							    .ignore = a->ignore,
+							    .context = a->context,
+							    .flags = a->flags,
+							    .done = a->done,
+							    .tagged = a->tagged});
+	match_make(ep, a, &m);
+	rx = rx_get(ep, a, &m, false);
+	if (unlikely(!rx))
+		return -FI_EAGAIN;
+	once = (struct cassini_once){
+		.start = a->buf,
+		.length = (uint32_t)a->len,
+		.match_id = m.id,
+		.match_bits = m.bits,
+		.ignore_bits = m.ignore,
+		.user_ptr = (uintptr_t)&rx->req,
+	};
+	rx->le = cassini_append_once(r->pte, &once);
+	return likely(rx->le != NULL) ? 0 : rx_post(rx);
+}
+
+ssize_t cxi_recv_common(struct cxi_ep *ep, const struct cxi_recv_args *a)
+{
+	return recv_common(ep, a);
 }
 
 int cxi_recv_cancel(struct cxi_rxc *r, void *context)
@@ -673,44 +720,6 @@ int cxi_recv_cancel(struct cxi_rxc *r, void *context)
 
 /* --- the calls ----------------------------------------------------------------------------------- */
 
-/* Nothing is in its way to the adapter's list. Return: posted; else nothing has happened, and cxi_recv_common() knows
- * why. */
-static inline __attribute__((always_inline)) bool recv_direct(struct cxi_ep *ep, const struct cxi_recv_args *a)
-{
-	struct cxi_rxc *r = ep->rxc;
-	struct cassini_once once;
-	struct cxi_match m;
-	struct cxi_rx *rx;
-
-	if (unlikely(!r->is_direct || a->flags & (FI_PEEK | FI_CLAIM | FI_DISCARD | FI_MULTI_RECV) ||
-		     args_check(ep, a)))
-		return false;
-	match_make(ep, a, &m);
-	rx = rx_get(ep, a, &m, false);
-	if (unlikely(!rx))
-		return false;
-	once = (struct cassini_once){
-		.start = a->buf,
-		.length = (uint32_t)a->len,
-		.match_id = m.id,
-		.match_bits = m.bits,
-		.ignore_bits = m.ignore,
-		.user_ptr = (uintptr_t)&rx->req,
-	};
-	rx->le = cassini_append_once(r->pte, &once);
-	if (likely(rx->le != NULL))
-		return true;
-	cxi_rx_unpost(rx);
-	cxi_rx_free(rx);
-	return false;
-}
-
-/* By value: the arguments of recv_direct() stay in registers. */
-static __attribute__((noinline)) ssize_t recv_other(struct cxi_ep *ep, struct cxi_recv_args a)
-{
-	return cxi_recv_common(ep, &a);
-}
-
 static int call_check(const struct kit_recv *r)
 {
 	if (r->form == KIT_BY_MSG && r->flags & ~(uint64_t)RECVMSG_FLAGS)
@@ -737,15 +746,7 @@ static inline __attribute__((always_inline)) ssize_t do_recv(struct fid_ep *fid,
 		a.len = r->iov->iov_len;
 	}
 	lock_acquire(&ep->domain->kit.lock);
-	if (unlikely(!recv_direct(ep, &a))) /* each on its own, so that they need not be in memory before */
-		ret = recv_other(ep, (struct cxi_recv_args){.buf = a.buf,
-							    .len = a.len,
-							    .src = a.src,
-							    .tag = a.tag,
-							    .ignore = a.ignore,
-							    .context = a.context,
-							    .flags = a.flags,
-							    .tagged = a.tagged});
+	ret = recv_common(ep, &a);
 	lock_release(&ep->domain->kit.lock);
 	return ret;
 }

@@ -233,11 +233,11 @@ static inline bool has_unread(const struct kit_cq *cq)
  * has taken one before. Not if the caller asked for more than that, counts it, or has not read the last ones: the queue
  * must not grow by posting; nor while earlier operations have not ended: most programs like completions in order.
  */
-#define EARLY_NOT (CXI_LEVELS & ~FI_INJECT_COMPLETE)
+#define ENDS_LATER (CXI_LEVELS & ~FI_INJECT_COMPLETE)
 
-static inline bool is_early(const struct kit_cq *cq, const struct cxi_txc *t, const struct cxi_send_args *a)
+static inline bool ends_at_once(const struct kit_cq *cq, const struct cxi_txc *t, const struct cxi_send_args *a)
 {
-	return likely(!t->used && !(a->flags & EARLY_NOT) && !has_unread(cq));
+	return likely(!t->used && !(a->flags & ENDS_LATER) && !has_unread(cq));
 }
 
 /*
@@ -249,7 +249,7 @@ static inline bool is_forgotten(const struct cxi_ep *ep, const struct cxi_txc *t
 				enum cxi_proto proto, const struct kit_cq *cq, bool is_plain)
 {
 	return likely(proto != CXI_P_RDZV && t->direct == ep && !a->work && !(a->flags & (FI_FENCE | FI_MATCH_COMPLETE)) &&
-		      (is_plain || !ep->kit.cntr[KIT_CNTR_SEND]) && (!cq || is_early(cq, t, a)));
+		      (is_plain || !ep->kit.cntr[KIT_CNTR_SEND]) && (!cq || ends_at_once(cq, t, a)));
 }
 
 /* One that is remembered, until its target has answered. By its parts: what send_common() has stays in registers. */
@@ -292,8 +292,8 @@ static __attribute__((noinline)) int send_kept(struct cxi_ep *ep, struct cxi_sen
 
 /*
  * Folded into each call of one buffer, with what that call says as constants. @is_plain: it says nothing more, and
- * comes from an endpoint with a plain address vector, so that half is not asked; @cq is kit_ep.tx_plain then, and NULL
- * of an inject, of which kit_ep.tx_quiet has told that. Else it is NULL.
+ * comes from an endpoint whose address vector is a table, so that half is not asked; @cq is kit_ep.tx_plain then, and
+ * NULL of an inject, of which kit_ep.tx_quiet has told that. Else it is NULL.
  */
 static inline __attribute__((always_inline)) ssize_t send_common(struct cxi_ep *ep, const struct cxi_send_args *a,
 								 bool is_plain, struct kit_cq *cq)
@@ -307,7 +307,7 @@ static inline __attribute__((always_inline)) ssize_t send_common(struct cxi_ep *
 
 	if (!is_plain && !a->no_cqe && kit_tx_wants_cqe(&ep->kit, a->flags))
 		cq = ep->kit.tx_cq;
-	ret = ret ? ret : is_plain ? cxi_av_dest_plain(av, a->dest, &dest) : cxi_av_dest(av, a->dest, &dest);
+	ret = ret ? ret : is_plain ? cxi_av_dest_table(av, a->dest, &dest) : cxi_av_dest(av, a->dest, &dest);
 	if (unlikely(ret))
 		return ret;
 	/* as of a command that waits for no counter and is none of RNR's: those are remembered anyway */
@@ -391,9 +391,9 @@ static inline bool is_injected(const struct cxi_ep *ep, const struct kit_send *s
 }
 
 /* Of an enabled one, which has one. */
-static inline bool has_plain_av(const struct cxi_ep *ep)
+static inline bool has_table_av(const struct cxi_ep *ep)
 {
-	return container_of(ep->kit.av, struct cxi_av, kit)->is_plain;
+	return container_of(ep->kit.av, struct cxi_av, kit)->is_table;
 }
 
 static inline __attribute__((always_inline)) ssize_t do_send(struct fid_ep *fid, const struct kit_send *s)
@@ -413,7 +413,7 @@ static inline __attribute__((always_inline)) ssize_t do_send(struct fid_ep *fid,
 			.no_cqe = is_inject}; /* what the endpoint's flags have been found to say are constants */
 		struct kit_cq *cq = is_inject ? NULL : ep->kit.tx_plain;
 
-		if (likely((is_inject ? ep->kit.tx_quiet : cq != NULL) && has_plain_av(ep))) {
+		if (likely((is_inject ? ep->kit.tx_quiet : cq != NULL) && has_table_av(ep))) {
 			lock_acquire(&ep->domain->kit.lock);
 			ret = send_common(ep, &plain, true, cq);
 			lock_release(&ep->domain->kit.lock);

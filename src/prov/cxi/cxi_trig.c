@@ -173,7 +173,7 @@ static ssize_t post_recv_any(struct cxi_domain *d, const struct fi_deferred_work
 	return post_recv(d, t->ep, t->msg.msg_iov, t->msg.iov_count, &a, work);
 }
 
-static ssize_t queue_one(struct cxi_domain *d, const struct fi_deferred_work *work, const struct cxi_work *w)
+static ssize_t work_queue(struct cxi_domain *d, const struct fi_deferred_work *work, const struct cxi_work *w)
 {
 	const struct fi_op_fetch_atomic *f = work->op.fetch_atomic;
 	const struct fi_op_compare_atomic *c = work->op.compare_atomic;
@@ -221,7 +221,7 @@ int cxi_queue_work(struct cxi_domain *d, struct fi_deferred_work *work)
 		.threshold = work->threshold,
 		.done = ct_of(work->completion_cntr),
 	};
-	return (int)queue_one(d, work, &w);
+	return (int)work_queue(d, work, &w);
 }
 
 /* --- cancelling ---------------------------------------------------------------------------------- */

@@ -382,7 +382,7 @@ static int path_make(struct cxi_av_shared *s, const char *domain, const char *na
 }
 
 /* Removes @name ("/softfabric-...") if it is of our user and nobody has it open. Return: whether it is of our user. */
-static bool reap_one(const char *name)
+static bool name_reap(const char *name)
 {
 	int fd = shm_open(name, O_RDWR | O_NONBLOCK, 0);
 	struct stat st;
@@ -410,7 +410,7 @@ void cxi_av_shm_reap(void)
 		if (strncmp(e->d_name, prefix, strlen(prefix)))
 			continue;
 		snprintf(name, sizeof(name), "/%s", e->d_name);
-		looks += reap_one(name);
+		looks += name_reap(name);
 	}
 	if (dir)
 		closedir(dir);

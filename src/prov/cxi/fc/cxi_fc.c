@@ -169,7 +169,7 @@ bool cxi_fc_replay(struct cxi_rxc *r)
 }
 
 /* What came software-managed meanwhile is younger than all that was onloaded. */
-static void early_process(struct cxi_rxc *r, struct fc *f)
+static void younger_process(struct cxi_rxc *r, struct fc *f)
 {
 	struct held *h;
 
@@ -189,7 +189,7 @@ static void replay_software(struct cxi_rxc *r, struct fc *f)
 		cxi_sw_post(r, rx);
 	}
 	replay_note(r, f);
-	early_process(r, f);
+	younger_process(r, f);
 }
 
 static void running(struct cxi_rxc *r, struct fc *f, bool software)
