@@ -215,16 +215,16 @@ static inline void lane_commit(struct lane_tx *tx, uint64_t user40)
 }
 
 /**
- * lane_fetch_next() - Begin to fetch the lines of the next message, for writing, if it has @nslots slots (at least 1).
- * The consumer has read them a lap ago, and reads them again while it waits. Where the ring ends so does the use of it.
+ * lane_fetch_ahead() - Begin to fetch, for writing, @nslots lines (at least 1), @ahead slots behind the last message.
+ * The consumer has read them a lap ago, and reads them again while it waits.
  */
-static inline void lane_fetch_next(const struct lane_tx *tx, uint32_t nslots)
+static inline void lane_fetch_ahead(const struct lane_tx *tx, uint32_t ahead, uint32_t nslots)
 {
-	const uint8_t *slot = tx->slots + (size_t)(tx->pos & tx->mask) * LANE_SLOT;
+	uint32_t pos = tx->pos + ahead;
 
-	fetch_to_write(slot);
-	for (; unlikely(nslots > 1); nslots--)
-		fetch_to_write(slot += LANE_SLOT);
+	do {
+		fetch_to_write(tx->slots + (size_t)(pos++ & tx->mask) * LANE_SLOT);
+	} while (unlikely(--nslots));
 }
 
 /** lane_tx_pos() - Slots published so far, free running: this much acknowledged means all of it. */

@@ -313,7 +313,7 @@ void link_offer_missed(struct link_port *p, struct link_peer *peer, uint32_t key
 /** link_bulk_is_direct() - Can the kernel copy between our memory and this peer's, i.e. is link_bulk() the fast way? */
 bool link_bulk_is_direct(const struct link_peer *peer);
 
-/** link_region_is_spoilt() - Could some bytes that a peer on another host wrote to @key not be placed, its memory being gone? */
+/** link_region_is_spoilt() - Was there no memory any more for some bytes that a peer on another host wrote to @key? */
 bool link_region_is_spoilt(const struct link_node *n, uint32_t key);
 
 /** link_node_served() - Bytes that peers have read from and written to the regions of @n so far, whoever moved them. */

@@ -324,7 +324,7 @@ void rel_on_data(struct rel_peer *rp, const struct rel_pkt *pkt, size_t len, uin
 	is_awaited = !rp->rx_dgrams && pkt->rec_cnt == 1 && rp->acks_alone >= REL_ACKS_ALONE;
 	rp->rx_dgrams++;
 	rp->rx_bytes += (uint32_t)len;
-	rel_ack_owe(rp, is_awaited || pkt->seq != rp->rx_top || rp->rx_dgrams >= REL_ACK_SOON, now_ns);
+	rel_ack_owe(rp, pkt->seq != rp->rx_top || rp->rx_dgrams >= REL_ACK_SOON, now_ns);
 	if (!rel_seq_before(pkt->seq, rp->rx_top))
 		rp->rx_top = pkt->seq + 1;
 	if (is_turn && !recs_process(rp, pkt->seq, pkt->recs, pkt->recs_len, now_ns))
@@ -336,6 +336,8 @@ void rel_on_data(struct rel_peer *rp, const struct rel_pkt *pkt, size_t len, uin
 			return;
 	}
 	rel_rx_advance(rp);
+	if (is_awaited && rp->owes_ack) /* only now is it final, and nobody has answered */
+		rel_ack_owe(rp, true, now_ns);
 	if (rp->owes_ack && (rp->rx_dgrams >= REL_ACK_DGRAMS || rp->rx_bytes >= REL_ACK_BYTES)) {
 		rel_control(rp, REL_ACK, now_ns);
 		rel_carrier_flush(r);

@@ -40,16 +40,28 @@ static inline void ring_if_wanted(struct shm_peer *sp)
 }
 
 /*
- * A frame of @len bytes has been published in our own lane. In a row of them the lines of the next one are fetched
- * while its sender makes it: the peer has read them a lap ago, and without that each write waits for its line, and the
- * lock of the next call for the writes. Not for what goes to and fro: there the peer watches these lines, and would
- * lose them.
+ * A frame of @nslots slots has been published in our own lane. In a row of them the lines of those to come are fetched,
+ * from @ahead slots on, while their sender makes them: the peer has read them a lap ago, and without that each write
+ * waits for its line, and the lock of the next call for the writes. Not for what goes to and fro: there the peer
+ * watches these lines, and would lose them.
  */
-static inline void published(struct shm_peer *sp, size_t len)
+static inline void published(struct shm_peer *sp, uint32_t nslots, uint32_t ahead)
 {
 	if (sp->tx.pos - sp->acked > ROW_SLOTS)
-		lane_fetch_next(&sp->tx, lane_nslots((uint32_t)len));
+		lane_fetch_ahead(&sp->tx, ahead, nslots);
 	ring_if_wanted(sp);
+}
+
+/*
+ * The same of one whose @len bytes are in the lane. A line is longer on its way than a short frame takes, so several
+ * are asked for at once; pairs of lines, which some processors fetch together, are not torn
+ * (doc/measurements.md#same-host).
+ */
+static inline void published_here(struct shm_peer *sp, size_t len)
+{
+	uint32_t nslots = lane_nslots((uint32_t)len);
+
+	published(sp, nslots, likely(nslots == 1) ? 4 : nslots == 2 ? 2 : 0);
 }
 
 /*
@@ -58,7 +70,7 @@ static inline void published(struct shm_peer *sp, size_t len)
  */
 static void published_staged(struct shm_peer *sp, size_t len)
 {
-	published(sp, sizeof(struct shm_staged));
+	published(sp, 1, 0);
 	if (len < copy_string_min())
 		stage_fetch_next(&sp->s->stage, len);
 }
@@ -260,7 +272,7 @@ static inline void own_commit(struct shm_peer *sp, uint8_t *frame, size_t len, e
 	if (cookie)
 		pend_push(sp, (uint8_t)kind, cookie);
 	lane_commit_at(&sp->tx, frame, lane_nslots((uint32_t)len), user_word(sp, fmt, (uint32_t)len, cookie));
-	published(sp, len);
+	published_here(sp, len);
 }
 
 /* gather(), and put_frame(). */
@@ -461,7 +473,7 @@ inline __attribute__((always_inline)) void shm_commit(struct shm_peer *sp, uint8
 	lane_commit_at(&sp->tx, frame, lane_nslots((uint32_t)len),
 		       SHM_U_WANT | (uint64_t)code << SHM_U_CODE_SHIFT | (uint64_t)SHM_FMT_NIC << SHM_U_FMT_SHIFT |
 			       (uint64_t)len << SHM_U_LEN_SHIFT | ack_bits(sp));
-	published(sp, len);
+	published_here(sp, len);
 }
 
 int shm_send_dgram(struct shm_peer *sp, const struct iovec *iov, int iov_cnt)

@@ -339,12 +339,13 @@ static void on_bulk(struct cassini_work *work, int status)
 /*
  * A Get is answered right behind its bytes, not when its initiator has said that they have come, which would be a round
  * trip more. If they cannot be placed there its adapter knows (link_region_is_spoilt()), and we are told by the end.
+ * Until then both the answer and the copy are owed, so where that leaves too little room for others the end answers.
  */
 void cassini_copy_left(struct cassini_work *work)
 {
 	struct cassini_copy *c = container_of(work, struct cassini_copy, work);
 
-	if (c->link_op == LINK_PUT && !c->is_answered)
+	if (c->link_op == LINK_PUT && !c->is_answered && c->life == c->peer->life && cassini_owe_has_room(c->peer))
 		c->is_answered = !cassini_tgt_reply(c->dom, c->peer, c->handle, &c->ev, NULL);
 }
 

@@ -470,7 +470,7 @@ static int on_answer(struct cassini_dom *dom, struct cassini_peer *peer, const s
 }
 
 /* The other rows of the door. Apart, so that what the first one has read of the header stays in registers. */
-static __attribute__((noinline)) int frame_rest(struct cassini_dom *dom, struct link_peer *from, const struct view *frame)
+static __attribute__((noinline)) int rest(struct cassini_dom *dom, struct link_peer *from, const struct view *frame)
 {
 	struct cassini_peer *peer = NULL;
 	struct cassini_pkt_in pkt;
@@ -496,7 +496,7 @@ static int on_frame(void *ctx, struct link_peer *from, const struct view *frame)
 
 	if (unlikely(!peer || peer->link != from || !cassini_put_check(frame, dom->put_word, peer->match_id, &pkt) ||
 		     !(le = cassini_tgt_entry(dom, &pkt))))
-		return frame_rest(dom, from, frame);
+		return rest(dom, from, frame);
 	peer->has_spoken = true;
 	return cassini_tgt_put(dom, peer, le, &pkt, frame);
 }
@@ -519,16 +519,12 @@ static void on_bulk(void *ctx, void *cookie, int status)
 
 static void on_bulk_left(void *ctx, void *cookie)
 {
-	(void)ctx;
 	cassini_copy_left(cookie);
 }
 
-static const struct link_ops dom_link_ops = {.on_frame = on_frame,
-					     .on_sent = on_sent,
-					     .on_bulk = on_bulk,
-					     .on_bulk_left = on_bulk_left,
-					     .on_lost = cassini_lost,
-					     .on_gone = cassini_gone};
+static const struct link_ops dom_link_ops = {
+	.on_frame = on_frame, .on_sent = on_sent, .on_bulk = on_bulk, .on_bulk_left = on_bulk_left,
+	.on_lost = cassini_lost, .on_gone = cassini_gone};
 
 /* Is there anything beside the link? One question, for that is nearly never so. */
 static inline bool is_wanted(const struct cassini_dom *dom)

@@ -418,6 +418,8 @@ static void hit(struct cxi_rx *rx, const struct cassini_event *ev, bool late)
 		part = cxi_rx_part(rx, ev->rlength);
 		if (!part) {
 			LOG_WARN("out of memory: the completion of a message of %u bytes is lost", ev->rlength);
+			if (late)
+				cxi_buf_release(rx->rxc, ev->start, ev->mlength);
 			return;
 		}
 		if (ev->auto_unlinked) {
