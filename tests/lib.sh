@@ -53,17 +53,19 @@ unset SOFTFABRIC_NET SOFTFABRIC_CONF SOFTFABRIC_EFA SOFTFABRIC_CXI SOFTFABRIC_ST
 # mpi_build PROGRAM... - compiles tests/mpi/PROGRAM.c to $tmp/PROGRAM. The build keeps what was compiled, a second each:
 # some fifty cases of `make test` want the same two programs.
 mpi_build() {
-	local p kept version
+	local p kept new version
 	version=$(mpicc --showme:version 2>&1 | cksum | cut -d' ' -f1)
 	mkdir -p "$build/mpi"
 	for p in "$@"; do
 		kept=$build/mpi/$p-$version
 		if [ -z "$(find "$kept" -newer "$here/mpi/$p.c" -newer "$here/mpi/mpi_kit.c" \
 			-newer "$here/mpi/mpi_kit.h" -newer "$here/lib.sh" 2>/dev/null)" ]; then
+			new=$(mktemp "$kept.XXXXXX") # not the process id: cases in namespaces of their own may have the same
 			mpicc -O2 -g -std=gnu17 -D_GNU_SOURCE -Wall -Wextra -Wshadow -Wvla -Werror \
-				-Wno-missing-field-initializers -o "$kept.$$" "$here/mpi/$p.c" "$here/mpi/mpi_kit.c" ||
-				fail "$p does not compile"
-			mv "$kept.$$" "$kept" # whole, for another case that looks just now
+				-Wno-missing-field-initializers -o "$new" "$here/mpi/$p.c" "$here/mpi/mpi_kit.c" ||
+				{ rm -f "$new" && fail "$p does not compile"; }
+			chmod 755 "$new"
+			mv "$new" "$kept" # whole, for another case that looks just now
 		fi
 		cp "$kept" "$tmp/$p"
 	done

@@ -338,10 +338,11 @@ static void library_begin(const struct args *a)
 
 	setenv("FI_PROVIDER", a->prov, 1);
 	h = fi_allocinfo();
-	if (!h || !(h->fabric_attr->prov_name = strdup("none")))
+	if (!h || !(h->fabric_attr->prov_name = strdup("none")) ||
+	    !fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, h, &info)) {
+		fprintf(stderr, "libfabric could not be begun: no memory, or it has a provider of the name none\n");
 		exit(1);
-	if (!fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, h, &info))
-		exit(1);
+	}
 	fi_freeinfo(h);
 }
 

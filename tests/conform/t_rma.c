@@ -623,7 +623,7 @@ static void rma_hmem(struct ct *c)
 }
 
 const struct ct_test rma_tests[] = {
-	{"rma_hmem", rma_hmem, FI_MSG | FI_RMA | FI_HMEM, 0, 0, "FI_HMEM mr:FI_MR_HMEM",
+	{"rma_hmem", rma_hmem, FI_MSG | FI_RMA | FI_HMEM, 0, CT_COLD, "FI_HMEM mr:FI_MR_HMEM",
 	 "SOFTFABRIC_EFA=hmem=yes FI_HMEM=system"},
 	{"rma_write", rma_write, RMA, 0, EVERYWHERE, CAPS " op:FI_DELIVERY_COMPLETE"},
 	{"rma_writev", rma_writev, RMA, 0, EVERYWHERE, CAPS " tx.rma_iov_limit tx.iov_limit"},

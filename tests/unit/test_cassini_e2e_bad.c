@@ -70,9 +70,10 @@ static void gone_body(void)
 	assert_ptr_not_equal(mem, MAP_FAILED);
 	cmd = cmd_of(&g_w.b, CASSINI_OP_GET, REGION, mem, (uint32_t)len);
 	post(&g_w.b, &cmd);
-	munmap(mem, len);
+	assert_int_equal(mprotect(mem, len, PROT_NONE), 0); /* nobody else gets its place */
 	expect(g_w.b.eq, CASSINI_EV_REPLY, CASSINI_RC_NO_TRANSLATION);
 	settle();
+	munmap(mem, len);
 }
 
 static void get__into_memory_that_goes(void **state)

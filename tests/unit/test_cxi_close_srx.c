@@ -289,8 +289,10 @@ static size_t held_in_buffers(const struct world *w)
 	struct cxi_buf *b;
 	size_t n = 0;
 
-	LIST_FOREACH(b, &rxc_of(w)->bufs, link)
+	LIST_FOREACH(b, &rxc_of(w)->bufs, link) {
+		assert_true(b->released <= b->told);
 		n += b->told - b->released;
+	}
 	return n;
 }
 

@@ -268,6 +268,7 @@ static void gone_poll(struct opx_domain *d)
 /* End @op, for its initiator and as a user of the region. */
 static void gone_end(struct opx_ep *ep, struct opx_op *op, uint64_t end_ns)
 {
+	uint64_t now = hfi_now_ns(ep->hfi);
 	uint32_t id = opx_op_handle(op);
 
 	if (!op->is_over) {
@@ -276,8 +277,13 @@ static void gone_end(struct opx_ep *ep, struct opx_op *op, uint64_t end_ns)
 	}
 	while (slab_find(&ep->op_slab, id) && op->is_copying && !opx_copy_stop(&op->cp))
 		kit_yield(&ep->domain->kit);
-	for (int i = 0; i < GONE_POLLS && slab_find(&ep->op_slab, id) && hfi_now_ns(ep->hfi) < end_ns; i++)
+	for (int still = 0; still < GONE_POLLS && slab_find(&ep->op_slab, id) && now < end_ns;) {
+		uint64_t last = now;
+
 		gone_poll(ep->domain);
+		now = hfi_now_ns(ep->hfi);
+		still = now == last ? still + 1 : 0;
+	}
 	if (!slab_find(&ep->op_slab, id))
 		return;
 	LOG_WARN("region 0x%llx closed while packets of it wait for a process that does not answer", (unsigned long long)op->mr_key);
