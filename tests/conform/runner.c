@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Runs the conformance tests of one provider: a fresh process or two per test, a deadline for each, one line of result.
 #include "conform.h"
+#include "../library.h"
 
 #include <errno.h>
 #include <fnmatch.h>
@@ -327,25 +328,6 @@ static void run_all(const struct args *a, enum ct_mode mode, const struct ct_var
 		}
 }
 
-/*
- * Once for all tests behind it, whose processes inherit it: the library asks every provider what hardware it has as
- * it begins, and Debian's verbs provider reads all symbols of the kernel to do so: a tenth of a second per process.
- * Ours reads its parameters and the room later, in each process; what the library itself reads here is for CT_COLD.
- */
-static void library_begin(const struct args *a)
-{
-	struct fi_info *h, *info;
-
-	setenv("FI_PROVIDER", a->prov, 1);
-	h = fi_allocinfo();
-	if (!h || !(h->fabric_attr->prov_name = strdup("none")) ||
-	    !fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, h, &info)) {
-		fprintf(stderr, "libfabric could not be begun: no memory, or it has a provider of the name none\n");
-		exit(1);
-	}
-	fi_freeinfo(h);
-}
-
 static void run_modes(const struct args *a, struct totals *sum)
 {
 	for (int m = 0; m < CT_MODE_NUM; m++) {
@@ -415,7 +397,7 @@ int main(int argc, char **argv)
 	run_modes(&a, &sum);
 	a.cold = false;
 	if (!a.list)
-		library_begin(&a);
+		library_begin(a.prov); /* what it reads of the environment here is for CT_COLD */
 	run_modes(&a, &sum);
 	if (a.list)
 		return 0;

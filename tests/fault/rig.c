@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Ranks as processes, and the endpoint of each.
 #include "rig.h"
+#include "../library.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -120,35 +121,16 @@ void rig_world_free(struct rig_world *w)
 	munmap(w, sizeof(*w));
 }
 
-/*
- * Once for all ranks, which inherit it: the library looks for the hardware of every other provider when it begins, and
- * Debian's verbs provider reads all symbols of the kernel to do so, a tenth of a second. Our room is read later, by
- * each rank.
- */
-static void library_begin(void)
-{
-	static bool is_begun;
-	struct fi_info *h, *info;
-
-	if (is_begun)
-		return;
-	is_begun = true;
-	setenv("FI_PROVIDER", rig_prov()->name, 1); /* the others need not be asked what they have */
-	h = fi_allocinfo();
-	if (!h || !(h->fabric_attr->prov_name = strdup("none")))
-		exit(1);
-	if (!fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, h, &info))
-		exit(1);
-	fi_freeinfo(h);
-}
-
 pid_t rig_spawn(struct rig_world *w, uint32_t rank, int (*fn)(struct rig *r, const void *arg), const void *arg,
 		const char *const *env)
 {
+	static bool is_begun;
 	pid_t parent = getpid(), pid;
 	struct rig r = {.w = w, .rank = rank};
 
-	library_begin();
+	if (!is_begun)
+		library_begin(rig_prov()->name);
+	is_begun = true;
 	fflush(stdout);
 	pid = fork();
 	if (pid < 0) {

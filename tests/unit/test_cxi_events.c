@@ -323,61 +323,62 @@ static bool is_spare(const struct cxi_rxc *r, const struct cxi_buf *b)
 	return false;
 }
 
-/* The last message of an overflow buffer is taken while a longer one before it still comes to lie there. */
-static void buf__last_but_not_alone(void **state)
-{
+/* An endpoint's first overflow buffer, posted and empty, with the domain's lock held. */
+struct buf_rig {
+	struct cxi_fix f;
 	struct cxi_fix_ep e;
 	struct cxi_rxc *r;
 	struct cxi_buf *b;
-	struct cxi_fix f;
-	struct lock *lock;
+};
+
+static void buf_open(struct buf_rig *g)
+{
+	cxi_fix_open(&g->f);
+	cxi_fix_ep_open(&g->e, &g->f);
+	lock_acquire(&cxi_fix_domain(&g->f)->kit.lock);
+	g->r = cxi_ep_of(g->e.ep)->rxc;
+	g->b = LIST_FIRST(&g->r->bufs);
+	assert_non_null(g->b);
+}
+
+static void buf_close(struct buf_rig *g)
+{
+	lock_release(&cxi_fix_domain(&g->f)->kit.lock);
+	cxi_fix_ep_close(&g->e);
+	cxi_fix_close(&g->f);
+}
+
+/* The last message of an overflow buffer is taken while a longer one before it still comes to lie there. */
+static void buf__last_but_not_alone(void **state)
+{
+	struct buf_rig g;
 
 	(void)state;
-	cxi_fix_open(&f);
-	cxi_fix_ep_open(&e, &f);
-	lock = &cxi_fix_domain(&f)->kit.lock;
-	lock_acquire(lock);
-	r = cxi_ep_of(e.ep)->rxc;
-	b = LIST_FIRST(&r->bufs);
-	assert_non_null(b);
-	buf_told(b, 30000, 10, true);
-	cxi_buf_release(r, b->data + 30000, 10);
-	assert_false(is_spare(r, b));
-	buf_told(b, 0, 30000, false);
-	assert_false(is_spare(r, b));
-	cxi_buf_release(r, b->data, 30000);
-	assert_true(is_spare(r, b));
-	lock_release(lock);
-	cxi_fix_ep_close(&e);
-	cxi_fix_close(&f);
+	buf_open(&g);
+	buf_told(g.b, 30000, 10, true);
+	cxi_buf_release(g.r, g.b->data + 30000, 10);
+	assert_false(is_spare(g.r, g.b));
+	buf_told(g.b, 0, 30000, false);
+	assert_false(is_spare(g.r, g.b));
+	cxi_buf_release(g.r, g.b->data, 30000);
+	assert_true(is_spare(g.r, g.b));
+	buf_close(&g);
 }
 
 /* What is lost is released before the event that tells of it is read. */
 static void buf__released_before_it_is_told_of(void **state)
 {
-	struct cxi_fix_ep e;
-	struct cxi_rxc *r;
-	struct cxi_buf *b;
-	struct cxi_fix f;
-	struct lock *lock;
+	struct buf_rig g;
 
 	(void)state;
-	cxi_fix_open(&f);
-	cxi_fix_ep_open(&e, &f);
-	lock = &cxi_fix_domain(&f)->kit.lock;
-	lock_acquire(lock);
-	r = cxi_ep_of(e.ep)->rxc;
-	b = LIST_FIRST(&r->bufs);
-	assert_non_null(b);
-	cxi_buf_release(r, b->data, 30000);
-	buf_told(b, 30000, 10, true);
-	cxi_buf_release(r, b->data + 30000, 10);
-	assert_false(is_spare(r, b)); /* an event names it */
-	buf_told(b, 0, 30000, false);
-	assert_true(is_spare(r, b));
-	lock_release(lock);
-	cxi_fix_ep_close(&e);
-	cxi_fix_close(&f);
+	buf_open(&g);
+	cxi_buf_release(g.r, g.b->data, 30000);
+	buf_told(g.b, 30000, 10, true);
+	cxi_buf_release(g.r, g.b->data + 30000, 10);
+	assert_false(is_spare(g.r, g.b)); /* an event names it */
+	buf_told(g.b, 0, 30000, false);
+	assert_true(is_spare(g.r, g.b));
+	buf_close(&g);
 }
 
 int main(void)

@@ -425,8 +425,8 @@ bool shm_has_lane(const struct shm_peer *sp)
 }
 
 /*
- * Its run keeps the bytes until the peer has taken them: end_one() shows them if it does not. Of a raw one nobody wants
- * to know that, and only the run is remembered.
+ * A frame longer than a lane takes, without a cookie: its run keeps the bytes until the peer has taken them, and
+ * end_one() shows them if it does not.
  */
 static __attribute__((noinline)) void kept_commit(struct shm_peer *sp, size_t len, uint64_t tag)
 {
