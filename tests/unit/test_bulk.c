@@ -244,27 +244,26 @@ static void bulk__raw_needs_a_local_peer(void **state)
  * crashes. */
 static void bulk__region_goes_in_the_middle(void **state)
 {
-	uint8_t *local = malloc(MIB);
+	uint8_t *local = malloc(4 * MIB);
 
-	memset(local, 1, MIB);
+	memset(local, 1, 4 * MIB);
 	for (enum mode m = 0; m < MODE_NUM; m++) {
+		size_t len = m == KERNEL || m == HELPED ? 4 * MIB : MIB; /* so that one pass does not do it */
+
 		for (int i = 0; i < 40; i++) {
-			uint8_t *mem = mmap(NULL, MIB, PROT_READ | PROT_WRITE,
-					    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+			uint8_t *mem = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 			struct fp_done d;
 			uint32_t key;
 
 			if ((m == KERNEL || m == HELPED) && !has_cma())
 				continue;
 			open_mode(m);
-			key = region(1, mem, MIB, LINK_GET | LINK_PUT);
-			assert_int_equal(
-				bulk(0, 1, i % 2 ? LINK_GET : LINK_PUT, local, MIB, mem, key, &d),
-				0);
+			key = region(1, mem, len, LINK_GET | LINK_PUT);
+			assert_int_equal(bulk(0, 1, i % 2 ? LINK_GET : LINK_PUT, local, len, mem, key, &d), 0);
 			for (int k = 0; k < i / 2; k++)
 				fp_pass();
 			link_region_del(&fp.node[1], key);
-			munmap(mem, MIB);
+			munmap(mem, len);
 			assert_true(fp_run(&d, PASSES));
 			assert_int_equal(d.cnt, 1);
 			if (d.status)

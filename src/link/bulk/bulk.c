@@ -48,11 +48,9 @@ static int64_t op_turn(struct bulk_port *b, struct bulk_op *op, uint64_t turn_le
 
 static int ops_step(struct bulk_port *b)
 {
-	/* no frame has come since the last poll: nobody waits while the kernel copies a larger piece */
-	bool is_quiet = b->port->stats.rx_frames == b->last_rx;
-	uint64_t work = 0, slice = is_quiet ? BULK_SLICE_MAX : BULK_WORK_MAX;
 	struct bulk_op *first_blocked = NULL;
 	int events = 0, blocked = 0;
+	uint64_t work = 0;
 
 	while (work < BULK_WORK_MAX && blocked < BULK_VISIT_MAX) {
 		struct bulk_op *op = TAILQ_FIRST(&b->active);
@@ -60,7 +58,7 @@ static int ops_step(struct bulk_port *b)
 
 		if (!op || op == first_blocked)
 			break;
-		rc = op_turn(b, op, slice);
+		rc = op_turn(b, op, BULK_SLICE_MAX);
 		if (rc == -EAGAIN) {
 			if (!blocked++)
 				first_blocked = op;
@@ -133,7 +131,6 @@ __attribute__((noinline)) int bulk_poll(struct bulk_port *b, uint64_t now_ns)
 	b->last_ns = now_ns;
 	moved = bulk_serve_step(b) + ops_step(b);
 	b->is_stalled = !moved;
-	b->last_rx = b->port->stats.rx_frames;
 	return events + moved + ended_step(b);
 }
 

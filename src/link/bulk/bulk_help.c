@@ -21,7 +21,7 @@
 #define PART_ALIGN 4096u
 #define HELP_SLOWEST 2u /* bytes per ns below which an owner counts as silent */
 #define HELP_AHEAD 3 /* parts that a target is asked for at a time */
-#define EARLY_NS   150u /* an answer that comes sooner after our part had been ready before it */
+#define EARLY_NS   1000u /* an answer that comes sooner after our part had been ready before it */
 
 /* --- the initiator ---------------------------------------------------------------------------- */
 

@@ -384,7 +384,6 @@ struct bulk_port {
 	uint32_t next_tag;
 	uint64_t last_ns; /* time of the last bulk_poll() */
 	bool is_stalled;  /* that poll could not send anything that it had */
-	uint64_t last_rx; /* frames seen by the last bulk_poll(), to tell a quiet port */
 	int force;	  /* tests: -1 choose, else enum bulk_way */
 	const struct bulk_method *const *methods; /* [BULK_WAY_NUM] */
 	/* Read nothing of region @key any more, and tell its readers. */
@@ -394,10 +393,10 @@ struct bulk_port {
 };
 
 #define BULK_SWITCH_NS (30 * NS_PER_US) /* silence after which a local owner is not waited for */
-#define BULK_WORK_MAX 65536u /* bytes that one bulk_poll() moves while others wait */
+#define BULK_WORK_MAX 65536u /* bytes after which one bulk_poll() begins nothing more */
 #define BULK_MAKE_UP_MAX (1u << 20) /* bytes that it sends where it makes up for a pause: long trains of datagrams */
 #define BULK_KEEP_LEN (1u << 20) /* bytes of kernel copies before others have their turn */
-#define BULK_SLICE_MAX 262144u /* bytes of one kernel copy, hence of one lease */
+#define BULK_SLICE_MAX (640u << 10) /* bytes of one kernel copy, hence of one lease: more than half of 1 MiB */
 #define BULK_UNSENT_MAX 64u /* chunks of one stream or operation in the hands of the link */
 #define BULK_VISIT_MAX	16  /* blocked operations that one bulk_poll() tries */
 
