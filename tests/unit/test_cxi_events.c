@@ -381,6 +381,54 @@ static void buf__released_before_it_is_told_of(void **state)
 	buf_close(&g);
 }
 
+/*
+ * The adapter has no entry left for the next buffer: that one is not posted, and is when there are entries again. The
+ * event that says so means nothing to a buffer that may be another's by then.
+ */
+static void buf__without_an_entry_for_it(void **state)
+{
+	struct cassini_lni *lni;
+	struct buf_rig g;
+	size_t posted;
+	uint32_t max;
+
+	(void)state;
+	buf_open(&g);
+	lni = cxi_fix_domain(&g.f)->lni;
+	max = lni->svc.max[CASSINI_RSRC_LE];
+	posted = g.r->buf_posted[0];
+	lni->svc.max[CASSINI_RSRC_LE] = lni->used[CASSINI_RSRC_LE];
+	buf_told(g.b, 0, 10, true);
+	assert_int_equal(g.r->buf_posted[0], posted - 1);
+	assert_int_equal(cxi_rxc_timers(g.r), 0);
+	assert_int_equal(g.r->buf_posted[0], posted - 1);
+	lni->svc.max[CASSINI_RSRC_LE] = max;
+	assert_int_equal(cxi_rxc_timers(g.r), 1);
+	assert_int_equal(g.r->buf_posted[0], posted);
+	assert_int_equal(cxi_rxc_timers(g.r), 0);
+	cxi_drain(g.r->eq);
+	assert_int_equal(g.r->buf_posted[0], posted);
+	cxi_buf_release(g.r, g.b->data, 10);
+	assert_true(is_spare(g.r, g.b));
+	buf_close(&g);
+}
+
+/* Software matches from now on: what an overflow buffer would take comes no more, so none is asked for. */
+static void buf__of_an_entry_that_software_manages(void **state)
+{
+	struct buf_rig g;
+	size_t posted;
+
+	(void)state;
+	buf_open(&g);
+	posted = g.r->buf_posted[0];
+	assert_int_equal(cassini_set_state(g.r->pte, CASSINI_PTE_SOFTWARE_MANAGED, CASSINI_DROP_IGNORE), 0);
+	buf_told(g.b, 0, 10, true);
+	assert_int_equal(g.r->buf_posted[0], posted - 1);
+	assert_false(g.r->buf_short[0]);
+	buf_close(&g);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -391,6 +439,8 @@ int main(void)
 		cmocka_unit_test(cancel__without_room_for_the_event),
 		cmocka_unit_test(buf__last_but_not_alone),
 		cmocka_unit_test(buf__released_before_it_is_told_of),
+		cmocka_unit_test(buf__without_an_entry_for_it),
+		cmocka_unit_test(buf__of_an_entry_that_software_manages),
 	};
 
 	return cmocka_run_group_tests(tests, cxi_fix_init, NULL);

@@ -122,9 +122,11 @@ static int start(struct cxi_rxc *r)
 	bool soft = r->mode == CXI_MATCH_SOFTWARE;
 	int ret = 0;
 
-	for (int kind = 0; kind < 2 && !ret; kind++)
-		if (has_list(r, kind))
-			ret = cxi_bufs_fill(r, kind);
+	for (int kind = 0; kind < 2 && !ret; kind++) {
+		ret = has_list(r, kind) ? cxi_bufs_fill(r, kind) : 0;
+		/* Other endpoints have all list entries: until the timer gets one it is as if the buffers were full. */
+		ret = ret == -FI_EAGAIN ? 0 : ret;
+	}
 	if (!ret)
 		ret = cassini_set_state(r->pte, soft ? CASSINI_PTE_SOFTWARE_MANAGED : CASSINI_PTE_ENABLED, CASSINI_DROP_IGNORE);
 	if (!ret)
@@ -202,8 +204,11 @@ int cxi_rxc_timers(struct cxi_rxc *r)
 {
 	int n = unlikely(!TAILQ_EMPTY(&r->stalled)) ? cxi_rx_stalled(r) : 0;
 
-	for (int kind = 0; kind < 2; kind++)
-		if (unlikely(r->buf_short[kind]) && !cxi_bufs_fill(r, kind))
-			n++;
+	for (int kind = 0; kind < 2; kind++) {
+		if (likely(!r->buf_short[kind]))
+			continue;
+		cxi_bufs_fill(r, kind);
+		n += !r->buf_short[kind];
+	}
 	return n + (unlikely(r->fc != NULL) ? cxi_fc_rxc_timers(r) : 0);
 }

@@ -86,6 +86,7 @@ static struct cxi_buf *buf_get(struct cxi_rxc *r, int kind)
 	return b;
 }
 
+/* 0; -FI_EAGAIN: the adapter has no room for its entry now. The LINK event that says so is not looked at. */
 static int buf_post(struct cxi_buf *b)
 {
 	const struct cxi_params *p = &b->rxc->domain->params;
@@ -101,10 +102,24 @@ static int buf_post(struct cxi_buf *b)
 		.ignore_bits = ~0ULL,
 		.user_ptr = (uintptr_t)&b->req,
 	};
+	struct cassini_le *le = NULL;
+	int ret;
 
 	b->told = b->released = 0;
 	b->linked = true;
-	return cassini_append(b->rxc->pte, &attr, NULL);
+	ret = cassini_append(b->rxc->pte, &attr, &le);
+	return ret ? ret : le ? 0 : -FI_EAGAIN;
+}
+
+/* Where software manages the entry it takes no more overflow buffers, and needs none. */
+static bool takes_bufs(const struct cxi_rxc *r, int kind)
+{
+	struct cassini_pte_status st;
+
+	if (r->closing)
+		return false;
+	cassini_pte_status(r->pte, &st, NULL, 0);
+	return kind || st.state != CASSINI_PTE_SOFTWARE_MANAGED;
 }
 
 int cxi_bufs_fill(struct cxi_rxc *r, int kind)
@@ -113,7 +128,7 @@ int cxi_bufs_fill(struct cxi_rxc *r, int kind)
 	size_t want = kind ? p->req_buf_min_posted : p->oflow_buf_min_posted;
 
 	r->buf_short[kind] = false;
-	while (r->buf_posted[kind] < want && !r->closing) {
+	while (r->buf_posted[kind] < want && takes_bufs(r, kind)) {
 		struct cxi_buf *b = buf_get(r, kind);
 		int ret = b ? buf_post(b) : -FI_ENOMEM;
 
