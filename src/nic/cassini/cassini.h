@@ -447,6 +447,8 @@ struct cassini_pte_opts {
 	 * by cassini_pte_unmap(); may do nothing with the adapter. @user: the PTE's.
 	 */
 	void (*on_lost)(void *user, const struct cassini_event *put);
+	/* Not NULL: is shown an event of an operation that found no slot; may do nothing with the adapter. */
+	void (*on_dropped)(void *user, const struct cassini_event *ev);
 };
 /**
  * cassini_pte_open() - In state RESET, no entries. @eq: its events (NULL: none). Return: 0; -ENOSPC limit (logged);

@@ -58,6 +58,12 @@ static bool is_counted(const struct cassini_le *le, const struct cassini_event *
 	return le->flags & (by_overflow ? CASSINI_LE_EVENT_CT_OVERFLOW : CASSINI_LE_EVENT_CT_COMM);
 }
 
+static __attribute__((cold, noinline)) void dropped(const struct cassini_pte *pte, const struct cassini_event *ev)
+{
+	if (pte->opts.on_dropped)
+		pte->opts.on_dropped(pte->user, ev);
+}
+
 /* @bytes: what CT_BYTES counts. @claimed: a slot was. */
 void cassini_tgt_report(const struct cassini_le *le, struct cassini_event *ev, uint64_t bytes, bool claimed)
 {
@@ -67,8 +73,8 @@ void cassini_tgt_report(const struct cassini_le *le, struct cassini_event *ev, u
 	if (flags & CASSINI_LE_EVENT_COMM_DISABLE || (flags & CASSINI_LE_EVENT_SUCCESS_DISABLE && !failed)) {
 		if (claimed)
 			cassini_eq_unclaim(le->pte->eq);
-	} else {
-		cassini_eq_push(le->pte->eq, ev, claimed);
+	} else if (unlikely(!cassini_eq_push(le->pte->eq, ev, claimed))) {
+		dropped(le->pte, ev);
 	}
 	if (unlikely(is_counted(le, ev)))
 		cassini_ct_add(le->ct, failed ? 0 : flags & CASSINI_LE_EVENT_CT_BYTES ? bytes : 1, failed);

@@ -39,6 +39,11 @@ static void header_lost(void *user, const struct cassini_event *put)
 	cxi_buf_release(r, put->start, put->mlength);
 }
 
+static void event_dropped(void *user, const struct cassini_event *ev)
+{
+	cxi_buf_untold(container_of(user, struct cxi_rxc, pte_req), ev);
+}
+
 static int adapter_open(struct cxi_rxc *r, uint32_t slots)
 {
 	const struct cassini_pte_opts opts = {
@@ -48,6 +53,7 @@ static int adapter_open(struct cxi_rxc *r, uint32_t slots)
 		.no_rget = r->domain->alt_read,
 		.no_atomic = true,
 		.on_lost = header_lost,
+		.on_dropped = event_dropped,
 	};
 	struct cassini_cmdq_attr cmdq = {.depth = (uint32_t)r->domain->params.sw_rx_tx_init_max + CMDQ_SPARE};
 	int ret = cassini_eq_open(r->domain->lni, slots, 4, &r->eq);

@@ -147,6 +147,8 @@ struct cxi_ep *cxi_rx_ep(const struct cxi_rxc *r, const struct cassini_event *ev
  */
 int cxi_bufs_fill(struct cxi_rxc *r, int kind);
 void cxi_bufs_free(struct cxi_rxc *r);
+/** cxi_buf_untold() - @ev, perhaps of a message in one of the buffers, found no room in the event queue. */
+void cxi_buf_untold(struct cxi_rxc *r, const struct cassini_event *ev);
 /** cxi_buf_release() - The bytes at @start were copied out. @len 0: there were none. */
 void cxi_buf_release(struct cxi_rxc *r, const void *start, uint32_t len);
 /**

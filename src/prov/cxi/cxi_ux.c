@@ -35,6 +35,17 @@ static bool buf_is_done(const struct cxi_buf *b)
 	return !b->linked && b->told == b->used && b->released == b->used;
 }
 
+/* A message has come to lie in @b. */
+static void buf_count(struct cxi_buf *b, const struct cassini_event *ev)
+{
+	b->told += ev->mlength;
+	if (!ev->auto_unlinked)
+		return;
+	b->linked = false;
+	b->used = (size_t)((uint8_t *)ev->start - b->data) + ev->mlength; /* they lie one behind the other */
+	b->rxc->buf_posted[b->kind]--;
+}
+
 static void buf_on_event(struct cxi_req *req, const struct cassini_event *ev)
 {
 	struct cxi_buf *b = container_of(req, struct cxi_buf, req);
@@ -43,12 +54,7 @@ static void buf_on_event(struct cxi_req *req, const struct cassini_event *ev)
 
 	if (ev->type != CASSINI_EV_PUT || r->closing)
 		return;
-	b->told += ev->mlength;
-	if (ev->auto_unlinked) {
-		b->linked = false;
-		b->used = (size_t)((uint8_t *)ev->start - b->data) + ev->mlength; /* they lie one behind the other */
-		r->buf_posted[kind]--;
-	}
+	buf_count(b, ev);
 	if (kind && !cxi_fc_hold_message(r, ev))
 		cxi_sw_message(r, ev); /* may empty the buffer, which then is gone if it was unlinked */
 	else if (!kind && buf_is_done(b))
@@ -57,6 +63,22 @@ static void buf_on_event(struct cxi_req *req, const struct cassini_event *ev)
 		cxi_bufs_fill(r, kind);
 	if (unlikely(r->mode == CXI_MATCH_HYBRID))
 		cxi_fc_preempt(r, ev);
+}
+
+/* An overflow message without its event is still found by its header; of another one nobody will ever hear. */
+void cxi_buf_untold(struct cxi_rxc *r, const struct cassini_event *ev)
+{
+	struct cxi_req *req = (struct cxi_req *)(uintptr_t)ev->user_ptr;
+	struct cxi_buf *b = container_of(req, struct cxi_buf, req);
+
+	if (req->on_event != buf_on_event || ev->type != CASSINI_EV_PUT || r->closing)
+		return;
+	buf_count(b, ev);
+	if (b->kind)
+		b->released += ev->mlength;
+	r->buf_short[b->kind] |= ev->auto_unlinked; /* cxi_rxc_timers() posts the next one */
+	if (buf_is_done(b))
+		buf_retire(b);
 }
 
 static struct cxi_buf *buf_get(struct cxi_rxc *r, int kind)
