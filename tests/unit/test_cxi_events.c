@@ -490,6 +490,88 @@ static void buf__whose_events_find_no_room(void **state)
 	cxi_fix_close(&f);
 }
 
+/* The buffer of many messages that is posted, when no memory is left for the next one. */
+struct multi_rig {
+	struct cxi_fix f;
+	struct cxi_fix_ep e;
+	struct cxi_rxc *r;
+	struct cxi_rx *rx;
+	struct fi_context2 context;
+	uint8_t buf[1000];
+};
+
+static void multi_open(struct multi_rig *g)
+{
+	struct iovec iov = {g->buf, sizeof(g->buf)};
+	struct fi_msg msg = {.msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .context = &g->context};
+
+	cxi_fix_open(&g->f);
+	cxi_fix_ep_open(&g->e, &g->f);
+	g->r = cxi_ep_of(g->e.ep)->rxc;
+	assert_int_equal(fi_recvmsg(g->e.ep, &msg, FI_MULTI_RECV), 0);
+	g->rx = TAILQ_FIRST(&g->r->rx_list);
+	assert_true(SLIST_EMPTY(&g->r->resting));
+	mem_fail_nth(1);
+	while (slab_get(&g->r->rxs))
+		;
+}
+
+/* The adapter's event. */
+static void multi_event(struct multi_rig *g, struct cassini_event ev)
+{
+	struct lock *lock = &cxi_fix_domain(&g->f)->kit.lock;
+
+	ev.rc = CASSINI_RC_OK;
+	ev.dom = cxi_ep_of(g->e.ep)->portal->dom[0];
+	ev.start = g->buf;
+	ev.rlength = sizeof(g->buf);
+	mem_fail_nth(1);
+	lock_acquire(lock);
+	g->rx->req.on_event(&g->rx->req, &ev);
+	lock_release(lock);
+	mem_fail_nth(0);
+}
+
+static void multi_close(struct multi_rig *g)
+{
+	struct fi_cq_tagged_entry entry = {0};
+
+	assert_int_equal(fi_cq_read(g->e.cq, &entry, 1), 1);
+	assert_int_equal(entry.flags, FI_MULTI_RECV);
+	assert_ptr_equal(entry.op_context, &g->context);
+	assert_int_equal(g->r->posted, 0);
+	cxi_fix_ep_close(&g->e);
+	cxi_fix_close(&g->f);
+}
+
+/* The message that uses up the buffer is lost for want of memory; that the buffer is the caller's again is not. */
+static void multi__last_message_without_memory(void **state)
+{
+	struct multi_rig g;
+
+	(void)state;
+	multi_open(&g);
+	multi_event(&g, (struct cassini_event){
+			.type = CASSINI_EV_PUT, .mlength = sizeof(g.buf), .auto_unlinked = true});
+	multi_close(&g);
+}
+
+/* While the adapter fetches it, it is not. */
+static void multi__last_rendezvous_without_memory(void **state)
+{
+	struct fi_cq_tagged_entry entry;
+	struct multi_rig g;
+
+	(void)state;
+	multi_open(&g);
+	multi_event(&g, (struct cassini_event){
+			.type = CASSINI_EV_PUT, .rendezvous = true, .get_issued = true, .auto_unlinked = true});
+	assert_int_equal(fi_cq_read(g.e.cq, &entry, 1), -FI_EAGAIN);
+	multi_event(&g, (struct cassini_event){
+			.type = CASSINI_EV_REPLY, .mlength = sizeof(g.buf), .rendezvous = true, .get_issued = true});
+	multi_close(&g);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -503,6 +585,8 @@ int main(void)
 		cmocka_unit_test(buf__without_an_entry_for_it),
 		cmocka_unit_test(buf__of_an_entry_that_software_manages),
 		cmocka_unit_test(buf__whose_events_find_no_room),
+		cmocka_unit_test(multi__last_message_without_memory),
+		cmocka_unit_test(multi__last_rendezvous_without_memory),
 	};
 
 	return cmocka_run_group_tests(tests, cxi_fix_init, NULL);

@@ -138,6 +138,17 @@ static void err_push(struct cxi_rx *rx, uint64_t multi, int err, int prov_errno,
 		kit_cq_push_err(rx->ep->kit.rx_cq, &e, data, data_len);
 }
 
+/* If @owner is used up, and all of its messages have ended, it goes. */
+static void owner_look(struct cxi_rx *owner, bool was_said)
+{
+	if (!owner->unlinked || owner->parts)
+		return;
+	if (owner->canceled)
+		owner_cancelled(owner);
+	else
+		owner_release(owner, was_said);
+}
+
 /* After its entry, an error if @is_err, was written: @rx goes, and perhaps its owner. */
 static void rx_gone(struct cxi_rx *rx, bool said_multi, bool is_err)
 {
@@ -146,12 +157,8 @@ static void rx_gone(struct cxi_rx *rx, bool said_multi, bool is_err)
 	if (unlikely(rx->done != NULL))
 		cassini_ct_add(rx->done, !is_err, is_err);
 	cxi_rx_free(rx);
-	if (!owner || !owner->unlinked || owner->parts)
-		return;
-	if (owner->canceled)
-		owner_cancelled(owner);
-	else
-		owner_release(owner, said_multi);
+	if (owner)
+		owner_look(owner, said_multi);
 }
 
 static void end_err(struct cxi_rx *rx, int err, int prov_errno, size_t olen)
@@ -406,6 +413,21 @@ struct cxi_rx *cxi_rx_part(struct cxi_rx *owner, uint32_t rlength)
 	return rx;
 }
 
+/* There is no memory to remember the message of @ev by, which may be the last one of @owner. */
+static void part_lost(struct cxi_rx *owner, const struct cassini_event *ev, bool late)
+{
+	LOG_WARN("out of memory: the completion of a message of %u bytes is lost", ev->rlength);
+	if (late)
+		cxi_buf_release(owner->rxc, ev->start, ev->mlength);
+	owner->ep = cxi_rx_ep(owner->rxc, ev);
+	if (ev->get_issued) { /* its Get writes to the buffer until its REPLY comes, which finds no part */
+		owner->parts++;
+		owner->lost++;
+		return;
+	}
+	owner_look(owner, false);
+}
+
 /* A message met the entry of @rx. */
 static void hit(struct cxi_rx *rx, const struct cassini_event *ev, bool late)
 {
@@ -416,15 +438,13 @@ static void hit(struct cxi_rx *rx, const struct cassini_event *ev, bool late)
 		rx->state = RX_TAKEN;
 	} else {
 		part = cxi_rx_part(rx, ev->rlength);
-		if (!part) {
-			LOG_WARN("out of memory: the completion of a message of %u bytes is lost", ev->rlength);
-			if (late)
-				cxi_buf_release(rx->rxc, ev->start, ev->mlength);
-			return;
-		}
 		if (ev->auto_unlinked) {
 			rx->unlinked = true;
 			rx->state = RX_TAKEN;
+		}
+		if (!part) {
+			part_lost(rx, ev, late);
+			return;
 		}
 	}
 	cxi_rx_take(part, ev, late);
@@ -446,12 +466,18 @@ static struct cxi_rx *rget_of(struct cxi_rx *rx, const struct cassini_event *ev)
 	return NULL;
 }
 
-static void rx_on_reply(struct cxi_rx *rx, const struct cassini_event *ev)
+static void rx_on_reply(struct cxi_rx *owner, const struct cassini_event *ev)
 {
-	if (ev->rendezvous)
-		rx = rget_of(rx, ev);
-	if (!rx)
+	struct cxi_rx *rx = ev->rendezvous ? rget_of(owner, ev) : owner;
+
+	if (unlikely(!rx)) {
+		if (!owner->lost) /* else the event that tells of its message found no room, without flow control */
+			return;
+		owner->lost--;
+		owner->parts--;
+		owner_look(owner, false);
 		return;
+	}
 	if (unlikely(!rx->ep)) { /* the event that tells of its message found no room, without flow control */
 		cxi_rx_unpost(rx);
 		cxi_rx_refuse(rx, FI_EIO, ev->rc);
@@ -595,8 +621,10 @@ static inline __attribute__((always_inline)) struct cxi_rx *rx_get(struct cxi_ep
 	rx->ignore = m->ignore;
 	if (unlikely(a->done))
 		rx->done = a->done;
-	if (unlikely(is_multi))
+	if (unlikely(is_multi)) {
 		TAILQ_INIT(&rx->part_list);
+		rx->lost = 0;
+	}
 	TAILQ_INSERT_TAIL(&r->rx_list, rx, link);
 	r->posted++;
 	return rx;

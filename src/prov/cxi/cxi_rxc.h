@@ -47,6 +47,7 @@ struct cxi_rx {
 	/* the message, from cxi_rx_take() on: most have ended before they would have to be remembered */
 	struct cassini_event msg; /* its PUT or PUT_OVERFLOW */
 	uint32_t got;		  /* bytes that are in the buffer */
+	uint32_t lost;		  /* multi-receive: of @parts, those of which nothing but the adapter's Get is left */
 	uint8_t rc;		  /* of a failed part */
 	bool needs_get, needs_zbp, needs_done;
 	uint64_t get_from; /* software's Get: where in the source, and how much */
