@@ -308,3 +308,28 @@ struct cassini_le *tf_append_any(enum cassini_list list, void *start, uint64_t l
 	assert_int_equal(cassini_append(g_tf.pte, &attr, &le), 0);
 	return le;
 }
+
+struct cassini_op *tf_source_open(void)
+{
+	struct cassini_op *op = slab_get(&g_tf.dom.ops);
+
+	assert_non_null(op);
+	memset(op, 0, sizeof(*op));
+	op->peer = &g_tf.peer;
+	op->in_rdzv = true;
+	op->cmd.local_addr = g_tf_src;
+	op->cmd.request_len = TF_BIG;
+	op->cmd.get_bits = 0xabcd;
+	op->rdzv.tag = 0xabcd;
+	op->rdzv.src = TF_PEER;
+	mt_unexp_add(&g_tf.dom.rdzv, &op->rdzv);
+	assert_int_equal(cassini_pte_map(g_tf.pte, &g_tf.dom, 255), 0);
+	tf_append(CASSINI_PRIORITY, CASSINI_LE_OP_GET | CASSINI_LE_EVENT_LINK_DISABLE, NULL, UINT64_MAX, 0xabcd, 9);
+	return op;
+}
+
+void tf_source_close(struct cassini_op *op)
+{
+	mt_unexp_del(&g_tf.dom.rdzv, &op->rdzv);
+	slab_put(&g_tf.dom.ops, op);
+}

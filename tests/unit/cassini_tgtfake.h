@@ -97,5 +97,8 @@ int tf_rput(uint64_t bits, uint32_t len, uint32_t eager);
 struct cassini_event tf_state_change(enum cassini_pte_state to, enum cassini_sc_reason why);
 /** tf_append_any() - A buffer that takes whatever fits. */
 struct cassini_le *tf_append_any(enum cassini_list list, void *start, uint64_t len, uint64_t user_ptr);
+/** tf_source_open() - A RENDEZVOUS_PUT of ours to the peer, and the entry at 255 that its software posts. */
+struct cassini_op *tf_source_open(void);
+void tf_source_close(struct cassini_op *op);
 
 #endif

@@ -414,32 +414,6 @@ static void cassini_get__large(void **state)
 	tf_close();
 }
 
-/* A RENDEZVOUS_PUT of ours to the peer, and the entry at 255 that its software posts. */
-static struct cassini_op *source_open(void)
-{
-	struct cassini_op *op = slab_get(&g_tf.dom.ops);
-
-	assert_non_null(op);
-	memset(op, 0, sizeof(*op));
-	op->peer = &g_tf.peer;
-	op->in_rdzv = true;
-	op->cmd.local_addr = g_tf_src;
-	op->cmd.request_len = TF_BIG;
-	op->cmd.get_bits = 0xabcd;
-	op->rdzv.tag = 0xabcd;
-	op->rdzv.src = TF_PEER;
-	mt_unexp_add(&g_tf.dom.rdzv, &op->rdzv);
-	assert_int_equal(cassini_pte_map(g_tf.pte, &g_tf.dom, 255), 0);
-	tf_append(CASSINI_PRIORITY, CASSINI_LE_OP_GET | CASSINI_LE_EVENT_LINK_DISABLE, NULL, UINT64_MAX, 0xabcd, 9);
-	return op;
-}
-
-static void source_close(struct cassini_op *op)
-{
-	mt_unexp_del(&g_tf.dom.rdzv, &op->rdzv);
-	slab_put(&g_tf.dom.ops, op);
-}
-
 static void cassini_get__rendezvous_source(void **state)
 {
 	static const struct {
@@ -451,7 +425,7 @@ static void cassini_get__rendezvous_source(void **state)
 
 	tf_open(TF_MATCHING, 32, 10);
 	tf_fill();
-	op = source_open();
+	op = tf_source_open();
 	for (unsigned i = 0; i < ARRAY_SIZE(bad); i++) {
 		pkt = tf_pkt(CASSINI_PKT_GET, 0xabcd, bad[i].len);
 		pkt.pid_idx = 255;
@@ -481,7 +455,7 @@ static void cassini_get__rendezvous_source(void **state)
 	assert_int_equal(g_tf.got_cnt, 2);
 	tf_event(CASSINI_EV_GET, CASSINI_RC_OK);
 	assert_memory_equal(g_tf_dst, g_tf_src, TF_BIG);
-	source_close(op);
+	tf_source_close(op);
 	tf_close();
 }
 
@@ -507,7 +481,7 @@ static void cassini_tgt_rget_done__only_of_who_was_asked(void **state)
 	struct cassini_op *op;
 
 	tf_open(TF_MATCHING, 32, 10);
-	op = source_open();
+	op = tf_source_open();
 	pkt.handle = slab_id(&g_tf.dom.ops, op) + 1;
 	cassini_tgt_rget_done(&g_tf.dom, &g_tf.peer, &pkt);
 	pkt.handle = slab_id(&g_tf.dom.ops, op);
@@ -529,7 +503,7 @@ static void cassini_tgt_rget_done__only_of_who_was_asked(void **state)
 	tf_event(CASSINI_EV_GET, CASSINI_RC_UNDELIVERABLE);
 	cassini_tgt_get_event(&g_tf.dom, TF_PEER, 0xabce, 0, CASSINI_RC_UNDELIVERABLE);
 	tf_no_event();
-	source_close(op);
+	tf_source_close(op);
 	tf_close();
 }
 
@@ -746,10 +720,10 @@ static void cassini_tgt_frame__random_packets(void **state)
 
 		tf_open((struct cassini_pte_opts){.is_matching = rng_chance(&r, 0.8), .en_flowctrl = rng_chance(&r, 0.5), .en_event_match = rng_chance(&r, 0.2)},
 			(uint32_t)(4 + rng_below(&r, 40)), (uint32_t)(5 + rng_below(&r, 40)));
-		op = source_open();
+		op = tf_source_open();
 		for (unsigned i = 0; i < 1000 && g_tf.bulk_cnt < TF_MAX - 2; i++)
 			random_step(&r);
-		source_close(op);
+		tf_source_close(op);
 		tf_close();
 	}
 }

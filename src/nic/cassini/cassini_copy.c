@@ -118,6 +118,20 @@ static void rget_done(struct cassini_dom *dom, struct cassini_peer *peer, uint32
 
 /* --- copies --- */
 
+/*
+ * Does who asked for @c still live there? Another process at the same address is told nothing: the numbers that an
+ * answer names are its own, of other operations. What those of the old one are to us has ended with it.
+ */
+static bool is_heard(const struct cassini_copy *c)
+{
+	return c->life == c->peer->life;
+}
+
+static int copy_reply(struct cassini_copy *c)
+{
+	return is_heard(c) ? cassini_tgt_reply(c->dom, c->peer, c->handle, &c->ev, NULL) : 0;
+}
+
 static void on_bulk(struct cassini_work *work, int status);
 
 /* @le gets a reference. There is an object: the caller has reserved it. */
@@ -207,7 +221,7 @@ static void put_finish(struct cassini_copy *c)
 	if (c->ule)
 		header_landed(c->pte, c->ule, c->ev.rc);
 	if (c->link_op) /* else it has been answered */
-		cassini_tgt_reply(c->dom, c->peer, c->handle, &c->ev, NULL);
+		copy_reply(c);
 	copy_free(c);
 }
 
@@ -224,11 +238,16 @@ static void put_finish_ordered(struct cassini_pte *pte)
 
 static void get_finish(struct cassini_copy *c)
 {
-	if (!c->pte->closing)
+	/* the rendezvous has ended, and its number may be another's */
+	bool is_late = c->is_rdzv_source && !is_heard(c);
+
+	if (is_late && c->has_slot)
+		cassini_eq_unclaim(c->pte->eq);
+	else if (!is_late && !c->pte->closing)
 		cassini_tgt_report(c->le, &c->ev, c->ev.mlength, c->has_slot);
 	if (!c->is_answered)
-		cassini_tgt_reply(c->dom, c->peer, c->handle, &c->ev, NULL);
-	if (c->is_rdzv_source)
+		copy_reply(c);
+	if (c->is_rdzv_source && !is_late)
 		cassini_ini_got(c->dom, c->peer, 0, c->get_bits);
 	copy_free(c);
 }
@@ -237,7 +256,8 @@ static void rget_finish(struct cassini_copy *c)
 {
 	if (!c->pte->closing)
 		cassini_tgt_report(c->le, &c->ev, (uint64_t)c->eager_len + c->len, c->has_slot);
-	rget_done(c->dom, c->peer, c->handle, c->get_bits, c->len, c->ev.rc);
+	if (is_heard(c))
+		rget_done(c->dom, c->peer, c->handle, c->get_bits, c->len, c->ev.rc);
 	copy_free(c);
 }
 
@@ -274,7 +294,7 @@ static void copy_finish(struct cassini_copy *c, int status)
 		get_finish(c);
 	} else if (c->is_ordered) {
 		/* answered now: whoever asked may be gone by the time its event may be made */
-		cassini_tgt_reply(c->dom, c->peer, c->handle, &c->ev, NULL);
+		copy_reply(c);
 		c->link_op = 0;
 		c->is_done = true;
 		put_finish_ordered(c->pte);
@@ -351,8 +371,8 @@ void cassini_copy_left(struct cassini_work *work)
 {
 	struct cassini_copy *c = container_of(work, struct cassini_copy, work);
 
-	if (c->link_op == LINK_PUT && !c->is_answered && c->life == c->peer->life && cassini_owe_has_room(c->peer))
-		c->is_answered = !cassini_tgt_reply(c->dom, c->peer, c->handle, &c->ev, NULL);
+	if (c->link_op == LINK_PUT && !c->is_answered && cassini_owe_has_room(c->peer))
+		c->is_answered = !copy_reply(c);
 }
 
 int cassini_tgt_kick(struct cassini_dom *dom)
@@ -447,6 +467,7 @@ void cassini_tgt_orphan(struct cassini_pte *pte)
  */
 void cassini_rget_start(const struct cassini_rget_src *src, struct cassini_le *le, const struct cassini_event *ev, uint64_t offset, uint32_t mlength)
 {
+	bool is_there = src->peer && src->life == src->peer->life;
 	uint32_t eager_len = MIN(ev->mlength, mlength);
 	struct cassini_event end = *ev;
 	struct cassini_copy *c;
@@ -455,10 +476,10 @@ void cassini_rget_start(const struct cassini_rget_src *src, struct cassini_le *l
 	end.mlength = mlength - eager_len;
 	end.auto_unlinked = false;
 	end.start = cassini_le_place(le, offset + eager_len);
-	if (!src->peer || !cassini_copy_reserve(le->pte)) {
-		end.rc = src->peer ? CASSINI_RC_NO_SPACE : CASSINI_RC_CANCELED;
+	if (!is_there || !cassini_copy_reserve(le->pte)) {
+		end.rc = is_there ? CASSINI_RC_NO_SPACE : src->peer ? CASSINI_RC_UNDELIVERABLE : CASSINI_RC_CANCELED;
 		cassini_tgt_report(le, &end, 0, false);
-		if (src->peer)
+		if (is_there)
 			rget_done(src->dom, src->peer, src->handle, src->get_bits, 0, end.rc);
 		return;
 	}
@@ -479,7 +500,8 @@ void cassini_rget_start(const struct cassini_rget_src *src, struct cassini_le *l
 void cassini_tgt_append_hit(struct cassini_le *le, struct cassini_ule *ule, uint64_t offset, uint32_t mlength, bool auto_unlinked)
 {
 	struct cassini_peer *peer = ule->peer;
-	struct cassini_rget_src src = {peer ? peer->dom : NULL, peer, ule->handle, ule->region, ule->get_bits};
+	struct cassini_rget_src src = {
+		peer ? peer->dom : NULL, peer, ule->life, ule->handle, ule->region, ule->get_bits};
 	struct cassini_event ev = ule->ev;
 
 	/* GET_OVERFLOW and the others follow in the same order */

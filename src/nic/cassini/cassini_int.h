@@ -535,6 +535,7 @@ struct cassini_ule {
 	struct mt_node mt;                /* tag = match bits, src = initiator */
 	struct cassini_event ev;          /* the PUT as it came: what PUT_OVERFLOW will repeat */
 	struct cassini_peer *peer;
+	uint32_t life;                    /* of the peer */
 	uint64_t get_bits;                /* rendezvous */
 	uint32_t handle, region;          /* of the initiator: rendezvous */
 	struct cassini_le *claimed;       /* appended entry that took it while its data was still landing */
@@ -715,6 +716,7 @@ void cassini_copy_chain(struct cassini_copy *c);
 struct cassini_rget_src {
 	struct cassini_dom *dom;
 	struct cassini_peer *peer;
+	uint32_t life; /* of it: from who has its address by then nothing is fetched */
 	uint32_t handle, region;
 	uint64_t get_bits;
 };

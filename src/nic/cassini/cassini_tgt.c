@@ -206,6 +206,7 @@ static void header_fill(struct arrival *a, bool is_landing)
 
 	ule->ev = *a->ev;
 	ule->peer = a->peer;
+	ule->life = a->peer->life;
 	ule->get_bits = a->pkt->get_bits;
 	ule->handle = a->pkt->handle;
 	ule->region = a->pkt->region;
@@ -306,7 +307,8 @@ static int put_bulk(struct arrival *a)
 
 static int rput(struct arrival *a)
 {
-	struct cassini_rget_src src = {a->dom, a->peer, a->pkt->handle, a->pkt->region, a->pkt->get_bits};
+	struct cassini_rget_src src = {
+		a->dom, a->peer, a->peer->life, a->pkt->handle, a->pkt->region, a->pkt->get_bits};
 	uint32_t eager_len = MIN(a->pkt->payload_len, a->hit.mlength);
 
 	if (unlikely(!deposit(a, eager_len, false)))
