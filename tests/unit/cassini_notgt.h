@@ -69,7 +69,7 @@ void cassini_tgt_get_event(struct cassini_dom *dom, uint32_t initiator, uint64_t
 	g_tgt.get_rc = rc;
 }
 
-void cassini_copy_left(struct cassini_work *work) { (void)work; }
+void cassini_copy_left(void *ctx, void *cookie) { (void)ctx, (void)cookie; }
 
 int cassini_tgt_kick(struct cassini_dom *dom)
 {

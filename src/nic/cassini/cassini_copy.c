@@ -367,10 +367,12 @@ static void on_bulk(struct cassini_work *work, int status)
  * trip more. If they cannot be placed there its adapter knows (link_region_is_spoilt()), and we are told by the end.
  * Until then both the answer and the copy are owed, so where that leaves too little room for others the end answers.
  */
-void cassini_copy_left(struct cassini_work *work)
+void cassini_copy_left(void *ctx, void *cookie)
 {
+	struct cassini_work *work = cookie;
 	struct cassini_copy *c = container_of(work, struct cassini_copy, work);
 
+	(void)ctx;
 	if (c->link_op == LINK_PUT && !c->is_answered && cassini_owe_has_room(c->peer))
 		c->is_answered = !copy_reply(c);
 }

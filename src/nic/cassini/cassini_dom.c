@@ -517,13 +517,8 @@ static void on_bulk(void *ctx, void *cookie, int status)
 	w->on_bulk(w, status);
 }
 
-static void on_bulk_left(void *ctx, void *cookie)
-{
-	cassini_copy_left(cookie);
-}
-
 static const struct link_ops dom_link_ops = {
-	.on_frame = on_frame, .on_sent = on_sent, .on_bulk = on_bulk, .on_bulk_left = on_bulk_left,
+	.on_frame = on_frame, .on_sent = on_sent, .on_bulk = on_bulk, .on_bulk_left = cassini_copy_left,
 	.on_lost = cassini_lost, .on_gone = cassini_gone};
 
 /* Is there anything beside the link? One question, for that is nearly never so. */

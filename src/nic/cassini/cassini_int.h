@@ -708,8 +708,8 @@ bool cassini_copy_reserve(struct cassini_pte *pte);
 /** cassini_copy_new() - One that has been reserved; it refers to @le and claims a slot for @ev. cassini_copy_start(): do not look at it afterwards. */
 struct cassini_copy *cassini_copy_new(struct cassini_dom *dom, struct cassini_peer *peer, struct cassini_le *le, const struct cassini_event *ev);
 void cassini_copy_start(struct cassini_copy *c);
-/** cassini_copy_left() - The last byte of the copy behind @work has left for another host. */
-void cassini_copy_left(struct cassini_work *work);
+/** cassini_copy_left() - link_ops.on_bulk_left. */
+void cassini_copy_left(void *ctx, void *cookie);
 /** cassini_copy_chain() - The same when all earlier ones of its peer's chain have ended. */
 void cassini_copy_chain(struct cassini_copy *c);
 /* Whose memory a rendezvous comes from; peer is NULL if that Domain is closed. */

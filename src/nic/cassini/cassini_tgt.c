@@ -37,9 +37,9 @@ struct arrival {
 };
 
 /*
- * Some functions get a constant @is_simple: a Put without flags, in one piece, for an entry that takes just one, and is
- * used up by it, of a PTE that asks for nothing else. cassini_tgt_entry() has asked all at once what they would ask one
- * by one.
+ * Some functions get a constant @is_admitted: cassini_tgt_entry() has let it in, as a Put without flags, in one piece,
+ * for an entry that takes just one, and is used up by it, of a PTE that asks for nothing else, and has asked all at
+ * once what they would ask one by one.
  */
 #define FOLDED static inline __attribute__((always_inline))
 
@@ -72,24 +72,24 @@ static __attribute__((cold)) void match_report(const struct arrival *a)
 	cassini_eq_push(a->pte->eq, &match, false);
 }
 
-FOLDED void event_fill(struct arrival *a, bool is_simple)
+FOLDED void event_fill(struct arrival *a, bool is_admitted)
 {
 	const struct cassini_pkt_in *pkt = a->pkt;
-	bool is_rdzv = !is_simple && pkt->op == CASSINI_PKT_RPUT;
+	bool is_rdzv = !is_admitted && pkt->op == CASSINI_PKT_RPUT;
 
 	*a->ev = (struct cassini_event){
-		.type = is_simple ? (uint8_t)CASSINI_EV_PUT : kinds[pkt->op].event,
+		.type = is_admitted ? (uint8_t)CASSINI_EV_PUT : kinds[pkt->op].event,
 		.rc = CASSINI_RC_OK,
 		.ptl_list = a->hit.list,
 		.rendezvous = is_rdzv,
 		.get_issued = is_rdzv && a->hit.list == CASSINI_PRIORITY && !a->pte->opts.no_rget,
 		.auto_unlinked = a->hit.auto_unlinked,
-		.rendezvous_id = is_simple ? 0 : pkt->rendezvous_id,
+		.rendezvous_id = is_admitted ? 0 : pkt->rendezvous_id,
 		.state = 0, /* to name them all is quicker than to zero the rest */
 		.sc_reason = 0,
 		.nic_auto = false,
-		.atomic_op = is_simple ? 0 : pkt->amo.op,
-		.atomic_type = is_simple ? 0 : pkt->amo.type,
+		.atomic_op = is_admitted ? 0 : pkt->amo.op,
+		.atomic_type = is_admitted ? 0 : pkt->amo.type,
 		.vni = a->dom->vni,
 		.initiator = pkt->initiator,
 		.mlength = a->hit.mlength,
@@ -101,7 +101,7 @@ FOLDED void event_fill(struct arrival *a, bool is_simple)
 		.start = cassini_le_place(a->hit.le, a->hit.offset),
 		.dom = a->dom,
 	};
-	if (!is_simple && unlikely(a->pte->opts.en_event_match))
+	if (!is_admitted && unlikely(a->pte->opts.en_event_match))
 		match_report(a);
 }
 
@@ -229,9 +229,9 @@ static __attribute__((noinline)) void report_later(struct arrival *a)
 }
 
 /* Its bytes are in place. */
-FOLDED int put_done(struct arrival *a, bool is_simple)
+FOLDED int put_done(struct arrival *a, bool is_admitted)
 {
-	if (is_simple)
+	if (is_admitted)
 		return 0; /* cassini_tgt_put() goes on */
 	if (unlikely(a->hit.ule))
 		header_fill(a, false);
@@ -243,11 +243,11 @@ FOLDED int put_done(struct arrival *a, bool is_simple)
 }
 
 /* The operation fails: its event says so, and so does the acknowledgement. */
-FOLDED int fail(struct arrival *a, uint8_t rc, bool is_simple)
+FOLDED int fail(struct arrival *a, uint8_t rc, bool is_admitted)
 {
 	a->ev->rc = rc;
 	a->ev->rendezvous = a->ev->get_issued = false;
-	if (!is_simple && unlikely(a->hit.ule)) {
+	if (!is_admitted && unlikely(a->hit.ule)) {
 		header_fill(a, false);
 		cassini_ule_free(a->pte, a->hit.ule);
 	}
@@ -260,9 +260,9 @@ FOLDED int fail(struct arrival *a, uint8_t rc, bool is_simple)
  * the shortest Puts of a receive, too, would cost them 3 % of their instructions: it is the program's own, no region
  * that peers choose from. Return: it is there.
  */
-FOLDED bool deposit(struct arrival *a, uint32_t len, bool is_simple)
+FOLDED bool deposit(struct arrival *a, uint32_t len, bool is_admitted)
 {
-	if (is_simple && likely(len <= COPY_SMALL_MAX)) {
+	if (is_admitted && likely(len <= COPY_SMALL_MAX)) {
 		copy_bytes(a->ev->start, a->frame->seg[0].p + a->pkt->hdr_len, len);
 		return true;
 	}
@@ -272,12 +272,12 @@ FOLDED bool deposit(struct arrival *a, uint32_t len, bool is_simple)
 	return true;
 }
 
-FOLDED int put(struct arrival *a, bool is_simple)
+FOLDED int put(struct arrival *a, bool is_admitted)
 {
-	if (unlikely(!deposit(a, a->hit.mlength, is_simple)))
-		return fail(a, CASSINI_RC_NO_TRANSLATION, is_simple);
+	if (unlikely(!deposit(a, a->hit.mlength, is_admitted)))
+		return fail(a, CASSINI_RC_NO_TRANSLATION, is_admitted);
 	a->stats->rx_bytes += a->hit.mlength;
-	return put_done(a, is_simple);
+	return put_done(a, is_admitted);
 }
 
 static int put_bulk(struct arrival *a)
@@ -483,12 +483,12 @@ static uint8_t match(struct arrival *a)
 	return a->hit.le ? CASSINI_RC_OK : a->hit.rc;
 }
 
-FOLDED void hit_count(const struct arrival *a, bool is_simple)
+FOLDED void hit_count(const struct arrival *a, bool is_admitted)
 {
 	struct cassini_stats *stats = a->stats;
 
 	stats->priority_hits += a->hit.list == CASSINI_PRIORITY;
-	if (is_simple)
+	if (is_admitted)
 		return;
 	stats->plec_hits += !a->pte->opts.is_matching;
 	stats->overflow_hits += a->hit.list == CASSINI_OVERFLOW;
@@ -507,9 +507,9 @@ static int (*const rows[CASSINI_PKT_NUM])(struct arrival *a) = {
 };
 
 /* It has its entry, and its place there. */
-FOLDED int perform(struct arrival *a, bool is_simple)
+FOLDED int perform(struct arrival *a, bool is_admitted)
 {
-	if (!is_simple && unlikely(a->hit.le->length == UINT64_MAX && a->hit.mlength)) {
+	if (!is_admitted && unlikely(a->hit.le->length == UINT64_MAX && a->hit.mlength)) {
 		a->source = a->pkt->op == CASSINI_PKT_GET ? source_of(a) : NULL;
 		if (!a->source) {
 			if (a->hit.ule)
@@ -519,9 +519,9 @@ FOLDED int perform(struct arrival *a, bool is_simple)
 		if (a->source->region) /* software asks: what was sent ahead has gone by */
 			link_offer_missed(a->dom->port, a->peer->link, a->source->region);
 	}
-	hit_count(a, is_simple);
-	event_fill(a, is_simple);
-	return is_simple ? put(a, true) : rows[a->pkt->op](a);
+	hit_count(a, is_admitted);
+	event_fill(a, is_admitted);
+	return is_admitted ? put(a, true) : rows[a->pkt->op](a);
 }
 
 /* May it come in, and is there room for what it will lead to? Return: 0; else the verdict. */

@@ -250,8 +250,8 @@ void efanic_commit(struct efanic_qp *qp, struct efanic_dst *dst, uint8_t *buf, u
 		   bool may_wait);
 /** efanic_dst_source() - link_peer_source() of its peer. */
 struct quota_source *efanic_dst_source(const struct efanic_dst *dst);
-/** efanic_dst_is_direct() - Is @dst on this host and its memory within reach of RDMA without packets? */
-bool efanic_dst_is_direct(const struct efanic_dst *dst);
+/** efanic_dst_shares_memory() - Is @dst on this host and its memory within reach of RDMA without packets? */
+bool efanic_dst_shares_memory(const struct efanic_dst *dst);
 /** efanic_doorbell() - Start what was posted; once per batch. */
 void efanic_doorbell(struct efanic_qp *qp);
 /** efanic_sq_free() - Send work requests that can be posted now. */

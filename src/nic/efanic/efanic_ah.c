@@ -363,7 +363,7 @@ struct quota_source *efanic_dst_source(const struct efanic_dst *dst)
 	return dst->peer ? link_peer_source(dst->peer) : NULL;
 }
 
-bool efanic_dst_is_direct(const struct efanic_dst *dst)
+bool efanic_dst_shares_memory(const struct efanic_dst *dst)
 {
 	return link_bulk_is_direct(dst->peer);
 }

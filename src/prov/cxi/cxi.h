@@ -365,7 +365,7 @@ struct cxi_txc {
 	struct cxi_ep *ep;               /* whose it is; NULL: shared */
 	struct cassini_cmdq *cmdq;
 	/* whose sends the context has no reason to remember: cxi_txc_gate(); NULL: all are */
-	const struct cxi_ep *direct;
+	const struct cxi_ep *forgets_of;
 	uint64_t send_seq;               /* of the latest send */
 	uint32_t used, max;              /* operations outstanding, tx_attr.size */
 	struct fid_stx stx;              /* a shared context's fid */
@@ -537,11 +537,12 @@ struct cxi_rxc {
 	uint32_t buf_posted[2], buf_cnt[2];
 	bool buf_short[2];               /* a buffer could not be posted: try again */
 	bool closing;
-	bool is_plain;                   /* not closing; of one endpoint, no counter, unknown senders are not told of */
+	/* receives may end in cxi_rx_show(): not closing, of one endpoint, no counter, none told of unknown senders */
+	bool ends_shown;
 	bool is_soft;                    /* went to software matching, for good */
 	bool preempts;                   /* hybrid: posting a receive may be the reason to */
 	/* the adapter matches, and nothing is to be looked at before a receive is appended: cxi_rxc_gate() */
-	bool is_direct;
+	bool is_clear;
 	bool has_replay;                 /* receives that were refused wait to be posted again, in order: cxi_fc.c */
 	struct cxi_form form[2]; /* [tagged] */
 	uint64_t data_bit;	 /* of match bits: there is FI_REMOTE_CQ_DATA */

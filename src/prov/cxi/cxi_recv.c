@@ -531,14 +531,14 @@ void cxi_rx_on_event(struct cxi_req *req, const struct cassini_event *ev)
 
 /*
  * A plain Put has met the entry of a receive. If it is whole, and nothing but the completion remains to be done, which
- * the receive and its context were asked when they were made (is_plain), it is done here.
+ * the receive and its context were asked when they were made (ends_shown), it is done here.
  */
 bool cxi_rx_show(const struct cassini_event *ev)
 {
 	struct cxi_rx *rx = container_of((struct cxi_req *)(uintptr_t)ev->user_ptr, struct cxi_rx, req);
 	struct cxi_rxc *r = rx->rxc;
 
-	if (unlikely(ev->mlength != ev->rlength || !rx->is_plain || !r->is_plain))
+	if (unlikely(ev->mlength != ev->rlength || !rx->ends_shown || !r->ends_shown))
 		return false;
 	complete(rx, r->ep, ev, ev->mlength, cxi_rx_source(r->ep, ev->initiator, ev->vni), 0, NULL);
 	cxi_rx_unpost(rx);
@@ -613,7 +613,7 @@ static inline __attribute__((always_inline)) struct cxi_rx *rx_get(struct cxi_ep
 	rx->tagged = a->tagged;
 	rx->multi = is_multi;
 	rx->unlinked = rx->canceled = rx->is_discard = rx->is_stalled = false;
-	rx->is_plain = !is_multi && !a->done;
+	rx->ends_shown = !is_multi && !a->done;
 	rx->match_id = m->id;
 	rx->buf = a->buf;
 	rx->len = a->len;
@@ -693,7 +693,7 @@ static inline __attribute__((always_inline)) ssize_t recv_common(struct cxi_ep *
 
 	if (unlikely(ret))
 		return ret;
-	if (unlikely(!r->is_direct || a->flags & (FI_PEEK | FI_CLAIM | FI_DISCARD | FI_MULTI_RECV)))
+	if (unlikely(!r->is_clear || a->flags & (FI_PEEK | FI_CLAIM | FI_DISCARD | FI_MULTI_RECV)))
 		return recv_rest(ep, (struct cxi_recv_args){.buf = a->buf,
 							    .len = a->len,
 							    .src = a->src,

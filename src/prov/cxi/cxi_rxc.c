@@ -98,7 +98,7 @@ int cxi_rxc_open(struct cxi_domain *d, struct cxi_ep *ep, unsigned idx, size_t s
 	r->idx = (uint8_t)idx;
 	r->is_rnr = ep->is_rnr;
 	/* a counter may start deferred work, which is not for the middle of a poll */
-	r->is_plain = ep->kind != CXI_SRX && !ep->source_err && !ep->kit.cntr[KIT_CNTR_RECV];
+	r->ends_shown = ep->kind != CXI_SRX && !ep->source_err && !ep->kit.cntr[KIT_CNTR_RECV];
 	r->mode = r->is_rnr ? CXI_MATCH_HARDWARE : cxi_match_mode(d);
 	r->max = (uint32_t)size;
 	r->tclass = get_tclass(d, ep->tclass);
@@ -188,7 +188,7 @@ void cxi_rxc_close(struct cxi_rxc *r)
 	if (!r)
 		return;
 	r->closing = true; /* from here on nothing completes */
-	r->is_plain = false;
+	r->ends_shown = false;
 	cassini_cmdq_close(r->cmdq);
 	cassini_pte_close(r->pte);
 	if (r->eq)

@@ -29,7 +29,7 @@ struct cxi_rx {
 	SLIST_ENTRY(cxi_rx) rest; /* rxc->resting */
 	uint8_t state;		  /* enum cxi_rx_state */
 	bool tagged, multi, unlinked, canceled, is_discard, is_stalled;
-	bool is_plain; /* one message, told by the queue alone */
+	bool ends_shown; /* in cxi_rx_show(), if its context allows that: one message, told by the queue alone */
 	uint8_t *buf;
 	size_t len;
 	uint64_t match_bits, ignore;
@@ -60,7 +60,7 @@ static_assert(offsetof(struct cxi_rx, used) <= 2 * CACHE_LINE, "two lines");
 static inline void cxi_rxc_gate(struct cxi_rxc *r)
 {
 	/* what software took over is older than all that the adapter has; a receive that waits, than all that follow */
-	r->is_direct = r->state == CXI_RXC_ENABLED && !r->preempts && !r->has_replay && !mt_unexp_cnt(&r->sw_unexp);
+	r->is_clear = r->state == CXI_RXC_ENABLED && !r->preempts && !r->has_replay && !mt_unexp_cnt(&r->sw_unexp);
 }
 
 /* A message that software holds: its bytes are still where the adapter put them. */

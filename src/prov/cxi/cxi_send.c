@@ -242,14 +242,15 @@ static inline bool ends_at_once(const struct kit_cq *cq, const struct cxi_txc *t
 
 /*
  * Is nothing of a message left to remember once it is posted? If it makes no completion, or an early one, only its
- * failure is heard of again, by cxi_send_lost(). What the context has to say is in t->direct. @cq: where its completion
- * goes, if it makes one; @is_plain: and that is all that is asked of it.
+ * failure is heard of again, by cxi_send_lost(). What the context has to say is in t->forgets_of. @cq: where its
+ * completion goes, if it makes one; @is_plain: and that is all that is asked of it.
  */
 static inline bool is_forgotten(const struct cxi_ep *ep, const struct cxi_txc *t, const struct cxi_send_args *a,
 				enum cxi_proto proto, const struct kit_cq *cq, bool is_plain)
 {
-	return likely(proto != CXI_P_RDZV && t->direct == ep && !a->work && !(a->flags & (FI_FENCE | FI_MATCH_COMPLETE)) &&
-		      (is_plain || !ep->kit.cntr[KIT_CNTR_SEND]) && (!cq || ends_at_once(cq, t, a)));
+	return likely(proto != CXI_P_RDZV && t->forgets_of == ep && !a->work &&
+		      !(a->flags & (FI_FENCE | FI_MATCH_COMPLETE)) && (is_plain || !ep->kit.cntr[KIT_CNTR_SEND]) &&
+		      (!cq || ends_at_once(cq, t, a)));
 }
 
 /* One that is remembered, until its target has answered. By its parts: what send_common() has stays in registers. */

@@ -185,7 +185,7 @@ int cxi_tx_start(struct cxi_tx *tx, const struct cxi_work *work)
  */
 void cxi_txc_gate(struct cxi_txc *t)
 {
-	t->direct = t->ep && !t->fc && !t->ep->is_rnr ? t->ep : NULL;
+	t->forgets_of = t->ep && !t->fc && !t->ep->is_rnr ? t->ep : NULL;
 }
 
 int cxi_txc_open(struct cxi_domain *d, const struct cxi_key *key, uint32_t tclass, size_t size, struct cxi_txc **out)

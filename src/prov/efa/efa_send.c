@@ -100,7 +100,7 @@ static __attribute__((noinline)) ssize_t send_borrowed(struct efa_peer *peer, co
 	}
 	ret = efa_tx_start(tx);
 	/* the receiver of a long one reads it from us: a row of them must not leave the first unanswered */
-	if (!ret && len >= EFA_LOCAL_MIN_READ && efanic_dst_is_direct(peer->dst) && !(cq && kit_cq_is_behind(cq)))
+	if (!ret && len >= EFA_LOCAL_MIN_READ && efanic_dst_shares_memory(peer->dst) && !(cq && kit_cq_is_behind(cq)))
 		efa_ep_progress(&ep->kit);
 	return ret;
 }

@@ -520,7 +520,7 @@ static int start_msg(struct efa_tx *tx)
 		if (ret != EFA_ZCPY_NOT)
 			return ret;
 	}
-	direct = in.len >= EFA_LOCAL_MIN_READ && in.peer_hs && efanic_dst_is_direct(peer->dst);
+	direct = in.len >= EFA_LOCAL_MIN_READ && in.peer_hs && efanic_dst_shares_memory(peer->dst);
 	if (direct)
 		in.min_read = MIN(in.min_read, (uint64_t)EFA_LOCAL_MIN_READ);
 	if (unlikely(in.len >= in.min_read) && in.peer_hs) {

@@ -433,7 +433,7 @@ static void rnr_append_later(struct cxi_rx *rx, struct fc *f, uint8_t rc)
 
 	if (!rx->first_ns)
 		rx->first_ns = now;
-	rx->is_plain = false; /* so that no end forgets to make it as new */
+	rx->ends_shown = false; /* so that no end forgets to make it as new */
 	if (now - rx->first_ns >= (uint64_t)rx->rxc->domain->params.rnr_append_retry_timeout_us * 1000) {
 		give_up(rx, rc);
 		return;
