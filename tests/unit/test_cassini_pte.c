@@ -285,23 +285,19 @@ static void cassini_append__more_hits_than_slots(void **state)
 	tf_close();
 }
 
-static struct cassini_le *append_once(void *start, uint32_t len, uint64_t bits, uint64_t user_ptr)
+static struct cassini_le *append_plain(void *start, uint32_t len, uint64_t bits, uint64_t user_ptr)
 {
-	return cassini_append_once(g_tf.pte, &(struct cassini_once){.start = start,
-								    .length = len,
-								    .match_id = CASSINI_MATCH_ID_ANY,
-								    .match_bits = bits,
-								    .user_ptr = user_ptr});
+	return tf_append(CASSINI_PRIORITY, TF_RECV | CASSINI_LE_EVENT_UNLINK_DISABLE, start, len, bits, user_ptr);
 }
 
 /* It makes no event, so it needs no slot for one. */
-static void cassini_append_once__eq_full(void **state)
+static void cassini_append__of_a_plain_entry_and_eq_full(void **state)
 {
 	tf_open(TF_MATCHING, 1, 100);
 	tf_append(CASSINI_PRIORITY, TF_RECV, g_tf_dst, 8, 1, 1);
 	assert_int_equal(tf_put(1, g_data, 4), 0);
 	assert_int_equal(cassini_eq_free(g_tf.eq), 0);
-	assert_non_null(append_once(g_tf_dst, 8, 2, 2));
+	assert_non_null(append_plain(g_tf_dst, 8, 2, 2));
 	tf_event(CASSINI_EV_PUT, CASSINI_RC_OK);
 	assert_int_equal(tf_put(2, g_data, 4), 0);
 	assert_int_equal(tf_event(CASSINI_EV_PUT, CASSINI_RC_OK).user_ptr, 2);
@@ -327,7 +323,7 @@ static bool on_show(const struct cassini_event *ev)
 
 static void put_shown(uint64_t user_ptr)
 {
-	assert_non_null(append_once(g_tf_dst, 8, 1, user_ptr));
+	assert_non_null(append_plain(g_tf_dst, 8, 1, user_ptr));
 	assert_int_equal(tf_put(1, g_data, 4), 0);
 }
 
@@ -369,17 +365,18 @@ static void cassini_pte_show__in_order(void **state)
 }
 
 /* Entries that have ended take nothing of what the service allows, and no trace of them is in who comes after them. */
-static void cassini_append_once__after_entries_of_other_kinds(void **state)
+static void cassini_append__after_entries_of_other_kinds(void **state)
 {
 	struct cassini_le *le, *first;
 
 	tf_open(TF_MATCHING, 32, 1);
 	for (unsigned i = 0; i < 3; i++) {
-		le = append_once(g_tf_dst, 8, 1, 1);
+		le = append_plain(g_tf_dst, 8, 1, 1);
 		first = i ? first : le;
 		assert_ptr_equal(le, first);
 		assert_true(le->is_once);
-		assert_null(append_once(g_tf_dst, 8, 1, 1)); /* one is all that there may be */
+		assert_null(append_plain(g_tf_dst, 8, 1, 1)); /* one is all that there may be */
+		tf_event(CASSINI_EV_LINK, CASSINI_RC_NO_SPACE);
 		assert_int_equal(tf_put(1, g_data, 4), 0);
 		assert_true(tf_event(CASSINI_EV_PUT, CASSINI_RC_OK).auto_unlinked);
 		assert_int_equal(cassini_invalidate(g_tf.pte, le), -ENOENT);
@@ -407,7 +404,7 @@ static void cassini_append_once__after_entries_of_other_kinds(void **state)
 		tf_event(CASSINI_EV_UNLINK, CASSINI_RC_OK);
 
 		/* a receive that took the bytes of a rendezvous, and so did not end as a plain one */
-		assert_non_null(append_once(g_tf_dst, 100, 4, 4));
+		assert_non_null(append_plain(g_tf_dst, 100, 4, 4));
 		assert_int_equal(tf_rput(4, 100, 10), 0);
 		tf_event(CASSINI_EV_PUT, CASSINI_RC_OK);
 		tf_bulk_end(0);
@@ -705,9 +702,9 @@ int main(void)
 		cmocka_unit_test(cassini_append__bad_attributes),
 		cmocka_unit_test(cassini_append__eq_without_slots),
 		cmocka_unit_test(cassini_append__more_hits_than_slots),
-		cmocka_unit_test(cassini_append_once__eq_full),
+		cmocka_unit_test(cassini_append__of_a_plain_entry_and_eq_full),
 		cmocka_unit_test(cassini_pte_show__in_order),
-		cmocka_unit_test(cassini_append_once__after_entries_of_other_kinds),
+		cmocka_unit_test(cassini_append__after_entries_of_other_kinds),
 		cmocka_unit_test(cassini_search__more_hits_than_slots),
 		cmocka_unit_test(cassini_search__deleting_waits_for_what_lands),
 		cmocka_unit_test(cassini_unlink__after_the_last_event),

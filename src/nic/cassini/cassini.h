@@ -460,10 +460,10 @@ int cassini_pte_open(struct cassini_lni *lni, struct cassini_eq *eq, const struc
  */
 void cassini_pte_close(struct cassini_pte *pte);
 /**
- * cassini_pte_show() - From now on PUT events of plain Puts in one frame, for entries of cassini_append_once() or their
- * like, are shown to @fn before they become events, in order with those, unless it is the adapter thread that polls.
- * The entry is used up by then. Return of @fn: true: it has had it; false: it wants an event. Called in a poll of the
- * Domain; may do nothing with the adapter.
+ * cassini_pte_show() - From now on PUT events of plain Puts in one frame, for plain entries (cassini_append()), are shown
+ * to @fn before they become events, in order with those, unless it is the adapter thread that polls. The entry is used
+ * up by then. Return of @fn: true: it has had it; false: it wants an event. Called in a poll of the Domain; may do
+ * nothing with the adapter.
  */
 void cassini_pte_show(struct cassini_pte *pte, bool (*fn)(const struct cassini_event *ev));
 void *cassini_pte_user(const struct cassini_pte *pte);
@@ -506,21 +506,10 @@ struct cassini_le_attr {
  * disabled; failures are always reported by a LINK event: NO_SPACE (no LE left), PTLTE_SW_MANAGED, PT_DISABLED.
  * @le: out, may be NULL: the entry, valid until the event that unlinks it; NULL if it never got linked.
  * Return: 0; -EAGAIN the EQ has no slot for what may follow, nothing happened; -EINVAL (logged).
+ * What most entries are (PRIORITY; MANAGE_LOCAL, OP_PUT, USE_ONCE; no LINK event) needs no slot where no unexpected
+ * header is: it makes no event.
  */
 int cassini_append(struct cassini_pte *pte, const struct cassini_le_attr *attr, struct cassini_le **le);
-/* What most entries are: PRIORITY; MANAGE_LOCAL, OP_PUT, USE_ONCE, UNRESTRICTED_*_RO; no LINK and no UNLINK event. */
-struct cassini_once {
-	void *start;
-	uint32_t length;
-	uint64_t match_bits, ignore_bits;
-	uint64_t user_ptr;
-	uint32_t match_id;
-};
-/**
- * cassini_append_once() - cassini_append() of such an entry, which needs no slot of the event queue: it makes no event.
- * Return: NULL: nothing happened, cassini_append() knows more.
- */
-struct cassini_le *cassini_append_once(struct cassini_pte *pte, const struct cassini_once *once);
 /**
  * cassini_unlink() - UNLINK event: OK, or ENTRY_NOT_FOUND if it was used up first. @user_ptr and @list name the entry.
  * 0; -EAGAIN.

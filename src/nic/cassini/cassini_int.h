@@ -608,8 +608,18 @@ struct cassini_hit {
 void cassini_match(struct cassini_pte *pte, const struct cassini_pkt_in *pkt, struct cassini_hit *hit);
 /** cassini_le_new() - An entry as @attr says, not listed. NULL: no LE left. */
 struct cassini_le *cassini_le_new(struct cassini_pte *pte, const struct cassini_le_attr *attr);
-/** cassini_le_once() - The same for what @once says. */
-struct cassini_le *cassini_le_once(struct cassini_pte *pte, const struct cassini_once *once);
+/* What is asked of a plain entry, and what may be asked of it besides. */
+#define CASSINI_ONCE_FLAGS (CASSINI_LE_MANAGE_LOCAL | CASSINI_LE_OP_PUT | CASSINI_LE_USE_ONCE)
+#define CASSINI_ONCE_MAYBE \
+	(CASSINI_LE_EVENT_LINK_DISABLE | CASSINI_LE_EVENT_UNLINK_DISABLE | CASSINI_LE_UNRESTRICTED_BODY_RO | \
+	 CASSINI_LE_UNRESTRICTED_END_RO)
+static inline bool cassini_is_once(const struct cassini_le_attr *attr)
+{
+	return (attr->flags & ~(uint32_t)CASSINI_ONCE_MAYBE) == CASSINI_ONCE_FLAGS && attr->list == CASSINI_PRIORITY &&
+	       attr->length != UINT64_MAX;
+}
+/** cassini_le_once() - The same for a plain one. */
+struct cassini_le *cassini_le_once(struct cassini_pte *pte, const struct cassini_le_attr *attr);
 /** cassini_le_link(), cassini_le_unlink() - Into its list, behind all others; out of it (freed unless busy). */
 void cassini_le_link(struct cassini_le *le);
 void cassini_le_unlink(struct cassini_le *le);

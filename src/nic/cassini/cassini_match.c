@@ -26,15 +26,6 @@ static struct cassini_le *le_of(struct mt_node *n)
 
 /* --- entries --- */
 
-/* What is asked of a plain entry, and what may be asked of it besides. */
-#define ONCE_FLAGS (CASSINI_LE_MANAGE_LOCAL | CASSINI_LE_OP_PUT | CASSINI_LE_USE_ONCE)
-#define ONCE_MAYBE (CASSINI_LE_EVENT_LINK_DISABLE | CASSINI_LE_EVENT_UNLINK_DISABLE | CASSINI_LE_UNRESTRICTED_BODY_RO | CASSINI_LE_UNRESTRICTED_END_RO)
-
-static bool is_once(const struct cassini_le_attr *attr)
-{
-	return (attr->flags & ~(uint32_t)ONCE_MAYBE) == ONCE_FLAGS && attr->list == CASSINI_PRIORITY && attr->length != UINT64_MAX;
-}
-
 /* What a plain entry does not say of itself, and the end of one does not change. */
 static void as_once(struct cassini_le *le, struct cassini_pte *pte)
 {
@@ -95,28 +86,18 @@ struct cassini_le *cassini_le_new(struct cassini_pte *pte, const struct cassini_
 	le_name(le, attr);
 	le->ct = attr->ct;
 	le->list = (uint8_t)attr->list;
-	le->is_once = is_once(attr);
+	le->is_once = cassini_is_once(attr);
 	return le;
 }
 
-/* Part of cassini_append_once(). */
+/* Part of cassini_append(). */
 inline __attribute__((always_inline)) struct cassini_le *cassini_le_once(struct cassini_pte *pte,
-									 const struct cassini_once *once)
+									 const struct cassini_le_attr *attr)
 {
-	const struct cassini_le_attr attr = {
-		.list = CASSINI_PRIORITY,
-		.flags = ONCE_FLAGS | ONCE_MAYBE,
-		.start = once->start,
-		.length = once->length,
-		.match_id = once->match_id,
-		.match_bits = once->match_bits,
-		.ignore_bits = once->ignore_bits,
-		.user_ptr = once->user_ptr,
-	};
 	struct cassini_le *le = le_get(pte);
 
 	if (likely(le != NULL))
-		le_name(le, &attr);
+		le_name(le, attr);
 	return le;
 }
 

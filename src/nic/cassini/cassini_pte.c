@@ -511,19 +511,21 @@ static void append_fail(struct cassini_pte *pte, const struct cassini_le_attr *a
 		cassini_pte_set(pte, CASSINI_PTE_SOFTWARE_MANAGED, CASSINI_SC_SM_APPEND_FAIL, true);
 }
 
-int cassini_append(struct cassini_pte *pte, const struct cassini_le_attr *attr, struct cassini_le **out)
+/* By value: cassini_append() has it in registers. */
+static __attribute__((noinline)) int append_rest(struct cassini_pte *pte, struct cassini_le_attr args,
+						 struct cassini_le **out)
 {
-	struct cassini_le *le;
+	const struct cassini_le_attr *attr = &args;
+	struct cassini_le *le, *unsaid;
 
-	lock_assert_held(nic_of(pte)->open.lock);
+	out = out ? out : &unsaid;
 	if (attr_check(pte, attr))
 		return -EINVAL;
 	if (pte->run.is_active || !cassini_eq_has_room(pte->eq, 1))
 		return -EAGAIN;
 	if (attr->list == CASSINI_PRIORITY && mt_unexp_cnt(&pte->ules) && !cassini_eq_has_room(pte->eq, APPEND_SLOTS + 1))
 		return -EAGAIN;
-	if (out)
-		*out = NULL;
+	*out = NULL;
 	if (pte->state == CASSINI_PTE_SOFTWARE_MANAGED && attr->list != CASSINI_REQUEST) {
 		link_event(pte, attr, CASSINI_RC_PTLTE_SW_MANAGED, false);
 		return 0;
@@ -537,31 +539,50 @@ int cassini_append(struct cassini_pte *pte, const struct cassini_le_attr *attr, 
 		if (!(attr->flags & CASSINI_LE_EVENT_LINK_DISABLE))
 			link_event(pte, attr, CASSINI_RC_OK, false);
 		cassini_le_link(le);
-		if (out)
-			*out = le;
+		*out = le;
 		return 0;
 	}
 	must(!run_begin(pte, APPEND_SLOTS));
 	le->busy++; /* the run's */
 	pte->run.le = le;
 	append_step(pte);
-	if (out && (le->linked || pte->run.le == le))
+	if (le->linked || pte->run.le == le)
 		*out = le;
 	return 0;
 }
 
-/* Called for each receive, from one place for each form: @once need not be in memory where it is folded into them. */
-inline struct cassini_le *cassini_append_once(struct cassini_pte *pte, const struct cassini_once *once)
+/*
+ * Called for each receive, and folded into that, where most of @attr is constant and need not be in memory: a plain
+ * entry that makes no event, and has nothing before it, is asked for nothing else.
+ */
+inline __attribute__((always_inline)) int cassini_append(struct cassini_pte *pte, const struct cassini_le_attr *attr,
+							 struct cassini_le **out)
 {
 	struct cassini_le *le;
 
 	lock_assert_held(nic_of(pte)->open.lock);
-	if (unlikely(!pte->is_clear || once->length > UINTPTR_MAX - (uintptr_t)once->start))
-		return NULL;
-	le = cassini_le_once(pte, once);
-	if (likely(le != NULL))
-		cassini_le_enlist(pte, CASSINI_PRIORITY, le);
-	return le;
+	if (likely(pte->is_clear && cassini_is_once(attr) && attr->flags & CASSINI_LE_EVENT_LINK_DISABLE &&
+		   attr->length <= UINTPTR_MAX - (uintptr_t)attr->start && attr->min_free <= MIN_FREE_MAX)) {
+		le = cassini_le_once(pte, attr);
+		if (likely(le != NULL)) {
+			cassini_le_enlist(pte, CASSINI_PRIORITY, le);
+			if (out)
+				*out = le;
+			return 0;
+		}
+	}
+	return append_rest(pte,
+			   (struct cassini_le_attr){.list = attr->list,
+						    .flags = attr->flags,
+						    .start = attr->start,
+						    .length = attr->length,
+						    .min_free = attr->min_free,
+						    .match_id = attr->match_id,
+						    .match_bits = attr->match_bits,
+						    .ignore_bits = attr->ignore_bits,
+						    .user_ptr = attr->user_ptr,
+						    .ct = attr->ct},
+			   out);
 }
 
 /* The entry is named twice, because @le may have been used up, and used again, since its owner learnt of it. */

@@ -33,8 +33,8 @@
  * An fi_tsend's life: do_send() and send_common() in cxi_send.c, cxi_select_proto(); then cassini_put(), and nobody
  * remembers it; or an operation is kept, by send_kept() and cxi_post(): its ACK event comes to cxi_drain(), then to
  * send_on_ack() in cxi_send.c, cxi_tx_done(), kit_cq_push(). A receive's: do_recv() in cxi_recv.c and
- * cassini_append_once(), or cxi_rx_append() and cassini_append(); its PUT is shown to cxi_rx_show(), or becomes an
- * event that comes to cxi_drain() and cxi_rx_on_event(); then complete() in cxi_recv.c, kit_cq_push().
+ * cassini_append(); its PUT is shown to cxi_rx_show(), or becomes an event that comes to cxi_drain() and
+ * cxi_rx_on_event(); then complete() in cxi_recv.c, kit_cq_push().
  */
 
 #define CXI_ADDR_LEN     8u

@@ -546,23 +546,33 @@ bool cxi_rx_show(const struct cassini_event *ev)
 	return true;
 }
 
-int cxi_rx_append(struct cxi_rx *rx)
+/* @rx, to whose @len bytes at @buf messages go that @m takes; these as the caller has them at hand. */
+static inline __attribute__((always_inline)) int append(struct cxi_rx *rx, struct cxi_rxc *r, void *buf, size_t len,
+							const struct cxi_match *m, bool is_multi)
 {
-	struct cassini_le_attr attr = {
+	const struct cassini_le_attr attr = {
 		.list = CASSINI_PRIORITY,
-		.flags = CASSINI_LE_MANAGE_LOCAL | CASSINI_LE_OP_PUT | CASSINI_LE_UNRESTRICTED_BODY_RO | CASSINI_LE_UNRESTRICTED_END_RO |
-			 CASSINI_LE_EVENT_LINK_DISABLE | CASSINI_LE_EVENT_UNLINK_DISABLE | (rx->multi ? 0 : CASSINI_LE_USE_ONCE),
-		.start = rx->buf,
-		.length = rx->len,
-		.min_free = rx->multi ? (uint32_t)rx->rxc->min_multi_recv : 0,
-		.match_id = rx->match_id,
-		.match_bits = rx->match_bits,
-		.ignore_bits = rx->ignore,
+		.flags = CASSINI_LE_MANAGE_LOCAL | CASSINI_LE_OP_PUT | CASSINI_LE_UNRESTRICTED_BODY_RO |
+			 CASSINI_LE_UNRESTRICTED_END_RO | CASSINI_LE_EVENT_LINK_DISABLE |
+			 CASSINI_LE_EVENT_UNLINK_DISABLE | (is_multi ? 0 : CASSINI_LE_USE_ONCE),
+		.start = buf,
+		.length = len,
+		.min_free = is_multi ? (uint32_t)r->min_multi_recv : 0,
+		.match_id = m->id,
+		.match_bits = m->bits,
+		.ignore_bits = m->ignore,
 		.user_ptr = (uintptr_t)&rx->req,
 	};
 
+	return cassini_append(r->pte, &attr, &rx->le);
+}
+
+int cxi_rx_append(struct cxi_rx *rx)
+{
+	const struct cxi_match m = {.bits = rx->match_bits, .ignore = rx->ignore, .id = rx->match_id};
+
 	rx->state = RX_HW;
-	return cassini_append(rx->rxc->pte, &attr, &rx->le);
+	return append(rx, rx->rxc, rx->buf, rx->len, &m, rx->multi);
 }
 
 /* --- posting ------------------------------------------------------------------------------------- */
@@ -638,21 +648,11 @@ struct cxi_rx *cxi_rx_get(struct cxi_ep *ep, const struct cxi_recv_args *a)
 	return rx_get(ep, a, &m, a->flags & FI_MULTI_RECV);
 }
 
-/* Given to whoever matches it, whatever there is before it. 0; -FI_EAGAIN: it was not posted, and is gone. */
-static __attribute__((noinline)) ssize_t rx_post(struct cxi_rx *rx)
+/* The adapter has said @ret to @rx. 0; -FI_EAGAIN: it was not posted, and is gone. */
+static __attribute__((noinline)) ssize_t rx_appended(struct cxi_rx *rx, int ret)
 {
 	struct cxi_rxc *r = rx->rxc;
-	int ret;
 
-	if (unlikely(r->state == CXI_RXC_ENABLED_SOFTWARE)) {
-		cxi_sw_post(r, rx);
-		return 0;
-	}
-	/* Messages that software took over are older than all that the adapter has. */
-	rx->state = RX_TAKEN;
-	if (unlikely(mt_unexp_cnt(&r->sw_unexp)) && cxi_sw_try(r, rx))
-		return 0;
-	ret = cxi_rx_append(rx);
 	if (unlikely(ret && !rx->parts)) {
 		cxi_rx_unpost(rx);
 		cxi_rx_free(rx);
@@ -664,6 +664,22 @@ static __attribute__((noinline)) ssize_t rx_post(struct cxi_rx *rx)
 	if (unlikely(r->preempts))
 		cxi_fc_preempt(r, NULL);
 	return 0;
+}
+
+/* Given to whoever matches it, whatever there is before it. As rx_appended(). */
+static ssize_t rx_post(struct cxi_rx *rx)
+{
+	struct cxi_rxc *r = rx->rxc;
+
+	if (unlikely(r->state == CXI_RXC_ENABLED_SOFTWARE)) {
+		cxi_sw_post(r, rx);
+		return 0;
+	}
+	/* Messages that software took over are older than all that the adapter has. */
+	rx->state = RX_TAKEN;
+	if (unlikely(mt_unexp_cnt(&r->sw_unexp)) && cxi_sw_try(r, rx))
+		return 0;
+	return rx_appended(rx, cxi_rx_append(rx));
 }
 
 /* Where something stands before it, or it is no receive of one message. By value: the caller has it in registers. */
@@ -686,7 +702,6 @@ static __attribute__((noinline)) ssize_t recv_rest(struct cxi_ep *ep, struct cxi
 static inline __attribute__((always_inline)) ssize_t recv_common(struct cxi_ep *ep, const struct cxi_recv_args *a)
 {
 	struct cxi_rxc *r = ep->rxc;
-	struct cassini_once once;
 	struct cxi_match m;
 	struct cxi_rx *rx;
 	int ret = args_check(ep, a);
@@ -707,16 +722,8 @@ static inline __attribute__((always_inline)) ssize_t recv_common(struct cxi_ep *
 	rx = rx_get(ep, a, &m, false);
 	if (unlikely(!rx))
 		return -FI_EAGAIN;
-	once = (struct cassini_once){
-		.start = a->buf,
-		.length = (uint32_t)a->len,
-		.match_id = m.id,
-		.match_bits = m.bits,
-		.ignore_bits = m.ignore,
-		.user_ptr = (uintptr_t)&rx->req,
-	};
-	rx->le = cassini_append_once(r->pte, &once);
-	return likely(rx->le != NULL) ? 0 : rx_post(rx);
+	ret = append(rx, r, a->buf, a->len, &m, false);
+	return likely(!ret && rx->le) ? 0 : rx_appended(rx, ret);
 }
 
 ssize_t cxi_recv_common(struct cxi_ep *ep, const struct cxi_recv_args *a)
