@@ -54,7 +54,7 @@ static bool put_to(struct world *w, unsigned pid_idx, uint32_t len, bool is_near
 {
 	struct cassini_cmd cmd = put_of(w, pid_idx, len);
 
-	return cassini_put(w->cq, &cmd, is_near ? CASSINI_KEEP_NEAR : CASSINI_KEEP_NONE);
+	return cassini_put(w->cq, &cmd, is_near);
 }
 
 static bool put(struct world *w, uint32_t len)
@@ -77,8 +77,9 @@ static void put__is_the_put_that_any_command_makes(void **state)
 		cmd = put_of(&w, 5, lens[i]);
 		cmd.eq = w.eq;
 		cmd.user_ptr = lens[i];
-		if (i % 2 || !cassini_put(w.cq, &cmd, CASSINI_KEEP_OP)) /* else a header and a gather list */
-			assert_int_equal(cassini_post(w.cq, &cmd), 0);
+		g_inifake.has_direct = i % 2 == 0; /* else a header and a gather list */
+		assert_int_equal(cassini_post(w.cq, &cmd), 0);
+		g_inifake.has_direct = true;
 		assert_int_equal(g_inifake.sent[i].is_one, i % 2 == 0 && lens[i] <= CASSINI_IDC_MAX);
 		assert_int_equal(g_inifake.direct_len, g_inifake.sent[i].len);
 		assert_memory_equal(want, g_inifake.sent[i].buf, g_inifake.direct_len);
@@ -119,7 +120,7 @@ static void put__not_now(void **state)
 	w.dom.closing = false;
 	cmd = put_of(&w, 5, 8);
 	cmd.pid = CASSINI_PID_CNT;
-	assert_false(cassini_put(w.cq, &cmd, CASSINI_KEEP_NONE));
+	assert_false(cassini_put(w.cq, &cmd, false));
 	/* behind a fence, and behind what a fence holds */
 	assert_int_equal(post(&w, CASSINI_OP_PUT, 5, 8, CASSINI_CMD_INLINE), 0);
 	assert_int_equal(cassini_fence(w.cq), 0);
@@ -213,7 +214,7 @@ static void put__far(void **state)
 	/* more are announced: started with the last */
 	cmd = put_of(&w, 5, 8);
 	cmd.flags |= CASSINI_CMD_MORE;
-	assert_true(cassini_put(w.cq, &cmd, CASSINI_KEEP_NONE));
+	assert_true(cassini_put(w.cq, &cmd, false));
 	assert_int_equal(g_inifake.doorbells, 1);
 	assert_true(put_to(&w, 5, 8, false));
 	assert_int_equal(g_inifake.doorbells, 2);
@@ -237,10 +238,9 @@ static void put__kept(void **state)
 	cmd.eq = w.eq;
 	for (unsigned i = 0; i < 8; i++) {
 		cmd.user_ptr = 100 + i;
-		assert_true(cassini_put(w.cq, &cmd, CASSINI_KEEP_OP));
+		assert_int_equal(cassini_post(w.cq, &cmd), 0);
 	}
-	assert_false(cassini_put(w.cq, &cmd, CASSINI_KEEP_OP)); /* depth and slots */
-	assert_int_equal(cassini_post(w.cq, &cmd), -EAGAIN);
+	assert_int_equal(cassini_post(w.cq, &cmd), -EAGAIN); /* depth and slots */
 	assert_true(g_inifake.sent[7].is_one);
 	assert_int_equal(w.cq->used, 8);
 	sent_end(0, 0);
@@ -262,39 +262,46 @@ static void put__kept(void **state)
 	world_close(&w);
 }
 
-/* What may not leave at once, or not in one piece, takes neither a place nor a slot. */
-static void put__not_kept(void **state)
+/* What may not leave in one piece goes in two, and what may not leave at once is held. */
+static void put__kept_and_not_in_place(void **state)
 {
-	struct cassini_cmd cmd, get;
+	struct cassini_cmd cmd;
 	struct world w;
 
 	(void)state;
 	lost_open(&w);
 	w.peer[1].took = 0; /* for what is kept it need not have taken one */
 	cmd = cmd_of(&w, CASSINI_OP_PUT, 200, 8, 0);
-	assert_true(cassini_put(w.cq, &cmd, CASSINI_KEEP_OP));
+	cmd.user_ptr = 8;
+	assert_int_equal(cassini_post(w.cq, &cmd), 0);
 	g_inifake.has_direct = false;
-	assert_false(cassini_put(w.cq, &cmd, CASSINI_KEEP_OP));
+	assert_int_equal(cassini_post(w.cq, &cmd), 0);
 	g_inifake.has_direct = true;
-	w.peer[1].ordered = 1; /* a large write to a region is not there yet */
-	assert_false(cassini_put(w.cq, &cmd, CASSINI_KEEP_OP));
-	w.peer[1].ordered = 0;
 	w.peer[1].held = 1;
-	assert_false(cassini_put(w.cq, &cmd, CASSINI_KEEP_OP));
+	assert_int_equal(cassini_post(w.cq, &cmd), 0);
 	w.peer[1].held = 0;
 	cmd.request_len = LINK_OWN_MAX - CASSINI_PUT_HDR + 1;
-	assert_false(cassini_put(w.cq, &cmd, CASSINI_KEEP_OP));
-	get = cmd_of(&w, CASSINI_OP_GET, 200, 8, 0);
-	assert_false(cassini_put(w.cq, &get, CASSINI_KEEP_OP));
-	assert_int_equal(cassini_fence(w.cq), 0);
+	assert_int_equal(cassini_post(w.cq, &cmd), 0);
+	assert_int_equal(g_inifake.sents, 4);
+	for (unsigned i = 0; i < 4; i++)
+		assert_int_equal(g_inifake.sent[i].is_one, i == 0);
 	cmd.request_len = 8;
-	assert_false(cassini_put(w.cq, &cmd, CASSINI_KEEP_OP));
-	assert_int_equal(g_inifake.sents, 1);
-	assert_int_equal(w.cq->used, 1);
-	assert_int_equal(slab_used(&w.dom.ops), 1);
-	assert_int_equal(cassini_eq_free(w.eq), 7);
-	sent_end(0, 0);
-	expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_OK, 8);
+	w.peer[1].ordered = 1; /* a large write to a region is not there yet */
+	assert_int_equal(cassini_post(w.cq, &cmd), 0);
+	assert_int_equal(g_inifake.sents, 4);
+	w.peer[1].ordered = 0;
+	assert_int_equal(cassini_cmdq_kick(&w.dom), 1);
+	assert_int_equal(cassini_fence(w.cq), 0);
+	assert_int_equal(cassini_post(w.cq, &cmd), 0);
+	assert_int_equal(g_inifake.sents, 5);
+	assert_int_equal(slab_used(&w.dom.ops), 6);
+	for (unsigned i = 0; i < 5; i++)
+		sent_end(i, 0);
+	assert_int_equal(cassini_cmdq_kick(&w.dom), 1);
+	sent_end(5, 0);
+	for (unsigned i = 0; i < 6; i++)
+		expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_OK, 8);
+	assert_int_equal(w.cq->used, 0);
 	assert_int_equal(cassini_eq_free(w.eq), 8);
 	world_close(&w);
 }
@@ -593,7 +600,7 @@ int main(void)
 		cmocka_unit_test(put__not_to_who_is_gone),
 		cmocka_unit_test(put__far),
 		cmocka_unit_test(put__kept),
-		cmocka_unit_test(put__not_kept),
+		cmocka_unit_test(put__kept_and_not_in_place),
 		cmocka_unit_test(fence__waits_for_what_nobody_remembers),
 		cmocka_unit_test(lost__shows_what_was_given),
 		cmocka_unit_test(lost__nobody_hears),

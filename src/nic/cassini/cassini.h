@@ -385,18 +385,14 @@ void cassini_cmdq_set_cp(struct cassini_cmdq *cq, struct cassini_cp *cp);
  *         of dom is not the profile's.
  */
 int cassini_post(struct cassini_cmdq *cq, const struct cassini_cmd *cmd);
-enum cassini_keep {
-	CASSINI_KEEP_OP,   /* as cassini_post() does */
-	CASSINI_KEEP_NONE, /* no place in the queue and no slot for an event: only a failure is heard of (on_lost) */
-	CASSINI_KEEP_NEAR, /* the same, and only if memory on this host carries it */
-};
 /**
- * cassini_put() - A short Put that can leave at once, in order with the commands of @cq, and is written where the link
- * wants it. If no operation is kept, only to who has taken a Put at that index before, and refused none since; on this
- * host it may then have as much as a frame holds; cmd->eq is not looked at.
- * Return: false: nothing happened; cassini_post() knows why not, or has another way for it.
+ * cassini_put() - A Put of which nothing is remembered, in order with the commands of @cq: it has no place in the queue
+ * and no slot for an event, so only its failure is heard of (on_lost), and cmd->eq is not looked at. It can leave at
+ * once, to who has taken a Put at that index before, and refused none since, and is short; on this host it may have as
+ * much as a frame holds. @is_near: only if memory on this host carries it.
+ * Return: false: nothing happened, and it is one for cassini_post().
  */
-bool cassini_put(struct cassini_cmdq *cq, const struct cassini_cmd *cmd, enum cassini_keep keep);
+bool cassini_put(struct cassini_cmdq *cq, const struct cassini_cmd *cmd, bool is_near);
 /** cassini_is_near() - Memory on this host carries what goes to the target of @cq's last command. */
 bool cassini_is_near(const struct cassini_cmdq *cq);
 /** cassini_dom_is_polled() - A thread is in cassini_dom_poll(); not the caller: another, which let go of the lock. */
@@ -460,10 +456,10 @@ int cassini_pte_open(struct cassini_lni *lni, struct cassini_eq *eq, const struc
  */
 void cassini_pte_close(struct cassini_pte *pte);
 /**
- * cassini_pte_show() - From now on PUT events of plain Puts in one frame, for plain entries (cassini_append()), are shown
- * to @fn before they become events, in order with those, unless it is the adapter thread that polls. The entry is used
- * up by then. Return of @fn: true: it has had it; false: it wants an event. Called in a poll of the Domain; may do
- * nothing with the adapter.
+ * cassini_pte_show() - From now on PUT events of plain Puts in one frame, for plain entries (cassini_append()), are
+ * shown to @fn before they become events, in order with those, unless it is the adapter thread that polls. The entry
+ * is used up by then. Return of @fn: true: it has had it; false: it wants an event. Called in a poll of the Domain; may
+ * do nothing with the adapter.
  */
 void cassini_pte_show(struct cassini_pte *pte, bool (*fn)(const struct cassini_event *ev));
 void *cassini_pte_user(const struct cassini_pte *pte);

@@ -407,35 +407,6 @@ static void op_give_back(struct cassini_op *op)
 	slab_put(&op->cmd.dom->ops, op);
 }
 
-int cassini_post(struct cassini_cmdq *cq, const struct cassini_cmd *cmd)
-{
-	struct cassini_dom *dom = cmd->dom;
-	struct cassini_peer *peer = NULL;
-	struct cassini_op *op;
-	int rc;
-
-	lock_assert_held(cq->lni->nic->open.lock);
-	if (unlikely(!dom || !is_valid_put(cq, cmd)) && (rc = cassini_cmd_check(cq, cmd)))
-		return rc;
-	rc = cassini_cmdq_peer(cq, dom, cmd->nic, cmd->pid, &peer);
-	if (unlikely(rc && rc != -ENETUNREACH))
-		return -EAGAIN;
-	op = op_take(cq, peer, cmd);
-	if (unlikely(!op))
-		return -EAGAIN;
-	if (unlikely(!peer)) {
-		cassini_ini_drop(op, CASSINI_RC_UNDELIVERABLE);
-		return 0;
-	}
-	if (unlikely(launch(cq, op))) {
-		op_give_back(op);
-		return -EAGAIN;
-	}
-	cq->fence_next = false;
-	ring(cq, dom, cmd->flags & CASSINI_CMD_MORE);
-	return 0;
-}
-
 /* The peer is not the one of the last time. Return: false: there is none. */
 static __attribute__((noinline)) bool peer_look(struct cassini_cmdq *cq, struct cassini_dom *dom, uint32_t nic,
 						uint16_t pid)
@@ -464,9 +435,12 @@ static inline bool may_leave(const struct cassini_cmdq *cq, const struct cassini
 	return likely(peer->link && !peer->held && !(peer->ordered && is_ordered_write(cmd)) && is_valid_put(cq, cmd));
 }
 
-/* Part of each small send, hence inline: @cmd need not be in memory, and @keep is a constant. */
-inline __attribute__((always_inline)) bool cassini_put(struct cassini_cmdq *cq, const struct cassini_cmd *cmd,
-						       enum cassini_keep keep)
+/*
+ * It is short, can leave at once, and is written where the link wants it. If it @is_kept it has an operation. Folded
+ * into each small send: @cmd need not be in memory, and the rest are constants. Return: false: nothing happened.
+ */
+static inline __attribute__((always_inline)) bool put_in_place(struct cassini_cmdq *cq, const struct cassini_cmd *cmd,
+							       bool is_kept, bool is_near)
 {
 	struct cassini_dom *dom = cmd->dom;
 	struct cassini_op *op = NULL;
@@ -474,15 +448,13 @@ inline __attribute__((always_inline)) bool cassini_put(struct cassini_cmdq *cq, 
 	struct link_peer *to;
 	uint8_t *frame;
 
-	lock_assert_held(cq->lni->nic->open.lock);
 	if (unlikely(!cassini_cmdq_is_last(cq, dom, cmd->nic, cmd->pid)) && !peer_look(cq, dom, cmd->nic, cmd->pid))
 		return false;
 	peer = cq->last;
 	to = peer->link; /* read before bytes are written that could be any object's */
-	if (unlikely(!may_leave(cq, cmd, keep == CASSINI_KEEP_OP)) ||
-	    (keep == CASSINI_KEEP_NEAR && unlikely(!link_peer_is_local(to))))
+	if (unlikely(!may_leave(cq, cmd, is_kept)) || (is_near && unlikely(!link_peer_is_local(to))))
 		return false;
-	if (keep == CASSINI_KEEP_OP && !(op = op_take(cq, peer, cmd)))
+	if (is_kept && !(op = op_take(cq, peer, cmd)))
 		return false;
 	frame = link_begin(dom->port, to, LINK_ORDERED, CASSINI_PUT_HDR + cmd->request_len);
 	if (unlikely(!frame)) {
@@ -498,9 +470,47 @@ inline __attribute__((always_inline)) bool cassini_put(struct cassini_cmdq *cq, 
 	link_commit(dom->port, to, LINK_ORDERED, frame, CASSINI_PUT_HDR + cmd->request_len, op,
 		    op ? 0 : cassini_lost_tag(cq, cmd->user_ptr));
 	cassini_stats_started(&dom->nic->stats, CASSINI_OP_PUT, cmd->flags, cmd->request_len);
-	if (unlikely(cq->bell || (keep != CASSINI_KEEP_NEAR && !link_peer_is_local(to))))
+	if (unlikely(cq->bell || (!is_near && !link_peer_is_local(to))))
 		ring(cq, dom, cmd->flags & CASSINI_CMD_MORE);
 	return true;
+}
+
+inline __attribute__((always_inline)) bool cassini_put(struct cassini_cmdq *cq, const struct cassini_cmd *cmd,
+						       bool is_near)
+{
+	lock_assert_held(cq->lni->nic->open.lock);
+	return put_in_place(cq, cmd, false, is_near);
+}
+
+int cassini_post(struct cassini_cmdq *cq, const struct cassini_cmd *cmd)
+{
+	struct cassini_dom *dom = cmd->dom;
+	struct cassini_peer *peer = NULL;
+	struct cassini_op *op;
+	int rc;
+
+	lock_assert_held(cq->lni->nic->open.lock);
+	if (likely(cmd->opcode == CASSINI_OP_PUT && dom) && likely(put_in_place(cq, cmd, true, false)))
+		return 0;
+	if (unlikely(!dom || !is_valid_put(cq, cmd)) && (rc = cassini_cmd_check(cq, cmd)))
+		return rc;
+	rc = cassini_cmdq_peer(cq, dom, cmd->nic, cmd->pid, &peer);
+	if (unlikely(rc && rc != -ENETUNREACH))
+		return -EAGAIN;
+	op = op_take(cq, peer, cmd);
+	if (unlikely(!op))
+		return -EAGAIN;
+	if (unlikely(!peer)) {
+		cassini_ini_drop(op, CASSINI_RC_UNDELIVERABLE);
+		return 0;
+	}
+	if (unlikely(launch(cq, op))) {
+		op_give_back(op);
+		return -EAGAIN;
+	}
+	cq->fence_next = false;
+	ring(cq, dom, cmd->flags & CASSINI_CMD_MORE);
+	return 0;
 }
 
 int cassini_fence(struct cassini_cmdq *cq)

@@ -56,7 +56,7 @@ static bool hold_back(struct cassini_cmdq *cq, struct cassini_peer *peer, const 
 	return true;
 }
 
-/* The bytes are ours, as cassini_put() wrote them. */
+/* The bytes are ours, as put_in_place() wrote them. */
 void cassini_lost(void *ctx, struct link_peer *from, uint64_t tag, const void *frame, size_t len, int status)
 {
 	struct cassini_dom *dom = ctx;

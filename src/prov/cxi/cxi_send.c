@@ -318,7 +318,8 @@ static inline __attribute__((always_inline)) ssize_t send_common(struct cxi_ep *
 		cmd.dom = ep->portal->dom[0];
 		cmd.user_ptr = ++t->send_seq;
 		cmd.flags |= unlikely(a->flags & FI_MORE) ? CASSINI_CMD_MORE : 0;
-		if (likely(cassini_put(t->cmdq, &cmd, cq ? CASSINI_KEEP_NEAR : CASSINI_KEEP_NONE))) {
+		/* to another host a completion has to wait for the answer, and nothing is written before that is known */
+		if (likely(cassini_put(t->cmdq, &cmd, cq != NULL))) {
 			if (cq)
 				kit_cq_push(cq, a->context, FI_SEND | (a->tagged ? FI_TAGGED : FI_MSG), 0,
 					    NULL, 0, 0, FI_ADDR_NOTAVAIL);

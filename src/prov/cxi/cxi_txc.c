@@ -157,7 +157,7 @@ int cxi_post(struct cxi_tx *tx)
 	tx->cmd.user_ptr = (uintptr_t)&tx->req;
 	tx->cmd.eq = t->eq;
 	cxi_cps_use(&t->cps, t->cmdq, tx->cmd.dom);
-	return likely(cassini_put(t->cmdq, &tx->cmd, CASSINI_KEEP_OP)) ? 0 : cassini_post(t->cmdq, &tx->cmd);
+	return cassini_post(t->cmdq, &tx->cmd);
 }
 
 int cxi_tx_start(struct cxi_tx *tx, const struct cxi_work *work)
