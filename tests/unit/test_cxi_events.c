@@ -572,6 +572,32 @@ static void multi__last_rendezvous_without_memory(void **state)
 	multi_close(&g);
 }
 
+/* Of an endpoint's own list entries none may be missing, so without them it is not enabled; buffers come later. */
+static void enable__without_entries(void **state)
+{
+	struct cassini_lni *lni;
+	struct cxi_fix_ep e;
+	struct cxi_fix f;
+	uint32_t max;
+
+	(void)state;
+	cxi_fix_open(&f);
+	lni = cxi_fix_domain(&f)->lni;
+	max = lni->svc.max[CASSINI_RSRC_LE];
+	for (uint32_t i = 0; i < 4; i++) {
+		lni->svc.max[CASSINI_RSRC_LE] = lni->used[CASSINI_RSRC_LE] + i;
+		assert_int_equal(cxi_fix_ep_try(&e, &f), -FI_ENOSPC);
+	}
+	lni->svc.max[CASSINI_RSRC_LE] = lni->used[CASSINI_RSRC_LE] + 4;
+	cxi_fix_ep_open(&e, &f);
+	assert_int_equal(cxi_ep_of(e.ep)->rxc->buf_posted[0], 0);
+	lni->svc.max[CASSINI_RSRC_LE] = max;
+	assert_int_equal(fi_tsend(e.ep, "abc", 3, NULL, 0, 7, NULL), 0);
+	cxi_fix_wait(&e, 1);
+	cxi_fix_ep_close(&e);
+	cxi_fix_close(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -586,6 +612,7 @@ int main(void)
 		cmocka_unit_test(buf__of_an_entry_that_software_manages),
 		cmocka_unit_test(buf__whose_events_find_no_room),
 		cmocka_unit_test(multi__last_message_without_memory),
+		cmocka_unit_test(enable__without_entries),
 		cmocka_unit_test(multi__last_rendezvous_without_memory),
 	};
 

@@ -288,6 +288,9 @@ int cxi_portal_serve(struct cxi_portal *p);
 void cxi_portal_eqs(struct cxi_portal *p);
 int cxi_portal_add_txc(struct cxi_portal *p, struct cxi_txc *t); /* 0; -FI_ENOSPC */
 void cxi_portal_del_txc(struct cxi_portal *p, struct cxi_txc *t);
+/** cxi_entry_append() - cassini_append() of an entry that has to be there. -FI_ENOSPC: none is left; -FI_ENOMEM. */
+int cxi_entry_append(const struct cxi_domain *d, struct cassini_pte *pte, const struct cassini_le_attr *attr,
+		     struct cassini_le **le);
 /**
  * cxi_portal_alt() - Can a rendezvous of @p be fetched by restricted Gets? Not while a region has the index (said
  * once).

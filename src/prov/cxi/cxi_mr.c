@@ -273,7 +273,7 @@ static int optimized_enable(struct cxi_mr *mr)
 
 	for (int i = 0; i < p->dom_cnt && !ret; i++)
 		ret = cassini_pte_map(mr->pte, p->dom[i], mr->pid_idx);
-	ret = ret ? ret : cassini_append(mr->pte, &attr, &mr->le);
+	ret = ret ? ret : cxi_entry_append(mr->domain, mr->pte, &attr, &mr->le);
 	ret = ret ? ret : cassini_set_state(mr->pte, CASSINI_PTE_ENABLED, CASSINI_DROP_IGNORE);
 	if (ret) {
 		cassini_pte_close(mr->pte); /* with its entry */
@@ -290,16 +290,13 @@ static int optimized_enable(struct cxi_mr *mr)
 static int standard_append(struct cxi_mr *mr)
 {
 	struct cassini_le_attr attr = entry_attr(mr);
-	int ret = cassini_append(mr->portal->pte, &attr, &mr->le);
+	int ret = cxi_entry_append(mr->domain, mr->portal->pte, &attr, &mr->le);
 
-	if (!ret && !mr->le)
-		ret = -FI_ENOSPC; /* no list entry is left; the LINK event says so too */
 	if (ret || !mr->domain->params.enable_writedata || !mr->domain->prov_key)
 		return ret;
 	attr.match_bits |= CXI_KEY_SOL;
 	attr.flags &= ~(uint32_t)(CASSINI_LE_EVENT_SUCCESS_DISABLE | CASSINI_LE_EVENT_COMM_DISABLE);
-	ret = cassini_append(mr->portal->pte, &attr, &mr->le_sol);
-	return ret ? ret : mr->le_sol ? 0 : -FI_ENOSPC;
+	return cxi_entry_append(mr->domain, mr->portal->pte, &attr, &mr->le_sol);
 }
 
 static int standard_enable(struct cxi_mr *mr)

@@ -238,6 +238,19 @@ void cxi_rdzv_id_put(struct cxi_portal *p, unsigned id)
 
 /* --- pid_idx 255 --- */
 
+int cxi_entry_append(const struct cxi_domain *d, struct cassini_pte *pte, const struct cassini_le_attr *attr,
+		     struct cassini_le **le)
+{
+	int ret = cassini_append(pte, attr, le);
+	uint32_t used, max;
+
+	if (ret || *le)
+		return ret;
+	cassini_rsrc(d->lni, CASSINI_RSRC_LE, &used, &max); /* a LINK event has said so, but not why */
+	LOG_WARN("no list entry for portal table entry %u: %u of %u are used", cassini_pte_ptn(pte), used, max);
+	return used < max ? -FI_ENOMEM : -FI_ENOSPC;
+}
+
 /* One persistent entry of PTE 255: everything whose top match bits say @kind. */
 static int append_kind(struct cxi_portal *p, enum cxi_sh_kind kind, struct cxi_req *req)
 {
@@ -251,8 +264,9 @@ static int append_kind(struct cxi_portal *p, enum cxi_sh_kind kind, struct cxi_r
 		.ignore_bits = ~CXI_SH_KIND,
 		.user_ptr = (uintptr_t)req,
 	};
+	struct cassini_le *out;
 
-	return cassini_append(p->pte, &le, NULL);
+	return cxi_entry_append(p->domain, p->pte, &le, &out);
 }
 
 /*
@@ -266,12 +280,14 @@ static int append_ask(struct cxi_portal *p)
 		.flags = CASSINI_LE_OP_PUT | CASSINI_LE_EVENT_LINK_DISABLE | CASSINI_LE_EVENT_UNLINK_DISABLE | CASSINI_LE_EVENT_COMM_DISABLE,
 		.match_id = CASSINI_MATCH_ID_ANY,
 		.match_bits = cxi_sh_ctrl(CXI_CTRL_ASK, 0, 0, 0),
+		.user_ptr = (uintptr_t)&p->pte_req,
 	};
+	struct cassini_le *out;
 
-	return cassini_append(p->pte, &le, NULL);
+	return cxi_entry_append(p->domain, p->pte, &le, &out);
 }
 
-/* State changes of PTE 255 itself: we asked for them. */
+/* State changes of our PTEs, which we asked for, and entries that there was no room for, which we know. */
 static void pte_on_event(struct cxi_req *req, const struct cassini_event *ev)
 {
 	(void)req, (void)ev;
@@ -306,7 +322,9 @@ bool cxi_portal_alt(struct cxi_portal *p)
 		.flags = CASSINI_LE_OP_GET | CASSINI_LE_EVENT_LINK_DISABLE | CASSINI_LE_EVENT_UNLINK_DISABLE | CASSINI_LE_EVENT_COMM_DISABLE,
 		.length = UINT64_MAX, /* of which a Get reaches what is offered to who sends it */
 		.match_id = CASSINI_MATCH_ID_ANY,
+		.user_ptr = (uintptr_t)&p->pte_req,
 	};
+	struct cassini_le *out;
 	uint8_t *is_used = &p->opt_used[CXI_IDX_ALT - CXI_IDX_MR];
 	int ret = *is_used ? -FI_EADDRINUSE : 0;
 
@@ -315,7 +333,7 @@ bool cxi_portal_alt(struct cxi_portal *p)
 	ret = ret ? ret : cassini_pte_open(p->domain->lni, p->eq, &opts, &p->pte_req, &p->alt_pte);
 	for (int i = 0; i < p->dom_cnt && !ret; i++)
 		ret = cassini_pte_map(p->alt_pte, p->dom[i], CXI_IDX_ALT);
-	ret = ret ? ret : cassini_append(p->alt_pte, &le, NULL);
+	ret = ret ? ret : cxi_entry_append(p->domain, p->alt_pte, &le, &out);
 	ret = ret ? ret : cassini_set_state(p->alt_pte, CASSINI_PTE_ENABLED, CASSINI_DROP_IGNORE);
 	if (!ret) {
 		*is_used = 1;
