@@ -264,11 +264,6 @@ int link_send_late(struct link_port *p, struct link_peer *peer, const void *hdr,
 /** link_doorbell() - Push out what link_send() held back. */
 void link_doorbell(struct link_port *p);
 /**
- * link_doorbell_late() - The same at the end of a pass, of answers that may leave with the next pass, or with what the
- * program sends before that. Programs that mostly do neither for a while have theirs pushed out at once.
- */
-void link_doorbell_late(struct link_port *p);
-/**
  * link_borrow() - RAW: from here to link_borrow_end(), which pushes everything out, the payload of link_send() stays unchanged: frames to other
  * hosts need not be copied. Nothing else is done with @p meanwhile.
  */

@@ -125,11 +125,6 @@ void link_doorbell(struct link_port *p)
 	g_inifake.doorbells++;
 }
 
-void link_doorbell_late(struct link_port *p)
-{
-	link_doorbell(p);
-}
-
 int link_port_region_add(struct link_port *p, void *addr, size_t len, unsigned rights, uint32_t *key)
 {
 	struct inifake *f = &g_inifake;

@@ -586,11 +586,6 @@ void link_doorbell(struct link_port *p)
 	g_fake.doorbells++;
 }
 
-void link_doorbell_late(struct link_port *p)
-{
-	link_doorbell(p);
-}
-
 void link_borrow(struct link_port *p)
 {
 	must(!g_fake.is_borrowing);

@@ -23,7 +23,7 @@ static struct {
 	int (*on_shm_poll)(void); /* what shm_poll() returns */
 	uint32_t shm_outstanding, shm_untaken;
 	bool is_lingering;
-	uint32_t rel_fresh, rel_sends, rel_inputs, rel_refusals, rel_flushes, rel_lingers, carrier_flushes, rel_drops;
+	uint32_t rel_sends, rel_inputs, rel_refusals, rel_flushes, rel_lingers, carrier_flushes, rel_drops;
 	uint32_t rel_outstanding;
 	uint64_t rel_deadline;
 	int rel_drop_status;
@@ -377,12 +377,6 @@ void rel_repoint(struct rel *r, enum link_kind kind, void (*fn)(void *arg, void 
 		      void *arg)
 {
 	(void)r, (void)kind, (void)fn, (void)arg;
-}
-
-uint32_t rel_fresh(const struct rel *r)
-{
-	(void)r;
-	return fake.rel_fresh;
 }
 
 bool rel_may_wait(const struct rel *r, uint64_t now_ns)

@@ -112,51 +112,6 @@ static void send__late(void **state)
 	assert_int_equal(fake.rel_lingers, 1);
 }
 
-/* What a pass has answered goes with what the program sends; who has been away meanwhile gets less held back. */
-static void doorbell_late__holds_while_the_program_comes_back(void **state)
-{
-	struct link_addr a = addr4(LOOP, 1000, 1);
-	struct link_peer *peer;
-	uint32_t before;
-
-	(void)state;
-	reopen("linger=10ms", LINK_ORDERED);
-	peer = peer_get(&a);
-	fake.rel_fresh = 8;
-	before = fake.rel_flushes;
-	assert_int_equal(send1(peer, &a), 0);
-	link_doorbell_late(port);
-	assert_int_equal(fake.rel_flushes, before);
-	assert_true(port->held_ns && port->net_look);
-	port->armed = PORT_ARM_APP; /* who sleeps lets it out before */
-	fake.shm_armed = true;
-	assert_false(link_is_armed(port));
-	port->armed = 0;
-	link_doorbell(port);
-	assert_int_equal(fake.rel_flushes, before + 1);
-	assert_false(port->held_ns);
-	/* held for too long: not held with the next */
-	assert_int_equal(send1(peer, &a), 0);
-	link_doorbell_late(port);
-	assert_int_equal(fake.rel_flushes, before + 1);
-	port_flush(port, port->held_ns + NS_PER_MS);
-	assert_int_equal(send1(peer, &a), 0);
-	link_doorbell_late(port);
-	assert_int_equal(fake.rel_flushes, before + 3);
-	/* nor what is long, nor what the adapter's thread has answered */
-	port->holds = (struct ahead){0};
-	fake.rel_fresh = 4096;
-	assert_int_equal(send1(peer, &a), 0);
-	link_doorbell_late(port);
-	assert_int_equal(fake.rel_flushes, before + 4);
-	fake.rel_fresh = 8;
-	port->armed = PORT_ARM_SERVED;
-	assert_int_equal(send1(peer, &a), 0);
-	link_doorbell_late(port);
-	assert_int_equal(fake.rel_flushes, before + 5);
-	port->armed = 0;
-}
-
 static void send__faults_never_go_straight(void **state)
 {
 	struct link_addr a = addr4(LOOP, 1000, 1);
@@ -196,7 +151,6 @@ int main(void)
 		T_(send__shared_memory_when_it_opens),
 		T_(send__raw_has_no_cookie),
 		T_(send__late),
-		T_(doorbell_late__holds_while_the_program_comes_back),
 		T_(send__faults_never_go_straight),
 		T_(send__too_long),
 	};

@@ -179,8 +179,6 @@ struct link_port {
 	bool is_refusal_said;      /* an address that the room does not reach has been logged */
 	bool is_seal_said;         /* so has a sealed datagram that cannot be read */
 	bool is_dirty;             /* frames were given to rel since its last flush */
-	struct ahead holds;        /* how often link_doorbell_late() has been wrong */
-	uint64_t held_ns;          /* since when it has held back what is dirty; 0: it has not */
 	bool is_borrowing;         /* RAW: payloads stay until rel_carrier_flush() */
 	bool by_place;             /* link_port_attr: all peers have nonce 0 */
 	bool nonces_repeat;        /* link_port_attr */
@@ -453,8 +451,6 @@ void rel_commit(struct rel *r, struct link_peer *peer, size_t len, void *cookie,
 void rel_input(struct rel *r, const struct link_addr *src, const void *buf, size_t len, uint64_t now_ns);
 /** rel_error() - An error came back about a datagram to @dst; anything may be in it. */
 void rel_error(struct rel *r, const struct link_addr *dst, const struct carrier_error *e, uint64_t now_ns);
-/** rel_fresh() - Bytes of frames taken since the last flush. */
-uint32_t rel_fresh(const struct rel *r);
 /** rel_linger() - RAW: what has been sent since the last flush may wait for company until rel_next_deadline(). */
 void rel_linger(struct rel *r, uint64_t now_ns);
 /** rel_lingers() - Does anything? */

@@ -4,21 +4,8 @@
 
 #include <errno.h>
 
-#define HELD_MAX_NS (10 * NS_PER_US) /* whose program does not come back within that gets less held */
-#define HELD_LEN    1024u	     /* bytes: only what says that something has ended is worth it */
-
-/* What was held has now left, at @now: too late if the program has been computing. */
-static void held_end(struct link_port *p, uint64_t now)
-{
-	if (now - MIN(now, p->held_ns) > HELD_MAX_NS)
-		ahead_missed(&p->holds);
-	p->held_ns = 0;
-}
-
 void port_flush(struct link_port *p, uint64_t now)
 {
-	if (p->held_ns)
-		held_end(p, now);
 	p->is_dirty = false;
 	rel_flush(p->rel, now); /* the carrier, too */
 }
@@ -178,24 +165,6 @@ void link_doorbell(struct link_port *p)
 	lock_assert_held(p->node->lock);
 	if (unlikely(p->is_dirty))
 		ring(p);
-}
-
-void link_doorbell_late(struct link_port *p)
-{
-	lock_assert_held(p->node->lock);
-	if (likely(!p->is_dirty))
-		return;
-	/* the adapter's thread has no program behind it that would send */
-	if (p->armed & PORT_ARM_SERVED || !ahead_may(&p->holds, rel_fresh(p->rel)) || rel_fresh(p->rel) > HELD_LEN) {
-		ahead_sent(&p->holds, false);
-		ring(p);
-		return;
-	}
-	if (!p->held_ns)
-		ahead_sent(&p->holds, true);
-	p->held_ns = p->held_ns ? p->held_ns : p->out_ns;
-	p->net_look = true; /* the next poll is not one of those that leave the network out */
-	port_soon(p, p->out_ns);
 }
 
 void link_borrow(struct link_port *p)

@@ -220,8 +220,7 @@ bool link_is_armed(const struct link_port *p)
 {
 	lock_assert_held(p->node->lock);
 	/* link_arm() lets out what waits for company */
-	return (p->armed & PORT_ARM_APP) && (!p->shm || shm_is_armed(p->shm)) && !rel_lingers(p->rel) &&
-	       !p->held_ns;
+	return (p->armed & PORT_ARM_APP) && (!p->shm || shm_is_armed(p->shm)) && !rel_lingers(p->rel);
 }
 
 /* A thread announced that it sleeps, or was woken; now it, or another one for it, polls. */

@@ -257,11 +257,6 @@ bool rel_lingers(const struct rel *r)
 	return r->linger_ns;
 }
 
-uint32_t rel_fresh(const struct rel *r)
-{
-	return r->fresh_bytes;
-}
-
 bool rel_may_wait(const struct rel *r, uint64_t now_ns)
 {
 	return !r->has_urgent && r->fresh_bytes < REL_BURST_BYTES && now_ns - r->sent_ns < REL_BURST_NS;

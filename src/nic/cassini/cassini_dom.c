@@ -558,7 +558,7 @@ int cassini_dom_poll(struct cassini_dom *dom)
 	if (unlikely(is_wanted(dom)))
 		n = attend(dom, n);
 	if (n)
-		link_doorbell_late(dom->port);
+		link_doorbell(dom->port);
 	dom->is_polling = false;
 	return n;
 }
