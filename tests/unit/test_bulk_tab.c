@@ -468,8 +468,9 @@ static void put_forever(struct bulk_tab *tab, int slot, uint32_t key, void *addr
 	static uint8_t src[BULK_SLICE_MAX];
 
 	memset(src, 0xee, sizeof(src));
-	for (uint64_t at = 0;; at = (at + sizeof(src)) % LEN) {
+	for (uint64_t at = 0;; at = at + sizeof(src) < LEN ? at + sizeof(src) : 0) {
 		int rc = bulk_lease_take(tab, slot, key, LINK_PUT, (uintptr_t)addr, LEN);
+		size_t len = MIN(sizeof(src), LEN - at);
 
 		if (rc) {
 			atomic_store(&g_sh->rc, rc);
@@ -478,7 +479,7 @@ static void put_forever(struct bulk_tab *tab, int slot, uint32_t key, void *addr
 				usleep(100);
 			_exit(0);
 		}
-		if (bulk_cma_copy(getppid(), LINK_PUT, NULL, src, (uintptr_t)addr + at, sizeof(src)) < 0)
+		if (bulk_cma_copy(getppid(), LINK_PUT, NULL, src, (uintptr_t)addr + at, len) < 0)
 			_exit(15);
 		bulk_lease_drop(tab, slot);
 		atomic_fetch_add(&g_sh->step, 1);

@@ -404,10 +404,12 @@ static void buf__without_an_entry_for_it(void **state)
 	max = lni->svc.max[CASSINI_RSRC_LE];
 	posted = g.r->buf_posted[0];
 	lni->svc.max[CASSINI_RSRC_LE] = lni->used[CASSINI_RSRC_LE];
+	cxi_drain(g.r->eq);
 	buf_told(g.b, 0, 10, true);
 	assert_int_equal(g.r->buf_posted[0], posted - 1);
 	assert_int_equal(cxi_rxc_timers(g.r), 0);
 	assert_int_equal(g.r->buf_posted[0], posted - 1);
+	assert_null(cassini_eq_peek(g.r->eq)); /* else nobody could go to sleep */
 	lni->svc.max[CASSINI_RSRC_LE] = max;
 	assert_int_equal(cxi_rxc_timers(g.r), 1);
 	assert_int_equal(g.r->buf_posted[0], posted);
@@ -490,6 +492,23 @@ static void buf__whose_events_find_no_room(void **state)
 	cxi_fix_close(&f);
 }
 
+/* Events that name it may still be in the queue when a dropped one was its last: it is not freed. */
+static void buf__untold_is_not_freed(void **state)
+{
+	struct cassini_event ev = {.type = CASSINI_EV_PUT, .mlength = 10, .auto_unlinked = true};
+	struct buf_rig g;
+
+	(void)state;
+	buf_open(&g);
+	g.r->domain->params.oflow_buf_max_cached = 1;
+	ev.start = g.b->data;
+	ev.user_ptr = (uintptr_t)&g.b->req;
+	cxi_buf_untold(g.r, &ev);
+	cxi_buf_release(g.r, g.b->data, 10);
+	assert_true(is_spare(g.r, g.b));
+	buf_close(&g);
+}
+
 /* The buffer of many messages that is posted, when no memory is left for the next one. */
 struct multi_rig {
 	struct cxi_fix f;
@@ -516,7 +535,7 @@ static void multi_open(struct multi_rig *g)
 		;
 }
 
-/* The adapter's event. */
+/* The adapter's event, of a message that there is no memory for. */
 static void multi_event(struct multi_rig *g, struct cassini_event ev)
 {
 	struct lock *lock = &cxi_fix_domain(&g->f)->kit.lock;
@@ -524,7 +543,7 @@ static void multi_event(struct multi_rig *g, struct cassini_event ev)
 	ev.rc = CASSINI_RC_OK;
 	ev.dom = cxi_ep_of(g->e.ep)->portal->dom[0];
 	ev.start = g->buf;
-	ev.rlength = sizeof(g->buf);
+	ev.rlength = ev.rlength ? ev.rlength : sizeof(g->buf);
 	mem_fail_nth(1);
 	lock_acquire(lock);
 	g->rx->req.on_event(&g->rx->req, &ev);
@@ -554,6 +573,37 @@ static void multi__last_message_without_memory(void **state)
 	multi_event(&g, (struct cassini_event){
 			.type = CASSINI_EV_PUT, .mlength = sizeof(g.buf), .auto_unlinked = true});
 	multi_close(&g);
+}
+
+/* One behind a lost one is where the adapter has put it. */
+static void multi__behind_one_without_memory(void **state)
+{
+	struct multi_rig g;
+	struct cxi_rx *part;
+
+	(void)state;
+	multi_open(&g);
+	multi_event(&g, (struct cassini_event){.type = CASSINI_EV_PUT, .mlength = 10, .rlength = 10});
+	part = cxi_rx_part(g.rx, 20);
+	assert_non_null(part);
+	assert_ptr_equal(part->buf, g.buf + 10);
+	cxi_fix_ep_close(&g.e);
+	cxi_fix_close(&g.f);
+}
+
+/* What software has put into a buffer is not written over by the adapter, which gets the rest of it. */
+static void multi__begun_by_software(void **state)
+{
+	struct multi_rig g;
+
+	(void)state;
+	multi_open(&g);
+	assert_non_null(cxi_rx_part(g.rx, 10));
+	assert_int_equal(cxi_rx_append(g.rx), 0);
+	assert_ptr_equal(g.rx->le->start, g.buf + 10);
+	assert_int_equal(g.rx->le->length, sizeof(g.buf) - 10);
+	cxi_fix_ep_close(&g.e);
+	cxi_fix_close(&g.f);
 }
 
 /* While the adapter fetches it, it is not. */
@@ -611,7 +661,10 @@ int main(void)
 		cmocka_unit_test(buf__without_an_entry_for_it),
 		cmocka_unit_test(buf__of_an_entry_that_software_manages),
 		cmocka_unit_test(buf__whose_events_find_no_room),
+		cmocka_unit_test(buf__untold_is_not_freed),
 		cmocka_unit_test(multi__last_message_without_memory),
+		cmocka_unit_test(multi__behind_one_without_memory),
+		cmocka_unit_test(multi__begun_by_software),
 		cmocka_unit_test(enable__without_entries),
 		cmocka_unit_test(multi__last_rendezvous_without_memory),
 	};

@@ -21,7 +21,8 @@
 #define PART_ALIGN 4096u
 #define HELP_SLOWEST 2u /* bytes per ns below which an owner counts as silent */
 #define HELP_AHEAD 3 /* parts that a target is asked for at a time */
-#define EARLY_NS   1000u /* an answer that comes sooner after our part had been ready before it */
+#define EARLY_NS   150u  /* an answer that comes sooner after our part had been ready before it, */
+#define EARLY_MAX  1000u /* of a long part, behind which the first poll takes longer, even within this */
 
 /* --- the initiator ---------------------------------------------------------------------------- */
 
@@ -121,10 +122,11 @@ static void help_balance(struct bulk_op *op, uint64_t now_ns)
 	struct bulk_speed *s = bulk_speed_of(op);
 	uint64_t unit_ns = op->cma_ns * (op->len / SHARE_UNIT) / MAX(op->copy_end, 1ULL);
 	uint64_t wait_ns = op->ready_ns ? now_ns - op->ready_ns : 0;
+	uint64_t early_ns = MIN(MAX(unit_ns, (uint64_t)EARLY_NS), (uint64_t)EARLY_MAX);
 
-	if (wait_ns < EARLY_NS && s->own_more > -SHARE_FIRST)
+	if (wait_ns < early_ns && s->own_more > -SHARE_FIRST)
 		s->own_more--;
-	else if (wait_ns > EARLY_NS + 2 * unit_ns && s->own_more < SHARE_MORE)
+	else if (wait_ns > early_ns + 2 * unit_ns && s->own_more < SHARE_MORE)
 		s->own_more++;
 }
 

@@ -501,7 +501,7 @@ void bulk_offer_send(struct bulk_port *b);
 int bulk_on_frame(struct bulk_port *b, struct link_peer *peer, const struct view *frame);
 void bulk_on_sent(struct bulk_port *b, void *cookie, int status);
 void bulk_peer_dead(struct bulk_port *b, struct link_peer *peer, int status);
-/** bulk_poll() - Steps running copies, at most ~64 KiB of work a call. Return: events. */
+/** bulk_poll() - Steps running copies until 64 KiB have moved; one kernel copy may be longer. Return: events. */
 int bulk_poll(struct bulk_port *b, uint64_t now_ns);
 uint64_t bulk_next_deadline(const struct bulk_port *b);
 uint32_t bulk_outstanding(const struct bulk_port *b);

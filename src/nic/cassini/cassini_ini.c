@@ -314,7 +314,7 @@ static int get(struct cassini_op *op)
 	return send_pkt(op, CASSINI_PKT_GET, (uintptr_t)op->cmd.local_addr, 0);
 }
 
-/* A Put that could be written in place has not come here: cassini_put(). */
+/* A Put that could be written in place has not come here: cassini_post() has done it. */
 static int try_send(struct cassini_op *op)
 {
 	op->state = CASSINI_OPS_SENT;

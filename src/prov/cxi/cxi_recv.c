@@ -420,6 +420,7 @@ static void part_lost(struct cxi_rx *owner, const struct cassini_event *ev, bool
 	if (late)
 		cxi_buf_release(owner->rxc, ev->start, ev->mlength);
 	owner->ep = cxi_rx_ep(owner->rxc, ev);
+	owner->used += MIN((size_t)ev->rlength, owner->len - owner->used); /* the next one lies behind it */
 	if (ev->get_issued) { /* its Get writes to the buffer until its REPLY comes, which finds no part */
 		owner->parts++;
 		owner->lost++;
@@ -572,7 +573,8 @@ int cxi_rx_append(struct cxi_rx *rx)
 	const struct cxi_match m = {.bits = rx->match_bits, .ignore = rx->ignore, .id = rx->match_id};
 
 	rx->state = RX_HW;
-	return append(rx, rx->rxc, rx->buf, rx->len, &m, rx->multi);
+	/* software may have put messages to the beginning of it */
+	return append(rx, rx->rxc, rx->buf + rx->used, rx->len - rx->used, &m, rx->multi);
 }
 
 /* --- posting ------------------------------------------------------------------------------------- */

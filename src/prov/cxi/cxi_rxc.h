@@ -78,6 +78,7 @@ struct cxi_buf {
 	struct cxi_rxc *rxc;
 	uint8_t kind;                    /* 0 overflow, 1 request */
 	bool linked;                     /* the adapter may begin to write more to it */
+	bool is_untold;                  /* an event of it was dropped, and earlier ones may still come: not freed */
 	/*
 	 * Bytes: of all messages, once it is not linked; of those that events have told of; of those that are needed no
 	 * more. A long message may come to lie there, and be told of, after those behind it.

@@ -23,7 +23,7 @@ static void buf_retire(struct cxi_buf *b)
 	struct cxi_rxc *r = b->rxc;
 
 	LIST_REMOVE(b, link);
-	if (keep && r->buf_cnt[b->kind] > keep) {
+	if (keep && r->buf_cnt[b->kind] > keep && !b->is_untold) {
 		buf_free(b);
 		return;
 	}
@@ -73,6 +73,7 @@ void cxi_buf_untold(struct cxi_rxc *r, const struct cassini_event *ev)
 
 	if (req->on_event != buf_on_event || ev->type != CASSINI_EV_PUT || r->closing)
 		return;
+	b->is_untold = true;
 	buf_count(b, ev);
 	if (b->kind)
 		b->released += ev->mlength;
@@ -134,14 +135,12 @@ static int buf_post(struct cxi_buf *b)
 }
 
 /* Where software manages the entry it takes no more overflow buffers, and needs none. */
-static bool takes_bufs(const struct cxi_rxc *r, int kind)
+static bool takes_bufs(const struct cxi_rxc *r, int kind, struct cassini_pte_status *st)
 {
-	struct cassini_pte_status st;
-
 	if (r->closing)
 		return false;
-	cassini_pte_status(r->pte, &st, NULL, 0);
-	return kind || st.state != CASSINI_PTE_SOFTWARE_MANAGED;
+	cassini_pte_status(r->pte, st, NULL, 0);
+	return kind || st->state != CASSINI_PTE_SOFTWARE_MANAGED;
 }
 
 int cxi_bufs_fill(struct cxi_rxc *r, int kind)
@@ -149,10 +148,14 @@ int cxi_bufs_fill(struct cxi_rxc *r, int kind)
 	const struct cxi_params *p = &r->domain->params;
 	size_t want = kind ? p->req_buf_min_posted : p->oflow_buf_min_posted;
 
+	struct cassini_pte_status st;
+
 	r->buf_short[kind] = false;
-	while (r->buf_posted[kind] < want && takes_bufs(r, kind)) {
-		struct cxi_buf *b = buf_get(r, kind);
-		int ret = b ? buf_post(b) : -FI_ENOMEM;
+	while (r->buf_posted[kind] < want && takes_bufs(r, kind, &st)) {
+		/* to ask without an entry makes an event each time, over which nobody could go to sleep */
+		bool has_entry = st.les_used < st.les_max;
+		struct cxi_buf *b = has_entry ? buf_get(r, kind) : NULL;
+		int ret = b ? buf_post(b) : has_entry ? -FI_ENOMEM : -FI_EAGAIN;
 
 		if (ret) {
 			r->buf_short[kind] = true; /* tried again by cxi_rxc_timers() */
