@@ -163,6 +163,21 @@ static void pause__queue_closes(void **state)
 	world_close(&w);
 }
 
+/* A target that has given us up answers nothing of ours any more. */
+static void death__said_by_the_target(void **state)
+{
+	(void)state;
+	world_open(&w, 8, 8);
+	assert_int_equal(post(&w, CASSINI_OP_GET, 20, 100, 0), 0);
+	sent_end(0, 0);
+	assert_int_equal(post(&w, CASSINI_OP_PUT, 0, 1, 0), 0);
+	sent_end(1, CASSINI_RC_UNDELIVERABLE);
+	expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_UNDELIVERABLE, 1);
+	expect_event(&w, CASSINI_EV_REPLY, CASSINI_RC_UNDELIVERABLE, 100);
+	assert_int_equal(g_inifake.gone, 1);
+	world_close(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -171,6 +186,7 @@ int main(void)
 		cmocka_unit_test(pause__memory_is_closed),
 		cmocka_unit_test(pause__who_is_concerned),
 		cmocka_unit_test(pause__queue_closes),
+		cmocka_unit_test(death__said_by_the_target),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

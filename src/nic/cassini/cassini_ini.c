@@ -477,6 +477,7 @@ static __attribute__((noinline)) void sent_other(struct cassini_op *op, int stat
 	struct cassini_peer *peer = op->peer;
 	uint32_t life = op->life;
 	uint8_t list, rc = cassini_status_rc(status, &list);
+	bool is_gone = rc == CASSINI_RC_UNDELIVERABLE; /* or so its target says, for which we are no peer any more */
 
 	if (unlikely(status > 0 && rc != CASSINI_RC_OK && op->region && peer->link))
 		link_offer_missed(op->cmd.dom->port, peer->link, op->region);
@@ -496,7 +497,7 @@ static __attribute__((noinline)) void sent_other(struct cassini_op *op, int stat
 		on_taken(op, list);
 	else
 		op_end(op, rc, list);
-	if (status < 0 && status != -ECANCELED)
+	if (is_gone)
 		cassini_peer_gone(peer, life);
 }
 
