@@ -8,7 +8,7 @@
 #include "base/guard.h"
 
 #define TURN_LEN   32768u	     /* bytes per turn of an operation through shared memory, */
-#define LONG_MIN   262144u	     /* bytes of a long read */
+#define LONG_READ  262144u	     /* bytes from which on a read is a long one */
 #define NET_TURN   65536u	     /* over the network: a datagram and a little */
 #define PUT_WINDOW 262144u	     /* bytes in the ring that the owner has not replied to */
 #define BUSY_NS	   (100 * NS_PER_US) /* before asking a busy target again */
@@ -145,7 +145,7 @@ static bool frames_give_up(struct bulk_port *b, struct bulk_op *op)
 	if (bulk_op_is_heard(b, op) || (op->op == LINK_PUT && op->pos == op->len) || !bulk_can_cma(b, op))
 		return false;
 	/* long reads one after the other: while the kernel copies the first, its owner may come back to the others */
-	if (op->op == LINK_GET && op->len >= LONG_MIN && op->target->left_cnt) {
+	if (op->op == LINK_GET && op->len >= LONG_READ && op->target->left_cnt) {
 		bulk_timer_arm(b, op, bulk_now(b));
 		return true;
 	}

@@ -322,7 +322,7 @@ static int copy_issue(struct cassini_copy *c)
 
 	if (c->dom->closing)
 		return -ECANCELED;
-	if (!peer->link || peer->life != c->life)
+	if (!peer->link || !is_heard(c))
 		return -EHOSTUNREACH;
 	rc = link_bulk(c->dom->port, peer->link, c->link_op, c->local, c->len, c->raddr, c->region, &c->work);
 	if (rc && rc != -EAGAIN && rc != -EACCES && rc != -ECANCELED)

@@ -571,6 +571,7 @@ inline __attribute__((always_inline)) int cassini_append(struct cassini_pte *pte
 			return 0;
 		}
 	}
+	/* by its parts, since as a whole it would have to be in memory: 11 instructions of each message */
 	return append_rest(pte,
 			   (struct cassini_le_attr){.list = attr->list,
 						    .flags = attr->flags,

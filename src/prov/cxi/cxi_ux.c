@@ -109,7 +109,10 @@ static struct cxi_buf *buf_get(struct cxi_rxc *r, int kind)
 	return b;
 }
 
-/* 0; -FI_EAGAIN: the adapter has no room for its entry now. The LINK event that says so is not looked at. */
+/*
+ * 0; -FI_EAGAIN: no room in the event queue, or no memory for its entry. The LINK event that says so is not looked
+ * at.
+ */
 static int buf_post(struct cxi_buf *b)
 {
 	const struct cxi_params *p = &b->rxc->domain->params;
@@ -147,7 +150,6 @@ int cxi_bufs_fill(struct cxi_rxc *r, int kind)
 {
 	const struct cxi_params *p = &r->domain->params;
 	size_t want = kind ? p->req_buf_min_posted : p->oflow_buf_min_posted;
-
 	struct cassini_pte_status st;
 
 	r->buf_short[kind] = false;
